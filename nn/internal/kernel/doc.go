@@ -1,0 +1,25 @@
+// Package kernel holds the float32 kernels that programs are made of.
+//
+// # Contract
+//
+// Every output element is a fixed chain of operations. The chain does not
+// depend on the number of rows or columns of the call, on how the work is cut
+// into tiles, cache blocks or threads, nor on where an element lies in its
+// buffer. A caller may therefore split the rows (or, where a kernel says so,
+// the columns) of a call in any way and gets the same bits.
+//
+//   - Gemm: fused multiply-adds over k in ascending order, starting from C
+//     when it accumulates and from zero when it does not.
+//   - Column reductions (bias, gamma and beta gradients, embedding rows): one
+//     chain over the rows in ascending order, starting from the accumulator.
+//   - Row reductions (softmax, layer norm): a fixed tree that depends on the
+//     row's length and the profile only.
+//   - Tails of vector kernels use masks and the same instructions.
+//
+// The bits may differ between profiles (see Profile), never within one.
+//
+// Kernels start no goroutines, allocate nothing, write no element outside
+// their outputs and read none outside their inputs (a guard page may lie right
+// behind either). Lengths are trusted: the program checked them when it was
+// compiled. Matrices are row-major.
+package kernel

@@ -1,0 +1,70 @@
+package philox
+
+import (
+	"math"
+	"testing"
+)
+
+// Known answers of the Random123 distribution (kat_vectors, philox4x32-10).
+func TestBlockKnownAnswers(t *testing.T) {
+	for _, c := range []struct {
+		key  Key
+		ctr  [4]uint32
+		want [4]uint32
+	}{
+		{Key{}, [4]uint32{}, [4]uint32{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+		{Key{^uint32(0), ^uint32(0)}, [4]uint32{^uint32(0), ^uint32(0), ^uint32(0), ^uint32(0)}, [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+		{Key{0xa4093822, 0x299f31d0}, [4]uint32{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, [4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+	} {
+		if got := Block(c.key, c.ctr); got != c.want {
+			t.Errorf("Block(%x, %x) = %x, want %x", c.key, c.ctr, got, c.want)
+		}
+	}
+}
+
+func TestStreamMoments(t *testing.T) {
+	s := NewStream(KeyOf(1, "moments"), 0)
+	const n = 1 << 18
+	var sum, sq float64
+	for range n {
+		x := s.Normal()
+		sum += x
+		sq += x * x
+	}
+	if m := sum / n; math.Abs(m) > 4/math.Sqrt(n) {
+		t.Errorf("mean of normals = %v", m)
+	}
+	if v := sq / n; math.Abs(v-1) > 4*math.Sqrt(2.0/n) {
+		t.Errorf("variance of normals = %v", v)
+	}
+}
+
+func TestKeysAndIndicesSeparateStreams(t *testing.T) {
+	seen := map[[4]uint32]string{}
+	for _, name := range []string{"a", "b", "layer1", "layer2"} {
+		for seed := range uint64(3) {
+			for index := range uint64(3) {
+				s := NewStream(KeyOf(seed, name), index)
+				v := [4]uint32{s.Uint32(), s.Uint32(), s.Uint32(), s.Uint32()}
+				if other, ok := seen[v]; ok {
+					t.Errorf("stream (%d, %s, %d) equals %s", seed, name, index, other)
+				}
+				seen[v] = name
+			}
+		}
+	}
+}
+
+func TestIntnIsUniform(t *testing.T) {
+	s := NewStream(KeyOf(7, "intn"), 0)
+	const n, draws = 7, 70000
+	var count [n]int
+	for range draws {
+		count[s.Intn(n)]++
+	}
+	for v, c := range count {
+		if math.Abs(float64(c)-draws/n) > 5*math.Sqrt(draws/n) {
+			t.Errorf("value %d drawn %d times, want about %d", v, c, draws/n)
+		}
+	}
+}
