@@ -1,0 +1,120 @@
+package nn
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Tensor is a dense row-major array handed to the pipeline from outside;
+// exactly one of F32 and I32 is set.
+type Tensor struct {
+	Shape []int // every dimension at least 1; the first is the examples
+	F32   []float32
+	I32   []int32 // token ids, class labels; in targets a negative one is ignored
+}
+
+// Batch is one mini-batch. The first dimension of every tensor is the examples.
+type Batch struct {
+	Inputs, Targets []Tensor
+
+	// Count is what the loss is divided by: examples, or unmasked tokens.
+	Count int
+}
+
+// Examples is the number of examples, 0 for a batch without inputs.
+func (b Batch) Examples() int {
+	if len(b.Inputs) == 0 || len(b.Inputs[0].Shape) == 0 {
+		return 0
+	}
+	return b.Inputs[0].Shape[0]
+}
+
+// Slice returns examples from <= i < to as views, without a copy. Count stays
+// the whole batch's: micro-batches of one mini-batch divide their losses by the
+// same number, so that the sum over them is the mini-batch's loss.
+func (b Batch) Slice(from, to int) Batch {
+	if n := b.Examples(); from < 0 || from >= to || to > n {
+		panic(fmt.Sprintf("nn: Batch.Slice: examples [%d, %d) of %d", from, to, n))
+	}
+	return Batch{Inputs: sliceAll(b.Inputs, from, to), Targets: sliceAll(b.Targets, from, to), Count: b.Count}
+}
+
+func sliceAll(in []Tensor, from, to int) []Tensor {
+	if in == nil {
+		return nil
+	}
+	out := make([]Tensor, len(in))
+	for i, t := range in {
+		out[i] = t.slice(from, to)
+	}
+	return out
+}
+
+func (t Tensor) slice(from, to int) Tensor {
+	row := 1 // elements of one example
+	for _, d := range t.Shape[1:] {
+		row *= d
+	}
+	s := Tensor{Shape: slices.Clone(t.Shape)}
+	s.Shape[0] = to - from
+	// The capacity ends with the view: an append to it cannot reach the next example.
+	if t.F32 != nil {
+		s.F32 = t.F32[from*row : to*row : to*row]
+	}
+	if t.I32 != nil {
+		s.I32 = t.I32[from*row : to*row : to*row]
+	}
+	return s
+}
+
+// Check reports what keeps b from being a mini-batch: no input, a tensor whose
+// data does not fill its shape, tensors that disagree on the number of
+// examples, or a Count below 1.
+func (b Batch) Check() error {
+	if len(b.Inputs) == 0 {
+		return errors.New("batch has no input tensor")
+	}
+	for _, side := range []struct {
+		name    string
+		tensors []Tensor
+	}{{"input", b.Inputs}, {"target", b.Targets}} {
+		for i, t := range side.tensors {
+			if err := t.check(); err != nil {
+				return fmt.Errorf("batch: %s %d: %w", side.name, i, err)
+			}
+			if n := b.Examples(); t.Shape[0] != n {
+				return fmt.Errorf("batch: %s %d has %d examples where input 0 has %d", side.name, i, t.Shape[0], n)
+			}
+		}
+	}
+	if b.Count < 1 {
+		return fmt.Errorf("batch: count %d, want at least 1 (examples, or unmasked tokens)", b.Count)
+	}
+	return nil
+}
+
+func (t Tensor) check() error {
+	if len(t.Shape) == 0 {
+		return errors.New("no shape, want the examples as first dimension")
+	}
+	if (t.F32 == nil) == (t.I32 == nil) {
+		return errors.New("want exactly one of F32 and I32")
+	}
+	have := len(t.F32) + len(t.I32)
+	n := 1
+	for _, d := range t.Shape {
+		if d < 1 {
+			return fmt.Errorf("shape %v has a dimension below 1", t.Shape)
+		}
+		// n <= have keeps the product from overflowing.
+		if n > have/d {
+			return fmt.Errorf("shape %v does not fit %d elements", t.Shape, have)
+		}
+		n *= d
+	}
+	if n != have {
+		return fmt.Errorf("shape %v holds %d elements, there are %d", t.Shape, n, have)
+	}
+	return nil
+}
