@@ -1,0 +1,9 @@
+//go:build !amd64 || purego
+
+package kernel
+
+var (
+	profile   = "generic"
+	hasAVX2   = false
+	hasAVX512 = false
+)
