@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Makes the oracle vectors of package nn with PyTorch: one JSON file per subject, beside this script.
+
+    python3 nn/testdata/oracle.py
+
+Inputs lie on the grid of multiples of 1/256 (1/32 around a thousand), so that nine digits, a float32 and a
+float64 all hold them exactly. Everything computed from them is computed in float64, on one thread: a test in
+float32 compares with the exact value, not with another rounding. Magnitudes below 1e-14 are float64's own
+rounding noise around an exact zero and are written as 0. The files are the same, byte for byte, on every run;
+rewrite them only when a convention changes or a case is added.
+
+A file is {"torch", "script", "config", "tensors": {name: {"shape", "data"}}}, data row-major.
+"""
+
+import json
+import os
+import random
+
+import torch
+import torch.nn.functional as F
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPT = "nn/testdata/oracle.py"
+NOISE = 1e-14
+
+
+def grid(rng, *shape, std=1.0, mean=0.0, per_unit=256):
+    """Normal numbers, rounded to multiples of 1/per_unit."""
+    count = 1
+    for n in shape:
+        count *= n
+    data = [round((mean + std * rng.gauss(0, 1)) * per_unit) / per_unit for _ in range(count)]
+    return torch.tensor(data, dtype=torch.float64).reshape(shape)
+
+
+def leaves(**tensors):
+    """Fresh copies that gradients can be taken of."""
+    return {name.replace("__", "/"): t.clone().requires_grad_() for name, t in tensors.items()}
+
+
+def write(name, config, tensors):
+    def number(v):
+        return 0.0 if abs(v) < NOISE else float("%.9g" % v)
+
+    lines = []
+    for key, t in tensors.items():
+        t = torch.as_tensor(t).detach()
+        data = [number(v) if t.dtype.is_floating_point else v for v in t.flatten().tolist()]
+        value = json.dumps({"shape": list(t.shape), "data": data}, separators=(",", ":"), allow_nan=False)
+        lines.append("%s: %s" % (json.dumps(key), value))
+    head = {"torch": torch.__version__, "script": SCRIPT, "config": config}
+    body = json.dumps(head, indent=1)[:-2]  # without the closing "\n}"
+    path = os.path.join(HERE, name)
+    with open(path, "w") as f:
+        f.write(body + ',\n "tensors": {\n  ' + ",\n  ".join(lines) + "\n }\n}\n")
+    print("%8d %s" % (os.path.getsize(path), name))
+
+
+def attention():
+    """Multi-head self-attention with its projections; PyTorch's own layer is the oracle."""
+    rng = random.Random(1)
+    batch, time, dim, heads = 2, 5, 8, 2
+    lengths = [5, 3]
+    x, dy = grid(rng, batch, time, dim), grid(rng, batch, time, dim)
+    weights = dict(
+        qkv__weight=grid(rng, dim, 3 * dim, std=0.5),
+        qkv__bias=grid(rng, 3 * dim, std=0.5),
+        out__weight=grid(rng, dim, dim, std=0.5),
+        out__bias=grid(rng, dim, std=0.5),
+    )
+    unseen_future = torch.ones(time, time, dtype=torch.bool).triu(1)
+    unseen_padding = torch.arange(time)[None, :] >= torch.tensor(lengths)[:, None]
+    tensors = {"x": x, "dy": dy, "lengths": torch.tensor(lengths)}
+    tensors.update({"param/" + n.replace("__", "/"): w for n, w in weights.items()})
+    cases = {
+        "none": (None, None),
+        "causal": (unseen_future, None),
+        "padding": (None, unseen_padding),
+        "both": (unseen_future, unseen_padding),
+    }
+    for case, (future, padding) in cases.items():
+        p = leaves(x=x, **weights)
+        y, _ = F.multi_head_attention_forward(
+            *[p["x"].transpose(0, 1)] * 3,  # PyTorch wants (T, N, d)
+            dim, heads, p["qkv/weight"].t(), p["qkv/bias"], None, None, False, 0.0,
+            p["out/weight"].t(), p["out/bias"],
+            key_padding_mask=padding, need_weights=False, attn_mask=future,
+        )
+        y = y.transpose(0, 1)
+
+        # The same by the formula, so that the layout of qkv stated in the configuration is the one computed.
+        q, k, v = ((p["x"] @ p["qkv/weight"] + p["qkv/bias"])
+                   .reshape(batch, time, 3, heads, dim // heads).permute(2, 0, 3, 1, 4))
+        unseen = torch.zeros(batch, 1, time, time, dtype=torch.bool)
+        if future is not None:
+            unseen = unseen | future
+        if padding is not None:
+            unseen = unseen | padding[:, None, None, :]
+        scores = (q @ k.transpose(2, 3) / (dim // heads) ** 0.5).masked_fill(unseen, float("-inf"))
+        formula = (scores.softmax(3) @ v).transpose(1, 2).reshape(batch, time, dim) @ p["out/weight"] + p["out/bias"]
+        assert (y - formula).abs().max() < 1e-13
+
+        grads = torch.autograd.grad(y, list(p.values()), dy)
+        tensors[case + "/y"] = y
+        for name, g in zip(p, grads):
+            tensors[case + ("/dx" if name == "x" else "/grad/" + name)] = g
+    write("attention.json", {
+        "batch": batch, "time": time, "dim": dim, "heads": heads,
+        "cases": list(cases),
+        "layout": "y = x.W + b with W (in, out); qkv's columns are q | k | v, heads side by side within each",
+        "scale": "1/sqrt(dim/heads)",
+        "padding": "keys at and beyond lengths[n] are unseen; queries there are computed like any other, dy is not 0 there",
+        "exact_zero": "grad/qkv/bias[dim:2*dim], the keys' bias: softmax does not see it",
+    }, tensors)
+
+
+def layer_norm():
+    rng = random.Random(2)
+    rows, columns, eps = 3, 7, 1e-5
+    gamma, beta = grid(rng, columns, mean=1, std=0.5), grid(rng, columns)
+    tensors = {"gamma": gamma, "beta": beta}
+    inputs = {
+        "plain": grid(rng, rows, columns),
+        "large-mean": grid(rng, rows, columns, mean=1000, per_unit=32),
+        "small": grid(rng, rows, columns, std=0.01),  # eps matters: a variance near 1e-4
+        "constant": torch.tensor([0.0, 1.5, -8.0], dtype=torch.float64)[:, None].repeat(1, columns),
+    }
+    for case, x in inputs.items():
+        dy = grid(rng, rows, columns)
+        p = leaves(x=x, gamma=gamma, beta=beta)
+        y = F.layer_norm(p["x"], (columns,), p["gamma"], p["beta"], eps)
+        dx, dgamma, dbeta = torch.autograd.grad(y, list(p.values()), dy)
+        tensors.update({case + "/" + n: t for n, t in
+                        dict(x=x, dy=dy, y=y, dx=dx, dgamma=dgamma, dbeta=dbeta).items()})
+    write("layernorm.json", {
+        "eps": eps, "cases": list(inputs), "variance": "biased (divided by the columns), eps inside the root",
+    }, tensors)
+
+
+def cross_entropy():
+    rng = random.Random(3)
+    rows, classes, ignored = 5, 11, -1
+    targets = torch.tensor([3, 0, ignored, 10, 7])
+    count = int((targets != ignored).sum())
+    inputs = {"plain": grid(rng, rows, classes, std=2), "large": grid(rng, rows, classes, std=40)}
+    smoothings = {"smoothing0": 0.0, "smoothing0.1": 0.1}
+    tensors = {"targets": targets}
+    for name, logits in inputs.items():
+        tensors[name + "/logits"] = logits
+        for suffix, smoothing in smoothings.items():
+            z = logits.clone().requires_grad_()
+            loss = F.cross_entropy(z, targets, ignore_index=ignored, label_smoothing=smoothing, reduction="none")
+            goal = F.one_hot(targets.clamp(min=0), classes).double() * (1 - smoothing) + smoothing / classes
+            formula = -(goal * z.log_softmax(1)).sum(1) * (targets != ignored)
+            assert (loss - formula).abs().max() < 1e-12
+            mean = loss.sum() / count
+            case = name + "/" + suffix
+            tensors[case + "/loss"] = loss
+            tensors[case + "/mean"] = mean
+            tensors[case + "/dlogits"], = torch.autograd.grad(mean, z)
+    write("crossentropy.json", {
+        "classes": classes, "ignored": ignored, "count": count, "inputs": list(inputs), "smoothing": smoothings,
+        "target_distribution": "(1-s) on the target plus s/classes on every class, the target included",
+        "dlogits": "gradient of sum(loss)/count, the scale 1/count applied",
+    }, tensors)
+
+
+def activation():
+    rng = random.Random(4)
+    limit = 2.5
+    special = [0.0, limit, -limit, limit + 1 / 256, -limit - 1 / 256, 1 / 256, -1 / 256, 5.0, -5.0, 12.0, -12.0, 100.0, -100.0]
+    x = torch.cat([torch.tensor(special, dtype=torch.float64), grid(rng, 24, std=2)])
+    dy = grid(rng, *x.shape)
+    functions = {
+        "gelu_tanh": lambda v: F.gelu(v, approximate="tanh"),
+        "relu": F.relu,
+        "clip": lambda v: v.clamp(-limit, limit),
+    }
+    tensors = {"x": x, "dy": dy}
+    for name, f in functions.items():
+        v = x.clone().requires_grad_()
+        y = f(v)
+        tensors[name + "/y"] = y
+        tensors[name + "/dx"], = torch.autograd.grad(y, v, dy)
+    write("activation.json", {
+        "limit": limit, "functions": list(functions),
+        "edges": "relu'(0) = 0; clip passes the gradient where |x| <= limit, the limits included",
+    }, tensors)
+
+
+def optimizers():
+    rng = random.Random(5)
+    steps, size, l2 = 10, 6, 0.05
+    start = grid(rng, size)
+    sizes = torch.tensor([1, 1, 1 / 8, 4, 1, 0], dtype=torch.float64)  # the last weight never has a gradient
+    gradients = (grid(rng, steps, size) * sizes * 256).round() / 256
+    rates = {
+        "constant": [1.0] * steps,
+        # Shows whether the rate is inside or outside the velocity.
+        "varying": [0.25, 0.5, 0.75, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.125],
+    }
+    kinds = {
+        "sgd": (torch.optim.SGD, dict(lr=0.125)),
+        "momentum": (torch.optim.SGD, dict(lr=0.125, momentum=0.9)),
+        "nesterov": (torch.optim.SGD, dict(lr=0.125, momentum=0.9, nesterov=True)),
+        "adam": (torch.optim.Adam, dict(lr=0.01, betas=(0.9, 0.999), eps=1e-8)),
+        "adamw": (torch.optim.AdamW, dict(lr=0.01, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)),
+    }
+    tensors = {"start": start, "gradients": gradients}
+    tensors.update({"rate/" + n: torch.tensor(r, dtype=torch.float64) for n, r in rates.items()})
+    for kind, (make, options) in kinds.items():
+        for regular in ("plain", "l2"):
+            for rate, factors in rates.items():
+                w = start.clone().requires_grad_()
+                torch_l2 = {"weight_decay": l2} if regular == "l2" and kind != "adamw" else {}
+                optimizer = make([w], **options, **torch_l2)
+                after = []
+                for factor, g in zip(factors, gradients):
+                    optimizer.param_groups[0]["lr"] = options["lr"] * factor
+                    w.grad = g.clone()
+                    if regular == "l2" and kind == "adamw":  # PyTorch's AdamW has no L2: added to the gradient here
+                        w.grad += l2 * w.detach()
+                    optimizer.step()
+                    after.append(w.detach().clone())
+                tensors["%s/%s/%s/weights" % (kind, regular, rate)] = torch.stack(after)
+
+    clip = clipping(rng, tensors)
+    write("optimizers.json", {
+        "steps": steps,
+        "l2": l2,
+        "kinds": {k: o for k, (_, o) in kinds.items()},
+        "names": "KIND/plain|l2/constant|varying/weights (steps, size): the weights after each step; the rate of step t is lr * rate/NAME[t]",
+        "l2_semantics": "l2 * w is added to the gradient, w as it was before the step; in adamw too, beside its decay",
+        "momentum_semantics": "velocity = momentum * velocity + g, the rate outside: w -= rate * velocity; nesterov: w -= rate * (g + momentum * velocity)",
+        "adam_semantics": "w -= rate * mHat / (sqrt(vHat) + eps); adamw first multiplies w by 1 - rate * weight_decay",
+        "clip": clip,
+    }, tensors)
+
+
+def clipping(rng, tensors):
+    """Gradient-norm clipping over several tensors, as PyTorch has it and without its epsilon."""
+    shapes = {"a": (3, 4), "b": (5,), "c": (1,)}
+    given = {n: grid(rng, *s) for n, s in shapes.items()}
+    cases = {"above": 1.0, "below": 100.0}
+    tensors.update({"clip/gradient/" + n: g for n, g in given.items()})
+    norm = sum(g.square().sum() for g in given.values()).sqrt()
+    tensors["clip/norm"] = norm
+    for case, limit in cases.items():
+        parameters = []
+        for g in given.values():
+            p = torch.zeros_like(g).requires_grad_()
+            p.grad = g.clone()
+            parameters.append(p)
+        reported = torch.nn.utils.clip_grad_norm_(parameters, limit)
+        assert (reported - norm).abs() < 1e-12
+        for n, p in zip(given, parameters):
+            tensors["clip/%s/torch/%s" % (case, n)] = p.grad
+        scale = min(1.0, limit / norm.item())
+        for n, g in given.items():
+            tensors["clip/%s/exact/%s" % (case, n)] = g * scale
+    return {
+        "tensors": list(shapes), "max_norm": cases,
+        "torch": "scale = min(1, max_norm / (norm + 1e-6))", "exact": "scale = min(1, max_norm / norm)",
+    }
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for make in (attention, layer_norm, cross_entropy, activation, optimizers):
+        make()
