@@ -1,0 +1,48 @@
+package graph
+
+// CrossEntropyOp is softmax cross-entropy with label smoothing (Szegedy et al.
+// 2016): logits (..., v) and targets (...) int32, where a negative target is
+// masked. Outputs, each (rows): the row's loss, whether the target had the
+// highest logit (1 or 0), and the log-sum-exp that the backward needs.
+//
+// It starts the backward chain: the gradient is that of the sum of the rows'
+// losses times a scale that the run gives, one over the mini-batch's count.
+type CrossEntropyOp struct {
+	noProducts
+	Smoothing float32
+}
+
+// CrossEntropy returns the rows' losses and hits.
+func (g *Graph) CrossEntropy(logits, targets *Node, smoothing float32) (loss, correct *Node) {
+	out := g.Apply(CrossEntropyOp{Smoothing: smoothing}, logits, targets)
+	return out[0], out[1]
+}
+
+func (CrossEntropyOp) startsChain() {}
+func (CrossEntropyOp) Name() string { return "cross-entropy" }
+func (o CrossEntropyOp) Infer(in []*Node) []Type {
+	logits, targets := in[0], in[1]
+	wantFloat("cross-entropy", logits)
+	if targets.DType != I32 || targets.Elems() != logits.Shape.Rows() {
+		misuse("cross-entropy", "targets %s are not one int32 a row of %s", targets, logits)
+	}
+	if !(o.Smoothing >= 0 && o.Smoothing < 1) {
+		misuse("cross-entropy", "label smoothing %v is not in [0,1)", o.Smoothing)
+	}
+	row := Type{Shape{logits.Shape.Rows()}, F32}
+	return []Type{row, row, row}
+}
+func (o CrossEntropyOp) Gradient(g *Graph, c *Call, _ []*Node) []*Node {
+	return []*Node{g.apply1(CrossEntropyGradOp{Smoothing: o.Smoothing}, c.In[0], c.Out[2], c.In[1]), nil}
+}
+
+// CrossEntropyGradOp takes logits, log-sum-exp, targets.
+type CrossEntropyGradOp struct {
+	noProducts
+	noGradient
+	Smoothing float32
+}
+
+func (CrossEntropyGradOp) Name() string            { return "cross-entropy-grad" }
+func (CrossEntropyGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
+func (CrossEntropyGradOp) InPlace() []int          { return []int{0} }

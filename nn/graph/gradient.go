@@ -1,0 +1,75 @@
+package graph
+
+// ParamGrad is the gradient of one use of a parameter: Node is an output of an
+// [Accumulator]. A parameter that several calls consume has one ParamGrad a
+// use, in the order of the calls; the update adds them in that order (the
+// arithmetic contract, rule 4).
+type ParamGrad struct {
+	Param *Node
+	Node  *Node
+}
+
+// Gradients appends the backward function of everything in g so far.
+//
+// Outs are the values whose gradients come from outside, douts these gradients
+// (nil for one that has none, such as an integer tensor or a loss, whose op
+// starts the chain itself). It returns the gradients of ins, nil for those
+// that have none, and of every parameter's uses.
+//
+// Where a value has several consumers their gradients are added one at a time,
+// the latest consumer's first. A boundary gradient counts as the first of all,
+// so the order, and with it the bits, are the same wherever a network is cut.
+func (g *Graph) Gradients(outs, douts, ins []*Node) (dins []*Node, params []ParamGrad) {
+	grad := make([]*Node, g.nodes)
+	add := func(n, d *Node) {
+		if d == nil || n.DType == I32 {
+			return
+		}
+		if grad[n.ID] == nil {
+			grad[n.ID] = d
+			return
+		}
+		grad[n.ID] = g.Add(grad[n.ID], d)
+	}
+	for i, o := range outs {
+		add(o, douts[i])
+	}
+
+	forward := g.Calls // calls appended from here on belong to the backward
+	for i := len(forward) - 1; i >= 0; i-- {
+		c := forward[i]
+		dout := make([]*Node, len(c.Out))
+		known := false
+		for j, o := range c.Out {
+			dout[j] = grad[o.ID]
+			known = known || dout[j] != nil
+		}
+		if _, starts := c.Op.(chainStart); !known && !starts {
+			continue
+		}
+		g.Layer = c.Layer
+		for j, d := range c.Op.Gradient(g, c, dout) {
+			switch in := c.In[j]; {
+			case d == nil:
+			case in.Role == Param:
+				if _, ok := d.Call.Op.(Accumulator); !ok {
+					misuse(c.Op.Name(), "gradient of parameter %s comes from %s, which does not accumulate", in, d)
+				}
+				params = append(params, ParamGrad{in, d})
+			default:
+				add(in, d)
+			}
+		}
+	}
+	// Later calls were visited first; uses are numbered in the order of the calls.
+	for i, j := 0, len(params)-1; i < j; i, j = i+1, j-1 {
+		params[i], params[j] = params[j], params[i]
+	}
+	for _, in := range ins {
+		dins = append(dins, grad[in.ID])
+	}
+	return dins, params
+}
+
+// chainStart marks losses: their gradient needs none from outside.
+type chainStart interface{ startsChain() }

@@ -1,0 +1,195 @@
+// Package graph is the expression graph that layers are traced into: ops,
+// shapes, dtypes, costs and gradient rules. It does no arithmetic and holds no
+// data; 83.9 billion parameters are as cheap to trace as eighty.
+//
+// A [Graph] is a list of calls in the order they were made, which is a
+// topological order. [Graph.Gradients] appends the calls of the backward
+// function, derived from the gradient rules of the ops by reverse
+// accumulation, as GPipe derives B_k from F_k (Huang et al. 2019, section 2.1).
+//
+// Misuse while tracing (a shape that does not fit) is a programmer's error and
+// panics with the prefix "graph: ", the op and the shapes.
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// DType is the type of a tensor's elements.
+type DType uint8
+
+const (
+	F32  DType = iota // IEEE 754 binary32, what host and emulated devices compute in
+	BF16              // bfloat16, for modelled devices
+	I32               // token ids, lengths, labels: carries no gradient
+)
+
+// Bytes is the size of one element.
+func (d DType) Bytes() int64 {
+	if d == BF16 {
+		return 2
+	}
+	return 4
+}
+
+func (d DType) String() string { return [...]string{"f32", "bf16", "i32"}[d] }
+
+// Shape lists a tensor's dimensions, outermost first. Data is row-major.
+type Shape []int
+
+// Elems is the number of elements.
+func (s Shape) Elems() int {
+	n := 1
+	for _, d := range s {
+		n *= d
+	}
+	return n
+}
+
+// Last is the innermost dimension; Rows the product of all others. Together
+// they are the matrix that dense layers see.
+func (s Shape) Last() int { return s[len(s)-1] }
+
+// Rows is the product of all dimensions but the last.
+func (s Shape) Rows() int { return s[:len(s)-1].Elems() }
+
+// With returns a copy whose last dimension is n.
+func (s Shape) With(n int) Shape {
+	c := slices.Clone(s)
+	c[len(c)-1] = n
+	return c
+}
+
+func (s Shape) String() string {
+	parts := make([]string, len(s))
+	for i, d := range s {
+		parts[i] = fmt.Sprint(d)
+	}
+	return "(" + strings.Join(parts, ",") + ")"
+}
+
+// Role says where a node's value comes from.
+type Role uint8
+
+const (
+	Computed Role = iota // by a call
+	Input                // from outside: a boundary tensor, a label, an output's gradient
+	Param                // a trained parameter
+	Const                // a table that is computed once, when a device is set up
+)
+
+// Node is one value.
+type Node struct {
+	ID    int
+	Role  Role
+	Name  string // of an input, parameter or constant
+	Shape Shape
+	DType DType
+	Call  *Call // what computes it; nil unless Computed
+	Index int   // which of the call's outputs
+}
+
+// Elems is the number of the value's elements.
+func (n *Node) Elems() int { return n.Shape.Elems() }
+
+func (n *Node) String() string {
+	name := n.Name
+	if n.Call != nil {
+		name = n.Call.Op.Name()
+	}
+	return fmt.Sprintf("%%%d %s %s%s", n.ID, name, n.DType, n.Shape)
+}
+
+// Call is one application of an op.
+type Call struct {
+	Op    Op
+	In    []*Node
+	Out   []*Node
+	Layer int // which layer of the pipeline it belongs to; nothing is fused across layers
+}
+
+// Type is what an op's inference says of one output.
+type Type struct {
+	Shape Shape
+	DType DType
+}
+
+// Op is a kind of call. Ops are small comparable structs whose fields are the
+// attributes; package program has the kernel of each.
+type Op interface {
+	// Name is the op's name in listings and errors.
+	Name() string
+	// Infer gives the types of the outputs, or panics through [misuse].
+	Infer(in []*Node) []Type
+	// Gradient appends to g what computes the gradient of each input from
+	// those of the outputs (nil where there is none) and returns them; nil
+	// where an input has none.
+	Gradient(g *Graph, c *Call, dout []*Node) []*Node
+	// FLOPs counts 2 x multiply-adds of matrix products, and nothing else.
+	FLOPs(c *Call) int64
+}
+
+// Accumulator marks ops whose kernels add to what their outputs hold, one
+// chain over the examples in ascending order. Gradients of parameters must
+// come from such ops, since micro-batches add to them one after another
+// (the arithmetic contract, rule 2).
+type Accumulator interface{ Accumulates() }
+
+// InPlacer is implemented by ops whose first output may overwrite one of
+// their inputs; InPlace lists the inputs for which that is safe.
+type InPlacer interface{ InPlace() []int }
+
+// Graph is a traced function. The zero value is empty and ready.
+type Graph struct {
+	Calls []*Call
+	// Layer is given to the calls that are added from now on.
+	Layer int
+
+	nodes int
+}
+
+// NewNode adds a value that no call computes.
+func (g *Graph) NewNode(role Role, name string, dt DType, shape ...int) *Node {
+	n := &Node{ID: g.nodes, Role: role, Name: name, Shape: shape, DType: dt}
+	g.nodes++
+	return n
+}
+
+// Nodes is the number of values so far; IDs are below it.
+func (g *Graph) Nodes() int { return g.nodes }
+
+// Apply adds a call and returns its outputs.
+func (g *Graph) Apply(op Op, in ...*Node) []*Node {
+	c := &Call{Op: op, In: in, Layer: g.Layer}
+	for i, t := range op.Infer(in) {
+		n := g.NewNode(Computed, "", t.DType, t.Shape...)
+		n.Call, n.Index = c, i
+		c.Out = append(c.Out, n)
+	}
+	g.Calls = append(g.Calls, c)
+	return c.Out
+}
+
+// apply1 is Apply for ops of one output.
+func (g *Graph) apply1(op Op, in ...*Node) *Node { return g.Apply(op, in...)[0] }
+
+// misuse panics in the one form that the package promises.
+func misuse(op string, format string, args ...any) {
+	panic("graph: " + op + ": " + fmt.Sprintf(format, args...))
+}
+
+func wantFloat(op string, in ...*Node) {
+	for _, n := range in {
+		if n.DType == I32 {
+			misuse(op, "input %s is not floating point", n)
+		}
+	}
+}
+
+func wantSameShape(op string, a, b *Node) {
+	if !slices.Equal(a.Shape, b.Shape) || a.DType != b.DType {
+		misuse(op, "inputs %s and %s differ", a, b)
+	}
+}

@@ -1,0 +1,158 @@
+// Package nn has the layers, losses, initialisers, optimisers and learning
+// rate schedules that the models are built of.
+//
+// A layer is written once, as a forward function over an expression graph
+// (package graph); its backward function, programs, costs and memory are
+// derived from that. What flows between layers is a tuple of tensors whose
+// first dimension is the micro-batch's examples.
+package nn
+
+import (
+	"fmt"
+
+	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
+	"gpipebench/nn/program"
+)
+
+// Layer is one unit that a pipeline may cut behind.
+type Layer interface {
+	// Name is unique within a network: it is the path of the layer's
+	// parameters and the key of its random numbers.
+	Name() string
+	// Params lists the layer's parameters in a fixed order. A parameter that
+	// two layers list (the same pointer) is tied.
+	Params() []*Param
+	// Forward traces the layer. What it returns is what the next layer gets.
+	Forward(t *Trace, in ...*graph.Node) []*graph.Node
+}
+
+// Coster is implemented by a layer that overrides the cost derived from its
+// graph: GPipe's optional cost estimation function c_i (section 2.1), in any
+// unit, per example.
+type Coster interface {
+	Cost() float64
+}
+
+// Loss ends a network. Its first output is one loss a row (an example, or a
+// token), 0 where the row is masked; the second tells which rows were right.
+type Loss interface {
+	Loss(t *Trace, out, targets []*graph.Node) []*graph.Node
+}
+
+// Param is a trained parameter, or a constant table. It is a shape and a recipe
+// and holds no data: the device that owns the layer does.
+type Param struct {
+	Name   string // within its layer, such as "attention/qkv/weight"
+	Shape  graph.Shape
+	Init   Initializer
+	Frozen bool // a constant: not trained, not counted, not hashed
+	// NoDecay excludes the parameter from L2 and decoupled weight decay
+	// (biases and the gains and offsets of norms).
+	NoDecay bool
+}
+
+// Initializer fills a parameter. It draws from r only, which is keyed by the
+// seed and the parameter's path, so that the values do not depend on where the
+// parameter lives.
+type Initializer func(r *philox.Stream, shape graph.Shape, dst []float32)
+
+// CountParams is the number of trained parameters, tied ones once.
+func CountParams(layers []Layer) int64 {
+	var n int64
+	seen := map[*Param]bool{}
+	for _, l := range layers {
+		for _, p := range l.Params() {
+			if !p.Frozen && !seen[p] {
+				seen[p] = true
+				n += int64(p.Shape.Elems())
+			}
+		}
+	}
+	return n
+}
+
+// Trace is what a layer's Forward writes into: a graph, and the parameters
+// that have been used.
+type Trace struct {
+	*graph.Graph
+	// Train is false while an evaluation is traced: no dropout then.
+	Train bool
+
+	layer  string
+	params map[*Param]*graph.Node
+}
+
+// Path names something within the layer that is being traced, such as the key
+// of a dropout.
+func (t *Trace) Path(name string) string { return t.layer + "/" + name }
+
+// Param is the value of a parameter of the layer that is being traced.
+func (t *Trace) Param(p *Param) *graph.Node {
+	n := t.params[p]
+	if n == nil {
+		panic(fmt.Sprintf("nn: layer %s uses the parameter %s that its Params does not list", t.layer, p.Name))
+	}
+	return n
+}
+
+// Stage is a traced run of layers.
+type Stage struct {
+	Function program.Function
+	Params   []*Param     // behind Function.Params; tied ones once
+	Out      []graph.Type // the types of Function.Out
+	Layers   []LayerIO    // one a layer; a loss is not among them
+}
+
+// LayerIO is what one layer of a stage reads and makes.
+type LayerIO struct{ In, Out []*graph.Node }
+
+// TraceStage traces layers as one function. First is the index of layers[0] in
+// the network; loss is nil unless the last layer of the network is among them.
+// In are the types of the tuple that comes in and targets those of the labels,
+// both for one micro-batch.
+func TraceStage(layers []Layer, first int, loss Loss, in, targets []graph.Type, train bool) *Stage {
+	g := &graph.Graph{}
+	t := &Trace{Graph: g, Train: train, params: map[*Param]*graph.Node{}}
+	s := &Stage{Function: program.Function{Graph: g}}
+	f := &s.Function
+	for _, l := range layers {
+		for _, p := range l.Params() {
+			if t.params[p] != nil {
+				continue
+			}
+			role := graph.Param
+			if p.Frozen {
+				role = graph.Const
+			}
+			n := g.NewNode(role, l.Name()+"/"+p.Name, graph.F32, p.Shape...)
+			t.params[p] = n
+			s.Params = append(s.Params, p)
+			f.Params = append(f.Params, n)
+		}
+	}
+	for i, ty := range in {
+		f.In = append(f.In, g.NewNode(graph.Input, fmt.Sprintf("in%d", i), ty.DType, ty.Shape...))
+	}
+	flow := f.In
+	for i, l := range layers {
+		g.Layer = first + i
+		t.layer = l.Name()
+		out := l.Forward(t, flow...)
+		s.Layers = append(s.Layers, LayerIO{flow, out})
+		flow = out
+	}
+	if loss != nil {
+		g.Layer = first + len(layers)
+		t.layer = "loss"
+		for i, ty := range targets {
+			f.Feeds = append(f.Feeds, g.NewNode(graph.Input, fmt.Sprintf("target%d", i), ty.DType, ty.Shape...))
+		}
+		flow = loss.Loss(t, flow, f.Feeds)
+	}
+	f.Out = flow
+	for _, n := range flow {
+		s.Out = append(s.Out, graph.Type{Shape: n.Shape, DType: n.DType})
+	}
+	return s
+}

@@ -1,0 +1,33 @@
+package nn
+
+// Optimizer updates one parameter after another, in place. Implementations are
+// plain structs of hyper-parameters; all state lies in the device's memory.
+type Optimizer interface {
+	// Name is "sgd", "adam", ...
+	Name() string
+	// Slots is the number of state tensors of a parameter's size that the
+	// device keeps for each parameter, zero at the start.
+	Slots() int
+	// Update applies one mini-batch's gradient.
+	Update(u Update)
+	// Validate reports a hyper-parameter that is out of range.
+	Validate() error
+}
+
+// Update is one parameter (or a piece of it: updates are element-wise) and
+// what the optimiser needs to move it.
+type Update struct {
+	W, G    []float32
+	State   [][]float32 // Optimizer.Slots tensors
+	Step    int         // 1 for the first update
+	LR      float32
+	Scale   float32 // multiplies G first: 1, or what clips the global norm
+	L2      float32 // adds L2*W to the scaled gradient; 0 for parameters with NoDecay
+	NoDecay bool    // no decoupled weight decay
+}
+
+// LRSchedule gives the learning rate of an update.
+type LRSchedule interface {
+	// Rate is the rate of update step, which counts from 1.
+	Rate(step int) float64
+}

@@ -1,0 +1,88 @@
+package program
+
+import (
+	"gpipebench/nn/graph"
+	"gpipebench/nn/internal/kernel"
+
+	"math"
+)
+
+// heads describes where the heads of an attention lie in its operands.
+type heads struct {
+	shape      kernel.AttentionShape
+	batch      int
+	count, dim int
+	cross      bool
+	padded     bool
+}
+
+func newHeads(op graph.AttentionOp, in []*graph.Node) heads {
+	b, tq, tk := op.Dims(in)
+	inner := op.Heads * op.HeadDim
+	qs, kvs := 3*inner, 3*inner
+	if op.Cross {
+		qs, kvs = inner, 2*inner
+	}
+	return heads{
+		shape: kernel.AttentionShape{
+			Queries: tq, Keys: tk, HeadDim: op.HeadDim,
+			QStride: qs, KStride: kvs, VStride: kvs, OStride: inner,
+			Causal: op.Causal, Valid: tk,
+			Scale: float32(1 / math.Sqrt(float64(op.HeadDim))),
+		},
+		batch: b, count: op.Heads, dim: op.HeadDim, cross: op.Cross, padded: op.Padded,
+	}
+}
+
+// at cuts the operands of head h of example b: q, k and v out of qkv, or out
+// of q and kv; in are the attention's inputs (or their gradients).
+func (hs *heads) at(in [][]float32, b, h int) (q, k, v []float32) {
+	s, inner, off := &hs.shape, hs.count*hs.dim, h*hs.dim
+	if hs.cross {
+		q = in[0][b*s.Queries*s.QStride+off:]
+		kv := in[1][b*s.Keys*s.KStride:]
+		return q, kv[off:], kv[inner+off:]
+	}
+	qkv := in[0][b*s.Queries*s.QStride:]
+	return qkv[off:], qkv[inner+off:], qkv[2*inner+off:]
+}
+
+// valid is the number of keys that example b has.
+func (hs *heads) valid(in [][]float32, b int) int {
+	if !hs.padded {
+		return hs.shape.Keys
+	}
+	return max(0, min(hs.shape.Keys, int(ints(in[len(in)-1])[b])))
+}
+
+func lowerAttention(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int) {
+	hs := newHeads(op, in)
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		s := hs.shape
+		from, to := share(hs.batch*hs.count, part, parts, 1)
+		for i := from; i < to; i++ {
+			b, h := i/hs.count, i%hs.count
+			q, k, v := hs.at(in, b, h)
+			s.Valid = hs.valid(in, b)
+			o := out[0][b*s.Queries*s.OStride+h*hs.dim:]
+			kernel.Attention(s, o, out[1][i*s.Queries:(i+1)*s.Queries], q, k, v, w.scratch)
+		}
+	}, hs.shape.Scratch()
+}
+
+// lowerAttentionGrad has the inputs do, o, lse in front of the attention's own.
+func lowerAttentionGrad(op graph.AttentionGradOp, in []*graph.Node) (kernelFunc, int) {
+	hs := newHeads(op.AttentionOp, in)
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		s := hs.shape
+		from, to := share(hs.batch*hs.count, part, parts, 1)
+		for i := from; i < to; i++ {
+			b, h := i/hs.count, i%hs.count
+			q, k, v := hs.at(in[3:], b, h)
+			dq, dk, dv := hs.at(out, b, h)
+			s.Valid = hs.valid(in[3:], b)
+			rows := b*s.Queries*s.OStride + h*hs.dim
+			kernel.AttentionGrad(s, dq, dk, dv, in[0][rows:], q, k, v, in[1][rows:], in[2][i*s.Queries:(i+1)*s.Queries], w.scratch)
+		}
+	}, hs.shape.GradScratch()
+}

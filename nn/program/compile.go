@@ -1,0 +1,380 @@
+package program
+
+import (
+	"fmt"
+
+	"gpipebench/nn/graph"
+)
+
+// Function is a traced forward function of one stage.
+type Function struct {
+	Graph *graph.Graph
+	In    []*graph.Node // what comes in: the boundary tuple
+	Feeds []*graph.Node // what comes from the mini-batch beside it: labels at the last stage
+	Out   []*graph.Node // the boundary tuple that goes out, or a loss's rows
+	// Params are the parameters and constants in the order of their layout.
+	Params []*graph.Node
+}
+
+// Tensor is a named place for something that crosses a stage's edge.
+type Tensor struct {
+	Operand
+	Shape graph.Shape
+	DType graph.DType
+}
+
+// Use is the accumulator of one use of a parameter.
+type Use struct {
+	Param int // index into Function.Params
+	Operand
+}
+
+// Stage is a compiled function: three programs that share their layouts.
+type Stage struct {
+	Forward, Keep, Backward *Program
+
+	In, Feeds, Out []Tensor
+	// DOut and DIn have the places of the gradients of Out and In; Len 0 where
+	// a tensor has no gradient.
+	DOut, DIn []Tensor
+	Params    []Operand
+	Uses      []Use
+
+	// Span is the extent of each space in floats; Workspace is that of the
+	// largest program.
+	Span [Spaces]int
+}
+
+// Compile derives the backward function of f and compiles all three programs
+// for the given number of worker threads. GradOut tells which of f.Out get a
+// gradient from outside; nil means none, as for a loss, which starts the chain.
+func Compile(f Function, gradOut []bool, threads int) *Stage {
+	g := f.Graph
+	s := &Stage{}
+	forward := g.Calls
+
+	douts := make([]*graph.Node, len(f.Out))
+	for i, o := range f.Out {
+		if gradOut != nil && gradOut[i] {
+			douts[i] = g.NewNode(graph.Input, "d"+o.Name, o.DType, o.Shape...)
+		}
+	}
+	dins, grads := g.Gradients(f.Out, douts, f.In)
+	backward := g.Calls[len(forward):]
+
+	c := newCompiler(f, threads)
+	c.place(s)
+	s.DOut = c.inputs(DOut, douts, &s.Span)
+	residual := c.residuals(forward, backward, &s.Span)
+
+	// Accumulators, in the order of parameters and, within one, of its uses.
+	var sizes []int
+	var uses []*graph.Node
+	for i, p := range f.Params {
+		for _, pg := range grads {
+			if pg.Param == p {
+				s.Uses = append(s.Uses, Use{Param: i})
+				sizes = append(sizes, p.Elems())
+				uses = append(uses, pg.Node)
+			}
+		}
+	}
+	offsets, span := Layout(sizes)
+	s.Span[Grads] = span
+	accumulators := map[*graph.Node]Operand{}
+	for i := range s.Uses {
+		s.Uses[i].Operand = Operand{Grads, offsets[i], sizes[i]}
+		accumulators[uses[i]] = s.Uses[i].Operand
+	}
+
+	// Fusing looks at uses in both functions, so that it is the same with and without residuals.
+	count := countUses(g.Calls, f.Out, dins)
+	steps := fuse(forward, count)
+	s.Forward = c.assemble("forward", steps, f.Out, Out, nil, &s.Span)
+	s.Out = c.outputs(f.Out)
+	s.Keep = c.assemble("forward-keep", steps, f.Out, Out, residual, &s.Span)
+
+	for n, o := range residual {
+		c.fixed[n] = o
+	}
+	c.consumable = Residual
+	s.Backward = c.assemble("backward", fuse(backward, count), dins, DIn, accumulators, &s.Span)
+	s.DIn = c.outputs(dins)
+	return s
+}
+
+// CompileEvaluate compiles the forward function alone, keeping nothing.
+func CompileEvaluate(f Function, threads int) *Stage {
+	s := &Stage{}
+	c := newCompiler(f, threads)
+	c.place(s)
+	steps := fuse(f.Graph.Calls, countUses(f.Graph.Calls, f.Out, nil))
+	s.Forward = c.assemble("evaluate", steps, f.Out, Out, nil, &s.Span)
+	s.Out = c.outputs(f.Out)
+	return s
+}
+
+type compiler struct {
+	f       Function
+	threads int
+	fixed   map[*graph.Node]Operand // values whose place does not depend on the program
+	// consumable is the space whose values the program may overwrite at their
+	// last use: the residuals for Backward, none (Workspace) otherwise.
+	consumable Space
+	lastOut    []Operand // of the program assembled last
+}
+
+func newCompiler(f Function, threads int) *compiler {
+	return &compiler{f: f, threads: threads, fixed: map[*graph.Node]Operand{}, consumable: Workspace}
+}
+
+// place lays out what exists before any program runs.
+func (c *compiler) place(s *Stage) {
+	sizes := make([]int, len(c.f.Params))
+	for i, p := range c.f.Params {
+		sizes[i] = p.Elems()
+	}
+	offsets, span := Layout(sizes)
+	s.Span[Params] = span
+	for i, p := range c.f.Params {
+		o := Operand{Params, offsets[i], sizes[i]}
+		s.Params = append(s.Params, o)
+		c.fixed[p] = o
+	}
+	all := append(append([]*graph.Node{}, c.f.In...), c.f.Feeds...)
+	tensors := c.inputs(In, all, &s.Span)
+	s.In, s.Feeds = tensors[:len(c.f.In)], tensors[len(c.f.In):]
+}
+
+// inputs lays nodes out in a space; nil nodes take no room.
+func (c *compiler) inputs(space Space, nodes []*graph.Node, span *[Spaces]int) []Tensor {
+	tensors := make([]Tensor, len(nodes))
+	sizes := make([]int, len(nodes))
+	for i, n := range nodes {
+		if n != nil {
+			sizes[i] = n.Elems()
+		}
+	}
+	offsets, total := Layout(sizes)
+	for i, n := range nodes {
+		tensors[i].Operand = Operand{space, offsets[i], sizes[i]}
+		if n != nil {
+			tensors[i].Shape, tensors[i].DType = n.Shape, n.DType
+			c.fixed[n] = tensors[i].Operand
+		}
+	}
+	span[space] = total
+	return tensors
+}
+
+// outputs describes the results of the program assembled last.
+func (c *compiler) outputs(nodes []*graph.Node) []Tensor {
+	tensors := make([]Tensor, len(nodes))
+	for i, n := range nodes {
+		tensors[i].Operand = c.lastOut[i]
+		if n != nil {
+			tensors[i].Shape, tensors[i].DType = n.Shape, n.DType
+		}
+	}
+	return tensors
+}
+
+// residuals places what the forward computes and the backward reads.
+func (c *compiler) residuals(forward, backward []*graph.Call, span *[Spaces]int) map[*graph.Node]Operand {
+	made := map[*graph.Node]bool{}
+	var order []*graph.Node
+	for _, call := range forward {
+		for _, n := range call.Out {
+			made[n] = true
+			order = append(order, n)
+		}
+	}
+	needed := map[*graph.Node]bool{}
+	for _, call := range backward {
+		for _, n := range call.In {
+			needed[n] = made[n]
+		}
+	}
+	var sizes []int
+	var kept []*graph.Node
+	for _, n := range order {
+		if needed[n] {
+			kept = append(kept, n)
+			sizes = append(sizes, n.Elems())
+		}
+	}
+	offsets, total := Layout(sizes)
+	span[Residual] = total
+	places := map[*graph.Node]Operand{}
+	for i, n := range kept {
+		places[n] = Operand{Residual, offsets[i], sizes[i]}
+	}
+	return places
+}
+
+func countUses(calls []*graph.Call, results ...[]*graph.Node) map[*graph.Node]int {
+	count := map[*graph.Node]int{}
+	for _, c := range calls {
+		for _, n := range c.In {
+			count[n]++
+		}
+	}
+	for _, rs := range results {
+		for _, n := range rs {
+			if n != nil {
+				count[n]++
+			}
+		}
+	}
+	return count
+}
+
+// assemble gives every operand of the steps its place. Results go to space
+// dst; special has the places of further values (residuals or accumulators).
+func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, dst Space, special map[*graph.Node]Operand, span *[Spaces]int) *Program {
+	place := map[*graph.Node]Operand{}
+	for n, o := range c.fixed {
+		place[n] = o
+	}
+	for n, o := range special {
+		place[n] = o
+	}
+
+	// A result is computed in its place, or copied there when it has another
+	// one already (it was handed in, is kept, or leaves twice).
+	sizes := make([]int, len(results))
+	for i, n := range results {
+		if n != nil {
+			sizes[i] = n.Elems()
+		}
+	}
+	offsets, total := Layout(sizes)
+	span[dst] = max(span[dst], total)
+	c.lastOut = make([]Operand, len(results))
+	steps = append([]*step{}, steps...)
+	for i, n := range results {
+		c.lastOut[i] = Operand{dst, offsets[i], sizes[i]}
+		if n == nil {
+			continue
+		}
+		if _, elsewhere := place[n]; !elsewhere {
+			place[n] = c.lastOut[i]
+			continue
+		}
+		var g graph.Graph
+		copied := g.Copy(n)
+		place[copied] = c.lastOut[i]
+		steps = append(steps, &step{call: copied.Call, in: []*graph.Node{n}, out: []*graph.Node{copied}})
+	}
+
+	last := map[*graph.Node]int{}
+	for t, s := range steps {
+		for _, n := range s.in {
+			last[n] = t
+		}
+	}
+	for _, n := range results {
+		if n != nil {
+			last[n] = len(steps)
+		}
+	}
+
+	// Buffers of workspace; a value that overwrites another shares its buffer.
+	held := map[*graph.Node]*buffer{}
+	var buffers []*buffer
+	p := &Program{Name: name}
+	for t, s := range steps {
+		for _, n := range s.in {
+			if b := held[n]; b != nil {
+				b.last = t
+			} else if _, ok := place[n]; !ok {
+				panic(fmt.Sprintf("program: %s: %s reads %s before it is computed", name, s.call.Op.Name(), n))
+			}
+		}
+		for j, n := range s.out {
+			if _, ok := place[n]; ok {
+				continue
+			}
+			if j == 0 && c.overwrite(s, n, t, last, held, place) {
+				continue
+			}
+			b := &buffer{first: t, last: t, size: n.Elems()}
+			held[n] = b
+			buffers = append(buffers, b)
+		}
+	}
+	ws := pack(buffers)
+
+	scratch := 0
+	base := alignUp(ws)
+	operands := func(nodes []*graph.Node) []Operand {
+		ops := make([]Operand, len(nodes))
+		for i, n := range nodes {
+			if b := held[n]; b != nil {
+				ops[i] = Operand{Workspace, b.off, n.Elems()}
+			} else {
+				ops[i] = place[n]
+			}
+		}
+		return ops
+	}
+	for _, s := range steps {
+		in := Instr{Op: s.call.Op.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out)}
+		if s.last() != s.call {
+			in.Op += "+" + s.last().Op.Name()
+		}
+		in.kernel, in.scratch = lower(s, in.out, c.threads)
+		in.Cost = cost(s)
+		scratch = max(scratch, in.scratch)
+		p.Instrs = append(p.Instrs, in)
+	}
+	p.scratchOff = base
+	p.scratchLen = scratch
+	p.Span = ws
+	if scratch > 0 {
+		p.Span = base + (c.threads-1)*alignUp(scratch) + scratch
+	}
+	p.threads = c.threads
+	span[Workspace] = max(span[Workspace], p.Span)
+	p.markFrees(buffers, held, steps)
+	return p
+}
+
+// overwrite lets the first output n of step t take the place of an input that
+// dies there.
+func (c *compiler) overwrite(s *step, n *graph.Node, t int, last map[*graph.Node]int, held map[*graph.Node]*buffer, place map[*graph.Node]Operand) bool {
+	for _, i := range s.inPlace() {
+		in := s.in[i]
+		if last[in] != t || in.Elems() != n.Elems() {
+			continue
+		}
+		if b := held[in]; b != nil {
+			held[n] = b
+			return true
+		}
+		if o := place[in]; in.Role == graph.Computed && o.Space == c.consumable && o.Space != Workspace {
+			place[n] = o
+			return true
+		}
+	}
+	return false
+}
+
+// Cost is what an instruction moves and computes.
+type Cost struct {
+	FLOPs int64 // 2 x multiply-adds of matrix products
+	Elems int64 // elements that come out, for what is not a product
+	Bytes int64 // operands read and written once
+}
+
+func cost(s *step) Cost {
+	k := Cost{FLOPs: s.call.Op.FLOPs(s.call)}
+	for _, n := range s.in {
+		k.Bytes += int64(n.Elems()) * n.DType.Bytes()
+	}
+	for _, n := range s.out {
+		k.Bytes += int64(n.Elems()) * n.DType.Bytes()
+		k.Elems += int64(n.Elems())
+	}
+	return k
+}

@@ -1,0 +1,122 @@
+package program
+
+import "gpipebench/nn/graph"
+
+// step is one instruction before its operands have places: a call and the
+// calls whose work its kernel does as well.
+type step struct {
+	call *graph.Call
+	// Epilogue of a matrix product, done block by block while C is in cache.
+	bias *graph.Call
+	act  *graph.Call
+	// Addition that the kernel of a dropout or a layer norm's gradient does in passing.
+	add *graph.Call
+
+	in, out []*graph.Node
+}
+
+// last is the call that makes the step's results.
+func (s *step) last() *graph.Call {
+	switch {
+	case s.add != nil:
+		return s.add
+	case s.act != nil:
+		return s.act
+	case s.bias != nil:
+		return s.bias
+	}
+	return s.call
+}
+
+// fuse folds calls into steps. A value disappears into a fusion only when the
+// call that takes it over is its single use in the whole of g, forward and
+// backward, and in the same layer: so Forward and Keep fuse alike, and a cut
+// between layers changes nothing. Fused or not, every element has the same
+// chain of operations.
+func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
+	consumer := map[*graph.Node]*graph.Call{}
+	for _, c := range calls {
+		for _, n := range c.In {
+			consumer[n] = c
+		}
+	}
+	// next is the call in the same layer that alone consumes n.
+	next := func(c *graph.Call) *graph.Call {
+		n := c.Out[0]
+		if t := consumer[n]; t != nil && uses[n] == 1 && t.Layer == c.Layer {
+			return t
+		}
+		return nil
+	}
+
+	owner := map[*graph.Call]*step{} // of calls that another step does
+	var steps []*step
+	for _, c := range calls {
+		if s := owner[c]; s != nil && s.last() != c {
+			continue
+		} else if s != nil {
+			// The fused step stands where its last call stood, so that all its inputs are ready.
+			steps = append(steps, s)
+			continue
+		}
+		s := &step{call: c}
+		switch op := c.Op.(type) {
+		case graph.MatMulOp:
+			if op.TransA {
+				break
+			}
+			if t := next(c); t != nil && t.Op == (graph.AddBiasOp{}) {
+				s.bias = t
+				if t := next(t); t != nil && (t.Op == graph.ReLUOp{} || t.Op == graph.GELUOp{}) {
+					s.act = t
+				}
+			}
+		case graph.DropoutOp, graph.LayerNormGradOp:
+			if t := next(c); t != nil && t.Op == (graph.AddOp{}) && t.In[0] != t.In[1] {
+				s.add = t
+			}
+		}
+		for _, t := range []*graph.Call{s.bias, s.act, s.add} {
+			if t != nil {
+				owner[t] = s
+			}
+		}
+		if s.last() == c {
+			steps = append(steps, s)
+		}
+	}
+	for _, s := range steps {
+		s.connect()
+	}
+	return steps
+}
+
+// connect lists the step's inputs and outputs in the order its kernel expects:
+// those of the call, then the bias, then the addend.
+func (s *step) connect() {
+	s.in = append(s.in, s.call.In...)
+	s.out = s.call.Out
+	if s.bias != nil {
+		s.in = append(s.in, s.bias.In[1])
+	}
+	if s.add != nil {
+		other := s.add.In[0]
+		if other == s.call.Out[0] {
+			other = s.add.In[1]
+		}
+		s.in = append(s.in, other)
+	}
+	s.out = s.last().Out
+}
+
+// inPlace lists the inputs that the first output may overwrite.
+func (s *step) inPlace() []int {
+	var ok []int
+	if p, is := s.call.Op.(graph.InPlacer); is {
+		ok = p.InPlace()
+	}
+	if s.add != nil {
+		ok = append([]int{len(s.in) - 1}, ok...)
+	}
+	return ok
+}

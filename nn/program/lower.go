@@ -1,0 +1,261 @@
+package program
+
+import (
+	"fmt"
+	"unsafe"
+
+	"gpipebench/nn/graph"
+	"gpipebench/nn/internal/kernel"
+	"gpipebench/nn/philox"
+)
+
+// kernelFunc computes one part of an instruction. Operands come in the order
+// of the step's inputs and outputs.
+type kernelFunc func(w *worker, in, out [][]float32, part, parts int)
+
+// lower chooses the kernel of a step and says how much scratch a thread needs.
+func lower(s *step, out []Operand, threads int) (fn kernelFunc, scratch int) {
+	switch op := s.call.Op.(type) {
+	case graph.MatMulOp:
+		return lowerMatMul(s, op, out[0].Space == Grads, threads)
+	case graph.AttentionOp:
+		return lowerAttention(op, s.call.In)
+	case graph.AttentionGradOp:
+		return lowerAttentionGrad(op, s.call.In[3:])
+	case graph.EmbedOp:
+		return lowerEmbed(op, s.call), 0
+	case graph.DropoutOp:
+		return lowerDropout(op, s), 0
+	case graph.LayerNormOp:
+		return lowerLayerNorm(op, s.call), 0
+	case graph.LayerNormGradOp:
+		return lowerLayerNormGrad(s), 0
+	case graph.CrossEntropyOp:
+		return lowerCrossEntropy(op, s.call), 0
+	case graph.CrossEntropyGradOp:
+		return lowerCrossEntropyGrad(op, s.call), 0
+
+	case graph.ColumnSumOp:
+		rows, cols := matrix(s.call.In[0])
+		return accumulate(out, func(_ *worker, in, out [][]float32, part, parts int) {
+			from, to := share(cols, part, parts, align)
+			kernel.ColSum(out[0][from:to], in[0][from:], rows, to-from, cols)
+		}), 0
+	case graph.LayerNormParamGradOp:
+		rows, cols := matrix(s.call.In[0])
+		return accumulate(out, func(_ *worker, in, out [][]float32, part, parts int) {
+			from, to := share(cols, part, parts, align)
+			kernel.LayerNormParamGrad(out[0][from:to], out[1][from:to], in[0][from:], in[1][from:], in[2], rows, to-from, cols)
+		}), 0
+	case graph.EmbedGradOp:
+		dim := s.call.In[0].Shape.Last()
+		return accumulate(out, func(_ *worker, in, out [][]float32, part, parts int) {
+			from, to := share(dim, part, parts, align)
+			kernel.EmbedGrad(out[0], in[0], ints(in[1]), dim, from, to, op.Scale)
+		}), 0
+
+	case graph.AddBiasOp:
+		rows, cols := matrix(s.call.In[0])
+		return func(_ *worker, in, out [][]float32, part, parts int) {
+			from, to := share(rows, part, parts, 1)
+			kernel.AddBias(out[0][from*cols:], in[0][from*cols:], in[1], to-from, cols, cols)
+		}, 0
+	case graph.AddOp:
+		return binary(kernel.Add), 0
+	case graph.MulOp:
+		return binary(kernel.Mul), 0
+	case graph.ReLUGradOp:
+		return binary(kernel.ReluGrad), 0
+	case graph.GELUGradOp:
+		return binary(kernel.GeluGrad), 0
+	case graph.ClipGradOp:
+		return binary(func(dst, dy, x []float32) { kernel.ClipGrad(dst, dy, x, op.Limit) }), 0
+	case graph.ReLUOp:
+		return unary(kernel.Relu), 0
+	case graph.GELUOp:
+		return unary(kernel.Gelu), 0
+	case graph.ClipOp:
+		return unary(func(dst, x []float32) { kernel.Clip(dst, x, op.Limit) }), 0
+	case graph.ScaleOp:
+		return unary(func(dst, x []float32) { kernel.Scale(dst, x, op.S) }), 0
+	case graph.CopyOp:
+		return unary(func(dst, x []float32) { copy(dst, x) }), 0
+	}
+	panic(fmt.Sprintf("program: no kernel for op %s", s.call.Op.Name()))
+}
+
+func matrix(n *graph.Node) (rows, cols int) { return n.Shape.Rows(), n.Shape.Last() }
+
+// ints views a tensor of int32, which lies in the arena like any other.
+func ints(x []float32) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
+
+func unary(f func(dst, x []float32)) kernelFunc {
+	return func(_ *worker, in, out [][]float32, part, parts int) {
+		from, to := share(len(out[0]), part, parts, align)
+		f(out[0][from:to], in[0][from:to])
+	}
+}
+
+func binary(f func(dst, a, b []float32)) kernelFunc {
+	return func(_ *worker, in, out [][]float32, part, parts int) {
+		from, to := share(len(out[0]), part, parts, align)
+		f(out[0][from:to], in[0][from:to], in[1][from:to])
+	}
+}
+
+// accumulate adapts a kernel that adds to its outputs: where they are no
+// accumulators they start from zero. Such kernels are cut by columns, and every
+// part clears its own.
+func accumulate(out []Operand, f kernelFunc) kernelFunc {
+	if out[0].Space == Grads {
+		return f
+	}
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		if part == 0 {
+			for _, o := range out {
+				kernel.Zero(o)
+			}
+		}
+		if parts == 1 {
+			f(w, in, out, part, parts)
+		} else if part == 0 { // rare: such a sum is not split
+			for p := range parts {
+				f(w, in, out, p, parts)
+			}
+		}
+	}
+}
+
+// epilogue is what a matrix product does to a block of C once its values are
+// final.
+type epilogue struct {
+	c, bias []float32
+	ldc     int
+	act     graph.Op // nil, ReLUOp or GELUOp
+}
+
+func (e *epilogue) block(i0, i1, j0, j1 int) {
+	c := e.c[i0*e.ldc+j0:]
+	switch e.act.(type) {
+	case graph.ReLUOp:
+		kernel.AddBiasRelu(c, c, e.bias[j0:j1], i1-i0, j1-j0, e.ldc)
+	case graph.GELUOp:
+		kernel.AddBiasGelu(c, c, e.bias[j0:j1], i1-i0, j1-j0, e.ldc)
+	default:
+		kernel.AddBias(c, c, e.bias[j0:j1], i1-i0, j1-j0, e.ldc)
+	}
+}
+
+// lowerMatMul cuts C along its longer side.
+func lowerMatMul(s *step, op graph.MatMulOp, accumulate bool, threads int) (kernelFunc, int) {
+	m, n, k := op.Dims(s.call)
+	ars, acs := k, 1
+	if op.TransA {
+		ars, acs = 1, m
+	}
+	brs, bcs := n, 1
+	if op.TransB {
+		brs, bcs = 1, k
+	}
+	var act graph.Op
+	if s.act != nil {
+		act = s.act.Op
+	}
+	fused := s.bias != nil
+	byRows := m >= n
+	part := func(part, parts int) (i0, i1, j0, j1 int) {
+		if byRows {
+			i0, i1 = share(m, part, parts, rowUnit)
+			return i0, i1, 0, n
+		}
+		j0, j1 = share(n, part, parts, colUnit)
+		return 0, m, j0, j1
+	}
+	scratch := 0
+	for p := range threads {
+		i0, i1, j0, j1 := part(p, threads)
+		scratch = max(scratch, kernel.GemmScratch(i1-i0, j1-j0, k))
+	}
+	return func(w *worker, in, out [][]float32, p, parts int) {
+		i0, i1, j0, j1 := part(p, parts)
+		if i0 == i1 || j0 == j1 {
+			return
+		}
+		c := out[0][i0*n+j0:]
+		var block func(i0, i1, j0, j1 int)
+		if fused {
+			w.epi = epilogue{c: c, bias: in[2][j0:j1], ldc: n, act: act}
+			block = w.block
+		}
+		kernel.Gemm(i1-i0, j1-j0, k, in[0][i0*ars:], ars, acs, in[1][j0*bcs:], brs, bcs, c, n, accumulate, w.scratch, block)
+	}, scratch
+}
+
+// Parts of a product start at multiples of these, so that no thread gets a
+// narrow tile in the middle.
+const rowUnit, colUnit = 14, 32
+
+func lowerEmbed(op graph.EmbedOp, c *graph.Call) kernelFunc {
+	b, t, dim := c.Out[0].Shape[0], c.Out[0].Shape[1], c.Out[0].Shape[2]
+	return func(_ *worker, in, out [][]float32, part, parts int) {
+		from, to := share(b, part, parts, 1)
+		kernel.Embed(out[0][from*t*dim:to*t*dim], in[0], ints(in[1])[from*t:to*t], dim, op.Scale, in[2], t)
+	}
+}
+
+func lowerDropout(op graph.DropoutOp, s *step) kernelFunc {
+	x := s.call.In[0]
+	per := x.Elems() / x.Shape[0]
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		key := philox.KeyOf(w.env.Seed, op.Path)
+		from, to := share(len(out[0]), part, parts, align)
+		for from < to {
+			example, first := from/per, from%per
+			end := min(to, (example+1)*per)
+			var add []float32
+			if s.add != nil {
+				add = in[1][from:end]
+			}
+			kernel.Dropout(out[0][from:end], in[0][from:end], add, op.Rate, key, w.env.Step, w.env.Example+uint64(example), first)
+			from = end
+		}
+	}
+}
+
+func lowerLayerNorm(op graph.LayerNormOp, c *graph.Call) kernelFunc {
+	rows, d := matrix(c.In[0])
+	return func(_ *worker, in, out [][]float32, part, parts int) {
+		from, to := share(rows, part, parts, 1)
+		kernel.LayerNorm(out[0][from*d:to*d], out[1][from*2:to*2], in[0][from*d:to*d], in[1], in[2], to-from, d, op.Eps)
+	}
+}
+
+func lowerLayerNormGrad(s *step) kernelFunc {
+	rows, d := matrix(s.call.In[0])
+	return func(_ *worker, in, out [][]float32, part, parts int) {
+		from, to := share(rows, part, parts, 1)
+		var add []float32
+		if s.add != nil {
+			add = in[4][from*d : to*d]
+		}
+		kernel.LayerNormGrad(out[0][from*d:to*d], in[0][from*d:to*d], in[1][from*d:to*d], in[2], in[3][from*2:to*2], add, to-from, d)
+	}
+}
+
+func lowerCrossEntropy(op graph.CrossEntropyOp, c *graph.Call) kernelFunc {
+	rows, v := matrix(c.In[0])
+	return func(_ *worker, in, out [][]float32, part, parts int) {
+		from, to := share(rows, part, parts, 1)
+		kernel.CrossEntropy(out[0][from:to], out[1][from:to], out[2][from:to], in[0][from*v:to*v], ints(in[1])[from:to], to-from, v, op.Smoothing)
+	}
+}
+
+func lowerCrossEntropyGrad(op graph.CrossEntropyGradOp, c *graph.Call) kernelFunc {
+	rows, v := matrix(c.In[0])
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		from, to := share(rows, part, parts, 1)
+		kernel.CrossEntropyGrad(out[0][from*v:to*v], in[0][from*v:to*v], in[1][from:to], ints(in[2])[from:to], w.env.LossScale, to-from, v, op.Smoothing)
+	}
+}

@@ -1,0 +1,163 @@
+package program
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+)
+
+// Pool is the worker budget of a device: the goroutine that calls [Pool.Do]
+// and threads-1 workers. Kernels are cut into as many parts as there are
+// threads, by outputs; which thread does a part does not matter to the bits.
+//
+// Workers spin briefly for the next kernel before they sleep, since the gaps
+// inside a program are far shorter than a wake-up.
+type Pool struct {
+	threads int
+	run     execution
+
+	job     func(part int)
+	epoch   atomic.Uint64
+	pending atomic.Int32
+	asleep  atomic.Int32
+	closed  atomic.Bool
+	mu      sync.Mutex
+	wake    sync.Cond
+	exited  sync.WaitGroup
+
+	failure atomic.Pointer[PanicError]
+	worked  []atomic.Int64
+}
+
+// PanicError is a panic in a kernel, carried to the goroutine that ran the program.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprint(e.Value) }
+
+// NewPool starts the workers; Close ends them. Threads is at least 1.
+func NewPool(threads int) *Pool {
+	p := &Pool{threads: max(threads, 1)}
+	p.wake.L = &p.mu
+	p.worked = make([]atomic.Int64, p.threads)
+	p.run.parts = p.threads
+	p.run.workers = make([]worker, p.threads)
+	for i := range p.run.workers {
+		w := &p.run.workers[i]
+		w.block = w.epi.block
+	}
+	p.run.part = p.run.runPart
+	for i := 1; i < p.threads; i++ {
+		p.exited.Go(func() { p.work(i) })
+	}
+	return p
+}
+
+// Threads is the number of parts that work is cut into.
+func (p *Pool) Threads() int { return p.threads }
+
+// Worked counts the parts that each thread has done.
+func (p *Pool) Worked() []int64 {
+	n := make([]int64, p.threads)
+	for i := range n {
+		n[i] = p.worked[i].Load()
+	}
+	return n
+}
+
+// Close ends the workers and waits for them. The pool must be idle.
+func (p *Pool) Close() {
+	p.closed.Store(true)
+	p.publish()
+	p.exited.Wait()
+}
+
+// Do calls job(part) for every part, one a thread, and returns when all are
+// done. A panic in any of them comes out of Do as a *PanicError.
+func (p *Pool) Do(job func(part int)) {
+	if p.threads == 1 {
+		p.worked[0].Add(1)
+		job(0)
+		return
+	}
+	p.job = job
+	p.pending.Store(int32(p.threads - 1))
+	p.publish()
+	p.attempt(0)
+	for spins := 1; p.pending.Load() != 0; spins++ {
+		if spins%spinsPerYield == 0 {
+			runtime.Gosched()
+		}
+	}
+	if f := p.failure.Swap(nil); f != nil {
+		panic(f)
+	}
+}
+
+func (p *Pool) publish() {
+	p.epoch.Add(1)
+	if p.asleep.Load() > 0 {
+		p.mu.Lock()
+		p.wake.Broadcast()
+		p.mu.Unlock()
+	}
+}
+
+const (
+	spinsPerYield = 1 << 7
+	spinsToSleep  = 1 << 13 // tens of microseconds
+)
+
+func (p *Pool) work(part int) {
+	seen := uint64(0)
+	for {
+		p.await(seen)
+		if p.closed.Load() {
+			return
+		}
+		seen++
+		p.attempt(part)
+		p.pending.Add(-1)
+	}
+}
+
+// await returns when the epoch has moved on from seen.
+func (p *Pool) await(seen uint64) {
+	for spins := 1; spins < spinsToSleep; spins++ {
+		if p.epoch.Load() != seen {
+			return
+		}
+		if spins%spinsPerYield == 0 {
+			runtime.Gosched()
+		}
+	}
+	p.mu.Lock()
+	p.asleep.Add(1)
+	for p.epoch.Load() == seen {
+		p.wake.Wait()
+	}
+	p.asleep.Add(-1)
+	p.mu.Unlock()
+}
+
+func (p *Pool) attempt(part int) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.failure.CompareAndSwap(nil, &PanicError{v, debug.Stack()})
+		}
+	}()
+	p.worked[part].Add(1)
+	p.job(part)
+}
+
+// share is the part-th of parts pieces of [0, n), cut at multiples of unit.
+func share(n, part, parts, unit int) (from, to int) {
+	units := (n + unit - 1) / unit
+	from = units * part / parts * unit
+	to = min(units*(part+1)/parts*unit, n)
+	return min(from, n), to
+}

@@ -1,0 +1,183 @@
+package program
+
+import (
+	"fmt"
+	"math"
+
+	"gpipebench/nn/graph"
+	"gpipebench/nn/internal/kernel"
+)
+
+// Program is an ordered list of kernel calls with fixed operands. It holds no
+// data and may be run on any memory, by one goroutine at a time.
+type Program struct {
+	Name   string
+	Instrs []Instr
+	Span   int // floats of workspace, scratch of all threads included
+
+	threads                int
+	scratchOff, scratchLen int
+}
+
+// Instr is one kernel call.
+type Instr struct {
+	Op    string
+	Layer int // of the pipeline
+	Cost  Cost
+
+	in, out []Operand
+	frees   []Operand // workspace that is dead once the instruction has run
+	kernel  kernelFunc
+	scratch int // floats a thread
+}
+
+// Cost sums the costs of all instructions.
+func (p *Program) Cost() Cost {
+	var sum Cost
+	for _, in := range p.Instrs {
+		sum.FLOPs += in.Cost.FLOPs
+		sum.Elems += in.Cost.Elems
+		sum.Bytes += in.Cost.Bytes
+	}
+	return sum
+}
+
+// Binding gives each space its memory for one run.
+type Binding [Spaces][]float32
+
+// Env is what a run knows beside its tensors.
+type Env struct {
+	Seed      uint64
+	Step      uint64
+	Example   uint64  // index within the mini-batch of the micro-batch's first example
+	LossScale float32 // one over the mini-batch's count: the gradient of each row's loss
+}
+
+// Options of a run; the zero value runs and nothing else.
+type Options struct {
+	// Touch is told the extent of every operand that is used.
+	Touch func(s Space, end int)
+	// Poison fills the workspace with NaN before the run and every buffer
+	// again when it dies, so that reading what was not written shows.
+	Poison bool
+	// Trap stops after the first instruction whose output is not finite, with
+	// a *NonFiniteError.
+	Trap bool
+}
+
+// NonFiniteError tells where a NaN or an infinity first came out.
+type NonFiniteError struct {
+	Program string
+	Op      string
+	Layer   int
+	Value   float32
+}
+
+func (e *NonFiniteError) Error() string {
+	return fmt.Sprintf("%v out of %s in %s of layer %d", e.Value, e.Op, e.Program, e.Layer)
+}
+
+// worker is the state of one thread of a run.
+type worker struct {
+	env     *Env
+	scratch []float32
+	epi     epilogue
+	block   func(i0, i1, j0, j1 int) // epi.block, bound once
+}
+
+const maxOperands = 8
+
+// Run executes the program on the memory of b with the threads of pool.
+func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
+	if pool.Threads() > p.threads {
+		return fmt.Errorf("program: %s was compiled for %d threads, not %d", p.Name, p.threads, pool.Threads())
+	}
+	if o.Poison {
+		fillNaN(b[Workspace][:p.Span])
+	}
+	r := &pool.run
+	r.begin(p, b, env)
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		r.instr = in
+		for j, op := range in.in {
+			r.in[j] = b[op.Space][op.Off:op.End():op.End()]
+		}
+		for j, op := range in.out {
+			r.out[j] = b[op.Space][op.Off:op.End():op.End()]
+		}
+		pool.Do(r.part)
+		if o.Touch != nil {
+			for _, op := range in.in {
+				o.Touch(op.Space, op.End())
+			}
+			for _, op := range in.out {
+				o.Touch(op.Space, op.End())
+			}
+			if in.scratch > 0 {
+				o.Touch(Workspace, p.scratchOff+(pool.Threads()-1)*alignUp(p.scratchLen)+in.scratch)
+			}
+		}
+		if o.Poison {
+			for _, op := range in.frees {
+				fillNaN(b[Workspace][op.Off:op.End()])
+			}
+		}
+		if o.Trap {
+			if err := p.trap(in, b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Program) trap(in *Instr, b *Binding) error {
+	for _, op := range in.out {
+		out := b[op.Space][op.Off:op.End()]
+		if i := kernel.FirstNonFinite(out); i >= 0 && !(in.Op == graph.CopyOp{}.Name()) {
+			return &NonFiniteError{p.Name, in.Op, in.Layer, out[i]}
+		}
+	}
+	return nil
+}
+
+// markFrees notes at each instruction the buffers that die with it.
+func (p *Program) markFrees(buffers []*buffer, held map[*graph.Node]*buffer, steps []*step) {
+	for _, b := range buffers {
+		in := &p.Instrs[b.last]
+		in.frees = append(in.frees, Operand{Workspace, b.off, b.size})
+	}
+}
+
+func fillNaN(x []float32) {
+	nan := float32(math.NaN())
+	for i := range x {
+		x[i] = nan
+	}
+}
+
+// execution is the state of a run that all threads share.
+type execution struct {
+	instr   *Instr
+	in, out [maxOperands][]float32
+	workers []worker
+	parts   int
+	part    func(int) // runPart, bound once
+}
+
+func (r *execution) begin(p *Program, b *Binding, env *Env) {
+	for i := range r.workers {
+		w := &r.workers[i]
+		w.env = env
+		if p.scratchLen > 0 {
+			off := p.scratchOff + i*alignUp(p.scratchLen)
+			w.scratch = b[Workspace][off : off+p.scratchLen : off+p.scratchLen]
+		}
+	}
+}
+
+func (r *execution) runPart(part int) {
+	in := r.instr
+	in.kernel(&r.workers[part], r.in[:len(in.in)], r.out[:len(in.out)], part, r.parts)
+}

@@ -1,0 +1,64 @@
+// Package program compiles a traced graph into programs and runs them.
+//
+// A [Program] is an ordered list of kernel calls whose operands have fixed
+// places: a space of the device's memory and an offset in it, found by liveness
+// analysis. Floating-point work, bytes moved, saved activations and peak memory
+// are properties of the program, known before anything runs.
+//
+// [Compile] makes the three programs of a pipeline stage from one traced
+// forward function: Forward, Keep (Forward that leaves the residuals behind)
+// and Backward. [CompileEvaluate] makes the one of evaluation. Forward and Keep
+// store different things and compute the same bits.
+package program
+
+// Space is a part of a device's memory that programs address. The runtime
+// binds each to real memory for a run: a different slot of the boundary stash
+// for every micro-batch, say.
+type Space uint8
+
+const (
+	Params    Space = iota // parameters and constants
+	Grads                  // accumulators of the parameters' gradients
+	In                     // boundary tensors that come in, and labels
+	Out                    // boundary tensors that go out, or a loss's rows
+	DOut                   // gradients of Out, from the next stage
+	DIn                    // gradients of In, for the previous stage
+	Residual               // what Keep leaves for Backward
+	Workspace              // everything that lives within one run
+	Spaces                 // their number
+)
+
+func (s Space) String() string {
+	return [...]string{"parameters", "gradients", "input", "output", "output-gradient", "input-gradient", "residuals", "workspace"}[s]
+}
+
+// Operand is a tensor's place.
+type Operand struct {
+	Space Space
+	Off   int // in floats
+	Len   int // in floats
+}
+
+// End is the first float behind the operand.
+func (o Operand) End() int { return o.Off + o.Len }
+
+// align is the granularity of offsets in floats: one cache line and one
+// 512-bit vector. Sizes are not rounded, so a space ends with its last element.
+const align = 16
+
+func alignUp(n int) int { return (n + align - 1) &^ (align - 1) }
+
+// Layout places tensors one behind another and returns their offsets and the
+// span of all, in floats.
+func Layout(sizes []int) (offsets []int, span int) {
+	offsets = make([]int, len(sizes))
+	next := 0
+	for i, n := range sizes {
+		offsets[i] = next
+		if n > 0 {
+			span = next + n
+			next = alignUp(span)
+		}
+	}
+	return offsets, span
+}
