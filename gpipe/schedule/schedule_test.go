@@ -1,0 +1,207 @@
+package schedule
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// lists writes one line per stage. + marks an F that keeps its residuals, ~ an
+// R that waits for the gradient.
+func lists(tasks [][]Task) string {
+	var out strings.Builder
+	for k, list := range tasks {
+		fmt.Fprintf(&out, "%d:", k)
+		for _, t := range list {
+			mark := ""
+			if t.Keep {
+				mark += "+"
+			}
+			if t.AwaitGrad {
+				mark += "~"
+			}
+			fmt.Fprintf(&out, " %v%s", t, mark)
+		}
+		out.WriteByte('\n')
+	}
+	return out.String()
+}
+
+// The order on each device, in full. When each task runs is drawn in package
+// timeline's tests.
+func TestBuild(t *testing.T) {
+	for _, test := range []struct {
+		name          string
+		schedule      Schedule
+		stages, micro int
+		checkpoint    Checkpoint
+		late          bool
+		want          string
+	}{
+		{"gpipe always early", GPipe, 4, 4, Always, false, `
+0: F0 F1 F2 F3 R0 B0 R1 B1 R2 B2 R3 B3
+1: F0 F1 F2 F3 R0 B0 R1 B1 R2 B2 R3 B3
+2: F0 F1 F2 F3 R0 B0 R1 B1 R2 B2 R3 B3
+3: F0 F1 F2 F3 R0 B0 R1 B1 R2 B2 R3 B3
+`},
+		{"gpipe always late", GPipe, 2, 3, Always, true, `
+0: F0 F1 F2 R0~ B0 R1~ B1 R2~ B2
+1: F0 F1 F2 R0~ B0 R1~ B1 R2~ B2
+`},
+		{"gpipe except-last early", GPipe, 4, 4, ExceptLast, false, `
+0: F0+ F1 F2 F3 B0 R1 B1 R2 B2 R3 B3
+1: F0+ F1 F2 F3 B0 R1 B1 R2 B2 R3 B3
+2: F0+ F1 F2 F3 B0 R1 B1 R2 B2 R3 B3
+3: F0+ F1 F2 F3 B0 R1 B1 R2 B2 R3 B3
+`},
+		{"gpipe never", GPipe, 4, 4, Never, false, `
+0: F0+ F1+ F2+ F3+ B0 B1 B2 B3
+1: F0+ F1+ F2+ F3+ B0 B1 B2 B3
+2: F0+ F1+ F2+ F3+ B0 B1 B2 B3
+3: F0+ F1+ F2+ F3+ B0 B1 B2 B3
+`},
+		{"naive always waits, early or not", Naive, 3, 2, Always, false, `
+0: F0 R0~ B0 F1 R1~ B1
+1: F0 R0~ B0 F1 R1~ B1
+2: F0 R0~ B0 F1 R1~ B1
+`},
+		{"naive never: the paper's baseline with gradient accumulation", Naive, 3, 2, Never, false, `
+0: F0+ B0 F1+ B1
+1: F0+ B0 F1+ B1
+2: F0+ B0 F1+ B1
+`},
+		{"1f1b always early", OneFOneB, 4, 8, Always, false, `
+0: F0 F1 F2 F3 R0 B0 F4 R1 B1 F5 R2 B2 F6 R3 B3 F7 R4 B4 R5 B5 R6 B6 R7 B7
+1: F0 F1 F2 R0 B0 F3 R1 B1 F4 R2 B2 F5 R3 B3 F6 R4 B4 F7 R5 B5 R6 B6 R7 B7
+2: F0 F1 R0 B0 F2 R1 B1 F3 R2 B2 F4 R3 B3 F5 R4 B4 F6 R5 B5 F7 R6 B6 R7 B7
+3: F0 R0 B0 F1 R1 B1 F2 R2 B2 F3 R3 B3 F4 R4 B4 F5 R5 B5 F6 R6 B6 F7 R7 B7
+`},
+		{"1f1b except-last late", OneFOneB, 2, 3, ExceptLast, true, `
+0: F0+ F1 B0 F2 R1~ B1 R2~ B2
+1: F0+ B0 F1 R1~ B1 F2 R2~ B2
+`},
+		{"1f1b with fewer micro-batches than stages", OneFOneB, 4, 2, Never, false, `
+0: F0+ F1+ B0 B1
+1: F0+ F1+ B0 B1
+2: F0+ F1+ B0 B1
+3: F0+ B0 F1+ B1
+`},
+		{"one of each", GPipe, 1, 1, Always, false, "\n0: F0 R0 B0\n"},
+		{"one, kept", GPipe, 1, 1, ExceptLast, true, "\n0: F0+ B0\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := Build(test.schedule, test.stages, test.micro, test.checkpoint, test.late)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), lists(got)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBuildRefuses(t *testing.T) {
+	for _, test := range []struct {
+		schedule      Schedule
+		stages, micro int
+		checkpoint    Checkpoint
+		want          string
+	}{
+		{GPipe, 0, 1, Always, "schedule: 0 stages: want 1 or more"},
+		{GPipe, 1, -3, Always, "schedule: -3 micro-batches: want 1 or more"},
+		{9, 1, 1, Always, "schedule: unknown schedule 9: want gpipe, naive or 1f1b"},
+		{GPipe, 1, 1, 9, "schedule: unknown checkpoint mode 9: want always, except-last or never"},
+	} {
+		_, err := Build(test.schedule, test.stages, test.micro, test.checkpoint, false)
+		if err == nil || err.Error() != test.want {
+			t.Errorf("Build: error %v, want %s", err, test.want)
+		}
+		if _, err := StepTime(test.schedule, test.checkpoint, false, test.stages, test.micro, 1, 1, 1); err == nil || err.Error() != test.want {
+			t.Errorf("StepTime: error %v, want %s", err, test.want)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, want := range []Schedule{GPipe, Naive, OneFOneB} {
+		if got, err := Parse(want.String()); got != want || err != nil {
+			t.Errorf("Parse(%q) = %v, %v", want, got, err)
+		}
+	}
+	for _, want := range []Checkpoint{Always, ExceptLast, Never} {
+		if got, err := ParseCheckpoint(want.String()); got != want || err != nil {
+			t.Errorf("ParseCheckpoint(%q) = %v, %v", want, got, err)
+		}
+	}
+	if _, err := Parse("GPipe"); err == nil || err.Error() != `unknown schedule "GPipe": want gpipe, naive or 1f1b` {
+		t.Error(err)
+	}
+	if _, err := ParseCheckpoint("last"); err == nil || err.Error() != `unknown checkpoint mode "last": want always, except-last or never` {
+		t.Error(err)
+	}
+	var s Schedule
+	var c Checkpoint
+	if s.String() != "gpipe" || c.String() != "always" {
+		t.Errorf("zero values are %v, %v, want the paper's gpipe, always", s, c)
+	}
+	if got := fmt.Sprint(Kind(7), Schedule(7), Checkpoint(7)); got != "Kind(7) Schedule(7) Checkpoint(7)" {
+		t.Error(got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"gpipe", "naive", "1f1b", "always", "except-last", "never", "", " gpipe", "Never", "\xff"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if s, err := Parse(name); err == nil && s.String() != name {
+			t.Errorf("Parse(%q) = %v", name, s)
+		}
+		if c, err := ParseCheckpoint(name); err == nil && c.String() != name {
+			t.Errorf("ParseCheckpoint(%q) = %v", name, c)
+		}
+	})
+}
+
+// What a stage holds: gpipe the whole mini-batch's boundary inputs and, with
+// re-materialisation, one set of residuals; 1f1b no more than K-k micro-batches.
+func TestInFlight(t *testing.T) {
+	for stages := 1; stages <= 6; stages++ {
+		for micro := 1; micro <= 8; micro++ {
+			for _, s := range []Schedule{GPipe, Naive, OneFOneB} {
+				for _, c := range []Checkpoint{Always, ExceptLast, Never} {
+					tasks, err := Build(s, stages, micro, c, false)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for k, list := range tasks {
+						boundary := map[Schedule]int{GPipe: micro, Naive: 1, OneFOneB: min(micro, stages-k)}[s]
+						residual := 1
+						if c == Never {
+							residual = boundary
+						}
+						gotBoundary, gotResidual := InFlight(list)
+						if gotBoundary != boundary || gotResidual != residual {
+							t.Errorf("%v %v K=%d M=%d stage %d: InFlight = %d, %d, want %d, %d",
+								s, c, stages, micro, k, gotBoundary, gotResidual, boundary, residual)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestBubble(t *testing.T) {
+	for _, test := range []struct {
+		stages, micro int
+		want          float64
+	}{{1, 1, 0}, {1, 32, 0}, {2, 1, 0.5}, {4, 4, 3. / 7}, {4, 16, 3. / 19}} {
+		if got := Bubble(test.stages, test.micro); got != test.want {
+			t.Errorf("Bubble(%d, %d) = %v, want %v", test.stages, test.micro, got, test.want)
+		}
+	}
+}
