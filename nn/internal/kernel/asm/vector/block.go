@@ -1,0 +1,134 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// A block is what a kernel's body works on at a time: u vectors from element i.
+type block struct {
+	machine
+	i    reg.Register
+	u    int
+	live reg.Register // the lanes to touch: nil for all, else u is 1
+}
+
+// tailMask returns the mask of the last n mod lanes lanes: a vector of sign
+// bits for AVX2, a mask register for AVX-512.
+func (m machine) tailMask(n reg.Register) reg.Register {
+	rest := GP64()
+	MOVQ(n, rest)
+	ANDQ(I32(m.lanes-1), rest)
+	x, count := XMM(), m.vec()
+	VMOVD(rest.As32(), x)
+	VPBROADCASTD(x, count)
+	return m.greater(count, lanesFrom0())
+}
+
+// greater compares int32 lanes.
+func (m machine) greater(a reg.Register, b Op) reg.Register {
+	if m.wide() {
+		k := K()
+		VPCMPGTD(b, a, k)
+		return k
+	}
+	v := m.vec()
+	VPCMPGTD(b, a, v)
+	return v
+}
+
+// blocks calls body for code that covers elements 0..n: blocks of u vectors,
+// single vectors, and the rest under the mask tail.
+func (m machine) blocks(n reg.Register, u int, tail reg.Register, body func(b block)) {
+	i, left := GP64(), GP64()
+	XORQ(i, i)
+	MOVQ(n, left)
+	loop := func(u int) {
+		top, done := label("loop"), label("done")
+		SUBQ(I32(u*m.lanes), left)
+		JL(LabelRef(done))
+		Label(top)
+		body(block{m, i, u, nil})
+		ADDQ(I32(u*m.lanes), i)
+		SUBQ(I32(u*m.lanes), left)
+		JGE(LabelRef(top))
+		Label(done)
+		ADDQ(I32(u*m.lanes), left)
+	}
+	if u > 1 {
+		loop(u)
+	}
+	loop(1)
+	done := label("done")
+	JZ(LabelRef(done)) // flags of the loop's last ADDQ
+	body(block{m, i, 1, tail})
+	Label(done)
+}
+
+// vectors returns u registers made by f.
+func (b block) vectors(f func(j int) reg.VecVirtual) []reg.VecVirtual {
+	v := make([]reg.VecVirtual, b.u)
+	for j := range v {
+		v[j] = f(j)
+	}
+	return v
+}
+
+// at addresses vector j of the block in the row or slice at p.
+func (b block) at(p reg.Register, j int) Mem {
+	return Mem{Base: p, Index: b.i, Scale: 4, Disp: 4 * j * b.lanes}
+}
+
+// load returns vector j, zero in dead lanes.
+func (b block) load(p reg.Register, j int) reg.VecVirtual {
+	v := b.vec()
+	switch {
+	case b.live == nil:
+		VMOVUPS(b.at(p, j), v)
+	case b.wide():
+		VMOVUPS_Z(b.at(p, j), b.live, v)
+	default:
+		VMASKMOVPS(b.at(p, j), b.live, v)
+	}
+	return v
+}
+
+// loads returns all vectors of the block.
+func (b block) loads(p reg.Register) []reg.VecVirtual {
+	return b.vectors(func(j int) reg.VecVirtual { return b.load(p, j) })
+}
+
+// store writes vector j's live lanes.
+func (b block) store(v reg.VecVirtual, p reg.Register, j int) {
+	switch {
+	case b.live == nil:
+		VMOVUPS(v, b.at(p, j))
+	case b.wide():
+		VMOVUPS(v, b.live, b.at(p, j))
+	default:
+		VMASKMOVPS(v, b.live, b.at(p, j))
+	}
+}
+
+// kill zeroes v's dead lanes.
+func (b block) kill(v reg.VecVirtual) {
+	switch {
+	case b.live == nil:
+	case b.wide():
+		VMOVAPS_Z(v, b.live, v)
+	default:
+		VANDPS(b.live, v, v)
+	}
+}
+
+// fill replaces v's dead lanes with those of x.
+func (b block) fill(v, x reg.VecVirtual) {
+	switch {
+	case b.live == nil:
+	case b.wide():
+		VBLENDMPS(v, x, b.live, v)
+	default:
+		VBLENDVPS(b.live, v, x, v)
+	}
+}

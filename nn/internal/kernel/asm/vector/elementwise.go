@@ -1,0 +1,135 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// flat emits a kernel over the elements of dst.
+func (m machine) flat(name, signature, doc string, u int, body func(dst reg.Register) func(b block)) {
+	m.kernel(name, signature, doc, func() {
+		dst, n := base("dst"), length("dst")
+		m.blocks(n, u, m.tailMask(n), body(dst))
+	})
+}
+
+func elementwise(m machine) {
+	type binary func(a, b, dst Op)
+	for _, k := range []struct {
+		name, doc string
+		op        binary
+	}{
+		{"add", "sets dst to a + b.", func(a, b, dst Op) { VADDPS(b, a, dst) }},
+		{"mul", "sets dst to a * b.", func(a, b, dst Op) { VMULPS(b, a, dst) }},
+	} {
+		m.flat(k.name, "func(dst, a, b []float32)", k.doc, 4, func(dst reg.Register) func(b block) {
+			a, other := base("a"), base("b")
+			return func(b block) {
+				for j := range b.u {
+					v := b.load(a, j)
+					k.op(v, b.load(other, j), v)
+					b.store(v, dst, j)
+				}
+			}
+		})
+	}
+
+	m.flat("scale", "func(dst, a []float32, s float32)", "sets dst to a * s.", 4, func(dst reg.Register) func(b block) {
+		a, s := base("a"), m.splat("s")
+		return func(b block) {
+			for j := range b.u {
+				v := b.load(a, j)
+				VMULPS(s, v, v)
+				b.store(v, dst, j)
+			}
+		}
+	})
+
+	m.flat("addScaled", "func(dst, a, b []float32, s float32)", "sets dst to a + s*b.", 4, func(dst reg.Register) func(b block) {
+		a, other, s := base("a"), base("b"), m.splat("s")
+		return func(b block) {
+			for j := range b.u {
+				v := b.load(a, j)
+				VFMADD231PS(s, b.load(other, j), v)
+				b.store(v, dst, j)
+			}
+		}
+	})
+
+	m.flat("relu", "func(dst, x []float32)", "sets dst to max(x, 0).", 4, func(dst reg.Register) func(b block) {
+		x, zero := base("x"), m.zero()
+		return func(b block) {
+			for j := range b.u {
+				v := b.load(x, j)
+				VMAXPS(v, zero, v)
+				b.store(v, dst, j)
+			}
+		}
+	})
+
+	m.flat("reluGrad", "func(dst, dy, y []float32)", "sets dst to dy where y > 0, else to 0.", 4, func(dst reg.Register) func(b block) {
+		dy, y, zero := base("dy"), base("y"), m.zero()
+		return func(b block) {
+			for j := range b.u {
+				v := b.load(dy, j)
+				m.keepWhere(b.load(y, j), zero, greaterThan, v)
+				b.store(v, dst, j)
+			}
+		}
+	})
+
+	m.flat("clip", "func(dst, x []float32, limit float32)", "sets dst to x cut to [-limit, limit].", 4, func(dst reg.Register) func(b block) {
+		x, upper := base("x"), m.splat("limit")
+		lower := m.vec()
+		VSUBPS(upper, m.zero(), lower)
+		return func(b block) {
+			for j := range b.u {
+				v := b.load(x, j)
+				VMAXPS(v, lower, v) // the second operand, v, if it is NaN
+				VMINPS(v, upper, v)
+				b.store(v, dst, j)
+			}
+		}
+	})
+
+	m.flat("clipGrad", "func(dst, dy, x []float32, limit float32)", "sets dst to dy where |x| <= limit, else to 0.", 4, func(dst reg.Register) func(b block) {
+		dy, x, limit := base("dy"), base("x"), m.splat("limit")
+		magnitude := m.registerOf(0x7fffffff)
+		return func(b block) {
+			for j := range b.u {
+				v, abs := b.load(dy, j), b.load(x, j)
+				m.and(magnitude, abs, abs)
+				m.keepWhere(abs, limit, lessOrEqual, v)
+				b.store(v, dst, j)
+			}
+		}
+	})
+}
+
+// Predicates of VCMPPS, false if an operand is NaN.
+const (
+	lessOrEqual = U8(0x12)
+	greaterThan = U8(0x1e)
+)
+
+// keepWhere zeroes the lanes of v in which a and b do not compare.
+func (m machine) keepWhere(a, b reg.VecVirtual, predicate U8, v reg.VecVirtual) {
+	if m.wide() {
+		k := K()
+		VCMPPS(predicate, b, a, k)
+		VMOVAPS_Z(v, k, v)
+		return
+	}
+	VCMPPS(predicate, b, a, a)
+	VANDPS(a, v, v)
+}
+
+// and works on bits.
+func (m machine) and(a, b, dst reg.VecVirtual) {
+	if m.wide() {
+		VPANDD(a, b, dst)
+		return
+	}
+	VPAND(a, b, dst)
+}

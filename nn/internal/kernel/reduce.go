@@ -1,0 +1,71 @@
+package kernel
+
+import "math"
+
+// The kernels of one row, for softmax and its relatives. A sum is a fixed tree
+// over lanes: it depends on the row's length and the profile, never on where
+// the row lies.
+
+// rowMax returns the largest element of x. NaNs are left out: the maximum of
+// nothing else is -Inf.
+func rowMax(x []float32) float32 { return vector.rowMax(x) }
+
+// rowSum returns the sum of x.
+func rowSum(x []float32) float32 { return vector.rowSum(x) }
+
+// dot returns the inner product of a and b over len(a).
+func dot(a, b []float32) float32 { return vector.dot(a, b) }
+
+// expShift sets dst to exp(x*scale - shift), over len(dst), and returns the sum
+// of dst. The argument is one fused multiply-subtract. dst may be x.
+func expShift(dst, x []float32, scale, shift float32) float32 {
+	return vector.expShift(dst, x, scale, shift)
+}
+
+// expSum returns what expShift returns, and writes nothing.
+func expSum(x []float32, scale, shift float32) float32 { return vector.expSum(x, scale, shift) }
+
+func rowMaxGeneric(x []float32) float32 {
+	largest := float32(math.Inf(-1))
+	for _, v := range x {
+		if v > largest {
+			largest = v
+		}
+	}
+	return largest
+}
+
+func rowSumGeneric(x []float32) float32 {
+	var sum float64
+	for _, v := range x {
+		sum += float64(v)
+	}
+	return float32(sum)
+}
+
+func dotGeneric(a, b []float32) float32 {
+	var sum float64
+	for i, v := range a {
+		sum += float64(v) * float64(b[i])
+	}
+	return float32(sum)
+}
+
+func expShiftGeneric(dst, x []float32, scale, shift float32) float32 {
+	var sum float64
+	for i := range dst {
+		dst[i] = exp32(fma32(x[i], scale, -shift))
+		sum += float64(dst[i])
+	}
+	return float32(sum)
+}
+
+func expSumGeneric(x []float32, scale, shift float32) float32 {
+	var sum float64
+	for _, v := range x {
+		sum += float64(exp32(fma32(v, scale, -shift)))
+	}
+	return float32(sum)
+}
+
+func exp32(x float32) float32 { return float32(math.Exp(float64(x))) }

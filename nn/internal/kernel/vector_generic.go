@@ -1,0 +1,6 @@
+//go:build !amd64 || purego
+
+package kernel
+
+// vectorTables returns what this processor can run, fastest first.
+func vectorTables() []*vectorTable { return []*vectorTable{&genericVector} }
