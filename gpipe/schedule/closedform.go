@@ -52,7 +52,7 @@ func Bubble(stages, micro int) float64 {
 // the time until the gradient. A micro-batch that is not recomputed shortens p,
 // and a stage that has no F left is only ready sooner.
 func StepTime(s Schedule, c Checkpoint, late bool, stages, micro int, f, r, b float64) (float64, error) {
-	if err := check(s, stages, micro, c); err != nil {
+	if err := Check(s, stages, micro, c); err != nil {
 		return 0, err
 	}
 	n := c.Recomputed(micro)

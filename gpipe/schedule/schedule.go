@@ -144,7 +144,7 @@ func (s Schedule) warmUp(stage, stages, micro int) int {
 // comes right after B(m), it looks ahead by exactly one micro-batch. With late
 // true, and in naive always (two devices would run at once otherwise), it waits.
 func Build(s Schedule, stages, micro int, c Checkpoint, late bool) ([][]Task, error) {
-	if err := check(s, stages, micro, c); err != nil {
+	if err := Check(s, stages, micro, c); err != nil {
 		return nil, err
 	}
 	await := late || s == Naive
@@ -176,7 +176,8 @@ func Build(s Schedule, stages, micro int, c Checkpoint, late bool) ([][]Task, er
 	return lists, nil
 }
 
-func check(s Schedule, stages, micro int, c Checkpoint) error {
+// Check refuses what Build cannot build.
+func Check(s Schedule, stages, micro int, c Checkpoint) error {
 	switch {
 	case int(s) >= len(schedules):
 		return fmt.Errorf("schedule: unknown schedule %d: want gpipe, naive or 1f1b", s)

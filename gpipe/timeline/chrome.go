@@ -1,0 +1,138 @@
+package timeline
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// The processes that tracks are grouped under in a trace.
+const (
+	deviceProcess = 1
+	linkProcess   = 2
+)
+
+// traceEvent is one entry of the Trace Event Format (Google, "Trace Event
+// Format", the JSON that chrome://tracing and ui.perfetto.dev read).
+type traceEvent struct {
+	Name     string         `json:"name"`
+	Category string         `json:"cat,omitempty"`
+	Phase    string         `json:"ph"`            // X: an interval; M: metadata
+	Start    float64        `json:"ts"`            // microseconds
+	Length   *float64       `json:"dur,omitempty"` // microseconds; intervals only
+	Process  int            `json:"pid"`
+	Thread   int            `json:"tid"`
+	Args     map[string]any `json:"args,omitempty"`
+}
+
+// track is one link: a direction between two devices.
+type track struct {
+	from, to int
+	backward bool
+}
+
+// WriteChrome writes the timeline as Chrome trace JSON, one event a line. The
+// devices are threads of one process, in order; each link that carried
+// something is a thread of another. names are the devices'; where there is none,
+// a device is called "device k". Times are in microseconds, as the format has it.
+func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
+	out := bufio.NewWriter(w)
+	lead := "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
+	put := func(e traceEvent) error {
+		line, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("timeline: trace event %s: %w", e.Name, err)
+		}
+		out.WriteString(lead)
+		out.Write(line)
+		lead = ",\n"
+		return nil
+	}
+	name := func(k int) string {
+		if k < len(names) && names[k] != "" {
+			return names[k]
+		}
+		return fmt.Sprintf("device %d", k)
+	}
+	meta := func(process, thread int, what string, args map[string]any) error {
+		return put(traceEvent{Name: what, Phase: "M", Process: process, Thread: thread, Args: args})
+	}
+	thread := func(process, thread int, name string) error {
+		if err := meta(process, thread, "thread_name", map[string]any{"name": name}); err != nil {
+			return err
+		}
+		return meta(process, thread, "thread_sort_index", map[string]any{"sort_index": thread})
+	}
+
+	if err := meta(deviceProcess, 0, "process_name", map[string]any{"name": "devices"}); err != nil {
+		return err
+	}
+	for k := range tl.Devices {
+		if err := thread(deviceProcess, k, name(k)); err != nil {
+			return err
+		}
+	}
+	tracks := linkTracks(tl)
+	if len(tracks) > 0 {
+		if err := meta(linkProcess, 0, "process_name", map[string]any{"name": "links"}); err != nil {
+			return err
+		}
+	}
+	for i, t := range tracks {
+		what := "activations"
+		if t.backward {
+			what = "gradients"
+		}
+		if err := thread(linkProcess, i, fmt.Sprintf("%s to %s, %s", name(t.from), name(t.to), what)); err != nil {
+			return err
+		}
+	}
+	for _, e := range tl.Events {
+		length := e.Seconds() * 1e6
+		entry := traceEvent{
+			Name: e.Label(), Category: e.Kind.String(), Phase: "X",
+			Start: e.Start * 1e6, Length: &length, Process: deviceProcess, Thread: e.Device,
+		}
+		if e.Micro >= 0 {
+			entry.Args = map[string]any{"micro": e.Micro}
+		}
+		if e.Kind.crosses() {
+			entry.Args["bytes"] = e.Bytes
+		}
+		if e.Kind == Transfer {
+			entry.Process = linkProcess
+			entry.Thread = slices.Index(tracks, track{e.Device, e.Peer, e.Backward})
+		}
+		if err := put(entry); err != nil {
+			return err
+		}
+	}
+	out.WriteString("\n]}\n")
+	return out.Flush()
+}
+
+// linkTracks lists the links that carried something, activations first.
+func linkTracks(tl *Timeline) []track {
+	seen := map[track]bool{}
+	var tracks []track
+	for _, e := range tl.Events {
+		t := track{e.Device, e.Peer, e.Backward}
+		if e.Kind == Transfer && !seen[t] {
+			seen[t] = true
+			tracks = append(tracks, t)
+		}
+	}
+	slices.SortFunc(tracks, func(a, b track) int {
+		if a.backward != b.backward {
+			if b.backward {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to))
+	})
+	return tracks
+}

@@ -1,0 +1,122 @@
+// Package timeline holds what happened when in a training step: events on
+// devices and links, in seconds from the step's start.
+//
+// A timeline comes from a run (the runtime, on the wall clock) or from Replay,
+// the virtual clock that emulated and modelled devices run on. It is checked by
+// Validate, reduced to the paper's time-step breakdown by Breakdown, and drawn
+// by WriteText and WriteChrome.
+//
+// The package is pure: it starts no goroutine, reads no clock and opens no
+// file. A step is one mini-batch; stage k of the pipeline is device k.
+package timeline
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Kind is what an event's time goes to.
+type Kind uint8
+
+const (
+	Forward   Kind = iota // F
+	Recompute             // R: the repeated forward of re-materialisation
+	Backward              // B
+	Transfer              // a boundary tensor or its gradient on a link; occupies no device
+	Setup                 // dividing and reshaping the inputs, before a device's first task
+	Barrier               // waiting until every device's gradients are complete (global norms)
+	Update                // applying the gradients
+	ToHost                // the first leg of a transfer that goes through the host; occupies the sender
+	FromHost              // its second leg; occupies the receiver
+)
+
+var kinds = [...]string{
+	Forward: "F", Recompute: "R", Backward: "B", Transfer: "transfer", Setup: "setup",
+	Barrier: "barrier", Update: "update", ToHost: "to-host", FromHost: "from-host",
+}
+
+func (k Kind) String() string {
+	if int(k) < len(kinds) {
+		return kinds[k]
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// Task reports whether the kind is one of the schedule's: F, R or B.
+func (k Kind) Task() bool { return k == Forward || k == Recompute || k == Backward }
+
+// OnDevice reports whether an event of the kind has its device to itself. Only
+// Transfer has not: it occupies a link.
+func (k Kind) OnDevice() bool { return k != Transfer }
+
+// crosses reports whether the kind carries data between devices.
+func (k Kind) crosses() bool { return k == Transfer || k == ToHost || k == FromHost }
+
+// Event is one interval of a timeline.
+type Event struct {
+	Device   int     // where it happens; of a Transfer, the sender
+	Peer     int     // of Transfer, ToHost and FromHost: the other end; else 0 and without meaning
+	Kind     Kind    //
+	Micro    int     // the micro-batch; -1: none
+	Start    float64 // seconds from the step's start
+	End      float64 // seconds from the step's start; never before Start
+	Bytes    int64   // of Transfer, ToHost and FromHost: what is carried
+	Backward bool    // of Transfer, ToHost and FromHost: a gradient, not an activation
+}
+
+// Seconds is the event's length.
+func (e Event) Seconds() float64 { return e.End - e.Start }
+
+// Label names the event in drawings: F0, B12, setup, and 3 for the transfer of
+// micro-batch 3 (its track says between whom).
+func (e Event) Label() string {
+	switch {
+	case e.Kind.Task():
+		return e.Kind.String() + strconv.Itoa(e.Micro)
+	case e.Kind == Transfer:
+		return strconv.Itoa(e.Micro)
+	case e.Micro >= 0:
+		return e.Kind.String() + " " + strconv.Itoa(e.Micro)
+	}
+	return e.Kind.String()
+}
+
+// String says what, where and when: F0 on device 1 (0.5 to 0.75 s).
+func (e Event) String() string {
+	what := e.Label()
+	if e.Kind == Transfer {
+		what = "transfer " + what
+	}
+	return fmt.Sprintf("%s on device %d (%v to %v s)", what, e.Device, e.Start, e.End)
+}
+
+// Timeline is one step. The zero value is an empty one.
+type Timeline struct {
+	Devices int     // how many; events name them from 0
+	Events  []Event // in no order that matters
+}
+
+// Span is the step's length: from 0 to the end of its last event.
+func (tl *Timeline) Span() float64 {
+	var end float64
+	for _, e := range tl.Events {
+		end = max(end, e.End)
+	}
+	return end
+}
+
+// Busy is the time that a device spends on events of the given kinds, or, if
+// none is given, on its tasks: F, R and B.
+func (tl *Timeline) Busy(device int, kinds ...Kind) float64 {
+	if len(kinds) == 0 {
+		kinds = []Kind{Forward, Recompute, Backward}
+	}
+	var sum float64
+	for _, e := range tl.Events {
+		if e.Device == device && slices.Contains(kinds, e.Kind) {
+			sum += e.Seconds()
+		}
+	}
+	return sum
+}
