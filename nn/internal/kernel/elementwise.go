@@ -1,5 +1,7 @@
 package kernel
 
+import "math"
+
 // Kernels on each element by itself, over len(dst) elements. dst may be any of
 // the inputs.
 
@@ -25,6 +27,16 @@ func Relu(dst, x []float32) { vector.relu(dst, x) }
 // ReluGrad sets dst to dy where y > 0 and to 0 elsewhere. y may be Relu's
 // output or its input.
 func ReluGrad(dst, dy, y []float32) { vector.reluGrad(dst, dy, y) }
+
+// Gelu sets dst to the Gaussian error linear unit of x in its tanh form,
+// x(1 + tanh u)/2 with u = √(2/π)(x + 0.044715x³) (Hendrycks and Gimpel:
+// Gaussian Error Linear Units, arXiv 1606.08415, section 2). It is computed as
+// x / (1 + exp(-2u)), which does not cancel for negative x. The formula has no
+// value at -Inf: it gives NaN.
+func Gelu(dst, x []float32) { vector.gelu(dst, x) }
+
+// GeluGrad sets dst to dy times the derivative of Gelu at x.
+func GeluGrad(dst, dy, x []float32) { vector.geluGrad(dst, dy, x) }
 
 // Clip sets dst to x cut to [-limit, limit]. NaN stays NaN.
 func Clip(dst, x []float32, limit float32) { vector.clip(dst, x, limit) }
@@ -77,6 +89,29 @@ func reluGradGeneric(dst, dy, y []float32) {
 		} else {
 			dst[i] = 0
 		}
+	}
+}
+
+func geluGeneric(dst, x []float32) {
+	for i := range dst {
+		dst[i] = gelu(x[i])
+	}
+}
+
+const geluSlope, geluCubic = 1.5957691216057308, 0.044715 // 2√(2/π)
+
+func gelu(x float32) float32 {
+	v := float64(x)
+	return float32(v / (1 + math.Exp(-geluSlope*v*(1+geluCubic*v*v))))
+}
+
+// geluGradGeneric uses x(1 + tanh u)/2 = x s(2u) with the logistic function s,
+// whose derivative is s(1-s). Beyond 12 s is 0 or 1.
+func geluGradGeneric(dst, dy, x []float32) {
+	for i := range dst {
+		v := min(max(float64(x[i]), -12), 12)
+		s := 1 / (1 + math.Exp(-geluSlope*v*(1+geluCubic*v*v)))
+		dst[i] = float32(float64(dy[i]) * (s + v*s*(1-s)*geluSlope*(1+3*geluCubic*v*v)))
 	}
 }
 

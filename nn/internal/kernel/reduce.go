@@ -2,9 +2,21 @@ package kernel
 
 import "math"
 
-// The kernels of one row, for softmax and its relatives. A sum is a fixed tree
-// over lanes: it depends on the row's length and the profile, never on where
-// the row lies.
+// Reductions of one row, and of a whole tensor for norms and checks. A sum is a
+// fixed tree over lanes: it depends on the length and the profile, never on
+// where the row lies.
+
+// SumSquares returns the sum of x², accumulated in float64.
+func SumSquares(x []float32) float64 { return vector.sumSquares(x) }
+
+// FirstNonFinite returns the index of the first NaN or infinity in x, or -1.
+func FirstNonFinite(x []float32) int {
+	start := vector.nonFinite(x)
+	if start < 0 {
+		return -1
+	}
+	return start + nonFiniteGeneric(x[start:])
+}
 
 // rowMax returns the largest element of x. NaNs are left out: the maximum of
 // nothing else is -Inf.
@@ -66,6 +78,24 @@ func expSumGeneric(x []float32, scale, shift float32) float32 {
 		sum += float64(exp32(fma32(v, scale, -shift)))
 	}
 	return float32(sum)
+}
+
+func sumSquaresGeneric(x []float32) float64 {
+	var sum float64
+	for _, v := range x {
+		sum += float64(float64(v) * float64(v))
+	}
+	return sum
+}
+
+func nonFiniteGeneric(x []float32) int {
+	const exponent = 0x7f800000 // all ones in NaNs and infinities
+	for i, v := range x {
+		if math.Float32bits(v)&exponent == exponent {
+			return i
+		}
+	}
+	return -1
 }
 
 func exp32(x float32) float32 { return float32(math.Exp(float64(x))) }

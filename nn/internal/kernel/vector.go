@@ -1,22 +1,37 @@
 package kernel
 
 // A vectorTable is one implementation of the vector kernels. The exported
-// functions state what each entry does; entries that take a row do one row.
+// function of the same name says what an entry does; rowMax to softmaxGrad work
+// on one row.
 type vectorTable struct {
 	profile string
 
-	add, mul  func(dst, a, b []float32)
-	scale     func(dst, a []float32, s float32)
-	addScaled func(dst, a, b []float32, s float32)
-	relu      func(dst, x []float32)
-	reluGrad  func(dst, dy, y []float32)
-	clip      func(dst, x []float32, limit float32)
-	clipGrad  func(dst, dy, x []float32, limit float32)
-
-	rowMax, rowSum func(x []float32) float32
-	dot            func(a, b []float32) float32
-	expShift       func(dst, x []float32, scale, shift float32) float32
-	expSum         func(x []float32, scale, shift float32) float32
+	add, mul             func(dst, a, b []float32)
+	scale                func(dst, a []float32, s float32)
+	addScaled            func(dst, a, b []float32, s float32)
+	relu, gelu           func(dst, x []float32)
+	reluGrad, geluGrad   func(dst, dy, x []float32)
+	clip                 func(dst, x []float32, limit float32)
+	clipGrad             func(dst, dy, x []float32, limit float32)
+	addBias, addBiasRelu func(dst, x, bias []float32, rows, cols, ld int)
+	addBiasGelu          func(dst, x, bias []float32, rows, cols, ld int)
+	colSum               func(acc, x []float32, rows, cols, ld int)
+	rowMax, rowSum       func(x []float32) float32
+	dot                  func(a, b []float32) float32
+	expShift             func(dst, x []float32, scale, shift float32) float32
+	expSum               func(x []float32, scale, shift float32) float32
+	softmaxGrad          func(dst, x []float32, lse, offset, scale float32)
+	sumSquares           func(x []float32) float64
+	nonFinite            func(x []float32) int // the start of a block that holds the first one, or -1
+	layerNorm            func(y, stats, x, gamma, beta []float32, rows, cols int, eps float32)
+	layerNormGrad        func(dx, dy, x, gamma, stats []float32, rows, cols int)
+	layerNormGradAdd     func(dx, dy, x, gamma, stats, add []float32, rows, cols int)
+	layerNormParamGrad   func(dgamma, dbeta, dy, x, stats []float32, rows, cols, ld int)
+	dropout              func(dst, x []float32, first int, threshold uint32, scale float32, k0, k1, c1, c2, c3 uint32)
+	dropoutAdd           func(dst, x, add []float32, first int, threshold uint32, scale float32, k0, k1, c1, c2, c3 uint32)
+	sgd                  func(w, g []float32, lr, s, l2 float32)
+	momentum, nesterov   func(w, v, g []float32, lr, mu, s, l2 float32)
+	adam                 func(w, m, v, g []float32, beta1, rest1, beta2, rest2, eps, step, root, shrink, s, l2 float32)
 }
 
 // vector is the table in use, the fastest that the processor has.
@@ -30,18 +45,37 @@ func fma32(a, b, c float32) float32 {
 }
 
 var genericVector = vectorTable{
-	profile:   "generic",
-	add:       addGeneric,
-	mul:       mulGeneric,
-	scale:     scaleGeneric,
-	addScaled: addScaledGeneric,
-	relu:      reluGeneric,
-	reluGrad:  reluGradGeneric,
-	clip:      clipGeneric,
-	clipGrad:  clipGradGeneric,
-	rowMax:    rowMaxGeneric,
-	rowSum:    rowSumGeneric,
-	dot:       dotGeneric,
-	expShift:  expShiftGeneric,
-	expSum:    expSumGeneric,
+	profile:            "generic",
+	add:                addGeneric,
+	mul:                mulGeneric,
+	scale:              scaleGeneric,
+	addScaled:          addScaledGeneric,
+	relu:               reluGeneric,
+	gelu:               geluGeneric,
+	reluGrad:           reluGradGeneric,
+	geluGrad:           geluGradGeneric,
+	clip:               clipGeneric,
+	clipGrad:           clipGradGeneric,
+	addBias:            addBiasGeneric,
+	addBiasRelu:        addBiasReluGeneric,
+	addBiasGelu:        addBiasGeluGeneric,
+	colSum:             colSumGeneric,
+	rowMax:             rowMaxGeneric,
+	rowSum:             rowSumGeneric,
+	dot:                dotGeneric,
+	expShift:           expShiftGeneric,
+	expSum:             expSumGeneric,
+	softmaxGrad:        softmaxGradGeneric,
+	sumSquares:         sumSquaresGeneric,
+	nonFinite:          nonFiniteGeneric,
+	layerNorm:          layerNormGeneric,
+	layerNormGrad:      layerNormGradGeneric,
+	layerNormGradAdd:   layerNormGradAddGeneric,
+	layerNormParamGrad: layerNormParamGradGeneric,
+	dropout:            dropoutGeneric,
+	dropoutAdd:         dropoutAddGeneric,
+	sgd:                sgdGeneric,
+	momentum:           momentumGeneric,
+	nesterov:           nesterovGeneric,
+	adam:               adamGeneric,
 }

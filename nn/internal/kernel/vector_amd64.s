@@ -6,7 +6,7 @@
 
 // func addAVX2(dst []float32, a []float32, b []float32)
 // Requires: AVX, AVX2
-TEXT ·addAVX2(SB), NOSPLIT, $0-72
+TEXT ·addAVX2(SB), $0-72
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -83,11 +83,59 @@ DATA lane_numbers<>+48(SB)/4, $0x0000000c
 DATA lane_numbers<>+52(SB)/4, $0x0000000d
 DATA lane_numbers<>+56(SB)/4, $0x0000000e
 DATA lane_numbers<>+60(SB)/4, $0x0000000f
-GLOBL lane_numbers<>(SB), RODATA|NOPTR, $64
+DATA lane_numbers<>+64(SB)/4, $0x00000010
+DATA lane_numbers<>+68(SB)/4, $0x00000011
+DATA lane_numbers<>+72(SB)/4, $0x00000012
+DATA lane_numbers<>+76(SB)/4, $0x00000013
+DATA lane_numbers<>+80(SB)/4, $0x00000014
+DATA lane_numbers<>+84(SB)/4, $0x00000015
+DATA lane_numbers<>+88(SB)/4, $0x00000016
+DATA lane_numbers<>+92(SB)/4, $0x00000017
+DATA lane_numbers<>+96(SB)/4, $0x00000018
+DATA lane_numbers<>+100(SB)/4, $0x00000019
+DATA lane_numbers<>+104(SB)/4, $0x0000001a
+DATA lane_numbers<>+108(SB)/4, $0x0000001b
+DATA lane_numbers<>+112(SB)/4, $0x0000001c
+DATA lane_numbers<>+116(SB)/4, $0x0000001d
+DATA lane_numbers<>+120(SB)/4, $0x0000001e
+DATA lane_numbers<>+124(SB)/4, $0x0000001f
+DATA lane_numbers<>+128(SB)/4, $0x00000020
+DATA lane_numbers<>+132(SB)/4, $0x00000021
+DATA lane_numbers<>+136(SB)/4, $0x00000022
+DATA lane_numbers<>+140(SB)/4, $0x00000023
+DATA lane_numbers<>+144(SB)/4, $0x00000024
+DATA lane_numbers<>+148(SB)/4, $0x00000025
+DATA lane_numbers<>+152(SB)/4, $0x00000026
+DATA lane_numbers<>+156(SB)/4, $0x00000027
+DATA lane_numbers<>+160(SB)/4, $0x00000028
+DATA lane_numbers<>+164(SB)/4, $0x00000029
+DATA lane_numbers<>+168(SB)/4, $0x0000002a
+DATA lane_numbers<>+172(SB)/4, $0x0000002b
+DATA lane_numbers<>+176(SB)/4, $0x0000002c
+DATA lane_numbers<>+180(SB)/4, $0x0000002d
+DATA lane_numbers<>+184(SB)/4, $0x0000002e
+DATA lane_numbers<>+188(SB)/4, $0x0000002f
+DATA lane_numbers<>+192(SB)/4, $0x00000030
+DATA lane_numbers<>+196(SB)/4, $0x00000031
+DATA lane_numbers<>+200(SB)/4, $0x00000032
+DATA lane_numbers<>+204(SB)/4, $0x00000033
+DATA lane_numbers<>+208(SB)/4, $0x00000034
+DATA lane_numbers<>+212(SB)/4, $0x00000035
+DATA lane_numbers<>+216(SB)/4, $0x00000036
+DATA lane_numbers<>+220(SB)/4, $0x00000037
+DATA lane_numbers<>+224(SB)/4, $0x00000038
+DATA lane_numbers<>+228(SB)/4, $0x00000039
+DATA lane_numbers<>+232(SB)/4, $0x0000003a
+DATA lane_numbers<>+236(SB)/4, $0x0000003b
+DATA lane_numbers<>+240(SB)/4, $0x0000003c
+DATA lane_numbers<>+244(SB)/4, $0x0000003d
+DATA lane_numbers<>+248(SB)/4, $0x0000003e
+DATA lane_numbers<>+252(SB)/4, $0x0000003f
+GLOBL lane_numbers<>(SB), RODATA|NOPTR, $256
 
 // func mulAVX2(dst []float32, a []float32, b []float32)
 // Requires: AVX, AVX2
-TEXT ·mulAVX2(SB), NOSPLIT, $0-72
+TEXT ·mulAVX2(SB), $0-72
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -150,7 +198,7 @@ done10:
 
 // func scaleAVX2(dst []float32, a []float32, s float32)
 // Requires: AVX, AVX2
-TEXT ·scaleAVX2(SB), NOSPLIT, $0-52
+TEXT ·scaleAVX2(SB), $0-52
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -207,7 +255,7 @@ done15:
 
 // func addScaledAVX2(dst []float32, a []float32, b []float32, s float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·addScaledAVX2(SB), NOSPLIT, $0-76
+TEXT ·addScaledAVX2(SB), $0-76
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -271,7 +319,7 @@ done20:
 
 // func reluAVX2(dst []float32, x []float32)
 // Requires: AVX, AVX2
-TEXT ·reluAVX2(SB), NOSPLIT, $0-48
+TEXT ·reluAVX2(SB), $0-48
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -328,7 +376,7 @@ done25:
 
 // func reluGradAVX2(dst []float32, dy []float32, y []float32)
 // Requires: AVX, AVX2
-TEXT ·reluGradAVX2(SB), NOSPLIT, $0-72
+TEXT ·reluGradAVX2(SB), $0-72
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -398,7 +446,7 @@ done30:
 
 // func clipAVX2(dst []float32, x []float32, limit float32)
 // Requires: AVX, AVX2
-TEXT ·clipAVX2(SB), NOSPLIT, $0-52
+TEXT ·clipAVX2(SB), $0-52
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -463,7 +511,7 @@ done35:
 
 // func clipGradAVX2(dst []float32, dy []float32, x []float32, limit float32)
 // Requires: AVX, AVX2
-TEXT ·clipGradAVX2(SB), NOSPLIT, $0-76
+TEXT ·clipGradAVX2(SB), $0-76
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -548,317 +596,72 @@ DATA splat_7fffffff<>+24(SB)/4, $0x7fffffff
 DATA splat_7fffffff<>+28(SB)/4, $0x7fffffff
 GLOBL splat_7fffffff<>(SB), RODATA|NOPTR, $32
 
-// func rowMaxAVX2(x []float32) float32
-// Requires: AVX, AVX2
-TEXT ·rowMaxAVX2(SB), NOSPLIT, $0-28
-	MOVQ         x_base+0(FP), AX
-	MOVQ         x_len+8(FP), CX
-	VBROADCASTSS splat_ff800000<>+0(SB), Y0
-	VMOVAPS      Y0, Y1
-	VMOVAPS      Y0, Y2
-	VMOVAPS      Y0, Y3
-	VMOVAPS      Y0, Y4
+// func geluAVX2(dst []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·geluAVX2(SB), $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
 	ANDQ         $+7, DX
-	VMOVD        DX, X5
-	VPBROADCASTD X5, Y5
-	VPCMPGTD     lane_numbers<>+0(SB), Y5, Y5
-	XORQ         DX, DX
-	SUBQ         $+32, CX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         x_base+24(FP), DX
+	VBROADCASTSS splat_c2d00000<>+0(SB), Y1
+	VBROADCASTSS splat_42b20000<>+0(SB), Y2
+	VBROADCASTSS splat_4b400000<>+0(SB), Y3
+	XORQ         BX, BX
+	SUBQ         $+16, CX
 	JL           done42
 
 loop41:
-	VMOVUPS (AX)(DX*4), Y6
-	VMAXPS  Y1, Y6, Y1
-	VMOVUPS 32(AX)(DX*4), Y6
-	VMAXPS  Y2, Y6, Y2
-	VMOVUPS 64(AX)(DX*4), Y6
-	VMAXPS  Y3, Y6, Y3
-	VMOVUPS 96(AX)(DX*4), Y6
-	VMAXPS  Y4, Y6, Y4
-	ADDQ    $+32, DX
-	SUBQ    $+32, CX
-	JGE     loop41
-
-done42:
-	ADDQ $+32, CX
-	SUBQ $+8, CX
-	JL   done44
-
-loop43:
-	VMOVUPS (AX)(DX*4), Y6
-	VMAXPS  Y1, Y6, Y1
-	ADDQ    $+8, DX
-	SUBQ    $+8, CX
-	JGE     loop43
-
-done44:
-	ADDQ       $+8, CX
-	JZ         done45
-	VMASKMOVPS (AX)(DX*4), Y5, Y6
-	VBLENDVPS  Y5, Y6, Y0, Y6
-	VMAXPS     Y1, Y6, Y1
-
-done45:
-	VMAXPS       Y3, Y1, Y1
-	VMAXPS       Y4, Y2, Y2
-	VMAXPS       Y2, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VMAXPS       X0, X1, X1
-	VMOVHLPS     X1, X1, X0
-	VMAXPS       X0, X1, X1
-	VMOVSHDUP    X1, X0
-	VMAXPS       X0, X1, X1
-	VMOVSS       X1, ret+24(FP)
-	VZEROUPPER
-	RET
-
-DATA splat_ff800000<>+0(SB)/4, $0xff800000
-DATA splat_ff800000<>+4(SB)/4, $0xff800000
-DATA splat_ff800000<>+8(SB)/4, $0xff800000
-DATA splat_ff800000<>+12(SB)/4, $0xff800000
-DATA splat_ff800000<>+16(SB)/4, $0xff800000
-DATA splat_ff800000<>+20(SB)/4, $0xff800000
-DATA splat_ff800000<>+24(SB)/4, $0xff800000
-DATA splat_ff800000<>+28(SB)/4, $0xff800000
-GLOBL splat_ff800000<>(SB), RODATA|NOPTR, $32
-
-// func rowSumAVX2(x []float32) float32
-// Requires: AVX, AVX2
-TEXT ·rowSumAVX2(SB), NOSPLIT, $0-28
-	MOVQ         x_base+0(FP), AX
-	MOVQ         x_len+8(FP), CX
-	VXORPS       X0, X0, X0
-	VXORPS       X1, X1, X1
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
-	MOVQ         CX, DX
-	ANDQ         $+7, DX
-	VMOVD        DX, X4
-	VPBROADCASTD X4, Y4
-	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
-	XORQ         DX, DX
-	SUBQ         $+32, CX
-	JL           done47
-
-loop46:
-	VMOVUPS (AX)(DX*4), Y5
-	VADDPS  Y5, Y0, Y0
-	VMOVUPS 32(AX)(DX*4), Y5
-	VADDPS  Y5, Y1, Y1
-	VMOVUPS 64(AX)(DX*4), Y5
-	VADDPS  Y5, Y2, Y2
-	VMOVUPS 96(AX)(DX*4), Y5
-	VADDPS  Y5, Y3, Y3
-	ADDQ    $+32, DX
-	SUBQ    $+32, CX
-	JGE     loop46
-
-done47:
-	ADDQ $+32, CX
-	SUBQ $+8, CX
-	JL   done49
-
-loop48:
-	VMOVUPS (AX)(DX*4), Y5
-	VADDPS  Y5, Y0, Y0
-	ADDQ    $+8, DX
-	SUBQ    $+8, CX
-	JGE     loop48
-
-done49:
-	ADDQ       $+8, CX
-	JZ         done50
-	VMASKMOVPS (AX)(DX*4), Y4, Y4
-	VADDPS     Y4, Y0, Y0
-
-done50:
-	VADDPS       Y2, Y0, Y0
-	VADDPS       Y3, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VMOVHLPS     X0, X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSHDUP    X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSS       X0, ret+24(FP)
-	VZEROUPPER
-	RET
-
-// func dotAVX2(a []float32, b []float32) float32
-// Requires: AVX, AVX2, FMA3
-TEXT ·dotAVX2(SB), NOSPLIT, $0-52
-	MOVQ         a_base+0(FP), AX
-	MOVQ         b_base+24(FP), CX
-	MOVQ         a_len+8(FP), DX
-	VXORPS       X0, X0, X0
-	VXORPS       X1, X1, X1
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
-	MOVQ         DX, BX
-	ANDQ         $+7, BX
-	VMOVD        BX, X4
-	VPBROADCASTD X4, Y4
-	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
-	XORQ         BX, BX
-	SUBQ         $+32, DX
-	JL           done52
-
-loop51:
-	VMOVUPS     (AX)(BX*4), Y5
-	VMOVUPS     (CX)(BX*4), Y6
-	VFMADD231PS Y5, Y6, Y0
-	VMOVUPS     32(AX)(BX*4), Y5
-	VMOVUPS     32(CX)(BX*4), Y6
-	VFMADD231PS Y5, Y6, Y1
-	VMOVUPS     64(AX)(BX*4), Y5
-	VMOVUPS     64(CX)(BX*4), Y6
-	VFMADD231PS Y5, Y6, Y2
-	VMOVUPS     96(AX)(BX*4), Y5
-	VMOVUPS     96(CX)(BX*4), Y6
-	VFMADD231PS Y5, Y6, Y3
-	ADDQ        $+32, BX
-	SUBQ        $+32, DX
-	JGE         loop51
-
-done52:
-	ADDQ $+32, DX
-	SUBQ $+8, DX
-	JL   done54
-
-loop53:
-	VMOVUPS     (AX)(BX*4), Y5
-	VMOVUPS     (CX)(BX*4), Y6
-	VFMADD231PS Y5, Y6, Y0
-	ADDQ        $+8, BX
-	SUBQ        $+8, DX
-	JGE         loop53
-
-done54:
-	ADDQ        $+8, DX
-	JZ          done55
-	VMASKMOVPS  (AX)(BX*4), Y4, Y5
-	VMASKMOVPS  (CX)(BX*4), Y4, Y4
-	VFMADD231PS Y5, Y4, Y0
-
-done55:
-	VADDPS       Y2, Y0, Y0
-	VADDPS       Y3, Y1, Y1
-	VADDPS       Y1, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDPS       X1, X0, X0
-	VMOVHLPS     X0, X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSHDUP    X0, X1
-	VADDPS       X1, X0, X0
-	VMOVSS       X0, ret+48(FP)
-	VZEROUPPER
-	RET
-
-// func expShiftAVX2(dst []float32, x []float32, scale float32, shift float32) float32
-// Requires: AVX, AVX2, FMA3
-TEXT ·expShiftAVX2(SB), NOSPLIT, $0-60
-	MOVQ         dst_base+0(FP), AX
-	MOVQ         x_base+24(FP), CX
-	MOVQ         x_len+32(FP), DX
-	VBROADCASTSS scale+48(FP), Y0
-	VBROADCASTSS shift+52(FP), Y1
-	VBROADCASTSS splat_c2d00000<>+0(SB), Y2
-	VBROADCASTSS splat_42b20000<>+0(SB), Y3
-	VBROADCASTSS splat_4b400000<>+0(SB), Y4
-	VXORPS       X5, X5, X5
-	VXORPS       X6, X6, X6
-	MOVQ         DX, BX
-	ANDQ         $+7, BX
-	VMOVD        BX, X7
-	VPBROADCASTD X7, Y7
-	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
-	XORQ         BX, BX
-	SUBQ         $+16, DX
-	JL           done57
-
-loop56:
-	VMOVUPS      (CX)(BX*4), Y8
-	VMOVUPS      32(CX)(BX*4), Y9
-	VFMSUB213PS  Y1, Y0, Y8
-	VFMSUB213PS  Y1, Y0, Y9
-	VMAXPS       Y8, Y2, Y8
-	VMINPS       Y8, Y3, Y8
-	VMOVAPS      Y4, Y10
-	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y8, Y10
-	VMAXPS       Y9, Y2, Y9
-	VMINPS       Y9, Y3, Y9
-	VMOVAPS      Y4, Y11
-	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y9, Y11
-	VSUBPS       Y4, Y10, Y12
-	VFNMADD231PS splat_3f317218<>+0(SB), Y12, Y8
-	VFNMADD231PS splat_b102e308<>+0(SB), Y12, Y8
-	VSUBPS       Y4, Y11, Y12
-	VFNMADD231PS splat_3f317218<>+0(SB), Y12, Y9
-	VFNMADD231PS splat_b102e308<>+0(SB), Y12, Y9
-	VMOVUPS      splat_3ab56359<>+0(SB), Y13
-	VFMADD213PS  splat_3c091ef0<>+0(SB), Y8, Y13
-	VMOVUPS      splat_3ab56359<>+0(SB), Y14
-	VFMADD213PS  splat_3c091ef0<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y8, Y13
-	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y8, Y13
-	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3efffffe<>+0(SB), Y8, Y13
-	VFMADD213PS  splat_3efffffe<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y13
-	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y13
-	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
-	VPSUBD       splat_4b400000<>+0(SB), Y10, Y10
-	VPSRAD       $0x01, Y10, Y12
-	VPSUBD       Y12, Y10, Y10
-	VPSLLD       $0x17, Y12, Y12
-	VPSLLD       $0x17, Y10, Y10
-	VPADDD       splat_3f800000<>+0(SB), Y12, Y12
-	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
-	VMULPS       Y12, Y13, Y8
-	VMULPS       Y10, Y8, Y8
-	VPSUBD       splat_4b400000<>+0(SB), Y11, Y11
-	VPSRAD       $0x01, Y11, Y12
-	VPSUBD       Y12, Y11, Y11
-	VPSLLD       $0x17, Y12, Y12
-	VPSLLD       $0x17, Y11, Y11
-	VPADDD       splat_3f800000<>+0(SB), Y12, Y12
-	VPADDD       splat_3f800000<>+0(SB), Y11, Y11
-	VMULPS       Y12, Y14, Y9
-	VMULPS       Y11, Y9, Y9
-	VMOVUPS      Y8, (AX)(BX*4)
-	VADDPS       Y8, Y5, Y5
-	VMOVUPS      Y9, 32(AX)(BX*4)
-	VADDPS       Y9, Y6, Y6
-	ADDQ         $+16, BX
-	SUBQ         $+16, DX
-	JGE          loop56
-
-done57:
-	ADDQ $+16, DX
-	SUBQ $+8, DX
-	JL   done59
-
-loop58:
-	VMOVUPS      (CX)(BX*4), Y8
-	VFMSUB213PS  Y1, Y0, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMINPS       Y8, Y3, Y8
-	VMOVAPS      Y4, Y9
-	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y8, Y9
-	VSUBPS       Y4, Y9, Y10
-	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y8
-	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y8
+	VMOVUPS      (DX)(BX*4), Y4
+	VMOVUPS      32(DX)(BX*4), Y5
+	VMULPS       Y4, Y4, Y6
+	VMOVUPS      splat_bd922279<>+0(SB), Y7
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y7, Y6
+	VMULPS       Y4, Y6, Y6
+	VMULPS       Y5, Y5, Y7
+	VMOVUPS      splat_bd922279<>+0(SB), Y8
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y8, Y7
+	VMULPS       Y5, Y7, Y7
+	VMAXPS       Y6, Y1, Y6
+	VMINPS       Y6, Y2, Y6
+	VMOVAPS      Y3, Y8
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y6, Y8
+	VMAXPS       Y7, Y1, Y7
+	VMINPS       Y7, Y2, Y7
+	VMOVAPS      Y3, Y9
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y7, Y9
+	VSUBPS       Y3, Y8, Y10
+	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y6
+	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y6
+	VSUBPS       Y3, Y9, Y10
+	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y7
+	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y7
 	VMOVUPS      splat_3ab56359<>+0(SB), Y11
-	VFMADD213PS  splat_3c091ef0<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3efffffe<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y11
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y11
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y6, Y11
+	VMOVUPS      splat_3ab56359<>+0(SB), Y12
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3f800000<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3f800000<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y12
+	VPSUBD       splat_4b400000<>+0(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y8, Y8
+	VMULPS       Y10, Y11, Y6
+	VMULPS       Y8, Y6, Y6
 	VPSUBD       splat_4b400000<>+0(SB), Y9, Y9
 	VPSRAD       $0x01, Y9, Y10
 	VPSUBD       Y10, Y9, Y9
@@ -866,55 +669,95 @@ loop58:
 	VPSLLD       $0x17, Y9, Y9
 	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
 	VPADDD       splat_3f800000<>+0(SB), Y9, Y9
-	VMULPS       Y10, Y11, Y8
-	VMULPS       Y9, Y8, Y8
-	VMOVUPS      Y8, (AX)(BX*4)
-	VADDPS       Y8, Y5, Y5
+	VMULPS       Y10, Y12, Y7
+	VMULPS       Y9, Y7, Y7
+	VADDPS       splat_3f800000<>+0(SB), Y6, Y6
+	VDIVPS       Y6, Y4, Y4
+	VADDPS       splat_3f800000<>+0(SB), Y7, Y7
+	VDIVPS       Y7, Y5, Y5
+	VMOVUPS      Y4, (AX)(BX*4)
+	VMOVUPS      Y5, 32(AX)(BX*4)
+	ADDQ         $+16, BX
+	SUBQ         $+16, CX
+	JGE          loop41
+
+done42:
+	ADDQ $+16, CX
+	SUBQ $+8, CX
+	JL   done44
+
+loop43:
+	VMOVUPS      (DX)(BX*4), Y4
+	VMULPS       Y4, Y4, Y5
+	VMOVUPS      splat_bd922279<>+0(SB), Y6
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y6, Y5
+	VMULPS       Y4, Y5, Y5
+	VMAXPS       Y5, Y1, Y5
+	VMINPS       Y5, Y2, Y5
+	VMOVAPS      Y3, Y6
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       Y3, Y6, Y7
+	VFNMADD231PS splat_3f317218<>+0(SB), Y7, Y5
+	VFNMADD231PS splat_b102e308<>+0(SB), Y7, Y5
+	VMOVUPS      splat_3ab56359<>+0(SB), Y8
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y8
+	VPSUBD       splat_4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPSLLD       $0x17, Y7, Y7
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       splat_3f800000<>+0(SB), Y7, Y7
+	VPADDD       splat_3f800000<>+0(SB), Y6, Y6
+	VMULPS       Y7, Y8, Y5
+	VMULPS       Y6, Y5, Y5
+	VADDPS       splat_3f800000<>+0(SB), Y5, Y5
+	VDIVPS       Y5, Y4, Y4
+	VMOVUPS      Y4, (AX)(BX*4)
 	ADDQ         $+8, BX
-	SUBQ         $+8, DX
-	JGE          loop58
+	SUBQ         $+8, CX
+	JGE          loop43
 
-done59:
-	ADDQ         $+8, DX
-	JZ           done60
-	VMASKMOVPS   (CX)(BX*4), Y7, Y8
-	VFMSUB213PS  Y1, Y0, Y8
-	VMAXPS       Y8, Y2, Y8
-	VMINPS       Y8, Y3, Y8
-	VMOVAPS      Y4, Y0
-	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y8, Y0
-	VSUBPS       Y4, Y0, Y1
-	VFNMADD231PS splat_3f317218<>+0(SB), Y1, Y8
-	VFNMADD231PS splat_b102e308<>+0(SB), Y1, Y8
-	VMOVUPS      splat_3ab56359<>+0(SB), Y2
-	VFMADD213PS  splat_3c091ef0<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3efffffe<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y2
-	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y2
-	VPSUBD       splat_4b400000<>+0(SB), Y0, Y0
-	VPSRAD       $0x01, Y0, Y1
-	VPSUBD       Y1, Y0, Y0
+done44:
+	ADDQ         $+8, CX
+	JZ           done45
+	VMASKMOVPS   (DX)(BX*4), Y0, Y4
+	VMULPS       Y4, Y4, Y5
+	VMOVUPS      splat_bd922279<>+0(SB), Y6
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y6, Y5
+	VMULPS       Y4, Y5, Y5
+	VMAXPS       Y5, Y1, Y5
+	VMINPS       Y5, Y2, Y5
+	VMOVAPS      Y3, Y1
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y5, Y1
+	VSUBPS       Y3, Y1, Y2
+	VFNMADD231PS splat_3f317218<>+0(SB), Y2, Y5
+	VFNMADD231PS splat_b102e308<>+0(SB), Y2, Y5
+	VMOVUPS      splat_3ab56359<>+0(SB), Y3
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y3
+	VPSUBD       splat_4b400000<>+0(SB), Y1, Y1
+	VPSRAD       $0x01, Y1, Y2
+	VPSUBD       Y2, Y1, Y1
+	VPSLLD       $0x17, Y2, Y2
 	VPSLLD       $0x17, Y1, Y1
-	VPSLLD       $0x17, Y0, Y0
+	VPADDD       splat_3f800000<>+0(SB), Y2, Y2
 	VPADDD       splat_3f800000<>+0(SB), Y1, Y1
-	VPADDD       splat_3f800000<>+0(SB), Y0, Y0
-	VMULPS       Y1, Y2, Y8
-	VMULPS       Y0, Y8, Y8
-	VMASKMOVPS   Y8, Y7, (AX)(BX*4)
-	VANDPS       Y7, Y8, Y8
-	VADDPS       Y8, Y5, Y5
+	VMULPS       Y2, Y3, Y5
+	VMULPS       Y1, Y5, Y5
+	VADDPS       splat_3f800000<>+0(SB), Y5, Y5
+	VDIVPS       Y5, Y4, Y4
+	VMASKMOVPS   Y4, Y0, (AX)(BX*4)
 
-done60:
-	VADDPS       Y6, Y5, Y5
-	VEXTRACTF128 $0x01, Y5, X0
-	VADDPS       X0, X5, X5
-	VMOVHLPS     X5, X5, X0
-	VADDPS       X0, X5, X5
-	VMOVSHDUP    X5, X0
-	VADDPS       X0, X5, X5
-	VMOVSS       X5, ret+56(FP)
+done45:
 	VZEROUPPER
 	RET
 
@@ -1038,9 +881,1328 @@ DATA splat_3efffffe<>+24(SB)/4, $0x3efffffe
 DATA splat_3efffffe<>+28(SB)/4, $0x3efffffe
 GLOBL splat_3efffffe<>(SB), RODATA|NOPTR, $32
 
+DATA splat_bfcc422a<>+0(SB)/4, $0xbfcc422a
+DATA splat_bfcc422a<>+4(SB)/4, $0xbfcc422a
+DATA splat_bfcc422a<>+8(SB)/4, $0xbfcc422a
+DATA splat_bfcc422a<>+12(SB)/4, $0xbfcc422a
+DATA splat_bfcc422a<>+16(SB)/4, $0xbfcc422a
+DATA splat_bfcc422a<>+20(SB)/4, $0xbfcc422a
+DATA splat_bfcc422a<>+24(SB)/4, $0xbfcc422a
+DATA splat_bfcc422a<>+28(SB)/4, $0xbfcc422a
+GLOBL splat_bfcc422a<>(SB), RODATA|NOPTR, $32
+
+DATA splat_bd922279<>+0(SB)/4, $0xbd922279
+DATA splat_bd922279<>+4(SB)/4, $0xbd922279
+DATA splat_bd922279<>+8(SB)/4, $0xbd922279
+DATA splat_bd922279<>+12(SB)/4, $0xbd922279
+DATA splat_bd922279<>+16(SB)/4, $0xbd922279
+DATA splat_bd922279<>+20(SB)/4, $0xbd922279
+DATA splat_bd922279<>+24(SB)/4, $0xbd922279
+DATA splat_bd922279<>+28(SB)/4, $0xbd922279
+GLOBL splat_bd922279<>(SB), RODATA|NOPTR, $32
+
+// func geluGradAVX2(dst []float32, dy []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·geluGradAVX2(SB), $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+7, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         dy_base+24(FP), DX
+	MOVQ         x_base+48(FP), BX
+	VBROADCASTSS splat_c2d00000<>+0(SB), Y1
+	VBROADCASTSS splat_42b20000<>+0(SB), Y2
+	VBROADCASTSS splat_4b400000<>+0(SB), Y3
+	XORQ         SI, SI
+	SUBQ         $+16, CX
+	JL           done47
+
+loop46:
+	VMOVUPS      (BX)(SI*4), Y4
+	VMOVUPS      32(BX)(SI*4), Y5
+	VMOVUPS      splat_c1400000<>+0(SB), Y6
+	VMAXPS       Y4, Y6, Y4
+	VMOVUPS      splat_41400000<>+0(SB), Y6
+	VMINPS       Y4, Y6, Y4
+	VMULPS       Y4, Y4, Y6
+	VMOVUPS      splat_bd922279<>+0(SB), Y7
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y7, Y6
+	VMULPS       Y4, Y6, Y6
+	VMOVUPS      splat_c1400000<>+0(SB), Y7
+	VMAXPS       Y5, Y7, Y5
+	VMOVUPS      splat_41400000<>+0(SB), Y7
+	VMINPS       Y5, Y7, Y5
+	VMULPS       Y5, Y5, Y7
+	VMOVUPS      splat_bd922279<>+0(SB), Y8
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y8, Y7
+	VMULPS       Y5, Y7, Y7
+	VMAXPS       Y6, Y1, Y6
+	VMINPS       Y6, Y2, Y6
+	VMOVAPS      Y3, Y8
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y6, Y8
+	VMAXPS       Y7, Y1, Y7
+	VMINPS       Y7, Y2, Y7
+	VMOVAPS      Y3, Y9
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y7, Y9
+	VSUBPS       Y3, Y8, Y10
+	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y6
+	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y6
+	VSUBPS       Y3, Y9, Y10
+	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y7
+	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y7
+	VMOVUPS      splat_3ab56359<>+0(SB), Y11
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y6, Y11
+	VMOVUPS      splat_3ab56359<>+0(SB), Y12
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3f800000<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3f800000<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y12
+	VPSUBD       splat_4b400000<>+0(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y8, Y8
+	VMULPS       Y10, Y11, Y6
+	VMULPS       Y8, Y6, Y6
+	VPSUBD       splat_4b400000<>+0(SB), Y9, Y9
+	VPSRAD       $0x01, Y9, Y10
+	VPSUBD       Y10, Y9, Y9
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y9, Y9
+	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y9, Y9
+	VMULPS       Y10, Y12, Y7
+	VMULPS       Y9, Y7, Y7
+	VADDPS       splat_3f800000<>+0(SB), Y6, Y6
+	VMOVUPS      splat_3f800000<>+0(SB), Y8
+	VDIVPS       Y6, Y8, Y6
+	VMULPS       Y4, Y4, Y9
+	VMOVUPS      splat_be5b33b6<>+0(SB), Y8
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y8, Y9
+	VMULPS       Y4, Y9, Y9
+	VMOVUPS      splat_3f800000<>+0(SB), Y8
+	VSUBPS       Y6, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VFNMADD231PS Y9, Y8, Y6
+	VMOVUPS      (DX)(SI*4), Y4
+	VMULPS       Y4, Y6, Y6
+	VADDPS       splat_3f800000<>+0(SB), Y7, Y7
+	VMOVUPS      splat_3f800000<>+0(SB), Y4
+	VDIVPS       Y7, Y4, Y7
+	VMULPS       Y5, Y5, Y8
+	VMOVUPS      splat_be5b33b6<>+0(SB), Y4
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y4, Y8
+	VMULPS       Y5, Y8, Y8
+	VMOVUPS      splat_3f800000<>+0(SB), Y4
+	VSUBPS       Y7, Y4, Y4
+	VMULPS       Y7, Y4, Y4
+	VFNMADD231PS Y8, Y4, Y7
+	VMOVUPS      32(DX)(SI*4), Y4
+	VMULPS       Y4, Y7, Y7
+	VMOVUPS      Y6, (AX)(SI*4)
+	VMOVUPS      Y7, 32(AX)(SI*4)
+	ADDQ         $+16, SI
+	SUBQ         $+16, CX
+	JGE          loop46
+
+done47:
+	ADDQ $+16, CX
+	SUBQ $+8, CX
+	JL   done49
+
+loop48:
+	VMOVUPS      (BX)(SI*4), Y4
+	VMOVUPS      splat_c1400000<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y4
+	VMOVUPS      splat_41400000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y4
+	VMULPS       Y4, Y4, Y5
+	VMOVUPS      splat_bd922279<>+0(SB), Y6
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y6, Y5
+	VMULPS       Y4, Y5, Y5
+	VMAXPS       Y5, Y1, Y5
+	VMINPS       Y5, Y2, Y5
+	VMOVAPS      Y3, Y6
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       Y3, Y6, Y7
+	VFNMADD231PS splat_3f317218<>+0(SB), Y7, Y5
+	VFNMADD231PS splat_b102e308<>+0(SB), Y7, Y5
+	VMOVUPS      splat_3ab56359<>+0(SB), Y8
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y8
+	VPSUBD       splat_4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPSLLD       $0x17, Y7, Y7
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       splat_3f800000<>+0(SB), Y7, Y7
+	VPADDD       splat_3f800000<>+0(SB), Y6, Y6
+	VMULPS       Y7, Y8, Y5
+	VMULPS       Y6, Y5, Y5
+	VADDPS       splat_3f800000<>+0(SB), Y5, Y5
+	VMOVUPS      splat_3f800000<>+0(SB), Y6
+	VDIVPS       Y5, Y6, Y5
+	VMULPS       Y4, Y4, Y7
+	VMOVUPS      splat_be5b33b6<>+0(SB), Y6
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y6, Y7
+	VMULPS       Y4, Y7, Y7
+	VMOVUPS      splat_3f800000<>+0(SB), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMULPS       Y5, Y6, Y6
+	VFNMADD231PS Y7, Y6, Y5
+	VMOVUPS      (DX)(SI*4), Y4
+	VMULPS       Y4, Y5, Y5
+	VMOVUPS      Y5, (AX)(SI*4)
+	ADDQ         $+8, SI
+	SUBQ         $+8, CX
+	JGE          loop48
+
+done49:
+	ADDQ         $+8, CX
+	JZ           done50
+	VMASKMOVPS   (BX)(SI*4), Y0, Y4
+	VMOVUPS      splat_c1400000<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y4
+	VMOVUPS      splat_41400000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y4
+	VMULPS       Y4, Y4, Y5
+	VMOVUPS      splat_bd922279<>+0(SB), Y6
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y6, Y5
+	VMULPS       Y4, Y5, Y5
+	VMAXPS       Y5, Y1, Y5
+	VMINPS       Y5, Y2, Y5
+	VMOVAPS      Y3, Y1
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y5, Y1
+	VSUBPS       Y3, Y1, Y2
+	VFNMADD231PS splat_3f317218<>+0(SB), Y2, Y5
+	VFNMADD231PS splat_b102e308<>+0(SB), Y2, Y5
+	VMOVUPS      splat_3ab56359<>+0(SB), Y3
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y3
+	VPSUBD       splat_4b400000<>+0(SB), Y1, Y1
+	VPSRAD       $0x01, Y1, Y2
+	VPSUBD       Y2, Y1, Y1
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       splat_3f800000<>+0(SB), Y2, Y2
+	VPADDD       splat_3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y2, Y3, Y5
+	VMULPS       Y1, Y5, Y5
+	VADDPS       splat_3f800000<>+0(SB), Y5, Y5
+	VMOVUPS      splat_3f800000<>+0(SB), Y1
+	VDIVPS       Y5, Y1, Y5
+	VMULPS       Y4, Y4, Y2
+	VMOVUPS      splat_be5b33b6<>+0(SB), Y1
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y1, Y2
+	VMULPS       Y4, Y2, Y2
+	VMOVUPS      splat_3f800000<>+0(SB), Y1
+	VSUBPS       Y5, Y1, Y1
+	VMULPS       Y5, Y1, Y1
+	VFNMADD231PS Y2, Y1, Y5
+	VMASKMOVPS   (DX)(SI*4), Y0, Y1
+	VMULPS       Y1, Y5, Y5
+	VMASKMOVPS   Y5, Y0, (AX)(SI*4)
+
+done50:
+	VZEROUPPER
+	RET
+
+DATA splat_c1400000<>+0(SB)/4, $0xc1400000
+DATA splat_c1400000<>+4(SB)/4, $0xc1400000
+DATA splat_c1400000<>+8(SB)/4, $0xc1400000
+DATA splat_c1400000<>+12(SB)/4, $0xc1400000
+DATA splat_c1400000<>+16(SB)/4, $0xc1400000
+DATA splat_c1400000<>+20(SB)/4, $0xc1400000
+DATA splat_c1400000<>+24(SB)/4, $0xc1400000
+DATA splat_c1400000<>+28(SB)/4, $0xc1400000
+GLOBL splat_c1400000<>(SB), RODATA|NOPTR, $32
+
+DATA splat_41400000<>+0(SB)/4, $0x41400000
+DATA splat_41400000<>+4(SB)/4, $0x41400000
+DATA splat_41400000<>+8(SB)/4, $0x41400000
+DATA splat_41400000<>+12(SB)/4, $0x41400000
+DATA splat_41400000<>+16(SB)/4, $0x41400000
+DATA splat_41400000<>+20(SB)/4, $0x41400000
+DATA splat_41400000<>+24(SB)/4, $0x41400000
+DATA splat_41400000<>+28(SB)/4, $0x41400000
+GLOBL splat_41400000<>(SB), RODATA|NOPTR, $32
+
+DATA splat_be5b33b6<>+0(SB)/4, $0xbe5b33b6
+DATA splat_be5b33b6<>+4(SB)/4, $0xbe5b33b6
+DATA splat_be5b33b6<>+8(SB)/4, $0xbe5b33b6
+DATA splat_be5b33b6<>+12(SB)/4, $0xbe5b33b6
+DATA splat_be5b33b6<>+16(SB)/4, $0xbe5b33b6
+DATA splat_be5b33b6<>+20(SB)/4, $0xbe5b33b6
+DATA splat_be5b33b6<>+24(SB)/4, $0xbe5b33b6
+DATA splat_be5b33b6<>+28(SB)/4, $0xbe5b33b6
+GLOBL splat_be5b33b6<>(SB), RODATA|NOPTR, $32
+
+// func addBiasAVX2(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX2
+TEXT ·addBiasAVX2(SB), $0-96
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         bias_base+48(FP), DX
+	MOVQ         rows+72(FP), BX
+	MOVQ         cols+80(FP), SI
+	MOVQ         ld+88(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         SI, R8
+	ANDQ         $+7, R8
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	TESTQ        BX, BX
+	JZ           rows52
+
+row51:
+	XORQ R8, R8
+	MOVQ SI, R9
+	SUBQ $+32, R9
+	JL   done54
+
+loop53:
+	VMOVUPS (CX)(R8*4), Y1
+	VMOVUPS 32(CX)(R8*4), Y2
+	VMOVUPS 64(CX)(R8*4), Y3
+	VMOVUPS 96(CX)(R8*4), Y4
+	VMOVUPS (DX)(R8*4), Y5
+	VADDPS  Y5, Y1, Y1
+	VMOVUPS 32(DX)(R8*4), Y5
+	VADDPS  Y5, Y2, Y2
+	VMOVUPS 64(DX)(R8*4), Y5
+	VADDPS  Y5, Y3, Y3
+	VMOVUPS 96(DX)(R8*4), Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS Y1, (AX)(R8*4)
+	VMOVUPS Y2, 32(AX)(R8*4)
+	VMOVUPS Y3, 64(AX)(R8*4)
+	VMOVUPS Y4, 96(AX)(R8*4)
+	ADDQ    $+32, R8
+	SUBQ    $+32, R9
+	JGE     loop53
+
+done54:
+	ADDQ $+32, R9
+	SUBQ $+8, R9
+	JL   done56
+
+loop55:
+	VMOVUPS (CX)(R8*4), Y1
+	VMOVUPS (DX)(R8*4), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS Y1, (AX)(R8*4)
+	ADDQ    $+8, R8
+	SUBQ    $+8, R9
+	JGE     loop55
+
+done56:
+	ADDQ       $+8, R9
+	JZ         done57
+	VMASKMOVPS (CX)(R8*4), Y0, Y1
+	VMASKMOVPS (DX)(R8*4), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(R8*4)
+
+done57:
+	ADDQ DI, AX
+	ADDQ DI, CX
+	DECQ BX
+	JNZ  row51
+
+rows52:
+	VZEROUPPER
+	RET
+
+// func addBiasReluAVX2(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX2
+TEXT ·addBiasReluAVX2(SB), $0-96
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         bias_base+48(FP), DX
+	MOVQ         rows+72(FP), BX
+	MOVQ         cols+80(FP), SI
+	MOVQ         ld+88(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         SI, R8
+	ANDQ         $+7, R8
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	VXORPS       X1, X1, X1
+	TESTQ        BX, BX
+	JZ           rows59
+
+row58:
+	XORQ R8, R8
+	MOVQ SI, R9
+	SUBQ $+32, R9
+	JL   done61
+
+loop60:
+	VMOVUPS (CX)(R8*4), Y2
+	VMOVUPS 32(CX)(R8*4), Y3
+	VMOVUPS 64(CX)(R8*4), Y4
+	VMOVUPS 96(CX)(R8*4), Y5
+	VMOVUPS (DX)(R8*4), Y6
+	VADDPS  Y6, Y2, Y2
+	VMOVUPS 32(DX)(R8*4), Y6
+	VADDPS  Y6, Y3, Y3
+	VMOVUPS 64(DX)(R8*4), Y6
+	VADDPS  Y6, Y4, Y4
+	VMOVUPS 96(DX)(R8*4), Y6
+	VADDPS  Y6, Y5, Y5
+	VMAXPS  Y2, Y1, Y2
+	VMAXPS  Y3, Y1, Y3
+	VMAXPS  Y4, Y1, Y4
+	VMAXPS  Y5, Y1, Y5
+	VMOVUPS Y2, (AX)(R8*4)
+	VMOVUPS Y3, 32(AX)(R8*4)
+	VMOVUPS Y4, 64(AX)(R8*4)
+	VMOVUPS Y5, 96(AX)(R8*4)
+	ADDQ    $+32, R8
+	SUBQ    $+32, R9
+	JGE     loop60
+
+done61:
+	ADDQ $+32, R9
+	SUBQ $+8, R9
+	JL   done63
+
+loop62:
+	VMOVUPS (CX)(R8*4), Y2
+	VMOVUPS (DX)(R8*4), Y3
+	VADDPS  Y3, Y2, Y2
+	VMAXPS  Y2, Y1, Y2
+	VMOVUPS Y2, (AX)(R8*4)
+	ADDQ    $+8, R8
+	SUBQ    $+8, R9
+	JGE     loop62
+
+done63:
+	ADDQ       $+8, R9
+	JZ         done64
+	VMASKMOVPS (CX)(R8*4), Y0, Y2
+	VMASKMOVPS (DX)(R8*4), Y0, Y3
+	VADDPS     Y3, Y2, Y2
+	VMAXPS     Y2, Y1, Y2
+	VMASKMOVPS Y2, Y0, (AX)(R8*4)
+
+done64:
+	ADDQ DI, AX
+	ADDQ DI, CX
+	DECQ BX
+	JNZ  row58
+
+rows59:
+	VZEROUPPER
+	RET
+
+// func addBiasGeluAVX2(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·addBiasGeluAVX2(SB), $0-96
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         bias_base+48(FP), DX
+	MOVQ         rows+72(FP), BX
+	MOVQ         cols+80(FP), SI
+	MOVQ         ld+88(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         SI, R8
+	ANDQ         $+7, R8
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	VBROADCASTSS splat_c2d00000<>+0(SB), Y1
+	VBROADCASTSS splat_42b20000<>+0(SB), Y2
+	VBROADCASTSS splat_4b400000<>+0(SB), Y3
+	TESTQ        BX, BX
+	JZ           rows66
+
+row65:
+	XORQ R8, R8
+	MOVQ SI, R9
+	SUBQ $+16, R9
+	JL   done68
+
+loop67:
+	VMOVUPS      (CX)(R8*4), Y4
+	VMOVUPS      32(CX)(R8*4), Y5
+	VMOVUPS      (DX)(R8*4), Y6
+	VADDPS       Y6, Y4, Y4
+	VMOVUPS      32(DX)(R8*4), Y6
+	VADDPS       Y6, Y5, Y5
+	VMULPS       Y4, Y4, Y6
+	VMOVUPS      splat_bd922279<>+0(SB), Y7
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y7, Y6
+	VMULPS       Y4, Y6, Y6
+	VMULPS       Y5, Y5, Y7
+	VMOVUPS      splat_bd922279<>+0(SB), Y8
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y8, Y7
+	VMULPS       Y5, Y7, Y7
+	VMAXPS       Y6, Y1, Y6
+	VMINPS       Y6, Y2, Y6
+	VMOVAPS      Y3, Y8
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y6, Y8
+	VMAXPS       Y7, Y1, Y7
+	VMINPS       Y7, Y2, Y7
+	VMOVAPS      Y3, Y9
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y7, Y9
+	VSUBPS       Y3, Y8, Y10
+	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y6
+	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y6
+	VSUBPS       Y3, Y9, Y10
+	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y7
+	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y7
+	VMOVUPS      splat_3ab56359<>+0(SB), Y11
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y6, Y11
+	VMOVUPS      splat_3ab56359<>+0(SB), Y12
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3f800000<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3f800000<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y12
+	VPSUBD       splat_4b400000<>+0(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y8, Y8
+	VMULPS       Y10, Y11, Y6
+	VMULPS       Y8, Y6, Y6
+	VPSUBD       splat_4b400000<>+0(SB), Y9, Y9
+	VPSRAD       $0x01, Y9, Y10
+	VPSUBD       Y10, Y9, Y9
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y9, Y9
+	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y9, Y9
+	VMULPS       Y10, Y12, Y7
+	VMULPS       Y9, Y7, Y7
+	VADDPS       splat_3f800000<>+0(SB), Y6, Y6
+	VDIVPS       Y6, Y4, Y4
+	VADDPS       splat_3f800000<>+0(SB), Y7, Y7
+	VDIVPS       Y7, Y5, Y5
+	VMOVUPS      Y4, (AX)(R8*4)
+	VMOVUPS      Y5, 32(AX)(R8*4)
+	ADDQ         $+16, R8
+	SUBQ         $+16, R9
+	JGE          loop67
+
+done68:
+	ADDQ $+16, R9
+	SUBQ $+8, R9
+	JL   done70
+
+loop69:
+	VMOVUPS      (CX)(R8*4), Y4
+	VMOVUPS      (DX)(R8*4), Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y4, Y4, Y5
+	VMOVUPS      splat_bd922279<>+0(SB), Y6
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y6, Y5
+	VMULPS       Y4, Y5, Y5
+	VMAXPS       Y5, Y1, Y5
+	VMINPS       Y5, Y2, Y5
+	VMOVAPS      Y3, Y6
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       Y3, Y6, Y7
+	VFNMADD231PS splat_3f317218<>+0(SB), Y7, Y5
+	VFNMADD231PS splat_b102e308<>+0(SB), Y7, Y5
+	VMOVUPS      splat_3ab56359<>+0(SB), Y8
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y8
+	VPSUBD       splat_4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPSLLD       $0x17, Y7, Y7
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       splat_3f800000<>+0(SB), Y7, Y7
+	VPADDD       splat_3f800000<>+0(SB), Y6, Y6
+	VMULPS       Y7, Y8, Y5
+	VMULPS       Y6, Y5, Y5
+	VADDPS       splat_3f800000<>+0(SB), Y5, Y5
+	VDIVPS       Y5, Y4, Y4
+	VMOVUPS      Y4, (AX)(R8*4)
+	ADDQ         $+8, R8
+	SUBQ         $+8, R9
+	JGE          loop69
+
+done70:
+	ADDQ         $+8, R9
+	JZ           done71
+	VMASKMOVPS   (CX)(R8*4), Y0, Y4
+	VMASKMOVPS   (DX)(R8*4), Y0, Y5
+	VADDPS       Y5, Y4, Y4
+	VMULPS       Y4, Y4, Y5
+	VMOVUPS      splat_bd922279<>+0(SB), Y6
+	VFMADD213PS  splat_bfcc422a<>+0(SB), Y6, Y5
+	VMULPS       Y4, Y5, Y5
+	VMAXPS       Y5, Y1, Y5
+	VMINPS       Y5, Y2, Y5
+	VMOVAPS      Y3, Y6
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       Y3, Y6, Y7
+	VFNMADD231PS splat_3f317218<>+0(SB), Y7, Y5
+	VFNMADD231PS splat_b102e308<>+0(SB), Y7, Y5
+	VMOVUPS      splat_3ab56359<>+0(SB), Y8
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y8
+	VPSUBD       splat_4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPSLLD       $0x17, Y7, Y7
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       splat_3f800000<>+0(SB), Y7, Y7
+	VPADDD       splat_3f800000<>+0(SB), Y6, Y6
+	VMULPS       Y7, Y8, Y5
+	VMULPS       Y6, Y5, Y5
+	VADDPS       splat_3f800000<>+0(SB), Y5, Y5
+	VDIVPS       Y5, Y4, Y4
+	VMASKMOVPS   Y4, Y0, (AX)(R8*4)
+
+done71:
+	ADDQ DI, AX
+	ADDQ DI, CX
+	DECQ BX
+	JNZ  row65
+
+rows66:
+	VZEROUPPER
+	RET
+
+// func colSumAVX2(acc []float32, x []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX2
+TEXT ·colSumAVX2(SB), $0-72
+	MOVQ         acc_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         rows+48(FP), DX
+	MOVQ         cols+56(FP), BX
+	MOVQ         ld+64(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         BX, DI
+	ANDQ         $+7, DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	LEAQ         (SI)(SI*2), DI
+	MOVQ         SI, R8
+	SHLQ         $0x02, R8
+	MOVQ         DX, R9
+	SHRQ         $0x02, R9
+	TESTQ        R9, R9
+	JZ           rows73
+
+row72:
+	XORQ R10, R10
+	MOVQ BX, R11
+	SUBQ $+16, R11
+	JL   done75
+
+loop74:
+	LEAQ    (CX)(R10*4), R12
+	VMOVUPS (AX)(R10*4), Y1
+	VMOVUPS 32(AX)(R10*4), Y2
+	VMOVUPS (R12), Y3
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS 32(R12), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS (R12)(SI*1), Y3
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS 32(R12)(SI*1), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS (R12)(SI*2), Y3
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS 32(R12)(SI*2), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS (R12)(DI*1), Y3
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS 32(R12)(DI*1), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y1, (AX)(R10*4)
+	VMOVUPS Y2, 32(AX)(R10*4)
+	ADDQ    $+16, R10
+	SUBQ    $+16, R11
+	JGE     loop74
+
+done75:
+	ADDQ $+16, R11
+	SUBQ $+8, R11
+	JL   done77
+
+loop76:
+	LEAQ    (CX)(R10*4), R12
+	VMOVUPS (AX)(R10*4), Y1
+	VMOVUPS (R12), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS (R12)(SI*1), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS (R12)(SI*2), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS (R12)(DI*1), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS Y1, (AX)(R10*4)
+	ADDQ    $+8, R10
+	SUBQ    $+8, R11
+	JGE     loop76
+
+done77:
+	ADDQ       $+8, R11
+	JZ         done78
+	LEAQ       (CX)(R10*4), R11
+	VMASKMOVPS (AX)(R10*4), Y0, Y1
+	VMASKMOVPS (R11), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS (R11)(SI*1), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS (R11)(SI*2), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS (R11)(DI*1), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(R10*4)
+
+done78:
+	ADDQ R8, CX
+	DECQ R9
+	JNZ  row72
+
+rows73:
+	ANDQ  $+3, DX
+	TESTQ DX, DX
+	JZ    rows80
+
+row79:
+	XORQ DI, DI
+	MOVQ BX, R8
+	SUBQ $+16, R8
+	JL   done82
+
+loop81:
+	VMOVUPS (AX)(DI*4), Y1
+	VMOVUPS 32(AX)(DI*4), Y2
+	VMOVUPS (CX)(DI*4), Y3
+	VADDPS  Y3, Y1, Y1
+	VMOVUPS 32(CX)(DI*4), Y3
+	VADDPS  Y3, Y2, Y2
+	VMOVUPS Y1, (AX)(DI*4)
+	VMOVUPS Y2, 32(AX)(DI*4)
+	ADDQ    $+16, DI
+	SUBQ    $+16, R8
+	JGE     loop81
+
+done82:
+	ADDQ $+16, R8
+	SUBQ $+8, R8
+	JL   done84
+
+loop83:
+	VMOVUPS (AX)(DI*4), Y1
+	VMOVUPS (CX)(DI*4), Y2
+	VADDPS  Y2, Y1, Y1
+	VMOVUPS Y1, (AX)(DI*4)
+	ADDQ    $+8, DI
+	SUBQ    $+8, R8
+	JGE     loop83
+
+done84:
+	ADDQ       $+8, R8
+	JZ         done85
+	VMASKMOVPS (AX)(DI*4), Y0, Y1
+	VMASKMOVPS (CX)(DI*4), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(DI*4)
+
+done85:
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row79
+
+rows80:
+	VZEROUPPER
+	RET
+
+// func rowMaxAVX2(x []float32) float32
+// Requires: AVX, AVX2
+TEXT ·rowMaxAVX2(SB), $0-28
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	VBROADCASTSS splat_ff800000<>+0(SB), Y0
+	VMOVAPS      Y0, Y1
+	VMOVAPS      Y0, Y2
+	VMOVAPS      Y0, Y3
+	VMOVAPS      Y0, Y4
+	MOVQ         CX, DX
+	ANDQ         $+7, DX
+	VMOVD        DX, X5
+	VPBROADCASTD X5, Y5
+	VPCMPGTD     lane_numbers<>+0(SB), Y5, Y5
+	XORQ         DX, DX
+	SUBQ         $+32, CX
+	JL           done87
+
+loop86:
+	VMOVUPS (AX)(DX*4), Y6
+	VMAXPS  Y1, Y6, Y1
+	VMOVUPS 32(AX)(DX*4), Y6
+	VMAXPS  Y2, Y6, Y2
+	VMOVUPS 64(AX)(DX*4), Y6
+	VMAXPS  Y3, Y6, Y3
+	VMOVUPS 96(AX)(DX*4), Y6
+	VMAXPS  Y4, Y6, Y4
+	ADDQ    $+32, DX
+	SUBQ    $+32, CX
+	JGE     loop86
+
+done87:
+	ADDQ $+32, CX
+	SUBQ $+8, CX
+	JL   done89
+
+loop88:
+	VMOVUPS (AX)(DX*4), Y6
+	VMAXPS  Y1, Y6, Y1
+	ADDQ    $+8, DX
+	SUBQ    $+8, CX
+	JGE     loop88
+
+done89:
+	ADDQ       $+8, CX
+	JZ         done90
+	VMASKMOVPS (AX)(DX*4), Y5, Y6
+	VBLENDVPS  Y5, Y6, Y0, Y6
+	VMAXPS     Y1, Y6, Y1
+
+done90:
+	VMAXPS       Y3, Y1, Y1
+	VMAXPS       Y4, Y2, Y2
+	VMAXPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VMAXPS       X0, X1, X1
+	VMOVHLPS     X1, X1, X0
+	VMAXPS       X0, X1, X1
+	VMOVSHDUP    X1, X0
+	VMAXPS       X0, X1, X1
+	VMOVSS       X1, ret+24(FP)
+	VZEROUPPER
+	RET
+
+DATA splat_ff800000<>+0(SB)/4, $0xff800000
+DATA splat_ff800000<>+4(SB)/4, $0xff800000
+DATA splat_ff800000<>+8(SB)/4, $0xff800000
+DATA splat_ff800000<>+12(SB)/4, $0xff800000
+DATA splat_ff800000<>+16(SB)/4, $0xff800000
+DATA splat_ff800000<>+20(SB)/4, $0xff800000
+DATA splat_ff800000<>+24(SB)/4, $0xff800000
+DATA splat_ff800000<>+28(SB)/4, $0xff800000
+GLOBL splat_ff800000<>(SB), RODATA|NOPTR, $32
+
+// func rowSumAVX2(x []float32) float32
+// Requires: AVX, AVX2
+TEXT ·rowSumAVX2(SB), $0-28
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	VXORPS       X0, X0, X0
+	VXORPS       X1, X1, X1
+	VXORPS       X2, X2, X2
+	VXORPS       X3, X3, X3
+	MOVQ         CX, DX
+	ANDQ         $+7, DX
+	VMOVD        DX, X4
+	VPBROADCASTD X4, Y4
+	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
+	XORQ         DX, DX
+	SUBQ         $+32, CX
+	JL           done92
+
+loop91:
+	VMOVUPS (AX)(DX*4), Y5
+	VADDPS  Y5, Y0, Y0
+	VMOVUPS 32(AX)(DX*4), Y5
+	VADDPS  Y5, Y1, Y1
+	VMOVUPS 64(AX)(DX*4), Y5
+	VADDPS  Y5, Y2, Y2
+	VMOVUPS 96(AX)(DX*4), Y5
+	VADDPS  Y5, Y3, Y3
+	ADDQ    $+32, DX
+	SUBQ    $+32, CX
+	JGE     loop91
+
+done92:
+	ADDQ $+32, CX
+	SUBQ $+8, CX
+	JL   done94
+
+loop93:
+	VMOVUPS (AX)(DX*4), Y5
+	VADDPS  Y5, Y0, Y0
+	ADDQ    $+8, DX
+	SUBQ    $+8, CX
+	JGE     loop93
+
+done94:
+	ADDQ       $+8, CX
+	JZ         done95
+	VMASKMOVPS (AX)(DX*4), Y4, Y4
+	VADDPS     Y4, Y0, Y0
+
+done95:
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func dotAVX2(a []float32, b []float32) float32
+// Requires: AVX, AVX2, FMA3
+TEXT ·dotAVX2(SB), $0-52
+	MOVQ         a_base+0(FP), AX
+	MOVQ         b_base+24(FP), CX
+	MOVQ         a_len+8(FP), DX
+	VXORPS       X0, X0, X0
+	VXORPS       X1, X1, X1
+	VXORPS       X2, X2, X2
+	VXORPS       X3, X3, X3
+	MOVQ         DX, BX
+	ANDQ         $+7, BX
+	VMOVD        BX, X4
+	VPBROADCASTD X4, Y4
+	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
+	XORQ         BX, BX
+	SUBQ         $+32, DX
+	JL           done97
+
+loop96:
+	VMOVUPS     (AX)(BX*4), Y5
+	VMOVUPS     (CX)(BX*4), Y6
+	VFMADD231PS Y5, Y6, Y0
+	VMOVUPS     32(AX)(BX*4), Y5
+	VMOVUPS     32(CX)(BX*4), Y6
+	VFMADD231PS Y5, Y6, Y1
+	VMOVUPS     64(AX)(BX*4), Y5
+	VMOVUPS     64(CX)(BX*4), Y6
+	VFMADD231PS Y5, Y6, Y2
+	VMOVUPS     96(AX)(BX*4), Y5
+	VMOVUPS     96(CX)(BX*4), Y6
+	VFMADD231PS Y5, Y6, Y3
+	ADDQ        $+32, BX
+	SUBQ        $+32, DX
+	JGE         loop96
+
+done97:
+	ADDQ $+32, DX
+	SUBQ $+8, DX
+	JL   done99
+
+loop98:
+	VMOVUPS     (AX)(BX*4), Y5
+	VMOVUPS     (CX)(BX*4), Y6
+	VFMADD231PS Y5, Y6, Y0
+	ADDQ        $+8, BX
+	SUBQ        $+8, DX
+	JGE         loop98
+
+done99:
+	ADDQ        $+8, DX
+	JZ          done100
+	VMASKMOVPS  (AX)(BX*4), Y4, Y5
+	VMASKMOVPS  (CX)(BX*4), Y4, Y4
+	VFMADD231PS Y5, Y4, Y0
+
+done100:
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VADDPS       X1, X0, X0
+	VMOVSS       X0, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func sumSquaresAVX2(x []float32) float64
+// Requires: AVX, AVX2, FMA3
+TEXT ·sumSquaresAVX2(SB), $0-32
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	VXORPS       X0, X0, X0
+	VXORPS       X1, X1, X1
+	VXORPS       X2, X2, X2
+	VXORPS       X3, X3, X3
+	VXORPS       X4, X4, X4
+	VXORPS       X5, X5, X5
+	VXORPS       X6, X6, X6
+	VXORPS       X7, X7, X7
+	MOVQ         CX, DX
+	ANDQ         $+7, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Y8
+	VPCMPGTD     lane_numbers<>+0(SB), Y8, Y8
+	XORQ         DX, DX
+	SUBQ         $+32, CX
+	JL           done102
+
+loop101:
+	VMOVUPS      (AX)(DX*4), Y9
+	VCVTPS2PD    X9, Y10
+	VEXTRACTF128 $0x01, Y9, X9
+	VCVTPS2PD    X9, Y9
+	VFMADD231PD  Y10, Y10, Y0
+	VFMADD231PD  Y9, Y9, Y1
+	VMOVUPS      32(AX)(DX*4), Y9
+	VCVTPS2PD    X9, Y10
+	VEXTRACTF128 $0x01, Y9, X9
+	VCVTPS2PD    X9, Y9
+	VFMADD231PD  Y10, Y10, Y2
+	VFMADD231PD  Y9, Y9, Y3
+	VMOVUPS      64(AX)(DX*4), Y9
+	VCVTPS2PD    X9, Y10
+	VEXTRACTF128 $0x01, Y9, X9
+	VCVTPS2PD    X9, Y9
+	VFMADD231PD  Y10, Y10, Y4
+	VFMADD231PD  Y9, Y9, Y5
+	VMOVUPS      96(AX)(DX*4), Y9
+	VCVTPS2PD    X9, Y10
+	VEXTRACTF128 $0x01, Y9, X9
+	VCVTPS2PD    X9, Y9
+	VFMADD231PD  Y10, Y10, Y6
+	VFMADD231PD  Y9, Y9, Y7
+	ADDQ         $+32, DX
+	SUBQ         $+32, CX
+	JGE          loop101
+
+done102:
+	ADDQ $+32, CX
+	SUBQ $+8, CX
+	JL   done104
+
+loop103:
+	VMOVUPS      (AX)(DX*4), Y9
+	VCVTPS2PD    X9, Y10
+	VEXTRACTF128 $0x01, Y9, X9
+	VCVTPS2PD    X9, Y9
+	VFMADD231PD  Y10, Y10, Y0
+	VFMADD231PD  Y9, Y9, Y1
+	ADDQ         $+8, DX
+	SUBQ         $+8, CX
+	JGE          loop103
+
+done104:
+	ADDQ         $+8, CX
+	JZ           done105
+	VMASKMOVPS   (AX)(DX*4), Y8, Y8
+	VCVTPS2PD    X8, Y9
+	VEXTRACTF128 $0x01, Y8, X8
+	VCVTPS2PD    X8, Y8
+	VFMADD231PD  Y9, Y9, Y0
+	VFMADD231PD  Y8, Y8, Y1
+
+done105:
+	VADDPD       Y4, Y0, Y0
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VUNPCKHPD    X0, X0, X1
+	VADDSD       X1, X0, X0
+	VMOVSD       X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func nonFiniteAVX2(x []float32) int
+// Requires: AVX, AVX2
+TEXT ·nonFiniteAVX2(SB), $0-32
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	VBROADCASTSS splat_7fffffff<>+0(SB), Y0
+	VBROADCASTSS splat_7f7fffff<>+0(SB), Y1
+	MOVQ         CX, DX
+	ANDQ         $+7, DX
+	VMOVD        DX, X2
+	VPBROADCASTD X2, Y2
+	VPCMPGTD     lane_numbers<>+0(SB), Y2, Y2
+	XORQ         DX, DX
+	MOVQ         CX, BX
+	SUBQ         $+32, BX
+	JL           done107
+
+loop106:
+	MOVQ     DX, CX
+	VMOVUPS  (AX)(DX*4), Y3
+	VMOVUPS  32(AX)(DX*4), Y4
+	VMOVUPS  64(AX)(DX*4), Y5
+	VMOVUPS  96(AX)(DX*4), Y6
+	VPAND    Y0, Y3, Y3
+	VPAND    Y0, Y4, Y4
+	VPAND    Y0, Y5, Y5
+	VPAND    Y0, Y6, Y6
+	VPMAXSD  Y4, Y3, Y3
+	VPMAXSD  Y5, Y3, Y3
+	VPMAXSD  Y6, Y3, Y3
+	VPCMPGTD Y1, Y3, Y3
+	VPTEST   Y3, Y3
+	JNZ      end
+	ADDQ     $+32, DX
+	SUBQ     $+32, BX
+	JGE      loop106
+
+done107:
+	ADDQ $+32, BX
+	SUBQ $+8, BX
+	JL   done109
+
+loop108:
+	MOVQ     DX, CX
+	VMOVUPS  (AX)(DX*4), Y3
+	VPAND    Y0, Y3, Y3
+	VPCMPGTD Y1, Y3, Y3
+	VPTEST   Y3, Y3
+	JNZ      end
+	ADDQ     $+8, DX
+	SUBQ     $+8, BX
+	JGE      loop108
+
+done109:
+	ADDQ       $+8, BX
+	JZ         done110
+	MOVQ       DX, CX
+	VMASKMOVPS (AX)(DX*4), Y2, Y2
+	VPAND      Y0, Y2, Y2
+	VPCMPGTD   Y1, Y2, Y0
+	VPTEST     Y0, Y0
+	JNZ        end
+
+done110:
+	MOVQ $-1, CX
+
+end:
+	MOVQ CX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+DATA splat_7f7fffff<>+0(SB)/4, $0x7f7fffff
+DATA splat_7f7fffff<>+4(SB)/4, $0x7f7fffff
+DATA splat_7f7fffff<>+8(SB)/4, $0x7f7fffff
+DATA splat_7f7fffff<>+12(SB)/4, $0x7f7fffff
+DATA splat_7f7fffff<>+16(SB)/4, $0x7f7fffff
+DATA splat_7f7fffff<>+20(SB)/4, $0x7f7fffff
+DATA splat_7f7fffff<>+24(SB)/4, $0x7f7fffff
+DATA splat_7f7fffff<>+28(SB)/4, $0x7f7fffff
+GLOBL splat_7f7fffff<>(SB), RODATA|NOPTR, $32
+
+// func expShiftAVX2(dst []float32, x []float32, scale float32, shift float32) float32
+// Requires: AVX, AVX2, FMA3
+TEXT ·expShiftAVX2(SB), $0-60
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         x_len+32(FP), DX
+	VBROADCASTSS scale+48(FP), Y0
+	VBROADCASTSS shift+52(FP), Y1
+	VBROADCASTSS splat_c2d00000<>+0(SB), Y2
+	VBROADCASTSS splat_42b20000<>+0(SB), Y3
+	VBROADCASTSS splat_4b400000<>+0(SB), Y4
+	VXORPS       X5, X5, X5
+	VXORPS       X6, X6, X6
+	MOVQ         DX, BX
+	ANDQ         $+7, BX
+	VMOVD        BX, X7
+	VPBROADCASTD X7, Y7
+	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
+	XORQ         BX, BX
+	SUBQ         $+16, DX
+	JL           done112
+
+loop111:
+	VMOVUPS      (CX)(BX*4), Y8
+	VMOVUPS      32(CX)(BX*4), Y9
+	VFMSUB213PS  Y1, Y0, Y8
+	VFMSUB213PS  Y1, Y0, Y9
+	VMAXPS       Y8, Y2, Y8
+	VMINPS       Y8, Y3, Y8
+	VMOVAPS      Y4, Y10
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y8, Y10
+	VMAXPS       Y9, Y2, Y9
+	VMINPS       Y9, Y3, Y9
+	VMOVAPS      Y4, Y11
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y9, Y11
+	VSUBPS       Y4, Y10, Y12
+	VFNMADD231PS splat_3f317218<>+0(SB), Y12, Y8
+	VFNMADD231PS splat_b102e308<>+0(SB), Y12, Y8
+	VSUBPS       Y4, Y11, Y12
+	VFNMADD231PS splat_3f317218<>+0(SB), Y12, Y9
+	VFNMADD231PS splat_b102e308<>+0(SB), Y12, Y9
+	VMOVUPS      splat_3ab56359<>+0(SB), Y13
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y8, Y13
+	VMOVUPS      splat_3ab56359<>+0(SB), Y14
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
+	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3f800000<>+0(SB), Y9, Y14
+	VPSUBD       splat_4b400000<>+0(SB), Y10, Y10
+	VPSRAD       $0x01, Y10, Y12
+	VPSUBD       Y12, Y10, Y10
+	VPSLLD       $0x17, Y12, Y12
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y12, Y12
+	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
+	VMULPS       Y12, Y13, Y8
+	VMULPS       Y10, Y8, Y8
+	VPSUBD       splat_4b400000<>+0(SB), Y11, Y11
+	VPSRAD       $0x01, Y11, Y12
+	VPSUBD       Y12, Y11, Y11
+	VPSLLD       $0x17, Y12, Y12
+	VPSLLD       $0x17, Y11, Y11
+	VPADDD       splat_3f800000<>+0(SB), Y12, Y12
+	VPADDD       splat_3f800000<>+0(SB), Y11, Y11
+	VMULPS       Y12, Y14, Y9
+	VMULPS       Y11, Y9, Y9
+	VMOVUPS      Y8, (AX)(BX*4)
+	VMOVUPS      Y9, 32(AX)(BX*4)
+	VADDPS       Y8, Y5, Y5
+	VADDPS       Y9, Y6, Y6
+	ADDQ         $+16, BX
+	SUBQ         $+16, DX
+	JGE          loop111
+
+done112:
+	ADDQ $+16, DX
+	SUBQ $+8, DX
+	JL   done114
+
+loop113:
+	VMOVUPS      (CX)(BX*4), Y8
+	VFMSUB213PS  Y1, Y0, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMINPS       Y8, Y3, Y8
+	VMOVAPS      Y4, Y9
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y8, Y9
+	VSUBPS       Y4, Y9, Y10
+	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y8
+	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y8
+	VMOVUPS      splat_3ab56359<>+0(SB), Y11
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y8, Y11
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y8, Y11
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y8, Y11
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y8, Y11
+	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y11
+	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y11
+	VPSUBD       splat_4b400000<>+0(SB), Y9, Y9
+	VPSRAD       $0x01, Y9, Y10
+	VPSUBD       Y10, Y9, Y9
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y9, Y9
+	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y9, Y9
+	VMULPS       Y10, Y11, Y8
+	VMULPS       Y9, Y8, Y8
+	VMOVUPS      Y8, (AX)(BX*4)
+	VADDPS       Y8, Y5, Y5
+	ADDQ         $+8, BX
+	SUBQ         $+8, DX
+	JGE          loop113
+
+done114:
+	ADDQ         $+8, DX
+	JZ           done115
+	VMASKMOVPS   (CX)(BX*4), Y7, Y8
+	VFMSUB213PS  Y1, Y0, Y8
+	VMAXPS       Y8, Y2, Y8
+	VMINPS       Y8, Y3, Y8
+	VMOVAPS      Y4, Y0
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y8, Y0
+	VSUBPS       Y4, Y0, Y1
+	VFNMADD231PS splat_3f317218<>+0(SB), Y1, Y8
+	VFNMADD231PS splat_b102e308<>+0(SB), Y1, Y8
+	VMOVUPS      splat_3ab56359<>+0(SB), Y2
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y8, Y2
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y8, Y2
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y8, Y2
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y8, Y2
+	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y2
+	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y2
+	VPSUBD       splat_4b400000<>+0(SB), Y0, Y0
+	VPSRAD       $0x01, Y0, Y1
+	VPSUBD       Y1, Y0, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       splat_3f800000<>+0(SB), Y1, Y1
+	VPADDD       splat_3f800000<>+0(SB), Y0, Y0
+	VMULPS       Y1, Y2, Y8
+	VMULPS       Y0, Y8, Y8
+	VMASKMOVPS   Y8, Y7, (AX)(BX*4)
+	VANDPS       Y7, Y8, Y8
+	VADDPS       Y8, Y5, Y5
+
+done115:
+	VADDPS       Y6, Y5, Y5
+	VEXTRACTF128 $0x01, Y5, X0
+	VADDPS       X0, X5, X5
+	VMOVHLPS     X5, X5, X0
+	VADDPS       X0, X5, X5
+	VMOVSHDUP    X5, X0
+	VADDPS       X0, X5, X5
+	VMOVSS       X5, ret+56(FP)
+	VZEROUPPER
+	RET
+
 // func expSumAVX2(x []float32, scale float32, shift float32) float32
 // Requires: AVX, AVX2, FMA3
-TEXT ·expSumAVX2(SB), NOSPLIT, $0-36
+TEXT ·expSumAVX2(SB), $0-36
 	MOVQ         x_base+0(FP), AX
 	MOVQ         x_len+8(FP), CX
 	VBROADCASTSS scale+24(FP), Y0
@@ -1057,9 +2219,9 @@ TEXT ·expSumAVX2(SB), NOSPLIT, $0-36
 	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
 	XORQ         DX, DX
 	SUBQ         $+16, CX
-	JL           done62
+	JL           done117
 
-loop61:
+loop116:
 	VMOVUPS      (AX)(DX*4), Y8
 	VMOVUPS      32(AX)(DX*4), Y9
 	VFMSUB213PS  Y1, Y0, Y8
@@ -1114,14 +2276,14 @@ loop61:
 	VADDPS       Y9, Y6, Y6
 	ADDQ         $+16, DX
 	SUBQ         $+16, CX
-	JGE          loop61
+	JGE          loop116
 
-done62:
+done117:
 	ADDQ $+16, CX
 	SUBQ $+8, CX
-	JL   done64
+	JL   done119
 
-loop63:
+loop118:
 	VMOVUPS      (AX)(DX*4), Y8
 	VFMSUB213PS  Y1, Y0, Y8
 	VMAXPS       Y8, Y2, Y8
@@ -1150,11 +2312,11 @@ loop63:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $+8, DX
 	SUBQ         $+8, CX
-	JGE          loop63
+	JGE          loop118
 
-done64:
+done119:
 	ADDQ         $+8, CX
-	JZ           done65
+	JZ           done120
 	VMASKMOVPS   (AX)(DX*4), Y7, Y8
 	VFMSUB213PS  Y1, Y0, Y8
 	VMAXPS       Y8, Y2, Y8
@@ -1183,7 +2345,7 @@ done64:
 	VANDPS       Y7, Y8, Y8
 	VADDPS       Y8, Y5, Y5
 
-done65:
+done120:
 	VADDPS       Y6, Y5, Y5
 	VEXTRACTF128 $0x01, Y5, X0
 	VADDPS       X0, X5, X5
@@ -1195,9 +2357,3323 @@ done65:
 	VZEROUPPER
 	RET
 
+// func softmaxGradAVX2(dst []float32, x []float32, lse float32, offset float32, scale float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·softmaxGradAVX2(SB), $0-60
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+7, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         x_base+24(FP), DX
+	VBROADCASTSS splat_c2d00000<>+0(SB), Y1
+	VBROADCASTSS splat_42b20000<>+0(SB), Y2
+	VBROADCASTSS splat_4b400000<>+0(SB), Y3
+	VBROADCASTSS lse+48(FP), Y4
+	VBROADCASTSS offset+52(FP), Y5
+	VBROADCASTSS scale+56(FP), Y6
+	XORQ         BX, BX
+	SUBQ         $+16, CX
+	JL           done122
+
+loop121:
+	VMOVUPS      (DX)(BX*4), Y7
+	VMOVUPS      32(DX)(BX*4), Y8
+	VSUBPS       Y4, Y7, Y7
+	VSUBPS       Y4, Y8, Y8
+	VMAXPS       Y7, Y1, Y7
+	VMINPS       Y7, Y2, Y7
+	VMOVAPS      Y3, Y9
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y7, Y9
+	VMAXPS       Y8, Y1, Y8
+	VMINPS       Y8, Y2, Y8
+	VMOVAPS      Y3, Y10
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y8, Y10
+	VSUBPS       Y3, Y9, Y11
+	VFNMADD231PS splat_3f317218<>+0(SB), Y11, Y7
+	VFNMADD231PS splat_b102e308<>+0(SB), Y11, Y7
+	VSUBPS       Y3, Y10, Y11
+	VFNMADD231PS splat_3f317218<>+0(SB), Y11, Y8
+	VFNMADD231PS splat_b102e308<>+0(SB), Y11, Y8
+	VMOVUPS      splat_3ab56359<>+0(SB), Y12
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y7, Y12
+	VMOVUPS      splat_3ab56359<>+0(SB), Y13
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y13
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3f800000<>+0(SB), Y8, Y13
+	VPSUBD       splat_4b400000<>+0(SB), Y9, Y9
+	VPSRAD       $0x01, Y9, Y11
+	VPSUBD       Y11, Y9, Y9
+	VPSLLD       $0x17, Y11, Y11
+	VPSLLD       $0x17, Y9, Y9
+	VPADDD       splat_3f800000<>+0(SB), Y11, Y11
+	VPADDD       splat_3f800000<>+0(SB), Y9, Y9
+	VMULPS       Y11, Y12, Y7
+	VMULPS       Y9, Y7, Y7
+	VPSUBD       splat_4b400000<>+0(SB), Y10, Y10
+	VPSRAD       $0x01, Y10, Y11
+	VPSUBD       Y11, Y10, Y10
+	VPSLLD       $0x17, Y11, Y11
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y11, Y11
+	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
+	VMULPS       Y11, Y13, Y8
+	VMULPS       Y10, Y8, Y8
+	VSUBPS       Y5, Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VSUBPS       Y5, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VMOVUPS      Y7, (AX)(BX*4)
+	VMOVUPS      Y8, 32(AX)(BX*4)
+	ADDQ         $+16, BX
+	SUBQ         $+16, CX
+	JGE          loop121
+
+done122:
+	ADDQ $+16, CX
+	SUBQ $+8, CX
+	JL   done124
+
+loop123:
+	VMOVUPS      (DX)(BX*4), Y7
+	VSUBPS       Y4, Y7, Y7
+	VMAXPS       Y7, Y1, Y7
+	VMINPS       Y7, Y2, Y7
+	VMOVAPS      Y3, Y8
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y7, Y8
+	VSUBPS       Y3, Y8, Y9
+	VFNMADD231PS splat_3f317218<>+0(SB), Y9, Y7
+	VFNMADD231PS splat_b102e308<>+0(SB), Y9, Y7
+	VMOVUPS      splat_3ab56359<>+0(SB), Y10
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y7, Y10
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y7, Y10
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y7, Y10
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y7, Y10
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y10
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y10
+	VPSUBD       splat_4b400000<>+0(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y9
+	VPSUBD       Y9, Y8, Y8
+	VPSLLD       $0x17, Y9, Y9
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       splat_3f800000<>+0(SB), Y9, Y9
+	VPADDD       splat_3f800000<>+0(SB), Y8, Y8
+	VMULPS       Y9, Y10, Y7
+	VMULPS       Y8, Y7, Y7
+	VSUBPS       Y5, Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VMOVUPS      Y7, (AX)(BX*4)
+	ADDQ         $+8, BX
+	SUBQ         $+8, CX
+	JGE          loop123
+
+done124:
+	ADDQ         $+8, CX
+	JZ           done125
+	VMASKMOVPS   (DX)(BX*4), Y0, Y7
+	VSUBPS       Y4, Y7, Y7
+	VMAXPS       Y7, Y1, Y7
+	VMINPS       Y7, Y2, Y7
+	VMOVAPS      Y3, Y1
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y7, Y1
+	VSUBPS       Y3, Y1, Y2
+	VFNMADD231PS splat_3f317218<>+0(SB), Y2, Y7
+	VFNMADD231PS splat_b102e308<>+0(SB), Y2, Y7
+	VMOVUPS      splat_3ab56359<>+0(SB), Y3
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y7, Y3
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y7, Y3
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y7, Y3
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y7, Y3
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y3
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y3
+	VPSUBD       splat_4b400000<>+0(SB), Y1, Y1
+	VPSRAD       $0x01, Y1, Y2
+	VPSUBD       Y2, Y1, Y1
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       splat_3f800000<>+0(SB), Y2, Y2
+	VPADDD       splat_3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y2, Y3, Y7
+	VMULPS       Y1, Y7, Y7
+	VSUBPS       Y5, Y7, Y7
+	VMULPS       Y6, Y7, Y7
+	VMASKMOVPS   Y7, Y0, (AX)(BX*4)
+
+done125:
+	VZEROUPPER
+	RET
+
+// func layerNormAVX2(y []float32, stats []float32, x []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·layerNormAVX2(SB), $0-140
+	MOVQ         y_base+0(FP), AX
+	MOVQ         stats_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         gamma_base+72(FP), BX
+	MOVQ         beta_base+96(FP), SI
+	MOVQ         rows+120(FP), DI
+	MOVQ         cols+128(FP), R8
+	MOVQ         R8, R9
+	SHLQ         $0x02, R9
+	MOVQ         R8, R10
+	ANDQ         $+7, R10
+	VMOVD        R10, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	VXORPS       X9, X9, X9
+	VCVTSI2SSQ   R8, X9, X9
+	TESTQ        DI, DI
+	JZ           rows127
+
+row126:
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	XORQ   R10, R10
+	MOVQ   R8, R11
+	SUBQ   $+32, R11
+	JL     done129
+
+loop128:
+	VMOVUPS (DX)(R10*4), Y10
+	VADDPS  Y10, Y1, Y1
+	VMOVUPS 32(DX)(R10*4), Y10
+	VADDPS  Y10, Y2, Y2
+	VMOVUPS 64(DX)(R10*4), Y10
+	VADDPS  Y10, Y3, Y3
+	VMOVUPS 96(DX)(R10*4), Y10
+	VADDPS  Y10, Y4, Y4
+	ADDQ    $+32, R10
+	SUBQ    $+32, R11
+	JGE     loop128
+
+done129:
+	ADDQ $+32, R11
+	SUBQ $+8, R11
+	JL   done131
+
+loop130:
+	VMOVUPS (DX)(R10*4), Y10
+	VADDPS  Y10, Y1, Y1
+	ADDQ    $+8, R10
+	SUBQ    $+8, R11
+	JGE     loop130
+
+done131:
+	ADDQ       $+8, R11
+	JZ         done132
+	VMASKMOVPS (DX)(R10*4), Y0, Y10
+	VADDPS     Y10, Y1, Y1
+
+done132:
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y4, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X2, X1, X1
+	VMOVHLPS     X1, X1, X2
+	VADDPS       X2, X1, X1
+	VMOVSHDUP    X1, X2
+	VADDPS       X2, X1, X1
+	VDIVSS       X9, X1, X1
+	VBROADCASTSS X1, Y1
+	VXORPS       X5, X5, X5
+	VXORPS       X6, X6, X6
+	VXORPS       X7, X7, X7
+	VXORPS       X8, X8, X8
+	XORQ         R10, R10
+	MOVQ         R8, R11
+	SUBQ         $+32, R11
+	JL           done134
+
+loop133:
+	VMOVUPS     (DX)(R10*4), Y10
+	VSUBPS      Y1, Y10, Y10
+	VFMADD231PS Y10, Y10, Y5
+	VMOVUPS     32(DX)(R10*4), Y10
+	VSUBPS      Y1, Y10, Y10
+	VFMADD231PS Y10, Y10, Y6
+	VMOVUPS     64(DX)(R10*4), Y10
+	VSUBPS      Y1, Y10, Y10
+	VFMADD231PS Y10, Y10, Y7
+	VMOVUPS     96(DX)(R10*4), Y10
+	VSUBPS      Y1, Y10, Y10
+	VFMADD231PS Y10, Y10, Y8
+	ADDQ        $+32, R10
+	SUBQ        $+32, R11
+	JGE         loop133
+
+done134:
+	ADDQ $+32, R11
+	SUBQ $+8, R11
+	JL   done136
+
+loop135:
+	VMOVUPS     (DX)(R10*4), Y10
+	VSUBPS      Y1, Y10, Y10
+	VFMADD231PS Y10, Y10, Y5
+	ADDQ        $+8, R10
+	SUBQ        $+8, R11
+	JGE         loop135
+
+done136:
+	ADDQ        $+8, R11
+	JZ          done137
+	VMASKMOVPS  (DX)(R10*4), Y0, Y10
+	VSUBPS      Y1, Y10, Y10
+	VANDPS      Y0, Y10, Y10
+	VFMADD231PS Y10, Y10, Y5
+
+done137:
+	VADDPS       Y7, Y5, Y5
+	VADDPS       Y8, Y6, Y6
+	VADDPS       Y6, Y5, Y5
+	VEXTRACTF128 $0x01, Y5, X2
+	VADDPS       X2, X5, X5
+	VMOVHLPS     X5, X5, X2
+	VADDPS       X2, X5, X5
+	VMOVSHDUP    X5, X2
+	VADDPS       X2, X5, X5
+	VDIVSS       X9, X5, X5
+	VADDSS       eps+136(FP), X5, X5
+	VSQRTSS      X5, X5, X5
+	VMOVSS       splat_3f800000<>+0(SB), X2
+	VDIVSS       X5, X2, X5
+	VMOVSS       X1, (CX)
+	VMOVSS       X5, 4(CX)
+	ADDQ         $+8, CX
+	VBROADCASTSS X5, Y5
+	XORQ         R10, R10
+	MOVQ         R8, R11
+	SUBQ         $+32, R11
+	JL           done139
+
+loop138:
+	VMOVUPS     (DX)(R10*4), Y10
+	VSUBPS      Y1, Y10, Y10
+	VMULPS      Y5, Y10, Y10
+	VMOVUPS     (SI)(R10*4), Y11
+	VMOVUPS     (BX)(R10*4), Y12
+	VFMADD231PS Y12, Y10, Y11
+	VMOVUPS     Y11, (AX)(R10*4)
+	VMOVUPS     32(DX)(R10*4), Y10
+	VSUBPS      Y1, Y10, Y10
+	VMULPS      Y5, Y10, Y10
+	VMOVUPS     32(SI)(R10*4), Y11
+	VMOVUPS     32(BX)(R10*4), Y12
+	VFMADD231PS Y12, Y10, Y11
+	VMOVUPS     Y11, 32(AX)(R10*4)
+	VMOVUPS     64(DX)(R10*4), Y10
+	VSUBPS      Y1, Y10, Y10
+	VMULPS      Y5, Y10, Y10
+	VMOVUPS     64(SI)(R10*4), Y11
+	VMOVUPS     64(BX)(R10*4), Y12
+	VFMADD231PS Y12, Y10, Y11
+	VMOVUPS     Y11, 64(AX)(R10*4)
+	VMOVUPS     96(DX)(R10*4), Y10
+	VSUBPS      Y1, Y10, Y10
+	VMULPS      Y5, Y10, Y10
+	VMOVUPS     96(SI)(R10*4), Y11
+	VMOVUPS     96(BX)(R10*4), Y12
+	VFMADD231PS Y12, Y10, Y11
+	VMOVUPS     Y11, 96(AX)(R10*4)
+	ADDQ        $+32, R10
+	SUBQ        $+32, R11
+	JGE         loop138
+
+done139:
+	ADDQ $+32, R11
+	SUBQ $+8, R11
+	JL   done141
+
+loop140:
+	VMOVUPS     (DX)(R10*4), Y10
+	VSUBPS      Y1, Y10, Y10
+	VMULPS      Y5, Y10, Y10
+	VMOVUPS     (SI)(R10*4), Y11
+	VMOVUPS     (BX)(R10*4), Y12
+	VFMADD231PS Y12, Y10, Y11
+	VMOVUPS     Y11, (AX)(R10*4)
+	ADDQ        $+8, R10
+	SUBQ        $+8, R11
+	JGE         loop140
+
+done141:
+	ADDQ        $+8, R11
+	JZ          done142
+	VMASKMOVPS  (DX)(R10*4), Y0, Y10
+	VSUBPS      Y1, Y10, Y10
+	VMULPS      Y5, Y10, Y10
+	VMASKMOVPS  (SI)(R10*4), Y0, Y11
+	VMASKMOVPS  (BX)(R10*4), Y0, Y12
+	VFMADD231PS Y12, Y10, Y11
+	VMASKMOVPS  Y11, Y0, (AX)(R10*4)
+
+done142:
+	ADDQ R9, AX
+	ADDQ R9, DX
+	DECQ DI
+	JNZ  row126
+
+rows127:
+	VZEROUPPER
+	RET
+
+// func layerNormGradAVX2(dx []float32, dy []float32, x []float32, gamma []float32, stats []float32, rows int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·layerNormGradAVX2(SB), $0-136
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         dy_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         gamma_base+72(FP), BX
+	MOVQ         stats_base+96(FP), SI
+	MOVQ         rows+120(FP), DI
+	MOVQ         cols+128(FP), R8
+	MOVQ         R8, R9
+	SHLQ         $0x02, R9
+	MOVQ         R8, R10
+	ANDQ         $+7, R10
+	VMOVD        R10, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	VXORPS       X5, X5, X5
+	VCVTSI2SSQ   R8, X5, X5
+	TESTQ        DI, DI
+	JZ           rows144
+
+row143:
+	VBROADCASTSS (SI), Y6
+	VBROADCASTSS 4(SI), Y7
+	ADDQ         $+8, SI
+	VXORPS       X1, X1, X1
+	VXORPS       X2, X2, X2
+	VXORPS       X3, X3, X3
+	VXORPS       X4, X4, X4
+	XORQ         R10, R10
+	MOVQ         R8, R11
+	SUBQ         $+16, R11
+	JL           done146
+
+loop145:
+	VMOVUPS     (CX)(R10*4), Y8
+	VMOVUPS     (BX)(R10*4), Y9
+	VMULPS      Y9, Y8, Y8
+	VADDPS      Y8, Y1, Y1
+	VMOVUPS     (DX)(R10*4), Y9
+	VSUBPS      Y6, Y9, Y9
+	VMULPS      Y7, Y9, Y9
+	VFMADD231PS Y9, Y8, Y3
+	VMOVUPS     32(CX)(R10*4), Y8
+	VMOVUPS     32(BX)(R10*4), Y9
+	VMULPS      Y9, Y8, Y8
+	VADDPS      Y8, Y2, Y2
+	VMOVUPS     32(DX)(R10*4), Y9
+	VSUBPS      Y6, Y9, Y9
+	VMULPS      Y7, Y9, Y9
+	VFMADD231PS Y9, Y8, Y4
+	ADDQ        $+16, R10
+	SUBQ        $+16, R11
+	JGE         loop145
+
+done146:
+	ADDQ $+16, R11
+	SUBQ $+8, R11
+	JL   done148
+
+loop147:
+	VMOVUPS     (CX)(R10*4), Y8
+	VMOVUPS     (BX)(R10*4), Y9
+	VMULPS      Y9, Y8, Y8
+	VADDPS      Y8, Y1, Y1
+	VMOVUPS     (DX)(R10*4), Y9
+	VSUBPS      Y6, Y9, Y9
+	VMULPS      Y7, Y9, Y9
+	VFMADD231PS Y9, Y8, Y3
+	ADDQ        $+8, R10
+	SUBQ        $+8, R11
+	JGE         loop147
+
+done148:
+	ADDQ        $+8, R11
+	JZ          done149
+	VMASKMOVPS  (CX)(R10*4), Y0, Y8
+	VMASKMOVPS  (BX)(R10*4), Y0, Y9
+	VMULPS      Y9, Y8, Y8
+	VADDPS      Y8, Y1, Y1
+	VMASKMOVPS  (DX)(R10*4), Y0, Y9
+	VSUBPS      Y6, Y9, Y9
+	VMULPS      Y7, Y9, Y9
+	VFMADD231PS Y9, Y8, Y3
+
+done149:
+	VADDPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X2, X1, X1
+	VMOVHLPS     X1, X1, X2
+	VADDPS       X2, X1, X1
+	VMOVSHDUP    X1, X2
+	VADDPS       X2, X1, X1
+	VDIVSS       X5, X1, X1
+	VBROADCASTSS X1, Y1
+	VADDPS       Y4, Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X3
+	VMOVHLPS     X3, X3, X2
+	VADDPS       X2, X3, X3
+	VMOVSHDUP    X3, X2
+	VADDPS       X2, X3, X3
+	VDIVSS       X5, X3, X3
+	VBROADCASTSS X3, Y3
+	XORQ         R10, R10
+	MOVQ         R8, R11
+	SUBQ         $+16, R11
+	JL           done151
+
+loop150:
+	VMOVUPS      (CX)(R10*4), Y8
+	VMOVUPS      (BX)(R10*4), Y9
+	VMULPS       Y9, Y8, Y8
+	VSUBPS       Y1, Y8, Y8
+	VMOVUPS      (DX)(R10*4), Y9
+	VSUBPS       Y6, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VFNMADD231PS Y9, Y3, Y8
+	VMULPS       Y7, Y8, Y8
+	VMOVUPS      Y8, (AX)(R10*4)
+	VMOVUPS      32(CX)(R10*4), Y8
+	VMOVUPS      32(BX)(R10*4), Y9
+	VMULPS       Y9, Y8, Y8
+	VSUBPS       Y1, Y8, Y8
+	VMOVUPS      32(DX)(R10*4), Y9
+	VSUBPS       Y6, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VFNMADD231PS Y9, Y3, Y8
+	VMULPS       Y7, Y8, Y8
+	VMOVUPS      Y8, 32(AX)(R10*4)
+	ADDQ         $+16, R10
+	SUBQ         $+16, R11
+	JGE          loop150
+
+done151:
+	ADDQ $+16, R11
+	SUBQ $+8, R11
+	JL   done153
+
+loop152:
+	VMOVUPS      (CX)(R10*4), Y8
+	VMOVUPS      (BX)(R10*4), Y9
+	VMULPS       Y9, Y8, Y8
+	VSUBPS       Y1, Y8, Y8
+	VMOVUPS      (DX)(R10*4), Y9
+	VSUBPS       Y6, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VFNMADD231PS Y9, Y3, Y8
+	VMULPS       Y7, Y8, Y8
+	VMOVUPS      Y8, (AX)(R10*4)
+	ADDQ         $+8, R10
+	SUBQ         $+8, R11
+	JGE          loop152
+
+done153:
+	ADDQ         $+8, R11
+	JZ           done154
+	VMASKMOVPS   (CX)(R10*4), Y0, Y8
+	VMASKMOVPS   (BX)(R10*4), Y0, Y9
+	VMULPS       Y9, Y8, Y8
+	VSUBPS       Y1, Y8, Y8
+	VMASKMOVPS   (DX)(R10*4), Y0, Y9
+	VSUBPS       Y6, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VFNMADD231PS Y9, Y3, Y8
+	VMULPS       Y7, Y8, Y8
+	VMASKMOVPS   Y8, Y0, (AX)(R10*4)
+
+done154:
+	ADDQ R9, AX
+	ADDQ R9, CX
+	ADDQ R9, DX
+	DECQ DI
+	JNZ  row143
+
+rows144:
+	VZEROUPPER
+	RET
+
+// func layerNormGradAddAVX2(dx []float32, dy []float32, x []float32, gamma []float32, stats []float32, add []float32, rows int, cols int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·layerNormGradAddAVX2(SB), $0-160
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         dy_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         gamma_base+72(FP), BX
+	MOVQ         stats_base+96(FP), SI
+	MOVQ         add_base+120(FP), DI
+	MOVQ         rows+144(FP), R8
+	MOVQ         cols+152(FP), R9
+	MOVQ         R9, R10
+	SHLQ         $0x02, R10
+	MOVQ         R9, R11
+	ANDQ         $+7, R11
+	VMOVD        R11, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	VXORPS       X5, X5, X5
+	VCVTSI2SSQ   R9, X5, X5
+	TESTQ        R8, R8
+	JZ           rows156
+
+row155:
+	VBROADCASTSS (SI), Y6
+	VBROADCASTSS 4(SI), Y7
+	ADDQ         $+8, SI
+	VXORPS       X1, X1, X1
+	VXORPS       X2, X2, X2
+	VXORPS       X3, X3, X3
+	VXORPS       X4, X4, X4
+	XORQ         R11, R11
+	MOVQ         R9, R12
+	SUBQ         $+16, R12
+	JL           done158
+
+loop157:
+	VMOVUPS     (CX)(R11*4), Y8
+	VMOVUPS     (BX)(R11*4), Y9
+	VMULPS      Y9, Y8, Y8
+	VADDPS      Y8, Y1, Y1
+	VMOVUPS     (DX)(R11*4), Y9
+	VSUBPS      Y6, Y9, Y9
+	VMULPS      Y7, Y9, Y9
+	VFMADD231PS Y9, Y8, Y3
+	VMOVUPS     32(CX)(R11*4), Y8
+	VMOVUPS     32(BX)(R11*4), Y9
+	VMULPS      Y9, Y8, Y8
+	VADDPS      Y8, Y2, Y2
+	VMOVUPS     32(DX)(R11*4), Y9
+	VSUBPS      Y6, Y9, Y9
+	VMULPS      Y7, Y9, Y9
+	VFMADD231PS Y9, Y8, Y4
+	ADDQ        $+16, R11
+	SUBQ        $+16, R12
+	JGE         loop157
+
+done158:
+	ADDQ $+16, R12
+	SUBQ $+8, R12
+	JL   done160
+
+loop159:
+	VMOVUPS     (CX)(R11*4), Y8
+	VMOVUPS     (BX)(R11*4), Y9
+	VMULPS      Y9, Y8, Y8
+	VADDPS      Y8, Y1, Y1
+	VMOVUPS     (DX)(R11*4), Y9
+	VSUBPS      Y6, Y9, Y9
+	VMULPS      Y7, Y9, Y9
+	VFMADD231PS Y9, Y8, Y3
+	ADDQ        $+8, R11
+	SUBQ        $+8, R12
+	JGE         loop159
+
+done160:
+	ADDQ        $+8, R12
+	JZ          done161
+	VMASKMOVPS  (CX)(R11*4), Y0, Y8
+	VMASKMOVPS  (BX)(R11*4), Y0, Y9
+	VMULPS      Y9, Y8, Y8
+	VADDPS      Y8, Y1, Y1
+	VMASKMOVPS  (DX)(R11*4), Y0, Y9
+	VSUBPS      Y6, Y9, Y9
+	VMULPS      Y7, Y9, Y9
+	VFMADD231PS Y9, Y8, Y3
+
+done161:
+	VADDPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X2, X1, X1
+	VMOVHLPS     X1, X1, X2
+	VADDPS       X2, X1, X1
+	VMOVSHDUP    X1, X2
+	VADDPS       X2, X1, X1
+	VDIVSS       X5, X1, X1
+	VBROADCASTSS X1, Y1
+	VADDPS       Y4, Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X3
+	VMOVHLPS     X3, X3, X2
+	VADDPS       X2, X3, X3
+	VMOVSHDUP    X3, X2
+	VADDPS       X2, X3, X3
+	VDIVSS       X5, X3, X3
+	VBROADCASTSS X3, Y3
+	XORQ         R11, R11
+	MOVQ         R9, R12
+	SUBQ         $+16, R12
+	JL           done163
+
+loop162:
+	VMOVUPS      (CX)(R11*4), Y8
+	VMOVUPS      (BX)(R11*4), Y9
+	VMULPS       Y9, Y8, Y8
+	VSUBPS       Y1, Y8, Y8
+	VMOVUPS      (DX)(R11*4), Y9
+	VSUBPS       Y6, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VFNMADD231PS Y9, Y3, Y8
+	VMOVUPS      (DI)(R11*4), Y9
+	VFMADD213PS  Y9, Y7, Y8
+	VMOVUPS      Y8, (AX)(R11*4)
+	VMOVUPS      32(CX)(R11*4), Y8
+	VMOVUPS      32(BX)(R11*4), Y9
+	VMULPS       Y9, Y8, Y8
+	VSUBPS       Y1, Y8, Y8
+	VMOVUPS      32(DX)(R11*4), Y9
+	VSUBPS       Y6, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VFNMADD231PS Y9, Y3, Y8
+	VMOVUPS      32(DI)(R11*4), Y9
+	VFMADD213PS  Y9, Y7, Y8
+	VMOVUPS      Y8, 32(AX)(R11*4)
+	ADDQ         $+16, R11
+	SUBQ         $+16, R12
+	JGE          loop162
+
+done163:
+	ADDQ $+16, R12
+	SUBQ $+8, R12
+	JL   done165
+
+loop164:
+	VMOVUPS      (CX)(R11*4), Y8
+	VMOVUPS      (BX)(R11*4), Y9
+	VMULPS       Y9, Y8, Y8
+	VSUBPS       Y1, Y8, Y8
+	VMOVUPS      (DX)(R11*4), Y9
+	VSUBPS       Y6, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VFNMADD231PS Y9, Y3, Y8
+	VMOVUPS      (DI)(R11*4), Y9
+	VFMADD213PS  Y9, Y7, Y8
+	VMOVUPS      Y8, (AX)(R11*4)
+	ADDQ         $+8, R11
+	SUBQ         $+8, R12
+	JGE          loop164
+
+done165:
+	ADDQ         $+8, R12
+	JZ           done166
+	VMASKMOVPS   (CX)(R11*4), Y0, Y8
+	VMASKMOVPS   (BX)(R11*4), Y0, Y9
+	VMULPS       Y9, Y8, Y8
+	VSUBPS       Y1, Y8, Y8
+	VMASKMOVPS   (DX)(R11*4), Y0, Y9
+	VSUBPS       Y6, Y9, Y9
+	VMULPS       Y7, Y9, Y9
+	VFNMADD231PS Y9, Y3, Y8
+	VMASKMOVPS   (DI)(R11*4), Y0, Y6
+	VFMADD213PS  Y6, Y7, Y8
+	VMASKMOVPS   Y8, Y0, (AX)(R11*4)
+
+done166:
+	ADDQ R10, AX
+	ADDQ R10, CX
+	ADDQ R10, DX
+	ADDQ R10, DI
+	DECQ R8
+	JNZ  row155
+
+rows156:
+	VZEROUPPER
+	RET
+
+// func layerNormParamGradAVX2(dgamma []float32, dbeta []float32, dy []float32, x []float32, stats []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·layerNormParamGradAVX2(SB), $8-144
+	MOVQ         dgamma_base+0(FP), AX
+	MOVQ         dbeta_base+24(FP), CX
+	MOVQ         dy_base+48(FP), DX
+	MOVQ         x_base+72(FP), BX
+	MOVQ         stats_base+96(FP), SI
+	MOVQ         rows+120(FP), DI
+	MOVQ         cols+128(FP), R8
+	MOVQ         ld+136(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         R8, R10
+	ANDQ         $+7, R10
+	VMOVD        R10, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	LEAQ         (R9)(R9*2), R10
+	MOVQ         R9, R11
+	SHLQ         $0x02, R11
+	MOVQ         DI, R12
+	SHRQ         $0x02, R12
+	TESTQ        R12, R12
+	JZ           rows168
+
+row167:
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS 4(SI), Y2
+	VBROADCASTSS 8(SI), Y3
+	VBROADCASTSS 12(SI), Y4
+	VBROADCASTSS 16(SI), Y5
+	VBROADCASTSS 20(SI), Y6
+	VBROADCASTSS 24(SI), Y7
+	VBROADCASTSS 28(SI), Y8
+	ADDQ         $+32, SI
+	XORQ         R13, R13
+	MOVQ         R8, R14
+	SUBQ         $+8, R14
+	JL           done170
+
+loop169:
+	LEAQ        (DX)(R13*4), R15
+	LEAQ        (BX)(R13*4), BP
+	VMOVUPS     (AX)(R13*4), Y9
+	VMOVUPS     (CX)(R13*4), Y10
+	VMOVUPS     (R15), Y11
+	VADDPS      Y11, Y10, Y10
+	VMOVUPS     (BP), Y12
+	VSUBPS      Y1, Y12, Y12
+	VMULPS      Y2, Y12, Y12
+	VFMADD231PS Y11, Y12, Y9
+	VMOVUPS     (R15)(R9*1), Y11
+	VADDPS      Y11, Y10, Y10
+	VMOVUPS     (BP)(R9*1), Y12
+	VSUBPS      Y3, Y12, Y12
+	VMULPS      Y4, Y12, Y12
+	VFMADD231PS Y11, Y12, Y9
+	VMOVUPS     (R15)(R9*2), Y11
+	VADDPS      Y11, Y10, Y10
+	VMOVUPS     (BP)(R9*2), Y12
+	VSUBPS      Y5, Y12, Y12
+	VMULPS      Y6, Y12, Y12
+	VFMADD231PS Y11, Y12, Y9
+	VMOVUPS     (R15)(R10*1), Y11
+	VADDPS      Y11, Y10, Y10
+	VMOVUPS     (BP)(R10*1), Y12
+	VSUBPS      Y7, Y12, Y12
+	VMULPS      Y8, Y12, Y12
+	VFMADD231PS Y11, Y12, Y9
+	VMOVUPS     Y9, (AX)(R13*4)
+	VMOVUPS     Y10, (CX)(R13*4)
+	ADDQ        $+8, R13
+	SUBQ        $+8, R14
+	JGE         loop169
+
+done170:
+	ADDQ        $+8, R14
+	JZ          done171
+	LEAQ        (DX)(R13*4), R14
+	LEAQ        (BX)(R13*4), R15
+	VMASKMOVPS  (AX)(R13*4), Y0, Y9
+	VMASKMOVPS  (CX)(R13*4), Y0, Y10
+	VMASKMOVPS  (R14), Y0, Y11
+	VADDPS      Y11, Y10, Y10
+	VMASKMOVPS  (R15), Y0, Y12
+	VSUBPS      Y1, Y12, Y12
+	VMULPS      Y2, Y12, Y12
+	VFMADD231PS Y11, Y12, Y9
+	VMASKMOVPS  (R14)(R9*1), Y0, Y1
+	VADDPS      Y1, Y10, Y10
+	VMASKMOVPS  (R15)(R9*1), Y0, Y2
+	VSUBPS      Y3, Y2, Y2
+	VMULPS      Y4, Y2, Y2
+	VFMADD231PS Y1, Y2, Y9
+	VMASKMOVPS  (R14)(R9*2), Y0, Y1
+	VADDPS      Y1, Y10, Y10
+	VMASKMOVPS  (R15)(R9*2), Y0, Y2
+	VSUBPS      Y5, Y2, Y2
+	VMULPS      Y6, Y2, Y2
+	VFMADD231PS Y1, Y2, Y9
+	VMASKMOVPS  (R14)(R10*1), Y0, Y1
+	VADDPS      Y1, Y10, Y10
+	VMASKMOVPS  (R15)(R10*1), Y0, Y2
+	VSUBPS      Y7, Y2, Y2
+	VMULPS      Y8, Y2, Y2
+	VFMADD231PS Y1, Y2, Y9
+	VMASKMOVPS  Y9, Y0, (AX)(R13*4)
+	VMASKMOVPS  Y10, Y0, (CX)(R13*4)
+
+done171:
+	ADDQ R11, DX
+	ADDQ R11, BX
+	DECQ R12
+	JNZ  row167
+
+rows168:
+	ANDQ  $+3, DI
+	TESTQ DI, DI
+	JZ    rows173
+
+row172:
+	VBROADCASTSS (SI), Y1
+	VBROADCASTSS 4(SI), Y2
+	ADDQ         $+8, SI
+	XORQ         R10, R10
+	MOVQ         R8, R11
+	SUBQ         $+8, R11
+	JL           done175
+
+loop174:
+	VMOVUPS     (AX)(R10*4), Y3
+	VMOVUPS     (CX)(R10*4), Y4
+	VMOVUPS     (DX)(R10*4), Y5
+	VADDPS      Y5, Y4, Y4
+	VMOVUPS     (BX)(R10*4), Y6
+	VSUBPS      Y1, Y6, Y6
+	VMULPS      Y2, Y6, Y6
+	VFMADD231PS Y5, Y6, Y3
+	VMOVUPS     Y3, (AX)(R10*4)
+	VMOVUPS     Y4, (CX)(R10*4)
+	ADDQ        $+8, R10
+	SUBQ        $+8, R11
+	JGE         loop174
+
+done175:
+	ADDQ        $+8, R11
+	JZ          done176
+	VMASKMOVPS  (AX)(R10*4), Y0, Y3
+	VMASKMOVPS  (CX)(R10*4), Y0, Y4
+	VMASKMOVPS  (DX)(R10*4), Y0, Y5
+	VADDPS      Y5, Y4, Y4
+	VMASKMOVPS  (BX)(R10*4), Y0, Y6
+	VSUBPS      Y1, Y6, Y6
+	VMULPS      Y2, Y6, Y6
+	VFMADD231PS Y5, Y6, Y3
+	VMASKMOVPS  Y3, Y0, (AX)(R10*4)
+	VMASKMOVPS  Y4, Y0, (CX)(R10*4)
+
+done176:
+	ADDQ R9, DX
+	ADDQ R9, BX
+	DECQ DI
+	JNZ  row172
+
+rows173:
+	VZEROUPPER
+	RET
+
+// func dropoutAVX2(dst []float32, x []float32, first int, threshold uint32, scale float32, k0 uint32, k1 uint32, c1 uint32, c2 uint32, c3 uint32)
+// Requires: AVX, AVX2, CMOV
+TEXT ·dropoutAVX2(SB), $640-84
+	MOVL         k0+64(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, (SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 64(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 128(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 192(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 256(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 320(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 384(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 448(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 512(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 576(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         k1+68(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 32(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 96(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 160(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 224(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 288(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 352(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 416(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 480(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 544(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 608(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         dst_len+8(FP), SI
+	MOVQ         first+48(FP), DI
+	TESTQ        SI, SI
+	JZ           done177
+	MOVQ         DI, BX
+	ANDQ         $+63, BX
+	ADDQ         BX, SI
+	SHRQ         $0x06, DI
+	SHLQ         $0x04, DI
+	XORQ         AX, AX
+	MOVQ         BX, R8
+	SHLQ         $0x02, R8
+	SUBQ         R8, CX
+	SUBQ         R8, DX
+
+group178:
+	TESTQ        BX, BX
+	JNZ          partial179
+	CMPQ         SI, $+64
+	JL           partial179
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	VMOVUPS      lane_numbers<>+0(SB), Y1
+	VPADDD       Y1, Y0, Y0
+	VBROADCASTSS c1+72(FP), Y1
+	VBROADCASTSS c2+76(FP), Y2
+	VBROADCASTSS c3+80(FP), Y3
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Y4
+	VMOVUPS      lane_numbers<>+4(SB), Y5
+	VPADDD       Y5, Y4, Y4
+	VBROADCASTSS c1+72(FP), Y5
+	VBROADCASTSS c2+76(FP), Y6
+	VBROADCASTSS c3+80(FP), Y7
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y0, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y2, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        (SP), Y9, Y9
+	VPXOR        Y1, Y9, Y9
+	VPXOR        32(SP), Y8, Y8
+	VPXOR        Y3, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y4, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y6
+	VPSRLQ       $0x20, Y1, Y4
+	VPXOR        (SP), Y6, Y6
+	VPXOR        Y5, Y6, Y6
+	VPXOR        32(SP), Y4, Y4
+	VPXOR        Y7, Y4, Y4
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y5
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y9
+	VPSRLQ       $0x20, Y5, Y8
+	VPXOR        64(SP), Y9, Y9
+	VPXOR        Y2, Y9, Y9
+	VPXOR        96(SP), Y8, Y8
+	VPXOR        Y0, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y2
+	VPSRLQ       $0x20, Y2, Y6
+	VPSRLQ       $0x20, Y0, Y4
+	VPXOR        64(SP), Y6, Y6
+	VPXOR        Y3, Y6, Y6
+	VPXOR        96(SP), Y4, Y4
+	VPXOR        Y1, Y4, Y4
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
+	VPSRLQ       $0x20, Y3, Y9
+	VPSRLQ       $0x20, Y1, Y8
+	VPXOR        128(SP), Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPXOR        160(SP), Y8, Y8
+	VPXOR        Y5, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y5
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y7
+	VPSRLQ       $0x20, Y5, Y6
+	VPXOR        128(SP), Y7, Y7
+	VPXOR        Y2, Y7, Y7
+	VPXOR        160(SP), Y6, Y6
+	VPXOR        Y0, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        192(SP), Y9, Y9
+	VPXOR        Y3, Y9, Y9
+	VPXOR        224(SP), Y8, Y8
+	VPXOR        Y1, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPSRLQ       $0x20, Y1, Y6
+	VPXOR        192(SP), Y7, Y7
+	VPXOR        Y4, Y7, Y7
+	VPXOR        224(SP), Y6, Y6
+	VPXOR        Y5, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y4, Y8
+	VPXOR        256(SP), Y9, Y9
+	VPXOR        Y2, Y9, Y9
+	VPXOR        288(SP), Y8, Y8
+	VPXOR        Y0, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
+	VPSRLQ       $0x20, Y2, Y7
+	VPSRLQ       $0x20, Y0, Y6
+	VPXOR        256(SP), Y7, Y7
+	VPXOR        Y3, Y7, Y7
+	VPXOR        288(SP), Y6, Y6
+	VPXOR        Y1, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
+	VPSRLQ       $0x20, Y3, Y9
+	VPSRLQ       $0x20, Y1, Y8
+	VPXOR        320(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        352(SP), Y8, Y8
+	VPXOR        Y4, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
+	VPSRLQ       $0x20, Y5, Y7
+	VPSRLQ       $0x20, Y4, Y6
+	VPXOR        320(SP), Y7, Y7
+	VPXOR        Y2, Y7, Y7
+	VPXOR        352(SP), Y6, Y6
+	VPXOR        Y0, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        384(SP), Y9, Y9
+	VPXOR        Y3, Y9, Y9
+	VPXOR        416(SP), Y8, Y8
+	VPXOR        Y1, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPSRLQ       $0x20, Y1, Y6
+	VPXOR        384(SP), Y7, Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        416(SP), Y6, Y6
+	VPXOR        Y4, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y4, Y8
+	VPXOR        448(SP), Y9, Y9
+	VPXOR        Y2, Y9, Y9
+	VPXOR        480(SP), Y8, Y8
+	VPXOR        Y0, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
+	VPSRLQ       $0x20, Y2, Y7
+	VPSRLQ       $0x20, Y0, Y6
+	VPXOR        448(SP), Y7, Y7
+	VPXOR        Y3, Y7, Y7
+	VPXOR        480(SP), Y6, Y6
+	VPXOR        Y1, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
+	VPSRLQ       $0x20, Y3, Y9
+	VPSRLQ       $0x20, Y1, Y8
+	VPXOR        512(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        544(SP), Y8, Y8
+	VPXOR        Y4, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
+	VPSRLQ       $0x20, Y5, Y7
+	VPSRLQ       $0x20, Y4, Y6
+	VPXOR        512(SP), Y7, Y7
+	VPXOR        Y2, Y7, Y7
+	VPXOR        544(SP), Y6, Y6
+	VPXOR        Y0, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        576(SP), Y9, Y9
+	VPXOR        Y3, Y9, Y9
+	VPXOR        608(SP), Y8, Y8
+	VPXOR        Y1, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPSRLQ       $0x20, Y1, Y6
+	VPXOR        576(SP), Y7, Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        608(SP), Y6, Y6
+	VPXOR        Y4, Y6, Y6
+	VMOVSLDUP    Y7, Y7
+	VPBLENDD     $0xaa, Y7, Y9, Y9
+	VMOVSLDUP    Y3, Y3
+	VPBLENDD     $0xaa, Y3, Y2, Y2
+	VMOVSLDUP    Y6, Y6
+	VPBLENDD     $0xaa, Y6, Y8, Y8
+	VMOVSLDUP    Y1, Y1
+	VPBLENDD     $0xaa, Y1, Y0, Y0
+	VBROADCASTSS scale+60(FP), Y1
+	VBROADCASTSS threshold+56(FP), Y3
+	VPMAXUD      Y9, Y3, Y3
+	VPCMPEQD     Y9, Y3, Y3
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      (DX)(AX*4), Y3
+	VMULPS       Y1, Y3, Y3
+	VMOVUPS      Y3, (CX)(AX*4)
+	VBROADCASTSS scale+60(FP), Y1
+	VBROADCASTSS threshold+56(FP), Y3
+	VPMAXUD      Y2, Y3, Y3
+	VPCMPEQD     Y2, Y3, Y3
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      64(DX)(AX*4), Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 64(CX)(AX*4)
+	VBROADCASTSS scale+60(FP), Y1
+	VBROADCASTSS threshold+56(FP), Y2
+	VPMAXUD      Y8, Y2, Y2
+	VPCMPEQD     Y8, Y2, Y2
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      128(DX)(AX*4), Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 128(CX)(AX*4)
+	VBROADCASTSS scale+60(FP), Y1
+	VBROADCASTSS threshold+56(FP), Y2
+	VPMAXUD      Y0, Y2, Y2
+	VPCMPEQD     Y0, Y2, Y2
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      192(DX)(AX*4), Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 192(CX)(AX*4)
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	VMOVUPS      lane_numbers<>+32(SB), Y1
+	VPADDD       Y1, Y0, Y0
+	VBROADCASTSS c1+72(FP), Y1
+	VBROADCASTSS c2+76(FP), Y2
+	VBROADCASTSS c3+80(FP), Y3
+	VMOVD        DI, X4
+	VPBROADCASTD X4, Y4
+	VMOVUPS      lane_numbers<>+36(SB), Y5
+	VPADDD       Y5, Y4, Y4
+	VBROADCASTSS c1+72(FP), Y5
+	VBROADCASTSS c2+76(FP), Y6
+	VBROADCASTSS c3+80(FP), Y7
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y0, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y2, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        (SP), Y9, Y9
+	VPXOR        Y1, Y9, Y9
+	VPXOR        32(SP), Y8, Y8
+	VPXOR        Y3, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y4, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y6
+	VPSRLQ       $0x20, Y1, Y4
+	VPXOR        (SP), Y6, Y6
+	VPXOR        Y5, Y6, Y6
+	VPXOR        32(SP), Y4, Y4
+	VPXOR        Y7, Y4, Y4
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y5
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y9
+	VPSRLQ       $0x20, Y5, Y8
+	VPXOR        64(SP), Y9, Y9
+	VPXOR        Y2, Y9, Y9
+	VPXOR        96(SP), Y8, Y8
+	VPXOR        Y0, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y2
+	VPSRLQ       $0x20, Y2, Y6
+	VPSRLQ       $0x20, Y0, Y4
+	VPXOR        64(SP), Y6, Y6
+	VPXOR        Y3, Y6, Y6
+	VPXOR        96(SP), Y4, Y4
+	VPXOR        Y1, Y4, Y4
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
+	VPSRLQ       $0x20, Y3, Y9
+	VPSRLQ       $0x20, Y1, Y8
+	VPXOR        128(SP), Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPXOR        160(SP), Y8, Y8
+	VPXOR        Y5, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y5
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y7
+	VPSRLQ       $0x20, Y5, Y6
+	VPXOR        128(SP), Y7, Y7
+	VPXOR        Y2, Y7, Y7
+	VPXOR        160(SP), Y6, Y6
+	VPXOR        Y0, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        192(SP), Y9, Y9
+	VPXOR        Y3, Y9, Y9
+	VPXOR        224(SP), Y8, Y8
+	VPXOR        Y1, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPSRLQ       $0x20, Y1, Y6
+	VPXOR        192(SP), Y7, Y7
+	VPXOR        Y4, Y7, Y7
+	VPXOR        224(SP), Y6, Y6
+	VPXOR        Y5, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y4, Y8
+	VPXOR        256(SP), Y9, Y9
+	VPXOR        Y2, Y9, Y9
+	VPXOR        288(SP), Y8, Y8
+	VPXOR        Y0, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
+	VPSRLQ       $0x20, Y2, Y7
+	VPSRLQ       $0x20, Y0, Y6
+	VPXOR        256(SP), Y7, Y7
+	VPXOR        Y3, Y7, Y7
+	VPXOR        288(SP), Y6, Y6
+	VPXOR        Y1, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
+	VPSRLQ       $0x20, Y3, Y9
+	VPSRLQ       $0x20, Y1, Y8
+	VPXOR        320(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        352(SP), Y8, Y8
+	VPXOR        Y4, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
+	VPSRLQ       $0x20, Y5, Y7
+	VPSRLQ       $0x20, Y4, Y6
+	VPXOR        320(SP), Y7, Y7
+	VPXOR        Y2, Y7, Y7
+	VPXOR        352(SP), Y6, Y6
+	VPXOR        Y0, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        384(SP), Y9, Y9
+	VPXOR        Y3, Y9, Y9
+	VPXOR        416(SP), Y8, Y8
+	VPXOR        Y1, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPSRLQ       $0x20, Y1, Y6
+	VPXOR        384(SP), Y7, Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        416(SP), Y6, Y6
+	VPXOR        Y4, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y4, Y8
+	VPXOR        448(SP), Y9, Y9
+	VPXOR        Y2, Y9, Y9
+	VPXOR        480(SP), Y8, Y8
+	VPXOR        Y0, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
+	VPSRLQ       $0x20, Y2, Y7
+	VPSRLQ       $0x20, Y0, Y6
+	VPXOR        448(SP), Y7, Y7
+	VPXOR        Y3, Y7, Y7
+	VPXOR        480(SP), Y6, Y6
+	VPXOR        Y1, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
+	VPSRLQ       $0x20, Y3, Y9
+	VPSRLQ       $0x20, Y1, Y8
+	VPXOR        512(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        544(SP), Y8, Y8
+	VPXOR        Y4, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
+	VPSRLQ       $0x20, Y5, Y7
+	VPSRLQ       $0x20, Y4, Y6
+	VPXOR        512(SP), Y7, Y7
+	VPXOR        Y2, Y7, Y7
+	VPXOR        544(SP), Y6, Y6
+	VPXOR        Y0, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        576(SP), Y9, Y9
+	VPXOR        Y3, Y9, Y9
+	VPXOR        608(SP), Y8, Y8
+	VPXOR        Y1, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPSRLQ       $0x20, Y1, Y6
+	VPXOR        576(SP), Y7, Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        608(SP), Y6, Y6
+	VPXOR        Y4, Y6, Y6
+	VMOVSLDUP    Y7, Y7
+	VPBLENDD     $0xaa, Y7, Y9, Y9
+	VMOVSLDUP    Y3, Y3
+	VPBLENDD     $0xaa, Y3, Y2, Y2
+	VMOVSLDUP    Y6, Y6
+	VPBLENDD     $0xaa, Y6, Y8, Y8
+	VMOVSLDUP    Y1, Y1
+	VPBLENDD     $0xaa, Y1, Y0, Y0
+	VBROADCASTSS scale+60(FP), Y1
+	VBROADCASTSS threshold+56(FP), Y3
+	VPMAXUD      Y9, Y3, Y3
+	VPCMPEQD     Y9, Y3, Y3
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      32(DX)(AX*4), Y3
+	VMULPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(CX)(AX*4)
+	VBROADCASTSS scale+60(FP), Y1
+	VBROADCASTSS threshold+56(FP), Y3
+	VPMAXUD      Y2, Y3, Y3
+	VPCMPEQD     Y2, Y3, Y3
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      96(DX)(AX*4), Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 96(CX)(AX*4)
+	VBROADCASTSS scale+60(FP), Y1
+	VBROADCASTSS threshold+56(FP), Y2
+	VPMAXUD      Y8, Y2, Y2
+	VPCMPEQD     Y8, Y2, Y2
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      160(DX)(AX*4), Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 160(CX)(AX*4)
+	VBROADCASTSS scale+60(FP), Y1
+	VBROADCASTSS threshold+56(FP), Y2
+	VPMAXUD      Y0, Y2, Y2
+	VPCMPEQD     Y0, Y2, Y2
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      224(DX)(AX*4), Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 224(CX)(AX*4)
+	JMP          next180
+
+partial179:
+	LEAQ         -1(BX), BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         $+64, BX
+	CMPQ         SI, BX
+	CMOVQLT      SI, BX
+	VMOVD        BX, X1
+	VPBROADCASTD X1, Y1
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Y2
+	VMOVUPS      lane_numbers<>+0(SB), Y3
+	VPADDD       Y3, Y2, Y2
+	VBROADCASTSS c1+72(FP), Y3
+	VBROADCASTSS c2+76(FP), Y4
+	VBROADCASTSS c3+80(FP), Y5
+	VMOVD        DI, X6
+	VPBROADCASTD X6, Y6
+	VMOVUPS      lane_numbers<>+4(SB), Y7
+	VPADDD       Y7, Y6, Y6
+	VBROADCASTSS c1+72(FP), Y7
+	VBROADCASTSS c2+76(FP), Y8
+	VBROADCASTSS c3+80(FP), Y9
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y2, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        (SP), Y11, Y11
+	VPXOR        Y3, Y11, Y11
+	VPXOR        32(SP), Y10, Y10
+	VPXOR        Y5, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y8
+	VPSRLQ       $0x20, Y3, Y6
+	VPXOR        (SP), Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPXOR        32(SP), Y6, Y6
+	VPXOR        Y9, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y7
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y9
+	VPSRLQ       $0x20, Y9, Y11
+	VPSRLQ       $0x20, Y7, Y10
+	VPXOR        64(SP), Y11, Y11
+	VPXOR        Y4, Y11, Y11
+	VPXOR        96(SP), Y10, Y10
+	VPXOR        Y2, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y4
+	VPSRLQ       $0x20, Y4, Y8
+	VPSRLQ       $0x20, Y2, Y6
+	VPXOR        64(SP), Y8, Y8
+	VPXOR        Y5, Y8, Y8
+	VPXOR        96(SP), Y6, Y6
+	VPXOR        Y3, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
+	VPSRLQ       $0x20, Y5, Y11
+	VPSRLQ       $0x20, Y3, Y10
+	VPXOR        128(SP), Y11, Y11
+	VPXOR        Y9, Y11, Y11
+	VPXOR        160(SP), Y10, Y10
+	VPXOR        Y7, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y7
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y9
+	VPSRLQ       $0x20, Y7, Y8
+	VPXOR        128(SP), Y9, Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        160(SP), Y8, Y8
+	VPXOR        Y2, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        192(SP), Y11, Y11
+	VPXOR        Y5, Y11, Y11
+	VPXOR        224(SP), Y10, Y10
+	VPXOR        Y3, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y3, Y8
+	VPXOR        192(SP), Y9, Y9
+	VPXOR        Y6, Y9, Y9
+	VPXOR        224(SP), Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPSRLQ       $0x20, Y6, Y10
+	VPXOR        256(SP), Y11, Y11
+	VPXOR        Y4, Y11, Y11
+	VPXOR        288(SP), Y10, Y10
+	VPXOR        Y2, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
+	VPSRLQ       $0x20, Y4, Y9
+	VPSRLQ       $0x20, Y2, Y8
+	VPXOR        256(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        288(SP), Y8, Y8
+	VPXOR        Y3, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
+	VPSRLQ       $0x20, Y5, Y11
+	VPSRLQ       $0x20, Y3, Y10
+	VPXOR        320(SP), Y11, Y11
+	VPXOR        Y7, Y11, Y11
+	VPXOR        352(SP), Y10, Y10
+	VPXOR        Y6, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y9
+	VPSRLQ       $0x20, Y6, Y8
+	VPXOR        320(SP), Y9, Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        352(SP), Y8, Y8
+	VPXOR        Y2, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        384(SP), Y11, Y11
+	VPXOR        Y5, Y11, Y11
+	VPXOR        416(SP), Y10, Y10
+	VPXOR        Y3, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y3, Y8
+	VPXOR        384(SP), Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPXOR        416(SP), Y8, Y8
+	VPXOR        Y6, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPSRLQ       $0x20, Y6, Y10
+	VPXOR        448(SP), Y11, Y11
+	VPXOR        Y4, Y11, Y11
+	VPXOR        480(SP), Y10, Y10
+	VPXOR        Y2, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
+	VPSRLQ       $0x20, Y4, Y9
+	VPSRLQ       $0x20, Y2, Y8
+	VPXOR        448(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        480(SP), Y8, Y8
+	VPXOR        Y3, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
+	VPSRLQ       $0x20, Y5, Y11
+	VPSRLQ       $0x20, Y3, Y10
+	VPXOR        512(SP), Y11, Y11
+	VPXOR        Y7, Y11, Y11
+	VPXOR        544(SP), Y10, Y10
+	VPXOR        Y6, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y9
+	VPSRLQ       $0x20, Y6, Y8
+	VPXOR        512(SP), Y9, Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        544(SP), Y8, Y8
+	VPXOR        Y2, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        576(SP), Y11, Y11
+	VPXOR        Y5, Y11, Y11
+	VPXOR        608(SP), Y10, Y10
+	VPXOR        Y3, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y3, Y8
+	VPXOR        576(SP), Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPXOR        608(SP), Y8, Y8
+	VPXOR        Y6, Y8, Y8
+	VMOVSLDUP    Y9, Y9
+	VPBLENDD     $0xaa, Y9, Y11, Y11
+	VMOVSLDUP    Y5, Y5
+	VPBLENDD     $0xaa, Y5, Y4, Y4
+	VMOVSLDUP    Y8, Y8
+	VPBLENDD     $0xaa, Y8, Y10, Y10
+	VMOVSLDUP    Y3, Y3
+	VPBLENDD     $0xaa, Y3, Y2, Y2
+	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+0(SB), Y5
+	VPCMPGTD     Y0, Y5, Y5
+	VPAND        Y3, Y5, Y5
+	VBROADCASTSS scale+60(FP), Y3
+	VBROADCASTSS threshold+56(FP), Y6
+	VPMAXUD      Y11, Y6, Y6
+	VPCMPEQD     Y11, Y6, Y6
+	VANDPS       Y6, Y3, Y3
+	VMASKMOVPS   (DX)(AX*4), Y5, Y6
+	VMULPS       Y3, Y6, Y6
+	VMASKMOVPS   Y6, Y5, (CX)(AX*4)
+	VPCMPGTD     lane_numbers<>+64(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+64(SB), Y5
+	VPCMPGTD     Y0, Y5, Y5
+	VPAND        Y3, Y5, Y5
+	VBROADCASTSS scale+60(FP), Y3
+	VBROADCASTSS threshold+56(FP), Y6
+	VPMAXUD      Y4, Y6, Y6
+	VPCMPEQD     Y4, Y6, Y6
+	VANDPS       Y6, Y3, Y3
+	VMASKMOVPS   64(DX)(AX*4), Y5, Y4
+	VMULPS       Y3, Y4, Y4
+	VMASKMOVPS   Y4, Y5, 64(CX)(AX*4)
+	VPCMPGTD     lane_numbers<>+128(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+128(SB), Y4
+	VPCMPGTD     Y0, Y4, Y4
+	VPAND        Y3, Y4, Y4
+	VBROADCASTSS scale+60(FP), Y3
+	VBROADCASTSS threshold+56(FP), Y5
+	VPMAXUD      Y10, Y5, Y5
+	VPCMPEQD     Y10, Y5, Y5
+	VANDPS       Y5, Y3, Y3
+	VMASKMOVPS   128(DX)(AX*4), Y4, Y5
+	VMULPS       Y3, Y5, Y5
+	VMASKMOVPS   Y5, Y4, 128(CX)(AX*4)
+	VPCMPGTD     lane_numbers<>+192(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+192(SB), Y4
+	VPCMPGTD     Y0, Y4, Y4
+	VPAND        Y3, Y4, Y4
+	VBROADCASTSS scale+60(FP), Y3
+	VBROADCASTSS threshold+56(FP), Y5
+	VPMAXUD      Y2, Y5, Y5
+	VPCMPEQD     Y2, Y5, Y5
+	VANDPS       Y5, Y3, Y3
+	VMASKMOVPS   192(DX)(AX*4), Y4, Y2
+	VMULPS       Y3, Y2, Y2
+	VMASKMOVPS   Y2, Y4, 192(CX)(AX*4)
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Y2
+	VMOVUPS      lane_numbers<>+32(SB), Y3
+	VPADDD       Y3, Y2, Y2
+	VBROADCASTSS c1+72(FP), Y3
+	VBROADCASTSS c2+76(FP), Y4
+	VBROADCASTSS c3+80(FP), Y5
+	VMOVD        DI, X6
+	VPBROADCASTD X6, Y6
+	VMOVUPS      lane_numbers<>+36(SB), Y7
+	VPADDD       Y7, Y6, Y6
+	VBROADCASTSS c1+72(FP), Y7
+	VBROADCASTSS c2+76(FP), Y8
+	VBROADCASTSS c3+80(FP), Y9
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y2, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        (SP), Y11, Y11
+	VPXOR        Y3, Y11, Y11
+	VPXOR        32(SP), Y10, Y10
+	VPXOR        Y5, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y8
+	VPSRLQ       $0x20, Y3, Y6
+	VPXOR        (SP), Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPXOR        32(SP), Y6, Y6
+	VPXOR        Y9, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y7
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y9
+	VPSRLQ       $0x20, Y9, Y11
+	VPSRLQ       $0x20, Y7, Y10
+	VPXOR        64(SP), Y11, Y11
+	VPXOR        Y4, Y11, Y11
+	VPXOR        96(SP), Y10, Y10
+	VPXOR        Y2, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y4
+	VPSRLQ       $0x20, Y4, Y8
+	VPSRLQ       $0x20, Y2, Y6
+	VPXOR        64(SP), Y8, Y8
+	VPXOR        Y5, Y8, Y8
+	VPXOR        96(SP), Y6, Y6
+	VPXOR        Y3, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
+	VPSRLQ       $0x20, Y5, Y11
+	VPSRLQ       $0x20, Y3, Y10
+	VPXOR        128(SP), Y11, Y11
+	VPXOR        Y9, Y11, Y11
+	VPXOR        160(SP), Y10, Y10
+	VPXOR        Y7, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y7
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y9
+	VPSRLQ       $0x20, Y7, Y8
+	VPXOR        128(SP), Y9, Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        160(SP), Y8, Y8
+	VPXOR        Y2, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        192(SP), Y11, Y11
+	VPXOR        Y5, Y11, Y11
+	VPXOR        224(SP), Y10, Y10
+	VPXOR        Y3, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y3, Y8
+	VPXOR        192(SP), Y9, Y9
+	VPXOR        Y6, Y9, Y9
+	VPXOR        224(SP), Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPSRLQ       $0x20, Y6, Y10
+	VPXOR        256(SP), Y11, Y11
+	VPXOR        Y4, Y11, Y11
+	VPXOR        288(SP), Y10, Y10
+	VPXOR        Y2, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
+	VPSRLQ       $0x20, Y4, Y9
+	VPSRLQ       $0x20, Y2, Y8
+	VPXOR        256(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        288(SP), Y8, Y8
+	VPXOR        Y3, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
+	VPSRLQ       $0x20, Y5, Y11
+	VPSRLQ       $0x20, Y3, Y10
+	VPXOR        320(SP), Y11, Y11
+	VPXOR        Y7, Y11, Y11
+	VPXOR        352(SP), Y10, Y10
+	VPXOR        Y6, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y9
+	VPSRLQ       $0x20, Y6, Y8
+	VPXOR        320(SP), Y9, Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        352(SP), Y8, Y8
+	VPXOR        Y2, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        384(SP), Y11, Y11
+	VPXOR        Y5, Y11, Y11
+	VPXOR        416(SP), Y10, Y10
+	VPXOR        Y3, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y3, Y8
+	VPXOR        384(SP), Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPXOR        416(SP), Y8, Y8
+	VPXOR        Y6, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPSRLQ       $0x20, Y6, Y10
+	VPXOR        448(SP), Y11, Y11
+	VPXOR        Y4, Y11, Y11
+	VPXOR        480(SP), Y10, Y10
+	VPXOR        Y2, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
+	VPSRLQ       $0x20, Y4, Y9
+	VPSRLQ       $0x20, Y2, Y8
+	VPXOR        448(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        480(SP), Y8, Y8
+	VPXOR        Y3, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
+	VPSRLQ       $0x20, Y5, Y11
+	VPSRLQ       $0x20, Y3, Y10
+	VPXOR        512(SP), Y11, Y11
+	VPXOR        Y7, Y11, Y11
+	VPXOR        544(SP), Y10, Y10
+	VPXOR        Y6, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y9
+	VPSRLQ       $0x20, Y6, Y8
+	VPXOR        512(SP), Y9, Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        544(SP), Y8, Y8
+	VPXOR        Y2, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        576(SP), Y11, Y11
+	VPXOR        Y5, Y11, Y11
+	VPXOR        608(SP), Y10, Y10
+	VPXOR        Y3, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y3, Y8
+	VPXOR        576(SP), Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPXOR        608(SP), Y8, Y8
+	VPXOR        Y6, Y8, Y8
+	VMOVSLDUP    Y9, Y9
+	VPBLENDD     $0xaa, Y9, Y11, Y11
+	VMOVSLDUP    Y5, Y5
+	VPBLENDD     $0xaa, Y5, Y4, Y4
+	VMOVSLDUP    Y8, Y8
+	VPBLENDD     $0xaa, Y8, Y10, Y10
+	VMOVSLDUP    Y3, Y3
+	VPBLENDD     $0xaa, Y3, Y2, Y2
+	VPCMPGTD     lane_numbers<>+32(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+32(SB), Y5
+	VPCMPGTD     Y0, Y5, Y5
+	VPAND        Y3, Y5, Y5
+	VBROADCASTSS scale+60(FP), Y3
+	VBROADCASTSS threshold+56(FP), Y6
+	VPMAXUD      Y11, Y6, Y6
+	VPCMPEQD     Y11, Y6, Y6
+	VANDPS       Y6, Y3, Y3
+	VMASKMOVPS   32(DX)(AX*4), Y5, Y6
+	VMULPS       Y3, Y6, Y6
+	VMASKMOVPS   Y6, Y5, 32(CX)(AX*4)
+	VPCMPGTD     lane_numbers<>+96(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+96(SB), Y5
+	VPCMPGTD     Y0, Y5, Y5
+	VPAND        Y3, Y5, Y5
+	VBROADCASTSS scale+60(FP), Y3
+	VBROADCASTSS threshold+56(FP), Y6
+	VPMAXUD      Y4, Y6, Y6
+	VPCMPEQD     Y4, Y6, Y6
+	VANDPS       Y6, Y3, Y3
+	VMASKMOVPS   96(DX)(AX*4), Y5, Y4
+	VMULPS       Y3, Y4, Y4
+	VMASKMOVPS   Y4, Y5, 96(CX)(AX*4)
+	VPCMPGTD     lane_numbers<>+160(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+160(SB), Y4
+	VPCMPGTD     Y0, Y4, Y4
+	VPAND        Y3, Y4, Y4
+	VBROADCASTSS scale+60(FP), Y3
+	VBROADCASTSS threshold+56(FP), Y5
+	VPMAXUD      Y10, Y5, Y5
+	VPCMPEQD     Y10, Y5, Y5
+	VANDPS       Y5, Y3, Y3
+	VMASKMOVPS   160(DX)(AX*4), Y4, Y5
+	VMULPS       Y3, Y5, Y5
+	VMASKMOVPS   Y5, Y4, 160(CX)(AX*4)
+	VPCMPGTD     lane_numbers<>+224(SB), Y1, Y1
+	VMOVUPS      lane_numbers<>+224(SB), Y3
+	VPCMPGTD     Y0, Y3, Y3
+	VPAND        Y1, Y3, Y3
+	VBROADCASTSS scale+60(FP), Y0
+	VBROADCASTSS threshold+56(FP), Y1
+	VPMAXUD      Y2, Y1, Y1
+	VPCMPEQD     Y2, Y1, Y1
+	VANDPS       Y1, Y0, Y0
+	VMASKMOVPS   224(DX)(AX*4), Y3, Y1
+	VMULPS       Y0, Y1, Y1
+	VMASKMOVPS   Y1, Y3, 224(CX)(AX*4)
+
+next180:
+	XORQ BX, BX
+	ADDQ $+64, AX
+	ADDQ $+16, DI
+	SUBQ $+64, SI
+	JG   group178
+
+done177:
+	VZEROUPPER
+	RET
+
+DATA splat_d2511f53<>+0(SB)/4, $0xd2511f53
+DATA splat_d2511f53<>+4(SB)/4, $0xd2511f53
+DATA splat_d2511f53<>+8(SB)/4, $0xd2511f53
+DATA splat_d2511f53<>+12(SB)/4, $0xd2511f53
+DATA splat_d2511f53<>+16(SB)/4, $0xd2511f53
+DATA splat_d2511f53<>+20(SB)/4, $0xd2511f53
+DATA splat_d2511f53<>+24(SB)/4, $0xd2511f53
+DATA splat_d2511f53<>+28(SB)/4, $0xd2511f53
+GLOBL splat_d2511f53<>(SB), RODATA|NOPTR, $32
+
+DATA splat_cd9e8d57<>+0(SB)/4, $0xcd9e8d57
+DATA splat_cd9e8d57<>+4(SB)/4, $0xcd9e8d57
+DATA splat_cd9e8d57<>+8(SB)/4, $0xcd9e8d57
+DATA splat_cd9e8d57<>+12(SB)/4, $0xcd9e8d57
+DATA splat_cd9e8d57<>+16(SB)/4, $0xcd9e8d57
+DATA splat_cd9e8d57<>+20(SB)/4, $0xcd9e8d57
+DATA splat_cd9e8d57<>+24(SB)/4, $0xcd9e8d57
+DATA splat_cd9e8d57<>+28(SB)/4, $0xcd9e8d57
+GLOBL splat_cd9e8d57<>(SB), RODATA|NOPTR, $32
+
+// func dropoutAddAVX2(dst []float32, x []float32, add []float32, first int, threshold uint32, scale float32, k0 uint32, k1 uint32, c1 uint32, c2 uint32, c3 uint32)
+// Requires: AVX, AVX2, CMOV
+TEXT ·dropoutAddAVX2(SB), $640-108
+	MOVL         k0+88(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, (SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 64(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 128(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 192(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 256(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 320(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 384(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 448(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 512(SP)
+	ADDL         $0x9e3779b9, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 576(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         k1+92(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 32(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 96(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 160(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 224(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 288(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 352(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 416(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 480(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 544(SP)
+	ADDL         $0xbb67ae85, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      Y0, 608(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         add_base+48(FP), BX
+	MOVQ         dst_len+8(FP), DI
+	MOVQ         first+72(FP), R8
+	TESTQ        DI, DI
+	JZ           done181
+	MOVQ         R8, SI
+	ANDQ         $+63, SI
+	ADDQ         SI, DI
+	SHRQ         $0x06, R8
+	SHLQ         $0x04, R8
+	XORQ         AX, AX
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	SUBQ         R9, CX
+	SUBQ         R9, DX
+	SUBQ         R9, BX
+
+group182:
+	TESTQ        SI, SI
+	JNZ          partial183
+	CMPQ         DI, $+64
+	JL           partial183
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	VMOVUPS      lane_numbers<>+0(SB), Y1
+	VPADDD       Y1, Y0, Y0
+	VBROADCASTSS c1+96(FP), Y1
+	VBROADCASTSS c2+100(FP), Y2
+	VBROADCASTSS c3+104(FP), Y3
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
+	VMOVUPS      lane_numbers<>+4(SB), Y5
+	VPADDD       Y5, Y4, Y4
+	VBROADCASTSS c1+96(FP), Y5
+	VBROADCASTSS c2+100(FP), Y6
+	VBROADCASTSS c3+104(FP), Y7
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y0, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y2, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        (SP), Y9, Y9
+	VPXOR        Y1, Y9, Y9
+	VPXOR        32(SP), Y8, Y8
+	VPXOR        Y3, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y4, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y6
+	VPSRLQ       $0x20, Y1, Y4
+	VPXOR        (SP), Y6, Y6
+	VPXOR        Y5, Y6, Y6
+	VPXOR        32(SP), Y4, Y4
+	VPXOR        Y7, Y4, Y4
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y5
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y9
+	VPSRLQ       $0x20, Y5, Y8
+	VPXOR        64(SP), Y9, Y9
+	VPXOR        Y2, Y9, Y9
+	VPXOR        96(SP), Y8, Y8
+	VPXOR        Y0, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y2
+	VPSRLQ       $0x20, Y2, Y6
+	VPSRLQ       $0x20, Y0, Y4
+	VPXOR        64(SP), Y6, Y6
+	VPXOR        Y3, Y6, Y6
+	VPXOR        96(SP), Y4, Y4
+	VPXOR        Y1, Y4, Y4
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
+	VPSRLQ       $0x20, Y3, Y9
+	VPSRLQ       $0x20, Y1, Y8
+	VPXOR        128(SP), Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPXOR        160(SP), Y8, Y8
+	VPXOR        Y5, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y5
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y7
+	VPSRLQ       $0x20, Y5, Y6
+	VPXOR        128(SP), Y7, Y7
+	VPXOR        Y2, Y7, Y7
+	VPXOR        160(SP), Y6, Y6
+	VPXOR        Y0, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        192(SP), Y9, Y9
+	VPXOR        Y3, Y9, Y9
+	VPXOR        224(SP), Y8, Y8
+	VPXOR        Y1, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPSRLQ       $0x20, Y1, Y6
+	VPXOR        192(SP), Y7, Y7
+	VPXOR        Y4, Y7, Y7
+	VPXOR        224(SP), Y6, Y6
+	VPXOR        Y5, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y4, Y8
+	VPXOR        256(SP), Y9, Y9
+	VPXOR        Y2, Y9, Y9
+	VPXOR        288(SP), Y8, Y8
+	VPXOR        Y0, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
+	VPSRLQ       $0x20, Y2, Y7
+	VPSRLQ       $0x20, Y0, Y6
+	VPXOR        256(SP), Y7, Y7
+	VPXOR        Y3, Y7, Y7
+	VPXOR        288(SP), Y6, Y6
+	VPXOR        Y1, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
+	VPSRLQ       $0x20, Y3, Y9
+	VPSRLQ       $0x20, Y1, Y8
+	VPXOR        320(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        352(SP), Y8, Y8
+	VPXOR        Y4, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
+	VPSRLQ       $0x20, Y5, Y7
+	VPSRLQ       $0x20, Y4, Y6
+	VPXOR        320(SP), Y7, Y7
+	VPXOR        Y2, Y7, Y7
+	VPXOR        352(SP), Y6, Y6
+	VPXOR        Y0, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        384(SP), Y9, Y9
+	VPXOR        Y3, Y9, Y9
+	VPXOR        416(SP), Y8, Y8
+	VPXOR        Y1, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPSRLQ       $0x20, Y1, Y6
+	VPXOR        384(SP), Y7, Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        416(SP), Y6, Y6
+	VPXOR        Y4, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y4, Y8
+	VPXOR        448(SP), Y9, Y9
+	VPXOR        Y2, Y9, Y9
+	VPXOR        480(SP), Y8, Y8
+	VPXOR        Y0, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
+	VPSRLQ       $0x20, Y2, Y7
+	VPSRLQ       $0x20, Y0, Y6
+	VPXOR        448(SP), Y7, Y7
+	VPXOR        Y3, Y7, Y7
+	VPXOR        480(SP), Y6, Y6
+	VPXOR        Y1, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
+	VPSRLQ       $0x20, Y3, Y9
+	VPSRLQ       $0x20, Y1, Y8
+	VPXOR        512(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        544(SP), Y8, Y8
+	VPXOR        Y4, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
+	VPSRLQ       $0x20, Y5, Y7
+	VPSRLQ       $0x20, Y4, Y6
+	VPXOR        512(SP), Y7, Y7
+	VPXOR        Y2, Y7, Y7
+	VPXOR        544(SP), Y6, Y6
+	VPXOR        Y0, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        576(SP), Y9, Y9
+	VPXOR        Y3, Y9, Y9
+	VPXOR        608(SP), Y8, Y8
+	VPXOR        Y1, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPSRLQ       $0x20, Y1, Y6
+	VPXOR        576(SP), Y7, Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        608(SP), Y6, Y6
+	VPXOR        Y4, Y6, Y6
+	VMOVSLDUP    Y7, Y7
+	VPBLENDD     $0xaa, Y7, Y9, Y9
+	VMOVSLDUP    Y3, Y3
+	VPBLENDD     $0xaa, Y3, Y2, Y2
+	VMOVSLDUP    Y6, Y6
+	VPBLENDD     $0xaa, Y6, Y8, Y8
+	VMOVSLDUP    Y1, Y1
+	VPBLENDD     $0xaa, Y1, Y0, Y0
+	VBROADCASTSS scale+84(FP), Y1
+	VBROADCASTSS threshold+80(FP), Y3
+	VPMAXUD      Y9, Y3, Y3
+	VPCMPEQD     Y9, Y3, Y3
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      (DX)(AX*4), Y3
+	VMULPS       Y1, Y3, Y3
+	VMOVUPS      (BX)(AX*4), Y1
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, (CX)(AX*4)
+	VBROADCASTSS scale+84(FP), Y1
+	VBROADCASTSS threshold+80(FP), Y3
+	VPMAXUD      Y2, Y3, Y3
+	VPCMPEQD     Y2, Y3, Y3
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      64(DX)(AX*4), Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      64(BX)(AX*4), Y1
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 64(CX)(AX*4)
+	VBROADCASTSS scale+84(FP), Y1
+	VBROADCASTSS threshold+80(FP), Y2
+	VPMAXUD      Y8, Y2, Y2
+	VPCMPEQD     Y8, Y2, Y2
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      128(DX)(AX*4), Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      128(BX)(AX*4), Y1
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 128(CX)(AX*4)
+	VBROADCASTSS scale+84(FP), Y1
+	VBROADCASTSS threshold+80(FP), Y2
+	VPMAXUD      Y0, Y2, Y2
+	VPCMPEQD     Y0, Y2, Y2
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      192(DX)(AX*4), Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      192(BX)(AX*4), Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 192(CX)(AX*4)
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	VMOVUPS      lane_numbers<>+32(SB), Y1
+	VPADDD       Y1, Y0, Y0
+	VBROADCASTSS c1+96(FP), Y1
+	VBROADCASTSS c2+100(FP), Y2
+	VBROADCASTSS c3+104(FP), Y3
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
+	VMOVUPS      lane_numbers<>+36(SB), Y5
+	VPADDD       Y5, Y4, Y4
+	VBROADCASTSS c1+96(FP), Y5
+	VBROADCASTSS c2+100(FP), Y6
+	VBROADCASTSS c3+104(FP), Y7
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y0, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y2, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        (SP), Y9, Y9
+	VPXOR        Y1, Y9, Y9
+	VPXOR        32(SP), Y8, Y8
+	VPXOR        Y3, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y4, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y6
+	VPSRLQ       $0x20, Y1, Y4
+	VPXOR        (SP), Y6, Y6
+	VPXOR        Y5, Y6, Y6
+	VPXOR        32(SP), Y4, Y4
+	VPXOR        Y7, Y4, Y4
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y5
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y9
+	VPSRLQ       $0x20, Y5, Y8
+	VPXOR        64(SP), Y9, Y9
+	VPXOR        Y2, Y9, Y9
+	VPXOR        96(SP), Y8, Y8
+	VPXOR        Y0, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y2
+	VPSRLQ       $0x20, Y2, Y6
+	VPSRLQ       $0x20, Y0, Y4
+	VPXOR        64(SP), Y6, Y6
+	VPXOR        Y3, Y6, Y6
+	VPXOR        96(SP), Y4, Y4
+	VPXOR        Y1, Y4, Y4
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
+	VPSRLQ       $0x20, Y3, Y9
+	VPSRLQ       $0x20, Y1, Y8
+	VPXOR        128(SP), Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPXOR        160(SP), Y8, Y8
+	VPXOR        Y5, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y5
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y7
+	VPSRLQ       $0x20, Y5, Y6
+	VPXOR        128(SP), Y7, Y7
+	VPXOR        Y2, Y7, Y7
+	VPXOR        160(SP), Y6, Y6
+	VPXOR        Y0, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        192(SP), Y9, Y9
+	VPXOR        Y3, Y9, Y9
+	VPXOR        224(SP), Y8, Y8
+	VPXOR        Y1, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPSRLQ       $0x20, Y1, Y6
+	VPXOR        192(SP), Y7, Y7
+	VPXOR        Y4, Y7, Y7
+	VPXOR        224(SP), Y6, Y6
+	VPXOR        Y5, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y4, Y8
+	VPXOR        256(SP), Y9, Y9
+	VPXOR        Y2, Y9, Y9
+	VPXOR        288(SP), Y8, Y8
+	VPXOR        Y0, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
+	VPSRLQ       $0x20, Y2, Y7
+	VPSRLQ       $0x20, Y0, Y6
+	VPXOR        256(SP), Y7, Y7
+	VPXOR        Y3, Y7, Y7
+	VPXOR        288(SP), Y6, Y6
+	VPXOR        Y1, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
+	VPSRLQ       $0x20, Y3, Y9
+	VPSRLQ       $0x20, Y1, Y8
+	VPXOR        320(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        352(SP), Y8, Y8
+	VPXOR        Y4, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
+	VPSRLQ       $0x20, Y5, Y7
+	VPSRLQ       $0x20, Y4, Y6
+	VPXOR        320(SP), Y7, Y7
+	VPXOR        Y2, Y7, Y7
+	VPXOR        352(SP), Y6, Y6
+	VPXOR        Y0, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        384(SP), Y9, Y9
+	VPXOR        Y3, Y9, Y9
+	VPXOR        416(SP), Y8, Y8
+	VPXOR        Y1, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPSRLQ       $0x20, Y1, Y6
+	VPXOR        384(SP), Y7, Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        416(SP), Y6, Y6
+	VPXOR        Y4, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y4, Y8
+	VPXOR        448(SP), Y9, Y9
+	VPXOR        Y2, Y9, Y9
+	VPXOR        480(SP), Y8, Y8
+	VPXOR        Y0, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
+	VPSRLQ       $0x20, Y2, Y7
+	VPSRLQ       $0x20, Y0, Y6
+	VPXOR        448(SP), Y7, Y7
+	VPXOR        Y3, Y7, Y7
+	VPXOR        480(SP), Y6, Y6
+	VPXOR        Y1, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
+	VPSRLQ       $0x20, Y3, Y9
+	VPSRLQ       $0x20, Y1, Y8
+	VPXOR        512(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        544(SP), Y8, Y8
+	VPXOR        Y4, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
+	VPSRLQ       $0x20, Y5, Y7
+	VPSRLQ       $0x20, Y4, Y6
+	VPXOR        512(SP), Y7, Y7
+	VPXOR        Y2, Y7, Y7
+	VPXOR        544(SP), Y6, Y6
+	VPXOR        Y0, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
+	VPSRLQ       $0x20, Y2, Y9
+	VPSRLQ       $0x20, Y0, Y8
+	VPXOR        576(SP), Y9, Y9
+	VPXOR        Y3, Y9, Y9
+	VPXOR        608(SP), Y8, Y8
+	VPXOR        Y1, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
+	VPSRLQ       $0x20, Y3, Y7
+	VPSRLQ       $0x20, Y1, Y6
+	VPXOR        576(SP), Y7, Y7
+	VPXOR        Y5, Y7, Y7
+	VPXOR        608(SP), Y6, Y6
+	VPXOR        Y4, Y6, Y6
+	VMOVSLDUP    Y7, Y7
+	VPBLENDD     $0xaa, Y7, Y9, Y9
+	VMOVSLDUP    Y3, Y3
+	VPBLENDD     $0xaa, Y3, Y2, Y2
+	VMOVSLDUP    Y6, Y6
+	VPBLENDD     $0xaa, Y6, Y8, Y8
+	VMOVSLDUP    Y1, Y1
+	VPBLENDD     $0xaa, Y1, Y0, Y0
+	VBROADCASTSS scale+84(FP), Y1
+	VBROADCASTSS threshold+80(FP), Y3
+	VPMAXUD      Y9, Y3, Y3
+	VPCMPEQD     Y9, Y3, Y3
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      32(DX)(AX*4), Y3
+	VMULPS       Y1, Y3, Y3
+	VMOVUPS      32(BX)(AX*4), Y1
+	VADDPS       Y1, Y3, Y3
+	VMOVUPS      Y3, 32(CX)(AX*4)
+	VBROADCASTSS scale+84(FP), Y1
+	VBROADCASTSS threshold+80(FP), Y3
+	VPMAXUD      Y2, Y3, Y3
+	VPCMPEQD     Y2, Y3, Y3
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      96(DX)(AX*4), Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      96(BX)(AX*4), Y1
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 96(CX)(AX*4)
+	VBROADCASTSS scale+84(FP), Y1
+	VBROADCASTSS threshold+80(FP), Y2
+	VPMAXUD      Y8, Y2, Y2
+	VPCMPEQD     Y8, Y2, Y2
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      160(DX)(AX*4), Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      160(BX)(AX*4), Y1
+	VADDPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 160(CX)(AX*4)
+	VBROADCASTSS scale+84(FP), Y1
+	VBROADCASTSS threshold+80(FP), Y2
+	VPMAXUD      Y0, Y2, Y2
+	VPCMPEQD     Y0, Y2, Y2
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      224(DX)(AX*4), Y0
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      224(BX)(AX*4), Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 224(CX)(AX*4)
+	JMP          next184
+
+partial183:
+	LEAQ         -1(SI), SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         $+64, SI
+	CMPQ         DI, SI
+	CMOVQLT      DI, SI
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Y1
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Y2
+	VMOVUPS      lane_numbers<>+0(SB), Y3
+	VPADDD       Y3, Y2, Y2
+	VBROADCASTSS c1+96(FP), Y3
+	VBROADCASTSS c2+100(FP), Y4
+	VBROADCASTSS c3+104(FP), Y5
+	VMOVD        R8, X6
+	VPBROADCASTD X6, Y6
+	VMOVUPS      lane_numbers<>+4(SB), Y7
+	VPADDD       Y7, Y6, Y6
+	VBROADCASTSS c1+96(FP), Y7
+	VBROADCASTSS c2+100(FP), Y8
+	VBROADCASTSS c3+104(FP), Y9
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y2, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        (SP), Y11, Y11
+	VPXOR        Y3, Y11, Y11
+	VPXOR        32(SP), Y10, Y10
+	VPXOR        Y5, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y8
+	VPSRLQ       $0x20, Y3, Y6
+	VPXOR        (SP), Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPXOR        32(SP), Y6, Y6
+	VPXOR        Y9, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y7
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y9
+	VPSRLQ       $0x20, Y9, Y11
+	VPSRLQ       $0x20, Y7, Y10
+	VPXOR        64(SP), Y11, Y11
+	VPXOR        Y4, Y11, Y11
+	VPXOR        96(SP), Y10, Y10
+	VPXOR        Y2, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y4
+	VPSRLQ       $0x20, Y4, Y8
+	VPSRLQ       $0x20, Y2, Y6
+	VPXOR        64(SP), Y8, Y8
+	VPXOR        Y5, Y8, Y8
+	VPXOR        96(SP), Y6, Y6
+	VPXOR        Y3, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
+	VPSRLQ       $0x20, Y5, Y11
+	VPSRLQ       $0x20, Y3, Y10
+	VPXOR        128(SP), Y11, Y11
+	VPXOR        Y9, Y11, Y11
+	VPXOR        160(SP), Y10, Y10
+	VPXOR        Y7, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y7
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y9
+	VPSRLQ       $0x20, Y7, Y8
+	VPXOR        128(SP), Y9, Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        160(SP), Y8, Y8
+	VPXOR        Y2, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        192(SP), Y11, Y11
+	VPXOR        Y5, Y11, Y11
+	VPXOR        224(SP), Y10, Y10
+	VPXOR        Y3, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y3, Y8
+	VPXOR        192(SP), Y9, Y9
+	VPXOR        Y6, Y9, Y9
+	VPXOR        224(SP), Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPSRLQ       $0x20, Y6, Y10
+	VPXOR        256(SP), Y11, Y11
+	VPXOR        Y4, Y11, Y11
+	VPXOR        288(SP), Y10, Y10
+	VPXOR        Y2, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
+	VPSRLQ       $0x20, Y4, Y9
+	VPSRLQ       $0x20, Y2, Y8
+	VPXOR        256(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        288(SP), Y8, Y8
+	VPXOR        Y3, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
+	VPSRLQ       $0x20, Y5, Y11
+	VPSRLQ       $0x20, Y3, Y10
+	VPXOR        320(SP), Y11, Y11
+	VPXOR        Y7, Y11, Y11
+	VPXOR        352(SP), Y10, Y10
+	VPXOR        Y6, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y9
+	VPSRLQ       $0x20, Y6, Y8
+	VPXOR        320(SP), Y9, Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        352(SP), Y8, Y8
+	VPXOR        Y2, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        384(SP), Y11, Y11
+	VPXOR        Y5, Y11, Y11
+	VPXOR        416(SP), Y10, Y10
+	VPXOR        Y3, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y3, Y8
+	VPXOR        384(SP), Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPXOR        416(SP), Y8, Y8
+	VPXOR        Y6, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPSRLQ       $0x20, Y6, Y10
+	VPXOR        448(SP), Y11, Y11
+	VPXOR        Y4, Y11, Y11
+	VPXOR        480(SP), Y10, Y10
+	VPXOR        Y2, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
+	VPSRLQ       $0x20, Y4, Y9
+	VPSRLQ       $0x20, Y2, Y8
+	VPXOR        448(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        480(SP), Y8, Y8
+	VPXOR        Y3, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
+	VPSRLQ       $0x20, Y5, Y11
+	VPSRLQ       $0x20, Y3, Y10
+	VPXOR        512(SP), Y11, Y11
+	VPXOR        Y7, Y11, Y11
+	VPXOR        544(SP), Y10, Y10
+	VPXOR        Y6, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y9
+	VPSRLQ       $0x20, Y6, Y8
+	VPXOR        512(SP), Y9, Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        544(SP), Y8, Y8
+	VPXOR        Y2, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        576(SP), Y11, Y11
+	VPXOR        Y5, Y11, Y11
+	VPXOR        608(SP), Y10, Y10
+	VPXOR        Y3, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y3, Y8
+	VPXOR        576(SP), Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPXOR        608(SP), Y8, Y8
+	VPXOR        Y6, Y8, Y8
+	VMOVSLDUP    Y9, Y9
+	VPBLENDD     $0xaa, Y9, Y11, Y11
+	VMOVSLDUP    Y5, Y5
+	VPBLENDD     $0xaa, Y5, Y4, Y4
+	VMOVSLDUP    Y8, Y8
+	VPBLENDD     $0xaa, Y8, Y10, Y10
+	VMOVSLDUP    Y3, Y3
+	VPBLENDD     $0xaa, Y3, Y2, Y2
+	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+0(SB), Y5
+	VPCMPGTD     Y0, Y5, Y5
+	VPAND        Y3, Y5, Y5
+	VBROADCASTSS scale+84(FP), Y3
+	VBROADCASTSS threshold+80(FP), Y6
+	VPMAXUD      Y11, Y6, Y6
+	VPCMPEQD     Y11, Y6, Y6
+	VANDPS       Y6, Y3, Y3
+	VMASKMOVPS   (DX)(AX*4), Y5, Y6
+	VMULPS       Y3, Y6, Y6
+	VMASKMOVPS   (BX)(AX*4), Y5, Y3
+	VADDPS       Y3, Y6, Y6
+	VMASKMOVPS   Y6, Y5, (CX)(AX*4)
+	VPCMPGTD     lane_numbers<>+64(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+64(SB), Y5
+	VPCMPGTD     Y0, Y5, Y5
+	VPAND        Y3, Y5, Y5
+	VBROADCASTSS scale+84(FP), Y3
+	VBROADCASTSS threshold+80(FP), Y6
+	VPMAXUD      Y4, Y6, Y6
+	VPCMPEQD     Y4, Y6, Y6
+	VANDPS       Y6, Y3, Y3
+	VMASKMOVPS   64(DX)(AX*4), Y5, Y4
+	VMULPS       Y3, Y4, Y4
+	VMASKMOVPS   64(BX)(AX*4), Y5, Y3
+	VADDPS       Y3, Y4, Y4
+	VMASKMOVPS   Y4, Y5, 64(CX)(AX*4)
+	VPCMPGTD     lane_numbers<>+128(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+128(SB), Y4
+	VPCMPGTD     Y0, Y4, Y4
+	VPAND        Y3, Y4, Y4
+	VBROADCASTSS scale+84(FP), Y3
+	VBROADCASTSS threshold+80(FP), Y5
+	VPMAXUD      Y10, Y5, Y5
+	VPCMPEQD     Y10, Y5, Y5
+	VANDPS       Y5, Y3, Y3
+	VMASKMOVPS   128(DX)(AX*4), Y4, Y5
+	VMULPS       Y3, Y5, Y5
+	VMASKMOVPS   128(BX)(AX*4), Y4, Y3
+	VADDPS       Y3, Y5, Y5
+	VMASKMOVPS   Y5, Y4, 128(CX)(AX*4)
+	VPCMPGTD     lane_numbers<>+192(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+192(SB), Y4
+	VPCMPGTD     Y0, Y4, Y4
+	VPAND        Y3, Y4, Y4
+	VBROADCASTSS scale+84(FP), Y3
+	VBROADCASTSS threshold+80(FP), Y5
+	VPMAXUD      Y2, Y5, Y5
+	VPCMPEQD     Y2, Y5, Y5
+	VANDPS       Y5, Y3, Y3
+	VMASKMOVPS   192(DX)(AX*4), Y4, Y2
+	VMULPS       Y3, Y2, Y2
+	VMASKMOVPS   192(BX)(AX*4), Y4, Y3
+	VADDPS       Y3, Y2, Y2
+	VMASKMOVPS   Y2, Y4, 192(CX)(AX*4)
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Y2
+	VMOVUPS      lane_numbers<>+32(SB), Y3
+	VPADDD       Y3, Y2, Y2
+	VBROADCASTSS c1+96(FP), Y3
+	VBROADCASTSS c2+100(FP), Y4
+	VBROADCASTSS c3+104(FP), Y5
+	VMOVD        R8, X6
+	VPBROADCASTD X6, Y6
+	VMOVUPS      lane_numbers<>+36(SB), Y7
+	VPADDD       Y7, Y6, Y6
+	VBROADCASTSS c1+96(FP), Y7
+	VBROADCASTSS c2+100(FP), Y8
+	VBROADCASTSS c3+104(FP), Y9
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y2, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        (SP), Y11, Y11
+	VPXOR        Y3, Y11, Y11
+	VPXOR        32(SP), Y10, Y10
+	VPXOR        Y5, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y8
+	VPSRLQ       $0x20, Y3, Y6
+	VPXOR        (SP), Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPXOR        32(SP), Y6, Y6
+	VPXOR        Y9, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y7
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y9
+	VPSRLQ       $0x20, Y9, Y11
+	VPSRLQ       $0x20, Y7, Y10
+	VPXOR        64(SP), Y11, Y11
+	VPXOR        Y4, Y11, Y11
+	VPXOR        96(SP), Y10, Y10
+	VPXOR        Y2, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y4
+	VPSRLQ       $0x20, Y4, Y8
+	VPSRLQ       $0x20, Y2, Y6
+	VPXOR        64(SP), Y8, Y8
+	VPXOR        Y5, Y8, Y8
+	VPXOR        96(SP), Y6, Y6
+	VPXOR        Y3, Y6, Y6
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
+	VPSRLQ       $0x20, Y5, Y11
+	VPSRLQ       $0x20, Y3, Y10
+	VPXOR        128(SP), Y11, Y11
+	VPXOR        Y9, Y11, Y11
+	VPXOR        160(SP), Y10, Y10
+	VPXOR        Y7, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y7
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y6
+	VPSRLQ       $0x20, Y6, Y9
+	VPSRLQ       $0x20, Y7, Y8
+	VPXOR        128(SP), Y9, Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        160(SP), Y8, Y8
+	VPXOR        Y2, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        192(SP), Y11, Y11
+	VPXOR        Y5, Y11, Y11
+	VPXOR        224(SP), Y10, Y10
+	VPXOR        Y3, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y3, Y8
+	VPXOR        192(SP), Y9, Y9
+	VPXOR        Y6, Y9, Y9
+	VPXOR        224(SP), Y8, Y8
+	VPXOR        Y7, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPSRLQ       $0x20, Y6, Y10
+	VPXOR        256(SP), Y11, Y11
+	VPXOR        Y4, Y11, Y11
+	VPXOR        288(SP), Y10, Y10
+	VPXOR        Y2, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
+	VPSRLQ       $0x20, Y4, Y9
+	VPSRLQ       $0x20, Y2, Y8
+	VPXOR        256(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        288(SP), Y8, Y8
+	VPXOR        Y3, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
+	VPSRLQ       $0x20, Y5, Y11
+	VPSRLQ       $0x20, Y3, Y10
+	VPXOR        320(SP), Y11, Y11
+	VPXOR        Y7, Y11, Y11
+	VPXOR        352(SP), Y10, Y10
+	VPXOR        Y6, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y9
+	VPSRLQ       $0x20, Y6, Y8
+	VPXOR        320(SP), Y9, Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        352(SP), Y8, Y8
+	VPXOR        Y2, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        384(SP), Y11, Y11
+	VPXOR        Y5, Y11, Y11
+	VPXOR        416(SP), Y10, Y10
+	VPXOR        Y3, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y3, Y8
+	VPXOR        384(SP), Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPXOR        416(SP), Y8, Y8
+	VPXOR        Y6, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
+	VPSRLQ       $0x20, Y7, Y11
+	VPSRLQ       $0x20, Y6, Y10
+	VPXOR        448(SP), Y11, Y11
+	VPXOR        Y4, Y11, Y11
+	VPXOR        480(SP), Y10, Y10
+	VPXOR        Y2, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
+	VPSRLQ       $0x20, Y4, Y9
+	VPSRLQ       $0x20, Y2, Y8
+	VPXOR        448(SP), Y9, Y9
+	VPXOR        Y5, Y9, Y9
+	VPXOR        480(SP), Y8, Y8
+	VPXOR        Y3, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
+	VPSRLQ       $0x20, Y5, Y11
+	VPSRLQ       $0x20, Y3, Y10
+	VPXOR        512(SP), Y11, Y11
+	VPXOR        Y7, Y11, Y11
+	VPXOR        544(SP), Y10, Y10
+	VPXOR        Y6, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
+	VPSRLQ       $0x20, Y7, Y9
+	VPSRLQ       $0x20, Y6, Y8
+	VPXOR        512(SP), Y9, Y9
+	VPXOR        Y4, Y9, Y9
+	VPXOR        544(SP), Y8, Y8
+	VPXOR        Y2, Y8, Y8
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
+	VPSRLQ       $0x20, Y4, Y11
+	VPSRLQ       $0x20, Y2, Y10
+	VPXOR        576(SP), Y11, Y11
+	VPXOR        Y5, Y11, Y11
+	VPXOR        608(SP), Y10, Y10
+	VPXOR        Y3, Y10, Y10
+	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
+	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
+	VPSRLQ       $0x20, Y5, Y9
+	VPSRLQ       $0x20, Y3, Y8
+	VPXOR        576(SP), Y9, Y9
+	VPXOR        Y7, Y9, Y9
+	VPXOR        608(SP), Y8, Y8
+	VPXOR        Y6, Y8, Y8
+	VMOVSLDUP    Y9, Y9
+	VPBLENDD     $0xaa, Y9, Y11, Y11
+	VMOVSLDUP    Y5, Y5
+	VPBLENDD     $0xaa, Y5, Y4, Y4
+	VMOVSLDUP    Y8, Y8
+	VPBLENDD     $0xaa, Y8, Y10, Y10
+	VMOVSLDUP    Y3, Y3
+	VPBLENDD     $0xaa, Y3, Y2, Y2
+	VPCMPGTD     lane_numbers<>+32(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+32(SB), Y5
+	VPCMPGTD     Y0, Y5, Y5
+	VPAND        Y3, Y5, Y5
+	VBROADCASTSS scale+84(FP), Y3
+	VBROADCASTSS threshold+80(FP), Y6
+	VPMAXUD      Y11, Y6, Y6
+	VPCMPEQD     Y11, Y6, Y6
+	VANDPS       Y6, Y3, Y3
+	VMASKMOVPS   32(DX)(AX*4), Y5, Y6
+	VMULPS       Y3, Y6, Y6
+	VMASKMOVPS   32(BX)(AX*4), Y5, Y3
+	VADDPS       Y3, Y6, Y6
+	VMASKMOVPS   Y6, Y5, 32(CX)(AX*4)
+	VPCMPGTD     lane_numbers<>+96(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+96(SB), Y5
+	VPCMPGTD     Y0, Y5, Y5
+	VPAND        Y3, Y5, Y5
+	VBROADCASTSS scale+84(FP), Y3
+	VBROADCASTSS threshold+80(FP), Y6
+	VPMAXUD      Y4, Y6, Y6
+	VPCMPEQD     Y4, Y6, Y6
+	VANDPS       Y6, Y3, Y3
+	VMASKMOVPS   96(DX)(AX*4), Y5, Y4
+	VMULPS       Y3, Y4, Y4
+	VMASKMOVPS   96(BX)(AX*4), Y5, Y3
+	VADDPS       Y3, Y4, Y4
+	VMASKMOVPS   Y4, Y5, 96(CX)(AX*4)
+	VPCMPGTD     lane_numbers<>+160(SB), Y1, Y3
+	VMOVUPS      lane_numbers<>+160(SB), Y4
+	VPCMPGTD     Y0, Y4, Y4
+	VPAND        Y3, Y4, Y4
+	VBROADCASTSS scale+84(FP), Y3
+	VBROADCASTSS threshold+80(FP), Y5
+	VPMAXUD      Y10, Y5, Y5
+	VPCMPEQD     Y10, Y5, Y5
+	VANDPS       Y5, Y3, Y3
+	VMASKMOVPS   160(DX)(AX*4), Y4, Y5
+	VMULPS       Y3, Y5, Y5
+	VMASKMOVPS   160(BX)(AX*4), Y4, Y3
+	VADDPS       Y3, Y5, Y5
+	VMASKMOVPS   Y5, Y4, 160(CX)(AX*4)
+	VPCMPGTD     lane_numbers<>+224(SB), Y1, Y1
+	VMOVUPS      lane_numbers<>+224(SB), Y3
+	VPCMPGTD     Y0, Y3, Y3
+	VPAND        Y1, Y3, Y3
+	VBROADCASTSS scale+84(FP), Y0
+	VBROADCASTSS threshold+80(FP), Y1
+	VPMAXUD      Y2, Y1, Y1
+	VPCMPEQD     Y2, Y1, Y1
+	VANDPS       Y1, Y0, Y0
+	VMASKMOVPS   224(DX)(AX*4), Y3, Y1
+	VMULPS       Y0, Y1, Y1
+	VMASKMOVPS   224(BX)(AX*4), Y3, Y0
+	VADDPS       Y0, Y1, Y1
+	VMASKMOVPS   Y1, Y3, 224(CX)(AX*4)
+
+next184:
+	XORQ SI, SI
+	ADDQ $+64, AX
+	ADDQ $+16, R8
+	SUBQ $+64, DI
+	JG   group182
+
+done181:
+	VZEROUPPER
+	RET
+
+// func sgdAVX2(w []float32, g []float32, lr float32, s float32, l2 float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·sgdAVX2(SB), $0-60
+	MOVQ         w_base+0(FP), AX
+	MOVQ         g_base+24(FP), CX
+	MOVQ         w_len+8(FP), DX
+	VBROADCASTSS lr+48(FP), Y0
+	VBROADCASTSS s+52(FP), Y1
+	VBROADCASTSS l2+56(FP), Y2
+	MOVQ         DX, BX
+	ANDQ         $+7, BX
+	VMOVD        BX, X3
+	VPBROADCASTD X3, Y3
+	VPCMPGTD     lane_numbers<>+0(SB), Y3, Y3
+	XORQ         BX, BX
+	SUBQ         $+32, DX
+	JL           done186
+
+loop185:
+	VMOVUPS      (AX)(BX*4), Y4
+	VMOVUPS      (CX)(BX*4), Y5
+	VMULPS       Y1, Y5, Y5
+	VFMADD231PS  Y2, Y4, Y5
+	VFNMADD231PS Y0, Y5, Y4
+	VMOVUPS      Y4, (AX)(BX*4)
+	VMOVUPS      32(AX)(BX*4), Y4
+	VMOVUPS      32(CX)(BX*4), Y5
+	VMULPS       Y1, Y5, Y5
+	VFMADD231PS  Y2, Y4, Y5
+	VFNMADD231PS Y0, Y5, Y4
+	VMOVUPS      Y4, 32(AX)(BX*4)
+	VMOVUPS      64(AX)(BX*4), Y4
+	VMOVUPS      64(CX)(BX*4), Y5
+	VMULPS       Y1, Y5, Y5
+	VFMADD231PS  Y2, Y4, Y5
+	VFNMADD231PS Y0, Y5, Y4
+	VMOVUPS      Y4, 64(AX)(BX*4)
+	VMOVUPS      96(AX)(BX*4), Y4
+	VMOVUPS      96(CX)(BX*4), Y5
+	VMULPS       Y1, Y5, Y5
+	VFMADD231PS  Y2, Y4, Y5
+	VFNMADD231PS Y0, Y5, Y4
+	VMOVUPS      Y4, 96(AX)(BX*4)
+	ADDQ         $+32, BX
+	SUBQ         $+32, DX
+	JGE          loop185
+
+done186:
+	ADDQ $+32, DX
+	SUBQ $+8, DX
+	JL   done188
+
+loop187:
+	VMOVUPS      (AX)(BX*4), Y4
+	VMOVUPS      (CX)(BX*4), Y5
+	VMULPS       Y1, Y5, Y5
+	VFMADD231PS  Y2, Y4, Y5
+	VFNMADD231PS Y0, Y5, Y4
+	VMOVUPS      Y4, (AX)(BX*4)
+	ADDQ         $+8, BX
+	SUBQ         $+8, DX
+	JGE          loop187
+
+done188:
+	ADDQ         $+8, DX
+	JZ           done189
+	VMASKMOVPS   (AX)(BX*4), Y3, Y4
+	VMASKMOVPS   (CX)(BX*4), Y3, Y5
+	VMULPS       Y1, Y5, Y5
+	VFMADD231PS  Y2, Y4, Y5
+	VFNMADD231PS Y0, Y5, Y4
+	VMASKMOVPS   Y4, Y3, (AX)(BX*4)
+
+done189:
+	VZEROUPPER
+	RET
+
+// func momentumAVX2(w []float32, v []float32, g []float32, lr float32, mu float32, s float32, l2 float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·momentumAVX2(SB), $0-88
+	MOVQ         w_base+0(FP), AX
+	MOVQ         v_base+24(FP), CX
+	MOVQ         g_base+48(FP), DX
+	MOVQ         w_len+8(FP), BX
+	VBROADCASTSS lr+72(FP), Y0
+	VBROADCASTSS mu+76(FP), Y1
+	VBROADCASTSS s+80(FP), Y2
+	VBROADCASTSS l2+84(FP), Y3
+	MOVQ         BX, SI
+	ANDQ         $+7, SI
+	VMOVD        SI, X4
+	VPBROADCASTD X4, Y4
+	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
+	XORQ         SI, SI
+	SUBQ         $+16, BX
+	JL           done191
+
+loop190:
+	VMOVUPS      (AX)(SI*4), Y5
+	VMOVUPS      (CX)(SI*4), Y6
+	VMOVUPS      (DX)(SI*4), Y7
+	VMULPS       Y2, Y7, Y7
+	VFMADD231PS  Y3, Y5, Y7
+	VFMADD213PS  Y7, Y1, Y6
+	VMOVUPS      Y6, (CX)(SI*4)
+	VFNMADD231PS Y0, Y6, Y5
+	VMOVUPS      Y5, (AX)(SI*4)
+	VMOVUPS      32(AX)(SI*4), Y5
+	VMOVUPS      32(CX)(SI*4), Y6
+	VMOVUPS      32(DX)(SI*4), Y7
+	VMULPS       Y2, Y7, Y7
+	VFMADD231PS  Y3, Y5, Y7
+	VFMADD213PS  Y7, Y1, Y6
+	VMOVUPS      Y6, 32(CX)(SI*4)
+	VFNMADD231PS Y0, Y6, Y5
+	VMOVUPS      Y5, 32(AX)(SI*4)
+	ADDQ         $+16, SI
+	SUBQ         $+16, BX
+	JGE          loop190
+
+done191:
+	ADDQ $+16, BX
+	SUBQ $+8, BX
+	JL   done193
+
+loop192:
+	VMOVUPS      (AX)(SI*4), Y5
+	VMOVUPS      (CX)(SI*4), Y6
+	VMOVUPS      (DX)(SI*4), Y7
+	VMULPS       Y2, Y7, Y7
+	VFMADD231PS  Y3, Y5, Y7
+	VFMADD213PS  Y7, Y1, Y6
+	VMOVUPS      Y6, (CX)(SI*4)
+	VFNMADD231PS Y0, Y6, Y5
+	VMOVUPS      Y5, (AX)(SI*4)
+	ADDQ         $+8, SI
+	SUBQ         $+8, BX
+	JGE          loop192
+
+done193:
+	ADDQ         $+8, BX
+	JZ           done194
+	VMASKMOVPS   (AX)(SI*4), Y4, Y5
+	VMASKMOVPS   (CX)(SI*4), Y4, Y6
+	VMASKMOVPS   (DX)(SI*4), Y4, Y7
+	VMULPS       Y2, Y7, Y7
+	VFMADD231PS  Y3, Y5, Y7
+	VFMADD213PS  Y7, Y1, Y6
+	VMASKMOVPS   Y6, Y4, (CX)(SI*4)
+	VFNMADD231PS Y0, Y6, Y5
+	VMASKMOVPS   Y5, Y4, (AX)(SI*4)
+
+done194:
+	VZEROUPPER
+	RET
+
+// func nesterovAVX2(w []float32, v []float32, g []float32, lr float32, mu float32, s float32, l2 float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·nesterovAVX2(SB), $0-88
+	MOVQ         w_base+0(FP), AX
+	MOVQ         v_base+24(FP), CX
+	MOVQ         g_base+48(FP), DX
+	MOVQ         w_len+8(FP), BX
+	VBROADCASTSS lr+72(FP), Y0
+	VBROADCASTSS mu+76(FP), Y1
+	VBROADCASTSS s+80(FP), Y2
+	VBROADCASTSS l2+84(FP), Y3
+	MOVQ         BX, SI
+	ANDQ         $+7, SI
+	VMOVD        SI, X4
+	VPBROADCASTD X4, Y4
+	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
+	XORQ         SI, SI
+	SUBQ         $+16, BX
+	JL           done196
+
+loop195:
+	VMOVUPS      (AX)(SI*4), Y5
+	VMOVUPS      (CX)(SI*4), Y6
+	VMOVUPS      (DX)(SI*4), Y7
+	VMULPS       Y2, Y7, Y7
+	VFMADD231PS  Y3, Y5, Y7
+	VFMADD213PS  Y7, Y1, Y6
+	VMOVUPS      Y6, (CX)(SI*4)
+	VFMADD213PS  Y7, Y1, Y6
+	VFNMADD231PS Y0, Y6, Y5
+	VMOVUPS      Y5, (AX)(SI*4)
+	VMOVUPS      32(AX)(SI*4), Y5
+	VMOVUPS      32(CX)(SI*4), Y6
+	VMOVUPS      32(DX)(SI*4), Y7
+	VMULPS       Y2, Y7, Y7
+	VFMADD231PS  Y3, Y5, Y7
+	VFMADD213PS  Y7, Y1, Y6
+	VMOVUPS      Y6, 32(CX)(SI*4)
+	VFMADD213PS  Y7, Y1, Y6
+	VFNMADD231PS Y0, Y6, Y5
+	VMOVUPS      Y5, 32(AX)(SI*4)
+	ADDQ         $+16, SI
+	SUBQ         $+16, BX
+	JGE          loop195
+
+done196:
+	ADDQ $+16, BX
+	SUBQ $+8, BX
+	JL   done198
+
+loop197:
+	VMOVUPS      (AX)(SI*4), Y5
+	VMOVUPS      (CX)(SI*4), Y6
+	VMOVUPS      (DX)(SI*4), Y7
+	VMULPS       Y2, Y7, Y7
+	VFMADD231PS  Y3, Y5, Y7
+	VFMADD213PS  Y7, Y1, Y6
+	VMOVUPS      Y6, (CX)(SI*4)
+	VFMADD213PS  Y7, Y1, Y6
+	VFNMADD231PS Y0, Y6, Y5
+	VMOVUPS      Y5, (AX)(SI*4)
+	ADDQ         $+8, SI
+	SUBQ         $+8, BX
+	JGE          loop197
+
+done198:
+	ADDQ         $+8, BX
+	JZ           done199
+	VMASKMOVPS   (AX)(SI*4), Y4, Y5
+	VMASKMOVPS   (CX)(SI*4), Y4, Y6
+	VMASKMOVPS   (DX)(SI*4), Y4, Y7
+	VMULPS       Y2, Y7, Y7
+	VFMADD231PS  Y3, Y5, Y7
+	VFMADD213PS  Y7, Y1, Y6
+	VMASKMOVPS   Y6, Y4, (CX)(SI*4)
+	VFMADD213PS  Y7, Y1, Y6
+	VFNMADD231PS Y0, Y6, Y5
+	VMASKMOVPS   Y5, Y4, (AX)(SI*4)
+
+done199:
+	VZEROUPPER
+	RET
+
+// func adamAVX2(w []float32, m []float32, v []float32, g []float32, beta1 float32, rest1 float32, beta2 float32, rest2 float32, eps float32, step float32, root float32, shrink float32, s float32, l2 float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·adamAVX2(SB), $0-136
+	MOVQ         w_base+0(FP), AX
+	MOVQ         m_base+24(FP), CX
+	MOVQ         v_base+48(FP), DX
+	MOVQ         g_base+72(FP), BX
+	MOVQ         w_len+8(FP), SI
+	VBROADCASTSS beta1+96(FP), Y0
+	VBROADCASTSS rest1+100(FP), Y1
+	VBROADCASTSS beta2+104(FP), Y2
+	VBROADCASTSS rest2+108(FP), Y3
+	VBROADCASTSS eps+112(FP), Y4
+	VBROADCASTSS step+116(FP), Y5
+	VBROADCASTSS root+120(FP), Y6
+	VBROADCASTSS shrink+124(FP), Y7
+	VBROADCASTSS s+128(FP), Y8
+	VBROADCASTSS l2+132(FP), Y9
+	MOVQ         SI, DI
+	ANDQ         $+7, DI
+	VMOVD        DI, X10
+	VPBROADCASTD X10, Y10
+	VPCMPGTD     lane_numbers<>+0(SB), Y10, Y10
+	XORQ         DI, DI
+	SUBQ         $+8, SI
+	JL           done201
+
+loop200:
+	VMOVUPS      (AX)(DI*4), Y11
+	VMOVUPS      (BX)(DI*4), Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  Y9, Y11, Y12
+	VMOVUPS      (CX)(DI*4), Y13
+	VMULPS       Y0, Y13, Y13
+	VFMADD231PS  Y1, Y12, Y13
+	VMOVUPS      Y13, (CX)(DI*4)
+	VMULPS       Y12, Y12, Y12
+	VMOVUPS      (DX)(DI*4), Y14
+	VMULPS       Y2, Y14, Y14
+	VFMADD231PS  Y3, Y12, Y14
+	VMOVUPS      Y14, (DX)(DI*4)
+	VFNMADD231PS Y7, Y11, Y11
+	VSQRTPS      Y14, Y14
+	VFMADD213PS  Y4, Y6, Y14
+	VDIVPS       Y14, Y13, Y13
+	VFNMADD231PS Y5, Y13, Y11
+	VMOVUPS      Y11, (AX)(DI*4)
+	ADDQ         $+8, DI
+	SUBQ         $+8, SI
+	JGE          loop200
+
+done201:
+	ADDQ         $+8, SI
+	JZ           done202
+	VMASKMOVPS   (AX)(DI*4), Y10, Y11
+	VMASKMOVPS   (BX)(DI*4), Y10, Y12
+	VMULPS       Y8, Y12, Y12
+	VFMADD231PS  Y9, Y11, Y12
+	VMASKMOVPS   (CX)(DI*4), Y10, Y8
+	VMULPS       Y0, Y8, Y8
+	VFMADD231PS  Y1, Y12, Y8
+	VMASKMOVPS   Y8, Y10, (CX)(DI*4)
+	VMULPS       Y12, Y12, Y12
+	VMASKMOVPS   (DX)(DI*4), Y10, Y0
+	VMULPS       Y2, Y0, Y0
+	VFMADD231PS  Y3, Y12, Y0
+	VMASKMOVPS   Y0, Y10, (DX)(DI*4)
+	VFNMADD231PS Y7, Y11, Y11
+	VSQRTPS      Y0, Y0
+	VFMADD213PS  Y4, Y6, Y0
+	VDIVPS       Y0, Y8, Y8
+	VFNMADD231PS Y5, Y8, Y11
+	VMASKMOVPS   Y11, Y10, (AX)(DI*4)
+
+done202:
+	VZEROUPPER
+	RET
+
 // func addAVX512(dst []float32, a []float32, b []float32)
 // Requires: AVX, AVX512F
-TEXT ·addAVX512(SB), NOSPLIT, $0-72
+TEXT ·addAVX512(SB), $0-72
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -1209,9 +5685,9 @@ TEXT ·addAVX512(SB), NOSPLIT, $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done67
+	JL           done204
 
-loop66:
+loop203:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
@@ -1230,37 +5706,37 @@ loop66:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop66
+	JGE     loop203
 
-done67:
+done204:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done69
+	JL   done206
 
-loop68:
+loop205:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop68
+	JGE     loop205
 
-done69:
+done206:
 	ADDQ      $+16, CX
-	JZ        done70
+	JZ        done207
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done70:
+done207:
 	VZEROUPPER
 	RET
 
 // func mulAVX512(dst []float32, a []float32, b []float32)
 // Requires: AVX, AVX512F
-TEXT ·mulAVX512(SB), NOSPLIT, $0-72
+TEXT ·mulAVX512(SB), $0-72
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -1272,9 +5748,9 @@ TEXT ·mulAVX512(SB), NOSPLIT, $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done72
+	JL           done209
 
-loop71:
+loop208:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
@@ -1293,37 +5769,37 @@ loop71:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop71
+	JGE     loop208
 
-done72:
+done209:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done74
+	JL   done211
 
-loop73:
+loop210:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop73
+	JGE     loop210
 
-done74:
+done211:
 	ADDQ      $+16, CX
-	JZ        done75
+	JZ        done212
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VMULPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done75:
+done212:
 	VZEROUPPER
 	RET
 
 // func scaleAVX512(dst []float32, a []float32, s float32)
 // Requires: AVX, AVX512F
-TEXT ·scaleAVX512(SB), NOSPLIT, $0-52
+TEXT ·scaleAVX512(SB), $0-52
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -1335,9 +5811,9 @@ TEXT ·scaleAVX512(SB), NOSPLIT, $0-52
 	VBROADCASTSS s+48(FP), Z0
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done77
+	JL           done214
 
-loop76:
+loop213:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
@@ -1352,35 +5828,35 @@ loop76:
 	VMOVUPS Z1, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop76
+	JGE     loop213
 
-done77:
+done214:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done79
+	JL   done216
 
-loop78:
+loop215:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop78
+	JGE     loop215
 
-done79:
+done216:
 	ADDQ      $+16, CX
-	JZ        done80
+	JZ        done217
 	VMOVUPS.Z (DX)(BX*4), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, K1, (AX)(BX*4)
 
-done80:
+done217:
 	VZEROUPPER
 	RET
 
 // func addScaledAVX512(dst []float32, a []float32, b []float32, s float32)
 // Requires: AVX, AVX512F
-TEXT ·addScaledAVX512(SB), NOSPLIT, $0-76
+TEXT ·addScaledAVX512(SB), $0-76
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -1393,9 +5869,9 @@ TEXT ·addScaledAVX512(SB), NOSPLIT, $0-76
 	VBROADCASTSS s+72(FP), Z0
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done82
+	JL           done219
 
-loop81:
+loop218:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
@@ -1414,37 +5890,37 @@ loop81:
 	VMOVUPS     Z1, 192(AX)(SI*4)
 	ADDQ        $+64, SI
 	SUBQ        $+64, CX
-	JGE         loop81
+	JGE         loop218
 
-done82:
+done219:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done84
+	JL   done221
 
-loop83:
+loop220:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, (AX)(SI*4)
 	ADDQ        $+16, SI
 	SUBQ        $+16, CX
-	JGE         loop83
+	JGE         loop220
 
-done84:
+done221:
 	ADDQ        $+16, CX
-	JZ          done85
+	JZ          done222
 	VMOVUPS.Z   (DX)(SI*4), K1, Z1
 	VMOVUPS.Z   (BX)(SI*4), K1, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(SI*4)
 
-done85:
+done222:
 	VZEROUPPER
 	RET
 
 // func reluAVX512(dst []float32, x []float32)
 // Requires: AVX, AVX512F
-TEXT ·reluAVX512(SB), NOSPLIT, $0-48
+TEXT ·reluAVX512(SB), $0-48
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -1456,9 +5932,9 @@ TEXT ·reluAVX512(SB), NOSPLIT, $0-48
 	VXORPS       X1, X1, X1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done87
+	JL           done224
 
-loop86:
+loop223:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
@@ -1473,35 +5949,35 @@ loop86:
 	VMOVUPS Z0, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop86
+	JGE     loop223
 
-done87:
+done224:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done89
+	JL   done226
 
-loop88:
+loop225:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop88
+	JGE     loop225
 
-done89:
+done226:
 	ADDQ      $+16, CX
-	JZ        done90
+	JZ        done227
 	VMOVUPS.Z (DX)(BX*4), K1, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(BX*4)
 
-done90:
+done227:
 	VZEROUPPER
 	RET
 
 // func reluGradAVX512(dst []float32, dy []float32, y []float32)
 // Requires: AVX, AVX512F
-TEXT ·reluGradAVX512(SB), NOSPLIT, $0-72
+TEXT ·reluGradAVX512(SB), $0-72
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -1514,9 +5990,9 @@ TEXT ·reluGradAVX512(SB), NOSPLIT, $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done92
+	JL           done229
 
-loop91:
+loop228:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -1539,14 +6015,14 @@ loop91:
 	VMOVUPS   Z0, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop91
+	JGE       loop228
 
-done92:
+done229:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done94
+	JL   done231
 
-loop93:
+loop230:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -1554,24 +6030,24 @@ loop93:
 	VMOVUPS   Z0, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop93
+	JGE       loop230
 
-done94:
+done231:
 	ADDQ      $+16, CX
-	JZ        done95
+	JZ        done232
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
 	VMOVAPS.Z Z0, K2, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done95:
+done232:
 	VZEROUPPER
 	RET
 
 // func clipAVX512(dst []float32, x []float32, limit float32)
 // Requires: AVX, AVX512F
-TEXT ·clipAVX512(SB), NOSPLIT, $0-52
+TEXT ·clipAVX512(SB), $0-52
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -1585,9 +6061,9 @@ TEXT ·clipAVX512(SB), NOSPLIT, $0-52
 	VSUBPS       Z0, Z1, Z1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done97
+	JL           done234
 
-loop96:
+loop233:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
@@ -1606,37 +6082,37 @@ loop96:
 	VMOVUPS Z2, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop96
+	JGE     loop233
 
-done97:
+done234:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done99
+	JL   done236
 
-loop98:
+loop235:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
 	VMOVUPS Z2, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop98
+	JGE     loop235
 
-done99:
+done236:
 	ADDQ      $+16, CX
-	JZ        done100
+	JZ        done237
 	VMOVUPS.Z (DX)(BX*4), K1, Z2
 	VMAXPS    Z2, Z1, Z2
 	VMINPS    Z2, Z0, Z2
 	VMOVUPS   Z2, K1, (AX)(BX*4)
 
-done100:
+done237:
 	VZEROUPPER
 	RET
 
 // func clipGradAVX512(dst []float32, dy []float32, x []float32, limit float32)
 // Requires: AVX, AVX512F
-TEXT ·clipGradAVX512(SB), NOSPLIT, $0-76
+TEXT ·clipGradAVX512(SB), $0-76
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         dst_len+8(FP), CX
 	MOVQ         CX, DX
@@ -1650,9 +6126,9 @@ TEXT ·clipGradAVX512(SB), NOSPLIT, $0-76
 	VBROADCASTSS splat_7fffffff<>+0(SB), Z1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done102
+	JL           done239
 
-loop101:
+loop238:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -1679,14 +6155,14 @@ loop101:
 	VMOVUPS   Z2, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop101
+	JGE       loop238
 
-done102:
+done239:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done104
+	JL   done241
 
-loop103:
+loop240:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -1695,11 +6171,11 @@ loop103:
 	VMOVUPS   Z2, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop103
+	JGE       loop240
 
-done104:
+done241:
 	ADDQ      $+16, CX
-	JZ        done105
+	JZ        done242
 	VMOVUPS.Z (DX)(SI*4), K1, Z2
 	VMOVUPS.Z (BX)(SI*4), K1, Z3
 	VPANDD    Z1, Z3, Z3
@@ -1707,13 +6183,844 @@ done104:
 	VMOVAPS.Z Z2, K2, Z2
 	VMOVUPS   Z2, K1, (AX)(SI*4)
 
-done105:
+done242:
+	VZEROUPPER
+	RET
+
+// func geluAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512F
+TEXT ·geluAVX512(SB), $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+15, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         x_base+24(FP), DX
+	VBROADCASTSS splat_c2d00000<>+0(SB), Z0
+	VBROADCASTSS splat_42b20000<>+0(SB), Z1
+	VBROADCASTSS splat_4b400000<>+0(SB), Z2
+	VBROADCASTSS splat_3fb8aa3b<>+0(SB), Z3
+	VBROADCASTSS splat_3f317218<>+0(SB), Z4
+	VBROADCASTSS splat_b102e308<>+0(SB), Z5
+	VBROADCASTSS splat_3f800000<>+0(SB), Z6
+	VBROADCASTSS splat_3ab56359<>+0(SB), Z7
+	VBROADCASTSS splat_3c091ef0<>+0(SB), Z8
+	VBROADCASTSS splat_3d2aac2c<>+0(SB), Z9
+	VBROADCASTSS splat_3e2aaa46<>+0(SB), Z10
+	VBROADCASTSS splat_3efffffe<>+0(SB), Z11
+	VBROADCASTSS splat_bfcc422a<>+0(SB), Z12
+	VBROADCASTSS splat_bd922279<>+0(SB), Z13
+	XORQ         BX, BX
+	SUBQ         $+32, CX
+	JL           done244
+
+loop243:
+	VMOVUPS      (DX)(BX*4), Z14
+	VMOVUPS      64(DX)(BX*4), Z15
+	VMULPS       Z14, Z14, Z16
+	VMOVUPS      Z13, Z17
+	VFMADD213PS  Z12, Z17, Z16
+	VMULPS       Z14, Z16, Z16
+	VMULPS       Z15, Z15, Z17
+	VMOVUPS      Z13, Z18
+	VFMADD213PS  Z12, Z18, Z17
+	VMULPS       Z15, Z17, Z17
+	VMAXPS       Z16, Z0, Z16
+	VMINPS       Z16, Z1, Z16
+	VMOVAPS      Z2, Z18
+	VFMADD231PS  Z3, Z16, Z18
+	VMAXPS       Z17, Z0, Z17
+	VMINPS       Z17, Z1, Z17
+	VMOVAPS      Z2, Z19
+	VFMADD231PS  Z3, Z17, Z19
+	VSUBPS       Z2, Z18, Z18
+	VFNMADD231PS Z4, Z18, Z16
+	VFNMADD231PS Z5, Z18, Z16
+	VSUBPS       Z2, Z19, Z19
+	VFNMADD231PS Z4, Z19, Z17
+	VFNMADD231PS Z5, Z19, Z17
+	VMOVUPS      Z7, Z20
+	VFMADD213PS  Z8, Z16, Z20
+	VMOVUPS      Z7, Z21
+	VFMADD213PS  Z8, Z17, Z21
+	VFMADD213PS  Z9, Z16, Z20
+	VFMADD213PS  Z9, Z17, Z21
+	VFMADD213PS  Z10, Z16, Z20
+	VFMADD213PS  Z10, Z17, Z21
+	VFMADD213PS  Z11, Z16, Z20
+	VFMADD213PS  Z11, Z17, Z21
+	VFMADD213PS  Z6, Z16, Z20
+	VFMADD213PS  Z6, Z17, Z21
+	VFMADD213PS  Z6, Z16, Z20
+	VFMADD213PS  Z6, Z17, Z21
+	VSCALEFPS    Z18, Z20, Z16
+	VSCALEFPS    Z19, Z21, Z17
+	VADDPS       Z6, Z16, Z16
+	VDIVPS       Z16, Z14, Z14
+	VADDPS       Z6, Z17, Z17
+	VDIVPS       Z17, Z15, Z15
+	VMOVUPS      Z14, (AX)(BX*4)
+	VMOVUPS      Z15, 64(AX)(BX*4)
+	ADDQ         $+32, BX
+	SUBQ         $+32, CX
+	JGE          loop243
+
+done244:
+	ADDQ $+32, CX
+	SUBQ $+16, CX
+	JL   done246
+
+loop245:
+	VMOVUPS      (DX)(BX*4), Z14
+	VMULPS       Z14, Z14, Z15
+	VMOVUPS      Z13, Z16
+	VFMADD213PS  Z12, Z16, Z15
+	VMULPS       Z14, Z15, Z15
+	VMAXPS       Z15, Z0, Z15
+	VMINPS       Z15, Z1, Z15
+	VMOVAPS      Z2, Z16
+	VFMADD231PS  Z3, Z15, Z16
+	VSUBPS       Z2, Z16, Z16
+	VFNMADD231PS Z4, Z16, Z15
+	VFNMADD231PS Z5, Z16, Z15
+	VMOVUPS      Z7, Z17
+	VFMADD213PS  Z8, Z15, Z17
+	VFMADD213PS  Z9, Z15, Z17
+	VFMADD213PS  Z10, Z15, Z17
+	VFMADD213PS  Z11, Z15, Z17
+	VFMADD213PS  Z6, Z15, Z17
+	VFMADD213PS  Z6, Z15, Z17
+	VSCALEFPS    Z16, Z17, Z15
+	VADDPS       Z6, Z15, Z15
+	VDIVPS       Z15, Z14, Z14
+	VMOVUPS      Z14, (AX)(BX*4)
+	ADDQ         $+16, BX
+	SUBQ         $+16, CX
+	JGE          loop245
+
+done246:
+	ADDQ         $+16, CX
+	JZ           done247
+	VMOVUPS.Z    (DX)(BX*4), K1, Z14
+	VMULPS       Z14, Z14, Z15
+	VMOVUPS      Z13, Z13
+	VFMADD213PS  Z12, Z13, Z15
+	VMULPS       Z14, Z15, Z15
+	VMAXPS       Z15, Z0, Z15
+	VMINPS       Z15, Z1, Z15
+	VMOVAPS      Z2, Z0
+	VFMADD231PS  Z3, Z15, Z0
+	VSUBPS       Z2, Z0, Z0
+	VFNMADD231PS Z4, Z0, Z15
+	VFNMADD231PS Z5, Z0, Z15
+	VMOVUPS      Z7, Z1
+	VFMADD213PS  Z8, Z15, Z1
+	VFMADD213PS  Z9, Z15, Z1
+	VFMADD213PS  Z10, Z15, Z1
+	VFMADD213PS  Z11, Z15, Z1
+	VFMADD213PS  Z6, Z15, Z1
+	VFMADD213PS  Z6, Z15, Z1
+	VSCALEFPS    Z0, Z1, Z15
+	VADDPS       Z6, Z15, Z15
+	VDIVPS       Z15, Z14, Z14
+	VMOVUPS      Z14, K1, (AX)(BX*4)
+
+done247:
+	VZEROUPPER
+	RET
+
+// func geluGradAVX512(dst []float32, dy []float32, x []float32)
+// Requires: AVX, AVX512F
+TEXT ·geluGradAVX512(SB), $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+15, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         dy_base+24(FP), DX
+	MOVQ         x_base+48(FP), BX
+	VBROADCASTSS splat_c2d00000<>+0(SB), Z0
+	VBROADCASTSS splat_42b20000<>+0(SB), Z1
+	VBROADCASTSS splat_4b400000<>+0(SB), Z2
+	VBROADCASTSS splat_3fb8aa3b<>+0(SB), Z3
+	VBROADCASTSS splat_3f317218<>+0(SB), Z4
+	VBROADCASTSS splat_b102e308<>+0(SB), Z5
+	VBROADCASTSS splat_3f800000<>+0(SB), Z6
+	VBROADCASTSS splat_3ab56359<>+0(SB), Z7
+	VBROADCASTSS splat_3c091ef0<>+0(SB), Z8
+	VBROADCASTSS splat_3d2aac2c<>+0(SB), Z9
+	VBROADCASTSS splat_3e2aaa46<>+0(SB), Z10
+	VBROADCASTSS splat_3efffffe<>+0(SB), Z11
+	VBROADCASTSS splat_bfcc422a<>+0(SB), Z12
+	VBROADCASTSS splat_bd922279<>+0(SB), Z13
+	VBROADCASTSS splat_c1400000<>+0(SB), Z14
+	VBROADCASTSS splat_41400000<>+0(SB), Z15
+	VBROADCASTSS splat_3f800000<>+0(SB), Z16
+	VBROADCASTSS splat_be5b33b6<>+0(SB), Z17
+	XORQ         SI, SI
+	SUBQ         $+32, CX
+	JL           done249
+
+loop248:
+	VMOVUPS      (BX)(SI*4), Z18
+	VMOVUPS      64(BX)(SI*4), Z19
+	VMOVUPS      Z14, Z20
+	VMAXPS       Z18, Z20, Z18
+	VMOVUPS      Z15, Z20
+	VMINPS       Z18, Z20, Z18
+	VMULPS       Z18, Z18, Z20
+	VMOVUPS      Z13, Z21
+	VFMADD213PS  Z12, Z21, Z20
+	VMULPS       Z18, Z20, Z20
+	VMOVUPS      Z14, Z21
+	VMAXPS       Z19, Z21, Z19
+	VMOVUPS      Z15, Z21
+	VMINPS       Z19, Z21, Z19
+	VMULPS       Z19, Z19, Z21
+	VMOVUPS      Z13, Z22
+	VFMADD213PS  Z12, Z22, Z21
+	VMULPS       Z19, Z21, Z21
+	VMAXPS       Z20, Z0, Z20
+	VMINPS       Z20, Z1, Z20
+	VMOVAPS      Z2, Z22
+	VFMADD231PS  Z3, Z20, Z22
+	VMAXPS       Z21, Z0, Z21
+	VMINPS       Z21, Z1, Z21
+	VMOVAPS      Z2, Z23
+	VFMADD231PS  Z3, Z21, Z23
+	VSUBPS       Z2, Z22, Z22
+	VFNMADD231PS Z4, Z22, Z20
+	VFNMADD231PS Z5, Z22, Z20
+	VSUBPS       Z2, Z23, Z23
+	VFNMADD231PS Z4, Z23, Z21
+	VFNMADD231PS Z5, Z23, Z21
+	VMOVUPS      Z7, Z24
+	VFMADD213PS  Z8, Z20, Z24
+	VMOVUPS      Z7, Z25
+	VFMADD213PS  Z8, Z21, Z25
+	VFMADD213PS  Z9, Z20, Z24
+	VFMADD213PS  Z9, Z21, Z25
+	VFMADD213PS  Z10, Z20, Z24
+	VFMADD213PS  Z10, Z21, Z25
+	VFMADD213PS  Z11, Z20, Z24
+	VFMADD213PS  Z11, Z21, Z25
+	VFMADD213PS  Z6, Z20, Z24
+	VFMADD213PS  Z6, Z21, Z25
+	VFMADD213PS  Z6, Z20, Z24
+	VFMADD213PS  Z6, Z21, Z25
+	VSCALEFPS    Z22, Z24, Z20
+	VSCALEFPS    Z23, Z25, Z21
+	VADDPS       Z16, Z20, Z20
+	VMOVUPS      Z16, Z22
+	VDIVPS       Z20, Z22, Z20
+	VMULPS       Z18, Z18, Z23
+	VMOVUPS      Z17, Z22
+	VFMADD213PS  Z12, Z22, Z23
+	VMULPS       Z18, Z23, Z23
+	VMOVUPS      Z16, Z22
+	VSUBPS       Z20, Z22, Z22
+	VMULPS       Z20, Z22, Z22
+	VFNMADD231PS Z23, Z22, Z20
+	VMOVUPS      (DX)(SI*4), Z18
+	VMULPS       Z18, Z20, Z20
+	VADDPS       Z16, Z21, Z21
+	VMOVUPS      Z16, Z18
+	VDIVPS       Z21, Z18, Z21
+	VMULPS       Z19, Z19, Z22
+	VMOVUPS      Z17, Z18
+	VFMADD213PS  Z12, Z18, Z22
+	VMULPS       Z19, Z22, Z22
+	VMOVUPS      Z16, Z18
+	VSUBPS       Z21, Z18, Z18
+	VMULPS       Z21, Z18, Z18
+	VFNMADD231PS Z22, Z18, Z21
+	VMOVUPS      64(DX)(SI*4), Z18
+	VMULPS       Z18, Z21, Z21
+	VMOVUPS      Z20, (AX)(SI*4)
+	VMOVUPS      Z21, 64(AX)(SI*4)
+	ADDQ         $+32, SI
+	SUBQ         $+32, CX
+	JGE          loop248
+
+done249:
+	ADDQ $+32, CX
+	SUBQ $+16, CX
+	JL   done251
+
+loop250:
+	VMOVUPS      (BX)(SI*4), Z18
+	VMOVUPS      Z14, Z19
+	VMAXPS       Z18, Z19, Z18
+	VMOVUPS      Z15, Z19
+	VMINPS       Z18, Z19, Z18
+	VMULPS       Z18, Z18, Z19
+	VMOVUPS      Z13, Z20
+	VFMADD213PS  Z12, Z20, Z19
+	VMULPS       Z18, Z19, Z19
+	VMAXPS       Z19, Z0, Z19
+	VMINPS       Z19, Z1, Z19
+	VMOVAPS      Z2, Z20
+	VFMADD231PS  Z3, Z19, Z20
+	VSUBPS       Z2, Z20, Z20
+	VFNMADD231PS Z4, Z20, Z19
+	VFNMADD231PS Z5, Z20, Z19
+	VMOVUPS      Z7, Z21
+	VFMADD213PS  Z8, Z19, Z21
+	VFMADD213PS  Z9, Z19, Z21
+	VFMADD213PS  Z10, Z19, Z21
+	VFMADD213PS  Z11, Z19, Z21
+	VFMADD213PS  Z6, Z19, Z21
+	VFMADD213PS  Z6, Z19, Z21
+	VSCALEFPS    Z20, Z21, Z19
+	VADDPS       Z16, Z19, Z19
+	VMOVUPS      Z16, Z20
+	VDIVPS       Z19, Z20, Z19
+	VMULPS       Z18, Z18, Z21
+	VMOVUPS      Z17, Z20
+	VFMADD213PS  Z12, Z20, Z21
+	VMULPS       Z18, Z21, Z21
+	VMOVUPS      Z16, Z20
+	VSUBPS       Z19, Z20, Z20
+	VMULPS       Z19, Z20, Z20
+	VFNMADD231PS Z21, Z20, Z19
+	VMOVUPS      (DX)(SI*4), Z18
+	VMULPS       Z18, Z19, Z19
+	VMOVUPS      Z19, (AX)(SI*4)
+	ADDQ         $+16, SI
+	SUBQ         $+16, CX
+	JGE          loop250
+
+done251:
+	ADDQ         $+16, CX
+	JZ           done252
+	VMOVUPS.Z    (BX)(SI*4), K1, Z18
+	VMOVUPS      Z14, Z14
+	VMAXPS       Z18, Z14, Z18
+	VMOVUPS      Z15, Z14
+	VMINPS       Z18, Z14, Z18
+	VMULPS       Z18, Z18, Z14
+	VMOVUPS      Z13, Z13
+	VFMADD213PS  Z12, Z13, Z14
+	VMULPS       Z18, Z14, Z14
+	VMAXPS       Z14, Z0, Z14
+	VMINPS       Z14, Z1, Z14
+	VMOVAPS      Z2, Z0
+	VFMADD231PS  Z3, Z14, Z0
+	VSUBPS       Z2, Z0, Z0
+	VFNMADD231PS Z4, Z0, Z14
+	VFNMADD231PS Z5, Z0, Z14
+	VMOVUPS      Z7, Z1
+	VFMADD213PS  Z8, Z14, Z1
+	VFMADD213PS  Z9, Z14, Z1
+	VFMADD213PS  Z10, Z14, Z1
+	VFMADD213PS  Z11, Z14, Z1
+	VFMADD213PS  Z6, Z14, Z1
+	VFMADD213PS  Z6, Z14, Z1
+	VSCALEFPS    Z0, Z1, Z14
+	VADDPS       Z16, Z14, Z14
+	VMOVUPS      Z16, Z0
+	VDIVPS       Z14, Z0, Z14
+	VMULPS       Z18, Z18, Z1
+	VMOVUPS      Z17, Z0
+	VFMADD213PS  Z12, Z0, Z1
+	VMULPS       Z18, Z1, Z1
+	VMOVUPS      Z16, Z0
+	VSUBPS       Z14, Z0, Z0
+	VMULPS       Z14, Z0, Z0
+	VFNMADD231PS Z1, Z0, Z14
+	VMOVUPS.Z    (DX)(SI*4), K1, Z0
+	VMULPS       Z0, Z14, Z14
+	VMOVUPS      Z14, K1, (AX)(SI*4)
+
+done252:
+	VZEROUPPER
+	RET
+
+// func addBiasAVX512(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX512F
+TEXT ·addBiasAVX512(SB), $0-96
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         bias_base+48(FP), DX
+	MOVQ         rows+72(FP), BX
+	MOVQ         cols+80(FP), SI
+	MOVQ         ld+88(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         SI, R8
+	ANDQ         $+15, R8
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	TESTQ        BX, BX
+	JZ           rows254
+
+row253:
+	XORQ R8, R8
+	MOVQ SI, R9
+	SUBQ $+64, R9
+	JL   done256
+
+loop255:
+	VMOVUPS (CX)(R8*4), Z0
+	VMOVUPS 64(CX)(R8*4), Z1
+	VMOVUPS 128(CX)(R8*4), Z2
+	VMOVUPS 192(CX)(R8*4), Z3
+	VMOVUPS (DX)(R8*4), Z4
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS 64(DX)(R8*4), Z4
+	VADDPS  Z4, Z1, Z1
+	VMOVUPS 128(DX)(R8*4), Z4
+	VADDPS  Z4, Z2, Z2
+	VMOVUPS 192(DX)(R8*4), Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS Z0, (AX)(R8*4)
+	VMOVUPS Z1, 64(AX)(R8*4)
+	VMOVUPS Z2, 128(AX)(R8*4)
+	VMOVUPS Z3, 192(AX)(R8*4)
+	ADDQ    $+64, R8
+	SUBQ    $+64, R9
+	JGE     loop255
+
+done256:
+	ADDQ $+64, R9
+	SUBQ $+16, R9
+	JL   done258
+
+loop257:
+	VMOVUPS (CX)(R8*4), Z0
+	VMOVUPS (DX)(R8*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)(R8*4)
+	ADDQ    $+16, R8
+	SUBQ    $+16, R9
+	JGE     loop257
+
+done258:
+	ADDQ      $+16, R9
+	JZ        done259
+	VMOVUPS.Z (CX)(R8*4), K1, Z0
+	VMOVUPS.Z (DX)(R8*4), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(R8*4)
+
+done259:
+	ADDQ DI, AX
+	ADDQ DI, CX
+	DECQ BX
+	JNZ  row253
+
+rows254:
+	VZEROUPPER
+	RET
+
+// func addBiasReluAVX512(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX512F
+TEXT ·addBiasReluAVX512(SB), $0-96
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         bias_base+48(FP), DX
+	MOVQ         rows+72(FP), BX
+	MOVQ         cols+80(FP), SI
+	MOVQ         ld+88(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         SI, R8
+	ANDQ         $+15, R8
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	VXORPS       X1, X1, X1
+	TESTQ        BX, BX
+	JZ           rows261
+
+row260:
+	XORQ R8, R8
+	MOVQ SI, R9
+	SUBQ $+64, R9
+	JL   done263
+
+loop262:
+	VMOVUPS (CX)(R8*4), Z0
+	VMOVUPS 64(CX)(R8*4), Z2
+	VMOVUPS 128(CX)(R8*4), Z3
+	VMOVUPS 192(CX)(R8*4), Z4
+	VMOVUPS (DX)(R8*4), Z5
+	VADDPS  Z5, Z0, Z0
+	VMOVUPS 64(DX)(R8*4), Z5
+	VADDPS  Z5, Z2, Z2
+	VMOVUPS 128(DX)(R8*4), Z5
+	VADDPS  Z5, Z3, Z3
+	VMOVUPS 192(DX)(R8*4), Z5
+	VADDPS  Z5, Z4, Z4
+	VMAXPS  Z0, Z1, Z0
+	VMAXPS  Z2, Z1, Z2
+	VMAXPS  Z3, Z1, Z3
+	VMAXPS  Z4, Z1, Z4
+	VMOVUPS Z0, (AX)(R8*4)
+	VMOVUPS Z2, 64(AX)(R8*4)
+	VMOVUPS Z3, 128(AX)(R8*4)
+	VMOVUPS Z4, 192(AX)(R8*4)
+	ADDQ    $+64, R8
+	SUBQ    $+64, R9
+	JGE     loop262
+
+done263:
+	ADDQ $+64, R9
+	SUBQ $+16, R9
+	JL   done265
+
+loop264:
+	VMOVUPS (CX)(R8*4), Z0
+	VMOVUPS (DX)(R8*4), Z2
+	VADDPS  Z2, Z0, Z0
+	VMAXPS  Z0, Z1, Z0
+	VMOVUPS Z0, (AX)(R8*4)
+	ADDQ    $+16, R8
+	SUBQ    $+16, R9
+	JGE     loop264
+
+done265:
+	ADDQ      $+16, R9
+	JZ        done266
+	VMOVUPS.Z (CX)(R8*4), K1, Z0
+	VMOVUPS.Z (DX)(R8*4), K1, Z2
+	VADDPS    Z2, Z0, Z0
+	VMAXPS    Z0, Z1, Z0
+	VMOVUPS   Z0, K1, (AX)(R8*4)
+
+done266:
+	ADDQ DI, AX
+	ADDQ DI, CX
+	DECQ BX
+	JNZ  row260
+
+rows261:
+	VZEROUPPER
+	RET
+
+// func addBiasGeluAVX512(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX512F
+TEXT ·addBiasGeluAVX512(SB), $0-96
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         bias_base+48(FP), DX
+	MOVQ         rows+72(FP), BX
+	MOVQ         cols+80(FP), SI
+	MOVQ         ld+88(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         SI, R8
+	ANDQ         $+15, R8
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	VBROADCASTSS splat_c2d00000<>+0(SB), Z0
+	VBROADCASTSS splat_42b20000<>+0(SB), Z1
+	VBROADCASTSS splat_4b400000<>+0(SB), Z2
+	VBROADCASTSS splat_3fb8aa3b<>+0(SB), Z3
+	VBROADCASTSS splat_3f317218<>+0(SB), Z4
+	VBROADCASTSS splat_b102e308<>+0(SB), Z5
+	VBROADCASTSS splat_3f800000<>+0(SB), Z6
+	VBROADCASTSS splat_3ab56359<>+0(SB), Z7
+	VBROADCASTSS splat_3c091ef0<>+0(SB), Z8
+	VBROADCASTSS splat_3d2aac2c<>+0(SB), Z9
+	VBROADCASTSS splat_3e2aaa46<>+0(SB), Z10
+	VBROADCASTSS splat_3efffffe<>+0(SB), Z11
+	VBROADCASTSS splat_bfcc422a<>+0(SB), Z12
+	VBROADCASTSS splat_bd922279<>+0(SB), Z13
+	TESTQ        BX, BX
+	JZ           rows268
+
+row267:
+	XORQ R8, R8
+	MOVQ SI, R9
+	SUBQ $+32, R9
+	JL   done270
+
+loop269:
+	VMOVUPS      (CX)(R8*4), Z14
+	VMOVUPS      64(CX)(R8*4), Z15
+	VMOVUPS      (DX)(R8*4), Z16
+	VADDPS       Z16, Z14, Z14
+	VMOVUPS      64(DX)(R8*4), Z16
+	VADDPS       Z16, Z15, Z15
+	VMULPS       Z14, Z14, Z16
+	VMOVUPS      Z13, Z17
+	VFMADD213PS  Z12, Z17, Z16
+	VMULPS       Z14, Z16, Z16
+	VMULPS       Z15, Z15, Z17
+	VMOVUPS      Z13, Z18
+	VFMADD213PS  Z12, Z18, Z17
+	VMULPS       Z15, Z17, Z17
+	VMAXPS       Z16, Z0, Z16
+	VMINPS       Z16, Z1, Z16
+	VMOVAPS      Z2, Z18
+	VFMADD231PS  Z3, Z16, Z18
+	VMAXPS       Z17, Z0, Z17
+	VMINPS       Z17, Z1, Z17
+	VMOVAPS      Z2, Z19
+	VFMADD231PS  Z3, Z17, Z19
+	VSUBPS       Z2, Z18, Z18
+	VFNMADD231PS Z4, Z18, Z16
+	VFNMADD231PS Z5, Z18, Z16
+	VSUBPS       Z2, Z19, Z19
+	VFNMADD231PS Z4, Z19, Z17
+	VFNMADD231PS Z5, Z19, Z17
+	VMOVUPS      Z7, Z20
+	VFMADD213PS  Z8, Z16, Z20
+	VMOVUPS      Z7, Z21
+	VFMADD213PS  Z8, Z17, Z21
+	VFMADD213PS  Z9, Z16, Z20
+	VFMADD213PS  Z9, Z17, Z21
+	VFMADD213PS  Z10, Z16, Z20
+	VFMADD213PS  Z10, Z17, Z21
+	VFMADD213PS  Z11, Z16, Z20
+	VFMADD213PS  Z11, Z17, Z21
+	VFMADD213PS  Z6, Z16, Z20
+	VFMADD213PS  Z6, Z17, Z21
+	VFMADD213PS  Z6, Z16, Z20
+	VFMADD213PS  Z6, Z17, Z21
+	VSCALEFPS    Z18, Z20, Z16
+	VSCALEFPS    Z19, Z21, Z17
+	VADDPS       Z6, Z16, Z16
+	VDIVPS       Z16, Z14, Z14
+	VADDPS       Z6, Z17, Z17
+	VDIVPS       Z17, Z15, Z15
+	VMOVUPS      Z14, (AX)(R8*4)
+	VMOVUPS      Z15, 64(AX)(R8*4)
+	ADDQ         $+32, R8
+	SUBQ         $+32, R9
+	JGE          loop269
+
+done270:
+	ADDQ $+32, R9
+	SUBQ $+16, R9
+	JL   done272
+
+loop271:
+	VMOVUPS      (CX)(R8*4), Z14
+	VMOVUPS      (DX)(R8*4), Z15
+	VADDPS       Z15, Z14, Z14
+	VMULPS       Z14, Z14, Z15
+	VMOVUPS      Z13, Z16
+	VFMADD213PS  Z12, Z16, Z15
+	VMULPS       Z14, Z15, Z15
+	VMAXPS       Z15, Z0, Z15
+	VMINPS       Z15, Z1, Z15
+	VMOVAPS      Z2, Z16
+	VFMADD231PS  Z3, Z15, Z16
+	VSUBPS       Z2, Z16, Z16
+	VFNMADD231PS Z4, Z16, Z15
+	VFNMADD231PS Z5, Z16, Z15
+	VMOVUPS      Z7, Z17
+	VFMADD213PS  Z8, Z15, Z17
+	VFMADD213PS  Z9, Z15, Z17
+	VFMADD213PS  Z10, Z15, Z17
+	VFMADD213PS  Z11, Z15, Z17
+	VFMADD213PS  Z6, Z15, Z17
+	VFMADD213PS  Z6, Z15, Z17
+	VSCALEFPS    Z16, Z17, Z15
+	VADDPS       Z6, Z15, Z15
+	VDIVPS       Z15, Z14, Z14
+	VMOVUPS      Z14, (AX)(R8*4)
+	ADDQ         $+16, R8
+	SUBQ         $+16, R9
+	JGE          loop271
+
+done272:
+	ADDQ         $+16, R9
+	JZ           done273
+	VMOVUPS.Z    (CX)(R8*4), K1, Z14
+	VMOVUPS.Z    (DX)(R8*4), K1, Z15
+	VADDPS       Z15, Z14, Z14
+	VMULPS       Z14, Z14, Z15
+	VMOVUPS      Z13, Z16
+	VFMADD213PS  Z12, Z16, Z15
+	VMULPS       Z14, Z15, Z15
+	VMAXPS       Z15, Z0, Z15
+	VMINPS       Z15, Z1, Z15
+	VMOVAPS      Z2, Z16
+	VFMADD231PS  Z3, Z15, Z16
+	VSUBPS       Z2, Z16, Z16
+	VFNMADD231PS Z4, Z16, Z15
+	VFNMADD231PS Z5, Z16, Z15
+	VMOVUPS      Z7, Z17
+	VFMADD213PS  Z8, Z15, Z17
+	VFMADD213PS  Z9, Z15, Z17
+	VFMADD213PS  Z10, Z15, Z17
+	VFMADD213PS  Z11, Z15, Z17
+	VFMADD213PS  Z6, Z15, Z17
+	VFMADD213PS  Z6, Z15, Z17
+	VSCALEFPS    Z16, Z17, Z15
+	VADDPS       Z6, Z15, Z15
+	VDIVPS       Z15, Z14, Z14
+	VMOVUPS      Z14, K1, (AX)(R8*4)
+
+done273:
+	ADDQ DI, AX
+	ADDQ DI, CX
+	DECQ BX
+	JNZ  row267
+
+rows268:
+	VZEROUPPER
+	RET
+
+// func colSumAVX512(acc []float32, x []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX512F
+TEXT ·colSumAVX512(SB), $0-72
+	MOVQ         acc_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         rows+48(FP), DX
+	MOVQ         cols+56(FP), BX
+	MOVQ         ld+64(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         BX, DI
+	ANDQ         $+15, DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	LEAQ         (SI)(SI*2), DI
+	MOVQ         SI, R8
+	SHLQ         $0x02, R8
+	MOVQ         DX, R9
+	SHRQ         $0x02, R9
+	TESTQ        R9, R9
+	JZ           rows275
+
+row274:
+	XORQ R10, R10
+	MOVQ BX, R11
+	SUBQ $+32, R11
+	JL   done277
+
+loop276:
+	LEAQ    (CX)(R10*4), R12
+	VMOVUPS (AX)(R10*4), Z0
+	VMOVUPS 64(AX)(R10*4), Z1
+	VMOVUPS (R12), Z2
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS 64(R12), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS (R12)(SI*1), Z2
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS 64(R12)(SI*1), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS (R12)(SI*2), Z2
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS 64(R12)(SI*2), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS (R12)(DI*1), Z2
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS 64(R12)(DI*1), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS Z0, (AX)(R10*4)
+	VMOVUPS Z1, 64(AX)(R10*4)
+	ADDQ    $+32, R10
+	SUBQ    $+32, R11
+	JGE     loop276
+
+done277:
+	ADDQ $+32, R11
+	SUBQ $+16, R11
+	JL   done279
+
+loop278:
+	LEAQ    (CX)(R10*4), R12
+	VMOVUPS (AX)(R10*4), Z0
+	VMOVUPS (R12), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS (R12)(SI*1), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS (R12)(SI*2), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS (R12)(DI*1), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)(R10*4)
+	ADDQ    $+16, R10
+	SUBQ    $+16, R11
+	JGE     loop278
+
+done279:
+	ADDQ      $+16, R11
+	JZ        done280
+	LEAQ      (CX)(R10*4), R11
+	VMOVUPS.Z (AX)(R10*4), K1, Z0
+	VMOVUPS.Z (R11), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS.Z (R11)(SI*1), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS.Z (R11)(SI*2), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS.Z (R11)(DI*1), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(R10*4)
+
+done280:
+	ADDQ R8, CX
+	DECQ R9
+	JNZ  row274
+
+rows275:
+	ANDQ  $+3, DX
+	TESTQ DX, DX
+	JZ    rows282
+
+row281:
+	XORQ DI, DI
+	MOVQ BX, R8
+	SUBQ $+32, R8
+	JL   done284
+
+loop283:
+	VMOVUPS (AX)(DI*4), Z0
+	VMOVUPS 64(AX)(DI*4), Z1
+	VMOVUPS (CX)(DI*4), Z2
+	VADDPS  Z2, Z0, Z0
+	VMOVUPS 64(CX)(DI*4), Z2
+	VADDPS  Z2, Z1, Z1
+	VMOVUPS Z0, (AX)(DI*4)
+	VMOVUPS Z1, 64(AX)(DI*4)
+	ADDQ    $+32, DI
+	SUBQ    $+32, R8
+	JGE     loop283
+
+done284:
+	ADDQ $+32, R8
+	SUBQ $+16, R8
+	JL   done286
+
+loop285:
+	VMOVUPS (AX)(DI*4), Z0
+	VMOVUPS (CX)(DI*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)(DI*4)
+	ADDQ    $+16, DI
+	SUBQ    $+16, R8
+	JGE     loop285
+
+done286:
+	ADDQ      $+16, R8
+	JZ        done287
+	VMOVUPS.Z (AX)(DI*4), K1, Z0
+	VMOVUPS.Z (CX)(DI*4), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(DI*4)
+
+done287:
+	ADDQ SI, CX
+	DECQ DX
+	JNZ  row281
+
+rows282:
 	VZEROUPPER
 	RET
 
 // func rowMaxAVX512(x []float32) float32
 // Requires: AVX, AVX512F
-TEXT ·rowMaxAVX512(SB), NOSPLIT, $0-28
+TEXT ·rowMaxAVX512(SB), $0-28
 	MOVQ         x_base+0(FP), AX
 	MOVQ         x_len+8(FP), CX
 	VBROADCASTSS splat_ff800000<>+0(SB), Z0
@@ -1728,9 +7035,9 @@ TEXT ·rowMaxAVX512(SB), NOSPLIT, $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z5, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done107
+	JL           done289
 
-loop106:
+loop288:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	VMOVUPS 64(AX)(DX*4), Z5
@@ -1741,28 +7048,28 @@ loop106:
 	VMAXPS  Z4, Z5, Z4
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop106
+	JGE     loop288
 
-done107:
+done289:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done109
+	JL   done291
 
-loop108:
+loop290:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop108
+	JGE     loop290
 
-done109:
+done291:
 	ADDQ      $+16, CX
-	JZ        done110
+	JZ        done292
 	VMOVUPS.Z (AX)(DX*4), K1, Z5
 	VBLENDMPS Z5, Z0, K1, Z5
 	VMAXPS    Z1, Z5, Z1
 
-done110:
+done292:
 	VMAXPS        Z3, Z1, Z1
 	VMAXPS        Z4, Z2, Z2
 	VMAXPS        Z2, Z1, Z1
@@ -1780,7 +7087,7 @@ done110:
 
 // func rowSumAVX512(x []float32) float32
 // Requires: AVX, AVX512F
-TEXT ·rowSumAVX512(SB), NOSPLIT, $0-28
+TEXT ·rowSumAVX512(SB), $0-28
 	MOVQ         x_base+0(FP), AX
 	MOVQ         x_len+8(FP), CX
 	VXORPS       X0, X0, X0
@@ -1794,9 +7101,9 @@ TEXT ·rowSumAVX512(SB), NOSPLIT, $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done112
+	JL           done294
 
-loop111:
+loop293:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS 64(AX)(DX*4), Z4
@@ -1807,27 +7114,27 @@ loop111:
 	VADDPS  Z4, Z3, Z3
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop111
+	JGE     loop293
 
-done112:
+done294:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done114
+	JL   done296
 
-loop113:
+loop295:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop113
+	JGE     loop295
 
-done114:
+done296:
 	ADDQ      $+16, CX
-	JZ        done115
+	JZ        done297
 	VMOVUPS.Z (AX)(DX*4), K1, Z4
 	VADDPS    Z4, Z0, Z0
 
-done115:
+done297:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -1845,7 +7152,7 @@ done115:
 
 // func dotAVX512(a []float32, b []float32) float32
 // Requires: AVX, AVX512F
-TEXT ·dotAVX512(SB), NOSPLIT, $0-52
+TEXT ·dotAVX512(SB), $0-52
 	MOVQ         a_base+0(FP), AX
 	MOVQ         b_base+24(FP), CX
 	MOVQ         a_len+8(FP), DX
@@ -1860,9 +7167,9 @@ TEXT ·dotAVX512(SB), NOSPLIT, $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done117
+	JL           done299
 
-loop116:
+loop298:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
@@ -1877,29 +7184,29 @@ loop116:
 	VFMADD231PS Z4, Z5, Z3
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop116
+	JGE         loop298
 
-done117:
+done299:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done119
+	JL   done301
 
-loop118:
+loop300:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop118
+	JGE         loop300
 
-done119:
+done301:
 	ADDQ        $+16, DX
-	JZ          done120
+	JZ          done302
 	VMOVUPS.Z   (AX)(BX*4), K1, Z4
 	VMOVUPS.Z   (CX)(BX*4), K1, Z5
 	VFMADD231PS Z4, Z5, Z0
 
-done120:
+done302:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -1915,9 +7222,175 @@ done120:
 	VZEROUPPER
 	RET
 
+// func sumSquaresAVX512(x []float32) float64
+// Requires: AVX, AVX512F
+TEXT ·sumSquaresAVX512(SB), $0-32
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	VXORPS       X0, X0, X0
+	VXORPS       X1, X1, X1
+	VXORPS       X2, X2, X2
+	VXORPS       X3, X3, X3
+	VXORPS       X4, X4, X4
+	VXORPS       X5, X5, X5
+	VXORPS       X6, X6, X6
+	VXORPS       X7, X7, X7
+	MOVQ         CX, DX
+	ANDQ         $+15, DX
+	VMOVD        DX, X8
+	VPBROADCASTD X8, Z8
+	VPCMPGTD     lane_numbers<>+0(SB), Z8, K1
+	XORQ         DX, DX
+	SUBQ         $+64, CX
+	JL           done304
+
+loop303:
+	VMOVUPS       (AX)(DX*4), Z8
+	VCVTPS2PD     Y8, Z9
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTPS2PD     Y8, Z8
+	VFMADD231PD   Z9, Z9, Z0
+	VFMADD231PD   Z8, Z8, Z1
+	VMOVUPS       64(AX)(DX*4), Z8
+	VCVTPS2PD     Y8, Z9
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTPS2PD     Y8, Z8
+	VFMADD231PD   Z9, Z9, Z2
+	VFMADD231PD   Z8, Z8, Z3
+	VMOVUPS       128(AX)(DX*4), Z8
+	VCVTPS2PD     Y8, Z9
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTPS2PD     Y8, Z8
+	VFMADD231PD   Z9, Z9, Z4
+	VFMADD231PD   Z8, Z8, Z5
+	VMOVUPS       192(AX)(DX*4), Z8
+	VCVTPS2PD     Y8, Z9
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTPS2PD     Y8, Z8
+	VFMADD231PD   Z9, Z9, Z6
+	VFMADD231PD   Z8, Z8, Z7
+	ADDQ          $+64, DX
+	SUBQ          $+64, CX
+	JGE           loop303
+
+done304:
+	ADDQ $+64, CX
+	SUBQ $+16, CX
+	JL   done306
+
+loop305:
+	VMOVUPS       (AX)(DX*4), Z8
+	VCVTPS2PD     Y8, Z9
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTPS2PD     Y8, Z8
+	VFMADD231PD   Z9, Z9, Z0
+	VFMADD231PD   Z8, Z8, Z1
+	ADDQ          $+16, DX
+	SUBQ          $+16, CX
+	JGE           loop305
+
+done306:
+	ADDQ          $+16, CX
+	JZ            done307
+	VMOVUPS.Z     (AX)(DX*4), K1, Z8
+	VCVTPS2PD     Y8, Z9
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTPS2PD     Y8, Z8
+	VFMADD231PD   Z9, Z9, Z0
+	VFMADD231PD   Z8, Z8, Z1
+
+done307:
+	VADDPD        Z4, Z0, Z0
+	VADDPD        Z5, Z1, Z1
+	VADDPD        Z6, Z2, Z2
+	VADDPD        Z7, Z3, Z3
+	VADDPD        Z2, Z0, Z0
+	VADDPD        Z3, Z1, Z1
+	VADDPD        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X0
+	VUNPCKHPD     X0, X0, X1
+	VADDSD        X1, X0, X0
+	VMOVSD        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func nonFiniteAVX512(x []float32) int
+// Requires: AVX, AVX512F
+TEXT ·nonFiniteAVX512(SB), $0-32
+	MOVQ         x_base+0(FP), AX
+	MOVQ         x_len+8(FP), CX
+	VBROADCASTSS splat_7fffffff<>+0(SB), Z0
+	VBROADCASTSS splat_7f7fffff<>+0(SB), Z1
+	MOVQ         CX, DX
+	ANDQ         $+15, DX
+	VMOVD        DX, X2
+	VPBROADCASTD X2, Z2
+	VPCMPGTD     lane_numbers<>+0(SB), Z2, K1
+	XORQ         DX, DX
+	MOVQ         CX, BX
+	SUBQ         $+64, BX
+	JL           done309
+
+loop308:
+	MOVQ     DX, CX
+	VMOVUPS  (AX)(DX*4), Z2
+	VMOVUPS  64(AX)(DX*4), Z3
+	VMOVUPS  128(AX)(DX*4), Z4
+	VMOVUPS  192(AX)(DX*4), Z5
+	VPANDD   Z0, Z2, Z2
+	VPANDD   Z0, Z3, Z3
+	VPANDD   Z0, Z4, Z4
+	VPANDD   Z0, Z5, Z5
+	VPMAXSD  Z3, Z2, Z2
+	VPMAXSD  Z4, Z2, Z2
+	VPMAXSD  Z5, Z2, Z2
+	VPCMPGTD Z1, Z2, K2
+	KORTESTW K2, K2
+	JNZ      end
+	ADDQ     $+64, DX
+	SUBQ     $+64, BX
+	JGE      loop308
+
+done309:
+	ADDQ $+64, BX
+	SUBQ $+16, BX
+	JL   done311
+
+loop310:
+	MOVQ     DX, CX
+	VMOVUPS  (AX)(DX*4), Z2
+	VPANDD   Z0, Z2, Z2
+	VPCMPGTD Z1, Z2, K2
+	KORTESTW K2, K2
+	JNZ      end
+	ADDQ     $+16, DX
+	SUBQ     $+16, BX
+	JGE      loop310
+
+done311:
+	ADDQ      $+16, BX
+	JZ        done312
+	MOVQ      DX, CX
+	VMOVUPS.Z (AX)(DX*4), K1, Z2
+	VPANDD    Z0, Z2, Z2
+	VPCMPGTD  Z1, Z2, K1
+	KORTESTW  K1, K1
+	JNZ       end
+
+done312:
+	MOVQ $-1, CX
+
+end:
+	MOVQ CX, ret+24(FP)
+	VZEROUPPER
+	RET
+
 // func expShiftAVX512(dst []float32, x []float32, scale float32, shift float32) float32
 // Requires: AVX, AVX512F
-TEXT ·expShiftAVX512(SB), NOSPLIT, $0-60
+TEXT ·expShiftAVX512(SB), $0-60
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
 	MOVQ         x_len+32(FP), DX
@@ -1937,154 +7410,112 @@ TEXT ·expShiftAVX512(SB), NOSPLIT, $0-60
 	VBROADCASTSS splat_3efffffe<>+0(SB), Z13
 	VXORPS       X14, X14, X14
 	VXORPS       X15, X15, X15
-	VXORPS       X16, X16, X16
-	VXORPS       X17, X17, X17
 	MOVQ         DX, BX
 	ANDQ         $+15, BX
-	VMOVD        BX, X18
-	VPBROADCASTD X18, Z18
-	VPCMPGTD     lane_numbers<>+0(SB), Z18, K1
+	VMOVD        BX, X16
+	VPBROADCASTD X16, Z16
+	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         BX, BX
-	SUBQ         $+64, DX
-	JL           done122
+	SUBQ         $+32, DX
+	JL           done314
 
-loop121:
-	VMOVUPS      (CX)(BX*4), Z18
-	VMOVUPS      64(CX)(BX*4), Z19
-	VMOVUPS      128(CX)(BX*4), Z20
-	VMOVUPS      192(CX)(BX*4), Z21
-	VFMSUB213PS  Z1, Z0, Z18
-	VFMSUB213PS  Z1, Z0, Z19
-	VFMSUB213PS  Z1, Z0, Z20
-	VFMSUB213PS  Z1, Z0, Z21
-	VMAXPS       Z18, Z2, Z18
-	VMINPS       Z18, Z3, Z18
-	VMOVAPS      Z4, Z22
-	VFMADD231PS  Z5, Z18, Z22
-	VMAXPS       Z19, Z2, Z19
-	VMINPS       Z19, Z3, Z19
-	VMOVAPS      Z4, Z23
-	VFMADD231PS  Z5, Z19, Z23
-	VMAXPS       Z20, Z2, Z20
-	VMINPS       Z20, Z3, Z20
-	VMOVAPS      Z4, Z24
-	VFMADD231PS  Z5, Z20, Z24
-	VMAXPS       Z21, Z2, Z21
-	VMINPS       Z21, Z3, Z21
-	VMOVAPS      Z4, Z25
-	VFMADD231PS  Z5, Z21, Z25
-	VSUBPS       Z4, Z22, Z22
-	VFNMADD231PS Z6, Z22, Z18
-	VFNMADD231PS Z7, Z22, Z18
-	VSUBPS       Z4, Z23, Z23
-	VFNMADD231PS Z6, Z23, Z19
-	VFNMADD231PS Z7, Z23, Z19
-	VSUBPS       Z4, Z24, Z24
-	VFNMADD231PS Z6, Z24, Z20
-	VFNMADD231PS Z7, Z24, Z20
-	VSUBPS       Z4, Z25, Z25
-	VFNMADD231PS Z6, Z25, Z21
-	VFNMADD231PS Z7, Z25, Z21
-	VMOVUPS      Z9, Z26
-	VFMADD213PS  Z10, Z18, Z26
-	VMOVUPS      Z9, Z27
-	VFMADD213PS  Z10, Z19, Z27
-	VMOVUPS      Z9, Z28
-	VFMADD213PS  Z10, Z20, Z28
-	VMOVUPS      Z9, Z29
-	VFMADD213PS  Z10, Z21, Z29
-	VFMADD213PS  Z11, Z18, Z26
-	VFMADD213PS  Z11, Z19, Z27
-	VFMADD213PS  Z11, Z20, Z28
-	VFMADD213PS  Z11, Z21, Z29
-	VFMADD213PS  Z12, Z18, Z26
-	VFMADD213PS  Z12, Z19, Z27
-	VFMADD213PS  Z12, Z20, Z28
-	VFMADD213PS  Z12, Z21, Z29
-	VFMADD213PS  Z13, Z18, Z26
-	VFMADD213PS  Z13, Z19, Z27
-	VFMADD213PS  Z13, Z20, Z28
-	VFMADD213PS  Z13, Z21, Z29
-	VFMADD213PS  Z8, Z18, Z26
-	VFMADD213PS  Z8, Z19, Z27
-	VFMADD213PS  Z8, Z20, Z28
-	VFMADD213PS  Z8, Z21, Z29
-	VFMADD213PS  Z8, Z18, Z26
-	VFMADD213PS  Z8, Z19, Z27
-	VFMADD213PS  Z8, Z20, Z28
-	VFMADD213PS  Z8, Z21, Z29
-	VSCALEFPS    Z22, Z26, Z18
-	VSCALEFPS    Z23, Z27, Z19
-	VSCALEFPS    Z24, Z28, Z20
-	VSCALEFPS    Z25, Z29, Z21
-	VMOVUPS      Z18, (AX)(BX*4)
-	VADDPS       Z18, Z14, Z14
-	VMOVUPS      Z19, 64(AX)(BX*4)
-	VADDPS       Z19, Z15, Z15
-	VMOVUPS      Z20, 128(AX)(BX*4)
-	VADDPS       Z20, Z16, Z16
-	VMOVUPS      Z21, 192(AX)(BX*4)
-	VADDPS       Z21, Z17, Z17
-	ADDQ         $+64, BX
-	SUBQ         $+64, DX
-	JGE          loop121
-
-done122:
-	ADDQ $+64, DX
-	SUBQ $+16, DX
-	JL   done124
-
-loop123:
-	VMOVUPS      (CX)(BX*4), Z18
-	VFMSUB213PS  Z1, Z0, Z18
-	VMAXPS       Z18, Z2, Z18
-	VMINPS       Z18, Z3, Z18
+loop313:
+	VMOVUPS      (CX)(BX*4), Z16
+	VMOVUPS      64(CX)(BX*4), Z17
+	VFMSUB213PS  Z1, Z0, Z16
+	VFMSUB213PS  Z1, Z0, Z17
+	VMAXPS       Z16, Z2, Z16
+	VMINPS       Z16, Z3, Z16
+	VMOVAPS      Z4, Z18
+	VFMADD231PS  Z5, Z16, Z18
+	VMAXPS       Z17, Z2, Z17
+	VMINPS       Z17, Z3, Z17
 	VMOVAPS      Z4, Z19
-	VFMADD231PS  Z5, Z18, Z19
+	VFMADD231PS  Z5, Z17, Z19
+	VSUBPS       Z4, Z18, Z18
+	VFNMADD231PS Z6, Z18, Z16
+	VFNMADD231PS Z7, Z18, Z16
 	VSUBPS       Z4, Z19, Z19
-	VFNMADD231PS Z6, Z19, Z18
-	VFNMADD231PS Z7, Z19, Z18
+	VFNMADD231PS Z6, Z19, Z17
+	VFNMADD231PS Z7, Z19, Z17
 	VMOVUPS      Z9, Z20
-	VFMADD213PS  Z10, Z18, Z20
-	VFMADD213PS  Z11, Z18, Z20
-	VFMADD213PS  Z12, Z18, Z20
-	VFMADD213PS  Z13, Z18, Z20
-	VFMADD213PS  Z8, Z18, Z20
-	VFMADD213PS  Z8, Z18, Z20
-	VSCALEFPS    Z19, Z20, Z18
-	VMOVUPS      Z18, (AX)(BX*4)
-	VADDPS       Z18, Z14, Z14
+	VFMADD213PS  Z10, Z16, Z20
+	VMOVUPS      Z9, Z21
+	VFMADD213PS  Z10, Z17, Z21
+	VFMADD213PS  Z11, Z16, Z20
+	VFMADD213PS  Z11, Z17, Z21
+	VFMADD213PS  Z12, Z16, Z20
+	VFMADD213PS  Z12, Z17, Z21
+	VFMADD213PS  Z13, Z16, Z20
+	VFMADD213PS  Z13, Z17, Z21
+	VFMADD213PS  Z8, Z16, Z20
+	VFMADD213PS  Z8, Z17, Z21
+	VFMADD213PS  Z8, Z16, Z20
+	VFMADD213PS  Z8, Z17, Z21
+	VSCALEFPS    Z18, Z20, Z16
+	VSCALEFPS    Z19, Z21, Z17
+	VMOVUPS      Z16, (AX)(BX*4)
+	VMOVUPS      Z17, 64(AX)(BX*4)
+	VADDPS       Z16, Z14, Z14
+	VADDPS       Z17, Z15, Z15
+	ADDQ         $+32, BX
+	SUBQ         $+32, DX
+	JGE          loop313
+
+done314:
+	ADDQ $+32, DX
+	SUBQ $+16, DX
+	JL   done316
+
+loop315:
+	VMOVUPS      (CX)(BX*4), Z16
+	VFMSUB213PS  Z1, Z0, Z16
+	VMAXPS       Z16, Z2, Z16
+	VMINPS       Z16, Z3, Z16
+	VMOVAPS      Z4, Z17
+	VFMADD231PS  Z5, Z16, Z17
+	VSUBPS       Z4, Z17, Z17
+	VFNMADD231PS Z6, Z17, Z16
+	VFNMADD231PS Z7, Z17, Z16
+	VMOVUPS      Z9, Z18
+	VFMADD213PS  Z10, Z16, Z18
+	VFMADD213PS  Z11, Z16, Z18
+	VFMADD213PS  Z12, Z16, Z18
+	VFMADD213PS  Z13, Z16, Z18
+	VFMADD213PS  Z8, Z16, Z18
+	VFMADD213PS  Z8, Z16, Z18
+	VSCALEFPS    Z17, Z18, Z16
+	VMOVUPS      Z16, (AX)(BX*4)
+	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop123
+	JGE          loop315
 
-done124:
+done316:
 	ADDQ         $+16, DX
-	JZ           done125
-	VMOVUPS.Z    (CX)(BX*4), K1, Z18
-	VFMSUB213PS  Z1, Z0, Z18
-	VMAXPS       Z18, Z2, Z18
-	VMINPS       Z18, Z3, Z18
+	JZ           done317
+	VMOVUPS.Z    (CX)(BX*4), K1, Z16
+	VFMSUB213PS  Z1, Z0, Z16
+	VMAXPS       Z16, Z2, Z16
+	VMINPS       Z16, Z3, Z16
 	VMOVAPS      Z4, Z0
-	VFMADD231PS  Z5, Z18, Z0
+	VFMADD231PS  Z5, Z16, Z0
 	VSUBPS       Z4, Z0, Z0
-	VFNMADD231PS Z6, Z0, Z18
-	VFNMADD231PS Z7, Z0, Z18
+	VFNMADD231PS Z6, Z0, Z16
+	VFNMADD231PS Z7, Z0, Z16
 	VMOVUPS      Z9, Z1
-	VFMADD213PS  Z10, Z18, Z1
-	VFMADD213PS  Z11, Z18, Z1
-	VFMADD213PS  Z12, Z18, Z1
-	VFMADD213PS  Z13, Z18, Z1
-	VFMADD213PS  Z8, Z18, Z1
-	VFMADD213PS  Z8, Z18, Z1
-	VSCALEFPS    Z0, Z1, Z18
-	VMOVUPS      Z18, K1, (AX)(BX*4)
-	VMOVAPS.Z    Z18, K1, Z18
-	VADDPS       Z18, Z14, Z14
+	VFMADD213PS  Z10, Z16, Z1
+	VFMADD213PS  Z11, Z16, Z1
+	VFMADD213PS  Z12, Z16, Z1
+	VFMADD213PS  Z13, Z16, Z1
+	VFMADD213PS  Z8, Z16, Z1
+	VFMADD213PS  Z8, Z16, Z1
+	VSCALEFPS    Z0, Z1, Z16
+	VMOVUPS      Z16, K1, (AX)(BX*4)
+	VMOVAPS.Z    Z16, K1, Z16
+	VADDPS       Z16, Z14, Z14
 
-done125:
-	VADDPS        Z16, Z14, Z14
-	VADDPS        Z17, Z15, Z15
+done317:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -2100,7 +7531,7 @@ done125:
 
 // func expSumAVX512(x []float32, scale float32, shift float32) float32
 // Requires: AVX, AVX512F
-TEXT ·expSumAVX512(SB), NOSPLIT, $0-36
+TEXT ·expSumAVX512(SB), $0-36
 	MOVQ         x_base+0(FP), AX
 	MOVQ         x_len+8(FP), CX
 	VBROADCASTSS scale+24(FP), Z0
@@ -2119,148 +7550,108 @@ TEXT ·expSumAVX512(SB), NOSPLIT, $0-36
 	VBROADCASTSS splat_3efffffe<>+0(SB), Z13
 	VXORPS       X14, X14, X14
 	VXORPS       X15, X15, X15
-	VXORPS       X16, X16, X16
-	VXORPS       X17, X17, X17
 	MOVQ         CX, DX
 	ANDQ         $+15, DX
-	VMOVD        DX, X18
-	VPBROADCASTD X18, Z18
-	VPCMPGTD     lane_numbers<>+0(SB), Z18, K1
+	VMOVD        DX, X16
+	VPBROADCASTD X16, Z16
+	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         DX, DX
-	SUBQ         $+64, CX
-	JL           done127
+	SUBQ         $+32, CX
+	JL           done319
 
-loop126:
-	VMOVUPS      (AX)(DX*4), Z18
-	VMOVUPS      64(AX)(DX*4), Z19
-	VMOVUPS      128(AX)(DX*4), Z20
-	VMOVUPS      192(AX)(DX*4), Z21
-	VFMSUB213PS  Z1, Z0, Z18
-	VFMSUB213PS  Z1, Z0, Z19
-	VFMSUB213PS  Z1, Z0, Z20
-	VFMSUB213PS  Z1, Z0, Z21
-	VMAXPS       Z18, Z2, Z18
-	VMINPS       Z18, Z3, Z18
-	VMOVAPS      Z4, Z22
-	VFMADD231PS  Z5, Z18, Z22
-	VMAXPS       Z19, Z2, Z19
-	VMINPS       Z19, Z3, Z19
-	VMOVAPS      Z4, Z23
-	VFMADD231PS  Z5, Z19, Z23
-	VMAXPS       Z20, Z2, Z20
-	VMINPS       Z20, Z3, Z20
-	VMOVAPS      Z4, Z24
-	VFMADD231PS  Z5, Z20, Z24
-	VMAXPS       Z21, Z2, Z21
-	VMINPS       Z21, Z3, Z21
-	VMOVAPS      Z4, Z25
-	VFMADD231PS  Z5, Z21, Z25
-	VSUBPS       Z4, Z22, Z22
-	VFNMADD231PS Z6, Z22, Z18
-	VFNMADD231PS Z7, Z22, Z18
-	VSUBPS       Z4, Z23, Z23
-	VFNMADD231PS Z6, Z23, Z19
-	VFNMADD231PS Z7, Z23, Z19
-	VSUBPS       Z4, Z24, Z24
-	VFNMADD231PS Z6, Z24, Z20
-	VFNMADD231PS Z7, Z24, Z20
-	VSUBPS       Z4, Z25, Z25
-	VFNMADD231PS Z6, Z25, Z21
-	VFNMADD231PS Z7, Z25, Z21
-	VMOVUPS      Z9, Z26
-	VFMADD213PS  Z10, Z18, Z26
-	VMOVUPS      Z9, Z27
-	VFMADD213PS  Z10, Z19, Z27
-	VMOVUPS      Z9, Z28
-	VFMADD213PS  Z10, Z20, Z28
-	VMOVUPS      Z9, Z29
-	VFMADD213PS  Z10, Z21, Z29
-	VFMADD213PS  Z11, Z18, Z26
-	VFMADD213PS  Z11, Z19, Z27
-	VFMADD213PS  Z11, Z20, Z28
-	VFMADD213PS  Z11, Z21, Z29
-	VFMADD213PS  Z12, Z18, Z26
-	VFMADD213PS  Z12, Z19, Z27
-	VFMADD213PS  Z12, Z20, Z28
-	VFMADD213PS  Z12, Z21, Z29
-	VFMADD213PS  Z13, Z18, Z26
-	VFMADD213PS  Z13, Z19, Z27
-	VFMADD213PS  Z13, Z20, Z28
-	VFMADD213PS  Z13, Z21, Z29
-	VFMADD213PS  Z8, Z18, Z26
-	VFMADD213PS  Z8, Z19, Z27
-	VFMADD213PS  Z8, Z20, Z28
-	VFMADD213PS  Z8, Z21, Z29
-	VFMADD213PS  Z8, Z18, Z26
-	VFMADD213PS  Z8, Z19, Z27
-	VFMADD213PS  Z8, Z20, Z28
-	VFMADD213PS  Z8, Z21, Z29
-	VSCALEFPS    Z22, Z26, Z18
-	VSCALEFPS    Z23, Z27, Z19
-	VSCALEFPS    Z24, Z28, Z20
-	VSCALEFPS    Z25, Z29, Z21
-	VADDPS       Z18, Z14, Z14
-	VADDPS       Z19, Z15, Z15
-	VADDPS       Z20, Z16, Z16
-	VADDPS       Z21, Z17, Z17
-	ADDQ         $+64, DX
-	SUBQ         $+64, CX
-	JGE          loop126
-
-done127:
-	ADDQ $+64, CX
-	SUBQ $+16, CX
-	JL   done129
-
-loop128:
-	VMOVUPS      (AX)(DX*4), Z18
-	VFMSUB213PS  Z1, Z0, Z18
-	VMAXPS       Z18, Z2, Z18
-	VMINPS       Z18, Z3, Z18
+loop318:
+	VMOVUPS      (AX)(DX*4), Z16
+	VMOVUPS      64(AX)(DX*4), Z17
+	VFMSUB213PS  Z1, Z0, Z16
+	VFMSUB213PS  Z1, Z0, Z17
+	VMAXPS       Z16, Z2, Z16
+	VMINPS       Z16, Z3, Z16
+	VMOVAPS      Z4, Z18
+	VFMADD231PS  Z5, Z16, Z18
+	VMAXPS       Z17, Z2, Z17
+	VMINPS       Z17, Z3, Z17
 	VMOVAPS      Z4, Z19
-	VFMADD231PS  Z5, Z18, Z19
+	VFMADD231PS  Z5, Z17, Z19
+	VSUBPS       Z4, Z18, Z18
+	VFNMADD231PS Z6, Z18, Z16
+	VFNMADD231PS Z7, Z18, Z16
 	VSUBPS       Z4, Z19, Z19
-	VFNMADD231PS Z6, Z19, Z18
-	VFNMADD231PS Z7, Z19, Z18
+	VFNMADD231PS Z6, Z19, Z17
+	VFNMADD231PS Z7, Z19, Z17
 	VMOVUPS      Z9, Z20
-	VFMADD213PS  Z10, Z18, Z20
-	VFMADD213PS  Z11, Z18, Z20
-	VFMADD213PS  Z12, Z18, Z20
-	VFMADD213PS  Z13, Z18, Z20
-	VFMADD213PS  Z8, Z18, Z20
-	VFMADD213PS  Z8, Z18, Z20
-	VSCALEFPS    Z19, Z20, Z18
-	VADDPS       Z18, Z14, Z14
+	VFMADD213PS  Z10, Z16, Z20
+	VMOVUPS      Z9, Z21
+	VFMADD213PS  Z10, Z17, Z21
+	VFMADD213PS  Z11, Z16, Z20
+	VFMADD213PS  Z11, Z17, Z21
+	VFMADD213PS  Z12, Z16, Z20
+	VFMADD213PS  Z12, Z17, Z21
+	VFMADD213PS  Z13, Z16, Z20
+	VFMADD213PS  Z13, Z17, Z21
+	VFMADD213PS  Z8, Z16, Z20
+	VFMADD213PS  Z8, Z17, Z21
+	VFMADD213PS  Z8, Z16, Z20
+	VFMADD213PS  Z8, Z17, Z21
+	VSCALEFPS    Z18, Z20, Z16
+	VSCALEFPS    Z19, Z21, Z17
+	VADDPS       Z16, Z14, Z14
+	VADDPS       Z17, Z15, Z15
+	ADDQ         $+32, DX
+	SUBQ         $+32, CX
+	JGE          loop318
+
+done319:
+	ADDQ $+32, CX
+	SUBQ $+16, CX
+	JL   done321
+
+loop320:
+	VMOVUPS      (AX)(DX*4), Z16
+	VFMSUB213PS  Z1, Z0, Z16
+	VMAXPS       Z16, Z2, Z16
+	VMINPS       Z16, Z3, Z16
+	VMOVAPS      Z4, Z17
+	VFMADD231PS  Z5, Z16, Z17
+	VSUBPS       Z4, Z17, Z17
+	VFNMADD231PS Z6, Z17, Z16
+	VFNMADD231PS Z7, Z17, Z16
+	VMOVUPS      Z9, Z18
+	VFMADD213PS  Z10, Z16, Z18
+	VFMADD213PS  Z11, Z16, Z18
+	VFMADD213PS  Z12, Z16, Z18
+	VFMADD213PS  Z13, Z16, Z18
+	VFMADD213PS  Z8, Z16, Z18
+	VFMADD213PS  Z8, Z16, Z18
+	VSCALEFPS    Z17, Z18, Z16
+	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, DX
 	SUBQ         $+16, CX
-	JGE          loop128
+	JGE          loop320
 
-done129:
+done321:
 	ADDQ         $+16, CX
-	JZ           done130
-	VMOVUPS.Z    (AX)(DX*4), K1, Z18
-	VFMSUB213PS  Z1, Z0, Z18
-	VMAXPS       Z18, Z2, Z18
-	VMINPS       Z18, Z3, Z18
+	JZ           done322
+	VMOVUPS.Z    (AX)(DX*4), K1, Z16
+	VFMSUB213PS  Z1, Z0, Z16
+	VMAXPS       Z16, Z2, Z16
+	VMINPS       Z16, Z3, Z16
 	VMOVAPS      Z4, Z0
-	VFMADD231PS  Z5, Z18, Z0
+	VFMADD231PS  Z5, Z16, Z0
 	VSUBPS       Z4, Z0, Z0
-	VFNMADD231PS Z6, Z0, Z18
-	VFNMADD231PS Z7, Z0, Z18
+	VFNMADD231PS Z6, Z0, Z16
+	VFNMADD231PS Z7, Z0, Z16
 	VMOVUPS      Z9, Z1
-	VFMADD213PS  Z10, Z18, Z1
-	VFMADD213PS  Z11, Z18, Z1
-	VFMADD213PS  Z12, Z18, Z1
-	VFMADD213PS  Z13, Z18, Z1
-	VFMADD213PS  Z8, Z18, Z1
-	VFMADD213PS  Z8, Z18, Z1
-	VSCALEFPS    Z0, Z1, Z18
-	VMOVAPS.Z    Z18, K1, Z18
-	VADDPS       Z18, Z14, Z14
+	VFMADD213PS  Z10, Z16, Z1
+	VFMADD213PS  Z11, Z16, Z1
+	VFMADD213PS  Z12, Z16, Z1
+	VFMADD213PS  Z13, Z16, Z1
+	VFMADD213PS  Z8, Z16, Z1
+	VFMADD213PS  Z8, Z16, Z1
+	VSCALEFPS    Z0, Z1, Z16
+	VMOVAPS.Z    Z16, K1, Z16
+	VADDPS       Z16, Z14, Z14
 
-done130:
-	VADDPS        Z16, Z14, Z14
-	VADDPS        Z17, Z15, Z15
+done322:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -2271,5 +7662,2112 @@ done130:
 	VMOVSHDUP     X14, X0
 	VADDPS        X0, X14, X14
 	VMOVSS        X14, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// func softmaxGradAVX512(dst []float32, x []float32, lse float32, offset float32, scale float32)
+// Requires: AVX, AVX512F
+TEXT ·softmaxGradAVX512(SB), $0-60
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+15, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         x_base+24(FP), DX
+	VBROADCASTSS splat_c2d00000<>+0(SB), Z0
+	VBROADCASTSS splat_42b20000<>+0(SB), Z1
+	VBROADCASTSS splat_4b400000<>+0(SB), Z2
+	VBROADCASTSS splat_3fb8aa3b<>+0(SB), Z3
+	VBROADCASTSS splat_3f317218<>+0(SB), Z4
+	VBROADCASTSS splat_b102e308<>+0(SB), Z5
+	VBROADCASTSS splat_3f800000<>+0(SB), Z6
+	VBROADCASTSS splat_3ab56359<>+0(SB), Z7
+	VBROADCASTSS splat_3c091ef0<>+0(SB), Z8
+	VBROADCASTSS splat_3d2aac2c<>+0(SB), Z9
+	VBROADCASTSS splat_3e2aaa46<>+0(SB), Z10
+	VBROADCASTSS splat_3efffffe<>+0(SB), Z11
+	VBROADCASTSS lse+48(FP), Z12
+	VBROADCASTSS offset+52(FP), Z13
+	VBROADCASTSS scale+56(FP), Z14
+	XORQ         BX, BX
+	SUBQ         $+32, CX
+	JL           done324
+
+loop323:
+	VMOVUPS      (DX)(BX*4), Z15
+	VMOVUPS      64(DX)(BX*4), Z16
+	VSUBPS       Z12, Z15, Z15
+	VSUBPS       Z12, Z16, Z16
+	VMAXPS       Z15, Z0, Z15
+	VMINPS       Z15, Z1, Z15
+	VMOVAPS      Z2, Z17
+	VFMADD231PS  Z3, Z15, Z17
+	VMAXPS       Z16, Z0, Z16
+	VMINPS       Z16, Z1, Z16
+	VMOVAPS      Z2, Z18
+	VFMADD231PS  Z3, Z16, Z18
+	VSUBPS       Z2, Z17, Z17
+	VFNMADD231PS Z4, Z17, Z15
+	VFNMADD231PS Z5, Z17, Z15
+	VSUBPS       Z2, Z18, Z18
+	VFNMADD231PS Z4, Z18, Z16
+	VFNMADD231PS Z5, Z18, Z16
+	VMOVUPS      Z7, Z19
+	VFMADD213PS  Z8, Z15, Z19
+	VMOVUPS      Z7, Z20
+	VFMADD213PS  Z8, Z16, Z20
+	VFMADD213PS  Z9, Z15, Z19
+	VFMADD213PS  Z9, Z16, Z20
+	VFMADD213PS  Z10, Z15, Z19
+	VFMADD213PS  Z10, Z16, Z20
+	VFMADD213PS  Z11, Z15, Z19
+	VFMADD213PS  Z11, Z16, Z20
+	VFMADD213PS  Z6, Z15, Z19
+	VFMADD213PS  Z6, Z16, Z20
+	VFMADD213PS  Z6, Z15, Z19
+	VFMADD213PS  Z6, Z16, Z20
+	VSCALEFPS    Z17, Z19, Z15
+	VSCALEFPS    Z18, Z20, Z16
+	VSUBPS       Z13, Z15, Z15
+	VMULPS       Z14, Z15, Z15
+	VSUBPS       Z13, Z16, Z16
+	VMULPS       Z14, Z16, Z16
+	VMOVUPS      Z15, (AX)(BX*4)
+	VMOVUPS      Z16, 64(AX)(BX*4)
+	ADDQ         $+32, BX
+	SUBQ         $+32, CX
+	JGE          loop323
+
+done324:
+	ADDQ $+32, CX
+	SUBQ $+16, CX
+	JL   done326
+
+loop325:
+	VMOVUPS      (DX)(BX*4), Z15
+	VSUBPS       Z12, Z15, Z15
+	VMAXPS       Z15, Z0, Z15
+	VMINPS       Z15, Z1, Z15
+	VMOVAPS      Z2, Z16
+	VFMADD231PS  Z3, Z15, Z16
+	VSUBPS       Z2, Z16, Z16
+	VFNMADD231PS Z4, Z16, Z15
+	VFNMADD231PS Z5, Z16, Z15
+	VMOVUPS      Z7, Z17
+	VFMADD213PS  Z8, Z15, Z17
+	VFMADD213PS  Z9, Z15, Z17
+	VFMADD213PS  Z10, Z15, Z17
+	VFMADD213PS  Z11, Z15, Z17
+	VFMADD213PS  Z6, Z15, Z17
+	VFMADD213PS  Z6, Z15, Z17
+	VSCALEFPS    Z16, Z17, Z15
+	VSUBPS       Z13, Z15, Z15
+	VMULPS       Z14, Z15, Z15
+	VMOVUPS      Z15, (AX)(BX*4)
+	ADDQ         $+16, BX
+	SUBQ         $+16, CX
+	JGE          loop325
+
+done326:
+	ADDQ         $+16, CX
+	JZ           done327
+	VMOVUPS.Z    (DX)(BX*4), K1, Z15
+	VSUBPS       Z12, Z15, Z15
+	VMAXPS       Z15, Z0, Z15
+	VMINPS       Z15, Z1, Z15
+	VMOVAPS      Z2, Z0
+	VFMADD231PS  Z3, Z15, Z0
+	VSUBPS       Z2, Z0, Z0
+	VFNMADD231PS Z4, Z0, Z15
+	VFNMADD231PS Z5, Z0, Z15
+	VMOVUPS      Z7, Z1
+	VFMADD213PS  Z8, Z15, Z1
+	VFMADD213PS  Z9, Z15, Z1
+	VFMADD213PS  Z10, Z15, Z1
+	VFMADD213PS  Z11, Z15, Z1
+	VFMADD213PS  Z6, Z15, Z1
+	VFMADD213PS  Z6, Z15, Z1
+	VSCALEFPS    Z0, Z1, Z15
+	VSUBPS       Z13, Z15, Z15
+	VMULPS       Z14, Z15, Z15
+	VMOVUPS      Z15, K1, (AX)(BX*4)
+
+done327:
+	VZEROUPPER
+	RET
+
+// func layerNormAVX512(y []float32, stats []float32, x []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+// Requires: AVX, AVX512F
+TEXT ·layerNormAVX512(SB), $0-140
+	MOVQ         y_base+0(FP), AX
+	MOVQ         stats_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         gamma_base+72(FP), BX
+	MOVQ         beta_base+96(FP), SI
+	MOVQ         rows+120(FP), DI
+	MOVQ         cols+128(FP), R8
+	MOVQ         R8, R9
+	SHLQ         $0x02, R9
+	MOVQ         R8, R10
+	ANDQ         $+15, R10
+	VMOVD        R10, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	VXORPS       X0, X0, X0
+	VCVTSI2SSQ   R8, X0, X0
+	TESTQ        DI, DI
+	JZ           rows329
+
+row328:
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	XORQ   R10, R10
+	MOVQ   R8, R11
+	SUBQ   $+64, R11
+	JL     done331
+
+loop330:
+	VMOVUPS (DX)(R10*4), Z9
+	VADDPS  Z9, Z1, Z1
+	VMOVUPS 64(DX)(R10*4), Z9
+	VADDPS  Z9, Z2, Z2
+	VMOVUPS 128(DX)(R10*4), Z9
+	VADDPS  Z9, Z3, Z3
+	VMOVUPS 192(DX)(R10*4), Z9
+	VADDPS  Z9, Z4, Z4
+	ADDQ    $+64, R10
+	SUBQ    $+64, R11
+	JGE     loop330
+
+done331:
+	ADDQ $+64, R11
+	SUBQ $+16, R11
+	JL   done333
+
+loop332:
+	VMOVUPS (DX)(R10*4), Z9
+	VADDPS  Z9, Z1, Z1
+	ADDQ    $+16, R10
+	SUBQ    $+16, R11
+	JGE     loop332
+
+done333:
+	ADDQ      $+16, R11
+	JZ        done334
+	VMOVUPS.Z (DX)(R10*4), K1, Z9
+	VADDPS    Z9, Z1, Z1
+
+done334:
+	VADDPS        Z3, Z1, Z1
+	VADDPS        Z4, Z2, Z2
+	VADDPS        Z2, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPS        Y9, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VADDPS        X2, X1, X1
+	VMOVHLPS      X1, X1, X2
+	VADDPS        X2, X1, X1
+	VMOVSHDUP     X1, X2
+	VADDPS        X2, X1, X1
+	VDIVSS        X0, X1, X1
+	VBROADCASTSS  X1, Z1
+	VXORPS        X5, X5, X5
+	VXORPS        X6, X6, X6
+	VXORPS        X7, X7, X7
+	VXORPS        X8, X8, X8
+	XORQ          R10, R10
+	MOVQ          R8, R11
+	SUBQ          $+64, R11
+	JL            done336
+
+loop335:
+	VMOVUPS     (DX)(R10*4), Z9
+	VSUBPS      Z1, Z9, Z9
+	VFMADD231PS Z9, Z9, Z5
+	VMOVUPS     64(DX)(R10*4), Z9
+	VSUBPS      Z1, Z9, Z9
+	VFMADD231PS Z9, Z9, Z6
+	VMOVUPS     128(DX)(R10*4), Z9
+	VSUBPS      Z1, Z9, Z9
+	VFMADD231PS Z9, Z9, Z7
+	VMOVUPS     192(DX)(R10*4), Z9
+	VSUBPS      Z1, Z9, Z9
+	VFMADD231PS Z9, Z9, Z8
+	ADDQ        $+64, R10
+	SUBQ        $+64, R11
+	JGE         loop335
+
+done336:
+	ADDQ $+64, R11
+	SUBQ $+16, R11
+	JL   done338
+
+loop337:
+	VMOVUPS     (DX)(R10*4), Z9
+	VSUBPS      Z1, Z9, Z9
+	VFMADD231PS Z9, Z9, Z5
+	ADDQ        $+16, R10
+	SUBQ        $+16, R11
+	JGE         loop337
+
+done338:
+	ADDQ        $+16, R11
+	JZ          done339
+	VMOVUPS.Z   (DX)(R10*4), K1, Z9
+	VSUBPS      Z1, Z9, Z9
+	VMOVAPS.Z   Z9, K1, Z9
+	VFMADD231PS Z9, Z9, Z5
+
+done339:
+	VADDPS        Z7, Z5, Z5
+	VADDPS        Z8, Z6, Z6
+	VADDPS        Z6, Z5, Z5
+	VEXTRACTF64X4 $0x01, Z5, Y9
+	VADDPS        Y9, Y5, Y5
+	VEXTRACTF128  $0x01, Y5, X2
+	VADDPS        X2, X5, X5
+	VMOVHLPS      X5, X5, X2
+	VADDPS        X2, X5, X5
+	VMOVSHDUP     X5, X2
+	VADDPS        X2, X5, X5
+	VDIVSS        X0, X5, X5
+	VADDSS        eps+136(FP), X5, X5
+	VSQRTSS       X5, X5, X5
+	VMOVSS        splat_3f800000<>+0(SB), X2
+	VDIVSS        X5, X2, X5
+	VMOVSS        X1, (CX)
+	VMOVSS        X5, 4(CX)
+	ADDQ          $+8, CX
+	VBROADCASTSS  X5, Z5
+	XORQ          R10, R10
+	MOVQ          R8, R11
+	SUBQ          $+64, R11
+	JL            done341
+
+loop340:
+	VMOVUPS     (DX)(R10*4), Z9
+	VSUBPS      Z1, Z9, Z9
+	VMULPS      Z5, Z9, Z9
+	VMOVUPS     (SI)(R10*4), Z10
+	VMOVUPS     (BX)(R10*4), Z11
+	VFMADD231PS Z11, Z9, Z10
+	VMOVUPS     Z10, (AX)(R10*4)
+	VMOVUPS     64(DX)(R10*4), Z9
+	VSUBPS      Z1, Z9, Z9
+	VMULPS      Z5, Z9, Z9
+	VMOVUPS     64(SI)(R10*4), Z10
+	VMOVUPS     64(BX)(R10*4), Z11
+	VFMADD231PS Z11, Z9, Z10
+	VMOVUPS     Z10, 64(AX)(R10*4)
+	VMOVUPS     128(DX)(R10*4), Z9
+	VSUBPS      Z1, Z9, Z9
+	VMULPS      Z5, Z9, Z9
+	VMOVUPS     128(SI)(R10*4), Z10
+	VMOVUPS     128(BX)(R10*4), Z11
+	VFMADD231PS Z11, Z9, Z10
+	VMOVUPS     Z10, 128(AX)(R10*4)
+	VMOVUPS     192(DX)(R10*4), Z9
+	VSUBPS      Z1, Z9, Z9
+	VMULPS      Z5, Z9, Z9
+	VMOVUPS     192(SI)(R10*4), Z10
+	VMOVUPS     192(BX)(R10*4), Z11
+	VFMADD231PS Z11, Z9, Z10
+	VMOVUPS     Z10, 192(AX)(R10*4)
+	ADDQ        $+64, R10
+	SUBQ        $+64, R11
+	JGE         loop340
+
+done341:
+	ADDQ $+64, R11
+	SUBQ $+16, R11
+	JL   done343
+
+loop342:
+	VMOVUPS     (DX)(R10*4), Z9
+	VSUBPS      Z1, Z9, Z9
+	VMULPS      Z5, Z9, Z9
+	VMOVUPS     (SI)(R10*4), Z10
+	VMOVUPS     (BX)(R10*4), Z11
+	VFMADD231PS Z11, Z9, Z10
+	VMOVUPS     Z10, (AX)(R10*4)
+	ADDQ        $+16, R10
+	SUBQ        $+16, R11
+	JGE         loop342
+
+done343:
+	ADDQ        $+16, R11
+	JZ          done344
+	VMOVUPS.Z   (DX)(R10*4), K1, Z9
+	VSUBPS      Z1, Z9, Z9
+	VMULPS      Z5, Z9, Z9
+	VMOVUPS.Z   (SI)(R10*4), K1, Z10
+	VMOVUPS.Z   (BX)(R10*4), K1, Z11
+	VFMADD231PS Z11, Z9, Z10
+	VMOVUPS     Z10, K1, (AX)(R10*4)
+
+done344:
+	ADDQ R9, AX
+	ADDQ R9, DX
+	DECQ DI
+	JNZ  row328
+
+rows329:
+	VZEROUPPER
+	RET
+
+// func layerNormGradAVX512(dx []float32, dy []float32, x []float32, gamma []float32, stats []float32, rows int, cols int)
+// Requires: AVX, AVX512F
+TEXT ·layerNormGradAVX512(SB), $0-136
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         dy_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         gamma_base+72(FP), BX
+	MOVQ         stats_base+96(FP), SI
+	MOVQ         rows+120(FP), DI
+	MOVQ         cols+128(FP), R8
+	MOVQ         R8, R9
+	SHLQ         $0x02, R9
+	MOVQ         R8, R10
+	ANDQ         $+15, R10
+	VMOVD        R10, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	VXORPS       X0, X0, X0
+	VCVTSI2SSQ   R8, X0, X0
+	TESTQ        DI, DI
+	JZ           rows346
+
+row345:
+	VBROADCASTSS (SI), Z5
+	VBROADCASTSS 4(SI), Z6
+	ADDQ         $+8, SI
+	VXORPS       X1, X1, X1
+	VXORPS       X2, X2, X2
+	VXORPS       X3, X3, X3
+	VXORPS       X4, X4, X4
+	XORQ         R10, R10
+	MOVQ         R8, R11
+	SUBQ         $+32, R11
+	JL           done348
+
+loop347:
+	VMOVUPS     (CX)(R10*4), Z7
+	VMOVUPS     (BX)(R10*4), Z8
+	VMULPS      Z8, Z7, Z7
+	VADDPS      Z7, Z1, Z1
+	VMOVUPS     (DX)(R10*4), Z8
+	VSUBPS      Z5, Z8, Z8
+	VMULPS      Z6, Z8, Z8
+	VFMADD231PS Z8, Z7, Z3
+	VMOVUPS     64(CX)(R10*4), Z7
+	VMOVUPS     64(BX)(R10*4), Z8
+	VMULPS      Z8, Z7, Z7
+	VADDPS      Z7, Z2, Z2
+	VMOVUPS     64(DX)(R10*4), Z8
+	VSUBPS      Z5, Z8, Z8
+	VMULPS      Z6, Z8, Z8
+	VFMADD231PS Z8, Z7, Z4
+	ADDQ        $+32, R10
+	SUBQ        $+32, R11
+	JGE         loop347
+
+done348:
+	ADDQ $+32, R11
+	SUBQ $+16, R11
+	JL   done350
+
+loop349:
+	VMOVUPS     (CX)(R10*4), Z7
+	VMOVUPS     (BX)(R10*4), Z8
+	VMULPS      Z8, Z7, Z7
+	VADDPS      Z7, Z1, Z1
+	VMOVUPS     (DX)(R10*4), Z8
+	VSUBPS      Z5, Z8, Z8
+	VMULPS      Z6, Z8, Z8
+	VFMADD231PS Z8, Z7, Z3
+	ADDQ        $+16, R10
+	SUBQ        $+16, R11
+	JGE         loop349
+
+done350:
+	ADDQ        $+16, R11
+	JZ          done351
+	VMOVUPS.Z   (CX)(R10*4), K1, Z7
+	VMOVUPS.Z   (BX)(R10*4), K1, Z8
+	VMULPS      Z8, Z7, Z7
+	VADDPS      Z7, Z1, Z1
+	VMOVUPS.Z   (DX)(R10*4), K1, Z8
+	VSUBPS      Z5, Z8, Z8
+	VMULPS      Z6, Z8, Z8
+	VFMADD231PS Z8, Z7, Z3
+
+done351:
+	VADDPS        Z2, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y7
+	VADDPS        Y7, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VADDPS        X2, X1, X1
+	VMOVHLPS      X1, X1, X2
+	VADDPS        X2, X1, X1
+	VMOVSHDUP     X1, X2
+	VADDPS        X2, X1, X1
+	VDIVSS        X0, X1, X1
+	VBROADCASTSS  X1, Z1
+	VADDPS        Z4, Z3, Z3
+	VEXTRACTF64X4 $0x01, Z3, Y7
+	VADDPS        Y7, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X2
+	VADDPS        X2, X3, X3
+	VMOVHLPS      X3, X3, X2
+	VADDPS        X2, X3, X3
+	VMOVSHDUP     X3, X2
+	VADDPS        X2, X3, X3
+	VDIVSS        X0, X3, X3
+	VBROADCASTSS  X3, Z3
+	XORQ          R10, R10
+	MOVQ          R8, R11
+	SUBQ          $+32, R11
+	JL            done353
+
+loop352:
+	VMOVUPS      (CX)(R10*4), Z7
+	VMOVUPS      (BX)(R10*4), Z8
+	VMULPS       Z8, Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMOVUPS      (DX)(R10*4), Z8
+	VSUBPS       Z5, Z8, Z8
+	VMULPS       Z6, Z8, Z8
+	VFNMADD231PS Z8, Z3, Z7
+	VMULPS       Z6, Z7, Z7
+	VMOVUPS      Z7, (AX)(R10*4)
+	VMOVUPS      64(CX)(R10*4), Z7
+	VMOVUPS      64(BX)(R10*4), Z8
+	VMULPS       Z8, Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMOVUPS      64(DX)(R10*4), Z8
+	VSUBPS       Z5, Z8, Z8
+	VMULPS       Z6, Z8, Z8
+	VFNMADD231PS Z8, Z3, Z7
+	VMULPS       Z6, Z7, Z7
+	VMOVUPS      Z7, 64(AX)(R10*4)
+	ADDQ         $+32, R10
+	SUBQ         $+32, R11
+	JGE          loop352
+
+done353:
+	ADDQ $+32, R11
+	SUBQ $+16, R11
+	JL   done355
+
+loop354:
+	VMOVUPS      (CX)(R10*4), Z7
+	VMOVUPS      (BX)(R10*4), Z8
+	VMULPS       Z8, Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMOVUPS      (DX)(R10*4), Z8
+	VSUBPS       Z5, Z8, Z8
+	VMULPS       Z6, Z8, Z8
+	VFNMADD231PS Z8, Z3, Z7
+	VMULPS       Z6, Z7, Z7
+	VMOVUPS      Z7, (AX)(R10*4)
+	ADDQ         $+16, R10
+	SUBQ         $+16, R11
+	JGE          loop354
+
+done355:
+	ADDQ         $+16, R11
+	JZ           done356
+	VMOVUPS.Z    (CX)(R10*4), K1, Z7
+	VMOVUPS.Z    (BX)(R10*4), K1, Z8
+	VMULPS       Z8, Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMOVUPS.Z    (DX)(R10*4), K1, Z8
+	VSUBPS       Z5, Z8, Z8
+	VMULPS       Z6, Z8, Z8
+	VFNMADD231PS Z8, Z3, Z7
+	VMULPS       Z6, Z7, Z7
+	VMOVUPS      Z7, K1, (AX)(R10*4)
+
+done356:
+	ADDQ R9, AX
+	ADDQ R9, CX
+	ADDQ R9, DX
+	DECQ DI
+	JNZ  row345
+
+rows346:
+	VZEROUPPER
+	RET
+
+// func layerNormGradAddAVX512(dx []float32, dy []float32, x []float32, gamma []float32, stats []float32, add []float32, rows int, cols int)
+// Requires: AVX, AVX512F
+TEXT ·layerNormGradAddAVX512(SB), $0-160
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         dy_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         gamma_base+72(FP), BX
+	MOVQ         stats_base+96(FP), SI
+	MOVQ         add_base+120(FP), DI
+	MOVQ         rows+144(FP), R8
+	MOVQ         cols+152(FP), R9
+	MOVQ         R9, R10
+	SHLQ         $0x02, R10
+	MOVQ         R9, R11
+	ANDQ         $+15, R11
+	VMOVD        R11, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	VXORPS       X0, X0, X0
+	VCVTSI2SSQ   R9, X0, X0
+	TESTQ        R8, R8
+	JZ           rows358
+
+row357:
+	VBROADCASTSS (SI), Z5
+	VBROADCASTSS 4(SI), Z6
+	ADDQ         $+8, SI
+	VXORPS       X1, X1, X1
+	VXORPS       X2, X2, X2
+	VXORPS       X3, X3, X3
+	VXORPS       X4, X4, X4
+	XORQ         R11, R11
+	MOVQ         R9, R12
+	SUBQ         $+32, R12
+	JL           done360
+
+loop359:
+	VMOVUPS     (CX)(R11*4), Z7
+	VMOVUPS     (BX)(R11*4), Z8
+	VMULPS      Z8, Z7, Z7
+	VADDPS      Z7, Z1, Z1
+	VMOVUPS     (DX)(R11*4), Z8
+	VSUBPS      Z5, Z8, Z8
+	VMULPS      Z6, Z8, Z8
+	VFMADD231PS Z8, Z7, Z3
+	VMOVUPS     64(CX)(R11*4), Z7
+	VMOVUPS     64(BX)(R11*4), Z8
+	VMULPS      Z8, Z7, Z7
+	VADDPS      Z7, Z2, Z2
+	VMOVUPS     64(DX)(R11*4), Z8
+	VSUBPS      Z5, Z8, Z8
+	VMULPS      Z6, Z8, Z8
+	VFMADD231PS Z8, Z7, Z4
+	ADDQ        $+32, R11
+	SUBQ        $+32, R12
+	JGE         loop359
+
+done360:
+	ADDQ $+32, R12
+	SUBQ $+16, R12
+	JL   done362
+
+loop361:
+	VMOVUPS     (CX)(R11*4), Z7
+	VMOVUPS     (BX)(R11*4), Z8
+	VMULPS      Z8, Z7, Z7
+	VADDPS      Z7, Z1, Z1
+	VMOVUPS     (DX)(R11*4), Z8
+	VSUBPS      Z5, Z8, Z8
+	VMULPS      Z6, Z8, Z8
+	VFMADD231PS Z8, Z7, Z3
+	ADDQ        $+16, R11
+	SUBQ        $+16, R12
+	JGE         loop361
+
+done362:
+	ADDQ        $+16, R12
+	JZ          done363
+	VMOVUPS.Z   (CX)(R11*4), K1, Z7
+	VMOVUPS.Z   (BX)(R11*4), K1, Z8
+	VMULPS      Z8, Z7, Z7
+	VADDPS      Z7, Z1, Z1
+	VMOVUPS.Z   (DX)(R11*4), K1, Z8
+	VSUBPS      Z5, Z8, Z8
+	VMULPS      Z6, Z8, Z8
+	VFMADD231PS Z8, Z7, Z3
+
+done363:
+	VADDPS        Z2, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y7
+	VADDPS        Y7, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VADDPS        X2, X1, X1
+	VMOVHLPS      X1, X1, X2
+	VADDPS        X2, X1, X1
+	VMOVSHDUP     X1, X2
+	VADDPS        X2, X1, X1
+	VDIVSS        X0, X1, X1
+	VBROADCASTSS  X1, Z1
+	VADDPS        Z4, Z3, Z3
+	VEXTRACTF64X4 $0x01, Z3, Y7
+	VADDPS        Y7, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X2
+	VADDPS        X2, X3, X3
+	VMOVHLPS      X3, X3, X2
+	VADDPS        X2, X3, X3
+	VMOVSHDUP     X3, X2
+	VADDPS        X2, X3, X3
+	VDIVSS        X0, X3, X3
+	VBROADCASTSS  X3, Z3
+	XORQ          R11, R11
+	MOVQ          R9, R12
+	SUBQ          $+32, R12
+	JL            done365
+
+loop364:
+	VMOVUPS      (CX)(R11*4), Z7
+	VMOVUPS      (BX)(R11*4), Z8
+	VMULPS       Z8, Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMOVUPS      (DX)(R11*4), Z8
+	VSUBPS       Z5, Z8, Z8
+	VMULPS       Z6, Z8, Z8
+	VFNMADD231PS Z8, Z3, Z7
+	VMOVUPS      (DI)(R11*4), Z8
+	VFMADD213PS  Z8, Z6, Z7
+	VMOVUPS      Z7, (AX)(R11*4)
+	VMOVUPS      64(CX)(R11*4), Z7
+	VMOVUPS      64(BX)(R11*4), Z8
+	VMULPS       Z8, Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMOVUPS      64(DX)(R11*4), Z8
+	VSUBPS       Z5, Z8, Z8
+	VMULPS       Z6, Z8, Z8
+	VFNMADD231PS Z8, Z3, Z7
+	VMOVUPS      64(DI)(R11*4), Z8
+	VFMADD213PS  Z8, Z6, Z7
+	VMOVUPS      Z7, 64(AX)(R11*4)
+	ADDQ         $+32, R11
+	SUBQ         $+32, R12
+	JGE          loop364
+
+done365:
+	ADDQ $+32, R12
+	SUBQ $+16, R12
+	JL   done367
+
+loop366:
+	VMOVUPS      (CX)(R11*4), Z7
+	VMOVUPS      (BX)(R11*4), Z8
+	VMULPS       Z8, Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMOVUPS      (DX)(R11*4), Z8
+	VSUBPS       Z5, Z8, Z8
+	VMULPS       Z6, Z8, Z8
+	VFNMADD231PS Z8, Z3, Z7
+	VMOVUPS      (DI)(R11*4), Z8
+	VFMADD213PS  Z8, Z6, Z7
+	VMOVUPS      Z7, (AX)(R11*4)
+	ADDQ         $+16, R11
+	SUBQ         $+16, R12
+	JGE          loop366
+
+done367:
+	ADDQ         $+16, R12
+	JZ           done368
+	VMOVUPS.Z    (CX)(R11*4), K1, Z7
+	VMOVUPS.Z    (BX)(R11*4), K1, Z8
+	VMULPS       Z8, Z7, Z7
+	VSUBPS       Z1, Z7, Z7
+	VMOVUPS.Z    (DX)(R11*4), K1, Z8
+	VSUBPS       Z5, Z8, Z8
+	VMULPS       Z6, Z8, Z8
+	VFNMADD231PS Z8, Z3, Z7
+	VMOVUPS.Z    (DI)(R11*4), K1, Z5
+	VFMADD213PS  Z5, Z6, Z7
+	VMOVUPS      Z7, K1, (AX)(R11*4)
+
+done368:
+	ADDQ R10, AX
+	ADDQ R10, CX
+	ADDQ R10, DX
+	ADDQ R10, DI
+	DECQ R8
+	JNZ  row357
+
+rows358:
+	VZEROUPPER
+	RET
+
+// func layerNormParamGradAVX512(dgamma []float32, dbeta []float32, dy []float32, x []float32, stats []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX512F
+TEXT ·layerNormParamGradAVX512(SB), $8-144
+	MOVQ         dgamma_base+0(FP), AX
+	MOVQ         dbeta_base+24(FP), CX
+	MOVQ         dy_base+48(FP), DX
+	MOVQ         x_base+72(FP), BX
+	MOVQ         stats_base+96(FP), SI
+	MOVQ         rows+120(FP), DI
+	MOVQ         cols+128(FP), R8
+	MOVQ         ld+136(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         R8, R10
+	ANDQ         $+15, R10
+	VMOVD        R10, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	LEAQ         (R9)(R9*2), R10
+	MOVQ         R9, R11
+	SHLQ         $0x02, R11
+	MOVQ         DI, R12
+	SHRQ         $0x02, R12
+	TESTQ        R12, R12
+	JZ           rows370
+
+row369:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS 4(SI), Z1
+	VBROADCASTSS 8(SI), Z2
+	VBROADCASTSS 12(SI), Z3
+	VBROADCASTSS 16(SI), Z4
+	VBROADCASTSS 20(SI), Z5
+	VBROADCASTSS 24(SI), Z6
+	VBROADCASTSS 28(SI), Z7
+	ADDQ         $+32, SI
+	XORQ         R13, R13
+	MOVQ         R8, R14
+	SUBQ         $+16, R14
+	JL           done372
+
+loop371:
+	LEAQ        (DX)(R13*4), R15
+	LEAQ        (BX)(R13*4), BP
+	VMOVUPS     (AX)(R13*4), Z8
+	VMOVUPS     (CX)(R13*4), Z9
+	VMOVUPS     (R15), Z10
+	VADDPS      Z10, Z9, Z9
+	VMOVUPS     (BP), Z11
+	VSUBPS      Z0, Z11, Z11
+	VMULPS      Z1, Z11, Z11
+	VFMADD231PS Z10, Z11, Z8
+	VMOVUPS     (R15)(R9*1), Z10
+	VADDPS      Z10, Z9, Z9
+	VMOVUPS     (BP)(R9*1), Z11
+	VSUBPS      Z2, Z11, Z11
+	VMULPS      Z3, Z11, Z11
+	VFMADD231PS Z10, Z11, Z8
+	VMOVUPS     (R15)(R9*2), Z10
+	VADDPS      Z10, Z9, Z9
+	VMOVUPS     (BP)(R9*2), Z11
+	VSUBPS      Z4, Z11, Z11
+	VMULPS      Z5, Z11, Z11
+	VFMADD231PS Z10, Z11, Z8
+	VMOVUPS     (R15)(R10*1), Z10
+	VADDPS      Z10, Z9, Z9
+	VMOVUPS     (BP)(R10*1), Z11
+	VSUBPS      Z6, Z11, Z11
+	VMULPS      Z7, Z11, Z11
+	VFMADD231PS Z10, Z11, Z8
+	VMOVUPS     Z8, (AX)(R13*4)
+	VMOVUPS     Z9, (CX)(R13*4)
+	ADDQ        $+16, R13
+	SUBQ        $+16, R14
+	JGE         loop371
+
+done372:
+	ADDQ        $+16, R14
+	JZ          done373
+	LEAQ        (DX)(R13*4), R14
+	LEAQ        (BX)(R13*4), R15
+	VMOVUPS.Z   (AX)(R13*4), K1, Z8
+	VMOVUPS.Z   (CX)(R13*4), K1, Z9
+	VMOVUPS.Z   (R14), K1, Z10
+	VADDPS      Z10, Z9, Z9
+	VMOVUPS.Z   (R15), K1, Z11
+	VSUBPS      Z0, Z11, Z11
+	VMULPS      Z1, Z11, Z11
+	VFMADD231PS Z10, Z11, Z8
+	VMOVUPS.Z   (R14)(R9*1), K1, Z0
+	VADDPS      Z0, Z9, Z9
+	VMOVUPS.Z   (R15)(R9*1), K1, Z1
+	VSUBPS      Z2, Z1, Z1
+	VMULPS      Z3, Z1, Z1
+	VFMADD231PS Z0, Z1, Z8
+	VMOVUPS.Z   (R14)(R9*2), K1, Z0
+	VADDPS      Z0, Z9, Z9
+	VMOVUPS.Z   (R15)(R9*2), K1, Z1
+	VSUBPS      Z4, Z1, Z1
+	VMULPS      Z5, Z1, Z1
+	VFMADD231PS Z0, Z1, Z8
+	VMOVUPS.Z   (R14)(R10*1), K1, Z0
+	VADDPS      Z0, Z9, Z9
+	VMOVUPS.Z   (R15)(R10*1), K1, Z1
+	VSUBPS      Z6, Z1, Z1
+	VMULPS      Z7, Z1, Z1
+	VFMADD231PS Z0, Z1, Z8
+	VMOVUPS     Z8, K1, (AX)(R13*4)
+	VMOVUPS     Z9, K1, (CX)(R13*4)
+
+done373:
+	ADDQ R11, DX
+	ADDQ R11, BX
+	DECQ R12
+	JNZ  row369
+
+rows370:
+	ANDQ  $+3, DI
+	TESTQ DI, DI
+	JZ    rows375
+
+row374:
+	VBROADCASTSS (SI), Z0
+	VBROADCASTSS 4(SI), Z1
+	ADDQ         $+8, SI
+	XORQ         R10, R10
+	MOVQ         R8, R11
+	SUBQ         $+16, R11
+	JL           done377
+
+loop376:
+	VMOVUPS     (AX)(R10*4), Z2
+	VMOVUPS     (CX)(R10*4), Z3
+	VMOVUPS     (DX)(R10*4), Z4
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     (BX)(R10*4), Z5
+	VSUBPS      Z0, Z5, Z5
+	VMULPS      Z1, Z5, Z5
+	VFMADD231PS Z4, Z5, Z2
+	VMOVUPS     Z2, (AX)(R10*4)
+	VMOVUPS     Z3, (CX)(R10*4)
+	ADDQ        $+16, R10
+	SUBQ        $+16, R11
+	JGE         loop376
+
+done377:
+	ADDQ        $+16, R11
+	JZ          done378
+	VMOVUPS.Z   (AX)(R10*4), K1, Z2
+	VMOVUPS.Z   (CX)(R10*4), K1, Z3
+	VMOVUPS.Z   (DX)(R10*4), K1, Z4
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS.Z   (BX)(R10*4), K1, Z5
+	VSUBPS      Z0, Z5, Z5
+	VMULPS      Z1, Z5, Z5
+	VFMADD231PS Z4, Z5, Z2
+	VMOVUPS     Z2, K1, (AX)(R10*4)
+	VMOVUPS     Z3, K1, (CX)(R10*4)
+
+done378:
+	ADDQ R9, DX
+	ADDQ R9, BX
+	DECQ DI
+	JNZ  row374
+
+rows375:
+	VZEROUPPER
+	RET
+
+// func dropoutAVX512(dst []float32, x []float32, first int, threshold uint32, scale float32, k0 uint32, k1 uint32, c1 uint32, c2 uint32, c3 uint32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·dropoutAVX512(SB), $80-84
+	MOVL         k0+64(FP), AX
+	MOVL         AX, (SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 8(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 16(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 24(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 32(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 40(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 48(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 56(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 64(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 72(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         k1+68(FP), AX
+	MOVL         AX, 4(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 12(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 20(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 28(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 36(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 44(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 52(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 60(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 68(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 76(SP)
+	ADDL         $0xbb67ae85, AX
+	VBROADCASTSS splat_d2511f53<>+0(SB), Z0
+	VBROADCASTSS splat_cd9e8d57<>+0(SB), Z1
+	MOVL         $0x0000aaaa, AX
+	KMOVW        AX, K1
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         dst_len+8(FP), SI
+	MOVQ         first+48(FP), DI
+	TESTQ        SI, SI
+	JZ           done379
+	MOVQ         DI, BX
+	ANDQ         $+63, BX
+	ADDQ         BX, SI
+	SHRQ         $0x06, DI
+	SHLQ         $0x04, DI
+	XORQ         AX, AX
+	MOVQ         BX, R8
+	SHLQ         $0x02, R8
+	SUBQ         R8, CX
+	SUBQ         R8, DX
+
+group380:
+	TESTQ           BX, BX
+	JNZ             partial381
+	CMPQ            SI, $+64
+	JL              partial381
+	VMOVD           DI, X2
+	VPBROADCASTD    X2, Z2
+	VMOVUPS         lane_numbers<>+0(SB), Z3
+	VPADDD          Z3, Z2, Z2
+	VBROADCASTSS    c1+72(FP), Z3
+	VBROADCASTSS    c2+76(FP), Z4
+	VBROADCASTSS    c3+80(FP), Z5
+	VMOVD           DI, X6
+	VPBROADCASTD    X6, Z6
+	VMOVUPS         lane_numbers<>+4(SB), Z7
+	VPADDD          Z7, Z6, Z6
+	VBROADCASTSS    c1+72(FP), Z7
+	VBROADCASTSS    c2+76(FP), Z8
+	VBROADCASTSS    c3+80(FP), Z9
+	VPMULUDQ        Z0, Z2, Z2
+	VPMULUDQ        Z1, Z4, Z4
+	VPSRLQ          $0x20, Z4, Z11
+	VPSRLQ          $0x20, Z2, Z10
+	VPTERNLOGD.BCST $0x96, (SP), Z3, Z11
+	VPTERNLOGD.BCST $0x96, 4(SP), Z5, Z10
+	VPMULUDQ        Z0, Z6, Z3
+	VPMULUDQ        Z1, Z8, Z5
+	VPSRLQ          $0x20, Z5, Z8
+	VPSRLQ          $0x20, Z3, Z6
+	VPTERNLOGD.BCST $0x96, (SP), Z7, Z8
+	VPTERNLOGD.BCST $0x96, 4(SP), Z9, Z6
+	VPMULUDQ        Z0, Z11, Z7
+	VPMULUDQ        Z1, Z10, Z9
+	VPSRLQ          $0x20, Z9, Z11
+	VPSRLQ          $0x20, Z7, Z10
+	VPTERNLOGD.BCST $0x96, 8(SP), Z4, Z11
+	VPTERNLOGD.BCST $0x96, 12(SP), Z2, Z10
+	VPMULUDQ        Z0, Z8, Z2
+	VPMULUDQ        Z1, Z6, Z4
+	VPSRLQ          $0x20, Z4, Z8
+	VPSRLQ          $0x20, Z2, Z6
+	VPTERNLOGD.BCST $0x96, 8(SP), Z5, Z8
+	VPTERNLOGD.BCST $0x96, 12(SP), Z3, Z6
+	VPMULUDQ        Z0, Z11, Z3
+	VPMULUDQ        Z1, Z10, Z5
+	VPSRLQ          $0x20, Z5, Z11
+	VPSRLQ          $0x20, Z3, Z10
+	VPTERNLOGD.BCST $0x96, 16(SP), Z9, Z11
+	VPTERNLOGD.BCST $0x96, 20(SP), Z7, Z10
+	VPMULUDQ        Z0, Z8, Z7
+	VPMULUDQ        Z1, Z6, Z6
+	VPSRLQ          $0x20, Z6, Z9
+	VPSRLQ          $0x20, Z7, Z8
+	VPTERNLOGD.BCST $0x96, 16(SP), Z4, Z9
+	VPTERNLOGD.BCST $0x96, 20(SP), Z2, Z8
+	VPMULUDQ        Z0, Z11, Z2
+	VPMULUDQ        Z1, Z10, Z4
+	VPSRLQ          $0x20, Z4, Z11
+	VPSRLQ          $0x20, Z2, Z10
+	VPTERNLOGD.BCST $0x96, 24(SP), Z5, Z11
+	VPTERNLOGD.BCST $0x96, 28(SP), Z3, Z10
+	VPMULUDQ        Z0, Z9, Z3
+	VPMULUDQ        Z1, Z8, Z5
+	VPSRLQ          $0x20, Z5, Z9
+	VPSRLQ          $0x20, Z3, Z8
+	VPTERNLOGD.BCST $0x96, 24(SP), Z6, Z9
+	VPTERNLOGD.BCST $0x96, 28(SP), Z7, Z8
+	VPMULUDQ        Z0, Z11, Z6
+	VPMULUDQ        Z1, Z10, Z7
+	VPSRLQ          $0x20, Z7, Z11
+	VPSRLQ          $0x20, Z6, Z10
+	VPTERNLOGD.BCST $0x96, 32(SP), Z4, Z11
+	VPTERNLOGD.BCST $0x96, 36(SP), Z2, Z10
+	VPMULUDQ        Z0, Z9, Z2
+	VPMULUDQ        Z1, Z8, Z4
+	VPSRLQ          $0x20, Z4, Z9
+	VPSRLQ          $0x20, Z2, Z8
+	VPTERNLOGD.BCST $0x96, 32(SP), Z5, Z9
+	VPTERNLOGD.BCST $0x96, 36(SP), Z3, Z8
+	VPMULUDQ        Z0, Z11, Z3
+	VPMULUDQ        Z1, Z10, Z5
+	VPSRLQ          $0x20, Z5, Z11
+	VPSRLQ          $0x20, Z3, Z10
+	VPTERNLOGD.BCST $0x96, 40(SP), Z7, Z11
+	VPTERNLOGD.BCST $0x96, 44(SP), Z6, Z10
+	VPMULUDQ        Z0, Z9, Z6
+	VPMULUDQ        Z1, Z8, Z7
+	VPSRLQ          $0x20, Z7, Z9
+	VPSRLQ          $0x20, Z6, Z8
+	VPTERNLOGD.BCST $0x96, 40(SP), Z4, Z9
+	VPTERNLOGD.BCST $0x96, 44(SP), Z2, Z8
+	VPMULUDQ        Z0, Z11, Z2
+	VPMULUDQ        Z1, Z10, Z4
+	VPSRLQ          $0x20, Z4, Z11
+	VPSRLQ          $0x20, Z2, Z10
+	VPTERNLOGD.BCST $0x96, 48(SP), Z5, Z11
+	VPTERNLOGD.BCST $0x96, 52(SP), Z3, Z10
+	VPMULUDQ        Z0, Z9, Z3
+	VPMULUDQ        Z1, Z8, Z5
+	VPSRLQ          $0x20, Z5, Z9
+	VPSRLQ          $0x20, Z3, Z8
+	VPTERNLOGD.BCST $0x96, 48(SP), Z7, Z9
+	VPTERNLOGD.BCST $0x96, 52(SP), Z6, Z8
+	VPMULUDQ        Z0, Z11, Z6
+	VPMULUDQ        Z1, Z10, Z7
+	VPSRLQ          $0x20, Z7, Z11
+	VPSRLQ          $0x20, Z6, Z10
+	VPTERNLOGD.BCST $0x96, 56(SP), Z4, Z11
+	VPTERNLOGD.BCST $0x96, 60(SP), Z2, Z10
+	VPMULUDQ        Z0, Z9, Z2
+	VPMULUDQ        Z1, Z8, Z4
+	VPSRLQ          $0x20, Z4, Z9
+	VPSRLQ          $0x20, Z2, Z8
+	VPTERNLOGD.BCST $0x96, 56(SP), Z5, Z9
+	VPTERNLOGD.BCST $0x96, 60(SP), Z3, Z8
+	VPMULUDQ        Z0, Z11, Z3
+	VPMULUDQ        Z1, Z10, Z5
+	VPSRLQ          $0x20, Z5, Z11
+	VPSRLQ          $0x20, Z3, Z10
+	VPTERNLOGD.BCST $0x96, 64(SP), Z7, Z11
+	VPTERNLOGD.BCST $0x96, 68(SP), Z6, Z10
+	VPMULUDQ        Z0, Z9, Z6
+	VPMULUDQ        Z1, Z8, Z7
+	VPSRLQ          $0x20, Z7, Z9
+	VPSRLQ          $0x20, Z6, Z8
+	VPTERNLOGD.BCST $0x96, 64(SP), Z4, Z9
+	VPTERNLOGD.BCST $0x96, 68(SP), Z2, Z8
+	VPMULUDQ        Z0, Z11, Z2
+	VPMULUDQ        Z1, Z10, Z4
+	VPSRLQ          $0x20, Z4, Z11
+	VPSRLQ          $0x20, Z2, Z10
+	VPTERNLOGD.BCST $0x96, 72(SP), Z5, Z11
+	VPTERNLOGD.BCST $0x96, 76(SP), Z3, Z10
+	VPMULUDQ        Z0, Z9, Z3
+	VPMULUDQ        Z1, Z8, Z5
+	VPSRLQ          $0x20, Z5, Z9
+	VPSRLQ          $0x20, Z3, Z8
+	VPTERNLOGD.BCST $0x96, 72(SP), Z7, Z9
+	VPTERNLOGD.BCST $0x96, 76(SP), Z6, Z8
+	VMOVSLDUP       Z9, K1, Z11
+	VMOVSLDUP       Z5, K1, Z4
+	VMOVSLDUP       Z8, K1, Z10
+	VMOVSLDUP       Z3, K1, Z2
+	VBROADCASTSS    scale+60(FP), Z3
+	VBROADCASTSS    threshold+56(FP), Z5
+	VPCMPUD         $0x05, Z5, Z11, K2
+	VMOVAPS.Z       Z3, K2, Z3
+	VMOVUPS         (DX)(AX*4), Z5
+	VMULPS          Z3, Z5, Z5
+	VMOVUPS         Z5, (CX)(AX*4)
+	VBROADCASTSS    scale+60(FP), Z3
+	VBROADCASTSS    threshold+56(FP), Z5
+	VPCMPUD         $0x05, Z5, Z4, K2
+	VMOVAPS.Z       Z3, K2, Z3
+	VMOVUPS         64(DX)(AX*4), Z4
+	VMULPS          Z3, Z4, Z4
+	VMOVUPS         Z4, 64(CX)(AX*4)
+	VBROADCASTSS    scale+60(FP), Z3
+	VBROADCASTSS    threshold+56(FP), Z4
+	VPCMPUD         $0x05, Z4, Z10, K2
+	VMOVAPS.Z       Z3, K2, Z3
+	VMOVUPS         128(DX)(AX*4), Z4
+	VMULPS          Z3, Z4, Z4
+	VMOVUPS         Z4, 128(CX)(AX*4)
+	VBROADCASTSS    scale+60(FP), Z3
+	VBROADCASTSS    threshold+56(FP), Z4
+	VPCMPUD         $0x05, Z4, Z2, K2
+	VMOVAPS.Z       Z3, K2, Z3
+	VMOVUPS         192(DX)(AX*4), Z2
+	VMULPS          Z3, Z2, Z2
+	VMOVUPS         Z2, 192(CX)(AX*4)
+	JMP             next382
+
+partial381:
+	LEAQ            -1(BX), BX
+	VMOVD           BX, X2
+	VPBROADCASTD    X2, Z2
+	MOVQ            $+64, BX
+	CMPQ            SI, BX
+	CMOVQLT         SI, BX
+	VMOVD           BX, X3
+	VPBROADCASTD    X3, Z3
+	VMOVD           DI, X4
+	VPBROADCASTD    X4, Z4
+	VMOVUPS         lane_numbers<>+0(SB), Z5
+	VPADDD          Z5, Z4, Z4
+	VBROADCASTSS    c1+72(FP), Z5
+	VBROADCASTSS    c2+76(FP), Z6
+	VBROADCASTSS    c3+80(FP), Z7
+	VMOVD           DI, X8
+	VPBROADCASTD    X8, Z8
+	VMOVUPS         lane_numbers<>+4(SB), Z9
+	VPADDD          Z9, Z8, Z8
+	VBROADCASTSS    c1+72(FP), Z9
+	VBROADCASTSS    c2+76(FP), Z10
+	VBROADCASTSS    c3+80(FP), Z11
+	VPMULUDQ        Z0, Z4, Z4
+	VPMULUDQ        Z1, Z6, Z6
+	VPSRLQ          $0x20, Z6, Z13
+	VPSRLQ          $0x20, Z4, Z12
+	VPTERNLOGD.BCST $0x96, (SP), Z5, Z13
+	VPTERNLOGD.BCST $0x96, 4(SP), Z7, Z12
+	VPMULUDQ        Z0, Z8, Z5
+	VPMULUDQ        Z1, Z10, Z7
+	VPSRLQ          $0x20, Z7, Z10
+	VPSRLQ          $0x20, Z5, Z8
+	VPTERNLOGD.BCST $0x96, (SP), Z9, Z10
+	VPTERNLOGD.BCST $0x96, 4(SP), Z11, Z8
+	VPMULUDQ        Z0, Z13, Z9
+	VPMULUDQ        Z1, Z12, Z11
+	VPSRLQ          $0x20, Z11, Z13
+	VPSRLQ          $0x20, Z9, Z12
+	VPTERNLOGD.BCST $0x96, 8(SP), Z6, Z13
+	VPTERNLOGD.BCST $0x96, 12(SP), Z4, Z12
+	VPMULUDQ        Z0, Z10, Z4
+	VPMULUDQ        Z1, Z8, Z6
+	VPSRLQ          $0x20, Z6, Z10
+	VPSRLQ          $0x20, Z4, Z8
+	VPTERNLOGD.BCST $0x96, 8(SP), Z7, Z10
+	VPTERNLOGD.BCST $0x96, 12(SP), Z5, Z8
+	VPMULUDQ        Z0, Z13, Z5
+	VPMULUDQ        Z1, Z12, Z7
+	VPSRLQ          $0x20, Z7, Z13
+	VPSRLQ          $0x20, Z5, Z12
+	VPTERNLOGD.BCST $0x96, 16(SP), Z11, Z13
+	VPTERNLOGD.BCST $0x96, 20(SP), Z9, Z12
+	VPMULUDQ        Z0, Z10, Z9
+	VPMULUDQ        Z1, Z8, Z8
+	VPSRLQ          $0x20, Z8, Z11
+	VPSRLQ          $0x20, Z9, Z10
+	VPTERNLOGD.BCST $0x96, 16(SP), Z6, Z11
+	VPTERNLOGD.BCST $0x96, 20(SP), Z4, Z10
+	VPMULUDQ        Z0, Z13, Z4
+	VPMULUDQ        Z1, Z12, Z6
+	VPSRLQ          $0x20, Z6, Z13
+	VPSRLQ          $0x20, Z4, Z12
+	VPTERNLOGD.BCST $0x96, 24(SP), Z7, Z13
+	VPTERNLOGD.BCST $0x96, 28(SP), Z5, Z12
+	VPMULUDQ        Z0, Z11, Z5
+	VPMULUDQ        Z1, Z10, Z7
+	VPSRLQ          $0x20, Z7, Z11
+	VPSRLQ          $0x20, Z5, Z10
+	VPTERNLOGD.BCST $0x96, 24(SP), Z8, Z11
+	VPTERNLOGD.BCST $0x96, 28(SP), Z9, Z10
+	VPMULUDQ        Z0, Z13, Z8
+	VPMULUDQ        Z1, Z12, Z9
+	VPSRLQ          $0x20, Z9, Z13
+	VPSRLQ          $0x20, Z8, Z12
+	VPTERNLOGD.BCST $0x96, 32(SP), Z6, Z13
+	VPTERNLOGD.BCST $0x96, 36(SP), Z4, Z12
+	VPMULUDQ        Z0, Z11, Z4
+	VPMULUDQ        Z1, Z10, Z6
+	VPSRLQ          $0x20, Z6, Z11
+	VPSRLQ          $0x20, Z4, Z10
+	VPTERNLOGD.BCST $0x96, 32(SP), Z7, Z11
+	VPTERNLOGD.BCST $0x96, 36(SP), Z5, Z10
+	VPMULUDQ        Z0, Z13, Z5
+	VPMULUDQ        Z1, Z12, Z7
+	VPSRLQ          $0x20, Z7, Z13
+	VPSRLQ          $0x20, Z5, Z12
+	VPTERNLOGD.BCST $0x96, 40(SP), Z9, Z13
+	VPTERNLOGD.BCST $0x96, 44(SP), Z8, Z12
+	VPMULUDQ        Z0, Z11, Z8
+	VPMULUDQ        Z1, Z10, Z9
+	VPSRLQ          $0x20, Z9, Z11
+	VPSRLQ          $0x20, Z8, Z10
+	VPTERNLOGD.BCST $0x96, 40(SP), Z6, Z11
+	VPTERNLOGD.BCST $0x96, 44(SP), Z4, Z10
+	VPMULUDQ        Z0, Z13, Z4
+	VPMULUDQ        Z1, Z12, Z6
+	VPSRLQ          $0x20, Z6, Z13
+	VPSRLQ          $0x20, Z4, Z12
+	VPTERNLOGD.BCST $0x96, 48(SP), Z7, Z13
+	VPTERNLOGD.BCST $0x96, 52(SP), Z5, Z12
+	VPMULUDQ        Z0, Z11, Z5
+	VPMULUDQ        Z1, Z10, Z7
+	VPSRLQ          $0x20, Z7, Z11
+	VPSRLQ          $0x20, Z5, Z10
+	VPTERNLOGD.BCST $0x96, 48(SP), Z9, Z11
+	VPTERNLOGD.BCST $0x96, 52(SP), Z8, Z10
+	VPMULUDQ        Z0, Z13, Z8
+	VPMULUDQ        Z1, Z12, Z9
+	VPSRLQ          $0x20, Z9, Z13
+	VPSRLQ          $0x20, Z8, Z12
+	VPTERNLOGD.BCST $0x96, 56(SP), Z6, Z13
+	VPTERNLOGD.BCST $0x96, 60(SP), Z4, Z12
+	VPMULUDQ        Z0, Z11, Z4
+	VPMULUDQ        Z1, Z10, Z6
+	VPSRLQ          $0x20, Z6, Z11
+	VPSRLQ          $0x20, Z4, Z10
+	VPTERNLOGD.BCST $0x96, 56(SP), Z7, Z11
+	VPTERNLOGD.BCST $0x96, 60(SP), Z5, Z10
+	VPMULUDQ        Z0, Z13, Z5
+	VPMULUDQ        Z1, Z12, Z7
+	VPSRLQ          $0x20, Z7, Z13
+	VPSRLQ          $0x20, Z5, Z12
+	VPTERNLOGD.BCST $0x96, 64(SP), Z9, Z13
+	VPTERNLOGD.BCST $0x96, 68(SP), Z8, Z12
+	VPMULUDQ        Z0, Z11, Z8
+	VPMULUDQ        Z1, Z10, Z9
+	VPSRLQ          $0x20, Z9, Z11
+	VPSRLQ          $0x20, Z8, Z10
+	VPTERNLOGD.BCST $0x96, 64(SP), Z6, Z11
+	VPTERNLOGD.BCST $0x96, 68(SP), Z4, Z10
+	VPMULUDQ        Z0, Z13, Z4
+	VPMULUDQ        Z1, Z12, Z6
+	VPSRLQ          $0x20, Z6, Z13
+	VPSRLQ          $0x20, Z4, Z12
+	VPTERNLOGD.BCST $0x96, 72(SP), Z7, Z13
+	VPTERNLOGD.BCST $0x96, 76(SP), Z5, Z12
+	VPMULUDQ        Z0, Z11, Z5
+	VPMULUDQ        Z1, Z10, Z7
+	VPSRLQ          $0x20, Z7, Z11
+	VPSRLQ          $0x20, Z5, Z10
+	VPTERNLOGD.BCST $0x96, 72(SP), Z9, Z11
+	VPTERNLOGD.BCST $0x96, 76(SP), Z8, Z10
+	VMOVSLDUP       Z11, K1, Z13
+	VMOVSLDUP       Z7, K1, Z6
+	VMOVSLDUP       Z10, K1, Z12
+	VMOVSLDUP       Z5, K1, Z4
+	VPCMPGTD        lane_numbers<>+0(SB), Z3, K2
+	VMOVUPS         lane_numbers<>+0(SB), Z5
+	VPCMPGTD        Z2, Z5, K2, K2
+	VBROADCASTSS    scale+60(FP), Z5
+	VBROADCASTSS    threshold+56(FP), Z7
+	VPCMPUD         $0x05, Z7, Z13, K3
+	VMOVAPS.Z       Z5, K3, Z5
+	VMOVUPS.Z       (DX)(AX*4), K2, Z7
+	VMULPS          Z5, Z7, Z7
+	VMOVUPS         Z7, K2, (CX)(AX*4)
+	VPCMPGTD        lane_numbers<>+64(SB), Z3, K2
+	VMOVUPS         lane_numbers<>+64(SB), Z5
+	VPCMPGTD        Z2, Z5, K2, K2
+	VBROADCASTSS    scale+60(FP), Z5
+	VBROADCASTSS    threshold+56(FP), Z7
+	VPCMPUD         $0x05, Z7, Z6, K3
+	VMOVAPS.Z       Z5, K3, Z5
+	VMOVUPS.Z       64(DX)(AX*4), K2, Z6
+	VMULPS          Z5, Z6, Z6
+	VMOVUPS         Z6, K2, 64(CX)(AX*4)
+	VPCMPGTD        lane_numbers<>+128(SB), Z3, K2
+	VMOVUPS         lane_numbers<>+128(SB), Z5
+	VPCMPGTD        Z2, Z5, K2, K2
+	VBROADCASTSS    scale+60(FP), Z5
+	VBROADCASTSS    threshold+56(FP), Z6
+	VPCMPUD         $0x05, Z6, Z12, K3
+	VMOVAPS.Z       Z5, K3, Z5
+	VMOVUPS.Z       128(DX)(AX*4), K2, Z6
+	VMULPS          Z5, Z6, Z6
+	VMOVUPS         Z6, K2, 128(CX)(AX*4)
+	VPCMPGTD        lane_numbers<>+192(SB), Z3, K2
+	VMOVUPS         lane_numbers<>+192(SB), Z3
+	VPCMPGTD        Z2, Z3, K2, K2
+	VBROADCASTSS    scale+60(FP), Z2
+	VBROADCASTSS    threshold+56(FP), Z3
+	VPCMPUD         $0x05, Z3, Z4, K3
+	VMOVAPS.Z       Z2, K3, Z2
+	VMOVUPS.Z       192(DX)(AX*4), K2, Z3
+	VMULPS          Z2, Z3, Z3
+	VMOVUPS         Z3, K2, 192(CX)(AX*4)
+
+next382:
+	XORQ BX, BX
+	ADDQ $+64, AX
+	ADDQ $+16, DI
+	SUBQ $+64, SI
+	JG   group380
+
+done379:
+	VZEROUPPER
+	RET
+
+// func dropoutAddAVX512(dst []float32, x []float32, add []float32, first int, threshold uint32, scale float32, k0 uint32, k1 uint32, c1 uint32, c2 uint32, c3 uint32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·dropoutAddAVX512(SB), $80-108
+	MOVL         k0+88(FP), AX
+	MOVL         AX, (SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 8(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 16(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 24(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 32(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 40(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 48(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 56(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 64(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         AX, 72(SP)
+	ADDL         $0x9e3779b9, AX
+	MOVL         k1+92(FP), AX
+	MOVL         AX, 4(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 12(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 20(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 28(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 36(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 44(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 52(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 60(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 68(SP)
+	ADDL         $0xbb67ae85, AX
+	MOVL         AX, 76(SP)
+	ADDL         $0xbb67ae85, AX
+	VBROADCASTSS splat_d2511f53<>+0(SB), Z0
+	VBROADCASTSS splat_cd9e8d57<>+0(SB), Z1
+	MOVL         $0x0000aaaa, AX
+	KMOVW        AX, K1
+	MOVQ         dst_base+0(FP), CX
+	MOVQ         x_base+24(FP), DX
+	MOVQ         add_base+48(FP), BX
+	MOVQ         dst_len+8(FP), DI
+	MOVQ         first+72(FP), R8
+	TESTQ        DI, DI
+	JZ           done383
+	MOVQ         R8, SI
+	ANDQ         $+63, SI
+	ADDQ         SI, DI
+	SHRQ         $0x06, R8
+	SHLQ         $0x04, R8
+	XORQ         AX, AX
+	MOVQ         SI, R9
+	SHLQ         $0x02, R9
+	SUBQ         R9, CX
+	SUBQ         R9, DX
+	SUBQ         R9, BX
+
+group384:
+	TESTQ           SI, SI
+	JNZ             partial385
+	CMPQ            DI, $+64
+	JL              partial385
+	VMOVD           R8, X2
+	VPBROADCASTD    X2, Z2
+	VMOVUPS         lane_numbers<>+0(SB), Z3
+	VPADDD          Z3, Z2, Z2
+	VBROADCASTSS    c1+96(FP), Z3
+	VBROADCASTSS    c2+100(FP), Z4
+	VBROADCASTSS    c3+104(FP), Z5
+	VMOVD           R8, X6
+	VPBROADCASTD    X6, Z6
+	VMOVUPS         lane_numbers<>+4(SB), Z7
+	VPADDD          Z7, Z6, Z6
+	VBROADCASTSS    c1+96(FP), Z7
+	VBROADCASTSS    c2+100(FP), Z8
+	VBROADCASTSS    c3+104(FP), Z9
+	VPMULUDQ        Z0, Z2, Z2
+	VPMULUDQ        Z1, Z4, Z4
+	VPSRLQ          $0x20, Z4, Z11
+	VPSRLQ          $0x20, Z2, Z10
+	VPTERNLOGD.BCST $0x96, (SP), Z3, Z11
+	VPTERNLOGD.BCST $0x96, 4(SP), Z5, Z10
+	VPMULUDQ        Z0, Z6, Z3
+	VPMULUDQ        Z1, Z8, Z5
+	VPSRLQ          $0x20, Z5, Z8
+	VPSRLQ          $0x20, Z3, Z6
+	VPTERNLOGD.BCST $0x96, (SP), Z7, Z8
+	VPTERNLOGD.BCST $0x96, 4(SP), Z9, Z6
+	VPMULUDQ        Z0, Z11, Z7
+	VPMULUDQ        Z1, Z10, Z9
+	VPSRLQ          $0x20, Z9, Z11
+	VPSRLQ          $0x20, Z7, Z10
+	VPTERNLOGD.BCST $0x96, 8(SP), Z4, Z11
+	VPTERNLOGD.BCST $0x96, 12(SP), Z2, Z10
+	VPMULUDQ        Z0, Z8, Z2
+	VPMULUDQ        Z1, Z6, Z4
+	VPSRLQ          $0x20, Z4, Z8
+	VPSRLQ          $0x20, Z2, Z6
+	VPTERNLOGD.BCST $0x96, 8(SP), Z5, Z8
+	VPTERNLOGD.BCST $0x96, 12(SP), Z3, Z6
+	VPMULUDQ        Z0, Z11, Z3
+	VPMULUDQ        Z1, Z10, Z5
+	VPSRLQ          $0x20, Z5, Z11
+	VPSRLQ          $0x20, Z3, Z10
+	VPTERNLOGD.BCST $0x96, 16(SP), Z9, Z11
+	VPTERNLOGD.BCST $0x96, 20(SP), Z7, Z10
+	VPMULUDQ        Z0, Z8, Z7
+	VPMULUDQ        Z1, Z6, Z6
+	VPSRLQ          $0x20, Z6, Z9
+	VPSRLQ          $0x20, Z7, Z8
+	VPTERNLOGD.BCST $0x96, 16(SP), Z4, Z9
+	VPTERNLOGD.BCST $0x96, 20(SP), Z2, Z8
+	VPMULUDQ        Z0, Z11, Z2
+	VPMULUDQ        Z1, Z10, Z4
+	VPSRLQ          $0x20, Z4, Z11
+	VPSRLQ          $0x20, Z2, Z10
+	VPTERNLOGD.BCST $0x96, 24(SP), Z5, Z11
+	VPTERNLOGD.BCST $0x96, 28(SP), Z3, Z10
+	VPMULUDQ        Z0, Z9, Z3
+	VPMULUDQ        Z1, Z8, Z5
+	VPSRLQ          $0x20, Z5, Z9
+	VPSRLQ          $0x20, Z3, Z8
+	VPTERNLOGD.BCST $0x96, 24(SP), Z6, Z9
+	VPTERNLOGD.BCST $0x96, 28(SP), Z7, Z8
+	VPMULUDQ        Z0, Z11, Z6
+	VPMULUDQ        Z1, Z10, Z7
+	VPSRLQ          $0x20, Z7, Z11
+	VPSRLQ          $0x20, Z6, Z10
+	VPTERNLOGD.BCST $0x96, 32(SP), Z4, Z11
+	VPTERNLOGD.BCST $0x96, 36(SP), Z2, Z10
+	VPMULUDQ        Z0, Z9, Z2
+	VPMULUDQ        Z1, Z8, Z4
+	VPSRLQ          $0x20, Z4, Z9
+	VPSRLQ          $0x20, Z2, Z8
+	VPTERNLOGD.BCST $0x96, 32(SP), Z5, Z9
+	VPTERNLOGD.BCST $0x96, 36(SP), Z3, Z8
+	VPMULUDQ        Z0, Z11, Z3
+	VPMULUDQ        Z1, Z10, Z5
+	VPSRLQ          $0x20, Z5, Z11
+	VPSRLQ          $0x20, Z3, Z10
+	VPTERNLOGD.BCST $0x96, 40(SP), Z7, Z11
+	VPTERNLOGD.BCST $0x96, 44(SP), Z6, Z10
+	VPMULUDQ        Z0, Z9, Z6
+	VPMULUDQ        Z1, Z8, Z7
+	VPSRLQ          $0x20, Z7, Z9
+	VPSRLQ          $0x20, Z6, Z8
+	VPTERNLOGD.BCST $0x96, 40(SP), Z4, Z9
+	VPTERNLOGD.BCST $0x96, 44(SP), Z2, Z8
+	VPMULUDQ        Z0, Z11, Z2
+	VPMULUDQ        Z1, Z10, Z4
+	VPSRLQ          $0x20, Z4, Z11
+	VPSRLQ          $0x20, Z2, Z10
+	VPTERNLOGD.BCST $0x96, 48(SP), Z5, Z11
+	VPTERNLOGD.BCST $0x96, 52(SP), Z3, Z10
+	VPMULUDQ        Z0, Z9, Z3
+	VPMULUDQ        Z1, Z8, Z5
+	VPSRLQ          $0x20, Z5, Z9
+	VPSRLQ          $0x20, Z3, Z8
+	VPTERNLOGD.BCST $0x96, 48(SP), Z7, Z9
+	VPTERNLOGD.BCST $0x96, 52(SP), Z6, Z8
+	VPMULUDQ        Z0, Z11, Z6
+	VPMULUDQ        Z1, Z10, Z7
+	VPSRLQ          $0x20, Z7, Z11
+	VPSRLQ          $0x20, Z6, Z10
+	VPTERNLOGD.BCST $0x96, 56(SP), Z4, Z11
+	VPTERNLOGD.BCST $0x96, 60(SP), Z2, Z10
+	VPMULUDQ        Z0, Z9, Z2
+	VPMULUDQ        Z1, Z8, Z4
+	VPSRLQ          $0x20, Z4, Z9
+	VPSRLQ          $0x20, Z2, Z8
+	VPTERNLOGD.BCST $0x96, 56(SP), Z5, Z9
+	VPTERNLOGD.BCST $0x96, 60(SP), Z3, Z8
+	VPMULUDQ        Z0, Z11, Z3
+	VPMULUDQ        Z1, Z10, Z5
+	VPSRLQ          $0x20, Z5, Z11
+	VPSRLQ          $0x20, Z3, Z10
+	VPTERNLOGD.BCST $0x96, 64(SP), Z7, Z11
+	VPTERNLOGD.BCST $0x96, 68(SP), Z6, Z10
+	VPMULUDQ        Z0, Z9, Z6
+	VPMULUDQ        Z1, Z8, Z7
+	VPSRLQ          $0x20, Z7, Z9
+	VPSRLQ          $0x20, Z6, Z8
+	VPTERNLOGD.BCST $0x96, 64(SP), Z4, Z9
+	VPTERNLOGD.BCST $0x96, 68(SP), Z2, Z8
+	VPMULUDQ        Z0, Z11, Z2
+	VPMULUDQ        Z1, Z10, Z4
+	VPSRLQ          $0x20, Z4, Z11
+	VPSRLQ          $0x20, Z2, Z10
+	VPTERNLOGD.BCST $0x96, 72(SP), Z5, Z11
+	VPTERNLOGD.BCST $0x96, 76(SP), Z3, Z10
+	VPMULUDQ        Z0, Z9, Z3
+	VPMULUDQ        Z1, Z8, Z5
+	VPSRLQ          $0x20, Z5, Z9
+	VPSRLQ          $0x20, Z3, Z8
+	VPTERNLOGD.BCST $0x96, 72(SP), Z7, Z9
+	VPTERNLOGD.BCST $0x96, 76(SP), Z6, Z8
+	VMOVSLDUP       Z9, K1, Z11
+	VMOVSLDUP       Z5, K1, Z4
+	VMOVSLDUP       Z8, K1, Z10
+	VMOVSLDUP       Z3, K1, Z2
+	VBROADCASTSS    scale+84(FP), Z3
+	VBROADCASTSS    threshold+80(FP), Z5
+	VPCMPUD         $0x05, Z5, Z11, K2
+	VMOVAPS.Z       Z3, K2, Z3
+	VMOVUPS         (DX)(AX*4), Z5
+	VMULPS          Z3, Z5, Z5
+	VMOVUPS         (BX)(AX*4), Z3
+	VADDPS          Z3, Z5, Z5
+	VMOVUPS         Z5, (CX)(AX*4)
+	VBROADCASTSS    scale+84(FP), Z3
+	VBROADCASTSS    threshold+80(FP), Z5
+	VPCMPUD         $0x05, Z5, Z4, K2
+	VMOVAPS.Z       Z3, K2, Z3
+	VMOVUPS         64(DX)(AX*4), Z4
+	VMULPS          Z3, Z4, Z4
+	VMOVUPS         64(BX)(AX*4), Z3
+	VADDPS          Z3, Z4, Z4
+	VMOVUPS         Z4, 64(CX)(AX*4)
+	VBROADCASTSS    scale+84(FP), Z3
+	VBROADCASTSS    threshold+80(FP), Z4
+	VPCMPUD         $0x05, Z4, Z10, K2
+	VMOVAPS.Z       Z3, K2, Z3
+	VMOVUPS         128(DX)(AX*4), Z4
+	VMULPS          Z3, Z4, Z4
+	VMOVUPS         128(BX)(AX*4), Z3
+	VADDPS          Z3, Z4, Z4
+	VMOVUPS         Z4, 128(CX)(AX*4)
+	VBROADCASTSS    scale+84(FP), Z3
+	VBROADCASTSS    threshold+80(FP), Z4
+	VPCMPUD         $0x05, Z4, Z2, K2
+	VMOVAPS.Z       Z3, K2, Z3
+	VMOVUPS         192(DX)(AX*4), Z2
+	VMULPS          Z3, Z2, Z2
+	VMOVUPS         192(BX)(AX*4), Z3
+	VADDPS          Z3, Z2, Z2
+	VMOVUPS         Z2, 192(CX)(AX*4)
+	JMP             next386
+
+partial385:
+	LEAQ            -1(SI), SI
+	VMOVD           SI, X2
+	VPBROADCASTD    X2, Z2
+	MOVQ            $+64, SI
+	CMPQ            DI, SI
+	CMOVQLT         DI, SI
+	VMOVD           SI, X3
+	VPBROADCASTD    X3, Z3
+	VMOVD           R8, X4
+	VPBROADCASTD    X4, Z4
+	VMOVUPS         lane_numbers<>+0(SB), Z5
+	VPADDD          Z5, Z4, Z4
+	VBROADCASTSS    c1+96(FP), Z5
+	VBROADCASTSS    c2+100(FP), Z6
+	VBROADCASTSS    c3+104(FP), Z7
+	VMOVD           R8, X8
+	VPBROADCASTD    X8, Z8
+	VMOVUPS         lane_numbers<>+4(SB), Z9
+	VPADDD          Z9, Z8, Z8
+	VBROADCASTSS    c1+96(FP), Z9
+	VBROADCASTSS    c2+100(FP), Z10
+	VBROADCASTSS    c3+104(FP), Z11
+	VPMULUDQ        Z0, Z4, Z4
+	VPMULUDQ        Z1, Z6, Z6
+	VPSRLQ          $0x20, Z6, Z13
+	VPSRLQ          $0x20, Z4, Z12
+	VPTERNLOGD.BCST $0x96, (SP), Z5, Z13
+	VPTERNLOGD.BCST $0x96, 4(SP), Z7, Z12
+	VPMULUDQ        Z0, Z8, Z5
+	VPMULUDQ        Z1, Z10, Z7
+	VPSRLQ          $0x20, Z7, Z10
+	VPSRLQ          $0x20, Z5, Z8
+	VPTERNLOGD.BCST $0x96, (SP), Z9, Z10
+	VPTERNLOGD.BCST $0x96, 4(SP), Z11, Z8
+	VPMULUDQ        Z0, Z13, Z9
+	VPMULUDQ        Z1, Z12, Z11
+	VPSRLQ          $0x20, Z11, Z13
+	VPSRLQ          $0x20, Z9, Z12
+	VPTERNLOGD.BCST $0x96, 8(SP), Z6, Z13
+	VPTERNLOGD.BCST $0x96, 12(SP), Z4, Z12
+	VPMULUDQ        Z0, Z10, Z4
+	VPMULUDQ        Z1, Z8, Z6
+	VPSRLQ          $0x20, Z6, Z10
+	VPSRLQ          $0x20, Z4, Z8
+	VPTERNLOGD.BCST $0x96, 8(SP), Z7, Z10
+	VPTERNLOGD.BCST $0x96, 12(SP), Z5, Z8
+	VPMULUDQ        Z0, Z13, Z5
+	VPMULUDQ        Z1, Z12, Z7
+	VPSRLQ          $0x20, Z7, Z13
+	VPSRLQ          $0x20, Z5, Z12
+	VPTERNLOGD.BCST $0x96, 16(SP), Z11, Z13
+	VPTERNLOGD.BCST $0x96, 20(SP), Z9, Z12
+	VPMULUDQ        Z0, Z10, Z9
+	VPMULUDQ        Z1, Z8, Z8
+	VPSRLQ          $0x20, Z8, Z11
+	VPSRLQ          $0x20, Z9, Z10
+	VPTERNLOGD.BCST $0x96, 16(SP), Z6, Z11
+	VPTERNLOGD.BCST $0x96, 20(SP), Z4, Z10
+	VPMULUDQ        Z0, Z13, Z4
+	VPMULUDQ        Z1, Z12, Z6
+	VPSRLQ          $0x20, Z6, Z13
+	VPSRLQ          $0x20, Z4, Z12
+	VPTERNLOGD.BCST $0x96, 24(SP), Z7, Z13
+	VPTERNLOGD.BCST $0x96, 28(SP), Z5, Z12
+	VPMULUDQ        Z0, Z11, Z5
+	VPMULUDQ        Z1, Z10, Z7
+	VPSRLQ          $0x20, Z7, Z11
+	VPSRLQ          $0x20, Z5, Z10
+	VPTERNLOGD.BCST $0x96, 24(SP), Z8, Z11
+	VPTERNLOGD.BCST $0x96, 28(SP), Z9, Z10
+	VPMULUDQ        Z0, Z13, Z8
+	VPMULUDQ        Z1, Z12, Z9
+	VPSRLQ          $0x20, Z9, Z13
+	VPSRLQ          $0x20, Z8, Z12
+	VPTERNLOGD.BCST $0x96, 32(SP), Z6, Z13
+	VPTERNLOGD.BCST $0x96, 36(SP), Z4, Z12
+	VPMULUDQ        Z0, Z11, Z4
+	VPMULUDQ        Z1, Z10, Z6
+	VPSRLQ          $0x20, Z6, Z11
+	VPSRLQ          $0x20, Z4, Z10
+	VPTERNLOGD.BCST $0x96, 32(SP), Z7, Z11
+	VPTERNLOGD.BCST $0x96, 36(SP), Z5, Z10
+	VPMULUDQ        Z0, Z13, Z5
+	VPMULUDQ        Z1, Z12, Z7
+	VPSRLQ          $0x20, Z7, Z13
+	VPSRLQ          $0x20, Z5, Z12
+	VPTERNLOGD.BCST $0x96, 40(SP), Z9, Z13
+	VPTERNLOGD.BCST $0x96, 44(SP), Z8, Z12
+	VPMULUDQ        Z0, Z11, Z8
+	VPMULUDQ        Z1, Z10, Z9
+	VPSRLQ          $0x20, Z9, Z11
+	VPSRLQ          $0x20, Z8, Z10
+	VPTERNLOGD.BCST $0x96, 40(SP), Z6, Z11
+	VPTERNLOGD.BCST $0x96, 44(SP), Z4, Z10
+	VPMULUDQ        Z0, Z13, Z4
+	VPMULUDQ        Z1, Z12, Z6
+	VPSRLQ          $0x20, Z6, Z13
+	VPSRLQ          $0x20, Z4, Z12
+	VPTERNLOGD.BCST $0x96, 48(SP), Z7, Z13
+	VPTERNLOGD.BCST $0x96, 52(SP), Z5, Z12
+	VPMULUDQ        Z0, Z11, Z5
+	VPMULUDQ        Z1, Z10, Z7
+	VPSRLQ          $0x20, Z7, Z11
+	VPSRLQ          $0x20, Z5, Z10
+	VPTERNLOGD.BCST $0x96, 48(SP), Z9, Z11
+	VPTERNLOGD.BCST $0x96, 52(SP), Z8, Z10
+	VPMULUDQ        Z0, Z13, Z8
+	VPMULUDQ        Z1, Z12, Z9
+	VPSRLQ          $0x20, Z9, Z13
+	VPSRLQ          $0x20, Z8, Z12
+	VPTERNLOGD.BCST $0x96, 56(SP), Z6, Z13
+	VPTERNLOGD.BCST $0x96, 60(SP), Z4, Z12
+	VPMULUDQ        Z0, Z11, Z4
+	VPMULUDQ        Z1, Z10, Z6
+	VPSRLQ          $0x20, Z6, Z11
+	VPSRLQ          $0x20, Z4, Z10
+	VPTERNLOGD.BCST $0x96, 56(SP), Z7, Z11
+	VPTERNLOGD.BCST $0x96, 60(SP), Z5, Z10
+	VPMULUDQ        Z0, Z13, Z5
+	VPMULUDQ        Z1, Z12, Z7
+	VPSRLQ          $0x20, Z7, Z13
+	VPSRLQ          $0x20, Z5, Z12
+	VPTERNLOGD.BCST $0x96, 64(SP), Z9, Z13
+	VPTERNLOGD.BCST $0x96, 68(SP), Z8, Z12
+	VPMULUDQ        Z0, Z11, Z8
+	VPMULUDQ        Z1, Z10, Z9
+	VPSRLQ          $0x20, Z9, Z11
+	VPSRLQ          $0x20, Z8, Z10
+	VPTERNLOGD.BCST $0x96, 64(SP), Z6, Z11
+	VPTERNLOGD.BCST $0x96, 68(SP), Z4, Z10
+	VPMULUDQ        Z0, Z13, Z4
+	VPMULUDQ        Z1, Z12, Z6
+	VPSRLQ          $0x20, Z6, Z13
+	VPSRLQ          $0x20, Z4, Z12
+	VPTERNLOGD.BCST $0x96, 72(SP), Z7, Z13
+	VPTERNLOGD.BCST $0x96, 76(SP), Z5, Z12
+	VPMULUDQ        Z0, Z11, Z5
+	VPMULUDQ        Z1, Z10, Z7
+	VPSRLQ          $0x20, Z7, Z11
+	VPSRLQ          $0x20, Z5, Z10
+	VPTERNLOGD.BCST $0x96, 72(SP), Z9, Z11
+	VPTERNLOGD.BCST $0x96, 76(SP), Z8, Z10
+	VMOVSLDUP       Z11, K1, Z13
+	VMOVSLDUP       Z7, K1, Z6
+	VMOVSLDUP       Z10, K1, Z12
+	VMOVSLDUP       Z5, K1, Z4
+	VPCMPGTD        lane_numbers<>+0(SB), Z3, K2
+	VMOVUPS         lane_numbers<>+0(SB), Z5
+	VPCMPGTD        Z2, Z5, K2, K2
+	VBROADCASTSS    scale+84(FP), Z5
+	VBROADCASTSS    threshold+80(FP), Z7
+	VPCMPUD         $0x05, Z7, Z13, K3
+	VMOVAPS.Z       Z5, K3, Z5
+	VMOVUPS.Z       (DX)(AX*4), K2, Z7
+	VMULPS          Z5, Z7, Z7
+	VMOVUPS.Z       (BX)(AX*4), K2, Z5
+	VADDPS          Z5, Z7, Z7
+	VMOVUPS         Z7, K2, (CX)(AX*4)
+	VPCMPGTD        lane_numbers<>+64(SB), Z3, K2
+	VMOVUPS         lane_numbers<>+64(SB), Z5
+	VPCMPGTD        Z2, Z5, K2, K2
+	VBROADCASTSS    scale+84(FP), Z5
+	VBROADCASTSS    threshold+80(FP), Z7
+	VPCMPUD         $0x05, Z7, Z6, K3
+	VMOVAPS.Z       Z5, K3, Z5
+	VMOVUPS.Z       64(DX)(AX*4), K2, Z6
+	VMULPS          Z5, Z6, Z6
+	VMOVUPS.Z       64(BX)(AX*4), K2, Z5
+	VADDPS          Z5, Z6, Z6
+	VMOVUPS         Z6, K2, 64(CX)(AX*4)
+	VPCMPGTD        lane_numbers<>+128(SB), Z3, K2
+	VMOVUPS         lane_numbers<>+128(SB), Z5
+	VPCMPGTD        Z2, Z5, K2, K2
+	VBROADCASTSS    scale+84(FP), Z5
+	VBROADCASTSS    threshold+80(FP), Z6
+	VPCMPUD         $0x05, Z6, Z12, K3
+	VMOVAPS.Z       Z5, K3, Z5
+	VMOVUPS.Z       128(DX)(AX*4), K2, Z6
+	VMULPS          Z5, Z6, Z6
+	VMOVUPS.Z       128(BX)(AX*4), K2, Z5
+	VADDPS          Z5, Z6, Z6
+	VMOVUPS         Z6, K2, 128(CX)(AX*4)
+	VPCMPGTD        lane_numbers<>+192(SB), Z3, K2
+	VMOVUPS         lane_numbers<>+192(SB), Z3
+	VPCMPGTD        Z2, Z3, K2, K2
+	VBROADCASTSS    scale+84(FP), Z2
+	VBROADCASTSS    threshold+80(FP), Z3
+	VPCMPUD         $0x05, Z3, Z4, K3
+	VMOVAPS.Z       Z2, K3, Z2
+	VMOVUPS.Z       192(DX)(AX*4), K2, Z3
+	VMULPS          Z2, Z3, Z3
+	VMOVUPS.Z       192(BX)(AX*4), K2, Z2
+	VADDPS          Z2, Z3, Z3
+	VMOVUPS         Z3, K2, 192(CX)(AX*4)
+
+next386:
+	XORQ SI, SI
+	ADDQ $+64, AX
+	ADDQ $+16, R8
+	SUBQ $+64, DI
+	JG   group384
+
+done383:
+	VZEROUPPER
+	RET
+
+// func sgdAVX512(w []float32, g []float32, lr float32, s float32, l2 float32)
+// Requires: AVX, AVX512F
+TEXT ·sgdAVX512(SB), $0-60
+	MOVQ         w_base+0(FP), AX
+	MOVQ         g_base+24(FP), CX
+	MOVQ         w_len+8(FP), DX
+	VBROADCASTSS lr+48(FP), Z0
+	VBROADCASTSS s+52(FP), Z1
+	VBROADCASTSS l2+56(FP), Z2
+	MOVQ         DX, BX
+	ANDQ         $+15, BX
+	VMOVD        BX, X3
+	VPBROADCASTD X3, Z3
+	VPCMPGTD     lane_numbers<>+0(SB), Z3, K1
+	XORQ         BX, BX
+	SUBQ         $+64, DX
+	JL           done388
+
+loop387:
+	VMOVUPS      (AX)(BX*4), Z3
+	VMOVUPS      (CX)(BX*4), Z4
+	VMULPS       Z1, Z4, Z4
+	VFMADD231PS  Z2, Z3, Z4
+	VFNMADD231PS Z0, Z4, Z3
+	VMOVUPS      Z3, (AX)(BX*4)
+	VMOVUPS      64(AX)(BX*4), Z3
+	VMOVUPS      64(CX)(BX*4), Z4
+	VMULPS       Z1, Z4, Z4
+	VFMADD231PS  Z2, Z3, Z4
+	VFNMADD231PS Z0, Z4, Z3
+	VMOVUPS      Z3, 64(AX)(BX*4)
+	VMOVUPS      128(AX)(BX*4), Z3
+	VMOVUPS      128(CX)(BX*4), Z4
+	VMULPS       Z1, Z4, Z4
+	VFMADD231PS  Z2, Z3, Z4
+	VFNMADD231PS Z0, Z4, Z3
+	VMOVUPS      Z3, 128(AX)(BX*4)
+	VMOVUPS      192(AX)(BX*4), Z3
+	VMOVUPS      192(CX)(BX*4), Z4
+	VMULPS       Z1, Z4, Z4
+	VFMADD231PS  Z2, Z3, Z4
+	VFNMADD231PS Z0, Z4, Z3
+	VMOVUPS      Z3, 192(AX)(BX*4)
+	ADDQ         $+64, BX
+	SUBQ         $+64, DX
+	JGE          loop387
+
+done388:
+	ADDQ $+64, DX
+	SUBQ $+16, DX
+	JL   done390
+
+loop389:
+	VMOVUPS      (AX)(BX*4), Z3
+	VMOVUPS      (CX)(BX*4), Z4
+	VMULPS       Z1, Z4, Z4
+	VFMADD231PS  Z2, Z3, Z4
+	VFNMADD231PS Z0, Z4, Z3
+	VMOVUPS      Z3, (AX)(BX*4)
+	ADDQ         $+16, BX
+	SUBQ         $+16, DX
+	JGE          loop389
+
+done390:
+	ADDQ         $+16, DX
+	JZ           done391
+	VMOVUPS.Z    (AX)(BX*4), K1, Z3
+	VMOVUPS.Z    (CX)(BX*4), K1, Z4
+	VMULPS       Z1, Z4, Z4
+	VFMADD231PS  Z2, Z3, Z4
+	VFNMADD231PS Z0, Z4, Z3
+	VMOVUPS      Z3, K1, (AX)(BX*4)
+
+done391:
+	VZEROUPPER
+	RET
+
+// func momentumAVX512(w []float32, v []float32, g []float32, lr float32, mu float32, s float32, l2 float32)
+// Requires: AVX, AVX512F
+TEXT ·momentumAVX512(SB), $0-88
+	MOVQ         w_base+0(FP), AX
+	MOVQ         v_base+24(FP), CX
+	MOVQ         g_base+48(FP), DX
+	MOVQ         w_len+8(FP), BX
+	VBROADCASTSS lr+72(FP), Z0
+	VBROADCASTSS mu+76(FP), Z1
+	VBROADCASTSS s+80(FP), Z2
+	VBROADCASTSS l2+84(FP), Z3
+	MOVQ         BX, SI
+	ANDQ         $+15, SI
+	VMOVD        SI, X4
+	VPBROADCASTD X4, Z4
+	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
+	XORQ         SI, SI
+	SUBQ         $+32, BX
+	JL           done393
+
+loop392:
+	VMOVUPS      (AX)(SI*4), Z4
+	VMOVUPS      (CX)(SI*4), Z5
+	VMOVUPS      (DX)(SI*4), Z6
+	VMULPS       Z2, Z6, Z6
+	VFMADD231PS  Z3, Z4, Z6
+	VFMADD213PS  Z6, Z1, Z5
+	VMOVUPS      Z5, (CX)(SI*4)
+	VFNMADD231PS Z0, Z5, Z4
+	VMOVUPS      Z4, (AX)(SI*4)
+	VMOVUPS      64(AX)(SI*4), Z4
+	VMOVUPS      64(CX)(SI*4), Z5
+	VMOVUPS      64(DX)(SI*4), Z6
+	VMULPS       Z2, Z6, Z6
+	VFMADD231PS  Z3, Z4, Z6
+	VFMADD213PS  Z6, Z1, Z5
+	VMOVUPS      Z5, 64(CX)(SI*4)
+	VFNMADD231PS Z0, Z5, Z4
+	VMOVUPS      Z4, 64(AX)(SI*4)
+	ADDQ         $+32, SI
+	SUBQ         $+32, BX
+	JGE          loop392
+
+done393:
+	ADDQ $+32, BX
+	SUBQ $+16, BX
+	JL   done395
+
+loop394:
+	VMOVUPS      (AX)(SI*4), Z4
+	VMOVUPS      (CX)(SI*4), Z5
+	VMOVUPS      (DX)(SI*4), Z6
+	VMULPS       Z2, Z6, Z6
+	VFMADD231PS  Z3, Z4, Z6
+	VFMADD213PS  Z6, Z1, Z5
+	VMOVUPS      Z5, (CX)(SI*4)
+	VFNMADD231PS Z0, Z5, Z4
+	VMOVUPS      Z4, (AX)(SI*4)
+	ADDQ         $+16, SI
+	SUBQ         $+16, BX
+	JGE          loop394
+
+done395:
+	ADDQ         $+16, BX
+	JZ           done396
+	VMOVUPS.Z    (AX)(SI*4), K1, Z4
+	VMOVUPS.Z    (CX)(SI*4), K1, Z5
+	VMOVUPS.Z    (DX)(SI*4), K1, Z6
+	VMULPS       Z2, Z6, Z6
+	VFMADD231PS  Z3, Z4, Z6
+	VFMADD213PS  Z6, Z1, Z5
+	VMOVUPS      Z5, K1, (CX)(SI*4)
+	VFNMADD231PS Z0, Z5, Z4
+	VMOVUPS      Z4, K1, (AX)(SI*4)
+
+done396:
+	VZEROUPPER
+	RET
+
+// func nesterovAVX512(w []float32, v []float32, g []float32, lr float32, mu float32, s float32, l2 float32)
+// Requires: AVX, AVX512F
+TEXT ·nesterovAVX512(SB), $0-88
+	MOVQ         w_base+0(FP), AX
+	MOVQ         v_base+24(FP), CX
+	MOVQ         g_base+48(FP), DX
+	MOVQ         w_len+8(FP), BX
+	VBROADCASTSS lr+72(FP), Z0
+	VBROADCASTSS mu+76(FP), Z1
+	VBROADCASTSS s+80(FP), Z2
+	VBROADCASTSS l2+84(FP), Z3
+	MOVQ         BX, SI
+	ANDQ         $+15, SI
+	VMOVD        SI, X4
+	VPBROADCASTD X4, Z4
+	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
+	XORQ         SI, SI
+	SUBQ         $+32, BX
+	JL           done398
+
+loop397:
+	VMOVUPS      (AX)(SI*4), Z4
+	VMOVUPS      (CX)(SI*4), Z5
+	VMOVUPS      (DX)(SI*4), Z6
+	VMULPS       Z2, Z6, Z6
+	VFMADD231PS  Z3, Z4, Z6
+	VFMADD213PS  Z6, Z1, Z5
+	VMOVUPS      Z5, (CX)(SI*4)
+	VFMADD213PS  Z6, Z1, Z5
+	VFNMADD231PS Z0, Z5, Z4
+	VMOVUPS      Z4, (AX)(SI*4)
+	VMOVUPS      64(AX)(SI*4), Z4
+	VMOVUPS      64(CX)(SI*4), Z5
+	VMOVUPS      64(DX)(SI*4), Z6
+	VMULPS       Z2, Z6, Z6
+	VFMADD231PS  Z3, Z4, Z6
+	VFMADD213PS  Z6, Z1, Z5
+	VMOVUPS      Z5, 64(CX)(SI*4)
+	VFMADD213PS  Z6, Z1, Z5
+	VFNMADD231PS Z0, Z5, Z4
+	VMOVUPS      Z4, 64(AX)(SI*4)
+	ADDQ         $+32, SI
+	SUBQ         $+32, BX
+	JGE          loop397
+
+done398:
+	ADDQ $+32, BX
+	SUBQ $+16, BX
+	JL   done400
+
+loop399:
+	VMOVUPS      (AX)(SI*4), Z4
+	VMOVUPS      (CX)(SI*4), Z5
+	VMOVUPS      (DX)(SI*4), Z6
+	VMULPS       Z2, Z6, Z6
+	VFMADD231PS  Z3, Z4, Z6
+	VFMADD213PS  Z6, Z1, Z5
+	VMOVUPS      Z5, (CX)(SI*4)
+	VFMADD213PS  Z6, Z1, Z5
+	VFNMADD231PS Z0, Z5, Z4
+	VMOVUPS      Z4, (AX)(SI*4)
+	ADDQ         $+16, SI
+	SUBQ         $+16, BX
+	JGE          loop399
+
+done400:
+	ADDQ         $+16, BX
+	JZ           done401
+	VMOVUPS.Z    (AX)(SI*4), K1, Z4
+	VMOVUPS.Z    (CX)(SI*4), K1, Z5
+	VMOVUPS.Z    (DX)(SI*4), K1, Z6
+	VMULPS       Z2, Z6, Z6
+	VFMADD231PS  Z3, Z4, Z6
+	VFMADD213PS  Z6, Z1, Z5
+	VMOVUPS      Z5, K1, (CX)(SI*4)
+	VFMADD213PS  Z6, Z1, Z5
+	VFNMADD231PS Z0, Z5, Z4
+	VMOVUPS      Z4, K1, (AX)(SI*4)
+
+done401:
+	VZEROUPPER
+	RET
+
+// func adamAVX512(w []float32, m []float32, v []float32, g []float32, beta1 float32, rest1 float32, beta2 float32, rest2 float32, eps float32, step float32, root float32, shrink float32, s float32, l2 float32)
+// Requires: AVX, AVX512F
+TEXT ·adamAVX512(SB), $0-136
+	MOVQ         w_base+0(FP), AX
+	MOVQ         m_base+24(FP), CX
+	MOVQ         v_base+48(FP), DX
+	MOVQ         g_base+72(FP), BX
+	MOVQ         w_len+8(FP), SI
+	VBROADCASTSS beta1+96(FP), Z0
+	VBROADCASTSS rest1+100(FP), Z1
+	VBROADCASTSS beta2+104(FP), Z2
+	VBROADCASTSS rest2+108(FP), Z3
+	VBROADCASTSS eps+112(FP), Z4
+	VBROADCASTSS step+116(FP), Z5
+	VBROADCASTSS root+120(FP), Z6
+	VBROADCASTSS shrink+124(FP), Z7
+	VBROADCASTSS s+128(FP), Z8
+	VBROADCASTSS l2+132(FP), Z9
+	MOVQ         SI, DI
+	ANDQ         $+15, DI
+	VMOVD        DI, X10
+	VPBROADCASTD X10, Z10
+	VPCMPGTD     lane_numbers<>+0(SB), Z10, K1
+	XORQ         DI, DI
+	SUBQ         $+16, SI
+	JL           done403
+
+loop402:
+	VMOVUPS      (AX)(DI*4), Z10
+	VMOVUPS      (BX)(DI*4), Z11
+	VMULPS       Z8, Z11, Z11
+	VFMADD231PS  Z9, Z10, Z11
+	VMOVUPS      (CX)(DI*4), Z12
+	VMULPS       Z0, Z12, Z12
+	VFMADD231PS  Z1, Z11, Z12
+	VMOVUPS      Z12, (CX)(DI*4)
+	VMULPS       Z11, Z11, Z11
+	VMOVUPS      (DX)(DI*4), Z13
+	VMULPS       Z2, Z13, Z13
+	VFMADD231PS  Z3, Z11, Z13
+	VMOVUPS      Z13, (DX)(DI*4)
+	VFNMADD231PS Z7, Z10, Z10
+	VSQRTPS      Z13, Z13
+	VFMADD213PS  Z4, Z6, Z13
+	VDIVPS       Z13, Z12, Z12
+	VFNMADD231PS Z5, Z12, Z10
+	VMOVUPS      Z10, (AX)(DI*4)
+	ADDQ         $+16, DI
+	SUBQ         $+16, SI
+	JGE          loop402
+
+done403:
+	ADDQ         $+16, SI
+	JZ           done404
+	VMOVUPS.Z    (AX)(DI*4), K1, Z10
+	VMOVUPS.Z    (BX)(DI*4), K1, Z11
+	VMULPS       Z8, Z11, Z11
+	VFMADD231PS  Z9, Z10, Z11
+	VMOVUPS.Z    (CX)(DI*4), K1, Z8
+	VMULPS       Z0, Z8, Z8
+	VFMADD231PS  Z1, Z11, Z8
+	VMOVUPS      Z8, K1, (CX)(DI*4)
+	VMULPS       Z11, Z11, Z11
+	VMOVUPS.Z    (DX)(DI*4), K1, Z0
+	VMULPS       Z2, Z0, Z0
+	VFMADD231PS  Z3, Z11, Z0
+	VMOVUPS      Z0, K1, (DX)(DI*4)
+	VFNMADD231PS Z7, Z10, Z10
+	VSQRTPS      Z0, Z0
+	VFMADD213PS  Z4, Z6, Z0
+	VDIVPS       Z0, Z8, Z8
+	VFNMADD231PS Z5, Z8, Z10
+	VMOVUPS      Z10, K1, (AX)(DI*4)
+
+done404:
 	VZEROUPPER
 	RET

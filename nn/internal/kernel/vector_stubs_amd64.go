@@ -44,6 +44,36 @@ func clipAVX2(dst []float32, x []float32, limit float32)
 //go:noescape
 func clipGradAVX2(dst []float32, dy []float32, x []float32, limit float32)
 
+// geluAVX2 sets dst to gelu(x).
+//
+//go:noescape
+func geluAVX2(dst []float32, x []float32)
+
+// geluGradAVX2 sets dst to dy * gelu'(x).
+//
+//go:noescape
+func geluGradAVX2(dst []float32, dy []float32, x []float32)
+
+// addBiasAVX2 sets dst to x + bias.
+//
+//go:noescape
+func addBiasAVX2(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+
+// addBiasReluAVX2 sets dst to relu(x + bias).
+//
+//go:noescape
+func addBiasReluAVX2(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+
+// addBiasGeluAVX2 sets dst to gelu(x + bias).
+//
+//go:noescape
+func addBiasGeluAVX2(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+
+// colSumAVX2 adds each column of x to acc, rows ascending.
+//
+//go:noescape
+func colSumAVX2(acc []float32, x []float32, rows int, cols int, ld int)
+
 // rowMaxAVX2 returns the largest element, NaNs left out, or -Inf.
 //
 //go:noescape
@@ -59,6 +89,16 @@ func rowSumAVX2(x []float32) float32
 //go:noescape
 func dotAVX2(a []float32, b []float32) float32
 
+// sumSquaresAVX2 returns the sum of squares.
+//
+//go:noescape
+func sumSquaresAVX2(x []float32) float64
+
+// nonFiniteAVX2 returns the start of the first block with a NaN or an infinity, or -1.
+//
+//go:noescape
+func nonFiniteAVX2(x []float32) int
+
 // expShiftAVX2 sets dst to exp(x*scale - shift) and returns its sum.
 //
 //go:noescape
@@ -68,6 +108,61 @@ func expShiftAVX2(dst []float32, x []float32, scale float32, shift float32) floa
 //
 //go:noescape
 func expSumAVX2(x []float32, scale float32, shift float32) float32
+
+// softmaxGradAVX2 sets dst to scale * (exp(x - lse) - offset).
+//
+//go:noescape
+func softmaxGradAVX2(dst []float32, x []float32, lse float32, offset float32, scale float32)
+
+// layerNormAVX2 normalises each row of x.
+//
+//go:noescape
+func layerNormAVX2(y []float32, stats []float32, x []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+
+// layerNormGradAVX2 sets dx to the gradient of layerNorm's input.
+//
+//go:noescape
+func layerNormGradAVX2(dx []float32, dy []float32, x []float32, gamma []float32, stats []float32, rows int, cols int)
+
+// layerNormGradAddAVX2 sets dx to add and the gradient of layerNorm's input.
+//
+//go:noescape
+func layerNormGradAddAVX2(dx []float32, dy []float32, x []float32, gamma []float32, stats []float32, add []float32, rows int, cols int)
+
+// layerNormParamGradAVX2 adds the gradients of gamma and beta, rows ascending.
+//
+//go:noescape
+func layerNormParamGradAVX2(dgamma []float32, dbeta []float32, dy []float32, x []float32, stats []float32, rows int, cols int, ld int)
+
+// dropoutAVX2 sets dst to x * scale where the element's random word reaches threshold, else to x * 0.
+//
+//go:noescape
+func dropoutAVX2(dst []float32, x []float32, first int, threshold uint32, scale float32, k0 uint32, k1 uint32, c1 uint32, c2 uint32, c3 uint32)
+
+// dropoutAddAVX2 is dropout with add added.
+//
+//go:noescape
+func dropoutAddAVX2(dst []float32, x []float32, add []float32, first int, threshold uint32, scale float32, k0 uint32, k1 uint32, c1 uint32, c2 uint32, c3 uint32)
+
+// sgdAVX2 takes a step down the gradient.
+//
+//go:noescape
+func sgdAVX2(w []float32, g []float32, lr float32, s float32, l2 float32)
+
+// momentumAVX2 takes a step along the running sum of gradients.
+//
+//go:noescape
+func momentumAVX2(w []float32, v []float32, g []float32, lr float32, mu float32, s float32, l2 float32)
+
+// nesterovAVX2 is momentum with a look ahead.
+//
+//go:noescape
+func nesterovAVX2(w []float32, v []float32, g []float32, lr float32, mu float32, s float32, l2 float32)
+
+// adamAVX2 moves both means and takes a step.
+//
+//go:noescape
+func adamAVX2(w []float32, m []float32, v []float32, g []float32, beta1 float32, rest1 float32, beta2 float32, rest2 float32, eps float32, step float32, root float32, shrink float32, s float32, l2 float32)
 
 // addAVX512 sets dst to a + b.
 //
@@ -109,6 +204,36 @@ func clipAVX512(dst []float32, x []float32, limit float32)
 //go:noescape
 func clipGradAVX512(dst []float32, dy []float32, x []float32, limit float32)
 
+// geluAVX512 sets dst to gelu(x).
+//
+//go:noescape
+func geluAVX512(dst []float32, x []float32)
+
+// geluGradAVX512 sets dst to dy * gelu'(x).
+//
+//go:noescape
+func geluGradAVX512(dst []float32, dy []float32, x []float32)
+
+// addBiasAVX512 sets dst to x + bias.
+//
+//go:noescape
+func addBiasAVX512(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+
+// addBiasReluAVX512 sets dst to relu(x + bias).
+//
+//go:noescape
+func addBiasReluAVX512(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+
+// addBiasGeluAVX512 sets dst to gelu(x + bias).
+//
+//go:noescape
+func addBiasGeluAVX512(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+
+// colSumAVX512 adds each column of x to acc, rows ascending.
+//
+//go:noescape
+func colSumAVX512(acc []float32, x []float32, rows int, cols int, ld int)
+
 // rowMaxAVX512 returns the largest element, NaNs left out, or -Inf.
 //
 //go:noescape
@@ -124,6 +249,16 @@ func rowSumAVX512(x []float32) float32
 //go:noescape
 func dotAVX512(a []float32, b []float32) float32
 
+// sumSquaresAVX512 returns the sum of squares.
+//
+//go:noescape
+func sumSquaresAVX512(x []float32) float64
+
+// nonFiniteAVX512 returns the start of the first block with a NaN or an infinity, or -1.
+//
+//go:noescape
+func nonFiniteAVX512(x []float32) int
+
 // expShiftAVX512 sets dst to exp(x*scale - shift) and returns its sum.
 //
 //go:noescape
@@ -133,3 +268,58 @@ func expShiftAVX512(dst []float32, x []float32, scale float32, shift float32) fl
 //
 //go:noescape
 func expSumAVX512(x []float32, scale float32, shift float32) float32
+
+// softmaxGradAVX512 sets dst to scale * (exp(x - lse) - offset).
+//
+//go:noescape
+func softmaxGradAVX512(dst []float32, x []float32, lse float32, offset float32, scale float32)
+
+// layerNormAVX512 normalises each row of x.
+//
+//go:noescape
+func layerNormAVX512(y []float32, stats []float32, x []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+
+// layerNormGradAVX512 sets dx to the gradient of layerNorm's input.
+//
+//go:noescape
+func layerNormGradAVX512(dx []float32, dy []float32, x []float32, gamma []float32, stats []float32, rows int, cols int)
+
+// layerNormGradAddAVX512 sets dx to add and the gradient of layerNorm's input.
+//
+//go:noescape
+func layerNormGradAddAVX512(dx []float32, dy []float32, x []float32, gamma []float32, stats []float32, add []float32, rows int, cols int)
+
+// layerNormParamGradAVX512 adds the gradients of gamma and beta, rows ascending.
+//
+//go:noescape
+func layerNormParamGradAVX512(dgamma []float32, dbeta []float32, dy []float32, x []float32, stats []float32, rows int, cols int, ld int)
+
+// dropoutAVX512 sets dst to x * scale where the element's random word reaches threshold, else to x * 0.
+//
+//go:noescape
+func dropoutAVX512(dst []float32, x []float32, first int, threshold uint32, scale float32, k0 uint32, k1 uint32, c1 uint32, c2 uint32, c3 uint32)
+
+// dropoutAddAVX512 is dropout with add added.
+//
+//go:noescape
+func dropoutAddAVX512(dst []float32, x []float32, add []float32, first int, threshold uint32, scale float32, k0 uint32, k1 uint32, c1 uint32, c2 uint32, c3 uint32)
+
+// sgdAVX512 takes a step down the gradient.
+//
+//go:noescape
+func sgdAVX512(w []float32, g []float32, lr float32, s float32, l2 float32)
+
+// momentumAVX512 takes a step along the running sum of gradients.
+//
+//go:noescape
+func momentumAVX512(w []float32, v []float32, g []float32, lr float32, mu float32, s float32, l2 float32)
+
+// nesterovAVX512 is momentum with a look ahead.
+//
+//go:noescape
+func nesterovAVX512(w []float32, v []float32, g []float32, lr float32, mu float32, s float32, l2 float32)
+
+// adamAVX512 moves both means and takes a step.
+//
+//go:noescape
+func adamAVX512(w []float32, m []float32, v []float32, g []float32, beta1 float32, rest1 float32, beta2 float32, rest2 float32, eps float32, step float32, root float32, shrink float32, s float32, l2 float32)

@@ -66,6 +66,30 @@ func (m machine) blocks(n reg.Register, u int, tail reg.Register, body func(b bl
 	Label(done)
 }
 
+// rows emits body once for each of n rows and moves the pointers on by stride
+// bytes after each.
+func rows(n, stride reg.Register, pointers []reg.Register, body func()) {
+	top, done := label("row"), label("rows")
+	TESTQ(n, n)
+	JZ(LabelRef(done))
+	Label(top)
+	body()
+	for _, p := range pointers {
+		ADDQ(stride, p)
+	}
+	DECQ(n)
+	JNZ(LabelRef(top))
+	Label(done)
+}
+
+// bytes returns 4n, the distance of n float32s.
+func bytes(n reg.Register) reg.Register {
+	r := GP64()
+	MOVQ(n, r)
+	SHLQ(U8(2), r)
+	return r
+}
+
 // vectors returns u registers made by f.
 func (b block) vectors(f func(j int) reg.VecVirtual) []reg.VecVirtual {
 	v := make([]reg.VecVirtual, b.u)
@@ -81,15 +105,17 @@ func (b block) at(p reg.Register, j int) Mem {
 }
 
 // load returns vector j, zero in dead lanes.
-func (b block) load(p reg.Register, j int) reg.VecVirtual {
+func (b block) load(p reg.Register, j int) reg.VecVirtual { return b.loadFrom(b.at(p, j)) }
+
+func (b block) loadFrom(at Mem) reg.VecVirtual {
 	v := b.vec()
 	switch {
 	case b.live == nil:
-		VMOVUPS(b.at(p, j), v)
+		VMOVUPS(at, v)
 	case b.wide():
-		VMOVUPS_Z(b.at(p, j), b.live, v)
+		VMOVUPS_Z(at, b.live, v)
 	default:
-		VMASKMOVPS(b.at(p, j), b.live, v)
+		VMASKMOVPS(at, b.live, v)
 	}
 	return v
 }
@@ -108,6 +134,13 @@ func (b block) store(v reg.VecVirtual, p reg.Register, j int) {
 		VMOVUPS(v, b.live, b.at(p, j))
 	default:
 		VMASKMOVPS(v, b.live, b.at(p, j))
+	}
+}
+
+// stores writes all vectors of the block.
+func (b block) stores(v []reg.VecVirtual, p reg.Register) {
+	for j, v := range v {
+		b.store(v, p, j)
 	}
 }
 

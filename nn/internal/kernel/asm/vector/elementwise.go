@@ -107,6 +107,97 @@ func elementwise(m machine) {
 	})
 }
 
+// gelu emits the kernels of the Gaussian error linear unit. With
+// 2u = 2√(2/π)(x + 0.044715x³) and the logistic function s(2u), it is
+// x(1 + tanh u)/2 = x s(2u).
+func gelu(m machine) {
+	m.flat("gelu", "func(dst, x []float32)", "sets dst to gelu(x).", geluBlock, func(dst reg.Register) func(b block) {
+		x, g := base("x"), m.geluConstants()
+		return func(b block) {
+			v := b.loads(x)
+			m.gelu(g, v)
+			b.stores(v, dst)
+		}
+	})
+
+	// s + x s (1-s) d(2u)/dx, with x cut to where s is 0 or 1 exactly, so that
+	// no infinite factor meets a zero.
+	m.flat("geluGrad", "func(dst, dy, x []float32)", "sets dst to dy * gelu'(x).", geluBlock, func(dst reg.Register) func(b block) {
+		dy, x, g := base("dy"), base("x"), m.geluConstants()
+		lower, upper := m.constant(-12), m.constant(12)
+		one, slope := m.constant(1), m.constant(3*geluCubic)
+		return func(b block) {
+			v := b.loads(x)
+			y := b.vectors(func(j int) reg.VecVirtual {
+				bound := m.vec()
+				VMOVUPS(lower, bound)
+				VMAXPS(v[j], bound, v[j]) // the second operand, v, if it is NaN
+				VMOVUPS(upper, bound)
+				VMINPS(v[j], bound, v[j])
+				return m.minus2u(g, v[j])
+			})
+			m.exp(g.exponential, y)
+			for j, x := range v {
+				s, t := y[j], m.vec()
+				VADDPS(one, s, s)
+				VMOVUPS(one, t)
+				VDIVPS(s, t, s)
+				// d(2u)/dx = -(linear + 3 cubic x²)
+				d := m.vec()
+				VMULPS(x, x, d)
+				VMOVUPS(slope, t)
+				VFMADD213PS(g.linear, t, d)
+				VMULPS(x, d, d)
+				// dy (s - d s (1-s))
+				VMOVUPS(one, t)
+				VSUBPS(s, t, t)
+				VMULPS(s, t, t)
+				VFNMADD231PS(d, t, s)
+				VMULPS(b.load(dy, j), s, s)
+			}
+			b.stores(y, dst)
+		}
+	})
+}
+
+const (
+	geluBlock  = 2
+	geluLinear = -1.5957691216057308 // -2√(2/π)
+	geluCubic  = geluLinear * 0.044715
+)
+
+type geluConstants struct {
+	exponential
+	linear, cubic Op
+}
+
+func (m machine) geluConstants() geluConstants {
+	return geluConstants{m.exponential(), m.constant(geluLinear), m.constant(geluCubic)}
+}
+
+// minus2u returns -2u.
+func (m machine) minus2u(g geluConstants, x reg.VecVirtual) reg.VecVirtual {
+	t, c := m.vec(), m.vec()
+	VMULPS(x, x, t)
+	VMOVUPS(g.cubic, c)
+	VFMADD213PS(g.linear, c, t)
+	VMULPS(x, t, t)
+	return t
+}
+
+// gelu replaces each x by x / (1 + exp(-2u)).
+func (m machine) gelu(g geluConstants, x []reg.VecVirtual) {
+	y := make([]reg.VecVirtual, len(x))
+	for j, x := range x {
+		y[j] = m.minus2u(g, x)
+	}
+	m.exp(g.exponential, y)
+	for j, x := range x {
+		VADDPS(g.poly[len(g.poly)-1], y[j], y[j]) // 1
+		VDIVPS(y[j], x, x)
+	}
+}
+
 // Predicates of VCMPPS, false if an operand is NaN.
 const (
 	lessOrEqual = U8(0x12)

@@ -29,7 +29,7 @@ func (m machine) vec() reg.VecVirtual {
 	return YMM()
 }
 
-// half returns the register's lower half, quarter its lowest 128 bits.
+// half returns the register's lower half.
 func (m machine) half(v reg.VecVirtual) reg.Register {
 	if m.wide() {
 		return v.AsY()
@@ -37,9 +37,21 @@ func (m machine) half(v reg.VecVirtual) reg.Register {
 	return v.AsX()
 }
 
+// upperHalf returns a new register with v's upper half.
+func (m machine) upperHalf(v reg.VecVirtual) reg.Register {
+	if m.wide() {
+		y := YMM()
+		VEXTRACTF64X4(U8(1), v, y)
+		return y
+	}
+	x := XMM()
+	VEXTRACTF128(U8(1), v, x)
+	return x
+}
+
 // kernel emits the function name for the machine.
 func (m machine) kernel(name, signature, doc string, body func()) {
-	TEXT(name+m.name, NOSPLIT, signature)
+	TEXT(name+m.name, 0, signature)
 	Doc(name + m.name + " " + doc)
 	Pragma("noescape")
 	body()
@@ -62,7 +74,7 @@ func address(name string) Mem {
 	return b.Addr
 }
 
-// splat loads a float32 parameter into all lanes.
+// splat loads a parameter of four bytes into all lanes.
 func (m machine) splat(name string) reg.VecVirtual {
 	v := m.vec()
 	VBROADCASTSS(address(name), v)
@@ -123,11 +135,11 @@ func (m machine) registerOf(bits uint32) reg.VecVirtual {
 
 var iotaTable Mem
 
-// lanesFrom0 is the table 0, 1, ... 15 of int32.
+// lanesFrom0 is the table 0, 1, ... 63 of int32.
 func lanesFrom0() Mem {
 	if iotaTable.Symbol.Name == "" {
 		iotaTable = GLOBL("lane_numbers", RODATA|NOPTR)
-		for i := range 16 {
+		for i := range 64 {
 			DATA(4*i, U32(i))
 		}
 	}

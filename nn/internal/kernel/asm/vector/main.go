@@ -14,7 +14,13 @@ func main() {
 	ConstraintExpr("!purego")
 	for _, m := range []machine{avx2, avx512} {
 		elementwise(m)
+		gelu(m)
+		columns(m)
 		rowReductions(m)
+		softmax(m)
+		norms(m)
+		dropout(m)
+		optimizers(m)
 	}
 	Generate()
 }

@@ -29,9 +29,7 @@ func (m machine) combine(acc []reg.VecVirtual, op func(a, b, dst Op)) reg.VecVir
 	}
 	v := acc[0]
 	if m.wide() {
-		upper := YMM()
-		VEXTRACTF64X4(U8(1), v, upper)
-		op(upper, v.AsY(), v.AsY())
+		op(m.upperHalf(v), v.AsY(), v.AsY())
 	}
 	x := XMM()
 	VEXTRACTF128(U8(1), v.AsY(), x)
@@ -89,38 +87,66 @@ func rowReductions(m machine) {
 		m.returnScalar(m.combine(acc, addOp))
 	})
 
-	m.kernel("expShift", "func(dst, x []float32, scale, shift float32) float32",
-		"sets dst to exp(x*scale - shift) and returns its sum.", func() { expShift(m, true) })
-	m.kernel("expSum", "func(x []float32, scale, shift float32) float32",
-		"returns the sum of exp(x*scale - shift).", func() { expShift(m, false) })
+	m.kernel("sumSquares", "func(x []float32) float64", "returns the sum of squares.", func() { sumSquares(m) })
+	m.kernel("nonFinite", "func(x []float32) int", "returns the start of the first block with a NaN or an infinity, or -1.",
+		func() { nonFinite(m) })
 }
 
-func expShift(m machine, store bool) {
-	var dst reg.Register
-	if store {
-		dst = base("dst")
-	}
+func sumSquares(m machine) {
 	x, n := base("x"), length("x")
-	scale, shift := m.splat("scale"), m.splat("shift")
-	e := m.exponential()
-	u := 4
-	if !m.wide() {
-		u = 2 // with 16 registers
-	}
-	acc := m.accumulators(u)
-	m.blocks(n, u, m.tailMask(n), func(b block) {
-		v := b.loads(x)
-		for _, v := range v {
-			VFMSUB213PS(shift, scale, v)
-		}
-		b.exp(e, v)
-		for j, v := range v {
-			if store {
-				b.store(v, dst, j)
-			}
-			b.kill(v)
-			VADDPS(v, acc[j], acc[j])
+	acc := m.accumulators(2 * rowBlock) // float64: two for each vector of float32
+	m.blocks(n, rowBlock, m.tailMask(n), func(b block) {
+		for j := range b.u {
+			v, lower, upper := b.load(x, j), m.vec(), m.vec()
+			VCVTPS2PD(m.half(v), lower)
+			VCVTPS2PD(m.upperHalf(v), upper)
+			VFMADD231PD(lower, lower, acc[2*j])
+			VFMADD231PD(upper, upper, acc[2*j+1])
 		}
 	})
-	m.returnScalar(m.combine(acc, addOp))
+	for n := len(acc); n > 1; n /= 2 {
+		for j := range n / 2 {
+			VADDPD(acc[j+n/2], acc[j], acc[j])
+		}
+	}
+	v, x1 := acc[0], XMM()
+	if m.wide() {
+		VADDPD(m.upperHalf(v), v.AsY(), v.AsY())
+	}
+	VEXTRACTF128(U8(1), v.AsY(), x1)
+	VADDPD(x1, v.AsX(), v.AsX())
+	VUNPCKHPD(v.AsX(), v.AsX(), x1)
+	VADDSD(x1, v.AsX(), v.AsX())
+	result, err := ReturnIndex(0).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VMOVSD(v.AsX(), result.Addr)
+}
+
+// nonFinite compares the largest bits of a block, less their signs, with those
+// of the largest finite number.
+func nonFinite(m machine) {
+	x, n := base("x"), length("x")
+	magnitude, largest := m.registerOf(0x7fffffff), m.registerOf(0x7f7fffff)
+	found := GP64()
+	m.blocks(n, rowBlock, m.tailMask(n), func(b block) {
+		MOVQ(b.i, found)
+		v := b.loads(x)
+		for _, v := range v {
+			m.and(magnitude, v, v)
+		}
+		for _, w := range v[1:] {
+			VPMAXSD(w, v[0], v[0])
+		}
+		if k := m.greater(v[0], largest); m.wide() {
+			KORTESTW(k, k)
+		} else {
+			VPTEST(k, k)
+		}
+		JNZ(LabelRef("end"))
+	})
+	MOVQ(I32(-1), found)
+	Label("end")
+	Store(found, ReturnIndex(0))
 }

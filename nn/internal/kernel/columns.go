@@ -1,0 +1,56 @@
+package kernel
+
+// Kernels that treat each column of a matrix by itself. Matrices are (rows,
+// cols) with leading dimension ld, so that a caller can cut columns as well as
+// rows. dst may be x.
+
+// AddBias sets dst to x + bias. bias is (cols).
+func AddBias(dst, x, bias []float32, rows, cols, ld int) {
+	vector.addBias(dst, x, bias, rows, cols, ld)
+}
+
+// AddBiasRelu sets dst to Relu(x + bias).
+func AddBiasRelu(dst, x, bias []float32, rows, cols, ld int) {
+	vector.addBiasRelu(dst, x, bias, rows, cols, ld)
+}
+
+// AddBiasGelu sets dst to Gelu(x + bias).
+func AddBiasGelu(dst, x, bias []float32, rows, cols, ld int) {
+	vector.addBiasGelu(dst, x, bias, rows, cols, ld)
+}
+
+// ColSum adds the rows of x to acc, which is (cols): each column is one chain
+// of additions over the rows in ascending order that starts from acc.
+func ColSum(acc, x []float32, rows, cols, ld int) { vector.colSum(acc, x, rows, cols, ld) }
+
+func addBiasGeneric(dst, x, bias []float32, rows, cols, ld int) {
+	for i := range rows {
+		for j, b := range bias[:cols] {
+			dst[i*ld+j] = x[i*ld+j] + b
+		}
+	}
+}
+
+func addBiasReluGeneric(dst, x, bias []float32, rows, cols, ld int) {
+	for i := range rows {
+		for j, b := range bias[:cols] {
+			dst[i*ld+j] = relu(x[i*ld+j] + b)
+		}
+	}
+}
+
+func addBiasGeluGeneric(dst, x, bias []float32, rows, cols, ld int) {
+	for i := range rows {
+		for j, b := range bias[:cols] {
+			dst[i*ld+j] = gelu(x[i*ld+j] + b)
+		}
+	}
+}
+
+func colSumGeneric(acc, x []float32, rows, cols, ld int) {
+	for i := range rows {
+		for j := range cols {
+			acc[j] += x[i*ld+j]
+		}
+	}
+}

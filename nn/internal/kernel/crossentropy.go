@@ -1,0 +1,64 @@
+package kernel
+
+import "math"
+
+// CrossEntropy is the softmax cross-entropy of each row z of logits, which is
+// (rows, vocab), with target t = targets[r]:
+//
+//	lse[r]  = log Σ exp(z)
+//	loss[r] = (1-smoothing) (lse - z[t]) + smoothing (lse - mean(z))
+//
+// Smoothing spreads that part of the target evenly over all classes (Szegedy
+// et al.: Rethinking the Inception Architecture, arXiv 1512.00567, section 7; PyTorch's
+// definition). correct[r] is 1 where t is the first of the largest logits, else
+// 0. A row with t < 0 is padding: loss and correct are 0. loss, correct, lse and targets are (rows).
+func CrossEntropy(loss, correct, lse, logits []float32, targets []int32, rows, vocab int, smoothing float32) {
+	for r := range rows {
+		z := logits[r*vocab : (r+1)*vocab]
+		largest := rowMax(z)
+		logSum := float64(largest) + math.Log(float64(expSum(z, 1, largest)))
+		lse[r], loss[r], correct[r] = float32(logSum), 0, 0
+		t := targets[r]
+		if t < 0 {
+			continue
+		}
+		entropy := logSum - float64(z[t])
+		if smoothing != 0 {
+			uniform := logSum - float64(rowSum(z))/float64(vocab)
+			entropy += float64(smoothing) * (uniform - entropy)
+		}
+		loss[r] = float32(entropy)
+		if z[t] == largest && rowMax(z[:t]) < largest {
+			correct[r] = 1
+		}
+	}
+}
+
+// CrossEntropyGrad sets dlogits to scale times the gradient of CrossEntropy's
+// loss:
+//
+//	dz = scale (exp(z - lse) - (1-smoothing) [j = t] - smoothing/vocab)
+//
+// Rows with t < 0 get zeros. dlogits may be logits.
+func CrossEntropyGrad(dlogits, logits, lse []float32, targets []int32, scale float32, rows, vocab int, smoothing float32) {
+	spread := smoothing / float32(vocab)
+	for r := range rows {
+		z, dz := logits[r*vocab:(r+1)*vocab], dlogits[r*vocab:(r+1)*vocab]
+		t := targets[r]
+		if t < 0 {
+			clear(dz)
+			continue
+		}
+		// The target's own element before its logit is overwritten: taking
+		// 1-smoothing off the scaled sum afterwards would round it twice.
+		atTarget := expSum(z[t:t+1], 1, lse[r]) - (1 - smoothing) - spread
+		vector.softmaxGrad(dz, z, lse[r], spread, scale)
+		dz[t] = atTarget * scale
+	}
+}
+
+func softmaxGradGeneric(dst, x []float32, lse, offset, scale float32) {
+	for i := range dst {
+		dst[i] = (exp32(x[i]-lse) - offset) * scale
+	}
+}

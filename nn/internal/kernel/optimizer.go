@@ -1,0 +1,72 @@
+package kernel
+
+import "math"
+
+// Steps of the optimisers, element by element, over len(w). g holds the
+// mini-batch's gradient; a step works on s*g + l2*w, where s carries the norm
+// clipping.
+
+// SGD takes a step of stochastic gradient descent: w -= lr g.
+func SGD(w, g []float32, lr, s, l2 float32) { vector.sgd(w, g, lr, s, l2) }
+
+// Momentum takes a step with the velocity v = mu v + g: w -= lr v, or with
+// nesterov w -= lr (g + mu v), as PyTorch has it (Sutskever et al.: On the
+// importance of initialization and momentum in deep learning, ICML 2013, with
+// lr outside the velocity). v starts from zero.
+func Momentum(w, v, g []float32, lr, mu, s, l2 float32, nesterov bool) {
+	if nesterov {
+		vector.nesterov(w, v, g, lr, mu, s, l2)
+		return
+	}
+	vector.momentum(w, v, g, lr, mu, s, l2)
+}
+
+// Adam takes a step of Adam (Kingma and Ba, arXiv 1412.6980, algorithm 1), as
+// PyTorch has it:
+//
+//	w -= lr decay w    (decoupled decay, AdamW: Loshchilov and Hutter, arXiv 1711.05101)
+//	m  = beta1 m + (1-beta1) g
+//	v  = beta2 v + (1-beta2) g²
+//	w -= lr/bias1 m / (√v/√bias2 + eps)
+//
+// bias1 and bias2 are 1-beta1^t and 1-beta2^t in step t = 1, 2, ...; m and v
+// start from zero.
+func Adam(w, m, v, g []float32, lr, beta1, beta2, eps, bias1, bias2, s, l2, decay float32) {
+	root := float32(1 / math.Sqrt(float64(bias2)))
+	vector.adam(w, m, v, g, beta1, 1-beta1, beta2, 1-beta2, eps, lr/bias1, root, lr*decay, s, l2)
+}
+
+// scaledGradient is what a step works on.
+func scaledGradient(g, w, s, l2 float32) float32 { return fma32(l2, w, float32(s*g)) }
+
+func sgdGeneric(w, g []float32, lr, s, l2 float32) {
+	for i := range w {
+		w[i] = fma32(-lr, scaledGradient(g[i], w[i], s, l2), w[i])
+	}
+}
+
+func momentumGeneric(w, v, g []float32, lr, mu, s, l2 float32) {
+	for i := range w {
+		v[i] = fma32(mu, v[i], scaledGradient(g[i], w[i], s, l2))
+		w[i] = fma32(-lr, v[i], w[i])
+	}
+}
+
+func nesterovGeneric(w, v, g []float32, lr, mu, s, l2 float32) {
+	for i := range w {
+		grad := scaledGradient(g[i], w[i], s, l2)
+		v[i] = fma32(mu, v[i], grad)
+		w[i] = fma32(-lr, fma32(mu, v[i], grad), w[i])
+	}
+}
+
+func adamGeneric(w, m, v, g []float32, beta1, rest1, beta2, rest2, eps, step, root, shrink, s, l2 float32) {
+	for i := range w {
+		grad := scaledGradient(g[i], w[i], s, l2)
+		m[i] = fma32(rest1, grad, float32(beta1*m[i]))
+		v[i] = fma32(rest2, float32(grad*grad), float32(beta2*v[i]))
+		decayed := fma32(-shrink, w[i], w[i])
+		deviation := float32(math.Sqrt(float64(v[i])))
+		w[i] = fma32(-step, m[i]/fma32(deviation, root, eps), decayed)
+	}
+}
