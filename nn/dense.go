@@ -1,0 +1,80 @@
+package nn
+
+import (
+	"path"
+
+	"gpipebench/nn/graph"
+)
+
+// DenseConfig describes a dense layer.
+type DenseConfig struct {
+	In, Out    int         // widths, at least 1
+	Activation Activation  // behind the bias; zero: none
+	NoBias     bool        // zero: there is one
+	Init       Initializer // of the weight; nil: GlorotUniform
+	BiasInit   Initializer // nil: Zeros
+}
+
+// Dense is y = activation(x·W + b) over the last dimension of x.
+type Dense struct {
+	Weight *Param // (in, out)
+	Bias   *Param // (out), or nil
+
+	name   string
+	config DenseConfig
+}
+
+// NewDense returns a dense layer. Its parameters are name/weight and name/bias.
+func NewDense(name string, c DenseConfig) *Dense {
+	wantPositive("dense", name, "In", c.In)
+	wantPositive("dense", name, "Out", c.Out)
+	if !c.Activation.valid() {
+		misuse("dense", name, "unknown activation %s", c.Activation)
+	}
+	if c.NoBias && c.BiasInit != nil {
+		misuse("dense", name, "BiasInit without a bias")
+	}
+	d := &Dense{name: name, config: c}
+	d.Weight = &Param{
+		Name:  path.Join(name, "weight"),
+		Shape: graph.Shape{c.In, c.Out},
+		Init:  orInit(c.Init, GlorotUniform()),
+	}
+	if !c.NoBias {
+		d.Bias = &Param{
+			Name:    path.Join(name, "bias"),
+			Shape:   graph.Shape{c.Out},
+			Init:    orInit(c.BiasInit, Zeros()),
+			NoDecay: true,
+		}
+	}
+	return d
+}
+
+func (d *Dense) Name() string { return d.name }
+
+func (d *Dense) Params() []*Param {
+	if d.Bias == nil {
+		return []*Param{d.Weight}
+	}
+	return []*Param{d.Weight, d.Bias}
+}
+
+// Forward takes x (..., in) and gives (..., out).
+func (d *Dense) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
+	wantTuple("dense", d.name, in, 1)
+	wantWidth("dense", d.name, in[0], d.config.In)
+	y := t.MatMul(in[0], t.Param(d.Weight))
+	if d.Bias != nil {
+		y = t.AddBias(y, t.Param(d.Bias))
+	}
+	return []*graph.Node{d.config.Activation.apply(t, y)}
+}
+
+// orInit is init, or what a configuration's nil stands for.
+func orInit(init, instead Initializer) Initializer {
+	if init == nil {
+		return instead
+	}
+	return init
+}

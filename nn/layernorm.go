@@ -1,0 +1,53 @@
+package nn
+
+import (
+	"path"
+
+	"gpipebench/nn/graph"
+)
+
+// LayerNormConfig describes a layer normalisation.
+type LayerNormConfig struct {
+	Dim int     // width of the rows, at least 1
+	Eps float32 // added to the variance, inside the root; 0: 1e-5
+}
+
+// LayerNorm normalises each row to mean 0 and variance 1 and applies a gain
+// and an offset a column (Ba, Kiros, Hinton 2016). The variance is the biased
+// one, divided by the row's width.
+type LayerNorm struct {
+	Gamma, Beta *Param // (dim)
+
+	name   string
+	config LayerNormConfig
+}
+
+// NewLayerNorm returns a layer normalisation. Its parameters are name/gamma and
+// name/beta, which start from one and zero.
+func NewLayerNorm(name string, c LayerNormConfig) *LayerNorm {
+	wantPositive("layer norm", name, "Dim", c.Dim)
+	if c.Eps == 0 {
+		c.Eps = 1e-5
+	}
+	if !(c.Eps > 0) {
+		misuse("layer norm", name, "Eps is %v, want more than 0", c.Eps)
+	}
+	shape := graph.Shape{c.Dim}
+	return &LayerNorm{
+		Gamma:  &Param{Name: path.Join(name, "gamma"), Shape: shape, Init: Ones(), NoDecay: true},
+		Beta:   &Param{Name: path.Join(name, "beta"), Shape: shape, Init: Zeros(), NoDecay: true},
+		name:   name,
+		config: c,
+	}
+}
+
+func (n *LayerNorm) Name() string { return n.name }
+
+func (n *LayerNorm) Params() []*Param { return []*Param{n.Gamma, n.Beta} }
+
+// Forward takes x (..., dim) and gives the same shape.
+func (n *LayerNorm) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
+	wantTuple("layer norm", n.name, in, 1)
+	wantWidth("layer norm", n.name, in[0], n.config.Dim)
+	return []*graph.Node{t.LayerNorm(in[0], t.Param(n.Gamma), t.Param(n.Beta), n.config.Eps)}
+}

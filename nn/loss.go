@@ -1,0 +1,21 @@
+package nn
+
+import "gpipebench/nn/graph"
+
+// CrossEntropy is softmax cross-entropy, the loss of every model here.
+type CrossEntropy struct {
+	// Smoothing moves this share of the target's probability to all classes
+	// evenly, the target included (Szegedy et al. 2016, section 7); in [0, 1),
+	// 0: none.
+	Smoothing float32
+}
+
+// Loss takes logits (..., classes) and one int32 target a row, masked where
+// negative. It gives each row's loss, 0 where masked, and 1 for each row whose
+// target had the highest logit.
+func (c CrossEntropy) Loss(t *Trace, out, targets []*graph.Node) []*graph.Node {
+	wantTuple("cross-entropy", "loss", out, 1)
+	wantTuple("cross-entropy", "loss", targets, 1)
+	loss, correct := t.CrossEntropy(out[0], targets[0], c.Smoothing)
+	return []*graph.Node{loss, correct}
+}

@@ -1,0 +1,34 @@
+package nn
+
+import (
+	"fmt"
+
+	"gpipebench/nn/graph"
+)
+
+// misuse panics in the one form that the package promises for a programmer's
+// mistake: the constant prefix, the kind of layer, its name, what is wrong.
+func misuse(kind, name, format string, args ...any) {
+	panic(fmt.Sprintf("nn: %s %q: %s", kind, name, fmt.Sprintf(format, args...)))
+}
+
+// wantTuple checks the number of tensors that flow into a layer.
+func wantTuple(kind, name string, in []*graph.Node, n int) {
+	if len(in) != n {
+		misuse(kind, name, "%d tensors come in, want %d", len(in), n)
+	}
+}
+
+// wantPositive checks a size in a layer's configuration.
+func wantPositive(kind, name, field string, n int) {
+	if n < 1 {
+		misuse(kind, name, "%s is %d, want at least 1", field, n)
+	}
+}
+
+// wantWidth checks the last dimension of what flows into a layer.
+func wantWidth(kind, name string, x *graph.Node, n int) {
+	if len(x.Shape) < 2 || x.Shape.Last() != n {
+		misuse(kind, name, "%s comes in, want rows of %d", x, n)
+	}
+}

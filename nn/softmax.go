@@ -1,0 +1,69 @@
+package nn
+
+import (
+	"path"
+
+	"gpipebench/nn/graph"
+)
+
+// SoftmaxConfig describes the projection to a vocabulary.
+type SoftmaxConfig struct {
+	Vocab int // number of tokens, at least 1
+	Dim   int // width of the model, at least 1
+	// Tied is the parameter (Vocab, Dim) to use as weight, such as an
+	// embedding's table (Press and Wolf 2017); nil: an own weight.
+	Tied *Param
+	// ClipLogits limits logits to this magnitude, against the instability of
+	// deep Transformers (Huang et al. 2019, section 5); 0: they are not limited.
+	ClipLogits float32
+	Init       Initializer // of an own weight; nil: Normal(Dim^-0.5)
+}
+
+// Softmax is the layer of softmax pre-activations, x·Wᵀ + b. Turning them into
+// probabilities is left to the loss, which is both cheaper and more exact.
+type Softmax struct {
+	Weight *Param // (vocab, dim)
+	Bias   *Param // (vocab)
+
+	name   string
+	config SoftmaxConfig
+}
+
+// NewSoftmax returns a projection to the vocabulary. Its parameters are
+// name/weight, or the tied one, and name/bias.
+func NewSoftmax(name string, c SoftmaxConfig) *Softmax {
+	wantPositive("softmax", name, "Vocab", c.Vocab)
+	wantPositive("softmax", name, "Dim", c.Dim)
+	if !(c.ClipLogits >= 0) {
+		misuse("softmax", name, "ClipLogits is %v, want at least 0", c.ClipLogits)
+	}
+	s := &Softmax{name: name, config: c}
+	shape := graph.Shape{c.Vocab, c.Dim}
+	switch {
+	case c.Tied == nil:
+		s.Weight = &Param{Name: path.Join(name, "weight"), Shape: shape, Init: orInit(c.Init, vocabularyInit(c.Dim))}
+	case c.Init != nil:
+		misuse("softmax", name, "Init of a tied weight")
+	case len(c.Tied.Shape) != 2 || c.Tied.Shape[0] != c.Vocab || c.Tied.Shape[1] != c.Dim:
+		misuse("softmax", name, "tied to %s of shape %s, want %s", c.Tied.Name, c.Tied.Shape, shape)
+	default:
+		s.Weight = c.Tied
+	}
+	s.Bias = &Param{Name: path.Join(name, "bias"), Shape: graph.Shape{c.Vocab}, Init: Zeros(), NoDecay: true}
+	return s
+}
+
+func (s *Softmax) Name() string { return s.name }
+
+func (s *Softmax) Params() []*Param { return []*Param{s.Weight, s.Bias} }
+
+// Forward takes x (..., dim) and gives logits (..., vocab).
+func (s *Softmax) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
+	wantTuple("softmax", s.name, in, 1)
+	wantWidth("softmax", s.name, in[0], s.config.Dim)
+	logits := t.AddBias(t.MatMulT(in[0], t.Param(s.Weight)), t.Param(s.Bias))
+	if s.config.ClipLogits > 0 {
+		logits = t.Clip(logits, s.config.ClipLogits)
+	}
+	return []*graph.Node{logits}
+}
