@@ -1,0 +1,70 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+
+	"gpipebench/nn/internal/kernel"
+)
+
+// Adam is the optimiser of Kingma and Ba (2015, algorithm 1), and AdamW of
+// Loshchilov and Hutter (2019) if WeightDecay is not 0. The zero value has the
+// paper's hyper-parameters.
+type Adam struct {
+	Beta1 float32 // decay of the mean of gradients, in [0, 1); 0: 0.9
+	Beta2 float32 // decay of the mean of their squares, in [0, 1); 0: 0.999
+	Eps   float32 // added to the root, not negative; 0: 1e-8
+
+	// WeightDecay is decoupled: each step first shrinks the weight by the
+	// rate times it. Not negative; 0: none.
+	WeightDecay float32
+}
+
+// Name is "adam", or "adamw" with weight decay.
+func (o Adam) Name() string {
+	if o.WeightDecay != 0 {
+		return "adamw"
+	}
+	return "adam"
+}
+
+// Slots is 2: the means of the gradient and of its square.
+func (o Adam) Slots() int { return 2 }
+
+func (o Adam) Update(u Update) {
+	beta1, beta2, eps := orFloat(o.Beta1, 0.9), orFloat(o.Beta2, 0.999), orFloat(o.Eps, 1e-8)
+	decay := o.WeightDecay
+	if u.NoDecay {
+		decay = 0
+	}
+	// The corrections are of the rounded betas, with which the means are made.
+	bias1 := float32(1 - math.Pow(float64(beta1), float64(u.Step)))
+	bias2 := float32(1 - math.Pow(float64(beta2), float64(u.Step)))
+	kernel.Adam(u.W, u.State[0], u.State[1], u.G, u.LR, beta1, beta2, eps, bias1, bias2, u.Scale, u.L2, decay)
+}
+
+func (o Adam) Validate() error {
+	for _, beta := range []struct {
+		name  string
+		value float32
+	}{{"Beta1", o.Beta1}, {"Beta2", o.Beta2}} {
+		if !(beta.value >= 0 && beta.value < 1) {
+			return fmt.Errorf("adam: %s is %v, want at least 0 (0: its default) and less than 1", beta.name, beta.value)
+		}
+	}
+	if !(o.Eps >= 0) || math.IsInf(float64(o.Eps), 1) {
+		return fmt.Errorf("adam: Eps is %v, want at least 0 (0: 1e-8)", o.Eps)
+	}
+	if !(o.WeightDecay >= 0) || math.IsInf(float64(o.WeightDecay), 1) {
+		return fmt.Errorf("adam: WeightDecay is %v, want at least 0", o.WeightDecay)
+	}
+	return nil
+}
+
+// orFloat is v, or what a zero value stands for.
+func orFloat(v, instead float32) float32 {
+	if v == 0 {
+		return instead
+	}
+	return v
+}
