@@ -1,0 +1,86 @@
+// Package transformer builds Transformers (Vaswani et al. 2017) of any size
+// as lists of pipeline layers.
+//
+// [LM] is the decoder-only language model whose parameters are, exactly, those
+// of GPipe's Table 1: pre-norm layers with biases everywhere, sinusoidal
+// positions, an embedding and a softmax that are not tied, and no norm behind
+// the last layer.
+package transformer
+
+import (
+	"fmt"
+
+	"gpipebench/nn"
+)
+
+// Config describes a language model.
+type Config struct {
+	Layers      int // Transformer layers, at least 1
+	Dim         int // width of the model, at least 1; Heads must divide it
+	FeedForward int // width inside the feed-forward layers, at least 1
+	Heads       int // attention heads, at least 1
+	Vocab       int // tokens, at least 1
+	SeqLen      int // the longest sequence, at least 1
+
+	Activation nn.Activation // of the feed-forward layers, ReLU or GELU; zero: ReLU
+	Dropout    float32       // rate behind the embedding, attention and feed-forward, in [0, 1); 0: none
+	Tied       bool          // the softmax uses the embedding's table; zero: a weight of its own
+
+	// The two cures for unstable deep models (Huang et al. 2019, section 5).
+	ScaledInit bool    // feed-forward initialisation scaled down by Layers, see nn.DepthScaled; zero: not
+	ClipLogits float32 // largest magnitude of a logit; 0: not limited
+
+	// Fine makes two pipeline layers of each Transformer layer, attention and
+	// feed-forward, for partitions more even than layers allow. Parameters,
+	// their paths, random numbers and so every bit stay the same.
+	Fine bool
+}
+
+// Validate reports the first field that is out of range.
+func (c Config) Validate() error {
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"Layers", c.Layers}, {"Dim", c.Dim}, {"FeedForward", c.FeedForward},
+		{"Heads", c.Heads}, {"Vocab", c.Vocab}, {"SeqLen", c.SeqLen},
+	} {
+		if f.value < 1 {
+			return fmt.Errorf("transformer: %s is %d, want at least 1", f.name, f.value)
+		}
+	}
+	if c.Dim%c.Heads != 0 {
+		return fmt.Errorf("transformer: %d heads do not divide Dim %d", c.Heads, c.Dim)
+	}
+	if c.Activation > nn.GELU {
+		return fmt.Errorf("transformer: Activation is %s, want relu or gelu", c.Activation)
+	}
+	if !(c.Dropout >= 0 && c.Dropout < 1) {
+		return fmt.Errorf("transformer: Dropout is %v, want at least 0 and less than 1", c.Dropout)
+	}
+	if !(c.ClipLogits >= 0) {
+		return fmt.Errorf("transformer: ClipLogits is %v, want at least 0 (0: not limited)", c.ClipLogits)
+	}
+	return nil
+}
+
+// LM builds a language model: layers "embedding", "layer1", "layer2", ... and
+// "softmax". What comes in are token ids (n, t) int32; what comes out are the
+// logits (n, t, vocab) of each position's next token.
+func LM(c Config) ([]nn.Layer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	embedding := nn.NewEmbedding("", nn.EmbeddingConfig{
+		Vocab: c.Vocab, Dim: c.Dim, SeqLen: c.SeqLen, Dropout: c.Dropout,
+	})
+	softmax := nn.SoftmaxConfig{Vocab: c.Vocab, Dim: c.Dim, ClipLogits: c.ClipLogits}
+	if c.Tied {
+		softmax.Tied = embedding.Table
+	}
+	layers := []nn.Layer{nn.Sequential("embedding", embedding)}
+	for i := range c.Layers {
+		layers = append(layers, newLayer(fmt.Sprintf("layer%d", i+1), c)...)
+	}
+	return append(layers, nn.Sequential("softmax", nn.NewSoftmax("", softmax))), nil
+}
