@@ -1,0 +1,105 @@
+package gpipe
+
+import (
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+)
+
+// LayerInfo is what is known of one layer from its shapes, per example.
+type LayerInfo struct {
+	Name       string        `json:"name"`
+	Params     int64         `json:"params"` // trained; tied ones count where they are listed first
+	FLOPs      int64         `json:"flops"`  // forward, 2 x multiply-adds of matrix products and convolutions
+	OutShape   []graph.Shape `json:"out_shape"`
+	SavedBytes int64         `json:"saved_bytes"` // residuals that its backward needs
+}
+
+// Description is a network seen layer by layer.
+type Description struct {
+	Params int64
+	Layers []LayerInfo
+}
+
+// FLOPs are the layers' costs for a partitioner: the derived ones, or what a
+// layer says itself (GPipe's optional c_i).
+func (d *Description) FLOPs() []float64 {
+	costs := make([]float64, len(d.Layers))
+	for i, l := range d.Layers {
+		costs[i] = float64(l.FLOPs)
+	}
+	return costs
+}
+
+// Memory are the layers' costs in bytes: parameters with gradients and two
+// optimiser slots, and the residuals of one example.
+func (d *Description) Memory() []float64 {
+	costs := make([]float64, len(d.Layers))
+	for i, l := range d.Layers {
+		costs[i] = float64(16*l.Params + l.SavedBytes)
+	}
+	return costs
+}
+
+// Describe traces the network for one example. Nothing is allocated, however
+// many parameters there are.
+func (p Pipeline) Describe(in Input) (d *Description, err error) {
+	defer misfit(&err)
+	st := nn.TraceStage(p.Layers, 0, p.Loss, batched(in.Inputs, 1), batched(in.Targets, 1), true)
+	forward := st.Function.Graph.Calls
+	d = &Description{Params: nn.CountParams(p.Layers)}
+	seen := map[*nn.Param]bool{}
+	for i, l := range p.Layers {
+		info := LayerInfo{Name: l.Name()}
+		for _, q := range l.Params() {
+			if !q.Frozen && !seen[q] {
+				seen[q] = true
+				info.Params += int64(q.Shape.Elems())
+			}
+		}
+		for _, n := range st.Layers[i].Out {
+			info.OutShape = append(info.OutShape, n.Shape[1:])
+		}
+		d.Layers = append(d.Layers, info)
+	}
+	for _, c := range forward {
+		if c.Layer < len(d.Layers) {
+			d.Layers[c.Layer].FLOPs += c.Op.FLOPs(c)
+		}
+	}
+	for i, l := range p.Layers {
+		if c, ok := l.(nn.Coster); ok {
+			d.Layers[i].FLOPs = int64(c.Cost())
+		}
+	}
+	var gradOut []bool
+	if p.Loss == nil {
+		gradOut = make([]bool, len(st.Function.Out))
+		for i, n := range st.Function.Out {
+			gradOut[i] = n.DType != graph.I32
+		}
+	}
+	for layer, floats := range program.Compile(st.Function, gradOut, false, 1).Saved {
+		if layer < len(d.Layers) {
+			d.Layers[layer].SavedBytes += int64(floats) * floatBytes
+		}
+	}
+	return d, nil
+}
+
+func sameTypes(a, b []graph.Type) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].DType != b[i].DType || len(a[i].Shape) != len(b[i].Shape) {
+			return false
+		}
+		for j := range a[i].Shape {
+			if a[i].Shape[j] != b[i].Shape[j] {
+				return false
+			}
+		}
+	}
+	return true
+}

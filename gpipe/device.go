@@ -1,0 +1,102 @@
+package gpipe
+
+import (
+	"fmt"
+
+	"gpipebench/nn"
+	"gpipebench/nn/philox"
+	"gpipebench/nn/program"
+)
+
+// device is one partition set up to run: its memory, its threads and its
+// parameters. Only its stage's goroutine uses it during a step.
+type device struct {
+	k       int
+	net     *network
+	mem     *memory
+	pool    *program.Pool
+	weights []weight
+	index   map[int]int // from a parameter of the network to its weight here
+}
+
+// weight is a trained parameter on a device.
+type weight struct {
+	param int // index into network.params
+	w     []float32
+	state [][]float32
+	grads [][]float32 // one accumulator for each use on this stage, in layer order
+}
+
+func newDevice(n *network, k int) (*device, error) {
+	plan, err := n.plan(k)
+	if err != nil {
+		return nil, err
+	}
+	if n.testing.corrupt != nil {
+		n.testing.corrupt(k, plan)
+	}
+	if err := n.checkCapacity(k, plan); err != nil {
+		return nil, err
+	}
+	mem, err := allocate(plan, n.testing)
+	if err != nil {
+		return nil, fmt.Errorf("device %d: %d bytes: %w", k, plan.Peak, err)
+	}
+	d := &device{k: k, net: n, mem: mem, pool: program.NewPool(n.Devices[k].threads()), index: map[int]int{}}
+	d.initialise()
+	return d, nil
+}
+
+// initialise finds the stage's parameters in the arena and fills them.
+func (d *device) initialise() {
+	n, mem := d.net, d.mem
+	st := n.largest(d.k)
+	global := map[*nn.Param]int{}
+	for i := range n.params {
+		global[n.params[i].Param] = i
+	}
+	params := mem.slot(program.Params, 0)
+	for j, p := range n.stageParams(d.k) {
+		o := st.Params[j]
+		w := params[o.Off:o.End():o.End()]
+		path := d.path(p)
+		p.Init(philox.NewStream(philox.KeyOf(n.Seed, path), 0), p.Shape, w)
+		mem.touch(program.Params, 0, o.End())
+		if p.Frozen {
+			continue
+		}
+		d.index[global[p]] = len(d.weights)
+		d.weights = append(d.weights, weight{param: global[p], w: w})
+	}
+	for i := range d.weights {
+		w := &d.weights[i]
+		for _, offsets := range mem.plan.state {
+			off := offsets[i]
+			w.state = append(w.state, mem.parts[OptimizerState][off:off+len(w.w):off+len(w.w)])
+		}
+		for _, u := range n.params[w.param].uses {
+			if u.stage == d.k {
+				o := st.Uses[u.index].Operand
+				w.grads = append(w.grads, mem.slot(program.Grads, 0)[o.Off:o.End():o.End()])
+			}
+		}
+	}
+}
+
+// path is a parameter's path in the network: that of the first layer that
+// lists it, wherever that layer is.
+func (d *device) path(p *nn.Param) string {
+	for _, l := range d.net.Layers {
+		for _, q := range l.Params() {
+			if p == q {
+				return l.Name() + "/" + p.Name
+			}
+		}
+	}
+	panic("gpipe: a parameter of no layer")
+}
+
+func (d *device) close() error {
+	d.pool.Close()
+	return d.mem.free()
+}

@@ -1,0 +1,53 @@
+package gpipe
+
+import "fmt"
+
+// StageError is the first error of a step: where it happened and what it was.
+type StageError struct {
+	Stage int
+	Task  string // "F3", "B0", "update"
+	Err   error
+}
+
+func (e *StageError) Error() string { return fmt.Sprintf("stage %d, %s: %v", e.Stage, e.Task, e.Err) }
+func (e *StageError) Unwrap() error { return e.Err }
+
+// OutOfMemoryError says that a device's capacity does not hold what is planned
+// for it.
+type OutOfMemoryError struct {
+	Device   int
+	Layer    string // the layer at which the capacity was passed
+	Category Category
+	Wanted   int64 // bytes
+	Free     int64 // bytes
+	Capacity int64
+}
+
+func (e *OutOfMemoryError) Error() string {
+	return fmt.Sprintf("device %d is out of memory at layer %s: %d bytes wanted for %s, %d free of %d",
+		e.Device, e.Layer, e.Wanted, e.Category, e.Free, e.Capacity)
+}
+
+// NonFiniteError names where a NaN or an infinity first appeared.
+type NonFiniteError struct {
+	What  string  // "loss", "gradient", "output"
+	Where string  // a layer or a parameter
+	Op    string  // the operation, where it is known
+	Value float32 // NaN, +Inf or -Inf
+}
+
+func (e *NonFiniteError) Error() string {
+	s := fmt.Sprintf("%s of %s is %v", e.What, e.Where, e.Value)
+	if e.Op != "" {
+		s += " (" + e.Op + ")"
+	}
+	return s
+}
+
+// panicError is a panic inside a stage, carried over the runtime's edge.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }

@@ -1,0 +1,196 @@
+package gpipe
+
+import (
+	"errors"
+
+	"gpipebench/nn/program"
+)
+
+// Category is a part of a device's memory.
+type Category uint8
+
+const (
+	Parameters     Category = iota // parameters and constant tables
+	Gradients                      // one accumulator for each use of a parameter
+	OptimizerState                 // the optimiser's slots
+	Boundary                       // tensors at the partition's edges: inputs kept until their B, gradients, what is on its way out
+	Residuals                      // what a backward needs of its forward
+	Workspace                      // everything that lives within one task, packing buffers included
+	Categories                     // their number
+)
+
+func (c Category) String() string {
+	return [...]string{"parameters", "gradients", "optimiser state", "boundary stash", "residuals", "workspace"}[c]
+}
+
+// categoryOf says where programs' spaces lie in a device's memory.
+var categoryOf = [program.Spaces]Category{
+	program.Params: Parameters, program.Grads: Gradients,
+	program.In: Boundary, program.Out: Boundary, program.DOut: Boundary, program.DIn: Boundary,
+	program.Residual: Residuals, program.Workspace: Workspace,
+}
+
+const floatBytes = 4
+
+// region is one category's piece of the arena. A space that exists once per
+// micro-batch in flight has several slots.
+type region struct {
+	base, span int // in floats
+}
+
+// Plan is the memory of one device, fixed before anything runs.
+type Plan struct {
+	// Bytes is the extent of each category; Peak that of all, the bytes that
+	// are allocated. It is less than a cache line a category above the sum.
+	Bytes [Categories]int64
+	Peak  int64
+
+	regions [Categories]region
+	slots   [program.Spaces][]slotPlace
+	state   [][]int // per optimiser slot and parameter: offset in its region
+	discard int     // where a recomputation's output goes, in the workspace
+}
+
+// slotPlace is one slot of a space: its place in its category's region, in floats.
+type slotPlace struct{ off, span int }
+
+// planInput is what a device's plan depends on.
+type planInput struct {
+	slots    [program.Spaces][]int // floats of each slot of a space
+	keep     int                   // workspace of the program that recomputation runs
+	discard  int                   // floats of output that recomputation throws away
+	exchange int                   // floats of workspace that the update needs
+	params   []int                 // sizes of the trained parameters
+	state    int                   // optimiser slots
+}
+
+func newPlan(in planInput) *Plan {
+	p := &Plan{}
+	workspace := &in.slots[program.Workspace][0]
+	if in.discard > 0 {
+		// Behind everything that Keep has in the workspace.
+		p.discard = alignUp(in.keep)
+		*workspace = max(*workspace, p.discard+in.discard)
+	}
+	*workspace = max(*workspace, in.exchange)
+
+	var sizes [Categories][]int
+	var of [Categories][]program.Space
+	for s, slots := range in.slots {
+		c := categoryOf[s]
+		for _, span := range slots {
+			sizes[c] = append(sizes[c], span)
+			of[c] = append(of[c], program.Space(s))
+		}
+	}
+	for range in.state {
+		sizes[OptimizerState] = append(sizes[OptimizerState], in.params...)
+	}
+	spans := make([]int, Categories)
+	for c := range Categories {
+		offsets, span := program.Layout(sizes[c])
+		spans[c] = span
+		p.Bytes[c] = int64(span) * floatBytes
+		for i, s := range of[c] {
+			p.slots[s] = append(p.slots[s], slotPlace{offsets[i], sizes[c][i]})
+		}
+		if c == OptimizerState {
+			for n := len(in.params); len(offsets) > 0; offsets = offsets[n:] {
+				p.state = append(p.state, offsets[:n])
+			}
+		}
+	}
+	bases, total := program.Layout(spans)
+	for c := range Categories {
+		p.regions[c] = region{bases[c], spans[c]}
+	}
+	p.Peak = int64(total) * floatBytes
+	return p
+}
+
+func alignUp(n int) int { return (n + 15) &^ 15 }
+
+// memory is a device's arena and what has been used of it.
+type memory struct {
+	plan  *Plan
+	parts [Categories][]float32
+	high  [Categories]int // floats, the furthest that anything has reached
+	free  func() error
+}
+
+// slot is the memory of one slot of a space.
+func (m *memory) slot(s program.Space, i int) []float32 {
+	p := m.plan.slots[s][i]
+	return m.parts[categoryOf[s]][p.off : p.off+p.span : p.off+p.span]
+}
+
+// touch notes that a space's slot has been used up to a float.
+func (m *memory) touch(s program.Space, slot, end int) {
+	c := categoryOf[s]
+	if end += m.plan.slots[s][slot].off; end > m.high[c] {
+		m.high[c] = end
+	}
+}
+
+// highWater is what the run has used so far, by category and in all: the
+// furthest address that anything reached.
+func (m *memory) highWater() (bytes [Categories]int64, peak int64) {
+	for c := range Categories {
+		bytes[c] = int64(m.high[c]) * floatBytes
+		if m.high[c] > 0 {
+			peak = max(peak, int64(m.plan.regions[c].base+m.high[c])*floatBytes)
+		}
+	}
+	return bytes, peak
+}
+
+// allocate maps exactly the planned bytes.
+func allocate(p *Plan, h hooks) (*memory, error) {
+	m := &memory{plan: p, free: func() error { return nil }}
+	if h.allocate != nil {
+		for c := range Categories {
+			m.parts[c] = h.allocate(c, p.regions[c].span)
+		}
+		return m, nil
+	}
+	all, free, err := mapFloats(int(p.Peak / floatBytes))
+	if err != nil {
+		return nil, err
+	}
+	m.free = free
+	for c := range Categories {
+		r := p.regions[c]
+		m.parts[c] = all[r.base : r.base+r.span : r.base+r.span]
+	}
+	return m, nil
+}
+
+// growWorkspace replaces the workspace by a larger one, in memory of its own.
+func (m *memory) growWorkspace(floats int, capacity int64, device int) error {
+	p := m.plan
+	more := int64(floats-p.slots[program.Workspace][0].span) * floatBytes
+	if capacity > 0 && p.Peak+more > capacity {
+		return &OutOfMemoryError{device, "evaluation", Workspace, more, capacity - p.Peak, capacity}
+	}
+	part, free, err := mapFloats(floats)
+	if err != nil {
+		return err
+	}
+	former := m.free
+	m.free = func() error { return errors.Join(former(), free()) }
+	m.parts[Workspace] = part
+	p.slots[program.Workspace][0].span = floats
+	p.regions[Workspace].span = floats
+	p.Bytes[Workspace] += more
+	p.Peak += more
+	return nil
+}
+
+// hooks are how the package's tests look inside a run.
+type hooks struct {
+	poison       bool                              // fill what is free with NaN
+	allocate     func(c Category, n int) []float32 // instead of one arena
+	panicOnFault bool                              // memory faults become errors
+	afterTask    func(stage int, task string)      // called in the stage's goroutine
+	corrupt      func(stage int, p *Plan)          // changes a plan before it is used
+}

@@ -1,0 +1,252 @@
+// Package gpipe trains a sequence of layers cut into K partitions on K devices,
+// as GPipe does (Huang et al. 2019): every mini-batch of N examples is split
+// into M micro-batches that flow through the partitions as a pipeline,
+// activations are recomputed in the backward pass, and one synchronous update
+// is applied per mini-batch.
+//
+// What comes out does not depend on how it was run: after n steps the weights
+// have the same bits for every K, partition, schedule, checkpoint mode, device
+// kind and number of threads, and, for networks without statistics across
+// examples, for every M.
+//
+// [Pipeline] describes a run, [Pipeline.Open] plans and allocates it, and
+// [Trainer.Step] executes one mini-batch. [Pipeline.Simulate] plans and times
+// the same programs on modelled accelerators without any arithmetic.
+package gpipe
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// Pipeline is what GPipe's interface asks of its user (section 2.1): the
+// layers, the number of partitions K and the number of micro-batches M. The
+// zero value of everything else is a documented default.
+type Pipeline struct {
+	Layers []nn.Layer
+	Loss   nn.Loss
+
+	Partitions   int // K; 0 means 1
+	MicroBatches int // M; 0 means 1. It need not divide the mini-batch: sizes differ by at most one
+
+	Schedule   schedule.Schedule   // gpipe (fill-drain), naive or 1f1b
+	Checkpoint schedule.Checkpoint // always, except-last or never
+	// LateRecompute makes recomputation wait for the output gradient. By
+	// default it starts earlier (section 2.3), one micro-batch ahead.
+	LateRecompute bool
+
+	// Balance is the number of layers of each partition. If it is nil,
+	// Partitioner cuts the layers by Costs (nil: FLOPs of the layers).
+	Balance     []int
+	Partitioner partition.Partitioner
+	Costs       []float64
+
+	// Devices has one entry, which all partitions share the description of, or
+	// K. Nil means host devices with one thread and no capacity.
+	Devices []Device
+
+	Seed      uint64
+	Optimizer nn.Optimizer  // nil: plain SGD
+	LR        nn.LRSchedule // nil: 0.1, constant
+	ClipNorm  float64       // largest global norm of the gradient; 0: no clipping
+	L2        float64       // added to the gradient, times the weight; 0: none
+
+	// AllowNonFinite turns off the errors for NaN or infinite losses and gradients.
+	AllowNonFinite bool
+
+	testing hooks
+}
+
+// Input describes the mini-batches that a pipeline is opened for.
+type Input struct {
+	Examples        int          // N, the largest mini-batch that will come
+	Inputs, Targets []graph.Type // of one example: shapes without the leading dimension
+}
+
+// InputOf describes a batch, and others no larger than it.
+func InputOf(b nn.Batch) Input {
+	in := Input{Examples: b.Examples()}
+	of := func(ts []nn.Tensor) (types []graph.Type) {
+		for _, t := range ts {
+			dt := graph.F32
+			if t.I32 != nil {
+				dt = graph.I32
+			}
+			types = append(types, graph.Type{Shape: slices.Clone(t.Shape[1:]), DType: dt})
+		}
+		return types
+	}
+	in.Inputs, in.Targets = of(b.Inputs), of(b.Targets)
+	return in
+}
+
+// batched gives types of single examples their leading dimension.
+func batched(types []graph.Type, n int) []graph.Type {
+	out := make([]graph.Type, len(types))
+	for i, t := range types {
+		out[i] = graph.Type{Shape: append(graph.Shape{n}, t.Shape...), DType: t.DType}
+	}
+	return out
+}
+
+func (p Pipeline) withDefaults() Pipeline {
+	if p.Partitions == 0 {
+		p.Partitions = 1
+	}
+	if p.MicroBatches == 0 {
+		p.MicroBatches = 1
+	}
+	if len(p.Devices) == 0 {
+		p.Devices = []Device{{}}
+	}
+	if len(p.Devices) == 1 {
+		p.Devices = slices.Repeat(p.Devices, p.Partitions)
+	}
+	if p.Optimizer == nil {
+		p.Optimizer = nn.SGD{}
+	}
+	if p.LR == nil {
+		p.LR = nn.Constant(0.1)
+	}
+	return p
+}
+
+// Validate reports the first thing that cannot be run, and what would be accepted.
+func (p Pipeline) Validate(in Input) error {
+	if p.Partitions < 0 {
+		return fmt.Errorf("%d partitions: want 1 to %d, the number of layers", p.Partitions, len(p.Layers))
+	}
+	if p.MicroBatches < 0 {
+		return fmt.Errorf("%d micro-batches: want 1 to %d, the mini-batch", p.MicroBatches, in.Examples)
+	}
+	if n := len(p.Devices); n > 1 && n != max(p.Partitions, 1) {
+		return fmt.Errorf("%d devices for %d partitions: want one for each, or one that stands for all", n, max(p.Partitions, 1))
+	}
+	p = p.withDefaults()
+	switch {
+	case len(p.Layers) == 0:
+		return fmt.Errorf("no layers: want at least one")
+	case p.Loss == nil:
+		return fmt.Errorf("no loss")
+	case p.Partitions > len(p.Layers):
+		return fmt.Errorf("%d partitions of %d layers: want at most one partition a layer", p.Partitions, len(p.Layers))
+	case in.Examples < 1:
+		return fmt.Errorf("a mini-batch of %d examples: want at least 1", in.Examples)
+	case p.MicroBatches > in.Examples:
+		return fmt.Errorf("%d micro-batches of a mini-batch of %d: want at most one micro-batch an example", p.MicroBatches, in.Examples)
+	case !(p.ClipNorm >= 0) || math.IsInf(p.ClipNorm, 0):
+		return fmt.Errorf("clipping at norm %v: want a positive norm, or 0 for none", p.ClipNorm)
+	case !(p.L2 >= 0) || math.IsInf(p.L2, 0):
+		return fmt.Errorf("L2 of %v: want 0 or more", p.L2)
+	}
+	if err := p.Optimizer.Validate(); err != nil {
+		return err
+	}
+	if p.Balance != nil {
+		if err := partition.Check(p.Balance, len(p.Layers), p.Partitions); err != nil {
+			return err
+		}
+	}
+	if p.Costs != nil && len(p.Costs) != len(p.Layers) {
+		return fmt.Errorf("%d costs for %d layers: want one for each", len(p.Costs), len(p.Layers))
+	}
+	seen := map[string]bool{}
+	for _, l := range p.Layers {
+		if seen[l.Name()] {
+			return fmt.Errorf("two layers named %q: want names of their own, since they key parameters and random numbers", l.Name())
+		}
+		seen[l.Name()] = true
+	}
+	for i, d := range p.Devices {
+		if err := d.validate(); err != nil {
+			return fmt.Errorf("device %d: %w", i, err)
+		}
+		if d.Kind != p.Devices[0].Kind {
+			return fmt.Errorf("devices of kinds %v and %v in one pipeline: want one kind", p.Devices[0].Kind, d.Kind)
+		}
+		if d.Link != p.Devices[0].Link {
+			return fmt.Errorf("devices with different links: want one kind of link")
+		}
+	}
+	return nil
+}
+
+// Kind is a kind of device.
+type Kind uint8
+
+const (
+	// Host computes and is timed by the wall clock. K host devices overlap
+	// only as far as there are cores.
+	Host Kind = iota
+	// Emulated computes the same bits, one task at a time so that each is
+	// timed alone, and its clock is virtual: the schedule's dependencies
+	// replayed with the times that were measured. It stands for K accelerators
+	// on fewer cores.
+	Emulated
+	// Modelled computes nothing: shapes only, and a roofline for a clock.
+	Modelled
+)
+
+var kinds = [...]string{"host", "emulated", "modelled"}
+
+func (k Kind) String() string { return kinds[k] }
+
+// ParseKind reads what String writes.
+func ParseKind(s string) (Kind, error) {
+	if i := slices.Index(kinds[:], s); i >= 0 {
+		return Kind(i), nil
+	}
+	return 0, fmt.Errorf("unknown device %q: want %s", s, strings.Join(kinds[:], ", "))
+}
+
+// Device describes what one partition runs on.
+type Device struct {
+	Kind     Kind
+	Threads  int   // workers of its kernels; 0 means 1
+	Capacity int64 // bytes of memory; 0 means no limit
+	// Link is what boundary tensors travel over, on emulated and modelled
+	// devices. The zero value takes no time.
+	Link        timeline.Link
+	Accelerator *Accelerator // of a modelled device
+}
+
+func (d Device) threads() int { return max(d.Threads, 1) }
+
+func (d Device) validate() error {
+	switch {
+	case int(d.Kind) >= len(kinds):
+		return fmt.Errorf("unknown kind %d: want host, emulated or modelled", d.Kind)
+	case d.Threads < 0 || d.Threads > maxThreads:
+		return fmt.Errorf("%d threads: want 1 to %d", d.Threads, maxThreads)
+	case d.Capacity < 0:
+		return fmt.Errorf("a capacity of %d bytes: want a positive one, or 0 for no limit", d.Capacity)
+	case (d.Kind == Modelled) != (d.Accelerator != nil):
+		return fmt.Errorf("a modelled device needs an accelerator, and no other has one")
+	}
+	return nil
+}
+
+const maxThreads = 256
+
+// MicroBatchSizes splits n examples over m micro-batches; the first n mod m
+// have one more. m larger than n counts as n: the short mini-batch at an
+// epoch's end.
+func MicroBatchSizes(n, m int) []int {
+	m = min(m, n)
+	sizes := make([]int, m)
+	for i := range sizes {
+		sizes[i] = n / m
+		if i < n%m {
+			sizes[i]++
+		}
+	}
+	return sizes
+}

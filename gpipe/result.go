@@ -1,0 +1,79 @@
+package gpipe
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn/program"
+)
+
+// result gathers what the stages have to say.
+func (s *step) result(stages []*stageRun) (*Result, error) {
+	n := s.trainer.net
+	last := stages[len(stages)-1]
+	r := &Result{
+		Loss: last.loss / float64(s.batch.Count), Correct: int(last.correct), Count: s.batch.Count,
+		GradNorm: last.norm,
+		Times: &Times{
+			Lists: s.lists, Link: n.Devices[0].Link,
+			Boundary: func(stage, micro int) int64 { return s.programs[micro].boundaryBytes(stage) },
+		},
+	}
+	if s.train {
+		r.LR = n.LR.Rate(s.trainer.steps + 1)
+	}
+	wall := &timeline.Timeline{Devices: len(stages)}
+	for _, st := range stages {
+		r.Times.Stages = append(r.Times.Stages, *st.times)
+		wall.Events = append(wall.Events, st.events...)
+		wall.Events = append(wall.Events, st.crossed[0]...)
+		wall.Events = append(wall.Events, st.crossed[1]...)
+	}
+	slices.SortStableFunc(wall.Events, func(a, b timeline.Event) int { return cmp.Compare(a.Start, b.Start) })
+	r.Timeline = wall
+	if n.Devices[0].Kind == Emulated && s.train {
+		virtual, err := timeline.Replay(s.lists, r.Times.Costs())
+		if err != nil {
+			return nil, err
+		}
+		r.Timeline = virtual
+	}
+	r.Seconds = r.Timeline.Span()
+	return r, nil
+}
+
+// boundaryBytes is what a stage sends forward for one micro-batch.
+func (c compiled) boundaryBytes(stage int) (n int64) {
+	if stage == len(c)-1 {
+		return 0
+	}
+	for _, t := range c[stage].Out {
+		n += int64(t.Len) * floatBytes
+	}
+	return n
+}
+
+// explain turns the first error of a step into the one that the user sees. For
+// a loss that is not finite it runs the forward functions of that micro-batch
+// again, instruction by instruction, to name the operation where the value
+// first came out: the inputs are still in their slots.
+func (s *step) explain(err error) error {
+	var bad *lossError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	t := s.trainer
+	for k, d := range t.devices {
+		r := newStageRun(s, k, d)
+		r.use(program.In, bad.micro%r.input.slots)
+		r.use(program.Out, 0)
+		var nf *program.NonFiniteError
+		if e := r.exec(r.stage(bad.micro).Forward, bad.micro, true); errors.As(e, &nf) {
+			return &StageError{k, "F" + strconv.Itoa(bad.micro), &NonFiniteError{"output", t.net.layerName(nf.Layer), nf.Op, nf.Value}}
+		}
+	}
+	return &StageError{len(t.devices) - 1, "F" + strconv.Itoa(bad.micro), &NonFiniteError{What: "loss", Where: "the mini-batch", Value: bad.value}}
+}

@@ -1,0 +1,107 @@
+package gpipe
+
+import (
+	"slices"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+)
+
+// Samples collects the task times of several steps of one trainer. The emulated
+// time of a kind of task on a stage is the median of its repeats, over
+// micro-batches of one size and over steps.
+type Samples struct {
+	steps []*Times
+}
+
+// Add takes in one step's times. All must come from the same lists.
+func (s *Samples) Add(t *Times) { s.steps = append(s.steps, t) }
+
+// Median is a step in which every task takes the median of its kind.
+func (s *Samples) Median(sizes []int) *Times {
+	first := s.steps[0]
+	m := &Times{Lists: first.Lists, Boundary: first.Boundary, Link: first.Link}
+	for k := range first.Stages {
+		pick := func(of func(*StageTimes) []float64) []float64 {
+			bySize := map[int][]float64{}
+			for _, st := range s.steps {
+				for i, v := range of(&st.Stages[k]) {
+					if v > 0 {
+						bySize[sizes[i]] = append(bySize[sizes[i]], v)
+					}
+				}
+			}
+			out := make([]float64, len(sizes))
+			for i, size := range sizes {
+				out[i] = median(bySize[size])
+			}
+			return out
+		}
+		one := func(of func(*StageTimes) float64) float64 {
+			var vs []float64
+			for _, st := range s.steps {
+				vs = append(vs, of(&st.Stages[k]))
+			}
+			return median(vs)
+		}
+		m.Stages = append(m.Stages, StageTimes{
+			F:      pick(func(t *StageTimes) []float64 { return t.F }),
+			R:      pick(func(t *StageTimes) []float64 { return t.R }),
+			B:      pick(func(t *StageTimes) []float64 { return t.B }),
+			Setup:  one(func(t *StageTimes) float64 { return t.Setup }),
+			Update: one(func(t *StageTimes) float64 { return t.Update }),
+		})
+	}
+	return m
+}
+
+// Replay runs the lists on the virtual clock with these times.
+func (t *Times) Replay() (*timeline.Timeline, error) { return timeline.Replay(t.Lists, t.Costs()) }
+
+// Breakdown splits such a step into its parts.
+func (t *Times) Breakdown() (timeline.Parts, error) { return timeline.Breakdown(t.Lists, t.Costs()) }
+
+// ClosedForm is the theory's time for the same step on even stages: f, r and b
+// are the mean over stages of the tasks' mean times, links are free, and setup
+// and update are those of the slowest stage.
+func (t *Times) ClosedForm(s schedule.Schedule, c schedule.Checkpoint, late bool) (float64, error) {
+	var f, r, b, setup, update float64
+	stages := len(t.Stages)
+	micro := len(t.Stages[0].F)
+	for i := range t.Stages {
+		st := &t.Stages[i]
+		f += mean(st.F) / float64(stages)
+		r += meanNonZero(st.R) / float64(stages)
+		b += mean(st.B) / float64(stages)
+		setup, update = max(setup, st.Setup), max(update, st.Update)
+	}
+	step, err := schedule.StepTime(s, c, late, stages, micro, f, r, b)
+	return setup + step + update, err
+}
+
+func mean(xs []float64) (m float64) {
+	for _, x := range xs {
+		m += x / float64(len(xs))
+	}
+	return m
+}
+
+func meanNonZero(xs []float64) float64 {
+	xs = slices.DeleteFunc(slices.Clone(xs), func(x float64) bool { return x == 0 })
+	if len(xs) == 0 {
+		return 0
+	}
+	return mean(xs)
+}
+
+func median(xs []float64) float64 {
+	if len(xs) == 0 {
+		return 0
+	}
+	xs = slices.Sorted(slices.Values(xs))
+	mid := len(xs) / 2
+	if len(xs)%2 == 1 {
+		return xs[mid]
+	}
+	return (xs[mid-1] + xs[mid]) / 2
+}

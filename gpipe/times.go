@@ -1,0 +1,62 @@
+package gpipe
+
+import (
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+)
+
+// Times is what the tasks of one step took, in seconds, by stage.
+type Times struct {
+	Stages   []StageTimes
+	Lists    [][]schedule.Task
+	Boundary func(stage, micro int) int64 // bytes that a stage sends forward
+	Link     timeline.Link
+}
+
+// StageTimes are one stage's tasks by micro-batch; a recomputation that did
+// not happen took 0.
+type StageTimes struct {
+	F, R, B       []float64
+	Setup, Update float64
+}
+
+func newStageTimes(micro int) *StageTimes {
+	return &StageTimes{F: make([]float64, micro), R: make([]float64, micro), B: make([]float64, micro)}
+}
+
+func (t *StageTimes) add(kind timeline.Kind, micro int, seconds float64) {
+	switch kind {
+	case timeline.Forward:
+		t.F[micro] += seconds
+	case timeline.Recompute:
+		t.R[micro] += seconds
+	case timeline.Backward:
+		t.B[micro] += seconds
+	case timeline.Setup:
+		t.Setup += seconds
+	case timeline.Update:
+		t.Update += seconds
+	}
+}
+
+// Task is the time of one task.
+func (t *StageTimes) Task(task schedule.Task) float64 {
+	switch task.Kind {
+	case schedule.Forward:
+		return t.F[task.Micro]
+	case schedule.Recompute:
+		return t.R[task.Micro]
+	}
+	return t.B[task.Micro]
+}
+
+// Costs gives the times to the virtual clock.
+func (t *Times) Costs() timeline.Costs {
+	return timeline.Costs{
+		Task:     func(stage int, task schedule.Task) float64 { return t.Stages[stage].Task(task) },
+		Setup:    func(stage int) float64 { return t.Stages[stage].Setup },
+		Update:   func(stage int) float64 { return t.Stages[stage].Update },
+		Boundary: t.Boundary,
+		Link:     t.Link,
+	}
+}

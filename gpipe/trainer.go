@@ -1,0 +1,295 @@
+package gpipe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn"
+	"gpipebench/nn/program"
+)
+
+// Trainer is a pipeline that has been planned, allocated and initialised. Its
+// methods are not for concurrent use.
+type Trainer struct {
+	net       *network
+	devices   []*device
+	transport Transport
+	alone     chan struct{} // on emulated devices: what runs holds it
+	steps     int
+	broken    error
+}
+
+// Open plans the pipeline for mini-batches of the given kind, allocates every
+// device's memory and initialises the parameters. It fails with an
+// *OutOfMemoryError if a device's capacity does not hold its plan.
+func (p Pipeline) Open(in Input) (*Trainer, error) {
+	n, err := p.network(in)
+	if err != nil {
+		return nil, err
+	}
+	if n.Devices[0].Kind == Modelled {
+		return nil, errors.New("modelled devices compute nothing: want host or emulated")
+	}
+	t := &Trainer{net: n}
+	channels := newChannels(n.Partitions)
+	t.transport = channels
+	if n.Devices[0].Kind == Emulated {
+		t.alone = make(chan struct{}, 1)
+		channels.copying = func(f func()) {
+			t.alone <- struct{}{}
+			f()
+			<-t.alone
+		}
+	}
+	for k := range n.Partitions {
+		d, err := newDevice(n, k)
+		if err != nil {
+			t.Close()
+			return nil, err
+		}
+		t.devices = append(t.devices, d)
+	}
+	return t, nil
+}
+
+// network validates, partitions and compiles.
+func (p Pipeline) network(in Input) (*network, error) {
+	if err := p.Validate(in); err != nil {
+		return nil, err
+	}
+	p = p.withDefaults()
+	n := &network{Pipeline: p, input: in, train: map[int]compiled{}, evaluate: map[int]compiled{}}
+	if n.sizes = p.Balance; n.sizes == nil {
+		costs := p.Costs
+		if costs == nil {
+			d, err := p.Describe(in)
+			if err != nil {
+				return nil, err
+			}
+			costs = d.FLOPs()
+		}
+		split, err := partition.Split(p.Partitioner, costs, p.Partitions)
+		if err != nil {
+			return nil, err
+		}
+		n.sizes, n.note = split.Sizes, split.Moved
+	}
+	next := 0
+	for _, s := range n.sizes {
+		n.first = append(n.first, next)
+		next += s
+	}
+	for _, size := range MicroBatchSizes(in.Examples, p.MicroBatches) {
+		if _, err := n.programs(size, true); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// Close frees the devices. The trainer is of no use afterwards.
+func (t *Trainer) Close() error {
+	var errs []error
+	for _, d := range t.devices {
+		errs = append(errs, d.close())
+	}
+	t.devices = nil
+	t.broken = errors.New("the trainer is closed")
+	return errors.Join(errs...)
+}
+
+// Sizes is the number of layers of each partition; the note says what the
+// partitioner had to mend, if anything.
+func (t *Trainer) Sizes() (sizes []int, note string) { return slices.Clone(t.net.sizes), t.net.note }
+
+// Plans are the devices' memory plans.
+func (t *Trainer) Plans() []*Plan {
+	plans := make([]*Plan, len(t.devices))
+	for k, d := range t.devices {
+		plans[k] = d.mem.plan
+	}
+	return plans
+}
+
+// HighWater is what a device has used of its memory so far.
+func (t *Trainer) HighWater(device int) (bytes [Categories]int64, peak int64) {
+	return t.devices[device].mem.highWater()
+}
+
+// Worked counts, by device and thread, the pieces of kernels done so far.
+func (t *Trainer) Worked() [][]int64 {
+	w := make([][]int64, len(t.devices))
+	for k, d := range t.devices {
+		w[k] = d.pool.Worked()
+	}
+	return w
+}
+
+// Steps is the number of updates so far.
+func (t *Trainer) Steps() int { return t.steps }
+
+// Hash is the SHA-256 of the weights: every parameter in layer order, tied ones
+// once, as little-endian float32.
+func (t *Trainer) Hash() string {
+	h := sha256.New()
+	var buf []byte
+	for i := range t.net.params {
+		w := t.weight(i).w
+		buf = buf[:0]
+		for _, v := range w {
+			buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
+		}
+		h.Write(buf)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// weight is parameter i where it is used first.
+func (t *Trainer) weight(i int) *weight {
+	d := t.devices[t.net.params[i].home()]
+	return &d.weights[d.index[i]]
+}
+
+// Weights are the parameters by path, in layer order, tied ones once. The
+// slices are the devices' own memory: valid between steps, until Close.
+func (t *Trainer) Weights() []NamedWeights {
+	var all []NamedWeights
+	for i := range t.net.params {
+		p := &t.net.params[i]
+		all = append(all, NamedWeights{p.path, p.Shape, t.weight(i).w})
+	}
+	return all
+}
+
+// NamedWeights is one parameter's path, shape and values.
+type NamedWeights struct {
+	Path  string
+	Shape []int
+	Data  []float32
+}
+
+// Result is what a training step reports.
+type Result struct {
+	Loss    float64 // mean over the mini-batch's count
+	Correct int     // rows whose target had the highest logit
+	Count   int
+	LR      float64
+	// GradNorm is the global norm of the gradients before clipping.
+	GradNorm float64
+	// Seconds is the step's time on its devices' clock; Timeline what happened
+	// in it; Times what each task took.
+	Seconds  float64
+	Timeline *timeline.Timeline
+	Times    *Times
+}
+
+// Step trains on one mini-batch and applies one update. Any error leaves the
+// trainer broken, since some stages may have moved; later calls return it again.
+func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
+	s, err := t.begin(b, true)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.run(ctx)
+	if err != nil {
+		t.broken = fmt.Errorf("step %d: %w", t.steps+1, err)
+		return nil, t.broken
+	}
+	t.steps++
+	return r, nil
+}
+
+// Evaluate runs the forward functions in evaluation mode (no dropout) on one
+// batch of at most the size that the pipeline was opened for.
+func (t *Trainer) Evaluate(ctx context.Context, b nn.Batch) (*Result, error) {
+	s, err := t.begin(b, false)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.run(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("evaluation: %w", err)
+	}
+	return r, nil
+}
+
+// begin checks a batch against what the trainer was opened for and prepares
+// the lists and programs.
+func (t *Trainer) begin(b nn.Batch, train bool) (*step, error) {
+	n := t.net
+	if t.broken != nil {
+		return nil, t.broken
+	}
+	if err := b.Check(); err != nil {
+		return nil, err
+	}
+	got := InputOf(b)
+	if got.Examples > n.input.Examples {
+		return nil, fmt.Errorf("a mini-batch of %d examples: want at most %d, what the pipeline was opened for", got.Examples, n.input.Examples)
+	}
+	if !sameTypes(got.Inputs, n.input.Inputs) || !sameTypes(got.Targets, n.input.Targets) {
+		return nil, fmt.Errorf("examples of shapes %v, %v: want %v, %v, what the pipeline was opened for", got.Inputs, got.Targets, n.input.Inputs, n.input.Targets)
+	}
+	s := &step{trainer: t, batch: b, train: train, sizes: MicroBatchSizes(got.Examples, n.MicroBatches)}
+	var err error
+	if train {
+		s.lists, err = schedule.Build(n.Schedule, n.Partitions, len(s.sizes), n.Checkpoint, n.LateRecompute)
+	} else {
+		s.lists = forwardLists(n.Partitions, len(s.sizes))
+	}
+	if err != nil {
+		return nil, err
+	}
+	first := 0
+	for _, size := range s.sizes {
+		c, err := n.programs(size, train)
+		if err != nil {
+			return nil, err
+		}
+		s.programs = append(s.programs, c)
+		s.firsts = append(s.firsts, first)
+		first += size
+	}
+	for k, d := range t.devices {
+		if err := s.fits(k, d); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// fits makes sure that programs for other sizes than the planned ones, or for
+// evaluation, find room. Smaller micro-batches do by their nature; a packing
+// that came out larger makes the workspace grow.
+func (s *step) fits(k int, d *device) error {
+	need := 0
+	for _, c := range s.programs {
+		for _, p := range []*program.Program{c[k].Forward, c[k].Keep, c[k].Backward} {
+			if p != nil {
+				need = max(need, p.Span)
+			}
+		}
+	}
+	planned := d.mem.plan.slots[program.Workspace][0].span
+	if need <= planned || s.train && slices.Equal(s.sizes, MicroBatchSizes(s.trainer.net.input.Examples, s.trainer.net.MicroBatches)) {
+		return nil
+	}
+	return d.mem.growWorkspace(need, s.trainer.net.Devices[k].Capacity, k)
+}
+
+func forwardLists(stages, micro int) [][]schedule.Task {
+	list := make([]schedule.Task, micro)
+	for m := range list {
+		list[m] = schedule.Task{Kind: schedule.Forward, Micro: m}
+	}
+	return slices.Repeat([][]schedule.Task{list}, stages)
+}

@@ -1,0 +1,231 @@
+package gpipe
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn"
+	"gpipebench/nn/program"
+)
+
+// The update. Gradients of one parameter from its several uses are added in
+// layer order, also where the uses are on different stages; then comes a
+// barrier at which the tensors' norms meet; then every stage moves what it
+// owns. A parameter that is tied across stages is owned, and moved alike, by
+// each of them.
+
+// zeroGradients is the setup of a step.
+func (r *stageRun) zeroGradients() error {
+	grads := r.dev.mem.slot(program.Grads, 0)
+	nn.Zero(grads)
+	r.touch(program.Grads, len(grads))
+	return nil
+}
+
+func (r *stageRun) update(ctx context.Context) error {
+	start := time.Now()
+	norms, err := r.gradients(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := r.trainer.transport.Gather(ctx, r.k, norms)
+	if err != nil {
+		return err
+	}
+	r.events = append(r.events, timeline.Event{
+		Device: r.k, Kind: timeline.Barrier, Micro: -1,
+		Start: start.Sub(r.start).Seconds(), End: time.Since(r.start).Seconds(),
+	})
+	scale, err := r.globalNorm(all)
+	if err != nil {
+		return err
+	}
+	return r.timed(ctx, timeline.Update, -1, func() error { r.move(scale); return nil })
+}
+
+// gradients adds up the uses of every parameter into its first accumulator and
+// returns the float64 sum of squares of each.
+func (r *stageRun) gradients(ctx context.Context) ([]float64, error) {
+	n := r.trainer.net
+	sums := make([]float64, len(r.dev.weights))
+	// What is shared comes first, as others wait for it.
+	for i := range n.params { // in the same order on every stage
+		if j, here := r.dev.index[i]; here && n.params[i].shared() {
+			if err := r.exchange(ctx, &r.dev.weights[j]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	err := r.timedWork(ctx, func() {
+		for i := range r.dev.weights {
+			w := &r.dev.weights[i]
+			if !n.params[w.param].shared() {
+				for _, g := range w.grads[1:] {
+					nn.AddInto(w.grads[0], g)
+				}
+			}
+			sums[i] = nn.SumSquares(w.grads[0])
+		}
+	})
+	return sums, err
+}
+
+// timedWork is part of the update that comes before its barrier: it counts as
+// update on the virtual clock.
+func (r *stageRun) timedWork(ctx context.Context, f func()) error {
+	events := len(r.events)
+	err := r.timed(ctx, timeline.Update, -1, func() error { f(); return nil })
+	r.events = r.events[:min(events, len(r.events))]
+	return err
+}
+
+// exchange sends this stage's accumulators of a shared parameter to the other
+// stages that use it, and adds up all uses in layer order.
+func (r *stageRun) exchange(ctx context.Context, w *weight) error {
+	p := &r.trainer.net.params[w.param]
+	ws := r.dev.mem.slot(program.Workspace, 0)
+	size := len(w.w)
+	sum, got := ws[:size], ws[alignUp(size):sharedFloats(p)]
+	r.touch(program.Workspace, sharedFloats(p))
+
+	route := func(from, to, use int) Route {
+		return Route{From: from, To: to, What: TiedGradient, Index: w.param<<16 | use}
+	}
+	sent := make(chan error, 1)
+	go func() {
+		sent <- func() error {
+			own := 0
+			for i, u := range p.uses {
+				if u.stage != r.k {
+					continue
+				}
+				for _, to := range p.stages() {
+					if to != r.k {
+						if err := r.trainer.transport.Send(ctx, route(r.k, to, i), [][]float32{w.grads[own]}); err != nil {
+							return err
+						}
+					}
+				}
+				own++
+			}
+			return nil
+		}()
+	}()
+	err := func() error {
+		own := 0
+		for i, u := range p.uses {
+			g := got
+			if u.stage == r.k {
+				g = w.grads[own]
+				own++
+			} else if _, err := r.trainer.transport.Receive(ctx, route(u.stage, r.k, i), [][]float32{got}); err != nil {
+				return err
+			}
+			if i == 0 {
+				copy(sum, g)
+			} else {
+				nn.AddInto(sum, g)
+			}
+		}
+		return nil
+	}()
+	if e := <-sent; err == nil {
+		err = e
+	}
+	copy(w.grads[0], sum)
+	return err
+}
+
+// globalNorm combines the tensors' sums in layer order, tied ones once, and
+// returns what clipping multiplies the gradients by. Every stage computes it
+// from the same numbers.
+func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
+	n := r.trainer.net
+	var total float64
+	for i := range n.params {
+		p := &n.params[i]
+		home := p.home()
+		total += all[home][r.trainer.devices[home].index[i]]
+	}
+	r.norm = math.Sqrt(total)
+	if !n.AllowNonFinite && (math.IsNaN(total) || math.IsInf(total, 0)) {
+		// The backward pass comes from the loss, so the first is the last in layer order.
+		for i := len(n.params) - 1; i >= 0; i-- {
+			home := n.params[i].home()
+			if v := all[home][r.trainer.devices[home].index[i]]; math.IsNaN(v) || math.IsInf(v, 0) {
+				return 0, &NonFiniteError{What: "gradient", Where: n.params[i].path, Value: float32(v)}
+			}
+		}
+	}
+	if n.ClipNorm > 0 && r.norm > n.ClipNorm {
+		return float32(n.ClipNorm / r.norm), nil
+	}
+	return 1, nil
+}
+
+// move updates every parameter of the stage, cut over the device's threads.
+func (r *stageRun) move(scale float32) {
+	n, mem := r.trainer.net, r.dev.mem
+	step := r.trainer.steps + 1
+	lr := float32(n.LR.Rate(step))
+	parts := r.dev.pool.Threads()
+	r.dev.pool.Do(func(part int) {
+		state := make([][]float32, n.Optimizer.Slots())
+		for i := range r.dev.weights {
+			w := &r.dev.weights[i]
+			from, to := len(w.w)*part/parts, len(w.w)*(part+1)/parts
+			for j := range state {
+				state[j] = w.state[j][from:to]
+			}
+			u := nn.Update{
+				W: w.w[from:to], G: w.grads[0][from:to], State: state,
+				Step: step, LR: lr, Scale: scale, NoDecay: n.params[w.param].NoDecay,
+			}
+			if !u.NoDecay {
+				u.L2 = float32(n.L2)
+			}
+			n.Optimizer.Update(u)
+		}
+	})
+	mem.high[OptimizerState] = mem.plan.regions[OptimizerState].span
+}
+
+// home is the stage whose copy counts: that of the first use.
+func (p *parameter) home() int { return p.uses[0].stage }
+
+// stages lists the stages that use the parameter, in order.
+func (p *parameter) stages() []int {
+	var ks []int
+	for _, u := range p.uses {
+		if len(ks) == 0 || ks[len(ks)-1] != u.stage {
+			ks = append(ks, u.stage)
+		}
+	}
+	return ks
+}
+
+// shared tells whether the parameter is used on more than one stage.
+func (p *parameter) shared() bool { return p.uses[0].stage != p.uses[len(p.uses)-1].stage }
+
+// sharedFloats is the workspace that exchanging a shared parameter takes: the
+// sum, and behind it what was received.
+func sharedFloats(p *parameter) int { return alignUp(p.Shape.Elems()) + p.Shape.Elems() }
+
+// exchangeFloats is the most of that on stage k.
+func (n *network) exchangeFloats(k int) int {
+	most := 0
+	for i := range n.params {
+		p := &n.params[i]
+		if !p.shared() {
+			continue
+		}
+		for _, on := range p.stages() {
+			if on == k {
+				most = max(most, sharedFloats(p))
+			}
+		}
+	}
+	return most
+}
