@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 )
 
@@ -37,7 +38,8 @@ type track struct {
 // WriteChrome writes the timeline as Chrome trace JSON, one event a line. The
 // devices are threads of one process, in order; each link that carried
 // something is a thread of another. names are the devices'; where there is none,
-// a device is called "device k". Times are in microseconds, as the format has it.
+// a device is called "device k". Times are in microseconds, as the format has it,
+// to the nanosecond.
 func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 	out := bufio.NewWriter(w)
 	lead := "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
@@ -91,10 +93,11 @@ func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 		}
 	}
 	for _, e := range tl.Events {
-		length := e.Seconds() * 1e6
+		start, end := nanoseconds(e.Start), nanoseconds(e.End)
+		length := (end - start) / 1e3
 		entry := traceEvent{
 			Name: e.Label(), Category: e.Kind.String(), Phase: "X",
-			Start: e.Start * 1e6, Length: &length, Process: deviceProcess, Thread: e.Device,
+			Start: start / 1e3, Length: &length, Process: deviceProcess, Thread: e.Device,
 		}
 		if e.Micro >= 0 {
 			entry.Args = map[string]any{"micro": e.Micro}
@@ -113,6 +116,10 @@ func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 	out.WriteString("\n]}\n")
 	return out.Flush()
 }
+
+// nanoseconds is what viewers count in. Starts and ends are rounded to it rather
+// than starts and lengths, so that neighbours on a track stay neighbours.
+func nanoseconds(seconds float64) float64 { return math.Round(seconds * 1e9) }
 
 // linkTracks lists the links that carried something, activations first.
 func linkTracks(tl *Timeline) []track {

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"math"
@@ -48,7 +49,7 @@ const (
 )
 
 // Replay runs each stage's list on a virtual clock and returns what happened,
-// in order of start. Everything starts at the earliest instant at which all
+// in order of start and device. Everything starts at the earliest instant at which all
 // that it waits for is over:
 //
 //   - A device does one thing at a time, Setup first, then its list in order.
@@ -102,13 +103,7 @@ func replay(tasks [][]schedule.Task, c Costs, barrier bool) (*Timeline, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(r.events, func(a, b Event) int {
-		switch {
-		case a.Start < b.Start:
-			return -1
-		case a.Start > b.Start:
-			return 1
-		}
-		return 0
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Device, b.Device))
 	})
 	return &Timeline{Devices: len(tasks), Events: r.events}, nil
 }
@@ -296,10 +291,10 @@ func (r *clock) run() error {
 // start records an event that starts now, and what its end brings.
 func (r *clock) start(e Event, seconds float64, then func()) error {
 	if !duration(seconds) {
-		return fmt.Errorf("timeline: stage %d: %s takes %v seconds: want a finite time, not negative", e.Device, e.Label(), seconds)
+		return fmt.Errorf("timeline: stage %d: %s takes %v seconds: want a finite time, not negative", e.Device, e.what(), seconds)
 	}
 	if e.Bytes < 0 {
-		return fmt.Errorf("timeline: stage %d: %s carries %d bytes: want 0 or more", e.Device, e.Label(), e.Bytes)
+		return fmt.Errorf("timeline: stage %d: %s carries %d bytes: want 0 or more", e.Device, e.what(), e.Bytes)
 	}
 	e.Start, e.End = r.now, r.now+seconds
 	heap.Push(&r.pending, ending{at: e.End, order: len(r.events), then: then})

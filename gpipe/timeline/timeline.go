@@ -84,11 +84,15 @@ func (e Event) Label() string {
 
 // String says what, where and when: F0 on device 1 (0.5 to 0.75 s).
 func (e Event) String() string {
-	what := e.Label()
+	return fmt.Sprintf("%s on device %d (%v to %v s)", e.what(), e.Device, e.Start, e.End)
+}
+
+// what is the label in words.
+func (e Event) what() string {
 	if e.Kind == Transfer {
-		what = "transfer " + what
+		return fmt.Sprintf("transfer of %d", e.Micro)
 	}
-	return fmt.Sprintf("%s on device %d (%v to %v s)", what, e.Device, e.Start, e.End)
+	return e.Label()
 }
 
 // Timeline is one step. The zero value is an empty one.

@@ -1,0 +1,149 @@
+package timeline
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/gpipe/schedule"
+)
+
+// parsed is a trace as a viewer sees it.
+type parsed struct {
+	TraceEvents []parsedEvent `json:"traceEvents"`
+}
+
+type parsedEvent struct {
+	Name string         `json:"name"`
+	Cat  string         `json:"cat"`
+	Ph   string         `json:"ph"`
+	Ts   float64        `json:"ts"`
+	Dur  *float64       `json:"dur"`
+	Pid  int            `json:"pid"`
+	Tid  int            `json:"tid"`
+	Args map[string]any `json:"args"`
+}
+
+func chrome(t *testing.T, tl *Timeline, names []string) parsed {
+	t.Helper()
+	var out strings.Builder
+	if err := WriteChrome(&out, tl, names); err != nil {
+		t.Fatal(err)
+	}
+	var p parsed
+	if err := json.Unmarshal([]byte(out.String()), &p); err != nil {
+		t.Fatalf("%v in\n%s", err, out.String())
+	}
+	return p
+}
+
+func TestWriteChrome(t *testing.T) {
+	tl := build(t, schedule.GPipe, 2, 1, schedule.Always, false, Costs{
+		Task:     each(1e-3, 2e-3, 3e-3),
+		Boundary: func(int, int) int64 { return 4096 },
+		Link:     Link{Latency: 5e-4},
+		Update:   func(int) float64 { return 1e-3 },
+	})
+	var out strings.Builder
+	if err := WriteChrome(&out, tl, []string{"tpu0"}); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"displayTimeUnit":"ms","traceEvents":[
+{"name":"process_name","ph":"M","ts":0,"pid":1,"tid":0,"args":{"name":"devices"}},
+{"name":"thread_name","ph":"M","ts":0,"pid":1,"tid":0,"args":{"name":"tpu0"}},
+{"name":"thread_sort_index","ph":"M","ts":0,"pid":1,"tid":0,"args":{"sort_index":0}},
+{"name":"thread_name","ph":"M","ts":0,"pid":1,"tid":1,"args":{"name":"device 1"}},
+{"name":"thread_sort_index","ph":"M","ts":0,"pid":1,"tid":1,"args":{"sort_index":1}},
+{"name":"process_name","ph":"M","ts":0,"pid":2,"tid":0,"args":{"name":"links"}},
+{"name":"thread_name","ph":"M","ts":0,"pid":2,"tid":0,"args":{"name":"tpu0 to device 1, activations"}},
+{"name":"thread_sort_index","ph":"M","ts":0,"pid":2,"tid":0,"args":{"sort_index":0}},
+{"name":"thread_name","ph":"M","ts":0,"pid":2,"tid":1,"args":{"name":"device 1 to tpu0, gradients"}},
+{"name":"thread_sort_index","ph":"M","ts":0,"pid":2,"tid":1,"args":{"sort_index":1}},
+{"name":"F0","cat":"F","ph":"X","ts":0,"dur":1000,"pid":1,"tid":0,"args":{"micro":0}},
+{"name":"0","cat":"transfer","ph":"X","ts":1000,"dur":500,"pid":2,"tid":0,"args":{"bytes":4096,"micro":0}},
+{"name":"R0","cat":"R","ph":"X","ts":1000,"dur":2000,"pid":1,"tid":0,"args":{"micro":0}},
+{"name":"F0","cat":"F","ph":"X","ts":1500,"dur":1000,"pid":1,"tid":1,"args":{"micro":0}},
+{"name":"R0","cat":"R","ph":"X","ts":2500,"dur":2000,"pid":1,"tid":1,"args":{"micro":0}},
+{"name":"B0","cat":"B","ph":"X","ts":4500,"dur":3000,"pid":1,"tid":1,"args":{"micro":0}},
+{"name":"0","cat":"transfer","ph":"X","ts":7500,"dur":500,"pid":2,"tid":1,"args":{"bytes":4096,"micro":0}},
+{"name":"barrier","cat":"barrier","ph":"X","ts":7500,"dur":3500,"pid":1,"tid":1},
+{"name":"B0","cat":"B","ph":"X","ts":8000,"dur":3000,"pid":1,"tid":0,"args":{"micro":0}},
+{"name":"barrier","cat":"barrier","ph":"X","ts":11000,"dur":0,"pid":1,"tid":0},
+{"name":"update","cat":"update","ph":"X","ts":11000,"dur":1000,"pid":1,"tid":0},
+{"name":"update","cat":"update","ph":"X","ts":11000,"dur":1000,"pid":1,"tid":1}
+]}
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// Read back, a trace has every event with its times on its own track, and no
+// track has two at once.
+func TestWriteChromeReadBack(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	for range 50 {
+		in := random(t, rng, 0)
+		tl := in.replay(t)
+		p := chrome(t, tl, nil)
+		type key struct{ pid, tid int }
+		free := map[key]float64{}
+		named := map[key]bool{}
+		n := 0
+		for _, e := range p.TraceEvents {
+			at := key{e.Pid, e.Tid}
+			if e.Ph == "M" {
+				named[at] = named[at] || e.Name == "thread_name"
+				continue
+			}
+			if !named[at] {
+				t.Fatalf("%v: %s on a track without a name", in, e.Name)
+			}
+			original := tl.Events[n]
+			n++
+			if e.Name != original.Label() || e.Cat != original.Kind.String() || e.Dur == nil {
+				t.Fatalf("%v: %+v written for %v", in, e, original)
+			}
+			if math.Abs(e.Ts-1e6*original.Start) > 1e-3 || math.Abs(*e.Dur-1e6*original.Seconds()) > 2e-3 {
+				t.Fatalf("%v: %+v written for %v", in, e, original)
+			}
+			if e.Ts < free[at]-1e-6 {
+				t.Fatalf("%v: %s overlaps another on track %v", in, e.Name, at)
+			}
+			free[at] = e.Ts + *e.Dur
+			if original.Kind.crosses() && e.Args["bytes"] != float64(original.Bytes) {
+				t.Fatalf("%v: %+v written for %v, %d bytes", in, e, original, original.Bytes)
+			}
+		}
+		if n != len(tl.Events) {
+			t.Fatalf("%v: %d events of %d", in, n, len(tl.Events))
+		}
+	}
+}
+
+func TestWriteChromeEmpty(t *testing.T) {
+	p := chrome(t, &Timeline{}, nil)
+	if slices.ContainsFunc(p.TraceEvents, func(e parsedEvent) bool { return e.Ph != "M" }) {
+		t.Error("an empty timeline has events")
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestWritersReportErrors(t *testing.T) {
+	tl := build(t, schedule.GPipe, 2, 2, schedule.Never, false, Costs{Task: each(1, 1, 1)})
+	if err := WriteChrome(broken{}, tl, nil); err == nil {
+		t.Error("WriteChrome")
+	}
+	if err := WriteText(broken{}, tl, 80); err == nil {
+		t.Error("WriteText")
+	}
+}

@@ -1,0 +1,375 @@
+package timeline
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/gpipe/schedule"
+)
+
+// criticalPath is an independent clock for links that do not go through the
+// host: the longest path to each event in the graph of all that it waits for.
+type criticalPath struct {
+	in    instance
+	start map[string]float64
+	end   map[string]float64
+	// Where a task stands in its stage's list.
+	place []map[string]int
+}
+
+// node is a task of a stage (link "") or the transfer of a micro-batch's output
+// from a stage over its link to the next (">") or the one before ("<").
+func (c *criticalPath) at(stage int, link string, task schedule.Task) float64 {
+	name := fmt.Sprint(stage, link, task)
+	if end, ok := c.end[name]; ok {
+		return end
+	}
+	var before []float64
+	var length float64
+	in, k := c.in, stage
+	if link == "" {
+		length = in.costs.Task(k, task)
+		i := c.place[k][task.String()]
+		if i > 0 {
+			before = append(before, c.at(k, "", in.tasks[k][i-1]))
+		} else if in.costs.Setup != nil {
+			before = append(before, in.costs.Setup(k))
+		}
+		last := in.stages - 1
+		switch {
+		case task.Kind == schedule.Forward && k > 0:
+			before = append(before, c.at(k-1, ">", c.task(k-1, "F", task.Micro)))
+		case k < last && (task.Kind == schedule.Backward || task.AwaitGrad):
+			before = append(before, c.at(k+1, "<", c.task(k+1, "B", task.Micro)))
+		}
+		// The outbox: the transfer before the last one is over.
+		switch {
+		case task.Kind == schedule.Forward && k < last && task.Micro >= 2:
+			before = append(before, c.at(k, ">", c.task(k, "F", task.Micro-2)))
+		case task.Kind == schedule.Backward && k > 0 && task.Micro >= 2:
+			before = append(before, c.at(k, "<", c.task(k, "B", task.Micro-2)))
+		}
+	} else {
+		before = append(before, c.at(k, "", task))
+		if task.Micro > 0 { // the link
+			before = append(before, c.at(k, link, c.task(k, task.Kind.String(), task.Micro-1)))
+		}
+		from := k
+		if link == "<" {
+			from = k - 1
+			if task.Micro >= 2 { // the receiver's slot
+				before = append(before, c.at(k-1, "", c.task(k-1, "B", task.Micro-2)))
+			}
+		}
+		var bytes int64
+		if in.costs.Boundary != nil {
+			bytes = in.costs.Boundary(from, task.Micro)
+		}
+		length = in.costs.Link.Latency
+		if in.costs.Link.Bandwidth > 0 {
+			length += float64(bytes) / in.costs.Link.Bandwidth
+		}
+	}
+	start := 0.0
+	for _, b := range before {
+		start = math.Max(start, b)
+	}
+	c.start[name], c.end[name] = start, start+length
+	return start + length
+}
+
+func (c *criticalPath) task(stage int, kind string, micro int) schedule.Task {
+	return c.in.tasks[stage][c.place[stage][fmt.Sprint(kind, micro)]]
+}
+
+func TestReplayIsTheCriticalPath(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 600 {
+		in := random(t, rng, 0)
+		in.costs.Link.ThroughHost = false
+		c := criticalPath{in: in, start: map[string]float64{}, end: map[string]float64{}}
+		for _, list := range in.tasks {
+			place := map[string]int{}
+			for i, task := range list {
+				place[task.String()] = i
+			}
+			c.place = append(c.place, place)
+		}
+		tl := in.replay(t)
+		var last float64
+		for _, e := range tl.Events {
+			var name string
+			switch e.Kind {
+			case Forward, Recompute, Backward:
+				task := c.task(e.Device, e.Kind.String(), e.Micro)
+				c.at(e.Device, "", task)
+				name = fmt.Sprint(e.Device, "", task)
+				last = max(last, e.End)
+			case Transfer:
+				link, kind := ">", "F"
+				if e.Backward {
+					link, kind = "<", "B"
+				}
+				task := c.task(e.Device, kind, e.Micro)
+				c.at(e.Device, link, task)
+				name = fmt.Sprint(e.Device, link, task)
+			default:
+				continue
+			}
+			if e.Start != c.start[name] || e.End != c.end[name] {
+				t.Fatalf("%v: %v, longest path gives %v to %v", in, e, c.start[name], c.end[name])
+			}
+		}
+		if in.costs.Update != nil {
+			for k := range in.stages {
+				last = max(last, in.costs.setupOf(k))
+			}
+			var longest float64
+			for k := range in.stages {
+				longest = max(longest, in.costs.Update(k))
+			}
+			if got := tl.Span(); got != last+longest {
+				t.Fatalf("%v: span %v, want the last task's end %v and the longest update %v", in, got, last, longest)
+			}
+		}
+	}
+}
+
+func (c Costs) setupOf(k int) float64 {
+	if c.Setup == nil {
+		return 0
+	}
+	return c.Setup(k)
+}
+
+// Through the host there is no fixed graph, as legs take their turn. What must
+// hold instead: whatever starts on a device starts at the end of something.
+func TestReplayThroughHost(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 400 {
+		in := random(t, rng, 0)
+		in.costs.Link.ThroughHost = true
+		tl := in.replay(t)
+		ends := map[float64]bool{0: true}
+		for _, e := range tl.Events {
+			ends[e.End] = true
+		}
+		legs := 0
+		for _, e := range tl.Events {
+			if !ends[e.Start] {
+				t.Fatalf("%v: %v starts at the end of nothing", in, e)
+			}
+			if e.Kind == ToHost || e.Kind == FromHost {
+				legs++
+			}
+		}
+		if want := 4 * (in.stages - 1) * in.micro; legs != want {
+			t.Fatalf("%v: %d legs, want %d", in, legs, want)
+		}
+	}
+}
+
+func starts(tl *Timeline, device int, kind Kind) []float64 {
+	var at []float64
+	for _, e := range tl.Events {
+		if e.Device == device && e.Kind == kind {
+			at = append(at, e.Start)
+		}
+	}
+	return at
+}
+
+// Stage 0's B takes ten times stage 1's, so gradients pile up. Two wait in stage
+// 0's slots, one of them in use; two more in stage 1's outbox; then stage 1 waits.
+// Gradient 2 leaves the outbox at 18, when B0 ends on stage 0 and frees a slot.
+func TestReplayGradientSlots(t *testing.T) {
+	tl := build(t, schedule.GPipe, 2, 6, schedule.Never, false, Costs{
+		Task: func(k int, t schedule.Task) float64 {
+			if k == 0 && t.Kind == schedule.Backward {
+				return 10
+			}
+			return 1
+		},
+	})
+	if diff := cmp.Diff([]float64{7, 8, 9, 10, 18, 28}, starts(tl, 1, Backward)); diff != "" {
+		t.Errorf("B on stage 1 (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff([]float64{8, 18, 28, 38, 48, 58}, starts(tl, 0, Backward)); diff != "" {
+		t.Errorf("B on stage 0 (-want +got)\n%s", diff)
+	}
+	var gradients []float64
+	for _, e := range tl.Events {
+		if e.Kind == Transfer && e.Backward {
+			gradients = append(gradients, e.Start)
+		}
+	}
+	if diff := cmp.Diff([]float64{8, 9, 18, 28, 38, 48}, gradients); diff != "" {
+		t.Errorf("gradients' transfers (-want +got)\n%s", diff)
+	}
+}
+
+// A transfer takes two seconds, F and B one. F2 waits for room in the outbox until
+// the transfer of micro-batch 0 is over at 3, and so does B2 at 11.
+func TestReplayLink(t *testing.T) {
+	tl := build(t, schedule.GPipe, 2, 3, schedule.Never, false, Costs{
+		Task:     each(1, 0, 1),
+		Boundary: func(k, m int) int64 { return 150 },
+		Link:     Link{Bandwidth: 100, Latency: 0.5},
+	})
+	var got strings.Builder
+	for _, e := range tl.Events {
+		fmt.Fprintf(&got, "%g-%g %d %s", e.Start, e.End, e.Device, e.Label())
+		if e.Kind == Transfer {
+			fmt.Fprintf(&got, " to %d, %d bytes", e.Peer, e.Bytes)
+		}
+		got.WriteByte('\n')
+	}
+	want := `0-1 0 F0
+1-3 0 0 to 1, 150 bytes
+1-2 0 F1
+3-5 0 1 to 1, 150 bytes
+3-4 0 F2
+3-4 1 F0
+5-7 0 2 to 1, 150 bytes
+5-6 1 F1
+7-8 1 F2
+8-9 1 B0
+9-11 1 0 to 0, 150 bytes
+9-10 1 B1
+11-12 0 B0
+11-13 1 1 to 0, 150 bytes
+11-12 1 B2
+13-14 0 B1
+13-15 1 2 to 0, 150 bytes
+15-16 0 B2
+`
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if got := tl.Busy(1); got != 6 {
+		t.Errorf("stage 1 busy for %v s, want 6", got)
+	}
+	if got := tl.Busy(1, Transfer); got != 6 {
+		t.Errorf("stage 1 sends for %v s, want 6", got)
+	}
+}
+
+// Through the host a leg takes half a second here, of the sender's time and then
+// of the receiver's.
+func TestReplayThroughHostText(t *testing.T) {
+	tl := build(t, schedule.GPipe, 2, 2, schedule.Never, false, Costs{
+		Task: each(1, 0, 1),
+		Link: Link{Latency: 0.5, ThroughHost: true},
+	})
+	want := `1 |......<<F0  <<F1  B0  >>B1  >>......|
+0 |F0  >>F1  >>............<<B0  <<B1  |
+   step 9 s  F forward  B backward  > to host  < from host  . idle
+`
+	if diff := cmp.Diff(want, text(t, tl, 44)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// A free link's crossings are there, with their bytes and no length.
+func TestReplayFreeLink(t *testing.T) {
+	const stages, micro = 3, 4
+	tl := build(t, schedule.GPipe, stages, micro, schedule.Always, false, Costs{
+		Task:     each(1, 1, 1),
+		Boundary: func(k, m int) int64 { return int64(1000*k + m) },
+	})
+	var bytes, count int64
+	for _, e := range tl.Events {
+		if e.Kind != Transfer {
+			continue
+		}
+		if e.Seconds() != 0 {
+			t.Errorf("%v takes time", e)
+		}
+		if want := int64(1000*min(e.Device, e.Peer) + e.Micro); e.Bytes != want {
+			t.Errorf("%v carries %d bytes, want %d", e, e.Bytes, want)
+		}
+		bytes += e.Bytes
+		count++
+	}
+	if want := int64(2 * (stages - 1) * micro); count != want || bytes != 2*(1000*micro+2*6) {
+		t.Errorf("%d crossings with %d bytes, want %d with %d", count, bytes, want, 2*(1000*micro+2*6))
+	}
+}
+
+func TestReplayRefuses(t *testing.T) {
+	F := func(m int) schedule.Task { return schedule.Task{Kind: schedule.Forward, Micro: m, Keep: true} }
+	G := func(m int) schedule.Task { return schedule.Task{Kind: schedule.Forward, Micro: m} }
+	R := func(m int) schedule.Task { return schedule.Task{Kind: schedule.Recompute, Micro: m} }
+	B := func(m int) schedule.Task { return schedule.Task{Kind: schedule.Backward, Micro: m} }
+	type list = []schedule.Task
+	good := []list{{F(0), B(0)}, {F(0), B(0)}}
+	ok := Costs{Task: each(1, 1, 1)}
+	with := func(change func(*Costs)) Costs {
+		c := ok
+		change(&c)
+		return c
+	}
+	for _, test := range []struct {
+		tasks []list
+		costs Costs
+		want  string
+	}{
+		{nil, ok, "timeline: no stages: want a task list for each"},
+		{[]list{{F(0), B(0)}, {}}, ok, "timeline: stage 1 has 0 forward tasks, stage 0 has 1: want as many on every stage"},
+		{[]list{{F(1), B(1)}}, ok, "timeline: stage 0: task F1: want micro-batches 0 to 0"},
+		{[]list{{F(0), F(0), B(0)}}, ok, "timeline: stage 0: task F0 out of place: want F once, first"},
+		{[]list{{F(0)}}, ok, "timeline: stage 0: micro-batch 0 has no B: want F, B and, where due, R of each"},
+		{[]list{{G(0), B(0)}}, ok, "timeline: stage 0: task B0 out of place: want B once, after an F that keeps its residuals or an R"},
+		{[]list{{F(0), R(0), B(0)}}, ok, "timeline: stage 0: task R0 out of place: want R once, after an F that keeps nothing"},
+		{[]list{{F(0), B(0), B(0)}}, ok, "timeline: stage 0: task B0 out of place: want B once, after an F that keeps its residuals or an R"},
+		{[]list{{{Kind: 7}, F(0), B(0)}}, ok, "timeline: stage 0: task Kind(7)0 of unknown kind: want F, R or B"},
+		{good, Costs{}, "timeline: Costs.Task is nil: want a function"},
+		{good, with(func(c *Costs) { c.Link.Bandwidth = -1 }), "timeline: link bandwidth -1: want bytes per second, or 0 for infinite"},
+		{good, with(func(c *Costs) { c.Link.Latency = math.NaN() }), "timeline: link latency NaN: want seconds, finite and not negative"},
+		{good, with(func(c *Costs) { c.Task = each(1, 1, math.Inf(1)) }), "timeline: stage 1: B0 takes +Inf seconds: want a finite time, not negative"},
+		{good, with(func(c *Costs) { c.Setup = func(k int) float64 { return float64(-k) } }), "timeline: stage 1: setup takes -1 seconds: want a finite time, not negative"},
+		{good, with(func(c *Costs) { c.Update = func(k int) float64 { return math.NaN() } }), "timeline: stage 0: update takes NaN seconds: want a finite time, not negative"},
+		{good, with(func(c *Costs) { c.Boundary = func(k, m int) int64 { return -5 } }), "timeline: stage 0: transfer of 0 carries -5 bytes: want 0 or more"},
+		// Each stage by itself is in order; together they wait in a circle.
+		{[]list{{F(0), B(0), F(1), B(1)}, {F(0), F(1), B(0), B(1)}}, ok,
+			"timeline: deadlock: stage 0, B0 waits for its output gradient from stage 1 (2 stages wait)"},
+		{[]list{{F(0), B(0), F(1), B(1)}, {F(1), B(1), F(0), B(0)}}, ok,
+			"timeline: deadlock: stage 0, B0 waits for its output gradient from stage 1 (2 stages wait)"},
+		// Stage 1 consumes gradients in an order that two slots cannot hold.
+		{[]list{{F(0), F(1), F(2), F(3), B(3), B(2), B(1), B(0)}, {F(0), F(1), F(2), F(3), B(0), B(1), B(2), B(3)}}, ok,
+			"timeline: deadlock: stage 0, B3 waits for its output gradient from stage 1"},
+	} {
+		_, err := Replay(test.tasks, test.costs)
+		if err == nil || err.Error() != test.want {
+			t.Errorf("error %v\n want %s", err, test.want)
+		}
+	}
+}
+
+// A step with stages and micro-batches of the largest model in the paper's
+// Table 1.
+func BenchmarkReplay(b *testing.B) {
+	for _, host := range []bool{false, true} {
+		b.Run(fmt.Sprintf("K=128/M=32/host=%v", host), func(b *testing.B) {
+			tasks, err := schedule.Build(schedule.GPipe, 128, 32, schedule.Always, false)
+			if err != nil {
+				b.Fatal(err)
+			}
+			costs := Costs{
+				Task:     each(1e-3, 1e-3, 2e-3),
+				Boundary: func(int, int) int64 { return 1 << 20 },
+				Link:     Link{Bandwidth: 1e10, Latency: 1e-6, ThroughHost: host},
+			}
+			for b.Loop() {
+				if _, err := Replay(tasks, costs); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

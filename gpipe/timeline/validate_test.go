@@ -1,0 +1,242 @@
+package timeline
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/schedule"
+)
+
+func TestReplayIsValid(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 1500 {
+		in := random(t, rng, 0)
+		if err := in.validate(in.replay(t)); err != nil {
+			t.Fatalf("%v: %v", in, err)
+		}
+	}
+}
+
+// A valid timeline, damaged at random, is refused.
+func TestValidateRefusesDamage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	seen := map[string]int{}
+	for range 1500 {
+		in := random(t, rng, 0.1)
+		tl := in.replay(t)
+		i := rng.IntN(len(tl.Events))
+		for !tl.Events[i].Kind.Task() {
+			i = rng.IntN(len(tl.Events))
+		}
+		e := tl.Events[i]
+		var damage string
+		switch rng.IntN(4) {
+		case 0:
+			damage = "dropped"
+			tl.Events = slices.Delete(tl.Events, i, i+1)
+		case 1:
+			damage = "doubled"
+			e.Start += tl.Span() // where nothing overlaps it
+			e.End += tl.Span()
+			tl.Events = append(tl.Events, e)
+		case 2:
+			next := slices.IndexFunc(tl.Events, func(o Event) bool {
+				return o.Device == e.Device && o.Kind.OnDevice() && o.Start >= e.End && o.Seconds() > 0
+			})
+			if next < 0 {
+				continue
+			}
+			damage = "overlapping"
+			tl.Events[i].End = tl.Events[next].Start + 0.05
+		case 3:
+			// Each F but stage 0's and each B but the last stage's needs what a
+			// neighbour makes.
+			of := func(device int, kind Kind) int {
+				return slices.IndexFunc(tl.Events, func(o Event) bool {
+					return o.Device == device && o.Kind == kind && o.Micro == e.Micro
+				})
+			}
+			needs := -1
+			switch {
+			case e.Kind == Forward && e.Device > 0:
+				needs = of(e.Device-1, Forward)
+			case e.Kind == Backward && e.Device < in.stages-1:
+				needs = of(e.Device+1, Backward)
+			case e.Kind == Recompute:
+				needs = of(e.Device, Forward)
+			}
+			if needs < 0 {
+				continue
+			}
+			damage = "early"
+			tl.Events[i].Start = tl.Events[needs].End - 0.05
+			tl.Events[i].End = tl.Events[i].Start
+		}
+		if err := in.validate(tl); err == nil {
+			t.Fatalf("%v: %v %s is not noticed", in, e, damage)
+		}
+		seen[damage]++
+	}
+	for damage, n := range seen {
+		if n < 100 {
+			t.Errorf("only %d timelines are %s", n, damage)
+		}
+	}
+	t.Log(seen)
+}
+
+// What each check says. The timeline is K=2 M=2 with a second for each task and
+// transfer:
+//
+//	1 |..F0F1R0B0R1B1......|
+//	0 |F0F1R0......B0R1..B1|
+func TestValidateSays(t *testing.T) {
+	one := func(int) float64 { return 1 }
+	valid := func(link Link) *Timeline {
+		return build(t, schedule.GPipe, 2, 2, schedule.Always, false, Costs{
+			Task: each(1, 1, 1), Setup: one, Update: one, Link: link,
+		})
+	}
+	find := func(tl *Timeline, device int, kind Kind, micro int) *Event {
+		i := slices.IndexFunc(tl.Events, func(e Event) bool {
+			return e.Device == device && e.Kind == kind && e.Micro == micro
+		})
+		if i < 0 {
+			t.Fatalf("no %v %d on device %d", kind, micro, device)
+		}
+		return &tl.Events[i]
+	}
+	drop := func(tl *Timeline, device int, kind Kind, micro int) {
+		i := slices.Index(tl.Events, *find(tl, device, kind, micro))
+		tl.Events = slices.Delete(tl.Events, i, i+1)
+	}
+	move := func(e *Event, start float64) { e.Start, e.End = start, start+e.Seconds() }
+	onlyTasks := func(tl *Timeline) {
+		tl.Events = slices.DeleteFunc(tl.Events, func(e Event) bool { return !e.Kind.Task() })
+	}
+	slow, host := Link{Latency: 1}, Link{Latency: 1, ThroughHost: true}
+
+	for _, test := range []struct {
+		name   string
+		link   Link
+		damage func(tl *Timeline)
+		want   string
+	}{
+		{"no F", Link{}, func(tl *Timeline) { drop(tl, 1, Forward, 1) }, "no F1 on stage 1"},
+		{"no B", Link{}, func(tl *Timeline) { drop(tl, 0, Backward, 0) }, "no B0 on stage 0"},
+		{"no R", Link{}, func(tl *Timeline) { drop(tl, 0, Recompute, 1) }, "no R1 on stage 0, with checkpoint mode always"},
+		{"F twice", Link{}, func(tl *Timeline) { tl.Events = append(tl.Events, *find(tl, 0, Forward, 0)) }, "F0 on device 0 (1 to 2 s) is there twice"},
+		{"overlap", Link{}, func(tl *Timeline) { find(tl, 0, Setup, -1).End = 1.5 }, "setup on device 0 (0 to 1.5 s) and F0 on device 0 (1 to 2 s) overlap"},
+		{"F before its input", Link{}, func(tl *Timeline) { move(find(tl, 1, Forward, 0), 1.5) }, "F0 on device 1 (1.5 to 2.5 s) starts before the end of F0 on device 0 (1 to 2 s)"},
+		{"B before its gradient", Link{}, func(tl *Timeline) { onlyTasks(tl); move(find(tl, 0, Backward, 0), 5.5) }, "B0 on device 0 (5.5 to 6.5 s) starts before the end of B0 on device 1 (5 to 6 s)"},
+		{"B before its R", Link{}, func(tl *Timeline) { move(find(tl, 1, Recompute, 0), 7) }, "B0 on device 1 (5 to 6 s) starts before the end of R0 on device 1 (7 to 8 s)"},
+		{"R before its F", Link{}, func(tl *Timeline) { move(find(tl, 0, Recompute, 1), 0) }, "R1 on device 0 (0 to 1 s) starts before the end of F1 on device 0 (2 to 3 s)"},
+		{"an unknown device", Link{}, func(tl *Timeline) { find(tl, 0, Forward, 0).Device = 2 }, "F0 on device 2 of 2"},
+		{"an unknown micro-batch", Link{}, func(tl *Timeline) { find(tl, 0, Forward, 0).Micro = 2 }, "want micro-batches 0 to 1"},
+		{"an unknown kind", Link{}, func(tl *Timeline) { tl.Events[3].Kind = 77 }, "event 3 of unknown kind 77"},
+		{"not a number", Link{}, func(tl *Timeline) { find(tl, 0, Forward, 0).End = math.NaN() }, "want 0 <= start <= end"},
+		{"before the step", Link{}, func(tl *Timeline) { move(find(tl, 0, Setup, -1), -1) }, "want 0 <= start <= end"},
+		{"end before start", Link{}, func(tl *Timeline) { find(tl, 1, Backward, 1).End = 0 }, "want 0 <= start <= end"},
+		{"endless", Link{}, func(tl *Timeline) { find(tl, 1, Backward, 1).End = math.Inf(1) }, "want 0 <= start <= end"},
+		{"a device too many", Link{}, func(tl *Timeline) { tl.Devices++ }, "3 devices, want one for each of 2 stages"},
+
+		{"a crossing lost", Link{}, func(tl *Timeline) { drop(tl, 0, Transfer, 1) }, "what F1 on device 0 (2 to 3 s) makes must reach stage 1 in one transfer or in two legs through the host"},
+		{"a crossing twice", slow, func(tl *Timeline) { tl.Events = append(tl.Events, *find(tl, 1, Transfer, 1)) }, "transfer of 1 on device 1 (9 to 10 s) is there twice"},
+		{"a crossing too early", slow, func(tl *Timeline) { move(find(tl, 0, Transfer, 0), 1.5) }, "transfer of 0 on device 0 (1.5 to 2.5 s) starts before the end of F0 on device 0 (1 to 2 s)"},
+		{"a crossing too late", slow, func(tl *Timeline) { move(find(tl, 1, Transfer, 0), 7.5) }, "B0 on device 0 (8 to 9 s) starts before the end of transfer of 0 on device 1 (7.5 to 8.5 s)"},
+		{"a crossing the wrong way", slow, func(tl *Timeline) { find(tl, 0, Transfer, 0).Backward = true }, "want neighbours, activations forward and gradients backward"},
+		{"a crossing to nowhere", slow, func(tl *Timeline) { find(tl, 1, Transfer, 0).Peer = -1 }, "between stages 1 and -1 of 2"},
+		{"a leg lost", host, func(tl *Timeline) { drop(tl, 1, FromHost, 0) }, "what F0 on device 0 (1 to 2 s) makes must reach stage 1"},
+		{"legs in the wrong order", host, func(tl *Timeline) { move(find(tl, 1, FromHost, 0), 2.5) }, "from-host 0 on device 1 (2.5 to 3.5 s) starts before the end of to-host 0 on device 0 (2 to 3 s)"},
+		{"two legs and a transfer", host, func(tl *Timeline) {
+			tl.Events = append(tl.Events, Event{Device: 0, Peer: 1, Kind: Transfer, Start: 3, End: 3})
+		}, "in one transfer or in two legs"},
+		{"compute during a leg", host, func(tl *Timeline) { move(find(tl, 0, Forward, 1), 2.5) }, "to-host 0 on device 0 (2 to 3 s) and F1 on device 0 (2.5 to 3.5 s) overlap"},
+
+		{"setup in the middle", Link{}, func(tl *Timeline) { move(find(tl, 0, Setup, -1), 4) }, "F0 on device 0 (1 to 2 s) starts before the end of setup on device 0 (4 to 5 s)"},
+		{"setup twice", Link{}, func(tl *Timeline) {
+			tl.Events = append(tl.Events, Event{Kind: Setup, Micro: -1})
+		}, "is there twice"},
+		{"update before the barrier", Link{}, func(tl *Timeline) {
+			drop(tl, 1, Barrier, -1)
+			tl.Events = append(tl.Events, Event{Device: 1, Kind: Barrier, Micro: -1, Start: 8, End: 8.5})
+			move(find(tl, 1, Update, -1), 8.5)
+		}, "behind a barrier, update on device 1 (8.5 to 9.5 s) starts before the end of B1 on device 0 (8 to 9 s)"},
+		{"update before the last B", Link{}, func(tl *Timeline) { move(find(tl, 0, Update, -1), 4) }, "update on device 0 (4 to 5 s) starts before the end of B1 on device 0 (8 to 9 s)"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tl := valid(test.link)
+			if err := Validate(tl, schedule.GPipe, 2, 2, schedule.Always, false); err != nil {
+				t.Fatal("before the damage:", err)
+			}
+			test.damage(tl)
+			err := Validate(tl, schedule.GPipe, 2, 2, schedule.Always, false)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+// A timeline is valid for what was run and for nothing else.
+func TestValidateKnowsTheSchedule(t *testing.T) {
+	const stages, micro = 3, 5
+	type params struct {
+		s    schedule.Schedule
+		c    schedule.Checkpoint
+		late bool
+	}
+	var all []params
+	for _, s := range []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB} {
+		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
+			for _, late := range []bool{false, true} {
+				all = append(all, params{s, c, late})
+			}
+		}
+	}
+	// A late timeline is a valid early one: R may come early, it need not.
+	accepts := func(as, run params) bool {
+		if as.s != run.s || as.c != run.c {
+			return false
+		}
+		return run.late || !as.late || as.c == schedule.Never || as.s == schedule.Naive
+	}
+	for _, run := range all {
+		tl := build(t, run.s, stages, micro, run.c, run.late, Costs{Task: each(1, 1, 1)})
+		for _, as := range all {
+			err := Validate(tl, as.s, stages, micro, as.c, as.late)
+			if want := accepts(as, run); (err == nil) != want {
+				t.Errorf("%+v run, validated as %+v: %v, want valid %v", run, as, err, want)
+			}
+		}
+		if Validate(tl, run.s, stages, micro+1, run.c, run.late) == nil || Validate(tl, run.s, stages, micro-1, run.c, run.late) == nil {
+			t.Errorf("%+v is valid for another number of micro-batches", run)
+		}
+	}
+	if err := Validate(&Timeline{}, schedule.GPipe, 0, 1, schedule.Always, false); err == nil {
+		t.Error("0 stages are valid")
+	}
+}
+
+// B over micro-batches descending, as the paper draws it, conserves work but is
+// not the order that fixes the bits.
+func TestValidateWantsAscending(t *testing.T) {
+	list := []schedule.Task{
+		{Kind: schedule.Forward, Micro: 0, Keep: true}, {Kind: schedule.Forward, Micro: 1, Keep: true},
+		{Kind: schedule.Backward, Micro: 1}, {Kind: schedule.Backward, Micro: 0},
+	}
+	tl, err := Replay([][]schedule.Task{list, list}, Costs{Task: each(1, 1, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Validate(tl, schedule.GPipe, 2, 2, schedule.Never, false)
+	if err == nil || !strings.Contains(err.Error(), "schedule gpipe: B1 on device 0 (4 to 5 s) starts before the end of B0 on device 0 (5 to 6 s)") {
+		t.Error(err)
+	}
+}
