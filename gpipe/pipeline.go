@@ -114,7 +114,7 @@ func (p Pipeline) withDefaults() Pipeline {
 		p.Optimizer = nn.SGD{}
 	}
 	if p.LR == nil {
-		p.LR = nn.Constant(0.1)
+		p.LR = nn.ConstantLR(0.1)
 	}
 	return p
 }

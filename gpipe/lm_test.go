@@ -1,0 +1,98 @@
+package gpipe
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"gpipebench/models/transformer"
+	"gpipebench/nn"
+	"gpipebench/nn/philox"
+)
+
+// lm is a small language model and a way to run it.
+type lm struct {
+	model  transformer.Config
+	batch  int
+	ragged bool // sequences of different lengths, padded
+	smooth float32
+	steps  int // 0 means 3
+}
+
+// small covers what the arithmetic contract speaks of: dropout, tied softmax,
+// norm clipping, label smoothing, masked targets.
+var small = lm{
+	model: transformer.Config{Layers: 6, Dim: 16, FeedForward: 24, Heads: 2, Vocab: 19, SeqLen: 7, Dropout: 0.2, Tied: true, ClipLogits: 4},
+	batch: 9, ragged: true, smooth: 0.1,
+}
+
+func (l lm) pipeline(t testing.TB) Pipeline {
+	layers, err := transformer.LM(l.model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Pipeline{
+		Layers: layers, Loss: nn.CrossEntropy{Smoothing: l.smooth}, Seed: 42,
+		Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, L2: 1e-3,
+	}
+}
+
+// data is mini-batch i of random tokens.
+func (l lm) data(i int) nn.Batch {
+	r := philox.NewStream(philox.KeyOf(7, "data"), uint64(i))
+	n, t := l.batch, l.model.SeqLen
+	ids, targets := make([]int32, n*t), make([]int32, n*t)
+	count := 0
+	for e := range n {
+		length := t
+		if l.ragged {
+			length = 1 + r.Intn(t)
+		}
+		for j := range t {
+			ids[e*t+j] = int32(r.Intn(l.model.Vocab))
+			targets[e*t+j] = -1
+			if j < length {
+				targets[e*t+j] = int32(r.Intn(l.model.Vocab))
+				count++
+			}
+		}
+	}
+	return nn.Batch{
+		Inputs:  []nn.Tensor{{Shape: []int{n, t}, I32: ids}},
+		Targets: []nn.Tensor{{Shape: []int{n, t}, I32: targets}},
+		Count:   count,
+	}
+}
+
+// outcome is what a run must not change.
+type outcome struct {
+	hash, before, initial string
+	losses                string
+}
+
+// train runs l's steps on p, checking every guarantee that holds for any run.
+func (l lm) train(t testing.TB, p Pipeline) outcome {
+	t.Helper()
+	tr, err := p.Open(InputOf(l.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	o := outcome{initial: tr.Hash()}
+	steps := l.steps
+	if steps == 0 {
+		steps = 3
+	}
+	for i := range steps {
+		o.before = tr.Hash()
+		r, err := tr.Step(context.Background(), l.data(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.losses += fmt.Sprintf("%.17g ", r.Loss)
+		checkTimeline(t, tr, r)
+	}
+	o.hash = tr.Hash()
+	checkMemory(t, tr)
+	return o
+}
