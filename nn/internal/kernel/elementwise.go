@@ -111,7 +111,7 @@ func geluGradGeneric(dst, dy, x []float32) {
 	for i := range dst {
 		v := min(max(float64(x[i]), -12), 12)
 		s := 1 / (1 + math.Exp(-geluSlope*v*(1+geluCubic*v*v)))
-		dst[i] = float32(float64(dy[i]) * (s + v*s*(1-s)*geluSlope*(1+3*geluCubic*v*v)))
+		dst[i] = dy[i] * float32(s+v*s*(1-s)*geluSlope*(1+3*geluCubic*v*v))
 	}
 }
 

@@ -1,0 +1,148 @@
+package kernel
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+const testSmoothing = 0.1
+
+// targetsOf returns targets below vocab for 16 rows, some of them padding.
+func targetsOf(vocab int) []int32 {
+	if t, ok := targetsByVocab[vocab]; ok {
+		return t
+	}
+	t := make([]int32, 16)
+	for r := range t {
+		t[r] = int32(7 * r % vocab)
+		if r%5 == 3 {
+			t[r] = -1
+		}
+	}
+	targetsByVocab[vocab] = t
+	return t
+}
+
+var targetsByVocab = map[int][]int32{}
+
+func crossEntropyKernels() []vectorKernel {
+	row := operand{role: out, layout: perRow}
+	given := row
+	given.role = in
+	targets := func(c cut) []int32 { t := targetsOf(c.cols); return t[c.row%len(t):] }
+	const scale = 0.125
+	return []vectorKernel{
+		{
+			name: "CrossEntropy", byRow: true,
+			operands: []operand{row, row, row, {role: in}},
+			call: func(o [][]float32, c cut) {
+				for r := 0; r < c.rows; r += 8 { // so that the benchmark's rows have targets
+					n := min(8, c.rows-r)
+					part := cut{c.row + r, 0, n, c.cols, c.ld}
+					CrossEntropy(o[0][r:], o[1][r:], o[2][r:], o[3][r*c.cols:], targets(part), n, c.cols, testSmoothing)
+				}
+			},
+			want: func(o [][]float32, c cut) [][]float64 {
+				loss, correct, lse := make([]float64, c.rows), make([]float64, c.rows), make([]float64, c.rows)
+				for r := range c.rows {
+					z := doubles(o[3][r*c.cols : (r+1)*c.cols])
+					loss[r], lse[r] = crossEntropyReference(z, targets(c)[r])
+					if t := targets(c)[r]; t >= 0 && slices.Index(z, slices.Max(z)) == int(t) {
+						correct[r] = 1
+					}
+				}
+				return [][]float64{loss, correct, lse, nil}
+			},
+			ulps: 16, floor: 1,
+		},
+		{
+			name: "CrossEntropyGrad", byRow: true, aliases: []int{1},
+			operands: []operand{{role: out}, {role: in}, given},
+			prepare: func(o [][]float32, c cut) {
+				for r := range c.rows {
+					_, lse := crossEntropyReference(doubles(o[1][r*c.cols:(r+1)*c.cols]), -1)
+					o[2][r] = float32(lse)
+				}
+			},
+			call: func(o [][]float32, c cut) {
+				for r := 0; r < c.rows; r += 8 {
+					n := min(8, c.rows-r)
+					part := cut{c.row + r, 0, n, c.cols, c.ld}
+					CrossEntropyGrad(o[0][r*c.cols:], o[1][r*c.cols:], o[2][r:], targets(part), scale, n, c.cols, testSmoothing)
+				}
+			},
+			want: func(o [][]float32, c cut) [][]float64 {
+				dz := make([]float64, len(o[0]))
+				for r := range c.rows {
+					// Central differences of the loss.
+					z := doubles(o[1][r*c.cols : (r+1)*c.cols])
+					for j, v := range z {
+						const h = 1e-5
+						z[j] = v + h
+						up, _ := crossEntropyReference(z, targets(c)[r])
+						z[j] = v - h
+						down, _ := crossEntropyReference(z, targets(c)[r])
+						z[j] = v
+						dz[r*c.cols+j] = scale * (up - down) / (2 * h)
+					}
+				}
+				return [][]float64{dz, nil, nil}
+			},
+			ulps: 16, floor: scale,
+		},
+	}
+}
+
+func crossEntropyReference(z []float64, t int32) (loss, lse float64) {
+	var sum, mean float64
+	for _, v := range z {
+		sum += math.Exp(v)
+		mean += v / float64(len(z))
+	}
+	lse = math.Log(sum)
+	if t < 0 {
+		return 0, lse
+	}
+	return (1-testSmoothing)*(lse-z[t]) + testSmoothing*(lse-mean), lse
+}
+
+func TestCrossEntropyOfTiesAndLargeLogits(t *testing.T) {
+	inf, tie := float32(math.Inf(1)), float32(math.Log(2+math.Exp(-4)))
+	eachTable(t, func(t *testing.T) {
+		for _, c := range []struct {
+			name          string
+			z             []float32
+			target        int32
+			loss, correct float32
+		}{
+			{"first of a tie", []float32{1, 5, 5}, 1, tie, 1},
+			{"second of a tie", []float32{1, 5, 5}, 2, tie, 0},
+			{"large", []float32{1e4, -1e4}, 0, 0, 1},
+			{"large and wrong", []float32{1e4, -1e4}, 1, 2e4, 0},
+			{"masked class", []float32{0, -inf, 0}, 0, 0.6931472, 1},
+		} {
+			loss, correct, lse := []float32{0}, []float32{0}, []float32{0}
+			CrossEntropy(loss, correct, lse, c.z, []int32{c.target}, 1, len(c.z), 0)
+			if !closeTo(loss[0], float64(c.loss), 4, 1) || correct[0] != c.correct {
+				t.Errorf("%s: loss %v, correct %v, want %v and %v", c.name, loss[0], correct[0], c.loss, c.correct)
+			}
+		}
+		loss, correct, lse := []float32{0}, []float32{0}, []float32{0}
+		CrossEntropy(loss, correct, lse, []float32{1, float32(math.NaN()), 2}, []int32{2}, 1, 3, 0)
+		if loss[0] == loss[0] {
+			t.Errorf("loss of a row with NaN is %v", loss[0])
+		}
+	})
+}
+
+// Padded rows get zeros whatever they hold.
+func TestCrossEntropyGradOfPadding(t *testing.T) {
+	eachTable(t, func(t *testing.T) {
+		z := []float32{1, float32(math.NaN()), 2}
+		CrossEntropyGrad(z, z, []float32{0}, []int32{-1}, 1, 1, 3, testSmoothing)
+		if !slices.Equal(z, []float32{0, 0, 0}) {
+			t.Errorf("got %v, want zeros", z)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package kernel
+
+import (
+	"math"
+	"testing"
+)
+
+const testEps = 1e-5
+
+func normKernels() []vectorKernel {
+	stats := operand{role: in, layout: perRow, width: 2}
+	param := operand{role: in, layout: perColumn}
+	statsOut, paramSum := stats, param
+	normStats := func(o [][]float32, c cut) {
+		for r := range c.rows {
+			mean, scale := normReference(doubles(o[2][r*c.cols : (r+1)*c.cols]))
+			o[4][2*r], o[4][2*r+1] = float32(mean), float32(scale)
+		}
+	}
+	statsOut.role, paramSum.role = out, inOut
+	return []vectorKernel{
+		{
+			name: "LayerNorm", byRow: true, aliases: []int{2},
+			operands: []operand{{role: out}, statsOut, {role: in}, param, param},
+			call: func(o [][]float32, c cut) {
+				LayerNorm(o[0], o[1], o[2], o[3], o[4], c.rows, c.cols, testEps)
+			},
+			want: func(o [][]float32, c cut) [][]float64 {
+				y, stats := make([]float64, len(o[0])), make([]float64, len(o[1]))
+				for r := range c.rows {
+					row := doubles(o[2][r*c.cols : (r+1)*c.cols])
+					stats[2*r], stats[2*r+1] = normReference(row)
+					for j, v := range row {
+						y[r*c.cols+j] = (v-stats[2*r])*stats[2*r+1]*float64(o[3][j]) + float64(o[4][j])
+					}
+				}
+				return [][]float64{y, stats, nil, nil, nil}
+			},
+			// A row of one column divides rounding errors by √eps.
+			ulps: 256, floor: 4,
+		},
+		{
+			name: "LayerNormGrad", byRow: true, aliases: []int{1, 2},
+			operands: []operand{{role: out}, {role: in}, {role: in}, param, stats}, prepare: normStats,
+			call: func(o [][]float32, c cut) {
+				LayerNormGrad(o[0], o[1], o[2], o[3], o[4], nil, c.rows, c.cols)
+			},
+			want: func(o [][]float32, c cut) [][]float64 {
+				return [][]float64{normGradReference(o[1], o[2], o[3], c), nil, nil, nil, nil}
+			},
+			ulps: 1 << 10, floor: 4,
+		},
+		{
+			name: "LayerNormGrad and add", byRow: true, aliases: []int{1, 2, 5},
+			operands: []operand{{role: out}, {role: in}, {role: in}, param, stats, {role: in}}, prepare: normStats,
+			call: func(o [][]float32, c cut) {
+				LayerNormGrad(o[0], o[1], o[2], o[3], o[4], o[5], c.rows, c.cols)
+			},
+			want: func(o [][]float32, c cut) [][]float64 {
+				want := normGradReference(o[1], o[2], o[3], c)
+				for i := range want {
+					want[i] += float64(o[5][i])
+				}
+				return [][]float64{want, nil, nil, nil, nil, nil}
+			},
+			ulps: 1 << 10, floor: 4,
+		},
+		{
+			name: "LayerNormParamGrad", byRow: true, byColumn: true,
+			operands: []operand{paramSum, paramSum, {role: in}, {role: in}, stats},
+			call: func(o [][]float32, c cut) {
+				LayerNormParamGrad(o[0], o[1], o[2], o[3], o[4], c.rows, c.cols, c.ld)
+			},
+			want: func(o [][]float32, c cut) [][]float64 {
+				dgamma, dbeta := doubles(o[0]), doubles(o[1])
+				for r := range c.rows {
+					for j := range c.cols {
+						dy, x := float64(o[2][r*c.ld+j]), float64(o[3][r*c.ld+j])
+						dgamma[j] += dy * (x - float64(o[4][2*r])) * float64(o[4][2*r+1])
+						dbeta[j] += dy
+					}
+				}
+				return [][]float64{dgamma, dbeta, nil, nil, nil}
+			},
+			ulps: 16, floor: 8,
+		},
+	}
+}
+
+func doubles(x []float32) []float64 {
+	d := make([]float64, len(x))
+	for i, v := range x {
+		d[i] = float64(v)
+	}
+	return d
+}
+
+func normReference(x []float64) (mean, scale float64) {
+	for _, v := range x {
+		mean += v / float64(len(x))
+	}
+	var variance float64
+	for _, v := range x {
+		variance += (v - mean) * (v - mean) / float64(len(x))
+	}
+	return mean, 1 / math.Sqrt(variance+testEps)
+}
+
+// normGradReference differentiates Σ dy y by central differences.
+func normGradReference(dy, x, gamma []float32, c cut) []float64 {
+	want := make([]float64, len(x))
+	for r := range c.rows {
+		row := doubles(x[r*c.cols : (r+1)*c.cols])
+		loss := func() float64 {
+			mean, scale := normReference(row)
+			var sum float64
+			for j, v := range row {
+				sum += float64(dy[r*c.cols+j]) * float64(gamma[j]) * (v - mean) * scale
+			}
+			return sum
+		}
+		for j, v := range row {
+			const h = 1e-5
+			row[j] = v + h
+			up := loss()
+			row[j] = v - h
+			want[r*c.cols+j] = (up - loss()) / (2 * h)
+			row[j] = v
+		}
+	}
+	return want
+}
+
+// In one pass, float32 would lose the variance of such a row altogether.
+func TestLayerNormOfLargeMean(t *testing.T) {
+	eachTable(t, func(t *testing.T) {
+		const n = 1000
+		x, y, stats := make([]float32, n), make([]float32, n), make([]float32, 2)
+		gamma, beta := make([]float32, n), make([]float32, n)
+		for i := range x {
+			x[i], gamma[i] = 4096+float32(i%7)/4, 1
+		}
+		LayerNorm(y, stats, x, gamma, beta, 1, n, testEps)
+		_, scale := normReference(doubles(x))
+		if got := float64(stats[1]); math.Abs(got/scale-1) > 1e-6 {
+			t.Errorf("1/deviation is %v, want %v", got, scale)
+		}
+	})
+}

@@ -1,0 +1,225 @@
+package kernel
+
+import (
+	"math"
+	"testing"
+)
+
+// reduceKernels writes each row's result into an output.
+func reduceKernels() []vectorKernel {
+	result := operand{role: out, layout: perRow}
+	perRowOf := func(f func(rows [][]float64) float64, inputs ...int) func(o [][]float32, c cut) [][]float64 {
+		return func(o [][]float32, c cut) [][]float64 {
+			want := make([][]float64, len(o))
+			want[0] = make([]float64, c.rows)
+			for r := range c.rows {
+				var rows [][]float64
+				for _, i := range inputs {
+					rows = append(rows, doubles(o[i][r*c.cols:(r+1)*c.cols]))
+				}
+				want[0][r] = f(rows)
+			}
+			return want
+		}
+	}
+	eachRow := func(o [][]float32, c cut, f func(r, from, to int)) {
+		for r := range c.rows {
+			f(r, r*c.cols, (r+1)*c.cols)
+		}
+	}
+	const scale, shift = 0.5, 1.25
+	return []vectorKernel{
+		{
+			name: "rowMax", operands: []operand{result, {role: in}}, byRow: true,
+			call: func(o [][]float32, c cut) {
+				eachRow(o, c, func(r, from, to int) { o[0][r] = rowMax(o[1][from:to]) })
+			},
+			want: perRowOf(func(x [][]float64) float64 {
+				largest := math.Inf(-1)
+				for _, v := range x[0] {
+					largest = max(largest, v)
+				}
+				return largest
+			}, 1),
+		},
+		{
+			name: "rowSum", operands: []operand{result, {role: in}}, byRow: true,
+			call: func(o [][]float32, c cut) {
+				eachRow(o, c, func(r, from, to int) { o[0][r] = rowSum(o[1][from:to]) })
+			},
+			want: perRowOf(func(x [][]float64) float64 {
+				var sum float64
+				for _, v := range x[0] {
+					sum += v
+				}
+				return sum
+			}, 1),
+			ulps: 16, floor: 16,
+		},
+		{
+			name: "dot", operands: []operand{result, {role: in}, {role: in}}, byRow: true,
+			call: func(o [][]float32, c cut) {
+				eachRow(o, c, func(r, from, to int) { o[0][r] = dot(o[1][from:to], o[2][from:to]) })
+			},
+			want: perRowOf(func(x [][]float64) float64 {
+				var sum float64
+				for i, v := range x[0] {
+					sum += v * x[1][i]
+				}
+				return sum
+			}, 1, 2),
+			ulps: 16, floor: 32,
+		},
+		{
+			name: "SumSquares", operands: []operand{result, {role: in}}, byRow: true,
+			call: func(o [][]float32, c cut) {
+				eachRow(o, c, func(r, from, to int) { o[0][r] = float32(SumSquares(o[1][from:to])) })
+			},
+			want: perRowOf(func(x [][]float64) float64 {
+				var sum float64
+				for _, v := range x[0] {
+					sum += v * v
+				}
+				return sum
+			}, 1),
+			ulps: 1,
+		},
+		{
+			name: "FirstNonFinite", operands: []operand{result, {role: in}}, byRow: true,
+			call: func(o [][]float32, c cut) {
+				eachRow(o, c, func(r, from, to int) { o[0][r] = float32(FirstNonFinite(o[1][from:to])) })
+			},
+			want: perRowOf(func([][]float64) float64 { return -1 }, 1),
+		},
+		{
+			name: "expShift", operands: []operand{{role: out}, {role: in}, result}, byRow: true, aliases: []int{1},
+			call: func(o [][]float32, c cut) {
+				eachRow(o, c, func(r, from, to int) { o[2][r] = expShift(o[0][from:to], o[1][from:to], scale, shift) })
+			},
+			want: func(o [][]float32, c cut) [][]float64 {
+				dst, sums := make([]float64, len(o[1])), make([]float64, c.rows)
+				for i, v := range o[1] {
+					dst[i] = math.Exp(float64(v)*scale - shift)
+					sums[i/c.cols] += dst[i]
+				}
+				return [][]float64{dst, nil, sums}
+			},
+			ulps: 16,
+		},
+		{
+			name: "expSum", operands: []operand{result, {role: in}}, byRow: true,
+			call: func(o [][]float32, c cut) {
+				eachRow(o, c, func(r, from, to int) { o[0][r] = expSum(o[1][from:to], scale, shift) })
+			},
+			want: perRowOf(func(x [][]float64) float64 {
+				var sum float64
+				for _, v := range x[0] {
+					sum += math.Exp(v*scale - shift)
+				}
+				return sum
+			}, 1),
+			ulps: 16,
+		},
+	}
+}
+
+func TestRowReductionsOfNothing(t *testing.T) {
+	eachTable(t, func(t *testing.T) {
+		if got := rowMax(nil); !math.IsInf(float64(got), -1) {
+			t.Errorf("rowMax is %v, want -Inf", got)
+		}
+		for name, got := range map[string]float64{
+			"rowSum": float64(rowSum(nil)), "dot": float64(dot(nil, nil)), "SumSquares": SumSquares(nil),
+			"expSum": float64(expSum(nil, 1, 0)), "expShift": float64(expShift(nil, nil, 1, 0)),
+		} {
+			if got != 0 {
+				t.Errorf("%s is %v, want 0", name, got)
+			}
+		}
+	})
+}
+
+func TestRowMaxLeavesNaNsOut(t *testing.T) {
+	eachTable(t, func(t *testing.T) {
+		for n := 1; n < 150; n++ {
+			x := make([]float32, n)
+			for at := range x {
+				for i := range x {
+					x[i] = float32(math.NaN())
+				}
+				if got := rowMax(x); !math.IsInf(float64(got), -1) {
+					t.Fatalf("of %d NaNs it is %v, want -Inf", n, got)
+				}
+				x[at] = -3
+				if got := rowMax(x); got != -3 {
+					t.Fatalf("of %d with -3 at %d it is %v", n, at, got)
+				}
+			}
+		}
+	})
+}
+
+func TestFirstNonFinite(t *testing.T) {
+	eachTable(t, func(t *testing.T) {
+		for n := 1; n < 150; n++ {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = []float32{math.MaxFloat32, -math.MaxFloat32, 0, math.SmallestNonzeroFloat32}[i%4]
+			}
+			if got := FirstNonFinite(x); got != -1 {
+				t.Fatalf("%d finite elements: found %d", n, got)
+			}
+			for at := n - 1; at >= 0; at-- {
+				x[at] = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.Float32frombits(0xff800001)}[at%4]
+				if got := FirstNonFinite(x); got != at {
+					t.Fatalf("%d elements: found %d, want %d", n, got, at)
+				}
+			}
+		}
+	})
+}
+
+// The exponential over the whole range of float32, one in 997 numbers.
+func TestExpIsWithinOneUlp(t *testing.T) {
+	eachTable(t, func(t *testing.T) {
+		x := make([]float32, 1024)
+		y := make([]float32, len(x))
+		for start := uint64(0); start < 1<<32; start += 997 * uint64(len(x)) {
+			for i := range x {
+				x[i] = math.Float32frombits(uint32(start + 997*uint64(i)))
+			}
+			expShift(y, x, 1, 0)
+			for i, v := range x {
+				want := math.Exp(float64(v))
+				nearest := float32(want)
+				if y[i] == nearest || y[i] != y[i] && want != want {
+					continue
+				}
+				ulp := float64(math.Nextafter32(nearest, math.MaxFloat32)) - float64(nearest)
+				if e := math.Abs(float64(y[i])-want) / ulp; !(e <= 1) {
+					t.Fatalf("exp(%v) is %v, want %v: %v ulp", v, y[i], nearest, e)
+				}
+			}
+		}
+	})
+}
+
+func TestExpAtItsEdges(t *testing.T) {
+	inf := float32(math.Inf(1))
+	eachTable(t, func(t *testing.T) {
+		for _, c := range []struct{ x, want float32 }{
+			{0, 1}, {float32(math.Copysign(0, -1)), 1}, {math.SmallestNonzeroFloat32, 1},
+			{-inf, 0}, {-math.MaxFloat32, 0}, {-1000, 0}, {-104, 0}, {-103.97, math.SmallestNonzeroFloat32},
+			{88.72284, inf}, {88.72283, 0x1.ffff08p127}, {1000, inf}, {math.MaxFloat32, inf}, {inf, inf},
+		} {
+			y := []float32{0}
+			sum := expShift(y, []float32{c.x}, 1, 0)
+			if y[0] != c.want || sum != c.want {
+				t.Errorf("exp(%v) is %v, sum %v, want %v", c.x, y[0], sum, c.want)
+			}
+		}
+		if nan := expSum([]float32{float32(math.NaN())}, 1, 0); nan == nan {
+			t.Errorf("exp(NaN) is %v", nan)
+		}
+	})
+}

@@ -1,0 +1,432 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every vector kernel is described once, by a vectorKernel, and every
+// implementation that the processor has goes through the same tests: the values
+// against float64, and the bits against themselves wherever the operands lie
+// and however the work is cut.
+
+type layout int
+
+const (
+	matrix    layout = iota // (rows, cols) with leading dimension ld
+	perRow                  // (rows, width)
+	perColumn               // (cols)
+)
+
+type role int
+
+const (
+	in role = iota
+	out
+	inOut
+)
+
+type operand struct {
+	role     role
+	layout   layout
+	width    int  // of perRow
+	positive bool // values to fill it with
+}
+
+// A cut is the part of a problem that one call does.
+type cut struct{ row, col, rows, cols, ld int }
+
+type vectorKernel struct {
+	name     string
+	operands []operand
+	flat     bool                       // any cut of the elements, which are the rows of a problem with one column
+	byRow    bool                       // may be cut between rows
+	byColumn bool                       // and between columns; ld may be larger than cols
+	aliases  []int                      // inputs that operand 0 may be
+	prepare  func(o [][]float32, c cut) // overwrites random values that must agree
+	call     func(o [][]float32, c cut)
+	// want returns what outputs should hold, by operand, from all operands' values before the call.
+	want func(o [][]float32, c cut) [][]float64
+	// Tolerance in 2^-24 of max(|want|, floor).
+	ulps, floor float64
+}
+
+func vectorKernels() []vectorKernel {
+	return slices.Concat(elementwiseKernels(), columnKernels(), reduceKernels(), normKernels(),
+		crossEntropyKernels(), dropoutKernels(), optimizerKernels())
+}
+
+// eachTable runs f with every implementation in turn.
+func eachTable(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	before := vector
+	defer func() { vector = before }()
+	for _, table := range vectorTables() {
+		vector = *table
+		t.Run(table.profile, f)
+	}
+}
+
+func eachKernel(t *testing.T, f func(t *testing.T, k vectorKernel)) {
+	t.Helper()
+	eachTable(t, func(t *testing.T) {
+		for _, k := range vectorKernels() {
+			t.Run(k.name, func(t *testing.T) { f(t, k) })
+		}
+	})
+}
+
+// shapes returns problems around the sizes of vectors and blocks.
+func (k vectorKernel) shapes() []cut {
+	var s []cut
+	if k.flat {
+		for n := range 150 {
+			s = append(s, cut{rows: n, cols: 1, ld: 1})
+		}
+		return append(s, cut{rows: 1023, cols: 1, ld: 1})
+	}
+	for _, rows := range []int{1, 2, 3, 4, 5, 9} {
+		for _, cols := range []int{1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 79, 100, 128, 131, 257} {
+			s = append(s, cut{rows: rows, cols: cols, ld: cols})
+			if k.byColumn {
+				s = append(s, cut{rows: rows, cols: cols, ld: cols + 3})
+			}
+		}
+	}
+	return s
+}
+
+func (o operand) length(c cut) int {
+	switch {
+	case o.layout == perColumn:
+		return c.cols
+	case o.layout == perRow:
+		return c.rows * max(o.width, 1)
+	case c.rows == 0:
+		return 0
+	}
+	return (c.rows-1)*c.ld + c.cols
+}
+
+// part returns the operand of the call c out of the whole problem's.
+func (o operand) part(whole []float32, c cut) []float32 {
+	var from int
+	switch o.layout {
+	case perColumn:
+		from = c.col
+	case perRow:
+		from = c.row * max(o.width, 1)
+	default:
+		from = c.row*c.ld + c.col
+	}
+	n := o.length(c)
+	return whole[from : from+n : from+n]
+}
+
+// untouched fills outputs before a call; gaps between rows must keep it.
+var untouched = math.Float32frombits(0x7fc0beef)
+
+// fill makes the operands' values for a problem, the same each time.
+func (k vectorKernel) fill(c cut) [][]float32 {
+	random := rand.New(rand.NewPCG(uint64(c.rows), uint64(c.cols)))
+	values := make([][]float32, len(k.operands))
+	for i, o := range k.operands {
+		values[i] = make([]float32, o.length(c))
+		for e := range values[i] {
+			v := float32(1.5 * random.NormFloat64())
+			switch {
+			case o.role == out:
+				v = untouched
+			case o.positive:
+				v = max(v, -v)
+			}
+			values[i][e] = v
+		}
+	}
+	if k.prepare != nil {
+		k.prepare(values, c)
+	}
+	return values
+}
+
+// run calls the kernel for the parts of a problem, on copies of values that
+// place provides, and returns them.
+func (k vectorKernel) run(values [][]float32, place func(n int) []float32, parts ...cut) [][]float32 {
+	whole := make([][]float32, len(values))
+	for i := range values {
+		whole[i] = place(len(values[i]))
+		copy(whole[i], values[i])
+	}
+	args := make([][]float32, len(values))
+	for _, c := range parts {
+		for i, o := range k.operands {
+			args[i] = o.part(whole[i], c)
+		}
+		k.call(args, c)
+	}
+	return whole
+}
+
+func heap(n int) []float32 { return make([]float32, n) }
+
+func sameBits(t *testing.T, what string, got, want [][]float32) {
+	t.Helper()
+	for i := range want {
+		for e := range want[i] {
+			if g, w := math.Float32bits(got[i][e]), math.Float32bits(want[i][e]); g != w {
+				t.Fatalf("%s: operand %d element %d is %v (%#x), in one call %v (%#x)", what, i, e, got[i][e], g, want[i][e], w)
+			}
+		}
+	}
+}
+
+// closeTo reports whether got is want up to ulps of 2^-24 relative to at least floor, and
+// up to half the smallest denormal. NaN and infinities must agree.
+func closeTo(got float32, want, ulps, floor float64) bool {
+	if math.IsNaN(want) || got != got {
+		return math.IsNaN(want) && got != got
+	}
+	if g := float64(got); math.IsInf(g, 0) || math.IsInf(float64(float32(want)), 0) {
+		return got == float32(want)
+	}
+	return math.Abs(float64(got)-want) <= ulps*0x1p-24*max(math.Abs(want), floor)+0x1p-149
+}
+
+func (k vectorKernel) check(t *testing.T, values [][]float32, c cut) {
+	t.Helper()
+	got, want := k.run(values, heap, c), k.want(values, c)
+	for i, o := range k.operands {
+		if o.role == in {
+			continue
+		}
+		for e, w := range want[i] {
+			if o.layout == matrix && e%c.ld >= c.cols {
+				continue
+			}
+			if g := got[i][e]; !closeTo(g, w, k.ulps, k.floor) {
+				t.Fatalf("%d rows, %d cols, ld %d: operand %d element %d is %v, want %v", c.rows, c.cols, c.ld, i, e, g, float32(w))
+			}
+		}
+	}
+}
+
+func TestVectorKernelsAgainstFloat64(t *testing.T) {
+	eachKernel(t, func(t *testing.T, k vectorKernel) {
+		for _, c := range k.shapes() {
+			k.check(t, k.fill(c), c)
+		}
+	})
+}
+
+// special values and their neighbours.
+var special = []float32{
+	float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, float32(math.Copysign(0, -1)),
+	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1.fffffep-127, -0x1.8p-128,
+	math.MaxFloat32, -math.MaxFloat32, 1, -1, 2.5, -2.5, 30, -30, 100, -100,
+}
+
+func TestElementwiseOnSpecialValues(t *testing.T) {
+	eachTable(t, func(t *testing.T) {
+		for _, k := range elementwiseKernels() {
+			t.Run(k.name, func(t *testing.T) {
+				// All pairs of two inputs.
+				c := cut{rows: len(special) * len(special), cols: 1, ld: 1}
+				values := k.fill(c)
+				for e := range c.rows {
+					values[1][e] = special[e/len(special)]
+					if len(values) > 2 {
+						values[2][e] = special[e%len(special)]
+					}
+				}
+				k.check(t, values, c)
+			})
+		}
+	})
+}
+
+func TestVectorBitsWhereverOperandsLie(t *testing.T) {
+	eachKernel(t, func(t *testing.T, k vectorKernel) {
+		for _, c := range k.shapes() {
+			values := k.fill(c)
+			whole := k.run(values, heap, c)
+			for offset := range 18 {
+				buffers := [][]float32{}
+				got := k.run(values, func(n int) []float32 {
+					b := make([]float32, n+offset+32)
+					for i := range b {
+						b[i] = untouched
+					}
+					buffers = append(buffers, b)
+					return b[offset : offset+n : offset+n]
+				}, c)
+				sameBits(t, fmt.Sprintf("%+v at offset %d", c, offset), got, whole)
+				for i, b := range buffers {
+					for e, v := range b {
+						inside := offset <= e && e < offset+len(values[i])
+						if !inside && math.Float32bits(v) != math.Float32bits(untouched) {
+							t.Fatalf("%+v at offset %d: operand %d: wrote outside, at %d", c, offset, i, e-offset)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestVectorBitsWhenRowsAreCut(t *testing.T) {
+	eachKernel(t, func(t *testing.T, k vectorKernel) {
+		if !k.flat && !k.byRow {
+			t.Skip("is not cut by rows")
+		}
+		for _, c := range k.shapes() {
+			values := k.fill(c)
+			whole := k.run(values, heap, c)
+			for at := 1; at < min(c.rows, 150); at++ {
+				first, second := c, c
+				first.rows, second.row, second.rows = at, at, c.rows-at
+				sameBits(t, fmt.Sprintf("%+v cut at row %d", c, at), k.run(values, heap, first, second), whole)
+			}
+		}
+	})
+}
+
+func TestVectorBitsWhenColumnsAreCut(t *testing.T) {
+	eachKernel(t, func(t *testing.T, k vectorKernel) {
+		if !k.byColumn {
+			t.Skip("is not cut by columns")
+		}
+		for _, c := range k.shapes() {
+			values := k.fill(c)
+			whole := k.run(values, heap, c)
+			for at := 1; at < c.cols; at++ {
+				left, right := c, c
+				left.cols, right.col, right.cols = at, at, c.cols-at
+				sameBits(t, fmt.Sprintf("%+v cut at column %d", c, at), k.run(values, heap, left, right), whole)
+			}
+		}
+	})
+}
+
+// The output may be any input that the kernel's comment names.
+func TestVectorBitsInPlace(t *testing.T) {
+	eachKernel(t, func(t *testing.T, k vectorKernel) {
+		for _, c := range k.shapes() {
+			values := k.fill(c)
+			for _, alias := range k.aliases {
+				copy(values[0], values[alias]) // for the gaps between rows
+				want := k.run(values, heap, c)
+				args := k.run(values, heap)
+				args[0] = args[alias]
+				k.call(args, c)
+				sameBits(t, fmt.Sprintf("%+v: output is operand %d", c, alias), args[:1], want[:1])
+			}
+		}
+	})
+}
+
+func TestVectorKernelsAllocateNothing(t *testing.T) {
+	eachKernel(t, func(t *testing.T, k vectorKernel) {
+		c := cut{rows: 5, cols: 70, ld: 70}
+		if k.flat {
+			c.cols, c.ld = 1, 1
+		}
+		values := k.fill(c)
+		if n := testing.AllocsPerRun(10, func() { k.call(values, c) }); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	})
+}
+
+// The table in use is the profile's, and each entry of each table is the
+// function of that name and profile.
+func TestVectorTablesHoldTheirProfile(t *testing.T) {
+	if vector.profile != Profile() {
+		t.Errorf("kernels of %s in use, the profile is %s", vector.profile, Profile())
+	}
+	suffix := map[string]string{"avx512": "AVX512", "avx2": "AVX2", "generic": "Generic"}
+	for _, table := range vectorTables() {
+		v := reflect.ValueOf(*table)
+		for i := range v.NumField() {
+			if v.Field(i).Kind() != reflect.Func {
+				continue
+			}
+			want := v.Type().Field(i).Name + suffix[table.profile]
+			name := runtime.FuncForPC(v.Field(i).Pointer()).Name()
+			if name = name[strings.LastIndexByte(name, '.')+1:]; name != want {
+				t.Errorf("%s: entry is %s, want %s", table.profile, name, want)
+			}
+		}
+	}
+}
+
+// elementWise makes a want function of one that maps the operands' values at an
+// element to the outputs there, for operands in order.
+func elementWise(k *vectorKernel, f func(v []float64) []float64) {
+	k.want = func(o [][]float32, c cut) [][]float64 {
+		want := make([][]float64, len(o))
+		for i := range o {
+			want[i] = make([]float64, len(o[i]))
+		}
+		v := make([]float64, len(o))
+		for row := range c.rows {
+			for col := range c.cols {
+				for i, operand := range k.operands {
+					v[i] = float64(o[i][operand.index(row, col, c.ld)])
+				}
+				for i, w := range f(v) {
+					want[i][k.operands[i].index(row, col, c.ld)] = w
+				}
+			}
+		}
+		return want
+	}
+}
+
+func (o operand) index(row, col, ld int) int {
+	switch o.layout {
+	case perColumn:
+		return col
+	case perRow:
+		return row * max(o.width, 1)
+	}
+	return row*ld + col
+}
+
+func BenchmarkVector(b *testing.B) {
+	before := vector
+	defer func() { vector = before }()
+	for _, k := range vectorKernels() {
+		for _, size := range []string{"cache", "memory"} {
+			c := cut{rows: 64, cols: 256, ld: 256} // 64 KiB an operand
+			if size == "memory" {
+				c.rows = 1 << 15 // 32 MiB
+			}
+			if k.flat {
+				c.rows, c.cols, c.ld = c.rows*c.cols, 1, 1
+			}
+			values := k.fill(c)
+			var bytes int64
+			for i, o := range k.operands {
+				bytes += int64(4 * len(values[i]))
+				if o.role == inOut {
+					bytes += int64(4 * len(values[i]))
+				}
+			}
+			for _, table := range vectorTables() {
+				b.Run(k.name+"/"+size+"/"+table.profile, func(b *testing.B) {
+					vector = *table
+					b.SetBytes(bytes)
+					for b.Loop() {
+						k.call(values, c)
+					}
+				})
+			}
+		}
+	}
+}
