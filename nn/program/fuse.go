@@ -40,16 +40,18 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 			consumer[n] = c
 		}
 	}
-	// next is the call in the same layer that alone consumes n.
+	owner := map[*graph.Call]*step{} // of calls that another step does
+
+	// next is the call in the same layer that alone consumes n, unless another
+	// step does it already: a sum of two dropouts goes with the first.
 	next := func(c *graph.Call) *graph.Call {
 		n := c.Out[0]
-		if t := consumer[n]; t != nil && uses[n] == 1 && t.Layer == c.Layer {
+		if t := consumer[n]; t != nil && uses[n] == 1 && t.Layer == c.Layer && owner[t] == nil {
 			return t
 		}
 		return nil
 	}
 
-	owner := map[*graph.Call]*step{} // of calls that another step does
 	var steps []*step
 	for _, c := range calls {
 		if s := owner[c]; s != nil && s.last() != c {
@@ -65,7 +67,7 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 			if op.TransA {
 				break
 			}
-			if t := next(c); t != nil && t.Op == (graph.AddBiasOp{}) {
+			if t := next(c); t != nil && t.Op == (graph.AddBiasOp{}) && t.In[0] == c.Out[0] {
 				s.bias = t
 				if t := next(t); t != nil && (t.Op == graph.ReLUOp{} || t.Op == graph.GELUOp{}) {
 					s.act = t
