@@ -20,6 +20,7 @@ type ParamGrad struct {
 // the latest consumer's first. A boundary gradient counts as the first of all,
 // so the order, and with it the bits, are the same wherever a network is cut.
 func (g *Graph) Gradients(outs, douts, ins []*Node) (dins []*Node, params []ParamGrad) {
+	forward := g.Calls // calls appended from here on belong to the backward
 	grad := make([]*Node, g.nodes)
 	add := func(n, d *Node) {
 		if d == nil || n.DType == I32 {
@@ -35,7 +36,6 @@ func (g *Graph) Gradients(outs, douts, ins []*Node) (dins []*Node, params []Para
 		add(o, douts[i])
 	}
 
-	forward := g.Calls // calls appended from here on belong to the backward
 	for i := len(forward) - 1; i >= 0; i-- {
 		c := forward[i]
 		dout := make([]*Node, len(c.Out))
