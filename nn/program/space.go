@@ -49,13 +49,14 @@ const align = 16
 func alignUp(n int) int { return (n + align - 1) &^ (align - 1) }
 
 // Layout places tensors one behind another and returns their offsets and the
-// span of all, in floats.
+// span of all, in floats. Where there is no tensor (size 0) the offset is 0, so
+// that it can be sliced from the space like any other.
 func Layout(sizes []int) (offsets []int, span int) {
 	offsets = make([]int, len(sizes))
 	next := 0
 	for i, n := range sizes {
-		offsets[i] = next
 		if n > 0 {
+			offsets[i] = next
 			span = next + n
 			next = alignUp(span)
 		}
