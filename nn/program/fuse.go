@@ -32,7 +32,8 @@ func (s *step) last() *graph.Call {
 // call that takes it over is its single use in the whole of g, forward and
 // backward, and in the same layer: so Forward and Keep fuse alike, and a cut
 // between layers changes nothing. Fused or not, every element has the same
-// chain of operations.
+// chain of operations; only the layer norm's gradient rounds its last product
+// and the addition once.
 func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 	consumer := map[*graph.Node]*graph.Call{}
 	for _, c := range calls {

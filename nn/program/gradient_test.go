@@ -1,0 +1,16 @@
+package program_test
+
+import "testing"
+
+// TestGradients compares what is derived from the ops' gradient rules with
+// finite differences.
+func TestGradients(t *testing.T) {
+	for _, c := range opCases {
+		if c.kinks {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			c.runner(t, 0, 4, 1).CheckGradients(t, c.loss)
+		})
+	}
+}

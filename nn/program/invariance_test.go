@@ -1,0 +1,181 @@
+package program_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+	"gpipebench/nn/program/programtest"
+)
+
+// The arithmetic contract on every op: none of what follows may change a bit.
+
+const miniBatch = 6
+
+func forEachOp(t *testing.T, f func(t *testing.T, c opCase, want programtest.Results)) {
+	for _, c := range opCases {
+		t.Run(c.name, func(t *testing.T) {
+			want := programtest.Results{}
+			want.Step(c.runner(t, 0, miniBatch, 1), 0)
+			f(t, c, want)
+		})
+	}
+}
+
+func TestSplitBatch(t *testing.T) {
+	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
+		if c.whole {
+			return
+		}
+		for _, sizes := range [][]int{{3, 3}, {1, 4, 1}, {1, 1, 1, 1, 1, 1}} {
+			got := programtest.Results{}
+			var grads []float32
+			from := 0
+			for _, n := range sizes {
+				r := c.runner(t, from, from+n, 1)
+				copy(r.Space(program.Grads), grads) // micro-batches add to the same accumulators
+				got.Step(r, from)
+				grads = r.Space(program.Grads)
+				from += n
+			}
+			want.Same(t, got, fmt.Sprint("micro-batches of ", sizes))
+		}
+	})
+}
+
+func TestThreads(t *testing.T) {
+	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
+		for _, threads := range []int{2, 3, 5} {
+			got := programtest.Results{}
+			got.Step(c.runner(t, 0, miniBatch, threads), 0)
+			want.Same(t, got, fmt.Sprint(threads, " threads"))
+		}
+	})
+}
+
+func TestRunAgain(t *testing.T) {
+	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
+		r := c.runner(t, 0, miniBatch, 1)
+		for range 2 {
+			clear(r.Space(program.Grads))
+			got := programtest.Results{}
+			got.Step(r, 0)
+			want.Same(t, got, "again")
+		}
+	})
+}
+
+// TestForwardIsKeep: storing residuals changes no value, and neither does
+// running Forward first, as re-materialisation does.
+func TestForwardIsKeep(t *testing.T) {
+	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
+		r := c.runner(t, 0, miniBatch, 1)
+		forward, keep := programtest.Results{}, programtest.Results{}
+		r.Forward()
+		forward.Outputs(r, 0)
+		r.Keep()
+		keep.Outputs(r, 0)
+		keep.Same(t, forward, "Forward against Keep")
+		got := programtest.Results{}
+		got.Step(r, 0)
+		want.Same(t, got, "recomputed")
+	})
+}
+
+// TestEvaluate: so is what the programs of evaluation compute, which have other
+// fusions since there is no backward.
+func TestEvaluate(t *testing.T) {
+	forEachOp(t, func(t *testing.T, c opCase, _ programtest.Results) {
+		r := c.runner(t, 0, miniBatch, 1)
+		want, got := programtest.Results{}, programtest.Results{}
+		r.Forward()
+		want.Outputs(r, 0)
+		e := programtest.CompileEvaluate(t, c.traced(miniBatch).Function, 2)
+		e.Env = r.Env
+		for _, s := range []program.Space{program.Params, program.In} {
+			copy(e.Space(s), r.Space(s))
+		}
+		e.Forward()
+		got.Outputs(e, 0)
+		want.Same(t, got, "evaluation")
+	})
+}
+
+// TestWorkspaceIsWritten: programs read nothing of the workspace that they did
+// not write. Runs elsewhere are poisoned; this one starts from zeros.
+func TestWorkspaceIsWritten(t *testing.T) {
+	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
+		r := c.runner(t, 0, miniBatch, 1)
+		r.Options.Poison = false
+		clear(r.Space(program.Workspace))
+		clear(r.Space(program.Residual))
+		got := programtest.Results{}
+		got.Step(r, 0)
+		want.Same(t, got, "without poison")
+	})
+}
+
+// TestFusion: an op fused has the bits of the ops it is fused of. Ops of
+// different pipeline layers are not fused, so the same function with a layer
+// an op is the reference. There is one exception, see TestLayerNormGradPlusAdd.
+func TestFusion(t *testing.T) {
+	fused := map[string]bool{}
+	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
+		b := c.traced(miniBatch)
+		for i, call := range b.Calls {
+			call.Layer = i
+		}
+		b.Layer = len(b.Calls)
+		r := c.bind(t, b, 0, 1)
+		if !c.fma {
+			got := programtest.Results{}
+			got.Step(r, 0)
+			want.Same(t, got, "apart")
+		}
+
+		together := c.runner(t, 0, miniBatch, 1).Stage
+		for _, p := range []*program.Program{together.Forward, together.Backward} {
+			for _, in := range p.Instrs {
+				fused[in.Op] = true
+			}
+		}
+	})
+	for _, op := range []string{"matmul+bias", "matmul+relu", "matmul-bt+bias", "dropout+add", "layer-norm-grad+add"} {
+		if !fused[op] {
+			t.Errorf("no case has %s", op)
+		}
+	}
+}
+
+// TestLayerNormGradPlusAdd: the exception. Fused, the gradient's last product
+// and the addition are one multiply-add. Cuts do not see that: a gradient is
+// added in the layer of the norm or it is not, wherever a network is cut.
+func TestLayerNormGradPlusAdd(t *testing.T) {
+	norm := func(residual bool) *programtest.Runner {
+		return opCase{trace: func(b *builder) []*graph.Node {
+			x := b.x("x", 19)
+			y := b.LayerNorm(x, b.w("gamma", 19), b.w("beta", 19), 1e-5)
+			if residual {
+				return []*graph.Node{y, x}
+			}
+			return one(y)
+		}}.runner(t, 0, miniBatch, 1)
+	}
+	alone, both := norm(false), norm(true)
+	for _, r := range []*programtest.Runner{alone, both} {
+		r.Keep()
+		r.Backward()
+	}
+	for i, d := range alone.DIn(0) {
+		want := d + both.DOut(1)[i]
+		ulp := 0x1p-23 * (math.Abs(float64(d)) + math.Abs(float64(want)))
+		if got := both.DIn(0)[i]; !(math.Abs(float64(got-want)) <= ulp) {
+			t.Errorf("element %d: fused %v, want %v", i, got, want)
+		}
+	}
+	if op := both.Stage.Backward.Instrs[len(both.Stage.Backward.Instrs)-1].Op; op != "layer-norm-grad+add" {
+		t.Errorf("the last instruction is %s, not the fused one", op)
+	}
+}

@@ -1,0 +1,369 @@
+package program_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
+	"gpipebench/nn/program/programtest"
+)
+
+// opCase is a small function of one or a few ops. The same table serves the
+// tests of gradients and those of invariance.
+type opCase struct {
+	name  string
+	trace func(b *builder) []*graph.Node
+	// absent lists the outputs without a gradient from outside.
+	absent []int
+	// loss: output 0 holds the rows' losses and starts the chain itself.
+	loss bool
+	// whole: some input has no examples, so a batch cannot be split.
+	whole bool
+	// kinks: finite differences may step over the ReLU's.
+	kinks bool
+	// fma: fused, a product and a sum are rounded once.
+	fma bool
+}
+
+// builder traces a case for a number of examples and remembers what values its
+// inputs take: numbers that depend on the name, the example and the element,
+// so that a part of a batch gets what the whole has there.
+type builder struct {
+	*programtest.Trace
+	examples int
+	fill     map[string]func(r *philox.Stream) float64
+	ints     map[string]func(r *philox.Stream) int32
+	shared   map[string]bool
+}
+
+// x adds an input (examples, dims...) of normal numbers.
+func (b *builder) x(name string, dims ...int) *graph.Node { return b.values(name, normal, dims...) }
+
+func (b *builder) values(name string, fill func(r *philox.Stream) float64, dims ...int) *graph.Node {
+	b.fill[name] = fill
+	return b.In(name, graph.F32, append([]int{b.examples}, dims...)...)
+}
+
+// common adds an input without examples.
+func (b *builder) common(name string, dims ...int) *graph.Node {
+	b.fill[name], b.shared[name] = normal, true
+	return b.In(name, graph.F32, dims...)
+}
+
+// w adds a parameter; matrices have small weights, which keeps a step of the
+// finite differences small in what follows.
+func (b *builder) w(name string, dims ...int) *graph.Node {
+	b.fill[name] = normal
+	if len(dims) > 1 {
+		b.fill[name] = small
+	}
+	return b.Param(name, dims...)
+}
+
+// constant adds a table that is not trained.
+func (b *builder) constant(name string, dims ...int) *graph.Node {
+	n := b.w(name, dims...)
+	n.Role = graph.Const
+	return n
+}
+
+// ids adds an integer input (examples, dims...), from low to high.
+func (b *builder) ids(name string, low, high int, dims ...int) *graph.Node {
+	b.ints[name] = between(low, high)
+	return b.In(name, graph.I32, append([]int{b.examples}, dims...)...)
+}
+
+// targets adds labels, -1 (masked) among them.
+func (b *builder) targets(classes int, dims ...int) *graph.Node {
+	b.ints["targets"] = between(-1, classes-1)
+	return b.Feed("targets", graph.I32, append([]int{b.examples}, dims...)...)
+}
+
+// normal draws multiples of 1/64: with a step that is a power of two, a
+// perturbed input is exact in float32 too.
+func normal(r *philox.Stream) float64 { return math.Round(64*r.Normal()) / 64 }
+
+func small(r *philox.Stream) float64 { return math.Round(16*r.Normal()) / 64 }
+
+// offKinks is normal and clear of zero and of the clip's limit by more than twice the step.
+func offKinks(r *philox.Stream) float64 {
+	for {
+		v := normal(r)
+		if a := math.Abs(v); a > 3*programtest.GradientStep && math.Abs(a-clipLimit) > 3*programtest.GradientStep {
+			return v
+		}
+	}
+}
+
+func between(low, high int) func(r *philox.Stream) int32 {
+	return func(r *philox.Stream) int32 { return int32(low + r.Intn(high-low+1)) }
+}
+
+const clipLimit = 1
+
+// runner compiles the case for examples [from, to) of a mini-batch and fills
+// everything that the stage is given.
+func (c opCase) runner(t testing.TB, from, to, threads int) *programtest.Runner {
+	t.Helper()
+	return c.bind(t, c.traced(to-from), from, threads)
+}
+
+func (c opCase) bind(t testing.TB, b *builder, from, threads int) *programtest.Runner {
+	t.Helper()
+	gradOut := make([]bool, len(b.Function.Out))
+	for i := range gradOut {
+		gradOut[i] = !c.loss
+	}
+	for _, i := range c.absent {
+		gradOut[i] = false
+	}
+	r := programtest.Compile(t, b.Function, gradOut, threads)
+	r.Env.Example = uint64(from)
+	r.Env.LossScale = 0.125
+	for _, p := range b.Function.Params {
+		fillFloats(p.Name, 0, r.Param(p.Name), b.fill[p.Name])
+	}
+	given := func(n *graph.Node, x []float32) {
+		rows := n.Shape[0]
+		if b.shared[n.Name] {
+			fillFloats(n.Name, 0, x, b.fill[n.Name])
+			return
+		}
+		for i := range rows {
+			per := len(x) / rows
+			row := x[i*per : (i+1)*per]
+			if n.DType == graph.I32 {
+				stream := philox.NewStream(philox.KeyOf(3, n.Name), uint64(from+i))
+				for j := range row {
+					programtest.Ints(row)[j] = b.ints[n.Name](stream)
+				}
+			} else {
+				fillFloats(n.Name, from+i, row, b.fill[n.Name])
+			}
+		}
+	}
+	for i, n := range b.Function.In {
+		given(n, r.In(i))
+	}
+	for i, n := range b.Function.Feeds {
+		given(n, r.Feed(i))
+	}
+	for i, n := range b.Function.Out {
+		d := r.DOut(i)
+		if len(d) == 0 {
+			continue
+		}
+		rows := n.Shape[0]
+		for e := range rows {
+			per := len(d) / rows
+			fillFloats(fmt.Sprint("dout", i), from+e, d[e*per:(e+1)*per], normal)
+		}
+	}
+	return r
+}
+
+// traced is the case's function.
+func (c opCase) traced(examples int) *builder {
+	b := &builder{
+		programtest.NewTrace(), examples,
+		map[string]func(*philox.Stream) float64{}, map[string]func(*philox.Stream) int32{}, map[string]bool{},
+	}
+	b.Function.Out = c.trace(b)
+	return b
+}
+
+func fillFloats(name string, index int, x []float32, fill func(*philox.Stream) float64) {
+	stream := philox.NewStream(philox.KeyOf(3, name), uint64(index))
+	for i := range x {
+		x[i] = float32(fill(stream))
+	}
+}
+
+func one(n *graph.Node) []*graph.Node { return []*graph.Node{n} }
+
+// attend is an attention of 2 heads of 3 over 5 queries and, in cross
+// attention, 4 keys.
+func attend(cross, causal, padded bool) opCase {
+	name := "attention"
+	op := graph.AttentionOp{Heads: 2, HeadDim: 3, Cross: cross, Causal: causal, Padded: padded}
+	for _, part := range []struct {
+		on   bool
+		name string
+	}{{cross, "/cross"}, {causal, "/causal"}, {padded, "/padded"}} {
+		if part.on {
+			name += part.name
+		}
+	}
+	return opCase{name: name, trace: func(b *builder) []*graph.Node {
+		var in []*graph.Node
+		keys := 5
+		if cross {
+			keys = 4
+			in = append(in, b.x("q", 5, 6), b.x("kv", keys, 12))
+		} else {
+			in = append(in, b.x("qkv", keys, 18))
+		}
+		if padded {
+			in = append(in, b.ids("lengths", 1, keys))
+		}
+		return one(b.Attention(op, in...))
+	}}
+}
+
+// opCases has every op that a layer can trace, and what the compiler makes of
+// several together. Sizes leave tails behind vectors and tiles.
+var opCases = []opCase{
+	{name: "matmul", trace: func(b *builder) []*graph.Node { return one(b.MatMul(b.x("x", 3, 5), b.w("w", 5, 37))) }},
+	{name: "matmul-t", trace: func(b *builder) []*graph.Node { return one(b.MatMulT(b.x("x", 3, 5), b.w("w", 37, 5))) }},
+	{name: "matmul/wide", trace: func(b *builder) []*graph.Node { return one(b.MatMul(b.x("x", 19), b.w("w", 19, 3))) }},
+	{name: "matmul/tall", trace: func(b *builder) []*graph.Node { return one(b.MatMul(b.x("x", 11, 5), b.w("w", 5, 33))) }},
+	{name: "matmul/no-parameter", whole: true, trace: func(b *builder) []*graph.Node {
+		return one(b.MatMul(b.x("x", 3, 5), b.common("w", 5, 7)))
+	}},
+	{name: "bias", trace: func(b *builder) []*graph.Node { return one(b.AddBias(b.x("x", 2, 19), b.w("b", 19))) }},
+	{name: "bias/no-parameter", whole: true, trace: func(b *builder) []*graph.Node {
+		return one(b.AddBias(b.x("x", 2, 19), b.common("b", 19)))
+	}},
+	{name: "add", trace: func(b *builder) []*graph.Node { return one(b.Add(b.x("x", 7), b.x("y", 7))) }},
+	{name: "mul", trace: func(b *builder) []*graph.Node { return one(b.Mul(b.x("x", 7), b.x("y", 7))) }},
+	{name: "mul/square", trace: func(b *builder) []*graph.Node { x := b.x("x", 7); return one(b.Mul(x, x)) }},
+	{name: "add/double", trace: func(b *builder) []*graph.Node { x := b.x("x", 7); return one(b.Add(x, x)) }},
+	{name: "scale", trace: func(b *builder) []*graph.Node { return one(b.Scale(b.x("x", 7), -1.5)) }},
+	{name: "relu", trace: func(b *builder) []*graph.Node { return one(b.ReLU(b.values("x", offKinks, 17))) }},
+	{name: "gelu", trace: func(b *builder) []*graph.Node { return one(b.GELU(b.x("x", 17))) }},
+	{name: "clip", trace: func(b *builder) []*graph.Node { return one(b.Clip(b.values("x", offKinks, 17), clipLimit)) }},
+	{name: "dropout", trace: func(b *builder) []*graph.Node { return one(b.Dropout(b.x("x", 3, 7), 0.4, "a/drop")) }},
+	{name: "layer-norm", trace: func(b *builder) []*graph.Node {
+		return one(b.LayerNorm(b.x("x", 2, 19), b.w("gamma", 19), b.w("beta", 19), 1e-5))
+	}},
+	{name: "layer-norm/no-parameter", whole: true, trace: func(b *builder) []*graph.Node {
+		return one(b.LayerNorm(b.x("x", 2, 19), b.common("gamma", 19), b.common("beta", 19), 1e-5))
+	}},
+	{name: "embed", trace: func(b *builder) []*graph.Node {
+		return one(b.Embed(b.w("table", 5, 19), b.ids("ids", 0, 4, 3), b.constant("positions", 4, 19), 1.5))
+	}},
+	{name: "embed/no-parameter", whole: true, trace: func(b *builder) []*graph.Node {
+		return one(b.Embed(b.common("table", 5, 19), b.ids("ids", 0, 4, 3), b.constant("positions", 4, 19), 1.5))
+	}},
+	attend(false, false, false), attend(false, true, false), attend(false, false, true), attend(false, true, true),
+	attend(true, false, false), attend(true, true, false), attend(true, false, true), attend(true, true, true),
+	{name: "cross-entropy", loss: true, trace: func(b *builder) []*graph.Node {
+		loss, correct := b.CrossEntropy(b.x("x", 3, 19), b.targets(19, 3), 0)
+		return []*graph.Node{loss, correct}
+	}},
+	{name: "cross-entropy/smoothed", loss: true, trace: func(b *builder) []*graph.Node {
+		loss, correct := b.CrossEntropy(b.x("x", 3, 19), b.targets(19, 3), 0.1)
+		return []*graph.Node{loss, correct}
+	}},
+
+	// What the compiler fuses.
+	{name: "fused/matmul+bias", trace: func(b *builder) []*graph.Node {
+		return one(b.AddBias(b.MatMul(b.x("x", 3, 5), b.w("w", 5, 37)), b.w("b", 37)))
+	}},
+	{name: "fused/matmul+bias+gelu", trace: func(b *builder) []*graph.Node {
+		return one(b.GELU(b.AddBias(b.MatMulT(b.x("x", 3, 5), b.w("w", 37, 5)), b.w("b", 37))))
+	}},
+	{name: "fused/matmul+bias+gelu+matmul+bias", trace: func(b *builder) []*graph.Node {
+		h := b.GELU(b.AddBias(b.MatMul(b.x("x", 3, 5), b.w("w1", 5, 37)), b.w("b1", 37)))
+		return one(b.AddBias(b.MatMul(h, b.w("w2", 37, 5)), b.w("b2", 5)))
+	}},
+	{name: "fused/matmul+bias+relu", kinks: true, trace: func(b *builder) []*graph.Node {
+		return one(b.ReLU(b.AddBias(b.MatMul(b.x("x", 3, 5), b.w("w", 5, 37)), b.w("b", 37))))
+	}},
+	{name: "fused/dropout+add", trace: func(b *builder) []*graph.Node {
+		x := b.x("x", 19)
+		return one(b.Add(x, b.Dropout(b.Scale(x, 0.5), 0.3, "a/drop")))
+	}},
+	{name: "fused/dropout+itself", trace: func(b *builder) []*graph.Node {
+		x := b.x("x", 19)
+		return one(b.Add(b.Dropout(x, 0.3, "a/drop"), x))
+	}},
+	{name: "fused/dropout+dropout", trace: func(b *builder) []*graph.Node {
+		x, y := b.x("x", 19), b.x("y", 19)
+		return one(b.Add(b.Dropout(x, 0.3, "a/drop1"), b.Dropout(y, 0.3, "a/drop2")))
+	}},
+	{name: "fused/layer-norm-grad+add", trace: func(b *builder) []*graph.Node {
+		x := b.x("x", 19)
+		return one(b.Add(x, b.LayerNorm(x, b.w("gamma", 19), b.w("beta", 19), 1e-5)))
+	}},
+	{name: "fused/two layer-norm-grads+add", fma: true, trace: func(b *builder) []*graph.Node {
+		x := b.x("x", 19)
+		n1 := b.LayerNorm(x, b.w("gamma1", 19), b.w("beta1", 19), 1e-5)
+		n2 := b.LayerNorm(x, b.w("gamma2", 19), b.w("beta2", 19), 1e-5)
+		return one(b.Mul(n1, n2))
+	}},
+
+	// Values with several consumers, outputs that are inputs, gradients that are absent.
+	{name: "consumers/three", trace: func(b *builder) []*graph.Node {
+		x := b.x("x", 7)
+		return one(b.Add(b.Mul(x, b.GELU(x)), b.Scale(x, 3)))
+	}},
+	{name: "consumers/parameter used twice", trace: func(b *builder) []*graph.Node {
+		w := b.w("w", 7, 7)
+		return one(b.MatMul(b.GELU(b.MatMul(b.x("x", 7), w)), w))
+	}},
+	{name: "consumers/tied", trace: func(b *builder) []*graph.Node {
+		table := b.w("table", 5, 19)
+		return one(b.MatMulT(b.GELU(b.Embed(table, b.ids("ids", 0, 4, 3), b.constant("positions", 4, 19), 1)), table))
+	}},
+	{name: "outputs/handed on", trace: func(b *builder) []*graph.Node {
+		x := b.x("x", 7)
+		return []*graph.Node{x, b.GELU(x)}
+	}},
+	{name: "outputs/nothing but handed on", trace: func(b *builder) []*graph.Node { return one(b.x("x", 7)) }},
+	{name: "outputs/integers handed on", trace: func(b *builder) []*graph.Node {
+		return []*graph.Node{b.GELU(b.x("x", 7)), b.ids("ids", 0, 9, 3)}
+	}},
+	{name: "outputs/swapped", trace: func(b *builder) []*graph.Node {
+		x, y := b.x("x", 7), b.x("y", 7)
+		return []*graph.Node{y, x}
+	}},
+	{name: "outputs/twice", trace: func(b *builder) []*graph.Node {
+		y := b.GELU(b.x("x", 7))
+		return []*graph.Node{y, y}
+	}},
+	{name: "outputs/residual", trace: func(b *builder) []*graph.Node {
+		h := b.Scale(b.x("x", 7), 0.5) // GELU's gradient reads h, which leaves as well
+		return []*graph.Node{h, b.GELU(h)}
+	}},
+	{name: "outputs/no gradient", absent: []int{1}, trace: func(b *builder) []*graph.Node {
+		x := b.x("x", 7)
+		return []*graph.Node{b.GELU(x), b.Scale(x, 2)}
+	}},
+	{name: "outputs/no gradient at all", absent: []int{0}, trace: func(b *builder) []*graph.Node {
+		return one(b.MatMul(b.x("x", 7), b.w("w", 7, 3)))
+	}},
+	{name: "inputs/unused", trace: func(b *builder) []*graph.Node {
+		b.x("y", 7)
+		return one(b.GELU(b.x("x", 7)))
+	}},
+
+	// Chains that run in place.
+	{name: "in-place/chain", trace: func(b *builder) []*graph.Node {
+		h := b.AddBias(b.Scale(b.x("x", 19), 2), b.w("b", 19))
+		return one(b.Scale(b.GELU(b.Dropout(b.LayerNorm(h, b.w("gamma", 19), b.w("beta", 19), 1e-5), 0.2, "a/drop")), 0.5))
+	}},
+	{name: "in-place/residual overwritten", trace: func(b *builder) []*graph.Node {
+		h := b.Scale(b.x("x", 19), 0.5)
+		return one(b.Mul(b.GELU(h), b.GELU(b.Scale(h, 2))))
+	}},
+	{name: "in-place/loss", loss: true, trace: func(b *builder) []*graph.Node {
+		logits := b.Scale(b.MatMul(b.x("x", 3, 5), b.w("w", 5, 19)), 0.5)
+		loss, correct := b.CrossEntropy(logits, b.targets(19, 3), 0.1)
+		return []*graph.Node{loss, correct}
+	}},
+	{name: "block", trace: func(b *builder) []*graph.Node { // a Transformer layer
+		x := b.x("x", 5, 6)
+		h := b.LayerNorm(x, b.w("gamma1", 6), b.w("beta1", 6), 1e-5)
+		h = b.AddBias(b.MatMul(h, b.w("qkv", 6, 18)), b.w("qkv-bias", 18))
+		h = b.Attention(graph.AttentionOp{Heads: 2, HeadDim: 3, Causal: true}, h)
+		h = b.AddBias(b.MatMul(h, b.w("out", 6, 6)), b.w("out-bias", 6))
+		x = b.Add(x, b.Dropout(h, 0.2, "a/drop1"))
+		h = b.LayerNorm(x, b.w("gamma2", 6), b.w("beta2", 6), 1e-5)
+		h = b.GELU(b.AddBias(b.MatMul(h, b.w("in", 6, 11)), b.w("in-bias", 11)))
+		h = b.AddBias(b.MatMul(h, b.w("back", 11, 6)), b.w("back-bias", 6))
+		return one(b.Add(x, b.Dropout(h, 0.2, "a/drop2")))
+	}},
+}

@@ -1,0 +1,47 @@
+package programtest
+
+import (
+	"testing"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
+)
+
+// Network says what CompileLayers compiles.
+type Network struct {
+	Layers      []nn.Layer
+	Loss        nn.Loss      // nil: none, and every floating-point output has a gradient from outside
+	In, Targets []graph.Type // of one micro-batch
+	Evaluate    bool
+	Threads     int // 0: 1
+}
+
+// CompileLayers compiles a whole network as one stage, with parameters
+// initialised from the seed 1.
+func CompileLayers(t testing.TB, n Network) *Runner {
+	t.Helper()
+	threads := max(n.Threads, 1)
+	s := nn.TraceStage(n.Layers, 0, n.Loss, n.In, n.Targets, !n.Evaluate)
+	var r *Runner
+	if n.Evaluate {
+		r = CompileEvaluate(t, s.Function, threads)
+	} else {
+		gradOut := make([]bool, len(s.Out))
+		for i, out := range s.Out {
+			gradOut[i] = n.Loss == nil && out.DType != graph.I32
+		}
+		r = Compile(t, s.Function, gradOut, threads)
+	}
+	for i, p := range s.Params {
+		name := s.Function.Params[i].Name
+		p.Init(philox.NewStream(philox.KeyOf(1, name), 0), p.Shape, r.Param(name))
+	}
+	return r
+}
+
+// Floats is the type of a float32 tensor.
+func Floats(shape ...int) graph.Type { return graph.Type{Shape: shape, DType: graph.F32} }
+
+// Integers is the type of an int32 tensor.
+func Integers(shape ...int) graph.Type { return graph.Type{Shape: shape, DType: graph.I32} }

@@ -1,0 +1,143 @@
+// Package programtest compiles traced functions and runs them on plain slices,
+// for tests of ops, layers and whole models.
+package programtest
+
+import (
+	"math"
+	"testing"
+	"unsafe"
+
+	"gpipebench/nn/program"
+)
+
+// Runner is a compiled stage with memory of its own: one piece a space, exactly
+// as long as the plan says, between guards that every run checks.
+type Runner struct {
+	Function program.Function
+	Stage    *program.Stage
+
+	Env     program.Env
+	Options program.Options // Poison is on to begin with
+
+	t      testing.TB
+	pool   *program.Pool
+	memory program.Binding
+	guards [program.Spaces][]float32 // memory with the guards around it
+}
+
+// Compile compiles f for the given number of threads. GradOut is as in
+// program.Compile. All gradients start from zero and all else from NaN.
+func Compile(t testing.TB, f program.Function, gradOut []bool, threads int) *Runner {
+	return bind(t, f, program.Compile(f, gradOut, true, threads), threads)
+}
+
+// CompileEvaluate compiles f for evaluation.
+func CompileEvaluate(t testing.TB, f program.Function, threads int) *Runner {
+	return bind(t, f, program.CompileEvaluate(f, threads), threads)
+}
+
+// guard is the number of floats on either side of a space.
+const guard = 64
+
+// guardBits is a NaN that no kernel makes.
+const guardBits = 0x7fc0beef
+
+func bind(t testing.TB, f program.Function, s *program.Stage, threads int) *Runner {
+	r := &Runner{
+		Function: f, Stage: s, t: t,
+		Env:     program.Env{Seed: 1, Step: 1, LossScale: 1},
+		Options: program.Options{Poison: true},
+		pool:    program.NewPool(threads),
+	}
+	t.Cleanup(r.pool.Close)
+	for space, span := range s.Span {
+		all := make([]float32, guard+span+guard)
+		for i := range all {
+			all[i] = math.Float32frombits(guardBits)
+		}
+		r.guards[space] = all
+		r.memory[space] = all[guard : guard+span : guard+span]
+	}
+	clear(r.memory[program.Grads])
+	return r
+}
+
+// Forward runs the program of that name.
+func (r *Runner) Forward() { r.t.Helper(); r.run(r.Stage.Forward) }
+
+// Keep runs the forward program that leaves the residuals behind.
+func (r *Runner) Keep() { r.t.Helper(); r.run(r.Stage.Keep) }
+
+// Backward runs the backward program; Keep must have run.
+func (r *Runner) Backward() { r.t.Helper(); r.run(r.Stage.Backward) }
+
+func (r *Runner) run(p *program.Program) {
+	r.t.Helper()
+	if err := p.Run(r.pool, &r.memory, &r.Env, r.Options); err != nil {
+		r.t.Fatalf("%s: %v", p.Name, err)
+	}
+	for space, all := range r.guards {
+		for i, v := range all {
+			inside := guard <= i && i < len(all)-guard
+			if !inside && math.Float32bits(v) != guardBits {
+				r.t.Fatalf("%s: wrote float %d of space %s, which has %d", p.Name, i-guard, program.Space(space), len(all)-2*guard)
+			}
+		}
+	}
+}
+
+// Space is the whole memory of a space.
+func (r *Runner) Space(s program.Space) []float32 { return r.memory[s] }
+
+func (r *Runner) at(o program.Operand) []float32 { return r.memory[o.Space][o.Off:o.End():o.End()] }
+
+func (r *Runner) In(i int) []float32   { return r.at(r.Stage.In[i].Operand) }
+func (r *Runner) Feed(i int) []float32 { return r.at(r.Stage.Feeds[i].Operand) }
+func (r *Runner) Out(i int) []float32  { return r.at(r.Stage.Out[i].Operand) }
+
+// DOut is the gradient of Out(i) that comes in; empty if it has none.
+func (r *Runner) DOut(i int) []float32 { return r.at(r.Stage.DOut[i].Operand) }
+
+// DIn is the gradient of In(i); empty if it has none.
+func (r *Runner) DIn(i int) []float32 { return r.at(r.Stage.DIn[i].Operand) }
+
+// Param is the parameter or constant whose node has the name.
+func (r *Runner) Param(name string) []float32 { return r.at(r.Stage.Params[r.param(name)]) }
+
+// Grads are the accumulators of a parameter, one a use.
+func (r *Runner) Grads(name string) [][]float32 {
+	var uses [][]float32
+	for _, u := range r.Stage.Uses {
+		if u.Param == r.param(name) {
+			uses = append(uses, r.at(u.Operand))
+		}
+	}
+	return uses
+}
+
+// Grad is the sum of a parameter's uses, in order.
+func (r *Runner) Grad(name string) []float32 {
+	sum := make([]float32, len(r.Param(name)))
+	for _, use := range r.Grads(name) {
+		for i, v := range use {
+			sum[i] += v
+		}
+	}
+	return sum
+}
+
+func (r *Runner) param(name string) int {
+	r.t.Helper()
+	for i, p := range r.Function.Params {
+		if p.Name == name {
+			return i
+		}
+	}
+	r.t.Fatalf("no parameter %q", name)
+	return -1
+}
+
+// Ints views a tensor as the int32 values that it holds.
+func Ints(x []float32) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
