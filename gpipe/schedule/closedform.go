@@ -39,7 +39,7 @@ func Bubble(stages, micro int) float64 {
 // which is (M+K-1)(f+r+b) with always; if n = 0 there is no R to be late.
 //
 // 1f1b: the same as gpipe, which it beats in memory only (Narayanan et al.,
-// arXiv 2006.09503, section 2.2). With p = f+r+b, the last stage runs F0 R0 B0
+// arXiv 2006.09503). With p = f+r+b, the last stage runs F0 R0 B0
 // F1 R1 B1 ... without a pause from (K-1) f on. Early, stage k ends B(m) at
 //
 //	E(k,m) = (K-1) f + (m+1) p + (K-1-k) b

@@ -101,7 +101,7 @@ type Schedule uint8
 const (
 	GPipe    Schedule = iota // fill-drain: every F, then every B (section 2.2, Figure 2c); the default
 	Naive                    // one device at a time (Figure 2b): a micro-batch is finished before the next one starts
-	OneFOneB                 // PipeDream-flush (Narayanan et al., arXiv 2006.09503, section 2.2): one F, one B in turn after a warm-up
+	OneFOneB                 // PipeDream-flush (Narayanan et al., arXiv 2006.09503): one F, one B in turn after a warm-up
 )
 
 var schedules = [...]string{GPipe: "gpipe", Naive: "naive", OneFOneB: "1f1b"}

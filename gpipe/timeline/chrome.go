@@ -99,12 +99,14 @@ func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 			Name: e.Label(), Category: e.Kind.String(), Phase: "X",
 			Start: start / 1e3, Length: &length, Process: deviceProcess, Thread: e.Device,
 		}
+		args := map[string]any{}
 		if e.Micro >= 0 {
-			entry.Args = map[string]any{"micro": e.Micro}
+			args["micro"] = e.Micro
 		}
 		if e.Kind.crosses() {
-			entry.Args["bytes"] = e.Bytes
+			args["bytes"] = e.Bytes
 		}
+		entry.Args = args
 		if e.Kind == Transfer {
 			entry.Process = linkProcess
 			entry.Thread = slices.Index(tracks, track{e.Device, e.Peer, e.Backward})

@@ -69,7 +69,7 @@ const (
 //     for; the host has room for everything. The receiver's leg is served, in
 //     order of production, as soon as the sender's is over, the receiver has
 //     a slot, and the device is between tasks; legs go before the next task,
-//     activations before gradients. There is no link beside the devices.
+//     activations before gradients. No link is busy: the devices are.
 //   - With Update, a device that has nothing left to do waits at a Barrier until
 //     all have (the global norm needs every gradient), then updates.
 //

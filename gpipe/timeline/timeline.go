@@ -74,7 +74,7 @@ func (e Event) Label() string {
 	switch {
 	case e.Kind.Task():
 		return e.Kind.String() + strconv.Itoa(e.Micro)
-	case e.Kind == Transfer:
+	case e.Kind == Transfer && e.Micro >= 0:
 		return strconv.Itoa(e.Micro)
 	case e.Micro >= 0:
 		return e.Kind.String() + " " + strconv.Itoa(e.Micro)
@@ -89,7 +89,7 @@ func (e Event) String() string {
 
 // what is the label in words.
 func (e Event) what() string {
-	if e.Kind == Transfer {
+	if e.Kind == Transfer && e.Micro >= 0 {
 		return fmt.Sprintf("transfer of %d", e.Micro)
 	}
 	return e.Label()

@@ -23,7 +23,9 @@ import (
 //     schedule has it run ahead.
 //   - A device does one thing at a time.
 //   - If crossings are on the timeline, each is there exactly once (or its two
-//     legs are), after what makes its data and before what needs it.
+//     legs are), after what makes its data and before what needs it. A transfer
+//     of no micro-batch (Micro -1: the gradient of a weight that stages share)
+//     may go between any two devices, after the sender's last B.
 //   - Setup comes before a device's tasks, Barrier and Update after them, each at
 //     most once a device; behind a barrier, no device updates before the last B
 //     of all ("gradients are applied only at the end of each mini-batch").
@@ -210,22 +212,31 @@ func (v *validator) crossings(tl *Timeline) error {
 		backward bool
 	}
 	legs := map[Kind]map[crossing]*Event{Transfer: {}, ToHost: {}, FromHost: {}}
-	any := false
+	found := false
 	for i := range tl.Events {
 		e := &tl.Events[i]
 		if !e.Kind.crosses() {
 			continue
 		}
-		any = true
 		from, to := e.Device, e.Peer
 		if e.Kind == FromHost {
 			from, to = to, from
 		}
+		if e.Micro == -1 {
+			if to < 0 || to >= v.stages || from < 0 || from >= v.stages || from == to {
+				return fmt.Errorf("%v between stages %d and %d of %d: want two of them", e, from, to, v.stages)
+			}
+			if err := follows(e, v.b[from][v.micro-1]); err != nil {
+				return err
+			}
+			continue
+		}
+		found = true
 		step := 1
 		if e.Backward {
 			step = -1
 		}
-		if to != from+step || to < 0 || to >= v.stages || e.Micro < 0 || e.Micro >= v.micro {
+		if to != from+step || min(from, to) < 0 || max(from, to) >= v.stages || e.Micro < 0 || e.Micro >= v.micro {
 			return fmt.Errorf("%v between stages %d and %d of %d: want neighbours, activations forward and gradients backward, micro-batches 0 to %d",
 				e, from, to, v.stages, v.micro-1)
 		}
@@ -235,7 +246,7 @@ func (v *validator) crossings(tl *Timeline) error {
 		}
 		legs[e.Kind][c] = e
 	}
-	if !any {
+	if !found {
 		return nil
 	}
 	check := func(c crossing, made *Event, needed ...*Event) error {

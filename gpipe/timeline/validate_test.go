@@ -149,6 +149,12 @@ func TestValidateSays(t *testing.T) {
 		{"a crossing too late", slow, func(tl *Timeline) { move(find(tl, 1, Transfer, 0), 7.5) }, "B0 on device 0 (8 to 9 s) starts before the end of transfer of 0 on device 1 (7.5 to 8.5 s)"},
 		{"a crossing the wrong way", slow, func(tl *Timeline) { find(tl, 0, Transfer, 0).Backward = true }, "want neighbours, activations forward and gradients backward"},
 		{"a crossing to nowhere", slow, func(tl *Timeline) { find(tl, 1, Transfer, 0).Peer = -1 }, "between stages 1 and -1 of 2"},
+		{"a shared gradient too early", slow, func(tl *Timeline) {
+			tl.Events = append(tl.Events, Event{Device: 1, Peer: 0, Kind: Transfer, Micro: -1, Start: 8, End: 12})
+		}, "transfer on device 1 (8 to 12 s) starts before the end of B1 on device 1 (8 to 9 s)"},
+		{"a shared gradient to itself", slow, func(tl *Timeline) {
+			tl.Events = append(tl.Events, Event{Device: 1, Peer: 1, Kind: Transfer, Micro: -1, Start: 9, End: 12})
+		}, "transfer on device 1 (9 to 12 s) between stages 1 and 1 of 2: want two of them"},
 		{"a leg lost", host, func(tl *Timeline) { drop(tl, 1, FromHost, 0) }, "what F0 on device 0 (1 to 2 s) makes must reach stage 1"},
 		{"legs in the wrong order", host, func(tl *Timeline) { move(find(tl, 1, FromHost, 0), 2.5) }, "from-host 0 on device 1 (2.5 to 3.5 s) starts before the end of to-host 0 on device 0 (2 to 3 s)"},
 		{"two legs and a transfer", host, func(tl *Timeline) {
@@ -181,6 +187,21 @@ func TestValidateSays(t *testing.T) {
 				t.Errorf("error %v, want %s", err, test.want)
 			}
 		})
+	}
+}
+
+// What stages exchange besides boundaries, after the backward pass, is accepted
+// and drawn.
+func TestSharedGradient(t *testing.T) {
+	tl := build(t, schedule.GPipe, 3, 2, schedule.Always, false, Costs{Task: each(1, 1, 1)})
+	tl.Events = append(tl.Events, Event{Device: 2, Peer: 0, Kind: Transfer, Micro: -1, Start: 10, End: 11, Bytes: 7, Backward: true})
+	if err := Validate(tl, schedule.GPipe, 3, 2, schedule.Always, false); err != nil {
+		t.Error(err)
+	}
+	p := chrome(t, tl, nil)
+	last := p.TraceEvents[len(p.TraceEvents)-1]
+	if last.Name != "transfer" || last.Args["bytes"] != 7.0 || last.Args["micro"] != nil {
+		t.Errorf("%+v", last)
 	}
 }
 
