@@ -9,9 +9,10 @@ import "math"
 //	loss[r] = (1-smoothing) (lse - z[t]) + smoothing (lse - mean(z))
 //
 // Smoothing spreads that part of the target evenly over all classes (Szegedy
-// et al.: Rethinking the Inception Architecture, arXiv 1512.00567, section 7; PyTorch's
-// definition). correct[r] is 1 where t is the first of the largest logits, else
-// 0. A row with t < 0 is padding: loss and correct are 0. loss, correct, lse and targets are (rows).
+// et al.: Rethinking the Inception Architecture, arXiv 1512.00567, section 7;
+// PyTorch's definition). correct[r] is 1 where t is the first of the largest
+// logits, else 0. A row with t < 0 is padding: loss and correct are 0. loss,
+// correct, lse and targets are (rows).
 func CrossEntropy(loss, correct, lse, logits []float32, targets []int32, rows, vocab int, smoothing float32) {
 	for r := range rows {
 		z := logits[r*vocab : (r+1)*vocab]

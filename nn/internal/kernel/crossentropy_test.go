@@ -27,15 +27,15 @@ func targetsOf(vocab int) []int32 {
 var targetsByVocab = map[int][]int32{}
 
 func crossEntropyKernels() []vectorKernel {
-	row := operand{role: out, layout: perRow}
+	row := operand{role: writes, layout: perRow}
 	given := row
-	given.role = in
+	given.role = reads
 	targets := func(c cut) []int32 { t := targetsOf(c.cols); return t[c.row%len(t):] }
 	const scale = 0.125
 	return []vectorKernel{
 		{
 			name: "CrossEntropy", byRow: true,
-			operands: []operand{row, row, row, {role: in}},
+			operands: []operand{row, row, row, {role: reads}},
 			call: func(o [][]float32, c cut) {
 				for r := 0; r < c.rows; r += 8 { // so that the benchmark's rows have targets
 					n := min(8, c.rows-r)
@@ -46,7 +46,7 @@ func crossEntropyKernels() []vectorKernel {
 			want: func(o [][]float32, c cut) [][]float64 {
 				loss, correct, lse := make([]float64, c.rows), make([]float64, c.rows), make([]float64, c.rows)
 				for r := range c.rows {
-					z := doubles(o[3][r*c.cols : (r+1)*c.cols])
+					z := float64s(o[3][r*c.cols : (r+1)*c.cols])
 					loss[r], lse[r] = crossEntropyReference(z, targets(c)[r])
 					if t := targets(c)[r]; t >= 0 && slices.Index(z, slices.Max(z)) == int(t) {
 						correct[r] = 1
@@ -58,10 +58,10 @@ func crossEntropyKernels() []vectorKernel {
 		},
 		{
 			name: "CrossEntropyGrad", byRow: true, aliases: []int{1},
-			operands: []operand{{role: out}, {role: in}, given},
+			operands: []operand{{role: writes}, {role: reads}, given},
 			prepare: func(o [][]float32, c cut) {
 				for r := range c.rows {
-					_, lse := crossEntropyReference(doubles(o[1][r*c.cols:(r+1)*c.cols]), -1)
+					_, lse := crossEntropyReference(float64s(o[1][r*c.cols:(r+1)*c.cols]), -1)
 					o[2][r] = float32(lse)
 				}
 			},
@@ -76,7 +76,7 @@ func crossEntropyKernels() []vectorKernel {
 				dz := make([]float64, len(o[0]))
 				for r := range c.rows {
 					// Central differences of the loss.
-					z := doubles(o[1][r*c.cols : (r+1)*c.cols])
+					z := float64s(o[1][r*c.cols : (r+1)*c.cols])
 					for j, v := range z {
 						const h = 1e-5
 						z[j] = v + h

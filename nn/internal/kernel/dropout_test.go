@@ -20,13 +20,13 @@ var testKey = philox.KeyOf(1, "layer/dropout")
 func dropoutKernels() []vectorKernel {
 	kernels := []vectorKernel{
 		{
-			name: "Dropout", operands: []operand{{role: out}, {role: in}}, aliases: []int{1},
+			name: "Dropout", operands: []operand{{role: writes}, {role: reads}}, aliases: []int{1},
 			call: func(o [][]float32, c cut) {
 				Dropout(o[0], o[1], nil, testRate, testKey, testStep, testExample, testFirst+c.row)
 			},
 		},
 		{
-			name: "Dropout and add", operands: []operand{{role: out}, {role: in}, {role: in}}, aliases: []int{1, 2},
+			name: "DropoutAdd", operands: []operand{{role: writes}, {role: reads}, {role: reads}}, aliases: []int{1, 2},
 			call: func(o [][]float32, c cut) {
 				Dropout(o[0], o[1], o[2], testRate, testKey, testStep, testExample, testFirst+c.row)
 			},

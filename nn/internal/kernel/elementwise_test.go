@@ -3,7 +3,7 @@ package kernel
 import "math"
 
 func elementwiseKernels() []vectorKernel {
-	unary, binary := []operand{{role: out}, {role: in}}, []operand{{role: out}, {role: in}, {role: in}}
+	unary, binary := []operand{{role: writes}, {role: reads}}, []operand{{role: writes}, {role: reads}, {role: reads}}
 	const s, limit = float32(-0.7), float32(1.25)
 	where := func(keep bool, v float64) float64 {
 		if keep {

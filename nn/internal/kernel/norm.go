@@ -7,8 +7,9 @@ import "math"
 //	y = (x - mean) / √(var + eps) * gamma + beta
 //
 // with the row's mean and biased variance, in two passes (Ba, Kiros and Hinton:
-// Layer Normalization, arXiv 1607.06450, equation 4). gamma and beta are (cols). stats, (rows, 2), gets
-// the mean and 1/√(var + eps) for the backward pass. y may be x.
+// Layer Normalization, arXiv 1607.06450, section 3). gamma and beta are (cols).
+// stats, (rows, 2), gets the mean and 1/√(var + eps) for the backward pass. y
+// may be x.
 func LayerNorm(y, stats, x, gamma, beta []float32, rows, cols int, eps float32) {
 	vector.layerNorm(y, stats, x, gamma, beta, rows, cols, eps)
 }

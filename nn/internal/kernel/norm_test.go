@@ -8,27 +8,27 @@ import (
 const testEps = 1e-5
 
 func normKernels() []vectorKernel {
-	stats := operand{role: in, layout: perRow, width: 2}
-	param := operand{role: in, layout: perColumn}
+	stats := operand{role: reads, layout: perRow, width: 2}
+	param := operand{role: reads, layout: perColumn}
 	statsOut, paramSum := stats, param
 	normStats := func(o [][]float32, c cut) {
 		for r := range c.rows {
-			mean, scale := normReference(doubles(o[2][r*c.cols : (r+1)*c.cols]))
+			mean, scale := normReference(float64s(o[2][r*c.cols : (r+1)*c.cols]))
 			o[4][2*r], o[4][2*r+1] = float32(mean), float32(scale)
 		}
 	}
-	statsOut.role, paramSum.role = out, inOut
+	statsOut.role, paramSum.role = writes, updates
 	return []vectorKernel{
 		{
 			name: "LayerNorm", byRow: true, aliases: []int{2},
-			operands: []operand{{role: out}, statsOut, {role: in}, param, param},
+			operands: []operand{{role: writes}, statsOut, {role: reads}, param, param},
 			call: func(o [][]float32, c cut) {
 				LayerNorm(o[0], o[1], o[2], o[3], o[4], c.rows, c.cols, testEps)
 			},
 			want: func(o [][]float32, c cut) [][]float64 {
 				y, stats := make([]float64, len(o[0])), make([]float64, len(o[1]))
 				for r := range c.rows {
-					row := doubles(o[2][r*c.cols : (r+1)*c.cols])
+					row := float64s(o[2][r*c.cols : (r+1)*c.cols])
 					stats[2*r], stats[2*r+1] = normReference(row)
 					for j, v := range row {
 						y[r*c.cols+j] = (v-stats[2*r])*stats[2*r+1]*float64(o[3][j]) + float64(o[4][j])
@@ -41,7 +41,7 @@ func normKernels() []vectorKernel {
 		},
 		{
 			name: "LayerNormGrad", byRow: true, aliases: []int{1, 2},
-			operands: []operand{{role: out}, {role: in}, {role: in}, param, stats}, prepare: normStats,
+			operands: []operand{{role: writes}, {role: reads}, {role: reads}, param, stats}, prepare: normStats,
 			call: func(o [][]float32, c cut) {
 				LayerNormGrad(o[0], o[1], o[2], o[3], o[4], nil, c.rows, c.cols)
 			},
@@ -51,8 +51,8 @@ func normKernels() []vectorKernel {
 			ulps: 1 << 10, floor: 4,
 		},
 		{
-			name: "LayerNormGrad and add", byRow: true, aliases: []int{1, 2, 5},
-			operands: []operand{{role: out}, {role: in}, {role: in}, param, stats, {role: in}}, prepare: normStats,
+			name: "LayerNormGradAdd", byRow: true, aliases: []int{1, 2, 5},
+			operands: []operand{{role: writes}, {role: reads}, {role: reads}, param, stats, {role: reads}}, prepare: normStats,
 			call: func(o [][]float32, c cut) {
 				LayerNormGrad(o[0], o[1], o[2], o[3], o[4], o[5], c.rows, c.cols)
 			},
@@ -67,12 +67,12 @@ func normKernels() []vectorKernel {
 		},
 		{
 			name: "LayerNormParamGrad", byRow: true, byColumn: true,
-			operands: []operand{paramSum, paramSum, {role: in}, {role: in}, stats},
+			operands: []operand{paramSum, paramSum, {role: reads}, {role: reads}, stats},
 			call: func(o [][]float32, c cut) {
 				LayerNormParamGrad(o[0], o[1], o[2], o[3], o[4], c.rows, c.cols, c.ld)
 			},
 			want: func(o [][]float32, c cut) [][]float64 {
-				dgamma, dbeta := doubles(o[0]), doubles(o[1])
+				dgamma, dbeta := float64s(o[0]), float64s(o[1])
 				for r := range c.rows {
 					for j := range c.cols {
 						dy, x := float64(o[2][r*c.ld+j]), float64(o[3][r*c.ld+j])
@@ -87,7 +87,7 @@ func normKernels() []vectorKernel {
 	}
 }
 
-func doubles(x []float32) []float64 {
+func float64s(x []float32) []float64 {
 	d := make([]float64, len(x))
 	for i, v := range x {
 		d[i] = float64(v)
@@ -110,7 +110,7 @@ func normReference(x []float64) (mean, scale float64) {
 func normGradReference(dy, x, gamma []float32, c cut) []float64 {
 	want := make([]float64, len(x))
 	for r := range c.rows {
-		row := doubles(x[r*c.cols : (r+1)*c.cols])
+		row := float64s(x[r*c.cols : (r+1)*c.cols])
 		loss := func() float64 {
 			mean, scale := normReference(row)
 			var sum float64
@@ -141,7 +141,7 @@ func TestLayerNormOfLargeMean(t *testing.T) {
 			x[i], gamma[i] = 4096+float32(i%7)/4, 1
 		}
 		LayerNorm(y, stats, x, gamma, beta, 1, n, testEps)
-		_, scale := normReference(doubles(x))
+		_, scale := normReference(float64s(x))
 		if got := float64(stats[1]); math.Abs(got/scale-1) > 1e-6 {
 			t.Errorf("1/deviation is %v, want %v", got, scale)
 		}

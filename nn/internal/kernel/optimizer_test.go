@@ -8,8 +8,8 @@ func optimizerKernels() []vectorKernel {
 		beta1, beta2, eps, bias1, bias2 = float32(0.9), float32(0.98), float32(1e-6), float32(0.271), float32(0.0588)
 		decay                           = float32(0.05)
 	)
-	state, gradient := operand{role: inOut}, operand{role: in}
-	squares := operand{role: inOut, positive: true}
+	state, gradient := operand{role: updates}, operand{role: reads}
+	squares := operand{role: updates, positive: true}
 	regularised := func(g, w float64) float64 { return float64(s)*g + float64(l2)*w }
 
 	sgd := vectorKernel{
@@ -27,7 +27,7 @@ func optimizerKernels() []vectorKernel {
 			call: func(o [][]float32, _ cut) { Momentum(o[0], o[1], o[2], lr, mu, s, l2, nesterov) },
 		}
 		if nesterov {
-			k.name = "Momentum, Nesterov"
+			k.name = "Nesterov"
 		}
 		elementWise(&k, func(v []float64) []float64 {
 			g := regularised(v[2], v[0])

@@ -7,7 +7,7 @@ import (
 
 // reduceKernels writes each row's result into an output.
 func reduceKernels() []vectorKernel {
-	result := operand{role: out, layout: perRow}
+	result := operand{role: writes, layout: perRow}
 	perRowOf := func(f func(rows [][]float64) float64, inputs ...int) func(o [][]float32, c cut) [][]float64 {
 		return func(o [][]float32, c cut) [][]float64 {
 			want := make([][]float64, len(o))
@@ -15,7 +15,7 @@ func reduceKernels() []vectorKernel {
 			for r := range c.rows {
 				var rows [][]float64
 				for _, i := range inputs {
-					rows = append(rows, doubles(o[i][r*c.cols:(r+1)*c.cols]))
+					rows = append(rows, float64s(o[i][r*c.cols:(r+1)*c.cols]))
 				}
 				want[0][r] = f(rows)
 			}
@@ -30,7 +30,7 @@ func reduceKernels() []vectorKernel {
 	const scale, shift = 0.5, 1.25
 	return []vectorKernel{
 		{
-			name: "rowMax", operands: []operand{result, {role: in}}, byRow: true,
+			name: "rowMax", operands: []operand{result, {role: reads}}, byRow: true,
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[0][r] = rowMax(o[1][from:to]) })
 			},
@@ -43,7 +43,7 @@ func reduceKernels() []vectorKernel {
 			}, 1),
 		},
 		{
-			name: "rowSum", operands: []operand{result, {role: in}}, byRow: true,
+			name: "rowSum", operands: []operand{result, {role: reads}}, byRow: true,
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[0][r] = rowSum(o[1][from:to]) })
 			},
@@ -57,7 +57,7 @@ func reduceKernels() []vectorKernel {
 			ulps: 16, floor: 16,
 		},
 		{
-			name: "dot", operands: []operand{result, {role: in}, {role: in}}, byRow: true,
+			name: "dot", operands: []operand{result, {role: reads}, {role: reads}}, byRow: true,
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[0][r] = dot(o[1][from:to], o[2][from:to]) })
 			},
@@ -71,7 +71,7 @@ func reduceKernels() []vectorKernel {
 			ulps: 16, floor: 32,
 		},
 		{
-			name: "SumSquares", operands: []operand{result, {role: in}}, byRow: true,
+			name: "SumSquares", operands: []operand{result, {role: reads}}, byRow: true,
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[0][r] = float32(SumSquares(o[1][from:to])) })
 			},
@@ -85,14 +85,14 @@ func reduceKernels() []vectorKernel {
 			ulps: 1,
 		},
 		{
-			name: "FirstNonFinite", operands: []operand{result, {role: in}}, byRow: true,
+			name: "FirstNonFinite", operands: []operand{result, {role: reads}}, byRow: true,
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[0][r] = float32(FirstNonFinite(o[1][from:to])) })
 			},
 			want: perRowOf(func([][]float64) float64 { return -1 }, 1),
 		},
 		{
-			name: "expShift", operands: []operand{{role: out}, {role: in}, result}, byRow: true, aliases: []int{1},
+			name: "expShift", operands: []operand{{role: writes}, {role: reads}, result}, byRow: true, aliases: []int{1},
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[2][r] = expShift(o[0][from:to], o[1][from:to], scale, shift) })
 			},
@@ -107,7 +107,7 @@ func reduceKernels() []vectorKernel {
 			ulps: 16,
 		},
 		{
-			name: "expSum", operands: []operand{result, {role: in}}, byRow: true,
+			name: "expSum", operands: []operand{result, {role: reads}}, byRow: true,
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[0][r] = expSum(o[1][from:to], scale, shift) })
 			},

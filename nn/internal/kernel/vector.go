@@ -38,8 +38,8 @@ type vectorTable struct {
 var vector = *vectorTables()[0]
 
 // fma32 rounds a*b + c to float64 and then to float32. The product is exact, so
-// that only a sum half way between two float32s can differ from a true fused
-// multiply-add.
+// that the result differs from a true fused multiply-add only where float64
+// rounds the sum to half way between two float32s.
 func fma32(a, b, c float32) float32 {
 	return float32(float64(float64(a)*float64(b)) + float64(c))
 }

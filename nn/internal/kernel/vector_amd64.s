@@ -3387,160 +3387,160 @@ group178:
 	VBROADCASTSS c3+80(FP), Y7
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y0, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y2, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        (SP), Y9, Y9
 	VPXOR        Y1, Y9, Y9
 	VPXOR        32(SP), Y8, Y8
 	VPXOR        Y3, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y4, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y6
-	VPSRLQ       $0x20, Y1, Y4
+	VPSHUFD      $0xf5, Y3, Y6
+	VPSHUFD      $0xf5, Y1, Y4
 	VPXOR        (SP), Y6, Y6
 	VPXOR        Y5, Y6, Y6
 	VPXOR        32(SP), Y4, Y4
 	VPXOR        Y7, Y4, Y4
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y5
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
-	VPSRLQ       $0x20, Y7, Y9
-	VPSRLQ       $0x20, Y5, Y8
+	VPSHUFD      $0xf5, Y7, Y9
+	VPSHUFD      $0xf5, Y5, Y8
 	VPXOR        64(SP), Y9, Y9
 	VPXOR        Y2, Y9, Y9
 	VPXOR        96(SP), Y8, Y8
 	VPXOR        Y0, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y2
-	VPSRLQ       $0x20, Y2, Y6
-	VPSRLQ       $0x20, Y0, Y4
+	VPSHUFD      $0xf5, Y2, Y6
+	VPSHUFD      $0xf5, Y0, Y4
 	VPXOR        64(SP), Y6, Y6
 	VPXOR        Y3, Y6, Y6
 	VPXOR        96(SP), Y4, Y4
 	VPXOR        Y1, Y4, Y4
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
-	VPSRLQ       $0x20, Y3, Y9
-	VPSRLQ       $0x20, Y1, Y8
+	VPSHUFD      $0xf5, Y3, Y9
+	VPSHUFD      $0xf5, Y1, Y8
 	VPXOR        128(SP), Y9, Y9
 	VPXOR        Y7, Y9, Y9
 	VPXOR        160(SP), Y8, Y8
 	VPXOR        Y5, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y5
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
-	VPSRLQ       $0x20, Y4, Y7
-	VPSRLQ       $0x20, Y5, Y6
+	VPSHUFD      $0xf5, Y4, Y7
+	VPSHUFD      $0xf5, Y5, Y6
 	VPXOR        128(SP), Y7, Y7
 	VPXOR        Y2, Y7, Y7
 	VPXOR        160(SP), Y6, Y6
 	VPXOR        Y0, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        192(SP), Y9, Y9
 	VPXOR        Y3, Y9, Y9
 	VPXOR        224(SP), Y8, Y8
 	VPXOR        Y1, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y7
-	VPSRLQ       $0x20, Y1, Y6
+	VPSHUFD      $0xf5, Y3, Y7
+	VPSHUFD      $0xf5, Y1, Y6
 	VPXOR        192(SP), Y7, Y7
 	VPXOR        Y4, Y7, Y7
 	VPXOR        224(SP), Y6, Y6
 	VPXOR        Y5, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y4, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y4, Y8
 	VPXOR        256(SP), Y9, Y9
 	VPXOR        Y2, Y9, Y9
 	VPXOR        288(SP), Y8, Y8
 	VPXOR        Y0, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
-	VPSRLQ       $0x20, Y2, Y7
-	VPSRLQ       $0x20, Y0, Y6
+	VPSHUFD      $0xf5, Y2, Y7
+	VPSHUFD      $0xf5, Y0, Y6
 	VPXOR        256(SP), Y7, Y7
 	VPXOR        Y3, Y7, Y7
 	VPXOR        288(SP), Y6, Y6
 	VPXOR        Y1, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
-	VPSRLQ       $0x20, Y3, Y9
-	VPSRLQ       $0x20, Y1, Y8
+	VPSHUFD      $0xf5, Y3, Y9
+	VPSHUFD      $0xf5, Y1, Y8
 	VPXOR        320(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        352(SP), Y8, Y8
 	VPXOR        Y4, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
-	VPSRLQ       $0x20, Y5, Y7
-	VPSRLQ       $0x20, Y4, Y6
+	VPSHUFD      $0xf5, Y5, Y7
+	VPSHUFD      $0xf5, Y4, Y6
 	VPXOR        320(SP), Y7, Y7
 	VPXOR        Y2, Y7, Y7
 	VPXOR        352(SP), Y6, Y6
 	VPXOR        Y0, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        384(SP), Y9, Y9
 	VPXOR        Y3, Y9, Y9
 	VPXOR        416(SP), Y8, Y8
 	VPXOR        Y1, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y7
-	VPSRLQ       $0x20, Y1, Y6
+	VPSHUFD      $0xf5, Y3, Y7
+	VPSHUFD      $0xf5, Y1, Y6
 	VPXOR        384(SP), Y7, Y7
 	VPXOR        Y5, Y7, Y7
 	VPXOR        416(SP), Y6, Y6
 	VPXOR        Y4, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y4, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y4, Y8
 	VPXOR        448(SP), Y9, Y9
 	VPXOR        Y2, Y9, Y9
 	VPXOR        480(SP), Y8, Y8
 	VPXOR        Y0, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
-	VPSRLQ       $0x20, Y2, Y7
-	VPSRLQ       $0x20, Y0, Y6
+	VPSHUFD      $0xf5, Y2, Y7
+	VPSHUFD      $0xf5, Y0, Y6
 	VPXOR        448(SP), Y7, Y7
 	VPXOR        Y3, Y7, Y7
 	VPXOR        480(SP), Y6, Y6
 	VPXOR        Y1, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
-	VPSRLQ       $0x20, Y3, Y9
-	VPSRLQ       $0x20, Y1, Y8
+	VPSHUFD      $0xf5, Y3, Y9
+	VPSHUFD      $0xf5, Y1, Y8
 	VPXOR        512(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        544(SP), Y8, Y8
 	VPXOR        Y4, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
-	VPSRLQ       $0x20, Y5, Y7
-	VPSRLQ       $0x20, Y4, Y6
+	VPSHUFD      $0xf5, Y5, Y7
+	VPSHUFD      $0xf5, Y4, Y6
 	VPXOR        512(SP), Y7, Y7
 	VPXOR        Y2, Y7, Y7
 	VPXOR        544(SP), Y6, Y6
 	VPXOR        Y0, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        576(SP), Y9, Y9
 	VPXOR        Y3, Y9, Y9
 	VPXOR        608(SP), Y8, Y8
 	VPXOR        Y1, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y7
-	VPSRLQ       $0x20, Y1, Y6
+	VPSHUFD      $0xf5, Y3, Y7
+	VPSHUFD      $0xf5, Y1, Y6
 	VPXOR        576(SP), Y7, Y7
 	VPXOR        Y5, Y7, Y7
 	VPXOR        608(SP), Y6, Y6
@@ -3601,160 +3601,160 @@ group178:
 	VBROADCASTSS c3+80(FP), Y7
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y0, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y2, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        (SP), Y9, Y9
 	VPXOR        Y1, Y9, Y9
 	VPXOR        32(SP), Y8, Y8
 	VPXOR        Y3, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y4, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y6
-	VPSRLQ       $0x20, Y1, Y4
+	VPSHUFD      $0xf5, Y3, Y6
+	VPSHUFD      $0xf5, Y1, Y4
 	VPXOR        (SP), Y6, Y6
 	VPXOR        Y5, Y6, Y6
 	VPXOR        32(SP), Y4, Y4
 	VPXOR        Y7, Y4, Y4
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y5
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
-	VPSRLQ       $0x20, Y7, Y9
-	VPSRLQ       $0x20, Y5, Y8
+	VPSHUFD      $0xf5, Y7, Y9
+	VPSHUFD      $0xf5, Y5, Y8
 	VPXOR        64(SP), Y9, Y9
 	VPXOR        Y2, Y9, Y9
 	VPXOR        96(SP), Y8, Y8
 	VPXOR        Y0, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y2
-	VPSRLQ       $0x20, Y2, Y6
-	VPSRLQ       $0x20, Y0, Y4
+	VPSHUFD      $0xf5, Y2, Y6
+	VPSHUFD      $0xf5, Y0, Y4
 	VPXOR        64(SP), Y6, Y6
 	VPXOR        Y3, Y6, Y6
 	VPXOR        96(SP), Y4, Y4
 	VPXOR        Y1, Y4, Y4
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
-	VPSRLQ       $0x20, Y3, Y9
-	VPSRLQ       $0x20, Y1, Y8
+	VPSHUFD      $0xf5, Y3, Y9
+	VPSHUFD      $0xf5, Y1, Y8
 	VPXOR        128(SP), Y9, Y9
 	VPXOR        Y7, Y9, Y9
 	VPXOR        160(SP), Y8, Y8
 	VPXOR        Y5, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y5
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
-	VPSRLQ       $0x20, Y4, Y7
-	VPSRLQ       $0x20, Y5, Y6
+	VPSHUFD      $0xf5, Y4, Y7
+	VPSHUFD      $0xf5, Y5, Y6
 	VPXOR        128(SP), Y7, Y7
 	VPXOR        Y2, Y7, Y7
 	VPXOR        160(SP), Y6, Y6
 	VPXOR        Y0, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        192(SP), Y9, Y9
 	VPXOR        Y3, Y9, Y9
 	VPXOR        224(SP), Y8, Y8
 	VPXOR        Y1, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y7
-	VPSRLQ       $0x20, Y1, Y6
+	VPSHUFD      $0xf5, Y3, Y7
+	VPSHUFD      $0xf5, Y1, Y6
 	VPXOR        192(SP), Y7, Y7
 	VPXOR        Y4, Y7, Y7
 	VPXOR        224(SP), Y6, Y6
 	VPXOR        Y5, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y4, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y4, Y8
 	VPXOR        256(SP), Y9, Y9
 	VPXOR        Y2, Y9, Y9
 	VPXOR        288(SP), Y8, Y8
 	VPXOR        Y0, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
-	VPSRLQ       $0x20, Y2, Y7
-	VPSRLQ       $0x20, Y0, Y6
+	VPSHUFD      $0xf5, Y2, Y7
+	VPSHUFD      $0xf5, Y0, Y6
 	VPXOR        256(SP), Y7, Y7
 	VPXOR        Y3, Y7, Y7
 	VPXOR        288(SP), Y6, Y6
 	VPXOR        Y1, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
-	VPSRLQ       $0x20, Y3, Y9
-	VPSRLQ       $0x20, Y1, Y8
+	VPSHUFD      $0xf5, Y3, Y9
+	VPSHUFD      $0xf5, Y1, Y8
 	VPXOR        320(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        352(SP), Y8, Y8
 	VPXOR        Y4, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
-	VPSRLQ       $0x20, Y5, Y7
-	VPSRLQ       $0x20, Y4, Y6
+	VPSHUFD      $0xf5, Y5, Y7
+	VPSHUFD      $0xf5, Y4, Y6
 	VPXOR        320(SP), Y7, Y7
 	VPXOR        Y2, Y7, Y7
 	VPXOR        352(SP), Y6, Y6
 	VPXOR        Y0, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        384(SP), Y9, Y9
 	VPXOR        Y3, Y9, Y9
 	VPXOR        416(SP), Y8, Y8
 	VPXOR        Y1, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y7
-	VPSRLQ       $0x20, Y1, Y6
+	VPSHUFD      $0xf5, Y3, Y7
+	VPSHUFD      $0xf5, Y1, Y6
 	VPXOR        384(SP), Y7, Y7
 	VPXOR        Y5, Y7, Y7
 	VPXOR        416(SP), Y6, Y6
 	VPXOR        Y4, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y4, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y4, Y8
 	VPXOR        448(SP), Y9, Y9
 	VPXOR        Y2, Y9, Y9
 	VPXOR        480(SP), Y8, Y8
 	VPXOR        Y0, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
-	VPSRLQ       $0x20, Y2, Y7
-	VPSRLQ       $0x20, Y0, Y6
+	VPSHUFD      $0xf5, Y2, Y7
+	VPSHUFD      $0xf5, Y0, Y6
 	VPXOR        448(SP), Y7, Y7
 	VPXOR        Y3, Y7, Y7
 	VPXOR        480(SP), Y6, Y6
 	VPXOR        Y1, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
-	VPSRLQ       $0x20, Y3, Y9
-	VPSRLQ       $0x20, Y1, Y8
+	VPSHUFD      $0xf5, Y3, Y9
+	VPSHUFD      $0xf5, Y1, Y8
 	VPXOR        512(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        544(SP), Y8, Y8
 	VPXOR        Y4, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
-	VPSRLQ       $0x20, Y5, Y7
-	VPSRLQ       $0x20, Y4, Y6
+	VPSHUFD      $0xf5, Y5, Y7
+	VPSHUFD      $0xf5, Y4, Y6
 	VPXOR        512(SP), Y7, Y7
 	VPXOR        Y2, Y7, Y7
 	VPXOR        544(SP), Y6, Y6
 	VPXOR        Y0, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        576(SP), Y9, Y9
 	VPXOR        Y3, Y9, Y9
 	VPXOR        608(SP), Y8, Y8
 	VPXOR        Y1, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y7
-	VPSRLQ       $0x20, Y1, Y6
+	VPSHUFD      $0xf5, Y3, Y7
+	VPSHUFD      $0xf5, Y1, Y6
 	VPXOR        576(SP), Y7, Y7
 	VPXOR        Y5, Y7, Y7
 	VPXOR        608(SP), Y6, Y6
@@ -3826,160 +3826,160 @@ partial179:
 	VBROADCASTSS c3+80(FP), Y9
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y2, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        (SP), Y11, Y11
 	VPXOR        Y3, Y11, Y11
 	VPXOR        32(SP), Y10, Y10
 	VPXOR        Y5, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y8
-	VPSRLQ       $0x20, Y3, Y6
+	VPSHUFD      $0xf5, Y5, Y8
+	VPSHUFD      $0xf5, Y3, Y6
 	VPXOR        (SP), Y8, Y8
 	VPXOR        Y7, Y8, Y8
 	VPXOR        32(SP), Y6, Y6
 	VPXOR        Y9, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y7
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y9
-	VPSRLQ       $0x20, Y9, Y11
-	VPSRLQ       $0x20, Y7, Y10
+	VPSHUFD      $0xf5, Y9, Y11
+	VPSHUFD      $0xf5, Y7, Y10
 	VPXOR        64(SP), Y11, Y11
 	VPXOR        Y4, Y11, Y11
 	VPXOR        96(SP), Y10, Y10
 	VPXOR        Y2, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y4
-	VPSRLQ       $0x20, Y4, Y8
-	VPSRLQ       $0x20, Y2, Y6
+	VPSHUFD      $0xf5, Y4, Y8
+	VPSHUFD      $0xf5, Y2, Y6
 	VPXOR        64(SP), Y8, Y8
 	VPXOR        Y5, Y8, Y8
 	VPXOR        96(SP), Y6, Y6
 	VPXOR        Y3, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
-	VPSRLQ       $0x20, Y5, Y11
-	VPSRLQ       $0x20, Y3, Y10
+	VPSHUFD      $0xf5, Y5, Y11
+	VPSHUFD      $0xf5, Y3, Y10
 	VPXOR        128(SP), Y11, Y11
 	VPXOR        Y9, Y11, Y11
 	VPXOR        160(SP), Y10, Y10
 	VPXOR        Y7, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y7
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y6
-	VPSRLQ       $0x20, Y6, Y9
-	VPSRLQ       $0x20, Y7, Y8
+	VPSHUFD      $0xf5, Y6, Y9
+	VPSHUFD      $0xf5, Y7, Y8
 	VPXOR        128(SP), Y9, Y9
 	VPXOR        Y4, Y9, Y9
 	VPXOR        160(SP), Y8, Y8
 	VPXOR        Y2, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        192(SP), Y11, Y11
 	VPXOR        Y5, Y11, Y11
 	VPXOR        224(SP), Y10, Y10
 	VPXOR        Y3, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y3, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y3, Y8
 	VPXOR        192(SP), Y9, Y9
 	VPXOR        Y6, Y9, Y9
 	VPXOR        224(SP), Y8, Y8
 	VPXOR        Y7, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
-	VPSRLQ       $0x20, Y7, Y11
-	VPSRLQ       $0x20, Y6, Y10
+	VPSHUFD      $0xf5, Y7, Y11
+	VPSHUFD      $0xf5, Y6, Y10
 	VPXOR        256(SP), Y11, Y11
 	VPXOR        Y4, Y11, Y11
 	VPXOR        288(SP), Y10, Y10
 	VPXOR        Y2, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
-	VPSRLQ       $0x20, Y4, Y9
-	VPSRLQ       $0x20, Y2, Y8
+	VPSHUFD      $0xf5, Y4, Y9
+	VPSHUFD      $0xf5, Y2, Y8
 	VPXOR        256(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        288(SP), Y8, Y8
 	VPXOR        Y3, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
-	VPSRLQ       $0x20, Y5, Y11
-	VPSRLQ       $0x20, Y3, Y10
+	VPSHUFD      $0xf5, Y5, Y11
+	VPSHUFD      $0xf5, Y3, Y10
 	VPXOR        320(SP), Y11, Y11
 	VPXOR        Y7, Y11, Y11
 	VPXOR        352(SP), Y10, Y10
 	VPXOR        Y6, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
-	VPSRLQ       $0x20, Y7, Y9
-	VPSRLQ       $0x20, Y6, Y8
+	VPSHUFD      $0xf5, Y7, Y9
+	VPSHUFD      $0xf5, Y6, Y8
 	VPXOR        320(SP), Y9, Y9
 	VPXOR        Y4, Y9, Y9
 	VPXOR        352(SP), Y8, Y8
 	VPXOR        Y2, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        384(SP), Y11, Y11
 	VPXOR        Y5, Y11, Y11
 	VPXOR        416(SP), Y10, Y10
 	VPXOR        Y3, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y3, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y3, Y8
 	VPXOR        384(SP), Y9, Y9
 	VPXOR        Y7, Y9, Y9
 	VPXOR        416(SP), Y8, Y8
 	VPXOR        Y6, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
-	VPSRLQ       $0x20, Y7, Y11
-	VPSRLQ       $0x20, Y6, Y10
+	VPSHUFD      $0xf5, Y7, Y11
+	VPSHUFD      $0xf5, Y6, Y10
 	VPXOR        448(SP), Y11, Y11
 	VPXOR        Y4, Y11, Y11
 	VPXOR        480(SP), Y10, Y10
 	VPXOR        Y2, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
-	VPSRLQ       $0x20, Y4, Y9
-	VPSRLQ       $0x20, Y2, Y8
+	VPSHUFD      $0xf5, Y4, Y9
+	VPSHUFD      $0xf5, Y2, Y8
 	VPXOR        448(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        480(SP), Y8, Y8
 	VPXOR        Y3, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
-	VPSRLQ       $0x20, Y5, Y11
-	VPSRLQ       $0x20, Y3, Y10
+	VPSHUFD      $0xf5, Y5, Y11
+	VPSHUFD      $0xf5, Y3, Y10
 	VPXOR        512(SP), Y11, Y11
 	VPXOR        Y7, Y11, Y11
 	VPXOR        544(SP), Y10, Y10
 	VPXOR        Y6, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
-	VPSRLQ       $0x20, Y7, Y9
-	VPSRLQ       $0x20, Y6, Y8
+	VPSHUFD      $0xf5, Y7, Y9
+	VPSHUFD      $0xf5, Y6, Y8
 	VPXOR        512(SP), Y9, Y9
 	VPXOR        Y4, Y9, Y9
 	VPXOR        544(SP), Y8, Y8
 	VPXOR        Y2, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        576(SP), Y11, Y11
 	VPXOR        Y5, Y11, Y11
 	VPXOR        608(SP), Y10, Y10
 	VPXOR        Y3, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y3, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y3, Y8
 	VPXOR        576(SP), Y9, Y9
 	VPXOR        Y7, Y9, Y9
 	VPXOR        608(SP), Y8, Y8
@@ -4056,160 +4056,160 @@ partial179:
 	VBROADCASTSS c3+80(FP), Y9
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y2, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        (SP), Y11, Y11
 	VPXOR        Y3, Y11, Y11
 	VPXOR        32(SP), Y10, Y10
 	VPXOR        Y5, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y8
-	VPSRLQ       $0x20, Y3, Y6
+	VPSHUFD      $0xf5, Y5, Y8
+	VPSHUFD      $0xf5, Y3, Y6
 	VPXOR        (SP), Y8, Y8
 	VPXOR        Y7, Y8, Y8
 	VPXOR        32(SP), Y6, Y6
 	VPXOR        Y9, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y7
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y9
-	VPSRLQ       $0x20, Y9, Y11
-	VPSRLQ       $0x20, Y7, Y10
+	VPSHUFD      $0xf5, Y9, Y11
+	VPSHUFD      $0xf5, Y7, Y10
 	VPXOR        64(SP), Y11, Y11
 	VPXOR        Y4, Y11, Y11
 	VPXOR        96(SP), Y10, Y10
 	VPXOR        Y2, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y4
-	VPSRLQ       $0x20, Y4, Y8
-	VPSRLQ       $0x20, Y2, Y6
+	VPSHUFD      $0xf5, Y4, Y8
+	VPSHUFD      $0xf5, Y2, Y6
 	VPXOR        64(SP), Y8, Y8
 	VPXOR        Y5, Y8, Y8
 	VPXOR        96(SP), Y6, Y6
 	VPXOR        Y3, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
-	VPSRLQ       $0x20, Y5, Y11
-	VPSRLQ       $0x20, Y3, Y10
+	VPSHUFD      $0xf5, Y5, Y11
+	VPSHUFD      $0xf5, Y3, Y10
 	VPXOR        128(SP), Y11, Y11
 	VPXOR        Y9, Y11, Y11
 	VPXOR        160(SP), Y10, Y10
 	VPXOR        Y7, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y7
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y6
-	VPSRLQ       $0x20, Y6, Y9
-	VPSRLQ       $0x20, Y7, Y8
+	VPSHUFD      $0xf5, Y6, Y9
+	VPSHUFD      $0xf5, Y7, Y8
 	VPXOR        128(SP), Y9, Y9
 	VPXOR        Y4, Y9, Y9
 	VPXOR        160(SP), Y8, Y8
 	VPXOR        Y2, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        192(SP), Y11, Y11
 	VPXOR        Y5, Y11, Y11
 	VPXOR        224(SP), Y10, Y10
 	VPXOR        Y3, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y3, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y3, Y8
 	VPXOR        192(SP), Y9, Y9
 	VPXOR        Y6, Y9, Y9
 	VPXOR        224(SP), Y8, Y8
 	VPXOR        Y7, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
-	VPSRLQ       $0x20, Y7, Y11
-	VPSRLQ       $0x20, Y6, Y10
+	VPSHUFD      $0xf5, Y7, Y11
+	VPSHUFD      $0xf5, Y6, Y10
 	VPXOR        256(SP), Y11, Y11
 	VPXOR        Y4, Y11, Y11
 	VPXOR        288(SP), Y10, Y10
 	VPXOR        Y2, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
-	VPSRLQ       $0x20, Y4, Y9
-	VPSRLQ       $0x20, Y2, Y8
+	VPSHUFD      $0xf5, Y4, Y9
+	VPSHUFD      $0xf5, Y2, Y8
 	VPXOR        256(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        288(SP), Y8, Y8
 	VPXOR        Y3, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
-	VPSRLQ       $0x20, Y5, Y11
-	VPSRLQ       $0x20, Y3, Y10
+	VPSHUFD      $0xf5, Y5, Y11
+	VPSHUFD      $0xf5, Y3, Y10
 	VPXOR        320(SP), Y11, Y11
 	VPXOR        Y7, Y11, Y11
 	VPXOR        352(SP), Y10, Y10
 	VPXOR        Y6, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
-	VPSRLQ       $0x20, Y7, Y9
-	VPSRLQ       $0x20, Y6, Y8
+	VPSHUFD      $0xf5, Y7, Y9
+	VPSHUFD      $0xf5, Y6, Y8
 	VPXOR        320(SP), Y9, Y9
 	VPXOR        Y4, Y9, Y9
 	VPXOR        352(SP), Y8, Y8
 	VPXOR        Y2, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        384(SP), Y11, Y11
 	VPXOR        Y5, Y11, Y11
 	VPXOR        416(SP), Y10, Y10
 	VPXOR        Y3, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y3, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y3, Y8
 	VPXOR        384(SP), Y9, Y9
 	VPXOR        Y7, Y9, Y9
 	VPXOR        416(SP), Y8, Y8
 	VPXOR        Y6, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
-	VPSRLQ       $0x20, Y7, Y11
-	VPSRLQ       $0x20, Y6, Y10
+	VPSHUFD      $0xf5, Y7, Y11
+	VPSHUFD      $0xf5, Y6, Y10
 	VPXOR        448(SP), Y11, Y11
 	VPXOR        Y4, Y11, Y11
 	VPXOR        480(SP), Y10, Y10
 	VPXOR        Y2, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
-	VPSRLQ       $0x20, Y4, Y9
-	VPSRLQ       $0x20, Y2, Y8
+	VPSHUFD      $0xf5, Y4, Y9
+	VPSHUFD      $0xf5, Y2, Y8
 	VPXOR        448(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        480(SP), Y8, Y8
 	VPXOR        Y3, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
-	VPSRLQ       $0x20, Y5, Y11
-	VPSRLQ       $0x20, Y3, Y10
+	VPSHUFD      $0xf5, Y5, Y11
+	VPSHUFD      $0xf5, Y3, Y10
 	VPXOR        512(SP), Y11, Y11
 	VPXOR        Y7, Y11, Y11
 	VPXOR        544(SP), Y10, Y10
 	VPXOR        Y6, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
-	VPSRLQ       $0x20, Y7, Y9
-	VPSRLQ       $0x20, Y6, Y8
+	VPSHUFD      $0xf5, Y7, Y9
+	VPSHUFD      $0xf5, Y6, Y8
 	VPXOR        512(SP), Y9, Y9
 	VPXOR        Y4, Y9, Y9
 	VPXOR        544(SP), Y8, Y8
 	VPXOR        Y2, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        576(SP), Y11, Y11
 	VPXOR        Y5, Y11, Y11
 	VPXOR        608(SP), Y10, Y10
 	VPXOR        Y3, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y3, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y3, Y8
 	VPXOR        576(SP), Y9, Y9
 	VPXOR        Y7, Y9, Y9
 	VPXOR        608(SP), Y8, Y8
@@ -4427,160 +4427,160 @@ group182:
 	VBROADCASTSS c3+104(FP), Y7
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y0, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y2, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        (SP), Y9, Y9
 	VPXOR        Y1, Y9, Y9
 	VPXOR        32(SP), Y8, Y8
 	VPXOR        Y3, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y4, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y6
-	VPSRLQ       $0x20, Y1, Y4
+	VPSHUFD      $0xf5, Y3, Y6
+	VPSHUFD      $0xf5, Y1, Y4
 	VPXOR        (SP), Y6, Y6
 	VPXOR        Y5, Y6, Y6
 	VPXOR        32(SP), Y4, Y4
 	VPXOR        Y7, Y4, Y4
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y5
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
-	VPSRLQ       $0x20, Y7, Y9
-	VPSRLQ       $0x20, Y5, Y8
+	VPSHUFD      $0xf5, Y7, Y9
+	VPSHUFD      $0xf5, Y5, Y8
 	VPXOR        64(SP), Y9, Y9
 	VPXOR        Y2, Y9, Y9
 	VPXOR        96(SP), Y8, Y8
 	VPXOR        Y0, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y2
-	VPSRLQ       $0x20, Y2, Y6
-	VPSRLQ       $0x20, Y0, Y4
+	VPSHUFD      $0xf5, Y2, Y6
+	VPSHUFD      $0xf5, Y0, Y4
 	VPXOR        64(SP), Y6, Y6
 	VPXOR        Y3, Y6, Y6
 	VPXOR        96(SP), Y4, Y4
 	VPXOR        Y1, Y4, Y4
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
-	VPSRLQ       $0x20, Y3, Y9
-	VPSRLQ       $0x20, Y1, Y8
+	VPSHUFD      $0xf5, Y3, Y9
+	VPSHUFD      $0xf5, Y1, Y8
 	VPXOR        128(SP), Y9, Y9
 	VPXOR        Y7, Y9, Y9
 	VPXOR        160(SP), Y8, Y8
 	VPXOR        Y5, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y5
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
-	VPSRLQ       $0x20, Y4, Y7
-	VPSRLQ       $0x20, Y5, Y6
+	VPSHUFD      $0xf5, Y4, Y7
+	VPSHUFD      $0xf5, Y5, Y6
 	VPXOR        128(SP), Y7, Y7
 	VPXOR        Y2, Y7, Y7
 	VPXOR        160(SP), Y6, Y6
 	VPXOR        Y0, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        192(SP), Y9, Y9
 	VPXOR        Y3, Y9, Y9
 	VPXOR        224(SP), Y8, Y8
 	VPXOR        Y1, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y7
-	VPSRLQ       $0x20, Y1, Y6
+	VPSHUFD      $0xf5, Y3, Y7
+	VPSHUFD      $0xf5, Y1, Y6
 	VPXOR        192(SP), Y7, Y7
 	VPXOR        Y4, Y7, Y7
 	VPXOR        224(SP), Y6, Y6
 	VPXOR        Y5, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y4, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y4, Y8
 	VPXOR        256(SP), Y9, Y9
 	VPXOR        Y2, Y9, Y9
 	VPXOR        288(SP), Y8, Y8
 	VPXOR        Y0, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
-	VPSRLQ       $0x20, Y2, Y7
-	VPSRLQ       $0x20, Y0, Y6
+	VPSHUFD      $0xf5, Y2, Y7
+	VPSHUFD      $0xf5, Y0, Y6
 	VPXOR        256(SP), Y7, Y7
 	VPXOR        Y3, Y7, Y7
 	VPXOR        288(SP), Y6, Y6
 	VPXOR        Y1, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
-	VPSRLQ       $0x20, Y3, Y9
-	VPSRLQ       $0x20, Y1, Y8
+	VPSHUFD      $0xf5, Y3, Y9
+	VPSHUFD      $0xf5, Y1, Y8
 	VPXOR        320(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        352(SP), Y8, Y8
 	VPXOR        Y4, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
-	VPSRLQ       $0x20, Y5, Y7
-	VPSRLQ       $0x20, Y4, Y6
+	VPSHUFD      $0xf5, Y5, Y7
+	VPSHUFD      $0xf5, Y4, Y6
 	VPXOR        320(SP), Y7, Y7
 	VPXOR        Y2, Y7, Y7
 	VPXOR        352(SP), Y6, Y6
 	VPXOR        Y0, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        384(SP), Y9, Y9
 	VPXOR        Y3, Y9, Y9
 	VPXOR        416(SP), Y8, Y8
 	VPXOR        Y1, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y7
-	VPSRLQ       $0x20, Y1, Y6
+	VPSHUFD      $0xf5, Y3, Y7
+	VPSHUFD      $0xf5, Y1, Y6
 	VPXOR        384(SP), Y7, Y7
 	VPXOR        Y5, Y7, Y7
 	VPXOR        416(SP), Y6, Y6
 	VPXOR        Y4, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y4, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y4, Y8
 	VPXOR        448(SP), Y9, Y9
 	VPXOR        Y2, Y9, Y9
 	VPXOR        480(SP), Y8, Y8
 	VPXOR        Y0, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
-	VPSRLQ       $0x20, Y2, Y7
-	VPSRLQ       $0x20, Y0, Y6
+	VPSHUFD      $0xf5, Y2, Y7
+	VPSHUFD      $0xf5, Y0, Y6
 	VPXOR        448(SP), Y7, Y7
 	VPXOR        Y3, Y7, Y7
 	VPXOR        480(SP), Y6, Y6
 	VPXOR        Y1, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
-	VPSRLQ       $0x20, Y3, Y9
-	VPSRLQ       $0x20, Y1, Y8
+	VPSHUFD      $0xf5, Y3, Y9
+	VPSHUFD      $0xf5, Y1, Y8
 	VPXOR        512(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        544(SP), Y8, Y8
 	VPXOR        Y4, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
-	VPSRLQ       $0x20, Y5, Y7
-	VPSRLQ       $0x20, Y4, Y6
+	VPSHUFD      $0xf5, Y5, Y7
+	VPSHUFD      $0xf5, Y4, Y6
 	VPXOR        512(SP), Y7, Y7
 	VPXOR        Y2, Y7, Y7
 	VPXOR        544(SP), Y6, Y6
 	VPXOR        Y0, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        576(SP), Y9, Y9
 	VPXOR        Y3, Y9, Y9
 	VPXOR        608(SP), Y8, Y8
 	VPXOR        Y1, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y7
-	VPSRLQ       $0x20, Y1, Y6
+	VPSHUFD      $0xf5, Y3, Y7
+	VPSHUFD      $0xf5, Y1, Y6
 	VPXOR        576(SP), Y7, Y7
 	VPXOR        Y5, Y7, Y7
 	VPXOR        608(SP), Y6, Y6
@@ -4649,160 +4649,160 @@ group182:
 	VBROADCASTSS c3+104(FP), Y7
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y0, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y2, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        (SP), Y9, Y9
 	VPXOR        Y1, Y9, Y9
 	VPXOR        32(SP), Y8, Y8
 	VPXOR        Y3, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y4, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y6
-	VPSRLQ       $0x20, Y1, Y4
+	VPSHUFD      $0xf5, Y3, Y6
+	VPSHUFD      $0xf5, Y1, Y4
 	VPXOR        (SP), Y6, Y6
 	VPXOR        Y5, Y6, Y6
 	VPXOR        32(SP), Y4, Y4
 	VPXOR        Y7, Y4, Y4
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y5
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
-	VPSRLQ       $0x20, Y7, Y9
-	VPSRLQ       $0x20, Y5, Y8
+	VPSHUFD      $0xf5, Y7, Y9
+	VPSHUFD      $0xf5, Y5, Y8
 	VPXOR        64(SP), Y9, Y9
 	VPXOR        Y2, Y9, Y9
 	VPXOR        96(SP), Y8, Y8
 	VPXOR        Y0, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y2
-	VPSRLQ       $0x20, Y2, Y6
-	VPSRLQ       $0x20, Y0, Y4
+	VPSHUFD      $0xf5, Y2, Y6
+	VPSHUFD      $0xf5, Y0, Y4
 	VPXOR        64(SP), Y6, Y6
 	VPXOR        Y3, Y6, Y6
 	VPXOR        96(SP), Y4, Y4
 	VPXOR        Y1, Y4, Y4
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
-	VPSRLQ       $0x20, Y3, Y9
-	VPSRLQ       $0x20, Y1, Y8
+	VPSHUFD      $0xf5, Y3, Y9
+	VPSHUFD      $0xf5, Y1, Y8
 	VPXOR        128(SP), Y9, Y9
 	VPXOR        Y7, Y9, Y9
 	VPXOR        160(SP), Y8, Y8
 	VPXOR        Y5, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y5
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
-	VPSRLQ       $0x20, Y4, Y7
-	VPSRLQ       $0x20, Y5, Y6
+	VPSHUFD      $0xf5, Y4, Y7
+	VPSHUFD      $0xf5, Y5, Y6
 	VPXOR        128(SP), Y7, Y7
 	VPXOR        Y2, Y7, Y7
 	VPXOR        160(SP), Y6, Y6
 	VPXOR        Y0, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        192(SP), Y9, Y9
 	VPXOR        Y3, Y9, Y9
 	VPXOR        224(SP), Y8, Y8
 	VPXOR        Y1, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y7
-	VPSRLQ       $0x20, Y1, Y6
+	VPSHUFD      $0xf5, Y3, Y7
+	VPSHUFD      $0xf5, Y1, Y6
 	VPXOR        192(SP), Y7, Y7
 	VPXOR        Y4, Y7, Y7
 	VPXOR        224(SP), Y6, Y6
 	VPXOR        Y5, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y4, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y4, Y8
 	VPXOR        256(SP), Y9, Y9
 	VPXOR        Y2, Y9, Y9
 	VPXOR        288(SP), Y8, Y8
 	VPXOR        Y0, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
-	VPSRLQ       $0x20, Y2, Y7
-	VPSRLQ       $0x20, Y0, Y6
+	VPSHUFD      $0xf5, Y2, Y7
+	VPSHUFD      $0xf5, Y0, Y6
 	VPXOR        256(SP), Y7, Y7
 	VPXOR        Y3, Y7, Y7
 	VPXOR        288(SP), Y6, Y6
 	VPXOR        Y1, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
-	VPSRLQ       $0x20, Y3, Y9
-	VPSRLQ       $0x20, Y1, Y8
+	VPSHUFD      $0xf5, Y3, Y9
+	VPSHUFD      $0xf5, Y1, Y8
 	VPXOR        320(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        352(SP), Y8, Y8
 	VPXOR        Y4, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
-	VPSRLQ       $0x20, Y5, Y7
-	VPSRLQ       $0x20, Y4, Y6
+	VPSHUFD      $0xf5, Y5, Y7
+	VPSHUFD      $0xf5, Y4, Y6
 	VPXOR        320(SP), Y7, Y7
 	VPXOR        Y2, Y7, Y7
 	VPXOR        352(SP), Y6, Y6
 	VPXOR        Y0, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        384(SP), Y9, Y9
 	VPXOR        Y3, Y9, Y9
 	VPXOR        416(SP), Y8, Y8
 	VPXOR        Y1, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y7
-	VPSRLQ       $0x20, Y1, Y6
+	VPSHUFD      $0xf5, Y3, Y7
+	VPSHUFD      $0xf5, Y1, Y6
 	VPXOR        384(SP), Y7, Y7
 	VPXOR        Y5, Y7, Y7
 	VPXOR        416(SP), Y6, Y6
 	VPXOR        Y4, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y4, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y4, Y8
 	VPXOR        448(SP), Y9, Y9
 	VPXOR        Y2, Y9, Y9
 	VPXOR        480(SP), Y8, Y8
 	VPXOR        Y0, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y2
-	VPSRLQ       $0x20, Y2, Y7
-	VPSRLQ       $0x20, Y0, Y6
+	VPSHUFD      $0xf5, Y2, Y7
+	VPSHUFD      $0xf5, Y0, Y6
 	VPXOR        448(SP), Y7, Y7
 	VPXOR        Y3, Y7, Y7
 	VPXOR        480(SP), Y6, Y6
 	VPXOR        Y1, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y3
-	VPSRLQ       $0x20, Y3, Y9
-	VPSRLQ       $0x20, Y1, Y8
+	VPSHUFD      $0xf5, Y3, Y9
+	VPSHUFD      $0xf5, Y1, Y8
 	VPXOR        512(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        544(SP), Y8, Y8
 	VPXOR        Y4, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y4
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y5
-	VPSRLQ       $0x20, Y5, Y7
-	VPSRLQ       $0x20, Y4, Y6
+	VPSHUFD      $0xf5, Y5, Y7
+	VPSHUFD      $0xf5, Y4, Y6
 	VPXOR        512(SP), Y7, Y7
 	VPXOR        Y2, Y7, Y7
 	VPXOR        544(SP), Y6, Y6
 	VPXOR        Y0, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y0
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y2
-	VPSRLQ       $0x20, Y2, Y9
-	VPSRLQ       $0x20, Y0, Y8
+	VPSHUFD      $0xf5, Y2, Y9
+	VPSHUFD      $0xf5, Y0, Y8
 	VPXOR        576(SP), Y9, Y9
 	VPXOR        Y3, Y9, Y9
 	VPXOR        608(SP), Y8, Y8
 	VPXOR        Y1, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y7, Y1
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y3
-	VPSRLQ       $0x20, Y3, Y7
-	VPSRLQ       $0x20, Y1, Y6
+	VPSHUFD      $0xf5, Y3, Y7
+	VPSHUFD      $0xf5, Y1, Y6
 	VPXOR        576(SP), Y7, Y7
 	VPXOR        Y5, Y7, Y7
 	VPXOR        608(SP), Y6, Y6
@@ -4882,160 +4882,160 @@ partial183:
 	VBROADCASTSS c3+104(FP), Y9
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y2, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        (SP), Y11, Y11
 	VPXOR        Y3, Y11, Y11
 	VPXOR        32(SP), Y10, Y10
 	VPXOR        Y5, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y8
-	VPSRLQ       $0x20, Y3, Y6
+	VPSHUFD      $0xf5, Y5, Y8
+	VPSHUFD      $0xf5, Y3, Y6
 	VPXOR        (SP), Y8, Y8
 	VPXOR        Y7, Y8, Y8
 	VPXOR        32(SP), Y6, Y6
 	VPXOR        Y9, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y7
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y9
-	VPSRLQ       $0x20, Y9, Y11
-	VPSRLQ       $0x20, Y7, Y10
+	VPSHUFD      $0xf5, Y9, Y11
+	VPSHUFD      $0xf5, Y7, Y10
 	VPXOR        64(SP), Y11, Y11
 	VPXOR        Y4, Y11, Y11
 	VPXOR        96(SP), Y10, Y10
 	VPXOR        Y2, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y4
-	VPSRLQ       $0x20, Y4, Y8
-	VPSRLQ       $0x20, Y2, Y6
+	VPSHUFD      $0xf5, Y4, Y8
+	VPSHUFD      $0xf5, Y2, Y6
 	VPXOR        64(SP), Y8, Y8
 	VPXOR        Y5, Y8, Y8
 	VPXOR        96(SP), Y6, Y6
 	VPXOR        Y3, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
-	VPSRLQ       $0x20, Y5, Y11
-	VPSRLQ       $0x20, Y3, Y10
+	VPSHUFD      $0xf5, Y5, Y11
+	VPSHUFD      $0xf5, Y3, Y10
 	VPXOR        128(SP), Y11, Y11
 	VPXOR        Y9, Y11, Y11
 	VPXOR        160(SP), Y10, Y10
 	VPXOR        Y7, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y7
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y6
-	VPSRLQ       $0x20, Y6, Y9
-	VPSRLQ       $0x20, Y7, Y8
+	VPSHUFD      $0xf5, Y6, Y9
+	VPSHUFD      $0xf5, Y7, Y8
 	VPXOR        128(SP), Y9, Y9
 	VPXOR        Y4, Y9, Y9
 	VPXOR        160(SP), Y8, Y8
 	VPXOR        Y2, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        192(SP), Y11, Y11
 	VPXOR        Y5, Y11, Y11
 	VPXOR        224(SP), Y10, Y10
 	VPXOR        Y3, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y3, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y3, Y8
 	VPXOR        192(SP), Y9, Y9
 	VPXOR        Y6, Y9, Y9
 	VPXOR        224(SP), Y8, Y8
 	VPXOR        Y7, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
-	VPSRLQ       $0x20, Y7, Y11
-	VPSRLQ       $0x20, Y6, Y10
+	VPSHUFD      $0xf5, Y7, Y11
+	VPSHUFD      $0xf5, Y6, Y10
 	VPXOR        256(SP), Y11, Y11
 	VPXOR        Y4, Y11, Y11
 	VPXOR        288(SP), Y10, Y10
 	VPXOR        Y2, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
-	VPSRLQ       $0x20, Y4, Y9
-	VPSRLQ       $0x20, Y2, Y8
+	VPSHUFD      $0xf5, Y4, Y9
+	VPSHUFD      $0xf5, Y2, Y8
 	VPXOR        256(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        288(SP), Y8, Y8
 	VPXOR        Y3, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
-	VPSRLQ       $0x20, Y5, Y11
-	VPSRLQ       $0x20, Y3, Y10
+	VPSHUFD      $0xf5, Y5, Y11
+	VPSHUFD      $0xf5, Y3, Y10
 	VPXOR        320(SP), Y11, Y11
 	VPXOR        Y7, Y11, Y11
 	VPXOR        352(SP), Y10, Y10
 	VPXOR        Y6, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
-	VPSRLQ       $0x20, Y7, Y9
-	VPSRLQ       $0x20, Y6, Y8
+	VPSHUFD      $0xf5, Y7, Y9
+	VPSHUFD      $0xf5, Y6, Y8
 	VPXOR        320(SP), Y9, Y9
 	VPXOR        Y4, Y9, Y9
 	VPXOR        352(SP), Y8, Y8
 	VPXOR        Y2, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        384(SP), Y11, Y11
 	VPXOR        Y5, Y11, Y11
 	VPXOR        416(SP), Y10, Y10
 	VPXOR        Y3, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y3, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y3, Y8
 	VPXOR        384(SP), Y9, Y9
 	VPXOR        Y7, Y9, Y9
 	VPXOR        416(SP), Y8, Y8
 	VPXOR        Y6, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
-	VPSRLQ       $0x20, Y7, Y11
-	VPSRLQ       $0x20, Y6, Y10
+	VPSHUFD      $0xf5, Y7, Y11
+	VPSHUFD      $0xf5, Y6, Y10
 	VPXOR        448(SP), Y11, Y11
 	VPXOR        Y4, Y11, Y11
 	VPXOR        480(SP), Y10, Y10
 	VPXOR        Y2, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
-	VPSRLQ       $0x20, Y4, Y9
-	VPSRLQ       $0x20, Y2, Y8
+	VPSHUFD      $0xf5, Y4, Y9
+	VPSHUFD      $0xf5, Y2, Y8
 	VPXOR        448(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        480(SP), Y8, Y8
 	VPXOR        Y3, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
-	VPSRLQ       $0x20, Y5, Y11
-	VPSRLQ       $0x20, Y3, Y10
+	VPSHUFD      $0xf5, Y5, Y11
+	VPSHUFD      $0xf5, Y3, Y10
 	VPXOR        512(SP), Y11, Y11
 	VPXOR        Y7, Y11, Y11
 	VPXOR        544(SP), Y10, Y10
 	VPXOR        Y6, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
-	VPSRLQ       $0x20, Y7, Y9
-	VPSRLQ       $0x20, Y6, Y8
+	VPSHUFD      $0xf5, Y7, Y9
+	VPSHUFD      $0xf5, Y6, Y8
 	VPXOR        512(SP), Y9, Y9
 	VPXOR        Y4, Y9, Y9
 	VPXOR        544(SP), Y8, Y8
 	VPXOR        Y2, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        576(SP), Y11, Y11
 	VPXOR        Y5, Y11, Y11
 	VPXOR        608(SP), Y10, Y10
 	VPXOR        Y3, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y3, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y3, Y8
 	VPXOR        576(SP), Y9, Y9
 	VPXOR        Y7, Y9, Y9
 	VPXOR        608(SP), Y8, Y8
@@ -5120,160 +5120,160 @@ partial183:
 	VBROADCASTSS c3+104(FP), Y9
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y2, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y4, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        (SP), Y11, Y11
 	VPXOR        Y3, Y11, Y11
 	VPXOR        32(SP), Y10, Y10
 	VPXOR        Y5, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y6, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y8
-	VPSRLQ       $0x20, Y3, Y6
+	VPSHUFD      $0xf5, Y5, Y8
+	VPSHUFD      $0xf5, Y3, Y6
 	VPXOR        (SP), Y8, Y8
 	VPXOR        Y7, Y8, Y8
 	VPXOR        32(SP), Y6, Y6
 	VPXOR        Y9, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y7
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y9
-	VPSRLQ       $0x20, Y9, Y11
-	VPSRLQ       $0x20, Y7, Y10
+	VPSHUFD      $0xf5, Y9, Y11
+	VPSHUFD      $0xf5, Y7, Y10
 	VPXOR        64(SP), Y11, Y11
 	VPXOR        Y4, Y11, Y11
 	VPXOR        96(SP), Y10, Y10
 	VPXOR        Y2, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y4
-	VPSRLQ       $0x20, Y4, Y8
-	VPSRLQ       $0x20, Y2, Y6
+	VPSHUFD      $0xf5, Y4, Y8
+	VPSHUFD      $0xf5, Y2, Y6
 	VPXOR        64(SP), Y8, Y8
 	VPXOR        Y5, Y8, Y8
 	VPXOR        96(SP), Y6, Y6
 	VPXOR        Y3, Y6, Y6
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
-	VPSRLQ       $0x20, Y5, Y11
-	VPSRLQ       $0x20, Y3, Y10
+	VPSHUFD      $0xf5, Y5, Y11
+	VPSHUFD      $0xf5, Y3, Y10
 	VPXOR        128(SP), Y11, Y11
 	VPXOR        Y9, Y11, Y11
 	VPXOR        160(SP), Y10, Y10
 	VPXOR        Y7, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y8, Y7
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y6, Y6
-	VPSRLQ       $0x20, Y6, Y9
-	VPSRLQ       $0x20, Y7, Y8
+	VPSHUFD      $0xf5, Y6, Y9
+	VPSHUFD      $0xf5, Y7, Y8
 	VPXOR        128(SP), Y9, Y9
 	VPXOR        Y4, Y9, Y9
 	VPXOR        160(SP), Y8, Y8
 	VPXOR        Y2, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        192(SP), Y11, Y11
 	VPXOR        Y5, Y11, Y11
 	VPXOR        224(SP), Y10, Y10
 	VPXOR        Y3, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y3, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y3, Y8
 	VPXOR        192(SP), Y9, Y9
 	VPXOR        Y6, Y9, Y9
 	VPXOR        224(SP), Y8, Y8
 	VPXOR        Y7, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
-	VPSRLQ       $0x20, Y7, Y11
-	VPSRLQ       $0x20, Y6, Y10
+	VPSHUFD      $0xf5, Y7, Y11
+	VPSHUFD      $0xf5, Y6, Y10
 	VPXOR        256(SP), Y11, Y11
 	VPXOR        Y4, Y11, Y11
 	VPXOR        288(SP), Y10, Y10
 	VPXOR        Y2, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
-	VPSRLQ       $0x20, Y4, Y9
-	VPSRLQ       $0x20, Y2, Y8
+	VPSHUFD      $0xf5, Y4, Y9
+	VPSHUFD      $0xf5, Y2, Y8
 	VPXOR        256(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        288(SP), Y8, Y8
 	VPXOR        Y3, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
-	VPSRLQ       $0x20, Y5, Y11
-	VPSRLQ       $0x20, Y3, Y10
+	VPSHUFD      $0xf5, Y5, Y11
+	VPSHUFD      $0xf5, Y3, Y10
 	VPXOR        320(SP), Y11, Y11
 	VPXOR        Y7, Y11, Y11
 	VPXOR        352(SP), Y10, Y10
 	VPXOR        Y6, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
-	VPSRLQ       $0x20, Y7, Y9
-	VPSRLQ       $0x20, Y6, Y8
+	VPSHUFD      $0xf5, Y7, Y9
+	VPSHUFD      $0xf5, Y6, Y8
 	VPXOR        320(SP), Y9, Y9
 	VPXOR        Y4, Y9, Y9
 	VPXOR        352(SP), Y8, Y8
 	VPXOR        Y2, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        384(SP), Y11, Y11
 	VPXOR        Y5, Y11, Y11
 	VPXOR        416(SP), Y10, Y10
 	VPXOR        Y3, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y3, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y3, Y8
 	VPXOR        384(SP), Y9, Y9
 	VPXOR        Y7, Y9, Y9
 	VPXOR        416(SP), Y8, Y8
 	VPXOR        Y6, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y7
-	VPSRLQ       $0x20, Y7, Y11
-	VPSRLQ       $0x20, Y6, Y10
+	VPSHUFD      $0xf5, Y7, Y11
+	VPSHUFD      $0xf5, Y6, Y10
 	VPXOR        448(SP), Y11, Y11
 	VPXOR        Y4, Y11, Y11
 	VPXOR        480(SP), Y10, Y10
 	VPXOR        Y2, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y4
-	VPSRLQ       $0x20, Y4, Y9
-	VPSRLQ       $0x20, Y2, Y8
+	VPSHUFD      $0xf5, Y4, Y9
+	VPSHUFD      $0xf5, Y2, Y8
 	VPXOR        448(SP), Y9, Y9
 	VPXOR        Y5, Y9, Y9
 	VPXOR        480(SP), Y8, Y8
 	VPXOR        Y3, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y5
-	VPSRLQ       $0x20, Y5, Y11
-	VPSRLQ       $0x20, Y3, Y10
+	VPSHUFD      $0xf5, Y5, Y11
+	VPSHUFD      $0xf5, Y3, Y10
 	VPXOR        512(SP), Y11, Y11
 	VPXOR        Y7, Y11, Y11
 	VPXOR        544(SP), Y10, Y10
 	VPXOR        Y6, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y6
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y7
-	VPSRLQ       $0x20, Y7, Y9
-	VPSRLQ       $0x20, Y6, Y8
+	VPSHUFD      $0xf5, Y7, Y9
+	VPSHUFD      $0xf5, Y6, Y8
 	VPXOR        512(SP), Y9, Y9
 	VPXOR        Y4, Y9, Y9
 	VPXOR        544(SP), Y8, Y8
 	VPXOR        Y2, Y8, Y8
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y11, Y2
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y10, Y4
-	VPSRLQ       $0x20, Y4, Y11
-	VPSRLQ       $0x20, Y2, Y10
+	VPSHUFD      $0xf5, Y4, Y11
+	VPSHUFD      $0xf5, Y2, Y10
 	VPXOR        576(SP), Y11, Y11
 	VPXOR        Y5, Y11, Y11
 	VPXOR        608(SP), Y10, Y10
 	VPXOR        Y3, Y10, Y10
 	VPMULUDQ     splat_d2511f53<>+0(SB), Y9, Y3
 	VPMULUDQ     splat_cd9e8d57<>+0(SB), Y8, Y5
-	VPSRLQ       $0x20, Y5, Y9
-	VPSRLQ       $0x20, Y3, Y8
+	VPSHUFD      $0xf5, Y5, Y9
+	VPSHUFD      $0xf5, Y3, Y8
 	VPXOR        576(SP), Y9, Y9
 	VPXOR        Y7, Y9, Y9
 	VPXOR        608(SP), Y8, Y8
@@ -8648,122 +8648,122 @@ group380:
 	VBROADCASTSS    c3+80(FP), Z9
 	VPMULUDQ        Z0, Z2, Z2
 	VPMULUDQ        Z1, Z4, Z4
-	VPSRLQ          $0x20, Z4, Z11
-	VPSRLQ          $0x20, Z2, Z10
+	VPSHUFD         $0xf5, Z4, Z11
+	VPSHUFD         $0xf5, Z2, Z10
 	VPTERNLOGD.BCST $0x96, (SP), Z3, Z11
 	VPTERNLOGD.BCST $0x96, 4(SP), Z5, Z10
 	VPMULUDQ        Z0, Z6, Z3
 	VPMULUDQ        Z1, Z8, Z5
-	VPSRLQ          $0x20, Z5, Z8
-	VPSRLQ          $0x20, Z3, Z6
+	VPSHUFD         $0xf5, Z5, Z8
+	VPSHUFD         $0xf5, Z3, Z6
 	VPTERNLOGD.BCST $0x96, (SP), Z7, Z8
 	VPTERNLOGD.BCST $0x96, 4(SP), Z9, Z6
 	VPMULUDQ        Z0, Z11, Z7
 	VPMULUDQ        Z1, Z10, Z9
-	VPSRLQ          $0x20, Z9, Z11
-	VPSRLQ          $0x20, Z7, Z10
+	VPSHUFD         $0xf5, Z9, Z11
+	VPSHUFD         $0xf5, Z7, Z10
 	VPTERNLOGD.BCST $0x96, 8(SP), Z4, Z11
 	VPTERNLOGD.BCST $0x96, 12(SP), Z2, Z10
 	VPMULUDQ        Z0, Z8, Z2
 	VPMULUDQ        Z1, Z6, Z4
-	VPSRLQ          $0x20, Z4, Z8
-	VPSRLQ          $0x20, Z2, Z6
+	VPSHUFD         $0xf5, Z4, Z8
+	VPSHUFD         $0xf5, Z2, Z6
 	VPTERNLOGD.BCST $0x96, 8(SP), Z5, Z8
 	VPTERNLOGD.BCST $0x96, 12(SP), Z3, Z6
 	VPMULUDQ        Z0, Z11, Z3
 	VPMULUDQ        Z1, Z10, Z5
-	VPSRLQ          $0x20, Z5, Z11
-	VPSRLQ          $0x20, Z3, Z10
+	VPSHUFD         $0xf5, Z5, Z11
+	VPSHUFD         $0xf5, Z3, Z10
 	VPTERNLOGD.BCST $0x96, 16(SP), Z9, Z11
 	VPTERNLOGD.BCST $0x96, 20(SP), Z7, Z10
 	VPMULUDQ        Z0, Z8, Z7
 	VPMULUDQ        Z1, Z6, Z6
-	VPSRLQ          $0x20, Z6, Z9
-	VPSRLQ          $0x20, Z7, Z8
+	VPSHUFD         $0xf5, Z6, Z9
+	VPSHUFD         $0xf5, Z7, Z8
 	VPTERNLOGD.BCST $0x96, 16(SP), Z4, Z9
 	VPTERNLOGD.BCST $0x96, 20(SP), Z2, Z8
 	VPMULUDQ        Z0, Z11, Z2
 	VPMULUDQ        Z1, Z10, Z4
-	VPSRLQ          $0x20, Z4, Z11
-	VPSRLQ          $0x20, Z2, Z10
+	VPSHUFD         $0xf5, Z4, Z11
+	VPSHUFD         $0xf5, Z2, Z10
 	VPTERNLOGD.BCST $0x96, 24(SP), Z5, Z11
 	VPTERNLOGD.BCST $0x96, 28(SP), Z3, Z10
 	VPMULUDQ        Z0, Z9, Z3
 	VPMULUDQ        Z1, Z8, Z5
-	VPSRLQ          $0x20, Z5, Z9
-	VPSRLQ          $0x20, Z3, Z8
+	VPSHUFD         $0xf5, Z5, Z9
+	VPSHUFD         $0xf5, Z3, Z8
 	VPTERNLOGD.BCST $0x96, 24(SP), Z6, Z9
 	VPTERNLOGD.BCST $0x96, 28(SP), Z7, Z8
 	VPMULUDQ        Z0, Z11, Z6
 	VPMULUDQ        Z1, Z10, Z7
-	VPSRLQ          $0x20, Z7, Z11
-	VPSRLQ          $0x20, Z6, Z10
+	VPSHUFD         $0xf5, Z7, Z11
+	VPSHUFD         $0xf5, Z6, Z10
 	VPTERNLOGD.BCST $0x96, 32(SP), Z4, Z11
 	VPTERNLOGD.BCST $0x96, 36(SP), Z2, Z10
 	VPMULUDQ        Z0, Z9, Z2
 	VPMULUDQ        Z1, Z8, Z4
-	VPSRLQ          $0x20, Z4, Z9
-	VPSRLQ          $0x20, Z2, Z8
+	VPSHUFD         $0xf5, Z4, Z9
+	VPSHUFD         $0xf5, Z2, Z8
 	VPTERNLOGD.BCST $0x96, 32(SP), Z5, Z9
 	VPTERNLOGD.BCST $0x96, 36(SP), Z3, Z8
 	VPMULUDQ        Z0, Z11, Z3
 	VPMULUDQ        Z1, Z10, Z5
-	VPSRLQ          $0x20, Z5, Z11
-	VPSRLQ          $0x20, Z3, Z10
+	VPSHUFD         $0xf5, Z5, Z11
+	VPSHUFD         $0xf5, Z3, Z10
 	VPTERNLOGD.BCST $0x96, 40(SP), Z7, Z11
 	VPTERNLOGD.BCST $0x96, 44(SP), Z6, Z10
 	VPMULUDQ        Z0, Z9, Z6
 	VPMULUDQ        Z1, Z8, Z7
-	VPSRLQ          $0x20, Z7, Z9
-	VPSRLQ          $0x20, Z6, Z8
+	VPSHUFD         $0xf5, Z7, Z9
+	VPSHUFD         $0xf5, Z6, Z8
 	VPTERNLOGD.BCST $0x96, 40(SP), Z4, Z9
 	VPTERNLOGD.BCST $0x96, 44(SP), Z2, Z8
 	VPMULUDQ        Z0, Z11, Z2
 	VPMULUDQ        Z1, Z10, Z4
-	VPSRLQ          $0x20, Z4, Z11
-	VPSRLQ          $0x20, Z2, Z10
+	VPSHUFD         $0xf5, Z4, Z11
+	VPSHUFD         $0xf5, Z2, Z10
 	VPTERNLOGD.BCST $0x96, 48(SP), Z5, Z11
 	VPTERNLOGD.BCST $0x96, 52(SP), Z3, Z10
 	VPMULUDQ        Z0, Z9, Z3
 	VPMULUDQ        Z1, Z8, Z5
-	VPSRLQ          $0x20, Z5, Z9
-	VPSRLQ          $0x20, Z3, Z8
+	VPSHUFD         $0xf5, Z5, Z9
+	VPSHUFD         $0xf5, Z3, Z8
 	VPTERNLOGD.BCST $0x96, 48(SP), Z7, Z9
 	VPTERNLOGD.BCST $0x96, 52(SP), Z6, Z8
 	VPMULUDQ        Z0, Z11, Z6
 	VPMULUDQ        Z1, Z10, Z7
-	VPSRLQ          $0x20, Z7, Z11
-	VPSRLQ          $0x20, Z6, Z10
+	VPSHUFD         $0xf5, Z7, Z11
+	VPSHUFD         $0xf5, Z6, Z10
 	VPTERNLOGD.BCST $0x96, 56(SP), Z4, Z11
 	VPTERNLOGD.BCST $0x96, 60(SP), Z2, Z10
 	VPMULUDQ        Z0, Z9, Z2
 	VPMULUDQ        Z1, Z8, Z4
-	VPSRLQ          $0x20, Z4, Z9
-	VPSRLQ          $0x20, Z2, Z8
+	VPSHUFD         $0xf5, Z4, Z9
+	VPSHUFD         $0xf5, Z2, Z8
 	VPTERNLOGD.BCST $0x96, 56(SP), Z5, Z9
 	VPTERNLOGD.BCST $0x96, 60(SP), Z3, Z8
 	VPMULUDQ        Z0, Z11, Z3
 	VPMULUDQ        Z1, Z10, Z5
-	VPSRLQ          $0x20, Z5, Z11
-	VPSRLQ          $0x20, Z3, Z10
+	VPSHUFD         $0xf5, Z5, Z11
+	VPSHUFD         $0xf5, Z3, Z10
 	VPTERNLOGD.BCST $0x96, 64(SP), Z7, Z11
 	VPTERNLOGD.BCST $0x96, 68(SP), Z6, Z10
 	VPMULUDQ        Z0, Z9, Z6
 	VPMULUDQ        Z1, Z8, Z7
-	VPSRLQ          $0x20, Z7, Z9
-	VPSRLQ          $0x20, Z6, Z8
+	VPSHUFD         $0xf5, Z7, Z9
+	VPSHUFD         $0xf5, Z6, Z8
 	VPTERNLOGD.BCST $0x96, 64(SP), Z4, Z9
 	VPTERNLOGD.BCST $0x96, 68(SP), Z2, Z8
 	VPMULUDQ        Z0, Z11, Z2
 	VPMULUDQ        Z1, Z10, Z4
-	VPSRLQ          $0x20, Z4, Z11
-	VPSRLQ          $0x20, Z2, Z10
+	VPSHUFD         $0xf5, Z4, Z11
+	VPSHUFD         $0xf5, Z2, Z10
 	VPTERNLOGD.BCST $0x96, 72(SP), Z5, Z11
 	VPTERNLOGD.BCST $0x96, 76(SP), Z3, Z10
 	VPMULUDQ        Z0, Z9, Z3
 	VPMULUDQ        Z1, Z8, Z5
-	VPSRLQ          $0x20, Z5, Z9
-	VPSRLQ          $0x20, Z3, Z8
+	VPSHUFD         $0xf5, Z5, Z9
+	VPSHUFD         $0xf5, Z3, Z8
 	VPTERNLOGD.BCST $0x96, 72(SP), Z7, Z9
 	VPTERNLOGD.BCST $0x96, 76(SP), Z6, Z8
 	VMOVSLDUP       Z9, K1, Z11
@@ -8825,122 +8825,122 @@ partial381:
 	VBROADCASTSS    c3+80(FP), Z11
 	VPMULUDQ        Z0, Z4, Z4
 	VPMULUDQ        Z1, Z6, Z6
-	VPSRLQ          $0x20, Z6, Z13
-	VPSRLQ          $0x20, Z4, Z12
+	VPSHUFD         $0xf5, Z6, Z13
+	VPSHUFD         $0xf5, Z4, Z12
 	VPTERNLOGD.BCST $0x96, (SP), Z5, Z13
 	VPTERNLOGD.BCST $0x96, 4(SP), Z7, Z12
 	VPMULUDQ        Z0, Z8, Z5
 	VPMULUDQ        Z1, Z10, Z7
-	VPSRLQ          $0x20, Z7, Z10
-	VPSRLQ          $0x20, Z5, Z8
+	VPSHUFD         $0xf5, Z7, Z10
+	VPSHUFD         $0xf5, Z5, Z8
 	VPTERNLOGD.BCST $0x96, (SP), Z9, Z10
 	VPTERNLOGD.BCST $0x96, 4(SP), Z11, Z8
 	VPMULUDQ        Z0, Z13, Z9
 	VPMULUDQ        Z1, Z12, Z11
-	VPSRLQ          $0x20, Z11, Z13
-	VPSRLQ          $0x20, Z9, Z12
+	VPSHUFD         $0xf5, Z11, Z13
+	VPSHUFD         $0xf5, Z9, Z12
 	VPTERNLOGD.BCST $0x96, 8(SP), Z6, Z13
 	VPTERNLOGD.BCST $0x96, 12(SP), Z4, Z12
 	VPMULUDQ        Z0, Z10, Z4
 	VPMULUDQ        Z1, Z8, Z6
-	VPSRLQ          $0x20, Z6, Z10
-	VPSRLQ          $0x20, Z4, Z8
+	VPSHUFD         $0xf5, Z6, Z10
+	VPSHUFD         $0xf5, Z4, Z8
 	VPTERNLOGD.BCST $0x96, 8(SP), Z7, Z10
 	VPTERNLOGD.BCST $0x96, 12(SP), Z5, Z8
 	VPMULUDQ        Z0, Z13, Z5
 	VPMULUDQ        Z1, Z12, Z7
-	VPSRLQ          $0x20, Z7, Z13
-	VPSRLQ          $0x20, Z5, Z12
+	VPSHUFD         $0xf5, Z7, Z13
+	VPSHUFD         $0xf5, Z5, Z12
 	VPTERNLOGD.BCST $0x96, 16(SP), Z11, Z13
 	VPTERNLOGD.BCST $0x96, 20(SP), Z9, Z12
 	VPMULUDQ        Z0, Z10, Z9
 	VPMULUDQ        Z1, Z8, Z8
-	VPSRLQ          $0x20, Z8, Z11
-	VPSRLQ          $0x20, Z9, Z10
+	VPSHUFD         $0xf5, Z8, Z11
+	VPSHUFD         $0xf5, Z9, Z10
 	VPTERNLOGD.BCST $0x96, 16(SP), Z6, Z11
 	VPTERNLOGD.BCST $0x96, 20(SP), Z4, Z10
 	VPMULUDQ        Z0, Z13, Z4
 	VPMULUDQ        Z1, Z12, Z6
-	VPSRLQ          $0x20, Z6, Z13
-	VPSRLQ          $0x20, Z4, Z12
+	VPSHUFD         $0xf5, Z6, Z13
+	VPSHUFD         $0xf5, Z4, Z12
 	VPTERNLOGD.BCST $0x96, 24(SP), Z7, Z13
 	VPTERNLOGD.BCST $0x96, 28(SP), Z5, Z12
 	VPMULUDQ        Z0, Z11, Z5
 	VPMULUDQ        Z1, Z10, Z7
-	VPSRLQ          $0x20, Z7, Z11
-	VPSRLQ          $0x20, Z5, Z10
+	VPSHUFD         $0xf5, Z7, Z11
+	VPSHUFD         $0xf5, Z5, Z10
 	VPTERNLOGD.BCST $0x96, 24(SP), Z8, Z11
 	VPTERNLOGD.BCST $0x96, 28(SP), Z9, Z10
 	VPMULUDQ        Z0, Z13, Z8
 	VPMULUDQ        Z1, Z12, Z9
-	VPSRLQ          $0x20, Z9, Z13
-	VPSRLQ          $0x20, Z8, Z12
+	VPSHUFD         $0xf5, Z9, Z13
+	VPSHUFD         $0xf5, Z8, Z12
 	VPTERNLOGD.BCST $0x96, 32(SP), Z6, Z13
 	VPTERNLOGD.BCST $0x96, 36(SP), Z4, Z12
 	VPMULUDQ        Z0, Z11, Z4
 	VPMULUDQ        Z1, Z10, Z6
-	VPSRLQ          $0x20, Z6, Z11
-	VPSRLQ          $0x20, Z4, Z10
+	VPSHUFD         $0xf5, Z6, Z11
+	VPSHUFD         $0xf5, Z4, Z10
 	VPTERNLOGD.BCST $0x96, 32(SP), Z7, Z11
 	VPTERNLOGD.BCST $0x96, 36(SP), Z5, Z10
 	VPMULUDQ        Z0, Z13, Z5
 	VPMULUDQ        Z1, Z12, Z7
-	VPSRLQ          $0x20, Z7, Z13
-	VPSRLQ          $0x20, Z5, Z12
+	VPSHUFD         $0xf5, Z7, Z13
+	VPSHUFD         $0xf5, Z5, Z12
 	VPTERNLOGD.BCST $0x96, 40(SP), Z9, Z13
 	VPTERNLOGD.BCST $0x96, 44(SP), Z8, Z12
 	VPMULUDQ        Z0, Z11, Z8
 	VPMULUDQ        Z1, Z10, Z9
-	VPSRLQ          $0x20, Z9, Z11
-	VPSRLQ          $0x20, Z8, Z10
+	VPSHUFD         $0xf5, Z9, Z11
+	VPSHUFD         $0xf5, Z8, Z10
 	VPTERNLOGD.BCST $0x96, 40(SP), Z6, Z11
 	VPTERNLOGD.BCST $0x96, 44(SP), Z4, Z10
 	VPMULUDQ        Z0, Z13, Z4
 	VPMULUDQ        Z1, Z12, Z6
-	VPSRLQ          $0x20, Z6, Z13
-	VPSRLQ          $0x20, Z4, Z12
+	VPSHUFD         $0xf5, Z6, Z13
+	VPSHUFD         $0xf5, Z4, Z12
 	VPTERNLOGD.BCST $0x96, 48(SP), Z7, Z13
 	VPTERNLOGD.BCST $0x96, 52(SP), Z5, Z12
 	VPMULUDQ        Z0, Z11, Z5
 	VPMULUDQ        Z1, Z10, Z7
-	VPSRLQ          $0x20, Z7, Z11
-	VPSRLQ          $0x20, Z5, Z10
+	VPSHUFD         $0xf5, Z7, Z11
+	VPSHUFD         $0xf5, Z5, Z10
 	VPTERNLOGD.BCST $0x96, 48(SP), Z9, Z11
 	VPTERNLOGD.BCST $0x96, 52(SP), Z8, Z10
 	VPMULUDQ        Z0, Z13, Z8
 	VPMULUDQ        Z1, Z12, Z9
-	VPSRLQ          $0x20, Z9, Z13
-	VPSRLQ          $0x20, Z8, Z12
+	VPSHUFD         $0xf5, Z9, Z13
+	VPSHUFD         $0xf5, Z8, Z12
 	VPTERNLOGD.BCST $0x96, 56(SP), Z6, Z13
 	VPTERNLOGD.BCST $0x96, 60(SP), Z4, Z12
 	VPMULUDQ        Z0, Z11, Z4
 	VPMULUDQ        Z1, Z10, Z6
-	VPSRLQ          $0x20, Z6, Z11
-	VPSRLQ          $0x20, Z4, Z10
+	VPSHUFD         $0xf5, Z6, Z11
+	VPSHUFD         $0xf5, Z4, Z10
 	VPTERNLOGD.BCST $0x96, 56(SP), Z7, Z11
 	VPTERNLOGD.BCST $0x96, 60(SP), Z5, Z10
 	VPMULUDQ        Z0, Z13, Z5
 	VPMULUDQ        Z1, Z12, Z7
-	VPSRLQ          $0x20, Z7, Z13
-	VPSRLQ          $0x20, Z5, Z12
+	VPSHUFD         $0xf5, Z7, Z13
+	VPSHUFD         $0xf5, Z5, Z12
 	VPTERNLOGD.BCST $0x96, 64(SP), Z9, Z13
 	VPTERNLOGD.BCST $0x96, 68(SP), Z8, Z12
 	VPMULUDQ        Z0, Z11, Z8
 	VPMULUDQ        Z1, Z10, Z9
-	VPSRLQ          $0x20, Z9, Z11
-	VPSRLQ          $0x20, Z8, Z10
+	VPSHUFD         $0xf5, Z9, Z11
+	VPSHUFD         $0xf5, Z8, Z10
 	VPTERNLOGD.BCST $0x96, 64(SP), Z6, Z11
 	VPTERNLOGD.BCST $0x96, 68(SP), Z4, Z10
 	VPMULUDQ        Z0, Z13, Z4
 	VPMULUDQ        Z1, Z12, Z6
-	VPSRLQ          $0x20, Z6, Z13
-	VPSRLQ          $0x20, Z4, Z12
+	VPSHUFD         $0xf5, Z6, Z13
+	VPSHUFD         $0xf5, Z4, Z12
 	VPTERNLOGD.BCST $0x96, 72(SP), Z7, Z13
 	VPTERNLOGD.BCST $0x96, 76(SP), Z5, Z12
 	VPMULUDQ        Z0, Z11, Z5
 	VPMULUDQ        Z1, Z10, Z7
-	VPSRLQ          $0x20, Z7, Z11
-	VPSRLQ          $0x20, Z5, Z10
+	VPSHUFD         $0xf5, Z7, Z11
+	VPSHUFD         $0xf5, Z5, Z10
 	VPTERNLOGD.BCST $0x96, 72(SP), Z9, Z11
 	VPTERNLOGD.BCST $0x96, 76(SP), Z8, Z10
 	VMOVSLDUP       Z11, K1, Z13
@@ -9088,122 +9088,122 @@ group384:
 	VBROADCASTSS    c3+104(FP), Z9
 	VPMULUDQ        Z0, Z2, Z2
 	VPMULUDQ        Z1, Z4, Z4
-	VPSRLQ          $0x20, Z4, Z11
-	VPSRLQ          $0x20, Z2, Z10
+	VPSHUFD         $0xf5, Z4, Z11
+	VPSHUFD         $0xf5, Z2, Z10
 	VPTERNLOGD.BCST $0x96, (SP), Z3, Z11
 	VPTERNLOGD.BCST $0x96, 4(SP), Z5, Z10
 	VPMULUDQ        Z0, Z6, Z3
 	VPMULUDQ        Z1, Z8, Z5
-	VPSRLQ          $0x20, Z5, Z8
-	VPSRLQ          $0x20, Z3, Z6
+	VPSHUFD         $0xf5, Z5, Z8
+	VPSHUFD         $0xf5, Z3, Z6
 	VPTERNLOGD.BCST $0x96, (SP), Z7, Z8
 	VPTERNLOGD.BCST $0x96, 4(SP), Z9, Z6
 	VPMULUDQ        Z0, Z11, Z7
 	VPMULUDQ        Z1, Z10, Z9
-	VPSRLQ          $0x20, Z9, Z11
-	VPSRLQ          $0x20, Z7, Z10
+	VPSHUFD         $0xf5, Z9, Z11
+	VPSHUFD         $0xf5, Z7, Z10
 	VPTERNLOGD.BCST $0x96, 8(SP), Z4, Z11
 	VPTERNLOGD.BCST $0x96, 12(SP), Z2, Z10
 	VPMULUDQ        Z0, Z8, Z2
 	VPMULUDQ        Z1, Z6, Z4
-	VPSRLQ          $0x20, Z4, Z8
-	VPSRLQ          $0x20, Z2, Z6
+	VPSHUFD         $0xf5, Z4, Z8
+	VPSHUFD         $0xf5, Z2, Z6
 	VPTERNLOGD.BCST $0x96, 8(SP), Z5, Z8
 	VPTERNLOGD.BCST $0x96, 12(SP), Z3, Z6
 	VPMULUDQ        Z0, Z11, Z3
 	VPMULUDQ        Z1, Z10, Z5
-	VPSRLQ          $0x20, Z5, Z11
-	VPSRLQ          $0x20, Z3, Z10
+	VPSHUFD         $0xf5, Z5, Z11
+	VPSHUFD         $0xf5, Z3, Z10
 	VPTERNLOGD.BCST $0x96, 16(SP), Z9, Z11
 	VPTERNLOGD.BCST $0x96, 20(SP), Z7, Z10
 	VPMULUDQ        Z0, Z8, Z7
 	VPMULUDQ        Z1, Z6, Z6
-	VPSRLQ          $0x20, Z6, Z9
-	VPSRLQ          $0x20, Z7, Z8
+	VPSHUFD         $0xf5, Z6, Z9
+	VPSHUFD         $0xf5, Z7, Z8
 	VPTERNLOGD.BCST $0x96, 16(SP), Z4, Z9
 	VPTERNLOGD.BCST $0x96, 20(SP), Z2, Z8
 	VPMULUDQ        Z0, Z11, Z2
 	VPMULUDQ        Z1, Z10, Z4
-	VPSRLQ          $0x20, Z4, Z11
-	VPSRLQ          $0x20, Z2, Z10
+	VPSHUFD         $0xf5, Z4, Z11
+	VPSHUFD         $0xf5, Z2, Z10
 	VPTERNLOGD.BCST $0x96, 24(SP), Z5, Z11
 	VPTERNLOGD.BCST $0x96, 28(SP), Z3, Z10
 	VPMULUDQ        Z0, Z9, Z3
 	VPMULUDQ        Z1, Z8, Z5
-	VPSRLQ          $0x20, Z5, Z9
-	VPSRLQ          $0x20, Z3, Z8
+	VPSHUFD         $0xf5, Z5, Z9
+	VPSHUFD         $0xf5, Z3, Z8
 	VPTERNLOGD.BCST $0x96, 24(SP), Z6, Z9
 	VPTERNLOGD.BCST $0x96, 28(SP), Z7, Z8
 	VPMULUDQ        Z0, Z11, Z6
 	VPMULUDQ        Z1, Z10, Z7
-	VPSRLQ          $0x20, Z7, Z11
-	VPSRLQ          $0x20, Z6, Z10
+	VPSHUFD         $0xf5, Z7, Z11
+	VPSHUFD         $0xf5, Z6, Z10
 	VPTERNLOGD.BCST $0x96, 32(SP), Z4, Z11
 	VPTERNLOGD.BCST $0x96, 36(SP), Z2, Z10
 	VPMULUDQ        Z0, Z9, Z2
 	VPMULUDQ        Z1, Z8, Z4
-	VPSRLQ          $0x20, Z4, Z9
-	VPSRLQ          $0x20, Z2, Z8
+	VPSHUFD         $0xf5, Z4, Z9
+	VPSHUFD         $0xf5, Z2, Z8
 	VPTERNLOGD.BCST $0x96, 32(SP), Z5, Z9
 	VPTERNLOGD.BCST $0x96, 36(SP), Z3, Z8
 	VPMULUDQ        Z0, Z11, Z3
 	VPMULUDQ        Z1, Z10, Z5
-	VPSRLQ          $0x20, Z5, Z11
-	VPSRLQ          $0x20, Z3, Z10
+	VPSHUFD         $0xf5, Z5, Z11
+	VPSHUFD         $0xf5, Z3, Z10
 	VPTERNLOGD.BCST $0x96, 40(SP), Z7, Z11
 	VPTERNLOGD.BCST $0x96, 44(SP), Z6, Z10
 	VPMULUDQ        Z0, Z9, Z6
 	VPMULUDQ        Z1, Z8, Z7
-	VPSRLQ          $0x20, Z7, Z9
-	VPSRLQ          $0x20, Z6, Z8
+	VPSHUFD         $0xf5, Z7, Z9
+	VPSHUFD         $0xf5, Z6, Z8
 	VPTERNLOGD.BCST $0x96, 40(SP), Z4, Z9
 	VPTERNLOGD.BCST $0x96, 44(SP), Z2, Z8
 	VPMULUDQ        Z0, Z11, Z2
 	VPMULUDQ        Z1, Z10, Z4
-	VPSRLQ          $0x20, Z4, Z11
-	VPSRLQ          $0x20, Z2, Z10
+	VPSHUFD         $0xf5, Z4, Z11
+	VPSHUFD         $0xf5, Z2, Z10
 	VPTERNLOGD.BCST $0x96, 48(SP), Z5, Z11
 	VPTERNLOGD.BCST $0x96, 52(SP), Z3, Z10
 	VPMULUDQ        Z0, Z9, Z3
 	VPMULUDQ        Z1, Z8, Z5
-	VPSRLQ          $0x20, Z5, Z9
-	VPSRLQ          $0x20, Z3, Z8
+	VPSHUFD         $0xf5, Z5, Z9
+	VPSHUFD         $0xf5, Z3, Z8
 	VPTERNLOGD.BCST $0x96, 48(SP), Z7, Z9
 	VPTERNLOGD.BCST $0x96, 52(SP), Z6, Z8
 	VPMULUDQ        Z0, Z11, Z6
 	VPMULUDQ        Z1, Z10, Z7
-	VPSRLQ          $0x20, Z7, Z11
-	VPSRLQ          $0x20, Z6, Z10
+	VPSHUFD         $0xf5, Z7, Z11
+	VPSHUFD         $0xf5, Z6, Z10
 	VPTERNLOGD.BCST $0x96, 56(SP), Z4, Z11
 	VPTERNLOGD.BCST $0x96, 60(SP), Z2, Z10
 	VPMULUDQ        Z0, Z9, Z2
 	VPMULUDQ        Z1, Z8, Z4
-	VPSRLQ          $0x20, Z4, Z9
-	VPSRLQ          $0x20, Z2, Z8
+	VPSHUFD         $0xf5, Z4, Z9
+	VPSHUFD         $0xf5, Z2, Z8
 	VPTERNLOGD.BCST $0x96, 56(SP), Z5, Z9
 	VPTERNLOGD.BCST $0x96, 60(SP), Z3, Z8
 	VPMULUDQ        Z0, Z11, Z3
 	VPMULUDQ        Z1, Z10, Z5
-	VPSRLQ          $0x20, Z5, Z11
-	VPSRLQ          $0x20, Z3, Z10
+	VPSHUFD         $0xf5, Z5, Z11
+	VPSHUFD         $0xf5, Z3, Z10
 	VPTERNLOGD.BCST $0x96, 64(SP), Z7, Z11
 	VPTERNLOGD.BCST $0x96, 68(SP), Z6, Z10
 	VPMULUDQ        Z0, Z9, Z6
 	VPMULUDQ        Z1, Z8, Z7
-	VPSRLQ          $0x20, Z7, Z9
-	VPSRLQ          $0x20, Z6, Z8
+	VPSHUFD         $0xf5, Z7, Z9
+	VPSHUFD         $0xf5, Z6, Z8
 	VPTERNLOGD.BCST $0x96, 64(SP), Z4, Z9
 	VPTERNLOGD.BCST $0x96, 68(SP), Z2, Z8
 	VPMULUDQ        Z0, Z11, Z2
 	VPMULUDQ        Z1, Z10, Z4
-	VPSRLQ          $0x20, Z4, Z11
-	VPSRLQ          $0x20, Z2, Z10
+	VPSHUFD         $0xf5, Z4, Z11
+	VPSHUFD         $0xf5, Z2, Z10
 	VPTERNLOGD.BCST $0x96, 72(SP), Z5, Z11
 	VPTERNLOGD.BCST $0x96, 76(SP), Z3, Z10
 	VPMULUDQ        Z0, Z9, Z3
 	VPMULUDQ        Z1, Z8, Z5
-	VPSRLQ          $0x20, Z5, Z9
-	VPSRLQ          $0x20, Z3, Z8
+	VPSHUFD         $0xf5, Z5, Z9
+	VPSHUFD         $0xf5, Z3, Z8
 	VPTERNLOGD.BCST $0x96, 72(SP), Z7, Z9
 	VPTERNLOGD.BCST $0x96, 76(SP), Z6, Z8
 	VMOVSLDUP       Z9, K1, Z11
@@ -9273,122 +9273,122 @@ partial385:
 	VBROADCASTSS    c3+104(FP), Z11
 	VPMULUDQ        Z0, Z4, Z4
 	VPMULUDQ        Z1, Z6, Z6
-	VPSRLQ          $0x20, Z6, Z13
-	VPSRLQ          $0x20, Z4, Z12
+	VPSHUFD         $0xf5, Z6, Z13
+	VPSHUFD         $0xf5, Z4, Z12
 	VPTERNLOGD.BCST $0x96, (SP), Z5, Z13
 	VPTERNLOGD.BCST $0x96, 4(SP), Z7, Z12
 	VPMULUDQ        Z0, Z8, Z5
 	VPMULUDQ        Z1, Z10, Z7
-	VPSRLQ          $0x20, Z7, Z10
-	VPSRLQ          $0x20, Z5, Z8
+	VPSHUFD         $0xf5, Z7, Z10
+	VPSHUFD         $0xf5, Z5, Z8
 	VPTERNLOGD.BCST $0x96, (SP), Z9, Z10
 	VPTERNLOGD.BCST $0x96, 4(SP), Z11, Z8
 	VPMULUDQ        Z0, Z13, Z9
 	VPMULUDQ        Z1, Z12, Z11
-	VPSRLQ          $0x20, Z11, Z13
-	VPSRLQ          $0x20, Z9, Z12
+	VPSHUFD         $0xf5, Z11, Z13
+	VPSHUFD         $0xf5, Z9, Z12
 	VPTERNLOGD.BCST $0x96, 8(SP), Z6, Z13
 	VPTERNLOGD.BCST $0x96, 12(SP), Z4, Z12
 	VPMULUDQ        Z0, Z10, Z4
 	VPMULUDQ        Z1, Z8, Z6
-	VPSRLQ          $0x20, Z6, Z10
-	VPSRLQ          $0x20, Z4, Z8
+	VPSHUFD         $0xf5, Z6, Z10
+	VPSHUFD         $0xf5, Z4, Z8
 	VPTERNLOGD.BCST $0x96, 8(SP), Z7, Z10
 	VPTERNLOGD.BCST $0x96, 12(SP), Z5, Z8
 	VPMULUDQ        Z0, Z13, Z5
 	VPMULUDQ        Z1, Z12, Z7
-	VPSRLQ          $0x20, Z7, Z13
-	VPSRLQ          $0x20, Z5, Z12
+	VPSHUFD         $0xf5, Z7, Z13
+	VPSHUFD         $0xf5, Z5, Z12
 	VPTERNLOGD.BCST $0x96, 16(SP), Z11, Z13
 	VPTERNLOGD.BCST $0x96, 20(SP), Z9, Z12
 	VPMULUDQ        Z0, Z10, Z9
 	VPMULUDQ        Z1, Z8, Z8
-	VPSRLQ          $0x20, Z8, Z11
-	VPSRLQ          $0x20, Z9, Z10
+	VPSHUFD         $0xf5, Z8, Z11
+	VPSHUFD         $0xf5, Z9, Z10
 	VPTERNLOGD.BCST $0x96, 16(SP), Z6, Z11
 	VPTERNLOGD.BCST $0x96, 20(SP), Z4, Z10
 	VPMULUDQ        Z0, Z13, Z4
 	VPMULUDQ        Z1, Z12, Z6
-	VPSRLQ          $0x20, Z6, Z13
-	VPSRLQ          $0x20, Z4, Z12
+	VPSHUFD         $0xf5, Z6, Z13
+	VPSHUFD         $0xf5, Z4, Z12
 	VPTERNLOGD.BCST $0x96, 24(SP), Z7, Z13
 	VPTERNLOGD.BCST $0x96, 28(SP), Z5, Z12
 	VPMULUDQ        Z0, Z11, Z5
 	VPMULUDQ        Z1, Z10, Z7
-	VPSRLQ          $0x20, Z7, Z11
-	VPSRLQ          $0x20, Z5, Z10
+	VPSHUFD         $0xf5, Z7, Z11
+	VPSHUFD         $0xf5, Z5, Z10
 	VPTERNLOGD.BCST $0x96, 24(SP), Z8, Z11
 	VPTERNLOGD.BCST $0x96, 28(SP), Z9, Z10
 	VPMULUDQ        Z0, Z13, Z8
 	VPMULUDQ        Z1, Z12, Z9
-	VPSRLQ          $0x20, Z9, Z13
-	VPSRLQ          $0x20, Z8, Z12
+	VPSHUFD         $0xf5, Z9, Z13
+	VPSHUFD         $0xf5, Z8, Z12
 	VPTERNLOGD.BCST $0x96, 32(SP), Z6, Z13
 	VPTERNLOGD.BCST $0x96, 36(SP), Z4, Z12
 	VPMULUDQ        Z0, Z11, Z4
 	VPMULUDQ        Z1, Z10, Z6
-	VPSRLQ          $0x20, Z6, Z11
-	VPSRLQ          $0x20, Z4, Z10
+	VPSHUFD         $0xf5, Z6, Z11
+	VPSHUFD         $0xf5, Z4, Z10
 	VPTERNLOGD.BCST $0x96, 32(SP), Z7, Z11
 	VPTERNLOGD.BCST $0x96, 36(SP), Z5, Z10
 	VPMULUDQ        Z0, Z13, Z5
 	VPMULUDQ        Z1, Z12, Z7
-	VPSRLQ          $0x20, Z7, Z13
-	VPSRLQ          $0x20, Z5, Z12
+	VPSHUFD         $0xf5, Z7, Z13
+	VPSHUFD         $0xf5, Z5, Z12
 	VPTERNLOGD.BCST $0x96, 40(SP), Z9, Z13
 	VPTERNLOGD.BCST $0x96, 44(SP), Z8, Z12
 	VPMULUDQ        Z0, Z11, Z8
 	VPMULUDQ        Z1, Z10, Z9
-	VPSRLQ          $0x20, Z9, Z11
-	VPSRLQ          $0x20, Z8, Z10
+	VPSHUFD         $0xf5, Z9, Z11
+	VPSHUFD         $0xf5, Z8, Z10
 	VPTERNLOGD.BCST $0x96, 40(SP), Z6, Z11
 	VPTERNLOGD.BCST $0x96, 44(SP), Z4, Z10
 	VPMULUDQ        Z0, Z13, Z4
 	VPMULUDQ        Z1, Z12, Z6
-	VPSRLQ          $0x20, Z6, Z13
-	VPSRLQ          $0x20, Z4, Z12
+	VPSHUFD         $0xf5, Z6, Z13
+	VPSHUFD         $0xf5, Z4, Z12
 	VPTERNLOGD.BCST $0x96, 48(SP), Z7, Z13
 	VPTERNLOGD.BCST $0x96, 52(SP), Z5, Z12
 	VPMULUDQ        Z0, Z11, Z5
 	VPMULUDQ        Z1, Z10, Z7
-	VPSRLQ          $0x20, Z7, Z11
-	VPSRLQ          $0x20, Z5, Z10
+	VPSHUFD         $0xf5, Z7, Z11
+	VPSHUFD         $0xf5, Z5, Z10
 	VPTERNLOGD.BCST $0x96, 48(SP), Z9, Z11
 	VPTERNLOGD.BCST $0x96, 52(SP), Z8, Z10
 	VPMULUDQ        Z0, Z13, Z8
 	VPMULUDQ        Z1, Z12, Z9
-	VPSRLQ          $0x20, Z9, Z13
-	VPSRLQ          $0x20, Z8, Z12
+	VPSHUFD         $0xf5, Z9, Z13
+	VPSHUFD         $0xf5, Z8, Z12
 	VPTERNLOGD.BCST $0x96, 56(SP), Z6, Z13
 	VPTERNLOGD.BCST $0x96, 60(SP), Z4, Z12
 	VPMULUDQ        Z0, Z11, Z4
 	VPMULUDQ        Z1, Z10, Z6
-	VPSRLQ          $0x20, Z6, Z11
-	VPSRLQ          $0x20, Z4, Z10
+	VPSHUFD         $0xf5, Z6, Z11
+	VPSHUFD         $0xf5, Z4, Z10
 	VPTERNLOGD.BCST $0x96, 56(SP), Z7, Z11
 	VPTERNLOGD.BCST $0x96, 60(SP), Z5, Z10
 	VPMULUDQ        Z0, Z13, Z5
 	VPMULUDQ        Z1, Z12, Z7
-	VPSRLQ          $0x20, Z7, Z13
-	VPSRLQ          $0x20, Z5, Z12
+	VPSHUFD         $0xf5, Z7, Z13
+	VPSHUFD         $0xf5, Z5, Z12
 	VPTERNLOGD.BCST $0x96, 64(SP), Z9, Z13
 	VPTERNLOGD.BCST $0x96, 68(SP), Z8, Z12
 	VPMULUDQ        Z0, Z11, Z8
 	VPMULUDQ        Z1, Z10, Z9
-	VPSRLQ          $0x20, Z9, Z11
-	VPSRLQ          $0x20, Z8, Z10
+	VPSHUFD         $0xf5, Z9, Z11
+	VPSHUFD         $0xf5, Z8, Z10
 	VPTERNLOGD.BCST $0x96, 64(SP), Z6, Z11
 	VPTERNLOGD.BCST $0x96, 68(SP), Z4, Z10
 	VPMULUDQ        Z0, Z13, Z4
 	VPMULUDQ        Z1, Z12, Z6
-	VPSRLQ          $0x20, Z6, Z13
-	VPSRLQ          $0x20, Z4, Z12
+	VPSHUFD         $0xf5, Z6, Z13
+	VPSHUFD         $0xf5, Z4, Z12
 	VPTERNLOGD.BCST $0x96, 72(SP), Z7, Z13
 	VPTERNLOGD.BCST $0x96, 76(SP), Z5, Z12
 	VPMULUDQ        Z0, Z11, Z5
 	VPMULUDQ        Z1, Z10, Z7
-	VPSRLQ          $0x20, Z7, Z11
-	VPSRLQ          $0x20, Z5, Z10
+	VPSHUFD         $0xf5, Z7, Z11
+	VPSHUFD         $0xf5, Z5, Z10
 	VPTERNLOGD.BCST $0x96, 72(SP), Z9, Z11
 	VPTERNLOGD.BCST $0x96, 76(SP), Z8, Z10
 	VMOVSLDUP       Z11, K1, Z13

@@ -19,7 +19,7 @@ import (
 type layout int
 
 const (
-	matrix    layout = iota // (rows, cols) with leading dimension ld
+	asMatrix  layout = iota // (rows, cols) with leading dimension ld
 	perRow                  // (rows, width)
 	perColumn               // (cols)
 )
@@ -27,9 +27,9 @@ const (
 type role int
 
 const (
-	in role = iota
-	out
-	inOut
+	reads role = iota
+	writes
+	updates
 )
 
 type operand struct {
@@ -141,7 +141,7 @@ func (k vectorKernel) fill(c cut) [][]float32 {
 		for e := range values[i] {
 			v := float32(1.5 * random.NormFloat64())
 			switch {
-			case o.role == out:
+			case o.role == writes:
 				v = untouched
 			case o.positive:
 				v = max(v, -v)
@@ -173,7 +173,7 @@ func (k vectorKernel) run(values [][]float32, place func(n int) []float32, parts
 	return whole
 }
 
-func heap(n int) []float32 { return make([]float32, n) }
+func onHeap(n int) []float32 { return make([]float32, n) }
 
 func sameBits(t *testing.T, what string, got, want [][]float32) {
 	t.Helper()
@@ -200,13 +200,13 @@ func closeTo(got float32, want, ulps, floor float64) bool {
 
 func (k vectorKernel) check(t *testing.T, values [][]float32, c cut) {
 	t.Helper()
-	got, want := k.run(values, heap, c), k.want(values, c)
+	got, want := k.run(values, onHeap, c), k.want(values, c)
 	for i, o := range k.operands {
-		if o.role == in {
+		if o.role == reads {
 			continue
 		}
 		for e, w := range want[i] {
-			if o.layout == matrix && e%c.ld >= c.cols {
+			if o.layout == asMatrix && e%c.ld >= c.cols {
 				continue
 			}
 			if g := got[i][e]; !closeTo(g, w, k.ulps, k.floor) {
@@ -224,8 +224,8 @@ func TestVectorKernelsAgainstFloat64(t *testing.T) {
 	})
 }
 
-// special values and their neighbours.
-var special = []float32{
+// specialValues are those and their neighbours.
+var specialValues = []float32{
 	float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, float32(math.Copysign(0, -1)),
 	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1.fffffep-127, -0x1.8p-128,
 	math.MaxFloat32, -math.MaxFloat32, 1, -1, 2.5, -2.5, 30, -30, 100, -100,
@@ -236,12 +236,12 @@ func TestElementwiseOnSpecialValues(t *testing.T) {
 		for _, k := range elementwiseKernels() {
 			t.Run(k.name, func(t *testing.T) {
 				// All pairs of two inputs.
-				c := cut{rows: len(special) * len(special), cols: 1, ld: 1}
+				c := cut{rows: len(specialValues) * len(specialValues), cols: 1, ld: 1}
 				values := k.fill(c)
 				for e := range c.rows {
-					values[1][e] = special[e/len(special)]
+					values[1][e] = specialValues[e/len(specialValues)]
 					if len(values) > 2 {
-						values[2][e] = special[e%len(special)]
+						values[2][e] = specialValues[e%len(specialValues)]
 					}
 				}
 				k.check(t, values, c)
@@ -254,7 +254,7 @@ func TestVectorBitsWhereverOperandsLie(t *testing.T) {
 	eachKernel(t, func(t *testing.T, k vectorKernel) {
 		for _, c := range k.shapes() {
 			values := k.fill(c)
-			whole := k.run(values, heap, c)
+			whole := k.run(values, onHeap, c)
 			for offset := range 18 {
 				buffers := [][]float32{}
 				got := k.run(values, func(n int) []float32 {
@@ -286,11 +286,11 @@ func TestVectorBitsWhenRowsAreCut(t *testing.T) {
 		}
 		for _, c := range k.shapes() {
 			values := k.fill(c)
-			whole := k.run(values, heap, c)
+			whole := k.run(values, onHeap, c)
 			for at := 1; at < min(c.rows, 150); at++ {
 				first, second := c, c
 				first.rows, second.row, second.rows = at, at, c.rows-at
-				sameBits(t, fmt.Sprintf("%+v cut at row %d", c, at), k.run(values, heap, first, second), whole)
+				sameBits(t, fmt.Sprintf("%+v cut at row %d", c, at), k.run(values, onHeap, first, second), whole)
 			}
 		}
 	})
@@ -303,11 +303,11 @@ func TestVectorBitsWhenColumnsAreCut(t *testing.T) {
 		}
 		for _, c := range k.shapes() {
 			values := k.fill(c)
-			whole := k.run(values, heap, c)
+			whole := k.run(values, onHeap, c)
 			for at := 1; at < c.cols; at++ {
 				left, right := c, c
 				left.cols, right.col, right.cols = at, at, c.cols-at
-				sameBits(t, fmt.Sprintf("%+v cut at column %d", c, at), k.run(values, heap, left, right), whole)
+				sameBits(t, fmt.Sprintf("%+v cut at column %d", c, at), k.run(values, onHeap, left, right), whole)
 			}
 		}
 	})
@@ -320,8 +320,8 @@ func TestVectorBitsInPlace(t *testing.T) {
 			values := k.fill(c)
 			for _, alias := range k.aliases {
 				copy(values[0], values[alias]) // for the gaps between rows
-				want := k.run(values, heap, c)
-				args := k.run(values, heap)
+				want := k.run(values, onHeap, c)
+				args := k.run(values, onHeap)
 				args[0] = args[alias]
 				k.call(args, c)
 				sameBits(t, fmt.Sprintf("%+v: output is operand %d", c, alias), args[:1], want[:1])
@@ -402,10 +402,10 @@ func BenchmarkVector(b *testing.B) {
 	before := vector
 	defer func() { vector = before }()
 	for _, k := range vectorKernels() {
-		for _, size := range []string{"cache", "memory"} {
-			c := cut{rows: 64, cols: 256, ld: 256} // 64 KiB an operand
-			if size == "memory" {
-				c.rows = 1 << 15 // 32 MiB
+		for _, size := range []string{"64KiB", "32MiB"} {
+			c := cut{rows: 64, cols: 256, ld: 256} // of each operand
+			if size == "32MiB" {
+				c.rows = 1 << 15
 			}
 			if k.flat {
 				c.rows, c.cols, c.ld = c.rows*c.cols, 1, 1
@@ -414,12 +414,12 @@ func BenchmarkVector(b *testing.B) {
 			var bytes int64
 			for i, o := range k.operands {
 				bytes += int64(4 * len(values[i]))
-				if o.role == inOut {
+				if o.role == updates {
 					bytes += int64(4 * len(values[i]))
 				}
 			}
 			for _, table := range vectorTables() {
-				b.Run(k.name+"/"+size+"/"+table.profile, func(b *testing.B) {
+				b.Run(k.name+"/size="+size+"/profile="+table.profile, func(b *testing.B) {
 					vector = *table
 					b.SetBytes(bytes)
 					for b.Loop() {

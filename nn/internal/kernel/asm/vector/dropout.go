@@ -200,8 +200,8 @@ func (d dropper) philox(counter reg.Register, lane int) [4]reg.VecVirtual {
 			p0, p1, h0, h1 := d.vec(), d.vec(), d.vec(), d.vec()
 			VPMULUDQ(d.mul0, c[0], p0)
 			VPMULUDQ(d.mul1, c[2], p1)
-			VPSRLQ(U8(32), p1, h1)
-			VPSRLQ(U8(32), p0, h0)
+			VPSHUFD(U8(0xf5), p1, h1)
+			VPSHUFD(U8(0xf5), p0, h0)
 			d.xor3(d.keys(round, 0), c[1], h1)
 			d.xor3(d.keys(round, 1), c[3], h0)
 			*c = [4]reg.VecVirtual{h1, p1, h0, p0}
