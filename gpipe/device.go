@@ -32,9 +32,6 @@ func newDevice(n *network, k int) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.testing.corrupt != nil {
-		n.testing.corrupt(k, plan)
-	}
 	if err := n.checkCapacity(k, plan); err != nil {
 		return nil, err
 	}

@@ -1,9 +1,15 @@
 package gpipe
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/models/transformer"
 )
 
 // checkTimeline is guarantee G3 on one step.
@@ -26,15 +32,185 @@ func checkMemory(t testing.TB, tr *Trainer) {
 	}
 }
 
-func TestSmoke(t *testing.T) {
+// factor is one thing about a run that must not change its bits.
+type factor struct {
+	name   string
+	levels []string
+	set    func(p *Pipeline, l *lm, level int)
+}
+
+var factors = []factor{
+	{"K", []string{"1", "2", "3", "5", "8"}, func(p *Pipeline, _ *lm, i int) { p.Partitions = []int{1, 2, 3, 5, 8}[i] }},
+	{"M", []string{"1", "2", "3", "8", "all"}, func(p *Pipeline, l *lm, i int) { p.MicroBatches = []int{1, 2, 3, 8, l.batch}[i] }},
+	{"partitioner", []string{"min-max", "min-variance", "lingvo", "block"}, func(p *Pipeline, _ *lm, i int) {
+		p.Partitioner = []partition.Partitioner{partition.MinMax, partition.MinVariance, partition.Lingvo, partition.Block}[i]
+	}},
+	{"schedule", []string{"gpipe", "naive", "1f1b"}, func(p *Pipeline, _ *lm, i int) {
+		p.Schedule = []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB}[i]
+	}},
+	{"checkpoint", []string{"always", "except-last", "never"}, func(p *Pipeline, _ *lm, i int) {
+		p.Checkpoint = []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never}[i]
+	}},
+	{"recompute", []string{"early", "late"}, func(p *Pipeline, _ *lm, i int) { p.LateRecompute = i == 1 }},
+	{"device", []string{"host", "emulated"}, func(p *Pipeline, _ *lm, i int) { p.Devices[0].Kind = []Kind{Host, Emulated}[i] }},
+	{"threads", []string{"1", "2"}, func(p *Pipeline, _ *lm, i int) { p.Devices[0].Threads = i + 1 }},
+	{"cut", []string{"coarse", "fine"}, func(_ *Pipeline, l *lm, i int) { l.model.Fine = i == 1 }},
+	{"free memory", []string{"left", "poisoned"}, func(p *Pipeline, _ *lm, i int) { p.testing.poison = i == 1 }},
+}
+
+// covering returns rows of levels such that every pair of levels of every two
+// factors is in at least one row, and the number of pairs. Greedy, from a fixed
+// seed: each row is the best of some candidates.
+func covering(fs []factor) (rows [][]int, pairs int) {
+	type pair struct{ f, a, g, b int }
+	left := map[pair]bool{}
+	for f := range fs {
+		for g := f + 1; g < len(fs); g++ {
+			for a := range fs[f].levels {
+				for b := range fs[g].levels {
+					left[pair{f, a, g, b}] = true
+				}
+			}
+		}
+	}
+	pairs = len(left)
+	each := func(row []int, do func(pair)) {
+		for f := range fs {
+			for g := f + 1; g < len(fs); g++ {
+				do(pair{f, row[f], g, row[g]})
+			}
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for len(left) > 0 {
+		var best []int
+		most := 0
+		for range 200 {
+			row := make([]int, len(fs))
+			for f := range fs {
+				row[f] = r.IntN(len(fs[f].levels))
+			}
+			n := 0
+			each(row, func(p pair) {
+				if left[p] {
+					n++
+				}
+			})
+			if n > most {
+				best, most = row, n
+			}
+		}
+		if best == nil {
+			continue
+		}
+		each(best, func(p pair) { delete(left, p) })
+		rows = append(rows, best)
+	}
+	return rows, pairs
+}
+
+// TestG1 is the guarantee that gives this package its reason: one hash over a
+// pairwise-covering set of ways to run, at every M. Each run is checked for
+// memory (G2) and work (G3) as well.
+func TestG1(t *testing.T) {
+	rows, pairs := covering(factors)
+	t.Logf("%d runs cover all %d pairs of levels", len(rows), pairs)
+	for _, tied := range []bool{true, false} {
+		t.Run(fmt.Sprintf("tied=%v", tied), func(t *testing.T) {
+			base := small
+			base.model.Tied = tied
+			want := base.train(t, base.pipeline(t))
+			if want.hash == want.initial || want.hash == want.before {
+				t.Fatalf("training changes nothing: initial %s, before the last step %s, after it %s", want.initial, want.before, want.hash)
+			}
+			for _, row := range rows {
+				l, p := base, Pipeline{Devices: []Device{{}}}
+				var name []string
+				for f, level := range row {
+					factors[f].set(&p, &l, level)
+					name = append(name, factors[f].name+"="+factors[f].levels[level])
+				}
+				q := l.pipeline(t)
+				q.Partitions, q.MicroBatches, q.Partitioner, q.Schedule, q.Checkpoint = p.Partitions, p.MicroBatches, p.Partitioner, p.Schedule, p.Checkpoint
+				q.LateRecompute, q.Devices, q.testing = p.LateRecompute, p.Devices, p.testing
+				if got := l.train(t, q); got != want {
+					t.Errorf("%s:\ngot  %v\nwant %v", strings.Join(name, " "), got, want)
+				}
+			}
+		})
+	}
+}
+
+// large has inner dimensions beyond every cache block of the kernels, in the
+// forward (Dim, FeedForward, Vocab) as in the weights' gradients (tokens).
+var large = lm{
+	model: transformer.Config{Layers: 3, Dim: 480, FeedForward: 1100, Heads: 5, Vocab: 1301, SeqLen: 41, Dropout: 0.1},
+	batch: 24, ragged: true, smooth: 0.1, steps: 2,
+}
+
+func TestG1Large(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	want := large.train(t, large.pipeline(t))
+	for _, c := range []struct {
+		k, m, threads int
+		s             schedule.Schedule
+		c             schedule.Checkpoint
+		kind          Kind
+	}{
+		{1, 5, 2, schedule.GPipe, schedule.Always, Host},
+		{2, 24, 1, schedule.GPipe, schedule.ExceptLast, Host},
+		{3, 7, 2, schedule.OneFOneB, schedule.Never, Host},
+		{5, 3, 2, schedule.GPipe, schedule.Always, Emulated},
+	} {
+		t.Run(fmt.Sprintf("K=%d/M=%d/threads=%d/%v/%v/%v", c.k, c.m, c.threads, c.s, c.c, c.kind), func(t *testing.T) {
+			p := large.pipeline(t)
+			p.Partitions, p.MicroBatches, p.Schedule, p.Checkpoint = c.k, c.m, c.s, c.c
+			p.Devices = []Device{{Kind: c.kind, Threads: c.threads}}
+			if got := large.train(t, p); got != want {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// Every thread of a device takes part in its kernels, or the runs on two
+// threads above would prove nothing.
+func TestThreadsTakePart(t *testing.T) {
+	p := small.pipeline(t)
+	p.Partitions = 2
+	p.Devices = []Device{{Threads: 2}}
+	tr, err := p.Open(InputOf(small.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	if _, err := tr.Step(t.Context(), small.data(0)); err != nil {
+		t.Fatal(err)
+	}
+	for k, threads := range tr.Worked() {
+		for i, n := range threads {
+			if n == 0 || n != threads[0] {
+				t.Errorf("device %d: thread %d did %d parts of kernels, thread 0 %d", k, i, n, threads[0])
+			}
+		}
+	}
+}
+
+// The hash of another seed, learning rate or clipping differs: it sees what it
+// should.
+func TestHashSees(t *testing.T) {
 	want := small.train(t, small.pipeline(t))
-	t.Log(want)
-	for _, k := range []int{2, 3, 5, 8} {
+	for name, change := range map[string]func(*Pipeline){
+		"seed":     func(p *Pipeline) { p.Seed++ },
+		"clipping": func(p *Pipeline) { p.ClipNorm /= 2 },
+		"L2":       func(p *Pipeline) { p.L2 *= 2 },
+	} {
 		p := small.pipeline(t)
-		p.Partitions, p.MicroBatches = k, 3
-		p.testing.poison = true
-		if got := small.train(t, p); got != want {
-			t.Errorf("K=%d: %v", k, got)
+		change(&p)
+		if got := small.train(t, p); got.hash == want.hash {
+			t.Errorf("the hash does not see a change of %s", name)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package gpipe
 import (
 	"errors"
 
+	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
 )
 
@@ -188,9 +189,8 @@ func (m *memory) growWorkspace(floats int, capacity int64, device int) error {
 
 // hooks are how the package's tests look inside a run.
 type hooks struct {
-	poison       bool                              // fill what is free with NaN
-	allocate     func(c Category, n int) []float32 // instead of one arena
-	panicOnFault bool                              // memory faults become errors
-	afterTask    func(stage int, task string)      // called in the stage's goroutine
-	corrupt      func(stage int, p *Plan)          // changes a plan before it is used
+	poison       bool                                           // fill what is free with NaN
+	allocate     func(c Category, n int) []float32              // instead of one arena
+	panicOnFault bool                                           // memory faults become errors
+	inTask       func(stage int, kind timeline.Kind, micro int) // runs inside every timed task
 }

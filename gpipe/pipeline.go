@@ -151,7 +151,7 @@ func (p Pipeline) Validate(in Input) error {
 		return err
 	}
 	if p.Balance != nil {
-		if err := partition.Check(p.Balance, len(p.Layers), p.Partitions); err != nil {
+		if err := partition.FromBalance(p.Balance, len(p.Layers), p.Partitions); err != nil {
 			return err
 		}
 	}

@@ -269,5 +269,6 @@ func (n *network) checkCapacity(k int, p *Plan) error {
 			return err
 		}
 	}
-	return &OutOfMemoryError{k, n.layerName(st.Backward.Widest()), Workspace, p.Bytes[Workspace], free, capacity}
+	// What is left of the peak: the workspace, and the padding between tensors.
+	return &OutOfMemoryError{k, n.layerName(st.Backward.Widest()), Workspace, p.Peak - (capacity - free), free, capacity}
 }

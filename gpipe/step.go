@@ -197,7 +197,7 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 		}
 	}()
 	if r.trainer.net.testing.panicOnFault {
-		debug.SetPanicOnFault(true)
+		r.dev.pool.Do(func(int) { debug.SetPanicOnFault(true) }) // a property of each goroutine
 	}
 	defer close(r.output.ready)
 	defer close(r.back.ready)
@@ -210,9 +210,6 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 		task = tk.String()
 		if err := r.task(ctx, tk); err != nil {
 			return err
-		}
-		if h := r.trainer.net.testing.afterTask; h != nil {
-			h(r.k, task)
 		}
 	}
 	if r.train {
@@ -240,6 +237,9 @@ func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f f
 		return context.Cause(ctx)
 	}
 	start := time.Now()
+	if h := r.trainer.net.testing.inTask; h != nil {
+		h(r.k, kind, micro)
+	}
 	err := f()
 	end := time.Now()
 	r.events = append(r.events, timeline.Event{

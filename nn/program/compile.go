@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"slices"
 
 	"gpipebench/nn/graph"
 )
@@ -43,12 +44,16 @@ type Stage struct {
 	// Span is the extent of each space in floats; Workspace is that of the
 	// largest program.
 	Span [Spaces]int
+	// Saved is the part of the residuals, in floats, that each layer keeps.
+	Saved map[int]int
 }
 
 // Compile derives the backward function of f and compiles all three programs
 // for the given number of worker threads. GradOut tells which of f.Out get a
 // gradient from outside; nil means none, as for a loss, which starts the chain.
-func Compile(f Function, gradOut []bool, threads int) *Stage {
+// GradIn says whether the gradients of f.In are wanted; a first stage has
+// nobody to send them to.
+func Compile(f Function, gradOut []bool, gradIn bool, threads int) *Stage {
 	g := f.Graph
 	s := &Stage{}
 	forward := g.Calls
@@ -60,12 +65,19 @@ func Compile(f Function, gradOut []bool, threads int) *Stage {
 		}
 	}
 	dins, grads := g.Gradients(f.Out, douts, f.In)
-	backward := g.Calls[len(forward):]
+	if !gradIn {
+		clear(dins)
+	}
+	backward := live(g.Calls[len(forward):], dins, grads)
 
 	c := newCompiler(f, threads)
 	c.place(s)
 	s.DOut = c.inputs(DOut, douts, &s.Span)
 	residual := c.residuals(forward, backward, &s.Span)
+	s.Saved = map[int]int{}
+	for n, o := range residual {
+		s.Saved[n.Call.Layer] += o.Len
+	}
 
 	// Accumulators, in the order of parameters and, within one, of its uses.
 	var sizes []int
@@ -88,7 +100,7 @@ func Compile(f Function, gradOut []bool, threads int) *Stage {
 	}
 
 	// Fusing looks at uses in both functions, so that it is the same with and without residuals.
-	count := countUses(g.Calls, f.Out, dins)
+	count := countUses(append(slices.Clip(forward), backward...), f.Out, dins)
 	steps := fuse(forward, count)
 	s.Forward = c.assemble("forward", steps, f.Out, Out, nil, &s.Span)
 	s.Out = c.outputs(f.Out)
@@ -212,6 +224,28 @@ func (c *compiler) residuals(forward, backward []*graph.Call, span *[Spaces]int)
 	return places
 }
 
+// live drops the calls of the backward function that nothing wanted depends on.
+func live(calls []*graph.Call, dins []*graph.Node, grads []graph.ParamGrad) []*graph.Call {
+	wanted := map[*graph.Node]bool{}
+	for _, n := range dins {
+		wanted[n] = true
+	}
+	for _, pg := range grads {
+		wanted[pg.Node] = true
+	}
+	var kept []*graph.Call
+	for _, c := range slices.Backward(calls) {
+		if slices.ContainsFunc(c.Out, func(n *graph.Node) bool { return wanted[n] }) {
+			kept = append(kept, c)
+			for _, n := range c.In {
+				wanted[n] = true
+			}
+		}
+	}
+	slices.Reverse(kept)
+	return kept
+}
+
 func countUses(calls []*graph.Call, results ...[]*graph.Node) map[*graph.Node]int {
 	count := map[*graph.Node]int{}
 	for _, c := range calls {
@@ -305,38 +339,41 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 	}
 	ws := pack(buffers)
 
-	scratch := 0
-	base := alignUp(ws)
+	// Scratch lies in front, so that the space ends with an element of a tensor.
+	base := 0
 	operands := func(nodes []*graph.Node) []Operand {
 		ops := make([]Operand, len(nodes))
 		for i, n := range nodes {
 			if b := held[n]; b != nil {
-				ops[i] = Operand{Workspace, b.off, n.Elems()}
+				ops[i] = Operand{Workspace, base + b.off, n.Elems()}
 			} else {
 				ops[i] = place[n]
 			}
 		}
 		return ops
 	}
-	for _, s := range steps {
-		in := Instr{Op: s.call.Op.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out)}
+	kernels := make([]kernelFunc, len(steps))
+	for t, s := range steps {
+		var scratch int
+		accumulates := len(s.out) > 0 && place[s.out[0]].Space == Grads
+		kernels[t], scratch = lower(s, accumulates, c.threads)
+		p.scratch = max(p.scratch, alignUp(scratch))
+	}
+	base = p.scratch * c.threads
+	p.Span = base + ws
+	for t, s := range steps {
+		in := Instr{Op: s.call.Op.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], Cost: cost(s)}
 		if s.last() != s.call {
 			in.Op += "+" + s.last().Op.Name()
 		}
-		in.kernel, in.scratch = lower(s, in.out, c.threads)
-		in.Cost = cost(s)
-		scratch = max(scratch, in.scratch)
 		p.Instrs = append(p.Instrs, in)
-	}
-	p.scratchOff = base
-	p.scratchLen = scratch
-	p.Span = ws
-	if scratch > 0 {
-		p.Span = base + (c.threads-1)*alignUp(scratch) + scratch
 	}
 	p.threads = c.threads
 	span[Workspace] = max(span[Workspace], p.Span)
-	p.markFrees(buffers, held, steps)
+	for _, b := range buffers {
+		in := &p.Instrs[b.last]
+		in.frees = append(in.frees, Operand{Workspace, base + b.off, b.size})
+	}
 	return p
 }
 

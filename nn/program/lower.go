@@ -14,10 +14,12 @@ import (
 type kernelFunc func(w *worker, in, out [][]float32, part, parts int)
 
 // lower chooses the kernel of a step and says how much scratch a thread needs.
-func lower(s *step, out []Operand, threads int) (fn kernelFunc, scratch int) {
+// Ops that accumulate add to their outputs if told so and start from zero
+// otherwise.
+func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) {
 	switch op := s.call.Op.(type) {
 	case graph.MatMulOp:
-		return lowerMatMul(s, op, out[0].Space == Grads, threads)
+		return lowerMatMul(s, op, accumulates, threads)
 	case graph.AttentionOp:
 		return lowerAttention(op, s.call.In)
 	case graph.AttentionGradOp:
@@ -37,19 +39,19 @@ func lower(s *step, out []Operand, threads int) (fn kernelFunc, scratch int) {
 
 	case graph.ColumnSumOp:
 		rows, cols := matrix(s.call.In[0])
-		return accumulate(out, func(_ *worker, in, out [][]float32, part, parts int) {
+		return fromZero(!accumulates, func(_ *worker, in, out [][]float32, part, parts int) {
 			from, to := share(cols, part, parts, align)
 			kernel.ColSum(out[0][from:to], in[0][from:], rows, to-from, cols)
 		}), 0
 	case graph.LayerNormParamGradOp:
 		rows, cols := matrix(s.call.In[0])
-		return accumulate(out, func(_ *worker, in, out [][]float32, part, parts int) {
+		return fromZero(!accumulates, func(_ *worker, in, out [][]float32, part, parts int) {
 			from, to := share(cols, part, parts, align)
 			kernel.LayerNormParamGrad(out[0][from:to], out[1][from:to], in[0][from:], in[1][from:], in[2], rows, to-from, cols)
 		}), 0
 	case graph.EmbedGradOp:
 		dim := s.call.In[0].Shape.Last()
-		return accumulate(out, func(_ *worker, in, out [][]float32, part, parts int) {
+		return fromZero(!accumulates, func(_ *worker, in, out [][]float32, part, parts int) {
 			from, to := share(dim, part, parts, align)
 			kernel.EmbedGrad(out[0], in[0], ints(in[1]), dim, from, to, op.Scale)
 		}), 0
@@ -105,26 +107,20 @@ func binary(f func(dst, a, b []float32)) kernelFunc {
 	}
 }
 
-// accumulate adapts a kernel that adds to its outputs: where they are no
-// accumulators they start from zero. Such kernels are cut by columns, and every
-// part clears its own.
-func accumulate(out []Operand, f kernelFunc) kernelFunc {
-	if out[0].Space == Grads {
+// fromZero adapts a kernel that adds to its outputs to outputs that are no
+// accumulators. The case is rare, and not split over threads.
+func fromZero(clear bool, f kernelFunc) kernelFunc {
+	if !clear {
 		return f
 	}
 	return func(w *worker, in, out [][]float32, part, parts int) {
-		if part == 0 {
-			for _, o := range out {
-				kernel.Zero(o)
-			}
+		if part > 0 {
+			return
 		}
-		if parts == 1 {
-			f(w, in, out, part, parts)
-		} else if part == 0 { // rare: such a sum is not split
-			for p := range parts {
-				f(w, in, out, p, parts)
-			}
+		for _, o := range out {
+			kernel.Zero(o)
 		}
+		f(w, in, out, 0, 1)
 	}
 }
 

@@ -15,8 +15,8 @@ type Program struct {
 	Instrs []Instr
 	Span   int // floats of workspace, scratch of all threads included
 
-	threads                int
-	scratchOff, scratchLen int
+	threads int
+	scratch int // floats of each thread, at the start of the workspace
 }
 
 // Instr is one kernel call.
@@ -28,7 +28,6 @@ type Instr struct {
 	in, out []Operand
 	frees   []Operand // workspace that is dead once the instruction has run
 	kernel  kernelFunc
-	scratch int // floats a thread
 }
 
 // Cost sums the costs of all instructions.
@@ -97,6 +96,9 @@ func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
 	}
 	r := &pool.run
 	r.begin(p, b, env)
+	if o.Touch != nil {
+		o.Touch(Workspace, p.scratch*p.threads)
+	}
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		r.instr = in
@@ -113,9 +115,6 @@ func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
 			}
 			for _, op := range in.out {
 				o.Touch(op.Space, op.End())
-			}
-			if in.scratch > 0 {
-				o.Touch(Workspace, p.scratchOff+(pool.Threads()-1)*alignUp(p.scratchLen)+in.scratch)
 			}
 		}
 		if o.Poison {
@@ -142,14 +141,6 @@ func (p *Program) trap(in *Instr, b *Binding) error {
 	return nil
 }
 
-// markFrees notes at each instruction the buffers that die with it.
-func (p *Program) markFrees(buffers []*buffer, held map[*graph.Node]*buffer, steps []*step) {
-	for _, b := range buffers {
-		in := &p.Instrs[b.last]
-		in.frees = append(in.frees, Operand{Workspace, b.off, b.size})
-	}
-}
-
 func fillNaN(x []float32) {
 	nan := float32(math.NaN())
 	for i := range x {
@@ -170,14 +161,25 @@ func (r *execution) begin(p *Program, b *Binding, env *Env) {
 	for i := range r.workers {
 		w := &r.workers[i]
 		w.env = env
-		if p.scratchLen > 0 {
-			off := p.scratchOff + i*alignUp(p.scratchLen)
-			w.scratch = b[Workspace][off : off+p.scratchLen : off+p.scratchLen]
-		}
+		w.scratch = b[Workspace][i*p.scratch : (i+1)*p.scratch : (i+1)*p.scratch]
 	}
 }
 
 func (r *execution) runPart(part int) {
 	in := r.instr
 	in.kernel(&r.workers[part], r.in[:len(in.in)], r.out[:len(in.out)], part, r.parts)
+}
+
+// Widest is the layer whose instruction reaches furthest into the workspace.
+func (p *Program) Widest() (layer int) {
+	most := -1
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		for _, op := range append(in.in[:len(in.in):len(in.in)], in.out...) {
+			if op.Space == Workspace && op.End() > most {
+				most, layer = op.End(), in.Layer
+			}
+		}
+	}
+	return layer
 }
