@@ -33,13 +33,14 @@ func lingvo(cost []float64, stages int) ([]int, error) {
 // stage exceeds the cheapest by more than a layer can, a layer moves to the
 // cheapest from its neighbour towards the costliest.
 //
-// As in torchgpipe, costs are first mapped to [0, 1] (so that a layer can be no
-// more than 1; the cheapest layer counts as nothing), the layers that do not divide go to
-// the last stage, ties make the last of the costliest and the first of the cheapest
-// stages, and sums are float64, from the left. In one thing it differs: where the
-// neighbour is already empty, torchgpipe goes on to move its boundary past the
-// next one; here the neighbour, which is then one of the cheapest too, and
-// nearer, takes the layer instead (the paper's choice, the cheapest that is closest).
+// As in torchgpipe, costs are first mapped to [0, 1], so that a layer can be no
+// more than 1 and the cheapest counts as nothing; the layers that do not divide
+// go to the last stage; among equals the last is the costliest stage and the first
+// the cheapest; sums are float64, from the left. In one thing it differs: where
+// the neighbour is empty, torchgpipe moves a boundary past the next one and loses
+// the order of its layers; here that neighbour, which is as cheap and nearer to
+// the costliest stage (what the paper asks of a tie), takes the layer instead.
+// Either may end with a stage that is empty, if several layers cost the least.
 func block(cost []float64, stages int) []int {
 	n := len(cost)
 	least, most := slices.Min(cost), slices.Max(cost)

@@ -48,9 +48,9 @@ const (
 	outboxSlots   = 2 // outputs that a sender holds, in each direction
 )
 
-// Replay runs each stage's list on a virtual clock and returns what happened,
-// in order of start and device. Everything starts at the earliest instant at which all
-// that it waits for is over:
+// Replay runs each stage's list on a virtual clock and returns what happened, in
+// order of start and device. Everything starts at the earliest instant at which
+// all that it waits for is over:
 //
 //   - A device does one thing at a time, Setup first, then its list in order.
 //   - F(k,m) waits for its input from stage k-1, B(k,m) for its output gradient
@@ -60,8 +60,8 @@ const (
 //     was produced before it, and the receiver has a slot free: one per
 //     micro-batch for activations, which is always free, and two for gradients,
 //     each freed at the end of the B that consumes it.
-//   - A task whose output goes to a neighbour waits until that neighbour's outbox
-//     has a slot free: two in each direction, each occupied from the task's start
+//   - A task whose output goes to a neighbour waits until its outbox to there has a
+//     slot free: two in each direction, each occupied from the task's start
 //     to the end of the transfer. So a task that would write a third waits for
 //     the oldest.
 //   - Through the host, the sender's leg occupies its device right after the
@@ -76,9 +76,8 @@ const (
 // A crossing that takes no time is in the timeline as well, as an event (or two
 // legs) of length 0 that carries the bytes.
 //
-// The clock is max-plus: no start is anything but the end of something, added
-// up in one order, so a replay has the same bits on every machine. Lists need
-// not come from schedule.Build, but each stage must run F and B of the same
+// The clock is max-plus: each time is a sum of durations along one path, added
+// up in order, so a replay has the same bits on every machine. Lists need not come from schedule.Build, but each stage must run F and B of the same
 // micro-batches 0..M-1 once each, with R between them unless F keeps its
 // residuals. If they wait for each other in a circle, the error names the first
 // stage and task that wait.
@@ -88,7 +87,7 @@ func Replay(tasks [][]schedule.Task, c Costs) (*Timeline, error) {
 
 // replay is Replay, with or without the barrier before the updates.
 func replay(tasks [][]schedule.Task, c Costs, barrier bool) (*Timeline, error) {
-	if err := c.check(len(tasks)); err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
 	micro, err := checkLists(tasks)
@@ -108,7 +107,7 @@ func replay(tasks [][]schedule.Task, c Costs, barrier bool) (*Timeline, error) {
 	return &Timeline{Devices: len(tasks), Events: r.events}, nil
 }
 
-func (c Costs) check(stages int) error {
+func (c Costs) check() error {
 	switch {
 	case c.Task == nil:
 		return fmt.Errorf("timeline: Costs.Task is nil: want a function")
