@@ -55,6 +55,9 @@ func ParseLRSchedule(text string, base float64) (LRSchedule, error) {
 
 // parseLRPart reads one schedule without a warm-up; text is the whole, for errors.
 func parseLRPart(text, part string, base float64) (s LRSchedule, err error) {
+	if strings.Contains(part, ",") {
+		return nil, fmt.Errorf("learning-rate schedule %q: only warmup:STEPS may stand before a comma, and once", text)
+	}
 	name, rest, has := strings.Cut(part, ":")
 	var args []string
 	if has {

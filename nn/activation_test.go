@@ -1,0 +1,45 @@
+package nn_test
+
+import (
+	"testing"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program/programtest"
+)
+
+// TestActivationsAgainstPyTorch has the edges too: zero, the clip's limits,
+// arguments that saturate.
+func TestActivationsAgainstPyTorch(t *testing.T) {
+	oracle := programtest.ReadOracle(t, "testdata/activation.json")
+	var config struct{ Limit float32 }
+	oracle.Config(&config)
+	for name, f := range map[string]func(tr *programtest.Trace, x *graph.Node) *graph.Node{
+		"relu":      func(tr *programtest.Trace, x *graph.Node) *graph.Node { return tr.ReLU(x) },
+		"gelu_tanh": func(tr *programtest.Trace, x *graph.Node) *graph.Node { return tr.GELU(x) },
+		"clip":      func(tr *programtest.Trace, x *graph.Node) *graph.Node { return tr.Clip(x, config.Limit) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := programtest.NewTrace()
+			tr.Function.Out = []*graph.Node{f(tr, tr.In("x", graph.F32, oracle.Shape("x")...))}
+			r := programtest.Compile(t, tr.Function, []bool{true}, 1)
+			copy(r.In(0), oracle.Floats("x"))
+			copy(r.DOut(0), oracle.Floats("dy"))
+			r.Keep()
+			r.Backward()
+			// Each element by itself, so that none hides behind the largest.
+			for i, want := range oracle.Exact(name + "/y") {
+				programtest.CloseTo(t, name+"/y", r.Out(0)[i:i+1], []float64{want}, 2e-6)
+				programtest.CloseTo(t, name+"/dx", r.DIn(0)[i:i+1], oracle.Exact(name + "/dx")[i:i+1], 2e-6)
+			}
+		})
+	}
+}
+
+func TestActivationString(t *testing.T) {
+	for a, want := range map[nn.Activation]string{nn.Linear: "linear", nn.ReLU: "relu", nn.GELU: "gelu", 9: "Activation(9)"} {
+		if a.String() != want {
+			t.Errorf("%d is %s, want %s", uint8(a), a, want)
+		}
+	}
+}

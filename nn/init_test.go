@@ -1,0 +1,98 @@
+package nn_test
+
+import (
+	"math"
+	"testing"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
+)
+
+func draw(init nn.Initializer, shape ...int) []float32 {
+	x := make([]float32, graph.Shape(shape).Elems())
+	init(philox.NewStream(philox.KeyOf(1, "layer/weight"), 0), shape, x)
+	return x
+}
+
+// TestInitMoments: mean, variance and limits of 60,000 draws. Four standard
+// errors are the tolerance; that of a variance is sqrt((kurtosis-1)/n) of it,
+// at most sqrt(2/n).
+func TestInitMoments(t *testing.T) {
+	const in, out = 200, 300
+	// Of a normal variable cut at two standard deviations.
+	const truncated = 0.7737413
+	for _, c := range []struct {
+		name     string
+		init     nn.Initializer
+		shape    []int
+		variance float64
+		limit    float64 // no draw is beyond
+	}{
+		{"uniform", nn.Uniform(0.5), []int{in, out}, 0.25 / 3, 0.5},
+		{"normal", nn.Normal(0.5), []int{in, out}, 0.25, 3},
+		{"truncated normal", nn.TruncatedNormal(0.5), []int{in, out}, 0.25 * truncated, 1},
+		{"Glorot uniform", nn.GlorotUniform(), []int{in, out}, 2. / (in + out), math.Sqrt(6. / (in + out))},
+		{"Glorot normal", nn.GlorotNormal(), []int{in, out}, 2. / (in + out), 1},
+		{"He uniform", nn.HeUniform(), []int{in, out}, 2. / in, math.Sqrt(6. / in)},
+		{"He normal", nn.HeNormal(), []int{in, out}, 2. / in, 1},
+		{"He normal of a 3x3 convolution", nn.HeNormal(), []int{3, 3, 64, 104}, 2. / (9 * 64), 1},
+		{"Glorot uniform of a 3x3 convolution", nn.GlorotUniform(), []int{3, 3, 64, 104}, 2. / (9 * (64 + 104)), 0.1},
+		{"scaled", nn.Scaled(nn.Normal(1), 0.25), []int{in, out}, 1. / 16, 2},
+		{"depth-scaled", nn.DepthScaled(nn.Normal(1), 8), []int{in, out}, 1. / 64, 1},
+	} {
+		x := draw(c.init, c.shape...)
+		n := float64(len(x))
+		var sum, squares, largest float64
+		for _, v := range x {
+			sum += float64(v)
+			squares += float64(v) * float64(v)
+			largest = max(largest, math.Abs(float64(v)))
+		}
+		mean, variance := sum/n, squares/n
+		if math.Abs(mean) > 4*math.Sqrt(c.variance/n) {
+			t.Errorf("%s: mean %v", c.name, mean)
+		}
+		if math.Abs(variance/c.variance-1) > 4*math.Sqrt(2/n) {
+			t.Errorf("%s: variance %v, want %v", c.name, variance, c.variance)
+		}
+		if largest > c.limit*(1+1e-6) {
+			t.Errorf("%s: largest %v, want at most %v", c.name, largest, c.limit)
+		}
+	}
+}
+
+func TestConstantInits(t *testing.T) {
+	exactly(t, "zeros", draw(nn.Zeros(), 3), 0, 0, 0)
+	exactly(t, "ones", draw(nn.Ones(), 3), 1, 1, 1)
+	exactly(t, "constant", draw(nn.Constant(0.5), 3), 0.5, 0.5, 0.5)
+}
+
+// TestSinusoid: the first columns are the fastest, sine and cosine take turns.
+func TestSinusoid(t *testing.T) {
+	x := draw(nn.Sinusoid(), 3, 4)
+	var want []float32
+	for _, pos := range []float64{0, 1, 2} {
+		for _, speed := range []float64{1, 0.01} {
+			want = append(want, float32(math.Sin(pos*speed)), float32(math.Cos(pos*speed)))
+		}
+	}
+	for i := range want {
+		if math.Abs(float64(x[i]-want[i])) > 1e-7 {
+			t.Errorf("element %d is %v, want %v", i, x[i], want[i])
+		}
+	}
+}
+
+// TestInitIsKeyed: a parameter's values depend on its path and the seed alone.
+func TestInitIsKeyed(t *testing.T) {
+	value := func(seed uint64, path string) float32 {
+		x := make([]float32, 1)
+		nn.Normal(1)(philox.NewStream(philox.KeyOf(seed, path), 0), graph.Shape{1}, x)
+		return x[0]
+	}
+	v := value(1, "layer1/weight")
+	if v != value(1, "layer1/weight") || v == value(2, "layer1/weight") || v == value(1, "layer2/weight") {
+		t.Error("values are not a function of the seed and the path")
+	}
+}

@@ -1,0 +1,72 @@
+package nn_test
+
+import (
+	"math"
+	"testing"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program/programtest"
+)
+
+// TestCrossEntropyAgainstPyTorch: with and without smoothing, a masked row,
+// logits of up to a hundred.
+func TestCrossEntropyAgainstPyTorch(t *testing.T) {
+	oracle := programtest.ReadOracle(t, "testdata/crossentropy.json")
+	var config struct {
+		Inputs    []string
+		Smoothing map[string]float32
+		Count     int
+	}
+	oracle.Config(&config)
+	targets := oracle.Ints("targets")
+	// A probability is the exponential of a difference of two numbers: its
+	// relative error is the rounding of the larger, 4e-6 around a hundred.
+	gradientTolerance := map[string]float64{"plain": oracleTolerance, "large": 1e-5}
+	for _, input := range config.Inputs {
+		for suffix, smoothing := range config.Smoothing {
+			name := input + "/" + suffix
+			t.Run(name, func(t *testing.T) {
+				shape := oracle.Shape(input + "/logits")
+				r := programtest.CompileLayers(t, programtest.Network{
+					Loss:    nn.CrossEntropy{Smoothing: smoothing},
+					In:      []graph.Type{programtest.Floats(shape...)},
+					Targets: []graph.Type{programtest.Integers(shape[0])},
+				})
+				logits := oracle.Floats(input + "/logits")
+				copy(r.In(0), logits)
+				copy(programtest.Ints(r.Feed(0)), targets)
+				r.Env.LossScale = 1 / float32(config.Count)
+				r.Keep()
+				r.Backward()
+				oracle.Close(t, name+"/loss", r.Out(0), oracleTolerance)
+				oracle.Close(t, name+"/dlogits", r.DIn(0), gradientTolerance[input])
+				var total float64
+				for _, l := range r.Out(0) {
+					total += float64(l)
+				}
+				oracle.Close(t, name+"/mean", []float32{float32(total / float64(config.Count))}, oracleTolerance)
+
+				classes := shape[1]
+				for row, target := range targets {
+					best := 0
+					for c, v := range logits[row*classes : (row+1)*classes] {
+						if v > logits[row*classes+best] {
+							best = c
+						}
+					}
+					want := float32(0)
+					if int(target) == best {
+						want = 1
+					}
+					if got := r.Out(1)[row]; got != want {
+						t.Errorf("row %d: correct is %v, want %v", row, got, want)
+					}
+					if target < 0 && (r.Out(0)[row] != 0 || math.Signbit(float64(r.Out(0)[row]))) {
+						t.Errorf("the masked row %d has the loss %v", row, r.Out(0)[row])
+					}
+				}
+			})
+		}
+	}
+}

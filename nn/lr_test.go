@@ -1,0 +1,120 @@
+package nn_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"gpipebench/nn"
+)
+
+func ExampleParseLRSchedule() {
+	s, err := nn.ParseLRSchedule("warmup:4,cosine:8", 0.1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for step := 1; step <= 13; step++ {
+		fmt.Printf("%.4f ", s.Rate(step))
+	}
+	// Output: 0.0250 0.0500 0.0750 0.1000 0.0962 0.0854 0.0691 0.0500 0.0309 0.0146 0.0038 0.0000 0.0000
+}
+
+// TestLRSchedules: rates that can be worked out by hand.
+func TestLRSchedules(t *testing.T) {
+	type rates map[int]float64
+	for _, c := range []struct {
+		text string
+		base float64
+		want rates
+	}{
+		{"constant", 0.5, rates{1: 0.5, 1000: 0.5}},
+		{"warmup:4", 0.5, rates{1: 0.125, 2: 0.25, 4: 0.5, 5: 0.5}},
+		{"warmup:1", 0.5, rates{1: 0.5, 2: 0.5}},
+		{"inverse-sqrt:4", 0.5, rates{1: 0.125, 2: 0.25, 4: 0.5, 16: 0.25, 64: 0.125}},
+		// Vaswani et al. 2017, equation 3, at its peak: 512^-0.5 * 4000^-0.5.
+		{"inverse-sqrt:4000:512", 1, rates{4000: 1 / math.Sqrt(512*4000), 1: 1 / math.Sqrt(512*4000) / 4000, 16000: 0.5 / math.Sqrt(512*4000)}},
+		{"exponential:0.5:2", 1, rates{1: 1, 2: 1, 3: 0.5, 4: 0.5, 5: 0.25}},
+		{"exponential:0.25:2:smooth", 1, rates{1: 1, 2: 0.5, 3: 0.25, 4: 0.125}},
+		{"cosine:4", 1, rates{1: 1, 2: 0.5 + math.Sqrt2/4, 3: 0.5, 5: 0, 6: 0, 1000: 0}},
+		{"cosine:4:0.5", 2, rates{1: 2, 3: 1.5, 5: 1, 6: 1}},
+		{"warmup:3,exponential:0.5:2", 1, rates{1: 1. / 3, 2: 2. / 3, 3: 1, 4: 1, 5: 0.5, 6: 0.5, 7: 0.25}},
+	} {
+		s, err := nn.ParseLRSchedule(c.text, c.base)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for step, want := range c.want {
+			if got := s.Rate(step); math.Abs(got-want) > 1e-12 {
+				t.Errorf("%s: rate of step %d is %v, want %v", c.text, step, got, want)
+			}
+		}
+	}
+	if got := (nn.WarmUpLR{Then: nn.ConstantLR(2)}).Rate(1); got != 2 {
+		t.Errorf("a warm-up of no steps starts at %v, want 2", got)
+	}
+}
+
+func TestParseLRScheduleErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             `unknown ""`,
+		"cosin:10":                     `unknown "cosin", want constant,`,
+		"constant:1":                   "want constant",
+		"cosine":                       "want cosine:STEPS[:FINAL]",
+		"cosine:":                      `"" is not a whole number`,
+		"cosine:0":                     `"0" is not a whole number`,
+		"cosine:1:2:3":                 "want cosine:STEPS[:FINAL]",
+		"cosine:10:1.5":                `"1.5" is not a number from 0 to 1`,
+		"cosine:10:NaN":                `"NaN" is not a number from 0 to 1`,
+		"cosine:99999999999":           "not a whole number from 1 to 2147483647",
+		"exponential:0.9":              "want exponential:FACTOR:EVERY[:smooth]",
+		"exponential:0:10":             "a factor of 0",
+		"exponential:0.9:10:staircase": `"staircase" is not smooth`,
+		"inverse-sqrt:1.5":             `"1.5" is not a whole number`,
+		"warmup:x":                     `"x" is not a whole number`,
+		"warmup":                       "warmup comes once, in front",
+		"warmup:5,":                    `unknown ""`,
+		"warmup:5,warmup:5":            "warmup comes once, in front",
+		"warmup:5,cosine:5,constant":   "may stand before a comma",
+		"warmup:5,inverse-sqrt:5":      "warm-up of its own",
+		"cosine:5,warmup:5":            "may stand before a comma",
+	} {
+		_, err := nn.ParseLRSchedule(text, 0.1)
+		if err == nil {
+			t.Errorf("%q is accepted", text)
+			continue
+		}
+		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want %s and the text, in one line", text, err, want)
+		}
+	}
+	for _, base := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		if _, err := nn.ParseLRSchedule("constant", base); err == nil {
+			t.Errorf("a learning rate of %v is accepted", base)
+		}
+	}
+}
+
+// FuzzParseLRSchedule: nothing panics, and what is accepted gives rates that
+// an optimiser can use.
+func FuzzParseLRSchedule(f *testing.F) {
+	for _, text := range []string{
+		"constant", "warmup:200", "inverse-sqrt:400", "inverse-sqrt:4000:512", "cosine:1000", "cosine:1000:0.1",
+		"exponential:0.97:240", "exponential:0.97:240:smooth", "warmup:200,cosine:1000", "warmup:1,", ",", "::", "warmup:2147483647",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := nn.ParseLRSchedule(text, 0.5)
+		if err != nil {
+			return
+		}
+		for _, step := range []int{1, 2, 3, 1000, math.MaxInt32} {
+			if r := s.Rate(step); !(r >= 0 && r <= 0.5*(1+1e-9)) {
+				t.Errorf("%q: rate of step %d is %v", text, step, r)
+			}
+		}
+	})
+}
