@@ -77,10 +77,12 @@ const (
 // legs) of length 0 that carries the bytes.
 //
 // The clock is max-plus: each time is a sum of durations along one path, added
-// up in order, so a replay has the same bits on every machine. Lists need not come from schedule.Build, but each stage must run F and B of the same
-// micro-batches 0..M-1 once each, with R between them unless F keeps its
-// residuals. If they wait for each other in a circle, the error names the first
-// stage and task that wait.
+// up in order, so a replay has the same bits on every machine.
+//
+// Lists need not come from schedule.Build, but each stage must run F and B of the
+// same micro-batches 0..M-1 once each, with R between them unless F keeps its
+// residuals. If stages wait for each other in a circle, the error names the first
+// of them and its task.
 func Replay(tasks [][]schedule.Task, c Costs) (*Timeline, error) {
 	return replay(tasks, c, true)
 }
