@@ -47,7 +47,7 @@ def grid(rng, *shape, std, mean=0.0):
 
 def initial(tied):
     """Every parameter by name, in the model's order. Biases and norms are not at their usual 0 and 1: they must count."""
-    rng = random.Random(64)  # a seed that keeps ReLU inputs and gradients clear of 0, see the end of run
+    rng = random.Random(13)  # a seed that keeps ReLU inputs and gradients clear of 0, see the end of run
     p = {"embedding/table": grid(rng, VOCAB, DIM, std=0.35)}
     for layer in range(1, LAYERS + 1):
         def add(name, *shape, std, mean=0.0):
@@ -137,13 +137,13 @@ def run(tied, dtype=torch.float64):
     loss.backward()
     assert (loss - loss_by_hand(logits, targets)).abs() < (1e-13 if dtype == torch.float64 else 1e-5)
     out["logits"], out["loss"] = logits, loss
-    for name, t in p.items():
+    for name, t in p.items():  # copies: the optimiser's steps write into the same tensors
         if tied and name == weight:
             out["grad/" + name] = t.grad + use1.grad
-            out["grad/" + name + "/use0"] = t.grad
-            out["grad/" + name + "/use1"] = use1.grad
+            out["grad/" + name + "/use0"] = t.grad.clone()
+            out["grad/" + name + "/use1"] = use1.grad.clone()
         else:
-            out["grad/" + name] = use1.grad if name == weight else t.grad
+            out["grad/" + name] = (use1 if name == weight else t).grad.clone()
 
     optimizer = torch.optim.Adam(p.values(), **ADAM)
     losses = []
