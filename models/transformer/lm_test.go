@@ -1,0 +1,128 @@
+package transformer
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/nn"
+)
+
+func ExampleLM() {
+	layers, err := LM(Config{Layers: 2, Dim: 64, FeedForward: 256, Heads: 4, Vocab: 1000, SeqLen: 128, Tied: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, l := range layers {
+		fmt.Println(l.Name(), nn.CountParams([]nn.Layer{l}))
+	}
+	fmt.Println(nn.CountParams(layers), "parameters, the table once")
+	// Output:
+	// embedding 64000
+	// layer1 49984
+	// layer2 49984
+	// softmax 65000
+	// 164968 parameters, the table once
+}
+
+// TestTable1 counts the parameters of GPipe's Table 1 (Huang et al. 2019),
+// printed there as 282.2M, 785.8M, 5.3B, 21.0B and 83.9B: they are shapes, and
+// a model of 83.9 billion costs no memory until a device holds it.
+func TestTable1(t *testing.T) {
+	for _, fine := range []bool{false, true} {
+		for layers, want := range map[int]int64{3: 282_178_816, 13: 785_761_536, 103: 5_318_006_016, 415: 21_029_786_880, 1663: 83_876_910_336} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			model, err := LM(Config{Layers: layers, Dim: 2048, FeedForward: 8192, Heads: 32, Vocab: 32000, SeqLen: 1024, Fine: fine})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := nn.CountParams(model); got != want {
+				t.Errorf("%d layers, fine %v: %d parameters, want %d", layers, fine, got, want)
+			}
+			runtime.ReadMemStats(&after)
+			if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
+				t.Errorf("%d layers: %d bytes to build", layers, used)
+			}
+		}
+	}
+}
+
+// TestLayerNames: the pipeline's units, whose names and parameter names make
+// the paths that seeds and saved weights go by.
+func TestLayerNames(t *testing.T) {
+	c := Config{Layers: 2, Dim: 4, FeedForward: 8, Heads: 2, Vocab: 5, SeqLen: 3}
+	describe := func() (names, paths []string) {
+		layers, err := LM(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range layers {
+			names = append(names, l.Name())
+			for _, p := range l.Params() {
+				paths = append(paths, l.Name()+"/"+p.Name)
+			}
+		}
+		return names, paths
+	}
+	coarse, paths := describe()
+	if want := []string{"embedding", "layer1", "layer2", "softmax"}; !slices.Equal(coarse, want) {
+		t.Errorf("layers %v, want %v", coarse, want)
+	}
+	c.Fine = true
+	fine, finePaths := describe()
+	if want := []string{"embedding", "layer1", "layer1/feedforward", "layer2", "layer2/feedforward", "softmax"}; !slices.Equal(fine, want) {
+		t.Errorf("fine layers %v, want %v", fine, want)
+	}
+	if !slices.Equal(paths, finePaths) {
+		t.Errorf("fine parameters %v, want %v", finePaths, paths)
+	}
+}
+
+// TestScaledInit: the cure of section 5 reaches the feed-forward layers and
+// nothing else.
+func TestScaledInit(t *testing.T) {
+	c := Config{Layers: 4, Dim: 4, FeedForward: 8, Heads: 2, Vocab: 5, SeqLen: 3}
+	plain := values(t, c)
+	c.ScaledInit = true
+	for path, scaled := range values(t, c) {
+		factor := 1.
+		if strings.Contains(path, "/feedforward/") {
+			factor = 4
+		}
+		for i, v := range scaled {
+			if want := float64(plain[path][i]) / factor; math.Abs(float64(v)-want) > 1e-7*math.Abs(want) {
+				t.Fatalf("%s: element %d is %v, want %v", path, i, v, want)
+			}
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := Config{Layers: 1, Dim: 4, FeedForward: 8, Heads: 2, Vocab: 5, SeqLen: 3}
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(c *Config){
+		"Layers is 0, want at least 1":      func(c *Config) { c.Layers = 0 },
+		"Dim is -4":                         func(c *Config) { c.Dim = -4 },
+		"FeedForward is 0":                  func(c *Config) { c.FeedForward = 0 },
+		"Heads is 0":                        func(c *Config) { c.Heads = 0 },
+		"Vocab is 0":                        func(c *Config) { c.Vocab = 0 },
+		"SeqLen is 0":                       func(c *Config) { c.SeqLen = 0 },
+		"3 heads do not divide Dim 4":       func(c *Config) { c.Heads = 3 },
+		"Activation is Activation(3)":       func(c *Config) { c.Activation = 3 },
+		"Dropout is 1":                      func(c *Config) { c.Dropout = 1 },
+		"ClipLogits is -1, want at least 0": func(c *Config) { c.ClipLogits = -1 },
+	} {
+		c := good
+		change(&c)
+		if _, err := LM(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
