@@ -86,9 +86,10 @@ type worker struct {
 
 const maxOperands = 8
 
-// Run executes the program on the memory of b with the threads of pool.
+// Run executes the program on the memory of b with the threads of pool, as many
+// as it was compiled for: a part of a kernel is as large as its scratch allows.
 func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
-	if pool.Threads() > p.threads {
+	if pool.Threads() != p.threads {
 		return fmt.Errorf("program: %s was compiled for %d threads, not %d", p.Name, p.threads, pool.Threads())
 	}
 	if o.Poison {

@@ -1,0 +1,89 @@
+package program_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+)
+
+// TestTouchReachesSpan: what the plan says of each space is what the three
+// programs use of it, to the float.
+func TestTouchReachesSpan(t *testing.T) {
+	for _, c := range opCases {
+		for _, threads := range []int{1, 3} {
+			t.Run(c.name, func(t *testing.T) {
+				r := c.runner(t, 0, miniBatch, threads)
+				var most [program.Spaces]int
+				touch := func(s program.Space, end int) { most[s] = max(most[s], end) }
+				for _, p := range []struct {
+					*program.Program
+					run func()
+				}{{r.Stage.Forward, r.Forward}, {r.Stage.Keep, r.Keep}, {r.Stage.Backward, r.Backward}} {
+					workspace := 0
+					r.Options.Touch = func(s program.Space, end int) {
+						touch(s, end)
+						if s == program.Workspace {
+							workspace = max(workspace, end)
+						}
+					}
+					p.run()
+					if workspace != p.Span {
+						t.Errorf("%s: workspace up to %d is used, %d are planned", p.Name, workspace, p.Span)
+					}
+				}
+				for s, span := range r.Stage.Span {
+					// Inputs, parameters and gradients from outside need not be read.
+					given := s == int(program.In) || s == int(program.Params) || s == int(program.DOut)
+					if most[s] > span || most[s] < span && !given {
+						t.Errorf("%s: up to %d are used, %d are planned", program.Space(s), most[s], span)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestTrap: the first instruction out of which a value comes that is not
+// finite is named, with its layer.
+func TestTrap(t *testing.T) {
+	c := opCase{trace: func(b *builder) []*graph.Node {
+		x := b.Scale(b.x("x", 7), 2)
+		b.Layer = 5
+		x = b.Scale(x, math.MaxFloat32)
+		b.Layer = 6
+		return one(b.AddBias(x, b.w("b", 7)))
+	}}
+	r := c.runner(t, 0, 2, 1)
+	pool := program.NewPool(1)
+	defer pool.Close()
+	run := func(o program.Options) error {
+		var b program.Binding
+		for s := range b {
+			b[s] = r.Space(program.Space(s))
+		}
+		return r.Stage.Forward.Run(pool, &b, &r.Env, o)
+	}
+	if err := run(program.Options{}); err != nil {
+		t.Errorf("without a trap: %v", err)
+	}
+	err := run(program.Options{Trap: true})
+	var nonFinite *program.NonFiniteError
+	if !errors.As(err, &nonFinite) || nonFinite.Layer != 5 || nonFinite.Op != "scale" || nonFinite.Program != "forward" {
+		t.Errorf("error %v, want one of scale in forward of layer 5", err)
+	}
+}
+
+// TestThreadsOfRun: scratch is laid out for one number of threads.
+func TestThreadsOfRun(t *testing.T) {
+	r := opCases[0].runner(t, 0, 2, 2)
+	pool := program.NewPool(1)
+	defer pool.Close()
+	err := r.Stage.Forward.Run(pool, &program.Binding{}, &r.Env, program.Options{})
+	if err == nil || !strings.Contains(err.Error(), "compiled for 2 threads, not 1") {
+		t.Errorf("error %v, want one of the threads", err)
+	}
+}
