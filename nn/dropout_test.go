@@ -9,10 +9,16 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
+// dropped is a dropout of ones, 4 examples of 5000.
 func dropped(t *testing.T, rate float32, evaluate bool, env func(r *programtest.Runner)) []float32 {
 	t.Helper()
+	return droppedIn(t, "dropout", rate, evaluate, env)
+}
+
+func droppedIn(t *testing.T, name string, rate float32, evaluate bool, env func(r *programtest.Runner)) []float32 {
+	t.Helper()
 	r := programtest.CompileLayers(t, programtest.Network{
-		Layers:   []nn.Layer{nn.Sequential("layer", nn.NewDropout("dropout", rate))},
+		Layers:   []nn.Layer{nn.Sequential("layer", nn.NewDropout(name, rate))},
 		In:       one(programtest.Floats(4, 5000)),
 		Evaluate: evaluate,
 	})
@@ -54,6 +60,9 @@ func TestDropout(t *testing.T) {
 		if slices.Equal(out, dropped(t, rate, false, env)) {
 			t.Errorf("another %s has the same mask", what)
 		}
+	}
+	if slices.Equal(out, droppedIn(t, "dropout2", rate, false, nil)) {
+		t.Error("another path has the same mask")
 	}
 	// The mask belongs to the example's index in the mini-batch, not to its row.
 	moved := dropped(t, rate, false, func(r *programtest.Runner) { r.Env.Example = 1 })

@@ -8,7 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program/programtest"
 )
 
 func ExampleLM() {
@@ -123,6 +127,44 @@ func TestValidate(t *testing.T) {
 		change(&c)
 		if _, err := LM(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// TestOptionsReachTheLayers: every option is seen in what is traced, in either cut.
+func TestOptionsReachTheLayers(t *testing.T) {
+	c := Config{
+		Layers: 2, Dim: 4, FeedForward: 8, Heads: 2, Vocab: 5, SeqLen: 3,
+		Activation: nn.GELU, Dropout: 0.25, ClipLogits: 1.5,
+	}
+	for _, c.Fine = range []bool{false, true} {
+		layers, err := LM(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := nn.TraceStage(layers, 0, nil, []graph.Type{programtest.Integers(1, 3)}, nil, true)
+		var got []string
+		for _, call := range s.Function.Graph.Calls {
+			switch op := call.Op.(type) {
+			case graph.DropoutOp:
+				got = append(got, fmt.Sprint(op.Path, " ", op.Rate))
+			case graph.GELUOp:
+				got = append(got, "gelu")
+			case graph.ClipOp:
+				got = append(got, fmt.Sprint("clip ", op.Limit))
+			case graph.AttentionOp:
+				got = append(got, fmt.Sprintf("attention %+v", op))
+			}
+		}
+		attention := "attention {Heads:2 HeadDim:2 Cross:false Causal:true Padded:false}"
+		want := []string{
+			"embedding/dropout 0.25",
+			attention, "layer1/attention/dropout 0.25", "gelu", "layer1/feedforward/dropout 0.25",
+			attention, "layer2/attention/dropout 0.25", "gelu", "layer2/feedforward/dropout 0.25",
+			"clip 1.5",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("fine %v: (-want +got)\n%s", c.Fine, diff)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package program_test
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"gpipebench/nn/graph"
@@ -129,6 +130,11 @@ func TestFusion(t *testing.T) {
 		}
 		b.Layer = len(b.Calls)
 		r := c.bind(t, b, 0, 1)
+		for _, in := range r.Stage.Forward.Instrs {
+			if strings.Contains(in.Op, "+") {
+				t.Errorf("%s is fused across layers", in.Op)
+			}
+		}
 		if !c.fma {
 			got := programtest.Results{}
 			got.Step(r, 0)
