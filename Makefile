@@ -1,0 +1,41 @@
+# Everything here needs Go and make; `make race` needs a C compiler as well.
+GO ?= go
+BIN := bin/gpipebench
+
+.PHONY: build test race lint bench reproduce table2 consistency clean
+
+build:
+	$(GO) build -o $(BIN) ./cmd/gpipebench
+
+# The whole suite on this machine's best kernels, then the parts that kernels
+# touch once more on the others: AVX2 (AVX-512 masked off) and portable Go.
+test:
+	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) test ./...
+	GODEBUG=cpu.avx512f=off $(GO) test -short ./nn/... ./models/... ./gpipe/...
+	$(GO) vet -tags purego ./...
+	$(GO) test -tags purego -short ./nn/... ./models/... ./gpipe/...
+
+# The race detector needs cgo and cannot see into assembly.
+race:
+	CGO_ENABLED=1 $(GO) test -race -tags purego -short ./...
+
+# Generated assembly must be what its generator makes.
+lint:
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	$(GO) generate ./nn/internal/kernel
+	git diff --exit-code -- nn/internal/kernel
+
+bench: build
+	$(GO) run ./bench -gpipebench $(BIN)
+
+reproduce: build
+	$(BIN) reproduce
+
+table2 consistency: build
+	$(BIN) $@
+
+clean:
+	rm -rf bin results/local

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+)
+
+// lm is the model of DESIGN's step row, as flags of both programs.
+var lm = []string{"--layers", "6", "--dim", "256", "--ff", "1024", "--heads", "8", "--seq", "128", "--vocab", "8192", "--batch", "16"}
+
+type timed struct {
+	Step struct {
+		Median float64   `json:"median"`
+		All    []float64 `json:"all"`
+	} `json:"step_seconds"`
+	RSS     int64  `json:"max_rss_bytes"`
+	BLAS    string `json:"blas"`
+	Version string `json:"version"`
+	Variant string `json:"variant"`
+}
+
+func runJSON(name string, args ...string) (t timed, err error) {
+	cmd := exec.Command(name, args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := json.Unmarshal(out, &t); err != nil {
+		return t, fmt.Errorf("%s printed no JSON: %w", name, err)
+	}
+	return t, nil
+}
+
+// step times whole training steps, each side in a process of its own, in turns.
+func (b *bench) step() error {
+	var missing error
+	for _, threads := range []int{1, 2} {
+		var ours, theirs, ratios []float64
+		var us, them timed
+		variant := []string{}
+		for range b.rounds {
+			var err error
+			us, err = runJSON(b.command, append([]string{"bench", "--model", "transformer-lm", "-k", "1", "-m", "1", "--checkpoint", "never", "--steps", "8", "--threads", strconv.Itoa(threads), "--json"}, lm...)...)
+			if err != nil {
+				return err
+			}
+			ours = append(ours, us.Step.Median)
+			if missing != nil {
+				continue
+			}
+			them, err = runJSON("/usr/bin/python3", append(append([]string{"bench/peers/pytorch.py", "--steps", "8", "--warmup", "2", "--threads", strconv.Itoa(threads)}, lm...), variant...)...)
+			if err != nil {
+				missing = err
+				continue
+			}
+			if them.Variant != "" {
+				variant = []string{"--variant", them.Variant} // the trial's choice, once for all rounds
+			}
+			theirs = append(theirs, them.Step.Median)
+			ratios = append(ratios, us.Step.Median/them.Step.Median)
+		}
+		fmt.Printf("  %d thread(s)  ours %.4f s, %d MiB resident", threads, median(ours), us.RSS>>20)
+		if missing == nil {
+			fmt.Printf("  PyTorch %.4f s, %d MiB resident  ratio %.3f  (PyTorch %s, %s, %s)", median(theirs), them.RSS>>20, median(ratios), them.Version, them.BLAS, them.Variant)
+		}
+		fmt.Println()
+	}
+	if missing != nil {
+		return fmt.Errorf("PyTorch: %w", missing)
+	}
+	return nil
+}
+
+// simulate times the paper's largest model on modelled devices.
+func (b *bench) simulate() error {
+	args := []string{"simulate", "--model", "transformer-lm", "--layers", "1663", "--dim", "2048", "--ff", "8192", "--heads", "32", "--vocab", "32000",
+		"--seq", "1024", "--batch", "32", "-k", "128", "-m", "32", "--device", "tpuv3", "--json"}
+	var seconds []float64
+	var rss int64
+	for range min(b.rounds, 3) {
+		cmd := exec.Command(b.command, args...)
+		cmd.Stderr = os.Stderr
+		start := time.Now()
+		if _, err := cmd.Output(); err != nil {
+			return err
+		}
+		seconds = append(seconds, time.Since(start).Seconds())
+		rss = max(rss, maxRSS(cmd.ProcessState))
+	}
+	fmt.Printf("  %.2f s, %d MiB resident\n", median(seconds), rss>>20)
+	return nil
+}

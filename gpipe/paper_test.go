@@ -1,0 +1,226 @@
+package gpipe
+
+import (
+	"testing"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/models/transformer"
+	"gpipebench/nn/program"
+)
+
+// One test per sentence of the paper (Huang et al., GPipe, NeurIPS 2019) that
+// the library can be held to. Each closes with its reference.
+
+// run takes one step and returns its report.
+func run(t *testing.T, l lm, p Pipeline) (*Trainer, *Result) {
+	t.Helper()
+	tr, err := p.Open(InputOf(l.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tr.Close() })
+	r, err := tr.Step(t.Context(), l.data(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr, r
+}
+
+// "GPipe first divides every mini-batch of size N into M equal micro-batches"
+// (section 2.2). Where M does not divide N, ours differ by at most one.
+func TestMiniBatchesAreDividedEvenly(t *testing.T) {
+	for n := 1; n < 40; n++ {
+		for m := 1; m < 45; m++ {
+			sizes := MicroBatchSizes(n, m)
+			sum := 0
+			for _, s := range sizes {
+				sum += s
+				if s < 1 || s < sizes[len(sizes)-1] || s > sizes[len(sizes)-1]+1 {
+					t.Fatalf("N=%d M=%d: %v", n, m, sizes)
+				}
+			}
+			if sum != n || len(sizes) != min(n, m) {
+				t.Fatalf("N=%d M=%d: %v", n, m, sizes)
+			}
+		}
+	}
+}
+
+// "During the backward pass, gradients for each micro-batch are computed based
+// on the same model parameters used for the forward pass. At the end of each
+// mini-batch, gradients from all M micro-batches are accumulated and applied to
+// update the model parameters across all accelerators" (section 2.2).
+func TestGradientsAreAppliedAtTheEndOfTheMiniBatchOnly(t *testing.T) {
+	p := small.pipeline(t)
+	p.Partitions, p.MicroBatches = 3, 4
+	_, r := run(t, small, p)
+	var lastB float64
+	for _, e := range r.Timeline.Events {
+		if e.Kind == timeline.Backward {
+			lastB = max(lastB, e.End)
+		}
+	}
+	updates := 0
+	for _, e := range r.Timeline.Events {
+		if e.Kind == timeline.Update {
+			updates++
+			if e.Start < lastB {
+				t.Errorf("%v before the last backward's end at %v", e, lastB)
+			}
+		}
+	}
+	if updates != 3 {
+		t.Errorf("%d updates on 3 devices", updates)
+	}
+}
+
+// "Consequently, gradient updates using GPipe are consistent regardless of the
+// number of partitions" (section 1). To the bit, here: see TestG1.
+func TestUpdatesAreConsistentRegardlessOfPartitions(t *testing.T) {
+	p := small.pipeline(t)
+	want := small.train(t, p)
+	p.Partitions, p.MicroBatches = 8, 9
+	if got := small.train(t, p); got != want {
+		t.Errorf("K=8 gives %v, K=1 %v", got, want)
+	}
+}
+
+// deep has layers enough, and little beside them, that memory formulas show.
+var deep = lm{model: transformer.Config{Layers: 16, Dim: 32, FeedForward: 64, Heads: 2, Vocab: 11, SeqLen: 16}, batch: 32}
+
+func activations(t *testing.T, k, m int, c schedule.Checkpoint, layers int) map[Category]int64 {
+	t.Helper()
+	l := deep
+	l.model.Layers = layers
+	p := l.pipeline(t)
+	p.Partitions, p.MicroBatches, p.Checkpoint = k, m, c
+	n, err := p.network(InputOf(l.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := n.plan(k - 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[Category]int64{Boundary: plan.Bytes[Boundary], Residuals: plan.Bytes[Residuals]}
+}
+
+// "During forward computation, each accelerator only stores output activations
+// at the partition boundaries [...] peak activation memory requirement is
+// reduced to O(N + L/K x N/M)" (section 2.3): the stash grows with N and not
+// with L; the residuals are those of L/K layers for N/M examples.
+func TestPeakActivationMemory(t *testing.T) {
+	base := activations(t, 4, 8, schedule.Always, 16)
+	if twice := activations(t, 4, 8, schedule.Always, 32); twice[Boundary] != base[Boundary] {
+		t.Errorf("twice the layers: the boundary stash goes from %d to %d bytes", base[Boundary], twice[Boundary])
+	} else if ratio := float64(twice[Residuals]) / float64(base[Residuals]); ratio < 1.9 || ratio > 2.1 {
+		t.Errorf("twice the layers: %.2f times the residuals, want about 2", ratio)
+	}
+	half := activations(t, 8, 8, schedule.Always, 32)
+	if ratio := float64(half[Residuals]) / float64(base[Residuals]); ratio < 0.9 || ratio > 1.1 {
+		t.Errorf("twice the layers on twice the devices: %.2f times the residuals, want about 1", ratio)
+	}
+	finer := activations(t, 4, 16, schedule.Always, 16)
+	if ratio := float64(finer[Residuals]) / float64(base[Residuals]); ratio < 0.45 || ratio > 0.55 {
+		t.Errorf("twice the micro-batches: %.2f times the residuals, want about half", ratio)
+	}
+}
+
+// "In comparison, memory requirement without re-materialization and
+// partitioning would be O(N x L)" (section 2.3).
+func TestMemoryWithoutRematerialisation(t *testing.T) {
+	one := activations(t, 1, 1, schedule.Never, 8)[Residuals]
+	if ratio := float64(activations(t, 1, 1, schedule.Never, 16)[Residuals]) / float64(one); ratio < 1.9 || ratio > 2.1 {
+		t.Errorf("twice the layers: %.2f times the residuals, want about 2", ratio)
+	}
+	if m := activations(t, 1, 8, schedule.Never, 8)[Residuals]; float64(m) < 0.95*float64(one) {
+		t.Errorf("micro-batches without re-materialisation save residuals: %d bytes, %d with one", m, one)
+	}
+}
+
+// "During the backward pass, the k-th accelerator recomputes the composite
+// forward function F_k" (section 2.3): R executes what F executes.
+func TestRecomputationIsTheForwardAgain(t *testing.T) {
+	p := small.pipeline(t)
+	p.Partitions, p.MicroBatches = 2, 3
+	n, err := p.network(InputOf(small.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, st := range n.train[3] {
+		ops := func(p *program.Program) (s string) {
+			for _, in := range p.Instrs {
+				s += in.Op + " "
+			}
+			return s
+		}
+		if f, r := ops(st.Forward), ops(st.Keep); f != r {
+			t.Errorf("stage %d: F runs %s, R runs %s", k, f, r)
+		}
+	}
+}
+
+// "partitioning introduces some idle time per accelerator, which we refer to as
+// the bubble overhead. This bubble time is O((K-1)/(M+K-1)) amortized over the
+// number of micro-steps M. [...] negligible when M >= 4 x K" (section 2.3).
+func TestBubble(t *testing.T) {
+	for k := 1; k <= 8; k++ {
+		for m := 1; m <= 40; m++ {
+			step, err := schedule.StepTime(schedule.GPipe, schedule.Never, false, k, m, 1, 0, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			idle := (step - float64(m)*3) / step
+			if want := float64(k-1) / float64(m+k-1); idle-want > 1e-12 || want-idle > 1e-12 {
+				t.Errorf("K=%d M=%d: idle %v of the step, want (K-1)/(M+K-1) = %v", k, m, idle, want)
+			}
+			if m >= 4*k && idle > 0.2 {
+				t.Errorf("K=%d M=%d: the bubble of %.3f is not negligible", k, m, idle)
+			}
+		}
+	}
+}
+
+// "re-computation during the backward pass can be scheduled earlier, without
+// waiting for the gradients from earlier layers" (section 2.3): it shortens the
+// step by what the drain would have waited.
+func TestEarlyRecomputationHidesInTheBubble(t *testing.T) {
+	const k, m, f, r, b = 4, 8, 1.0, 1.0, 2.0
+	early, _ := schedule.StepTime(schedule.GPipe, schedule.Always, false, k, m, f, r, b)
+	late, _ := schedule.StepTime(schedule.GPipe, schedule.Always, true, k, m, f, r, b)
+	if late-early != (k-1)*r {
+		t.Errorf("early %v, late %v: want (K-1)r = %v less", early, late, (k-1)*r)
+	}
+}
+
+// "we only need to pass activation tensors at the partition boundaries between
+// accelerators" (section 2.3): per micro-batch and boundary, one tensor of its
+// examples forwards and its gradient backwards.
+func TestOnlyBoundaryTensorsTravel(t *testing.T) {
+	p := deep.pipeline(t)
+	p.Partitions, p.MicroBatches = 4, 8
+	_, r := run(t, deep, p)
+	var bytes int64
+	for _, e := range r.Timeline.Events {
+		if e.Kind == timeline.Transfer {
+			bytes += e.Bytes
+		}
+	}
+	c := deep.model
+	if want := int64(2 * 3 * deep.batch * c.SeqLen * c.Dim * floatBytes); bytes != want {
+		t.Errorf("%d bytes travelled, want %d", bytes, want)
+	}
+}
+
+// "When M is set to 1, there is effectively no pipeline parallelism [...]
+// indicating only one device is actively computing at any given time"
+// (section 3).
+func TestOneMicroBatchHasNoParallelism(t *testing.T) {
+	for k := 1; k <= 8; k++ {
+		step, _ := schedule.StepTime(schedule.GPipe, schedule.Never, false, k, 1, 1, 0, 2)
+		if step != float64(3*k) {
+			t.Errorf("K=%d: %v, want the sum of all tasks %d", k, step, 3*k)
+		}
+	}
+}
