@@ -1,0 +1,124 @@
+package kernel
+
+import "math"
+
+// AttentionShape describes scaled dot-product attention (Vaswani et al. 2017,
+// section 3.2.1) of one head of one example:
+//
+//	o = softmax(Scale * q kᵀ) v
+//
+// Row i of q starts at q[i*QStride] and holds HeadDim floats, and the same
+// holds for k, v and o and for the gradients dq, dk, dv and do, which lie like
+// the tensors that they belong to. Heads lie side by side in a row, so that a
+// stride is the width of the whole projection. Elements between the HeadDim
+// columns of two rows are neither read nor written.
+//
+// The bits of a head depend on its inputs and on Queries, Keys, HeadDim,
+// Causal, Valid and Scale alone: not on strides or places in a buffer, and not
+// on rows of k and v at Valid and beyond, which are never read.
+type AttentionShape struct {
+	Queries, Keys, HeadDim             int
+	QStride, KStride, VStride, OStride int
+
+	// Causal lets query i see keys 0 to i+Keys-Queries only: the last query
+	// sees every key.
+	Causal bool
+
+	// Valid is the number of keys that are not padding; Keys if none is.
+	Valid int
+
+	// Scale multiplies the scores before the softmax. It is positive.
+	Scale float32
+}
+
+// attentionTile is the number of query rows that are handled at once: what
+// attention.mul does best. The scores of a tile stay in the first-level cache
+// up to a thousand keys, and rounding the causal triangle up to tiles wastes
+// half a tile per row.
+const attentionTile = 8
+
+// Attention computes o, and in lse the log-sum-exp of every query's scaled and
+// masked scores, which is all that AttentionGrad needs to have the softmax
+// again. A query that sees no key has o = 0 and lse = -Inf. scratch has Scratch
+// floats; its contents do not matter.
+//
+// A NaN or infinity stays a NaN or infinity in every query that sees it. One in
+// a row of v that causality hides may also reach the queries up to seven rows
+// before, since weights of zero are multiplied there.
+func Attention(s AttentionShape, o, lse, q, k, v, scratch []float32) {
+	first := s.first()
+	for i := range first {
+		Zero(o[i*s.OStride:][:s.HeadDim])
+		lse[i] = float32(math.Inf(-1))
+	}
+	if first == s.Queries {
+		return
+	}
+
+	ld := scratchStride(s.Keys)
+	kt, scratch := scratch[:s.HeadDim*ld], scratch[s.HeadDim*ld:]
+	p, scratch := scratch[:attentionTile*ld], scratch[attentionTile*ld:]
+	attention.transpose(kt, ld, k, s.KStride, s.keys(), s.HeadDim)
+	// Every tile reads all of v. Where its rows lie far apart, each costs an
+	// entry of the first-level translation buffer, which has some 64.
+	packed := scratch[:s.Keys*s.HeadDim]
+	for j := range s.keys() {
+		copy(packed[j*s.HeadDim:][:s.HeadDim], v[j*s.VStride:][:s.HeadDim])
+	}
+
+	for i0 := first; i0 < s.Queries; i0 += attentionTile {
+		m := min(attentionTile, s.Queries-i0)
+		n := s.sees(i0 + m - 1)
+		attention.mul(m, roundUp16(n), s.HeadDim, q[i0*s.QStride:], s.QStride, 1, kt, ld, p, ld, false)
+		var sum [attentionTile]float32
+		for i := range m {
+			seen := s.sees(i0 + i)
+			row := p[i*ld:][:n]
+			lse[i0+i] = rowMax(row[:seen]) * s.Scale
+			sum[i] = expShift(row[:seen], row[:seen], s.Scale, lse[i0+i])
+			clear(row[seen:])
+		}
+		attention.mul(m, s.HeadDim, n, p, ld, 1, packed, s.HeadDim, o[i0*s.OStride:], s.OStride, false)
+		// The weights are at most one before they are normalised, so that
+		// normalising o instead costs no accuracy and less time.
+		for i := range m {
+			row := o[(i0+i)*s.OStride:][:s.HeadDim]
+			Scale(row, row, 1/sum[i])
+			lse[i0+i] += float32(math.Log(float64(sum[i])))
+		}
+	}
+}
+
+// Scratch returns the length of Attention's scratch: kᵀ, a tile of scores and
+// v. It does not depend on the strides, Causal or Valid.
+func (s AttentionShape) Scratch() int {
+	return (s.HeadDim+attentionTile)*scratchStride(s.Keys) + s.Keys*s.HeadDim
+}
+
+// keys is the number of keys that are not padding.
+func (s AttentionShape) keys() int { return max(0, min(s.Valid, s.Keys)) }
+
+// sees is the number of keys that query i sees: it sees keys 0 to sees(i)-1.
+func (s AttentionShape) sees(i int) int {
+	if s.Causal {
+		return max(0, min(s.keys(), i+1+s.Keys-s.Queries))
+	}
+	return s.keys()
+}
+
+// first is the first query that sees a key. All after it do so, too.
+func (s AttentionShape) first() int {
+	switch {
+	case s.keys() == 0:
+		return s.Queries
+	case s.Causal:
+		return max(0, s.Queries-s.Keys)
+	}
+	return 0
+}
+
+// scratchStride is the distance of rows in scratch that have n elements. It is an odd number of cache lines, so that the rows of a column do
+// not all fall into the same few sets of a cache.
+func scratchStride(n int) int { return roundUp16(n) | 16 }
+
+func roundUp16(n int) int { return (n + 15) &^ 15 }

@@ -1,0 +1,73 @@
+package kernel
+
+// An attentionTable is one implementation of the kernels below attention.
+type attentionTable struct {
+	profile string
+
+	// mul computes C = A B, or C += A B, for C of m by n and A of m by k
+	// elements, all positive: A(i,p) = a[i*ars+p*acs], B(p,j) = b[p*brs+j] and
+	// C(i,j) = c[i*ldc+j]. Every element is one chain of fused multiply-adds
+	// over ascending p.
+	//
+	// Unlike Gemm it packs nothing. With the 16 to 128 columns of a head,
+	// packing A would cost as much as multiplying, and all of it is in a near
+	// cache anyway.
+	mul func(m, n, k int, a []float32, ars, acs int, b []float32, brs int, c []float32, ldc int, accumulate bool)
+
+	// transpose sets dst[j*ld+i] = src[i*stride+j] for i < rows and j < cols.
+	// The rows of dst have room for a multiple of 16; what becomes of the room
+	// is not specified.
+	transpose func(dst []float32, ld int, src []float32, stride, rows, cols int)
+
+	// gradRow sets ds = scale p (ds - d). The length is a multiple of 16.
+	gradRow func(ds, p []float32, d, scale float32)
+}
+
+// attention is the table in use, the fastest that the processor has.
+var attention = *attentionTables()[0]
+
+var genericAttention = attentionTable{
+	profile:   "generic",
+	mul:       attentionMulGeneric,
+	transpose: attentionTransposeGeneric,
+	gradRow:   attentionGradRowGeneric,
+}
+
+func attentionMulGeneric(m, n, k int, a []float32, ars, acs int, b []float32, brs int, c []float32, ldc int, accumulate bool) {
+	for i := range m {
+		a, row := a[i*ars:], c[i*ldc:][:n]
+		if !accumulate {
+			clear(row)
+		}
+		j := 0
+		for ; j+4 <= n; j += 4 { // four chains at once hide their latency
+			r := row[j:][:4]
+			c0, c1, c2, c3 := r[0], r[1], r[2], r[3]
+			for p := range k {
+				x, y := a[p*acs], b[p*brs+j:][:4]
+				c0, c1 = fma32(x, y[0], c0), fma32(x, y[1], c1)
+				c2, c3 = fma32(x, y[2], c2), fma32(x, y[3], c3)
+			}
+			r[0], r[1], r[2], r[3] = c0, c1, c2, c3
+		}
+		for ; j < n; j++ {
+			for p := range k {
+				row[j] = fma32(a[p*acs], b[p*brs+j], row[j])
+			}
+		}
+	}
+}
+
+func attentionTransposeGeneric(dst []float32, ld int, src []float32, stride, rows, cols int) {
+	for i := range rows {
+		for j, x := range src[i*stride:][:cols] {
+			dst[j*ld+i] = x
+		}
+	}
+}
+
+func attentionGradRowGeneric(ds, p []float32, d, scale float32) {
+	for j, x := range p {
+		ds[j] = x * (ds[j] - d) * scale
+	}
+}

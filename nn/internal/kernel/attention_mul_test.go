@@ -1,0 +1,109 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"testing"
+)
+
+// exactFMA rounds a*b + c once.
+func exactFMA(a, b, c float32) float32 {
+	f := func(x float32) *big.Float { return new(big.Float).SetPrec(600).SetFloat64(float64(x)) }
+	r, _ := f(0).Add(f(0).Mul(f(a), f(b)), f(c)).Float32()
+	return r
+}
+
+// Every element is one chain of fused multiply-adds, to the bit, for every
+// shape, and no element between rows is touched.
+func TestAttentionMul(t *testing.T) {
+	attentionProfiles(t, func(t *testing.T) {
+		fma := exactFMA
+		if attention.profile == "generic" {
+			fma = fma32
+		}
+		ks := []int{1, 2, 19}
+		for _, m := range []int{1, 2, 3, 4, 5, 7, 8, 9, 15, 16} {
+			for _, n := range []int{1, 5, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 64, 80} {
+				for _, accumulate := range []bool{false, true} {
+					for _, transposed := range []bool{false, true} {
+						k := ks[(m+n)%len(ks)]
+						ars, acs := k+2, 1
+						if transposed {
+							ars, acs = 1, m+3
+						}
+						brs, ldc := n+1, n+2
+						a := rowsOf(attentionNormals(m*ars+k*acs, 1), 1, m*ars+k*acs, 0)
+						b := rowsOf(attentionNormals(k*n, 2), k, n, brs)
+						c := rowsOf(attentionNormals(m*n, 3), m, n, ldc)
+						want := append([]float32{}, c...)
+						for i := range m {
+							for j := range n {
+								x := float32(0)
+								if accumulate {
+									x = c[i*ldc+j]
+								}
+								for p := range k {
+									x = fma(a[i*ars+p*acs], b[p*brs+j], x)
+								}
+								want[i*ldc+j] = x
+							}
+						}
+						attention.mul(m, n, k, a, ars, acs, b, brs, c, ldc, accumulate)
+						name := fmt.Sprintf("m=%d n=%d k=%d accumulate=%t transposed=%t", m, n, k, accumulate, transposed)
+						for i := range want {
+							if math.Float32bits(c[i]) != math.Float32bits(want[i]) {
+								t.Fatalf("%s: c[%d] is %g, want %g", name, i, c[i], want[i])
+							}
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestAttentionTranspose(t *testing.T) {
+	attentionProfiles(t, func(t *testing.T) {
+		for _, rows := range []int{1, 3, 8, 15, 16, 17, 33} {
+			for _, cols := range []int{1, 5, 8, 9, 16, 17, 32} {
+				stride, ld := cols+3, roundUp16(rows)+16
+				values := attentionNormals(rows*cols, 1)
+				src := rowsOf(values, rows, cols, stride)
+				dst := rowsOf(nil, 1, cols*ld, 0)
+				attention.transpose(dst, ld, src, stride, rows, cols)
+				for j := range cols {
+					for i := range ld {
+						want := float32(math.NaN())
+						if i < rows {
+							want = float32(values[i*cols+j])
+						} else if i < roundUp16(rows) {
+							continue
+						}
+						if math.Float32bits(dst[j*ld+i]) != math.Float32bits(want) {
+							t.Fatalf("%d x %d: dst[%d][%d] is %g, want %g", rows, cols, j, i, dst[j*ld+i], want)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// gradRow rounds after every operation, in this order.
+func TestAttentionGradRow(t *testing.T) {
+	attentionProfiles(t, func(t *testing.T) {
+		for _, n := range []int{16, 48} {
+			p := rowsOf(attentionNormals(n, 1), 1, n, 0)
+			ds := rowsOf(attentionNormals(n, 2), 1, n, 0)
+			want := append([]float32{}, ds...)
+			attentionGradRowGeneric(want, p, 0.7, 0.3)
+			attention.gradRow(ds, p, 0.7, 0.3)
+			for i := range want {
+				if ds[i] != want[i] {
+					t.Fatalf("n=%d: ds[%d] is %g, want %g", n, i, ds[i], want[i])
+				}
+			}
+		}
+	})
+}
