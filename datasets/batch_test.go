@@ -1,0 +1,102 @@
+package datasets
+
+import (
+	"strings"
+	"testing"
+
+	"gpipebench/nn"
+)
+
+// What sources hand out has to be what the pipeline takes apart.
+func TestSlicesAreViewsAndKeepTheCount(t *testing.T) {
+	s := mustSynthetic(t, Config{SeqLen: 8, Synthetic: SyntheticConfig{MinLen: 3}})
+	b := mustBatch(t, s, Train, 0, 5)
+	if err := b.Check(); err != nil {
+		t.Fatal(err)
+	}
+	micro := b.Slice(3, 5)
+	if err := micro.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if micro.Examples() != 2 || micro.Count != b.Count {
+		t.Errorf("slice has %d examples and count %d, want 2 and the batch's %d", micro.Examples(), micro.Count, b.Count)
+	}
+	if &micro.Inputs[0].I32[0] != &b.Inputs[0].I32[3*8] || &micro.Targets[0].I32[0] != &b.Targets[0].I32[3*8] {
+		t.Error("slice is a copy")
+	}
+	last := b.Targets[0].I32[2*8]
+	_ = append(b.Slice(0, 2).Targets[0].I32, 99)
+	if b.Targets[0].I32[2*8] != last {
+		t.Error("an append to a slice reached the next example")
+	}
+	f := nn.Batch{Inputs: []nn.Tensor{{Shape: []int{3, 2}, F32: []float32{0, 1, 2, 3, 4, 5}}}, Count: 3}
+	if got := f.Slice(1, 2).Inputs[0]; got.F32[0] != 2 || len(got.F32) != 2 || got.I32 != nil {
+		t.Errorf("slice of floats = %+v", got)
+	}
+}
+
+func TestSliceOutOfRangePanics(t *testing.T) {
+	b := mustBatch(t, mustSynthetic(t, Config{}), Train, 0, 2)
+	for _, r := range [][2]int{{-1, 1}, {0, 3}, {1, 1}, {2, 1}} {
+		func() {
+			defer func() {
+				if e, _ := recover().(string); !strings.HasPrefix(e, "nn: Batch.Slice: ") {
+					t.Errorf("Slice%v: recovered %q", r, e)
+				}
+			}()
+			b.Slice(r[0], r[1])
+		}()
+	}
+}
+
+func TestBatchCheck(t *testing.T) {
+	ids := func(n int, shape ...int) nn.Tensor { return nn.Tensor{Shape: shape, I32: make([]int32, n)} }
+	for _, c := range []struct {
+		name string
+		b    nn.Batch
+		want string // "" for a good one
+	}{
+		{"good", nn.Batch{Inputs: []nn.Tensor{ids(6, 2, 3)}, Targets: []nn.Tensor{ids(2, 2)}, Count: 2}, ""},
+		{"no target", nn.Batch{Inputs: []nn.Tensor{ids(6, 2, 3)}, Count: 2}, ""},
+		{"no input", nn.Batch{Count: 1}, "no input"},
+		{"no shape", nn.Batch{Inputs: []nn.Tensor{ids(1)}, Count: 1}, "input 0: no shape"},
+		{"no data", nn.Batch{Inputs: []nn.Tensor{{Shape: []int{1}}}, Count: 1}, "exactly one"},
+		{"both", nn.Batch{Inputs: []nn.Tensor{{Shape: []int{1}, F32: []float32{0}, I32: []int32{0}}}, Count: 1}, "exactly one"},
+		{"too few", nn.Batch{Inputs: []nn.Tensor{ids(5, 2, 3)}, Count: 1}, "[2 3]"},
+		{"too many", nn.Batch{Inputs: []nn.Tensor{ids(7, 2, 3)}, Count: 1}, "holds 6 elements, there are 7"},
+		{"overflow", nn.Batch{Inputs: []nn.Tensor{ids(0, 1<<32, 1<<32)}, Count: 1}, "does not fit"},
+		{"empty", nn.Batch{Inputs: []nn.Tensor{ids(0, 0, 3)}, Count: 1}, "below 1"},
+		{"disagree", nn.Batch{Inputs: []nn.Tensor{ids(6, 2, 3)}, Targets: []nn.Tensor{ids(3, 3)}, Count: 1}, "target 0 has 3 examples where input 0 has 2"},
+		{"count", nn.Batch{Inputs: []nn.Tensor{ids(6, 2, 3)}}, "count 0, want at least 1"},
+	} {
+		err := c.b.Check()
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: error %v, want %q in it", c.name, err, c.want)
+		}
+	}
+}
+
+func mustSynthetic(t testing.TB, c Config) *Synthetic {
+	t.Helper()
+	s, err := NewSynthetic(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// mustBatch is a batch that has passed its check.
+func mustBatch(t testing.TB, s Source, split Split, index, examples int) nn.Batch {
+	t.Helper()
+	b, err := s.Batch(split, index, examples)
+	if err == nil {
+		err = b.Check()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

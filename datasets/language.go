@@ -1,0 +1,153 @@
+package datasets
+
+import (
+	"math"
+
+	"gpipebench/nn/philox"
+)
+
+// language is the stochastic source behind Synthetic, made so that its entropies
+// are known exactly and not estimated.
+//
+// There are V symbols in S classes of V/S. After symbol a may follow S symbols,
+// one of each class: next(a, 0..S-1). Which of them does depends on the symbol b
+// that stands Lag tokens before: with probability p[r] it is the one of class
+//
+//	(class(b) + r) mod S
+//
+// so that every context has the same p, shifted, and every token after the
+// first Lag has entropy H(p), no more and no less, whatever went before.
+//
+// The second property wanted is that nothing short of looking back Lag tokens
+// helps. For every pair of classes (k, c), next(., c) maps the symbols of class
+// k one to one onto those of class c. A symbol then has S predecessors, one of
+// each class. Let W be the chain which begins with a uniform symbol and goes on
+// to each successor with probability 1/S. Under W symbols stay uniform, and seen
+// backwards it goes to each predecessor with probability 1/S; so, given the
+// tokens after it, the class of a token is uniform. Hence if any Lag tokens in
+// a row follow W, the next token given all but the first of them is uniform over
+// the successors, and the last Lag tokens follow W again. A sequence begins with
+// Lag tokens drawn from W, so at every place a model of order 1 to Lag-1 faces
+// exactly ln S, one of order 0 exactly ln V, and the ideal model H(p), except
+// for the first tokens, which have no token Lag before: ln S.
+type language struct {
+	vocab, succ, lag int
+
+	class []int32 // (vocab)
+	next  []int32 // (vocab, succ): successor of each class
+
+	// Probabilities are whole multiples of 2^-32, cumulated, so that what is
+	// drawn follows exactly what the entropy is computed from, and so that no
+	// platform's exponential function can change a sequence.
+	cum     []uint64  // (succ+1): 0 to 2^32
+	p       []float64 // (succ)
+	entropy float64   // of p, nats
+}
+
+func newLanguage(c SyntheticConfig, seed uint64) *language {
+	l := &language{vocab: c.Vocab, succ: c.Successors, lag: c.Lag}
+	l.drawTable(philox.NewStream(philox.KeyOf(seed, "datasets/synthetic/language"), 0))
+	l.zipf(c.Skew)
+	return l
+}
+
+func (l *language) drawTable(random *philox.Stream) {
+	size := l.vocab / l.succ
+	members := permutation(random, l.vocab) // class k is members[k*size:(k+1)*size]
+	l.class = make([]int32, l.vocab)
+	for i, symbol := range members {
+		l.class[symbol] = int32(i / size)
+	}
+	l.next = make([]int32, l.vocab*l.succ)
+	for k := range l.succ {
+		for c := range l.succ {
+			from, to := members[k*size:(k+1)*size], members[c*size:(c+1)*size]
+			for i, j := range permutation(random, size) {
+				l.next[int(from[i])*l.succ+c] = to[j]
+			}
+		}
+	}
+}
+
+// permutation is a uniform order of 0..n-1 (Fisher and Yates).
+func permutation(random *philox.Stream, n int) []int32 {
+	order := make([]int32, n)
+	for i := range order {
+		j := random.Intn(i + 1)
+		order[i] = order[j]
+		order[j] = int32(i)
+	}
+	return order
+}
+
+func (l *language) zipf(skew float64) {
+	sum := 0.0
+	for r := range l.succ {
+		sum += math.Pow(float64(r+1), -skew)
+	}
+	l.cum = make([]uint64, l.succ+1)
+	l.p = make([]float64, l.succ)
+	upTo := 0.0
+	for r := range l.succ {
+		upTo += math.Pow(float64(r+1), -skew) / sum
+		l.cum[r+1] = uint64(math.Round(min(upTo, 1) * (1 << 32)))
+	}
+	l.cum[l.succ] = 1 << 32
+	for r := range l.succ {
+		l.p[r] = float64(l.cum[r+1]-l.cum[r]) / (1 << 32)
+		if l.p[r] > 0 {
+			l.entropy -= l.p[r] * math.Log(l.p[r])
+		}
+	}
+}
+
+// generate fills tokens with a sequence.
+func (l *language) generate(random *philox.Stream, tokens []int32) {
+	for t := range tokens {
+		switch {
+		case t == 0:
+			tokens[t] = int32(random.Intn(l.vocab))
+		case t < l.lag:
+			tokens[t] = l.next[int(tokens[t-1])*l.succ+random.Intn(l.succ)]
+		default:
+			c := (int(l.class[tokens[t-l.lag]]) + l.rank(random.Uint32())) % l.succ
+			tokens[t] = l.next[int(tokens[t-1])*l.succ+c]
+		}
+	}
+}
+
+// rank maps a uniform word to a rank distributed as p.
+func (l *language) rank(u uint32) int {
+	r := 0
+	for uint64(u) >= l.cum[r+1] {
+		r++
+	}
+	return r
+}
+
+// prob is the probability of a token after those before it.
+func (l *language) prob(before []int32, token int32) float64 {
+	t := len(before)
+	if t == 0 {
+		return 1 / float64(l.vocab)
+	}
+	c := l.class[token]
+	if l.next[int(before[t-1])*l.succ+int(c)] != token {
+		return 0
+	}
+	if t < l.lag {
+		return 1 / float64(l.succ)
+	}
+	r := int(c) - int(l.class[before[t-l.lag]])
+	if r < 0 {
+		r += l.succ
+	}
+	return l.p[r]
+}
+
+// floor is the entropy of the n tokens after a sequence's first, in nats: what
+// the ideal model loses on n targets, on average over sequences.
+func (l *language) floor(n int) float64 {
+	short := min(n, l.lag-1) // targets 1..Lag-1 of a sequence
+	return float64(short)*math.Log(float64(l.succ)) + float64(n-short)*l.entropy
+}

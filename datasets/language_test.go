@@ -1,0 +1,162 @@
+package datasets
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+var languages = []SyntheticConfig{
+	{},
+	{Vocab: 6, Successors: 2, Lag: 2, Skew: 2},
+	{Vocab: 6, Successors: 3, Lag: 3, Skew: 1},
+	{Vocab: 8, Successors: 4, Lag: 3},
+	{Vocab: 4, Successors: 2, Lag: 5, Skew: 0.5},
+	{Vocab: 5, Successors: 5, Lag: 2},
+}
+
+func testLanguage(c SyntheticConfig, seed uint64) *language {
+	return newLanguage(Config{Synthetic: c}.withDefaults().Synthetic, seed)
+}
+
+// The two properties of the table that the entropies rest on.
+func TestLanguageTable(t *testing.T) {
+	for _, c := range languages {
+		l := testLanguage(c, 3)
+		predecessors := map[[2]int32]int{} // by (symbol, class of the predecessor)
+		for a := range int32(l.vocab) {
+			for class := range int32(l.succ) {
+				next := l.next[int(a)*l.succ+int(class)]
+				if l.class[next] != class {
+					t.Errorf("%+v: successor %d of %d is of class %d, not %d", c, next, a, l.class[next], class)
+				}
+				predecessors[[2]int32{next, l.class[a]}]++
+			}
+		}
+		for symbol := range int32(l.vocab) {
+			for class := range int32(l.succ) {
+				if n := predecessors[[2]int32{symbol, class}]; n != 1 {
+					t.Errorf("%+v: symbol %d has %d predecessors of class %d, want 1", c, symbol, n, class)
+				}
+			}
+		}
+	}
+}
+
+// The entropy of every place given the m tokens before it, exactly, by carrying
+// the distribution of whole sequences forward through prob.
+func TestEntropiesByEnumeration(t *testing.T) {
+	for _, c := range []SyntheticConfig{
+		{Vocab: 4, Successors: 2, Lag: 2, Skew: 2},
+		{Vocab: 6, Successors: 3, Lag: 2, Skew: 1.5},
+		{Vocab: 4, Successors: 2, Lag: 3, Skew: 1},
+		{Vocab: 4, Successors: 4, Lag: 3, Skew: 1},
+	} {
+		l := testLanguage(c, 11)
+		const length = 7
+		sequences := map[string]float64{"": 1}
+		for place := range length {
+			longer := map[string]float64{}
+			for s, p := range sequences {
+				for token := range int32(l.vocab) {
+					if q := l.prob([]rune(s), token); q > 0 {
+						longer[s+string(rune(token))] += p * q
+					}
+				}
+			}
+			sequences = longer
+			for order := 0; order <= place; order++ {
+				want := math.Log(float64(l.vocab))
+				switch {
+				case order >= l.lag:
+					want = l.entropy
+				case order > 0:
+					want = math.Log(float64(l.succ))
+				}
+				if got := conditionalEntropy(sequences, order); math.Abs(got-want) > 1e-9 {
+					t.Errorf("%+v: entropy of token %d given %d before it = %v, want %v", c, place, order, got, want)
+				}
+			}
+		}
+	}
+}
+
+// conditionalEntropy of the last symbol given the n before it.
+func conditionalEntropy(sequences map[string]float64, n int) float64 {
+	joint, context := map[string]float64{}, map[string]float64{}
+	for s, p := range sequences {
+		r := []rune(s)
+		joint[string(r[len(r)-n-1:])] += p
+		context[string(r[len(r)-n-1:len(r)-1])] += p
+	}
+	h := 0.0
+	for s, p := range joint {
+		r := []rune(s)
+		h -= p * math.Log(p/context[string(r[:len(r)-1])])
+	}
+	return h
+}
+
+func TestFloorIsTheEntropyOfTheTargets(t *testing.T) {
+	l := testLanguage(SyntheticConfig{Vocab: 8, Successors: 4, Lag: 3}, 1)
+	lnS := math.Log(4)
+	for n, want := range map[int]float64{1: lnS, 2: 2 * lnS, 3: 2*lnS + l.entropy, 10: 2*lnS + 8*l.entropy} {
+		if got := l.floor(n); math.Abs(got-want) > 1e-12 {
+			t.Errorf("floor(%d) = %v, want %v", n, got, want)
+		}
+	}
+}
+
+// Probabilities, entropy and what is drawn have to be one distribution.
+func TestRanksFollowZipf(t *testing.T) {
+	l := testLanguage(SyntheticConfig{Skew: 2}, 1)
+	sum := 1 + 1/4.0 + 1/9.0 + 1/16.0
+	drawn := make([]float64, l.succ)
+	const steps = 1 << 16
+	for u := range steps {
+		drawn[l.rank(uint32(u)<<16)] += 1.0 / steps
+	}
+	for r, p := range l.p {
+		want := 1 / float64((r+1)*(r+1)) / sum
+		if math.Abs(p-want) > 1e-9 {
+			t.Errorf("p[%d] = %v, want %v", r, p, want)
+		}
+		if math.Abs(drawn[r]-p) > 2.0/steps {
+			t.Errorf("rank %d is drawn with %v, want %v", r, drawn[r], p)
+		}
+	}
+	if l.rank(0) != 0 || l.rank(math.MaxUint32) != l.succ-1 {
+		t.Error("the ends of the range are not the first and the last rank")
+	}
+}
+
+// So skewed that the last ranks round to nothing: still a distribution.
+func TestExtremeSkew(t *testing.T) {
+	l := testLanguage(SyntheticConfig{Vocab: 256, Successors: 256, Skew: 16}, 1)
+	sum := 0.0
+	for _, p := range l.p {
+		sum += p
+	}
+	if sum != 1 || math.IsNaN(l.entropy) || l.entropy <= 0 {
+		t.Errorf("sum %v, entropy %v", sum, l.entropy)
+	}
+	l.rank(math.MaxUint32)
+}
+
+func ExampleSynthetic() {
+	s, err := NewSynthetic(Config{SeqLen: 64})
+	if err != nil {
+		panic(err)
+	}
+	yardsticks, err := s.Yardsticks()
+	if err != nil {
+		panic(err)
+	}
+	for _, y := range yardsticks {
+		fmt.Printf("%-18s %.4f nats\n", y.Name, y.Nats)
+	}
+	// Output:
+	// uniform            4.1589 nats
+	// current token only 1.3863 nats
+	// entropy            1.0836 nats
+}

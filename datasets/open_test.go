@@ -1,0 +1,151 @@
+package datasets
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestOpen(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a:b.txt")
+	if err := os.WriteFile(file, words(2000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for spec, vocab := range map[string]int{"synthetic": 64, "text:" + file: 256} {
+		s, err := Open(spec, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Name() != spec || s.Vocab() != vocab {
+			t.Errorf("%s: opened %s with vocabulary %d", spec, s.Name(), s.Vocab())
+		}
+		mustBatch(t, s, Train, 0, 2)
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	short := filepath.Join(dir, "short")
+	for file, text := range map[string]string{empty: "", short: "too short"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for spec, want := range map[string]string{
+		"":                   `data source "": unknown, want synthetic or text:FILE`,
+		"Synthetic":          `data source Synthetic: unknown, want synthetic or text:FILE`,
+		"synthetic:5":        `data source synthetic:5: synthetic takes no argument`,
+		"text":               `data source text: no file, want text:FILE`,
+		"text:":              `data source text:: no file, want text:FILE`,
+		"book.txt":           `data source book.txt: unknown, want synthetic or text:FILE`,
+		"a\nb":               `data source "a\nb": unknown, want synthetic or text:FILE`,
+		"cifar10:data":       `data source cifar10:data: cifar10 is not in this version, want synthetic or text:FILE`,
+		"cifar100:data":      `data source cifar100:data: cifar100 is not in this version, want synthetic or text:FILE`,
+		"mnist:data":         `data source mnist:data: mnist is not in this version, want synthetic or text:FILE`,
+		"images:data":        `data source images:data: images is not in this version, want synthetic or text:FILE`,
+		"parallel:a,b":       `data source parallel:a,b: parallel is not in this version, want synthetic or text:FILE`,
+		"text:/nowhere/b\nc": `text:"/nowhere/b\nc": no such file or directory, want a readable file of up to 1024 MiB`,
+		"text:" + dir:        `text:` + dir + `: is a directory, want a readable file of up to 1024 MiB`,
+		"text:" + empty:      `text:` + empty + `: empty, want at least 640 bytes: the last tenth is held out and has to hold a sequence of 64`,
+		"text:" + short:      `text:` + short + `: 9 bytes, want at least 640 bytes: the last tenth is held out and has to hold a sequence of 64`,
+	} {
+		s, err := Open(spec, Config{})
+		if err == nil || err.Error() != want {
+			t.Errorf("Open(%q): error %q, want %q", spec, fmt.Sprint(err), want)
+		}
+		if s != nil {
+			t.Errorf("Open(%q): a source that is not nil beside an error", spec)
+		}
+	}
+	if _, err := Open("text:/nowhere/b", Config{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file's error %v is not fs.ErrNotExist", err)
+	}
+	if _, err := Open("synthetic", Config{SeqLen: -1}); err == nil {
+		t.Error("a bad configuration was accepted")
+	}
+}
+
+func TestReadTextLimit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, []byte("12345"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := readText(file, 5); err != nil || string(text) != "12345" {
+		t.Errorf("at the limit: %q, %v", text, err)
+	}
+	if _, err := readText(file, 4); err == nil || err.Error() != "5 bytes" {
+		t.Errorf("above the limit: error %v", err)
+	}
+}
+
+// A pipe has no size to look at beforehand.
+func TestReadTextFromPipe(t *testing.T) {
+	for limit, want := range map[int64]string{5: "12345", 4: ""} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("/dev/fd/%d", r.Fd())
+		if _, err := os.Stat(name); err != nil {
+			t.Skip("no /dev/fd here")
+		}
+		if _, err := w.WriteString("12345"); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		text, err := readText(name, limit)
+		r.Close()
+		if string(text) != want || (err == nil) != (want != "") {
+			t.Errorf("limit %d: %q, %v", limit, text, err)
+		}
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	for _, spec := range []string{"", "synthetic", "synthetic:", "text", "text:", "text:a.txt", "text:a:b", "cifar10:d", "a\nb", "\xff", "images"} {
+		f.Add(spec)
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		kind, argument, err := parse(spec)
+		switch {
+		case err != nil:
+			if m := err.Error(); strings.ContainsAny(m, "\n\r") || !strings.HasPrefix(m, "data source ") {
+				t.Errorf("parse(%q): error %q", spec, m)
+			}
+		case kind == "synthetic":
+			if spec != "synthetic" {
+				t.Errorf("parse(%q) is synthetic", spec)
+			}
+		case kind != "text" || argument == "" || spec != "text:"+argument:
+			t.Errorf("parse(%q) = %q, %q", spec, kind, argument)
+		}
+		if p := printable(spec); strings.ContainsAny(p, "\n\r") {
+			t.Errorf("printable(%q) = %q", spec, p)
+		}
+	})
+}
+
+func ExampleOpen() {
+	source, err := Open("synthetic", Config{SeqLen: 32, Seed: 1})
+	if err != nil {
+		panic(err)
+	}
+	batch, err := source.Batch(Train, 0, 8)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(source.Name(), "vocabulary", source.Vocab())
+	fmt.Println("inputs", batch.Inputs[0].Shape, "targets", batch.Targets[0].Shape, "count", batch.Count)
+
+	_, err = Open("cifar10:data", Config{})
+	fmt.Println(err)
+	// Output:
+	// synthetic vocabulary 64
+	// inputs [8 32] targets [8 32] count 256
+	// data source cifar10:data: cifar10 is not in this version, want synthetic or text:FILE
+}

@@ -1,0 +1,147 @@
+// Package datasets supplies mini-batches: synthetic tasks whose best possible
+// loss is known, and loaders of real formats.
+//
+// The contract of every source: a batch is a pure function of (seed, split,
+// index, examples). Nothing depends on which batches were asked for before, so
+// a run can be stopped, resumed, repeated and compared, and any number of
+// goroutines may ask at once.
+//
+// Language-model batches have one input (N, T) of token ids and one target
+// (N, T), both int32. Target t of an example is the token that follows input t.
+// A place without a target (padding) has input 0 and target -1, and does not
+// count: a batch's Count is its number of targets. T is Config.SeqLen in every
+// batch, so that one compiled program serves them all; N is what was asked for,
+// or less in the last batch of a pass.
+//
+// Losses are in nats per target.
+package datasets
+
+import (
+	"fmt"
+	"math"
+
+	"gpipebench/nn"
+)
+
+// Split is a part of a data set.
+type Split int
+
+const (
+	Train   Split = iota
+	HeldOut       // never trained on
+)
+
+func (s Split) String() string {
+	switch s {
+	case Train:
+		return "training"
+	case HeldOut:
+		return "held-out"
+	}
+	return fmt.Sprintf("Split(%d)", int(s))
+}
+
+// Source is a data set as training and evaluation see it.
+type Source interface {
+	// Name is the source's specification, see Open, fit to print.
+	Name() string
+
+	// Vocab is the number of values a target can take: token ids are 0..Vocab-1.
+	Vocab() int
+
+	// Batches is the number of batches of one pass over a split, when they have
+	// the given number of examples (at least 1) and the last may have fewer. 0
+	// says that the split has no end, so that there is no epoch.
+	Batches(split Split, examples int) int
+
+	// Batch returns a mini-batch of at most the given number of examples.
+	//
+	// Of the training split every index >= 0 is a batch: pass e, called an
+	// epoch, is the indices from e*Batches to (e+1)*Batches, each pass in an
+	// order of its own. The held-out split is one pass, the same each time: an
+	// index beyond it is an error.
+	//
+	// The examples of a pass come in an order that does not depend on how many
+	// go into a batch.
+	Batch(split Split, index, examples int) (nn.Batch, error)
+
+	// Yardsticks are losses to hold a network's held-out loss against, worst
+	// first. They may take as long to compute as reading the data does.
+	Yardsticks() ([]Yardstick, error)
+}
+
+// Yardstick is what a simple or an ideal model scores on the held-out split.
+type Yardstick struct {
+	Name  string
+	Nats  float64 // per target
+	Floor bool    // no model can be expected to do better
+}
+
+// Bits is the yardstick in bits per target.
+func (y Yardstick) Bits() float64 { return y.Nats / math.Ln2 }
+
+// checkBatch reports a batch that no source can supply. Every source has fewer
+// than 2^31 elements in a tensor, which index arithmetic relies on.
+func checkBatch(split Split, index, examples, elements int) error {
+	switch {
+	case split != Train && split != HeldOut:
+		return fmt.Errorf("split %d, want %d (training) or %d (held-out)", split, Train, HeldOut)
+	case index < 0:
+		return fmt.Errorf("%v batch %d, want 0 or more", split, index)
+	case examples < 1 || examples > math.MaxInt32/elements:
+		return fmt.Errorf("batch of %d examples, want 1 to %d", examples, math.MaxInt32/elements)
+	case index > math.MaxInt/examples-1:
+		return fmt.Errorf("%v batch %d of %d examples is out of range", split, index, examples)
+	}
+	return nil
+}
+
+// ceilDiv is a/b rounded up, a >= 0, b > 0, without overflow.
+func ceilDiv(a, b int) int {
+	q := a / b
+	if a%b != 0 {
+		q++
+	}
+	return q
+}
+
+// lmBatch is a language-model batch that is being filled.
+type lmBatch struct {
+	inputs, targets []int32 // (n, seqLen)
+	n, seqLen       int
+	count           int
+}
+
+// newLMBatch returns a batch that is all padding.
+func newLMBatch(n, seqLen int) *lmBatch {
+	b := &lmBatch{inputs: make([]int32, n*seqLen), targets: make([]int32, n*seqLen), n: n, seqLen: seqLen}
+	for i := range b.targets {
+		b.targets[i] = -1
+	}
+	return b
+}
+
+// row is the inputs and targets of example i, (seqLen) each.
+func (b *lmBatch) row(i int) (inputs, targets []int32) {
+	from, to := i*b.seqLen, (i+1)*b.seqLen
+	return b.inputs[from:to], b.targets[from:to]
+}
+
+func (b *lmBatch) batch() nn.Batch {
+	shape := func() []int { return []int{b.n, b.seqLen} }
+	return nn.Batch{
+		Inputs:  []nn.Tensor{{Shape: shape(), I32: b.inputs}},
+		Targets: []nn.Tensor{{Shape: shape(), I32: b.targets}},
+		Count:   b.count,
+	}
+}
+
+// fill makes tokens example i: all but the last are inputs, all but the first
+// targets. There are at most seqLen+1 of them.
+func fill[T int32 | byte](b *lmBatch, i int, tokens []T) {
+	inputs, targets := b.row(i)
+	for t, next := range tokens[1:] {
+		inputs[t], targets[t] = int32(tokens[t]), int32(next)
+	}
+	b.count += len(tokens) - 1
+}

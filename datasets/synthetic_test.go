@@ -1,0 +1,194 @@
+package datasets
+
+import (
+	"math"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+
+	"gpipebench/nn"
+)
+
+func TestSyntheticBatchIsAFunctionOfItsPlace(t *testing.T) {
+	c := Config{Seed: 5}
+	want := mustBatch(t, mustSynthetic(t, c), Train, 7, 4)
+	s := mustSynthetic(t, c)
+	mustBatch(t, s, HeldOut, 0, 3)
+	mustBatch(t, s, Train, 9, 4)
+	if got := mustBatch(t, s, Train, 7, 4); !reflect.DeepEqual(got, want) {
+		t.Error("the same batch differs after others were taken")
+	}
+	c.Seed = 6
+	for name, other := range map[string]nn.Batch{
+		"index": mustBatch(t, s, Train, 8, 4),
+		"split": mustBatch(t, s, HeldOut, 7, 4),
+		"seed":  mustBatch(t, mustSynthetic(t, c), Train, 7, 4),
+	} {
+		if reflect.DeepEqual(other, want) {
+			t.Errorf("another %s gives the same batch", name)
+		}
+	}
+}
+
+// Run with the race detector, this is also the proof that batches may be asked for
+// from several goroutines.
+func TestBatchesAtOnce(t *testing.T) {
+	for _, s := range []Source{mustSynthetic(t, Config{}), mustText(t, words(5000), Config{})} {
+		var wait sync.WaitGroup
+		for g := range 8 {
+			wait.Go(func() {
+				got, err := s.Batch(Train, g/2, 4)
+				want, errAgain := s.Batch(Train, g/2, 4)
+				if err != nil || errAgain != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("%s: batch %d differs among goroutines: %v, %v", s.Name(), g/2, err, errAgain)
+				}
+			})
+		}
+		wait.Wait()
+	}
+}
+
+// A golden sequence: a change of the generator changes every recorded run, and
+// has to be a decision.
+func TestSyntheticGolden(t *testing.T) {
+	b := mustBatch(t, mustSynthetic(t, Config{SeqLen: 12, Seed: 1}), Train, 0, 1)
+	want := []int32{43, 54, 31, 8, 59, 52, 47, 18, 12, 50, 40, 61}
+	if got := b.Inputs[0].I32; !slices.Equal(got, want) {
+		t.Errorf("first sequence = %v, want %v", got, want)
+	}
+}
+
+func TestSyntheticStreamDoesNotDependOnTheBatchSize(t *testing.T) {
+	s := mustSynthetic(t, Config{SeqLen: 10, Synthetic: SyntheticConfig{HeldOut: 24, MinLen: 2}})
+	for _, split := range []Split{Train, HeldOut} {
+		want := mustBatch(t, s, split, 0, 24)
+		for _, n := range []int{1, 5, 7, 24} {
+			got := nn.Batch{}
+			var in, out []int32
+			for i := range ceilDiv(24, n) {
+				b := mustBatch(t, s, split, i, n)
+				in = append(in, b.Inputs[0].I32...)
+				out = append(out, b.Targets[0].I32...)
+				got.Count += b.Count
+			}
+			if !slices.Equal(in[:240], want.Inputs[0].I32) || !slices.Equal(out[:240], want.Targets[0].I32) {
+				t.Errorf("%v: batches of %d hold another stream than one of 24", split, n)
+			}
+			if split == HeldOut && got.Count != want.Count {
+				t.Errorf("held-out counts of batches of %d add up to %d, want %d", n, got.Count, want.Count)
+			}
+		}
+	}
+}
+
+func TestSyntheticHeldOutEnds(t *testing.T) {
+	s := mustSynthetic(t, Config{Synthetic: SyntheticConfig{HeldOut: 10}})
+	if got := s.Batches(HeldOut, 4); got != 3 {
+		t.Errorf("%d held-out batches, want 3", got)
+	}
+	if got := s.Batches(Train, 4); got != 0 {
+		t.Errorf("%d training batches, want 0: no end", got)
+	}
+	if got := mustBatch(t, s, HeldOut, 2, 4).Examples(); got != 2 {
+		t.Errorf("last held-out batch has %d examples, want 2", got)
+	}
+	for _, c := range []struct {
+		split           Split
+		index, examples int
+		want            string
+	}{
+		{HeldOut, 3, 4, "synthetic: held-out batch 3 of 3"},
+		{Train, -1, 4, "synthetic: training batch -1, want 0 or more"},
+		{Train, 0, 0, "synthetic: batch of 0 examples, want 1 to 33554431"},
+		{Train, 0, 1 << 40, "synthetic: batch of 1099511627776 examples, want 1 to 33554431"},
+		{Train, math.MaxInt, 4, "synthetic: training batch 9223372036854775807 of 4 examples is out of range"},
+		{2, 0, 4, "synthetic: split 2, want 0 (training) or 1 (held-out)"},
+	} {
+		if _, err := s.Batch(c.split, c.index, c.examples); err == nil || err.Error() != c.want {
+			t.Errorf("Batch(%d, %d, %d): error %v, want %q", c.split, c.index, c.examples, err, c.want)
+		}
+	}
+}
+
+func TestRaggedSequencesArePaddedPrefixes(t *testing.T) {
+	const seqLen, n = 16, 64
+	whole := mustBatch(t, mustSynthetic(t, Config{SeqLen: seqLen}), Train, 3, n)
+	s := mustSynthetic(t, Config{SeqLen: seqLen, Synthetic: SyntheticConfig{MinLen: 5}})
+	ragged := mustBatch(t, s, Train, 3, n)
+	lengths, count := map[int]int{}, 0
+	for i := range n {
+		in, out := ragged.Inputs[0].I32[i*seqLen:][:seqLen], ragged.Targets[0].I32[i*seqLen:][:seqLen]
+		length := slices.Index(out, -1)
+		if length < 0 {
+			length = seqLen
+		}
+		lengths[length]++
+		count += length
+		for k := range seqLen {
+			wantIn, wantOut := int32(0), int32(-1)
+			if k < length {
+				wantIn, wantOut = whole.Inputs[0].I32[i*seqLen+k], whole.Targets[0].I32[i*seqLen+k]
+			}
+			if in[k] != wantIn || out[k] != wantOut {
+				t.Fatalf("example %d of length %d has (%d, %d) at %d, want (%d, %d)", i, length, in[k], out[k], k, wantIn, wantOut)
+			}
+		}
+	}
+	if ragged.Count != count {
+		t.Errorf("count %d, want the %d targets", ragged.Count, count)
+	}
+	for length := range lengths {
+		if length < 5 || length > seqLen {
+			t.Errorf("a sequence of %d targets, want 5 to %d", length, seqLen)
+		}
+	}
+	if len(lengths) < 10 {
+		t.Errorf("only %d different lengths of 12 in %d sequences", len(lengths), n)
+	}
+}
+
+func TestFloorsOfSlicesAddUp(t *testing.T) {
+	s := mustSynthetic(t, Config{SeqLen: 9, Synthetic: SyntheticConfig{MinLen: 2, Lag: 3}})
+	b := mustBatch(t, s, Train, 0, 12)
+	floor, ideal := 0.0, 0.0
+	for i := 0; i < 12; i += 4 {
+		floor += s.FloorOf(b.Slice(i, i+4))
+		ideal += s.Ideal(b.Slice(i, i+4))
+	}
+	if math.Abs(floor-s.FloorOf(b)) > 1e-12 || math.Abs(ideal-s.Ideal(b)) > 1e-12 {
+		t.Errorf("slices add up to (%v, %v), the batch has (%v, %v)", floor, ideal, s.FloorOf(b), s.Ideal(b))
+	}
+}
+
+// The ideal model's loss varies around the floor as much as its variance allows.
+func TestIdealLossMeetsTheFloor(t *testing.T) {
+	for _, c := range languages {
+		s := mustSynthetic(t, Config{SeqLen: 20, Seed: 2, Synthetic: c})
+		const n = 4000
+		b := mustBatch(t, s, Train, 0, n)
+		if got, want := s.FloorOf(b), s.Floor(20); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%+v: floor of a batch without padding %v, want %v", c, got, want)
+		}
+		square := 0.0
+		for r := range s.lang.p {
+			square += s.lang.p[r] * math.Pow(math.Log(s.lang.p[r]), 2)
+		}
+		sigma := math.Sqrt((square - s.lang.entropy*s.lang.entropy) / (n * 20))
+		if d := s.Ideal(b) - s.FloorOf(b); math.Abs(d) > 4*sigma {
+			t.Errorf("%+v: ideal loss is %v from the floor, %.1f standard deviations", c, d, d/sigma)
+		}
+	}
+}
+
+func TestIdealOfForeignBatchIsInfinite(t *testing.T) {
+	s := mustSynthetic(t, Config{})
+	b := mustBatch(t, s, Train, 0, 1)
+	out := b.Targets[0].I32
+	for out[5]++; s.lang.prob(b.Inputs[0].I32[:6], out[5]%64) > 0; out[5]++ {
+	}
+	out[5] %= 64
+	if got := s.Ideal(b); !math.IsInf(got, 1) {
+		t.Errorf("loss %v, want +Inf", got)
+	}
+}

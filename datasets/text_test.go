@@ -1,0 +1,258 @@
+package datasets
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/nn"
+	"gpipebench/nn/philox"
+)
+
+// numbered is a text in which four bytes tell where they stand.
+func numbered(n int) []byte {
+	text := make([]byte, 0, n+4)
+	for i := 0; len(text) < n; i++ {
+		text = append(text, byte(i>>16), byte(i>>8), byte(i), 0xff)
+	}
+	return text[:n]
+}
+
+func mustText(t testing.TB, text []byte, c Config) *Text {
+	t.Helper()
+	s, err := NewText("text:test", text, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// window is example i of a batch as bytes: its inputs and the last target.
+func window(t testing.TB, b nn.Batch, i int) []byte {
+	t.Helper()
+	row := b.Slice(i, i+1)
+	in, out := row.Inputs[0].I32, row.Targets[0].I32
+	w := []byte{byte(in[0])}
+	for k := range out {
+		if out[k] < 0 {
+			for j := k; j < len(out); j++ {
+				if out[j] != -1 || in[j] != 0 {
+					t.Fatalf("padding holds (%d, %d), want (0, -1)", in[j], out[j])
+				}
+			}
+			break
+		}
+		if in[k] != int32(w[k]) || out[k] > 255 {
+			t.Fatalf("input %d is %d, not the target before it, %d", k, in[k], w[k])
+		}
+		w = append(w, byte(out[k]))
+	}
+	return w
+}
+
+func TestEpochVisitsEveryWindowOnce(t *testing.T) {
+	for _, c := range []struct{ size, seqLen, examples int }{
+		{1000, 16, 7}, {1000, 16, 1}, {1000, 16, 1000}, {160, 16, 2}, {171, 16, 4}, {10, 1, 3}, {20, 2, 2}, {333, 7, 8},
+	} {
+		s := mustText(t, numbered(c.size), Config{SeqLen: c.seqLen, Seed: 4})
+		train := s.Bytes(Train)
+		batches := s.Batches(Train, c.examples)
+		for epoch := range 3 {
+			covered := make([]int, len(train)) // as a target
+			for i := range batches {
+				b := mustBatch(t, s, Train, epoch*batches+i, c.examples)
+				if want := min(c.examples, s.windows-i*c.examples); b.Examples() != want || b.Count != want*c.seqLen {
+					t.Fatalf("%+v: batch %d has %d examples and count %d, want %d and %d", c, i, b.Examples(), b.Count, want, want*c.seqLen)
+				}
+				if c.seqLen < 7 {
+					continue // too short to tell where it stands
+				}
+				for e := range b.Examples() {
+					w := window(t, b, e)
+					at := bytes.Index(train, w)
+					if at < 0 {
+						t.Fatalf("%+v: window %v is not in the training part", c, w)
+					}
+					for k := at + 1; k < at+len(w); k++ {
+						covered[k]++
+					}
+				}
+			}
+			if c.seqLen < 7 {
+				continue
+			}
+			first, last := slices.Index(covered, 1), len(covered)-1
+			for last > 0 && covered[last] == 0 {
+				last--
+			}
+			for k, n := range covered {
+				if want := map[bool]int{true: 1}[k >= first && k <= last]; n != want {
+					t.Fatalf("%+v: epoch %d has byte %d %d times, want %d", c, epoch, k, n, want)
+				}
+			}
+			if left := len(train) - (last - first + 1); left > 2*c.seqLen {
+				t.Errorf("%+v: epoch %d leaves out %d bytes", c, epoch, left)
+			}
+		}
+	}
+}
+
+func TestTextBatchIsAFunctionOfItsPlace(t *testing.T) {
+	c := Config{SeqLen: 8, Seed: 1}
+	text := numbered(4000)
+	s := mustText(t, text, c)
+	want := mustBatch(t, s, Train, 100, 4)
+	mustBatch(t, s, Train, 3, 9)
+	mustBatch(t, s, HeldOut, 0, 9)
+	if got := mustBatch(t, mustText(t, text, c), Train, 100, 4); !reflect.DeepEqual(got, want) {
+		t.Error("the same batch differs")
+	}
+	if got := mustBatch(t, s, Train, 100, 4); !reflect.DeepEqual(got, want) {
+		t.Error("the same batch differs after others were taken")
+	}
+	c.Seed = 2
+	for name, other := range map[string]nn.Batch{
+		"index": mustBatch(t, s, Train, 101, 4),
+		"epoch": mustBatch(t, s, Train, 100+s.Batches(Train, 4), 4),
+		"seed":  mustBatch(t, mustText(t, text, c), Train, 100, 4),
+	} {
+		if reflect.DeepEqual(other, want) {
+			t.Errorf("another %s gives the same batch", name)
+		}
+	}
+}
+
+func TestTextOrderDoesNotDependOnTheBatchSize(t *testing.T) {
+	s := mustText(t, numbered(4000), Config{SeqLen: 8, Seed: 1})
+	for _, split := range []Split{Train, HeldOut} {
+		want := mustBatch(t, s, split, 0, 10000).Inputs[0].I32
+		for _, n := range []int{1, 6, 64} {
+			var got []int32
+			for i := range s.Batches(split, n) {
+				got = append(got, mustBatch(t, s, split, i, n).Inputs[0].I32...)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v: batches of %d come in another order than one of all", split, n)
+			}
+		}
+	}
+}
+
+// Over the epochs the cut begins everywhere.
+func TestPhaseMoves(t *testing.T) {
+	s := mustText(t, numbered(2000), Config{SeqLen: 8})
+	phases := map[int]bool{}
+	for epoch := range 100 {
+		b := mustBatch(t, s, Train, epoch*s.Batches(Train, 1), 1)
+		phases[bytes.Index(s.Bytes(Train), window(t, b, 0))%8] = true
+	}
+	if len(phases) != 8 {
+		t.Errorf("%d phases of 8 in 100 epochs", len(phases))
+	}
+}
+
+func TestHeldOutCoversEveryByteOnce(t *testing.T) {
+	for _, size := range []int{160, 169, 1000, 1001, 4096} {
+		for _, n := range []int{1, 3, 100} {
+			text := numbered(size)
+			s := mustText(t, text, Config{SeqLen: 16})
+			if got := len(s.Bytes(HeldOut)); got != size/10 || len(s.Bytes(Train)) != size-got {
+				t.Fatalf("%d bytes are split in %d and %d", size, len(s.Bytes(Train)), got)
+			}
+			got, count := []byte{}, 0
+			for i := range s.Batches(HeldOut, n) {
+				b := mustBatch(t, s, HeldOut, i, n)
+				count += b.Count
+				for e := range b.Examples() {
+					w := window(t, b, e)
+					if before := text[size-size/10+len(got)-1]; w[0] != before {
+						t.Fatalf("window begins with %d, want %d, the byte before its first target", w[0], before)
+					}
+					got = append(got, w[1:]...)
+				}
+			}
+			if !bytes.Equal(got, s.Bytes(HeldOut)) || count != len(got) {
+				t.Errorf("%d bytes, batches of %d: targets are not the held-out part, or count %d is not their number", size, n, count)
+			}
+			if _, err := s.Batch(HeldOut, s.Batches(HeldOut, n), n); err == nil || !strings.HasPrefix(err.Error(), "text:test: held-out batch ") {
+				t.Errorf("a batch beyond the end: error %v", err)
+			}
+		}
+	}
+}
+
+func TestTextTooShort(t *testing.T) {
+	for size, want := range map[int]string{
+		0:  "text:test: empty, want at least 80 bytes: the last tenth is held out and has to hold a sequence of 8",
+		79: "text:test: 79 bytes, want at least 80 bytes: the last tenth is held out and has to hold a sequence of 8",
+		80: "<nil>",
+	} {
+		_, err := NewText("text:test", make([]byte, size), Config{SeqLen: 8})
+		if got := fmt.Sprint(err); got != want {
+			t.Errorf("%d bytes: error %q, want %q", size, got, want)
+		}
+	}
+	if _, err := NewText("text:test", nil, Config{SeqLen: -8}); err == nil || !strings.Contains(err.Error(), "sequence length -8") {
+		t.Errorf("negative length: error %v", err)
+	}
+}
+
+func TestTextYardsticks(t *testing.T) {
+	s := mustText(t, words(4000), Config{SeqLen: 16})
+	y, err := s.Yardsticks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(y) != 3 || y[0].Bits() != 8 || !(y[1].Bits() < 4) || !(y[2].Bits() < y[1].Bits()) {
+		t.Errorf("yardsticks %+v, want 8 bits, fewer than 4, and fewer still", y)
+	}
+}
+
+// words is a text with something to learn: words in random order.
+func words(n int) []byte {
+	random := philox.NewStream(philox.KeyOf(1, "words"), 0)
+	list := strings.Fields("a pipeline of stages that compute what the whole network would have computed micro batch by micro batch")
+	var text []byte
+	for len(text) < n {
+		text = append(append(text, list[random.Intn(len(list))]...), ' ')
+	}
+	return text[:n]
+}
+
+func FuzzText(f *testing.F) {
+	f.Add([]byte("abcdefghijklmnopqrstuvwxyz"), 2, 3, 5)
+	f.Add([]byte("0123456789"), 1, 1, 0)
+	f.Add(bytes.Repeat([]byte{0, 255}, 100), 20, 7, 1)
+	f.Fuzz(func(t *testing.T, text []byte, seqLen, examples, index int) {
+		s, err := NewText("text:fuzz", text, Config{SeqLen: seqLen})
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\r") {
+				t.Errorf("error of several lines: %q", err)
+			}
+			return
+		}
+		for _, split := range []Split{Train, HeldOut} {
+			b, err := s.Batch(split, index, examples)
+			if err != nil {
+				continue
+			}
+			if err := b.Check(); err != nil {
+				t.Fatal(err)
+			}
+			count := 0
+			for i := range b.Examples() {
+				w := window(t, b, i)
+				if !bytes.Contains(text, w) {
+					t.Fatalf("%v window %q is not in the text", split, w)
+				}
+				count += len(w) - 1
+			}
+			if count != b.Count {
+				t.Fatalf("count %d, want %d", b.Count, count)
+			}
+		}
+	})
+}
