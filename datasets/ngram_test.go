@@ -219,6 +219,23 @@ func TestBitsIsTheMeanOfProb(t *testing.T) {
 	}
 }
 
+// A context that is too short is not one that begins with zeros.
+func TestBitsBeginWithoutContext(t *testing.T) {
+	text := []byte("\x00\x00b\x00\x00b\x00\x00b")
+	m, err := TrainNGram(3, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := -math.Log2(m.Prob(nil, 'a'))/2 - math.Log2(m.Prob([]byte("a"), 'b'))/2
+	if got := m.Bits(nil, []byte("ab")); math.Abs(got-want) > 1e-12 {
+		t.Errorf("%v bits, want %v", got, want)
+	}
+	want = -math.Log2(m.Prob(nil, 0))/2 - math.Log2(m.Prob([]byte{0}, 'b'))/2
+	if got := m.Bits(nil, []byte("\x00b")); math.Abs(got-want) > 1e-12 {
+		t.Errorf("%v bits, want %v", got, want)
+	}
+}
+
 // Bytes that no model can predict: no model of them claims to.
 func TestNGramOfNoise(t *testing.T) {
 	s := mustSynthetic(t, Config{SeqLen: 2, Synthetic: SyntheticConfig{Vocab: 256, Successors: 256}})

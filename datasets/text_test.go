@@ -141,16 +141,22 @@ func TestTextOrderDoesNotDependOnTheBatchSize(t *testing.T) {
 	}
 }
 
-// Over the epochs the cut begins everywhere.
-func TestPhaseMoves(t *testing.T) {
+// Over the epochs the cut begins everywhere, and the window that comes first is
+// another one each time, not the same with another cut.
+func TestEpochsDiffer(t *testing.T) {
 	s := mustText(t, numbered(2000), Config{SeqLen: 8})
-	phases := map[int]bool{}
+	phases, firsts := map[int]bool{}, map[int]bool{}
 	for epoch := range 100 {
 		b := mustBatch(t, s, Train, epoch*s.Batches(Train, 1), 1)
-		phases[bytes.Index(s.Bytes(Train), window(t, b, 0))%8] = true
+		at := bytes.Index(s.Bytes(Train), window(t, b, 0))
+		phases[at%8] = true
+		firsts[at/8] = true
 	}
 	if len(phases) != 8 {
 		t.Errorf("%d phases of 8 in 100 epochs", len(phases))
+	}
+	if len(firsts) < 50 {
+		t.Errorf("%d different windows came first in 100 epochs", len(firsts))
 	}
 }
 
