@@ -1,6 +1,7 @@
 package nn_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -138,6 +139,27 @@ func TestAttentionParams(t *testing.T) {
 	} {
 		if got := names(c.config); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.config, got, c.want)
+		}
+	}
+}
+
+// TestAttentionInit: that the projections are one product does not widen the
+// fan of each, so they start as they would apart.
+func TestAttentionInit(t *testing.T) {
+	const dim, heads, headDim = 32, 4, 16
+	params := nn.NewAttention("", nn.AttentionConfig{Dim: dim, Heads: heads, HeadDim: headDim}).Params()
+	limit := math.Sqrt(6. / (dim + heads*headDim))
+	for _, p := range params {
+		largest := 0.0
+		for _, v := range draw(p.Init, p.Shape...) {
+			largest = max(largest, math.Abs(float64(v)))
+		}
+		want := limit
+		if strings.HasSuffix(p.Name, "bias") {
+			want = 0
+		}
+		if largest > want || largest < 0.99*want {
+			t.Errorf("%s starts within %v, want %v", p.Name, largest, want)
 		}
 	}
 }
