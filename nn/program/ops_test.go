@@ -21,8 +21,9 @@ type opCase struct {
 	loss bool
 	// whole: some input has no examples, so a batch cannot be split.
 	whole bool
-	// kinks: finite differences may step over the ReLU's.
-	kinks bool
+	// exact: for exact comparisons only. Finite differences would step over a
+	// ReLU's kink, or take too long.
+	exact bool
 	// fma: fused, a product and a sum are rounded once.
 	fma bool
 }
@@ -269,7 +270,7 @@ var opCases = []opCase{
 		h := b.GELU(b.AddBias(b.MatMul(b.x("x", 3, 5), b.w("w1", 5, 37)), b.w("b1", 37)))
 		return one(b.AddBias(b.MatMul(h, b.w("w2", 37, 5)), b.w("b2", 5)))
 	}},
-	{name: "fused/matmul+bias+relu", kinks: true, trace: func(b *builder) []*graph.Node {
+	{name: "fused/matmul+bias+relu", exact: true, trace: func(b *builder) []*graph.Node {
 		return one(b.ReLU(b.AddBias(b.MatMul(b.x("x", 3, 5), b.w("w", 5, 37)), b.w("b", 37))))
 	}},
 	{name: "fused/dropout+add", trace: func(b *builder) []*graph.Node {
@@ -354,16 +355,22 @@ var opCases = []opCase{
 		loss, correct := b.CrossEntropy(logits, b.targets(19, 3), 0.1)
 		return []*graph.Node{loss, correct}
 	}},
-	{name: "block", trace: func(b *builder) []*graph.Node { // a Transformer layer
-		x := b.x("x", 5, 6)
-		h := b.LayerNorm(x, b.w("gamma1", 6), b.w("beta1", 6), 1e-5)
-		h = b.AddBias(b.MatMul(h, b.w("qkv", 6, 18)), b.w("qkv-bias", 18))
-		h = b.Attention(graph.AttentionOp{Heads: 2, HeadDim: 3, Causal: true}, h)
-		h = b.AddBias(b.MatMul(h, b.w("out", 6, 6)), b.w("out-bias", 6))
-		x = b.Add(x, b.Dropout(h, 0.2, "a/drop1"))
-		h = b.LayerNorm(x, b.w("gamma2", 6), b.w("beta2", 6), 1e-5)
-		h = b.GELU(b.AddBias(b.MatMul(h, b.w("in", 6, 11)), b.w("in-bias", 11)))
-		h = b.AddBias(b.MatMul(h, b.w("back", 11, 6)), b.w("back-bias", 6))
-		return one(b.Add(x, b.Dropout(h, 0.2, "a/drop2")))
-	}},
+	{name: "block", trace: func(b *builder) []*graph.Node { return one(transformerLayer(b, 5, 3, 11)) }},
+	// Weights' gradients of more rows than a cache block of the product has.
+	{name: "block/large", exact: true, trace: func(b *builder) []*graph.Node { return one(transformerLayer(b, 80, 24, 130)) }},
+}
+
+// transformerLayer has two heads, over a sequence of the given length.
+func transformerLayer(b *builder, time, headDim, hidden int) *graph.Node {
+	dim := 2 * headDim
+	x := b.x("x", time, dim)
+	h := b.LayerNorm(x, b.w("gamma1", dim), b.w("beta1", dim), 1e-5)
+	h = b.AddBias(b.MatMul(h, b.w("qkv", dim, 3*dim)), b.w("qkv-bias", 3*dim))
+	h = b.Attention(graph.AttentionOp{Heads: 2, HeadDim: headDim, Causal: true}, h)
+	h = b.AddBias(b.MatMul(h, b.w("out", dim, dim)), b.w("out-bias", dim))
+	x = b.Add(x, b.Dropout(h, 0.2, "a/drop1"))
+	h = b.LayerNorm(x, b.w("gamma2", dim), b.w("beta2", dim), 1e-5)
+	h = b.GELU(b.AddBias(b.MatMul(h, b.w("in", dim, hidden)), b.w("in-bias", hidden)))
+	h = b.AddBias(b.MatMul(h, b.w("back", hidden, dim)), b.w("back-bias", dim))
+	return b.Add(x, b.Dropout(h, 0.2, "a/drop2"))
 }
