@@ -1,0 +1,104 @@
+package experiments
+
+import (
+	"context"
+	"slices"
+
+	"gpipebench/datasets"
+	"gpipebench/gpipe"
+)
+
+// Benching times training steps: SGD with momentum 0.9, no dropout, random
+// tokens of the synthetic source.
+type Benching struct {
+	Model  Model
+	Setup  Setup
+	Batch  int
+	Steps  int // timed
+	WarmUp int // run before them and discarded
+	Seed   uint64
+}
+
+// Bench is what they took. The first three keys are the ones that other
+// programs rely on.
+type Bench struct {
+	StepSeconds StepSeconds `json:"step_seconds"`
+	PeakBytes   []int64     `json:"peak_bytes"`    // planned, by device
+	MaxRSSBytes int64       `json:"max_rss_bytes"` // of the process; 0 where the system does not tell
+
+	ExamplesPerSecond float64 `json:"examples_per_second"`
+	ClosedForm        float64 `json:"closed_form_seconds"`
+	Discarded         int     `json:"discarded_steps"`
+	Partition         []int   `json:"partition"`
+	Note              string  `json:"partition_note,omitempty"`
+	Device            string  `json:"device"`
+	Threads           int     `json:"threads"`
+	KernelProfile     string  `json:"kernel_profile"`
+	HighWaterBytes    []int64 `json:"high_water_bytes"`
+}
+
+// StepSeconds are the times of steps.
+type StepSeconds struct {
+	Median float64   `json:"median"`
+	Min    float64   `json:"min"`
+	All    []float64 `json:"all"`
+}
+
+// Run benchmarks.
+func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64)) (*Bench, error) {
+	if b.Steps < 1 || b.WarmUp < 0 {
+		return nil, usagef("%d steps behind %d to warm up: want 1 or more behind 0 or more", b.Steps, b.WarmUp)
+	}
+	b.Model.Dropout = 0
+	t := Training{
+		Model: b.Model, Data: "synthetic", Setup: b.Setup, Batch: b.Batch, Steps: b.Steps + b.WarmUp,
+		Seed: b.Seed, Optimizer: "momentum", LR: 0.01, LRSchedule: "constant",
+	}
+	source, err := t.source()
+	if err != nil {
+		return nil, err
+	}
+	trainer, p, err := t.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer trainer.Close()
+	r := &Bench{Discarded: b.WarmUp, Device: b.Setup.Device.String(), Threads: max(b.Setup.Threads, 1), KernelProfile: kernelProfile()}
+	r.Partition, r.Note = trainer.Sizes()
+	clock := stepClock{sizes: gpipe.MicroBatchSizes(b.Batch, p.MicroBatches)}
+	for i := range b.WarmUp + b.Steps {
+		batch, err := source.Batch(datasets.Train, i, b.Batch)
+		if err != nil {
+			return nil, err
+		}
+		res, err := trainer.Step(ctx, batch)
+		if err != nil {
+			return nil, err
+		}
+		if i >= b.WarmUp {
+			r.StepSeconds.All = append(r.StepSeconds.All, res.Seconds)
+			clock.add(res)
+		}
+		if onStep != nil {
+			onStep(i+1-b.WarmUp, res.Seconds)
+		}
+	}
+	r.StepSeconds.Median = median(r.StepSeconds.All)
+	r.StepSeconds.Min = slices.Min(r.StepSeconds.All)
+	r.ExamplesPerSecond = float64(b.Batch) / r.StepSeconds.Median
+	if _, r.ClosedForm, err = clock.read(b.Setup); err != nil {
+		return nil, err
+	}
+	r.PeakBytes, r.HighWaterBytes = memoryOf(trainer)
+	r.MaxRSSBytes = maxRSS()
+	return r, nil
+}
+
+// memoryOf is each device's planned peak and what has been used of it.
+func memoryOf(t *gpipe.Trainer) (peak, high []int64) {
+	for k, plan := range t.Plans() {
+		_, used := t.HighWater(k)
+		peak, high = append(peak, plan.Peak), append(high, used)
+	}
+	return peak, high
+}

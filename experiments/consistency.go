@@ -1,0 +1,330 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// consistencySpec is consistency.yaml.
+type consistencySpec struct {
+	head     `yaml:",inline"`
+	Groups   []consistencyGroup            `yaml:"groups"`
+	Profiles map[string]consistencyProfile `yaml:"profiles"`
+}
+
+// consistencyGroup is one training and the ways in which it is run.
+type consistencyGroup struct {
+	Name     string       `yaml:"name"`
+	Title    string       `yaml:"title"`
+	Training trainingSpec `yaml:"training"`
+	Evaluate bool         `yaml:"evaluate"`
+	Cover    *struct {
+		K           []int    `yaml:"k"`
+		M           []int    `yaml:"m"`
+		Schedule    []string `yaml:"schedule"`
+		Checkpoint  []string `yaml:"checkpoint"`
+		Late        []bool   `yaml:"late_recompute"`
+		Device      []string `yaml:"device"`
+		Threads     []int    `yaml:"threads"`
+		Partitioner []string `yaml:"partitioner"`
+		Fine        []bool   `yaml:"fine"`
+	} `yaml:"cover"`
+	Runs []consistencyRun `yaml:"runs"`
+}
+
+// consistencyRun is one way to run a training.
+type consistencyRun struct {
+	setupSpec `yaml:",inline"`
+	Fine      bool `yaml:"fine"`
+}
+
+type consistencyProfile struct {
+	Expected span           `yaml:"expected"`
+	Steps    map[string]int `yaml:"steps"` // by group
+}
+
+// consistency trains the same network in many ways and compares the weights.
+type consistency struct {
+	spec consistencySpec
+	text string
+}
+
+func loadConsistency() (Experiment, error) {
+	c := &consistency{}
+	var err error
+	c.text, err = loadSpec("consistency.yaml", &c.spec, c.check)
+	return c, err
+}
+
+func (c *consistency) check() *specProblem {
+	if p := checkProfiles(c.spec.Profiles); p != nil {
+		return p
+	}
+	for i, g := range c.spec.Groups {
+		group := fmt.Sprint(i)
+		if (g.Cover == nil) == (len(g.Runs) == 0) {
+			return at(errors.New("want either cover or runs"), "groups", group)
+		}
+		for _, name := range Profiles {
+			if c.spec.Profiles[name].Steps[g.Name] < 1 {
+				return at(fmt.Errorf("no steps for group %s: want 1 or more", g.Name), "profiles", name, "steps")
+			}
+		}
+		for j, r := range g.runs() {
+			if _, err := r.setup(); err != nil {
+				if g.Cover != nil {
+					return at(err, "groups", group, "cover")
+				}
+				return at(err, "groups", group, "runs", fmt.Sprint(j))
+			}
+		}
+	}
+	return nil
+}
+
+func (c *consistency) ID() string    { return c.spec.Experiment }
+func (c *consistency) Title() string { return c.spec.Title }
+
+func (c *consistency) Expected(profile string) time.Duration {
+	return time.Duration(c.spec.Profiles[profile].Expected)
+}
+
+func (c *consistency) Key(profile string) Key {
+	return key(c.ID(), profile, c.text, "consistency.go", "cover.go")
+}
+
+// runs lists the ways; the first is what the others are compared with.
+func (g *consistencyGroup) runs() []consistencyRun {
+	c := g.Cover
+	if c == nil {
+		return g.Runs
+	}
+	plain := consistencyRun{setupSpec: setupSpec{
+		K: 1, M: 1, Schedule: "gpipe", Checkpoint: "never", Device: "host", Threads: 1, Partitioner: "min-max",
+	}}
+	runs := []consistencyRun{plain}
+	for _, row := range cover([]int{
+		len(c.K), len(c.M), len(c.Schedule), len(c.Checkpoint), len(c.Late), len(c.Device), len(c.Threads), len(c.Partitioner), len(c.Fine),
+	}) {
+		runs = append(runs, consistencyRun{
+			setupSpec: setupSpec{
+				K: c.K[row[0]], M: c.M[row[1]], Schedule: c.Schedule[row[2]], Checkpoint: c.Checkpoint[row[3]],
+				Late: c.Late[row[4]], Device: c.Device[row[5]], Threads: c.Threads[row[6]], Partitioner: c.Partitioner[row[7]],
+			},
+			Fine: c.Fine[row[8]],
+		})
+	}
+	return runs
+}
+
+// String is the configuration in words.
+func (r consistencyRun) String() string {
+	words := []string{fmt.Sprintf("K=%d M=%d", max(r.K, 1), max(r.M, 1))}
+	add := func(name, instead string) {
+		if name == "" {
+			name = instead
+		}
+		words = append(words, name)
+	}
+	add(r.Schedule, "gpipe")
+	add(r.Checkpoint, "always")
+	if r.Late {
+		words = append(words, "late")
+	}
+	add(r.Device, "host")
+	words = append(words, fmt.Sprintf("%d thread", max(r.Threads, 1)))
+	if r.Threads > 1 {
+		words[len(words)-1] += "s"
+	}
+	if r.K > 1 {
+		add(r.Partitioner, "min-max")
+		if r.Fine {
+			words = append(words, "fine")
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// consistencySample is one run.
+type consistencySample struct {
+	Run       consistencyRun `json:"run"`
+	Steps     int            `json:"steps"`
+	Losses    []float64      `json:"losses"`
+	Initial   string         `json:"initial_sha256"`
+	SHA256    string         `json:"weights_sha256"`
+	Partition []int          `json:"partition"`
+	Peak      []int64        `json:"peak_bytes"`
+	HighWater []int64        `json:"high_water_bytes"`
+	Eval      *Evaluation    `json:"eval,omitempty"`
+	Floor     float64        `json:"floor,omitempty"` // nats
+}
+
+func sampleName(group string, i int) string { return fmt.Sprintf("%s/run=%d", group, i) }
+
+func (c *consistency) Measure(ctx context.Context, log *Log, p Progress) error {
+	profile, err := profileOf(c.spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	for i := range c.spec.Groups {
+		g := &c.spec.Groups[i]
+		runs := g.runs()
+		var missing []int
+		for j := range runs {
+			if !log.Has(sampleName(g.Name, j)) {
+				missing = append(missing, j)
+			}
+		}
+		if len(missing) == 0 {
+			continue
+		}
+		p.Begin(fmt.Sprintf("consistency, %s: %d steps in each of %d ways", g.Name, profile.Steps[g.Name], len(runs)), len(missing))
+		for _, j := range missing {
+			s, err := g.measure(ctx, runs[j], profile.Steps[g.Name], c.spec.Seed)
+			if err != nil {
+				return fmt.Errorf("consistency, %s, %v: %w", g.Name, runs[j], err)
+			}
+			if err := log.Add(sampleName(g.Name, j), c.spec.Seed, s); err != nil {
+				return err
+			}
+			p.Advance(fmt.Sprintf("%.10s  %v", s.SHA256, runs[j]))
+		}
+		p.End()
+	}
+	return nil
+}
+
+// measure trains in one way.
+func (g *consistencyGroup) measure(ctx context.Context, r consistencyRun, steps int, seed uint64) (*consistencySample, error) {
+	setup, err := r.setup()
+	if err != nil {
+		return nil, err
+	}
+	t := g.Training.training("synthetic", setup, seed)
+	t.Model.Fine = r.Fine
+	t.Steps = steps
+	res, err := t.Run(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &consistencySample{
+		Run: r, Steps: steps, Losses: res.Losses, Initial: res.InitialSHA256, SHA256: res.WeightsSHA256,
+		Partition: res.Partition, Peak: res.PeakBytes, HighWater: res.HighWaterBytes,
+	}
+	if g.Evaluate {
+		s.Eval = res.Eval
+		for _, y := range res.Yardsticks {
+			if y.Floor {
+				s.Floor = y.Loss
+			}
+		}
+	}
+	return s, nil
+}
+
+func (c *consistency) Report(log, reference *Log) (*Report, error) {
+	runs := &Table{
+		ID: "consistency", Title: c.spec.Title,
+		Columns: []Column{
+			{"network", true}, {"configuration", true}, {"partition", true}, {"steps", false}, {"final loss", false},
+			{"SHA-256 of the weights", true}, {"equal", true},
+		},
+	}
+	ends := &Table{
+		ID: "consistency-trained", Title: "Where the longer training ends",
+		Columns: []Column{
+			{"configuration", true}, {"first loss", false}, {"last loss", false}, {"held-out loss", false}, {"floor", false},
+			{"above the floor", false}, {"SHA-256 of the weights", true},
+		},
+	}
+	total, different, moved := 0, 0, true
+	var planned, used int64
+	exact := true
+	for i := range c.spec.Groups {
+		g := &c.spec.Groups[i]
+		runs.Caption = append(runs.Caption, fmt.Sprintf("%s: %s.", g.Name, g.Title))
+		var first consistencySample
+		for j := range g.runs() {
+			var s consistencySample
+			if err := log.Get(sampleName(g.Name, j), &s); err != nil {
+				return nil, err
+			}
+			equal := "yes"
+			switch {
+			case j == 0:
+				first, equal = s, "is compared with"
+			case s.SHA256 != first.SHA256 || !equalFloats(s.Losses, first.Losses):
+				different++
+				equal = "NO"
+			}
+			moved = moved && s.SHA256 != s.Initial
+			for k := range s.Peak {
+				planned, used = planned+s.Peak[k], used+s.HighWater[k]
+				exact = exact && s.Peak[k] == s.HighWater[k]
+			}
+			total++
+			last := s.Losses[len(s.Losses)-1]
+			runs.Add(g.Name, s.Run.String(), joinInts(s.Partition), fmt.Sprint(s.Steps), fmt.Sprintf("%.6f", last), s.SHA256[:16], equal)
+			if s.Eval != nil {
+				ends.Add(s.Run.String(), fmt.Sprintf("%.4f", s.Losses[0]), fmt.Sprintf("%.4f", last), fmt.Sprintf("%.4f", s.Eval.Loss),
+					fmt.Sprintf("%.4f", s.Floor), fmt.Sprintf("%+.1f%%", 100*(s.Eval.Loss/s.Floor-1)), s.SHA256[:16])
+			}
+		}
+		if reference != nil {
+			var ref consistencySample
+			if err := reference.Get(sampleName(g.Name, 0), &ref); err == nil && ref.Steps == first.Steps {
+				runs.Notes = append(runs.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles): %s.",
+					g.Name, ref.SHA256[:16], reference.Session.Machine.Kernels, sameOrNot(ref.SHA256 == first.SHA256)))
+			}
+		}
+	}
+	r := &Report{Tables: []*Table{runs, ends}}
+	verdict := fmt.Sprintf("Verdict: all %d runs agree with the first of their network, in every weight and every loss, to the bit.", total)
+	switch {
+	case different > 0:
+		verdict = fmt.Sprintf("Verdict: %d of %d runs DIFFER from the first of their network.", different, total)
+		r.Verdict = fmt.Errorf("consistency: %d of %d runs differ from the first of their network", different, total)
+	case !moved:
+		verdict = "Verdict: some run ends with the weights that it began with; nothing was trained."
+		r.Verdict = errors.New("consistency: a run ended with the weights that it began with")
+	}
+	memory := fmt.Sprintf("Memory: %s used of %s planned, summed over all devices of all runs; ", FormatBytes(used), FormatBytes(planned))
+	if exact {
+		memory += "on each of them the two are equal to the byte."
+	} else {
+		memory += "they DIFFER on some of them."
+		if r.Verdict == nil {
+			r.Verdict = errors.New("consistency: a device used other memory than was planned")
+		}
+	}
+	runs.Notes = append([]string{verdict, memory}, runs.Notes...)
+	ends.Notes = []string{"All losses in nats per token. The floor is the entropy of the synthetic language, which no model can be expected to beat."}
+	return r, nil
+}
+
+func sameOrNot(same bool) string {
+	if same {
+		return "the same here"
+	}
+	return "different here"
+}
+
+func equalFloats(a, b []float64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// joinInts is a partition in few letters.
+func joinInts(sizes []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(sizes), " ", ","), "[]")
+}

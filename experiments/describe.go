@@ -1,0 +1,89 @@
+package experiments
+
+import (
+	"context"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/partition"
+	"gpipebench/nn"
+)
+
+// Describing is a network to look at and how to cut it.
+type Describing struct {
+	Model Model
+	Setup Setup
+	Batch int // examples of a mini-batch, for costs that depend on it
+	Seed  uint64
+}
+
+// Description is a network layer by layer, and its partition.
+type Description struct {
+	Params    int64             `json:"params"`
+	Layers    []gpipe.LayerInfo `json:"layers"`
+	Partition Partition         `json:"partition"`
+}
+
+// Partition is a cut of a network and what it is worth.
+type Partition struct {
+	Sizes []int `json:"sizes"`
+	// Efficiency is the sum of the stages' costs over K times the largest.
+	Efficiency float64   `json:"efficiency"`
+	Cost       string    `json:"cost"`
+	Costs      []float64 `json:"costs"` // of each stage
+	Note       string    `json:"note,omitempty"`
+}
+
+// Run describes.
+func (d Describing) Run(ctx context.Context) (*Description, error) {
+	layers, err := d.Model.Build()
+	if err != nil {
+		return nil, err
+	}
+	in := d.Model.Input(d.Batch)
+	p, err := d.Setup.pipeline(ctx, layers, nn.CrossEntropy{}, in)
+	if err != nil {
+		return nil, err
+	}
+	p.Seed = d.Seed
+	desc, err := p.Describe(in)
+	if err != nil {
+		return nil, err
+	}
+	costs := p.Costs
+	if costs == nil { // a given balance, or one partition
+		if costs, err = d.Setup.Cost.of(ctx, p, in); err != nil {
+			return nil, err
+		}
+	}
+	r := &Description{Params: desc.Params, Layers: desc.Layers}
+	r.Partition.Cost = d.Setup.Cost.String()
+	r.Partition.Sizes = d.Setup.Balance
+	if r.Partition.Sizes == nil {
+		cut, err := partition.Split(d.Setup.Partitioner, costs, d.Setup.Partitions)
+		if err != nil {
+			return nil, err
+		}
+		r.Partition.Sizes, r.Partition.Note = cut.Sizes, cut.Moved
+	}
+	r.Partition.Costs, r.Partition.Efficiency = stageCosts(costs, r.Partition.Sizes)
+	return r, nil
+}
+
+// stageCosts sums layers' costs by stage.
+func stageCosts(costs []float64, sizes []int) (stages []float64, efficiency float64) {
+	var sum, most float64
+	for _, n := range sizes {
+		var stage float64
+		for _, c := range costs[:n] {
+			stage += c
+		}
+		costs = costs[n:]
+		stages = append(stages, stage)
+		sum += stage
+		most = max(most, stage)
+	}
+	if most == 0 {
+		return stages, 1
+	}
+	return stages, sum / (float64(len(sizes)) * most)
+}

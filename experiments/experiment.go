@@ -1,0 +1,110 @@
+package experiments
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Experiment is one of the suite: it measures into a log, and reports from one.
+type Experiment interface {
+	ID() string
+	Title() string
+	// Expected is how long measuring takes on two cores of a few years ago.
+	Expected(profile string) time.Duration
+	// Key is that of the samples of a profile on this machine.
+	Key(profile string) Key
+	// Measure adds the samples that the log lacks.
+	Measure(ctx context.Context, log *Log, p Progress) error
+	// Report computes what is shown from a complete log. A reference, if there
+	// is one, is shown beside.
+	Report(log, reference *Log) (*Report, error)
+}
+
+// Report is what an experiment has to show.
+type Report struct {
+	Tables []*Table
+	Files  []File // beside the tables
+	// Verdict is nil unless the experiment has found something that must not be.
+	Verdict error
+}
+
+// File is a file of a report.
+type File struct {
+	Name string
+	Text string
+}
+
+// experiments in the order in which they run. Each entry loads its spec.
+var experiments = []struct {
+	id   string
+	load func() (Experiment, error)
+}{
+	{"consistency", loadConsistency},
+	{"table2", loadTable2},
+	{"learning", loadLearning},
+}
+
+// IDs lists the experiments.
+func IDs() []string {
+	var ids []string
+	for _, e := range experiments {
+		ids = append(ids, e.id)
+	}
+	return ids
+}
+
+// Load finds an experiment and reads its spec.
+func Load(id string) (Experiment, error) {
+	for _, e := range experiments {
+		if e.id == id {
+			return e.load()
+		}
+	}
+	return nil, usagef("unknown experiment %q: want %s", id, strings.Join(IDs(), ", "))
+}
+
+//go:embed *.go
+var sourceFiles embed.FS
+
+// key makes an experiment's key from the text of its spec and the names of the
+// source files that decide what its samples are.
+func key(id, profile, spec string, sources ...string) Key {
+	var texts []string
+	for _, name := range append(sources, "setup.go", "model.go", "optimizer.go", "train.go") {
+		text, err := sourceFiles.ReadFile(name)
+		if err != nil {
+			panic("experiments: no source file " + name)
+		}
+		texts = append(texts, string(text))
+	}
+	return Key{Experiment: id, Profile: profile, Spec: digest(spec), Sources: digest(texts...), Machine: ThisMachine().Key()}
+}
+
+// profileOf picks a profile out of a spec.
+func profileOf[P any](profiles map[string]P, name string) (P, error) {
+	p, ok := profiles[name]
+	if !ok {
+		return p, usage(CheckProfile(name))
+	}
+	return p, nil
+}
+
+// checkProfiles reports a profile that a spec lacks, or has too many.
+func checkProfiles[P any](profiles map[string]P) *specProblem {
+	for _, name := range slices.Sorted(maps.Keys(profiles)) {
+		if err := CheckProfile(name); err != nil {
+			return at(err, "profiles", name)
+		}
+	}
+	for _, name := range Profiles {
+		if _, ok := profiles[name]; !ok {
+			return at(errors.New("no profile "+name+": want "+strings.Join(Profiles, ", ")), "profiles")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// learningSpec is learning.yaml.
+type learningSpec struct {
+	head  `yaml:",inline"`
+	Setup setupSpec `yaml:"setup"`
+	Tasks []struct {
+		Name  string `yaml:"name"`
+		Data  string `yaml:"data"` // synthetic, or go-documentation
+		Title string `yaml:"title"`
+	} `yaml:"tasks"`
+	Profiles map[string]struct {
+		Expected span                    `yaml:"expected"`
+		Tasks    map[string]trainingSpec `yaml:"tasks"`
+	} `yaml:"profiles"`
+}
+
+// goDocumentation is the data that GoDocumentation makes.
+const goDocumentation = "go-documentation"
+
+// learning trains to the end and holds the outcome against yardsticks.
+type learning struct {
+	spec  learningSpec
+	text  string
+	setup Setup
+}
+
+func loadLearning() (Experiment, error) {
+	l := &learning{}
+	var err error
+	l.text, err = loadSpec("learning.yaml", &l.spec, l.check)
+	return l, err
+}
+
+func (l *learning) check() *specProblem {
+	var err error
+	if l.setup, err = l.spec.Setup.setup(); err != nil {
+		return at(err, "setup")
+	}
+	if p := checkProfiles(l.spec.Profiles); p != nil {
+		return p
+	}
+	for i, task := range l.spec.Tasks {
+		if task.Data != "synthetic" && task.Data != goDocumentation {
+			return at(fmt.Errorf("unknown data %q: want synthetic or %s", task.Data, goDocumentation), "tasks", fmt.Sprint(i), "data")
+		}
+		for _, name := range Profiles {
+			if _, ok := l.spec.Profiles[name].Tasks[task.Name]; !ok {
+				return at(errors.New("no task "+task.Name), "profiles", name, "tasks")
+			}
+		}
+	}
+	return nil
+}
+
+func (l *learning) ID() string    { return l.spec.Experiment }
+func (l *learning) Title() string { return l.spec.Title }
+
+func (l *learning) Expected(profile string) time.Duration {
+	return time.Duration(l.spec.Profiles[profile].Expected)
+}
+
+func (l *learning) Key(profile string) Key {
+	return key(l.ID(), profile, l.text, "learning.go", "corpus.go")
+}
+
+// learningSample is one training.
+type learningSample struct {
+	Training  trainingSpec `json:"-"`
+	Bytes     int          `json:"bytes,omitempty"` // of the text
+	Text      string       `json:"text,omitempty"`  // its hash
+	GoVersion string       `json:"go_version,omitempty"`
+	Seconds   float64      `json:"seconds"` // that the training took on this machine
+	*TrainResult
+}
+
+func (l *learning) Measure(ctx context.Context, log *Log, p Progress) error {
+	profile, err := profileOf(l.spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	for _, task := range l.spec.Tasks {
+		if log.Has(task.Name) {
+			continue
+		}
+		t := profile.Tasks[task.Name].training(task.Data, l.setup, l.spec.Seed)
+		s := &learningSample{}
+		if task.Data == goDocumentation {
+			text, version, err := GoDocumentation()
+			if err != nil {
+				return fmt.Errorf("learning, %s: %w", task.Name, err)
+			}
+			dir, err := os.MkdirTemp("", "corpus-*")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(dir)
+			name := filepath.Join(dir, "go-documentation.txt")
+			if err := os.WriteFile(name, text, 0o644); err != nil {
+				return err
+			}
+			t.Data = "text:" + name
+			s.Bytes, s.Text, s.GoVersion = len(text), digest(string(text)), version
+		}
+		p.Begin("learning, "+task.Name, t.Steps)
+		start := time.Now()
+		if s.TrainResult, err = t.Run(ctx, func(step TrainStep) { p.Advance(fmt.Sprintf("loss %.4f", step.Loss)) }); err != nil {
+			return fmt.Errorf("learning, %s: %w", task.Name, err)
+		}
+		s.Seconds = time.Since(start).Seconds()
+		if err := log.Add(task.Name, l.spec.Seed, s); err != nil {
+			return err
+		}
+		p.End()
+	}
+	return nil
+}
+
+func (l *learning) Report(log, reference *Log) (*Report, error) {
+	table := &Table{
+		ID: "learning", Title: l.spec.Title,
+		Caption: []string{
+			fmt.Sprintf("K = %d, M = %d, checkpoint %v, %v devices. Losses in bits per token (of the text: per byte), on what was held out.",
+				l.setup.Partitions, l.setup.MicroBatches, l.setup.Checkpoint, l.setup.Device),
+		},
+		Columns: []Column{
+			{"task", true}, {"parameters", false}, {"steps", false}, {"loss", false}, {"accuracy", false}, {"held against", true}, {"bits", false},
+			{"loss/that", false}, {"SHA-256 of the weights", true},
+		},
+	}
+	curve := &Table{
+		ID: "learning-curve", Title: "Learning: training losses",
+		Caption: []string{"Nats per token, the mean of the steps since the row before."},
+		Columns: []Column{{"task", true}, {"step", false}, {"loss", false}},
+	}
+	if reference != nil {
+		table.Columns = append(table.Columns, Column{Name: "reference loss"})
+	}
+	for _, task := range l.spec.Tasks {
+		var s learningSample
+		if err := log.Get(task.Name, &s); err != nil {
+			return nil, err
+		}
+		what := task.Title
+		if s.Bytes > 0 {
+			what += fmt.Sprintf(" (%s, %d bytes)", s.GoVersion, s.Bytes)
+		}
+		for i, y := range s.Yardsticks {
+			row := []string{"", "", "", "", "", y.Name, fmt.Sprintf("%.4f", y.Bits), fmt.Sprintf("%.3f", s.Eval.BitsPerToken/y.Bits), ""}
+			if i == 0 {
+				row[0], row[1], row[2] = what, fmt.Sprint(s.Params), fmt.Sprint(len(s.Losses))
+				row[3], row[4] = fmt.Sprintf("%.4f", s.Eval.BitsPerToken), fmt.Sprintf("%.1f%%", 100*s.Eval.Accuracy)
+				row[8] = s.WeightsSHA256[:16]
+			}
+			if reference != nil {
+				var ref learningSample
+				cell := ""
+				if i == 0 && reference.Get(task.Name, &ref) == nil {
+					cell = fmt.Sprintf("%.4f", ref.Eval.BitsPerToken)
+				}
+				row = append(row, cell)
+			}
+			table.Add(row...)
+		}
+		const points = 20
+		every := max(1, int(math.Ceil(float64(len(s.Losses))/points)))
+		for from := 0; from < len(s.Losses); from += every {
+			to := min(from+every, len(s.Losses))
+			var mean float64
+			for _, v := range s.Losses[from:to] {
+				mean += v / float64(to-from)
+			}
+			curve.Add(task.Name, fmt.Sprint(to), fmt.Sprintf("%.4f", mean))
+		}
+	}
+	return &Report{Tables: []*Table{table, curve}}, nil
+}
+
+// WriteCorpus writes GoDocumentation to a file.
+func WriteCorpus(name string) (bytes int, err error) {
+	text, _, err := GoDocumentation()
+	if err != nil {
+		return 0, err
+	}
+	return len(text), WriteFile(name, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}

@@ -1,0 +1,142 @@
+package experiments
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"gpipebench/nn"
+)
+
+// Provenance says where numbers come from: what was run, on what, when.
+type Provenance struct {
+	Time    string            `json:"time"` // RFC 3339, UTC
+	Commit  string            `json:"commit,omitempty"`
+	Dirty   bool              `json:"dirty"` // the checkout had changes beside the commit
+	Go      string            `json:"go"`
+	Modules map[string]string `json:"modules"`
+	Machine Machine           `json:"machine"`
+	Load    float64           `json:"load"` // the system's load average of the last minute; -1: unknown
+}
+
+// Machine is what times depend on beside the program.
+type Machine struct {
+	Kernels    string `json:"kernel_profile"`
+	CPU        string `json:"cpu"`
+	Cores      int    `json:"cores"`
+	GOMAXPROCS int    `json:"gomaxprocs"`
+	OS         string `json:"os"`
+	Arch       string `json:"arch"`
+	Go         string `json:"go"`
+}
+
+// Key is the machine in few letters.
+func (m Machine) Key() string {
+	return digest(m.Kernels, m.CPU, strconv.Itoa(m.Cores), strconv.Itoa(m.GOMAXPROCS), m.OS, m.Arch, m.Go)
+}
+
+// String is the machine in words.
+func (m Machine) String() string {
+	return m.CPU + ", " + strconv.Itoa(m.Cores) + " cores, " + m.OS + "/" + m.Arch + ", " + m.Go + ", " + m.Kernels + " kernels"
+}
+
+// ThisMachine is the one that this process runs on.
+func ThisMachine() Machine {
+	return Machine{
+		Kernels: kernelProfile(), CPU: cpuModel(), Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(),
+	}
+}
+
+func kernelProfile() string { return nn.KernelProfile() }
+
+// provenance describes this process, now.
+func provenance() Provenance {
+	p := Provenance{
+		Time: time.Now().UTC().Format(time.RFC3339), Go: runtime.Version(),
+		Modules: map[string]string{}, Machine: ThisMachine(), Load: loadAverage(),
+	}
+	p.Commit, p.Dirty = Commit()
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Replace != nil {
+				m = m.Replace
+			}
+			p.Modules[m.Path] = m.Version
+		}
+	}
+	return p
+}
+
+// Commit is what this program was built from, as the build stamped it or, in a
+// test or an unstamped build, as git tells; "" if neither knows.
+func Commit() (commit string, dirty bool) {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				commit = s.Value
+			case "vcs.modified":
+				dirty = s.Value == "true"
+			}
+		}
+	}
+	if commit != "" {
+		return commit, dirty
+	}
+	return gitCommit()
+}
+
+var gitCommit = sync.OnceValues(func() (string, bool) {
+	head, err := exec.Command("git", "rev-parse", "HEAD").Output()
+	if err != nil {
+		return "", false
+	}
+	changes, err := exec.Command("git", "status", "--porcelain").Output()
+	return strings.TrimSpace(string(head)), err != nil || len(changes) > 0
+})
+
+func cpuModel() string {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err == nil {
+		for line := range strings.Lines(string(info)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				return strings.TrimSpace(value)
+			}
+		}
+	}
+	if runtime.GOOS == "darwin" {
+		if brand, err := exec.Command("sysctl", "-n", "machdep.cpu.brand_string").Output(); err == nil {
+			return strings.TrimSpace(string(brand))
+		}
+	}
+	return "unknown " + runtime.GOARCH
+}
+
+func loadAverage() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err == nil {
+		if first, _, ok := strings.Cut(string(text), " "); ok {
+			if v, err := strconv.ParseFloat(first, 64); err == nil {
+				return v
+			}
+		}
+	}
+	return -1
+}
+
+// digest is a short hash of some texts.
+func digest(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte(strconv.Itoa(len(p)) + ":" + p))
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}

@@ -1,0 +1,241 @@
+package experiments
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Key says which samples may stand beside each other: those of one spec, one
+// version of the code that measures, one profile and one machine.
+type Key struct {
+	Experiment string `json:"experiment"`
+	Profile    string `json:"profile"`
+	Spec       string `json:"spec"`    // hash of the spec's text
+	Sources    string `json:"sources"` // hash of the code that measures
+	Machine    string `json:"machine"`
+}
+
+// record is one line of a records file: a session, which is where samples come
+// from, or a sample. The line ends with a checksum over what is before it.
+type record struct {
+	Session string `json:"session"` // the session's id, its own or that of the sample
+	Key
+
+	Provenance *Provenance `json:"provenance,omitempty"` // of a session
+
+	Sample string          `json:"sample,omitempty"` // name of a sample
+	Seed   uint64          `json:"seed,omitempty"`
+	Time   string          `json:"time,omitempty"`
+	Load   *float64        `json:"load,omitempty"`
+	Data   json.RawMessage `json:"data,omitempty"`
+}
+
+const sumMark = `,"sha256":"`
+
+// encode makes the record's line, without the newline.
+func (r *record) encode() ([]byte, error) {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	body := line[:len(line)-1]
+	return fmt.Appendf(body[:len(body):len(body)], `%s%s"}`, sumMark, digest(string(body))), nil
+}
+
+var errDamaged = errors.New("the line is damaged: its checksum is not that of its content")
+
+// decodeRecord reads a line and checks its sum.
+func decodeRecord(line []byte) (*record, error) {
+	at := bytes.LastIndex(line, []byte(sumMark))
+	if at < 0 {
+		return nil, errDamaged
+	}
+	sum, ok := bytes.CutSuffix(line[at+len(sumMark):], []byte(`"}`))
+	if !ok || string(sum) != digest(string(line[:at])) {
+		return nil, errDamaged
+	}
+	var r record
+	d := json.NewDecoder(bytes.NewReader(append(line[:at:at], '}')))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return nil, err
+	}
+	return &r, nil
+}
+
+// Log is the samples of one key, in memory and, if it has a file, appended to
+// that as soon as they are there. A file may hold samples of other keys too;
+// they are left alone.
+type Log struct {
+	Key     Key
+	Session Provenance // of the last session that has samples here
+	// Reused is how many samples were there already when the log was opened,
+	// and Damaged says which lines of the file were passed over, if any.
+	Reused  int
+	Damaged string
+
+	file    *os.File
+	session string // "" until something is added
+	names   []string
+	samples map[string]json.RawMessage
+}
+
+// NewLog returns a log without a file.
+func NewLog(k Key) *Log { return &Log{Key: k, samples: map[string]json.RawMessage{}} }
+
+// OpenLog reads the samples of a key from a records file, and opens it to
+// append to. If fresh, samples that are there do not count.
+func OpenLog(name string, k Key, fresh bool) (*Log, error) {
+	l := NewLog(k)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	last, err := l.read(f, name, func(r *record) bool { return r.Key == k && !fresh })
+	if err == nil && last != '\n' && last != 0 {
+		_, err = f.WriteString("\n") // a line that was torn off ends here
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	l.file = f
+	l.Reused = len(l.names)
+	return l, nil
+}
+
+// LoadLog reads a records file that is not to be added to, such as the
+// reference's: the samples of whatever key was written last.
+func LoadLog(name, experiment string) (*Log, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var newest *Key
+	if _, err := NewLog(Key{}).read(f, name, func(r *record) bool {
+		if r.Experiment == experiment && r.Sample != "" {
+			newest = &r.Key
+		}
+		return false
+	}); err != nil {
+		return nil, err
+	}
+	if newest == nil {
+		return nil, fmt.Errorf("%s has no sample of %s", name, experiment)
+	}
+	if _, err := f.Seek(0, 0); err != nil {
+		return nil, err
+	}
+	l := NewLog(*newest)
+	_, err = l.read(f, name, func(r *record) bool { return r.Key == *newest })
+	return l, err
+}
+
+// read takes in the records that want accepts and returns the file's last byte.
+func (l *Log) read(f *os.File, name string, want func(*record) bool) (last byte, err error) {
+	sessions := map[string]Provenance{}
+	lines := bufio.NewReader(f)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			last = line[len(line)-1]
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			r, bad := decodeRecord(line)
+			switch {
+			case bad != nil:
+				l.Damaged = strings.TrimPrefix(fmt.Sprintf("%s, %s:%d", l.Damaged, name, n), ", ")
+			case !want(r):
+			case r.Provenance != nil:
+				sessions[r.Session] = *r.Provenance
+			default:
+				l.put(r.Sample, r.Data)
+				l.Session = sessions[r.Session]
+			}
+		}
+		if err != nil { // the end, or what else ends reading
+			if err.Error() == "EOF" {
+				return last, nil
+			}
+			return last, err
+		}
+	}
+}
+
+func (l *Log) put(name string, data json.RawMessage) {
+	if _, there := l.samples[name]; !there {
+		l.names = append(l.names, name)
+	}
+	l.samples[name] = data
+}
+
+// Has tells whether a sample is there.
+func (l *Log) Has(name string) bool { _, ok := l.samples[name]; return ok }
+
+// Add adds a sample.
+func (l *Log) Add(name string, seed uint64, data any) error {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	if l.session == "" {
+		l.Session = provenance()
+		l.session = digest(l.Session.Time, l.Session.Commit, l.Key.Experiment, l.Key.Profile, fmt.Sprint(os.Getpid()))
+		if err := l.write(&record{Session: l.session, Key: l.Key, Provenance: &l.Session}); err != nil {
+			return err
+		}
+	}
+	load := loadAverage()
+	err = l.write(&record{
+		Session: l.session, Key: l.Key, Sample: name, Seed: seed,
+		Time: time.Now().UTC().Format(time.RFC3339), Load: &load, Data: raw,
+	})
+	if err == nil {
+		l.put(name, raw)
+	}
+	return err
+}
+
+// write appends one line in one piece.
+func (l *Log) write(r *record) error {
+	if l.file == nil {
+		return nil
+	}
+	line, err := r.encode()
+	if err != nil {
+		return err
+	}
+	_, err = l.file.Write(append(line, '\n'))
+	return err
+}
+
+// Get reads a sample. That it is missing is an error.
+func (l *Log) Get(name string, into any) error {
+	data, ok := l.samples[name]
+	if !ok {
+		return fmt.Errorf("records of %s (%s): no sample %s", l.Key.Experiment, l.Key.Profile, name)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("records of %s (%s): sample %s: %w", l.Key.Experiment, l.Key.Profile, name, err)
+	}
+	return nil
+}
+
+// Close closes the log's file.
+func (l *Log) Close() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
+}

@@ -1,0 +1,181 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Reproducing runs experiments and writes what comes out: records to
+// Out/records, tables to Out/tables.
+type Reproducing struct {
+	Profile   string
+	Only      []string // ids; empty: all
+	Out       string   // directory; "": nothing is written, and nothing reused
+	Reference string   // directory with a run to show beside; "" or missing: none
+	Fresh     bool     // measure again what there are records of
+}
+
+// Run runs one experiment after another and hands each report to show as soon
+// as it is there. It ends with the verdicts' error, if there is one.
+func (r Reproducing) Run(ctx context.Context, p Progress, show func(Experiment, *Report) error) error {
+	if err := CheckProfile(r.Profile); err != nil {
+		return usage(err)
+	}
+	ids := r.Only
+	if len(ids) == 0 {
+		ids = IDs()
+	}
+	var list []Experiment
+	for _, id := range ids {
+		e, err := Load(id)
+		if err != nil {
+			return err
+		}
+		list = append(list, e)
+	}
+	var verdicts []string
+	for _, e := range list {
+		report, err := r.one(ctx, e, p)
+		if err != nil {
+			return err
+		}
+		if err := show(e, report); err != nil {
+			return err
+		}
+		if report.Verdict != nil {
+			verdicts = append(verdicts, report.Verdict.Error())
+		}
+	}
+	if len(verdicts) > 0 {
+		return errors.New(strings.Join(verdicts, "; "))
+	}
+	return nil
+}
+
+func (r Reproducing) one(ctx context.Context, e Experiment, p Progress) (report *Report, err error) {
+	log := NewLog(e.Key(r.Profile))
+	if r.Out != "" {
+		name := filepath.Join(r.Out, "records", e.ID()+".jsonl")
+		if log, err = OpenLog(name, e.Key(r.Profile), r.Fresh); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if e := log.Close(); err == nil {
+				err = e
+			}
+		}()
+		if log.Damaged != "" {
+			p.Say("passed over damaged records: " + log.Damaged)
+		}
+	}
+	measuring := fmt.Sprintf("%s, profile %s: about %s on two cores", e.ID(), r.Profile, formatWait(e.Expected(r.Profile)))
+	if log.Reused > 0 {
+		p.Say(fmt.Sprintf("%s, less %d samples that are in %s already (%s)", measuring, log.Reused, filepath.Join(r.Out, "records"), log.Session.Time))
+	} else {
+		p.Say(measuring)
+	}
+	before := len(log.names)
+	start := time.Now()
+	if err := e.Measure(ctx, log, p); err != nil {
+		return nil, err
+	}
+	if len(log.names) == before {
+		p.Say(fmt.Sprintf("%s: complete records of %s on this machine are used again; --fresh measures anew", e.ID(), log.Session.Time))
+	} else {
+		p.Say(fmt.Sprintf("%s: measured in %s", e.ID(), formatWait(time.Since(start))))
+	}
+	if report, err = e.Report(log, r.reference(e, p)); err != nil {
+		return nil, err
+	}
+	for _, t := range report.Tables {
+		t.Notes = append(t.Notes, provenanceNote(log))
+	}
+	if r.Out == "" {
+		return report, nil
+	}
+	return report, writeReport(filepath.Join(r.Out, "tables"), report)
+}
+
+// reference loads the run to show beside an experiment, if there is one.
+func (r Reproducing) reference(e Experiment, p Progress) *Log {
+	if r.Reference == "" {
+		return nil
+	}
+	if r.Out != "" && sameDir(r.Out, r.Reference) {
+		return nil // it is the reference that is being made
+	}
+	log, err := LoadLog(filepath.Join(r.Reference, "records", e.ID()+".jsonl"), e.ID())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		p.Say(fmt.Sprintf("%s: no reference: %v", e.ID(), err))
+		return nil
+	}
+	return log
+}
+
+func sameDir(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+func provenanceNote(log *Log) string {
+	s := log.Session
+	commit := "no commit known"
+	if s.Commit != "" {
+		commit = "commit " + s.Commit[:min(12, len(s.Commit))]
+		if s.Dirty {
+			commit += " with changes"
+		}
+	}
+	return fmt.Sprintf("Measured %s, %s, profile %s, spec %s, %s.", s.Time, commit, log.Key.Profile, log.Key.Spec, s.Machine)
+}
+
+// writeReport writes tables as Markdown and CSV, and the other files.
+func writeReport(dir string, r *Report) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, t := range r.Tables {
+		for format, ext := range map[string]string{"markdown": ".md", "csv": ".csv"} {
+			if err := WriteFile(filepath.Join(dir, t.ID+ext), func(w io.Writer) error { return t.Write(w, format) }); err != nil {
+				return err
+			}
+		}
+	}
+	for _, f := range r.Files {
+		if err := WriteFile(filepath.Join(dir, f.Name), func(w io.Writer) error {
+			_, err := io.WriteString(w, f.Text)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ExpectedTotal is how long measuring everything takes, about.
+func (r Reproducing) ExpectedTotal() (time.Duration, error) {
+	var sum time.Duration
+	for _, id := range IDs() {
+		if len(r.Only) > 0 && !slices.Contains(r.Only, id) {
+			continue
+		}
+		e, err := Load(id)
+		if err != nil {
+			return 0, err
+		}
+		sum += e.Expected(r.Profile)
+	}
+	return sum, nil
+}

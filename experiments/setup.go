@@ -1,0 +1,98 @@
+package experiments
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn"
+)
+
+// Setup is how a network is run: everything that must not change a bit of what
+// comes out.
+type Setup struct {
+	Partitions    int // K
+	MicroBatches  int // M
+	Schedule      schedule.Schedule
+	Checkpoint    schedule.Checkpoint
+	LateRecompute bool
+
+	Balance     []int // layers of each partition; nil: Partitioner decides by Cost
+	Partitioner partition.Partitioner
+	Cost        Cost
+
+	Device    gpipe.Kind
+	Threads   int           // of each device
+	MemoryCap int64         // bytes of each device; 0: no limit
+	Link      timeline.Link // of emulated devices
+}
+
+// Cost is what partitioners balance.
+type Cost uint8
+
+const (
+	FLOPs  Cost = iota // derived from the layers' shapes
+	Time               // each layer's forward, recomputation and backward measured by itself on this machine
+	Memory             // parameters with gradients and optimiser, and what is saved for the backward
+)
+
+var costs = [...]string{"flops", "time", "memory"}
+
+func (c Cost) String() string { return costs[c] }
+
+// ParseCost reads what String writes.
+func ParseCost(s string) (Cost, error) {
+	if i := slices.Index(costs[:], s); i >= 0 {
+		return Cost(i), nil
+	}
+	return 0, fmt.Errorf("unknown cost %q: want %s", s, strings.Join(costs[:], ", "))
+}
+
+// pipeline describes the run of a network with this setup on mini-batches of
+// one kind. It measures the layers if the cost asks for it.
+func (s Setup) pipeline(ctx context.Context, layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeline, error) {
+	p := gpipe.Pipeline{
+		Layers: layers, Loss: l,
+		Partitions: s.Partitions, MicroBatches: s.MicroBatches,
+		Schedule: s.Schedule, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
+		Balance: s.Balance, Partitioner: s.Partitioner,
+		Devices: []gpipe.Device{{Kind: s.Device, Threads: s.Threads, Capacity: s.MemoryCap, Link: s.Link}},
+	}
+	switch {
+	case s.Partitions < 1:
+		return p, usagef("%d partitions: want 1 to %d, the number of layers", s.Partitions, len(layers))
+	case s.MicroBatches < 1:
+		return p, usagef("%d micro-batches: want 1 to %d, the mini-batch", s.MicroBatches, in.Examples)
+	case s.Device == gpipe.Host && s.Link != timeline.Link{}:
+		return p, usagef("a link's bandwidth or latency on host devices, which share memory: want emulated devices")
+	}
+	if err := p.Validate(in); err != nil {
+		return p, usage(err)
+	}
+	if s.Balance != nil || s.Partitions == 1 {
+		return p, nil
+	}
+	var err error
+	p.Costs, err = s.Cost.of(ctx, p, in)
+	return p, err
+}
+
+// of is what each layer costs.
+func (c Cost) of(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float64, error) {
+	if c == Time {
+		return timeLayers(ctx, p, in)
+	}
+	d, err := p.Describe(in)
+	if err != nil {
+		return nil, err
+	}
+	if c == Memory {
+		return d.Memory(), nil
+	}
+	return d.FLOPs(), nil
+}
