@@ -1,0 +1,109 @@
+package gpipe
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mutant is a way to break the code that the guarantees' tests must notice.
+type mutant struct {
+	name     string
+	file     string // relative to this package
+	from, to string // the first occurrence is replaced
+	test     string // the tests that must fail
+}
+
+var mutants = []mutant{
+	{"a loss scaled per micro-batch", "step.go",
+		"LossScale: float32(1 / float64(r.batch.Count))",
+		"LossScale: float32(1 / float64(r.batch.Count) * (1 + 1e-6*float64(len(r.sizes))))", "TestG1$"},
+	{"a dropout key that forgets the example", "step.go",
+		"Example: uint64(r.firsts[m])", "Example: 0", "TestG1$"},
+	{"a norm summed per stage", "update.go",
+		"		total += all[home][r.trainer.devices[home].index[i]]",
+		"		if home == r.k {\n			total += all[home][r.trainer.devices[home].index[i]]\n		}", "TestG1$"},
+	{"norms combined in the stages' order", "update.go",
+		"	for i := range n.params {\n		p := &n.params[i]\n		home := p.home()\n",
+		"	for i := range n.params {\n		i = (i + len(n.params)/r.trainer.net.Partitions) % len(n.params)\n		p := &n.params[i]\n		home := p.home()\n", "TestG1$"},
+	{"a tied gradient that is not exchanged", "update.go",
+		"	copy(w.grads[0], sum)", "	_ = copy[[]float32]", "TestG1$"},
+	{"a matrix product that splits k", "../nn/program/lower.go",
+		"		kernel.Gemm(i1-i0, j1-j0, k, in[0][i0*ars:], ars, acs, in[1][j0*bcs:], brs, bcs, c, n, accumulate, w.scratch, block)",
+		`		if half := k / 2; accumulate && half > 0 {
+			part := make([]float32, (i1-i0)*n)
+			kernel.Gemm(i1-i0, j1-j0, half, in[0][i0*ars:], ars, acs, in[1][j0*bcs:], brs, bcs, part, n, false, w.scratch, nil)
+			kernel.Gemm(i1-i0, j1-j0, k-half, in[0][i0*ars+half*acs:], ars, acs, in[1][j0*bcs+half*brs:], brs, bcs, c, n, true, w.scratch, nil)
+			for i := range i1 - i0 {
+				for j := range j1 - j0 {
+					c[i*n+j] += part[i*n+j]
+				}
+			}
+			return
+		}
+		kernel.Gemm(i1-i0, j1-j0, k, in[0][i0*ars:], ars, acs, in[1][j0*bcs:], brs, bcs, c, n, accumulate, w.scratch, block)`, "TestG1$"},
+	{"buffers that overlap for one instruction", "../nn/program/liveness.go",
+		"p.last < b.first || b.last < p.first", "p.last <= b.first || b.last <= p.first", "TestG1$"},
+	{"a buffer that dies too early", "../nn/program/compile.go",
+		"				b.last = t\n", "				b.last = max(b.first, t-1)\n", "TestG1$"},
+	{"a workspace one float too long", "stage.go",
+		"in.slots[program.Workspace] = []int{workspace}", "in.slots[program.Workspace] = []int{workspace + 1}", "TestG1$"},
+	{"a workspace one float too short", "stage.go",
+		"in.slots[program.Workspace] = []int{workspace}", "in.slots[program.Workspace] = []int{workspace - 1}", "TestG1$"},
+	{"an input given back before its backward", "step.go",
+		"	if !r.train {\n		r.release(", "	if t.Micro == 0 {\n		r.release(", "TestG1$"},
+}
+
+// TestMutants breaks the code, one way at a time, and sees the tests fail. It
+// runs the go command on the package with an overlay; nothing on disk changes.
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the package once for each mutant")
+	}
+	if os.Getenv("GPIPEBENCH_MUTANT") != "" {
+		t.Skip("this is a mutant")
+	}
+	goCommand, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("no go command")
+	}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			path, err := filepath.Abs(m.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(source), m.from) {
+				t.Fatalf("%s has no %q to mutate", m.file, m.from)
+			}
+			dir := t.TempDir()
+			mutated := filepath.Join(dir, filepath.Base(path))
+			overlay := filepath.Join(dir, "overlay.json")
+			replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutated}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, content := range map[string][]byte{mutated: []byte(strings.Replace(string(source), m.from, m.to, 1)), overlay: replace} {
+				if err := os.WriteFile(name, content, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.Command(goCommand, "test", "-count=1", "-overlay", overlay, "-run", m.test, ".")
+			cmd.Env = append(os.Environ(), "GPIPEBENCH_MUTANT="+m.name)
+			out, err := cmd.CombinedOutput()
+			switch {
+			case err == nil:
+				t.Errorf("the tests pass all the same")
+			case strings.Contains(string(out), "build failed") || strings.Contains(string(out), "setup failed"):
+				t.Errorf("the mutant does not compile:\n%s", out)
+			}
+		})
+	}
+}
