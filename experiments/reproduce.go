@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -29,12 +28,8 @@ func (r Reproducing) Run(ctx context.Context, p Progress, show func(Experiment, 
 	if err := CheckProfile(r.Profile); err != nil {
 		return usage(err)
 	}
-	ids := r.Only
-	if len(ids) == 0 {
-		ids = IDs()
-	}
 	var list []Experiment
-	for _, id := range ids {
+	for _, id := range r.ids() {
 		e, err := Load(id)
 		if err != nil {
 			return err
@@ -60,6 +55,13 @@ func (r Reproducing) Run(ctx context.Context, p Progress, show func(Experiment, 
 	return nil
 }
 
+func (r Reproducing) ids() []string {
+	if len(r.Only) == 0 {
+		return IDs()
+	}
+	return r.Only
+}
+
 func (r Reproducing) one(ctx context.Context, e Experiment, p Progress) (report *Report, err error) {
 	log := NewLog(e.Key(r.Profile))
 	if r.Out != "" {
@@ -76,7 +78,7 @@ func (r Reproducing) one(ctx context.Context, e Experiment, p Progress) (report 
 			p.Say("passed over damaged records: " + log.Damaged)
 		}
 	}
-	measuring := fmt.Sprintf("%s, profile %s: about %s on two cores", e.ID(), r.Profile, formatWait(e.Expected(r.Profile)))
+	measuring := fmt.Sprintf("%s, profile %s: about %s on two cores", e.ID(), r.Profile, FormatWait(e.Expected(r.Profile)))
 	if log.Reused > 0 {
 		p.Say(fmt.Sprintf("%s, less %d samples that are in %s already (%s)", measuring, log.Reused, filepath.Join(r.Out, "records"), log.Session.Time))
 	} else {
@@ -90,7 +92,7 @@ func (r Reproducing) one(ctx context.Context, e Experiment, p Progress) (report 
 	if len(log.names) == before {
 		p.Say(fmt.Sprintf("%s: complete records of %s on this machine are used again; --fresh measures anew", e.ID(), log.Session.Time))
 	} else {
-		p.Say(fmt.Sprintf("%s: measured in %s", e.ID(), formatWait(time.Since(start))))
+		p.Say(fmt.Sprintf("%s: measured in %s", e.ID(), FormatWait(time.Since(start))))
 	}
 	if report, err = e.Report(log, r.reference(e, p)); err != nil {
 		return nil, err
@@ -167,10 +169,7 @@ func writeReport(dir string, r *Report) error {
 // ExpectedTotal is how long measuring everything takes, about.
 func (r Reproducing) ExpectedTotal() (time.Duration, error) {
 	var sum time.Duration
-	for _, id := range IDs() {
-		if len(r.Only) > 0 && !slices.Contains(r.Only, id) {
-			continue
-		}
+	for _, id := range r.ids() {
 		e, err := Load(id)
 		if err != nil {
 			return 0, err

@@ -125,3 +125,16 @@ func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
 	}
 	return r, nil
 }
+
+// Accelerators lists the names that Simulating.Accelerator may have.
+func Accelerators() []string {
+	list, err := gpipe.Accelerators()
+	if err != nil {
+		panic(err) // a file that is part of the program
+	}
+	var names []string
+	for _, a := range list {
+		names = append(names, a.Name)
+	}
+	return names
+}

@@ -63,8 +63,8 @@ func FormatSeconds(t float64) string {
 	return strconv.FormatFloat(t/1e-6, 'g', 4, 64) + " us"
 }
 
-// formatWait writes how long something will take, roughly.
-func formatWait(d time.Duration) string {
+// FormatWait writes how long something will take, roughly.
+func FormatWait(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%d s", int(d.Seconds()+0.5))

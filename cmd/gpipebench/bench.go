@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gpipebench/experiments"
+)
+
+func newBench() *cobra.Command {
+	var b experiments.Benching
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Time training steps",
+		Long: `Bench times training steps: SGD with momentum 0.9, no dropout, synthetic data.
+The first steps (--warmup) are discarded.`,
+		Args: noArguments,
+		RunE: does(func(ctx context.Context, o *output) error {
+			begun := false
+			r, err := b.Run(ctx, func(step int, seconds float64) {
+				if !begun {
+					o.progress.Begin(fmt.Sprintf("bench: %d steps, and %d before them that are discarded", b.Steps, b.WarmUp), b.Steps+b.WarmUp)
+					begun = true
+				}
+				o.progress.Advance("step " + experiments.FormatSeconds(seconds))
+			})
+			o.progress.End()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return o.json(r)
+			}
+			return printBench(o, r)
+		}),
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	model := standardModel
+	model.Vocab = 1024
+	modelFlags(fs, &b.Model, model)
+	fs.IntVar(&b.Batch, "batch", 32, "examples of a mini-batch")
+	fs.IntVar(&b.Steps, "steps", 10, "steps that are timed")
+	fs.IntVar(&b.WarmUp, "warmup", 2, "steps before them, discarded")
+	pipelineFlags(fs, &b.Setup, 1, 1)
+	deviceFlags(fs, &b.Setup, "host")
+	fs.Uint64Var(&b.Seed, "seed", 1, "of weights and data")
+	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
+	return cmd
+}
+
+func printBench(o *output, r *experiments.Bench) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "step: median %s, fastest %s, of %d (%d before them discarded); closed form %s\n",
+		experiments.FormatSeconds(r.StepSeconds.Median), experiments.FormatSeconds(r.StepSeconds.Min), len(r.StepSeconds.All), r.Discarded,
+		experiments.FormatSeconds(r.ClosedForm))
+	fmt.Fprintf(&b, "%.4g examples/s, %s devices of %d threads, %s kernels\n", r.ExamplesPerSecond, r.Device, r.Threads, r.KernelProfile)
+	printMemory(&b, r.Partition, r.PeakBytes, r.HighWaterBytes)
+	if r.Note != "" {
+		fmt.Fprintf(&b, "partition: %s\n", r.Note)
+	}
+	fmt.Fprintf(&b, "resident memory of the process, at most: %s\n", experiments.FormatBytes(r.MaxRSSBytes))
+	return o.printf("%s", b.String())
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"gpipebench/experiments"
+)
+
+func newCorpus() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "corpus",
+		Short: "Write the Go distribution's documentation as one text, to train on",
+		Args:  noArguments,
+		RunE: does(func(_ context.Context, o *output) error {
+			if err := experiments.CheckWritable(out); err != nil {
+				return err
+			}
+			n, err := experiments.WriteCorpus(out)
+			if err != nil {
+				return err
+			}
+			return o.printf("%s: %d bytes\n", out, n)
+		}),
+	}
+	cmd.Flags().StringVar(&out, "out", "", "file to write")
+	if err := cmd.MarkFlagRequired("out"); err != nil {
+		panic(err)
+	}
+	return cmd
+}

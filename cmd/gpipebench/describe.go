@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gpipebench/experiments"
+)
+
+func newDescribe() *cobra.Command {
+	var d experiments.Describing
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "describe",
+		Short: "Show a network layer by layer, and how it would be cut",
+		Args:  noArguments,
+		RunE: does(func(ctx context.Context, o *output) error {
+			r, err := d.Run(ctx)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return o.json(r)
+			}
+			return printDescription(o, &d, r)
+		}),
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	model := standardModel
+	model.Vocab = 1024
+	modelFlags(fs, &d.Model, model)
+	d.Setup.MicroBatches = 1
+	fs.IntVarP(&d.Setup.Partitions, "partitions", "k", 1, "partitions, K: 1 to the number of layers")
+	cutFlags(fs, &d.Setup)
+	fs.IntVar(&d.Batch, "batch", 1, "examples in a micro-batch, for --cost time")
+	fs.BoolVar(&asJSON, "json", false, "print it as JSON")
+	return cmd
+}
+
+func printDescription(o *output, d *experiments.Describing, r *experiments.Description) error {
+	t := experiments.Table{
+		Title:   fmt.Sprintf("%s: %d parameters", d.Model.Name, r.Params),
+		Caption: []string{"FLOPs (2 x multiply-adds of matrix products, forward) and bytes saved for the backward are per example."},
+		Columns: []experiments.Column{
+			{Name: "layer", Left: true}, {Name: "parameters"}, {Name: "FLOPs"}, {Name: "saved bytes"}, {Name: "output", Left: true}, {Name: "partition"},
+		},
+	}
+	stage, left := 0, r.Partition.Sizes[0]
+	for _, l := range r.Layers {
+		if left == 0 {
+			stage++
+			left = r.Partition.Sizes[stage]
+		}
+		left--
+		var shapes []string
+		for _, s := range l.OutShape {
+			shapes = append(shapes, fmt.Sprint(s))
+		}
+		t.Add(l.Name, strconv.FormatInt(l.Params, 10), strconv.FormatInt(l.FLOPs, 10), strconv.FormatInt(l.SavedBytes, 10),
+			strings.Join(shapes, " "), strconv.Itoa(stage))
+	}
+	t.Notes = []string{fmt.Sprintf("Partition %v by %s, efficiency %.3f.", r.Partition.Sizes, r.Partition.Cost, r.Partition.Efficiency)}
+	if r.Partition.Note != "" {
+		t.Notes = append(t.Notes, r.Partition.Note)
+	}
+	return t.Write(o.out, "text")
+}

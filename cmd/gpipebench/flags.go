@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gpipebench/experiments"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/schedule"
+)
+
+// parsed is a flag whose value is read by a function.
+type parsed[T any] struct {
+	to    *T
+	text  string // as it was given
+	kind  string // for help
+	parse func(string) (T, error)
+}
+
+func (p *parsed[T]) String() string { return p.text }
+func (p *parsed[T]) Type() string   { return p.kind }
+
+func (p *parsed[T]) Set(text string) error {
+	v, err := p.parse(text)
+	if err == nil {
+		*p.to, p.text = v, text
+	}
+	return err
+}
+
+// value adds a flag that parse reads. The default must parse, or be "" for the
+// value that is there.
+func value[T any](fs *pflag.FlagSet, to *T, name, standard, kind, usage string, parse func(string) (T, error)) {
+	p := &parsed[T]{to: to, kind: kind, parse: parse}
+	if standard != "" {
+		if err := p.Set(standard); err != nil {
+			panic(fmt.Sprintf("--%s: %v", name, err))
+		}
+	}
+	fs.Var(p, name, usage)
+}
+
+// oneOf is a parser for a flag that must be one of some words.
+func oneOf(words ...string) func(string) (string, error) {
+	return func(s string) (string, error) {
+		for _, w := range words {
+			if s == w {
+				return s, nil
+			}
+		}
+		return "", fmt.Errorf("want %s", strings.Join(words, ", "))
+	}
+}
+
+// modelFlags adds the flags that make a model. Later ones than these fill in
+// what a subcommand has beside them.
+func modelFlags(fs *pflag.FlagSet, m *experiments.Model, standard experiments.Model) {
+	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(experiments.Models(), ", "))
+	fs.IntVar(&m.Layers, "layers", standard.Layers, "Transformer layers")
+	fs.IntVar(&m.Dim, "dim", standard.Dim, "width of the model")
+	fs.IntVar(&m.FF, "ff", standard.FF, "width inside the feed-forward layers")
+	fs.IntVar(&m.Heads, "heads", standard.Heads, "attention heads")
+	vocab := "tokens of the vocabulary"
+	if standard.Vocab == 0 {
+		vocab += "; 0: as many as the data has"
+	}
+	fs.IntVar(&m.Vocab, "vocab", standard.Vocab, vocab)
+	fs.IntVar(&m.Seq, "seq", standard.Seq, "tokens of an example")
+	fs.BoolVar(&m.Tied, "tied", false, "the softmax uses the embedding's table")
+	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "what a pipeline may cut behind: layers, or also their halves", func(s string) (bool, error) {
+		word, err := oneOf("coarse", "fine")(s)
+		return word == "fine", err
+	})
+}
+
+// pipelineFlags adds the flags that cut and schedule.
+func pipelineFlags(fs *pflag.FlagSet, s *experiments.Setup, k, m int) {
+	fs.IntVarP(&s.Partitions, "partitions", "k", k, "partitions, K: 1 to the number of layers")
+	fs.IntVarP(&s.MicroBatches, "micro-batches", "m", m, "micro-batches of a mini-batch, M: 1 to its examples")
+	value(fs, &s.Schedule, "schedule", "gpipe", "gpipe|naive|1f1b", "order of the tasks", schedule.Parse)
+	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "which micro-batches are recomputed", schedule.ParseCheckpoint)
+	fs.BoolVar(&s.LateRecompute, "late-recompute", false, "recompute when the gradient is there, not one micro-batch ahead")
+	cutFlags(fs, s)
+}
+
+// cutFlags adds the flags that choose a partition.
+func cutFlags(fs *pflag.FlagSet, s *experiments.Setup) {
+	value(fs, &s.Partitioner, "partitioner", "min-max", "min-max|min-variance|lingvo|block", "how to cut", partition.Parse)
+	value(fs, &s.Cost, "cost", "flops", "flops|time|memory", "what to balance; time measures every layer by itself on this machine", experiments.ParseCost)
+	value(fs, &s.Balance, "balance", "", "n,n,...", "layers of each partition, instead of a partitioner", parseInts)
+}
+
+// deviceFlags adds the flags that say what computes.
+func deviceFlags(fs *pflag.FlagSet, s *experiments.Setup, device string) {
+	value(fs, &s.Device, "device", device, "host|emulated", "host: threads of this machine and its clock; emulated: tasks one at a time and a virtual clock", parseDevice)
+	fs.IntVar(&s.Threads, "threads", 1, "threads of each device")
+	value(fs, &s.MemoryCap, "memory-cap", "", "bytes", "memory of each device, such as 64MiB; more is an error (default: no limit)", experiments.ParseBytes)
+	value(fs, &s.Link.Bandwidth, "link-bandwidth", "", "bytes", "bytes a second between emulated devices, such as 16GB (default: no limit)", func(text string) (float64, error) {
+		n, err := experiments.ParseBytes(text)
+		if err == nil && n == 0 {
+			err = fmt.Errorf("want more than 0")
+		}
+		return float64(n), err
+	})
+	value(fs, &s.Link.Latency, "link-latency", "", "duration", "time of every transfer between emulated devices, such as 10us (default: none)", func(text string) (float64, error) {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return 0, fmt.Errorf("want a duration such as 10us or 1.5ms")
+		}
+		return d.Seconds(), nil
+	})
+}
+
+func parseDevice(s string) (gpipe.Kind, error) {
+	if s != gpipe.Host.String() && s != gpipe.Emulated.String() {
+		return 0, fmt.Errorf("want host or emulated; modelled devices are those of simulate")
+	}
+	return gpipe.ParseKind(s)
+}
+
+func parseInts(s string) ([]int, error) {
+	var ns []int
+	for _, part := range strings.Split(s, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("want whole numbers from 1, such as 3,2,3")
+		}
+		ns = append(ns, n)
+	}
+	return ns, nil
+}
+
+// profileFlag adds --profile.
+func profileFlag(cmd *cobra.Command, to *string) {
+	value(cmd.Flags(), to, "profile", "quick", strings.Join(experiments.Profiles, "|"), "size: seconds, minutes, or as long as it takes", oneOf(experiments.Profiles...))
+}

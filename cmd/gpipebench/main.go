@@ -1,0 +1,140 @@
+// Command gpipebench regenerates the GPipe paper's tables on an ordinary
+// machine, and trains, times, describes and simulates networks cut into
+// pipelines.
+//
+// It parses, calls package experiments and prints. Results go to standard
+// output, progress and errors to standard error. Exit status: 0 done, 1 failed,
+// 2 usage. An error is one line.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpipebench/experiments"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// grace is how long a command may take to stop once it is interrupted. What
+// computes notices between two tasks; what plans and allocates does not.
+const grace = 5 * time.Second
+
+// run executes a command line and returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if v := recover(); v != nil {
+				done <- &failure{fmt.Errorf("internal error: %v", v)}
+			}
+		}()
+		done <- root.ExecuteContext(ctx)
+	}()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		select {
+		case err = <-done:
+		case <-time.After(grace):
+			err = ctx.Err()
+		}
+	}
+	switch {
+	case err == nil:
+		return 0
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "gpipebench: interrupted; no file is left half-written")
+		return 1
+	}
+	fmt.Fprintln(stderr, "gpipebench: "+oneLine(err))
+	var failed *failure
+	var usage *experiments.UsageError
+	if errors.As(err, &failed) && !errors.As(err, &usage) {
+		return 1
+	}
+	return 2
+}
+
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// failure is an error of a command that had been understood. All others are
+// cobra's, about flags and arguments.
+type failure struct{ error }
+
+func (f *failure) Unwrap() error { return f.error }
+
+// does makes the function of a command that takes no arguments.
+func does(f func(ctx context.Context, out *output) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		if err := f(cmd.Context(), newOutput(cmd.OutOrStdout(), cmd.ErrOrStderr())); err != nil {
+			return &failure{err}
+		}
+		return nil
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gpipebench",
+		Short: "Reproduce the GPipe paper's tables on an ordinary machine",
+		Long: `gpipebench reproduces the tables of "GPipe: Efficient Training of Giant Neural
+Networks using Pipeline Parallelism" (Huang et al., arXiv 1811.06965) on an
+ordinary machine, and runs its parts by themselves.
+
+Begin with: gpipebench reproduce`,
+		Args:          knownCommand,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(
+		newReproduce(), newTable("table2"), newTable("consistency"), newTable("learning"),
+		newTrain(), newBench(), newDescribe(), newSimulate(), newCorpus(), newVersion(),
+	)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
+	})
+	return root
+}
+
+// knownCommand refuses what is not the name of a subcommand.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return fmt.Errorf("unknown command %q: want %s", args[0], strings.Join(names, ", "))
+}
+
+// noArguments refuses arguments, since everything is a flag.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: unexpected argument %q: want flags only (see %s --help)", cmd.Name(), args[0], cmd.CommandPath())
+}

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// asCommand makes the test's binary the command itself.
+const asCommand = "GPIPEBENCH_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// execute runs a command line in this process.
+func execute(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	status = run(context.Background(), args, &out, &err)
+	return status, out.String(), err.String()
+}
+
+// tiny makes a network that trains in milliseconds.
+var tiny = strings.Fields("--layers 2 --dim 16 --ff 32 --heads 2 --seq 8 --batch 4")
+
+func TestErrorsAreOneLine(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty.txt")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args   string
+		status int
+		want   string // part of the message
+	}{
+		{"frobnicate", 2, `unknown command "frobnicate": want`},
+		{"train extra", 2, `unexpected argument "extra"`},
+		{"train --frob", 2, "unknown flag: --frob"},
+		{"train -k", 2, "needs an argument"},
+		{"train -k two", 2, `invalid argument "two" for "-k, --partitions"`},
+		{"train --schedule zigzag", 2, `unknown schedule "zigzag": want gpipe, naive or 1f1b`},
+		{"train --checkpoint sometimes", 2, "want always, except-last or never"},
+		{"train --partitioner guess", 2, "want min-max, min-variance, lingvo or block"},
+		{"train --cost money", 2, "want flops, time, memory"},
+		{"train --split thin", 2, "want coarse, fine"},
+		{"train --balance 1,0", 2, "want whole numbers from 1"},
+		{"train --device gpu", 2, "want host or emulated"},
+		{"train --memory-cap lots", 2, "no amount of memory"},
+		{"train --link-latency soon", 2, "want a duration"},
+		{"train --link-latency 1ms", 2, "want emulated devices"},
+		{"train --optimizer newton", 2, "want sgd, momentum, nesterov, adam, adamw"},
+		{"train --lr-schedule zigzag", 2, "want constant"},
+		{"train --lr -1", 2, "want a positive number"},
+		{"train --steps 1 --epochs 1", 2, "want one of them"},
+		{"train --steps 0", 2, "neither steps nor epochs"},
+		{"train --steps -1", 2, "want 1 or more"},
+		{"train --epochs 1", 2, "no epochs"},
+		{"train --batch 0", 2, "mini-batch of 0 examples"},
+		{"train --label-smoothing 1", 2, "want at least 0 and less than 1"},
+		{"train --dropout 1", 2, "Dropout"},
+		{"train --heads 3", 2, "3 heads do not divide"},
+		{"train --clip-norm -1", 2, "want a positive norm"},
+		{"train --threads -1", 2, "threads"},
+		{"train --model resnet50", 2, "want transformer-lm"},
+		{"train --data mnist:x", 2, "want synthetic or text:FILE"},
+		{"train --data text:", 2, "no file"},
+		{"train --layers 2 -k 5", 2, "5 partitions of 4 layers"},
+		{"train --layers 2 -k 0", 2, "0 partitions: want 1 to 4"},
+		{"train --batch 4 -m 5", 2, "5 micro-batches of a mini-batch of 4"},
+		{"train -m 0", 2, "0 micro-batches: want 1 to"},
+		{"train --layers 2 -k 2 --balance 1,1", 2, "layers"},
+		{"train --data text:" + filepath.Join(dir, "missing.txt"), 1, "missing.txt"},
+		{"train --data text:" + empty, 1, "empty"},
+		{"train --data text:" + dir, 1, "directory"},
+		{"train --trace " + filepath.Join(dir, "no", "such", "trace.json"), 1, "no directory"},
+		{"train --trace " + dir, 1, "is a directory"},
+		{"train -k 2 --layers 2 --memory-cap 64KiB", 1, "device 0 is out of memory at layer embedding"},
+		{"bench --steps 0", 2, "0 steps"},
+		{"bench --warmup -1", 2, "-1 to warm up"},
+		{"describe -k 99", 2, "99 partitions"},
+		{"simulate --device abacus", 2, `unknown accelerator "abacus": want`},
+		{"simulate --dtype f8", 2, "want bf16 or f32"},
+		{"simulate --cost time", 2, "cannot be timed"},
+		{"table2 --profile huge", 2, "want smoke, quick, full"},
+		{"table2 --format pdf", 2, "want text, markdown, csv, json"},
+		{"reproduce --only table9", 2, "want consistency, table2, learning"},
+		{"corpus", 2, "out"},
+	} {
+		status, stdout, stderr := execute(t, strings.Fields(c.args)...)
+		if status != c.status || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: exit status %d, %q; want %d and %q", c.args, status, stderr, c.status, c.want)
+		}
+		if stdout != "" || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: printed %q and %q; want one line, on standard error", c.args, stdout, stderr)
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 {
+		t.Errorf("files left behind: %v, %v", left, err)
+	}
+}
+
+// keys checks that a JSON document is an object with at least these keys.
+func keys(t *testing.T, document string, names ...string) map[string]any {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal([]byte(document), &m); err != nil {
+		t.Fatalf("%v in %s", err, document)
+	}
+	for _, n := range names {
+		if _, ok := m[n]; !ok {
+			t.Errorf("no key %q in %s", n, document)
+		}
+	}
+	return m
+}
+
+func TestTrainJSON(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "trace.json")
+	hash := ""
+	for _, how := range []string{"", "-k 4 -m 2 --device emulated --schedule 1f1b", "-k 2 -m 3 --cost time --checkpoint except-last", "--cost memory -k 3 --split fine"} {
+		args := append([]string{"train", "--json", "--steps", "3", "--eval-every", "1", "--trace", trace}, append(tiny, strings.Fields(how)...)...)
+		status, stdout, stderr := execute(t, args...)
+		if status != 0 {
+			t.Fatalf("%v: exit status %d, %s", args, status, stderr)
+		}
+		m := keys(t, stdout, "weights_sha256", "losses", "eval", "peak_bytes", "examples_per_second")
+		got := m["weights_sha256"].(string)
+		if hash == "" {
+			hash = got
+		}
+		if got != hash || len(hash) != 64 {
+			t.Errorf("%v: weights %s, want %s", args, got, hash)
+		}
+		if n := len(m["losses"].([]any)); n != 3 {
+			t.Errorf("%d losses of 3 steps", n)
+		}
+		raw, err := os.ReadFile(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys(t, string(raw), "traceEvents")
+	}
+}
+
+func TestTrainText(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "text.txt")
+	if err := os.WriteFile(name, []byte(strings.Repeat("the quick brown fox jumps over the lazy dog. ", 40)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, stdout, stderr := execute(t, append([]string{"train", "--data", "text:" + name, "--epochs", "1", "--timeline", "-k", "2"}, tiny...)...)
+	if status != 0 {
+		t.Fatalf("exit status %d, %s", status, stderr)
+	}
+	for _, want := range []string{"bits per byte", "baseline 3-gram", "= high-water mark", "closed form", "weights SHA-256", "examples/s", "F forward"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	for _, want := range []string{"step 1/", "loss", "lr 0.003", "closed form"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("no %q in\n%s", want, stderr)
+		}
+	}
+}
+
+func TestOtherCommands(t *testing.T) {
+	status, stdout, stderr := execute(t, append(strings.Fields("bench --json --steps 2 --warmup 1 --vocab 16 -k 2"), tiny...)...)
+	if status != 0 {
+		t.Fatalf("bench: %d, %s", status, stderr)
+	}
+	m := keys(t, stdout, "step_seconds", "peak_bytes", "max_rss_bytes")
+	if all := m["step_seconds"].(map[string]any)["all"].([]any); len(all) != 2 {
+		t.Errorf("bench: %d times of 2 steps", len(all))
+	}
+
+	status, stdout, stderr = execute(t, strings.Fields("describe --json --layers 1 --dim 2048 --ff 8192 --heads 32 --vocab 32000 --seq 1024 -k 3")...)
+	if status != 0 {
+		t.Fatalf("describe: %d, %s", status, stderr)
+	}
+	m = keys(t, stdout, "params", "layers", "partition")
+	layer := m["layers"].([]any)[1].(map[string]any)
+	for _, key := range []string{"name", "params", "flops", "out_shape", "saved_bytes"} {
+		if layer[key] == nil {
+			t.Errorf("describe: no %s in %v", key, layer)
+		}
+	}
+	// A Transformer layer of the paper's Table 1.
+	if layer["params"].(float64) != 50358272 {
+		t.Errorf("describe: a layer of %v parameters, want 50358272", layer["params"])
+	}
+	if p := m["partition"].(map[string]any); len(p["sizes"].([]any)) != 3 || p["efficiency"].(float64) > 1 {
+		t.Errorf("describe: partition %v", p)
+	}
+
+	trace := filepath.Join(t.TempDir(), "trace.json")
+	status, stdout, stderr = execute(t, strings.Fields("simulate --json --layers 6 --dim 256 --ff 1024 --heads 4 -k 4 -m 8 --batch 16 --device tpuv3 --trace "+trace)...)
+	if status != 0 {
+		t.Fatalf("simulate: %d, %s", status, stderr)
+	}
+	m = keys(t, stdout, "step_seconds", "examples_per_second", "bubble_fraction", "devices")
+	device := m["devices"].([]any)[3].(map[string]any)
+	for _, key := range []string{"param_bytes", "activation_bytes", "peak_bytes", "busy_seconds"} {
+		if device[key] == nil {
+			t.Errorf("simulate: no %s in %v", key, device)
+		}
+	}
+	if _, err := os.Stat(trace); err != nil {
+		t.Error(err)
+	}
+
+	for _, args := range []string{"version", "version --json", "--help", "train --help", "describe -k 2", "simulate -k 2 --timeline", "bench --steps 1 --layers 1 --dim 16 --ff 16 --heads 1"} {
+		if status, stdout, stderr := execute(t, strings.Fields(args)...); status != 0 || stdout == "" {
+			t.Errorf("%s: exit status %d, %q, %s", args, status, stdout, stderr)
+		}
+	}
+}
+
+// TestInterrupt sends the signal of Ctrl-C to a training of which a trace is
+// wanted that another file has the name of.
+func TestInterrupt(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no SIGINT between processes here")
+	}
+	dir := t.TempDir()
+	trace := filepath.Join(dir, "trace.json")
+	if err := os.WriteFile(trace, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, device := range []string{"host", "emulated"} {
+		cmd := exec.Command(self, append([]string{"train", "--steps", "1000000000", "-k", "4", "--trace", trace, "--device", device}, tiny...)...)
+		cmd.Env = append(os.Environ(), asCommand+"=1")
+		seen := &firstLine{seen: make(chan struct{})}
+		cmd.Stderr = seen
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-seen.seen:
+		case <-time.After(30 * time.Second):
+			t.Error("nothing was printed in 30 s")
+		}
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			t.Error("not ended 30 s after the interrupt")
+			cmd.Process.Kill()
+			<-ended
+		}
+		text := seen.text.String()
+		if cmd.ProcessState.ExitCode() != 1 || !strings.HasSuffix(text, "gpipebench: interrupted; no file is left half-written\n") || strings.Contains(text, "goroutine") {
+			t.Errorf("exit status %d after\n%s", cmd.ProcessState.ExitCode(), text)
+		}
+		if got, err := os.ReadFile(trace); err != nil || string(got) != "before" {
+			t.Errorf("the trace's former file is now %q, %v", got, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("files left behind: %v, %v", left, err)
+	}
+}
+
+// firstLine tells when something that is more than a heading was written.
+type firstLine struct {
+	text bytes.Buffer
+	seen chan struct{}
+	done bool
+}
+
+func (f *firstLine) Write(p []byte) (int, error) {
+	f.text.Write(p)
+	if !f.done && strings.Contains(f.text.String(), "step 1/") {
+		f.done = true
+		close(f.seen)
+	}
+	return len(p), nil
+}
+
+func TestConsistencyCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	dir := t.TempDir()
+	status, stdout, stderr := execute(t, "consistency", "--profile", "smoke", "--out", dir, "--reference", "")
+	if status != 0 || !strings.Contains(stdout, "Verdict: all ") {
+		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
+	}
+	for _, name := range []string{"records/consistency.jsonl", "tables/consistency.md", "tables/consistency.csv"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	// Again: nothing is measured.
+	status, again, stderr := execute(t, "consistency", "--profile", "smoke", "--out", dir, "--reference", "")
+	if status != 0 || again != stdout || !strings.Contains(stderr, "used again") {
+		t.Errorf("exit status %d\n%s%s", status, again, stderr)
+	}
+}

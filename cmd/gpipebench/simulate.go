@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gpipebench/experiments"
+	"gpipebench/gpipe/timeline"
+)
+
+func newSimulate() *cobra.Command {
+	var s experiments.Simulating
+	var trace string
+	var draw, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Plan and time a step on modelled accelerators, at any scale",
+		Long: `Simulate compiles the programs that a training would run, plans every device's
+memory and replays a step with the times that a roofline gives each operation.
+Nothing is computed.`,
+		Args: noArguments,
+		RunE: does(func(ctx context.Context, o *output) error {
+			if err := experiments.CheckWritable(trace); err != nil {
+				return err
+			}
+			r, err := s.Run(ctx)
+			if err != nil {
+				return err
+			}
+			if trace != "" {
+				if err := experiments.WriteTrace(trace, r.Timeline); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				return o.json(r)
+			}
+			if err := printSimulation(o, r); err != nil || !draw {
+				return err
+			}
+			return timeline.WriteText(o.out, r.Timeline, o.width)
+		}),
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	model := standardModel
+	model.Vocab = 1024
+	modelFlags(fs, &s.Model, model)
+	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(experiments.Accelerators(), ", "))
+	fs.IntVar(&s.Batch, "batch", 32, "examples of a mini-batch")
+	pipelineFlags(fs, &s.Setup, 1, 1)
+	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "of activations", experiments.ParseDType)
+	value(fs, &s.Optimizer, "optimizer", "adam", strings.Join(experiments.Optimizers(), "|"), "its state counts as parameter memory", oneOf(experiments.Optimizers()...))
+	fs.Float64Var(&s.Model.Dropout, "dropout", 0, "rate, from 0 up to 1")
+	fs.StringVar(&trace, "trace", "", "file for the step's timeline as Chrome trace JSON")
+	fs.BoolVar(&draw, "timeline", false, "draw the step's timeline")
+	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
+	return cmd
+}
+
+func printSimulation(o *output, r *experiments.Simulation) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d parameters on %d x %s: step %s, %.4g examples/s\n",
+		r.Params, len(r.Devices), r.Accelerator, experiments.FormatSeconds(r.StepSeconds), r.ExamplesPerSecond)
+	p := r.Breakdown
+	var parts []string
+	for _, part := range []struct {
+		name    string
+		seconds float64
+	}{
+		{"computation", p.Computation}, {"recompute", p.Recompute}, {"bubble", p.Bubble}, {"imbalance", p.Imbalance},
+		{"communication", p.Communication}, {"setup", p.Setup}, {"barrier", p.Barrier}, {"update", p.Update},
+	} {
+		parts = append(parts, fmt.Sprintf("%s %.1f%%", part.name, 100*part.seconds/r.StepSeconds))
+	}
+	fmt.Fprintf(&b, "%s; classic bubble %.1f%%\n", strings.Join(parts, ", "), 100*r.ClassicBubble)
+	byPeak := func(a, b experiments.SimulatedDevice) int { return int(a.PeakBytes - b.PeakBytes) }
+	most := slices.MaxFunc(r.Devices, byPeak)
+	var params, activations int64
+	for _, d := range r.Devices {
+		params += d.ParamBytes
+		activations += d.ActivationBytes
+	}
+	fits := "fits"
+	if !r.Fits {
+		fits = "does NOT fit"
+	}
+	fmt.Fprintf(&b, "parameters with optimizer state %s, activations %s, in all; the fullest device takes %s of %s: %s\n",
+		experiments.FormatBytes(params), experiments.FormatBytes(activations),
+		experiments.FormatBytes(most.PeakBytes), experiments.FormatBytes(most.CapacityBytes), fits)
+	fmt.Fprintf(&b, "partition %v\n", r.Partition)
+	if r.Note != "" {
+		fmt.Fprintf(&b, "partition: %s\n", r.Note)
+	}
+	return o.printf("%s", b.String())
+}

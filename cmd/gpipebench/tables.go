@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gpipebench/experiments"
+)
+
+// reference is where a checkout has the records to show beside one's own.
+const reference = "results/reference"
+
+func newReproduce() *cobra.Command {
+	r := experiments.Reproducing{}
+	cmd := &cobra.Command{
+		Use:   "reproduce",
+		Short: "Run all experiments and write their records and tables",
+		Long: `Reproduce runs the experiments, prints their tables and writes them, with the
+records that they are computed from, to a directory: records/*.jsonl,
+tables/*.md, *.csv, a step's timeline as text and as Chrome trace JSON.
+
+What that directory holds already for the same spec, code and machine is not
+measured again, so a run that was stopped goes on where it was. Where
+` + reference + ` is found, its values are shown beside.`,
+		Args: noArguments,
+		RunE: does(func(ctx context.Context, o *output) error {
+			total, err := r.ExpectedTotal()
+			if err != nil {
+				return err
+			}
+			o.progress.Say(fmt.Sprintf("reproduce, profile %s: about %s on two cores, into %s", r.Profile, experiments.FormatWait(total), r.Out))
+			return r.Run(ctx, o.progress, func(_ experiments.Experiment, report *experiments.Report) error {
+				if err := writeTables(o, report, "text"); err != nil {
+					return err
+				}
+				for _, f := range report.Files {
+					if strings.HasSuffix(f.Name, ".txt") {
+						if err := o.printf("%s\n", f.Text); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+		}),
+	}
+	profileFlag(cmd, &r.Profile)
+	cmd.Flags().StringSliceVar(&r.Only, "only", nil, "only these experiments: "+strings.Join(experiments.IDs(), ", "))
+	cmd.Flags().StringVar(&r.Out, "out", "results/local", "directory for records and tables")
+	runFlags(cmd, &r)
+	return cmd
+}
+
+// runFlags adds the flags that reproduce and single tables share.
+func runFlags(cmd *cobra.Command, r *experiments.Reproducing) {
+	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory with a run to show beside, if it is there")
+	cmd.Flags().BoolVar(&r.Fresh, "fresh", false, "measure again what there are records of")
+}
+
+// newTable is the command of one experiment.
+func newTable(id string) *cobra.Command {
+	r := experiments.Reproducing{Only: []string{id}}
+	format := ""
+	cmd := &cobra.Command{
+		Use:  id,
+		Args: noArguments,
+		RunE: does(func(ctx context.Context, o *output) error {
+			return r.Run(ctx, o.progress, func(_ experiments.Experiment, report *experiments.Report) error {
+				return writeTables(o, report, format)
+			})
+		}),
+	}
+	e, err := experiments.Load(id)
+	if err != nil {
+		panic(err) // a spec that is part of the program
+	}
+	cmd.Short = e.Title()
+	profileFlag(cmd, &r.Profile)
+	value(cmd.Flags(), &format, "format", "text", strings.Join(experiments.Formats, "|"), "how to print the tables", oneOf(experiments.Formats...))
+	cmd.Flags().StringVar(&r.Out, "out", "", "directory for records and tables (default: none are written)")
+	runFlags(cmd, &r)
+	return cmd
+}
+
+// writeTables prints a report's tables, JSON as one document.
+func writeTables(o *output, r *experiments.Report, format string) error {
+	if format == "json" {
+		return o.json(r.Tables)
+	}
+	for _, t := range r.Tables {
+		if err := t.Write(o.out, format); err != nil {
+			return err
+		}
+		if err := o.printf("\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

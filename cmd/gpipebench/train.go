@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gpipebench/experiments"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn"
+)
+
+// standardModel is a network that two cores train in minutes.
+var standardModel = experiments.Model{Name: "transformer-lm", Layers: 4, Dim: 64, FF: 256, Heads: 4, Seq: 64}
+
+func newTrain() *cobra.Command {
+	var t experiments.Training
+	var trace string
+	var draw, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "train",
+		Short: "Train a network through the pipeline",
+		Long: `Train cuts a network into partitions, trains it through the pipeline and
+evaluates it on what its data holds out. The weights' SHA-256 that it prints at
+the end does not depend on -k, -m, nor on how the pipeline is cut, scheduled and
+run.`,
+		Args: noArguments,
+		RunE: does(func(ctx context.Context, o *output) error {
+			if err := experiments.CheckWritable(trace); err != nil {
+				return err
+			}
+			begun := false
+			r, err := t.Run(ctx, func(s experiments.TrainStep) {
+				if !begun {
+					o.progress.Begin("train", s.Steps)
+					begun = true
+				}
+				o.progress.Line(s.String(), s.Eval != nil)
+			})
+			o.progress.End()
+			if err != nil {
+				return err
+			}
+			if trace != "" {
+				if err := experiments.WriteTrace(trace, r.LastStep); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				return o.json(r)
+			}
+			if err := printTraining(o, r); err != nil || !draw {
+				return err
+			}
+			if err := o.printf("\nthe last step:\n"); err != nil {
+				return err
+			}
+			return timeline.WriteText(o.out, r.LastStep, o.width)
+		}),
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	modelFlags(fs, &t.Model, standardModel)
+	fs.StringVar(&t.Data, "data", "synthetic", "what to learn: synthetic, or text:FILE")
+	fs.IntVar(&t.Batch, "batch", 32, "examples of a mini-batch")
+	fs.IntVar(&t.Steps, "steps", 800, "mini-batches to train on")
+	fs.IntVar(&t.Epochs, "epochs", 0, "passes over the data to train for, instead of --steps")
+	pipelineFlags(fs, &t.Setup, 1, 4)
+	deviceFlags(fs, &t.Setup, "host")
+	fs.Uint64Var(&t.Seed, "seed", 1, "of weights, dropout and data")
+	fs.Float64Var(&t.Model.Dropout, "dropout", 0.1, "rate, from 0 up to 1")
+	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(experiments.Optimizers(), "|"), "momentum and Nesterov 0.9", oneOf(experiments.Optimizers()...))
+	fs.Float64Var(&t.LR, "lr", 0.003, "learning rate")
+	value(fs, &t.LRSchedule, "lr-schedule", "constant", "schedule", nn.LRScheduleForms, func(s string) (string, error) {
+		_, err := nn.ParseLRSchedule(s, 1)
+		return s, err
+	})
+	fs.Float64Var(&t.ClipNorm, "clip-norm", 1, "largest global norm of the gradient; 0: any")
+	fs.Float64Var(&t.Model.ClipLogits, "clip-logits", 0, "largest magnitude of a logit; 0: any")
+	fs.Float64Var(&t.LabelSmoothing, "label-smoothing", 0, "share of the target's probability that all tokens get, from 0 up to 1")
+	fs.Float64Var(&t.L2, "l2", 0, "added to the gradient, times the weight")
+	fs.IntVar(&t.EvalEvery, "eval-every", 0, "steps between evaluations; 0: only at the end")
+	fs.StringVar(&trace, "trace", "", "file for the last step's timeline as Chrome trace JSON")
+	fs.BoolVar(&draw, "timeline", false, "draw the last step's timeline")
+	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("epochs") {
+			if cmd.Flags().Changed("steps") {
+				return errors.New("--steps and --epochs: want one of them")
+			}
+			t.Steps = 0
+		}
+		return nil
+	}
+	return cmd
+}
+
+func printTraining(o *output, r *experiments.TrainResult) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d parameters, %d steps, training loss %.4f to %.4f\n", r.Params, len(r.Losses), r.Losses[0], r.Losses[len(r.Losses)-1])
+	fmt.Fprintf(&b, "%v\n", r.Eval)
+	for _, y := range r.Yardsticks {
+		kind := "baseline"
+		if y.Floor {
+			kind = "floor"
+		}
+		fmt.Fprintf(&b, "  %s %s: %.4f nats, %.4f bits; held-out loss is %.1f%% of it\n", kind, y.Name, y.Loss, y.Bits, 100*r.Eval.Loss/y.Loss)
+	}
+	clock := "by the wall clock"
+	if r.Device == "emulated" {
+		clock = "on the virtual clock"
+	}
+	fmt.Fprintf(&b, "step %s %s, closed form %s, %.4g examples/s\n",
+		experiments.FormatSeconds(r.StepSeconds), clock, experiments.FormatSeconds(r.ClosedForm), r.ExamplesPerSecond)
+	printMemory(&b, r.Partition, r.PeakBytes, r.HighWaterBytes)
+	if r.Note != "" {
+		fmt.Fprintf(&b, "partition: %s\n", r.Note)
+	}
+	fmt.Fprintf(&b, "weights SHA-256 %s\n", r.WeightsSHA256)
+	return o.printf("%s", b.String())
+}
+
+// printMemory lists the devices' planned peaks beside what was used.
+func printMemory(b *strings.Builder, partition []int, peak, high []int64) {
+	for k := range peak {
+		sign := "="
+		if peak[k] != high[k] {
+			sign = "but"
+		}
+		fmt.Fprintf(b, "  device %d: %d layers, planned peak %d bytes %s high-water mark %d (%s)\n",
+			k, partition[k], peak[k], sign, high[k], experiments.FormatBytes(peak[k]))
+	}
+}

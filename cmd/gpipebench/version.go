@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"gpipebench/experiments"
+)
+
+func newVersion() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Show what this program was built from and which kernels it uses here",
+		Args:  noArguments,
+		RunE: does(func(_ context.Context, o *output) error {
+			v := struct {
+				Version string              `json:"version"`
+				Commit  string              `json:"commit"`
+				Dirty   bool                `json:"dirty"`
+				Machine experiments.Machine `json:"machine"`
+			}{Version: "(devel)", Machine: experiments.ThisMachine()}
+			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+				v.Version = info.Main.Version
+			}
+			v.Commit, v.Dirty = experiments.Commit()
+			if asJSON {
+				return o.json(v)
+			}
+			commit := v.Commit
+			if commit == "" {
+				commit = "unknown"
+			}
+			if v.Dirty {
+				commit += " with changes"
+			}
+			return o.printf("gpipebench %s\ncommit %s\n%s\n", v.Version, commit, v.Machine)
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	return cmd
+}
