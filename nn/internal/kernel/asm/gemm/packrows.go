@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+)
+
+// packRows writes the packing of lines that lie side by side: the columns of a
+// row-major B, the rows of a transposed A.
+func packRows(m machine) {
+	TEXT("gemmPackRows"+m.name, NOSPLIT, "func(width, count, k int, src []float32, stride int, dst []float32)")
+	Doc("gemmPackRows"+m.name+" sets dst[p*width+i] to src[p*stride+i] for p < k and i < count,",
+		fmt.Sprintf("and to zero for count <= i < width. The width is %d or %d.", m.lanes, 2*m.lanes))
+	Pragma("noescape")
+	width := Load(Param("width"), GP64())
+	count := Load(Param("count"), GP64())
+	k := Load(Param("k"), GP64())
+	src := Load(Param("src").Base(), GP64())
+	stride := Load(Param("stride"), GP64())
+	dst := Load(Param("dst").Base(), GP64())
+	for i, mask := range m.masks {
+		m.setMask(mask, count, i*m.lanes)
+	}
+	SHLQ(U8(2), stride)
+	CMPQ(width, U8(m.lanes))
+	JG(LabelRef("row2"))
+	for vectors := 1; vectors <= 2; vectors++ {
+		row := fmt.Sprintf("row%d", vectors)
+		size := 4 * m.lanes
+		Label(row)
+		for i := range vectors {
+			m.load(Mem{Base: src, Disp: size * i}, m.masks[i], m.vec[i])
+		}
+		for i := range vectors {
+			VMOVUPS(m.vec[i], Mem{Base: dst, Disp: size * i})
+		}
+		ADDQ(stride, src)
+		ADDQ(U8(vectors*size), dst)
+		DECQ(k)
+		JNZ(LabelRef(row))
+		VZEROUPPER()
+		RET()
+	}
+}

@@ -1,0 +1,137 @@
+package kernel
+
+// Gemm computes C = A·B, or C += A·B if accumulate. A is (m,k) with element
+// (i,p) at a[i*ars+p*acs]; B is (k,n) with element (p,j) at b[p*brs+j*bcs]; C
+// is (m,n), row-major, with element (i,j) at c[i*ldc+j]. One of A's strides
+// and one of B's is 1.
+//
+// scratch has at least GemmScratch(m,n,k) elements. If epilogue is not nil, it
+// is called for blocks [i0,i1)x[j0,j1) that tile C, for each when its values
+// are final, while they are still in cache.
+func Gemm(m, n, k int, a []float32, ars, acs int, b []float32, brs, bcs int, c []float32, ldc int, accumulate bool, scratch []float32, epilogue func(i0, i1, j0, j1 int)) {
+	gemm.run(m, n, k, lines{a, ars, acs}, lines{b, bcs, brs}, c, ldc, accumulate, scratch, epilogue)
+}
+
+// GemmScratch returns how many floats of scratch Gemm needs. It is monotone in
+// m, n and k: what suffices for a product suffices for its parts.
+func GemmScratch(m, n, k int) int { return gemm.scratch(m, n, k) }
+
+// A gemmTable is one implementation of Gemm.
+//
+// A block of B, kc by at most nc, is packed and stays in the second-level
+// cache while all of A passes by, a few rows at a time, kc elements of each,
+// which stay in the first-level cache while the block's panels pass by. This
+// is the loop order of Goto and van de Geijn (Anatomy of High-Performance
+// Matrix Multiplication, ACM TOMS 34, 2008) with the roles of A and B
+// exchanged and a block of A that is as small as can be: so C is walked by
+// rows, the epilogue gets long ones, and the scratch is small.
+//
+// The blocks after the first along k start from C. That keeps the chain of
+// every element whole.
+type gemmTable struct {
+	profile    string
+	rows, cols int // the largest tile of C, and the width of B's panels
+	lines      int // the width of A's packed panels, at least rows
+	kc, nc     int // the largest block of B
+	strided    bool
+
+	// panels computes rows x n elements of C from k > 0 products each. Element
+	// (i,p) of A is a[i*aLine+p*aStep], (p,j) of B is
+	// b[j/cols*bPanel+p*bStep+j%cols], and B has whole vectors: its last panel
+	// is padded. The chains start from C if load, else from zero. Unless
+	// strided, A and B are packed.
+	panels func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, c []float32, ldc int, load bool)
+
+	// packRows and packColumns pack count <= width lines into one panel, for
+	// lines that lie side by side and for lines that are a stride apart: they
+	// set dst[p*width+i] to src[p*stride+i] or to src[i*stride+p] for p < k and
+	// i < count, and to zero for count <= i < width. They may overwrite the
+	// panel as if k were a multiple of 8.
+	packRows, packColumns func(width, count, k int, src []float32, stride int, dst []float32)
+}
+
+// gemm is the table in use, the fastest that the processor has.
+var gemm = *gemmTables()[0]
+
+const (
+	packGrain = 8    // see packColumns
+	cacheLine = 16   // floats in a cache line
+	cacheWay  = 1024 // floats of a first-level cache that fall on different sets
+	epilogues = 4096 // elements of C that an epilogue gets at least, if there are
+)
+
+func (g *gemmTable) scratch(m, n, k int) int {
+	if m == 0 || n == 0 || k == 0 {
+		return 0
+	}
+	kc, nc := roundUp(min(k, g.kc), packGrain), roundUp(min(n, g.nc), g.cols)
+	return cacheLine - 1 + kc*(nc+g.lines)
+}
+
+func (g *gemmTable) run(m, n, k int, a, b lines, c []float32, ldc int, accumulate bool, scratch []float32, epilogue func(i0, i1, j0, j1 int)) {
+	if m == 0 || n == 0 {
+		return
+	}
+	if k == 0 {
+		if !accumulate {
+			for i := range m {
+				clear(c[i*ldc:][:n])
+			}
+		}
+		if epilogue != nil {
+			epilogue(0, m, 0, n)
+		}
+		return
+	}
+	a, b = a.normal(m), b.normal(n)
+	readA, readB := g.readA(n, a), g.readB(m, b)
+	rows := evenly(m, g.rows)
+	kc := roundUp(evenly(k, g.kc), packGrain)
+	nc := roundUp(evenly(n, g.nc), g.cols)
+	bPacked := fromCacheLine(scratch)
+	aPacked := bPacked[kc*nc:]
+	for j0 := 0; j0 < n; j0 += nc {
+		nb := min(nc, n-j0)
+		whole := 0 // columns of B that are not packed
+		if readB {
+			whole = nb / g.cols * g.cols
+		}
+		for p0 := 0; p0 < k; p0 += kc {
+			kb := min(kc, k-p0)
+			load, last := accumulate || p0 > 0, p0+kb == k
+			for j := whole; j < nb; j += g.cols {
+				g.pack(g.cols, min(g.cols, nb-j), kb, b.from(j0+j, p0), bPacked[(j-whole)*kb:])
+			}
+			final := 0
+			for i := 0; i < m; i += rows {
+				mb := min(rows, m-i)
+				ab := a.from(i, p0)
+				if !readA {
+					g.pack(g.lines, mb, kb, ab, aPacked)
+					ab = lines{aPacked, 1, g.lines}
+				}
+				row := c[i*ldc+j0:]
+				if whole > 0 {
+					bb := b.from(j0, p0)
+					g.panels(mb, whole, kb, ab.x, ab.line, ab.step, bb.x, bb.step, g.cols, row, ldc, load)
+				}
+				if whole < nb {
+					g.panels(mb, nb-whole, kb, ab.x, ab.line, ab.step, bPacked, g.cols, g.cols*kb, row[whole:], ldc, load)
+				}
+				if end := i + mb; epilogue != nil && last && ((end-final)*nb >= epilogues || end == m) {
+					epilogue(final, end, j0, j0+nb)
+					final = end
+				}
+			}
+		}
+	}
+}
+
+// evenly returns the largest of the parts of at most limit into which n falls
+// when it is cut evenly.
+func evenly(n, limit int) int {
+	parts := (n + limit - 1) / limit
+	return (n + parts - 1) / parts
+}
+
+func roundUp(n, multiple int) int { return (n + multiple - 1) / multiple * multiple }

@@ -1,0 +1,40 @@
+//go:build !purego
+
+package kernel
+
+//go:generate go run -C asm ./gemm -out ../gemm_amd64.s -stubs ../gemm_stubs_amd64.go -pkg kernel
+
+// gemmTables returns what this processor can run, fastest first.
+func gemmTables() []*gemmTable {
+	var t []*gemmTable
+	if hasAVX512 {
+		t = append(t, &avx512Gemm)
+	}
+	if hasAVX2 {
+		t = append(t, &avx2Gemm)
+	}
+	return append(t, &genericGemm)
+}
+
+// A block of B takes half a megabyte, which leaves room in the second-level
+// cache of a server's core.
+
+var avx512Gemm = gemmTable{
+	profile: "avx512",
+	rows:    14, cols: 32, lines: 16,
+	kc: 256, nc: 512,
+	strided:     true,
+	panels:      gemmPanelsAVX512,
+	packRows:    gemmPackRowsAVX512,
+	packColumns: gemmPackColumns,
+}
+
+var avx2Gemm = gemmTable{
+	profile: "avx2",
+	rows:    6, cols: 16, lines: 8,
+	kc: 256, nc: 512,
+	strided:     true,
+	panels:      gemmPanelsAVX2,
+	packRows:    gemmPackRowsAVX2,
+	packColumns: gemmPackColumns,
+}

@@ -1,0 +1,6 @@
+//go:build !amd64 || purego
+
+package kernel
+
+// gemmTables returns what this processor can run, fastest first.
+func gemmTables() []*gemmTable { return []*gemmTable{&genericGemm} }

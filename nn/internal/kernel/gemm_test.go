@@ -1,0 +1,356 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// eachGemm runs a test once for every implementation that this processor has.
+func eachGemm(t *testing.T, test func(t *testing.T)) {
+	g := gemm
+	defer func() { gemm = g }()
+	for _, table := range gemmTables() {
+		gemm = *table
+		t.Run(table.profile, test)
+	}
+}
+
+func TestGemmProfile(t *testing.T) {
+	if gemm.profile != Profile() {
+		t.Errorf("%s Gemm in profile %s", gemm.profile, Profile())
+	}
+	eachGemm(t, func(t *testing.T) {
+		called, panels := "", gemm.panels
+		name := runtime.FuncForPC(reflect.ValueOf(panels).Pointer()).Name()
+		gemm.panels = func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, c []float32, ldc int, load bool) {
+			called = name
+			panels(rows, n, k, a, aLine, aStep, b, bStep, bPanel, c, ldc, load)
+		}
+		newGemmCase(gemmShape{m: 20, n: 40, k: 10}).run()
+		if want := "gemmPanels" + gemm.profile; !strings.HasSuffix(strings.ToLower(called), strings.ToLower(want)) {
+			t.Errorf("called %q, not %s", called, want)
+		}
+	})
+}
+
+// gemmShape is a product and how its operands lie. The leading dimension of an
+// operand is that of its rows, plus gap, rounded up to a multiple of align.
+type gemmShape struct {
+	m, n, k                            int
+	transposeA, transposeB, accumulate bool
+	gap, align                         int
+}
+
+func (s gemmShape) String() string {
+	order := map[bool]string{false: "n", true: "t"}
+	name := fmt.Sprintf("%dx%dx%d,%s%s", s.m, s.n, s.k, order[s.transposeA], order[s.transposeB])
+	if s.accumulate {
+		name += "+"
+	}
+	return fmt.Sprintf("%s,gap=%d,align=%d", name, s.gap, s.align)
+}
+
+// A gemmCase is a shape with its operands, none with an element to spare.
+type gemmCase struct {
+	gemmShape
+	a, b, c, scratch        []float32
+	ars, acs, brs, bcs, ldc int
+	epilogue                func(i0, i1, j0, j1 int)
+}
+
+func newGemmCase(s gemmShape) *gemmCase {
+	random := rand.New(rand.NewPCG(uint64(s.m*1000+s.n), uint64(s.k)))
+	matrix := func(rows, cols int, transpose bool) (x []float32, rowStride, colStride int) {
+		contiguous, others := cols, rows
+		if transpose {
+			contiguous, others = rows, cols
+		}
+		ld := roundUp(contiguous+s.gap, max(s.align, 1))
+		if rows*cols > 0 {
+			x = make([]float32, (others-1)*ld+contiguous)
+		}
+		for i := range x {
+			x[i] = float32(random.NormFloat64())
+		}
+		if transpose {
+			return x, 1, ld
+		}
+		return x, ld, 1
+	}
+	c := &gemmCase{gemmShape: s}
+	c.a, c.ars, c.acs = matrix(s.m, s.k, s.transposeA)
+	c.b, c.brs, c.bcs = matrix(s.k, s.n, s.transposeB)
+	c.c, c.ldc, _ = matrix(s.m, s.n, false)
+	c.scratch = make([]float32, GemmScratch(s.m, s.n, s.k))
+	for i := range c.scratch {
+		c.scratch[i] = float32(math.NaN())
+	}
+	return c
+}
+
+func (c *gemmCase) run() {
+	Gemm(c.m, c.n, c.k, c.a, c.ars, c.acs, c.b, c.brs, c.bcs, c.c, c.ldc, c.accumulate, c.scratch, c.epilogue)
+}
+
+// part computes a block of C from some of the products.
+func (c *gemmCase) part(i0, i1, j0, j1, p0, p1 int, accumulate bool) {
+	Gemm(i1-i0, j1-j0, p1-p0, c.a[i0*c.ars+p0*c.acs:], c.ars, c.acs, c.b[p0*c.brs+j0*c.bcs:], c.brs, c.bcs,
+		c.c[i0*c.ldc+j0:], c.ldc, accumulate, make([]float32, GemmScratch(i1-i0, j1-j0, p1-p0)), nil)
+}
+
+// want returns C as the contract has it: each element one chain, and what lies
+// between the rows as it was.
+func (c *gemmCase) want() []float32 {
+	multiplyAdd := fusedMultiplyAdd
+	if gemm.profile == "generic" {
+		multiplyAdd = func(a, b, c float32) float32 { return c + float32(a*b) }
+	}
+	want := append([]float32(nil), c.c...)
+	for i := range c.m {
+		for j := range c.n {
+			x := float32(0)
+			if c.accumulate {
+				x = c.c[i*c.ldc+j]
+			}
+			for p := range c.k {
+				x = multiplyAdd(c.a[i*c.ars+p*c.acs], c.b[p*c.brs+j*c.bcs], x)
+			}
+			want[i*c.ldc+j] = x
+		}
+	}
+	return want
+}
+
+func (c *gemmCase) same(t *testing.T, want []float32) {
+	t.Helper()
+	for i := range want {
+		if g, w := math.Float32bits(c.c[i]), math.Float32bits(want[i]); g != w && (c.c[i] == c.c[i] || want[i] == want[i]) {
+			t.Fatalf("%v: C(%d,%d) is %v (%#x), want %v (%#x)", c.gemmShape, i/c.ldc, i%c.ldc, c.c[i], g, want[i], w)
+		}
+	}
+}
+
+// fusedMultiplyAdd rounds a*b + c once. The product is exact in float64; the
+// sum is rounded to odd, which rounding to float32 cannot tell from the exact
+// sum (Boldo and Melquiond, Emulation of a FMA and Correctly Rounded Sums,
+// IEEE Transactions on Computers 57, 2008).
+func fusedMultiplyAdd(a, b, c float32) float32 {
+	x, y := float64(a)*float64(b), float64(c)
+	sum := x + y
+	z := sum - x
+	lost := (x - (sum - z)) + (y - z)
+	bits := math.Float64bits(sum)
+	if bits&1 == 0 && (lost > 0 || lost < 0) {
+		if (lost > 0) == (sum > 0) {
+			bits++
+		} else {
+			bits--
+		}
+	}
+	return float32(math.Float64frombits(bits))
+}
+
+func TestFusedMultiplyAdd(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20000 {
+		// Few significant bits and a wide range: many ties and cancellations.
+		x := func() float32 {
+			return float32(math.Ldexp(float64(random.IntN(1<<12)-1<<11), random.IntN(40)-random.IntN(2)*100))
+		}
+		a, b, c := x(), x(), x()
+		if got, want := fusedMultiplyAdd(a, b, c), exactFMA(a, b, c); got != want {
+			t.Fatalf("%v * %v + %v = %v, want %v", a, b, c, got, want)
+		}
+	}
+}
+
+// gemmShapes reaches every height of a tile and every width of a tail, blocks
+// in all three directions, and the paths for operands that are read where they
+// lie and for those that are packed.
+func gemmShapes() []gemmShape {
+	var shapes []gemmShape
+	add := func(m, n, k int) {
+		shape := gemmShape{m: m, n: n, k: k, gap: (m + n + k) % 4}
+		if (m+n+k)%3 == 0 {
+			shape.align = cacheWay
+		}
+		for orientation := range 8 {
+			shape.transposeA, shape.transposeB, shape.accumulate = orientation&1 != 0, orientation&2 != 0, orientation&4 != 0
+			shapes = append(shapes, shape)
+		}
+	}
+	for i := 1; i <= 70; i++ {
+		add(i, 1+i*37%70, 1+i*23%70)
+		add(1+i*29%70, i, 1+i*31%70)
+	}
+	for _, s := range [][3]int{
+		{1, 1, 1}, {1, 1, 1000}, {1, 70, 70}, {70, 1, 70}, {70, 70, 1}, {14, 32, 8}, {6, 16, 256},
+		{127, 131, 137}, {257, 40, 20}, {131, 67, 71}, {15, 1201, 17}, {43, 530, 270},
+		{17, 33, 1100}, {3, 5, 513}, {64, 65, 300}, {300, 10, 257},
+	} {
+		add(s[0], s[1], s[2])
+	}
+	return shapes
+}
+
+func TestGemm(t *testing.T) {
+	eachGemm(t, func(t *testing.T) {
+		for _, s := range gemmShapes() {
+			c := newGemmCase(s)
+			want := c.want()
+			c.run()
+			c.same(t, want)
+		}
+	})
+}
+
+// The strides of a single row or column mean nothing.
+func TestGemmDegenerateStrides(t *testing.T) {
+	eachGemm(t, func(t *testing.T) {
+		for _, s := range []gemmShape{{m: 1, n: 5, k: 9}, {m: 5, n: 1, k: 9}, {m: 5, n: 7, k: 1}, {m: 1, n: 1, k: 9}, {m: 1, n: 70, k: 1}} {
+			for _, stride := range []int{0, 1, 3, 1000} {
+				c := newGemmCase(gemmShape{m: s.m, n: s.n, k: s.k, gap: 3, transposeA: s.m == 1, transposeB: s.n != 1})
+				if s.m == 1 {
+					c.ars = stride
+				}
+				if s.n == 1 {
+					c.bcs = stride
+				}
+				if s.k == 1 {
+					c.acs, c.brs = stride, stride
+				}
+				want := c.want()
+				c.run()
+				c.same(t, want)
+			}
+		}
+	})
+}
+
+// What is stored has every element's value: denormals, infinities, NaN.
+func TestGemmSpecialValues(t *testing.T) {
+	eachGemm(t, func(t *testing.T) {
+		for _, x := range []float32{0, 1e-22, 1e-38, 1e38, float32(math.Inf(1)), float32(math.NaN())} {
+			for _, transpose := range []bool{false, true} {
+				c := newGemmCase(gemmShape{m: 29, n: 71, k: 19, transposeA: transpose, transposeB: transpose})
+				for i := 0; i < len(c.a); i += 11 {
+					c.a[i] *= x
+				}
+				for i := 0; i < len(c.b); i += 7 {
+					c.b[i] *= x
+				}
+				want := c.want()
+				c.run()
+				c.same(t, want)
+			}
+		}
+	})
+}
+
+func TestGemmSplits(t *testing.T) {
+	parts := []int{1, 7, 100, 333, 559}
+	for _, s := range []gemmShape{
+		{m: 1000, n: 37, k: 19}, {m: 37, n: 1000, k: 19}, {m: 37, n: 70, k: 1000},
+		{m: 1000, n: 70, k: 300, transposeA: true}, {m: 70, n: 1000, k: 70, transposeB: true}, {m: 70, n: 37, k: 1000, transposeA: true, align: cacheWay},
+	} {
+		for _, accumulate := range []bool{false, true} {
+			s.accumulate = accumulate
+			eachGemm(t, func(t *testing.T) {
+				whole := newGemmCase(s)
+				whole.run()
+				c := newGemmCase(s)
+				from := 0
+				for _, part := range parts {
+					to := from + part
+					switch 1000 {
+					case s.m:
+						c.part(from, to, 0, s.n, 0, s.k, accumulate)
+					case s.n:
+						c.part(0, s.m, from, to, 0, s.k, accumulate)
+					case s.k:
+						c.part(0, s.m, 0, s.n, from, to, accumulate || from > 0)
+					}
+					from = to
+				}
+				c.same(t, whole.c)
+			})
+		}
+	}
+}
+
+func TestGemmEmpty(t *testing.T) {
+	eachGemm(t, func(t *testing.T) {
+		for _, s := range []gemmShape{{m: 0, n: 3, k: 3}, {m: 3, n: 0, k: 3}, {m: 3, n: 3, k: 0}} {
+			for _, accumulate := range []bool{false, true} {
+				c := newGemmCase(gemmShape{m: 3, n: 3, k: 3, gap: 2, accumulate: accumulate})
+				c.m, c.n, c.k = s.m, s.n, s.k
+				want, blocks := c.want(), 0
+				c.scratch = nil
+				c.epilogue = func(i0, i1, j0, j1 int) { blocks += (i1 - i0) * (j1 - j0) }
+				c.run()
+				c.same(t, want)
+				if blocks != s.m*s.n {
+					t.Errorf("%v: the epilogue saw %d elements", s, blocks)
+				}
+			}
+		}
+	})
+}
+
+func TestGemmEpilogue(t *testing.T) {
+	eachGemm(t, func(t *testing.T) {
+		for _, s := range []gemmShape{{m: 5, n: 9, k: 3}, {m: 200, n: 70, k: 300}, {m: 33, n: 1100, k: 600, accumulate: true}, {m: 1000, n: 3, k: 9}} {
+			c := newGemmCase(s)
+			want := newGemmCase(s)
+			want.run()
+			c.epilogue = func(i0, i1, j0, j1 int) {
+				for i := i0; i < i1; i++ {
+					for j := j0; j < j1; j++ {
+						if got := c.c[i*c.ldc+j]; got != want.c[i*c.ldc+j] {
+							t.Fatalf("%v: C(%d,%d) is not final, or in two blocks", s, i, j)
+						}
+						c.c[i*c.ldc+j] = float32(math.Inf(1))
+					}
+				}
+			}
+			c.run()
+			for i, x := range c.c {
+				if !math.IsInf(float64(x), 1) {
+					t.Fatalf("%v: C(%d,%d) was in no block", s, i/c.ldc, i%c.ldc)
+				}
+			}
+		}
+	})
+}
+
+func TestGemmScratchIsMonotone(t *testing.T) {
+	sizes := []int{0, 1, 2, 3, 7, 8, 9, 14, 15, 31, 32, 33, 128, 129, 255, 256, 257, 500, 511, 512, 513, 600, 1024, 5000}
+	eachGemm(t, func(t *testing.T) {
+		for _, x := range sizes {
+			for _, y := range sizes {
+				for i := range len(sizes) - 1 {
+					z, more := sizes[i], sizes[i+1]
+					if GemmScratch(z, x, y) > GemmScratch(more, x, y) || GemmScratch(x, z, y) > GemmScratch(x, more, y) || GemmScratch(x, y, z) > GemmScratch(x, y, more) {
+						t.Fatalf("from %d to %d beside %d and %d", z, more, x, y)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestGemmAllocatesNothing(t *testing.T) {
+	eachGemm(t, func(t *testing.T) {
+		c := newGemmCase(gemmShape{m: 70, n: 70, k: 70, transposeB: true})
+		calls := 0
+		c.epilogue = func(i0, i1, j0, j1 int) { calls++ }
+		if n := testing.AllocsPerRun(10, c.run); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	})
+}

@@ -1,0 +1,65 @@
+package kernel
+
+import "unsafe"
+
+// lines is an operand as Gemm sees it: the rows of A or the columns of B, each
+// with the elements that are multiplied in turn.
+type lines struct {
+	x    []float32
+	line int // from line to line
+	step int // from one element of a line to the next
+}
+
+// normal returns o such that its lines lie side by side or are contiguous,
+// which the strides of a single line need not say.
+func (o lines) normal(count int) lines {
+	if count == 1 {
+		o.line = 1
+	}
+	return o
+}
+
+// from returns o without its first lines and their first elements.
+func (o lines) from(line, p int) lines {
+	o.x = o.x[line*o.line+p*o.step:]
+	return o
+}
+
+func (g *gemmTable) pack(width, count, k int, o lines, dst []float32) {
+	if o.line == 1 {
+		g.packRows(width, count, k, o.x, o.step, dst)
+	} else {
+		g.packColumns(width, count, k, o.x, o.line, dst)
+	}
+}
+
+// readA reports whether A is multiplied where it lies. For few columns of B
+// packing costs more than whatever it saves. Otherwise A has to lie such that
+// the rows of a tile stay in the first-level cache from panel to panel, or are
+// quickly read from the next.
+func (g *gemmTable) readA(n int, a lines) bool {
+	switch {
+	case !g.strided:
+		return false
+	case n <= 2*g.cols:
+		return true
+	case a.line == 1:
+		// Each step is another cache line. A tile should use most of it.
+		return a.step < cacheWay && 2*g.rows > cacheLine
+	}
+	return a.line%cacheWay != 0
+}
+
+// readB reports whether B is multiplied where it lies, up to its last panel.
+// That pays where few rows of A share the cost of packing; but with more than
+// one tile the panels should not fall on the same few sets of the caches.
+func (g *gemmTable) readB(m int, b lines) bool {
+	return g.strided && b.line == 1 && (m <= g.rows || m <= 128 && b.step < cacheWay)
+}
+
+// fromCacheLine returns x from where a cache line begins, so that no packed
+// vector straddles two.
+func fromCacheLine(x []float32) []float32 {
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(x))) / 4
+	return x[-at%cacheLine:]
+}
