@@ -3,17 +3,21 @@ package nn
 import (
 	"math"
 	"path"
+	"slices"
 
 	"gpipebench/nn/graph"
 )
 
 // EmbeddingConfig describes an embedding of tokens.
 type EmbeddingConfig struct {
-	Vocab   int         // number of tokens, at least 1
-	Dim     int         // width of the model, at least 1
-	SeqLen  int         // the longest sequence, at least 1
-	Dropout float32     // rate behind the sum, in [0, 1); 0: none
-	Init    Initializer // of the table; nil: Normal(Dim^-0.5), so that the scaled embedding has variance 1
+	Vocab   int     // number of tokens, at least 1
+	Dim     int     // width of the model, at least 1
+	SeqLen  int     // the longest sequence, at least 1
+	Dropout float32 // rate behind the sum, in [0, 1); 0: none
+	// Tied is the parameter (Vocab, Dim) to use as table, such as that of the
+	// other side of a translation; nil: an own table.
+	Tied *Param
+	Init Initializer // of an own table; nil: Normal(Dim^-0.5), so that the scaled embedding has variance 1
 }
 
 // Embedding looks token ids up in a table, scales by sqrt(Dim) and adds
@@ -27,18 +31,24 @@ type Embedding struct {
 	dropout *Dropout
 }
 
-// NewEmbedding returns an embedding. Its parameters are name/table and
-// name/positions.
+// NewEmbedding returns an embedding. Its parameters are name/table, or the tied
+// one, and name/positions.
 func NewEmbedding(name string, c EmbeddingConfig) *Embedding {
 	wantPositive("embedding", name, "Vocab", c.Vocab)
 	wantPositive("embedding", name, "Dim", c.Dim)
 	wantPositive("embedding", name, "SeqLen", c.SeqLen)
+	shape := graph.Shape{c.Vocab, c.Dim}
+	table := c.Tied
+	switch {
+	case table == nil:
+		table = &Param{Name: path.Join(name, "table"), Shape: shape, Init: orInit(c.Init, vocabularyInit(c.Dim))}
+	case c.Init != nil:
+		misuse("embedding", name, "Init of a tied table")
+	case !slices.Equal(table.Shape, shape):
+		misuse("embedding", name, "tied to %s of shape %s, want %s", table.Name, table.Shape, shape)
+	}
 	return &Embedding{
-		Table: &Param{
-			Name:  path.Join(name, "table"),
-			Shape: graph.Shape{c.Vocab, c.Dim},
-			Init:  orInit(c.Init, vocabularyInit(c.Dim)),
-		},
+		Table: table,
 		Positions: &Param{
 			Name:   path.Join(name, "positions"),
 			Shape:  graph.Shape{c.SeqLen, c.Dim},

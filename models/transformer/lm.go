@@ -38,30 +38,16 @@ type Config struct {
 
 // Validate reports the first field that is out of range.
 func (c Config) Validate() error {
-	for _, f := range []struct {
-		name  string
-		value int
-	}{
-		{"Layers", c.Layers}, {"Dim", c.Dim}, {"FeedForward", c.FeedForward},
-		{"Heads", c.Heads}, {"Vocab", c.Vocab}, {"SeqLen", c.SeqLen},
-	} {
-		if f.value < 1 {
-			return fmt.Errorf("transformer: %s is %d, want at least 1", f.name, f.value)
-		}
+	if err := positive(
+		field{"Layers", c.Layers}, field{"Dim", c.Dim}, field{"FeedForward", c.FeedForward},
+		field{"Heads", c.Heads}, field{"Vocab", c.Vocab}, field{"SeqLen", c.SeqLen},
+	); err != nil {
+		return err
 	}
 	if c.Dim%c.Heads != 0 {
 		return fmt.Errorf("transformer: %d heads do not divide Dim %d", c.Heads, c.Dim)
 	}
-	if c.Activation > nn.GELU {
-		return fmt.Errorf("transformer: Activation is %s, want relu or gelu", c.Activation)
-	}
-	if !(c.Dropout >= 0 && c.Dropout < 1) {
-		return fmt.Errorf("transformer: Dropout is %v, want at least 0 and less than 1", c.Dropout)
-	}
-	if !(c.ClipLogits >= 0) {
-		return fmt.Errorf("transformer: ClipLogits is %v, want at least 0 (0: not limited)", c.ClipLogits)
-	}
-	return nil
+	return options{c.Activation, c.Dropout, c.ClipLogits}.validate()
 }
 
 // LM builds a language model: layers "embedding", "layer1", "layer2", ... and

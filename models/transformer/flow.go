@@ -1,0 +1,56 @@
+package transformer
+
+import (
+	"slices"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// member is a place in the tuple that flows through a translation model.
+type member int
+
+const (
+	source  member = iota // (n, s, dim): the encoder's states
+	lengths               // (n) int32: of the sources
+	target                // (n, t, dim): the decoder's states
+)
+
+// sublayer is one pre-norm residual branch,
+//
+//	x = x + dropout(branch(norm(x), what it reads besides))
+//
+// where x is one member of the tuple; the others are handed through.
+type sublayer struct {
+	moves   member   // x
+	reads   []member // what the branch takes behind norm(x)
+	norm    *nn.LayerNorm
+	branch  nn.Layer
+	dropout *nn.Dropout
+}
+
+func (s *sublayer) Name() string { return "" } // its parts have names
+
+func (s *sublayer) Params() []*nn.Param { return append(s.norm.Params(), s.branch.Params()...) }
+
+// Forward takes the tuple and gives it with x moved on.
+func (s *sublayer) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	x := in[s.moves]
+	h := s.norm.Forward(t, x)
+	for _, m := range s.reads {
+		h = append(h, in[m])
+	}
+	h = s.branch.Forward(t, h...)
+	h = s.dropout.Forward(t, h...)
+	out := slices.Clone(in)
+	out[s.moves] = t.Add(x, h[0])
+	return out
+}
+
+// pick is a layer that leaves one member of the tuple.
+type pick member
+
+func (pick) Name() string        { return "" }
+func (pick) Params() []*nn.Param { return nil }
+
+func (p pick) Forward(_ *nn.Trace, in ...*graph.Node) []*graph.Node { return in[p : p+1] }

@@ -1,0 +1,109 @@
+package transformer
+
+import (
+	"fmt"
+
+	"gpipebench/nn"
+)
+
+// TranslationConfig describes an encoder-decoder Transformer.
+type TranslationConfig struct {
+	Layers      int // encoder layers, and as many decoder layers; at least 1
+	Dim         int // width of the model, at least 1
+	FeedForward int // width inside the feed-forward layers, at least 1
+	Heads       int // attention heads, at least 1
+	HeadDim     int // width of a head; 0: Dim/Heads, which must then divide
+
+	SourceVocab int // tokens of the source, at least 1
+	TargetVocab int // tokens of the target; 0: SourceVocab
+	SourceLen   int // the longest source, at least 1
+	TargetLen   int // the longest target; 0: SourceLen
+
+	Activation nn.Activation // of the feed-forward layers, ReLU or GELU; zero: ReLU
+	Dropout    float32       // rate behind embeddings, attentions and feed-forwards, in [0, 1); 0: none
+	Tie        Tie           // which of the three vocabulary tables are one; zero: none
+
+	// The two cures for unstable deep models (Huang et al. 2019, section 5).
+	// The number of layers is 2*Layers: the paper calls its T(64, ...) a
+	// "128-layer Transformer".
+	ScaledInit bool    // feed-forward initialisation scaled down by it, see nn.DepthScaled; zero: not
+	ClipLogits float32 // largest magnitude of a logit; 0: not limited
+
+	// Fine makes a pipeline layer of each sub-layer: two of an encoder layer,
+	// attention and feed-forward, and three of a decoder layer, which has the
+	// cross-attention between them. Parameters, their paths, random numbers and
+	// so every bit stay the same.
+	Fine bool
+}
+
+// Validate reports the first field that is out of range.
+func (c TranslationConfig) Validate() error {
+	c = c.withDefaults()
+	if err := positive(
+		field{"Layers", c.Layers}, field{"Dim", c.Dim}, field{"FeedForward", c.FeedForward}, field{"Heads", c.Heads},
+		field{"SourceVocab", c.SourceVocab}, field{"TargetVocab", c.TargetVocab},
+		field{"SourceLen", c.SourceLen}, field{"TargetLen", c.TargetLen},
+	); err != nil {
+		return err
+	}
+	switch {
+	case c.HeadDim < 0:
+		return fmt.Errorf("transformer: HeadDim is %d, want at least 1 (0: Dim/Heads)", c.HeadDim)
+	case c.HeadDim == 0 && c.Dim%c.Heads != 0:
+		return fmt.Errorf("transformer: %d heads do not divide Dim %d: set HeadDim", c.Heads, c.Dim)
+	case c.Tie > TieAll:
+		return fmt.Errorf("transformer: Tie is %s, want %s", c.Tie, tieNames)
+	case c.Tie == TieAll && c.SourceVocab != c.TargetVocab:
+		return fmt.Errorf("transformer: Tie is all, but SourceVocab is %d and TargetVocab %d: want one vocabulary", c.SourceVocab, c.TargetVocab)
+	}
+	return options{c.Activation, c.Dropout, c.ClipLogits}.validate()
+}
+
+func (c TranslationConfig) withDefaults() TranslationConfig {
+	if c.TargetVocab == 0 {
+		c.TargetVocab = c.SourceVocab
+	}
+	if c.TargetLen == 0 {
+		c.TargetLen = c.SourceLen
+	}
+	return c
+}
+
+// Translation builds T(L, H, A), the encoder-decoder Transformer of GPipe's
+// section 5 with L encoder and L decoder layers, feed-forward width H and A
+// heads: layers "embedding", "encoder1", ..., "encoderL", "decoder1", ...,
+// "decoderL" and "softmax". What comes in are
+//
+//	source ids      (n, s) int32
+//	source lengths  (n) int32: tokens at and beyond are padding
+//	target ids      (n, t) int32, shifted right: begin-of-sentence comes first
+//
+// and what comes out are the logits (n, t, target vocabulary) of each target
+// position's token. Padding of targets needs no lengths: nothing but later
+// positions sees it, and its loss is masked.
+//
+// All layers are one sequence, through which a tuple flows (see member), so
+// that a pipeline may be cut anywhere: encoder layers hand the target's states
+// through, decoder layers the encoder's, to which each adds its gradient.
+//
+// Layers are pre-norm, and nothing is normalised behind the last one: neither
+// what the softmax reads, as in the [LM], nor what the decoder reads.
+func Translation(c TranslationConfig) ([]nn.Layer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	embedding, table := newTranslationEmbedding(c)
+	softmax := nn.SoftmaxConfig{Vocab: c.TargetVocab, Dim: c.Dim, ClipLogits: c.ClipLogits}
+	if c.Tie != TieNone {
+		softmax.Tied = table
+	}
+	layers := []nn.Layer{nn.Sequential("embedding", embedding)}
+	for i := range c.Layers {
+		layers = append(layers, encoderLayer(fmt.Sprintf("encoder%d", i+1), c)...)
+	}
+	for i := range c.Layers {
+		layers = append(layers, decoderLayer(fmt.Sprintf("decoder%d", i+1), c)...)
+	}
+	return append(layers, nn.Sequential("softmax", pick(target), nn.NewSoftmax("", softmax))), nil
+}

@@ -1,0 +1,107 @@
+package transformer
+
+import (
+	"path"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// translationEmbedding embeds both sides, each with positions and a dropout of
+// its own.
+type translationEmbedding struct{ source, target *nn.Embedding }
+
+// newTranslationEmbedding returns the embedding, and the target's table for the
+// softmax. Where all tables are one it is the source's.
+func newTranslationEmbedding(c TranslationConfig) (e *translationEmbedding, table *nn.Param) {
+	side := func(name string, vocab, length int, tied *nn.Param) *nn.Embedding {
+		return nn.NewEmbedding(name, nn.EmbeddingConfig{Vocab: vocab, Dim: c.Dim, SeqLen: length, Dropout: c.Dropout, Tied: tied})
+	}
+	e = &translationEmbedding{source: side("source", c.SourceVocab, c.SourceLen, nil)}
+	var shared *nn.Param
+	if c.Tie == TieAll {
+		shared = e.source.Table
+	}
+	e.target = side("target", c.TargetVocab, c.TargetLen, shared)
+	return e, e.target.Table
+}
+
+func (e *translationEmbedding) Name() string { return "" } // its parts have names
+
+func (e *translationEmbedding) Params() []*nn.Param {
+	return append(e.source.Params(), e.target.Params()...)
+}
+
+// Forward takes source ids (n, s), lengths (n) and target ids (n, t), and gives
+// the tuple that the layers pass on.
+func (e *translationEmbedding) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	return []*graph.Node{
+		source:  e.source.Forward(t, in[source])[0],
+		lengths: in[lengths],
+		target:  e.target.Forward(t, in[target])[0],
+	}
+}
+
+// encoderLayer is self-attention over the source's tokens and a feed-forward.
+func encoderLayer(name string, c TranslationConfig) []nn.Layer {
+	return c.layer(name,
+		c.attention("attention", source, nn.AttentionConfig{Padded: true}, lengths),
+		c.feedForward("feedforward", source),
+	)
+}
+
+// decoderLayer is causal self-attention over the target, attention from there
+// to the source's tokens, and a feed-forward (Vaswani et al. 2017, section 3.1).
+func decoderLayer(name string, c TranslationConfig) []nn.Layer {
+	return c.layer(name,
+		c.attention("attention", target, nn.AttentionConfig{Causal: true}),
+		c.attention("cross", target, nn.AttentionConfig{Cross: true, Padded: true}, source, lengths),
+		c.feedForward("feedforward", target),
+	)
+}
+
+// part makes a sub-layer, given the path of its parameters within the pipeline
+// layer, and has a name.
+type part struct {
+	name string
+	make func(path string) *sublayer
+}
+
+// layer makes one pipeline layer of the parts or, fine, one of each. Either way
+// the parameters of a part have the path name/part.
+func (c TranslationConfig) layer(name string, parts ...part) []nn.Layer {
+	var all []nn.Layer
+	if c.Fine {
+		for _, p := range parts {
+			all = append(all, nn.Sequential(path.Join(name, p.name), p.make("")))
+		}
+		return all
+	}
+	for _, p := range parts {
+		all = append(all, p.make(p.name))
+	}
+	return []nn.Layer{nn.Sequential(name, all...)}
+}
+
+// attention is the sub-layer of an attention of the given mask and kind.
+func (c TranslationConfig) attention(name string, moves member, a nn.AttentionConfig, reads ...member) part {
+	a.Dim, a.Heads, a.HeadDim = c.Dim, c.Heads, c.HeadDim
+	return part{name, func(at string) *sublayer { return c.sublayer(at, moves, nn.NewAttention(at, a), reads) }}
+}
+
+// feedForward is the sub-layer of a feed-forward.
+func (c TranslationConfig) feedForward(name string, moves member) part {
+	f := nn.FeedForwardConfig{Dim: c.Dim, Hidden: c.FeedForward, Activation: c.Activation}
+	if c.ScaledInit {
+		f.ScaleLayers = 2 * c.Layers
+	}
+	return part{name, func(at string) *sublayer { return c.sublayer(at, moves, nn.NewFeedForward(at, f), nil) }}
+}
+
+func (c TranslationConfig) sublayer(at string, moves member, branch nn.Layer, reads []member) *sublayer {
+	return &sublayer{
+		moves: moves, reads: reads, branch: branch,
+		norm:    nn.NewLayerNorm(path.Join(at, "norm"), nn.LayerNormConfig{Dim: c.Dim}),
+		dropout: nn.NewDropout(path.Join(at, "dropout"), c.Dropout),
+	}
+}

@@ -1,0 +1,43 @@
+package transformer
+
+import (
+	"fmt"
+
+	"gpipebench/nn"
+)
+
+// field is one of a configuration's sizes.
+type field struct {
+	name  string
+	value int
+}
+
+// positive reports the first size below 1.
+func positive(fields ...field) error {
+	for _, f := range fields {
+		if f.value < 1 {
+			return fmt.Errorf("transformer: %s is %d, want at least 1", f.name, f.value)
+		}
+	}
+	return nil
+}
+
+// options are what all models have beside their sizes.
+type options struct {
+	activation nn.Activation
+	dropout    float32
+	clipLogits float32
+}
+
+func (o options) validate() error {
+	if o.activation > nn.GELU {
+		return fmt.Errorf("transformer: Activation is %s, want relu or gelu", o.activation)
+	}
+	if !(o.dropout >= 0 && o.dropout < 1) {
+		return fmt.Errorf("transformer: Dropout is %v, want at least 0 and less than 1", o.dropout)
+	}
+	if !(o.clipLogits >= 0) {
+		return fmt.Errorf("transformer: ClipLogits is %v, want at least 0 (0: not limited)", o.clipLogits)
+	}
+	return nil
+}
