@@ -87,7 +87,9 @@ func (p Pipeline) Describe(in Input) (d *Description, err error) {
 	return d, nil
 }
 
-func sameTypes(a, b []graph.Type) bool {
+// within tells whether examples of types a fit where those of types b do: the
+// same kinds of tensors, in no dimension larger.
+func within(a, b []graph.Type) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -96,7 +98,7 @@ func sameTypes(a, b []graph.Type) bool {
 			return false
 		}
 		for j := range a[i].Shape {
-			if a[i].Shape[j] != b[i].Shape[j] {
+			if a[i].Shape[j] > b[i].Shape[j] {
 				return false
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"gpipebench/gpipe/timeline"
+	"gpipebench/nn"
 	"gpipebench/nn/program"
 )
 
@@ -22,7 +23,7 @@ func (s *step) result(stages []*stageRun) (*Result, error) {
 			Boundary: func(stage, micro int) int64 { return s.programs[micro].boundaryBytes(stage) },
 		},
 	}
-	if s.train {
+	if s.purpose == training {
 		r.LR = n.LR.Rate(s.trainer.steps + 1)
 	}
 	wall := &timeline.Timeline{Devices: len(stages)}
@@ -34,7 +35,7 @@ func (s *step) result(stages []*stageRun) (*Result, error) {
 	}
 	slices.SortStableFunc(wall.Events, func(a, b timeline.Event) int { return cmp.Compare(a.Start, b.Start) })
 	r.Timeline = wall
-	if n.Devices[0].Kind == Emulated && s.train {
+	if n.Devices[0].Kind == Emulated && s.purpose == training {
 		virtual, err := timeline.Replay(s.lists, r.Times.Costs())
 		if err != nil {
 			return nil, err
@@ -42,7 +43,23 @@ func (s *step) result(stages []*stageRun) (*Result, error) {
 		r.Timeline = virtual
 	}
 	r.Seconds = r.Timeline.Span()
+	r.outputs = joined(last.outputs)
 	return r, nil
+}
+
+// joined puts the outputs of micro-batches one behind another.
+func joined(micro [][]nn.Tensor) []nn.Tensor {
+	if len(micro) == 0 {
+		return nil
+	}
+	all := micro[0]
+	for _, ts := range micro[1:] {
+		for i, t := range ts {
+			all[i].Shape[0] += t.Shape[0]
+			all[i].F32 = append(all[i].F32, t.F32...)
+		}
+	}
+	return all
 }
 
 // boundaryBytes is what a stage sends forward for one micro-batch.

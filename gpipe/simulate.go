@@ -49,7 +49,7 @@ func (p Pipeline) Simulate(in Input, dt graph.DType) (*Simulation, error) {
 		return nil, err
 	}
 	times := Times{Lists: lists, Link: n.Devices[0].Link, Boundary: func(stage, m int) int64 {
-		return n.train[micro[m]].boundaryBytes(stage) * dt.Bytes() / floatBytes
+		return n.planned(micro[m]).boundaryBytes(stage) * dt.Bytes() / floatBytes
 	}}
 	s := &Simulation{Sizes: n.sizes, Note: n.note}
 	for k := range n.Partitions {
@@ -91,7 +91,7 @@ func (n *network) model(k int, micro []int, plan *Plan, dt graph.DType) StageTim
 			t.F[m], t.R[m], t.B[m] = t.F[m-1], t.R[m-1], t.B[m-1]
 			continue
 		}
-		st := n.train[size][k]
+		st := n.planned(size)[k]
 		t.F[m] = a.seconds(st.Forward, dt)
 		t.R[m] = a.seconds(st.Keep, dt)
 		t.B[m] = a.seconds(st.Backward, dt)

@@ -17,10 +17,26 @@ type network struct {
 	sizes    []int // layers of each stage
 	first    []int // index of each stage's first layer
 	note     string
-	params   []parameter      // of the whole network, in layer order, tied ones once
-	train    map[int]compiled // programs by micro-batch size
-	evaluate map[int]compiled
+	params   []parameter // of the whole network, in layer order, tied ones once
+	compiled map[variant]compiled
 }
+
+// variant is what programs are compiled for: a purpose, the shapes of an
+// example and the size of a micro-batch.
+type variant struct {
+	purpose purpose
+	shapes  string
+	size    int
+}
+
+// purpose is what a step is for.
+type purpose uint8
+
+const (
+	training   purpose = iota
+	evaluating         // forward only, no dropout, to the loss
+	predicting         // the same, to the last layer's outputs
+)
 
 // compiled is the stages' programs for one micro-batch size.
 type compiled []*program.Stage
@@ -49,43 +65,45 @@ func (n *network) layerName(i int) string {
 }
 
 // trace traces all stages for a micro-batch of the given size.
-func (n *network) trace(size int, train bool) []*nn.Stage {
+func (n *network) trace(in Input, size int, what purpose) []*nn.Stage {
 	traced := make([]*nn.Stage, n.Partitions)
-	in := batched(n.input.Inputs, size)
+	flow := batched(in.Inputs, size)
 	for k := range traced {
 		var loss nn.Loss
 		var targets []graph.Type
-		if k == n.Partitions-1 {
-			loss, targets = n.Loss, batched(n.input.Targets, size)
+		if k == n.Partitions-1 && what != predicting {
+			loss, targets = n.Loss, batched(in.Targets, size)
 		}
-		traced[k] = nn.TraceStage(n.stageLayers(k), n.first[k], loss, in, targets, train)
-		in = traced[k].Out
+		traced[k] = nn.TraceStage(n.stageLayers(k), n.first[k], loss, flow, targets, what == training)
+		flow = traced[k].Out
 	}
 	return traced
 }
 
-// programs compiles the network for a micro-batch size, once.
-func (n *network) programs(size int, train bool) (compiled, error) {
-	known, compile := n.train, n.compileTraining
-	if !train {
-		known, compile = n.evaluate, n.compileEvaluation
-	}
-	if c, ok := known[size]; ok {
+// programs compiles the network for examples like in's and a micro-batch size,
+// once.
+func (n *network) programs(in Input, size int, what purpose) (c compiled, err error) {
+	v := variant{what, fmt.Sprint(in.Inputs, in.Targets), size}
+	if c, ok := n.compiled[v]; ok {
 		return c, nil
 	}
-	c, err := compile(size)
-	if err == nil {
-		known[size] = c
+	defer misfit(&err)
+	traced := n.trace(in, size, what)
+	if what == training {
+		c = n.compileTraining(traced)
+	} else {
+		for k, tr := range traced {
+			c = append(c, program.CompileEvaluate(tr.Function, n.Devices[k].threads()))
+		}
 	}
-	return c, err
+	n.compiled[v] = c
+	return c, nil
 }
 
-func (n *network) compileTraining(size int) (c compiled, err error) {
-	defer misfit(&err)
-	traced := n.trace(size, true)
-	c = make(compiled, n.Partitions)
-	// From the last stage to the first: which boundary tensors have gradients
-	// is known only behind them.
+// compileTraining goes from the last stage to the first: which boundary tensors
+// have gradients is known only behind them.
+func (n *network) compileTraining(traced []*nn.Stage) compiled {
+	c := make(compiled, n.Partitions)
 	var gradOut []bool
 	for k := n.Partitions - 1; k >= 0; k-- {
 		c[k] = program.Compile(traced[k].Function, gradOut, k > 0, n.Devices[k].threads())
@@ -97,15 +115,7 @@ func (n *network) compileTraining(size int) (c compiled, err error) {
 	if n.params == nil {
 		n.listParams(traced, c)
 	}
-	return c, nil
-}
-
-func (n *network) compileEvaluation(size int) (c compiled, err error) {
-	defer misfit(&err)
-	for k, tr := range n.trace(size, false) {
-		c = append(c, program.CompileEvaluate(tr.Function, n.Devices[k].threads()))
-	}
-	return c, nil
+	return c
 }
 
 // misfit turns a panic while tracing into an error: whether layers and input
@@ -135,9 +145,19 @@ func (n *network) listParams(traced []*nn.Stage, stages compiled) {
 	}
 }
 
+// planned is the network's training programs for a micro-batch of what it is
+// planned for; they are compiled.
+func (n *network) planned(size int) compiled {
+	c, err := n.programs(n.input, size, training)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
 // largest is the training programs of stage k for the largest micro-batch.
 func (n *network) largest(k int) *program.Stage {
-	return n.train[MicroBatchSizes(n.input.Examples, n.MicroBatches)[0]][k]
+	return n.planned(MicroBatchSizes(n.input.Examples, n.MicroBatches)[0])[k]
 }
 
 // plan makes the memory plan of stage k for mini-batches of n.input.Examples.
@@ -149,11 +169,7 @@ func (n *network) plan(k int) (*Plan, error) {
 	}
 	train := make([]*program.Stage, len(micro)) // by micro-batch
 	for m, size := range micro {
-		c, err := n.programs(size, true)
-		if err != nil {
-			return nil, err
-		}
-		train[m] = c[k]
+		train[m] = n.planned(size)[k]
 	}
 	var in planInput
 	workspace := 0

@@ -21,7 +21,7 @@ import (
 type step struct {
 	trainer  *Trainer
 	batch    nn.Batch
-	train    bool
+	purpose  purpose
 	sizes    []int      // examples of each micro-batch
 	firsts   []int      // index of its first example
 	programs []compiled // of its size
@@ -51,6 +51,7 @@ type stageRun struct {
 	loss    float64
 	correct float64
 	norm    float64
+	outputs [][]nn.Tensor // by micro-batch
 }
 
 // place is where the slot of a space begins.
@@ -164,13 +165,13 @@ func (r *stageRun) launch(ctx context.Context, all *sync.WaitGroup) {
 	}
 	if r.k > 0 {
 		run("receive", func(ctx context.Context) error { return r.receive(ctx, Activation, &r.input, r.k-1) })
-		if r.train {
+		if r.purpose == training {
 			run("send", func(ctx context.Context) error { return r.send(ctx, Gradient, &r.back, r.k-1) })
 		}
 	}
 	if r.k < last {
 		run("send", func(ctx context.Context) error { return r.send(ctx, Activation, &r.output, r.k+1) })
-		if r.train {
+		if r.purpose == training {
 			run("receive", func(ctx context.Context) error { return r.receive(ctx, Gradient, &r.gradient, r.k+1) })
 		}
 	}
@@ -201,7 +202,7 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 	}
 	defer close(r.output.ready)
 	defer close(r.back.ready)
-	if r.train {
+	if r.purpose == training {
 		if err := r.timed(ctx, timeline.Setup, -1, r.zeroGradients); err != nil {
 			return err
 		}
@@ -212,7 +213,7 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if r.train {
+	if r.purpose == training {
 		task = "update"
 		return r.update(ctx)
 	}
@@ -286,7 +287,11 @@ func (r *stageRun) forward(ctx context.Context, t schedule.Task) error {
 			return err
 		}
 	}
-	r.use(program.Out, m%r.output.slots)
+	if r.isLast() && r.purpose == predicting {
+		r.useWorkspace(program.Out, alignUp(prog.Span), st.Span[program.Out])
+	} else {
+		r.use(program.Out, m%r.output.slots)
+	}
 	err := r.timed(ctx, timeline.Forward, m, func() error {
 		r.load(st, m)
 		return r.exec(prog, m, false)
@@ -299,7 +304,7 @@ func (r *stageRun) forward(ctx context.Context, t schedule.Task) error {
 	} else {
 		r.output.ready <- m
 	}
-	if !r.train {
+	if r.purpose != training {
 		r.release(program.In, m%r.input.slots, &r.input)
 	}
 	return err
@@ -319,9 +324,7 @@ func (r *stageRun) recompute(ctx context.Context, t schedule.Task) error {
 	if r.isLast() {
 		r.use(program.Out, m%r.output.slots)
 	} else {
-		ws, p := r.dev.mem.slot(program.Workspace, 0), r.dev.mem.plan
-		r.bind[program.Out] = ws[p.discard : p.discard+r.stage(m).Span[program.Out]]
-		r.at[program.Out] = place{Workspace, p.slots[program.Workspace][0].off + p.discard}
+		r.useWorkspace(program.Out, r.dev.mem.plan.discard, r.stage(m).Span[program.Out])
 	}
 	return r.timed(ctx, timeline.Recompute, m, func() error { return r.exec(r.stage(m).Keep, m, false) })
 }
@@ -377,6 +380,13 @@ func (r *stageRun) stage(m int) *program.Stage { return r.programs[m][r.k] }
 func (r *stageRun) use(s program.Space, slot int) {
 	r.bind[s] = r.dev.mem.slot(s, slot)
 	r.at[s] = place{categoryOf[s], r.dev.mem.plan.slots[s][slot].off}
+}
+
+// useWorkspace binds a space to a piece of the workspace.
+func (r *stageRun) useWorkspace(s program.Space, off, span int) {
+	ws := r.dev.mem.slot(program.Workspace, 0)
+	r.bind[s] = ws[off : off+span : off+span]
+	r.at[s] = place{Workspace, r.dev.mem.plan.slots[program.Workspace][0].off + off}
 }
 
 // hold takes a free residual slot for micro-batch m and binds it.
@@ -455,9 +465,14 @@ func (r *stageRun) fill(places []program.Tensor, tensors []nn.Tensor) {
 	}
 }
 
-// collect adds up the losses of micro-batch m, in example order.
+// collect takes what the last stage makes of micro-batch m: predictions, or
+// losses, which are added up in example order.
 func (r *stageRun) collect(st *program.Stage, m int) error {
 	out := r.bind[program.Out]
+	if r.purpose == predicting {
+		r.outputs = append(r.outputs, copies(out, st.Out))
+		return nil
+	}
 	before := r.loss
 	for _, v := range out[st.Out[0].Off:st.Out[0].End()] {
 		r.loss += float64(v)
@@ -469,6 +484,15 @@ func (r *stageRun) collect(st *program.Stage, m int) error {
 		return &lossError{m, float32(r.loss - before)}
 	}
 	return nil
+}
+
+// copies takes tensors out of a slot.
+func copies(slot []float32, places []program.Tensor) []nn.Tensor {
+	var ts []nn.Tensor
+	for _, p := range places {
+		ts = append(ts, nn.Tensor{Shape: slices.Clone(p.Shape), F32: slices.Clone(slot[p.Off:p.End()])})
+	}
+	return ts
 }
 
 // lossError stops a step whose loss is not finite; explain finds its origin.

@@ -67,7 +67,7 @@ func (p Pipeline) network(in Input) (*network, error) {
 		return nil, err
 	}
 	p = p.withDefaults()
-	n := &network{Pipeline: p, input: in, train: map[int]compiled{}, evaluate: map[int]compiled{}}
+	n := &network{Pipeline: p, input: in, compiled: map[variant]compiled{}}
 	if n.sizes = p.Balance; n.sizes == nil {
 		costs := p.Costs
 		if costs == nil {
@@ -89,7 +89,7 @@ func (p Pipeline) network(in Input) (*network, error) {
 		next += s
 	}
 	for _, size := range MicroBatchSizes(in.Examples, p.MicroBatches) {
-		if _, err := n.programs(size, true); err != nil {
+		if _, err := n.programs(in, size, training); err != nil {
 			return nil, err
 		}
 	}
@@ -190,12 +190,14 @@ type Result struct {
 	Seconds  float64
 	Timeline *timeline.Timeline
 	Times    *Times
+
+	outputs []nn.Tensor // of a prediction
 }
 
 // Step trains on one mini-batch and applies one update. Any error leaves the
 // trainer broken, since some stages may have moved; later calls return it again.
 func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
-	s, err := t.begin(b, true)
+	s, err := t.begin(b, training)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +213,7 @@ func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
 // Evaluate runs the forward functions in evaluation mode (no dropout) on one
 // batch of at most the size that the pipeline was opened for.
 func (t *Trainer) Evaluate(ctx context.Context, b nn.Batch) (*Result, error) {
-	s, err := t.begin(b, false)
+	s, err := t.begin(b, evaluating)
 	if err != nil {
 		return nil, err
 	}
@@ -222,9 +224,23 @@ func (t *Trainer) Evaluate(ctx context.Context, b nn.Batch) (*Result, error) {
 	return r, nil
 }
 
+// Predict runs the forward functions in evaluation mode and returns what the
+// last layer makes of the inputs: for a language model the logits (n, t, v).
+func (t *Trainer) Predict(ctx context.Context, inputs ...nn.Tensor) ([]nn.Tensor, error) {
+	s, err := t.begin(nn.Batch{Inputs: inputs, Count: 1}, predicting)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.run(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("prediction: %w", err)
+	}
+	return r.outputs, nil
+}
+
 // begin checks a batch against what the trainer was opened for and prepares
 // the lists and programs.
-func (t *Trainer) begin(b nn.Batch, train bool) (*step, error) {
+func (t *Trainer) begin(b nn.Batch, what purpose) (*step, error) {
 	n := t.net
 	if t.broken != nil {
 		return nil, t.broken
@@ -236,12 +252,12 @@ func (t *Trainer) begin(b nn.Batch, train bool) (*step, error) {
 	if got.Examples > n.input.Examples {
 		return nil, fmt.Errorf("a mini-batch of %d examples: want at most %d, what the pipeline was opened for", got.Examples, n.input.Examples)
 	}
-	if !sameTypes(got.Inputs, n.input.Inputs) || !sameTypes(got.Targets, n.input.Targets) {
-		return nil, fmt.Errorf("examples of shapes %v, %v: want %v, %v, what the pipeline was opened for", got.Inputs, got.Targets, n.input.Inputs, n.input.Targets)
+	if !within(got.Inputs, n.input.Inputs) || what != predicting && !within(got.Targets, n.input.Targets) {
+		return nil, fmt.Errorf("examples of shapes %v, %v: want %v, %v or less, what the pipeline was opened for", got.Inputs, got.Targets, n.input.Inputs, n.input.Targets)
 	}
-	s := &step{trainer: t, batch: b, train: train, sizes: MicroBatchSizes(got.Examples, n.MicroBatches)}
+	s := &step{trainer: t, batch: b, purpose: what, sizes: MicroBatchSizes(got.Examples, n.MicroBatches)}
 	var err error
-	if train {
+	if what == training {
 		s.lists, err = schedule.Build(n.Schedule, n.Partitions, len(s.sizes), n.Checkpoint, n.LateRecompute)
 	} else {
 		s.lists = forwardLists(n.Partitions, len(s.sizes))
@@ -251,7 +267,7 @@ func (t *Trainer) begin(b nn.Batch, train bool) (*step, error) {
 	}
 	first := 0
 	for _, size := range s.sizes {
-		c, err := n.programs(size, train)
+		c, err := n.programs(got, size, what)
 		if err != nil {
 			return nil, err
 		}
@@ -267,23 +283,38 @@ func (t *Trainer) begin(b nn.Batch, train bool) (*step, error) {
 	return s, nil
 }
 
-// fits makes sure that programs for other sizes than the planned ones, or for
-// evaluation, find room. Smaller micro-batches do by their nature; a packing
-// that came out larger makes the workspace grow.
+// fits makes sure that programs for other shapes and sizes than the planned
+// ones find room. Tensors that are no larger than planned do by their nature;
+// the workspace grows for what was not planned, such as predictions.
 func (s *step) fits(k int, d *device) error {
 	need := 0
-	for _, c := range s.programs {
+	for m, c := range s.programs {
 		for _, p := range []*program.Program{c[k].Forward, c[k].Keep, c[k].Backward} {
 			if p != nil {
 				need = max(need, p.Span)
 			}
 		}
+		for space, slots := range d.mem.plan.slots {
+			if sp := program.Space(space); sp == program.Workspace || s.loose(sp, k) {
+				continue
+			} else if len(slots) > 0 && c[k].Span[space] > slots[m%len(slots)].span {
+				return fmt.Errorf("%v of %d floats on device %d: want at most %d, what was planned", sp, c[k].Span[space], k, slots[m%len(slots)].span)
+			}
+		}
+		if s.purpose == predicting && k == len(s.trainer.devices)-1 {
+			need = max(need, alignUp(c[k].Forward.Span)+c[k].Span[program.Out])
+		}
 	}
-	planned := d.mem.plan.slots[program.Workspace][0].span
-	if need <= planned || s.train && slices.Equal(s.sizes, MicroBatchSizes(s.trainer.net.input.Examples, s.trainer.net.MicroBatches)) {
+	if need <= d.mem.plan.slots[program.Workspace][0].span {
 		return nil
 	}
 	return d.mem.growWorkspace(need, s.trainer.net.Devices[k].Capacity, k)
+}
+
+// loose tells whether a space needs no slot of its own: what is predicted goes
+// to the end of the workspace.
+func (s *step) loose(sp program.Space, k int) bool {
+	return sp == program.Out && s.purpose == predicting && k == len(s.trainer.devices)-1
 }
 
 func forwardLists(stages, micro int) [][]schedule.Task {
