@@ -15,91 +15,156 @@ var small = Config{
 	Dropout: 0.2, Tied: true, ClipLogits: 1.5, ScaledInit: true,
 }
 
-// values are all parameters of a model as seed 1 initialises them, by path.
-func values(t *testing.T, c Config) map[string][]float32 {
-	t.Helper()
-	layers, err := LM(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string][]float32{}
-	for _, l := range layers {
-		for _, p := range l.Params() {
-			path := l.Name() + "/" + p.Name
-			all[path] = make([]float32, p.Shape.Elems())
-			p.Init(philox.NewStream(philox.KeyOf(1, path), 0), p.Shape, all[path])
-		}
-	}
-	return all
-}
-
 // TestCuts: however a model is cut, coarse or fine, into stages and into
 // micro-batches, and on however many threads, a training step gives the same
 // bits: losses and every use of every parameter.
 func TestCuts(t *testing.T) {
-	want := trainStep(t, small, nil, []int{6}, 1)
-	fine := small
-	fine.Fine = true
+	m := lmSample(t, small, 6)
+	want := m.trainStep(t, nil, []int{6}, 1)
+	fineConfig := small
+	fineConfig.Fine = true
+	fine := lmSample(t, fineConfig, 6)
 	for _, c := range []struct {
 		name    string
-		config  Config
+		model   sample
 		cuts    []int // first layers of the stages but the first
 		batches []int
 		threads int
 	}{
 		{"fine", fine, nil, []int{6}, 1},
-		{"two stages", small, []int{2}, []int{6}, 1},
-		{"every layer", small, []int{1, 2, 3}, []int{6}, 1},
+		{"two stages", m, []int{2}, []int{6}, 1},
+		{"every layer", m, []int{1, 2, 3}, []int{6}, 1},
 		{"every half", fine, []int{1, 2, 3, 4, 5}, []int{6}, 1},
-		{"micro-batches", small, nil, []int{1, 3, 2}, 1},
-		{"threads", small, nil, []int{6}, 2},
+		{"micro-batches", m, nil, []int{1, 3, 2}, 1},
+		{"threads", m, nil, []int{6}, 2},
 		{"all", fine, []int{2, 3}, []int{2, 2, 1, 1}, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			want.Same(t, trainStep(t, c.config, c.cuts, c.batches, c.threads), c.name)
+			want.Same(t, c.model.trainStep(t, c.cuts, c.batches, c.threads), c.name)
 		})
 	}
 }
 
-// trainStep runs one training step of stages by hand.
-func trainStep(t *testing.T, c Config, cuts, batches []int, threads int) programtest.Results {
+// lmSample is a language model and a mini-batch of random tokens.
+func lmSample(t *testing.T, c Config, examples int) sample {
 	t.Helper()
 	layers, err := LM(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	weights := values(t, c)
-	weights["softmax/table"] = weights["embedding/table"] // tied, in a stage without the embedding
-
-	total := 0
-	for _, n := range batches {
-		total += n
+	return sample{
+		layers:  layers,
+		inputs:  []tokens{randomTokens("ids", examples, c.SeqLen, c.Vocab)},
+		targets: randomTokens("targets", examples, c.SeqLen, c.Vocab),
 	}
+}
+
+// sample is a model and one mini-batch.
+type sample struct {
+	layers  []nn.Layer
+	inputs  []tokens
+	targets tokens
+}
+
+// tokens is a tensor of integers, (examples, per) or, where per is 0,
+// (examples).
+type tokens struct {
+	per  int
+	data []int32
+}
+
+func randomTokens(what string, examples, per, vocab int) tokens {
+	x := tokens{per: per}
+	for e := range examples {
+		stream := philox.NewStream(philox.KeyOf(5, what), uint64(e))
+		for range per {
+			x.data = append(x.data, int32(stream.Intn(vocab)))
+		}
+	}
+	return x
+}
+
+// of is the type of n examples, and rows those from the first on.
+func (x tokens) of(n int) graph.Type {
+	if x.per == 0 {
+		return programtest.Integers(n)
+	}
+	return programtest.Integers(n, x.per)
+}
+
+func (x tokens) rows(first, n int) []int32 {
+	per := max(x.per, 1)
+	return x.data[first*per : (first+n)*per]
+}
+
+// values are all parameters by path, tied ones once, as seed 1 initialises them.
+func values(layers []nn.Layer) map[string][]float32 {
+	all := map[string][]float32{}
+	for p, path := range paths(layers) {
+		all[path] = make([]float32, p.Shape.Elems())
+		p.Init(philox.NewStream(philox.KeyOf(1, path), 0), p.Shape, all[path])
+	}
+	return all
+}
+
+// paths are the paths of all parameters. A tied one has that of its first layer.
+func paths(layers []nn.Layer) map[*nn.Param]string {
+	all := map[*nn.Param]string{}
+	for _, l := range layers {
+		for _, p := range l.Params() {
+			if all[p] == "" {
+				all[p] = l.Name() + "/" + p.Name
+			}
+		}
+	}
+	return all
+}
+
+// cutStage is a stage that a test runs by hand.
+type cutStage struct {
+	*programtest.Runner
+	params []*nn.Param
+}
+
+// trainStep runs one training step by hand: in stages, cut in front of the
+// given layers, and micro-batches of the given sizes.
+func (m sample) trainStep(t *testing.T, cuts, batches []int, threads int) programtest.Results {
+	t.Helper()
+	weights, path := values(m.layers), paths(m.layers)
+	total := 0
+	for _, target := range m.targets.data {
+		if target >= 0 {
+			total++
+		}
+	}
+
 	results := programtest.Results{}
-	grads := map[string][]float32{}
-	from := 0
-	for _, n := range batches {
-		stages := compileStages(t, layers, cuts, n, threads, c.SeqLen)
-		flow := func(what string, index int) (x []int32) {
-			for e := range n {
-				stream := philox.NewStream(philox.KeyOf(5, what), uint64(from+e))
-				for range c.SeqLen {
-					x = append(x, int32(stream.Intn(c.Vocab)))
+	grads := map[string][]float32{} // by path and use
+	eachUse := func(stages []cutStage, do func(use string, g []float32)) {
+		uses := map[*nn.Param]int{}
+		for _, s := range stages {
+			for i, p := range s.params {
+				for _, g := range s.Grads(s.Function.Params[i].Name) {
+					do(fmt.Sprint("gradient of ", path[p], ", use ", uses[p]), g)
+					uses[p]++
 				}
 			}
-			return x
 		}
-		copy(programtest.Ints(stages[0].In(0)), flow("ids", from))
+	}
+	first := 0
+	for _, n := range batches {
+		stages := m.compile(t, cuts, n, threads)
+		for i, x := range m.inputs {
+			copy(programtest.Ints(stages[0].In(i)), x.rows(first, n))
+		}
 		last := stages[len(stages)-1]
-		copy(programtest.Ints(last.Feed(0)), flow("targets", from))
+		copy(programtest.Ints(last.Feed(0)), m.targets.rows(first, n))
+		eachUse(stages, func(use string, g []float32) { copy(g, grads[use]) })
 		for k, s := range stages {
-			s.Env.Example = uint64(from)
-			s.Env.LossScale = 1 / float32(total*c.SeqLen)
-			for _, p := range s.Function.Params {
-				copy(s.Param(p.Name), weights[p.Name])
-				for u, use := range s.Grads(p.Name) {
-					copy(use, grads[useName(p.Name, u)])
-				}
+			s.Env.Example = uint64(first)
+			s.Env.LossScale = 1 / float32(total)
+			for i, p := range s.params {
+				copy(s.Param(s.Function.Params[i].Name), weights[path[p]])
 			}
 			if k > 0 {
 				for i := range s.Stage.In {
@@ -109,8 +174,8 @@ func trainStep(t *testing.T, c Config, cuts, batches []int, threads int) program
 			s.Keep()
 		}
 		for i := range n {
-			rows := last.Out(0)[i*c.SeqLen : (i+1)*c.SeqLen]
-			results[fmt.Sprint("losses of example ", from+i)] = programtest.Bits(rows)
+			rows := last.Out(0)[i*m.targets.per : (i+1)*m.targets.per]
+			results[fmt.Sprint("losses of example ", first+i)] = programtest.Bits(rows)
 		}
 		for k := len(stages) - 1; k >= 0; k-- {
 			s := stages[k]
@@ -120,49 +185,43 @@ func trainStep(t *testing.T, c Config, cuts, batches []int, threads int) program
 				}
 			}
 			s.Backward()
-			for _, p := range s.Function.Params {
-				for u, use := range s.Grads(p.Name) {
-					grads[useName(p.Name, u)] = use
-				}
-			}
 		}
-		from += n
+		eachUse(stages, func(use string, g []float32) { grads[use] = g })
+		first += n
 	}
-	for name, g := range grads {
-		results["gradient of "+name] = programtest.Bits(g)
+	for use, g := range grads {
+		results[use] = programtest.Bits(g)
 	}
 	return results
 }
 
-// useName tells the uses of the tied table apart in the same way whether or not
-// one stage has both.
-func useName(param string, use int) string {
-	if param == "softmax/table" || param == "embedding/table" && use == 1 {
-		return "table, the softmax's use"
-	}
-	return param
-}
-
-func compileStages(t *testing.T, layers []nn.Layer, cuts []int, n, threads, time int) []*programtest.Runner {
+// compile compiles the stages for n examples, the last first: it knows which
+// boundary tensors have gradients.
+func (m sample) compile(t *testing.T, cuts []int, n, threads int) []cutStage {
 	t.Helper()
-	var stages []*programtest.Runner
-	tokens := []graph.Type{programtest.Integers(n, time)}
-	in := tokens
+	var in []graph.Type
+	for _, x := range m.inputs {
+		in = append(in, x.of(n))
+	}
+	var traced []*nn.Stage
 	starts := append([]int{0}, cuts...)
 	for k, first := range starts {
-		end := len(layers)
-		var loss nn.Loss = nn.CrossEntropy{Smoothing: 0.1}
-		targets := tokens
 		if k+1 < len(starts) {
-			end, loss, targets = starts[k+1], nil, nil
+			traced = append(traced, nn.TraceStage(m.layers[first:starts[k+1]], first, nil, in, nil, true))
+		} else {
+			loss, targets := nn.CrossEntropy{Smoothing: 0.1}, []graph.Type{m.targets.of(n)}
+			traced = append(traced, nn.TraceStage(m.layers[first:], first, loss, in, targets, true))
 		}
-		s := nn.TraceStage(layers[first:end], first, loss, in, targets, true)
-		gradOut := make([]bool, len(s.Out))
-		for i := range gradOut {
-			gradOut[i] = loss == nil
+		in = traced[k].Out
+	}
+	stages := make([]cutStage, len(traced))
+	var gradOut []bool
+	for k := len(traced) - 1; k >= 0; k-- {
+		stages[k] = cutStage{programtest.Compile(t, traced[k].Function, gradOut, threads), traced[k].Params}
+		gradOut = nil
+		for _, d := range stages[k].Stage.DIn {
+			gradOut = append(gradOut, d.Len > 0)
 		}
-		stages = append(stages, programtest.Compile(t, s.Function, gradOut, threads))
-		in = s.Out
 	}
 	return stages
 }

@@ -91,9 +91,16 @@ func TestLayerNames(t *testing.T) {
 // nothing else.
 func TestScaledInit(t *testing.T) {
 	c := Config{Layers: 4, Dim: 4, FeedForward: 8, Heads: 2, Vocab: 5, SeqLen: 3}
-	plain := values(t, c)
+	build := func() []nn.Layer {
+		layers, err := LM(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return layers
+	}
+	plain := values(build())
 	c.ScaledInit = true
-	for path, scaled := range values(t, c) {
+	for path, scaled := range values(build()) {
 		factor := 1.
 		if strings.Contains(path, "/feedforward/") {
 			factor = 4

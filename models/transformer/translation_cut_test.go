@@ -1,0 +1,111 @@
+package transformer
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var smallTranslation = TranslationConfig{
+	Layers: 2, Dim: 8, FeedForward: 24, Heads: 3, HeadDim: 4, SourceVocab: 13, SourceLen: 6, TargetLen: 5,
+	Dropout: 0.2, ClipLogits: 1.5, ScaledInit: true,
+}
+
+// translationSample is a model and a mini-batch of ragged sources and targets.
+func translationSample(t *testing.T, c TranslationConfig) sample {
+	t.Helper()
+	layers := build(t, c)
+	c = c.withDefaults()
+	const examples = 6
+	sources := tokens{data: []int32{6, 1, 4, 5, 2, 6}}
+	targets := randomTokens("targets", examples, c.TargetLen, c.TargetVocab)
+	for e, length := range []int{5, 3, 1, 4, 5, 2} {
+		for j := length; j < c.TargetLen; j++ {
+			targets.data[e*c.TargetLen+j] = -1
+		}
+	}
+	return sample{
+		layers: layers,
+		inputs: []tokens{
+			randomTokens("sources", examples, c.SourceLen, c.SourceVocab),
+			sources,
+			randomTokens("shifted targets", examples, c.TargetLen, c.TargetVocab),
+		},
+		targets: targets,
+	}
+}
+
+// TestTranslationCuts: as TestCuts, where besides a table with three uses is
+// spread over stages, and the encoder's states over decoder layers.
+func TestTranslationCuts(t *testing.T) {
+	for _, tie := range []Tie{TieNone, TieSoftmax, TieAll} {
+		c := smallTranslation
+		c.Tie = tie
+		m := translationSample(t, c)
+		c.Fine = true
+		fine := translationSample(t, c)
+		want := m.trainStep(t, nil, []int{6}, 1)
+		for _, c := range []struct {
+			name    string
+			model   sample
+			cuts    []int // first layers of the stages but the first
+			batches []int
+			threads int
+		}{
+			{"fine", fine, nil, []int{6}, 1},
+			{"encoder, decoder", m, []int{3}, []int{6}, 1},
+			{"within decoder", m, []int{4}, []int{6}, 1},
+			{"every layer", m, []int{1, 2, 3, 4, 5}, []int{6}, 1},
+			{"every sub-layer", fine, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, []int{6}, 1},
+			{"micro-batches", m, nil, []int{1, 3, 2}, 1},
+			{"threads", m, nil, []int{6}, 2},
+			{"all", fine, []int{2, 7, 9}, []int{2, 2, 1, 1}, 3},
+		} {
+			t.Run(fmt.Sprint(tie, "/", c.name), func(t *testing.T) {
+				want.Same(t, c.model.trainStep(t, c.cuts, c.batches, c.threads), c.name)
+			})
+		}
+	}
+}
+
+// TestTranslationBoundary: what is handed through has a gradient at a cut
+// exactly where something behind it uses it. Lengths never have one; the
+// encoder's states have one up to the last cross-attention, and the target's
+// also in front of the encoder layers, which only hand them on.
+func TestTranslationBoundary(t *testing.T) {
+	c := smallTranslation
+	c.Fine = true
+	m := translationSample(t, c)
+	var cuts []int
+	for i := 1; i < len(m.layers); i++ {
+		cuts = append(cuts, i)
+	}
+	stages := m.compile(t, cuts, 2, 1)
+	got := map[string][]string{}
+	for k, s := range stages[1:] {
+		behind := m.layers[k].Name()
+		for i, in := range s.Stage.In {
+			what := fmt.Sprintf("%v%v", in.DType, in.Shape)
+			if s.Stage.DIn[i].Len > 0 {
+				what += " with gradient"
+			}
+			got[behind] = append(got[behind], what)
+		}
+		// A gradient goes out of one stage where it comes into the one before.
+		for i, d := range stages[k].Stage.DOut {
+			if d.Len != s.Stage.DIn[i].Len {
+				t.Errorf("behind %s: a gradient of %d elements is expected, one of %d comes", behind, d.Len, s.Stage.DIn[i].Len)
+			}
+		}
+	}
+	all := []string{"f32(2,6,8) with gradient", "i32(2)", "f32(2,5,8) with gradient"}
+	late := []string{"f32(2,6,8)", "i32(2)", "f32(2,5,8) with gradient"}
+	want := map[string][]string{"decoder2/cross": late, "decoder2/feedforward": late}
+	for _, l := range m.layers[:len(m.layers)-3] {
+		want[l.Name()] = all
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
