@@ -30,8 +30,8 @@ func GemmScratch(m, n, k int) int { return gemm.scratch(m, n, k) }
 // every element whole.
 type gemmTable struct {
 	profile    string
-	rows, cols int // the largest tile of C, and the width of B's panels
-	lines      int // the width of A's packed panels, at least rows
+	rows, cols int // the largest tile of C; cols is the width of B's packed panels
+	lines      int // the width of A's, which hold as many tiles as fit
 	kc, nc     int // the largest block of B
 	strided    bool
 
@@ -104,13 +104,15 @@ func (g *gemmTable) run(m, n, k int, a, b lines, c []float32, ldc int, accumulat
 			}
 			final := 0
 			for i := 0; i < m; i += rows {
-				mb := min(rows, m-i)
 				ab := a.from(i, p0)
 				if !readA {
-					g.pack(g.lines, mb, kb, ab, aPacked)
-					ab = lines{aPacked, 1, g.lines}
+					place := i / rows % (g.lines / g.rows)
+					if place == 0 {
+						g.pack(g.lines, min(g.lines/g.rows*rows, m-i), kb, ab, aPacked)
+					}
+					ab = lines{aPacked[place*rows:], 1, g.lines}
 				}
-				row := c[i*ldc+j0:]
+				mb, row := min(rows, m-i), c[i*ldc+j0:]
 				if whole > 0 {
 					bb := b.from(j0, p0)
 					g.panels(mb, whole, kb, ab.x, ab.line, ab.step, bb.x, bb.step, g.cols, row, ldc, load)

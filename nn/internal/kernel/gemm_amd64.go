@@ -31,7 +31,7 @@ var avx512Gemm = gemmTable{
 
 var avx2Gemm = gemmTable{
 	profile: "avx2",
-	rows:    6, cols: 16, lines: 8,
+	rows:    6, cols: 16, lines: 16,
 	kc: 256, nc: 512,
 	strided:     true,
 	panels:      gemmPanelsAVX2,

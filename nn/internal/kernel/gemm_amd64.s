@@ -118,6 +118,7 @@ products1x2:
 	ADDQ         R11, BX
 	CMPQ         BX, SI
 	CMOVQGT      SI, BX
+	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Z2
 	VMOVUPS      64(CX), Z3
 	VBROADCASTSS (AX), Z4
@@ -125,6 +126,7 @@ products1x2:
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Z2
 	VMOVUPS      64(CX), Z3
 	VBROADCASTSS (AX), Z4
@@ -138,6 +140,7 @@ products1x2:
 odd1x2:
 	CMPQ         DX, $-1
 	JNE          finish1x2
+	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Z2
 	VMOVUPS      64(CX), Z3
 	VBROADCASTSS (AX), Z4
@@ -206,11 +209,13 @@ products1x1:
 	ADDQ         R11, BX
 	CMPQ         BX, SI
 	CMOVQGT      SI, BX
+	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Z1
 	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Z1
 	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z1, Z2, Z0
@@ -222,6 +227,7 @@ products1x1:
 odd1x1:
 	CMPQ         DX, $-1
 	JNE          finish1x1
+	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Z1
 	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z1, Z2, Z0
@@ -302,6 +308,7 @@ products2x2:
 	ADDQ         R11, SI
 	CMPQ         SI, R12
 	CMOVQGT      R12, SI
+	PREFETCHT0   12(AX)
 	VMOVUPS      (CX), Z4
 	VMOVUPS      64(CX), Z5
 	VBROADCASTSS (AX), Z6
@@ -312,6 +319,7 @@ products2x2:
 	VFMADD231PS  Z5, Z7, Z3
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   12(AX)
 	VMOVUPS      (CX), Z4
 	VMOVUPS      64(CX), Z5
 	VBROADCASTSS (AX), Z6
@@ -328,6 +336,7 @@ products2x2:
 odd2x2:
 	CMPQ         BX, $-1
 	JNE          finish2x2
+	PREFETCHT0   12(AX)
 	VMOVUPS      (CX), Z4
 	VMOVUPS      64(CX), Z5
 	VBROADCASTSS (AX), Z6
@@ -410,6 +419,7 @@ products2x1:
 	ADDQ         R11, SI
 	CMPQ         SI, R12
 	CMOVQGT      R12, SI
+	PREFETCHT0   12(AX)
 	VMOVUPS      (CX), Z2
 	VBROADCASTSS (AX), Z3
 	VFMADD231PS  Z2, Z3, Z0
@@ -417,6 +427,7 @@ products2x1:
 	VFMADD231PS  Z2, Z4, Z1
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   12(AX)
 	VMOVUPS      (CX), Z2
 	VBROADCASTSS (AX), Z3
 	VFMADD231PS  Z2, Z3, Z0
@@ -430,6 +441,7 @@ products2x1:
 odd2x1:
 	CMPQ         BX, $-1
 	JNE          finish2x1
+	PREFETCHT0   12(AX)
 	VMOVUPS      (CX), Z2
 	VBROADCASTSS (AX), Z3
 	VFMADD231PS  Z2, Z3, Z0
@@ -524,6 +536,7 @@ products3x2:
 	ADDQ         R11, SI
 	CMPQ         SI, R12
 	CMOVQGT      R12, SI
+	PREFETCHT0   20(AX)
 	VMOVUPS      (CX), Z6
 	VMOVUPS      64(CX), Z7
 	VBROADCASTSS (AX), Z8
@@ -537,6 +550,7 @@ products3x2:
 	VFMADD231PS  Z7, Z8, Z5
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   20(AX)
 	VMOVUPS      (CX), Z6
 	VMOVUPS      64(CX), Z7
 	VBROADCASTSS (AX), Z8
@@ -556,6 +570,7 @@ products3x2:
 odd3x2:
 	CMPQ         BX, $-1
 	JNE          finish3x2
+	PREFETCHT0   20(AX)
 	VMOVUPS      (CX), Z6
 	VMOVUPS      64(CX), Z7
 	VBROADCASTSS (AX), Z8
@@ -652,6 +667,7 @@ products3x1:
 	ADDQ         R11, SI
 	CMPQ         SI, R12
 	CMOVQGT      R12, SI
+	PREFETCHT0   20(AX)
 	VMOVUPS      (CX), Z3
 	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z3, Z4, Z0
@@ -661,6 +677,7 @@ products3x1:
 	VFMADD231PS  Z3, Z4, Z2
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   20(AX)
 	VMOVUPS      (CX), Z3
 	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z3, Z4, Z0
@@ -676,6 +693,7 @@ products3x1:
 odd3x1:
 	CMPQ         BX, $-1
 	JNE          finish3x1
+	PREFETCHT0   20(AX)
 	VMOVUPS      (CX), Z3
 	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z3, Z4, Z0
@@ -784,6 +802,7 @@ products4x2:
 	ADDQ         R11, R12
 	CMPQ         R12, R13
 	CMOVQGT      R13, R12
+	PREFETCHT0   28(AX)
 	VMOVUPS      (CX), Z8
 	VMOVUPS      64(CX), Z9
 	VBROADCASTSS (AX), Z10
@@ -800,6 +819,7 @@ products4x2:
 	VFMADD231PS  Z9, Z11, Z7
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   28(AX)
 	VMOVUPS      (CX), Z8
 	VMOVUPS      64(CX), Z9
 	VBROADCASTSS (AX), Z10
@@ -822,6 +842,7 @@ products4x2:
 odd4x2:
 	CMPQ         SI, $-1
 	JNE          finish4x2
+	PREFETCHT0   28(AX)
 	VMOVUPS      (CX), Z8
 	VMOVUPS      64(CX), Z9
 	VBROADCASTSS (AX), Z10
@@ -932,6 +953,7 @@ products4x1:
 	ADDQ         R11, R12
 	CMPQ         R12, R13
 	CMOVQGT      R13, R12
+	PREFETCHT0   28(AX)
 	VMOVUPS      (CX), Z4
 	VBROADCASTSS (AX), Z5
 	VFMADD231PS  Z4, Z5, Z0
@@ -943,6 +965,7 @@ products4x1:
 	VFMADD231PS  Z4, Z6, Z3
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   28(AX)
 	VMOVUPS      (CX), Z4
 	VBROADCASTSS (AX), Z5
 	VFMADD231PS  Z4, Z5, Z0
@@ -960,6 +983,7 @@ products4x1:
 odd4x1:
 	CMPQ         SI, $-1
 	JNE          finish4x1
+	PREFETCHT0   28(AX)
 	VMOVUPS      (CX), Z4
 	VBROADCASTSS (AX), Z5
 	VFMADD231PS  Z4, Z5, Z0
@@ -1082,6 +1106,7 @@ products5x2:
 	ADDQ         R11, R12
 	CMPQ         R12, R13
 	CMOVQGT      R13, R12
+	PREFETCHT0   36(AX)
 	VMOVUPS      (CX), Z10
 	VMOVUPS      64(CX), Z11
 	VBROADCASTSS (AX), Z12
@@ -1101,6 +1126,7 @@ products5x2:
 	VFMADD231PS  Z11, Z12, Z9
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   36(AX)
 	VMOVUPS      (CX), Z10
 	VMOVUPS      64(CX), Z11
 	VBROADCASTSS (AX), Z12
@@ -1126,6 +1152,7 @@ products5x2:
 odd5x2:
 	CMPQ         SI, $-1
 	JNE          finish5x2
+	PREFETCHT0   36(AX)
 	VMOVUPS      (CX), Z10
 	VMOVUPS      64(CX), Z11
 	VBROADCASTSS (AX), Z12
@@ -1250,6 +1277,7 @@ products5x1:
 	ADDQ         R11, R12
 	CMPQ         R12, R13
 	CMOVQGT      R13, R12
+	PREFETCHT0   36(AX)
 	VMOVUPS      (CX), Z5
 	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z5, Z6, Z0
@@ -1263,6 +1291,7 @@ products5x1:
 	VFMADD231PS  Z5, Z6, Z4
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   36(AX)
 	VMOVUPS      (CX), Z5
 	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z5, Z6, Z0
@@ -1282,6 +1311,7 @@ products5x1:
 odd5x1:
 	CMPQ         SI, $-1
 	JNE          finish5x1
+	PREFETCHT0   36(AX)
 	VMOVUPS      (CX), Z5
 	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z5, Z6, Z0
@@ -1418,6 +1448,7 @@ products6x2:
 	ADDQ         R11, R13
 	CMPQ         R13, R14
 	CMOVQGT      R14, R13
+	PREFETCHT0   44(AX)
 	VMOVUPS      (CX), Z12
 	VMOVUPS      64(CX), Z13
 	VBROADCASTSS (AX), Z14
@@ -1440,6 +1471,7 @@ products6x2:
 	VFMADD231PS  Z13, Z15, Z11
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   44(AX)
 	VMOVUPS      (CX), Z12
 	VMOVUPS      64(CX), Z13
 	VBROADCASTSS (AX), Z14
@@ -1468,6 +1500,7 @@ products6x2:
 odd6x2:
 	CMPQ         R12, $-1
 	JNE          finish6x2
+	PREFETCHT0   44(AX)
 	VMOVUPS      (CX), Z12
 	VMOVUPS      64(CX), Z13
 	VBROADCASTSS (AX), Z14
@@ -1606,6 +1639,7 @@ products6x1:
 	ADDQ         R11, R13
 	CMPQ         R13, R14
 	CMOVQGT      R14, R13
+	PREFETCHT0   44(AX)
 	VMOVUPS      (CX), Z6
 	VBROADCASTSS (AX), Z7
 	VFMADD231PS  Z6, Z7, Z0
@@ -1621,6 +1655,7 @@ products6x1:
 	VFMADD231PS  Z6, Z8, Z5
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   44(AX)
 	VMOVUPS      (CX), Z6
 	VBROADCASTSS (AX), Z7
 	VFMADD231PS  Z6, Z7, Z0
@@ -1642,6 +1677,7 @@ products6x1:
 odd6x1:
 	CMPQ         R12, $-1
 	JNE          finish6x1
+	PREFETCHT0   44(AX)
 	VMOVUPS      (CX), Z6
 	VBROADCASTSS (AX), Z7
 	VFMADD231PS  Z6, Z7, Z0
@@ -1792,6 +1828,7 @@ products7x2:
 	ADDQ         R11, R13
 	CMPQ         R13, R14
 	CMOVQGT      R14, R13
+	PREFETCHT0   52(AX)
 	VMOVUPS      (CX), Z14
 	VMOVUPS      64(CX), Z15
 	VBROADCASTSS (AX), Z16
@@ -1817,6 +1854,7 @@ products7x2:
 	VFMADD231PS  Z15, Z16, Z13
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   52(AX)
 	VMOVUPS      (CX), Z14
 	VMOVUPS      64(CX), Z15
 	VBROADCASTSS (AX), Z16
@@ -1848,6 +1886,7 @@ products7x2:
 odd7x2:
 	CMPQ         R12, $-1
 	JNE          finish7x2
+	PREFETCHT0   52(AX)
 	VMOVUPS      (CX), Z14
 	VMOVUPS      64(CX), Z15
 	VBROADCASTSS (AX), Z16
@@ -2000,6 +2039,7 @@ products7x1:
 	ADDQ         R11, R13
 	CMPQ         R13, R14
 	CMOVQGT      R14, R13
+	PREFETCHT0   52(AX)
 	VMOVUPS      (CX), Z7
 	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z7, Z8, Z0
@@ -2017,6 +2057,7 @@ products7x1:
 	VFMADD231PS  Z7, Z8, Z6
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+	PREFETCHT0   52(AX)
 	VMOVUPS      (CX), Z7
 	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z7, Z8, Z0
@@ -2040,6 +2081,7 @@ products7x1:
 odd7x1:
 	CMPQ         R12, $-1
 	JNE          finish7x1
+	PREFETCHT0   52(AX)
 	VMOVUPS      (CX), Z7
 	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z7, Z8, Z0
@@ -2206,6 +2248,7 @@ products8x2:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   60(AX)
 	VMOVUPS      (R12), Z16
 	VMOVUPS      64(R12), Z17
 	VBROADCASTSS (AX), Z18
@@ -2235,6 +2278,7 @@ products8x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   60(AX)
 	VMOVUPS      (R12), Z16
 	VMOVUPS      64(R12), Z17
 	VBROADCASTSS (AX), Z18
@@ -2270,6 +2314,7 @@ products8x2:
 odd8x2:
 	CMPQ         R13, $-1
 	JNE          finish8x2
+	PREFETCHT0   60(AX)
 	VMOVUPS      (R12), Z16
 	VMOVUPS      64(R12), Z17
 	VBROADCASTSS (AX), Z18
@@ -2439,6 +2484,7 @@ products8x1:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   60(AX)
 	VMOVUPS      (R12), Z8
 	VBROADCASTSS (AX), Z9
 	VFMADD231PS  Z8, Z9, Z0
@@ -2459,6 +2505,7 @@ products8x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   60(AX)
 	VMOVUPS      (R12), Z8
 	VBROADCASTSS (AX), Z9
 	VFMADD231PS  Z8, Z9, Z0
@@ -2485,6 +2532,7 @@ products8x1:
 odd8x1:
 	CMPQ         R13, $-1
 	JNE          finish8x1
+	PREFETCHT0   60(AX)
 	VMOVUPS      (R12), Z8
 	VBROADCASTSS (AX), Z9
 	VFMADD231PS  Z8, Z9, Z0
@@ -2666,6 +2714,7 @@ products9x2:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   68(AX)
 	VMOVUPS      (R12), Z18
 	VMOVUPS      64(R12), Z19
 	VBROADCASTSS (AX), Z20
@@ -2698,6 +2747,7 @@ products9x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   68(AX)
 	VMOVUPS      (R12), Z18
 	VMOVUPS      64(R12), Z19
 	VBROADCASTSS (AX), Z20
@@ -2736,6 +2786,7 @@ products9x2:
 odd9x2:
 	CMPQ         R13, $-1
 	JNE          finish9x2
+	PREFETCHT0   68(AX)
 	VMOVUPS      (R12), Z18
 	VMOVUPS      64(R12), Z19
 	VBROADCASTSS (AX), Z20
@@ -2919,6 +2970,7 @@ products9x1:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   68(AX)
 	VMOVUPS      (R12), Z9
 	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z9, Z10, Z0
@@ -2941,6 +2993,7 @@ products9x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   68(AX)
 	VMOVUPS      (R12), Z9
 	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z9, Z10, Z0
@@ -2969,6 +3022,7 @@ products9x1:
 odd9x1:
 	CMPQ         R13, $-1
 	JNE          finish9x1
+	PREFETCHT0   68(AX)
 	VMOVUPS      (R12), Z9
 	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z9, Z10, Z0
@@ -3164,6 +3218,7 @@ products10x2:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   76(AX)
 	VMOVUPS      (R12), Z20
 	VMOVUPS      64(R12), Z21
 	VBROADCASTSS (AX), Z22
@@ -3199,6 +3254,7 @@ products10x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   76(AX)
 	VMOVUPS      (R12), Z20
 	VMOVUPS      64(R12), Z21
 	VBROADCASTSS (AX), Z22
@@ -3240,6 +3296,7 @@ products10x2:
 odd10x2:
 	CMPQ         R13, $-1
 	JNE          finish10x2
+	PREFETCHT0   76(AX)
 	VMOVUPS      (R12), Z20
 	VMOVUPS      64(R12), Z21
 	VBROADCASTSS (AX), Z22
@@ -3437,6 +3494,7 @@ products10x1:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   76(AX)
 	VMOVUPS      (R12), Z10
 	VBROADCASTSS (AX), Z11
 	VFMADD231PS  Z10, Z11, Z0
@@ -3461,6 +3519,7 @@ products10x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   76(AX)
 	VMOVUPS      (R12), Z10
 	VBROADCASTSS (AX), Z11
 	VFMADD231PS  Z10, Z11, Z0
@@ -3491,6 +3550,7 @@ products10x1:
 odd10x1:
 	CMPQ         R13, $-1
 	JNE          finish10x1
+	PREFETCHT0   76(AX)
 	VMOVUPS      (R12), Z10
 	VBROADCASTSS (AX), Z11
 	VFMADD231PS  Z10, Z11, Z0
@@ -3700,6 +3760,7 @@ products11x2:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   84(AX)
 	VMOVUPS      (R12), Z22
 	VMOVUPS      64(R12), Z23
 	VBROADCASTSS (AX), Z24
@@ -3738,6 +3799,7 @@ products11x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   84(AX)
 	VMOVUPS      (R12), Z22
 	VMOVUPS      64(R12), Z23
 	VBROADCASTSS (AX), Z24
@@ -3782,6 +3844,7 @@ products11x2:
 odd11x2:
 	CMPQ         R13, $-1
 	JNE          finish11x2
+	PREFETCHT0   84(AX)
 	VMOVUPS      (R12), Z22
 	VMOVUPS      64(R12), Z23
 	VBROADCASTSS (AX), Z24
@@ -3993,6 +4056,7 @@ products11x1:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   84(AX)
 	VMOVUPS      (R12), Z11
 	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z11, Z12, Z0
@@ -4019,6 +4083,7 @@ products11x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   84(AX)
 	VMOVUPS      (R12), Z11
 	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z11, Z12, Z0
@@ -4051,6 +4116,7 @@ products11x1:
 odd11x1:
 	CMPQ         R13, $-1
 	JNE          finish11x1
+	PREFETCHT0   84(AX)
 	VMOVUPS      (R12), Z11
 	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z11, Z12, Z0
@@ -4274,6 +4340,7 @@ products12x2:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   92(AX)
 	VMOVUPS      (R12), Z24
 	VMOVUPS      64(R12), Z25
 	VBROADCASTSS (AX), Z26
@@ -4315,6 +4382,7 @@ products12x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   92(AX)
 	VMOVUPS      (R12), Z24
 	VMOVUPS      64(R12), Z25
 	VBROADCASTSS (AX), Z26
@@ -4362,6 +4430,7 @@ products12x2:
 odd12x2:
 	CMPQ         R13, $-1
 	JNE          finish12x2
+	PREFETCHT0   92(AX)
 	VMOVUPS      (R12), Z24
 	VMOVUPS      64(R12), Z25
 	VBROADCASTSS (AX), Z26
@@ -4587,6 +4656,7 @@ products12x1:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   92(AX)
 	VMOVUPS      (R12), Z12
 	VBROADCASTSS (AX), Z13
 	VFMADD231PS  Z12, Z13, Z0
@@ -4615,6 +4685,7 @@ products12x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   92(AX)
 	VMOVUPS      (R12), Z12
 	VBROADCASTSS (AX), Z13
 	VFMADD231PS  Z12, Z13, Z0
@@ -4649,6 +4720,7 @@ products12x1:
 odd12x1:
 	CMPQ         R13, $-1
 	JNE          finish12x1
+	PREFETCHT0   92(AX)
 	VMOVUPS      (R12), Z12
 	VBROADCASTSS (AX), Z13
 	VFMADD231PS  Z12, Z13, Z0
@@ -4886,6 +4958,7 @@ products13x2:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   100(AX)
 	VMOVUPS      (R12), Z26
 	VMOVUPS      64(R12), Z27
 	VBROADCASTSS (AX), Z28
@@ -4930,6 +5003,7 @@ products13x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   100(AX)
 	VMOVUPS      (R12), Z26
 	VMOVUPS      64(R12), Z27
 	VBROADCASTSS (AX), Z28
@@ -4980,6 +5054,7 @@ products13x2:
 odd13x2:
 	CMPQ         R13, $-1
 	JNE          finish13x2
+	PREFETCHT0   100(AX)
 	VMOVUPS      (R12), Z26
 	VMOVUPS      64(R12), Z27
 	VBROADCASTSS (AX), Z28
@@ -5219,6 +5294,7 @@ products13x1:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   100(AX)
 	VMOVUPS      (R12), Z13
 	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z13, Z14, Z0
@@ -5249,6 +5325,7 @@ products13x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   100(AX)
 	VMOVUPS      (R12), Z13
 	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z13, Z14, Z0
@@ -5285,6 +5362,7 @@ products13x1:
 odd13x1:
 	CMPQ         R13, $-1
 	JNE          finish13x1
+	PREFETCHT0   100(AX)
 	VMOVUPS      (R12), Z13
 	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z13, Z14, Z0
@@ -5536,6 +5614,7 @@ products14x2:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   108(AX)
 	VMOVUPS      (R12), Z28
 	VMOVUPS      64(R12), Z29
 	VBROADCASTSS (AX), Z30
@@ -5583,6 +5662,7 @@ products14x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   108(AX)
 	VMOVUPS      (R12), Z28
 	VMOVUPS      64(R12), Z29
 	VBROADCASTSS (AX), Z30
@@ -5636,6 +5716,7 @@ products14x2:
 odd14x2:
 	CMPQ         R13, $-1
 	JNE          finish14x2
+	PREFETCHT0   108(AX)
 	VMOVUPS      (R12), Z28
 	VMOVUPS      64(R12), Z29
 	VBROADCASTSS (AX), Z30
@@ -5889,6 +5970,7 @@ products14x1:
 	ADDQ         R11, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   108(AX)
 	VMOVUPS      (R12), Z14
 	VBROADCASTSS (AX), Z15
 	VFMADD231PS  Z14, Z15, Z0
@@ -5921,6 +6003,7 @@ products14x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+	PREFETCHT0   108(AX)
 	VMOVUPS      (R12), Z14
 	VBROADCASTSS (AX), Z15
 	VFMADD231PS  Z14, Z15, Z0
@@ -5959,6 +6042,7 @@ products14x1:
 odd14x1:
 	CMPQ         R13, $-1
 	JNE          finish14x1
+	PREFETCHT0   108(AX)
 	VMOVUPS      (R12), Z14
 	VBROADCASTSS (AX), Z15
 	VFMADD231PS  Z14, Z15, Z0
@@ -6065,58 +6149,57 @@ storepart14x1:
 // func gemmPackRowsAVX512(width int, count int, k int, src []float32, stride int, dst []float32)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·gemmPackRowsAVX512(SB), NOSPLIT, $0-80
-	MOVQ    width+0(FP), AX
-	MOVQ    count+8(FP), DX
-	MOVQ    k+16(FP), BX
-	MOVQ    src_base+24(FP), SI
-	MOVQ    stride+48(FP), DI
-	MOVQ    dst_base+56(FP), R8
-	MOVQ    DX, CX
+	MOVQ    count+8(FP), AX
+	MOVQ    k+16(FP), DX
+	MOVQ    src_base+24(FP), BX
+	MOVQ    stride+48(FP), SI
+	MOVQ    dst_base+56(FP), DI
+	MOVQ    AX, CX
 	SUBQ    $0x00000000, CX
-	MOVQ    $0x00000000, R9
-	CMPQ    CX, R9
-	CMOVQLT R9, CX
-	MOVQ    $0x00000010, R9
-	CMPQ    CX, R9
-	CMOVQGT R9, CX
-	MOVL    $0x00000001, R9
-	SHLL    CL, R9
-	DECL    R9
-	KMOVW   R9, K1
-	MOVQ    DX, CX
+	MOVQ    $0x00000000, R8
+	CMPQ    CX, R8
+	CMOVQLT R8, CX
+	MOVQ    $0x00000010, R8
+	CMPQ    CX, R8
+	CMOVQGT R8, CX
+	MOVL    $0x00000001, R8
+	SHLL    CL, R8
+	DECL    R8
+	KMOVW   R8, K1
+	MOVQ    AX, CX
 	SUBQ    $0x00000010, CX
-	MOVQ    $0x00000000, DX
-	CMPQ    CX, DX
-	CMOVQLT DX, CX
-	MOVQ    $0x00000010, DX
-	CMPQ    CX, DX
-	CMOVQGT DX, CX
-	MOVL    $0x00000001, DX
-	SHLL    CL, DX
-	DECL    DX
-	KMOVW   DX, K2
-	SHLQ    $0x02, DI
-	CMPQ    AX, $0x10
-	JG      row2
+	MOVQ    $0x00000000, AX
+	CMPQ    CX, AX
+	CMOVQLT AX, CX
+	MOVQ    $0x00000010, AX
+	CMPQ    CX, AX
+	CMOVQGT AX, CX
+	MOVL    $0x00000001, AX
+	SHLL    CL, AX
+	DECL    AX
+	KMOVW   AX, K2
+	SHLQ    $0x02, SI
+	CMPQ    width+0(FP), $0x20
+	JEQ     row2
 
 row1:
-	VMOVUPS.Z (SI), K1, Z0
-	VMOVUPS   Z0, (R8)
-	ADDQ      DI, SI
-	ADDQ      $0x40, R8
-	DECQ      BX
+	VMOVUPS.Z (BX), K1, Z0
+	VMOVUPS   Z0, (DI)
+	ADDQ      SI, BX
+	ADDQ      $0x40, DI
+	DECQ      DX
 	JNZ       row1
 	VZEROUPPER
 	RET
 
 row2:
-	VMOVUPS.Z (SI), K1, Z0
-	VMOVUPS.Z 64(SI), K2, Z1
-	VMOVUPS   Z0, (R8)
-	VMOVUPS   Z1, 64(R8)
-	ADDQ      DI, SI
-	ADDQ      $0x80, R8
-	DECQ      BX
+	VMOVUPS.Z (BX), K1, Z0
+	VMOVUPS.Z 64(BX), K2, Z1
+	VMOVUPS   Z0, (DI)
+	VMOVUPS   Z1, 64(DI)
+	ADDQ      SI, BX
+	ADDQ      $0x80, DI
+	DECQ      DX
 	JNZ       row2
 	VZEROUPPER
 	RET
@@ -6200,6 +6283,7 @@ products1x2:
 	ADDQ         R10, BX
 	CMPQ         BX, R12
 	CMOVQGT      R12, BX
+	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
 	VBROADCASTSS (AX), Y4
@@ -6207,6 +6291,7 @@ products1x2:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R8, AX
 	ADDQ         R9, CX
+	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
 	VBROADCASTSS (AX), Y4
@@ -6220,6 +6305,7 @@ products1x2:
 odd1x2:
 	CMPQ         DX, $-1
 	JNE          finish1x2
+	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
 	VBROADCASTSS (AX), Y4
@@ -6290,11 +6376,13 @@ products1x1:
 	ADDQ         R10, BX
 	CMPQ         BX, R12
 	CMOVQGT      R12, BX
+	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Y1
 	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         R8, AX
 	ADDQ         R9, CX
+	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Y1
 	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y1, Y2, Y0
@@ -6306,6 +6394,7 @@ products1x1:
 odd1x1:
 	CMPQ         DX, $-1
 	JNE          finish1x1
+	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Y1
 	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y1, Y2, Y0
@@ -6387,6 +6476,7 @@ products2x2:
 	ADDQ         R10, R12
 	CMPQ         R12, R13
 	CMOVQGT      R13, R12
+	PREFETCHT0   12(AX)
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	VBROADCASTSS (AX), Y6
@@ -6397,6 +6487,7 @@ products2x2:
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R8, AX
 	ADDQ         R9, DX
+	PREFETCHT0   12(AX)
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	VBROADCASTSS (AX), Y6
@@ -6413,6 +6504,7 @@ products2x2:
 odd2x2:
 	CMPQ         BX, $-1
 	JNE          finish2x2
+	PREFETCHT0   12(AX)
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
 	VBROADCASTSS (AX), Y6
@@ -6497,6 +6589,7 @@ products2x1:
 	ADDQ         R10, R12
 	CMPQ         R12, R13
 	CMOVQGT      R13, R12
+	PREFETCHT0   12(AX)
 	VMOVUPS      (DX), Y2
 	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y2, Y3, Y0
@@ -6504,6 +6597,7 @@ products2x1:
 	VFMADD231PS  Y2, Y4, Y1
 	ADDQ         R8, AX
 	ADDQ         R9, DX
+	PREFETCHT0   12(AX)
 	VMOVUPS      (DX), Y2
 	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y2, Y3, Y0
@@ -6517,6 +6611,7 @@ products2x1:
 odd2x1:
 	CMPQ         BX, $-1
 	JNE          finish2x1
+	PREFETCHT0   12(AX)
 	VMOVUPS      (DX), Y2
 	VBROADCASTSS (AX), Y3
 	VFMADD231PS  Y2, Y3, Y0
@@ -6612,6 +6707,7 @@ products3x2:
 	ADDQ         R10, R12
 	CMPQ         R12, R13
 	CMOVQGT      R13, R12
+	PREFETCHT0   20(AX)
 	VMOVUPS      (DX), Y6
 	VMOVUPS      32(DX), Y7
 	VBROADCASTSS (AX), Y8
@@ -6625,6 +6721,7 @@ products3x2:
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         R8, AX
 	ADDQ         R9, DX
+	PREFETCHT0   20(AX)
 	VMOVUPS      (DX), Y6
 	VMOVUPS      32(DX), Y7
 	VBROADCASTSS (AX), Y8
@@ -6644,6 +6741,7 @@ products3x2:
 odd3x2:
 	CMPQ         BX, $-1
 	JNE          finish3x2
+	PREFETCHT0   20(AX)
 	VMOVUPS      (DX), Y6
 	VMOVUPS      32(DX), Y7
 	VBROADCASTSS (AX), Y8
@@ -6742,6 +6840,7 @@ products3x1:
 	ADDQ         R10, R12
 	CMPQ         R12, R13
 	CMOVQGT      R13, R12
+	PREFETCHT0   20(AX)
 	VMOVUPS      (DX), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
@@ -6751,6 +6850,7 @@ products3x1:
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         R8, AX
 	ADDQ         R9, DX
+	PREFETCHT0   20(AX)
 	VMOVUPS      (DX), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
@@ -6766,6 +6866,7 @@ products3x1:
 odd3x1:
 	CMPQ         BX, $-1
 	JNE          finish3x1
+	PREFETCHT0   20(AX)
 	VMOVUPS      (DX), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
@@ -6875,6 +6976,7 @@ products4x2:
 	ADDQ         R10, R13
 	CMPQ         R13, R14
 	CMOVQGT      R14, R13
+	PREFETCHT0   28(AX)
 	VMOVUPS      (BX), Y8
 	VMOVUPS      32(BX), Y9
 	VBROADCASTSS (AX), Y10
@@ -6891,6 +6993,7 @@ products4x2:
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R8, AX
 	ADDQ         R9, BX
+	PREFETCHT0   28(AX)
 	VMOVUPS      (BX), Y8
 	VMOVUPS      32(BX), Y9
 	VBROADCASTSS (AX), Y10
@@ -6913,6 +7016,7 @@ products4x2:
 odd4x2:
 	CMPQ         R12, $-1
 	JNE          finish4x2
+	PREFETCHT0   28(AX)
 	VMOVUPS      (BX), Y8
 	VMOVUPS      32(BX), Y9
 	VBROADCASTSS (AX), Y10
@@ -7025,6 +7129,7 @@ products4x1:
 	ADDQ         R10, R13
 	CMPQ         R13, R14
 	CMOVQGT      R14, R13
+	PREFETCHT0   28(AX)
 	VMOVUPS      (BX), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
@@ -7036,6 +7141,7 @@ products4x1:
 	VFMADD231PS  Y4, Y6, Y3
 	ADDQ         R8, AX
 	ADDQ         R9, BX
+	PREFETCHT0   28(AX)
 	VMOVUPS      (BX), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
@@ -7053,6 +7159,7 @@ products4x1:
 odd4x1:
 	CMPQ         R12, $-1
 	JNE          finish4x1
+	PREFETCHT0   28(AX)
 	VMOVUPS      (BX), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
@@ -7176,6 +7283,7 @@ products5x2:
 	ADDQ         R10, R13
 	CMPQ         R13, R14
 	CMOVQGT      R14, R13
+	PREFETCHT0   36(AX)
 	VMOVUPS      (BX), Y10
 	VMOVUPS      32(BX), Y11
 	VBROADCASTSS (AX), Y12
@@ -7195,6 +7303,7 @@ products5x2:
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R8, AX
 	ADDQ         R9, BX
+	PREFETCHT0   36(AX)
 	VMOVUPS      (BX), Y10
 	VMOVUPS      32(BX), Y11
 	VBROADCASTSS (AX), Y12
@@ -7220,6 +7329,7 @@ products5x2:
 odd5x2:
 	CMPQ         R12, $-1
 	JNE          finish5x2
+	PREFETCHT0   36(AX)
 	VMOVUPS      (BX), Y10
 	VMOVUPS      32(BX), Y11
 	VBROADCASTSS (AX), Y12
@@ -7346,6 +7456,7 @@ products5x1:
 	ADDQ         R10, R13
 	CMPQ         R13, R14
 	CMOVQGT      R14, R13
+	PREFETCHT0   36(AX)
 	VMOVUPS      (BX), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
@@ -7359,6 +7470,7 @@ products5x1:
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         R8, AX
 	ADDQ         R9, BX
+	PREFETCHT0   36(AX)
 	VMOVUPS      (BX), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
@@ -7378,6 +7490,7 @@ products5x1:
 odd5x1:
 	CMPQ         R12, $-1
 	JNE          finish5x1
+	PREFETCHT0   36(AX)
 	VMOVUPS      (BX), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
@@ -7515,6 +7628,7 @@ products6x2:
 	ADDQ         R10, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   44(AX)
 	VMOVUPS      (R12), Y12
 	VMOVUPS      32(R12), Y13
 	VBROADCASTSS (AX), Y14
@@ -7537,6 +7651,7 @@ products6x2:
 	VFMADD231PS  Y13, Y15, Y11
 	ADDQ         R8, AX
 	ADDQ         R9, R12
+	PREFETCHT0   44(AX)
 	VMOVUPS      (R12), Y12
 	VMOVUPS      32(R12), Y13
 	VBROADCASTSS (AX), Y14
@@ -7565,6 +7680,7 @@ products6x2:
 odd6x2:
 	CMPQ         R13, $-1
 	JNE          finish6x2
+	PREFETCHT0   44(AX)
 	VMOVUPS      (R12), Y12
 	VMOVUPS      32(R12), Y13
 	VBROADCASTSS (AX), Y14
@@ -7705,6 +7821,7 @@ products6x1:
 	ADDQ         R10, R14
 	CMPQ         R14, R15
 	CMOVQGT      R15, R14
+	PREFETCHT0   44(AX)
 	VMOVUPS      (R12), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
@@ -7720,6 +7837,7 @@ products6x1:
 	VFMADD231PS  Y6, Y8, Y5
 	ADDQ         R8, AX
 	ADDQ         R9, R12
+	PREFETCHT0   44(AX)
 	VMOVUPS      (R12), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
@@ -7741,6 +7859,7 @@ products6x1:
 odd6x1:
 	CMPQ         R13, $-1
 	JNE          finish6x1
+	PREFETCHT0   44(AX)
 	VMOVUPS      (R12), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
@@ -7799,55 +7918,42 @@ storepart6x1:
 // func gemmPackRowsAVX2(width int, count int, k int, src []float32, stride int, dst []float32)
 // Requires: AVX, CMOV
 TEXT ·gemmPackRowsAVX2(SB), NOSPLIT, $0-80
-	MOVQ    width+0(FP), AX
-	MOVQ    count+8(FP), CX
-	MOVQ    k+16(FP), DX
-	MOVQ    src_base+24(FP), BX
-	MOVQ    stride+48(FP), SI
-	MOVQ    dst_base+56(FP), DI
-	MOVQ    CX, R8
-	SUBQ    $0x00000000, R8
-	MOVQ    $0x00000000, R9
-	CMPQ    R8, R9
-	CMOVQLT R9, R8
-	MOVQ    $0x00000008, R9
-	CMPQ    R8, R9
-	CMOVQGT R9, R8
-	NEGQ    R8
-	LEAQ    gemmMasks<>+0(SB), R9
-	VMOVUPS 32(R9)(R8*4), Y14
-	SUBQ    $0x00000008, CX
+	MOVQ    count+8(FP), AX
+	MOVQ    k+16(FP), CX
+	MOVQ    src_base+24(FP), DX
+	MOVQ    stride+48(FP), BX
+	MOVQ    dst_base+56(FP), SI
+	MOVQ    AX, DI
+	SUBQ    $0x00000000, DI
 	MOVQ    $0x00000000, R8
-	CMPQ    CX, R8
-	CMOVQLT R8, CX
+	CMPQ    DI, R8
+	CMOVQLT R8, DI
 	MOVQ    $0x00000008, R8
-	CMPQ    CX, R8
-	CMOVQGT R8, CX
-	NEGQ    CX
+	CMPQ    DI, R8
+	CMOVQGT R8, DI
+	NEGQ    DI
 	LEAQ    gemmMasks<>+0(SB), R8
-	VMOVUPS 32(R8)(CX*4), Y15
-	SHLQ    $0x02, SI
-	CMPQ    AX, $0x08
-	JG      row2
-
-row1:
-	VMASKMOVPS (BX), Y14, Y0
-	VMOVUPS    Y0, (DI)
-	ADDQ       SI, BX
-	ADDQ       $0x20, DI
-	DECQ       DX
-	JNZ        row1
-	VZEROUPPER
-	RET
+	VMOVUPS 32(R8)(DI*4), Y14
+	SUBQ    $0x00000008, AX
+	MOVQ    $0x00000000, DI
+	CMPQ    AX, DI
+	CMOVQLT DI, AX
+	MOVQ    $0x00000008, DI
+	CMPQ    AX, DI
+	CMOVQGT DI, AX
+	NEGQ    AX
+	LEAQ    gemmMasks<>+0(SB), DI
+	VMOVUPS 32(DI)(AX*4), Y15
+	SHLQ    $0x02, BX
 
 row2:
-	VMASKMOVPS (BX), Y14, Y0
-	VMASKMOVPS 32(BX), Y15, Y1
-	VMOVUPS    Y0, (DI)
-	VMOVUPS    Y1, 32(DI)
-	ADDQ       SI, BX
-	ADDQ       $0x40, DI
-	DECQ       DX
+	VMASKMOVPS (DX), Y14, Y0
+	VMASKMOVPS 32(DX), Y15, Y1
+	VMOVUPS    Y0, (SI)
+	VMOVUPS    Y1, 32(SI)
+	ADDQ       BX, DX
+	ADDQ       $0x40, SI
+	DECQ       CX
 	JNZ        row2
 	VZEROUPPER
 	RET

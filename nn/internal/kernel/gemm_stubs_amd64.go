@@ -25,7 +25,7 @@ func gemmPackRowsAVX512(width int, count int, k int, src []float32, stride int, 
 func gemmPanelsAVX2(rows int, n int, k int, a []float32, aLine int, aStep int, b []float32, bStep int, bPanel int, c []float32, ldc int, load bool)
 
 // gemmPackRowsAVX2 sets dst[p*width+i] to src[p*stride+i] for p < k and i < count,
-// and to zero for count <= i < width. The width is 8 or 16.
+// and to zero for count <= i < width. The width is 16.
 //
 //go:noescape
 func gemmPackRowsAVX2(width int, count int, k int, src []float32, stride int, dst []float32)

@@ -10,7 +10,8 @@ import (
 type machine struct {
 	name  string
 	lanes int
-	rows  int // of the largest tile, see tile
+	rows  int   // of the largest tile, see tile
+	packs []int // the widths of packed panels, in vectors
 	vec   []VecPhysical
 	zero  func(v Op)
 
@@ -33,6 +34,7 @@ func avx512() machine {
 		name:  "AVX512",
 		lanes: 16,
 		rows:  14,
+		packs: []int{1, 2},
 		vec: []VecPhysical{
 			Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z13, Z14, Z15,
 			Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, Z24, Z25, Z26, Z27, Z28, Z29, Z30, Z31,
@@ -70,6 +72,7 @@ func avx2(table Mem) machine {
 		name:  "AVX2",
 		lanes: 8,
 		rows:  6,
+		packs: []int{2},
 		vec:   ymm,
 		zero:  func(v Op) { VXORPS(v, v, v) },
 		masks: [2]Op{Y14, Y15},

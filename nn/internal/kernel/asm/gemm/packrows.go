@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -11,10 +12,13 @@ import (
 // row-major B, the rows of a transposed A.
 func packRows(m machine) {
 	TEXT("gemmPackRows"+m.name, NOSPLIT, "func(width, count, k int, src []float32, stride int, dst []float32)")
+	widths := []string{}
+	for _, vectors := range m.packs {
+		widths = append(widths, fmt.Sprint(vectors*m.lanes))
+	}
 	Doc("gemmPackRows"+m.name+" sets dst[p*width+i] to src[p*stride+i] for p < k and i < count,",
-		fmt.Sprintf("and to zero for count <= i < width. The width is %d or %d.", m.lanes, 2*m.lanes))
+		"and to zero for count <= i < width. The width is "+strings.Join(widths, " or ")+".")
 	Pragma("noescape")
-	width := Load(Param("width"), GP64())
 	count := Load(Param("count"), GP64())
 	k := Load(Param("k"), GP64())
 	src := Load(Param("src").Base(), GP64())
@@ -24,12 +28,14 @@ func packRows(m machine) {
 		m.setMask(mask, count, i*m.lanes)
 	}
 	SHLQ(U8(2), stride)
-	CMPQ(width, U8(m.lanes))
-	JG(LabelRef("row2"))
-	for vectors := 1; vectors <= 2; vectors++ {
-		row := fmt.Sprintf("row%d", vectors)
-		size := 4 * m.lanes
-		Label(row)
+	row := func(vectors int) string { return fmt.Sprintf("row%d", vectors) }
+	for _, vectors := range m.packs[1:] {
+		CMPQ(address("width"), U8(vectors*m.lanes))
+		JEQ(LabelRef(row(vectors)))
+	}
+	size := 4 * m.lanes
+	for _, vectors := range m.packs {
+		Label(row(vectors))
 		for i := range vectors {
 			m.load(Mem{Base: src, Disp: size * i}, m.masks[i], m.vec[i])
 		}
@@ -39,7 +45,7 @@ func packRows(m machine) {
 		ADDQ(stride, src)
 		ADDQ(U8(vectors*size), dst)
 		DECQ(k)
-		JNZ(LabelRef(row))
+		JNZ(LabelRef(row(vectors)))
 		VZEROUPPER()
 		RET()
 	}

@@ -143,6 +143,8 @@ func (o operation) tile(rows, width int) {
 	MOVQ(o.b, pb)
 	MOVQ(o.k, left)
 	step := func() {
+		// Where A is a transposed matrix, the next tile's rows lie here.
+		PREFETCHT0(Mem{Base: pa, Disp: 4 * (2*rows - 1)})
 		for v := range b {
 			VMOVUPS(column(pb, v), b[v])
 		}
@@ -216,8 +218,8 @@ func (o operation) tile(rows, width int) {
 	RET()
 }
 
-// nextTile returns where the next tile of C begins and its last row. The
-// multiplication prefetches it row by row.
+// nextTile returns where the next tile of C begins and its last row. It is
+// prefetched row by row, for the tile cannot begin to multiply before it has C.
 func (o operation) nextTile(rows, width int, name func(string) string) (next, last GPVirtual) {
 	next, last = GP64(), GP64()
 	IMUL3Q(U8(rows-1), o.ldc, last)
