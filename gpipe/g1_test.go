@@ -128,14 +128,16 @@ func TestG1(t *testing.T) {
 				var name []string
 				for f, level := range row {
 					factors[f].set(&p, &l, level)
-					name = append(name, factors[f].name+"="+factors[f].levels[level])
+					name = append(name, strings.ReplaceAll(factors[f].name, " ", "-")+"="+factors[f].levels[level])
 				}
 				q := l.pipeline(t)
 				q.Partitions, q.MicroBatches, q.Partitioner, q.Schedule, q.Checkpoint = p.Partitions, p.MicroBatches, p.Partitioner, p.Schedule, p.Checkpoint
 				q.LateRecompute, q.Devices, q.testing = p.LateRecompute, p.Devices, p.testing
-				if got := l.train(t, q); got != want {
-					t.Errorf("%s:\ngot  %v\nwant %v", strings.Join(name, " "), got, want)
-				}
+				t.Run(strings.Join(name, ","), func(t *testing.T) {
+					if got := l.train(t, q); got != want {
+						t.Errorf("got  %v\nwant %v", got, want)
+					}
+				})
 			}
 		})
 	}

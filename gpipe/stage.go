@@ -175,20 +175,12 @@ func (n *network) plan(k int) (*Plan, error) {
 	workspace := 0
 	for _, t := range lists[k] {
 		st := train[t.Micro]
-		prog := st.Forward
-		switch {
-		case t.Kind == schedule.Backward:
-			prog = st.Backward
-		case t.Kind == schedule.Recompute:
-			prog = st.Keep
-			if k < n.Partitions-1 {
-				in.keep = max(in.keep, prog.Span)
-				in.discard = max(in.discard, st.Span[program.Out])
-			}
-		case t.Keep:
-			prog = st.Keep
-		}
+		prog := programOf(st, t)
 		workspace = max(workspace, prog.Span)
+		if t.Kind == schedule.Recompute && k < n.Partitions-1 {
+			in.keep = max(in.keep, prog.Span)
+			in.discard = max(in.discard, st.Span[program.Out])
+		}
 	}
 
 	// A receiver holds an input from its arrival to its B. Its sender has as
@@ -224,6 +216,17 @@ func (n *network) plan(k int) (*Plan, error) {
 	}
 	in.exchange = n.exchangeFloats(k)
 	return newPlan(in), nil
+}
+
+// programOf is the program that a task runs.
+func programOf(st *program.Stage, t schedule.Task) *program.Program {
+	switch {
+	case t.Kind == schedule.Backward:
+		return st.Backward
+	case t.Kind == schedule.Recompute || t.Keep:
+		return st.Keep
+	}
+	return st.Forward
 }
 
 // stageParams lists the parameters and constants of stage k in layout order.

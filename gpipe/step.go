@@ -277,10 +277,9 @@ func (r *stageRun) forward(ctx context.Context, t schedule.Task) error {
 	}
 	r.use(program.In, m%r.input.slots)
 	r.touchAll(st.In)
-	prog := st.Forward
+	prog := programOf(st, t)
 	if t.Keep {
 		r.hold(m)
-		prog = st.Keep
 	}
 	if !r.isLast() {
 		if err := take(ctx, r.output.free); err != nil {
@@ -326,7 +325,7 @@ func (r *stageRun) recompute(ctx context.Context, t schedule.Task) error {
 	} else {
 		r.useWorkspace(program.Out, r.dev.mem.plan.discard, r.stage(m).Span[program.Out])
 	}
-	return r.timed(ctx, timeline.Recompute, m, func() error { return r.exec(r.stage(m).Keep, m, false) })
+	return r.timed(ctx, timeline.Recompute, m, func() error { return r.exec(programOf(r.stage(m), t), m, false) })
 }
 
 // backward is B(m): output gradient from the next stage, input gradient to the
@@ -348,7 +347,7 @@ func (r *stageRun) backward(ctx context.Context, t schedule.Task) error {
 	}
 	r.use(program.In, m%r.input.slots)
 	r.use(program.Residual, r.held(m))
-	if err := r.timed(ctx, timeline.Backward, m, func() error { return r.exec(r.stage(m).Backward, m, false) }); err != nil {
+	if err := r.timed(ctx, timeline.Backward, m, func() error { return r.exec(programOf(r.stage(m), t), m, false) }); err != nil {
 		return err
 	}
 	r.residual[r.held(m)] = -1

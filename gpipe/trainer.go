@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 
 	"gpipebench/gpipe/partition"
@@ -275,6 +276,9 @@ func (t *Trainer) begin(b nn.Batch, what purpose) (*step, error) {
 		s.firsts = append(s.firsts, first)
 		first += size
 	}
+	if what == training && reflect.DeepEqual(got, n.input) {
+		return s, nil // the plan is for this
+	}
 	for k, d := range t.devices {
 		if err := s.fits(k, d); err != nil {
 			return nil, err
@@ -288,12 +292,10 @@ func (t *Trainer) begin(b nn.Batch, what purpose) (*step, error) {
 // the workspace grows for what was not planned, such as predictions.
 func (s *step) fits(k int, d *device) error {
 	need := 0
+	for _, t := range s.lists[k] {
+		need = max(need, programOf(s.programs[t.Micro][k], t).Span)
+	}
 	for m, c := range s.programs {
-		for _, p := range []*program.Program{c[k].Forward, c[k].Keep, c[k].Backward} {
-			if p != nil {
-				need = max(need, p.Span)
-			}
-		}
 		for space, slots := range d.mem.plan.slots {
 			if sp := program.Space(space); sp == program.Workspace || s.loose(sp, k) {
 				continue

@@ -9,6 +9,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -138,7 +139,7 @@ func TraceStage(layers []Layer, first int, loss Loss, in, targets []graph.Type, 
 	for i, l := range layers {
 		g.Layer = first + i
 		t.layer = l.Name()
-		out := l.Forward(t, flow...)
+		out := distinct(t, l.Forward(t, flow...))
 		s.Layers = append(s.Layers, LayerIO{flow, out})
 		flow = out
 	}
@@ -155,4 +156,17 @@ func TraceStage(layers []Layer, first int, loss Loss, in, targets []graph.Type, 
 		s.Out = append(s.Out, graph.Type{Shape: n.Shape, DType: n.DType})
 	}
 	return s
+}
+
+// distinct copies a value that leaves a layer twice. Each of the two then has a
+// gradient of its own, and these are added at the layer's edge: in the same
+// order whether the network is cut there or not.
+func distinct(t *Trace, out []*graph.Node) []*graph.Node {
+	out = slices.Clone(out)
+	for i, n := range out {
+		if slices.Contains(out[:i], n) {
+			out[i] = t.Copy(n)
+		}
+	}
+	return out
 }
