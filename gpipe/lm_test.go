@@ -70,22 +70,28 @@ type outcome struct {
 	losses                string
 }
 
-// train runs l's steps on p, checking every guarantee that holds for any run.
+// train runs l's steps on p.
 func (l lm) train(t testing.TB, p Pipeline) outcome {
 	t.Helper()
-	tr, err := p.Open(InputOf(l.data(0)))
+	steps := l.steps
+	if steps == 0 {
+		steps = 3
+	}
+	return train(t, p, steps, l.data)
+}
+
+// train runs steps on p, checking every guarantee that holds for any run.
+func train(t testing.TB, p Pipeline, steps int, data func(i int) nn.Batch) outcome {
+	t.Helper()
+	tr, err := p.Open(InputOf(data(0)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tr.Close()
 	o := outcome{initial: tr.Hash()}
-	steps := l.steps
-	if steps == 0 {
-		steps = 3
-	}
 	for i := range steps {
 		o.before = tr.Hash()
-		r, err := tr.Step(context.Background(), l.data(i))
+		r, err := tr.Step(context.Background(), data(i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,4 +101,13 @@ func (l lm) train(t testing.TB, p Pipeline) outcome {
 	o.hash = tr.Hash()
 	checkMemory(t, tr)
 	return o
+}
+
+// changes makes sure that training does something: equal outcomes would say
+// nothing otherwise.
+func (o outcome) changes(t testing.TB) {
+	t.Helper()
+	if o.hash == o.initial || o.hash == o.before {
+		t.Fatalf("training changes nothing: initial %s, before the last step %s, after it %s", o.initial, o.before, o.hash)
+	}
 }

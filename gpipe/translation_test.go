@@ -1,0 +1,215 @@
+package gpipe
+
+import (
+	"slices"
+	"testing"
+
+	"gpipebench/gpipe/timeline"
+	"gpipebench/models/transformer"
+	"gpipebench/nn"
+	"gpipebench/nn/philox"
+)
+
+// translation is a small encoder-decoder and a way to run it. What flows is a
+// tuple: the encoder's states, the sources' lengths and the decoder's states.
+type translation struct {
+	model transformer.TranslationConfig
+	batch int
+	steps int
+	// padding moves the ids of what nobody may see: source tokens beyond the
+	// length, and target tokens behind the last that is not masked.
+	padding int32
+}
+
+// smallTranslation has, besides what small has, a table with three uses, cross
+// attention, ragged sources and heads of a size of their own.
+var smallTranslation = translation{
+	model: transformer.TranslationConfig{
+		Layers: 3, Dim: 16, FeedForward: 24, Heads: 3, HeadDim: 8, SourceVocab: 19, SourceLen: 7, TargetLen: 6,
+		Dropout: 0.2, ClipLogits: 4, Tie: transformer.TieAll,
+	},
+	batch: 9, steps: 3,
+}
+
+func (m translation) pipeline(t testing.TB) Pipeline {
+	t.Helper()
+	layers, err := transformer.Translation(m.model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Pipeline{
+		Layers: layers, Loss: nn.CrossEntropy{Smoothing: 0.1}, Seed: 42,
+		Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5, L2: 1e-3,
+	}
+}
+
+func (m translation) train(t testing.TB, p Pipeline) outcome {
+	t.Helper()
+	return train(t, p, m.steps, m.data)
+}
+
+// data is mini-batch i of random tokens, with sources and targets of random
+// lengths, 1 at least.
+func (m translation) data(i int) nn.Batch {
+	r := philox.NewStream(philox.KeyOf(7, "translation"), uint64(i))
+	n, s, t, vocab := m.batch, m.model.SourceLen, m.model.TargetLen, m.model.SourceVocab
+	token := func() int32 { return int32(r.Intn(vocab)) }
+	hidden := func() int32 { return (token() + m.padding) % int32(vocab) }
+	source, lengths := make([]int32, n*s), make([]int32, n)
+	shifted, targets := make([]int32, n*t), make([]int32, n*t)
+	count := 0
+	for e := range n {
+		length := 1 + r.Intn(s)
+		lengths[e] = int32(length)
+		for j := range s {
+			if j < length {
+				source[e*s+j] = token()
+			} else {
+				source[e*s+j] = hidden()
+			}
+		}
+		length = 1 + r.Intn(t)
+		count += length
+		for j := range t {
+			// Position 0 has begin-of-sentence, id 0.
+			switch {
+			case j >= length:
+				shifted[e*t+j] = hidden()
+				targets[e*t+j] = -1
+			default:
+				if j > 0 {
+					shifted[e*t+j] = targets[e*t+j-1]
+				}
+				targets[e*t+j] = token()
+			}
+		}
+	}
+	return nn.Batch{
+		Inputs: []nn.Tensor{
+			{Shape: []int{n, s}, I32: source}, {Shape: []int{n}, I32: lengths}, {Shape: []int{n, t}, I32: shifted},
+		},
+		Targets: []nn.Tensor{{Shape: []int{n, t}, I32: targets}},
+		Count:   count,
+	}
+}
+
+// TestTranslationG1 is TestG1 for a network whose stages hand tensors on that
+// they only read, or do not even read, and that exchange a table with three
+// uses.
+func TestTranslationG1(t *testing.T) {
+	for _, tie := range []transformer.Tie{transformer.TieAll, transformer.TieSoftmax, transformer.TieNone} {
+		t.Run("tied="+tie.String(), func(t *testing.T) {
+			m := smallTranslation
+			m.model.Tie = tie
+			want := m.train(t, m.pipeline(t))
+			want.changes(t)
+			everyWay(t, m.batch, func(t *testing.T, w way) {
+				m.model.Fine = w.fine
+				if got := m.train(t, w.of(m.pipeline(t))); got != want {
+					t.Errorf("got  %v\nwant %v", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestPaddingIsNotSeen: other ids where nothing may look give the same losses
+// and weights, to the bit; one that counts does not.
+func TestPaddingIsNotSeen(t *testing.T) {
+	for _, k := range []int{1, 4} {
+		run := func(m translation) outcome {
+			p := m.pipeline(t)
+			p.Partitions, p.MicroBatches = k, 2
+			return m.train(t, p)
+		}
+		want := run(smallTranslation)
+		for _, padding := range []int32{1, 7, 18} {
+			m := smallTranslation
+			m.padding = padding
+			if slices.Equal(m.data(0).Inputs[0].I32, smallTranslation.data(0).Inputs[0].I32) ||
+				slices.Equal(m.data(0).Inputs[2].I32, smallTranslation.data(0).Inputs[2].I32) {
+				t.Fatal("no source or no target has padding")
+			}
+			if got := run(m); got != want {
+				t.Errorf("K=%d, other padding:\ngot  %v\nwant %v", k, got, want)
+			}
+		}
+	}
+}
+
+// TestEveryTokenCounts is the converse of TestPaddingIsNotSeen: the last token
+// before the padding, and each length, is seen.
+func TestEveryTokenCounts(t *testing.T) {
+	loss := func(change func(b nn.Batch)) float64 {
+		b := smallTranslation.data(0)
+		change(b)
+		tr, err := smallTranslation.pipeline(t).Open(InputOf(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		r, err := tr.Evaluate(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Loss
+	}
+	want := loss(func(nn.Batch) {})
+	vocab := int32(smallTranslation.model.SourceVocab)
+	next := func(id *int32) { *id = (*id + 1) % vocab }
+	s, n := smallTranslation.model.SourceLen, smallTranslation.batch
+	for e := range n {
+		if got := loss(func(b nn.Batch) { next(&b.Inputs[0].I32[e*s+int(b.Inputs[1].I32[e])-1]) }); got == want {
+			t.Errorf("example %d: the last source token does not count", e)
+		}
+		if got := loss(func(b nn.Batch) {
+			length := &b.Inputs[1].I32[e]
+			*length = 1 + *length%int32(s)
+		}); got == want {
+			t.Errorf("example %d: the source's length does not count", e)
+		}
+		if got := loss(func(b nn.Batch) { next(&b.Inputs[2].I32[e*smallTranslation.model.TargetLen]) }); got == want {
+			t.Errorf("example %d: the first target token does not count", e)
+		}
+	}
+}
+
+// TestTranslationTraffic: what crosses a cut are the encoder's states, lengths
+// and the decoder's states; what comes back are the gradients of those states,
+// without the lengths, which are integers, and behind the last decoder layer
+// without the encoder's, which nothing uses there.
+func TestTranslationTraffic(t *testing.T) {
+	m := smallTranslation
+	p := m.pipeline(t)
+	p.Partitions, p.MicroBatches = len(p.Layers), 4
+	tr, err := p.Open(InputOf(m.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	r, err := tr.Step(t.Context(), m.data(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := MicroBatchSizes(m.batch, p.MicroBatches)
+	c, seen := m.model, 0
+	for _, e := range r.Timeline.Events {
+		if e.Kind != timeline.Transfer {
+			continue
+		}
+		seen++
+		each := c.SourceLen*c.Dim + c.TargetLen*c.Dim
+		switch {
+		case !e.Backward:
+			each++
+		case e.Device == len(p.Layers)-1:
+			each = c.TargetLen * c.Dim
+		}
+		if want := int64(floatBytes * sizes[e.Micro] * each); e.Bytes != want {
+			t.Errorf("device %d to %d, micro-batch %d, backward %v: %d bytes, want %d", e.Device, e.Peer, e.Micro, e.Backward, e.Bytes, want)
+		}
+	}
+	if want := 2 * 4 * (len(p.Layers) - 1); seen != want {
+		t.Errorf("%d transfers, want %d", seen, want)
+	}
+}
