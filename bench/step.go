@@ -1,11 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -24,11 +25,13 @@ type timed struct {
 }
 
 func runJSON(name string, args ...string) (t timed, err error) {
+	var said bytes.Buffer // progress; of interest only if it fails
 	cmd := exec.Command(name, args...)
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
-		return t, fmt.Errorf("%s: %w", name, err)
+		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+		return t, fmt.Errorf("%s: %w: %s", name, err, lines[len(lines)-1])
 	}
 	if err := json.Unmarshal(out, &t); err != nil {
 		return t, fmt.Errorf("%s printed no JSON: %w", name, err)
@@ -84,7 +87,6 @@ func (b *bench) simulate() error {
 	var rss int64
 	for range min(b.rounds, 3) {
 		cmd := exec.Command(b.command, args...)
-		cmd.Stderr = os.Stderr
 		start := time.Now()
 		if _, err := cmd.Output(); err != nil {
 			return err

@@ -4,15 +4,24 @@ import "fmt"
 
 // Config says how a source is read. The zero value is usable.
 type Config struct {
-	// SeqLen is the length T of a sequence in tokens, up to 2^20. Zero means 64.
+	// SeqLen is the length T of a sequence in tokens, up to 2^20. Of
+	// translations it is the longest that either side of a pair may have, End
+	// included, 2 to 4096. Zero means 64.
 	SeqLen int
 
-	// Seed decides what is random: the order of a text, the synthetic language
-	// and its sequences.
+	// Seed decides what is random: the order of a text, the synthetic languages
+	// and what is said in them.
 	Seed uint64
 
 	// Synthetic describes the synthetic language; other sources ignore it.
 	Synthetic SyntheticConfig
+
+	// Translation says how pairs of sentences are read; other sources ignore it.
+	Translation TranslationConfig
+
+	// Multilingual describes the languages of synthetic-translation; other
+	// sources ignore it.
+	Multilingual MultilingualConfig
 }
 
 // SyntheticConfig describes the language of a Synthetic source.
@@ -44,12 +53,68 @@ type SyntheticConfig struct {
 	MinLen int
 }
 
+// TranslationConfig says how pairs of sentences are read.
+type TranslationConfig struct {
+	// Temperature T decides how languages share an epoch: language l with n_l
+	// training pairs has a part in proportion to n_l^(1/T). 1 is by size,
+	// infinity evenly. Zero means 1/0.7, multilingual BERT's, which the paper
+	// follows.
+	Temperature float64
+
+	// Shapes is the largest number of shapes that batches may have, 1 to 64.
+	// Zero means 4.
+	Shapes int
+
+	// HeldOut is the number of pairs of each language that are held out, up to
+	// 2^20: of files the last ones. Zero means a tenth of a language's pairs, but
+	// 1000 at most; of synthetic-translation 200.
+	HeldOut int
+
+	// Vocab is the size of the vocabularies that are learned from files, special
+	// tokens included, 6 to 65536. Zero means 4000.
+	Vocab int
+
+	// Shared makes one vocabulary of the sources' and the target's.
+	Shared bool
+
+	// Noise is the probability with which a token of a training target is
+	// replaced by a uniformly drawn one, 0 to 1.
+	Noise float64
+}
+
+// MultilingualConfig describes the invented languages of a synthetic-translation
+// source.
+type MultilingualConfig struct {
+	// Languages is the number of source languages, up to 8. Zero means 6.
+	Languages int
+
+	// Pairs is the number of training pairs of the largest language, up to 2^20.
+	// Zero means 20000.
+	Pairs int
+
+	// Skew is the exponent of Zipf's law that corpora follow: the r-th largest
+	// has Pairs * r^-Skew pairs, rounded, 1 at least; above 0, up to 16 (1e-9
+	// makes them alike). Zero means 2.
+	Skew float64
+
+	// Nouns is the number of nouns in every language, 4 to 1024. There are half
+	// as many verbs and three eighths as many adjectives. Zero means 64.
+	Nouns int
+}
+
 const (
 	maxSeqLen     = 1 << 20
 	maxVocab      = 1 << 16
 	maxSuccessors = 256
 	maxSkew       = 16
 	maxHeldOut    = 1 << 20
+
+	maxPairLen   = 4096
+	maxShapes    = 64
+	maxLanguages = 8
+	maxPairs     = 1 << 20
+	minNouns     = 4
+	maxNouns     = 1024
 )
 
 // Validate reports the first field that is out of range and what it accepts.
@@ -57,13 +122,59 @@ func (c Config) Validate() error {
 	if err := c.validateSeqLen(); err != nil {
 		return err
 	}
-	return c.Synthetic.validate(c.withDefaults())
+	if err := c.Synthetic.validate(c.withDefaults()); err != nil {
+		return err
+	}
+	if err := c.Translation.validate(); err != nil {
+		return err
+	}
+	return c.Multilingual.validate()
 }
 
 // validateSeqLen is all that matters to a source that is not synthetic.
 func (c Config) validateSeqLen() error {
 	if c.SeqLen < 0 || c.SeqLen > maxSeqLen {
 		return fmt.Errorf("sequence length %d, want 1 to %d", c.SeqLen, maxSeqLen)
+	}
+	return nil
+}
+
+// validateTranslation is all that matters to a source of pairs.
+func (c Config) validateTranslation() error {
+	if n := c.withDefaults().SeqLen; n < 2 || n > maxPairLen {
+		return fmt.Errorf("sequence length %d, want 2 to %d for translation", c.SeqLen, maxPairLen)
+	}
+	return c.Translation.validate()
+}
+
+func (t TranslationConfig) validate() error {
+	f := Config{Translation: t}.withDefaults().Translation
+	switch {
+	case !(f.Temperature >= 1): // also refuses NaN
+		return fmt.Errorf("translation: temperature %v, want 1 or more", t.Temperature)
+	case f.Shapes < 1 || f.Shapes > maxShapes:
+		return fmt.Errorf("translation: %d shapes, want 1 to %d", t.Shapes, maxShapes)
+	case f.HeldOut < 0 || f.HeldOut > maxHeldOut:
+		return fmt.Errorf("translation: %d held-out pairs, want 1 to %d", t.HeldOut, maxHeldOut)
+	case f.Vocab < minBPE || f.Vocab > maxVocab:
+		return fmt.Errorf("translation: vocabulary %d, want %d to %d", t.Vocab, minBPE, maxVocab)
+	case !(f.Noise >= 0 && f.Noise <= 1):
+		return fmt.Errorf("translation: noise %v, want 0 to 1", t.Noise)
+	}
+	return nil
+}
+
+func (m MultilingualConfig) validate() error {
+	f := Config{Multilingual: m}.withDefaults().Multilingual
+	switch {
+	case f.Languages < 1 || f.Languages > maxLanguages:
+		return fmt.Errorf("synthetic-translation: %d languages, want 1 to %d", m.Languages, maxLanguages)
+	case f.Pairs < 1 || f.Pairs > maxPairs:
+		return fmt.Errorf("synthetic-translation: %d pairs, want 1 to %d", m.Pairs, maxPairs)
+	case !(f.Skew > 0 && f.Skew <= maxSkew):
+		return fmt.Errorf("synthetic-translation: skew %v, want above 0 and up to %d", m.Skew, maxSkew)
+	case f.Nouns < minNouns || f.Nouns > maxNouns:
+		return fmt.Errorf("synthetic-translation: %d nouns, want %d to %d", m.Nouns, minNouns, maxNouns)
 	}
 	return nil
 }
@@ -100,6 +211,15 @@ func (c Config) withDefaults() Config {
 	s.Skew = orDefault(s.Skew, 1.5)
 	s.HeldOut = orDefault(s.HeldOut, 128)
 	s.MinLen = orDefault(s.MinLen, c.SeqLen)
+	t := &c.Translation
+	t.Temperature = orDefault(t.Temperature, 1/0.7)
+	t.Shapes = orDefault(t.Shapes, 4)
+	t.Vocab = orDefault(t.Vocab, 4000)
+	m := &c.Multilingual
+	m.Languages = orDefault(m.Languages, 6)
+	m.Pairs = orDefault(m.Pairs, 20_000)
+	m.Skew = orDefault(m.Skew, 2)
+	m.Nouns = orDefault(m.Nouns, 64)
 	return c
 }
 

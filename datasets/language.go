@@ -81,24 +81,30 @@ func permutation(random *philox.Stream, n int) []int32 {
 }
 
 func (l *language) zipf(skew float64) {
-	sum := 0.0
-	for r := range l.succ {
-		sum += math.Pow(float64(r+1), -skew)
-	}
-	l.cum = make([]uint64, l.succ+1)
+	l.cum = zipf(l.succ, skew)
 	l.p = make([]float64, l.succ)
-	upTo := 0.0
-	for r := range l.succ {
-		upTo += math.Pow(float64(r+1), -skew) / sum
-		l.cum[r+1] = uint64(math.Round(min(upTo, 1) * (1 << 32)))
-	}
-	l.cum[l.succ] = 1 << 32
 	for r := range l.succ {
 		l.p[r] = float64(l.cum[r+1]-l.cum[r]) / (1 << 32)
 		if l.p[r] > 0 {
 			l.entropy -= l.p[r] * math.Log(l.p[r])
 		}
 	}
+}
+
+// zipf cumulates Zipf's law over n ranks, in multiples of 2^-32: 0 to 2^32 (n+1).
+func zipf(n int, skew float64) []uint64 {
+	sum := 0.0
+	for r := range n {
+		sum += math.Pow(float64(r+1), -skew)
+	}
+	cum := make([]uint64, n+1)
+	upTo := 0.0
+	for r := range n {
+		upTo += math.Pow(float64(r+1), -skew) / sum
+		cum[r+1] = uint64(math.Round(min(upTo, 1) * (1 << 32)))
+	}
+	cum[n] = 1 << 32
+	return cum
 }
 
 // generate fills tokens with a sequence.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,7 +17,9 @@ import (
 const MaxText = 1 << 30
 
 // Open returns the source that a specification names: "synthetic" or
-// "text:FILE". An error is one line.
+// "text:FILE" for language models; for translation "synthetic-translation" or
+// "parallel:SRC,TGT[,SRC2,TGT2...]", with two files for each source language,
+// whose names then cannot have commas in them. An error is one line.
 func Open(spec string, c Config) (Source, error) {
 	kind, file, err := parse(spec)
 	if err != nil {
@@ -24,9 +27,14 @@ func Open(spec string, c Config) (Source, error) {
 	}
 	// Not returned straight from the constructors: a nil *Text is no nil Source.
 	var s Source
-	if kind == "text" {
+	switch kind {
+	case "text":
 		s, err = OpenText(file, c)
-	} else {
+	case "parallel":
+		s, err = OpenParallel(strings.Split(file, ","), c)
+	case "synthetic-translation":
+		s, err = NewMultilingual(c)
+	default:
 		s, err = NewSynthetic(c)
 	}
 	if err != nil {
@@ -36,24 +44,29 @@ func Open(spec string, c Config) (Source, error) {
 }
 
 // accepted is what Open takes.
-const accepted = "want synthetic or text:FILE"
+const accepted = "want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT"
 
 // reserved are the kinds of source that are to come.
-var reserved = []string{"cifar10", "cifar100", "mnist", "images", "parallel"}
+var reserved = []string{"cifar10", "cifar100", "mnist", "images"}
 
-// parse splits a specification into its kind, "synthetic" or "text", and what
-// follows the first colon.
+// parse splits a specification into its kind and what follows the first colon.
 func parse(spec string) (kind, argument string, err error) {
 	kind, argument, colon := strings.Cut(spec, ":")
 	switch {
-	case kind == "synthetic" && !colon:
+	case (kind == "synthetic" || kind == "synthetic-translation") && !colon:
 		return kind, "", nil
-	case kind == "synthetic":
-		return "", "", fmt.Errorf("data source %s: synthetic takes no argument", printable(spec))
+	case kind == "synthetic" || kind == "synthetic-translation":
+		return "", "", fmt.Errorf("data source %s: %s takes no argument", printable(spec), kind)
 	case kind == "text" && argument != "":
 		return kind, argument, nil
 	case kind == "text":
 		return "", "", fmt.Errorf("data source %s: no file, want text:FILE", printable(spec))
+	case kind == "parallel":
+		files := strings.Split(argument, ",")
+		if len(files)%2 != 0 || slices.Contains(files, "") {
+			return "", "", fmt.Errorf("data source %s: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]", printable(spec))
+		}
+		return kind, argument, nil
 	}
 	for _, r := range reserved {
 		if kind == r {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,22 +38,28 @@ func TestOpenErrors(t *testing.T) {
 		}
 	}
 	for spec, want := range map[string]string{
-		"":                   `data source "": unknown, want synthetic or text:FILE`,
-		"Synthetic":          `data source Synthetic: unknown, want synthetic or text:FILE`,
-		"synthetic:5":        `data source synthetic:5: synthetic takes no argument`,
-		"text":               `data source text: no file, want text:FILE`,
-		"text:":              `data source text:: no file, want text:FILE`,
-		"book.txt":           `data source book.txt: unknown, want synthetic or text:FILE`,
-		"a\nb":               `data source "a\nb": unknown, want synthetic or text:FILE`,
-		"cifar10:data":       `data source cifar10:data: cifar10 is not in this version, want synthetic or text:FILE`,
-		"cifar100:data":      `data source cifar100:data: cifar100 is not in this version, want synthetic or text:FILE`,
-		"mnist:data":         `data source mnist:data: mnist is not in this version, want synthetic or text:FILE`,
-		"images:data":        `data source images:data: images is not in this version, want synthetic or text:FILE`,
-		"parallel:a,b":       `data source parallel:a,b: parallel is not in this version, want synthetic or text:FILE`,
-		"text:/nowhere/b\nc": `text:"/nowhere/b\nc": no such file or directory, want a readable file of up to 1024 MiB`,
-		"text:" + dir:        `text:` + dir + `: is a directory, want a readable file of up to 1024 MiB`,
-		"text:" + empty:      `text:` + empty + `: empty, want at least 640 bytes: the last tenth is held out and has to hold a sequence of 64`,
-		"text:" + short:      `text:` + short + `: 9 bytes, want at least 640 bytes: the last tenth is held out and has to hold a sequence of 64`,
+		"":                        `data source "": unknown, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
+		"Synthetic":               `data source Synthetic: unknown, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
+		"synthetic:5":             `data source synthetic:5: synthetic takes no argument`,
+		"text":                    `data source text: no file, want text:FILE`,
+		"text:":                   `data source text:: no file, want text:FILE`,
+		"book.txt":                `data source book.txt: unknown, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
+		"a\nb":                    `data source "a\nb": unknown, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
+		"cifar10:data":            `data source cifar10:data: cifar10 is not in this version, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
+		"cifar100:data":           `data source cifar100:data: cifar100 is not in this version, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
+		"mnist:data":              `data source mnist:data: mnist is not in this version, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
+		"images:data":             `data source images:data: images is not in this version, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
+		"parallel":                `data source parallel: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
+		"parallel:":               `data source parallel:: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
+		"parallel:a":              `data source parallel:a: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
+		"parallel:a,":             `data source parallel:a,: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
+		"parallel:a,b,c":          `data source parallel:a,b,c: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
+		"parallel:/nowhere/a,b":   `parallel: /nowhere/a: no such file or directory, want a text of up to 1024 MiB, plain or gzip`,
+		"synthetic-translation:x": `data source synthetic-translation:x: synthetic-translation takes no argument`,
+		"text:/nowhere/b\nc":      `text:"/nowhere/b\nc": no such file or directory, want a readable file of up to 1024 MiB`,
+		"text:" + dir:             `text:` + dir + `: is a directory, want a readable file of up to 1024 MiB`,
+		"text:" + empty:           `text:` + empty + `: empty, want at least 640 bytes: the last tenth is held out and has to hold a sequence of 64`,
+		"text:" + short:           `text:` + short + `: 9 bytes, want at least 640 bytes: the last tenth is held out and has to hold a sequence of 64`,
 	} {
 		s, err := Open(spec, Config{})
 		if err == nil || err.Error() != want {
@@ -107,7 +114,7 @@ func TestReadTextFromPipe(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	for _, spec := range []string{"", "synthetic", "synthetic:", "text", "text:", "text:a.txt", "text:a:b", "cifar10:d", "a\nb", "\xff", "images"} {
+	for _, spec := range []string{"", "synthetic", "synthetic:", "text", "text:", "text:a.txt", "text:a:b", "cifar10:d", "a\nb", "\xff", "images", "synthetic-translation", "parallel:a,b", "parallel:a,b,c", "parallel:a,,b,c"} {
 		f.Add(spec)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {
@@ -117,12 +124,15 @@ func FuzzOpen(f *testing.F) {
 			if m := err.Error(); strings.ContainsAny(m, "\n\r") || !strings.HasPrefix(m, "data source ") {
 				t.Errorf("parse(%q): error %q", spec, m)
 			}
-		case kind == "synthetic":
-			if spec != "synthetic" {
-				t.Errorf("parse(%q) is synthetic", spec)
+		case argument == "":
+			if spec != "synthetic" && spec != "synthetic-translation" {
+				t.Errorf("parse(%q) = %q without an argument", spec, kind)
 			}
-		case kind != "text" || argument == "" || spec != "text:"+argument:
+		case kind != "text" && kind != "parallel" || spec != kind+":"+argument:
 			t.Errorf("parse(%q) = %q, %q", spec, kind, argument)
+		}
+		if files := strings.Split(argument, ","); err == nil && kind == "parallel" && (len(files)%2 != 0 || slices.Contains(files, "")) {
+			t.Errorf("parse(%q) accepts files %q", spec, files)
 		}
 		if p := printable(spec); strings.ContainsAny(p, "\n\r") {
 			t.Errorf("printable(%q) = %q", spec, p)

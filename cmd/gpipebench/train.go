@@ -66,7 +66,7 @@ run.`,
 	modelFlags(fs, &t.Model, standardModel)
 	fs.StringVar(&t.Data, "data", "synthetic", "what to learn: synthetic, or text:FILE")
 	fs.IntVar(&t.Batch, "batch", 32, "examples of a mini-batch")
-	fs.IntVar(&t.Steps, "steps", 800, "mini-batches to train on")
+	fs.IntVar(&t.Steps, "steps", 1500, "mini-batches to train on")
 	fs.IntVar(&t.Epochs, "epochs", 0, "passes over the data to train for, instead of --steps")
 	pipelineFlags(fs, &t.Setup, 1, 4)
 	deviceFlags(fs, &t.Setup, "host")
@@ -74,7 +74,7 @@ run.`,
 	fs.Float64Var(&t.Model.Dropout, "dropout", 0.1, "rate, from 0 up to 1")
 	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(experiments.Optimizers(), "|"), "momentum and Nesterov 0.9", oneOf(experiments.Optimizers()...))
 	fs.Float64Var(&t.LR, "lr", 0.003, "learning rate")
-	value(fs, &t.LRSchedule, "lr-schedule", "constant", "schedule", nn.LRScheduleForms, func(s string) (string, error) {
+	value(fs, &t.LRSchedule, "lr-schedule", "inverse-sqrt:200", "schedule", nn.LRScheduleForms, func(s string) (string, error) {
 		_, err := nn.ParseLRSchedule(s, 1)
 		return s, err
 	})

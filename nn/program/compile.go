@@ -82,13 +82,15 @@ func Compile(f Function, gradOut []bool, gradIn bool, threads int) *Stage {
 	// Accumulators, in the order of parameters and, within one, of its uses.
 	var sizes []int
 	var uses []*graph.Node
+	of := map[*graph.Node][]*graph.Node{}
+	for _, pg := range grads {
+		of[pg.Param] = append(of[pg.Param], pg.Node)
+	}
 	for i, p := range f.Params {
-		for _, pg := range grads {
-			if pg.Param == p {
-				s.Uses = append(s.Uses, Use{Param: i})
-				sizes = append(sizes, p.Elems())
-				uses = append(uses, pg.Node)
-			}
+		for _, n := range of[p] {
+			s.Uses = append(s.Uses, Use{Param: i})
+			sizes = append(sizes, p.Elems())
+			uses = append(uses, n)
 		}
 	}
 	offsets, span := Layout(sizes)
