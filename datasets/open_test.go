@@ -157,5 +157,5 @@ func ExampleOpen() {
 	// Output:
 	// synthetic vocabulary 64
 	// inputs [8 32] targets [8 32] count 256
-	// data source cifar10:data: cifar10 is not in this version, want synthetic or text:FILE
+	// data source cifar10:data: cifar10 is not in this version, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT
 }

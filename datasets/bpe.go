@@ -1,0 +1,409 @@
+package datasets
+
+import (
+	"cmp"
+	"container/heap"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// BPE is a vocabulary of byte-pair encoding (Sennrich, Haddow and Birch, Neural
+// Machine Translation of Rare Words with Subword Units, ACL 2016, section 3.2).
+//
+// A word is its characters and an end-of-word mark. Learning joins, over and
+// over, the two neighbours that are seen most often within words; encoding
+// joins what learning has joined, the earliest learnt first. No piece goes over
+// a word's end, so white space separates words and is not kept:
+// Decode(Encode(x)) is strings.Join(strings.Fields(x), " "), with U+FFFD for
+// every character that was not learnt and for every byte that is no UTF-8.
+// Nothing else is normalised.
+type BPE struct {
+	pieces []bpePiece // of id - firstPiece
+	ids    map[bpePiece]int32
+	joins  map[pair]join
+}
+
+// bpePiece is some characters of a word, and the mark if the word ends there.
+type bpePiece struct {
+	text string
+	end  bool
+}
+
+func (p bpePiece) compare(q bpePiece) int {
+	if c := strings.Compare(p.text, q.text); c != 0 || p.end == q.end {
+		return c
+	}
+	if q.end {
+		return -1
+	}
+	return 1
+}
+
+type pair struct{ left, right int32 }
+
+// join is what a pair becomes, and when it was learnt.
+type join struct{ rank, id int32 }
+
+// minBPE is the least vocabulary: the special tokens, the mark and a character.
+const minBPE = int(firstPiece) + 2
+
+// LearnBPE learns a vocabulary of at most the given size (special tokens
+// included, 6 or more) from how often words occur. The end-of-word mark comes
+// first, then the characters, the most frequent first; should they be too many,
+// the rarest are left out and there are no joins. Joins are learnt by falling
+// count, until the vocabulary is full or no pair is left that occurs twice; of
+// pairs as frequent, the one that comes first in byte order, the left piece
+// before the right one, is taken.
+//
+// Counts are kept up to date at the places that a join touches, so the time is
+// in proportion to the text's different words and what is joined in them.
+func LearnBPE(words map[string]int, size int) *BPE {
+	l := newLearner(words, max(size, minBPE))
+	for len(l.pieces)+int(firstPiece) < l.size {
+		p, ok := l.mostFrequent()
+		if !ok {
+			break
+		}
+		l.join(p)
+	}
+	return &l.BPE
+}
+
+// bpeLearner is a vocabulary and the words it is learnt from, in its pieces.
+type bpeLearner struct {
+	BPE
+	size   int
+	words  [][]int32
+	times  []int // that each word occurs
+	counts map[pair]int
+	where  map[pair][]int32 // words that have, or had, the pair
+	queue  pairQueue
+}
+
+func newLearner(words map[string]int, size int) *bpeLearner {
+	l := &bpeLearner{
+		BPE:    BPE{ids: map[bpePiece]int32{}, joins: map[pair]join{}},
+		size:   size,
+		counts: map[pair]int{},
+		where:  map[pair][]int32{},
+	}
+	l.queue.pieces = &l.pieces
+	l.add(bpePiece{end: true})
+	sorted := slices.Sorted(maps.Keys(words)) // a map's order must not matter
+	sorted = slices.DeleteFunc(sorted, func(w string) bool { return words[w] < 1 })
+	for _, c := range alphabet(sorted, words, size-int(firstPiece)-1) {
+		l.add(bpePiece{text: string(c)})
+	}
+	for _, w := range sorted {
+		i := int32(len(l.words))
+		l.words, l.times = append(l.words, l.characters(w)), append(l.times, words[w])
+		for k := range len(l.words[i]) - 1 {
+			l.count(l.words[i][k], l.words[i][k+1], words[w], i)
+		}
+	}
+	for p, n := range l.counts {
+		l.queue.pairs = append(l.queue.pairs, pairCount{p, n})
+	}
+	heap.Init(&l.queue)
+	return l
+}
+
+// alphabet is the most frequent characters, as frequent ones in order of code.
+func alphabet(sorted []string, words map[string]int, limit int) []rune {
+	counts := map[rune]int{}
+	for _, w := range sorted {
+		for _, c := range w {
+			counts[c] += words[w]
+		}
+	}
+	chars := slices.SortedFunc(maps.Keys(counts), func(a, b rune) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	return chars[:min(len(chars), limit)]
+}
+
+// add returns the id of a piece, which it makes if there is none.
+func (b *BPE) add(p bpePiece) int32 {
+	id, ok := b.ids[p]
+	if !ok {
+		id = firstPiece + int32(len(b.pieces))
+		b.pieces, b.ids[p] = append(b.pieces, p), id
+	}
+	return id
+}
+
+// characters is a word before anything is joined.
+func (b *BPE) characters(word string) []int32 {
+	ids := make([]int32, 0, utf8.RuneCountInString(word)+1)
+	for _, c := range word {
+		id, ok := b.ids[bpePiece{text: string(c)}]
+		if !ok {
+			id = Unknown
+		}
+		ids = append(ids, id)
+	}
+	return append(ids, firstPiece) // the mark
+}
+
+// count notes n occurrences, or with n < 0 their loss, of a pair in a word. What
+// is unknown is not joined.
+func (l *bpeLearner) count(left, right int32, n int, word int32) {
+	if left == Unknown || right == Unknown {
+		return
+	}
+	p := pair{left, right}
+	l.counts[p] += n
+	if n > 0 {
+		if in := l.where[p]; len(in) == 0 || in[len(in)-1] != word {
+			l.where[p] = append(in, word)
+		}
+	}
+}
+
+// mostFrequent is the next pair to join. The queue may hold a pair several times,
+// with counts that have changed since, but never with less than the true one.
+func (l *bpeLearner) mostFrequent() (pair, bool) {
+	for l.queue.Len() > 0 {
+		top := heap.Pop(&l.queue).(pairCount)
+		switch n := l.counts[top.pair]; {
+		case n < 2:
+		case n < top.n:
+			heap.Push(&l.queue, pairCount{top.pair, n})
+		default:
+			return top.pair, true
+		}
+	}
+	return pair{}, false
+}
+
+// join makes a piece of a pair wherever it stands.
+func (l *bpeLearner) join(p pair) {
+	left, right := l.piece(p.left), l.piece(p.right)
+	// Another pair may have made this piece before, and then this one may have
+	// been joined before: its first rank stands.
+	id := l.add(bpePiece{left.text + right.text, right.end})
+	if _, again := l.joins[p]; !again {
+		l.joins[p] = join{int32(len(l.joins)), id}
+	}
+	in := l.where[p]
+	delete(l.where, p)
+	slices.Sort(in)
+	more := map[pair]bool{}
+	for _, w := range slices.Compact(in) {
+		l.joinIn(w, p, id, more)
+	}
+	delete(l.counts, p)
+	for q := range more {
+		if n := l.counts[q]; n >= 2 {
+			heap.Push(&l.queue, pairCount{q, n})
+		}
+	}
+}
+
+// joinIn joins in one word, from left to right; more are the pairs it makes.
+func (l *bpeLearner) joinIn(w int32, p pair, id int32, more map[pair]bool) {
+	word, n := l.words[w], l.times[w]
+	out := word[:0]
+	joined := -1 // where in out the last join is
+	gain := func(i int) {
+		l.count(out[i], out[i+1], n, w)
+		more[pair{out[i], out[i+1]}] = true
+	}
+	for i := 0; i < len(word); i++ {
+		if i+1 == len(word) || word[i] != p.left || word[i+1] != p.right {
+			out = append(out, word[i])
+			if joined >= 0 && joined == len(out)-2 {
+				gain(joined)
+			}
+			continue
+		}
+		// The pairs with both neighbours go. The one on the left has gone already
+		// if that neighbour has just been joined.
+		if len(out) > 0 && joined != len(out)-1 {
+			l.count(out[len(out)-1], p.left, -n, w)
+		}
+		if i+2 < len(word) {
+			l.count(p.right, word[i+2], -n, w)
+		}
+		out = append(out, id)
+		joined = len(out) - 1
+		if joined > 0 {
+			gain(joined - 1)
+		}
+		i++
+	}
+	l.words[w] = out
+}
+
+// pairQueue has the most frequent pair at its top.
+type pairQueue struct {
+	pairs  []pairCount
+	pieces *[]bpePiece
+}
+
+type pairCount struct {
+	pair
+	n int
+}
+
+func (q *pairQueue) Len() int      { return len(q.pairs) }
+func (q *pairQueue) Swap(i, j int) { q.pairs[i], q.pairs[j] = q.pairs[j], q.pairs[i] }
+func (q *pairQueue) Push(x any)    { q.pairs = append(q.pairs, x.(pairCount)) }
+
+func (q *pairQueue) Less(i, j int) bool {
+	a, b := q.pairs[i], q.pairs[j]
+	if a.n != b.n {
+		return a.n > b.n
+	}
+	piece := func(id int32) bpePiece { return (*q.pieces)[id-firstPiece] }
+	if c := piece(a.left).compare(piece(b.left)); c != 0 {
+		return c < 0
+	}
+	return piece(a.right).compare(piece(b.right)) < 0
+}
+
+func (q *pairQueue) Pop() any {
+	last := q.pairs[len(q.pairs)-1]
+	q.pairs = q.pairs[:len(q.pairs)-1]
+	return last
+}
+
+// Size is the number of ids, special tokens included.
+func (b *BPE) Size() int { return int(firstPiece) + len(b.pieces) }
+
+// Encode returns the pieces of every word of a text.
+func (b *BPE) Encode(text string) []int32 {
+	var ids []int32
+	for _, w := range strings.Fields(text) {
+		ids = append(ids, b.encodeWord(w)...)
+	}
+	return ids
+}
+
+// encodeAll encodes many texts, each different word once.
+func (b *BPE) encodeAll(texts []string) [][]int32 {
+	known := map[string][]int32{}
+	out := make([][]int32, len(texts))
+	for i, t := range texts {
+		for _, w := range strings.Fields(t) {
+			ids, ok := known[w]
+			if !ok {
+				ids = b.encodeWord(w)
+				known[w] = ids
+			}
+			out[i] = append(out[i], ids...)
+		}
+	}
+	return out
+}
+
+// encodeWord joins the pair that was learnt first, of several such the leftmost,
+// until there is none. A queue and a linked list keep the time for n characters
+// at n log n, whatever comes as a word.
+func (b *BPE) encodeWord(word string) []int32 {
+	ids := b.characters(word)
+	n := len(ids)
+	prev, next := make([]int32, n), make([]int32, n) // n: none; a piece that has gone has id -1
+	for i := range ids {
+		prev[i], next[i] = int32(i-1), int32(i+1)
+	}
+	var queue joinQueue
+	offer := func(i int32) {
+		if i < 0 || int(next[i]) == n {
+			return
+		}
+		p := pair{ids[i], ids[next[i]]}
+		if j, ok := b.joins[p]; ok {
+			heap.Push(&queue, candidate{j, p, i})
+		}
+	}
+	for i := range ids {
+		offer(int32(i))
+	}
+	for queue.Len() > 0 {
+		c := heap.Pop(&queue).(candidate)
+		i := c.at
+		right := next[i]
+		if ids[i] != c.left || int(right) == n || ids[right] != c.right {
+			continue // one of them has been joined since
+		}
+		ids[i], ids[right] = c.id, -1
+		next[i] = next[right]
+		if int(next[i]) < n {
+			prev[next[i]] = i
+		}
+		offer(prev[i])
+		offer(i)
+	}
+	return slices.DeleteFunc(ids, func(id int32) bool { return id < 0 })
+}
+
+// candidate is a pair in a word that can be joined.
+type candidate struct {
+	join
+	pair
+	at int32
+}
+
+type joinQueue []candidate
+
+func (q joinQueue) Len() int      { return len(q) }
+func (q joinQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *joinQueue) Push(x any)   { *q = append(*q, x.(candidate)) }
+
+func (q joinQueue) Less(i, j int) bool {
+	if q[i].rank != q[j].rank {
+		return q[i].rank < q[j].rank
+	}
+	return q[i].at < q[j].at
+}
+
+func (q *joinQueue) Pop() any {
+	old := *q
+	last := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return last
+}
+
+// Decode returns the words of ids, see Vocabulary.
+func (b *BPE) Decode(ids []int32) string {
+	var text strings.Builder
+	space := false // before the next character
+	write := func(s string) {
+		if space && s != "" {
+			text.WriteByte(' ')
+			space = false
+		}
+		text.WriteString(s)
+	}
+	for _, id := range ids {
+		switch {
+		case id == End:
+			return text.String()
+		case id == Pad || id == Begin:
+		case id < firstPiece || int(id) >= b.Size():
+			write(unknownText)
+		default:
+			p := b.piece(id)
+			write(p.text)
+			space = space || p.end && text.Len() > 0
+		}
+	}
+	return text.String()
+}
+
+// Piece is an id's characters, with </w> where a word ends.
+func (b *BPE) Piece(id int32) string {
+	if id < firstPiece || int(id) >= b.Size() {
+		return special(id)
+	}
+	p := b.piece(id)
+	if p.end {
+		return p.text + "</w>"
+	}
+	return p.text
+}
+
+func (b *BPE) piece(id int32) bpePiece { return b.pieces[id-firstPiece] }

@@ -1,0 +1,282 @@
+package datasets
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxLine is the length in bytes up to which a line of a parallel text is read.
+const MaxLine = 1 << 16
+
+// OpenParallel reads aligned texts: files holds, for each language, the file of
+// its sentences and that of their translations, line by line. See Translation
+// for what it makes of them, TranslationConfig for what can be chosen.
+//
+// Files are UTF-8, plain or compressed by gzip, which their first bytes tell.
+// White space separates words (a carriage return is some, too) and a byte order
+// mark at the beginning is skipped; nothing else is normalised. A line that is
+// empty in both files is left out; one that is empty in one of them only is an
+// error, as are another number of lines, a byte 0, a sequence that is no UTF-8, a
+// line of more than MaxLine bytes and a file of more than MaxText. A language
+// goes by the name of its first file, without the directory if that is enough
+// to tell it apart.
+//
+// The last pairs of each language are held out. Byte-pair vocabularies are
+// learned from the training part: one of all languages' sentences and one of all
+// their translations, or one of both (TranslationConfig.Shared).
+func OpenParallel(files []string, c Config) (*Translation, error) {
+	if err := c.validateTranslation(); err != nil {
+		return nil, err
+	}
+	if len(files) == 0 || len(files)%2 != 0 {
+		return nil, fmt.Errorf("parallel: %d files, want two for each language", len(files))
+	}
+	c = c.withDefaults()
+	names, err := languageNames(files)
+	if err != nil {
+		return nil, err
+	}
+	var corpora []corpus
+	for i, name := range names {
+		from, err := readCorpus(name, files[2*i], files[2*i+1], c.Translation.HeldOut)
+		if err != nil {
+			return nil, err
+		}
+		corpora = append(corpora, from)
+	}
+	source, target := learnVocabularies(corpora, c.Translation)
+	for i := range corpora {
+		from := &corpora[i]
+		from.sourceIDs, from.targetIDs = source.encodeAll(from.source), target.encodeAll(from.target)
+	}
+	var printed []string
+	for _, f := range files {
+		printed = append(printed, printable(f))
+	}
+	return newTranslation("parallel:"+strings.Join(printed, ","), source, target, corpora, c)
+}
+
+// languageNames are the first files' base names, or where two are the same, their
+// paths.
+func languageNames(files []string) ([]string, error) {
+	var names []string
+	paths, bases := map[string]bool{}, map[string]int{}
+	for i := 0; i < len(files); i += 2 {
+		if paths[files[i]] {
+			return nil, fmt.Errorf("parallel: %s is given twice, want a file of its own for each language", printable(files[i]))
+		}
+		paths[files[i]] = true
+		bases[filepath.Base(files[i])]++
+	}
+	for i := 0; i < len(files); i += 2 {
+		name := filepath.Base(files[i])
+		if bases[name] > 1 {
+			name = files[i]
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// readCorpus reads and aligns two files. heldOut 0 stands for the default.
+func readCorpus(name, source, target string, heldOut int) (corpus, error) {
+	from := corpus{name: name}
+	a, err := readLines(source)
+	if err != nil {
+		return from, err
+	}
+	b, err := readLines(target)
+	if err != nil {
+		return from, err
+	}
+	if len(a) != len(b) {
+		longer, shorter := source, target
+		if len(b) > len(a) {
+			longer, shorter = target, source
+		}
+		common := min(len(a), len(b))
+		return from, fmt.Errorf("parallel: %s:%d: no line beside it: %d lines, but %d in %s, want the same number",
+			printable(longer), common+1, max(len(a), len(b)), common, printable(shorter))
+	}
+	for i := range a {
+		switch {
+		case a[i] == "" && b[i] == "":
+			from.empty++
+			continue
+		case a[i] == "":
+			return from, emptyBeside(source, target, i)
+		case b[i] == "":
+			return from, emptyBeside(target, source, i)
+		}
+		from.source, from.target = append(from.source, a[i]), append(from.target, b[i])
+	}
+	n := len(from.source)
+	from.heldOut = heldOut
+	if heldOut == 0 {
+		from.heldOut = min(max(n/10, 1), 1000)
+	}
+	if from.heldOut >= n {
+		return from, fmt.Errorf("parallel: %s: %d pairs of lines, want more than the %d that are held out", printable(source), n, from.heldOut)
+	}
+	return from, nil
+}
+
+func emptyBeside(empty, other string, line int) error {
+	return fmt.Errorf("parallel: %s:%d: empty, but not in %s: want a line in both or in neither", printable(empty), line+1, printable(other))
+}
+
+// readLines reads a file's lines, their words one space apart.
+func readLines(file string) ([]string, error) {
+	lines, err := func() ([]string, error) {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err != nil {
+			return nil, err
+		} else if info.IsDir() {
+			return nil, errors.New("is a directory")
+		}
+		return parseLines(f, MaxText, MaxLine)
+	}()
+	if err == nil && len(lines) == 0 {
+		err = errors.New("empty")
+	}
+	if err == nil {
+		return lines, nil
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err // the path stands before it
+	}
+	var at *lineError
+	if errors.As(err, &at) {
+		return nil, fmt.Errorf("parallel: %s:%w", printable(file), err)
+	}
+	return nil, fmt.Errorf("parallel: %s: %w, want a text of up to %d MiB, plain or gzip", printable(file), err, MaxText>>20)
+}
+
+// lineError is what is wrong in a line.
+type lineError struct {
+	line, column int // from 1; column 0: all of it
+	err          error
+}
+
+func (e *lineError) Unwrap() error { return e.err }
+
+func (e *lineError) Error() string {
+	if e.column == 0 {
+		return fmt.Sprintf("%d: %v", e.line, e.err)
+	}
+	return fmt.Sprintf("%d:%d: %v", e.line, e.column, e.err)
+}
+
+var (
+	errLongLine = errors.New("line too long")
+	errNUL      = errors.New("a byte 0, want UTF-8 text")
+	errNotUTF8  = errors.New("not UTF-8, want UTF-8 text")
+)
+
+// parseLines reads a text of up to maxText bytes (after decompression) in lines
+// of up to maxLine.
+func parseLines(r io.Reader, maxText int64, maxLine int) ([]string, error) {
+	text, err := plain(r)
+	if err != nil {
+		return nil, err
+	}
+	// A line comes with its end and, the first, with a byte order mark.
+	in := bufio.NewReaderSize(text, max(maxLine+len("\n")+len(byteOrderMark), 16))
+	var lines []string
+	var size int64
+	for {
+		line, err := in.ReadSlice('\n')
+		if err == io.EOF && len(line) == 0 {
+			return lines, nil
+		}
+		if size += int64(len(line)); size > maxText {
+			return nil, &lineError{len(lines) + 1, 0, fmt.Errorf("text of more than %d bytes", maxText)}
+		}
+		line, ended := bytes.CutSuffix(line, []byte("\n"))
+		if len(lines) == 0 {
+			line = bytes.TrimPrefix(line, []byte(byteOrderMark))
+		}
+		if !ended && err != nil && err != io.EOF && err != bufio.ErrBufferFull {
+			return nil, &lineError{len(lines) + 1, 0, err}
+		}
+		if err == bufio.ErrBufferFull || len(line) > maxLine {
+			return nil, &lineError{len(lines) + 1, 0, fmt.Errorf("%w, want at most %d bytes", errLongLine, maxLine)}
+		}
+		if e := checkLine(line); e != nil {
+			e.line = len(lines) + 1
+			return nil, e
+		}
+		lines = append(lines, strings.Join(strings.Fields(string(line)), " "))
+	}
+}
+
+const byteOrderMark = "\uFEFF"
+
+// plain decompresses what begins as gzip does.
+func plain(r io.Reader) (io.Reader, error) {
+	in := bufio.NewReader(r)
+	magic, err := in.Peek(2)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return in, nil
+	}
+	return gzip.NewReader(in)
+}
+
+// checkLine finds the first thing that text does not have. The column counts
+// bytes.
+func checkLine(line []byte) *lineError {
+	for i := 0; i < len(line); {
+		r, size := utf8.DecodeRune(line[i:])
+		switch {
+		case r == 0:
+			return &lineError{column: i + 1, err: errNUL}
+		case r == utf8.RuneError && size == 1:
+			return &lineError{column: i + 1, err: errNotUTF8}
+		}
+		i += size
+	}
+	return nil
+}
+
+// learnVocabularies learns from the training part, of all languages together.
+func learnVocabularies(corpora []corpus, c TranslationConfig) (source, target *BPE) {
+	sources, targets := map[string]int{}, map[string]int{}
+	if c.Shared {
+		targets = sources
+	}
+	for _, from := range corpora {
+		train := len(from.source) - from.heldOut
+		countWords(sources, from.source[:train])
+		countWords(targets, from.target[:train])
+	}
+	source = LearnBPE(sources, c.Vocab)
+	if c.Shared {
+		return source, source
+	}
+	return source, LearnBPE(targets, c.Vocab)
+}
+
+func countWords(counts map[string]int, texts []string) {
+	for _, t := range texts {
+		for _, w := range strings.Fields(t) {
+			counts[w]++
+		}
+	}
+}
