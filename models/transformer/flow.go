@@ -47,6 +47,18 @@ func (s *sublayer) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return out
 }
 
+// on is a layer of one member of the tuple; the others are handed through.
+type on struct {
+	member
+	nn.Layer
+}
+
+func (o on) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	out := slices.Clone(in)
+	out[o.member] = o.Layer.Forward(t, in[o.member])[0]
+	return out
+}
+
 // pick is a layer that leaves one member of the tuple.
 type pick member
 

@@ -16,11 +16,11 @@ import (
 // gradient, and ten steps of Adam.
 //
 // The tolerance is in units of a tensor's largest magnitude. PyTorch's own run
-// in float32 strays by 1.2e-6 at the most (lm.py and translation.py --float32),
-// ours by as much; a kernel that sums in another order may need a little more.
+// in float32 strays by 1.1e-6 at the most (lm.py and translation.py --float32),
+// ours by 1.5e-6; a kernel that sums in another order may need a little more.
 // Adam makes a whole step of the smallest gradient, so weights would be off by
 // 1e-3 and more if one had the wrong sign.
-const tolerance = 2e-6
+const tolerance = 3e-6
 
 func TestAgainstPyTorch(t *testing.T) {
 	for _, file := range []string{"lm.json", "lm_tied.json"} {

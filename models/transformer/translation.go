@@ -31,8 +31,8 @@ type TranslationConfig struct {
 
 	// Fine makes a pipeline layer of each sub-layer: two of an encoder layer,
 	// attention and feed-forward, and three of a decoder layer, which has the
-	// cross-attention between them. Parameters, their paths, random numbers and
-	// so every bit stay the same.
+	// cross-attention between them; the encoder's last norm is one, too.
+	// Parameters, their paths, random numbers and so every bit stay the same.
 	Fine bool
 }
 
@@ -86,14 +86,16 @@ func (c TranslationConfig) withDefaults() TranslationConfig {
 // that a pipeline may be cut anywhere: encoder layers hand the target's states
 // through, decoder layers the encoder's, to which each adds its gradient.
 //
-// Layers are pre-norm, and nothing is normalised behind the last one: neither
-// what the softmax reads, as in the [LM], nor what the decoder reads.
+// Layers are pre-norm, and so that everything a branch reads is normalised, the
+// last encoder layer ends with a norm: without it every decoder layer adds values
+// of the encoder's size, and deep models start from a loss that grows with depth.
+// What the softmax reads is not normalised, as in the [LM].
 //
 // The paper gives its family's parameters as 400M, 1.3B, 1.3B, 3B and 6B at
 // model dimension 1024 and a vocabulary of 64k. Heads of 64 whatever their
 // number (T(24,8192,16) and T(12,16384,32) would not agree otherwise), 64,000
-// tokens (65,536 are as near) and TieSoftmax come nearest: 408,205,824,
-// 1,239,415,296, 1,239,230,976, 3,086,055,936 and 6,040,975,872, off by 4.7% at
+// tokens (65,536 are as near) and TieSoftmax come nearest: 408,207,872,
+// 1,239,417,344, 1,239,233,024, 3,086,057,984 and 6,040,977,920, off by 4.7% at
 // most. No convention rounds to all five.
 func Translation(c TranslationConfig) ([]nn.Layer, error) {
 	if err := c.Validate(); err != nil {
@@ -107,7 +109,7 @@ func Translation(c TranslationConfig) ([]nn.Layer, error) {
 	}
 	layers := []nn.Layer{nn.Sequential("embedding", embedding)}
 	for i := range c.Layers {
-		layers = append(layers, encoderLayer(fmt.Sprintf("encoder%d", i+1), c)...)
+		layers = append(layers, encoderLayer(fmt.Sprintf("encoder%d", i+1), c, i == c.Layers-1)...)
 	}
 	for i := range c.Layers {
 		layers = append(layers, decoderLayer(fmt.Sprintf("decoder%d", i+1), c)...)

@@ -43,11 +43,18 @@ func (e *translationEmbedding) Forward(t *nn.Trace, in ...*graph.Node) []*graph.
 }
 
 // encoderLayer is self-attention over the source's tokens and a feed-forward.
-func encoderLayer(name string, c TranslationConfig) []nn.Layer {
-	return c.layer(name,
+// Behind the last one stands the norm of what the decoder reads.
+func encoderLayer(name string, c TranslationConfig, last bool) []nn.Layer {
+	parts := []part{
 		c.attention("attention", source, nn.AttentionConfig{Padded: true}, lengths),
 		c.feedForward("feedforward", source),
-	)
+	}
+	if last {
+		parts = append(parts, part{"norm", func(at string) nn.Layer {
+			return on{source, nn.NewLayerNorm(at, nn.LayerNormConfig{Dim: c.Dim})}
+		}})
+	}
+	return c.layer(name, parts...)
 }
 
 // decoderLayer is causal self-attention over the target, attention from there
@@ -60,11 +67,11 @@ func decoderLayer(name string, c TranslationConfig) []nn.Layer {
 	)
 }
 
-// part makes a sub-layer, given the path of its parameters within the pipeline
-// layer, and has a name.
+// part is a part of a layer: make takes the path of its parameters within the
+// pipeline layer.
 type part struct {
 	name string
-	make func(path string) *sublayer
+	make func(at string) nn.Layer
 }
 
 // layer makes one pipeline layer of the parts or, fine, one of each. Either way
@@ -86,7 +93,7 @@ func (c TranslationConfig) layer(name string, parts ...part) []nn.Layer {
 // attention is the sub-layer of an attention of the given mask and kind.
 func (c TranslationConfig) attention(name string, moves member, a nn.AttentionConfig, reads ...member) part {
 	a.Dim, a.Heads, a.HeadDim = c.Dim, c.Heads, c.HeadDim
-	return part{name, func(at string) *sublayer { return c.sublayer(at, moves, nn.NewAttention(at, a), reads) }}
+	return part{name, func(at string) nn.Layer { return c.sublayer(at, moves, nn.NewAttention(at, a), reads) }}
 }
 
 // feedForward is the sub-layer of a feed-forward.
@@ -95,7 +102,7 @@ func (c TranslationConfig) feedForward(name string, moves member) part {
 	if c.ScaledInit {
 		f.ScaleLayers = 2 * c.Layers
 	}
-	return part{name, func(at string) *sublayer { return c.sublayer(at, moves, nn.NewFeedForward(at, f), nil) }}
+	return part{name, func(at string) nn.Layer { return c.sublayer(at, moves, nn.NewFeedForward(at, f), nil) }}
 }
 
 func (c TranslationConfig) sublayer(at string, moves member, branch nn.Layer, reads []member) *sublayer {

@@ -29,11 +29,11 @@ func ExampleTranslation() {
 	// Output:
 	// embedding 64000
 	// encoder1 66560
-	// encoder2 66560
+	// encoder2 66688
 	// decoder1 99904
 	// decoder2 99904
 	// softmax 65000
-	// 397928 parameters, the table once
+	// 398056 parameters, the table once
 }
 
 // tiny is a translation model whose sizes all differ.
@@ -82,6 +82,7 @@ func TestTranslationNames(t *testing.T) {
 		encoder1/feedforward/norm/gamma(4) encoder1/feedforward/norm/beta(4)
 		encoder1/feedforward/in/weight(4,8) encoder1/feedforward/in/bias(8)
 		encoder1/feedforward/out/weight(8,4) encoder1/feedforward/out/bias(4)
+		encoder1/norm/gamma(4) encoder1/norm/beta(4)
 		decoder1/attention/norm/gamma(4) decoder1/attention/norm/beta(4)
 		decoder1/attention/qkv/weight(4,18) decoder1/attention/qkv/bias(18)
 		decoder1/attention/out/weight(6,4) decoder1/attention/out/bias(4)
@@ -100,7 +101,7 @@ func TestTranslationNames(t *testing.T) {
 	c.Fine = true
 	fine, fineParams := describe(c)
 	want = []string{
-		"embedding", "encoder1/attention", "encoder1/feedforward",
+		"embedding", "encoder1/attention", "encoder1/feedforward", "encoder1/norm",
 		"decoder1/attention", "decoder1/cross", "decoder1/feedforward", "softmax",
 	}
 	if diff := cmp.Diff(want, fine); diff != "" {

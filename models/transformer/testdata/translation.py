@@ -3,13 +3,14 @@
 
     python3 models/transformer/testdata/translation.py
 
-The model (pre-norm, no final norms; every attention has heads of a size of its own, not d / heads):
+The model (pre-norm, a norm behind the encoder and none behind the decoder; heads have a size of their own, not d / heads):
     source = table[source_ids] * sqrt(d) + PE,  target = table[target_ids] * sqrt(d) + PE,
         PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(the same)
     encoder layer: source += Attention(LN(source)), keys at and beyond an example's length unseen
                    source += relu(LN(source) W1 + b1) W2 + b2
+    behind the last one: source = LN(source)
     decoder layer: target += Attention(LN(target)), causal
-                   target += Attention(LN(target) to source), keys as in the encoder; source is not normalised
+                   target += Attention(LN(target) to source), keys as in the encoder
                    target += relu(LN(target) W1 + b1) W2 + b2
     logits = clip(target table' + b), at CLIP: the gradient passes where the magnitude is at most that
     loss = mean over targets other than -1 of the cross-entropy with label smoothing
@@ -23,7 +24,7 @@ writes nothing and prints how far the same run in float32 strays, for choosing a
 
     python3 models/transformer/testdata/translation.py --seeds N
 
-tries N seeds and prints which of them keep clear of what float32 may see on the other side of zero (see clear).
+tries N seeds and prints those that keep clear of what float32 may see on the other side of zero (see distances).
 """
 
 import json
@@ -46,7 +47,7 @@ TARGET_LENGTHS = [5, 1, 4, 3]  # targets at and beyond are masked
 CLIP = 3.0
 BEGIN = 0
 INNER = HEADS * HEAD_DIM
-SEED = 138
+SEED = 34  # one that --seeds prints
 TABLE = "embedding/source/table"
 
 
@@ -77,6 +78,7 @@ def initial(seed):
     for layer in range(1, LAYERS + 1):
         attention("encoder%d/attention" % layer, ("qkv", 3))
         feedforward("encoder%d/feedforward" % layer)
+    norm("encoder%d" % LAYERS)
     for layer in range(1, LAYERS + 1):
         attention("decoder%d/attention" % layer, ("qkv", 3))
         attention("decoder%d/cross" % layer, ("q", 1), ("kv", 2))
@@ -143,6 +145,7 @@ def logits_of(p, source_ids, target_ids, tables, kinks):
     for layer in range(1, LAYERS + 1):
         source = attention("encoder%d/attention" % layer, source, padding)
         source = feedforward("encoder%d/feedforward" % layer, source)
+    source = norm("encoder%d" % LAYERS, source)
     for layer in range(1, LAYERS + 1):
         target = attention("decoder%d/attention" % layer, target, future)
         target = cross("decoder%d/cross" % layer, target, source)
@@ -215,17 +218,20 @@ def run(seed, dtype=torch.float64):
     return {name: t.detach() for name, t in out.items()}, kinks
 
 
-def clear(out, kinks):
+def distances(out, kinks):
     """Distances from what would spoil the oracle: a bend that float32 may see the other side of, and a gradient whose
     sign it may get wrong, of which Adam takes little else."""
     smallest = min(t[t.abs() > NOISE].abs().min() for name, t in out.items() if name.startswith("grad/"))
     return min(k.min() for k in kinks).item(), smallest.item()
 
 
+def is_clear(kink, gradient):
+    return kink > 1e-4 and gradient > 2e-5
+
+
 def write():
     out, kinks = run(SEED)
-    kink, gradient = clear(out, kinks)
-    assert kink > 1e-4 and gradient > 5e-5, (kink, gradient)
+    assert is_clear(*distances(out, kinks)), distances(out, kinks)
 
     def number(v):
         return 0.0 if abs(v) < NOISE else float("%.9g" % v)
@@ -267,10 +273,10 @@ def compare_float32():
 def try_seeds(n):
     for seed in range(n):
         try:
-            kink, gradient = clear(*run(seed))
-        except AssertionError:
+            kink, gradient = distances(*run(seed))
+        except AssertionError:  # none or too many logits are clipped
             continue
-        if kink > 5e-5 and gradient > 5e-6:
+        if is_clear(kink, gradient):
             print("seed %d: %.1e from a kink, smallest gradient %.1e" % (seed, kink, gradient))
 
 
