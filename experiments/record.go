@@ -85,6 +85,7 @@ type Log struct {
 	session string // "" until something is added
 	names   []string
 	samples map[string]json.RawMessage
+	loads   []float64 // the system's load average at each sample
 }
 
 // NewLog returns a log without a file.
@@ -160,7 +161,7 @@ func (l *Log) read(f *os.File, name string, want func(*record) bool) (last byte,
 			case r.Provenance != nil:
 				sessions[r.Session] = *r.Provenance
 			default:
-				l.put(r.Sample, r.Data)
+				l.put(r)
 				l.Session = sessions[r.Session]
 			}
 		}
@@ -173,11 +174,14 @@ func (l *Log) read(f *os.File, name string, want func(*record) bool) (last byte,
 	}
 }
 
-func (l *Log) put(name string, data json.RawMessage) {
-	if _, there := l.samples[name]; !there {
-		l.names = append(l.names, name)
+func (l *Log) put(r *record) {
+	if _, there := l.samples[r.Sample]; !there {
+		l.names = append(l.names, r.Sample)
 	}
-	l.samples[name] = data
+	l.samples[r.Sample] = r.Data
+	if r.Load != nil {
+		l.loads = append(l.loads, *r.Load)
+	}
 }
 
 // Has tells whether a sample is there.
@@ -197,14 +201,15 @@ func (l *Log) Add(name string, seed uint64, data any) error {
 		}
 	}
 	load := loadAverage()
-	err = l.write(&record{
+	r := &record{
 		Session: l.session, Key: l.Key, Sample: name, Seed: seed,
 		Time: time.Now().UTC().Format(time.RFC3339), Load: &load, Data: raw,
-	})
-	if err == nil {
-		l.put(name, raw)
 	}
-	return err
+	if err := l.write(r); err != nil {
+		return err
+	}
+	l.put(r)
+	return nil
 }
 
 // write appends one line in one piece.
@@ -230,6 +235,14 @@ func (l *Log) Get(name string, into any) error {
 		return fmt.Errorf("records of %s (%s): sample %s: %w", l.Key.Experiment, l.Key.Profile, name, err)
 	}
 	return nil
+}
+
+// busy tells whether the machine had other work to do while most samples were
+// taken: what is measured here never keeps more threads busy than there are
+// cores.
+func (l *Log) busy() (load float64, busy bool) {
+	load = median(l.loads)
+	return load, load > float64(l.Session.Machine.Cores)+0.5
 }
 
 // Close closes the log's file.

@@ -250,6 +250,9 @@ func (t *table2) mainTable(profile table2Profile, log *Log, cells map[cell]*tabl
 		table.Add(row...)
 	}
 	table.Notes = append(table.Notes, t.boundNotes()...)
+	if load, busy := log.busy(); busy {
+		table.Notes = append(table.Notes, fmt.Sprintf("The machine was busy with other work: load average %.1f on %d cores. These times are not to be trusted.", load, log.Session.Machine.Cores))
+	}
 	if profile.Rounds < 6 {
 		table.Notes = append(table.Notes, fmt.Sprintf("%d rounds are too few for a 95%% interval: it takes 6.", profile.Rounds))
 	}

@@ -1,0 +1,597 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
+)
+
+// Use -update where a table is meant to look different, and read the diff.
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "65536": 65536, "64MiB": 64 << 20, "1.5GiB": 3 << 29, "2GB": 2e9, "3kB": 3000, "7B": 7,
+	} {
+		if got, err := ParseBytes(text); err != nil || got != want {
+			t.Errorf("ParseBytes(%q) = %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "MiB", "-1", "1e30", "12 apples", "NaN"} {
+		if got, err := ParseBytes(text); err == nil {
+			t.Errorf("ParseBytes(%q) = %d, want an error", text, got)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 3 << 29: "1.50 GiB"} {
+		if got := FormatBytes(n); got != want {
+			t.Errorf("FormatBytes(%d) = %q, want %q", n, got, want)
+		}
+	}
+	for s, want := range map[float64]string{0: "0 s", 1.5: "1.5 s", 0.0125: "12.5 ms", 2e-6: "2 us"} {
+		if got := FormatSeconds(s); got != want {
+			t.Errorf("FormatSeconds(%v) = %q, want %q", s, got, want)
+		}
+	}
+}
+
+// The ranks of the 95% interval, from tables of the sign test.
+func TestInterval(t *testing.T) {
+	for n, rank := range map[int]int{1: 0, 5: 0, 6: 1, 8: 1, 9: 2, 10: 2, 15: 4, 20: 6, 25: 8, 50: 18} {
+		var values []float64
+		for i := n; i >= 1; i-- {
+			values = append(values, float64(i))
+		}
+		lo, hi, ok := interval(values, 0.95)
+		if ok != (rank > 0) || ok && (lo != float64(rank) || hi != float64(n+1-rank)) {
+			t.Errorf("of %d values: [%v, %v], %v; want ranks %d from either end", n, lo, hi, ok, rank)
+		}
+	}
+}
+
+func TestCover(t *testing.T) {
+	levels := []int{4, 3, 3, 3, 2, 2, 2, 4, 2}
+	rows := cover(levels)
+	for i := range levels {
+		for j := i + 1; j < len(levels); j++ {
+			seen := map[[2]int]bool{}
+			for _, row := range rows {
+				seen[[2]int{row[i], row[j]}] = true
+			}
+			if len(seen) != levels[i]*levels[j] {
+				t.Errorf("factors %d and %d: %d pairs of %d", i, j, len(seen), levels[i]*levels[j])
+			}
+		}
+	}
+	if len(rows) > 2*4*4 {
+		t.Errorf("%d rows", len(rows))
+	}
+	if a, b := fmt.Sprint(rows), fmt.Sprint(cover(levels)); a != b {
+		t.Errorf("two calls differ: %s and %s", a, b)
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "file")
+	if err := WriteFile(name, func(w io.Writer) error { _, err := io.WriteString(w, "one"); return err }); err != nil {
+		t.Fatal(err)
+	}
+	failed := errors.New("no more")
+	err := WriteFile(name, func(w io.Writer) error { io.WriteString(w, "tw"); return failed })
+	if !errors.Is(err, failed) || !strings.Contains(err.Error(), name) {
+		t.Errorf("error %v", err)
+	}
+	if text, err := os.ReadFile(name); string(text) != "one" {
+		t.Errorf("after a failure the file has %q, %v", text, err)
+	}
+	if err := WriteFile(filepath.Join(dir, "no", "file"), nil); err == nil || strings.Contains(err.Error(), "unfinished") {
+		t.Errorf("in no directory: %v", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestTableFormats(t *testing.T) {
+	table := &Table{
+		ID: "sample", Title: "A sample",
+		Caption: []string{"What it shows.", "How it was had."},
+		Columns: []Column{{"what", true}, {"K", false}, {"value", false}},
+		Notes:   []string{"A note.", "Another."},
+	}
+	table.Add("a|b, \"c\"", "1", "1.07")
+	table.Add("some_longer name", "128", "[0.99, 1.01]")
+	for _, format := range Formats {
+		var b strings.Builder
+		if err := table.Write(&b, format); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "table."+format, b.String())
+	}
+	if err := table.Write(io.Discard, "pdf"); err == nil || !strings.Contains(err.Error(), "want text") {
+		t.Errorf("format pdf: %v", err)
+	}
+}
+
+func TestSpecsLoad(t *testing.T) {
+	for _, id := range IDs() {
+		e, err := Load(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.ID() != id || e.Title() == "" {
+			t.Errorf("%s: id %q, title %q", id, e.ID(), e.Title())
+		}
+		for _, p := range Profiles {
+			if e.Expected(p) <= 0 {
+				t.Errorf("%s: no duration for %s", id, p)
+			}
+		}
+		if e.Key("quick") == e.Key("full") {
+			t.Errorf("%s: one key for two profiles", id)
+		}
+	}
+}
+
+func TestSpecErrorsHavePositions(t *testing.T) {
+	spec := func(file, old, replacement string) string {
+		t.Helper()
+		text, err := specFiles.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(string(text), old) == 0 {
+			t.Fatalf("%s has no %q", file, old)
+		}
+		return strings.Replace(string(text), old, replacement, 1)
+	}
+	lineWith := func(text, part string) int {
+		before, _, ok := strings.Cut(text, part)
+		if !ok {
+			t.Fatalf("no %q", part)
+		}
+		return 1 + strings.Count(before, "\n")
+	}
+	for _, c := range []struct {
+		file, old, replacement string
+		line                   string // text of the line that is to be named
+		want                   string
+	}{
+		{"table2.yaml", "batch: 32", "bach: 32", "bach: 32", "unknown field bach"},
+		{"table2.yaml", "batch: 32", "batch: many", "batch: many", "many"},
+		{"table2.yaml", "batch: 32", "batch: 33", "m: [", "not of one size"},
+		{"table2.yaml", "schedule: gpipe", "schedule: zigzag", "schedule: zigzag", "want gpipe, naive or 1f1b"},
+		{"table2.yaml", "  - {k: 4, m: 4, value: 3.2}\n", "", "paper:", "no value for K = 4, M = 4"},
+		{"table2.yaml", "rounds: 2", "rounds: 0", "rounds: 0", "want 1 or more"},
+		{"table2.yaml", "expected: 10s", "expected: soon", "expected: soon", "no duration"},
+		{"table2.yaml", "  full:", "  fuller:", "  fuller:", "want smoke, quick, full"},
+		{"table2.yaml", "base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "base: {k: 4", "value in the paper is 1"},
+		{"table2.yaml", "seed: 1", "seed: 1\n---\nseed: 2", "", "more than one document"},
+		{"table2.yaml", "seed: 1", "seed: [1", "", "did not find"},
+	} {
+		text := spec(c.file, c.old, c.replacement)
+		e := &table2{}
+		err := decodeSpec(c.file, []byte(text), &e.spec, e.check)
+		if err == nil {
+			t.Errorf("%s: no error", c.replacement)
+			continue
+		}
+		position := c.file
+		if c.line != "" {
+			position = fmt.Sprintf("%s:%d: ", c.file, lineWith(text, c.line))
+		}
+		if !strings.HasPrefix(err.Error(), position) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v\nwant %s... %s", c.replacement, err, position, c.want)
+		}
+	}
+}
+
+func TestRecords(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "deep", "records.jsonl")
+	k := Key{Experiment: "e", Profile: "smoke", Spec: "s", Machine: "m"}
+	other := k
+	other.Spec = "another"
+	type sample struct{ X []float64 }
+	add := func(k Key, names ...string) {
+		t.Helper()
+		l, err := OpenLog(name, k, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		for i, n := range names {
+			if err := l.Add(n, 7, sample{[]float64{float64(i), 1.0 / 3}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	add(k, "a", "b")
+	first, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(other, "a")
+	add(k, "c")
+
+	l, err := OpenLog(name, k, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	var s sample
+	if l.Reused != 3 || !l.Has("a") || !l.Has("c") || l.Has("d") || l.Damaged != "" {
+		t.Errorf("%d samples, damaged %q", l.Reused, l.Damaged)
+	}
+	if err := l.Get("b", &s); err != nil || len(s.X) != 2 || s.X[0] != 1 || s.X[1] != 1.0/3 {
+		t.Errorf("sample b is %v, %v", s, err)
+	}
+	if err := l.Get("d", &s); err == nil || !strings.Contains(err.Error(), "no sample d") {
+		t.Errorf("sample d: %v", err)
+	}
+	if p := l.Session; p.Time == "" || p.Go == "" || p.Machine != ThisMachine() {
+		t.Errorf("provenance %+v", p)
+	}
+	all, err := os.ReadFile(name)
+	if err != nil || !strings.HasPrefix(string(all), string(first)) {
+		t.Errorf("the file was not only added to: %v", err)
+	}
+	if fresh, err := OpenLog(name, k, true); err != nil || fresh.Has("a") {
+		t.Errorf("fresh: %v, has a", err)
+	}
+
+	// Whichever key was written last is the one that LoadLog takes.
+	if l, err := LoadLog(name, "e"); err != nil || l.Key != k || !l.Has("a") || !l.Has("c") {
+		t.Errorf("LoadLog: %v", err)
+	}
+	if _, err := LoadLog(name, "f"); err == nil {
+		t.Error("LoadLog of an experiment that is not there: no error")
+	}
+
+	// One changed digit, and a line that was torn off, are passed over and told.
+	damaged := strings.Replace(string(all), `{"X":[1,`, `{"X":[2,`, 1) + `{"session":"x","exper`
+	if err := os.WriteFile(name, []byte(damaged), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err = OpenLog(name, k, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Has("b") || !l.Has("a") || !strings.Contains(l.Damaged, "records.jsonl:3") || !strings.Contains(l.Damaged, fmt.Sprintf("records.jsonl:%d", 1+strings.Count(string(all), "\n"))) {
+		t.Errorf("has b: %v; damaged %q", l.Has("b"), l.Damaged)
+	}
+	if err := l.Add("d", 0, sample{}); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if l, err = OpenLog(name, k, false); err != nil || !l.Has("d") {
+		t.Errorf("behind a torn line: %v, no sample d", err)
+	}
+	l.Close()
+}
+
+// evenLog has records of Table 2 as ideal devices would leave them: even stages
+// that take 1, 1 and 2 units, in proportion to the work of a stage and
+// micro-batch.
+func evenLog(t *testing.T, e *table2) *Log {
+	t.Helper()
+	log := NewLog(e.Key("smoke"))
+	profile := e.spec.Profiles["smoke"]
+	for _, run := range e.runs(2) {
+		unit := int64(1<<20) / int64(run.K*run.M)
+		s := &table2Sample{Setup: make([]int64, run.K), Update: make([]int64, run.K)}
+		for range run.K {
+			var f, b []int64
+			for range run.M {
+				f, b = append(f, unit), append(b, 2*unit)
+			}
+			s.F, s.R, s.B = append(s.F, f), append(s.R, f), append(s.B, b)
+			s.Partition, s.Peak = append(s.Partition, 50/run.K), append(s.Peak, 1<<20)
+		}
+		lists, err := schedule.Build(e.schedule, run.K, run.M, e.checkpoint, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tl, err := s.times(lists).Replay()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Seconds = tl.Span()
+		for round := range profile.Rounds {
+			for step := range profile.Steps[run.M] {
+				if err := log.Add(run.sample(round, step), 1, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	log.Session = Provenance{Time: "then", Machine: Machine{CPU: "a machine", Cores: 64}}
+	return log
+}
+
+func loadedTable2(t *testing.T) *table2 {
+	t.Helper()
+	e, err := Load("table2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.(*table2)
+}
+
+func TestTable2Report(t *testing.T) {
+	e := loadedTable2(t)
+	log := evenLog(t, e)
+	r, err := e.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	column := map[string]int{}
+	for i, c := range r.Tables[0].Columns {
+		column[c.Name] = i
+	}
+	for _, row := range r.Tables[0].Rows {
+		// On even stages theory, closed form and measurement are one.
+		even := row[column["theory, even"]]
+		for _, name := range []string{"closed form", "measured", "reference"} {
+			if row[column[name]] != even {
+				t.Errorf("K = %s, M = %s: %s %s, want %s", row[0], row[1], name, row[column[name]], even)
+			}
+		}
+	}
+	var b strings.Builder
+	for _, table := range r.Tables {
+		if err := table.Write(&b, "text"); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("\n")
+	}
+	for _, f := range r.Files {
+		if strings.HasSuffix(f.Name, ".txt") {
+			b.WriteString(f.Text)
+		}
+	}
+	golden(t, "table2.text", b.String())
+
+	// A sample that is missing is not made up.
+	short := NewLog(log.Key)
+	if _, err := e.Report(short, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("without records: %v", err)
+	}
+}
+
+// The figures that the paper's sources leave to derive, and its M = 4 row that
+// no fixed mini-batch can reach.
+func TestTable2Theory(t *testing.T) {
+	e := loadedTable2(t)
+	spread, err := e.spreadTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		"1.8 3.4 6.3", "1.68 3.10 5.38", "", "1.70 3.20 5.66", "1.92 3.58 6.19", "1.71 3.27 6.01",
+	} {
+		if got := strings.Join(spread.Rows[i][1:], " "); want != "" && got != want {
+			t.Errorf("%s: %s, want %s", spread.Rows[i][0], got, want)
+		}
+	}
+	if v, err := e.evenTheory(cell{4, 1}); err != nil || fmt.Sprintf("%.3f", v) != "1.077" {
+		t.Errorf("K = 4, M = 1 gains %v, %v; want 1.077", v, err)
+	}
+	notes := e.boundNotes()
+	if len(notes) != 1 || !strings.Contains(notes[0], "M = 4 row") || !strings.Contains(notes[0], "1.60 / 2.29 / 2.91") {
+		t.Errorf("notes on the bound: %q", notes)
+	}
+}
+
+func TestConsistencyReport(t *testing.T) {
+	loaded, err := Load("consistency")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := loaded.(*consistency)
+	fill := func(change func(group, run int, s *consistencySample)) *Log {
+		log := NewLog(e.Key("smoke"))
+		for i := range e.spec.Groups {
+			g := &e.spec.Groups[i]
+			for j, run := range g.runs() {
+				s := consistencySample{
+					Run: run, Steps: 2, Losses: []float64{3, 2}, Initial: strings.Repeat("0", 64), SHA256: strings.Repeat("ab", 32),
+					Partition: []int{4}, Peak: []int64{1 << 20}, HighWater: []int64{1 << 20},
+				}
+				change(i, j, &s)
+				if err := log.Add(sampleName(g.Name, j), 0, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return log
+	}
+	for _, c := range []struct {
+		name   string
+		change func(group, run int, s *consistencySample)
+		want   string // of the error; "": none
+		note   string
+	}{
+		{"all equal", func(int, int, *consistencySample) {}, "", "Verdict: all "},
+		{"one weight", func(g, r int, s *consistencySample) {
+			if g == 0 && r == 3 {
+				s.SHA256 = "ff" + s.SHA256[2:]
+			}
+		}, "1 of", "DIFFER"},
+		{"one loss", func(g, r int, s *consistencySample) {
+			if g == 1 && r == 2 {
+				s.Losses = []float64{3, 2.0000001}
+			}
+		}, "1 of", "DIFFER"},
+		{"nothing trained", func(_, _ int, s *consistencySample) { s.SHA256 = s.Initial }, "began with", "nothing was trained"},
+		{"a byte more", func(g, r int, s *consistencySample) {
+			if r == 1 {
+				s.HighWater = []int64{1<<20 + 4}
+			}
+		}, "other memory", "DIFFER"},
+	} {
+		r, err := e.Report(fill(c.change), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (r.Verdict == nil) != (c.want == "") || r.Verdict != nil && !strings.Contains(r.Verdict.Error(), c.want) {
+			t.Errorf("%s: verdict %v, want %q", c.name, r.Verdict, c.want)
+		}
+		if notes := strings.Join(r.Tables[0].Notes, "\n"); !strings.Contains(notes, c.note) {
+			t.Errorf("%s: notes %s", c.name, notes)
+		}
+	}
+}
+
+// A run that is stopped goes on where it was, and one that is complete is used
+// again.
+func TestReproduceGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	r := Reproducing{Profile: "smoke", Only: []string{"learning"}, Out: dir, Reference: filepath.Join(dir, "none")}
+	once := func(ctx context.Context) (*said, string, error) {
+		p := &said{}
+		var b strings.Builder
+		err := r.Run(ctx, p, func(_ Experiment, rep *Report) error { return rep.Tables[0].Write(&b, "text") })
+		return p, b.String(), err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	records := filepath.Join(dir, "records", "learning.jsonl")
+	p := &said{advanced: func(string) {
+		if text, err := os.ReadFile(records); err == nil && strings.Contains(string(text), `"sample":"synthetic"`) {
+			stop() // in the second task
+		}
+	}}
+	if err := r.Run(ctx, p, nil); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a stopped run: %v", err)
+	}
+	second, table, err := once(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(second.begun) != 1 || !strings.Contains(second.begun[0], "text") {
+		t.Errorf("the second run began %q, want the text alone", second.begun)
+	}
+	third, again, err := once(context.Background())
+	if err != nil || len(third.begun) != 0 || !strings.Contains(strings.Join(third.lines, "\n"), "used again") || table != again {
+		t.Errorf("the third run began %q, said %q, %v", third.begun, third.lines, err)
+	}
+	// Beside it, as a reference.
+	r.Reference, r.Out = dir, filepath.Join(dir, "other")
+	r.Only = []string{"learning"}
+	_, beside, err := once(context.Background())
+	if err != nil || !strings.Contains(beside, "reference loss") {
+		t.Errorf("with a reference: %v\n%s", err, beside)
+	}
+	for _, name := range []string{"learning.md", "learning.csv", "learning-curve.csv"} {
+		if _, err := os.Stat(filepath.Join(dir, "other", "tables", name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// said is a Progress that keeps what it is told.
+type said struct {
+	begun, lines []string
+	advanced     func(string)
+}
+
+func (s *said) Begin(what string, _ int) { s.begun = append(s.begun, what) }
+func (s *said) End()                     {}
+func (s *said) Say(line string)          { s.lines = append(s.lines, line) }
+func (s *said) Advance(detail string) {
+	if s.advanced != nil {
+		s.advanced(detail)
+	}
+}
+
+// Measuring a whole grid leaves what a report needs.
+func TestTable2Measures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	e := loadedTable2(t)
+	log := NewLog(e.Key("smoke"))
+	if err := e.Measure(context.Background(), log, Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Tables[0].Rows) != 9 || len(r.Files) != 2 {
+		t.Errorf("%d rows, %d files", len(r.Tables[0].Rows), len(r.Files))
+	}
+	n := len(log.names)
+	if err := e.Measure(context.Background(), log, Silent{}); err != nil || len(log.names) != n {
+		t.Errorf("measured again: %d samples more, %v", len(log.names)-n, err)
+	}
+}
+
+// Costs by time are one positive number a layer, for any model and threads.
+func TestTimeCosts(t *testing.T) {
+	d := Describing{
+		Model: Model{Name: "transformer-lm", Layers: 2, Dim: 16, FF: 32, Heads: 2, Vocab: 20, Seq: 8, Tied: true, Fine: true},
+		Setup: Setup{Partitions: 3, MicroBatches: 1, Cost: Time, Threads: 2, Device: gpipe.Host},
+		Batch: 2,
+	}
+	r, err := d.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Partition.Sizes) != 3 || len(r.Layers) != 6 {
+		t.Errorf("partition %v of %d layers", r.Partition.Sizes, len(r.Layers))
+	}
+	for _, c := range r.Partition.Costs {
+		if !(c > 0) {
+			t.Errorf("costs %v", r.Partition.Costs)
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if _, err := d.Run(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestDocumentationIsSorted(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"doc/b.html", "doc/a.html", "doc/x.txt", "src/z/doc.go", "src/a/doc.go", "src/a/other.go", "src/a/testdata/doc.go"} {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := documentation(os.DirFS(dir))
+	if got := strings.Join(files, " "); err != nil || got != "doc/a.html doc/b.html src/a/doc.go src/z/doc.go" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
