@@ -181,12 +181,8 @@ func (l *bpeLearner) mostFrequent() (pair, bool) {
 // join makes a piece of a pair wherever it stands.
 func (l *bpeLearner) join(p pair) {
 	left, right := l.piece(p.left), l.piece(p.right)
-	// Another pair may have made this piece before, and then this one may have
-	// been joined before: its first rank stands.
 	id := l.add(bpePiece{left.text + right.text, right.end})
-	if _, again := l.joins[p]; !again {
-		l.joins[p] = join{int32(len(l.joins)), id}
-	}
+	l.joins[p] = join{int32(len(l.joins)), id}
 	in := l.where[p]
 	delete(l.where, p)
 	slices.Sort(in)

@@ -13,6 +13,9 @@
 // batch, so that one compiled program serves them all; N is what was asked for,
 // or less in the last batch of a pass.
 //
+// Translation batches have three inputs, and come in a few shapes: see
+// Translation and Shaped.
+//
 // Losses are in nats per target.
 package datasets
 
@@ -62,7 +65,7 @@ type Source interface {
 	// index beyond it is an error.
 	//
 	// The examples of a pass come in an order that does not depend on how many
-	// go into a batch.
+	// go into a batch, unless the source is Shaped.
 	Batch(split Split, index, examples int) (nn.Batch, error)
 
 	// Yardsticks are losses to hold a network's held-out loss against, worst

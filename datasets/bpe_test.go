@@ -1,0 +1,349 @@
+package datasets
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/nn/philox"
+)
+
+// pieces are all pieces of a vocabulary behind the special tokens.
+func pieces(v Vocabulary) []string {
+	var out []string
+	for id := firstPiece; int(id) < v.Size(); id++ {
+		out = append(out, v.Piece(id))
+	}
+	return out
+}
+
+// shown is how a text is cut.
+func shown(v Vocabulary, text string) string {
+	var out []string
+	for _, id := range v.Encode(text) {
+		out = append(out, v.Piece(id))
+	}
+	return strings.Join(out, " ")
+}
+
+// The dictionary of Sennrich et al., algorithm 1. Pairs, by hand: e r 9, r </w> 9,
+// w e 8 (newer 6, lowest 2), l o 7, o w 7, n e 6, e w 6, w i, i d, d e 3, ...
+// "e r" is before "r </w>" in byte order; then er </w> 9, l o 7 before o w 7, lo
+// w 7 (w e is 2 now, in lowest; w er 6), and of those with 6, e w before n e before
+// w er</w>: ew, then ew er</w> before n ew; newer</w>.
+//
+// Characters are e 17 times, w 16, r 9, l 7, o 7, n 6, d 3, i 3, s 2, t 2.
+func TestBPEByHand(t *testing.T) {
+	b := LearnBPE(map[string]int{"low": 5, "lowest": 2, "newer": 6, "wider": 3}, 4+1+10+7)
+	want := []string{"</w>", "e", "w", "r", "l", "o", "n", "d", "i", "s", "t",
+		"er", "er</w>", "lo", "low", "ew", "ewer</w>", "newer</w>"}
+	if got := pieces(b); !slices.Equal(got, want) {
+		t.Fatalf("pieces %q, want %q", got, want)
+	}
+	for text, want := range map[string]string{
+		"newer lower": "newer</w> low er</w>", // the paper's "lower", which was never seen
+		"wide":        "w i d e </w>",
+		"er":          "er</w>",
+		"erect":       "er e <unk> t </w>",
+		"":            "",
+	} {
+		if got := shown(b, text); got != want {
+			t.Errorf("%q is cut %q, want %q", text, got, want)
+		}
+	}
+}
+
+// The mark and at most so many characters; no joins then.
+func TestBPEAlphabet(t *testing.T) {
+	words := map[string]int{"aab": 3, "cb": 1, "dd": 0, "ee": -1}
+	for size, want := range map[int][]string{
+		0: {"</w>", "a"},
+		6: {"</w>", "a"},
+		7: {"</w>", "a", "b"},
+		8: {"</w>", "a", "b", "c"},
+		9: {"</w>", "a", "b", "c", "b</w>"}, // 4 times; a a, a b 3 times each
+		// What is left of a a b</w>: a a and a b</w>, 3 each, and then aa b</w>.
+		11:  {"</w>", "a", "b", "c", "b</w>", "aa", "aab</w>"},
+		100: {"</w>", "a", "b", "c", "b</w>", "aa", "aab</w>"}, // nothing is left that is seen twice
+	} {
+		b := LearnBPE(words, size)
+		if got := pieces(b); !slices.Equal(got, want) {
+			t.Errorf("size %d: pieces %q, want %q", size, got, want)
+		}
+		if b.Size() != len(want)+4 {
+			t.Errorf("size %d: size %d", size, b.Size())
+		}
+	}
+	if got := LearnBPE(nil, 100).Encode("x"); !slices.Equal(got, []int32{Unknown, firstPiece}) {
+		t.Errorf("learned of nothing: %v", got)
+	}
+}
+
+// slowBPE is the algorithm as the paper has it: count all, join, count again. It
+// returns the joins in order.
+func slowBPE(words map[string]int, size int) []string {
+	cut := map[string][]string{}
+	known := map[string]bool{"</w>": true}
+	for w := range words {
+		for _, c := range w {
+			cut[w] = append(cut[w], string(c))
+			known[string(c)] = true
+		}
+		cut[w] = append(cut[w], "</w>")
+	}
+	var joins []string
+	for len(known)+4 < size {
+		counts := map[[2]string]int{}
+		for w, p := range cut {
+			for i := range len(p) - 1 {
+				counts[[2]string{p[i], p[i+1]}] += words[w]
+			}
+		}
+		var best [2]string
+		n := 1
+		for p, c := range counts {
+			if c > n || c == n && n > 1 && (p[0] < best[0] || p[0] == best[0] && p[1] < best[1]) {
+				best, n = p, c
+			}
+		}
+		if n == 1 {
+			break
+		}
+		for w, p := range cut {
+			cut[w] = joinOnce(p, best)
+		}
+		known[best[0]+best[1]] = true
+		joins = append(joins, best[0]+"+"+best[1])
+	}
+	return joins
+}
+
+func joinOnce(p []string, best [2]string) []string {
+	var out []string
+	for i := 0; i < len(p); i++ {
+		if i+1 < len(p) && p[i] == best[0] && p[i+1] == best[1] {
+			out = append(out, p[i]+p[i+1])
+			i++
+		} else {
+			out = append(out, p[i])
+		}
+	}
+	return out
+}
+
+// joins are what was learned, in order.
+func joins(b *BPE) []string {
+	out := make([]string, len(b.joins))
+	for p, j := range b.joins {
+		out[j.rank] = b.Piece(p.left) + "+" + b.Piece(p.right)
+	}
+	return out
+}
+
+// slowEncode joins the pair learned first, of several such the leftmost, until
+// there is none.
+func slowEncode(b *BPE, word string) []int32 {
+	ids := b.characters(word)
+	for {
+		at, best := -1, join{}
+		for i := range len(ids) - 1 {
+			if j, ok := b.joins[pair{ids[i], ids[i+1]}]; ok && (at < 0 || j.rank < best.rank) {
+				at, best = i, j
+			}
+		}
+		if at < 0 {
+			return ids
+		}
+		ids = append(append(slices.Clone(ids[:at]), best.id), ids[at+2:]...)
+	}
+}
+
+// randomWords has words of few letters, so that pairs overlap and tie.
+func randomWords(random *philox.Stream, n, letters int) map[string]int {
+	words := map[string]int{}
+	for range n {
+		var w strings.Builder
+		for range 1 + random.Intn(9) {
+			w.WriteRune(rune('a' + random.Intn(letters)))
+		}
+		words[w.String()] += 1 + random.Intn(5)
+	}
+	return words
+}
+
+func TestBPEAgainstCountingAllOver(t *testing.T) {
+	random := philox.NewStream(philox.KeyOf(1, "bpe"), 0)
+	for i := range 300 {
+		words := randomWords(random, 1+random.Intn(40), 1+i%4)
+		size := 10 + random.Intn(120)
+		b := LearnBPE(words, size)
+		if got, want := joins(b), slowBPE(words, size); !slices.Equal(got, want) {
+			t.Fatalf("%v, size %d: joins %q, want %q", words, size, got, want)
+		}
+		if b.Size() > max(size, minBPE) {
+			t.Fatalf("size %d, asked for %d", b.Size(), size)
+		}
+		for w := range randomWords(random, 20, 5) {
+			if got, want := b.Encode(w), slowEncode(b, w); !slices.Equal(got, want) {
+				t.Fatalf("%q is cut %v, want %v", w, got, want)
+			}
+		}
+	}
+}
+
+// Equal counts everywhere: the order of a map must not show.
+func TestBPEIsDeterministic(t *testing.T) {
+	words := map[string]int{}
+	for a := range 12 {
+		for b := range 12 {
+			words[string(rune('a'+a))+string(rune('a'+b))+"x"] = 2
+		}
+	}
+	want := LearnBPE(words, 150)
+	for range 5 {
+		got := LearnBPE(maps.Clone(words), 150)
+		if !slices.Equal(pieces(got), pieces(want)) || !reflect.DeepEqual(got.joins, want.joins) {
+			t.Fatal("the same words give another vocabulary")
+		}
+	}
+}
+
+func TestBPEDecode(t *testing.T) {
+	b := LearnBPE(map[string]int{"ab": 5, "b": 2, "<": 1, "/": 1, "w": 1, ">": 1}, 40)
+	for text, want := range map[string]string{
+		"ab b":       "ab b",
+		"  ab\t b\n": "ab b",
+		"abz":        "ab\uFFFD",
+		"z ab zz":    "\uFFFD ab \uFFFD\uFFFD",
+		"a\xffb":     "a\uFFFDb",
+		"b</w>b":     "b</w>b", // in a text these are characters
+		"":           "",
+	} {
+		if got := b.Decode(b.Encode(text)); got != want {
+			t.Errorf("%q comes back as %q, want %q", text, got, want)
+		}
+	}
+	mark := firstPiece
+	ab := b.Encode("ab")
+	a := b.ids[bpePiece{text: "a"}]
+	for _, c := range []struct {
+		ids  []int32
+		want string
+	}{
+		{nil, ""},
+		{[]int32{mark, mark}, ""},
+		{[]int32{mark, a, mark, mark, a}, "a a"},
+		{[]int32{a, a}, "aa"}, // no end of a word
+		{slices.Concat([]int32{Begin}, ab, []int32{Pad}, ab, []int32{End}, ab), "ab ab"},
+		{[]int32{Unknown, mark, -7, 1000}, "\uFFFD \uFFFD\uFFFD"},
+	} {
+		if got := b.Decode(c.ids); got != c.want {
+			t.Errorf("%v reads %q, want %q", c.ids, got, c.want)
+		}
+	}
+}
+
+func TestBPEPiecesOfSpecialTokens(t *testing.T) {
+	for _, v := range []Vocabulary{LearnBPE(nil, 0), &morphemes{}} {
+		for id, want := range map[int32]string{Pad: "<pad>", Begin: "<s>", End: "</s>", Unknown: "<unk>", 77: "<77>", -1: "<-1>"} {
+			if got := v.Piece(id); got != want {
+				t.Errorf("piece %d is %q, want %q", id, got, want)
+			}
+		}
+	}
+}
+
+// A word as long as a line may be: in time n log n, not n*n.
+func TestBPELongWord(t *testing.T) {
+	long := strings.Repeat("abracadabra", MaxLine/11)
+	b := LearnBPE(map[string]int{long: 1, "abra": 3}, 60)
+	if got := b.Decode(b.Encode(long)); got != long {
+		t.Error("a long word does not come back")
+	}
+}
+
+func FuzzBPE(f *testing.F) {
+	f.Add("low lower lowest new newer newest", "slower  \xff slowest\n", 30)
+	f.Add("aaaa aaa aa a", "aaaaaaa", 12)
+	f.Add("日本 日本語", "日 本語 </w>", 16)
+	f.Fuzz(func(t *testing.T, learned, text string, size int) {
+		if len(learned) > 300 || len(text) > 300 {
+			return
+		}
+		words := map[string]int{}
+		for _, w := range strings.Fields(learned) {
+			words[w]++
+		}
+		b := LearnBPE(words, size%100)
+		if b.Size() > max(size%100, minBPE) {
+			t.Fatalf("size %d, asked for %d", b.Size(), size%100)
+		}
+		var want strings.Builder
+		for i, w := range strings.Fields(text) {
+			if i > 0 {
+				want.WriteByte(' ')
+			}
+			for _, c := range w {
+				if _, known := b.ids[bpePiece{text: string(c)}]; !known {
+					c = '\uFFFD'
+				}
+				want.WriteRune(c)
+			}
+			if got, slow := b.encodeWord(w), slowEncode(b, w); !slices.Equal(got, slow) {
+				t.Fatalf("%q is cut %v, want %v", w, got, slow)
+			}
+		}
+		ids := b.Encode(text)
+		for _, id := range ids {
+			if id != Unknown && (id < firstPiece || int(id) >= b.Size()) {
+				t.Fatalf("id %d of %d", id, b.Size())
+			}
+		}
+		if got := b.Decode(ids); got != want.String() {
+			t.Fatalf("%q comes back as %q, want %q", text, got, want.String())
+		}
+		if got := b.encodeAll([]string{text, text})[1]; !slices.Equal(got, ids) {
+			t.Fatalf("encodeAll: %v, want %v", got, ids)
+		}
+	})
+}
+
+// As many different words as some ten thousand lines have.
+func BenchmarkLearnBPE(b *testing.B) {
+	random := philox.NewStream(philox.KeyOf(1, "bpe"), 0)
+	syllables := make([]string, 300)
+	for i := range syllables {
+		for range 1 + random.Intn(3) {
+			syllables[i] += string(rune('a' + random.Intn(26)))
+		}
+	}
+	cum := zipf(len(syllables), 1)
+	words := map[string]int{}
+	for range 500_000 {
+		w := ""
+		for range 1 + random.Intn(4) {
+			w += syllables[drawn(random, cum)]
+		}
+		words[w]++
+	}
+	for b.Loop() {
+		LearnBPE(words, 4000)
+	}
+	b.ReportMetric(float64(len(words)), "words")
+}
+
+func ExampleLearnBPE() {
+	b := LearnBPE(map[string]int{"low": 5, "lowest": 2, "newer": 6, "wider": 3}, 22)
+	ids := b.Encode("the newest  lower")
+	for _, id := range ids {
+		fmt.Printf("[%s]", b.Piece(id))
+	}
+	fmt.Println()
+	fmt.Println(b.Decode(ids))
+	// Output:
+	// [t][<unk>][e][</w>][n][ew][e][s][t][</w>][low][er</w>]
+	// t�e newest lower
+}
