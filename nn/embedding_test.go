@@ -44,3 +44,30 @@ func TestEmbedding(t *testing.T) {
 		t.Error("the ids have a gradient")
 	}
 }
+
+// TestTiedEmbeddings: two embeddings of one table share the pointer, so that it
+// counts once.
+func TestTiedEmbeddings(t *testing.T) {
+	source := nn.NewEmbedding("source", nn.EmbeddingConfig{Vocab: 5, Dim: 4, SeqLen: 3})
+	target := nn.NewEmbedding("target", nn.EmbeddingConfig{Vocab: 5, Dim: 4, SeqLen: 2, Tied: source.Table})
+	if target.Table != source.Table || target.Params()[0] != source.Table {
+		t.Fatal("the table was copied")
+	}
+	layers := []nn.Layer{nn.Sequential("embedding", source, target)}
+	if got := nn.CountParams(layers); got != 20 {
+		t.Errorf("%d parameters, want 20", got)
+	}
+	for want, c := range map[string]nn.EmbeddingConfig{
+		`embedding "e": tied to source/table of shape (5,4), want (4,5)`: {Vocab: 4, Dim: 5, SeqLen: 3, Tied: source.Table},
+		`embedding "e": Init of a tied table`:                            {Vocab: 5, Dim: 4, SeqLen: 3, Tied: source.Table, Init: nn.Ones()},
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != "nn: "+want {
+					t.Errorf("panic %v, want nn: %s", got, want)
+				}
+			}()
+			nn.NewEmbedding("e", c)
+		}()
+	}
+}

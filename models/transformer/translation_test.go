@@ -11,6 +11,7 @@ import (
 
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
 	"gpipebench/nn/program/programtest"
 )
 
@@ -218,4 +219,30 @@ func TestTranslationOptions(t *testing.T) {
 			t.Errorf("fine %v: (-want +got)\n%s", c.Fine, diff)
 		}
 	}
+}
+
+// TestTranslationGradients compares every parameter's gradient with finite
+// differences, with dropout and without the kinks of ReLU and clipping.
+func TestTranslationGradients(t *testing.T) {
+	c := tiny
+	c.Layers, c.TargetVocab, c.Activation, c.Dropout, c.Tie = 1, 0, nn.GELU, 0.1, TieAll
+	r := programtest.CompileLayers(t, programtest.Network{
+		Layers: build(t, c), Loss: nn.CrossEntropy{Smoothing: 0.1},
+		In:      []graph.Type{programtest.Integers(2, 3), programtest.Integers(2), programtest.Integers(2, 4)},
+		Targets: []graph.Type{programtest.Integers(2, 4)},
+	})
+	for i, data := range [][]int32{{1, 4, 2, 3, 3, 0}, {3, 2}, {0, 2, 1, 4, 0, 3, 3, 1}} {
+		copy(programtest.Ints(r.In(i)), data)
+	}
+	copy(programtest.Ints(r.Feed(0)), []int32{2, 1, 4, 4, 3, 3, -1, -1})
+	r.Env.LossScale = 4 // gradients near 1
+	for _, p := range r.Function.Params { // short, so that a step away from them is exact
+		if p.Role == graph.Param {
+			stream := philox.NewStream(philox.KeyOf(2, p.Name), 0)
+			for i := range r.Param(p.Name) {
+				r.Param(p.Name)[i] = float32(math.Round(16*stream.Normal()) / 64)
+			}
+		}
+	}
+	r.CheckGradients(t, true)
 }
