@@ -98,6 +98,9 @@ func (m translation) data(i int) nn.Batch {
 // uses.
 func TestTranslationG1(t *testing.T) {
 	for _, tie := range []transformer.Tie{transformer.TieAll, transformer.TieSoftmax, transformer.TieNone} {
+		if testing.Short() && tie != transformer.TieAll {
+			continue
+		}
 		t.Run("tied="+tie.String(), func(t *testing.T) {
 			m := smallTranslation
 			m.model.Tie = tie
@@ -171,6 +174,26 @@ func TestEveryTokenCounts(t *testing.T) {
 		if got := loss(func(b nn.Batch) { next(&b.Inputs[2].I32[e*smallTranslation.model.TargetLen]) }); got == want {
 			t.Errorf("example %d: the first target token does not count", e)
 		}
+	}
+}
+
+// TestEmptySource: an example without a source is legal, and its ids are not
+// seen either.
+func TestEmptySource(t *testing.T) {
+	run := func(k int, id int32) outcome {
+		p := smallTranslation.pipeline(t)
+		p.Partitions, p.MicroBatches, p.testing.poison = k, 4, true
+		return train(t, p, 2, func(i int) nn.Batch {
+			b := smallTranslation.data(i)
+			b.Inputs[1].I32[3] = 0
+			b.Inputs[0].I32[3*smallTranslation.model.SourceLen] = id
+			return b
+		})
+	}
+	want := run(1, 1)
+	want.changes(t)
+	if got := run(4, 2); got != want {
+		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }
 

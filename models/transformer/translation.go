@@ -75,7 +75,7 @@ func (c TranslationConfig) withDefaults() TranslationConfig {
 // "decoderL" and "softmax". What comes in are
 //
 //	source ids      (n, s) int32
-//	source lengths  (n) int32: tokens at and beyond are padding
+//	source lengths  (n) int32: tokens at and beyond are padding; 0 is legal
 //	target ids      (n, t) int32, shifted right: begin-of-sentence comes first
 //
 // and what comes out are the logits (n, t, target vocabulary) of each target
@@ -84,7 +84,7 @@ func (c TranslationConfig) withDefaults() TranslationConfig {
 //
 // All layers are one sequence, through which a tuple flows (see member), so
 // that a pipeline may be cut anywhere: encoder layers hand the target's states
-// through, decoder layers the encoder's, to which each adds its gradient.
+// through, decoder layers the encoder's, to whose gradient each adds its own.
 //
 // Layers are pre-norm, and so that everything a branch reads is normalised, the
 // last encoder layer ends with a norm: without it every decoder layer adds values

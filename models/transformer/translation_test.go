@@ -235,7 +235,7 @@ func TestTranslationGradients(t *testing.T) {
 		copy(programtest.Ints(r.In(i)), data)
 	}
 	copy(programtest.Ints(r.Feed(0)), []int32{2, 1, 4, 4, 3, 3, -1, -1})
-	r.Env.LossScale = 4 // gradients near 1
+	r.Env.LossScale = 4                   // gradients near 1
 	for _, p := range r.Function.Params { // short, so that a step away from them is exact
 		if p.Role == graph.Param {
 			stream := philox.NewStream(philox.KeyOf(2, p.Name), 0)
