@@ -5,6 +5,9 @@
 // of GPipe's Table 1: pre-norm layers with biases everywhere, sinusoidal
 // positions, an embedding and a softmax that are not tied, and no norm behind
 // the last layer.
+//
+// [Translation] is the encoder-decoder of GPipe's section 5, of which [LM] is
+// the decoder without its cross-attention.
 package transformer
 
 import (
