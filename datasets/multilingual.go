@@ -68,12 +68,13 @@ func newWorld(c Config) *world {
 	for range numNames {
 		names = append(names, speller.name())
 	}
+	// The target comes first, and so does not depend on how many there are.
+	w.target = newTongue(targetTypology, c.Multilingual.Nouns, names, spell(targetTypology.name), w.targetWords)
 	which := permutation(w.stream("typologies", 0), len(typologies))
 	for _, i := range which[:c.Multilingual.Languages] {
 		t := typologies[i]
 		w.tongues = append(w.tongues, newTongue(t, c.Multilingual.Nouns, names, spell(t.name), w.sourceWords))
 	}
-	w.target = newTongue(targetTypology, c.Multilingual.Nouns, names, spell(targetTypology.name), w.targetWords)
 	return w
 }
 

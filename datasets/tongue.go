@@ -55,7 +55,7 @@ var typologies = [maxLanguages]typology{
 		definite: before, plural: before, past: before, negation: before},
 	{name: "pro-drop SOV", orders: []string{"ASOPV"}, adjectiveAfter: true, postpositions: true, dropsPronouns: true,
 		definite: suffix, plural: suffix, past: fused, negation: prefix},
-	{name: "doubling SVO", orders: []string{"PSVOA"}, adjectiveAfter: true, numeralAfter: true, bareAfterNumeral: true,
+	{name: "doubling SVO", orders: []string{"ASVOP"}, adjectiveAfter: true, numeralAfter: true, bareAfterNumeral: true,
 		definite: after, plural: doubled, past: after, negation: before},
 	{name: "fusing VOS", orders: []string{"VOPSA"}, adjectiveAfter: true,
 		definite: before, plural: fused, past: prefix, negation: after},

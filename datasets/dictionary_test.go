@@ -1,0 +1,107 @@
+package datasets
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+func texts(pairs ...string) []Pair {
+	var out []Pair
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, Pair{SourceText: pairs[i], TargetText: pairs[i+1]})
+	}
+	return out
+}
+
+// Two pairs, "a b" = "x y" and "a" = "x", one round by hand. All are equal at
+// first; none is written 0. In the first pair each target word is a third a's, b's and
+// 0's, in the second x is half a's, half 0's. So a expects x 1/3+1/2, y 1/3: p(x|a) =
+// 5/7; b x 1/3, y 1/3: p(x|b) = 1/2; 0 as a. In the second round x of the first
+// pair is in proportion 5/7 : 1/2 : 5/7, y 2/7 : 1/2 : 2/7.
+func TestModel1ByHand(t *testing.T) {
+	m := newModel1(texts("a b", "x y", "a", "x"))
+	prob := func(s, to string) float64 {
+		for e := range m.prob {
+			if m.source.words[m.sourceOf[e]] == s && m.target.words[m.targetOf[e]] == to {
+				return m.prob[e]
+			}
+		}
+		return math.NaN()
+	}
+	check := func(want map[string]float64) {
+		t.Helper()
+		for _, s := range []string{"a", "b", ""} {
+			x := want[s]
+			if got := prob(s, "x"); !(math.Abs(got-x) < 1e-12) {
+				t.Errorf("p(x|%s) = %v, want %v", s, got, x)
+			}
+			if got := prob(s, "y"); !(math.Abs(got-(1-x)) < 1e-12) {
+				t.Errorf("p(y|%s) = %v, want %v", s, got, 1-x)
+			}
+		}
+	}
+	m.round()
+	check(map[string]float64{"a": 5.0 / 7, "b": 0.5, "": 5.0 / 7})
+	m.round()
+	// 5/7 and 1/2 of 27/14: 10/27 and 7/27. 2/7 and 1/2 of 15/14: 4/15 and 7/15.
+	ax, ay := 10.0/27+0.5, 4.0/15
+	bx, by := 7.0/27, 7.0/15
+	check(map[string]float64{"a": ax / (ax + ay), "b": bx / (bx + by), "": ax / (ax + ay)})
+}
+
+func TestDictionary(t *testing.T) {
+	// "uh" means nothing: none of the others needs it. Order is another.
+	d := LearnDictionary(texts(
+		"cat uh black", "noir chat",
+		"dog uh black", "noir chien",
+		"cat uh white", "blanc chat",
+		"dog white", "blanc chien",
+		"cat", "chat",
+		"dog", "chien",
+	))
+	for text, want := range map[string]string{
+		"dog uh black":  "chien noir",
+		"white cat":     "blanc chat",
+		"cat bird  cat": "chat bird chat", // what it does not know stays
+		"uh":            "",
+		"":              "",
+	} {
+		if got := d.Translate(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Only so many pairs, and none too long.
+func TestDictionaryLimits(t *testing.T) {
+	long := ""
+	for i := range dictionaryWords + 1 {
+		long += fmt.Sprintf("w%d ", i)
+	}
+	pairs := texts(long, "z", "a", long)
+	for range dictionaryPairs {
+		pairs = append(pairs, texts("a", "b")...)
+	}
+	pairs = append(pairs, texts("late", "tard")...)
+	m := newModel1(pairs)
+	if len(m.sentences) != dictionaryPairs || len(m.source.words) != 2 {
+		t.Errorf("%d pairs with %d words, want %d with 2", len(m.sentences), len(m.source.words), dictionaryPairs)
+	}
+	if got := LearnDictionary(nil).Translate("a b"); got != "a b" {
+		t.Errorf("learned of nothing: %q", got)
+	}
+}
+
+func ExampleDictionary() {
+	d := LearnDictionary([]Pair{
+		{SourceText: "the black cat", TargetText: "le chat noir"},
+		{SourceText: "the cat", TargetText: "le chat"},
+		{SourceText: "the black dog", TargetText: "le chien noir"},
+		{SourceText: "the dog", TargetText: "le chien"},
+		{SourceText: "the bird", TargetText: "le oiseau"},
+	})
+	fmt.Println(d.Translate("the black bird"))
+	// Output:
+	// le noir oiseau
+}

@@ -1,0 +1,243 @@
+package datasets
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func mustMultilingual(t testing.TB, c Config) *Translation {
+	t.Helper()
+	s, err := NewMultilingual(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// small is a task that takes no time.
+func smallTask() Config {
+	return Config{Seed: 2, Translation: TranslationConfig{HeldOut: 20}, Multilingual: MultilingualConfig{Languages: 4, Pairs: 300, Nouns: 8}}
+}
+
+func TestMultilingualSizes(t *testing.T) {
+	s := mustMultilingual(t, Config{})
+	var sizes []int
+	for l, x := range s.Languages() {
+		sizes = append(sizes, x.Train)
+		if x.HeldOut != 200 || x.Dropped+x.Cut+x.Empty != 0 {
+			t.Errorf("language %+v", x)
+		}
+		if len(s.Pairs(l, Train)) != x.Train || len(s.Pairs(l, HeldOut)) != x.HeldOut {
+			t.Errorf("%s has %d and %d pairs", x.Name, len(s.Pairs(l, Train)), len(s.Pairs(l, HeldOut)))
+		}
+	}
+	if want := []int{20000, 5000, 2222, 1250, 800, 556}; !slices.Equal(sizes, want) {
+		t.Errorf("sizes %v, want %v", sizes, want)
+	}
+	if got := s.Batches(Train, 100); got != 299 {
+		t.Errorf("%d batches of 100, want 299 for 29828 pairs", got)
+	}
+	if s.SourceVocab() > 1500 || s.Vocab() > 250 {
+		t.Errorf("vocabularies of %d and %d", s.SourceVocab(), s.Vocab())
+	}
+	if l := s.Shapes()[len(s.Shapes())-1]; max(l.Source, l.Target) > 64 {
+		t.Errorf("%v is larger than the default sequence length", l)
+	}
+}
+
+// A golden pair: a change of the generator changes every recorded run, and has to
+// be a decision.
+func TestMultilingualGolden(t *testing.T) {
+	s := mustMultilingual(t, Config{Seed: 1})
+	p := s.Pairs(0, Train)[0]
+	const want = "agglutinating SOV: bezus fojidufew tuned sulujun | wul giwow notujig zamigal lumajiv [100 18 174 178 41 81 176 2] [173 41 81 189 100 181 18 182 2]"
+	if got := fmt.Sprint(s.Languages()[0].Name, ": ", p.SourceText, " | ", p.TargetText, " ", p.Source, p.Target); got != want {
+		t.Errorf("first pair %q, want %q", got, want)
+	}
+}
+
+func TestHeldOutSentencesAreNew(t *testing.T) {
+	s := mustMultilingual(t, smallTask())
+	held := map[string]bool{}
+	for l := range s.Languages() {
+		for i, p := range s.Pairs(l, HeldOut) {
+			held[p.TargetText] = true
+			if p.TargetText != s.Pairs(0, HeldOut)[i].TargetText {
+				t.Errorf("language %d says something else in held-out pair %d", l, i)
+			}
+		}
+	}
+	if len(held) != 20 {
+		t.Errorf("%d different held-out sentences, want 20", len(held))
+	}
+	firsts := map[string]bool{}
+	for l := range s.Languages() {
+		for _, p := range s.Pairs(l, Train) {
+			if held[p.TargetText] {
+				t.Errorf("held-out %q is trained on", p.TargetText)
+			}
+		}
+		firsts[s.Pairs(l, Train)[0].TargetText] = true
+	}
+	if len(firsts) != 4 {
+		t.Error("languages begin with the same sentence")
+	}
+}
+
+// A larger corpus begins like a smaller one, and so do more languages.
+func TestMultilingualGrows(t *testing.T) {
+	c := smallTask()
+	small := mustMultilingual(t, c)
+	c.Multilingual.Pairs = 600
+	more := mustMultilingual(t, c)
+	c.Multilingual.Languages = 5
+	wider := mustMultilingual(t, c)
+	for l := range small.Languages() {
+		a, b := small.Pairs(l, Train), more.Pairs(l, Train)
+		if len(b) < 2*len(a)-1 || !reflect.DeepEqual(a, b[:len(a)]) {
+			t.Errorf("language %d: the larger corpus has other sentences", l)
+		}
+		for i, p := range wider.Pairs(l, Train) {
+			if p.SourceText != b[i].SourceText || p.TargetText != b[i].TargetText {
+				t.Fatalf("language %d: sentence %d changes with the number of languages", l, i)
+			}
+		}
+	}
+	// Neither size nor number decides which languages they are.
+	c.Seed++
+	other := mustMultilingual(t, c)
+	if reflect.DeepEqual(other.Pairs(0, Train)[0].TargetText, more.Pairs(0, Train)[0].TargetText) {
+		t.Error("another seed begins alike")
+	}
+}
+
+func TestMultilingualSharedVocabulary(t *testing.T) {
+	c := smallTask()
+	apart := mustMultilingual(t, c)
+	c.Translation.Shared = true
+	s := mustMultilingual(t, c)
+	if s.Source() != s.Target() || s.SourceVocab() != s.Vocab() {
+		t.Error("shared vocabularies differ")
+	}
+	if apart.Source() == apart.Target() || apart.Vocab() >= s.Vocab() {
+		t.Error("separate vocabularies are one")
+	}
+	for l := range s.Languages() {
+		for i, p := range s.Pairs(l, Train) {
+			q := apart.Pairs(l, Train)[i]
+			if p.SourceText != q.SourceText || p.TargetText != q.TargetText {
+				t.Fatalf("%q became %q", q.SourceText, p.SourceText)
+			}
+		}
+	}
+}
+
+// Copying and looking up words stay far below, for every grammar and some seeds.
+func TestBaselinesStayFarBelow(t *testing.T) {
+	highest := map[string]float64{}
+	for seed := range uint64(2) {
+		c := Config{Seed: seed, Multilingual: MultilingualConfig{Languages: maxLanguages, Pairs: 3000, Skew: 0.1}}
+		s := mustMultilingual(t, c)
+		for _, b := range s.Baselines() {
+			for l, score := range b.BLEU {
+				highest[b.Name] = max(highest[b.Name], score.Score())
+				if score.Score() > 25 {
+					t.Errorf("seed %d, %s: %s has %v", seed, s.Languages()[l].Name, b.Name, score)
+				}
+				if b.Name == "word-by-word dictionary" && score.Precision(1) < 0.4 {
+					t.Errorf("seed %d, %s: the dictionary knows few words: %v", seed, s.Languages()[l].Name, score)
+				}
+			}
+		}
+	}
+	t.Logf("highest: %v", highest)
+}
+
+// How far one gets without the source.
+func TestTargetIsNotGuessable(t *testing.T) {
+	s := mustMultilingual(t, Config{})
+	y, err := s.Yardsticks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", y)
+	if len(y) != 3 || y[0].Nats != math.Log(float64(s.Vocab())) {
+		t.Errorf("yardsticks %+v", y)
+	}
+	for i := 1; i < len(y); i++ {
+		if y[i].Nats >= y[i-1].Nats {
+			t.Errorf("%s is no better than %s", y[i].Name, y[i-1].Name)
+		}
+	}
+	if y[2].Nats < 2 {
+		t.Errorf("%v: a perplexity of %v without the source", y[2], math.Exp(y[2].Nats))
+	}
+}
+
+func TestMultilingualErrors(t *testing.T) {
+	for want, c := range map[string]Config{
+		"synthetic-translation: 9 languages, want 1 to 8":            {Multilingual: MultilingualConfig{Languages: 9}},
+		"synthetic-translation: -1 pairs, want 1 to 1048576":         {Multilingual: MultilingualConfig{Pairs: -1}},
+		"synthetic-translation: skew 17, want above 0 and up to 16":  {Multilingual: MultilingualConfig{Skew: 17}},
+		"synthetic-translation: skew NaN, want above 0 and up to 16": {Multilingual: MultilingualConfig{Skew: math.NaN()}},
+		"synthetic-translation: 3 nouns, want 4 to 1024":             {Multilingual: MultilingualConfig{Nouns: 3}},
+		"translation: temperature 0.5, want 1 or more":               {Translation: TranslationConfig{Temperature: 0.5}},
+		"translation: temperature NaN, want 1 or more":               {Translation: TranslationConfig{Temperature: math.NaN()}},
+		"translation: 65 shapes, want 1 to 64":                       {Translation: TranslationConfig{Shapes: 65}},
+		"translation: -1 held-out pairs, want 1 to 1048576":          {Translation: TranslationConfig{HeldOut: -1}},
+		"translation: vocabulary 5, want 6 to 65536":                 {Translation: TranslationConfig{Vocab: 5}},
+		"translation: noise 1.5, want 0 to 1":                        {Translation: TranslationConfig{Noise: 1.5}},
+		"translation: noise NaN, want 0 to 1":                        {Translation: TranslationConfig{Noise: math.NaN()}},
+		"sequence length 1, want 2 to 4096 for translation":          {SeqLen: 1},
+		"sequence length 4097, want 2 to 4096 for translation":       {SeqLen: 4097},
+		"synthetic-translation: agglutinating SOV: all 1 training pairs are longer than 3 tokens, want a longer sequence": {
+			SeqLen: 3, Multilingual: MultilingualConfig{Languages: 1, Pairs: 1}, Seed: 1},
+	} {
+		s, err := NewMultilingual(c)
+		if err == nil || err.Error() != want {
+			t.Errorf("error %q, want %q", fmt.Sprint(err), want)
+		}
+		if s != nil {
+			t.Error("a source beside an error")
+		}
+		if verr := c.Validate(); !strings.Contains(want, "sequence") && (verr == nil || verr.Error() != want) {
+			t.Errorf("Validate: %v, want %q", verr, want)
+		}
+	}
+}
+
+func ExampleNewMultilingual() {
+	s, err := NewMultilingual(Config{Seed: 1})
+	if err != nil {
+		panic(err)
+	}
+	baselines := s.Baselines()
+	for l, language := range s.Languages() {
+		fmt.Printf("%-17s %5d pairs, %4.1f%% of an epoch; BLEU of a copy %.0f, of a dictionary %.0f\n",
+			language.Name, language.Train, 100*language.Share, baselines[0].BLEU[l].Score(), baselines[1].BLEU[l].Score())
+	}
+	fmt.Println("shapes", s.Shapes(), "vocabularies", s.SourceVocab(), s.Vocab())
+
+	// A batch of one language, to be translated and scored.
+	pairs := s.Pairs(0, HeldOut)[:3]
+	b := s.Collate(pairs)
+	fmt.Println("source", b.Inputs[0].Shape, "lengths", b.Inputs[1].I32, "target", b.Inputs[2].Shape)
+	perfect := pairs[0].Target // what a network is to come up with
+	var score BLEU
+	score.Add(s.Target().Decode(perfect), pairs[0].TargetText)
+	fmt.Println(pairs[0].SourceText, "->", s.Target().Decode(perfect), score.Score())
+	// Output:
+	// agglutinating SOV 20000 pairs, 52.0% of an epoch; BLEU of a copy 0, of a dictionary 5
+	// case-marking VSO   5000 pairs, 19.7% of an epoch; BLEU of a copy 0, of a dictionary 0
+	// prefixing OSV      2222 pairs, 11.2% of an epoch; BLEU of a copy 0, of a dictionary 7
+	// pro-drop SOV       1250 pairs,  7.5% of an epoch; BLEU of a copy 0, of a dictionary 0
+	// fusing OVS          800 pairs,  5.5% of an epoch; BLEU of a copy 0, of a dictionary 4
+	// isolating VSO       556 pairs,  4.2% of an epoch; BLEU of a copy 0, of a dictionary 4
+	// shapes [{8 8} {11 11} {15 15} {19 25}] vocabularies 1112 192
+	// source [3 11] lengths [6 7 6] target [3 11]
+	// kesez bezus nilos wotusun -> gov qilulal zamigal vumaj vucovig 100
+}

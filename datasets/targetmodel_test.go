@@ -1,0 +1,51 @@
+package datasets
+
+import (
+	"math"
+	"testing"
+)
+
+// Sentences 4 End and 4 4 End of a vocabulary of 5. Of 5 tokens 3 are 4, 2 End,
+// and two kinds: p(4) = (3 + 2/5) / 7, p(End) = (2 + 2/5) / 7, p(0) = (2/5) / 7.
+// After 4: 4 once, End twice: p(4|4) = (1 + 2 p(4)) / 5. After Begin: 4 twice, one
+// kind: p(4|Begin) = (2 + p(4)) / 3. What was never seen leaves the shorter one:
+// after 0.
+func TestTargetModelByHand(t *testing.T) {
+	m := newTargetModel(5, 2)
+	m.learn([]int32{4, End})
+	m.learn([]int32{4, 4, End})
+	p4, pEnd, p0 := 3.4/7, 2.4/7, 0.4/7
+	for _, c := range []struct {
+		ids  []int32
+		want float64
+	}{
+		{[]int32{4}, (2 + p4) / 3},
+		{[]int32{4, End}, (2 + p4) / 3 * (2 + 2*pEnd) / 5},
+		{[]int32{4, 4}, (2 + p4) / 3 * (1 + 2*p4) / 5},
+		{[]int32{0, 4}, p0 / 3 * p4},
+	} {
+		if got := m.nats(c.ids); !(math.Abs(got+math.Log(c.want)) < 1e-12) {
+			t.Errorf("%v: %v, want %v", c.ids, got, -math.Log(c.want))
+		}
+	}
+}
+
+func TestTargetModelProbabilitiesSumToOne(t *testing.T) {
+	s := mustMultilingual(t, smallTask())
+	for n := 1; n <= 3; n++ {
+		m := newTargetModel(s.Vocab(), n)
+		for _, p := range s.Pairs(0, Train) {
+			m.learn(p.Target)
+		}
+		for _, before := range [][]int32{nil, {9}, {9, 10}, s.Pairs(0, Train)[3].Target[:2], {77, 1}} {
+			sum := 0.0
+			for id := range int32(s.Vocab()) {
+				ids := append(append([]int32(nil), before...), id)
+				sum += math.Exp(m.nats(before) - m.nats(ids))
+			}
+			if math.Abs(sum-1) > 1e-9 {
+				t.Errorf("%d-gram after %v: sum %v", n, before, sum)
+			}
+		}
+	}
+}

@@ -1,0 +1,392 @@
+package datasets
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"gpipebench/nn"
+)
+
+// pairIn is example i of a batch, read as whoever trains on it would: its source
+// without padding, and its targets. It checks all that the contract says.
+func pairIn(t *testing.T, b nn.Batch, i int) (source, target []int32) {
+	t.Helper()
+	one := b.Slice(i, i+1)
+	ids, length, in, out := one.Inputs[0].I32, int(one.Inputs[1].I32[0]), one.Inputs[2].I32, one.Targets[0].I32
+	for k, id := range ids {
+		if (id == Pad) != (k >= length) {
+			t.Fatalf("source %v of length %d", ids, length)
+		}
+	}
+	target = out
+	if n := slices.Index(out, -1); n >= 0 {
+		target = out[:n]
+	}
+	if len(target) == 0 || in[0] != Begin || !slices.Equal(in[1:len(target)], target[:len(target)-1]) {
+		t.Fatalf("inputs %v for targets %v", in, out)
+	}
+	for k := len(target); k < len(out); k++ {
+		if in[k] != Pad || out[k] != -1 {
+			t.Fatalf("inputs %v for targets %v", in, out)
+		}
+	}
+	return ids[:length], target
+}
+
+// key is a pair as a string, to count with.
+func key(source, target []int32) string { return fmt.Sprint(source, target) }
+
+// pass counts the pairs of batches from <= i < to, and checks their shapes and
+// counts.
+func pass(t *testing.T, s *Translation, split Split, from, to, examples int) map[string]int {
+	t.Helper()
+	seen := map[string]int{}
+	for i := from; i < to; i++ {
+		b := mustBatch(t, s, split, i, examples)
+		shape := Shape{b.Inputs[0].Shape[1], b.Inputs[2].Shape[1]}
+		if !slices.Contains(s.Shapes(), shape) || b.Targets[0].Shape[1] != shape.Target {
+			t.Fatalf("batch of shape %v, targets %v", shape, b.Targets[0].Shape)
+		}
+		count := 0
+		for e := range b.Examples() {
+			source, target := pairIn(t, b, e)
+			seen[key(source, target)]++
+			count += len(target)
+		}
+		if b.Count != count {
+			t.Fatalf("count %d, want %d", b.Count, count)
+		}
+		if n := b.Examples(); n != examples && (i != to-1 || n != s.examples(split)%examples) {
+			t.Fatalf("batch %d of %d has %d examples of %d", i, to, n, examples)
+		}
+	}
+	return seen
+}
+
+// keys counts a language's pairs.
+func keys(pairs []Pair) map[string]int {
+	out := map[string]int{}
+	for _, p := range pairs {
+		out[key(p.Source, p.Target)]++
+	}
+	return out
+}
+
+func TestTranslationHeldOutPass(t *testing.T) {
+	s := mustMultilingual(t, smallTask())
+	want := map[string]int{}
+	for l := range s.Languages() {
+		for k, n := range keys(s.Pairs(l, HeldOut)) {
+			want[k] += n
+		}
+	}
+	for _, examples := range []int{1, 7, 16, 80, 1000} {
+		n := s.Batches(HeldOut, examples)
+		if n != ceilDiv(80, examples) {
+			t.Fatalf("%d held-out batches of %d", n, examples)
+		}
+		if got := pass(t, s, HeldOut, 0, n, examples); !reflect.DeepEqual(got, want) {
+			t.Errorf("batches of %d: another set of held-out pairs", examples)
+		}
+	}
+}
+
+// At temperature 1 every epoch has every pair once. Otherwise each language has
+// its part, and goes through all its pairs before it begins again.
+func TestTranslationEpochs(t *testing.T) {
+	for _, temperature := range []float64{1, 0, math.Inf(1)} {
+		c := smallTask()
+		c.Translation.Temperature = temperature
+		s := mustMultilingual(t, c)
+		orders := map[string]bool{}
+		total := map[string]int{}
+		const epochs = 4
+		for _, examples := range []int{32} {
+			n := s.Batches(Train, examples)
+			for e := range epochs {
+				seen := pass(t, s, Train, e*n, (e+1)*n, examples)
+				size := 0
+				for k, times := range seen {
+					total[k] += times
+					size += times
+				}
+				if size != s.epoch {
+					t.Fatalf("epoch of %d examples, want %d", size, s.epoch)
+				}
+				orders[fmt.Sprint(mustBatch(t, s, Train, e*n, examples))] = true
+			}
+		}
+		if len(orders) != epochs {
+			t.Error("two epochs begin alike")
+		}
+		for l := range s.Languages() {
+			pairs := keys(s.Pairs(l, Train))
+			drawn := 0
+			part := s.parts[l] * epochs
+			for k, times := range pairs {
+				drawn += total[k]
+				// A sentence that the corpus has several times is several pairs.
+				least := part / s.languages[l].Train * times
+				if total[k] < least || total[k] > least+times {
+					t.Errorf("temperature %v, language %d: a pair came %d times, want %d to %d", temperature, l, total[k], least, least+times)
+				}
+			}
+			if drawn != part {
+				t.Errorf("temperature %v, language %d: %d examples, want %d", temperature, l, drawn, part)
+			}
+		}
+	}
+}
+
+func TestTranslationBatchIsAFunctionOfItsPlace(t *testing.T) {
+	c := smallTask()
+	want := mustBatch(t, mustMultilingual(t, c), Train, 70, 16)
+	s := mustMultilingual(t, c)
+	mustBatch(t, s, HeldOut, 1, 3)
+	mustBatch(t, s, Train, 9, 16)
+	mustBatch(t, s, Train, 70, 4)
+	got := mustBatch(t, s, Train, 70, 16)
+	if !reflect.DeepEqual(got, want) {
+		t.Error("the same batch differs after others were taken")
+	}
+	got.Inputs[0].I32[0], got.Targets[0].I32[0] = 99, 99
+	if !reflect.DeepEqual(mustBatch(t, s, Train, 70, 16), want) {
+		t.Error("writing to a batch changes the source")
+	}
+	c.Seed++
+	for name, other := range map[string]nn.Batch{
+		"index": mustBatch(t, s, Train, 71, 16),
+		"epoch": mustBatch(t, s, Train, 70+s.Batches(Train, 16), 16),
+		"seed":  mustBatch(t, mustMultilingual(t, c), Train, 70, 16),
+	} {
+		if reflect.DeepEqual(other, want) {
+			t.Errorf("another %s gives the same batch", name)
+		}
+	}
+}
+
+func TestTranslationBatchesAtOnce(t *testing.T) {
+	s := mustMultilingual(t, smallTask())
+	var wait sync.WaitGroup
+	for g := range 8 {
+		wait.Go(func() {
+			for i := range 6 {
+				got, err := s.Batch(Train, 40*g+i, 8+g%2)
+				want, errAgain := s.Batch(Train, 40*g+i, 8+g%2)
+				if err != nil || errAgain != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("batch %d differs among goroutines: %v, %v", g, err, errAgain)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// Batches are of pairs of like length, come in no order of length, and mix
+// languages.
+func TestTranslationPadsLittle(t *testing.T) {
+	s := mustMultilingual(t, Config{})
+	places, targets, alone, rises := 0, 0, 0, 0
+	last := 0
+	batches := s.Batches(Train, 128)
+	language := map[string]int{}
+	for l := range s.Languages() {
+		for _, p := range s.Pairs(l, Train) {
+			language[key(p.Source, p.Target)] = l
+		}
+	}
+	for i := range batches {
+		b := mustBatch(t, s, Train, i, 128)
+		places += b.Examples() * b.Targets[0].Shape[1]
+		targets += b.Count
+		if b.Targets[0].Shape[1] > last {
+			rises++
+		}
+		last = b.Targets[0].Shape[1]
+		in := map[int]bool{}
+		for e := range b.Examples() {
+			in[language[key(pairIn(t, b, e))]] = true
+		}
+		if len(in) < 4 {
+			alone++
+		}
+	}
+	if ratio := float64(places) / float64(targets); ratio > 1.25 {
+		t.Errorf("%v places for each target", ratio)
+	}
+	if alone > batches/20 || rises < batches/5 {
+		t.Errorf("%d of %d batches with few languages, %d longer than the one before", alone, batches, rises)
+	}
+	c := Config{}
+	c.Translation.Shapes = 1
+	if got := mustMultilingual(t, c).Shapes(); !slices.Equal(got, s.Shapes()[len(s.Shapes())-1:]) {
+		t.Errorf("one shape %v, want the largest of %v", got, s.Shapes())
+	}
+}
+
+func TestTranslationErrors(t *testing.T) {
+	s := mustMultilingual(t, smallTask())
+	for _, c := range []struct {
+		split           Split
+		index, examples int
+		want            string
+	}{
+		{HeldOut, 3, 32, "held-out batch 3 of 3"},
+		{Train, -1, 32, "training batch -1, want 0 or more"},
+		{Train, 0, 0, "batch of 0 examples"},
+		{Train, 0, math.MaxInt32, "batch of 2147483647 examples, want 1 to"},
+		{Split(2), 0, 1, "split 2"},
+		{Train, math.MaxInt, 2, "out of range"},
+	} {
+		_, err := s.Batch(c.split, c.index, c.examples)
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "synthetic-translation: ") {
+			t.Errorf("Batch(%v, %d, %d): error %v, want %q in it", c.split, c.index, c.examples, err, c.want)
+		}
+	}
+	if _, err := s.Batch(Train, math.MaxInt/8-1, 8); err != nil {
+		t.Errorf("a very late batch: %v", err)
+	}
+}
+
+// What is too long is dropped from training, and cut in what is held out; the
+// reference stays whole.
+func TestTranslationLimit(t *testing.T) {
+	c := smallTask()
+	all := mustMultilingual(t, c)
+	c.SeqLen = 9
+	s := mustMultilingual(t, c)
+	dropped, cut := 0, 0
+	for l, x := range s.Languages() {
+		if whole := all.Languages()[l]; x.Train+x.Dropped != whole.Train || x.HeldOut != whole.HeldOut {
+			t.Errorf("%+v of %+v", x, whole)
+		}
+		dropped += x.Dropped
+		kept := 0
+		for _, p := range all.Pairs(l, Train) {
+			if max(len(p.Source), len(p.Target)) > 9 {
+				continue
+			}
+			if q := s.Pairs(l, Train)[kept]; !reflect.DeepEqual(p, q) {
+				t.Fatalf("pair %d is %v, want %v", kept, q, p)
+			}
+			kept++
+		}
+		for i, p := range all.Pairs(l, HeldOut) {
+			q := s.Pairs(l, HeldOut)[i]
+			if !slices.Equal(q.Source, p.Source[:min(9, len(p.Source))]) || !slices.Equal(q.Target, p.Target[:min(9, len(p.Target))]) ||
+				q.TargetText != p.TargetText || q.SourceText != p.SourceText {
+				t.Errorf("held-out %v, of %v", q, p)
+			}
+			if len(p.Source) > 9 || len(p.Target) > 9 {
+				cut++
+			}
+		}
+		cut -= x.Cut
+	}
+	if dropped == 0 || cut != 0 {
+		t.Errorf("%d dropped, %d too many cut", dropped, cut)
+	}
+	if l := s.Shapes()[len(s.Shapes())-1]; l != (Shape{9, 9}) {
+		t.Errorf("largest shape %v", l)
+	}
+	pass(t, s, Train, 0, s.Batches(Train, 16), 16)
+	pass(t, s, HeldOut, 0, s.Batches(HeldOut, 16), 16)
+
+	long := strings.Repeat(s.Pairs(0, Train)[0].SourceText+" ", 9)
+	p := s.Encode(long, "")
+	if len(p.Source) != 9 || !slices.Equal(p.Target, []int32{End}) || p.SourceText != long {
+		t.Errorf("encoded %v", p)
+	}
+	p = s.Encode(s.Pairs(0, Train)[1].SourceText, s.Pairs(0, Train)[1].TargetText)
+	if !reflect.DeepEqual(p, s.Pairs(0, Train)[1]) {
+		t.Errorf("encoded %v, want %v", p, s.Pairs(0, Train)[1])
+	}
+}
+
+func TestGroupsAndCollate(t *testing.T) {
+	s := mustMultilingual(t, smallTask())
+	pairs := s.Pairs(1, HeldOut)
+	groups := s.Groups(pairs, 8)
+	var places []int
+	last := 0
+	for i, g := range groups {
+		if len(g) != 8 && i != len(groups)-1 {
+			t.Errorf("group %d of %d has %d pairs", i, len(groups), len(g))
+		}
+		var members []Pair
+		for _, k := range g {
+			members = append(members, pairs[k])
+		}
+		b := s.Collate(members)
+		if err := b.Check(); err != nil {
+			t.Fatal(err)
+		}
+		for k := range members {
+			if source, target := pairIn(t, b, k); key(source, target) != key(members[k].Source, members[k].Target) {
+				t.Errorf("group %d: example %d is another", i, k)
+			}
+		}
+		if b.Targets[0].Shape[1] < last {
+			t.Error("groups do not get longer")
+		}
+		last = b.Targets[0].Shape[1]
+		places = append(places, g...)
+	}
+	slices.Sort(places)
+	for i, p := range places {
+		if i != p {
+			t.Fatalf("groups have places %v", places)
+		}
+	}
+	for _, bad := range [][]Pair{nil, {{Source: make([]int32, 100), Target: []int32{End}}}} {
+		func() {
+			defer func() {
+				if e, _ := recover().(string); !strings.HasPrefix(e, "datasets: Collate: ") {
+					t.Errorf("recovered %q", e)
+				}
+			}()
+			s.Collate(bad)
+		}()
+	}
+}
+
+func TestNoise(t *testing.T) {
+	c := Config{Seed: 1, Multilingual: MultilingualConfig{Languages: 2, Pairs: 2000, Skew: 0.5}}
+	clean := mustMultilingual(t, c)
+	c.Translation.Noise = 0.25
+	noisy := mustMultilingual(t, c)
+	tokens, other := 0, 0
+	ids := map[int32]bool{}
+	for l := range clean.Languages() {
+		for i, p := range clean.Pairs(l, Train) {
+			q := noisy.Pairs(l, Train)[i]
+			if len(p.Target) != len(q.Target) || q.Target[len(q.Target)-1] != End || !slices.Equal(p.Source, q.Source) || p.TargetText != q.TargetText {
+				t.Fatalf("%v became %v", p, q)
+			}
+			for k, id := range p.Target[:len(p.Target)-1] {
+				tokens++
+				if q.Target[k] != id {
+					other++
+					ids[q.Target[k]] = true
+				}
+			}
+		}
+		if !reflect.DeepEqual(clean.Pairs(l, HeldOut), noisy.Pairs(l, HeldOut)) {
+			t.Error("held-out pairs are noisy")
+		}
+	}
+	if share := float64(other) / float64(tokens); math.Abs(share-0.25) > 0.01 {
+		t.Errorf("%v of the tokens replaced, want 0.25", share)
+	}
+	if len(ids) != noisy.Vocab()-int(firstPiece) || slices.ContainsFunc([]int32{Pad, Begin, End, Unknown}, func(id int32) bool { return ids[id] }) {
+		t.Errorf("replaced by %d different tokens", len(ids))
+	}
+	if !reflect.DeepEqual(mustMultilingual(t, c).pairs, noisy.pairs) {
+		t.Error("noise differs from run to run")
+	}
+}
