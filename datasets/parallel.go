@@ -185,6 +185,7 @@ var (
 	errLongLine = errors.New("line too long")
 	errNUL      = errors.New("a byte 0, want UTF-8 text")
 	errNotUTF8  = errors.New("not UTF-8, want UTF-8 text")
+	errCutShort = errors.New("gzip: ends in the middle")
 )
 
 // parseLines reads a text of up to maxText bytes (after decompression) in lines
@@ -211,7 +212,7 @@ func parseLines(r io.Reader, maxText int64, maxLine int) ([]string, error) {
 			line = bytes.TrimPrefix(line, []byte(byteOrderMark))
 		}
 		if !ended && err != nil && err != io.EOF && err != bufio.ErrBufferFull {
-			return nil, &lineError{len(lines) + 1, 0, err}
+			return nil, &lineError{len(lines) + 1, 0, cutShort(err)}
 		}
 		if err == bufio.ErrBufferFull || len(line) > maxLine {
 			return nil, &lineError{len(lines) + 1, 0, fmt.Errorf("%w, want at most %d bytes", errLongLine, maxLine)}
@@ -236,7 +237,19 @@ func plain(r io.Reader) (io.Reader, error) {
 	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		return in, nil
 	}
-	return gzip.NewReader(in)
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, cutShort(err)
+	}
+	return z, nil
+}
+
+// cutShort says in plainer words that there should have been more.
+func cutShort(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errCutShort
+	}
+	return err
 }
 
 // checkLine finds the first thing that text does not have. The column counts

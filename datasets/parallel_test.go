@@ -1,0 +1,354 @@
+package datasets
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// files writes texts and returns their paths, in order.
+func files(t testing.TB, texts ...string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	var paths []string
+	for i, text := range texts {
+		path := filepath.Join(dir, string(rune('a'+i)))
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+func zipped(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// lines are n of a text, the i-th with its number spelled by repeated words.
+func lines(n int, word string) string {
+	var out strings.Builder
+	for i := range n {
+		fmt.Fprintf(&out, "%s%d%s\n", word, i%7, strings.Repeat(" "+word, i%5))
+	}
+	return out.String()
+}
+
+func mustParallel(t testing.TB, paths []string, c Config) *Translation {
+	t.Helper()
+	s, err := OpenParallel(paths, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestParallel(t *testing.T) {
+	paths := files(t, lines(40, "uno"), lines(40, "one"))
+	s := mustParallel(t, paths, Config{})
+	if want := "parallel:" + paths[0] + "," + paths[1]; s.Name() != want {
+		t.Errorf("name %s, want %s", s.Name(), want)
+	}
+	if got, want := s.Languages(), []Language{{Name: "a", Train: 36, HeldOut: 4, Share: 1}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("languages %+v, want %+v", got, want)
+	}
+	for i, p := range append(slices.Clone(s.Pairs(0, Train)), s.Pairs(0, HeldOut)...) {
+		want := strings.Split(lines(40, "uno"), "\n")[i]
+		if p.SourceText != want || s.Source().Decode(p.Source) != want || p.Source[len(p.Source)-1] != End {
+			t.Fatalf("line %d is %q, %v, want %q", i, p.SourceText, p.Source, want)
+		}
+		if s.Target().Decode(p.Target) != p.TargetText || p.TargetText != strings.Split(lines(40, "one"), "\n")[i] {
+			t.Fatalf("line %d is translated %q, %v", i, p.TargetText, p.Target)
+		}
+	}
+	pass(t, s, Train, 0, s.Batches(Train, 8), 8)
+	pass(t, s, HeldOut, 0, s.Batches(HeldOut, 8), 8)
+	y, err := s.Yardsticks()
+	if err != nil || len(y) != 3 || !(y[2].Nats < y[0].Nats) {
+		t.Errorf("yardsticks %v, %v", y, err)
+	}
+	for _, b := range s.Baselines() {
+		if len(b.BLEU) != 1 || b.BLEU[0].RefLen == 0 {
+			t.Errorf("baseline %+v", b)
+		}
+	}
+	again := mustParallel(t, paths, Config{})
+	if !reflect.DeepEqual(mustBatch(t, s, Train, 7, 8), mustBatch(t, again, Train, 7, 8)) {
+		t.Error("another batch from the same files")
+	}
+}
+
+// A byte order mark, carriage returns, any white space, a last line without an
+// end and compression change nothing.
+func TestParallelWritings(t *testing.T) {
+	want := mustParallel(t, files(t, lines(40, "uno"), lines(40, "one")), Config{})
+	for name, change := range map[string]func(string) string{
+		"byte order mark": func(s string) string { return "\uFEFF" + s },
+		"CRLF":            func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
+		"white space":     func(s string) string { return " \t" + strings.ReplaceAll(s, " ", "\u00A0 \t") },
+		"no last end":     func(s string) string { return strings.TrimSuffix(s, "\n") },
+		"gzip":            func(s string) string { return zipped(t, s) },
+		"two in gzip":     func(s string) string { return zipped(t, s[:50]) + zipped(t, s[50:]) },
+		"empty lines":     func(s string) string { return strings.Replace(s, "\n", "\n\n \n", 1) + "\n" },
+	} {
+		got := mustParallel(t, files(t, change(lines(40, "uno")), change(lines(40, "one"))), Config{})
+		if !reflect.DeepEqual(got.pairs, want.pairs) {
+			t.Errorf("%s: other pairs", name)
+		}
+		empty := 0
+		if name == "empty lines" {
+			empty = 3
+		}
+		if got.Languages()[0].Empty != empty {
+			t.Errorf("%s: %d empty lines, want %d", name, got.Languages()[0].Empty, empty)
+		}
+	}
+}
+
+// Several languages, of which one is compressed.
+func TestParallelLanguages(t *testing.T) {
+	texts := []string{lines(100, "uno"), lines(100, "one"), zipped(t, lines(30, "eins")), lines(30, "one")}
+	paths := files(t, texts...)
+	c := Config{Translation: TranslationConfig{HeldOut: 7, Temperature: math.Inf(1)}}
+	s := mustParallel(t, paths, c)
+	want := []Language{{Name: "a", Train: 93, HeldOut: 7, Share: 58. / 116}, {Name: "c", Train: 23, HeldOut: 7, Share: 58. / 116}}
+	if got := s.Languages(); !reflect.DeepEqual(got, want) {
+		t.Errorf("languages %+v, want %+v", got, want)
+	}
+	for _, text := range []string{"uno1 eins", "uno4"} {
+		if got := s.Source().Decode(s.Source().Encode(text)); got != text {
+			t.Errorf("the source vocabulary has %q for %q", got, text)
+		}
+	}
+	if got := s.Target().Decode(s.Target().Encode("uno")); got == "uno" {
+		t.Error("the target's vocabulary has a source's letters")
+	}
+	c.Translation.Shared = true
+	if s := mustParallel(t, paths, c); s.Source() != s.Target() || s.Vocab() != s.SourceVocab() || s.Target().Decode(s.Target().Encode("uno")) != "uno" {
+		t.Error("vocabularies are not shared")
+	}
+	// The same through Open, whose separator is a comma.
+	opened, err := Open("parallel:"+strings.Join(paths, ","), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opened.Name() != s.Name() || opened.(Shaped).Shapes() == nil {
+		t.Errorf("opened %s", opened.Name())
+	}
+}
+
+// Base names, but paths where they are needed.
+func TestLanguageNames(t *testing.T) {
+	for _, c := range []struct {
+		files, want []string
+		err         string
+	}{
+		{files: []string{"x/de", "x/en"}, want: []string{"de"}},
+		{files: []string{"x/de", "en", "x/fr", "en", "y/de", "en"}, want: []string{"x/de", "fr", "y/de"}},
+		{files: []string{"de", "en", "fr", "en", "de", "x"}, err: "parallel: de is given twice, want a file of its own for each language"},
+	} {
+		got, err := languageNames(c.files)
+		if c.err == "" && (err != nil || !slices.Equal(got, c.want)) || c.err != "" && (err == nil || err.Error() != c.err) {
+			t.Errorf("%q: %q, %v, want %q, %s", c.files, got, err, c.want, c.err)
+		}
+	}
+}
+
+// What is held out does not shape the vocabulary, and can have letters unknown
+// to it.
+func TestParallelVocabularyIsOfTheTrainingPart(t *testing.T) {
+	text := lines(30, "uno") + strings.Repeat("żółw\n", 3)
+	s := mustParallel(t, files(t, text, text), Config{Translation: TranslationConfig{HeldOut: 3, Vocab: 30}})
+	if s.Vocab() > 30 || s.SourceVocab() > 30 {
+		t.Errorf("vocabularies of %d and %d, asked for 30", s.SourceVocab(), s.Vocab())
+	}
+	p := s.Pairs(0, HeldOut)[2]
+	if got, want := s.Target().Decode(p.Target), "\uFFFD\uFFFD\uFFFD\uFFFD"; got != want || p.TargetText != "żółw" {
+		t.Errorf("%q reads %q, want %q", p.TargetText, got, want)
+	}
+}
+
+func TestParallelDefaultHeldOut(t *testing.T) {
+	for n, want := range map[int]int{2: 1, 19: 1, 20: 2, 12000: 1000} {
+		text := strings.Repeat("a b\n", n)
+		if got := mustParallel(t, files(t, text, text), Config{}).Languages()[0]; got.HeldOut != want || got.Train != n-want {
+			t.Errorf("%d lines: %+v, want %d held out", n, got, want)
+		}
+	}
+}
+
+func TestParallelErrors(t *testing.T) {
+	const ok = "one two\nthree\nfour\nfive\n"
+	long := strings.Repeat("x ", MaxLine/2)
+	cut := zipped(t, lines(5000, "uno"))
+	for _, c := range []struct {
+		source, target string
+		want           string // A and B for the files
+	}{
+		{"", ok, "parallel: A: empty, want a text of up to 1024 MiB, plain or gzip"},
+		{ok, "", "parallel: B: empty, want a text of up to 1024 MiB, plain or gzip"},
+		{ok, zipped(t, ""), "parallel: B: empty, want a text of up to 1024 MiB, plain or gzip"},
+		{ok, ok + "six\n", "parallel: B:5: no line beside it: 5 lines, but 4 in A, want the same number"},
+		{ok + "six\nseven", ok, "parallel: A:5: no line beside it: 6 lines, but 4 in B, want the same number"},
+		{"one\n\nthree\n", "one\ntwo\nthree\n", "parallel: A:2: empty, but not in B: want a line in both or in neither"},
+		{"one\ntwo\nthree\n", "one\ntwo\n \t\n", "parallel: B:3: empty, but not in A: want a line in both or in neither"},
+		{"one\nt\x00o\n", "one\ntwo\n", "parallel: A:2:2: a byte 0, want UTF-8 text"},
+		{"one\ntwo\n", "one\ntw\xffo\n", "parallel: B:2:3: not UTF-8, want UTF-8 text"},
+		{"one\ntwo\n", zipped(t, "o\xed\xa0\x80ne\ntwo\n"), "parallel: B:1:2: not UTF-8, want UTF-8 text"},
+		{"\xff\xfeo\x00n\x00e\x00", ok, "parallel: A:1:1: not UTF-8, want UTF-8 text"},
+		{"one\n" + long + "\n", "one\ntwo\n", ""}, // just
+		{"one\n" + long + "x\n", ok, "parallel: A:2: line too long, want at most 65536 bytes"},
+		{"one\n" + long + long, ok, "parallel: A:2: line too long, want at most 65536 bytes"},
+		{"\x1f\x8bnonsense, not gzip", ok, "parallel: A: gzip: invalid header, want a text of up to 1024 MiB, plain or gzip"},
+		{"\x1f\x8b", ok, "parallel: A: gzip: ends in the middle, want a text of up to 1024 MiB, plain or gzip"},
+		{ok, cut[:20], "parallel: B:1: gzip: ends in the middle"},
+		{ok, cut[:len(cut)-8] + "\x00\x00\x00\x00\x00\x00\x00\x00", "parallel: B:5001: gzip: invalid checksum"},
+		{"one\n", "one\n", "parallel: A: 1 pairs of lines, want more than the 1 that are held out"},
+		{"\n\n", "\n \n", "parallel: A: 0 pairs of lines, want more than the 1 that are held out"},
+	} {
+		paths := files(t, c.source, c.target)
+		want := strings.NewReplacer("A", paths[0], "B", paths[1], "UTF", "UTF", "MiB", "MiB").Replace(c.want)
+		s, err := OpenParallel(paths, Config{SeqLen: 4096, Translation: TranslationConfig{HeldOut: 1}})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("error %q, want %q", fmt.Sprint(err), want)
+		}
+		if err != nil && s != nil {
+			t.Error("a source beside an error")
+		}
+	}
+}
+
+func TestParallelFileErrors(t *testing.T) {
+	paths := files(t, "one\ntwo\nthree\n", "one\ntwo\nthree\n")
+	for _, c := range []struct {
+		files []string
+		c     Config
+		want  string
+	}{
+		{nil, Config{}, "parallel: 0 files, want two for each language"},
+		{paths[:1], Config{}, "parallel: 1 files, want two for each language"},
+		{[]string{paths[0], "/nowhere/b\nc"}, Config{}, `parallel: "/nowhere/b\nc": no such file or directory, want a text of up to 1024 MiB, plain or gzip`},
+		{[]string{paths[0], filepath.Dir(paths[0])}, Config{}, "parallel: " + filepath.Dir(paths[0]) + ": is a directory, want a text of up to 1024 MiB, plain or gzip"},
+		{append(slices.Clone(paths), paths...), Config{}, "parallel: " + paths[0] + " is given twice, want a file of its own for each language"},
+		{paths, Config{SeqLen: 1}, "sequence length 1, want 2 to 4096 for translation"},
+		{paths, Config{Translation: TranslationConfig{Vocab: 1 << 17}}, "translation: vocabulary 131072, want 6 to 65536"},
+		{paths, Config{Translation: TranslationConfig{HeldOut: 3}}, "parallel: " + paths[0] + ": 3 pairs of lines, want more than the 3 that are held out"},
+		{paths, Config{SeqLen: 2, Translation: TranslationConfig{Vocab: 6}}, "parallel:" + strings.Join(paths, ",") + ": a: all 2 training pairs are longer than 2 tokens, want a longer sequence"},
+	} {
+		if _, err := OpenParallel(c.files, c.c); err == nil || err.Error() != c.want {
+			t.Errorf("%q: error %q, want %q", c.files, fmt.Sprint(err), c.want)
+		}
+	}
+	if _, err := OpenParallel([]string{"/nowhere/a", "b"}, Config{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file's error %v is not fs.ErrNotExist", err)
+	}
+}
+
+func TestParseLinesLimit(t *testing.T) {
+	for limit, want := range map[int64]string{7: "", 6: "3: text of more than 6 bytes", 2: "2: text of more than 2 bytes"} {
+		for _, text := range []string{"a\nbb\nc\n", zipped(t, "a\nbb\nc\n")} {
+			_, err := parseLines(strings.NewReader(text), limit, 100)
+			if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+				t.Errorf("limit %d: error %v, want %q", limit, err, want)
+			}
+		}
+	}
+}
+
+func FuzzLines(f *testing.F) {
+	for _, text := range []string{
+		"", "a", "a\nb", "a\n\nb\r\n", "\uFEFFa b\n", "\x1f\x8b", "a\x00", "\xff", "\n\n\n", "0123456789", " \u00A0\u2003x\u2028y ",
+		zipped(f, "a\nb\n"), zipped(f, "a\nb\n")[:15], zipped(f, "\uFEFFa") + "x",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		const limit, longest = 200, 9
+		got, err := parseLines(bytes.NewReader(text), limit, longest)
+		if err != nil {
+			if got != nil || strings.ContainsAny(err.Error(), "\n\r") {
+				t.Fatalf("%q: %q beside error %q", text, got, err)
+			}
+			return
+		}
+		again := strings.Join(got, "\n") + "\n"
+		for _, line := range got {
+			if len(line) > longest || strings.Join(strings.Fields(line), " ") != line || strings.ContainsAny(line, "\x00\n\r") {
+				t.Fatalf("%q has line %q", text, line)
+			}
+		}
+		if bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
+			return
+		}
+		// What is plain has as many lines as it has ends, and one more if it does not
+		// close with one.
+		want := bytes.Count(text, []byte("\n"))
+		if len(text) > 0 && text[len(text)-1] != '\n' {
+			want++
+		}
+		if len(got) != want || len(text) > limit {
+			t.Fatalf("%q has lines %q, want %d", text, got, want)
+		}
+		// A mark that was second is now first.
+		if len(got) > 0 && !strings.HasPrefix(again, byteOrderMark) {
+			if second, err := parseLines(strings.NewReader(again), limit, longest); err != nil || !slices.Equal(second, got) {
+				t.Fatalf("%q, then %q: %v", got, second, err)
+			}
+		}
+	})
+}
+
+func ExampleOpenParallel() {
+	dir, err := os.MkdirTemp("", "parallel")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	de, en := filepath.Join(dir, "text.de"), filepath.Join(dir, "text.en")
+	german := strings.Repeat("das haus ist alt\ndie katze schläft\n", 20)
+	english := strings.Repeat("the house is old\nthe cat sleeps\n", 20)
+	if err := errors.Join(os.WriteFile(de, []byte(german), 0o600), os.WriteFile(en, []byte(english), 0o600)); err != nil {
+		panic(err)
+	}
+
+	s, err := OpenParallel([]string{de, en}, Config{SeqLen: 32, Translation: TranslationConfig{Vocab: 40}})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%+v\n", s.Languages()[0])
+	p := s.Pairs(0, HeldOut)[1]
+	for _, id := range p.Source {
+		fmt.Printf("[%s]", s.Source().Piece(id))
+	}
+	fmt.Println()
+	fmt.Println(s.Target().Decode(p.Target))
+
+	err = os.WriteFile(en, []byte(english+"one more\n"), 0o600)
+	if err == nil {
+		_, err = OpenParallel([]string{de, en}, Config{})
+	}
+	fmt.Println(strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""))
+	// Output:
+	// {Name:text.de Train:36 HeldOut:4 Dropped:0 Cut:0 Empty:0 Share:1}
+	// [die</w>][k][atze</w>][s][chläft</w>][</s>]
+	// the cat sleeps
+	// parallel: text.en:41: no line beside it: 41 lines, but 40 in text.de, want the same number
+}
