@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -37,6 +38,26 @@ type Report struct {
 type File struct {
 	Name string
 	Text string
+}
+
+func (f File) write(w io.Writer) error {
+	_, err := io.WriteString(w, f.Text)
+	return err
+}
+
+// files is everything that a report writes.
+func (r *Report) files() []File {
+	var files []File
+	for _, t := range r.Tables {
+		for _, f := range []struct{ format, extension string }{{"markdown", ".md"}, {"csv", ".csv"}} {
+			var text strings.Builder
+			if err := t.Write(&text, f.format); err != nil {
+				panic(err) // memory takes everything
+			}
+			files = append(files, File{t.ID + f.extension, text.String()})
+		}
+	}
+	return append(files, r.Files...)
 }
 
 // experiments in the order in which they run. Each entry loads its spec.

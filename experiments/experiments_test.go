@@ -372,7 +372,7 @@ func TestTable2Report(t *testing.T) {
 	}
 	for _, f := range r.Files {
 		if strings.HasSuffix(f.Name, ".txt") {
-			b.WriteString(f.Text)
+			b.WriteString(f.Text + "\n")
 		}
 	}
 	golden(t, "table2.text", b.String())
@@ -471,6 +471,9 @@ func TestConsistencyReport(t *testing.T) {
 // A run that is stopped goes on where it was, and one that is complete is used
 // again.
 func TestReproduceGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	dir := t.TempDir()
 	r := Reproducing{Profile: "smoke", Only: []string{"learning"}, Out: dir, Reference: filepath.Join(dir, "none")}
 	once := func(ctx context.Context) (*said, string, error) {
@@ -544,7 +547,7 @@ func TestTable2Measures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Tables[0].Rows) != 9 || len(r.Files) != 2 {
+	if len(r.Tables[0].Rows) != 9 || len(r.Files) != 3 {
 		t.Errorf("%d rows, %d files", len(r.Tables[0].Rows), len(r.Files))
 	}
 	n := len(log.names)
@@ -593,5 +596,53 @@ func TestDocumentationIsSorted(t *testing.T) {
 	files, err := documentation(os.DirFS(dir))
 	if got := strings.Join(files, " "); err != nil || got != "doc/a.html doc/b.html src/a/doc.go src/z/doc.go" {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// No number in results/reference is typed: its tables are what comes out of its
+// records. Make it anew with
+//
+//	gpipebench reproduce --out results/reference
+func TestReferenceTables(t *testing.T) {
+	dir := filepath.Join("..", "results", "reference")
+	made := map[string]bool{}
+	for _, id := range IDs() {
+		log, err := LoadLog(filepath.Join(dir, "records", id+".jsonl"), id)
+		if errors.Is(err, os.ErrNotExist) {
+			t.Skip("no reference yet")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if log.Damaged != "" {
+			t.Errorf("damaged records: %s", log.Damaged)
+		}
+		e, err := Load(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := reportOf(e, log, nil)
+		if err != nil {
+			t.Errorf("%s: %v: the spec has changed since; make the reference anew", id, err)
+			continue
+		}
+		for _, f := range r.files() {
+			made[f.Name] = true
+			text, err := os.ReadFile(filepath.Join(dir, "tables", f.Name))
+			if err != nil {
+				t.Error(err)
+			} else if string(text) != f.Text {
+				t.Errorf("%s is not what its records make", f.Name)
+			}
+		}
+	}
+	there, err := os.ReadDir(filepath.Join(dir, "tables"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range there {
+		if !made[f.Name()] {
+			t.Errorf("%s is in no report", f.Name())
+		}
 	}
 }

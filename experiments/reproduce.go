@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -94,16 +93,26 @@ func (r Reproducing) one(ctx context.Context, e Experiment, p Progress) (report 
 	} else {
 		p.Say(fmt.Sprintf("%s: measured in %s", e.ID(), FormatWait(time.Since(start))))
 	}
-	if report, err = e.Report(log, r.reference(e, p)); err != nil {
+	if report, err = reportOf(e, log, r.reference(e, p)); err != nil {
 		return nil, err
-	}
-	for _, t := range report.Tables {
-		t.Notes = append(t.Notes, provenanceNote(log))
 	}
 	if r.Out == "" {
 		return report, nil
 	}
 	return report, writeReport(filepath.Join(r.Out, "tables"), report)
+}
+
+// reportOf is an experiment's report with a note under every table that says
+// where its numbers are from.
+func reportOf(e Experiment, log, reference *Log) (*Report, error) {
+	report, err := e.Report(log, reference)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range report.Tables {
+		t.Notes = append(t.Notes, provenanceNote(log))
+	}
+	return report, nil
 }
 
 // reference loads the run to show beside an experiment, if there is one.
@@ -148,18 +157,8 @@ func writeReport(dir string, r *Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, t := range r.Tables {
-		for format, ext := range map[string]string{"markdown": ".md", "csv": ".csv"} {
-			if err := WriteFile(filepath.Join(dir, t.ID+ext), func(w io.Writer) error { return t.Write(w, format) }); err != nil {
-				return err
-			}
-		}
-	}
-	for _, f := range r.Files {
-		if err := WriteFile(filepath.Join(dir, f.Name), func(w io.Writer) error {
-			_, err := io.WriteString(w, f.Text)
-			return err
-		}); err != nil {
+	for _, f := range r.files() {
+		if err := WriteFile(filepath.Join(dir, f.Name), f.write); err != nil {
 			return err
 		}
 	}

@@ -189,9 +189,35 @@ func (t *table2) Report(log, reference *Log) (*Report, error) {
 	} else {
 		main.Notes = append(main.Notes, "K = 2 on real cores was not measured: the machine gave the process fewer than two.")
 	}
-	files, err := t.timelines(cells)
-	r.Files = files
-	return r, err
+	if r.Files, err = t.timelines(cells); err != nil {
+		return nil, err
+	}
+	steps, err := t.stepTimes(profile, log)
+	if err != nil {
+		return nil, err
+	}
+	r.Files = append(r.Files, File{"table2.bench.txt", benchFormat(log, steps)})
+	return r, nil
+}
+
+// stepTimes lists every sample's step.
+func (t *table2) stepTimes(profile table2Profile, log *Log) ([]stepTime, error) {
+	var all []stepTime
+	for _, run := range t.runs(2) {
+		for round := range profile.Rounds {
+			for step := range profile.Steps[run.M] {
+				if !log.Has(run.sample(round, step)) && run.device == gpipe.Host {
+					continue // on one core
+				}
+				var s table2Sample
+				if err := log.Get(run.sample(round, step), &s); err != nil {
+					return nil, err
+				}
+				all = append(all, stepTime{fmt.Sprintf("device=%v/K=%d/M=%d", run.device, run.K, run.M), s.Seconds})
+			}
+		}
+	}
+	return all, nil
 }
 
 func (t *table2) mainTable(profile table2Profile, log *Log, cells map[cell]*table2Measured, reference *Log) (*Table, error) {

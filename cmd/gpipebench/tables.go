@@ -37,7 +37,7 @@ measured again, so a run that was stopped goes on where it was. Where
 					return err
 				}
 				for _, f := range report.Files {
-					if strings.HasSuffix(f.Name, ".txt") {
+					if strings.HasSuffix(f.Name, ".timeline.txt") {
 						if err := o.printf("%s\n", f.Text); err != nil {
 							return err
 						}
