@@ -23,21 +23,28 @@ type output struct {
 // progress shows how far work is: a bar on a terminal, lines elsewhere.
 type progress interface {
 	experiments.Progress
-	// Line is Advance for work whose every unit has something to say.
-	Line(text string, keep bool)
+	// Line is Advance for work whose every unit has a line to say, of which a
+	// bar shows the short form. What is to be kept is shown in any case.
+	Line(text, short string, keep bool)
 }
 
 func newOutput(out, err io.Writer) *output {
 	o := &output{out: out, progress: &lines{w: err}, width: 100}
 	if f, ok := err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		o.progress = &bar{w: err}
+		o.progress = &bar{w: err, width: columns(f)}
 	}
 	if f, ok := out.(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w >= 40 {
-			o.width = min(w, 200)
-		}
+		o.width = min(max(columns(f), 40), 200)
 	}
 	return o
+}
+
+// columns is the width of a terminal, 100 if it is none.
+func columns(f *os.File) int {
+	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+		return w
+	}
+	return 100
 }
 
 func (o *output) printf(format string, args ...any) error {
@@ -55,17 +62,30 @@ func (o *output) json(v any) error {
 
 // bar is the progress of a terminal.
 type bar struct {
-	w    io.Writer
-	bar  *progressbar.ProgressBar
-	what string
+	w     io.Writer
+	width int // of the terminal
+	bar   *progressbar.ProgressBar
+	what  string
+	done  int
+	drawn time.Time
+}
+
+// barWidth is what the bar takes beside its description: share, bar, count and times.
+const barWidth = 50
+
+// cut shortens a text to n characters, or not at all if that left nothing.
+func cut(text string, n int) string {
+	if n < 10 || len(text) <= n {
+		return text
+	}
+	return text[:n-2] + ".."
 }
 
 func (b *bar) Begin(what string, units int) {
-	b.what = what
+	b.what, b.done = what, 0
 	b.bar = progressbar.NewOptions(units,
-		progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(what), progressbar.OptionSetWidth(20),
+		progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(cut(what, b.width-barWidth)), progressbar.OptionSetWidth(10),
 		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
-		progressbar.OptionThrottle(100*time.Millisecond),
 	)
 }
 
@@ -73,8 +93,13 @@ func (b *bar) Begin(what string, units int) {
 
 func (b *bar) Advance(detail string) {
 	if b.bar != nil {
-		b.bar.Describe(b.what + "  " + detail)
-		_ = b.bar.Add(1)
+		b.done++
+		if time.Since(b.drawn) < 100*time.Millisecond {
+			return
+		}
+		b.drawn = time.Now()
+		b.bar.Describe(cut(b.what+"  "+detail, b.width-barWidth))
+		_ = b.bar.Set(b.done)
 	}
 }
 
@@ -92,11 +117,11 @@ func (b *bar) Say(line string) {
 	fmt.Fprintln(b.w, line)
 }
 
-func (b *bar) Line(text string, keep bool) {
+func (b *bar) Line(text, short string, keep bool) {
 	if keep {
 		b.Say(text)
 	}
-	b.Advance(text)
+	b.Advance(short)
 }
 
 // lines is the progress of a file or pipe: a line now and then.
@@ -132,7 +157,7 @@ func (l *lines) Advance(detail string) {
 	}
 }
 
-func (l *lines) Line(text string, keep bool) {
+func (l *lines) Line(text, _ string, keep bool) {
 	if l.due() || keep {
 		fmt.Fprintln(l.w, text)
 	}

@@ -38,7 +38,7 @@ run.`,
 					o.progress.Begin("train", s.Steps)
 					begun = true
 				}
-				o.progress.Line(s.String(), s.Eval != nil)
+				o.progress.Line(s.String(), fmt.Sprintf("loss %.4f", s.Loss), s.Eval != nil)
 			})
 			o.progress.End()
 			if err != nil {
