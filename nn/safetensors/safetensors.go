@@ -1,0 +1,38 @@
+// Package safetensors reads and writes float32 tensors in the safetensors
+// format, version of 2023 (https://github.com/huggingface/safetensors#format):
+//
+//	8 bytes   N, little-endian: the header's length, at most 100,000,000
+//	N bytes   header: a JSON object that starts with '{', then spaces
+//	the rest  data: tensors one behind another, row-major, little-endian
+//
+// The header has an entry for each tensor, and perhaps texts about the file:
+//
+//	{"__metadata__": {"key": "text", ...},
+//	 "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
+//
+// Offsets count from the start of the data. Tensors fill the data without a gap
+// or an overlap, and no name comes twice. A shape may be empty (one number) or
+// have a 0 (none).
+//
+// [Read] accepts exactly such files, as long as every tensor is float32; other
+// element types, fields that the format does not have and numbers that are not
+// plain decimals are refused. Values are not looked at: NaN is one like others.
+package safetensors
+
+// Tensor is a named array: what [Write] writes.
+type Tensor struct {
+	Name  string
+	Shape []int // each dimension at least 0; empty for a single number
+	Data  []float32
+}
+
+const (
+	metadataKey = "__metadata__"
+	dtype       = "F32"
+	elemBytes   = 4
+	lengthBytes = 8
+	maxHeader   = 100_000_000
+
+	// chunk is how much is converted between floats and bytes at a time.
+	chunk = 64 << 10
+)

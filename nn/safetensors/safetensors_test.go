@@ -1,0 +1,454 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// byHand is a whole file, byte by byte: a (2,3), an empty one, a single number
+// and a name that JSON has to escape.
+var (
+	byHandHeader = `{"__metadata__":{"made by":"hand \"1\"","z":"<&>"},` +
+		`"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},` +
+		`"none":{"dtype":"F32","shape":[4,0],"data_offsets":[24,24]},` +
+		`"layer1/\"ü\"":{"dtype":"F32","shape":[],"data_offsets":[24,28]}}`
+	byHandData = "0000803f" + "00000040" + "00004040" + // 1 2 3
+		"00000080" + "0000807f" + "010000c0" + // -0, +Inf, the number below -2
+		"0100c07f" // a NaN with something in it
+
+	byHandTensors = []Tensor{
+		{"a", []int{2, 3}, []float32{1, 2, 3, float32(math.Copysign(0, -1)), float32(math.Inf(1)), math.Nextafter32(-2, -3)}},
+		{"none", []int{4, 0}, nil},
+		{`layer1/"ü"`, nil, []float32{math.Float32frombits(0x7fc00001)}},
+	}
+	byHandMetadata = map[string]string{"z": "<&>", "made by": `hand "1"`}
+)
+
+// file puts a header of the right length in front of data. Write pads with
+// spaces to a multiple of 64.
+func file(header, data string) []byte {
+	f := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(f, header...), data...)
+}
+
+func byHand(t testing.TB) []byte {
+	// 8 + 233 bytes, and 15 spaces: 256.
+	if len(byHandHeader) != 233 {
+		t.Fatalf("the header by hand has %d bytes", len(byHandHeader))
+	}
+	data, err := hex.DecodeString(byHandData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := []byte{0xf8, 0, 0, 0, 0, 0, 0, 0} // 248
+	f = append(f, byHandHeader...)
+	f = append(f, strings.Repeat(" ", 15)...)
+	return append(f, data...)
+}
+
+func TestWriteByHand(t *testing.T) {
+	for range 3 { // the same bytes, although maps have no order
+		var got bytes.Buffer
+		if err := Write(&got, byHandTensors, byHandMetadata); err != nil {
+			t.Fatal(err)
+		}
+		if want := byHand(t); !bytes.Equal(got.Bytes(), want) {
+			t.Fatalf("got\n%s\nwant\n%s", hex.Dump(got.Bytes()), hex.Dump(want))
+		}
+	}
+}
+
+func TestReadByHand(t *testing.T) {
+	f, err := readBytes(byHand(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(byHandMetadata, f.Metadata); diff != "" {
+		t.Error(diff)
+	}
+	same(t, byHandTensors, tensors(t, f))
+}
+
+// TestReadOthers: what Write does not write, and the format allows.
+func TestReadOthers(t *testing.T) {
+	a := `"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}`
+	b := `"b":{"data_offsets":[4,8],"dtype":"F32","shape":[1,1,1]}`
+	want := []Tensor{{"a", []int{1}, []float32{1}}, {"b", []int{1, 1, 1}, []float32{2}}}
+	two := "\x00\x00\x80\x3f\x00\x00\x00\x40"
+	for name, c := range map[string]struct {
+		file []byte
+		want []Tensor
+	}{
+		"another order":          {file("{"+b+","+a+"}", two), want},
+		"white space":            {file("{ "+a+",\n\t"+b+" }   ", two), want},
+		"escapes":                {file(`{"\u0061`+a[2:]+","+b+"}", two), want},
+		"empty metadata":         {file(`{"__metadata__":{},`+a+","+b+"}", two), want},
+		"metadata last":          {file("{"+a+","+b+`,"__metadata__":{"a":"b"}}`, two), want},
+		"no tensor":              {file("{}", ""), nil},
+		"empty among others":     {file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"z":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}`, two[:4]), []Tensor{{"z", []int{0}, nil}, want[0]}},
+		"a product beyond int64": {file(`{"z":{"dtype":"F32","shape":[2147483647,2147483647,2147483647,0],"data_offsets":[0,0]}}`, ""), []Tensor{{"z", []int{2147483647, 2147483647, 2147483647, 0}, nil}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := readBytes(c.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, c.want, tensors(t, f))
+		})
+	}
+}
+
+// TestRefused has one file for each reason, each a change of a good one.
+func TestRefused(t *testing.T) {
+	entry := func(fields string) string { return `{"w":{` + fields + `}}` }
+	four := "\x00\x00\x80\x3f"
+	good := file(entry(`"dtype":"F32","shape":[1],"data_offsets":[0,4]`), four)
+	if _, err := readBytes(good); err != nil {
+		t.Fatal(err)
+	}
+	two := func(first, second string) string {
+		return `{"a":{"dtype":"F32","shape":[2],"data_offsets":[` + first + `]},"b":{"dtype":"F32","shape":[2],"data_offsets":[` + second + `]}}`
+	}
+	for _, c := range []struct {
+		file []byte
+		want string
+	}{
+		{nil, "not safetensors: the file has 0 bytes"},
+		{good[:7], "the file has 7 bytes, want at least 8"},
+		{good[:8], "not safetensors, or truncated: a header of 54 bytes should follow the first 8, there are 0"},
+		{good[:61], "a header of 54 bytes should follow the first 8, there are 53"},
+		{good[:62], `tensor "w": its data ends at byte 4, the file's at 0: truncated?`},
+		{good[:65], `tensor "w": its data ends at byte 4, the file's at 3: truncated?`},
+		{append(slices.Clone(good), 0), `1 bytes behind the last tensor, "w"`},
+		{[]byte("PK\x03\x04\x14\x00\x08\x08 and so on"), "not safetensors, or truncated: a header of "},
+		{slices.Concat(bytes.Repeat([]byte{0xff}, 8), good[8:]), "a header of 18446744073709551615 bytes"},
+		{file("", ""), "the header does not start with '{'"},
+		{file(` {}`, ""), "the header does not start with '{'"},
+		{file(`[]`, ""), "the header does not start with '{'"},
+		{file("{", ""), "ends too early"},
+		{file(`{"w"`, ""), "ends too early"},
+		{file(`{"w":{"dtype":"F32"`, ""), "ends too early"},
+		{file(`{"w" {}}`, ""), "the header's JSON: invalid character '{' after object key"},
+		{file(`{,}`, ""), "the header's JSON: invalid character ','"},
+		{file("{\"\xff\":{}}", ""), "the header is not UTF-8"},
+		{file(`{}x`, ""), `"x" behind the header's object`},
+		{file("{}\n", ""), `"\n" behind the header's object`},
+		{file("{}\x00", ""), `"\x00" behind the header's object`},
+		{file("{} {}", ""), `"{" behind the header's object`},
+		{file(`{}`, "abc"), "3 bytes of data, and no tensors"},
+		{file(`{"w":[1,2]}`, ""), `tensor "w": its entry: [ where "{" should be`},
+		{file(`{"w":"a`+`\n`+`b"}`, ""), `tensor "w": its entry: "a\nb" where "{" should be`},
+		{file(`{"__metadata__":null}`, ""), `__metadata__: <nil> where "{" should be`},
+		{file(`{"__metadata__":{"a":1}}`, ""), `__metadata__: "a": 1 where a text should be`},
+		{file(`{"__metadata__":{"a":{}}}`, ""), `__metadata__: "a": { where a text should be`},
+		{file(`{"__metadata__":{"a":"1","a":"1"}}`, ""), `__metadata__: "a" comes twice`},
+		{file(`{"__metadata__":{},"__metadata__":{}}`, ""), `the header: "__metadata__" comes twice`},
+		{file(`{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"\u0077":{}}`, ""), `the header: "w" comes twice`},
+
+		{file(entry(`"shape":[1],"data_offsets":[0,4]`), four), `tensor "w": no dtype`},
+		{file(entry(`"dtype":"F32","data_offsets":[0,4]`), four), `tensor "w": no shape`},
+		{file(entry(`"dtype":"F32","shape":[1]`), four), `tensor "w": no data_offsets`},
+		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[0,4],"dtype":"F32"`), four), `tensor "w": its entry: "dtype" comes twice`},
+		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[0,4],"offset":1`), four), `tensor "w": unknown field "offset"`},
+		{file(entry(`"DType":"F32","shape":[1],"data_offsets":[0,4]`), four), `tensor "w": unknown field "DType"`},
+		{file(entry(`"dtype":"BF16","shape":[2],"data_offsets":[0,4]`), four), `tensor "w": dtype "BF16": want "F32"`},
+		{file(entry(`"dtype":"f32","shape":[1],"data_offsets":[0,4]`), four), `tensor "w": dtype "f32": want "F32"`},
+		{file(entry(`"dtype":32,"shape":[1],"data_offsets":[0,4]`), four), `tensor "w": 32 where a text should be`},
+		{file(entry(`"dtype":"F32","shape":1,"data_offsets":[0,4]`), four), `tensor "w": shape: 1 where "[" should be`},
+		{file(entry(`"dtype":"F32","shape":[-1],"data_offsets":[0,4]`), four), `tensor "w": shape: -1 is no whole number from 0`},
+		{file(entry(`"dtype":"F32","shape":[1.0],"data_offsets":[0,4]`), four), `tensor "w": shape: 1.0 is no whole number from 0`},
+		{file(entry(`"dtype":"F32","shape":[1e0],"data_offsets":[0,4]`), four), `tensor "w": shape: 1e0 is no whole number from 0`},
+		{file(entry(`"dtype":"F32","shape":["1"],"data_offsets":[0,4]`), four), `tensor "w": shape: "1" is no whole number from 0`},
+		{file(entry(`"dtype":"F32","shape":[1,null],"data_offsets":[0,4]`), four), `tensor "w": shape: <nil> is no whole number from 0`},
+		{file(entry(`"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,4]`), four), `tensor "w": shape: 9223372036854775808 is no whole number`},
+		{file(entry(`"dtype":"F32","shape":[2],"data_offsets":[0,4]`), four), `tensor "w": 4 bytes of data: shape [2] of F32`},
+		{file(entry(`"dtype":"F32","shape":[0],"data_offsets":[0,4]`), four), `tensor "w": 4 bytes of data: shape [0] of F32`},
+		{file(entry(`"dtype":"F32","shape":[],"data_offsets":[0,0]`), ""), `tensor "w": 0 bytes of data: shape [] of F32`},
+		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[0,3]`), four), `tensor "w": 3 bytes of data: shape [1] of F32`},
+		// Products of 2^64 and 2^64 + 1, which wrap to 0 and 1.
+		{file(entry(`"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]`), ""), "0 bytes of data"},
+		{file(entry(`"dtype":"F32","shape":[274177,67280421310721],"data_offsets":[0,4]`), four), "4 bytes of data"},
+		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[4,0]`), four), `tensor "w": data_offsets [4 0]: want`},
+		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[0]`), four), `tensor "w": data_offsets [0]: want`},
+		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[0,4,4]`), four), `tensor "w": data_offsets [0 4 4]: want`},
+		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[9223372036854775808,9223372036854775812]`), four), `is no whole number`},
+		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[9223372036854775803,9223372036854775807]`), four), `ends at byte 9223372036854775807`},
+
+		{file(two("0,8", "12,20"), strings.Repeat(four, 5)), `tensor "b": its data starts at byte 12: the 4 bytes before it belong to no tensor`},
+		{file(two("4,12", "12,20"), strings.Repeat(four, 5)), `tensor "a": its data starts at byte 4: the 4 bytes before it`},
+		{file(two("0,8", "4,12"), strings.Repeat(four, 3)), `tensor "b": its data starts at byte 4, within that of "a", which ends at 8`},
+		{file(two("8,16", "8,16"), strings.Repeat(four, 4)), `tensor "a": its data starts at byte 8`},
+		{file(two("0,8", "0,8"), strings.Repeat(four, 2)), `tensor "b": its data starts at byte 0, within that of "a"`},
+		{file(two("0,8", "8,16"), strings.Repeat(four, 3)), `tensor "b": its data ends at byte 16, the file's at 12: truncated?`},
+		{file(two("0,8", "8,16"), strings.Repeat(four, 5)), `4 bytes behind the last tensor, "b"`},
+	} {
+		f, err := readBytes(c.file)
+		switch {
+		case err == nil:
+			t.Errorf("%q was read as %v, want an error with %s", c.file, f.Tensors, c.want)
+		case !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "weights: ") || strings.Contains(err.Error(), "\n"):
+			t.Errorf("%q: got the error\n\t%v\nwant the file's name and\n\t%s", c.file, err, c.want)
+		}
+	}
+}
+
+// TestLongNamesAreCut: a message stays one line of bearable length.
+func TestLongNamesAreCut(t *testing.T) {
+	long := strings.Repeat("x", 1<<16)
+	for _, header := range []string{
+		`{"` + long + `":{}}`, `{"w":{"` + long + `":1}}`, `{"w":{"dtype":"` + long + `"}}`,
+		`{"w":{"dtype":"F32","shape":[` + strings.Repeat("1,", 1<<16) + `1],"data_offsets":[0,0]}}`,
+		`{"w":{"dtype":"F32","shape":[` + strings.Repeat("1", 1<<16) + `],"data_offsets":[0,0]}}`,
+	} {
+		if _, err := readBytes(file(header, "")); err == nil || len(err.Error()) > 500 {
+			t.Errorf("%.40s...: %v", header, err)
+		}
+	}
+}
+
+func TestWriteRefuses(t *testing.T) {
+	one := []float32{1}
+	for _, c := range []struct {
+		tensors  []Tensor
+		metadata map[string]string
+		want     string
+	}{
+		{[]Tensor{{"w", []int{2}, one}}, nil, `tensor "w": shape [2] does not hold 1 numbers`},
+		{[]Tensor{{"w", []int{-1, -1}, one}}, nil, `tensor "w": shape [-1 -1] has a negative dimension`},
+		{[]Tensor{{"w", []int{0}, one}}, nil, `tensor "w": shape [0] does not hold 1 numbers`},
+		{[]Tensor{{"w", nil, nil}}, nil, `tensor "w": shape [] does not hold 0 numbers`},
+		{[]Tensor{{"w", nil, one}, {"v", nil, one}, {"w", nil, one}}, nil, `two tensors named "w"`},
+		{[]Tensor{{"__metadata__", nil, one}}, nil, `the name is the metadata's`},
+		{[]Tensor{{"\xff", nil, one}}, nil, `tensor "\xff": the name is not UTF-8`},
+		{nil, map[string]string{"a": "\xff"}, `metadata "a": "\xff" is not UTF-8`},
+		{nil, map[string]string{"\xff": "a"}, `metadata "\xff": "a" is not UTF-8`},
+	} {
+		var w bytes.Buffer
+		if err := Write(&w, c.tensors, c.metadata); err == nil || !strings.Contains(err.Error(), c.want) || w.Len() > 0 {
+			t.Errorf("%v, %v: error %v and %d bytes, want %s and none", c.tensors, c.metadata, err, w.Len(), c.want)
+		}
+	}
+}
+
+// TestChunks: tensors of sizes around what is converted at a time.
+func TestChunks(t *testing.T) {
+	var want []Tensor
+	for i, n := range []int{chunk/4 - 1, chunk / 4, chunk/4 + 1, 0, chunk + 3} {
+		w := Tensor{Name: fmt.Sprint("w", i), Shape: []int{n}}
+		for j := range n {
+			w.Data = append(w.Data, float32(i*1000000+j))
+		}
+		want = append(want, w)
+	}
+	var b bytes.Buffer
+	if err := Write(&b, want, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := readBytes(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, want, tensors(t, f))
+	if start := b.Len() - int(f.data.Size()); start%64 != 0 {
+		t.Errorf("data starts at byte %d", start)
+	}
+}
+
+// TestFailingReader: what goes wrong behind the header names the tensor.
+func TestFailingReader(t *testing.T) {
+	whole := byHand(t)
+	size := int64(len(whole))
+	for n := range whole {
+		f, err := Read(bytes.NewReader(whole[:n]), size, "weights") // grew shorter
+		for i := 0; err == nil && i < len(f.Tensors); i++ {
+			err = f.Floats(i, make([]float32, f.Tensors[i].Elems()))
+		}
+		if err == nil || !strings.Contains(err.Error(), "the file became shorter") {
+			t.Fatalf("%d of %d bytes: %v", n, size, err)
+		}
+	}
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "weights")
+	want := []Tensor{{"w", []int{2}, []float32{1, 2}}}
+	for _, tensors := range [][]Tensor{byHandTensors, want} { // the second takes the place of the first
+		if err := WriteFile(name, tensors, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, want, tensors(t, f))
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	before, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// The permissions are those of any new file.
+	any := filepath.Join(dir, "any")
+	if err := os.WriteFile(any, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := mode(t, name), mode(t, any); got != want {
+		t.Errorf("permissions %v, want %v", got, want)
+	}
+	os.Remove(any)
+
+	// Whatever fails: the file stays, and nothing is beside it.
+	boom := errors.New("no space left on device")
+	fail := map[string]error{
+		name + ": two tensors": WriteFile(name, append(want, want...), nil),
+		name + ": no space left on device": replace(name, func(w io.Writer) error {
+			if _, err := w.Write(make([]byte, 3*chunk)); err != nil {
+				return err
+			}
+			return boom
+		}),
+		dir + ": is a directory":                         WriteFile(dir, want, nil),
+		filepath.Join(dir, "no", "w") + ": no such file": WriteFile(filepath.Join(dir, "no", "w"), want, nil),
+		filepath.Join(name, "w") + ": not a directory":   WriteFile(filepath.Join(name, "w"), want, nil),
+	}
+	if os.Geteuid() > 0 {
+		locked := t.TempDir()
+		if err := os.Chmod(locked, 0o555); err != nil {
+			t.Fatal(err)
+		}
+		fail[filepath.Join(locked, "w")+": permission denied"] = WriteFile(filepath.Join(locked, "w"), want, nil)
+	}
+	for want, err := range fail {
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s...", err, want)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+	if after, err := os.ReadFile(name); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("a failure changed the file: %v", err)
+	}
+
+	for path, want := range map[string]string{
+		filepath.Join(dir, "none"): filepath.Join(dir, "none") + ": no such file or directory",
+		dir:                        dir + " is a directory",
+	} {
+		if _, err := Open(path); err == nil || err.Error()[:len(want)] != want {
+			t.Errorf("got %v, want %s...", err, want)
+		}
+	}
+}
+
+// FuzzRead: whatever the bytes, Read returns a line or a file that is one: JSON
+// to others, too, tensors that fill the data, and when written anew the same.
+// Off is what the header's length is wrong by.
+func FuzzRead(f *testing.F) {
+	whole := byHand(f)
+	f.Add(uint64(0), byHandHeader, whole[256:])
+	f.Fuzz(func(t *testing.T, off uint64, header string, behind []byte) {
+		data := file(header, string(behind))
+		binary.LittleEndian.PutUint64(data, uint64(len(header))+off)
+		got, err := readBytes(data)
+		if err != nil {
+			if s := err.Error(); !strings.HasPrefix(s, "weights: ") || strings.Contains(s, "\n") {
+				t.Fatalf("error %q", s)
+			}
+			return
+		}
+		n := binary.LittleEndian.Uint64(data)
+		if !json.Valid(data[8 : 8+n]) {
+			t.Fatalf("accepted a header that is no JSON: %q", data[8:8+n])
+		}
+		all := tensors(t, got)
+		var sum int
+		names := map[string]bool{}
+		for _, w := range all {
+			sum += len(w.Data)
+			names[w.Name] = true
+		}
+		if sum*4 != len(data)-8-int(n) || len(names) != len(all) {
+			t.Fatalf("%d numbers of %d tensors in %d bytes", sum, len(names), len(data)-8-int(n))
+		}
+		var b bytes.Buffer
+		if err := Write(&b, all, got.Metadata); err != nil {
+			t.Fatal(err)
+		}
+		again, err := readBytes(b.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, all, tensors(t, again))
+		if len(got.Metadata)+len(again.Metadata) > 0 && !cmp.Equal(got.Metadata, again.Metadata) {
+			t.Fatal(cmp.Diff(got.Metadata, again.Metadata))
+		}
+	})
+}
+
+func readBytes(data []byte) (*File, error) {
+	return Read(bytes.NewReader(data), int64(len(data)), "weights")
+}
+
+// tensors reads all of a file.
+func tensors(t testing.TB, f *File) []Tensor {
+	t.Helper()
+	var all []Tensor
+	for i, e := range f.Tensors {
+		w := Tensor{e.Name, e.Shape, make([]float32, e.Elems())}
+		if err := f.Floats(i, w.Data); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// same compares tensors bit by bit.
+func same(t testing.TB, want, got []Tensor) {
+	t.Helper()
+	type bits struct {
+		Name  string
+		Shape []int
+		Data  []uint32
+	}
+	of := func(ts []Tensor) (all []bits) {
+		for _, t := range ts {
+			b := bits{t.Name, append([]int{}, t.Shape...), nil}
+			for _, v := range t.Data {
+				b.Data = append(b.Data, math.Float32bits(v))
+			}
+			all = append(all, b)
+		}
+		return all
+	}
+	if diff := cmp.Diff(of(want), of(got)); diff != "" {
+		t.Fatalf("(-want +got)\n%s", diff)
+	}
+}
+
+func mode(t *testing.T, name string) fs.FileMode {
+	t.Helper()
+	st, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Mode()
+}

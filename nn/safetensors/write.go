@@ -1,0 +1,142 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+// dataAlign is what the data's place in the file is a multiple of: a cache
+// line, so that a mapped file can be used where it lies.
+const dataAlign = 64
+
+// Write writes tensors in the order given, and metadata, which may be nil. The
+// same arguments make the same bytes. An error of the arguments comes before
+// anything is written.
+func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
+	h, err := header(tensors, metadata)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(h); err != nil {
+		return err
+	}
+	buf := make([]byte, 0, chunk)
+	for _, t := range tensors {
+		for part := range slices.Chunk(t.Data, chunk/elemBytes) {
+			buf = buf[:0]
+			for _, v := range part {
+				buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
+			}
+			if _, err := w.Write(buf); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// header is everything in front of the data.
+func header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
+	var h bytes.Buffer
+	h.Write(make([]byte, lengthBytes))
+	separator := byte('{')
+	field := func(name string) {
+		h.WriteByte(separator)
+		quote(&h, name)
+		h.WriteByte(':')
+		separator = ','
+	}
+	if len(metadata) > 0 {
+		field(metadataKey)
+		separator = '{'
+		for _, key := range slices.Sorted(maps.Keys(metadata)) {
+			if !utf8.ValidString(key) || !utf8.ValidString(metadata[key]) {
+				return nil, fmt.Errorf("metadata %q: %q is not UTF-8", key, metadata[key])
+			}
+			field(key)
+			quote(&h, metadata[key])
+		}
+		h.WriteByte('}')
+	}
+	seen := map[string]bool{}
+	var offset int64
+	for _, t := range tensors {
+		if err := t.check(); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+		if seen[t.Name] {
+			return nil, fmt.Errorf("two tensors named %q", t.Name)
+		}
+		seen[t.Name] = true
+		field(t.Name)
+		end := offset + int64(len(t.Data))*elemBytes
+		fmt.Fprintf(&h, `{"dtype":%q,"shape":[`, dtype)
+		for i, d := range t.Shape {
+			if i > 0 {
+				h.WriteByte(',')
+			}
+			fmt.Fprint(&h, d)
+		}
+		fmt.Fprintf(&h, `],"data_offsets":[%d,%d]}`, offset, end)
+		offset = end
+	}
+	if separator == '{' {
+		h.WriteByte('{') // nothing in it
+	}
+	h.WriteByte('}')
+	for h.Len()%dataAlign != 0 {
+		h.WriteByte(' ')
+	}
+	n := h.Len() - lengthBytes
+	if n > maxHeader {
+		return nil, fmt.Errorf("a header of %d bytes: want at most %d", n, maxHeader)
+	}
+	binary.LittleEndian.PutUint64(h.Bytes(), uint64(n))
+	return h.Bytes(), nil
+}
+
+// quote appends a JSON string.
+func quote(h *bytes.Buffer, s string) {
+	e := json.NewEncoder(h)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic(err) // of a string and a buffer, never
+	}
+	h.Truncate(h.Len() - 1) // the encoder's newline
+}
+
+func (t *Tensor) check() error {
+	switch {
+	case t.Name == metadataKey:
+		return fmt.Errorf("the name is the metadata's")
+	case !utf8.ValidString(t.Name):
+		return fmt.Errorf("the name is not UTF-8")
+	case slices.ContainsFunc(t.Shape, func(d int) bool { return d < 0 }):
+		return fmt.Errorf("shape %v has a negative dimension", t.Shape)
+	case !holds(t.Shape, int64(len(t.Data))):
+		return fmt.Errorf("shape %v does not hold %d numbers", t.Shape, len(t.Data))
+	}
+	return nil
+}
+
+// holds tells whether a shape has exactly n elements. Dimensions are at least 0
+// and their product may be beyond any integer.
+func holds(shape []int, n int64) bool {
+	if slices.Contains(shape, 0) {
+		return n == 0
+	}
+	for _, d := range shape {
+		if n%int64(d) != 0 {
+			return false
+		}
+		n /= int64(d)
+	}
+	return n == 1
+}
