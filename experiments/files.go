@@ -12,33 +12,54 @@ import (
 
 // WriteFile makes a file of what write writes. It appears under its name only
 // when it is complete: until then, and after any error, what was there before
-// stays.
+// stays. A symbolic link is followed; what is no regular file, such as
+// /dev/stdout, is written to as it is.
 func WriteFile(name string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), ".unfinished-*")
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, reason(err))
-	}
 	defer func() {
 		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("%s: %w", name, err)
+			err = fmt.Errorf("%s: %w", name, reason(err))
 		}
 	}()
-	w := bufio.NewWriter(f)
-	if err := write(w); err != nil {
+	target := name
+	if resolved, err := filepath.EvalSymlinks(name); err == nil {
+		target = resolved
+	}
+	if st, err := os.Stat(target); err == nil && !st.Mode().IsRegular() {
+		f, err := os.OpenFile(target, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return fill(f, write)
+	}
+	f, err := os.CreateTemp(filepath.Dir(target), unfinished)
+	if err != nil {
 		return err
 	}
-	if err := w.Flush(); err != nil {
-		return reason(err)
-	}
+	defer os.Remove(f.Name()) // fails when it has been renamed
 	if err := f.Chmod(0o644); err != nil {
-		return reason(err)
+		f.Close()
+		return err
 	}
-	if err := f.Close(); err != nil {
-		return reason(err)
+	if err := fill(f, write); err != nil {
+		return err
 	}
-	return reason(os.Rename(f.Name(), name))
+	return os.Rename(f.Name(), target)
+}
+
+// unfinished is the pattern of temporary files' names.
+const unfinished = ".unfinished-*"
+
+// fill writes to a file and closes it.
+func fill(f *os.File, write func(io.Writer) error) error {
+	w := bufio.NewWriter(f)
+	err := write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
 }
 
 // reason is an error of the file system without the path in it, which may be
@@ -59,17 +80,22 @@ func WriteTrace(name string, tl *timeline.Timeline) error {
 }
 
 // CheckWritable fails early if a file could not be written at the end of a long
-// run: its directory is missing, or it is a directory itself.
+// run. No name means that no file is wanted.
 func CheckWritable(name string) error {
 	if name == "" {
 		return nil
 	}
-	dir := filepath.Dir(name)
-	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-		return fmt.Errorf("%s: no directory %s to write it to", name, dir)
-	}
-	if st, err := os.Stat(name); err == nil && st.IsDir() {
+	st, err := os.Stat(name)
+	switch {
+	case err == nil && st.IsDir():
 		return fmt.Errorf("%s is a directory: want the name of a file", name)
+	case err == nil && !st.Mode().IsRegular():
+		return nil
 	}
-	return nil
+	f, err := os.CreateTemp(filepath.Dir(name), unfinished)
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", name, reason(err))
+	}
+	f.Close()
+	return os.Remove(f.Name())
 }

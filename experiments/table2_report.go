@@ -361,14 +361,14 @@ func (t *table2) stepsTable(cells map[cell]*table2Measured) *Table {
 	}
 	for _, c := range t.cells() {
 		m := cells[c]
-		share := func(x float64) string { return fmt.Sprintf("%.1f%%", 100*x/m.span) }
+		share := func(x float64) string { return FormatShare(x, m.span) }
 		var peak int64
 		for _, p := range m.peak {
 			peak = max(peak, p)
 		}
 		p := m.parts
 		table.Add(fmt.Sprint(c.K), fmt.Sprint(c.M), FormatSeconds(m.span), FormatSeconds(m.closed),
-			share(p.Computation), share(p.Recompute), share(p.Bubble), fmt.Sprintf("%.1f%%", 100*schedule.Bubble(c.K, c.M)),
+			share(p.Computation), share(p.Recompute), share(p.Bubble), FormatShare(schedule.Bubble(c.K, c.M), 1),
 			share(p.Imbalance), share(p.Setup), share(p.Barrier), share(p.Update), FormatBytes(peak), joinInts(m.partition))
 	}
 	return table

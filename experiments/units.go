@@ -63,6 +63,15 @@ func FormatSeconds(t float64) string {
 	return strconv.FormatFloat(t/1e-6, 'g', 4, 64) + " us"
 }
 
+// FormatShare writes a part of a whole in percent.
+func FormatShare(part, whole float64) string {
+	s := fmt.Sprintf("%.1f%%", 100*part/whole)
+	if s == "-0.0%" {
+		return "0.0%" // a difference that should be 0
+	}
+	return s
+}
+
 // FormatWait writes how long something will take, roughly.
 func FormatWait(d time.Duration) string {
 	switch {

@@ -85,7 +85,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --data text:" + filepath.Join(dir, "missing.txt"), 1, "missing.txt"},
 		{"train --data text:" + empty, 1, "empty"},
 		{"train --data text:" + dir, 1, "directory"},
-		{"train --trace " + filepath.Join(dir, "no", "such", "trace.json"), 1, "no directory"},
+		{"train --trace " + filepath.Join(dir, "no", "such", "trace.json"), 1, "cannot be written: no such file or directory"},
 		{"train --trace " + dir, 1, "is a directory"},
 		{"train -k 2 --layers 2 --memory-cap 64KiB", 1, "device 0 is out of memory at layer embedding"},
 		{"bench --steps 0", 2, "0 steps"},

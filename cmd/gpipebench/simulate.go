@@ -75,9 +75,9 @@ func printSimulation(o *output, r *experiments.Simulation) error {
 		{"computation", p.Computation}, {"recompute", p.Recompute}, {"bubble", p.Bubble}, {"imbalance", p.Imbalance},
 		{"communication", p.Communication}, {"setup", p.Setup}, {"barrier", p.Barrier}, {"update", p.Update},
 	} {
-		parts = append(parts, fmt.Sprintf("%s %.1f%%", part.name, 100*part.seconds/r.StepSeconds))
+		parts = append(parts, part.name+" "+experiments.FormatShare(part.seconds, r.StepSeconds))
 	}
-	fmt.Fprintf(&b, "%s; classic bubble %.1f%%\n", strings.Join(parts, ", "), 100*r.ClassicBubble)
+	fmt.Fprintf(&b, "%s; classic bubble %s\n", strings.Join(parts, ", "), experiments.FormatShare(r.ClassicBubble, 1))
 	byPeak := func(a, b experiments.SimulatedDevice) int { return int(a.PeakBytes - b.PeakBytes) }
 	most := slices.MaxFunc(r.Devices, byPeak)
 	var params, activations int64
