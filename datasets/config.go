@@ -119,16 +119,21 @@ const (
 
 // Validate reports the first field that is out of range and what it accepts.
 func (c Config) Validate() error {
-	if err := c.validateSeqLen(); err != nil {
-		return err
-	}
-	if err := c.Synthetic.validate(c.withDefaults()); err != nil {
+	if err := c.validateSynthetic(); err != nil {
 		return err
 	}
 	if err := c.Translation.validate(); err != nil {
 		return err
 	}
 	return c.Multilingual.validate()
+}
+
+// validateSynthetic is all that matters to a Synthetic source.
+func (c Config) validateSynthetic() error {
+	if err := c.validateSeqLen(); err != nil {
+		return err
+	}
+	return c.Synthetic.validate(c.withDefaults())
 }
 
 // validateSeqLen is all that matters to a source that is not synthetic.

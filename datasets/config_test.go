@@ -53,3 +53,27 @@ func TestTextIgnoresSyntheticConfig(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A source looks at its own part of a configuration only.
+func TestSourcesIgnoreWhatIsNotTheirs(t *testing.T) {
+	bad := Config{Translation: TranslationConfig{Shapes: -1}, Multilingual: MultilingualConfig{Nouns: -1}}
+	if _, err := NewSynthetic(bad); err != nil {
+		t.Error(err)
+	}
+	if _, err := NewText("text", words(2000), bad); err != nil {
+		t.Error(err)
+	}
+	bad = Config{Synthetic: SyntheticConfig{Lag: -1}, Multilingual: MultilingualConfig{Nouns: -1}}
+	if _, err := OpenParallel(files(t, "a\nb\n", "a\nb\n"), bad); err != nil {
+		t.Error(err)
+	}
+	bad.Multilingual = MultilingualConfig{Pairs: 10}
+	if _, err := NewMultilingual(bad); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []Config{bad, {Translation: TranslationConfig{Shapes: -1}}, {Multilingual: MultilingualConfig{Nouns: -1}}} {
+		if c.Validate() == nil {
+			t.Errorf("%+v is valid", c)
+		}
+	}
+}

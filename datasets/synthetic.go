@@ -31,7 +31,7 @@ type Synthetic struct {
 
 // NewSynthetic returns the synthetic source of a configuration.
 func NewSynthetic(c Config) (*Synthetic, error) {
-	if err := c.Validate(); err != nil {
+	if err := c.validateSynthetic(); err != nil {
 		return nil, err
 	}
 	c = c.withDefaults()

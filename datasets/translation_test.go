@@ -390,3 +390,33 @@ func TestNoise(t *testing.T) {
 		t.Error("noise differs from run to run")
 	}
 }
+
+// An epoch's order is made once; most batches only copy.
+func BenchmarkTranslationBatch(b *testing.B) {
+	s, err := NewMultilingual(Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("epoch", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			if _, err := s.Batch(Train, i*s.Batches(Train, 128), 128); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("batch", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			if _, err := s.Batch(Train, i%s.Batches(Train, 128), 128); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkNewMultilingual(b *testing.B) {
+	for b.Loop() {
+		if _, err := NewMultilingual(Config{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
