@@ -1,0 +1,126 @@
+package gpipe
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"gpipebench/nn/safetensors"
+)
+
+// HashKey is the metadata of a weights file that [Trainer.Save] adds: the
+// weights' [Trainer.Hash], which is the SHA-256 of the file's data.
+const HashKey = "weights_sha256"
+
+// Save writes the weights to a file in the safetensors format: every parameter
+// by its path in layer order, tied ones once. Metadata may be nil; it goes into
+// the file with [HashKey], which it must not have. The same weights and metadata
+// make the same bytes, however the network is cut. Constant tables and the
+// optimiser's state are not saved.
+//
+// The file takes its name only when it is complete; after an error, what was
+// there before is as it was, and nothing is left behind.
+func (t *Trainer) Save(path string, metadata map[string]string) error {
+	if t.broken != nil {
+		return fmt.Errorf("%s: not saved: %w", path, t.broken)
+	}
+	if _, ok := metadata[HashKey]; ok {
+		return fmt.Errorf("%s: not saved: metadata %q is Save's own", path, HashKey)
+	}
+	all := map[string]string{HashKey: t.Hash()}
+	maps.Copy(all, metadata)
+	var tensors []safetensors.Tensor
+	for _, w := range t.Weights() {
+		tensors = append(tensors, safetensors.Tensor{Name: w.Path, Shape: w.Shape, Data: w.Data})
+	}
+	return safetensors.WriteFile(path, tensors, all)
+}
+
+// Load replaces the weights by those of a file, on every stage that uses them.
+// The file's tensors must be the network's parameters, by path and shape, all
+// and no others, in any order; where it has [HashKey], its values must have that
+// hash. All of this is checked, and the whole file read once, before anything is
+// changed, so that a file that is refused changes nothing.
+//
+// The optimiser's state and the number of steps stay as they are: after Load, a
+// new trainer trains on with fresh moments and the learning rate of step 1.
+func (t *Trainer) Load(path string) error {
+	if t.broken != nil {
+		return fmt.Errorf("%s: not loaded: %w", path, t.broken)
+	}
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	index, err := t.match(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := verify(f, index); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for i, at := range index {
+		w := t.weight(i).w
+		if err := f.Floats(at, w); err != nil {
+			// It could be read a moment ago.
+			t.broken = fmt.Errorf("weights half replaced: %w", err)
+			return t.broken
+		}
+		for _, d := range t.devices {
+			if j, here := d.index[i]; here {
+				copy(d.weights[j].w, w)
+			}
+		}
+	}
+	return nil
+}
+
+// match finds every parameter among a file's tensors: the places of these by
+// the parameter's index.
+func (t *Trainer) match(f *safetensors.File) ([]int, error) {
+	byName := map[string]int{}
+	for at, e := range f.Tensors {
+		byName[e.Name] = at
+	}
+	var index []int
+	for i := range t.net.params {
+		p := &t.net.params[i]
+		at, ok := byName[p.path]
+		if !ok {
+			return nil, fmt.Errorf("no tensor %q, which the network has", p.path)
+		}
+		if got := f.Tensors[at].Shape; !slices.Equal(got, p.Shape) {
+			return nil, fmt.Errorf("tensor %q has shape %v: the network wants %v", p.path, got, []int(p.Shape))
+		}
+		delete(byName, p.path)
+		index = append(index, at)
+	}
+	for _, e := range f.Tensors {
+		if _, left := byName[e.Name]; left {
+			return nil, fmt.Errorf("tensor %q, which the network does not have", e.Name)
+		}
+	}
+	return index, nil
+}
+
+// verify reads all tensors in layer order and compares their hash with the
+// file's metadata, if that has one.
+func verify(f *safetensors.File, index []int) error {
+	h := sha256.New()
+	for _, at := range index {
+		data := f.Data(at)
+		if _, err := io.CopyN(h, data, data.Size()); err != nil {
+			return fmt.Errorf("tensor %q: %w", f.Tensors[at].Name, err)
+		}
+	}
+	want, ok := f.Metadata[HashKey]
+	if got := hex.EncodeToString(h.Sum(nil)); ok && got != want {
+		return errors.New("the values are not those that were saved: SHA-256 " + got + ", the file says " + want)
+	}
+	return nil
+}

@@ -1,0 +1,343 @@
+package gpipe
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/nn"
+	"gpipebench/nn/safetensors"
+)
+
+// saving is a network to save, cut as told, and its mini-batches.
+type saving struct {
+	name string
+	open func(t *testing.T, k, m int, fine bool) *Trainer
+	data func(i int) nn.Batch
+}
+
+// savings are two networks whose vocabulary tables are used on several stages.
+func savings() []saving {
+	opened := func(t *testing.T, p Pipeline, k, m int, b nn.Batch) *Trainer {
+		t.Helper()
+		p.Partitions, p.MicroBatches = k, m
+		tr, err := p.Open(InputOf(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { tr.Close() })
+		return tr
+	}
+	return []saving{
+		{"transformer-lm", func(t *testing.T, k, m int, fine bool) *Trainer {
+			l := small
+			l.model.Fine = fine
+			return opened(t, l.pipeline(t), k, m, l.data(0))
+		}, small.data},
+		{"transformer", func(t *testing.T, k, m int, fine bool) *Trainer {
+			l := smallTranslation
+			l.model.Fine = fine
+			return opened(t, l.pipeline(t), k, m, l.data(0))
+		}, smallTranslation.data},
+	}
+}
+
+// trained takes a few steps.
+func trained(t *testing.T, tr *Trainer, data func(i int) nn.Batch) *Trainer {
+	t.Helper()
+	before := tr.Hash()
+	for i := range 2 {
+		if _, err := tr.Step(t.Context(), data(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tr.Hash() == before {
+		t.Fatal("training changes nothing")
+	}
+	return tr
+}
+
+func evaluated(t *testing.T, tr *Trainer, b nn.Batch) string {
+	t.Helper()
+	r, err := tr.Evaluate(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%.17g", r.Loss)
+}
+
+// TestSaveAndLoad: what one cut saves, another loads: the same hash, evaluation
+// and next step to the bit, and the same file when saved again.
+func TestSaveAndLoad(t *testing.T) {
+	for _, s := range savings() {
+		t.Run(s.name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "weights.safetensors")
+			metadata := map[string]string{"model": s.name}
+			one := trained(t, s.open(t, 1, 1, false), s.data)
+			if err := one.Save(file, metadata); err != nil {
+				t.Fatal(err)
+			}
+			if !maps.Equal(metadata, map[string]string{"model": s.name}) {
+				t.Error("Save changed its argument:", metadata)
+			}
+			var after []string // the hash after one step from the loaded weights
+			for _, c := range []struct {
+				k, m int
+				fine bool
+			}{{1, 1, false}, {3, 4, false}, {8, 2, true}} {
+				other := s.open(t, c.k, c.m, c.fine)
+				if other.Hash() == one.Hash() {
+					t.Fatal("the weights are the same before they are loaded")
+				}
+				if err := other.Load(file); err != nil {
+					t.Fatal(err)
+				}
+				if got := other.Hash(); got != one.Hash() {
+					t.Errorf("K=%d: hash %s, want %s", c.k, got, one.Hash())
+				}
+				if got, want := evaluated(t, other, s.data(9)), evaluated(t, one, s.data(9)); got != want {
+					t.Errorf("K=%d: evaluation loss %s, want %s", c.k, got, want)
+				}
+				sameCopies(t, other, c.k > 1)
+
+				again := filepath.Join(dir, fmt.Sprint("again", c.k))
+				if err := other.Save(again, metadata); err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(read(t, again), read(t, file)) {
+					t.Errorf("K=%d: saved again, the file has other bytes", c.k)
+				}
+				if _, err := other.Step(t.Context(), s.data(5)); err != nil {
+					t.Fatal(err)
+				}
+				after = append(after, other.Hash())
+			}
+			if after[0] != after[1] || after[0] != after[2] || after[0] == one.Hash() {
+				t.Errorf("after one more step: %v", after)
+			}
+		})
+	}
+}
+
+// sameCopies looks at every stage's own copy of every weight.
+func sameCopies(t *testing.T, tr *Trainer, shared bool) {
+	t.Helper()
+	found := false
+	for i, w := range tr.Weights() {
+		n := 0
+		for k, d := range tr.devices {
+			if j, here := d.index[i]; here {
+				n++
+				if !slices.Equal(d.weights[j].w, w.Data) {
+					t.Errorf("stage %d has other values of %s", k, w.Path)
+				}
+			}
+		}
+		found = found || n > 1
+	}
+	if found != shared {
+		t.Errorf("some weight is on several stages: %v, want %v", found, shared)
+	}
+}
+
+// TestSavedFile: names are the layers' paths in layer order, tied tables come
+// once, and the hash in the metadata is that of the data.
+func TestSavedFile(t *testing.T) {
+	s := savings()[1]
+	tr := trained(t, s.open(t, 3, 2, false), s.data)
+	file := filepath.Join(t.TempDir(), "w")
+	if err := tr.Save(file, map[string]string{"heads": "3"}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := safetensors.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var names, want []string
+	for _, e := range f.Tensors {
+		names = append(names, e.Name)
+	}
+	for _, w := range tr.Weights() {
+		want = append(want, w.Path)
+	}
+	if !slices.Equal(names, want) || names[0] != "embedding/source/table" || slices.Contains(names, "softmax/weight") {
+		t.Errorf("tensors %v, want %v", names, want)
+	}
+	if !maps.Equal(f.Metadata, map[string]string{"heads": "3", HashKey: tr.Hash()}) {
+		t.Errorf("metadata %v", f.Metadata)
+	}
+	all := read(t, file)
+	data := all[8+binary.LittleEndian.Uint64(all):]
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != tr.Hash() {
+		t.Errorf("the data's SHA-256 is %x, the hash %s", sum, tr.Hash())
+	}
+}
+
+// TestLoadRefuses: a file that is not this network's says why in one line, and
+// changes nothing.
+func TestLoadRefuses(t *testing.T) {
+	s := savings()[0]
+	dir := t.TempDir()
+	file := filepath.Join(dir, "weights.safetensors")
+	source := trained(t, s.open(t, 1, 1, false), s.data)
+	if err := source.Save(file, nil); err != nil {
+		t.Fatal(err)
+	}
+	good := read(t, file)
+	n := 8 + int(binary.LittleEndian.Uint64(good))
+
+	tr := trained(t, s.open(t, 3, 2, false), func(i int) nn.Batch { return s.data(i + 3) })
+	before, loss := tr.Hash(), evaluated(t, tr, s.data(9))
+	if before == source.Hash() {
+		t.Fatal("nothing to see")
+	}
+	refused := func(path, want string) {
+		t.Helper()
+		err := tr.Load(path)
+		if err == nil || !strings.HasPrefix(err.Error(), path) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("got the error %v\nwant the file's name and %s", err, want)
+		}
+		if tr.Hash() != before {
+			t.Fatalf("%s: the weights have changed", want)
+		}
+		sameCopies(t, tr, true)
+	}
+	written := func(data []byte, want string) {
+		t.Helper()
+		path := filepath.Join(dir, "bad")
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		refused(path, want)
+	}
+	weights := func(change func(all []safetensors.Tensor) []safetensors.Tensor, metadata map[string]string, want string) {
+		t.Helper()
+		var all []safetensors.Tensor
+		for _, w := range source.Weights() {
+			all = append(all, safetensors.Tensor{Name: w.Path, Shape: slices.Clone(w.Shape), Data: slices.Clone(w.Data)})
+		}
+		path := filepath.Join(dir, "other")
+		if err := safetensors.WriteFile(path, change(all), metadata); err != nil {
+			t.Fatal(err)
+		}
+		refused(path, want)
+	}
+
+	refused(filepath.Join(dir, "none"), "no such file or directory")
+	refused(dir, "is a directory: want the name of a file")
+	written(nil, "not safetensors: the file has 0 bytes")
+	written([]byte("these are no weights, but a text"), "not safetensors")
+	for _, cut := range []int{7, 8, 100, n - 1} {
+		written(good[:cut], "not safetensors")
+	}
+	for _, cut := range []int{n, n + 1, (n + len(good)) / 2, len(good) - 4, len(good) - 1} {
+		written(good[:cut], "truncated")
+	}
+	written(append(slices.Clone(good), 0), `1 bytes behind the last tensor, "softmax/bias"`)
+	flipped := slices.Clone(good)
+	flipped[(n+len(good))/2] ^= 1
+	written(flipped, "the values are not those that were saved: SHA-256 ")
+
+	last := len(source.Weights()) - 1
+	weights(func(all []safetensors.Tensor) []safetensors.Tensor {
+		all[last].Shape, all[last].Data = []int{18}, all[last].Data[:18]
+		return all
+	}, nil, `tensor "softmax/bias" has shape [18]: the network wants [19]`)
+	weights(func(all []safetensors.Tensor) []safetensors.Tensor {
+		all[0].Shape = []int{16, 19}
+		return all
+	}, nil, `tensor "embedding/table" has shape [16 19]: the network wants [19 16]`)
+	weights(func(all []safetensors.Tensor) []safetensors.Tensor { return all[:last] },
+		nil, `no tensor "softmax/bias", which the network has`)
+	weights(func(all []safetensors.Tensor) []safetensors.Tensor {
+		return append(all, safetensors.Tensor{Name: "softmax/weight", Shape: []int{19, 16}, Data: all[0].Data})
+	}, nil, `tensor "softmax/weight", which the network does not have`)
+	weights(func(all []safetensors.Tensor) []safetensors.Tensor {
+		all[3].Name = "layer1/attention/QKV/weight"
+		return all
+	}, nil, `no tensor "layer1/attention/qkv/weight", which the network has`)
+	weights(func(all []safetensors.Tensor) []safetensors.Tensor { return all },
+		map[string]string{HashKey: before}, "the file says "+before)
+
+	if got := evaluated(t, tr, s.data(9)); got != loss {
+		t.Errorf("evaluation loss %s, before %s", got, loss)
+	}
+	// Another order, and no hash: the same weights.
+	var all []safetensors.Tensor
+	for _, w := range source.Weights() {
+		all = append(all, safetensors.Tensor{Name: w.Path, Shape: w.Shape, Data: w.Data})
+	}
+	slices.Reverse(all)
+	if err := safetensors.WriteFile(file, all, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.Load(file); err != nil || tr.Hash() != source.Hash() {
+		t.Errorf("in another order: hash %s, %v, want %s", tr.Hash(), err, source.Hash())
+	}
+}
+
+// TestSaveFails: a file that cannot be written leaves nothing, and what was
+// there before.
+func TestSaveFails(t *testing.T) {
+	s := savings()[0]
+	tr := s.open(t, 3, 2, false)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "weights")
+	if err := tr.Save(file, nil); err != nil {
+		t.Fatal(err)
+	}
+	good := read(t, file)
+	trained(t, tr, s.data)
+
+	fails := func(path string, metadata map[string]string, want string) {
+		t.Helper()
+		if err := tr.Save(path, metadata); err == nil || !strings.HasPrefix(err.Error(), path) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got the error %v\nwant the file's name and %s", err, want)
+		}
+	}
+	fails(filepath.Join(dir, "none", "weights"), nil, "no such file or directory")
+	fails(filepath.Join(file, "weights"), nil, "not a directory")
+	fails(dir, nil, "is a directory")
+	fails(file, map[string]string{"name": "\xff"}, "is not UTF-8")
+	fails(file, map[string]string{HashKey: tr.Hash()}, "Save's own")
+	if os.Geteuid() > 0 { // root may write anywhere
+		if err := os.Chmod(dir, 0o555); err != nil {
+			t.Fatal(err)
+		}
+		fails(file, nil, "permission denied")
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if !bytes.Equal(read(t, file), good) {
+		t.Error("a failure changed the file")
+	}
+
+	tr.Close()
+	fails(file, nil, "not saved: the trainer is closed")
+	if err := tr.Load(file); err == nil || !strings.Contains(err.Error(), "not loaded: the trainer is closed") {
+		t.Errorf("a closed trainer loads: %v", err)
+	}
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
