@@ -139,8 +139,12 @@ func TestMultilingualSharedVocabulary(t *testing.T) {
 // Copying and looking up words stay far below, for every grammar and some seeds.
 func TestBaselinesStayFarBelow(t *testing.T) {
 	highest := map[string]float64{}
-	for seed := range uint64(2) {
-		c := Config{Seed: seed, Multilingual: MultilingualConfig{Languages: maxLanguages, Pairs: 3000, Skew: 0.1}}
+	seeds, sentences := uint64(2), 3000
+	if testing.Short() {
+		seeds, sentences = 1, 1000
+	}
+	for seed := range seeds {
+		c := Config{Seed: seed, Multilingual: MultilingualConfig{Languages: maxLanguages, Pairs: sentences, Skew: 0.1}}
 		s := mustMultilingual(t, c)
 		for _, b := range s.Baselines() {
 			for l, score := range b.BLEU {

@@ -1,6 +1,10 @@
 package datasets
 
-import "slices"
+import (
+	"slices"
+
+	"gpipebench/nn"
+)
 
 // Shape is the size of a mini-batch of pairs but for the number of examples:
 // what sentences are padded to, in tokens.
@@ -22,6 +26,10 @@ type Shaped interface {
 	// Shapes are all that occur, each at least as large as the one before in
 	// both dimensions: the last is the largest.
 	Shapes() []Shape
+
+	// Largest is a batch of the largest shape with the given number of
+	// examples, to plan with; its examples mean nothing.
+	Largest(examples int) nn.Batch
 }
 
 // bounds cuts the lengths 1..len(counts)-1, of which each occurs as often as

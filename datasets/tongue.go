@@ -148,16 +148,15 @@ func newTongue(t typology, nouns int, names []string, s *speller, vocabulary *mo
 	for _, n := range names {
 		g.names = append(g.names, add(n))
 	}
-	for class := range classes {
+	for range classes {
 		if t.classes == 0 {
 			the := mark(t.definite)
 			g.articles = [][2][2]int32{{{}, {the, the}}}
 		} else {
-			a, the, these := mark(before), mark(before), mark(before)
+			a, the, these := mark(t.definite), mark(t.definite), mark(t.definite)
 			g.articles = append(g.articles, [2][2]int32{{a, 0}, {the, these}})
 			g.endings = append(g.endings, mark(suffix))
 		}
-		_ = class
 		g.plurals = append(g.plurals, mark(t.plural))
 	}
 	g.marks[past], g.marks[future] = mark(t.past), mark(t.past)

@@ -3,6 +3,7 @@ package datasets
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"gpipebench/nn"
@@ -175,11 +176,11 @@ func (t *Translation) Source() Vocabulary { return t.source }
 func (t *Translation) Target() Vocabulary { return t.target }
 
 // Languages are the source languages, in the order of the specification.
-func (t *Translation) Languages() []Language { return append([]Language(nil), t.languages...) }
+func (t *Translation) Languages() []Language { return slices.Clone(t.languages) }
 
 // Shapes are those of batches. The last is the largest; no side is longer than
 // Config.SeqLen.
-func (t *Translation) Shapes() []Shape { return append([]Shape(nil), t.shapes...) }
+func (t *Translation) Shapes() []Shape { return slices.Clone(t.shapes) }
 
 // Pairs are a language's pairs of a split, in the order of its corpus. They must
 // not be changed.
@@ -244,6 +245,13 @@ func (t *Translation) Collate(pairs []Pair) nn.Batch {
 		count += len(p.Target)
 	}
 	return nn.Batch{Inputs: []nn.Tensor{source, lengths, inputs}, Targets: []nn.Tensor{targets}, Count: count}
+}
+
+// Largest is a batch of the largest shape, of sentences that are all Unknown.
+func (t *Translation) Largest(examples int) nn.Batch {
+	largest := t.shapes[len(t.shapes)-1]
+	p := Pair{Source: slices.Repeat([]int32{Unknown}, largest.Source), Target: slices.Repeat([]int32{Unknown}, largest.Target)}
+	return t.Collate(slices.Repeat([]Pair{p}, examples))
 }
 
 // Batches is the number of batches of an epoch, or of the held-out pass.

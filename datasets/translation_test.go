@@ -106,20 +106,18 @@ func TestTranslationEpochs(t *testing.T) {
 		orders := map[string]bool{}
 		total := map[string]int{}
 		const epochs = 4
-		for _, examples := range []int{32} {
-			n := s.Batches(Train, examples)
-			for e := range epochs {
-				seen := pass(t, s, Train, e*n, (e+1)*n, examples)
-				size := 0
-				for k, times := range seen {
-					total[k] += times
-					size += times
-				}
-				if size != s.epoch {
-					t.Fatalf("epoch of %d examples, want %d", size, s.epoch)
-				}
-				orders[fmt.Sprint(mustBatch(t, s, Train, e*n, examples))] = true
+		n := s.Batches(Train, 32)
+		for e := range epochs {
+			seen := pass(t, s, Train, e*n, (e+1)*n, 32)
+			size := 0
+			for k, times := range seen {
+				total[k] += times
+				size += times
 			}
+			if size != s.epoch {
+				t.Fatalf("epoch of %d examples, want %d", size, s.epoch)
+			}
+			orders[fmt.Sprint(mustBatch(t, s, Train, e*n, 32))] = true
 		}
 		if len(orders) != epochs {
 			t.Error("two epochs begin alike")
@@ -353,6 +351,25 @@ func TestGroupsAndCollate(t *testing.T) {
 			s.Collate(bad)
 		}()
 	}
+}
+
+func TestLargest(t *testing.T) {
+	var s Shaped = mustMultilingual(t, smallTask())
+	b := s.Largest(5)
+	if err := b.Check(); err != nil {
+		t.Fatal(err)
+	}
+	shapes := s.Shapes()
+	want := shapes[len(shapes)-1]
+	for i, shape := range [][]int{{5, want.Source}, {5}, {5, want.Target}, {5, want.Target}} {
+		if got := append(b.Inputs, b.Targets...)[i].Shape; !slices.Equal(got, shape) {
+			t.Errorf("tensor %d has shape %v, want %v", i, got, shape)
+		}
+	}
+	if b.Count != 5*want.Target {
+		t.Errorf("count %d", b.Count)
+	}
+	pairIn(t, b, 4)
 }
 
 func TestNoise(t *testing.T) {
