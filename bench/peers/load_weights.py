@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""Loads saved weights of a Transformer into PyTorch and compares its logits with ours.
+
+    python3 bench/peers/load_weights.py WEIGHTS RUN
+
+WEIGHTS is a safetensors file, as `--save` writes it; the format is read here, no package is needed for it. RUN is JSON,
+what went into the same network and what came out:
+
+    {"inputs": [{"shape": [n, t], "data": [...]}, ...], "logits": {"shape": [n, t, vocab], "data": [...]}}
+
+with inputs in the network's order: token ids for a transformer-lm; source ids, source lengths and target ids for a
+transformer (encoder-decoder). Sizes are those of the tensors. What they do not show comes from the file's metadata, or
+from the option of the same name: heads, and where they are not the defaults activation (relu) and clip_logits (0).
+
+Prints the largest difference. Exit status: 0 if it is at most 1e-4, 1 if not or if something does not fit, 2 for wrong
+usage, 3 where there is no PyTorch (on Debian: apt install python3-torch).
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import re
+import struct
+import sys
+
+NAME = "load_weights.py"
+TOLERANCE = 1e-4
+
+try:
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+except ImportError as e:
+    print("%s: no PyTorch: %s" % (NAME, e), file=sys.stderr)
+    sys.exit(3)
+
+
+class Misfit(Exception):
+    """Why a file cannot be used, in one line."""
+
+
+# The format: https://github.com/huggingface/safetensors#format
+
+def read_safetensors(path):
+    """The tensors by name and the metadata."""
+    if sys.byteorder != "little":
+        raise Misfit("written little-endian, and this processor is not")
+    with open(path, "rb") as f:
+        blob = f.read()
+    size = struct.unpack("<Q", blob[:8])[0] if len(blob) >= 8 else len(blob)
+    if size > len(blob) - 8:
+        raise Misfit("not safetensors, or truncated")
+    header, data = json.loads(blob[8:8 + size], object_pairs_hook=without_repeats), blob[8 + size:]
+    if not isinstance(header, dict):
+        raise Misfit("not safetensors: the header is no object")
+    metadata = header.pop("__metadata__", {})
+    tensors, end = {}, 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        start, stop = entry["data_offsets"]
+        if entry["dtype"] != "F32" or start != end or stop > len(data) or stop - start != 4 * math.prod(entry["shape"]):
+            raise Misfit("tensor %s does not fit the file: %s" % (name, entry))
+        tensors[name] = torch.frombuffer(bytearray(data[start:stop]), dtype=torch.float32).reshape(entry["shape"])
+        end = stop
+    if end != len(data):
+        raise Misfit("%d bytes behind the last tensor" % (len(data) - end))
+    if metadata.get("weights_sha256", "") not in ("", hashlib.sha256(data).hexdigest()):
+        raise Misfit("the values are not those that were saved: their SHA-256 is another")
+    return tensors, metadata
+
+
+def without_repeats(pairs):
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Misfit("a name comes twice in the header")
+    return found
+
+
+# The models. Modules have the names that are in the tensors' paths.
+
+class Attention(nn.Module):
+    """Multi-head attention, to itself or to a memory. unseen broadcasts to (n, heads, queries, keys)."""
+
+    def __init__(self, c, path, cross=False):
+        super().__init__()
+        dim, (self.inner, _) = c.dim, c.shape(path + "/out/weight")
+        self.heads = c.heads
+        if cross:
+            self.q, self.kv = nn.Linear(dim, self.inner), nn.Linear(dim, 2 * self.inner)
+        else:
+            self.qkv = nn.Linear(dim, 3 * self.inner)
+        self.out = nn.Linear(self.inner, dim)
+
+    def forward(self, x, unseen, memory=None):
+        if memory is None:
+            q, k, v = self.qkv(x).split(self.inner, 2)
+        else:
+            q, (k, v) = self.q(x), self.kv(memory).split(self.inner, 2)
+        q, k, v = (y.unflatten(2, (self.heads, self.inner // self.heads)).transpose(1, 2) for y in (q, k, v))
+        scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
+        return self.out((scores.masked_fill(unseen, -math.inf).softmax(3) @ v).transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, c, path):
+        super().__init__()
+        _, hidden = c.shape(path + "/in/weight")
+        self.add_module("in", nn.Linear(c.dim, hidden))
+        self.out, self.activation = nn.Linear(hidden, c.dim), c.activation
+
+    def forward(self, x):
+        return self.out(self.activation(getattr(self, "in")(x)))
+
+
+def embed(embedding, ids):
+    time, dim = ids.shape[1], embedding.embedding_dim
+    angle = (torch.arange(time, dtype=torch.float64)[:, None]
+             / 10000 ** (torch.arange(0, dim, 2, dtype=torch.float64) / dim))
+    positions = torch.stack((angle.sin(), angle.cos()), 2).flatten(1)[:, :dim]
+    return embedding(ids) * math.sqrt(dim) + positions.float()
+
+
+def future(ids):
+    return torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)
+
+
+class LanguageModel(nn.ModuleDict):
+    """Pre-norm, causal, no norm behind the last layer."""
+
+    tied = {"softmax/weight": "embedding/table"}
+
+    def __init__(self, c):
+        super().__init__({"embedding": nn.Embedding(*c.shape("embedding/table"))})
+        self.layers = c.numbered("layer")
+        for name in self.layers:
+            self[name] = nn.ModuleDict({
+                "norm1": nn.LayerNorm(c.dim), "attention": Attention(c, name + "/attention"),
+                "norm2": nn.LayerNorm(c.dim), "feedforward": FeedForward(c, name + "/feedforward"),
+            })
+        self["softmax"], self.clip = nn.Linear(c.dim, *c.shape("softmax/bias")), c.clip
+
+    def forward(self, ids):  # (n, t)
+        x = embed(self["embedding"], ids)
+        for layer in map(self.__getitem__, self.layers):
+            x = x + layer["attention"](layer["norm1"](x), future(ids))
+            x = x + layer["feedforward"](layer["norm2"](x))
+        return self.clip(self["softmax"](x))
+
+
+class Translation(nn.ModuleDict):
+    """Encoder and decoder; pre-norm. Behind the encoder stands a norm, where the file has one."""
+
+    tied = {"embedding/target/table": "embedding/source/table", "softmax/weight": "embedding/target/table"}
+
+    def __init__(self, c):
+        super().__init__({"embedding": nn.ModuleDict(
+            {side: nn.Embedding(*c.shape("embedding/%s/table" % side)) for side in ("source", "target")})})
+        self.encoders, self.decoders = c.numbered("encoder"), c.numbered("decoder")
+        for name in self.encoders:
+            self[name] = nn.ModuleDict({
+                "attention": Attention(c, name + "/attention"),
+                "feedforward": FeedForward(c, name + "/feedforward"),
+            })
+        for name in self.decoders:
+            self[name] = nn.ModuleDict({
+                "attention": Attention(c, name + "/attention"),
+                "cross": Attention(c, name + "/cross", cross=True),
+                "feedforward": FeedForward(c, name + "/feedforward"),
+            })
+        for name in self.encoders + self.decoders:
+            for part in self[name].values():
+                part.norm = nn.LayerNorm(c.dim)
+        last = self.encoders[-1]
+        if last + "/norm/gamma" in c.tensors:
+            self[last]["norm"] = nn.LayerNorm(c.dim)
+        self["softmax"], self.clip = nn.Linear(c.dim, *c.shape("softmax/bias")), c.clip
+
+    def forward(self, source, lengths, target):  # (n, s), (n), (n, t)
+        padding = (torch.arange(source.shape[1])[None, :] >= lengths[:, None])[:, None, None, :]
+        x, y = (embed(self["embedding"][side], ids) for side, ids in (("source", source), ("target", target)))
+
+        def branch(part, x, *more):
+            return x + part(part.norm(x), *more)
+
+        for layer in map(self.__getitem__, self.encoders):
+            x = branch(layer["attention"], x, padding)
+            x = branch(layer["feedforward"], x)
+            if "norm" in layer:
+                x = layer["norm"](x)
+        for layer in map(self.__getitem__, self.decoders):
+            y = branch(layer["attention"], y, future(target))
+            y = branch(layer["cross"], y, padding, x)
+            y = branch(layer["feedforward"], y)
+        return self.clip(self["softmax"](y))
+
+
+class Config:
+    """What a model is built from: the file's tensors and what they do not show."""
+
+    def __init__(self, tensors, metadata, args):
+        self.tensors = dict(tensors)
+        self.values = {**metadata, **{k: v for k, v in vars(args).items() if v is not None}}
+        self.model = Translation if "embedding/source/table" in tensors else LanguageModel
+        for name, table in self.model.tied.items():
+            if name not in tensors and table in self.tensors:
+                self.tensors[name] = self.tensors[table]
+        _, self.dim = self.shape("softmax/weight")
+        self.heads = int(self.value("heads"))
+        activations = {"relu": F.relu, "gelu": lambda x: F.gelu(x, approximate="tanh")}
+        if self.value("activation", "relu") not in activations:
+            raise Misfit("unknown activation %r: want relu or gelu" % self.value("activation"))
+        self.activation = activations[self.value("activation", "relu")]
+        limit = float(self.value("clip_logits", 0))
+        self.clip = (lambda x: x.clamp(-limit, limit)) if limit else (lambda x: x)
+
+    def value(self, key, default=None):
+        value = self.values.get(key, default)
+        if value is None:
+            raise Misfit("no %s in the metadata: say --%s" % (key, key))
+        return value
+
+    def shape(self, name):
+        if name not in self.tensors:
+            raise Misfit("no tensor %s" % name)
+        return self.tensors[name].shape
+
+    def numbered(self, kind):
+        """The names kind1, kind2, ... of layers. One that the numbers pass over is missed when its tensors are."""
+        names = {name.split("/")[0] for name in self.tensors if re.match(kind + r"\d+/", name)}
+        if not names:
+            raise Misfit("no tensor of a %s1" % kind)
+        return ["%s%d" % (kind, i + 1) for i in range(len(names))]
+
+    def load(self):
+        """The model with the file's values. Every tensor must have its place and every place its tensor."""
+        model, state = self.model(self), {}
+        names = {"gamma": "weight", "beta": "bias", "table": "weight"}  # ours, PyTorch's
+        for path, t in self.tensors.items():
+            *at, name = path.split("/")
+            if name == "weight" and path != "softmax/weight":
+                t = t.t()  # ours are (in, out), PyTorch's (out, in)
+            state[".".join(at + [names.get(name, name)])] = t
+        try:
+            model.load_state_dict(state)
+        except RuntimeError as e:
+            raise Misfit(" ".join(str(e).split()))
+        return model.eval()
+
+
+def number_tensor(entry, dtype):
+    data = entry["data"]
+    if len(data) != math.prod(entry["shape"]):
+        raise Misfit("%d numbers for shape %s" % (len(data), entry["shape"]))
+    return torch.tensor(data, dtype=dtype).reshape(entry["shape"])
+
+
+def compare(args):
+    torch.set_num_threads(1)
+    where = args.weights
+    try:
+        tensors, metadata = read_safetensors(args.weights)
+        model = Config(tensors, metadata, args).load()
+        where = args.run
+        with open(args.run) as f:
+            run = json.load(f)
+        inputs = [number_tensor(entry, torch.int64) for entry in run["inputs"]]
+        ours = number_tensor(run["logits"], torch.float32)
+        with torch.no_grad():
+            theirs = model(*inputs)
+        if theirs.shape != ours.shape:
+            raise Misfit("logits are %s, PyTorch's %s" % (tuple(ours.shape), tuple(theirs.shape)))
+    except (OSError, KeyError, TypeError, ValueError, IndexError, RuntimeError, Misfit) as e:
+        message = e.strerror if isinstance(e, OSError) else str(e)
+        sys.exit("%s: %s: %s" % (NAME, where, message))
+    difference = (ours - theirs).abs().max().item()
+    print("%s of %d parameters: %d logits of up to %.3g in magnitude, largest difference %.2g" % (
+        type(model).__name__, sum(t.numel() for t in tensors.values()), ours.numel(), theirs.abs().max().item(), difference))
+    if not difference <= TOLERANCE:  # NaN is not
+        sys.exit("%s: the logits differ by %.2g: want at most %g" % (NAME, difference, TOLERANCE))
+
+
+if __name__ == "__main__":
+    p = argparse.ArgumentParser(prog=NAME, description="Compares PyTorch's logits on saved weights with ours.")
+    p.add_argument("weights", help="safetensors file")
+    p.add_argument("run", help="JSON of inputs and logits")
+    p.add_argument("--heads", type=int)
+    p.add_argument("--activation", choices=["relu", "gelu"])
+    p.add_argument("--clip_logits", type=float)
+    compare(p.parse_args())
