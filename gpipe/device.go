@@ -86,7 +86,7 @@ func (d *device) path(p *nn.Param) string {
 	for _, l := range d.net.Layers {
 		for _, q := range l.Params() {
 			if p == q {
-				return l.Name() + "/" + p.Name
+				return nn.ScopeOf(l) + "/" + p.Name
 			}
 		}
 	}

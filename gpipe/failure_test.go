@@ -198,6 +198,10 @@ func TestRefusals(t *testing.T) {
 		{"2 costs for 8 layers", func(p *Pipeline, _ *Input) { p.Costs = []float64{1, 2} }},
 		{"3 devices for 2 partitions", func(p *Pipeline, _ *Input) { p.Partitions, p.Devices = 2, make([]Device, 3) }},
 		{"two layers named", func(p *Pipeline, _ *Input) { p.Layers = append(p.Layers, p.Layers[7]) }},
+		{"two parameters with the path layer1/", func(p *Pipeline, _ *Input) {
+			twin := small.pipeline(t)
+			p.Layers = append(p.Layers, nn.Part("layer1", "another", twin.Layers[1]))
+		}},
 		{"clipping at norm -1", func(p *Pipeline, _ *Input) { p.ClipNorm = -1 }},
 		{"L2 of NaN", func(p *Pipeline, _ *Input) { p.L2 = math.NaN() }},
 		{"one kind", func(p *Pipeline, _ *Input) {

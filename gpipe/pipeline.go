@@ -159,11 +159,19 @@ func (p Pipeline) Validate(in Input) error {
 		return fmt.Errorf("%d costs for %d layers: want one for each", len(p.Costs), len(p.Layers))
 	}
 	seen := map[string]bool{}
+	owner := map[string]*nn.Param{}
 	for _, l := range p.Layers {
 		if seen[l.Name()] {
 			return fmt.Errorf("two layers named %q: want names of their own, since they key parameters and random numbers", l.Name())
 		}
 		seen[l.Name()] = true
+		for _, q := range l.Params() {
+			path := nn.ScopeOf(l) + "/" + q.Name
+			if other := owner[path]; other != nil && other != q {
+				return fmt.Errorf("two parameters with the path %s: want paths of their own, since they key initial values", path)
+			}
+			owner[path] = q
+		}
 	}
 	for i, d := range p.Devices {
 		if err := d.validate(); err != nil {

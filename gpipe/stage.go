@@ -133,7 +133,7 @@ func (n *network) listParams(traced []*nn.Stage, stages compiled) {
 		for _, p := range l.Params() {
 			if _, ok := index[p]; !ok && !p.Frozen {
 				index[p] = len(n.params)
-				n.params = append(n.params, parameter{Param: p, path: l.Name() + "/" + p.Name})
+				n.params = append(n.params, parameter{Param: p, path: nn.ScopeOf(l) + "/" + p.Name})
 			}
 		}
 	}

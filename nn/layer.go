@@ -18,8 +18,9 @@ import (
 
 // Layer is one unit that a pipeline may cut behind.
 type Layer interface {
-	// Name is unique within a network: it is the path of the layer's
-	// parameters and the key of its random numbers.
+	// Name is unique within a network. It is the path of the layer's
+	// parameters and the key of its random numbers, unless the layer is a
+	// Scoper.
 	Name() string
 	// Params lists the layer's parameters in a fixed order. A parameter that
 	// two layers list (the same pointer) is tied.
@@ -33,6 +34,21 @@ type Layer interface {
 // unit, per example.
 type Coster interface {
 	Cost() float64
+}
+
+// Scoper is implemented by a layer that is a part of what another cut of the
+// same network has as one layer: its parameters' paths begin with the whole's
+// name, so that they, and with them every bit, are the same for both cuts.
+type Scoper interface {
+	Scope() string
+}
+
+// ScopeOf is where the paths of a layer's parameters and random keys begin.
+func ScopeOf(l Layer) string {
+	if s, ok := l.(Scoper); ok {
+		return s.Scope()
+	}
+	return l.Name()
 }
 
 // Loss ends a network. Its first output is one loss a row (an example, or a
@@ -126,7 +142,7 @@ func TraceStage(layers []Layer, first int, loss Loss, in, targets []graph.Type, 
 			if p.Frozen {
 				role = graph.Const
 			}
-			n := g.NewNode(role, l.Name()+"/"+p.Name, graph.F32, p.Shape...)
+			n := g.NewNode(role, ScopeOf(l)+"/"+p.Name, graph.F32, p.Shape...)
 			t.params[p] = n
 			s.Params = append(s.Params, p)
 			f.Params = append(f.Params, n)
@@ -138,7 +154,7 @@ func TraceStage(layers []Layer, first int, loss Loss, in, targets []graph.Type, 
 	flow := f.In
 	for i, l := range layers {
 		g.Layer = first + i
-		t.layer = l.Name()
+		t.layer = ScopeOf(l)
 		out := distinct(t, l.Forward(t, flow...))
 		s.Layers = append(s.Layers, LayerIO{flow, out})
 		flow = out

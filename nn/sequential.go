@@ -10,15 +10,26 @@ func Sequential(name string, layers ...Layer) Layer {
 	if name == "" {
 		misuse("sequential", name, "want a name: it is the path of the layer's parameters")
 	}
-	return &sequential{name, layers}
+	return &sequential{name, name, layers}
+}
+
+// Part makes one pipeline layer of a part of a Sequential named scope: its own
+// name tells it from the other parts, the paths are those of the whole.
+func Part(scope, name string, layers ...Layer) Layer {
+	if scope == "" || name == "" {
+		misuse("part", name, "want the name of the whole and one of its own")
+	}
+	return &sequential{name, scope, layers}
 }
 
 type sequential struct {
-	name   string
-	layers []Layer
+	name, scope string
+	layers      []Layer
 }
 
 func (s *sequential) Name() string { return s.name }
+
+func (s *sequential) Scope() string { return s.scope }
 
 func (s *sequential) Params() []*Param { return paramsOf(s.layers...) }
 

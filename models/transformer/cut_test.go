@@ -113,7 +113,7 @@ func paths(layers []nn.Layer) map[*nn.Param]string {
 	for _, l := range layers {
 		for _, p := range l.Params() {
 			if all[p] == "" {
-				all[p] = l.Name() + "/" + p.Name
+				all[p] = nn.ScopeOf(l) + "/" + p.Name
 			}
 		}
 	}

@@ -1,8 +1,6 @@
 package transformer
 
 import (
-	"path"
-
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -13,26 +11,21 @@ import (
 //	x = x + dropout(feedforward(norm2(x)))
 //
 // as one pipeline layer or, fine, as two.
-//
-// The halves meet in a pair, x and norm2(x). Norm2 belongs to the first half
-// because a parameter's path starts with its pipeline layer's name: the second
-// half needs a name of its own, layer1/feedforward, which can be that of
-// layer1/feedforward/in/weight in either cut but not of layer1/norm2/gamma.
 func newLayer(name string, c Config) []nn.Layer {
 	if c.Fine {
 		return []nn.Layer{
-			nn.Sequential(name, newAttention(c)),
-			nn.Sequential(name+"/feedforward", newFeedForward("", c)),
+			nn.Part(name, name+"/attention", newAttention(c)),
+			nn.Part(name, name+"/feedforward", newFeedForward(c)),
 		}
 	}
-	return []nn.Layer{nn.Sequential(name, newAttention(c), newFeedForward("feedforward", c))}
+	return []nn.Layer{nn.Sequential(name, newAttention(c), newFeedForward(c))}
 }
 
 // attention is the first half of a layer.
 type attention struct {
-	norm1, norm2 *nn.LayerNorm
-	attention    *nn.Attention
-	dropout      *nn.Dropout
+	norm1     *nn.LayerNorm
+	attention *nn.Attention
+	dropout   *nn.Dropout
 }
 
 func newAttention(c Config) *attention {
@@ -40,46 +33,52 @@ func newAttention(c Config) *attention {
 		norm1:     nn.NewLayerNorm("norm1", nn.LayerNormConfig{Dim: c.Dim}),
 		attention: nn.NewAttention("attention", nn.AttentionConfig{Dim: c.Dim, Heads: c.Heads, Causal: true}),
 		dropout:   nn.NewDropout("attention/dropout", c.Dropout),
-		norm2:     nn.NewLayerNorm("norm2", nn.LayerNormConfig{Dim: c.Dim}),
 	}
 }
 
 func (a *attention) Name() string { return "" } // its parts have names
 
 func (a *attention) Params() []*nn.Param {
-	return append(append(a.norm1.Params(), a.attention.Params()...), a.norm2.Params()...)
+	return append(a.norm1.Params(), a.attention.Params()...)
 }
 
-// Forward takes x (n, t, dim) and gives x + dropout(attention(norm1(x))) and
-// the norm2 of that.
+// Forward takes x (n, t, dim) and gives x + dropout(attention(norm1(x))).
 func (a *attention) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
-	x := in[0]
-	h := a.norm1.Forward(t, x)
+	h := a.norm1.Forward(t, in[0])
 	h = a.attention.Forward(t, h...)
 	h = a.dropout.Forward(t, h...)
-	x = t.Add(x, h[0])
-	h = a.norm2.Forward(t, x)
-	return []*graph.Node{x, h[0]}
+	return []*graph.Node{t.Add(in[0], h[0])}
 }
 
 // feedForward is the second half of a layer.
 type feedForward struct {
-	*nn.FeedForward
-	dropout *nn.Dropout
+	norm2       *nn.LayerNorm
+	feedforward *nn.FeedForward
+	dropout     *nn.Dropout
 }
 
-// newFeedForward takes its name within the pipeline layer.
-func newFeedForward(name string, c Config) *feedForward {
+func newFeedForward(c Config) *feedForward {
 	f := nn.FeedForwardConfig{Dim: c.Dim, Hidden: c.FeedForward, Activation: c.Activation}
 	if c.ScaledInit {
 		f.ScaleLayers = c.Layers
 	}
-	return &feedForward{nn.NewFeedForward(name, f), nn.NewDropout(path.Join(name, "dropout"), c.Dropout)}
+	return &feedForward{
+		norm2:       nn.NewLayerNorm("norm2", nn.LayerNormConfig{Dim: c.Dim}),
+		feedforward: nn.NewFeedForward("feedforward", f),
+		dropout:     nn.NewDropout("feedforward/dropout", c.Dropout),
+	}
 }
 
-// Forward takes x and norm2(x) and gives x + dropout(feedforward(norm2(x))).
+func (f *feedForward) Name() string { return "" } // its parts have names
+
+func (f *feedForward) Params() []*nn.Param {
+	return append(f.norm2.Params(), f.feedforward.Params()...)
+}
+
+// Forward takes x (n, t, dim) and gives x + dropout(feedforward(norm2(x))).
 func (f *feedForward) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
-	h := f.FeedForward.Forward(t, in[1])
+	h := f.norm2.Forward(t, in[0])
+	h = f.feedforward.Forward(t, h...)
 	h = f.dropout.Forward(t, h...)
 	return []*graph.Node{t.Add(in[0], h[0])}
 }

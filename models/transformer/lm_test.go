@@ -68,7 +68,7 @@ func TestLayerNames(t *testing.T) {
 		for _, l := range layers {
 			names = append(names, l.Name())
 			for _, p := range l.Params() {
-				paths = append(paths, l.Name()+"/"+p.Name)
+				paths = append(paths, nn.ScopeOf(l)+"/"+p.Name)
 			}
 		}
 		return names, paths
@@ -79,7 +79,7 @@ func TestLayerNames(t *testing.T) {
 	}
 	c.Fine = true
 	fine, finePaths := describe()
-	if want := []string{"embedding", "layer1", "layer1/feedforward", "layer2", "layer2/feedforward", "softmax"}; !slices.Equal(fine, want) {
+	if want := []string{"embedding", "layer1/attention", "layer1/feedforward", "layer2/attention", "layer2/feedforward", "softmax"}; !slices.Equal(fine, want) {
 		t.Errorf("fine layers %v, want %v", fine, want)
 	}
 	if !slices.Equal(paths, finePaths) {
