@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -76,7 +77,8 @@ func provenance() Provenance {
 }
 
 // Commit is what this program was built from, as the build stamped it or, in a
-// test or an unstamped build, as git tells; "" if neither knows.
+// test or an unstamped build, as git tells of the checkout that the process runs
+// in; "" if neither knows.
 func Commit() (commit string, dirty bool) {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -95,12 +97,19 @@ func Commit() (commit string, dirty bool) {
 }
 
 var gitCommit = sync.OnceValues(func() (string, bool) {
-	head, err := exec.Command("git", "rev-parse", "HEAD").Output()
-	if err != nil {
+	git := func(args ...string) string {
+		out, err := exec.Command("git", args...).Output()
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSpace(string(out))
+	}
+	// A checkout of something else says nothing about this program.
+	module, err := os.ReadFile(filepath.Join(git("rev-parse", "--show-toplevel"), "go.mod"))
+	if err != nil || !strings.HasPrefix(string(module), "module gpipebench\n") {
 		return "", false
 	}
-	changes, err := exec.Command("git", "status", "--porcelain").Output()
-	return strings.TrimSpace(string(head)), err != nil || len(changes) > 0
+	return git("rev-parse", "HEAD"), git("status", "--porcelain") != ""
 })
 
 func cpuModel() string {
