@@ -81,8 +81,8 @@ func base(name string) Op {
 // through to the next narrower width, and returns at the end.
 //
 // Each of A's elements is broadcast into a register that width multiply-adds
-// share. A broadcast within the multiply-add saves the instruction, but the
-// loads would then outnumber the multiply-adds.
+// share. Broadcasts within the multiply-adds would be as fast where a core can
+// load three elements a cycle, but elsewhere there would be too many loads.
 func (o operation) tile(rows, width int) {
 	name := func(part string) string { return fmt.Sprintf("%s%dx%d", part, rows, width) }
 	jump := func(j func(Op), part string) { j(LabelRef(name(part))) }
