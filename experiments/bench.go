@@ -6,6 +6,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
+	"gpipebench/nn"
 )
 
 // Benching times training steps: SGD with momentum 0.9, no dropout, random
@@ -54,7 +55,7 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 		Model: b.Model, Data: "synthetic", Setup: b.Setup, Batch: b.Batch, Steps: b.Steps + b.WarmUp,
 		Seed: b.Seed, Optimizer: "momentum", LR: 0.01, LRSchedule: "constant",
 	}
-	source, err := t.source()
+	next, err := t.benchBatches()
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	r.Partition, r.Note = trainer.Sizes()
 	clock := stepClock{sizes: gpipe.MicroBatchSizes(b.Batch, p.MicroBatches)}
 	for i := range b.WarmUp + b.Steps {
-		batch, err := source.Batch(datasets.Train, i, b.Batch)
+		batch, err := next(i)
 		if err != nil {
 			return nil, err
 		}
@@ -92,6 +93,18 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	r.PeakBytes, r.HighWaterBytes = memoryOf(trainer)
 	r.MaxRSSBytes = maxRSS()
 	return r, nil
+}
+
+// benchBatches is what is trained on: any tokens will do.
+func (t *Training) benchBatches() (func(int) (nn.Batch, error), error) {
+	if t.Model.Name == translator {
+		if t.Batch < 1 || t.Model.Vocab < 1 || t.Model.Seq < 1 {
+			return nil, usagef("a mini-batch of %d examples of %d tokens out of %d: want 1 or more", t.Batch, t.Model.Seq, t.Model.Vocab)
+		}
+		return func(i int) (nn.Batch, error) { return t.Model.randomPairs(t.Batch, t.Seed, i), nil }, nil
+	}
+	source, err := t.source()
+	return func(i int) (nn.Batch, error) { return source.Batch(datasets.Train, i, t.Batch) }, err
 }
 
 // memoryOf is each device's planned peak and what has been used of it.

@@ -96,7 +96,7 @@ var sourceFiles embed.FS
 // source files that decide what its samples are.
 func key(id, profile, spec string, sources ...string) Key {
 	var texts []string
-	for _, name := range append(sources, "setup.go", "model.go", "optimizer.go", "train.go") {
+	for _, name := range append(sources, "setup.go", "model.go", "optimizer.go", "train.go", "translate.go") {
 		text, err := sourceFiles.ReadFile(name)
 		if err != nil {
 			panic("experiments: no source file " + name)

@@ -559,7 +559,7 @@ func TestTable2Measures(t *testing.T) {
 // Costs by time are one positive number a layer, for any model and threads.
 func TestTimeCosts(t *testing.T) {
 	d := Describing{
-		Model: Model{Name: "transformer-lm", Layers: 2, Dim: 16, FF: 32, Heads: 2, Vocab: 20, Seq: 8, Tied: true, Fine: true},
+		Model: Model{Name: "transformer-lm", Layers: 2, Dim: 16, FF: 32, Heads: 2, Vocab: 20, Seq: 8, Tied: "softmax", Fine: true},
 		Setup: Setup{Partitions: 3, MicroBatches: 1, Cost: Time, Threads: 2, Device: gpipe.Host},
 		Batch: 2,
 	}

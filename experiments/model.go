@@ -1,9 +1,13 @@
 package experiments
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
+
+	"gopkg.in/yaml.v3"
 
 	"gpipebench/gpipe"
 	"gpipebench/models/transformer"
@@ -13,43 +17,101 @@ import (
 
 // Model is a network by name and scale.
 type Model struct {
-	Name   string `yaml:"name" json:"name"` // one of Models
-	Layers int    `yaml:"layers" json:"layers"`
+	Name   string `yaml:"name" json:"name"`     // one of Models
+	Layers int    `yaml:"layers" json:"layers"` // of transformer: in each of encoder and decoder
 	Dim    int    `yaml:"dim" json:"dim"`
 	FF     int    `yaml:"ff" json:"ff"`
 	Heads  int    `yaml:"heads" json:"heads"`
-	Vocab  int    `yaml:"vocab" json:"vocab"`
-	Seq    int    `yaml:"seq" json:"seq"` // tokens of an example
-	Tied   bool   `yaml:"tied" json:"tied"`
+	Vocab  int    `yaml:"vocab" json:"vocab"` // of transformer: of the target
+	Seq    int    `yaml:"seq" json:"seq"`     // tokens of an example, of either side of a pair
+	Tied   Tying  `yaml:"tied" json:"tied"`
 	Fine   bool   `yaml:"fine" json:"fine"` // cut also inside of layers
+
+	// Of transformer only.
+	HeadDim     int `yaml:"head_dim" json:"head_dim,omitempty"`         // 0: Dim/Heads
+	SourceVocab int `yaml:"source_vocab" json:"source_vocab,omitempty"` // 0: Vocab
 
 	Dropout    float64 `yaml:"dropout" json:"dropout"`
 	ScaledInit bool    `yaml:"scaled_init" json:"scaled_init"`
 	ClipLogits float64 `yaml:"clip_logits" json:"clip_logits"` // 0: not
 }
 
-var models = []string{"transformer-lm"}
+const (
+	languageModel = "transformer-lm"
+	translator    = "transformer" // encoder and decoder
+)
+
+var models = []string{languageModel, translator}
 
 // Models lists the names that Model.Name may have.
 func Models() []string { return slices.Clone(models) }
 
+// Tying says which vocabulary tables are one: none (also ""), softmax or all, as
+// transformer.ParseTie reads it. A language model has but two, so that softmax
+// and all are the same.
+type Tying string
+
+// ParseTying reads a Tying, and true and false for softmax and none.
+func ParseTying(s string) (Tying, error) {
+	switch s {
+	case "true":
+		s = transformer.TieSoftmax.String()
+	case "false", "":
+		s = transformer.TieNone.String()
+	}
+	_, err := transformer.ParseTie(s)
+	return Tying(s), err
+}
+
+func (t *Tying) UnmarshalYAML(n *yaml.Node) (err error) {
+	if *t, err = ParseTying(n.Value); err != nil {
+		return fmt.Errorf("line %d: %w", n.Line, err)
+	}
+	return nil
+}
+
 // Build makes the model's layers.
 func (m Model) Build() ([]nn.Layer, error) {
-	if !slices.Contains(models, m.Name) {
+	tied, err := ParseTying(string(m.Tied))
+	if err != nil {
+		return nil, usage(err)
+	}
+	tie, err := transformer.ParseTie(string(tied))
+	if err != nil {
+		return nil, usage(err)
+	}
+	var layers []nn.Layer
+	switch m.Name {
+	case languageModel:
+		if m.HeadDim != 0 && m.HeadDim*m.Heads != m.Dim {
+			return nil, usagef("%d heads of %d at width %d: want a head size only of %s, or one that is width/heads", m.Heads, m.HeadDim, m.Dim, translator)
+		}
+		layers, err = transformer.LM(transformer.Config{
+			Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, Vocab: m.Vocab, SeqLen: m.Seq,
+			Dropout: float32(m.Dropout), Tied: tie != transformer.TieNone, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
+		})
+	case translator:
+		layers, err = transformer.Translation(transformer.TranslationConfig{
+			Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, HeadDim: m.HeadDim,
+			SourceVocab: cmp.Or(m.SourceVocab, m.Vocab), TargetVocab: m.Vocab, SourceLen: m.Seq, TargetLen: m.Seq,
+			Dropout: float32(m.Dropout), Tie: tie, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
+		})
+	default:
 		return nil, usagef("unknown model %q: want %s", m.Name, strings.Join(models, " or "))
 	}
-	layers, err := transformer.LM(transformer.Config{
-		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, Vocab: m.Vocab, SeqLen: m.Seq,
-		Dropout: float32(m.Dropout), Tied: m.Tied, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
-	})
 	return layers, usage(err)
 }
 
-// Input is what the model takes in mini-batches of the given size: token ids,
-// and as targets the next ones.
+// Input is what the model takes in mini-batches of the given size. Language
+// models: token ids, and as targets the next ones; transformer: what
+// datasets.Translation gives, both sides Seq long.
 func (m Model) Input(examples int) gpipe.Input {
-	tokens := []graph.Type{{Shape: graph.Shape{m.Seq}, DType: graph.I32}}
-	return gpipe.Input{Examples: examples, Inputs: tokens, Targets: tokens}
+	ids := graph.Type{Shape: graph.Shape{m.Seq}, DType: graph.I32}
+	in := gpipe.Input{Examples: examples, Inputs: []graph.Type{ids}, Targets: []graph.Type{ids}}
+	if m.Name == translator {
+		in.Inputs = []graph.Type{ids, {Shape: graph.Shape{}, DType: graph.I32}, ids}
+	}
+	return in
 }
 
 // loss is the model's loss.

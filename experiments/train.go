@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -14,10 +15,14 @@ import (
 // Training is a network, what it learns from, and how.
 type Training struct {
 	Model Model  // Vocab 0: the source's
-	Data  string // synthetic or text:FILE
+	Data  string // as datasets.Open reads it
 	// Synthetic describes the synthetic language; its vocabulary is the model's.
 	Synthetic datasets.SyntheticConfig
-	Setup     Setup
+	// Translation and Multilingual describe pairs of sentences; Vocab and Shared
+	// are the model's.
+	Translation  datasets.TranslationConfig
+	Multilingual datasets.MultilingualConfig
+	Setup        Setup
 
 	Batch  int // examples of a mini-batch
 	Steps  int // mini-batches to train on; 0: Epochs
@@ -32,6 +37,14 @@ type Training struct {
 	LabelSmoothing float64
 
 	EvalEvery int // evaluate every so many steps; 0: at the end only
+
+	EmptySource bool // a translator is shown no source
+	Beam        int  // of the search for translations; 0 or 1: greedy
+
+	Load, Save string // files of weights to begin with and to end with; "": none
+	HashAfter  int    // a step to take a hash behind; 0: none
+
+	input gpipe.Input // of a Shaped source: its largest mini-batch
 }
 
 // TrainStep is one step as it is reported while a training runs.
@@ -64,6 +77,10 @@ type Evaluation struct {
 	BitsPerByte  float64 `json:"bits_per_byte,omitempty"` // of texts, whose tokens are bytes
 	Accuracy     float64 `json:"accuracy"`
 	Targets      int     `json:"targets"`
+
+	// Of translations; BLEU only at the end of a training.
+	BLEU      *float64        `json:"bleu,omitempty"` // of all languages as one corpus
+	Languages []LanguageScore `json:"languages,omitempty"`
 }
 
 func (e *Evaluation) String() string {
@@ -71,7 +88,11 @@ func (e *Evaluation) String() string {
 	if e.BitsPerByte > 0 {
 		measure = fmt.Sprintf("%.4f bits per byte", e.BitsPerByte)
 	}
-	return fmt.Sprintf("held-out loss %.4f, %s, accuracy %.2f%%", e.Loss, measure, 100*e.Accuracy)
+	text := fmt.Sprintf("held-out loss %.4f, %s, accuracy %.2f%%", e.Loss, measure, 100*e.Accuracy)
+	if e.BLEU != nil {
+		text += fmt.Sprintf(", BLEU %.2f", *e.BLEU)
+	}
+	return text
 }
 
 // Yardstick is a loss to hold the held-out loss against.
@@ -91,9 +112,11 @@ type TrainResult struct {
 	PeakBytes         []int64     `json:"peak_bytes"` // planned, by device
 	ExamplesPerSecond float64     `json:"examples_per_second"`
 
-	InitialSHA256  string       `json:"initial_sha256"` // of the weights before the first step
+	InitialSHA256  string       `json:"initial_sha256"`         // of the weights before the first step
+	HashAfter      string       `json:"sha256_after,omitempty"` // what Training.HashAfter asks for
 	Yardsticks     []Yardstick  `json:"yardsticks"`
-	Evals          []Evaluation `json:"evals,omitempty"` // those on the way
+	Baselines      []Baseline   `json:"baselines,omitempty"` // of translations
+	Evals          []Evaluation `json:"evals,omitempty"`     // those on the way
 	HighWaterBytes []int64      `json:"high_water_bytes"`
 	Params         int64        `json:"params"`
 	Partition      []int        `json:"partition"` // layers of each partition
@@ -108,14 +131,39 @@ type TrainResult struct {
 
 // source opens what the training learns from, and settles the model's vocabulary.
 func (t *Training) source() (datasets.Source, error) {
-	config := datasets.Config{SeqLen: t.Model.Seq, Seed: t.Seed, Synthetic: t.Synthetic}
-	config.Synthetic.Vocab = t.Model.Vocab
+	config := datasets.Config{
+		SeqLen: t.Model.Seq, Seed: t.Seed, Synthetic: t.Synthetic, Translation: t.Translation, Multilingual: t.Multilingual,
+	}
+	if t.Model.Name == translator {
+		config.Translation.Vocab, config.Translation.Shared = t.Model.Vocab, t.Model.Tied == "all"
+		if err := config.Validate(); err != nil {
+			return nil, usage(err)
+		}
+	} else {
+		config.Synthetic.Vocab = t.Model.Vocab
+	}
 	s, err := datasets.Open(t.Data, config)
 	if err != nil {
-		if file, ok := strings.CutPrefix(t.Data, "text:"); ok && file != "" {
-			return nil, err // the file's fault
+		if namesFiles(t.Data) {
+			return nil, err // the files' fault
 		}
 		return nil, usage(err)
+	}
+	pairs, ok := s.(*datasets.Translation)
+	switch {
+	case ok && t.Model.Name == languageModel:
+		return nil, usagef("%s has pairs of sentences, which %s does not take: want synthetic or text:FILE, or the model %s", s.Name(), languageModel, translator)
+	case !ok && t.Model.Name == translator:
+		return nil, usagef("%s has no pairs of sentences, which %s takes: want synthetic-translation or parallel:SRC,TGT", s.Name(), translator)
+	case ok:
+		if t.Batch < 1 {
+			return nil, usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
+		}
+		t.Model.SourceVocab = pairs.SourceVocab()
+		t.input = gpipe.InputOf(pairs.Largest(t.Batch))
+		if t.Model.Tied == "all" || strings.HasPrefix(t.Data, "parallel:") {
+			t.Model.Vocab = s.Vocab()
+		}
 	}
 	switch {
 	case t.Model.Vocab == 0:
@@ -129,12 +177,16 @@ func (t *Training) source() (datasets.Source, error) {
 // steps settles the number of steps.
 func (t *Training) steps(s datasets.Source) (int, error) {
 	switch {
+	case t.Beam < 0:
+		return 0, usagef("a beam of %d: want 1 or more", t.Beam)
 	case t.Batch < 1:
 		return 0, usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
 	case t.Steps < 0 || t.Epochs < 0:
 		return 0, usagef("%d steps, %d epochs: want 1 or more", t.Steps, t.Epochs)
 	case t.Steps > 0:
 		return t.Steps, nil
+	case t.Epochs == 0 && t.Load != "":
+		return 0, nil // only to be evaluated
 	case t.Epochs == 0:
 		return 0, usagef("neither steps nor epochs: want one of them")
 	}
@@ -147,6 +199,9 @@ func (t *Training) steps(s datasets.Source) (int, error) {
 
 // Run trains, and evaluates at the end. It tells onStep about every step.
 func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult, error) {
+	if err := CheckWritable(t.Save); err != nil {
+		return nil, err
+	}
 	source, err := t.source()
 	if err != nil {
 		return nil, err
@@ -161,6 +216,11 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 	}
 	defer trainer.Close()
 
+	if t.Load != "" {
+		if err := trainer.Load(t.Load); err != nil {
+			return nil, err
+		}
+	}
 	r := &TrainResult{Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: kernelProfile()}
 	r.Partition, r.Note = trainer.Sizes()
 	r.InitialSHA256 = trainer.Hash()
@@ -170,12 +230,16 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 		if err != nil {
 			return nil, err
 		}
+		t.blind(b)
 		res, err := trainer.Step(ctx, b)
 		if err != nil {
 			return nil, err
 		}
 		r.Losses = append(r.Losses, res.Loss)
 		r.LastStep = res.Timeline
+		if i+1 == t.HashAfter {
+			r.HashAfter = trainer.Hash()
+		}
 		step := TrainStep{Step: i + 1, Steps: steps, Result: res, Examples: b.Examples()}
 		if step.ClosedForm, err = res.Times.ClosedForm(p.Schedule, p.Checkpoint, p.LateRecompute); err != nil {
 			return nil, err
@@ -184,7 +248,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 			clock.add(res)
 		}
 		if t.EvalEvery > 0 && (i+1)%t.EvalEvery == 0 && i+1 < steps {
-			if step.Eval, err = evaluate(ctx, trainer, source, t.Batch); err != nil {
+			if step.Eval, err = t.evaluate(ctx, trainer, source); err != nil {
 				return nil, err
 			}
 			r.Evals = append(r.Evals, *step.Eval)
@@ -193,8 +257,16 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 			onStep(step)
 		}
 	}
-	if r.Eval, err = evaluate(ctx, trainer, source, t.Batch); err != nil {
+	if r.Eval, err = t.evaluate(ctx, trainer, source); err != nil {
 		return nil, err
+	}
+	// Before decoding, which a training's plan is not for.
+	r.PeakBytes, r.HighWaterBytes = memoryOf(trainer)
+	if pairs, ok := source.(*datasets.Translation); ok {
+		if err := t.translate(ctx, trainer, pairs, r.Eval); err != nil {
+			return nil, err
+		}
+		r.Baselines = baselines(pairs)
 	}
 	ys, err := source.Yardsticks()
 	if err != nil {
@@ -204,7 +276,11 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 		r.Yardsticks = append(r.Yardsticks, Yardstick{y.Name, y.Nats, y.Bits(), y.Floor})
 	}
 	r.WeightsSHA256 = trainer.Hash()
-	r.PeakBytes, r.HighWaterBytes = memoryOf(trainer)
+	if t.Save != "" {
+		if err := t.save(trainer); err != nil {
+			return nil, err
+		}
+	}
 	if r.StepSeconds, r.ClosedForm, err = clock.read(t.Setup); err != nil {
 		return nil, err
 	}
@@ -233,7 +309,10 @@ func (t *Training) open(ctx context.Context) (*gpipe.Trainer, gpipe.Pipeline, er
 	if err != nil {
 		return nil, none, usage(err)
 	}
-	in := t.Model.Input(t.Batch)
+	in := t.input
+	if in.Examples == 0 {
+		in = t.Model.Input(t.Batch)
+	}
 	p, err := t.Setup.pipeline(ctx, layers, l, in)
 	if err != nil {
 		return nil, none, err
@@ -246,35 +325,64 @@ func (t *Training) open(ctx context.Context) (*gpipe.Trainer, gpipe.Pipeline, er
 	return trainer, p, err
 }
 
-// evaluate scores a network on all held-out batches.
-func evaluate(ctx context.Context, trainer *gpipe.Trainer, s datasets.Source, examples int) (*Evaluation, error) {
-	e := &Evaluation{Step: trainer.Steps()}
-	var sum float64
-	correct := 0
-	for i := range s.Batches(datasets.HeldOut, examples) {
-		b, err := s.Batch(datasets.HeldOut, i, examples)
-		if err != nil {
-			return nil, err
-		}
-		r, err := trainer.Evaluate(ctx, b)
-		if err != nil {
-			return nil, err
-		}
-		sum += r.Loss * float64(r.Count)
-		correct += r.Correct
-		e.Targets += r.Count
+// save writes the weights and, as metadata, what they are of.
+func (t *Training) save(trainer *gpipe.Trainer) error {
+	model, err := json.Marshal(t.Model)
+	if err != nil {
+		return err
 	}
-	if e.Targets == 0 {
+	return trainer.Save(t.Save, map[string]string{"model": string(model)})
+}
+
+// evaluate scores a network on all held-out batches.
+func (t *Training) evaluate(ctx context.Context, trainer *gpipe.Trainer, s datasets.Source) (*Evaluation, error) {
+	if pairs, ok := s.(*datasets.Translation); ok {
+		return t.evaluatePairs(ctx, trainer, pairs)
+	}
+	var sum tally
+	for i := range s.Batches(datasets.HeldOut, t.Batch) {
+		b, err := s.Batch(datasets.HeldOut, i, t.Batch)
+		if err != nil {
+			return nil, err
+		}
+		if err := sum.add(ctx, trainer, b); err != nil {
+			return nil, err
+		}
+	}
+	if sum.targets == 0 {
 		return nil, fmt.Errorf("%s: nothing held out to evaluate on", s.Name())
 	}
-	e.Loss = sum / float64(e.Targets)
-	e.Perplexity = perplexity(e.Loss)
-	e.BitsPerToken = bits(e.Loss)
-	e.Accuracy = float64(correct) / float64(e.Targets)
+	e := sum.evaluation(trainer.Steps())
 	if strings.HasPrefix(s.Name(), "text:") {
 		e.BitsPerByte = e.BitsPerToken
 	}
 	return e, nil
+}
+
+// tally sums evaluations up.
+type tally struct {
+	loss             float64
+	correct, targets int
+}
+
+func (t *tally) add(ctx context.Context, trainer *gpipe.Trainer, b nn.Batch) error {
+	r, err := trainer.Evaluate(ctx, b)
+	if err != nil {
+		return err
+	}
+	t.loss += r.Loss * float64(r.Count)
+	t.correct += r.Correct
+	t.targets += r.Count
+	return nil
+}
+
+func (t *tally) evaluation(step int) *Evaluation {
+	e := &Evaluation{Step: step, Targets: t.targets}
+	e.Loss = t.loss / float64(t.targets)
+	e.Perplexity = perplexity(e.Loss)
+	e.BitsPerToken = bits(e.Loss)
+	e.Accuracy = float64(t.correct) / float64(t.targets)
+	return e
 }
 
 // stepClock makes one time of many steps: on host devices the median of their

@@ -36,7 +36,7 @@ const grace = 5 * time.Second
 // run executes a command line and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
-	root.SetArgs(args)
+	root.SetArgs(joinTied(args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	done := make(chan error, 1)

@@ -26,7 +26,10 @@ func newTrain() *cobra.Command {
 		Long: `Train cuts a network into partitions, trains it through the pipeline and
 evaluates it on what its data holds out. The weights' SHA-256 that it prints at
 the end does not depend on -k, -m, nor on how the pipeline is cut, scheduled and
-run.`,
+run.
+
+With --model transformer, which translates, what is not given is
+` + presetUsage() + `.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := experiments.CheckWritable(trace); err != nil {
@@ -43,6 +46,9 @@ run.`,
 			o.progress.End()
 			if err != nil {
 				return err
+			}
+			if r.LastStep == nil && (draw || trace != "") {
+				return errors.New("no step, and so no timeline")
 			}
 			if trace != "" {
 				if err := experiments.WriteTrace(trace, r.LastStep); err != nil {
@@ -64,7 +70,7 @@ run.`,
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	modelFlags(fs, &t.Model, standardModel)
-	fs.StringVar(&t.Data, "data", "synthetic", "what to learn: synthetic, or text:FILE")
+	fs.StringVar(&t.Data, "data", "synthetic", "what to learn: synthetic, text:FILE; of transformer synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...]")
 	fs.IntVar(&t.Batch, "batch", 32, "examples of a mini-batch")
 	fs.IntVar(&t.Steps, "steps", 1500, "mini-batches to train on")
 	fs.IntVar(&t.Epochs, "epochs", 0, "passes over the data to train for, instead of --steps")
@@ -80,9 +86,13 @@ run.`,
 	})
 	fs.Float64Var(&t.ClipNorm, "clip-norm", 1, "largest global norm of the gradient; 0: any")
 	fs.Float64Var(&t.Model.ClipLogits, "clip-logits", 0, "largest magnitude of a logit; 0: any")
+	fs.BoolVar(&t.Model.ScaledInit, "scaled-init", false, "feed-forward layers start smaller by the number of layers")
 	fs.Float64Var(&t.LabelSmoothing, "label-smoothing", 0, "share of the target's probability that all tokens get, from 0 up to 1")
 	fs.Float64Var(&t.L2, "l2", 0, "added to the gradient, times the weight")
 	fs.IntVar(&t.EvalEvery, "eval-every", 0, "steps between evaluations; 0: only at the end")
+	translationFlags(fs, &t)
+	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors); with --steps 0 only to evaluate")
+	fs.StringVar(&t.Save, "save", "", "file to save the weights to (safetensors)")
 	fs.StringVar(&trace, "trace", "", "file for the last step's timeline as Chrome trace JSON")
 	fs.BoolVar(&draw, "timeline", false, "draw the last step's timeline")
 	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
@@ -93,6 +103,16 @@ run.`,
 			}
 			t.Steps = 0
 		}
+		if t.Model.Name != "transformer" {
+			return nil
+		}
+		steps := t.Steps
+		if err := preset(cmd); err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("epochs") {
+			t.Steps = steps
+		}
 		return nil
 	}
 	return cmd
@@ -100,8 +120,12 @@ run.`,
 
 func printTraining(o *output, r *experiments.TrainResult) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d parameters, %d steps, training loss %.4f to %.4f\n", r.Params, len(r.Losses), r.Losses[0], r.Losses[len(r.Losses)-1])
-	fmt.Fprintf(&b, "%v\n", r.Eval)
+	fmt.Fprintf(&b, "%d parameters, %d steps", r.Params, len(r.Losses))
+	if n := len(r.Losses); n > 0 {
+		fmt.Fprintf(&b, ", training loss %.4f to %.4f", r.Losses[0], r.Losses[n-1])
+	}
+	fmt.Fprintf(&b, "\n%v\n", r.Eval)
+	printTranslation(&b, r)
 	for _, y := range r.Yardsticks {
 		kind := "baseline"
 		if y.Floor {
@@ -113,8 +137,10 @@ func printTraining(o *output, r *experiments.TrainResult) error {
 	if r.Device == "emulated" {
 		clock = "on the virtual clock"
 	}
-	fmt.Fprintf(&b, "step %s %s, closed form %s, %.4g examples/s\n",
-		experiments.FormatSeconds(r.StepSeconds), clock, experiments.FormatSeconds(r.ClosedForm), r.ExamplesPerSecond)
+	if r.StepSeconds > 0 {
+		fmt.Fprintf(&b, "step %s %s, closed form %s, %.4g examples/s\n",
+			experiments.FormatSeconds(r.StepSeconds), clock, experiments.FormatSeconds(r.ClosedForm), r.ExamplesPerSecond)
+	}
 	printMemory(&b, r.Partition, r.PeakBytes, r.HighWaterBytes)
 	if r.Note != "" {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)
