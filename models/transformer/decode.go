@@ -21,10 +21,9 @@ type Predictor func(ctx context.Context, inputs ...nn.Tensor) ([]nn.Tensor, erro
 //
 // A hypothesis is the beginning of a translation. In each round all hypotheses
 // of a sentence are extended by every token; the Beam most probable of the
-// results stay. Those that end there, or have MaxLen tokens, stop. The search
-// is over when no hypothesis is left, or when none can still become better than
-// the best one that ended. One that ended is better than one that was cut at
-// MaxLen; else the higher Score decides.
+// results stay. Those that end there, or have MaxLen tokens, stop; of all that
+// stopped, the one of the highest Score is found. The search is over when no
+// hypothesis is left, or when none can still come to a higher Score.
 //
 // Ties are resolved by the lower token id, at the first token that differs. Pad
 // and Begin, which stand for no text, are never chosen.
@@ -108,10 +107,11 @@ func (d Decoding) Decode(ctx context.Context, predict Predictor, ids, lengths nn
 			return nil, fmt.Errorf("decoding: %w", err)
 		}
 		for _, s := range running {
-			if err := s.advance(logits[:len(s.live)]); err != nil {
+			n := len(s.live)
+			if err := s.advance(logits[:n]); err != nil {
 				return nil, fmt.Errorf("decoding: %w", err)
 			}
-			logits = logits[s.asked:]
+			logits = logits[n:]
 		}
 		running = slices.DeleteFunc(running, func(s *search) bool {
 			if s.done() {
@@ -197,7 +197,6 @@ type search struct {
 	Decoding
 	sentence int
 	live     []prefix // most probable first
-	asked    int      // the number of them in the last round
 	best     *prefix  // of those that stopped
 }
 
@@ -230,7 +229,7 @@ func (s *search) advance(logits [][]float32) error {
 		}
 	}
 	parents := s.live
-	s.asked, s.live = len(parents), nil
+	s.live = nil
 	for _, c := range top {
 		h := prefix{append(slices.Clone(parents[c.parent].tokens), c.token), c.logProb}
 		switch {
@@ -261,24 +260,20 @@ func (s *search) offer(top []candidate, c candidate) []candidate {
 	return slices.Insert(top, i, c)
 }
 
-// done tells whether what is live cannot become better than what has ended: it
+// done tells whether what is live cannot become better than what has stopped: it
 // has no more probability than now, and no more length than MaxLen.
 func (s *search) done() bool {
-	return len(s.live) == 0 || s.best != nil && s.ended(*s.best) && s.score(*s.best) > s.live[0].logProb/s.penalty(s.MaxLen)
+	return len(s.live) == 0 || s.best != nil && s.score(*s.best) > s.live[0].logProb/s.penalty(s.MaxLen)
 }
 
 // compare is negative if a is better.
 func (s *search) compare(a, b prefix) int {
-	if s.ended(a) != s.ended(b) {
-		if s.ended(a) {
-			return -1
-		}
-		return 1
-	}
 	return cmp.Or(cmp.Compare(s.score(b), s.score(a)), slices.Compare(a.tokens, b.tokens))
 }
 
-func (d Decoding) ended(h prefix) bool { return len(h.tokens) > 0 && h.tokens[len(h.tokens)-1] == d.End }
+func (d Decoding) ended(h prefix) bool {
+	return len(h.tokens) > 0 && h.tokens[len(h.tokens)-1] == d.End
+}
 
 func (d Decoding) score(h prefix) float64 { return h.logProb / d.penalty(len(h.tokens)) }
 
@@ -310,4 +305,3 @@ func logSumExp(x []float32) (float64, error) {
 	}
 	return most + math.Log(sum), nil
 }
-

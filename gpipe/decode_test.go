@@ -1,0 +1,132 @@
+package gpipe
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/models/transformer"
+	"gpipebench/nn"
+)
+
+// phrases are sentences of three letters and their translations, spelt
+// backwards, to learn by heart; ids 0, 1 and 2 are padding, begin and end.
+func phrases() (b nn.Batch, translations [][]int32) {
+	const n, s, t = 12, 5, 5
+	source, lengths := make([]int32, n*s), make([]int32, n)
+	shifted, targets := make([]int32, n*t), slices.Repeat([]int32{-1}, n*t)
+	count := 0
+	for i := range n {
+		letters := []int32{3 + int32(i%5), 3 + int32(i*i%7), 3 + int32(i/2)}[:1+i%3]
+		lengths[i] = int32(copy(source[i*s:], append(slices.Clone(letters), 2)))
+		translation := slices.Clone(letters)
+		slices.Reverse(translation)
+		translations = append(translations, translation)
+		shifted[i*t] = 1
+		copy(shifted[i*t+1:], translation)
+		count += copy(targets[i*t:], append(slices.Clone(translation), 2))
+	}
+	return nn.Batch{
+		Inputs: []nn.Tensor{
+			{Shape: []int{n, s}, I32: source}, {Shape: []int{n}, I32: lengths}, {Shape: []int{n, t}, I32: shifted},
+		},
+		Targets: []nn.Tensor{{Shape: []int{n, t}, I32: targets}},
+		Count:   count,
+	}, translations
+}
+
+// TestDecode: a network that has learned its phrases translates them, greedily
+// and by beams, and what it finds, with the scores' bits, is the same however it
+// is cut.
+func TestDecode(t *testing.T) {
+	b, translations := phrases()
+	layers, err := transformer.Translation(transformer.TranslationConfig{
+		Layers: 2, Dim: 24, FeedForward: 48, Heads: 3, SourceVocab: 10, SourceLen: 5, TargetLen: 5, Tie: transformer.TieAll,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(k, m int) *Trainer {
+		tr, err := Pipeline{
+			Layers: layers, Loss: nn.CrossEntropy{}, Partitions: k, MicroBatches: m, Seed: 5,
+			Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01),
+		}.Open(InputOf(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { tr.Close() })
+		return tr
+	}
+	one, three := open(1, 1), open(3, 4)
+	decode := func(tr *Trainer, beam int, penalty float64) []transformer.Hypothesis {
+		t.Helper()
+		found, err := transformer.Decoding{
+			Beam: beam, LengthPenalty: penalty, MaxLen: 5, Rows: 12, Pad: 0, Begin: 1, End: 2,
+		}.Decode(t.Context(), tr.Predict, b.Inputs[0], b.Inputs[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	// Early, when translations are long and wrong, and when it knows them.
+	var r *Result
+	for step := range 80 {
+		for _, tr := range []*Trainer{one, three} {
+			if r, err = tr.Step(context.Background(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if step != 2 && step != 79 {
+			continue
+		}
+		for _, beam := range []int{1, 3, 20} {
+			for _, penalty := range []float64{0, 0.6} {
+				want := decode(one, beam, penalty)
+				if diff := cmp.Diff(want, decode(three, beam, penalty)); diff != "" {
+					t.Errorf("step %d, beam %d, penalty %v (-K=1 +K=3)\n%s", step, beam, penalty, diff)
+				}
+				for i, h := range want {
+					if step == 79 && (!slices.Equal(h.Tokens, translations[i]) || !h.Ended) {
+						t.Errorf("beam %d, penalty %v: phrase %d is %v, want %v", beam, penalty, i, h, translations[i])
+					}
+				}
+			}
+		}
+		chain(t, three, b, decode(three, 1, 0))
+	}
+	if one.Hash() != three.Hash() {
+		t.Error("the two are not the same network")
+	}
+	t.Logf("loss %.3g", r.Loss)
+}
+
+// chain compares greedy translations with the most probable token behind each
+// prefix, all of them predicted at once: a prediction's prefixes are the ids.
+func chain(t *testing.T, tr *Trainer, b nn.Batch, found []transformer.Hypothesis) {
+	t.Helper()
+	n, width := b.Inputs[2].Shape[0], b.Inputs[2].Shape[1]
+	ids := make([]int32, n*width)
+	for i, h := range found {
+		ids[i*width] = 1
+		copy(ids[i*width+1:(i+1)*width], h.Tokens)
+	}
+	out, err := tr.Predict(t.Context(), b.Inputs[0], b.Inputs[1], nn.Tensor{Shape: []int{n, width}, I32: ids})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vocab := out[0].Shape[2]
+	for i, h := range found {
+		for j := range min(len(h.Tokens)+1, width) {
+			logits := out[0].F32[(i*width+j)*vocab:][2:vocab] // neither padding nor begin
+			got, want := int32(2), int32(2+slices.Index(logits, slices.Max(logits)))
+			if j < len(h.Tokens) {
+				got = h.Tokens[j]
+			}
+			if got != want {
+				t.Errorf("phrase %d, token %d of %v: want %d", i, j, h.Tokens, want)
+			}
+		}
+	}
+}

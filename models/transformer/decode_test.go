@@ -1,0 +1,499 @@
+package transformer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"gpipebench/nn"
+	"gpipebench/nn/philox"
+)
+
+// A predictor is any function; this one translates by spelling backwards. Its
+// tokens are 0 for padding, 1 begin, 2 end, and letters from 3.
+func ExampleDecoding() {
+	backwards := func(_ context.Context, in ...nn.Tensor) ([]nn.Tensor, error) {
+		const vocab = 10
+		source, lengths, target := in[0], in[1], in[2]
+		n, s, t := source.Shape[0], source.Shape[1], target.Shape[1]
+		logits := make([]float32, n*t*vocab)
+		for i := range n {
+			for j := range t {
+				next := int32(2)
+				if left := int(lengths.I32[i]) - j; left > 0 {
+					next = source.I32[i*s+left-1]
+				}
+				logits[(i*t+j)*vocab+int(next)] = 5
+			}
+		}
+		return []nn.Tensor{{Shape: []int{n, t, vocab}, F32: logits}}, nil
+	}
+	found, err := Decoding{Beam: 4, LengthPenalty: 0.6, MaxLen: 6, Rows: 8, Pad: 0, Begin: 1, End: 2}.Decode(
+		context.Background(), backwards,
+		nn.Tensor{Shape: []int{2, 4}, I32: []int32{3, 4, 5, 6, 9, 8, 0, 0}},
+		nn.Tensor{Shape: []int{2}, I32: []int32{4, 2}},
+	)
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, h := range found {
+		fmt.Println(h.Tokens, h.Ended)
+	}
+	// Output:
+	// [6 5 4 3] true
+	// [8 9] true
+}
+
+// toy is a model that depends on all that a model may: an example's source up
+// to its length, and the target's tokens up to the position. Its logits are
+// drawn from those as key. Coarse ones make many ties.
+type toy struct {
+	t      *testing.T
+	seed   uint64
+	vocab  int
+	coarse bool
+	end    float32 // added to the end's logit
+
+	rows  int   // of a prediction, at most
+	calls []int // the predictions' rows
+}
+
+var toyDecoding = Decoding{MaxLen: 4, Rows: 1000, Pad: 0, Begin: 1, End: 2}
+
+// logits of the token behind a prefix.
+func (m *toy) logits(source, prefix []int32) []float32 {
+	r := philox.NewStream(philox.KeyOf(m.seed, fmt.Sprint(source, prefix)), 0)
+	x := make([]float32, m.vocab)
+	for i := range x {
+		if m.coarse {
+			x[i] = float32(r.Intn(2))
+		} else {
+			x[i] = 3 * float32(r.Normal())
+		}
+	}
+	x[2] += m.end
+	return x
+}
+
+func (m *toy) predict(_ context.Context, in ...nn.Tensor) ([]nn.Tensor, error) {
+	source, lengths, target := in[0], in[1], in[2]
+	n, s, t := source.Shape[0], source.Shape[1], target.Shape[1]
+	m.calls = append(m.calls, n)
+	if err := (nn.Batch{Inputs: in, Count: 1}).Check(); err != nil || len(in) != 3 || n > m.rows {
+		m.t.Errorf("a prediction of %v of at most %d rows: %v", shapes(in), m.rows, err)
+	}
+	out := nn.Tensor{Shape: []int{n, t, m.vocab}}
+	for i := range n {
+		ids := target.I32[i*t : (i+1)*t]
+		used := slices.Index(append(slices.Clone(ids), 0), 0)
+		if ids[0] != 1 || slices.Contains(ids[1:], 1) || slices.Contains(ids, 2) || slices.ContainsFunc(ids[used:], func(id int32) bool { return id != 0 }) {
+			m.t.Errorf("target ids %v: want 1, tokens, then 0", ids)
+		}
+		for j := range t {
+			if length := int(lengths.I32[i]); j < used {
+				out.F32 = append(out.F32, m.logits(source.I32[i*s:i*s+length], ids[1:j+1])...)
+			} else { // behind the prefix nobody may look
+				out.F32 = append(out.F32, slices.Repeat([]float32{float32(math.NaN())}, m.vocab)...)
+			}
+		}
+	}
+	return []nn.Tensor{out}, nil
+}
+
+func (m *toy) decode(t *testing.T, d Decoding, sources ...[]int32) []Hypothesis {
+	t.Helper()
+	m.t, m.rows = t, d.Rows
+	ids, lengths := padded(sources)
+	found, err := d.Decode(t.Context(), m.predict, ids, lengths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != len(sources) {
+		t.Fatalf("%d hypotheses for %d sentences", len(found), len(sources))
+	}
+	return found
+}
+
+// padded puts sentences into a tensor; what is behind them changes nothing.
+func padded(sources [][]int32) (ids, lengths nn.Tensor) {
+	width := 0
+	for _, s := range sources {
+		width = max(width, len(s)+1)
+	}
+	ids.Shape, lengths.Shape = []int{len(sources), width}, []int{len(sources)}
+	for i, s := range sources {
+		ids.I32 = append(ids.I32, s...)
+		ids.I32 = append(ids.I32, slices.Repeat([]int32{int32(i)}, width-len(s))...)
+		lengths.I32 = append(lengths.I32, int32(len(s)))
+	}
+	return ids, lengths
+}
+
+// sentences are n sources, all different.
+func sentences(n int) (all [][]int32) {
+	for i := range n {
+		s := []int32{int32(i)}
+		for j := range i % 4 {
+			s = append(s, int32(i*j%7))
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// softmax is a row's logarithms of probabilities, by definition.
+func softmax(x []float32) []float64 {
+	var sum float64
+	for _, v := range x {
+		sum += math.Exp(float64(v))
+	}
+	p := make([]float64, len(x))
+	for i, v := range x {
+		p[i] = math.Log(math.Exp(float64(v)) / sum)
+	}
+	return p
+}
+
+// everything is all hypotheses of a sentence, by enumeration: those that end
+// within most tokens, and those of most tokens without an end.
+func (m *toy) everything(d Decoding, source []int32) (all []Hypothesis) {
+	var extend func(prefix []int32, logProb float64)
+	extend = func(prefix []int32, logProb float64) {
+		p := softmax(m.logits(source, prefix))
+		for token := range int32(m.vocab) {
+			h := Hypothesis{Tokens: append(slices.Clone(prefix), token), LogProb: logProb + p[token]}
+			h.Score = h.LogProb / math.Pow((5+float64(len(h.Tokens)))/6, d.LengthPenalty)
+			switch {
+			case token == d.Pad || token == d.Begin:
+			case token == d.End:
+				h.Tokens, h.Ended = prefix, true
+				all = append(all, h)
+			case len(h.Tokens) == d.MaxLen:
+				all = append(all, h)
+			default:
+				extend(h.Tokens, h.LogProb)
+			}
+		}
+	}
+	extend(nil, 0)
+	return all
+}
+
+// bestOf sorts hypotheses as Decoding says; scores closer than rounding are one.
+func bestOf(d Decoding, all []Hypothesis) Hypothesis {
+	whole := func(h Hypothesis) []int32 {
+		if h.Ended {
+			return append(slices.Clone(h.Tokens), d.End)
+		}
+		return h.Tokens
+	}
+	return slices.MinFunc(all, func(a, b Hypothesis) int {
+		if math.Abs(a.Score-b.Score) > 1e-12 {
+			return cmp.Compare(b.Score, a.Score)
+		}
+		return slices.Compare(whole(a), whole(b))
+	})
+}
+
+func sameHypothesis(t *testing.T, got, want Hypothesis) {
+	t.Helper()
+	if !slices.Equal(got.Tokens, want.Tokens) || got.Ended != want.Ended ||
+		math.Abs(got.LogProb-want.LogProb) > 1e-9 || math.Abs(got.Score-want.Score) > 1e-9 {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestBeamOfEverything: a beam that loses nothing finds the best of all there
+// are, although it does not look at all of them.
+func TestBeamOfEverything(t *testing.T) {
+	var ended, cut, early, penalised int
+	for seed := range uint64(60) {
+		m := &toy{seed: seed, vocab: 6, end: []float32{0, -6, 3}[seed%3]}
+		source := []int32{int32(seed % 5), 7}
+		var first Hypothesis
+		for _, alpha := range []float64{0, 0.6, 1, 2} {
+			for most := 1; most <= 4; most++ {
+				d := toyDecoding
+				d.LengthPenalty, d.MaxLen, d.Beam = alpha, most, 4*4*4*4 // 4 tokens may follow, with the end
+				want := bestOf(d, m.everything(d, source))
+				m.calls = nil
+				sameHypothesis(t, m.decode(t, d, source)[0], want)
+				if want.Ended {
+					ended++
+				} else {
+					cut++
+				}
+				if len(m.calls) < most {
+					early++
+				}
+				if most == 4 && alpha == 0 {
+					first = want
+				}
+				if most == 4 && !slices.Equal(first.Tokens, want.Tokens) {
+					penalised++
+				}
+			}
+		}
+	}
+	t.Logf("%d ended, %d were cut; %d searches were over early; the penalty changed %d", ended, cut, early, penalised)
+	if min(ended, cut, early, penalised) < 10 {
+		t.Error("want each more often")
+	}
+}
+
+// TestTies: where probabilities are equal, the lower id at the first token that
+// differs.
+func TestTies(t *testing.T) {
+	m := &toy{vocab: 6, coarse: true}
+	found := map[string]bool{}
+	for seed := range uint64(40) {
+		m.seed, m.end = seed, -float32(seed%3)
+		for _, alpha := range []float64{0, 1} {
+			d := toyDecoding
+			d.LengthPenalty, d.Beam = alpha, 256
+			want := bestOf(d, m.everything(d, []int32{1}))
+			sameHypothesis(t, m.decode(t, d, []int32{1})[0], want)
+			found[fmt.Sprint(want.Tokens)] = true
+		}
+	}
+	if len(found) < 5 {
+		t.Errorf("only %d translations, want more kinds", len(found))
+	}
+
+	// All tokens alike: the end, 2, is the lowest that may be chosen, and where
+	// it is not, 3 is.
+	flat := func(_ context.Context, in ...nn.Tensor) ([]nn.Tensor, error) {
+		n, w := in[2].Shape[0], in[2].Shape[1]
+		return []nn.Tensor{{Shape: []int{n, w, 6}, F32: make([]float32, n*w*6)}}, nil
+	}
+	ids, lengths := padded(sentences(1))
+	for _, c := range []struct {
+		end  int32
+		beam int
+		want []int32
+	}{{2, 1, []int32{}}, {5, 1, []int32{2, 2, 2, 2}}, {2, 3, []int32{}}, {5, 2, []int32{2, 2, 2, 2}}} {
+		d := toyDecoding
+		d.End, d.Beam = c.end, c.beam
+		found, err := d.Decode(t.Context(), flat, ids, lengths)
+		if err != nil || !slices.Equal(found[0].Tokens, c.want) {
+			t.Errorf("end %d, beam %d: %v, %v, want %v", c.end, c.beam, found, err, c.want)
+		}
+	}
+}
+
+// argMaxChain is greedy decoding by definition.
+func (m *toy) argMaxChain(d Decoding, source []int32) (h Hypothesis) {
+	for len(h.Tokens) < d.MaxLen {
+		x := m.logits(source, h.Tokens)
+		p := softmax(x)
+		best := -1
+		for token := range x {
+			if int32(token) != d.Pad && int32(token) != d.Begin && (best < 0 || x[token] > x[best]) {
+				best = token
+			}
+		}
+		h.LogProb += p[best]
+		if int32(best) == d.End {
+			h.Ended = true
+			return h
+		}
+		h.Tokens = append(h.Tokens, int32(best))
+	}
+	return h
+}
+
+// TestGreedy: beams of 0 and 1 are the chain of the most probable tokens,
+// whatever the penalty.
+func TestGreedy(t *testing.T) {
+	ended := map[bool]int{}
+	for seed := range uint64(20) {
+		m := &toy{seed: seed, vocab: 9, coarse: seed%2 == 1}
+		for _, beam := range []int{0, 1} {
+			for _, alpha := range []float64{0, 1} {
+				d := toyDecoding
+				d.MaxLen, d.Beam, d.LengthPenalty = 7, beam, alpha
+				sources := sentences(5)
+				for i, got := range m.decode(t, d, sources...) {
+					want := m.argMaxChain(d, sources[i])
+					length := len(want.Tokens)
+					if want.Ended {
+						length++
+					}
+					want.Score = want.LogProb / math.Pow((5+float64(length))/6, alpha)
+					sameHypothesis(t, got, want)
+					ended[want.Ended]++
+				}
+			}
+		}
+	}
+	if len(ended) != 2 {
+		t.Errorf("by whether they ended: %v, want both", ended)
+	}
+}
+
+// byTheBook is beam search of one sentence, all at once and without an end
+// before MaxLen: each round sorts every extension.
+func (m *toy) byTheBook(d Decoding, source []int32) Hypothesis {
+	live := []Hypothesis{{}}
+	var stopped []Hypothesis
+	for range d.MaxLen {
+		var all []Hypothesis
+		for _, h := range live {
+			p := softmax(m.logits(source, h.Tokens))
+			for token := range int32(m.vocab) {
+				if token != d.Pad && token != d.Begin {
+					all = append(all, Hypothesis{Tokens: append(slices.Clone(h.Tokens), token), LogProb: h.LogProb + p[token]})
+				}
+			}
+		}
+		slices.SortFunc(all, func(a, b Hypothesis) int {
+			return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), slices.Compare(a.Tokens, b.Tokens))
+		})
+		live = nil
+		for _, h := range all[:min(d.Beam, len(all))] {
+			length := len(h.Tokens)
+			h.Score = h.LogProb / math.Pow((5+float64(length))/6, d.LengthPenalty)
+			if h.Tokens[length-1] == d.End {
+				h.Tokens, h.Ended = h.Tokens[:length-1], true
+			}
+			if h.Ended || length == d.MaxLen {
+				stopped = append(stopped, h)
+			} else {
+				live = append(live, h)
+			}
+		}
+	}
+	return bestOf(d, stopped)
+}
+
+// TestBeams: beams that lose something, against the same by the book; and what
+// is found does not depend on how many rows a prediction has, nor on which
+// sentences are beside.
+func TestBeams(t *testing.T) {
+	better := 0
+	for seed := range uint64(12) {
+		m := &toy{seed: seed, vocab: 8, end: float32(seed%3) - 1}
+		sources := sentences(7)
+		for _, beam := range []int{1, 2, 3, 5} {
+			for _, alpha := range []float64{0, 0.7} {
+				d := toyDecoding
+				d.MaxLen, d.Beam, d.LengthPenalty = 6, beam, alpha
+				want := m.decode(t, d, sources...)
+				for i, source := range sources {
+					sameHypothesis(t, want[i], m.byTheBook(d, source))
+					if greedy := m.argMaxChain(d, source); alpha == 0 && want[i].LogProb > greedy.LogProb+1e-9 {
+						better++
+					}
+				}
+				for _, rows := range []int{1, 2, 3, 4, 7, 11} {
+					d.Rows = rows
+					if diff := gocmp.Diff(want, m.decode(t, d, sources...)); diff != "" {
+						t.Errorf("beam %d, %d rows (-1000 +%d)\n%s", beam, rows, rows, diff)
+					}
+				}
+				if diff := gocmp.Diff(want[4:5], m.decode(t, d, sources[4])); diff != "" {
+					t.Errorf("beam %d, alone (-among others +alone)\n%s", beam, diff)
+				}
+			}
+		}
+	}
+	if better == 0 {
+		t.Error("no beam found more than the greedy chain")
+	}
+}
+
+// TestRowsAreUsed: predictions are as full as they can be, and sentences follow
+// one another into the rows that become free.
+func TestRowsAreUsed(t *testing.T) {
+	m := &toy{vocab: 8, end: -20} // never ends
+	d := toyDecoding
+	d.Beam, d.Rows, d.MaxLen = 3, 7, 4
+	m.decode(t, d, sentences(5)...)
+	// Two sentences at a time, of one row in the first round and three then.
+	want := []int{2, 6, 6, 6, 2, 6, 6, 6, 1, 3, 3, 3}
+	if !slices.Equal(m.calls, want) {
+		t.Errorf("rows of the predictions %v, want %v", m.calls, want)
+	}
+	m.calls, d.Rows = nil, 2 // a beam does not fit
+	m.decode(t, d, sentences(2)...)
+	want = []int{1, 2, 1, 2, 1, 2, 1, 1, 2, 1, 2, 1, 2, 1}
+	if !slices.Equal(m.calls, want) {
+		t.Errorf("rows of the predictions %v, want %v", m.calls, want)
+	}
+	m.calls, d.Rows, m.end = nil, 6, 20 // ends at once
+	m.decode(t, d, sentences(4)...)
+	if want = []int{2, 2}; !slices.Equal(m.calls, want) {
+		t.Errorf("rows of the predictions %v, want %v", m.calls, want)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	ids, lengths := padded(sentences(3))
+	good := func() (Decoding, nn.Tensor, nn.Tensor, Predictor) {
+		m := &toy{t: t, vocab: 6, rows: 1000}
+		return toyDecoding, ids, lengths, m.predict
+	}
+	gives := func(out ...nn.Tensor) Predictor {
+		return func(context.Context, ...nn.Tensor) ([]nn.Tensor, error) { return out, nil }
+	}
+	boom := errors.New("device 1 is on fire")
+	for _, c := range []struct {
+		want   string
+		change func(d *Decoding, ids, lengths *nn.Tensor, p *Predictor)
+	}{
+		{"Beam is -1", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.Beam = -1 }},
+		{"LengthPenalty is -0.1", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.LengthPenalty = -0.1 }},
+		{"LengthPenalty is NaN", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.LengthPenalty = math.NaN() }},
+		{"MaxLen is 0", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.MaxLen = 0 }},
+		{"Rows is 0", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.Rows = 0 }},
+		{"Pad, Begin and End are 0, 2 and 2", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.Begin = 2 }},
+		{"Pad, Begin and End are -1, 1 and 2", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.Pad = -1 }},
+		{"End is token 6 of a vocabulary of 6", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.End = 6 }},
+		{"input 1 has 1 examples", func(_ *Decoding, _, l *nn.Tensor, _ *Predictor) { l.Shape, l.I32 = []int{1}, l.I32[:1] }},
+		{"want int32 ids (n, s) and lengths (n)", func(_ *Decoding, ids, _ *nn.Tensor, _ *Predictor) { ids.Shape = append(ids.Shape, 1) }},
+		{"want int32 ids (n, s) and lengths (n)", func(_ *Decoding, ids, _ *nn.Tensor, _ *Predictor) {
+			ids.I32, ids.F32 = nil, make([]float32, len(ids.I32))
+		}},
+		{"sentence 1 has length 0: want 1 to 4", func(_ *Decoding, _, l *nn.Tensor, _ *Predictor) { l.I32[1] = 0 }},
+		{"sentence 2 has length 5: want 1 to 4", func(_ *Decoding, _, l *nn.Tensor, _ *Predictor) { l.I32[2] = 5 }},
+		{"device 1 is on fire", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) {
+			*p = func(context.Context, ...nn.Tensor) ([]nn.Tensor, error) { return nil, boom }
+		}},
+		{"the predictor gives [], want logits (3, 4, vocabulary)", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) { *p = gives() }},
+		{"the predictor gives [[3 5 2]], want", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) {
+			*p = gives(nn.Tensor{Shape: []int{3, 5, 2}, F32: make([]float32, 30)})
+		}},
+		{"sentence 1, token 0: the logit of 3 is NaN", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) {
+			x := make([]float32, 3*4*6)
+			x[1*4*6+3] = float32(math.NaN())
+			*p = gives(nn.Tensor{Shape: []int{3, 4, 6}, F32: x})
+		}},
+		{"sentence 0, token 0: the logit of 5 is -Inf", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) {
+			x := make([]float32, 3*4*6)
+			x[5] = float32(math.Inf(-1))
+			*p = gives(nn.Tensor{Shape: []int{3, 4, 6}, F32: x})
+		}},
+	} {
+		d, i, l, p := good()
+		i.Shape, l.I32 = slices.Clone(i.Shape), slices.Clone(l.I32)
+		c.change(&d, &i, &l, &p)
+		found, err := d.Decode(t.Context(), p, i, l)
+		if err == nil || !strings.HasPrefix(err.Error(), "decoding: ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, %v: want an error with %s", found, err, c.want)
+		}
+		if strings.Contains(c.want, "fire") && !errors.Is(err, boom) {
+			t.Errorf("%v does not wrap the predictor's", err)
+		}
+	}
+	d, i, l, p := good()
+	if _, err := d.Decode(t.Context(), p, i, l); err != nil {
+		t.Error(err)
+	}
+}
