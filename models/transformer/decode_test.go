@@ -288,6 +288,52 @@ func TestTies(t *testing.T) {
 	}
 }
 
+// TestTiesOfHypotheses: the same rule between hypotheses, by hand. Rules say
+// which tokens follow a prefix, all as probable; elsewhere it is any of 2 to 5.
+func TestTiesOfHypotheses(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		rules map[string][]int32
+		beam  int
+		want  []int32
+	}{
+		// Each of [2 5] and [5] has one half, and 5 is the end: the search
+		// must not be over when it has seen [5].
+		{"of other lengths", map[string][]int32{"[]": {2, 5}, "[2]": {5}}, 2, []int32{2}},
+		// The first round keeps [2] and [3], the second [2 2] and [2 3], not
+		// [3 2], which is as probable.
+		{"of other parents", map[string][]int32{"[2 3]": {5}, "[3 2]": {5}}, 2, []int32{2, 3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			predict := func(_ context.Context, in ...nn.Tensor) ([]nn.Tensor, error) {
+				n, w := in[2].Shape[0], in[2].Shape[1]
+				out := nn.Tensor{Shape: []int{n, w, 6}}
+				for i := range n {
+					for j := range w {
+						x := slices.Repeat([]float32{-1e4}, 6)
+						follow, ok := c.rules[fmt.Sprint(in[2].I32[i*w+1:i*w+1+j])]
+						if !ok {
+							follow = []int32{2, 3, 4, 5}
+						}
+						for _, token := range follow {
+							x[token] = 0
+						}
+						out.F32 = append(out.F32, x...)
+					}
+				}
+				return []nn.Tensor{out}, nil
+			}
+			d := toyDecoding
+			d.End, d.Beam = 5, c.beam
+			ids, lengths := padded(sentences(1))
+			found, err := d.Decode(t.Context(), predict, ids, lengths)
+			if err != nil || !slices.Equal(found[0].Tokens, c.want) || !found[0].Ended {
+				t.Errorf("%v, %v, want %v", found, err, c.want)
+			}
+		})
+	}
+}
+
 // argMaxChain is greedy decoding by definition.
 func (m *toy) argMaxChain(d Decoding, source []int32) (h Hypothesis) {
 	for len(h.Tokens) < d.MaxLen {

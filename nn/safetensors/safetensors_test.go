@@ -179,6 +179,8 @@ func TestRefused(t *testing.T) {
 		{file(entry(`"dtype":"F32","shape":[0],"data_offsets":[0,4]`), four), `tensor "w": 4 bytes of data: shape [0] of F32`},
 		{file(entry(`"dtype":"F32","shape":[],"data_offsets":[0,0]`), ""), `tensor "w": 0 bytes of data: shape [] of F32`},
 		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[0,3]`), four), `tensor "w": 3 bytes of data: shape [1] of F32`},
+		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[0,5]`), four+"\x00"), `tensor "w": 5 bytes of data: shape [1] of F32`},
+		{file(entry(`"dtype":"F32","shape":[0],"data_offsets":[0,3]`), four[:3]), `tensor "w": 3 bytes of data: shape [0] of F32`},
 		// Products of 2^64 and 2^64 + 1, which wrap to 0 and 1.
 		{file(entry(`"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]`), ""), "0 bytes of data"},
 		{file(entry(`"dtype":"F32","shape":[274177,67280421310721],"data_offsets":[0,4]`), four), "4 bytes of data"},
