@@ -158,7 +158,7 @@ func (d Decoding) run(ctx context.Context, predict Predictor, ids, lengths nn.Te
 		}
 		vocab := out[0].Shape[2]
 		if int(d.End) >= vocab {
-			return nil, fmt.Errorf("End is token %d of a vocabulary of %d", d.End, vocab)
+			return nil, fmt.Errorf("the end is token %d of a vocabulary of %d", d.End, vocab)
 		}
 		for i, r := range part {
 			at := (i*d.MaxLen + len(r.prefix)) * vocab

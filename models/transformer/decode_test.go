@@ -501,7 +501,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"Rows is 0", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.Rows = 0 }},
 		{"Pad, Begin and End are 0, 2 and 2", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.Begin = 2 }},
 		{"Pad, Begin and End are -1, 1 and 2", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.Pad = -1 }},
-		{"End is token 6 of a vocabulary of 6", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.End = 6 }},
+		{"the end is token 6 of a vocabulary of 6", func(d *Decoding, _, _ *nn.Tensor, _ *Predictor) { d.End = 6 }},
 		{"input 1 has 1 examples", func(_ *Decoding, _, l *nn.Tensor, _ *Predictor) { l.Shape, l.I32 = []int{1}, l.I32[:1] }},
 		{"want int32 ids (n, s) and lengths (n)", func(_ *Decoding, ids, _ *nn.Tensor, _ *Predictor) { ids.Shape = append(ids.Shape, 1) }},
 		{"want int32 ids (n, s) and lengths (n)", func(_ *Decoding, ids, _ *nn.Tensor, _ *Predictor) {
