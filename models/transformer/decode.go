@@ -35,9 +35,9 @@ type Decoding struct {
 	Beam int // hypotheses of a sentence, at least 1, which is greedy; 0: 1
 
 	// LengthPenalty is alpha of Wu et al. 2016, section 7, at least 0: the
-	// probability's logarithm is divided by ((5+length)/6)^alpha, so that a
-	// higher one prefers longer translations. Their coverage penalty is left
-	// out: it needs the attention's weights. 0: none.
+	// probability's logarithm is divided by ((5+length)/6)^alpha, the end being
+	// part of the length, so that a higher one prefers longer translations. Their
+	// coverage penalty is left out: it needs the attention's weights. 0: none.
 	LengthPenalty float64
 
 	MaxLen int // tokens of a translation at most, the end included, at least 1: t of each prediction
