@@ -228,9 +228,9 @@ func (t *table2) mainTable(profile table2Profile, log *Log, cells map[cell]*tabl
 	table := &Table{
 		ID: "table2", Title: t.spec.Title,
 		Caption: []string{
-			fmt.Sprintf("The paper's 48 layers at reduced scale (dimension %d, feed-forward %d, heads %d, vocabulary %d, sequence %d: dimensions divided by %.3g; the softmax costs %.2f layers by FLOPs, the paper's %.2f), mini-batch %d throughout.",
+			fmt.Sprintf("The paper's 48 layers at reduced scale (dimension %d, feed-forward %d, heads %d, vocabulary %d, sequence %d: width divided by %.3g, sequence by %.3g; the softmax costs %.2f layers by FLOPs, the paper's %.2f), mini-batch %d throughout.",
 				profile.Model.Dim, profile.Model.FF, profile.Model.Heads, profile.Model.Vocab, profile.Model.Seq,
-				float64(t.spec.PaperModel.Dim)/float64(profile.Model.Dim), softmaxShare(costs), t.paperSoftmaxShare(), t.spec.Batch),
+				float64(t.spec.PaperModel.Dim)/float64(profile.Model.Dim), float64(t.spec.PaperModel.Seq)/float64(profile.Model.Seq), softmaxShare(costs), t.paperSoftmaxShare(), t.spec.Batch),
 			fmt.Sprintf("Conventions: schedule %v, checkpoint %v, recomputation %s, cuts at whole layers by %v over %v, free links, one thread a device, %s.",
 				t.schedule, t.checkpoint, earlyOrLate(t.spec.Late), t.partitioner, t.cost, t.spec.Optimizer),
 			fmt.Sprintf("Measured on emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats, the schedule is replayed with these times. Median of %d rounds, each with every cell in it, ratios within a round; in brackets the 95%% interval of order statistics.", profile.Rounds),
