@@ -9,8 +9,9 @@ what went into the same network and what came out:
     {"inputs": [{"shape": [n, t], "data": [...]}, ...], "logits": {"shape": [n, t, vocab], "data": [...]}}
 
 with inputs in the network's order: token ids for a transformer-lm; source ids, source lengths and target ids for a
-transformer (encoder-decoder). Sizes are those of the tensors. What they do not show comes from the file's metadata, or
-from the option of the same name: heads, and where they are not the defaults activation (relu) and clip_logits (0).
+transformer (encoder-decoder). Sizes are those of the tensors. What they do not show comes from the file's metadata, whose
+"model" is JSON, or from the option of the same name: heads, and where they are not the defaults activation (relu) and
+clip_logits (0).
 
 Prints the largest difference. Exit status: 0 if it is at most 1e-4, 1 if not or if something does not fit, 2 for wrong
 usage, 3 where there is no PyTorch (on Debian: apt install python3-torch).
@@ -199,7 +200,7 @@ class Config:
 
     def __init__(self, tensors, metadata, args):
         self.tensors = dict(tensors)
-        self.values = {**metadata, **{k: v for k, v in vars(args).items() if v is not None}}
+        self.values = {**json.loads(metadata.get("model", "{}")), **{k: v for k, v in vars(args).items() if v is not None}}
         self.model = Translation if "embedding/source/table" in tensors else LanguageModel
         for name, table in self.model.tied.items():
             if name not in tensors and table in self.tensors:
@@ -216,7 +217,7 @@ class Config:
     def value(self, key, default=None):
         value = self.values.get(key, default)
         if value is None:
-            raise Misfit("no %s in the metadata: say --%s" % (key, key))
+            raise Misfit("the metadata's model has no %s: say --%s" % (key, key))
         return value
 
     def shape(self, name):
