@@ -18,10 +18,10 @@ type mutant struct {
 }
 
 var mutants = []mutant{
-	{"a loss scaled per micro-batch", "step.go",
+	{"a loss scaled per micro-batch", "bind.go",
 		"LossScale: float32(1 / float64(r.batch.Count))",
 		"LossScale: float32(1 / float64(r.batch.Count) * (1 + 1e-6*float64(len(r.sizes))))", "TestG1$"},
-	{"a dropout key that forgets the example", "step.go",
+	{"a dropout key that forgets the example", "bind.go",
 		"Example: uint64(r.firsts[m])", "Example: 0", "TestG1$"},
 	{"a norm summed per stage", "update.go",
 		"		total += all[home][r.trainer.devices[home].index[i]]",
@@ -50,7 +50,7 @@ var mutants = []mutant{
 		"in.slots[program.Workspace] = []int{workspace}", "in.slots[program.Workspace] = []int{workspace + 1}", "TestG1$"},
 	{"a workspace one float too short", "stage.go",
 		"in.slots[program.Workspace] = []int{workspace}", "in.slots[program.Workspace] = []int{workspace - 1}", "TestG1$"},
-	{"the residuals of another micro-batch", "step.go",
+	{"the residuals of another micro-batch", "tasks.go",
 		"r.use(program.Residual, r.held(m))", "r.use(program.Residual, 0)", "TestG1$"},
 	{"one gradient for a value that leaves a layer twice", "../nn/layer.go",
 		"distinct(t, l.Forward(t, flow...))", "l.Forward(t, flow...)", "TestSameValueTwice"},

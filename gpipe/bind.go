@@ -1,0 +1,82 @@
+package gpipe
+
+import (
+	"math"
+	"slices"
+
+	"gpipebench/nn/program"
+)
+
+// place is where the slot of a space begins.
+type place struct {
+	category Category
+	off      int
+}
+
+// use binds a slot of a space for the next program.
+func (r *stageRun) use(s program.Space, slot int) {
+	r.bind[s] = r.dev.mem.slot(s, slot)
+	r.at[s] = place{categoryOf[s], r.dev.mem.plan.slots[s][slot].off}
+}
+
+// useWorkspace binds a space to a piece of the workspace.
+func (r *stageRun) useWorkspace(s program.Space, off, span int) {
+	ws := r.dev.mem.slot(program.Workspace, 0)
+	r.bind[s] = ws[off : off+span : off+span]
+	r.at[s] = place{Workspace, r.dev.mem.plan.slots[program.Workspace][0].off + off}
+}
+
+// hold takes a free residual slot for micro-batch m and binds it.
+func (r *stageRun) hold(m int) {
+	i := slices.Index(r.residual, -1)
+	if i < 0 {
+		panic("gpipe: more residuals in flight than planned")
+	}
+	r.residual[i] = m
+	r.use(program.Residual, i)
+}
+
+func (r *stageRun) held(m int) int { return slices.Index(r.residual, m) }
+
+// release gives an inbox slot back to the neighbour that fills it.
+func (r *stageRun) release(s program.Space, slot int, in *inbox) {
+	r.use(s, slot)
+	r.poison(s)
+	in.credit <- struct{}{}
+}
+
+func (r *stageRun) poison(s program.Space) {
+	if r.trainer.net.testing.poison {
+		for i := range r.bind[s] {
+			r.bind[s][i] = float32(math.NaN())
+		}
+	}
+}
+
+// exec runs a program on what is bound.
+func (r *stageRun) exec(p *program.Program, m int, trap bool) error {
+	env := program.Env{
+		Seed: r.trainer.net.Seed, Step: uint64(r.trainer.steps + 1),
+		Example: uint64(r.firsts[m]), LossScale: float32(1 / float64(r.batch.Count)),
+	}
+	return p.Run(r.dev.pool, &r.bind, &env, program.Options{
+		Touch:  r.touch,
+		Poison: r.trainer.net.testing.poison,
+		Trap:   trap,
+	})
+}
+
+func (r *stageRun) touch(s program.Space, end int) {
+	at := r.at[s]
+	high := &r.dev.mem.high[at.category]
+	*high = max(*high, at.off+end)
+}
+
+// touchAll notes what has arrived from outside, read or not.
+func (r *stageRun) touchAll(places []program.Tensor) {
+	for _, p := range places {
+		if p.Len > 0 {
+			r.touch(p.Space, p.End())
+		}
+	}
+}

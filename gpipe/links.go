@@ -1,0 +1,139 @@
+package gpipe
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn/program"
+)
+
+// inbox is where a neighbour's tensors arrive, micro-batch m in slot m mod the
+// number of slots.
+type inbox struct {
+	slots   int
+	credit  chan struct{} // a slot is free
+	arrived chan int
+}
+
+func newInbox(slots, micro int) inbox {
+	in := inbox{slots, make(chan struct{}, slots), make(chan int, micro)}
+	for range slots {
+		in.credit <- struct{}{}
+	}
+	return in
+}
+
+// outbox holds what is on its way to a neighbour.
+type outbox struct {
+	slots int
+	free  chan struct{}
+	ready chan int
+}
+
+func newOutbox(slots, micro int) outbox {
+	out := outbox{slots, make(chan struct{}, slots), make(chan int, micro)}
+	for range slots {
+		out.free <- struct{}{}
+	}
+	return out
+}
+
+// crossing cuts what crosses an edge out of a slot; tensors without a gradient
+// do not cross backwards.
+func crossing(slot []float32, places []program.Tensor) [][]float32 {
+	var ts [][]float32
+	for _, p := range places {
+		if p.Len > 0 {
+			ts = append(ts, slot[p.Off:p.End()])
+		}
+	}
+	return ts
+}
+
+// receive takes in a neighbour's tensors for every micro-batch, in order.
+func (r *stageRun) receive(ctx context.Context, what Payload, in *inbox, from int) error {
+	for m := range r.sizes {
+		if err := take(ctx, in.credit); err != nil {
+			return err
+		}
+		space, places, log := program.In, r.stage(m).In, &r.crossed[0]
+		if what == Gradient {
+			space, places, log = program.DOut, r.stage(m).DOut, &r.crossed[1]
+		}
+		dst := crossing(r.dev.mem.slot(space, m%in.slots), places)
+		began, err := r.trainer.transport.Receive(ctx, Route{from, r.k, what, m}, dst)
+		if err != nil {
+			return err
+		}
+		*log = append(*log, timeline.Event{
+			Device: from, Peer: r.k, Kind: timeline.Transfer, Micro: m,
+			Start: began.Sub(r.start).Seconds(), End: time.Since(r.start).Seconds(),
+			Bytes: bytesOf(dst), Backward: what == Gradient,
+		})
+		in.arrived <- m
+	}
+	return nil
+}
+
+// send hands out what the list's goroutine has put into an outbox.
+func (r *stageRun) send(ctx context.Context, what Payload, out *outbox, to int) error {
+	for {
+		var m int
+		select {
+		case next, ok := <-out.ready:
+			if !ok {
+				return nil
+			}
+			m = next
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		space, places := program.Out, r.stage(m).Out
+		if what == Gradient {
+			space, places = program.DIn, r.stage(m).DIn
+		}
+		slot := r.dev.mem.slot(space, m%out.slots)
+		if err := r.trainer.transport.Send(ctx, Route{r.k, to, what, m}, crossing(slot, places)); err != nil {
+			return err
+		}
+		if r.trainer.net.testing.poison {
+			for i := range slot {
+				slot[i] = float32(math.NaN())
+			}
+		}
+		out.free <- struct{}{}
+	}
+}
+
+func bytesOf(ts [][]float32) (n int64) {
+	for _, t := range ts {
+		n += int64(len(t)) * floatBytes
+	}
+	return n
+}
+
+// take waits for a token.
+func take(ctx context.Context, c chan struct{}) error {
+	select {
+	case <-c:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// await waits until micro-batch m has arrived.
+func await(ctx context.Context, c chan int, m int) error {
+	select {
+	case got := <-c:
+		if got != m {
+			return fmt.Errorf("micro-batch %d arrived where %d was due", got, m)
+		}
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,135 @@
+package gpipe
+
+import (
+	"context"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn/program"
+)
+
+// The three kinds of task that a stage's list is made of.
+
+func (r *stageRun) task(ctx context.Context, t schedule.Task) error {
+	switch t.Kind {
+	case schedule.Forward:
+		return r.forward(ctx, t)
+	case schedule.Recompute:
+		return r.recompute(ctx, t)
+	}
+	return r.backward(ctx, t)
+}
+
+func (r *stageRun) isLast() bool { return r.k == len(r.trainer.devices)-1 }
+
+// forward is F(m): input from the previous stage or the batch, output to the
+// next stage, or the loss.
+func (r *stageRun) forward(ctx context.Context, t schedule.Task) error {
+	m := t.Micro
+	st := r.stage(m)
+	if r.k > 0 {
+		if err := await(ctx, r.input.arrived, m); err != nil {
+			return err
+		}
+	} else if err := take(ctx, r.input.credit); err != nil {
+		return err
+	}
+	r.use(program.In, m%r.input.slots)
+	r.touchAll(st.In)
+	prog := programOf(st, t)
+	if t.Keep {
+		r.hold(m)
+	}
+	if !r.isLast() {
+		if err := take(ctx, r.output.free); err != nil {
+			return err
+		}
+	}
+	if r.isLast() && r.purpose == predicting {
+		r.useWorkspace(program.Out, alignUp(prog.Span), st.Span[program.Out])
+	} else {
+		r.use(program.Out, m%r.output.slots)
+	}
+	err := r.timed(ctx, timeline.Forward, m, func() error {
+		r.load(st, m)
+		return r.exec(prog, m, false)
+	})
+	if err != nil {
+		return err
+	}
+	if r.isLast() {
+		err = r.collect(st, m)
+	} else {
+		r.output.ready <- m
+	}
+	if r.purpose != training {
+		r.release(program.In, m%r.input.slots, &r.input)
+	}
+	return err
+}
+
+// recompute is R(m): the composite forward function again, this time keeping
+// the residuals. Its output was sent long ago and is thrown away.
+func (r *stageRun) recompute(ctx context.Context, t schedule.Task) error {
+	m := t.Micro
+	if t.AwaitGrad && !r.isLast() {
+		if err := r.awaitGradient(ctx, m); err != nil {
+			return err
+		}
+	}
+	r.use(program.In, m%r.input.slots)
+	r.hold(m)
+	if r.isLast() {
+		r.use(program.Out, m%r.output.slots)
+	} else {
+		r.useWorkspace(program.Out, r.dev.mem.plan.discard, r.stage(m).Span[program.Out])
+	}
+	return r.timed(ctx, timeline.Recompute, m, func() error { return r.exec(programOf(r.stage(m), t), m, false) })
+}
+
+// backward is B(m): output gradient from the next stage, input gradient to the
+// previous one, parameter gradients added to the accumulators.
+func (r *stageRun) backward(ctx context.Context, t schedule.Task) error {
+	m := t.Micro
+	if !r.isLast() {
+		if err := r.awaitGradient(ctx, m); err != nil {
+			return err
+		}
+		r.use(program.DOut, m%r.gradient.slots)
+		r.touchAll(r.stage(m).DOut)
+	}
+	if r.k > 0 {
+		if err := take(ctx, r.back.free); err != nil {
+			return err
+		}
+		r.use(program.DIn, m%r.back.slots)
+	}
+	r.use(program.In, m%r.input.slots)
+	r.use(program.Residual, r.held(m))
+	if err := r.timed(ctx, timeline.Backward, m, func() error { return r.exec(programOf(r.stage(m), t), m, false) }); err != nil {
+		return err
+	}
+	r.residual[r.held(m)] = -1
+	r.poison(program.Residual)
+	r.release(program.In, m%r.input.slots, &r.input)
+	if !r.isLast() {
+		r.release(program.DOut, m%r.gradient.slots, &r.gradient)
+	}
+	if r.k > 0 {
+		r.back.ready <- m
+	}
+	return nil
+}
+
+// awaitGradient waits for the output gradient of micro-batch m, which a late
+// recomputation may have done already.
+func (r *stageRun) awaitGradient(ctx context.Context, m int) error {
+	if r.haveGradient == m {
+		return nil
+	}
+	r.haveGradient = m
+	return await(ctx, r.gradient.arrived, m)
+}
+
+// stage is the stage's programs for micro-batch m.
+func (r *stageRun) stage(m int) *program.Stage { return r.programs[m][r.k] }

@@ -1,0 +1,71 @@
+package gpipe
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"unsafe"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+)
+
+// load copies micro-batch m's part of the mini-batch into the bound input slot.
+func (r *stageRun) load(st *program.Stage, m int) {
+	b := r.batch.Slice(r.firsts[m], r.firsts[m]+r.sizes[m])
+	if r.k == 0 {
+		r.fill(st.In, b.Inputs)
+	}
+	r.fill(st.Feeds, b.Targets)
+}
+
+func (r *stageRun) fill(places []program.Tensor, tensors []nn.Tensor) {
+	for i, p := range places {
+		dst := r.bind[program.In][p.Off:p.End()]
+		r.touch(program.In, p.End())
+		if p.DType == graph.I32 {
+			copy(unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(dst))), len(dst)), tensors[i].I32)
+		} else {
+			copy(dst, tensors[i].F32)
+		}
+	}
+}
+
+// collect takes what the last stage makes of micro-batch m: predictions, or
+// losses, which are added up in example order.
+func (r *stageRun) collect(st *program.Stage, m int) error {
+	out := r.bind[program.Out]
+	if r.purpose == predicting {
+		r.outputs = append(r.outputs, copies(out, st.Out))
+		return nil
+	}
+	before := r.loss
+	for _, v := range out[st.Out[0].Off:st.Out[0].End()] {
+		r.loss += float64(v)
+	}
+	for _, v := range out[st.Out[1].Off:st.Out[1].End()] {
+		r.correct += float64(v)
+	}
+	if !r.trainer.net.AllowNonFinite && (math.IsNaN(r.loss) || math.IsInf(r.loss, 0)) {
+		return &lossError{m, float32(r.loss - before)}
+	}
+	return nil
+}
+
+// copies takes tensors out of a slot.
+func copies(slot []float32, places []program.Tensor) []nn.Tensor {
+	var ts []nn.Tensor
+	for _, p := range places {
+		ts = append(ts, nn.Tensor{Shape: slices.Clone(p.Shape), F32: slices.Clone(slot[p.Off:p.End()])})
+	}
+	return ts
+}
+
+// lossError stops a step whose loss is not finite; explain finds its origin.
+type lossError struct {
+	micro int
+	value float32
+}
+
+func (e *lossError) Error() string { return fmt.Sprintf("the loss is %v", e.value) }
