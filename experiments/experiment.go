@@ -68,6 +68,8 @@ var experiments = []struct {
 	{"consistency", loadConsistency},
 	{"table2", loadTable2},
 	{"learning", loadLearning},
+	{"translation", loadTranslation},
+	{"stability", loadStability},
 }
 
 // IDs lists the experiments.

@@ -110,7 +110,7 @@ Begin with: gpipebench reproduce`,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
-		newReproduce(), newTable("table2"), newTable("consistency"), newTable("learning"),
+		newReproduce(), newTable("table2"), newTable("consistency"), newTable("learning"), newTable("translation"), newTable("stability"),
 		newTrain(), newBench(), newDescribe(), newSimulate(), newCorpus(), newVersion(),
 	)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -96,7 +96,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"simulate --cost time", 2, "cannot be timed"},
 		{"table2 --profile huge", 2, "want smoke, quick, full"},
 		{"table2 --format pdf", 2, "want text, markdown, csv, json"},
-		{"reproduce --only table9", 2, "want consistency, table2, learning"},
+		{"reproduce --only table9", 2, "want consistency, table2, learning, translation, stability"},
 		{"corpus", 2, "out"},
 	} {
 		status, stdout, stderr := execute(t, strings.Fields(c.args)...)

@@ -107,7 +107,7 @@ With --model transformer, which translates, what is not given is
 			return nil
 		}
 		steps := t.Steps
-		if err := preset(cmd); err != nil {
+		if err := preset(cmd, &t); err != nil {
 			return err
 		}
 		if cmd.Flags().Changed("epochs") {

@@ -14,7 +14,7 @@ import (
 // minutes on two cores for a BLEU above 90 where there is much to learn from.
 var translation = map[string]string{
 	"data": "synthetic-translation", "layers": "2", "dim": "64", "ff": "256", "heads": "4",
-	"batch": "64", "steps": "2000", "micro-batches": "4", "lr": "0.004", "lr-schedule": "inverse-sqrt:200",
+	"batch": "64", "steps": "3000", "lr": "0.005",
 	"dropout": "0.1", "threads": "2",
 }
 
@@ -22,13 +22,13 @@ var translation = map[string]string{
 func translationFlags(fs *pflag.FlagSet, t *experiments.Training) {
 	fs.IntVar(&t.Beam, "beam", 1, "hypotheses of the search for translations; 1: greedy")
 	fs.IntVar(&t.Multilingual.Languages, "languages", 6, "languages of synthetic-translation")
-	fs.IntVar(&t.Multilingual.Pairs, "pairs", 20000, "training pairs of the largest language of synthetic-translation")
+	fs.IntVar(&t.Multilingual.Pairs, "pairs", 40000, "training pairs of the largest language of synthetic-translation")
 	fs.Float64Var(&t.Translation.Temperature, "temperature", 1/0.7, "by which languages share an epoch, from 1 (by size)")
 	fs.Float64Var(&t.Translation.Noise, "target-noise", 0, "share of training target tokens that are replaced by any, from 0 to 1")
 }
 
 // preset sets the flags that were not given to what suits a translator.
-func preset(cmd *cobra.Command) error {
+func preset(cmd *cobra.Command, t *experiments.Training) error {
 	for name, v := range translation {
 		if f := cmd.Flags().Lookup(name); !f.Changed {
 			if err := f.Value.Set(v); err != nil {
@@ -36,16 +36,20 @@ func preset(cmd *cobra.Command) error {
 			}
 		}
 	}
+	const warmUp = 200
+	if f := cmd.Flags().Lookup("lr-schedule"); !f.Changed && t.Steps > warmUp {
+		return f.Value.Set(fmt.Sprintf("warmup:%d,cosine:%d", warmUp, t.Steps-warmUp))
+	}
 	return nil
 }
 
 // presetUsage is what preset does, for help.
 func presetUsage() string {
 	var b strings.Builder
-	for _, name := range []string{"data", "layers", "dim", "ff", "heads", "batch", "steps", "lr", "lr-schedule", "dropout", "threads"} {
+	for _, name := range []string{"data", "layers", "dim", "ff", "heads", "batch", "steps", "lr", "dropout", "threads"} {
 		fmt.Fprintf(&b, " --%s %s", name, translation[name])
 	}
-	return b.String()
+	return b.String() + " --lr-schedule warmup:200,cosine:(steps-200)"
 }
 
 // joinTied lets the value of --tied, which may be left out, stand apart.
