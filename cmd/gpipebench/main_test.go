@@ -98,6 +98,20 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"table2 --format pdf", 2, "want text, markdown, csv, json"},
 		{"reproduce --only table9", 2, "want consistency, table2, learning, translation, stability"},
 		{"corpus", 2, "out"},
+		{"train --model transformer --data synthetic", 2, "want synthetic-translation or parallel:SRC,TGT"},
+		{"train --data synthetic-translation", 2, "or the model transformer"},
+		{"train --model transformer --data parallel:one", 2, "want two files for each language"},
+		{"train --model transformer --data parallel:" + empty + "," + empty, 1, "empty.txt"},
+		{"train --model transformer --data parallel:" + filepath.Join(dir, "missing") + "," + empty, 1, "missing"},
+		{"train --model transformer --tied some", 2, "want none, softmax or all"},
+		{"train --model transformer --beam -1", 2, "beam of -1"},
+		{"train --model transformer --temperature 0.5", 2, "want 1 or more"},
+		{"train --model transformer --target-noise 2", 2, "want 0 to 1"},
+		{"train --model transformer --pairs 50 --heads 3", 2, "3 heads do not divide"},
+		{"train --model transformer --pairs 50 --steps 0", 2, "neither steps nor epochs"},
+		{"train --head-dim 3", 2, "head size"},
+		{"train --load " + empty + " --layers 1", 1, "empty.txt"},
+		{"train --save " + dir, 1, "is a directory"},
 	} {
 		status, stdout, stderr := execute(t, strings.Fields(c.args)...)
 		if status != c.status || !strings.Contains(stderr, c.want) {

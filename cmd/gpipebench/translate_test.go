@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// tinyTranslator is tiny for a translator.
+var tinyTranslator = strings.Fields("--model transformer --layers 1 --dim 16 --ff 32 --heads 2 --batch 16 --steps 3 --threads 1")
+
+// parallelFiles writes two aligned files, the target the source in capitals and
+// backwards.
+func parallelFiles(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	var source, target strings.Builder
+	for i := range 60 {
+		words := strings.Fields(fmt.Sprintf("word%d is number%d of %d", i%7, i%11, i))
+		fmt.Fprintln(&source, strings.Join(words, " "))
+		slices.Reverse(words)
+		fmt.Fprintln(&target, strings.ToUpper(strings.Join(words, " ")))
+	}
+	files := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}
+	for i, text := range []string{source.String(), target.String()} {
+		if err := os.WriteFile(files[i], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return strings.Join(files, ",")
+}
+
+func TestTrainParallel(t *testing.T) {
+	data := parallelFiles(t)
+	weights := filepath.Join(t.TempDir(), "weights.safetensors")
+	for _, more := range []string{"", "--tied all -k 3 -m 2 --beam 2 --vocab 100", "--tied --head-dim 4 --scaled-init --clip-logits 30 --epochs 1 --save " + weights} {
+		args := append(append([]string{"train", "--json", "--data", "parallel:" + data}, tinyTranslator...), strings.Fields(more)...)
+		if strings.Contains(more, "--epochs") {
+			args = slices.Delete(args, slices.Index(args, "--steps"), slices.Index(args, "--steps")+2)
+		}
+		status, stdout, stderr := execute(t, args...)
+		if status != 0 {
+			t.Fatalf("%s: exit status %d, %s", more, status, stderr)
+		}
+		m := keys(t, stdout, "weights_sha256", "losses", "eval", "peak_bytes", "examples_per_second", "baselines")
+		eval := m["eval"].(map[string]any)
+		if _, ok := eval["bleu"]; !ok || len(eval["languages"].([]any)) != 1 {
+			t.Errorf("%s: eval %v", more, eval)
+		}
+	}
+	load := append([]string{"train", "--data", "parallel:" + data, "--load", weights, "--tied", "--head-dim", "4"}, tinyTranslator...)
+	status, stdout, stderr := execute(t, append(load, "--steps", "0")...)
+	if status != 0 || !strings.Contains(stdout, ", 0 steps\n") || !strings.Contains(stdout, "dictionary") || !strings.Contains(stdout, "BLEU") {
+		t.Errorf("loaded: exit status %d, %s%s", status, stdout, stderr)
+	}
+	status, _, stderr = execute(t, append(load, "--dim", "32")...)
+	if status != 1 || !strings.Contains(stderr, weights) || strings.Count(stderr, "train\n") > 0 {
+		t.Errorf("another shape: exit status %d, %q", status, stderr)
+	}
+}
+
+// TestTiedApart: the value of --tied may stand apart or be left out.
+func TestTiedApart(t *testing.T) {
+	for tied, params := range map[string]string{
+		"": "1024", "--tied": "512", "--tied softmax": "512", "--tied=all": "512", "--tied none": "1024",
+	} {
+		args := strings.Fields("describe --json --layers 1 --dim 16 --ff 16 --heads 2 --vocab 32 --seq 8 -k 1 " + tied)
+		status, stdout, stderr := execute(t, args...)
+		if status != 0 {
+			t.Fatalf("%s: %s", tied, stderr)
+		}
+		// Embedding and weight of the softmax, beside what all have.
+		got := keys(t, stdout, "params")["params"].(float64)
+		if rest := got - map[string]float64{"1024": 1024, "512": 512}[params]; rest != 16*16*4+4*16+2*16*16+32+4*16+32 {
+			t.Errorf("%s: %v parameters, %v beside the tables", tied, got, rest)
+		}
+	}
+}
+
+// TestOtherCommandsOnTranslators: describe, simulate and bench take the model.
+func TestOtherCommandsOnTranslators(t *testing.T) {
+	for _, args := range []string{
+		"describe --layers 6 --dim 1024 --ff 8192 --heads 16 --head-dim 64 --vocab 64000 --seq 16 --tied softmax --json",
+		"simulate --layers 2 --dim 64 --ff 128 --heads 4 --vocab 100 --seq 16 --device tpuv3 -k 2 -m 2 --batch 4 --json",
+		"bench --layers 1 --dim 16 --ff 32 --heads 2 --vocab 50 --seq 8 --batch 4 --steps 2 --json",
+	} {
+		words := strings.Fields(args)
+		status, stdout, stderr := execute(t, append(words, "--model", "transformer")...)
+		if status != 0 {
+			t.Fatalf("%s: %s", args, stderr)
+		}
+		if words[0] == "describe" && keys(t, stdout, "params")["params"].(float64) != 408207872 {
+			t.Errorf("T(6, 8192, 16): %s", stdout[:60])
+		}
+	}
+}
