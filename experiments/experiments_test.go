@@ -609,7 +609,8 @@ func TestReferenceTables(t *testing.T) {
 	for _, id := range IDs() {
 		log, err := LoadLog(filepath.Join(dir, "records", id+".jsonl"), id)
 		if errors.Is(err, os.ErrNotExist) {
-			t.Skip("no reference yet")
+			t.Logf("%s: no reference yet", id)
+			continue
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -635,6 +636,9 @@ func TestReferenceTables(t *testing.T) {
 				t.Errorf("%s is not what its records make", f.Name)
 			}
 		}
+	}
+	if len(made) == 0 {
+		t.Skip("no reference yet")
 	}
 	there, err := os.ReadDir(filepath.Join(dir, "tables"))
 	if err != nil {
