@@ -3,6 +3,7 @@ package experiments
 import (
 	"image/color"
 	"math"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -95,7 +96,7 @@ func (p panel) plot(legend bool) (*plot.Plot, error) {
 		for k, line := range s.lines {
 			var xys plotter.XYs
 			for _, at := range line {
-				if !p.logarithmic || at.y > 0 {
+				if !p.logarithmic || at.y > 0 { // a logarithm has no place for 0
 					xys = append(xys, plotter.XY{X: at.x, Y: at.y})
 					lowest, highest = min(lowest, at.y), max(highest, at.y)
 				}
@@ -115,14 +116,43 @@ func (p panel) plot(legend bool) (*plot.Plot, error) {
 			}
 		}
 	}
-	out.Legend.Top = true
+	out.Legend.Top, out.Legend.Padding = true, vg.Millimeter
 	if p.logarithmic && lowest <= highest {
 		if lowest == highest {
 			lowest, highest = lowest/2, highest*2
 		}
+		lowest = max(lowest, highest*1e-9) // what has died away needs no room
+		if legend {
+			highest *= 4 // for the names
+		}
 		out.Y.Min, out.Y.Max = lowest, highest
 		out.Y.Scale = plot.LogScale{}
-		out.Y.Tick.Marker = plot.LogTicks{Prec: -1}
+		out.Y.Tick.Marker = powers{}
 	}
 	return out, nil
+}
+
+// powers marks powers of ten on a logarithmic axis: at most some eight with a
+// label, and 2 to 9 times each on an axis that has few.
+type powers struct{}
+
+func (powers) Ticks(lo, hi float64) (ticks []plot.Tick) {
+	from, to := int(math.Floor(math.Log10(lo))), int(math.Ceil(math.Log10(hi)))
+	every := (to-from)/8 + 1
+	for e := from; e <= to; e++ {
+		for digit := 1; digit < 10; digit++ {
+			v := float64(digit) * math.Pow10(e)
+			label := ""
+			switch {
+			case digit == 1 && e%every == 0, to-from <= 2 && (digit == 2 || digit == 5):
+				label = strconv.FormatFloat(v, 'g', -1, 32)
+			case digit > 1 && to-from > 4:
+				continue
+			}
+			if v >= lo && v <= hi {
+				ticks = append(ticks, plot.Tick{Value: v, Label: label})
+			}
+		}
+	}
+	return ticks
 }

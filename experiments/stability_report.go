@@ -184,13 +184,14 @@ func stabilityPlot(title string, all []*outcome) ([]File, error) {
 	for _, p := range []struct {
 		title string
 		of    func(*stabilityRun) []point
+		log   bool
 	}{
-		{"loss (nats)", steps(func(r *stabilityRun) []float64 { return r.Losses })},
-		{"gradient norm", steps(func(r *stabilityRun) []float64 { return r.GradNorms })},
-		{"largest |logit|, before clipping", probes(func(p probed) float64 { return p.Largest })},
-		{"kurtosis of the last states", probes(func(p probed) float64 { return p.Hidden })},
+		{"loss (nats)", steps(func(r *stabilityRun) []float64 { return r.Losses }), true},
+		{"gradient norm", steps(func(r *stabilityRun) []float64 { return r.GradNorms }), true},
+		{"largest |logit|, before clipping", probes(func(p probed) float64 { return p.Largest }), true},
+		{"kurtosis of the last states", probes(func(p probed) float64 { return p.Hidden }), false},
 	} {
-		drawn := panel{title: p.title, x: "step", logarithmic: true}
+		drawn := panel{title: p.title, x: "step", logarithmic: p.log}
 		for _, o := range all {
 			s := series{name: o.Name}
 			for _, r := range o.runs {

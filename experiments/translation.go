@@ -104,7 +104,6 @@ func (t *translation) training(p translationProfile, sample string) Training {
 		out.EmptySource, out.Steps = true, p.BlindSteps
 	case alone:
 		out.Steps, out.Setup = t.spec.Alone.Steps, t.alone
-		out.Translation.HeldOut = 1 // what counts is the hash
 	}
 	return out
 }

@@ -15,7 +15,7 @@ import (
 var translation = map[string]string{
 	"data": "synthetic-translation", "layers": "2", "dim": "64", "ff": "256", "heads": "4",
 	"batch": "64", "steps": "3000", "lr": "0.005",
-	"dropout": "0.1", "threads": "2",
+	"dropout": "0", "threads": "2",
 }
 
 // translationFlags adds the flags that only translations have.
