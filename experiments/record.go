@@ -85,7 +85,6 @@ type Log struct {
 	session string // "" until something is added
 	names   []string
 	samples map[string]json.RawMessage
-	loads   []float64 // the system's load average at each sample
 }
 
 // NewLog returns a log without a file.
@@ -179,9 +178,6 @@ func (l *Log) put(r *record) {
 		l.names = append(l.names, r.Sample)
 	}
 	l.samples[r.Sample] = r.Data
-	if r.Load != nil {
-		l.loads = append(l.loads, *r.Load)
-	}
 }
 
 // Has tells whether a sample is there.
@@ -235,14 +231,6 @@ func (l *Log) Get(name string, into any) error {
 		return fmt.Errorf("records of %s (%s): sample %s: %w", l.Key.Experiment, l.Key.Profile, name, err)
 	}
 	return nil
-}
-
-// busy tells whether the machine had other work to do while most samples were
-// taken: what is measured here never keeps more threads busy than there are
-// cores.
-func (l *Log) busy() (load float64, busy bool) {
-	load = median(l.loads)
-	return load, load > float64(l.Session.Machine.Cores)+0.5
 }
 
 // Close closes the log's file.

@@ -158,6 +158,14 @@ func (r table2Run) sample(round, step int) string {
 	return fmt.Sprintf("%s/round=%d/step=%d", r.name(), round, step)
 }
 
+// cores is how many a run keeps busy.
+func (r table2Run) cores() int {
+	if r.device == gpipe.Emulated {
+		return 1
+	}
+	return r.K
+}
+
 // runs are the grid on emulated devices and, if there are two cores, one and
 // two partitions on host devices.
 func (t *table2) runs(cores int) []table2Run {
@@ -185,6 +193,7 @@ type table2Sample struct {
 	Partition []int     `json:"partition"`
 	Peak      []int64   `json:"peak_bytes"`
 	HighWater []int64   `json:"high_water_bytes"`
+	Others    float64   `json:"others"` // cores that other processes took meanwhile; -1: unknown
 }
 
 // Measure goes through the runs in rounds: every round times every cell, so
@@ -244,11 +253,13 @@ func (t *table2) Measure(ctx context.Context, log *Log, p Progress) error {
 			}
 		}
 		trainer := open[now.run]
+		meter := startMeter()
 		res, err := trainer.Step(ctx, batch)
 		if err != nil {
 			return fmt.Errorf("table2, %s: %w", run.name(), err)
 		}
 		s := newTable2Sample(res)
+		s.Others = meter.others()
 		s.Partition, _ = trainer.Sizes()
 		s.Peak, s.HighWater = memoryOf(trainer)
 		if err := log.Add(run.sample(now.round, now.step), t.spec.Seed, s); err != nil {

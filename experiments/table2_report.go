@@ -200,6 +200,30 @@ func (t *table2) Report(log, reference *Log) (*Report, error) {
 	return r, nil
 }
 
+// crowdNote says in how many steps other processes took cores that were needed.
+func (t *table2) crowdNote(profile table2Profile, log *Log) string {
+	cores := min(log.Session.Machine.Cores, log.Session.Machine.GOMAXPROCS)
+	steps, disturbed := 0, 0
+	for _, run := range t.runs(cores) {
+		for round := range profile.Rounds {
+			for step := range profile.Steps[run.M] {
+				var s table2Sample
+				if log.Get(run.sample(round, step), &s) != nil {
+					continue
+				}
+				steps++
+				if crowded(s.Others, run.cores(), cores) {
+					disturbed++
+				}
+			}
+		}
+	}
+	if disturbed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("The machine was busy with other work: in %d of %d steps it took cores that the step needed. Medians bear some of that, not half.", disturbed, steps)
+}
+
 // stepTimes lists every sample's step.
 func (t *table2) stepTimes(profile table2Profile, log *Log) ([]stepTime, error) {
 	var all []stepTime
@@ -276,8 +300,8 @@ func (t *table2) mainTable(profile table2Profile, log *Log, cells map[cell]*tabl
 		table.Add(row...)
 	}
 	table.Notes = append(table.Notes, t.boundNotes()...)
-	if load, busy := log.busy(); busy {
-		table.Notes = append(table.Notes, fmt.Sprintf("The machine was busy with other work: load average %.1f on %d cores. These times are not to be trusted.", load, log.Session.Machine.Cores))
+	if note := t.crowdNote(profile, log); note != "" {
+		table.Notes = append(table.Notes, note)
 	}
 	if profile.Rounds < 6 {
 		table.Notes = append(table.Notes, fmt.Sprintf("%d rounds are too few for a 95%% interval: it takes 6.", profile.Rounds))
