@@ -221,7 +221,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 			return nil, err
 		}
 	}
-	r := &TrainResult{Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: kernelProfile()}
+	r := &TrainResult{Losses: []float64{}, Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: kernelProfile()}
 	r.Partition, r.Note = trainer.Sizes()
 	r.InitialSHA256 = trainer.Hash()
 	clock := stepClock{sizes: gpipe.MicroBatchSizes(t.Batch, t.Setup.MicroBatches)}
@@ -257,6 +257,13 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 			onStep(step)
 		}
 	}
+	// Saved first: what comes now may fail or be interrupted, and the training is done.
+	r.WeightsSHA256 = trainer.Hash()
+	if t.Save != "" {
+		if err := t.save(trainer); err != nil {
+			return nil, err
+		}
+	}
 	if r.Eval, err = t.evaluate(ctx, trainer, source); err != nil {
 		return nil, err
 	}
@@ -274,12 +281,6 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 	}
 	for _, y := range ys {
 		r.Yardsticks = append(r.Yardsticks, Yardstick{y.Name, y.Nats, y.Bits(), y.Floor})
-	}
-	r.WeightsSHA256 = trainer.Hash()
-	if t.Save != "" {
-		if err := t.save(trainer); err != nil {
-			return nil, err
-		}
 	}
 	if r.StepSeconds, r.ClosedForm, err = clock.read(t.Setup); err != nil {
 		return nil, err

@@ -13,6 +13,8 @@ type LayerInfo struct {
 	FLOPs      int64         `json:"flops"`  // forward, 2 x multiply-adds of matrix products and convolutions
 	OutShape   []graph.Shape `json:"out_shape"`
 	SavedBytes int64         `json:"saved_bytes"` // residuals that its backward needs
+
+	cost float64 // what a partitioner balances: FLOPs, or what the layer says itself
 }
 
 // Description is a network seen layer by layer.
@@ -26,7 +28,7 @@ type Description struct {
 func (d *Description) FLOPs() []float64 {
 	costs := make([]float64, len(d.Layers))
 	for i, l := range d.Layers {
-		costs[i] = float64(l.FLOPs)
+		costs[i] = l.cost
 	}
 	return costs
 }
@@ -68,8 +70,9 @@ func (p Pipeline) Describe(in Input) (d *Description, err error) {
 		}
 	}
 	for i, l := range p.Layers {
+		d.Layers[i].cost = float64(d.Layers[i].FLOPs)
 		if c, ok := l.(nn.Coster); ok {
-			d.Layers[i].FLOPs = int64(c.Cost())
+			d.Layers[i].cost = c.Cost()
 		}
 	}
 	var gradOut []bool

@@ -108,6 +108,38 @@ func (l poisoned) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return []*graph.Node{t.AddBias(out[0], t.Param(l.p))}
 }
 
+// idle lists a parameter that it does not use.
+type idle struct{ nn.Layer }
+
+func (l idle) Params() []*nn.Param {
+	return append(l.Layer.Params(), &nn.Param{Name: "idle", Shape: graph.Shape{1}, Init: nn.Zeros()})
+}
+
+// dear is a layer that says itself what it costs, in a unit of its own.
+type dear struct {
+	nn.Layer
+	cost float64
+}
+
+func (l dear) Cost() float64 { return l.cost }
+
+// GPipe's optional cost function c_i takes the place of the derived FLOPs.
+func TestLayersSayWhatTheyCost(t *testing.T) {
+	p := small.pipeline(t)
+	for i, l := range p.Layers {
+		p.Layers[i] = dear{l, []float64{0.9, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.3}[i]}
+	}
+	p.Partitions = 2
+	tr, err := p.Open(InputOf(small.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	if sizes, _ := tr.Sizes(); sizes[0] != 1 {
+		t.Errorf("layers cut %v: want the dear first one alone", sizes)
+	}
+}
+
 func TestNaNIsNamedWhereItFirstAppeared(t *testing.T) {
 	every(t, func(t *testing.T, p Pipeline) {
 		p.Layers[4] = poisoned{p.Layers[4], &nn.Param{Name: "poison", Shape: graph.Shape{small.model.Dim}, Init: nn.Constant(float32(math.NaN()))}}
@@ -202,6 +234,9 @@ func TestRefusals(t *testing.T) {
 			twin := small.pipeline(t)
 			p.Layers = append(p.Layers, nn.Part("layer1", "another", twin.Layers[1]))
 		}},
+		{"is listed by its layer and not used", func(p *Pipeline, _ *Input) { p.Layers[2] = idle{p.Layers[2]} }},
+		{"unknown schedule", func(p *Pipeline, _ *Input) { p.Schedule = 9 }},
+		{"unknown partitioner", func(p *Pipeline, _ *Input) { p.Partitioner = 77 }},
 		{"clipping at norm -1", func(p *Pipeline, _ *Input) { p.ClipNorm = -1 }},
 		{"L2 of NaN", func(p *Pipeline, _ *Input) { p.L2 = math.NaN() }},
 		{"one kind", func(p *Pipeline, _ *Input) {

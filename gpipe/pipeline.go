@@ -147,6 +147,12 @@ func (p Pipeline) Validate(in Input) error {
 	case !(p.L2 >= 0) || math.IsInf(p.L2, 0):
 		return fmt.Errorf("L2 of %v: want 0 or more", p.L2)
 	}
+	if err := schedule.Check(p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint); err != nil {
+		return err
+	}
+	if p.Partitioner > partition.Block {
+		return fmt.Errorf("unknown partitioner %v: want min-max, min-variance, lingvo or block", p.Partitioner)
+	}
 	if err := p.Optimizer.Validate(); err != nil {
 		return err
 	}

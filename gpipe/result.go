@@ -79,7 +79,7 @@ func (c compiled) boundaryBytes(stage int) (n int64) {
 // first came out: the inputs are still in their slots.
 func (s *step) explain(err error) error {
 	var bad *lossError
-	if !errors.As(err, &bad) {
+	if !errors.As(err, &bad) || s.purpose != training { // an evaluation gives its slots back at once
 		return err
 	}
 	t := s.trainer

@@ -143,6 +143,11 @@ func (n *network) listParams(traced []*nn.Stage, stages compiled) {
 			p.uses = append(p.uses, use{k, i})
 		}
 	}
+	for _, p := range n.params {
+		if len(p.uses) == 0 {
+			panic(fmt.Sprintf("parameter %s is listed by its layer and not used", p.path))
+		}
+	}
 }
 
 // planned is the network's training programs for a micro-batch of what it is

@@ -195,8 +195,9 @@ type Result struct {
 	outputs []nn.Tensor // of a prediction
 }
 
-// Step trains on one mini-batch and applies one update. Any error leaves the
-// trainer broken, since some stages may have moved; later calls return it again.
+// Step trains on one mini-batch and applies one update. An error in a step
+// that has begun leaves the trainer broken, since some stages may have moved;
+// later calls return it again.
 func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
 	s, err := t.begin(b, training)
 	if err != nil {

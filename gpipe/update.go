@@ -46,10 +46,11 @@ func (r *stageRun) update(ctx context.Context) error {
 }
 
 // gradients adds up the uses of every parameter into its first accumulator and
-// returns the float64 sum of squares of each.
+// returns the float64 sum of squares of each, by its index in the network; 0 for
+// those that are not here.
 func (r *stageRun) gradients(ctx context.Context) ([]float64, error) {
 	n := r.trainer.net
-	sums := make([]float64, len(r.dev.weights))
+	sums := make([]float64, len(n.params))
 	// What is shared comes first, as others wait for it.
 	for i := range n.params { // in the same order on every stage
 		if j, here := r.dev.index[i]; here && n.params[i].shared() {
@@ -66,7 +67,7 @@ func (r *stageRun) gradients(ctx context.Context) ([]float64, error) {
 					nn.AddInto(w.grads[0], g)
 				}
 			}
-			sums[i] = nn.SumSquares(w.grads[0])
+			sums[w.param] = nn.SumSquares(w.grads[0])
 		}
 	})
 	return sums, err
@@ -147,14 +148,14 @@ func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
 	for i := range n.params {
 		p := &n.params[i]
 		home := p.home()
-		total += all[home][r.trainer.devices[home].index[i]]
+		total += all[home][i]
 	}
 	r.norm = math.Sqrt(total)
 	if !n.AllowNonFinite && (math.IsNaN(total) || math.IsInf(total, 0)) {
 		// The backward pass comes from the loss, so the first is the last in layer order.
 		for i := len(n.params) - 1; i >= 0; i-- {
 			home := n.params[i].home()
-			if v := all[home][r.trainer.devices[home].index[i]]; math.IsNaN(v) || math.IsInf(v, 0) {
+			if v := all[home][i]; math.IsNaN(v) || math.IsInf(v, 0) {
 				return 0, &NonFiniteError{What: "gradient", Where: n.params[i].path, Value: float32(v)}
 			}
 		}
@@ -189,7 +190,11 @@ func (r *stageRun) move(scale float32) {
 			n.Optimizer.Update(u)
 		}
 	})
-	mem.high[OptimizerState] = mem.plan.regions[OptimizerState].span
+	for i, w := range r.dev.weights {
+		for _, offsets := range mem.plan.state {
+			mem.high[OptimizerState] = max(mem.high[OptimizerState], offsets[i]+len(w.w))
+		}
+	}
 }
 
 // home is the stage whose copy counts: that of the first use.

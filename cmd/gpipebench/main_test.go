@@ -49,6 +49,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"frobnicate", 2, `unknown command "frobnicate": want`},
 		{"train extra", 2, `unexpected argument "extra"`},
 		{"train --frob", 2, "unknown flag: --frob"},
+		{"train --save one --trace ./one", 2, "--save and --trace both name"},
 		{"train -k", 2, "needs an argument"},
 		{"train -k two", 2, `invalid argument "two" for "-k, --partitions"`},
 		{"train --schedule zigzag", 2, `unknown schedule "zigzag": want gpipe, naive or 1f1b`},

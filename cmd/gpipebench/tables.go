@@ -22,8 +22,9 @@ func newReproduce() *cobra.Command {
 records that they are computed from, to a directory: records/*.jsonl,
 tables/*.md, *.csv, a step's timeline as text and as Chrome trace JSON.
 
-What that directory holds already for the same spec, code and machine is not
-measured again, so a run that was stopped goes on where it was. Where
+What that directory holds already for the same spec, machine and code of the
+experiments is not measured again, so a run that was stopped goes on where it
+was; after a change to the engine, --fresh measures anew. Where
 ` + reference + ` is found, its values are shown beside.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {

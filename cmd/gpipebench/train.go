@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,9 @@ With --model transformer, which translates, what is not given is
 ` + presetUsage() + `.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
+			if trace != "" && filepath.Clean(trace) == filepath.Clean(t.Save) {
+				return &experiments.UsageError{Err: fmt.Errorf("--save and --trace both name %s: want two files", trace)}
+			}
 			if err := experiments.CheckWritable(trace); err != nil {
 				return err
 			}
