@@ -181,7 +181,7 @@ func (t *table2) Report(log, reference *Log) (*Report, error) {
 	}
 	r.Tables = append(r.Tables, spread)
 	if log.Has(table2Run{cell{2, t.spec.HostM}, gpipe.Host}.sample(0, 0)) {
-		host, err := t.hostTable(log, cells)
+		host, err := t.hostTable(profile, log, cells)
 		if err != nil {
 			return nil, err
 		}
@@ -200,11 +200,15 @@ func (t *table2) Report(log, reference *Log) (*Report, error) {
 	return r, nil
 }
 
-// crowdNote says in how many steps other processes took cores that were needed.
-func (t *table2) crowdNote(profile table2Profile, log *Log) string {
+// crowdNotes says in how many steps on devices of a kind other processes took
+// cores that were needed.
+func (t *table2) crowdNotes(profile table2Profile, log *Log, device gpipe.Kind) []string {
 	cores := min(log.Session.Machine.Cores, log.Session.Machine.GOMAXPROCS)
 	steps, disturbed := 0, 0
 	for _, run := range t.runs(cores) {
+		if run.device != device {
+			continue
+		}
 		for round := range profile.Rounds {
 			for step := range profile.Steps[run.M] {
 				var s table2Sample
@@ -219,9 +223,9 @@ func (t *table2) crowdNote(profile table2Profile, log *Log) string {
 		}
 	}
 	if disturbed == 0 {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("The machine was busy with other work: in %d of %d steps it took cores that the step needed. Medians bear some of that, not half.", disturbed, steps)
+	return []string{fmt.Sprintf("The machine was busy: in %d of these %d steps other processes took cores that the step needed. A median bears some of that, not half.", disturbed, steps)}
 }
 
 // stepTimes lists every sample's step.
@@ -300,9 +304,7 @@ func (t *table2) mainTable(profile table2Profile, log *Log, cells map[cell]*tabl
 		table.Add(row...)
 	}
 	table.Notes = append(table.Notes, t.boundNotes()...)
-	if note := t.crowdNote(profile, log); note != "" {
-		table.Notes = append(table.Notes, note)
-	}
+	table.Notes = append(table.Notes, t.crowdNotes(profile, log, gpipe.Emulated)...)
 	if profile.Rounds < 6 {
 		table.Notes = append(table.Notes, fmt.Sprintf("%d rounds are too few for a 95%% interval: it takes 6.", profile.Rounds))
 	}
@@ -455,7 +457,7 @@ func (t *table2) spreadTable() (*Table, error) {
 
 // hostTable holds K = 2 on two real cores against one core, the emulation and
 // the closed form.
-func (t *table2) hostTable(log *Log, cells map[cell]*table2Measured) (*Table, error) {
+func (t *table2) hostTable(profile table2Profile, log *Log, cells map[cell]*table2Measured) (*Table, error) {
 	one, err := t.measured(log, table2Run{cell{1, t.spec.HostM}, gpipe.Host})
 	if err != nil {
 		return nil, err
@@ -494,6 +496,7 @@ func (t *table2) hostTable(log *Log, cells map[cell]*table2Measured) (*Table, er
 	table.Add("speed-up measured / closed form", fmt.Sprintf("%.3f", speedup.median/(median(one.rounds)/ideal)), "")
 	both := ratioOf(emulated.rounds, two.rounds)
 	table.Add("emulated step / real step", fmt.Sprintf("%.3f", both.median), both.interval())
+	table.Notes = t.crowdNotes(profile, log, gpipe.Host)
 	share := func(own *table2Measured) float64 {
 		var sum float64
 		for i := range own.times.Stages {
