@@ -1,0 +1,175 @@
+package graph
+
+// NormChunk is the number of rows whose moments a batch norm computes together.
+// Chunks are combined in ascending order, so the bits depend on the rows alone,
+// and threads can share the chunks.
+const NormChunk = 128
+
+// BatchNorm normalises every column (channel) of x (..., C) over all rows, that
+// is over examples and pixels of the micro-batch, and applies gamma and beta
+// (C), then max(., 0) if relu (Ioffe and Szegedy 2015, algorithm 1; GPipe,
+// section 2.2: statistics of the micro-batch).
+//
+// The second result collects the statistics of a mini-batch's micro-batches:
+// see BatchNormStatsOp.
+func (g *Graph) BatchNorm(x, gamma, beta *Node, eps float32, relu bool) (y, tally *Node) {
+	moments := g.apply1(BatchNormMomentsOp{}, x)
+	stats := g.Apply(BatchNormStatsOp{Rows: x.Shape.Rows(), Eps: eps}, moments)
+	return g.apply1(BatchNormOp{ReLU: relu}, x, stats[0], gamma, beta), stats[1]
+}
+
+// BatchNormMomentsOp gives the mean and the sum of squared deviations of every
+// chunk of x (rows, C): (chunks, 2, C).
+type BatchNormMomentsOp struct{ noProducts }
+
+func (BatchNormMomentsOp) Name() string { return "batch-norm-moments" }
+func (BatchNormMomentsOp) Infer(in []*Node) []Type {
+	wantFloat("batch-norm", in...)
+	if rows := in[0].Shape.Rows(); rows < 2 {
+		misuse("batch-norm", "%d value per channel in %s: statistics want at least 2", rows, in[0])
+	}
+	return chunked(in[0])
+}
+func (BatchNormMomentsOp) Gradient(*Graph, *Call, []*Node) []*Node { return statisticsGradient() }
+
+// BatchNormStatsOp combines moments (chunks, 2, C) of Rows rows (Chan, Golub and
+// LeVeque 1979, in float64): stats (2, C) = mean and 1/sqrt(variance + Eps),
+// the variance divided by the rows.
+//
+// Its second output adds up what the mini-batch's micro-batches have: count,
+// mean and sum of squared deviations of every channel in float64. Like an
+// accumulator of gradients it lives for a step. A recomputation does not add
+// to it.
+type BatchNormStatsOp struct {
+	noProducts
+	Rows int
+	Eps  float32
+}
+
+func (BatchNormStatsOp) Name() string { return "batch-norm-stats" }
+func (o BatchNormStatsOp) Infer(in []*Node) []Type {
+	if !(o.Eps > 0) {
+		misuse("batch-norm", "eps %v is not positive", o.Eps)
+	}
+	c := in[0].Shape.Last()
+	return []Type{{Shape{2, c}, F32}, {Shape{3, c, 2}, F32}} // a float64 takes two places
+}
+func (BatchNormStatsOp) Gradient(*Graph, *Call, []*Node) []*Node { return statisticsGradient() }
+
+// statisticsGradient: BatchNormOp's gradient knows that its statistics are
+// those of its input.
+func statisticsGradient() []*Node { return []*Node{nil} }
+
+// BatchNormOp is y = (x - mean) / sqrt(variance + eps) * gamma + beta, then
+// max(., 0) if ReLU, from x, stats, gamma, beta. Stats are those of x.
+type BatchNormOp struct {
+	noProducts
+	ReLU bool
+}
+
+func (o BatchNormOp) Name() string { return withReLU("batch-norm", o.ReLU) }
+func (BatchNormOp) Infer(in []*Node) []Type {
+	wantColumns("batch-norm", in[0], in[2:])
+	return sameAs(in[0])
+}
+func (o BatchNormOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
+	x, stats, gamma, beta, dy := c.In[0], c.In[1], c.In[2], c.In[3], dout[0]
+	sums := g.apply1(BatchNormGradSumsOp{ReLU: o.ReLU}, dy, x, stats, gamma, beta)
+	totals := g.apply1(BatchNormGradTotalsOp{}, sums)
+	pg := g.Apply(BatchNormParamGradOp{}, totals)
+	return []*Node{g.apply1(BatchNormGradOp{ReLU: o.ReLU}, dy, x, stats, totals, gamma, beta), nil, pg[0], pg[1]}
+}
+func (BatchNormOp) InPlace() []int { return []int{0} }
+
+// BatchNormGradSumsOp gives every chunk's sums of dz and of dz times the
+// normalised x, (chunks, 2, C), from dy, x, stats, gamma, beta. Where ReLU, dz
+// is dy where the output was positive, which is found from x.
+type BatchNormGradSumsOp struct {
+	noProducts
+	noGradient
+	ReLU bool
+}
+
+func (o BatchNormGradSumsOp) Name() string          { return withReLU("batch-norm-grad-sums", o.ReLU) }
+func (BatchNormGradSumsOp) Infer(in []*Node) []Type { return chunked(in[0]) }
+
+// BatchNormGradTotalsOp adds the chunks' sums: (2, C).
+type BatchNormGradTotalsOp struct {
+	noProducts
+	noGradient
+}
+
+func (BatchNormGradTotalsOp) Name() string { return "batch-norm-grad-totals" }
+func (BatchNormGradTotalsOp) Infer(in []*Node) []Type {
+	return []Type{{Shape{2, in[0].Shape.Last()}, F32}}
+}
+
+// BatchNormGradOp gives dx from dy, x, stats, totals, gamma, beta (Ioffe and
+// Szegedy 2015, section 3).
+type BatchNormGradOp struct {
+	noProducts
+	noGradient
+	ReLU bool
+}
+
+func (o BatchNormGradOp) Name() string          { return withReLU("batch-norm-grad", o.ReLU) }
+func (BatchNormGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
+func (BatchNormGradOp) InPlace() []int          { return []int{0, 1} }
+
+// BatchNormParamGradOp adds a micro-batch's totals to dgamma and dbeta (C).
+type BatchNormParamGradOp struct {
+	noProducts
+	noGradient
+}
+
+func (BatchNormParamGradOp) Name() string { return "batch-norm-param-grad" }
+func (BatchNormParamGradOp) Infer(in []*Node) []Type {
+	t := Type{Shape{in[0].Shape.Last()}, F32}
+	return []Type{t, t}
+}
+func (BatchNormParamGradOp) Accumulates() {}
+
+// BatchNormEvalOp is the batch norm of evaluation: given moving averages
+// instead of statistics; from x, mean, variance, gamma, beta.
+type BatchNormEvalOp struct {
+	noProducts
+	noGradient
+	Eps  float32
+	ReLU bool
+}
+
+// BatchNormEval returns x normalised by a given mean and variance (C).
+func (g *Graph) BatchNormEval(x, mean, variance, gamma, beta *Node, eps float32, relu bool) *Node {
+	return g.apply1(BatchNormEvalOp{Eps: eps, ReLU: relu}, x, mean, variance, gamma, beta)
+}
+
+func (o BatchNormEvalOp) Name() string { return withReLU("batch-norm-eval", o.ReLU) }
+func (o BatchNormEvalOp) Infer(in []*Node) []Type {
+	wantColumns("batch-norm", in[0], in[1:])
+	if !(o.Eps > 0) {
+		misuse("batch-norm", "eps %v is not positive", o.Eps)
+	}
+	return sameAs(in[0])
+}
+func (BatchNormEvalOp) InPlace() []int { return []int{0} }
+
+func chunked(x *Node) []Type {
+	chunks := (x.Shape.Rows() + NormChunk - 1) / NormChunk
+	return []Type{{Shape{chunks, 2, x.Shape.Last()}, F32}}
+}
+
+func wantColumns(op string, x *Node, vectors []*Node) {
+	wantFloat(op, x)
+	for _, v := range vectors {
+		if len(v.Shape) != 1 || v.Shape[0] != x.Shape.Last() {
+			misuse(op, "%s does not fit the channels of %s", v, x)
+		}
+	}
+}
+
+func withReLU(name string, relu bool) string {
+	if relu {
+		return name + "+relu"
+	}
+	return name
+}

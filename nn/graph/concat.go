@@ -1,0 +1,78 @@
+package graph
+
+import "slices"
+
+// ConcatOp joins tensors along the last dimension (channels).
+type ConcatOp struct{ noProducts }
+
+// Concat joins tensors that agree in all dimensions but the last, at most 8.
+func (g *Graph) Concat(in ...*Node) *Node { return g.apply1(ConcatOp{}, in...) }
+
+func (ConcatOp) Name() string { return "concat" }
+func (ConcatOp) Infer(in []*Node) []Type {
+	wantFloat("concat", in...)
+	first, width := in[0], 0
+	for _, n := range in {
+		if !slices.Equal(n.Shape.With(0), first.Shape.With(0)) || n.DType != first.DType {
+			misuse("concat", "inputs %s and %s differ in more than the last dimension", first, n)
+		}
+		width += n.Shape.Last()
+	}
+	return []Type{{first.Shape.With(width), first.DType}}
+}
+func (ConcatOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
+	from := 0
+	var din []*Node
+	for _, n := range c.In {
+		to := from + n.Shape.Last()
+		din = append(din, g.Slice(dout[0], from, to))
+		from = to
+	}
+	return din
+}
+
+// SliceOp takes the columns From <= j < To of the last dimension.
+type SliceOp struct {
+	noProducts
+	From, To int
+}
+
+// Slice returns the columns from <= j < to of x's last dimension.
+func (g *Graph) Slice(x *Node, from, to int) *Node {
+	return g.apply1(SliceOp{From: from, To: to}, x)
+}
+
+func (SliceOp) Name() string { return "slice" }
+func (o SliceOp) Infer(in []*Node) []Type {
+	wantFloat("slice", in...)
+	if o.From < 0 || o.To <= o.From || o.To > in[0].Shape.Last() {
+		misuse("slice", "columns [%d, %d) of %s", o.From, o.To, in[0])
+	}
+	return []Type{{in[0].Shape.With(o.To - o.From), in[0].DType}}
+}
+func (o SliceOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
+	return []*Node{g.Pad(dout[0], o.From, c.In[0].Shape.Last()-o.To)}
+}
+
+// PadOp puts columns of zeros before and after the last dimension.
+type PadOp struct {
+	noProducts
+	Before, After int
+}
+
+// Pad returns x with columns of zeros on either side.
+func (g *Graph) Pad(x *Node, before, after int) *Node {
+	return g.apply1(PadOp{Before: before, After: after}, x)
+}
+
+func (PadOp) Name() string { return "pad" }
+func (o PadOp) Infer(in []*Node) []Type {
+	wantFloat("pad", in...)
+	if o.Before < 0 || o.After < 0 {
+		misuse("pad", "%d and %d columns", o.Before, o.After)
+	}
+	return []Type{{in[0].Shape.With(o.Before + in[0].Shape.Last() + o.After), in[0].DType}}
+}
+func (o PadOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
+	return []*Node{g.Slice(dout[0], o.Before, o.Before+c.In[0].Shape.Last())}
+}
