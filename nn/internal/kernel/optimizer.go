@@ -36,6 +36,23 @@ func Adam(w, m, v, g []float32, lr, beta1, beta2, eps, bias1, bias2, s, l2, deca
 	vector.adam(w, m, v, g, beta1, 1-beta1, beta2, 1-beta2, eps, lr/bias1, root, lr*decay, s, l2)
 }
 
+// RMSProp takes a step of RMSProp with momentum as TensorFlow 1 has it
+// (tf.train.RMSPropOptimizer; Tieleman and Hinton, Coursera lecture 6.5, 2012,
+// and eps inside the root):
+//
+//	ms  = decay ms + (1-decay) g²
+//	mom = mu mom + lr g / √(ms + eps)
+//	w  -= mom
+//
+// ms starts from one and mom from zero.
+func RMSProp(w, ms, mom, g []float32, lr, decay, mu, eps, s, l2 float32) {
+	vector.rmsprop(w, ms, mom, g, decay, 1-decay, mu, eps, lr, s, l2)
+}
+
+// Average moves an exponential moving average of w by rest of its way, which
+// is 1 less the decay: avg += rest (w - avg).
+func Average(avg, w []float32, rest float32) { vector.average(avg, w, rest) }
+
 // scaledGradient is what a step works on.
 func scaledGradient(g, w, s, l2 float32) float32 { return fma32(l2, w, float32(s*g)) }
 
@@ -68,5 +85,21 @@ func adamGeneric(w, m, v, g []float32, beta1, rest1, beta2, rest2, eps, step, ro
 		decayed := fma32(-shrink, w[i], w[i])
 		deviation := float32(math.Sqrt(float64(v[i])))
 		w[i] = fma32(-step, m[i]/fma32(deviation, root, eps), decayed)
+	}
+}
+
+func rmspropGeneric(w, ms, mom, g []float32, decay, rest, mu, eps, lr, s, l2 float32) {
+	for i := range w {
+		grad := scaledGradient(g[i], w[i], s, l2)
+		ms[i] = fma32(rest, float32(grad*grad), float32(decay*ms[i]))
+		root := float32(math.Sqrt(float64(float32(ms[i] + eps))))
+		mom[i] = fma32(mu, mom[i], float32(lr*grad)/root)
+		w[i] -= mom[i]
+	}
+}
+
+func averageGeneric(avg, w []float32, rest float32) {
+	for i := range avg {
+		avg[i] = fma32(rest, float32(w[i]-avg[i]), avg[i])
 	}
 }

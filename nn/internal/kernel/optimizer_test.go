@@ -56,6 +56,23 @@ func optimizerKernels() []vectorKernel {
 	})
 	kernels = append(kernels, adam)
 
+	rmsprop := vectorKernel{
+		name: "RMSProp", operands: []operand{state, squares, state, gradient},
+		call: func(o [][]float32, _ cut) { RMSProp(o[0], o[1], o[2], o[3], lr, beta1, mu, eps, s, l2) },
+	}
+	elementWise(&rmsprop, func(v []float64) []float64 {
+		g := regularised(v[3], v[0])
+		square := float64(beta1)*v[1] + (1-float64(beta1))*g*g
+		momentum := float64(mu)*v[2] + float64(lr)*g/math.Sqrt(square+float64(eps))
+		return []float64{v[0] - momentum, square, momentum}
+	})
+	average := vectorKernel{
+		name: "Average", operands: []operand{state, gradient},
+		call: func(o [][]float32, _ cut) { Average(o[0], o[1], decay) },
+	}
+	elementWise(&average, func(v []float64) []float64 { return []float64{v[0] + float64(decay)*(v[1]-v[0])} })
+	kernels = append(kernels, rmsprop, average)
+
 	for i := range kernels {
 		k := &kernels[i]
 		k.flat, k.ulps, k.floor = true, 16, 1

@@ -31,6 +31,8 @@ type vectorTable struct {
 	dropoutAdd           func(dst, x, add []float32, first int, threshold uint32, scale float32, k0, k1, c1, c2, c3 uint32)
 	sgd                  func(w, g []float32, lr, s, l2 float32)
 	momentum, nesterov   func(w, v, g []float32, lr, mu, s, l2 float32)
+	rmsprop              func(w, ms, mom, g []float32, decay, rest, mu, eps, lr, s, l2 float32)
+	average              func(avg, w []float32, rest float32)
 	adam                 func(w, m, v, g []float32, beta1, rest1, beta2, rest2, eps, step, root, shrink, s, l2 float32)
 }
 
@@ -77,5 +79,7 @@ var genericVector = vectorTable{
 	sgd:                sgdGeneric,
 	momentum:           momentumGeneric,
 	nesterov:           nesterovGeneric,
+	rmsprop:            rmspropGeneric,
+	average:            averageGeneric,
 	adam:               adamGeneric,
 }

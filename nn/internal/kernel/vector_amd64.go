@@ -49,6 +49,8 @@ var avx512Vector = vectorTable{
 	sgd:                sgdAVX512,
 	momentum:           momentumAVX512,
 	nesterov:           nesterovAVX512,
+	rmsprop:            rmspropAVX512,
+	average:            averageAVX512,
 	adam:               adamAVX512,
 }
 
@@ -85,5 +87,7 @@ var avx2Vector = vectorTable{
 	sgd:                sgdAVX2,
 	momentum:           momentumAVX2,
 	nesterov:           nesterovAVX2,
+	rmsprop:            rmspropAVX2,
+	average:            averageAVX2,
 	adam:               adamAVX2,
 }

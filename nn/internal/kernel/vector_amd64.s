@@ -5671,6 +5671,148 @@ done202:
 	VZEROUPPER
 	RET
 
+// func rmspropAVX2(w []float32, ms []float32, mom []float32, g []float32, decay float32, rest float32, mu float32, eps float32, lr float32, s float32, l2 float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·rmspropAVX2(SB), $0-124
+	MOVQ         w_base+0(FP), AX
+	MOVQ         ms_base+24(FP), CX
+	MOVQ         mom_base+48(FP), DX
+	MOVQ         g_base+72(FP), BX
+	MOVQ         w_len+8(FP), SI
+	VBROADCASTSS decay+96(FP), Y0
+	VBROADCASTSS rest+100(FP), Y1
+	VBROADCASTSS mu+104(FP), Y2
+	VBROADCASTSS eps+108(FP), Y3
+	VBROADCASTSS lr+112(FP), Y4
+	VBROADCASTSS s+116(FP), Y5
+	VBROADCASTSS l2+120(FP), Y6
+	MOVQ         SI, DI
+	ANDQ         $+7, DI
+	VMOVD        DI, X7
+	VPBROADCASTD X7, Y7
+	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
+	XORQ         DI, DI
+	SUBQ         $+8, SI
+	JL           done204
+
+loop203:
+	VMOVUPS     (AX)(DI*4), Y8
+	VMOVUPS     (BX)(DI*4), Y9
+	VMULPS      Y5, Y9, Y9
+	VFMADD231PS Y6, Y8, Y9
+	VMOVUPS     (CX)(DI*4), Y10
+	VMULPS      Y0, Y10, Y10
+	VMULPS      Y9, Y9, Y11
+	VFMADD231PS Y1, Y11, Y10
+	VMOVUPS     Y10, (CX)(DI*4)
+	VADDPS      Y3, Y10, Y11
+	VSQRTPS     Y11, Y11
+	VMULPS      Y4, Y9, Y9
+	VDIVPS      Y11, Y9, Y9
+	VMOVUPS     (DX)(DI*4), Y10
+	VFMADD213PS Y9, Y2, Y10
+	VMOVUPS     Y10, (DX)(DI*4)
+	VSUBPS      Y10, Y8, Y8
+	VMOVUPS     Y8, (AX)(DI*4)
+	ADDQ        $+8, DI
+	SUBQ        $+8, SI
+	JGE         loop203
+
+done204:
+	ADDQ        $+8, SI
+	JZ          done205
+	VMASKMOVPS  (AX)(DI*4), Y7, Y8
+	VMASKMOVPS  (BX)(DI*4), Y7, Y9
+	VMULPS      Y5, Y9, Y9
+	VFMADD231PS Y6, Y8, Y9
+	VMASKMOVPS  (CX)(DI*4), Y7, Y5
+	VMULPS      Y0, Y5, Y5
+	VMULPS      Y9, Y9, Y0
+	VFMADD231PS Y1, Y0, Y5
+	VMASKMOVPS  Y5, Y7, (CX)(DI*4)
+	VADDPS      Y3, Y5, Y0
+	VSQRTPS     Y0, Y0
+	VMULPS      Y4, Y9, Y9
+	VDIVPS      Y0, Y9, Y9
+	VMASKMOVPS  (DX)(DI*4), Y7, Y0
+	VFMADD213PS Y9, Y2, Y0
+	VMASKMOVPS  Y0, Y7, (DX)(DI*4)
+	VSUBPS      Y0, Y8, Y8
+	VMASKMOVPS  Y8, Y7, (AX)(DI*4)
+
+done205:
+	VZEROUPPER
+	RET
+
+// func averageAVX2(avg []float32, w []float32, rest float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·averageAVX2(SB), $0-52
+	MOVQ         avg_base+0(FP), AX
+	MOVQ         w_base+24(FP), CX
+	MOVQ         avg_len+8(FP), DX
+	VBROADCASTSS rest+48(FP), Y0
+	MOVQ         DX, BX
+	ANDQ         $+7, BX
+	VMOVD        BX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
+	XORQ         BX, BX
+	SUBQ         $+32, DX
+	JL           done207
+
+loop206:
+	VMOVUPS     (AX)(BX*4), Y2
+	VMOVUPS     (CX)(BX*4), Y3
+	VSUBPS      Y2, Y3, Y3
+	VFMADD231PS Y0, Y3, Y2
+	VMOVUPS     Y2, (AX)(BX*4)
+	VMOVUPS     32(AX)(BX*4), Y2
+	VMOVUPS     32(CX)(BX*4), Y3
+	VSUBPS      Y2, Y3, Y3
+	VFMADD231PS Y0, Y3, Y2
+	VMOVUPS     Y2, 32(AX)(BX*4)
+	VMOVUPS     64(AX)(BX*4), Y2
+	VMOVUPS     64(CX)(BX*4), Y3
+	VSUBPS      Y2, Y3, Y3
+	VFMADD231PS Y0, Y3, Y2
+	VMOVUPS     Y2, 64(AX)(BX*4)
+	VMOVUPS     96(AX)(BX*4), Y2
+	VMOVUPS     96(CX)(BX*4), Y3
+	VSUBPS      Y2, Y3, Y3
+	VFMADD231PS Y0, Y3, Y2
+	VMOVUPS     Y2, 96(AX)(BX*4)
+	ADDQ        $+32, BX
+	SUBQ        $+32, DX
+	JGE         loop206
+
+done207:
+	ADDQ $+32, DX
+	SUBQ $+8, DX
+	JL   done209
+
+loop208:
+	VMOVUPS     (AX)(BX*4), Y2
+	VMOVUPS     (CX)(BX*4), Y3
+	VSUBPS      Y2, Y3, Y3
+	VFMADD231PS Y0, Y3, Y2
+	VMOVUPS     Y2, (AX)(BX*4)
+	ADDQ        $+8, BX
+	SUBQ        $+8, DX
+	JGE         loop208
+
+done209:
+	ADDQ        $+8, DX
+	JZ          done210
+	VMASKMOVPS  (AX)(BX*4), Y1, Y2
+	VMASKMOVPS  (CX)(BX*4), Y1, Y3
+	VSUBPS      Y2, Y3, Y3
+	VFMADD231PS Y0, Y3, Y2
+	VMASKMOVPS  Y2, Y1, (AX)(BX*4)
+
+done210:
+	VZEROUPPER
+	RET
+
 // func addAVX512(dst []float32, a []float32, b []float32)
 // Requires: AVX, AVX512F
 TEXT ·addAVX512(SB), $0-72
@@ -5685,9 +5827,9 @@ TEXT ·addAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done204
+	JL           done212
 
-loop203:
+loop211:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
@@ -5706,31 +5848,31 @@ loop203:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop203
+	JGE     loop211
 
-done204:
+done212:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done206
+	JL   done214
 
-loop205:
+loop213:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop205
+	JGE     loop213
 
-done206:
+done214:
 	ADDQ      $+16, CX
-	JZ        done207
+	JZ        done215
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done207:
+done215:
 	VZEROUPPER
 	RET
 
@@ -5748,9 +5890,9 @@ TEXT ·mulAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done209
+	JL           done217
 
-loop208:
+loop216:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
@@ -5769,31 +5911,31 @@ loop208:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop208
+	JGE     loop216
 
-done209:
+done217:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done211
+	JL   done219
 
-loop210:
+loop218:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop210
+	JGE     loop218
 
-done211:
+done219:
 	ADDQ      $+16, CX
-	JZ        done212
+	JZ        done220
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VMULPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done212:
+done220:
 	VZEROUPPER
 	RET
 
@@ -5811,9 +5953,9 @@ TEXT ·scaleAVX512(SB), $0-52
 	VBROADCASTSS s+48(FP), Z0
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done214
+	JL           done222
 
-loop213:
+loop221:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
@@ -5828,29 +5970,29 @@ loop213:
 	VMOVUPS Z1, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop213
+	JGE     loop221
 
-done214:
+done222:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done216
+	JL   done224
 
-loop215:
+loop223:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop215
+	JGE     loop223
 
-done216:
+done224:
 	ADDQ      $+16, CX
-	JZ        done217
+	JZ        done225
 	VMOVUPS.Z (DX)(BX*4), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, K1, (AX)(BX*4)
 
-done217:
+done225:
 	VZEROUPPER
 	RET
 
@@ -5869,9 +6011,9 @@ TEXT ·addScaledAVX512(SB), $0-76
 	VBROADCASTSS s+72(FP), Z0
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done219
+	JL           done227
 
-loop218:
+loop226:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
@@ -5890,31 +6032,31 @@ loop218:
 	VMOVUPS     Z1, 192(AX)(SI*4)
 	ADDQ        $+64, SI
 	SUBQ        $+64, CX
-	JGE         loop218
+	JGE         loop226
 
-done219:
+done227:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done221
+	JL   done229
 
-loop220:
+loop228:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, (AX)(SI*4)
 	ADDQ        $+16, SI
 	SUBQ        $+16, CX
-	JGE         loop220
+	JGE         loop228
 
-done221:
+done229:
 	ADDQ        $+16, CX
-	JZ          done222
+	JZ          done230
 	VMOVUPS.Z   (DX)(SI*4), K1, Z1
 	VMOVUPS.Z   (BX)(SI*4), K1, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(SI*4)
 
-done222:
+done230:
 	VZEROUPPER
 	RET
 
@@ -5932,9 +6074,9 @@ TEXT ·reluAVX512(SB), $0-48
 	VXORPS       X1, X1, X1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done224
+	JL           done232
 
-loop223:
+loop231:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
@@ -5949,29 +6091,29 @@ loop223:
 	VMOVUPS Z0, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop223
+	JGE     loop231
 
-done224:
+done232:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done226
+	JL   done234
 
-loop225:
+loop233:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop225
+	JGE     loop233
 
-done226:
+done234:
 	ADDQ      $+16, CX
-	JZ        done227
+	JZ        done235
 	VMOVUPS.Z (DX)(BX*4), K1, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(BX*4)
 
-done227:
+done235:
 	VZEROUPPER
 	RET
 
@@ -5990,9 +6132,9 @@ TEXT ·reluGradAVX512(SB), $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done229
+	JL           done237
 
-loop228:
+loop236:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -6015,14 +6157,14 @@ loop228:
 	VMOVUPS   Z0, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop228
+	JGE       loop236
 
-done229:
+done237:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done231
+	JL   done239
 
-loop230:
+loop238:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -6030,18 +6172,18 @@ loop230:
 	VMOVUPS   Z0, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop230
+	JGE       loop238
 
-done231:
+done239:
 	ADDQ      $+16, CX
-	JZ        done232
+	JZ        done240
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
 	VMOVAPS.Z Z0, K2, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done232:
+done240:
 	VZEROUPPER
 	RET
 
@@ -6061,9 +6203,9 @@ TEXT ·clipAVX512(SB), $0-52
 	VSUBPS       Z0, Z1, Z1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done234
+	JL           done242
 
-loop233:
+loop241:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
@@ -6082,31 +6224,31 @@ loop233:
 	VMOVUPS Z2, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop233
+	JGE     loop241
 
-done234:
+done242:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done236
+	JL   done244
 
-loop235:
+loop243:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
 	VMOVUPS Z2, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop235
+	JGE     loop243
 
-done236:
+done244:
 	ADDQ      $+16, CX
-	JZ        done237
+	JZ        done245
 	VMOVUPS.Z (DX)(BX*4), K1, Z2
 	VMAXPS    Z2, Z1, Z2
 	VMINPS    Z2, Z0, Z2
 	VMOVUPS   Z2, K1, (AX)(BX*4)
 
-done237:
+done245:
 	VZEROUPPER
 	RET
 
@@ -6126,9 +6268,9 @@ TEXT ·clipGradAVX512(SB), $0-76
 	VBROADCASTSS splat_7fffffff<>+0(SB), Z1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done239
+	JL           done247
 
-loop238:
+loop246:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -6155,14 +6297,14 @@ loop238:
 	VMOVUPS   Z2, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop238
+	JGE       loop246
 
-done239:
+done247:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done241
+	JL   done249
 
-loop240:
+loop248:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -6171,11 +6313,11 @@ loop240:
 	VMOVUPS   Z2, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop240
+	JGE       loop248
 
-done241:
+done249:
 	ADDQ      $+16, CX
-	JZ        done242
+	JZ        done250
 	VMOVUPS.Z (DX)(SI*4), K1, Z2
 	VMOVUPS.Z (BX)(SI*4), K1, Z3
 	VPANDD    Z1, Z3, Z3
@@ -6183,7 +6325,7 @@ done241:
 	VMOVAPS.Z Z2, K2, Z2
 	VMOVUPS   Z2, K1, (AX)(SI*4)
 
-done242:
+done250:
 	VZEROUPPER
 	RET
 
@@ -6214,9 +6356,9 @@ TEXT ·geluAVX512(SB), $0-48
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done244
+	JL           done252
 
-loop243:
+loop251:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMOVUPS      64(DX)(BX*4), Z15
 	VMULPS       Z14, Z14, Z16
@@ -6265,14 +6407,14 @@ loop243:
 	VMOVUPS      Z15, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop243
+	JGE          loop251
 
-done244:
+done252:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done246
+	JL   done254
 
-loop245:
+loop253:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z16
@@ -6298,11 +6440,11 @@ loop245:
 	VMOVUPS      Z14, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop245
+	JGE          loop253
 
-done246:
+done254:
 	ADDQ         $+16, CX
-	JZ           done247
+	JZ           done255
 	VMOVUPS.Z    (DX)(BX*4), K1, Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z13
@@ -6327,7 +6469,7 @@ done246:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(BX*4)
 
-done247:
+done255:
 	VZEROUPPER
 	RET
 
@@ -6363,9 +6505,9 @@ TEXT ·geluGradAVX512(SB), $0-72
 	VBROADCASTSS splat_be5b33b6<>+0(SB), Z17
 	XORQ         SI, SI
 	SUBQ         $+32, CX
-	JL           done249
+	JL           done257
 
-loop248:
+loop256:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      64(BX)(SI*4), Z19
 	VMOVUPS      Z14, Z20
@@ -6444,14 +6586,14 @@ loop248:
 	VMOVUPS      Z21, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, CX
-	JGE          loop248
+	JGE          loop256
 
-done249:
+done257:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done251
+	JL   done259
 
-loop250:
+loop258:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      Z14, Z19
 	VMAXPS       Z18, Z19, Z18
@@ -6492,11 +6634,11 @@ loop250:
 	VMOVUPS      Z19, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, CX
-	JGE          loop250
+	JGE          loop258
 
-done251:
+done259:
 	ADDQ         $+16, CX
-	JZ           done252
+	JZ           done260
 	VMOVUPS.Z    (BX)(SI*4), K1, Z18
 	VMOVUPS      Z14, Z14
 	VMAXPS       Z18, Z14, Z18
@@ -6536,7 +6678,7 @@ done251:
 	VMULPS       Z0, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(SI*4)
 
-done252:
+done260:
 	VZEROUPPER
 	RET
 
@@ -6556,15 +6698,15 @@ TEXT ·addBiasAVX512(SB), $0-96
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	TESTQ        BX, BX
-	JZ           rows254
+	JZ           rows262
 
-row253:
+row261:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done256
+	JL   done264
 
-loop255:
+loop263:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z1
 	VMOVUPS 128(CX)(R8*4), Z2
@@ -6583,37 +6725,37 @@ loop255:
 	VMOVUPS Z3, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop255
+	JGE     loop263
 
-done256:
+done264:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done258
+	JL   done266
 
-loop257:
+loop265:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop257
+	JGE     loop265
 
-done258:
+done266:
 	ADDQ      $+16, R9
-	JZ        done259
+	JZ        done267
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done259:
+done267:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row253
+	JNZ  row261
 
-rows254:
+rows262:
 	VZEROUPPER
 	RET
 
@@ -6634,15 +6776,15 @@ TEXT ·addBiasReluAVX512(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	VXORPS       X1, X1, X1
 	TESTQ        BX, BX
-	JZ           rows261
+	JZ           rows269
 
-row260:
+row268:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done263
+	JL   done271
 
-loop262:
+loop270:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z2
 	VMOVUPS 128(CX)(R8*4), Z3
@@ -6665,14 +6807,14 @@ loop262:
 	VMOVUPS Z4, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop262
+	JGE     loop270
 
-done263:
+done271:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done265
+	JL   done273
 
-loop264:
+loop272:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -6680,24 +6822,24 @@ loop264:
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop264
+	JGE     loop272
 
-done265:
+done273:
 	ADDQ      $+16, R9
-	JZ        done266
+	JZ        done274
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done266:
+done274:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row260
+	JNZ  row268
 
-rows261:
+rows269:
 	VZEROUPPER
 	RET
 
@@ -6731,15 +6873,15 @@ TEXT ·addBiasGeluAVX512(SB), $0-96
 	VBROADCASTSS splat_bfcc422a<>+0(SB), Z12
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	TESTQ        BX, BX
-	JZ           rows268
+	JZ           rows276
 
-row267:
+row275:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+32, R9
-	JL   done270
+	JL   done278
 
-loop269:
+loop277:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      64(CX)(R8*4), Z15
 	VMOVUPS      (DX)(R8*4), Z16
@@ -6792,14 +6934,14 @@ loop269:
 	VMOVUPS      Z15, 64(AX)(R8*4)
 	ADDQ         $+32, R8
 	SUBQ         $+32, R9
-	JGE          loop269
+	JGE          loop277
 
-done270:
+done278:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done272
+	JL   done280
 
-loop271:
+loop279:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      (DX)(R8*4), Z15
 	VADDPS       Z15, Z14, Z14
@@ -6827,11 +6969,11 @@ loop271:
 	VMOVUPS      Z14, (AX)(R8*4)
 	ADDQ         $+16, R8
 	SUBQ         $+16, R9
-	JGE          loop271
+	JGE          loop279
 
-done272:
+done280:
 	ADDQ         $+16, R9
-	JZ           done273
+	JZ           done281
 	VMOVUPS.Z    (CX)(R8*4), K1, Z14
 	VMOVUPS.Z    (DX)(R8*4), K1, Z15
 	VADDPS       Z15, Z14, Z14
@@ -6858,13 +7000,13 @@ done272:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(R8*4)
 
-done273:
+done281:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row267
+	JNZ  row275
 
-rows268:
+rows276:
 	VZEROUPPER
 	RET
 
@@ -6888,15 +7030,15 @@ TEXT ·colSumAVX512(SB), $0-72
 	MOVQ         DX, R9
 	SHRQ         $0x02, R9
 	TESTQ        R9, R9
-	JZ           rows275
+	JZ           rows283
 
-row274:
+row282:
 	XORQ R10, R10
 	MOVQ BX, R11
 	SUBQ $+32, R11
-	JL   done277
+	JL   done285
 
-loop276:
+loop284:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS 64(AX)(R10*4), Z1
@@ -6920,14 +7062,14 @@ loop276:
 	VMOVUPS Z1, 64(AX)(R10*4)
 	ADDQ    $+32, R10
 	SUBQ    $+32, R11
-	JGE     loop276
+	JGE     loop284
 
-done277:
+done285:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done279
+	JL   done287
 
-loop278:
+loop286:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS (R12), Z1
@@ -6941,11 +7083,11 @@ loop278:
 	VMOVUPS Z0, (AX)(R10*4)
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop278
+	JGE     loop286
 
-done279:
+done287:
 	ADDQ      $+16, R11
-	JZ        done280
+	JZ        done288
 	LEAQ      (CX)(R10*4), R11
 	VMOVUPS.Z (AX)(R10*4), K1, Z0
 	VMOVUPS.Z (R11), K1, Z1
@@ -6958,23 +7100,23 @@ done279:
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R10*4)
 
-done280:
+done288:
 	ADDQ R8, CX
 	DECQ R9
-	JNZ  row274
+	JNZ  row282
 
-rows275:
+rows283:
 	ANDQ  $+3, DX
 	TESTQ DX, DX
-	JZ    rows282
+	JZ    rows290
 
-row281:
+row289:
 	XORQ DI, DI
 	MOVQ BX, R8
 	SUBQ $+32, R8
-	JL   done284
+	JL   done292
 
-loop283:
+loop291:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS 64(AX)(DI*4), Z1
 	VMOVUPS (CX)(DI*4), Z2
@@ -6985,36 +7127,36 @@ loop283:
 	VMOVUPS Z1, 64(AX)(DI*4)
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop283
+	JGE     loop291
 
-done284:
+done292:
 	ADDQ $+32, R8
 	SUBQ $+16, R8
-	JL   done286
+	JL   done294
 
-loop285:
+loop293:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS (CX)(DI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop285
+	JGE     loop293
 
-done286:
+done294:
 	ADDQ      $+16, R8
-	JZ        done287
+	JZ        done295
 	VMOVUPS.Z (AX)(DI*4), K1, Z0
 	VMOVUPS.Z (CX)(DI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(DI*4)
 
-done287:
+done295:
 	ADDQ SI, CX
 	DECQ DX
-	JNZ  row281
+	JNZ  row289
 
-rows282:
+rows290:
 	VZEROUPPER
 	RET
 
@@ -7035,9 +7177,9 @@ TEXT ·rowMaxAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z5, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done289
+	JL           done297
 
-loop288:
+loop296:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	VMOVUPS 64(AX)(DX*4), Z5
@@ -7048,28 +7190,28 @@ loop288:
 	VMAXPS  Z4, Z5, Z4
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop288
+	JGE     loop296
 
-done289:
+done297:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done291
+	JL   done299
 
-loop290:
+loop298:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop290
+	JGE     loop298
 
-done291:
+done299:
 	ADDQ      $+16, CX
-	JZ        done292
+	JZ        done300
 	VMOVUPS.Z (AX)(DX*4), K1, Z5
 	VBLENDMPS Z5, Z0, K1, Z5
 	VMAXPS    Z1, Z5, Z1
 
-done292:
+done300:
 	VMAXPS        Z3, Z1, Z1
 	VMAXPS        Z4, Z2, Z2
 	VMAXPS        Z2, Z1, Z1
@@ -7101,9 +7243,9 @@ TEXT ·rowSumAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done294
+	JL           done302
 
-loop293:
+loop301:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS 64(AX)(DX*4), Z4
@@ -7114,27 +7256,27 @@ loop293:
 	VADDPS  Z4, Z3, Z3
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop293
+	JGE     loop301
 
-done294:
+done302:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done296
+	JL   done304
 
-loop295:
+loop303:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop295
+	JGE     loop303
 
-done296:
+done304:
 	ADDQ      $+16, CX
-	JZ        done297
+	JZ        done305
 	VMOVUPS.Z (AX)(DX*4), K1, Z4
 	VADDPS    Z4, Z0, Z0
 
-done297:
+done305:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -7167,9 +7309,9 @@ TEXT ·dotAVX512(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done299
+	JL           done307
 
-loop298:
+loop306:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
@@ -7184,29 +7326,29 @@ loop298:
 	VFMADD231PS Z4, Z5, Z3
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop298
+	JGE         loop306
 
-done299:
+done307:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done301
+	JL   done309
 
-loop300:
+loop308:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop300
+	JGE         loop308
 
-done301:
+done309:
 	ADDQ        $+16, DX
-	JZ          done302
+	JZ          done310
 	VMOVUPS.Z   (AX)(BX*4), K1, Z4
 	VMOVUPS.Z   (CX)(BX*4), K1, Z5
 	VFMADD231PS Z4, Z5, Z0
 
-done302:
+done310:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -7242,9 +7384,9 @@ TEXT ·sumSquaresAVX512(SB), $0-32
 	VPCMPGTD     lane_numbers<>+0(SB), Z8, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done304
+	JL           done312
 
-loop303:
+loop311:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -7271,14 +7413,14 @@ loop303:
 	VFMADD231PD   Z8, Z8, Z7
 	ADDQ          $+64, DX
 	SUBQ          $+64, CX
-	JGE           loop303
+	JGE           loop311
 
-done304:
+done312:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done306
+	JL   done314
 
-loop305:
+loop313:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -7287,11 +7429,11 @@ loop305:
 	VFMADD231PD   Z8, Z8, Z1
 	ADDQ          $+16, DX
 	SUBQ          $+16, CX
-	JGE           loop305
+	JGE           loop313
 
-done306:
+done314:
 	ADDQ          $+16, CX
-	JZ            done307
+	JZ            done315
 	VMOVUPS.Z     (AX)(DX*4), K1, Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -7299,7 +7441,7 @@ done306:
 	VFMADD231PD   Z9, Z9, Z0
 	VFMADD231PD   Z8, Z8, Z1
 
-done307:
+done315:
 	VADDPD        Z4, Z0, Z0
 	VADDPD        Z5, Z1, Z1
 	VADDPD        Z6, Z2, Z2
@@ -7332,9 +7474,9 @@ TEXT ·nonFiniteAVX512(SB), $0-32
 	XORQ         DX, DX
 	MOVQ         CX, BX
 	SUBQ         $+64, BX
-	JL           done309
+	JL           done317
 
-loop308:
+loop316:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VMOVUPS  64(AX)(DX*4), Z3
@@ -7352,14 +7494,14 @@ loop308:
 	JNZ      end
 	ADDQ     $+64, DX
 	SUBQ     $+64, BX
-	JGE      loop308
+	JGE      loop316
 
-done309:
+done317:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done311
+	JL   done319
 
-loop310:
+loop318:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VPANDD   Z0, Z2, Z2
@@ -7368,11 +7510,11 @@ loop310:
 	JNZ      end
 	ADDQ     $+16, DX
 	SUBQ     $+16, BX
-	JGE      loop310
+	JGE      loop318
 
-done311:
+done319:
 	ADDQ      $+16, BX
-	JZ        done312
+	JZ        done320
 	MOVQ      DX, CX
 	VMOVUPS.Z (AX)(DX*4), K1, Z2
 	VPANDD    Z0, Z2, Z2
@@ -7380,7 +7522,7 @@ done311:
 	KORTESTW  K1, K1
 	JNZ       end
 
-done312:
+done320:
 	MOVQ $-1, CX
 
 end:
@@ -7417,9 +7559,9 @@ TEXT ·expShiftAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done314
+	JL           done322
 
-loop313:
+loop321:
 	VMOVUPS      (CX)(BX*4), Z16
 	VMOVUPS      64(CX)(BX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -7460,14 +7602,14 @@ loop313:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, BX
 	SUBQ         $+32, DX
-	JGE          loop313
+	JGE          loop321
 
-done314:
+done322:
 	ADDQ $+32, DX
 	SUBQ $+16, DX
-	JL   done316
+	JL   done324
 
-loop315:
+loop323:
 	VMOVUPS      (CX)(BX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -7489,11 +7631,11 @@ loop315:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop315
+	JGE          loop323
 
-done316:
+done324:
 	ADDQ         $+16, DX
-	JZ           done317
+	JZ           done325
 	VMOVUPS.Z    (CX)(BX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -7515,7 +7657,7 @@ done316:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done317:
+done325:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -7557,9 +7699,9 @@ TEXT ·expSumAVX512(SB), $0-36
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         DX, DX
 	SUBQ         $+32, CX
-	JL           done319
+	JL           done327
 
-loop318:
+loop326:
 	VMOVUPS      (AX)(DX*4), Z16
 	VMOVUPS      64(AX)(DX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -7598,14 +7740,14 @@ loop318:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, DX
 	SUBQ         $+32, CX
-	JGE          loop318
+	JGE          loop326
 
-done319:
+done327:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done321
+	JL   done329
 
-loop320:
+loop328:
 	VMOVUPS      (AX)(DX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -7626,11 +7768,11 @@ loop320:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, DX
 	SUBQ         $+16, CX
-	JGE          loop320
+	JGE          loop328
 
-done321:
+done329:
 	ADDQ         $+16, CX
-	JZ           done322
+	JZ           done330
 	VMOVUPS.Z    (AX)(DX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -7651,7 +7793,7 @@ done321:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done322:
+done330:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -7693,9 +7835,9 @@ TEXT ·softmaxGradAVX512(SB), $0-60
 	VBROADCASTSS scale+56(FP), Z14
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done324
+	JL           done332
 
-loop323:
+loop331:
 	VMOVUPS      (DX)(BX*4), Z15
 	VMOVUPS      64(DX)(BX*4), Z16
 	VSUBPS       Z12, Z15, Z15
@@ -7738,14 +7880,14 @@ loop323:
 	VMOVUPS      Z16, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop323
+	JGE          loop331
 
-done324:
+done332:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done326
+	JL   done334
 
-loop325:
+loop333:
 	VMOVUPS      (DX)(BX*4), Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -7768,11 +7910,11 @@ loop325:
 	VMOVUPS      Z15, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop325
+	JGE          loop333
 
-done326:
+done334:
 	ADDQ         $+16, CX
-	JZ           done327
+	JZ           done335
 	VMOVUPS.Z    (DX)(BX*4), K1, Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -7794,7 +7936,7 @@ done326:
 	VMULPS       Z14, Z15, Z15
 	VMOVUPS      Z15, K1, (AX)(BX*4)
 
-done327:
+done335:
 	VZEROUPPER
 	RET
 
@@ -7818,9 +7960,9 @@ TEXT ·layerNormAVX512(SB), $0-140
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows329
+	JZ           rows337
 
-row328:
+row336:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
@@ -7828,9 +7970,9 @@ row328:
 	XORQ   R10, R10
 	MOVQ   R8, R11
 	SUBQ   $+64, R11
-	JL     done331
+	JL     done339
 
-loop330:
+loop338:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	VMOVUPS 64(DX)(R10*4), Z9
@@ -7841,27 +7983,27 @@ loop330:
 	VADDPS  Z9, Z4, Z4
 	ADDQ    $+64, R10
 	SUBQ    $+64, R11
-	JGE     loop330
+	JGE     loop338
 
-done331:
+done339:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done333
+	JL   done341
 
-loop332:
+loop340:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop332
+	JGE     loop340
 
-done333:
+done341:
 	ADDQ      $+16, R11
-	JZ        done334
+	JZ        done342
 	VMOVUPS.Z (DX)(R10*4), K1, Z9
 	VADDPS    Z9, Z1, Z1
 
-done334:
+done342:
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z2, Z1, Z1
@@ -7882,9 +8024,9 @@ done334:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done336
+	JL            done344
 
-loop335:
+loop343:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
@@ -7899,30 +8041,30 @@ loop335:
 	VFMADD231PS Z9, Z9, Z8
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop335
+	JGE         loop343
 
-done336:
+done344:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done338
+	JL   done346
 
-loop337:
+loop345:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop337
+	JGE         loop345
 
-done338:
+done346:
 	ADDQ        $+16, R11
-	JZ          done339
+	JZ          done347
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMOVAPS.Z   Z9, K1, Z9
 	VFMADD231PS Z9, Z9, Z5
 
-done339:
+done347:
 	VADDPS        Z7, Z5, Z5
 	VADDPS        Z8, Z6, Z6
 	VADDPS        Z6, Z5, Z5
@@ -7946,9 +8088,9 @@ done339:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done341
+	JL            done349
 
-loop340:
+loop348:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -7979,14 +8121,14 @@ loop340:
 	VMOVUPS     Z10, 192(AX)(R10*4)
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop340
+	JGE         loop348
 
-done341:
+done349:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done343
+	JL   done351
 
-loop342:
+loop350:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -7996,11 +8138,11 @@ loop342:
 	VMOVUPS     Z10, (AX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop342
+	JGE         loop350
 
-done343:
+done351:
 	ADDQ        $+16, R11
-	JZ          done344
+	JZ          done352
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -8009,13 +8151,13 @@ done343:
 	VFMADD231PS Z11, Z9, Z10
 	VMOVUPS     Z10, K1, (AX)(R10*4)
 
-done344:
+done352:
 	ADDQ R9, AX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row328
+	JNZ  row336
 
-rows329:
+rows337:
 	VZEROUPPER
 	RET
 
@@ -8039,9 +8181,9 @@ TEXT ·layerNormGradAVX512(SB), $0-136
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows346
+	JZ           rows354
 
-row345:
+row353:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -8052,9 +8194,9 @@ row345:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+32, R11
-	JL           done348
+	JL           done356
 
-loop347:
+loop355:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -8073,14 +8215,14 @@ loop347:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R10
 	SUBQ        $+32, R11
-	JGE         loop347
+	JGE         loop355
 
-done348:
+done356:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done350
+	JL   done358
 
-loop349:
+loop357:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -8091,11 +8233,11 @@ loop349:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop349
+	JGE         loop357
 
-done350:
+done358:
 	ADDQ        $+16, R11
-	JZ          done351
+	JZ          done359
 	VMOVUPS.Z   (CX)(R10*4), K1, Z7
 	VMOVUPS.Z   (BX)(R10*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -8105,7 +8247,7 @@ done350:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done351:
+done359:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -8131,9 +8273,9 @@ done351:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+32, R11
-	JL            done353
+	JL            done361
 
-loop352:
+loop360:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -8156,14 +8298,14 @@ loop352:
 	VMOVUPS      Z7, 64(AX)(R10*4)
 	ADDQ         $+32, R10
 	SUBQ         $+32, R11
-	JGE          loop352
+	JGE          loop360
 
-done353:
+done361:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done355
+	JL   done363
 
-loop354:
+loop362:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -8176,11 +8318,11 @@ loop354:
 	VMOVUPS      Z7, (AX)(R10*4)
 	ADDQ         $+16, R10
 	SUBQ         $+16, R11
-	JGE          loop354
+	JGE          loop362
 
-done355:
+done363:
 	ADDQ         $+16, R11
-	JZ           done356
+	JZ           done364
 	VMOVUPS.Z    (CX)(R10*4), K1, Z7
 	VMOVUPS.Z    (BX)(R10*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -8192,14 +8334,14 @@ done355:
 	VMULPS       Z6, Z7, Z7
 	VMOVUPS      Z7, K1, (AX)(R10*4)
 
-done356:
+done364:
 	ADDQ R9, AX
 	ADDQ R9, CX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row345
+	JNZ  row353
 
-rows346:
+rows354:
 	VZEROUPPER
 	RET
 
@@ -8224,9 +8366,9 @@ TEXT ·layerNormGradAddAVX512(SB), $0-160
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R9, X0, X0
 	TESTQ        R8, R8
-	JZ           rows358
+	JZ           rows366
 
-row357:
+row365:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -8237,9 +8379,9 @@ row357:
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+32, R12
-	JL           done360
+	JL           done368
 
-loop359:
+loop367:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -8258,14 +8400,14 @@ loop359:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R11
 	SUBQ        $+32, R12
-	JGE         loop359
+	JGE         loop367
 
-done360:
+done368:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done362
+	JL   done370
 
-loop361:
+loop369:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -8276,11 +8418,11 @@ loop361:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R11
 	SUBQ        $+16, R12
-	JGE         loop361
+	JGE         loop369
 
-done362:
+done370:
 	ADDQ        $+16, R12
-	JZ          done363
+	JZ          done371
 	VMOVUPS.Z   (CX)(R11*4), K1, Z7
 	VMOVUPS.Z   (BX)(R11*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -8290,7 +8432,7 @@ done362:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done363:
+done371:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -8316,9 +8458,9 @@ done363:
 	XORQ          R11, R11
 	MOVQ          R9, R12
 	SUBQ          $+32, R12
-	JL            done365
+	JL            done373
 
-loop364:
+loop372:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -8343,14 +8485,14 @@ loop364:
 	VMOVUPS      Z7, 64(AX)(R11*4)
 	ADDQ         $+32, R11
 	SUBQ         $+32, R12
-	JGE          loop364
+	JGE          loop372
 
-done365:
+done373:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done367
+	JL   done375
 
-loop366:
+loop374:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -8364,11 +8506,11 @@ loop366:
 	VMOVUPS      Z7, (AX)(R11*4)
 	ADDQ         $+16, R11
 	SUBQ         $+16, R12
-	JGE          loop366
+	JGE          loop374
 
-done367:
+done375:
 	ADDQ         $+16, R12
-	JZ           done368
+	JZ           done376
 	VMOVUPS.Z    (CX)(R11*4), K1, Z7
 	VMOVUPS.Z    (BX)(R11*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -8381,15 +8523,15 @@ done367:
 	VFMADD213PS  Z5, Z6, Z7
 	VMOVUPS      Z7, K1, (AX)(R11*4)
 
-done368:
+done376:
 	ADDQ R10, AX
 	ADDQ R10, CX
 	ADDQ R10, DX
 	ADDQ R10, DI
 	DECQ R8
-	JNZ  row357
+	JNZ  row365
 
-rows358:
+rows366:
 	VZEROUPPER
 	RET
 
@@ -8416,9 +8558,9 @@ TEXT ·layerNormParamGradAVX512(SB), $8-144
 	MOVQ         DI, R12
 	SHRQ         $0x02, R12
 	TESTQ        R12, R12
-	JZ           rows370
+	JZ           rows378
 
-row369:
+row377:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	VBROADCASTSS 8(SI), Z2
@@ -8431,9 +8573,9 @@ row369:
 	XORQ         R13, R13
 	MOVQ         R8, R14
 	SUBQ         $+16, R14
-	JL           done372
+	JL           done380
 
-loop371:
+loop379:
 	LEAQ        (DX)(R13*4), R15
 	LEAQ        (BX)(R13*4), BP
 	VMOVUPS     (AX)(R13*4), Z8
@@ -8466,11 +8608,11 @@ loop371:
 	VMOVUPS     Z9, (CX)(R13*4)
 	ADDQ        $+16, R13
 	SUBQ        $+16, R14
-	JGE         loop371
+	JGE         loop379
 
-done372:
+done380:
 	ADDQ        $+16, R14
-	JZ          done373
+	JZ          done381
 	LEAQ        (DX)(R13*4), R14
 	LEAQ        (BX)(R13*4), R15
 	VMOVUPS.Z   (AX)(R13*4), K1, Z8
@@ -8502,27 +8644,27 @@ done372:
 	VMOVUPS     Z8, K1, (AX)(R13*4)
 	VMOVUPS     Z9, K1, (CX)(R13*4)
 
-done373:
+done381:
 	ADDQ R11, DX
 	ADDQ R11, BX
 	DECQ R12
-	JNZ  row369
+	JNZ  row377
 
-rows370:
+rows378:
 	ANDQ  $+3, DI
 	TESTQ DI, DI
-	JZ    rows375
+	JZ    rows383
 
-row374:
+row382:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	ADDQ         $+8, SI
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
-	JL           done377
+	JL           done385
 
-loop376:
+loop384:
 	VMOVUPS     (AX)(R10*4), Z2
 	VMOVUPS     (CX)(R10*4), Z3
 	VMOVUPS     (DX)(R10*4), Z4
@@ -8535,11 +8677,11 @@ loop376:
 	VMOVUPS     Z3, (CX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop376
+	JGE         loop384
 
-done377:
+done385:
 	ADDQ        $+16, R11
-	JZ          done378
+	JZ          done386
 	VMOVUPS.Z   (AX)(R10*4), K1, Z2
 	VMOVUPS.Z   (CX)(R10*4), K1, Z3
 	VMOVUPS.Z   (DX)(R10*4), K1, Z4
@@ -8551,13 +8693,13 @@ done377:
 	VMOVUPS     Z2, K1, (AX)(R10*4)
 	VMOVUPS     Z3, K1, (CX)(R10*4)
 
-done378:
+done386:
 	ADDQ R9, DX
 	ADDQ R9, BX
 	DECQ DI
-	JNZ  row374
+	JNZ  row382
 
-rows375:
+rows383:
 	VZEROUPPER
 	RET
 
@@ -8615,7 +8757,7 @@ TEXT ·dropoutAVX512(SB), $80-84
 	MOVQ         dst_len+8(FP), SI
 	MOVQ         first+48(FP), DI
 	TESTQ        SI, SI
-	JZ           done379
+	JZ           done387
 	MOVQ         DI, BX
 	ANDQ         $+63, BX
 	ADDQ         BX, SI
@@ -8627,11 +8769,11 @@ TEXT ·dropoutAVX512(SB), $80-84
 	SUBQ         R8, CX
 	SUBQ         R8, DX
 
-group380:
+group388:
 	TESTQ           BX, BX
-	JNZ             partial381
+	JNZ             partial389
 	CMPQ            SI, $+64
-	JL              partial381
+	JL              partial389
 	VMOVD           DI, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -8798,9 +8940,9 @@ group380:
 	VMOVUPS         192(DX)(AX*4), Z2
 	VMULPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next382
+	JMP             next390
 
-partial381:
+partial389:
 	LEAQ            -1(BX), BX
 	VMOVD           BX, X2
 	VPBROADCASTD    X2, Z2
@@ -8988,14 +9130,14 @@ partial381:
 	VMULPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next382:
+next390:
 	XORQ BX, BX
 	ADDQ $+64, AX
 	ADDQ $+16, DI
 	SUBQ $+64, SI
-	JG   group380
+	JG   group388
 
-done379:
+done387:
 	VZEROUPPER
 	RET
 
@@ -9054,7 +9196,7 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	MOVQ         dst_len+8(FP), DI
 	MOVQ         first+72(FP), R8
 	TESTQ        DI, DI
-	JZ           done383
+	JZ           done391
 	MOVQ         R8, SI
 	ANDQ         $+63, SI
 	ADDQ         SI, DI
@@ -9067,11 +9209,11 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	SUBQ         R9, DX
 	SUBQ         R9, BX
 
-group384:
+group392:
 	TESTQ           SI, SI
-	JNZ             partial385
+	JNZ             partial393
 	CMPQ            DI, $+64
-	JL              partial385
+	JL              partial393
 	VMOVD           R8, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -9246,9 +9388,9 @@ group384:
 	VMOVUPS         192(BX)(AX*4), Z3
 	VADDPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next386
+	JMP             next394
 
-partial385:
+partial393:
 	LEAQ            -1(SI), SI
 	VMOVD           SI, X2
 	VPBROADCASTD    X2, Z2
@@ -9444,14 +9586,14 @@ partial385:
 	VADDPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next386:
+next394:
 	XORQ SI, SI
 	ADDQ $+64, AX
 	ADDQ $+16, R8
 	SUBQ $+64, DI
-	JG   group384
+	JG   group392
 
-done383:
+done391:
 	VZEROUPPER
 	RET
 
@@ -9471,9 +9613,9 @@ TEXT ·sgdAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z3, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done388
+	JL           done396
 
-loop387:
+loop395:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -9500,14 +9642,14 @@ loop387:
 	VMOVUPS      Z3, 192(AX)(BX*4)
 	ADDQ         $+64, BX
 	SUBQ         $+64, DX
-	JGE          loop387
+	JGE          loop395
 
-done388:
+done396:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done390
+	JL   done398
 
-loop389:
+loop397:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -9516,11 +9658,11 @@ loop389:
 	VMOVUPS      Z3, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop389
+	JGE          loop397
 
-done390:
+done398:
 	ADDQ         $+16, DX
-	JZ           done391
+	JZ           done399
 	VMOVUPS.Z    (AX)(BX*4), K1, Z3
 	VMOVUPS.Z    (CX)(BX*4), K1, Z4
 	VMULPS       Z1, Z4, Z4
@@ -9528,7 +9670,7 @@ done390:
 	VFNMADD231PS Z0, Z4, Z3
 	VMOVUPS      Z3, K1, (AX)(BX*4)
 
-done391:
+done399:
 	VZEROUPPER
 	RET
 
@@ -9550,9 +9692,9 @@ TEXT ·momentumAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done393
+	JL           done401
 
-loop392:
+loop400:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -9573,14 +9715,14 @@ loop392:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop392
+	JGE          loop400
 
-done393:
+done401:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done395
+	JL   done403
 
-loop394:
+loop402:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -9592,11 +9734,11 @@ loop394:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop394
+	JGE          loop402
 
-done395:
+done403:
 	ADDQ         $+16, BX
-	JZ           done396
+	JZ           done404
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -9607,7 +9749,7 @@ done395:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done396:
+done404:
 	VZEROUPPER
 	RET
 
@@ -9629,9 +9771,9 @@ TEXT ·nesterovAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done398
+	JL           done406
 
-loop397:
+loop405:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -9654,14 +9796,14 @@ loop397:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop397
+	JGE          loop405
 
-done398:
+done406:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done400
+	JL   done408
 
-loop399:
+loop407:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -9674,11 +9816,11 @@ loop399:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop399
+	JGE          loop407
 
-done400:
+done408:
 	ADDQ         $+16, BX
-	JZ           done401
+	JZ           done409
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -9690,7 +9832,7 @@ done400:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done401:
+done409:
 	VZEROUPPER
 	RET
 
@@ -9719,9 +9861,9 @@ TEXT ·adamAVX512(SB), $0-136
 	VPCMPGTD     lane_numbers<>+0(SB), Z10, K1
 	XORQ         DI, DI
 	SUBQ         $+16, SI
-	JL           done403
+	JL           done411
 
-loop402:
+loop410:
 	VMOVUPS      (AX)(DI*4), Z10
 	VMOVUPS      (BX)(DI*4), Z11
 	VMULPS       Z8, Z11, Z11
@@ -9743,11 +9885,11 @@ loop402:
 	VMOVUPS      Z10, (AX)(DI*4)
 	ADDQ         $+16, DI
 	SUBQ         $+16, SI
-	JGE          loop402
+	JGE          loop410
 
-done403:
+done411:
 	ADDQ         $+16, SI
-	JZ           done404
+	JZ           done412
 	VMOVUPS.Z    (AX)(DI*4), K1, Z10
 	VMOVUPS.Z    (BX)(DI*4), K1, Z11
 	VMULPS       Z8, Z11, Z11
@@ -9768,6 +9910,148 @@ done403:
 	VFNMADD231PS Z5, Z8, Z10
 	VMOVUPS      Z10, K1, (AX)(DI*4)
 
-done404:
+done412:
+	VZEROUPPER
+	RET
+
+// func rmspropAVX512(w []float32, ms []float32, mom []float32, g []float32, decay float32, rest float32, mu float32, eps float32, lr float32, s float32, l2 float32)
+// Requires: AVX, AVX512F
+TEXT ·rmspropAVX512(SB), $0-124
+	MOVQ         w_base+0(FP), AX
+	MOVQ         ms_base+24(FP), CX
+	MOVQ         mom_base+48(FP), DX
+	MOVQ         g_base+72(FP), BX
+	MOVQ         w_len+8(FP), SI
+	VBROADCASTSS decay+96(FP), Z0
+	VBROADCASTSS rest+100(FP), Z1
+	VBROADCASTSS mu+104(FP), Z2
+	VBROADCASTSS eps+108(FP), Z3
+	VBROADCASTSS lr+112(FP), Z4
+	VBROADCASTSS s+116(FP), Z5
+	VBROADCASTSS l2+120(FP), Z6
+	MOVQ         SI, DI
+	ANDQ         $+15, DI
+	VMOVD        DI, X7
+	VPBROADCASTD X7, Z7
+	VPCMPGTD     lane_numbers<>+0(SB), Z7, K1
+	XORQ         DI, DI
+	SUBQ         $+16, SI
+	JL           done414
+
+loop413:
+	VMOVUPS     (AX)(DI*4), Z7
+	VMOVUPS     (BX)(DI*4), Z8
+	VMULPS      Z5, Z8, Z8
+	VFMADD231PS Z6, Z7, Z8
+	VMOVUPS     (CX)(DI*4), Z9
+	VMULPS      Z0, Z9, Z9
+	VMULPS      Z8, Z8, Z10
+	VFMADD231PS Z1, Z10, Z9
+	VMOVUPS     Z9, (CX)(DI*4)
+	VADDPS      Z3, Z9, Z10
+	VSQRTPS     Z10, Z10
+	VMULPS      Z4, Z8, Z8
+	VDIVPS      Z10, Z8, Z8
+	VMOVUPS     (DX)(DI*4), Z9
+	VFMADD213PS Z8, Z2, Z9
+	VMOVUPS     Z9, (DX)(DI*4)
+	VSUBPS      Z9, Z7, Z7
+	VMOVUPS     Z7, (AX)(DI*4)
+	ADDQ        $+16, DI
+	SUBQ        $+16, SI
+	JGE         loop413
+
+done414:
+	ADDQ        $+16, SI
+	JZ          done415
+	VMOVUPS.Z   (AX)(DI*4), K1, Z7
+	VMOVUPS.Z   (BX)(DI*4), K1, Z8
+	VMULPS      Z5, Z8, Z8
+	VFMADD231PS Z6, Z7, Z8
+	VMOVUPS.Z   (CX)(DI*4), K1, Z5
+	VMULPS      Z0, Z5, Z5
+	VMULPS      Z8, Z8, Z0
+	VFMADD231PS Z1, Z0, Z5
+	VMOVUPS     Z5, K1, (CX)(DI*4)
+	VADDPS      Z3, Z5, Z0
+	VSQRTPS     Z0, Z0
+	VMULPS      Z4, Z8, Z8
+	VDIVPS      Z0, Z8, Z8
+	VMOVUPS.Z   (DX)(DI*4), K1, Z0
+	VFMADD213PS Z8, Z2, Z0
+	VMOVUPS     Z0, K1, (DX)(DI*4)
+	VSUBPS      Z0, Z7, Z7
+	VMOVUPS     Z7, K1, (AX)(DI*4)
+
+done415:
+	VZEROUPPER
+	RET
+
+// func averageAVX512(avg []float32, w []float32, rest float32)
+// Requires: AVX, AVX512F
+TEXT ·averageAVX512(SB), $0-52
+	MOVQ         avg_base+0(FP), AX
+	MOVQ         w_base+24(FP), CX
+	MOVQ         avg_len+8(FP), DX
+	VBROADCASTSS rest+48(FP), Z0
+	MOVQ         DX, BX
+	ANDQ         $+15, BX
+	VMOVD        BX, X1
+	VPBROADCASTD X1, Z1
+	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
+	XORQ         BX, BX
+	SUBQ         $+64, DX
+	JL           done417
+
+loop416:
+	VMOVUPS     (AX)(BX*4), Z1
+	VMOVUPS     (CX)(BX*4), Z2
+	VSUBPS      Z1, Z2, Z2
+	VFMADD231PS Z0, Z2, Z1
+	VMOVUPS     Z1, (AX)(BX*4)
+	VMOVUPS     64(AX)(BX*4), Z1
+	VMOVUPS     64(CX)(BX*4), Z2
+	VSUBPS      Z1, Z2, Z2
+	VFMADD231PS Z0, Z2, Z1
+	VMOVUPS     Z1, 64(AX)(BX*4)
+	VMOVUPS     128(AX)(BX*4), Z1
+	VMOVUPS     128(CX)(BX*4), Z2
+	VSUBPS      Z1, Z2, Z2
+	VFMADD231PS Z0, Z2, Z1
+	VMOVUPS     Z1, 128(AX)(BX*4)
+	VMOVUPS     192(AX)(BX*4), Z1
+	VMOVUPS     192(CX)(BX*4), Z2
+	VSUBPS      Z1, Z2, Z2
+	VFMADD231PS Z0, Z2, Z1
+	VMOVUPS     Z1, 192(AX)(BX*4)
+	ADDQ        $+64, BX
+	SUBQ        $+64, DX
+	JGE         loop416
+
+done417:
+	ADDQ $+64, DX
+	SUBQ $+16, DX
+	JL   done419
+
+loop418:
+	VMOVUPS     (AX)(BX*4), Z1
+	VMOVUPS     (CX)(BX*4), Z2
+	VSUBPS      Z1, Z2, Z2
+	VFMADD231PS Z0, Z2, Z1
+	VMOVUPS     Z1, (AX)(BX*4)
+	ADDQ        $+16, BX
+	SUBQ        $+16, DX
+	JGE         loop418
+
+done419:
+	ADDQ        $+16, DX
+	JZ          done420
+	VMOVUPS.Z   (AX)(BX*4), K1, Z1
+	VMOVUPS.Z   (CX)(BX*4), K1, Z2
+	VSUBPS      Z1, Z2, Z2
+	VFMADD231PS Z0, Z2, Z1
+	VMOVUPS     Z1, K1, (AX)(BX*4)
+
+done420:
 	VZEROUPPER
 	RET

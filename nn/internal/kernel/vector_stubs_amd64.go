@@ -164,6 +164,16 @@ func nesterovAVX2(w []float32, v []float32, g []float32, lr float32, mu float32,
 //go:noescape
 func adamAVX2(w []float32, m []float32, v []float32, g []float32, beta1 float32, rest1 float32, beta2 float32, rest2 float32, eps float32, step float32, root float32, shrink float32, s float32, l2 float32)
 
+// rmspropAVX2 moves the mean of squares and the momentum, and takes a step.
+//
+//go:noescape
+func rmspropAVX2(w []float32, ms []float32, mom []float32, g []float32, decay float32, rest float32, mu float32, eps float32, lr float32, s float32, l2 float32)
+
+// averageAVX2 moves an average towards w.
+//
+//go:noescape
+func averageAVX2(avg []float32, w []float32, rest float32)
+
 // addAVX512 sets dst to a + b.
 //
 //go:noescape
@@ -323,3 +333,13 @@ func nesterovAVX512(w []float32, v []float32, g []float32, lr float32, mu float3
 //
 //go:noescape
 func adamAVX512(w []float32, m []float32, v []float32, g []float32, beta1 float32, rest1 float32, beta2 float32, rest2 float32, eps float32, step float32, root float32, shrink float32, s float32, l2 float32)
+
+// rmspropAVX512 moves the mean of squares and the momentum, and takes a step.
+//
+//go:noescape
+func rmspropAVX512(w []float32, ms []float32, mom []float32, g []float32, decay float32, rest float32, mu float32, eps float32, lr float32, s float32, l2 float32)
+
+// averageAVX512 moves an average towards w.
+//
+//go:noescape
+func averageAVX512(avg []float32, w []float32, rest float32)

@@ -75,4 +75,43 @@ func optimizers(m machine) {
 				b.store(w, wp, 0)
 			})
 		})
+
+	m.kernel("rmsprop", "func(w, ms, mom, g []float32, decay, rest, mu, eps, lr, s, l2 float32)",
+		"moves the mean of squares and the momentum, and takes a step.", func() {
+			wp, sp, mp, gp, n := base("w"), base("ms"), base("mom"), base("g"), length("w")
+			decay, rest, mu, eps := m.splat("decay"), m.splat("rest"), m.splat("mu"), m.splat("eps")
+			lr, s, l2 := m.splat("lr"), m.splat("s"), m.splat("l2")
+			m.blocks(n, 1, m.tailMask(n), func(b block) {
+				w, g := b.load(wp, 0), b.load(gp, 0)
+				gradient(b, g, w, s, l2)
+				square := b.load(sp, 0)
+				VMULPS(decay, square, square)
+				root := b.vec()
+				VMULPS(g, g, root)
+				VFMADD231PS(rest, root, square)
+				b.store(square, sp, 0)
+				VADDPS(eps, square, root)
+				VSQRTPS(root, root)
+				VMULPS(lr, g, g)
+				VDIVPS(root, g, g)
+				momentum := b.load(mp, 0)
+				VFMADD213PS(g, mu, momentum)
+				b.store(momentum, mp, 0)
+				VSUBPS(momentum, w, w)
+				b.store(w, wp, 0)
+			})
+		})
+
+	m.kernel("average", "func(avg, w []float32, rest float32)", "moves an average towards w.", func() {
+		ap, wp, n := base("avg"), base("w"), length("avg")
+		rest := m.splat("rest")
+		m.blocks(n, 4, m.tailMask(n), func(b block) {
+			for j := range b.u {
+				avg, w := b.load(ap, j), b.load(wp, j)
+				VSUBPS(avg, w, w)
+				VFMADD231PS(rest, w, avg)
+				b.store(avg, ap, j)
+			}
+		})
+	})
 }
