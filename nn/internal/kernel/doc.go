@@ -12,6 +12,10 @@
 //     when it accumulates and from zero when it does not.
 //   - Column reductions (bias, gamma and beta gradients, embedding rows): one
 //     chain over the rows in ascending order, starting from the accumulator.
+//   - Batch norm: one chain for each NormChunk rows and column in ascending
+//     order, then one in float64 over the chunks.
+//   - Pools: one chain over a window's pixels by rows, and for gradients over the
+//     outputs in ascending order.
 //   - Row reductions (softmax, layer norm): a fixed tree that depends on the
 //     row's length and the profile only.
 //   - Tails of vector kernels use masks and the same instructions.

@@ -24,6 +24,9 @@ func Zero(dst []float32) { clear(dst) }
 // stay what they are.
 func Relu(dst, x []float32) { vector.relu(dst, x) }
 
+// AddRelu sets dst to Relu(a + b).
+func AddRelu(dst, a, b []float32) { vector.addRelu(dst, a, b) }
+
 // ReluGrad sets dst to dy where y > 0 and to 0 elsewhere. y may be Relu's
 // output or its input.
 func ReluGrad(dst, dy, y []float32) { vector.reluGrad(dst, dy, y) }
@@ -72,6 +75,12 @@ func addScaledGeneric(dst, a, b []float32, s float32) {
 func reluGeneric(dst, x []float32) {
 	for i := range dst {
 		dst[i] = relu(x[i])
+	}
+}
+
+func addReluGeneric(dst, a, b []float32) {
+	for i := range dst {
+		dst[i] = relu(a[i] + b[i])
 	}
 }
 

@@ -32,6 +32,8 @@ func elementwiseKernels() []vectorKernel {
 		func([]float64) float64 { return 0 })
 	define("Relu", unary, 0, func(o [][]float32, _ cut) { Relu(o[0], o[1]) },
 		func(v []float64) float64 { return max(v[1], 0) })
+	define("AddRelu", binary, 1, func(o [][]float32, _ cut) { AddRelu(o[0], o[1], o[2]) },
+		func(v []float64) float64 { return max(v[1]+v[2], 0) })
 	define("ReluGrad", binary, 0, func(o [][]float32, _ cut) { ReluGrad(o[0], o[1], o[2]) },
 		func(v []float64) float64 { return where(v[2] > 0, v[1]) })
 	define("Clip", unary, 0, func(o [][]float32, _ cut) { Clip(o[0], o[1], limit) },

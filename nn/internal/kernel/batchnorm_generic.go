@@ -1,0 +1,136 @@
+package kernel
+
+import "math"
+
+func columnMomentsGeneric(mean, squares, x []float32, rows, cols, ld int) {
+	for j := range cols {
+		var sum float32
+		for i := range rows {
+			sum += x[i*ld+j]
+		}
+		m := sum / float32(rows)
+		var s float32
+		for i := range rows {
+			d := x[i*ld+j] - m
+			s = fma32(d, d, s)
+		}
+		mean[j], squares[j] = m, s
+	}
+}
+
+func batchNormGeneric(y, x, mean, scale, gamma, beta []float32, rows, cols int) {
+	for i := range rows {
+		x, y := x[i*cols:(i+1)*cols], y[i*cols:(i+1)*cols]
+		for j, v := range x {
+			y[j] = fma32(normalised(v, mean[j], scale[j]), gamma[j], beta[j])
+		}
+	}
+}
+
+func batchNormReluGeneric(y, x, mean, scale, gamma, beta []float32, rows, cols int) {
+	batchNormGeneric(y, x, mean, scale, gamma, beta, rows, cols)
+	reluGeneric(y[:rows*cols], y)
+}
+
+func batchNormAddGeneric(y, x, add, mean, scale, gamma, beta []float32, rows, cols int) {
+	for i := range rows {
+		x, y, add := x[i*cols:(i+1)*cols], y[i*cols:(i+1)*cols], add[i*cols:(i+1)*cols]
+		for j, v := range x {
+			y[j] = fma32(normalised(v, mean[j], scale[j]), gamma[j], beta[j]) + add[j]
+		}
+	}
+}
+
+func batchNormAddReluGeneric(y, x, add, mean, scale, gamma, beta []float32, rows, cols int) {
+	batchNormAddGeneric(y, x, add, mean, scale, gamma, beta, rows, cols)
+	reluGeneric(y[:rows*cols], y)
+}
+
+func inverseDeviation(variance, eps float32) float32 {
+	return float32(1 / math.Sqrt(float64(variance)+float64(eps)))
+}
+
+func batchNormEvalGeneric(y, x, mean, variance, gamma, beta []float32, rows, cols int, eps float32) {
+	for j := range cols {
+		scale := inverseDeviation(variance[j], eps)
+		for i := j; i < rows*cols; i += cols {
+			y[i] = fma32(normalised(x[i], mean[j], scale), gamma[j], beta[j])
+		}
+	}
+}
+
+func batchNormEvalReluGeneric(y, x, mean, variance, gamma, beta []float32, rows, cols int, eps float32) {
+	batchNormEvalGeneric(y, x, mean, variance, gamma, beta, rows, cols, eps)
+	reluGeneric(y[:rows*cols], y)
+}
+
+func batchNormEvalAddGeneric(y, x, add, mean, variance, gamma, beta []float32, rows, cols int, eps float32) {
+	for j := range cols {
+		scale := inverseDeviation(variance[j], eps)
+		for i := j; i < rows*cols; i += cols {
+			y[i] = fma32(normalised(x[i], mean[j], scale), gamma[j], beta[j]) + add[i]
+		}
+	}
+}
+
+func batchNormEvalAddReluGeneric(y, x, add, mean, variance, gamma, beta []float32, rows, cols int, eps float32) {
+	batchNormEvalAddGeneric(y, x, add, mean, variance, gamma, beta, rows, cols, eps)
+	reluGeneric(y[:rows*cols], y)
+}
+
+func batchNormGradSumsGeneric(sum, sumX, dy, x, mean, scale []float32, rows, cols, ld int) {
+	for j := range cols {
+		var s, sx float32
+		for i := j; i < rows*ld; i += ld {
+			s += dy[i]
+			sx = fma32(dy[i], normalised(x[i], mean[j], scale[j]), sx)
+		}
+		sum[j], sumX[j] = s, sx
+	}
+}
+
+func batchNormReluGradSumsGeneric(sum, sumX, dy, x, mean, scale, gamma, beta []float32, rows, cols, ld int) {
+	for j := range cols {
+		var s, sx float32
+		for i := j; i < rows*ld; i += ld {
+			h := normalised(x[i], mean[j], scale[j])
+			if !(fma32(h, gamma[j], beta[j]) > 0) {
+				continue
+			}
+			s += dy[i]
+			sx = fma32(dy[i], h, sx)
+		}
+		sum[j], sumX[j] = s, sx
+	}
+}
+
+func batchNormGradGeneric(dx, dy, x, mean, scale, total, totalX, gamma []float32, rows, cols int, share float32) {
+	batchNormReluGradAddGeneric(dx, dy, x, nil, mean, scale, total, totalX, gamma, nil, rows, cols, share)
+}
+
+func batchNormReluGradGeneric(dx, dy, x, mean, scale, total, totalX, gamma, beta []float32, rows, cols int, share float32) {
+	batchNormReluGradAddGeneric(dx, dy, x, nil, mean, scale, total, totalX, gamma, beta, rows, cols, share)
+}
+
+func batchNormGradAddGeneric(dx, dy, x, add, mean, scale, total, totalX, gamma []float32, rows, cols int, share float32) {
+	batchNormReluGradAddGeneric(dx, dy, x, add, mean, scale, total, totalX, gamma, nil, rows, cols, share)
+}
+
+// Without beta there is no Relu to pass.
+func batchNormReluGradAddGeneric(dx, dy, x, add, mean, scale, total, totalX, gamma, beta []float32, rows, cols int, share float32) {
+	for j := range cols {
+		k, meanZ, meanZX := float32(gamma[j]*scale[j]), float32(total[j]*share), float32(totalX[j]*share)
+		for i := j; i < rows*cols; i += cols {
+			h, dz := normalised(x[i], mean[j], scale[j]), dy[i]
+			if beta != nil && !(fma32(h, gamma[j], beta[j]) > 0) {
+				dz = 0
+			}
+			d := fma32(-h, meanZX, dz-meanZ)
+			if add == nil {
+				dx[i] = d * k
+			} else {
+				dx[i] = fma32(d, k, add[i])
+			}
+		}
+	}
+}

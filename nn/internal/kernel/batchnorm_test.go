@@ -1,0 +1,386 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func batchNormKernels() []vectorKernel {
+	in, out := operand{role: reads}, operand{role: writes}
+	param, pair := operand{role: reads, layout: perColumn}, operand{role: reads, layout: perColumn, width: 2}
+	positive, statistic := param, param
+	positive.positive, statistic.role = true, writes
+
+	kernels := []vectorKernel{
+		{
+			name: "columnMoments", byColumn: true,
+			operands: []operand{statistic, statistic, in},
+			call: func(o [][]float32, c cut) {
+				vector.columnMoments(o[0], o[1], o[2], c.rows, c.cols, c.ld)
+			},
+			want: func(o [][]float32, c cut) [][]float64 {
+				mean, squares := make([]float64, c.cols), make([]float64, c.cols)
+				for j := range mean {
+					var t columnTally
+					for i := range c.rows {
+						t.merge(columnTally{1, float64(o[2][i*c.ld+j]), 0})
+					}
+					mean[j], squares[j] = t.mean, t.squares
+				}
+				return [][]float64{mean, squares, nil}
+			},
+			ulps: 32, floor: 1,
+		},
+		{
+			name: "copyColumns", byRow: true, byColumn: true, operands: []operand{out, in},
+			call: func(o [][]float32, c cut) { vector.copyColumns(o[0], o[1], c.rows, c.cols, c.ld, c.ld) },
+			want: func(o [][]float32, c cut) [][]float64 { return [][]float64{float64s(o[1]), nil} },
+		},
+	}
+
+	for _, relu := range []bool{false, true} {
+		suffix := map[bool]string{true: "Relu"}[relu]
+		sums := vectorKernel{
+			name: "batchNormGradSums" + suffix, byColumn: true,
+			operands: []operand{statistic, statistic, in, in, param, param, param, param},
+			call: func(o [][]float32, c cut) {
+				if relu {
+					vector.batchNormReluGradSums(o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7], c.rows, c.cols, c.ld)
+				} else {
+					vector.batchNormGradSums(o[0], o[1], o[2], o[3], o[4], o[5], c.rows, c.cols, c.ld)
+				}
+			},
+			want: func(o [][]float32, c cut) [][]float64 {
+				sum, sumX := make([]float64, c.cols), make([]float64, c.cols)
+				for i := range c.rows {
+					for j := range c.cols {
+						h, dz := normAndGradient(o[3][i*c.ld+j], o[2][i*c.ld+j], o[4][j], o[5][j], o[6][j], o[7][j], relu)
+						sum[j] += dz
+						sumX[j] += dz * h
+					}
+				}
+				return [][]float64{sum, sumX, nil, nil, nil, nil, nil, nil}
+			},
+			ulps: 32, floor: 16,
+		}
+		kernels = append(kernels, sums)
+
+		for _, withAdd := range []bool{false, true} {
+			name := map[bool]string{true: "Add"}[withAdd] + suffix
+			addOf := func(o []float32) []float32 {
+				if withAdd {
+					return o
+				}
+				return nil
+			}
+			forward := func(o [][]float32, c cut, mean, scale func(j int) float64) [][]float64 {
+				y := make([]float64, len(o[1]))
+				for i := range y {
+					j := i % c.cols
+					y[i] = (float64(o[1][i])-mean(j))*scale(j)*float64(o[len(o)-2][j]) + float64(o[len(o)-1][j])
+					if withAdd {
+						y[i] += float64(o[2][i])
+					}
+					if relu {
+						y[i] = max(y[i], 0)
+					}
+				}
+				want := make([][]float64, len(o))
+				want[0] = y
+				return want
+			}
+			kernels = append(kernels, vectorKernel{
+				name: "BatchNorm" + name, byRow: true, aliases: []int{1, 2},
+				operands: []operand{out, in, in, pair, param, param},
+				call: func(o [][]float32, c cut) {
+					BatchNorm(o[0], o[1], addOf(o[2]), o[3], o[4], o[5], c.rows, c.cols, relu)
+				},
+				want: func(o [][]float32, c cut) [][]float64 {
+					return forward(o, c, func(j int) float64 { return float64(o[3][j]) },
+						func(j int) float64 { return float64(o[3][c.cols+j]) })
+				},
+				ulps: 8, floor: 32,
+			}, vectorKernel{
+				name: "BatchNormEval" + name, byRow: true, aliases: []int{1, 2},
+				operands: []operand{out, in, in, param, positive, param, param},
+				call: func(o [][]float32, c cut) {
+					BatchNormEval(o[0], o[1], addOf(o[2]), o[3], o[4], o[5], o[6], c.rows, c.cols, testEps, relu)
+				},
+				want: func(o [][]float32, c cut) [][]float64 {
+					return forward(o, c, func(j int) float64 { return float64(o[3][j]) },
+						func(j int) float64 { return 1 / math.Sqrt(float64(o[4][j])+float64(float32(testEps))) })
+				},
+				ulps: 8, floor: 1 << 10,
+			}, vectorKernel{
+				name: "BatchNormGrad" + name, byRow: true, aliases: []int{1, 2, 3},
+				operands: []operand{out, in, in, in, pair, pair, param, param},
+				call: func(o [][]float32, c cut) {
+					BatchNormGrad(o[0], o[1], o[2], addOf(o[3]), o[4], o[5], o[6], o[7], relu, c.rows, c.cols, 7)
+				},
+				want: func(o [][]float32, c cut) [][]float64 {
+					want := make([][]float64, len(o))
+					want[0] = make([]float64, len(o[1]))
+					for i := range want[0] {
+						j := i % c.cols
+						h, dz := normAndGradient(o[2][i], o[1][i], o[4][j], o[4][c.cols+j], o[6][j], o[7][j], relu)
+						d := dz - float64(o[5][j])/7 - h*float64(o[5][c.cols+j])/7
+						want[0][i] = float64(o[6][j]) * float64(o[4][c.cols+j]) * d
+						if withAdd {
+							want[0][i] += float64(o[3][i])
+						}
+					}
+					return want
+				},
+				ulps: 8, floor: 64,
+			})
+		}
+	}
+	return kernels
+}
+
+// normAndGradient returns the normalised x and the gradient that passes Relu.
+// Whether it passes is decided in float32, as the kernels do.
+func normAndGradient(x, dy, mean, scale, gamma, beta float32, relu bool) (h, dz float64) {
+	if !relu || fma32(normalised(x, mean, scale), gamma, beta) > 0 {
+		dz = float64(dy)
+	}
+	return (float64(x) - float64(mean)) * float64(scale), dz
+}
+
+// A batchNormCase is one micro-batch with everything that goes through it.
+type batchNormCase struct {
+	rows, cols                     int
+	relu                           bool
+	x, dy, gamma, beta             []float32
+	moments, stats, y              []float32
+	sums, totals, dx               []float32
+	tally                          []float64
+	chunkCuts, colCuts, rowsAtOnce []int // ranges of the calls, from and to all
+}
+
+func newBatchNormCase(rows, cols int, relu bool) *batchNormCase {
+	random := rand.New(rand.NewPCG(uint64(rows), uint64(cols)))
+	normal := func(n int, mean, deviation float64) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(mean + deviation*random.NormFloat64())
+		}
+		return v
+	}
+	chunks := NormChunks(rows)
+	return &batchNormCase{
+		rows: rows, cols: cols, relu: relu,
+		x: normal(rows*cols, 3, 2), dy: normal(rows*cols, 0.1, 1), gamma: normal(cols, 1, 0.5), beta: normal(cols, 0, 0.5),
+		moments: make([]float32, chunks*2*cols), sums: make([]float32, chunks*2*cols),
+		stats: make([]float32, 2*cols), totals: make([]float32, 2*cols), tally: make([]float64, 3*cols),
+		y: make([]float32, rows*cols), dx: make([]float32, rows*cols),
+		chunkCuts: []int{0, chunks}, colCuts: []int{0, cols}, rowsAtOnce: []int{0, rows},
+	}
+}
+
+// run does a forward and a backward pass in calls that the cuts make.
+func (b *batchNormCase) run() {
+	each := func(cuts []int, f func(from, to int)) {
+		for i := range len(cuts) - 1 {
+			f(cuts[i], cuts[i+1])
+		}
+	}
+	each(b.chunkCuts, func(from, to int) {
+		each(b.colCuts, func(c0, c1 int) { BatchNormMoments(b.moments, b.x, b.rows, b.cols, from, to, c0, c1) })
+	})
+	each(b.colCuts, func(c0, c1 int) {
+		BatchNormStats(b.stats, b.moments, b.tally, b.rows, b.cols, testEps, c0, c1)
+	})
+	each(b.rowsAtOnce, func(from, to int) {
+		BatchNorm(b.y[from*b.cols:to*b.cols], b.x[from*b.cols:], nil, b.stats, b.gamma, b.beta, to-from, b.cols, b.relu)
+	})
+	each(b.chunkCuts, func(from, to int) {
+		each(b.colCuts, func(c0, c1 int) {
+			BatchNormGradSums(b.sums, b.dy, b.x, b.stats, b.gamma, b.beta, b.relu, b.rows, b.cols, from, to, c0, c1)
+		})
+	})
+	each(b.colCuts, func(c0, c1 int) { BatchNormGradTotals(b.totals, b.sums, b.rows, b.cols, c0, c1) })
+	each(b.rowsAtOnce, func(from, to int) {
+		BatchNormGrad(b.dx[from*b.cols:to*b.cols], b.dy[from*b.cols:], b.x[from*b.cols:], nil, b.stats, b.totals,
+			b.gamma, b.beta, b.relu, to-from, b.cols, b.rows)
+	})
+}
+
+// outputs returns everything that a run sets.
+func (b *batchNormCase) outputs() [][]float32 {
+	tally := make([]float32, 0, 2*len(b.tally)) // its bits
+	for _, v := range b.tally {
+		u := math.Float64bits(v)
+		tally = append(tally, math.Float32frombits(uint32(u)), math.Float32frombits(uint32(u>>32)))
+	}
+	return [][]float32{b.moments, b.stats, b.y, b.sums, b.totals, b.dx, tally}
+}
+
+func eachBatchNormCase(t *testing.T, f func(t *testing.T, b *batchNormCase)) {
+	t.Helper()
+	eachTable(t, func(t *testing.T) {
+		for _, rows := range []int{2, 5, 127, 128, 129, 300, 512} {
+			for _, cols := range []int{1, 8, 19, 64, 150} {
+				for _, relu := range []bool{false, true} {
+					t.Run(fmt.Sprintf("rows=%d/cols=%d/relu=%v", rows, cols, relu), func(t *testing.T) {
+						f(t, newBatchNormCase(rows, cols, relu))
+					})
+				}
+			}
+		}
+	})
+}
+
+// column is column j in float64.
+func (b *batchNormCase) column(x []float32, j int) []float64 {
+	c := make([]float64, b.rows)
+	for i := range c {
+		c[i] = float64(x[i*b.cols+j])
+	}
+	return c
+}
+
+func TestBatchNormAgainstFloat64(t *testing.T) {
+	eachBatchNormCase(t, func(t *testing.T, b *batchNormCase) {
+		b.run()
+		for j := range b.cols {
+			x := b.column(b.x, j)
+			mean, scale := normReference(x)
+			if !closeTo(b.stats[j], mean, 64, 1) || !closeTo(b.stats[b.cols+j], scale, 64, 1) {
+				t.Fatalf("column %d: statistics %v, %v, want %v, %v", j, b.stats[j], b.stats[b.cols+j], mean, scale)
+			}
+			var dbeta, dgamma float64
+			for i, v := range x {
+				want := (v-mean)*scale*float64(b.gamma[j]) + float64(b.beta[j])
+				if b.relu {
+					want = max(want, 0)
+				}
+				if got := b.y[i*b.cols+j]; !closeTo(got, want, 64, 4) {
+					t.Fatalf("y[%d, %d] is %v, want %v", i, j, got, want)
+				}
+				dz := float64(b.dy[i*b.cols+j])
+				if b.relu && want <= 0 {
+					dz = 0
+				}
+				dbeta += dz
+				dgamma += dz * (v - mean) * scale
+			}
+			if !closeTo(b.totals[j], dbeta, 256, 16) || !closeTo(b.totals[b.cols+j], dgamma, 256, 16) {
+				t.Fatalf("column %d: gradients of beta and gamma %v, %v, want %v, %v", j,
+					b.totals[j], b.totals[b.cols+j], dbeta, dgamma)
+			}
+		}
+	})
+}
+
+// The gradient against central differences of the formula, which knows that
+// mean and variance are those of x.
+func TestBatchNormGradAgainstDifferences(t *testing.T) {
+	eachBatchNormCase(t, func(t *testing.T, b *batchNormCase) {
+		b.run()
+		for j := 0; j < b.cols; j += 5 {
+			x, dy := b.column(b.x, j), b.column(b.dy, j)
+			gamma, beta := float64(b.gamma[j]), float64(b.beta[j])
+			passes := make([]bool, b.rows)
+			for i := range passes {
+				passes[i] = !b.relu || b.y[i*b.cols+j] > 0
+			}
+			loss := func() (sum float64) {
+				mean, scale := normReference(x)
+				for i, v := range x {
+					if passes[i] {
+						sum += dy[i] * ((v-mean)*scale*gamma + beta)
+					}
+				}
+				return sum
+			}
+			for i := 0; i < b.rows; i += 1 + b.rows/7 {
+				const h = 1e-4
+				v := x[i]
+				x[i] = v + h
+				up := loss()
+				x[i] = v - h
+				want := (up - loss()) / (2 * h)
+				x[i] = v
+				// Two rows close together divide by a small deviation.
+				size := max(1, math.Abs(want), float64(b.stats[b.cols+j]))
+				if got := float64(b.dx[i*b.cols+j]); math.Abs(got-want) > 2e-5*size {
+					t.Fatalf("dx[%d, %d] is %v, by differences %v", i, j, got, want)
+				}
+			}
+		}
+	})
+}
+
+func TestBatchNormBitsHoweverCut(t *testing.T) {
+	eachBatchNormCase(t, func(t *testing.T, b *batchNormCase) {
+		b.run()
+		want := b.outputs()
+		for _, every := range []int{1, 3, 16, 50} {
+			b := newBatchNormCase(b.rows, b.cols, b.relu)
+			cuts := func(n, every int) []int {
+				var c []int
+				for i := 0; i < n; i += every {
+					c = append(c, i)
+				}
+				return append(c, n)
+			}
+			b.chunkCuts, b.colCuts, b.rowsAtOnce = cuts(NormChunks(b.rows), 1), cuts(b.cols, every), cuts(b.rows, every)
+			b.run()
+			sameBits(t, fmt.Sprintf("cut every %d", every), b.outputs(), want)
+		}
+	})
+}
+
+// The tally of several micro-batches is that of all their rows, and a nil tally
+// changes nothing else.
+func TestBatchNormTallyAndMovingStatistics(t *testing.T) {
+	eachTable(t, func(t *testing.T) {
+		const cols = 37
+		all := newBatchNormCase(500, cols, false)
+		for i := range all.x {
+			all.x[i] += 1000 // a mean far from 0 must not cost the variance
+		}
+		tally := make([]float64, 3*cols)
+		for _, part := range [][2]int{{0, 2}, {2, 300}, {300, 500}} {
+			rows, x := part[1]-part[0], all.x[part[0]*cols:part[1]*cols]
+			moments, stats, alone := make([]float32, NormChunks(rows)*2*cols), make([]float32, 2*cols), make([]float32, 2*cols)
+			BatchNormMoments(moments, x, rows, cols, 0, NormChunks(rows), 0, cols)
+			BatchNormStats(alone, moments, nil, rows, cols, testEps, 0, cols)
+			BatchNormStats(stats, moments, tally, rows, cols, testEps, 0, 20)
+			BatchNormStats(stats, moments, tally, rows, cols, testEps, 20, cols)
+			if !slices.Equal(stats, alone) {
+				t.Fatal("a tally changes the statistics")
+			}
+		}
+		for _, unbiased := range []bool{false, true} {
+			mean, variance := slices.Repeat([]float32{5}, cols), slices.Repeat([]float32{3}, cols)
+			MoveStatistics(mean, variance, tally, 0.75, unbiased)
+			for j := range cols {
+				var want columnTally
+				for _, v := range all.column(all.x, j) {
+					want.merge(columnTally{1, v, 0})
+				}
+				if tally[j] != 500 {
+					t.Fatalf("count of column %d is %v", j, tally[j])
+				}
+				n := want.count
+				if unbiased {
+					n--
+				}
+				wantMean, wantVariance := 0.75*5+0.25*want.mean, 0.75*3+0.25*want.squares/n
+				if math.Abs(float64(mean[j])/wantMean-1) > 1e-6 || math.Abs(float64(variance[j])/wantVariance-1) > 1e-5 {
+					t.Fatalf("column %d, unbiased %v: %v, %v, want %v, %v", j, unbiased, mean[j], variance[j], wantMean, wantVariance)
+				}
+			}
+		}
+		mean, variance := []float32{5}, []float32{3}
+		MoveStatistics(mean, variance, make([]float64, 3), 0.75, false)
+		if mean[0] != 5 || variance[0] != 3 {
+			t.Errorf("nothing moves the averages to %v, %v", mean[0], variance[0])
+		}
+	})
+}
