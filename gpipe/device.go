@@ -23,7 +23,7 @@ type device struct {
 type weight struct {
 	param int // index into network.params
 	w     []float32
-	state [][]float32
+	state [][]float32 // the optimiser's slots, and behind them the average, if one is kept
 	grads [][]float32 // one accumulator for each use on this stage, in layer order
 }
 
@@ -71,6 +71,7 @@ func (d *device) initialise() {
 			off := offsets[i]
 			w.state = append(w.state, mem.parts[OptimizerState][off:off+len(w.w):off+len(w.w)])
 		}
+		n.startState(w)
 		for _, u := range n.params[w.param].uses {
 			if u.stage == d.k {
 				o := st.Uses[u.index].Operand

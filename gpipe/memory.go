@@ -13,7 +13,7 @@ type Category uint8
 const (
 	Parameters     Category = iota // parameters and constant tables
 	Gradients                      // one accumulator for each use of a parameter
-	OptimizerState                 // the optimiser's slots
+	OptimizerState                 // the optimiser's slots, and the weights' average
 	Boundary                       // tensors at the partition's edges: inputs kept until their B, gradients, what is on its way out
 	Residuals                      // what a backward needs of its forward
 	Workspace                      // everything that lives within one task, packing buffers included
@@ -62,7 +62,7 @@ type planInput struct {
 	discard  int                   // floats of output that recomputation throws away
 	exchange int                   // floats of workspace that the update needs
 	params   []int                 // sizes of the trained parameters
-	state    int                   // optimiser slots
+	state    int                   // tensors of the optimiser's state for each
 }
 
 func newPlan(in planInput) *Plan {

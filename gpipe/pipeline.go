@@ -58,6 +58,7 @@ type Pipeline struct {
 	LR        nn.LRSchedule // nil: 0.1, constant
 	ClipNorm  float64       // largest global norm of the gradient; 0: no clipping
 	L2        float64       // added to the gradient, times the weight; 0: none
+	EMA       nn.EMA        // an average of the weights to evaluate with (Trainer.Averaged); zero: none
 
 	// AllowNonFinite turns off the errors for NaN or infinite losses and gradients.
 	AllowNonFinite bool
@@ -154,6 +155,9 @@ func (p Pipeline) Validate(in Input) error {
 		return fmt.Errorf("unknown partitioner %v: want min-max, min-variance, lingvo or block", p.Partitioner)
 	}
 	if err := p.Optimizer.Validate(); err != nil {
+		return err
+	}
+	if err := p.EMA.Validate(); err != nil {
 		return err
 	}
 	if p.Balance != nil {

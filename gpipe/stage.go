@@ -213,7 +213,7 @@ func (n *network) plan(k int) (*Plan, error) {
 	if k > 0 {
 		slots(program.DIn, pair)
 	}
-	in.state = n.Optimizer.Slots()
+	in.state = n.stateSlots()
 	for _, p := range n.stageParams(k) {
 		if !p.Frozen {
 			in.params = append(in.params, p.Shape.Elems())
@@ -266,7 +266,7 @@ func (n *network) checkCapacity(k int, p *Plan) error {
 	}
 	st := n.largest(k)
 	seen := map[*nn.Param]bool{}
-	per := int64(2 + n.Optimizer.Slots()) // weight, gradient, state
+	per := int64(2 + n.stateSlots()) // weight, gradient, state
 	for _, l := range n.stageLayers(k) {
 		var bytes int64
 		for _, q := range l.Params() {

@@ -26,6 +26,7 @@ type Trainer struct {
 	transport Transport
 	alone     chan struct{} // on emulated devices: what runs holds it
 	steps     int
+	averaged  bool // the weights and their averages have changed places
 	broken    error
 }
 
@@ -199,6 +200,9 @@ type Result struct {
 // that has begun leaves the trainer broken, since some stages may have moved;
 // later calls return it again.
 func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
+	if err := t.trainable(); err != nil {
+		return nil, err
+	}
 	s, err := t.begin(b, training)
 	if err != nil {
 		return nil, err

@@ -188,6 +188,9 @@ func (r *stageRun) move(scale float32) {
 				u.L2 = float32(n.L2)
 			}
 			n.Optimizer.Update(u)
+			if n.EMA.Kept() {
+				n.EMA.Update(w.average()[from:to], u.W, step)
+			}
 		}
 	})
 	for i, w := range r.dev.weights {

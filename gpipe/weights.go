@@ -47,10 +47,14 @@ func (t *Trainer) Save(path string, metadata map[string]string) error {
 // changed, so that a file that is refused changes nothing.
 //
 // The optimiser's state and the number of steps stay as they are: after Load, a
-// new trainer trains on with fresh moments and the learning rate of step 1.
+// new trainer trains on with fresh moments and the learning rate of step 1. An
+// average of the weights starts again from those of the file.
 func (t *Trainer) Load(path string) error {
 	if t.broken != nil {
 		return fmt.Errorf("%s: not loaded: %w", path, t.broken)
+	}
+	if err := t.trainable(); err != nil {
+		return fmt.Errorf("%s: not loaded: %w", path, err)
 	}
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -77,6 +81,7 @@ func (t *Trainer) Load(path string) error {
 			}
 		}
 	}
+	t.restartAverages()
 	return nil
 }
 

@@ -6,12 +6,34 @@ type Optimizer interface {
 	// Name is "sgd", "adam", ...
 	Name() string
 	// Slots is the number of state tensors of a parameter's size that the
-	// device keeps for each parameter, zero at the start.
+	// device keeps for each parameter, zero at the start unless the optimiser
+	// is a StateInitializer.
 	Slots() int
 	// Update applies one mini-batch's gradient.
 	Update(u Update)
 	// Validate reports a hyper-parameter that is out of range.
 	Validate() error
+}
+
+// StateInitializer is implemented by an optimiser whose state does not start
+// from zero.
+type StateInitializer interface {
+	// InitState is what every element of a slot starts from.
+	InitState(slot int) float32
+}
+
+// InitState makes a slot of an optimiser's state, all zeros so far, what it
+// starts from.
+func InitState(o Optimizer, slot int, state []float32) {
+	s, ok := o.(StateInitializer)
+	if !ok {
+		return
+	}
+	if v := s.InitState(slot); v != 0 { // else its pages stay untouched
+		for i := range state {
+			state[i] = v
+		}
+	}
 }
 
 // Update is one parameter (or a piece of it: updates are element-wise) and

@@ -55,7 +55,7 @@ func TestSGDAgainstPyTorch(t *testing.T) {
 // in pieces, by several threads say. And Scale multiplies the gradient, as
 // clipping its norm does.
 func TestUpdateInPieces(t *testing.T) {
-	for _, o := range []nn.Optimizer{nn.SGD{}, nn.SGD{Momentum: 0.9}, nn.SGD{Momentum: 0.9, Nesterov: true}, nn.Adam{}, nn.Adam{WeightDecay: 0.01}} {
+	for _, o := range []nn.Optimizer{nn.SGD{}, nn.SGD{Momentum: 0.9}, nn.SGD{Momentum: 0.9, Nesterov: true}, nn.Adam{}, nn.Adam{WeightDecay: 0.01}, nn.RMSProp{}} {
 		const size = 53
 		run := func(cuts []int, scale float32) []float32 {
 			w, g := make([]float32, size), make([]float32, size)

@@ -1,0 +1,240 @@
+package gpipe
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/nn"
+)
+
+// averaging is the small language model, trained as AmoebaNet was: RMSProp,
+// whose state does not start from zero, and an average of the weights.
+func averaging(t testing.TB) Pipeline {
+	p := small.pipeline(t)
+	p.Optimizer, p.EMA = nn.RMSProp{}, nn.EMA{Decay: 0.9}
+	return p
+}
+
+func openSmall(t testing.TB, p Pipeline) *Trainer {
+	t.Helper()
+	tr, err := p.Open(InputOf(small.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tr.Close() })
+	return tr
+}
+
+func stepSmall(t testing.TB, tr *Trainer, i int) {
+	t.Helper()
+	if _, err := tr.Step(t.Context(), small.data(i)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func values(tr *Trainer) (all []float32) {
+	for _, w := range tr.Weights() {
+		all = append(all, w.Data...)
+	}
+	return all
+}
+
+// TestAverageIsTensorFlows follows the average from the weights behind every
+// step, in float64; the first weights are its start.
+func TestAverageIsTensorFlows(t *testing.T) {
+	for _, e := range []nn.EMA{{Decay: 0.9}, {Decay: 0.9, Constant: true}} {
+		p := averaging(t)
+		p.EMA = e
+		tr := openSmall(t, p)
+		want := slices.Collect(func(yield func(float64) bool) {
+			for _, v := range values(tr) {
+				if !yield(float64(v)) {
+					return
+				}
+			}
+		})
+		for step := 1; step <= 4; step++ {
+			stepSmall(t, tr, step)
+			decay := e.Decay
+			if !e.Constant {
+				decay = min(decay, float64(1+step)/float64(10+step))
+			}
+			for i, w := range values(tr) {
+				want[i] -= (1 - decay) * (want[i] - float64(w))
+			}
+			if err := tr.Averaged(func() error {
+				for i, got := range values(tr) {
+					if math.Abs(float64(got)-want[i]) > 1e-6 {
+						return fmt.Errorf("step %d, weight %d: average %v, want %v", step, i, got, want[i])
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Errorf("%+v: %v", e, err)
+			}
+		}
+	}
+}
+
+// TestAveragesDoNotDependOnTheWay: guarantees G1 and G2 hold for the average and
+// for state that starts from one, and the average does not change the training.
+func TestAveragesDoNotDependOnTheWay(t *testing.T) {
+	none := averaging(t)
+	none.EMA = nn.EMA{}
+	want := small.train(t, none)
+	want.changes(t)
+	var averages string
+	for _, c := range []struct {
+		k, m, threads int
+		s             schedule.Schedule
+		kind          Kind
+	}{
+		{1, 1, 1, schedule.GPipe, Host},
+		{3, 4, 2, schedule.GPipe, Host},
+		{8, 9, 1, schedule.OneFOneB, Emulated},
+	} {
+		p := averaging(t)
+		p.Partitions, p.MicroBatches, p.Schedule = c.k, c.m, c.s
+		p.Devices = []Device{{Kind: c.kind, Threads: c.threads}}
+		tr := openSmall(t, p)
+		for i := range 3 {
+			stepSmall(t, tr, i)
+		}
+		checkMemory(t, tr)
+		if got := tr.Hash(); got != want.hash {
+			t.Errorf("%+v: weights %s, without an average and K=1 %s", c, got, want.hash)
+		}
+		var got string
+		if err := tr.Averaged(func() error { got = tr.Hash(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if averages == "" {
+			averages = got
+		}
+		if got != averages || got == want.hash {
+			t.Errorf("%+v: averages %s, want %s, which is not %s", c, got, averages, want.hash)
+		}
+	}
+}
+
+// The state of every parameter on every device starts from what the optimiser
+// says, and its average from the weight.
+func TestStateStarts(t *testing.T) {
+	p := averaging(t)
+	p.Partitions = 3
+	for _, d := range openSmall(t, p).devices {
+		for _, w := range d.weights {
+			for i, v := range w.w {
+				if w.state[0][i] != 1 || w.state[1][i] != 0 || w.average()[i] != v {
+					t.Fatalf("device %d: mean of squares %v, momentum %v, average %v of %v", d.k, w.state[0][i], w.state[1][i], w.average()[i], v)
+				}
+			}
+		}
+	}
+}
+
+// The average is one more tensor of optimiser state for each parameter.
+func TestAverageIsPlanned(t *testing.T) {
+	state := func(e nn.EMA) (n int64) {
+		p := averaging(t)
+		p.EMA = e
+		for _, plan := range openSmall(t, p).Plans() {
+			n += plan.Bytes[OptimizerState]
+		}
+		return n
+	}
+	two, three := state(nn.EMA{}), state(nn.EMA{Decay: 0.9})
+	if ratio := float64(three) / float64(two); ratio < 1.49 || ratio > 1.51 {
+		t.Errorf("%d bytes of optimiser state with an average, %d without: %.3f times, want 3/2", three, two, ratio)
+	}
+}
+
+// TestAveragedRestores: what f sees are the averages, also in evaluations, and
+// behind it the weights have the bits that they had, whatever became of f.
+func TestAveragedRestores(t *testing.T) {
+	p := averaging(t)
+	p.Partitions, p.MicroBatches = 3, 2
+	tr := openSmall(t, p)
+	stepSmall(t, tr, 0)
+	stepSmall(t, tr, 1)
+	evaluate := func() float64 {
+		r, err := tr.Evaluate(t.Context(), small.data(5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Loss
+	}
+	hash, loss := tr.Hash(), evaluate()
+	dir := t.TempDir()
+	averagesFile, wrong := filepath.Join(dir, "averages"), errors.New("f's own")
+	var averageHash string
+	var averageLoss float64
+	err := tr.Averaged(func() error {
+		averageHash, averageLoss = tr.Hash(), evaluate()
+		if err := tr.Save(averagesFile, nil); err != nil {
+			t.Error(err)
+		}
+		for what, err := range map[string]error{
+			"Step":     func() error { _, err := tr.Step(t.Context(), small.data(2)); return err }(),
+			"Load":     tr.Load(averagesFile),
+			"Averaged": tr.Averaged(func() error { return nil }),
+		} {
+			if err == nil || !strings.Contains(err.Error(), "averages are in the weights' places") {
+				t.Errorf("%s within Averaged: %v", what, err)
+			}
+		}
+		return wrong
+	})
+	if err != wrong {
+		t.Errorf("f's error comes back as %v", err)
+	}
+	if averageHash == hash || averageLoss == loss {
+		t.Errorf("hash %s and loss %v within, %s and %v outside", averageHash, averageLoss, hash, loss)
+	}
+	if got := tr.Hash(); got != hash {
+		t.Errorf("weights %s behind it, %s before", got, hash)
+	}
+	if got := evaluate(); got != loss {
+		t.Errorf("loss %v behind it, %v before", got, loss)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_ = tr.Averaged(func() error { panic("in f") })
+	}()
+	if got := tr.Hash(); got != hash {
+		t.Errorf("weights %s behind a panic, %s before", got, hash)
+	}
+	stepSmall(t, tr, 2) // and goes on as if nothing had been
+	other := openSmall(t, p)
+	for i := range 3 {
+		stepSmall(t, other, i)
+	}
+	if tr.Hash() != other.Hash() {
+		t.Error("the evaluations change the training")
+	}
+
+	// Loaded, the averages are the weights, and so is their average.
+	if err := tr.Load(averagesFile); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.Averaged(func() error { hash = tr.Hash(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if tr.Hash() != averageHash || hash != averageHash {
+		t.Errorf("loaded %s, average %s, want %s of both", tr.Hash(), hash, averageHash)
+	}
+
+	if err := openSmall(t, small.pipeline(t)).Averaged(func() error { return nil }); err == nil {
+		t.Error("averages that are not kept: no error")
+	}
+	p.EMA.Decay = 1
+	if _, err := p.Open(InputOf(small.data(0))); err == nil || !strings.Contains(err.Error(), "want at least 0") {
+		t.Errorf("a decay of 1: %v", err)
+	}
+}

@@ -1,0 +1,59 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+
+	"gpipebench/nn/internal/kernel"
+)
+
+// RMSProp is the optimiser of Tieleman and Hinton (2012) with momentum, in the
+// form of TensorFlow 1 (tf.train.RMSPropOptimizer), in which AmoebaNet was
+// trained:
+//
+//	ms  = Decay*ms + (1-Decay)*g²
+//	mom = Momentum*mom + rate*g / sqrt(ms + Eps)
+//	w  -= mom
+//
+// Eps stands inside the root, the mean of squares starts from one, and the rate
+// goes into the momentum. PyTorch has Eps outside the root, a mean that starts
+// from zero, and the rate outside. The zero value has the hyper-parameters of
+// AmoebaNet's published training program.
+type RMSProp struct {
+	Decay    float32 // of the mean of squares, in [0, 1); 0: 0.9
+	Momentum float32 // in [0, 1); 0: 0.9
+	Eps      float32 // added under the root, not negative; 0: 1
+}
+
+func (o RMSProp) Name() string { return "rmsprop" }
+
+// Slots is 2: the mean of squares, and the momentum.
+func (o RMSProp) Slots() int { return 2 }
+
+// InitState is one for the mean of squares.
+func (o RMSProp) InitState(slot int) float32 {
+	if slot == 0 {
+		return 1
+	}
+	return 0
+}
+
+func (o RMSProp) Update(u Update) {
+	decay, momentum, eps := orFloat(o.Decay, 0.9), orFloat(o.Momentum, 0.9), orFloat(o.Eps, 1)
+	kernel.RMSProp(u.W, u.State[0], u.State[1], u.G, u.LR, decay, momentum, eps, u.Scale, u.L2)
+}
+
+func (o RMSProp) Validate() error {
+	for _, share := range []struct {
+		name  string
+		value float32
+	}{{"Decay", o.Decay}, {"Momentum", o.Momentum}} {
+		if !(share.value >= 0 && share.value < 1) {
+			return fmt.Errorf("rmsprop: %s is %v, want at least 0 (0: 0.9) and less than 1", share.name, share.value)
+		}
+	}
+	if !(o.Eps >= 0) || math.IsInf(float64(o.Eps), 1) {
+		return fmt.Errorf("rmsprop: Eps is %v, want at least 0 (0: 1)", o.Eps)
+	}
+	return nil
+}

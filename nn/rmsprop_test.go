@@ -1,0 +1,116 @@
+package nn_test
+
+import (
+	"math"
+	"testing"
+
+	"gpipebench/nn"
+	"gpipebench/nn/program/programtest"
+)
+
+// TestRMSPropByHand follows two steps of the zero value on paper: Decay and
+// Momentum 0.9, Eps 1, rate 0.1, gradients 1 and -2.
+//
+//	ms  = 0.9*1 + 0.1*1 = 1    mom = 0.1*1/sqrt(1+1)                    =  0.0707107   w = 2 - 0.0707107 = 1.9292893
+//	ms  = 0.9*1 + 0.1*4 = 1.3  mom = 0.9*0.0707107 - 0.1*2/sqrt(1.3+1)  = -0.0682365   w = 1.9975258
+func TestRMSPropByHand(t *testing.T) {
+	o := nn.RMSProp{}
+	w, state := []float32{2}, [][]float32{{0}, {0}}
+	for i := range state {
+		nn.InitState(o, i, state[i])
+	}
+	for i, want := range []struct{ g, ms, mom, w float64 }{
+		{1, 1, 0.0707107, 1.9292893},
+		{-2, 1.3, -0.0682365, 1.9975258},
+	} {
+		o.Update(nn.Update{W: w, G: []float32{float32(want.g)}, State: state, Step: i + 1, LR: 0.1, Scale: 1})
+		for _, v := range []struct {
+			name string
+			got  float32
+			want float64
+		}{{"mean of squares", state[0][0], want.ms}, {"momentum", state[1][0], want.mom}, {"weight", w[0], want.w}} {
+			if math.Abs(float64(v.got)-v.want) > 3e-7 {
+				t.Errorf("step %d: %s %v, want %v", i+1, v.name, v.got, v.want)
+			}
+		}
+	}
+}
+
+// TestRMSPropAgainstFloat64: PyTorch's RMSprop has another form, so the oracle
+// is TensorFlow's formula in float64, on the gradients of the other optimisers'
+// oracle. A wrong form (Eps outside the root, squares from zero, the rate
+// outside the momentum under a varying rate) is off by 1e-3 and more.
+func TestRMSPropAgainstFloat64(t *testing.T) {
+	oracle := programtest.ReadOracle(t, "testdata/optimizers.json")
+	grads := oracle.Floats("gradients")
+	start := oracle.Floats("start")
+	size := len(start)
+	for _, c := range []struct {
+		o                    nn.RMSProp
+		decay, momentum, eps float64
+		l2                   float32
+	}{
+		{nn.RMSProp{}, 0.9, 0.9, 1, 0},
+		{nn.RMSProp{Decay: 0.75, Momentum: 0.5, Eps: 0.001}, 0.75, 0.5, 0.001, 0.01},
+	} {
+		w := append([]float32(nil), start...)
+		state := make([][]float32, c.o.Slots())
+		for i := range state {
+			state[i] = make([]float32, size)
+			nn.InitState(c.o, i, state[i])
+		}
+		w64, ms, mom := make([]float64, size), make([]float64, size), make([]float64, size)
+		for i, v := range start {
+			w64[i], ms[i] = float64(v), 1
+		}
+		const lr = 0.0625
+		for step, factor := range oracle.Exact("rate/varying") {
+			g := grads[step*size : (step+1)*size]
+			c.o.Update(nn.Update{W: w, G: g, State: state, Step: step + 1, LR: float32(lr * factor), Scale: 1, L2: c.l2})
+			for i := range w64 {
+				grad := float64(g[i]) + float64(c.l2)*w64[i]
+				ms[i] = c.decay*ms[i] + (1-c.decay)*grad*grad
+				mom[i] = c.momentum*mom[i] + lr*factor*grad/math.Sqrt(ms[i]+c.eps)
+				w64[i] -= mom[i]
+				if math.Abs(float64(w[i])-w64[i]) > 2e-6 {
+					t.Fatalf("%+v: step %d, weight %d: %v, want %v", c.o, step+1, i, w[i], w64[i])
+				}
+			}
+		}
+	}
+}
+
+// Only an optimiser that says so has state that starts from elsewhere than zero.
+func TestInitState(t *testing.T) {
+	for _, o := range []nn.Optimizer{nn.SGD{Momentum: 0.9}, nn.Adam{}, nn.RMSProp{}} {
+		for slot := range o.Slots() {
+			state := make([]float32, 20)
+			nn.InitState(o, slot, state)
+			want := float32(0)
+			if o.Name() == "rmsprop" && slot == 0 {
+				want = 1
+			}
+			for i, v := range state {
+				if v != want {
+					t.Errorf("%s: element %d of slot %d starts from %v, want %v", o.Name(), i, slot, v, want)
+				}
+			}
+		}
+	}
+}
+
+func TestRMSPropValidate(t *testing.T) {
+	for _, o := range []nn.RMSProp{{}, {Decay: 0.95, Momentum: 0.5, Eps: 1e-10}} {
+		if err := o.Validate(); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, o := range []nn.RMSProp{
+		{Decay: 1}, {Decay: -0.1}, {Decay: nan}, {Momentum: 1}, {Momentum: -1}, {Momentum: nan}, {Eps: -1}, {Eps: nan}, {Eps: inf},
+	} {
+		if o.Validate() == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+}
