@@ -13,6 +13,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 )
 
 // Use -update where a table is meant to look different, and read the diff.
@@ -115,6 +116,23 @@ func TestWriteFile(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// The ending of its name says what a trace is written as.
+func TestWriteTrace(t *testing.T) {
+	tl := &timeline.Timeline{Devices: 2, Events: []timeline.Event{{End: 1}, {Device: 1, Micro: 3, Start: 1, End: 2}}}
+	dir := t.TempDir()
+	for name, want := range map[string]string{
+		"a.json": `"traceEvents":[`, "a": `"traceEvents":[`, "a.svg": "K = 2, M = 4</text>", "a.SVG": "<svg", "a.txt": "0 |F0",
+	} {
+		name = filepath.Join(dir, name)
+		if err := WriteTrace(name, tl); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(name); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v, no %s in\n%s", name, err, want, text)
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ Nothing is computed.`,
 	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "of activations", experiments.ParseDType)
 	value(fs, &s.Optimizer, "optimizer", "adam", strings.Join(experiments.Optimizers(), "|"), "its state counts as parameter memory", oneOf(experiments.Optimizers()...))
 	fs.Float64Var(&s.Model.Dropout, "dropout", 0, "rate, from 0 up to 1")
-	fs.StringVar(&trace, "trace", "", "file for the step's timeline as Chrome trace JSON")
+	fs.StringVar(&trace, "trace", "", "file for the step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
 	fs.BoolVar(&draw, "timeline", false, "draw the step's timeline")
 	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
 	return cmd

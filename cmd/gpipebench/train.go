@@ -97,7 +97,7 @@ With --model transformer, which translates, what is not given is
 	translationFlags(fs, &t)
 	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors); with --steps 0 only to evaluate")
 	fs.StringVar(&t.Save, "save", "", "file to save the weights to (safetensors)")
-	fs.StringVar(&trace, "trace", "", "file for the last step's timeline as Chrome trace JSON")
+	fs.StringVar(&trace, "trace", "", "file for the last step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
 	fs.BoolVar(&draw, "timeline", false, "draw the last step's timeline")
 	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {

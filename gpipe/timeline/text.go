@@ -93,17 +93,21 @@ func legend(span float64, seen [len(kinds)]bool) string {
 	return strings.Join(append(parts, ". idle"), "  ")
 }
 
+// timeUnits from the largest.
+var timeUnits = []struct {
+	name string
+	size float64
+}{{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}}
+
 // seconds writes a time in four digits and the unit that suits it.
 func seconds(t float64) string {
-	for _, unit := range []struct {
-		name string
-		size float64
-	}{{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}} {
-		if t >= unit.size || t == 0 {
-			return strconv.FormatFloat(t/unit.size, 'g', 4, 64) + " " + unit.name
+	unit := timeUnits[len(timeUnits)-1]
+	for _, u := range slices.Backward(timeUnits) {
+		if t >= u.size || t == 0 {
+			unit = u
 		}
 	}
-	return strconv.FormatFloat(t*1e9, 'g', 4, 64) + " ns"
+	return strconv.FormatFloat(t/unit.size, 'g', 4, 64) + " " + unit.name
 }
 
 // columnsFor is how many of the columns to draw in: all of them, unless all

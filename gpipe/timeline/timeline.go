@@ -4,7 +4,7 @@
 // A timeline comes from a run (the runtime, on the wall clock) or from Replay,
 // the virtual clock that emulated and modelled devices run on. It is checked by
 // Validate, reduced to the paper's time-step breakdown by Breakdown, and drawn
-// by WriteText and WriteChrome.
+// by WriteText, WriteSVG and WriteChrome.
 //
 // The package is pure: it starts no goroutine, reads no clock and opens no
 // file. A step is one mini-batch; stage k of the pipeline is device k.
