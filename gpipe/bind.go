@@ -53,16 +53,26 @@ func (r *stageRun) poison(s program.Space) {
 	}
 }
 
+// pass tells how often a micro-batch's forward function has run in this step.
+type pass uint8
+
+const (
+	firstTime pass = iota
+	again          // a recomputation, or a backward function: no statistics are counted
+	hunt           // again, and the first value that is not finite ends it
+)
+
 // exec runs a program on what is bound.
-func (r *stageRun) exec(p *program.Program, m int, trap bool) error {
+func (r *stageRun) exec(p *program.Program, m int, what pass) error {
 	env := program.Env{
 		Seed: r.trainer.net.Seed, Step: uint64(r.trainer.steps + 1),
 		Example: uint64(r.firsts[m]), LossScale: float32(1 / float64(r.batch.Count)),
+		Again: what != firstTime,
 	}
 	return p.Run(r.dev.pool, &r.bind, &env, program.Options{
 		Touch:  r.touch,
 		Poison: r.trainer.net.testing.poison,
-		Trap:   trap,
+		Trap:   what == hunt,
 	})
 }
 

@@ -17,6 +17,8 @@ type device struct {
 	pool    *program.Pool
 	weights []weight
 	index   map[int]int // from a parameter of the network to its weight here
+	moving  []moving
+	states  []NamedWeights // the moving averages, in layer order
 }
 
 // weight is a trained parameter on a device.
@@ -53,18 +55,24 @@ func (d *device) initialise() {
 		global[n.params[i].Param] = i
 	}
 	params := mem.slot(program.Params, 0)
+	values := map[*nn.Param][]float32{}
 	for j, p := range n.stageParams(d.k) {
 		o := st.Params[j]
 		w := params[o.Off:o.End():o.End()]
 		path := d.path(p)
 		p.Init(philox.NewStream(philox.KeyOf(n.Seed, path), 0), p.Shape, w)
 		mem.touch(program.Params, 0, o.End())
+		if p.State {
+			values[p] = w
+			d.states = append(d.states, NamedWeights{path, p.Shape, w})
+		}
 		if p.Frozen {
 			continue
 		}
 		d.index[global[p]] = len(d.weights)
 		d.weights = append(d.weights, weight{param: global[p], w: w})
 	}
+	d.findMoving(values)
 	for i := range d.weights {
 		w := &d.weights[i]
 		for _, offsets := range mem.plan.state {

@@ -88,7 +88,7 @@ func (s *step) explain(err error) error {
 		r.use(program.In, bad.micro%r.input.slots)
 		r.use(program.Out, 0)
 		var nf *program.NonFiniteError
-		if e := r.exec(r.stage(bad.micro).Forward, bad.micro, true); errors.As(e, &nf) {
+		if e := r.exec(r.stage(bad.micro).Forward, bad.micro, hunt); errors.As(e, &nf) {
 			return &StageError{k, "F" + strconv.Itoa(bad.micro), &NonFiniteError{"output", t.net.layerName(nf.Layer), nf.Op, nf.Value}}
 		}
 	}

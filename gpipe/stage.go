@@ -17,7 +17,8 @@ type network struct {
 	sizes    []int // layers of each stage
 	first    []int // index of each stage's first layer
 	note     string
-	params   []parameter // of the whole network, in layer order, tied ones once
+	params   []parameter   // of the whole network, in layer order, tied ones once
+	moving   [][]nn.Moving // of each stage, behind its programs' tallies
 	compiled map[variant]compiled
 }
 
@@ -138,6 +139,7 @@ func (n *network) listParams(traced []*nn.Stage, stages compiled) {
 		}
 	}
 	for k, st := range stages {
+		n.moving = append(n.moving, traced[k].Moving)
 		for i, u := range st.Uses {
 			p := &n.params[index[traced[k].Params[u.Param]]]
 			p.uses = append(p.uses, use{k, i})
@@ -272,6 +274,8 @@ func (n *network) checkCapacity(k int, p *Plan) error {
 		for _, q := range l.Params() {
 			switch {
 			case seen[q]:
+			case q.State: // and its half of a tally
+				bytes += int64(q.Shape.Elems()) * (floatBytes + tallyBytes/2)
 			case q.Frozen:
 				bytes += int64(q.Shape.Elems()) * floatBytes
 			default:

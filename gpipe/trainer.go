@@ -140,14 +140,13 @@ func (t *Trainer) Worked() [][]int64 {
 func (t *Trainer) Steps() int { return t.steps }
 
 // Hash is the SHA-256 of the weights: every parameter in layer order, tied ones
-// once, as little-endian float32.
+// once, then batch norm's moving averages, as little-endian float32.
 func (t *Trainer) Hash() string {
 	h := sha256.New()
 	var buf []byte
-	for i := range t.net.params {
-		w := t.weight(i).w
+	for _, w := range t.Weights() {
 		buf = buf[:0]
-		for _, v := range w {
+		for _, v := range w.Data {
 			buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
 		}
 		h.Write(buf)
@@ -161,13 +160,17 @@ func (t *Trainer) weight(i int) *weight {
 	return &d.weights[d.index[i]]
 }
 
-// Weights are the parameters by path, in layer order, tied ones once. The
+// Weights are the parameters by path, in layer order, tied ones once, then
+// batch norm's moving averages. The
 // slices are the devices' own memory: valid between steps, until Close.
 func (t *Trainer) Weights() []NamedWeights {
 	var all []NamedWeights
 	for i := range t.net.params {
 		p := &t.net.params[i]
 		all = append(all, NamedWeights{p.path, p.Shape, t.weight(i).w})
+	}
+	for _, d := range t.devices {
+		all = append(all, d.states...)
 	}
 	return all
 }

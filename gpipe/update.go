@@ -42,7 +42,11 @@ func (r *stageRun) update(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.timed(ctx, timeline.Update, -1, func() error { r.move(scale); return nil })
+	return r.timed(ctx, timeline.Update, -1, func() error {
+		r.move(scale)
+		r.dev.moveStatistics()
+		return nil
+	})
 }
 
 // gradients adds up the uses of every parameter into its first accumulator and

@@ -17,7 +17,7 @@ import (
 const HashKey = "weights_sha256"
 
 // Save writes the weights to a file in the safetensors format: every parameter
-// by its path in layer order, tied ones once. Metadata may be nil; it goes into
+// by its path in layer order, tied ones once, then batch norm's moving averages. Metadata may be nil; it goes into
 // the file with [HashKey], which it must not have. The same weights and metadata
 // make the same bytes, however the network is cut. Constant tables and the
 // optimiser's state are not saved.
@@ -41,7 +41,7 @@ func (t *Trainer) Save(path string, metadata map[string]string) error {
 }
 
 // Load replaces the weights by those of a file, on every stage that uses them.
-// The file's tensors must be the network's parameters, by path and shape, all
+// The file's tensors must be those that Save writes, by path and shape, all
 // and no others, in any order; where it has [HashKey], its values must have that
 // hash. All of this is checked, and the whole file read once, before anything is
 // changed, so that a file that is refused changes nothing.
@@ -68,14 +68,15 @@ func (t *Trainer) Load(path string) error {
 	if err := verify(f, index); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	weights := t.Weights()
 	for i, at := range index {
-		w := t.weight(i).w
+		w := weights[i].Data
 		if err := f.Floats(at, w); err != nil {
 			// It could be read a moment ago.
 			t.broken = fmt.Errorf("weights half replaced: %w", err)
 			return t.broken
 		}
-		for _, d := range t.devices {
+		for _, d := range t.devices { // tied ones
 			if j, here := d.index[i]; here {
 				copy(d.weights[j].w, w)
 			}
@@ -85,24 +86,23 @@ func (t *Trainer) Load(path string) error {
 	return nil
 }
 
-// match finds every parameter among a file's tensors: the places of these by
-// the parameter's index.
+// match finds every tensor of [Trainer.Weights] in a file: its place by its
+// index.
 func (t *Trainer) match(f *safetensors.File) ([]int, error) {
 	byName := map[string]int{}
 	for at, e := range f.Tensors {
 		byName[e.Name] = at
 	}
 	var index []int
-	for i := range t.net.params {
-		p := &t.net.params[i]
-		at, ok := byName[p.path]
+	for _, w := range t.Weights() {
+		at, ok := byName[w.Path]
 		if !ok {
-			return nil, fmt.Errorf("no tensor %q, which the network has", p.path)
+			return nil, fmt.Errorf("no tensor %q, which the network has", w.Path)
 		}
-		if got := f.Tensors[at].Shape; !slices.Equal(got, p.Shape) {
-			return nil, fmt.Errorf("tensor %q has shape %v: the network wants %v", p.path, got, []int(p.Shape))
+		if got := f.Tensors[at].Shape; !slices.Equal(got, w.Shape) {
+			return nil, fmt.Errorf("tensor %q has shape %v: the network wants %v", w.Path, got, w.Shape)
 		}
-		delete(byName, p.path)
+		delete(byName, w.Path)
 		index = append(index, at)
 	}
 	for _, e := range f.Tensors {

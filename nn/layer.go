@@ -64,6 +64,9 @@ type Param struct {
 	Shape  graph.Shape
 	Init   Initializer
 	Frozen bool // a constant: not trained, not counted, not hashed
+	// State marks a moving average among the frozen ones: like weights it is
+	// hashed, behind them, saved and loaded.
+	State bool
 	// NoDecay excludes the parameter from L2 and decoupled weight decay
 	// (biases and the gains and offsets of norms).
 	NoDecay bool
@@ -98,6 +101,15 @@ type Trace struct {
 
 	layer  string
 	params map[*Param]*graph.Node
+	moving []Moving
+	tally  []*graph.Node
+}
+
+// Move has the statistics of a mini-batch, which its micro-batches add up in
+// tally, move a pair of averages at the update.
+func (t *Trace) Move(tally *graph.Node, m Moving) {
+	t.tally = append(t.tally, tally)
+	t.moving = append(t.moving, m)
 }
 
 // Path names something within the layer that is being traced, such as the key
@@ -119,6 +131,7 @@ type Stage struct {
 	Params   []*Param     // behind Function.Params; tied ones once
 	Out      []graph.Type // the types of Function.Out
 	Layers   []LayerIO    // one a layer; a loss is not among them
+	Moving   []Moving     // behind Function.Tallies
 }
 
 // LayerIO is what one layer of a stage reads and makes.
@@ -168,6 +181,7 @@ func TraceStage(layers []Layer, first int, loss Loss, in, targets []graph.Type, 
 		flow = loss.Loss(t, flow, f.Feeds)
 	}
 	f.Out = flow
+	f.Tallies, s.Moving = t.tally, t.moving
 	for _, n := range flow {
 		s.Out = append(s.Out, graph.Type{Shape: n.Shape, DType: n.DType})
 	}

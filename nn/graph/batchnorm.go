@@ -169,7 +169,7 @@ func wantColumns(op string, x *Node, vectors []*Node) {
 
 func withReLU(name string, relu bool) string {
 	if relu {
-		return name + "+relu"
+		return name + "-relu"
 	}
 	return name
 }

@@ -15,6 +15,9 @@ type Function struct {
 	Out   []*graph.Node // the boundary tuple that goes out, or a loss's rows
 	// Params are the parameters and constants in the order of their layout.
 	Params []*graph.Node
+	// Tallies add up statistics over the micro-batches of a step: outputs of
+	// forward calls that keep what they hold until it is cleared.
+	Tallies []*graph.Node
 }
 
 // Tensor is a named place for something that crosses a stage's edge.
@@ -40,6 +43,7 @@ type Stage struct {
 	DOut, DIn []Tensor
 	Params    []Operand
 	Uses      []Use
+	Tallies   []Operand // of Function.Tallies, behind the uses in Grads
 
 	// Span is the extent of each space in floats; Workspace is that of the
 	// largest program.
@@ -93,12 +97,20 @@ func Compile(f Function, gradOut []bool, gradIn bool, threads int) *Stage {
 			uses = append(uses, n)
 		}
 	}
+	for _, n := range f.Tallies {
+		sizes = append(sizes, n.Elems())
+	}
 	offsets, span := Layout(sizes)
 	s.Span[Grads] = span
 	accumulators := map[*graph.Node]Operand{}
 	for i := range s.Uses {
 		s.Uses[i].Operand = Operand{Grads, offsets[i], sizes[i]}
 		accumulators[uses[i]] = s.Uses[i].Operand
+	}
+	for i, n := range f.Tallies {
+		o := Operand{Grads, offsets[len(uses)+i], n.Elems()}
+		s.Tallies = append(s.Tallies, o)
+		c.fixed[n] = o
 	}
 
 	// Fusing looks at uses in both functions, so that it is the same with and without residuals.

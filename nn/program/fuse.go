@@ -8,9 +8,11 @@ type step struct {
 	call *graph.Call
 	// Epilogue of a matrix product, done block by block while C is in cache.
 	bias *graph.Call
-	act  *graph.Call
-	// Addition that the kernel of a dropout or a layer norm's gradient does in passing.
+	// Addition that the kernel of a dropout, a batch norm or a norm's gradient
+	// does in passing.
 	add *graph.Call
+	// Activation behind the bias, the addition, or an addition alone.
+	act *graph.Call
 
 	in, out []*graph.Node
 }
@@ -18,10 +20,10 @@ type step struct {
 // last is the call that makes the step's results.
 func (s *step) last() *graph.Call {
 	switch {
-	case s.add != nil:
-		return s.add
 	case s.act != nil:
 		return s.act
+	case s.add != nil:
+		return s.add
 	case s.bias != nil:
 		return s.bias
 	}
@@ -63,6 +65,14 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 			continue
 		}
 		s := &step{call: c}
+		addThenRectify := func(relu bool) {
+			if relu {
+				return
+			}
+			if s.add = addition(next(c)); s.add != nil {
+				s.act = rectifier(next(s.add))
+			}
+		}
 		switch op := c.Op.(type) {
 		case graph.MatMulOp:
 			if op.TransA {
@@ -74,12 +84,16 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 					s.act = t
 				}
 			}
-		case graph.DropoutOp, graph.LayerNormGradOp:
-			if t := next(c); t != nil && t.Op == (graph.AddOp{}) && t.In[0] != t.In[1] {
-				s.add = t
-			}
+		case graph.DropoutOp, graph.LayerNormGradOp, graph.BatchNormGradOp:
+			s.add = addition(next(c))
+		case graph.BatchNormOp:
+			addThenRectify(op.ReLU)
+		case graph.BatchNormEvalOp:
+			addThenRectify(op.ReLU)
+		case graph.AddOp:
+			s.act = rectifier(next(c))
 		}
-		for _, t := range []*graph.Call{s.bias, s.act, s.add} {
+		for _, t := range []*graph.Call{s.bias, s.add, s.act} {
 			if t != nil {
 				owner[t] = s
 			}
@@ -92,6 +106,22 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 		s.connect()
 	}
 	return steps
+}
+
+// addition is c if it adds two values, else nil.
+func addition(c *graph.Call) *graph.Call {
+	if c != nil && c.Op == (graph.AddOp{}) && c.In[0] != c.In[1] {
+		return c
+	}
+	return nil
+}
+
+// rectifier is c if it is a ReLU, else nil.
+func rectifier(c *graph.Call) *graph.Call {
+	if c != nil && c.Op == (graph.ReLUOp{}) {
+		return c
+	}
+	return nil
 }
 
 // connect lists the step's inputs and outputs in the order its kernel expects:
@@ -110,6 +140,15 @@ func (s *step) connect() {
 		s.in = append(s.in, other)
 	}
 	s.out = s.last().Out
+}
+
+// addend is a piece of what the step adds in passing, its last input; nil if
+// there is none.
+func (s *step) addend(in [][]float32, from, to int) []float32 {
+	if s.add == nil {
+		return nil
+	}
+	return in[len(in)-1][from:to]
 }
 
 // inPlace lists the inputs that the first output may overwrite.

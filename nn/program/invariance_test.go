@@ -148,7 +148,7 @@ func TestFusion(t *testing.T) {
 			}
 		}
 	})
-	for _, op := range []string{"matmul+bias", "matmul+relu", "matmul-bt+bias", "dropout+add", "layer-norm-grad+add"} {
+	for _, op := range []string{"matmul+bias", "matmul+relu", "matmul-bt+bias", "dropout+add", "layer-norm-grad+add", "batch-norm+add", "batch-norm+relu", "batch-norm-grad+add", "add+relu"} {
 		if !fused[op] {
 			t.Errorf("no case has %s", op)
 		}

@@ -37,6 +37,49 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 	case graph.CrossEntropyGradOp:
 		return lowerCrossEntropyGrad(op, s.call), 0
 
+	case graph.Conv2DOp:
+		return lowerConv(op, s.call, threads)
+	case graph.ConvInputGradOp:
+		return lowerConvInputGrad(op, s.call, threads)
+	case graph.ConvWeightGradOp:
+		return lowerConvWeightGrad(op, s.call, accumulates, threads)
+	case graph.MaxPoolOp:
+		return lowerPool(poolOf(op.Window, s.call.In[0].Shape, s.call.Out[0].Shape), kernel.MaxPool), 0
+	case graph.MaxPoolGradOp:
+		return lowerMaxPoolGrad(op, s.call), 0
+	case graph.AvgPoolOp:
+		return lowerPool(poolOf(op.Window, s.call.In[0].Shape, s.call.Out[0].Shape), kernel.AvgPool), 0
+	case graph.AvgPoolGradOp:
+		return lowerAvgPoolGrad(op, s.call), 0
+	case graph.GlobalAvgPoolOp:
+		return lowerGlobalAvgPool(s.call), 0
+	case graph.GlobalAvgPoolGradOp:
+		return lowerGlobalAvgPoolGrad(s.call), 0
+	case graph.ConcatOp:
+		return lowerConcat(s.call), 0
+	case graph.SliceOp:
+		return lowerSlice(op, s.call), 0
+	case graph.PadOp:
+		return lowerPad(op, s.call), 0
+	case graph.DropPathOp:
+		return lowerDropPath(op, s.call), 0
+	case graph.BatchNormMomentsOp:
+		return lowerBatchNormMoments(s.call), 0
+	case graph.BatchNormStatsOp:
+		return lowerBatchNormStats(op, s.call), 0
+	case graph.BatchNormOp:
+		return lowerBatchNorm(op, s), 0
+	case graph.BatchNormEvalOp:
+		return lowerBatchNormEval(op, s), 0
+	case graph.BatchNormGradSumsOp:
+		return lowerBatchNormGradSums(op, s.call), 0
+	case graph.BatchNormGradTotalsOp:
+		return lowerBatchNormGradTotals(s.call), 0
+	case graph.BatchNormGradOp:
+		return lowerBatchNormGrad(op, s), 0
+	case graph.BatchNormParamGradOp:
+		return fromZero(!accumulates, lowerBatchNormParamGrad(s.call)), 0
+
 	case graph.ColumnSumOp:
 		rows, cols := matrix(s.call.In[0])
 		return fromZero(!accumulates, func(_ *worker, in, out [][]float32, part, parts int) {
@@ -63,6 +106,9 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 			kernel.AddBias(out[0][from*cols:], in[0][from*cols:], in[1], to-from, cols, cols)
 		}, 0
 	case graph.AddOp:
+		if s.act != nil {
+			return binary(kernel.AddRelu), 0
+		}
 		return binary(kernel.Add), 0
 	case graph.MulOp:
 		return binary(kernel.Mul), 0
@@ -210,11 +256,7 @@ func lowerDropout(op graph.DropoutOp, s *step) kernelFunc {
 		for from < to {
 			example, first := from/per, from%per
 			end := min(to, (example+1)*per)
-			var add []float32
-			if s.add != nil {
-				add = in[1][from:end]
-			}
-			kernel.Dropout(out[0][from:end], in[0][from:end], add, op.Rate, key, w.env.Step, w.env.Example+uint64(example), first)
+			kernel.Dropout(out[0][from:end], in[0][from:end], s.addend(in, from, end), op.Rate, key, w.env.Step, w.env.Example+uint64(example), first)
 			from = end
 		}
 	}
@@ -232,11 +274,7 @@ func lowerLayerNormGrad(s *step) kernelFunc {
 	rows, d := matrix(s.call.In[0])
 	return func(_ *worker, in, out [][]float32, part, parts int) {
 		from, to := share(rows, part, parts, 1)
-		var add []float32
-		if s.add != nil {
-			add = in[4][from*d : to*d]
-		}
-		kernel.LayerNormGrad(out[0][from*d:to*d], in[0][from*d:to*d], in[1][from*d:to*d], in[2], in[3][from*2:to*2], add, to-from, d)
+		kernel.LayerNormGrad(out[0][from*d:to*d], in[0][from*d:to*d], in[1][from*d:to*d], in[2], in[3][from*2:to*2], s.addend(in, from*d, to*d), to-from, d)
 	}
 }
 

@@ -3,6 +3,7 @@ package program_test
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"gpipebench/nn/graph"
@@ -213,6 +214,35 @@ func attend(cross, causal, padded bool) opCase {
 	}}
 }
 
+// conv is a convolution of images of 5x6.
+func conv(name string, in, out, kh, kw int, win graph.Window) opCase {
+	return opCase{name: "conv2d/" + name, trace: func(b *builder) []*graph.Node {
+		return one(b.Conv2D(b.x("x", 5, 6, in), b.w("w", kh, kw, in, out), win))
+	}}
+}
+
+// norm is something with a batch norm over images of 3x2 with 19 channels: its
+// statistics are those of the whole batch.
+func norm(name string, f func(b *builder, x *graph.Node) *graph.Node) opCase {
+	return opCase{name: name, whole: true, exact: strings.Contains(name, "+relu"), trace: func(b *builder) []*graph.Node {
+		return one(f(b, b.x("x", 3, 2, 19)))
+	}}
+}
+
+// normed is the batch norm of x.
+func normed(b *builder, x *graph.Node, name string, relu bool) *graph.Node {
+	c := x.Shape.Last()
+	y, tally := b.BatchNorm(x, b.w("gamma"+name, c), b.w("beta"+name, c), 1e-3, relu)
+	b.Function.Tallies = append(b.Function.Tallies, tally)
+	return y
+}
+
+// apart draws numbers that are hardly ever within reach of each other.
+func apart(r *philox.Stream) float64 { return float64(r.Intn(1<<16)) / 4 }
+
+// farFromZero draws 8 or -8.
+func farFromZero(r *philox.Stream) float64 { return float64(16*r.Intn(2) - 8) }
+
 // opCases has every op that a layer can trace, and what the compiler makes of
 // several together. Sizes leave tails behind vectors and tiles.
 var opCases = []opCase{
@@ -259,7 +289,69 @@ var opCases = []opCase{
 		return []*graph.Node{loss, correct}
 	}},
 
+	conv("1x1", 5, 19, 1, 1, graph.Window{SH: 1, SW: 1}),
+	conv("3x3", 3, 5, 3, 3, graph.Window{SH: 1, SW: 1}.Padded(1)),
+	conv("3x3/stride 2", 4, 17, 3, 3, graph.Window{KH: 3, KW: 3, SH: 2, SW: 2}.Same(5, 6)),
+	conv("1x7", 3, 4, 1, 7, graph.Window{KH: 1, KW: 7, SH: 1, SW: 1}.Same(5, 6)),
+	conv("7x1", 3, 4, 7, 1, graph.Window{KH: 7, KW: 1, SH: 1, SW: 2}.Same(5, 6)),
+	conv("2x3/asymmetric", 2, 3, 2, 3, graph.Window{SH: 2, SW: 1, Top: 1, Right: 2}),
+	conv("1x1/shifted", 3, 4, 1, 1, graph.Window{SH: 2, SW: 2, Top: -1, Bottom: 1, Left: -1, Right: 1}),
+	{name: "conv2d/no-parameter", whole: true, trace: func(b *builder) []*graph.Node {
+		return one(b.Conv2D(b.x("x", 4, 4, 3), b.common("w", 3, 3, 3, 2), graph.Square(3, 1)))
+	}},
+	{name: "max-pool", trace: func(b *builder) []*graph.Node {
+		return one(b.MaxPool(b.values("x", apart, 5, 6, 3), graph.Square(3, 2).Same(5, 6)))
+	}},
+	{name: "max-pool/overlapping", trace: func(b *builder) []*graph.Node {
+		return one(b.MaxPool(b.values("x", apart, 4, 4, 17), graph.Square(3, 1).Same(4, 4)))
+	}},
+	{name: "max-pool/ties", exact: true, trace: func(b *builder) []*graph.Node {
+		return one(b.MaxPool(b.ReLU(b.x("x", 5, 6, 3)), graph.Square(2, 2).Same(5, 6)))
+	}},
+	{name: "avg-pool", trace: func(b *builder) []*graph.Node {
+		return one(b.AvgPool(b.x("x", 5, 6, 3), graph.Square(3, 2).Same(5, 6)))
+	}},
+	{name: "avg-pool/overlapping", trace: func(b *builder) []*graph.Node {
+		return one(b.AvgPool(b.x("x", 4, 5, 17), graph.Square(3, 1).Same(4, 5)))
+	}},
+	{name: "global-avg-pool", trace: func(b *builder) []*graph.Node { return one(b.GlobalAvgPool(b.x("x", 3, 5, 19))) }},
+	{name: "concat", trace: func(b *builder) []*graph.Node {
+		x := b.x("x", 2, 3, 5)
+		return one(b.Concat(x, b.x("y", 2, 3, 17), b.GELU(x)))
+	}},
+	{name: "slice", trace: func(b *builder) []*graph.Node { return one(b.Slice(b.x("x", 3, 19), 2, 9)) }},
+	{name: "pad", trace: func(b *builder) []*graph.Node { return one(b.Pad(b.x("x", 3, 5), 2, 9)) }},
+	{name: "drop-path", trace: func(b *builder) []*graph.Node { return one(b.DropPath(b.x("x", 3, 7), 0.4, "a/path")) }},
+	norm("batch-norm", func(b *builder, x *graph.Node) *graph.Node { return normed(b, x, "", false) }),
+	norm("batch-norm/relu", func(b *builder, x *graph.Node) *graph.Node {
+		y := normed(b, x, "", true)
+		b.fill["beta"] = farFromZero // no kink within reach of finite differences
+		return y
+	}),
+	{name: "batch-norm/many rows", whole: true, exact: true, trace: func(b *builder) []*graph.Node {
+		return one(normed(b, b.x("x", 13, 11, 35), "", true))
+	}},
+	{name: "batch-norm-eval", trace: func(b *builder) []*graph.Node {
+		x := b.x("x", 3, 2, 19)
+		v := b.constant("variance", 19)
+		b.fill["variance"] = func(r *philox.Stream) float64 { return 1 + math.Abs(normal(r)) }
+		return one(b.BatchNormEval(x, b.constant("mean", 19), v, b.constant("gamma", 19), b.constant("beta", 19), 1e-3, true))
+	}, absent: []int{0}},
+
 	// What the compiler fuses.
+	norm("fused/batch-norm+add+relu", func(b *builder, x *graph.Node) *graph.Node {
+		return b.ReLU(b.Add(normed(b, x, "", false), b.x("shortcut", x.Shape[1:]...)))
+	}),
+	norm("fused/batch-norm+add", func(b *builder, x *graph.Node) *graph.Node {
+		return b.Add(b.x("shortcut", x.Shape[1:]...), normed(b, x, "", false))
+	}),
+	{name: "fused/batch-norm-grad+add", whole: true, fma: true, trace: func(b *builder) []*graph.Node {
+		x := b.x("x", 3, 2, 19)
+		return one(b.Mul(normed(b, x, "1", false), normed(b, x, "2", false)))
+	}, exact: true},
+	{name: "fused/add+relu", exact: true, trace: func(b *builder) []*graph.Node {
+		return one(b.ReLU(b.Add(b.x("x", 19), b.x("y", 19))))
+	}},
 	{name: "fused/matmul+bias", trace: func(b *builder) []*graph.Node {
 		return one(b.AddBias(b.MatMul(b.x("x", 3, 5), b.w("w", 5, 37)), b.w("b", 37)))
 	}},

@@ -50,6 +50,9 @@ type Env struct {
 	Step      uint64
 	Example   uint64  // index within the mini-batch of the micro-batch's first example
 	LossScale float32 // one over the mini-batch's count: the gradient of each row's loss
+	// Again says that this micro-batch's forward function has run before in
+	// this step: its statistics are not counted twice.
+	Again bool
 }
 
 // Options of a run; the zero value runs and nothing else.

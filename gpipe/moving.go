@@ -1,0 +1,48 @@
+package gpipe
+
+import (
+	"unsafe"
+
+	"gpipebench/nn"
+	"gpipebench/nn/program"
+)
+
+// Moving averages of batch norm (Huang et al. 2019, section 2.2). A stage's
+// forward tasks add the statistics of each micro-batch to a tally beside the
+// gradients' accumulators; recomputations do not. The update moves the averages
+// once, by what the whole mini-batch has. Micro-batches come in ascending order
+// in every schedule, so the bits are the same for all of them.
+
+// tallyBytes is a channel's part of a tally: count, mean and sum of squared
+// deviations in float64.
+const tallyBytes = 3 * 8
+
+// moving is a pair of averages on a device.
+type moving struct {
+	nn.Moving
+	mean, variance []float32
+	tally          []float64
+}
+
+// findMoving finds a stage's averages and tallies in the arena.
+func (d *device) findMoving(values map[*nn.Param][]float32) {
+	if len(d.net.moving[d.k]) == 0 {
+		return
+	}
+	grads := d.mem.slot(program.Grads, 0)
+	for i, m := range d.net.moving[d.k] {
+		o := d.net.largest(d.k).Tallies[i]
+		at := grads[o.Off:o.End()] // at the start of a cache line
+		d.moving = append(d.moving, moving{
+			Moving: m, mean: values[m.Mean], variance: values[m.Variance],
+			tally: unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(at))), len(at)/2),
+		})
+	}
+}
+
+// moveStatistics moves the averages by the mini-batch's statistics.
+func (d *device) moveStatistics() {
+	for _, m := range d.moving {
+		nn.MoveStatistics(m.mean, m.variance, m.tally, m.Momentum, m.Unbiased)
+	}
+}

@@ -1,0 +1,94 @@
+package nn
+
+import (
+	"path"
+
+	"gpipebench/nn/graph"
+)
+
+// BatchNormConfig describes a batch normalisation.
+type BatchNormConfig struct {
+	Channels int // width of the last dimension, at least 1
+	// Eps is added to the variance, inside the root; 0: 1e-5.
+	Eps float32
+	// Momentum is the share that a moving average keeps at each mini-batch, in
+	// [0, 1); 0: 0.9.
+	Momentum float64
+	// Unbiased moves the variance by the estimate with n-1, as PyTorch and
+	// TensorFlow's fused kernel do; zero: by the biased one, with n.
+	Unbiased bool
+	ReLU     bool        // max(., 0) behind it, in the same pass over memory
+	Init     Initializer // of gamma; nil: Ones
+}
+
+// BatchNorm normalises each channel over the examples and pixels of a
+// micro-batch and applies a gain and an offset (Ioffe and Szegedy 2015).
+//
+// As GPipe has it (Huang et al. 2019, section 2.2), training normalises by the
+// statistics of the micro-batch; the moving averages move once a mini-batch, by
+// the statistics of the whole mini-batch: counts, means and sums of squared
+// deviations of its micro-batches are combined, whatever their sizes. A
+// recomputation does not count. Evaluation normalises by the moving averages.
+type BatchNorm struct {
+	Gamma, Beta    *Param // (channels)
+	Mean, Variance *Param // (channels), moving averages
+
+	name   string
+	config BatchNormConfig
+}
+
+// NewBatchNorm returns a batch normalisation. Its parameters are name/gamma and
+// name/beta, its moving averages name/moving_mean and name/moving_variance,
+// which start from 0 and 1.
+func NewBatchNorm(name string, c BatchNormConfig) *BatchNorm {
+	wantPositive("batch norm", name, "Channels", c.Channels)
+	if c.Eps == 0 {
+		c.Eps = 1e-5
+	}
+	if !(c.Eps > 0) {
+		misuse("batch norm", name, "Eps is %v, want more than 0", c.Eps)
+	}
+	if c.Momentum == 0 {
+		c.Momentum = 0.9
+	}
+	if !(c.Momentum >= 0 && c.Momentum < 1) {
+		misuse("batch norm", name, "Momentum is %v, want at least 0 and less than 1", c.Momentum)
+	}
+	shape := graph.Shape{c.Channels}
+	state := func(what string, init Initializer) *Param {
+		return &Param{Name: path.Join(name, what), Shape: shape, Init: init, Frozen: true, State: true}
+	}
+	return &BatchNorm{
+		Gamma:    &Param{Name: path.Join(name, "gamma"), Shape: shape, Init: orInit(c.Init, Ones()), NoDecay: true},
+		Beta:     &Param{Name: path.Join(name, "beta"), Shape: shape, Init: Zeros(), NoDecay: true},
+		Mean:     state("moving_mean", Zeros()),
+		Variance: state("moving_variance", Ones()),
+		name:     name,
+		config:   c,
+	}
+}
+
+func (n *BatchNorm) Name() string { return n.name }
+
+func (n *BatchNorm) Params() []*Param { return []*Param{n.Gamma, n.Beta, n.Mean, n.Variance} }
+
+// Forward takes x (..., channels) and gives the same shape.
+func (n *BatchNorm) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
+	wantTuple("batch norm", n.name, in, 1)
+	wantWidth("batch norm", n.name, in[0], n.config.Channels)
+	x, gamma, beta := in[0], t.Param(n.Gamma), t.Param(n.Beta)
+	if !t.Train {
+		y := t.BatchNormEval(x, t.Param(n.Mean), t.Param(n.Variance), gamma, beta, n.config.Eps, n.config.ReLU)
+		return []*graph.Node{y}
+	}
+	y, tally := t.BatchNorm(x, gamma, beta, n.config.Eps, n.config.ReLU)
+	t.Move(tally, Moving{n.Mean, n.Variance, n.config.Momentum, n.config.Unbiased})
+	return []*graph.Node{y}
+}
+
+// Moving is a pair of moving averages that a mini-batch's statistics move.
+type Moving struct {
+	Mean, Variance *Param
+	Momentum       float64
+	Unbiased       bool
+}
