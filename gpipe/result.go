@@ -17,7 +17,7 @@ func (s *step) result(stages []*stageRun) (*Result, error) {
 	last := stages[len(stages)-1]
 	r := &Result{
 		Loss: last.loss / float64(s.batch.Count), Correct: int(last.correct), Count: s.batch.Count,
-		GradNorm: last.norm,
+		Ranks: last.ranks, GradNorm: last.norm,
 		Times: &Times{
 			Lists: s.lists, Link: n.Devices[0].Link,
 			Boundary: func(stage, micro int) int64 { return s.programs[micro].boundaryBytes(stage) },

@@ -45,6 +45,7 @@ type stageRun struct {
 	times   *StageTimes
 	loss    float64
 	correct float64
+	ranks   []float32
 	norm    float64
 	outputs [][]nn.Tensor // by micro-batch
 }

@@ -47,6 +47,9 @@ func (r *stageRun) collect(st *program.Stage, m int) error {
 	for _, v := range out[st.Out[1].Off:st.Out[1].End()] {
 		r.correct += float64(v)
 	}
+	if len(st.Out) > 2 {
+		r.ranks = append(r.ranks, out[st.Out[2].Off:st.Out[2].End()]...)
+	}
 	if !r.trainer.net.AllowNonFinite && (math.IsNaN(r.loss) || math.IsInf(r.loss, 0)) {
 		return &lossError{m, float32(r.loss - before)}
 	}

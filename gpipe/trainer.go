@@ -187,7 +187,10 @@ type Result struct {
 	Loss    float64 // mean over the mini-batch's count
 	Correct int     // rows whose target had the highest logit
 	Count   int
-	LR      float64
+	// Ranks is how many classes came before each row's target, in the order of
+	// the rows, -1 for a masked one; nil of a loss that does not tell.
+	Ranks []float32
+	LR    float64
 	// GradNorm is the global norm of the gradients before clipping.
 	GradNorm float64
 	// Seconds is the step's time on its devices' clock; Timeline what happened
@@ -197,6 +200,17 @@ type Result struct {
 	Times    *Times
 
 	outputs []nn.Tensor // of a prediction
+}
+
+// Within counts the rows whose target was among the k best classes, as Ranks
+// tells; k = 1 is Correct.
+func (r *Result) Within(k int) (rows int) {
+	for _, rank := range r.Ranks {
+		if rank >= 0 && rank < float32(k) {
+			rows++
+		}
+	}
+	return rows
 }
 
 // Step trains on one mini-batch and applies one update. An error in a step

@@ -52,7 +52,8 @@ func ScopeOf(l Layer) string {
 }
 
 // Loss ends a network. Its first output is one loss a row (an example, or a
-// token), 0 where the row is masked; the second tells which rows were right.
+// token), 0 where the row is masked; the second tells which rows were right. A
+// third, if there is one, is the rank of each row's target, -1 where masked.
 type Loss interface {
 	Loss(t *Trace, out, targets []*graph.Node) []*graph.Node
 }

@@ -8,6 +8,10 @@ type CrossEntropy struct {
 	// evenly, the target included (Szegedy et al. 2016, section 7); in [0, 1),
 	// 0: none.
 	Smoothing float32
+	// Ranks adds a third output, by which top-5 accuracies are found: how many
+	// classes come before each row's target, by their logits and among equal
+	// ones by their number; -1 where masked.
+	Ranks bool
 }
 
 // Loss takes logits (..., classes) and one int32 target a row, masked where
@@ -16,6 +20,10 @@ type CrossEntropy struct {
 func (c CrossEntropy) Loss(t *Trace, out, targets []*graph.Node) []*graph.Node {
 	wantTuple("cross-entropy", "loss", out, 1)
 	wantTuple("cross-entropy", "loss", targets, 1)
+	if c.Ranks {
+		loss, correct, ranks := t.CrossEntropyRanks(out[0], targets[0], c.Smoothing)
+		return []*graph.Node{loss, correct, ranks}
+	}
 	loss, correct := t.CrossEntropy(out[0], targets[0], c.Smoothing)
 	return []*graph.Node{loss, correct}
 }

@@ -3,13 +3,21 @@ package graph
 // CrossEntropyOp is softmax cross-entropy with label smoothing (Szegedy et al.
 // 2016): logits (..., v) and targets (...) int32, where a negative target is
 // masked. Outputs, each (rows): the row's loss, whether the target had the
-// highest logit (1 or 0), and the log-sum-exp that the backward needs.
+// highest logit (1 or 0), the log-sum-exp that the backward needs, and with
+// Ranks the number of classes that come before the target (-1 where masked).
 //
 // It starts the backward chain: the gradient is that of the sum of the rows'
 // losses times a scale that the run gives, one over the mini-batch's count.
 type CrossEntropyOp struct {
 	noProducts
 	Smoothing float32
+	Ranks     bool
+}
+
+// CrossEntropyRanks returns the rows' losses, hits and targets' ranks.
+func (g *Graph) CrossEntropyRanks(logits, targets *Node, smoothing float32) (loss, correct, ranks *Node) {
+	out := g.Apply(CrossEntropyOp{Smoothing: smoothing, Ranks: true}, logits, targets)
+	return out[0], out[1], out[3]
 }
 
 // CrossEntropy returns the rows' losses and hits.
@@ -30,6 +38,9 @@ func (o CrossEntropyOp) Infer(in []*Node) []Type {
 		misuse("cross-entropy", "label smoothing %v is not in [0,1)", o.Smoothing)
 	}
 	row := Type{Shape{logits.Shape.Rows()}, F32}
+	if o.Ranks {
+		return []Type{row, row, row, row}
+	}
 	return []Type{row, row, row}
 }
 func (o CrossEntropyOp) Gradient(g *Graph, c *Call, _ []*Node) []*Node {

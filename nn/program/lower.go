@@ -283,6 +283,9 @@ func lowerCrossEntropy(op graph.CrossEntropyOp, c *graph.Call) kernelFunc {
 	return func(_ *worker, in, out [][]float32, part, parts int) {
 		from, to := share(rows, part, parts, 1)
 		kernel.CrossEntropy(out[0][from:to], out[1][from:to], out[2][from:to], in[0][from*v:to*v], ints(in[1])[from:to], to-from, v, op.Smoothing)
+		if op.Ranks {
+			kernel.TargetRanks(out[3][from:to], in[0][from*v:to*v], ints(in[1])[from:to], to-from, v)
+		}
 	}
 }
 

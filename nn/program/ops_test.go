@@ -288,6 +288,10 @@ var opCases = []opCase{
 		loss, correct := b.CrossEntropy(b.x("x", 3, 19), b.targets(19, 3), 0.1)
 		return []*graph.Node{loss, correct}
 	}},
+	{name: "cross-entropy/ranks", loss: true, trace: func(b *builder) []*graph.Node {
+		loss, correct, ranks := b.CrossEntropyRanks(b.x("x", 3, 19), b.targets(19, 3), 0.1)
+		return []*graph.Node{loss, correct, ranks}
+	}},
 
 	conv("1x1", 5, 19, 1, 1, graph.Window{SH: 1, SW: 1}),
 	conv("3x3", 3, 5, 3, 3, graph.Window{SH: 1, SW: 1}.Padded(1)),

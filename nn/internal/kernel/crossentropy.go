@@ -35,6 +35,34 @@ func CrossEntropy(loss, correct, lse, logits []float32, targets []int32, rows, v
 	}
 }
 
+// TargetRanks sets ranks[r] to the number of classes that come before the target
+// of row r, by their logits and among equal ones by their index: 0 where
+// CrossEntropy's correct is 1, less than k where the target is among the first
+// k. It is -1 for padding. A class whose logit is NaN comes before the target,
+// and so does every class where the target's is. ranks and targets are (rows).
+func TargetRanks(ranks, logits []float32, targets []int32, rows, vocab int) {
+	for r := range rows {
+		t := targets[r]
+		if t < 0 {
+			ranks[r] = -1
+			continue
+		}
+		z := logits[r*vocab : (r+1)*vocab]
+		before := 0
+		for _, v := range z[:t] {
+			if !(v < z[t]) {
+				before++
+			}
+		}
+		for _, v := range z[t+1:] {
+			if !(v <= z[t]) {
+				before++
+			}
+		}
+		ranks[r] = float32(before)
+	}
+}
+
 // CrossEntropyGrad sets dlogits to scale times the gradient of CrossEntropy's
 // loss:
 //

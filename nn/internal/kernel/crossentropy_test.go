@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"testing"
@@ -55,6 +56,36 @@ func crossEntropyKernels() []vectorKernel {
 				return [][]float64{loss, correct, lse, nil}
 			},
 			ulps: 16, floor: 1,
+		},
+		{
+			name: "TargetRanks", byRow: true,
+			operands: []operand{row, {role: reads}},
+			prepare: func(o [][]float32, c cut) {
+				for i := range o[1] {
+					o[1][i] = float32(math.Round(4 * float64(o[1][i]))) // many ties
+				}
+			},
+			call: func(o [][]float32, c cut) {
+				for r := 0; r < c.rows; r += 8 {
+					n := min(8, c.rows-r)
+					part := cut{c.row + r, 0, n, c.cols, c.ld}
+					TargetRanks(o[0][r:], o[1][r*c.cols:], targets(part), n, c.cols)
+				}
+			},
+			want: func(o [][]float32, c cut) [][]float64 {
+				ranks := make([]float64, c.rows)
+				for r := range c.rows {
+					// The target's place when the classes are sorted, ties left in order.
+					z := o[1][r*c.cols : (r+1)*c.cols]
+					order := make([]int, c.cols)
+					for j := range order {
+						order[j] = j
+					}
+					slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(z[b], z[a]) })
+					ranks[r] = float64(slices.Index(order, int(targets(c)[r])))
+				}
+				return [][]float64{ranks, nil}
+			},
 		},
 		{
 			name: "CrossEntropyGrad", byRow: true, aliases: []int{1},
@@ -127,6 +158,11 @@ func TestCrossEntropyOfTiesAndLargeLogits(t *testing.T) {
 			if !closeTo(loss[0], float64(c.loss), 4, 1) || correct[0] != c.correct {
 				t.Errorf("%s: loss %v, correct %v, want %v and %v", c.name, loss[0], correct[0], c.loss, c.correct)
 			}
+			rank := []float32{0}
+			TargetRanks(rank, c.z, []int32{c.target}, 1, len(c.z))
+			if (rank[0] == 0) != (c.correct == 1) {
+				t.Errorf("%s: rank %v, correct %v", c.name, rank[0], correct[0])
+			}
 		}
 		loss, correct, lse := []float32{0}, []float32{0}, []float32{0}
 		CrossEntropy(loss, correct, lse, []float32{1, float32(math.NaN()), 2}, []int32{2}, 1, 3, 0)
@@ -145,4 +181,20 @@ func TestCrossEntropyGradOfPadding(t *testing.T) {
 			t.Errorf("got %v, want zeros", z)
 		}
 	})
+}
+
+// What is no number is never behind the target.
+func TestTargetRanksOfNaN(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		z      []float32
+		target int32
+		want   float32
+	}{{[]float32{1, nan, 2}, 2, 1}, {[]float32{nan, 1, nan}, 1, 2}, {[]float32{1, nan, 2}, 1, 2}, {[]float32{1, 2, nan}, -1, -1}} {
+		rank := []float32{0}
+		TargetRanks(rank, c.z, []int32{c.target}, 1, len(c.z))
+		if rank[0] != c.want {
+			t.Errorf("%v, target %d: rank %v, want %v", c.z, c.target, rank[0], c.want)
+		}
+	}
 }

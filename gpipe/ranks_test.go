@@ -1,0 +1,75 @@
+package gpipe
+
+import (
+	"slices"
+	"testing"
+
+	"gpipebench/nn"
+)
+
+// TestRanks: a loss that tells ranks tells, in the order of the rows and however
+// the network is run, where the targets are among the logits that Predict gives;
+// and it changes nothing else.
+func TestRanks(t *testing.T) {
+	b := small.data(3)
+	plain := openSmall(t, small.pipeline(t))
+	without, err := plain.Evaluate(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if without.Ranks != nil {
+		t.Errorf("ranks %v of a loss that does not tell them", without.Ranks)
+	}
+	for _, c := range []struct{ k, m int }{{1, 1}, {3, 4}} {
+		p := small.pipeline(t)
+		p.Loss = nn.CrossEntropy{Smoothing: small.smooth, Ranks: true}
+		p.Partitions, p.MicroBatches = c.k, c.m
+		tr := openSmall(t, p)
+		r, err := tr.Evaluate(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := tr.Predict(t.Context(), b.Inputs...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		classes := out[0].Shape[2]
+		var want []float32
+		for i, target := range b.Targets[0].I32 {
+			rank := float32(-1)
+			if target >= 0 {
+				z := out[0].F32[i*classes : (i+1)*classes]
+				rank = 0
+				for j, v := range z { // clipped, with many ties
+					if v > z[target] || v == z[target] && j < int(target) {
+						rank++
+					}
+				}
+			}
+			want = append(want, rank)
+		}
+		if !slices.Equal(r.Ranks, want) {
+			t.Errorf("K=%d M=%d: ranks %v, want %v", c.k, c.m, r.Ranks, want)
+		}
+		if r.Within(1) != r.Correct || r.Within(classes) != r.Count || r.Within(5) <= r.Within(1) || r.Within(5) >= r.Count {
+			t.Errorf("K=%d M=%d: %d of %d first, %d among five; correct %d", c.k, c.m, r.Within(1), r.Count, r.Within(5), r.Correct)
+		}
+		if r.Loss != without.Loss || r.Correct != without.Correct {
+			t.Errorf("K=%d M=%d: loss %v, %d correct; without ranks %v, %d", c.k, c.m, r.Loss, r.Correct, without.Loss, without.Correct)
+		}
+		step, err := tr.Step(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(step.Ranks) != len(want) {
+			t.Errorf("K=%d M=%d: %d ranks of a step, want %d", c.k, c.m, len(step.Ranks), len(want))
+		}
+		if _, err := plain.Step(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if c.k == 1 && tr.Hash() != plain.Hash() {
+			t.Error("ranks change the training")
+		}
+		checkMemory(t, tr)
+	}
+}
