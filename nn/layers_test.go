@@ -21,6 +21,8 @@ var layerCases = []struct {
 	in      []graph.Type
 	targets int // rows of an example; 0: no loss
 	vocab   int // integers that come in are below
+	// statistics across examples: micro-batches have others than the mini-batch.
+	statistics bool
 }{
 	{name: "dense", in: one(programtest.Floats(3, 5)), layers: func() []nn.Layer {
 		return []nn.Layer{nn.NewDense("dense", nn.DenseConfig{In: 5, Out: 7})}
@@ -36,6 +38,24 @@ var layerCases = []struct {
 	}},
 	{name: "dropout", in: one(programtest.Floats(3, 7)), layers: func() []nn.Layer {
 		return []nn.Layer{nn.NewDropout("dropout", 0.4)}
+	}},
+	{name: "conv2d", in: one(programtest.Floats(5, 4, 3)), layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewConv2D("conv", nn.Conv2DConfig{In: 3, Out: 4, Kernel: [2]int{3, 1}, Stride: [2]int{2, 1}, Padding: nn.Same, Bias: true})}
+	}},
+	{name: "conv2d/explicit padding", in: one(programtest.Floats(5, 4, 3)), layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewConv2D("conv", nn.Conv2DConfig{In: 3, Out: 2, Kernel: [2]int{2, 2}, Padding: nn.Pads(-1, 1, 0, 1)})}
+	}},
+	{name: "average pool", in: one(programtest.Floats(5, 4, 3)), layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewAvgPool("pool", nn.PoolConfig{Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Padding: nn.Pad(1)})}
+	}},
+	{name: "global average pool", in: one(programtest.Floats(2, 3, 5)), layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewGlobalAvgPool("pool")}
+	}},
+	{name: "drop-path", in: one(programtest.Floats(3, 7)), layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewDropPath("path", 0.4)}
+	}},
+	{name: "batch norm", in: one(programtest.Floats(2, 3, 7)), statistics: true, layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: 7})}
 	}},
 	{name: "embedding", in: one(programtest.Integers(3)), vocab: 5, layers: func() []nn.Layer {
 		return []nn.Layer{nn.NewEmbedding("embedding", nn.EmbeddingConfig{Vocab: 5, Dim: 6, SeqLen: 4, Dropout: 0.2})}
@@ -158,6 +178,9 @@ func TestLayerInvariance(t *testing.T) {
 			threads.Step(r, 0)
 			want.Same(t, threads, "two threads")
 
+			if c.statistics {
+				return
+			}
 			split := programtest.Results{}
 			var grads []float32
 			for from := 0; from < batch; {
@@ -201,6 +224,12 @@ func TestMisuse(t *testing.T) {
 		`softmax "s": ClipLogits is -1`:    func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, ClipLogits: -1}) },
 		`tied to table of shape (5,4)`:     func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 4, Dim: 5, Tied: table}) },
 		`Init of a tied weight`:            func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, Tied: table, Init: nn.Ones()}) },
+		`conv2d "c": Kernel is 0`:          func() { nn.NewConv2D("c", nn.Conv2DConfig{In: 1, Out: 1}) },
+		`comes in, want images`:            forward(x(4, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 3, Out: 1, Kernel: [2]int{1, 1}})),
+		`comes in, want rows of 2`:         forward(x(4, 5, 5, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 2, Out: 1, Kernel: [2]int{1, 1}})),
+		`max pool "p": Stride is -1`:       func() { nn.NewMaxPool("p", nn.PoolConfig{Kernel: [2]int{2, 2}, Stride: [2]int{-1, 0}}) },
+		`batch norm "n": Momentum is 1`:    func() { nn.NewBatchNorm("n", nn.BatchNormConfig{Channels: 2, Momentum: 1}) },
+		`drop-path "d": rate is 1`:         func() { nn.NewDropPath("d", 1) },
 		`sequential "": want a name`:       func() { nn.Sequential("") },
 		`has no fan in and out`:            func() { nn.HeNormal()(nil, graph.Shape{3}, make([]float32, 3)) },
 	} {

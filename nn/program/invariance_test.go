@@ -69,13 +69,15 @@ func TestRunAgain(t *testing.T) {
 }
 
 // TestForwardIsKeep: storing residuals changes no value, and neither does
-// running Forward first, as re-materialisation does.
+// running Forward first, as re-materialisation does; what runs again is not
+// counted again.
 func TestForwardIsKeep(t *testing.T) {
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		r := c.runner(t, 0, miniBatch, 1)
 		forward, keep := programtest.Results{}, programtest.Results{}
 		r.Forward()
 		forward.Outputs(r, 0)
+		r.Env.Again = true
 		r.Keep()
 		keep.Outputs(r, 0)
 		keep.Same(t, forward, "Forward against Keep")

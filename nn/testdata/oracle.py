@@ -264,7 +264,120 @@ def clipping(rng, tensors):
     }
 
 
+def nchw(x):
+    return x.permute(0, 3, 1, 2)
+
+
+def nhwc(x):
+    return x.permute(0, 2, 3, 1)
+
+
+def same(size, kernel, stride):
+    """TensorFlow's SAME: padding before and after."""
+    total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
+
+
+def padded(x, kernel, stride, padding):
+    """Images (N, C, H, W) with "same", "valid" or (top, bottom, left, right) padding, zeros; negative crops."""
+    if padding == "same":
+        top, bottom = same(x.shape[2], kernel[0], stride[0])
+        left, right = same(x.shape[3], kernel[1], stride[1])
+    elif padding == "valid":
+        top = bottom = left = right = 0
+    else:
+        top, bottom, left, right = padding
+    return F.pad(x, (left, right, top, bottom))
+
+
+def convolution():
+    """Kernels of all models, both strides, odd sizes; images (N, H, W, C), weights (H, W, in, out)."""
+    rng = random.Random(6)
+    n, h, w, c, o = 2, 5, 7, 2, 3
+    x = grid(rng, n, h, w, c)
+    cases, tensors = {}, {"x": x}
+    for kernel in ((1, 1), (3, 3), (1, 7), (7, 1), (7, 7), (2, 2)):
+        tensors["w/%dx%d" % kernel] = grid(rng, *kernel, c, o, std=0.5)
+        for stride in ((1, 1), (2, 2)):
+            cases["%dx%d/%d/same" % (*kernel, stride[0])] = (kernel, stride, "same")
+    cases["3x3/1/valid"] = ((3, 3), (1, 1), "valid")
+    cases["3x3/2/padded"] = ((3, 3), (2, 2), (1, 1, 1, 1))
+    cases["3x3/mixed"] = ((3, 3), (1, 2), (0, 2, 1, 0))
+    cases["1x1/2/shifted"] = ((1, 1), (2, 2), (-1, 1, -1, 1))
+    config = {}
+    for name, (kernel, stride, padding) in cases.items():
+        weight = tensors["w/%dx%d" % kernel]
+        leaf = leaves(x=x, w=weight)
+        y = F.conv2d(padded(nchw(leaf["x"]), kernel, stride, padding), leaf["w"].permute(3, 2, 0, 1), stride=stride)
+        y = nhwc(y)
+        dy = grid(rng, *y.shape)
+        y.backward(dy)
+        tensors.update({name + "/y": y, name + "/dy": dy, name + "/dx": leaf["x"].grad, name + "/dw": leaf["w"].grad})
+        config[name] = {"kernel": kernel, "stride": stride, "padding": padding}
+    write("convolution.json", {"channels": [c, o], "cases": config}, tensors)
+
+
+def pools():
+    """Max and average pools; what is padded takes no part and is not counted."""
+    rng = random.Random(7)
+    x = grid(rng, 2, 5, 7, 3)
+    cases = {
+        "3x3/1/same": ((3, 3), (1, 1), "same"), "3x3/2/same": ((3, 3), (2, 2), "same"),
+        "2x2/1/same": ((2, 2), (1, 1), "same"), "2x2/2/same": ((2, 2), (2, 2), "same"),
+        "3x3/2/padded": ((3, 3), (2, 2), (1, 1, 1, 1)), "5x5/3/valid": ((5, 5), (3, 3), "valid"),
+    }
+    tensors, config = {"x": x}, {}
+    for name, (kernel, stride, padding) in cases.items():
+        for kind in ("max", "average"):
+            leaf = x.clone().requires_grad_()
+            image = nchw(leaf)
+            if kind == "max":
+                outside = padded(torch.ones_like(image), kernel, stride, padding) == 0
+                y = F.max_pool2d(padded(image, kernel, stride, padding).masked_fill(outside, -float("inf")), kernel, stride)
+            else:
+                area = kernel[0] * kernel[1]
+                count = F.avg_pool2d(padded(torch.ones_like(image), kernel, stride, padding), kernel, stride) * area
+                y = F.avg_pool2d(padded(image, kernel, stride, padding), kernel, stride) * area / count
+            y = nhwc(y)
+            dy = grid(rng, *y.shape)
+            y.backward(dy)
+            tensors.update({"%s/%s/%s" % (name, kind, k): v for k, v in (("y", y), ("dy", dy), ("dx", leaf.grad))})
+        config[name] = {"kernel": kernel, "stride": stride, "padding": padding}
+    leaf = x.clone().requires_grad_()
+    y = leaf.mean(dim=(1, 2))
+    dy = grid(rng, *y.shape)
+    y.backward(dy)
+    tensors.update({"global/y": y, "global/dy": dy, "global/dx": leaf.grad})
+    write("pools.json", {"cases": config}, tensors)
+
+
+def batch_norm():
+    """Training, with and without a ReLU behind, channels around a thousand and nearly constant ones among them, and evaluation."""
+    rng = random.Random(8)
+    rows, channels, eps, momentum = (3, 2, 3), 5, 1e-3, 0.75
+    x = grid(rng, *rows, channels)
+    x[..., 1] = x[..., 1] * 8 + 1000
+    x[..., 2] = x[..., 2] / 256 + 0.5
+    x[..., 3] = 2
+    gamma, beta = grid(rng, channels, std=0.5, mean=1.0), grid(rng, channels)
+    mean, variance = grid(rng, channels), grid(rng, channels).abs() + 1
+    tensors = {"x": x, "gamma": gamma, "beta": beta, "mean": mean, "variance": variance}
+    for name in ("plain", "relu"):
+        leaf = leaves(x=x, gamma=gamma, beta=beta)
+        moving = [mean.clone(), variance.clone()]
+        y = nhwc(F.batch_norm(nchw(leaf["x"]), *moving, leaf["gamma"], leaf["beta"], True, 1 - momentum, eps))
+        y = y.relu() if name == "relu" else y
+        dy = grid(rng, *y.shape)
+        y.backward(dy)
+        tensors.update({name + "/y": y, name + "/dy": dy})
+        tensors.update({"%s/d%s" % (name, k): v.grad for k, v in leaf.items()})
+        evaluated = nhwc(F.batch_norm(nchw(x), mean, variance, gamma, beta, False, 0, eps))
+        tensors[name + "/evaluated"] = evaluated.relu() if name == "relu" else evaluated
+    tensors["moved/mean"], tensors["moved/variance"] = moving
+    write("batchnorm.json", {"eps": eps, "momentum": momentum, "variance": "moved by the unbiased estimate"}, tensors)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for make in (attention, layer_norm, cross_entropy, activation, optimizers):
+    for make in (attention, layer_norm, cross_entropy, activation, optimizers, convolution, pools, batch_norm):
         make()

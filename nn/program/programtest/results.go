@@ -33,6 +33,9 @@ func (rs Results) Step(r *Runner, first int) {
 	for i, u := range r.Stage.Uses {
 		rs[fmt.Sprintf("gradient of %s, accumulator %d", r.Function.Params[u.Param].Name, i)] = Bits(r.memory[program.Grads][u.Off:u.End()])
 	}
+	for i, o := range r.Stage.Tallies {
+		rs[fmt.Sprint("tally ", i)] = Bits(r.at(o))
+	}
 }
 
 // Outputs adds what a forward program has left in r.

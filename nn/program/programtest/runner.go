@@ -126,6 +126,12 @@ func (r *Runner) Grad(name string) []float32 {
 	return sum
 }
 
+// Tally is what the i-th tally has added up since the gradients were cleared.
+func (r *Runner) Tally(i int) []float64 {
+	x := r.at(r.Stage.Tallies[i])
+	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/2)
+}
+
 func (r *Runner) param(name string) int {
 	r.t.Helper()
 	for i, p := range r.Function.Params {
