@@ -322,7 +322,7 @@ func evenLog(t *testing.T, e *table2) *Log {
 	profile := e.spec.Profiles["smoke"]
 	for _, run := range e.runs(2) {
 		unit := int64(1<<20) / int64(run.K*run.M)
-		s := &table2Sample{Setup: make([]int64, run.K), Update: make([]int64, run.K)}
+		s := &timedSample{Setup: make([]int64, run.K), Update: make([]int64, run.K)}
 		for range run.K {
 			var f, b []int64
 			for range run.M {
@@ -342,7 +342,7 @@ func evenLog(t *testing.T, e *table2) *Log {
 		s.Seconds = tl.Span()
 		for round := range profile.Rounds {
 			for step := range profile.Steps[run.M] {
-				if err := log.Add(run.sample(round, step), 1, s); err != nil {
+				if err := log.Add(stepName(run.name(), round, step), 1, s); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -7,136 +7,29 @@ import (
 	"strings"
 
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
 )
 
-// table2Run's samples, reduced.
-type table2Measured struct {
-	partition []int
-	peak      []int64
-	rounds    []float64    // seconds of a step, one for each round
-	times     *gpipe.Times // every kind of task at the median of its repeats over all rounds
-	closed    float64      // closed form with the means of times over stages
-	parts     timeline.Parts
-	span      float64 // of a replay of times
-}
-
-// measured reads and reduces the samples of one run.
-func (t *table2) measured(log *Log, run table2Run) (*table2Measured, error) {
-	profile, err := profileOf(t.spec.Profiles, log.Key.Profile)
-	if err != nil {
-		return nil, err
-	}
-	lists, err := schedule.Build(t.schedule, run.K, run.M, t.checkpoint, t.spec.Late)
-	if err != nil {
-		return nil, err
-	}
-	sizes := gpipe.MicroBatchSizes(t.spec.Batch, run.M)
-	m := &table2Measured{}
-	var all gpipe.Samples
-	for round := range profile.Rounds {
-		var samples gpipe.Samples
-		var wall []float64
-		for step := range profile.Steps[run.M] {
-			var s table2Sample
-			if err := log.Get(run.sample(round, step), &s); err != nil {
-				return nil, err
-			}
-			samples.Add(s.times(lists))
-			all.Add(s.times(lists))
-			wall = append(wall, s.Seconds)
-			m.partition, m.peak = s.Partition, s.Peak
-		}
-		seconds := median(wall)
-		if run.device == gpipe.Emulated {
-			tl, err := samples.Median(sizes).Replay()
-			if err != nil {
-				return nil, err
-			}
-			seconds = tl.Span()
-		}
-		m.rounds = append(m.rounds, seconds)
-	}
-	m.times = all.Median(sizes)
-	if m.closed, err = m.times.ClosedForm(t.schedule, t.checkpoint, t.spec.Late); err != nil {
-		return nil, err
-	}
-	if m.parts, err = m.times.Breakdown(); err != nil {
-		return nil, err
-	}
-	m.span = m.parts.Step
-	return m, nil
-}
-
-// ratio is a quotient of two runs' times, taken round by round.
-type ratio struct {
-	median, lo, hi float64
-	known          bool // that there is an interval: it takes 6 rounds
-}
-
-// ratioOf summarises a/b by the median and the interval of order statistics
-// that holds the true median with 95% confidence, whatever the distribution.
-func ratioOf(a, b []float64) ratio {
-	var qs []float64
-	for i := range a {
-		qs = append(qs, a[i]/b[i])
-	}
-	r := ratio{median: median(qs)}
-	r.lo, r.hi, r.known = interval(qs, 0.95)
-	return r
-}
-
-func (r ratio) value() string { return fmt.Sprintf("%.2f", r.median) }
-
-func (r ratio) interval() string {
-	if !r.known {
-		return "-"
-	}
-	return fmt.Sprintf("[%.2f, %.2f]", r.lo, r.hi)
-}
-
 // evenTheory is the throughput of a cell relative to the base by the closed
 // form: even stages, no link, no update, f:r:b = 1:1:2.
 func (t *table2) evenTheory(c cell) (float64, error) {
-	step := func(c cell) (float64, error) {
-		f := 1 / float64(c.K*c.M)
-		return schedule.StepTime(t.schedule, t.checkpoint, t.spec.Late, c.K, c.M, f, f, 2*f)
-	}
-	base, err := step(t.spec.Base)
+	base, err := evenStep(t.setup(table2Run{t.spec.Base, gpipe.Emulated}))
 	if err != nil {
 		return 0, err
 	}
-	s, err := step(c)
-	return base / s, err
+	step, err := evenStep(t.setup(table2Run{c, gpipe.Emulated}))
+	return base / step, err
 }
 
 // cutTheory replays the schedule on stages cut out of layers with the given
 // costs, f:r:b = 1:1:2, and gives the throughput relative to the base.
 func (t *table2) cutTheory(costs []float64, c cell, late bool) (float64, error) {
 	step := func(c cell) (float64, error) {
-		cut, err := partition.Split(t.partitioner, costs, c.K)
-		if err != nil {
-			return 0, err
-		}
-		stages, _ := stageCosts(costs, cut.Sizes)
-		lists, err := schedule.Build(t.schedule, c.K, c.M, t.checkpoint, late)
-		if err != nil {
-			return 0, err
-		}
-		tl, err := timeline.Replay(lists, timeline.Costs{Task: func(stage int, task schedule.Task) float64 {
-			f := stages[stage] / float64(c.M)
-			if task.Kind == schedule.Backward {
-				return 2 * f
-			}
-			return f
-		}})
-		if err != nil {
-			return 0, err
-		}
-		return tl.Span(), nil
+		s := t.setup(table2Run{c, gpipe.Emulated})
+		s.LateRecompute = late
+		return cutStep(s, costs)
 	}
 	base, err := step(t.spec.Base)
 	if err != nil {
@@ -164,35 +57,39 @@ func (t *table2) Report(log, reference *Log) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	cells := map[cell]*table2Measured{}
-	for _, c := range t.cells() {
-		if cells[c], err = t.measured(log, table2Run{c, gpipe.Emulated}); err != nil {
-			return nil, err
-		}
+	cores := 1
+	if log.Has(stepName(table2Run{cell{2, t.spec.HostM}, gpipe.Host}.name(), 0, 0)) {
+		cores = 2
 	}
-	main, err := t.mainTable(profile, log, cells, reference)
+	rounds := t.rounds(profile, cores)
+	runs, err := rounds.all(log)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Tables: []*Table{main, t.stepsTable(cells)}}
+	main, err := t.mainTable(profile, rounds, log, runs, reference)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Tables: []*Table{main, t.stepsTable(runs)}}
 	spread, err := t.spreadTable()
 	if err != nil {
 		return nil, err
 	}
 	r.Tables = append(r.Tables, spread)
-	if log.Has(table2Run{cell{2, t.spec.HostM}, gpipe.Host}.sample(0, 0)) {
-		host, err := t.hostTable(profile, log, cells)
+	if cores == 2 {
+		host, err := t.hostTable(runs)
 		if err != nil {
 			return nil, err
 		}
+		host.Notes = rounds.crowdNotes(log, gpipe.Host)
 		r.Tables = append(r.Tables, host)
 	} else {
 		main.Notes = append(main.Notes, "K = 2 on real cores was not measured: the machine gave the process fewer than two.")
 	}
-	if r.Files, err = t.timelines(cells); err != nil {
+	if r.Files, err = t.timelines(runs); err != nil {
 		return nil, err
 	}
-	steps, err := t.stepTimes(profile, log)
+	steps, err := rounds.stepTimes(log)
 	if err != nil {
 		return nil, err
 	}
@@ -200,55 +97,12 @@ func (t *table2) Report(log, reference *Log) (*Report, error) {
 	return r, nil
 }
 
-// crowdNotes says in how many steps on devices of a kind other processes took
-// cores that were needed.
-func (t *table2) crowdNotes(profile table2Profile, log *Log, device gpipe.Kind) []string {
-	cores := min(log.Session.Machine.Cores, log.Session.Machine.GOMAXPROCS)
-	steps, disturbed := 0, 0
-	for _, run := range t.runs(cores) {
-		if run.device != device {
-			continue
-		}
-		for round := range profile.Rounds {
-			for step := range profile.Steps[run.M] {
-				var s table2Sample
-				if log.Get(run.sample(round, step), &s) != nil {
-					continue
-				}
-				steps++
-				if crowded(s.Others, run.cores(), cores) {
-					disturbed++
-				}
-			}
-		}
-	}
-	if disturbed == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("The machine was busy: in %d of these %d steps other processes took cores that the step needed. A median bears some of that, not half.", disturbed, steps)}
+// emulated is the run of a cell on emulated devices.
+func emulated(runs map[string]*measured, c cell) *measured {
+	return runs[table2Run{c, gpipe.Emulated}.name()]
 }
 
-// stepTimes lists every sample's step.
-func (t *table2) stepTimes(profile table2Profile, log *Log) ([]stepTime, error) {
-	var all []stepTime
-	for _, run := range t.runs(2) {
-		for round := range profile.Rounds {
-			for step := range profile.Steps[run.M] {
-				if !log.Has(run.sample(round, step)) && run.device == gpipe.Host {
-					continue // on one core
-				}
-				var s table2Sample
-				if err := log.Get(run.sample(round, step), &s); err != nil {
-					return nil, err
-				}
-				all = append(all, stepTime{fmt.Sprintf("device=%v/K=%d/M=%d", run.device, run.K, run.M), s.Seconds})
-			}
-		}
-	}
-	return all, nil
-}
-
-func (t *table2) mainTable(profile table2Profile, log *Log, cells map[cell]*table2Measured, reference *Log) (*Table, error) {
+func (t *table2) mainTable(profile table2Profile, rounds *rounds, log *Log, runs map[string]*measured, reference *Log) (*Table, error) {
 	costs, err := flopsOf(profile.Model)
 	if err != nil {
 		return nil, err
@@ -270,15 +124,15 @@ func (t *table2) mainTable(profile table2Profile, log *Log, cells map[cell]*tabl
 			{"measured", false}, {"95%", false}, {"measured/paper", false},
 		},
 	}
-	var refs map[cell]*table2Measured
+	var refs map[string]*measured
 	if reference != nil {
-		if refs, err = t.referenceCells(reference); err != nil {
+		if refs, err = t.references(reference); err != nil {
 			table.Notes = append(table.Notes, fmt.Sprintf("The reference is not shown: %v.", err))
 		} else {
 			table.Columns = append(table.Columns, Column{Name: "reference"})
 		}
 	}
-	base := cells[t.spec.Base]
+	base := emulated(runs, t.spec.Base)
 	for _, c := range t.cells() {
 		paper, _ := t.paper(c)
 		even, err := t.evenTheory(c)
@@ -289,41 +143,36 @@ func (t *table2) mainTable(profile table2Profile, log *Log, cells map[cell]*tabl
 		if err != nil {
 			return nil, err
 		}
-		got := ratioOf(base.rounds, cells[c].rounds)
+		got := ratioOf(base.rounds, emulated(runs, c).rounds)
 		interval := got.interval()
 		if c == t.spec.Base {
 			interval = "-"
 		}
 		row := []string{
 			fmt.Sprint(c.K), fmt.Sprint(c.M), paper.Text, fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut),
-			fmt.Sprintf("%.2f", base.closed/cells[c].closed), got.value(), interval, fmt.Sprintf("%.2f", got.median/paper.Value),
+			fmt.Sprintf("%.2f", base.closed/emulated(runs, c).closed), got.value(), interval, fmt.Sprintf("%.2f", got.median/paper.Value),
 		}
 		if refs != nil {
-			row = append(row, ratioOf(refs[t.spec.Base].rounds, refs[c].rounds).value())
+			row = append(row, ratioOf(emulated(refs, t.spec.Base).rounds, emulated(refs, c).rounds).value())
 		}
 		table.Add(row...)
 	}
 	table.Notes = append(table.Notes, t.boundNotes()...)
-	table.Notes = append(table.Notes, t.crowdNotes(profile, log, gpipe.Emulated)...)
-	if profile.Rounds < 6 {
-		table.Notes = append(table.Notes, fmt.Sprintf("%d rounds are too few for a 95%% interval: it takes 6.", profile.Rounds))
-	}
+	table.Notes = append(table.Notes, rounds.crowdNotes(log, gpipe.Emulated)...)
+	table.Notes = append(table.Notes, rounds.fewNotes()...)
 	if refs != nil {
 		table.Notes = append(table.Notes, fmt.Sprintf("Reference: %s, profile %s, %s.", reference.Session.Machine, reference.Key.Profile, reference.Session.Time))
 	}
 	return table, nil
 }
 
-func (t *table2) referenceCells(log *Log) (map[cell]*table2Measured, error) {
-	refs := map[cell]*table2Measured{}
-	for _, c := range t.cells() {
-		m, err := t.measured(log, table2Run{c, gpipe.Emulated})
-		if err != nil {
-			return nil, err
-		}
-		refs[c] = m
+// references reduces the runs of a reference on emulated devices.
+func (t *table2) references(log *Log) (map[string]*measured, error) {
+	profile, err := profileOf(t.spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
 	}
-	return refs, nil
+	return t.rounds(profile, 1).all(log)
 }
 
 // softmaxShare is what the last layer costs, in layers.
@@ -375,7 +224,7 @@ func joinWith(xs []int, by string) string {
 }
 
 // stepsTable is where the measured steps' time goes.
-func (t *table2) stepsTable(cells map[cell]*table2Measured) *Table {
+func (t *table2) stepsTable(runs map[string]*measured) *Table {
 	table := &Table{
 		ID: "table2-steps", Title: "Table 2: where the measured steps' time goes",
 		Caption: []string{"Shares of the step, averaged over devices; they add up to the whole. Every kind of task at the median of its repeats over all rounds. Classic bubble: (K-1)/(M+K-1), which leaves recomputation out."},
@@ -386,7 +235,7 @@ func (t *table2) stepsTable(cells map[cell]*table2Measured) *Table {
 		},
 	}
 	for _, c := range t.cells() {
-		m := cells[c]
+		m := emulated(runs, c)
 		share := func(x float64) string { return FormatShare(x, m.span) }
 		var peak int64
 		for _, p := range m.peak {
@@ -457,16 +306,9 @@ func (t *table2) spreadTable() (*Table, error) {
 
 // hostTable holds K = 2 on two real cores against one core, the emulation and
 // the closed form.
-func (t *table2) hostTable(profile table2Profile, log *Log, cells map[cell]*table2Measured) (*Table, error) {
-	one, err := t.measured(log, table2Run{cell{1, t.spec.HostM}, gpipe.Host})
-	if err != nil {
-		return nil, err
-	}
-	two, err := t.measured(log, table2Run{cell{2, t.spec.HostM}, gpipe.Host})
-	if err != nil {
-		return nil, err
-	}
-	emulated := cells[cell{2, t.spec.HostM}]
+func (t *table2) hostTable(runs map[string]*measured) (*Table, error) {
+	on := func(k int, device gpipe.Kind) *measured { return runs[table2Run{cell{k, t.spec.HostM}, device}.name()] }
+	one, two, emulated := on(1, gpipe.Host), on(2, gpipe.Host), on(2, gpipe.Emulated)
 	table := &Table{
 		ID: "table2-host", Title: fmt.Sprintf("K = 2 on two real cores, M = %d", t.spec.HostM),
 		Caption: []string{
@@ -496,8 +338,7 @@ func (t *table2) hostTable(profile table2Profile, log *Log, cells map[cell]*tabl
 	table.Add("speed-up measured / closed form", fmt.Sprintf("%.3f", speedup.median/(median(one.rounds)/ideal)), "")
 	both := ratioOf(emulated.rounds, two.rounds)
 	table.Add("emulated step / real step", fmt.Sprintf("%.3f", both.median), both.interval())
-	table.Notes = t.crowdNotes(profile, log, gpipe.Host)
-	share := func(own *table2Measured) float64 {
+	share := func(own *measured) float64 {
 		var sum float64
 		for i := range own.times.Stages {
 			st := &own.times.Stages[i]
@@ -520,9 +361,9 @@ func halved(xs []float64) []float64 {
 }
 
 // timelines draws the step of a middling cell and gives it as a trace.
-func (t *table2) timelines(cells map[cell]*table2Measured) ([]File, error) {
+func (t *table2) timelines(runs map[string]*measured) ([]File, error) {
 	c := cell{t.spec.K[len(t.spec.K)/2], t.spec.M[len(t.spec.M)/2]}
-	tl, err := cells[c].times.Replay()
+	tl, err := emulated(runs, c).times.Replay()
 	if err != nil {
 		return nil, err
 	}
