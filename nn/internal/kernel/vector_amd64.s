@@ -196,6 +196,76 @@ done10:
 	VZEROUPPER
 	RET
 
+// func addReluAVX2(dst []float32, a []float32, b []float32)
+// Requires: AVX, AVX2
+TEXT ·addReluAVX2(SB), $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+7, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         a_base+24(FP), DX
+	MOVQ         b_base+48(FP), BX
+	VXORPS       X1, X1, X1
+	XORQ         SI, SI
+	SUBQ         $+32, CX
+	JL           done12
+
+loop11:
+	VMOVUPS (DX)(SI*4), Y2
+	VMOVUPS (BX)(SI*4), Y3
+	VADDPS  Y3, Y2, Y2
+	VMAXPS  Y2, Y1, Y2
+	VMOVUPS Y2, (AX)(SI*4)
+	VMOVUPS 32(DX)(SI*4), Y2
+	VMOVUPS 32(BX)(SI*4), Y3
+	VADDPS  Y3, Y2, Y2
+	VMAXPS  Y2, Y1, Y2
+	VMOVUPS Y2, 32(AX)(SI*4)
+	VMOVUPS 64(DX)(SI*4), Y2
+	VMOVUPS 64(BX)(SI*4), Y3
+	VADDPS  Y3, Y2, Y2
+	VMAXPS  Y2, Y1, Y2
+	VMOVUPS Y2, 64(AX)(SI*4)
+	VMOVUPS 96(DX)(SI*4), Y2
+	VMOVUPS 96(BX)(SI*4), Y3
+	VADDPS  Y3, Y2, Y2
+	VMAXPS  Y2, Y1, Y2
+	VMOVUPS Y2, 96(AX)(SI*4)
+	ADDQ    $+32, SI
+	SUBQ    $+32, CX
+	JGE     loop11
+
+done12:
+	ADDQ $+32, CX
+	SUBQ $+8, CX
+	JL   done14
+
+loop13:
+	VMOVUPS (DX)(SI*4), Y2
+	VMOVUPS (BX)(SI*4), Y3
+	VADDPS  Y3, Y2, Y2
+	VMAXPS  Y2, Y1, Y2
+	VMOVUPS Y2, (AX)(SI*4)
+	ADDQ    $+8, SI
+	SUBQ    $+8, CX
+	JGE     loop13
+
+done14:
+	ADDQ       $+8, CX
+	JZ         done15
+	VMASKMOVPS (DX)(SI*4), Y0, Y2
+	VMASKMOVPS (BX)(SI*4), Y0, Y3
+	VADDPS     Y3, Y2, Y2
+	VMAXPS     Y2, Y1, Y2
+	VMASKMOVPS Y2, Y0, (AX)(SI*4)
+
+done15:
+	VZEROUPPER
+	RET
+
 // func scaleAVX2(dst []float32, a []float32, s float32)
 // Requires: AVX, AVX2
 TEXT ·scaleAVX2(SB), $0-52
@@ -210,9 +280,9 @@ TEXT ·scaleAVX2(SB), $0-52
 	VBROADCASTSS s+48(FP), Y1
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done12
+	JL           done17
 
-loop11:
+loop16:
 	VMOVUPS (DX)(BX*4), Y2
 	VMULPS  Y1, Y2, Y2
 	VMOVUPS Y2, (AX)(BX*4)
@@ -227,29 +297,29 @@ loop11:
 	VMOVUPS Y2, 96(AX)(BX*4)
 	ADDQ    $+32, BX
 	SUBQ    $+32, CX
-	JGE     loop11
+	JGE     loop16
 
-done12:
+done17:
 	ADDQ $+32, CX
 	SUBQ $+8, CX
-	JL   done14
+	JL   done19
 
-loop13:
+loop18:
 	VMOVUPS (DX)(BX*4), Y2
 	VMULPS  Y1, Y2, Y2
 	VMOVUPS Y2, (AX)(BX*4)
 	ADDQ    $+8, BX
 	SUBQ    $+8, CX
-	JGE     loop13
+	JGE     loop18
 
-done14:
+done19:
 	ADDQ       $+8, CX
-	JZ         done15
+	JZ         done20
 	VMASKMOVPS (DX)(BX*4), Y0, Y2
 	VMULPS     Y1, Y2, Y2
 	VMASKMOVPS Y2, Y0, (AX)(BX*4)
 
-done15:
+done20:
 	VZEROUPPER
 	RET
 
@@ -268,9 +338,9 @@ TEXT ·addScaledAVX2(SB), $0-76
 	VBROADCASTSS s+72(FP), Y1
 	XORQ         SI, SI
 	SUBQ         $+32, CX
-	JL           done17
+	JL           done22
 
-loop16:
+loop21:
 	VMOVUPS     (DX)(SI*4), Y2
 	VMOVUPS     (BX)(SI*4), Y3
 	VFMADD231PS Y1, Y3, Y2
@@ -289,31 +359,31 @@ loop16:
 	VMOVUPS     Y2, 96(AX)(SI*4)
 	ADDQ        $+32, SI
 	SUBQ        $+32, CX
-	JGE         loop16
+	JGE         loop21
 
-done17:
+done22:
 	ADDQ $+32, CX
 	SUBQ $+8, CX
-	JL   done19
+	JL   done24
 
-loop18:
+loop23:
 	VMOVUPS     (DX)(SI*4), Y2
 	VMOVUPS     (BX)(SI*4), Y3
 	VFMADD231PS Y1, Y3, Y2
 	VMOVUPS     Y2, (AX)(SI*4)
 	ADDQ        $+8, SI
 	SUBQ        $+8, CX
-	JGE         loop18
+	JGE         loop23
 
-done19:
+done24:
 	ADDQ        $+8, CX
-	JZ          done20
+	JZ          done25
 	VMASKMOVPS  (DX)(SI*4), Y0, Y2
 	VMASKMOVPS  (BX)(SI*4), Y0, Y3
 	VFMADD231PS Y1, Y3, Y2
 	VMASKMOVPS  Y2, Y0, (AX)(SI*4)
 
-done20:
+done25:
 	VZEROUPPER
 	RET
 
@@ -331,9 +401,9 @@ TEXT ·reluAVX2(SB), $0-48
 	VXORPS       X1, X1, X1
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done22
+	JL           done27
 
-loop21:
+loop26:
 	VMOVUPS (DX)(BX*4), Y2
 	VMAXPS  Y2, Y1, Y2
 	VMOVUPS Y2, (AX)(BX*4)
@@ -348,29 +418,29 @@ loop21:
 	VMOVUPS Y2, 96(AX)(BX*4)
 	ADDQ    $+32, BX
 	SUBQ    $+32, CX
-	JGE     loop21
+	JGE     loop26
 
-done22:
+done27:
 	ADDQ $+32, CX
 	SUBQ $+8, CX
-	JL   done24
+	JL   done29
 
-loop23:
+loop28:
 	VMOVUPS (DX)(BX*4), Y2
 	VMAXPS  Y2, Y1, Y2
 	VMOVUPS Y2, (AX)(BX*4)
 	ADDQ    $+8, BX
 	SUBQ    $+8, CX
-	JGE     loop23
+	JGE     loop28
 
-done24:
+done29:
 	ADDQ       $+8, CX
-	JZ         done25
+	JZ         done30
 	VMASKMOVPS (DX)(BX*4), Y0, Y2
 	VMAXPS     Y2, Y1, Y2
 	VMASKMOVPS Y2, Y0, (AX)(BX*4)
 
-done25:
+done30:
 	VZEROUPPER
 	RET
 
@@ -389,9 +459,9 @@ TEXT ·reluGradAVX2(SB), $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+32, CX
-	JL           done27
+	JL           done32
 
-loop26:
+loop31:
 	VMOVUPS (DX)(SI*4), Y2
 	VMOVUPS (BX)(SI*4), Y3
 	VCMPPS  $0x1e, Y1, Y3, Y3
@@ -414,14 +484,14 @@ loop26:
 	VMOVUPS Y2, 96(AX)(SI*4)
 	ADDQ    $+32, SI
 	SUBQ    $+32, CX
-	JGE     loop26
+	JGE     loop31
 
-done27:
+done32:
 	ADDQ $+32, CX
 	SUBQ $+8, CX
-	JL   done29
+	JL   done34
 
-loop28:
+loop33:
 	VMOVUPS (DX)(SI*4), Y2
 	VMOVUPS (BX)(SI*4), Y3
 	VCMPPS  $0x1e, Y1, Y3, Y3
@@ -429,18 +499,18 @@ loop28:
 	VMOVUPS Y2, (AX)(SI*4)
 	ADDQ    $+8, SI
 	SUBQ    $+8, CX
-	JGE     loop28
+	JGE     loop33
 
-done29:
+done34:
 	ADDQ       $+8, CX
-	JZ         done30
+	JZ         done35
 	VMASKMOVPS (DX)(SI*4), Y0, Y2
 	VMASKMOVPS (BX)(SI*4), Y0, Y3
 	VCMPPS     $0x1e, Y1, Y3, Y3
 	VANDPS     Y3, Y2, Y2
 	VMASKMOVPS Y2, Y0, (AX)(SI*4)
 
-done30:
+done35:
 	VZEROUPPER
 	RET
 
@@ -460,9 +530,9 @@ TEXT ·clipAVX2(SB), $0-52
 	VSUBPS       Y2, Y1, Y1
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done32
+	JL           done37
 
-loop31:
+loop36:
 	VMOVUPS (DX)(BX*4), Y3
 	VMAXPS  Y3, Y1, Y3
 	VMINPS  Y3, Y2, Y3
@@ -481,31 +551,31 @@ loop31:
 	VMOVUPS Y3, 96(AX)(BX*4)
 	ADDQ    $+32, BX
 	SUBQ    $+32, CX
-	JGE     loop31
+	JGE     loop36
 
-done32:
+done37:
 	ADDQ $+32, CX
 	SUBQ $+8, CX
-	JL   done34
+	JL   done39
 
-loop33:
+loop38:
 	VMOVUPS (DX)(BX*4), Y3
 	VMAXPS  Y3, Y1, Y3
 	VMINPS  Y3, Y2, Y3
 	VMOVUPS Y3, (AX)(BX*4)
 	ADDQ    $+8, BX
 	SUBQ    $+8, CX
-	JGE     loop33
+	JGE     loop38
 
-done34:
+done39:
 	ADDQ       $+8, CX
-	JZ         done35
+	JZ         done40
 	VMASKMOVPS (DX)(BX*4), Y0, Y3
 	VMAXPS     Y3, Y1, Y3
 	VMINPS     Y3, Y2, Y3
 	VMASKMOVPS Y3, Y0, (AX)(BX*4)
 
-done35:
+done40:
 	VZEROUPPER
 	RET
 
@@ -525,9 +595,9 @@ TEXT ·clipGradAVX2(SB), $0-76
 	VBROADCASTSS splat_7fffffff<>+0(SB), Y2
 	XORQ         SI, SI
 	SUBQ         $+32, CX
-	JL           done37
+	JL           done42
 
-loop36:
+loop41:
 	VMOVUPS (DX)(SI*4), Y3
 	VMOVUPS (BX)(SI*4), Y4
 	VPAND   Y2, Y4, Y4
@@ -554,14 +624,14 @@ loop36:
 	VMOVUPS Y3, 96(AX)(SI*4)
 	ADDQ    $+32, SI
 	SUBQ    $+32, CX
-	JGE     loop36
+	JGE     loop41
 
-done37:
+done42:
 	ADDQ $+32, CX
 	SUBQ $+8, CX
-	JL   done39
+	JL   done44
 
-loop38:
+loop43:
 	VMOVUPS (DX)(SI*4), Y3
 	VMOVUPS (BX)(SI*4), Y4
 	VPAND   Y2, Y4, Y4
@@ -570,11 +640,11 @@ loop38:
 	VMOVUPS Y3, (AX)(SI*4)
 	ADDQ    $+8, SI
 	SUBQ    $+8, CX
-	JGE     loop38
+	JGE     loop43
 
-done39:
+done44:
 	ADDQ       $+8, CX
-	JZ         done40
+	JZ         done45
 	VMASKMOVPS (DX)(SI*4), Y0, Y3
 	VMASKMOVPS (BX)(SI*4), Y0, Y4
 	VPAND      Y2, Y4, Y4
@@ -582,7 +652,7 @@ done39:
 	VANDPS     Y4, Y3, Y3
 	VMASKMOVPS Y3, Y0, (AX)(SI*4)
 
-done40:
+done45:
 	VZEROUPPER
 	RET
 
@@ -612,9 +682,9 @@ TEXT ·geluAVX2(SB), $0-48
 	VBROADCASTSS splat_4b400000<>+0(SB), Y3
 	XORQ         BX, BX
 	SUBQ         $+16, CX
-	JL           done42
+	JL           done47
 
-loop41:
+loop46:
 	VMOVUPS      (DX)(BX*4), Y4
 	VMOVUPS      32(DX)(BX*4), Y5
 	VMULPS       Y4, Y4, Y6
@@ -679,14 +749,14 @@ loop41:
 	VMOVUPS      Y5, 32(AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop41
+	JGE          loop46
 
-done42:
+done47:
 	ADDQ $+16, CX
 	SUBQ $+8, CX
-	JL   done44
+	JL   done49
 
-loop43:
+loop48:
 	VMOVUPS      (DX)(BX*4), Y4
 	VMULPS       Y4, Y4, Y5
 	VMOVUPS      splat_bd922279<>+0(SB), Y6
@@ -720,11 +790,11 @@ loop43:
 	VMOVUPS      Y4, (AX)(BX*4)
 	ADDQ         $+8, BX
 	SUBQ         $+8, CX
-	JGE          loop43
+	JGE          loop48
 
-done44:
+done49:
 	ADDQ         $+8, CX
-	JZ           done45
+	JZ           done50
 	VMASKMOVPS   (DX)(BX*4), Y0, Y4
 	VMULPS       Y4, Y4, Y5
 	VMOVUPS      splat_bd922279<>+0(SB), Y6
@@ -757,7 +827,7 @@ done44:
 	VDIVPS       Y5, Y4, Y4
 	VMASKMOVPS   Y4, Y0, (AX)(BX*4)
 
-done45:
+done50:
 	VZEROUPPER
 	RET
 
@@ -918,9 +988,9 @@ TEXT ·geluGradAVX2(SB), $0-72
 	VBROADCASTSS splat_4b400000<>+0(SB), Y3
 	XORQ         SI, SI
 	SUBQ         $+16, CX
-	JL           done47
+	JL           done52
 
-loop46:
+loop51:
 	VMOVUPS      (BX)(SI*4), Y4
 	VMOVUPS      32(BX)(SI*4), Y5
 	VMOVUPS      splat_c1400000<>+0(SB), Y6
@@ -1015,14 +1085,14 @@ loop46:
 	VMOVUPS      Y7, 32(AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, CX
-	JGE          loop46
+	JGE          loop51
 
-done47:
+done52:
 	ADDQ $+16, CX
 	SUBQ $+8, CX
-	JL   done49
+	JL   done54
 
-loop48:
+loop53:
 	VMOVUPS      (BX)(SI*4), Y4
 	VMOVUPS      splat_c1400000<>+0(SB), Y5
 	VMAXPS       Y4, Y5, Y4
@@ -1071,11 +1141,11 @@ loop48:
 	VMOVUPS      Y5, (AX)(SI*4)
 	ADDQ         $+8, SI
 	SUBQ         $+8, CX
-	JGE          loop48
+	JGE          loop53
 
-done49:
+done54:
 	ADDQ         $+8, CX
-	JZ           done50
+	JZ           done55
 	VMASKMOVPS   (BX)(SI*4), Y0, Y4
 	VMOVUPS      splat_c1400000<>+0(SB), Y5
 	VMAXPS       Y4, Y5, Y4
@@ -1123,7 +1193,7 @@ done49:
 	VMULPS       Y1, Y5, Y5
 	VMASKMOVPS   Y5, Y0, (AX)(SI*4)
 
-done50:
+done55:
 	VZEROUPPER
 	RET
 
@@ -1173,15 +1243,15 @@ TEXT ·addBiasAVX2(SB), $0-96
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 	TESTQ        BX, BX
-	JZ           rows52
+	JZ           rows57
 
-row51:
+row56:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+32, R9
-	JL   done54
+	JL   done59
 
-loop53:
+loop58:
 	VMOVUPS (CX)(R8*4), Y1
 	VMOVUPS 32(CX)(R8*4), Y2
 	VMOVUPS 64(CX)(R8*4), Y3
@@ -1200,37 +1270,37 @@ loop53:
 	VMOVUPS Y4, 96(AX)(R8*4)
 	ADDQ    $+32, R8
 	SUBQ    $+32, R9
-	JGE     loop53
+	JGE     loop58
 
-done54:
+done59:
 	ADDQ $+32, R9
 	SUBQ $+8, R9
-	JL   done56
+	JL   done61
 
-loop55:
+loop60:
 	VMOVUPS (CX)(R8*4), Y1
 	VMOVUPS (DX)(R8*4), Y2
 	VADDPS  Y2, Y1, Y1
 	VMOVUPS Y1, (AX)(R8*4)
 	ADDQ    $+8, R8
 	SUBQ    $+8, R9
-	JGE     loop55
+	JGE     loop60
 
-done56:
+done61:
 	ADDQ       $+8, R9
-	JZ         done57
+	JZ         done62
 	VMASKMOVPS (CX)(R8*4), Y0, Y1
 	VMASKMOVPS (DX)(R8*4), Y0, Y2
 	VADDPS     Y2, Y1, Y1
 	VMASKMOVPS Y1, Y0, (AX)(R8*4)
 
-done57:
+done62:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row51
+	JNZ  row56
 
-rows52:
+rows57:
 	VZEROUPPER
 	RET
 
@@ -1251,15 +1321,15 @@ TEXT ·addBiasReluAVX2(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 	VXORPS       X1, X1, X1
 	TESTQ        BX, BX
-	JZ           rows59
+	JZ           rows64
 
-row58:
+row63:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+32, R9
-	JL   done61
+	JL   done66
 
-loop60:
+loop65:
 	VMOVUPS (CX)(R8*4), Y2
 	VMOVUPS 32(CX)(R8*4), Y3
 	VMOVUPS 64(CX)(R8*4), Y4
@@ -1282,14 +1352,14 @@ loop60:
 	VMOVUPS Y5, 96(AX)(R8*4)
 	ADDQ    $+32, R8
 	SUBQ    $+32, R9
-	JGE     loop60
+	JGE     loop65
 
-done61:
+done66:
 	ADDQ $+32, R9
 	SUBQ $+8, R9
-	JL   done63
+	JL   done68
 
-loop62:
+loop67:
 	VMOVUPS (CX)(R8*4), Y2
 	VMOVUPS (DX)(R8*4), Y3
 	VADDPS  Y3, Y2, Y2
@@ -1297,24 +1367,24 @@ loop62:
 	VMOVUPS Y2, (AX)(R8*4)
 	ADDQ    $+8, R8
 	SUBQ    $+8, R9
-	JGE     loop62
+	JGE     loop67
 
-done63:
+done68:
 	ADDQ       $+8, R9
-	JZ         done64
+	JZ         done69
 	VMASKMOVPS (CX)(R8*4), Y0, Y2
 	VMASKMOVPS (DX)(R8*4), Y0, Y3
 	VADDPS     Y3, Y2, Y2
 	VMAXPS     Y2, Y1, Y2
 	VMASKMOVPS Y2, Y0, (AX)(R8*4)
 
-done64:
+done69:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row58
+	JNZ  row63
 
-rows59:
+rows64:
 	VZEROUPPER
 	RET
 
@@ -1337,15 +1407,15 @@ TEXT ·addBiasGeluAVX2(SB), $0-96
 	VBROADCASTSS splat_42b20000<>+0(SB), Y2
 	VBROADCASTSS splat_4b400000<>+0(SB), Y3
 	TESTQ        BX, BX
-	JZ           rows66
+	JZ           rows71
 
-row65:
+row70:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+16, R9
-	JL   done68
+	JL   done73
 
-loop67:
+loop72:
 	VMOVUPS      (CX)(R8*4), Y4
 	VMOVUPS      32(CX)(R8*4), Y5
 	VMOVUPS      (DX)(R8*4), Y6
@@ -1414,14 +1484,14 @@ loop67:
 	VMOVUPS      Y5, 32(AX)(R8*4)
 	ADDQ         $+16, R8
 	SUBQ         $+16, R9
-	JGE          loop67
+	JGE          loop72
 
-done68:
+done73:
 	ADDQ $+16, R9
 	SUBQ $+8, R9
-	JL   done70
+	JL   done75
 
-loop69:
+loop74:
 	VMOVUPS      (CX)(R8*4), Y4
 	VMOVUPS      (DX)(R8*4), Y5
 	VADDPS       Y5, Y4, Y4
@@ -1457,11 +1527,11 @@ loop69:
 	VMOVUPS      Y4, (AX)(R8*4)
 	ADDQ         $+8, R8
 	SUBQ         $+8, R9
-	JGE          loop69
+	JGE          loop74
 
-done70:
+done75:
 	ADDQ         $+8, R9
-	JZ           done71
+	JZ           done76
 	VMASKMOVPS   (CX)(R8*4), Y0, Y4
 	VMASKMOVPS   (DX)(R8*4), Y0, Y5
 	VADDPS       Y5, Y4, Y4
@@ -1496,13 +1566,79 @@ done70:
 	VDIVPS       Y5, Y4, Y4
 	VMASKMOVPS   Y4, Y0, (AX)(R8*4)
 
-done71:
+done76:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row65
+	JNZ  row70
 
-rows66:
+rows71:
+	VZEROUPPER
+	RET
+
+// func copyColumnsAVX2(dst []float32, src []float32, rows int, cols int, ldd int, lds int)
+// Requires: AVX, AVX2
+TEXT ·copyColumnsAVX2(SB), $0-80
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+24(FP), CX
+	MOVQ         rows+48(FP), DX
+	MOVQ         cols+56(FP), BX
+	MOVQ         ldd+64(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         lds+72(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         BX, R8
+	ANDQ         $+7, R8
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	TESTQ        DX, DX
+	JZ           rows78
+
+row77:
+	XORQ R8, R8
+	MOVQ BX, R9
+	SUBQ $+32, R9
+	JL   done80
+
+loop79:
+	VMOVUPS (CX)(R8*4), Y1
+	VMOVUPS 32(CX)(R8*4), Y2
+	VMOVUPS 64(CX)(R8*4), Y3
+	VMOVUPS 96(CX)(R8*4), Y4
+	VMOVUPS Y1, (AX)(R8*4)
+	VMOVUPS Y2, 32(AX)(R8*4)
+	VMOVUPS Y3, 64(AX)(R8*4)
+	VMOVUPS Y4, 96(AX)(R8*4)
+	ADDQ    $+32, R8
+	SUBQ    $+32, R9
+	JGE     loop79
+
+done80:
+	ADDQ $+32, R9
+	SUBQ $+8, R9
+	JL   done82
+
+loop81:
+	VMOVUPS (CX)(R8*4), Y1
+	VMOVUPS Y1, (AX)(R8*4)
+	ADDQ    $+8, R8
+	SUBQ    $+8, R9
+	JGE     loop81
+
+done82:
+	ADDQ       $+8, R9
+	JZ         done83
+	VMASKMOVPS (CX)(R8*4), Y0, Y1
+	VMASKMOVPS Y1, Y0, (AX)(R8*4)
+
+done83:
+	ADDQ DI, CX
+	ADDQ SI, AX
+	DECQ DX
+	JNZ  row77
+
+rows78:
 	VZEROUPPER
 	RET
 
@@ -1526,15 +1662,15 @@ TEXT ·colSumAVX2(SB), $0-72
 	MOVQ         DX, R9
 	SHRQ         $0x02, R9
 	TESTQ        R9, R9
-	JZ           rows73
+	JZ           rows85
 
-row72:
+row84:
 	XORQ R10, R10
 	MOVQ BX, R11
 	SUBQ $+16, R11
-	JL   done75
+	JL   done87
 
-loop74:
+loop86:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Y1
 	VMOVUPS 32(AX)(R10*4), Y2
@@ -1558,14 +1694,14 @@ loop74:
 	VMOVUPS Y2, 32(AX)(R10*4)
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop74
+	JGE     loop86
 
-done75:
+done87:
 	ADDQ $+16, R11
 	SUBQ $+8, R11
-	JL   done77
+	JL   done89
 
-loop76:
+loop88:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Y1
 	VMOVUPS (R12), Y2
@@ -1579,11 +1715,11 @@ loop76:
 	VMOVUPS Y1, (AX)(R10*4)
 	ADDQ    $+8, R10
 	SUBQ    $+8, R11
-	JGE     loop76
+	JGE     loop88
 
-done77:
+done89:
 	ADDQ       $+8, R11
-	JZ         done78
+	JZ         done90
 	LEAQ       (CX)(R10*4), R11
 	VMASKMOVPS (AX)(R10*4), Y0, Y1
 	VMASKMOVPS (R11), Y0, Y2
@@ -1596,23 +1732,23 @@ done77:
 	VADDPS     Y2, Y1, Y1
 	VMASKMOVPS Y1, Y0, (AX)(R10*4)
 
-done78:
+done90:
 	ADDQ R8, CX
 	DECQ R9
-	JNZ  row72
+	JNZ  row84
 
-rows73:
+rows85:
 	ANDQ  $+3, DX
 	TESTQ DX, DX
-	JZ    rows80
+	JZ    rows92
 
-row79:
+row91:
 	XORQ DI, DI
 	MOVQ BX, R8
 	SUBQ $+16, R8
-	JL   done82
+	JL   done94
 
-loop81:
+loop93:
 	VMOVUPS (AX)(DI*4), Y1
 	VMOVUPS 32(AX)(DI*4), Y2
 	VMOVUPS (CX)(DI*4), Y3
@@ -1623,36 +1759,36 @@ loop81:
 	VMOVUPS Y2, 32(AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop81
+	JGE     loop93
 
-done82:
+done94:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done84
+	JL   done96
 
-loop83:
+loop95:
 	VMOVUPS (AX)(DI*4), Y1
 	VMOVUPS (CX)(DI*4), Y2
 	VADDPS  Y2, Y1, Y1
 	VMOVUPS Y1, (AX)(DI*4)
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop83
+	JGE     loop95
 
-done84:
+done96:
 	ADDQ       $+8, R8
-	JZ         done85
+	JZ         done97
 	VMASKMOVPS (AX)(DI*4), Y0, Y1
 	VMASKMOVPS (CX)(DI*4), Y0, Y2
 	VADDPS     Y2, Y1, Y1
 	VMASKMOVPS Y1, Y0, (AX)(DI*4)
 
-done85:
+done97:
 	ADDQ SI, CX
 	DECQ DX
-	JNZ  row79
+	JNZ  row91
 
-rows80:
+rows92:
 	VZEROUPPER
 	RET
 
@@ -1673,9 +1809,9 @@ TEXT ·rowMaxAVX2(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Y5, Y5
 	XORQ         DX, DX
 	SUBQ         $+32, CX
-	JL           done87
+	JL           done99
 
-loop86:
+loop98:
 	VMOVUPS (AX)(DX*4), Y6
 	VMAXPS  Y1, Y6, Y1
 	VMOVUPS 32(AX)(DX*4), Y6
@@ -1686,28 +1822,28 @@ loop86:
 	VMAXPS  Y4, Y6, Y4
 	ADDQ    $+32, DX
 	SUBQ    $+32, CX
-	JGE     loop86
+	JGE     loop98
 
-done87:
+done99:
 	ADDQ $+32, CX
 	SUBQ $+8, CX
-	JL   done89
+	JL   done101
 
-loop88:
+loop100:
 	VMOVUPS (AX)(DX*4), Y6
 	VMAXPS  Y1, Y6, Y1
 	ADDQ    $+8, DX
 	SUBQ    $+8, CX
-	JGE     loop88
+	JGE     loop100
 
-done89:
+done101:
 	ADDQ       $+8, CX
-	JZ         done90
+	JZ         done102
 	VMASKMOVPS (AX)(DX*4), Y5, Y6
 	VBLENDVPS  Y5, Y6, Y0, Y6
 	VMAXPS     Y1, Y6, Y1
 
-done90:
+done102:
 	VMAXPS       Y3, Y1, Y1
 	VMAXPS       Y4, Y2, Y2
 	VMAXPS       Y2, Y1, Y1
@@ -1747,9 +1883,9 @@ TEXT ·rowSumAVX2(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
 	XORQ         DX, DX
 	SUBQ         $+32, CX
-	JL           done92
+	JL           done104
 
-loop91:
+loop103:
 	VMOVUPS (AX)(DX*4), Y5
 	VADDPS  Y5, Y0, Y0
 	VMOVUPS 32(AX)(DX*4), Y5
@@ -1760,27 +1896,27 @@ loop91:
 	VADDPS  Y5, Y3, Y3
 	ADDQ    $+32, DX
 	SUBQ    $+32, CX
-	JGE     loop91
+	JGE     loop103
 
-done92:
+done104:
 	ADDQ $+32, CX
 	SUBQ $+8, CX
-	JL   done94
+	JL   done106
 
-loop93:
+loop105:
 	VMOVUPS (AX)(DX*4), Y5
 	VADDPS  Y5, Y0, Y0
 	ADDQ    $+8, DX
 	SUBQ    $+8, CX
-	JGE     loop93
+	JGE     loop105
 
-done94:
+done106:
 	ADDQ       $+8, CX
-	JZ         done95
+	JZ         done107
 	VMASKMOVPS (AX)(DX*4), Y4, Y4
 	VADDPS     Y4, Y0, Y0
 
-done95:
+done107:
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y1, Y0, Y0
@@ -1811,9 +1947,9 @@ TEXT ·dotAVX2(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done97
+	JL           done109
 
-loop96:
+loop108:
 	VMOVUPS     (AX)(BX*4), Y5
 	VMOVUPS     (CX)(BX*4), Y6
 	VFMADD231PS Y5, Y6, Y0
@@ -1828,29 +1964,29 @@ loop96:
 	VFMADD231PS Y5, Y6, Y3
 	ADDQ        $+32, BX
 	SUBQ        $+32, DX
-	JGE         loop96
+	JGE         loop108
 
-done97:
+done109:
 	ADDQ $+32, DX
 	SUBQ $+8, DX
-	JL   done99
+	JL   done111
 
-loop98:
+loop110:
 	VMOVUPS     (AX)(BX*4), Y5
 	VMOVUPS     (CX)(BX*4), Y6
 	VFMADD231PS Y5, Y6, Y0
 	ADDQ        $+8, BX
 	SUBQ        $+8, DX
-	JGE         loop98
+	JGE         loop110
 
-done99:
+done111:
 	ADDQ        $+8, DX
-	JZ          done100
+	JZ          done112
 	VMASKMOVPS  (AX)(BX*4), Y4, Y5
 	VMASKMOVPS  (CX)(BX*4), Y4, Y4
 	VFMADD231PS Y5, Y4, Y0
 
-done100:
+done112:
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y1, Y0, Y0
@@ -1884,9 +2020,9 @@ TEXT ·sumSquaresAVX2(SB), $0-32
 	VPCMPGTD     lane_numbers<>+0(SB), Y8, Y8
 	XORQ         DX, DX
 	SUBQ         $+32, CX
-	JL           done102
+	JL           done114
 
-loop101:
+loop113:
 	VMOVUPS      (AX)(DX*4), Y9
 	VCVTPS2PD    X9, Y10
 	VEXTRACTF128 $0x01, Y9, X9
@@ -1913,14 +2049,14 @@ loop101:
 	VFMADD231PD  Y9, Y9, Y7
 	ADDQ         $+32, DX
 	SUBQ         $+32, CX
-	JGE          loop101
+	JGE          loop113
 
-done102:
+done114:
 	ADDQ $+32, CX
 	SUBQ $+8, CX
-	JL   done104
+	JL   done116
 
-loop103:
+loop115:
 	VMOVUPS      (AX)(DX*4), Y9
 	VCVTPS2PD    X9, Y10
 	VEXTRACTF128 $0x01, Y9, X9
@@ -1929,11 +2065,11 @@ loop103:
 	VFMADD231PD  Y9, Y9, Y1
 	ADDQ         $+8, DX
 	SUBQ         $+8, CX
-	JGE          loop103
+	JGE          loop115
 
-done104:
+done116:
 	ADDQ         $+8, CX
-	JZ           done105
+	JZ           done117
 	VMASKMOVPS   (AX)(DX*4), Y8, Y8
 	VCVTPS2PD    X8, Y9
 	VEXTRACTF128 $0x01, Y8, X8
@@ -1941,7 +2077,7 @@ done104:
 	VFMADD231PD  Y9, Y9, Y0
 	VFMADD231PD  Y8, Y8, Y1
 
-done105:
+done117:
 	VADDPD       Y4, Y0, Y0
 	VADDPD       Y5, Y1, Y1
 	VADDPD       Y6, Y2, Y2
@@ -1972,9 +2108,9 @@ TEXT ·nonFiniteAVX2(SB), $0-32
 	XORQ         DX, DX
 	MOVQ         CX, BX
 	SUBQ         $+32, BX
-	JL           done107
+	JL           done119
 
-loop106:
+loop118:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Y3
 	VMOVUPS  32(AX)(DX*4), Y4
@@ -1992,14 +2128,14 @@ loop106:
 	JNZ      end
 	ADDQ     $+32, DX
 	SUBQ     $+32, BX
-	JGE      loop106
+	JGE      loop118
 
-done107:
+done119:
 	ADDQ $+32, BX
 	SUBQ $+8, BX
-	JL   done109
+	JL   done121
 
-loop108:
+loop120:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Y3
 	VPAND    Y0, Y3, Y3
@@ -2008,11 +2144,11 @@ loop108:
 	JNZ      end
 	ADDQ     $+8, DX
 	SUBQ     $+8, BX
-	JGE      loop108
+	JGE      loop120
 
-done109:
+done121:
 	ADDQ       $+8, BX
-	JZ         done110
+	JZ         done122
 	MOVQ       DX, CX
 	VMASKMOVPS (AX)(DX*4), Y2, Y2
 	VPAND      Y0, Y2, Y2
@@ -2020,7 +2156,7 @@ done109:
 	VPTEST     Y0, Y0
 	JNZ        end
 
-done110:
+done122:
 	MOVQ $-1, CX
 
 end:
@@ -2058,9 +2194,9 @@ TEXT ·expShiftAVX2(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
 	XORQ         BX, BX
 	SUBQ         $+16, DX
-	JL           done112
+	JL           done124
 
-loop111:
+loop123:
 	VMOVUPS      (CX)(BX*4), Y8
 	VMOVUPS      32(CX)(BX*4), Y9
 	VFMSUB213PS  Y1, Y0, Y8
@@ -2117,14 +2253,14 @@ loop111:
 	VADDPS       Y9, Y6, Y6
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop111
+	JGE          loop123
 
-done112:
+done124:
 	ADDQ $+16, DX
 	SUBQ $+8, DX
-	JL   done114
+	JL   done126
 
-loop113:
+loop125:
 	VMOVUPS      (CX)(BX*4), Y8
 	VFMSUB213PS  Y1, Y0, Y8
 	VMAXPS       Y8, Y2, Y8
@@ -2154,11 +2290,11 @@ loop113:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $+8, BX
 	SUBQ         $+8, DX
-	JGE          loop113
+	JGE          loop125
 
-done114:
+done126:
 	ADDQ         $+8, DX
-	JZ           done115
+	JZ           done127
 	VMASKMOVPS   (CX)(BX*4), Y7, Y8
 	VFMSUB213PS  Y1, Y0, Y8
 	VMAXPS       Y8, Y2, Y8
@@ -2188,7 +2324,7 @@ done114:
 	VANDPS       Y7, Y8, Y8
 	VADDPS       Y8, Y5, Y5
 
-done115:
+done127:
 	VADDPS       Y6, Y5, Y5
 	VEXTRACTF128 $0x01, Y5, X0
 	VADDPS       X0, X5, X5
@@ -2219,9 +2355,9 @@ TEXT ·expSumAVX2(SB), $0-36
 	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
 	XORQ         DX, DX
 	SUBQ         $+16, CX
-	JL           done117
+	JL           done129
 
-loop116:
+loop128:
 	VMOVUPS      (AX)(DX*4), Y8
 	VMOVUPS      32(AX)(DX*4), Y9
 	VFMSUB213PS  Y1, Y0, Y8
@@ -2276,14 +2412,14 @@ loop116:
 	VADDPS       Y9, Y6, Y6
 	ADDQ         $+16, DX
 	SUBQ         $+16, CX
-	JGE          loop116
+	JGE          loop128
 
-done117:
+done129:
 	ADDQ $+16, CX
 	SUBQ $+8, CX
-	JL   done119
+	JL   done131
 
-loop118:
+loop130:
 	VMOVUPS      (AX)(DX*4), Y8
 	VFMSUB213PS  Y1, Y0, Y8
 	VMAXPS       Y8, Y2, Y8
@@ -2312,11 +2448,11 @@ loop118:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $+8, DX
 	SUBQ         $+8, CX
-	JGE          loop118
+	JGE          loop130
 
-done119:
+done131:
 	ADDQ         $+8, CX
-	JZ           done120
+	JZ           done132
 	VMASKMOVPS   (AX)(DX*4), Y7, Y8
 	VFMSUB213PS  Y1, Y0, Y8
 	VMAXPS       Y8, Y2, Y8
@@ -2345,7 +2481,7 @@ done119:
 	VANDPS       Y7, Y8, Y8
 	VADDPS       Y8, Y5, Y5
 
-done120:
+done132:
 	VADDPS       Y6, Y5, Y5
 	VEXTRACTF128 $0x01, Y5, X0
 	VADDPS       X0, X5, X5
@@ -2376,9 +2512,9 @@ TEXT ·softmaxGradAVX2(SB), $0-60
 	VBROADCASTSS scale+56(FP), Y6
 	XORQ         BX, BX
 	SUBQ         $+16, CX
-	JL           done122
+	JL           done134
 
-loop121:
+loop133:
 	VMOVUPS      (DX)(BX*4), Y7
 	VMOVUPS      32(DX)(BX*4), Y8
 	VSUBPS       Y4, Y7, Y7
@@ -2437,14 +2573,14 @@ loop121:
 	VMOVUPS      Y8, 32(AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop121
+	JGE          loop133
 
-done122:
+done134:
 	ADDQ $+16, CX
 	SUBQ $+8, CX
-	JL   done124
+	JL   done136
 
-loop123:
+loop135:
 	VMOVUPS      (DX)(BX*4), Y7
 	VSUBPS       Y4, Y7, Y7
 	VMAXPS       Y7, Y1, Y7
@@ -2475,11 +2611,11 @@ loop123:
 	VMOVUPS      Y7, (AX)(BX*4)
 	ADDQ         $+8, BX
 	SUBQ         $+8, CX
-	JGE          loop123
+	JGE          loop135
 
-done124:
+done136:
 	ADDQ         $+8, CX
-	JZ           done125
+	JZ           done137
 	VMASKMOVPS   (DX)(BX*4), Y0, Y7
 	VSUBPS       Y4, Y7, Y7
 	VMAXPS       Y7, Y1, Y7
@@ -2509,7 +2645,7 @@ done124:
 	VMULPS       Y6, Y7, Y7
 	VMASKMOVPS   Y7, Y0, (AX)(BX*4)
 
-done125:
+done137:
 	VZEROUPPER
 	RET
 
@@ -2533,9 +2669,9 @@ TEXT ·layerNormAVX2(SB), $0-140
 	VXORPS       X9, X9, X9
 	VCVTSI2SSQ   R8, X9, X9
 	TESTQ        DI, DI
-	JZ           rows127
+	JZ           rows139
 
-row126:
+row138:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
@@ -2543,9 +2679,9 @@ row126:
 	XORQ   R10, R10
 	MOVQ   R8, R11
 	SUBQ   $+32, R11
-	JL     done129
+	JL     done141
 
-loop128:
+loop140:
 	VMOVUPS (DX)(R10*4), Y10
 	VADDPS  Y10, Y1, Y1
 	VMOVUPS 32(DX)(R10*4), Y10
@@ -2556,27 +2692,27 @@ loop128:
 	VADDPS  Y10, Y4, Y4
 	ADDQ    $+32, R10
 	SUBQ    $+32, R11
-	JGE     loop128
+	JGE     loop140
 
-done129:
+done141:
 	ADDQ $+32, R11
 	SUBQ $+8, R11
-	JL   done131
+	JL   done143
 
-loop130:
+loop142:
 	VMOVUPS (DX)(R10*4), Y10
 	VADDPS  Y10, Y1, Y1
 	ADDQ    $+8, R10
 	SUBQ    $+8, R11
-	JGE     loop130
+	JGE     loop142
 
-done131:
+done143:
 	ADDQ       $+8, R11
-	JZ         done132
+	JZ         done144
 	VMASKMOVPS (DX)(R10*4), Y0, Y10
 	VADDPS     Y10, Y1, Y1
 
-done132:
+done144:
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y4, Y2, Y2
 	VADDPS       Y2, Y1, Y1
@@ -2595,9 +2731,9 @@ done132:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+32, R11
-	JL           done134
+	JL           done146
 
-loop133:
+loop145:
 	VMOVUPS     (DX)(R10*4), Y10
 	VSUBPS      Y1, Y10, Y10
 	VFMADD231PS Y10, Y10, Y5
@@ -2612,30 +2748,30 @@ loop133:
 	VFMADD231PS Y10, Y10, Y8
 	ADDQ        $+32, R10
 	SUBQ        $+32, R11
-	JGE         loop133
+	JGE         loop145
 
-done134:
+done146:
 	ADDQ $+32, R11
 	SUBQ $+8, R11
-	JL   done136
+	JL   done148
 
-loop135:
+loop147:
 	VMOVUPS     (DX)(R10*4), Y10
 	VSUBPS      Y1, Y10, Y10
 	VFMADD231PS Y10, Y10, Y5
 	ADDQ        $+8, R10
 	SUBQ        $+8, R11
-	JGE         loop135
+	JGE         loop147
 
-done136:
+done148:
 	ADDQ        $+8, R11
-	JZ          done137
+	JZ          done149
 	VMASKMOVPS  (DX)(R10*4), Y0, Y10
 	VSUBPS      Y1, Y10, Y10
 	VANDPS      Y0, Y10, Y10
 	VFMADD231PS Y10, Y10, Y5
 
-done137:
+done149:
 	VADDPS       Y7, Y5, Y5
 	VADDPS       Y8, Y6, Y6
 	VADDPS       Y6, Y5, Y5
@@ -2657,9 +2793,9 @@ done137:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+32, R11
-	JL           done139
+	JL           done151
 
-loop138:
+loop150:
 	VMOVUPS     (DX)(R10*4), Y10
 	VSUBPS      Y1, Y10, Y10
 	VMULPS      Y5, Y10, Y10
@@ -2690,14 +2826,14 @@ loop138:
 	VMOVUPS     Y11, 96(AX)(R10*4)
 	ADDQ        $+32, R10
 	SUBQ        $+32, R11
-	JGE         loop138
+	JGE         loop150
 
-done139:
+done151:
 	ADDQ $+32, R11
 	SUBQ $+8, R11
-	JL   done141
+	JL   done153
 
-loop140:
+loop152:
 	VMOVUPS     (DX)(R10*4), Y10
 	VSUBPS      Y1, Y10, Y10
 	VMULPS      Y5, Y10, Y10
@@ -2707,11 +2843,11 @@ loop140:
 	VMOVUPS     Y11, (AX)(R10*4)
 	ADDQ        $+8, R10
 	SUBQ        $+8, R11
-	JGE         loop140
+	JGE         loop152
 
-done141:
+done153:
 	ADDQ        $+8, R11
-	JZ          done142
+	JZ          done154
 	VMASKMOVPS  (DX)(R10*4), Y0, Y10
 	VSUBPS      Y1, Y10, Y10
 	VMULPS      Y5, Y10, Y10
@@ -2720,13 +2856,13 @@ done141:
 	VFMADD231PS Y12, Y10, Y11
 	VMASKMOVPS  Y11, Y0, (AX)(R10*4)
 
-done142:
+done154:
 	ADDQ R9, AX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row126
+	JNZ  row138
 
-rows127:
+rows139:
 	VZEROUPPER
 	RET
 
@@ -2750,9 +2886,9 @@ TEXT ·layerNormGradAVX2(SB), $0-136
 	VXORPS       X5, X5, X5
 	VCVTSI2SSQ   R8, X5, X5
 	TESTQ        DI, DI
-	JZ           rows144
+	JZ           rows156
 
-row143:
+row155:
 	VBROADCASTSS (SI), Y6
 	VBROADCASTSS 4(SI), Y7
 	ADDQ         $+8, SI
@@ -2763,9 +2899,9 @@ row143:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
-	JL           done146
+	JL           done158
 
-loop145:
+loop157:
 	VMOVUPS     (CX)(R10*4), Y8
 	VMOVUPS     (BX)(R10*4), Y9
 	VMULPS      Y9, Y8, Y8
@@ -2784,14 +2920,14 @@ loop145:
 	VFMADD231PS Y9, Y8, Y4
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop145
+	JGE         loop157
 
-done146:
+done158:
 	ADDQ $+16, R11
 	SUBQ $+8, R11
-	JL   done148
+	JL   done160
 
-loop147:
+loop159:
 	VMOVUPS     (CX)(R10*4), Y8
 	VMOVUPS     (BX)(R10*4), Y9
 	VMULPS      Y9, Y8, Y8
@@ -2802,11 +2938,11 @@ loop147:
 	VFMADD231PS Y9, Y8, Y3
 	ADDQ        $+8, R10
 	SUBQ        $+8, R11
-	JGE         loop147
+	JGE         loop159
 
-done148:
+done160:
 	ADDQ        $+8, R11
-	JZ          done149
+	JZ          done161
 	VMASKMOVPS  (CX)(R10*4), Y0, Y8
 	VMASKMOVPS  (BX)(R10*4), Y0, Y9
 	VMULPS      Y9, Y8, Y8
@@ -2816,7 +2952,7 @@ done148:
 	VMULPS      Y7, Y9, Y9
 	VFMADD231PS Y9, Y8, Y3
 
-done149:
+done161:
 	VADDPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VADDPS       X2, X1, X1
@@ -2838,9 +2974,9 @@ done149:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
-	JL           done151
+	JL           done163
 
-loop150:
+loop162:
 	VMOVUPS      (CX)(R10*4), Y8
 	VMOVUPS      (BX)(R10*4), Y9
 	VMULPS       Y9, Y8, Y8
@@ -2863,14 +2999,14 @@ loop150:
 	VMOVUPS      Y8, 32(AX)(R10*4)
 	ADDQ         $+16, R10
 	SUBQ         $+16, R11
-	JGE          loop150
+	JGE          loop162
 
-done151:
+done163:
 	ADDQ $+16, R11
 	SUBQ $+8, R11
-	JL   done153
+	JL   done165
 
-loop152:
+loop164:
 	VMOVUPS      (CX)(R10*4), Y8
 	VMOVUPS      (BX)(R10*4), Y9
 	VMULPS       Y9, Y8, Y8
@@ -2883,11 +3019,11 @@ loop152:
 	VMOVUPS      Y8, (AX)(R10*4)
 	ADDQ         $+8, R10
 	SUBQ         $+8, R11
-	JGE          loop152
+	JGE          loop164
 
-done153:
+done165:
 	ADDQ         $+8, R11
-	JZ           done154
+	JZ           done166
 	VMASKMOVPS   (CX)(R10*4), Y0, Y8
 	VMASKMOVPS   (BX)(R10*4), Y0, Y9
 	VMULPS       Y9, Y8, Y8
@@ -2899,14 +3035,14 @@ done153:
 	VMULPS       Y7, Y8, Y8
 	VMASKMOVPS   Y8, Y0, (AX)(R10*4)
 
-done154:
+done166:
 	ADDQ R9, AX
 	ADDQ R9, CX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row143
+	JNZ  row155
 
-rows144:
+rows156:
 	VZEROUPPER
 	RET
 
@@ -2931,9 +3067,9 @@ TEXT ·layerNormGradAddAVX2(SB), $0-160
 	VXORPS       X5, X5, X5
 	VCVTSI2SSQ   R9, X5, X5
 	TESTQ        R8, R8
-	JZ           rows156
+	JZ           rows168
 
-row155:
+row167:
 	VBROADCASTSS (SI), Y6
 	VBROADCASTSS 4(SI), Y7
 	ADDQ         $+8, SI
@@ -2944,9 +3080,9 @@ row155:
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+16, R12
-	JL           done158
+	JL           done170
 
-loop157:
+loop169:
 	VMOVUPS     (CX)(R11*4), Y8
 	VMOVUPS     (BX)(R11*4), Y9
 	VMULPS      Y9, Y8, Y8
@@ -2965,14 +3101,14 @@ loop157:
 	VFMADD231PS Y9, Y8, Y4
 	ADDQ        $+16, R11
 	SUBQ        $+16, R12
-	JGE         loop157
+	JGE         loop169
 
-done158:
+done170:
 	ADDQ $+16, R12
 	SUBQ $+8, R12
-	JL   done160
+	JL   done172
 
-loop159:
+loop171:
 	VMOVUPS     (CX)(R11*4), Y8
 	VMOVUPS     (BX)(R11*4), Y9
 	VMULPS      Y9, Y8, Y8
@@ -2983,11 +3119,11 @@ loop159:
 	VFMADD231PS Y9, Y8, Y3
 	ADDQ        $+8, R11
 	SUBQ        $+8, R12
-	JGE         loop159
+	JGE         loop171
 
-done160:
+done172:
 	ADDQ        $+8, R12
-	JZ          done161
+	JZ          done173
 	VMASKMOVPS  (CX)(R11*4), Y0, Y8
 	VMASKMOVPS  (BX)(R11*4), Y0, Y9
 	VMULPS      Y9, Y8, Y8
@@ -2997,7 +3133,7 @@ done160:
 	VMULPS      Y7, Y9, Y9
 	VFMADD231PS Y9, Y8, Y3
 
-done161:
+done173:
 	VADDPS       Y2, Y1, Y1
 	VEXTRACTF128 $0x01, Y1, X2
 	VADDPS       X2, X1, X1
@@ -3019,9 +3155,9 @@ done161:
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+16, R12
-	JL           done163
+	JL           done175
 
-loop162:
+loop174:
 	VMOVUPS      (CX)(R11*4), Y8
 	VMOVUPS      (BX)(R11*4), Y9
 	VMULPS       Y9, Y8, Y8
@@ -3046,14 +3182,14 @@ loop162:
 	VMOVUPS      Y8, 32(AX)(R11*4)
 	ADDQ         $+16, R11
 	SUBQ         $+16, R12
-	JGE          loop162
+	JGE          loop174
 
-done163:
+done175:
 	ADDQ $+16, R12
 	SUBQ $+8, R12
-	JL   done165
+	JL   done177
 
-loop164:
+loop176:
 	VMOVUPS      (CX)(R11*4), Y8
 	VMOVUPS      (BX)(R11*4), Y9
 	VMULPS       Y9, Y8, Y8
@@ -3067,11 +3203,11 @@ loop164:
 	VMOVUPS      Y8, (AX)(R11*4)
 	ADDQ         $+8, R11
 	SUBQ         $+8, R12
-	JGE          loop164
+	JGE          loop176
 
-done165:
+done177:
 	ADDQ         $+8, R12
-	JZ           done166
+	JZ           done178
 	VMASKMOVPS   (CX)(R11*4), Y0, Y8
 	VMASKMOVPS   (BX)(R11*4), Y0, Y9
 	VMULPS       Y9, Y8, Y8
@@ -3084,15 +3220,15 @@ done165:
 	VFMADD213PS  Y6, Y7, Y8
 	VMASKMOVPS   Y8, Y0, (AX)(R11*4)
 
-done166:
+done178:
 	ADDQ R10, AX
 	ADDQ R10, CX
 	ADDQ R10, DX
 	ADDQ R10, DI
 	DECQ R8
-	JNZ  row155
+	JNZ  row167
 
-rows156:
+rows168:
 	VZEROUPPER
 	RET
 
@@ -3119,9 +3255,9 @@ TEXT ·layerNormParamGradAVX2(SB), $8-144
 	MOVQ         DI, R12
 	SHRQ         $0x02, R12
 	TESTQ        R12, R12
-	JZ           rows168
+	JZ           rows180
 
-row167:
+row179:
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS 4(SI), Y2
 	VBROADCASTSS 8(SI), Y3
@@ -3134,9 +3270,9 @@ row167:
 	XORQ         R13, R13
 	MOVQ         R8, R14
 	SUBQ         $+8, R14
-	JL           done170
+	JL           done182
 
-loop169:
+loop181:
 	LEAQ        (DX)(R13*4), R15
 	LEAQ        (BX)(R13*4), BP
 	VMOVUPS     (AX)(R13*4), Y9
@@ -3169,11 +3305,11 @@ loop169:
 	VMOVUPS     Y10, (CX)(R13*4)
 	ADDQ        $+8, R13
 	SUBQ        $+8, R14
-	JGE         loop169
+	JGE         loop181
 
-done170:
+done182:
 	ADDQ        $+8, R14
-	JZ          done171
+	JZ          done183
 	LEAQ        (DX)(R13*4), R14
 	LEAQ        (BX)(R13*4), R15
 	VMASKMOVPS  (AX)(R13*4), Y0, Y9
@@ -3205,27 +3341,27 @@ done170:
 	VMASKMOVPS  Y9, Y0, (AX)(R13*4)
 	VMASKMOVPS  Y10, Y0, (CX)(R13*4)
 
-done171:
+done183:
 	ADDQ R11, DX
 	ADDQ R11, BX
 	DECQ R12
-	JNZ  row167
+	JNZ  row179
 
-rows168:
+rows180:
 	ANDQ  $+3, DI
 	TESTQ DI, DI
-	JZ    rows173
+	JZ    rows185
 
-row172:
+row184:
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS 4(SI), Y2
 	ADDQ         $+8, SI
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+8, R11
-	JL           done175
+	JL           done187
 
-loop174:
+loop186:
 	VMOVUPS     (AX)(R10*4), Y3
 	VMOVUPS     (CX)(R10*4), Y4
 	VMOVUPS     (DX)(R10*4), Y5
@@ -3238,11 +3374,11 @@ loop174:
 	VMOVUPS     Y4, (CX)(R10*4)
 	ADDQ        $+8, R10
 	SUBQ        $+8, R11
-	JGE         loop174
+	JGE         loop186
 
-done175:
+done187:
 	ADDQ        $+8, R11
-	JZ          done176
+	JZ          done188
 	VMASKMOVPS  (AX)(R10*4), Y0, Y3
 	VMASKMOVPS  (CX)(R10*4), Y0, Y4
 	VMASKMOVPS  (DX)(R10*4), Y0, Y5
@@ -3254,13 +3390,2510 @@ done175:
 	VMASKMOVPS  Y3, Y0, (AX)(R10*4)
 	VMASKMOVPS  Y4, Y0, (CX)(R10*4)
 
-done176:
+done188:
 	ADDQ R9, DX
 	ADDQ R9, BX
 	DECQ DI
-	JNZ  row172
+	JNZ  row184
 
-rows173:
+rows185:
+	VZEROUPPER
+	RET
+
+// func columnMomentsAVX2(mean []float32, squares []float32, x []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·columnMomentsAVX2(SB), $0-96
+	MOVQ         mean_base+0(FP), AX
+	MOVQ         squares_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         rows+72(FP), BX
+	MOVQ         cols+80(FP), SI
+	MOVQ         ld+88(FP), DI
+	VXORPS       X0, X0, X0
+	VCVTSI2SSQ   BX, X0, X0
+	VBROADCASTSS X0, Y0
+	MOVQ         SI, R8
+	ANDQ         $+7, R8
+	VMOVD        R8, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
+	XORQ         R8, R8
+	SUBQ         $+32, SI
+	JL           done190
+
+loop189:
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	MOVQ   R8, R9
+	MOVQ   BX, R10
+
+repeat191:
+	VMOVUPS (DX)(R9*4), Y14
+	VADDPS  Y14, Y2, Y2
+	VMOVUPS 32(DX)(R9*4), Y14
+	VADDPS  Y14, Y3, Y3
+	VMOVUPS 64(DX)(R9*4), Y14
+	VADDPS  Y14, Y4, Y4
+	VMOVUPS 96(DX)(R9*4), Y14
+	VADDPS  Y14, Y5, Y5
+	ADDQ    DI, R9
+	DECQ    R10
+	JNZ     repeat191
+	VDIVPS  Y0, Y2, Y2
+	VDIVPS  Y0, Y3, Y3
+	VDIVPS  Y0, Y4, Y4
+	VDIVPS  Y0, Y5, Y5
+	VMOVUPS Y2, (AX)(R8*4)
+	VMOVUPS Y3, 32(AX)(R8*4)
+	VMOVUPS Y4, 64(AX)(R8*4)
+	VMOVUPS Y5, 96(AX)(R8*4)
+	VXORPS  X6, X6, X6
+	VXORPS  X7, X7, X7
+	VXORPS  X8, X8, X8
+	VXORPS  X9, X9, X9
+	MOVQ    R8, R9
+	MOVQ    BX, R10
+
+repeat192:
+	VMOVUPS     (DX)(R9*4), Y14
+	VSUBPS      Y2, Y14, Y14
+	VFMADD231PS Y14, Y14, Y6
+	VMOVUPS     32(DX)(R9*4), Y14
+	VSUBPS      Y3, Y14, Y14
+	VFMADD231PS Y14, Y14, Y7
+	VMOVUPS     64(DX)(R9*4), Y14
+	VSUBPS      Y4, Y14, Y14
+	VFMADD231PS Y14, Y14, Y8
+	VMOVUPS     96(DX)(R9*4), Y14
+	VSUBPS      Y5, Y14, Y14
+	VFMADD231PS Y14, Y14, Y9
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat192
+	VMOVUPS     Y6, (CX)(R8*4)
+	VMOVUPS     Y7, 32(CX)(R8*4)
+	VMOVUPS     Y8, 64(CX)(R8*4)
+	VMOVUPS     Y9, 96(CX)(R8*4)
+	ADDQ        $+32, R8
+	SUBQ        $+32, SI
+	JGE         loop189
+
+done190:
+	ADDQ $+32, SI
+	SUBQ $+8, SI
+	JL   done194
+
+loop193:
+	VXORPS X10, X10, X10
+	MOVQ   R8, R9
+	MOVQ   BX, R10
+
+repeat195:
+	VMOVUPS (DX)(R9*4), Y2
+	VADDPS  Y2, Y10, Y10
+	ADDQ    DI, R9
+	DECQ    R10
+	JNZ     repeat195
+	VDIVPS  Y0, Y10, Y10
+	VMOVUPS Y10, (AX)(R8*4)
+	VXORPS  X11, X11, X11
+	MOVQ    R8, R9
+	MOVQ    BX, R10
+
+repeat196:
+	VMOVUPS     (DX)(R9*4), Y2
+	VSUBPS      Y10, Y2, Y2
+	VFMADD231PS Y2, Y2, Y11
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat196
+	VMOVUPS     Y11, (CX)(R8*4)
+	ADDQ        $+8, R8
+	SUBQ        $+8, SI
+	JGE         loop193
+
+done194:
+	ADDQ   $+8, SI
+	JZ     done197
+	VXORPS X12, X12, X12
+	MOVQ   R8, SI
+	MOVQ   BX, R9
+
+repeat198:
+	VMASKMOVPS (DX)(SI*4), Y1, Y2
+	VADDPS     Y2, Y12, Y12
+	ADDQ       DI, SI
+	DECQ       R9
+	JNZ        repeat198
+	VDIVPS     Y0, Y12, Y12
+	VMASKMOVPS Y12, Y1, (AX)(R8*4)
+	VXORPS     X13, X13, X13
+	MOVQ       R8, AX
+
+repeat199:
+	VMASKMOVPS  (DX)(AX*4), Y1, Y0
+	VSUBPS      Y12, Y0, Y0
+	VFMADD231PS Y0, Y0, Y13
+	ADDQ        DI, AX
+	DECQ        BX
+	JNZ         repeat199
+	VMASKMOVPS  Y13, Y1, (CX)(R8*4)
+
+done197:
+	VZEROUPPER
+	RET
+
+// func batchNormAVX2(y []float32, x []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·batchNormAVX2(SB), $0-160
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	VXORPS       X0, X0, X0
+	MOVQ         rows+144(FP), SI
+	MOVQ         cols+152(FP), DI
+	MOVQ         DI, AX
+	ANDQ         $+7, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         DI
+	ADDQ         $+4, AX
+
+panel200:
+	CMPQ    SI, AX
+	CMOVQLT SI, AX
+	TESTQ   AX, AX
+	JLE     panels201
+	XORQ    DX, DX
+	MOVQ    DI, R8
+	SUBQ    $+16, R8
+	JL      done203
+
+loop202:
+	MOVQ    mean_base+48(FP), R9
+	VMOVUPS (R9)(DX*4), Y1
+	VMOVUPS 32(R9)(DX*4), Y2
+	MOVQ    scale_base+72(FP), R9
+	VMOVUPS (R9)(DX*4), Y3
+	VMOVUPS 32(R9)(DX*4), Y4
+	MOVQ    gamma_base+96(FP), R9
+	VMOVUPS (R9)(DX*4), Y5
+	VMOVUPS 32(R9)(DX*4), Y6
+	MOVQ    beta_base+120(FP), R9
+	VMOVUPS (R9)(DX*4), Y7
+	VMOVUPS 32(R9)(DX*4), Y8
+	MOVQ    DX, R9
+	MOVQ    AX, R10
+
+repeat204:
+	VMOVUPS     (BX)(R9*4), Y9
+	VSUBPS      Y1, Y9, Y9
+	VMULPS      Y3, Y9, Y9
+	VFMADD213PS Y7, Y5, Y9
+	VMOVUPS     Y9, (CX)(R9*4)
+	VMOVUPS     32(BX)(R9*4), Y9
+	VSUBPS      Y2, Y9, Y9
+	VMULPS      Y4, Y9, Y9
+	VFMADD213PS Y8, Y6, Y9
+	VMOVUPS     Y9, 32(CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat204
+	ADDQ        $+16, DX
+	SUBQ        $+16, R8
+	JGE         loop202
+
+done203:
+	ADDQ $+16, R8
+	SUBQ $+8, R8
+	JL   done206
+
+loop205:
+	MOVQ    mean_base+48(FP), R9
+	VMOVUPS (R9)(DX*4), Y1
+	MOVQ    scale_base+72(FP), R9
+	VMOVUPS (R9)(DX*4), Y2
+	MOVQ    gamma_base+96(FP), R9
+	VMOVUPS (R9)(DX*4), Y3
+	MOVQ    beta_base+120(FP), R9
+	VMOVUPS (R9)(DX*4), Y4
+	MOVQ    DX, R9
+	MOVQ    AX, R10
+
+repeat207:
+	VMOVUPS     (BX)(R9*4), Y5
+	VSUBPS      Y1, Y5, Y5
+	VMULPS      Y2, Y5, Y5
+	VFMADD213PS Y4, Y3, Y5
+	VMOVUPS     Y5, (CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat207
+	ADDQ        $+8, DX
+	SUBQ        $+8, R8
+	JGE         loop205
+
+done206:
+	ADDQ       $+8, R8
+	JZ         done208
+	MOVQ       mean_base+48(FP), R8
+	VMASKMOVPS (R8)(DX*4), Y0, Y1
+	MOVQ       scale_base+72(FP), R8
+	VMASKMOVPS (R8)(DX*4), Y0, Y2
+	MOVQ       gamma_base+96(FP), R8
+	VMASKMOVPS (R8)(DX*4), Y0, Y3
+	MOVQ       beta_base+120(FP), R8
+	VMASKMOVPS (R8)(DX*4), Y0, Y4
+	MOVQ       AX, R8
+
+repeat209:
+	VMASKMOVPS  (BX)(DX*4), Y0, Y5
+	VSUBPS      Y1, Y5, Y5
+	VMULPS      Y2, Y5, Y5
+	VFMADD213PS Y4, Y3, Y5
+	VMASKMOVPS  Y5, Y0, (CX)(DX*4)
+	ADDQ        DI, DX
+	DECQ        R8
+	JNZ         repeat209
+
+done208:
+	SUBQ  AX, SI
+	MOVQ  AX, DX
+	IMULQ DI, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	JMP   panel200
+
+panels201:
+	VZEROUPPER
+	RET
+
+// func batchNormReluAVX2(y []float32, x []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·batchNormReluAVX2(SB), $0-160
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	VXORPS       X0, X0, X0
+	MOVQ         rows+144(FP), SI
+	MOVQ         cols+152(FP), DI
+	MOVQ         DI, AX
+	ANDQ         $+7, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         DI
+	ADDQ         $+4, AX
+
+panel210:
+	CMPQ    SI, AX
+	CMOVQLT SI, AX
+	TESTQ   AX, AX
+	JLE     panels211
+	XORQ    DX, DX
+	MOVQ    DI, R8
+	SUBQ    $+16, R8
+	JL      done213
+
+loop212:
+	MOVQ    mean_base+48(FP), R9
+	VMOVUPS (R9)(DX*4), Y2
+	VMOVUPS 32(R9)(DX*4), Y3
+	MOVQ    scale_base+72(FP), R9
+	VMOVUPS (R9)(DX*4), Y4
+	VMOVUPS 32(R9)(DX*4), Y5
+	MOVQ    gamma_base+96(FP), R9
+	VMOVUPS (R9)(DX*4), Y6
+	VMOVUPS 32(R9)(DX*4), Y7
+	MOVQ    beta_base+120(FP), R9
+	VMOVUPS (R9)(DX*4), Y8
+	VMOVUPS 32(R9)(DX*4), Y9
+	MOVQ    DX, R9
+	MOVQ    AX, R10
+
+repeat214:
+	VMOVUPS     (BX)(R9*4), Y10
+	VSUBPS      Y2, Y10, Y10
+	VMULPS      Y4, Y10, Y10
+	VFMADD213PS Y8, Y6, Y10
+	VMAXPS      Y10, Y0, Y10
+	VMOVUPS     Y10, (CX)(R9*4)
+	VMOVUPS     32(BX)(R9*4), Y10
+	VSUBPS      Y3, Y10, Y10
+	VMULPS      Y5, Y10, Y10
+	VFMADD213PS Y9, Y7, Y10
+	VMAXPS      Y10, Y0, Y10
+	VMOVUPS     Y10, 32(CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat214
+	ADDQ        $+16, DX
+	SUBQ        $+16, R8
+	JGE         loop212
+
+done213:
+	ADDQ $+16, R8
+	SUBQ $+8, R8
+	JL   done216
+
+loop215:
+	MOVQ    mean_base+48(FP), R9
+	VMOVUPS (R9)(DX*4), Y2
+	MOVQ    scale_base+72(FP), R9
+	VMOVUPS (R9)(DX*4), Y3
+	MOVQ    gamma_base+96(FP), R9
+	VMOVUPS (R9)(DX*4), Y4
+	MOVQ    beta_base+120(FP), R9
+	VMOVUPS (R9)(DX*4), Y5
+	MOVQ    DX, R9
+	MOVQ    AX, R10
+
+repeat217:
+	VMOVUPS     (BX)(R9*4), Y6
+	VSUBPS      Y2, Y6, Y6
+	VMULPS      Y3, Y6, Y6
+	VFMADD213PS Y5, Y4, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMOVUPS     Y6, (CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat217
+	ADDQ        $+8, DX
+	SUBQ        $+8, R8
+	JGE         loop215
+
+done216:
+	ADDQ       $+8, R8
+	JZ         done218
+	MOVQ       mean_base+48(FP), R8
+	VMASKMOVPS (R8)(DX*4), Y1, Y2
+	MOVQ       scale_base+72(FP), R8
+	VMASKMOVPS (R8)(DX*4), Y1, Y3
+	MOVQ       gamma_base+96(FP), R8
+	VMASKMOVPS (R8)(DX*4), Y1, Y4
+	MOVQ       beta_base+120(FP), R8
+	VMASKMOVPS (R8)(DX*4), Y1, Y5
+	MOVQ       AX, R8
+
+repeat219:
+	VMASKMOVPS  (BX)(DX*4), Y1, Y6
+	VSUBPS      Y2, Y6, Y6
+	VMULPS      Y3, Y6, Y6
+	VFMADD213PS Y5, Y4, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMASKMOVPS  Y6, Y1, (CX)(DX*4)
+	ADDQ        DI, DX
+	DECQ        R8
+	JNZ         repeat219
+
+done218:
+	SUBQ  AX, SI
+	MOVQ  AX, DX
+	IMULQ DI, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	JMP   panel210
+
+panels211:
+	VZEROUPPER
+	RET
+
+// func batchNormAddAVX2(y []float32, x []float32, add []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·batchNormAddAVX2(SB), $0-184
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	MOVQ         add_base+48(FP), SI
+	VXORPS       X0, X0, X0
+	MOVQ         rows+168(FP), DI
+	MOVQ         cols+176(FP), R8
+	MOVQ         R8, AX
+	ANDQ         $+7, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R8
+	ADDQ         $+4, AX
+
+panel220:
+	CMPQ    DI, AX
+	CMOVQLT DI, AX
+	TESTQ   AX, AX
+	JLE     panels221
+	XORQ    DX, DX
+	MOVQ    R8, R9
+	SUBQ    $+16, R9
+	JL      done223
+
+loop222:
+	MOVQ    mean_base+72(FP), R10
+	VMOVUPS (R10)(DX*4), Y1
+	VMOVUPS 32(R10)(DX*4), Y2
+	MOVQ    scale_base+96(FP), R10
+	VMOVUPS (R10)(DX*4), Y3
+	VMOVUPS 32(R10)(DX*4), Y4
+	MOVQ    gamma_base+120(FP), R10
+	VMOVUPS (R10)(DX*4), Y5
+	VMOVUPS 32(R10)(DX*4), Y6
+	MOVQ    beta_base+144(FP), R10
+	VMOVUPS (R10)(DX*4), Y7
+	VMOVUPS 32(R10)(DX*4), Y8
+	MOVQ    DX, R10
+	MOVQ    AX, R11
+
+repeat224:
+	VMOVUPS     (BX)(R10*4), Y9
+	VSUBPS      Y1, Y9, Y9
+	VMULPS      Y3, Y9, Y9
+	VFMADD213PS Y7, Y5, Y9
+	VMOVUPS     (SI)(R10*4), Y10
+	VADDPS      Y10, Y9, Y9
+	VMOVUPS     Y9, (CX)(R10*4)
+	VMOVUPS     32(BX)(R10*4), Y9
+	VSUBPS      Y2, Y9, Y9
+	VMULPS      Y4, Y9, Y9
+	VFMADD213PS Y8, Y6, Y9
+	VMOVUPS     32(SI)(R10*4), Y10
+	VADDPS      Y10, Y9, Y9
+	VMOVUPS     Y9, 32(CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat224
+	ADDQ        $+16, DX
+	SUBQ        $+16, R9
+	JGE         loop222
+
+done223:
+	ADDQ $+16, R9
+	SUBQ $+8, R9
+	JL   done226
+
+loop225:
+	MOVQ    mean_base+72(FP), R10
+	VMOVUPS (R10)(DX*4), Y1
+	MOVQ    scale_base+96(FP), R10
+	VMOVUPS (R10)(DX*4), Y2
+	MOVQ    gamma_base+120(FP), R10
+	VMOVUPS (R10)(DX*4), Y3
+	MOVQ    beta_base+144(FP), R10
+	VMOVUPS (R10)(DX*4), Y4
+	MOVQ    DX, R10
+	MOVQ    AX, R11
+
+repeat227:
+	VMOVUPS     (BX)(R10*4), Y5
+	VSUBPS      Y1, Y5, Y5
+	VMULPS      Y2, Y5, Y5
+	VFMADD213PS Y4, Y3, Y5
+	VMOVUPS     (SI)(R10*4), Y6
+	VADDPS      Y6, Y5, Y5
+	VMOVUPS     Y5, (CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat227
+	ADDQ        $+8, DX
+	SUBQ        $+8, R9
+	JGE         loop225
+
+done226:
+	ADDQ       $+8, R9
+	JZ         done228
+	MOVQ       mean_base+72(FP), R9
+	VMASKMOVPS (R9)(DX*4), Y0, Y1
+	MOVQ       scale_base+96(FP), R9
+	VMASKMOVPS (R9)(DX*4), Y0, Y2
+	MOVQ       gamma_base+120(FP), R9
+	VMASKMOVPS (R9)(DX*4), Y0, Y3
+	MOVQ       beta_base+144(FP), R9
+	VMASKMOVPS (R9)(DX*4), Y0, Y4
+	MOVQ       AX, R9
+
+repeat229:
+	VMASKMOVPS  (BX)(DX*4), Y0, Y5
+	VSUBPS      Y1, Y5, Y5
+	VMULPS      Y2, Y5, Y5
+	VFMADD213PS Y4, Y3, Y5
+	VMASKMOVPS  (SI)(DX*4), Y0, Y6
+	VADDPS      Y6, Y5, Y5
+	VMASKMOVPS  Y5, Y0, (CX)(DX*4)
+	ADDQ        R8, DX
+	DECQ        R9
+	JNZ         repeat229
+
+done228:
+	SUBQ  AX, DI
+	MOVQ  AX, DX
+	IMULQ R8, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	JMP   panel220
+
+panels221:
+	VZEROUPPER
+	RET
+
+// func batchNormAddReluAVX2(y []float32, x []float32, add []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·batchNormAddReluAVX2(SB), $0-184
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	MOVQ         add_base+48(FP), SI
+	VXORPS       X0, X0, X0
+	MOVQ         rows+168(FP), DI
+	MOVQ         cols+176(FP), R8
+	MOVQ         R8, AX
+	ANDQ         $+7, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R8
+	ADDQ         $+4, AX
+
+panel230:
+	CMPQ    DI, AX
+	CMOVQLT DI, AX
+	TESTQ   AX, AX
+	JLE     panels231
+	XORQ    DX, DX
+	MOVQ    R8, R9
+	SUBQ    $+16, R9
+	JL      done233
+
+loop232:
+	MOVQ    mean_base+72(FP), R10
+	VMOVUPS (R10)(DX*4), Y2
+	VMOVUPS 32(R10)(DX*4), Y3
+	MOVQ    scale_base+96(FP), R10
+	VMOVUPS (R10)(DX*4), Y4
+	VMOVUPS 32(R10)(DX*4), Y5
+	MOVQ    gamma_base+120(FP), R10
+	VMOVUPS (R10)(DX*4), Y6
+	VMOVUPS 32(R10)(DX*4), Y7
+	MOVQ    beta_base+144(FP), R10
+	VMOVUPS (R10)(DX*4), Y8
+	VMOVUPS 32(R10)(DX*4), Y9
+	MOVQ    DX, R10
+	MOVQ    AX, R11
+
+repeat234:
+	VMOVUPS     (BX)(R10*4), Y10
+	VSUBPS      Y2, Y10, Y10
+	VMULPS      Y4, Y10, Y10
+	VFMADD213PS Y8, Y6, Y10
+	VMOVUPS     (SI)(R10*4), Y11
+	VADDPS      Y11, Y10, Y10
+	VMAXPS      Y10, Y0, Y10
+	VMOVUPS     Y10, (CX)(R10*4)
+	VMOVUPS     32(BX)(R10*4), Y10
+	VSUBPS      Y3, Y10, Y10
+	VMULPS      Y5, Y10, Y10
+	VFMADD213PS Y9, Y7, Y10
+	VMOVUPS     32(SI)(R10*4), Y11
+	VADDPS      Y11, Y10, Y10
+	VMAXPS      Y10, Y0, Y10
+	VMOVUPS     Y10, 32(CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat234
+	ADDQ        $+16, DX
+	SUBQ        $+16, R9
+	JGE         loop232
+
+done233:
+	ADDQ $+16, R9
+	SUBQ $+8, R9
+	JL   done236
+
+loop235:
+	MOVQ    mean_base+72(FP), R10
+	VMOVUPS (R10)(DX*4), Y2
+	MOVQ    scale_base+96(FP), R10
+	VMOVUPS (R10)(DX*4), Y3
+	MOVQ    gamma_base+120(FP), R10
+	VMOVUPS (R10)(DX*4), Y4
+	MOVQ    beta_base+144(FP), R10
+	VMOVUPS (R10)(DX*4), Y5
+	MOVQ    DX, R10
+	MOVQ    AX, R11
+
+repeat237:
+	VMOVUPS     (BX)(R10*4), Y6
+	VSUBPS      Y2, Y6, Y6
+	VMULPS      Y3, Y6, Y6
+	VFMADD213PS Y5, Y4, Y6
+	VMOVUPS     (SI)(R10*4), Y7
+	VADDPS      Y7, Y6, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMOVUPS     Y6, (CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat237
+	ADDQ        $+8, DX
+	SUBQ        $+8, R9
+	JGE         loop235
+
+done236:
+	ADDQ       $+8, R9
+	JZ         done238
+	MOVQ       mean_base+72(FP), R9
+	VMASKMOVPS (R9)(DX*4), Y1, Y2
+	MOVQ       scale_base+96(FP), R9
+	VMASKMOVPS (R9)(DX*4), Y1, Y3
+	MOVQ       gamma_base+120(FP), R9
+	VMASKMOVPS (R9)(DX*4), Y1, Y4
+	MOVQ       beta_base+144(FP), R9
+	VMASKMOVPS (R9)(DX*4), Y1, Y5
+	MOVQ       AX, R9
+
+repeat239:
+	VMASKMOVPS  (BX)(DX*4), Y1, Y6
+	VSUBPS      Y2, Y6, Y6
+	VMULPS      Y3, Y6, Y6
+	VFMADD213PS Y5, Y4, Y6
+	VMASKMOVPS  (SI)(DX*4), Y1, Y7
+	VADDPS      Y7, Y6, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMASKMOVPS  Y6, Y1, (CX)(DX*4)
+	ADDQ        R8, DX
+	DECQ        R9
+	JNZ         repeat239
+
+done238:
+	SUBQ  AX, DI
+	MOVQ  AX, DX
+	IMULQ R8, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	JMP   panel230
+
+panels231:
+	VZEROUPPER
+	RET
+
+// func batchNormEvalAVX2(y []float32, x []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·batchNormEvalAVX2(SB), $0-164
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	VXORPS       X0, X0, X0
+	MOVQ         rows+144(FP), SI
+	MOVQ         cols+152(FP), DI
+	MOVQ         DI, AX
+	ANDQ         $+7, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         DI
+	ADDQ         $+16, AX
+
+panel240:
+	CMPQ    SI, AX
+	CMOVQLT SI, AX
+	TESTQ   AX, AX
+	JLE     panels241
+	XORQ    DX, DX
+	MOVQ    DI, R8
+	SUBQ    $+16, R8
+	JL      done243
+
+loop242:
+	MOVQ         mean_base+48(FP), R9
+	VMOVUPS      (R9)(DX*4), Y1
+	VMOVUPS      32(R9)(DX*4), Y2
+	MOVQ         variance_base+72(FP), R9
+	VMOVUPS      (R9)(DX*4), Y3
+	VMOVUPS      32(R9)(DX*4), Y4
+	VBROADCASTSS eps+160(FP), Y5
+	VBROADCASTSS splat_3f800000<>+0(SB), Y6
+	VADDPS       Y5, Y3, Y3
+	VSQRTPS      Y3, Y3
+	VDIVPS       Y3, Y6, Y3
+	VADDPS       Y5, Y4, Y4
+	VSQRTPS      Y4, Y4
+	VDIVPS       Y4, Y6, Y4
+	MOVQ         gamma_base+96(FP), R9
+	VMOVUPS      (R9)(DX*4), Y5
+	VMOVUPS      32(R9)(DX*4), Y6
+	MOVQ         beta_base+120(FP), R9
+	VMOVUPS      (R9)(DX*4), Y7
+	VMOVUPS      32(R9)(DX*4), Y8
+	MOVQ         DX, R9
+	MOVQ         AX, R10
+
+repeat244:
+	VMOVUPS     (BX)(R9*4), Y9
+	VSUBPS      Y1, Y9, Y9
+	VMULPS      Y3, Y9, Y9
+	VFMADD213PS Y7, Y5, Y9
+	VMOVUPS     Y9, (CX)(R9*4)
+	VMOVUPS     32(BX)(R9*4), Y9
+	VSUBPS      Y2, Y9, Y9
+	VMULPS      Y4, Y9, Y9
+	VFMADD213PS Y8, Y6, Y9
+	VMOVUPS     Y9, 32(CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat244
+	ADDQ        $+16, DX
+	SUBQ        $+16, R8
+	JGE         loop242
+
+done243:
+	ADDQ $+16, R8
+	SUBQ $+8, R8
+	JL   done246
+
+loop245:
+	MOVQ         mean_base+48(FP), R9
+	VMOVUPS      (R9)(DX*4), Y1
+	MOVQ         variance_base+72(FP), R9
+	VMOVUPS      (R9)(DX*4), Y2
+	VBROADCASTSS eps+160(FP), Y3
+	VBROADCASTSS splat_3f800000<>+0(SB), Y4
+	VADDPS       Y3, Y2, Y2
+	VSQRTPS      Y2, Y2
+	VDIVPS       Y2, Y4, Y2
+	MOVQ         gamma_base+96(FP), R9
+	VMOVUPS      (R9)(DX*4), Y3
+	MOVQ         beta_base+120(FP), R9
+	VMOVUPS      (R9)(DX*4), Y4
+	MOVQ         DX, R9
+	MOVQ         AX, R10
+
+repeat247:
+	VMOVUPS     (BX)(R9*4), Y5
+	VSUBPS      Y1, Y5, Y5
+	VMULPS      Y2, Y5, Y5
+	VFMADD213PS Y4, Y3, Y5
+	VMOVUPS     Y5, (CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat247
+	ADDQ        $+8, DX
+	SUBQ        $+8, R8
+	JGE         loop245
+
+done246:
+	ADDQ         $+8, R8
+	JZ           done248
+	MOVQ         mean_base+48(FP), R8
+	VMASKMOVPS   (R8)(DX*4), Y0, Y1
+	MOVQ         variance_base+72(FP), R8
+	VMASKMOVPS   (R8)(DX*4), Y0, Y2
+	VBROADCASTSS eps+160(FP), Y3
+	VBROADCASTSS splat_3f800000<>+0(SB), Y4
+	VADDPS       Y3, Y2, Y2
+	VSQRTPS      Y2, Y2
+	VDIVPS       Y2, Y4, Y2
+	MOVQ         gamma_base+96(FP), R8
+	VMASKMOVPS   (R8)(DX*4), Y0, Y3
+	MOVQ         beta_base+120(FP), R8
+	VMASKMOVPS   (R8)(DX*4), Y0, Y4
+	MOVQ         AX, R8
+
+repeat249:
+	VMASKMOVPS  (BX)(DX*4), Y0, Y5
+	VSUBPS      Y1, Y5, Y5
+	VMULPS      Y2, Y5, Y5
+	VFMADD213PS Y4, Y3, Y5
+	VMASKMOVPS  Y5, Y0, (CX)(DX*4)
+	ADDQ        DI, DX
+	DECQ        R8
+	JNZ         repeat249
+
+done248:
+	SUBQ  AX, SI
+	MOVQ  AX, DX
+	IMULQ DI, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	JMP   panel240
+
+panels241:
+	VZEROUPPER
+	RET
+
+// func batchNormEvalReluAVX2(y []float32, x []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·batchNormEvalReluAVX2(SB), $0-164
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	VXORPS       X0, X0, X0
+	MOVQ         rows+144(FP), SI
+	MOVQ         cols+152(FP), DI
+	MOVQ         DI, AX
+	ANDQ         $+7, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         DI
+	ADDQ         $+16, AX
+
+panel250:
+	CMPQ    SI, AX
+	CMOVQLT SI, AX
+	TESTQ   AX, AX
+	JLE     panels251
+	XORQ    DX, DX
+	MOVQ    DI, R8
+	SUBQ    $+16, R8
+	JL      done253
+
+loop252:
+	MOVQ         mean_base+48(FP), R9
+	VMOVUPS      (R9)(DX*4), Y2
+	VMOVUPS      32(R9)(DX*4), Y3
+	MOVQ         variance_base+72(FP), R9
+	VMOVUPS      (R9)(DX*4), Y4
+	VMOVUPS      32(R9)(DX*4), Y5
+	VBROADCASTSS eps+160(FP), Y6
+	VBROADCASTSS splat_3f800000<>+0(SB), Y7
+	VADDPS       Y6, Y4, Y4
+	VSQRTPS      Y4, Y4
+	VDIVPS       Y4, Y7, Y4
+	VADDPS       Y6, Y5, Y5
+	VSQRTPS      Y5, Y5
+	VDIVPS       Y5, Y7, Y5
+	MOVQ         gamma_base+96(FP), R9
+	VMOVUPS      (R9)(DX*4), Y6
+	VMOVUPS      32(R9)(DX*4), Y7
+	MOVQ         beta_base+120(FP), R9
+	VMOVUPS      (R9)(DX*4), Y8
+	VMOVUPS      32(R9)(DX*4), Y9
+	MOVQ         DX, R9
+	MOVQ         AX, R10
+
+repeat254:
+	VMOVUPS     (BX)(R9*4), Y10
+	VSUBPS      Y2, Y10, Y10
+	VMULPS      Y4, Y10, Y10
+	VFMADD213PS Y8, Y6, Y10
+	VMAXPS      Y10, Y0, Y10
+	VMOVUPS     Y10, (CX)(R9*4)
+	VMOVUPS     32(BX)(R9*4), Y10
+	VSUBPS      Y3, Y10, Y10
+	VMULPS      Y5, Y10, Y10
+	VFMADD213PS Y9, Y7, Y10
+	VMAXPS      Y10, Y0, Y10
+	VMOVUPS     Y10, 32(CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat254
+	ADDQ        $+16, DX
+	SUBQ        $+16, R8
+	JGE         loop252
+
+done253:
+	ADDQ $+16, R8
+	SUBQ $+8, R8
+	JL   done256
+
+loop255:
+	MOVQ         mean_base+48(FP), R9
+	VMOVUPS      (R9)(DX*4), Y2
+	MOVQ         variance_base+72(FP), R9
+	VMOVUPS      (R9)(DX*4), Y3
+	VBROADCASTSS eps+160(FP), Y4
+	VBROADCASTSS splat_3f800000<>+0(SB), Y5
+	VADDPS       Y4, Y3, Y3
+	VSQRTPS      Y3, Y3
+	VDIVPS       Y3, Y5, Y3
+	MOVQ         gamma_base+96(FP), R9
+	VMOVUPS      (R9)(DX*4), Y4
+	MOVQ         beta_base+120(FP), R9
+	VMOVUPS      (R9)(DX*4), Y5
+	MOVQ         DX, R9
+	MOVQ         AX, R10
+
+repeat257:
+	VMOVUPS     (BX)(R9*4), Y6
+	VSUBPS      Y2, Y6, Y6
+	VMULPS      Y3, Y6, Y6
+	VFMADD213PS Y5, Y4, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMOVUPS     Y6, (CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat257
+	ADDQ        $+8, DX
+	SUBQ        $+8, R8
+	JGE         loop255
+
+done256:
+	ADDQ         $+8, R8
+	JZ           done258
+	MOVQ         mean_base+48(FP), R8
+	VMASKMOVPS   (R8)(DX*4), Y1, Y2
+	MOVQ         variance_base+72(FP), R8
+	VMASKMOVPS   (R8)(DX*4), Y1, Y3
+	VBROADCASTSS eps+160(FP), Y4
+	VBROADCASTSS splat_3f800000<>+0(SB), Y5
+	VADDPS       Y4, Y3, Y3
+	VSQRTPS      Y3, Y3
+	VDIVPS       Y3, Y5, Y3
+	MOVQ         gamma_base+96(FP), R8
+	VMASKMOVPS   (R8)(DX*4), Y1, Y4
+	MOVQ         beta_base+120(FP), R8
+	VMASKMOVPS   (R8)(DX*4), Y1, Y5
+	MOVQ         AX, R8
+
+repeat259:
+	VMASKMOVPS  (BX)(DX*4), Y1, Y6
+	VSUBPS      Y2, Y6, Y6
+	VMULPS      Y3, Y6, Y6
+	VFMADD213PS Y5, Y4, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMASKMOVPS  Y6, Y1, (CX)(DX*4)
+	ADDQ        DI, DX
+	DECQ        R8
+	JNZ         repeat259
+
+done258:
+	SUBQ  AX, SI
+	MOVQ  AX, DX
+	IMULQ DI, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	JMP   panel250
+
+panels251:
+	VZEROUPPER
+	RET
+
+// func batchNormEvalAddAVX2(y []float32, x []float32, add []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·batchNormEvalAddAVX2(SB), $0-188
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	MOVQ         add_base+48(FP), SI
+	VXORPS       X0, X0, X0
+	MOVQ         rows+168(FP), DI
+	MOVQ         cols+176(FP), R8
+	MOVQ         R8, AX
+	ANDQ         $+7, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R8
+	ADDQ         $+16, AX
+
+panel260:
+	CMPQ    DI, AX
+	CMOVQLT DI, AX
+	TESTQ   AX, AX
+	JLE     panels261
+	XORQ    DX, DX
+	MOVQ    R8, R9
+	SUBQ    $+16, R9
+	JL      done263
+
+loop262:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Y1
+	VMOVUPS      32(R10)(DX*4), Y2
+	MOVQ         variance_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Y3
+	VMOVUPS      32(R10)(DX*4), Y4
+	VBROADCASTSS eps+184(FP), Y5
+	VBROADCASTSS splat_3f800000<>+0(SB), Y6
+	VADDPS       Y5, Y3, Y3
+	VSQRTPS      Y3, Y3
+	VDIVPS       Y3, Y6, Y3
+	VADDPS       Y5, Y4, Y4
+	VSQRTPS      Y4, Y4
+	VDIVPS       Y4, Y6, Y4
+	MOVQ         gamma_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Y5
+	VMOVUPS      32(R10)(DX*4), Y6
+	MOVQ         beta_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Y7
+	VMOVUPS      32(R10)(DX*4), Y8
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat264:
+	VMOVUPS     (BX)(R10*4), Y9
+	VSUBPS      Y1, Y9, Y9
+	VMULPS      Y3, Y9, Y9
+	VFMADD213PS Y7, Y5, Y9
+	VMOVUPS     (SI)(R10*4), Y10
+	VADDPS      Y10, Y9, Y9
+	VMOVUPS     Y9, (CX)(R10*4)
+	VMOVUPS     32(BX)(R10*4), Y9
+	VSUBPS      Y2, Y9, Y9
+	VMULPS      Y4, Y9, Y9
+	VFMADD213PS Y8, Y6, Y9
+	VMOVUPS     32(SI)(R10*4), Y10
+	VADDPS      Y10, Y9, Y9
+	VMOVUPS     Y9, 32(CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat264
+	ADDQ        $+16, DX
+	SUBQ        $+16, R9
+	JGE         loop262
+
+done263:
+	ADDQ $+16, R9
+	SUBQ $+8, R9
+	JL   done266
+
+loop265:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Y1
+	MOVQ         variance_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Y2
+	VBROADCASTSS eps+184(FP), Y3
+	VBROADCASTSS splat_3f800000<>+0(SB), Y4
+	VADDPS       Y3, Y2, Y2
+	VSQRTPS      Y2, Y2
+	VDIVPS       Y2, Y4, Y2
+	MOVQ         gamma_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Y3
+	MOVQ         beta_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Y4
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat267:
+	VMOVUPS     (BX)(R10*4), Y5
+	VSUBPS      Y1, Y5, Y5
+	VMULPS      Y2, Y5, Y5
+	VFMADD213PS Y4, Y3, Y5
+	VMOVUPS     (SI)(R10*4), Y6
+	VADDPS      Y6, Y5, Y5
+	VMOVUPS     Y5, (CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat267
+	ADDQ        $+8, DX
+	SUBQ        $+8, R9
+	JGE         loop265
+
+done266:
+	ADDQ         $+8, R9
+	JZ           done268
+	MOVQ         mean_base+72(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y1
+	MOVQ         variance_base+96(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y2
+	VBROADCASTSS eps+184(FP), Y3
+	VBROADCASTSS splat_3f800000<>+0(SB), Y4
+	VADDPS       Y3, Y2, Y2
+	VSQRTPS      Y2, Y2
+	VDIVPS       Y2, Y4, Y2
+	MOVQ         gamma_base+120(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y3
+	MOVQ         beta_base+144(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y4
+	MOVQ         AX, R9
+
+repeat269:
+	VMASKMOVPS  (BX)(DX*4), Y0, Y5
+	VSUBPS      Y1, Y5, Y5
+	VMULPS      Y2, Y5, Y5
+	VFMADD213PS Y4, Y3, Y5
+	VMASKMOVPS  (SI)(DX*4), Y0, Y6
+	VADDPS      Y6, Y5, Y5
+	VMASKMOVPS  Y5, Y0, (CX)(DX*4)
+	ADDQ        R8, DX
+	DECQ        R9
+	JNZ         repeat269
+
+done268:
+	SUBQ  AX, DI
+	MOVQ  AX, DX
+	IMULQ R8, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	JMP   panel260
+
+panels261:
+	VZEROUPPER
+	RET
+
+// func batchNormEvalAddReluAVX2(y []float32, x []float32, add []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·batchNormEvalAddReluAVX2(SB), $0-188
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	MOVQ         add_base+48(FP), SI
+	VXORPS       X0, X0, X0
+	MOVQ         rows+168(FP), DI
+	MOVQ         cols+176(FP), R8
+	MOVQ         R8, AX
+	ANDQ         $+7, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R8
+	ADDQ         $+16, AX
+
+panel270:
+	CMPQ    DI, AX
+	CMOVQLT DI, AX
+	TESTQ   AX, AX
+	JLE     panels271
+	XORQ    DX, DX
+	MOVQ    R8, R9
+	SUBQ    $+16, R9
+	JL      done273
+
+loop272:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Y2
+	VMOVUPS      32(R10)(DX*4), Y3
+	MOVQ         variance_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Y4
+	VMOVUPS      32(R10)(DX*4), Y5
+	VBROADCASTSS eps+184(FP), Y6
+	VBROADCASTSS splat_3f800000<>+0(SB), Y7
+	VADDPS       Y6, Y4, Y4
+	VSQRTPS      Y4, Y4
+	VDIVPS       Y4, Y7, Y4
+	VADDPS       Y6, Y5, Y5
+	VSQRTPS      Y5, Y5
+	VDIVPS       Y5, Y7, Y5
+	MOVQ         gamma_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Y6
+	VMOVUPS      32(R10)(DX*4), Y7
+	MOVQ         beta_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Y8
+	VMOVUPS      32(R10)(DX*4), Y9
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat274:
+	VMOVUPS     (BX)(R10*4), Y10
+	VSUBPS      Y2, Y10, Y10
+	VMULPS      Y4, Y10, Y10
+	VFMADD213PS Y8, Y6, Y10
+	VMOVUPS     (SI)(R10*4), Y11
+	VADDPS      Y11, Y10, Y10
+	VMAXPS      Y10, Y0, Y10
+	VMOVUPS     Y10, (CX)(R10*4)
+	VMOVUPS     32(BX)(R10*4), Y10
+	VSUBPS      Y3, Y10, Y10
+	VMULPS      Y5, Y10, Y10
+	VFMADD213PS Y9, Y7, Y10
+	VMOVUPS     32(SI)(R10*4), Y11
+	VADDPS      Y11, Y10, Y10
+	VMAXPS      Y10, Y0, Y10
+	VMOVUPS     Y10, 32(CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat274
+	ADDQ        $+16, DX
+	SUBQ        $+16, R9
+	JGE         loop272
+
+done273:
+	ADDQ $+16, R9
+	SUBQ $+8, R9
+	JL   done276
+
+loop275:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Y2
+	MOVQ         variance_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Y3
+	VBROADCASTSS eps+184(FP), Y4
+	VBROADCASTSS splat_3f800000<>+0(SB), Y5
+	VADDPS       Y4, Y3, Y3
+	VSQRTPS      Y3, Y3
+	VDIVPS       Y3, Y5, Y3
+	MOVQ         gamma_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Y4
+	MOVQ         beta_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Y5
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat277:
+	VMOVUPS     (BX)(R10*4), Y6
+	VSUBPS      Y2, Y6, Y6
+	VMULPS      Y3, Y6, Y6
+	VFMADD213PS Y5, Y4, Y6
+	VMOVUPS     (SI)(R10*4), Y7
+	VADDPS      Y7, Y6, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMOVUPS     Y6, (CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat277
+	ADDQ        $+8, DX
+	SUBQ        $+8, R9
+	JGE         loop275
+
+done276:
+	ADDQ         $+8, R9
+	JZ           done278
+	MOVQ         mean_base+72(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y1, Y2
+	MOVQ         variance_base+96(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y1, Y3
+	VBROADCASTSS eps+184(FP), Y4
+	VBROADCASTSS splat_3f800000<>+0(SB), Y5
+	VADDPS       Y4, Y3, Y3
+	VSQRTPS      Y3, Y3
+	VDIVPS       Y3, Y5, Y3
+	MOVQ         gamma_base+120(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y1, Y4
+	MOVQ         beta_base+144(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y1, Y5
+	MOVQ         AX, R9
+
+repeat279:
+	VMASKMOVPS  (BX)(DX*4), Y1, Y6
+	VSUBPS      Y2, Y6, Y6
+	VMULPS      Y3, Y6, Y6
+	VFMADD213PS Y5, Y4, Y6
+	VMASKMOVPS  (SI)(DX*4), Y1, Y7
+	VADDPS      Y7, Y6, Y6
+	VMAXPS      Y6, Y0, Y6
+	VMASKMOVPS  Y6, Y1, (CX)(DX*4)
+	ADDQ        R8, DX
+	DECQ        R9
+	JNZ         repeat279
+
+done278:
+	SUBQ  AX, DI
+	MOVQ  AX, DX
+	IMULQ R8, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	JMP   panel270
+
+panels271:
+	VZEROUPPER
+	RET
+
+// func batchNormGradSumsAVX2(sum []float32, sumX []float32, dy []float32, x []float32, mean []float32, scale []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·batchNormGradSumsAVX2(SB), $0-168
+	MOVQ         dy_base+48(FP), AX
+	MOVQ         x_base+72(FP), CX
+	MOVQ         rows+144(FP), DX
+	MOVQ         cols+152(FP), BX
+	MOVQ         ld+160(FP), SI
+	MOVQ         BX, DI
+	ANDQ         $+7, DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	XORQ         DI, DI
+	SUBQ         $+16, BX
+	JL           done281
+
+loop280:
+	MOVQ    mean_base+96(FP), R8
+	VMOVUPS (R8)(DI*4), Y9
+	VMOVUPS 32(R8)(DI*4), Y10
+	MOVQ    scale_base+120(FP), R8
+	VMOVUPS (R8)(DI*4), Y11
+	VMOVUPS 32(R8)(DI*4), Y12
+	VXORPS  X1, X1, X1
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	MOVQ    DI, R8
+	MOVQ    DX, R9
+
+repeat282:
+	VMOVUPS     (CX)(R8*4), Y13
+	VSUBPS      Y9, Y13, Y13
+	VMULPS      Y11, Y13, Y13
+	VMOVUPS     (AX)(R8*4), Y14
+	VADDPS      Y14, Y1, Y1
+	VFMADD231PS Y14, Y13, Y3
+	VMOVUPS     32(CX)(R8*4), Y13
+	VSUBPS      Y10, Y13, Y13
+	VMULPS      Y12, Y13, Y13
+	VMOVUPS     32(AX)(R8*4), Y14
+	VADDPS      Y14, Y2, Y2
+	VFMADD231PS Y14, Y13, Y4
+	ADDQ        SI, R8
+	DECQ        R9
+	JNZ         repeat282
+	MOVQ        sum_base+0(FP), R8
+	VMOVUPS     Y1, (R8)(DI*4)
+	VMOVUPS     Y2, 32(R8)(DI*4)
+	MOVQ        sumX_base+24(FP), R8
+	VMOVUPS     Y3, (R8)(DI*4)
+	VMOVUPS     Y4, 32(R8)(DI*4)
+	ADDQ        $+16, DI
+	SUBQ        $+16, BX
+	JGE         loop280
+
+done281:
+	ADDQ $+16, BX
+	SUBQ $+8, BX
+	JL   done284
+
+loop283:
+	MOVQ    mean_base+96(FP), R8
+	VMOVUPS (R8)(DI*4), Y1
+	MOVQ    scale_base+120(FP), R8
+	VMOVUPS (R8)(DI*4), Y2
+	VXORPS  X5, X5, X5
+	VXORPS  X6, X6, X6
+	MOVQ    DI, R8
+	MOVQ    DX, R9
+
+repeat285:
+	VMOVUPS     (CX)(R8*4), Y3
+	VSUBPS      Y1, Y3, Y3
+	VMULPS      Y2, Y3, Y3
+	VMOVUPS     (AX)(R8*4), Y4
+	VADDPS      Y4, Y5, Y5
+	VFMADD231PS Y4, Y3, Y6
+	ADDQ        SI, R8
+	DECQ        R9
+	JNZ         repeat285
+	MOVQ        sum_base+0(FP), R8
+	VMOVUPS     Y5, (R8)(DI*4)
+	MOVQ        sumX_base+24(FP), R8
+	VMOVUPS     Y6, (R8)(DI*4)
+	ADDQ        $+8, DI
+	SUBQ        $+8, BX
+	JGE         loop283
+
+done284:
+	ADDQ       $+8, BX
+	JZ         done286
+	MOVQ       mean_base+96(FP), BX
+	VMASKMOVPS (BX)(DI*4), Y0, Y1
+	MOVQ       scale_base+120(FP), BX
+	VMASKMOVPS (BX)(DI*4), Y0, Y2
+	VXORPS     X7, X7, X7
+	VXORPS     X8, X8, X8
+	MOVQ       DI, BX
+
+repeat287:
+	VMASKMOVPS  (CX)(BX*4), Y0, Y3
+	VSUBPS      Y1, Y3, Y3
+	VMULPS      Y2, Y3, Y3
+	VMASKMOVPS  (AX)(BX*4), Y0, Y4
+	VADDPS      Y4, Y7, Y7
+	VFMADD231PS Y4, Y3, Y8
+	ADDQ        SI, BX
+	DECQ        DX
+	JNZ         repeat287
+	MOVQ        sum_base+0(FP), AX
+	VMASKMOVPS  Y7, Y0, (AX)(DI*4)
+	MOVQ        sumX_base+24(FP), AX
+	VMASKMOVPS  Y8, Y0, (AX)(DI*4)
+
+done286:
+	VZEROUPPER
+	RET
+
+// func batchNormGradAVX2(dx []float32, dy []float32, x []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, rows int, cols int, share float32)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·batchNormGradAVX2(SB), $0-212
+	MOVQ         dx_base+0(FP), CX
+	MOVQ         dy_base+24(FP), BX
+	MOVQ         x_base+48(FP), SI
+	MOVQ         rows+192(FP), DI
+	MOVQ         cols+200(FP), R8
+	MOVQ         R8, AX
+	ANDQ         $+7, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R8
+	ADDQ         $+4, AX
+
+panel288:
+	CMPQ    DI, AX
+	CMOVQLT DI, AX
+	TESTQ   AX, AX
+	JLE     panels289
+	XORQ    DX, DX
+	MOVQ    R8, R9
+	SUBQ    $+8, R9
+	JL      done291
+
+loop290:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Y1
+	MOVQ         scale_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Y2
+	MOVQ         gamma_base+168(FP), R10
+	VMOVUPS      (R10)(DX*4), Y3
+	MOVQ         total_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Y4
+	MOVQ         totalX_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Y5
+	VBROADCASTSS share+208(FP), Y6
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y6, Y5, Y5
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat292:
+	VMOVUPS      (SI)(R10*4), Y6
+	VSUBPS       Y1, Y6, Y6
+	VMULPS       Y2, Y6, Y6
+	VMOVUPS      (BX)(R10*4), Y7
+	VSUBPS       Y4, Y7, Y7
+	VFNMADD231PS Y5, Y6, Y7
+	VMULPS       Y3, Y7, Y7
+	VMOVUPS      Y7, (CX)(R10*4)
+	ADDQ         R8, R10
+	DECQ         R11
+	JNZ          repeat292
+	ADDQ         $+8, DX
+	SUBQ         $+8, R9
+	JGE          loop290
+
+done291:
+	ADDQ         $+8, R9
+	JZ           done293
+	MOVQ         mean_base+72(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y1
+	MOVQ         scale_base+96(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y2
+	MOVQ         gamma_base+168(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y3
+	MOVQ         total_base+120(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y4
+	MOVQ         totalX_base+144(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y5
+	VBROADCASTSS share+208(FP), Y6
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y6, Y5, Y5
+	MOVQ         AX, R9
+
+repeat294:
+	VMASKMOVPS   (SI)(DX*4), Y0, Y6
+	VSUBPS       Y1, Y6, Y6
+	VMULPS       Y2, Y6, Y6
+	VMASKMOVPS   (BX)(DX*4), Y0, Y7
+	VSUBPS       Y4, Y7, Y7
+	VFNMADD231PS Y5, Y6, Y7
+	VMULPS       Y3, Y7, Y7
+	VMASKMOVPS   Y7, Y0, (CX)(DX*4)
+	ADDQ         R8, DX
+	DECQ         R9
+	JNZ          repeat294
+
+done293:
+	SUBQ  AX, DI
+	MOVQ  AX, DX
+	IMULQ R8, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	JMP   panel288
+
+panels289:
+	VZEROUPPER
+	RET
+
+// func batchNormGradAddAVX2(dx []float32, dy []float32, x []float32, add []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, rows int, cols int, share float32)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·batchNormGradAddAVX2(SB), $0-236
+	MOVQ         dx_base+0(FP), CX
+	MOVQ         dy_base+24(FP), BX
+	MOVQ         x_base+48(FP), SI
+	MOVQ         add_base+72(FP), DI
+	MOVQ         rows+216(FP), R8
+	MOVQ         cols+224(FP), R9
+	MOVQ         R9, AX
+	ANDQ         $+7, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R9
+	ADDQ         $+4, AX
+
+panel295:
+	CMPQ    R8, AX
+	CMOVQLT R8, AX
+	TESTQ   AX, AX
+	JLE     panels296
+	XORQ    DX, DX
+	MOVQ    R9, R10
+	SUBQ    $+8, R10
+	JL      done298
+
+loop297:
+	MOVQ         mean_base+96(FP), R11
+	VMOVUPS      (R11)(DX*4), Y1
+	MOVQ         scale_base+120(FP), R11
+	VMOVUPS      (R11)(DX*4), Y2
+	MOVQ         gamma_base+192(FP), R11
+	VMOVUPS      (R11)(DX*4), Y3
+	MOVQ         total_base+144(FP), R11
+	VMOVUPS      (R11)(DX*4), Y4
+	MOVQ         totalX_base+168(FP), R11
+	VMOVUPS      (R11)(DX*4), Y5
+	VBROADCASTSS share+232(FP), Y6
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y6, Y5, Y5
+	MOVQ         DX, R11
+	MOVQ         AX, R12
+
+repeat299:
+	VMOVUPS      (SI)(R11*4), Y6
+	VSUBPS       Y1, Y6, Y6
+	VMULPS       Y2, Y6, Y6
+	VMOVUPS      (BX)(R11*4), Y7
+	VSUBPS       Y4, Y7, Y7
+	VFNMADD231PS Y5, Y6, Y7
+	VMOVUPS      (DI)(R11*4), Y6
+	VFMADD213PS  Y6, Y3, Y7
+	VMOVUPS      Y7, (CX)(R11*4)
+	ADDQ         R9, R11
+	DECQ         R12
+	JNZ          repeat299
+	ADDQ         $+8, DX
+	SUBQ         $+8, R10
+	JGE          loop297
+
+done298:
+	ADDQ         $+8, R10
+	JZ           done300
+	MOVQ         mean_base+96(FP), R10
+	VMASKMOVPS   (R10)(DX*4), Y0, Y1
+	MOVQ         scale_base+120(FP), R10
+	VMASKMOVPS   (R10)(DX*4), Y0, Y2
+	MOVQ         gamma_base+192(FP), R10
+	VMASKMOVPS   (R10)(DX*4), Y0, Y3
+	MOVQ         total_base+144(FP), R10
+	VMASKMOVPS   (R10)(DX*4), Y0, Y4
+	MOVQ         totalX_base+168(FP), R10
+	VMASKMOVPS   (R10)(DX*4), Y0, Y5
+	VBROADCASTSS share+232(FP), Y6
+	VMULPS       Y2, Y3, Y3
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y6, Y5, Y5
+	MOVQ         AX, R10
+
+repeat301:
+	VMASKMOVPS   (SI)(DX*4), Y0, Y6
+	VSUBPS       Y1, Y6, Y6
+	VMULPS       Y2, Y6, Y6
+	VMASKMOVPS   (BX)(DX*4), Y0, Y7
+	VSUBPS       Y4, Y7, Y7
+	VFNMADD231PS Y5, Y6, Y7
+	VMASKMOVPS   (DI)(DX*4), Y0, Y6
+	VFMADD213PS  Y6, Y3, Y7
+	VMASKMOVPS   Y7, Y0, (CX)(DX*4)
+	ADDQ         R9, DX
+	DECQ         R10
+	JNZ          repeat301
+
+done300:
+	SUBQ  AX, R8
+	MOVQ  AX, DX
+	IMULQ R9, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	LEAQ  (DI)(DX*4), DI
+	JMP   panel295
+
+panels296:
+	VZEROUPPER
+	RET
+
+// func batchNormReluGradSumsAVX2(sum []float32, sumX []float32, dy []float32, x []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·batchNormReluGradSumsAVX2(SB), $0-216
+	MOVQ         dy_base+48(FP), AX
+	MOVQ         x_base+72(FP), CX
+	MOVQ         rows+192(FP), DX
+	MOVQ         cols+200(FP), BX
+	MOVQ         ld+208(FP), SI
+	MOVQ         BX, DI
+	ANDQ         $+7, DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	XORQ         DI, DI
+	SUBQ         $+8, BX
+	JL           done303
+
+loop302:
+	MOVQ    mean_base+96(FP), R8
+	VMOVUPS (R8)(DI*4), Y4
+	MOVQ    scale_base+120(FP), R8
+	VMOVUPS (R8)(DI*4), Y5
+	MOVQ    gamma_base+144(FP), R8
+	VMOVUPS (R8)(DI*4), Y6
+	MOVQ    beta_base+168(FP), R8
+	VMOVUPS (R8)(DI*4), Y7
+	VXORPS  X1, X1, X1
+	VXORPS  X2, X2, X2
+	MOVQ    DI, R8
+	MOVQ    DX, R9
+
+repeat304:
+	VMOVUPS     (CX)(R8*4), Y8
+	VSUBPS      Y4, Y8, Y8
+	VMULPS      Y5, Y8, Y8
+	VMOVAPS     Y8, Y9
+	VFMADD213PS Y7, Y6, Y9
+	VXORPS      X3, X3, X3
+	VCMPPS      $0x1e, Y3, Y9, Y9
+	VMASKMOVPS  (AX)(R8*4), Y9, Y9
+	VADDPS      Y9, Y1, Y1
+	VFMADD231PS Y9, Y8, Y2
+	ADDQ        SI, R8
+	DECQ        R9
+	JNZ         repeat304
+	MOVQ        sum_base+0(FP), R8
+	VMOVUPS     Y1, (R8)(DI*4)
+	MOVQ        sumX_base+24(FP), R8
+	VMOVUPS     Y2, (R8)(DI*4)
+	ADDQ        $+8, DI
+	SUBQ        $+8, BX
+	JGE         loop302
+
+done303:
+	ADDQ       $+8, BX
+	JZ         done305
+	MOVQ       mean_base+96(FP), BX
+	VMASKMOVPS (BX)(DI*4), Y0, Y1
+	MOVQ       scale_base+120(FP), BX
+	VMASKMOVPS (BX)(DI*4), Y0, Y2
+	MOVQ       gamma_base+144(FP), BX
+	VMASKMOVPS (BX)(DI*4), Y0, Y4
+	MOVQ       beta_base+168(FP), BX
+	VMASKMOVPS (BX)(DI*4), Y0, Y5
+	VXORPS     X3, X3, X3
+	VXORPS     X10, X10, X10
+	MOVQ       DI, BX
+
+repeat306:
+	VMASKMOVPS  (CX)(BX*4), Y0, Y6
+	VSUBPS      Y1, Y6, Y6
+	VMULPS      Y2, Y6, Y6
+	VMOVAPS     Y6, Y7
+	VFMADD213PS Y5, Y4, Y7
+	VXORPS      X11, X11, X11
+	VCMPPS      $0x1e, Y11, Y7, Y7
+	VMASKMOVPS  (AX)(BX*4), Y7, Y7
+	VADDPS      Y7, Y3, Y3
+	VFMADD231PS Y7, Y6, Y10
+	ADDQ        SI, BX
+	DECQ        DX
+	JNZ         repeat306
+	MOVQ        sum_base+0(FP), AX
+	VMASKMOVPS  Y3, Y0, (AX)(DI*4)
+	MOVQ        sumX_base+24(FP), AX
+	VMASKMOVPS  Y10, Y0, (AX)(DI*4)
+
+done305:
+	VZEROUPPER
+	RET
+
+// func batchNormReluGradAVX2(dx []float32, dy []float32, x []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, beta []float32, rows int, cols int, share float32)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·batchNormReluGradAVX2(SB), $0-236
+	MOVQ         dx_base+0(FP), CX
+	MOVQ         dy_base+24(FP), BX
+	MOVQ         x_base+48(FP), SI
+	MOVQ         rows+216(FP), DI
+	MOVQ         cols+224(FP), R8
+	MOVQ         R8, AX
+	ANDQ         $+7, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R8
+	ADDQ         $+4, AX
+
+panel307:
+	CMPQ    DI, AX
+	CMOVQLT DI, AX
+	TESTQ   AX, AX
+	JLE     panels308
+	XORQ    DX, DX
+	MOVQ    R8, R9
+	SUBQ    $+8, R9
+	JL      done310
+
+loop309:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Y2
+	MOVQ         scale_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Y3
+	MOVQ         gamma_base+168(FP), R10
+	VMOVUPS      (R10)(DX*4), Y4
+	MOVQ         total_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Y5
+	MOVQ         totalX_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Y6
+	VBROADCASTSS share+232(FP), Y7
+	VMULPS       Y3, Y4, Y8
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y6, Y6
+	MOVQ         beta_base+192(FP), R10
+	VMOVUPS      (R10)(DX*4), Y7
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat311:
+	VMOVUPS      (SI)(R10*4), Y9
+	VSUBPS       Y2, Y9, Y9
+	VMULPS       Y3, Y9, Y9
+	VMOVAPS      Y9, Y10
+	VFMADD213PS  Y7, Y4, Y10
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x1e, Y1, Y10, Y10
+	VMASKMOVPS   (BX)(R10*4), Y10, Y10
+	VSUBPS       Y5, Y10, Y10
+	VFNMADD231PS Y6, Y9, Y10
+	VMULPS       Y8, Y10, Y10
+	VMOVUPS      Y10, (CX)(R10*4)
+	ADDQ         R8, R10
+	DECQ         R11
+	JNZ          repeat311
+	ADDQ         $+8, DX
+	SUBQ         $+8, R9
+	JGE          loop309
+
+done310:
+	ADDQ         $+8, R9
+	JZ           done312
+	MOVQ         mean_base+72(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y2
+	MOVQ         scale_base+96(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y3
+	MOVQ         gamma_base+168(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y4
+	MOVQ         total_base+120(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y5
+	MOVQ         totalX_base+144(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y6
+	VBROADCASTSS share+232(FP), Y7
+	VMULPS       Y3, Y4, Y8
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y6, Y6
+	MOVQ         beta_base+192(FP), R9
+	VMASKMOVPS   (R9)(DX*4), Y0, Y7
+	MOVQ         AX, R9
+
+repeat313:
+	VMASKMOVPS   (SI)(DX*4), Y0, Y9
+	VSUBPS       Y2, Y9, Y9
+	VMULPS       Y3, Y9, Y9
+	VMOVAPS      Y9, Y10
+	VFMADD213PS  Y7, Y4, Y10
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x1e, Y1, Y10, Y10
+	VMASKMOVPS   (BX)(DX*4), Y10, Y10
+	VSUBPS       Y5, Y10, Y10
+	VFNMADD231PS Y6, Y9, Y10
+	VMULPS       Y8, Y10, Y10
+	VMASKMOVPS   Y10, Y0, (CX)(DX*4)
+	ADDQ         R8, DX
+	DECQ         R9
+	JNZ          repeat313
+
+done312:
+	SUBQ  AX, DI
+	MOVQ  AX, DX
+	IMULQ R8, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	JMP   panel307
+
+panels308:
+	VZEROUPPER
+	RET
+
+// func batchNormReluGradAddAVX2(dx []float32, dy []float32, x []float32, add []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, beta []float32, rows int, cols int, share float32)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·batchNormReluGradAddAVX2(SB), $0-260
+	MOVQ         dx_base+0(FP), CX
+	MOVQ         dy_base+24(FP), BX
+	MOVQ         x_base+48(FP), SI
+	MOVQ         add_base+72(FP), DI
+	MOVQ         rows+240(FP), R8
+	MOVQ         cols+248(FP), R9
+	MOVQ         R9, AX
+	ANDQ         $+7, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R9
+	ADDQ         $+4, AX
+
+panel314:
+	CMPQ    R8, AX
+	CMOVQLT R8, AX
+	TESTQ   AX, AX
+	JLE     panels315
+	XORQ    DX, DX
+	MOVQ    R9, R10
+	SUBQ    $+8, R10
+	JL      done317
+
+loop316:
+	MOVQ         mean_base+96(FP), R11
+	VMOVUPS      (R11)(DX*4), Y2
+	MOVQ         scale_base+120(FP), R11
+	VMOVUPS      (R11)(DX*4), Y3
+	MOVQ         gamma_base+192(FP), R11
+	VMOVUPS      (R11)(DX*4), Y4
+	MOVQ         total_base+144(FP), R11
+	VMOVUPS      (R11)(DX*4), Y5
+	MOVQ         totalX_base+168(FP), R11
+	VMOVUPS      (R11)(DX*4), Y6
+	VBROADCASTSS share+256(FP), Y7
+	VMULPS       Y3, Y4, Y8
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y6, Y6
+	MOVQ         beta_base+216(FP), R11
+	VMOVUPS      (R11)(DX*4), Y7
+	MOVQ         DX, R11
+	MOVQ         AX, R12
+
+repeat318:
+	VMOVUPS      (SI)(R11*4), Y9
+	VSUBPS       Y2, Y9, Y9
+	VMULPS       Y3, Y9, Y9
+	VMOVAPS      Y9, Y10
+	VFMADD213PS  Y7, Y4, Y10
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x1e, Y1, Y10, Y10
+	VMASKMOVPS   (BX)(R11*4), Y10, Y10
+	VSUBPS       Y5, Y10, Y10
+	VFNMADD231PS Y6, Y9, Y10
+	VMOVUPS      (DI)(R11*4), Y9
+	VFMADD213PS  Y9, Y8, Y10
+	VMOVUPS      Y10, (CX)(R11*4)
+	ADDQ         R9, R11
+	DECQ         R12
+	JNZ          repeat318
+	ADDQ         $+8, DX
+	SUBQ         $+8, R10
+	JGE          loop316
+
+done317:
+	ADDQ         $+8, R10
+	JZ           done319
+	MOVQ         mean_base+96(FP), R10
+	VMASKMOVPS   (R10)(DX*4), Y0, Y2
+	MOVQ         scale_base+120(FP), R10
+	VMASKMOVPS   (R10)(DX*4), Y0, Y3
+	MOVQ         gamma_base+192(FP), R10
+	VMASKMOVPS   (R10)(DX*4), Y0, Y4
+	MOVQ         total_base+144(FP), R10
+	VMASKMOVPS   (R10)(DX*4), Y0, Y5
+	MOVQ         totalX_base+168(FP), R10
+	VMASKMOVPS   (R10)(DX*4), Y0, Y6
+	VBROADCASTSS share+256(FP), Y7
+	VMULPS       Y3, Y4, Y8
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y7, Y6, Y6
+	MOVQ         beta_base+216(FP), R10
+	VMASKMOVPS   (R10)(DX*4), Y0, Y7
+	MOVQ         AX, R10
+
+repeat320:
+	VMASKMOVPS   (SI)(DX*4), Y0, Y9
+	VSUBPS       Y2, Y9, Y9
+	VMULPS       Y3, Y9, Y9
+	VMOVAPS      Y9, Y10
+	VFMADD213PS  Y7, Y4, Y10
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x1e, Y1, Y10, Y10
+	VMASKMOVPS   (BX)(DX*4), Y10, Y10
+	VSUBPS       Y5, Y10, Y10
+	VFNMADD231PS Y6, Y9, Y10
+	VMASKMOVPS   (DI)(DX*4), Y0, Y9
+	VFMADD213PS  Y9, Y8, Y10
+	VMASKMOVPS   Y10, Y0, (CX)(DX*4)
+	ADDQ         R9, DX
+	DECQ         R10
+	JNZ          repeat320
+
+done319:
+	SUBQ  AX, R8
+	MOVQ  AX, DX
+	IMULQ R9, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	LEAQ  (DI)(DX*4), DI
+	JMP   panel314
+
+panels315:
+	VZEROUPPER
+	RET
+
+// func maxPoolAVX2(y []float32, x []float32, pixels int, cols int, step int, kh int, kw int, row int)
+// Requires: AVX, AVX2
+TEXT ·maxPoolAVX2(SB), $0-96
+	MOVQ         y_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         cols+56(FP), DX
+	VBROADCASTSS splat_ff800000<>+0(SB), Y0
+	MOVQ         pixels+48(FP), BX
+	MOVQ         cols+56(FP), SI
+	MOVQ         SI, DI
+	ANDQ         $+7, DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
+
+repeat321:
+	XORQ DI, DI
+	MOVQ SI, R8
+	SUBQ $+32, R8
+	JL   done323
+
+loop322:
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	MOVQ    DI, R9
+	MOVQ    kh+72(FP), R10
+
+repeat324:
+	MOVQ R9, R11
+	MOVQ kw+80(FP), R12
+
+repeat325:
+	VMOVUPS   (CX)(R11*4), Y6
+	VCMPPS    $0x03, Y6, Y6, Y7
+	VMAXPS    Y2, Y6, Y2
+	VBLENDVPS Y7, Y6, Y2, Y2
+	VMOVUPS   32(CX)(R11*4), Y6
+	VCMPPS    $0x03, Y6, Y6, Y7
+	VMAXPS    Y3, Y6, Y3
+	VBLENDVPS Y7, Y6, Y3, Y3
+	VMOVUPS   64(CX)(R11*4), Y6
+	VCMPPS    $0x03, Y6, Y6, Y7
+	VMAXPS    Y4, Y6, Y4
+	VBLENDVPS Y7, Y6, Y4, Y4
+	VMOVUPS   96(CX)(R11*4), Y6
+	VCMPPS    $0x03, Y6, Y6, Y7
+	VMAXPS    Y5, Y6, Y5
+	VBLENDVPS Y7, Y6, Y5, Y5
+	ADDQ      DX, R11
+	DECQ      R12
+	JNZ       repeat325
+	ADDQ      row+88(FP), R9
+	DECQ      R10
+	JNZ       repeat324
+	VMOVUPS   Y2, (AX)(DI*4)
+	VMOVUPS   Y3, 32(AX)(DI*4)
+	VMOVUPS   Y4, 64(AX)(DI*4)
+	VMOVUPS   Y5, 96(AX)(DI*4)
+	ADDQ      $+32, DI
+	SUBQ      $+32, R8
+	JGE       loop322
+
+done323:
+	ADDQ $+32, R8
+	SUBQ $+8, R8
+	JL   done327
+
+loop326:
+	VMOVAPS Y0, Y2
+	MOVQ    DI, R9
+	MOVQ    kh+72(FP), R10
+
+repeat328:
+	MOVQ R9, R11
+	MOVQ kw+80(FP), R12
+
+repeat329:
+	VMOVUPS   (CX)(R11*4), Y3
+	VCMPPS    $0x03, Y3, Y3, Y4
+	VMAXPS    Y2, Y3, Y2
+	VBLENDVPS Y4, Y3, Y2, Y2
+	ADDQ      DX, R11
+	DECQ      R12
+	JNZ       repeat329
+	ADDQ      row+88(FP), R9
+	DECQ      R10
+	JNZ       repeat328
+	VMOVUPS   Y2, (AX)(DI*4)
+	ADDQ      $+8, DI
+	SUBQ      $+8, R8
+	JGE       loop326
+
+done327:
+	ADDQ    $+8, R8
+	JZ      done330
+	VMOVAPS Y0, Y2
+	MOVQ    DI, R8
+	MOVQ    kh+72(FP), R9
+
+repeat331:
+	MOVQ R8, R10
+	MOVQ kw+80(FP), R11
+
+repeat332:
+	VMASKMOVPS (CX)(R10*4), Y1, Y3
+	VCMPPS     $0x03, Y3, Y3, Y4
+	VMAXPS     Y2, Y3, Y2
+	VBLENDVPS  Y4, Y3, Y2, Y2
+	ADDQ       DX, R10
+	DECQ       R11
+	JNZ        repeat332
+	ADDQ       row+88(FP), R8
+	DECQ       R9
+	JNZ        repeat331
+	VMASKMOVPS Y2, Y1, (AX)(DI*4)
+
+done330:
+	LEAQ (AX)(DX*4), AX
+	MOVQ step+64(FP), DI
+	LEAQ (CX)(DI*4), CX
+	DECQ BX
+	JNZ  repeat321
+	VZEROUPPER
+	RET
+
+// func maxPoolGradAVX2(dx []float32, dy []float32, x []float32, y []float32, pixels int, cols int, ld int, step int, kh int, kw int, row int)
+// Requires: AVX, AVX2
+TEXT ·maxPoolGradAVX2(SB), $0-152
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         dy_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         y_base+72(FP), BX
+	MOVQ         ld+112(FP), SI
+	MOVQ         pixels+96(FP), DI
+	MOVQ         cols+104(FP), R8
+	MOVQ         R8, R9
+	ANDQ         $+7, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+
+repeat333:
+	XORQ R9, R9
+	MOVQ R8, R10
+	SUBQ $+32, R10
+	JL   done335
+
+loop334:
+	VMOVUPS      (BX)(R9*4), Y1
+	VMOVUPS      32(BX)(R9*4), Y2
+	VMOVUPS      64(BX)(R9*4), Y3
+	VMOVUPS      96(BX)(R9*4), Y4
+	VMOVUPS      (CX)(R9*4), Y5
+	VMOVUPS      32(CX)(R9*4), Y6
+	VMOVUPS      64(CX)(R9*4), Y7
+	VMOVUPS      96(CX)(R9*4), Y8
+	VBROADCASTSS splat_ffffffff<>+0(SB), Y9
+	VBROADCASTSS splat_ffffffff<>+0(SB), Y10
+	VBROADCASTSS splat_ffffffff<>+0(SB), Y11
+	VBROADCASTSS splat_ffffffff<>+0(SB), Y12
+	MOVQ         R9, R11
+	MOVQ         kh+128(FP), R12
+
+repeat336:
+	MOVQ R11, R13
+	MOVQ kw+136(FP), R14
+
+repeat337:
+	VMOVUPS (AX)(R13*4), Y13
+	VMOVUPS (DX)(R13*4), Y14
+	VCMPPS  $0x08, Y1, Y14, Y14
+	VANDPS  Y9, Y14, Y14
+	VANDNPS Y9, Y14, Y9
+	VANDPS  Y5, Y14, Y14
+	VADDPS  Y14, Y13, Y13
+	VMOVUPS Y13, (AX)(R13*4)
+	VMOVUPS 32(AX)(R13*4), Y13
+	VMOVUPS 32(DX)(R13*4), Y14
+	VCMPPS  $0x08, Y2, Y14, Y14
+	VANDPS  Y10, Y14, Y14
+	VANDNPS Y10, Y14, Y10
+	VANDPS  Y6, Y14, Y14
+	VADDPS  Y14, Y13, Y13
+	VMOVUPS Y13, 32(AX)(R13*4)
+	VMOVUPS 64(AX)(R13*4), Y13
+	VMOVUPS 64(DX)(R13*4), Y14
+	VCMPPS  $0x08, Y3, Y14, Y14
+	VANDPS  Y11, Y14, Y14
+	VANDNPS Y11, Y14, Y11
+	VANDPS  Y7, Y14, Y14
+	VADDPS  Y14, Y13, Y13
+	VMOVUPS Y13, 64(AX)(R13*4)
+	VMOVUPS 96(AX)(R13*4), Y13
+	VMOVUPS 96(DX)(R13*4), Y14
+	VCMPPS  $0x08, Y4, Y14, Y14
+	VANDPS  Y12, Y14, Y14
+	VANDNPS Y12, Y14, Y12
+	VANDPS  Y8, Y14, Y14
+	VADDPS  Y14, Y13, Y13
+	VMOVUPS Y13, 96(AX)(R13*4)
+	ADDQ    SI, R13
+	DECQ    R14
+	JNZ     repeat337
+	ADDQ    row+144(FP), R11
+	DECQ    R12
+	JNZ     repeat336
+	ADDQ    $+32, R9
+	SUBQ    $+32, R10
+	JGE     loop334
+
+done335:
+	ADDQ $+32, R10
+	SUBQ $+8, R10
+	JL   done339
+
+loop338:
+	VMOVUPS      (BX)(R9*4), Y1
+	VMOVUPS      (CX)(R9*4), Y2
+	VBROADCASTSS splat_ffffffff<>+0(SB), Y3
+	MOVQ         R9, R11
+	MOVQ         kh+128(FP), R12
+
+repeat340:
+	MOVQ R11, R13
+	MOVQ kw+136(FP), R14
+
+repeat341:
+	VMOVUPS (AX)(R13*4), Y4
+	VMOVUPS (DX)(R13*4), Y5
+	VCMPPS  $0x08, Y1, Y5, Y5
+	VANDPS  Y3, Y5, Y5
+	VANDNPS Y3, Y5, Y3
+	VANDPS  Y2, Y5, Y5
+	VADDPS  Y5, Y4, Y4
+	VMOVUPS Y4, (AX)(R13*4)
+	ADDQ    SI, R13
+	DECQ    R14
+	JNZ     repeat341
+	ADDQ    row+144(FP), R11
+	DECQ    R12
+	JNZ     repeat340
+	ADDQ    $+8, R9
+	SUBQ    $+8, R10
+	JGE     loop338
+
+done339:
+	ADDQ         $+8, R10
+	JZ           done342
+	VMASKMOVPS   (BX)(R9*4), Y0, Y1
+	VMASKMOVPS   (CX)(R9*4), Y0, Y2
+	VBROADCASTSS splat_ffffffff<>+0(SB), Y3
+	MOVQ         kh+128(FP), R10
+
+repeat343:
+	MOVQ R9, R11
+	MOVQ kw+136(FP), R12
+
+repeat344:
+	VMASKMOVPS (AX)(R11*4), Y0, Y4
+	VMASKMOVPS (DX)(R11*4), Y0, Y5
+	VCMPPS     $0x08, Y1, Y5, Y5
+	VANDPS     Y3, Y5, Y5
+	VANDNPS    Y3, Y5, Y3
+	VANDPS     Y2, Y5, Y5
+	VADDPS     Y5, Y4, Y4
+	VMASKMOVPS Y4, Y0, (AX)(R11*4)
+	ADDQ       SI, R11
+	DECQ       R12
+	JNZ        repeat344
+	ADDQ       row+144(FP), R9
+	DECQ       R10
+	JNZ        repeat343
+
+done342:
+	LEAQ (BX)(SI*4), BX
+	LEAQ (CX)(SI*4), CX
+	MOVQ step+120(FP), R9
+	LEAQ (DX)(R9*4), DX
+	LEAQ (AX)(R9*4), AX
+	DECQ DI
+	JNZ  repeat333
+	VZEROUPPER
+	RET
+
+DATA splat_ffffffff<>+0(SB)/4, $0xffffffff
+DATA splat_ffffffff<>+4(SB)/4, $0xffffffff
+DATA splat_ffffffff<>+8(SB)/4, $0xffffffff
+DATA splat_ffffffff<>+12(SB)/4, $0xffffffff
+DATA splat_ffffffff<>+16(SB)/4, $0xffffffff
+DATA splat_ffffffff<>+20(SB)/4, $0xffffffff
+DATA splat_ffffffff<>+24(SB)/4, $0xffffffff
+DATA splat_ffffffff<>+28(SB)/4, $0xffffffff
+GLOBL splat_ffffffff<>(SB), RODATA|NOPTR, $32
+
+// func avgPoolAVX2(y []float32, x []float32, pixels int, cols int, step int, kh int, kw int, row int, share float32)
+// Requires: AVX, AVX2
+TEXT ·avgPoolAVX2(SB), $0-100
+	MOVQ         y_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         cols+56(FP), DX
+	VBROADCASTSS share+96(FP), Y0
+	MOVQ         pixels+48(FP), BX
+	MOVQ         cols+56(FP), SI
+	MOVQ         SI, DI
+	ANDQ         $+7, DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
+
+repeat345:
+	XORQ DI, DI
+	MOVQ SI, R8
+	SUBQ $+32, R8
+	JL   done347
+
+loop346:
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	MOVQ   DI, R9
+	MOVQ   kh+72(FP), R10
+
+repeat348:
+	MOVQ R9, R11
+	MOVQ kw+80(FP), R12
+
+repeat349:
+	VMOVUPS (CX)(R11*4), Y8
+	VADDPS  Y8, Y2, Y2
+	VMOVUPS 32(CX)(R11*4), Y8
+	VADDPS  Y8, Y3, Y3
+	VMOVUPS 64(CX)(R11*4), Y8
+	VADDPS  Y8, Y4, Y4
+	VMOVUPS 96(CX)(R11*4), Y8
+	VADDPS  Y8, Y5, Y5
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat349
+	ADDQ    row+88(FP), R9
+	DECQ    R10
+	JNZ     repeat348
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y0, Y5, Y5
+	VMOVUPS Y2, (AX)(DI*4)
+	VMOVUPS Y3, 32(AX)(DI*4)
+	VMOVUPS Y4, 64(AX)(DI*4)
+	VMOVUPS Y5, 96(AX)(DI*4)
+	ADDQ    $+32, DI
+	SUBQ    $+32, R8
+	JGE     loop346
+
+done347:
+	ADDQ $+32, R8
+	SUBQ $+8, R8
+	JL   done351
+
+loop350:
+	VXORPS X6, X6, X6
+	MOVQ   DI, R9
+	MOVQ   kh+72(FP), R10
+
+repeat352:
+	MOVQ R9, R11
+	MOVQ kw+80(FP), R12
+
+repeat353:
+	VMOVUPS (CX)(R11*4), Y8
+	VADDPS  Y8, Y6, Y6
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat353
+	ADDQ    row+88(FP), R9
+	DECQ    R10
+	JNZ     repeat352
+	VMULPS  Y0, Y6, Y6
+	VMOVUPS Y6, (AX)(DI*4)
+	ADDQ    $+8, DI
+	SUBQ    $+8, R8
+	JGE     loop350
+
+done351:
+	ADDQ   $+8, R8
+	JZ     done354
+	VXORPS X7, X7, X7
+	MOVQ   DI, R8
+	MOVQ   kh+72(FP), R9
+
+repeat355:
+	MOVQ R8, R10
+	MOVQ kw+80(FP), R11
+
+repeat356:
+	VMASKMOVPS (CX)(R10*4), Y1, Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       DX, R10
+	DECQ       R11
+	JNZ        repeat356
+	ADDQ       row+88(FP), R8
+	DECQ       R9
+	JNZ        repeat355
+	VMULPS     Y0, Y7, Y7
+	VMASKMOVPS Y7, Y1, (AX)(DI*4)
+
+done354:
+	LEAQ (AX)(DX*4), AX
+	MOVQ step+64(FP), DI
+	LEAQ (CX)(DI*4), CX
+	DECQ BX
+	JNZ  repeat345
+	VZEROUPPER
+	RET
+
+// func avgPoolGradAVX2(dx []float32, dy []float32, pixels int, cols int, ld int, step int, kh int, kw int, row int, share float32)
+// Requires: AVX, AVX2
+TEXT ·avgPoolGradAVX2(SB), $0-108
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         dy_base+24(FP), CX
+	MOVQ         ld+64(FP), DX
+	VBROADCASTSS share+104(FP), Y0
+	MOVQ         pixels+48(FP), BX
+	MOVQ         cols+56(FP), SI
+	MOVQ         SI, DI
+	ANDQ         $+7, DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
+
+repeat357:
+	XORQ DI, DI
+	MOVQ SI, R8
+	SUBQ $+32, R8
+	JL   done359
+
+loop358:
+	VMOVUPS (CX)(DI*4), Y2
+	VMOVUPS 32(CX)(DI*4), Y3
+	VMOVUPS 64(CX)(DI*4), Y4
+	VMOVUPS 96(CX)(DI*4), Y5
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y0, Y5, Y5
+	MOVQ    DI, R9
+	MOVQ    kh+80(FP), R10
+
+repeat360:
+	MOVQ R9, R11
+	MOVQ kw+88(FP), R12
+
+repeat361:
+	VMOVUPS (AX)(R11*4), Y6
+	VADDPS  Y2, Y6, Y6
+	VMOVUPS Y6, (AX)(R11*4)
+	VMOVUPS 32(AX)(R11*4), Y6
+	VADDPS  Y3, Y6, Y6
+	VMOVUPS Y6, 32(AX)(R11*4)
+	VMOVUPS 64(AX)(R11*4), Y6
+	VADDPS  Y4, Y6, Y6
+	VMOVUPS Y6, 64(AX)(R11*4)
+	VMOVUPS 96(AX)(R11*4), Y6
+	VADDPS  Y5, Y6, Y6
+	VMOVUPS Y6, 96(AX)(R11*4)
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat361
+	ADDQ    row+96(FP), R9
+	DECQ    R10
+	JNZ     repeat360
+	ADDQ    $+32, DI
+	SUBQ    $+32, R8
+	JGE     loop358
+
+done359:
+	ADDQ $+32, R8
+	SUBQ $+8, R8
+	JL   done363
+
+loop362:
+	VMOVUPS (CX)(DI*4), Y2
+	VMULPS  Y0, Y2, Y2
+	MOVQ    DI, R9
+	MOVQ    kh+80(FP), R10
+
+repeat364:
+	MOVQ R9, R11
+	MOVQ kw+88(FP), R12
+
+repeat365:
+	VMOVUPS (AX)(R11*4), Y3
+	VADDPS  Y2, Y3, Y3
+	VMOVUPS Y3, (AX)(R11*4)
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat365
+	ADDQ    row+96(FP), R9
+	DECQ    R10
+	JNZ     repeat364
+	ADDQ    $+8, DI
+	SUBQ    $+8, R8
+	JGE     loop362
+
+done363:
+	ADDQ       $+8, R8
+	JZ         done366
+	VMASKMOVPS (CX)(DI*4), Y1, Y2
+	VMULPS     Y0, Y2, Y2
+	MOVQ       kh+80(FP), R8
+
+repeat367:
+	MOVQ DI, R9
+	MOVQ kw+88(FP), R10
+
+repeat368:
+	VMASKMOVPS (AX)(R9*4), Y1, Y3
+	VADDPS     Y2, Y3, Y3
+	VMASKMOVPS Y3, Y1, (AX)(R9*4)
+	ADDQ       DX, R9
+	DECQ       R10
+	JNZ        repeat368
+	ADDQ       row+96(FP), DI
+	DECQ       R8
+	JNZ        repeat367
+
+done366:
+	LEAQ (CX)(DX*4), CX
+	MOVQ step+72(FP), DI
+	LEAQ (AX)(DI*4), AX
+	DECQ BX
+	JNZ  repeat357
 	VZEROUPPER
 	RET
 
@@ -3354,7 +5987,7 @@ TEXT ·dropoutAVX2(SB), $640-84
 	MOVQ         dst_len+8(FP), SI
 	MOVQ         first+48(FP), DI
 	TESTQ        SI, SI
-	JZ           done177
+	JZ           done369
 	MOVQ         DI, BX
 	ANDQ         $+63, BX
 	ADDQ         BX, SI
@@ -3366,11 +5999,11 @@ TEXT ·dropoutAVX2(SB), $640-84
 	SUBQ         R8, CX
 	SUBQ         R8, DX
 
-group178:
+group370:
 	TESTQ        BX, BX
-	JNZ          partial179
+	JNZ          partial371
 	CMPQ         SI, $+64
-	JL           partial179
+	JL           partial371
 	VMOVD        DI, X0
 	VPBROADCASTD X0, Y0
 	VMOVUPS      lane_numbers<>+0(SB), Y1
@@ -3799,9 +6432,9 @@ group178:
 	VMOVUPS      224(DX)(AX*4), Y0
 	VMULPS       Y1, Y0, Y0
 	VMOVUPS      Y0, 224(CX)(AX*4)
-	JMP          next180
+	JMP          next372
 
-partial179:
+partial371:
 	LEAQ         -1(BX), BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Y0
@@ -4271,14 +6904,14 @@ partial179:
 	VMULPS       Y0, Y1, Y1
 	VMASKMOVPS   Y1, Y3, 224(CX)(AX*4)
 
-next180:
+next372:
 	XORQ BX, BX
 	ADDQ $+64, AX
 	ADDQ $+16, DI
 	SUBQ $+64, SI
-	JG   group178
+	JG   group370
 
-done177:
+done369:
 	VZEROUPPER
 	RET
 
@@ -4393,7 +7026,7 @@ TEXT ·dropoutAddAVX2(SB), $640-108
 	MOVQ         dst_len+8(FP), DI
 	MOVQ         first+72(FP), R8
 	TESTQ        DI, DI
-	JZ           done181
+	JZ           done373
 	MOVQ         R8, SI
 	ANDQ         $+63, SI
 	ADDQ         SI, DI
@@ -4406,11 +7039,11 @@ TEXT ·dropoutAddAVX2(SB), $640-108
 	SUBQ         R9, DX
 	SUBQ         R9, BX
 
-group182:
+group374:
 	TESTQ        SI, SI
-	JNZ          partial183
+	JNZ          partial375
 	CMPQ         DI, $+64
-	JL           partial183
+	JL           partial375
 	VMOVD        R8, X0
 	VPBROADCASTD X0, Y0
 	VMOVUPS      lane_numbers<>+0(SB), Y1
@@ -4855,9 +7488,9 @@ group182:
 	VMOVUPS      224(BX)(AX*4), Y1
 	VADDPS       Y1, Y0, Y0
 	VMOVUPS      Y0, 224(CX)(AX*4)
-	JMP          next184
+	JMP          next376
 
-partial183:
+partial375:
 	LEAQ         -1(SI), SI
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y0
@@ -5343,14 +7976,14 @@ partial183:
 	VADDPS       Y0, Y1, Y1
 	VMASKMOVPS   Y1, Y3, 224(CX)(AX*4)
 
-next184:
+next376:
 	XORQ SI, SI
 	ADDQ $+64, AX
 	ADDQ $+16, R8
 	SUBQ $+64, DI
-	JG   group182
+	JG   group374
 
-done181:
+done373:
 	VZEROUPPER
 	RET
 
@@ -5370,9 +8003,9 @@ TEXT ·sgdAVX2(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Y3, Y3
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done186
+	JL           done378
 
-loop185:
+loop377:
 	VMOVUPS      (AX)(BX*4), Y4
 	VMOVUPS      (CX)(BX*4), Y5
 	VMULPS       Y1, Y5, Y5
@@ -5399,14 +8032,14 @@ loop185:
 	VMOVUPS      Y4, 96(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, DX
-	JGE          loop185
+	JGE          loop377
 
-done186:
+done378:
 	ADDQ $+32, DX
 	SUBQ $+8, DX
-	JL   done188
+	JL   done380
 
-loop187:
+loop379:
 	VMOVUPS      (AX)(BX*4), Y4
 	VMOVUPS      (CX)(BX*4), Y5
 	VMULPS       Y1, Y5, Y5
@@ -5415,11 +8048,11 @@ loop187:
 	VMOVUPS      Y4, (AX)(BX*4)
 	ADDQ         $+8, BX
 	SUBQ         $+8, DX
-	JGE          loop187
+	JGE          loop379
 
-done188:
+done380:
 	ADDQ         $+8, DX
-	JZ           done189
+	JZ           done381
 	VMASKMOVPS   (AX)(BX*4), Y3, Y4
 	VMASKMOVPS   (CX)(BX*4), Y3, Y5
 	VMULPS       Y1, Y5, Y5
@@ -5427,7 +8060,7 @@ done188:
 	VFNMADD231PS Y0, Y5, Y4
 	VMASKMOVPS   Y4, Y3, (AX)(BX*4)
 
-done189:
+done381:
 	VZEROUPPER
 	RET
 
@@ -5449,9 +8082,9 @@ TEXT ·momentumAVX2(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	SUBQ         $+16, BX
-	JL           done191
+	JL           done383
 
-loop190:
+loop382:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -5472,14 +8105,14 @@ loop190:
 	VMOVUPS      Y5, 32(AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop190
+	JGE          loop382
 
-done191:
+done383:
 	ADDQ $+16, BX
 	SUBQ $+8, BX
-	JL   done193
+	JL   done385
 
-loop192:
+loop384:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -5491,11 +8124,11 @@ loop192:
 	VMOVUPS      Y5, (AX)(SI*4)
 	ADDQ         $+8, SI
 	SUBQ         $+8, BX
-	JGE          loop192
+	JGE          loop384
 
-done193:
+done385:
 	ADDQ         $+8, BX
-	JZ           done194
+	JZ           done386
 	VMASKMOVPS   (AX)(SI*4), Y4, Y5
 	VMASKMOVPS   (CX)(SI*4), Y4, Y6
 	VMASKMOVPS   (DX)(SI*4), Y4, Y7
@@ -5506,7 +8139,7 @@ done193:
 	VFNMADD231PS Y0, Y6, Y5
 	VMASKMOVPS   Y5, Y4, (AX)(SI*4)
 
-done194:
+done386:
 	VZEROUPPER
 	RET
 
@@ -5528,9 +8161,9 @@ TEXT ·nesterovAVX2(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	SUBQ         $+16, BX
-	JL           done196
+	JL           done388
 
-loop195:
+loop387:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -5553,14 +8186,14 @@ loop195:
 	VMOVUPS      Y5, 32(AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop195
+	JGE          loop387
 
-done196:
+done388:
 	ADDQ $+16, BX
 	SUBQ $+8, BX
-	JL   done198
+	JL   done390
 
-loop197:
+loop389:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -5573,11 +8206,11 @@ loop197:
 	VMOVUPS      Y5, (AX)(SI*4)
 	ADDQ         $+8, SI
 	SUBQ         $+8, BX
-	JGE          loop197
+	JGE          loop389
 
-done198:
+done390:
 	ADDQ         $+8, BX
-	JZ           done199
+	JZ           done391
 	VMASKMOVPS   (AX)(SI*4), Y4, Y5
 	VMASKMOVPS   (CX)(SI*4), Y4, Y6
 	VMASKMOVPS   (DX)(SI*4), Y4, Y7
@@ -5589,7 +8222,7 @@ done198:
 	VFNMADD231PS Y0, Y6, Y5
 	VMASKMOVPS   Y5, Y4, (AX)(SI*4)
 
-done199:
+done391:
 	VZEROUPPER
 	RET
 
@@ -5618,9 +8251,9 @@ TEXT ·adamAVX2(SB), $0-136
 	VPCMPGTD     lane_numbers<>+0(SB), Y10, Y10
 	XORQ         DI, DI
 	SUBQ         $+8, SI
-	JL           done201
+	JL           done393
 
-loop200:
+loop392:
 	VMOVUPS      (AX)(DI*4), Y11
 	VMOVUPS      (BX)(DI*4), Y12
 	VMULPS       Y8, Y12, Y12
@@ -5642,11 +8275,11 @@ loop200:
 	VMOVUPS      Y11, (AX)(DI*4)
 	ADDQ         $+8, DI
 	SUBQ         $+8, SI
-	JGE          loop200
+	JGE          loop392
 
-done201:
+done393:
 	ADDQ         $+8, SI
-	JZ           done202
+	JZ           done394
 	VMASKMOVPS   (AX)(DI*4), Y10, Y11
 	VMASKMOVPS   (BX)(DI*4), Y10, Y12
 	VMULPS       Y8, Y12, Y12
@@ -5667,7 +8300,7 @@ done201:
 	VFNMADD231PS Y5, Y8, Y11
 	VMASKMOVPS   Y11, Y10, (AX)(DI*4)
 
-done202:
+done394:
 	VZEROUPPER
 	RET
 
@@ -5693,9 +8326,9 @@ TEXT ·rmspropAVX2(SB), $0-124
 	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
 	XORQ         DI, DI
 	SUBQ         $+8, SI
-	JL           done204
+	JL           done396
 
-loop203:
+loop395:
 	VMOVUPS     (AX)(DI*4), Y8
 	VMOVUPS     (BX)(DI*4), Y9
 	VMULPS      Y5, Y9, Y9
@@ -5716,11 +8349,11 @@ loop203:
 	VMOVUPS     Y8, (AX)(DI*4)
 	ADDQ        $+8, DI
 	SUBQ        $+8, SI
-	JGE         loop203
+	JGE         loop395
 
-done204:
+done396:
 	ADDQ        $+8, SI
-	JZ          done205
+	JZ          done397
 	VMASKMOVPS  (AX)(DI*4), Y7, Y8
 	VMASKMOVPS  (BX)(DI*4), Y7, Y9
 	VMULPS      Y5, Y9, Y9
@@ -5740,7 +8373,7 @@ done204:
 	VSUBPS      Y0, Y8, Y8
 	VMASKMOVPS  Y8, Y7, (AX)(DI*4)
 
-done205:
+done397:
 	VZEROUPPER
 	RET
 
@@ -5758,9 +8391,9 @@ TEXT ·averageAVX2(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done207
+	JL           done399
 
-loop206:
+loop398:
 	VMOVUPS     (AX)(BX*4), Y2
 	VMOVUPS     (CX)(BX*4), Y3
 	VSUBPS      Y2, Y3, Y3
@@ -5783,14 +8416,14 @@ loop206:
 	VMOVUPS     Y2, 96(AX)(BX*4)
 	ADDQ        $+32, BX
 	SUBQ        $+32, DX
-	JGE         loop206
+	JGE         loop398
 
-done207:
+done399:
 	ADDQ $+32, DX
 	SUBQ $+8, DX
-	JL   done209
+	JL   done401
 
-loop208:
+loop400:
 	VMOVUPS     (AX)(BX*4), Y2
 	VMOVUPS     (CX)(BX*4), Y3
 	VSUBPS      Y2, Y3, Y3
@@ -5798,18 +8431,18 @@ loop208:
 	VMOVUPS     Y2, (AX)(BX*4)
 	ADDQ        $+8, BX
 	SUBQ        $+8, DX
-	JGE         loop208
+	JGE         loop400
 
-done209:
+done401:
 	ADDQ        $+8, DX
-	JZ          done210
+	JZ          done402
 	VMASKMOVPS  (AX)(BX*4), Y1, Y2
 	VMASKMOVPS  (CX)(BX*4), Y1, Y3
 	VSUBPS      Y2, Y3, Y3
 	VFMADD231PS Y0, Y3, Y2
 	VMASKMOVPS  Y2, Y1, (AX)(BX*4)
 
-done210:
+done402:
 	VZEROUPPER
 	RET
 
@@ -5827,9 +8460,9 @@ TEXT ·addAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done212
+	JL           done404
 
-loop211:
+loop403:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
@@ -5848,31 +8481,31 @@ loop211:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop211
+	JGE     loop403
 
-done212:
+done404:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done214
+	JL   done406
 
-loop213:
+loop405:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop213
+	JGE     loop405
 
-done214:
+done406:
 	ADDQ      $+16, CX
-	JZ        done215
+	JZ        done407
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done215:
+done407:
 	VZEROUPPER
 	RET
 
@@ -5890,9 +8523,9 @@ TEXT ·mulAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done217
+	JL           done409
 
-loop216:
+loop408:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
@@ -5911,31 +8544,101 @@ loop216:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop216
+	JGE     loop408
 
-done217:
+done409:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done219
+	JL   done411
 
-loop218:
+loop410:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop218
+	JGE     loop410
 
-done219:
+done411:
 	ADDQ      $+16, CX
-	JZ        done220
+	JZ        done412
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VMULPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done220:
+done412:
+	VZEROUPPER
+	RET
+
+// func addReluAVX512(dst []float32, a []float32, b []float32)
+// Requires: AVX, AVX512F
+TEXT ·addReluAVX512(SB), $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+15, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         a_base+24(FP), DX
+	MOVQ         b_base+48(FP), BX
+	VXORPS       X1, X1, X1
+	XORQ         SI, SI
+	SUBQ         $+64, CX
+	JL           done414
+
+loop413:
+	VMOVUPS (DX)(SI*4), Z0
+	VMOVUPS (BX)(SI*4), Z2
+	VADDPS  Z2, Z0, Z0
+	VMAXPS  Z0, Z1, Z0
+	VMOVUPS Z0, (AX)(SI*4)
+	VMOVUPS 64(DX)(SI*4), Z0
+	VMOVUPS 64(BX)(SI*4), Z2
+	VADDPS  Z2, Z0, Z0
+	VMAXPS  Z0, Z1, Z0
+	VMOVUPS Z0, 64(AX)(SI*4)
+	VMOVUPS 128(DX)(SI*4), Z0
+	VMOVUPS 128(BX)(SI*4), Z2
+	VADDPS  Z2, Z0, Z0
+	VMAXPS  Z0, Z1, Z0
+	VMOVUPS Z0, 128(AX)(SI*4)
+	VMOVUPS 192(DX)(SI*4), Z0
+	VMOVUPS 192(BX)(SI*4), Z2
+	VADDPS  Z2, Z0, Z0
+	VMAXPS  Z0, Z1, Z0
+	VMOVUPS Z0, 192(AX)(SI*4)
+	ADDQ    $+64, SI
+	SUBQ    $+64, CX
+	JGE     loop413
+
+done414:
+	ADDQ $+64, CX
+	SUBQ $+16, CX
+	JL   done416
+
+loop415:
+	VMOVUPS (DX)(SI*4), Z0
+	VMOVUPS (BX)(SI*4), Z2
+	VADDPS  Z2, Z0, Z0
+	VMAXPS  Z0, Z1, Z0
+	VMOVUPS Z0, (AX)(SI*4)
+	ADDQ    $+16, SI
+	SUBQ    $+16, CX
+	JGE     loop415
+
+done416:
+	ADDQ      $+16, CX
+	JZ        done417
+	VMOVUPS.Z (DX)(SI*4), K1, Z0
+	VMOVUPS.Z (BX)(SI*4), K1, Z2
+	VADDPS    Z2, Z0, Z0
+	VMAXPS    Z0, Z1, Z0
+	VMOVUPS   Z0, K1, (AX)(SI*4)
+
+done417:
 	VZEROUPPER
 	RET
 
@@ -5953,9 +8656,9 @@ TEXT ·scaleAVX512(SB), $0-52
 	VBROADCASTSS s+48(FP), Z0
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done222
+	JL           done419
 
-loop221:
+loop418:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
@@ -5970,29 +8673,29 @@ loop221:
 	VMOVUPS Z1, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop221
+	JGE     loop418
 
-done222:
+done419:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done224
+	JL   done421
 
-loop223:
+loop420:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop223
+	JGE     loop420
 
-done224:
+done421:
 	ADDQ      $+16, CX
-	JZ        done225
+	JZ        done422
 	VMOVUPS.Z (DX)(BX*4), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, K1, (AX)(BX*4)
 
-done225:
+done422:
 	VZEROUPPER
 	RET
 
@@ -6011,9 +8714,9 @@ TEXT ·addScaledAVX512(SB), $0-76
 	VBROADCASTSS s+72(FP), Z0
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done227
+	JL           done424
 
-loop226:
+loop423:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
@@ -6032,31 +8735,31 @@ loop226:
 	VMOVUPS     Z1, 192(AX)(SI*4)
 	ADDQ        $+64, SI
 	SUBQ        $+64, CX
-	JGE         loop226
+	JGE         loop423
 
-done227:
+done424:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done229
+	JL   done426
 
-loop228:
+loop425:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, (AX)(SI*4)
 	ADDQ        $+16, SI
 	SUBQ        $+16, CX
-	JGE         loop228
+	JGE         loop425
 
-done229:
+done426:
 	ADDQ        $+16, CX
-	JZ          done230
+	JZ          done427
 	VMOVUPS.Z   (DX)(SI*4), K1, Z1
 	VMOVUPS.Z   (BX)(SI*4), K1, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(SI*4)
 
-done230:
+done427:
 	VZEROUPPER
 	RET
 
@@ -6074,9 +8777,9 @@ TEXT ·reluAVX512(SB), $0-48
 	VXORPS       X1, X1, X1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done232
+	JL           done429
 
-loop231:
+loop428:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
@@ -6091,29 +8794,29 @@ loop231:
 	VMOVUPS Z0, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop231
+	JGE     loop428
 
-done232:
+done429:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done234
+	JL   done431
 
-loop233:
+loop430:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop233
+	JGE     loop430
 
-done234:
+done431:
 	ADDQ      $+16, CX
-	JZ        done235
+	JZ        done432
 	VMOVUPS.Z (DX)(BX*4), K1, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(BX*4)
 
-done235:
+done432:
 	VZEROUPPER
 	RET
 
@@ -6132,9 +8835,9 @@ TEXT ·reluGradAVX512(SB), $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done237
+	JL           done434
 
-loop236:
+loop433:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -6157,14 +8860,14 @@ loop236:
 	VMOVUPS   Z0, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop236
+	JGE       loop433
 
-done237:
+done434:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done239
+	JL   done436
 
-loop238:
+loop435:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -6172,18 +8875,18 @@ loop238:
 	VMOVUPS   Z0, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop238
+	JGE       loop435
 
-done239:
+done436:
 	ADDQ      $+16, CX
-	JZ        done240
+	JZ        done437
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
 	VMOVAPS.Z Z0, K2, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done240:
+done437:
 	VZEROUPPER
 	RET
 
@@ -6203,9 +8906,9 @@ TEXT ·clipAVX512(SB), $0-52
 	VSUBPS       Z0, Z1, Z1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done242
+	JL           done439
 
-loop241:
+loop438:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
@@ -6224,31 +8927,31 @@ loop241:
 	VMOVUPS Z2, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop241
+	JGE     loop438
 
-done242:
+done439:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done244
+	JL   done441
 
-loop243:
+loop440:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
 	VMOVUPS Z2, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop243
+	JGE     loop440
 
-done244:
+done441:
 	ADDQ      $+16, CX
-	JZ        done245
+	JZ        done442
 	VMOVUPS.Z (DX)(BX*4), K1, Z2
 	VMAXPS    Z2, Z1, Z2
 	VMINPS    Z2, Z0, Z2
 	VMOVUPS   Z2, K1, (AX)(BX*4)
 
-done245:
+done442:
 	VZEROUPPER
 	RET
 
@@ -6268,9 +8971,9 @@ TEXT ·clipGradAVX512(SB), $0-76
 	VBROADCASTSS splat_7fffffff<>+0(SB), Z1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done247
+	JL           done444
 
-loop246:
+loop443:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -6297,14 +9000,14 @@ loop246:
 	VMOVUPS   Z2, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop246
+	JGE       loop443
 
-done247:
+done444:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done249
+	JL   done446
 
-loop248:
+loop445:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -6313,11 +9016,11 @@ loop248:
 	VMOVUPS   Z2, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop248
+	JGE       loop445
 
-done249:
+done446:
 	ADDQ      $+16, CX
-	JZ        done250
+	JZ        done447
 	VMOVUPS.Z (DX)(SI*4), K1, Z2
 	VMOVUPS.Z (BX)(SI*4), K1, Z3
 	VPANDD    Z1, Z3, Z3
@@ -6325,7 +9028,7 @@ done249:
 	VMOVAPS.Z Z2, K2, Z2
 	VMOVUPS   Z2, K1, (AX)(SI*4)
 
-done250:
+done447:
 	VZEROUPPER
 	RET
 
@@ -6356,9 +9059,9 @@ TEXT ·geluAVX512(SB), $0-48
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done252
+	JL           done449
 
-loop251:
+loop448:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMOVUPS      64(DX)(BX*4), Z15
 	VMULPS       Z14, Z14, Z16
@@ -6407,14 +9110,14 @@ loop251:
 	VMOVUPS      Z15, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop251
+	JGE          loop448
 
-done252:
+done449:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done254
+	JL   done451
 
-loop253:
+loop450:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z16
@@ -6440,11 +9143,11 @@ loop253:
 	VMOVUPS      Z14, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop253
+	JGE          loop450
 
-done254:
+done451:
 	ADDQ         $+16, CX
-	JZ           done255
+	JZ           done452
 	VMOVUPS.Z    (DX)(BX*4), K1, Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z13
@@ -6469,7 +9172,7 @@ done254:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(BX*4)
 
-done255:
+done452:
 	VZEROUPPER
 	RET
 
@@ -6505,9 +9208,9 @@ TEXT ·geluGradAVX512(SB), $0-72
 	VBROADCASTSS splat_be5b33b6<>+0(SB), Z17
 	XORQ         SI, SI
 	SUBQ         $+32, CX
-	JL           done257
+	JL           done454
 
-loop256:
+loop453:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      64(BX)(SI*4), Z19
 	VMOVUPS      Z14, Z20
@@ -6586,14 +9289,14 @@ loop256:
 	VMOVUPS      Z21, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, CX
-	JGE          loop256
+	JGE          loop453
 
-done257:
+done454:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done259
+	JL   done456
 
-loop258:
+loop455:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      Z14, Z19
 	VMAXPS       Z18, Z19, Z18
@@ -6634,11 +9337,11 @@ loop258:
 	VMOVUPS      Z19, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, CX
-	JGE          loop258
+	JGE          loop455
 
-done259:
+done456:
 	ADDQ         $+16, CX
-	JZ           done260
+	JZ           done457
 	VMOVUPS.Z    (BX)(SI*4), K1, Z18
 	VMOVUPS      Z14, Z14
 	VMAXPS       Z18, Z14, Z18
@@ -6678,7 +9381,7 @@ done259:
 	VMULPS       Z0, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(SI*4)
 
-done260:
+done457:
 	VZEROUPPER
 	RET
 
@@ -6698,15 +9401,15 @@ TEXT ·addBiasAVX512(SB), $0-96
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	TESTQ        BX, BX
-	JZ           rows262
+	JZ           rows459
 
-row261:
+row458:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done264
+	JL   done461
 
-loop263:
+loop460:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z1
 	VMOVUPS 128(CX)(R8*4), Z2
@@ -6725,37 +9428,37 @@ loop263:
 	VMOVUPS Z3, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop263
+	JGE     loop460
 
-done264:
+done461:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done266
+	JL   done463
 
-loop265:
+loop462:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop265
+	JGE     loop462
 
-done266:
+done463:
 	ADDQ      $+16, R9
-	JZ        done267
+	JZ        done464
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done267:
+done464:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row261
+	JNZ  row458
 
-rows262:
+rows459:
 	VZEROUPPER
 	RET
 
@@ -6776,15 +9479,15 @@ TEXT ·addBiasReluAVX512(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	VXORPS       X1, X1, X1
 	TESTQ        BX, BX
-	JZ           rows269
+	JZ           rows466
 
-row268:
+row465:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done271
+	JL   done468
 
-loop270:
+loop467:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z2
 	VMOVUPS 128(CX)(R8*4), Z3
@@ -6807,14 +9510,14 @@ loop270:
 	VMOVUPS Z4, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop270
+	JGE     loop467
 
-done271:
+done468:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done273
+	JL   done470
 
-loop272:
+loop469:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -6822,24 +9525,24 @@ loop272:
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop272
+	JGE     loop469
 
-done273:
+done470:
 	ADDQ      $+16, R9
-	JZ        done274
+	JZ        done471
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done274:
+done471:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row268
+	JNZ  row465
 
-rows269:
+rows466:
 	VZEROUPPER
 	RET
 
@@ -6873,15 +9576,15 @@ TEXT ·addBiasGeluAVX512(SB), $0-96
 	VBROADCASTSS splat_bfcc422a<>+0(SB), Z12
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	TESTQ        BX, BX
-	JZ           rows276
+	JZ           rows473
 
-row275:
+row472:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+32, R9
-	JL   done278
+	JL   done475
 
-loop277:
+loop474:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      64(CX)(R8*4), Z15
 	VMOVUPS      (DX)(R8*4), Z16
@@ -6934,14 +9637,14 @@ loop277:
 	VMOVUPS      Z15, 64(AX)(R8*4)
 	ADDQ         $+32, R8
 	SUBQ         $+32, R9
-	JGE          loop277
+	JGE          loop474
 
-done278:
+done475:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done280
+	JL   done477
 
-loop279:
+loop476:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      (DX)(R8*4), Z15
 	VADDPS       Z15, Z14, Z14
@@ -6969,11 +9672,11 @@ loop279:
 	VMOVUPS      Z14, (AX)(R8*4)
 	ADDQ         $+16, R8
 	SUBQ         $+16, R9
-	JGE          loop279
+	JGE          loop476
 
-done280:
+done477:
 	ADDQ         $+16, R9
-	JZ           done281
+	JZ           done478
 	VMOVUPS.Z    (CX)(R8*4), K1, Z14
 	VMOVUPS.Z    (DX)(R8*4), K1, Z15
 	VADDPS       Z15, Z14, Z14
@@ -7000,13 +9703,79 @@ done280:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(R8*4)
 
-done281:
+done478:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row275
+	JNZ  row472
 
-rows276:
+rows473:
+	VZEROUPPER
+	RET
+
+// func copyColumnsAVX512(dst []float32, src []float32, rows int, cols int, ldd int, lds int)
+// Requires: AVX, AVX512F
+TEXT ·copyColumnsAVX512(SB), $0-80
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+24(FP), CX
+	MOVQ         rows+48(FP), DX
+	MOVQ         cols+56(FP), BX
+	MOVQ         ldd+64(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         lds+72(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         BX, R8
+	ANDQ         $+15, R8
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	TESTQ        DX, DX
+	JZ           rows480
+
+row479:
+	XORQ R8, R8
+	MOVQ BX, R9
+	SUBQ $+64, R9
+	JL   done482
+
+loop481:
+	VMOVUPS (CX)(R8*4), Z0
+	VMOVUPS 64(CX)(R8*4), Z1
+	VMOVUPS 128(CX)(R8*4), Z2
+	VMOVUPS 192(CX)(R8*4), Z3
+	VMOVUPS Z0, (AX)(R8*4)
+	VMOVUPS Z1, 64(AX)(R8*4)
+	VMOVUPS Z2, 128(AX)(R8*4)
+	VMOVUPS Z3, 192(AX)(R8*4)
+	ADDQ    $+64, R8
+	SUBQ    $+64, R9
+	JGE     loop481
+
+done482:
+	ADDQ $+64, R9
+	SUBQ $+16, R9
+	JL   done484
+
+loop483:
+	VMOVUPS (CX)(R8*4), Z0
+	VMOVUPS Z0, (AX)(R8*4)
+	ADDQ    $+16, R8
+	SUBQ    $+16, R9
+	JGE     loop483
+
+done484:
+	ADDQ      $+16, R9
+	JZ        done485
+	VMOVUPS.Z (CX)(R8*4), K1, Z0
+	VMOVUPS   Z0, K1, (AX)(R8*4)
+
+done485:
+	ADDQ DI, CX
+	ADDQ SI, AX
+	DECQ DX
+	JNZ  row479
+
+rows480:
 	VZEROUPPER
 	RET
 
@@ -7030,15 +9799,15 @@ TEXT ·colSumAVX512(SB), $0-72
 	MOVQ         DX, R9
 	SHRQ         $0x02, R9
 	TESTQ        R9, R9
-	JZ           rows283
+	JZ           rows487
 
-row282:
+row486:
 	XORQ R10, R10
 	MOVQ BX, R11
 	SUBQ $+32, R11
-	JL   done285
+	JL   done489
 
-loop284:
+loop488:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS 64(AX)(R10*4), Z1
@@ -7062,14 +9831,14 @@ loop284:
 	VMOVUPS Z1, 64(AX)(R10*4)
 	ADDQ    $+32, R10
 	SUBQ    $+32, R11
-	JGE     loop284
+	JGE     loop488
 
-done285:
+done489:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done287
+	JL   done491
 
-loop286:
+loop490:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS (R12), Z1
@@ -7083,11 +9852,11 @@ loop286:
 	VMOVUPS Z0, (AX)(R10*4)
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop286
+	JGE     loop490
 
-done287:
+done491:
 	ADDQ      $+16, R11
-	JZ        done288
+	JZ        done492
 	LEAQ      (CX)(R10*4), R11
 	VMOVUPS.Z (AX)(R10*4), K1, Z0
 	VMOVUPS.Z (R11), K1, Z1
@@ -7100,23 +9869,23 @@ done287:
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R10*4)
 
-done288:
+done492:
 	ADDQ R8, CX
 	DECQ R9
-	JNZ  row282
+	JNZ  row486
 
-rows283:
+rows487:
 	ANDQ  $+3, DX
 	TESTQ DX, DX
-	JZ    rows290
+	JZ    rows494
 
-row289:
+row493:
 	XORQ DI, DI
 	MOVQ BX, R8
 	SUBQ $+32, R8
-	JL   done292
+	JL   done496
 
-loop291:
+loop495:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS 64(AX)(DI*4), Z1
 	VMOVUPS (CX)(DI*4), Z2
@@ -7127,36 +9896,36 @@ loop291:
 	VMOVUPS Z1, 64(AX)(DI*4)
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop291
+	JGE     loop495
 
-done292:
+done496:
 	ADDQ $+32, R8
 	SUBQ $+16, R8
-	JL   done294
+	JL   done498
 
-loop293:
+loop497:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS (CX)(DI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop293
+	JGE     loop497
 
-done294:
+done498:
 	ADDQ      $+16, R8
-	JZ        done295
+	JZ        done499
 	VMOVUPS.Z (AX)(DI*4), K1, Z0
 	VMOVUPS.Z (CX)(DI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(DI*4)
 
-done295:
+done499:
 	ADDQ SI, CX
 	DECQ DX
-	JNZ  row289
+	JNZ  row493
 
-rows290:
+rows494:
 	VZEROUPPER
 	RET
 
@@ -7177,9 +9946,9 @@ TEXT ·rowMaxAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z5, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done297
+	JL           done501
 
-loop296:
+loop500:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	VMOVUPS 64(AX)(DX*4), Z5
@@ -7190,28 +9959,28 @@ loop296:
 	VMAXPS  Z4, Z5, Z4
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop296
+	JGE     loop500
 
-done297:
+done501:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done299
+	JL   done503
 
-loop298:
+loop502:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop298
+	JGE     loop502
 
-done299:
+done503:
 	ADDQ      $+16, CX
-	JZ        done300
+	JZ        done504
 	VMOVUPS.Z (AX)(DX*4), K1, Z5
 	VBLENDMPS Z5, Z0, K1, Z5
 	VMAXPS    Z1, Z5, Z1
 
-done300:
+done504:
 	VMAXPS        Z3, Z1, Z1
 	VMAXPS        Z4, Z2, Z2
 	VMAXPS        Z2, Z1, Z1
@@ -7243,9 +10012,9 @@ TEXT ·rowSumAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done302
+	JL           done506
 
-loop301:
+loop505:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS 64(AX)(DX*4), Z4
@@ -7256,27 +10025,27 @@ loop301:
 	VADDPS  Z4, Z3, Z3
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop301
+	JGE     loop505
 
-done302:
+done506:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done304
+	JL   done508
 
-loop303:
+loop507:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop303
+	JGE     loop507
 
-done304:
+done508:
 	ADDQ      $+16, CX
-	JZ        done305
+	JZ        done509
 	VMOVUPS.Z (AX)(DX*4), K1, Z4
 	VADDPS    Z4, Z0, Z0
 
-done305:
+done509:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -7309,9 +10078,9 @@ TEXT ·dotAVX512(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done307
+	JL           done511
 
-loop306:
+loop510:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
@@ -7326,29 +10095,29 @@ loop306:
 	VFMADD231PS Z4, Z5, Z3
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop306
+	JGE         loop510
 
-done307:
+done511:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done309
+	JL   done513
 
-loop308:
+loop512:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop308
+	JGE         loop512
 
-done309:
+done513:
 	ADDQ        $+16, DX
-	JZ          done310
+	JZ          done514
 	VMOVUPS.Z   (AX)(BX*4), K1, Z4
 	VMOVUPS.Z   (CX)(BX*4), K1, Z5
 	VFMADD231PS Z4, Z5, Z0
 
-done310:
+done514:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -7384,9 +10153,9 @@ TEXT ·sumSquaresAVX512(SB), $0-32
 	VPCMPGTD     lane_numbers<>+0(SB), Z8, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done312
+	JL           done516
 
-loop311:
+loop515:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -7413,14 +10182,14 @@ loop311:
 	VFMADD231PD   Z8, Z8, Z7
 	ADDQ          $+64, DX
 	SUBQ          $+64, CX
-	JGE           loop311
+	JGE           loop515
 
-done312:
+done516:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done314
+	JL   done518
 
-loop313:
+loop517:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -7429,11 +10198,11 @@ loop313:
 	VFMADD231PD   Z8, Z8, Z1
 	ADDQ          $+16, DX
 	SUBQ          $+16, CX
-	JGE           loop313
+	JGE           loop517
 
-done314:
+done518:
 	ADDQ          $+16, CX
-	JZ            done315
+	JZ            done519
 	VMOVUPS.Z     (AX)(DX*4), K1, Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -7441,7 +10210,7 @@ done314:
 	VFMADD231PD   Z9, Z9, Z0
 	VFMADD231PD   Z8, Z8, Z1
 
-done315:
+done519:
 	VADDPD        Z4, Z0, Z0
 	VADDPD        Z5, Z1, Z1
 	VADDPD        Z6, Z2, Z2
@@ -7474,9 +10243,9 @@ TEXT ·nonFiniteAVX512(SB), $0-32
 	XORQ         DX, DX
 	MOVQ         CX, BX
 	SUBQ         $+64, BX
-	JL           done317
+	JL           done521
 
-loop316:
+loop520:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VMOVUPS  64(AX)(DX*4), Z3
@@ -7494,14 +10263,14 @@ loop316:
 	JNZ      end
 	ADDQ     $+64, DX
 	SUBQ     $+64, BX
-	JGE      loop316
+	JGE      loop520
 
-done317:
+done521:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done319
+	JL   done523
 
-loop318:
+loop522:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VPANDD   Z0, Z2, Z2
@@ -7510,11 +10279,11 @@ loop318:
 	JNZ      end
 	ADDQ     $+16, DX
 	SUBQ     $+16, BX
-	JGE      loop318
+	JGE      loop522
 
-done319:
+done523:
 	ADDQ      $+16, BX
-	JZ        done320
+	JZ        done524
 	MOVQ      DX, CX
 	VMOVUPS.Z (AX)(DX*4), K1, Z2
 	VPANDD    Z0, Z2, Z2
@@ -7522,7 +10291,7 @@ done319:
 	KORTESTW  K1, K1
 	JNZ       end
 
-done320:
+done524:
 	MOVQ $-1, CX
 
 end:
@@ -7559,9 +10328,9 @@ TEXT ·expShiftAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done322
+	JL           done526
 
-loop321:
+loop525:
 	VMOVUPS      (CX)(BX*4), Z16
 	VMOVUPS      64(CX)(BX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -7602,14 +10371,14 @@ loop321:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, BX
 	SUBQ         $+32, DX
-	JGE          loop321
+	JGE          loop525
 
-done322:
+done526:
 	ADDQ $+32, DX
 	SUBQ $+16, DX
-	JL   done324
+	JL   done528
 
-loop323:
+loop527:
 	VMOVUPS      (CX)(BX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -7631,11 +10400,11 @@ loop323:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop323
+	JGE          loop527
 
-done324:
+done528:
 	ADDQ         $+16, DX
-	JZ           done325
+	JZ           done529
 	VMOVUPS.Z    (CX)(BX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -7657,7 +10426,7 @@ done324:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done325:
+done529:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -7699,9 +10468,9 @@ TEXT ·expSumAVX512(SB), $0-36
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         DX, DX
 	SUBQ         $+32, CX
-	JL           done327
+	JL           done531
 
-loop326:
+loop530:
 	VMOVUPS      (AX)(DX*4), Z16
 	VMOVUPS      64(AX)(DX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -7740,14 +10509,14 @@ loop326:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, DX
 	SUBQ         $+32, CX
-	JGE          loop326
+	JGE          loop530
 
-done327:
+done531:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done329
+	JL   done533
 
-loop328:
+loop532:
 	VMOVUPS      (AX)(DX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -7768,11 +10537,11 @@ loop328:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, DX
 	SUBQ         $+16, CX
-	JGE          loop328
+	JGE          loop532
 
-done329:
+done533:
 	ADDQ         $+16, CX
-	JZ           done330
+	JZ           done534
 	VMOVUPS.Z    (AX)(DX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -7793,7 +10562,7 @@ done329:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done330:
+done534:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -7835,9 +10604,9 @@ TEXT ·softmaxGradAVX512(SB), $0-60
 	VBROADCASTSS scale+56(FP), Z14
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done332
+	JL           done536
 
-loop331:
+loop535:
 	VMOVUPS      (DX)(BX*4), Z15
 	VMOVUPS      64(DX)(BX*4), Z16
 	VSUBPS       Z12, Z15, Z15
@@ -7880,14 +10649,14 @@ loop331:
 	VMOVUPS      Z16, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop331
+	JGE          loop535
 
-done332:
+done536:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done334
+	JL   done538
 
-loop333:
+loop537:
 	VMOVUPS      (DX)(BX*4), Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -7910,11 +10679,11 @@ loop333:
 	VMOVUPS      Z15, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop333
+	JGE          loop537
 
-done334:
+done538:
 	ADDQ         $+16, CX
-	JZ           done335
+	JZ           done539
 	VMOVUPS.Z    (DX)(BX*4), K1, Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -7936,7 +10705,7 @@ done334:
 	VMULPS       Z14, Z15, Z15
 	VMOVUPS      Z15, K1, (AX)(BX*4)
 
-done335:
+done539:
 	VZEROUPPER
 	RET
 
@@ -7960,9 +10729,9 @@ TEXT ·layerNormAVX512(SB), $0-140
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows337
+	JZ           rows541
 
-row336:
+row540:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
@@ -7970,9 +10739,9 @@ row336:
 	XORQ   R10, R10
 	MOVQ   R8, R11
 	SUBQ   $+64, R11
-	JL     done339
+	JL     done543
 
-loop338:
+loop542:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	VMOVUPS 64(DX)(R10*4), Z9
@@ -7983,27 +10752,27 @@ loop338:
 	VADDPS  Z9, Z4, Z4
 	ADDQ    $+64, R10
 	SUBQ    $+64, R11
-	JGE     loop338
+	JGE     loop542
 
-done339:
+done543:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done341
+	JL   done545
 
-loop340:
+loop544:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop340
+	JGE     loop544
 
-done341:
+done545:
 	ADDQ      $+16, R11
-	JZ        done342
+	JZ        done546
 	VMOVUPS.Z (DX)(R10*4), K1, Z9
 	VADDPS    Z9, Z1, Z1
 
-done342:
+done546:
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z2, Z1, Z1
@@ -8024,9 +10793,9 @@ done342:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done344
+	JL            done548
 
-loop343:
+loop547:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
@@ -8041,30 +10810,30 @@ loop343:
 	VFMADD231PS Z9, Z9, Z8
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop343
+	JGE         loop547
 
-done344:
+done548:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done346
+	JL   done550
 
-loop345:
+loop549:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop345
+	JGE         loop549
 
-done346:
+done550:
 	ADDQ        $+16, R11
-	JZ          done347
+	JZ          done551
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMOVAPS.Z   Z9, K1, Z9
 	VFMADD231PS Z9, Z9, Z5
 
-done347:
+done551:
 	VADDPS        Z7, Z5, Z5
 	VADDPS        Z8, Z6, Z6
 	VADDPS        Z6, Z5, Z5
@@ -8088,9 +10857,9 @@ done347:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done349
+	JL            done553
 
-loop348:
+loop552:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -8121,14 +10890,14 @@ loop348:
 	VMOVUPS     Z10, 192(AX)(R10*4)
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop348
+	JGE         loop552
 
-done349:
+done553:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done351
+	JL   done555
 
-loop350:
+loop554:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -8138,11 +10907,11 @@ loop350:
 	VMOVUPS     Z10, (AX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop350
+	JGE         loop554
 
-done351:
+done555:
 	ADDQ        $+16, R11
-	JZ          done352
+	JZ          done556
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -8151,13 +10920,13 @@ done351:
 	VFMADD231PS Z11, Z9, Z10
 	VMOVUPS     Z10, K1, (AX)(R10*4)
 
-done352:
+done556:
 	ADDQ R9, AX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row336
+	JNZ  row540
 
-rows337:
+rows541:
 	VZEROUPPER
 	RET
 
@@ -8181,9 +10950,9 @@ TEXT ·layerNormGradAVX512(SB), $0-136
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows354
+	JZ           rows558
 
-row353:
+row557:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -8194,9 +10963,9 @@ row353:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+32, R11
-	JL           done356
+	JL           done560
 
-loop355:
+loop559:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -8215,14 +10984,14 @@ loop355:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R10
 	SUBQ        $+32, R11
-	JGE         loop355
+	JGE         loop559
 
-done356:
+done560:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done358
+	JL   done562
 
-loop357:
+loop561:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -8233,11 +11002,11 @@ loop357:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop357
+	JGE         loop561
 
-done358:
+done562:
 	ADDQ        $+16, R11
-	JZ          done359
+	JZ          done563
 	VMOVUPS.Z   (CX)(R10*4), K1, Z7
 	VMOVUPS.Z   (BX)(R10*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -8247,7 +11016,7 @@ done358:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done359:
+done563:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -8273,9 +11042,9 @@ done359:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+32, R11
-	JL            done361
+	JL            done565
 
-loop360:
+loop564:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -8298,14 +11067,14 @@ loop360:
 	VMOVUPS      Z7, 64(AX)(R10*4)
 	ADDQ         $+32, R10
 	SUBQ         $+32, R11
-	JGE          loop360
+	JGE          loop564
 
-done361:
+done565:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done363
+	JL   done567
 
-loop362:
+loop566:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -8318,11 +11087,11 @@ loop362:
 	VMOVUPS      Z7, (AX)(R10*4)
 	ADDQ         $+16, R10
 	SUBQ         $+16, R11
-	JGE          loop362
+	JGE          loop566
 
-done363:
+done567:
 	ADDQ         $+16, R11
-	JZ           done364
+	JZ           done568
 	VMOVUPS.Z    (CX)(R10*4), K1, Z7
 	VMOVUPS.Z    (BX)(R10*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -8334,14 +11103,14 @@ done363:
 	VMULPS       Z6, Z7, Z7
 	VMOVUPS      Z7, K1, (AX)(R10*4)
 
-done364:
+done568:
 	ADDQ R9, AX
 	ADDQ R9, CX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row353
+	JNZ  row557
 
-rows354:
+rows558:
 	VZEROUPPER
 	RET
 
@@ -8366,9 +11135,9 @@ TEXT ·layerNormGradAddAVX512(SB), $0-160
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R9, X0, X0
 	TESTQ        R8, R8
-	JZ           rows366
+	JZ           rows570
 
-row365:
+row569:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -8379,9 +11148,9 @@ row365:
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+32, R12
-	JL           done368
+	JL           done572
 
-loop367:
+loop571:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -8400,14 +11169,14 @@ loop367:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R11
 	SUBQ        $+32, R12
-	JGE         loop367
+	JGE         loop571
 
-done368:
+done572:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done370
+	JL   done574
 
-loop369:
+loop573:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -8418,11 +11187,11 @@ loop369:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R11
 	SUBQ        $+16, R12
-	JGE         loop369
+	JGE         loop573
 
-done370:
+done574:
 	ADDQ        $+16, R12
-	JZ          done371
+	JZ          done575
 	VMOVUPS.Z   (CX)(R11*4), K1, Z7
 	VMOVUPS.Z   (BX)(R11*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -8432,7 +11201,7 @@ done370:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done371:
+done575:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -8458,9 +11227,9 @@ done371:
 	XORQ          R11, R11
 	MOVQ          R9, R12
 	SUBQ          $+32, R12
-	JL            done373
+	JL            done577
 
-loop372:
+loop576:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -8485,14 +11254,14 @@ loop372:
 	VMOVUPS      Z7, 64(AX)(R11*4)
 	ADDQ         $+32, R11
 	SUBQ         $+32, R12
-	JGE          loop372
+	JGE          loop576
 
-done373:
+done577:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done375
+	JL   done579
 
-loop374:
+loop578:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -8506,11 +11275,11 @@ loop374:
 	VMOVUPS      Z7, (AX)(R11*4)
 	ADDQ         $+16, R11
 	SUBQ         $+16, R12
-	JGE          loop374
+	JGE          loop578
 
-done375:
+done579:
 	ADDQ         $+16, R12
-	JZ           done376
+	JZ           done580
 	VMOVUPS.Z    (CX)(R11*4), K1, Z7
 	VMOVUPS.Z    (BX)(R11*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -8523,15 +11292,15 @@ done375:
 	VFMADD213PS  Z5, Z6, Z7
 	VMOVUPS      Z7, K1, (AX)(R11*4)
 
-done376:
+done580:
 	ADDQ R10, AX
 	ADDQ R10, CX
 	ADDQ R10, DX
 	ADDQ R10, DI
 	DECQ R8
-	JNZ  row365
+	JNZ  row569
 
-rows366:
+rows570:
 	VZEROUPPER
 	RET
 
@@ -8558,9 +11327,9 @@ TEXT ·layerNormParamGradAVX512(SB), $8-144
 	MOVQ         DI, R12
 	SHRQ         $0x02, R12
 	TESTQ        R12, R12
-	JZ           rows378
+	JZ           rows582
 
-row377:
+row581:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	VBROADCASTSS 8(SI), Z2
@@ -8573,9 +11342,9 @@ row377:
 	XORQ         R13, R13
 	MOVQ         R8, R14
 	SUBQ         $+16, R14
-	JL           done380
+	JL           done584
 
-loop379:
+loop583:
 	LEAQ        (DX)(R13*4), R15
 	LEAQ        (BX)(R13*4), BP
 	VMOVUPS     (AX)(R13*4), Z8
@@ -8608,11 +11377,11 @@ loop379:
 	VMOVUPS     Z9, (CX)(R13*4)
 	ADDQ        $+16, R13
 	SUBQ        $+16, R14
-	JGE         loop379
+	JGE         loop583
 
-done380:
+done584:
 	ADDQ        $+16, R14
-	JZ          done381
+	JZ          done585
 	LEAQ        (DX)(R13*4), R14
 	LEAQ        (BX)(R13*4), R15
 	VMOVUPS.Z   (AX)(R13*4), K1, Z8
@@ -8644,27 +11413,27 @@ done380:
 	VMOVUPS     Z8, K1, (AX)(R13*4)
 	VMOVUPS     Z9, K1, (CX)(R13*4)
 
-done381:
+done585:
 	ADDQ R11, DX
 	ADDQ R11, BX
 	DECQ R12
-	JNZ  row377
+	JNZ  row581
 
-rows378:
+rows582:
 	ANDQ  $+3, DI
 	TESTQ DI, DI
-	JZ    rows383
+	JZ    rows587
 
-row382:
+row586:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	ADDQ         $+8, SI
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
-	JL           done385
+	JL           done589
 
-loop384:
+loop588:
 	VMOVUPS     (AX)(R10*4), Z2
 	VMOVUPS     (CX)(R10*4), Z3
 	VMOVUPS     (DX)(R10*4), Z4
@@ -8677,11 +11446,11 @@ loop384:
 	VMOVUPS     Z3, (CX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop384
+	JGE         loop588
 
-done385:
+done589:
 	ADDQ        $+16, R11
-	JZ          done386
+	JZ          done590
 	VMOVUPS.Z   (AX)(R10*4), K1, Z2
 	VMOVUPS.Z   (CX)(R10*4), K1, Z3
 	VMOVUPS.Z   (DX)(R10*4), K1, Z4
@@ -8693,13 +11462,3051 @@ done385:
 	VMOVUPS     Z2, K1, (AX)(R10*4)
 	VMOVUPS     Z3, K1, (CX)(R10*4)
 
-done386:
+done590:
 	ADDQ R9, DX
 	ADDQ R9, BX
 	DECQ DI
-	JNZ  row382
+	JNZ  row586
 
-rows383:
+rows587:
+	VZEROUPPER
+	RET
+
+// func columnMomentsAVX512(mean []float32, squares []float32, x []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX512F
+TEXT ·columnMomentsAVX512(SB), $0-96
+	MOVQ         mean_base+0(FP), AX
+	MOVQ         squares_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         rows+72(FP), BX
+	MOVQ         cols+80(FP), SI
+	MOVQ         ld+88(FP), DI
+	VXORPS       X0, X0, X0
+	VCVTSI2SSQ   BX, X0, X0
+	VBROADCASTSS X0, Z0
+	MOVQ         SI, R8
+	ANDQ         $+15, R8
+	VMOVD        R8, X1
+	VPBROADCASTD X1, Z1
+	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
+	XORQ         R8, R8
+	SUBQ         $+64, SI
+	JL           done592
+
+loop591:
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	MOVQ   R8, R9
+	MOVQ   BX, R10
+
+repeat593:
+	VMOVUPS (DX)(R9*4), Z1
+	VADDPS  Z1, Z2, Z2
+	VMOVUPS 64(DX)(R9*4), Z1
+	VADDPS  Z1, Z3, Z3
+	VMOVUPS 128(DX)(R9*4), Z1
+	VADDPS  Z1, Z4, Z4
+	VMOVUPS 192(DX)(R9*4), Z1
+	VADDPS  Z1, Z5, Z5
+	ADDQ    DI, R9
+	DECQ    R10
+	JNZ     repeat593
+	VDIVPS  Z0, Z2, Z2
+	VDIVPS  Z0, Z3, Z3
+	VDIVPS  Z0, Z4, Z4
+	VDIVPS  Z0, Z5, Z5
+	VMOVUPS Z2, (AX)(R8*4)
+	VMOVUPS Z3, 64(AX)(R8*4)
+	VMOVUPS Z4, 128(AX)(R8*4)
+	VMOVUPS Z5, 192(AX)(R8*4)
+	VXORPS  X6, X6, X6
+	VXORPS  X7, X7, X7
+	VXORPS  X8, X8, X8
+	VXORPS  X9, X9, X9
+	MOVQ    R8, R9
+	MOVQ    BX, R10
+
+repeat594:
+	VMOVUPS     (DX)(R9*4), Z1
+	VSUBPS      Z2, Z1, Z1
+	VFMADD231PS Z1, Z1, Z6
+	VMOVUPS     64(DX)(R9*4), Z1
+	VSUBPS      Z3, Z1, Z1
+	VFMADD231PS Z1, Z1, Z7
+	VMOVUPS     128(DX)(R9*4), Z1
+	VSUBPS      Z4, Z1, Z1
+	VFMADD231PS Z1, Z1, Z8
+	VMOVUPS     192(DX)(R9*4), Z1
+	VSUBPS      Z5, Z1, Z1
+	VFMADD231PS Z1, Z1, Z9
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat594
+	VMOVUPS     Z6, (CX)(R8*4)
+	VMOVUPS     Z7, 64(CX)(R8*4)
+	VMOVUPS     Z8, 128(CX)(R8*4)
+	VMOVUPS     Z9, 192(CX)(R8*4)
+	ADDQ        $+64, R8
+	SUBQ        $+64, SI
+	JGE         loop591
+
+done592:
+	ADDQ $+64, SI
+	SUBQ $+16, SI
+	JL   done596
+
+loop595:
+	VXORPS X10, X10, X10
+	MOVQ   R8, R9
+	MOVQ   BX, R10
+
+repeat597:
+	VMOVUPS (DX)(R9*4), Z1
+	VADDPS  Z1, Z10, Z10
+	ADDQ    DI, R9
+	DECQ    R10
+	JNZ     repeat597
+	VDIVPS  Z0, Z10, Z10
+	VMOVUPS Z10, (AX)(R8*4)
+	VXORPS  X11, X11, X11
+	MOVQ    R8, R9
+	MOVQ    BX, R10
+
+repeat598:
+	VMOVUPS     (DX)(R9*4), Z1
+	VSUBPS      Z10, Z1, Z1
+	VFMADD231PS Z1, Z1, Z11
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat598
+	VMOVUPS     Z11, (CX)(R8*4)
+	ADDQ        $+16, R8
+	SUBQ        $+16, SI
+	JGE         loop595
+
+done596:
+	ADDQ   $+16, SI
+	JZ     done599
+	VXORPS X12, X12, X12
+	MOVQ   R8, SI
+	MOVQ   BX, R9
+
+repeat600:
+	VMOVUPS.Z (DX)(SI*4), K1, Z1
+	VADDPS    Z1, Z12, Z12
+	ADDQ      DI, SI
+	DECQ      R9
+	JNZ       repeat600
+	VDIVPS    Z0, Z12, Z12
+	VMOVUPS   Z12, K1, (AX)(R8*4)
+	VXORPS    X13, X13, X13
+	MOVQ      R8, AX
+
+repeat601:
+	VMOVUPS.Z   (DX)(AX*4), K1, Z0
+	VSUBPS      Z12, Z0, Z0
+	VFMADD231PS Z0, Z0, Z13
+	ADDQ        DI, AX
+	DECQ        BX
+	JNZ         repeat601
+	VMOVUPS     Z13, K1, (CX)(R8*4)
+
+done599:
+	VZEROUPPER
+	RET
+
+// func batchNormAVX512(y []float32, x []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·batchNormAVX512(SB), $0-160
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	VXORPS       X0, X0, X0
+	MOVQ         rows+144(FP), SI
+	MOVQ         cols+152(FP), DI
+	MOVQ         DI, AX
+	ANDQ         $+15, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         DI
+	ADDQ         $+4, AX
+
+panel602:
+	CMPQ    SI, AX
+	CMOVQLT SI, AX
+	TESTQ   AX, AX
+	JLE     panels603
+	XORQ    DX, DX
+	MOVQ    DI, R8
+	SUBQ    $+64, R8
+	JL      done605
+
+loop604:
+	MOVQ    mean_base+48(FP), R9
+	VMOVUPS (R9)(DX*4), Z0
+	VMOVUPS 64(R9)(DX*4), Z1
+	VMOVUPS 128(R9)(DX*4), Z2
+	VMOVUPS 192(R9)(DX*4), Z3
+	MOVQ    scale_base+72(FP), R9
+	VMOVUPS (R9)(DX*4), Z4
+	VMOVUPS 64(R9)(DX*4), Z5
+	VMOVUPS 128(R9)(DX*4), Z6
+	VMOVUPS 192(R9)(DX*4), Z7
+	MOVQ    gamma_base+96(FP), R9
+	VMOVUPS (R9)(DX*4), Z8
+	VMOVUPS 64(R9)(DX*4), Z9
+	VMOVUPS 128(R9)(DX*4), Z10
+	VMOVUPS 192(R9)(DX*4), Z11
+	MOVQ    beta_base+120(FP), R9
+	VMOVUPS (R9)(DX*4), Z12
+	VMOVUPS 64(R9)(DX*4), Z13
+	VMOVUPS 128(R9)(DX*4), Z14
+	VMOVUPS 192(R9)(DX*4), Z15
+	MOVQ    DX, R9
+	MOVQ    AX, R10
+
+repeat606:
+	VMOVUPS     (BX)(R9*4), Z16
+	VSUBPS      Z0, Z16, Z16
+	VMULPS      Z4, Z16, Z16
+	VFMADD213PS Z12, Z8, Z16
+	VMOVUPS     Z16, (CX)(R9*4)
+	VMOVUPS     64(BX)(R9*4), Z16
+	VSUBPS      Z1, Z16, Z16
+	VMULPS      Z5, Z16, Z16
+	VFMADD213PS Z13, Z9, Z16
+	VMOVUPS     Z16, 64(CX)(R9*4)
+	VMOVUPS     128(BX)(R9*4), Z16
+	VSUBPS      Z2, Z16, Z16
+	VMULPS      Z6, Z16, Z16
+	VFMADD213PS Z14, Z10, Z16
+	VMOVUPS     Z16, 128(CX)(R9*4)
+	VMOVUPS     192(BX)(R9*4), Z16
+	VSUBPS      Z3, Z16, Z16
+	VMULPS      Z7, Z16, Z16
+	VFMADD213PS Z15, Z11, Z16
+	VMOVUPS     Z16, 192(CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat606
+	ADDQ        $+64, DX
+	SUBQ        $+64, R8
+	JGE         loop604
+
+done605:
+	ADDQ $+64, R8
+	SUBQ $+16, R8
+	JL   done608
+
+loop607:
+	MOVQ    mean_base+48(FP), R9
+	VMOVUPS (R9)(DX*4), Z0
+	MOVQ    scale_base+72(FP), R9
+	VMOVUPS (R9)(DX*4), Z1
+	MOVQ    gamma_base+96(FP), R9
+	VMOVUPS (R9)(DX*4), Z2
+	MOVQ    beta_base+120(FP), R9
+	VMOVUPS (R9)(DX*4), Z3
+	MOVQ    DX, R9
+	MOVQ    AX, R10
+
+repeat609:
+	VMOVUPS     (BX)(R9*4), Z4
+	VSUBPS      Z0, Z4, Z4
+	VMULPS      Z1, Z4, Z4
+	VFMADD213PS Z3, Z2, Z4
+	VMOVUPS     Z4, (CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat609
+	ADDQ        $+16, DX
+	SUBQ        $+16, R8
+	JGE         loop607
+
+done608:
+	ADDQ      $+16, R8
+	JZ        done610
+	MOVQ      mean_base+48(FP), R8
+	VMOVUPS.Z (R8)(DX*4), K1, Z0
+	MOVQ      scale_base+72(FP), R8
+	VMOVUPS.Z (R8)(DX*4), K1, Z1
+	MOVQ      gamma_base+96(FP), R8
+	VMOVUPS.Z (R8)(DX*4), K1, Z2
+	MOVQ      beta_base+120(FP), R8
+	VMOVUPS.Z (R8)(DX*4), K1, Z3
+	MOVQ      AX, R8
+
+repeat611:
+	VMOVUPS.Z   (BX)(DX*4), K1, Z4
+	VSUBPS      Z0, Z4, Z4
+	VMULPS      Z1, Z4, Z4
+	VFMADD213PS Z3, Z2, Z4
+	VMOVUPS     Z4, K1, (CX)(DX*4)
+	ADDQ        DI, DX
+	DECQ        R8
+	JNZ         repeat611
+
+done610:
+	SUBQ  AX, SI
+	MOVQ  AX, DX
+	IMULQ DI, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	JMP   panel602
+
+panels603:
+	VZEROUPPER
+	RET
+
+// func batchNormReluAVX512(y []float32, x []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·batchNormReluAVX512(SB), $0-160
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	VXORPS       X0, X0, X0
+	MOVQ         rows+144(FP), SI
+	MOVQ         cols+152(FP), DI
+	MOVQ         DI, AX
+	ANDQ         $+15, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         DI
+	ADDQ         $+4, AX
+
+panel612:
+	CMPQ    SI, AX
+	CMOVQLT SI, AX
+	TESTQ   AX, AX
+	JLE     panels613
+	XORQ    DX, DX
+	MOVQ    DI, R8
+	SUBQ    $+64, R8
+	JL      done615
+
+loop614:
+	MOVQ    mean_base+48(FP), R9
+	VMOVUPS (R9)(DX*4), Z1
+	VMOVUPS 64(R9)(DX*4), Z2
+	VMOVUPS 128(R9)(DX*4), Z3
+	VMOVUPS 192(R9)(DX*4), Z4
+	MOVQ    scale_base+72(FP), R9
+	VMOVUPS (R9)(DX*4), Z5
+	VMOVUPS 64(R9)(DX*4), Z6
+	VMOVUPS 128(R9)(DX*4), Z7
+	VMOVUPS 192(R9)(DX*4), Z8
+	MOVQ    gamma_base+96(FP), R9
+	VMOVUPS (R9)(DX*4), Z9
+	VMOVUPS 64(R9)(DX*4), Z10
+	VMOVUPS 128(R9)(DX*4), Z11
+	VMOVUPS 192(R9)(DX*4), Z12
+	MOVQ    beta_base+120(FP), R9
+	VMOVUPS (R9)(DX*4), Z13
+	VMOVUPS 64(R9)(DX*4), Z14
+	VMOVUPS 128(R9)(DX*4), Z15
+	VMOVUPS 192(R9)(DX*4), Z16
+	MOVQ    DX, R9
+	MOVQ    AX, R10
+
+repeat616:
+	VMOVUPS     (BX)(R9*4), Z17
+	VSUBPS      Z1, Z17, Z17
+	VMULPS      Z5, Z17, Z17
+	VFMADD213PS Z13, Z9, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, (CX)(R9*4)
+	VMOVUPS     64(BX)(R9*4), Z17
+	VSUBPS      Z2, Z17, Z17
+	VMULPS      Z6, Z17, Z17
+	VFMADD213PS Z14, Z10, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, 64(CX)(R9*4)
+	VMOVUPS     128(BX)(R9*4), Z17
+	VSUBPS      Z3, Z17, Z17
+	VMULPS      Z7, Z17, Z17
+	VFMADD213PS Z15, Z11, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, 128(CX)(R9*4)
+	VMOVUPS     192(BX)(R9*4), Z17
+	VSUBPS      Z4, Z17, Z17
+	VMULPS      Z8, Z17, Z17
+	VFMADD213PS Z16, Z12, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, 192(CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat616
+	ADDQ        $+64, DX
+	SUBQ        $+64, R8
+	JGE         loop614
+
+done615:
+	ADDQ $+64, R8
+	SUBQ $+16, R8
+	JL   done618
+
+loop617:
+	MOVQ    mean_base+48(FP), R9
+	VMOVUPS (R9)(DX*4), Z1
+	MOVQ    scale_base+72(FP), R9
+	VMOVUPS (R9)(DX*4), Z2
+	MOVQ    gamma_base+96(FP), R9
+	VMOVUPS (R9)(DX*4), Z3
+	MOVQ    beta_base+120(FP), R9
+	VMOVUPS (R9)(DX*4), Z4
+	MOVQ    DX, R9
+	MOVQ    AX, R10
+
+repeat619:
+	VMOVUPS     (BX)(R9*4), Z5
+	VSUBPS      Z1, Z5, Z5
+	VMULPS      Z2, Z5, Z5
+	VFMADD213PS Z4, Z3, Z5
+	VMAXPS      Z5, Z0, Z5
+	VMOVUPS     Z5, (CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat619
+	ADDQ        $+16, DX
+	SUBQ        $+16, R8
+	JGE         loop617
+
+done618:
+	ADDQ      $+16, R8
+	JZ        done620
+	MOVQ      mean_base+48(FP), R8
+	VMOVUPS.Z (R8)(DX*4), K1, Z1
+	MOVQ      scale_base+72(FP), R8
+	VMOVUPS.Z (R8)(DX*4), K1, Z2
+	MOVQ      gamma_base+96(FP), R8
+	VMOVUPS.Z (R8)(DX*4), K1, Z3
+	MOVQ      beta_base+120(FP), R8
+	VMOVUPS.Z (R8)(DX*4), K1, Z4
+	MOVQ      AX, R8
+
+repeat621:
+	VMOVUPS.Z   (BX)(DX*4), K1, Z5
+	VSUBPS      Z1, Z5, Z5
+	VMULPS      Z2, Z5, Z5
+	VFMADD213PS Z4, Z3, Z5
+	VMAXPS      Z5, Z0, Z5
+	VMOVUPS     Z5, K1, (CX)(DX*4)
+	ADDQ        DI, DX
+	DECQ        R8
+	JNZ         repeat621
+
+done620:
+	SUBQ  AX, SI
+	MOVQ  AX, DX
+	IMULQ DI, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	JMP   panel612
+
+panels613:
+	VZEROUPPER
+	RET
+
+// func batchNormAddAVX512(y []float32, x []float32, add []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·batchNormAddAVX512(SB), $0-184
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	MOVQ         add_base+48(FP), SI
+	VXORPS       X0, X0, X0
+	MOVQ         rows+168(FP), DI
+	MOVQ         cols+176(FP), R8
+	MOVQ         R8, AX
+	ANDQ         $+15, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R8
+	ADDQ         $+4, AX
+
+panel622:
+	CMPQ    DI, AX
+	CMOVQLT DI, AX
+	TESTQ   AX, AX
+	JLE     panels623
+	XORQ    DX, DX
+	MOVQ    R8, R9
+	SUBQ    $+64, R9
+	JL      done625
+
+loop624:
+	MOVQ    mean_base+72(FP), R10
+	VMOVUPS (R10)(DX*4), Z0
+	VMOVUPS 64(R10)(DX*4), Z1
+	VMOVUPS 128(R10)(DX*4), Z2
+	VMOVUPS 192(R10)(DX*4), Z3
+	MOVQ    scale_base+96(FP), R10
+	VMOVUPS (R10)(DX*4), Z4
+	VMOVUPS 64(R10)(DX*4), Z5
+	VMOVUPS 128(R10)(DX*4), Z6
+	VMOVUPS 192(R10)(DX*4), Z7
+	MOVQ    gamma_base+120(FP), R10
+	VMOVUPS (R10)(DX*4), Z8
+	VMOVUPS 64(R10)(DX*4), Z9
+	VMOVUPS 128(R10)(DX*4), Z10
+	VMOVUPS 192(R10)(DX*4), Z11
+	MOVQ    beta_base+144(FP), R10
+	VMOVUPS (R10)(DX*4), Z12
+	VMOVUPS 64(R10)(DX*4), Z13
+	VMOVUPS 128(R10)(DX*4), Z14
+	VMOVUPS 192(R10)(DX*4), Z15
+	MOVQ    DX, R10
+	MOVQ    AX, R11
+
+repeat626:
+	VMOVUPS     (BX)(R10*4), Z16
+	VSUBPS      Z0, Z16, Z16
+	VMULPS      Z4, Z16, Z16
+	VFMADD213PS Z12, Z8, Z16
+	VMOVUPS     (SI)(R10*4), Z17
+	VADDPS      Z17, Z16, Z16
+	VMOVUPS     Z16, (CX)(R10*4)
+	VMOVUPS     64(BX)(R10*4), Z16
+	VSUBPS      Z1, Z16, Z16
+	VMULPS      Z5, Z16, Z16
+	VFMADD213PS Z13, Z9, Z16
+	VMOVUPS     64(SI)(R10*4), Z17
+	VADDPS      Z17, Z16, Z16
+	VMOVUPS     Z16, 64(CX)(R10*4)
+	VMOVUPS     128(BX)(R10*4), Z16
+	VSUBPS      Z2, Z16, Z16
+	VMULPS      Z6, Z16, Z16
+	VFMADD213PS Z14, Z10, Z16
+	VMOVUPS     128(SI)(R10*4), Z17
+	VADDPS      Z17, Z16, Z16
+	VMOVUPS     Z16, 128(CX)(R10*4)
+	VMOVUPS     192(BX)(R10*4), Z16
+	VSUBPS      Z3, Z16, Z16
+	VMULPS      Z7, Z16, Z16
+	VFMADD213PS Z15, Z11, Z16
+	VMOVUPS     192(SI)(R10*4), Z17
+	VADDPS      Z17, Z16, Z16
+	VMOVUPS     Z16, 192(CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat626
+	ADDQ        $+64, DX
+	SUBQ        $+64, R9
+	JGE         loop624
+
+done625:
+	ADDQ $+64, R9
+	SUBQ $+16, R9
+	JL   done628
+
+loop627:
+	MOVQ    mean_base+72(FP), R10
+	VMOVUPS (R10)(DX*4), Z0
+	MOVQ    scale_base+96(FP), R10
+	VMOVUPS (R10)(DX*4), Z1
+	MOVQ    gamma_base+120(FP), R10
+	VMOVUPS (R10)(DX*4), Z2
+	MOVQ    beta_base+144(FP), R10
+	VMOVUPS (R10)(DX*4), Z3
+	MOVQ    DX, R10
+	MOVQ    AX, R11
+
+repeat629:
+	VMOVUPS     (BX)(R10*4), Z4
+	VSUBPS      Z0, Z4, Z4
+	VMULPS      Z1, Z4, Z4
+	VFMADD213PS Z3, Z2, Z4
+	VMOVUPS     (SI)(R10*4), Z5
+	VADDPS      Z5, Z4, Z4
+	VMOVUPS     Z4, (CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat629
+	ADDQ        $+16, DX
+	SUBQ        $+16, R9
+	JGE         loop627
+
+done628:
+	ADDQ      $+16, R9
+	JZ        done630
+	MOVQ      mean_base+72(FP), R9
+	VMOVUPS.Z (R9)(DX*4), K1, Z0
+	MOVQ      scale_base+96(FP), R9
+	VMOVUPS.Z (R9)(DX*4), K1, Z1
+	MOVQ      gamma_base+120(FP), R9
+	VMOVUPS.Z (R9)(DX*4), K1, Z2
+	MOVQ      beta_base+144(FP), R9
+	VMOVUPS.Z (R9)(DX*4), K1, Z3
+	MOVQ      AX, R9
+
+repeat631:
+	VMOVUPS.Z   (BX)(DX*4), K1, Z4
+	VSUBPS      Z0, Z4, Z4
+	VMULPS      Z1, Z4, Z4
+	VFMADD213PS Z3, Z2, Z4
+	VMOVUPS.Z   (SI)(DX*4), K1, Z5
+	VADDPS      Z5, Z4, Z4
+	VMOVUPS     Z4, K1, (CX)(DX*4)
+	ADDQ        R8, DX
+	DECQ        R9
+	JNZ         repeat631
+
+done630:
+	SUBQ  AX, DI
+	MOVQ  AX, DX
+	IMULQ R8, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	JMP   panel622
+
+panels623:
+	VZEROUPPER
+	RET
+
+// func batchNormAddReluAVX512(y []float32, x []float32, add []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·batchNormAddReluAVX512(SB), $0-184
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	MOVQ         add_base+48(FP), SI
+	VXORPS       X0, X0, X0
+	MOVQ         rows+168(FP), DI
+	MOVQ         cols+176(FP), R8
+	MOVQ         R8, AX
+	ANDQ         $+15, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R8
+	ADDQ         $+4, AX
+
+panel632:
+	CMPQ    DI, AX
+	CMOVQLT DI, AX
+	TESTQ   AX, AX
+	JLE     panels633
+	XORQ    DX, DX
+	MOVQ    R8, R9
+	SUBQ    $+64, R9
+	JL      done635
+
+loop634:
+	MOVQ    mean_base+72(FP), R10
+	VMOVUPS (R10)(DX*4), Z1
+	VMOVUPS 64(R10)(DX*4), Z2
+	VMOVUPS 128(R10)(DX*4), Z3
+	VMOVUPS 192(R10)(DX*4), Z4
+	MOVQ    scale_base+96(FP), R10
+	VMOVUPS (R10)(DX*4), Z5
+	VMOVUPS 64(R10)(DX*4), Z6
+	VMOVUPS 128(R10)(DX*4), Z7
+	VMOVUPS 192(R10)(DX*4), Z8
+	MOVQ    gamma_base+120(FP), R10
+	VMOVUPS (R10)(DX*4), Z9
+	VMOVUPS 64(R10)(DX*4), Z10
+	VMOVUPS 128(R10)(DX*4), Z11
+	VMOVUPS 192(R10)(DX*4), Z12
+	MOVQ    beta_base+144(FP), R10
+	VMOVUPS (R10)(DX*4), Z13
+	VMOVUPS 64(R10)(DX*4), Z14
+	VMOVUPS 128(R10)(DX*4), Z15
+	VMOVUPS 192(R10)(DX*4), Z16
+	MOVQ    DX, R10
+	MOVQ    AX, R11
+
+repeat636:
+	VMOVUPS     (BX)(R10*4), Z17
+	VSUBPS      Z1, Z17, Z17
+	VMULPS      Z5, Z17, Z17
+	VFMADD213PS Z13, Z9, Z17
+	VMOVUPS     (SI)(R10*4), Z18
+	VADDPS      Z18, Z17, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, (CX)(R10*4)
+	VMOVUPS     64(BX)(R10*4), Z17
+	VSUBPS      Z2, Z17, Z17
+	VMULPS      Z6, Z17, Z17
+	VFMADD213PS Z14, Z10, Z17
+	VMOVUPS     64(SI)(R10*4), Z18
+	VADDPS      Z18, Z17, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, 64(CX)(R10*4)
+	VMOVUPS     128(BX)(R10*4), Z17
+	VSUBPS      Z3, Z17, Z17
+	VMULPS      Z7, Z17, Z17
+	VFMADD213PS Z15, Z11, Z17
+	VMOVUPS     128(SI)(R10*4), Z18
+	VADDPS      Z18, Z17, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, 128(CX)(R10*4)
+	VMOVUPS     192(BX)(R10*4), Z17
+	VSUBPS      Z4, Z17, Z17
+	VMULPS      Z8, Z17, Z17
+	VFMADD213PS Z16, Z12, Z17
+	VMOVUPS     192(SI)(R10*4), Z18
+	VADDPS      Z18, Z17, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, 192(CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat636
+	ADDQ        $+64, DX
+	SUBQ        $+64, R9
+	JGE         loop634
+
+done635:
+	ADDQ $+64, R9
+	SUBQ $+16, R9
+	JL   done638
+
+loop637:
+	MOVQ    mean_base+72(FP), R10
+	VMOVUPS (R10)(DX*4), Z1
+	MOVQ    scale_base+96(FP), R10
+	VMOVUPS (R10)(DX*4), Z2
+	MOVQ    gamma_base+120(FP), R10
+	VMOVUPS (R10)(DX*4), Z3
+	MOVQ    beta_base+144(FP), R10
+	VMOVUPS (R10)(DX*4), Z4
+	MOVQ    DX, R10
+	MOVQ    AX, R11
+
+repeat639:
+	VMOVUPS     (BX)(R10*4), Z5
+	VSUBPS      Z1, Z5, Z5
+	VMULPS      Z2, Z5, Z5
+	VFMADD213PS Z4, Z3, Z5
+	VMOVUPS     (SI)(R10*4), Z6
+	VADDPS      Z6, Z5, Z5
+	VMAXPS      Z5, Z0, Z5
+	VMOVUPS     Z5, (CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat639
+	ADDQ        $+16, DX
+	SUBQ        $+16, R9
+	JGE         loop637
+
+done638:
+	ADDQ      $+16, R9
+	JZ        done640
+	MOVQ      mean_base+72(FP), R9
+	VMOVUPS.Z (R9)(DX*4), K1, Z1
+	MOVQ      scale_base+96(FP), R9
+	VMOVUPS.Z (R9)(DX*4), K1, Z2
+	MOVQ      gamma_base+120(FP), R9
+	VMOVUPS.Z (R9)(DX*4), K1, Z3
+	MOVQ      beta_base+144(FP), R9
+	VMOVUPS.Z (R9)(DX*4), K1, Z4
+	MOVQ      AX, R9
+
+repeat641:
+	VMOVUPS.Z   (BX)(DX*4), K1, Z5
+	VSUBPS      Z1, Z5, Z5
+	VMULPS      Z2, Z5, Z5
+	VFMADD213PS Z4, Z3, Z5
+	VMOVUPS.Z   (SI)(DX*4), K1, Z6
+	VADDPS      Z6, Z5, Z5
+	VMAXPS      Z5, Z0, Z5
+	VMOVUPS     Z5, K1, (CX)(DX*4)
+	ADDQ        R8, DX
+	DECQ        R9
+	JNZ         repeat641
+
+done640:
+	SUBQ  AX, DI
+	MOVQ  AX, DX
+	IMULQ R8, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	JMP   panel632
+
+panels633:
+	VZEROUPPER
+	RET
+
+// func batchNormEvalAVX512(y []float32, x []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·batchNormEvalAVX512(SB), $0-164
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	VXORPS       X0, X0, X0
+	MOVQ         rows+144(FP), SI
+	MOVQ         cols+152(FP), DI
+	MOVQ         DI, AX
+	ANDQ         $+15, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         DI
+	ADDQ         $+16, AX
+
+panel642:
+	CMPQ    SI, AX
+	CMOVQLT SI, AX
+	TESTQ   AX, AX
+	JLE     panels643
+	XORQ    DX, DX
+	MOVQ    DI, R8
+	SUBQ    $+64, R8
+	JL      done645
+
+loop644:
+	MOVQ         mean_base+48(FP), R9
+	VMOVUPS      (R9)(DX*4), Z0
+	VMOVUPS      64(R9)(DX*4), Z1
+	VMOVUPS      128(R9)(DX*4), Z2
+	VMOVUPS      192(R9)(DX*4), Z3
+	MOVQ         variance_base+72(FP), R9
+	VMOVUPS      (R9)(DX*4), Z4
+	VMOVUPS      64(R9)(DX*4), Z5
+	VMOVUPS      128(R9)(DX*4), Z6
+	VMOVUPS      192(R9)(DX*4), Z7
+	VBROADCASTSS eps+160(FP), Z8
+	VBROADCASTSS splat_3f800000<>+0(SB), Z9
+	VADDPS       Z8, Z4, Z4
+	VSQRTPS      Z4, Z4
+	VDIVPS       Z4, Z9, Z4
+	VADDPS       Z8, Z5, Z5
+	VSQRTPS      Z5, Z5
+	VDIVPS       Z5, Z9, Z5
+	VADDPS       Z8, Z6, Z6
+	VSQRTPS      Z6, Z6
+	VDIVPS       Z6, Z9, Z6
+	VADDPS       Z8, Z7, Z7
+	VSQRTPS      Z7, Z7
+	VDIVPS       Z7, Z9, Z7
+	MOVQ         gamma_base+96(FP), R9
+	VMOVUPS      (R9)(DX*4), Z8
+	VMOVUPS      64(R9)(DX*4), Z9
+	VMOVUPS      128(R9)(DX*4), Z10
+	VMOVUPS      192(R9)(DX*4), Z11
+	MOVQ         beta_base+120(FP), R9
+	VMOVUPS      (R9)(DX*4), Z12
+	VMOVUPS      64(R9)(DX*4), Z13
+	VMOVUPS      128(R9)(DX*4), Z14
+	VMOVUPS      192(R9)(DX*4), Z15
+	MOVQ         DX, R9
+	MOVQ         AX, R10
+
+repeat646:
+	VMOVUPS     (BX)(R9*4), Z16
+	VSUBPS      Z0, Z16, Z16
+	VMULPS      Z4, Z16, Z16
+	VFMADD213PS Z12, Z8, Z16
+	VMOVUPS     Z16, (CX)(R9*4)
+	VMOVUPS     64(BX)(R9*4), Z16
+	VSUBPS      Z1, Z16, Z16
+	VMULPS      Z5, Z16, Z16
+	VFMADD213PS Z13, Z9, Z16
+	VMOVUPS     Z16, 64(CX)(R9*4)
+	VMOVUPS     128(BX)(R9*4), Z16
+	VSUBPS      Z2, Z16, Z16
+	VMULPS      Z6, Z16, Z16
+	VFMADD213PS Z14, Z10, Z16
+	VMOVUPS     Z16, 128(CX)(R9*4)
+	VMOVUPS     192(BX)(R9*4), Z16
+	VSUBPS      Z3, Z16, Z16
+	VMULPS      Z7, Z16, Z16
+	VFMADD213PS Z15, Z11, Z16
+	VMOVUPS     Z16, 192(CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat646
+	ADDQ        $+64, DX
+	SUBQ        $+64, R8
+	JGE         loop644
+
+done645:
+	ADDQ $+64, R8
+	SUBQ $+16, R8
+	JL   done648
+
+loop647:
+	MOVQ         mean_base+48(FP), R9
+	VMOVUPS      (R9)(DX*4), Z0
+	MOVQ         variance_base+72(FP), R9
+	VMOVUPS      (R9)(DX*4), Z1
+	VBROADCASTSS eps+160(FP), Z2
+	VBROADCASTSS splat_3f800000<>+0(SB), Z3
+	VADDPS       Z2, Z1, Z1
+	VSQRTPS      Z1, Z1
+	VDIVPS       Z1, Z3, Z1
+	MOVQ         gamma_base+96(FP), R9
+	VMOVUPS      (R9)(DX*4), Z2
+	MOVQ         beta_base+120(FP), R9
+	VMOVUPS      (R9)(DX*4), Z3
+	MOVQ         DX, R9
+	MOVQ         AX, R10
+
+repeat649:
+	VMOVUPS     (BX)(R9*4), Z4
+	VSUBPS      Z0, Z4, Z4
+	VMULPS      Z1, Z4, Z4
+	VFMADD213PS Z3, Z2, Z4
+	VMOVUPS     Z4, (CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat649
+	ADDQ        $+16, DX
+	SUBQ        $+16, R8
+	JGE         loop647
+
+done648:
+	ADDQ         $+16, R8
+	JZ           done650
+	MOVQ         mean_base+48(FP), R8
+	VMOVUPS.Z    (R8)(DX*4), K1, Z0
+	MOVQ         variance_base+72(FP), R8
+	VMOVUPS.Z    (R8)(DX*4), K1, Z1
+	VBROADCASTSS eps+160(FP), Z2
+	VBROADCASTSS splat_3f800000<>+0(SB), Z3
+	VADDPS       Z2, Z1, Z1
+	VSQRTPS      Z1, Z1
+	VDIVPS       Z1, Z3, Z1
+	MOVQ         gamma_base+96(FP), R8
+	VMOVUPS.Z    (R8)(DX*4), K1, Z2
+	MOVQ         beta_base+120(FP), R8
+	VMOVUPS.Z    (R8)(DX*4), K1, Z3
+	MOVQ         AX, R8
+
+repeat651:
+	VMOVUPS.Z   (BX)(DX*4), K1, Z4
+	VSUBPS      Z0, Z4, Z4
+	VMULPS      Z1, Z4, Z4
+	VFMADD213PS Z3, Z2, Z4
+	VMOVUPS     Z4, K1, (CX)(DX*4)
+	ADDQ        DI, DX
+	DECQ        R8
+	JNZ         repeat651
+
+done650:
+	SUBQ  AX, SI
+	MOVQ  AX, DX
+	IMULQ DI, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	JMP   panel642
+
+panels643:
+	VZEROUPPER
+	RET
+
+// func batchNormEvalReluAVX512(y []float32, x []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·batchNormEvalReluAVX512(SB), $0-164
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	VXORPS       X0, X0, X0
+	MOVQ         rows+144(FP), SI
+	MOVQ         cols+152(FP), DI
+	MOVQ         DI, AX
+	ANDQ         $+15, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         DI
+	ADDQ         $+16, AX
+
+panel652:
+	CMPQ    SI, AX
+	CMOVQLT SI, AX
+	TESTQ   AX, AX
+	JLE     panels653
+	XORQ    DX, DX
+	MOVQ    DI, R8
+	SUBQ    $+64, R8
+	JL      done655
+
+loop654:
+	MOVQ         mean_base+48(FP), R9
+	VMOVUPS      (R9)(DX*4), Z1
+	VMOVUPS      64(R9)(DX*4), Z2
+	VMOVUPS      128(R9)(DX*4), Z3
+	VMOVUPS      192(R9)(DX*4), Z4
+	MOVQ         variance_base+72(FP), R9
+	VMOVUPS      (R9)(DX*4), Z5
+	VMOVUPS      64(R9)(DX*4), Z6
+	VMOVUPS      128(R9)(DX*4), Z7
+	VMOVUPS      192(R9)(DX*4), Z8
+	VBROADCASTSS eps+160(FP), Z9
+	VBROADCASTSS splat_3f800000<>+0(SB), Z10
+	VADDPS       Z9, Z5, Z5
+	VSQRTPS      Z5, Z5
+	VDIVPS       Z5, Z10, Z5
+	VADDPS       Z9, Z6, Z6
+	VSQRTPS      Z6, Z6
+	VDIVPS       Z6, Z10, Z6
+	VADDPS       Z9, Z7, Z7
+	VSQRTPS      Z7, Z7
+	VDIVPS       Z7, Z10, Z7
+	VADDPS       Z9, Z8, Z8
+	VSQRTPS      Z8, Z8
+	VDIVPS       Z8, Z10, Z8
+	MOVQ         gamma_base+96(FP), R9
+	VMOVUPS      (R9)(DX*4), Z9
+	VMOVUPS      64(R9)(DX*4), Z10
+	VMOVUPS      128(R9)(DX*4), Z11
+	VMOVUPS      192(R9)(DX*4), Z12
+	MOVQ         beta_base+120(FP), R9
+	VMOVUPS      (R9)(DX*4), Z13
+	VMOVUPS      64(R9)(DX*4), Z14
+	VMOVUPS      128(R9)(DX*4), Z15
+	VMOVUPS      192(R9)(DX*4), Z16
+	MOVQ         DX, R9
+	MOVQ         AX, R10
+
+repeat656:
+	VMOVUPS     (BX)(R9*4), Z17
+	VSUBPS      Z1, Z17, Z17
+	VMULPS      Z5, Z17, Z17
+	VFMADD213PS Z13, Z9, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, (CX)(R9*4)
+	VMOVUPS     64(BX)(R9*4), Z17
+	VSUBPS      Z2, Z17, Z17
+	VMULPS      Z6, Z17, Z17
+	VFMADD213PS Z14, Z10, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, 64(CX)(R9*4)
+	VMOVUPS     128(BX)(R9*4), Z17
+	VSUBPS      Z3, Z17, Z17
+	VMULPS      Z7, Z17, Z17
+	VFMADD213PS Z15, Z11, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, 128(CX)(R9*4)
+	VMOVUPS     192(BX)(R9*4), Z17
+	VSUBPS      Z4, Z17, Z17
+	VMULPS      Z8, Z17, Z17
+	VFMADD213PS Z16, Z12, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, 192(CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat656
+	ADDQ        $+64, DX
+	SUBQ        $+64, R8
+	JGE         loop654
+
+done655:
+	ADDQ $+64, R8
+	SUBQ $+16, R8
+	JL   done658
+
+loop657:
+	MOVQ         mean_base+48(FP), R9
+	VMOVUPS      (R9)(DX*4), Z1
+	MOVQ         variance_base+72(FP), R9
+	VMOVUPS      (R9)(DX*4), Z2
+	VBROADCASTSS eps+160(FP), Z3
+	VBROADCASTSS splat_3f800000<>+0(SB), Z4
+	VADDPS       Z3, Z2, Z2
+	VSQRTPS      Z2, Z2
+	VDIVPS       Z2, Z4, Z2
+	MOVQ         gamma_base+96(FP), R9
+	VMOVUPS      (R9)(DX*4), Z3
+	MOVQ         beta_base+120(FP), R9
+	VMOVUPS      (R9)(DX*4), Z4
+	MOVQ         DX, R9
+	MOVQ         AX, R10
+
+repeat659:
+	VMOVUPS     (BX)(R9*4), Z5
+	VSUBPS      Z1, Z5, Z5
+	VMULPS      Z2, Z5, Z5
+	VFMADD213PS Z4, Z3, Z5
+	VMAXPS      Z5, Z0, Z5
+	VMOVUPS     Z5, (CX)(R9*4)
+	ADDQ        DI, R9
+	DECQ        R10
+	JNZ         repeat659
+	ADDQ        $+16, DX
+	SUBQ        $+16, R8
+	JGE         loop657
+
+done658:
+	ADDQ         $+16, R8
+	JZ           done660
+	MOVQ         mean_base+48(FP), R8
+	VMOVUPS.Z    (R8)(DX*4), K1, Z1
+	MOVQ         variance_base+72(FP), R8
+	VMOVUPS.Z    (R8)(DX*4), K1, Z2
+	VBROADCASTSS eps+160(FP), Z3
+	VBROADCASTSS splat_3f800000<>+0(SB), Z4
+	VADDPS       Z3, Z2, Z2
+	VSQRTPS      Z2, Z2
+	VDIVPS       Z2, Z4, Z2
+	MOVQ         gamma_base+96(FP), R8
+	VMOVUPS.Z    (R8)(DX*4), K1, Z3
+	MOVQ         beta_base+120(FP), R8
+	VMOVUPS.Z    (R8)(DX*4), K1, Z4
+	MOVQ         AX, R8
+
+repeat661:
+	VMOVUPS.Z   (BX)(DX*4), K1, Z5
+	VSUBPS      Z1, Z5, Z5
+	VMULPS      Z2, Z5, Z5
+	VFMADD213PS Z4, Z3, Z5
+	VMAXPS      Z5, Z0, Z5
+	VMOVUPS     Z5, K1, (CX)(DX*4)
+	ADDQ        DI, DX
+	DECQ        R8
+	JNZ         repeat661
+
+done660:
+	SUBQ  AX, SI
+	MOVQ  AX, DX
+	IMULQ DI, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	JMP   panel652
+
+panels653:
+	VZEROUPPER
+	RET
+
+// func batchNormEvalAddAVX512(y []float32, x []float32, add []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·batchNormEvalAddAVX512(SB), $0-188
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	MOVQ         add_base+48(FP), SI
+	VXORPS       X0, X0, X0
+	MOVQ         rows+168(FP), DI
+	MOVQ         cols+176(FP), R8
+	MOVQ         R8, AX
+	ANDQ         $+15, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R8
+	ADDQ         $+16, AX
+
+panel662:
+	CMPQ    DI, AX
+	CMOVQLT DI, AX
+	TESTQ   AX, AX
+	JLE     panels663
+	XORQ    DX, DX
+	MOVQ    R8, R9
+	SUBQ    $+64, R9
+	JL      done665
+
+loop664:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Z0
+	VMOVUPS      64(R10)(DX*4), Z1
+	VMOVUPS      128(R10)(DX*4), Z2
+	VMOVUPS      192(R10)(DX*4), Z3
+	MOVQ         variance_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Z4
+	VMOVUPS      64(R10)(DX*4), Z5
+	VMOVUPS      128(R10)(DX*4), Z6
+	VMOVUPS      192(R10)(DX*4), Z7
+	VBROADCASTSS eps+184(FP), Z8
+	VBROADCASTSS splat_3f800000<>+0(SB), Z9
+	VADDPS       Z8, Z4, Z4
+	VSQRTPS      Z4, Z4
+	VDIVPS       Z4, Z9, Z4
+	VADDPS       Z8, Z5, Z5
+	VSQRTPS      Z5, Z5
+	VDIVPS       Z5, Z9, Z5
+	VADDPS       Z8, Z6, Z6
+	VSQRTPS      Z6, Z6
+	VDIVPS       Z6, Z9, Z6
+	VADDPS       Z8, Z7, Z7
+	VSQRTPS      Z7, Z7
+	VDIVPS       Z7, Z9, Z7
+	MOVQ         gamma_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Z8
+	VMOVUPS      64(R10)(DX*4), Z9
+	VMOVUPS      128(R10)(DX*4), Z10
+	VMOVUPS      192(R10)(DX*4), Z11
+	MOVQ         beta_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Z12
+	VMOVUPS      64(R10)(DX*4), Z13
+	VMOVUPS      128(R10)(DX*4), Z14
+	VMOVUPS      192(R10)(DX*4), Z15
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat666:
+	VMOVUPS     (BX)(R10*4), Z16
+	VSUBPS      Z0, Z16, Z16
+	VMULPS      Z4, Z16, Z16
+	VFMADD213PS Z12, Z8, Z16
+	VMOVUPS     (SI)(R10*4), Z17
+	VADDPS      Z17, Z16, Z16
+	VMOVUPS     Z16, (CX)(R10*4)
+	VMOVUPS     64(BX)(R10*4), Z16
+	VSUBPS      Z1, Z16, Z16
+	VMULPS      Z5, Z16, Z16
+	VFMADD213PS Z13, Z9, Z16
+	VMOVUPS     64(SI)(R10*4), Z17
+	VADDPS      Z17, Z16, Z16
+	VMOVUPS     Z16, 64(CX)(R10*4)
+	VMOVUPS     128(BX)(R10*4), Z16
+	VSUBPS      Z2, Z16, Z16
+	VMULPS      Z6, Z16, Z16
+	VFMADD213PS Z14, Z10, Z16
+	VMOVUPS     128(SI)(R10*4), Z17
+	VADDPS      Z17, Z16, Z16
+	VMOVUPS     Z16, 128(CX)(R10*4)
+	VMOVUPS     192(BX)(R10*4), Z16
+	VSUBPS      Z3, Z16, Z16
+	VMULPS      Z7, Z16, Z16
+	VFMADD213PS Z15, Z11, Z16
+	VMOVUPS     192(SI)(R10*4), Z17
+	VADDPS      Z17, Z16, Z16
+	VMOVUPS     Z16, 192(CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat666
+	ADDQ        $+64, DX
+	SUBQ        $+64, R9
+	JGE         loop664
+
+done665:
+	ADDQ $+64, R9
+	SUBQ $+16, R9
+	JL   done668
+
+loop667:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Z0
+	MOVQ         variance_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Z1
+	VBROADCASTSS eps+184(FP), Z2
+	VBROADCASTSS splat_3f800000<>+0(SB), Z3
+	VADDPS       Z2, Z1, Z1
+	VSQRTPS      Z1, Z1
+	VDIVPS       Z1, Z3, Z1
+	MOVQ         gamma_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Z2
+	MOVQ         beta_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Z3
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat669:
+	VMOVUPS     (BX)(R10*4), Z4
+	VSUBPS      Z0, Z4, Z4
+	VMULPS      Z1, Z4, Z4
+	VFMADD213PS Z3, Z2, Z4
+	VMOVUPS     (SI)(R10*4), Z5
+	VADDPS      Z5, Z4, Z4
+	VMOVUPS     Z4, (CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat669
+	ADDQ        $+16, DX
+	SUBQ        $+16, R9
+	JGE         loop667
+
+done668:
+	ADDQ         $+16, R9
+	JZ           done670
+	MOVQ         mean_base+72(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z0
+	MOVQ         variance_base+96(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z1
+	VBROADCASTSS eps+184(FP), Z2
+	VBROADCASTSS splat_3f800000<>+0(SB), Z3
+	VADDPS       Z2, Z1, Z1
+	VSQRTPS      Z1, Z1
+	VDIVPS       Z1, Z3, Z1
+	MOVQ         gamma_base+120(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z2
+	MOVQ         beta_base+144(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z3
+	MOVQ         AX, R9
+
+repeat671:
+	VMOVUPS.Z   (BX)(DX*4), K1, Z4
+	VSUBPS      Z0, Z4, Z4
+	VMULPS      Z1, Z4, Z4
+	VFMADD213PS Z3, Z2, Z4
+	VMOVUPS.Z   (SI)(DX*4), K1, Z5
+	VADDPS      Z5, Z4, Z4
+	VMOVUPS     Z4, K1, (CX)(DX*4)
+	ADDQ        R8, DX
+	DECQ        R9
+	JNZ         repeat671
+
+done670:
+	SUBQ  AX, DI
+	MOVQ  AX, DX
+	IMULQ R8, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	JMP   panel662
+
+panels663:
+	VZEROUPPER
+	RET
+
+// func batchNormEvalAddReluAVX512(y []float32, x []float32, add []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·batchNormEvalAddReluAVX512(SB), $0-188
+	MOVQ         y_base+0(FP), CX
+	MOVQ         x_base+24(FP), BX
+	MOVQ         add_base+48(FP), SI
+	VXORPS       X0, X0, X0
+	MOVQ         rows+168(FP), DI
+	MOVQ         cols+176(FP), R8
+	MOVQ         R8, AX
+	ANDQ         $+15, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R8
+	ADDQ         $+16, AX
+
+panel672:
+	CMPQ    DI, AX
+	CMOVQLT DI, AX
+	TESTQ   AX, AX
+	JLE     panels673
+	XORQ    DX, DX
+	MOVQ    R8, R9
+	SUBQ    $+64, R9
+	JL      done675
+
+loop674:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Z1
+	VMOVUPS      64(R10)(DX*4), Z2
+	VMOVUPS      128(R10)(DX*4), Z3
+	VMOVUPS      192(R10)(DX*4), Z4
+	MOVQ         variance_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Z5
+	VMOVUPS      64(R10)(DX*4), Z6
+	VMOVUPS      128(R10)(DX*4), Z7
+	VMOVUPS      192(R10)(DX*4), Z8
+	VBROADCASTSS eps+184(FP), Z9
+	VBROADCASTSS splat_3f800000<>+0(SB), Z10
+	VADDPS       Z9, Z5, Z5
+	VSQRTPS      Z5, Z5
+	VDIVPS       Z5, Z10, Z5
+	VADDPS       Z9, Z6, Z6
+	VSQRTPS      Z6, Z6
+	VDIVPS       Z6, Z10, Z6
+	VADDPS       Z9, Z7, Z7
+	VSQRTPS      Z7, Z7
+	VDIVPS       Z7, Z10, Z7
+	VADDPS       Z9, Z8, Z8
+	VSQRTPS      Z8, Z8
+	VDIVPS       Z8, Z10, Z8
+	MOVQ         gamma_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Z9
+	VMOVUPS      64(R10)(DX*4), Z10
+	VMOVUPS      128(R10)(DX*4), Z11
+	VMOVUPS      192(R10)(DX*4), Z12
+	MOVQ         beta_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Z13
+	VMOVUPS      64(R10)(DX*4), Z14
+	VMOVUPS      128(R10)(DX*4), Z15
+	VMOVUPS      192(R10)(DX*4), Z16
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat676:
+	VMOVUPS     (BX)(R10*4), Z17
+	VSUBPS      Z1, Z17, Z17
+	VMULPS      Z5, Z17, Z17
+	VFMADD213PS Z13, Z9, Z17
+	VMOVUPS     (SI)(R10*4), Z18
+	VADDPS      Z18, Z17, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, (CX)(R10*4)
+	VMOVUPS     64(BX)(R10*4), Z17
+	VSUBPS      Z2, Z17, Z17
+	VMULPS      Z6, Z17, Z17
+	VFMADD213PS Z14, Z10, Z17
+	VMOVUPS     64(SI)(R10*4), Z18
+	VADDPS      Z18, Z17, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, 64(CX)(R10*4)
+	VMOVUPS     128(BX)(R10*4), Z17
+	VSUBPS      Z3, Z17, Z17
+	VMULPS      Z7, Z17, Z17
+	VFMADD213PS Z15, Z11, Z17
+	VMOVUPS     128(SI)(R10*4), Z18
+	VADDPS      Z18, Z17, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, 128(CX)(R10*4)
+	VMOVUPS     192(BX)(R10*4), Z17
+	VSUBPS      Z4, Z17, Z17
+	VMULPS      Z8, Z17, Z17
+	VFMADD213PS Z16, Z12, Z17
+	VMOVUPS     192(SI)(R10*4), Z18
+	VADDPS      Z18, Z17, Z17
+	VMAXPS      Z17, Z0, Z17
+	VMOVUPS     Z17, 192(CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat676
+	ADDQ        $+64, DX
+	SUBQ        $+64, R9
+	JGE         loop674
+
+done675:
+	ADDQ $+64, R9
+	SUBQ $+16, R9
+	JL   done678
+
+loop677:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Z1
+	MOVQ         variance_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Z2
+	VBROADCASTSS eps+184(FP), Z3
+	VBROADCASTSS splat_3f800000<>+0(SB), Z4
+	VADDPS       Z3, Z2, Z2
+	VSQRTPS      Z2, Z2
+	VDIVPS       Z2, Z4, Z2
+	MOVQ         gamma_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Z3
+	MOVQ         beta_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Z4
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat679:
+	VMOVUPS     (BX)(R10*4), Z5
+	VSUBPS      Z1, Z5, Z5
+	VMULPS      Z2, Z5, Z5
+	VFMADD213PS Z4, Z3, Z5
+	VMOVUPS     (SI)(R10*4), Z6
+	VADDPS      Z6, Z5, Z5
+	VMAXPS      Z5, Z0, Z5
+	VMOVUPS     Z5, (CX)(R10*4)
+	ADDQ        R8, R10
+	DECQ        R11
+	JNZ         repeat679
+	ADDQ        $+16, DX
+	SUBQ        $+16, R9
+	JGE         loop677
+
+done678:
+	ADDQ         $+16, R9
+	JZ           done680
+	MOVQ         mean_base+72(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z1
+	MOVQ         variance_base+96(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z2
+	VBROADCASTSS eps+184(FP), Z3
+	VBROADCASTSS splat_3f800000<>+0(SB), Z4
+	VADDPS       Z3, Z2, Z2
+	VSQRTPS      Z2, Z2
+	VDIVPS       Z2, Z4, Z2
+	MOVQ         gamma_base+120(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z3
+	MOVQ         beta_base+144(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z4
+	MOVQ         AX, R9
+
+repeat681:
+	VMOVUPS.Z   (BX)(DX*4), K1, Z5
+	VSUBPS      Z1, Z5, Z5
+	VMULPS      Z2, Z5, Z5
+	VFMADD213PS Z4, Z3, Z5
+	VMOVUPS.Z   (SI)(DX*4), K1, Z6
+	VADDPS      Z6, Z5, Z5
+	VMAXPS      Z5, Z0, Z5
+	VMOVUPS     Z5, K1, (CX)(DX*4)
+	ADDQ        R8, DX
+	DECQ        R9
+	JNZ         repeat681
+
+done680:
+	SUBQ  AX, DI
+	MOVQ  AX, DX
+	IMULQ R8, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	JMP   panel672
+
+panels673:
+	VZEROUPPER
+	RET
+
+// func batchNormGradSumsAVX512(sum []float32, sumX []float32, dy []float32, x []float32, mean []float32, scale []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX512F
+TEXT ·batchNormGradSumsAVX512(SB), $0-168
+	MOVQ         dy_base+48(FP), AX
+	MOVQ         x_base+72(FP), CX
+	MOVQ         rows+144(FP), DX
+	MOVQ         cols+152(FP), BX
+	MOVQ         ld+160(FP), SI
+	MOVQ         BX, DI
+	ANDQ         $+15, DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	XORQ         DI, DI
+	SUBQ         $+64, BX
+	JL           done683
+
+loop682:
+	MOVQ    mean_base+96(FP), R8
+	VMOVUPS (R8)(DI*4), Z0
+	VMOVUPS 64(R8)(DI*4), Z13
+	VMOVUPS 128(R8)(DI*4), Z14
+	VMOVUPS 192(R8)(DI*4), Z15
+	MOVQ    scale_base+120(FP), R8
+	VMOVUPS (R8)(DI*4), Z16
+	VMOVUPS 64(R8)(DI*4), Z17
+	VMOVUPS 128(R8)(DI*4), Z18
+	VMOVUPS 192(R8)(DI*4), Z19
+	VXORPS  X1, X1, X1
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	VXORPS  X6, X6, X6
+	VXORPS  X7, X7, X7
+	VXORPS  X8, X8, X8
+	MOVQ    DI, R8
+	MOVQ    DX, R9
+
+repeat684:
+	VMOVUPS     (CX)(R8*4), Z20
+	VSUBPS      Z0, Z20, Z20
+	VMULPS      Z16, Z20, Z20
+	VMOVUPS     (AX)(R8*4), Z21
+	VADDPS      Z21, Z1, Z1
+	VFMADD231PS Z21, Z20, Z5
+	VMOVUPS     64(CX)(R8*4), Z20
+	VSUBPS      Z13, Z20, Z20
+	VMULPS      Z17, Z20, Z20
+	VMOVUPS     64(AX)(R8*4), Z21
+	VADDPS      Z21, Z2, Z2
+	VFMADD231PS Z21, Z20, Z6
+	VMOVUPS     128(CX)(R8*4), Z20
+	VSUBPS      Z14, Z20, Z20
+	VMULPS      Z18, Z20, Z20
+	VMOVUPS     128(AX)(R8*4), Z21
+	VADDPS      Z21, Z3, Z3
+	VFMADD231PS Z21, Z20, Z7
+	VMOVUPS     192(CX)(R8*4), Z20
+	VSUBPS      Z15, Z20, Z20
+	VMULPS      Z19, Z20, Z20
+	VMOVUPS     192(AX)(R8*4), Z21
+	VADDPS      Z21, Z4, Z4
+	VFMADD231PS Z21, Z20, Z8
+	ADDQ        SI, R8
+	DECQ        R9
+	JNZ         repeat684
+	MOVQ        sum_base+0(FP), R8
+	VMOVUPS     Z1, (R8)(DI*4)
+	VMOVUPS     Z2, 64(R8)(DI*4)
+	VMOVUPS     Z3, 128(R8)(DI*4)
+	VMOVUPS     Z4, 192(R8)(DI*4)
+	MOVQ        sumX_base+24(FP), R8
+	VMOVUPS     Z5, (R8)(DI*4)
+	VMOVUPS     Z6, 64(R8)(DI*4)
+	VMOVUPS     Z7, 128(R8)(DI*4)
+	VMOVUPS     Z8, 192(R8)(DI*4)
+	ADDQ        $+64, DI
+	SUBQ        $+64, BX
+	JGE         loop682
+
+done683:
+	ADDQ $+64, BX
+	SUBQ $+16, BX
+	JL   done686
+
+loop685:
+	MOVQ    mean_base+96(FP), R8
+	VMOVUPS (R8)(DI*4), Z0
+	MOVQ    scale_base+120(FP), R8
+	VMOVUPS (R8)(DI*4), Z1
+	VXORPS  X9, X9, X9
+	VXORPS  X10, X10, X10
+	MOVQ    DI, R8
+	MOVQ    DX, R9
+
+repeat687:
+	VMOVUPS     (CX)(R8*4), Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z1, Z2, Z2
+	VMOVUPS     (AX)(R8*4), Z3
+	VADDPS      Z3, Z9, Z9
+	VFMADD231PS Z3, Z2, Z10
+	ADDQ        SI, R8
+	DECQ        R9
+	JNZ         repeat687
+	MOVQ        sum_base+0(FP), R8
+	VMOVUPS     Z9, (R8)(DI*4)
+	MOVQ        sumX_base+24(FP), R8
+	VMOVUPS     Z10, (R8)(DI*4)
+	ADDQ        $+16, DI
+	SUBQ        $+16, BX
+	JGE         loop685
+
+done686:
+	ADDQ      $+16, BX
+	JZ        done688
+	MOVQ      mean_base+96(FP), BX
+	VMOVUPS.Z (BX)(DI*4), K1, Z0
+	MOVQ      scale_base+120(FP), BX
+	VMOVUPS.Z (BX)(DI*4), K1, Z1
+	VXORPS    X11, X11, X11
+	VXORPS    X12, X12, X12
+	MOVQ      DI, BX
+
+repeat689:
+	VMOVUPS.Z   (CX)(BX*4), K1, Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z1, Z2, Z2
+	VMOVUPS.Z   (AX)(BX*4), K1, Z3
+	VADDPS      Z3, Z11, Z11
+	VFMADD231PS Z3, Z2, Z12
+	ADDQ        SI, BX
+	DECQ        DX
+	JNZ         repeat689
+	MOVQ        sum_base+0(FP), AX
+	VMOVUPS     Z11, K1, (AX)(DI*4)
+	MOVQ        sumX_base+24(FP), AX
+	VMOVUPS     Z12, K1, (AX)(DI*4)
+
+done688:
+	VZEROUPPER
+	RET
+
+// func batchNormGradAVX512(dx []float32, dy []float32, x []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, rows int, cols int, share float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·batchNormGradAVX512(SB), $0-212
+	MOVQ         dx_base+0(FP), CX
+	MOVQ         dy_base+24(FP), BX
+	MOVQ         x_base+48(FP), SI
+	MOVQ         rows+192(FP), DI
+	MOVQ         cols+200(FP), R8
+	MOVQ         R8, AX
+	ANDQ         $+15, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R8
+	ADDQ         $+4, AX
+
+panel690:
+	CMPQ    DI, AX
+	CMOVQLT DI, AX
+	TESTQ   AX, AX
+	JLE     panels691
+	XORQ    DX, DX
+	MOVQ    R8, R9
+	SUBQ    $+32, R9
+	JL      done693
+
+loop692:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Z0
+	VMOVUPS      64(R10)(DX*4), Z1
+	MOVQ         scale_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Z2
+	VMOVUPS      64(R10)(DX*4), Z3
+	MOVQ         gamma_base+168(FP), R10
+	VMOVUPS      (R10)(DX*4), Z4
+	VMOVUPS      64(R10)(DX*4), Z5
+	MOVQ         total_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Z6
+	VMOVUPS      64(R10)(DX*4), Z7
+	MOVQ         totalX_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Z8
+	VMOVUPS      64(R10)(DX*4), Z9
+	VBROADCASTSS share+208(FP), Z10
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z10, Z6, Z6
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z10, Z7, Z7
+	VMULPS       Z10, Z9, Z9
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat694:
+	VMOVUPS      (SI)(R10*4), Z10
+	VSUBPS       Z0, Z10, Z10
+	VMULPS       Z2, Z10, Z10
+	VMOVUPS      (BX)(R10*4), Z11
+	VSUBPS       Z6, Z11, Z11
+	VFNMADD231PS Z8, Z10, Z11
+	VMULPS       Z4, Z11, Z11
+	VMOVUPS      Z11, (CX)(R10*4)
+	VMOVUPS      64(SI)(R10*4), Z10
+	VSUBPS       Z1, Z10, Z10
+	VMULPS       Z3, Z10, Z10
+	VMOVUPS      64(BX)(R10*4), Z11
+	VSUBPS       Z7, Z11, Z11
+	VFNMADD231PS Z9, Z10, Z11
+	VMULPS       Z5, Z11, Z11
+	VMOVUPS      Z11, 64(CX)(R10*4)
+	ADDQ         R8, R10
+	DECQ         R11
+	JNZ          repeat694
+	ADDQ         $+32, DX
+	SUBQ         $+32, R9
+	JGE          loop692
+
+done693:
+	ADDQ $+32, R9
+	SUBQ $+16, R9
+	JL   done696
+
+loop695:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Z0
+	MOVQ         scale_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Z1
+	MOVQ         gamma_base+168(FP), R10
+	VMOVUPS      (R10)(DX*4), Z2
+	MOVQ         total_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Z3
+	MOVQ         totalX_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Z4
+	VBROADCASTSS share+208(FP), Z5
+	VMULPS       Z1, Z2, Z2
+	VMULPS       Z5, Z3, Z3
+	VMULPS       Z5, Z4, Z4
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat697:
+	VMOVUPS      (SI)(R10*4), Z5
+	VSUBPS       Z0, Z5, Z5
+	VMULPS       Z1, Z5, Z5
+	VMOVUPS      (BX)(R10*4), Z6
+	VSUBPS       Z3, Z6, Z6
+	VFNMADD231PS Z4, Z5, Z6
+	VMULPS       Z2, Z6, Z6
+	VMOVUPS      Z6, (CX)(R10*4)
+	ADDQ         R8, R10
+	DECQ         R11
+	JNZ          repeat697
+	ADDQ         $+16, DX
+	SUBQ         $+16, R9
+	JGE          loop695
+
+done696:
+	ADDQ         $+16, R9
+	JZ           done698
+	MOVQ         mean_base+72(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z0
+	MOVQ         scale_base+96(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z1
+	MOVQ         gamma_base+168(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z2
+	MOVQ         total_base+120(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z3
+	MOVQ         totalX_base+144(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z4
+	VBROADCASTSS share+208(FP), Z5
+	VMULPS       Z1, Z2, Z2
+	VMULPS       Z5, Z3, Z3
+	VMULPS       Z5, Z4, Z4
+	MOVQ         AX, R9
+
+repeat699:
+	VMOVUPS.Z    (SI)(DX*4), K1, Z5
+	VSUBPS       Z0, Z5, Z5
+	VMULPS       Z1, Z5, Z5
+	VMOVUPS.Z    (BX)(DX*4), K1, Z6
+	VSUBPS       Z3, Z6, Z6
+	VFNMADD231PS Z4, Z5, Z6
+	VMULPS       Z2, Z6, Z6
+	VMOVUPS      Z6, K1, (CX)(DX*4)
+	ADDQ         R8, DX
+	DECQ         R9
+	JNZ          repeat699
+
+done698:
+	SUBQ  AX, DI
+	MOVQ  AX, DX
+	IMULQ R8, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	JMP   panel690
+
+panels691:
+	VZEROUPPER
+	RET
+
+// func batchNormGradAddAVX512(dx []float32, dy []float32, x []float32, add []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, rows int, cols int, share float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·batchNormGradAddAVX512(SB), $0-236
+	MOVQ         dx_base+0(FP), CX
+	MOVQ         dy_base+24(FP), BX
+	MOVQ         x_base+48(FP), SI
+	MOVQ         add_base+72(FP), DI
+	MOVQ         rows+216(FP), R8
+	MOVQ         cols+224(FP), R9
+	MOVQ         R9, AX
+	ANDQ         $+15, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R9
+	ADDQ         $+4, AX
+
+panel700:
+	CMPQ    R8, AX
+	CMOVQLT R8, AX
+	TESTQ   AX, AX
+	JLE     panels701
+	XORQ    DX, DX
+	MOVQ    R9, R10
+	SUBQ    $+32, R10
+	JL      done703
+
+loop702:
+	MOVQ         mean_base+96(FP), R11
+	VMOVUPS      (R11)(DX*4), Z0
+	VMOVUPS      64(R11)(DX*4), Z1
+	MOVQ         scale_base+120(FP), R11
+	VMOVUPS      (R11)(DX*4), Z2
+	VMOVUPS      64(R11)(DX*4), Z3
+	MOVQ         gamma_base+192(FP), R11
+	VMOVUPS      (R11)(DX*4), Z4
+	VMOVUPS      64(R11)(DX*4), Z5
+	MOVQ         total_base+144(FP), R11
+	VMOVUPS      (R11)(DX*4), Z6
+	VMOVUPS      64(R11)(DX*4), Z7
+	MOVQ         totalX_base+168(FP), R11
+	VMOVUPS      (R11)(DX*4), Z8
+	VMOVUPS      64(R11)(DX*4), Z9
+	VBROADCASTSS share+232(FP), Z10
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z10, Z6, Z6
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z3, Z5, Z5
+	VMULPS       Z10, Z7, Z7
+	VMULPS       Z10, Z9, Z9
+	MOVQ         DX, R11
+	MOVQ         AX, R12
+
+repeat704:
+	VMOVUPS      (SI)(R11*4), Z10
+	VSUBPS       Z0, Z10, Z10
+	VMULPS       Z2, Z10, Z10
+	VMOVUPS      (BX)(R11*4), Z11
+	VSUBPS       Z6, Z11, Z11
+	VFNMADD231PS Z8, Z10, Z11
+	VMOVUPS      (DI)(R11*4), Z10
+	VFMADD213PS  Z10, Z4, Z11
+	VMOVUPS      Z11, (CX)(R11*4)
+	VMOVUPS      64(SI)(R11*4), Z10
+	VSUBPS       Z1, Z10, Z10
+	VMULPS       Z3, Z10, Z10
+	VMOVUPS      64(BX)(R11*4), Z11
+	VSUBPS       Z7, Z11, Z11
+	VFNMADD231PS Z9, Z10, Z11
+	VMOVUPS      64(DI)(R11*4), Z10
+	VFMADD213PS  Z10, Z5, Z11
+	VMOVUPS      Z11, 64(CX)(R11*4)
+	ADDQ         R9, R11
+	DECQ         R12
+	JNZ          repeat704
+	ADDQ         $+32, DX
+	SUBQ         $+32, R10
+	JGE          loop702
+
+done703:
+	ADDQ $+32, R10
+	SUBQ $+16, R10
+	JL   done706
+
+loop705:
+	MOVQ         mean_base+96(FP), R11
+	VMOVUPS      (R11)(DX*4), Z0
+	MOVQ         scale_base+120(FP), R11
+	VMOVUPS      (R11)(DX*4), Z1
+	MOVQ         gamma_base+192(FP), R11
+	VMOVUPS      (R11)(DX*4), Z2
+	MOVQ         total_base+144(FP), R11
+	VMOVUPS      (R11)(DX*4), Z3
+	MOVQ         totalX_base+168(FP), R11
+	VMOVUPS      (R11)(DX*4), Z4
+	VBROADCASTSS share+232(FP), Z5
+	VMULPS       Z1, Z2, Z2
+	VMULPS       Z5, Z3, Z3
+	VMULPS       Z5, Z4, Z4
+	MOVQ         DX, R11
+	MOVQ         AX, R12
+
+repeat707:
+	VMOVUPS      (SI)(R11*4), Z5
+	VSUBPS       Z0, Z5, Z5
+	VMULPS       Z1, Z5, Z5
+	VMOVUPS      (BX)(R11*4), Z6
+	VSUBPS       Z3, Z6, Z6
+	VFNMADD231PS Z4, Z5, Z6
+	VMOVUPS      (DI)(R11*4), Z5
+	VFMADD213PS  Z5, Z2, Z6
+	VMOVUPS      Z6, (CX)(R11*4)
+	ADDQ         R9, R11
+	DECQ         R12
+	JNZ          repeat707
+	ADDQ         $+16, DX
+	SUBQ         $+16, R10
+	JGE          loop705
+
+done706:
+	ADDQ         $+16, R10
+	JZ           done708
+	MOVQ         mean_base+96(FP), R10
+	VMOVUPS.Z    (R10)(DX*4), K1, Z0
+	MOVQ         scale_base+120(FP), R10
+	VMOVUPS.Z    (R10)(DX*4), K1, Z1
+	MOVQ         gamma_base+192(FP), R10
+	VMOVUPS.Z    (R10)(DX*4), K1, Z2
+	MOVQ         total_base+144(FP), R10
+	VMOVUPS.Z    (R10)(DX*4), K1, Z3
+	MOVQ         totalX_base+168(FP), R10
+	VMOVUPS.Z    (R10)(DX*4), K1, Z4
+	VBROADCASTSS share+232(FP), Z5
+	VMULPS       Z1, Z2, Z2
+	VMULPS       Z5, Z3, Z3
+	VMULPS       Z5, Z4, Z4
+	MOVQ         AX, R10
+
+repeat709:
+	VMOVUPS.Z    (SI)(DX*4), K1, Z5
+	VSUBPS       Z0, Z5, Z5
+	VMULPS       Z1, Z5, Z5
+	VMOVUPS.Z    (BX)(DX*4), K1, Z6
+	VSUBPS       Z3, Z6, Z6
+	VFNMADD231PS Z4, Z5, Z6
+	VMOVUPS.Z    (DI)(DX*4), K1, Z5
+	VFMADD213PS  Z5, Z2, Z6
+	VMOVUPS      Z6, K1, (CX)(DX*4)
+	ADDQ         R9, DX
+	DECQ         R10
+	JNZ          repeat709
+
+done708:
+	SUBQ  AX, R8
+	MOVQ  AX, DX
+	IMULQ R9, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	LEAQ  (DI)(DX*4), DI
+	JMP   panel700
+
+panels701:
+	VZEROUPPER
+	RET
+
+// func batchNormReluGradSumsAVX512(sum []float32, sumX []float32, dy []float32, x []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int, ld int)
+// Requires: AVX, AVX512F
+TEXT ·batchNormReluGradSumsAVX512(SB), $0-216
+	MOVQ         dy_base+48(FP), AX
+	MOVQ         x_base+72(FP), CX
+	MOVQ         rows+192(FP), DX
+	MOVQ         cols+200(FP), BX
+	MOVQ         ld+208(FP), SI
+	MOVQ         BX, DI
+	ANDQ         $+15, DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	XORQ         DI, DI
+	SUBQ         $+64, BX
+	JL           done711
+
+loop710:
+	MOVQ    mean_base+96(FP), R8
+	VMOVUPS (R8)(DI*4), Z0
+	VMOVUPS 64(R8)(DI*4), Z10
+	VMOVUPS 128(R8)(DI*4), Z11
+	VMOVUPS 192(R8)(DI*4), Z12
+	MOVQ    scale_base+120(FP), R8
+	VMOVUPS (R8)(DI*4), Z13
+	VMOVUPS 64(R8)(DI*4), Z14
+	VMOVUPS 128(R8)(DI*4), Z15
+	VMOVUPS 192(R8)(DI*4), Z16
+	MOVQ    gamma_base+144(FP), R8
+	VMOVUPS (R8)(DI*4), Z17
+	VMOVUPS 64(R8)(DI*4), Z18
+	VMOVUPS 128(R8)(DI*4), Z19
+	VMOVUPS 192(R8)(DI*4), Z20
+	MOVQ    beta_base+168(FP), R8
+	VMOVUPS (R8)(DI*4), Z21
+	VMOVUPS 64(R8)(DI*4), Z22
+	VMOVUPS 128(R8)(DI*4), Z23
+	VMOVUPS 192(R8)(DI*4), Z24
+	VXORPS  X1, X1, X1
+	VXORPS  X2, X2, X2
+	VXORPS  X3, X3, X3
+	VXORPS  X4, X4, X4
+	VXORPS  X5, X5, X5
+	VXORPS  X6, X6, X6
+	VXORPS  X7, X7, X7
+	VXORPS  X8, X8, X8
+	MOVQ    DI, R8
+	MOVQ    DX, R9
+
+repeat712:
+	VMOVUPS     (CX)(R8*4), Z25
+	VSUBPS      Z0, Z25, Z25
+	VMULPS      Z13, Z25, Z25
+	VMOVAPS     Z25, Z26
+	VFMADD213PS Z21, Z17, Z26
+	VXORPS      X9, X9, X9
+	VCMPPS      $0x1e, Z9, Z26, K2
+	VMOVUPS.Z   (AX)(R8*4), K2, Z26
+	VADDPS      Z26, Z1, Z1
+	VFMADD231PS Z26, Z25, Z5
+	VMOVUPS     64(CX)(R8*4), Z25
+	VSUBPS      Z10, Z25, Z25
+	VMULPS      Z14, Z25, Z25
+	VMOVAPS     Z25, Z26
+	VFMADD213PS Z22, Z18, Z26
+	VXORPS      X9, X9, X9
+	VCMPPS      $0x1e, Z9, Z26, K2
+	VMOVUPS.Z   64(AX)(R8*4), K2, Z26
+	VADDPS      Z26, Z2, Z2
+	VFMADD231PS Z26, Z25, Z6
+	VMOVUPS     128(CX)(R8*4), Z25
+	VSUBPS      Z11, Z25, Z25
+	VMULPS      Z15, Z25, Z25
+	VMOVAPS     Z25, Z26
+	VFMADD213PS Z23, Z19, Z26
+	VXORPS      X9, X9, X9
+	VCMPPS      $0x1e, Z9, Z26, K2
+	VMOVUPS.Z   128(AX)(R8*4), K2, Z26
+	VADDPS      Z26, Z3, Z3
+	VFMADD231PS Z26, Z25, Z7
+	VMOVUPS     192(CX)(R8*4), Z25
+	VSUBPS      Z12, Z25, Z25
+	VMULPS      Z16, Z25, Z25
+	VMOVAPS     Z25, Z26
+	VFMADD213PS Z24, Z20, Z26
+	VXORPS      X9, X9, X9
+	VCMPPS      $0x1e, Z9, Z26, K2
+	VMOVUPS.Z   192(AX)(R8*4), K2, Z26
+	VADDPS      Z26, Z4, Z4
+	VFMADD231PS Z26, Z25, Z8
+	ADDQ        SI, R8
+	DECQ        R9
+	JNZ         repeat712
+	MOVQ        sum_base+0(FP), R8
+	VMOVUPS     Z1, (R8)(DI*4)
+	VMOVUPS     Z2, 64(R8)(DI*4)
+	VMOVUPS     Z3, 128(R8)(DI*4)
+	VMOVUPS     Z4, 192(R8)(DI*4)
+	MOVQ        sumX_base+24(FP), R8
+	VMOVUPS     Z5, (R8)(DI*4)
+	VMOVUPS     Z6, 64(R8)(DI*4)
+	VMOVUPS     Z7, 128(R8)(DI*4)
+	VMOVUPS     Z8, 192(R8)(DI*4)
+	ADDQ        $+64, DI
+	SUBQ        $+64, BX
+	JGE         loop710
+
+done711:
+	ADDQ $+64, BX
+	SUBQ $+16, BX
+	JL   done714
+
+loop713:
+	MOVQ    mean_base+96(FP), R8
+	VMOVUPS (R8)(DI*4), Z0
+	MOVQ    scale_base+120(FP), R8
+	VMOVUPS (R8)(DI*4), Z1
+	MOVQ    gamma_base+144(FP), R8
+	VMOVUPS (R8)(DI*4), Z2
+	MOVQ    beta_base+168(FP), R8
+	VMOVUPS (R8)(DI*4), Z3
+	VXORPS  X9, X9, X9
+	VXORPS  X27, X27, X27
+	MOVQ    DI, R8
+	MOVQ    DX, R9
+
+repeat715:
+	VMOVUPS     (CX)(R8*4), Z4
+	VSUBPS      Z0, Z4, Z4
+	VMULPS      Z1, Z4, Z4
+	VMOVAPS     Z4, Z5
+	VFMADD213PS Z3, Z2, Z5
+	VXORPS      X28, X28, X28
+	VCMPPS      $0x1e, Z28, Z5, K2
+	VMOVUPS.Z   (AX)(R8*4), K2, Z5
+	VADDPS      Z5, Z9, Z9
+	VFMADD231PS Z5, Z4, Z27
+	ADDQ        SI, R8
+	DECQ        R9
+	JNZ         repeat715
+	MOVQ        sum_base+0(FP), R8
+	VMOVUPS     Z9, (R8)(DI*4)
+	MOVQ        sumX_base+24(FP), R8
+	VMOVUPS     Z27, (R8)(DI*4)
+	ADDQ        $+16, DI
+	SUBQ        $+16, BX
+	JGE         loop713
+
+done714:
+	ADDQ      $+16, BX
+	JZ        done716
+	MOVQ      mean_base+96(FP), BX
+	VMOVUPS.Z (BX)(DI*4), K1, Z0
+	MOVQ      scale_base+120(FP), BX
+	VMOVUPS.Z (BX)(DI*4), K1, Z1
+	MOVQ      gamma_base+144(FP), BX
+	VMOVUPS.Z (BX)(DI*4), K1, Z2
+	MOVQ      beta_base+168(FP), BX
+	VMOVUPS.Z (BX)(DI*4), K1, Z3
+	VXORPS    X28, X28, X28
+	VXORPS    X29, X29, X29
+	MOVQ      DI, BX
+
+repeat717:
+	VMOVUPS.Z   (CX)(BX*4), K1, Z4
+	VSUBPS      Z0, Z4, Z4
+	VMULPS      Z1, Z4, Z4
+	VMOVAPS     Z4, Z5
+	VFMADD213PS Z3, Z2, Z5
+	VXORPS      X30, X30, X30
+	VCMPPS      $0x1e, Z30, Z5, K2
+	VMOVUPS.Z   (AX)(BX*4), K2, Z5
+	VADDPS      Z5, Z28, Z28
+	VFMADD231PS Z5, Z4, Z29
+	ADDQ        SI, BX
+	DECQ        DX
+	JNZ         repeat717
+	MOVQ        sum_base+0(FP), AX
+	VMOVUPS     Z28, K1, (AX)(DI*4)
+	MOVQ        sumX_base+24(FP), AX
+	VMOVUPS     Z29, K1, (AX)(DI*4)
+
+done716:
+	VZEROUPPER
+	RET
+
+// func batchNormReluGradAVX512(dx []float32, dy []float32, x []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, beta []float32, rows int, cols int, share float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·batchNormReluGradAVX512(SB), $0-236
+	MOVQ         dx_base+0(FP), CX
+	MOVQ         dy_base+24(FP), BX
+	MOVQ         x_base+48(FP), SI
+	MOVQ         rows+216(FP), DI
+	MOVQ         cols+224(FP), R8
+	MOVQ         R8, AX
+	ANDQ         $+15, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R8
+	ADDQ         $+4, AX
+
+panel718:
+	CMPQ    DI, AX
+	CMOVQLT DI, AX
+	TESTQ   AX, AX
+	JLE     panels719
+	XORQ    DX, DX
+	MOVQ    R8, R9
+	SUBQ    $+32, R9
+	JL      done721
+
+loop720:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Z0
+	VMOVUPS      64(R10)(DX*4), Z2
+	MOVQ         scale_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Z3
+	VMOVUPS      64(R10)(DX*4), Z4
+	MOVQ         gamma_base+168(FP), R10
+	VMOVUPS      (R10)(DX*4), Z5
+	VMOVUPS      64(R10)(DX*4), Z6
+	MOVQ         total_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Z7
+	VMOVUPS      64(R10)(DX*4), Z8
+	MOVQ         totalX_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Z9
+	VMOVUPS      64(R10)(DX*4), Z10
+	VBROADCASTSS share+232(FP), Z11
+	VMULPS       Z3, Z5, Z12
+	VMULPS       Z11, Z7, Z7
+	VMULPS       Z11, Z9, Z9
+	VMULPS       Z4, Z6, Z13
+	VMULPS       Z11, Z8, Z8
+	VMULPS       Z11, Z10, Z10
+	MOVQ         beta_base+192(FP), R10
+	VMOVUPS      (R10)(DX*4), Z11
+	VMOVUPS      64(R10)(DX*4), Z14
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat722:
+	VMOVUPS      (SI)(R10*4), Z15
+	VSUBPS       Z0, Z15, Z15
+	VMULPS       Z3, Z15, Z15
+	VMOVAPS      Z15, Z16
+	VFMADD213PS  Z11, Z5, Z16
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x1e, Z1, Z16, K2
+	VMOVUPS.Z    (BX)(R10*4), K2, Z16
+	VSUBPS       Z7, Z16, Z16
+	VFNMADD231PS Z9, Z15, Z16
+	VMULPS       Z12, Z16, Z16
+	VMOVUPS      Z16, (CX)(R10*4)
+	VMOVUPS      64(SI)(R10*4), Z15
+	VSUBPS       Z2, Z15, Z15
+	VMULPS       Z4, Z15, Z15
+	VMOVAPS      Z15, Z16
+	VFMADD213PS  Z14, Z6, Z16
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x1e, Z1, Z16, K2
+	VMOVUPS.Z    64(BX)(R10*4), K2, Z16
+	VSUBPS       Z8, Z16, Z16
+	VFNMADD231PS Z10, Z15, Z16
+	VMULPS       Z13, Z16, Z16
+	VMOVUPS      Z16, 64(CX)(R10*4)
+	ADDQ         R8, R10
+	DECQ         R11
+	JNZ          repeat722
+	ADDQ         $+32, DX
+	SUBQ         $+32, R9
+	JGE          loop720
+
+done721:
+	ADDQ $+32, R9
+	SUBQ $+16, R9
+	JL   done724
+
+loop723:
+	MOVQ         mean_base+72(FP), R10
+	VMOVUPS      (R10)(DX*4), Z0
+	MOVQ         scale_base+96(FP), R10
+	VMOVUPS      (R10)(DX*4), Z2
+	MOVQ         gamma_base+168(FP), R10
+	VMOVUPS      (R10)(DX*4), Z3
+	MOVQ         total_base+120(FP), R10
+	VMOVUPS      (R10)(DX*4), Z4
+	MOVQ         totalX_base+144(FP), R10
+	VMOVUPS      (R10)(DX*4), Z5
+	VBROADCASTSS share+232(FP), Z6
+	VMULPS       Z2, Z3, Z7
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z6, Z5, Z5
+	MOVQ         beta_base+192(FP), R10
+	VMOVUPS      (R10)(DX*4), Z6
+	MOVQ         DX, R10
+	MOVQ         AX, R11
+
+repeat725:
+	VMOVUPS      (SI)(R10*4), Z8
+	VSUBPS       Z0, Z8, Z8
+	VMULPS       Z2, Z8, Z8
+	VMOVAPS      Z8, Z9
+	VFMADD213PS  Z6, Z3, Z9
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x1e, Z1, Z9, K2
+	VMOVUPS.Z    (BX)(R10*4), K2, Z9
+	VSUBPS       Z4, Z9, Z9
+	VFNMADD231PS Z5, Z8, Z9
+	VMULPS       Z7, Z9, Z9
+	VMOVUPS      Z9, (CX)(R10*4)
+	ADDQ         R8, R10
+	DECQ         R11
+	JNZ          repeat725
+	ADDQ         $+16, DX
+	SUBQ         $+16, R9
+	JGE          loop723
+
+done724:
+	ADDQ         $+16, R9
+	JZ           done726
+	MOVQ         mean_base+72(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z0
+	MOVQ         scale_base+96(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z2
+	MOVQ         gamma_base+168(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z3
+	MOVQ         total_base+120(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z4
+	MOVQ         totalX_base+144(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z5
+	VBROADCASTSS share+232(FP), Z6
+	VMULPS       Z2, Z3, Z7
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z6, Z5, Z5
+	MOVQ         beta_base+192(FP), R9
+	VMOVUPS.Z    (R9)(DX*4), K1, Z6
+	MOVQ         AX, R9
+
+repeat727:
+	VMOVUPS.Z    (SI)(DX*4), K1, Z8
+	VSUBPS       Z0, Z8, Z8
+	VMULPS       Z2, Z8, Z8
+	VMOVAPS      Z8, Z9
+	VFMADD213PS  Z6, Z3, Z9
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x1e, Z1, Z9, K2
+	VMOVUPS.Z    (BX)(DX*4), K2, Z9
+	VSUBPS       Z4, Z9, Z9
+	VFNMADD231PS Z5, Z8, Z9
+	VMULPS       Z7, Z9, Z9
+	VMOVUPS      Z9, K1, (CX)(DX*4)
+	ADDQ         R8, DX
+	DECQ         R9
+	JNZ          repeat727
+
+done726:
+	SUBQ  AX, DI
+	MOVQ  AX, DX
+	IMULQ R8, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	JMP   panel718
+
+panels719:
+	VZEROUPPER
+	RET
+
+// func batchNormReluGradAddAVX512(dx []float32, dy []float32, x []float32, add []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, beta []float32, rows int, cols int, share float32)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·batchNormReluGradAddAVX512(SB), $0-260
+	MOVQ         dx_base+0(FP), CX
+	MOVQ         dy_base+24(FP), BX
+	MOVQ         x_base+48(FP), SI
+	MOVQ         add_base+72(FP), DI
+	MOVQ         rows+240(FP), R8
+	MOVQ         cols+248(FP), R9
+	MOVQ         R9, AX
+	ANDQ         $+15, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         $0x00000400, AX
+	XORL         DX, DX
+	DIVQ         R9
+	ADDQ         $+4, AX
+
+panel728:
+	CMPQ    R8, AX
+	CMOVQLT R8, AX
+	TESTQ   AX, AX
+	JLE     panels729
+	XORQ    DX, DX
+	MOVQ    R9, R10
+	SUBQ    $+32, R10
+	JL      done731
+
+loop730:
+	MOVQ         mean_base+96(FP), R11
+	VMOVUPS      (R11)(DX*4), Z0
+	VMOVUPS      64(R11)(DX*4), Z2
+	MOVQ         scale_base+120(FP), R11
+	VMOVUPS      (R11)(DX*4), Z3
+	VMOVUPS      64(R11)(DX*4), Z4
+	MOVQ         gamma_base+192(FP), R11
+	VMOVUPS      (R11)(DX*4), Z5
+	VMOVUPS      64(R11)(DX*4), Z6
+	MOVQ         total_base+144(FP), R11
+	VMOVUPS      (R11)(DX*4), Z7
+	VMOVUPS      64(R11)(DX*4), Z8
+	MOVQ         totalX_base+168(FP), R11
+	VMOVUPS      (R11)(DX*4), Z9
+	VMOVUPS      64(R11)(DX*4), Z10
+	VBROADCASTSS share+256(FP), Z11
+	VMULPS       Z3, Z5, Z12
+	VMULPS       Z11, Z7, Z7
+	VMULPS       Z11, Z9, Z9
+	VMULPS       Z4, Z6, Z13
+	VMULPS       Z11, Z8, Z8
+	VMULPS       Z11, Z10, Z10
+	MOVQ         beta_base+216(FP), R11
+	VMOVUPS      (R11)(DX*4), Z11
+	VMOVUPS      64(R11)(DX*4), Z14
+	MOVQ         DX, R11
+	MOVQ         AX, R12
+
+repeat732:
+	VMOVUPS      (SI)(R11*4), Z15
+	VSUBPS       Z0, Z15, Z15
+	VMULPS       Z3, Z15, Z15
+	VMOVAPS      Z15, Z16
+	VFMADD213PS  Z11, Z5, Z16
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x1e, Z1, Z16, K2
+	VMOVUPS.Z    (BX)(R11*4), K2, Z16
+	VSUBPS       Z7, Z16, Z16
+	VFNMADD231PS Z9, Z15, Z16
+	VMOVUPS      (DI)(R11*4), Z15
+	VFMADD213PS  Z15, Z12, Z16
+	VMOVUPS      Z16, (CX)(R11*4)
+	VMOVUPS      64(SI)(R11*4), Z15
+	VSUBPS       Z2, Z15, Z15
+	VMULPS       Z4, Z15, Z15
+	VMOVAPS      Z15, Z16
+	VFMADD213PS  Z14, Z6, Z16
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x1e, Z1, Z16, K2
+	VMOVUPS.Z    64(BX)(R11*4), K2, Z16
+	VSUBPS       Z8, Z16, Z16
+	VFNMADD231PS Z10, Z15, Z16
+	VMOVUPS      64(DI)(R11*4), Z15
+	VFMADD213PS  Z15, Z13, Z16
+	VMOVUPS      Z16, 64(CX)(R11*4)
+	ADDQ         R9, R11
+	DECQ         R12
+	JNZ          repeat732
+	ADDQ         $+32, DX
+	SUBQ         $+32, R10
+	JGE          loop730
+
+done731:
+	ADDQ $+32, R10
+	SUBQ $+16, R10
+	JL   done734
+
+loop733:
+	MOVQ         mean_base+96(FP), R11
+	VMOVUPS      (R11)(DX*4), Z0
+	MOVQ         scale_base+120(FP), R11
+	VMOVUPS      (R11)(DX*4), Z2
+	MOVQ         gamma_base+192(FP), R11
+	VMOVUPS      (R11)(DX*4), Z3
+	MOVQ         total_base+144(FP), R11
+	VMOVUPS      (R11)(DX*4), Z4
+	MOVQ         totalX_base+168(FP), R11
+	VMOVUPS      (R11)(DX*4), Z5
+	VBROADCASTSS share+256(FP), Z6
+	VMULPS       Z2, Z3, Z7
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z6, Z5, Z5
+	MOVQ         beta_base+216(FP), R11
+	VMOVUPS      (R11)(DX*4), Z6
+	MOVQ         DX, R11
+	MOVQ         AX, R12
+
+repeat735:
+	VMOVUPS      (SI)(R11*4), Z8
+	VSUBPS       Z0, Z8, Z8
+	VMULPS       Z2, Z8, Z8
+	VMOVAPS      Z8, Z9
+	VFMADD213PS  Z6, Z3, Z9
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x1e, Z1, Z9, K2
+	VMOVUPS.Z    (BX)(R11*4), K2, Z9
+	VSUBPS       Z4, Z9, Z9
+	VFNMADD231PS Z5, Z8, Z9
+	VMOVUPS      (DI)(R11*4), Z8
+	VFMADD213PS  Z8, Z7, Z9
+	VMOVUPS      Z9, (CX)(R11*4)
+	ADDQ         R9, R11
+	DECQ         R12
+	JNZ          repeat735
+	ADDQ         $+16, DX
+	SUBQ         $+16, R10
+	JGE          loop733
+
+done734:
+	ADDQ         $+16, R10
+	JZ           done736
+	MOVQ         mean_base+96(FP), R10
+	VMOVUPS.Z    (R10)(DX*4), K1, Z0
+	MOVQ         scale_base+120(FP), R10
+	VMOVUPS.Z    (R10)(DX*4), K1, Z2
+	MOVQ         gamma_base+192(FP), R10
+	VMOVUPS.Z    (R10)(DX*4), K1, Z3
+	MOVQ         total_base+144(FP), R10
+	VMOVUPS.Z    (R10)(DX*4), K1, Z4
+	MOVQ         totalX_base+168(FP), R10
+	VMOVUPS.Z    (R10)(DX*4), K1, Z5
+	VBROADCASTSS share+256(FP), Z6
+	VMULPS       Z2, Z3, Z7
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z6, Z5, Z5
+	MOVQ         beta_base+216(FP), R10
+	VMOVUPS.Z    (R10)(DX*4), K1, Z6
+	MOVQ         AX, R10
+
+repeat737:
+	VMOVUPS.Z    (SI)(DX*4), K1, Z8
+	VSUBPS       Z0, Z8, Z8
+	VMULPS       Z2, Z8, Z8
+	VMOVAPS      Z8, Z9
+	VFMADD213PS  Z6, Z3, Z9
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x1e, Z1, Z9, K2
+	VMOVUPS.Z    (BX)(DX*4), K2, Z9
+	VSUBPS       Z4, Z9, Z9
+	VFNMADD231PS Z5, Z8, Z9
+	VMOVUPS.Z    (DI)(DX*4), K1, Z8
+	VFMADD213PS  Z8, Z7, Z9
+	VMOVUPS      Z9, K1, (CX)(DX*4)
+	ADDQ         R9, DX
+	DECQ         R10
+	JNZ          repeat737
+
+done736:
+	SUBQ  AX, R8
+	MOVQ  AX, DX
+	IMULQ R9, DX
+	LEAQ  (CX)(DX*4), CX
+	LEAQ  (BX)(DX*4), BX
+	LEAQ  (SI)(DX*4), SI
+	LEAQ  (DI)(DX*4), DI
+	JMP   panel728
+
+panels729:
+	VZEROUPPER
+	RET
+
+// func maxPoolAVX512(y []float32, x []float32, pixels int, cols int, step int, kh int, kw int, row int)
+// Requires: AVX, AVX512F
+TEXT ·maxPoolAVX512(SB), $0-96
+	MOVQ         y_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         cols+56(FP), DX
+	VBROADCASTSS splat_ff800000<>+0(SB), Z0
+	MOVQ         pixels+48(FP), BX
+	MOVQ         cols+56(FP), SI
+	MOVQ         SI, DI
+	ANDQ         $+15, DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Z1
+	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
+
+repeat738:
+	XORQ DI, DI
+	MOVQ SI, R8
+	SUBQ $+64, R8
+	JL   done740
+
+loop739:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	MOVQ    DI, R9
+	MOVQ    kh+72(FP), R10
+
+repeat741:
+	MOVQ R9, R11
+	MOVQ kw+80(FP), R12
+
+repeat742:
+	VMOVUPS (CX)(R11*4), Z5
+	VCMPPS  $0x03, Z5, Z5, K2
+	VMAXPS  Z1, Z5, Z1
+	VMOVAPS Z5, K2, Z1
+	VMOVUPS 64(CX)(R11*4), Z5
+	VCMPPS  $0x03, Z5, Z5, K2
+	VMAXPS  Z2, Z5, Z2
+	VMOVAPS Z5, K2, Z2
+	VMOVUPS 128(CX)(R11*4), Z5
+	VCMPPS  $0x03, Z5, Z5, K2
+	VMAXPS  Z3, Z5, Z3
+	VMOVAPS Z5, K2, Z3
+	VMOVUPS 192(CX)(R11*4), Z5
+	VCMPPS  $0x03, Z5, Z5, K2
+	VMAXPS  Z4, Z5, Z4
+	VMOVAPS Z5, K2, Z4
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat742
+	ADDQ    row+88(FP), R9
+	DECQ    R10
+	JNZ     repeat741
+	VMOVUPS Z1, (AX)(DI*4)
+	VMOVUPS Z2, 64(AX)(DI*4)
+	VMOVUPS Z3, 128(AX)(DI*4)
+	VMOVUPS Z4, 192(AX)(DI*4)
+	ADDQ    $+64, DI
+	SUBQ    $+64, R8
+	JGE     loop739
+
+done740:
+	ADDQ $+64, R8
+	SUBQ $+16, R8
+	JL   done744
+
+loop743:
+	VMOVAPS Z0, Z1
+	MOVQ    DI, R9
+	MOVQ    kh+72(FP), R10
+
+repeat745:
+	MOVQ R9, R11
+	MOVQ kw+80(FP), R12
+
+repeat746:
+	VMOVUPS (CX)(R11*4), Z2
+	VCMPPS  $0x03, Z2, Z2, K2
+	VMAXPS  Z1, Z2, Z1
+	VMOVAPS Z2, K2, Z1
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat746
+	ADDQ    row+88(FP), R9
+	DECQ    R10
+	JNZ     repeat745
+	VMOVUPS Z1, (AX)(DI*4)
+	ADDQ    $+16, DI
+	SUBQ    $+16, R8
+	JGE     loop743
+
+done744:
+	ADDQ    $+16, R8
+	JZ      done747
+	VMOVAPS Z0, Z1
+	MOVQ    DI, R8
+	MOVQ    kh+72(FP), R9
+
+repeat748:
+	MOVQ R8, R10
+	MOVQ kw+80(FP), R11
+
+repeat749:
+	VMOVUPS.Z (CX)(R10*4), K1, Z2
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMAXPS    Z1, Z2, Z1
+	VMOVAPS   Z2, K2, Z1
+	ADDQ      DX, R10
+	DECQ      R11
+	JNZ       repeat749
+	ADDQ      row+88(FP), R8
+	DECQ      R9
+	JNZ       repeat748
+	VMOVUPS   Z1, K1, (AX)(DI*4)
+
+done747:
+	LEAQ (AX)(DX*4), AX
+	MOVQ step+64(FP), DI
+	LEAQ (CX)(DI*4), CX
+	DECQ BX
+	JNZ  repeat738
+	VZEROUPPER
+	RET
+
+// func maxPoolGradAVX512(dx []float32, dy []float32, x []float32, y []float32, pixels int, cols int, ld int, step int, kh int, kw int, row int)
+// Requires: AVX, AVX512F
+TEXT ·maxPoolGradAVX512(SB), $0-152
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         dy_base+24(FP), CX
+	MOVQ         x_base+48(FP), DX
+	MOVQ         y_base+72(FP), BX
+	MOVQ         ld+112(FP), SI
+	MOVQ         pixels+96(FP), DI
+	MOVQ         cols+104(FP), R8
+	MOVQ         R8, R9
+	ANDQ         $+15, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+
+repeat750:
+	XORQ R9, R9
+	MOVQ R8, R10
+	SUBQ $+64, R10
+	JL   done752
+
+loop751:
+	VMOVUPS (BX)(R9*4), Z0
+	VMOVUPS 64(BX)(R9*4), Z1
+	VMOVUPS 128(BX)(R9*4), Z2
+	VMOVUPS 192(BX)(R9*4), Z3
+	VMOVUPS (CX)(R9*4), Z4
+	VMOVUPS 64(CX)(R9*4), Z5
+	VMOVUPS 128(CX)(R9*4), Z6
+	VMOVUPS 192(CX)(R9*4), Z7
+	MOVL    $0xffffffff, R11
+	KMOVW   R11, K2
+	MOVL    $0xffffffff, R11
+	KMOVW   R11, K3
+	MOVL    $0xffffffff, R11
+	KMOVW   R11, K4
+	MOVL    $0xffffffff, R11
+	KMOVW   R11, K5
+	MOVQ    R9, R11
+	MOVQ    kh+128(FP), R12
+
+repeat753:
+	MOVQ R11, R13
+	MOVQ kw+136(FP), R14
+
+repeat754:
+	VMOVUPS (AX)(R13*4), Z8
+	VMOVUPS (DX)(R13*4), Z9
+	VCMPPS  $0x08, Z0, Z9, K2, K6
+	KXORW   K6, K2, K2
+	VADDPS  Z4, Z8, K6, Z8
+	VMOVUPS Z8, (AX)(R13*4)
+	VMOVUPS 64(AX)(R13*4), Z8
+	VMOVUPS 64(DX)(R13*4), Z9
+	VCMPPS  $0x08, Z1, Z9, K3, K6
+	KXORW   K6, K3, K3
+	VADDPS  Z5, Z8, K6, Z8
+	VMOVUPS Z8, 64(AX)(R13*4)
+	VMOVUPS 128(AX)(R13*4), Z8
+	VMOVUPS 128(DX)(R13*4), Z9
+	VCMPPS  $0x08, Z2, Z9, K4, K6
+	KXORW   K6, K4, K4
+	VADDPS  Z6, Z8, K6, Z8
+	VMOVUPS Z8, 128(AX)(R13*4)
+	VMOVUPS 192(AX)(R13*4), Z8
+	VMOVUPS 192(DX)(R13*4), Z9
+	VCMPPS  $0x08, Z3, Z9, K5, K6
+	KXORW   K6, K5, K5
+	VADDPS  Z7, Z8, K6, Z8
+	VMOVUPS Z8, 192(AX)(R13*4)
+	ADDQ    SI, R13
+	DECQ    R14
+	JNZ     repeat754
+	ADDQ    row+144(FP), R11
+	DECQ    R12
+	JNZ     repeat753
+	ADDQ    $+64, R9
+	SUBQ    $+64, R10
+	JGE     loop751
+
+done752:
+	ADDQ $+64, R10
+	SUBQ $+16, R10
+	JL   done756
+
+loop755:
+	VMOVUPS (BX)(R9*4), Z0
+	VMOVUPS (CX)(R9*4), Z1
+	MOVL    $0xffffffff, R11
+	KMOVW   R11, K2
+	MOVQ    R9, R11
+	MOVQ    kh+128(FP), R12
+
+repeat757:
+	MOVQ R11, R13
+	MOVQ kw+136(FP), R14
+
+repeat758:
+	VMOVUPS (AX)(R13*4), Z2
+	VMOVUPS (DX)(R13*4), Z3
+	VCMPPS  $0x08, Z0, Z3, K2, K3
+	KXORW   K3, K2, K2
+	VADDPS  Z1, Z2, K3, Z2
+	VMOVUPS Z2, (AX)(R13*4)
+	ADDQ    SI, R13
+	DECQ    R14
+	JNZ     repeat758
+	ADDQ    row+144(FP), R11
+	DECQ    R12
+	JNZ     repeat757
+	ADDQ    $+16, R9
+	SUBQ    $+16, R10
+	JGE     loop755
+
+done756:
+	ADDQ      $+16, R10
+	JZ        done759
+	VMOVUPS.Z (BX)(R9*4), K1, Z0
+	VMOVUPS.Z (CX)(R9*4), K1, Z1
+	MOVL      $0xffffffff, R10
+	KMOVW     R10, K2
+	MOVQ      kh+128(FP), R10
+
+repeat760:
+	MOVQ R9, R11
+	MOVQ kw+136(FP), R12
+
+repeat761:
+	VMOVUPS.Z (AX)(R11*4), K1, Z2
+	VMOVUPS.Z (DX)(R11*4), K1, Z3
+	VCMPPS    $0x08, Z0, Z3, K2, K3
+	KXORW     K3, K2, K2
+	VADDPS    Z1, Z2, K3, Z2
+	VMOVUPS   Z2, K1, (AX)(R11*4)
+	ADDQ      SI, R11
+	DECQ      R12
+	JNZ       repeat761
+	ADDQ      row+144(FP), R9
+	DECQ      R10
+	JNZ       repeat760
+
+done759:
+	LEAQ (BX)(SI*4), BX
+	LEAQ (CX)(SI*4), CX
+	MOVQ step+120(FP), R9
+	LEAQ (DX)(R9*4), DX
+	LEAQ (AX)(R9*4), AX
+	DECQ DI
+	JNZ  repeat750
+	VZEROUPPER
+	RET
+
+// func avgPoolAVX512(y []float32, x []float32, pixels int, cols int, step int, kh int, kw int, row int, share float32)
+// Requires: AVX, AVX512F
+TEXT ·avgPoolAVX512(SB), $0-100
+	MOVQ         y_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         cols+56(FP), DX
+	VBROADCASTSS share+96(FP), Z0
+	MOVQ         pixels+48(FP), BX
+	MOVQ         cols+56(FP), SI
+	MOVQ         SI, DI
+	ANDQ         $+15, DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Z1
+	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
+
+repeat762:
+	XORQ DI, DI
+	MOVQ SI, R8
+	SUBQ $+64, R8
+	JL   done764
+
+loop763:
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	MOVQ   DI, R9
+	MOVQ   kh+72(FP), R10
+
+repeat765:
+	MOVQ R9, R11
+	MOVQ kw+80(FP), R12
+
+repeat766:
+	VMOVUPS (CX)(R11*4), Z1
+	VADDPS  Z1, Z2, Z2
+	VMOVUPS 64(CX)(R11*4), Z1
+	VADDPS  Z1, Z3, Z3
+	VMOVUPS 128(CX)(R11*4), Z1
+	VADDPS  Z1, Z4, Z4
+	VMOVUPS 192(CX)(R11*4), Z1
+	VADDPS  Z1, Z5, Z5
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat766
+	ADDQ    row+88(FP), R9
+	DECQ    R10
+	JNZ     repeat765
+	VMULPS  Z0, Z2, Z2
+	VMULPS  Z0, Z3, Z3
+	VMULPS  Z0, Z4, Z4
+	VMULPS  Z0, Z5, Z5
+	VMOVUPS Z2, (AX)(DI*4)
+	VMOVUPS Z3, 64(AX)(DI*4)
+	VMOVUPS Z4, 128(AX)(DI*4)
+	VMOVUPS Z5, 192(AX)(DI*4)
+	ADDQ    $+64, DI
+	SUBQ    $+64, R8
+	JGE     loop763
+
+done764:
+	ADDQ $+64, R8
+	SUBQ $+16, R8
+	JL   done768
+
+loop767:
+	VXORPS X6, X6, X6
+	MOVQ   DI, R9
+	MOVQ   kh+72(FP), R10
+
+repeat769:
+	MOVQ R9, R11
+	MOVQ kw+80(FP), R12
+
+repeat770:
+	VMOVUPS (CX)(R11*4), Z1
+	VADDPS  Z1, Z6, Z6
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat770
+	ADDQ    row+88(FP), R9
+	DECQ    R10
+	JNZ     repeat769
+	VMULPS  Z0, Z6, Z6
+	VMOVUPS Z6, (AX)(DI*4)
+	ADDQ    $+16, DI
+	SUBQ    $+16, R8
+	JGE     loop767
+
+done768:
+	ADDQ   $+16, R8
+	JZ     done771
+	VXORPS X7, X7, X7
+	MOVQ   DI, R8
+	MOVQ   kh+72(FP), R9
+
+repeat772:
+	MOVQ R8, R10
+	MOVQ kw+80(FP), R11
+
+repeat773:
+	VMOVUPS.Z (CX)(R10*4), K1, Z1
+	VADDPS    Z1, Z7, Z7
+	ADDQ      DX, R10
+	DECQ      R11
+	JNZ       repeat773
+	ADDQ      row+88(FP), R8
+	DECQ      R9
+	JNZ       repeat772
+	VMULPS    Z0, Z7, Z7
+	VMOVUPS   Z7, K1, (AX)(DI*4)
+
+done771:
+	LEAQ (AX)(DX*4), AX
+	MOVQ step+64(FP), DI
+	LEAQ (CX)(DI*4), CX
+	DECQ BX
+	JNZ  repeat762
+	VZEROUPPER
+	RET
+
+// func avgPoolGradAVX512(dx []float32, dy []float32, pixels int, cols int, ld int, step int, kh int, kw int, row int, share float32)
+// Requires: AVX, AVX512F
+TEXT ·avgPoolGradAVX512(SB), $0-108
+	MOVQ         dx_base+0(FP), AX
+	MOVQ         dy_base+24(FP), CX
+	MOVQ         ld+64(FP), DX
+	VBROADCASTSS share+104(FP), Z0
+	MOVQ         pixels+48(FP), BX
+	MOVQ         cols+56(FP), SI
+	MOVQ         SI, DI
+	ANDQ         $+15, DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Z1
+	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
+
+repeat774:
+	XORQ DI, DI
+	MOVQ SI, R8
+	SUBQ $+64, R8
+	JL   done776
+
+loop775:
+	VMOVUPS (CX)(DI*4), Z1
+	VMOVUPS 64(CX)(DI*4), Z2
+	VMOVUPS 128(CX)(DI*4), Z3
+	VMOVUPS 192(CX)(DI*4), Z4
+	VMULPS  Z0, Z1, Z1
+	VMULPS  Z0, Z2, Z2
+	VMULPS  Z0, Z3, Z3
+	VMULPS  Z0, Z4, Z4
+	MOVQ    DI, R9
+	MOVQ    kh+80(FP), R10
+
+repeat777:
+	MOVQ R9, R11
+	MOVQ kw+88(FP), R12
+
+repeat778:
+	VMOVUPS (AX)(R11*4), Z5
+	VADDPS  Z1, Z5, Z5
+	VMOVUPS Z5, (AX)(R11*4)
+	VMOVUPS 64(AX)(R11*4), Z5
+	VADDPS  Z2, Z5, Z5
+	VMOVUPS Z5, 64(AX)(R11*4)
+	VMOVUPS 128(AX)(R11*4), Z5
+	VADDPS  Z3, Z5, Z5
+	VMOVUPS Z5, 128(AX)(R11*4)
+	VMOVUPS 192(AX)(R11*4), Z5
+	VADDPS  Z4, Z5, Z5
+	VMOVUPS Z5, 192(AX)(R11*4)
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat778
+	ADDQ    row+96(FP), R9
+	DECQ    R10
+	JNZ     repeat777
+	ADDQ    $+64, DI
+	SUBQ    $+64, R8
+	JGE     loop775
+
+done776:
+	ADDQ $+64, R8
+	SUBQ $+16, R8
+	JL   done780
+
+loop779:
+	VMOVUPS (CX)(DI*4), Z1
+	VMULPS  Z0, Z1, Z1
+	MOVQ    DI, R9
+	MOVQ    kh+80(FP), R10
+
+repeat781:
+	MOVQ R9, R11
+	MOVQ kw+88(FP), R12
+
+repeat782:
+	VMOVUPS (AX)(R11*4), Z2
+	VADDPS  Z1, Z2, Z2
+	VMOVUPS Z2, (AX)(R11*4)
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat782
+	ADDQ    row+96(FP), R9
+	DECQ    R10
+	JNZ     repeat781
+	ADDQ    $+16, DI
+	SUBQ    $+16, R8
+	JGE     loop779
+
+done780:
+	ADDQ      $+16, R8
+	JZ        done783
+	VMOVUPS.Z (CX)(DI*4), K1, Z1
+	VMULPS    Z0, Z1, Z1
+	MOVQ      kh+80(FP), R8
+
+repeat784:
+	MOVQ DI, R9
+	MOVQ kw+88(FP), R10
+
+repeat785:
+	VMOVUPS.Z (AX)(R9*4), K1, Z2
+	VADDPS    Z1, Z2, Z2
+	VMOVUPS   Z2, K1, (AX)(R9*4)
+	ADDQ      DX, R9
+	DECQ      R10
+	JNZ       repeat785
+	ADDQ      row+96(FP), DI
+	DECQ      R8
+	JNZ       repeat784
+
+done783:
+	LEAQ (CX)(DX*4), CX
+	MOVQ step+72(FP), DI
+	LEAQ (AX)(DI*4), AX
+	DECQ BX
+	JNZ  repeat774
 	VZEROUPPER
 	RET
 
@@ -8757,7 +14564,7 @@ TEXT ·dropoutAVX512(SB), $80-84
 	MOVQ         dst_len+8(FP), SI
 	MOVQ         first+48(FP), DI
 	TESTQ        SI, SI
-	JZ           done387
+	JZ           done786
 	MOVQ         DI, BX
 	ANDQ         $+63, BX
 	ADDQ         BX, SI
@@ -8769,11 +14576,11 @@ TEXT ·dropoutAVX512(SB), $80-84
 	SUBQ         R8, CX
 	SUBQ         R8, DX
 
-group388:
+group787:
 	TESTQ           BX, BX
-	JNZ             partial389
+	JNZ             partial788
 	CMPQ            SI, $+64
-	JL              partial389
+	JL              partial788
 	VMOVD           DI, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -8940,9 +14747,9 @@ group388:
 	VMOVUPS         192(DX)(AX*4), Z2
 	VMULPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next390
+	JMP             next789
 
-partial389:
+partial788:
 	LEAQ            -1(BX), BX
 	VMOVD           BX, X2
 	VPBROADCASTD    X2, Z2
@@ -9130,14 +14937,14 @@ partial389:
 	VMULPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next390:
+next789:
 	XORQ BX, BX
 	ADDQ $+64, AX
 	ADDQ $+16, DI
 	SUBQ $+64, SI
-	JG   group388
+	JG   group787
 
-done387:
+done786:
 	VZEROUPPER
 	RET
 
@@ -9196,7 +15003,7 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	MOVQ         dst_len+8(FP), DI
 	MOVQ         first+72(FP), R8
 	TESTQ        DI, DI
-	JZ           done391
+	JZ           done790
 	MOVQ         R8, SI
 	ANDQ         $+63, SI
 	ADDQ         SI, DI
@@ -9209,11 +15016,11 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	SUBQ         R9, DX
 	SUBQ         R9, BX
 
-group392:
+group791:
 	TESTQ           SI, SI
-	JNZ             partial393
+	JNZ             partial792
 	CMPQ            DI, $+64
-	JL              partial393
+	JL              partial792
 	VMOVD           R8, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -9388,9 +15195,9 @@ group392:
 	VMOVUPS         192(BX)(AX*4), Z3
 	VADDPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next394
+	JMP             next793
 
-partial393:
+partial792:
 	LEAQ            -1(SI), SI
 	VMOVD           SI, X2
 	VPBROADCASTD    X2, Z2
@@ -9586,14 +15393,14 @@ partial393:
 	VADDPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next394:
+next793:
 	XORQ SI, SI
 	ADDQ $+64, AX
 	ADDQ $+16, R8
 	SUBQ $+64, DI
-	JG   group392
+	JG   group791
 
-done391:
+done790:
 	VZEROUPPER
 	RET
 
@@ -9613,9 +15420,9 @@ TEXT ·sgdAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z3, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done396
+	JL           done795
 
-loop395:
+loop794:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -9642,14 +15449,14 @@ loop395:
 	VMOVUPS      Z3, 192(AX)(BX*4)
 	ADDQ         $+64, BX
 	SUBQ         $+64, DX
-	JGE          loop395
+	JGE          loop794
 
-done396:
+done795:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done398
+	JL   done797
 
-loop397:
+loop796:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -9658,11 +15465,11 @@ loop397:
 	VMOVUPS      Z3, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop397
+	JGE          loop796
 
-done398:
+done797:
 	ADDQ         $+16, DX
-	JZ           done399
+	JZ           done798
 	VMOVUPS.Z    (AX)(BX*4), K1, Z3
 	VMOVUPS.Z    (CX)(BX*4), K1, Z4
 	VMULPS       Z1, Z4, Z4
@@ -9670,7 +15477,7 @@ done398:
 	VFNMADD231PS Z0, Z4, Z3
 	VMOVUPS      Z3, K1, (AX)(BX*4)
 
-done399:
+done798:
 	VZEROUPPER
 	RET
 
@@ -9692,9 +15499,9 @@ TEXT ·momentumAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done401
+	JL           done800
 
-loop400:
+loop799:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -9715,14 +15522,14 @@ loop400:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop400
+	JGE          loop799
 
-done401:
+done800:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done403
+	JL   done802
 
-loop402:
+loop801:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -9734,11 +15541,11 @@ loop402:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop402
+	JGE          loop801
 
-done403:
+done802:
 	ADDQ         $+16, BX
-	JZ           done404
+	JZ           done803
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -9749,7 +15556,7 @@ done403:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done404:
+done803:
 	VZEROUPPER
 	RET
 
@@ -9771,9 +15578,9 @@ TEXT ·nesterovAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done406
+	JL           done805
 
-loop405:
+loop804:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -9796,14 +15603,14 @@ loop405:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop405
+	JGE          loop804
 
-done406:
+done805:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done408
+	JL   done807
 
-loop407:
+loop806:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -9816,11 +15623,11 @@ loop407:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop407
+	JGE          loop806
 
-done408:
+done807:
 	ADDQ         $+16, BX
-	JZ           done409
+	JZ           done808
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -9832,7 +15639,7 @@ done408:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done409:
+done808:
 	VZEROUPPER
 	RET
 
@@ -9861,9 +15668,9 @@ TEXT ·adamAVX512(SB), $0-136
 	VPCMPGTD     lane_numbers<>+0(SB), Z10, K1
 	XORQ         DI, DI
 	SUBQ         $+16, SI
-	JL           done411
+	JL           done810
 
-loop410:
+loop809:
 	VMOVUPS      (AX)(DI*4), Z10
 	VMOVUPS      (BX)(DI*4), Z11
 	VMULPS       Z8, Z11, Z11
@@ -9885,11 +15692,11 @@ loop410:
 	VMOVUPS      Z10, (AX)(DI*4)
 	ADDQ         $+16, DI
 	SUBQ         $+16, SI
-	JGE          loop410
+	JGE          loop809
 
-done411:
+done810:
 	ADDQ         $+16, SI
-	JZ           done412
+	JZ           done811
 	VMOVUPS.Z    (AX)(DI*4), K1, Z10
 	VMOVUPS.Z    (BX)(DI*4), K1, Z11
 	VMULPS       Z8, Z11, Z11
@@ -9910,7 +15717,7 @@ done411:
 	VFNMADD231PS Z5, Z8, Z10
 	VMOVUPS      Z10, K1, (AX)(DI*4)
 
-done412:
+done811:
 	VZEROUPPER
 	RET
 
@@ -9936,9 +15743,9 @@ TEXT ·rmspropAVX512(SB), $0-124
 	VPCMPGTD     lane_numbers<>+0(SB), Z7, K1
 	XORQ         DI, DI
 	SUBQ         $+16, SI
-	JL           done414
+	JL           done813
 
-loop413:
+loop812:
 	VMOVUPS     (AX)(DI*4), Z7
 	VMOVUPS     (BX)(DI*4), Z8
 	VMULPS      Z5, Z8, Z8
@@ -9959,11 +15766,11 @@ loop413:
 	VMOVUPS     Z7, (AX)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, SI
-	JGE         loop413
+	JGE         loop812
 
-done414:
+done813:
 	ADDQ        $+16, SI
-	JZ          done415
+	JZ          done814
 	VMOVUPS.Z   (AX)(DI*4), K1, Z7
 	VMOVUPS.Z   (BX)(DI*4), K1, Z8
 	VMULPS      Z5, Z8, Z8
@@ -9983,7 +15790,7 @@ done414:
 	VSUBPS      Z0, Z7, Z7
 	VMOVUPS     Z7, K1, (AX)(DI*4)
 
-done415:
+done814:
 	VZEROUPPER
 	RET
 
@@ -10001,9 +15808,9 @@ TEXT ·averageAVX512(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done417
+	JL           done816
 
-loop416:
+loop815:
 	VMOVUPS     (AX)(BX*4), Z1
 	VMOVUPS     (CX)(BX*4), Z2
 	VSUBPS      Z1, Z2, Z2
@@ -10026,14 +15833,14 @@ loop416:
 	VMOVUPS     Z1, 192(AX)(BX*4)
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop416
+	JGE         loop815
 
-done417:
+done816:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done419
+	JL   done818
 
-loop418:
+loop817:
 	VMOVUPS     (AX)(BX*4), Z1
 	VMOVUPS     (CX)(BX*4), Z2
 	VSUBPS      Z1, Z2, Z2
@@ -10041,17 +15848,17 @@ loop418:
 	VMOVUPS     Z1, (AX)(BX*4)
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop418
+	JGE         loop817
 
-done419:
+done818:
 	ADDQ        $+16, DX
-	JZ          done420
+	JZ          done819
 	VMOVUPS.Z   (AX)(BX*4), K1, Z1
 	VMOVUPS.Z   (CX)(BX*4), K1, Z2
 	VSUBPS      Z1, Z2, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(BX*4)
 
-done420:
+done819:
 	VZEROUPPER
 	RET

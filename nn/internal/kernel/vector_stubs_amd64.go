@@ -14,6 +14,11 @@ func addAVX2(dst []float32, a []float32, b []float32)
 //go:noescape
 func mulAVX2(dst []float32, a []float32, b []float32)
 
+// addReluAVX2 sets dst to max(a + b, 0).
+//
+//go:noescape
+func addReluAVX2(dst []float32, a []float32, b []float32)
+
 // scaleAVX2 sets dst to a * s.
 //
 //go:noescape
@@ -68,6 +73,11 @@ func addBiasReluAVX2(dst []float32, x []float32, bias []float32, rows int, cols 
 //
 //go:noescape
 func addBiasGeluAVX2(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+
+// copyColumnsAVX2 copies rows of cols columns.
+//
+//go:noescape
+func copyColumnsAVX2(dst []float32, src []float32, rows int, cols int, ldd int, lds int)
 
 // colSumAVX2 adds each column of x to acc, rows ascending.
 //
@@ -134,6 +144,101 @@ func layerNormGradAddAVX2(dx []float32, dy []float32, x []float32, gamma []float
 //go:noescape
 func layerNormParamGradAVX2(dgamma []float32, dbeta []float32, dy []float32, x []float32, stats []float32, rows int, cols int, ld int)
 
+// columnMomentsAVX2 sets the mean and the sum of squared deviations of each column, rows ascending.
+//
+//go:noescape
+func columnMomentsAVX2(mean []float32, squares []float32, x []float32, rows int, cols int, ld int)
+
+// batchNormAVX2 normalises each column of x.
+//
+//go:noescape
+func batchNormAVX2(y []float32, x []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+
+// batchNormReluAVX2 normalises each column of x.
+//
+//go:noescape
+func batchNormReluAVX2(y []float32, x []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+
+// batchNormAddAVX2 normalises each column of x.
+//
+//go:noescape
+func batchNormAddAVX2(y []float32, x []float32, add []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+
+// batchNormAddReluAVX2 normalises each column of x.
+//
+//go:noescape
+func batchNormAddReluAVX2(y []float32, x []float32, add []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+
+// batchNormEvalAVX2 normalises each column of x.
+//
+//go:noescape
+func batchNormEvalAVX2(y []float32, x []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+
+// batchNormEvalReluAVX2 normalises each column of x.
+//
+//go:noescape
+func batchNormEvalReluAVX2(y []float32, x []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+
+// batchNormEvalAddAVX2 normalises each column of x.
+//
+//go:noescape
+func batchNormEvalAddAVX2(y []float32, x []float32, add []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+
+// batchNormEvalAddReluAVX2 normalises each column of x.
+//
+//go:noescape
+func batchNormEvalAddReluAVX2(y []float32, x []float32, add []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+
+// batchNormGradSumsAVX2 sets each column's sums of dz and of dz times the normalised x, rows ascending.
+//
+//go:noescape
+func batchNormGradSumsAVX2(sum []float32, sumX []float32, dy []float32, x []float32, mean []float32, scale []float32, rows int, cols int, ld int)
+
+// batchNormGradAVX2 sets dx to the gradient of batchNorm's input.
+//
+//go:noescape
+func batchNormGradAVX2(dx []float32, dy []float32, x []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, rows int, cols int, share float32)
+
+// batchNormGradAddAVX2 sets dx to the gradient of batchNorm's input.
+//
+//go:noescape
+func batchNormGradAddAVX2(dx []float32, dy []float32, x []float32, add []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, rows int, cols int, share float32)
+
+// batchNormReluGradSumsAVX2 sets each column's sums of dz and of dz times the normalised x, rows ascending.
+//
+//go:noescape
+func batchNormReluGradSumsAVX2(sum []float32, sumX []float32, dy []float32, x []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int, ld int)
+
+// batchNormReluGradAVX2 sets dx to the gradient of batchNorm's input.
+//
+//go:noescape
+func batchNormReluGradAVX2(dx []float32, dy []float32, x []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, beta []float32, rows int, cols int, share float32)
+
+// batchNormReluGradAddAVX2 sets dx to the gradient of batchNorm's input.
+//
+//go:noescape
+func batchNormReluGradAddAVX2(dx []float32, dy []float32, x []float32, add []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, beta []float32, rows int, cols int, share float32)
+
+// maxPoolAVX2 sets y to the windows' maxima.
+//
+//go:noescape
+func maxPoolAVX2(y []float32, x []float32, pixels int, cols int, step int, kh int, kw int, row int)
+
+// maxPoolGradAVX2 adds dy to dx at each window's first maximum.
+//
+//go:noescape
+func maxPoolGradAVX2(dx []float32, dy []float32, x []float32, y []float32, pixels int, cols int, ld int, step int, kh int, kw int, row int)
+
+// avgPoolAVX2 sets y to the windows' sums times share.
+//
+//go:noescape
+func avgPoolAVX2(y []float32, x []float32, pixels int, cols int, step int, kh int, kw int, row int, share float32)
+
+// avgPoolGradAVX2 adds dy times share to dx at each window's pixels.
+//
+//go:noescape
+func avgPoolGradAVX2(dx []float32, dy []float32, pixels int, cols int, ld int, step int, kh int, kw int, row int, share float32)
+
 // dropoutAVX2 sets dst to x * scale where the element's random word reaches threshold, else to x * 0.
 //
 //go:noescape
@@ -183,6 +288,11 @@ func addAVX512(dst []float32, a []float32, b []float32)
 //
 //go:noescape
 func mulAVX512(dst []float32, a []float32, b []float32)
+
+// addReluAVX512 sets dst to max(a + b, 0).
+//
+//go:noescape
+func addReluAVX512(dst []float32, a []float32, b []float32)
 
 // scaleAVX512 sets dst to a * s.
 //
@@ -238,6 +348,11 @@ func addBiasReluAVX512(dst []float32, x []float32, bias []float32, rows int, col
 //
 //go:noescape
 func addBiasGeluAVX512(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
+
+// copyColumnsAVX512 copies rows of cols columns.
+//
+//go:noescape
+func copyColumnsAVX512(dst []float32, src []float32, rows int, cols int, ldd int, lds int)
 
 // colSumAVX512 adds each column of x to acc, rows ascending.
 //
@@ -303,6 +418,101 @@ func layerNormGradAddAVX512(dx []float32, dy []float32, x []float32, gamma []flo
 //
 //go:noescape
 func layerNormParamGradAVX512(dgamma []float32, dbeta []float32, dy []float32, x []float32, stats []float32, rows int, cols int, ld int)
+
+// columnMomentsAVX512 sets the mean and the sum of squared deviations of each column, rows ascending.
+//
+//go:noescape
+func columnMomentsAVX512(mean []float32, squares []float32, x []float32, rows int, cols int, ld int)
+
+// batchNormAVX512 normalises each column of x.
+//
+//go:noescape
+func batchNormAVX512(y []float32, x []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+
+// batchNormReluAVX512 normalises each column of x.
+//
+//go:noescape
+func batchNormReluAVX512(y []float32, x []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+
+// batchNormAddAVX512 normalises each column of x.
+//
+//go:noescape
+func batchNormAddAVX512(y []float32, x []float32, add []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+
+// batchNormAddReluAVX512 normalises each column of x.
+//
+//go:noescape
+func batchNormAddReluAVX512(y []float32, x []float32, add []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int)
+
+// batchNormEvalAVX512 normalises each column of x.
+//
+//go:noescape
+func batchNormEvalAVX512(y []float32, x []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+
+// batchNormEvalReluAVX512 normalises each column of x.
+//
+//go:noescape
+func batchNormEvalReluAVX512(y []float32, x []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+
+// batchNormEvalAddAVX512 normalises each column of x.
+//
+//go:noescape
+func batchNormEvalAddAVX512(y []float32, x []float32, add []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+
+// batchNormEvalAddReluAVX512 normalises each column of x.
+//
+//go:noescape
+func batchNormEvalAddReluAVX512(y []float32, x []float32, add []float32, mean []float32, variance []float32, gamma []float32, beta []float32, rows int, cols int, eps float32)
+
+// batchNormGradSumsAVX512 sets each column's sums of dz and of dz times the normalised x, rows ascending.
+//
+//go:noescape
+func batchNormGradSumsAVX512(sum []float32, sumX []float32, dy []float32, x []float32, mean []float32, scale []float32, rows int, cols int, ld int)
+
+// batchNormGradAVX512 sets dx to the gradient of batchNorm's input.
+//
+//go:noescape
+func batchNormGradAVX512(dx []float32, dy []float32, x []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, rows int, cols int, share float32)
+
+// batchNormGradAddAVX512 sets dx to the gradient of batchNorm's input.
+//
+//go:noescape
+func batchNormGradAddAVX512(dx []float32, dy []float32, x []float32, add []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, rows int, cols int, share float32)
+
+// batchNormReluGradSumsAVX512 sets each column's sums of dz and of dz times the normalised x, rows ascending.
+//
+//go:noescape
+func batchNormReluGradSumsAVX512(sum []float32, sumX []float32, dy []float32, x []float32, mean []float32, scale []float32, gamma []float32, beta []float32, rows int, cols int, ld int)
+
+// batchNormReluGradAVX512 sets dx to the gradient of batchNorm's input.
+//
+//go:noescape
+func batchNormReluGradAVX512(dx []float32, dy []float32, x []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, beta []float32, rows int, cols int, share float32)
+
+// batchNormReluGradAddAVX512 sets dx to the gradient of batchNorm's input.
+//
+//go:noescape
+func batchNormReluGradAddAVX512(dx []float32, dy []float32, x []float32, add []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, beta []float32, rows int, cols int, share float32)
+
+// maxPoolAVX512 sets y to the windows' maxima.
+//
+//go:noescape
+func maxPoolAVX512(y []float32, x []float32, pixels int, cols int, step int, kh int, kw int, row int)
+
+// maxPoolGradAVX512 adds dy to dx at each window's first maximum.
+//
+//go:noescape
+func maxPoolGradAVX512(dx []float32, dy []float32, x []float32, y []float32, pixels int, cols int, ld int, step int, kh int, kw int, row int)
+
+// avgPoolAVX512 sets y to the windows' sums times share.
+//
+//go:noescape
+func avgPoolAVX512(y []float32, x []float32, pixels int, cols int, step int, kh int, kw int, row int, share float32)
+
+// avgPoolGradAVX512 adds dy times share to dx at each window's pixels.
+//
+//go:noescape
+func avgPoolGradAVX512(dx []float32, dy []float32, pixels int, cols int, ld int, step int, kh int, kw int, row int, share float32)
 
 // dropoutAVX512 sets dst to x * scale where the element's random word reaches threshold, else to x * 0.
 //

@@ -23,6 +23,16 @@ func columns(m machine) {
 		return func(v []reg.VecVirtual) { m.gelu(g, v) }
 	})
 
+	m.kernel("copyColumns", "func(dst, src []float32, rows, cols, ldd, lds int)", "copies rows of cols columns.", func() {
+		dst, src, n, cols := base("dst"), base("src"), integer("rows"), integer("cols")
+		to, from := bytes(integer("ldd")), bytes(integer("lds"))
+		tail := m.tailMask(cols)
+		rows(n, to, []reg.Register{dst}, func() {
+			m.blocks(cols, 4, tail, func(b block) { b.stores(b.loads(src), dst) })
+			ADDQ(from, src)
+		})
+	})
+
 	m.kernel("colSum", "func(acc, x []float32, rows, cols, ld int)", "adds each column of x to acc, rows ascending.", func() {
 		acc, x := base("acc"), base("x")
 		n, cols, stride := integer("rows"), integer("cols"), bytes(integer("ld"))

@@ -35,6 +35,18 @@ func elementwise(m machine) {
 		})
 	}
 
+	m.flat("addRelu", "func(dst, a, b []float32)", "sets dst to max(a + b, 0).", 4, func(dst reg.Register) func(b block) {
+		a, other, zero := base("a"), base("b"), m.zero()
+		return func(b block) {
+			for j := range b.u {
+				v := b.load(a, j)
+				VADDPS(b.load(other, j), v, v)
+				VMAXPS(v, zero, v)
+				b.store(v, dst, j)
+			}
+		}
+	})
+
 	m.flat("scale", "func(dst, a []float32, s float32)", "sets dst to a * s.", 4, func(dst reg.Register) func(b block) {
 		a, s := base("a"), m.splat("s")
 		return func(b block) {

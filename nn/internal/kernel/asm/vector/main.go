@@ -19,6 +19,8 @@ func main() {
 		rowReductions(m)
 		softmax(m)
 		norms(m)
+		batchNorms(m)
+		pools(m)
 		dropout(m)
 		optimizers(m)
 	}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// A panel is how kernels with parameters for each column walk a matrix: some
+// rows at a time, all vectors of a column below each other, so that parameters
+// are loaded (and derived values computed) once for those rows, which stay few
+// enough to be near each other in memory.
+
+// repeat emits body for n > 0 times. It uses n up.
+func repeat(n reg.Register, body func()) {
+	top := label("repeat")
+	Label(top)
+	body()
+	DECQ(n)
+	JNZ(LabelRef(top))
+}
+
+// below emits body for n > 0 rows of the block b of columns: its argument is the
+// block in the row, whose elements lie ld after the last row's. n is a
+// register or memory.
+func (b block) below(n Op, ld Op, body func(b block)) {
+	at, count := GP64(), GP64()
+	MOVQ(b.i, at)
+	MOVQ(n, count)
+	repeat(count, func() {
+		body(block{b.machine, at, b.u, b.live})
+		ADDQ(ld, at)
+	})
+}
+
+// panelElements is about the size of a panel; least is its least number of rows.
+const panelElements = 1024
+
+// panels emits code for a (rows, cols) matrix: prepare for every block of u
+// vectors of columns of every panel, and what it returns for its every row.
+// The pointers move on behind each panel.
+func (m machine) panels(pointers []reg.Register, u, least int, prepare func(b block) func(b block)) {
+	left, cols := integer("rows"), integer("cols")
+	tail := m.tailMask(cols)
+	high := GP64()
+	MOVQ(U32(panelElements), reg.RAX)
+	XORL(reg.EDX, reg.EDX)
+	DIVQ(cols)
+	ADDQ(I32(least), reg.RAX)
+	MOVQ(reg.RAX, high)
+
+	top, done := label("panel"), label("panels")
+	Label(top)
+	CMPQ(left, high)
+	CMOVQLT(left, high)
+	TESTQ(high, high)
+	JLE(LabelRef(done))
+	m.blocks(cols, u, tail, func(b block) { b.below(high, cols, prepare(b)) })
+	SUBQ(high, left)
+	step := GP64()
+	MOVQ(high, step)
+	IMULQ(cols, step)
+	for _, p := range pointers {
+		LEAQ(Mem{Base: p, Index: step, Scale: 4}, p)
+	}
+	JMP(LabelRef(top))
+	Label(done)
+}
+
+// parameter loads the block's vectors of a slice of one value for each column.
+func (b block) parameter(name string) []reg.VecVirtual { return b.loads(base(name)) }
