@@ -1,0 +1,131 @@
+// Package amoebanet builds AmoebaNet-D (Real et al. 2019) of any size as lists
+// of pipeline layers: AmoebaNet-D(L, D) has L normal cells and D filters.
+//
+// The definition is the one whose parameters are, exactly, those of GPipe's
+// Table 1: torchgpipe's (benchmarks/models/amoebanet of its repository, [T] in
+// what follows), which takes the cells from TensorFlow's official code
+// (models/official/amoeba_net of tensorflow/tpu, [A]). Where the two differ
+// beyond the parameters, [A] is followed: max pools in the cells are max pools,
+// padding is TensorFlow's SAME, and pixels go into the stem without a ReLU.
+package amoebanet
+
+import (
+	"fmt"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// Config describes a model.
+type Config struct {
+	Layers  int // L: normal cells, in three stacks; a multiple of 3, at least 3
+	Filters int // D: filters of the first stack's cells; a multiple of 8
+	Classes int // at least 1
+
+	Image    int // height and width in pixels, from 17 on; 0: 224
+	Channels int // of the images; 0: 3
+
+	// DropPath is the rate at which branches of the last cell are left out, in
+	// [0, 1); 0: none. Cell i of n (reductions count, i from 1) has i/n of it,
+	// and it meets every branch of a cell but identities: [A]'s drop-connect
+	// "v2". [A] as it is run raises the rate with the steps instead ("v1").
+	DropPath float32
+	Dropout  float32 // rate in front of the classifier, in [0, 1); 0: none. [A]: 0.5
+
+	// Aux adds [A]'s auxiliary head behind the second stack, for training only.
+	// Its logits flow on to the end: see [nn.AuxiliaryLoss].
+	Aux bool
+	// AuxScale multiplies the widths of the auxiliary head, 128 and 768; 0: 0.4,
+	// as in [A].
+	AuxScale float64
+
+	// Official takes [A]'s stem: a convolution with 32 filters and no padding,
+	// and two reduction cells with D/4 and D/2 filters instead of D/2 and D. It
+	// also has [A]'s ReLU in front of the final pool. Filters is then a multiple
+	// of 16.
+	Official bool
+	// Delayed lowers the stride of the stem's convolution to 1 and raises that
+	// of the last cell's incoming convolutions to 2 (the first version of the
+	// GPipe paper, section 5: "we reduced the stride value of the first
+	// convolution layer and increased the stride value at the last convolution
+	// layer"): the same parameters, about four times the activations.
+	Delayed bool
+
+	// Momentum is the share that batch norm's moving averages keep at each
+	// mini-batch, in [0, 1); 0: 0.9, for runs of few steps. [A]: 0.9997.
+	Momentum float64
+	Eps      float32 // added to batch norm's variance; 0: 1e-3, as in [A]
+}
+
+// Input is the type of one image, without the leading dimension.
+func (c Config) Input() graph.Type {
+	c = c.withDefaults()
+	return graph.Type{Shape: graph.Shape{c.Image, c.Image, c.Channels}, DType: graph.F32}
+}
+
+// New builds a model of L+6 pipeline layers: "stem", "reduction1",
+// "reduction2", the first stack of "normal1", "normal2", ..., "reduction3", the
+// second stack, "reduction4", the third stack, and "classifier".
+//
+// Images (n, h, w, channels) come in. Between the cells flows a pair, the
+// newest cell's output and the one before; behind an auxiliary head its logits
+// as well, while training. The logits (n, classes) come out, and then the
+// auxiliary ones.
+func New(c Config) ([]nn.Layer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	b := &builder{Config: c}
+	layers := []nn.Layer{nn.Sequential("stem", b.stem())}
+	stemFilters := c.Filters / 2
+	if c.Official {
+		stemFilters = c.Filters / 4
+	}
+	layers = append(layers, b.reduction(stemFilters), b.reduction(2*stemFilters))
+	for stack := range 3 {
+		filters := c.Filters << stack
+		if stack > 0 {
+			layers = append(layers, b.reduction(filters))
+		}
+		for range c.Layers / 3 {
+			layers = append(layers, b.normal(filters))
+		}
+	}
+	return append(layers, nn.Sequential("classifier", b.classifier())), nil
+}
+
+// builder knows what has been built so far.
+type builder struct {
+	Config
+	newest, before int  // channels that flow; before is 0 behind the stem
+	reduced        bool // the newest cell is a reduction, so that the one before is larger
+	reductions     int
+	normals        int
+}
+
+// reduction builds the next reduction cell.
+func (b *builder) reduction(filters int) nn.Layer {
+	b.reductions++
+	c := b.cell(filters, 1)
+	layer := nn.Sequential(fmt.Sprint("reduction", b.reductions), newReductionCell(b, c))
+	b.newest, b.before, b.reduced = 3*filters, b.newest, true
+	return layer
+}
+
+// normal builds the next normal cell, with the auxiliary head behind the last
+// of the second stack.
+func (b *builder) normal(filters int) nn.Layer {
+	b.normals++
+	stride := 1
+	if b.Delayed && b.normals == b.Layers {
+		stride = 2
+	}
+	c := b.cell(filters, stride)
+	parts := []nn.Layer{newNormalCell(b, c)}
+	b.newest, b.before, b.reduced = 4*filters, b.newest, false
+	if b.Aux && b.normals == 2*b.Layers/3 {
+		parts = append(parts, b.auxiliary())
+	}
+	return nn.Sequential(fmt.Sprint("normal", b.normals), parts...)
+}

@@ -1,0 +1,297 @@
+package amoebanet
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+func ExampleNew() {
+	layers, err := New(Config{Layers: 6, Filters: 64, Classes: 1000})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, l := range layers {
+		fmt.Println(l.Name(), nn.CountParams([]nn.Layer{l}))
+	}
+	fmt.Println(nn.CountParams(layers), "parameters")
+	// Output:
+	// stem 464
+	// reduction1 4944
+	// reduction2 22048
+	// normal1 43072
+	// normal2 53312
+	// reduction3 123456
+	// normal3 178304
+	// normal4 211072
+	// reduction4 490624
+	// normal5 708864
+	// normal6 839936
+	// classifier 1025000
+	// 3701096 parameters
+}
+
+// TestParameters: the parameters of GPipe's Table 1 (81.5M, 319.0M, 542.7M,
+// 1.06B, 1.84B in torchgpipe's own, and as many in the paper), and those of its
+// other models, by hand from the same definition.
+func TestParameters(t *testing.T) {
+	for _, c := range []struct {
+		layers, filters int
+		want            int64
+	}{
+		{18, 128, 31_694_440}, {18, 208, 81_505_540}, {18, 256, 122_470_120}, {18, 416, 319_024_120},
+		{18, 544, 542_734_840}, {36, 544, 1_055_832_376}, {72, 512, 1_844_858_344},
+		{12, 512, 329_758_184}, {6, 32, 1_187_448}, {6, 64, 3_701_096},
+	} {
+		for _, delayed := range []bool{false, true} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			layers := build(t, Config{Layers: c.layers, Filters: c.filters, Classes: 1000, Delayed: delayed})
+			runtime.ReadMemStats(&after)
+			if got := nn.CountParams(layers); got != c.want || len(layers) != c.layers+6 {
+				t.Errorf("(%d, %d), delayed %v: %d parameters in %d layers, want %d in %d", c.layers, c.filters, delayed, got, len(layers), c.want, c.layers+6)
+			}
+			if used := after.TotalAlloc - before.TotalAlloc; used > 8<<20 {
+				t.Errorf("(%d, %d): %d bytes to build", c.layers, c.filters, used)
+			}
+		}
+	}
+}
+
+// TestMultiplyAdds: 15.17 G an image for (18, 256) at 224x224. SAME padding
+// counts as pixels.
+func TestMultiplyAdds(t *testing.T) {
+	c := Config{Layers: 18, Filters: 256, Classes: 1000}
+	var flops int64
+	for _, call := range trace(t, c, 1, true).Function.Graph.Calls {
+		flops += call.Op.FLOPs(call)
+	}
+	if got := fmt.Sprintf("%.2f", float64(flops)/2e9); got != "15.17" {
+		t.Errorf("%s G multiply-adds, want 15.17", got)
+	}
+}
+
+// TestOfficial: [A]'s stem and auxiliary head, counted by hand. The parameters
+// are within 0.4% of the definition's at (18, 208) and above.
+func TestOfficial(t *testing.T) {
+	c := Config{Layers: 18, Filters: 208, Classes: 1000, Official: true, Aux: true}
+	got := nn.CountParams(build(t, c))
+	if want := int64(81_781_529); got != want {
+		t.Errorf("%d parameters, want %d", got, want)
+	}
+	c.Aux = false
+	if got, want := nn.CountParams(build(t, c)), int64(81_137_437); got != want {
+		t.Errorf("%d parameters without the auxiliary head, want %d", got, want)
+	}
+}
+
+// TestFlow: what flows out of every layer, for all variants.
+func TestFlow(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		train  bool
+		want   []string
+	}{
+		{"plain", func(*Config) {}, true, []string{
+			"stem (2,16,16,2)", "reduction1 (2,8,8,12) (2,16,16,2)", "reduction2 (2,4,4,24) (2,8,8,12)",
+			"normal1 (2,4,4,32) (2,4,4,24)", "reduction3 (2,2,2,48) (2,4,4,32)", "normal2 (2,2,2,64) (2,2,2,48)",
+			"reduction4 (2,1,1,96) (2,2,2,64)", "normal3 (2,1,1,128) (2,1,1,96)", "classifier (2,5)",
+		}},
+		{"odd", func(c *Config) { c.Image = 37 }, true, []string{
+			"stem (2,19,19,2)", "reduction1 (2,10,10,12) (2,19,19,2)", "reduction2 (2,5,5,24) (2,10,10,12)",
+			"normal1 (2,5,5,32) (2,5,5,24)", "reduction3 (2,3,3,48) (2,5,5,32)", "normal2 (2,3,3,64) (2,3,3,48)",
+			"reduction4 (2,2,2,96) (2,3,3,64)", "normal3 (2,2,2,128) (2,2,2,96)", "classifier (2,5)",
+		}},
+		{"delayed", func(c *Config) { c.Delayed = true }, true, []string{
+			"stem (2,32,32,2)", "reduction1 (2,16,16,12) (2,32,32,2)", "reduction2 (2,8,8,24) (2,16,16,12)",
+			"normal1 (2,8,8,32) (2,8,8,24)", "reduction3 (2,4,4,48) (2,8,8,32)", "normal2 (2,4,4,64) (2,4,4,48)",
+			"reduction4 (2,2,2,96) (2,4,4,64)", "normal3 (2,1,1,128) (2,2,2,96)", "classifier (2,5)",
+		}},
+		{"auxiliary", func(c *Config) { c.Aux = true }, true, []string{
+			"stem (2,16,16,2)", "reduction1 (2,8,8,12) (2,16,16,2)", "reduction2 (2,4,4,24) (2,8,8,12)",
+			"normal1 (2,4,4,32) (2,4,4,24)", "reduction3 (2,2,2,48) (2,4,4,32)", "normal2 (2,2,2,64) (2,2,2,48) (2,5)",
+			"reduction4 (2,1,1,96) (2,2,2,64) (2,5)", "normal3 (2,1,1,128) (2,1,1,96) (2,5)", "classifier (2,5) (2,5)",
+		}},
+		{"auxiliary, evaluating", func(c *Config) { c.Aux = true }, false, []string{
+			"stem (2,16,16,2)", "reduction1 (2,8,8,12) (2,16,16,2)", "reduction2 (2,4,4,24) (2,8,8,12)",
+			"normal1 (2,4,4,32) (2,4,4,24)", "reduction3 (2,2,2,48) (2,4,4,32)", "normal2 (2,2,2,64) (2,2,2,48)",
+			"reduction4 (2,1,1,96) (2,2,2,64)", "normal3 (2,1,1,128) (2,1,1,96)", "classifier (2,5)",
+		}},
+		{"official", func(c *Config) { c.Official, c.Filters = true, 16 }, true, []string{
+			"stem (2,15,15,32)", "reduction1 (2,8,8,12) (2,15,15,32)", "reduction2 (2,4,4,24) (2,8,8,12)",
+			"normal1 (2,4,4,64) (2,4,4,24)", "reduction3 (2,2,2,96) (2,4,4,64)", "normal2 (2,2,2,128) (2,2,2,96)",
+			"reduction4 (2,1,1,192) (2,2,2,128)", "normal3 (2,1,1,256) (2,1,1,192)", "classifier (2,5)",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := Config{Layers: 3, Filters: 8, Classes: 5, Image: 32}
+			c.change(&config)
+			var got []string
+			layers, s := build(t, config), trace(t, config, 2, c.train)
+			for i, io := range s.Layers {
+				line := layers[i].Name()
+				for _, n := range io.Out {
+					line += " " + n.Shape.String()
+				}
+				got = append(got, line)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPaths: the names that parameters are saved and seeded by, of one cell of
+// each kind.
+func TestPaths(t *testing.T) {
+	layers := build(t, Config{Layers: 3, Filters: 8, Classes: 5, Image: 32, Aux: true})
+	var got []string
+	for _, i := range []int{1, 2, 5} {
+		for _, p := range layers[i].Params() {
+			if strings.HasSuffix(p.Name, "gamma") || strings.HasSuffix(p.Name, "beta") || p.Frozen {
+				continue
+			}
+			got = append(got, fmt.Sprint(nn.ScopeOf(layers[i]), "/", p.Name, " ", p.Shape))
+		}
+	}
+	want := []string{
+		"reduction1/h0/weight (1,1,2,4)", "reduction1/h1/weight (1,1,2,4)",
+		"reduction1/h3/3x3/in/weight (1,1,4,1)", "reduction1/h3/3x3/3x3/weight (3,3,1,1)", "reduction1/h3/3x3/out/weight (1,1,1,4)",
+		"reduction1/h4/1x7_7x1/in/weight (1,1,4,1)", "reduction1/h4/1x7_7x1/1x7/weight (1,7,1,1)",
+		"reduction1/h4/1x7_7x1/7x1/weight (7,1,1,1)", "reduction1/h4/1x7_7x1/out/weight (1,1,1,4)",
+		"reduction1/h6/1x1/weight (1,1,4,4)",
+		"reduction2/h0/weight (1,1,12,8)", "reduction2/h1/path1/weight (1,1,2,4)", "reduction2/h1/path2/weight (1,1,2,4)",
+		"reduction2/h3/3x3/in/weight (1,1,8,2)", "reduction2/h3/3x3/3x3/weight (3,3,2,2)", "reduction2/h3/3x3/out/weight (1,1,2,8)",
+		"reduction2/h4/1x7_7x1/in/weight (1,1,8,2)", "reduction2/h4/1x7_7x1/1x7/weight (1,7,2,2)",
+		"reduction2/h4/1x7_7x1/7x1/weight (7,1,2,2)", "reduction2/h4/1x7_7x1/out/weight (1,1,2,8)",
+		"reduction2/h6/1x1/weight (1,1,8,8)",
+		"normal2/h0/weight (1,1,48,16)", "normal2/h1/path1/weight (1,1,32,8)", "normal2/h1/path2/weight (1,1,32,8)",
+		"normal2/h2/1x1/weight (1,1,16,16)",
+		"normal2/h3/1x7_7x1/in/weight (1,1,16,4)", "normal2/h3/1x7_7x1/1x7/weight (1,7,4,4)",
+		"normal2/h3/1x7_7x1/7x1/weight (7,1,4,4)", "normal2/h3/1x7_7x1/out/weight (1,1,4,16)",
+		"normal2/h4/1x1/weight (1,1,16,16)",
+		"normal2/h4/1x7_7x1/in/weight (1,1,16,4)", "normal2/h4/1x7_7x1/1x7/weight (1,7,4,4)",
+		"normal2/h4/1x7_7x1/7x1/weight (7,1,4,4)", "normal2/h4/1x7_7x1/out/weight (1,1,4,16)",
+		"normal2/h6/1x1/weight (1,1,16,16)",
+		"normal2/aux/proj/weight (1,1,64,51)", "normal2/aux/full/weight (1,1,51,307)", "normal2/aux/weight (307,5)", "normal2/aux/bias (5)",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestOptionsReachTheLayers: rates, in rising depth, and batch norm's options.
+func TestOptionsReachTheLayers(t *testing.T) {
+	c := Config{Layers: 3, Filters: 8, Classes: 5, Image: 32, DropPath: 0.7, Dropout: 0.5, Momentum: 0.75, Eps: 0.5}
+	s := trace(t, c, 2, true)
+	rates := map[string]float32{}
+	for _, call := range s.Function.Graph.Calls {
+		switch op := call.Op.(type) {
+		case graph.DropPathOp:
+			name := op.Path[:strings.Index(op.Path, "/")]
+			if r, ok := rates[name]; ok && r != op.Rate {
+				t.Errorf("%s: rates %v and %v", name, r, op.Rate)
+			}
+			rates[name] = op.Rate
+		case graph.DropoutOp:
+			rates[op.Path] = op.Rate
+		case graph.BatchNormStatsOp:
+			if op.Eps != 0.5 {
+				t.Errorf("eps %v", op.Eps)
+			}
+		}
+	}
+	want := map[string]float32{
+		"reduction1": 0.1, "reduction2": 0.2, "normal1": 0.3, "reduction3": 0.4, "normal2": 0.5, "reduction4": 0.6, "normal3": 0.7,
+		"classifier/dropout": 0.5,
+	}
+	if diff := cmp.Diff(want, rates, cmp.Comparer(func(a, b float32) bool { return a-b < 1e-6 && b-a < 1e-6 })); diff != "" {
+		t.Errorf("rates (-want +got)\n%s", diff)
+	}
+	for _, m := range s.Moving {
+		if m.Momentum != 0.75 || !m.Unbiased {
+			t.Errorf("%s: momentum %v, unbiased %v", m.Mean.Name, m.Momentum, m.Unbiased)
+		}
+	}
+	// Every branch of a cell but the identities: 8 of 10 in either kind.
+	var branches []string
+	for _, call := range s.Function.Graph.Calls {
+		if op, ok := call.Op.(graph.DropPathOp); ok {
+			branches = append(branches, strings.TrimSuffix(op.Path, "/drop-path"))
+		}
+	}
+	slices.Sort(branches)
+	if len(slices.Compact(slices.Clone(branches))) != len(branches) || len(branches) != 4*8+3*8 {
+		t.Errorf("%d branches are dropped: %q", len(branches), branches)
+	}
+	if n := len(trace(t, c, 2, false).Moving); n != 0 {
+		t.Errorf("an evaluation moves %d averages", n)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := Config{Layers: 3, Filters: 16, Classes: 5, Image: 17}
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(c *Config){
+		"Layers is 0, want a multiple of 3":    func(c *Config) { c.Layers = 0 },
+		"Layers is 4, want a multiple of 3":    func(c *Config) { c.Layers = 4 },
+		"Filters is 12, want a multiple of 8":  func(c *Config) { c.Filters = 12 },
+		"Filters is -8, want a multiple of 8":  func(c *Config) { c.Filters = -8 },
+		"Filters is 24, want a multiple of 16": func(c *Config) { c.Filters, c.Official, c.Image = 24, true, 0 },
+		"Classes is 0":                         func(c *Config) { c.Classes = 0 },
+		"Channels is -1":                       func(c *Config) { c.Channels = -1 },
+		"images of 16 pixels are too small to be halved five times, want at least 17": func(c *Config) { c.Image = 16 },
+		"images of -1 pixels": func(c *Config) { c.Image = -1 },
+		"images of 18 pixels are too small to be halved five times, want at least 19": func(c *Config) { c.Image, c.Official = 18, true },
+		"images of 15 pixels are too small to be halved five times, want at least 17": func(c *Config) { c.Image, c.Delayed = 15, true },
+		"DropPath is 1":                        func(c *Config) { c.DropPath = 1 },
+		"Dropout is -0.5":                      func(c *Config) { c.Dropout = -0.5 },
+		"AuxScale is 0.4 without an auxiliary": func(c *Config) { c.AuxScale = 0.4 },
+		"AuxScale is 0.001, want 1/128":        func(c *Config) { c.Aux, c.AuxScale = true, 0.001 },
+		"Momentum is 1, want":                  func(c *Config) { c.Momentum = 1 },
+		"Eps is -1, want":                      func(c *Config) { c.Eps = -1 },
+	} {
+		c := good
+		change(&c)
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	// The smallest images go through every variant.
+	for _, c := range []Config{
+		{Layers: 3, Filters: 16, Classes: 5, Image: 17, Aux: true},
+		{Layers: 3, Filters: 16, Classes: 5, Image: 17, Aux: true, Delayed: true},
+		{Layers: 3, Filters: 16, Classes: 5, Image: 19, Aux: true, Official: true},
+	} {
+		trace(t, c, 2, true)
+	}
+}
+
+func build(t *testing.T, c Config) []nn.Layer {
+	t.Helper()
+	layers, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return layers
+}
+
+// trace traces a whole model for n images.
+func trace(t *testing.T, c Config, n int, train bool) *nn.Stage {
+	t.Helper()
+	image := c.Input()
+	image.Shape = append(graph.Shape{n}, image.Shape...)
+	return nn.TraceStage(build(t, c), 0, nil, []graph.Type{image}, nil, train)
+}

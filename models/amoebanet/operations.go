@@ -1,0 +1,141 @@
+package amoebanet
+
+import (
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// convolution describes a [unit]. Zeros are a kernel of 1x1 and a stride of 1.
+type convolution struct {
+	In, Out int
+	Kernel  [2]int
+	Stride  int
+	Padding nn.Padding // zero: none
+	ReLU    bool       // behind the batch norm, where nothing else reads it
+}
+
+// unit is a convolution without bias and a batch norm. The ReLU in front of
+// them is computed where their input is, once for all that read it.
+type unit struct {
+	conv *nn.Conv2D
+	norm *nn.BatchNorm
+}
+
+// unit builds one whose parameters are name/weight, name/gamma and name/beta.
+func (b *builder) unit(name string, c convolution) *unit {
+	if c.Kernel == [2]int{} {
+		c.Kernel = [2]int{1, 1}
+	}
+	return &unit{
+		nn.NewConv2D(name, nn.Conv2DConfig{
+			In: c.In, Out: c.Out, Kernel: c.Kernel, Stride: [2]int{c.Stride, c.Stride}, Padding: c.Padding,
+		}),
+		b.norm(name, c.Out, c.ReLU),
+	}
+}
+
+// norm builds a batch norm. The moving variance is unbiased, as [A]'s fused
+// one and [T]'s are.
+func (b *builder) norm(name string, channels int, relu bool) *nn.BatchNorm {
+	return nn.NewBatchNorm(name, nn.BatchNormConfig{
+		Channels: channels, Eps: b.Eps, Momentum: b.Momentum, Unbiased: true, ReLU: relu,
+	})
+}
+
+func (u *unit) Name() string { return u.conv.Name() }
+
+func (u *unit) Params() []*nn.Param { return params(u.conv, u.norm) }
+
+// Forward takes x behind its ReLU.
+func (u *unit) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	return u.norm.Forward(t, u.conv.Forward(t, in...)...)
+}
+
+func (u *unit) apply(t *nn.Trace, x *graph.Node) *graph.Node { return u.Forward(t, x)[0] }
+
+// bottleneck is units one after another, whose ReLUs are in their batch norms.
+type bottleneck struct {
+	name  string
+	units []*unit
+}
+
+// bottleneck3x3 is 1x1 to a quarter of the filters, 3x3, and 1x1 to all.
+func (b *builder) bottleneck3x3(name string, in, filters, stride int) *bottleneck {
+	q := filters / 4
+	return &bottleneck{name, []*unit{
+		b.unit(name+"/in", convolution{In: in, Out: q, ReLU: true}),
+		b.unit(name+"/3x3", convolution{In: q, Out: q, Kernel: [2]int{3, 3}, Stride: stride, Padding: nn.Same, ReLU: true}),
+		b.unit(name+"/out", convolution{In: q, Out: filters}),
+	}}
+}
+
+// bottleneck1x7 is 1x1 to a quarter of the filters, 1x7, 7x1, and 1x1 to all.
+func (b *builder) bottleneck1x7(name string, filters int) *bottleneck {
+	q := filters / 4
+	return &bottleneck{name, []*unit{
+		b.unit(name+"/in", convolution{In: filters, Out: q, ReLU: true}),
+		b.unit(name+"/1x7", convolution{In: q, Out: q, Kernel: [2]int{1, 7}, Padding: nn.Same, ReLU: true}),
+		b.unit(name+"/7x1", convolution{In: q, Out: q, Kernel: [2]int{7, 1}, Padding: nn.Same, ReLU: true}),
+		b.unit(name+"/out", convolution{In: q, Out: filters}),
+	}}
+}
+
+func (b *bottleneck) Name() string { return b.name }
+
+func (b *bottleneck) Params() (all []*nn.Param) {
+	for _, u := range b.units {
+		all = append(all, u.Params()...)
+	}
+	return all
+}
+
+// Forward takes x behind its ReLU.
+func (b *bottleneck) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	for _, u := range b.units {
+		in = u.Forward(t, in...)
+	}
+	return in
+}
+
+func (b *bottleneck) apply(t *nn.Trace, x *graph.Node) *graph.Node { return b.Forward(t, x)[0] }
+
+// factorizedReduction brings an image to 1/stride of its size by two 1x1
+// convolutions, each to half of the channels, the second on the image shifted
+// by one pixel, so that not only every other pixel is read; a batch norm
+// follows.
+type factorizedReduction struct {
+	name  string
+	paths [2]*nn.Conv2D
+	norm  *nn.BatchNorm
+}
+
+func (b *builder) factorized(name string, in, out, stride int) *factorizedReduction {
+	c := nn.Conv2DConfig{In: in, Out: out / 2, Kernel: [2]int{1, 1}, Stride: [2]int{stride, stride}}
+	shifted := c
+	shifted.Padding = nn.Pads(-1, 1, -1, 1)
+	return &factorizedReduction{
+		name,
+		[2]*nn.Conv2D{nn.NewConv2D(name+"/path1", c), nn.NewConv2D(name+"/path2", shifted)},
+		b.norm(name, out, false),
+	}
+}
+
+func (f *factorizedReduction) Name() string { return f.name }
+
+func (f *factorizedReduction) Params() []*nn.Param { return params(f.paths[0], f.paths[1], f.norm) }
+
+// Forward takes x behind its ReLU.
+func (f *factorizedReduction) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	path1, path2 := f.paths[0].Forward(t, in...)[0], f.paths[1].Forward(t, in...)[0]
+	return f.norm.Forward(t, t.Concat(path1, path2))
+}
+
+func maxPool(t *nn.Trace, x *graph.Node, size, stride int) *graph.Node {
+	w := graph.Square(size, stride)
+	return t.MaxPool(x, w.Same(x.Shape[1], x.Shape[2]))
+}
+
+// avgPool is 3x3 with stride 1. What lies outside the image does not count.
+func avgPool(t *nn.Trace, x *graph.Node) *graph.Node {
+	return t.AvgPool(x, graph.Square(3, 1).Same(x.Shape[1], x.Shape[2]))
+}

@@ -1,0 +1,113 @@
+package resnet
+
+import (
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// expansion is how many times as wide a block's output is as its 3x3
+// convolution.
+const expansion = 4
+
+// block is one bottleneck,
+//
+//	y = relu(bn(1x1(relu(bn(3x3(relu(bn(1x1(x)))))))) + shortcut(x))
+//
+// whose shortcut is x itself, or a strided 1x1 convolution with a batch norm
+// where y has another shape.
+type block struct {
+	name      string
+	in, width int
+	stride    int
+}
+
+// block builds it as one pipeline layer or, fine, as three.
+func (c Config) block(b block) []nn.Layer {
+	out := expansion * b.width
+	first := &branch{"conv1", []nn.Layer{
+		nn.NewConv2D("conv1", nn.Conv2DConfig{In: b.in, Out: b.width, Kernel: [2]int{1, 1}}),
+		c.norm("conv1", b.width, true),
+	}}
+	second := &branch{"conv2", []nn.Layer{
+		nn.NewConv2D("conv2", nn.Conv2DConfig{
+			In: b.width, Out: b.width, Kernel: [2]int{3, 3}, Stride: [2]int{b.stride, b.stride}, Padding: nn.Pad(1),
+		}),
+		c.norm("conv2", b.width, true),
+	}}
+	last := c.norm("conv3", out, false)
+	if c.ZeroInit {
+		last = nn.NewBatchNorm("conv3", c.batchNorm(out, false, nn.Zeros()))
+	}
+	third := &merge{branch: branch{"conv3", []nn.Layer{
+		nn.NewConv2D("conv3", nn.Conv2DConfig{In: b.width, Out: out, Kernel: [2]int{1, 1}}),
+		last,
+	}}}
+	if b.stride > 1 || b.in != out {
+		third.shortcut = []nn.Layer{
+			nn.NewConv2D("shortcut", nn.Conv2DConfig{In: b.in, Out: out, Kernel: [2]int{1, 1}, Stride: [2]int{b.stride, b.stride}}),
+			c.norm("shortcut", out, false),
+		}
+	}
+	if c.Fine {
+		return []nn.Layer{
+			nn.Part(b.name, b.name+"/conv1", first),
+			nn.Part(b.name, b.name+"/conv2", second),
+			nn.Part(b.name, b.name+"/conv3", third),
+		}
+	}
+	return []nn.Layer{nn.Sequential(b.name, first, second, third)}
+}
+
+// norm builds the batch norm of the convolution of that name.
+func (c Config) norm(name string, channels int, relu bool) *nn.BatchNorm {
+	return nn.NewBatchNorm(name, c.batchNorm(channels, relu, nil))
+}
+
+// batchNorm has an unbiased moving variance, as torchvision's.
+func (c Config) batchNorm(channels int, relu bool, init nn.Initializer) nn.BatchNormConfig {
+	return nn.BatchNormConfig{Channels: channels, Eps: c.Eps, Momentum: c.Momentum, Unbiased: true, ReLU: relu, Init: init}
+}
+
+// branch is a part of a block's branch, beside which the block's input flows.
+type branch struct {
+	name   string
+	layers []nn.Layer
+}
+
+func (b *branch) Name() string { return b.name }
+
+func (b *branch) Params() []*nn.Param { return params(b.layers) }
+
+// Forward takes the branch and the block's input, or at the block's beginning
+// the latter alone, and gives both, the branch moved on.
+func (b *branch) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	return []*graph.Node{run(t, b.layers, in[0]), in[len(in)-1]}
+}
+
+// merge is the end of a block's branch, which the shortcut is added to.
+type merge struct {
+	branch
+	shortcut []nn.Layer // none: the identity
+}
+
+func (m *merge) Params() []*nn.Param { return append(m.branch.Params(), params(m.shortcut)...) }
+
+// Forward takes the branch and the block's input and gives the block's output.
+func (m *merge) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	h := run(t, m.layers, in[0])
+	return []*graph.Node{t.ReLU(t.Add(h, run(t, m.shortcut, in[1])))}
+}
+
+func run(t *nn.Trace, layers []nn.Layer, x *graph.Node) *graph.Node {
+	for _, l := range layers {
+		x = l.Forward(t, x)[0]
+	}
+	return x
+}
+
+func params(layers []nn.Layer) (all []*nn.Param) {
+	for _, l := range layers {
+		all = append(all, l.Params()...)
+	}
+	return all
+}

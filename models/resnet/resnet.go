@@ -1,0 +1,120 @@
+// Package resnet builds residual networks (He et al. 2016) as lists of pipeline
+// layers: the bottleneck networks of 50, 101 and 152 layers that GPipe's first
+// version measures, as torchvision has them ("v1.5": the stride of a block is
+// in its 3x3 convolution).
+package resnet
+
+import (
+	"fmt"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// Config describes a model.
+type Config struct {
+	Depth   int    // 50, 101 or 152; 0: Blocks
+	Blocks  [4]int // bottlenecks of each stage, at least 1, instead of a Depth
+	Width   int    // channels of the stem and of the first stage's 3x3 convolutions; 0: 64
+	Classes int    // at least 1
+
+	Image    int // height and width in pixels; 0: 224
+	Channels int // of the images; 0: 3
+
+	// ZeroInit starts the gain of each block's last batch norm from 0, so that
+	// blocks begin as identities (Goyal et al. 2017, section 5.1); zero: from 1.
+	ZeroInit bool
+
+	// Momentum is the share that batch norm's moving averages keep at each
+	// mini-batch, in [0, 1); 0: 0.9, as in torchvision.
+	Momentum float64
+	Eps      float32 // added to batch norm's variance; 0: 1e-5, as in torchvision
+
+	// Fine makes three pipeline layers of each block, one a convolution, for
+	// partitions more even than blocks allow. Parameters, their paths and so
+	// every bit stay the same.
+	Fine bool
+}
+
+var depths = map[int][4]int{50: {3, 4, 6, 3}, 101: {3, 4, 23, 3}, 152: {3, 8, 36, 3}}
+
+// Validate reports the first field that is out of range.
+func (c Config) Validate() error {
+	d := c.withDefaults()
+	switch {
+	case c.Depth != 0 && c.Blocks != [4]int{}:
+		return fmt.Errorf("resnet: Depth and Blocks: want one of them")
+	case c.Depth != 0 && d.Blocks == [4]int{}:
+		return fmt.Errorf("resnet: Depth is %d, want 50, 101 or 152, or Blocks", c.Depth)
+	case min(d.Blocks[0], d.Blocks[1], d.Blocks[2], d.Blocks[3]) < 1:
+		return fmt.Errorf("resnet: Blocks is %v, want at least 1 in each stage", c.Blocks)
+	case d.Width < 1:
+		return fmt.Errorf("resnet: Width is %d, want at least 1 (0: 64)", c.Width)
+	case c.Classes < 1:
+		return fmt.Errorf("resnet: Classes is %d, want at least 1", c.Classes)
+	case d.Image < 1:
+		return fmt.Errorf("resnet: Image is %d, want at least 1 (0: 224)", c.Image)
+	case d.Channels < 1:
+		return fmt.Errorf("resnet: Channels is %d, want at least 1 (0: 3)", c.Channels)
+	case !(c.Momentum >= 0 && c.Momentum < 1):
+		return fmt.Errorf("resnet: Momentum is %v, want at least 0 and less than 1 (0: 0.9)", c.Momentum)
+	case !(c.Eps >= 0):
+		return fmt.Errorf("resnet: Eps is %v, want more than 0 (0: 1e-5)", c.Eps)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Depth != 0 {
+		c.Blocks = depths[c.Depth]
+	}
+	if c.Width == 0 {
+		c.Width = 64
+	}
+	if c.Image == 0 {
+		c.Image = 224
+	}
+	if c.Channels == 0 {
+		c.Channels = 3
+	}
+	return c
+}
+
+// Input is the type of one image, without the leading dimension.
+func (c Config) Input() graph.Type {
+	c = c.withDefaults()
+	return graph.Type{Shape: graph.Shape{c.Image, c.Image, c.Channels}, DType: graph.F32}
+}
+
+// New builds a model of one pipeline layer a block: "stem", "stage1/block1",
+// "stage1/block2", ..., "stage4/block3", ... and "classifier". Images (n, h, w,
+// channels) come in, logits (n, classes) come out.
+func New(c Config) ([]nn.Layer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	layers := []nn.Layer{nn.Sequential("stem",
+		nn.NewConv2D("conv", nn.Conv2DConfig{In: c.Channels, Out: c.Width, Kernel: [2]int{7, 7}, Stride: [2]int{2, 2}, Padding: nn.Pad(3)}),
+		c.norm("conv", c.Width, true),
+		nn.NewMaxPool("pool", nn.PoolConfig{Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Padding: nn.Pad(1)}),
+	)}
+	channels := c.Width
+	for stage, blocks := range c.Blocks {
+		for i := range blocks {
+			b := block{
+				name: fmt.Sprintf("stage%d/block%d", stage+1, i+1),
+				in:   channels, width: c.Width << stage, stride: 1,
+			}
+			if stage > 0 && i == 0 {
+				b.stride = 2
+			}
+			layers = append(layers, c.block(b)...)
+			channels = expansion * b.width
+		}
+	}
+	return append(layers, nn.Sequential("classifier",
+		nn.NewGlobalAvgPool("pool"),
+		nn.NewDense("", nn.DenseConfig{In: channels, Out: c.Classes}),
+	)), nil
+}

@@ -1,0 +1,210 @@
+package resnet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+func ExampleNew() {
+	layers, err := New(Config{Blocks: [4]int{1, 2, 1, 1}, Width: 8, Classes: 10, Image: 32})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, l := range layers {
+		fmt.Println(l.Name(), nn.CountParams([]nn.Layer{l}))
+	}
+	// Output:
+	// stem 1192
+	// stage1/block1 1312
+	// stage2/block1 6208
+	// stage2/block2 4544
+	// stage3/block1 24192
+	// stage4/block1 95488
+	// classifier 2570
+}
+
+// TestParameters: those of torchvision's models.
+func TestParameters(t *testing.T) {
+	for depth, want := range map[int]int64{50: 25_557_032, 101: 44_549_160, 152: 60_192_808} {
+		for _, fine := range []bool{false, true} {
+			layers := build(t, Config{Depth: depth, Classes: 1000, Fine: fine})
+			if got := nn.CountParams(layers); got != want {
+				t.Errorf("ResNet-%d, fine %v: %d parameters, want %d", depth, fine, got, want)
+			}
+			// A block has three convolutions; stem and classifier are the two other layers of the depth.
+			units := (depth - 2) / 3
+			if fine {
+				units *= 3
+			}
+			if len(layers) != units+2 {
+				t.Errorf("ResNet-%d, fine %v: %d layers, want %d", depth, fine, len(layers), units+2)
+			}
+		}
+	}
+}
+
+// TestMultiplyAdds: 7.80 G an image for ResNet-101 at 224x224.
+func TestMultiplyAdds(t *testing.T) {
+	var flops int64
+	for _, call := range trace(t, Config{Depth: 101, Classes: 1000}, true).Function.Graph.Calls {
+		flops += call.Op.FLOPs(call)
+	}
+	if got := fmt.Sprintf("%.2f", float64(flops)/2/2e9); got != "7.80" { // two images
+		t.Errorf("%s G multiply-adds, want 7.80", got)
+	}
+}
+
+// TestFlow: what flows out of every layer.
+func TestFlow(t *testing.T) {
+	for fine, want := range map[bool][]string{
+		false: {
+			"stem (2,8,8,4)", "stage1/block1 (2,8,8,16)", "stage2/block1 (2,4,4,32)", "stage2/block2 (2,4,4,32)",
+			"stage3/block1 (2,2,2,64)", "stage4/block1 (2,1,1,128)", "classifier (2,5)",
+		},
+		true: {
+			"stem (2,8,8,4)",
+			"stage1/block1/conv1 (2,8,8,4) (2,8,8,4)", "stage1/block1/conv2 (2,8,8,4) (2,8,8,4)", "stage1/block1/conv3 (2,8,8,16)",
+			"stage2/block1/conv1 (2,8,8,8) (2,8,8,16)", "stage2/block1/conv2 (2,4,4,8) (2,8,8,16)", "stage2/block1/conv3 (2,4,4,32)",
+			"stage2/block2/conv1 (2,4,4,8) (2,4,4,32)", "stage2/block2/conv2 (2,4,4,8) (2,4,4,32)", "stage2/block2/conv3 (2,4,4,32)",
+			"stage3/block1/conv1 (2,4,4,16) (2,4,4,32)", "stage3/block1/conv2 (2,2,2,16) (2,4,4,32)", "stage3/block1/conv3 (2,2,2,64)",
+			"stage4/block1/conv1 (2,2,2,32) (2,2,2,64)", "stage4/block1/conv2 (2,1,1,32) (2,2,2,64)", "stage4/block1/conv3 (2,1,1,128)",
+			"classifier (2,5)",
+		},
+	} {
+		c := Config{Blocks: [4]int{1, 2, 1, 1}, Width: 4, Classes: 5, Image: 32, Fine: fine}
+		var got []string
+		layers := build(t, c)
+		for i, io := range trace(t, c, true).Layers {
+			line := layers[i].Name()
+			for _, n := range io.Out {
+				line += " " + n.Shape.String()
+			}
+			got = append(got, line)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("fine %v (-want +got)\n%s", fine, diff)
+		}
+	}
+}
+
+// TestPaths: the names that parameters are saved and seeded by are the same
+// for both cuts.
+func TestPaths(t *testing.T) {
+	paths := func(fine bool) (all []string) {
+		for _, l := range build(t, Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5, Fine: fine}) {
+			for _, p := range l.Params() {
+				all = append(all, fmt.Sprint(nn.ScopeOf(l), "/", p.Name, " ", p.Shape))
+			}
+		}
+		return all
+	}
+	coarse := paths(false)
+	if fine := paths(true); !slices.Equal(coarse, fine) {
+		t.Errorf("fine parameters %v, want %v", fine, coarse)
+	}
+	var weights []string
+	for _, p := range coarse[:25] {
+		if strings.Contains(p, "weight") || strings.Contains(p, "conv1/") {
+			weights = append(weights, p)
+		}
+	}
+	want := []string{
+		"stem/conv/weight (7,7,3,4)",
+		"stage1/block1/conv1/weight (1,1,4,4)", "stage1/block1/conv1/gamma (4)", "stage1/block1/conv1/beta (4)",
+		"stage1/block1/conv1/moving_mean (4)", "stage1/block1/conv1/moving_variance (4)",
+		"stage1/block1/conv2/weight (3,3,4,4)", "stage1/block1/conv3/weight (1,1,4,16)", "stage1/block1/shortcut/weight (1,1,4,16)",
+	}
+	if diff := cmp.Diff(want, weights); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestZeroInit: of each block's last gain, and of nothing else.
+func TestZeroInit(t *testing.T) {
+	for _, zero := range []bool{false, true} {
+		for _, l := range build(t, Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5, ZeroInit: zero}) {
+			for _, p := range l.Params() {
+				if !strings.HasSuffix(p.Name, "gamma") {
+					continue
+				}
+				gamma, want := make([]float32, p.Shape.Elems()), float32(1)
+				p.Init(nil, p.Shape, gamma)
+				if zero && strings.HasSuffix(p.Name, "conv3/gamma") {
+					want = 0
+				}
+				if gamma[0] != want {
+					t.Errorf("zero %v: %s/%s starts from %v, want %v", zero, l.Name(), p.Name, gamma[0], want)
+				}
+			}
+		}
+	}
+}
+
+// TestOptionsReachTheLayers: batch norm's.
+func TestOptionsReachTheLayers(t *testing.T) {
+	c := Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5, Image: 32, Momentum: 0.75, Eps: 0.5}
+	s := trace(t, c, true)
+	if len(s.Moving) != 1+4*4 {
+		t.Errorf("%d batch norms", len(s.Moving))
+	}
+	for _, m := range s.Moving {
+		if m.Momentum != 0.75 || !m.Unbiased {
+			t.Errorf("%s: momentum %v, unbiased %v", m.Mean.Name, m.Momentum, m.Unbiased)
+		}
+	}
+	for _, call := range s.Function.Graph.Calls {
+		if op, ok := call.Op.(graph.BatchNormStatsOp); ok && op.Eps != 0.5 {
+			t.Errorf("eps %v", op.Eps)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := Config{Depth: 50, Classes: 5}
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(c *Config){
+		"Depth is 18, want 50, 101 or 152":      func(c *Config) { c.Depth = 18 },
+		"Depth and Blocks: want one of them":    func(c *Config) { c.Blocks = [4]int{1, 1, 1, 1} },
+		"Blocks is [1 0 1 1], want at least 1":  func(c *Config) { c.Depth, c.Blocks = 0, [4]int{1, 0, 1, 1} },
+		"Blocks is [0 0 0 0], want at least 1":  func(c *Config) { c.Depth = 0 },
+		"Width is -1":                           func(c *Config) { c.Width = -1 },
+		"Classes is 0":                          func(c *Config) { c.Classes = 0 },
+		"Image is -1":                           func(c *Config) { c.Image = -1 },
+		"Channels is -1":                        func(c *Config) { c.Channels = -1 },
+		"Momentum is -0.5, want at least 0":     func(c *Config) { c.Momentum = -0.5 },
+		"Eps is -1, want more than 0 (0: 1e-5)": func(c *Config) { c.Eps = -1 },
+	} {
+		c := good
+		change(&c)
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+func build(t *testing.T, c Config) []nn.Layer {
+	t.Helper()
+	layers, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return layers
+}
+
+// trace traces a whole model for two images.
+func trace(t *testing.T, c Config, train bool) *nn.Stage {
+	t.Helper()
+	image := c.Input()
+	image.Shape = append(graph.Shape{2}, image.Shape...)
+	return nn.TraceStage(build(t, c), 0, nil, []graph.Type{image}, nil, train)
+}
