@@ -9,7 +9,8 @@ import (
 )
 
 // The optimisers by name. Momentum is 0.9 where there is one; Adam's figures
-// are its paper's; AdamW decays weights by 0.01.
+// are its paper's; AdamW decays weights by 0.01; RMSProp's figures are those of
+// AmoebaNet's training.
 var optimizers = []struct {
 	name string
 	nn.Optimizer
@@ -19,6 +20,7 @@ var optimizers = []struct {
 	{"nesterov", nn.SGD{Momentum: 0.9, Nesterov: true}},
 	{"adam", nn.Adam{}},
 	{"adamw", nn.Adam{WeightDecay: 0.01}},
+	{"rmsprop", nn.RMSProp{}},
 }
 
 // Optimizers lists the names that ParseOptimizer reads.

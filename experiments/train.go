@@ -31,10 +31,13 @@ type Training struct {
 	Seed           uint64
 	Optimizer      string
 	LR             float64
-	LRSchedule     string // as nn.ParseLRSchedule reads it
+	LRSchedule     string // as nn.LRUnits.Parse reads it
 	ClipNorm       float64
 	L2             float64
 	LabelSmoothing float64
+	// EMA is the decay of an average of the weights, as nn.EMA has it, with
+	// which the network is evaluated; 0: none.
+	EMA float64
 
 	EvalEvery int // evaluate every so many steps; 0: at the end only
 
@@ -42,9 +45,11 @@ type Training struct {
 	Beam        int  // of the search for translations; 0 or 1: greedy
 
 	Load, Save string // files of weights to begin with and to end with; "": none
+	SaveEMA    bool   // Save the average instead of the weights that were trained
 	HashAfter  int    // a step to take a hash behind; 0: none
 
-	input gpipe.Input // of a Shaped source: its largest mini-batch
+	input      gpipe.Input // of a Shaped source: its largest mini-batch
+	epochSteps int         // mini-batches of an epoch; 0: there are no epochs
 }
 
 // TrainStep is one step as it is reported while a training runs.
@@ -77,6 +82,7 @@ type Evaluation struct {
 	BitsPerByte  float64 `json:"bits_per_byte,omitempty"` // of texts, whose tokens are bytes
 	Accuracy     float64 `json:"accuracy"`
 	Targets      int     `json:"targets"`
+	Averaged     bool    `json:"averaged,omitempty"` // of the weights' average
 
 	// Of translations; BLEU only at the end of a training.
 	BLEU      *float64        `json:"bleu,omitempty"` // of all languages as one corpus
@@ -89,6 +95,9 @@ func (e *Evaluation) String() string {
 		measure = fmt.Sprintf("%.4f bits per byte", e.BitsPerByte)
 	}
 	text := fmt.Sprintf("held-out loss %.4f, %s, accuracy %.2f%%", e.Loss, measure, 100*e.Accuracy)
+	if e.Averaged {
+		text += " with the averaged weights"
+	}
 	if e.BLEU != nil {
 		text += fmt.Sprintf(", BLEU %.2f", *e.BLEU)
 	}
@@ -114,6 +123,7 @@ type TrainResult struct {
 
 	InitialSHA256  string       `json:"initial_sha256"`         // of the weights before the first step
 	HashAfter      string       `json:"sha256_after,omitempty"` // what Training.HashAfter asks for
+	EMASHA256      string       `json:"ema_sha256,omitempty"`   // of the weights' average
 	Yardsticks     []Yardstick  `json:"yardsticks"`
 	Baselines      []Baseline   `json:"baselines,omitempty"` // of translations
 	Evals          []Evaluation `json:"evals,omitempty"`     // those on the way
@@ -183,6 +193,11 @@ func (t *Training) steps(s datasets.Source) (int, error) {
 		return 0, usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
 	case t.Steps < 0 || t.Epochs < 0:
 		return 0, usagef("%d steps, %d epochs: want 1 or more", t.Steps, t.Epochs)
+	case t.SaveEMA && (t.EMA == 0 || t.Save == ""):
+		return 0, usagef("the average is to be saved, but there is no decay for one or no file to save to: want both")
+	}
+	t.epochSteps = s.Batches(datasets.Train, t.Batch)
+	switch {
 	case t.Steps > 0:
 		return t.Steps, nil
 	case t.Epochs == 0 && t.Load != "":
@@ -190,11 +205,10 @@ func (t *Training) steps(s datasets.Source) (int, error) {
 	case t.Epochs == 0:
 		return 0, usagef("neither steps nor epochs: want one of them")
 	}
-	n := s.Batches(datasets.Train, t.Batch)
-	if n == 0 {
+	if t.epochSteps == 0 {
 		return 0, usagef("%s has no end and so no epochs: want a number of steps", s.Name())
 	}
-	return n * t.Epochs, nil
+	return t.epochSteps * t.Epochs, nil
 }
 
 // Run trains, and evaluates at the end. It tells onStep about every step.
@@ -259,6 +273,11 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 	}
 	// Saved first: what comes now may fail or be interrupted, and the training is done.
 	r.WeightsSHA256 = trainer.Hash()
+	if t.EMA != 0 {
+		if err := trainer.Averaged(func() error { r.EMASHA256 = trainer.Hash(); return nil }); err != nil {
+			return nil, err
+		}
+	}
 	if t.Save != "" {
 		if err := t.save(trainer); err != nil {
 			return nil, err
@@ -270,7 +289,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 	// Before decoding, which a training's plan is not for.
 	r.PeakBytes, r.HighWaterBytes = memoryOf(trainer)
 	if pairs, ok := source.(*datasets.Translation); ok {
-		if err := t.translate(ctx, trainer, pairs, r.Eval); err != nil {
+		if err := t.averaged(trainer, func() error { return t.translate(ctx, trainer, pairs, r.Eval) }); err != nil {
 			return nil, err
 		}
 		r.Baselines = baselines(pairs)
@@ -306,7 +325,7 @@ func (t *Training) open(ctx context.Context) (*gpipe.Trainer, gpipe.Pipeline, er
 	if err != nil {
 		return nil, none, usage(err)
 	}
-	rate, err := nn.ParseLRSchedule(t.LRSchedule, t.LR)
+	rate, err := (nn.LRUnits{Batch: t.Batch, EpochSteps: t.epochSteps}).Parse(t.LRSchedule, t.LR)
 	if err != nil {
 		return nil, none, usage(err)
 	}
@@ -319,6 +338,7 @@ func (t *Training) open(ctx context.Context) (*gpipe.Trainer, gpipe.Pipeline, er
 		return nil, none, err
 	}
 	p.Seed, p.Optimizer, p.LR, p.ClipNorm, p.L2 = t.Seed, optimizer, rate, t.ClipNorm, t.L2
+	p.EMA = nn.EMA{Decay: t.EMA}
 	if err := p.Validate(in); err != nil {
 		return nil, none, usage(err)
 	}
@@ -332,11 +352,35 @@ func (t *Training) save(trainer *gpipe.Trainer) error {
 	if err != nil {
 		return err
 	}
-	return trainer.Save(t.Save, map[string]string{"model": string(model)})
+	write := func() error { return trainer.Save(t.Save, map[string]string{"model": string(model)}) }
+	if t.SaveEMA {
+		return trainer.Averaged(write)
+	}
+	return write()
+}
+
+// averaged runs f with the weights' average in their place, if there is one.
+func (t *Training) averaged(trainer *gpipe.Trainer, f func() error) error {
+	if t.EMA == 0 {
+		return f()
+	}
+	return trainer.Averaged(f)
 }
 
 // evaluate scores a network on all held-out batches.
-func (t *Training) evaluate(ctx context.Context, trainer *gpipe.Trainer, s datasets.Source) (*Evaluation, error) {
+func (t *Training) evaluate(ctx context.Context, trainer *gpipe.Trainer, s datasets.Source) (e *Evaluation, err error) {
+	err = t.averaged(trainer, func() error {
+		e, err = t.evaluateAsIs(ctx, trainer, s)
+		return err
+	})
+	if e != nil {
+		e.Averaged = t.EMA != 0
+	}
+	return e, err
+}
+
+// evaluateAsIs evaluates the weights that are in place.
+func (t *Training) evaluateAsIs(ctx context.Context, trainer *gpipe.Trainer, s datasets.Source) (*Evaluation, error) {
 	if pairs, ok := s.(*datasets.Translation); ok {
 		return t.evaluatePairs(ctx, trainer, pairs)
 	}

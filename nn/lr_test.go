@@ -57,6 +57,60 @@ func TestLRSchedules(t *testing.T) {
 	}
 }
 
+// TestLRUnits: AmoebaNet's schedule, and its parts, for mini-batches of 512 and
+// epochs of 10 steps.
+func TestLRUnits(t *testing.T) {
+	units := nn.LRUnits{Batch: 512, EpochSteps: 10}
+	for text, want := range map[string]map[int]float64{
+		"batch/256":                  {1: 1, 1000: 1},
+		"batch/1024,constant":        {1: 0.25},
+		"exponential:0.5:2.49epochs": {24: 0.5, 25: 0.25, 49: 0.125}, // 24.9 steps, rounded down
+		"warmup:0.4epochs":           {1: 0.125, 4: 0.5},
+		"cosine:0.4epochs":           {3: 0.25, 5: 0},
+		"inverse-sqrt:0.4epochs":     {1: 0.125, 16: 0.25},
+		// 0.5 * 512/256, reached at step 50; in force until 50+24-1.
+		"batch/256,warmup:5epochs,exponential:0.97:2.4epochs": {1: 0.02, 25: 0.5, 50: 1, 73: 1, 74: 0.97, 97: 0.97, 98: 0.97 * 0.97},
+	} {
+		s, err := units.Parse(text, 0.5)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for step, want := range want {
+			if got := s.Rate(step); math.Abs(got-want) > 1e-12 {
+				t.Errorf("%s: rate of step %d is %v, want %v", text, step, got, want)
+			}
+		}
+	}
+	s, err := (nn.LRUnits{EpochSteps: 100}).Parse("exponential:0.5:0.29epochs", 1)
+	if err != nil || s.Rate(29) != 1 || s.Rate(30) != 0.5 {
+		t.Errorf("0.29 epochs of 100 steps: %v, %v", s, err)
+	}
+	for _, c := range []struct {
+		units      nn.LRUnits
+		text, want string
+	}{
+		{nn.LRUnits{EpochSteps: 10}, "batch/256", "no mini-batch"},
+		{nn.LRUnits{Batch: 10}, "warmup:5epochs", `"5epochs", but there are no epochs`},
+		{units, "batch/0", `"0" is not a whole number`},
+		{units, "batch/256epochs", `"256epochs" is not a whole number`},
+		{units, "batch/256,batch/256", `unknown "batch/256"`},
+		{units, "warmup:5,batch/256", `unknown "batch/256"`},
+		{units, "batch/256,", `unknown ""`},
+		{units, "cosine:epochs", "not a positive number of epochs"},
+		{units, "cosine:-1epochs", "not a positive number of epochs"},
+		{units, "cosine:NaNepochs", "not a positive number of epochs"},
+		{units, "cosine:0.05epochs", "of 10 steps each is not 1 to"},
+		{units, "cosine:1e300epochs", "of 10 steps each is not 1 to"},
+		{units, "exponential:0.5epochs:10", `"0.5epochs" is not a number`},
+	} {
+		_, err := c.units.Parse(c.text, 0.5)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want %s", c.text, err, c.want)
+		}
+	}
+}
+
 func TestParseLRScheduleErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             `unknown ""`,
@@ -103,11 +157,12 @@ func FuzzParseLRSchedule(f *testing.F) {
 	for _, text := range []string{
 		"constant", "warmup:200", "inverse-sqrt:400", "inverse-sqrt:4000:512", "cosine:1000", "cosine:1000:0.1",
 		"exponential:0.97:240", "exponential:0.97:240:smooth", "warmup:200,cosine:1000", "warmup:1,", ",", "::", "warmup:2147483647",
+		"batch/256,warmup:5epochs,exponential:0.97:2.4epochs", "batch/1", "cosine:1e9epochs",
 	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := nn.ParseLRSchedule(text, 0.5)
+		s, err := (nn.LRUnits{Batch: 1, EpochSteps: 3}).Parse(text, 0.5)
 		if err != nil {
 			return
 		}

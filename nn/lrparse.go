@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// LRScheduleForms is what [ParseLRSchedule] accepts, for messages and help.
-const LRScheduleForms = "constant, inverse-sqrt:WARMUP[:DIM], exponential:FACTOR:EVERY[:smooth] or cosine:STEPS[:FINAL], each but inverse-sqrt also behind warmup:STEPS,"
+// LRScheduleForms is what [ParseLRSchedule] and [LRUnits.Parse] accept, for
+// messages and help.
+const LRScheduleForms = "constant, inverse-sqrt:WARMUP[:DIM], exponential:FACTOR:EVERY[:smooth] or cosine:STEPS[:FINAL], each but inverse-sqrt also behind warmup:STEPS, and all of it behind batch/N, which scales the rate by the mini-batch over N; steps also as epochs, such as 2.4epochs"
 
 // ParseLRSchedule reads a schedule as the command line gives it; base is the
 // learning rate.
@@ -22,25 +23,51 @@ const LRScheduleForms = "constant, inverse-sqrt:WARMUP[:DIM], exponential:FACTOR
 //	cosine:1000:0.1              falls to a tenth of base
 //	warmup:200                   climbs to base in 200 steps, then constant
 //	warmup:200,cosine:1000       the cosine's 1000 steps begin after the warm-up
+//
+// [LRUnits.Parse] reads more.
 func ParseLRSchedule(text string, base float64) (LRSchedule, error) {
+	return LRUnits{}.Parse(text, base)
+}
+
+// LRUnits is what schedules may be given in beside steps and rates.
+type LRUnits struct {
+	Batch      int // examples of a mini-batch; 0: not known
+	EpochSteps int // mini-batches of an epoch; 0: not known, or there are no epochs
+}
+
+// Parse reads what ParseLRSchedule reads and, as AmoebaNet's training has it,
+// base per so many examples of a mini-batch (Goyal et al. 2017, section 2.1) and
+// steps in epochs, rounded down:
+//
+//	batch/256,constant                                               base times the mini-batch over 256
+//	exponential:0.97:2.4epochs                                       times 0.97 every 2.4 epochs
+//	batch/256,warmup:5epochs,exponential:0.97:2.4epochs              both, behind a warm-up
+func (u LRUnits) Parse(text string, base float64) (LRSchedule, error) {
 	if !(base > 0) || math.IsInf(base, 0) {
 		return nil, fmt.Errorf("learning rate %v: want a positive number", base)
 	}
+	rest := text
+	if args, after, ok := cutPart(rest, "batch/"); ok {
+		per, err := parseSteps(args)
+		if err == nil && u.Batch == 0 {
+			err = fmt.Errorf("there is no mini-batch to scale with")
+		}
+		if err != nil {
+			return nil, scheduleError(text, "batch/N", err)
+		}
+		base *= float64(u.Batch) / float64(per)
+		rest = after
+	}
 	warm := 0
-	first, rest, more := strings.Cut(text, ",")
-	if args, ok := strings.CutPrefix(first, "warmup:"); ok {
-		steps, err := parseSteps(args)
+	if args, after, ok := cutPart(rest, "warmup:"); ok {
+		steps, err := u.parseSteps(args)
 		if err != nil {
 			return nil, scheduleError(text, "warmup:STEPS", err)
 		}
 		warm = steps
-		if !more {
-			rest = "constant"
-		}
-	} else {
-		rest = text
+		rest = after
 	}
-	s, err := parseLRPart(text, rest, base)
+	s, err := u.parsePart(text, rest, base)
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +80,21 @@ func ParseLRSchedule(text string, base float64) (LRSchedule, error) {
 	return WarmUpLR{warm, s}, nil
 }
 
-// parseLRPart reads one schedule without a warm-up; text is the whole, for errors.
-func parseLRPart(text, part string, base float64) (s LRSchedule, err error) {
+// cutPart takes a part with the given beginning off the front of a schedule;
+// constant is what follows where nothing does.
+func cutPart(text, beginning string) (args, rest string, found bool) {
+	first, rest, more := strings.Cut(text, ",")
+	args, found = strings.CutPrefix(first, beginning)
+	if !more {
+		rest = "constant"
+	}
+	return args, rest, found
+}
+
+// parsePart reads one schedule without what stands in front; text is the whole, for errors.
+func (u LRUnits) parsePart(text, part string, base float64) (s LRSchedule, err error) {
 	if strings.Contains(part, ",") {
-		return nil, fmt.Errorf("learning-rate schedule %q: only warmup:STEPS may stand before a comma, and once", text)
+		return nil, fmt.Errorf("learning-rate schedule %q: only batch/N and warmup:STEPS may stand before a comma, in this order and once", text)
 	}
 	name, rest, has := strings.Cut(part, ":")
 	var args []string
@@ -83,11 +121,11 @@ func parseLRPart(text, part string, base float64) (s LRSchedule, err error) {
 	}
 	switch name {
 	case "inverse-sqrt":
-		s, err = parseInverseSqrt(args, base)
+		s, err = u.parseInverseSqrt(args, base)
 	case "exponential":
-		s, err = parseExponential(args, base)
+		s, err = u.parseExponential(args, base)
 	case "cosine":
-		s, err = parseCosine(args, base)
+		s, err = u.parseCosine(args, base)
 	default:
 		s = ConstantLR(base)
 	}
@@ -97,16 +135,16 @@ func parseLRPart(text, part string, base float64) (s LRSchedule, err error) {
 	return s, nil
 }
 
-func parseInverseSqrt(args []string, base float64) (LRSchedule, error) {
+func (u LRUnits) parseInverseSqrt(args []string, base float64) (LRSchedule, error) {
 	s := InverseSqrtLR{Base: base}
 	var err error
-	if s.WarmUp, err = parseSteps(args[0]); err == nil && len(args) > 1 {
+	if s.WarmUp, err = u.parseSteps(args[0]); err == nil && len(args) > 1 {
 		s.Dim, err = parseSteps(args[1])
 	}
 	return s, err
 }
 
-func parseExponential(args []string, base float64) (LRSchedule, error) {
+func (u LRUnits) parseExponential(args []string, base float64) (LRSchedule, error) {
 	s := ExponentialLR{Base: base, Staircase: len(args) < 3}
 	if !s.Staircase && args[2] != "smooth" {
 		return nil, fmt.Errorf("%q is not smooth", args[2])
@@ -116,15 +154,15 @@ func parseExponential(args []string, base float64) (LRSchedule, error) {
 		err = fmt.Errorf("a factor of 0 ends the training")
 	}
 	if err == nil {
-		s.Every, err = parseSteps(args[1])
+		s.Every, err = u.parseSteps(args[1])
 	}
 	return s, err
 }
 
-func parseCosine(args []string, base float64) (LRSchedule, error) {
+func (u LRUnits) parseCosine(args []string, base float64) (LRSchedule, error) {
 	s := CosineLR{Base: base}
 	var err error
-	if s.Steps, err = parseSteps(args[0]); err == nil && len(args) > 1 {
+	if s.Steps, err = u.parseSteps(args[0]); err == nil && len(args) > 1 {
 		s.Final, err = parseShare(args[1])
 		s.Final *= base
 	}
@@ -133,6 +171,27 @@ func parseCosine(args []string, base float64) (LRSchedule, error) {
 
 func scheduleError(text, form string, err error) error {
 	return fmt.Errorf("learning-rate schedule %q: %w; want %s", text, err, form)
+}
+
+// parseSteps reads a count of steps, or of epochs.
+func (u LRUnits) parseSteps(s string) (int, error) {
+	number, ok := strings.CutSuffix(s, "epochs")
+	if !ok {
+		return parseSteps(s)
+	}
+	epochs, err := strconv.ParseFloat(number, 64)
+	switch {
+	case err != nil || !(epochs > 0):
+		return 0, fmt.Errorf("%q is not a positive number of epochs", s)
+	case u.EpochSteps == 0:
+		return 0, fmt.Errorf("%q, but there are no epochs", s)
+	}
+	// 0.29 of 100 is 29, although the product is a little less.
+	steps := math.Floor(epochs * float64(u.EpochSteps) * (1 + 1e-12))
+	if !(steps >= 1 && steps <= math.MaxInt32) {
+		return 0, fmt.Errorf("%q of %d steps each is not 1 to %d steps", s, u.EpochSteps, math.MaxInt32)
+	}
+	return int(steps), nil
 }
 
 // parseSteps reads a count of at least 1.

@@ -64,6 +64,11 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --link-latency 1ms", 2, "want emulated devices"},
 		{"train --optimizer newton", 2, "want sgd, momentum, nesterov, adam, adamw"},
 		{"train --lr-schedule zigzag", 2, "want constant"},
+		{"train --lr-schedule batch/0,constant", 2, "want batch/N"},
+		{"train --lr-schedule exponential:0.97:2.4epochs", 2, "there are no epochs"},
+		{"train --ema 1", 2, "want at least 0 (0: none) and less than 1"},
+		{"train --save-ema --save x", 2, "no decay"},
+		{"train --save-ema --ema 0.9", 2, "no file"},
 		{"train --lr -1", 2, "want a positive number"},
 		{"train --steps 1 --epochs 1", 2, "want one of them"},
 		{"train --steps 0", 2, "neither steps nor epochs"},
@@ -168,6 +173,41 @@ func TestTrainJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		keys(t, string(raw), "traceEvents")
+	}
+}
+
+// TestTrainEMA: the average of the weights is evaluated and can be saved, does
+// not depend on how the network is run, and leaves the training as it is.
+func TestTrainEMA(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "average.safetensors")
+	train := func(how string) (m, eval map[string]any) {
+		t.Helper()
+		args := append(strings.Fields("train --json --steps 5 --optimizer rmsprop --lr-schedule batch/256,constant "+how), tiny...)
+		status, stdout, stderr := execute(t, args...)
+		if status != 0 {
+			t.Fatalf("%v: exit status %d, %s", args, status, stderr)
+		}
+		m = keys(t, stdout, "weights_sha256", "eval")
+		return m, m["eval"].(map[string]any)
+	}
+	plain, plainEval := train("-k 1")
+	one, oneEval := train("-k 1 --ema 0.99")
+	four, fourEval := train("-k 4 -m 3 --ema 0.99 --save-ema --save " + file)
+	loaded, loadedEval := train("--steps 0 -k 2 --load " + file)
+	if plain["ema_sha256"] != nil || plainEval["averaged"] != nil {
+		t.Errorf("without an average: %v, %v", plain["ema_sha256"], plainEval["averaged"])
+	}
+	if one["ema_sha256"] == nil || oneEval["averaged"] != true {
+		t.Errorf("with an average: %v, %v", one["ema_sha256"], oneEval["averaged"])
+	}
+	if one["weights_sha256"] != plain["weights_sha256"] || four["weights_sha256"] != plain["weights_sha256"] || one["ema_sha256"] != four["ema_sha256"] {
+		t.Errorf("weights %v, %v and %v; averages %v and %v", plain["weights_sha256"], one["weights_sha256"], four["weights_sha256"], one["ema_sha256"], four["ema_sha256"])
+	}
+	if loaded["weights_sha256"] != one["ema_sha256"] || loadedEval["loss"] != oneEval["loss"] || fourEval["loss"] != oneEval["loss"] {
+		t.Errorf("loaded %v with loss %v, averaged %v with %v and %v", loaded["weights_sha256"], loadedEval["loss"], one["ema_sha256"], oneEval["loss"], fourEval["loss"])
+	}
+	if plainEval["loss"] == oneEval["loss"] {
+		t.Errorf("the average has the loss of the weights, %v", oneEval["loss"])
 	}
 }
 

@@ -82,10 +82,10 @@ With --model transformer, which translates, what is not given is
 	deviceFlags(fs, &t.Setup, "host")
 	fs.Uint64Var(&t.Seed, "seed", 1, "of weights, dropout and data")
 	fs.Float64Var(&t.Model.Dropout, "dropout", 0.1, "rate, from 0 up to 1")
-	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(experiments.Optimizers(), "|"), "momentum and Nesterov 0.9", oneOf(experiments.Optimizers()...))
+	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(experiments.Optimizers(), "|"), "momentum and Nesterov 0.9; rmsprop as TensorFlow has it", oneOf(experiments.Optimizers()...))
 	fs.Float64Var(&t.LR, "lr", 0.003, "learning rate")
 	value(fs, &t.LRSchedule, "lr-schedule", "inverse-sqrt:200", "schedule", nn.LRScheduleForms, func(s string) (string, error) {
-		_, err := nn.ParseLRSchedule(s, 1)
+		_, err := (nn.LRUnits{Batch: 1, EpochSteps: 1 << 20}).Parse(s, 1) // neither is known yet
 		return s, err
 	})
 	fs.Float64Var(&t.ClipNorm, "clip-norm", 1, "largest global norm of the gradient; 0: any")
@@ -93,10 +93,12 @@ With --model transformer, which translates, what is not given is
 	fs.BoolVar(&t.Model.ScaledInit, "scaled-init", false, "feed-forward layers start smaller by the number of layers")
 	fs.Float64Var(&t.LabelSmoothing, "label-smoothing", 0, "share of the target's probability that all tokens get, from 0 up to 1")
 	fs.Float64Var(&t.L2, "l2", 0, "added to the gradient, times the weight")
+	fs.Float64Var(&t.EMA, "ema", 0, "decay of an average of the weights to evaluate with, such as 0.9999; at first less, (1+step)/(10+step); 0: none")
 	fs.IntVar(&t.EvalEvery, "eval-every", 0, "steps between evaluations; 0: only at the end")
 	translationFlags(fs, &t)
 	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors); with --steps 0 only to evaluate")
 	fs.StringVar(&t.Save, "save", "", "file to save the weights to (safetensors)")
+	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
 	fs.StringVar(&trace, "trace", "", "file for the last step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
 	fs.BoolVar(&draw, "timeline", false, "draw the last step's timeline")
 	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
