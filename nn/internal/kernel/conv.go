@@ -19,52 +19,26 @@ type Conv struct {
 // Like its gradients, it computes the part-th of parts parts of the output,
 // and no bit depends on how many there are.
 func ConvForward(c Conv, y, x, w []float32, part, parts int, scratch []float32) {
-	rows := c.N * c.OH
-	for r := rows * part / parts; r < rows*(part+1)/parts; r++ {
-		n, oh := r/c.OH, r%c.OH
-		clear(y[r*c.OW*c.O:][:c.OW*c.O])
-		for kh := range c.KH {
-			ih := oh*c.StrideH + kh - c.Top
-			if ih < 0 || ih >= c.H {
-				continue
-			}
-			for kw := range c.KW {
-				ow, end := c.columns(kw)
-				if ow == end {
-					continue
-				}
-				Gemm(end-ow, c.O, c.C,
-					x[((n*c.H+ih)*c.W+ow*c.StrideW+kw-c.Left)*c.C:], c.StrideW*c.C, 1,
-					w[(kh*c.KW+kw)*c.C*c.O:], c.O, 1,
-					y[(r*c.OW+ow)*c.O:], c.O, true, scratch, nil)
-			}
-		}
+	if c.pointwise() {
+		gemm.part(c.N*c.H*c.W, c.O, c.C, lines{x, c.C, 1}, lines{w, 1, c.O}, y, false, part, parts, scratch)
+		return
 	}
+	s := c.forward()
+	s.run(y, x, w, part, parts, scratch)
 }
 
 // ConvGradInput computes dx from dy and w. Every element is one chain of fused
 // multiply-adds, from zero, over (kh, kw) descending and o ascending. What no
 // output looks at is zero.
 func ConvGradInput(c Conv, dx, dy, w []float32, part, parts int, scratch []float32) {
-	rows := c.N * c.H
-	for r := rows * part / parts; r < rows*(part+1)/parts; r++ {
-		n, ih := r/c.H, r%c.H
-		clear(dx[r*c.W*c.C:][:c.W*c.C])
-		for kh := c.KH - 1; kh >= 0; kh-- {
-			oh := (ih + c.Top - kh) / c.StrideH
-			if ih+c.Top < kh || oh*c.StrideH != ih+c.Top-kh || oh >= c.OH {
-				continue
-			}
-			for kw := c.KW - 1; kw >= 0; kw-- {
-				ow, end := c.columns(kw)
-				if ow == end {
-					continue
-				}
-				Gemm(end-ow, c.C, c.O,
-					dy[((n*c.OH+oh)*c.OW+ow)*c.O:], c.O, 1,
-					w[(kh*c.KW+kw)*c.C*c.O:], 1, c.O,
-					dx[(r*c.W+ow*c.StrideW+kw-c.Left)*c.C:], c.StrideW*c.C, true, scratch, nil)
-			}
+	if c.pointwise() {
+		gemm.part(c.N*c.H*c.W, c.C, c.O, lines{dy, c.O, 1}, lines{w, c.O, 1}, dx, false, part, parts, scratch)
+		return
+	}
+	for i := range min(c.StrideH, c.H) {
+		for j := range min(c.StrideW, c.W) {
+			s := c.phase(i, j)
+			s.run(dx, dy, w, part, parts, scratch)
 		}
 	}
 }
@@ -73,57 +47,84 @@ func ConvGradInput(c Conv, dx, dy, w []float32, part, parts int, scratch []float
 // element is one chain of fused multiply-adds over (n, oh, ow) ascending, from
 // zero or from dw, so examples may be fed in any number of calls.
 func ConvGradWeight(c Conv, dw, x, dy []float32, accumulate bool, part, parts int, scratch []float32) {
-	j0, j1 := c.O*part/parts, c.O*(part+1)/parts
-	if j0 == j1 {
+	if c.pointwise() {
+		gemm.part(c.C, c.O, c.N*c.H*c.W, lines{x, 1, c.C}, lines{dy, 1, c.O}, dw, accumulate, part, parts, scratch)
 		return
 	}
-	for kh := range c.KH {
-		for kw := range c.KW {
-			to := dw[(kh*c.KW+kw)*c.C*c.O:][:c.C*c.O]
-			if !accumulate {
-				for i := range c.C {
-					clear(to[i*c.O+j0 : i*c.O+j1])
-				}
-			}
-			ow, end := c.columns(kw)
-			if ow == end {
-				continue
-			}
-			for n := range c.N {
-				for oh := range c.OH {
-					ih := oh*c.StrideH + kh - c.Top
-					if ih < 0 || ih >= c.H {
-						continue
-					}
-					Gemm(c.C, j1-j0, end-ow,
-						x[((n*c.H+ih)*c.W+ow*c.StrideW+kw-c.Left)*c.C:], 1, c.StrideW*c.C,
-						dy[((n*c.OH+oh)*c.OW+ow)*c.O+j0:], c.O, 1,
-						to[j0:], c.O, true, scratch, nil)
-				}
-			}
-		}
-	}
+	gemm.convGradWeight(&c, dw, x, dy, accumulate, part, parts, scratch)
 }
 
 // ConvForwardScratch returns how many floats of scratch each of parts threads
 // needs for ConvForward.
-func ConvForwardScratch(c Conv, parts int) int { return GemmScratch(c.OW, c.O, c.C) }
+func ConvForwardScratch(c Conv, parts int) int {
+	if c.pointwise() {
+		return gemm.partScratch(c.N*c.H*c.W, c.O, c.C, parts)
+	}
+	s := c.forward()
+	return s.scratch(parts)
+}
 
 // ConvGradInputScratch is ConvForwardScratch for ConvGradInput.
-func ConvGradInputScratch(c Conv, parts int) int { return GemmScratch(c.OW, c.C, c.O) }
+func ConvGradInputScratch(c Conv, parts int) int {
+	if c.pointwise() {
+		return gemm.partScratch(c.N*c.H*c.W, c.C, c.O, parts)
+	}
+	floats := 0
+	for i := range min(c.StrideH, c.H) {
+		for j := range min(c.StrideW, c.W) {
+			s := c.phase(i, j)
+			floats = max(floats, s.scratch(parts))
+		}
+	}
+	return floats
+}
 
 // ConvGradWeightScratch is ConvForwardScratch for ConvGradWeight.
-func ConvGradWeightScratch(c Conv, parts int) int { return GemmScratch(c.C, c.O, c.OW) }
+func ConvGradWeightScratch(c Conv, parts int) int {
+	if c.pointwise() {
+		return gemm.partScratch(c.C, c.O, c.N*c.H*c.W, parts)
+	}
+	return gemm.convScratch(c.N*c.OH*c.OW, c.O, c.N*c.OH)
+}
 
-// columns returns the outputs [from, to) of a row that tap column kw has in the
-// image.
-func (c Conv) columns(kw int) (from, to int) {
-	first := kw - c.Left // input column of output column 0
-	if first < 0 {
-		from = (-first + c.StrideW - 1) / c.StrideW
+// pointwise reports whether pixels are multiplied each by itself: the
+// convolution is a product of matrices as they lie.
+func (c Conv) pointwise() bool {
+	return c.KH == 1 && c.KW == 1 && c.StrideH == 1 && c.StrideW == 1 &&
+		c.Top == 0 && c.Left == 0 && c.OH == c.H && c.OW == c.W
+}
+
+// part computes a part of C = A·B or C += A·B, cut along its longer side.
+func (g *gemmTable) part(m, n, k int, a, b lines, c []float32, accumulate bool, part, parts int, scratch []float32) {
+	i0, i1, j0, j1 := g.cut(m, n, part, parts)
+	if i0 < i1 && j0 < j1 {
+		g.run(i1-i0, j1-j0, k, a.from(i0, 0), b.from(j0, 0), c[i0*n+j0:], n, accumulate, scratch, nil)
 	}
-	if last := c.W - 1 - first; last >= 0 {
-		to = min(last/c.StrideW+1, c.OW)
+}
+
+func (g *gemmTable) partScratch(m, n, k, parts int) int {
+	floats := 0
+	for part := range parts {
+		i0, i1, j0, j1 := g.cut(m, n, part, parts)
+		floats = max(floats, g.scratch(i1-i0, j1-j0, k))
 	}
-	return from, max(from, to)
+	return floats
+}
+
+// cut returns the rows and columns of a part of C. Columns are cut where
+// vectors end.
+func (g *gemmTable) cut(m, n, part, parts int) (i0, i1, j0, j1 int) {
+	if m >= n {
+		i0, i1 = share(m, 1, part, parts)
+		return i0, i1, 0, n
+	}
+	j0, j1 = share(n, g.cols/2, part, parts)
+	return 0, m, j0, j1
+}
+
+// share returns the part-th of parts even parts of n, but for the last in
+// whole units.
+func share(n, unit, part, parts int) (from, to int) {
+	units := (n + unit - 1) / unit
+	return min(n, units*part/parts*unit), min(n, units*(part+1)/parts*unit)
 }

@@ -40,7 +40,10 @@ type gemmTable struct {
 	// b[j/cols*bPanel+p*bStep+j%cols], and B has whole vectors: its last panel
 	// is padded. The chains start from C if load, else from zero. Unless
 	// strided, A and B are packed.
-	panels func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, c []float32, ldc int, load bool)
+	//
+	// They go on with the runs in more, runInts each: k products, from where A
+	// is a[from] and p is row.
+	panels func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, c []float32, ldc int, load bool, more []int)
 
 	// packRows and packColumns pack count <= width lines into one panel, for
 	// lines that lie side by side and for lines that are a stride apart: they
@@ -115,10 +118,10 @@ func (g *gemmTable) run(m, n, k int, a, b lines, c []float32, ldc int, accumulat
 				mb, row := min(rows, m-i), c[i*ldc+j0:]
 				if whole > 0 {
 					bb := b.from(j0, p0)
-					g.panels(mb, whole, kb, ab.x, ab.line, ab.step, bb.x, bb.step, g.cols, row, ldc, load)
+					g.panels(mb, whole, kb, ab.x, ab.line, ab.step, bb.x, bb.step, g.cols, row, ldc, load, nil)
 				}
 				if whole < nb {
-					g.panels(mb, nb-whole, kb, ab.x, ab.line, ab.step, bPacked, g.cols, g.cols*kb, row[whole:], ldc, load)
+					g.panels(mb, nb-whole, kb, ab.x, ab.line, ab.step, bPacked, g.cols, g.cols*kb, row[whole:], ldc, load, nil)
 				}
 				if end := i + mb; epilogue != nil && last && ((end-final)*nb >= epilogues || end == m) {
 					epilogue(final, end, j0, j0+nb)

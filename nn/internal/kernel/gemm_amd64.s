@@ -22,9 +22,9 @@ DATA gemmMasks<>+56(SB)/4, $0x00000000
 DATA gemmMasks<>+60(SB)/4, $0x00000000
 GLOBL gemmMasks<>(SB), RODATA|NOPTR, $64
 
-// func gemmPanelsAVX512(rows int, n int, k int, a []float32, aLine int, aStep int, b []float32, bStep int, bPanel int, c []float32, ldc int, load bool)
+// func gemmPanelsAVX512(rows int, n int, k int, a []float32, aLine int, aStep int, b []float32, bStep int, bPanel int, c []float32, ldc int, load bool, more []int)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·gemmPanelsAVX512(SB), NOSPLIT, $0-137
+TEXT ·gemmPanelsAVX512(SB), NOSPLIT, $16-168
 	MOVQ  rows+0(FP), AX
 	MOVQ  aLine+48(FP), DX
 	MOVQ  b_base+64(FP), DI
@@ -32,6 +32,10 @@ TEXT ·gemmPanelsAVX512(SB), NOSPLIT, $0-137
 	MOVQ  aStep+56(FP), R9
 	MOVQ  bStep+88(FP), R10
 	MOVQ  ldc+128(FP), R11
+	MOVQ  more_len+152(FP), CX
+	SHLQ  $0x03, CX
+	ADDQ  more_base+144(FP), CX
+	MOVQ  CX, 8(SP)
 	SHLQ  $0x02, DX
 	SHLQ  $0x02, R9
 	SHLQ  $0x02, R10
@@ -106,9 +110,13 @@ start1x2:
 
 rowwise1x2:
 	ADDQ BX, SI
+	MOVQ more_base+144(FP), DX
+	MOVQ DX, (SP)
 	MOVQ a_base+24(FP), AX
 	MOVQ DI, CX
 	MOVQ k+16(FP), DX
+
+run1x2:
 	SUBQ $0x02, DX
 	JLT  odd1x2
 
@@ -139,7 +147,7 @@ products1x2:
 
 odd1x2:
 	CMPQ         DX, $-1
-	JNE          finish1x2
+	JNE          more1x2
 	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Z2
 	VMOVUPS      64(CX), Z3
@@ -148,6 +156,20 @@ odd1x2:
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more1x2:
+	MOVQ  (SP), DX
+	CMPQ  DX, 8(SP)
+	JEQ   finish1x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (DX), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(DX), CX
+	ADDQ  DI, CX
+	MOVQ  16(DX), DX
+	JMP   run1x2
 
 finish1x2:
 	MOVQ    R8, AX
@@ -198,11 +220,15 @@ start1x1:
 	ADDQ   SI, BX
 	ADDQ   R11, BX
 	ADDQ   BX, SI
+	MOVQ   more_base+144(FP), DX
+	MOVQ   DX, (SP)
 	MOVQ   a_base+24(FP), AX
 	MOVQ   DI, CX
 	MOVQ   k+16(FP), DX
-	SUBQ   $0x02, DX
-	JLT    odd1x1
+
+run1x1:
+	SUBQ $0x02, DX
+	JLT  odd1x1
 
 products1x1:
 	PREFETCHT0   (BX)
@@ -226,13 +252,27 @@ products1x1:
 
 odd1x1:
 	CMPQ         DX, $-1
-	JNE          finish1x1
+	JNE          more1x1
 	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Z1
 	VBROADCASTSS (AX), Z2
 	VFMADD231PS  Z1, Z2, Z0
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more1x1:
+	MOVQ  (SP), DX
+	CMPQ  DX, 8(SP)
+	JEQ   finish1x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (DX), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(DX), CX
+	ADDQ  DI, CX
+	MOVQ  16(DX), DX
+	JMP   run1x1
 
 finish1x1:
 	MOVQ    R8, AX
@@ -296,9 +336,13 @@ start2x2:
 
 rowwise2x2:
 	ADDQ SI, R12
+	MOVQ more_base+144(FP), BX
+	MOVQ BX, (SP)
 	MOVQ a_base+24(FP), AX
 	MOVQ DI, CX
 	MOVQ k+16(FP), BX
+
+run2x2:
 	SUBQ $0x02, BX
 	JLT  odd2x2
 
@@ -335,7 +379,7 @@ products2x2:
 
 odd2x2:
 	CMPQ         BX, $-1
-	JNE          finish2x2
+	JNE          more2x2
 	PREFETCHT0   12(AX)
 	VMOVUPS      (CX), Z4
 	VMOVUPS      64(CX), Z5
@@ -347,6 +391,20 @@ odd2x2:
 	VFMADD231PS  Z5, Z7, Z3
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more2x2:
+	MOVQ  (SP), BX
+	CMPQ  BX, 8(SP)
+	JEQ   finish2x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (BX), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(BX), CX
+	ADDQ  DI, CX
+	MOVQ  16(BX), BX
+	JMP   run2x2
 
 finish2x2:
 	MOVQ    R8, AX
@@ -408,11 +466,15 @@ start2x1:
 	ADDQ   R12, SI
 	ADDQ   R11, SI
 	ADDQ   SI, R12
+	MOVQ   more_base+144(FP), BX
+	MOVQ   BX, (SP)
 	MOVQ   a_base+24(FP), AX
 	MOVQ   DI, CX
 	MOVQ   k+16(FP), BX
-	SUBQ   $0x02, BX
-	JLT    odd2x1
+
+run2x1:
+	SUBQ $0x02, BX
+	JLT  odd2x1
 
 products2x1:
 	PREFETCHT0   (SI)
@@ -440,7 +502,7 @@ products2x1:
 
 odd2x1:
 	CMPQ         BX, $-1
-	JNE          finish2x1
+	JNE          more2x1
 	PREFETCHT0   12(AX)
 	VMOVUPS      (CX), Z2
 	VBROADCASTSS (AX), Z3
@@ -449,6 +511,20 @@ odd2x1:
 	VFMADD231PS  Z2, Z4, Z1
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more2x1:
+	MOVQ  (SP), BX
+	CMPQ  BX, 8(SP)
+	JEQ   finish2x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (BX), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(BX), CX
+	ADDQ  DI, CX
+	MOVQ  16(BX), BX
+	JMP   run2x1
 
 finish2x1:
 	MOVQ    R8, AX
@@ -524,9 +600,13 @@ start3x2:
 
 rowwise3x2:
 	ADDQ SI, R12
+	MOVQ more_base+144(FP), BX
+	MOVQ BX, (SP)
 	MOVQ a_base+24(FP), AX
 	MOVQ DI, CX
 	MOVQ k+16(FP), BX
+
+run3x2:
 	SUBQ $0x02, BX
 	JLT  odd3x2
 
@@ -569,7 +649,7 @@ products3x2:
 
 odd3x2:
 	CMPQ         BX, $-1
-	JNE          finish3x2
+	JNE          more3x2
 	PREFETCHT0   20(AX)
 	VMOVUPS      (CX), Z6
 	VMOVUPS      64(CX), Z7
@@ -584,6 +664,20 @@ odd3x2:
 	VFMADD231PS  Z7, Z8, Z5
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more3x2:
+	MOVQ  (SP), BX
+	CMPQ  BX, 8(SP)
+	JEQ   finish3x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (BX), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(BX), CX
+	ADDQ  DI, CX
+	MOVQ  16(BX), BX
+	JMP   run3x2
 
 finish3x2:
 	MOVQ    R8, AX
@@ -656,11 +750,15 @@ start3x1:
 	ADDQ   R12, SI
 	ADDQ   R11, SI
 	ADDQ   SI, R12
+	MOVQ   more_base+144(FP), BX
+	MOVQ   BX, (SP)
 	MOVQ   a_base+24(FP), AX
 	MOVQ   DI, CX
 	MOVQ   k+16(FP), BX
-	SUBQ   $0x02, BX
-	JLT    odd3x1
+
+run3x1:
+	SUBQ $0x02, BX
+	JLT  odd3x1
 
 products3x1:
 	PREFETCHT0   (SI)
@@ -692,7 +790,7 @@ products3x1:
 
 odd3x1:
 	CMPQ         BX, $-1
-	JNE          finish3x1
+	JNE          more3x1
 	PREFETCHT0   20(AX)
 	VMOVUPS      (CX), Z3
 	VBROADCASTSS (AX), Z4
@@ -703,6 +801,20 @@ odd3x1:
 	VFMADD231PS  Z3, Z4, Z2
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more3x1:
+	MOVQ  (SP), BX
+	CMPQ  BX, 8(SP)
+	JEQ   finish3x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (BX), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(BX), CX
+	ADDQ  DI, CX
+	MOVQ  16(BX), BX
+	JMP   run3x1
 
 finish3x1:
 	MOVQ    R8, AX
@@ -790,9 +902,13 @@ start4x2:
 
 rowwise4x2:
 	ADDQ R12, R13
+	MOVQ more_base+144(FP), SI
+	MOVQ SI, (SP)
 	MOVQ a_base+24(FP), AX
 	MOVQ DI, CX
 	MOVQ k+16(FP), SI
+
+run4x2:
 	SUBQ $0x02, SI
 	JLT  odd4x2
 
@@ -841,7 +957,7 @@ products4x2:
 
 odd4x2:
 	CMPQ         SI, $-1
-	JNE          finish4x2
+	JNE          more4x2
 	PREFETCHT0   28(AX)
 	VMOVUPS      (CX), Z8
 	VMOVUPS      64(CX), Z9
@@ -859,6 +975,20 @@ odd4x2:
 	VFMADD231PS  Z9, Z11, Z7
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more4x2:
+	MOVQ  (SP), SI
+	CMPQ  SI, 8(SP)
+	JEQ   finish4x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (SI), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(SI), CX
+	ADDQ  DI, CX
+	MOVQ  16(SI), SI
+	JMP   run4x2
 
 finish4x2:
 	MOVQ    R8, AX
@@ -942,11 +1072,15 @@ start4x1:
 	ADDQ   R13, R12
 	ADDQ   R11, R12
 	ADDQ   R12, R13
+	MOVQ   more_base+144(FP), SI
+	MOVQ   SI, (SP)
 	MOVQ   a_base+24(FP), AX
 	MOVQ   DI, CX
 	MOVQ   k+16(FP), SI
-	SUBQ   $0x02, SI
-	JLT    odd4x1
+
+run4x1:
+	SUBQ $0x02, SI
+	JLT  odd4x1
 
 products4x1:
 	PREFETCHT0   (R12)
@@ -982,7 +1116,7 @@ products4x1:
 
 odd4x1:
 	CMPQ         SI, $-1
-	JNE          finish4x1
+	JNE          more4x1
 	PREFETCHT0   28(AX)
 	VMOVUPS      (CX), Z4
 	VBROADCASTSS (AX), Z5
@@ -995,6 +1129,20 @@ odd4x1:
 	VFMADD231PS  Z4, Z6, Z3
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more4x1:
+	MOVQ  (SP), SI
+	CMPQ  SI, 8(SP)
+	JEQ   finish4x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (SI), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(SI), CX
+	ADDQ  DI, CX
+	MOVQ  16(SI), SI
+	JMP   run4x1
 
 finish4x1:
 	MOVQ    R8, AX
@@ -1094,9 +1242,13 @@ start5x2:
 
 rowwise5x2:
 	ADDQ R12, R13
+	MOVQ more_base+144(FP), SI
+	MOVQ SI, (SP)
 	MOVQ a_base+24(FP), AX
 	MOVQ DI, CX
 	MOVQ k+16(FP), SI
+
+run5x2:
 	SUBQ $0x02, SI
 	JLT  odd5x2
 
@@ -1151,7 +1303,7 @@ products5x2:
 
 odd5x2:
 	CMPQ         SI, $-1
-	JNE          finish5x2
+	JNE          more5x2
 	PREFETCHT0   36(AX)
 	VMOVUPS      (CX), Z10
 	VMOVUPS      64(CX), Z11
@@ -1172,6 +1324,20 @@ odd5x2:
 	VFMADD231PS  Z11, Z12, Z9
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more5x2:
+	MOVQ  (SP), SI
+	CMPQ  SI, 8(SP)
+	JEQ   finish5x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (SI), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(SI), CX
+	ADDQ  DI, CX
+	MOVQ  16(SI), SI
+	JMP   run5x2
 
 finish5x2:
 	MOVQ    R8, AX
@@ -1266,11 +1432,15 @@ start5x1:
 	ADDQ   R13, R12
 	ADDQ   R11, R12
 	ADDQ   R12, R13
+	MOVQ   more_base+144(FP), SI
+	MOVQ   SI, (SP)
 	MOVQ   a_base+24(FP), AX
 	MOVQ   DI, CX
 	MOVQ   k+16(FP), SI
-	SUBQ   $0x02, SI
-	JLT    odd5x1
+
+run5x1:
+	SUBQ $0x02, SI
+	JLT  odd5x1
 
 products5x1:
 	PREFETCHT0   (R12)
@@ -1310,7 +1480,7 @@ products5x1:
 
 odd5x1:
 	CMPQ         SI, $-1
-	JNE          finish5x1
+	JNE          more5x1
 	PREFETCHT0   36(AX)
 	VMOVUPS      (CX), Z5
 	VBROADCASTSS (AX), Z6
@@ -1325,6 +1495,20 @@ odd5x1:
 	VFMADD231PS  Z5, Z6, Z4
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more5x1:
+	MOVQ  (SP), SI
+	CMPQ  SI, 8(SP)
+	JEQ   finish5x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (SI), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(SI), CX
+	ADDQ  DI, CX
+	MOVQ  16(SI), SI
+	JMP   run5x1
 
 finish5x1:
 	MOVQ    R8, AX
@@ -1436,9 +1620,13 @@ start6x2:
 
 rowwise6x2:
 	ADDQ R13, R14
+	MOVQ more_base+144(FP), R12
+	MOVQ R12, (SP)
 	MOVQ a_base+24(FP), AX
 	MOVQ DI, CX
 	MOVQ k+16(FP), R12
+
+run6x2:
 	SUBQ $0x02, R12
 	JLT  odd6x2
 
@@ -1499,7 +1687,7 @@ products6x2:
 
 odd6x2:
 	CMPQ         R12, $-1
-	JNE          finish6x2
+	JNE          more6x2
 	PREFETCHT0   44(AX)
 	VMOVUPS      (CX), Z12
 	VMOVUPS      64(CX), Z13
@@ -1523,6 +1711,20 @@ odd6x2:
 	VFMADD231PS  Z13, Z15, Z11
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more6x2:
+	MOVQ  (SP), R12
+	CMPQ  R12, 8(SP)
+	JEQ   finish6x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (R12), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(R12), CX
+	ADDQ  DI, CX
+	MOVQ  16(R12), R12
+	JMP   run6x2
 
 finish6x2:
 	MOVQ    R8, AX
@@ -1628,11 +1830,15 @@ start6x1:
 	ADDQ   R14, R13
 	ADDQ   R11, R13
 	ADDQ   R13, R14
+	MOVQ   more_base+144(FP), R12
+	MOVQ   R12, (SP)
 	MOVQ   a_base+24(FP), AX
 	MOVQ   DI, CX
 	MOVQ   k+16(FP), R12
-	SUBQ   $0x02, R12
-	JLT    odd6x1
+
+run6x1:
+	SUBQ $0x02, R12
+	JLT  odd6x1
 
 products6x1:
 	PREFETCHT0   (R13)
@@ -1676,7 +1882,7 @@ products6x1:
 
 odd6x1:
 	CMPQ         R12, $-1
-	JNE          finish6x1
+	JNE          more6x1
 	PREFETCHT0   44(AX)
 	VMOVUPS      (CX), Z6
 	VBROADCASTSS (AX), Z7
@@ -1693,6 +1899,20 @@ odd6x1:
 	VFMADD231PS  Z6, Z8, Z5
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more6x1:
+	MOVQ  (SP), R12
+	CMPQ  R12, 8(SP)
+	JEQ   finish6x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (R12), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(R12), CX
+	ADDQ  DI, CX
+	MOVQ  16(R12), R12
+	JMP   run6x1
 
 finish6x1:
 	MOVQ    R8, AX
@@ -1816,9 +2036,13 @@ start7x2:
 
 rowwise7x2:
 	ADDQ R13, R14
+	MOVQ more_base+144(FP), R12
+	MOVQ R12, (SP)
 	MOVQ a_base+24(FP), AX
 	MOVQ DI, CX
 	MOVQ k+16(FP), R12
+
+run7x2:
 	SUBQ $0x02, R12
 	JLT  odd7x2
 
@@ -1885,7 +2109,7 @@ products7x2:
 
 odd7x2:
 	CMPQ         R12, $-1
-	JNE          finish7x2
+	JNE          more7x2
 	PREFETCHT0   52(AX)
 	VMOVUPS      (CX), Z14
 	VMOVUPS      64(CX), Z15
@@ -1912,6 +2136,20 @@ odd7x2:
 	VFMADD231PS  Z15, Z16, Z13
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more7x2:
+	MOVQ  (SP), R12
+	CMPQ  R12, 8(SP)
+	JEQ   finish7x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (R12), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(R12), CX
+	ADDQ  DI, CX
+	MOVQ  16(R12), R12
+	JMP   run7x2
 
 finish7x2:
 	MOVQ    R8, AX
@@ -2028,11 +2266,15 @@ start7x1:
 	ADDQ   R14, R13
 	ADDQ   R11, R13
 	ADDQ   R13, R14
+	MOVQ   more_base+144(FP), R12
+	MOVQ   R12, (SP)
 	MOVQ   a_base+24(FP), AX
 	MOVQ   DI, CX
 	MOVQ   k+16(FP), R12
-	SUBQ   $0x02, R12
-	JLT    odd7x1
+
+run7x1:
+	SUBQ $0x02, R12
+	JLT  odd7x1
 
 products7x1:
 	PREFETCHT0   (R13)
@@ -2080,7 +2322,7 @@ products7x1:
 
 odd7x1:
 	CMPQ         R12, $-1
-	JNE          finish7x1
+	JNE          more7x1
 	PREFETCHT0   52(AX)
 	VMOVUPS      (CX), Z7
 	VBROADCASTSS (AX), Z8
@@ -2099,6 +2341,20 @@ odd7x1:
 	VFMADD231PS  Z7, Z8, Z6
 	ADDQ         R9, AX
 	ADDQ         R10, CX
+
+more7x1:
+	MOVQ  (SP), R12
+	CMPQ  R12, 8(SP)
+	JEQ   finish7x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (R12), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, CX
+	IMULQ 8(R12), CX
+	ADDQ  DI, CX
+	MOVQ  16(R12), R12
+	JMP   run7x1
 
 finish7x1:
 	MOVQ    R8, AX
@@ -2234,11 +2490,15 @@ start8x2:
 
 rowwise8x2:
 	ADDQ R14, R15
+	MOVQ more_base+144(FP), R13
+	MOVQ R13, (SP)
 	MOVQ a_base+24(FP), AX
-	LEAQ (AX)(BX*2), CX
-	ADDQ DX, CX
 	MOVQ DI, R12
 	MOVQ k+16(FP), R13
+
+run8x2:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
 	SUBQ $0x02, R13
 	JLT  odd8x2
 
@@ -2313,7 +2573,7 @@ products8x2:
 
 odd8x2:
 	CMPQ         R13, $-1
-	JNE          finish8x2
+	JNE          more8x2
 	PREFETCHT0   60(AX)
 	VMOVUPS      (R12), Z16
 	VMOVUPS      64(R12), Z17
@@ -2344,6 +2604,20 @@ odd8x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more8x2:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish8x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run8x2
 
 finish8x2:
 	MOVQ    R8, AX
@@ -2471,13 +2745,17 @@ start8x1:
 	ADDQ   R15, R14
 	ADDQ   R11, R14
 	ADDQ   R14, R15
+	MOVQ   more_base+144(FP), R13
+	MOVQ   R13, (SP)
 	MOVQ   a_base+24(FP), AX
-	LEAQ   (AX)(BX*2), CX
-	ADDQ   DX, CX
 	MOVQ   DI, R12
 	MOVQ   k+16(FP), R13
-	SUBQ   $0x02, R13
-	JLT    odd8x1
+
+run8x1:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
+	SUBQ $0x02, R13
+	JLT  odd8x1
 
 products8x1:
 	PREFETCHT0   (R14)
@@ -2531,7 +2809,7 @@ products8x1:
 
 odd8x1:
 	CMPQ         R13, $-1
-	JNE          finish8x1
+	JNE          more8x1
 	PREFETCHT0   60(AX)
 	VMOVUPS      (R12), Z8
 	VBROADCASTSS (AX), Z9
@@ -2553,6 +2831,20 @@ odd8x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more8x1:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish8x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run8x1
 
 finish8x1:
 	MOVQ    R8, AX
@@ -2700,11 +2992,15 @@ start9x2:
 
 rowwise9x2:
 	ADDQ R14, R15
+	MOVQ more_base+144(FP), R13
+	MOVQ R13, (SP)
 	MOVQ a_base+24(FP), AX
-	LEAQ (AX)(BX*2), CX
-	ADDQ DX, CX
 	MOVQ DI, R12
 	MOVQ k+16(FP), R13
+
+run9x2:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
 	SUBQ $0x02, R13
 	JLT  odd9x2
 
@@ -2785,7 +3081,7 @@ products9x2:
 
 odd9x2:
 	CMPQ         R13, $-1
-	JNE          finish9x2
+	JNE          more9x2
 	PREFETCHT0   68(AX)
 	VMOVUPS      (R12), Z18
 	VMOVUPS      64(R12), Z19
@@ -2819,6 +3115,20 @@ odd9x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more9x2:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish9x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run9x2
 
 finish9x2:
 	MOVQ    R8, AX
@@ -2957,13 +3267,17 @@ start9x1:
 	ADDQ   R15, R14
 	ADDQ   R11, R14
 	ADDQ   R14, R15
+	MOVQ   more_base+144(FP), R13
+	MOVQ   R13, (SP)
 	MOVQ   a_base+24(FP), AX
-	LEAQ   (AX)(BX*2), CX
-	ADDQ   DX, CX
 	MOVQ   DI, R12
 	MOVQ   k+16(FP), R13
-	SUBQ   $0x02, R13
-	JLT    odd9x1
+
+run9x1:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
+	SUBQ $0x02, R13
+	JLT  odd9x1
 
 products9x1:
 	PREFETCHT0   (R14)
@@ -3021,7 +3335,7 @@ products9x1:
 
 odd9x1:
 	CMPQ         R13, $-1
-	JNE          finish9x1
+	JNE          more9x1
 	PREFETCHT0   68(AX)
 	VMOVUPS      (R12), Z9
 	VBROADCASTSS (AX), Z10
@@ -3045,6 +3359,20 @@ odd9x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more9x1:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish9x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run9x1
 
 finish9x1:
 	MOVQ    R8, AX
@@ -3204,11 +3532,15 @@ start10x2:
 
 rowwise10x2:
 	ADDQ R14, R15
+	MOVQ more_base+144(FP), R13
+	MOVQ R13, (SP)
 	MOVQ a_base+24(FP), AX
-	LEAQ (AX)(BX*2), CX
-	ADDQ DX, CX
 	MOVQ DI, R12
 	MOVQ k+16(FP), R13
+
+run10x2:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
 	SUBQ $0x02, R13
 	JLT  odd10x2
 
@@ -3295,7 +3627,7 @@ products10x2:
 
 odd10x2:
 	CMPQ         R13, $-1
-	JNE          finish10x2
+	JNE          more10x2
 	PREFETCHT0   76(AX)
 	VMOVUPS      (R12), Z20
 	VMOVUPS      64(R12), Z21
@@ -3332,6 +3664,20 @@ odd10x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more10x2:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish10x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run10x2
 
 finish10x2:
 	MOVQ    R8, AX
@@ -3481,13 +3827,17 @@ start10x1:
 	ADDQ   R15, R14
 	ADDQ   R11, R14
 	ADDQ   R14, R15
+	MOVQ   more_base+144(FP), R13
+	MOVQ   R13, (SP)
 	MOVQ   a_base+24(FP), AX
-	LEAQ   (AX)(BX*2), CX
-	ADDQ   DX, CX
 	MOVQ   DI, R12
 	MOVQ   k+16(FP), R13
-	SUBQ   $0x02, R13
-	JLT    odd10x1
+
+run10x1:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
+	SUBQ $0x02, R13
+	JLT  odd10x1
 
 products10x1:
 	PREFETCHT0   (R14)
@@ -3549,7 +3899,7 @@ products10x1:
 
 odd10x1:
 	CMPQ         R13, $-1
-	JNE          finish10x1
+	JNE          more10x1
 	PREFETCHT0   76(AX)
 	VMOVUPS      (R12), Z10
 	VBROADCASTSS (AX), Z11
@@ -3575,6 +3925,20 @@ odd10x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more10x1:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish10x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run10x1
 
 finish10x1:
 	MOVQ    R8, AX
@@ -3746,11 +4110,15 @@ start11x2:
 
 rowwise11x2:
 	ADDQ R14, R15
+	MOVQ more_base+144(FP), R13
+	MOVQ R13, (SP)
 	MOVQ a_base+24(FP), AX
-	LEAQ (AX)(BX*2), CX
-	ADDQ DX, CX
 	MOVQ DI, R12
 	MOVQ k+16(FP), R13
+
+run11x2:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
 	SUBQ $0x02, R13
 	JLT  odd11x2
 
@@ -3843,7 +4211,7 @@ products11x2:
 
 odd11x2:
 	CMPQ         R13, $-1
-	JNE          finish11x2
+	JNE          more11x2
 	PREFETCHT0   84(AX)
 	VMOVUPS      (R12), Z22
 	VMOVUPS      64(R12), Z23
@@ -3883,6 +4251,20 @@ odd11x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more11x2:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish11x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run11x2
 
 finish11x2:
 	MOVQ    R8, AX
@@ -4043,13 +4425,17 @@ start11x1:
 	ADDQ   R15, R14
 	ADDQ   R11, R14
 	ADDQ   R14, R15
+	MOVQ   more_base+144(FP), R13
+	MOVQ   R13, (SP)
 	MOVQ   a_base+24(FP), AX
-	LEAQ   (AX)(BX*2), CX
-	ADDQ   DX, CX
 	MOVQ   DI, R12
 	MOVQ   k+16(FP), R13
-	SUBQ   $0x02, R13
-	JLT    odd11x1
+
+run11x1:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
+	SUBQ $0x02, R13
+	JLT  odd11x1
 
 products11x1:
 	PREFETCHT0   (R14)
@@ -4115,7 +4501,7 @@ products11x1:
 
 odd11x1:
 	CMPQ         R13, $-1
-	JNE          finish11x1
+	JNE          more11x1
 	PREFETCHT0   84(AX)
 	VMOVUPS      (R12), Z11
 	VBROADCASTSS (AX), Z12
@@ -4143,6 +4529,20 @@ odd11x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more11x1:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish11x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run11x1
 
 finish11x1:
 	MOVQ    R8, AX
@@ -4326,11 +4726,15 @@ start12x2:
 
 rowwise12x2:
 	ADDQ R14, R15
+	MOVQ more_base+144(FP), R13
+	MOVQ R13, (SP)
 	MOVQ a_base+24(FP), AX
-	LEAQ (AX)(BX*2), CX
-	ADDQ DX, CX
 	MOVQ DI, R12
 	MOVQ k+16(FP), R13
+
+run12x2:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
 	SUBQ $0x02, R13
 	JLT  odd12x2
 
@@ -4429,7 +4833,7 @@ products12x2:
 
 odd12x2:
 	CMPQ         R13, $-1
-	JNE          finish12x2
+	JNE          more12x2
 	PREFETCHT0   92(AX)
 	VMOVUPS      (R12), Z24
 	VMOVUPS      64(R12), Z25
@@ -4472,6 +4876,20 @@ odd12x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more12x2:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish12x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run12x2
 
 finish12x2:
 	MOVQ    R8, AX
@@ -4643,13 +5061,17 @@ start12x1:
 	ADDQ   R15, R14
 	ADDQ   R11, R14
 	ADDQ   R14, R15
+	MOVQ   more_base+144(FP), R13
+	MOVQ   R13, (SP)
 	MOVQ   a_base+24(FP), AX
-	LEAQ   (AX)(BX*2), CX
-	ADDQ   DX, CX
 	MOVQ   DI, R12
 	MOVQ   k+16(FP), R13
-	SUBQ   $0x02, R13
-	JLT    odd12x1
+
+run12x1:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
+	SUBQ $0x02, R13
+	JLT  odd12x1
 
 products12x1:
 	PREFETCHT0   (R14)
@@ -4719,7 +5141,7 @@ products12x1:
 
 odd12x1:
 	CMPQ         R13, $-1
-	JNE          finish12x1
+	JNE          more12x1
 	PREFETCHT0   92(AX)
 	VMOVUPS      (R12), Z12
 	VBROADCASTSS (AX), Z13
@@ -4749,6 +5171,20 @@ odd12x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more12x1:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish12x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run12x1
 
 finish12x1:
 	MOVQ    R8, AX
@@ -4944,11 +5380,15 @@ start13x2:
 
 rowwise13x2:
 	ADDQ R14, R15
+	MOVQ more_base+144(FP), R13
+	MOVQ R13, (SP)
 	MOVQ a_base+24(FP), AX
-	LEAQ (AX)(BX*2), CX
-	ADDQ DX, CX
 	MOVQ DI, R12
 	MOVQ k+16(FP), R13
+
+run13x2:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
 	SUBQ $0x02, R13
 	JLT  odd13x2
 
@@ -5053,7 +5493,7 @@ products13x2:
 
 odd13x2:
 	CMPQ         R13, $-1
-	JNE          finish13x2
+	JNE          more13x2
 	PREFETCHT0   100(AX)
 	VMOVUPS      (R12), Z26
 	VMOVUPS      64(R12), Z27
@@ -5099,6 +5539,20 @@ odd13x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more13x2:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish13x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run13x2
 
 finish13x2:
 	MOVQ    R8, AX
@@ -5281,13 +5735,17 @@ start13x1:
 	ADDQ   R15, R14
 	ADDQ   R11, R14
 	ADDQ   R14, R15
+	MOVQ   more_base+144(FP), R13
+	MOVQ   R13, (SP)
 	MOVQ   a_base+24(FP), AX
-	LEAQ   (AX)(BX*2), CX
-	ADDQ   DX, CX
 	MOVQ   DI, R12
 	MOVQ   k+16(FP), R13
-	SUBQ   $0x02, R13
-	JLT    odd13x1
+
+run13x1:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
+	SUBQ $0x02, R13
+	JLT  odd13x1
 
 products13x1:
 	PREFETCHT0   (R14)
@@ -5361,7 +5819,7 @@ products13x1:
 
 odd13x1:
 	CMPQ         R13, $-1
-	JNE          finish13x1
+	JNE          more13x1
 	PREFETCHT0   100(AX)
 	VMOVUPS      (R12), Z13
 	VBROADCASTSS (AX), Z14
@@ -5393,6 +5851,20 @@ odd13x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more13x1:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish13x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run13x1
 
 finish13x1:
 	MOVQ    R8, AX
@@ -5600,11 +6072,15 @@ start14x2:
 
 rowwise14x2:
 	ADDQ R14, R15
+	MOVQ more_base+144(FP), R13
+	MOVQ R13, (SP)
 	MOVQ a_base+24(FP), AX
-	LEAQ (AX)(BX*2), CX
-	ADDQ DX, CX
 	MOVQ DI, R12
 	MOVQ k+16(FP), R13
+
+run14x2:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
 	SUBQ $0x02, R13
 	JLT  odd14x2
 
@@ -5715,7 +6191,7 @@ products14x2:
 
 odd14x2:
 	CMPQ         R13, $-1
-	JNE          finish14x2
+	JNE          more14x2
 	PREFETCHT0   108(AX)
 	VMOVUPS      (R12), Z28
 	VMOVUPS      64(R12), Z29
@@ -5764,6 +6240,20 @@ odd14x2:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more14x2:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish14x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run14x2
 
 finish14x2:
 	MOVQ    R8, AX
@@ -5957,13 +6447,17 @@ start14x1:
 	ADDQ   R15, R14
 	ADDQ   R11, R14
 	ADDQ   R14, R15
+	MOVQ   more_base+144(FP), R13
+	MOVQ   R13, (SP)
 	MOVQ   a_base+24(FP), AX
-	LEAQ   (AX)(BX*2), CX
-	ADDQ   DX, CX
 	MOVQ   DI, R12
 	MOVQ   k+16(FP), R13
-	SUBQ   $0x02, R13
-	JLT    odd14x1
+
+run14x1:
+	LEAQ (AX)(BX*2), CX
+	ADDQ DX, CX
+	SUBQ $0x02, R13
+	JLT  odd14x1
 
 products14x1:
 	PREFETCHT0   (R14)
@@ -6041,7 +6535,7 @@ products14x1:
 
 odd14x1:
 	CMPQ         R13, $-1
-	JNE          finish14x1
+	JNE          more14x1
 	PREFETCHT0   108(AX)
 	VMOVUPS      (R12), Z14
 	VBROADCASTSS (AX), Z15
@@ -6075,6 +6569,20 @@ odd14x1:
 	ADDQ         R9, AX
 	ADDQ         R9, CX
 	ADDQ         R10, R12
+
+more14x1:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish14x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R10, R12
+	IMULQ 8(R13), R12
+	ADDQ  DI, R12
+	MOVQ  16(R13), R13
+	JMP   run14x1
 
 finish14x1:
 	MOVQ    R8, AX
@@ -6204,9 +6712,9 @@ row2:
 	VZEROUPPER
 	RET
 
-// func gemmPanelsAVX2(rows int, n int, k int, a []float32, aLine int, aStep int, b []float32, bStep int, bPanel int, c []float32, ldc int, load bool)
+// func gemmPanelsAVX2(rows int, n int, k int, a []float32, aLine int, aStep int, b []float32, bStep int, bPanel int, c []float32, ldc int, load bool, more []int)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·gemmPanelsAVX2(SB), NOSPLIT, $0-137
+TEXT ·gemmPanelsAVX2(SB), NOSPLIT, $16-168
 	MOVQ rows+0(FP), AX
 	MOVQ aLine+48(FP), CX
 	MOVQ b_base+64(FP), SI
@@ -6214,6 +6722,10 @@ TEXT ·gemmPanelsAVX2(SB), NOSPLIT, $0-137
 	MOVQ aStep+56(FP), R8
 	MOVQ bStep+88(FP), R9
 	MOVQ ldc+128(FP), R10
+	MOVQ more_len+152(FP), DX
+	SHLQ $0x03, DX
+	ADDQ more_base+144(FP), DX
+	MOVQ DX, 8(SP)
 	SHLQ $0x02, CX
 	SHLQ $0x02, R8
 	SHLQ $0x02, R9
@@ -6272,9 +6784,13 @@ start1x2:
 
 rowwise1x2:
 	ADDQ BX, R12
+	MOVQ more_base+144(FP), DX
+	MOVQ DX, (SP)
 	MOVQ a_base+24(FP), AX
 	MOVQ SI, CX
 	MOVQ k+16(FP), DX
+
+run1x2:
 	SUBQ $0x02, DX
 	JLT  odd1x2
 
@@ -6304,7 +6820,7 @@ products1x2:
 
 odd1x2:
 	CMPQ         DX, $-1
-	JNE          finish1x2
+	JNE          more1x2
 	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
@@ -6313,6 +6829,20 @@ odd1x2:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         R8, AX
 	ADDQ         R9, CX
+
+more1x2:
+	MOVQ  (SP), DX
+	CMPQ  DX, 8(SP)
+	JEQ   finish1x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (DX), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R9, CX
+	IMULQ 8(DX), CX
+	ADDQ  SI, CX
+	MOVQ  16(DX), DX
+	JMP   run1x2
 
 finish1x2:
 	MOVQ    DI, AX
@@ -6365,11 +6895,15 @@ start1x1:
 	ADDQ   R12, BX
 	ADDQ   R10, BX
 	ADDQ   BX, R12
+	MOVQ   more_base+144(FP), DX
+	MOVQ   DX, (SP)
 	MOVQ   a_base+24(FP), AX
 	MOVQ   SI, CX
 	MOVQ   k+16(FP), DX
-	SUBQ   $0x02, DX
-	JLT    odd1x1
+
+run1x1:
+	SUBQ $0x02, DX
+	JLT  odd1x1
 
 products1x1:
 	PREFETCHT0   (BX)
@@ -6393,13 +6927,27 @@ products1x1:
 
 odd1x1:
 	CMPQ         DX, $-1
-	JNE          finish1x1
+	JNE          more1x1
 	PREFETCHT0   4(AX)
 	VMOVUPS      (CX), Y1
 	VBROADCASTSS (AX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         R8, AX
 	ADDQ         R9, CX
+
+more1x1:
+	MOVQ  (SP), DX
+	CMPQ  DX, 8(SP)
+	JEQ   finish1x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (DX), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R9, CX
+	IMULQ 8(DX), CX
+	ADDQ  SI, CX
+	MOVQ  16(DX), DX
+	JMP   run1x1
 
 finish1x1:
 	MOVQ    DI, AX
@@ -6465,9 +7013,13 @@ start2x2:
 
 rowwise2x2:
 	ADDQ R12, R13
+	MOVQ more_base+144(FP), BX
+	MOVQ BX, (SP)
 	MOVQ a_base+24(FP), AX
 	MOVQ SI, DX
 	MOVQ k+16(FP), BX
+
+run2x2:
 	SUBQ $0x02, BX
 	JLT  odd2x2
 
@@ -6503,7 +7055,7 @@ products2x2:
 
 odd2x2:
 	CMPQ         BX, $-1
-	JNE          finish2x2
+	JNE          more2x2
 	PREFETCHT0   12(AX)
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
@@ -6515,6 +7067,20 @@ odd2x2:
 	VFMADD231PS  Y5, Y7, Y3
 	ADDQ         R8, AX
 	ADDQ         R9, DX
+
+more2x2:
+	MOVQ  (SP), BX
+	CMPQ  BX, 8(SP)
+	JEQ   finish2x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (BX), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R9, DX
+	IMULQ 8(BX), DX
+	ADDQ  SI, DX
+	MOVQ  16(BX), BX
+	JMP   run2x2
 
 finish2x2:
 	MOVQ    DI, AX
@@ -6578,11 +7144,15 @@ start2x1:
 	ADDQ   R13, R12
 	ADDQ   R10, R12
 	ADDQ   R12, R13
+	MOVQ   more_base+144(FP), BX
+	MOVQ   BX, (SP)
 	MOVQ   a_base+24(FP), AX
 	MOVQ   SI, DX
 	MOVQ   k+16(FP), BX
-	SUBQ   $0x02, BX
-	JLT    odd2x1
+
+run2x1:
+	SUBQ $0x02, BX
+	JLT  odd2x1
 
 products2x1:
 	PREFETCHT0   (R12)
@@ -6610,7 +7180,7 @@ products2x1:
 
 odd2x1:
 	CMPQ         BX, $-1
-	JNE          finish2x1
+	JNE          more2x1
 	PREFETCHT0   12(AX)
 	VMOVUPS      (DX), Y2
 	VBROADCASTSS (AX), Y3
@@ -6619,6 +7189,20 @@ odd2x1:
 	VFMADD231PS  Y2, Y4, Y1
 	ADDQ         R8, AX
 	ADDQ         R9, DX
+
+more2x1:
+	MOVQ  (SP), BX
+	CMPQ  BX, 8(SP)
+	JEQ   finish2x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (BX), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R9, DX
+	IMULQ 8(BX), DX
+	ADDQ  SI, DX
+	MOVQ  16(BX), BX
+	JMP   run2x1
 
 finish2x1:
 	MOVQ    DI, AX
@@ -6696,9 +7280,13 @@ start3x2:
 
 rowwise3x2:
 	ADDQ R12, R13
+	MOVQ more_base+144(FP), BX
+	MOVQ BX, (SP)
 	MOVQ a_base+24(FP), AX
 	MOVQ SI, DX
 	MOVQ k+16(FP), BX
+
+run3x2:
 	SUBQ $0x02, BX
 	JLT  odd3x2
 
@@ -6740,7 +7328,7 @@ products3x2:
 
 odd3x2:
 	CMPQ         BX, $-1
-	JNE          finish3x2
+	JNE          more3x2
 	PREFETCHT0   20(AX)
 	VMOVUPS      (DX), Y6
 	VMOVUPS      32(DX), Y7
@@ -6755,6 +7343,20 @@ odd3x2:
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         R8, AX
 	ADDQ         R9, DX
+
+more3x2:
+	MOVQ  (SP), BX
+	CMPQ  BX, 8(SP)
+	JEQ   finish3x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (BX), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R9, DX
+	IMULQ 8(BX), DX
+	ADDQ  SI, DX
+	MOVQ  16(BX), BX
+	JMP   run3x2
 
 finish3x2:
 	MOVQ    DI, AX
@@ -6829,11 +7431,15 @@ start3x1:
 	ADDQ   R13, R12
 	ADDQ   R10, R12
 	ADDQ   R12, R13
+	MOVQ   more_base+144(FP), BX
+	MOVQ   BX, (SP)
 	MOVQ   a_base+24(FP), AX
 	MOVQ   SI, DX
 	MOVQ   k+16(FP), BX
-	SUBQ   $0x02, BX
-	JLT    odd3x1
+
+run3x1:
+	SUBQ $0x02, BX
+	JLT  odd3x1
 
 products3x1:
 	PREFETCHT0   (R12)
@@ -6865,7 +7471,7 @@ products3x1:
 
 odd3x1:
 	CMPQ         BX, $-1
-	JNE          finish3x1
+	JNE          more3x1
 	PREFETCHT0   20(AX)
 	VMOVUPS      (DX), Y3
 	VBROADCASTSS (AX), Y4
@@ -6876,6 +7482,20 @@ odd3x1:
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         R8, AX
 	ADDQ         R9, DX
+
+more3x1:
+	MOVQ  (SP), BX
+	CMPQ  BX, 8(SP)
+	JEQ   finish3x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (BX), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R9, DX
+	IMULQ 8(BX), DX
+	ADDQ  SI, DX
+	MOVQ  16(BX), BX
+	JMP   run3x1
 
 finish3x1:
 	MOVQ    DI, AX
@@ -6965,9 +7585,13 @@ start4x2:
 
 rowwise4x2:
 	ADDQ R13, R14
+	MOVQ more_base+144(FP), R12
+	MOVQ R12, (SP)
 	MOVQ a_base+24(FP), AX
 	MOVQ SI, BX
 	MOVQ k+16(FP), R12
+
+run4x2:
 	SUBQ $0x02, R12
 	JLT  odd4x2
 
@@ -7015,7 +7639,7 @@ products4x2:
 
 odd4x2:
 	CMPQ         R12, $-1
-	JNE          finish4x2
+	JNE          more4x2
 	PREFETCHT0   28(AX)
 	VMOVUPS      (BX), Y8
 	VMOVUPS      32(BX), Y9
@@ -7033,6 +7657,20 @@ odd4x2:
 	VFMADD231PS  Y9, Y11, Y7
 	ADDQ         R8, AX
 	ADDQ         R9, BX
+
+more4x2:
+	MOVQ  (SP), R12
+	CMPQ  R12, 8(SP)
+	JEQ   finish4x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (R12), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R9, BX
+	IMULQ 8(R12), BX
+	ADDQ  SI, BX
+	MOVQ  16(R12), R12
+	JMP   run4x2
 
 finish4x2:
 	MOVQ    DI, AX
@@ -7118,11 +7756,15 @@ start4x1:
 	ADDQ   R14, R13
 	ADDQ   R10, R13
 	ADDQ   R13, R14
+	MOVQ   more_base+144(FP), R12
+	MOVQ   R12, (SP)
 	MOVQ   a_base+24(FP), AX
 	MOVQ   SI, BX
 	MOVQ   k+16(FP), R12
-	SUBQ   $0x02, R12
-	JLT    odd4x1
+
+run4x1:
+	SUBQ $0x02, R12
+	JLT  odd4x1
 
 products4x1:
 	PREFETCHT0   (R13)
@@ -7158,7 +7800,7 @@ products4x1:
 
 odd4x1:
 	CMPQ         R12, $-1
-	JNE          finish4x1
+	JNE          more4x1
 	PREFETCHT0   28(AX)
 	VMOVUPS      (BX), Y4
 	VBROADCASTSS (AX), Y5
@@ -7171,6 +7813,20 @@ odd4x1:
 	VFMADD231PS  Y4, Y6, Y3
 	ADDQ         R8, AX
 	ADDQ         R9, BX
+
+more4x1:
+	MOVQ  (SP), R12
+	CMPQ  R12, 8(SP)
+	JEQ   finish4x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (R12), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R9, BX
+	IMULQ 8(R12), BX
+	ADDQ  SI, BX
+	MOVQ  16(R12), R12
+	JMP   run4x1
 
 finish4x1:
 	MOVQ    DI, AX
@@ -7272,9 +7928,13 @@ start5x2:
 
 rowwise5x2:
 	ADDQ R13, R14
+	MOVQ more_base+144(FP), R12
+	MOVQ R12, (SP)
 	MOVQ a_base+24(FP), AX
 	MOVQ SI, BX
 	MOVQ k+16(FP), R12
+
+run5x2:
 	SUBQ $0x02, R12
 	JLT  odd5x2
 
@@ -7328,7 +7988,7 @@ products5x2:
 
 odd5x2:
 	CMPQ         R12, $-1
-	JNE          finish5x2
+	JNE          more5x2
 	PREFETCHT0   36(AX)
 	VMOVUPS      (BX), Y10
 	VMOVUPS      32(BX), Y11
@@ -7349,6 +8009,20 @@ odd5x2:
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         R8, AX
 	ADDQ         R9, BX
+
+more5x2:
+	MOVQ  (SP), R12
+	CMPQ  R12, 8(SP)
+	JEQ   finish5x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (R12), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R9, BX
+	IMULQ 8(R12), BX
+	ADDQ  SI, BX
+	MOVQ  16(R12), R12
+	JMP   run5x2
 
 finish5x2:
 	MOVQ    DI, AX
@@ -7445,11 +8119,15 @@ start5x1:
 	ADDQ   R14, R13
 	ADDQ   R10, R13
 	ADDQ   R13, R14
+	MOVQ   more_base+144(FP), R12
+	MOVQ   R12, (SP)
 	MOVQ   a_base+24(FP), AX
 	MOVQ   SI, BX
 	MOVQ   k+16(FP), R12
-	SUBQ   $0x02, R12
-	JLT    odd5x1
+
+run5x1:
+	SUBQ $0x02, R12
+	JLT  odd5x1
 
 products5x1:
 	PREFETCHT0   (R13)
@@ -7489,7 +8167,7 @@ products5x1:
 
 odd5x1:
 	CMPQ         R12, $-1
-	JNE          finish5x1
+	JNE          more5x1
 	PREFETCHT0   36(AX)
 	VMOVUPS      (BX), Y5
 	VBROADCASTSS (AX), Y6
@@ -7504,6 +8182,20 @@ odd5x1:
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         R8, AX
 	ADDQ         R9, BX
+
+more5x1:
+	MOVQ  (SP), R12
+	CMPQ  R12, 8(SP)
+	JEQ   finish5x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (R12), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R9, BX
+	IMULQ 8(R12), BX
+	ADDQ  SI, BX
+	MOVQ  16(R12), R12
+	JMP   run5x1
 
 finish5x1:
 	MOVQ    DI, AX
@@ -7617,9 +8309,13 @@ start6x2:
 
 rowwise6x2:
 	ADDQ R14, R15
+	MOVQ more_base+144(FP), R13
+	MOVQ R13, (SP)
 	MOVQ a_base+24(FP), AX
 	MOVQ SI, R12
 	MOVQ k+16(FP), R13
+
+run6x2:
 	SUBQ $0x02, R13
 	JLT  odd6x2
 
@@ -7679,7 +8375,7 @@ products6x2:
 
 odd6x2:
 	CMPQ         R13, $-1
-	JNE          finish6x2
+	JNE          more6x2
 	PREFETCHT0   44(AX)
 	VMOVUPS      (R12), Y12
 	VMOVUPS      32(R12), Y13
@@ -7703,6 +8399,20 @@ odd6x2:
 	VFMADD231PS  Y13, Y15, Y11
 	ADDQ         R8, AX
 	ADDQ         R9, R12
+
+more6x2:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish6x2
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R9, R12
+	IMULQ 8(R13), R12
+	ADDQ  SI, R12
+	MOVQ  16(R13), R13
+	JMP   run6x2
 
 finish6x2:
 	MOVQ    DI, AX
@@ -7810,11 +8520,15 @@ start6x1:
 	ADDQ   R15, R14
 	ADDQ   R10, R14
 	ADDQ   R14, R15
+	MOVQ   more_base+144(FP), R13
+	MOVQ   R13, (SP)
 	MOVQ   a_base+24(FP), AX
 	MOVQ   SI, R12
 	MOVQ   k+16(FP), R13
-	SUBQ   $0x02, R13
-	JLT    odd6x1
+
+run6x1:
+	SUBQ $0x02, R13
+	JLT  odd6x1
 
 products6x1:
 	PREFETCHT0   (R14)
@@ -7858,7 +8572,7 @@ products6x1:
 
 odd6x1:
 	CMPQ         R13, $-1
-	JNE          finish6x1
+	JNE          more6x1
 	PREFETCHT0   44(AX)
 	VMOVUPS      (R12), Y6
 	VBROADCASTSS (AX), Y7
@@ -7875,6 +8589,20 @@ odd6x1:
 	VFMADD231PS  Y6, Y8, Y5
 	ADDQ         R8, AX
 	ADDQ         R9, R12
+
+more6x1:
+	MOVQ  (SP), R13
+	CMPQ  R13, 8(SP)
+	JEQ   finish6x1
+	ADDQ  $0x20, (SP)
+	MOVQ  (R13), AX
+	SHLQ  $0x02, AX
+	ADDQ  a_base+24(FP), AX
+	MOVQ  R9, R12
+	IMULQ 8(R13), R12
+	ADDQ  SI, R12
+	MOVQ  16(R13), R13
+	JMP   run6x1
 
 finish6x1:
 	MOVQ    DI, AX

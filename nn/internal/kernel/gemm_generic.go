@@ -11,7 +11,7 @@ var genericGemm = gemmTable{
 	packColumns: packColumnsGeneric,
 }
 
-func gemmPanelsGeneric(rows, n, k int, a []float32, _, _ int, b []float32, _, bPanel int, c []float32, ldc int, load bool) {
+func gemmPanelsGeneric(rows, n, k int, a []float32, _, _ int, b []float32, _, bPanel int, c []float32, ldc int, load bool, more []int) {
 	for j := 0; j < n; j += 4 {
 		var tile [2][4]float32
 		cols := min(4, n-j)
@@ -20,7 +20,11 @@ func gemmPanelsGeneric(rows, n, k int, a []float32, _, _ int, b []float32, _, bP
 				copy(tile[i][:cols], c[i*ldc+j:])
 			}
 		}
-		gemmTileGeneric(k, a, b[j/4*bPanel:], &tile)
+		panel := b[j/4*bPanel:]
+		gemmTileGeneric(k, a, panel, &tile)
+		for run := more; len(run) > 0; run = run[runInts:] {
+			gemmTileGeneric(run[runK], a[run[runFrom]:], panel[4*run[runRow]:], &tile)
+		}
 		for i := range rows {
 			copy(c[i*ldc+j:], tile[i][:cols])
 		}

@@ -7,9 +7,11 @@ package kernel
 // gemmPanelsAVX512 computes rows by n elements of C from k > 0 products each, in tiles.
 // Element (i,p) of A is a[i*aLine+p*aStep] and (p,j) of B is b[j/w*bPanel+p*bStep+j%w]
 // for w = 32; whole vectors of B are read. The chain starts from C if load.
+// It goes on with the runs in more, four ints each: k products, from where A is a[from]
+// and B is step p = row, as (from, row, k, -).
 //
 //go:noescape
-func gemmPanelsAVX512(rows int, n int, k int, a []float32, aLine int, aStep int, b []float32, bStep int, bPanel int, c []float32, ldc int, load bool)
+func gemmPanelsAVX512(rows int, n int, k int, a []float32, aLine int, aStep int, b []float32, bStep int, bPanel int, c []float32, ldc int, load bool, more []int)
 
 // gemmPackRowsAVX512 sets dst[p*width+i] to src[p*stride+i] for p < k and i < count,
 // and to zero for count <= i < width. The width is 16 or 32.
@@ -20,9 +22,11 @@ func gemmPackRowsAVX512(width int, count int, k int, src []float32, stride int, 
 // gemmPanelsAVX2 computes rows by n elements of C from k > 0 products each, in tiles.
 // Element (i,p) of A is a[i*aLine+p*aStep] and (p,j) of B is b[j/w*bPanel+p*bStep+j%w]
 // for w = 16; whole vectors of B are read. The chain starts from C if load.
+// It goes on with the runs in more, four ints each: k products, from where A is a[from]
+// and B is step p = row, as (from, row, k, -).
 //
 //go:noescape
-func gemmPanelsAVX2(rows int, n int, k int, a []float32, aLine int, aStep int, b []float32, bStep int, bPanel int, c []float32, ldc int, load bool)
+func gemmPanelsAVX2(rows int, n int, k int, a []float32, aLine int, aStep int, b []float32, bStep int, bPanel int, c []float32, ldc int, load bool, more []int)
 
 // gemmPackRowsAVX2 sets dst[p*width+i] to src[p*stride+i] for p < k and i < count,
 // and to zero for count <= i < width. The width is 16.

@@ -27,9 +27,9 @@ func TestGemmProfile(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
 		called, panels := "", gemm.panels
 		name := runtime.FuncForPC(reflect.ValueOf(panels).Pointer()).Name()
-		gemm.panels = func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, c []float32, ldc int, load bool) {
+		gemm.panels = func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, c []float32, ldc int, load bool, more []int) {
 			called = name
-			panels(rows, n, k, a, aLine, aStep, b, bStep, bPanel, c, ldc, load)
+			panels(rows, n, k, a, aLine, aStep, b, bStep, bPanel, c, ldc, load, more)
 		}
 		newGemmCase(gemmShape{m: 20, n: 40, k: 10}).run()
 		if want := "gemmPanels" + gemm.profile; !strings.HasSuffix(strings.ToLower(called), strings.ToLower(want)) {

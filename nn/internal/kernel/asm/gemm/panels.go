@@ -16,15 +16,19 @@ type operation struct {
 	aStep, bStep, ldc Register // in bytes, as aLine
 	a, k, bPanel      Op       // in memory: there are not enough registers
 	n, cStart, load   Op
+
+	more, cursor, end Op // in memory: the runs, the next one and where they end
 }
 
 // panels writes the kernel that multiplies one panel of A, at most m.rows
 // high, by a row of panels of B, each two vectors wide.
 func panels(m machine) {
-	TEXT("gemmPanels"+m.name, NOSPLIT, "func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, c []float32, ldc int, load bool)")
+	TEXT("gemmPanels"+m.name, NOSPLIT, "func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, c []float32, ldc int, load bool, more []int)")
 	Doc("gemmPanels"+m.name+" computes rows by n elements of C from k > 0 products each, in tiles.",
 		"Element (i,p) of A is a[i*aLine+p*aStep] and (p,j) of B is b[j/w*bPanel+p*bStep+j%w]",
-		fmt.Sprintf("for w = %d; whole vectors of B are read. The chain starts from C if load.", 2*m.lanes))
+		fmt.Sprintf("for w = %d; whole vectors of B are read. The chain starts from C if load.", 2*m.lanes),
+		"It goes on with the runs in more, four ints each: k products, from where A is a[from]",
+		"and B is step p = row, as (from, row, k, -).")
 	Pragma("noescape")
 	rows := Load(Param("rows"), GP64())
 	o := operation{
@@ -41,7 +45,15 @@ func panels(m machine) {
 		bPanel:  address("bPanel"),
 		cStart:  base("c"),
 		load:    address("load"),
+		more:    base("more"),
+		cursor:  AllocLocal(8),
+		end:     AllocLocal(8),
 	}
+	end := GP64()
+	MOVQ(length("more"), end)
+	SHLQ(U8(3), end)
+	ADDQ(o.more, end)
+	MOVQ(end, o.end)
 	for _, step := range []Op{o.aLine.one, o.aStep, o.bStep, o.ldc, o.bPanel} {
 		SHLQ(U8(2), step)
 	}
@@ -70,6 +82,14 @@ func address(name string) Op {
 
 func base(name string) Op {
 	b, err := Param(name).Base().Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return b.Addr
+}
+
+func length(name string) Op {
+	b, err := Param(name).Len().Resolve()
 	if err != nil {
 		panic(err)
 	}
@@ -135,13 +155,16 @@ func (o operation) tile(rows, width int) {
 	Label(name("start"))
 	pa, pa7, pb, left := GP64(), GP64(), GP64(), GP64()
 	next, last := o.nextTile(rows, width, name)
+	MOVQ(o.more, left)
+	MOVQ(left, o.cursor)
 	MOVQ(o.a, pa)
+	MOVQ(o.b, pb)
+	MOVQ(o.k, left)
+	Label(name("run"))
 	if rows > 7 {
 		LEAQ(o.aLine.of(6, pa), pa7)
 		ADDQ(o.aLine.one, pa7)
 	}
-	MOVQ(o.b, pb)
-	MOVQ(o.k, left)
 	step := func() {
 		// Where A is a transposed matrix, the next tile's rows lie here.
 		PREFETCHT0(Mem{Base: pa, Disp: 4 * (2*rows - 1)})
@@ -180,8 +203,23 @@ func (o operation) tile(rows, width int) {
 	jump(JGE, "products")
 	Label(name("odd"))
 	CMPQ(left, I8(-1))
-	jump(JNE, "finish")
+	jump(JNE, "more")
 	step()
+
+	Label(name("more"))
+	run := left
+	MOVQ(o.cursor, run)
+	CMPQ(run, o.end)
+	jump(JEQ, "finish")
+	ADDQ(U8(32), o.cursor)
+	MOVQ(Mem{Base: run}, pa)
+	SHLQ(U8(2), pa)
+	ADDQ(o.a, pa)
+	MOVQ(o.bStep, pb)
+	IMULQ(Mem{Base: run, Disp: 8}, pb)
+	ADDQ(o.b, pb)
+	MOVQ(Mem{Base: run, Disp: 16}, left)
+	jump(JMP, "run")
 
 	Label(name("finish"))
 	MOVQ(o.c, row)

@@ -1,0 +1,337 @@
+package kernel
+
+// A sweep moves a kernel over images. It is a convolution, or one phase of its
+// input's gradient: the pixels of dx that are a stride apart meet the same
+// taps, which lie a stride apart as well, and pixel after pixel of dy.
+//
+// It is a matrix product whose A has a line for each pixel of the destination
+// and an element for each (tap, channel of the source). In channels-last images
+// the taps of a row of the kernel lie side by side, so a line of A is made of
+// runs, one for each row of taps, and is read where it lies. Pixels at the edges
+// of the image lack taps; all those that lack the same are a region, where the
+// lines of A lie at even distances from column to column, from row to row and
+// from example to example. A tile goes along whichever fills it best.
+type sweep struct {
+	n             int
+	down, along   axis // rows and columns of the destination and of the source
+	k, j          int  // channels of the source and of the destination
+	first         int  // place of the destination's first pixel
+	dn, dp, dq    int  // from example to example, row to row, pixel to pixel
+	w             lines
+	wFirst        int // place in w of the first tap
+	wDown, wAlong int // from tap to tap
+	flipped       bool
+}
+
+// An axis has count positions. Position i meets place i*stride+t-before of size
+// places at tap t of taps.
+type axis struct {
+	count, stride, before int
+	taps, size            int
+}
+
+func (c Conv) forward() sweep {
+	return sweep{
+		n:     c.N,
+		down:  axis{c.OH, c.StrideH, c.Top, c.KH, c.H},
+		along: axis{c.OW, c.StrideW, c.Left, c.KW, c.W},
+		k:     c.C, j: c.O,
+		dn: c.OH * c.OW * c.O, dp: c.OW * c.O, dq: c.O,
+		w:     lines{line: 1, step: c.O},
+		wDown: c.KW * c.C * c.O, wAlong: c.C * c.O,
+	}
+}
+
+// phase is the part of dx with the pixels (i+p*StrideH, j+q*StrideW).
+func (c Conv) phase(i, j int) sweep {
+	down, lastDown := gradAxis(c.H, c.StrideH, c.Top, c.KH, c.OH, i)
+	along, lastAlong := gradAxis(c.W, c.StrideW, c.Left, c.KW, c.OW, j)
+	tap := c.C * c.O
+	return sweep{
+		n:    c.N,
+		down: down, along: along,
+		k: c.O, j: c.C,
+		first: (i*c.W + j) * c.C,
+		dn:    c.H * c.W * c.C, dp: c.StrideH * c.W * c.C, dq: c.StrideW * c.C,
+		w:      lines{line: c.O, step: 1},
+		wFirst: (lastDown*c.KW + lastAlong) * tap,
+		wDown:  -c.StrideH * c.KW * tap, wAlong: -c.StrideW * tap,
+		flipped: true,
+	}
+}
+
+// gradAxis returns the axis of the pixels at phase and their last tap. The
+// others come before it, a stride apart.
+func gradAxis(size, stride, before, taps, out, phase int) (axis, int) {
+	missing := (phase + before - taps + 1) % stride // of the last tap, from one that meets an output
+	if missing < 0 {
+		missing += stride
+	}
+	last := taps - 1 - (stride-missing)%stride
+	a := axis{count: (size - phase + stride - 1) / stride, stride: 1, size: out}
+	if last < 0 {
+		return a, 0
+	}
+	a.taps = last/stride + 1
+	a.before = -(phase + before - last) / stride
+	return a, last
+}
+
+// span returns the taps [from, to) that position i has in the image, and the
+// end of the positions up to limit that have the same.
+func (x axis) span(i, limit int) (from, to, end int) {
+	from, to = x.tapsAt(i)
+	for end = i + 1; end < limit; end++ {
+		if f, t := x.tapsAt(end); f != from || t != to {
+			break
+		}
+	}
+	return from, to, end
+}
+
+func (x axis) tapsAt(i int) (from, to int) {
+	first := i*x.stride - x.before
+	from, to = max(0, -first), min(x.taps, x.size-first)
+	if from >= to {
+		return 0, 0
+	}
+	return from, to
+}
+
+func (s *sweep) depth() int { return s.down.taps * s.along.taps * s.k }
+
+func (s *sweep) scratch(parts int) int {
+	if s.depth() == 0 {
+		return 0
+	}
+	columns := 0
+	for part := range parts {
+		j0, j1, _, _ := s.cut(part, parts)
+		columns = max(columns, j1-j0)
+	}
+	return gemm.convScratch(s.depth(), columns, s.down.taps)
+}
+
+// cut returns the columns and the rows (of all examples' images) of a part.
+// What is cut along rows packs all of B for each, what is cut along columns may
+// pack all of A.
+func (s *sweep) cut(part, parts int) (j0, j1, r0, r1 int) {
+	pixels, rows := s.n*s.down.count*s.along.count, s.n*s.down.count
+	if s.j >= parts*gemm.cols && (pixels < s.j || rows < parts) {
+		j0, j1 = share(s.j, gemm.cols/2, part, parts)
+		return j0, j1, 0, rows
+	}
+	r0, r1 = share(rows, 1, part, parts)
+	return 0, s.j, r0, r1
+}
+
+// A block is what one pass over the destination multiplies: k-steps [k0,k1) of
+// columns [j0,j0+nb). The first whole columns of B are read from in, the others
+// from packed.
+type block struct {
+	k0, k1, j0, nb int
+	whole          int
+	in, packed     []float32
+	inStep         int
+	aPacked        []float32
+	dst, src       []float32
+	runs           runs
+}
+
+func (s *sweep) run(dst, src, w []float32, part, parts int, scratch []float32) {
+	j0, j1, r0, r1 := s.cut(part, parts)
+	if j0 == j1 || r0 == r1 {
+		return
+	}
+	g, k := &gemm, s.depth()
+	if k == 0 {
+		s.zero(dst, j0, j1, r0, r1)
+		return
+	}
+	kc, nc := g.convBlock(k, j1-j0)
+	buffers := g.convBuffers(k, j1-j0, s.down.taps, scratch)
+	s.w.x = w
+	readB := !s.flipped && g.strided && (s.j <= g.cols || (r1-r0)*s.along.count <= 128 && s.j < cacheWay)
+	b := block{packed: buffers.b, aPacked: buffers.a, dst: dst, src: src, inStep: s.j}
+	b.runs.table = buffers.runs
+	for b.j0 = j0; b.j0 < j1; b.j0 += nc {
+		b.nb = min(nc, j1-b.j0)
+		b.whole = 0
+		if readB {
+			b.whole = b.nb / (g.cols / 2) * (g.cols / 2)
+		}
+		for b.k0 = 0; b.k0 < k; b.k0 += kc {
+			b.k1 = min(k, b.k0+kc)
+			if b.whole > 0 {
+				b.in = w[b.k0*s.j+b.j0:]
+			}
+			for j := b.whole; j < b.nb; j += g.cols {
+				s.packB(g, b.j0+j, min(g.cols, b.nb-j), b.k0, b.k1, b.packed[(j-b.whole)*(b.k1-b.k0):])
+			}
+			// Whole examples, and the rows before and behind them.
+			for r := r0; r < r1; {
+				n, p, examples, rows := r/s.down.count, r%s.down.count, 1, 0
+				if p == 0 && r1-r >= s.down.count {
+					examples = (r1 - r) / s.down.count
+					rows = s.down.count
+				} else {
+					rows = min(s.down.count-p, r1-r)
+				}
+				s.regions(g, &b, n, n+examples, p, p+rows)
+				r += examples * rows
+			}
+		}
+	}
+}
+
+// zero clears columns [j0,j1) of rows [r0,r1).
+func (s *sweep) zero(dst []float32, j0, j1, r0, r1 int) {
+	for r := r0; r < r1; r++ {
+		for q := range s.along.count {
+			clear(dst[s.first+r/s.down.count*s.dn+r%s.down.count*s.dp+q*s.dq:][j0:j1])
+		}
+	}
+}
+
+// packB packs steps [k0,k1) of up to a panel's columns.
+func (s *sweep) packB(g *gemmTable, j, count, k0, k1 int, dst []float32) {
+	if !s.flipped {
+		g.pack(g.cols, count, k1-k0, s.w.from(j, k0), dst)
+		return
+	}
+	for k := k0; k < k1; {
+		tap, channel := k/s.k, k%s.k
+		t, u := tap/s.along.taps, tap%s.along.taps
+		n := min(s.k-channel, k1-k)
+		o := s.w
+		o.x = o.x[s.wFirst+t*s.wDown+u*s.wAlong:]
+		g.pack(g.cols, count, n, o.from(j, channel), dst[(k-k0)*g.cols:])
+		k += n
+	}
+}
+
+// regions multiplies the block into rows [p0,p1) of examples [n0,n1).
+func (s *sweep) regions(g *gemmTable, b *block, n0, n1, p0, p1 int) {
+	for p := p0; p < p1; {
+		t0, t1, pEnd := s.down.span(p, p1)
+		for q := 0; q < s.along.count; {
+			u0, u1, qEnd := s.along.span(q, s.along.count)
+			to := s.first + n0*s.dn + p*s.dp + q*s.dq + b.j0
+			from := 0
+			inside := t0 < t1 && u0 < u1
+			if inside {
+				from = ((n0*s.down.size+p*s.down.stride+t0-s.down.before)*s.along.size + q*s.along.stride + u0 - s.along.before) * s.k
+				s.findRuns(b, t0, t1, u0, u1)
+			}
+			d := [3]direction{
+				{qEnd - q, s.along.stride * s.k, s.dq},
+				{pEnd - p, s.down.stride * s.along.size * s.k, s.dp},
+				{n1 - n0, s.down.size * s.along.size * s.k, s.dn},
+			}
+			switch {
+			case inside && len(b.runs.table) > 0:
+				load := (t0*s.along.taps+u0)*s.k < b.k0
+				b.region(g, d, from+b.runs.first, to, load)
+			case !inside && b.k0 == 0:
+				for i := range d[2].count {
+					for j := range d[1].count {
+						for l := range d[0].count {
+							clear(b.dst[to+i*d[2].to+j*d[1].to+l*d[0].to:][:b.nb])
+						}
+					}
+				}
+			}
+			q = qEnd
+		}
+		p = pEnd
+	}
+}
+
+// findRuns lists what of the block the taps [t0,t1)x[u0,u1) have.
+func (s *sweep) findRuns(b *block, t0, t1, u0, u1 int) {
+	b.runs.table = b.runs.table[:0]
+	for t := t0; t < t1; t++ {
+		tap := t * s.along.taps
+		k0, k1 := (tap+u0)*s.k, (tap+u1)*s.k
+		from, to := max(k0, b.k0), min(k1, b.k1)
+		if from < to {
+			b.runs.add((t-t0)*s.along.size*s.k+from-k0, from-b.k0, to-from, 1)
+		}
+	}
+}
+
+// A direction has count pixels, from one to the next in source and destination.
+type direction struct{ count, from, to int }
+
+// region multiplies the runs with the lines that begin at from, in all three
+// directions.
+func (b *block) region(g *gemmTable, d [3]direction, from, to int, load bool) {
+	best := b.order(g, &d)
+	tile, x, y := d[best], d[(best+1)%3], d[(best+2)%3]
+	rows := evenly(tile.count, g.rows)
+	packed := b.packs(g, tile, rows)
+	width := g.width(rows)
+	if packed {
+		b.runs.pack(width)
+	}
+	k, more := b.runs.table[runK], b.runs.table[runInts:]
+	for yi := range y.count {
+		from, to := from+yi*y.from, to+yi*y.to
+		for range x.count {
+			for i := 0; i < tile.count; i += rows {
+				mb := min(rows, tile.count-i)
+				a := lines{b.src[from+i*tile.from:], tile.from, 1}
+				if packed {
+					g.packRuns(width, mb, &b.runs, a, b.aPacked)
+					a = lines{b.aPacked, 1, width}
+				}
+				c := b.dst[to+i*tile.to:]
+				if b.whole > 0 {
+					g.panels(mb, b.whole, k, a.x, a.line, a.step, b.in[b.runs.row*b.inStep:], b.inStep, g.cols, c, tile.to, load, more)
+				}
+				if b.whole < b.nb {
+					g.panels(mb, b.nb-b.whole, k, a.x, a.line, a.step, b.packed[b.runs.row*g.cols:], g.cols, g.cols*(b.k1-b.k0), c[b.whole:], tile.to, load, more)
+				}
+			}
+			from, to = from+x.from, to+x.to
+		}
+	}
+}
+
+// order joins directions where one goes on in the other, and returns the one
+// that tiles go along at the least cost.
+func (b *block) order(g *gemmTable, d *[3]direction) int {
+	for i := range 2 {
+		for j := i + 1; j < 3; j++ {
+			x, y := &d[i], &d[j]
+			if x.count == 1 {
+				*x, *y = *y, direction{count: 1}
+			} else if y.count > 1 && y.from == x.count*x.from && y.to == x.count*x.to {
+				x.count *= y.count
+				*y = direction{count: 1}
+			}
+		}
+	}
+	best, least := 0, 0
+	for i, x := range d {
+		rows := evenly(x.count, g.rows)
+		tiles := (x.count + rows - 1) / rows * (d[(i+1)%3].count * d[(i+2)%3].count)
+		// The time of a tile of few rows is that of reading B; 13 columns take as
+		// long as packing.
+		cost := tiles * (max(rows, 6) + 1) * 64
+		if b.packs(g, x, rows) {
+			cost += tiles * rows * 64 * 13 / b.nb
+		}
+		if i == 0 || cost < least {
+			best, least = i, cost
+		}
+	}
+	return best
+}
+
+// packs reports whether the lines of a tile are packed: lines that fall on the
+// same few sets of the first-level cache, if they do not all have room there or
+// are read again for many columns.
+func (b *block) packs(g *gemmTable, x direction, rows int) bool {
+	return !g.strided || x.from%cacheWay == 0 && (b.nb > 2*g.cols || rows > 8)
+}
