@@ -33,7 +33,7 @@ type Config struct {
 	Dropout  float32 // rate in front of the classifier, in [0, 1); 0: none. [A]: 0.5
 
 	// Aux adds [A]'s auxiliary head behind the second stack, for training only.
-	// Its logits flow on to the end: see [nn.AuxiliaryLoss].
+	// Its logits flow on to the end, for an [nn.AuxiliaryLoss].
 	Aux bool
 	// AuxScale multiplies the widths of the auxiliary head, 128 and 768; 0: 0.4,
 	// as in [A].

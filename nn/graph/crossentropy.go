@@ -12,6 +12,16 @@ type CrossEntropyOp struct {
 	noProducts
 	Smoothing float32
 	Ranks     bool
+	// Weight is the share of this loss in the network's: a factor of the
+	// gradient, and not of the outputs; 0: 1.
+	Weight float32
+}
+
+// WeightedCrossEntropy returns the rows' losses times a weight other than 0,
+// for a loss that is added to another.
+func (g *Graph) WeightedCrossEntropy(logits, targets *Node, smoothing, weight float32) *Node {
+	loss := g.Apply(CrossEntropyOp{Smoothing: smoothing, Weight: weight}, logits, targets)[0]
+	return g.Scale(loss, weight)
 }
 
 // CrossEntropyRanks returns the rows' losses, hits and targets' ranks.
@@ -44,7 +54,11 @@ func (o CrossEntropyOp) Infer(in []*Node) []Type {
 	return []Type{row, row, row}
 }
 func (o CrossEntropyOp) Gradient(g *Graph, c *Call, _ []*Node) []*Node {
-	return []*Node{g.apply1(CrossEntropyGradOp{Smoothing: o.Smoothing}, c.In[0], c.Out[2], c.In[1]), nil}
+	d := g.apply1(CrossEntropyGradOp{Smoothing: o.Smoothing}, c.In[0], c.Out[2], c.In[1])
+	if o.Weight != 0 {
+		d = g.Scale(d, o.Weight)
+	}
+	return []*Node{d, nil}
 }
 
 // CrossEntropyGradOp takes logits, log-sum-exp, targets.

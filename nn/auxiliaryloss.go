@@ -1,0 +1,31 @@
+package nn
+
+import "gpipebench/nn/graph"
+
+// AuxiliaryLoss is the cross-entropy of a network's logits and, times a weight,
+// that of the logits of its auxiliary heads (Szegedy et al. 2015, section 5).
+type AuxiliaryLoss struct {
+	CrossEntropy
+	Weight float32 // of each auxiliary head, more than 0; 0: 0.4, as for AmoebaNet
+}
+
+// Loss takes the logits and behind them those of the auxiliary heads, of which
+// an evaluation has none. It gives each row's total; what tells which rows were
+// right is about the logits alone.
+func (a AuxiliaryLoss) Loss(t *Trace, out, targets []*graph.Node) []*graph.Node {
+	if len(out) == 0 {
+		misuse("auxiliary loss", "loss", "no logits come in")
+	}
+	weight := a.Weight
+	if weight == 0 {
+		weight = 0.4
+	}
+	if !(weight > 0) {
+		misuse("auxiliary loss", "loss", "Weight is %v, want more than 0", a.Weight)
+	}
+	result := a.CrossEntropy.Loss(t, out[:1], targets)
+	for _, logits := range out[1:] {
+		result[0] = t.Add(result[0], t.WeightedCrossEntropy(logits, targets[0], a.Smoothing, weight))
+	}
+	return result
+}
