@@ -1,7 +1,5 @@
 package kernel
 
-import "math"
-
 // Batch norm (Ioffe and Szegedy: Batch Normalization, arXiv 1502.03167,
 // algorithm 1 and section 3) over the rows of x, which is (rows, cols): an image
 // batch (N, H, W, C) has N*H*W rows and C columns. A micro-batch goes through
@@ -38,49 +36,25 @@ func BatchNormMoments(moments, x []float32, rows, cols, chunk0, chunk1, col0, co
 	}
 }
 
-// BatchNormStats combines the chunks' moments in ascending order in float64
-// (Chan, Golub and LeVeque: Updating Formulae and a Pairwise Algorithm for
-// Computing Sample Variances, 1979, equation 2.1), for the columns [col0,
-// col1). stats, (2, cols), gets mean and 1/√(var + eps) with the biased
-// variance.
+// BatchNormStats combines the chunks' moments in ascending order in float64,
+// for the columns [col0, col1): the mean of the chunks' means by their rows, and
+// the sum of what deviates within the chunks and between them. stats, (2,
+// cols), gets the mean and 1/√(var + eps) with the biased variance.
 //
 // tally may be nil. It is (3, cols): count, mean and sum of squared deviations
 // of each column over all micro-batches merged so far, zeros at first, and
-// this micro-batch is merged into it. Every column has its own count, so that
-// calls for different columns share nothing.
+// this micro-batch is merged into it (Chan, Golub and LeVeque: Updating
+// Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979,
+// equation 2.1). Every column has its own count, so that calls for different
+// columns share nothing.
 func BatchNormStats(stats, moments []float32, tally []float64, rows, cols int, eps float32, col0, col1 int) {
-	for j := col0; j < col1; j++ {
-		var total columnTally
-		for chunk := range NormChunks(rows) {
-			_, n := chunkRows(chunk, rows)
-			m := moments[2*chunk*cols+j:]
-			total.merge(columnTally{float64(n), float64(m[0]), float64(m[cols])})
-		}
-		stats[j] = float32(total.mean)
-		stats[cols+j] = float32(1 / math.Sqrt(total.squares/total.count+float64(eps)))
-		if tally == nil {
-			continue
-		}
-		all := columnTally{tally[j], tally[cols+j], tally[2*cols+j]}
-		all.merge(total)
-		tally[j], tally[cols+j], tally[2*cols+j] = all.count, all.mean, all.squares
-	}
-}
-
-// A columnTally is the count, mean and sum of squared deviations of values.
-type columnTally struct{ count, mean, squares float64 }
-
-// merge adds b's values to a's.
-func (a *columnTally) merge(b columnTally) {
-	if a.count == 0 {
-		*a = b
+	mean, scale, moments := stats[col0:col1], stats[cols+col0:cols+col1], moments[col0:]
+	if tally == nil {
+		vector.normStats(mean, scale, moments, rows, col1-col0, cols, eps)
 		return
 	}
-	n := a.count + b.count
-	d := b.mean - a.mean
-	a.mean += float64(d * (b.count / n))
-	a.squares += b.squares + float64(d*d*(a.count*b.count/n))
-	a.count = n
+	vector.normStatsTally(tally[col0:col1], tally[cols+col0:cols+col1], tally[2*cols+col0:2*cols+col1],
+		mean, scale, moments, rows, col1-col0, cols, eps)
 }
 
 // MoveStatistics moves the averages of mean and variance, both (cols), by a
@@ -178,15 +152,7 @@ func BatchNormGradSums(sums, dy, x, stats, gamma, beta []float32, relu bool, row
 // the columns [col0, col1). totals is (2, cols): the gradients of beta and of
 // gamma.
 func BatchNormGradTotals(totals, sums []float32, rows, cols, col0, col1 int) {
-	for half := range 2 {
-		for j := half*cols + col0; j < half*cols+col1; j++ {
-			var total float64
-			for chunk := range NormChunks(rows) {
-				total += float64(sums[2*chunk*cols+j])
-			}
-			totals[j] = float32(total)
-		}
-	}
+	vector.normTotals(totals[col0:col1], totals[cols+col0:cols+col1], sums[col0:], NormChunks(rows), col1-col0, cols)
 }
 
 // BatchNormGrad sets dx to the gradient of BatchNorm's x, for any rows of a

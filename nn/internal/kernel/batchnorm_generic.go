@@ -18,6 +18,52 @@ func columnMomentsGeneric(mean, squares, x []float32, rows, cols, ld int) {
 	}
 }
 
+func normStatsGeneric(mean, scale, moments []float32, rows, cols, ld int, eps float32) {
+	for j := range cols {
+		m, squares := combinedMoments(moments[j:], rows, ld)
+		mean[j], scale[j] = float32(m), inverseDeviation(squares/float64(rows), eps)
+	}
+}
+
+func normStatsTallyGeneric(count, tallyMean, tallySquares []float64, mean, scale, moments []float32, rows, cols, ld int, eps float32) {
+	for j := range cols {
+		m, squares := combinedMoments(moments[j:], rows, ld)
+		mean[j], scale[j] = float32(m), inverseDeviation(squares/float64(rows), eps)
+
+		share := float64(rows) / (count[j] + float64(rows)) // of this micro-batch
+		d := m - tallyMean[j]
+		tallyMean[j] += float64(d * share)
+		tallySquares[j] += squares + float64(d*d*count[j]*share)
+		count[j] += float64(rows)
+	}
+}
+
+// combinedMoments returns the mean and the sum of squared deviations of a column.
+func combinedMoments(moments []float32, rows, ld int) (mean, squares float64) {
+	for chunk := range NormChunks(rows) {
+		_, n := chunkRows(chunk, rows)
+		mean += float64(float64(n) * float64(moments[2*chunk*ld]))
+	}
+	mean /= float64(rows)
+	for chunk := range NormChunks(rows) {
+		_, n := chunkRows(chunk, rows)
+		d := float64(moments[2*chunk*ld]) - mean
+		squares += float64(moments[(2*chunk+1)*ld]) + float64(float64(n)*d*d)
+	}
+	return mean, squares
+}
+
+func normTotalsGeneric(total, totalX, sums []float32, chunks, cols, ld int) {
+	for j := range cols {
+		var sum, sumX float64
+		for chunk := range chunks {
+			sum += float64(sums[2*chunk*ld+j])
+			sumX += float64(sums[(2*chunk+1)*ld+j])
+		}
+		total[j], totalX[j] = float32(sum), float32(sumX)
+	}
+}
+
 func batchNormGeneric(y, x, mean, scale, gamma, beta []float32, rows, cols int) {
 	for i := range rows {
 		x, y := x[i*cols:(i+1)*cols], y[i*cols:(i+1)*cols]
@@ -46,13 +92,13 @@ func batchNormAddReluGeneric(y, x, add, mean, scale, gamma, beta []float32, rows
 	reluGeneric(y[:rows*cols], y)
 }
 
-func inverseDeviation(variance, eps float32) float32 {
-	return float32(1 / math.Sqrt(float64(variance)+float64(eps)))
+func inverseDeviation(variance float64, eps float32) float32 {
+	return float32(1 / math.Sqrt(variance+float64(eps)))
 }
 
 func batchNormEvalGeneric(y, x, mean, variance, gamma, beta []float32, rows, cols int, eps float32) {
 	for j := range cols {
-		scale := inverseDeviation(variance[j], eps)
+		scale := inverseDeviation(float64(variance[j]), eps)
 		for i := j; i < rows*cols; i += cols {
 			y[i] = fma32(normalised(x[i], mean[j], scale), gamma[j], beta[j])
 		}
@@ -66,7 +112,7 @@ func batchNormEvalReluGeneric(y, x, mean, variance, gamma, beta []float32, rows,
 
 func batchNormEvalAddGeneric(y, x, add, mean, variance, gamma, beta []float32, rows, cols int, eps float32) {
 	for j := range cols {
-		scale := inverseDeviation(variance[j], eps)
+		scale := inverseDeviation(float64(variance[j]), eps)
 		for i := j; i < rows*cols; i += cols {
 			y[i] = fma32(normalised(x[i], mean[j], scale), gamma[j], beta[j]) + add[i]
 		}

@@ -8,6 +8,17 @@ import (
 	"testing"
 )
 
+// A columnTally is the count, mean and sum of squared deviations of values.
+type columnTally struct{ count, mean, squares float64 }
+
+// add takes one more value (Welford's update).
+func (t *columnTally) add(v float64) {
+	t.count++
+	d := v - t.mean
+	t.mean += d / t.count
+	t.squares += d * (v - t.mean)
+}
+
 func batchNormKernels() []vectorKernel {
 	in, out := operand{role: reads}, operand{role: writes}
 	param, pair := operand{role: reads, layout: perColumn}, operand{role: reads, layout: perColumn, width: 2}
@@ -26,7 +37,7 @@ func batchNormKernels() []vectorKernel {
 				for j := range mean {
 					var t columnTally
 					for i := range c.rows {
-						t.merge(columnTally{1, float64(o[2][i*c.ld+j]), 0})
+						t.add(float64(o[2][i*c.ld+j]))
 					}
 					mean[j], squares[j] = t.mean, t.squares
 				}
@@ -362,7 +373,7 @@ func TestBatchNormTallyAndMovingStatistics(t *testing.T) {
 			for j := range cols {
 				var want columnTally
 				for _, v := range all.column(all.x, j) {
-					want.merge(columnTally{1, v, 0})
+					want.add(v)
 				}
 				if tally[j] != 500 {
 					t.Fatalf("count of column %d is %v", j, tally[j])

@@ -36,6 +36,9 @@ type vectorTable struct {
 	average               func(avg, w []float32, rest float32)
 	adam                  func(w, m, v, g []float32, beta1, rest1, beta2, rest2, eps, step, root, shrink, s, l2 float32)
 	columnMoments         func(mean, squares, x []float32, rows, cols, ld int)
+	normStats             func(mean, scale, moments []float32, rows, cols, ld int, eps float32)
+	normStatsTally        func(count, tallyMean, tallySquares []float64, mean, scale, moments []float32, rows, cols, ld int, eps float32)
+	normTotals            func(total, totalX, sums []float32, chunks, cols, ld int)
 	batchNorm             func(y, x, mean, scale, gamma, beta []float32, rows, cols int)
 	batchNormRelu         func(y, x, mean, scale, gamma, beta []float32, rows, cols int)
 	batchNormAdd          func(y, x, add, mean, scale, gamma, beta []float32, rows, cols int)
@@ -105,6 +108,9 @@ var genericVector = vectorTable{
 	adam:                  adamGeneric,
 	addRelu:               addReluGeneric,
 	columnMoments:         columnMomentsGeneric,
+	normStats:             normStatsGeneric,
+	normStatsTally:        normStatsTallyGeneric,
+	normTotals:            normTotalsGeneric,
 	batchNorm:             batchNormGeneric,
 	batchNormRelu:         batchNormReluGeneric,
 	batchNormAdd:          batchNormAddGeneric,

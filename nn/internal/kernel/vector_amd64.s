@@ -5360,6 +5360,457 @@ panels315:
 	VZEROUPPER
 	RET
 
+// func normStatsAVX2(mean []float32, scale []float32, moments []float32, rows int, cols int, ld int, eps float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·normStatsAVX2(SB), $0-100
+	MOVQ         mean_base+0(FP), AX
+	MOVQ         scale_base+24(FP), CX
+	MOVQ         moments_base+48(FP), DX
+	MOVQ         cols+80(FP), BX
+	MOVQ         ld+88(FP), SI
+	MOVQ         rows+72(FP), DI
+	MOVQ         DI, R8
+	DECQ         R8
+	SHRQ         $0x07, R8
+	MOVQ         R8, R9
+	SHLQ         $0x07, R9
+	NEGQ         R9
+	ADDQ         DI, R9
+	VXORPS       X0, X0, X0
+	VCVTSI2SDQ   DI, X0, X0
+	VBROADCASTSD X0, Y0
+	VXORPS       X1, X1, X1
+	VCVTSI2SDQ   R9, X1, X1
+	VBROADCASTSD X1, Y1
+	MOVQ         $+128, DI
+	VXORPS       X2, X2, X2
+	VCVTSI2SDQ   DI, X2, X2
+	VBROADCASTSD X2, Y2
+	XORQ         DI, DI
+	SUBQ         $+4, BX
+	JL           rest322
+
+loop321:
+	VXORPS X3, X3, X3
+	MOVQ   DI, R9
+	MOVQ   R8, R10
+	TESTQ  R10, R10
+	JZ     last324
+
+repeat325:
+	VCVTPS2PD (DX)(R9*4), Y4
+	VADDPD    Y4, Y3, Y3
+	ADDQ      SI, R9
+	ADDQ      SI, R9
+	DECQ      R10
+	JNZ       repeat325
+
+last324:
+	VCVTPS2PD   (DX)(R9*4), Y4
+	VMULPD      Y2, Y3, Y3
+	VFMADD231PD Y1, Y4, Y3
+	VDIVPD      Y0, Y3, Y3
+	VCVTPD2PSY  Y3, X4
+	VMOVUPS     X4, (AX)(DI*4)
+	VXORPS      X5, X5, X5
+	VXORPS      X6, X6, X6
+	MOVQ        DI, R9
+	MOVQ        R8, R10
+	TESTQ       R10, R10
+	JZ          last326
+
+repeat327:
+	VCVTPS2PD   (DX)(R9*4), Y4
+	VSUBPD      Y3, Y4, Y4
+	ADDQ        SI, R9
+	VCVTPS2PD   (DX)(R9*4), Y10
+	VADDPD      Y10, Y5, Y5
+	VFMADD231PD Y4, Y4, Y6
+	ADDQ        SI, R9
+	DECQ        R10
+	JNZ         repeat327
+
+last326:
+	VCVTPS2PD    (DX)(R9*4), Y4
+	VSUBPD       Y3, Y4, Y4
+	ADDQ         SI, R9
+	VCVTPS2PD    (DX)(R9*4), Y10
+	VADDPD       Y10, Y5, Y5
+	VFMADD231PD  Y2, Y6, Y5
+	VMULPD       Y4, Y4, Y4
+	VFMADD231PD  Y1, Y4, Y5
+	VDIVPD       Y0, Y5, Y4
+	VMOVSS       eps+96(FP), X3
+	VCVTSS2SD    X3, X3, X3
+	VBROADCASTSD X3, Y10
+	VADDPD       Y10, Y4, Y4
+	VSQRTPD      Y4, Y4
+	MOVQ         $+1, R10
+	VXORPS       X10, X10, X10
+	VCVTSI2SDQ   R10, X10, X10
+	VBROADCASTSD X10, Y10
+	VDIVPD       Y4, Y10, Y4
+	VCVTPD2PSY   Y4, X3
+	VMOVUPS      X3, (CX)(DI*4)
+	ADDQ         $+4, DI
+	SUBQ         $+4, BX
+	JGE          loop321
+
+rest322:
+	ADDQ         $+4, BX
+	JZ           done323
+	VMOVD        BX, X3
+	VPBROADCASTD X3, X3
+	VPCMPGTD     lane_numbers<>+0(SB), X3, X3
+	VPMOVSXDQ    X3, Y4
+	VXORPS       X7, X7, X7
+	MOVQ         DI, BX
+	MOVQ         R8, R9
+	TESTQ        R9, R9
+	JZ           last328
+
+repeat329:
+	VMASKMOVPS (DX)(BX*4), X3, X4
+	VCVTPS2PD  X4, Y4
+	VADDPD     Y4, Y7, Y7
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	DECQ       R9
+	JNZ        repeat329
+
+last328:
+	VMASKMOVPS  (DX)(BX*4), X3, X4
+	VCVTPS2PD   X4, Y4
+	VMULPD      Y2, Y7, Y7
+	VFMADD231PD Y1, Y4, Y7
+	VDIVPD      Y0, Y7, Y7
+	VCVTPD2PSY  Y7, X4
+	VMASKMOVPS  X4, X3, (AX)(DI*4)
+	VXORPS      X8, X8, X8
+	VXORPS      X9, X9, X9
+	MOVQ        DI, BX
+	MOVQ        R8, R9
+	TESTQ       R9, R9
+	JZ          last330
+
+repeat331:
+	VMASKMOVPS  (DX)(BX*4), X3, X4
+	VCVTPS2PD   X4, Y4
+	VSUBPD      Y7, Y4, Y4
+	ADDQ        SI, BX
+	VMASKMOVPS  (DX)(BX*4), X3, X5
+	VCVTPS2PD   X5, Y5
+	VADDPD      Y5, Y8, Y8
+	VFMADD231PD Y4, Y4, Y9
+	ADDQ        SI, BX
+	DECQ        R9
+	JNZ         repeat331
+
+last330:
+	VMASKMOVPS   (DX)(BX*4), X3, X4
+	VCVTPS2PD    X4, Y4
+	VSUBPD       Y7, Y4, Y4
+	ADDQ         SI, BX
+	VMASKMOVPS   (DX)(BX*4), X3, X5
+	VCVTPS2PD    X5, Y5
+	VADDPD       Y5, Y8, Y8
+	VFMADD231PD  Y2, Y9, Y8
+	VMULPD       Y4, Y4, Y4
+	VFMADD231PD  Y1, Y4, Y8
+	VDIVPD       Y0, Y8, Y0
+	VMOVSS       eps+96(FP), X1
+	VCVTSS2SD    X1, X1, X1
+	VBROADCASTSD X1, Y1
+	VADDPD       Y1, Y0, Y0
+	VSQRTPD      Y0, Y0
+	MOVQ         $+1, R9
+	VXORPS       X1, X1, X1
+	VCVTSI2SDQ   R9, X1, X1
+	VBROADCASTSD X1, Y1
+	VDIVPD       Y0, Y1, Y0
+	VCVTPD2PSY   Y0, X0
+	VMASKMOVPS   X0, X3, (CX)(DI*4)
+
+done323:
+	VZEROUPPER
+	RET
+
+// func normStatsTallyAVX2(count []float64, tallyMean []float64, tallySquares []float64, mean []float32, scale []float32, moments []float32, rows int, cols int, ld int, eps float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·normStatsTallyAVX2(SB), $0-172
+	MOVQ         mean_base+72(FP), AX
+	MOVQ         scale_base+96(FP), CX
+	MOVQ         moments_base+120(FP), DX
+	MOVQ         cols+152(FP), BX
+	MOVQ         ld+160(FP), SI
+	MOVQ         rows+144(FP), DI
+	MOVQ         DI, R8
+	DECQ         R8
+	SHRQ         $0x07, R8
+	MOVQ         R8, R9
+	SHLQ         $0x07, R9
+	NEGQ         R9
+	ADDQ         DI, R9
+	VXORPS       X0, X0, X0
+	VCVTSI2SDQ   DI, X0, X0
+	VBROADCASTSD X0, Y0
+	VXORPS       X1, X1, X1
+	VCVTSI2SDQ   R9, X1, X1
+	VBROADCASTSD X1, Y1
+	MOVQ         $+128, DI
+	VXORPS       X2, X2, X2
+	VCVTSI2SDQ   DI, X2, X2
+	VBROADCASTSD X2, Y2
+	XORQ         DI, DI
+	SUBQ         $+4, BX
+	JL           rest333
+
+loop332:
+	VXORPS X3, X3, X3
+	MOVQ   DI, R9
+	MOVQ   R8, R10
+	TESTQ  R10, R10
+	JZ     last335
+
+repeat336:
+	VCVTPS2PD (DX)(R9*4), Y4
+	VADDPD    Y4, Y3, Y3
+	ADDQ      SI, R9
+	ADDQ      SI, R9
+	DECQ      R10
+	JNZ       repeat336
+
+last335:
+	VCVTPS2PD   (DX)(R9*4), Y4
+	VMULPD      Y2, Y3, Y3
+	VFMADD231PD Y1, Y4, Y3
+	VDIVPD      Y0, Y3, Y3
+	VCVTPD2PSY  Y3, X4
+	VMOVUPS     X4, (AX)(DI*4)
+	VXORPS      X5, X5, X5
+	VXORPS      X6, X6, X6
+	MOVQ        DI, R9
+	MOVQ        R8, R10
+	TESTQ       R10, R10
+	JZ          last337
+
+repeat338:
+	VCVTPS2PD   (DX)(R9*4), Y4
+	VSUBPD      Y3, Y4, Y4
+	ADDQ        SI, R9
+	VCVTPS2PD   (DX)(R9*4), Y10
+	VADDPD      Y10, Y5, Y5
+	VFMADD231PD Y4, Y4, Y6
+	ADDQ        SI, R9
+	DECQ        R10
+	JNZ         repeat338
+
+last337:
+	VCVTPS2PD    (DX)(R9*4), Y4
+	VSUBPD       Y3, Y4, Y4
+	ADDQ         SI, R9
+	VCVTPS2PD    (DX)(R9*4), Y10
+	VADDPD       Y10, Y5, Y5
+	VFMADD231PD  Y2, Y6, Y5
+	VMULPD       Y4, Y4, Y4
+	VFMADD231PD  Y1, Y4, Y5
+	VDIVPD       Y0, Y5, Y4
+	VMOVSS       eps+168(FP), X6
+	VCVTSS2SD    X6, X6, X6
+	VBROADCASTSD X6, Y10
+	VADDPD       Y10, Y4, Y4
+	VSQRTPD      Y4, Y4
+	MOVQ         $+1, R10
+	VXORPS       X10, X10, X10
+	VCVTSI2SDQ   R10, X10, X10
+	VBROADCASTSD X10, Y10
+	VDIVPD       Y4, Y10, Y4
+	VCVTPD2PSY   Y4, X4
+	VMOVUPS      X4, (CX)(DI*4)
+	MOVQ         count_base+0(FP), R9
+	VMOVUPD      (R9)(DI*8), Y4
+	VADDPD       Y0, Y4, Y10
+	VMOVUPD      Y10, (R9)(DI*8)
+	VDIVPD       Y10, Y0, Y10
+	MOVQ         tallyMean_base+24(FP), R9
+	VMOVUPD      (R9)(DI*8), Y11
+	VSUBPD       Y11, Y3, Y3
+	VFMADD231PD  Y10, Y3, Y11
+	VMOVUPD      Y11, (R9)(DI*8)
+	MOVQ         tallySquares_base+48(FP), R9
+	VMOVUPD      (R9)(DI*8), Y11
+	VADDPD       Y5, Y11, Y11
+	VMULPD       Y10, Y4, Y4
+	VMULPD       Y3, Y3, Y3
+	VFMADD231PD  Y4, Y3, Y11
+	VMOVUPD      Y11, (R9)(DI*8)
+	ADDQ         $+4, DI
+	SUBQ         $+4, BX
+	JGE          loop332
+
+rest333:
+	ADDQ         $+4, BX
+	JZ           done334
+	VMOVD        BX, X3
+	VPBROADCASTD X3, X3
+	VPCMPGTD     lane_numbers<>+0(SB), X3, X3
+	VPMOVSXDQ    X3, Y4
+	VXORPS       X7, X7, X7
+	MOVQ         DI, BX
+	MOVQ         R8, R9
+	TESTQ        R9, R9
+	JZ           last339
+
+repeat340:
+	VMASKMOVPS (DX)(BX*4), X3, X5
+	VCVTPS2PD  X5, Y5
+	VADDPD     Y5, Y7, Y7
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	DECQ       R9
+	JNZ        repeat340
+
+last339:
+	VMASKMOVPS  (DX)(BX*4), X3, X5
+	VCVTPS2PD   X5, Y5
+	VMULPD      Y2, Y7, Y7
+	VFMADD231PD Y1, Y5, Y7
+	VDIVPD      Y0, Y7, Y7
+	VCVTPD2PSY  Y7, X5
+	VMASKMOVPS  X5, X3, (AX)(DI*4)
+	VXORPS      X8, X8, X8
+	VXORPS      X9, X9, X9
+	MOVQ        DI, BX
+	MOVQ        R8, R9
+	TESTQ       R9, R9
+	JZ          last341
+
+repeat342:
+	VMASKMOVPS  (DX)(BX*4), X3, X5
+	VCVTPS2PD   X5, Y5
+	VSUBPD      Y7, Y5, Y5
+	ADDQ        SI, BX
+	VMASKMOVPS  (DX)(BX*4), X3, X6
+	VCVTPS2PD   X6, Y6
+	VADDPD      Y6, Y8, Y8
+	VFMADD231PD Y5, Y5, Y9
+	ADDQ        SI, BX
+	DECQ        R9
+	JNZ         repeat342
+
+last341:
+	VMASKMOVPS   (DX)(BX*4), X3, X5
+	VCVTPS2PD    X5, Y5
+	VSUBPD       Y7, Y5, Y5
+	ADDQ         SI, BX
+	VMASKMOVPS   (DX)(BX*4), X3, X6
+	VCVTPS2PD    X6, Y6
+	VADDPD       Y6, Y8, Y8
+	VFMADD231PD  Y2, Y9, Y8
+	VMULPD       Y5, Y5, Y5
+	VFMADD231PD  Y1, Y5, Y8
+	VDIVPD       Y0, Y8, Y1
+	VMOVSS       eps+168(FP), X2
+	VCVTSS2SD    X2, X2, X2
+	VBROADCASTSD X2, Y2
+	VADDPD       Y2, Y1, Y1
+	VSQRTPD      Y1, Y1
+	MOVQ         $+1, R9
+	VXORPS       X2, X2, X2
+	VCVTSI2SDQ   R9, X2, X2
+	VBROADCASTSD X2, Y2
+	VDIVPD       Y1, Y2, Y1
+	VCVTPD2PSY   Y1, X1
+	VMASKMOVPS   X1, X3, (CX)(DI*4)
+	MOVQ         count_base+0(FP), AX
+	VMASKMOVPD   (AX)(DI*8), Y4, Y1
+	VADDPD       Y0, Y1, Y2
+	VMASKMOVPD   Y2, Y4, (AX)(DI*8)
+	VDIVPD       Y2, Y0, Y0
+	MOVQ         tallyMean_base+24(FP), AX
+	VMASKMOVPD   (AX)(DI*8), Y4, Y2
+	VSUBPD       Y2, Y7, Y7
+	VFMADD231PD  Y0, Y7, Y2
+	VMASKMOVPD   Y2, Y4, (AX)(DI*8)
+	MOVQ         tallySquares_base+48(FP), AX
+	VMASKMOVPD   (AX)(DI*8), Y4, Y2
+	VADDPD       Y8, Y2, Y2
+	VMULPD       Y0, Y1, Y1
+	VMULPD       Y7, Y7, Y7
+	VFMADD231PD  Y1, Y7, Y2
+	VMASKMOVPD   Y2, Y4, (AX)(DI*8)
+
+done334:
+	VZEROUPPER
+	RET
+
+// func normTotalsAVX2(total []float32, totalX []float32, sums []float32, chunks int, cols int, ld int)
+// Requires: AVX, AVX2
+TEXT ·normTotalsAVX2(SB), $0-96
+	MOVQ total_base+0(FP), AX
+	MOVQ totalX_base+24(FP), CX
+	MOVQ sums_base+48(FP), DX
+	MOVQ chunks+72(FP), BX
+	MOVQ cols+80(FP), SI
+	MOVQ ld+88(FP), DI
+	XORQ R8, R8
+	SUBQ $+4, SI
+	JL   rest344
+
+loop343:
+	MOVQ   R8, R9
+	MOVQ   BX, R10
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+
+repeat346:
+	VCVTPS2PD  (DX)(R9*4), Y2
+	VADDPD     Y2, Y0, Y0
+	ADDQ       DI, R9
+	VCVTPS2PD  (DX)(R9*4), Y2
+	VADDPD     Y2, Y1, Y1
+	ADDQ       DI, R9
+	DECQ       R10
+	JNZ        repeat346
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (AX)(R8*4)
+	VCVTPD2PSY Y1, X0
+	VMOVUPS    X0, (CX)(R8*4)
+	ADDQ       $+4, R8
+	SUBQ       $+4, SI
+	JGE        loop343
+
+rest344:
+	ADDQ         $+4, SI
+	JZ           done345
+	VMOVD        SI, X0
+	VPBROADCASTD X0, X0
+	VPCMPGTD     lane_numbers<>+0(SB), X0, X0
+	VPMOVSXDQ    X0, Y1
+	MOVQ         R8, SI
+	VXORPS       X3, X3, X3
+	VXORPS       X4, X4, X4
+
+repeat347:
+	VMASKMOVPS (DX)(SI*4), X0, X1
+	VCVTPS2PD  X1, Y1
+	VADDPD     Y1, Y3, Y3
+	ADDQ       DI, SI
+	VMASKMOVPS (DX)(SI*4), X0, X1
+	VCVTPS2PD  X1, Y1
+	VADDPD     Y1, Y4, Y4
+	ADDQ       DI, SI
+	DECQ       BX
+	JNZ        repeat347
+	VCVTPD2PSY Y3, X1
+	VMASKMOVPS X1, X0, (AX)(R8*4)
+	VCVTPD2PSY Y4, X1
+	VMASKMOVPS X1, X0, (CX)(R8*4)
+
+done345:
+	VZEROUPPER
+	RET
+
 // func maxPoolAVX2(y []float32, x []float32, pixels int, cols int, step int, kh int, kw int, row int)
 // Requires: AVX, AVX2
 TEXT ·maxPoolAVX2(SB), $0-96
@@ -5375,13 +5826,13 @@ TEXT ·maxPoolAVX2(SB), $0-96
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 
-repeat321:
+repeat348:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+32, R8
-	JL   done323
+	JL   done350
 
-loop322:
+loop349:
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
@@ -5389,11 +5840,11 @@ loop322:
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat324:
+repeat351:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat325:
+repeat352:
 	VMOVUPS   (CX)(R11*4), Y6
 	VCMPPS    $0x03, Y6, Y6, Y7
 	VMAXPS    Y2, Y6, Y2
@@ -5412,78 +5863,78 @@ repeat325:
 	VBLENDVPS Y7, Y6, Y5, Y5
 	ADDQ      DX, R11
 	DECQ      R12
-	JNZ       repeat325
+	JNZ       repeat352
 	ADDQ      row+88(FP), R9
 	DECQ      R10
-	JNZ       repeat324
+	JNZ       repeat351
 	VMOVUPS   Y2, (AX)(DI*4)
 	VMOVUPS   Y3, 32(AX)(DI*4)
 	VMOVUPS   Y4, 64(AX)(DI*4)
 	VMOVUPS   Y5, 96(AX)(DI*4)
 	ADDQ      $+32, DI
 	SUBQ      $+32, R8
-	JGE       loop322
+	JGE       loop349
 
-done323:
+done350:
 	ADDQ $+32, R8
 	SUBQ $+8, R8
-	JL   done327
+	JL   done354
 
-loop326:
+loop353:
 	VMOVAPS Y0, Y2
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat328:
+repeat355:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat329:
+repeat356:
 	VMOVUPS   (CX)(R11*4), Y3
 	VCMPPS    $0x03, Y3, Y3, Y4
 	VMAXPS    Y2, Y3, Y2
 	VBLENDVPS Y4, Y3, Y2, Y2
 	ADDQ      DX, R11
 	DECQ      R12
-	JNZ       repeat329
+	JNZ       repeat356
 	ADDQ      row+88(FP), R9
 	DECQ      R10
-	JNZ       repeat328
+	JNZ       repeat355
 	VMOVUPS   Y2, (AX)(DI*4)
 	ADDQ      $+8, DI
 	SUBQ      $+8, R8
-	JGE       loop326
+	JGE       loop353
 
-done327:
+done354:
 	ADDQ    $+8, R8
-	JZ      done330
+	JZ      done357
 	VMOVAPS Y0, Y2
 	MOVQ    DI, R8
 	MOVQ    kh+72(FP), R9
 
-repeat331:
+repeat358:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat332:
+repeat359:
 	VMASKMOVPS (CX)(R10*4), Y1, Y3
 	VCMPPS     $0x03, Y3, Y3, Y4
 	VMAXPS     Y2, Y3, Y2
 	VBLENDVPS  Y4, Y3, Y2, Y2
 	ADDQ       DX, R10
 	DECQ       R11
-	JNZ        repeat332
+	JNZ        repeat359
 	ADDQ       row+88(FP), R8
 	DECQ       R9
-	JNZ        repeat331
+	JNZ        repeat358
 	VMASKMOVPS Y2, Y1, (AX)(DI*4)
 
-done330:
+done357:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat321
+	JNZ  repeat348
 	VZEROUPPER
 	RET
 
@@ -5503,13 +5954,13 @@ TEXT ·maxPoolGradAVX2(SB), $0-152
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 
-repeat333:
+repeat360:
 	XORQ R9, R9
 	MOVQ R8, R10
 	SUBQ $+32, R10
-	JL   done335
+	JL   done362
 
-loop334:
+loop361:
 	VMOVUPS      (BX)(R9*4), Y1
 	VMOVUPS      32(BX)(R9*4), Y2
 	VMOVUPS      64(BX)(R9*4), Y3
@@ -5525,11 +5976,11 @@ loop334:
 	MOVQ         R9, R11
 	MOVQ         kh+128(FP), R12
 
-repeat336:
+repeat363:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat337:
+repeat364:
 	VMOVUPS (AX)(R13*4), Y13
 	VMOVUPS (DX)(R13*4), Y14
 	VCMPPS  $0x08, Y1, Y14, Y14
@@ -5564,31 +6015,31 @@ repeat337:
 	VMOVUPS Y13, 96(AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat337
+	JNZ     repeat364
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat336
+	JNZ     repeat363
 	ADDQ    $+32, R9
 	SUBQ    $+32, R10
-	JGE     loop334
+	JGE     loop361
 
-done335:
+done362:
 	ADDQ $+32, R10
 	SUBQ $+8, R10
-	JL   done339
+	JL   done366
 
-loop338:
+loop365:
 	VMOVUPS      (BX)(R9*4), Y1
 	VMOVUPS      (CX)(R9*4), Y2
 	VBROADCASTSS splat_ffffffff<>+0(SB), Y3
 	MOVQ         R9, R11
 	MOVQ         kh+128(FP), R12
 
-repeat340:
+repeat367:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat341:
+repeat368:
 	VMOVUPS (AX)(R13*4), Y4
 	VMOVUPS (DX)(R13*4), Y5
 	VCMPPS  $0x08, Y1, Y5, Y5
@@ -5599,27 +6050,27 @@ repeat341:
 	VMOVUPS Y4, (AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat341
+	JNZ     repeat368
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat340
+	JNZ     repeat367
 	ADDQ    $+8, R9
 	SUBQ    $+8, R10
-	JGE     loop338
+	JGE     loop365
 
-done339:
+done366:
 	ADDQ         $+8, R10
-	JZ           done342
+	JZ           done369
 	VMASKMOVPS   (BX)(R9*4), Y0, Y1
 	VMASKMOVPS   (CX)(R9*4), Y0, Y2
 	VBROADCASTSS splat_ffffffff<>+0(SB), Y3
 	MOVQ         kh+128(FP), R10
 
-repeat343:
+repeat370:
 	MOVQ R9, R11
 	MOVQ kw+136(FP), R12
 
-repeat344:
+repeat371:
 	VMASKMOVPS (AX)(R11*4), Y0, Y4
 	VMASKMOVPS (DX)(R11*4), Y0, Y5
 	VCMPPS     $0x08, Y1, Y5, Y5
@@ -5630,19 +6081,19 @@ repeat344:
 	VMASKMOVPS Y4, Y0, (AX)(R11*4)
 	ADDQ       SI, R11
 	DECQ       R12
-	JNZ        repeat344
+	JNZ        repeat371
 	ADDQ       row+144(FP), R9
 	DECQ       R10
-	JNZ        repeat343
+	JNZ        repeat370
 
-done342:
+done369:
 	LEAQ (BX)(SI*4), BX
 	LEAQ (CX)(SI*4), CX
 	MOVQ step+120(FP), R9
 	LEAQ (DX)(R9*4), DX
 	LEAQ (AX)(R9*4), AX
 	DECQ DI
-	JNZ  repeat333
+	JNZ  repeat360
 	VZEROUPPER
 	RET
 
@@ -5671,13 +6122,13 @@ TEXT ·avgPoolAVX2(SB), $0-100
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 
-repeat345:
+repeat372:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+32, R8
-	JL   done347
+	JL   done374
 
-loop346:
+loop373:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
@@ -5685,11 +6136,11 @@ loop346:
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat348:
+repeat375:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat349:
+repeat376:
 	VMOVUPS (CX)(R11*4), Y8
 	VADDPS  Y8, Y2, Y2
 	VMOVUPS 32(CX)(R11*4), Y8
@@ -5700,10 +6151,10 @@ repeat349:
 	VADDPS  Y8, Y5, Y5
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat349
+	JNZ     repeat376
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat348
+	JNZ     repeat375
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	VMULPS  Y0, Y4, Y4
@@ -5714,66 +6165,66 @@ repeat349:
 	VMOVUPS Y5, 96(AX)(DI*4)
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop346
+	JGE     loop373
 
-done347:
+done374:
 	ADDQ $+32, R8
 	SUBQ $+8, R8
-	JL   done351
+	JL   done378
 
-loop350:
+loop377:
 	VXORPS X6, X6, X6
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat352:
+repeat379:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat353:
+repeat380:
 	VMOVUPS (CX)(R11*4), Y8
 	VADDPS  Y8, Y6, Y6
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat353
+	JNZ     repeat380
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat352
+	JNZ     repeat379
 	VMULPS  Y0, Y6, Y6
 	VMOVUPS Y6, (AX)(DI*4)
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop350
+	JGE     loop377
 
-done351:
+done378:
 	ADDQ   $+8, R8
-	JZ     done354
+	JZ     done381
 	VXORPS X7, X7, X7
 	MOVQ   DI, R8
 	MOVQ   kh+72(FP), R9
 
-repeat355:
+repeat382:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat356:
+repeat383:
 	VMASKMOVPS (CX)(R10*4), Y1, Y8
 	VADDPS     Y8, Y7, Y7
 	ADDQ       DX, R10
 	DECQ       R11
-	JNZ        repeat356
+	JNZ        repeat383
 	ADDQ       row+88(FP), R8
 	DECQ       R9
-	JNZ        repeat355
+	JNZ        repeat382
 	VMULPS     Y0, Y7, Y7
 	VMASKMOVPS Y7, Y1, (AX)(DI*4)
 
-done354:
+done381:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat345
+	JNZ  repeat372
 	VZEROUPPER
 	RET
 
@@ -5792,13 +6243,13 @@ TEXT ·avgPoolGradAVX2(SB), $0-108
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 
-repeat357:
+repeat384:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+32, R8
-	JL   done359
+	JL   done386
 
-loop358:
+loop385:
 	VMOVUPS (CX)(DI*4), Y2
 	VMOVUPS 32(CX)(DI*4), Y3
 	VMOVUPS 64(CX)(DI*4), Y4
@@ -5810,11 +6261,11 @@ loop358:
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat360:
+repeat387:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat361:
+repeat388:
 	VMOVUPS (AX)(R11*4), Y6
 	VADDPS  Y2, Y6, Y6
 	VMOVUPS Y6, (AX)(R11*4)
@@ -5829,71 +6280,71 @@ repeat361:
 	VMOVUPS Y6, 96(AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat361
+	JNZ     repeat388
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat360
+	JNZ     repeat387
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop358
+	JGE     loop385
 
-done359:
+done386:
 	ADDQ $+32, R8
 	SUBQ $+8, R8
-	JL   done363
+	JL   done390
 
-loop362:
+loop389:
 	VMOVUPS (CX)(DI*4), Y2
 	VMULPS  Y0, Y2, Y2
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat364:
+repeat391:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat365:
+repeat392:
 	VMOVUPS (AX)(R11*4), Y3
 	VADDPS  Y2, Y3, Y3
 	VMOVUPS Y3, (AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat365
+	JNZ     repeat392
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat364
+	JNZ     repeat391
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop362
+	JGE     loop389
 
-done363:
+done390:
 	ADDQ       $+8, R8
-	JZ         done366
+	JZ         done393
 	VMASKMOVPS (CX)(DI*4), Y1, Y2
 	VMULPS     Y0, Y2, Y2
 	MOVQ       kh+80(FP), R8
 
-repeat367:
+repeat394:
 	MOVQ DI, R9
 	MOVQ kw+88(FP), R10
 
-repeat368:
+repeat395:
 	VMASKMOVPS (AX)(R9*4), Y1, Y3
 	VADDPS     Y2, Y3, Y3
 	VMASKMOVPS Y3, Y1, (AX)(R9*4)
 	ADDQ       DX, R9
 	DECQ       R10
-	JNZ        repeat368
+	JNZ        repeat395
 	ADDQ       row+96(FP), DI
 	DECQ       R8
-	JNZ        repeat367
+	JNZ        repeat394
 
-done366:
+done393:
 	LEAQ (CX)(DX*4), CX
 	MOVQ step+72(FP), DI
 	LEAQ (AX)(DI*4), AX
 	DECQ BX
-	JNZ  repeat357
+	JNZ  repeat384
 	VZEROUPPER
 	RET
 
@@ -5987,7 +6438,7 @@ TEXT ·dropoutAVX2(SB), $640-84
 	MOVQ         dst_len+8(FP), SI
 	MOVQ         first+48(FP), DI
 	TESTQ        SI, SI
-	JZ           done369
+	JZ           done396
 	MOVQ         DI, BX
 	ANDQ         $+63, BX
 	ADDQ         BX, SI
@@ -5999,11 +6450,11 @@ TEXT ·dropoutAVX2(SB), $640-84
 	SUBQ         R8, CX
 	SUBQ         R8, DX
 
-group370:
+group397:
 	TESTQ        BX, BX
-	JNZ          partial371
+	JNZ          partial398
 	CMPQ         SI, $+64
-	JL           partial371
+	JL           partial398
 	VMOVD        DI, X0
 	VPBROADCASTD X0, Y0
 	VMOVUPS      lane_numbers<>+0(SB), Y1
@@ -6432,9 +6883,9 @@ group370:
 	VMOVUPS      224(DX)(AX*4), Y0
 	VMULPS       Y1, Y0, Y0
 	VMOVUPS      Y0, 224(CX)(AX*4)
-	JMP          next372
+	JMP          next399
 
-partial371:
+partial398:
 	LEAQ         -1(BX), BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Y0
@@ -6904,14 +7355,14 @@ partial371:
 	VMULPS       Y0, Y1, Y1
 	VMASKMOVPS   Y1, Y3, 224(CX)(AX*4)
 
-next372:
+next399:
 	XORQ BX, BX
 	ADDQ $+64, AX
 	ADDQ $+16, DI
 	SUBQ $+64, SI
-	JG   group370
+	JG   group397
 
-done369:
+done396:
 	VZEROUPPER
 	RET
 
@@ -7026,7 +7477,7 @@ TEXT ·dropoutAddAVX2(SB), $640-108
 	MOVQ         dst_len+8(FP), DI
 	MOVQ         first+72(FP), R8
 	TESTQ        DI, DI
-	JZ           done373
+	JZ           done400
 	MOVQ         R8, SI
 	ANDQ         $+63, SI
 	ADDQ         SI, DI
@@ -7039,11 +7490,11 @@ TEXT ·dropoutAddAVX2(SB), $640-108
 	SUBQ         R9, DX
 	SUBQ         R9, BX
 
-group374:
+group401:
 	TESTQ        SI, SI
-	JNZ          partial375
+	JNZ          partial402
 	CMPQ         DI, $+64
-	JL           partial375
+	JL           partial402
 	VMOVD        R8, X0
 	VPBROADCASTD X0, Y0
 	VMOVUPS      lane_numbers<>+0(SB), Y1
@@ -7488,9 +7939,9 @@ group374:
 	VMOVUPS      224(BX)(AX*4), Y1
 	VADDPS       Y1, Y0, Y0
 	VMOVUPS      Y0, 224(CX)(AX*4)
-	JMP          next376
+	JMP          next403
 
-partial375:
+partial402:
 	LEAQ         -1(SI), SI
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y0
@@ -7976,14 +8427,14 @@ partial375:
 	VADDPS       Y0, Y1, Y1
 	VMASKMOVPS   Y1, Y3, 224(CX)(AX*4)
 
-next376:
+next403:
 	XORQ SI, SI
 	ADDQ $+64, AX
 	ADDQ $+16, R8
 	SUBQ $+64, DI
-	JG   group374
+	JG   group401
 
-done373:
+done400:
 	VZEROUPPER
 	RET
 
@@ -8003,9 +8454,9 @@ TEXT ·sgdAVX2(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Y3, Y3
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done378
+	JL           done405
 
-loop377:
+loop404:
 	VMOVUPS      (AX)(BX*4), Y4
 	VMOVUPS      (CX)(BX*4), Y5
 	VMULPS       Y1, Y5, Y5
@@ -8032,14 +8483,14 @@ loop377:
 	VMOVUPS      Y4, 96(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, DX
-	JGE          loop377
+	JGE          loop404
 
-done378:
+done405:
 	ADDQ $+32, DX
 	SUBQ $+8, DX
-	JL   done380
+	JL   done407
 
-loop379:
+loop406:
 	VMOVUPS      (AX)(BX*4), Y4
 	VMOVUPS      (CX)(BX*4), Y5
 	VMULPS       Y1, Y5, Y5
@@ -8048,11 +8499,11 @@ loop379:
 	VMOVUPS      Y4, (AX)(BX*4)
 	ADDQ         $+8, BX
 	SUBQ         $+8, DX
-	JGE          loop379
+	JGE          loop406
 
-done380:
+done407:
 	ADDQ         $+8, DX
-	JZ           done381
+	JZ           done408
 	VMASKMOVPS   (AX)(BX*4), Y3, Y4
 	VMASKMOVPS   (CX)(BX*4), Y3, Y5
 	VMULPS       Y1, Y5, Y5
@@ -8060,7 +8511,7 @@ done380:
 	VFNMADD231PS Y0, Y5, Y4
 	VMASKMOVPS   Y4, Y3, (AX)(BX*4)
 
-done381:
+done408:
 	VZEROUPPER
 	RET
 
@@ -8082,9 +8533,9 @@ TEXT ·momentumAVX2(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	SUBQ         $+16, BX
-	JL           done383
+	JL           done410
 
-loop382:
+loop409:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -8105,14 +8556,14 @@ loop382:
 	VMOVUPS      Y5, 32(AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop382
+	JGE          loop409
 
-done383:
+done410:
 	ADDQ $+16, BX
 	SUBQ $+8, BX
-	JL   done385
+	JL   done412
 
-loop384:
+loop411:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -8124,11 +8575,11 @@ loop384:
 	VMOVUPS      Y5, (AX)(SI*4)
 	ADDQ         $+8, SI
 	SUBQ         $+8, BX
-	JGE          loop384
+	JGE          loop411
 
-done385:
+done412:
 	ADDQ         $+8, BX
-	JZ           done386
+	JZ           done413
 	VMASKMOVPS   (AX)(SI*4), Y4, Y5
 	VMASKMOVPS   (CX)(SI*4), Y4, Y6
 	VMASKMOVPS   (DX)(SI*4), Y4, Y7
@@ -8139,7 +8590,7 @@ done385:
 	VFNMADD231PS Y0, Y6, Y5
 	VMASKMOVPS   Y5, Y4, (AX)(SI*4)
 
-done386:
+done413:
 	VZEROUPPER
 	RET
 
@@ -8161,9 +8612,9 @@ TEXT ·nesterovAVX2(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	SUBQ         $+16, BX
-	JL           done388
+	JL           done415
 
-loop387:
+loop414:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -8186,14 +8637,14 @@ loop387:
 	VMOVUPS      Y5, 32(AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop387
+	JGE          loop414
 
-done388:
+done415:
 	ADDQ $+16, BX
 	SUBQ $+8, BX
-	JL   done390
+	JL   done417
 
-loop389:
+loop416:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -8206,11 +8657,11 @@ loop389:
 	VMOVUPS      Y5, (AX)(SI*4)
 	ADDQ         $+8, SI
 	SUBQ         $+8, BX
-	JGE          loop389
+	JGE          loop416
 
-done390:
+done417:
 	ADDQ         $+8, BX
-	JZ           done391
+	JZ           done418
 	VMASKMOVPS   (AX)(SI*4), Y4, Y5
 	VMASKMOVPS   (CX)(SI*4), Y4, Y6
 	VMASKMOVPS   (DX)(SI*4), Y4, Y7
@@ -8222,7 +8673,7 @@ done390:
 	VFNMADD231PS Y0, Y6, Y5
 	VMASKMOVPS   Y5, Y4, (AX)(SI*4)
 
-done391:
+done418:
 	VZEROUPPER
 	RET
 
@@ -8251,9 +8702,9 @@ TEXT ·adamAVX2(SB), $0-136
 	VPCMPGTD     lane_numbers<>+0(SB), Y10, Y10
 	XORQ         DI, DI
 	SUBQ         $+8, SI
-	JL           done393
+	JL           done420
 
-loop392:
+loop419:
 	VMOVUPS      (AX)(DI*4), Y11
 	VMOVUPS      (BX)(DI*4), Y12
 	VMULPS       Y8, Y12, Y12
@@ -8275,11 +8726,11 @@ loop392:
 	VMOVUPS      Y11, (AX)(DI*4)
 	ADDQ         $+8, DI
 	SUBQ         $+8, SI
-	JGE          loop392
+	JGE          loop419
 
-done393:
+done420:
 	ADDQ         $+8, SI
-	JZ           done394
+	JZ           done421
 	VMASKMOVPS   (AX)(DI*4), Y10, Y11
 	VMASKMOVPS   (BX)(DI*4), Y10, Y12
 	VMULPS       Y8, Y12, Y12
@@ -8300,7 +8751,7 @@ done393:
 	VFNMADD231PS Y5, Y8, Y11
 	VMASKMOVPS   Y11, Y10, (AX)(DI*4)
 
-done394:
+done421:
 	VZEROUPPER
 	RET
 
@@ -8326,9 +8777,9 @@ TEXT ·rmspropAVX2(SB), $0-124
 	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
 	XORQ         DI, DI
 	SUBQ         $+8, SI
-	JL           done396
+	JL           done423
 
-loop395:
+loop422:
 	VMOVUPS     (AX)(DI*4), Y8
 	VMOVUPS     (BX)(DI*4), Y9
 	VMULPS      Y5, Y9, Y9
@@ -8349,11 +8800,11 @@ loop395:
 	VMOVUPS     Y8, (AX)(DI*4)
 	ADDQ        $+8, DI
 	SUBQ        $+8, SI
-	JGE         loop395
+	JGE         loop422
 
-done396:
+done423:
 	ADDQ        $+8, SI
-	JZ          done397
+	JZ          done424
 	VMASKMOVPS  (AX)(DI*4), Y7, Y8
 	VMASKMOVPS  (BX)(DI*4), Y7, Y9
 	VMULPS      Y5, Y9, Y9
@@ -8373,7 +8824,7 @@ done396:
 	VSUBPS      Y0, Y8, Y8
 	VMASKMOVPS  Y8, Y7, (AX)(DI*4)
 
-done397:
+done424:
 	VZEROUPPER
 	RET
 
@@ -8391,9 +8842,9 @@ TEXT ·averageAVX2(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done399
+	JL           done426
 
-loop398:
+loop425:
 	VMOVUPS     (AX)(BX*4), Y2
 	VMOVUPS     (CX)(BX*4), Y3
 	VSUBPS      Y2, Y3, Y3
@@ -8416,14 +8867,14 @@ loop398:
 	VMOVUPS     Y2, 96(AX)(BX*4)
 	ADDQ        $+32, BX
 	SUBQ        $+32, DX
-	JGE         loop398
+	JGE         loop425
 
-done399:
+done426:
 	ADDQ $+32, DX
 	SUBQ $+8, DX
-	JL   done401
+	JL   done428
 
-loop400:
+loop427:
 	VMOVUPS     (AX)(BX*4), Y2
 	VMOVUPS     (CX)(BX*4), Y3
 	VSUBPS      Y2, Y3, Y3
@@ -8431,18 +8882,18 @@ loop400:
 	VMOVUPS     Y2, (AX)(BX*4)
 	ADDQ        $+8, BX
 	SUBQ        $+8, DX
-	JGE         loop400
+	JGE         loop427
 
-done401:
+done428:
 	ADDQ        $+8, DX
-	JZ          done402
+	JZ          done429
 	VMASKMOVPS  (AX)(BX*4), Y1, Y2
 	VMASKMOVPS  (CX)(BX*4), Y1, Y3
 	VSUBPS      Y2, Y3, Y3
 	VFMADD231PS Y0, Y3, Y2
 	VMASKMOVPS  Y2, Y1, (AX)(BX*4)
 
-done402:
+done429:
 	VZEROUPPER
 	RET
 
@@ -8460,9 +8911,9 @@ TEXT ·addAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done404
+	JL           done431
 
-loop403:
+loop430:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
@@ -8481,31 +8932,31 @@ loop403:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop403
+	JGE     loop430
 
-done404:
+done431:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done406
+	JL   done433
 
-loop405:
+loop432:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop405
+	JGE     loop432
 
-done406:
+done433:
 	ADDQ      $+16, CX
-	JZ        done407
+	JZ        done434
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done407:
+done434:
 	VZEROUPPER
 	RET
 
@@ -8523,9 +8974,9 @@ TEXT ·mulAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done409
+	JL           done436
 
-loop408:
+loop435:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
@@ -8544,31 +8995,31 @@ loop408:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop408
+	JGE     loop435
 
-done409:
+done436:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done411
+	JL   done438
 
-loop410:
+loop437:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop410
+	JGE     loop437
 
-done411:
+done438:
 	ADDQ      $+16, CX
-	JZ        done412
+	JZ        done439
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VMULPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done412:
+done439:
 	VZEROUPPER
 	RET
 
@@ -8587,9 +9038,9 @@ TEXT ·addReluAVX512(SB), $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done414
+	JL           done441
 
-loop413:
+loop440:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -8612,14 +9063,14 @@ loop413:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop413
+	JGE     loop440
 
-done414:
+done441:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done416
+	JL   done443
 
-loop415:
+loop442:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -8627,18 +9078,18 @@ loop415:
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop415
+	JGE     loop442
 
-done416:
+done443:
 	ADDQ      $+16, CX
-	JZ        done417
+	JZ        done444
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done417:
+done444:
 	VZEROUPPER
 	RET
 
@@ -8656,9 +9107,9 @@ TEXT ·scaleAVX512(SB), $0-52
 	VBROADCASTSS s+48(FP), Z0
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done419
+	JL           done446
 
-loop418:
+loop445:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
@@ -8673,29 +9124,29 @@ loop418:
 	VMOVUPS Z1, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop418
+	JGE     loop445
 
-done419:
+done446:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done421
+	JL   done448
 
-loop420:
+loop447:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop420
+	JGE     loop447
 
-done421:
+done448:
 	ADDQ      $+16, CX
-	JZ        done422
+	JZ        done449
 	VMOVUPS.Z (DX)(BX*4), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, K1, (AX)(BX*4)
 
-done422:
+done449:
 	VZEROUPPER
 	RET
 
@@ -8714,9 +9165,9 @@ TEXT ·addScaledAVX512(SB), $0-76
 	VBROADCASTSS s+72(FP), Z0
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done424
+	JL           done451
 
-loop423:
+loop450:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
@@ -8735,31 +9186,31 @@ loop423:
 	VMOVUPS     Z1, 192(AX)(SI*4)
 	ADDQ        $+64, SI
 	SUBQ        $+64, CX
-	JGE         loop423
+	JGE         loop450
 
-done424:
+done451:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done426
+	JL   done453
 
-loop425:
+loop452:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, (AX)(SI*4)
 	ADDQ        $+16, SI
 	SUBQ        $+16, CX
-	JGE         loop425
+	JGE         loop452
 
-done426:
+done453:
 	ADDQ        $+16, CX
-	JZ          done427
+	JZ          done454
 	VMOVUPS.Z   (DX)(SI*4), K1, Z1
 	VMOVUPS.Z   (BX)(SI*4), K1, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(SI*4)
 
-done427:
+done454:
 	VZEROUPPER
 	RET
 
@@ -8777,9 +9228,9 @@ TEXT ·reluAVX512(SB), $0-48
 	VXORPS       X1, X1, X1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done429
+	JL           done456
 
-loop428:
+loop455:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
@@ -8794,29 +9245,29 @@ loop428:
 	VMOVUPS Z0, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop428
+	JGE     loop455
 
-done429:
+done456:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done431
+	JL   done458
 
-loop430:
+loop457:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop430
+	JGE     loop457
 
-done431:
+done458:
 	ADDQ      $+16, CX
-	JZ        done432
+	JZ        done459
 	VMOVUPS.Z (DX)(BX*4), K1, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(BX*4)
 
-done432:
+done459:
 	VZEROUPPER
 	RET
 
@@ -8835,9 +9286,9 @@ TEXT ·reluGradAVX512(SB), $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done434
+	JL           done461
 
-loop433:
+loop460:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -8860,14 +9311,14 @@ loop433:
 	VMOVUPS   Z0, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop433
+	JGE       loop460
 
-done434:
+done461:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done436
+	JL   done463
 
-loop435:
+loop462:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -8875,18 +9326,18 @@ loop435:
 	VMOVUPS   Z0, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop435
+	JGE       loop462
 
-done436:
+done463:
 	ADDQ      $+16, CX
-	JZ        done437
+	JZ        done464
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
 	VMOVAPS.Z Z0, K2, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done437:
+done464:
 	VZEROUPPER
 	RET
 
@@ -8906,9 +9357,9 @@ TEXT ·clipAVX512(SB), $0-52
 	VSUBPS       Z0, Z1, Z1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done439
+	JL           done466
 
-loop438:
+loop465:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
@@ -8927,31 +9378,31 @@ loop438:
 	VMOVUPS Z2, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop438
+	JGE     loop465
 
-done439:
+done466:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done441
+	JL   done468
 
-loop440:
+loop467:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
 	VMOVUPS Z2, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop440
+	JGE     loop467
 
-done441:
+done468:
 	ADDQ      $+16, CX
-	JZ        done442
+	JZ        done469
 	VMOVUPS.Z (DX)(BX*4), K1, Z2
 	VMAXPS    Z2, Z1, Z2
 	VMINPS    Z2, Z0, Z2
 	VMOVUPS   Z2, K1, (AX)(BX*4)
 
-done442:
+done469:
 	VZEROUPPER
 	RET
 
@@ -8971,9 +9422,9 @@ TEXT ·clipGradAVX512(SB), $0-76
 	VBROADCASTSS splat_7fffffff<>+0(SB), Z1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done444
+	JL           done471
 
-loop443:
+loop470:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -9000,14 +9451,14 @@ loop443:
 	VMOVUPS   Z2, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop443
+	JGE       loop470
 
-done444:
+done471:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done446
+	JL   done473
 
-loop445:
+loop472:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -9016,11 +9467,11 @@ loop445:
 	VMOVUPS   Z2, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop445
+	JGE       loop472
 
-done446:
+done473:
 	ADDQ      $+16, CX
-	JZ        done447
+	JZ        done474
 	VMOVUPS.Z (DX)(SI*4), K1, Z2
 	VMOVUPS.Z (BX)(SI*4), K1, Z3
 	VPANDD    Z1, Z3, Z3
@@ -9028,7 +9479,7 @@ done446:
 	VMOVAPS.Z Z2, K2, Z2
 	VMOVUPS   Z2, K1, (AX)(SI*4)
 
-done447:
+done474:
 	VZEROUPPER
 	RET
 
@@ -9059,9 +9510,9 @@ TEXT ·geluAVX512(SB), $0-48
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done449
+	JL           done476
 
-loop448:
+loop475:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMOVUPS      64(DX)(BX*4), Z15
 	VMULPS       Z14, Z14, Z16
@@ -9110,14 +9561,14 @@ loop448:
 	VMOVUPS      Z15, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop448
+	JGE          loop475
 
-done449:
+done476:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done451
+	JL   done478
 
-loop450:
+loop477:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z16
@@ -9143,11 +9594,11 @@ loop450:
 	VMOVUPS      Z14, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop450
+	JGE          loop477
 
-done451:
+done478:
 	ADDQ         $+16, CX
-	JZ           done452
+	JZ           done479
 	VMOVUPS.Z    (DX)(BX*4), K1, Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z13
@@ -9172,7 +9623,7 @@ done451:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(BX*4)
 
-done452:
+done479:
 	VZEROUPPER
 	RET
 
@@ -9208,9 +9659,9 @@ TEXT ·geluGradAVX512(SB), $0-72
 	VBROADCASTSS splat_be5b33b6<>+0(SB), Z17
 	XORQ         SI, SI
 	SUBQ         $+32, CX
-	JL           done454
+	JL           done481
 
-loop453:
+loop480:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      64(BX)(SI*4), Z19
 	VMOVUPS      Z14, Z20
@@ -9289,14 +9740,14 @@ loop453:
 	VMOVUPS      Z21, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, CX
-	JGE          loop453
+	JGE          loop480
 
-done454:
+done481:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done456
+	JL   done483
 
-loop455:
+loop482:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      Z14, Z19
 	VMAXPS       Z18, Z19, Z18
@@ -9337,11 +9788,11 @@ loop455:
 	VMOVUPS      Z19, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, CX
-	JGE          loop455
+	JGE          loop482
 
-done456:
+done483:
 	ADDQ         $+16, CX
-	JZ           done457
+	JZ           done484
 	VMOVUPS.Z    (BX)(SI*4), K1, Z18
 	VMOVUPS      Z14, Z14
 	VMAXPS       Z18, Z14, Z18
@@ -9381,7 +9832,7 @@ done456:
 	VMULPS       Z0, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(SI*4)
 
-done457:
+done484:
 	VZEROUPPER
 	RET
 
@@ -9401,15 +9852,15 @@ TEXT ·addBiasAVX512(SB), $0-96
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	TESTQ        BX, BX
-	JZ           rows459
+	JZ           rows486
 
-row458:
+row485:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done461
+	JL   done488
 
-loop460:
+loop487:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z1
 	VMOVUPS 128(CX)(R8*4), Z2
@@ -9428,37 +9879,37 @@ loop460:
 	VMOVUPS Z3, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop460
+	JGE     loop487
 
-done461:
+done488:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done463
+	JL   done490
 
-loop462:
+loop489:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop462
+	JGE     loop489
 
-done463:
+done490:
 	ADDQ      $+16, R9
-	JZ        done464
+	JZ        done491
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done464:
+done491:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row458
+	JNZ  row485
 
-rows459:
+rows486:
 	VZEROUPPER
 	RET
 
@@ -9479,15 +9930,15 @@ TEXT ·addBiasReluAVX512(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	VXORPS       X1, X1, X1
 	TESTQ        BX, BX
-	JZ           rows466
+	JZ           rows493
 
-row465:
+row492:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done468
+	JL   done495
 
-loop467:
+loop494:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z2
 	VMOVUPS 128(CX)(R8*4), Z3
@@ -9510,14 +9961,14 @@ loop467:
 	VMOVUPS Z4, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop467
+	JGE     loop494
 
-done468:
+done495:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done470
+	JL   done497
 
-loop469:
+loop496:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -9525,24 +9976,24 @@ loop469:
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop469
+	JGE     loop496
 
-done470:
+done497:
 	ADDQ      $+16, R9
-	JZ        done471
+	JZ        done498
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done471:
+done498:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row465
+	JNZ  row492
 
-rows466:
+rows493:
 	VZEROUPPER
 	RET
 
@@ -9576,15 +10027,15 @@ TEXT ·addBiasGeluAVX512(SB), $0-96
 	VBROADCASTSS splat_bfcc422a<>+0(SB), Z12
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	TESTQ        BX, BX
-	JZ           rows473
+	JZ           rows500
 
-row472:
+row499:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+32, R9
-	JL   done475
+	JL   done502
 
-loop474:
+loop501:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      64(CX)(R8*4), Z15
 	VMOVUPS      (DX)(R8*4), Z16
@@ -9637,14 +10088,14 @@ loop474:
 	VMOVUPS      Z15, 64(AX)(R8*4)
 	ADDQ         $+32, R8
 	SUBQ         $+32, R9
-	JGE          loop474
+	JGE          loop501
 
-done475:
+done502:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done477
+	JL   done504
 
-loop476:
+loop503:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      (DX)(R8*4), Z15
 	VADDPS       Z15, Z14, Z14
@@ -9672,11 +10123,11 @@ loop476:
 	VMOVUPS      Z14, (AX)(R8*4)
 	ADDQ         $+16, R8
 	SUBQ         $+16, R9
-	JGE          loop476
+	JGE          loop503
 
-done477:
+done504:
 	ADDQ         $+16, R9
-	JZ           done478
+	JZ           done505
 	VMOVUPS.Z    (CX)(R8*4), K1, Z14
 	VMOVUPS.Z    (DX)(R8*4), K1, Z15
 	VADDPS       Z15, Z14, Z14
@@ -9703,13 +10154,13 @@ done477:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(R8*4)
 
-done478:
+done505:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row472
+	JNZ  row499
 
-rows473:
+rows500:
 	VZEROUPPER
 	RET
 
@@ -9730,15 +10181,15 @@ TEXT ·copyColumnsAVX512(SB), $0-80
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	TESTQ        DX, DX
-	JZ           rows480
+	JZ           rows507
 
-row479:
+row506:
 	XORQ R8, R8
 	MOVQ BX, R9
 	SUBQ $+64, R9
-	JL   done482
+	JL   done509
 
-loop481:
+loop508:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z1
 	VMOVUPS 128(CX)(R8*4), Z2
@@ -9749,33 +10200,33 @@ loop481:
 	VMOVUPS Z3, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop481
+	JGE     loop508
 
-done482:
+done509:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done484
+	JL   done511
 
-loop483:
+loop510:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop483
+	JGE     loop510
 
-done484:
+done511:
 	ADDQ      $+16, R9
-	JZ        done485
+	JZ        done512
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done485:
+done512:
 	ADDQ DI, CX
 	ADDQ SI, AX
 	DECQ DX
-	JNZ  row479
+	JNZ  row506
 
-rows480:
+rows507:
 	VZEROUPPER
 	RET
 
@@ -9799,15 +10250,15 @@ TEXT ·colSumAVX512(SB), $0-72
 	MOVQ         DX, R9
 	SHRQ         $0x02, R9
 	TESTQ        R9, R9
-	JZ           rows487
+	JZ           rows514
 
-row486:
+row513:
 	XORQ R10, R10
 	MOVQ BX, R11
 	SUBQ $+32, R11
-	JL   done489
+	JL   done516
 
-loop488:
+loop515:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS 64(AX)(R10*4), Z1
@@ -9831,14 +10282,14 @@ loop488:
 	VMOVUPS Z1, 64(AX)(R10*4)
 	ADDQ    $+32, R10
 	SUBQ    $+32, R11
-	JGE     loop488
+	JGE     loop515
 
-done489:
+done516:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done491
+	JL   done518
 
-loop490:
+loop517:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS (R12), Z1
@@ -9852,11 +10303,11 @@ loop490:
 	VMOVUPS Z0, (AX)(R10*4)
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop490
+	JGE     loop517
 
-done491:
+done518:
 	ADDQ      $+16, R11
-	JZ        done492
+	JZ        done519
 	LEAQ      (CX)(R10*4), R11
 	VMOVUPS.Z (AX)(R10*4), K1, Z0
 	VMOVUPS.Z (R11), K1, Z1
@@ -9869,23 +10320,23 @@ done491:
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R10*4)
 
-done492:
+done519:
 	ADDQ R8, CX
 	DECQ R9
-	JNZ  row486
+	JNZ  row513
 
-rows487:
+rows514:
 	ANDQ  $+3, DX
 	TESTQ DX, DX
-	JZ    rows494
+	JZ    rows521
 
-row493:
+row520:
 	XORQ DI, DI
 	MOVQ BX, R8
 	SUBQ $+32, R8
-	JL   done496
+	JL   done523
 
-loop495:
+loop522:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS 64(AX)(DI*4), Z1
 	VMOVUPS (CX)(DI*4), Z2
@@ -9896,36 +10347,36 @@ loop495:
 	VMOVUPS Z1, 64(AX)(DI*4)
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop495
+	JGE     loop522
 
-done496:
+done523:
 	ADDQ $+32, R8
 	SUBQ $+16, R8
-	JL   done498
+	JL   done525
 
-loop497:
+loop524:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS (CX)(DI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop497
+	JGE     loop524
 
-done498:
+done525:
 	ADDQ      $+16, R8
-	JZ        done499
+	JZ        done526
 	VMOVUPS.Z (AX)(DI*4), K1, Z0
 	VMOVUPS.Z (CX)(DI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(DI*4)
 
-done499:
+done526:
 	ADDQ SI, CX
 	DECQ DX
-	JNZ  row493
+	JNZ  row520
 
-rows494:
+rows521:
 	VZEROUPPER
 	RET
 
@@ -9946,9 +10397,9 @@ TEXT ·rowMaxAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z5, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done501
+	JL           done528
 
-loop500:
+loop527:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	VMOVUPS 64(AX)(DX*4), Z5
@@ -9959,28 +10410,28 @@ loop500:
 	VMAXPS  Z4, Z5, Z4
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop500
+	JGE     loop527
 
-done501:
+done528:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done503
+	JL   done530
 
-loop502:
+loop529:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop502
+	JGE     loop529
 
-done503:
+done530:
 	ADDQ      $+16, CX
-	JZ        done504
+	JZ        done531
 	VMOVUPS.Z (AX)(DX*4), K1, Z5
 	VBLENDMPS Z5, Z0, K1, Z5
 	VMAXPS    Z1, Z5, Z1
 
-done504:
+done531:
 	VMAXPS        Z3, Z1, Z1
 	VMAXPS        Z4, Z2, Z2
 	VMAXPS        Z2, Z1, Z1
@@ -10012,9 +10463,9 @@ TEXT ·rowSumAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done506
+	JL           done533
 
-loop505:
+loop532:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS 64(AX)(DX*4), Z4
@@ -10025,27 +10476,27 @@ loop505:
 	VADDPS  Z4, Z3, Z3
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop505
+	JGE     loop532
 
-done506:
+done533:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done508
+	JL   done535
 
-loop507:
+loop534:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop507
+	JGE     loop534
 
-done508:
+done535:
 	ADDQ      $+16, CX
-	JZ        done509
+	JZ        done536
 	VMOVUPS.Z (AX)(DX*4), K1, Z4
 	VADDPS    Z4, Z0, Z0
 
-done509:
+done536:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -10078,9 +10529,9 @@ TEXT ·dotAVX512(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done511
+	JL           done538
 
-loop510:
+loop537:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
@@ -10095,29 +10546,29 @@ loop510:
 	VFMADD231PS Z4, Z5, Z3
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop510
+	JGE         loop537
 
-done511:
+done538:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done513
+	JL   done540
 
-loop512:
+loop539:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop512
+	JGE         loop539
 
-done513:
+done540:
 	ADDQ        $+16, DX
-	JZ          done514
+	JZ          done541
 	VMOVUPS.Z   (AX)(BX*4), K1, Z4
 	VMOVUPS.Z   (CX)(BX*4), K1, Z5
 	VFMADD231PS Z4, Z5, Z0
 
-done514:
+done541:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -10153,9 +10604,9 @@ TEXT ·sumSquaresAVX512(SB), $0-32
 	VPCMPGTD     lane_numbers<>+0(SB), Z8, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done516
+	JL           done543
 
-loop515:
+loop542:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -10182,14 +10633,14 @@ loop515:
 	VFMADD231PD   Z8, Z8, Z7
 	ADDQ          $+64, DX
 	SUBQ          $+64, CX
-	JGE           loop515
+	JGE           loop542
 
-done516:
+done543:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done518
+	JL   done545
 
-loop517:
+loop544:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -10198,11 +10649,11 @@ loop517:
 	VFMADD231PD   Z8, Z8, Z1
 	ADDQ          $+16, DX
 	SUBQ          $+16, CX
-	JGE           loop517
+	JGE           loop544
 
-done518:
+done545:
 	ADDQ          $+16, CX
-	JZ            done519
+	JZ            done546
 	VMOVUPS.Z     (AX)(DX*4), K1, Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -10210,7 +10661,7 @@ done518:
 	VFMADD231PD   Z9, Z9, Z0
 	VFMADD231PD   Z8, Z8, Z1
 
-done519:
+done546:
 	VADDPD        Z4, Z0, Z0
 	VADDPD        Z5, Z1, Z1
 	VADDPD        Z6, Z2, Z2
@@ -10243,9 +10694,9 @@ TEXT ·nonFiniteAVX512(SB), $0-32
 	XORQ         DX, DX
 	MOVQ         CX, BX
 	SUBQ         $+64, BX
-	JL           done521
+	JL           done548
 
-loop520:
+loop547:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VMOVUPS  64(AX)(DX*4), Z3
@@ -10263,14 +10714,14 @@ loop520:
 	JNZ      end
 	ADDQ     $+64, DX
 	SUBQ     $+64, BX
-	JGE      loop520
+	JGE      loop547
 
-done521:
+done548:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done523
+	JL   done550
 
-loop522:
+loop549:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VPANDD   Z0, Z2, Z2
@@ -10279,11 +10730,11 @@ loop522:
 	JNZ      end
 	ADDQ     $+16, DX
 	SUBQ     $+16, BX
-	JGE      loop522
+	JGE      loop549
 
-done523:
+done550:
 	ADDQ      $+16, BX
-	JZ        done524
+	JZ        done551
 	MOVQ      DX, CX
 	VMOVUPS.Z (AX)(DX*4), K1, Z2
 	VPANDD    Z0, Z2, Z2
@@ -10291,7 +10742,7 @@ done523:
 	KORTESTW  K1, K1
 	JNZ       end
 
-done524:
+done551:
 	MOVQ $-1, CX
 
 end:
@@ -10328,9 +10779,9 @@ TEXT ·expShiftAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done526
+	JL           done553
 
-loop525:
+loop552:
 	VMOVUPS      (CX)(BX*4), Z16
 	VMOVUPS      64(CX)(BX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -10371,14 +10822,14 @@ loop525:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, BX
 	SUBQ         $+32, DX
-	JGE          loop525
+	JGE          loop552
 
-done526:
+done553:
 	ADDQ $+32, DX
 	SUBQ $+16, DX
-	JL   done528
+	JL   done555
 
-loop527:
+loop554:
 	VMOVUPS      (CX)(BX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -10400,11 +10851,11 @@ loop527:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop527
+	JGE          loop554
 
-done528:
+done555:
 	ADDQ         $+16, DX
-	JZ           done529
+	JZ           done556
 	VMOVUPS.Z    (CX)(BX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -10426,7 +10877,7 @@ done528:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done529:
+done556:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -10468,9 +10919,9 @@ TEXT ·expSumAVX512(SB), $0-36
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         DX, DX
 	SUBQ         $+32, CX
-	JL           done531
+	JL           done558
 
-loop530:
+loop557:
 	VMOVUPS      (AX)(DX*4), Z16
 	VMOVUPS      64(AX)(DX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -10509,14 +10960,14 @@ loop530:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, DX
 	SUBQ         $+32, CX
-	JGE          loop530
+	JGE          loop557
 
-done531:
+done558:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done533
+	JL   done560
 
-loop532:
+loop559:
 	VMOVUPS      (AX)(DX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -10537,11 +10988,11 @@ loop532:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, DX
 	SUBQ         $+16, CX
-	JGE          loop532
+	JGE          loop559
 
-done533:
+done560:
 	ADDQ         $+16, CX
-	JZ           done534
+	JZ           done561
 	VMOVUPS.Z    (AX)(DX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -10562,7 +11013,7 @@ done533:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done534:
+done561:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -10604,9 +11055,9 @@ TEXT ·softmaxGradAVX512(SB), $0-60
 	VBROADCASTSS scale+56(FP), Z14
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done536
+	JL           done563
 
-loop535:
+loop562:
 	VMOVUPS      (DX)(BX*4), Z15
 	VMOVUPS      64(DX)(BX*4), Z16
 	VSUBPS       Z12, Z15, Z15
@@ -10649,14 +11100,14 @@ loop535:
 	VMOVUPS      Z16, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop535
+	JGE          loop562
 
-done536:
+done563:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done538
+	JL   done565
 
-loop537:
+loop564:
 	VMOVUPS      (DX)(BX*4), Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -10679,11 +11130,11 @@ loop537:
 	VMOVUPS      Z15, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop537
+	JGE          loop564
 
-done538:
+done565:
 	ADDQ         $+16, CX
-	JZ           done539
+	JZ           done566
 	VMOVUPS.Z    (DX)(BX*4), K1, Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -10705,7 +11156,7 @@ done538:
 	VMULPS       Z14, Z15, Z15
 	VMOVUPS      Z15, K1, (AX)(BX*4)
 
-done539:
+done566:
 	VZEROUPPER
 	RET
 
@@ -10729,9 +11180,9 @@ TEXT ·layerNormAVX512(SB), $0-140
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows541
+	JZ           rows568
 
-row540:
+row567:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
@@ -10739,9 +11190,9 @@ row540:
 	XORQ   R10, R10
 	MOVQ   R8, R11
 	SUBQ   $+64, R11
-	JL     done543
+	JL     done570
 
-loop542:
+loop569:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	VMOVUPS 64(DX)(R10*4), Z9
@@ -10752,27 +11203,27 @@ loop542:
 	VADDPS  Z9, Z4, Z4
 	ADDQ    $+64, R10
 	SUBQ    $+64, R11
-	JGE     loop542
+	JGE     loop569
 
-done543:
+done570:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done545
+	JL   done572
 
-loop544:
+loop571:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop544
+	JGE     loop571
 
-done545:
+done572:
 	ADDQ      $+16, R11
-	JZ        done546
+	JZ        done573
 	VMOVUPS.Z (DX)(R10*4), K1, Z9
 	VADDPS    Z9, Z1, Z1
 
-done546:
+done573:
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z2, Z1, Z1
@@ -10793,9 +11244,9 @@ done546:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done548
+	JL            done575
 
-loop547:
+loop574:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
@@ -10810,30 +11261,30 @@ loop547:
 	VFMADD231PS Z9, Z9, Z8
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop547
+	JGE         loop574
 
-done548:
+done575:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done550
+	JL   done577
 
-loop549:
+loop576:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop549
+	JGE         loop576
 
-done550:
+done577:
 	ADDQ        $+16, R11
-	JZ          done551
+	JZ          done578
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMOVAPS.Z   Z9, K1, Z9
 	VFMADD231PS Z9, Z9, Z5
 
-done551:
+done578:
 	VADDPS        Z7, Z5, Z5
 	VADDPS        Z8, Z6, Z6
 	VADDPS        Z6, Z5, Z5
@@ -10857,9 +11308,9 @@ done551:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done553
+	JL            done580
 
-loop552:
+loop579:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -10890,14 +11341,14 @@ loop552:
 	VMOVUPS     Z10, 192(AX)(R10*4)
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop552
+	JGE         loop579
 
-done553:
+done580:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done555
+	JL   done582
 
-loop554:
+loop581:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -10907,11 +11358,11 @@ loop554:
 	VMOVUPS     Z10, (AX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop554
+	JGE         loop581
 
-done555:
+done582:
 	ADDQ        $+16, R11
-	JZ          done556
+	JZ          done583
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -10920,13 +11371,13 @@ done555:
 	VFMADD231PS Z11, Z9, Z10
 	VMOVUPS     Z10, K1, (AX)(R10*4)
 
-done556:
+done583:
 	ADDQ R9, AX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row540
+	JNZ  row567
 
-rows541:
+rows568:
 	VZEROUPPER
 	RET
 
@@ -10950,9 +11401,9 @@ TEXT ·layerNormGradAVX512(SB), $0-136
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows558
+	JZ           rows585
 
-row557:
+row584:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -10963,9 +11414,9 @@ row557:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+32, R11
-	JL           done560
+	JL           done587
 
-loop559:
+loop586:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -10984,14 +11435,14 @@ loop559:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R10
 	SUBQ        $+32, R11
-	JGE         loop559
+	JGE         loop586
 
-done560:
+done587:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done562
+	JL   done589
 
-loop561:
+loop588:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -11002,11 +11453,11 @@ loop561:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop561
+	JGE         loop588
 
-done562:
+done589:
 	ADDQ        $+16, R11
-	JZ          done563
+	JZ          done590
 	VMOVUPS.Z   (CX)(R10*4), K1, Z7
 	VMOVUPS.Z   (BX)(R10*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -11016,7 +11467,7 @@ done562:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done563:
+done590:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -11042,9 +11493,9 @@ done563:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+32, R11
-	JL            done565
+	JL            done592
 
-loop564:
+loop591:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -11067,14 +11518,14 @@ loop564:
 	VMOVUPS      Z7, 64(AX)(R10*4)
 	ADDQ         $+32, R10
 	SUBQ         $+32, R11
-	JGE          loop564
+	JGE          loop591
 
-done565:
+done592:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done567
+	JL   done594
 
-loop566:
+loop593:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -11087,11 +11538,11 @@ loop566:
 	VMOVUPS      Z7, (AX)(R10*4)
 	ADDQ         $+16, R10
 	SUBQ         $+16, R11
-	JGE          loop566
+	JGE          loop593
 
-done567:
+done594:
 	ADDQ         $+16, R11
-	JZ           done568
+	JZ           done595
 	VMOVUPS.Z    (CX)(R10*4), K1, Z7
 	VMOVUPS.Z    (BX)(R10*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -11103,14 +11554,14 @@ done567:
 	VMULPS       Z6, Z7, Z7
 	VMOVUPS      Z7, K1, (AX)(R10*4)
 
-done568:
+done595:
 	ADDQ R9, AX
 	ADDQ R9, CX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row557
+	JNZ  row584
 
-rows558:
+rows585:
 	VZEROUPPER
 	RET
 
@@ -11135,9 +11586,9 @@ TEXT ·layerNormGradAddAVX512(SB), $0-160
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R9, X0, X0
 	TESTQ        R8, R8
-	JZ           rows570
+	JZ           rows597
 
-row569:
+row596:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -11148,9 +11599,9 @@ row569:
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+32, R12
-	JL           done572
+	JL           done599
 
-loop571:
+loop598:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -11169,14 +11620,14 @@ loop571:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R11
 	SUBQ        $+32, R12
-	JGE         loop571
+	JGE         loop598
 
-done572:
+done599:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done574
+	JL   done601
 
-loop573:
+loop600:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -11187,11 +11638,11 @@ loop573:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R11
 	SUBQ        $+16, R12
-	JGE         loop573
+	JGE         loop600
 
-done574:
+done601:
 	ADDQ        $+16, R12
-	JZ          done575
+	JZ          done602
 	VMOVUPS.Z   (CX)(R11*4), K1, Z7
 	VMOVUPS.Z   (BX)(R11*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -11201,7 +11652,7 @@ done574:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done575:
+done602:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -11227,9 +11678,9 @@ done575:
 	XORQ          R11, R11
 	MOVQ          R9, R12
 	SUBQ          $+32, R12
-	JL            done577
+	JL            done604
 
-loop576:
+loop603:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -11254,14 +11705,14 @@ loop576:
 	VMOVUPS      Z7, 64(AX)(R11*4)
 	ADDQ         $+32, R11
 	SUBQ         $+32, R12
-	JGE          loop576
+	JGE          loop603
 
-done577:
+done604:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done579
+	JL   done606
 
-loop578:
+loop605:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -11275,11 +11726,11 @@ loop578:
 	VMOVUPS      Z7, (AX)(R11*4)
 	ADDQ         $+16, R11
 	SUBQ         $+16, R12
-	JGE          loop578
+	JGE          loop605
 
-done579:
+done606:
 	ADDQ         $+16, R12
-	JZ           done580
+	JZ           done607
 	VMOVUPS.Z    (CX)(R11*4), K1, Z7
 	VMOVUPS.Z    (BX)(R11*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -11292,15 +11743,15 @@ done579:
 	VFMADD213PS  Z5, Z6, Z7
 	VMOVUPS      Z7, K1, (AX)(R11*4)
 
-done580:
+done607:
 	ADDQ R10, AX
 	ADDQ R10, CX
 	ADDQ R10, DX
 	ADDQ R10, DI
 	DECQ R8
-	JNZ  row569
+	JNZ  row596
 
-rows570:
+rows597:
 	VZEROUPPER
 	RET
 
@@ -11327,9 +11778,9 @@ TEXT ·layerNormParamGradAVX512(SB), $8-144
 	MOVQ         DI, R12
 	SHRQ         $0x02, R12
 	TESTQ        R12, R12
-	JZ           rows582
+	JZ           rows609
 
-row581:
+row608:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	VBROADCASTSS 8(SI), Z2
@@ -11342,9 +11793,9 @@ row581:
 	XORQ         R13, R13
 	MOVQ         R8, R14
 	SUBQ         $+16, R14
-	JL           done584
+	JL           done611
 
-loop583:
+loop610:
 	LEAQ        (DX)(R13*4), R15
 	LEAQ        (BX)(R13*4), BP
 	VMOVUPS     (AX)(R13*4), Z8
@@ -11377,11 +11828,11 @@ loop583:
 	VMOVUPS     Z9, (CX)(R13*4)
 	ADDQ        $+16, R13
 	SUBQ        $+16, R14
-	JGE         loop583
+	JGE         loop610
 
-done584:
+done611:
 	ADDQ        $+16, R14
-	JZ          done585
+	JZ          done612
 	LEAQ        (DX)(R13*4), R14
 	LEAQ        (BX)(R13*4), R15
 	VMOVUPS.Z   (AX)(R13*4), K1, Z8
@@ -11413,27 +11864,27 @@ done584:
 	VMOVUPS     Z8, K1, (AX)(R13*4)
 	VMOVUPS     Z9, K1, (CX)(R13*4)
 
-done585:
+done612:
 	ADDQ R11, DX
 	ADDQ R11, BX
 	DECQ R12
-	JNZ  row581
+	JNZ  row608
 
-rows582:
+rows609:
 	ANDQ  $+3, DI
 	TESTQ DI, DI
-	JZ    rows587
+	JZ    rows614
 
-row586:
+row613:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	ADDQ         $+8, SI
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
-	JL           done589
+	JL           done616
 
-loop588:
+loop615:
 	VMOVUPS     (AX)(R10*4), Z2
 	VMOVUPS     (CX)(R10*4), Z3
 	VMOVUPS     (DX)(R10*4), Z4
@@ -11446,11 +11897,11 @@ loop588:
 	VMOVUPS     Z3, (CX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop588
+	JGE         loop615
 
-done589:
+done616:
 	ADDQ        $+16, R11
-	JZ          done590
+	JZ          done617
 	VMOVUPS.Z   (AX)(R10*4), K1, Z2
 	VMOVUPS.Z   (CX)(R10*4), K1, Z3
 	VMOVUPS.Z   (DX)(R10*4), K1, Z4
@@ -11462,13 +11913,13 @@ done589:
 	VMOVUPS     Z2, K1, (AX)(R10*4)
 	VMOVUPS     Z3, K1, (CX)(R10*4)
 
-done590:
+done617:
 	ADDQ R9, DX
 	ADDQ R9, BX
 	DECQ DI
-	JNZ  row586
+	JNZ  row613
 
-rows587:
+rows614:
 	VZEROUPPER
 	RET
 
@@ -11491,9 +11942,9 @@ TEXT ·columnMomentsAVX512(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 	XORQ         R8, R8
 	SUBQ         $+64, SI
-	JL           done592
+	JL           done619
 
-loop591:
+loop618:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
@@ -11501,7 +11952,7 @@ loop591:
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
-repeat593:
+repeat620:
 	VMOVUPS (DX)(R9*4), Z1
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS 64(DX)(R9*4), Z1
@@ -11512,7 +11963,7 @@ repeat593:
 	VADDPS  Z1, Z5, Z5
 	ADDQ    DI, R9
 	DECQ    R10
-	JNZ     repeat593
+	JNZ     repeat620
 	VDIVPS  Z0, Z2, Z2
 	VDIVPS  Z0, Z3, Z3
 	VDIVPS  Z0, Z4, Z4
@@ -11528,7 +11979,7 @@ repeat593:
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
-repeat594:
+repeat621:
 	VMOVUPS     (DX)(R9*4), Z1
 	VSUBPS      Z2, Z1, Z1
 	VFMADD231PS Z1, Z1, Z6
@@ -11543,77 +11994,77 @@ repeat594:
 	VFMADD231PS Z1, Z1, Z9
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat594
+	JNZ         repeat621
 	VMOVUPS     Z6, (CX)(R8*4)
 	VMOVUPS     Z7, 64(CX)(R8*4)
 	VMOVUPS     Z8, 128(CX)(R8*4)
 	VMOVUPS     Z9, 192(CX)(R8*4)
 	ADDQ        $+64, R8
 	SUBQ        $+64, SI
-	JGE         loop591
+	JGE         loop618
 
-done592:
+done619:
 	ADDQ $+64, SI
 	SUBQ $+16, SI
-	JL   done596
+	JL   done623
 
-loop595:
+loop622:
 	VXORPS X10, X10, X10
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
-repeat597:
+repeat624:
 	VMOVUPS (DX)(R9*4), Z1
 	VADDPS  Z1, Z10, Z10
 	ADDQ    DI, R9
 	DECQ    R10
-	JNZ     repeat597
+	JNZ     repeat624
 	VDIVPS  Z0, Z10, Z10
 	VMOVUPS Z10, (AX)(R8*4)
 	VXORPS  X11, X11, X11
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
-repeat598:
+repeat625:
 	VMOVUPS     (DX)(R9*4), Z1
 	VSUBPS      Z10, Z1, Z1
 	VFMADD231PS Z1, Z1, Z11
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat598
+	JNZ         repeat625
 	VMOVUPS     Z11, (CX)(R8*4)
 	ADDQ        $+16, R8
 	SUBQ        $+16, SI
-	JGE         loop595
+	JGE         loop622
 
-done596:
+done623:
 	ADDQ   $+16, SI
-	JZ     done599
+	JZ     done626
 	VXORPS X12, X12, X12
 	MOVQ   R8, SI
 	MOVQ   BX, R9
 
-repeat600:
+repeat627:
 	VMOVUPS.Z (DX)(SI*4), K1, Z1
 	VADDPS    Z1, Z12, Z12
 	ADDQ      DI, SI
 	DECQ      R9
-	JNZ       repeat600
+	JNZ       repeat627
 	VDIVPS    Z0, Z12, Z12
 	VMOVUPS   Z12, K1, (AX)(R8*4)
 	VXORPS    X13, X13, X13
 	MOVQ      R8, AX
 
-repeat601:
+repeat628:
 	VMOVUPS.Z   (DX)(AX*4), K1, Z0
 	VSUBPS      Z12, Z0, Z0
 	VFMADD231PS Z0, Z0, Z13
 	ADDQ        DI, AX
 	DECQ        BX
-	JNZ         repeat601
+	JNZ         repeat628
 	VMOVUPS     Z13, K1, (CX)(R8*4)
 
-done599:
+done626:
 	VZEROUPPER
 	RET
 
@@ -11635,17 +12086,17 @@ TEXT ·batchNormAVX512(SB), $0-160
 	DIVQ         DI
 	ADDQ         $+4, AX
 
-panel602:
+panel629:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels603
+	JLE     panels630
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done605
+	JL      done632
 
-loop604:
+loop631:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z0
 	VMOVUPS 64(R9)(DX*4), Z1
@@ -11669,7 +12120,7 @@ loop604:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat606:
+repeat633:
 	VMOVUPS     (BX)(R9*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -11692,17 +12143,17 @@ repeat606:
 	VMOVUPS     Z16, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat606
+	JNZ         repeat633
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop604
+	JGE         loop631
 
-done605:
+done632:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done608
+	JL   done635
 
-loop607:
+loop634:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z0
 	MOVQ    scale_base+72(FP), R9
@@ -11714,7 +12165,7 @@ loop607:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat609:
+repeat636:
 	VMOVUPS     (BX)(R9*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -11722,14 +12173,14 @@ repeat609:
 	VMOVUPS     Z4, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat609
+	JNZ         repeat636
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop607
+	JGE         loop634
 
-done608:
+done635:
 	ADDQ      $+16, R8
-	JZ        done610
+	JZ        done637
 	MOVQ      mean_base+48(FP), R8
 	VMOVUPS.Z (R8)(DX*4), K1, Z0
 	MOVQ      scale_base+72(FP), R8
@@ -11740,7 +12191,7 @@ done608:
 	VMOVUPS.Z (R8)(DX*4), K1, Z3
 	MOVQ      AX, R8
 
-repeat611:
+repeat638:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -11748,17 +12199,17 @@ repeat611:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat611
+	JNZ         repeat638
 
-done610:
+done637:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel602
+	JMP   panel629
 
-panels603:
+panels630:
 	VZEROUPPER
 	RET
 
@@ -11780,17 +12231,17 @@ TEXT ·batchNormReluAVX512(SB), $0-160
 	DIVQ         DI
 	ADDQ         $+4, AX
 
-panel612:
+panel639:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels613
+	JLE     panels640
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done615
+	JL      done642
 
-loop614:
+loop641:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z1
 	VMOVUPS 64(R9)(DX*4), Z2
@@ -11814,7 +12265,7 @@ loop614:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat616:
+repeat643:
 	VMOVUPS     (BX)(R9*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -11841,17 +12292,17 @@ repeat616:
 	VMOVUPS     Z17, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat616
+	JNZ         repeat643
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop614
+	JGE         loop641
 
-done615:
+done642:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done618
+	JL   done645
 
-loop617:
+loop644:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z1
 	MOVQ    scale_base+72(FP), R9
@@ -11863,7 +12314,7 @@ loop617:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat619:
+repeat646:
 	VMOVUPS     (BX)(R9*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -11872,14 +12323,14 @@ repeat619:
 	VMOVUPS     Z5, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat619
+	JNZ         repeat646
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop617
+	JGE         loop644
 
-done618:
+done645:
 	ADDQ      $+16, R8
-	JZ        done620
+	JZ        done647
 	MOVQ      mean_base+48(FP), R8
 	VMOVUPS.Z (R8)(DX*4), K1, Z1
 	MOVQ      scale_base+72(FP), R8
@@ -11890,7 +12341,7 @@ done618:
 	VMOVUPS.Z (R8)(DX*4), K1, Z4
 	MOVQ      AX, R8
 
-repeat621:
+repeat648:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -11899,17 +12350,17 @@ repeat621:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat621
+	JNZ         repeat648
 
-done620:
+done647:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel612
+	JMP   panel639
 
-panels613:
+panels640:
 	VZEROUPPER
 	RET
 
@@ -11932,17 +12383,17 @@ TEXT ·batchNormAddAVX512(SB), $0-184
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel622:
+panel649:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels623
+	JLE     panels650
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done625
+	JL      done652
 
-loop624:
+loop651:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z0
 	VMOVUPS 64(R10)(DX*4), Z1
@@ -11966,7 +12417,7 @@ loop624:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat626:
+repeat653:
 	VMOVUPS     (BX)(R10*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -11997,17 +12448,17 @@ repeat626:
 	VMOVUPS     Z16, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat626
+	JNZ         repeat653
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop624
+	JGE         loop651
 
-done625:
+done652:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done628
+	JL   done655
 
-loop627:
+loop654:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z0
 	MOVQ    scale_base+96(FP), R10
@@ -12019,7 +12470,7 @@ loop627:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat629:
+repeat656:
 	VMOVUPS     (BX)(R10*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12029,14 +12480,14 @@ repeat629:
 	VMOVUPS     Z4, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat629
+	JNZ         repeat656
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop627
+	JGE         loop654
 
-done628:
+done655:
 	ADDQ      $+16, R9
-	JZ        done630
+	JZ        done657
 	MOVQ      mean_base+72(FP), R9
 	VMOVUPS.Z (R9)(DX*4), K1, Z0
 	MOVQ      scale_base+96(FP), R9
@@ -12047,7 +12498,7 @@ done628:
 	VMOVUPS.Z (R9)(DX*4), K1, Z3
 	MOVQ      AX, R9
 
-repeat631:
+repeat658:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12057,18 +12508,18 @@ repeat631:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat631
+	JNZ         repeat658
 
-done630:
+done657:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel622
+	JMP   panel649
 
-panels623:
+panels650:
 	VZEROUPPER
 	RET
 
@@ -12091,17 +12542,17 @@ TEXT ·batchNormAddReluAVX512(SB), $0-184
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel632:
+panel659:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels633
+	JLE     panels660
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done635
+	JL      done662
 
-loop634:
+loop661:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z1
 	VMOVUPS 64(R10)(DX*4), Z2
@@ -12125,7 +12576,7 @@ loop634:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat636:
+repeat663:
 	VMOVUPS     (BX)(R10*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -12160,17 +12611,17 @@ repeat636:
 	VMOVUPS     Z17, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat636
+	JNZ         repeat663
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop634
+	JGE         loop661
 
-done635:
+done662:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done638
+	JL   done665
 
-loop637:
+loop664:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z1
 	MOVQ    scale_base+96(FP), R10
@@ -12182,7 +12633,7 @@ loop637:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat639:
+repeat666:
 	VMOVUPS     (BX)(R10*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12193,14 +12644,14 @@ repeat639:
 	VMOVUPS     Z5, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat639
+	JNZ         repeat666
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop637
+	JGE         loop664
 
-done638:
+done665:
 	ADDQ      $+16, R9
-	JZ        done640
+	JZ        done667
 	MOVQ      mean_base+72(FP), R9
 	VMOVUPS.Z (R9)(DX*4), K1, Z1
 	MOVQ      scale_base+96(FP), R9
@@ -12211,7 +12662,7 @@ done638:
 	VMOVUPS.Z (R9)(DX*4), K1, Z4
 	MOVQ      AX, R9
 
-repeat641:
+repeat668:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12222,18 +12673,18 @@ repeat641:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat641
+	JNZ         repeat668
 
-done640:
+done667:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel632
+	JMP   panel659
 
-panels633:
+panels660:
 	VZEROUPPER
 	RET
 
@@ -12255,17 +12706,17 @@ TEXT ·batchNormEvalAVX512(SB), $0-164
 	DIVQ         DI
 	ADDQ         $+16, AX
 
-panel642:
+panel669:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels643
+	JLE     panels670
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done645
+	JL      done672
 
-loop644:
+loop671:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z0
 	VMOVUPS      64(R9)(DX*4), Z1
@@ -12303,7 +12754,7 @@ loop644:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat646:
+repeat673:
 	VMOVUPS     (BX)(R9*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -12326,17 +12777,17 @@ repeat646:
 	VMOVUPS     Z16, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat646
+	JNZ         repeat673
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop644
+	JGE         loop671
 
-done645:
+done672:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done648
+	JL   done675
 
-loop647:
+loop674:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z0
 	MOVQ         variance_base+72(FP), R9
@@ -12353,7 +12804,7 @@ loop647:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat649:
+repeat676:
 	VMOVUPS     (BX)(R9*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12361,14 +12812,14 @@ repeat649:
 	VMOVUPS     Z4, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat649
+	JNZ         repeat676
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop647
+	JGE         loop674
 
-done648:
+done675:
 	ADDQ         $+16, R8
-	JZ           done650
+	JZ           done677
 	MOVQ         mean_base+48(FP), R8
 	VMOVUPS.Z    (R8)(DX*4), K1, Z0
 	MOVQ         variance_base+72(FP), R8
@@ -12384,7 +12835,7 @@ done648:
 	VMOVUPS.Z    (R8)(DX*4), K1, Z3
 	MOVQ         AX, R8
 
-repeat651:
+repeat678:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12392,17 +12843,17 @@ repeat651:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat651
+	JNZ         repeat678
 
-done650:
+done677:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel642
+	JMP   panel669
 
-panels643:
+panels670:
 	VZEROUPPER
 	RET
 
@@ -12424,17 +12875,17 @@ TEXT ·batchNormEvalReluAVX512(SB), $0-164
 	DIVQ         DI
 	ADDQ         $+16, AX
 
-panel652:
+panel679:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels653
+	JLE     panels680
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done655
+	JL      done682
 
-loop654:
+loop681:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z1
 	VMOVUPS      64(R9)(DX*4), Z2
@@ -12472,7 +12923,7 @@ loop654:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat656:
+repeat683:
 	VMOVUPS     (BX)(R9*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -12499,17 +12950,17 @@ repeat656:
 	VMOVUPS     Z17, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat656
+	JNZ         repeat683
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop654
+	JGE         loop681
 
-done655:
+done682:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done658
+	JL   done685
 
-loop657:
+loop684:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z1
 	MOVQ         variance_base+72(FP), R9
@@ -12526,7 +12977,7 @@ loop657:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat659:
+repeat686:
 	VMOVUPS     (BX)(R9*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12535,14 +12986,14 @@ repeat659:
 	VMOVUPS     Z5, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat659
+	JNZ         repeat686
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop657
+	JGE         loop684
 
-done658:
+done685:
 	ADDQ         $+16, R8
-	JZ           done660
+	JZ           done687
 	MOVQ         mean_base+48(FP), R8
 	VMOVUPS.Z    (R8)(DX*4), K1, Z1
 	MOVQ         variance_base+72(FP), R8
@@ -12558,7 +13009,7 @@ done658:
 	VMOVUPS.Z    (R8)(DX*4), K1, Z4
 	MOVQ         AX, R8
 
-repeat661:
+repeat688:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12567,17 +13018,17 @@ repeat661:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat661
+	JNZ         repeat688
 
-done660:
+done687:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel652
+	JMP   panel679
 
-panels653:
+panels680:
 	VZEROUPPER
 	RET
 
@@ -12600,17 +13051,17 @@ TEXT ·batchNormEvalAddAVX512(SB), $0-188
 	DIVQ         R8
 	ADDQ         $+16, AX
 
-panel662:
+panel689:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels663
+	JLE     panels690
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done665
+	JL      done692
 
-loop664:
+loop691:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z1
@@ -12648,7 +13099,7 @@ loop664:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat666:
+repeat693:
 	VMOVUPS     (BX)(R10*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -12679,17 +13130,17 @@ repeat666:
 	VMOVUPS     Z16, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat666
+	JNZ         repeat693
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop664
+	JGE         loop691
 
-done665:
+done692:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done668
+	JL   done695
 
-loop667:
+loop694:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         variance_base+96(FP), R10
@@ -12706,7 +13157,7 @@ loop667:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat669:
+repeat696:
 	VMOVUPS     (BX)(R10*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12716,14 +13167,14 @@ repeat669:
 	VMOVUPS     Z4, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat669
+	JNZ         repeat696
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop667
+	JGE         loop694
 
-done668:
+done695:
 	ADDQ         $+16, R9
-	JZ           done670
+	JZ           done697
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         variance_base+96(FP), R9
@@ -12739,7 +13190,7 @@ done668:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z3
 	MOVQ         AX, R9
 
-repeat671:
+repeat698:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12749,18 +13200,18 @@ repeat671:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat671
+	JNZ         repeat698
 
-done670:
+done697:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel662
+	JMP   panel689
 
-panels663:
+panels690:
 	VZEROUPPER
 	RET
 
@@ -12783,17 +13234,17 @@ TEXT ·batchNormEvalAddReluAVX512(SB), $0-188
 	DIVQ         R8
 	ADDQ         $+16, AX
 
-panel672:
+panel699:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels673
+	JLE     panels700
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done675
+	JL      done702
 
-loop674:
+loop701:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z1
 	VMOVUPS      64(R10)(DX*4), Z2
@@ -12831,7 +13282,7 @@ loop674:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat676:
+repeat703:
 	VMOVUPS     (BX)(R10*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -12866,17 +13317,17 @@ repeat676:
 	VMOVUPS     Z17, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat676
+	JNZ         repeat703
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop674
+	JGE         loop701
 
-done675:
+done702:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done678
+	JL   done705
 
-loop677:
+loop704:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z1
 	MOVQ         variance_base+96(FP), R10
@@ -12893,7 +13344,7 @@ loop677:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat679:
+repeat706:
 	VMOVUPS     (BX)(R10*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12904,14 +13355,14 @@ repeat679:
 	VMOVUPS     Z5, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat679
+	JNZ         repeat706
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop677
+	JGE         loop704
 
-done678:
+done705:
 	ADDQ         $+16, R9
-	JZ           done680
+	JZ           done707
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z1
 	MOVQ         variance_base+96(FP), R9
@@ -12927,7 +13378,7 @@ done678:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z4
 	MOVQ         AX, R9
 
-repeat681:
+repeat708:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12938,18 +13389,18 @@ repeat681:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat681
+	JNZ         repeat708
 
-done680:
+done707:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel672
+	JMP   panel699
 
-panels673:
+panels700:
 	VZEROUPPER
 	RET
 
@@ -12968,9 +13419,9 @@ TEXT ·batchNormGradSumsAVX512(SB), $0-168
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	XORQ         DI, DI
 	SUBQ         $+64, BX
-	JL           done683
+	JL           done710
 
-loop682:
+loop709:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	VMOVUPS 64(R8)(DI*4), Z13
@@ -12992,7 +13443,7 @@ loop682:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat684:
+repeat711:
 	VMOVUPS     (CX)(R8*4), Z20
 	VSUBPS      Z0, Z20, Z20
 	VMULPS      Z16, Z20, Z20
@@ -13019,7 +13470,7 @@ repeat684:
 	VFMADD231PS Z21, Z20, Z8
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat684
+	JNZ         repeat711
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z1, (R8)(DI*4)
 	VMOVUPS     Z2, 64(R8)(DI*4)
@@ -13032,14 +13483,14 @@ repeat684:
 	VMOVUPS     Z8, 192(R8)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, BX
-	JGE         loop682
+	JGE         loop709
 
-done683:
+done710:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done686
+	JL   done713
 
-loop685:
+loop712:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	MOVQ    scale_base+120(FP), R8
@@ -13049,7 +13500,7 @@ loop685:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat687:
+repeat714:
 	VMOVUPS     (CX)(R8*4), Z2
 	VSUBPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
@@ -13058,18 +13509,18 @@ repeat687:
 	VFMADD231PS Z3, Z2, Z10
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat687
+	JNZ         repeat714
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z9, (R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
 	VMOVUPS     Z10, (R8)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, BX
-	JGE         loop685
+	JGE         loop712
 
-done686:
+done713:
 	ADDQ      $+16, BX
-	JZ        done688
+	JZ        done715
 	MOVQ      mean_base+96(FP), BX
 	VMOVUPS.Z (BX)(DI*4), K1, Z0
 	MOVQ      scale_base+120(FP), BX
@@ -13078,7 +13529,7 @@ done686:
 	VXORPS    X12, X12, X12
 	MOVQ      DI, BX
 
-repeat689:
+repeat716:
 	VMOVUPS.Z   (CX)(BX*4), K1, Z2
 	VSUBPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
@@ -13087,13 +13538,13 @@ repeat689:
 	VFMADD231PS Z3, Z2, Z12
 	ADDQ        SI, BX
 	DECQ        DX
-	JNZ         repeat689
+	JNZ         repeat716
 	MOVQ        sum_base+0(FP), AX
 	VMOVUPS     Z11, K1, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
 	VMOVUPS     Z12, K1, (AX)(DI*4)
 
-done688:
+done715:
 	VZEROUPPER
 	RET
 
@@ -13115,17 +13566,17 @@ TEXT ·batchNormGradAVX512(SB), $0-212
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel690:
+panel717:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels691
+	JLE     panels718
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+32, R9
-	JL      done693
+	JL      done720
 
-loop692:
+loop719:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z1
@@ -13151,7 +13602,7 @@ loop692:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat694:
+repeat721:
 	VMOVUPS      (SI)(R10*4), Z10
 	VSUBPS       Z0, Z10, Z10
 	VMULPS       Z2, Z10, Z10
@@ -13170,17 +13621,17 @@ repeat694:
 	VMOVUPS      Z11, 64(CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat694
+	JNZ          repeat721
 	ADDQ         $+32, DX
 	SUBQ         $+32, R9
-	JGE          loop692
+	JGE          loop719
 
-done693:
+done720:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done696
+	JL   done723
 
-loop695:
+loop722:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         scale_base+96(FP), R10
@@ -13198,7 +13649,7 @@ loop695:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat697:
+repeat724:
 	VMOVUPS      (SI)(R10*4), Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -13209,14 +13660,14 @@ repeat697:
 	VMOVUPS      Z6, (CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat697
+	JNZ          repeat724
 	ADDQ         $+16, DX
 	SUBQ         $+16, R9
-	JGE          loop695
+	JGE          loop722
 
-done696:
+done723:
 	ADDQ         $+16, R9
-	JZ           done698
+	JZ           done725
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         scale_base+96(FP), R9
@@ -13233,7 +13684,7 @@ done696:
 	VMULPS       Z5, Z4, Z4
 	MOVQ         AX, R9
 
-repeat699:
+repeat726:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -13244,18 +13695,18 @@ repeat699:
 	VMOVUPS      Z6, K1, (CX)(DX*4)
 	ADDQ         R8, DX
 	DECQ         R9
-	JNZ          repeat699
+	JNZ          repeat726
 
-done698:
+done725:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel690
+	JMP   panel717
 
-panels691:
+panels718:
 	VZEROUPPER
 	RET
 
@@ -13278,17 +13729,17 @@ TEXT ·batchNormGradAddAVX512(SB), $0-236
 	DIVQ         R9
 	ADDQ         $+4, AX
 
-panel700:
+panel727:
 	CMPQ    R8, AX
 	CMOVQLT R8, AX
 	TESTQ   AX, AX
-	JLE     panels701
+	JLE     panels728
 	XORQ    DX, DX
 	MOVQ    R9, R10
 	SUBQ    $+32, R10
-	JL      done703
+	JL      done730
 
-loop702:
+loop729:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	VMOVUPS      64(R11)(DX*4), Z1
@@ -13314,7 +13765,7 @@ loop702:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat704:
+repeat731:
 	VMOVUPS      (SI)(R11*4), Z10
 	VSUBPS       Z0, Z10, Z10
 	VMULPS       Z2, Z10, Z10
@@ -13335,17 +13786,17 @@ repeat704:
 	VMOVUPS      Z11, 64(CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat704
+	JNZ          repeat731
 	ADDQ         $+32, DX
 	SUBQ         $+32, R10
-	JGE          loop702
+	JGE          loop729
 
-done703:
+done730:
 	ADDQ $+32, R10
 	SUBQ $+16, R10
-	JL   done706
+	JL   done733
 
-loop705:
+loop732:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	MOVQ         scale_base+120(FP), R11
@@ -13363,7 +13814,7 @@ loop705:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat707:
+repeat734:
 	VMOVUPS      (SI)(R11*4), Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -13375,14 +13826,14 @@ repeat707:
 	VMOVUPS      Z6, (CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat707
+	JNZ          repeat734
 	ADDQ         $+16, DX
 	SUBQ         $+16, R10
-	JGE          loop705
+	JGE          loop732
 
-done706:
+done733:
 	ADDQ         $+16, R10
-	JZ           done708
+	JZ           done735
 	MOVQ         mean_base+96(FP), R10
 	VMOVUPS.Z    (R10)(DX*4), K1, Z0
 	MOVQ         scale_base+120(FP), R10
@@ -13399,7 +13850,7 @@ done706:
 	VMULPS       Z5, Z4, Z4
 	MOVQ         AX, R10
 
-repeat709:
+repeat736:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -13411,9 +13862,9 @@ repeat709:
 	VMOVUPS      Z6, K1, (CX)(DX*4)
 	ADDQ         R9, DX
 	DECQ         R10
-	JNZ          repeat709
+	JNZ          repeat736
 
-done708:
+done735:
 	SUBQ  AX, R8
 	MOVQ  AX, DX
 	IMULQ R9, DX
@@ -13421,9 +13872,9 @@ done708:
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
 	LEAQ  (DI)(DX*4), DI
-	JMP   panel700
+	JMP   panel727
 
-panels701:
+panels728:
 	VZEROUPPER
 	RET
 
@@ -13442,9 +13893,9 @@ TEXT ·batchNormReluGradSumsAVX512(SB), $0-216
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	XORQ         DI, DI
 	SUBQ         $+64, BX
-	JL           done711
+	JL           done738
 
-loop710:
+loop737:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	VMOVUPS 64(R8)(DI*4), Z10
@@ -13476,7 +13927,7 @@ loop710:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat712:
+repeat739:
 	VMOVUPS     (CX)(R8*4), Z25
 	VSUBPS      Z0, Z25, Z25
 	VMULPS      Z13, Z25, Z25
@@ -13519,7 +13970,7 @@ repeat712:
 	VFMADD231PS Z26, Z25, Z8
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat712
+	JNZ         repeat739
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z1, (R8)(DI*4)
 	VMOVUPS     Z2, 64(R8)(DI*4)
@@ -13532,14 +13983,14 @@ repeat712:
 	VMOVUPS     Z8, 192(R8)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, BX
-	JGE         loop710
+	JGE         loop737
 
-done711:
+done738:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done714
+	JL   done741
 
-loop713:
+loop740:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	MOVQ    scale_base+120(FP), R8
@@ -13553,7 +14004,7 @@ loop713:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat715:
+repeat742:
 	VMOVUPS     (CX)(R8*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -13566,18 +14017,18 @@ repeat715:
 	VFMADD231PS Z5, Z4, Z27
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat715
+	JNZ         repeat742
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z9, (R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
 	VMOVUPS     Z27, (R8)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, BX
-	JGE         loop713
+	JGE         loop740
 
-done714:
+done741:
 	ADDQ      $+16, BX
-	JZ        done716
+	JZ        done743
 	MOVQ      mean_base+96(FP), BX
 	VMOVUPS.Z (BX)(DI*4), K1, Z0
 	MOVQ      scale_base+120(FP), BX
@@ -13590,7 +14041,7 @@ done714:
 	VXORPS    X29, X29, X29
 	MOVQ      DI, BX
 
-repeat717:
+repeat744:
 	VMOVUPS.Z   (CX)(BX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -13603,13 +14054,13 @@ repeat717:
 	VFMADD231PS Z5, Z4, Z29
 	ADDQ        SI, BX
 	DECQ        DX
-	JNZ         repeat717
+	JNZ         repeat744
 	MOVQ        sum_base+0(FP), AX
 	VMOVUPS     Z28, K1, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
 	VMOVUPS     Z29, K1, (AX)(DI*4)
 
-done716:
+done743:
 	VZEROUPPER
 	RET
 
@@ -13631,17 +14082,17 @@ TEXT ·batchNormReluGradAVX512(SB), $0-236
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel718:
+panel745:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels719
+	JLE     panels746
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+32, R9
-	JL      done721
+	JL      done748
 
-loop720:
+loop747:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z2
@@ -13670,7 +14121,7 @@ loop720:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat722:
+repeat749:
 	VMOVUPS      (SI)(R10*4), Z15
 	VSUBPS       Z0, Z15, Z15
 	VMULPS       Z3, Z15, Z15
@@ -13697,17 +14148,17 @@ repeat722:
 	VMOVUPS      Z16, 64(CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat722
+	JNZ          repeat749
 	ADDQ         $+32, DX
 	SUBQ         $+32, R9
-	JGE          loop720
+	JGE          loop747
 
-done721:
+done748:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done724
+	JL   done751
 
-loop723:
+loop750:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         scale_base+96(FP), R10
@@ -13727,7 +14178,7 @@ loop723:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat725:
+repeat752:
 	VMOVUPS      (SI)(R10*4), Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -13742,14 +14193,14 @@ repeat725:
 	VMOVUPS      Z9, (CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat725
+	JNZ          repeat752
 	ADDQ         $+16, DX
 	SUBQ         $+16, R9
-	JGE          loop723
+	JGE          loop750
 
-done724:
+done751:
 	ADDQ         $+16, R9
-	JZ           done726
+	JZ           done753
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         scale_base+96(FP), R9
@@ -13768,7 +14219,7 @@ done724:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z6
 	MOVQ         AX, R9
 
-repeat727:
+repeat754:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -13783,18 +14234,18 @@ repeat727:
 	VMOVUPS      Z9, K1, (CX)(DX*4)
 	ADDQ         R8, DX
 	DECQ         R9
-	JNZ          repeat727
+	JNZ          repeat754
 
-done726:
+done753:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel718
+	JMP   panel745
 
-panels719:
+panels746:
 	VZEROUPPER
 	RET
 
@@ -13817,17 +14268,17 @@ TEXT ·batchNormReluGradAddAVX512(SB), $0-260
 	DIVQ         R9
 	ADDQ         $+4, AX
 
-panel728:
+panel755:
 	CMPQ    R8, AX
 	CMOVQLT R8, AX
 	TESTQ   AX, AX
-	JLE     panels729
+	JLE     panels756
 	XORQ    DX, DX
 	MOVQ    R9, R10
 	SUBQ    $+32, R10
-	JL      done731
+	JL      done758
 
-loop730:
+loop757:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	VMOVUPS      64(R11)(DX*4), Z2
@@ -13856,7 +14307,7 @@ loop730:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat732:
+repeat759:
 	VMOVUPS      (SI)(R11*4), Z15
 	VSUBPS       Z0, Z15, Z15
 	VMULPS       Z3, Z15, Z15
@@ -13885,17 +14336,17 @@ repeat732:
 	VMOVUPS      Z16, 64(CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat732
+	JNZ          repeat759
 	ADDQ         $+32, DX
 	SUBQ         $+32, R10
-	JGE          loop730
+	JGE          loop757
 
-done731:
+done758:
 	ADDQ $+32, R10
 	SUBQ $+16, R10
-	JL   done734
+	JL   done761
 
-loop733:
+loop760:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	MOVQ         scale_base+120(FP), R11
@@ -13915,7 +14366,7 @@ loop733:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat735:
+repeat762:
 	VMOVUPS      (SI)(R11*4), Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -13931,14 +14382,14 @@ repeat735:
 	VMOVUPS      Z9, (CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat735
+	JNZ          repeat762
 	ADDQ         $+16, DX
 	SUBQ         $+16, R10
-	JGE          loop733
+	JGE          loop760
 
-done734:
+done761:
 	ADDQ         $+16, R10
-	JZ           done736
+	JZ           done763
 	MOVQ         mean_base+96(FP), R10
 	VMOVUPS.Z    (R10)(DX*4), K1, Z0
 	MOVQ         scale_base+120(FP), R10
@@ -13957,7 +14408,7 @@ done734:
 	VMOVUPS.Z    (R10)(DX*4), K1, Z6
 	MOVQ         AX, R10
 
-repeat737:
+repeat764:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -13973,9 +14424,9 @@ repeat737:
 	VMOVUPS      Z9, K1, (CX)(DX*4)
 	ADDQ         R9, DX
 	DECQ         R10
-	JNZ          repeat737
+	JNZ          repeat764
 
-done736:
+done763:
 	SUBQ  AX, R8
 	MOVQ  AX, DX
 	IMULQ R9, DX
@@ -13983,9 +14434,443 @@ done736:
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
 	LEAQ  (DI)(DX*4), DI
-	JMP   panel728
+	JMP   panel755
 
-panels729:
+panels756:
+	VZEROUPPER
+	RET
+
+// func normStatsAVX512(mean []float32, scale []float32, moments []float32, rows int, cols int, ld int, eps float32)
+// Requires: AVX, AVX2, AVX512F, AVX512VL
+TEXT ·normStatsAVX512(SB), $0-100
+	MOVQ         mean_base+0(FP), AX
+	MOVQ         scale_base+24(FP), CX
+	MOVQ         moments_base+48(FP), DX
+	MOVQ         cols+80(FP), BX
+	MOVQ         ld+88(FP), SI
+	MOVQ         rows+72(FP), DI
+	MOVQ         DI, R8
+	DECQ         R8
+	SHRQ         $0x07, R8
+	MOVQ         R8, R9
+	SHLQ         $0x07, R9
+	NEGQ         R9
+	ADDQ         DI, R9
+	VXORPS       X0, X0, X0
+	VCVTSI2SDQ   DI, X0, X0
+	VBROADCASTSD X0, Z0
+	VXORPS       X1, X1, X1
+	VCVTSI2SDQ   R9, X1, X1
+	VBROADCASTSD X1, Z1
+	MOVQ         $+128, DI
+	VXORPS       X2, X2, X2
+	VCVTSI2SDQ   DI, X2, X2
+	VBROADCASTSD X2, Z2
+	XORQ         DI, DI
+	SUBQ         $+8, BX
+	JL           rest766
+
+loop765:
+	VXORPS X3, X3, X3
+	MOVQ   DI, R9
+	MOVQ   R8, R10
+	TESTQ  R10, R10
+	JZ     last768
+
+repeat769:
+	VCVTPS2PD (DX)(R9*4), Z4
+	VADDPD    Z4, Z3, Z3
+	ADDQ      SI, R9
+	ADDQ      SI, R9
+	DECQ      R10
+	JNZ       repeat769
+
+last768:
+	VCVTPS2PD   (DX)(R9*4), Z4
+	VMULPD      Z2, Z3, Z3
+	VFMADD231PD Z1, Z4, Z3
+	VDIVPD      Z0, Z3, Z3
+	VCVTPD2PS   Z3, Y4
+	VMOVUPS     Y4, (AX)(DI*4)
+	VXORPS      X5, X5, X5
+	VXORPS      X6, X6, X6
+	MOVQ        DI, R9
+	MOVQ        R8, R10
+	TESTQ       R10, R10
+	JZ          last770
+
+repeat771:
+	VCVTPS2PD   (DX)(R9*4), Z4
+	VSUBPD      Z3, Z4, Z4
+	ADDQ        SI, R9
+	VCVTPS2PD   (DX)(R9*4), Z10
+	VADDPD      Z10, Z5, Z5
+	VFMADD231PD Z4, Z4, Z6
+	ADDQ        SI, R9
+	DECQ        R10
+	JNZ         repeat771
+
+last770:
+	VCVTPS2PD    (DX)(R9*4), Z4
+	VSUBPD       Z3, Z4, Z4
+	ADDQ         SI, R9
+	VCVTPS2PD    (DX)(R9*4), Z10
+	VADDPD       Z10, Z5, Z5
+	VFMADD231PD  Z2, Z6, Z5
+	VMULPD       Z4, Z4, Z4
+	VFMADD231PD  Z1, Z4, Z5
+	VDIVPD       Z0, Z5, Z4
+	VMOVSS       eps+96(FP), X3
+	VCVTSS2SD    X3, X3, X3
+	VBROADCASTSD X3, Z10
+	VADDPD       Z10, Z4, Z4
+	VSQRTPD      Z4, Z4
+	MOVQ         $+1, R10
+	VXORPS       X10, X10, X10
+	VCVTSI2SDQ   R10, X10, X10
+	VBROADCASTSD X10, Z10
+	VDIVPD       Z4, Z10, Z4
+	VCVTPD2PS    Z4, Y4
+	VMOVUPS      Y4, (CX)(DI*4)
+	ADDQ         $+8, DI
+	SUBQ         $+8, BX
+	JGE          loop765
+
+rest766:
+	ADDQ         $+8, BX
+	JZ           done767
+	VMOVD        BX, X3
+	VPBROADCASTD X3, Y3
+	VPCMPGTD     lane_numbers<>+0(SB), Y3, K1
+	VXORPS       X7, X7, X7
+	MOVQ         DI, BX
+	MOVQ         R8, R9
+	TESTQ        R9, R9
+	JZ           last772
+
+repeat773:
+	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
+	VADDPD      Z3, Z7, Z7
+	ADDQ        SI, BX
+	ADDQ        SI, BX
+	DECQ        R9
+	JNZ         repeat773
+
+last772:
+	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
+	VMULPD      Z2, Z7, Z7
+	VFMADD231PD Z1, Z3, Z7
+	VDIVPD      Z0, Z7, Z7
+	VCVTPD2PS   Z7, Y3
+	VMOVUPS     Y3, K1, (AX)(DI*4)
+	VXORPS      X8, X8, X8
+	VXORPS      X9, X9, X9
+	MOVQ        DI, BX
+	MOVQ        R8, R9
+	TESTQ       R9, R9
+	JZ          last774
+
+repeat775:
+	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
+	VSUBPD      Z7, Z3, Z3
+	ADDQ        SI, BX
+	VCVTPS2PD.Z (DX)(BX*4), K1, Z4
+	VADDPD      Z4, Z8, Z8
+	VFMADD231PD Z3, Z3, Z9
+	ADDQ        SI, BX
+	DECQ        R9
+	JNZ         repeat775
+
+last774:
+	VCVTPS2PD.Z  (DX)(BX*4), K1, Z3
+	VSUBPD       Z7, Z3, Z3
+	ADDQ         SI, BX
+	VCVTPS2PD.Z  (DX)(BX*4), K1, Z4
+	VADDPD       Z4, Z8, Z8
+	VFMADD231PD  Z2, Z9, Z8
+	VMULPD       Z3, Z3, Z3
+	VFMADD231PD  Z1, Z3, Z8
+	VDIVPD       Z0, Z8, Z0
+	VMOVSS       eps+96(FP), X1
+	VCVTSS2SD    X1, X1, X1
+	VBROADCASTSD X1, Z1
+	VADDPD       Z1, Z0, Z0
+	VSQRTPD      Z0, Z0
+	MOVQ         $+1, R9
+	VXORPS       X1, X1, X1
+	VCVTSI2SDQ   R9, X1, X1
+	VBROADCASTSD X1, Z1
+	VDIVPD       Z0, Z1, Z0
+	VCVTPD2PS    Z0, Y0
+	VMOVUPS      Y0, K1, (CX)(DI*4)
+
+done767:
+	VZEROUPPER
+	RET
+
+// func normStatsTallyAVX512(count []float64, tallyMean []float64, tallySquares []float64, mean []float32, scale []float32, moments []float32, rows int, cols int, ld int, eps float32)
+// Requires: AVX, AVX2, AVX512F, AVX512VL
+TEXT ·normStatsTallyAVX512(SB), $0-172
+	MOVQ         mean_base+72(FP), AX
+	MOVQ         scale_base+96(FP), CX
+	MOVQ         moments_base+120(FP), DX
+	MOVQ         cols+152(FP), BX
+	MOVQ         ld+160(FP), SI
+	MOVQ         rows+144(FP), DI
+	MOVQ         DI, R8
+	DECQ         R8
+	SHRQ         $0x07, R8
+	MOVQ         R8, R9
+	SHLQ         $0x07, R9
+	NEGQ         R9
+	ADDQ         DI, R9
+	VXORPS       X0, X0, X0
+	VCVTSI2SDQ   DI, X0, X0
+	VBROADCASTSD X0, Z0
+	VXORPS       X1, X1, X1
+	VCVTSI2SDQ   R9, X1, X1
+	VBROADCASTSD X1, Z1
+	MOVQ         $+128, DI
+	VXORPS       X2, X2, X2
+	VCVTSI2SDQ   DI, X2, X2
+	VBROADCASTSD X2, Z2
+	XORQ         DI, DI
+	SUBQ         $+8, BX
+	JL           rest777
+
+loop776:
+	VXORPS X3, X3, X3
+	MOVQ   DI, R9
+	MOVQ   R8, R10
+	TESTQ  R10, R10
+	JZ     last779
+
+repeat780:
+	VCVTPS2PD (DX)(R9*4), Z4
+	VADDPD    Z4, Z3, Z3
+	ADDQ      SI, R9
+	ADDQ      SI, R9
+	DECQ      R10
+	JNZ       repeat780
+
+last779:
+	VCVTPS2PD   (DX)(R9*4), Z4
+	VMULPD      Z2, Z3, Z3
+	VFMADD231PD Z1, Z4, Z3
+	VDIVPD      Z0, Z3, Z3
+	VCVTPD2PS   Z3, Y4
+	VMOVUPS     Y4, (AX)(DI*4)
+	VXORPS      X5, X5, X5
+	VXORPS      X6, X6, X6
+	MOVQ        DI, R9
+	MOVQ        R8, R10
+	TESTQ       R10, R10
+	JZ          last781
+
+repeat782:
+	VCVTPS2PD   (DX)(R9*4), Z4
+	VSUBPD      Z3, Z4, Z4
+	ADDQ        SI, R9
+	VCVTPS2PD   (DX)(R9*4), Z10
+	VADDPD      Z10, Z5, Z5
+	VFMADD231PD Z4, Z4, Z6
+	ADDQ        SI, R9
+	DECQ        R10
+	JNZ         repeat782
+
+last781:
+	VCVTPS2PD    (DX)(R9*4), Z4
+	VSUBPD       Z3, Z4, Z4
+	ADDQ         SI, R9
+	VCVTPS2PD    (DX)(R9*4), Z10
+	VADDPD       Z10, Z5, Z5
+	VFMADD231PD  Z2, Z6, Z5
+	VMULPD       Z4, Z4, Z4
+	VFMADD231PD  Z1, Z4, Z5
+	VDIVPD       Z0, Z5, Z4
+	VMOVSS       eps+168(FP), X6
+	VCVTSS2SD    X6, X6, X6
+	VBROADCASTSD X6, Z10
+	VADDPD       Z10, Z4, Z4
+	VSQRTPD      Z4, Z4
+	MOVQ         $+1, R10
+	VXORPS       X10, X10, X10
+	VCVTSI2SDQ   R10, X10, X10
+	VBROADCASTSD X10, Z10
+	VDIVPD       Z4, Z10, Z4
+	VCVTPD2PS    Z4, Y4
+	VMOVUPS      Y4, (CX)(DI*4)
+	MOVQ         count_base+0(FP), R9
+	VMOVUPD      (R9)(DI*8), Z4
+	VADDPD       Z0, Z4, Z10
+	VMOVUPD      Z10, (R9)(DI*8)
+	VDIVPD       Z10, Z0, Z10
+	MOVQ         tallyMean_base+24(FP), R9
+	VMOVUPD      (R9)(DI*8), Z11
+	VSUBPD       Z11, Z3, Z3
+	VFMADD231PD  Z10, Z3, Z11
+	VMOVUPD      Z11, (R9)(DI*8)
+	MOVQ         tallySquares_base+48(FP), R9
+	VMOVUPD      (R9)(DI*8), Z11
+	VADDPD       Z5, Z11, Z11
+	VMULPD       Z10, Z4, Z4
+	VMULPD       Z3, Z3, Z3
+	VFMADD231PD  Z4, Z3, Z11
+	VMOVUPD      Z11, (R9)(DI*8)
+	ADDQ         $+8, DI
+	SUBQ         $+8, BX
+	JGE          loop776
+
+rest777:
+	ADDQ         $+8, BX
+	JZ           done778
+	VMOVD        BX, X3
+	VPBROADCASTD X3, Y3
+	VPCMPGTD     lane_numbers<>+0(SB), Y3, K1
+	VXORPS       X7, X7, X7
+	MOVQ         DI, BX
+	MOVQ         R8, R9
+	TESTQ        R9, R9
+	JZ           last783
+
+repeat784:
+	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
+	VADDPD      Z3, Z7, Z7
+	ADDQ        SI, BX
+	ADDQ        SI, BX
+	DECQ        R9
+	JNZ         repeat784
+
+last783:
+	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
+	VMULPD      Z2, Z7, Z7
+	VFMADD231PD Z1, Z3, Z7
+	VDIVPD      Z0, Z7, Z7
+	VCVTPD2PS   Z7, Y3
+	VMOVUPS     Y3, K1, (AX)(DI*4)
+	VXORPS      X8, X8, X8
+	VXORPS      X9, X9, X9
+	MOVQ        DI, BX
+	MOVQ        R8, R9
+	TESTQ       R9, R9
+	JZ          last785
+
+repeat786:
+	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
+	VSUBPD      Z7, Z3, Z3
+	ADDQ        SI, BX
+	VCVTPS2PD.Z (DX)(BX*4), K1, Z4
+	VADDPD      Z4, Z8, Z8
+	VFMADD231PD Z3, Z3, Z9
+	ADDQ        SI, BX
+	DECQ        R9
+	JNZ         repeat786
+
+last785:
+	VCVTPS2PD.Z  (DX)(BX*4), K1, Z3
+	VSUBPD       Z7, Z3, Z3
+	ADDQ         SI, BX
+	VCVTPS2PD.Z  (DX)(BX*4), K1, Z4
+	VADDPD       Z4, Z8, Z8
+	VFMADD231PD  Z2, Z9, Z8
+	VMULPD       Z3, Z3, Z3
+	VFMADD231PD  Z1, Z3, Z8
+	VDIVPD       Z0, Z8, Z1
+	VMOVSS       eps+168(FP), X2
+	VCVTSS2SD    X2, X2, X2
+	VBROADCASTSD X2, Z2
+	VADDPD       Z2, Z1, Z1
+	VSQRTPD      Z1, Z1
+	MOVQ         $+1, R9
+	VXORPS       X2, X2, X2
+	VCVTSI2SDQ   R9, X2, X2
+	VBROADCASTSD X2, Z2
+	VDIVPD       Z1, Z2, Z1
+	VCVTPD2PS    Z1, Y1
+	VMOVUPS      Y1, K1, (CX)(DI*4)
+	MOVQ         count_base+0(FP), AX
+	VMOVUPD.Z    (AX)(DI*8), K1, Z1
+	VADDPD       Z0, Z1, Z2
+	VMOVUPD      Z2, K1, (AX)(DI*8)
+	VDIVPD       Z2, Z0, Z0
+	MOVQ         tallyMean_base+24(FP), AX
+	VMOVUPD.Z    (AX)(DI*8), K1, Z2
+	VSUBPD       Z2, Z7, Z7
+	VFMADD231PD  Z0, Z7, Z2
+	VMOVUPD      Z2, K1, (AX)(DI*8)
+	MOVQ         tallySquares_base+48(FP), AX
+	VMOVUPD.Z    (AX)(DI*8), K1, Z2
+	VADDPD       Z8, Z2, Z2
+	VMULPD       Z0, Z1, Z1
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z1, Z7, Z2
+	VMOVUPD      Z2, K1, (AX)(DI*8)
+
+done778:
+	VZEROUPPER
+	RET
+
+// func normTotalsAVX512(total []float32, totalX []float32, sums []float32, chunks int, cols int, ld int)
+// Requires: AVX, AVX2, AVX512F, AVX512VL
+TEXT ·normTotalsAVX512(SB), $0-96
+	MOVQ total_base+0(FP), AX
+	MOVQ totalX_base+24(FP), CX
+	MOVQ sums_base+48(FP), DX
+	MOVQ chunks+72(FP), BX
+	MOVQ cols+80(FP), SI
+	MOVQ ld+88(FP), DI
+	XORQ R8, R8
+	SUBQ $+8, SI
+	JL   rest788
+
+loop787:
+	MOVQ   R8, R9
+	MOVQ   BX, R10
+	VXORPS X0, X0, X0
+	VXORPS X1, X1, X1
+
+repeat790:
+	VCVTPS2PD (DX)(R9*4), Z2
+	VADDPD    Z2, Z0, Z0
+	ADDQ      DI, R9
+	VCVTPS2PD (DX)(R9*4), Z2
+	VADDPD    Z2, Z1, Z1
+	ADDQ      DI, R9
+	DECQ      R10
+	JNZ       repeat790
+	VCVTPD2PS Z0, Y2
+	VMOVUPS   Y2, (AX)(R8*4)
+	VCVTPD2PS Z1, Y2
+	VMOVUPS   Y2, (CX)(R8*4)
+	ADDQ      $+8, R8
+	SUBQ      $+8, SI
+	JGE       loop787
+
+rest788:
+	ADDQ         $+8, SI
+	JZ           done789
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, K1
+	MOVQ         R8, SI
+	VXORPS       X3, X3, X3
+	VXORPS       X4, X4, X4
+
+repeat791:
+	VCVTPS2PD.Z (DX)(SI*4), K1, Z0
+	VADDPD      Z0, Z3, Z3
+	ADDQ        DI, SI
+	VCVTPS2PD.Z (DX)(SI*4), K1, Z0
+	VADDPD      Z0, Z4, Z4
+	ADDQ        DI, SI
+	DECQ        BX
+	JNZ         repeat791
+	VCVTPD2PS   Z3, Y0
+	VMOVUPS     Y0, K1, (AX)(R8*4)
+	VCVTPD2PS   Z4, Y0
+	VMOVUPS     Y0, K1, (CX)(R8*4)
+
+done789:
 	VZEROUPPER
 	RET
 
@@ -13996,125 +14881,130 @@ TEXT ·maxPoolAVX512(SB), $0-96
 	MOVQ         x_base+24(FP), CX
 	MOVQ         cols+56(FP), DX
 	VBROADCASTSS splat_ff800000<>+0(SB), Z0
+	VBROADCASTSS splat_00000022<>+0(SB), Z1
 	MOVQ         pixels+48(FP), BX
 	MOVQ         cols+56(FP), SI
 	MOVQ         SI, DI
 	ANDQ         $+15, DI
-	VMOVD        DI, X1
-	VPBROADCASTD X1, Z1
-	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Z2
+	VPCMPGTD     lane_numbers<>+0(SB), Z2, K1
 
-repeat738:
+repeat792:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done740
+	JL   done794
 
-loop739:
-	VMOVAPS Z0, Z1
+loop793:
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat741:
+repeat795:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat742:
-	VMOVUPS (CX)(R11*4), Z5
-	VCMPPS  $0x03, Z5, Z5, K2
-	VMAXPS  Z1, Z5, Z1
-	VMOVAPS Z5, K2, Z1
-	VMOVUPS 64(CX)(R11*4), Z5
-	VCMPPS  $0x03, Z5, Z5, K2
-	VMAXPS  Z2, Z5, Z2
-	VMOVAPS Z5, K2, Z2
-	VMOVUPS 128(CX)(R11*4), Z5
-	VCMPPS  $0x03, Z5, Z5, K2
-	VMAXPS  Z3, Z5, Z3
-	VMOVAPS Z5, K2, Z3
-	VMOVUPS 192(CX)(R11*4), Z5
-	VCMPPS  $0x03, Z5, Z5, K2
-	VMAXPS  Z4, Z5, Z4
-	VMOVAPS Z5, K2, Z4
-	ADDQ    DX, R11
-	DECQ    R12
-	JNZ     repeat742
-	ADDQ    row+88(FP), R9
-	DECQ    R10
-	JNZ     repeat741
-	VMOVUPS Z1, (AX)(DI*4)
-	VMOVUPS Z2, 64(AX)(DI*4)
-	VMOVUPS Z3, 128(AX)(DI*4)
-	VMOVUPS Z4, 192(AX)(DI*4)
-	ADDQ    $+64, DI
-	SUBQ    $+64, R8
-	JGE     loop739
+repeat796:
+	VMOVUPS     (CX)(R11*4), Z6
+	VMAXPS      Z2, Z6, Z2
+	VFIXUPIMMPS $0x00, Z1, Z6, Z2
+	VMOVUPS     64(CX)(R11*4), Z6
+	VMAXPS      Z3, Z6, Z3
+	VFIXUPIMMPS $0x00, Z1, Z6, Z3
+	VMOVUPS     128(CX)(R11*4), Z6
+	VMAXPS      Z4, Z6, Z4
+	VFIXUPIMMPS $0x00, Z1, Z6, Z4
+	VMOVUPS     192(CX)(R11*4), Z6
+	VMAXPS      Z5, Z6, Z5
+	VFIXUPIMMPS $0x00, Z1, Z6, Z5
+	ADDQ        DX, R11
+	DECQ        R12
+	JNZ         repeat796
+	ADDQ        row+88(FP), R9
+	DECQ        R10
+	JNZ         repeat795
+	VMOVUPS     Z2, (AX)(DI*4)
+	VMOVUPS     Z3, 64(AX)(DI*4)
+	VMOVUPS     Z4, 128(AX)(DI*4)
+	VMOVUPS     Z5, 192(AX)(DI*4)
+	ADDQ        $+64, DI
+	SUBQ        $+64, R8
+	JGE         loop793
 
-done740:
+done794:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done744
+	JL   done798
 
-loop743:
-	VMOVAPS Z0, Z1
+loop797:
+	VMOVAPS Z0, Z2
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat745:
+repeat799:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat746:
-	VMOVUPS (CX)(R11*4), Z2
-	VCMPPS  $0x03, Z2, Z2, K2
-	VMAXPS  Z1, Z2, Z1
-	VMOVAPS Z2, K2, Z1
-	ADDQ    DX, R11
-	DECQ    R12
-	JNZ     repeat746
-	ADDQ    row+88(FP), R9
-	DECQ    R10
-	JNZ     repeat745
-	VMOVUPS Z1, (AX)(DI*4)
-	ADDQ    $+16, DI
-	SUBQ    $+16, R8
-	JGE     loop743
+repeat800:
+	VMOVUPS     (CX)(R11*4), Z3
+	VMAXPS      Z2, Z3, Z2
+	VFIXUPIMMPS $0x00, Z1, Z3, Z2
+	ADDQ        DX, R11
+	DECQ        R12
+	JNZ         repeat800
+	ADDQ        row+88(FP), R9
+	DECQ        R10
+	JNZ         repeat799
+	VMOVUPS     Z2, (AX)(DI*4)
+	ADDQ        $+16, DI
+	SUBQ        $+16, R8
+	JGE         loop797
 
-done744:
+done798:
 	ADDQ    $+16, R8
-	JZ      done747
-	VMOVAPS Z0, Z1
+	JZ      done801
+	VMOVAPS Z0, Z2
 	MOVQ    DI, R8
 	MOVQ    kh+72(FP), R9
 
-repeat748:
+repeat802:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat749:
-	VMOVUPS.Z (CX)(R10*4), K1, Z2
-	VCMPPS    $0x03, Z2, Z2, K2
-	VMAXPS    Z1, Z2, Z1
-	VMOVAPS   Z2, K2, Z1
-	ADDQ      DX, R10
-	DECQ      R11
-	JNZ       repeat749
-	ADDQ      row+88(FP), R8
-	DECQ      R9
-	JNZ       repeat748
-	VMOVUPS   Z1, K1, (AX)(DI*4)
+repeat803:
+	VMOVUPS.Z   (CX)(R10*4), K1, Z3
+	VMAXPS      Z2, Z3, Z2
+	VFIXUPIMMPS $0x00, Z1, Z3, Z2
+	ADDQ        DX, R10
+	DECQ        R11
+	JNZ         repeat803
+	ADDQ        row+88(FP), R8
+	DECQ        R9
+	JNZ         repeat802
+	VMOVUPS     Z2, K1, (AX)(DI*4)
 
-done747:
+done801:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat738
+	JNZ  repeat792
 	VZEROUPPER
 	RET
+
+DATA splat_00000022<>+0(SB)/4, $0x00000022
+DATA splat_00000022<>+4(SB)/4, $0x00000022
+DATA splat_00000022<>+8(SB)/4, $0x00000022
+DATA splat_00000022<>+12(SB)/4, $0x00000022
+DATA splat_00000022<>+16(SB)/4, $0x00000022
+DATA splat_00000022<>+20(SB)/4, $0x00000022
+DATA splat_00000022<>+24(SB)/4, $0x00000022
+DATA splat_00000022<>+28(SB)/4, $0x00000022
+GLOBL splat_00000022<>(SB), RODATA|NOPTR, $32
 
 // func maxPoolGradAVX512(dx []float32, dy []float32, x []float32, y []float32, pixels int, cols int, ld int, step int, kh int, kw int, row int)
 // Requires: AVX, AVX512F
@@ -14132,13 +15022,13 @@ TEXT ·maxPoolGradAVX512(SB), $0-152
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 
-repeat750:
+repeat804:
 	XORQ R9, R9
 	MOVQ R8, R10
 	SUBQ $+64, R10
-	JL   done752
+	JL   done806
 
-loop751:
+loop805:
 	VMOVUPS (BX)(R9*4), Z0
 	VMOVUPS 64(BX)(R9*4), Z1
 	VMOVUPS 128(BX)(R9*4), Z2
@@ -14158,11 +15048,11 @@ loop751:
 	MOVQ    R9, R11
 	MOVQ    kh+128(FP), R12
 
-repeat753:
+repeat807:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat754:
+repeat808:
 	VMOVUPS (AX)(R13*4), Z8
 	VMOVUPS (DX)(R13*4), Z9
 	VCMPPS  $0x08, Z0, Z9, K2, K6
@@ -14189,20 +15079,20 @@ repeat754:
 	VMOVUPS Z8, 192(AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat754
+	JNZ     repeat808
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat753
+	JNZ     repeat807
 	ADDQ    $+64, R9
 	SUBQ    $+64, R10
-	JGE     loop751
+	JGE     loop805
 
-done752:
+done806:
 	ADDQ $+64, R10
 	SUBQ $+16, R10
-	JL   done756
+	JL   done810
 
-loop755:
+loop809:
 	VMOVUPS (BX)(R9*4), Z0
 	VMOVUPS (CX)(R9*4), Z1
 	MOVL    $0xffffffff, R11
@@ -14210,11 +15100,11 @@ loop755:
 	MOVQ    R9, R11
 	MOVQ    kh+128(FP), R12
 
-repeat757:
+repeat811:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat758:
+repeat812:
 	VMOVUPS (AX)(R13*4), Z2
 	VMOVUPS (DX)(R13*4), Z3
 	VCMPPS  $0x08, Z0, Z3, K2, K3
@@ -14223,28 +15113,28 @@ repeat758:
 	VMOVUPS Z2, (AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat758
+	JNZ     repeat812
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat757
+	JNZ     repeat811
 	ADDQ    $+16, R9
 	SUBQ    $+16, R10
-	JGE     loop755
+	JGE     loop809
 
-done756:
+done810:
 	ADDQ      $+16, R10
-	JZ        done759
+	JZ        done813
 	VMOVUPS.Z (BX)(R9*4), K1, Z0
 	VMOVUPS.Z (CX)(R9*4), K1, Z1
 	MOVL      $0xffffffff, R10
 	KMOVW     R10, K2
 	MOVQ      kh+128(FP), R10
 
-repeat760:
+repeat814:
 	MOVQ R9, R11
 	MOVQ kw+136(FP), R12
 
-repeat761:
+repeat815:
 	VMOVUPS.Z (AX)(R11*4), K1, Z2
 	VMOVUPS.Z (DX)(R11*4), K1, Z3
 	VCMPPS    $0x08, Z0, Z3, K2, K3
@@ -14253,19 +15143,19 @@ repeat761:
 	VMOVUPS   Z2, K1, (AX)(R11*4)
 	ADDQ      SI, R11
 	DECQ      R12
-	JNZ       repeat761
+	JNZ       repeat815
 	ADDQ      row+144(FP), R9
 	DECQ      R10
-	JNZ       repeat760
+	JNZ       repeat814
 
-done759:
+done813:
 	LEAQ (BX)(SI*4), BX
 	LEAQ (CX)(SI*4), CX
 	MOVQ step+120(FP), R9
 	LEAQ (DX)(R9*4), DX
 	LEAQ (AX)(R9*4), AX
 	DECQ DI
-	JNZ  repeat750
+	JNZ  repeat804
 	VZEROUPPER
 	RET
 
@@ -14284,13 +15174,13 @@ TEXT ·avgPoolAVX512(SB), $0-100
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 
-repeat762:
+repeat816:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done764
+	JL   done818
 
-loop763:
+loop817:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
@@ -14298,11 +15188,11 @@ loop763:
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat765:
+repeat819:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat766:
+repeat820:
 	VMOVUPS (CX)(R11*4), Z1
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS 64(CX)(R11*4), Z1
@@ -14313,10 +15203,10 @@ repeat766:
 	VADDPS  Z1, Z5, Z5
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat766
+	JNZ     repeat820
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat765
+	JNZ     repeat819
 	VMULPS  Z0, Z2, Z2
 	VMULPS  Z0, Z3, Z3
 	VMULPS  Z0, Z4, Z4
@@ -14327,66 +15217,66 @@ repeat766:
 	VMOVUPS Z5, 192(AX)(DI*4)
 	ADDQ    $+64, DI
 	SUBQ    $+64, R8
-	JGE     loop763
+	JGE     loop817
 
-done764:
+done818:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done768
+	JL   done822
 
-loop767:
+loop821:
 	VXORPS X6, X6, X6
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat769:
+repeat823:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat770:
+repeat824:
 	VMOVUPS (CX)(R11*4), Z1
 	VADDPS  Z1, Z6, Z6
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat770
+	JNZ     repeat824
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat769
+	JNZ     repeat823
 	VMULPS  Z0, Z6, Z6
 	VMOVUPS Z6, (AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop767
+	JGE     loop821
 
-done768:
+done822:
 	ADDQ   $+16, R8
-	JZ     done771
+	JZ     done825
 	VXORPS X7, X7, X7
 	MOVQ   DI, R8
 	MOVQ   kh+72(FP), R9
 
-repeat772:
+repeat826:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat773:
+repeat827:
 	VMOVUPS.Z (CX)(R10*4), K1, Z1
 	VADDPS    Z1, Z7, Z7
 	ADDQ      DX, R10
 	DECQ      R11
-	JNZ       repeat773
+	JNZ       repeat827
 	ADDQ      row+88(FP), R8
 	DECQ      R9
-	JNZ       repeat772
+	JNZ       repeat826
 	VMULPS    Z0, Z7, Z7
 	VMOVUPS   Z7, K1, (AX)(DI*4)
 
-done771:
+done825:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat762
+	JNZ  repeat816
 	VZEROUPPER
 	RET
 
@@ -14405,13 +15295,13 @@ TEXT ·avgPoolGradAVX512(SB), $0-108
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 
-repeat774:
+repeat828:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done776
+	JL   done830
 
-loop775:
+loop829:
 	VMOVUPS (CX)(DI*4), Z1
 	VMOVUPS 64(CX)(DI*4), Z2
 	VMOVUPS 128(CX)(DI*4), Z3
@@ -14423,11 +15313,11 @@ loop775:
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat777:
+repeat831:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat778:
+repeat832:
 	VMOVUPS (AX)(R11*4), Z5
 	VADDPS  Z1, Z5, Z5
 	VMOVUPS Z5, (AX)(R11*4)
@@ -14442,71 +15332,71 @@ repeat778:
 	VMOVUPS Z5, 192(AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat778
+	JNZ     repeat832
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat777
+	JNZ     repeat831
 	ADDQ    $+64, DI
 	SUBQ    $+64, R8
-	JGE     loop775
+	JGE     loop829
 
-done776:
+done830:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done780
+	JL   done834
 
-loop779:
+loop833:
 	VMOVUPS (CX)(DI*4), Z1
 	VMULPS  Z0, Z1, Z1
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat781:
+repeat835:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat782:
+repeat836:
 	VMOVUPS (AX)(R11*4), Z2
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS Z2, (AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat782
+	JNZ     repeat836
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat781
+	JNZ     repeat835
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop779
+	JGE     loop833
 
-done780:
+done834:
 	ADDQ      $+16, R8
-	JZ        done783
+	JZ        done837
 	VMOVUPS.Z (CX)(DI*4), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	MOVQ      kh+80(FP), R8
 
-repeat784:
+repeat838:
 	MOVQ DI, R9
 	MOVQ kw+88(FP), R10
 
-repeat785:
+repeat839:
 	VMOVUPS.Z (AX)(R9*4), K1, Z2
 	VADDPS    Z1, Z2, Z2
 	VMOVUPS   Z2, K1, (AX)(R9*4)
 	ADDQ      DX, R9
 	DECQ      R10
-	JNZ       repeat785
+	JNZ       repeat839
 	ADDQ      row+96(FP), DI
 	DECQ      R8
-	JNZ       repeat784
+	JNZ       repeat838
 
-done783:
+done837:
 	LEAQ (CX)(DX*4), CX
 	MOVQ step+72(FP), DI
 	LEAQ (AX)(DI*4), AX
 	DECQ BX
-	JNZ  repeat774
+	JNZ  repeat828
 	VZEROUPPER
 	RET
 
@@ -14564,7 +15454,7 @@ TEXT ·dropoutAVX512(SB), $80-84
 	MOVQ         dst_len+8(FP), SI
 	MOVQ         first+48(FP), DI
 	TESTQ        SI, SI
-	JZ           done786
+	JZ           done840
 	MOVQ         DI, BX
 	ANDQ         $+63, BX
 	ADDQ         BX, SI
@@ -14576,11 +15466,11 @@ TEXT ·dropoutAVX512(SB), $80-84
 	SUBQ         R8, CX
 	SUBQ         R8, DX
 
-group787:
+group841:
 	TESTQ           BX, BX
-	JNZ             partial788
+	JNZ             partial842
 	CMPQ            SI, $+64
-	JL              partial788
+	JL              partial842
 	VMOVD           DI, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -14747,9 +15637,9 @@ group787:
 	VMOVUPS         192(DX)(AX*4), Z2
 	VMULPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next789
+	JMP             next843
 
-partial788:
+partial842:
 	LEAQ            -1(BX), BX
 	VMOVD           BX, X2
 	VPBROADCASTD    X2, Z2
@@ -14937,14 +15827,14 @@ partial788:
 	VMULPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next789:
+next843:
 	XORQ BX, BX
 	ADDQ $+64, AX
 	ADDQ $+16, DI
 	SUBQ $+64, SI
-	JG   group787
+	JG   group841
 
-done786:
+done840:
 	VZEROUPPER
 	RET
 
@@ -15003,7 +15893,7 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	MOVQ         dst_len+8(FP), DI
 	MOVQ         first+72(FP), R8
 	TESTQ        DI, DI
-	JZ           done790
+	JZ           done844
 	MOVQ         R8, SI
 	ANDQ         $+63, SI
 	ADDQ         SI, DI
@@ -15016,11 +15906,11 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	SUBQ         R9, DX
 	SUBQ         R9, BX
 
-group791:
+group845:
 	TESTQ           SI, SI
-	JNZ             partial792
+	JNZ             partial846
 	CMPQ            DI, $+64
-	JL              partial792
+	JL              partial846
 	VMOVD           R8, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -15195,9 +16085,9 @@ group791:
 	VMOVUPS         192(BX)(AX*4), Z3
 	VADDPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next793
+	JMP             next847
 
-partial792:
+partial846:
 	LEAQ            -1(SI), SI
 	VMOVD           SI, X2
 	VPBROADCASTD    X2, Z2
@@ -15393,14 +16283,14 @@ partial792:
 	VADDPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next793:
+next847:
 	XORQ SI, SI
 	ADDQ $+64, AX
 	ADDQ $+16, R8
 	SUBQ $+64, DI
-	JG   group791
+	JG   group845
 
-done790:
+done844:
 	VZEROUPPER
 	RET
 
@@ -15420,9 +16310,9 @@ TEXT ·sgdAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z3, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done795
+	JL           done849
 
-loop794:
+loop848:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -15449,14 +16339,14 @@ loop794:
 	VMOVUPS      Z3, 192(AX)(BX*4)
 	ADDQ         $+64, BX
 	SUBQ         $+64, DX
-	JGE          loop794
+	JGE          loop848
 
-done795:
+done849:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done797
+	JL   done851
 
-loop796:
+loop850:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -15465,11 +16355,11 @@ loop796:
 	VMOVUPS      Z3, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop796
+	JGE          loop850
 
-done797:
+done851:
 	ADDQ         $+16, DX
-	JZ           done798
+	JZ           done852
 	VMOVUPS.Z    (AX)(BX*4), K1, Z3
 	VMOVUPS.Z    (CX)(BX*4), K1, Z4
 	VMULPS       Z1, Z4, Z4
@@ -15477,7 +16367,7 @@ done797:
 	VFNMADD231PS Z0, Z4, Z3
 	VMOVUPS      Z3, K1, (AX)(BX*4)
 
-done798:
+done852:
 	VZEROUPPER
 	RET
 
@@ -15499,9 +16389,9 @@ TEXT ·momentumAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done800
+	JL           done854
 
-loop799:
+loop853:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -15522,14 +16412,14 @@ loop799:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop799
+	JGE          loop853
 
-done800:
+done854:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done802
+	JL   done856
 
-loop801:
+loop855:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -15541,11 +16431,11 @@ loop801:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop801
+	JGE          loop855
 
-done802:
+done856:
 	ADDQ         $+16, BX
-	JZ           done803
+	JZ           done857
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -15556,7 +16446,7 @@ done802:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done803:
+done857:
 	VZEROUPPER
 	RET
 
@@ -15578,9 +16468,9 @@ TEXT ·nesterovAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done805
+	JL           done859
 
-loop804:
+loop858:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -15603,14 +16493,14 @@ loop804:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop804
+	JGE          loop858
 
-done805:
+done859:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done807
+	JL   done861
 
-loop806:
+loop860:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -15623,11 +16513,11 @@ loop806:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop806
+	JGE          loop860
 
-done807:
+done861:
 	ADDQ         $+16, BX
-	JZ           done808
+	JZ           done862
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -15639,7 +16529,7 @@ done807:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done808:
+done862:
 	VZEROUPPER
 	RET
 
@@ -15668,9 +16558,9 @@ TEXT ·adamAVX512(SB), $0-136
 	VPCMPGTD     lane_numbers<>+0(SB), Z10, K1
 	XORQ         DI, DI
 	SUBQ         $+16, SI
-	JL           done810
+	JL           done864
 
-loop809:
+loop863:
 	VMOVUPS      (AX)(DI*4), Z10
 	VMOVUPS      (BX)(DI*4), Z11
 	VMULPS       Z8, Z11, Z11
@@ -15692,11 +16582,11 @@ loop809:
 	VMOVUPS      Z10, (AX)(DI*4)
 	ADDQ         $+16, DI
 	SUBQ         $+16, SI
-	JGE          loop809
+	JGE          loop863
 
-done810:
+done864:
 	ADDQ         $+16, SI
-	JZ           done811
+	JZ           done865
 	VMOVUPS.Z    (AX)(DI*4), K1, Z10
 	VMOVUPS.Z    (BX)(DI*4), K1, Z11
 	VMULPS       Z8, Z11, Z11
@@ -15717,7 +16607,7 @@ done810:
 	VFNMADD231PS Z5, Z8, Z10
 	VMOVUPS      Z10, K1, (AX)(DI*4)
 
-done811:
+done865:
 	VZEROUPPER
 	RET
 
@@ -15743,9 +16633,9 @@ TEXT ·rmspropAVX512(SB), $0-124
 	VPCMPGTD     lane_numbers<>+0(SB), Z7, K1
 	XORQ         DI, DI
 	SUBQ         $+16, SI
-	JL           done813
+	JL           done867
 
-loop812:
+loop866:
 	VMOVUPS     (AX)(DI*4), Z7
 	VMOVUPS     (BX)(DI*4), Z8
 	VMULPS      Z5, Z8, Z8
@@ -15766,11 +16656,11 @@ loop812:
 	VMOVUPS     Z7, (AX)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, SI
-	JGE         loop812
+	JGE         loop866
 
-done813:
+done867:
 	ADDQ        $+16, SI
-	JZ          done814
+	JZ          done868
 	VMOVUPS.Z   (AX)(DI*4), K1, Z7
 	VMOVUPS.Z   (BX)(DI*4), K1, Z8
 	VMULPS      Z5, Z8, Z8
@@ -15790,7 +16680,7 @@ done813:
 	VSUBPS      Z0, Z7, Z7
 	VMOVUPS     Z7, K1, (AX)(DI*4)
 
-done814:
+done868:
 	VZEROUPPER
 	RET
 
@@ -15808,9 +16698,9 @@ TEXT ·averageAVX512(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done816
+	JL           done870
 
-loop815:
+loop869:
 	VMOVUPS     (AX)(BX*4), Z1
 	VMOVUPS     (CX)(BX*4), Z2
 	VSUBPS      Z1, Z2, Z2
@@ -15833,14 +16723,14 @@ loop815:
 	VMOVUPS     Z1, 192(AX)(BX*4)
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop815
+	JGE         loop869
 
-done816:
+done870:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done818
+	JL   done872
 
-loop817:
+loop871:
 	VMOVUPS     (AX)(BX*4), Z1
 	VMOVUPS     (CX)(BX*4), Z2
 	VSUBPS      Z1, Z2, Z2
@@ -15848,17 +16738,17 @@ loop817:
 	VMOVUPS     Z1, (AX)(BX*4)
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop817
+	JGE         loop871
 
-done818:
+done872:
 	ADDQ        $+16, DX
-	JZ          done819
+	JZ          done873
 	VMOVUPS.Z   (AX)(BX*4), K1, Z1
 	VMOVUPS.Z   (CX)(BX*4), K1, Z2
 	VSUBPS      Z1, Z2, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(BX*4)
 
-done819:
+done873:
 	VZEROUPPER
 	RET

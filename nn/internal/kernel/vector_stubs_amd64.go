@@ -219,6 +219,21 @@ func batchNormReluGradAVX2(dx []float32, dy []float32, x []float32, mean []float
 //go:noescape
 func batchNormReluGradAddAVX2(dx []float32, dy []float32, x []float32, add []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, beta []float32, rows int, cols int, share float32)
 
+// normStatsAVX2 combines the moments of chunks.
+//
+//go:noescape
+func normStatsAVX2(mean []float32, scale []float32, moments []float32, rows int, cols int, ld int, eps float32)
+
+// normStatsTallyAVX2 is normStats that merges the moments into a tally as well.
+//
+//go:noescape
+func normStatsTallyAVX2(count []float64, tallyMean []float64, tallySquares []float64, mean []float32, scale []float32, moments []float32, rows int, cols int, ld int, eps float32)
+
+// normTotalsAVX2 adds the sums of chunks.
+//
+//go:noescape
+func normTotalsAVX2(total []float32, totalX []float32, sums []float32, chunks int, cols int, ld int)
+
 // maxPoolAVX2 sets y to the windows' maxima.
 //
 //go:noescape
@@ -493,6 +508,21 @@ func batchNormReluGradAVX512(dx []float32, dy []float32, x []float32, mean []flo
 //
 //go:noescape
 func batchNormReluGradAddAVX512(dx []float32, dy []float32, x []float32, add []float32, mean []float32, scale []float32, total []float32, totalX []float32, gamma []float32, beta []float32, rows int, cols int, share float32)
+
+// normStatsAVX512 combines the moments of chunks.
+//
+//go:noescape
+func normStatsAVX512(mean []float32, scale []float32, moments []float32, rows int, cols int, ld int, eps float32)
+
+// normStatsTallyAVX512 is normStats that merges the moments into a tally as well.
+//
+//go:noescape
+func normStatsTallyAVX512(count []float64, tallyMean []float64, tallySquares []float64, mean []float32, scale []float32, moments []float32, rows int, cols int, ld int, eps float32)
+
+// normTotalsAVX512 adds the sums of chunks.
+//
+//go:noescape
+func normTotalsAVX512(total []float32, totalX []float32, sums []float32, chunks int, cols int, ld int)
 
 // maxPoolAVX512 sets y to the windows' maxima.
 //

@@ -20,6 +20,7 @@ func main() {
 		softmax(m)
 		norms(m)
 		batchNorms(m)
+		batchNormStats(m)
 		pools(m)
 		dropout(m)
 		optimizers(m)

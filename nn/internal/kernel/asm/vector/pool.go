@@ -13,7 +13,7 @@ func pools(m machine) {
 	const u = 4
 	m.kernel("maxPool", "func(y, x []float32, pixels, cols, step, kh, kw, row int)", "sets y to the windows' maxima.", func() {
 		y, x, cols := base("y"), base("x"), integer("cols")
-		lowest := m.registerOf(0xff800000)
+		lowest, table := m.registerOf(0xff800000), m.nanTable()
 		m.windows(cols, u, []reg.Register{x}, []reg.Register{y}, func(b block) {
 			acc := b.vectors(func(int) reg.VecVirtual {
 				v := m.vec()
@@ -23,7 +23,7 @@ func pools(m machine) {
 			b.window(cols, func(b block) {
 				for j, acc := range acc {
 					v := b.load(x, j)
-					m.maxOrNaN(v, acc)
+					m.maxOrNaN(v, acc, table)
 				}
 			})
 			b.stores(acc, y)
@@ -120,14 +120,21 @@ const (
 	equalOrUnordered = U8(0x08)
 )
 
+// nanTable returns what maxOrNaN needs: for AVX-512 the responses of VFIXUPIMM,
+// to take a NaN and to leave the destination alone for everything else.
+func (m machine) nanTable() reg.VecVirtual {
+	if m.wide() {
+		return m.registerOf(0x22)
+	}
+	return nil
+}
+
 // maxOrNaN sets acc to the larger of v and acc, acc if they are equal, and to v
 // if that is NaN. A NaN in acc stays.
-func (m machine) maxOrNaN(v, acc reg.VecVirtual) {
+func (m machine) maxOrNaN(v, acc, table reg.VecVirtual) {
 	if m.wide() {
-		k := K()
-		VCMPPS(unordered, v, v, k)
 		VMAXPS(acc, v, acc) // the second operand, acc, if one is NaN
-		VMOVAPS(v, k, acc)
+		VFIXUPIMMPS(U8(0), table, v, acc)
 		return
 	}
 	nan := m.vec()

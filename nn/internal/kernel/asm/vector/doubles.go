@@ -1,0 +1,121 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// doubles is a block of lanes/2 columns from i that are worked on in float64:
+// one vector of them, or half a vector of float32.
+type doubles struct {
+	machine
+	i            reg.Register
+	live, live64 reg.Register // the lanes to touch, as float32 and as float64; nil for all
+}
+
+// doubleBlocks calls body for code that covers columns 0..n.
+func (m machine) doubleBlocks(n reg.Register, body func(d doubles)) {
+	width := I32(m.lanes / 2)
+	i, left := GP64(), GP64()
+	XORQ(i, i)
+	MOVQ(n, left)
+	top, rest, done := label("loop"), label("rest"), label("done")
+	SUBQ(width, left)
+	JL(LabelRef(rest))
+	Label(top)
+	body(doubles{m, i, nil, nil})
+	ADDQ(width, i)
+	SUBQ(width, left)
+	JGE(LabelRef(top))
+	Label(rest)
+	ADDQ(width, left)
+	JZ(LabelRef(done))
+	x := XMM()
+	VMOVD(left.(reg.GPVirtual).As32(), x)
+	if m.wide() {
+		count, k := YMM(), K()
+		VPBROADCASTD(x, count)
+		VPCMPGTD(lanesFrom0(), count, k)
+		body(doubles{m, i, k, k})
+	} else {
+		mask, mask64 := XMM(), YMM()
+		VPBROADCASTD(x, mask)
+		VPCMPGTD(lanesFrom0(), mask, mask)
+		VPMOVSXDQ(mask, mask64)
+		body(doubles{m, i, mask, mask64})
+	}
+	Label(done)
+}
+
+// singles loads float32s, zero in dead lanes.
+func (d doubles) singles(p, at reg.Register) reg.VecVirtual {
+	v, from := d.vec(), Mem{Base: p, Index: at, Scale: 4}
+	switch {
+	case d.live == nil:
+		VCVTPS2PD(from, v)
+	case d.wide():
+		VCVTPS2PD_Z(from, d.live, v)
+	default:
+		x := XMM()
+		VMASKMOVPS(from, d.live, x)
+		VCVTPS2PD(x, v)
+	}
+	return v
+}
+
+// storeSingles rounds v to float32.
+func (d doubles) storeSingles(v reg.VecVirtual, p reg.Register) {
+	to := Mem{Base: p, Index: d.i, Scale: 4}
+	if d.wide() {
+		y := YMM()
+		VCVTPD2PS(v, y)
+		if d.live == nil {
+			VMOVUPS(y, to)
+		} else {
+			VMOVUPS(y, d.live, to)
+		}
+		return
+	}
+	x := XMM()
+	VCVTPD2PSY(v, x)
+	if d.live == nil {
+		VMOVUPS(x, to)
+	} else {
+		VMASKMOVPS(x, d.live, to)
+	}
+}
+
+// load loads float64s, zero in dead lanes.
+func (d doubles) load(p reg.Register) reg.VecVirtual {
+	v, from := d.vec(), Mem{Base: p, Index: d.i, Scale: 8}
+	switch {
+	case d.live64 == nil:
+		VMOVUPD(from, v)
+	case d.wide():
+		VMOVUPD_Z(from, d.live64, v)
+	default:
+		VMASKMOVPD(from, d.live64, v)
+	}
+	return v
+}
+
+func (d doubles) store(v reg.VecVirtual, p reg.Register) {
+	to := Mem{Base: p, Index: d.i, Scale: 8}
+	switch {
+	case d.live64 == nil:
+		VMOVUPD(v, to)
+	case d.wide():
+		VMOVUPD(v, d.live64, to)
+	default:
+		VMASKMOVPD(v, d.live64, to)
+	}
+}
+
+// splat64 returns n as a float64 in all lanes.
+func (m machine) splat64(n reg.Register) reg.VecVirtual {
+	v := m.zero()
+	VCVTSI2SDQ(n, v.AsX(), v.AsX())
+	VBROADCASTSD(v.AsX(), v)
+	return v
+}
