@@ -64,6 +64,9 @@ type convBuffers struct {
 // convScratch returns how many floats a product of k steps to n columns needs
 // whose blocks have at most limit runs.
 func (g *gemmTable) convScratch(k, n, limit int) int {
+	if k == 0 {
+		return 0
+	}
 	kc, nc := g.convBlock(k, n)
 	return cacheLine - 1 + tableFloats(min(limit, kc)) + kc*nc + packGrain*g.cols + (kc+packGrain)*g.lines
 }
@@ -84,12 +87,4 @@ func tableFloats(limit int) int { return roundUp(limit*runInts*2, cacheLine) }
 // convBlock returns the block of B for a product of k steps to n columns.
 func (g *gemmTable) convBlock(k, n int) (kc, nc int) {
 	return roundUp(evenly(k, g.kc), packGrain), roundUp(evenly(n, g.nc), g.cols)
-}
-
-// width returns how wide a panel with a tile of that many rows is.
-func (g *gemmTable) width(rows int) int {
-	if !g.strided {
-		return g.lines
-	}
-	return roundUp(rows, packGrain)
 }

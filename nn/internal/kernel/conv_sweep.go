@@ -101,9 +101,6 @@ func (x axis) tapsAt(i int) (from, to int) {
 func (s *sweep) depth() int { return s.down.taps * s.along.taps * s.k }
 
 func (s *sweep) scratch(parts int) int {
-	if s.depth() == 0 {
-		return 0
-	}
 	columns := 0
 	for part := range parts {
 		j0, j1, _, _ := s.cut(part, parts)
@@ -270,7 +267,10 @@ func (b *block) region(g *gemmTable, d [3]direction, from, to int, load bool) {
 	tile, x, y := d[best], d[(best+1)%3], d[(best+2)%3]
 	rows := evenly(tile.count, g.rows)
 	packed := b.packs(g, tile, rows)
-	width := g.width(rows)
+	width := g.lines
+	if g.strided {
+		width = roundUp(rows, packGrain)
+	}
 	if packed {
 		b.runs.pack(width)
 	}
@@ -333,5 +333,5 @@ func (b *block) order(g *gemmTable, d *[3]direction) int {
 // same few sets of the first-level cache, if they do not all have room there or
 // are read again for many columns.
 func (b *block) packs(g *gemmTable, x direction, rows int) bool {
-	return !g.strided || x.from%cacheWay == 0 && (b.nb > 2*g.cols || rows > 8)
+	return !g.strided || x.count > 1 && x.from%cacheWay == 0 && (b.nb > 2*g.cols || rows > 8)
 }

@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"strings"
 	"testing"
+	"unsafe"
 )
 
 // convShapes are geometries of every kind: kernels of one, two, three and
@@ -35,11 +39,29 @@ func convShapes() []Conv {
 			}
 		}
 	}
-	add(Conv{N: 2, H: 8, W: 8, C: 16, KH: 1, KW: 1, StrideH: 2, StrideW: 2, Top: -1, Left: -1, O: 8}, 0, 0)
-	add(Conv{N: 2, H: 7, W: 9, C: 5, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: -1, Left: -2, O: 33}, -1, 0)
-	add(Conv{N: 2, H: 2, W: 2, C: 33, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, O: 40}, 1, 1)
-	add(Conv{N: 3, H: 1, W: 2, C: 4, KH: 5, KW: 7, StrideH: 1, StrideW: 1, Top: 6, Left: 9, O: 3}, 7, 8)
-	add(Conv{N: 1, H: 2, W: 3, C: 4, KH: 2, KW: 2, StrideH: 4, StrideW: 5, Top: 3, Left: 6, O: 20}, 9, 9)
+	for _, c := range []struct {
+		Conv
+		bottom, right int
+	}{
+		// Crops; taps that never meet the image, outputs that meet nothing.
+		{Conv{N: 2, H: 8, W: 8, C: 16, KH: 1, KW: 1, StrideH: 2, StrideW: 2, Top: -1, Left: -1, O: 8}, 1, 1},
+		{Conv{N: 2, H: 7, W: 9, C: 5, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: -1, Left: -2, O: 33}, -1, 0},
+		{Conv{N: 2, H: 2, W: 2, C: 33, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, O: 40}, 1, 1},
+		{Conv{N: 3, H: 1, W: 2, C: 4, KH: 5, KW: 7, StrideH: 1, StrideW: 1, Top: 6, Left: 9, O: 3}, 7, 8},
+		{Conv{N: 1, H: 2, W: 3, C: 4, KH: 2, KW: 2, StrideH: 4, StrideW: 5, Top: 3, Left: 6, O: 20}, 9, 9},
+		// A 1 x 1 kernel that is and that is not a plain product.
+		{Conv{N: 3, H: 5, W: 7, C: 33, KH: 1, KW: 1, StrideH: 1, StrideW: 1, O: 17}, 0, 0},
+		{Conv{N: 3, H: 5, W: 7, C: 8, KH: 1, KW: 1, StrideH: 1, StrideW: 1, Top: 1, O: 17}, 1, 0},
+		// Several blocks of k and of columns; lines of A on the same cache sets.
+		{Conv{N: 2, H: 20, W: 19, C: 3, KH: 3, KW: 2, StrideH: 1, StrideW: 2, Top: 1, Left: 1, O: 5}, 1, 1},
+		{Conv{N: 2, H: 3, W: 5, C: 3, KH: 2, KW: 3, StrideH: 1, StrideW: 1, Left: 1, O: 530}, 0, 1},
+		{Conv{N: 2, H: 3, W: 5, C: 530, KH: 2, KW: 1, StrideH: 1, StrideW: 1, O: 3}, 0, 0},
+		{Conv{N: 9, H: 2, W: 2, C: 256, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, O: 9}, 1, 1},
+		{Conv{N: 3, H: 2, W: 2, C: 256, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, O: 70}, 1, 1},
+		{Conv{N: 2, H: 2, W: 9, C: 256, KH: 2, KW: 2, StrideH: 1, StrideW: 4, O: 66}, 0, 0},
+	} {
+		add(c.Conv, c.bottom, c.right)
+	}
 	return shapes
 }
 
@@ -109,14 +131,37 @@ func (c *convCase) run(parts int) []float32 {
 	return out
 }
 
-// want returns the output and the sum of its products' magnitudes, in float64.
-func (c *convCase) want() (want, magnitude []float64) {
-	want, magnitude = make([]float64, len(c.out)), make([]float64, len(c.out))
-	if c.accumulate {
-		for i, x := range c.out {
-			want[i] = float64(x)
+// want returns the output as the contract has it, each element one chain, and
+// for each the exact value with the magnitude of what was added.
+func (c *convCase) want(multiplyAdd func(a, b, c float32) float32) (chain []float32, exact, magnitude []float64) {
+	chain, exact, magnitude = append([]float32(nil), c.out...), make([]float64, len(c.out)), make([]float64, len(c.out))
+	for i, x := range c.out {
+		if !c.accumulate {
+			chain[i] = 0
+		} else {
+			exact[i], magnitude[i] = float64(x), math.Abs(float64(x))
 		}
 	}
+	c.eachProduct(func(x, y, w int) {
+		to, l, r := y, x, w
+		switch c.kind {
+		case "input-grad":
+			to, l = x, y
+		case "weight-grad":
+			to, r = w, y
+		}
+		chain[to] = multiplyAdd(c.l[l], c.r[r], chain[to])
+		product := float64(c.l[l]) * float64(c.r[r])
+		exact[to] += product
+		magnitude[to] += math.Abs(product)
+	})
+	return chain, exact, magnitude
+}
+
+// eachProduct calls f with the elements of x, y and w that meet. The order is
+// that of the chains of all three: along oh and ow ascending, kh and kw descend
+// for an element of x.
+func (c Conv) eachProduct(f func(x, y, w int)) {
 	for n := range c.N {
 		for oh := range c.OH {
 			for ow := range c.OW {
@@ -129,16 +174,7 @@ func (c *convCase) want() (want, magnitude []float64) {
 						x, y, w := ((n*c.H+ih)*c.W+iw)*c.C, ((n*c.OH+oh)*c.OW+ow)*c.O, (kh*c.KW+kw)*c.C*c.O
 						for i := range c.C {
 							for o := range c.O {
-								to, l, r := y+o, x+i, w+i*c.O+o
-								switch c.kind {
-								case "input-grad":
-									to, l = l, to
-								case "weight-grad":
-									to, r = r, to
-								}
-								product := float64(c.l[l]) * float64(c.r[r])
-								want[to] += product
-								magnitude[to] += math.Abs(product)
+								f(x+i, y+o, w+i*c.O+o)
 							}
 						}
 					}
@@ -146,32 +182,150 @@ func (c *convCase) want() (want, magnitude []float64) {
 			}
 		}
 	}
-	return want, magnitude
+}
+
+func unfusedMultiplyAdd(a, b, c float32) float32 { return c + float32(a*b) }
+
+func (c *convCase) same(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if g, w := math.Float32bits(got[i]), math.Float32bits(want[i]); g != w {
+			t.Fatalf("%s %+v, %s: element %d is %v (%#x), want %v (%#x)", c.kind, c.Conv, what, i, got[i], g, want[i], w)
+		}
+	}
 }
 
 func TestConv(t *testing.T) {
+	type wanted struct {
+		*convCase
+		fused, unfused []float32
+	}
+	var cases []wanted
+	for _, shape := range convShapes() {
+		for _, c := range convCases(shape) {
+			fused, exact, magnitude := c.want(fusedMultiplyAdd)
+			unfused, _, _ := c.want(unfusedMultiplyAdd)
+			for i, x := range fused {
+				if diff := math.Abs(float64(x) - exact[i]); diff > 1e-6*magnitude[i] {
+					t.Fatalf("%s %+v: the chain of element %d is %v, the sum %v", c.kind, c.Conv, i, x, exact[i])
+				}
+			}
+			cases = append(cases, wanted{c, fused, unfused})
+		}
+	}
+	eachGemm(t, func(t *testing.T) {
+		for _, c := range cases {
+			want := c.fused
+			if gemm.profile == "generic" {
+				want = c.unfused
+			}
+			for parts := 1; parts <= 5; parts++ {
+				c.same(t, fmt.Sprintf("%d parts", parts), c.run(parts), want)
+			}
+		}
+	})
+}
+
+// An example's outputs do not depend on its batch, and a weight's gradient not
+// on how its examples are batched.
+func TestConvBatches(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
 		for _, shape := range convShapes() {
 			for _, c := range convCases(shape) {
-				want, magnitude := c.want()
-				for i, got := range c.run(1) {
-					if diff := math.Abs(float64(got) - want[i]); !(diff <= 1e-6*(magnitude[i]+math.Abs(want[i]))) {
-						t.Fatalf("%s %+v: element %d is %v, want %v", c.kind, c.Conv, i, got, want[i])
+				want, got := c.run(1), append([]float32(nil), c.out...)
+				for from := 0; from < c.N; {
+					batch := *c
+					batch.N = min(1+from, c.N-from)
+					examples := func(x []float32) []float32 { return x[len(x)/c.N*from : len(x)/c.N*(from+batch.N)] }
+					batch.l = examples(c.l)
+					if c.kind == "weight-grad" {
+						batch.r = examples(c.r)
+						batch.accumulate = c.accumulate || from > 0
+						batch.out = got
+						got = batch.run(1)
+					} else {
+						batch.out = examples(c.out)
+						copy(examples(got), batch.run(1))
 					}
+					from += batch.N
+				}
+				c.same(t, "in batches", got, want)
+			}
+		}
+	})
+}
+
+// Every product is made by the profile's kernel of panels, and none with what
+// is outside the image.
+func TestConvProfile(t *testing.T) {
+	eachGemm(t, func(t *testing.T) {
+		panels, products := gemm.panels, 0
+		name := runtime.FuncForPC(reflect.ValueOf(panels).Pointer()).Name()
+		if want := "gemmPanels" + gemm.profile; !strings.HasSuffix(strings.ToLower(name), strings.ToLower(want)) {
+			t.Errorf("called %q, not %s", name, want)
+		}
+		gemm.panels = func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, c []float32, ldc int, load bool, more []int) {
+			panels(rows, n, k, a, aLine, aStep, b, bStep, bPanel, c, ldc, load, more)
+			for run := more; len(run) > 0; run = run[runInts:] {
+				k += run[runK]
+			}
+			products += rows * n * k
+		}
+		for _, shape := range convShapes() {
+			want := 0
+			shape.eachProduct(func(_, _, _ int) { want++ })
+			for _, c := range convCases(shape) {
+				products = 0
+				c.run(1)
+				if products != want {
+					t.Errorf("%s %+v: %d products in panels, want %d", c.kind, c.Conv, products, want)
 				}
 			}
 		}
 	})
 }
 
-func TestConvParts(t *testing.T) {
+// Images are read where they lie, and not packed, where their lines fall on
+// different cache sets.
+func TestConvReadsInPlace(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
-		for _, shape := range convShapes() {
-			for _, c := range convCases(shape) {
-				want := c.run(1)
-				for parts := 2; parts <= 5; parts++ {
-					sameBits(t, fmt.Sprintf("%s %+v in %d parts", c.kind, c.Conv, parts), [][]float32{c.run(parts)}, [][]float32{want})
+		if !gemm.strided {
+			t.Skip("packs always")
+		}
+		panels := gemm.panels
+		for _, c := range convCases(Conv{N: 2, H: 9, W: 9, C: 48, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, OH: 9, OW: 9, O: 80}) {
+			begin, end := address(c.l), address(c.l)+4*uintptr(len(c.l))
+			gemm.panels = func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, y []float32, ldc int, load bool, more []int) {
+				if at := address(a); at < begin || at >= end {
+					t.Fatalf("%s multiplies a copy", c.kind)
 				}
+				panels(rows, n, k, a, aLine, aStep, b, bStep, bPanel, y, ldc, load, more)
+			}
+			c.run(1)
+		}
+	})
+}
+
+func address(x []float32) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(x))) }
+
+func TestConvOfNoExamples(t *testing.T) {
+	eachGemm(t, func(t *testing.T) {
+		for _, c := range convCases(Conv{H: 4, W: 4, C: 3, KH: 3, KW: 3, StrideH: 2, StrideW: 1, Top: 1, Left: 1, OH: 2, OW: 4, O: 5}) {
+			want := c.out
+			if c.kind == "weight-grad" && !c.accumulate {
+				want = make([]float32, len(c.out))
+			}
+			c.same(t, "no examples", c.run(2), want)
+		}
+	})
+}
+
+func TestConvAllocatesNothing(t *testing.T) {
+	eachGemm(t, func(t *testing.T) {
+		for _, c := range convCases(Conv{N: 2, H: 9, W: 9, C: 32, KH: 3, KW: 3, StrideH: 2, StrideW: 2, Top: 1, Left: 1, OH: 5, OW: 5, O: 40}) {
+			scratch := make([]float32, c.scratch(2))
+			if n := testing.AllocsPerRun(5, func() { c.part(c.out, 1, 2, scratch) }); n != 0 {
+				t.Errorf("%s: %v allocations", c.kind, n)
 			}
 		}
 	})

@@ -9,6 +9,12 @@ func (g *gemmTable) convGradWeight(c *Conv, dw, x, dy []float32, accumulate bool
 	if i0 == i1 || j0 == j1 {
 		return
 	}
+	if k == 0 {
+		for i := i0; i < i1 && !accumulate; i++ {
+			clear(dw[i*c.O:][j0:j1])
+		}
+		return
+	}
 	kc, nc := g.convBlock(k, c.O)
 	buffers := g.convBuffers(k, c.O, c.N*c.OH, scratch)
 	readB := g.strided && (c.O <= 2*g.cols || m <= 128 && c.O < cacheWay)
@@ -45,18 +51,17 @@ func (g *gemmTable) convGradWeight(c *Conv, dw, x, dy []float32, accumulate bool
 // tap multiplies the runs of a tap for some channels of x.
 func (g *gemmTable) tap(c *Conv, r *runs, channels int, x, dy []float32, nb, whole int, buffers convBuffers, kb int, to []float32, load bool) {
 	rows, step := evenly(channels, g.rows), c.StrideW*c.C
-	width := g.width(rows)
 	packed := !g.strided || nb > 2*g.cols && step >= cacheWay
 	if packed {
-		r.pack(width)
+		r.pack(g.lines)
 	}
 	k, more := r.table[runK], r.table[runInts:]
 	for i := 0; i < channels; i += rows {
 		mb := min(rows, channels-i)
 		a := lines{x[i:], 1, step}
 		if packed {
-			g.packRuns(width, mb, r, a, buffers.a)
-			a = lines{buffers.a, 1, width}
+			g.packRuns(g.lines, mb, r, a, buffers.a)
+			a = lines{buffers.a, 1, g.lines}
 		}
 		row := to[i*c.O:]
 		if whole > 0 {
