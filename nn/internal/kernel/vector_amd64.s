@@ -208,7 +208,7 @@ TEXT ·addReluAVX2(SB), $0-72
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 	MOVQ         a_base+24(FP), DX
 	MOVQ         b_base+48(FP), BX
-	VXORPS       X1, X1, X1
+	VXORPS       Y1, Y1, Y1
 	XORQ         SI, SI
 	SUBQ         $+32, CX
 	JL           done12
@@ -398,7 +398,7 @@ TEXT ·reluAVX2(SB), $0-48
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 	MOVQ         x_base+24(FP), DX
-	VXORPS       X1, X1, X1
+	VXORPS       Y1, Y1, Y1
 	XORQ         BX, BX
 	SUBQ         $+32, CX
 	JL           done27
@@ -456,7 +456,7 @@ TEXT ·reluGradAVX2(SB), $0-72
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 	MOVQ         dy_base+24(FP), DX
 	MOVQ         y_base+48(FP), BX
-	VXORPS       X1, X1, X1
+	VXORPS       Y1, Y1, Y1
 	XORQ         SI, SI
 	SUBQ         $+32, CX
 	JL           done32
@@ -525,29 +525,29 @@ TEXT ·clipAVX2(SB), $0-52
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 	MOVQ         x_base+24(FP), DX
-	VBROADCASTSS limit+48(FP), Y2
-	VXORPS       X1, X1, X1
-	VSUBPS       Y2, Y1, Y1
+	VBROADCASTSS limit+48(FP), Y1
+	VXORPS       Y2, Y2, Y2
+	VSUBPS       Y1, Y2, Y2
 	XORQ         BX, BX
 	SUBQ         $+32, CX
 	JL           done37
 
 loop36:
 	VMOVUPS (DX)(BX*4), Y3
-	VMAXPS  Y3, Y1, Y3
-	VMINPS  Y3, Y2, Y3
+	VMAXPS  Y3, Y2, Y3
+	VMINPS  Y3, Y1, Y3
 	VMOVUPS Y3, (AX)(BX*4)
 	VMOVUPS 32(DX)(BX*4), Y3
-	VMAXPS  Y3, Y1, Y3
-	VMINPS  Y3, Y2, Y3
+	VMAXPS  Y3, Y2, Y3
+	VMINPS  Y3, Y1, Y3
 	VMOVUPS Y3, 32(AX)(BX*4)
 	VMOVUPS 64(DX)(BX*4), Y3
-	VMAXPS  Y3, Y1, Y3
-	VMINPS  Y3, Y2, Y3
+	VMAXPS  Y3, Y2, Y3
+	VMINPS  Y3, Y1, Y3
 	VMOVUPS Y3, 64(AX)(BX*4)
 	VMOVUPS 96(DX)(BX*4), Y3
-	VMAXPS  Y3, Y1, Y3
-	VMINPS  Y3, Y2, Y3
+	VMAXPS  Y3, Y2, Y3
+	VMINPS  Y3, Y1, Y3
 	VMOVUPS Y3, 96(AX)(BX*4)
 	ADDQ    $+32, BX
 	SUBQ    $+32, CX
@@ -560,8 +560,8 @@ done37:
 
 loop38:
 	VMOVUPS (DX)(BX*4), Y3
-	VMAXPS  Y3, Y1, Y3
-	VMINPS  Y3, Y2, Y3
+	VMAXPS  Y3, Y2, Y3
+	VMINPS  Y3, Y1, Y3
 	VMOVUPS Y3, (AX)(BX*4)
 	ADDQ    $+8, BX
 	SUBQ    $+8, CX
@@ -571,8 +571,8 @@ done39:
 	ADDQ       $+8, CX
 	JZ         done40
 	VMASKMOVPS (DX)(BX*4), Y0, Y3
-	VMAXPS     Y3, Y1, Y3
-	VMINPS     Y3, Y2, Y3
+	VMAXPS     Y3, Y2, Y3
+	VMINPS     Y3, Y1, Y3
 	VMASKMOVPS Y3, Y0, (AX)(BX*4)
 
 done40:
@@ -1319,7 +1319,7 @@ TEXT ·addBiasReluAVX2(SB), $0-96
 	VMOVD        R8, X0
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
-	VXORPS       X1, X1, X1
+	VXORPS       Y1, Y1, Y1
 	TESTQ        BX, BX
 	JZ           rows64
 
@@ -1872,10 +1872,10 @@ GLOBL splat_ff800000<>(SB), RODATA|NOPTR, $32
 TEXT ·rowSumAVX2(SB), $0-28
 	MOVQ         x_base+0(FP), AX
 	MOVQ         x_len+8(FP), CX
-	VXORPS       X0, X0, X0
-	VXORPS       X1, X1, X1
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
 	MOVQ         CX, DX
 	ANDQ         $+7, DX
 	VMOVD        DX, X4
@@ -1936,10 +1936,10 @@ TEXT ·dotAVX2(SB), $0-52
 	MOVQ         a_base+0(FP), AX
 	MOVQ         b_base+24(FP), CX
 	MOVQ         a_len+8(FP), DX
-	VXORPS       X0, X0, X0
-	VXORPS       X1, X1, X1
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
 	MOVQ         DX, BX
 	ANDQ         $+7, BX
 	VMOVD        BX, X4
@@ -2005,14 +2005,14 @@ done112:
 TEXT ·sumSquaresAVX2(SB), $0-32
 	MOVQ         x_base+0(FP), AX
 	MOVQ         x_len+8(FP), CX
-	VXORPS       X0, X0, X0
-	VXORPS       X1, X1, X1
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
-	VXORPS       X4, X4, X4
-	VXORPS       X5, X5, X5
-	VXORPS       X6, X6, X6
-	VXORPS       X7, X7, X7
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
 	MOVQ         CX, DX
 	ANDQ         $+7, DX
 	VMOVD        DX, X8
@@ -2185,8 +2185,8 @@ TEXT ·expShiftAVX2(SB), $0-60
 	VBROADCASTSS splat_c2d00000<>+0(SB), Y2
 	VBROADCASTSS splat_42b20000<>+0(SB), Y3
 	VBROADCASTSS splat_4b400000<>+0(SB), Y4
-	VXORPS       X5, X5, X5
-	VXORPS       X6, X6, X6
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
 	MOVQ         DX, BX
 	ANDQ         $+7, BX
 	VMOVD        BX, X7
@@ -2346,8 +2346,8 @@ TEXT ·expSumAVX2(SB), $0-36
 	VBROADCASTSS splat_c2d00000<>+0(SB), Y2
 	VBROADCASTSS splat_42b20000<>+0(SB), Y3
 	VBROADCASTSS splat_4b400000<>+0(SB), Y4
-	VXORPS       X5, X5, X5
-	VXORPS       X6, X6, X6
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
 	MOVQ         CX, DX
 	ANDQ         $+7, DX
 	VMOVD        DX, X7
@@ -2666,30 +2666,30 @@ TEXT ·layerNormAVX2(SB), $0-140
 	VMOVD        R10, X0
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
-	VXORPS       X9, X9, X9
-	VCVTSI2SSQ   R8, X9, X9
+	VXORPS       Y1, Y1, Y1
+	VCVTSI2SSQ   R8, X1, X1
 	TESTQ        DI, DI
 	JZ           rows139
 
 row138:
-	VXORPS X1, X1, X1
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
 	XORQ   R10, R10
 	MOVQ   R8, R11
 	SUBQ   $+32, R11
 	JL     done141
 
 loop140:
-	VMOVUPS (DX)(R10*4), Y10
-	VADDPS  Y10, Y1, Y1
-	VMOVUPS 32(DX)(R10*4), Y10
-	VADDPS  Y10, Y2, Y2
-	VMOVUPS 64(DX)(R10*4), Y10
-	VADDPS  Y10, Y3, Y3
-	VMOVUPS 96(DX)(R10*4), Y10
-	VADDPS  Y10, Y4, Y4
+	VMOVUPS (DX)(R10*4), Y6
+	VADDPS  Y6, Y2, Y2
+	VMOVUPS 32(DX)(R10*4), Y6
+	VADDPS  Y6, Y3, Y3
+	VMOVUPS 64(DX)(R10*4), Y6
+	VADDPS  Y6, Y4, Y4
+	VMOVUPS 96(DX)(R10*4), Y6
+	VADDPS  Y6, Y5, Y5
 	ADDQ    $+32, R10
 	SUBQ    $+32, R11
 	JGE     loop140
@@ -2700,8 +2700,8 @@ done141:
 	JL   done143
 
 loop142:
-	VMOVUPS (DX)(R10*4), Y10
-	VADDPS  Y10, Y1, Y1
+	VMOVUPS (DX)(R10*4), Y6
+	VADDPS  Y6, Y2, Y2
 	ADDQ    $+8, R10
 	SUBQ    $+8, R11
 	JGE     loop142
@@ -2709,43 +2709,43 @@ loop142:
 done143:
 	ADDQ       $+8, R11
 	JZ         done144
-	VMASKMOVPS (DX)(R10*4), Y0, Y10
-	VADDPS     Y10, Y1, Y1
+	VMASKMOVPS (DX)(R10*4), Y0, Y6
+	VADDPS     Y6, Y2, Y2
 
 done144:
-	VADDPS       Y3, Y1, Y1
 	VADDPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VADDPS       X2, X1, X1
-	VMOVHLPS     X1, X1, X2
-	VADDPS       X2, X1, X1
-	VMOVSHDUP    X1, X2
-	VADDPS       X2, X1, X1
-	VDIVSS       X9, X1, X1
-	VBROADCASTSS X1, Y1
-	VXORPS       X5, X5, X5
-	VXORPS       X6, X6, X6
-	VXORPS       X7, X7, X7
-	VXORPS       X8, X8, X8
+	VADDPS       Y5, Y3, Y3
+	VADDPS       Y3, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X3
+	VADDPS       X3, X2, X2
+	VMOVHLPS     X2, X2, X3
+	VADDPS       X3, X2, X2
+	VMOVSHDUP    X2, X3
+	VADDPS       X3, X2, X2
+	VDIVSS       X1, X2, X2
+	VBROADCASTSS X2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+32, R11
 	JL           done146
 
 loop145:
-	VMOVUPS     (DX)(R10*4), Y10
-	VSUBPS      Y1, Y10, Y10
-	VFMADD231PS Y10, Y10, Y5
-	VMOVUPS     32(DX)(R10*4), Y10
-	VSUBPS      Y1, Y10, Y10
-	VFMADD231PS Y10, Y10, Y6
-	VMOVUPS     64(DX)(R10*4), Y10
-	VSUBPS      Y1, Y10, Y10
-	VFMADD231PS Y10, Y10, Y7
-	VMOVUPS     96(DX)(R10*4), Y10
-	VSUBPS      Y1, Y10, Y10
-	VFMADD231PS Y10, Y10, Y8
+	VMOVUPS     (DX)(R10*4), Y7
+	VSUBPS      Y2, Y7, Y7
+	VFMADD231PS Y7, Y7, Y3
+	VMOVUPS     32(DX)(R10*4), Y7
+	VSUBPS      Y2, Y7, Y7
+	VFMADD231PS Y7, Y7, Y4
+	VMOVUPS     64(DX)(R10*4), Y7
+	VSUBPS      Y2, Y7, Y7
+	VFMADD231PS Y7, Y7, Y5
+	VMOVUPS     96(DX)(R10*4), Y7
+	VSUBPS      Y2, Y7, Y7
+	VFMADD231PS Y7, Y7, Y6
 	ADDQ        $+32, R10
 	SUBQ        $+32, R11
 	JGE         loop145
@@ -2756,9 +2756,9 @@ done146:
 	JL   done148
 
 loop147:
-	VMOVUPS     (DX)(R10*4), Y10
-	VSUBPS      Y1, Y10, Y10
-	VFMADD231PS Y10, Y10, Y5
+	VMOVUPS     (DX)(R10*4), Y7
+	VSUBPS      Y2, Y7, Y7
+	VFMADD231PS Y7, Y7, Y3
 	ADDQ        $+8, R10
 	SUBQ        $+8, R11
 	JGE         loop147
@@ -2766,64 +2766,64 @@ loop147:
 done148:
 	ADDQ        $+8, R11
 	JZ          done149
-	VMASKMOVPS  (DX)(R10*4), Y0, Y10
-	VSUBPS      Y1, Y10, Y10
-	VANDPS      Y0, Y10, Y10
-	VFMADD231PS Y10, Y10, Y5
+	VMASKMOVPS  (DX)(R10*4), Y0, Y7
+	VSUBPS      Y2, Y7, Y7
+	VANDPS      Y0, Y7, Y7
+	VFMADD231PS Y7, Y7, Y3
 
 done149:
-	VADDPS       Y7, Y5, Y5
-	VADDPS       Y8, Y6, Y6
-	VADDPS       Y6, Y5, Y5
-	VEXTRACTF128 $0x01, Y5, X2
-	VADDPS       X2, X5, X5
-	VMOVHLPS     X5, X5, X2
-	VADDPS       X2, X5, X5
-	VMOVSHDUP    X5, X2
-	VADDPS       X2, X5, X5
-	VDIVSS       X9, X5, X5
-	VADDSS       eps+136(FP), X5, X5
-	VSQRTSS      X5, X5, X5
-	VMOVSS       splat_3f800000<>+0(SB), X2
-	VDIVSS       X5, X2, X5
-	VMOVSS       X1, (CX)
-	VMOVSS       X5, 4(CX)
+	VADDPS       Y5, Y3, Y3
+	VADDPS       Y6, Y4, Y4
+	VADDPS       Y4, Y3, Y3
+	VEXTRACTF128 $0x01, Y3, X4
+	VADDPS       X4, X3, X3
+	VMOVHLPS     X3, X3, X4
+	VADDPS       X4, X3, X3
+	VMOVSHDUP    X3, X4
+	VADDPS       X4, X3, X3
+	VDIVSS       X1, X3, X3
+	VADDSS       eps+136(FP), X3, X3
+	VSQRTSS      X3, X3, X3
+	VMOVSS       splat_3f800000<>+0(SB), X4
+	VDIVSS       X3, X4, X3
+	VMOVSS       X2, (CX)
+	VMOVSS       X3, 4(CX)
 	ADDQ         $+8, CX
-	VBROADCASTSS X5, Y5
+	VBROADCASTSS X3, Y3
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+32, R11
 	JL           done151
 
 loop150:
-	VMOVUPS     (DX)(R10*4), Y10
-	VSUBPS      Y1, Y10, Y10
-	VMULPS      Y5, Y10, Y10
-	VMOVUPS     (SI)(R10*4), Y11
-	VMOVUPS     (BX)(R10*4), Y12
-	VFMADD231PS Y12, Y10, Y11
-	VMOVUPS     Y11, (AX)(R10*4)
-	VMOVUPS     32(DX)(R10*4), Y10
-	VSUBPS      Y1, Y10, Y10
-	VMULPS      Y5, Y10, Y10
-	VMOVUPS     32(SI)(R10*4), Y11
-	VMOVUPS     32(BX)(R10*4), Y12
-	VFMADD231PS Y12, Y10, Y11
-	VMOVUPS     Y11, 32(AX)(R10*4)
-	VMOVUPS     64(DX)(R10*4), Y10
-	VSUBPS      Y1, Y10, Y10
-	VMULPS      Y5, Y10, Y10
-	VMOVUPS     64(SI)(R10*4), Y11
-	VMOVUPS     64(BX)(R10*4), Y12
-	VFMADD231PS Y12, Y10, Y11
-	VMOVUPS     Y11, 64(AX)(R10*4)
-	VMOVUPS     96(DX)(R10*4), Y10
-	VSUBPS      Y1, Y10, Y10
-	VMULPS      Y5, Y10, Y10
-	VMOVUPS     96(SI)(R10*4), Y11
-	VMOVUPS     96(BX)(R10*4), Y12
-	VFMADD231PS Y12, Y10, Y11
-	VMOVUPS     Y11, 96(AX)(R10*4)
+	VMOVUPS     (DX)(R10*4), Y4
+	VSUBPS      Y2, Y4, Y4
+	VMULPS      Y3, Y4, Y4
+	VMOVUPS     (SI)(R10*4), Y5
+	VMOVUPS     (BX)(R10*4), Y6
+	VFMADD231PS Y6, Y4, Y5
+	VMOVUPS     Y5, (AX)(R10*4)
+	VMOVUPS     32(DX)(R10*4), Y4
+	VSUBPS      Y2, Y4, Y4
+	VMULPS      Y3, Y4, Y4
+	VMOVUPS     32(SI)(R10*4), Y5
+	VMOVUPS     32(BX)(R10*4), Y6
+	VFMADD231PS Y6, Y4, Y5
+	VMOVUPS     Y5, 32(AX)(R10*4)
+	VMOVUPS     64(DX)(R10*4), Y4
+	VSUBPS      Y2, Y4, Y4
+	VMULPS      Y3, Y4, Y4
+	VMOVUPS     64(SI)(R10*4), Y5
+	VMOVUPS     64(BX)(R10*4), Y6
+	VFMADD231PS Y6, Y4, Y5
+	VMOVUPS     Y5, 64(AX)(R10*4)
+	VMOVUPS     96(DX)(R10*4), Y4
+	VSUBPS      Y2, Y4, Y4
+	VMULPS      Y3, Y4, Y4
+	VMOVUPS     96(SI)(R10*4), Y5
+	VMOVUPS     96(BX)(R10*4), Y6
+	VFMADD231PS Y6, Y4, Y5
+	VMOVUPS     Y5, 96(AX)(R10*4)
 	ADDQ        $+32, R10
 	SUBQ        $+32, R11
 	JGE         loop150
@@ -2834,13 +2834,13 @@ done151:
 	JL   done153
 
 loop152:
-	VMOVUPS     (DX)(R10*4), Y10
-	VSUBPS      Y1, Y10, Y10
-	VMULPS      Y5, Y10, Y10
-	VMOVUPS     (SI)(R10*4), Y11
-	VMOVUPS     (BX)(R10*4), Y12
-	VFMADD231PS Y12, Y10, Y11
-	VMOVUPS     Y11, (AX)(R10*4)
+	VMOVUPS     (DX)(R10*4), Y4
+	VSUBPS      Y2, Y4, Y4
+	VMULPS      Y3, Y4, Y4
+	VMOVUPS     (SI)(R10*4), Y5
+	VMOVUPS     (BX)(R10*4), Y6
+	VFMADD231PS Y6, Y4, Y5
+	VMOVUPS     Y5, (AX)(R10*4)
 	ADDQ        $+8, R10
 	SUBQ        $+8, R11
 	JGE         loop152
@@ -2848,13 +2848,13 @@ loop152:
 done153:
 	ADDQ        $+8, R11
 	JZ          done154
-	VMASKMOVPS  (DX)(R10*4), Y0, Y10
-	VSUBPS      Y1, Y10, Y10
-	VMULPS      Y5, Y10, Y10
-	VMASKMOVPS  (SI)(R10*4), Y0, Y11
-	VMASKMOVPS  (BX)(R10*4), Y0, Y12
-	VFMADD231PS Y12, Y10, Y11
-	VMASKMOVPS  Y11, Y0, (AX)(R10*4)
+	VMASKMOVPS  (DX)(R10*4), Y0, Y4
+	VSUBPS      Y2, Y4, Y4
+	VMULPS      Y3, Y4, Y4
+	VMASKMOVPS  (SI)(R10*4), Y0, Y2
+	VMASKMOVPS  (BX)(R10*4), Y0, Y3
+	VFMADD231PS Y3, Y4, Y2
+	VMASKMOVPS  Y2, Y0, (AX)(R10*4)
 
 done154:
 	ADDQ R9, AX
@@ -2883,19 +2883,19 @@ TEXT ·layerNormGradAVX2(SB), $0-136
 	VMOVD        R10, X0
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
-	VXORPS       X5, X5, X5
-	VCVTSI2SSQ   R8, X5, X5
+	VXORPS       Y1, Y1, Y1
+	VCVTSI2SSQ   R8, X1, X1
 	TESTQ        DI, DI
 	JZ           rows156
 
 row155:
-	VBROADCASTSS (SI), Y6
-	VBROADCASTSS 4(SI), Y7
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 4(SI), Y3
 	ADDQ         $+8, SI
-	VXORPS       X1, X1, X1
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
-	VXORPS       X4, X4, X4
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
@@ -2905,19 +2905,19 @@ loop157:
 	VMOVUPS     (CX)(R10*4), Y8
 	VMOVUPS     (BX)(R10*4), Y9
 	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y1, Y1
+	VADDPS      Y8, Y4, Y4
 	VMOVUPS     (DX)(R10*4), Y9
-	VSUBPS      Y6, Y9, Y9
-	VMULPS      Y7, Y9, Y9
-	VFMADD231PS Y9, Y8, Y3
+	VSUBPS      Y2, Y9, Y9
+	VMULPS      Y3, Y9, Y9
+	VFMADD231PS Y9, Y8, Y6
 	VMOVUPS     32(CX)(R10*4), Y8
 	VMOVUPS     32(BX)(R10*4), Y9
 	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y2, Y2
+	VADDPS      Y8, Y5, Y5
 	VMOVUPS     32(DX)(R10*4), Y9
-	VSUBPS      Y6, Y9, Y9
-	VMULPS      Y7, Y9, Y9
-	VFMADD231PS Y9, Y8, Y4
+	VSUBPS      Y2, Y9, Y9
+	VMULPS      Y3, Y9, Y9
+	VFMADD231PS Y9, Y8, Y7
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
 	JGE         loop157
@@ -2931,11 +2931,11 @@ loop159:
 	VMOVUPS     (CX)(R10*4), Y8
 	VMOVUPS     (BX)(R10*4), Y9
 	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y1, Y1
+	VADDPS      Y8, Y4, Y4
 	VMOVUPS     (DX)(R10*4), Y9
-	VSUBPS      Y6, Y9, Y9
-	VMULPS      Y7, Y9, Y9
-	VFMADD231PS Y9, Y8, Y3
+	VSUBPS      Y2, Y9, Y9
+	VMULPS      Y3, Y9, Y9
+	VFMADD231PS Y9, Y8, Y6
 	ADDQ        $+8, R10
 	SUBQ        $+8, R11
 	JGE         loop159
@@ -2946,57 +2946,57 @@ done160:
 	VMASKMOVPS  (CX)(R10*4), Y0, Y8
 	VMASKMOVPS  (BX)(R10*4), Y0, Y9
 	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y1, Y1
+	VADDPS      Y8, Y4, Y4
 	VMASKMOVPS  (DX)(R10*4), Y0, Y9
-	VSUBPS      Y6, Y9, Y9
-	VMULPS      Y7, Y9, Y9
-	VFMADD231PS Y9, Y8, Y3
+	VSUBPS      Y2, Y9, Y9
+	VMULPS      Y3, Y9, Y9
+	VFMADD231PS Y9, Y8, Y6
 
 done161:
-	VADDPS       Y2, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VADDPS       X2, X1, X1
-	VMOVHLPS     X1, X1, X2
-	VADDPS       X2, X1, X1
-	VMOVSHDUP    X1, X2
-	VADDPS       X2, X1, X1
-	VDIVSS       X5, X1, X1
-	VBROADCASTSS X1, Y1
-	VADDPS       Y4, Y3, Y3
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X3
-	VMOVHLPS     X3, X3, X2
-	VADDPS       X2, X3, X3
-	VMOVSHDUP    X3, X2
-	VADDPS       X2, X3, X3
-	VDIVSS       X5, X3, X3
-	VBROADCASTSS X3, Y3
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X5
+	VADDPS       X5, X4, X4
+	VMOVHLPS     X4, X4, X5
+	VADDPS       X5, X4, X4
+	VMOVSHDUP    X4, X5
+	VADDPS       X5, X4, X4
+	VDIVSS       X1, X4, X4
+	VBROADCASTSS X4, Y4
+	VADDPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X5
+	VADDPS       X5, X6, X6
+	VMOVHLPS     X6, X6, X5
+	VADDPS       X5, X6, X6
+	VMOVSHDUP    X6, X5
+	VADDPS       X5, X6, X6
+	VDIVSS       X1, X6, X6
+	VBROADCASTSS X6, Y6
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
 	JL           done163
 
 loop162:
-	VMOVUPS      (CX)(R10*4), Y8
-	VMOVUPS      (BX)(R10*4), Y9
-	VMULPS       Y9, Y8, Y8
-	VSUBPS       Y1, Y8, Y8
-	VMOVUPS      (DX)(R10*4), Y9
-	VSUBPS       Y6, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VFNMADD231PS Y9, Y3, Y8
-	VMULPS       Y7, Y8, Y8
-	VMOVUPS      Y8, (AX)(R10*4)
-	VMOVUPS      32(CX)(R10*4), Y8
-	VMOVUPS      32(BX)(R10*4), Y9
-	VMULPS       Y9, Y8, Y8
-	VSUBPS       Y1, Y8, Y8
-	VMOVUPS      32(DX)(R10*4), Y9
-	VSUBPS       Y6, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VFNMADD231PS Y9, Y3, Y8
-	VMULPS       Y7, Y8, Y8
-	VMOVUPS      Y8, 32(AX)(R10*4)
+	VMOVUPS      (CX)(R10*4), Y5
+	VMOVUPS      (BX)(R10*4), Y7
+	VMULPS       Y7, Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      (DX)(R10*4), Y7
+	VSUBPS       Y2, Y7, Y7
+	VMULPS       Y3, Y7, Y7
+	VFNMADD231PS Y7, Y6, Y5
+	VMULPS       Y3, Y5, Y5
+	VMOVUPS      Y5, (AX)(R10*4)
+	VMOVUPS      32(CX)(R10*4), Y5
+	VMOVUPS      32(BX)(R10*4), Y7
+	VMULPS       Y7, Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      32(DX)(R10*4), Y7
+	VSUBPS       Y2, Y7, Y7
+	VMULPS       Y3, Y7, Y7
+	VFNMADD231PS Y7, Y6, Y5
+	VMULPS       Y3, Y5, Y5
+	VMOVUPS      Y5, 32(AX)(R10*4)
 	ADDQ         $+16, R10
 	SUBQ         $+16, R11
 	JGE          loop162
@@ -3007,16 +3007,16 @@ done163:
 	JL   done165
 
 loop164:
-	VMOVUPS      (CX)(R10*4), Y8
-	VMOVUPS      (BX)(R10*4), Y9
-	VMULPS       Y9, Y8, Y8
-	VSUBPS       Y1, Y8, Y8
-	VMOVUPS      (DX)(R10*4), Y9
-	VSUBPS       Y6, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VFNMADD231PS Y9, Y3, Y8
-	VMULPS       Y7, Y8, Y8
-	VMOVUPS      Y8, (AX)(R10*4)
+	VMOVUPS      (CX)(R10*4), Y5
+	VMOVUPS      (BX)(R10*4), Y7
+	VMULPS       Y7, Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      (DX)(R10*4), Y7
+	VSUBPS       Y2, Y7, Y7
+	VMULPS       Y3, Y7, Y7
+	VFNMADD231PS Y7, Y6, Y5
+	VMULPS       Y3, Y5, Y5
+	VMOVUPS      Y5, (AX)(R10*4)
 	ADDQ         $+8, R10
 	SUBQ         $+8, R11
 	JGE          loop164
@@ -3024,16 +3024,16 @@ loop164:
 done165:
 	ADDQ         $+8, R11
 	JZ           done166
-	VMASKMOVPS   (CX)(R10*4), Y0, Y8
-	VMASKMOVPS   (BX)(R10*4), Y0, Y9
-	VMULPS       Y9, Y8, Y8
-	VSUBPS       Y1, Y8, Y8
-	VMASKMOVPS   (DX)(R10*4), Y0, Y9
-	VSUBPS       Y6, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VFNMADD231PS Y9, Y3, Y8
-	VMULPS       Y7, Y8, Y8
-	VMASKMOVPS   Y8, Y0, (AX)(R10*4)
+	VMASKMOVPS   (CX)(R10*4), Y0, Y5
+	VMASKMOVPS   (BX)(R10*4), Y0, Y7
+	VMULPS       Y7, Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMASKMOVPS   (DX)(R10*4), Y0, Y4
+	VSUBPS       Y2, Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VFNMADD231PS Y4, Y6, Y5
+	VMULPS       Y3, Y5, Y5
+	VMASKMOVPS   Y5, Y0, (AX)(R10*4)
 
 done166:
 	ADDQ R9, AX
@@ -3064,19 +3064,19 @@ TEXT ·layerNormGradAddAVX2(SB), $0-160
 	VMOVD        R11, X0
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
-	VXORPS       X5, X5, X5
-	VCVTSI2SSQ   R9, X5, X5
+	VXORPS       Y1, Y1, Y1
+	VCVTSI2SSQ   R9, X1, X1
 	TESTQ        R8, R8
 	JZ           rows168
 
 row167:
-	VBROADCASTSS (SI), Y6
-	VBROADCASTSS 4(SI), Y7
+	VBROADCASTSS (SI), Y2
+	VBROADCASTSS 4(SI), Y3
 	ADDQ         $+8, SI
-	VXORPS       X1, X1, X1
-	VXORPS       X2, X2, X2
-	VXORPS       X3, X3, X3
-	VXORPS       X4, X4, X4
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+16, R12
@@ -3086,19 +3086,19 @@ loop169:
 	VMOVUPS     (CX)(R11*4), Y8
 	VMOVUPS     (BX)(R11*4), Y9
 	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y1, Y1
+	VADDPS      Y8, Y4, Y4
 	VMOVUPS     (DX)(R11*4), Y9
-	VSUBPS      Y6, Y9, Y9
-	VMULPS      Y7, Y9, Y9
-	VFMADD231PS Y9, Y8, Y3
+	VSUBPS      Y2, Y9, Y9
+	VMULPS      Y3, Y9, Y9
+	VFMADD231PS Y9, Y8, Y6
 	VMOVUPS     32(CX)(R11*4), Y8
 	VMOVUPS     32(BX)(R11*4), Y9
 	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y2, Y2
+	VADDPS      Y8, Y5, Y5
 	VMOVUPS     32(DX)(R11*4), Y9
-	VSUBPS      Y6, Y9, Y9
-	VMULPS      Y7, Y9, Y9
-	VFMADD231PS Y9, Y8, Y4
+	VSUBPS      Y2, Y9, Y9
+	VMULPS      Y3, Y9, Y9
+	VFMADD231PS Y9, Y8, Y7
 	ADDQ        $+16, R11
 	SUBQ        $+16, R12
 	JGE         loop169
@@ -3112,11 +3112,11 @@ loop171:
 	VMOVUPS     (CX)(R11*4), Y8
 	VMOVUPS     (BX)(R11*4), Y9
 	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y1, Y1
+	VADDPS      Y8, Y4, Y4
 	VMOVUPS     (DX)(R11*4), Y9
-	VSUBPS      Y6, Y9, Y9
-	VMULPS      Y7, Y9, Y9
-	VFMADD231PS Y9, Y8, Y3
+	VSUBPS      Y2, Y9, Y9
+	VMULPS      Y3, Y9, Y9
+	VFMADD231PS Y9, Y8, Y6
 	ADDQ        $+8, R11
 	SUBQ        $+8, R12
 	JGE         loop171
@@ -3127,59 +3127,59 @@ done172:
 	VMASKMOVPS  (CX)(R11*4), Y0, Y8
 	VMASKMOVPS  (BX)(R11*4), Y0, Y9
 	VMULPS      Y9, Y8, Y8
-	VADDPS      Y8, Y1, Y1
+	VADDPS      Y8, Y4, Y4
 	VMASKMOVPS  (DX)(R11*4), Y0, Y9
-	VSUBPS      Y6, Y9, Y9
-	VMULPS      Y7, Y9, Y9
-	VFMADD231PS Y9, Y8, Y3
+	VSUBPS      Y2, Y9, Y9
+	VMULPS      Y3, Y9, Y9
+	VFMADD231PS Y9, Y8, Y6
 
 done173:
-	VADDPS       Y2, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X2
-	VADDPS       X2, X1, X1
-	VMOVHLPS     X1, X1, X2
-	VADDPS       X2, X1, X1
-	VMOVSHDUP    X1, X2
-	VADDPS       X2, X1, X1
-	VDIVSS       X5, X1, X1
-	VBROADCASTSS X1, Y1
-	VADDPS       Y4, Y3, Y3
-	VEXTRACTF128 $0x01, Y3, X2
-	VADDPS       X2, X3, X3
-	VMOVHLPS     X3, X3, X2
-	VADDPS       X2, X3, X3
-	VMOVSHDUP    X3, X2
-	VADDPS       X2, X3, X3
-	VDIVSS       X5, X3, X3
-	VBROADCASTSS X3, Y3
+	VADDPS       Y5, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X5
+	VADDPS       X5, X4, X4
+	VMOVHLPS     X4, X4, X5
+	VADDPS       X5, X4, X4
+	VMOVSHDUP    X4, X5
+	VADDPS       X5, X4, X4
+	VDIVSS       X1, X4, X4
+	VBROADCASTSS X4, Y4
+	VADDPS       Y7, Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X5
+	VADDPS       X5, X6, X6
+	VMOVHLPS     X6, X6, X5
+	VADDPS       X5, X6, X6
+	VMOVSHDUP    X6, X5
+	VADDPS       X5, X6, X6
+	VDIVSS       X1, X6, X6
+	VBROADCASTSS X6, Y6
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+16, R12
 	JL           done175
 
 loop174:
-	VMOVUPS      (CX)(R11*4), Y8
-	VMOVUPS      (BX)(R11*4), Y9
-	VMULPS       Y9, Y8, Y8
-	VSUBPS       Y1, Y8, Y8
-	VMOVUPS      (DX)(R11*4), Y9
-	VSUBPS       Y6, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VFNMADD231PS Y9, Y3, Y8
-	VMOVUPS      (DI)(R11*4), Y9
-	VFMADD213PS  Y9, Y7, Y8
-	VMOVUPS      Y8, (AX)(R11*4)
-	VMOVUPS      32(CX)(R11*4), Y8
-	VMOVUPS      32(BX)(R11*4), Y9
-	VMULPS       Y9, Y8, Y8
-	VSUBPS       Y1, Y8, Y8
-	VMOVUPS      32(DX)(R11*4), Y9
-	VSUBPS       Y6, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VFNMADD231PS Y9, Y3, Y8
-	VMOVUPS      32(DI)(R11*4), Y9
-	VFMADD213PS  Y9, Y7, Y8
-	VMOVUPS      Y8, 32(AX)(R11*4)
+	VMOVUPS      (CX)(R11*4), Y5
+	VMOVUPS      (BX)(R11*4), Y7
+	VMULPS       Y7, Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      (DX)(R11*4), Y7
+	VSUBPS       Y2, Y7, Y7
+	VMULPS       Y3, Y7, Y7
+	VFNMADD231PS Y7, Y6, Y5
+	VMOVUPS      (DI)(R11*4), Y7
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y5, (AX)(R11*4)
+	VMOVUPS      32(CX)(R11*4), Y5
+	VMOVUPS      32(BX)(R11*4), Y7
+	VMULPS       Y7, Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      32(DX)(R11*4), Y7
+	VSUBPS       Y2, Y7, Y7
+	VMULPS       Y3, Y7, Y7
+	VFNMADD231PS Y7, Y6, Y5
+	VMOVUPS      32(DI)(R11*4), Y7
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y5, 32(AX)(R11*4)
 	ADDQ         $+16, R11
 	SUBQ         $+16, R12
 	JGE          loop174
@@ -3190,17 +3190,17 @@ done175:
 	JL   done177
 
 loop176:
-	VMOVUPS      (CX)(R11*4), Y8
-	VMOVUPS      (BX)(R11*4), Y9
-	VMULPS       Y9, Y8, Y8
-	VSUBPS       Y1, Y8, Y8
-	VMOVUPS      (DX)(R11*4), Y9
-	VSUBPS       Y6, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VFNMADD231PS Y9, Y3, Y8
-	VMOVUPS      (DI)(R11*4), Y9
-	VFMADD213PS  Y9, Y7, Y8
-	VMOVUPS      Y8, (AX)(R11*4)
+	VMOVUPS      (CX)(R11*4), Y5
+	VMOVUPS      (BX)(R11*4), Y7
+	VMULPS       Y7, Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMOVUPS      (DX)(R11*4), Y7
+	VSUBPS       Y2, Y7, Y7
+	VMULPS       Y3, Y7, Y7
+	VFNMADD231PS Y7, Y6, Y5
+	VMOVUPS      (DI)(R11*4), Y7
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y5, (AX)(R11*4)
 	ADDQ         $+8, R11
 	SUBQ         $+8, R12
 	JGE          loop176
@@ -3208,17 +3208,17 @@ loop176:
 done177:
 	ADDQ         $+8, R12
 	JZ           done178
-	VMASKMOVPS   (CX)(R11*4), Y0, Y8
-	VMASKMOVPS   (BX)(R11*4), Y0, Y9
-	VMULPS       Y9, Y8, Y8
-	VSUBPS       Y1, Y8, Y8
-	VMASKMOVPS   (DX)(R11*4), Y0, Y9
-	VSUBPS       Y6, Y9, Y9
-	VMULPS       Y7, Y9, Y9
-	VFNMADD231PS Y9, Y3, Y8
-	VMASKMOVPS   (DI)(R11*4), Y0, Y6
-	VFMADD213PS  Y6, Y7, Y8
-	VMASKMOVPS   Y8, Y0, (AX)(R11*4)
+	VMASKMOVPS   (CX)(R11*4), Y0, Y5
+	VMASKMOVPS   (BX)(R11*4), Y0, Y7
+	VMULPS       Y7, Y5, Y5
+	VSUBPS       Y4, Y5, Y5
+	VMASKMOVPS   (DX)(R11*4), Y0, Y4
+	VSUBPS       Y2, Y4, Y4
+	VMULPS       Y3, Y4, Y4
+	VFNMADD231PS Y4, Y6, Y5
+	VMASKMOVPS   (DI)(R11*4), Y0, Y2
+	VFMADD213PS  Y2, Y3, Y5
+	VMASKMOVPS   Y5, Y0, (AX)(R11*4)
 
 done178:
 	ADDQ R10, AX
@@ -3409,7 +3409,7 @@ TEXT ·columnMomentsAVX2(SB), $0-96
 	MOVQ         rows+72(FP), BX
 	MOVQ         cols+80(FP), SI
 	MOVQ         ld+88(FP), DI
-	VXORPS       X0, X0, X0
+	VXORPS       Y0, Y0, Y0
 	VCVTSI2SSQ   BX, X0, X0
 	VBROADCASTSS X0, Y0
 	MOVQ         SI, R8
@@ -3422,22 +3422,22 @@ TEXT ·columnMomentsAVX2(SB), $0-96
 	JL           done190
 
 loop189:
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
 repeat191:
-	VMOVUPS (DX)(R9*4), Y14
-	VADDPS  Y14, Y2, Y2
-	VMOVUPS 32(DX)(R9*4), Y14
-	VADDPS  Y14, Y3, Y3
-	VMOVUPS 64(DX)(R9*4), Y14
-	VADDPS  Y14, Y4, Y4
-	VMOVUPS 96(DX)(R9*4), Y14
-	VADDPS  Y14, Y5, Y5
+	VMOVUPS (DX)(R9*4), Y6
+	VADDPS  Y6, Y2, Y2
+	VMOVUPS 32(DX)(R9*4), Y6
+	VADDPS  Y6, Y3, Y3
+	VMOVUPS 64(DX)(R9*4), Y6
+	VADDPS  Y6, Y4, Y4
+	VMOVUPS 96(DX)(R9*4), Y6
+	VADDPS  Y6, Y5, Y5
 	ADDQ    DI, R9
 	DECQ    R10
 	JNZ     repeat191
@@ -3449,26 +3449,26 @@ repeat191:
 	VMOVUPS Y3, 32(AX)(R8*4)
 	VMOVUPS Y4, 64(AX)(R8*4)
 	VMOVUPS Y5, 96(AX)(R8*4)
-	VXORPS  X6, X6, X6
-	VXORPS  X7, X7, X7
-	VXORPS  X8, X8, X8
-	VXORPS  X9, X9, X9
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
 repeat192:
-	VMOVUPS     (DX)(R9*4), Y14
-	VSUBPS      Y2, Y14, Y14
-	VFMADD231PS Y14, Y14, Y6
-	VMOVUPS     32(DX)(R9*4), Y14
-	VSUBPS      Y3, Y14, Y14
-	VFMADD231PS Y14, Y14, Y7
-	VMOVUPS     64(DX)(R9*4), Y14
-	VSUBPS      Y4, Y14, Y14
-	VFMADD231PS Y14, Y14, Y8
-	VMOVUPS     96(DX)(R9*4), Y14
-	VSUBPS      Y5, Y14, Y14
-	VFMADD231PS Y14, Y14, Y9
+	VMOVUPS     (DX)(R9*4), Y10
+	VSUBPS      Y2, Y10, Y10
+	VFMADD231PS Y10, Y10, Y6
+	VMOVUPS     32(DX)(R9*4), Y10
+	VSUBPS      Y3, Y10, Y10
+	VFMADD231PS Y10, Y10, Y7
+	VMOVUPS     64(DX)(R9*4), Y10
+	VSUBPS      Y4, Y10, Y10
+	VFMADD231PS Y10, Y10, Y8
+	VMOVUPS     96(DX)(R9*4), Y10
+	VSUBPS      Y5, Y10, Y10
+	VFMADD231PS Y10, Y10, Y9
 	ADDQ        DI, R9
 	DECQ        R10
 	JNZ         repeat192
@@ -3486,30 +3486,30 @@ done190:
 	JL   done194
 
 loop193:
-	VXORPS X10, X10, X10
+	VXORPS Y2, Y2, Y2
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
 repeat195:
-	VMOVUPS (DX)(R9*4), Y2
-	VADDPS  Y2, Y10, Y10
+	VMOVUPS (DX)(R9*4), Y3
+	VADDPS  Y3, Y2, Y2
 	ADDQ    DI, R9
 	DECQ    R10
 	JNZ     repeat195
-	VDIVPS  Y0, Y10, Y10
-	VMOVUPS Y10, (AX)(R8*4)
-	VXORPS  X11, X11, X11
+	VDIVPS  Y0, Y2, Y2
+	VMOVUPS Y2, (AX)(R8*4)
+	VXORPS  Y3, Y3, Y3
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
 repeat196:
-	VMOVUPS     (DX)(R9*4), Y2
-	VSUBPS      Y10, Y2, Y2
-	VFMADD231PS Y2, Y2, Y11
+	VMOVUPS     (DX)(R9*4), Y4
+	VSUBPS      Y2, Y4, Y4
+	VFMADD231PS Y4, Y4, Y3
 	ADDQ        DI, R9
 	DECQ        R10
 	JNZ         repeat196
-	VMOVUPS     Y11, (CX)(R8*4)
+	VMOVUPS     Y3, (CX)(R8*4)
 	ADDQ        $+8, R8
 	SUBQ        $+8, SI
 	JGE         loop193
@@ -3517,29 +3517,29 @@ repeat196:
 done194:
 	ADDQ   $+8, SI
 	JZ     done197
-	VXORPS X12, X12, X12
+	VXORPS Y2, Y2, Y2
 	MOVQ   R8, SI
 	MOVQ   BX, R9
 
 repeat198:
-	VMASKMOVPS (DX)(SI*4), Y1, Y2
-	VADDPS     Y2, Y12, Y12
+	VMASKMOVPS (DX)(SI*4), Y1, Y3
+	VADDPS     Y3, Y2, Y2
 	ADDQ       DI, SI
 	DECQ       R9
 	JNZ        repeat198
-	VDIVPS     Y0, Y12, Y12
-	VMASKMOVPS Y12, Y1, (AX)(R8*4)
-	VXORPS     X13, X13, X13
+	VDIVPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (AX)(R8*4)
+	VXORPS     Y0, Y0, Y0
 	MOVQ       R8, AX
 
 repeat199:
-	VMASKMOVPS  (DX)(AX*4), Y1, Y0
-	VSUBPS      Y12, Y0, Y0
-	VFMADD231PS Y0, Y0, Y13
+	VMASKMOVPS  (DX)(AX*4), Y1, Y3
+	VSUBPS      Y2, Y3, Y3
+	VFMADD231PS Y3, Y3, Y0
 	ADDQ        DI, AX
 	DECQ        BX
 	JNZ         repeat199
-	VMASKMOVPS  Y13, Y1, (CX)(R8*4)
+	VMASKMOVPS  Y0, Y1, (CX)(R8*4)
 
 done197:
 	VZEROUPPER
@@ -3550,7 +3550,7 @@ done197:
 TEXT ·batchNormAVX2(SB), $0-160
 	MOVQ         y_base+0(FP), CX
 	MOVQ         x_base+24(FP), BX
-	VXORPS       X0, X0, X0
+	VXORPS       Y0, Y0, Y0
 	MOVQ         rows+144(FP), SI
 	MOVQ         cols+152(FP), DI
 	MOVQ         DI, AX
@@ -3677,7 +3677,7 @@ panels201:
 TEXT ·batchNormReluAVX2(SB), $0-160
 	MOVQ         y_base+0(FP), CX
 	MOVQ         x_base+24(FP), BX
-	VXORPS       X0, X0, X0
+	VXORPS       Y0, Y0, Y0
 	MOVQ         rows+144(FP), SI
 	MOVQ         cols+152(FP), DI
 	MOVQ         DI, AX
@@ -3809,7 +3809,7 @@ TEXT ·batchNormAddAVX2(SB), $0-184
 	MOVQ         y_base+0(FP), CX
 	MOVQ         x_base+24(FP), BX
 	MOVQ         add_base+48(FP), SI
-	VXORPS       X0, X0, X0
+	VXORPS       Y0, Y0, Y0
 	MOVQ         rows+168(FP), DI
 	MOVQ         cols+176(FP), R8
 	MOVQ         R8, AX
@@ -3946,7 +3946,7 @@ TEXT ·batchNormAddReluAVX2(SB), $0-184
 	MOVQ         y_base+0(FP), CX
 	MOVQ         x_base+24(FP), BX
 	MOVQ         add_base+48(FP), SI
-	VXORPS       X0, X0, X0
+	VXORPS       Y0, Y0, Y0
 	MOVQ         rows+168(FP), DI
 	MOVQ         cols+176(FP), R8
 	MOVQ         R8, AX
@@ -4086,7 +4086,7 @@ panels231:
 TEXT ·batchNormEvalAVX2(SB), $0-164
 	MOVQ         y_base+0(FP), CX
 	MOVQ         x_base+24(FP), BX
-	VXORPS       X0, X0, X0
+	VXORPS       Y0, Y0, Y0
 	MOVQ         rows+144(FP), SI
 	MOVQ         cols+152(FP), DI
 	MOVQ         DI, AX
@@ -4231,7 +4231,7 @@ panels241:
 TEXT ·batchNormEvalReluAVX2(SB), $0-164
 	MOVQ         y_base+0(FP), CX
 	MOVQ         x_base+24(FP), BX
-	VXORPS       X0, X0, X0
+	VXORPS       Y0, Y0, Y0
 	MOVQ         rows+144(FP), SI
 	MOVQ         cols+152(FP), DI
 	MOVQ         DI, AX
@@ -4381,7 +4381,7 @@ TEXT ·batchNormEvalAddAVX2(SB), $0-188
 	MOVQ         y_base+0(FP), CX
 	MOVQ         x_base+24(FP), BX
 	MOVQ         add_base+48(FP), SI
-	VXORPS       X0, X0, X0
+	VXORPS       Y0, Y0, Y0
 	MOVQ         rows+168(FP), DI
 	MOVQ         cols+176(FP), R8
 	MOVQ         R8, AX
@@ -4536,7 +4536,7 @@ TEXT ·batchNormEvalAddReluAVX2(SB), $0-188
 	MOVQ         y_base+0(FP), CX
 	MOVQ         x_base+24(FP), BX
 	MOVQ         add_base+48(FP), SI
-	VXORPS       X0, X0, X0
+	VXORPS       Y0, Y0, Y0
 	MOVQ         rows+168(FP), DI
 	MOVQ         cols+176(FP), R8
 	MOVQ         R8, AX
@@ -4708,40 +4708,40 @@ TEXT ·batchNormGradSumsAVX2(SB), $0-168
 
 loop280:
 	MOVQ    mean_base+96(FP), R8
-	VMOVUPS (R8)(DI*4), Y9
-	VMOVUPS 32(R8)(DI*4), Y10
+	VMOVUPS (R8)(DI*4), Y1
+	VMOVUPS 32(R8)(DI*4), Y2
 	MOVQ    scale_base+120(FP), R8
-	VMOVUPS (R8)(DI*4), Y11
-	VMOVUPS 32(R8)(DI*4), Y12
-	VXORPS  X1, X1, X1
-	VXORPS  X2, X2, X2
-	VXORPS  X3, X3, X3
-	VXORPS  X4, X4, X4
+	VMOVUPS (R8)(DI*4), Y3
+	VMOVUPS 32(R8)(DI*4), Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
 repeat282:
-	VMOVUPS     (CX)(R8*4), Y13
-	VSUBPS      Y9, Y13, Y13
-	VMULPS      Y11, Y13, Y13
-	VMOVUPS     (AX)(R8*4), Y14
-	VADDPS      Y14, Y1, Y1
-	VFMADD231PS Y14, Y13, Y3
-	VMOVUPS     32(CX)(R8*4), Y13
-	VSUBPS      Y10, Y13, Y13
-	VMULPS      Y12, Y13, Y13
-	VMOVUPS     32(AX)(R8*4), Y14
-	VADDPS      Y14, Y2, Y2
-	VFMADD231PS Y14, Y13, Y4
+	VMOVUPS     (CX)(R8*4), Y9
+	VSUBPS      Y1, Y9, Y9
+	VMULPS      Y3, Y9, Y9
+	VMOVUPS     (AX)(R8*4), Y10
+	VADDPS      Y10, Y5, Y5
+	VFMADD231PS Y10, Y9, Y7
+	VMOVUPS     32(CX)(R8*4), Y9
+	VSUBPS      Y2, Y9, Y9
+	VMULPS      Y4, Y9, Y9
+	VMOVUPS     32(AX)(R8*4), Y10
+	VADDPS      Y10, Y6, Y6
+	VFMADD231PS Y10, Y9, Y8
 	ADDQ        SI, R8
 	DECQ        R9
 	JNZ         repeat282
 	MOVQ        sum_base+0(FP), R8
-	VMOVUPS     Y1, (R8)(DI*4)
-	VMOVUPS     Y2, 32(R8)(DI*4)
+	VMOVUPS     Y5, (R8)(DI*4)
+	VMOVUPS     Y6, 32(R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
-	VMOVUPS     Y3, (R8)(DI*4)
-	VMOVUPS     Y4, 32(R8)(DI*4)
+	VMOVUPS     Y7, (R8)(DI*4)
+	VMOVUPS     Y8, 32(R8)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, BX
 	JGE         loop280
@@ -4756,25 +4756,25 @@ loop283:
 	VMOVUPS (R8)(DI*4), Y1
 	MOVQ    scale_base+120(FP), R8
 	VMOVUPS (R8)(DI*4), Y2
-	VXORPS  X5, X5, X5
-	VXORPS  X6, X6, X6
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
 repeat285:
-	VMOVUPS     (CX)(R8*4), Y3
-	VSUBPS      Y1, Y3, Y3
-	VMULPS      Y2, Y3, Y3
-	VMOVUPS     (AX)(R8*4), Y4
-	VADDPS      Y4, Y5, Y5
-	VFMADD231PS Y4, Y3, Y6
+	VMOVUPS     (CX)(R8*4), Y5
+	VSUBPS      Y1, Y5, Y5
+	VMULPS      Y2, Y5, Y5
+	VMOVUPS     (AX)(R8*4), Y6
+	VADDPS      Y6, Y3, Y3
+	VFMADD231PS Y6, Y5, Y4
 	ADDQ        SI, R8
 	DECQ        R9
 	JNZ         repeat285
 	MOVQ        sum_base+0(FP), R8
-	VMOVUPS     Y5, (R8)(DI*4)
+	VMOVUPS     Y3, (R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
-	VMOVUPS     Y6, (R8)(DI*4)
+	VMOVUPS     Y4, (R8)(DI*4)
 	ADDQ        $+8, DI
 	SUBQ        $+8, BX
 	JGE         loop283
@@ -4786,24 +4786,24 @@ done284:
 	VMASKMOVPS (BX)(DI*4), Y0, Y1
 	MOVQ       scale_base+120(FP), BX
 	VMASKMOVPS (BX)(DI*4), Y0, Y2
-	VXORPS     X7, X7, X7
-	VXORPS     X8, X8, X8
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
 	MOVQ       DI, BX
 
 repeat287:
-	VMASKMOVPS  (CX)(BX*4), Y0, Y3
-	VSUBPS      Y1, Y3, Y3
-	VMULPS      Y2, Y3, Y3
-	VMASKMOVPS  (AX)(BX*4), Y0, Y4
-	VADDPS      Y4, Y7, Y7
-	VFMADD231PS Y4, Y3, Y8
+	VMASKMOVPS  (CX)(BX*4), Y0, Y5
+	VSUBPS      Y1, Y5, Y5
+	VMULPS      Y2, Y5, Y5
+	VMASKMOVPS  (AX)(BX*4), Y0, Y6
+	VADDPS      Y6, Y3, Y3
+	VFMADD231PS Y6, Y5, Y4
 	ADDQ        SI, BX
 	DECQ        DX
 	JNZ         repeat287
 	MOVQ        sum_base+0(FP), AX
-	VMASKMOVPS  Y7, Y0, (AX)(DI*4)
+	VMASKMOVPS  Y3, Y0, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
-	VMASKMOVPS  Y8, Y0, (AX)(DI*4)
+	VMASKMOVPS  Y4, Y0, (AX)(DI*4)
 
 done286:
 	VZEROUPPER
@@ -5041,80 +5041,136 @@ TEXT ·batchNormReluGradSumsAVX2(SB), $0-216
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 	XORQ         DI, DI
-	SUBQ         $+8, BX
+	SUBQ         $+16, BX
 	JL           done303
 
 loop302:
 	MOVQ    mean_base+96(FP), R8
-	VMOVUPS (R8)(DI*4), Y4
+	VMOVUPS (R8)(DI*4), Y1
+	VMOVUPS 32(R8)(DI*4), Y2
 	MOVQ    scale_base+120(FP), R8
-	VMOVUPS (R8)(DI*4), Y5
+	VMOVUPS (R8)(DI*4), Y3
+	VMOVUPS 32(R8)(DI*4), Y4
 	MOVQ    gamma_base+144(FP), R8
-	VMOVUPS (R8)(DI*4), Y6
+	VMOVUPS (R8)(DI*4), Y5
+	VMOVUPS 32(R8)(DI*4), Y6
 	MOVQ    beta_base+168(FP), R8
-	VMOVUPS (R8)(DI*4), Y7
-	VXORPS  X1, X1, X1
-	VXORPS  X2, X2, X2
-	MOVQ    DI, R8
-	MOVQ    DX, R9
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	MOVQ    DI, R9
+	MOVQ    DX, R10
 
 repeat304:
-	VMOVUPS     (CX)(R8*4), Y8
-	VSUBPS      Y4, Y8, Y8
-	VMULPS      Y5, Y8, Y8
-	VMOVAPS     Y8, Y9
-	VFMADD213PS Y7, Y6, Y9
-	VXORPS      X3, X3, X3
-	VCMPPS      $0x1e, Y3, Y9, Y9
-	VMASKMOVPS  (AX)(R8*4), Y9, Y9
-	VADDPS      Y9, Y1, Y1
-	VFMADD231PS Y9, Y8, Y2
-	ADDQ        SI, R8
-	DECQ        R9
+	VMOVUPS     (CX)(R9*4), Y11
+	VSUBPS      Y1, Y11, Y11
+	VMULPS      Y3, Y11, Y11
+	VMOVAPS     Y11, Y12
+	VFMADD213PS (R8)(DI*4), Y5, Y12
+	VXORPS      Y13, Y13, Y13
+	VCMPPS      $0x1e, Y13, Y12, Y12
+	VMASKMOVPS  (AX)(R9*4), Y12, Y12
+	VADDPS      Y12, Y7, Y7
+	VFMADD231PS Y12, Y11, Y9
+	VMOVUPS     32(CX)(R9*4), Y11
+	VSUBPS      Y2, Y11, Y11
+	VMULPS      Y4, Y11, Y11
+	VMOVAPS     Y11, Y12
+	VFMADD213PS 32(R8)(DI*4), Y6, Y12
+	VXORPS      Y13, Y13, Y13
+	VCMPPS      $0x1e, Y13, Y12, Y12
+	VMASKMOVPS  32(AX)(R9*4), Y12, Y12
+	VADDPS      Y12, Y8, Y8
+	VFMADD231PS Y12, Y11, Y10
+	ADDQ        SI, R9
+	DECQ        R10
 	JNZ         repeat304
 	MOVQ        sum_base+0(FP), R8
-	VMOVUPS     Y1, (R8)(DI*4)
+	VMOVUPS     Y7, (R8)(DI*4)
+	VMOVUPS     Y8, 32(R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
-	VMOVUPS     Y2, (R8)(DI*4)
-	ADDQ        $+8, DI
-	SUBQ        $+8, BX
+	VMOVUPS     Y9, (R8)(DI*4)
+	VMOVUPS     Y10, 32(R8)(DI*4)
+	ADDQ        $+16, DI
+	SUBQ        $+16, BX
 	JGE         loop302
 
 done303:
+	ADDQ $+16, BX
+	SUBQ $+8, BX
+	JL   done306
+
+loop305:
+	MOVQ    mean_base+96(FP), R8
+	VMOVUPS (R8)(DI*4), Y1
+	MOVQ    scale_base+120(FP), R8
+	VMOVUPS (R8)(DI*4), Y2
+	MOVQ    gamma_base+144(FP), R8
+	VMOVUPS (R8)(DI*4), Y3
+	MOVQ    beta_base+168(FP), R8
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	MOVQ    DI, R9
+	MOVQ    DX, R10
+
+repeat307:
+	VMOVUPS     (CX)(R9*4), Y6
+	VSUBPS      Y1, Y6, Y6
+	VMULPS      Y2, Y6, Y6
+	VMOVAPS     Y6, Y7
+	VFMADD213PS (R8)(DI*4), Y3, Y7
+	VXORPS      Y8, Y8, Y8
+	VCMPPS      $0x1e, Y8, Y7, Y7
+	VMASKMOVPS  (AX)(R9*4), Y7, Y7
+	VADDPS      Y7, Y4, Y4
+	VFMADD231PS Y7, Y6, Y5
+	ADDQ        SI, R9
+	DECQ        R10
+	JNZ         repeat307
+	MOVQ        sum_base+0(FP), R8
+	VMOVUPS     Y4, (R8)(DI*4)
+	MOVQ        sumX_base+24(FP), R8
+	VMOVUPS     Y5, (R8)(DI*4)
+	ADDQ        $+8, DI
+	SUBQ        $+8, BX
+	JGE         loop305
+
+done306:
 	ADDQ       $+8, BX
-	JZ         done305
+	JZ         done308
 	MOVQ       mean_base+96(FP), BX
 	VMASKMOVPS (BX)(DI*4), Y0, Y1
 	MOVQ       scale_base+120(FP), BX
 	VMASKMOVPS (BX)(DI*4), Y0, Y2
 	MOVQ       gamma_base+144(FP), BX
-	VMASKMOVPS (BX)(DI*4), Y0, Y4
+	VMASKMOVPS (BX)(DI*4), Y0, Y3
 	MOVQ       beta_base+168(FP), BX
-	VMASKMOVPS (BX)(DI*4), Y0, Y5
-	VXORPS     X3, X3, X3
-	VXORPS     X10, X10, X10
+	VMASKMOVPS (BX)(DI*4), Y0, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
 	MOVQ       DI, BX
 
-repeat306:
-	VMASKMOVPS  (CX)(BX*4), Y0, Y6
-	VSUBPS      Y1, Y6, Y6
-	VMULPS      Y2, Y6, Y6
-	VMOVAPS     Y6, Y7
-	VFMADD213PS Y5, Y4, Y7
-	VXORPS      X11, X11, X11
-	VCMPPS      $0x1e, Y11, Y7, Y7
-	VMASKMOVPS  (AX)(BX*4), Y7, Y7
-	VADDPS      Y7, Y3, Y3
-	VFMADD231PS Y7, Y6, Y10
+repeat309:
+	VMASKMOVPS  (CX)(BX*4), Y0, Y7
+	VSUBPS      Y1, Y7, Y7
+	VMULPS      Y2, Y7, Y7
+	VMOVAPS     Y7, Y8
+	VFMADD213PS Y4, Y3, Y8
+	VXORPS      Y9, Y9, Y9
+	VCMPPS      $0x1e, Y9, Y8, Y8
+	VMASKMOVPS  (AX)(BX*4), Y8, Y8
+	VADDPS      Y8, Y5, Y5
+	VFMADD231PS Y8, Y7, Y6
 	ADDQ        SI, BX
 	DECQ        DX
-	JNZ         repeat306
+	JNZ         repeat309
 	MOVQ        sum_base+0(FP), AX
-	VMASKMOVPS  Y3, Y0, (AX)(DI*4)
+	VMASKMOVPS  Y5, Y0, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
-	VMASKMOVPS  Y10, Y0, (AX)(DI*4)
+	VMASKMOVPS  Y6, Y0, (AX)(DI*4)
 
-done305:
+done308:
 	VZEROUPPER
 	RET
 
@@ -5136,104 +5192,103 @@ TEXT ·batchNormReluGradAVX2(SB), $0-236
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel307:
+panel310:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels308
+	JLE     panels311
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+8, R9
-	JL      done310
+	JL      done313
 
-loop309:
+loop312:
 	MOVQ         mean_base+72(FP), R10
-	VMOVUPS      (R10)(DX*4), Y2
+	VMOVUPS      (R10)(DX*4), Y1
 	MOVQ         scale_base+96(FP), R10
-	VMOVUPS      (R10)(DX*4), Y3
+	VMOVUPS      (R10)(DX*4), Y2
 	MOVQ         gamma_base+168(FP), R10
-	VMOVUPS      (R10)(DX*4), Y4
+	VMOVUPS      (R10)(DX*4), Y3
 	MOVQ         total_base+120(FP), R10
-	VMOVUPS      (R10)(DX*4), Y5
+	VMOVUPS      (R10)(DX*4), Y4
 	MOVQ         totalX_base+144(FP), R10
-	VMOVUPS      (R10)(DX*4), Y6
-	VBROADCASTSS share+232(FP), Y7
-	VMULPS       Y3, Y4, Y8
-	VMULPS       Y7, Y5, Y5
-	VMULPS       Y7, Y6, Y6
+	VMOVUPS      (R10)(DX*4), Y5
+	VBROADCASTSS share+232(FP), Y6
+	VMULPS       Y2, Y3, Y7
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y6, Y5, Y5
 	MOVQ         beta_base+192(FP), R10
-	VMOVUPS      (R10)(DX*4), Y7
-	MOVQ         DX, R10
-	MOVQ         AX, R11
+	MOVQ         DX, R11
+	MOVQ         AX, R12
 
-repeat311:
-	VMOVUPS      (SI)(R10*4), Y9
-	VSUBPS       Y2, Y9, Y9
-	VMULPS       Y3, Y9, Y9
-	VMOVAPS      Y9, Y10
-	VFMADD213PS  Y7, Y4, Y10
-	VXORPS       X1, X1, X1
-	VCMPPS       $0x1e, Y1, Y10, Y10
-	VMASKMOVPS   (BX)(R10*4), Y10, Y10
-	VSUBPS       Y5, Y10, Y10
-	VFNMADD231PS Y6, Y9, Y10
-	VMULPS       Y8, Y10, Y10
-	VMOVUPS      Y10, (CX)(R10*4)
-	ADDQ         R8, R10
-	DECQ         R11
-	JNZ          repeat311
+repeat314:
+	VMOVUPS      (SI)(R11*4), Y6
+	VSUBPS       Y1, Y6, Y6
+	VMULPS       Y2, Y6, Y6
+	VMOVAPS      Y6, Y8
+	VFMADD213PS  (R10)(DX*4), Y3, Y8
+	VXORPS       Y9, Y9, Y9
+	VCMPPS       $0x1e, Y9, Y8, Y8
+	VMASKMOVPS   (BX)(R11*4), Y8, Y8
+	VSUBPS       Y4, Y8, Y8
+	VFNMADD231PS Y5, Y6, Y8
+	VMULPS       Y7, Y8, Y8
+	VMOVUPS      Y8, (CX)(R11*4)
+	ADDQ         R8, R11
+	DECQ         R12
+	JNZ          repeat314
 	ADDQ         $+8, DX
 	SUBQ         $+8, R9
-	JGE          loop309
+	JGE          loop312
 
-done310:
+done313:
 	ADDQ         $+8, R9
-	JZ           done312
+	JZ           done315
 	MOVQ         mean_base+72(FP), R9
-	VMASKMOVPS   (R9)(DX*4), Y0, Y2
+	VMASKMOVPS   (R9)(DX*4), Y0, Y1
 	MOVQ         scale_base+96(FP), R9
-	VMASKMOVPS   (R9)(DX*4), Y0, Y3
+	VMASKMOVPS   (R9)(DX*4), Y0, Y2
 	MOVQ         gamma_base+168(FP), R9
-	VMASKMOVPS   (R9)(DX*4), Y0, Y4
+	VMASKMOVPS   (R9)(DX*4), Y0, Y3
 	MOVQ         total_base+120(FP), R9
-	VMASKMOVPS   (R9)(DX*4), Y0, Y5
+	VMASKMOVPS   (R9)(DX*4), Y0, Y4
 	MOVQ         totalX_base+144(FP), R9
-	VMASKMOVPS   (R9)(DX*4), Y0, Y6
-	VBROADCASTSS share+232(FP), Y7
-	VMULPS       Y3, Y4, Y8
-	VMULPS       Y7, Y5, Y5
-	VMULPS       Y7, Y6, Y6
+	VMASKMOVPS   (R9)(DX*4), Y0, Y5
+	VBROADCASTSS share+232(FP), Y6
+	VMULPS       Y2, Y3, Y7
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y6, Y5, Y5
 	MOVQ         beta_base+192(FP), R9
-	VMASKMOVPS   (R9)(DX*4), Y0, Y7
+	VMASKMOVPS   (R9)(DX*4), Y0, Y6
 	MOVQ         AX, R9
 
-repeat313:
-	VMASKMOVPS   (SI)(DX*4), Y0, Y9
-	VSUBPS       Y2, Y9, Y9
-	VMULPS       Y3, Y9, Y9
-	VMOVAPS      Y9, Y10
-	VFMADD213PS  Y7, Y4, Y10
-	VXORPS       X1, X1, X1
-	VCMPPS       $0x1e, Y1, Y10, Y10
-	VMASKMOVPS   (BX)(DX*4), Y10, Y10
-	VSUBPS       Y5, Y10, Y10
-	VFNMADD231PS Y6, Y9, Y10
-	VMULPS       Y8, Y10, Y10
-	VMASKMOVPS   Y10, Y0, (CX)(DX*4)
+repeat316:
+	VMASKMOVPS   (SI)(DX*4), Y0, Y8
+	VSUBPS       Y1, Y8, Y8
+	VMULPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VFMADD213PS  Y6, Y3, Y9
+	VXORPS       Y10, Y10, Y10
+	VCMPPS       $0x1e, Y10, Y9, Y9
+	VMASKMOVPS   (BX)(DX*4), Y9, Y9
+	VSUBPS       Y4, Y9, Y9
+	VFNMADD231PS Y5, Y8, Y9
+	VMULPS       Y7, Y9, Y9
+	VMASKMOVPS   Y9, Y0, (CX)(DX*4)
 	ADDQ         R8, DX
 	DECQ         R9
-	JNZ          repeat313
+	JNZ          repeat316
 
-done312:
+done315:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel307
+	JMP   panel310
 
-panels308:
+panels311:
 	VZEROUPPER
 	RET
 
@@ -5256,97 +5311,96 @@ TEXT ·batchNormReluGradAddAVX2(SB), $0-260
 	DIVQ         R9
 	ADDQ         $+4, AX
 
-panel314:
+panel317:
 	CMPQ    R8, AX
 	CMOVQLT R8, AX
 	TESTQ   AX, AX
-	JLE     panels315
+	JLE     panels318
 	XORQ    DX, DX
 	MOVQ    R9, R10
 	SUBQ    $+8, R10
-	JL      done317
+	JL      done320
 
-loop316:
+loop319:
 	MOVQ         mean_base+96(FP), R11
-	VMOVUPS      (R11)(DX*4), Y2
+	VMOVUPS      (R11)(DX*4), Y1
 	MOVQ         scale_base+120(FP), R11
-	VMOVUPS      (R11)(DX*4), Y3
+	VMOVUPS      (R11)(DX*4), Y2
 	MOVQ         gamma_base+192(FP), R11
-	VMOVUPS      (R11)(DX*4), Y4
+	VMOVUPS      (R11)(DX*4), Y3
 	MOVQ         total_base+144(FP), R11
-	VMOVUPS      (R11)(DX*4), Y5
+	VMOVUPS      (R11)(DX*4), Y4
 	MOVQ         totalX_base+168(FP), R11
-	VMOVUPS      (R11)(DX*4), Y6
-	VBROADCASTSS share+256(FP), Y7
-	VMULPS       Y3, Y4, Y8
-	VMULPS       Y7, Y5, Y5
-	VMULPS       Y7, Y6, Y6
+	VMOVUPS      (R11)(DX*4), Y5
+	VBROADCASTSS share+256(FP), Y6
+	VMULPS       Y2, Y3, Y7
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y6, Y5, Y5
 	MOVQ         beta_base+216(FP), R11
-	VMOVUPS      (R11)(DX*4), Y7
-	MOVQ         DX, R11
-	MOVQ         AX, R12
+	MOVQ         DX, R12
+	MOVQ         AX, R13
 
-repeat318:
-	VMOVUPS      (SI)(R11*4), Y9
-	VSUBPS       Y2, Y9, Y9
-	VMULPS       Y3, Y9, Y9
-	VMOVAPS      Y9, Y10
-	VFMADD213PS  Y7, Y4, Y10
-	VXORPS       X1, X1, X1
-	VCMPPS       $0x1e, Y1, Y10, Y10
-	VMASKMOVPS   (BX)(R11*4), Y10, Y10
-	VSUBPS       Y5, Y10, Y10
-	VFNMADD231PS Y6, Y9, Y10
-	VMOVUPS      (DI)(R11*4), Y9
-	VFMADD213PS  Y9, Y8, Y10
-	VMOVUPS      Y10, (CX)(R11*4)
-	ADDQ         R9, R11
-	DECQ         R12
-	JNZ          repeat318
+repeat321:
+	VMOVUPS      (SI)(R12*4), Y6
+	VSUBPS       Y1, Y6, Y6
+	VMULPS       Y2, Y6, Y6
+	VMOVAPS      Y6, Y8
+	VFMADD213PS  (R11)(DX*4), Y3, Y8
+	VXORPS       Y9, Y9, Y9
+	VCMPPS       $0x1e, Y9, Y8, Y8
+	VMASKMOVPS   (BX)(R12*4), Y8, Y8
+	VSUBPS       Y4, Y8, Y8
+	VFNMADD231PS Y5, Y6, Y8
+	VMOVUPS      (DI)(R12*4), Y6
+	VFMADD213PS  Y6, Y7, Y8
+	VMOVUPS      Y8, (CX)(R12*4)
+	ADDQ         R9, R12
+	DECQ         R13
+	JNZ          repeat321
 	ADDQ         $+8, DX
 	SUBQ         $+8, R10
-	JGE          loop316
+	JGE          loop319
 
-done317:
+done320:
 	ADDQ         $+8, R10
-	JZ           done319
+	JZ           done322
 	MOVQ         mean_base+96(FP), R10
-	VMASKMOVPS   (R10)(DX*4), Y0, Y2
+	VMASKMOVPS   (R10)(DX*4), Y0, Y1
 	MOVQ         scale_base+120(FP), R10
-	VMASKMOVPS   (R10)(DX*4), Y0, Y3
+	VMASKMOVPS   (R10)(DX*4), Y0, Y2
 	MOVQ         gamma_base+192(FP), R10
-	VMASKMOVPS   (R10)(DX*4), Y0, Y4
+	VMASKMOVPS   (R10)(DX*4), Y0, Y3
 	MOVQ         total_base+144(FP), R10
-	VMASKMOVPS   (R10)(DX*4), Y0, Y5
+	VMASKMOVPS   (R10)(DX*4), Y0, Y4
 	MOVQ         totalX_base+168(FP), R10
-	VMASKMOVPS   (R10)(DX*4), Y0, Y6
-	VBROADCASTSS share+256(FP), Y7
-	VMULPS       Y3, Y4, Y8
-	VMULPS       Y7, Y5, Y5
-	VMULPS       Y7, Y6, Y6
+	VMASKMOVPS   (R10)(DX*4), Y0, Y5
+	VBROADCASTSS share+256(FP), Y6
+	VMULPS       Y2, Y3, Y7
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y6, Y5, Y5
 	MOVQ         beta_base+216(FP), R10
-	VMASKMOVPS   (R10)(DX*4), Y0, Y7
+	VMASKMOVPS   (R10)(DX*4), Y0, Y6
 	MOVQ         AX, R10
 
-repeat320:
-	VMASKMOVPS   (SI)(DX*4), Y0, Y9
-	VSUBPS       Y2, Y9, Y9
-	VMULPS       Y3, Y9, Y9
-	VMOVAPS      Y9, Y10
-	VFMADD213PS  Y7, Y4, Y10
-	VXORPS       X1, X1, X1
-	VCMPPS       $0x1e, Y1, Y10, Y10
-	VMASKMOVPS   (BX)(DX*4), Y10, Y10
-	VSUBPS       Y5, Y10, Y10
-	VFNMADD231PS Y6, Y9, Y10
-	VMASKMOVPS   (DI)(DX*4), Y0, Y9
-	VFMADD213PS  Y9, Y8, Y10
-	VMASKMOVPS   Y10, Y0, (CX)(DX*4)
+repeat323:
+	VMASKMOVPS   (SI)(DX*4), Y0, Y8
+	VSUBPS       Y1, Y8, Y8
+	VMULPS       Y2, Y8, Y8
+	VMOVAPS      Y8, Y9
+	VFMADD213PS  Y6, Y3, Y9
+	VXORPS       Y10, Y10, Y10
+	VCMPPS       $0x1e, Y10, Y9, Y9
+	VMASKMOVPS   (BX)(DX*4), Y9, Y9
+	VSUBPS       Y4, Y9, Y9
+	VFNMADD231PS Y5, Y8, Y9
+	VMASKMOVPS   (DI)(DX*4), Y0, Y8
+	VFMADD213PS  Y8, Y7, Y9
+	VMASKMOVPS   Y9, Y0, (CX)(DX*4)
 	ADDQ         R9, DX
 	DECQ         R10
-	JNZ          repeat320
+	JNZ          repeat323
 
-done319:
+done322:
 	SUBQ  AX, R8
 	MOVQ  AX, DX
 	IMULQ R9, DX
@@ -5354,9 +5408,9 @@ done319:
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
 	LEAQ  (DI)(DX*4), DI
-	JMP   panel314
+	JMP   panel317
 
-panels315:
+panels318:
 	VZEROUPPER
 	RET
 
@@ -5376,162 +5430,162 @@ TEXT ·normStatsAVX2(SB), $0-100
 	SHLQ         $0x07, R9
 	NEGQ         R9
 	ADDQ         DI, R9
-	VXORPS       X0, X0, X0
+	VXORPS       Y0, Y0, Y0
 	VCVTSI2SDQ   DI, X0, X0
 	VBROADCASTSD X0, Y0
-	VXORPS       X1, X1, X1
+	VXORPS       Y1, Y1, Y1
 	VCVTSI2SDQ   R9, X1, X1
 	VBROADCASTSD X1, Y1
 	MOVQ         $+128, DI
-	VXORPS       X2, X2, X2
+	VXORPS       Y2, Y2, Y2
 	VCVTSI2SDQ   DI, X2, X2
 	VBROADCASTSD X2, Y2
 	XORQ         DI, DI
 	SUBQ         $+4, BX
-	JL           rest322
+	JL           rest325
 
-loop321:
-	VXORPS X3, X3, X3
+loop324:
+	VXORPS Y3, Y3, Y3
 	MOVQ   DI, R9
 	MOVQ   R8, R10
 	TESTQ  R10, R10
-	JZ     last324
+	JZ     last327
 
-repeat325:
+repeat328:
 	VCVTPS2PD (DX)(R9*4), Y4
 	VADDPD    Y4, Y3, Y3
 	ADDQ      SI, R9
 	ADDQ      SI, R9
 	DECQ      R10
-	JNZ       repeat325
+	JNZ       repeat328
 
-last324:
+last327:
 	VCVTPS2PD   (DX)(R9*4), Y4
 	VMULPD      Y2, Y3, Y3
 	VFMADD231PD Y1, Y4, Y3
 	VDIVPD      Y0, Y3, Y3
 	VCVTPD2PSY  Y3, X4
 	VMOVUPS     X4, (AX)(DI*4)
-	VXORPS      X5, X5, X5
-	VXORPS      X6, X6, X6
+	VXORPS      Y4, Y4, Y4
+	VXORPS      Y5, Y5, Y5
 	MOVQ        DI, R9
 	MOVQ        R8, R10
 	TESTQ       R10, R10
-	JZ          last326
+	JZ          last329
 
-repeat327:
-	VCVTPS2PD   (DX)(R9*4), Y4
-	VSUBPD      Y3, Y4, Y4
+repeat330:
+	VCVTPS2PD   (DX)(R9*4), Y6
+	VSUBPD      Y3, Y6, Y6
 	ADDQ        SI, R9
-	VCVTPS2PD   (DX)(R9*4), Y10
-	VADDPD      Y10, Y5, Y5
-	VFMADD231PD Y4, Y4, Y6
+	VCVTPS2PD   (DX)(R9*4), Y7
+	VADDPD      Y7, Y4, Y4
+	VFMADD231PD Y6, Y6, Y5
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat327
+	JNZ         repeat330
 
-last326:
-	VCVTPS2PD    (DX)(R9*4), Y4
-	VSUBPD       Y3, Y4, Y4
+last329:
+	VCVTPS2PD    (DX)(R9*4), Y6
+	VSUBPD       Y3, Y6, Y6
 	ADDQ         SI, R9
-	VCVTPS2PD    (DX)(R9*4), Y10
-	VADDPD       Y10, Y5, Y5
-	VFMADD231PD  Y2, Y6, Y5
-	VMULPD       Y4, Y4, Y4
-	VFMADD231PD  Y1, Y4, Y5
-	VDIVPD       Y0, Y5, Y4
-	VMOVSS       eps+96(FP), X3
-	VCVTSS2SD    X3, X3, X3
-	VBROADCASTSD X3, Y10
-	VADDPD       Y10, Y4, Y4
-	VSQRTPD      Y4, Y4
+	VCVTPS2PD    (DX)(R9*4), Y3
+	VADDPD       Y3, Y4, Y4
+	VFMADD231PD  Y2, Y5, Y4
+	VMULPD       Y6, Y6, Y6
+	VFMADD231PD  Y1, Y6, Y4
+	VDIVPD       Y0, Y4, Y3
+	VMOVSS       eps+96(FP), X4
+	VCVTSS2SD    X4, X4, X4
+	VBROADCASTSD X4, Y4
+	VADDPD       Y4, Y3, Y3
+	VSQRTPD      Y3, Y3
 	MOVQ         $+1, R10
-	VXORPS       X10, X10, X10
-	VCVTSI2SDQ   R10, X10, X10
-	VBROADCASTSD X10, Y10
-	VDIVPD       Y4, Y10, Y4
-	VCVTPD2PSY   Y4, X3
+	VXORPS       Y4, Y4, Y4
+	VCVTSI2SDQ   R10, X4, X4
+	VBROADCASTSD X4, Y4
+	VDIVPD       Y3, Y4, Y3
+	VCVTPD2PSY   Y3, X3
 	VMOVUPS      X3, (CX)(DI*4)
 	ADDQ         $+4, DI
 	SUBQ         $+4, BX
-	JGE          loop321
+	JGE          loop324
 
-rest322:
+rest325:
 	ADDQ         $+4, BX
-	JZ           done323
+	JZ           done326
 	VMOVD        BX, X3
 	VPBROADCASTD X3, X3
 	VPCMPGTD     lane_numbers<>+0(SB), X3, X3
 	VPMOVSXDQ    X3, Y4
-	VXORPS       X7, X7, X7
+	VXORPS       Y4, Y4, Y4
 	MOVQ         DI, BX
 	MOVQ         R8, R9
 	TESTQ        R9, R9
-	JZ           last328
+	JZ           last331
 
-repeat329:
-	VMASKMOVPS (DX)(BX*4), X3, X4
-	VCVTPS2PD  X4, Y4
-	VADDPD     Y4, Y7, Y7
+repeat332:
+	VMASKMOVPS (DX)(BX*4), X3, X5
+	VCVTPS2PD  X5, Y5
+	VADDPD     Y5, Y4, Y4
 	ADDQ       SI, BX
 	ADDQ       SI, BX
 	DECQ       R9
-	JNZ        repeat329
+	JNZ        repeat332
 
-last328:
-	VMASKMOVPS  (DX)(BX*4), X3, X4
-	VCVTPS2PD   X4, Y4
-	VMULPD      Y2, Y7, Y7
-	VFMADD231PD Y1, Y4, Y7
-	VDIVPD      Y0, Y7, Y7
-	VCVTPD2PSY  Y7, X4
-	VMASKMOVPS  X4, X3, (AX)(DI*4)
-	VXORPS      X8, X8, X8
-	VXORPS      X9, X9, X9
+last331:
+	VMASKMOVPS  (DX)(BX*4), X3, X5
+	VCVTPS2PD   X5, Y5
+	VMULPD      Y2, Y4, Y4
+	VFMADD231PD Y1, Y5, Y4
+	VDIVPD      Y0, Y4, Y4
+	VCVTPD2PSY  Y4, X5
+	VMASKMOVPS  X5, X3, (AX)(DI*4)
+	VXORPS      Y5, Y5, Y5
+	VXORPS      Y6, Y6, Y6
 	MOVQ        DI, BX
 	MOVQ        R8, R9
 	TESTQ       R9, R9
-	JZ          last330
+	JZ          last333
 
-repeat331:
-	VMASKMOVPS  (DX)(BX*4), X3, X4
-	VCVTPS2PD   X4, Y4
-	VSUBPD      Y7, Y4, Y4
+repeat334:
+	VMASKMOVPS  (DX)(BX*4), X3, X7
+	VCVTPS2PD   X7, Y7
+	VSUBPD      Y4, Y7, Y7
 	ADDQ        SI, BX
-	VMASKMOVPS  (DX)(BX*4), X3, X5
-	VCVTPS2PD   X5, Y5
-	VADDPD      Y5, Y8, Y8
-	VFMADD231PD Y4, Y4, Y9
+	VMASKMOVPS  (DX)(BX*4), X3, X8
+	VCVTPS2PD   X8, Y8
+	VADDPD      Y8, Y5, Y5
+	VFMADD231PD Y7, Y7, Y6
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat331
+	JNZ         repeat334
 
-last330:
+last333:
+	VMASKMOVPS   (DX)(BX*4), X3, X7
+	VCVTPS2PD    X7, Y7
+	VSUBPD       Y4, Y7, Y7
+	ADDQ         SI, BX
 	VMASKMOVPS   (DX)(BX*4), X3, X4
 	VCVTPS2PD    X4, Y4
-	VSUBPD       Y7, Y4, Y4
-	ADDQ         SI, BX
-	VMASKMOVPS   (DX)(BX*4), X3, X5
-	VCVTPS2PD    X5, Y5
-	VADDPD       Y5, Y8, Y8
-	VFMADD231PD  Y2, Y9, Y8
-	VMULPD       Y4, Y4, Y4
-	VFMADD231PD  Y1, Y4, Y8
-	VDIVPD       Y0, Y8, Y0
+	VADDPD       Y4, Y5, Y5
+	VFMADD231PD  Y2, Y6, Y5
+	VMULPD       Y7, Y7, Y7
+	VFMADD231PD  Y1, Y7, Y5
+	VDIVPD       Y0, Y5, Y0
 	VMOVSS       eps+96(FP), X1
 	VCVTSS2SD    X1, X1, X1
 	VBROADCASTSD X1, Y1
 	VADDPD       Y1, Y0, Y0
 	VSQRTPD      Y0, Y0
 	MOVQ         $+1, R9
-	VXORPS       X1, X1, X1
+	VXORPS       Y1, Y1, Y1
 	VCVTSI2SDQ   R9, X1, X1
 	VBROADCASTSD X1, Y1
 	VDIVPD       Y0, Y1, Y0
 	VCVTPD2PSY   Y0, X0
 	VMASKMOVPS   X0, X3, (CX)(DI*4)
 
-done323:
+done326:
 	VZEROUPPER
 	RET
 
@@ -5551,172 +5605,172 @@ TEXT ·normStatsTallyAVX2(SB), $0-172
 	SHLQ         $0x07, R9
 	NEGQ         R9
 	ADDQ         DI, R9
-	VXORPS       X0, X0, X0
+	VXORPS       Y0, Y0, Y0
 	VCVTSI2SDQ   DI, X0, X0
 	VBROADCASTSD X0, Y0
-	VXORPS       X1, X1, X1
+	VXORPS       Y1, Y1, Y1
 	VCVTSI2SDQ   R9, X1, X1
 	VBROADCASTSD X1, Y1
 	MOVQ         $+128, DI
-	VXORPS       X2, X2, X2
+	VXORPS       Y2, Y2, Y2
 	VCVTSI2SDQ   DI, X2, X2
 	VBROADCASTSD X2, Y2
 	XORQ         DI, DI
 	SUBQ         $+4, BX
-	JL           rest333
+	JL           rest336
 
-loop332:
-	VXORPS X3, X3, X3
+loop335:
+	VXORPS Y3, Y3, Y3
 	MOVQ   DI, R9
 	MOVQ   R8, R10
 	TESTQ  R10, R10
-	JZ     last335
+	JZ     last338
 
-repeat336:
+repeat339:
 	VCVTPS2PD (DX)(R9*4), Y4
 	VADDPD    Y4, Y3, Y3
 	ADDQ      SI, R9
 	ADDQ      SI, R9
 	DECQ      R10
-	JNZ       repeat336
+	JNZ       repeat339
 
-last335:
+last338:
 	VCVTPS2PD   (DX)(R9*4), Y4
 	VMULPD      Y2, Y3, Y3
 	VFMADD231PD Y1, Y4, Y3
 	VDIVPD      Y0, Y3, Y3
 	VCVTPD2PSY  Y3, X4
 	VMOVUPS     X4, (AX)(DI*4)
-	VXORPS      X5, X5, X5
-	VXORPS      X6, X6, X6
+	VXORPS      Y4, Y4, Y4
+	VXORPS      Y5, Y5, Y5
 	MOVQ        DI, R9
 	MOVQ        R8, R10
 	TESTQ       R10, R10
-	JZ          last337
+	JZ          last340
 
-repeat338:
-	VCVTPS2PD   (DX)(R9*4), Y4
-	VSUBPD      Y3, Y4, Y4
+repeat341:
+	VCVTPS2PD   (DX)(R9*4), Y6
+	VSUBPD      Y3, Y6, Y6
 	ADDQ        SI, R9
-	VCVTPS2PD   (DX)(R9*4), Y10
-	VADDPD      Y10, Y5, Y5
-	VFMADD231PD Y4, Y4, Y6
+	VCVTPS2PD   (DX)(R9*4), Y7
+	VADDPD      Y7, Y4, Y4
+	VFMADD231PD Y6, Y6, Y5
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat338
+	JNZ         repeat341
 
-last337:
-	VCVTPS2PD    (DX)(R9*4), Y4
-	VSUBPD       Y3, Y4, Y4
+last340:
+	VCVTPS2PD    (DX)(R9*4), Y6
+	VSUBPD       Y3, Y6, Y6
 	ADDQ         SI, R9
-	VCVTPS2PD    (DX)(R9*4), Y10
-	VADDPD       Y10, Y5, Y5
-	VFMADD231PD  Y2, Y6, Y5
-	VMULPD       Y4, Y4, Y4
-	VFMADD231PD  Y1, Y4, Y5
-	VDIVPD       Y0, Y5, Y4
+	VCVTPS2PD    (DX)(R9*4), Y7
+	VADDPD       Y7, Y4, Y4
+	VFMADD231PD  Y2, Y5, Y4
+	VMULPD       Y6, Y6, Y6
+	VFMADD231PD  Y1, Y6, Y4
+	VDIVPD       Y0, Y4, Y5
 	VMOVSS       eps+168(FP), X6
 	VCVTSS2SD    X6, X6, X6
-	VBROADCASTSD X6, Y10
-	VADDPD       Y10, Y4, Y4
-	VSQRTPD      Y4, Y4
+	VBROADCASTSD X6, Y6
+	VADDPD       Y6, Y5, Y5
+	VSQRTPD      Y5, Y5
 	MOVQ         $+1, R10
-	VXORPS       X10, X10, X10
-	VCVTSI2SDQ   R10, X10, X10
-	VBROADCASTSD X10, Y10
-	VDIVPD       Y4, Y10, Y4
-	VCVTPD2PSY   Y4, X4
-	VMOVUPS      X4, (CX)(DI*4)
+	VXORPS       Y6, Y6, Y6
+	VCVTSI2SDQ   R10, X6, X6
+	VBROADCASTSD X6, Y6
+	VDIVPD       Y5, Y6, Y5
+	VCVTPD2PSY   Y5, X5
+	VMOVUPS      X5, (CX)(DI*4)
 	MOVQ         count_base+0(FP), R9
-	VMOVUPD      (R9)(DI*8), Y4
-	VADDPD       Y0, Y4, Y10
-	VMOVUPD      Y10, (R9)(DI*8)
-	VDIVPD       Y10, Y0, Y10
+	VMOVUPD      (R9)(DI*8), Y5
+	VADDPD       Y0, Y5, Y6
+	VMOVUPD      Y6, (R9)(DI*8)
+	VDIVPD       Y6, Y0, Y6
 	MOVQ         tallyMean_base+24(FP), R9
-	VMOVUPD      (R9)(DI*8), Y11
-	VSUBPD       Y11, Y3, Y3
-	VFMADD231PD  Y10, Y3, Y11
-	VMOVUPD      Y11, (R9)(DI*8)
+	VMOVUPD      (R9)(DI*8), Y7
+	VSUBPD       Y7, Y3, Y3
+	VFMADD231PD  Y6, Y3, Y7
+	VMOVUPD      Y7, (R9)(DI*8)
 	MOVQ         tallySquares_base+48(FP), R9
-	VMOVUPD      (R9)(DI*8), Y11
-	VADDPD       Y5, Y11, Y11
-	VMULPD       Y10, Y4, Y4
+	VMOVUPD      (R9)(DI*8), Y7
+	VADDPD       Y4, Y7, Y7
+	VMULPD       Y6, Y5, Y5
 	VMULPD       Y3, Y3, Y3
-	VFMADD231PD  Y4, Y3, Y11
-	VMOVUPD      Y11, (R9)(DI*8)
+	VFMADD231PD  Y5, Y3, Y7
+	VMOVUPD      Y7, (R9)(DI*8)
 	ADDQ         $+4, DI
 	SUBQ         $+4, BX
-	JGE          loop332
+	JGE          loop335
 
-rest333:
+rest336:
 	ADDQ         $+4, BX
-	JZ           done334
+	JZ           done337
 	VMOVD        BX, X3
 	VPBROADCASTD X3, X3
 	VPCMPGTD     lane_numbers<>+0(SB), X3, X3
 	VPMOVSXDQ    X3, Y4
-	VXORPS       X7, X7, X7
+	VXORPS       Y5, Y5, Y5
 	MOVQ         DI, BX
 	MOVQ         R8, R9
 	TESTQ        R9, R9
-	JZ           last339
+	JZ           last342
 
-repeat340:
-	VMASKMOVPS (DX)(BX*4), X3, X5
-	VCVTPS2PD  X5, Y5
-	VADDPD     Y5, Y7, Y7
+repeat343:
+	VMASKMOVPS (DX)(BX*4), X3, X6
+	VCVTPS2PD  X6, Y6
+	VADDPD     Y6, Y5, Y5
 	ADDQ       SI, BX
 	ADDQ       SI, BX
 	DECQ       R9
-	JNZ        repeat340
+	JNZ        repeat343
 
-last339:
-	VMASKMOVPS  (DX)(BX*4), X3, X5
-	VCVTPS2PD   X5, Y5
-	VMULPD      Y2, Y7, Y7
-	VFMADD231PD Y1, Y5, Y7
-	VDIVPD      Y0, Y7, Y7
-	VCVTPD2PSY  Y7, X5
-	VMASKMOVPS  X5, X3, (AX)(DI*4)
-	VXORPS      X8, X8, X8
-	VXORPS      X9, X9, X9
+last342:
+	VMASKMOVPS  (DX)(BX*4), X3, X6
+	VCVTPS2PD   X6, Y6
+	VMULPD      Y2, Y5, Y5
+	VFMADD231PD Y1, Y6, Y5
+	VDIVPD      Y0, Y5, Y5
+	VCVTPD2PSY  Y5, X6
+	VMASKMOVPS  X6, X3, (AX)(DI*4)
+	VXORPS      Y6, Y6, Y6
+	VXORPS      Y7, Y7, Y7
 	MOVQ        DI, BX
 	MOVQ        R8, R9
 	TESTQ       R9, R9
-	JZ          last341
+	JZ          last344
 
-repeat342:
-	VMASKMOVPS  (DX)(BX*4), X3, X5
-	VCVTPS2PD   X5, Y5
-	VSUBPD      Y7, Y5, Y5
+repeat345:
+	VMASKMOVPS  (DX)(BX*4), X3, X8
+	VCVTPS2PD   X8, Y8
+	VSUBPD      Y5, Y8, Y8
 	ADDQ        SI, BX
-	VMASKMOVPS  (DX)(BX*4), X3, X6
-	VCVTPS2PD   X6, Y6
-	VADDPD      Y6, Y8, Y8
-	VFMADD231PD Y5, Y5, Y9
+	VMASKMOVPS  (DX)(BX*4), X3, X9
+	VCVTPS2PD   X9, Y9
+	VADDPD      Y9, Y6, Y6
+	VFMADD231PD Y8, Y8, Y7
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat342
+	JNZ         repeat345
 
-last341:
-	VMASKMOVPS   (DX)(BX*4), X3, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y7, Y5, Y5
+last344:
+	VMASKMOVPS   (DX)(BX*4), X3, X8
+	VCVTPS2PD    X8, Y8
+	VSUBPD       Y5, Y8, Y8
 	ADDQ         SI, BX
-	VMASKMOVPS   (DX)(BX*4), X3, X6
-	VCVTPS2PD    X6, Y6
-	VADDPD       Y6, Y8, Y8
-	VFMADD231PD  Y2, Y9, Y8
-	VMULPD       Y5, Y5, Y5
-	VFMADD231PD  Y1, Y5, Y8
-	VDIVPD       Y0, Y8, Y1
+	VMASKMOVPS   (DX)(BX*4), X3, X9
+	VCVTPS2PD    X9, Y9
+	VADDPD       Y9, Y6, Y6
+	VFMADD231PD  Y2, Y7, Y6
+	VMULPD       Y8, Y8, Y8
+	VFMADD231PD  Y1, Y8, Y6
+	VDIVPD       Y0, Y6, Y1
 	VMOVSS       eps+168(FP), X2
 	VCVTSS2SD    X2, X2, X2
 	VBROADCASTSD X2, Y2
 	VADDPD       Y2, Y1, Y1
 	VSQRTPD      Y1, Y1
 	MOVQ         $+1, R9
-	VXORPS       X2, X2, X2
+	VXORPS       Y2, Y2, Y2
 	VCVTSI2SDQ   R9, X2, X2
 	VBROADCASTSD X2, Y2
 	VDIVPD       Y1, Y2, Y1
@@ -5729,18 +5783,18 @@ last341:
 	VDIVPD       Y2, Y0, Y0
 	MOVQ         tallyMean_base+24(FP), AX
 	VMASKMOVPD   (AX)(DI*8), Y4, Y2
-	VSUBPD       Y2, Y7, Y7
-	VFMADD231PD  Y0, Y7, Y2
+	VSUBPD       Y2, Y5, Y5
+	VFMADD231PD  Y0, Y5, Y2
 	VMASKMOVPD   Y2, Y4, (AX)(DI*8)
 	MOVQ         tallySquares_base+48(FP), AX
 	VMASKMOVPD   (AX)(DI*8), Y4, Y2
-	VADDPD       Y8, Y2, Y2
+	VADDPD       Y6, Y2, Y2
 	VMULPD       Y0, Y1, Y1
-	VMULPD       Y7, Y7, Y7
-	VFMADD231PD  Y1, Y7, Y2
+	VMULPD       Y5, Y5, Y5
+	VFMADD231PD  Y1, Y5, Y2
 	VMASKMOVPD   Y2, Y4, (AX)(DI*8)
 
-done334:
+done337:
 	VZEROUPPER
 	RET
 
@@ -5755,15 +5809,15 @@ TEXT ·normTotalsAVX2(SB), $0-96
 	MOVQ ld+88(FP), DI
 	XORQ R8, R8
 	SUBQ $+4, SI
-	JL   rest344
+	JL   rest347
 
-loop343:
+loop346:
 	MOVQ   R8, R9
 	MOVQ   BX, R10
-	VXORPS X0, X0, X0
-	VXORPS X1, X1, X1
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
 
-repeat346:
+repeat349:
 	VCVTPS2PD  (DX)(R9*4), Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       DI, R9
@@ -5771,43 +5825,43 @@ repeat346:
 	VADDPD     Y2, Y1, Y1
 	ADDQ       DI, R9
 	DECQ       R10
-	JNZ        repeat346
+	JNZ        repeat349
 	VCVTPD2PSY Y0, X0
 	VMOVUPS    X0, (AX)(R8*4)
 	VCVTPD2PSY Y1, X0
 	VMOVUPS    X0, (CX)(R8*4)
 	ADDQ       $+4, R8
 	SUBQ       $+4, SI
-	JGE        loop343
+	JGE        loop346
 
-rest344:
+rest347:
 	ADDQ         $+4, SI
-	JZ           done345
+	JZ           done348
 	VMOVD        SI, X0
 	VPBROADCASTD X0, X0
 	VPCMPGTD     lane_numbers<>+0(SB), X0, X0
 	VPMOVSXDQ    X0, Y1
 	MOVQ         R8, SI
-	VXORPS       X3, X3, X3
-	VXORPS       X4, X4, X4
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
 
-repeat347:
-	VMASKMOVPS (DX)(SI*4), X0, X1
-	VCVTPS2PD  X1, Y1
-	VADDPD     Y1, Y3, Y3
+repeat350:
+	VMASKMOVPS (DX)(SI*4), X0, X3
+	VCVTPS2PD  X3, Y3
+	VADDPD     Y3, Y1, Y1
 	ADDQ       DI, SI
-	VMASKMOVPS (DX)(SI*4), X0, X1
-	VCVTPS2PD  X1, Y1
-	VADDPD     Y1, Y4, Y4
+	VMASKMOVPS (DX)(SI*4), X0, X3
+	VCVTPS2PD  X3, Y3
+	VADDPD     Y3, Y2, Y2
 	ADDQ       DI, SI
 	DECQ       BX
-	JNZ        repeat347
-	VCVTPD2PSY Y3, X1
+	JNZ        repeat350
+	VCVTPD2PSY Y1, X1
 	VMASKMOVPS X1, X0, (AX)(R8*4)
-	VCVTPD2PSY Y4, X1
+	VCVTPD2PSY Y2, X1
 	VMASKMOVPS X1, X0, (CX)(R8*4)
 
-done345:
+done348:
 	VZEROUPPER
 	RET
 
@@ -5822,119 +5876,126 @@ TEXT ·maxPoolAVX2(SB), $0-96
 	MOVQ         cols+56(FP), SI
 	MOVQ         SI, DI
 	ANDQ         $+7, DI
+	ANDQ         $+7, DI
 	VMOVD        DI, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 
-repeat348:
+repeat351:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+32, R8
-	JL   done350
+	JL   done353
 
-loop349:
+loop352:
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
 	VMOVAPS Y0, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat351:
+repeat354:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
-
-repeat352:
-	VMOVUPS   (CX)(R11*4), Y6
-	VCMPPS    $0x03, Y6, Y6, Y7
-	VMAXPS    Y2, Y6, Y2
-	VBLENDVPS Y7, Y6, Y2, Y2
-	VMOVUPS   32(CX)(R11*4), Y6
-	VCMPPS    $0x03, Y6, Y6, Y7
-	VMAXPS    Y3, Y6, Y3
-	VBLENDVPS Y7, Y6, Y3, Y3
-	VMOVUPS   64(CX)(R11*4), Y6
-	VCMPPS    $0x03, Y6, Y6, Y7
-	VMAXPS    Y4, Y6, Y4
-	VBLENDVPS Y7, Y6, Y4, Y4
-	VMOVUPS   96(CX)(R11*4), Y6
-	VCMPPS    $0x03, Y6, Y6, Y7
-	VMAXPS    Y5, Y6, Y5
-	VBLENDVPS Y7, Y6, Y5, Y5
-	ADDQ      DX, R11
-	DECQ      R12
-	JNZ       repeat352
-	ADDQ      row+88(FP), R9
-	DECQ      R10
-	JNZ       repeat351
-	VMOVUPS   Y2, (AX)(DI*4)
-	VMOVUPS   Y3, 32(AX)(DI*4)
-	VMOVUPS   Y4, 64(AX)(DI*4)
-	VMOVUPS   Y5, 96(AX)(DI*4)
-	ADDQ      $+32, DI
-	SUBQ      $+32, R8
-	JGE       loop349
-
-done350:
-	ADDQ $+32, R8
-	SUBQ $+8, R8
-	JL   done354
-
-loop353:
-	VMOVAPS Y0, Y2
-	MOVQ    DI, R9
-	MOVQ    kh+72(FP), R10
 
 repeat355:
+	VMOVUPS (CX)(R11*4), Y10
+	VCMPPS  $0x03, Y6, Y10, Y6
+	VMAXPS  Y2, Y10, Y2
+	VMOVUPS 32(CX)(R11*4), Y10
+	VCMPPS  $0x03, Y7, Y10, Y7
+	VMAXPS  Y3, Y10, Y3
+	VMOVUPS 64(CX)(R11*4), Y10
+	VCMPPS  $0x03, Y8, Y10, Y8
+	VMAXPS  Y4, Y10, Y4
+	VMOVUPS 96(CX)(R11*4), Y10
+	VCMPPS  $0x03, Y9, Y10, Y9
+	VMAXPS  Y5, Y10, Y5
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat355
+	ADDQ    row+88(FP), R9
+	DECQ    R10
+	JNZ     repeat354
+	VORPS   Y6, Y2, Y2
+	VORPS   Y7, Y3, Y3
+	VORPS   Y8, Y4, Y4
+	VORPS   Y9, Y5, Y5
+	VMOVUPS Y2, (AX)(DI*4)
+	VMOVUPS Y3, 32(AX)(DI*4)
+	VMOVUPS Y4, 64(AX)(DI*4)
+	VMOVUPS Y5, 96(AX)(DI*4)
+	ADDQ    $+32, DI
+	SUBQ    $+32, R8
+	JGE     loop352
+
+done353:
+	ADDQ $+32, R8
+	SUBQ $+8, R8
+	JL   done357
+
+loop356:
+	VMOVAPS Y0, Y2
+	VXORPS  Y3, Y3, Y3
+	MOVQ    DI, R9
+	MOVQ    kh+72(FP), R10
+
+repeat358:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat356:
-	VMOVUPS   (CX)(R11*4), Y3
-	VCMPPS    $0x03, Y3, Y3, Y4
-	VMAXPS    Y2, Y3, Y2
-	VBLENDVPS Y4, Y3, Y2, Y2
-	ADDQ      DX, R11
-	DECQ      R12
-	JNZ       repeat356
-	ADDQ      row+88(FP), R9
-	DECQ      R10
-	JNZ       repeat355
-	VMOVUPS   Y2, (AX)(DI*4)
-	ADDQ      $+8, DI
-	SUBQ      $+8, R8
-	JGE       loop353
+repeat359:
+	VMOVUPS (CX)(R11*4), Y4
+	VCMPPS  $0x03, Y3, Y4, Y3
+	VMAXPS  Y2, Y4, Y2
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat359
+	ADDQ    row+88(FP), R9
+	DECQ    R10
+	JNZ     repeat358
+	VORPS   Y3, Y2, Y2
+	VMOVUPS Y2, (AX)(DI*4)
+	ADDQ    $+8, DI
+	SUBQ    $+8, R8
+	JGE     loop356
 
-done354:
+done357:
 	ADDQ    $+8, R8
-	JZ      done357
+	JZ      done360
 	VMOVAPS Y0, Y2
+	VXORPS  Y3, Y3, Y3
 	MOVQ    DI, R8
 	MOVQ    kh+72(FP), R9
 
-repeat358:
+repeat361:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat359:
-	VMASKMOVPS (CX)(R10*4), Y1, Y3
-	VCMPPS     $0x03, Y3, Y3, Y4
-	VMAXPS     Y2, Y3, Y2
-	VBLENDVPS  Y4, Y3, Y2, Y2
+repeat362:
+	VMASKMOVPS (CX)(R10*4), Y1, Y4
+	VCMPPS     $0x03, Y3, Y4, Y3
+	VMAXPS     Y2, Y4, Y2
 	ADDQ       DX, R10
 	DECQ       R11
-	JNZ        repeat359
+	JNZ        repeat362
 	ADDQ       row+88(FP), R8
 	DECQ       R9
-	JNZ        repeat358
+	JNZ        repeat361
+	VORPS      Y3, Y2, Y2
 	VMASKMOVPS Y2, Y1, (AX)(DI*4)
 
-done357:
+done360:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat348
+	JNZ  repeat351
 	VZEROUPPER
 	RET
 
@@ -5950,17 +6011,18 @@ TEXT ·maxPoolGradAVX2(SB), $0-152
 	MOVQ         cols+104(FP), R8
 	MOVQ         R8, R9
 	ANDQ         $+7, R9
+	ANDQ         $+7, R9
 	VMOVD        R9, X0
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 
-repeat360:
+repeat363:
 	XORQ R9, R9
 	MOVQ R8, R10
 	SUBQ $+32, R10
-	JL   done362
+	JL   done365
 
-loop361:
+loop364:
 	VMOVUPS      (BX)(R9*4), Y1
 	VMOVUPS      32(BX)(R9*4), Y2
 	VMOVUPS      64(BX)(R9*4), Y3
@@ -5976,11 +6038,11 @@ loop361:
 	MOVQ         R9, R11
 	MOVQ         kh+128(FP), R12
 
-repeat363:
+repeat366:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat364:
+repeat367:
 	VMOVUPS (AX)(R13*4), Y13
 	VMOVUPS (DX)(R13*4), Y14
 	VCMPPS  $0x08, Y1, Y14, Y14
@@ -6015,31 +6077,31 @@ repeat364:
 	VMOVUPS Y13, 96(AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat364
+	JNZ     repeat367
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat363
+	JNZ     repeat366
 	ADDQ    $+32, R9
 	SUBQ    $+32, R10
-	JGE     loop361
+	JGE     loop364
 
-done362:
+done365:
 	ADDQ $+32, R10
 	SUBQ $+8, R10
-	JL   done366
+	JL   done369
 
-loop365:
+loop368:
 	VMOVUPS      (BX)(R9*4), Y1
 	VMOVUPS      (CX)(R9*4), Y2
 	VBROADCASTSS splat_ffffffff<>+0(SB), Y3
 	MOVQ         R9, R11
 	MOVQ         kh+128(FP), R12
 
-repeat367:
+repeat370:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat368:
+repeat371:
 	VMOVUPS (AX)(R13*4), Y4
 	VMOVUPS (DX)(R13*4), Y5
 	VCMPPS  $0x08, Y1, Y5, Y5
@@ -6050,27 +6112,27 @@ repeat368:
 	VMOVUPS Y4, (AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat368
+	JNZ     repeat371
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat367
+	JNZ     repeat370
 	ADDQ    $+8, R9
 	SUBQ    $+8, R10
-	JGE     loop365
+	JGE     loop368
 
-done366:
+done369:
 	ADDQ         $+8, R10
-	JZ           done369
+	JZ           done372
 	VMASKMOVPS   (BX)(R9*4), Y0, Y1
 	VMASKMOVPS   (CX)(R9*4), Y0, Y2
 	VBROADCASTSS splat_ffffffff<>+0(SB), Y3
 	MOVQ         kh+128(FP), R10
 
-repeat370:
+repeat373:
 	MOVQ R9, R11
 	MOVQ kw+136(FP), R12
 
-repeat371:
+repeat374:
 	VMASKMOVPS (AX)(R11*4), Y0, Y4
 	VMASKMOVPS (DX)(R11*4), Y0, Y5
 	VCMPPS     $0x08, Y1, Y5, Y5
@@ -6081,19 +6143,19 @@ repeat371:
 	VMASKMOVPS Y4, Y0, (AX)(R11*4)
 	ADDQ       SI, R11
 	DECQ       R12
-	JNZ        repeat371
+	JNZ        repeat374
 	ADDQ       row+144(FP), R9
 	DECQ       R10
-	JNZ        repeat370
+	JNZ        repeat373
 
-done369:
+done372:
 	LEAQ (BX)(SI*4), BX
 	LEAQ (CX)(SI*4), CX
 	MOVQ step+120(FP), R9
 	LEAQ (DX)(R9*4), DX
 	LEAQ (AX)(R9*4), AX
 	DECQ DI
-	JNZ  repeat360
+	JNZ  repeat363
 	VZEROUPPER
 	RET
 
@@ -6118,43 +6180,44 @@ TEXT ·avgPoolAVX2(SB), $0-100
 	MOVQ         cols+56(FP), SI
 	MOVQ         SI, DI
 	ANDQ         $+7, DI
+	ANDQ         $+7, DI
 	VMOVD        DI, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 
-repeat372:
+repeat375:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+32, R8
-	JL   done374
+	JL   done377
 
-loop373:
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	VXORPS X4, X4, X4
-	VXORPS X5, X5, X5
+loop376:
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat375:
+repeat378:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat376:
-	VMOVUPS (CX)(R11*4), Y8
-	VADDPS  Y8, Y2, Y2
-	VMOVUPS 32(CX)(R11*4), Y8
-	VADDPS  Y8, Y3, Y3
-	VMOVUPS 64(CX)(R11*4), Y8
-	VADDPS  Y8, Y4, Y4
-	VMOVUPS 96(CX)(R11*4), Y8
-	VADDPS  Y8, Y5, Y5
+repeat379:
+	VMOVUPS (CX)(R11*4), Y6
+	VADDPS  Y6, Y2, Y2
+	VMOVUPS 32(CX)(R11*4), Y6
+	VADDPS  Y6, Y3, Y3
+	VMOVUPS 64(CX)(R11*4), Y6
+	VADDPS  Y6, Y4, Y4
+	VMOVUPS 96(CX)(R11*4), Y6
+	VADDPS  Y6, Y5, Y5
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat376
+	JNZ     repeat379
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat375
+	JNZ     repeat378
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	VMULPS  Y0, Y4, Y4
@@ -6165,66 +6228,66 @@ repeat376:
 	VMOVUPS Y5, 96(AX)(DI*4)
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop373
+	JGE     loop376
 
-done374:
+done377:
 	ADDQ $+32, R8
 	SUBQ $+8, R8
-	JL   done378
+	JL   done381
 
-loop377:
-	VXORPS X6, X6, X6
+loop380:
+	VXORPS Y2, Y2, Y2
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat379:
+repeat382:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat380:
-	VMOVUPS (CX)(R11*4), Y8
-	VADDPS  Y8, Y6, Y6
+repeat383:
+	VMOVUPS (CX)(R11*4), Y3
+	VADDPS  Y3, Y2, Y2
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat380
+	JNZ     repeat383
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat379
-	VMULPS  Y0, Y6, Y6
-	VMOVUPS Y6, (AX)(DI*4)
+	JNZ     repeat382
+	VMULPS  Y0, Y2, Y2
+	VMOVUPS Y2, (AX)(DI*4)
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop377
+	JGE     loop380
 
-done378:
+done381:
 	ADDQ   $+8, R8
-	JZ     done381
-	VXORPS X7, X7, X7
+	JZ     done384
+	VXORPS Y2, Y2, Y2
 	MOVQ   DI, R8
 	MOVQ   kh+72(FP), R9
 
-repeat382:
+repeat385:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat383:
-	VMASKMOVPS (CX)(R10*4), Y1, Y8
-	VADDPS     Y8, Y7, Y7
+repeat386:
+	VMASKMOVPS (CX)(R10*4), Y1, Y3
+	VADDPS     Y3, Y2, Y2
 	ADDQ       DX, R10
 	DECQ       R11
-	JNZ        repeat383
+	JNZ        repeat386
 	ADDQ       row+88(FP), R8
 	DECQ       R9
-	JNZ        repeat382
-	VMULPS     Y0, Y7, Y7
-	VMASKMOVPS Y7, Y1, (AX)(DI*4)
+	JNZ        repeat385
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (AX)(DI*4)
 
-done381:
+done384:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat372
+	JNZ  repeat375
 	VZEROUPPER
 	RET
 
@@ -6239,17 +6302,18 @@ TEXT ·avgPoolGradAVX2(SB), $0-108
 	MOVQ         cols+56(FP), SI
 	MOVQ         SI, DI
 	ANDQ         $+7, DI
+	ANDQ         $+7, DI
 	VMOVD        DI, X1
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 
-repeat384:
+repeat387:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+32, R8
-	JL   done386
+	JL   done389
 
-loop385:
+loop388:
 	VMOVUPS (CX)(DI*4), Y2
 	VMOVUPS 32(CX)(DI*4), Y3
 	VMOVUPS 64(CX)(DI*4), Y4
@@ -6261,11 +6325,11 @@ loop385:
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat387:
+repeat390:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat388:
+repeat391:
 	VMOVUPS (AX)(R11*4), Y6
 	VADDPS  Y2, Y6, Y6
 	VMOVUPS Y6, (AX)(R11*4)
@@ -6280,71 +6344,71 @@ repeat388:
 	VMOVUPS Y6, 96(AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat388
+	JNZ     repeat391
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat387
+	JNZ     repeat390
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop385
+	JGE     loop388
 
-done386:
+done389:
 	ADDQ $+32, R8
 	SUBQ $+8, R8
-	JL   done390
+	JL   done393
 
-loop389:
+loop392:
 	VMOVUPS (CX)(DI*4), Y2
 	VMULPS  Y0, Y2, Y2
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat391:
+repeat394:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat392:
+repeat395:
 	VMOVUPS (AX)(R11*4), Y3
 	VADDPS  Y2, Y3, Y3
 	VMOVUPS Y3, (AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat392
+	JNZ     repeat395
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat391
+	JNZ     repeat394
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop389
+	JGE     loop392
 
-done390:
+done393:
 	ADDQ       $+8, R8
-	JZ         done393
+	JZ         done396
 	VMASKMOVPS (CX)(DI*4), Y1, Y2
 	VMULPS     Y0, Y2, Y2
 	MOVQ       kh+80(FP), R8
 
-repeat394:
+repeat397:
 	MOVQ DI, R9
 	MOVQ kw+88(FP), R10
 
-repeat395:
+repeat398:
 	VMASKMOVPS (AX)(R9*4), Y1, Y3
 	VADDPS     Y2, Y3, Y3
 	VMASKMOVPS Y3, Y1, (AX)(R9*4)
 	ADDQ       DX, R9
 	DECQ       R10
-	JNZ        repeat395
+	JNZ        repeat398
 	ADDQ       row+96(FP), DI
 	DECQ       R8
-	JNZ        repeat394
+	JNZ        repeat397
 
-done393:
+done396:
 	LEAQ (CX)(DX*4), CX
 	MOVQ step+72(FP), DI
 	LEAQ (AX)(DI*4), AX
 	DECQ BX
-	JNZ  repeat384
+	JNZ  repeat387
 	VZEROUPPER
 	RET
 
@@ -6438,7 +6502,7 @@ TEXT ·dropoutAVX2(SB), $640-84
 	MOVQ         dst_len+8(FP), SI
 	MOVQ         first+48(FP), DI
 	TESTQ        SI, SI
-	JZ           done396
+	JZ           done399
 	MOVQ         DI, BX
 	ANDQ         $+63, BX
 	ADDQ         BX, SI
@@ -6450,11 +6514,11 @@ TEXT ·dropoutAVX2(SB), $640-84
 	SUBQ         R8, CX
 	SUBQ         R8, DX
 
-group397:
+group400:
 	TESTQ        BX, BX
-	JNZ          partial398
+	JNZ          partial401
 	CMPQ         SI, $+64
-	JL           partial398
+	JL           partial401
 	VMOVD        DI, X0
 	VPBROADCASTD X0, Y0
 	VMOVUPS      lane_numbers<>+0(SB), Y1
@@ -6883,9 +6947,9 @@ group397:
 	VMOVUPS      224(DX)(AX*4), Y0
 	VMULPS       Y1, Y0, Y0
 	VMOVUPS      Y0, 224(CX)(AX*4)
-	JMP          next399
+	JMP          next402
 
-partial398:
+partial401:
 	LEAQ         -1(BX), BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Y0
@@ -7355,14 +7419,14 @@ partial398:
 	VMULPS       Y0, Y1, Y1
 	VMASKMOVPS   Y1, Y3, 224(CX)(AX*4)
 
-next399:
+next402:
 	XORQ BX, BX
 	ADDQ $+64, AX
 	ADDQ $+16, DI
 	SUBQ $+64, SI
-	JG   group397
+	JG   group400
 
-done396:
+done399:
 	VZEROUPPER
 	RET
 
@@ -7477,7 +7541,7 @@ TEXT ·dropoutAddAVX2(SB), $640-108
 	MOVQ         dst_len+8(FP), DI
 	MOVQ         first+72(FP), R8
 	TESTQ        DI, DI
-	JZ           done400
+	JZ           done403
 	MOVQ         R8, SI
 	ANDQ         $+63, SI
 	ADDQ         SI, DI
@@ -7490,11 +7554,11 @@ TEXT ·dropoutAddAVX2(SB), $640-108
 	SUBQ         R9, DX
 	SUBQ         R9, BX
 
-group401:
+group404:
 	TESTQ        SI, SI
-	JNZ          partial402
+	JNZ          partial405
 	CMPQ         DI, $+64
-	JL           partial402
+	JL           partial405
 	VMOVD        R8, X0
 	VPBROADCASTD X0, Y0
 	VMOVUPS      lane_numbers<>+0(SB), Y1
@@ -7939,9 +8003,9 @@ group401:
 	VMOVUPS      224(BX)(AX*4), Y1
 	VADDPS       Y1, Y0, Y0
 	VMOVUPS      Y0, 224(CX)(AX*4)
-	JMP          next403
+	JMP          next406
 
-partial402:
+partial405:
 	LEAQ         -1(SI), SI
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y0
@@ -8427,14 +8491,14 @@ partial402:
 	VADDPS       Y0, Y1, Y1
 	VMASKMOVPS   Y1, Y3, 224(CX)(AX*4)
 
-next403:
+next406:
 	XORQ SI, SI
 	ADDQ $+64, AX
 	ADDQ $+16, R8
 	SUBQ $+64, DI
-	JG   group401
+	JG   group404
 
-done400:
+done403:
 	VZEROUPPER
 	RET
 
@@ -8454,9 +8518,9 @@ TEXT ·sgdAVX2(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Y3, Y3
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done405
+	JL           done408
 
-loop404:
+loop407:
 	VMOVUPS      (AX)(BX*4), Y4
 	VMOVUPS      (CX)(BX*4), Y5
 	VMULPS       Y1, Y5, Y5
@@ -8483,14 +8547,14 @@ loop404:
 	VMOVUPS      Y4, 96(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, DX
-	JGE          loop404
+	JGE          loop407
 
-done405:
+done408:
 	ADDQ $+32, DX
 	SUBQ $+8, DX
-	JL   done407
+	JL   done410
 
-loop406:
+loop409:
 	VMOVUPS      (AX)(BX*4), Y4
 	VMOVUPS      (CX)(BX*4), Y5
 	VMULPS       Y1, Y5, Y5
@@ -8499,11 +8563,11 @@ loop406:
 	VMOVUPS      Y4, (AX)(BX*4)
 	ADDQ         $+8, BX
 	SUBQ         $+8, DX
-	JGE          loop406
+	JGE          loop409
 
-done407:
+done410:
 	ADDQ         $+8, DX
-	JZ           done408
+	JZ           done411
 	VMASKMOVPS   (AX)(BX*4), Y3, Y4
 	VMASKMOVPS   (CX)(BX*4), Y3, Y5
 	VMULPS       Y1, Y5, Y5
@@ -8511,7 +8575,7 @@ done407:
 	VFNMADD231PS Y0, Y5, Y4
 	VMASKMOVPS   Y4, Y3, (AX)(BX*4)
 
-done408:
+done411:
 	VZEROUPPER
 	RET
 
@@ -8533,9 +8597,9 @@ TEXT ·momentumAVX2(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	SUBQ         $+16, BX
-	JL           done410
+	JL           done413
 
-loop409:
+loop412:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -8556,14 +8620,14 @@ loop409:
 	VMOVUPS      Y5, 32(AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop409
+	JGE          loop412
 
-done410:
+done413:
 	ADDQ $+16, BX
 	SUBQ $+8, BX
-	JL   done412
+	JL   done415
 
-loop411:
+loop414:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -8575,11 +8639,11 @@ loop411:
 	VMOVUPS      Y5, (AX)(SI*4)
 	ADDQ         $+8, SI
 	SUBQ         $+8, BX
-	JGE          loop411
+	JGE          loop414
 
-done412:
+done415:
 	ADDQ         $+8, BX
-	JZ           done413
+	JZ           done416
 	VMASKMOVPS   (AX)(SI*4), Y4, Y5
 	VMASKMOVPS   (CX)(SI*4), Y4, Y6
 	VMASKMOVPS   (DX)(SI*4), Y4, Y7
@@ -8590,7 +8654,7 @@ done412:
 	VFNMADD231PS Y0, Y6, Y5
 	VMASKMOVPS   Y5, Y4, (AX)(SI*4)
 
-done413:
+done416:
 	VZEROUPPER
 	RET
 
@@ -8612,9 +8676,9 @@ TEXT ·nesterovAVX2(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	SUBQ         $+16, BX
-	JL           done415
+	JL           done418
 
-loop414:
+loop417:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -8637,14 +8701,14 @@ loop414:
 	VMOVUPS      Y5, 32(AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop414
+	JGE          loop417
 
-done415:
+done418:
 	ADDQ $+16, BX
 	SUBQ $+8, BX
-	JL   done417
+	JL   done420
 
-loop416:
+loop419:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -8657,11 +8721,11 @@ loop416:
 	VMOVUPS      Y5, (AX)(SI*4)
 	ADDQ         $+8, SI
 	SUBQ         $+8, BX
-	JGE          loop416
+	JGE          loop419
 
-done417:
+done420:
 	ADDQ         $+8, BX
-	JZ           done418
+	JZ           done421
 	VMASKMOVPS   (AX)(SI*4), Y4, Y5
 	VMASKMOVPS   (CX)(SI*4), Y4, Y6
 	VMASKMOVPS   (DX)(SI*4), Y4, Y7
@@ -8673,7 +8737,7 @@ done417:
 	VFNMADD231PS Y0, Y6, Y5
 	VMASKMOVPS   Y5, Y4, (AX)(SI*4)
 
-done418:
+done421:
 	VZEROUPPER
 	RET
 
@@ -8702,9 +8766,9 @@ TEXT ·adamAVX2(SB), $0-136
 	VPCMPGTD     lane_numbers<>+0(SB), Y10, Y10
 	XORQ         DI, DI
 	SUBQ         $+8, SI
-	JL           done420
+	JL           done423
 
-loop419:
+loop422:
 	VMOVUPS      (AX)(DI*4), Y11
 	VMOVUPS      (BX)(DI*4), Y12
 	VMULPS       Y8, Y12, Y12
@@ -8726,11 +8790,11 @@ loop419:
 	VMOVUPS      Y11, (AX)(DI*4)
 	ADDQ         $+8, DI
 	SUBQ         $+8, SI
-	JGE          loop419
+	JGE          loop422
 
-done420:
+done423:
 	ADDQ         $+8, SI
-	JZ           done421
+	JZ           done424
 	VMASKMOVPS   (AX)(DI*4), Y10, Y11
 	VMASKMOVPS   (BX)(DI*4), Y10, Y12
 	VMULPS       Y8, Y12, Y12
@@ -8751,7 +8815,7 @@ done420:
 	VFNMADD231PS Y5, Y8, Y11
 	VMASKMOVPS   Y11, Y10, (AX)(DI*4)
 
-done421:
+done424:
 	VZEROUPPER
 	RET
 
@@ -8777,9 +8841,9 @@ TEXT ·rmspropAVX2(SB), $0-124
 	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
 	XORQ         DI, DI
 	SUBQ         $+8, SI
-	JL           done423
+	JL           done426
 
-loop422:
+loop425:
 	VMOVUPS     (AX)(DI*4), Y8
 	VMOVUPS     (BX)(DI*4), Y9
 	VMULPS      Y5, Y9, Y9
@@ -8800,11 +8864,11 @@ loop422:
 	VMOVUPS     Y8, (AX)(DI*4)
 	ADDQ        $+8, DI
 	SUBQ        $+8, SI
-	JGE         loop422
+	JGE         loop425
 
-done423:
+done426:
 	ADDQ        $+8, SI
-	JZ          done424
+	JZ          done427
 	VMASKMOVPS  (AX)(DI*4), Y7, Y8
 	VMASKMOVPS  (BX)(DI*4), Y7, Y9
 	VMULPS      Y5, Y9, Y9
@@ -8824,7 +8888,7 @@ done423:
 	VSUBPS      Y0, Y8, Y8
 	VMASKMOVPS  Y8, Y7, (AX)(DI*4)
 
-done424:
+done427:
 	VZEROUPPER
 	RET
 
@@ -8842,9 +8906,9 @@ TEXT ·averageAVX2(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done426
+	JL           done429
 
-loop425:
+loop428:
 	VMOVUPS     (AX)(BX*4), Y2
 	VMOVUPS     (CX)(BX*4), Y3
 	VSUBPS      Y2, Y3, Y3
@@ -8867,14 +8931,14 @@ loop425:
 	VMOVUPS     Y2, 96(AX)(BX*4)
 	ADDQ        $+32, BX
 	SUBQ        $+32, DX
-	JGE         loop425
+	JGE         loop428
 
-done426:
+done429:
 	ADDQ $+32, DX
 	SUBQ $+8, DX
-	JL   done428
+	JL   done431
 
-loop427:
+loop430:
 	VMOVUPS     (AX)(BX*4), Y2
 	VMOVUPS     (CX)(BX*4), Y3
 	VSUBPS      Y2, Y3, Y3
@@ -8882,18 +8946,18 @@ loop427:
 	VMOVUPS     Y2, (AX)(BX*4)
 	ADDQ        $+8, BX
 	SUBQ        $+8, DX
-	JGE         loop427
+	JGE         loop430
 
-done428:
+done431:
 	ADDQ        $+8, DX
-	JZ          done429
+	JZ          done432
 	VMASKMOVPS  (AX)(BX*4), Y1, Y2
 	VMASKMOVPS  (CX)(BX*4), Y1, Y3
 	VSUBPS      Y2, Y3, Y3
 	VFMADD231PS Y0, Y3, Y2
 	VMASKMOVPS  Y2, Y1, (AX)(BX*4)
 
-done429:
+done432:
 	VZEROUPPER
 	RET
 
@@ -8911,9 +8975,9 @@ TEXT ·addAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done431
+	JL           done434
 
-loop430:
+loop433:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
@@ -8932,31 +8996,31 @@ loop430:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop430
+	JGE     loop433
 
-done431:
+done434:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done433
+	JL   done436
 
-loop432:
+loop435:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop432
+	JGE     loop435
 
-done433:
+done436:
 	ADDQ      $+16, CX
-	JZ        done434
+	JZ        done437
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done434:
+done437:
 	VZEROUPPER
 	RET
 
@@ -8974,9 +9038,9 @@ TEXT ·mulAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done436
+	JL           done439
 
-loop435:
+loop438:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
@@ -8995,31 +9059,31 @@ loop435:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop435
+	JGE     loop438
 
-done436:
+done439:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done438
+	JL   done441
 
-loop437:
+loop440:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop437
+	JGE     loop440
 
-done438:
+done441:
 	ADDQ      $+16, CX
-	JZ        done439
+	JZ        done442
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VMULPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done439:
+done442:
 	VZEROUPPER
 	RET
 
@@ -9038,9 +9102,9 @@ TEXT ·addReluAVX512(SB), $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done441
+	JL           done444
 
-loop440:
+loop443:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -9063,14 +9127,14 @@ loop440:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop440
+	JGE     loop443
 
-done441:
+done444:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done443
+	JL   done446
 
-loop442:
+loop445:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -9078,18 +9142,18 @@ loop442:
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop442
+	JGE     loop445
 
-done443:
+done446:
 	ADDQ      $+16, CX
-	JZ        done444
+	JZ        done447
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done444:
+done447:
 	VZEROUPPER
 	RET
 
@@ -9107,9 +9171,9 @@ TEXT ·scaleAVX512(SB), $0-52
 	VBROADCASTSS s+48(FP), Z0
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done446
+	JL           done449
 
-loop445:
+loop448:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
@@ -9124,29 +9188,29 @@ loop445:
 	VMOVUPS Z1, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop445
+	JGE     loop448
 
-done446:
+done449:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done448
+	JL   done451
 
-loop447:
+loop450:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop447
+	JGE     loop450
 
-done448:
+done451:
 	ADDQ      $+16, CX
-	JZ        done449
+	JZ        done452
 	VMOVUPS.Z (DX)(BX*4), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, K1, (AX)(BX*4)
 
-done449:
+done452:
 	VZEROUPPER
 	RET
 
@@ -9165,9 +9229,9 @@ TEXT ·addScaledAVX512(SB), $0-76
 	VBROADCASTSS s+72(FP), Z0
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done451
+	JL           done454
 
-loop450:
+loop453:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
@@ -9186,31 +9250,31 @@ loop450:
 	VMOVUPS     Z1, 192(AX)(SI*4)
 	ADDQ        $+64, SI
 	SUBQ        $+64, CX
-	JGE         loop450
+	JGE         loop453
 
-done451:
+done454:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done453
+	JL   done456
 
-loop452:
+loop455:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, (AX)(SI*4)
 	ADDQ        $+16, SI
 	SUBQ        $+16, CX
-	JGE         loop452
+	JGE         loop455
 
-done453:
+done456:
 	ADDQ        $+16, CX
-	JZ          done454
+	JZ          done457
 	VMOVUPS.Z   (DX)(SI*4), K1, Z1
 	VMOVUPS.Z   (BX)(SI*4), K1, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(SI*4)
 
-done454:
+done457:
 	VZEROUPPER
 	RET
 
@@ -9228,9 +9292,9 @@ TEXT ·reluAVX512(SB), $0-48
 	VXORPS       X1, X1, X1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done456
+	JL           done459
 
-loop455:
+loop458:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
@@ -9245,29 +9309,29 @@ loop455:
 	VMOVUPS Z0, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop455
+	JGE     loop458
 
-done456:
+done459:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done458
+	JL   done461
 
-loop457:
+loop460:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop457
+	JGE     loop460
 
-done458:
+done461:
 	ADDQ      $+16, CX
-	JZ        done459
+	JZ        done462
 	VMOVUPS.Z (DX)(BX*4), K1, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(BX*4)
 
-done459:
+done462:
 	VZEROUPPER
 	RET
 
@@ -9286,9 +9350,9 @@ TEXT ·reluGradAVX512(SB), $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done461
+	JL           done464
 
-loop460:
+loop463:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -9311,14 +9375,14 @@ loop460:
 	VMOVUPS   Z0, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop460
+	JGE       loop463
 
-done461:
+done464:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done463
+	JL   done466
 
-loop462:
+loop465:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -9326,18 +9390,18 @@ loop462:
 	VMOVUPS   Z0, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop462
+	JGE       loop465
 
-done463:
+done466:
 	ADDQ      $+16, CX
-	JZ        done464
+	JZ        done467
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
 	VMOVAPS.Z Z0, K2, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done464:
+done467:
 	VZEROUPPER
 	RET
 
@@ -9357,9 +9421,9 @@ TEXT ·clipAVX512(SB), $0-52
 	VSUBPS       Z0, Z1, Z1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done466
+	JL           done469
 
-loop465:
+loop468:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
@@ -9378,31 +9442,31 @@ loop465:
 	VMOVUPS Z2, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop465
+	JGE     loop468
 
-done466:
+done469:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done468
+	JL   done471
 
-loop467:
+loop470:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
 	VMOVUPS Z2, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop467
+	JGE     loop470
 
-done468:
+done471:
 	ADDQ      $+16, CX
-	JZ        done469
+	JZ        done472
 	VMOVUPS.Z (DX)(BX*4), K1, Z2
 	VMAXPS    Z2, Z1, Z2
 	VMINPS    Z2, Z0, Z2
 	VMOVUPS   Z2, K1, (AX)(BX*4)
 
-done469:
+done472:
 	VZEROUPPER
 	RET
 
@@ -9422,9 +9486,9 @@ TEXT ·clipGradAVX512(SB), $0-76
 	VBROADCASTSS splat_7fffffff<>+0(SB), Z1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done471
+	JL           done474
 
-loop470:
+loop473:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -9451,14 +9515,14 @@ loop470:
 	VMOVUPS   Z2, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop470
+	JGE       loop473
 
-done471:
+done474:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done473
+	JL   done476
 
-loop472:
+loop475:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -9467,11 +9531,11 @@ loop472:
 	VMOVUPS   Z2, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop472
+	JGE       loop475
 
-done473:
+done476:
 	ADDQ      $+16, CX
-	JZ        done474
+	JZ        done477
 	VMOVUPS.Z (DX)(SI*4), K1, Z2
 	VMOVUPS.Z (BX)(SI*4), K1, Z3
 	VPANDD    Z1, Z3, Z3
@@ -9479,7 +9543,7 @@ done473:
 	VMOVAPS.Z Z2, K2, Z2
 	VMOVUPS   Z2, K1, (AX)(SI*4)
 
-done474:
+done477:
 	VZEROUPPER
 	RET
 
@@ -9510,9 +9574,9 @@ TEXT ·geluAVX512(SB), $0-48
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done476
+	JL           done479
 
-loop475:
+loop478:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMOVUPS      64(DX)(BX*4), Z15
 	VMULPS       Z14, Z14, Z16
@@ -9561,14 +9625,14 @@ loop475:
 	VMOVUPS      Z15, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop475
+	JGE          loop478
 
-done476:
+done479:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done478
+	JL   done481
 
-loop477:
+loop480:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z16
@@ -9594,11 +9658,11 @@ loop477:
 	VMOVUPS      Z14, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop477
+	JGE          loop480
 
-done478:
+done481:
 	ADDQ         $+16, CX
-	JZ           done479
+	JZ           done482
 	VMOVUPS.Z    (DX)(BX*4), K1, Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z13
@@ -9623,7 +9687,7 @@ done478:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(BX*4)
 
-done479:
+done482:
 	VZEROUPPER
 	RET
 
@@ -9659,9 +9723,9 @@ TEXT ·geluGradAVX512(SB), $0-72
 	VBROADCASTSS splat_be5b33b6<>+0(SB), Z17
 	XORQ         SI, SI
 	SUBQ         $+32, CX
-	JL           done481
+	JL           done484
 
-loop480:
+loop483:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      64(BX)(SI*4), Z19
 	VMOVUPS      Z14, Z20
@@ -9740,14 +9804,14 @@ loop480:
 	VMOVUPS      Z21, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, CX
-	JGE          loop480
+	JGE          loop483
 
-done481:
+done484:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done483
+	JL   done486
 
-loop482:
+loop485:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      Z14, Z19
 	VMAXPS       Z18, Z19, Z18
@@ -9788,11 +9852,11 @@ loop482:
 	VMOVUPS      Z19, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, CX
-	JGE          loop482
+	JGE          loop485
 
-done483:
+done486:
 	ADDQ         $+16, CX
-	JZ           done484
+	JZ           done487
 	VMOVUPS.Z    (BX)(SI*4), K1, Z18
 	VMOVUPS      Z14, Z14
 	VMAXPS       Z18, Z14, Z18
@@ -9832,7 +9896,7 @@ done483:
 	VMULPS       Z0, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(SI*4)
 
-done484:
+done487:
 	VZEROUPPER
 	RET
 
@@ -9852,15 +9916,15 @@ TEXT ·addBiasAVX512(SB), $0-96
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	TESTQ        BX, BX
-	JZ           rows486
+	JZ           rows489
 
-row485:
+row488:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done488
+	JL   done491
 
-loop487:
+loop490:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z1
 	VMOVUPS 128(CX)(R8*4), Z2
@@ -9879,37 +9943,37 @@ loop487:
 	VMOVUPS Z3, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop487
+	JGE     loop490
 
-done488:
+done491:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done490
+	JL   done493
 
-loop489:
+loop492:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop489
+	JGE     loop492
 
-done490:
+done493:
 	ADDQ      $+16, R9
-	JZ        done491
+	JZ        done494
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done491:
+done494:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row485
+	JNZ  row488
 
-rows486:
+rows489:
 	VZEROUPPER
 	RET
 
@@ -9930,15 +9994,15 @@ TEXT ·addBiasReluAVX512(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	VXORPS       X1, X1, X1
 	TESTQ        BX, BX
-	JZ           rows493
+	JZ           rows496
 
-row492:
+row495:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done495
+	JL   done498
 
-loop494:
+loop497:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z2
 	VMOVUPS 128(CX)(R8*4), Z3
@@ -9961,14 +10025,14 @@ loop494:
 	VMOVUPS Z4, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop494
+	JGE     loop497
 
-done495:
+done498:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done497
+	JL   done500
 
-loop496:
+loop499:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -9976,24 +10040,24 @@ loop496:
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop496
+	JGE     loop499
 
-done497:
+done500:
 	ADDQ      $+16, R9
-	JZ        done498
+	JZ        done501
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done498:
+done501:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row492
+	JNZ  row495
 
-rows493:
+rows496:
 	VZEROUPPER
 	RET
 
@@ -10027,15 +10091,15 @@ TEXT ·addBiasGeluAVX512(SB), $0-96
 	VBROADCASTSS splat_bfcc422a<>+0(SB), Z12
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	TESTQ        BX, BX
-	JZ           rows500
+	JZ           rows503
 
-row499:
+row502:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+32, R9
-	JL   done502
+	JL   done505
 
-loop501:
+loop504:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      64(CX)(R8*4), Z15
 	VMOVUPS      (DX)(R8*4), Z16
@@ -10088,14 +10152,14 @@ loop501:
 	VMOVUPS      Z15, 64(AX)(R8*4)
 	ADDQ         $+32, R8
 	SUBQ         $+32, R9
-	JGE          loop501
+	JGE          loop504
 
-done502:
+done505:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done504
+	JL   done507
 
-loop503:
+loop506:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      (DX)(R8*4), Z15
 	VADDPS       Z15, Z14, Z14
@@ -10123,11 +10187,11 @@ loop503:
 	VMOVUPS      Z14, (AX)(R8*4)
 	ADDQ         $+16, R8
 	SUBQ         $+16, R9
-	JGE          loop503
+	JGE          loop506
 
-done504:
+done507:
 	ADDQ         $+16, R9
-	JZ           done505
+	JZ           done508
 	VMOVUPS.Z    (CX)(R8*4), K1, Z14
 	VMOVUPS.Z    (DX)(R8*4), K1, Z15
 	VADDPS       Z15, Z14, Z14
@@ -10154,13 +10218,13 @@ done504:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(R8*4)
 
-done505:
+done508:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row499
+	JNZ  row502
 
-rows500:
+rows503:
 	VZEROUPPER
 	RET
 
@@ -10181,15 +10245,15 @@ TEXT ·copyColumnsAVX512(SB), $0-80
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	TESTQ        DX, DX
-	JZ           rows507
+	JZ           rows510
 
-row506:
+row509:
 	XORQ R8, R8
 	MOVQ BX, R9
 	SUBQ $+64, R9
-	JL   done509
+	JL   done512
 
-loop508:
+loop511:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z1
 	VMOVUPS 128(CX)(R8*4), Z2
@@ -10200,33 +10264,33 @@ loop508:
 	VMOVUPS Z3, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop508
+	JGE     loop511
 
-done509:
+done512:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done511
+	JL   done514
 
-loop510:
+loop513:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop510
+	JGE     loop513
 
-done511:
+done514:
 	ADDQ      $+16, R9
-	JZ        done512
+	JZ        done515
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done512:
+done515:
 	ADDQ DI, CX
 	ADDQ SI, AX
 	DECQ DX
-	JNZ  row506
+	JNZ  row509
 
-rows507:
+rows510:
 	VZEROUPPER
 	RET
 
@@ -10250,15 +10314,15 @@ TEXT ·colSumAVX512(SB), $0-72
 	MOVQ         DX, R9
 	SHRQ         $0x02, R9
 	TESTQ        R9, R9
-	JZ           rows514
+	JZ           rows517
 
-row513:
+row516:
 	XORQ R10, R10
 	MOVQ BX, R11
 	SUBQ $+32, R11
-	JL   done516
+	JL   done519
 
-loop515:
+loop518:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS 64(AX)(R10*4), Z1
@@ -10282,14 +10346,14 @@ loop515:
 	VMOVUPS Z1, 64(AX)(R10*4)
 	ADDQ    $+32, R10
 	SUBQ    $+32, R11
-	JGE     loop515
+	JGE     loop518
 
-done516:
+done519:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done518
+	JL   done521
 
-loop517:
+loop520:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS (R12), Z1
@@ -10303,11 +10367,11 @@ loop517:
 	VMOVUPS Z0, (AX)(R10*4)
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop517
+	JGE     loop520
 
-done518:
+done521:
 	ADDQ      $+16, R11
-	JZ        done519
+	JZ        done522
 	LEAQ      (CX)(R10*4), R11
 	VMOVUPS.Z (AX)(R10*4), K1, Z0
 	VMOVUPS.Z (R11), K1, Z1
@@ -10320,23 +10384,23 @@ done518:
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R10*4)
 
-done519:
+done522:
 	ADDQ R8, CX
 	DECQ R9
-	JNZ  row513
+	JNZ  row516
 
-rows514:
+rows517:
 	ANDQ  $+3, DX
 	TESTQ DX, DX
-	JZ    rows521
+	JZ    rows524
 
-row520:
+row523:
 	XORQ DI, DI
 	MOVQ BX, R8
 	SUBQ $+32, R8
-	JL   done523
+	JL   done526
 
-loop522:
+loop525:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS 64(AX)(DI*4), Z1
 	VMOVUPS (CX)(DI*4), Z2
@@ -10347,36 +10411,36 @@ loop522:
 	VMOVUPS Z1, 64(AX)(DI*4)
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop522
+	JGE     loop525
 
-done523:
+done526:
 	ADDQ $+32, R8
 	SUBQ $+16, R8
-	JL   done525
+	JL   done528
 
-loop524:
+loop527:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS (CX)(DI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop524
+	JGE     loop527
 
-done525:
+done528:
 	ADDQ      $+16, R8
-	JZ        done526
+	JZ        done529
 	VMOVUPS.Z (AX)(DI*4), K1, Z0
 	VMOVUPS.Z (CX)(DI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(DI*4)
 
-done526:
+done529:
 	ADDQ SI, CX
 	DECQ DX
-	JNZ  row520
+	JNZ  row523
 
-rows521:
+rows524:
 	VZEROUPPER
 	RET
 
@@ -10397,9 +10461,9 @@ TEXT ·rowMaxAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z5, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done528
+	JL           done531
 
-loop527:
+loop530:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	VMOVUPS 64(AX)(DX*4), Z5
@@ -10410,28 +10474,28 @@ loop527:
 	VMAXPS  Z4, Z5, Z4
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop527
+	JGE     loop530
 
-done528:
+done531:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done530
+	JL   done533
 
-loop529:
+loop532:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop529
+	JGE     loop532
 
-done530:
+done533:
 	ADDQ      $+16, CX
-	JZ        done531
+	JZ        done534
 	VMOVUPS.Z (AX)(DX*4), K1, Z5
 	VBLENDMPS Z5, Z0, K1, Z5
 	VMAXPS    Z1, Z5, Z1
 
-done531:
+done534:
 	VMAXPS        Z3, Z1, Z1
 	VMAXPS        Z4, Z2, Z2
 	VMAXPS        Z2, Z1, Z1
@@ -10463,9 +10527,9 @@ TEXT ·rowSumAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done533
+	JL           done536
 
-loop532:
+loop535:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS 64(AX)(DX*4), Z4
@@ -10476,27 +10540,27 @@ loop532:
 	VADDPS  Z4, Z3, Z3
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop532
+	JGE     loop535
 
-done533:
+done536:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done535
+	JL   done538
 
-loop534:
+loop537:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop534
+	JGE     loop537
 
-done535:
+done538:
 	ADDQ      $+16, CX
-	JZ        done536
+	JZ        done539
 	VMOVUPS.Z (AX)(DX*4), K1, Z4
 	VADDPS    Z4, Z0, Z0
 
-done536:
+done539:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -10529,9 +10593,9 @@ TEXT ·dotAVX512(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done538
+	JL           done541
 
-loop537:
+loop540:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
@@ -10546,29 +10610,29 @@ loop537:
 	VFMADD231PS Z4, Z5, Z3
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop537
+	JGE         loop540
 
-done538:
+done541:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done540
+	JL   done543
 
-loop539:
+loop542:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop539
+	JGE         loop542
 
-done540:
+done543:
 	ADDQ        $+16, DX
-	JZ          done541
+	JZ          done544
 	VMOVUPS.Z   (AX)(BX*4), K1, Z4
 	VMOVUPS.Z   (CX)(BX*4), K1, Z5
 	VFMADD231PS Z4, Z5, Z0
 
-done541:
+done544:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -10604,9 +10668,9 @@ TEXT ·sumSquaresAVX512(SB), $0-32
 	VPCMPGTD     lane_numbers<>+0(SB), Z8, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done543
+	JL           done546
 
-loop542:
+loop545:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -10633,14 +10697,14 @@ loop542:
 	VFMADD231PD   Z8, Z8, Z7
 	ADDQ          $+64, DX
 	SUBQ          $+64, CX
-	JGE           loop542
+	JGE           loop545
 
-done543:
+done546:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done545
+	JL   done548
 
-loop544:
+loop547:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -10649,11 +10713,11 @@ loop544:
 	VFMADD231PD   Z8, Z8, Z1
 	ADDQ          $+16, DX
 	SUBQ          $+16, CX
-	JGE           loop544
+	JGE           loop547
 
-done545:
+done548:
 	ADDQ          $+16, CX
-	JZ            done546
+	JZ            done549
 	VMOVUPS.Z     (AX)(DX*4), K1, Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -10661,7 +10725,7 @@ done545:
 	VFMADD231PD   Z9, Z9, Z0
 	VFMADD231PD   Z8, Z8, Z1
 
-done546:
+done549:
 	VADDPD        Z4, Z0, Z0
 	VADDPD        Z5, Z1, Z1
 	VADDPD        Z6, Z2, Z2
@@ -10694,9 +10758,9 @@ TEXT ·nonFiniteAVX512(SB), $0-32
 	XORQ         DX, DX
 	MOVQ         CX, BX
 	SUBQ         $+64, BX
-	JL           done548
+	JL           done551
 
-loop547:
+loop550:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VMOVUPS  64(AX)(DX*4), Z3
@@ -10714,14 +10778,14 @@ loop547:
 	JNZ      end
 	ADDQ     $+64, DX
 	SUBQ     $+64, BX
-	JGE      loop547
+	JGE      loop550
 
-done548:
+done551:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done550
+	JL   done553
 
-loop549:
+loop552:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VPANDD   Z0, Z2, Z2
@@ -10730,11 +10794,11 @@ loop549:
 	JNZ      end
 	ADDQ     $+16, DX
 	SUBQ     $+16, BX
-	JGE      loop549
+	JGE      loop552
 
-done550:
+done553:
 	ADDQ      $+16, BX
-	JZ        done551
+	JZ        done554
 	MOVQ      DX, CX
 	VMOVUPS.Z (AX)(DX*4), K1, Z2
 	VPANDD    Z0, Z2, Z2
@@ -10742,7 +10806,7 @@ done550:
 	KORTESTW  K1, K1
 	JNZ       end
 
-done551:
+done554:
 	MOVQ $-1, CX
 
 end:
@@ -10779,9 +10843,9 @@ TEXT ·expShiftAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done553
+	JL           done556
 
-loop552:
+loop555:
 	VMOVUPS      (CX)(BX*4), Z16
 	VMOVUPS      64(CX)(BX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -10822,14 +10886,14 @@ loop552:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, BX
 	SUBQ         $+32, DX
-	JGE          loop552
+	JGE          loop555
 
-done553:
+done556:
 	ADDQ $+32, DX
 	SUBQ $+16, DX
-	JL   done555
+	JL   done558
 
-loop554:
+loop557:
 	VMOVUPS      (CX)(BX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -10851,11 +10915,11 @@ loop554:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop554
+	JGE          loop557
 
-done555:
+done558:
 	ADDQ         $+16, DX
-	JZ           done556
+	JZ           done559
 	VMOVUPS.Z    (CX)(BX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -10877,7 +10941,7 @@ done555:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done556:
+done559:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -10919,9 +10983,9 @@ TEXT ·expSumAVX512(SB), $0-36
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         DX, DX
 	SUBQ         $+32, CX
-	JL           done558
+	JL           done561
 
-loop557:
+loop560:
 	VMOVUPS      (AX)(DX*4), Z16
 	VMOVUPS      64(AX)(DX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -10960,14 +11024,14 @@ loop557:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, DX
 	SUBQ         $+32, CX
-	JGE          loop557
+	JGE          loop560
 
-done558:
+done561:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done560
+	JL   done563
 
-loop559:
+loop562:
 	VMOVUPS      (AX)(DX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -10988,11 +11052,11 @@ loop559:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, DX
 	SUBQ         $+16, CX
-	JGE          loop559
+	JGE          loop562
 
-done560:
+done563:
 	ADDQ         $+16, CX
-	JZ           done561
+	JZ           done564
 	VMOVUPS.Z    (AX)(DX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -11013,7 +11077,7 @@ done560:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done561:
+done564:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -11055,9 +11119,9 @@ TEXT ·softmaxGradAVX512(SB), $0-60
 	VBROADCASTSS scale+56(FP), Z14
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done563
+	JL           done566
 
-loop562:
+loop565:
 	VMOVUPS      (DX)(BX*4), Z15
 	VMOVUPS      64(DX)(BX*4), Z16
 	VSUBPS       Z12, Z15, Z15
@@ -11100,14 +11164,14 @@ loop562:
 	VMOVUPS      Z16, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop562
+	JGE          loop565
 
-done563:
+done566:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done565
+	JL   done568
 
-loop564:
+loop567:
 	VMOVUPS      (DX)(BX*4), Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -11130,11 +11194,11 @@ loop564:
 	VMOVUPS      Z15, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop564
+	JGE          loop567
 
-done565:
+done568:
 	ADDQ         $+16, CX
-	JZ           done566
+	JZ           done569
 	VMOVUPS.Z    (DX)(BX*4), K1, Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -11156,7 +11220,7 @@ done565:
 	VMULPS       Z14, Z15, Z15
 	VMOVUPS      Z15, K1, (AX)(BX*4)
 
-done566:
+done569:
 	VZEROUPPER
 	RET
 
@@ -11180,9 +11244,9 @@ TEXT ·layerNormAVX512(SB), $0-140
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows568
+	JZ           rows571
 
-row567:
+row570:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
@@ -11190,9 +11254,9 @@ row567:
 	XORQ   R10, R10
 	MOVQ   R8, R11
 	SUBQ   $+64, R11
-	JL     done570
+	JL     done573
 
-loop569:
+loop572:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	VMOVUPS 64(DX)(R10*4), Z9
@@ -11203,27 +11267,27 @@ loop569:
 	VADDPS  Z9, Z4, Z4
 	ADDQ    $+64, R10
 	SUBQ    $+64, R11
-	JGE     loop569
+	JGE     loop572
 
-done570:
+done573:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done572
+	JL   done575
 
-loop571:
+loop574:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop571
+	JGE     loop574
 
-done572:
+done575:
 	ADDQ      $+16, R11
-	JZ        done573
+	JZ        done576
 	VMOVUPS.Z (DX)(R10*4), K1, Z9
 	VADDPS    Z9, Z1, Z1
 
-done573:
+done576:
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z2, Z1, Z1
@@ -11244,9 +11308,9 @@ done573:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done575
+	JL            done578
 
-loop574:
+loop577:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
@@ -11261,30 +11325,30 @@ loop574:
 	VFMADD231PS Z9, Z9, Z8
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop574
+	JGE         loop577
 
-done575:
+done578:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done577
+	JL   done580
 
-loop576:
+loop579:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop576
+	JGE         loop579
 
-done577:
+done580:
 	ADDQ        $+16, R11
-	JZ          done578
+	JZ          done581
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMOVAPS.Z   Z9, K1, Z9
 	VFMADD231PS Z9, Z9, Z5
 
-done578:
+done581:
 	VADDPS        Z7, Z5, Z5
 	VADDPS        Z8, Z6, Z6
 	VADDPS        Z6, Z5, Z5
@@ -11308,9 +11372,9 @@ done578:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done580
+	JL            done583
 
-loop579:
+loop582:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -11341,14 +11405,14 @@ loop579:
 	VMOVUPS     Z10, 192(AX)(R10*4)
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop579
+	JGE         loop582
 
-done580:
+done583:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done582
+	JL   done585
 
-loop581:
+loop584:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -11358,11 +11422,11 @@ loop581:
 	VMOVUPS     Z10, (AX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop581
+	JGE         loop584
 
-done582:
+done585:
 	ADDQ        $+16, R11
-	JZ          done583
+	JZ          done586
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -11371,13 +11435,13 @@ done582:
 	VFMADD231PS Z11, Z9, Z10
 	VMOVUPS     Z10, K1, (AX)(R10*4)
 
-done583:
+done586:
 	ADDQ R9, AX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row567
+	JNZ  row570
 
-rows568:
+rows571:
 	VZEROUPPER
 	RET
 
@@ -11401,9 +11465,9 @@ TEXT ·layerNormGradAVX512(SB), $0-136
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows585
+	JZ           rows588
 
-row584:
+row587:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -11414,9 +11478,9 @@ row584:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+32, R11
-	JL           done587
+	JL           done590
 
-loop586:
+loop589:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -11435,14 +11499,14 @@ loop586:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R10
 	SUBQ        $+32, R11
-	JGE         loop586
+	JGE         loop589
 
-done587:
+done590:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done589
+	JL   done592
 
-loop588:
+loop591:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -11453,11 +11517,11 @@ loop588:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop588
+	JGE         loop591
 
-done589:
+done592:
 	ADDQ        $+16, R11
-	JZ          done590
+	JZ          done593
 	VMOVUPS.Z   (CX)(R10*4), K1, Z7
 	VMOVUPS.Z   (BX)(R10*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -11467,7 +11531,7 @@ done589:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done590:
+done593:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -11493,9 +11557,9 @@ done590:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+32, R11
-	JL            done592
+	JL            done595
 
-loop591:
+loop594:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -11518,14 +11582,14 @@ loop591:
 	VMOVUPS      Z7, 64(AX)(R10*4)
 	ADDQ         $+32, R10
 	SUBQ         $+32, R11
-	JGE          loop591
+	JGE          loop594
 
-done592:
+done595:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done594
+	JL   done597
 
-loop593:
+loop596:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -11538,11 +11602,11 @@ loop593:
 	VMOVUPS      Z7, (AX)(R10*4)
 	ADDQ         $+16, R10
 	SUBQ         $+16, R11
-	JGE          loop593
+	JGE          loop596
 
-done594:
+done597:
 	ADDQ         $+16, R11
-	JZ           done595
+	JZ           done598
 	VMOVUPS.Z    (CX)(R10*4), K1, Z7
 	VMOVUPS.Z    (BX)(R10*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -11554,14 +11618,14 @@ done594:
 	VMULPS       Z6, Z7, Z7
 	VMOVUPS      Z7, K1, (AX)(R10*4)
 
-done595:
+done598:
 	ADDQ R9, AX
 	ADDQ R9, CX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row584
+	JNZ  row587
 
-rows585:
+rows588:
 	VZEROUPPER
 	RET
 
@@ -11586,9 +11650,9 @@ TEXT ·layerNormGradAddAVX512(SB), $0-160
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R9, X0, X0
 	TESTQ        R8, R8
-	JZ           rows597
+	JZ           rows600
 
-row596:
+row599:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -11599,9 +11663,9 @@ row596:
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+32, R12
-	JL           done599
+	JL           done602
 
-loop598:
+loop601:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -11620,14 +11684,14 @@ loop598:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R11
 	SUBQ        $+32, R12
-	JGE         loop598
+	JGE         loop601
 
-done599:
+done602:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done601
+	JL   done604
 
-loop600:
+loop603:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -11638,11 +11702,11 @@ loop600:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R11
 	SUBQ        $+16, R12
-	JGE         loop600
+	JGE         loop603
 
-done601:
+done604:
 	ADDQ        $+16, R12
-	JZ          done602
+	JZ          done605
 	VMOVUPS.Z   (CX)(R11*4), K1, Z7
 	VMOVUPS.Z   (BX)(R11*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -11652,7 +11716,7 @@ done601:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done602:
+done605:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -11678,9 +11742,9 @@ done602:
 	XORQ          R11, R11
 	MOVQ          R9, R12
 	SUBQ          $+32, R12
-	JL            done604
+	JL            done607
 
-loop603:
+loop606:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -11705,14 +11769,14 @@ loop603:
 	VMOVUPS      Z7, 64(AX)(R11*4)
 	ADDQ         $+32, R11
 	SUBQ         $+32, R12
-	JGE          loop603
+	JGE          loop606
 
-done604:
+done607:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done606
+	JL   done609
 
-loop605:
+loop608:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -11726,11 +11790,11 @@ loop605:
 	VMOVUPS      Z7, (AX)(R11*4)
 	ADDQ         $+16, R11
 	SUBQ         $+16, R12
-	JGE          loop605
+	JGE          loop608
 
-done606:
+done609:
 	ADDQ         $+16, R12
-	JZ           done607
+	JZ           done610
 	VMOVUPS.Z    (CX)(R11*4), K1, Z7
 	VMOVUPS.Z    (BX)(R11*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -11743,15 +11807,15 @@ done606:
 	VFMADD213PS  Z5, Z6, Z7
 	VMOVUPS      Z7, K1, (AX)(R11*4)
 
-done607:
+done610:
 	ADDQ R10, AX
 	ADDQ R10, CX
 	ADDQ R10, DX
 	ADDQ R10, DI
 	DECQ R8
-	JNZ  row596
+	JNZ  row599
 
-rows597:
+rows600:
 	VZEROUPPER
 	RET
 
@@ -11778,9 +11842,9 @@ TEXT ·layerNormParamGradAVX512(SB), $8-144
 	MOVQ         DI, R12
 	SHRQ         $0x02, R12
 	TESTQ        R12, R12
-	JZ           rows609
+	JZ           rows612
 
-row608:
+row611:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	VBROADCASTSS 8(SI), Z2
@@ -11793,9 +11857,9 @@ row608:
 	XORQ         R13, R13
 	MOVQ         R8, R14
 	SUBQ         $+16, R14
-	JL           done611
+	JL           done614
 
-loop610:
+loop613:
 	LEAQ        (DX)(R13*4), R15
 	LEAQ        (BX)(R13*4), BP
 	VMOVUPS     (AX)(R13*4), Z8
@@ -11828,11 +11892,11 @@ loop610:
 	VMOVUPS     Z9, (CX)(R13*4)
 	ADDQ        $+16, R13
 	SUBQ        $+16, R14
-	JGE         loop610
+	JGE         loop613
 
-done611:
+done614:
 	ADDQ        $+16, R14
-	JZ          done612
+	JZ          done615
 	LEAQ        (DX)(R13*4), R14
 	LEAQ        (BX)(R13*4), R15
 	VMOVUPS.Z   (AX)(R13*4), K1, Z8
@@ -11864,27 +11928,27 @@ done611:
 	VMOVUPS     Z8, K1, (AX)(R13*4)
 	VMOVUPS     Z9, K1, (CX)(R13*4)
 
-done612:
+done615:
 	ADDQ R11, DX
 	ADDQ R11, BX
 	DECQ R12
-	JNZ  row608
+	JNZ  row611
 
-rows609:
+rows612:
 	ANDQ  $+3, DI
 	TESTQ DI, DI
-	JZ    rows614
+	JZ    rows617
 
-row613:
+row616:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	ADDQ         $+8, SI
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
-	JL           done616
+	JL           done619
 
-loop615:
+loop618:
 	VMOVUPS     (AX)(R10*4), Z2
 	VMOVUPS     (CX)(R10*4), Z3
 	VMOVUPS     (DX)(R10*4), Z4
@@ -11897,11 +11961,11 @@ loop615:
 	VMOVUPS     Z3, (CX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop615
+	JGE         loop618
 
-done616:
+done619:
 	ADDQ        $+16, R11
-	JZ          done617
+	JZ          done620
 	VMOVUPS.Z   (AX)(R10*4), K1, Z2
 	VMOVUPS.Z   (CX)(R10*4), K1, Z3
 	VMOVUPS.Z   (DX)(R10*4), K1, Z4
@@ -11913,13 +11977,13 @@ done616:
 	VMOVUPS     Z2, K1, (AX)(R10*4)
 	VMOVUPS     Z3, K1, (CX)(R10*4)
 
-done617:
+done620:
 	ADDQ R9, DX
 	ADDQ R9, BX
 	DECQ DI
-	JNZ  row613
+	JNZ  row616
 
-rows614:
+rows617:
 	VZEROUPPER
 	RET
 
@@ -11942,9 +12006,9 @@ TEXT ·columnMomentsAVX512(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 	XORQ         R8, R8
 	SUBQ         $+64, SI
-	JL           done619
+	JL           done622
 
-loop618:
+loop621:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
@@ -11952,7 +12016,7 @@ loop618:
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
-repeat620:
+repeat623:
 	VMOVUPS (DX)(R9*4), Z1
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS 64(DX)(R9*4), Z1
@@ -11963,7 +12027,7 @@ repeat620:
 	VADDPS  Z1, Z5, Z5
 	ADDQ    DI, R9
 	DECQ    R10
-	JNZ     repeat620
+	JNZ     repeat623
 	VDIVPS  Z0, Z2, Z2
 	VDIVPS  Z0, Z3, Z3
 	VDIVPS  Z0, Z4, Z4
@@ -11979,7 +12043,7 @@ repeat620:
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
-repeat621:
+repeat624:
 	VMOVUPS     (DX)(R9*4), Z1
 	VSUBPS      Z2, Z1, Z1
 	VFMADD231PS Z1, Z1, Z6
@@ -11994,77 +12058,77 @@ repeat621:
 	VFMADD231PS Z1, Z1, Z9
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat621
+	JNZ         repeat624
 	VMOVUPS     Z6, (CX)(R8*4)
 	VMOVUPS     Z7, 64(CX)(R8*4)
 	VMOVUPS     Z8, 128(CX)(R8*4)
 	VMOVUPS     Z9, 192(CX)(R8*4)
 	ADDQ        $+64, R8
 	SUBQ        $+64, SI
-	JGE         loop618
+	JGE         loop621
 
-done619:
+done622:
 	ADDQ $+64, SI
 	SUBQ $+16, SI
-	JL   done623
+	JL   done626
 
-loop622:
+loop625:
 	VXORPS X10, X10, X10
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
-repeat624:
+repeat627:
 	VMOVUPS (DX)(R9*4), Z1
 	VADDPS  Z1, Z10, Z10
 	ADDQ    DI, R9
 	DECQ    R10
-	JNZ     repeat624
+	JNZ     repeat627
 	VDIVPS  Z0, Z10, Z10
 	VMOVUPS Z10, (AX)(R8*4)
 	VXORPS  X11, X11, X11
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
-repeat625:
+repeat628:
 	VMOVUPS     (DX)(R9*4), Z1
 	VSUBPS      Z10, Z1, Z1
 	VFMADD231PS Z1, Z1, Z11
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat625
+	JNZ         repeat628
 	VMOVUPS     Z11, (CX)(R8*4)
 	ADDQ        $+16, R8
 	SUBQ        $+16, SI
-	JGE         loop622
+	JGE         loop625
 
-done623:
+done626:
 	ADDQ   $+16, SI
-	JZ     done626
+	JZ     done629
 	VXORPS X12, X12, X12
 	MOVQ   R8, SI
 	MOVQ   BX, R9
 
-repeat627:
+repeat630:
 	VMOVUPS.Z (DX)(SI*4), K1, Z1
 	VADDPS    Z1, Z12, Z12
 	ADDQ      DI, SI
 	DECQ      R9
-	JNZ       repeat627
+	JNZ       repeat630
 	VDIVPS    Z0, Z12, Z12
 	VMOVUPS   Z12, K1, (AX)(R8*4)
 	VXORPS    X13, X13, X13
 	MOVQ      R8, AX
 
-repeat628:
+repeat631:
 	VMOVUPS.Z   (DX)(AX*4), K1, Z0
 	VSUBPS      Z12, Z0, Z0
 	VFMADD231PS Z0, Z0, Z13
 	ADDQ        DI, AX
 	DECQ        BX
-	JNZ         repeat628
+	JNZ         repeat631
 	VMOVUPS     Z13, K1, (CX)(R8*4)
 
-done626:
+done629:
 	VZEROUPPER
 	RET
 
@@ -12086,17 +12150,17 @@ TEXT ·batchNormAVX512(SB), $0-160
 	DIVQ         DI
 	ADDQ         $+4, AX
 
-panel629:
+panel632:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels630
+	JLE     panels633
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done632
+	JL      done635
 
-loop631:
+loop634:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z0
 	VMOVUPS 64(R9)(DX*4), Z1
@@ -12120,7 +12184,7 @@ loop631:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat633:
+repeat636:
 	VMOVUPS     (BX)(R9*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -12143,17 +12207,17 @@ repeat633:
 	VMOVUPS     Z16, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat633
+	JNZ         repeat636
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop631
+	JGE         loop634
 
-done632:
+done635:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done635
+	JL   done638
 
-loop634:
+loop637:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z0
 	MOVQ    scale_base+72(FP), R9
@@ -12165,7 +12229,7 @@ loop634:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat636:
+repeat639:
 	VMOVUPS     (BX)(R9*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12173,14 +12237,14 @@ repeat636:
 	VMOVUPS     Z4, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat636
+	JNZ         repeat639
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop634
+	JGE         loop637
 
-done635:
+done638:
 	ADDQ      $+16, R8
-	JZ        done637
+	JZ        done640
 	MOVQ      mean_base+48(FP), R8
 	VMOVUPS.Z (R8)(DX*4), K1, Z0
 	MOVQ      scale_base+72(FP), R8
@@ -12191,7 +12255,7 @@ done635:
 	VMOVUPS.Z (R8)(DX*4), K1, Z3
 	MOVQ      AX, R8
 
-repeat638:
+repeat641:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12199,17 +12263,17 @@ repeat638:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat638
+	JNZ         repeat641
 
-done637:
+done640:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel629
+	JMP   panel632
 
-panels630:
+panels633:
 	VZEROUPPER
 	RET
 
@@ -12231,17 +12295,17 @@ TEXT ·batchNormReluAVX512(SB), $0-160
 	DIVQ         DI
 	ADDQ         $+4, AX
 
-panel639:
+panel642:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels640
+	JLE     panels643
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done642
+	JL      done645
 
-loop641:
+loop644:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z1
 	VMOVUPS 64(R9)(DX*4), Z2
@@ -12265,7 +12329,7 @@ loop641:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat643:
+repeat646:
 	VMOVUPS     (BX)(R9*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -12292,17 +12356,17 @@ repeat643:
 	VMOVUPS     Z17, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat643
+	JNZ         repeat646
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop641
+	JGE         loop644
 
-done642:
+done645:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done645
+	JL   done648
 
-loop644:
+loop647:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z1
 	MOVQ    scale_base+72(FP), R9
@@ -12314,7 +12378,7 @@ loop644:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat646:
+repeat649:
 	VMOVUPS     (BX)(R9*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12323,14 +12387,14 @@ repeat646:
 	VMOVUPS     Z5, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat646
+	JNZ         repeat649
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop644
+	JGE         loop647
 
-done645:
+done648:
 	ADDQ      $+16, R8
-	JZ        done647
+	JZ        done650
 	MOVQ      mean_base+48(FP), R8
 	VMOVUPS.Z (R8)(DX*4), K1, Z1
 	MOVQ      scale_base+72(FP), R8
@@ -12341,7 +12405,7 @@ done645:
 	VMOVUPS.Z (R8)(DX*4), K1, Z4
 	MOVQ      AX, R8
 
-repeat648:
+repeat651:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12350,17 +12414,17 @@ repeat648:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat648
+	JNZ         repeat651
 
-done647:
+done650:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel639
+	JMP   panel642
 
-panels640:
+panels643:
 	VZEROUPPER
 	RET
 
@@ -12383,17 +12447,17 @@ TEXT ·batchNormAddAVX512(SB), $0-184
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel649:
+panel652:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels650
+	JLE     panels653
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done652
+	JL      done655
 
-loop651:
+loop654:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z0
 	VMOVUPS 64(R10)(DX*4), Z1
@@ -12417,7 +12481,7 @@ loop651:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat653:
+repeat656:
 	VMOVUPS     (BX)(R10*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -12448,17 +12512,17 @@ repeat653:
 	VMOVUPS     Z16, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat653
+	JNZ         repeat656
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop651
+	JGE         loop654
 
-done652:
+done655:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done655
+	JL   done658
 
-loop654:
+loop657:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z0
 	MOVQ    scale_base+96(FP), R10
@@ -12470,7 +12534,7 @@ loop654:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat656:
+repeat659:
 	VMOVUPS     (BX)(R10*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12480,14 +12544,14 @@ repeat656:
 	VMOVUPS     Z4, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat656
+	JNZ         repeat659
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop654
+	JGE         loop657
 
-done655:
+done658:
 	ADDQ      $+16, R9
-	JZ        done657
+	JZ        done660
 	MOVQ      mean_base+72(FP), R9
 	VMOVUPS.Z (R9)(DX*4), K1, Z0
 	MOVQ      scale_base+96(FP), R9
@@ -12498,7 +12562,7 @@ done655:
 	VMOVUPS.Z (R9)(DX*4), K1, Z3
 	MOVQ      AX, R9
 
-repeat658:
+repeat661:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12508,18 +12572,18 @@ repeat658:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat658
+	JNZ         repeat661
 
-done657:
+done660:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel649
+	JMP   panel652
 
-panels650:
+panels653:
 	VZEROUPPER
 	RET
 
@@ -12542,17 +12606,17 @@ TEXT ·batchNormAddReluAVX512(SB), $0-184
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel659:
+panel662:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels660
+	JLE     panels663
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done662
+	JL      done665
 
-loop661:
+loop664:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z1
 	VMOVUPS 64(R10)(DX*4), Z2
@@ -12576,7 +12640,7 @@ loop661:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat663:
+repeat666:
 	VMOVUPS     (BX)(R10*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -12611,17 +12675,17 @@ repeat663:
 	VMOVUPS     Z17, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat663
+	JNZ         repeat666
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop661
+	JGE         loop664
 
-done662:
+done665:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done665
+	JL   done668
 
-loop664:
+loop667:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z1
 	MOVQ    scale_base+96(FP), R10
@@ -12633,7 +12697,7 @@ loop664:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat666:
+repeat669:
 	VMOVUPS     (BX)(R10*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12644,14 +12708,14 @@ repeat666:
 	VMOVUPS     Z5, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat666
+	JNZ         repeat669
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop664
+	JGE         loop667
 
-done665:
+done668:
 	ADDQ      $+16, R9
-	JZ        done667
+	JZ        done670
 	MOVQ      mean_base+72(FP), R9
 	VMOVUPS.Z (R9)(DX*4), K1, Z1
 	MOVQ      scale_base+96(FP), R9
@@ -12662,7 +12726,7 @@ done665:
 	VMOVUPS.Z (R9)(DX*4), K1, Z4
 	MOVQ      AX, R9
 
-repeat668:
+repeat671:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12673,18 +12737,18 @@ repeat668:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat668
+	JNZ         repeat671
 
-done667:
+done670:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel659
+	JMP   panel662
 
-panels660:
+panels663:
 	VZEROUPPER
 	RET
 
@@ -12706,17 +12770,17 @@ TEXT ·batchNormEvalAVX512(SB), $0-164
 	DIVQ         DI
 	ADDQ         $+16, AX
 
-panel669:
+panel672:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels670
+	JLE     panels673
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done672
+	JL      done675
 
-loop671:
+loop674:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z0
 	VMOVUPS      64(R9)(DX*4), Z1
@@ -12754,7 +12818,7 @@ loop671:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat673:
+repeat676:
 	VMOVUPS     (BX)(R9*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -12777,17 +12841,17 @@ repeat673:
 	VMOVUPS     Z16, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat673
+	JNZ         repeat676
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop671
+	JGE         loop674
 
-done672:
+done675:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done675
+	JL   done678
 
-loop674:
+loop677:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z0
 	MOVQ         variance_base+72(FP), R9
@@ -12804,7 +12868,7 @@ loop674:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat676:
+repeat679:
 	VMOVUPS     (BX)(R9*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12812,14 +12876,14 @@ repeat676:
 	VMOVUPS     Z4, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat676
+	JNZ         repeat679
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop674
+	JGE         loop677
 
-done675:
+done678:
 	ADDQ         $+16, R8
-	JZ           done677
+	JZ           done680
 	MOVQ         mean_base+48(FP), R8
 	VMOVUPS.Z    (R8)(DX*4), K1, Z0
 	MOVQ         variance_base+72(FP), R8
@@ -12835,7 +12899,7 @@ done675:
 	VMOVUPS.Z    (R8)(DX*4), K1, Z3
 	MOVQ         AX, R8
 
-repeat678:
+repeat681:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12843,17 +12907,17 @@ repeat678:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat678
+	JNZ         repeat681
 
-done677:
+done680:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel669
+	JMP   panel672
 
-panels670:
+panels673:
 	VZEROUPPER
 	RET
 
@@ -12875,17 +12939,17 @@ TEXT ·batchNormEvalReluAVX512(SB), $0-164
 	DIVQ         DI
 	ADDQ         $+16, AX
 
-panel679:
+panel682:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels680
+	JLE     panels683
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done682
+	JL      done685
 
-loop681:
+loop684:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z1
 	VMOVUPS      64(R9)(DX*4), Z2
@@ -12923,7 +12987,7 @@ loop681:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat683:
+repeat686:
 	VMOVUPS     (BX)(R9*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -12950,17 +13014,17 @@ repeat683:
 	VMOVUPS     Z17, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat683
+	JNZ         repeat686
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop681
+	JGE         loop684
 
-done682:
+done685:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done685
+	JL   done688
 
-loop684:
+loop687:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z1
 	MOVQ         variance_base+72(FP), R9
@@ -12977,7 +13041,7 @@ loop684:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat686:
+repeat689:
 	VMOVUPS     (BX)(R9*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12986,14 +13050,14 @@ repeat686:
 	VMOVUPS     Z5, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat686
+	JNZ         repeat689
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop684
+	JGE         loop687
 
-done685:
+done688:
 	ADDQ         $+16, R8
-	JZ           done687
+	JZ           done690
 	MOVQ         mean_base+48(FP), R8
 	VMOVUPS.Z    (R8)(DX*4), K1, Z1
 	MOVQ         variance_base+72(FP), R8
@@ -13009,7 +13073,7 @@ done685:
 	VMOVUPS.Z    (R8)(DX*4), K1, Z4
 	MOVQ         AX, R8
 
-repeat688:
+repeat691:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -13018,17 +13082,17 @@ repeat688:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat688
+	JNZ         repeat691
 
-done687:
+done690:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel679
+	JMP   panel682
 
-panels680:
+panels683:
 	VZEROUPPER
 	RET
 
@@ -13051,17 +13115,17 @@ TEXT ·batchNormEvalAddAVX512(SB), $0-188
 	DIVQ         R8
 	ADDQ         $+16, AX
 
-panel689:
+panel692:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels690
+	JLE     panels693
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done692
+	JL      done695
 
-loop691:
+loop694:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z1
@@ -13099,7 +13163,7 @@ loop691:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat693:
+repeat696:
 	VMOVUPS     (BX)(R10*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -13130,17 +13194,17 @@ repeat693:
 	VMOVUPS     Z16, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat693
+	JNZ         repeat696
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop691
+	JGE         loop694
 
-done692:
+done695:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done695
+	JL   done698
 
-loop694:
+loop697:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         variance_base+96(FP), R10
@@ -13157,7 +13221,7 @@ loop694:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat696:
+repeat699:
 	VMOVUPS     (BX)(R10*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -13167,14 +13231,14 @@ repeat696:
 	VMOVUPS     Z4, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat696
+	JNZ         repeat699
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop694
+	JGE         loop697
 
-done695:
+done698:
 	ADDQ         $+16, R9
-	JZ           done697
+	JZ           done700
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         variance_base+96(FP), R9
@@ -13190,7 +13254,7 @@ done695:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z3
 	MOVQ         AX, R9
 
-repeat698:
+repeat701:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -13200,18 +13264,18 @@ repeat698:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat698
+	JNZ         repeat701
 
-done697:
+done700:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel689
+	JMP   panel692
 
-panels690:
+panels693:
 	VZEROUPPER
 	RET
 
@@ -13234,17 +13298,17 @@ TEXT ·batchNormEvalAddReluAVX512(SB), $0-188
 	DIVQ         R8
 	ADDQ         $+16, AX
 
-panel699:
+panel702:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels700
+	JLE     panels703
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done702
+	JL      done705
 
-loop701:
+loop704:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z1
 	VMOVUPS      64(R10)(DX*4), Z2
@@ -13282,7 +13346,7 @@ loop701:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat703:
+repeat706:
 	VMOVUPS     (BX)(R10*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -13317,17 +13381,17 @@ repeat703:
 	VMOVUPS     Z17, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat703
+	JNZ         repeat706
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop701
+	JGE         loop704
 
-done702:
+done705:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done705
+	JL   done708
 
-loop704:
+loop707:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z1
 	MOVQ         variance_base+96(FP), R10
@@ -13344,7 +13408,7 @@ loop704:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat706:
+repeat709:
 	VMOVUPS     (BX)(R10*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -13355,14 +13419,14 @@ repeat706:
 	VMOVUPS     Z5, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat706
+	JNZ         repeat709
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop704
+	JGE         loop707
 
-done705:
+done708:
 	ADDQ         $+16, R9
-	JZ           done707
+	JZ           done710
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z1
 	MOVQ         variance_base+96(FP), R9
@@ -13378,7 +13442,7 @@ done705:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z4
 	MOVQ         AX, R9
 
-repeat708:
+repeat711:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -13389,18 +13453,18 @@ repeat708:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat708
+	JNZ         repeat711
 
-done707:
+done710:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel699
+	JMP   panel702
 
-panels700:
+panels703:
 	VZEROUPPER
 	RET
 
@@ -13419,9 +13483,9 @@ TEXT ·batchNormGradSumsAVX512(SB), $0-168
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	XORQ         DI, DI
 	SUBQ         $+64, BX
-	JL           done710
+	JL           done713
 
-loop709:
+loop712:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	VMOVUPS 64(R8)(DI*4), Z13
@@ -13443,7 +13507,7 @@ loop709:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat711:
+repeat714:
 	VMOVUPS     (CX)(R8*4), Z20
 	VSUBPS      Z0, Z20, Z20
 	VMULPS      Z16, Z20, Z20
@@ -13470,7 +13534,7 @@ repeat711:
 	VFMADD231PS Z21, Z20, Z8
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat711
+	JNZ         repeat714
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z1, (R8)(DI*4)
 	VMOVUPS     Z2, 64(R8)(DI*4)
@@ -13483,14 +13547,14 @@ repeat711:
 	VMOVUPS     Z8, 192(R8)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, BX
-	JGE         loop709
+	JGE         loop712
 
-done710:
+done713:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done713
+	JL   done716
 
-loop712:
+loop715:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	MOVQ    scale_base+120(FP), R8
@@ -13500,7 +13564,7 @@ loop712:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat714:
+repeat717:
 	VMOVUPS     (CX)(R8*4), Z2
 	VSUBPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
@@ -13509,18 +13573,18 @@ repeat714:
 	VFMADD231PS Z3, Z2, Z10
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat714
+	JNZ         repeat717
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z9, (R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
 	VMOVUPS     Z10, (R8)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, BX
-	JGE         loop712
+	JGE         loop715
 
-done713:
+done716:
 	ADDQ      $+16, BX
-	JZ        done715
+	JZ        done718
 	MOVQ      mean_base+96(FP), BX
 	VMOVUPS.Z (BX)(DI*4), K1, Z0
 	MOVQ      scale_base+120(FP), BX
@@ -13529,7 +13593,7 @@ done713:
 	VXORPS    X12, X12, X12
 	MOVQ      DI, BX
 
-repeat716:
+repeat719:
 	VMOVUPS.Z   (CX)(BX*4), K1, Z2
 	VSUBPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
@@ -13538,13 +13602,13 @@ repeat716:
 	VFMADD231PS Z3, Z2, Z12
 	ADDQ        SI, BX
 	DECQ        DX
-	JNZ         repeat716
+	JNZ         repeat719
 	MOVQ        sum_base+0(FP), AX
 	VMOVUPS     Z11, K1, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
 	VMOVUPS     Z12, K1, (AX)(DI*4)
 
-done715:
+done718:
 	VZEROUPPER
 	RET
 
@@ -13566,17 +13630,17 @@ TEXT ·batchNormGradAVX512(SB), $0-212
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel717:
+panel720:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels718
+	JLE     panels721
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+32, R9
-	JL      done720
+	JL      done723
 
-loop719:
+loop722:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z1
@@ -13602,7 +13666,7 @@ loop719:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat721:
+repeat724:
 	VMOVUPS      (SI)(R10*4), Z10
 	VSUBPS       Z0, Z10, Z10
 	VMULPS       Z2, Z10, Z10
@@ -13621,17 +13685,17 @@ repeat721:
 	VMOVUPS      Z11, 64(CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat721
+	JNZ          repeat724
 	ADDQ         $+32, DX
 	SUBQ         $+32, R9
-	JGE          loop719
+	JGE          loop722
 
-done720:
+done723:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done723
+	JL   done726
 
-loop722:
+loop725:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         scale_base+96(FP), R10
@@ -13649,7 +13713,7 @@ loop722:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat724:
+repeat727:
 	VMOVUPS      (SI)(R10*4), Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -13660,14 +13724,14 @@ repeat724:
 	VMOVUPS      Z6, (CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat724
+	JNZ          repeat727
 	ADDQ         $+16, DX
 	SUBQ         $+16, R9
-	JGE          loop722
+	JGE          loop725
 
-done723:
+done726:
 	ADDQ         $+16, R9
-	JZ           done725
+	JZ           done728
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         scale_base+96(FP), R9
@@ -13684,7 +13748,7 @@ done723:
 	VMULPS       Z5, Z4, Z4
 	MOVQ         AX, R9
 
-repeat726:
+repeat729:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -13695,18 +13759,18 @@ repeat726:
 	VMOVUPS      Z6, K1, (CX)(DX*4)
 	ADDQ         R8, DX
 	DECQ         R9
-	JNZ          repeat726
+	JNZ          repeat729
 
-done725:
+done728:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel717
+	JMP   panel720
 
-panels718:
+panels721:
 	VZEROUPPER
 	RET
 
@@ -13729,17 +13793,17 @@ TEXT ·batchNormGradAddAVX512(SB), $0-236
 	DIVQ         R9
 	ADDQ         $+4, AX
 
-panel727:
+panel730:
 	CMPQ    R8, AX
 	CMOVQLT R8, AX
 	TESTQ   AX, AX
-	JLE     panels728
+	JLE     panels731
 	XORQ    DX, DX
 	MOVQ    R9, R10
 	SUBQ    $+32, R10
-	JL      done730
+	JL      done733
 
-loop729:
+loop732:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	VMOVUPS      64(R11)(DX*4), Z1
@@ -13765,7 +13829,7 @@ loop729:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat731:
+repeat734:
 	VMOVUPS      (SI)(R11*4), Z10
 	VSUBPS       Z0, Z10, Z10
 	VMULPS       Z2, Z10, Z10
@@ -13786,17 +13850,17 @@ repeat731:
 	VMOVUPS      Z11, 64(CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat731
+	JNZ          repeat734
 	ADDQ         $+32, DX
 	SUBQ         $+32, R10
-	JGE          loop729
+	JGE          loop732
 
-done730:
+done733:
 	ADDQ $+32, R10
 	SUBQ $+16, R10
-	JL   done733
+	JL   done736
 
-loop732:
+loop735:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	MOVQ         scale_base+120(FP), R11
@@ -13814,7 +13878,7 @@ loop732:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat734:
+repeat737:
 	VMOVUPS      (SI)(R11*4), Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -13826,14 +13890,14 @@ repeat734:
 	VMOVUPS      Z6, (CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat734
+	JNZ          repeat737
 	ADDQ         $+16, DX
 	SUBQ         $+16, R10
-	JGE          loop732
+	JGE          loop735
 
-done733:
+done736:
 	ADDQ         $+16, R10
-	JZ           done735
+	JZ           done738
 	MOVQ         mean_base+96(FP), R10
 	VMOVUPS.Z    (R10)(DX*4), K1, Z0
 	MOVQ         scale_base+120(FP), R10
@@ -13850,7 +13914,7 @@ done733:
 	VMULPS       Z5, Z4, Z4
 	MOVQ         AX, R10
 
-repeat736:
+repeat739:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -13862,9 +13926,9 @@ repeat736:
 	VMOVUPS      Z6, K1, (CX)(DX*4)
 	ADDQ         R9, DX
 	DECQ         R10
-	JNZ          repeat736
+	JNZ          repeat739
 
-done735:
+done738:
 	SUBQ  AX, R8
 	MOVQ  AX, DX
 	IMULQ R9, DX
@@ -13872,9 +13936,9 @@ done735:
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
 	LEAQ  (DI)(DX*4), DI
-	JMP   panel727
+	JMP   panel730
 
-panels728:
+panels731:
 	VZEROUPPER
 	RET
 
@@ -13893,9 +13957,9 @@ TEXT ·batchNormReluGradSumsAVX512(SB), $0-216
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	XORQ         DI, DI
 	SUBQ         $+64, BX
-	JL           done738
+	JL           done741
 
-loop737:
+loop740:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	VMOVUPS 64(R8)(DI*4), Z10
@@ -13927,7 +13991,7 @@ loop737:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat739:
+repeat742:
 	VMOVUPS     (CX)(R8*4), Z25
 	VSUBPS      Z0, Z25, Z25
 	VMULPS      Z13, Z25, Z25
@@ -13970,7 +14034,7 @@ repeat739:
 	VFMADD231PS Z26, Z25, Z8
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat739
+	JNZ         repeat742
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z1, (R8)(DI*4)
 	VMOVUPS     Z2, 64(R8)(DI*4)
@@ -13983,14 +14047,14 @@ repeat739:
 	VMOVUPS     Z8, 192(R8)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, BX
-	JGE         loop737
+	JGE         loop740
 
-done738:
+done741:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done741
+	JL   done744
 
-loop740:
+loop743:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	MOVQ    scale_base+120(FP), R8
@@ -14004,7 +14068,7 @@ loop740:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat742:
+repeat745:
 	VMOVUPS     (CX)(R8*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -14017,18 +14081,18 @@ repeat742:
 	VFMADD231PS Z5, Z4, Z27
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat742
+	JNZ         repeat745
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z9, (R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
 	VMOVUPS     Z27, (R8)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, BX
-	JGE         loop740
+	JGE         loop743
 
-done741:
+done744:
 	ADDQ      $+16, BX
-	JZ        done743
+	JZ        done746
 	MOVQ      mean_base+96(FP), BX
 	VMOVUPS.Z (BX)(DI*4), K1, Z0
 	MOVQ      scale_base+120(FP), BX
@@ -14041,7 +14105,7 @@ done741:
 	VXORPS    X29, X29, X29
 	MOVQ      DI, BX
 
-repeat744:
+repeat747:
 	VMOVUPS.Z   (CX)(BX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -14054,13 +14118,13 @@ repeat744:
 	VFMADD231PS Z5, Z4, Z29
 	ADDQ        SI, BX
 	DECQ        DX
-	JNZ         repeat744
+	JNZ         repeat747
 	MOVQ        sum_base+0(FP), AX
 	VMOVUPS     Z28, K1, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
 	VMOVUPS     Z29, K1, (AX)(DI*4)
 
-done743:
+done746:
 	VZEROUPPER
 	RET
 
@@ -14082,17 +14146,17 @@ TEXT ·batchNormReluGradAVX512(SB), $0-236
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel745:
+panel748:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels746
+	JLE     panels749
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+32, R9
-	JL      done748
+	JL      done751
 
-loop747:
+loop750:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z2
@@ -14121,7 +14185,7 @@ loop747:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat749:
+repeat752:
 	VMOVUPS      (SI)(R10*4), Z15
 	VSUBPS       Z0, Z15, Z15
 	VMULPS       Z3, Z15, Z15
@@ -14148,17 +14212,17 @@ repeat749:
 	VMOVUPS      Z16, 64(CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat749
+	JNZ          repeat752
 	ADDQ         $+32, DX
 	SUBQ         $+32, R9
-	JGE          loop747
+	JGE          loop750
 
-done748:
+done751:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done751
+	JL   done754
 
-loop750:
+loop753:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         scale_base+96(FP), R10
@@ -14178,7 +14242,7 @@ loop750:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat752:
+repeat755:
 	VMOVUPS      (SI)(R10*4), Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -14193,14 +14257,14 @@ repeat752:
 	VMOVUPS      Z9, (CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat752
+	JNZ          repeat755
 	ADDQ         $+16, DX
 	SUBQ         $+16, R9
-	JGE          loop750
+	JGE          loop753
 
-done751:
+done754:
 	ADDQ         $+16, R9
-	JZ           done753
+	JZ           done756
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         scale_base+96(FP), R9
@@ -14219,7 +14283,7 @@ done751:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z6
 	MOVQ         AX, R9
 
-repeat754:
+repeat757:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -14234,18 +14298,18 @@ repeat754:
 	VMOVUPS      Z9, K1, (CX)(DX*4)
 	ADDQ         R8, DX
 	DECQ         R9
-	JNZ          repeat754
+	JNZ          repeat757
 
-done753:
+done756:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel745
+	JMP   panel748
 
-panels746:
+panels749:
 	VZEROUPPER
 	RET
 
@@ -14268,17 +14332,17 @@ TEXT ·batchNormReluGradAddAVX512(SB), $0-260
 	DIVQ         R9
 	ADDQ         $+4, AX
 
-panel755:
+panel758:
 	CMPQ    R8, AX
 	CMOVQLT R8, AX
 	TESTQ   AX, AX
-	JLE     panels756
+	JLE     panels759
 	XORQ    DX, DX
 	MOVQ    R9, R10
 	SUBQ    $+32, R10
-	JL      done758
+	JL      done761
 
-loop757:
+loop760:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	VMOVUPS      64(R11)(DX*4), Z2
@@ -14307,7 +14371,7 @@ loop757:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat759:
+repeat762:
 	VMOVUPS      (SI)(R11*4), Z15
 	VSUBPS       Z0, Z15, Z15
 	VMULPS       Z3, Z15, Z15
@@ -14336,17 +14400,17 @@ repeat759:
 	VMOVUPS      Z16, 64(CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat759
+	JNZ          repeat762
 	ADDQ         $+32, DX
 	SUBQ         $+32, R10
-	JGE          loop757
+	JGE          loop760
 
-done758:
+done761:
 	ADDQ $+32, R10
 	SUBQ $+16, R10
-	JL   done761
+	JL   done764
 
-loop760:
+loop763:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	MOVQ         scale_base+120(FP), R11
@@ -14366,7 +14430,7 @@ loop760:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat762:
+repeat765:
 	VMOVUPS      (SI)(R11*4), Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -14382,14 +14446,14 @@ repeat762:
 	VMOVUPS      Z9, (CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat762
+	JNZ          repeat765
 	ADDQ         $+16, DX
 	SUBQ         $+16, R10
-	JGE          loop760
+	JGE          loop763
 
-done761:
+done764:
 	ADDQ         $+16, R10
-	JZ           done763
+	JZ           done766
 	MOVQ         mean_base+96(FP), R10
 	VMOVUPS.Z    (R10)(DX*4), K1, Z0
 	MOVQ         scale_base+120(FP), R10
@@ -14408,7 +14472,7 @@ done761:
 	VMOVUPS.Z    (R10)(DX*4), K1, Z6
 	MOVQ         AX, R10
 
-repeat764:
+repeat767:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -14424,9 +14488,9 @@ repeat764:
 	VMOVUPS      Z9, K1, (CX)(DX*4)
 	ADDQ         R9, DX
 	DECQ         R10
-	JNZ          repeat764
+	JNZ          repeat767
 
-done763:
+done766:
 	SUBQ  AX, R8
 	MOVQ  AX, DX
 	IMULQ R9, DX
@@ -14434,9 +14498,9 @@ done763:
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
 	LEAQ  (DI)(DX*4), DI
-	JMP   panel755
+	JMP   panel758
 
-panels756:
+panels759:
 	VZEROUPPER
 	RET
 
@@ -14468,24 +14532,24 @@ TEXT ·normStatsAVX512(SB), $0-100
 	VBROADCASTSD X2, Z2
 	XORQ         DI, DI
 	SUBQ         $+8, BX
-	JL           rest766
+	JL           rest769
 
-loop765:
+loop768:
 	VXORPS X3, X3, X3
 	MOVQ   DI, R9
 	MOVQ   R8, R10
 	TESTQ  R10, R10
-	JZ     last768
+	JZ     last771
 
-repeat769:
+repeat772:
 	VCVTPS2PD (DX)(R9*4), Z4
 	VADDPD    Z4, Z3, Z3
 	ADDQ      SI, R9
 	ADDQ      SI, R9
 	DECQ      R10
-	JNZ       repeat769
+	JNZ       repeat772
 
-last768:
+last771:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VMULPD      Z2, Z3, Z3
 	VFMADD231PD Z1, Z4, Z3
@@ -14497,9 +14561,9 @@ last768:
 	MOVQ        DI, R9
 	MOVQ        R8, R10
 	TESTQ       R10, R10
-	JZ          last770
+	JZ          last773
 
-repeat771:
+repeat774:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VSUBPD      Z3, Z4, Z4
 	ADDQ        SI, R9
@@ -14508,9 +14572,9 @@ repeat771:
 	VFMADD231PD Z4, Z4, Z6
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat771
+	JNZ         repeat774
 
-last770:
+last773:
 	VCVTPS2PD    (DX)(R9*4), Z4
 	VSUBPD       Z3, Z4, Z4
 	ADDQ         SI, R9
@@ -14534,11 +14598,11 @@ last770:
 	VMOVUPS      Y4, (CX)(DI*4)
 	ADDQ         $+8, DI
 	SUBQ         $+8, BX
-	JGE          loop765
+	JGE          loop768
 
-rest766:
+rest769:
 	ADDQ         $+8, BX
-	JZ           done767
+	JZ           done770
 	VMOVD        BX, X3
 	VPBROADCASTD X3, Y3
 	VPCMPGTD     lane_numbers<>+0(SB), Y3, K1
@@ -14546,17 +14610,17 @@ rest766:
 	MOVQ         DI, BX
 	MOVQ         R8, R9
 	TESTQ        R9, R9
-	JZ           last772
+	JZ           last775
 
-repeat773:
+repeat776:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VADDPD      Z3, Z7, Z7
 	ADDQ        SI, BX
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat773
+	JNZ         repeat776
 
-last772:
+last775:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VMULPD      Z2, Z7, Z7
 	VFMADD231PD Z1, Z3, Z7
@@ -14568,9 +14632,9 @@ last772:
 	MOVQ        DI, BX
 	MOVQ        R8, R9
 	TESTQ       R9, R9
-	JZ          last774
+	JZ          last777
 
-repeat775:
+repeat778:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VSUBPD      Z7, Z3, Z3
 	ADDQ        SI, BX
@@ -14579,9 +14643,9 @@ repeat775:
 	VFMADD231PD Z3, Z3, Z9
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat775
+	JNZ         repeat778
 
-last774:
+last777:
 	VCVTPS2PD.Z  (DX)(BX*4), K1, Z3
 	VSUBPD       Z7, Z3, Z3
 	ADDQ         SI, BX
@@ -14604,7 +14668,7 @@ last774:
 	VCVTPD2PS    Z0, Y0
 	VMOVUPS      Y0, K1, (CX)(DI*4)
 
-done767:
+done770:
 	VZEROUPPER
 	RET
 
@@ -14636,24 +14700,24 @@ TEXT ·normStatsTallyAVX512(SB), $0-172
 	VBROADCASTSD X2, Z2
 	XORQ         DI, DI
 	SUBQ         $+8, BX
-	JL           rest777
+	JL           rest780
 
-loop776:
+loop779:
 	VXORPS X3, X3, X3
 	MOVQ   DI, R9
 	MOVQ   R8, R10
 	TESTQ  R10, R10
-	JZ     last779
+	JZ     last782
 
-repeat780:
+repeat783:
 	VCVTPS2PD (DX)(R9*4), Z4
 	VADDPD    Z4, Z3, Z3
 	ADDQ      SI, R9
 	ADDQ      SI, R9
 	DECQ      R10
-	JNZ       repeat780
+	JNZ       repeat783
 
-last779:
+last782:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VMULPD      Z2, Z3, Z3
 	VFMADD231PD Z1, Z4, Z3
@@ -14665,9 +14729,9 @@ last779:
 	MOVQ        DI, R9
 	MOVQ        R8, R10
 	TESTQ       R10, R10
-	JZ          last781
+	JZ          last784
 
-repeat782:
+repeat785:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VSUBPD      Z3, Z4, Z4
 	ADDQ        SI, R9
@@ -14676,9 +14740,9 @@ repeat782:
 	VFMADD231PD Z4, Z4, Z6
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat782
+	JNZ         repeat785
 
-last781:
+last784:
 	VCVTPS2PD    (DX)(R9*4), Z4
 	VSUBPD       Z3, Z4, Z4
 	ADDQ         SI, R9
@@ -14719,11 +14783,11 @@ last781:
 	VMOVUPD      Z11, (R9)(DI*8)
 	ADDQ         $+8, DI
 	SUBQ         $+8, BX
-	JGE          loop776
+	JGE          loop779
 
-rest777:
+rest780:
 	ADDQ         $+8, BX
-	JZ           done778
+	JZ           done781
 	VMOVD        BX, X3
 	VPBROADCASTD X3, Y3
 	VPCMPGTD     lane_numbers<>+0(SB), Y3, K1
@@ -14731,17 +14795,17 @@ rest777:
 	MOVQ         DI, BX
 	MOVQ         R8, R9
 	TESTQ        R9, R9
-	JZ           last783
+	JZ           last786
 
-repeat784:
+repeat787:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VADDPD      Z3, Z7, Z7
 	ADDQ        SI, BX
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat784
+	JNZ         repeat787
 
-last783:
+last786:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VMULPD      Z2, Z7, Z7
 	VFMADD231PD Z1, Z3, Z7
@@ -14753,9 +14817,9 @@ last783:
 	MOVQ        DI, BX
 	MOVQ        R8, R9
 	TESTQ       R9, R9
-	JZ          last785
+	JZ          last788
 
-repeat786:
+repeat789:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VSUBPD      Z7, Z3, Z3
 	ADDQ        SI, BX
@@ -14764,9 +14828,9 @@ repeat786:
 	VFMADD231PD Z3, Z3, Z9
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat786
+	JNZ         repeat789
 
-last785:
+last788:
 	VCVTPS2PD.Z  (DX)(BX*4), K1, Z3
 	VSUBPD       Z7, Z3, Z3
 	ADDQ         SI, BX
@@ -14806,7 +14870,7 @@ last785:
 	VFMADD231PD  Z1, Z7, Z2
 	VMOVUPD      Z2, K1, (AX)(DI*8)
 
-done778:
+done781:
 	VZEROUPPER
 	RET
 
@@ -14821,15 +14885,15 @@ TEXT ·normTotalsAVX512(SB), $0-96
 	MOVQ ld+88(FP), DI
 	XORQ R8, R8
 	SUBQ $+8, SI
-	JL   rest788
+	JL   rest791
 
-loop787:
+loop790:
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-repeat790:
+repeat793:
 	VCVTPS2PD (DX)(R9*4), Z2
 	VADDPD    Z2, Z0, Z0
 	ADDQ      DI, R9
@@ -14837,18 +14901,18 @@ repeat790:
 	VADDPD    Z2, Z1, Z1
 	ADDQ      DI, R9
 	DECQ      R10
-	JNZ       repeat790
+	JNZ       repeat793
 	VCVTPD2PS Z0, Y2
 	VMOVUPS   Y2, (AX)(R8*4)
 	VCVTPD2PS Z1, Y2
 	VMOVUPS   Y2, (CX)(R8*4)
 	ADDQ      $+8, R8
 	SUBQ      $+8, SI
-	JGE       loop787
+	JGE       loop790
 
-rest788:
+rest791:
 	ADDQ         $+8, SI
-	JZ           done789
+	JZ           done792
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, K1
@@ -14856,7 +14920,7 @@ rest788:
 	VXORPS       X3, X3, X3
 	VXORPS       X4, X4, X4
 
-repeat791:
+repeat794:
 	VCVTPS2PD.Z (DX)(SI*4), K1, Z0
 	VADDPD      Z0, Z3, Z3
 	ADDQ        DI, SI
@@ -14864,13 +14928,13 @@ repeat791:
 	VADDPD      Z0, Z4, Z4
 	ADDQ        DI, SI
 	DECQ        BX
-	JNZ         repeat791
+	JNZ         repeat794
 	VCVTPD2PS   Z3, Y0
 	VMOVUPS     Y0, K1, (AX)(R8*4)
 	VCVTPD2PS   Z4, Y0
 	VMOVUPS     Y0, K1, (CX)(R8*4)
 
-done789:
+done792:
 	VZEROUPPER
 	RET
 
@@ -14885,18 +14949,19 @@ TEXT ·maxPoolAVX512(SB), $0-96
 	MOVQ         pixels+48(FP), BX
 	MOVQ         cols+56(FP), SI
 	MOVQ         SI, DI
+	ANDQ         $+7, DI
 	ANDQ         $+15, DI
 	VMOVD        DI, X2
 	VPBROADCASTD X2, Z2
 	VPCMPGTD     lane_numbers<>+0(SB), Z2, K1
 
-repeat792:
+repeat795:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done794
+	JL   done797
 
-loop793:
+loop796:
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
@@ -14904,11 +14969,11 @@ loop793:
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat795:
+repeat798:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat796:
+repeat799:
 	VMOVUPS     (CX)(R11*4), Z6
 	VMAXPS      Z2, Z6, Z2
 	VFIXUPIMMPS $0x00, Z1, Z6, Z2
@@ -14923,76 +14988,107 @@ repeat796:
 	VFIXUPIMMPS $0x00, Z1, Z6, Z5
 	ADDQ        DX, R11
 	DECQ        R12
-	JNZ         repeat796
+	JNZ         repeat799
 	ADDQ        row+88(FP), R9
 	DECQ        R10
-	JNZ         repeat795
+	JNZ         repeat798
 	VMOVUPS     Z2, (AX)(DI*4)
 	VMOVUPS     Z3, 64(AX)(DI*4)
 	VMOVUPS     Z4, 128(AX)(DI*4)
 	VMOVUPS     Z5, 192(AX)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, R8
-	JGE         loop793
+	JGE         loop796
 
-done794:
+done797:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done798
+	JL   done801
 
-loop797:
+loop800:
 	VMOVAPS Z0, Z2
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat799:
+repeat802:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat800:
+repeat803:
 	VMOVUPS     (CX)(R11*4), Z3
 	VMAXPS      Z2, Z3, Z2
 	VFIXUPIMMPS $0x00, Z1, Z3, Z2
 	ADDQ        DX, R11
 	DECQ        R12
-	JNZ         repeat800
+	JNZ         repeat803
 	ADDQ        row+88(FP), R9
 	DECQ        R10
-	JNZ         repeat799
+	JNZ         repeat802
 	VMOVUPS     Z2, (AX)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, R8
-	JGE         loop797
+	JGE         loop800
 
-done798:
-	ADDQ    $+16, R8
-	JZ      done801
+done801:
+	ADDQ $+16, R8
+	SUBQ $+8, R8
+	JL   done805
+
+loop804:
+	VMOVAPS Y0, Y2
+	VXORPS  Y3, Y3, Y3
+	MOVQ    DI, R9
+	MOVQ    kh+72(FP), R10
+
+repeat806:
+	MOVQ R9, R11
+	MOVQ kw+80(FP), R12
+
+repeat807:
+	VMOVUPS (CX)(R11*4), Y4
+	VCMPPS  $0x03, Y3, Y4, Y3
+	VMAXPS  Y2, Y4, Y2
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat807
+	ADDQ    row+88(FP), R9
+	DECQ    R10
+	JNZ     repeat806
+	VORPS   Y3, Y2, Y2
+	VMOVUPS Y2, (AX)(DI*4)
+	ADDQ    $+8, DI
+	SUBQ    $+8, R8
+	JGE     loop804
+
+done805:
+	ADDQ    $+8, R8
+	JZ      done808
 	VMOVAPS Z0, Z2
 	MOVQ    DI, R8
 	MOVQ    kh+72(FP), R9
 
-repeat802:
+repeat809:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat803:
+repeat810:
 	VMOVUPS.Z   (CX)(R10*4), K1, Z3
 	VMAXPS      Z2, Z3, Z2
 	VFIXUPIMMPS $0x00, Z1, Z3, Z2
 	ADDQ        DX, R10
 	DECQ        R11
-	JNZ         repeat803
+	JNZ         repeat810
 	ADDQ        row+88(FP), R8
 	DECQ        R9
-	JNZ         repeat802
+	JNZ         repeat809
 	VMOVUPS     Z2, K1, (AX)(DI*4)
 
-done801:
+done808:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat792
+	JNZ  repeat795
 	VZEROUPPER
 	RET
 
@@ -15017,18 +15113,19 @@ TEXT ·maxPoolGradAVX512(SB), $0-152
 	MOVQ         pixels+96(FP), DI
 	MOVQ         cols+104(FP), R8
 	MOVQ         R8, R9
+	ANDQ         $+7, R9
 	ANDQ         $+15, R9
 	VMOVD        R9, X0
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 
-repeat804:
+repeat811:
 	XORQ R9, R9
 	MOVQ R8, R10
 	SUBQ $+64, R10
-	JL   done806
+	JL   done813
 
-loop805:
+loop812:
 	VMOVUPS (BX)(R9*4), Z0
 	VMOVUPS 64(BX)(R9*4), Z1
 	VMOVUPS 128(BX)(R9*4), Z2
@@ -15048,11 +15145,11 @@ loop805:
 	MOVQ    R9, R11
 	MOVQ    kh+128(FP), R12
 
-repeat807:
+repeat814:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat808:
+repeat815:
 	VMOVUPS (AX)(R13*4), Z8
 	VMOVUPS (DX)(R13*4), Z9
 	VCMPPS  $0x08, Z0, Z9, K2, K6
@@ -15079,20 +15176,20 @@ repeat808:
 	VMOVUPS Z8, 192(AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat808
+	JNZ     repeat815
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat807
+	JNZ     repeat814
 	ADDQ    $+64, R9
 	SUBQ    $+64, R10
-	JGE     loop805
+	JGE     loop812
 
-done806:
+done813:
 	ADDQ $+64, R10
 	SUBQ $+16, R10
-	JL   done810
+	JL   done817
 
-loop809:
+loop816:
 	VMOVUPS (BX)(R9*4), Z0
 	VMOVUPS (CX)(R9*4), Z1
 	MOVL    $0xffffffff, R11
@@ -15100,11 +15197,11 @@ loop809:
 	MOVQ    R9, R11
 	MOVQ    kh+128(FP), R12
 
-repeat811:
+repeat818:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat812:
+repeat819:
 	VMOVUPS (AX)(R13*4), Z2
 	VMOVUPS (DX)(R13*4), Z3
 	VCMPPS  $0x08, Z0, Z3, K2, K3
@@ -15113,28 +15210,63 @@ repeat812:
 	VMOVUPS Z2, (AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat812
+	JNZ     repeat819
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat811
+	JNZ     repeat818
 	ADDQ    $+16, R9
 	SUBQ    $+16, R10
-	JGE     loop809
+	JGE     loop816
 
-done810:
-	ADDQ      $+16, R10
-	JZ        done813
+done817:
+	ADDQ $+16, R10
+	SUBQ $+8, R10
+	JL   done821
+
+loop820:
+	VMOVUPS      (BX)(R9*4), Y0
+	VMOVUPS      (CX)(R9*4), Y1
+	VBROADCASTSS splat_ffffffff<>+0(SB), Y2
+	MOVQ         R9, R11
+	MOVQ         kh+128(FP), R12
+
+repeat822:
+	MOVQ R11, R13
+	MOVQ kw+136(FP), R14
+
+repeat823:
+	VMOVUPS (AX)(R13*4), Y3
+	VMOVUPS (DX)(R13*4), Y4
+	VCMPPS  $0x08, Y0, Y4, Y4
+	VANDPS  Y2, Y4, Y4
+	VANDNPS Y2, Y4, Y2
+	VANDPS  Y1, Y4, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS Y3, (AX)(R13*4)
+	ADDQ    SI, R13
+	DECQ    R14
+	JNZ     repeat823
+	ADDQ    row+144(FP), R11
+	DECQ    R12
+	JNZ     repeat822
+	ADDQ    $+8, R9
+	SUBQ    $+8, R10
+	JGE     loop820
+
+done821:
+	ADDQ      $+8, R10
+	JZ        done824
 	VMOVUPS.Z (BX)(R9*4), K1, Z0
 	VMOVUPS.Z (CX)(R9*4), K1, Z1
 	MOVL      $0xffffffff, R10
 	KMOVW     R10, K2
 	MOVQ      kh+128(FP), R10
 
-repeat814:
+repeat825:
 	MOVQ R9, R11
 	MOVQ kw+136(FP), R12
 
-repeat815:
+repeat826:
 	VMOVUPS.Z (AX)(R11*4), K1, Z2
 	VMOVUPS.Z (DX)(R11*4), K1, Z3
 	VCMPPS    $0x08, Z0, Z3, K2, K3
@@ -15143,19 +15275,19 @@ repeat815:
 	VMOVUPS   Z2, K1, (AX)(R11*4)
 	ADDQ      SI, R11
 	DECQ      R12
-	JNZ       repeat815
+	JNZ       repeat826
 	ADDQ      row+144(FP), R9
 	DECQ      R10
-	JNZ       repeat814
+	JNZ       repeat825
 
-done813:
+done824:
 	LEAQ (BX)(SI*4), BX
 	LEAQ (CX)(SI*4), CX
 	MOVQ step+120(FP), R9
 	LEAQ (DX)(R9*4), DX
 	LEAQ (AX)(R9*4), AX
 	DECQ DI
-	JNZ  repeat804
+	JNZ  repeat811
 	VZEROUPPER
 	RET
 
@@ -15169,18 +15301,19 @@ TEXT ·avgPoolAVX512(SB), $0-100
 	MOVQ         pixels+48(FP), BX
 	MOVQ         cols+56(FP), SI
 	MOVQ         SI, DI
+	ANDQ         $+7, DI
 	ANDQ         $+15, DI
 	VMOVD        DI, X1
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 
-repeat816:
+repeat827:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done818
+	JL   done829
 
-loop817:
+loop828:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
@@ -15188,11 +15321,11 @@ loop817:
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat819:
+repeat830:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat820:
+repeat831:
 	VMOVUPS (CX)(R11*4), Z1
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS 64(CX)(R11*4), Z1
@@ -15203,10 +15336,10 @@ repeat820:
 	VADDPS  Z1, Z5, Z5
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat820
+	JNZ     repeat831
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat819
+	JNZ     repeat830
 	VMULPS  Z0, Z2, Z2
 	VMULPS  Z0, Z3, Z3
 	VMULPS  Z0, Z4, Z4
@@ -15217,66 +15350,95 @@ repeat820:
 	VMOVUPS Z5, 192(AX)(DI*4)
 	ADDQ    $+64, DI
 	SUBQ    $+64, R8
-	JGE     loop817
+	JGE     loop828
 
-done818:
+done829:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done822
+	JL   done833
 
-loop821:
+loop832:
 	VXORPS X6, X6, X6
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat823:
+repeat834:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat824:
+repeat835:
 	VMOVUPS (CX)(R11*4), Z1
 	VADDPS  Z1, Z6, Z6
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat824
+	JNZ     repeat835
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat823
+	JNZ     repeat834
 	VMULPS  Z0, Z6, Z6
 	VMOVUPS Z6, (AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop821
+	JGE     loop832
 
-done822:
-	ADDQ   $+16, R8
-	JZ     done825
+done833:
+	ADDQ $+16, R8
+	SUBQ $+8, R8
+	JL   done837
+
+loop836:
+	VXORPS Y1, Y1, Y1
+	MOVQ   DI, R9
+	MOVQ   kh+72(FP), R10
+
+repeat838:
+	MOVQ R9, R11
+	MOVQ kw+80(FP), R12
+
+repeat839:
+	VMOVUPS (CX)(R11*4), Y8
+	VADDPS  Y8, Y1, Y1
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat839
+	ADDQ    row+88(FP), R9
+	DECQ    R10
+	JNZ     repeat838
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(DI*4)
+	ADDQ    $+8, DI
+	SUBQ    $+8, R8
+	JGE     loop836
+
+done837:
+	ADDQ   $+8, R8
+	JZ     done840
 	VXORPS X7, X7, X7
 	MOVQ   DI, R8
 	MOVQ   kh+72(FP), R9
 
-repeat826:
+repeat841:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat827:
+repeat842:
 	VMOVUPS.Z (CX)(R10*4), K1, Z1
 	VADDPS    Z1, Z7, Z7
 	ADDQ      DX, R10
 	DECQ      R11
-	JNZ       repeat827
+	JNZ       repeat842
 	ADDQ      row+88(FP), R8
 	DECQ      R9
-	JNZ       repeat826
+	JNZ       repeat841
 	VMULPS    Z0, Z7, Z7
 	VMOVUPS   Z7, K1, (AX)(DI*4)
 
-done825:
+done840:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat816
+	JNZ  repeat827
 	VZEROUPPER
 	RET
 
@@ -15290,18 +15452,19 @@ TEXT ·avgPoolGradAVX512(SB), $0-108
 	MOVQ         pixels+48(FP), BX
 	MOVQ         cols+56(FP), SI
 	MOVQ         SI, DI
+	ANDQ         $+7, DI
 	ANDQ         $+15, DI
 	VMOVD        DI, X1
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 
-repeat828:
+repeat843:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done830
+	JL   done845
 
-loop829:
+loop844:
 	VMOVUPS (CX)(DI*4), Z1
 	VMOVUPS 64(CX)(DI*4), Z2
 	VMOVUPS 128(CX)(DI*4), Z3
@@ -15313,11 +15476,11 @@ loop829:
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat831:
+repeat846:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat832:
+repeat847:
 	VMOVUPS (AX)(R11*4), Z5
 	VADDPS  Z1, Z5, Z5
 	VMOVUPS Z5, (AX)(R11*4)
@@ -15332,71 +15495,100 @@ repeat832:
 	VMOVUPS Z5, 192(AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat832
+	JNZ     repeat847
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat831
+	JNZ     repeat846
 	ADDQ    $+64, DI
 	SUBQ    $+64, R8
-	JGE     loop829
+	JGE     loop844
 
-done830:
+done845:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done834
+	JL   done849
 
-loop833:
+loop848:
 	VMOVUPS (CX)(DI*4), Z1
 	VMULPS  Z0, Z1, Z1
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat835:
+repeat850:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat836:
+repeat851:
 	VMOVUPS (AX)(R11*4), Z2
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS Z2, (AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat836
+	JNZ     repeat851
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat835
+	JNZ     repeat850
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop833
+	JGE     loop848
 
-done834:
-	ADDQ      $+16, R8
-	JZ        done837
+done849:
+	ADDQ $+16, R8
+	SUBQ $+8, R8
+	JL   done853
+
+loop852:
+	VMOVUPS (CX)(DI*4), Y1
+	VMULPS  Y0, Y1, Y1
+	MOVQ    DI, R9
+	MOVQ    kh+80(FP), R10
+
+repeat854:
+	MOVQ R9, R11
+	MOVQ kw+88(FP), R12
+
+repeat855:
+	VMOVUPS (AX)(R11*4), Y2
+	VADDPS  Y1, Y2, Y2
+	VMOVUPS Y2, (AX)(R11*4)
+	ADDQ    DX, R11
+	DECQ    R12
+	JNZ     repeat855
+	ADDQ    row+96(FP), R9
+	DECQ    R10
+	JNZ     repeat854
+	ADDQ    $+8, DI
+	SUBQ    $+8, R8
+	JGE     loop852
+
+done853:
+	ADDQ      $+8, R8
+	JZ        done856
 	VMOVUPS.Z (CX)(DI*4), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	MOVQ      kh+80(FP), R8
 
-repeat838:
+repeat857:
 	MOVQ DI, R9
 	MOVQ kw+88(FP), R10
 
-repeat839:
+repeat858:
 	VMOVUPS.Z (AX)(R9*4), K1, Z2
 	VADDPS    Z1, Z2, Z2
 	VMOVUPS   Z2, K1, (AX)(R9*4)
 	ADDQ      DX, R9
 	DECQ      R10
-	JNZ       repeat839
+	JNZ       repeat858
 	ADDQ      row+96(FP), DI
 	DECQ      R8
-	JNZ       repeat838
+	JNZ       repeat857
 
-done837:
+done856:
 	LEAQ (CX)(DX*4), CX
 	MOVQ step+72(FP), DI
 	LEAQ (AX)(DI*4), AX
 	DECQ BX
-	JNZ  repeat828
+	JNZ  repeat843
 	VZEROUPPER
 	RET
 
@@ -15454,7 +15646,7 @@ TEXT ·dropoutAVX512(SB), $80-84
 	MOVQ         dst_len+8(FP), SI
 	MOVQ         first+48(FP), DI
 	TESTQ        SI, SI
-	JZ           done840
+	JZ           done859
 	MOVQ         DI, BX
 	ANDQ         $+63, BX
 	ADDQ         BX, SI
@@ -15466,11 +15658,11 @@ TEXT ·dropoutAVX512(SB), $80-84
 	SUBQ         R8, CX
 	SUBQ         R8, DX
 
-group841:
+group860:
 	TESTQ           BX, BX
-	JNZ             partial842
+	JNZ             partial861
 	CMPQ            SI, $+64
-	JL              partial842
+	JL              partial861
 	VMOVD           DI, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -15637,9 +15829,9 @@ group841:
 	VMOVUPS         192(DX)(AX*4), Z2
 	VMULPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next843
+	JMP             next862
 
-partial842:
+partial861:
 	LEAQ            -1(BX), BX
 	VMOVD           BX, X2
 	VPBROADCASTD    X2, Z2
@@ -15827,14 +16019,14 @@ partial842:
 	VMULPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next843:
+next862:
 	XORQ BX, BX
 	ADDQ $+64, AX
 	ADDQ $+16, DI
 	SUBQ $+64, SI
-	JG   group841
+	JG   group860
 
-done840:
+done859:
 	VZEROUPPER
 	RET
 
@@ -15893,7 +16085,7 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	MOVQ         dst_len+8(FP), DI
 	MOVQ         first+72(FP), R8
 	TESTQ        DI, DI
-	JZ           done844
+	JZ           done863
 	MOVQ         R8, SI
 	ANDQ         $+63, SI
 	ADDQ         SI, DI
@@ -15906,11 +16098,11 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	SUBQ         R9, DX
 	SUBQ         R9, BX
 
-group845:
+group864:
 	TESTQ           SI, SI
-	JNZ             partial846
+	JNZ             partial865
 	CMPQ            DI, $+64
-	JL              partial846
+	JL              partial865
 	VMOVD           R8, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -16085,9 +16277,9 @@ group845:
 	VMOVUPS         192(BX)(AX*4), Z3
 	VADDPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next847
+	JMP             next866
 
-partial846:
+partial865:
 	LEAQ            -1(SI), SI
 	VMOVD           SI, X2
 	VPBROADCASTD    X2, Z2
@@ -16283,14 +16475,14 @@ partial846:
 	VADDPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next847:
+next866:
 	XORQ SI, SI
 	ADDQ $+64, AX
 	ADDQ $+16, R8
 	SUBQ $+64, DI
-	JG   group845
+	JG   group864
 
-done844:
+done863:
 	VZEROUPPER
 	RET
 
@@ -16310,9 +16502,9 @@ TEXT ·sgdAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z3, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done849
+	JL           done868
 
-loop848:
+loop867:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -16339,14 +16531,14 @@ loop848:
 	VMOVUPS      Z3, 192(AX)(BX*4)
 	ADDQ         $+64, BX
 	SUBQ         $+64, DX
-	JGE          loop848
+	JGE          loop867
 
-done849:
+done868:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done851
+	JL   done870
 
-loop850:
+loop869:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -16355,11 +16547,11 @@ loop850:
 	VMOVUPS      Z3, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop850
+	JGE          loop869
 
-done851:
+done870:
 	ADDQ         $+16, DX
-	JZ           done852
+	JZ           done871
 	VMOVUPS.Z    (AX)(BX*4), K1, Z3
 	VMOVUPS.Z    (CX)(BX*4), K1, Z4
 	VMULPS       Z1, Z4, Z4
@@ -16367,7 +16559,7 @@ done851:
 	VFNMADD231PS Z0, Z4, Z3
 	VMOVUPS      Z3, K1, (AX)(BX*4)
 
-done852:
+done871:
 	VZEROUPPER
 	RET
 
@@ -16389,9 +16581,9 @@ TEXT ·momentumAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done854
+	JL           done873
 
-loop853:
+loop872:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -16412,14 +16604,14 @@ loop853:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop853
+	JGE          loop872
 
-done854:
+done873:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done856
+	JL   done875
 
-loop855:
+loop874:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -16431,11 +16623,11 @@ loop855:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop855
+	JGE          loop874
 
-done856:
+done875:
 	ADDQ         $+16, BX
-	JZ           done857
+	JZ           done876
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -16446,7 +16638,7 @@ done856:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done857:
+done876:
 	VZEROUPPER
 	RET
 
@@ -16468,9 +16660,9 @@ TEXT ·nesterovAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done859
+	JL           done878
 
-loop858:
+loop877:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -16493,14 +16685,14 @@ loop858:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop858
+	JGE          loop877
 
-done859:
+done878:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done861
+	JL   done880
 
-loop860:
+loop879:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -16513,11 +16705,11 @@ loop860:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop860
+	JGE          loop879
 
-done861:
+done880:
 	ADDQ         $+16, BX
-	JZ           done862
+	JZ           done881
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -16529,7 +16721,7 @@ done861:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done862:
+done881:
 	VZEROUPPER
 	RET
 
@@ -16558,9 +16750,9 @@ TEXT ·adamAVX512(SB), $0-136
 	VPCMPGTD     lane_numbers<>+0(SB), Z10, K1
 	XORQ         DI, DI
 	SUBQ         $+16, SI
-	JL           done864
+	JL           done883
 
-loop863:
+loop882:
 	VMOVUPS      (AX)(DI*4), Z10
 	VMOVUPS      (BX)(DI*4), Z11
 	VMULPS       Z8, Z11, Z11
@@ -16582,11 +16774,11 @@ loop863:
 	VMOVUPS      Z10, (AX)(DI*4)
 	ADDQ         $+16, DI
 	SUBQ         $+16, SI
-	JGE          loop863
+	JGE          loop882
 
-done864:
+done883:
 	ADDQ         $+16, SI
-	JZ           done865
+	JZ           done884
 	VMOVUPS.Z    (AX)(DI*4), K1, Z10
 	VMOVUPS.Z    (BX)(DI*4), K1, Z11
 	VMULPS       Z8, Z11, Z11
@@ -16607,7 +16799,7 @@ done864:
 	VFNMADD231PS Z5, Z8, Z10
 	VMOVUPS      Z10, K1, (AX)(DI*4)
 
-done865:
+done884:
 	VZEROUPPER
 	RET
 
@@ -16633,9 +16825,9 @@ TEXT ·rmspropAVX512(SB), $0-124
 	VPCMPGTD     lane_numbers<>+0(SB), Z7, K1
 	XORQ         DI, DI
 	SUBQ         $+16, SI
-	JL           done867
+	JL           done886
 
-loop866:
+loop885:
 	VMOVUPS     (AX)(DI*4), Z7
 	VMOVUPS     (BX)(DI*4), Z8
 	VMULPS      Z5, Z8, Z8
@@ -16656,11 +16848,11 @@ loop866:
 	VMOVUPS     Z7, (AX)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, SI
-	JGE         loop866
+	JGE         loop885
 
-done867:
+done886:
 	ADDQ        $+16, SI
-	JZ          done868
+	JZ          done887
 	VMOVUPS.Z   (AX)(DI*4), K1, Z7
 	VMOVUPS.Z   (BX)(DI*4), K1, Z8
 	VMULPS      Z5, Z8, Z8
@@ -16680,7 +16872,7 @@ done867:
 	VSUBPS      Z0, Z7, Z7
 	VMOVUPS     Z7, K1, (AX)(DI*4)
 
-done868:
+done887:
 	VZEROUPPER
 	RET
 
@@ -16698,9 +16890,9 @@ TEXT ·averageAVX512(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done870
+	JL           done889
 
-loop869:
+loop888:
 	VMOVUPS     (AX)(BX*4), Z1
 	VMOVUPS     (CX)(BX*4), Z2
 	VSUBPS      Z1, Z2, Z2
@@ -16723,14 +16915,14 @@ loop869:
 	VMOVUPS     Z1, 192(AX)(BX*4)
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop869
+	JGE         loop888
 
-done870:
+done889:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done872
+	JL   done891
 
-loop871:
+loop890:
 	VMOVUPS     (AX)(BX*4), Z1
 	VMOVUPS     (CX)(BX*4), Z2
 	VSUBPS      Z1, Z2, Z2
@@ -16738,17 +16930,17 @@ loop871:
 	VMOVUPS     Z1, (AX)(BX*4)
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop871
+	JGE         loop890
 
-done872:
+done891:
 	ADDQ        $+16, DX
-	JZ          done873
+	JZ          done892
 	VMOVUPS.Z   (AX)(BX*4), K1, Z1
 	VMOVUPS.Z   (CX)(BX*4), K1, Z2
 	VSUBPS      Z1, Z2, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(BX*4)
 
-done873:
+done892:
 	VZEROUPPER
 	RET

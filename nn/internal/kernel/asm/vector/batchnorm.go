@@ -2,6 +2,7 @@ package main
 
 import (
 	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
@@ -122,7 +123,7 @@ func (b block) loadWherePositive(z reg.VecVirtual, p reg.Register, j int) reg.Ve
 }
 
 // gradient returns dz, that is vector j of dy where relu lets it pass.
-func (b block) gradient(dy reg.Register, h reg.VecVirtual, gamma, beta []reg.VecVirtual, relu bool, j int) reg.VecVirtual {
+func (b block) gradient(dy reg.Register, h reg.VecVirtual, gamma []reg.VecVirtual, beta []Op, relu bool, j int) reg.VecVirtual {
 	if !relu {
 		return b.load(dy, j)
 	}
@@ -138,15 +139,12 @@ func batchNormGradSums(m machine, relu bool) {
 	m.kernel(name, signature, "sets each column's sums of dz and of dz times the normalised x, rows ascending.", func() {
 		dy, x := base("dy"), base("x")
 		n, cols, ld := integer("rows"), integer("cols"), integer("ld")
-		u := m.lanes / 4
-		if relu && !m.wide() {
-			u = 1 // as many as there are registers for
-		}
-		m.blocks(cols, u, m.tailMask(cols), func(b block) {
+		m.blocks(cols, m.lanes/4, m.tailMask(cols), func(b block) {
 			mean, scale := b.parameter("mean"), b.parameter("scale")
-			var gamma, beta []reg.VecVirtual
+			var gamma []reg.VecVirtual
+			var beta []Op
 			if relu {
-				gamma, beta = b.parameter("gamma"), b.parameter("beta")
+				gamma, beta = b.parameter("gamma"), b.operands("beta")
 			}
 			sum, sumX := m.accumulators(b.u), m.accumulators(b.u)
 			b.below(n, ld, func(b block) {
@@ -187,9 +185,9 @@ func batchNormGrad(m machine, relu, withAdd bool) {
 				VMULPS(share, meanZX[j], meanZX[j])
 				return v
 			})
-			var beta []reg.VecVirtual
+			var beta []Op
 			if relu {
-				beta = b.parameter("beta")
+				beta = b.operands("beta")
 			}
 			return func(b block) {
 				for j := range b.u {

@@ -96,7 +96,15 @@ func (m machine) zero() reg.VecVirtual {
 	return v
 }
 
-func (m machine) clear(v reg.VecVirtual) { VXORPS(v.AsX(), v.AsX(), v.AsX()) }
+// clear zeroes v. For AVX2 it names the whole register, since the allocator takes
+// the upper half to live on otherwise, and registers are few.
+func (m machine) clear(v reg.VecVirtual) {
+	if m.wide() {
+		VXORPS(v.AsX(), v.AsX(), v.AsX())
+		return
+	}
+	VXORPS(v, v, v)
+}
 
 // constants in read-only memory, by their bits, each repeated to 32 bytes.
 var constants = map[uint32]Mem{}

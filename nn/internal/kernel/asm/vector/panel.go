@@ -69,3 +69,18 @@ func (m machine) panels(pointers []reg.Register, u, least int, prepare func(b bl
 
 // parameter loads the block's vectors of a slice of one value for each column.
 func (b block) parameter(name string) []reg.VecVirtual { return b.loads(base(name)) }
+
+// operands returns the same vectors, for AVX2 in memory where it can have them,
+// since it has few registers.
+func (b block) operands(name string) []Op {
+	p := base(name)
+	v := make([]Op, b.u)
+	for j := range v {
+		if b.wide() || b.live != nil {
+			v[j] = b.load(p, j)
+		} else {
+			v[j] = b.at(p, j)
+		}
+	}
+	return v
+}

@@ -13,20 +13,15 @@ func pools(m machine) {
 	const u = 4
 	m.kernel("maxPool", "func(y, x []float32, pixels, cols, step, kh, kw, row int)", "sets y to the windows' maxima.", func() {
 		y, x, cols := base("y"), base("x"), integer("cols")
-		lowest, table := m.registerOf(0xff800000), m.nanTable()
+		constants := m.maxConstants()
 		m.windows(cols, u, []reg.Register{x}, []reg.Register{y}, func(b block) {
-			acc := b.vectors(func(int) reg.VecVirtual {
-				v := m.vec()
-				VMOVAPS(lowest, v)
-				return v
-			})
+			acc := b.maxima(constants)
 			b.window(cols, func(b block) {
-				for j, acc := range acc {
-					v := b.load(x, j)
-					m.maxOrNaN(v, acc, table)
+				for j := range b.u {
+					acc.take(b.load(x, j), j)
 				}
 			})
-			b.stores(acc, y)
+			b.stores(acc.result(), y)
 		})
 	})
 
@@ -37,13 +32,13 @@ func pools(m machine) {
 				highest, gradient := b.loads(y), b.loads(dy)
 				todo := make([]reg.Register, b.u)
 				for j := range todo {
-					todo[j] = m.allLanes()
+					todo[j] = b.allLanes()
 				}
 				b.window(ld, func(b block) {
 					for j, todo := range todo {
 						d := b.load(dx, j)
-						first := m.firstEqual(b.load(x, j), highest[j], todo)
-						if m.wide() {
+						first := b.firstEqual(b.load(x, j), highest[j], todo)
+						if b.wide() {
 							VADDPS(gradient[j], d, first, d)
 						} else {
 							VANDPS(gradient[j], first, first)
@@ -58,14 +53,14 @@ func pools(m machine) {
 	m.kernel("avgPool", "func(y, x []float32, pixels, cols, step, kh, kw, row int, share float32)", "sets y to the windows' sums times share.", func() {
 		y, x, cols, share := base("y"), base("x"), integer("cols"), m.splat("share")
 		m.windows(cols, u, []reg.Register{x}, []reg.Register{y}, func(b block) {
-			acc := m.accumulators(b.u)
+			acc := b.accumulators(b.u)
 			b.window(cols, func(b block) {
 				for j, acc := range acc {
 					VADDPS(b.load(x, j), acc, acc)
 				}
 			})
 			for _, acc := range acc {
-				VMULPS(share, acc, acc)
+				VMULPS(b.fit(share), acc, acc)
 			}
 			b.stores(acc, y)
 		})
@@ -76,7 +71,7 @@ func pools(m machine) {
 		m.windows(ld, u, []reg.Register{dx}, []reg.Register{dy}, func(b block) {
 			gradient := b.loads(dy)
 			for _, v := range gradient {
-				VMULPS(share, v, v)
+				VMULPS(b.fit(share), v, v)
 			}
 			b.window(ld, func(b block) {
 				for j, gradient := range gradient {
@@ -94,9 +89,9 @@ func pools(m machine) {
 // the next.
 func (m machine) windows(ld reg.Register, u int, inputs, outputs []reg.Register, body func(b block)) {
 	pixels, cols := integer("pixels"), integer("cols")
-	tail := m.tailMask(cols)
+	tail := m.lastMask(cols)
 	repeat(pixels, func() {
-		m.blocks(cols, u, tail, body)
+		m.channels(cols, u, tail, body)
 		for _, p := range outputs {
 			LEAQ(Mem{Base: p, Index: ld, Scale: 4}, p)
 		}
@@ -114,33 +109,108 @@ func (b block) window(ld reg.Register, body func(b block)) {
 	})
 }
 
+// channels is blocks with a vector of 8 lanes before the masked one, whatever the
+// machine: what a masked store leaves behind is slow to load again, which
+// gradients do at once for the next window, and 8 channels are common.
+func (m machine) channels(n reg.Register, u int, tail reg.Register, body func(b block)) {
+	if !m.wide() {
+		m.blocks(n, u, tail, body)
+		return
+	}
+	i, left := GP64(), GP64()
+	XORQ(i, i)
+	MOVQ(n, left)
+	for _, b := range []block{{m, i, u, nil}, {m, i, 1, nil}, {avx2, i, 1, nil}} {
+		top, done := label("loop"), label("done")
+		size := I32(b.u * b.lanes)
+		SUBQ(size, left)
+		JL(LabelRef(done))
+		Label(top)
+		body(b)
+		ADDQ(size, i)
+		SUBQ(size, left)
+		JGE(LabelRef(top))
+		Label(done)
+		ADDQ(size, left)
+	}
+	done := label("done")
+	JZ(LabelRef(done))
+	body(block{m, i, 1, tail})
+	Label(done)
+}
+
+// lastMask returns the mask of the last n mod 8 lanes.
+func (m machine) lastMask(n reg.Register) reg.Register {
+	rest := GP64()
+	MOVQ(n, rest)
+	ANDQ(I32(avx2.lanes-1), rest)
+	return m.tailMask(rest)
+}
+
+// fit returns a vector of the kernel's machine as one of the block's.
+func (b block) fit(v reg.VecVirtual) Op {
+	if b.wide() {
+		return v
+	}
+	return v.AsY()
+}
+
 // Predicates of VCMPPS, true if an operand is NaN.
 const (
 	unordered        = U8(0x03)
 	equalOrUnordered = U8(0x08)
 )
 
-// nanTable returns what maxOrNaN needs: for AVX-512 the responses of VFIXUPIMM,
-// to take a NaN and to leave the destination alone for everything else.
-func (m machine) nanTable() reg.VecVirtual {
-	if m.wide() {
-		return m.registerOf(0x22)
-	}
-	return nil
+type maxConstants struct {
+	lowest reg.VecVirtual
+	fixNaN reg.VecVirtual // for AVX-512: VFIXUPIMM's responses, to take a NaN and leave the rest alone
 }
 
-// maxOrNaN sets acc to the larger of v and acc, acc if they are equal, and to v
-// if that is NaN. A NaN in acc stays.
-func (m machine) maxOrNaN(v, acc, table reg.VecVirtual) {
+func (m machine) maxConstants() maxConstants {
+	c := maxConstants{lowest: m.registerOf(0xff800000)}
 	if m.wide() {
+		c.fixNaN = m.registerOf(0x22)
+	}
+	return c
+}
+
+// maxima are running maxima: acc, and for AVX2 nan, 0 or a NaN of all ones once
+// there was one.
+type maxima struct {
+	block
+	constants maxConstants
+	acc, nan  []reg.VecVirtual
+}
+
+func (b block) maxima(c maxConstants) maxima {
+	acc := b.vectors(func(int) reg.VecVirtual {
+		v := b.vec()
+		VMOVAPS(b.fit(c.lowest), v)
+		return v
+	})
+	if b.wide() {
+		return maxima{b, c, acc, nil}
+	}
+	return maxima{b, c, acc, b.accumulators(b.u)}
+}
+
+// take makes accumulator j the larger of it and v, itself if they are equal.
+func (x maxima) take(v reg.VecVirtual, j int) {
+	acc := x.acc[j]
+	if x.wide() {
 		VMAXPS(acc, v, acc) // the second operand, acc, if one is NaN
-		VFIXUPIMMPS(U8(0), table, v, acc)
+		VFIXUPIMMPS(U8(0), x.constants.fixNaN, v, acc)
 		return
 	}
-	nan := m.vec()
-	VCMPPS(unordered, v, v, nan)
+	VCMPPS(unordered, x.nan[j], v, x.nan[j])
 	VMAXPS(acc, v, acc)
-	VBLENDVPS(nan, v, acc, acc)
+}
+
+func (x maxima) result() []reg.VecVirtual {
+	for j, nan := range x.nan {
+		VORPS(nan, x.acc[j], x.acc[j])
+	}
+	return x.acc
 }
 
 // allLanes returns a mask of all lanes.
