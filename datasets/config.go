@@ -22,6 +22,13 @@ type Config struct {
 	// Multilingual describes the languages of synthetic-translation; other
 	// sources ignore it.
 	Multilingual MultilingualConfig
+
+	// Images says how images are read and augmented; other sources ignore it.
+	Images ImageConfig
+
+	// SyntheticImages describes the procedural image task; other sources ignore
+	// it.
+	SyntheticImages SyntheticImagesConfig
 }
 
 // SyntheticConfig describes the language of a Synthetic source.
@@ -102,6 +109,49 @@ type MultilingualConfig struct {
 	Nouns int
 }
 
+// ImageConfig says how images are read and augmented. Augmentation is for training
+// images only.
+type ImageConfig struct {
+	// Size is the height and width in pixels, 8 to 1024, of synthetic-images 16
+	// at least. Images of another size are scaled, see OpenImages. Zero means the
+	// size that CIFAR and MNIST have, and 32 for other sources.
+	Size int
+
+	// Flip mirrors an image, left to right, with a probability of one half.
+	Flip bool
+
+	// Crop surrounds an image by that many pixels of the mean and takes a random
+	// part of it that is as large as it was, up to Size/2. Zero leaves it as it is.
+	Crop int
+
+	// Cutout sets a square of that side to the mean. Its centre is uniform over
+	// the image, so part of it may be outside (DeVries and Taylor, Improved
+	// Regularization of Convolutional Neural Networks with Cutout, 2017); up to
+	// Size. Zero leaves the image as it is.
+	Cutout int
+}
+
+// SyntheticImagesConfig describes the task of a synthetic-images source.
+type SyntheticImagesConfig struct {
+	// Classes is the number of classes, 2 to 20: five shapes, striped; then the
+	// same five plain, dotted and chequered. Zero means 10.
+	Classes int
+
+	// Train is the number of images of an epoch, up to 2^24. Zero means 10000.
+	Train int
+
+	// Fresh draws new images in every epoch; without, they are the same in each.
+	Fresh bool
+
+	// HeldOut is the number of held-out images, up to 2^20. Zero means 1000.
+	HeldOut int
+
+	// Noise is the standard deviation of the noise on every value of a pixel,
+	// whose range is 1: what makes the task hard; above 0, up to 1. Zero means
+	// 0.05, which a good network hardly notices.
+	Noise float64
+}
+
 const (
 	maxSeqLen     = 1 << 20
 	maxVocab      = 1 << 16
@@ -115,6 +165,11 @@ const (
 	maxPairs     = 1 << 20
 	minNouns     = 4
 	maxNouns     = 1024
+
+	minImage        = 8
+	minFigure       = 16
+	maxImage        = 1024
+	maxTrainFigures = 1 << 24
 )
 
 // Validate reports the first field that is out of range and what it accepts.
@@ -125,7 +180,13 @@ func (c Config) Validate() error {
 	if err := c.Translation.validate(); err != nil {
 		return err
 	}
-	return c.Multilingual.validate()
+	if err := c.Multilingual.validate(); err != nil {
+		return err
+	}
+	if err := c.Images.validate(orDefault(c.Images.Size, 32)); err != nil {
+		return err
+	}
+	return c.SyntheticImages.validate()
 }
 
 // validateSynthetic is all that matters to a Synthetic source.
@@ -165,6 +226,46 @@ func (t TranslationConfig) validate() error {
 		return fmt.Errorf("translation: vocabulary %d, want %d to %d", t.Vocab, minBPE, maxVocab)
 	case !(f.Noise >= 0 && f.Noise <= 1):
 		return fmt.Errorf("translation: noise %v, want 0 to 1", t.Noise)
+	}
+	return nil
+}
+
+// validateSyntheticImages is all that matters to a source of procedural images.
+func (c Config) validateSyntheticImages() error {
+	size := orDefault(c.Images.Size, 32)
+	if err := c.Images.validate(size); err != nil {
+		return err
+	}
+	if size < minFigure {
+		return fmt.Errorf("synthetic-images: images of %d pixels a side, want %d to %d", size, minFigure, maxImage)
+	}
+	return c.SyntheticImages.validate()
+}
+
+// validate checks the fields for images of a size, which is Size or its default.
+func (i ImageConfig) validate(size int) error {
+	switch {
+	case size < minImage || size > maxImage:
+		return fmt.Errorf("images: %d pixels a side, want %d to %d", size, minImage, maxImage)
+	case i.Crop < 0 || i.Crop > size/2:
+		return fmt.Errorf("images: crop from a margin of %d pixels, want 0 to %d, half the size", i.Crop, size/2)
+	case i.Cutout < 0 || i.Cutout > size:
+		return fmt.Errorf("images: cutout of %d pixels, want 0 to the size, %d", i.Cutout, size)
+	}
+	return nil
+}
+
+func (s SyntheticImagesConfig) validate() error {
+	f := Config{SyntheticImages: s}.withDefaults().SyntheticImages
+	switch {
+	case f.Classes < 2 || f.Classes > maxFigures:
+		return fmt.Errorf("synthetic-images: %d classes, want 2 to %d", s.Classes, maxFigures)
+	case f.Train < 1 || f.Train > maxTrainFigures:
+		return fmt.Errorf("synthetic-images: %d training images, want 1 to %d", s.Train, maxTrainFigures)
+	case f.HeldOut < 1 || f.HeldOut > maxHeldOut:
+		return fmt.Errorf("synthetic-images: %d held-out images, want 1 to %d", s.HeldOut, maxHeldOut)
+	case !(f.Noise > 0 && f.Noise <= 1): // also refuses NaN
+		return fmt.Errorf("synthetic-images: noise %v, want above 0 and up to 1", s.Noise)
 	}
 	return nil
 }
@@ -225,6 +326,11 @@ func (c Config) withDefaults() Config {
 	m.Pairs = orDefault(m.Pairs, 20_000)
 	m.Skew = orDefault(m.Skew, 2)
 	m.Nouns = orDefault(m.Nouns, 64)
+	i := &c.SyntheticImages
+	i.Classes = orDefault(i.Classes, 10)
+	i.Train = orDefault(i.Train, 10_000)
+	i.HeldOut = orDefault(i.HeldOut, 1000)
+	i.Noise = orDefault(i.Noise, 0.05)
 	return c
 }
 

@@ -16,64 +16,69 @@ import (
 // memory, so that nobody who writes to the file can change a run.
 const MaxText = 1 << 30
 
-// Open returns the source that a specification names: "synthetic" or
-// "text:FILE" for language models; for translation "synthetic-translation" or
+// Open returns the source that a specification names. For language models it is
+// "synthetic" or "text:FILE"; for translation "synthetic-translation" or
 // "parallel:SRC,TGT[,SRC2,TGT2...]", with two files for each source language,
-// whose names then cannot have commas in them. An error is one line.
+// whose names then cannot have commas in them; for images, then an Images,
+// "synthetic-images", "cifar10:DIR", "cifar100:DIR", "mnist:DIR" or "images:DIR". An
+// error is one line.
 func Open(spec string, c Config) (Source, error) {
-	kind, file, err := parse(spec)
+	kind, argument, err := parse(spec)
 	if err != nil {
 		return nil, err
 	}
-	// Not returned straight from the constructors: a nil *Text is no nil Source.
-	var s Source
-	switch kind {
-	case "text":
-		s, err = OpenText(file, c)
-	case "parallel":
-		s, err = OpenParallel(strings.Split(file, ","), c)
-	case "synthetic-translation":
-		s, err = NewMultilingual(c)
-	default:
-		s, err = NewSynthetic(c)
+	return kinds[kind].open(argument, c)
+}
+
+// kinds are what a specification can begin with.
+var kinds = map[string]struct {
+	argument string // what has to follow a colon; "" for nothing
+	open     func(argument string, c Config) (Source, error)
+}{
+	"synthetic":             {"", source(func(_ string, c Config) (*Synthetic, error) { return NewSynthetic(c) })},
+	"text":                  {"FILE", source(OpenText)},
+	"synthetic-translation": {"", source(func(_ string, c Config) (*Translation, error) { return NewMultilingual(c) })},
+	"parallel":              {"SRC,TGT", source(func(files string, c Config) (*Translation, error) { return OpenParallel(strings.Split(files, ","), c) })},
+	"synthetic-images":      {"", source(func(_ string, c Config) (*ImageSet, error) { return NewSyntheticImages(c) })},
+	"cifar10":               {"DIR", source(OpenCIFAR10)},
+	"cifar100":              {"DIR", source(OpenCIFAR100)},
+	"mnist":                 {"DIR", source(OpenMNIST)},
+	"images":                {"DIR", source(OpenImages)},
+}
+
+// source makes a Source of what a constructor returns: a nil *Text is no nil Source.
+func source[S Source](open func(string, Config) (S, error)) func(string, Config) (Source, error) {
+	return func(argument string, c Config) (Source, error) {
+		s, err := open(argument, c)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 // accepted is what Open takes.
-const accepted = "want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT"
-
-// reserved are the kinds of source that are to come.
-var reserved = []string{"cifar10", "cifar100", "mnist", "images"}
+const accepted = "want synthetic or text:FILE, for translation synthetic-translation or parallel:SRC,TGT, " +
+	"or for images synthetic-images, cifar10:DIR, cifar100:DIR, mnist:DIR or images:DIR"
 
 // parse splits a specification into its kind and what follows the first colon.
 func parse(spec string) (kind, argument string, err error) {
 	kind, argument, colon := strings.Cut(spec, ":")
+	k, known := kinds[kind]
 	switch {
-	case (kind == "synthetic" || kind == "synthetic-translation") && !colon:
-		return kind, "", nil
-	case kind == "synthetic" || kind == "synthetic-translation":
+	case !known:
+		return "", "", fmt.Errorf("data source %s: unknown, %s", printable(spec), accepted)
+	case k.argument == "" && colon:
 		return "", "", fmt.Errorf("data source %s: %s takes no argument", printable(spec), kind)
-	case kind == "text" && argument != "":
-		return kind, argument, nil
-	case kind == "text":
-		return "", "", fmt.Errorf("data source %s: no file, want text:FILE", printable(spec))
 	case kind == "parallel":
-		files := strings.Split(argument, ",")
-		if len(files)%2 != 0 || slices.Contains(files, "") {
+		if files := strings.Split(argument, ","); len(files)%2 != 0 || slices.Contains(files, "") {
 			return "", "", fmt.Errorf("data source %s: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]", printable(spec))
 		}
-		return kind, argument, nil
+	case k.argument != "" && argument == "":
+		what := map[string]string{"FILE": "file", "DIR": "directory"}[k.argument]
+		return "", "", fmt.Errorf("data source %s: no %s, want %s:%s", printable(spec), what, kind, k.argument)
 	}
-	for _, r := range reserved {
-		if kind == r {
-			return "", "", fmt.Errorf("data source %s: %s is not in this version, %s", printable(spec), kind, accepted)
-		}
-	}
-	return "", "", fmt.Errorf("data source %s: unknown, %s", printable(spec), accepted)
+	return kind, argument, nil
 }
 
 // OpenText reads a text; see NewText and MaxText.

@@ -16,7 +16,7 @@ func TestOpen(t *testing.T) {
 	if err := os.WriteFile(file, words(2000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for spec, vocab := range map[string]int{"synthetic": 64, "text:" + file: 256} {
+	for spec, vocab := range map[string]int{"synthetic": 64, "text:" + file: 256, "synthetic-images": 10} {
 		s, err := Open(spec, Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -38,17 +38,22 @@ func TestOpenErrors(t *testing.T) {
 		}
 	}
 	for spec, want := range map[string]string{
-		"":                        `data source "": unknown, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
-		"Synthetic":               `data source Synthetic: unknown, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
+		"":                        `data source "": unknown, ` + accepted,
+		"Synthetic":               `data source Synthetic: unknown, ` + accepted,
 		"synthetic:5":             `data source synthetic:5: synthetic takes no argument`,
 		"text":                    `data source text: no file, want text:FILE`,
 		"text:":                   `data source text:: no file, want text:FILE`,
-		"book.txt":                `data source book.txt: unknown, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
-		"a\nb":                    `data source "a\nb": unknown, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
-		"cifar10:data":            `data source cifar10:data: cifar10 is not in this version, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
-		"cifar100:data":           `data source cifar100:data: cifar100 is not in this version, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
-		"mnist:data":              `data source mnist:data: mnist is not in this version, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
-		"images:data":             `data source images:data: images is not in this version, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT`,
+		"book.txt":                `data source book.txt: unknown, ` + accepted,
+		"a\nb":                    `data source "a\nb": unknown, ` + accepted,
+		"cifar10":                 `data source cifar10: no directory, want cifar10:DIR`,
+		"cifar100:":               `data source cifar100:: no directory, want cifar100:DIR`,
+		"mnist:":                  `data source mnist:: no directory, want mnist:DIR`,
+		"images":                  `data source images: no directory, want images:DIR`,
+		"synthetic-images:x":      `data source synthetic-images:x: synthetic-images takes no argument`,
+		"cifar10:/nowhere":        `cifar10: /nowhere/data_batch_1.bin: no such file or directory`,
+		"cifar100:/nowhere":       `cifar100: /nowhere/train.bin: no such file or directory`,
+		"mnist:/nowhere":          `mnist: /nowhere/train-images-idx3-ubyte: no such file or directory`,
+		"images:/no\nwhere":       `images: "/no\nwhere": no such file or directory`,
 		"parallel":                `data source parallel: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
 		"parallel:":               `data source parallel:: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
 		"parallel:a":              `data source parallel:a: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
@@ -114,7 +119,7 @@ func TestReadTextFromPipe(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	for _, spec := range []string{"", "synthetic", "synthetic:", "text", "text:", "text:a.txt", "text:a:b", "cifar10:d", "a\nb", "\xff", "images", "synthetic-translation", "parallel:a,b", "parallel:a,b,c", "parallel:a,,b,c"} {
+	for _, spec := range []string{"", "synthetic", "synthetic:", "text", "text:", "text:a.txt", "text:a:b", "cifar10:d", "a\nb", "\xff", "images", "synthetic-translation", "synthetic-images", "mnist:", "images:d:e", "parallel:a,b", "parallel:a,b,c", "parallel:a,,b,c"} {
 		f.Add(spec)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {
@@ -124,11 +129,9 @@ func FuzzOpen(f *testing.F) {
 			if m := err.Error(); strings.ContainsAny(m, "\n\r") || !strings.HasPrefix(m, "data source ") {
 				t.Errorf("parse(%q): error %q", spec, m)
 			}
-		case argument == "":
-			if spec != "synthetic" && spec != "synthetic-translation" {
-				t.Errorf("parse(%q) = %q without an argument", spec, kind)
-			}
-		case kind != "text" && kind != "parallel" || spec != kind+":"+argument:
+		case (argument == "") != (kinds[kind].argument == ""):
+			t.Errorf("parse(%q) = %q with argument %q", spec, kind, argument)
+		case spec != kind && spec != kind+":"+argument:
 			t.Errorf("parse(%q) = %q, %q", spec, kind, argument)
 		}
 		if files := strings.Split(argument, ","); err == nil && kind == "parallel" && (len(files)%2 != 0 || slices.Contains(files, "")) {
@@ -152,10 +155,10 @@ func ExampleOpen() {
 	fmt.Println(source.Name(), "vocabulary", source.Vocab())
 	fmt.Println("inputs", batch.Inputs[0].Shape, "targets", batch.Targets[0].Shape, "count", batch.Count)
 
-	_, err = Open("cifar10:data", Config{})
+	_, err = Open("cifar10", Config{})
 	fmt.Println(err)
 	// Output:
 	// synthetic vocabulary 64
 	// inputs [8 32] targets [8 32] count 256
-	// data source cifar10:data: cifar10 is not in this version, want synthetic or text:FILE, or for translation synthetic-translation or parallel:SRC,TGT
+	// data source cifar10: no directory, want cifar10:DIR
 }

@@ -14,7 +14,7 @@
 // or less in the last batch of a pass.
 //
 // Translation batches have three inputs, and come in a few shapes: see
-// Translation and Shaped.
+// Translation and Shaped. So do batches of images: see Images.
 //
 // Losses are in nats per target.
 package datasets
@@ -78,6 +78,10 @@ type Yardstick struct {
 	Name  string
 	Nats  float64 // per target
 	Floor bool    // no model can be expected to do better
+
+	// Accuracy is the part of targets that it guesses first, where that is
+	// told (of images); 0 elsewhere.
+	Accuracy float64
 }
 
 // Bits is the yardstick in bits per target.

@@ -81,7 +81,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --clip-norm -1", 2, "want a positive norm"},
 		{"train --threads -1", 2, "threads"},
 		{"train --model resnet50", 2, "want transformer-lm"},
-		{"train --data mnist:x", 2, "want synthetic or text:FILE"},
+		{"train --data coco:x", 2, "want synthetic or text:FILE"},
 		{"train --data text:", 2, "no file"},
 		{"train --layers 2 -k 5", 2, "5 partitions of 4 layers"},
 		{"train --layers 2 -k 0", 2, "0 partitions: want 1 to 4"},

@@ -1,0 +1,158 @@
+package datasets
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+)
+
+const (
+	cifarSide  = 32
+	cifarPlane = cifarSide * cifarSide
+)
+
+// cifar is one of the two data sets of Krizhevsky (Learning Multiple Layers of
+// Features from Tiny Images, 2009) in its binary version.
+type cifar struct {
+	kind        string
+	folder      string // that the archive unpacks to
+	train, test []string
+	names       string // the file of the classes' names
+	labels      int    // bytes before an image, the last of which is its class
+	coarse      int    // values of the first of two labels
+	classes     int
+}
+
+var cifar10 = cifar{
+	kind: "cifar10", folder: "cifar-10-batches-bin",
+	train: []string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
+	test:  []string{"test_batch.bin"}, names: "batches.meta.txt",
+	labels: 1, classes: 10,
+}
+
+var cifar100 = cifar{
+	kind: "cifar100", folder: "cifar-100-binary",
+	train: []string{"train.bin"}, test: []string{"test.bin"}, names: "fine_label_names.txt",
+	labels: 2, coarse: 20, classes: 100,
+}
+
+// OpenCIFAR10 reads CIFAR-10's binary version: data_batch_1.bin to
+// data_batch_5.bin and test_batch.bin, which is held out, in dir or in its folder
+// cifar-10-batches-bin. A record is a byte for the class, 0 to 9, and 3072 for
+// the image: red, green and blue, each 32 rows of 32. A file has one record at
+// least, and all of those for training equally many. The classes have the names
+// in batches.meta.txt if it is there, else numbers.
+func OpenCIFAR10(dir string, c Config) (*ImageSet, error) { return cifar10.open(dir, c) }
+
+// OpenCIFAR100 reads CIFAR-100's binary version: train.bin and test.bin, which is
+// held out, in dir or in its folder cifar-100-binary. A record is as CIFAR-10's,
+// but with two bytes before the image: the coarse class, 0 to 19, which is not
+// used, and the class, 0 to 99. The names are in fine_label_names.txt.
+func OpenCIFAR100(dir string, c Config) (*ImageSet, error) { return cifar100.open(dir, c) }
+
+func (d cifar) open(dir string, c Config) (*ImageSet, error) {
+	size := orDefault(c.Images.Size, cifarSide)
+	if err := c.Images.validate(size); err != nil {
+		return nil, err
+	}
+	name := d.kind + ":" + printable(dir)
+	if inside := filepath.Join(dir, d.folder); exists(inside) {
+		dir = inside
+	}
+	var images storedImages
+	for split, files := range [][]string{Train: d.train, HeldOut: d.test} {
+		all, first := &images[split], 0
+		for i, f := range files {
+			file := filepath.Join(dir, f)
+			pixels, classes, err := d.read(file)
+			if err == nil && i > 0 && len(classes) != first {
+				err = atByte(min(len(classes), first)*d.record(), "%d records, want %d, as in %s", len(classes), first, files[0])
+			}
+			if err != nil {
+				return nil, inFile(d.kind, file, err)
+			}
+			first = len(classes)
+			all.pixels, all.classes = append(all.pixels, pixels...), append(all.classes, classes...)
+		}
+	}
+	names, err := d.classNames(filepath.Join(dir, d.names))
+	if err != nil {
+		return nil, inFile(d.kind, filepath.Join(dir, d.names), err)
+	}
+	images.scale(cifarSide, size, 3)
+	return newStoredSet(name, names, size, 3, &images, c), nil
+}
+
+// record is the number of bytes of one.
+func (d cifar) record() int { return d.labels + 3*cifarPlane }
+
+func (d cifar) read(file string) (pixels []byte, classes []int32, err error) {
+	data, err := readFile(file, MaxText)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d.parse(data)
+}
+
+// parse takes a file's records apart: pixels are (N, 32, 32, 3).
+func (d cifar) parse(data []byte) (pixels []byte, classes []int32, err error) {
+	size := d.record()
+	if len(data) == 0 {
+		return nil, nil, atByte(0, "empty, want records of %d bytes", size)
+	}
+	n := len(data) / size
+	pixels, classes = make([]byte, n*3*cifarPlane), make([]int32, n)
+	for i := range n {
+		record := data[i*size : (i+1)*size]
+		if d.coarse > 0 && int(record[0]) >= d.coarse {
+			return nil, nil, atByte(i*size, "coarse class %d, want 0 to %d", record[0], d.coarse-1)
+		}
+		class := int(record[d.labels-1])
+		if class >= d.classes {
+			return nil, nil, atByte(i*size+d.labels-1, "class %d, want 0 to %d", class, d.classes-1)
+		}
+		classes[i] = int32(class)
+		planes, image := record[d.labels:], pixels[i*3*cifarPlane:][:3*cifarPlane]
+		for p := range cifarPlane {
+			for c := range 3 {
+				image[3*p+c] = planes[c*cifarPlane+p]
+			}
+		}
+	}
+	if rest := len(data) % size; rest != 0 {
+		return nil, nil, atByte(len(data), "ends %d bytes into record %d, want records of %d bytes", rest, n+1, size)
+	}
+	return pixels, classes, nil
+}
+
+// classNames are the lines of a file that may be missing.
+func (d cifar) classNames(file string) ([]string, error) {
+	data, err := readFile(file, MaxText)
+	if errors.Is(err, fs.ErrNotExist) {
+		return numbers(d.classes), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for line := range bytes.Lines(data) {
+		if name := bytes.TrimSpace(line); len(name) > 0 {
+			names = append(names, string(name))
+		}
+	}
+	if len(names) != d.classes {
+		return nil, atByte(len(data), "ends after %d names, want %d, a line each", len(names), d.classes)
+	}
+	return names, nil
+}
+
+// numbers are names for n classes that have none.
+func numbers(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+	}
+	return names
+}

@@ -1,0 +1,243 @@
+package datasets
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// cifarRecord is a record in the true format, with the given bytes before the
+// image, whose value in channel c, row y and column x is seed + 64c + 2y + x.
+func cifarRecord(seed int, labels ...byte) []byte {
+	record := labels
+	for c := range 3 {
+		for y := range 32 {
+			for x := range 32 {
+				record = append(record, cifarValue(seed, c, y, x))
+			}
+		}
+	}
+	return record
+}
+
+func cifarValue(seed, c, y, x int) byte { return byte(seed + 64*c + 2*y + x) }
+
+// writeFiles writes files into a new directory, and those given as nil not at all.
+func writeFiles(t testing.TB, files map[string][]byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, data := range files {
+		if data == nil {
+			continue
+		}
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// cifar10Files are two records in each file; record r of all has class r%10.
+func cifar10Files() map[string][]byte {
+	files := map[string][]byte{"batches.meta.txt": []byte("airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n")}
+	for i, f := range append(slices.Clone(cifar10.train), cifar10.test...) {
+		files[f] = append(cifarRecord(2*i, byte(2*i%10)), cifarRecord(2*i+1, byte(2*i%10+1))...)
+	}
+	return files
+}
+
+func cifar100Files() map[string][]byte {
+	var names strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&names, "class%d\n", i)
+	}
+	return map[string][]byte{
+		"train.bin":            slices.Concat(cifarRecord(0, 3, 0), cifarRecord(1, 19, 99), cifarRecord(2, 0, 42)),
+		"test.bin":             cifarRecord(5, 7, 77),
+		"fine_label_names.txt": []byte(names.String()),
+	}
+}
+
+// checkCIFAR looks at an image's class and every value. A held-out one is the i-th
+// after n for training.
+func checkCIFAR(t *testing.T, s *ImageSet, split Split, i, seed, class int) {
+	t.Helper()
+	pixels := make([]byte, 3072)
+	if got := s.pixels.read(split, i, pixels); got != int32(class) {
+		t.Errorf("%v image %d has class %d, want %d", split, i, got, class)
+	}
+	for y := range 32 {
+		for x := range 32 {
+			for c := range 3 {
+				if got, want := pixels[(y*32+x)*3+c], cifarValue(seed, c, y, x); got != want {
+					t.Fatalf("%v image %d: channel %d at (%d, %d) is %d, want %d", split, i, c, y, x, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestCIFAR10(t *testing.T) {
+	inside := map[string][]byte{}
+	for name, data := range cifar10Files() {
+		inside["cifar-10-batches-bin/"+name] = data
+	}
+	for _, files := range []map[string][]byte{cifar10Files(), inside} {
+		dir := writeFiles(t, files)
+		source, err := Open("cifar10:"+dir, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := source.(*ImageSet)
+		if s.Name() != "cifar10:"+dir || s.Vocab() != 10 || s.Classes()[3] != "cat" || !slices.Equal(s.Shape(), []int{32, 32, 3}) {
+			t.Errorf("%s with %d classes %v and shape %v", s.Name(), s.Vocab(), s.Classes(), s.Shape())
+		}
+		if s.Examples(Train) != 10 || s.Examples(HeldOut) != 2 {
+			t.Errorf("%d and %d images", s.Examples(Train), s.Examples(HeldOut))
+		}
+		for i := range 10 {
+			checkCIFAR(t, s, Train, i, i, i)
+		}
+		checkCIFAR(t, s, HeldOut, 0, 10, 0)
+		checkCIFAR(t, s, HeldOut, 1, 11, 1)
+		mustBatch(t, s, Train, 3, 4)
+	}
+}
+
+func TestCIFAR100(t *testing.T) {
+	s, err := OpenCIFAR100(writeFiles(t, cifar100Files()), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Vocab() != 100 || s.Classes()[99] != "class99" || s.Examples(Train) != 3 || s.Examples(HeldOut) != 1 {
+		t.Errorf("%d classes, %d and %d images", s.Vocab(), s.Examples(Train), s.Examples(HeldOut))
+	}
+	checkCIFAR(t, s, Train, 1, 1, 99)
+	checkCIFAR(t, s, Train, 2, 2, 42)
+	checkCIFAR(t, s, HeldOut, 0, 5, 77)
+}
+
+// Without names the classes are numbers; another size than CIFAR's is scaled to.
+func TestCIFARScaled(t *testing.T) {
+	files := cifar10Files()
+	files["batches.meta.txt"] = nil
+	for _, f := range append(slices.Clone(cifar10.train), cifar10.test...) {
+		grey := slices.Repeat([]byte{120}, 3072)
+		files[f] = append([]byte{1}, grey...)
+		copy(files[f][1:1025], slices.Repeat([]byte{200}, 1024)) // red
+	}
+	s, err := OpenCIFAR10(writeFiles(t, files), Config{Images: ImageConfig{Size: 20}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Classes()[9] != "9" || !slices.Equal(s.Shape(), []int{20, 20, 3}) {
+		t.Errorf("classes %v, shape %v", s.Classes(), s.Shape())
+	}
+	pixels := make([]byte, 1200)
+	s.pixels.read(Train, 4, pixels)
+	if want := slices.Repeat([]byte{200, 120, 120}, 400); !bytes.Equal(pixels, want) {
+		t.Errorf("scaled to %v", pixels[:30])
+	}
+}
+
+func TestCIFARErrors(t *testing.T) {
+	two := cifar10Files()["data_batch_1.bin"]
+	with := func(at int, value byte, data []byte) []byte {
+		data = slices.Clone(data)
+		data[at] = value
+		return data
+	}
+	hundred := cifar100Files()
+	for _, c := range []struct {
+		set, file string
+		data      []byte // nil: missing
+		want      string // "" for none; after the file's name
+	}{
+		{"cifar10", "data_batch_3.bin", nil, "no such file or directory"},
+		{"cifar10", "test_batch.bin", nil, "no such file or directory"},
+		{"cifar10", "data_batch_1.bin", []byte{}, "byte 0: empty, want records of 3073 bytes"},
+		{"cifar10", "data_batch_2.bin", two[:3073+100], "byte 3173: ends 100 bytes into record 2, want records of 3073 bytes"},
+		{"cifar10", "test_batch.bin", two[:1], "byte 1: ends 1 bytes into record 1, want records of 3073 bytes"},
+		{"cifar10", "data_batch_5.bin", with(3073, 10, two), "byte 3073: class 10, want 0 to 9"},
+		{"cifar10", "data_batch_2.bin", two[:3073], "byte 3073: 1 records, want 2, as in data_batch_1.bin"},
+		{"cifar10", "data_batch_2.bin", append(slices.Clone(two), two...), "byte 6146: 4 records, want 2, as in data_batch_1.bin"},
+		{"cifar10", "batches.meta.txt", []byte("airplane\nbird\n"), "byte 14: ends after 2 names, want 10, a line each"},
+		{"cifar10", "batches.meta.txt", []byte{}, "byte 0: ends after 0 names, want 10, a line each"},
+		{"cifar10", "test_batch.bin", two[:3073], ""},
+		{"cifar100", "train.bin", nil, "no such file or directory"},
+		{"cifar100", "test.bin", []byte{}, "byte 0: empty, want records of 3074 bytes"},
+		{"cifar100", "train.bin", with(3074, 20, hundred["train.bin"]), "byte 3074: coarse class 20, want 0 to 19"},
+		{"cifar100", "train.bin", with(2*3074+1, 100, hundred["train.bin"]), "byte 6149: class 100, want 0 to 99"},
+		{"cifar100", "test.bin", hundred["test.bin"][:3073], "byte 3073: ends 3073 bytes into record 1, want records of 3074 bytes"},
+		{"cifar100", "fine_label_names.txt", nil, ""},
+	} {
+		files := cifar10Files()
+		if c.set == "cifar100" {
+			files = cifar100Files()
+		}
+		files[c.file] = c.data
+		dir := writeFiles(t, files)
+		s, err := Open(c.set+":"+dir, Config{})
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", c.file, err)
+			}
+			continue
+		}
+		if want := c.set + ": " + filepath.Join(dir, c.file) + ": " + c.want; err == nil || err.Error() != want || s != nil {
+			t.Errorf("%s: %v with error %v, want %s", c.file, s, err, want)
+		}
+	}
+	if _, err := OpenCIFAR10(t.TempDir(), Config{Images: ImageConfig{Cutout: 33}}); err == nil || !strings.Contains(err.Error(), "cutout of 33") {
+		t.Errorf("a bad configuration: error %v", err)
+	}
+}
+
+func FuzzCIFAR(f *testing.F) {
+	f.Add([]byte{}, true)
+	f.Add([]byte{11}, false)
+	f.Add([]byte{3, 200}, true)
+	f.Add(cifarRecord(7, 3), false)
+	f.Add(append(cifarRecord(1, 2, 99), 1), true)
+	f.Fuzz(func(t *testing.T, data []byte, hundred bool) {
+		d := cifar10
+		if hundred {
+			d = cifar100
+		}
+		pixels, classes, err := d.parse(data)
+		if err != nil {
+			if m := err.Error(); strings.ContainsAny(m, "\n\r") || !strings.HasPrefix(m, "byte ") {
+				t.Errorf("error %q", m)
+			}
+			return
+		}
+		if len(data) == 0 || len(data) != len(classes)*(3072+d.labels) || len(pixels) != 3072*len(classes) {
+			t.Fatalf("%d bytes make %d images of %d", len(data), len(classes), len(pixels))
+		}
+		for i, class := range classes {
+			if class < 0 || int(class) >= d.classes || byte(class) != data[i*(3072+d.labels)+d.labels-1] {
+				t.Errorf("image %d has class %d", i, class)
+			}
+		}
+		var sum [2]int
+		for _, p := range pixels {
+			sum[0] += int(p)
+		}
+		for i := range classes {
+			for _, p := range data[i*(3072+d.labels)+d.labels : (i+1)*(3072+d.labels)] {
+				sum[1] += int(p)
+			}
+		}
+		if sum[0] != sum[1] {
+			t.Error("pixels are lost")
+		}
+	})
+}

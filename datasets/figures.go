@@ -1,0 +1,199 @@
+package datasets
+
+import (
+	"math"
+
+	"gpipebench/nn/philox"
+)
+
+// figures draws the images of the procedural task. A class is a shape filled
+// with a texture; all else is nuisance, drawn anew for every image: where the
+// figure stands, its size and rotation, the colours of figure and ground and
+// which of them is the lighter one, a slope of brightness across the ground, the
+// texture's own direction, period, phase and contrast, and noise.
+//
+// Figure and ground are as likely to have a pair of colours as its reverse. So
+// the mean of a pixel is the same in every class, and nothing linear in the
+// pixels tells classes apart.
+type figures struct {
+	size    int // height and width
+	classes int
+	noise   float32
+	keys    [2]philox.Key // by split
+}
+
+// reach is how far from the origin a figure can be seen: its own reach, and the
+// half pixel of a soft edge at the smallest radius, 0.3*16 pixels.
+const reach = 1.15 + 0.5/(0.3*minFigure)
+
+// shape is the signed distance of (u, v) from a figure's outline, negative
+// within. Figures have about the same area and reach at most 1.15 from the
+// origin.
+type shape struct {
+	name     string
+	distance func(u, v float32) float32
+}
+
+var shapes = []shape{
+	{"disc", func(u, v float32) float32 { return hypot(u, v) - 0.85 }},
+	{"bar", func(u, v float32) float32 { return max(abs(u)-1.05, abs(v)-0.42) }},
+	{"triangle", func(u, v float32) float32 {
+		const half, height = 0.5, 0.8660254 // of the unit vectors to the sides
+		return max(v, height*abs(u)-half*v) - 0.57
+	}},
+	{"cross", func(u, v float32) float32 {
+		u, v = abs(u), abs(v)
+		return max(max(u, v)-1, min(u, v)-0.36)
+	}},
+	{"ring", func(u, v float32) float32 { return abs(hypot(u, v)-0.75) - 0.27 }},
+}
+
+// texture is a pattern of period 1 between -1 and 1.
+type texture struct {
+	name    string
+	pattern func(u, v float32) float32
+}
+
+var textures = []texture{
+	{"striped", func(u, _ float32) float32 { return clamp(2 * triangleWave(u)) }},
+	{"plain", func(_, _ float32) float32 { return 0 }},
+	{"dotted", func(u, v float32) float32 {
+		return clamp(2*(triangleWave(0.7*u)+triangleWave(0.7*v)) - 1)
+	}},
+	{"chequered", func(u, v float32) float32 { return clamp(4 * triangleWave(0.7*u) * triangleWave(0.7*v)) }},
+}
+
+// maxFigures is the number of classes that there can be.
+var maxFigures = len(shapes) * len(textures)
+
+// names are the classes'.
+func (f *figures) names() []string {
+	var names []string
+	for c := range f.classes {
+		s, t := f.class(c)
+		names = append(names, t.name+" "+s.name)
+	}
+	return names
+}
+
+// class is what images of class c show: shapes change fastest.
+func (f *figures) class(c int) (shape, texture) {
+	return shapes[c%len(shapes)], textures[c/len(shapes)]
+}
+
+// read draws image i, (size, size, 3) in [0, 255]. Its class is i modulo their
+// number, so that all are equally frequent.
+func (f *figures) read(split Split, i int, pixels []byte) int32 {
+	random := philox.NewStream(f.keys[split], uint64(i))
+	between := func(a, b float32) float32 { return a + (b-a)*float32(random.Uint32()>>8)*0x1p-24 }
+	class := i % f.classes
+	shape, texture := f.class(class)
+
+	size := float32(f.size)
+	radius := size * between(0.3, 0.44)
+	inverse := 1 / radius
+	x0 := between(0.85*radius, size-0.85*radius) // up to the edge, or a little over it
+	y0 := between(0.85*radius, size-0.85*radius)
+	cos, sin := direction(between(0, 1))
+
+	frequency := 1 / (size * between(1./7, 1./5))
+	textureCos, textureSin := direction(between(0, 1))
+	phaseU, phaseV := between(0, 1), between(0, 1)
+
+	var middle, figure, pattern [3]float32
+	axis, contrast := unit(random), between(0.2, 0.4)
+	other, depth := unit(random), between(0.15, 0.3)
+	for c := range 3 {
+		middle[c] = between(0.4, 0.6)
+		figure[c] = contrast * axis[c]
+		pattern[c] = depth * other[c]
+	}
+	slopeX, slopeY := between(-0.1, 0.1)/size, between(-0.1, 0.1)/size
+
+	noise := noiseStream{key: f.keys[split], image: uint64(i)}
+	at := 0
+	for y := range f.size {
+		dy := float32(y) + 0.5 - y0
+		for x := range f.size {
+			dx := float32(x) + 0.5 - x0
+			u, v := (dx*cos+dy*sin)*inverse, (dy*cos-dx*sin)*inverse
+			// The pixel's part that the figure covers, its edge being straight there.
+			cover, fill := float32(0), float32(0)
+			if u*u+v*v < reach*reach {
+				cover = min(max(0.5-radius*shape.distance(u, v), 0), 1)
+			}
+			if cover > 0 {
+				fill = cover * texture.pattern((dx*textureCos+dy*textureSin)*frequency+phaseU, (dy*textureCos-dx*textureSin)*frequency+phaseV)
+			}
+			side := 2*cover - 1 // -1 on the ground, 1 on the figure
+			light := slopeX*dx + slopeY*dy
+			for c := range 3 {
+				value := middle[c] + light + side*figure[c] + fill*pattern[c] + f.noise*noise.normal()
+				pixels[at] = byte(min(max(int32(255*value+0.5), 0), 255))
+				at++
+			}
+		}
+	}
+	return int32(class)
+}
+
+// noiseStream draws many coarse normal numbers fast: sixteen from a block of
+// Philox, whose counters have 1 where those of a Stream's first 2^32 blocks have 0.
+type noiseStream struct {
+	key   philox.Key
+	image uint64
+	block uint32
+	words [4]uint32
+	left  int // bytes
+}
+
+func (n *noiseStream) normal() float32 {
+	if n.left == 0 {
+		n.words = philox.Block(n.key, [4]uint32{n.block, 1, uint32(n.image), uint32(n.image >> 32)})
+		n.block++
+		n.left = 16
+	}
+	n.left--
+	return normals[byte(n.words[n.left/4]>>(n.left%4*8))]
+}
+
+// normals are the middles of 256 equally likely parts of the standard normal
+// distribution.
+var normals = func() (table [256]float32) {
+	for i := range table {
+		p := (float64(i) + 0.5) / 256
+		table[i] = float32(math.Sqrt2 * math.Erfinv(2*p-1))
+	}
+	return table
+}()
+
+// direction is the unit vector at a part of a full turn.
+func direction(turn float32) (cos, sin float32) {
+	s, c := math.Sincos(2 * math.Pi * float64(turn))
+	return float32(c), float32(s)
+}
+
+// unit is a random direction among colours.
+func unit(random *philox.Stream) (d [3]float32) {
+	var v [3]float64
+	norm := 0.0
+	for norm == 0 {
+		for c := range v {
+			v[c] = random.Normal()
+		}
+		norm = math.Sqrt(v[0]*v[0] + v[1]*v[1] + v[2]*v[2])
+	}
+	for c := range d {
+		d[c] = float32(v[c] / norm)
+	}
+	return d
+}
+
+// triangleWave goes from 1 to -1 and back in a period of 1.
+func triangleWave(x float32) float32 {
+	return 4*abs(x-float32(math.Floor(float64(x)))-0.5) - 1
+}
+
+func hypot(u, v float32) float32 { return float32(math.Sqrt(float64(u*u + v*v))) }
+func abs(x float32) float32      { return float32(math.Abs(float64(x))) }
+func clamp(x float32) float32    { return min(max(x, -1), 1) }

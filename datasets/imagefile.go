@@ -1,0 +1,139 @@
+package datasets
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"image"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/image/draw"
+)
+
+// byteError is what is wrong in a file, and the byte where it shows, from 0.
+type byteError struct {
+	at  int
+	err error
+}
+
+func (e *byteError) Error() string { return fmt.Sprintf("byte %d: %v", e.at, e.err) }
+func (e *byteError) Unwrap() error { return e.err }
+
+func atByte(at int, format string, a ...any) error {
+	return &byteError{at, fmt.Errorf(format, a...)}
+}
+
+// inFile says in which file of a data set an error is. A path that the error has
+// already is left out.
+func inFile(kind, file string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return fmt.Errorf("%s: %s: %w", kind, printable(file), err)
+}
+
+// readFile reads a file of up to limit bytes.
+func readFile(file string, limit int64) ([]byte, error) {
+	data, err := readText(file, limit)
+	var path *fs.PathError
+	if err != nil && !errors.As(err, &path) {
+		err = fmt.Errorf("%w, want a file of up to %d MiB", err, limit>>20)
+	}
+	return data, err
+}
+
+// firstFile is the first of several names that a file of a data set can have.
+// Where there is none, it is the first name, whose absence can be told.
+func firstFile(dir string, names ...string) string {
+	for _, n := range names {
+		file := filepath.Join(dir, n)
+		if exists(file) {
+			return file
+		}
+	}
+	return filepath.Join(dir, names[0])
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// gunzip decompresses what begins as gzip does, to up to limit bytes. The byte in
+// an error is one of the compressed file.
+func gunzip(data []byte, limit int64) ([]byte, error) {
+	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return data, nil
+	}
+	in := bytes.NewReader(data)
+	z, err := gzip.NewReader(in)
+	var out []byte
+	if err == nil {
+		out, err = io.ReadAll(io.LimitReader(z, limit+1))
+	}
+	at := len(data) - in.Len()
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, &byteError{at, fmt.Errorf("%w, after %d decompressed bytes", errCutShort, len(out))}
+	case err != nil:
+		return nil, &byteError{at, err}
+	case int64(len(out)) > limit:
+		return nil, atByte(at, "more than %d decompressed bytes", limit)
+	}
+	return out, nil
+}
+
+// scaleSquare scales the largest square in the middle of an image to size pixels
+// a side and writes its red, green and blue. The filter is a tent (bilinear
+// interpolation), widened in proportion where the image shrinks, so that every
+// pixel of the original counts. What is transparent is blended with black.
+func scaleSquare(in image.Image, size int, pixels []byte) {
+	b := in.Bounds()
+	side := min(b.Dx(), b.Dy())
+	corner := b.Min.Add(image.Pt((b.Dx()-side)/2, (b.Dy()-side)/2))
+	square := image.Rectangle{Min: corner, Max: corner.Add(image.Pt(side, side))}
+	out := image.NewRGBA(image.Rect(0, 0, size, size))
+	draw.BiLinear.Scale(out, out.Bounds(), in, square, draw.Src, nil)
+	for i := range size * size {
+		copy(pixels[3*i:3*i+3], out.Pix[4*i:])
+	}
+}
+
+// scale scales all images, of 1 or 3 channels.
+func (s *storedImages) scale(from, to, channels int) {
+	if from == to {
+		return
+	}
+	scaled := make([]byte, 3*to*to)
+	for split := range s {
+		old := s[split].pixels
+		n := len(s[split].classes)
+		s[split].pixels = make([]byte, n*to*to*channels)
+		for i := range n {
+			in := old[i*from*from*channels:][:from*from*channels]
+			out := s[split].pixels[i*to*to*channels:][:to*to*channels]
+			scaleSquare(stored(in, from, channels), to, scaled)
+			for p := range to * to {
+				copy(out[p*channels:(p+1)*channels], scaled[3*p:])
+			}
+		}
+	}
+}
+
+// stored is an image in memory, channels last, as an image.Image.
+func stored(pixels []byte, size, channels int) image.Image {
+	if channels == 1 {
+		return &image.Gray{Pix: pixels, Stride: size, Rect: image.Rect(0, 0, size, size)}
+	}
+	out := image.NewRGBA(image.Rect(0, 0, size, size))
+	for i := range size * size {
+		copy(out.Pix[4*i:], pixels[3*i:3*i+3])
+		out.Pix[4*i+3] = 0xff
+	}
+	return out
+}

@@ -1,0 +1,275 @@
+package datasets
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"gpipebench/nn/philox"
+)
+
+const (
+	// MaxImages is the number of bytes up to which the images of a folder are
+	// kept in memory, three for each pixel of the configured size.
+	MaxImages = 4 << 30
+
+	maxImageFile   = 1 << 28 // bytes
+	maxImagePixels = 1 << 26 // of a file, before it is scaled
+)
+
+// OpenImages reads PNG and JPEG images from a folder for each class, which goes by
+// the folder's name; classes are numbered in the order of the names, bytewise.
+//
+// If dir holds train and val or test (val, if it holds both), the classes are in
+// these, the same in both, and val or test is held out. If not, they are in dir
+// itself, and a tenth of every class, rounded up, is held out: the images whose
+// names (class/file) have the smallest hashes, whatever the seed and the images'
+// number.
+//
+// The largest square in the middle of an image is scaled to the configured size,
+// by bilinear interpolation, widened in proportion where an image shrinks. Images
+// have three channels, grey ones too; what is transparent is blended with black;
+// a colour profile or an orientation in the file is not looked at. A file's
+// first bytes, not its name, tell its format. Names that begin with a dot are
+// left out; anything else that is no image is an error, as are a class without
+// images and fewer than two classes.
+func OpenImages(dir string, c Config) (*ImageSet, error) {
+	size := orDefault(c.Images.Size, 32)
+	if err := c.Images.validate(size); err != nil {
+		return nil, err
+	}
+	name := "images:" + printable(dir)
+	classes, files, err := listImages(dir)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(files[Train]) + len(files[HeldOut]); int64(n) > MaxImages/int64(3*size*size) {
+		return nil, fmt.Errorf("%s: %d images of %dx%d pixels, want at most %d MiB", name, n, size, size, MaxImages>>20)
+	}
+	var images storedImages
+	for split := range images {
+		if images[split].pixels, err = decodeFiles(files[split], size); err != nil {
+			return nil, err
+		}
+		for _, f := range files[split] {
+			images[split].classes = append(images[split].classes, f.class)
+		}
+	}
+	return newStoredSet(name, classes, size, 3, &images, c), nil
+}
+
+// labelled is the file of an image.
+type labelled struct {
+	path  string
+	class int32
+}
+
+// listImages finds the classes and the files of both splits, in order.
+func listImages(dir string) (classes []string, files [2][]labelled, err error) {
+	train := filepath.Join(dir, "train")
+	held := firstFile(dir, "val", "test")
+	if !exists(train) || !exists(held) {
+		var all []labelled
+		if classes, all, err = listClasses(dir); err == nil {
+			files, err = holdOut(dir, classes, all)
+		}
+		return classes, files, err
+	}
+	if classes, files[Train], err = listClasses(train); err != nil {
+		return nil, files, err
+	}
+	heldClasses, heldFiles, err := listClasses(held)
+	if err != nil {
+		return nil, files, err
+	}
+	for _, sides := range []struct {
+		have, want []string
+		dir, other string
+	}{{heldClasses, classes, held, train}, {classes, heldClasses, train, held}} {
+		for _, class := range sides.want {
+			if !slices.Contains(sides.have, class) {
+				return nil, files, inFile("images", sides.dir, fmt.Errorf("no folder %s, want the classes of %s", printable(class), printable(sides.other)))
+			}
+		}
+	}
+	files[HeldOut] = heldFiles
+	return classes, files, nil
+}
+
+// listClasses finds the folders in dir and what is in them.
+func listClasses(dir string) (classes []string, files []labelled, err error) {
+	if classes, err = list(dir); err != nil {
+		return nil, nil, inFile("images", dir, err)
+	}
+	if len(classes) < 2 || len(classes) > maxVocab {
+		return nil, nil, inFile("images", dir, fmt.Errorf("%d classes, want 2 to %d, a folder of images for each", len(classes), maxVocab))
+	}
+	for i, class := range classes {
+		folder := filepath.Join(dir, class)
+		names, err := list(folder)
+		if err == nil && len(names) == 0 {
+			err = errors.New("empty, want PNG or JPEG images")
+		}
+		if err != nil {
+			return nil, nil, inFile("images", folder, err)
+		}
+		for _, n := range names {
+			files = append(files, labelled{filepath.Join(folder, n), int32(i)})
+		}
+	}
+	return classes, files, nil
+}
+
+// list is the names in a folder but for those that begin with a dot, in order.
+func list(folder string) ([]string, error) {
+	if info, err := os.Stat(folder); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, errors.New("is a file, want a folder of images")
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// heldOutImages: of every class a tenth, rounded up, is held out.
+const heldOutImages = 10
+
+func holdOut(dir string, classes []string, all []labelled) (files [2][]labelled, err error) {
+	for len(all) > 0 {
+		class := all[0].class
+		n := 1
+		for n < len(all) && all[n].class == class {
+			n++
+		}
+		of := all[:n]
+		all = all[n:]
+		if n == 1 {
+			return files, inFile("images", filepath.Join(dir, classes[class]), errors.New("1 image, want 2 or more: a tenth of them, one at least, is held out"))
+		}
+		hash := func(f labelled) uint64 {
+			k := philox.KeyOf(0, classes[class]+"/"+filepath.Base(f.path))
+			return uint64(k[1])<<32 | uint64(k[0])
+		}
+		hashes := make([]uint64, n)
+		for i, f := range of {
+			hashes[i] = hash(f)
+		}
+		slices.Sort(hashes)
+		limit := hashes[ceilDiv(n, heldOutImages)-1]
+		for _, f := range of {
+			split := Train
+			if hash(f) <= limit {
+				split = HeldOut
+			}
+			files[split] = append(files[split], f)
+		}
+	}
+	return files, nil
+}
+
+// decodeFiles is the pixels of files, (len(files), size, size, 3). Of several that
+// cannot be decoded the error is about the first.
+func decodeFiles(files []labelled, size int) ([]byte, error) {
+	image := 3 * size * size
+	pixels := make([]byte, len(files)*image)
+	errs := make([]error, len(files))
+	var firstBad atomic.Int64
+	firstBad.Store(math.MaxInt64)
+	var next atomic.Int64
+	var g errgroup.Group
+	for range min(runtime.GOMAXPROCS(0), len(files)) {
+		g.Go(func() error {
+			for {
+				i := next.Add(1) - 1
+				// Files are taken in order, so all before the first bad one are seen.
+				if i >= int64(len(files)) || i > firstBad.Load() {
+					return nil
+				}
+				if errs[i] = decodeFile(files[i].path, size, pixels[int(i)*image:][:image]); errs[i] != nil {
+					for bad := firstBad.Load(); i < bad && !firstBad.CompareAndSwap(bad, i); bad = firstBad.Load() {
+					}
+				}
+			}
+		})
+	}
+	g.Wait()
+	if i := firstBad.Load(); i < int64(len(files)) {
+		return nil, inFile("images", files[i].path, errs[i])
+	}
+	return pixels, nil
+}
+
+func decodeFile(file string, size int, pixels []byte) error {
+	data, err := readFile(file, maxImageFile)
+	if err != nil {
+		return err
+	}
+	return decodeImage(data, size, pixels)
+}
+
+// decodeImage decodes a PNG or JPEG file and scales it. The byte in an error is how
+// far the decoder had read.
+func decodeImage(data []byte, size int, pixels []byte) error {
+	formats := []struct {
+		magic  string
+		end    string // how a whole file ends, or nearly
+		config func(io.Reader) (image.Config, error)
+		decode func(io.Reader) (image.Image, error)
+	}{
+		{"\x89PNG\r\n\x1a\n", "IEND", png.DecodeConfig, png.Decode},
+		{"\xff\xd8", "\xff\xd9", jpeg.DecodeConfig, jpeg.Decode},
+	}
+	if len(data) == 0 {
+		return atByte(0, "empty, want a PNG or JPEG image")
+	}
+	for _, f := range formats {
+		if !bytes.HasPrefix(data, []byte(f.magic)) {
+			continue
+		}
+		in := bytes.NewReader(data)
+		failed := func(err error) error {
+			if errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF || !bytes.Contains(data, []byte(f.end)) {
+				return atByte(len(data), "ends in the middle of the image")
+			}
+			return &byteError{len(data) - in.Len(), err}
+		}
+		config, err := f.config(in)
+		if err != nil {
+			return failed(err)
+		}
+		if w, h := config.Width, config.Height; w < 1 || h < 1 || w > maxImagePixels/h {
+			return failed(fmt.Errorf("an image of %dx%d pixels, want 1 to %d", w, h, maxImagePixels))
+		}
+		in.Reset(data)
+		decoded, err := f.decode(in)
+		if err != nil {
+			return failed(err)
+		}
+		scaleSquare(decoded, size, pixels)
+		return nil
+	}
+	return atByte(0, "neither PNG nor JPEG")
+}

@@ -1,0 +1,312 @@
+package datasets
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// uniform is an image of one colour.
+func uniform(w, h int, c color.Color) image.Image {
+	out := image.NewRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			out.Set(x, y, c)
+		}
+	}
+	return out
+}
+
+func pngOf(t testing.TB, m image.Image) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := png.Encode(&out, m); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func jpegOf(t testing.TB, m image.Image) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := jpeg.Encode(&out, m, &jpeg.Options{Quality: 100}); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+var (
+	red  = color.RGBA{200, 10, 20, 255}
+	blue = color.RGBA{10, 20, 200, 255}
+)
+
+// folderFiles are two images of each class in PNG and JPEG, in both parts.
+func folderFiles(t testing.TB) map[string][]byte {
+	files := map[string][]byte{}
+	for class, c := range map[string]color.Color{"red": red, "blue": blue} {
+		files["train/"+class+"/a.png"] = pngOf(t, uniform(8, 8, c))
+		files["train/"+class+"/b.JPG"] = jpegOf(t, uniform(20, 11, c))
+		files["val/"+class+"/a.jpeg"] = jpegOf(t, uniform(30, 30, c))
+	}
+	files["train/.hidden"] = []byte("x")
+	files["train/red/.DS_Store"] = []byte("x")
+	return files
+}
+
+func TestImageFolder(t *testing.T) {
+	tested := map[string][]byte{}
+	for name, data := range folderFiles(t) {
+		tested[strings.Replace(name, "val/", "test/", 1)] = data
+	}
+	for _, files := range []map[string][]byte{folderFiles(t), tested} {
+		dir := writeFiles(t, files)
+		source, err := Open("images:"+dir, Config{Images: ImageConfig{Size: 12}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := source.(*ImageSet)
+		if s.Name() != "images:"+dir || !slices.Equal(s.Classes(), []string{"blue", "red"}) || !slices.Equal(s.Shape(), []int{12, 12, 3}) {
+			t.Errorf("%s with classes %v and shape %v", s.Name(), s.Classes(), s.Shape())
+		}
+		if s.Examples(Train) != 4 || s.Examples(HeldOut) != 2 {
+			t.Fatalf("%d and %d images", s.Examples(Train), s.Examples(HeldOut))
+		}
+		pixels := make([]byte, 3*144)
+		for _, split := range []Split{Train, HeldOut} {
+			for i := range s.Examples(split) {
+				class := s.pixels.read(split, i, pixels)
+				want := []color.RGBA{blue, red}[class]
+				for p, v := range pixels {
+					// JPEG is not exact.
+					if w := []byte{want.R, want.G, want.B}[p%3]; max(v, w)-min(v, w) > 2 {
+						t.Fatalf("%v image %d of class %d: value %d is %d, want %d", split, i, class, p, v, w)
+					}
+				}
+			}
+		}
+		mustBatch(t, s, Train, 0, 3)
+	}
+}
+
+// Without parts, a tenth of each class is held out, for ever the same.
+func TestImageFolderHoldsOut(t *testing.T) {
+	var before map[string]bool
+	for _, n := range []int{31, 40} {
+		files := map[string][]byte{}
+		for i := range n {
+			files[fmt.Sprintf("a/%d.png", i)] = pngOf(t, uniform(8, 8, color.Gray{byte(i)}))
+		}
+		for i := range 2 {
+			files[fmt.Sprintf("b/%d.png", i)] = pngOf(t, uniform(8, 8, color.Gray{byte(100 + i)}))
+		}
+		dir := writeFiles(t, files)
+		classes, parts, err := listImages(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := map[string]bool{}
+		counts := [2][2]int{}
+		all := map[string]bool{}
+		for split := range parts {
+			for _, f := range parts[split] {
+				counts[split][f.class]++
+				name := classes[f.class] + "/" + filepath.Base(f.path)
+				all[name] = true
+				if Split(split) == HeldOut {
+					held[name] = true
+				}
+			}
+		}
+		if counts != [2][2]int{{n - 4, 1}, {4, 1}} || len(all) != n+2 {
+			t.Errorf("parts have %v of %d images", counts, len(all))
+		}
+		if before != nil {
+			// Nine more images take the place of at most a few.
+			kept := 0
+			for name := range maps.Keys(held) {
+				if before[name] {
+					kept++
+				}
+			}
+			if kept < 3 {
+				t.Errorf("of %v only %d are still held out", before, kept)
+			}
+		}
+		before = held
+		for seed := range uint64(2) {
+			s, err := OpenImages(dir, Config{Seed: seed, Images: ImageConfig{Size: 8}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pixels := make([]byte, 3*64)
+			for i := range s.Examples(HeldOut) {
+				s.pixels.read(HeldOut, i, pixels)
+				name := fmt.Sprintf("a/%d.png", pixels[0])
+				if pixels[0] >= 100 {
+					name = fmt.Sprintf("b/%d.png", pixels[0]-100)
+				}
+				if !held[name] {
+					t.Errorf("seed %d: %s is held out, want %v", seed, name, held)
+				}
+			}
+		}
+	}
+}
+
+// The middle square is what is kept, averaged where it shrinks.
+func TestScaleSquare(t *testing.T) {
+	in := image.NewRGBA(image.Rect(3, 5, 3+20, 5+8)) // an image need not begin at 0
+	for y := range 8 {
+		for x := range 20 {
+			c := red // outside of the square
+			if x >= 6 && x < 14 {
+				c = color.RGBA{byte(255 * ((x + y) % 2)), byte(x), byte(y), 255}
+			}
+			in.Set(3+x, 5+y, c)
+		}
+	}
+	same := make([]byte, 3*64)
+	scaleSquare(in, 8, same)
+	for y := range 8 {
+		for x := range 8 {
+			want := []byte{byte(255 * ((x + y) % 2)), byte(6 + x), byte(y)}
+			if got := same[3*(8*y+x):][:3]; !bytes.Equal(got, want) {
+				t.Errorf("pixel (%d, %d) is %v, want %v", x, y, got, want)
+			}
+		}
+	}
+	half := make([]byte, 3*16)
+	scaleSquare(in, 4, half)
+	for i, v := range half {
+		if i%3 == 0 && (v < 120 || v > 135) {
+			t.Errorf("a chequered image shrinks to %d, want grey", v)
+		}
+	}
+	grey := make([]byte, 3*4)
+	scaleSquare(uniform(5, 5, color.Gray{90}), 2, grey)
+	if !bytes.Equal(grey, slices.Repeat([]byte{90}, 12)) {
+		t.Errorf("grey becomes %v", grey)
+	}
+	scaleSquare(uniform(5, 5, color.NRGBA{200, 100, 0, 128}), 2, grey)
+	if grey[0] < 99 || grey[0] > 101 || grey[1] < 49 || grey[1] > 51 {
+		t.Errorf("half transparent becomes %v, want half on black", grey[:3])
+	}
+}
+
+func TestImageFolderErrors(t *testing.T) {
+	good := pngOf(t, uniform(8, 8, red))
+	noise := image.NewRGBA(image.Rect(0, 0, 40, 40))
+	for i := range noise.Pix {
+		noise.Pix[i] = byte(i * i >> 3)
+	}
+	long, photo := pngOf(t, noise), jpegOf(t, noise)
+	var animation bytes.Buffer
+	if err := gif.Encode(&animation, uniform(8, 8, red), nil); err != nil {
+		t.Fatal(err)
+	}
+	huge := slices.Clone(good)
+	copy(huge[16:24], []byte{0, 1, 0, 0, 0, 1, 0, 0}) // 65536x65536; its checksum is wrong then
+	for _, c := range []struct {
+		name string
+		file string
+		data []byte
+		drop string // the files to leave out
+		at   string // what the error names
+		want string // and says
+	}{
+		{"truncated PNG", "train/red/a.png", long[:len(long)/2], "", "train/red/a.png", fmt.Sprintf("byte %d: ends in the middle of the image", len(long)/2)},
+		{"truncated in the header", "train/red/a.png", long[:20], "", "train/red/a.png", "byte 20: ends in the middle of the image"},
+		{"truncated JPEG", "train/red/a.png", photo[:len(photo)/2], "", "train/red/a.png", fmt.Sprintf("byte %d: ends in the middle of the image", len(photo)/2)},
+		{"damaged PNG", "train/red/a.png", flipped(long, len(long)/2), "", "train/red/a.png", "png: invalid format: "},
+		{"damaged header", "train/red/a.png", huge, "", "train/red/a.png", "byte 33: png: invalid format: invalid checksum"},
+		{"empty file", "val/blue/a.jpeg", []byte{}, "", "val/blue/a.jpeg", "byte 0: empty, want a PNG or JPEG image"},
+		{"text", "train/red/notes.txt", []byte("hello"), "", "train/red/notes.txt", "byte 0: neither PNG nor JPEG"},
+		{"another format", "train/red/c.gif", animation.Bytes(), "", "train/red/c.gif", "byte 0: neither PNG nor JPEG"},
+		{"folder among images", "train/red/more/a.png", good, "", "train/red/more", "is a directory"},
+		{"file among folders", "train/list.txt", []byte("hello"), "", "train/list.txt", "is a file, want a folder of images"},
+		{"a class more to train", "train/green/a.png", good, "", "val", "no folder green, want the classes of "},
+		{"a class more to test", "val/green/a.png", good, "", "train", "no folder green, want the classes of "},
+		{"empty class", "train/green/.hidden", good, "", "train/green", "empty, want PNG or JPEG images"},
+		{"one class", "train/red/c.png", good, "train/blue", "train", "1 classes, want 2 to 65536, a folder of images for each"},
+		{"no part", "red/a.png", good, "val", "red", "1 image, want 2 or more: a tenth of them, one at least, is held out"},
+	} {
+		files := folderFiles(t)
+		files[c.file] = c.data
+		maps.DeleteFunc(files, func(name string, _ []byte) bool {
+			return c.drop != "" && strings.HasPrefix(name, c.drop) || c.name == "no part" && strings.HasPrefix(name, "train/red")
+		})
+		dir := writeFiles(t, files)
+		_, err := Open("images:"+dir, Config{})
+		if want := "images: " + filepath.Join(dir, c.at) + ": "; err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want %s... %s", c.name, err, want, c.want)
+		}
+	}
+	if _, err := OpenImages(t.TempDir(), Config{}); err == nil || !strings.Contains(err.Error(), "0 classes, want 2") {
+		t.Errorf("an empty folder: error %v", err)
+	}
+}
+
+// The first bad file in order is told, whichever a goroutine meets first.
+func TestFirstBadImageIsTold(t *testing.T) {
+	files := map[string][]byte{}
+	for i := range 40 {
+		files[fmt.Sprintf("a/%02d.png", i)] = pngOf(t, uniform(8, 8, red))
+		files[fmt.Sprintf("b/%02d.png", i)] = []byte("bad")
+	}
+	// Takes longer than the bad ones after it.
+	files["a/39.png"] = flipped(pngOf(t, uniform(400, 400, red)), 300)
+	dir := writeFiles(t, files)
+	for range 10 {
+		_, parts, err := listImages(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range parts {
+			want := ""
+			for _, f := range part {
+				if want == "" && (f.class == 1 || filepath.Base(f.path) == "39.png") {
+					want = f.path
+				}
+			}
+			if _, err := decodeFiles(part, 8); err == nil || !strings.HasPrefix(err.Error(), "images: "+want+": byte ") {
+				t.Fatalf("error %v, want one about %s", err, want)
+			}
+		}
+	}
+}
+
+func FuzzImageFile(f *testing.F) {
+	small := uniform(3, 2, red)
+	f.Add([]byte{}, uint8(1))
+	f.Add([]byte("hello"), uint8(8))
+	f.Add(pngOf(f, small), uint8(5))
+	f.Add(pngOf(f, image.NewPaletted(image.Rect(0, 0, 2, 2), color.Palette{red, blue})), uint8(2))
+	f.Add(jpegOf(f, small), uint8(3))
+	f.Fuzz(func(t *testing.T, data []byte, s uint8) {
+		if len(data) > 1<<12 {
+			return // the decoders are tested elsewhere; a large image only takes time
+		}
+		size := 1 + int(s%32)
+		pixels := make([]byte, 3*size*size)
+		err := decodeImage(data, size, pixels)
+		if err != nil {
+			if m := err.Error(); strings.ContainsAny(m, "\n\r") || !strings.HasPrefix(m, "byte ") {
+				t.Errorf("error %q", m)
+			}
+			return
+		}
+		again := make([]byte, len(pixels))
+		if err := decodeImage(data, size, again); err != nil || !bytes.Equal(again, pixels) {
+			t.Error("decoded twice, the image differs")
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package datasets
+
+import (
+	"fmt"
+	"math"
+
+	"gpipebench/nn"
+	"gpipebench/nn/philox"
+)
+
+// Images is a Source of labelled images. A batch has one input (N, H, W, C),
+// float32, and one target (N), int32, the class; Count is N. A pixel is (p/255 -
+// mean) / deviation with constants of the data set for each channel, so that
+// values are around 0 with a deviation around 1. Vocab is the number of classes.
+//
+// An epoch visits every training image once, in random order. What augmentation
+// does to an image is a function of (seed, epoch, image); the held-out split is
+// never augmented. The last batch of a pass is short where the batch size does
+// not divide it.
+type Images interface {
+	Source
+
+	// Shape is that of an image: (H, W, C).
+	Shape() []int
+
+	// Classes are the names of the classes 0..Vocab-1.
+	Classes() []string
+}
+
+// ImageSet is the Images that the constructors of this package return.
+type ImageSet struct {
+	name     string
+	classes  []string
+	size     int // height and width
+	channels int
+	examples [2]int // by split
+	pixels   pixelReader
+	fresh    bool            // an epoch does not come again: image i of epoch e is e*examples+i
+	values   [3][256]float32 // of a pixel's byte, by channel
+	change   augmentation
+	order    philox.Key
+}
+
+var _ Images = (*ImageSet)(nil)
+
+// pixelReader is where images come from, always the same for a split and i. Any
+// number of goroutines may read at once.
+type pixelReader interface {
+	// read writes image i, (size, size, channels) bytes, and returns its class.
+	read(split Split, i int, pixels []byte) int32
+}
+
+// newImageSet lacks a pixelReader and normalize.
+func newImageSet(name string, classes []string, size, channels int, c Config) *ImageSet {
+	return &ImageSet{
+		name: name, classes: classes, size: size, channels: channels,
+		change: newAugmentation(c), order: philox.KeyOf(c.Seed, "datasets/images/order"),
+	}
+}
+
+// normalize settles what a pixel's byte means in each channel.
+func (s *ImageSet) normalize(mean, deviation [3]float64) {
+	for c := range s.channels {
+		for p := range 256 {
+			s.values[c][p] = float32((float64(p)/255 - mean[c]) / deviation[c])
+		}
+	}
+}
+
+func (s *ImageSet) Name() string      { return s.name }
+func (s *ImageSet) Vocab() int        { return len(s.classes) }
+func (s *ImageSet) Classes() []string { return s.classes }
+func (s *ImageSet) Shape() []int      { return []int{s.size, s.size, s.channels} }
+
+// Examples is the number of images in a pass over a split.
+func (s *ImageSet) Examples(split Split) int { return s.examples[split] }
+
+// Batches is the number of batches of an epoch, or of the held-out pass.
+func (s *ImageSet) Batches(split Split, examples int) int {
+	return ceilDiv(s.examples[split], examples)
+}
+
+// elements is the number of bytes of an image.
+func (s *ImageSet) elements() int { return s.size * s.size * s.channels }
+
+// Batch returns a batch of images.
+func (s *ImageSet) Batch(split Split, index, examples int) (nn.Batch, error) {
+	if err := checkBatch(split, index, examples, s.elements()); err != nil {
+		return nn.Batch{}, fmt.Errorf("%s: %w", s.name, err)
+	}
+	batches := s.Batches(split, examples)
+	epoch, first := index/batches, index%batches*examples
+	if split == HeldOut && epoch > 0 {
+		return nn.Batch{}, fmt.Errorf("%s: held-out batch %d of %d", s.name, index, batches)
+	}
+	n := min(examples, s.examples[split]-first)
+	values, classes := make([]float32, n*s.elements()), make([]int32, n)
+	pixels, spare := make([]byte, s.elements()), make([]float32, s.elements())
+	order := s.epochOrder(epoch)
+	for i := range n {
+		image := values[i*s.elements() : (i+1)*s.elements()]
+		if split == HeldOut {
+			classes[i] = s.pixels.read(split, first+i, pixels)
+			s.decode(image, pixels)
+			continue
+		}
+		example := order.at(first + i)
+		classes[i] = s.pixels.read(split, s.inEpoch(epoch, example), pixels)
+		s.decode(image, pixels)
+		s.change.of(uint64(epoch*s.examples[Train]+example), s.size).apply(image, spare, s.size, s.channels)
+	}
+	return nn.Batch{
+		Inputs:  []nn.Tensor{{Shape: []int{n, s.size, s.size, s.channels}, F32: values}},
+		Targets: []nn.Tensor{{Shape: []int{n}, I32: classes}},
+		Count:   n,
+	}, nil
+}
+
+// epochOrder is the order of an epoch's training images.
+func (s *ImageSet) epochOrder(epoch int) shuffle {
+	return newShuffle(s.examples[Train], s.order, uint64(epoch))
+}
+
+// inEpoch is the image that is training example i of an epoch.
+func (s *ImageSet) inEpoch(epoch, i int) int {
+	if s.fresh {
+		return epoch*s.examples[Train] + i
+	}
+	return i
+}
+
+// decode turns bytes into values; the channel changes fastest in both.
+func (s *ImageSet) decode(values []float32, pixels []byte) {
+	for i, c := 0, 0; i < len(values); i++ {
+		values[i] = s.values[c][pixels[i]]
+		if c++; c == s.channels {
+			c = 0
+		}
+	}
+}
+
+// Yardsticks are guessing and a linear model of the pixels; see linearModel.
+func (s *ImageSet) Yardsticks() ([]Yardstick, error) {
+	classes := float64(s.Vocab())
+	loss, accuracy := trainLinear(s).score(s)
+	return []Yardstick{
+		{Name: "chance", Nats: math.Log(classes), Accuracy: 1 / classes},
+		{Name: "linear model of the pixels", Nats: loss, Accuracy: accuracy},
+	}, nil
+}
+
+// storedImages are images in memory, as bytes; they are decoded batch by batch.
+type storedImages [2]struct { // by split
+	pixels  []byte // (N, size, size, channels)
+	classes []int32
+}
+
+func (s *storedImages) read(split Split, i int, pixels []byte) int32 {
+	from := &s[split]
+	copy(pixels, from.pixels[i*len(pixels):])
+	return from.classes[i]
+}
+
+// newStoredSet is the set of images that were read from files. Pixels are
+// normalised by the mean and deviation of the training images' channels, computed
+// in exact integers.
+func newStoredSet(name string, classes []string, size, channels int, images *storedImages, c Config) *ImageSet {
+	s := newImageSet(name, classes, size, channels, c)
+	s.pixels = images
+	for split := range images {
+		s.examples[split] = len(images[split].classes)
+	}
+	var counts [3][256]int
+	for i, p := range images[Train].pixels {
+		counts[i%channels][p]++
+	}
+	var mean, deviation [3]float64
+	for c := range channels {
+		mean[c], deviation[c] = moments(&counts[c])
+	}
+	s.normalize(mean, deviation)
+	return s
+}
+
+// moments are the mean and standard deviation of bytes as parts of 255. Bytes
+// that are all the same are given a deviation of 1.
+func moments(counts *[256]int) (mean, deviation float64) {
+	n, sum, squares, values := 0, 0, 0, 0
+	for p, count := range counts {
+		n += count
+		sum += count * p
+		squares += count * p * p
+		if count > 0 {
+			values++
+		}
+	}
+	mean = float64(sum) / float64(n)
+	if values == 1 {
+		return mean / 255, 1
+	}
+	return mean / 255, math.Sqrt(float64(squares)/float64(n)-mean*mean) / 255
+}

@@ -1,0 +1,241 @@
+package datasets
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/nn"
+)
+
+// numberedImages is a set of n images and held of the held-out ones, of size 8,
+// whose pixels tell their number; the class is the number modulo 3.
+func numberedImages(n, held, channels int, c Config) *ImageSet {
+	var images storedImages
+	for split, n := range []int{n, held} {
+		for i := range n {
+			for p := range 64 * channels {
+				images[split].pixels = append(images[split].pixels, byte(i>>(p%2*8)))
+			}
+			images[split].classes = append(images[split].classes, int32(i%3))
+		}
+	}
+	return newStoredSet("images:test", numbers(3), 8, channels, &images, c)
+}
+
+// numberOf is which image of numberedImages an example is.
+func numberOf(s *ImageSet, b nn.Batch, i int) int {
+	values := b.Slice(i, i+1).Inputs[0].F32
+	at := func(c int) int { return slices.Index(s.values[c%s.channels][:], values[c]) }
+	return at(0) + at(1)<<8
+}
+
+func TestEpochVisitsEveryImageOnce(t *testing.T) {
+	for _, channels := range []int{1, 3} {
+		for _, examples := range []int{1, 7, 300, 1000} {
+			s := numberedImages(300, 20, channels, Config{Seed: 3})
+			var orders [][]int
+			for epoch := range 3 {
+				var order []int
+				batches := s.Batches(Train, examples)
+				for i := range batches {
+					b := mustBatch(t, s, Train, epoch*batches+i, examples)
+					if want := min(examples, 300-i*examples); b.Examples() != want || b.Count != want {
+						t.Fatalf("batch %d of %d has %d and count %d, want %d", i, examples, b.Examples(), b.Count, want)
+					}
+					if want := []int{b.Count, 8, 8, channels}; !slices.Equal(b.Inputs[0].Shape, want) || !slices.Equal(b.Targets[0].Shape, want[:1]) {
+						t.Fatalf("shapes %v and %v, want %v", b.Inputs[0].Shape, b.Targets[0].Shape, want)
+					}
+					for e := range b.Examples() {
+						n := numberOf(s, b, e)
+						if b.Targets[0].I32[e] != int32(n%3) {
+							t.Fatalf("image %d has class %d", n, b.Targets[0].I32[e])
+						}
+						order = append(order, n)
+					}
+				}
+				orders = append(orders, slices.Clone(order))
+				slices.Sort(order)
+				for i, n := range order {
+					if i != n || len(order) != 300 {
+						t.Fatalf("epoch %d visits %v", epoch, order)
+					}
+				}
+			}
+			if slices.Equal(orders[0], orders[1]) || slices.Equal(orders[1], orders[2]) {
+				t.Error("epochs have the same order")
+			}
+			held := mustBatch(t, s, HeldOut, 0, 100)
+			for e := range 20 {
+				if n := numberOf(s, held, e); n != e || held.Count != 20 {
+					t.Fatalf("held-out image %d of %d is number %d", e, held.Count, n)
+				}
+			}
+		}
+	}
+}
+
+// augmented asks for everything.
+var augmented = ImageConfig{Size: 16, Flip: true, Crop: 2, Cutout: 4}
+
+func imageSets(t *testing.T, c Config) map[string]*ImageSet {
+	c.SyntheticImages.Train, c.SyntheticImages.HeldOut = 50, 30
+	synthetic, err := NewSyntheticImages(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SyntheticImages.Fresh = true
+	fresh, err := NewSyntheticImages(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]*ImageSet{"stored": numberedImages(50, 30, 3, c), "synthetic": synthetic, "fresh": fresh}
+}
+
+func TestImageBatchIsAFunctionOfItsPlace(t *testing.T) {
+	c := Config{Seed: 1, Images: augmented}
+	others, again := imageSets(t, Config{Seed: 2, Images: augmented}), imageSets(t, c)
+	for name, s := range imageSets(t, c) {
+		want := mustBatch(t, s, Train, 30, 4)
+		mustBatch(t, s, Train, 3, 9)
+		mustBatch(t, s, HeldOut, 0, 9)
+		if got := mustBatch(t, s, Train, 30, 4); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: the same batch differs after others were taken", name)
+		}
+		if got := mustBatch(t, again[name], Train, 30, 4); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: the same batch of another source differs", name)
+		}
+		for what, other := range map[string]nn.Batch{
+			"index": mustBatch(t, s, Train, 31, 4),
+			"epoch": mustBatch(t, s, Train, 30+s.Batches(Train, 4), 4),
+			"seed":  mustBatch(t, others[name], Train, 30, 4),
+		} {
+			if reflect.DeepEqual(other.Inputs, want.Inputs) {
+				t.Errorf("%s: another %s gives the same batch", name, what)
+			}
+		}
+		for _, split := range []Split{Train, HeldOut} {
+			all := mustBatch(t, s, split, 0, 100)
+			for _, n := range []int{1, 7} {
+				var values []float32
+				var classes []int32
+				for i := range s.Batches(split, n) {
+					b := mustBatch(t, s, split, i, n)
+					values, classes = append(values, b.Inputs[0].F32...), append(classes, b.Targets[0].I32...)
+				}
+				if !slices.Equal(values, all.Inputs[0].F32) || !slices.Equal(classes, all.Targets[0].I32) {
+					t.Errorf("%s: %v images depend on the batch size", name, split)
+				}
+			}
+		}
+		for _, c := range []struct {
+			split           Split
+			index, examples int
+			want            string
+		}{
+			{HeldOut, 3, 10, s.name + ": held-out batch 3 of 3"},
+			{Train, -1, 10, s.name + ": training batch -1, want 0 or more"},
+			{Train, 0, 0, s.name + ": batch of 0 examples, want 1 to "},
+			{Split(2), 0, 1, s.name + ": split 2"},
+		} {
+			if _, err := s.Batch(c.split, c.index, c.examples); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("%v batch %d of %d: error %v, want %q", c.split, c.index, c.examples, err, c.want)
+			}
+		}
+	}
+}
+
+// Only training images are augmented.
+func TestHeldOutIsNotAugmented(t *testing.T) {
+	plain := imageSets(t, Config{Images: ImageConfig{Size: 16}})
+	for name, s := range imageSets(t, Config{Images: augmented}) {
+		if !reflect.DeepEqual(mustBatch(t, s, HeldOut, 0, 30), mustBatch(t, plain[name], HeldOut, 0, 30)) {
+			t.Errorf("%s: held-out images are augmented", name)
+		}
+		a, b := mustBatch(t, s, Train, 0, 30), mustBatch(t, plain[name], Train, 0, 30)
+		if reflect.DeepEqual(a.Inputs, b.Inputs) || !reflect.DeepEqual(a.Targets, b.Targets) {
+			t.Errorf("%s: training images are not augmented, or are others", name)
+		}
+	}
+}
+
+// The mean is 0 and the standard deviation 1, in every channel: exactly, but for
+// rounding, over a stored training part, roughly for procedural images.
+func TestImagesAreNormalized(t *testing.T) {
+	for name, s := range imageSets(t, Config{Images: ImageConfig{Size: 16}}) {
+		within := 1e-5
+		if name != "stored" {
+			within = 0.1
+		}
+		values := mustBatch(t, s, Train, 0, 50).Inputs[0].F32
+		for c := range 3 {
+			n, sum, squares := 0.0, 0.0, 0.0
+			for i := c; i < len(values); i += 3 {
+				v := float64(values[i])
+				n, sum, squares = n+1, sum+v, squares+v*v
+			}
+			if mean, variance := sum/n, squares/n; math.Abs(mean) > within || math.Abs(math.Sqrt(variance)-1) > within {
+				t.Errorf("%s: channel %d has mean %g and deviation %g", name, c, mean, math.Sqrt(variance))
+			}
+		}
+	}
+}
+
+// All of one colour is 0 everywhere, not a division by 0.
+func TestImagesOfOneColour(t *testing.T) {
+	var images storedImages
+	for split := range images {
+		images[split].pixels, images[split].classes = slices.Repeat([]byte{7, 8, 9}, 2*64), []int32{0, 1}
+	}
+	s := newStoredSet("images:test", numbers(2), 8, 3, &images, Config{})
+	for i, v := range mustBatch(t, s, Train, 0, 2).Inputs[0].F32 {
+		if math.Abs(float64(v)) > 1e-7 {
+			t.Fatalf("value %d is %v", i, v)
+		}
+	}
+}
+
+func TestImageConfig(t *testing.T) {
+	img := func(i ImageConfig) Config { return Config{Images: i} }
+	syn := func(s SyntheticImagesConfig) Config { return Config{SyntheticImages: s} }
+	for _, c := range []struct {
+		c    Config
+		want string // "" if valid
+	}{
+		{Config{}, ""},
+		{img(ImageConfig{Size: 16, Flip: true, Crop: 8, Cutout: 16}), ""},
+		{img(ImageConfig{Size: 15}), "synthetic-images: images of 15 pixels a side, want 16 to 1024"},
+		{img(ImageConfig{Size: 7}), "images: 7 pixels a side, want 8 to 1024"},
+		{img(ImageConfig{Size: -1}), "images: -1 pixels a side"},
+		{img(ImageConfig{Size: 1025}), "images: 1025 pixels a side"},
+		{img(ImageConfig{Crop: 17}), "images: crop from a margin of 17 pixels, want 0 to 16, half the size"},
+		{img(ImageConfig{Crop: -1}), "margin of -1"},
+		{img(ImageConfig{Cutout: 33}), "images: cutout of 33 pixels, want 0 to the size, 32"},
+		{img(ImageConfig{Cutout: -1}), "cutout of -1"},
+		{syn(SyntheticImagesConfig{Classes: 20, Train: 1, HeldOut: 1, Noise: 1}), ""},
+		{syn(SyntheticImagesConfig{Classes: 1}), "synthetic-images: 1 classes, want 2 to 20"},
+		{syn(SyntheticImagesConfig{Classes: 21}), "21 classes"},
+		{syn(SyntheticImagesConfig{Train: -1}), "synthetic-images: -1 training images, want 1 to 16777216"},
+		{syn(SyntheticImagesConfig{HeldOut: -1}), "synthetic-images: -1 held-out images, want 1 to 1048576"},
+		{syn(SyntheticImagesConfig{Noise: -0.1}), "synthetic-images: noise -0.1, want above 0 and up to 1"},
+		{syn(SyntheticImagesConfig{Noise: math.NaN()}), "noise NaN"},
+	} {
+		_, err := NewSyntheticImages(c.c)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: error %v, want %q in it", c.c, err, c.want)
+		}
+		if c.c.Images.Size == 15 {
+			continue // right for other sources
+		}
+		if valid := c.c.Validate(); fmt.Sprint(valid) != fmt.Sprint(err) {
+			t.Errorf("%+v: Validate says %v, NewSyntheticImages %v", c.c, valid, err)
+		}
+	}
+	bad := Config{Images: ImageConfig{Size: -1}, SyntheticImages: SyntheticImagesConfig{Classes: -1}}
+	if _, err := NewSynthetic(bad); err != nil {
+		t.Errorf("a language looks at the configuration of images: %v", err)
+	}
+}

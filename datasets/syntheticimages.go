@@ -1,0 +1,32 @@
+package datasets
+
+import (
+	"fmt"
+
+	"gpipebench/nn/philox"
+)
+
+// NewSyntheticImages returns the procedural image task of a configuration: shapes
+// filled with textures, see figures. Images are drawn when they are asked for,
+// each a pure function of (seed, split, number), and all classes are equally
+// frequent. A linear model of the pixels stays near chance; a small convolutional
+// network learns the task (in about 30000 presentations at 16x16 the default one
+// to over 90%).
+func NewSyntheticImages(c Config) (*ImageSet, error) {
+	if err := c.validateSyntheticImages(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	i := c.SyntheticImages
+	f := &figures{size: orDefault(c.Images.Size, 32), classes: i.Classes, noise: float32(i.Noise)}
+	for _, split := range []Split{Train, HeldOut} {
+		f.keys[split] = philox.KeyOf(c.Seed, fmt.Sprintf("datasets/synthetic-images/%v", split))
+	}
+	s := newImageSet("synthetic-images", f.names(), f.size, 3, c)
+	s.pixels, s.fresh = f, i.Fresh
+	s.examples = [2]int{Train: i.Train, HeldOut: i.HeldOut}
+	// Colours are symmetric around the middle; their deviation is a little less
+	// than a fifth.
+	s.normalize([3]float64{0.5, 0.5, 0.5}, [3]float64{0.19, 0.19, 0.19})
+	return s, nil
+}
