@@ -277,3 +277,24 @@ func TestCopyColumns(t *testing.T) {
 		}
 	})
 }
+
+func TestPoolsAndBatchNormAllocateNothing(t *testing.T) {
+	eachTable(t, func(t *testing.T) {
+		p := pools[3]
+		p.C = 21
+		x, y := make([]float32, p.inputs()), make([]float32, p.outputs())
+		b := newBatchNormCase(300, 21, true)
+		calls := func() {
+			MaxPool(y, x, p, 0, p.N*p.OH)
+			MaxPoolGrad(x, y, x, y, p, 0, p.N, 0, p.C)
+			AvgPool(y, x, p, 0, p.N*p.OH)
+			AvgPoolGrad(x, y, p, 0, p.N, 0, p.C)
+			GlobalAvgPool(y, x, p.N, p.H*p.W, p.C)
+			GlobalAvgPoolGrad(x, y, p.N, p.H*p.W, p.C)
+			b.run()
+		}
+		if n := testing.AllocsPerRun(10, calls); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+	})
+}
