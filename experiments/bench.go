@@ -10,7 +10,7 @@ import (
 )
 
 // Benching times training steps: SGD with momentum 0.9, no dropout, random
-// tokens of the synthetic source.
+// tokens of the synthetic source or one mini-batch of random images.
 type Benching struct {
 	Model  Model
 	Setup  Setup
@@ -50,7 +50,7 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	if b.Steps < 1 || b.WarmUp < 0 {
 		return nil, usagef("%d steps behind %d to warm up: want 1 or more behind 0 or more", b.Steps, b.WarmUp)
 	}
-	b.Model.Dropout = 0
+	b.Model.Dropout, b.Model.DropPath = 0, 0
 	t := Training{
 		Model: b.Model, Data: "synthetic", Setup: b.Setup, Batch: b.Batch, Steps: b.Steps + b.WarmUp,
 		Seed: b.Seed, Optimizer: "momentum", LR: 0.01, LRSchedule: "constant",
@@ -97,6 +97,16 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 
 // benchBatches is what is trained on: any tokens will do.
 func (t *Training) benchBatches() (func(int) (nn.Batch, error), error) {
+	if t.Model.images() {
+		if t.Batch < 1 {
+			return nil, usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
+		}
+		if _, err := t.Model.Build(); err != nil {
+			return nil, err
+		}
+		batch := t.Model.noise(t.Batch, t.Seed)
+		return func(int) (nn.Batch, error) { return batch, nil }, nil
+	}
 	if t.Model.Name == translator {
 		if t.Batch < 1 || t.Model.Vocab < 1 || t.Model.Seq < 1 {
 			return nil, usagef("a mini-batch of %d examples of %d tokens out of %d: want 1 or more", t.Batch, t.Model.Seq, t.Model.Vocab)

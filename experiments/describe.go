@@ -5,7 +5,6 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
-	"gpipebench/nn"
 )
 
 // Describing is a network to look at and how to cut it.
@@ -39,8 +38,12 @@ func (d Describing) Run(ctx context.Context) (*Description, error) {
 	if err != nil {
 		return nil, err
 	}
+	loss, err := d.Model.Loss(0)
+	if err != nil {
+		return nil, err
+	}
 	in := d.Model.Input(d.Batch)
-	p, err := d.Setup.pipeline(ctx, layers, nn.CrossEntropy{}, in)
+	p, err := d.Setup.pipeline(ctx, layers, loss, in)
 	if err != nil {
 		return nil, err
 	}

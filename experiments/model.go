@@ -18,18 +18,33 @@ import (
 // Model is a network by name and scale.
 type Model struct {
 	Name   string `yaml:"name" json:"name"`     // one of Models
-	Layers int    `yaml:"layers" json:"layers"` // of transformer: in each of encoder and decoder
+	Layers int    `yaml:"layers" json:"layers"` // of transformer: in each of encoder and decoder; of amoebanetd: normal cells
 	Dim    int    `yaml:"dim" json:"dim"`
 	FF     int    `yaml:"ff" json:"ff"`
 	Heads  int    `yaml:"heads" json:"heads"`
 	Vocab  int    `yaml:"vocab" json:"vocab"` // of transformer: of the target
 	Seq    int    `yaml:"seq" json:"seq"`     // tokens of an example, of either side of a pair
 	Tied   Tying  `yaml:"tied" json:"tied"`
-	Fine   bool   `yaml:"fine" json:"fine"` // cut also inside of layers
+	Fine   bool   `yaml:"fine" json:"fine"` // cut also inside of layers; of ResNets: of blocks
 
 	// Of transformer only.
 	HeadDim     int `yaml:"head_dim" json:"head_dim,omitempty"`         // 0: Dim/Heads
 	SourceVocab int `yaml:"source_vocab" json:"source_vocab,omitempty"` // 0: Vocab
+
+	// Of networks for images only.
+	Filters  int     `yaml:"filters" json:"filters,omitempty"`     // of amoebanetd: D
+	Width    int     `yaml:"width" json:"width,omitempty"`         // of ResNets: channels of the stem; 0: 64
+	Image    int     `yaml:"image" json:"image,omitempty"`         // height and width in pixels; 0: 224
+	Channels int     `yaml:"channels" json:"channels,omitempty"`   // of the images; 0: 3
+	Classes  int     `yaml:"classes" json:"classes,omitempty"`     // of images
+	Aux      float64 `yaml:"aux" json:"aux,omitempty"`             // weight of amoebanetd's auxiliary head; 0: no head
+	DropPath float64 `yaml:"drop_path" json:"drop_path,omitempty"` // rate of amoebanetd's last cell; 0: none
+	Official bool    `yaml:"official" json:"official,omitempty"`   // amoebanetd with the official code's stem
+	Delayed  bool    `yaml:"delayed" json:"delayed,omitempty"`     // amoebanetd that is reduced later (the paper's first version, section 5)
+	ZeroInit bool    `yaml:"zero_init" json:"zero_init,omitempty"` // ResNets whose blocks begin as identities
+	// BNMomentum is the share that batch norm's moving averages keep at each
+	// mini-batch; 0: 0.9.
+	BNMomentum float64 `yaml:"bn_momentum" json:"bn_momentum,omitempty"`
 
 	Dropout    float64 `yaml:"dropout" json:"dropout"`
 	ScaledInit bool    `yaml:"scaled_init" json:"scaled_init"`
@@ -41,7 +56,7 @@ const (
 	translator    = "transformer" // encoder and decoder
 )
 
-var models = []string{languageModel, translator}
+var models = append([]string{languageModel, translator}, visionModels...)
 
 // Models lists the names that Model.Name may have.
 func Models() []string { return slices.Clone(models) }
@@ -72,6 +87,10 @@ func (t *Tying) UnmarshalYAML(n *yaml.Node) (err error) {
 
 // Build makes the model's layers.
 func (m Model) Build() ([]nn.Layer, error) {
+	if m.images() {
+		layers, err := m.buildVision()
+		return layers, usage(err)
+	}
 	tied, err := ParseTying(string(m.Tied))
 	if err != nil {
 		return nil, usage(err)
@@ -97,15 +116,21 @@ func (m Model) Build() ([]nn.Layer, error) {
 			Dropout: float32(m.Dropout), Tie: tie, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
 		})
 	default:
-		return nil, usagef("unknown model %q: want %s", m.Name, strings.Join(models, " or "))
+		return nil, usagef("unknown model %q: want %s", m.Name, strings.Join(models, ", "))
 	}
 	return layers, usage(err)
 }
 
 // Input is what the model takes in mini-batches of the given size. Language
 // models: token ids, and as targets the next ones; transformer: what
-// datasets.Translation gives, both sides Seq long.
+// datasets.Translation gives, both sides Seq long; the others: images, and as
+// targets their classes.
 func (m Model) Input(examples int) gpipe.Input {
+	if m.images() {
+		return gpipe.Input{
+			Examples: examples, Inputs: []graph.Type{m.imageType()}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}},
+		}
+	}
 	ids := graph.Type{Shape: graph.Shape{m.Seq}, DType: graph.I32}
 	in := gpipe.Input{Examples: examples, Inputs: []graph.Type{ids}, Targets: []graph.Type{ids}}
 	if m.Name == translator {
@@ -114,12 +139,16 @@ func (m Model) Input(examples int) gpipe.Input {
 	return in
 }
 
-// loss is the model's loss.
-func loss(smoothing float64) (nn.Loss, error) {
+// Loss is the model's loss.
+func (m Model) Loss(smoothing float64) (nn.Loss, error) {
 	if !(smoothing >= 0 && smoothing < 1) {
 		return nil, usagef("label smoothing of %v: want at least 0 and less than 1", smoothing)
 	}
-	return nn.CrossEntropy{Smoothing: float32(smoothing)}, nil
+	l := nn.CrossEntropy{Smoothing: float32(smoothing), Ranks: m.images()}
+	if m.Aux != 0 {
+		return nn.AuxiliaryLoss{CrossEntropy: l, Weight: float32(m.Aux)}, nil
+	}
+	return l, nil
 }
 
 // perplexity is that of a mean loss in nats.

@@ -95,8 +95,12 @@ func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
 	if s.Setup.Cost == Time {
 		return nil, usagef("layers cannot be timed on a modelled device: want cost flops or memory")
 	}
+	loss, err := s.Model.Loss(0)
+	if err != nil {
+		return nil, err
+	}
 	in := s.Model.Input(s.Batch)
-	p, err := s.Setup.pipeline(ctx, layers, nn.CrossEntropy{}, in)
+	p, err := s.Setup.pipeline(ctx, layers, loss, in)
 	if err != nil {
 		return nil, err
 	}

@@ -141,6 +141,9 @@ type TrainResult struct {
 
 // source opens what the training learns from, and settles the model's vocabulary.
 func (t *Training) source() (datasets.Source, error) {
+	if t.Model.images() {
+		return nil, usagef("%s has no images, which %s takes", t.Data, t.Model.Name)
+	}
 	config := datasets.Config{
 		SeqLen: t.Model.Seq, Seed: t.Seed, Synthetic: t.Synthetic, Translation: t.Translation, Multilingual: t.Multilingual,
 	}
@@ -317,7 +320,7 @@ func (t *Training) open(ctx context.Context) (*gpipe.Trainer, gpipe.Pipeline, er
 	if err != nil {
 		return nil, none, err
 	}
-	l, err := loss(t.LabelSmoothing)
+	l, err := t.Model.Loss(t.LabelSmoothing)
 	if err != nil {
 		return nil, none, err
 	}

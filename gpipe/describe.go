@@ -45,9 +45,23 @@ func (d *Description) Memory() []float64 {
 
 // Describe traces the network for one example. Nothing is allocated, however
 // many parameters there are.
-func (p Pipeline) Describe(in Input) (d *Description, err error) {
+//
+// A batch norm behind which one example has a single value a channel is traced
+// for two, of which half is told; so its statistics count half.
+func (p Pipeline) Describe(in Input) (*Description, error) {
+	d, err := p.describe(in, 1)
+	if err != nil {
+		if two, e := p.describe(in, 2); e == nil {
+			return two, nil
+		}
+	}
+	return d, err
+}
+
+// describe traces the network for some examples and tells of one.
+func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
 	defer misfit(&err)
-	st := nn.TraceStage(p.Layers, 0, p.Loss, batched(in.Inputs, 1), batched(in.Targets, 1), true)
+	st := nn.TraceStage(p.Layers, 0, p.Loss, batched(in.Inputs, examples), batched(in.Targets, examples), true)
 	forward := st.Function.Graph.Calls
 	d = &Description{Params: nn.CountParams(p.Layers)}
 	seen := map[*nn.Param]bool{}
@@ -70,6 +84,7 @@ func (p Pipeline) Describe(in Input) (d *Description, err error) {
 		}
 	}
 	for i, l := range p.Layers {
+		d.Layers[i].FLOPs /= int64(examples)
 		d.Layers[i].cost = float64(d.Layers[i].FLOPs)
 		if c, ok := l.(nn.Coster); ok {
 			d.Layers[i].cost = c.Cost()
@@ -84,7 +99,7 @@ func (p Pipeline) Describe(in Input) (d *Description, err error) {
 	}
 	for layer, floats := range program.Compile(st.Function, gradOut, false, 1).Saved {
 		if layer < len(d.Layers) {
-			d.Layers[layer].SavedBytes += int64(floats) * floatBytes
+			d.Layers[layer].SavedBytes += int64(floats) * floatBytes / int64(examples)
 		}
 	}
 	return d, nil

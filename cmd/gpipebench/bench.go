@@ -41,7 +41,7 @@ The first steps (--warmup) are discarded.`,
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	model := standardModel
-	model.Vocab = 1024
+	model.Vocab, model.Classes = 1024, 1000
 	modelFlags(fs, &b.Model, model)
 	fs.IntVar(&b.Batch, "batch", 32, "examples of a mini-batch")
 	fs.IntVar(&b.Steps, "steps", 10, "steps that are timed")

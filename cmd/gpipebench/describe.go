@@ -32,7 +32,7 @@ func newDescribe() *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	model := standardModel
-	model.Vocab = 1024
+	model.Vocab, model.Classes = 1024, 1000
 	modelFlags(fs, &d.Model, model)
 	d.Setup.MicroBatches = 1
 	fs.IntVarP(&d.Setup.Partitions, "partitions", "k", 1, "partitions, K: 1 to the number of layers")

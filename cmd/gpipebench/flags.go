@@ -62,7 +62,7 @@ func oneOf(words ...string) func(string) (string, error) {
 // what a subcommand has beside them.
 func modelFlags(fs *pflag.FlagSet, m *experiments.Model, standard experiments.Model) {
 	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(experiments.Models(), ", "))
-	fs.IntVar(&m.Layers, "layers", standard.Layers, "Transformer layers; of transformer in encoder and decoder each")
+	fs.IntVar(&m.Layers, "layers", standard.Layers, "Transformer layers, of transformer in encoder and decoder each; normal cells of amoebanetd")
 	fs.IntVar(&m.Dim, "dim", standard.Dim, "width of the model")
 	fs.IntVar(&m.FF, "ff", standard.FF, "width inside the feed-forward layers")
 	fs.IntVar(&m.Heads, "heads", standard.Heads, "attention heads")
@@ -75,7 +75,8 @@ func modelFlags(fs *pflag.FlagSet, m *experiments.Model, standard experiments.Mo
 	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "which of the tables of source, target and softmax are one; alone: softmax", experiments.ParseTying)
 	fs.Lookup("tied").NoOptDefVal = "softmax"
 	fs.IntVar(&m.HeadDim, "head-dim", standard.HeadDim, "width of an attention head of transformer; 0: dim/heads")
-	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "what a pipeline may cut behind: layers, or also their halves", func(s string) (bool, error) {
+	visionFlags(fs, m, standard)
+	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "what a pipeline may cut behind: layers, or also their halves; of ResNets blocks, or also their convolutions", func(s string) (bool, error) {
 		word, err := oneOf("coarse", "fine")(s)
 		return word == "fine", err
 	})

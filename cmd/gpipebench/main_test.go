@@ -80,7 +80,13 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --heads 3", 2, "3 heads do not divide"},
 		{"train --clip-norm -1", 2, "want a positive norm"},
 		{"train --threads -1", 2, "threads"},
-		{"train --model resnet50", 2, "want transformer-lm"},
+		{"train --model resnet18", 2, "want transformer-lm"},
+		{"train --model resnet50 --data text:" + empty, 2, "has no images"},
+		{"bench --model resnet50 --width -1", 2, "Width is -1"},
+		{"bench --model amoebanetd --layers 7", 2, "multiple of 3"},
+		{"bench --model amoebanetd --aux -1", 2, "auxiliary head"},
+		{"describe --model resnet50 --delayed", 2, "no variants"},
+		{"simulate --model amoebanetd --image 16", 2, "too small"},
 		{"train --data coco:x", 2, "want synthetic or text:FILE"},
 		{"train --data text:", 2, "no file"},
 		{"train --layers 2 -k 5", 2, "5 partitions of 4 layers"},
@@ -261,6 +267,19 @@ func TestOtherCommands(t *testing.T) {
 		t.Errorf("describe: partition %v", p)
 	}
 
+	// The largest network of the paper's Table 1, from shapes alone.
+	status, stdout, stderr = execute(t, strings.Fields("describe --json --model amoebanetd --layers 72 --filters 512 -k 8")...)
+	if status != 0 {
+		t.Fatalf("describe: %d, %s", status, stderr)
+	}
+	m = keys(t, stdout, "params", "layers", "partition")
+	if n := len(m["layers"].([]any)); m["params"].(float64) != 1844858344 || n != 78 {
+		t.Errorf("describe: amoebanetd of %v parameters in %d layers, want 1844858344 in 78", m["params"], n)
+	}
+	if p := m["partition"].(map[string]any); len(p["sizes"].([]any)) != 8 || p["efficiency"].(float64) < 0.9 {
+		t.Errorf("describe: partition %v", p)
+	}
+
 	trace := filepath.Join(t.TempDir(), "trace.json")
 	status, stdout, stderr = execute(t, strings.Fields("simulate --json --layers 6 --dim 256 --ff 1024 --heads 4 -k 4 -m 8 --batch 16 --device tpuv3 --trace "+trace)...)
 	if status != 0 {
@@ -277,7 +296,10 @@ func TestOtherCommands(t *testing.T) {
 		t.Error(err)
 	}
 
-	for _, args := range []string{"version", "version --json", "--help", "train --help", "describe -k 2", "simulate -k 2 --timeline", "bench --steps 1 --layers 1 --dim 16 --ff 16 --heads 1"} {
+	for _, args := range []string{"version", "version --json", "--help", "train --help", "describe -k 2", "simulate -k 2 --timeline", "bench --steps 1 --layers 1 --dim 16 --ff 16 --heads 1",
+		"bench --steps 1 --model amoebanetd --layers 3 --filters 8 --image 32 --batch 4 -m 2 -k 2 --classes 10 --aux 0.4 --cost time",
+		"bench --steps 1 --model resnet50 --width 4 --image 32 --batch 2 -k 2 --classes 10",
+		"describe --model resnet101 -k 4 --split fine", "simulate --model amoebanetd --layers 18 --filters 256 -k 8 -m 32 --batch 128 --optimizer rmsprop"} {
 		if status, stdout, stderr := execute(t, strings.Fields(args)...); status != 0 || stdout == "" {
 			t.Errorf("%s: exit status %d, %q, %s", args, status, stdout, stderr)
 		}

@@ -48,7 +48,7 @@ Nothing is computed.`,
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	model := standardModel
-	model.Vocab = 1024
+	model.Vocab, model.Classes = 1024, 1000
 	modelFlags(fs, &s.Model, model)
 	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(experiments.Accelerators(), ", "))
 	fs.IntVar(&s.Batch, "batch", 32, "examples of a mini-batch")

@@ -15,7 +15,10 @@ import (
 )
 
 // standardModel is a network that two cores train in minutes.
-var standardModel = experiments.Model{Name: "transformer-lm", Layers: 6, Dim: 64, FF: 256, Heads: 4, Seq: 64}
+var standardModel = experiments.Model{
+	Name: "transformer-lm", Layers: 6, Dim: 64, FF: 256, Heads: 4, Seq: 64,
+	Filters: 64,
+}
 
 func newTrain() *cobra.Command {
 	var t experiments.Training
