@@ -1,0 +1,269 @@
+// Package imageoracle compares image models with PyTorch, which has run the
+// same in float64 (imageoracle.py): layers by themselves, and training steps of
+// whole models with batch norm as GPipe has it.
+//
+// What goes in comes from a formula that both sides know; what comes out is
+// stored as digests.
+package imageoracle
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+	"gpipebench/nn/program/programtest"
+)
+
+// Oracle is a file of digests. Tolerances are in units of a tensor's largest
+// magnitude, for gradients of a pipeline layer's largest: those in front of a
+// batch norm cancel, some to nearly nothing.
+type Oracle struct {
+	*programtest.Oracle
+	// Prefix begins the names of the tensors of one case.
+	Prefix string
+	// Seed is that of the formula.
+	Seed int
+	// Tolerance, and that of gradients.
+	Tolerance, Gradient float64
+}
+
+// Layer runs one training micro-batch of a layer by itself and compares its
+// outputs, all gradients and how the moving averages move.
+func (o Oracle) Layer(t *testing.T, layer nn.Layer, names []string, in []graph.Type) {
+	t.Helper()
+	s, r := o.compile(t, []nn.Layer{layer}, nil, in, nil)
+	for i, name := range names {
+		copy(r.In(i), tensor(o.seeded(name), in[i].Shape.Elems(), 2, 0))
+	}
+	for i, out := range s.Out {
+		copy(r.DOut(i), tensor(o.seeded(fmt.Sprint("dout", i)), out.Shape.Elems(), 1, 0))
+	}
+	r.Keep()
+	r.Backward()
+	compared := 0
+	for i := range s.Out {
+		compared += o.compare(t, fmt.Sprint("out", i), r.Out(i))
+	}
+	for i := range in {
+		if len(r.DIn(i)) > 0 {
+			compared += o.compare(t, fmt.Sprint("din", i), r.DIn(i))
+		}
+	}
+	compared += o.gradients(t, s, r)
+	for i, m := range s.Moving {
+		mean, variance := o.averages(s, r, m)
+		nn.MoveStatistics(mean, variance, r.Tally(i), 0.75, m.Unbiased)
+		compared += o.moved(t, s, m, mean, variance)
+	}
+	o.all(t, compared)
+}
+
+// Training is what the files of training steps say of them.
+type Training struct {
+	Seed, Classes, Image int
+	Batches              []int
+	LR                   float32
+	Smoothing            float32
+	Momentum             float64
+	Eps                  float32
+}
+
+// Training runs two mini-batches, each in micro-batches, with a step of SGD and
+// one update of the moving averages behind each, and compares the losses, the
+// first mini-batch's gradients and the averages.
+func (o Oracle) Training(t *testing.T, c Training, layers []nn.Layer, loss nn.Loss) {
+	t.Helper()
+	n := 0
+	for _, size := range c.Batches {
+		n += size
+	}
+	image := graph.Shape{c.Image, c.Image, 3}
+	per := image.Elems()
+	stages := make([]*nn.Stage, len(c.Batches))
+	runners := make([]*programtest.Runner, len(c.Batches))
+	for i, size := range c.Batches {
+		in := []graph.Type{programtest.Floats(append(graph.Shape{size}, image...)...)}
+		stages[i], runners[i] = o.compile(t, layers, loss, in, []graph.Type{programtest.Integers(size)})
+	}
+	params := runners[0].Space(program.Params)
+	compared := 0
+	var losses []float32
+	for step := range 2 {
+		images := tensor(o.seeded(fmt.Sprint("images", step)), n*per, 2, 0)
+		labels := integers(o.seeded(fmt.Sprint("labels", step)), n, c.Classes)
+		var sum float64
+		grads := make([]float32, len(runners[0].Space(program.Grads)))
+		first := 0
+		for i, size := range c.Batches {
+			r := runners[i]
+			copy(r.Space(program.Params), params)
+			copy(r.Space(program.Grads), grads)
+			copy(r.In(0), images[first*per:(first+size)*per])
+			copy(programtest.Ints(r.Feed(0)), labels[first:first+size])
+			r.Env.Example, r.Env.LossScale = uint64(first), 1/float32(n)
+			r.Env.Again = false
+			r.Forward()
+			for _, l := range r.Out(0) {
+				sum += float64(l)
+			}
+			r.Env.Again = true // the recomputation
+			r.Keep()
+			r.Backward()
+			copy(grads, r.Space(program.Grads))
+			first += size
+		}
+		losses = append(losses, float32(sum/float64(n)))
+		last := runners[len(runners)-1]
+		if step == 0 {
+			compared += o.gradients(t, stages[0], last)
+		}
+		copy(params, last.Space(program.Params))
+		s, r := stages[0], runners[0]
+		copy(r.Space(program.Grads), grads)
+		for i, m := range s.Moving {
+			mean, variance := o.averages(s, r, m)
+			nn.MoveStatistics(mean, variance, r.Tally(i), m.Momentum, m.Unbiased)
+			if step == 1 {
+				compared += o.moved(t, s, m, mean, variance)
+			}
+		}
+		for _, p := range s.Function.Params {
+			if p.Role == graph.Param {
+				nn.SGD{}.Update(nn.Update{W: r.Param(p.Name), G: r.Grad(p.Name), Step: step + 1, LR: c.LR, Scale: 1})
+			}
+		}
+		params = slices.Clone(r.Space(program.Params))
+	}
+	o.Close(t, "losses", losses, o.Tolerance)
+	o.all(t, compared+1)
+}
+
+// compile compiles layers, with parameters from the formula.
+func (o Oracle) compile(t *testing.T, layers []nn.Layer, loss nn.Loss, in, targets []graph.Type) (*nn.Stage, *programtest.Runner) {
+	t.Helper()
+	s := nn.TraceStage(layers, 0, loss, in, targets, true)
+	gradOut := make([]bool, len(s.Out))
+	for i := range gradOut {
+		gradOut[i] = loss == nil
+	}
+	r := programtest.Compile(t, s.Function, gradOut, 1)
+	for _, p := range s.Function.Params {
+		copy(r.Param(p.Name), parameter(o.seeded(p.Name), p.Shape))
+	}
+	return s, r
+}
+
+func (o Oracle) seeded(name string) string { return fmt.Sprint(o.Seed, "/", name) }
+
+// averages are a batch norm's.
+func (o Oracle) averages(s *nn.Stage, r *programtest.Runner, m nn.Moving) (mean, variance []float32) {
+	return r.Param(pathOf(s, m.Mean)), r.Param(pathOf(s, m.Variance))
+}
+
+func (o Oracle) moved(t *testing.T, s *nn.Stage, m nn.Moving, mean, variance []float32) (compared int) {
+	t.Helper()
+	return o.compare(t, pathOf(s, m.Mean), mean) + o.compare(t, pathOf(s, m.Variance), variance)
+}
+
+func pathOf(s *nn.Stage, p *nn.Param) string {
+	return s.Function.Params[slices.Index(s.Params, p)].Name
+}
+
+// gradients compares those of all parameters.
+func (o Oracle) gradients(t *testing.T, s *nn.Stage, r *programtest.Runner) (compared int) {
+	t.Helper()
+	units := map[string]float64{} // by pipeline layer
+	for _, p := range s.Function.Params {
+		if p.Role == graph.Param {
+			largest := o.Exact(o.Prefix + "grad/" + p.Name)[0]
+			units[layerOf(p.Name)] = max(units[layerOf(p.Name)], largest)
+		}
+	}
+	for _, p := range s.Function.Params {
+		if p.Role == graph.Param {
+			compared += o.digest(t, "grad/"+p.Name, r.Grad(p.Name), units[layerOf(p.Name)], o.Gradient)
+		}
+	}
+	return compared
+}
+
+// layerOf is the pipeline layer that a parameter's path begins with.
+func layerOf(path string) string {
+	parts := strings.Split(path, "/")
+	if strings.HasPrefix(parts[0], "stage") {
+		return parts[0] + "/" + parts[1]
+	}
+	return parts[0]
+}
+
+func (o Oracle) compare(t *testing.T, name string, got []float32) (compared int) {
+	t.Helper()
+	return o.digest(t, name, got, o.Exact(o.Prefix + name)[0], o.Tolerance)
+}
+
+// digest compares a tensor with [largest magnitude, sum of magnitudes, product
+// with a tensor from the formula, up to four elements]. The product may be off
+// as if every element were by the tolerance.
+func (o Oracle) digest(t *testing.T, name string, got []float32, unit, tolerance float64) int {
+	t.Helper()
+	want := o.Exact(o.Prefix + name)
+	n := len(got)
+	if unit == 0 {
+		unit = 1
+	}
+	var largest, sum, product float64
+	for i, f := range tensor("probe/"+name, n, 1, 0) {
+		v := float64(got[i])
+		largest, sum, product = max(largest, math.Abs(v)), sum+math.Abs(v), product+v*float64(f)
+	}
+	var at []int
+	for k := range 4 {
+		at = append(at, k*n/4)
+	}
+	at = slices.Compact(at)
+	if len(want) != 3+len(at) {
+		t.Fatalf("%s%s: %d values of a digest for %d elements", o.Prefix, name, len(want), n)
+	}
+	// A typical element weighs as much as the largest does, over their ratio.
+	mean := 1.0
+	if want[0] > 0 {
+		mean = want[1] / want[0]
+	}
+	errs := []float64{(largest - want[0]) / unit, (sum - want[1]) / (mean * unit), (product - want[2]) / (mean * unit)}
+	for i, j := range at {
+		errs = append(errs, (float64(got[j])-want[3+i])/unit)
+	}
+	worst := 0.0
+	for _, e := range errs {
+		if math.IsNaN(e) {
+			e = math.Inf(1)
+		}
+		worst = max(worst, math.Abs(e))
+	}
+	if worst > tolerance {
+		t.Errorf("%s%s: off by %.2g, tolerance %.2g: largest, sum, product %.7g, %.7g, %.7g, want %.7g (elements %v)",
+			o.Prefix, name, worst, tolerance, largest, sum, product, want, at)
+		return 1
+	}
+	t.Logf("%-60s error %.1e", o.Prefix+name, worst)
+	return 1
+}
+
+// all makes sure that the file has nothing that was not compared.
+func (o Oracle) all(t *testing.T, compared int) {
+	t.Helper()
+	n := 0
+	for _, name := range o.Names() {
+		if strings.HasPrefix(name, o.Prefix) {
+			n++
+		}
+	}
+	if n != compared {
+		t.Errorf("%s: %d of %d tensors were compared", o.Prefix, compared, n)
+	}
+}
