@@ -109,21 +109,15 @@ func BatchNorm(y, x, add, stats, gamma, beta []float32, rows, cols int, relu boo
 // BatchNormEval is BatchNorm for evaluation, with a given mean and variance,
 // both (cols), in the place of the micro-batch's.
 func BatchNormEval(y, x, add, mean, variance, gamma, beta []float32, rows, cols int, eps float32, relu bool) {
-	// Blocks of rows, since each call takes the columns' square roots anew.
-	const block = 32
-	for from := 0; from < rows; from += block {
-		n := min(block, rows-from)
-		y, x := y[from*cols:], x[from*cols:]
-		switch {
-		case add == nil && relu:
-			vector.batchNormEvalRelu(y, x, mean, variance, gamma, beta, n, cols, eps)
-		case add == nil:
-			vector.batchNormEval(y, x, mean, variance, gamma, beta, n, cols, eps)
-		case relu:
-			vector.batchNormEvalAddRelu(y, x, add[from*cols:], mean, variance, gamma, beta, n, cols, eps)
-		default:
-			vector.batchNormEvalAdd(y, x, add[from*cols:], mean, variance, gamma, beta, n, cols, eps)
-		}
+	switch {
+	case add == nil && relu:
+		vector.batchNormEvalRelu(y, x, mean, variance, gamma, beta, rows, cols, eps)
+	case add == nil:
+		vector.batchNormEval(y, x, mean, variance, gamma, beta, rows, cols, eps)
+	case relu:
+		vector.batchNormEvalAddRelu(y, x, add, mean, variance, gamma, beta, rows, cols, eps)
+	default:
+		vector.batchNormEvalAdd(y, x, add, mean, variance, gamma, beta, rows, cols, eps)
 	}
 }
 

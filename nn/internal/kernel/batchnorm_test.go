@@ -287,6 +287,26 @@ func TestBatchNormAgainstFloat64(t *testing.T) {
 	})
 }
 
+func TestBatchNormEvalOfManyRows(t *testing.T) {
+	eachBatchNormCase(t, func(t *testing.T, b *batchNormCase) {
+		mean, variance := normals(rand.New(rand.NewPCG(7, 7)), b.cols), make([]float32, b.cols)
+		for j := range variance {
+			variance[j] = 0.5 + mean[j]*mean[j]
+		}
+		BatchNormEval(b.y, b.x, nil, mean, variance, b.gamma, b.beta, b.rows, b.cols, testEps, b.relu)
+		for i, got := range b.y {
+			j := i % b.cols
+			want := (float64(b.x[i])-float64(mean[j]))/math.Sqrt(float64(variance[j])+testEps)*float64(b.gamma[j]) + float64(b.beta[j])
+			if b.relu {
+				want = max(want, 0)
+			}
+			if !closeTo(got, want, 16, 16) {
+				t.Fatalf("y[%d, %d] is %v, want %v", i/b.cols, j, got, want)
+			}
+		}
+	})
+}
+
 // The gradient against central differences of the formula, which knows that
 // mean and variance are those of x.
 func TestBatchNormGradAgainstDifferences(t *testing.T) {
