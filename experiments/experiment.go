@@ -67,6 +67,9 @@ var experiments = []struct {
 }{
 	{"consistency", loadConsistency},
 	{"table2", loadTable2},
+	{"table2-amoebanet", loadTable2AmoebaNet},
+	{"figure3", loadFigure3},
+	{"breakdown", loadBreakdown},
 	{"learning", loadLearning},
 	{"translation", loadTranslation},
 	{"stability", loadStability},
@@ -98,7 +101,7 @@ var sourceFiles embed.FS
 // source files that decide what its samples are.
 func key(id, profile, spec string, sources ...string) Key {
 	var texts []string
-	for _, name := range append(sources, "setup.go", "model.go", "optimizer.go", "train.go", "translate.go") {
+	for _, name := range append(sources, "setup.go", "model.go", "vision.go", "optimizer.go", "train.go", "translate.go") {
 		text, err := sourceFiles.ReadFile(name)
 		if err != nil {
 			panic("experiments: no source file " + name)

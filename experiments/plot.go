@@ -14,7 +14,12 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// panel is one set of axes.
+// axes is one set of axes. The legend of one is enough.
+type axes interface {
+	plot(legend bool) (*plot.Plot, error)
+}
+
+// panel is lines.
 type panel struct {
 	title, x    string
 	logarithmic bool // the y axis; what is not above 0 is left out
@@ -35,10 +40,13 @@ var palette = []color.Color{
 	color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xf0, 0xe4, 0x42, 0xff}, color.RGBA{0x00, 0x00, 0x00, 0xff},
 }
 
+// panelWidth is that of a panel with its axis.
+const panelWidth = 14 * vg.Centimeter
+
 // plotFiles draws panels, two to a row, as name.svg and name.png. The title
 // stands above the first.
-func plotFiles(name, title string, panels []panel) ([]File, error) {
-	const columns = 2
+func plotFiles(name, title string, panels []axes) ([]File, error) {
+	columns := min(2, len(panels))
 	rows := (len(panels) + columns - 1) / columns
 	grid := make([][]*plot.Plot, rows)
 	for r := range grid {
@@ -51,7 +59,7 @@ func plotFiles(name, title string, panels []panel) ([]File, error) {
 		}
 		grid[i/columns][i%columns] = drawn
 	}
-	width, height := vg.Length(columns)*14*vg.Centimeter, vg.Length(rows)*9*vg.Centimeter+vg.Centimeter
+	width, height := vg.Length(columns)*panelWidth, vg.Length(rows)*9*vg.Centimeter+vg.Centimeter
 	paint := func(c vg.CanvasSizer) {
 		whole := draw.New(c)
 		heading := plot.New()

@@ -152,8 +152,12 @@ func (r *rounds) open(ctx context.Context, log *Log, run *timedRun) (*gpipe.Trai
 	return trainer, err
 }
 
-// timingBatch is a mini-batch to take times with.
+// timingBatch is a mini-batch to take times with, which do not depend on what is
+// in it.
 func timingBatch(m Model, examples int, seed uint64) (nn.Batch, error) {
+	if m.images() {
+		return m.noise(examples, seed), nil
+	}
 	source, err := datasets.NewSynthetic(datasets.Config{
 		SeqLen: m.Seq, Seed: seed,
 		Synthetic: datasets.SyntheticConfig{Vocab: m.Vocab, Successors: successors(m.Vocab)},

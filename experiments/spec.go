@@ -154,6 +154,22 @@ func (v *verbatim) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode(&v.Value)
 }
 
+// String is the number as it is printed, "-" if there is none.
+func (v *verbatim) String() string {
+	if v == nil {
+		return "-"
+	}
+	return v.Text
+}
+
+// or is the number, or another if there is none.
+func (v *verbatim) or(other float64) float64 {
+	if v == nil {
+		return other
+	}
+	return v.Value
+}
+
 // span is a duration such as 90s or 3m.
 type span time.Duration
 

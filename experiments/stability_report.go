@@ -180,7 +180,7 @@ func stabilityPlot(title string, all []*outcome) ([]File, error) {
 			return line
 		}
 	}
-	var panels []panel
+	var panels []axes
 	for _, p := range []struct {
 		title string
 		of    func(*stabilityRun) []point

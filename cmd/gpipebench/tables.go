@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,7 +21,7 @@ func newReproduce() *cobra.Command {
 		Short: "Run all experiments and write their records and tables",
 		Long: `Reproduce runs the experiments, prints their tables and writes them, with the
 records that they are computed from, to a directory: records/*.jsonl,
-tables/*.md, *.csv, a step's timeline as text and as Chrome trace JSON.
+tables/*.md, *.csv, plots, steps' timelines as text, SVG and Chrome trace JSON.
 
 What that directory holds already for the same spec, machine and code of the
 experiments is not measured again, so a run that was stopped goes on where it
@@ -61,24 +62,38 @@ func runFlags(cmd *cobra.Command, r *experiments.Reproducing) {
 	cmd.Flags().BoolVar(&r.Fresh, "fresh", false, "measure again what there are records of")
 }
 
-// newTable is the command of one experiment.
-func newTable(id string) *cobra.Command {
-	r := experiments.Reproducing{Only: []string{id}}
+// newTable is the command of one experiment, or of the parts of one table: the
+// first gives its name.
+func newTable(id string, more ...string) *cobra.Command {
+	r := experiments.Reproducing{Only: append([]string{id}, more...)}
 	format := ""
 	cmd := &cobra.Command{
 		Use:  id,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
-			return r.Run(ctx, o.progress, func(_ experiments.Experiment, report *experiments.Report) error {
+			var all experiments.Report // JSON is one document
+			err := r.Run(ctx, o.progress, func(_ experiments.Experiment, report *experiments.Report) error {
+				if format == "json" {
+					all.Tables = append(all.Tables, report.Tables...)
+					return nil
+				}
 				return writeTables(o, report, format)
 			})
+			if len(all.Tables) > 0 {
+				err = errors.Join(err, writeTables(o, &all, format))
+			}
+			return err
 		}),
 	}
-	e, err := experiments.Load(id)
-	if err != nil {
-		panic(err) // a spec that is part of the program
+	var titles []string
+	for _, id := range r.Only {
+		e, err := experiments.Load(id)
+		if err != nil {
+			panic(err) // a spec that is part of the program
+		}
+		titles = append(titles, e.Title())
 	}
-	cmd.Short = e.Title()
+	cmd.Short = strings.Join(titles, "; ")
 	profileFlag(cmd, &r.Profile)
 	value(cmd.Flags(), &format, "format", "text", strings.Join(experiments.Formats, "|"), "how to print the tables", oneOf(experiments.Formats...))
 	cmd.Flags().StringVar(&r.Out, "out", "", "directory for records and tables (default: none are written)")

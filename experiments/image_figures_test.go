@@ -1,0 +1,324 @@
+package experiments
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
+)
+
+// fillRounds gives every run's samples to a log, as devices would leave them on
+// which a task of stage k takes of(run, k) per forward unit and twice as much
+// backward. A forward unit is one part in K M of the network.
+func fillRounds(t *testing.T, log *Log, r *rounds, of func(run *timedRun, stage int) float64) {
+	t.Helper()
+	for i := range r.runs {
+		run := &r.runs[i]
+		setup := run.training.Setup
+		lists, err := schedule.Build(setup.Schedule, setup.Partitions, setup.MicroBatches, setup.Checkpoint, setup.LateRecompute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &timedSample{Setup: make([]int64, setup.Partitions), Update: make([]int64, setup.Partitions)}
+		for k := range setup.Partitions {
+			unit := int64(float64(1<<24) / float64(setup.Partitions*setup.MicroBatches) * of(run, k))
+			f, rec, b := make([]int64, setup.MicroBatches), make([]int64, setup.MicroBatches), make([]int64, setup.MicroBatches)
+			for _, task := range lists[k] {
+				switch task.Kind {
+				case schedule.Forward:
+					f[task.Micro] = unit
+				case schedule.Recompute:
+					rec[task.Micro] = unit
+				case schedule.Backward:
+					b[task.Micro] = 2 * unit
+				}
+			}
+			s.F, s.R, s.B = append(s.F, f), append(s.R, rec), append(s.B, b)
+			s.Partition, s.Peak = append(s.Partition, 1), append(s.Peak, 1<<20)
+		}
+		tl, err := s.times(lists).Replay()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Seconds = tl.Span()
+		for round := range r.count {
+			for step := range run.steps {
+				if err := log.Add(run.sample(round, step), 1, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	log.Session = Provenance{Time: "then", Machine: Machine{CPU: "a machine", Cores: 2, GOMAXPROCS: 2}}
+}
+
+func even(*timedRun, int) float64 { return 1 }
+
+// imageExperiments are the experiments on networks for images, with their
+// rounds in the smoke profile.
+func imageExperiments(t *testing.T) map[string]struct {
+	Experiment
+	rounds *rounds
+} {
+	t.Helper()
+	out := map[string]struct {
+		Experiment
+		rounds *rounds
+	}{}
+	for _, id := range []string{"figure3", "breakdown", "table2-amoebanet"} {
+		e, err := Load(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r *rounds
+		switch e := e.(type) {
+		case *figure3:
+			r = e.rounds(e.spec.Profiles["smoke"])
+		case *breakdown:
+			r = e.rounds(e.spec.Profiles["smoke"])
+		case *amoeba:
+			r = e.rounds(e.spec.Profiles["smoke"])
+		}
+		out[id] = struct {
+			Experiment
+			rounds *rounds
+		}{e, r}
+	}
+	return out
+}
+
+// On even stages theory, closed form and measurement are one.
+func TestImageReportsOnEvenStages(t *testing.T) {
+	for id, e := range imageExperiments(t) {
+		log := NewLog(e.Key("smoke"))
+		if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+			t.Errorf("%s without records: %v", id, err)
+		}
+		fillRounds(t, log, e.rounds, even)
+		r, err := e.Report(log, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		main := r.Tables[0]
+		column := map[string]int{}
+		for i, c := range main.Columns {
+			column[c.Name] = i
+		}
+		for _, same := range map[string][][]string{
+			"figure3":          {{"theory, even", "closed form", "measured", "reference"}},
+			"breakdown":        {{"theory, K = 2", "measured, K = 2", "reference, K = 2"}, {"theory, K = 4", "measured, K = 4", "reference, K = 4"}},
+			"table2-amoebanet": {{"theory, even", "measured, cut by flops", "measured, cut by time", "reference, flops", "reference, time"}},
+		}[id] {
+			for _, name := range same {
+				at, ok := column[name]
+				if !ok {
+					t.Fatalf("%s has no column %s", id, name)
+				}
+				for _, row := range main.Rows {
+					if want := row[column[same[0]]]; row[at] != want {
+						t.Errorf("%s, row %q: %s %s, want %s", id, row[0], name, row[at], want)
+					}
+				}
+			}
+		}
+		for _, f := range r.Files {
+			if f.Text == "" {
+				t.Errorf("%s: %s is empty", id, f.Name)
+			}
+		}
+	}
+}
+
+// The figures that are derived: even stages at M = 32, f:r:b = 1:1:2.
+func TestFigure3Theory(t *testing.T) {
+	e := imageExperiments(t)["figure3"]
+	log := NewLog(e.Key("smoke"))
+	fillRounds(t, log, e.rounds, even)
+	r, err := e.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// naive-2 takes 3 forwards of the network. Pipeline-k: ((31+k) 3 + 32) / (32 k).
+	for i, k := range []float64{0, 2, 4, 8, 0, 1, 2, 4, 8} {
+		want := "1.00"
+		if k > 0 {
+			want = fmt.Sprintf("%.2f", 3*32*k/((31+k)*3+32))
+		}
+		if got := r.Tables[0].Rows[i][4]; got != want {
+			t.Errorf("%s: %s, want %s", r.Tables[0].Rows[i][1], got, want)
+		}
+	}
+}
+
+// The parts of every measured step add up to it, whatever the stages, and so do
+// the table's columns; the paper's do as well.
+func TestBreakdownColumnsAddUp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	e := imageExperiments(t)["breakdown"]
+	log := NewLog(e.Key("smoke"))
+	fillRounds(t, log, e.rounds, func(*timedRun, int) float64 { return 0.5 + rng.Float64() })
+	runs, err := e.rounds.all(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range runs {
+		if sum := m.parts.Sum(); math.Abs(sum-m.parts.Step) > 1e-9*m.parts.Step || m.parts.Step != m.span {
+			t.Errorf("%s: the parts add up to %v, the step takes %v", name, sum, m.parts.Step)
+		}
+	}
+	r, err := e.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := r.Tables[0]
+	for i, c := range table.Columns[1:] {
+		var sum float64
+		for _, row := range table.Rows {
+			if row[i+1] == "-" {
+				continue
+			}
+			share, err := strconv.ParseFloat(strings.TrimSuffix(row[i+1], "%"), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += share
+		}
+		if math.Abs(sum-100) > 0.05*float64(len(table.Rows)) {
+			t.Errorf("%s: the parts add up to %.1f%%", c.Name, sum)
+		}
+	}
+	for _, f := range r.Files {
+		if f.Name == "timeline.svg" {
+			if err := xml.Unmarshal([]byte(f.Text), new(struct{})); err != nil || !strings.Contains(f.Text, "Naive") || !strings.Contains(f.Text, "GPipe") {
+				t.Errorf("timeline.svg: %v", err)
+			}
+			return
+		}
+	}
+	t.Error("no timeline.svg")
+}
+
+// The theory of Table 2's AmoebaNet at the paper's scale is what its
+// multiply-adds alone give: far above what the paper measured.
+func TestTable2AmoebaNetTheory(t *testing.T) {
+	e := imageExperiments(t)["table2-amoebanet"].Experiment.(*amoeba)
+	costs, err := flopsOf(e.spec.PaperModel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := e.setup(FLOPs, e.spec.Base)
+	for k, want := range map[int]string{2: "1.65", 4: "3.11", 8: "5.34"} {
+		got, err := against(func(s Setup) (float64, error) { return cutStep(s, costs) }, base, e.setup(FLOPs, cell{k, 32}))
+		if err != nil || fmt.Sprintf("%.2f", got) != want {
+			t.Errorf("K = %d, M = 32: %.3f, %v; want %s", k, got, err, want)
+		}
+	}
+}
+
+// Measuring leaves what a report needs, and what is there is not measured again.
+// The networks are smaller than those of the smoke profile.
+func TestImageExperimentsMeasure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	small := Model{Name: "amoebanetd", Layers: 3, Filters: 8, Image: 48, Classes: 3}
+	for id, e := range imageExperiments(t) {
+		e.rounds.warmUp = 0
+		for i := range e.rounds.runs {
+			e.rounds.runs[i].training.Model = small
+		}
+		log := NewLog(e.Key("smoke"))
+		if err := e.rounds.measure(context.Background(), log, Silent{}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := e.Report(log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range r.Tables {
+			if err := table.Write(io.Discard, "markdown"); err != nil {
+				t.Error(err)
+			}
+		}
+		n := len(log.names)
+		if err := e.rounds.measure(context.Background(), log, Silent{}); err != nil || len(log.names) != n {
+			t.Errorf("%s measured again: %d samples more, %v", id, len(log.names)-n, err)
+		}
+	}
+}
+
+// A run that goes on keeps the partition that it began with.
+func TestRoundsKeepThePartition(t *testing.T) {
+	run := timedRun{name: "run", steps: 1, training: Training{
+		Model: Model{Name: "amoebanetd", Layers: 3, Filters: 8, Image: 48, Classes: 3}, Batch: 2,
+		Optimizer: "momentum", LR: 0.001, LRSchedule: "constant",
+		Setup: Setup{Partitions: 2, MicroBatches: 1, Device: gpipe.Emulated, Threads: 1},
+	}}
+	r := &rounds{id: "e", count: 2, seed: 1, runs: []timedRun{run}}
+	log := NewLog(Key{Experiment: "e"})
+	if err := log.Add(run.sample(0, 0), 1, &timedSample{Partition: []int{1, 8}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.measure(context.Background(), log, Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	var s timedSample
+	if err := log.Get(run.sample(1, 0), &s); err != nil || joinInts(s.Partition) != "1,8" {
+		t.Errorf("partition %v, %v; want that of the first sample", s.Partition, err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if err := r.measure(ctx, NewLog(Key{Experiment: "e"}), Silent{}); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "e, run: ") {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestImageSpecErrors(t *testing.T) {
+	for _, c := range []struct{ file, old, replacement, want string }{
+		{"figure3.yaml", "base: naive-2", "base: Pipeline-2", "value in the paper is 1"},
+		{"figure3.yaml", "schedule: naive, ", "schedule: none, ", "want gpipe, naive or 1f1b"},
+		{"figure3.yaml", "batch: 32", "batch: 33", "not of one size"},
+		{"figure3.yaml", "m: 32", "m: 0", "not of one size"},
+		{"figure3.yaml", "rounds: 2", "rounds: 0", "want 1 or more"},
+		{"figure3.yaml", "      - {name: resnet101, width: 8, image: 64, classes: 10}\n", "", "1 models for 2 networks"},
+		{"breakdown.yaml", "m: 16", "m: 15", "not of one size"},
+		{"breakdown.yaml", "rounds: 2", "rounds: 0", "want 1 or more"},
+		{"table2_amoebanet.yaml", "costs: [flops, time]", "costs: [flops, luck]", "want flops, time, memory"},
+		{"table2_amoebanet.yaml", "  - {k: 4, m: 4, value: 1.26, torchgpipe: 1.666}\n", "", "no value for K = 4, M = 4"},
+		{"table2_amoebanet.yaml", "base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "value in the paper is 1"},
+		{"table2_amoebanet.yaml", "batch: 32", "batch: 31", "not of one size"},
+		{"table2_amoebanet.yaml", "rounds: 2", "rounds: 0", "want 1 or more"},
+	} {
+		raw, err := specFiles.ReadFile(c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(raw), c.old) {
+			t.Fatalf("%s has no %q", c.file, c.old)
+		}
+		text := []byte(strings.Replace(string(raw), c.old, c.replacement, 1))
+		switch c.file {
+		case "figure3.yaml":
+			e := &figure3{}
+			err = decodeSpec(c.file, text, &e.spec, e.check)
+		case "breakdown.yaml":
+			e := &breakdown{}
+			err = decodeSpec(c.file, text, &e.spec, e.check)
+		default:
+			e := &amoeba{}
+			err = decodeSpec(c.file, text, &e.spec, e.check)
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), c.file+":") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
+		}
+	}
+}
