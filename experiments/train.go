@@ -14,7 +14,7 @@ import (
 
 // Training is a network, what it learns from, and how.
 type Training struct {
-	Model Model  // Vocab 0: the source's
+	Model Model  // Vocab, Image and Classes 0: the source's
 	Data  string // as datasets.Open reads it
 	// Synthetic describes the synthetic language; its vocabulary is the model's.
 	Synthetic datasets.SyntheticConfig
@@ -22,7 +22,11 @@ type Training struct {
 	// are the model's.
 	Translation  datasets.TranslationConfig
 	Multilingual datasets.MultilingualConfig
-	Setup        Setup
+	// Images and SyntheticImages describe images; their size and the number of
+	// classes are the model's.
+	Images          datasets.ImageConfig
+	SyntheticImages datasets.SyntheticImagesConfig
+	Setup           Setup
 
 	Batch  int // examples of a mini-batch
 	Steps  int // mini-batches to train on; 0: Epochs
@@ -39,7 +43,7 @@ type Training struct {
 	// which the network is evaluated; 0: none.
 	EMA float64
 
-	EvalEvery int // evaluate every so many steps; 0: at the end only
+	EvalEvery int // evaluate every so many steps; 0: at the end only, of images behind each epoch
 
 	EmptySource bool // a translator is shown no source
 	Beam        int  // of the search for translations; 0 or 1: greedy
@@ -77,12 +81,17 @@ func (s TrainStep) String() string {
 type Evaluation struct {
 	Step         int     `json:"step"`
 	Loss         float64 `json:"loss"` // nats per target
-	Perplexity   float64 `json:"perplexity"`
-	BitsPerToken float64 `json:"bits_per_token"`
+	Perplexity   float64 `json:"perplexity,omitempty"`
+	BitsPerToken float64 `json:"bits_per_token,omitempty"`
 	BitsPerByte  float64 `json:"bits_per_byte,omitempty"` // of texts, whose tokens are bytes
 	Accuracy     float64 `json:"accuracy"`
 	Targets      int     `json:"targets"`
 	Averaged     bool    `json:"averaged,omitempty"` // of the weights' average
+
+	// Of images, instead of perplexity and bits: the parts whose class was the
+	// network's first guess (which is the accuracy), or among its first five.
+	Top1 *float64 `json:"top1,omitempty"`
+	Top5 *float64 `json:"top5,omitempty"`
 
 	// Of translations; BLEU only at the end of a training.
 	BLEU      *float64        `json:"bleu,omitempty"` // of all languages as one corpus
@@ -95,6 +104,9 @@ func (e *Evaluation) String() string {
 		measure = fmt.Sprintf("%.4f bits per byte", e.BitsPerByte)
 	}
 	text := fmt.Sprintf("held-out loss %.4f, %s, accuracy %.2f%%", e.Loss, measure, 100*e.Accuracy)
+	if e.Top5 != nil {
+		text = fmt.Sprintf("held-out loss %.4f, top-1 %.2f%%, top-5 %.2f%%", e.Loss, 100**e.Top1, 100**e.Top5)
+	}
 	if e.Averaged {
 		text += " with the averaged weights"
 	}
@@ -110,6 +122,8 @@ type Yardstick struct {
 	Loss  float64 `json:"loss"` // nats per target
 	Bits  float64 `json:"bits"`
 	Floor bool    `json:"floor"` // nothing can be expected to do better
+
+	Accuracy float64 `json:"accuracy,omitempty"` // of images
 }
 
 // TrainResult is the outcome. The first five keys are the ones that other programs
@@ -142,7 +156,7 @@ type TrainResult struct {
 // source opens what the training learns from, and settles the model's vocabulary.
 func (t *Training) source() (datasets.Source, error) {
 	if t.Model.images() {
-		return nil, usagef("%s has no images, which %s takes", t.Data, t.Model.Name)
+		return t.openImages()
 	}
 	config := datasets.Config{
 		SeqLen: t.Model.Seq, Seed: t.Seed, Synthetic: t.Synthetic, Translation: t.Translation, Multilingual: t.Multilingual,
@@ -161,6 +175,9 @@ func (t *Training) source() (datasets.Source, error) {
 			return nil, err // the files' fault
 		}
 		return nil, usage(err)
+	}
+	if _, ok := s.(datasets.Images); ok {
+		return nil, usagef("%s has images, which %s does not take: want %s", s.Name(), t.Model.Name, strings.Join(visionModels, ", "))
 	}
 	pairs, ok := s.(*datasets.Translation)
 	switch {
@@ -200,6 +217,9 @@ func (t *Training) steps(s datasets.Source) (int, error) {
 		return 0, usagef("the average is to be saved, but there is no decay for one or no file to save to: want both")
 	}
 	t.epochSteps = s.Batches(datasets.Train, t.Batch)
+	if t.EvalEvery == 0 && t.Model.images() {
+		t.EvalEvery = t.epochSteps
+	}
 	switch {
 	case t.Steps > 0:
 		return t.Steps, nil
@@ -302,7 +322,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 		return nil, err
 	}
 	for _, y := range ys {
-		r.Yardsticks = append(r.Yardsticks, Yardstick{y.Name, y.Nats, y.Bits(), y.Floor})
+		r.Yardsticks = append(r.Yardsticks, Yardstick{y.Name, y.Nats, y.Bits(), y.Floor, y.Accuracy})
 	}
 	if r.StepSeconds, r.ClosedForm, err = clock.read(t.Setup); err != nil {
 		return nil, err
@@ -411,6 +431,8 @@ func (t *Training) evaluateAsIs(ctx context.Context, trainer *gpipe.Trainer, s d
 type tally struct {
 	loss             float64
 	correct, targets int
+	five             int  // targets among the first five
+	images           bool // which has been counted
 }
 
 func (t *tally) add(ctx context.Context, trainer *gpipe.Trainer, b nn.Batch) error {
@@ -421,15 +443,24 @@ func (t *tally) add(ctx context.Context, trainer *gpipe.Trainer, b nn.Batch) err
 	t.loss += r.Loss * float64(r.Count)
 	t.correct += r.Correct
 	t.targets += r.Count
+	if r.Ranks != nil {
+		t.five += r.Within(5)
+		t.images = true
+	}
 	return nil
 }
 
 func (t *tally) evaluation(step int) *Evaluation {
 	e := &Evaluation{Step: step, Targets: t.targets}
 	e.Loss = t.loss / float64(t.targets)
+	e.Accuracy = float64(t.correct) / float64(t.targets)
+	if t.images {
+		five := float64(t.five) / float64(t.targets)
+		e.Top1, e.Top5 = &e.Accuracy, &five
+		return e
+	}
 	e.Perplexity = perplexity(e.Loss)
 	e.BitsPerToken = bits(e.Loss)
-	e.Accuracy = float64(t.correct) / float64(t.targets)
 	return e
 }
 

@@ -54,8 +54,14 @@ func baselines(s *datasets.Translation) []Baseline {
 // fault, and is not wrong by itself.
 func namesFiles(spec string) bool {
 	kind, argument, _ := strings.Cut(spec, ":")
-	files := strings.Split(argument, ",")
-	return argument != "" && (kind == "text" || kind == "parallel" && len(files)%2 == 0 && !slices.Contains(files, ""))
+	switch kind {
+	case "text", "cifar10", "cifar100", "mnist", "images":
+		return argument != ""
+	case "parallel":
+		files := strings.Split(argument, ",")
+		return len(files)%2 == 0 && !slices.Contains(files, "")
+	}
+	return false
 }
 
 // blind takes the sources out of a batch of pairs, if that is what is trained.

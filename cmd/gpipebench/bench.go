@@ -50,6 +50,7 @@ The first steps (--warmup) are discarded.`,
 	deviceFlags(fs, &b.Setup, "host")
 	fs.Uint64Var(&b.Seed, "seed", 1, "of weights and data")
 	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, b.Model.Name) }
 	return cmd
 }
 

@@ -39,6 +39,7 @@ func newDescribe() *cobra.Command {
 	cutFlags(fs, &d.Setup)
 	fs.IntVar(&d.Batch, "batch", 1, "examples in a micro-batch, for --cost time")
 	fs.BoolVar(&asJSON, "json", false, "print it as JSON")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, d.Model.Name) }
 	return cmd
 }
 

@@ -59,6 +59,7 @@ Nothing is computed.`,
 	fs.StringVar(&trace, "trace", "", "file for the step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
 	fs.BoolVar(&draw, "timeline", false, "draw the step's timeline")
 	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, s.Model.Name) }
 	return cmd
 }
 

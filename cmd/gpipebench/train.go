@@ -33,7 +33,10 @@ the end does not depend on -k, -m, nor on how the pipeline is cut, scheduled and
 run.
 
 With --model transformer, which translates, what is not given is
-` + presetUsage() + `.`,
+` + presetUsage() + `.
+
+With a network for images (amoebanetd, resnet50, resnet101, resnet152) it is
+` + imagesUsage() + `.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if trace != "" && filepath.Clean(trace) == filepath.Clean(t.Save) {
@@ -77,7 +80,7 @@ With --model transformer, which translates, what is not given is
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	modelFlags(fs, &t.Model, standardModel)
-	fs.StringVar(&t.Data, "data", "synthetic", "what to learn: synthetic, text:FILE; of transformer synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...]")
+	fs.StringVar(&t.Data, "data", "synthetic", "what to learn: synthetic, text:FILE; of transformer synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...]; of images synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder a class)")
 	fs.IntVar(&t.Batch, "batch", 32, "examples of a mini-batch")
 	fs.IntVar(&t.Steps, "steps", 1500, "mini-batches to train on")
 	fs.IntVar(&t.Epochs, "epochs", 0, "passes over the data to train for, instead of --steps")
@@ -97,8 +100,9 @@ With --model transformer, which translates, what is not given is
 	fs.Float64Var(&t.LabelSmoothing, "label-smoothing", 0, "share of the target's probability that all tokens get, from 0 up to 1")
 	fs.Float64Var(&t.L2, "l2", 0, "added to the gradient, times the weight")
 	fs.Float64Var(&t.EMA, "ema", 0, "decay of an average of the weights to evaluate with, such as 0.9999; at first less, (1+step)/(10+step); 0: none")
-	fs.IntVar(&t.EvalEvery, "eval-every", 0, "steps between evaluations; 0: only at the end")
+	fs.IntVar(&t.EvalEvery, "eval-every", 0, "steps between evaluations; 0: only at the end, of images behind each epoch")
 	translationFlags(fs, &t)
+	imageFlags(fs, &t)
 	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors); with --steps 0 only to evaluate")
 	fs.StringVar(&t.Save, "save", "", "file to save the weights to (safetensors)")
 	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
@@ -111,6 +115,12 @@ With --model transformer, which translates, what is not given is
 				return errors.New("--steps and --epochs: want one of them")
 			}
 			t.Steps = 0
+		}
+		if err := ownFlags(cmd, t.Model.Name); err != nil {
+			return err
+		}
+		if experiments.SeesImages(t.Model.Name) {
+			return presetImages(cmd, &t)
 		}
 		if t.Model.Name != "transformer" {
 			return nil
@@ -139,6 +149,10 @@ func printTraining(o *output, r *experiments.TrainResult) error {
 		kind := "baseline"
 		if y.Floor {
 			kind = "floor"
+		}
+		if y.Accuracy > 0 {
+			fmt.Fprintf(&b, "  %s %s: %.4f nats, top-1 %.2f%%\n", kind, y.Name, y.Loss, 100*y.Accuracy)
+			continue
 		}
 		fmt.Fprintf(&b, "  %s %s: %.4f nats, %.4f bits; held-out loss is %.1f%% of it\n", kind, y.Name, y.Loss, y.Bits, 100*r.Eval.Loss/y.Loss)
 	}

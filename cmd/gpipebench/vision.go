@@ -1,6 +1,11 @@
 package main
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gpipebench/experiments"
@@ -19,4 +24,93 @@ func visionFlags(fs *pflag.FlagSet, m *experiments.Model, standard experiments.M
 	fs.Float64Var(&m.Aux, "aux", 0, "weight of the loss of amoebanetd's auxiliary head, such as 0.4; 0: no head")
 	fs.BoolVar(&m.Official, "official", false, "amoebanetd with the stem of the official code")
 	fs.BoolVar(&m.Delayed, "delayed", false, "amoebanetd that is reduced later: strides moved from its first convolution to its last")
+}
+
+// imageFlags adds the flags of training on images.
+func imageFlags(fs *pflag.FlagSet, t *experiments.Training) {
+	fs.Float64Var(&t.Model.DropPath, "drop-path", 0, "rate at which branches of amoebanetd's last cell are left out, less in cells before it; from 0 up to 1")
+	fs.BoolVar(&t.Model.ZeroInit, "zero-init", false, "blocks of a ResNet begin as identities")
+	fs.Float64Var(&t.Model.BNMomentum, "bn-momentum", 0, "share that batch norm's moving averages keep at each step; 0: 0.9")
+	fs.BoolVar(&t.Images.Flip, "flip", false, "mirror half of the training images")
+	fs.IntVar(&t.Images.Crop, "crop", 0, "shift training images by up to so many pixels")
+	fs.IntVar(&t.Images.Cutout, "cutout", 0, "blank a square of that side in training images")
+	fs.IntVar(&t.SyntheticImages.Train, "train-images", 0, "training images of synthetic; 0: 10000")
+	fs.IntVar(&t.SyntheticImages.HeldOut, "held-out", 0, "held-out images of synthetic; 0: 1000")
+	fs.BoolVar(&t.SyntheticImages.Fresh, "fresh", false, "new images of synthetic in every epoch")
+	fs.Float64Var(&t.SyntheticImages.Noise, "noise", 0, "deviation of the noise on the pixels of synthetic, from 0 to 1; 0: 0.05")
+}
+
+// Flags that only some networks have.
+var (
+	tokenFlags = strings.Fields("dim ff heads head-dim vocab seq tied clip-logits scaled-init beam languages pairs temperature target-noise")
+	pixelFlags = strings.Fields("filters width image classes aux official delayed drop-path zero-init bn-momentum flip crop cutout train-images held-out fresh noise")
+)
+
+// ownFlags refuses flags of other kinds of networks than the one that is named,
+// which would have no effect.
+func ownFlags(cmd *cobra.Command, model string) error {
+	others := pixelFlags
+	switch {
+	case model == "amoebanetd":
+		others = append(slices.Clone(tokenFlags), "width", "zero-init")
+	case experiments.SeesImages(model):
+		others = append(slices.Clone(tokenFlags), "layers", "filters")
+	}
+	for _, name := range others {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s: %s has no such thing", name, model)
+		}
+	}
+	return nil
+}
+
+// images is what train does by default where the model sees images: minutes on
+// two cores for a small network.
+var images = map[string]string{
+	"batch": "64", "epochs": "10", "optimizer": "nesterov", "lr": "0.1", "lr-schedule": "warmup:1epochs,cosine:9epochs",
+	"l2": "0.0001", "clip-norm": "0", "dropout": "0", "threads": "2",
+	"filters": "32", "width": "16",
+}
+
+// presetImages sets the flags that were not given to what suits a network for
+// images.
+func presetImages(cmd *cobra.Command, t *experiments.Training) error {
+	own := strings.Fields("batch optimizer lr l2 clip-norm dropout threads")
+	if t.Model.Name == "amoebanetd" {
+		own = append(own, "filters")
+	} else {
+		own = append(own, "width")
+	}
+	if !cmd.Flags().Changed("steps") && !cmd.Flags().Changed("epochs") {
+		t.Steps = 0
+		own = append(own, "epochs")
+	}
+	for _, name := range own {
+		if f := cmd.Flags().Lookup(name); !f.Changed {
+			if err := f.Value.Set(images[name]); err != nil {
+				return fmt.Errorf("--%s %s: %w", name, images[name], err)
+			}
+		}
+	}
+	f := cmd.Flags().Lookup("lr-schedule")
+	if f.Changed {
+		return nil
+	}
+	schedule := "constant"
+	switch {
+	case t.Epochs > 1:
+		schedule = fmt.Sprintf("warmup:1epochs,cosine:%depochs", t.Epochs-1)
+	case t.Steps > 10:
+		schedule = fmt.Sprintf("warmup:%d,cosine:%d", t.Steps/10, t.Steps-t.Steps/10)
+	}
+	return f.Value.Set(schedule)
+}
+
+// imagesUsage is what presetImages does, for help.
+func imagesUsage() string {
+	var b strings.Builder
+	for _, name := range strings.Fields("batch epochs optimizer lr l2 clip-norm dropout threads filters width") {
+		fmt.Fprintf(&b, " --%s %s", name, images[name])
+	}
+	return b.String() + " --lr-schedule warmup:1epochs,cosine:(epochs-1)epochs"
 }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTrainImages: networks for images are trained and scored by top-1 and
+// top-5, to the same bits however they are cut and scheduled at one M.
+func TestTrainImages(t *testing.T) {
+	for _, model := range []string{
+		"--model amoebanetd --layers 3 --filters 8 --aux 0.4 --drop-path 0.2 --dropout 0.2 --optimizer rmsprop --label-smoothing 0.1 --lr-schedule batch/256,warmup:1epochs,exponential:0.97:0.5epochs --ema 0.99 --flip --crop 4 --cutout 8",
+		"--model resnet50 --width 4",
+	} {
+		hashes := map[string]bool{}
+		for _, how := range []string{"-k 1", "-k 4 --schedule 1f1b --device emulated --threads 1", "-k 2 --checkpoint never"} {
+			args := strings.Fields("train --json --train-images 40 --held-out 40 --batch 16 --epochs 2 -m 2 " + model + " " + how)
+			status, stdout, stderr := execute(t, args...)
+			if status != 0 {
+				t.Fatalf("%v: exit status %d, %s", args, status, stderr)
+			}
+			m := keys(t, stdout, "weights_sha256", "losses", "eval", "peak_bytes", "examples_per_second", "evals", "yardsticks")
+			hashes[m["weights_sha256"].(string)] = true
+			eval := m["eval"].(map[string]any)
+			one, five := eval["top1"].(float64), eval["top5"].(float64)
+			if one != eval["accuracy"] || one > five || five > 1 || five == 0 || eval["targets"] != 40. || eval["perplexity"] != nil {
+				t.Errorf("%v: scores %v", args, eval)
+			}
+			if n := len(m["losses"].([]any)); n != 6 { // 16, 16 and 8 images an epoch
+				t.Errorf("%v: %d steps of 2 epochs, want 6", args, n)
+			}
+			if evals := m["evals"].([]any); len(evals) != 1 || evals[0].(map[string]any)["step"] != 3. {
+				t.Errorf("%v: evaluations %v, want one behind the first epoch", args, evals)
+			}
+			if y := m["yardsticks"].([]any); len(y) != 2 || y[1].(map[string]any)["accuracy"] == nil {
+				t.Errorf("%v: yardsticks %v", args, y)
+			}
+		}
+		if len(hashes) != 1 {
+			t.Errorf("%s: weights %v", model, hashes)
+		}
+	}
+}
+
+// A folder for each class gives size and classes.
+func TestTrainImageFolder(t *testing.T) {
+	dir := t.TempDir()
+	for _, class := range []string{"bright", "dark"} {
+		if err := os.Mkdir(filepath.Join(dir, class), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10 {
+			picture := image.NewGray(image.Rect(0, 0, 32, 32))
+			for p := range picture.Pix {
+				picture.Pix[p] = byte(i + p%32)
+			}
+			if class == "bright" {
+				for x := range 32 {
+					picture.SetGray(x, 16, color.Gray{255})
+				}
+			}
+			f, err := os.Create(filepath.Join(dir, class, string(rune('a'+i))+".png"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := png.Encode(f, picture); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	status, stdout, stderr := execute(t, strings.Fields("train --model resnet50 --width 2 --batch 6 -m 2 --steps 4 --data images:"+dir)...)
+	if status != 0 {
+		t.Fatalf("exit status %d, %s", status, stderr)
+	}
+	for _, want := range []string{"top-1 ", "top-5 100.00%", "baseline linear model of the pixels", "baseline chance: 0.6931 nats, top-1 50.00%"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	if !strings.Contains(stderr, "step 3/4  ") { // an epoch
+		t.Errorf("no evaluation behind the epoch in\n%s", stderr)
+	}
+}

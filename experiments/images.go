@@ -1,0 +1,44 @@
+package experiments
+
+import (
+	"strings"
+
+	"gpipebench/datasets"
+)
+
+// openImages is source for a network that takes images: it settles the images'
+// size and the number of classes.
+func (t *Training) openImages() (datasets.Source, error) {
+	spec := t.Data
+	if spec == "synthetic" {
+		spec = "synthetic-images"
+	}
+	config := datasets.Config{Seed: t.Seed, Images: t.Images, SyntheticImages: t.SyntheticImages}
+	config.Images.Size = t.Model.Image
+	if strings.HasPrefix(spec, "synthetic") {
+		config.SyntheticImages.Classes = t.Model.Classes
+	}
+	if err := config.Validate(); err != nil {
+		return nil, usage(err)
+	}
+	s, err := datasets.Open(spec, config)
+	if err != nil {
+		if namesFiles(spec) {
+			return nil, err // the files' fault
+		}
+		return nil, usage(err)
+	}
+	images, ok := s.(datasets.Images)
+	if !ok {
+		return nil, usagef("%s has no images, which %s takes: want synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR or images:DIR", s.Name(), t.Model.Name)
+	}
+	shape := images.Shape()
+	t.Model.Image, t.Model.Channels = shape[0], shape[2]
+	switch classes := images.Vocab(); {
+	case t.Model.Classes == 0:
+		t.Model.Classes = classes
+	case t.Model.Classes < classes:
+		return nil, usagef("%d classes for %s: want %d or more, as many as it has", t.Model.Classes, s.Name(), classes)
+	}
+	return s, nil
+}
