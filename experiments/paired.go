@@ -1,0 +1,75 @@
+package experiments
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// paired is what n pairs of values say about the mean of their differences, if
+// those are drawn from a normal distribution: Student's t with n-1 degrees of
+// freedom.
+type paired struct {
+	n        int
+	mean, sd float64 // of the differences; sd is the estimate with n-1
+}
+
+// pairs takes the differences as[i] - bs[i], of at least one pair.
+func pairs(as, bs []float64) paired {
+	differences := make([]float64, len(as))
+	for i := range as {
+		differences[i] = as[i] - bs[i]
+	}
+	mean, sd := meanAndSD(differences)
+	return paired{len(as), mean, sd}
+}
+
+// meanAndSD are of a sample; the deviation of a single value is 0.
+func meanAndSD(xs []float64) (mean, sd float64) {
+	if len(xs) < 2 {
+		return stat.Mean(xs, nil), 0
+	}
+	return stat.MeanStdDev(xs, nil)
+}
+
+// standardError is that of the mean.
+func (p paired) standardError() float64 { return p.sd / math.Sqrt(float64(p.n)) }
+
+// interval is the confidence interval of the mean. Of a single pair there is none.
+func (p paired) interval(confidence float64) (lo, hi float64, ok bool) {
+	if p.n < 2 {
+		return 0, 0, false
+	}
+	half := studentQuantile(0.5+confidence/2, p.n-1) * p.standardError()
+	return p.mean - half, p.mean + half, true
+}
+
+// equivalence is the p value of two one-sided tests (Schuirmann 1987) of the
+// hypothesis that the mean lies at margin or beyond, to either side. It is below
+// 5% just if the 90% interval lies within the margin. Of a single pair it is 1.
+func (p paired) equivalence(margin float64) float64 {
+	inside := margin - math.Abs(p.mean) // from the nearer end
+	switch {
+	case p.n < 2:
+		return 1
+	case p.sd == 0 && inside > 0:
+		return 0
+	case p.sd == 0:
+		return 1
+	}
+	return student(p.n - 1).Survival(inside / p.standardError())
+}
+
+// smallestMargin is the one that the same pairs would have shown at that p value.
+func (p paired) smallestMargin(level float64) (margin float64, ok bool) {
+	lo, hi, ok := p.interval(1 - 2*level)
+	return max(-lo, hi), ok
+}
+
+func student(degrees int) distuv.StudentsT {
+	return distuv.StudentsT{Sigma: 1, Nu: float64(degrees)}
+}
+
+// studentQuantile is where Student's t distribution has p below it.
+func studentQuantile(p float64, degrees int) float64 { return student(degrees).Quantile(p) }
