@@ -346,6 +346,35 @@ func TestBatchNormGradAgainstDifferences(t *testing.T) {
 	})
 }
 
+// The backward pass lets a gradient through exactly where the forward pass's
+// output is positive. Here that is decided by the last bit: beta is the
+// negative of the rounded product, so that a chain that rounds it gives 0.
+func TestBatchNormGradientPassesWhereOutputIsPositive(t *testing.T) {
+	eachTable(t, func(t *testing.T) {
+		const cols = 1000
+		b := newBatchNormCase(1, cols, true)
+		for j := range cols {
+			b.stats[j], b.stats[cols+j], b.dy[j] = 0.3, 0.7, 1
+			b.beta[j] = -float32(normalised(b.x[j], 0.3, 0.7) * b.gamma[j])
+		}
+		BatchNorm(b.y, b.x, nil, b.stats, b.gamma, b.beta, 1, cols, true)
+		BatchNormGradSums(b.sums, b.dy, b.x, b.stats, b.gamma, b.beta, true, 1, cols, 0, 1, 0, cols)
+		BatchNormGrad(b.dx, b.dy, b.x, nil, b.stats, b.totals, b.gamma, b.beta, true, 1, cols, 1)
+		positive := 0
+		for j, y := range b.y {
+			if y > 0 {
+				positive++
+			}
+			if (b.sums[j] != 0) != (y > 0) || (b.dx[j] != 0) != (y > 0) {
+				t.Fatalf("column %d: output %v, sum %v, dx %v", j, y, b.sums[j], b.dx[j])
+			}
+		}
+		if positive < cols/4 {
+			t.Errorf("%d outputs are positive", positive)
+		}
+	})
+}
+
 func TestBatchNormBitsHoweverCut(t *testing.T) {
 	eachBatchNormCase(t, func(t *testing.T, b *batchNormCase) {
 		b.run()
