@@ -12,15 +12,17 @@ package kernel
 // lines of A lie at even distances from column to column, from row to row and
 // from example to example. A tile goes along whichever fills it best.
 type sweep struct {
-	n             int
-	down, along   axis // rows and columns of the destination and of the source
-	k, j          int  // channels of the source and of the destination
-	first         int  // place of the destination's first pixel
-	dn, dp, dq    int  // from example to example, row to row, pixel to pixel
-	w             lines
-	wFirst        int // place in w of the first tap
-	wDown, wAlong int // from tap to tap
-	flipped       bool
+	n           int  // examples
+	down, along axis // rows and columns
+	k, j        int  // channels of the source and of the destination
+
+	first      int // place of the destination's first pixel
+	dn, dp, dq int // from there to the next example, row and pixel
+
+	w             lines // of a tap: j lines of k
+	wFirst        int   // place in w of the first tap
+	wDown, wAlong int   // from there to the next one
+	flipped       bool  // taps do not follow each other as steps of w do
 }
 
 // An axis has count positions. Position i meets place i*stride+t-before of size
@@ -60,21 +62,18 @@ func (c Conv) phase(i, j int) sweep {
 	}
 }
 
-// gradAxis returns the axis of the pixels at phase and their last tap. The
-// others come before it, a stride apart.
-func gradAxis(size, stride, before, taps, out, phase int) (axis, int) {
-	missing := (phase + before - taps + 1) % stride // of the last tap, from one that meets an output
-	if missing < 0 {
-		missing += stride
+// gradAxis returns the axis of the pixels phase, phase+stride, ... and the last
+// tap that they meet. Input i meets output (i+before-t)/stride at the taps t
+// that leave no remainder: last, last-stride, ...
+func gradAxis(size, stride, before, taps, out, phase int) (x axis, last int) {
+	x = axis{count: (size - phase + stride - 1) / stride, stride: 1, size: out}
+	for last = taps - 1; last >= 0; last-- {
+		if ahead := last - before - phase; ahead%stride == 0 {
+			x.taps, x.before = last/stride+1, ahead/stride
+			return x, last
+		}
 	}
-	last := taps - 1 - (stride-missing)%stride
-	a := axis{count: (size - phase + stride - 1) / stride, stride: 1, size: out}
-	if last < 0 {
-		return a, 0
-	}
-	a.taps = last/stride + 1
-	a.before = -(phase + before - last) / stride
-	return a, last
+	return x, 0
 }
 
 // span returns the taps [from, to) that position i has in the image, and the

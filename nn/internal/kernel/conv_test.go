@@ -49,6 +49,7 @@ func convShapes() []Conv {
 		{Conv{N: 2, H: 2, W: 2, C: 33, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, O: 40}, 1, 1},
 		{Conv{N: 3, H: 1, W: 2, C: 4, KH: 5, KW: 7, StrideH: 1, StrideW: 1, Top: 6, Left: 9, O: 3}, 7, 8},
 		{Conv{N: 1, H: 2, W: 3, C: 4, KH: 2, KW: 2, StrideH: 4, StrideW: 5, Top: 3, Left: 6, O: 20}, 9, 9},
+		{Conv{N: 1, H: 2, W: 30, C: 2, KH: 11, KW: 1, StrideH: 1, StrideW: 1, Top: 10, O: 3}, 10, 0},
 		// A 1 x 1 kernel that is and that is not a plain product.
 		{Conv{N: 3, H: 5, W: 7, C: 33, KH: 1, KW: 1, StrideH: 1, StrideW: 1, O: 17}, 0, 0},
 		{Conv{N: 3, H: 5, W: 7, C: 8, KH: 1, KW: 1, StrideH: 1, StrideW: 1, Top: 1, O: 17}, 1, 0},
