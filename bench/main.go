@@ -19,10 +19,22 @@ func main() {
 	command := flag.String("gpipebench", "bin/gpipebench", "the built command, which is run for whole-process rows")
 	only := flag.String("only", "", "comma-separated rows: "+strings.Join(names(), ", "))
 	rounds := flag.Int("rounds", 7, "measurements of each side, taken in turns")
+	// A row's turns are processes of their own, so that their memory is theirs alone.
+	of := flag.String("step-of", "", "time the steps of an image model in this process and print JSON, as the rows do in processes of their own")
+	threads := flag.Int("threads", 1, "of -step-of")
+	steps := flag.Int("steps", 4, "of -step-of, behind one that warms up")
+	save := flag.String("save", "", "of -step-of: write the weights it starts from to this file")
 	flag.Parse()
 	if flag.NArg() > 0 || *rounds < 1 {
 		flag.Usage()
 		os.Exit(2)
+	}
+	if *of != "" {
+		if err := stepOf(*of, *threads, *steps, *save); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	chosen := names()
 	if *only != "" {
@@ -51,6 +63,8 @@ type row struct {
 var rows = []row{
 	{"sgemm", "SGEMM, one core, GFLOP/s (reach: 0.95 of OpenBLAS)", (*bench).sgemm},
 	{"step", "training step of transformer-lm L6 d256 ff1024 h8 seq128 vocab8192 batch16, SGD momentum (reach: not slower than PyTorch, aim for 0.8 of its time)", (*bench).step},
+	{"resnet", "training step of ResNet-101, 64x64 batch 16, SGD momentum (reach: not slower than PyTorch, aim for 0.8 of its time)", (*bench).resnet},
+	{"amoebanet", "training step of AmoebaNet-D (6, 64), 224x224 batch 4, SGD momentum (reach: not slower than PyTorch, aim for 0.8 of its time)", (*bench).amoebanet},
 	{"pipeline", "K=2 on two cores against K=1 on one, even transformer, M=16 (reach: 0.95 of the closed form)", (*bench).pipeline},
 	{"emulated", "emulated K=2 against real K=2 (reach: within 5%)", (*bench).emulated},
 	{"remat", "re-materialisation, K=1, checkpoint always against never (reach: 1.34)", (*bench).remat},

@@ -18,10 +18,12 @@ type timed struct {
 		Median float64   `json:"median"`
 		All    []float64 `json:"all"`
 	} `json:"step_seconds"`
-	RSS     int64  `json:"max_rss_bytes"`
-	BLAS    string `json:"blas"`
-	Version string `json:"version"`
-	Variant string `json:"variant"`
+	RSS     int64     `json:"max_rss_bytes"` // of ours: as the system says when the process has ended
+	BLAS    string    `json:"blas"`
+	Version string    `json:"version"`
+	Variant string    `json:"variant"`
+	Params  int64     `json:"params"`
+	Losses  []float64 `json:"losses"`
 }
 
 func runJSON(name string, args ...string) (t timed, err error) {
@@ -35,6 +37,9 @@ func runJSON(name string, args ...string) (t timed, err error) {
 	}
 	if err := json.Unmarshal(out, &t); err != nil {
 		return t, fmt.Errorf("%s printed no JSON: %w", name, err)
+	}
+	if t.RSS == 0 {
+		t.RSS = maxRSS(cmd.ProcessState)
 	}
 	return t, nil
 }

@@ -83,7 +83,15 @@ def transformer_lm(args):
     return model, lambda: F.cross_entropy(model(ids), targets, label_smoothing=args.label_smoothing)
 
 
-MODELS = {"transformer-lm": transformer_lm}
+def images(name):
+    """A model of pytorch_images.py, which imports PyTorch."""
+    def build(args):
+        import pytorch_images
+        return getattr(pytorch_images, name)(args)
+    return build
+
+
+MODELS = {"transformer-lm": transformer_lm, "resnet101": images("resnet101"), "amoebanetd": images("amoebanetd")}
 
 
 def arguments():
@@ -95,6 +103,10 @@ def arguments():
     p.add_argument("--heads", type=int, default=8)
     p.add_argument("--seq", type=int, default=128)
     p.add_argument("--vocab", type=int, default=8192)
+    p.add_argument("--filters", type=int, default=64, help="of amoebanetd")
+    p.add_argument("--image", type=int, default=224, help="height and width of images")
+    p.add_argument("--classes", type=int, default=1000)
+    p.add_argument("--weights", help="safetensors file to start from, as `train --save` writes it; images only")
     p.add_argument("--batch", type=int, default=16, help="examples in a mini-batch")
     p.add_argument("--label-smoothing", type=float, default=0.0)
     p.add_argument("--lr", type=float, default=0.01)
@@ -102,9 +114,13 @@ def arguments():
     p.add_argument("--steps", type=int, default=10, help="steps timed")
     p.add_argument("--warmup", type=int, default=3, help="steps before them")
     p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--variant", choices=["best"] + list(variants(2)), default="best")
+    p.add_argument("--variant", choices=["best"] + list(variants(2, True)), default="best")
     args = p.parse_args()
-    for name in ("layers", "dim", "ff", "heads", "seq", "vocab", "batch", "threads", "steps"):
+    if args.variant != "best" and args.variant not in variants(2, args.model != "transformer-lm"):
+        p.error("--variant %s is not for %s" % (args.variant, args.model))
+    if args.weights and args.model == "transformer-lm":
+        p.error("--weights is for images; load_weights.py is for a Transformer")
+    for name in ("layers", "dim", "ff", "heads", "seq", "vocab", "filters", "image", "classes", "batch", "threads", "steps"):
         if getattr(args, name) < 1:
             p.error("--%s must be at least 1" % name)
     if args.warmup < 0:
@@ -125,8 +141,8 @@ def has_avx512():
     return {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= processor_flags()
 
 
-def variants(threads):
-    """Environments worth a trial, by name: PyTorch's own vector code, and what idle threads do.
+def variants(threads, images):
+    """Environments worth a trial, by name: PyTorch's own vector code, what idle threads do, the memory format of images.
 
     OpenMP and a pthreads OpenBLAS each have workers, and each worker spins after its work, on a core that the other's
     worker may be waiting for. Whether it is better that they sleep at once depends on machine and load.
@@ -137,6 +153,8 @@ def variants(threads):
     if threads > 1:
         sleep = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
         found.update({name + "-sleep": {**env, **sleep} for name, env in list(found.items())})
+    if images:  # the other is contiguous, channels first
+        found.update({name + "-channels_last": env for name, env in list(found.items())})
     return found
 
 
@@ -181,7 +199,7 @@ def environment(args):
 def run_variant(name, env, *more):
     """The line of one variant, a child of this process."""
     child = subprocess.run([sys.executable, *sys.argv, "--variant", name, *more], stdout=subprocess.PIPE, text=True,
-                           env={**variants(2)[name], **env, "GPIPEBENCH_PEER_VARIANT": name})
+                           env={**variants(2, True)[name], **env, "GPIPEBENCH_PEER_VARIANT": name})
     if child.returncode:
         sys.exit(child.returncode)
     return json.loads(child.stdout)
@@ -191,7 +209,7 @@ def choose(args):
     """Runs the variant asked for, or tries all and runs the fastest."""
     env, trials = environment(args), {}
     if args.variant == "best":
-        for name in variants(args.threads):
+        for name in variants(args.threads, args.model != "transformer-lm"):
             trial = run_variant(name, env, "--steps", str(TRIAL_STEPS), "--warmup", "1")
             trials[name] = trial["step_seconds"]["min"]
         args.variant = min(trials, key=trials.get)
