@@ -121,19 +121,6 @@ func (s *sweep) cut(part, parts int) (j0, j1, r0, r1 int) {
 	return 0, s.j, r0, r1
 }
 
-// A block is what one pass over the destination multiplies: k-steps [k0,k1) of
-// columns [j0,j0+nb). The first whole columns of B are read from in, the others
-// from packed.
-type block struct {
-	k0, k1, j0, nb int
-	whole          int
-	in, packed     []float32
-	inStep         int
-	aPacked        []float32
-	dst, src       []float32
-	runs           runs
-}
-
 func (s *sweep) run(dst, src, w []float32, part, parts int, scratch []float32) {
 	j0, j1, r0, r1 := s.cut(part, parts)
 	if j0 == j1 || r0 == r1 {
@@ -166,12 +153,10 @@ func (s *sweep) run(dst, src, w []float32, part, parts int, scratch []float32) {
 			}
 			// Whole examples, and the rows before and behind them.
 			for r := r0; r < r1; {
-				n, p, examples, rows := r/s.down.count, r%s.down.count, 1, 0
-				if p == 0 && r1-r >= s.down.count {
-					examples = (r1 - r) / s.down.count
-					rows = s.down.count
-				} else {
-					rows = min(s.down.count-p, r1-r)
+				n, p := r/s.down.count, r%s.down.count
+				examples, rows := 1, min(s.down.count-p, r1-r)
+				if rows == s.down.count {
+					examples = (r1 - r) / rows
 				}
 				s.regions(g, &b, n, n+examples, p, p+rows)
 				r += examples * rows
@@ -254,83 +239,4 @@ func (s *sweep) findRuns(b *block, t0, t1, u0, u1 int) {
 			b.runs.add((t-t0)*s.along.size*s.k+from-k0, from-b.k0, to-from, 1)
 		}
 	}
-}
-
-// A direction has count pixels, from one to the next in source and destination.
-type direction struct{ count, from, to int }
-
-// region multiplies the runs with the lines that begin at from, in all three
-// directions.
-func (b *block) region(g *gemmTable, d [3]direction, from, to int, load bool) {
-	best := b.order(g, &d)
-	tile, x, y := d[best], d[(best+1)%3], d[(best+2)%3]
-	rows := evenly(tile.count, g.rows)
-	packed := b.packs(g, tile, rows)
-	width := g.lines
-	if g.strided {
-		width = roundUp(rows, packGrain)
-	}
-	if packed {
-		b.runs.pack(width)
-	}
-	k, more := b.runs.table[runK], b.runs.table[runInts:]
-	for yi := range y.count {
-		from, to := from+yi*y.from, to+yi*y.to
-		for range x.count {
-			for i := 0; i < tile.count; i += rows {
-				mb := min(rows, tile.count-i)
-				a := lines{b.src[from+i*tile.from:], tile.from, 1}
-				if packed {
-					g.packRuns(width, mb, &b.runs, a, b.aPacked)
-					a = lines{b.aPacked, 1, width}
-				}
-				c := b.dst[to+i*tile.to:]
-				if b.whole > 0 {
-					g.panels(mb, b.whole, k, a.x, a.line, a.step, b.in[b.runs.row*b.inStep:], b.inStep, g.cols, c, tile.to, load, more)
-				}
-				if b.whole < b.nb {
-					g.panels(mb, b.nb-b.whole, k, a.x, a.line, a.step, b.packed[b.runs.row*g.cols:], g.cols, g.cols*(b.k1-b.k0), c[b.whole:], tile.to, load, more)
-				}
-			}
-			from, to = from+x.from, to+x.to
-		}
-	}
-}
-
-// order joins directions where one goes on in the other, and returns the one
-// that tiles go along at the least cost.
-func (b *block) order(g *gemmTable, d *[3]direction) int {
-	for i := range 2 {
-		for j := i + 1; j < 3; j++ {
-			x, y := &d[i], &d[j]
-			if x.count == 1 {
-				*x, *y = *y, direction{count: 1}
-			} else if y.count > 1 && y.from == x.count*x.from && y.to == x.count*x.to {
-				x.count *= y.count
-				*y = direction{count: 1}
-			}
-		}
-	}
-	best, least := 0, 0
-	for i, x := range d {
-		rows := evenly(x.count, g.rows)
-		tiles := (x.count + rows - 1) / rows * (d[(i+1)%3].count * d[(i+2)%3].count)
-		// The time of a tile of few rows is that of reading B; 13 columns take as
-		// long as packing.
-		cost := tiles * (max(rows, 6) + 1) * 64
-		if b.packs(g, x, rows) {
-			cost += tiles * rows * 64 * 13 / b.nb
-		}
-		if i == 0 || cost < least {
-			best, least = i, cost
-		}
-	}
-	return best
-}
-
-// packs reports whether the lines of a tile are packed: lines that fall on the
-// same few sets of the first-level cache, if they do not all have room there or
-// are read again for many columns.
-func (b *block) packs(g *gemmTable, x direction, rows int) bool {
-	return !g.strided || x.count > 1 && x.from%cacheWay == 0 && (b.nb > 2*g.cols || rows > 8)
 }
