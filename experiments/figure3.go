@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gpipebench/gpipe"
@@ -16,6 +17,7 @@ type figure3Spec struct {
 	M          int              `yaml:"m"`          // of the pipelines
 	Optimizer  string           `yaml:"optimizer"`
 	LR         float64          `yaml:"lr"`
+	Modelled   modelledSpec     `yaml:"modelled"`
 	Networks   []figure3Network `yaml:"networks"`
 
 	Profiles map[string]figure3Profile `yaml:"profiles"`
@@ -24,7 +26,8 @@ type figure3Spec struct {
 // figure3Network is one half of the figure.
 type figure3Network struct {
 	Name      string     `yaml:"name"`
-	Base      string     `yaml:"base"` // the scenario that is 1
+	Model     Model      `yaml:"model"` // as the paper has it
+	Base      string     `yaml:"base"`  // the scenario that is 1
 	Scenarios []scenario `yaml:"scenarios"`
 }
 
@@ -60,6 +63,9 @@ func loadFigure3() (Experiment, error) {
 }
 
 func (f *figure3) check() *specProblem {
+	if err := f.spec.Modelled.check(); err != nil {
+		return at(err, "modelled")
+	}
 	for i := range f.spec.Networks {
 		n := &f.spec.Networks[i]
 		for j := range n.Scenarios {
@@ -111,7 +117,7 @@ func (f *figure3) Expected(profile string) time.Duration {
 }
 
 func (f *figure3) Key(profile string) Key {
-	return key(f.ID(), profile, f.text, "figure3.go", "rounds.go")
+	return key(f.ID(), profile, f.text, "figure3.go", "rounds.go", "modelled.go", "simulate.go")
 }
 
 func figure3Run(n *figure3Network, s *scenario) string { return n.Name + "/" + s.Name }
@@ -143,6 +149,15 @@ func (f *figure3) Measure(ctx context.Context, log *Log, p Progress) error {
 	if err != nil {
 		return err
 	}
+	for i := range f.spec.Networks {
+		n := &f.spec.Networks[i]
+		for j := range n.Scenarios {
+			s := &n.Scenarios[j]
+			if err := f.spec.Modelled.measure(ctx, log, figure3Run(n, s), n.Model, s.setup); err != nil {
+				return err
+			}
+		}
+	}
 	return f.rounds(profile).measure(ctx, log, p)
 }
 
@@ -163,12 +178,12 @@ func (f *figure3) Report(log, reference *Log) (*Report, error) {
 				f.spec.M, f.spec.Networks[0].Scenarios[1].setup.Partitioner, f.spec.Networks[0].Scenarios[1].setup.Cost, profile.Batch, f.spec.Optimizer),
 			emulatedCaption(profile.Rounds, "scenario"),
 			theoryCaption,
+			f.spec.Modelled.caption(),
 			"Source of the paper's values: " + f.spec.Source + ". torchgpipe: " + f.spec.Torchgpipe + ".",
 		},
-		Columns: []Column{
-			{"network", true}, {"scenario", true}, {"paper", false}, {"torchgpipe", false}, {"theory, even", false}, {"theory, cut", false}, {"closed form", false},
-			{"measured", false}, {"95%", false}, {"measured/paper", false},
-		},
+		Columns: slices.Concat([]Column{
+			{"network", true}, {"scenario", true}, {"paper", false}, {"torchgpipe", false}, {"theory, even", false}, {"theory, cut", false},
+		}, modelledColumns, []Column{{"closed form", false}, {"measured", false}, {"95%", false}, {"measured/paper", false}}),
 	}
 	var refs map[string]*measured
 	if reference != nil {
@@ -207,10 +222,12 @@ func (f *figure3) Report(log, reference *Log) (*Report, error) {
 			if s == base {
 				interval = "-"
 			}
-			row := []string{
-				n.Name, s.Name, s.Paper.Text, s.Torchgpipe.String(), fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut),
-				fmt.Sprintf("%.2f", baseRun.closed/m.closed), got.value(), interval, fmt.Sprintf("%.2f", got.median/s.Paper.Value),
+			modelled, err := f.spec.Modelled.cells(log, figure3Run(n, base), figure3Run(n, s))
+			if err != nil {
+				return nil, err
 			}
+			row := slices.Concat([]string{n.Name, s.Name, s.Paper.Text, s.Torchgpipe.String(), fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut)},
+				modelled, []string{fmt.Sprintf("%.2f", baseRun.closed/m.closed), got.value(), interval, fmt.Sprintf("%.2f", got.median/s.Paper.Value)})
 			if refs != nil {
 				row = append(row, ratioOf(refs[figure3Run(n, base)].rounds, refs[figure3Run(n, s)].rounds).value())
 			}

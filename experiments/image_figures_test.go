@@ -58,6 +58,11 @@ func fillRounds(t *testing.T, log *Log, r *rounds, of func(run *timedRun, stage 
 			}
 		}
 	}
+	for i := range r.runs {
+		if err := log.Add(modelledName(r.runs[i].name), 0, modelledSample{32, 2, 64, 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	log.Session = Provenance{Time: "then", Machine: Machine{CPU: "a machine", Cores: 2, GOMAXPROCS: 2}}
 }
 
@@ -237,6 +242,11 @@ func TestImageExperimentsMeasure(t *testing.T) {
 			e.rounds.runs[i].training.Model = small
 		}
 		log := NewLog(e.Key("smoke"))
+		for i := range e.rounds.runs {
+			if err := log.Add(modelledName(e.rounds.runs[i].name), 0, modelledSample{32, 2, 64, 2}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := e.rounds.measure(context.Background(), log, Silent{}); err != nil {
 			t.Fatal(err)
 		}
@@ -253,6 +263,39 @@ func TestImageExperimentsMeasure(t *testing.T) {
 		if err := e.rounds.measure(context.Background(), log, Silent{}); err != nil || len(log.names) != n {
 			t.Errorf("%s measured again: %d samples more, %v", id, len(log.names)-n, err)
 		}
+	}
+}
+
+// Modelled steps: a larger mini-batch pays where it fits, and none fits a
+// network that is too large.
+func TestModelled(t *testing.T) {
+	m := modelledSpec{Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Batch: 32, Most: 100}
+	log := NewLog(Key{})
+	s := Setup{Partitions: 2, MicroBatches: 4}
+	for name, model := range map[string]Model{
+		"small": {Name: "resnet50", Width: 8, Image: 64, Classes: 10}, "large": {Name: "amoebanetd", Layers: 36, Filters: 1024, Classes: 10},
+	} {
+		for range 2 { // once is enough
+			if err := m.measure(context.Background(), log, name, model, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var small, large modelledSample
+	if err := errors.Join(log.Get(modelledName("small"), &small), log.Get(modelledName("large"), &large)); err != nil {
+		t.Fatal(err)
+	}
+	if small.Batch != 32 || small.Filled != 96 || !(small.FilledSeconds > small.Seconds && small.FilledSeconds < 3*small.Seconds) {
+		t.Errorf("a small network: %+v; want 96 examples in less than three times as long as 32", small)
+	}
+	if large.Filled != 0 || !(large.Seconds > 0) {
+		t.Errorf("a network that is too large: %+v", large)
+	}
+	if got, err := m.cells(log, "small", "large"); err != nil || got[1] != "-" {
+		t.Errorf("cells %q, %v", got, err)
+	}
+	if _, err := m.cells(log, "small", "none"); err == nil {
+		t.Error("no error without a sample")
 	}
 }
 
@@ -286,16 +329,19 @@ func TestImageSpecErrors(t *testing.T) {
 	for _, c := range []struct{ file, old, replacement, want string }{
 		{"figure3.yaml", "base: naive-2", "base: Pipeline-2", "value in the paper is 1"},
 		{"figure3.yaml", "schedule: naive, ", "schedule: none, ", "want gpipe, naive or 1f1b"},
-		{"figure3.yaml", "batch: 32", "batch: 33", "not of one size"},
+		{"figure3.yaml", "    batch: 32", "    batch: 33", "not of one size"},
 		{"figure3.yaml", "m: 32", "m: 0", "not of one size"},
 		{"figure3.yaml", "rounds: 2", "rounds: 0", "want 1 or more"},
 		{"figure3.yaml", "      - {name: resnet101, width: 8, image: 64, classes: 10}\n", "", "1 models for 2 networks"},
+		{"figure3.yaml", "dtype: bf16", "dtype: bf8", "want bf16 or f32"},
+		{"figure3.yaml", "most: 4096", "most: 31", "want 32 or more"},
+		{"table2_amoebanet.yaml", "batch: 32, most", "batch: 0, most", "want 1 or more"},
 		{"breakdown.yaml", "m: 16", "m: 15", "not of one size"},
 		{"breakdown.yaml", "rounds: 2", "rounds: 0", "want 1 or more"},
 		{"table2_amoebanet.yaml", "costs: [flops, time]", "costs: [flops, luck]", "want flops, time, memory"},
 		{"table2_amoebanet.yaml", "  - {k: 4, m: 4, value: 1.26, torchgpipe: 1.666}\n", "", "no value for K = 4, M = 4"},
 		{"table2_amoebanet.yaml", "base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "value in the paper is 1"},
-		{"table2_amoebanet.yaml", "batch: 32", "batch: 31", "not of one size"},
+		{"table2_amoebanet.yaml", "    batch: 32", "    batch: 31", "not of one size"},
 		{"table2_amoebanet.yaml", "rounds: 2", "rounds: 0", "want 1 or more"},
 	} {
 		raw, err := specFiles.ReadFile(c.file)

@@ -22,6 +22,7 @@ type amoebaSpec struct {
 	LR         float64      `yaml:"lr"`
 	Paper      []amoebaCell `yaml:"paper"`
 	PaperModel Model        `yaml:"paper_model"`
+	Modelled   modelledSpec `yaml:"modelled"`
 
 	Profiles map[string]amoebaProfile `yaml:"profiles"`
 }
@@ -55,6 +56,9 @@ func loadTable2AmoebaNet() (Experiment, error) {
 }
 
 func (a *amoeba) check() *specProblem {
+	if err := a.spec.Modelled.check(); err != nil {
+		return at(err, "modelled")
+	}
 	a.costs = nil
 	for i, name := range a.spec.Costs {
 		c, err := ParseCost(name)
@@ -96,7 +100,7 @@ func (a *amoeba) Expected(profile string) time.Duration {
 }
 
 func (a *amoeba) Key(profile string) Key {
-	return key(a.ID(), profile, a.text, "table2_amoebanet.go", "rounds.go", "costs.go")
+	return key(a.ID(), profile, a.text, "table2_amoebanet.go", "rounds.go", "costs.go", "modelled.go", "simulate.go")
 }
 
 // cells of the grid, in the paper's order.
@@ -150,6 +154,11 @@ func (a *amoeba) Measure(ctx context.Context, log *Log, p Progress) error {
 	if err != nil {
 		return err
 	}
+	for _, c := range a.cells() {
+		if err := a.spec.Modelled.measure(ctx, log, amoebaRun(FLOPs, c), a.spec.PaperModel, a.setup(FLOPs, c)); err != nil {
+			return err
+		}
+	}
 	return a.rounds(profile).measure(ctx, log, p)
 }
 
@@ -180,11 +189,12 @@ func (a *amoeba) Report(log, reference *Log) (*Report, error) {
 				standard.Schedule, standard.Checkpoint, earlyOrLate(standard.LateRecompute), standard.Partitioner, a.spec.Optimizer, a.spec.Base.K, a.spec.Base.M),
 			emulatedCaption(profile.Rounds, "cell"),
 			"Theory, even: the closed form for even stages, f:r:b = 1:1:2. Theory, cut: the schedule replayed for the stages as cut by FLOPs, FLOPs for times, f:r:b = 1:1:2, at the measured scale and at the paper's.",
+			a.spec.Modelled.caption() + " Cut by flops.",
 			"Source of the paper's values: " + a.spec.Source + ". torchgpipe: " + a.spec.Torchgpipe + ".",
 		},
-		Columns: []Column{
+		Columns: append([]Column{
 			{"K", false}, {"M", false}, {"paper", false}, {"torchgpipe", false}, {"theory, even", false}, {"theory, cut", false}, {"theory, cut, paper's scale", false},
-		},
+		}, modelledColumns...),
 	}
 	for _, cost := range a.costs {
 		table.Columns = append(table.Columns, Column{Name: fmt.Sprintf("measured, cut by %v", cost)}, Column{Name: fmt.Sprintf("95%%, %v", cost)}, Column{Name: fmt.Sprintf("measured/paper, %v", cost)})
@@ -227,10 +237,14 @@ func (a *amoeba) Report(log, reference *Log) (*Report, error) {
 		panel.series[0].add(paper.Value.Value)
 		panel.series[1].add(paper.Torchgpipe.Value)
 		panel.series[2].add(cut)
-		row := []string{
+		modelled, err := a.spec.Modelled.cells(log, amoebaRun(FLOPs, a.spec.Base), amoebaRun(FLOPs, c))
+		if err != nil {
+			return nil, err
+		}
+		row := append([]string{
 			fmt.Sprint(c.K), fmt.Sprint(c.M), paper.Value.Text, paper.Torchgpipe.Text,
 			fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut), fmt.Sprintf("%.2f", full),
-		}
+		}, modelled...)
 		for j, cost := range a.costs {
 			run := runs[amoebaRun(cost, c)]
 			got := ratioOf(runs[amoebaRun(cost, a.spec.Base)].rounds, run.rounds)
