@@ -52,6 +52,40 @@ var mutants = []mutant{
 		"in.slots[program.Workspace] = []int{workspace}", "in.slots[program.Workspace] = []int{workspace - 1}", "TestG1$"},
 	{"the residuals of another micro-batch", "tasks.go",
 		"r.use(program.Residual, r.held(m))", "r.use(program.Residual, 0)", "TestG1$"},
+	{"statistics that a recomputation counts again", "bind.go",
+		"Again: what != firstTime,", "Again: false,", "TestRecomputationDoesNotCount"},
+	{"an update of the moving averages a micro-batch", "tasks.go",
+		"		return r.exec(prog, m, firstTime)\n",
+		`		err := r.exec(prog, m, firstTime)
+		if r.purpose == training {
+			r.dev.moveStatistics()
+			for _, m := range r.dev.moving {
+				clear(m.tally)
+			}
+		}
+		return err
+`, "TestMovingAverages"},
+	{"moving averages by the last micro-batch alone", "tasks.go",
+		"		return r.exec(prog, m, firstTime)\n",
+		`		for _, m := range r.dev.moving {
+			clear(m.tally)
+		}
+		return r.exec(prog, m, firstTime)
+`, "TestMovingAverages"},
+	{"an evaluation by the micro-batch's statistics", "../nn/batchnorm.go",
+		"if !t.Train {", "if false {", "TestEvaluateImages"},
+	{"a convolution's weight gradient that begins a chain for each micro-batch", "../nn/program/image.go",
+		"		kernel.ConvGradWeight(v, out[0], in[0], in[1], accumulates, part, parts, w.scratch)\n",
+		`		dw := make([]float32, len(out[0]))
+		kernel.ConvGradWeight(v, dw, in[0], in[1], false, 0, 1, w.scratch)
+		for i, d := range dw {
+			if i*parts/len(dw) == part && accumulates {
+				out[0][i] += d
+			} else if i*parts/len(dw) == part {
+				out[0][i] = d
+			}
+		}
+`, "TestG1Convolutions"},
 	{"one gradient for a value that leaves a layer twice", "../nn/layer.go",
 		"distinct(t, l.Forward(t, flow...))", "l.Forward(t, flow...)", "TestSameValueTwice"},
 }

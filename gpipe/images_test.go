@@ -1,0 +1,432 @@
+package gpipe
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/models/amoebanet"
+	"gpipebench/models/resnet"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
+)
+
+// images is a small network for images and a way to run it. The last of its
+// mini-batches is short.
+type images struct {
+	layers func(fine bool) ([]nn.Layer, error)
+	loss   nn.Loss
+	size   int // height and width
+	sizes  []int
+	least  int // examples of a micro-batch
+}
+
+const imageClasses = 5
+
+// smallAmoebaNet has what the large one has: an auxiliary head, drop-path,
+// dropout and label smoothing. Its last batch norm has one pixel an image, so a
+// micro-batch of one has no statistics.
+var smallAmoebaNet = images{
+	layers: func(bool) ([]nn.Layer, error) {
+		return amoebanet.New(amoebanet.Config{
+			Layers: 3, Filters: 8, Classes: imageClasses, Image: 17,
+			DropPath: 0.3, Dropout: 0.2, Aux: true, AuxScale: 0.1,
+		})
+	},
+	loss: nn.AuxiliaryLoss{CrossEntropy: nn.CrossEntropy{Smoothing: 0.1}},
+	size: 17, sizes: []int{9, 9, 8}, least: 2,
+}
+
+var smallResNet = images{
+	layers: func(fine bool) ([]nn.Layer, error) {
+		return resnet.New(resnet.Config{
+			Blocks: [4]int{1, 2, 2, 1}, Width: 4, Classes: imageClasses, Image: 33, Fine: fine,
+		})
+	},
+	loss: nn.CrossEntropy{Smoothing: 0.1},
+	size: 33, sizes: []int{9, 9, 5}, least: 1,
+}
+
+// smallConvolutions has no batch norm: convolutions with biases of every kernel,
+// stride and padding, pools, a concatenation, dropout and drop-path.
+var smallConvolutions = images{
+	layers: func(bool) ([]nn.Layer, error) { return convolutions(), nil },
+	loss:   nn.CrossEntropy{Smoothing: 0.1},
+	size:   13, sizes: []int{9, 9, 5}, least: 1,
+}
+
+func convolutions() []nn.Layer {
+	conv := func(in, out, kh, kw, stride int, p nn.Padding) nn.Layer {
+		return nn.NewConv2D("conv", nn.Conv2DConfig{In: in, Out: out, Kernel: [2]int{kh, kw}, Stride: [2]int{stride, stride}, Padding: p, Bias: true})
+	}
+	layer := func(i int, f func(t *nn.Trace, x, y *graph.Node) *graph.Node, l nn.Layer) nn.Layer {
+		return nn.Sequential(fmt.Sprint("layer", i), residual{l, f})
+	}
+	relu := func(t *nn.Trace, _, y *graph.Node) *graph.Node { return t.ReLU(y) }
+	add := func(t *nn.Trace, x, y *graph.Node) *graph.Node {
+		return t.ReLU(t.Add(nn.NewDropPath("drop-path", 0.3).Forward(t, y)[0], x))
+	}
+	return []nn.Layer{
+		layer(1, relu, conv(3, 16, 3, 3, 1, nn.Same)),
+		layer(2, add, conv(16, 16, 1, 7, 1, nn.Same)),
+		layer(3, func(t *nn.Trace, x, y *graph.Node) *graph.Node {
+			w := graph.Square(3, 2).Same(x.Shape[1], x.Shape[2])
+			return t.Concat(t.ReLU(y), t.MaxPool(x, w))
+		}, conv(16, 8, 3, 3, 2, nn.Same)),
+		layer(4, add, conv(24, 24, 7, 1, 1, nn.Same)),
+		layer(5, func(t *nn.Trace, x, y *graph.Node) *graph.Node {
+			return t.Concat(y, t.ReLU(t.AvgPool(x, graph.Square(3, 2))))
+		}, conv(24, 8, 1, 1, 2, nn.Pads(-1, 0, -1, 0))),
+		layer(6, add, conv(32, 32, 1, 1, 1, nn.Valid)),
+		layer(7, func(t *nn.Trace, _, y *graph.Node) *graph.Node {
+			return nn.NewDropout("dropout", 0.2).Forward(t, t.ReLU(y))[0]
+		}, conv(32, 40, 3, 3, 1, nn.Pad(1))),
+		nn.Sequential("classifier", nn.NewGlobalAvgPool("pool"), nn.NewDense("", nn.DenseConfig{In: 40, Out: imageClasses})),
+	}
+}
+
+// residual joins what comes in, x, with what a layer makes of it, y.
+type residual struct {
+	nn.Layer
+	join func(t *nn.Trace, x, y *graph.Node) *graph.Node
+}
+
+func (r residual) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	return []*graph.Node{r.join(t, in[0], r.Layer.Forward(t, in...)[0])}
+}
+
+func (n images) pipeline(t testing.TB, fine bool) Pipeline {
+	t.Helper()
+	layers, err := n.layers(fine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Pipeline{
+		Layers: layers, Loss: n.loss, Seed: 42,
+		Optimizer: nn.RMSProp{}, LR: nn.ConstantLR(0.02), ClipNorm: 5, L2: 1e-3,
+	}
+}
+
+// data is mini-batch i of random images.
+func (n images) data(i int) nn.Batch {
+	r := philox.NewStream(philox.KeyOf(7, "images"), uint64(i))
+	examples := n.sizes[i%len(n.sizes)]
+	x, labels := make([]float32, examples*n.size*n.size*3), make([]int32, examples)
+	for j := range x {
+		x[j] = float32(r.Normal())
+	}
+	for j := range labels {
+		labels[j] = int32(r.Intn(imageClasses))
+	}
+	return nn.Batch{
+		Inputs:  []nn.Tensor{{Shape: []int{examples, n.size, n.size, 3}, F32: x}},
+		Targets: []nn.Tensor{{Shape: []int{examples}, I32: labels}},
+		Count:   examples,
+	}
+}
+
+func (n images) open(t testing.TB, p Pipeline) *Trainer {
+	t.Helper()
+	tr, err := p.Open(InputOf(n.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tr.Close() })
+	return tr
+}
+
+// TestG1Images is G1 for networks with batch norm: one hash, moving averages
+// included, over a pairwise-covering set of ways to run at each M. M does not
+// divide the mini-batches, of which the last is short.
+func TestG1Images(t *testing.T) {
+	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "resnet": smallResNet} {
+		t.Run(name, func(t *testing.T) {
+			wants := map[int]outcome{}
+			want := func(m int) outcome {
+				if _, ok := wants[m]; !ok {
+					p := n.pipeline(t, false)
+					p.MicroBatches = m
+					wants[m] = train(t, p, len(n.sizes), n.data)
+					wants[m].changes(t)
+				}
+				return wants[m]
+			}
+			everyWay(t, n.sizes[0], func(t *testing.T, w way) {
+				w.MicroBatches = min(w.MicroBatches, n.sizes[0]/n.least)
+				if got := train(t, w.of(n.pipeline(t, w.fine)), len(n.sizes), n.data); got != want(w.MicroBatches) {
+					t.Errorf("got  %v\nwant %v", got, want(w.MicroBatches))
+				}
+			})
+			// Each M has statistics of its own.
+			hashes := map[string]int{}
+			for m, o := range wants {
+				if other, ok := hashes[o.hash]; ok {
+					t.Errorf("M=%d and M=%d have one hash", m, other)
+				}
+				hashes[o.hash] = m
+			}
+			if len(hashes) < 4 {
+				t.Errorf("%d values of M", len(hashes))
+			}
+		})
+	}
+}
+
+// TestG1Convolutions is G1 without batch norm: one hash over M as well.
+func TestG1Convolutions(t *testing.T) {
+	n := smallConvolutions
+	want := train(t, n.pipeline(t, false), len(n.sizes), n.data)
+	want.changes(t)
+	everyWay(t, n.sizes[0], func(t *testing.T, w way) {
+		if got := train(t, w.of(n.pipeline(t, false)), len(n.sizes), n.data); got != want {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+	})
+}
+
+// TestMovingAverages: they move once a mini-batch, by the statistics of all its
+// examples ("we also track the moving average of the sufficient statistics over
+// the entire mini-batch to be used during evaluation", Huang et al. 2019,
+// section 2.2). What goes into the stem's batch norm does not depend on other statistics, so
+// its averages are those of a convolution by hand, at every M.
+func TestMovingAverages(t *testing.T) {
+	n := smallResNet
+	const momentum, channels = 0.9, 4
+	for _, m := range []int{1, 2, 4, 9} {
+		p := n.pipeline(t, false)
+		p.MicroBatches, p.Partitions = m, 2
+		tr := n.open(t, p)
+		find := func(path string) []float32 {
+			for _, w := range tr.Weights() {
+				if w.Path == path {
+					return w.Data
+				}
+			}
+			t.Fatalf("no %s", path)
+			return nil
+		}
+		mean, variance := make([]float64, channels), make([]float64, channels)
+		for c := range channels {
+			variance[c] = 1
+		}
+		for i := range n.sizes { // the last is short
+			b := n.data(i)
+			out := strided7x7(b.Inputs[0], find("stem/conv/weight"), channels)
+			for c := range channels {
+				var sum, squares float64
+				for _, v := range out[c] {
+					sum += v
+				}
+				size := float64(len(out[c]))
+				for _, v := range out[c] {
+					squares += (v - sum/size) * (v - sum/size)
+				}
+				mean[c] = momentum*mean[c] + (1-momentum)*sum/size
+				variance[c] = momentum*variance[c] + (1-momentum)*squares/(size-1)
+			}
+			if _, err := tr.Step(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			for c := range channels {
+				if got := float64(find("stem/conv/moving_mean")[c]); math.Abs(got-mean[c]) > 1e-6 {
+					t.Errorf("M=%d, step %d: moving mean %d is %v, want %v", m, i, c, got, mean[c])
+				}
+				if got := float64(find("stem/conv/moving_variance")[c]); math.Abs(got-variance[c]) > 1e-5*variance[c] {
+					t.Errorf("M=%d, step %d: moving variance %d is %v, want %v", m, i, c, got, variance[c])
+				}
+			}
+		}
+	}
+}
+
+// strided7x7 convolves x (N, H, W, 3) with w (7, 7, 3, out) at stride 2 and
+// padding 3: the pixels of every channel.
+func strided7x7(x nn.Tensor, w []float32, out int) [][]float64 {
+	channels := make([][]float64, out)
+	n, size := x.Shape[0], x.Shape[1]
+	for e := range n {
+		for y := 0; y < size; y += 2 {
+			for x0 := 0; x0 < size; x0 += 2 {
+				sums := make([]float64, out)
+				for ky := range 7 {
+					for kx := range 7 {
+						h, v := y+ky-3, x0+kx-3
+						if h < 0 || h >= size || v < 0 || v >= size {
+							continue
+						}
+						for c := range 3 {
+							pixel := float64(x.F32[((e*size+h)*size+v)*3+c])
+							for o := range out {
+								sums[o] += pixel * float64(w[((ky*7+kx)*3+c)*out+o])
+							}
+						}
+					}
+				}
+				for o, v := range sums {
+					channels[o] = append(channels[o], v)
+				}
+			}
+		}
+	}
+	return channels
+}
+
+// TestEvaluateImages: an evaluation normalises by the moving averages, moves
+// nothing and has no auxiliary head, so that it has the same bits at every M, K
+// and size of the mini-batch.
+func TestEvaluateImages(t *testing.T) {
+	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "resnet": smallResNet} {
+		t.Run(name, func(t *testing.T) {
+			var want []float32
+			for _, c := range []struct{ k, m, evaluated int }{{1, 1, 1}, {3, 4, 3}, {5, 2, 4}} {
+				p := n.pipeline(t, false)
+				p.Partitions, p.MicroBatches = c.k, 2
+				tr := n.open(t, p)
+				for i := range n.sizes {
+					if _, err := tr.Step(t.Context(), n.data(i)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				before := tr.Hash()
+				b := n.data(0)
+				b.Inputs[0].Shape[0] = 8
+				b.Inputs[0].F32 = b.Inputs[0].F32[:8*n.size*n.size*3]
+				var got []float32
+				for from := 0; from < 8; from += c.evaluated {
+					out, err := tr.Predict(t.Context(), b.Slice(from, min(from+c.evaluated, 8)).Inputs...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if len(out) != 1 {
+						t.Fatalf("%d outputs, want the logits alone", len(out))
+					}
+					got = append(got, out[0].F32...)
+				}
+				if want == nil {
+					want = got
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("K=%d, %d examples at a time: other logits", c.k, c.evaluated)
+				}
+				if tr.Hash() != before {
+					t.Error("predictions change the network")
+				}
+				if _, err := tr.Evaluate(t.Context(), n.data(1)); err != nil {
+					t.Fatal(err)
+				}
+				if tr.Hash() != before {
+					t.Error("an evaluation changes the network")
+				}
+			}
+		})
+	}
+}
+
+// TestTooFewForBatchNorm: a micro-batch of one image whose map is a single
+// pixel is refused before anything runs.
+func TestTooFewForBatchNorm(t *testing.T) {
+	p := smallAmoebaNet.pipeline(t, false)
+	p.MicroBatches = 9
+	_, err := p.Open(InputOf(smallAmoebaNet.data(0)))
+	if err == nil || !strings.Contains(err.Error(), "1 value per channel") {
+		t.Errorf("error %v, want one of a single value per channel", err)
+	}
+}
+
+// TestTable2Partition: the layers of AmoebaNet-D (18, 256) at 224x224 by their
+// multiply-adds, 15.17 G an image, and how they are cut.
+func TestTable2Partition(t *testing.T) {
+	d := describeAmoebaNet(t, amoebanet.Config{Layers: 18, Filters: 256, Classes: 1000})
+	var all int64
+	for _, l := range d.Layers {
+		all += l.FLOPs
+	}
+	if d.Params != 122_470_120 || len(d.Layers) != 24 || fmt.Sprintf("%.2f", float64(all)/2e9) != "15.17" {
+		t.Errorf("%d parameters, %d layers, %d FLOPs", d.Params, len(d.Layers), all)
+	}
+	for _, c := range []struct {
+		k          int
+		by         partition.Partitioner
+		sizes      []int // nil: several tie
+		efficiency string
+	}{
+		{2, partition.MinMax, []int{12, 12}, "0.960"},
+		{4, partition.MinMax, []int{7, 5, 5, 7}, "0.939"},
+		{4, partition.MinVariance, []int{7, 5, 5, 7}, "0.939"},
+		{8, partition.MinMax, nil, "0.862"},
+		{8, partition.MinVariance, nil, "0.862"},
+		{8, partition.Lingvo, []int{4, 3, 2, 3, 3, 2, 3, 4}, "0.845"},
+		{8, partition.Block, []int{4, 2, 3, 3, 3, 3, 3, 3}, "0.826"},
+	} {
+		cut, err := partition.Split(c.by, d.FLOPs(), c.k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := fmt.Sprintf("%.3f", partition.Efficiency(d.FLOPs(), cut.Sizes)); e != c.efficiency || c.sizes != nil && !slices.Equal(cut.Sizes, c.sizes) {
+			t.Errorf("%v in %d stages: %v, efficiency %s, want %v, %s", c.by, c.k, cut.Sizes, e, c.sizes, c.efficiency)
+		}
+	}
+}
+
+// "We reduced the stride value of the first convolution layer and increased the
+// stride value at the last convolution layer on AmoebaNet-D (2, 256). As a
+// result, the activation memory footprint increased four times but the model
+// size stayed the same" (arXiv v1, section 5).
+func TestDelayedReduction(t *testing.T) {
+	c := amoebanet.Config{Layers: 6, Filters: 256, Classes: 1000}
+	plain := describeAmoebaNet(t, c)
+	c.Delayed = true
+	delayed := describeAmoebaNet(t, c)
+	if plain.Params != delayed.Params {
+		t.Errorf("%d parameters, delayed %d", plain.Params, delayed.Params)
+	}
+	saved := func(d *Description) (n int64) {
+		for _, l := range d.Layers {
+			n += l.SavedBytes
+		}
+		return n
+	}
+	ratio := float64(saved(delayed)) / float64(saved(plain))
+	t.Logf("%.2f times the activations: %d MiB an image, %d MiB without", ratio, saved(delayed)>>20, saved(plain)>>20)
+	if ratio < 3.8 || ratio > 4 {
+		t.Errorf("%.2f times the activations", ratio)
+	}
+}
+
+func describeAmoebaNet(t *testing.T, c amoebanet.Config) *Description {
+	t.Helper()
+	layers, err := amoebanet.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Pipeline{Layers: layers, Loss: nn.CrossEntropy{}}.Describe(Input{
+		Examples: 1, Inputs: []graph.Type{c.Input()}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// The schedules that keep residuals and those that recompute have the same
+// statistics, at an M where the two count differently if a recomputation did.
+func TestRecomputationDoesNotCount(t *testing.T) {
+	n := smallResNet
+	var want outcome
+	for i, c := range []schedule.Checkpoint{schedule.Never, schedule.ExceptLast, schedule.Always} {
+		p := n.pipeline(t, false)
+		p.MicroBatches, p.Partitions, p.Checkpoint = 3, 2, c
+		got := train(t, p, 2, n.data)
+		if i == 0 {
+			want = got
+		}
+		if got != want {
+			t.Errorf("checkpoint %v: %v, want %v", c, got, want)
+		}
+	}
+}
