@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,8 +19,9 @@ import (
 
 // fillRounds gives every run's samples to a log, as devices would leave them on
 // which a task of stage k takes of(run, k) per forward unit and twice as much
-// backward. A forward unit is one part in K M of the network.
-func fillRounds(t *testing.T, log *Log, r *rounds, of func(run *timedRun, stage int) float64) {
+// backward. A forward unit is one part in K M of the network. Setup and update
+// take ends nanoseconds.
+func fillRounds(t *testing.T, log *Log, r *rounds, ends int64, of func(run *timedRun, stage int) float64) {
 	t.Helper()
 	for i := range r.runs {
 		run := &r.runs[i]
@@ -28,7 +30,7 @@ func fillRounds(t *testing.T, log *Log, r *rounds, of func(run *timedRun, stage 
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &timedSample{Setup: make([]int64, setup.Partitions), Update: make([]int64, setup.Partitions)}
+		s := &timedSample{}
 		for k := range setup.Partitions {
 			unit := int64(float64(1<<24) / float64(setup.Partitions*setup.MicroBatches) * of(run, k))
 			f, rec, b := make([]int64, setup.MicroBatches), make([]int64, setup.MicroBatches), make([]int64, setup.MicroBatches)
@@ -43,6 +45,7 @@ func fillRounds(t *testing.T, log *Log, r *rounds, of func(run *timedRun, stage 
 				}
 			}
 			s.F, s.R, s.B = append(s.F, f), append(s.R, rec), append(s.B, b)
+			s.Setup, s.Update = append(s.Setup, ends), append(s.Update, ends)
 			s.Partition, s.Peak = append(s.Partition, 1), append(s.Peak, 1<<20)
 		}
 		tl, err := s.times(lists).Replay()
@@ -108,7 +111,7 @@ func TestImageReportsOnEvenStages(t *testing.T) {
 		if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
 			t.Errorf("%s without records: %v", id, err)
 		}
-		fillRounds(t, log, e.rounds, even)
+		fillRounds(t, log, e.rounds, 0, even)
 		r, err := e.Report(log, log)
 		if err != nil {
 			t.Fatal(err)
@@ -140,6 +143,50 @@ func TestImageReportsOnEvenStages(t *testing.T) {
 				t.Errorf("%s: %s is empty", id, f.Name)
 			}
 		}
+		checkParts(t, r.Tables[1])
+	}
+}
+
+// checkParts checks a table of even stages' steps: the shares add up, nothing is
+// lost between stages, and a baseline recomputes nothing.
+func checkParts(t *testing.T, table *Table) {
+	t.Helper()
+	for _, row := range table.Rows {
+		share := map[string]float64{}
+		var sum float64
+		for i, c := range table.Columns {
+			if text, ok := strings.CutSuffix(row[i], "%"); ok {
+				v, err := strconv.ParseFloat(text, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				share[c.Name] = v
+				if c.Name != "classic bubble" {
+					sum += v
+				}
+			}
+			if c.Name == "balance" && row[i] != "1.00" {
+				t.Errorf("%s, %q: balance %s of even stages", table.ID, row, row[i])
+			}
+		}
+		naive := strings.Contains(strings.Join(row[:2], " "), "naive")
+		if math.Abs(sum-100) > 0.5 || share["imbalance"] != 0 || (share["recompute"] == 0) != naive || share["bubble"] > share["classic bubble"] {
+			t.Errorf("%s: %q", table.ID, row)
+		}
+	}
+}
+
+// The mean of the stages' times over the largest.
+func TestBalance(t *testing.T) {
+	e := imageExperiments(t)["breakdown"]
+	log := NewLog(e.Key("smoke"))
+	fillRounds(t, log, e.rounds, 0, func(_ *timedRun, stage int) float64 { return float64(3 - 2*min(stage, 1)) })
+	runs, err := e.rounds.all(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := runs[breakdownRun(2)].balance(); math.Abs(got-2./3) > 1e-6 {
+		t.Errorf("stages of 3 and 1: %v, want 2/3", got)
 	}
 }
 
@@ -147,7 +194,7 @@ func TestImageReportsOnEvenStages(t *testing.T) {
 func TestFigure3Theory(t *testing.T) {
 	e := imageExperiments(t)["figure3"]
 	log := NewLog(e.Key("smoke"))
-	fillRounds(t, log, e.rounds, even)
+	fillRounds(t, log, e.rounds, 0, even)
 	r, err := e.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +217,7 @@ func TestBreakdownColumnsAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	e := imageExperiments(t)["breakdown"]
 	log := NewLog(e.Key("smoke"))
-	fillRounds(t, log, e.rounds, func(*timedRun, int) float64 { return 0.5 + rng.Float64() })
+	fillRounds(t, log, e.rounds, 1<<18, func(*timedRun, int) float64 { return 0.5 + rng.Float64() })
 	runs, err := e.rounds.all(log)
 	if err != nil {
 		t.Fatal(err)
@@ -183,6 +230,13 @@ func TestBreakdownColumnsAddUp(t *testing.T) {
 	r, err := e.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i, c := range r.Tables[1].Columns {
+		for _, row := range r.Tables[1].Rows {
+			if c.Name == "communication" != (row[i] == "0.0%") && slices.Contains([]string{"communication", "computation", "imbalance", "setup", "update"}, c.Name) {
+				t.Errorf("%s of %s: %s", c.Name, row[0], row[i])
+			}
+		}
 	}
 	table := r.Tables[0]
 	for i, c := range table.Columns[1:] {
