@@ -193,7 +193,7 @@ func TestCIFARErrors(t *testing.T) {
 			continue
 		}
 		if want := c.set + ": " + filepath.Join(dir, c.file) + ": " + c.want; err == nil || err.Error() != want || s != nil {
-			t.Errorf("%s: %v with error %v, want %s", c.file, s, err, want)
+			t.Errorf("%s: error %v, want %s", c.file, err, want)
 		}
 	}
 	if _, err := OpenCIFAR10(t.TempDir(), Config{Images: ImageConfig{Cutout: 33}}); err == nil || !strings.Contains(err.Error(), "cutout of 33") {

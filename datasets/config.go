@@ -133,8 +133,8 @@ type ImageConfig struct {
 
 // SyntheticImagesConfig describes the task of a synthetic-images source.
 type SyntheticImagesConfig struct {
-	// Classes is the number of classes, 2 to 20: five shapes, striped; then the
-	// same five plain, dotted and chequered. Zero means 10.
+	// Classes is the number of classes, each a shape with a texture, 2 to 20:
+	// five shapes, and every five classes other textures for them. Zero means 10.
 	Classes int
 
 	// Train is the number of images of an epoch, up to 2^24. Zero means 10000.
@@ -148,7 +148,7 @@ type SyntheticImagesConfig struct {
 
 	// Noise is the standard deviation of the noise on every value of a pixel,
 	// whose range is 1: what makes the task hard; above 0, up to 1. Zero means
-	// 0.05, which a good network hardly notices.
+	// 0.03, which a network hardly notices.
 	Noise float64
 }
 
@@ -330,7 +330,7 @@ func (c Config) withDefaults() Config {
 	i.Classes = orDefault(i.Classes, 10)
 	i.Train = orDefault(i.Train, 10_000)
 	i.HeldOut = orDefault(i.HeldOut, 1000)
-	i.Noise = orDefault(i.Noise, 0.05)
+	i.Noise = orDefault(i.Noise, 0.03)
 	return c
 }
 

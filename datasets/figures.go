@@ -8,13 +8,14 @@ import (
 
 // figures draws the images of the procedural task. A class is a shape filled
 // with a texture; all else is nuisance, drawn anew for every image: where the
-// figure stands, its size and rotation, the colours of figure and ground and
-// which of them is the lighter one, a slope of brightness across the ground, the
-// texture's own direction, period, phase and contrast, and noise.
+// figure stands, its size and how far it is turned, the colours of figure and
+// ground and which of them is the lighter one, a slope of brightness, the
+// texture's period, phase, contrast and how far it is turned, and noise.
 //
 // Figure and ground are as likely to have a pair of colours as its reverse. So
 // the mean of a pixel is the same in every class, and nothing linear in the
-// pixels tells classes apart.
+// pixels tells classes apart. Turns are small enough for stripes to stay
+// different from bands, and triangles to stand on a side.
 type figures struct {
 	size    int // height and width
 	classes int
@@ -23,8 +24,8 @@ type figures struct {
 }
 
 // reach is how far from the origin a figure can be seen: its own reach, and the
-// half pixel of a soft edge at the smallest radius, 0.3*16 pixels.
-const reach = 1.15 + 0.5/(0.3*minFigure)
+// half pixel of a soft edge at the smallest radius, 0.34*16 pixels.
+const reach = 1.15 + 0.5/(0.34*minFigure)
 
 // shape is the signed distance of (u, v) from a figure's outline, negative
 // within. Figures have about the same area and reach at most 1.15 from the
@@ -37,13 +38,13 @@ type shape struct {
 var shapes = []shape{
 	{"disc", func(u, v float32) float32 { return hypot(u, v) - 0.85 }},
 	{"bar", func(u, v float32) float32 { return max(abs(u)-1.05, abs(v)-0.42) }},
-	{"triangle", func(u, v float32) float32 {
-		const half, height = 0.5, 0.8660254 // of the unit vectors to the sides
-		return max(v, height*abs(u)-half*v) - 0.57
-	}},
 	{"cross", func(u, v float32) float32 {
 		u, v = abs(u), abs(v)
 		return max(max(u, v)-1, min(u, v)-0.36)
+	}},
+	{"triangle", func(u, v float32) float32 {
+		const half, height = 0.5, 0.8660254 // of the unit vectors to the sides
+		return max(v, height*abs(u)-half*v) - 0.57
 	}},
 	{"ring", func(u, v float32) float32 { return abs(hypot(u, v)-0.75) - 0.27 }},
 }
@@ -57,10 +58,8 @@ type texture struct {
 var textures = []texture{
 	{"striped", func(u, _ float32) float32 { return clamp(2 * triangleWave(u)) }},
 	{"plain", func(_, _ float32) float32 { return 0 }},
-	{"dotted", func(u, v float32) float32 {
-		return clamp(2*(triangleWave(0.7*u)+triangleWave(0.7*v)) - 1)
-	}},
-	{"chequered", func(u, v float32) float32 { return clamp(4 * triangleWave(0.7*u) * triangleWave(0.7*v)) }},
+	{"banded", func(_, v float32) float32 { return clamp(2 * triangleWave(v)) }},
+	{"chequered", func(u, v float32) float32 { return clamp(4 * triangleWave(0.85*u) * triangleWave(0.85*v)) }},
 }
 
 // maxFigures is the number of classes that there can be.
@@ -76,9 +75,16 @@ func (f *figures) names() []string {
 	return names
 }
 
-// class is what images of class c show: shapes change fastest.
+// class is what images of class c show. Shapes change fastest. The first fifteen
+// classes turn through the first three textures, so that neither shape nor
+// texture tells the class alone; the fourth, which is harder to learn, is for the
+// last five.
 func (f *figures) class(c int) (shape, texture) {
-	return shapes[c%len(shapes)], textures[c/len(shapes)]
+	shape, round := c%len(shapes), c/len(shapes)
+	if easy := len(textures) - 1; round < easy {
+		return shapes[shape], textures[(shape+round)%easy]
+	}
+	return shapes[shape], textures[round]
 }
 
 // read draws image i, (size, size, 3) in [0, 255]. Its class is i modulo their
@@ -90,19 +96,18 @@ func (f *figures) read(split Split, i int, pixels []byte) int32 {
 	shape, texture := f.class(class)
 
 	size := float32(f.size)
-	radius := size * between(0.3, 0.44)
+	radius := size * between(0.34, 0.46)
 	inverse := 1 / radius
-	x0 := between(0.85*radius, size-0.85*radius) // up to the edge, or a little over it
-	y0 := between(0.85*radius, size-0.85*radius)
-	cos, sin := direction(between(0, 1))
+	x0, y0 := size*between(0.42, 0.58), size*between(0.42, 0.58)
+	cos, sin := direction(between(-0.08, 0.08))
 
-	frequency := 1 / (size * between(1./7, 1./5))
-	textureCos, textureSin := direction(between(0, 1))
+	frequency := 1 / (size * between(1./5, 1./3.8))
+	textureCos, textureSin := direction(between(-0.06, 0.06))
 	phaseU, phaseV := between(0, 1), between(0, 1)
 
 	var middle, figure, pattern [3]float32
-	axis, contrast := unit(random), between(0.2, 0.4)
-	other, depth := unit(random), between(0.15, 0.3)
+	axis, contrast := unit(random), between(0.3, 0.45)
+	other, depth := unit(random), between(0.25, 0.4)
 	for c := range 3 {
 		middle[c] = between(0.4, 0.6)
 		figure[c] = contrast * axis[c]

@@ -148,6 +148,25 @@ func TestImageBatchIsAFunctionOfItsPlace(t *testing.T) {
 	}
 }
 
+// An image is augmented in another way in every epoch.
+func TestAugmentationDependsOnTheEpoch(t *testing.T) {
+	var images storedImages
+	for split := range images {
+		images[split].classes = []int32{0}
+		for p := range 64 {
+			images[split].pixels = append(images[split].pixels, byte(3*p))
+		}
+	}
+	s := newStoredSet("images:test", numbers(2), 8, 1, &images, Config{Images: ImageConfig{Crop: 4}})
+	seen := map[string]bool{}
+	for epoch := range 20 {
+		seen[fmt.Sprint(mustBatch(t, s, Train, epoch, 1).Inputs[0].F32)] = true
+	}
+	if len(seen) < 10 {
+		t.Errorf("%d different crops in 20 epochs", len(seen))
+	}
+}
+
 // Only training images are augmented.
 func TestHeldOutIsNotAugmented(t *testing.T) {
 	plain := imageSets(t, Config{Images: ImageConfig{Size: 16}})
@@ -192,7 +211,7 @@ func TestImagesOfOneColour(t *testing.T) {
 	}
 	s := newStoredSet("images:test", numbers(2), 8, 3, &images, Config{})
 	for i, v := range mustBatch(t, s, Train, 0, 2).Inputs[0].F32 {
-		if math.Abs(float64(v)) > 1e-7 {
+		if !(math.Abs(float64(v)) <= 1e-7) { // NaN neither
 			t.Fatalf("value %d is %v", i, v)
 		}
 	}

@@ -25,8 +25,8 @@ func NewSyntheticImages(c Config) (*ImageSet, error) {
 	s := newImageSet("synthetic-images", f.names(), f.size, 3, c)
 	s.pixels, s.fresh = f, i.Fresh
 	s.examples = [2]int{Train: i.Train, HeldOut: i.HeldOut}
-	// Colours are symmetric around the middle; their deviation is a little less
-	// than a fifth.
-	s.normalize([3]float64{0.5, 0.5, 0.5}, [3]float64{0.19, 0.19, 0.19})
+	// Colours are symmetric around the middle; with the default noise
+	// their deviation is 0.23.
+	s.normalize([3]float64{0.5, 0.5, 0.5}, [3]float64{0.23, 0.23, 0.23})
 	return s, nil
 }
