@@ -1,88 +1,113 @@
 package gpipe
 
 import (
-	"bytes"
-	_ "embed"
+	"embed"
 	"fmt"
+	"os"
+	"path"
+	"slices"
 	"strings"
-
-	"gopkg.in/yaml.v3"
 
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/graph"
-	"gpipebench/nn/program"
 )
 
 // Accelerator is a device that is modelled by a roofline (Williams, Waterman,
 // Patterson 2009): an operation takes as long as its arithmetic at peak rate or
 // as its memory traffic at full bandwidth, whichever is longer, and an
-// overhead. Accelerators are data: see accelerators.yaml.
+// overhead. Accelerators are data: see the directory accelerators, and
+// [ReadAccelerator] for the form.
 type Accelerator struct {
-	Name        string `yaml:"name"`
-	Description string `yaml:"description"`
-	FLOPs       struct {
-		BF16 float64 `yaml:"bf16"`
-		F32  float64 `yaml:"f32"`
-	} `yaml:"flops"` // per second
-	Memory    int64   `yaml:"memory"`    // bytes
-	Bandwidth float64 `yaml:"bandwidth"` // bytes per second
-	Overhead  float64 `yaml:"overhead"`  // seconds an operation
-	Link      struct {
-		Bandwidth   float64 `yaml:"bandwidth"`
-		Latency     float64 `yaml:"latency"`
-		ThroughHost bool    `yaml:"through_host"`
-	} `yaml:"link"`
-	Source string `yaml:"source"`
+	Name        string
+	Description string
+	// BF16 and F32 are the peak rates of products whose operands have that
+	// dtype, in floating-point operations per second; 0: it has none.
+	BF16, F32 float64
+	Memory    int64   // bytes
+	Bandwidth float64 // bytes per second of that memory
+	// Lanes is what the widths of products are padded to; at least 1.
+	Lanes int
+	// Tiled says that activations are read and written with their last
+	// dimension padded to Lanes.
+	Tiled bool
+	// Fused says that its compiler runs element-wise operations together with
+	// what makes their input.
+	Fused bool
+	// Packing says that it runs this program's kernels, whose packing buffers
+	// then count as workspace: a calibrated host.
+	Packing  bool
+	Overhead float64 // seconds per operation
+	Link     timeline.Link
+	// Ops are kinds of operations whose rates are others than the peaks, by name.
+	Ops map[string]OpRate
+	// Sources tell by field where the figures are from.
+	Sources map[string]string
 }
 
-//go:embed accelerators.yaml
-var acceleratorsYAML []byte
+// OpRate is what one kind of operation reaches; 0 stands for the accelerator's own.
+type OpRate struct {
+	FLOPs     float64 // floating-point operations per second
+	Bandwidth float64 // bytes per second
+}
 
-// Accelerators are those that come with the program.
+//go:embed accelerators/*.yaml
+var acceleratorFiles embed.FS
+
+// Accelerators are those that come with the program, by name.
 func Accelerators() ([]Accelerator, error) {
+	files, err := acceleratorFiles.ReadDir("accelerators")
+	if err != nil {
+		return nil, err
+	}
 	var list []Accelerator
-	d := yaml.NewDecoder(bytes.NewReader(acceleratorsYAML))
-	d.KnownFields(true)
-	if err := d.Decode(&list); err != nil {
-		return nil, fmt.Errorf("accelerators.yaml: %w", err)
+	for _, f := range files {
+		name := path.Join("accelerators", f.Name())
+		text, err := acceleratorFiles.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		a, err := ReadAccelerator(name, text)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, *a)
 	}
 	return list, nil
 }
 
-// AcceleratorNamed finds one of Accelerators.
+// AcceleratorNamed finds one of Accelerators, or reads the file of that name if
+// it ends in .yaml or .yml.
 func AcceleratorNamed(name string) (*Accelerator, error) {
+	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		return ReadAccelerator(name, text)
+	}
 	list, err := Accelerators()
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for i := range list {
-		if list[i].Name == name {
-			return &list[i], nil
-		}
-		names = append(names, list[i].Name)
+	if i := slices.IndexFunc(list, func(a Accelerator) bool { return a.Name == name }); i >= 0 {
+		return &list[i], nil
 	}
-	return nil, fmt.Errorf("unknown accelerator %q: want %s", name, strings.Join(names, ", "))
+	var names []string
+	for _, a := range list {
+		names = append(names, a.Name)
+	}
+	return nil, fmt.Errorf("unknown accelerator %q: want %s, or a file that ends in .yaml", name, strings.Join(names, ", "))
 }
 
 // Device is a modelled device of this kind, with its memory as capacity.
 func (a *Accelerator) Device() Device {
-	return Device{
-		Kind: Modelled, Accelerator: a, Capacity: a.Memory,
-		Link: timeline.Link{Bandwidth: a.Link.Bandwidth, Latency: a.Link.Latency, ThroughHost: a.Link.ThroughHost},
-	}
+	return Device{Kind: Modelled, Accelerator: a, Capacity: a.Memory, Link: a.Link}
 }
 
-// seconds is the roofline's time for a program whose activations are of a dtype.
-func (a *Accelerator) seconds(p *program.Program, dt graph.DType) float64 {
-	rate := a.FLOPs.F32
+// rate is the peak of products in a dtype, 0 if the accelerator has none.
+func (a *Accelerator) rate(dt graph.DType) float64 {
 	if dt == graph.BF16 {
-		rate = a.FLOPs.BF16
+		return a.BF16
 	}
-	var sum float64
-	for _, in := range p.Instrs {
-		bytes := float64(in.Cost.Bytes) * float64(dt.Bytes()) / floatBytes
-		sum += max(float64(in.Cost.FLOPs)/rate, bytes/a.Bandwidth) + a.Overhead
-	}
-	return sum
+	return a.F32
 }
