@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,7 +23,10 @@ type consistencyGroup struct {
 	Title    string       `yaml:"title"`
 	Training trainingSpec `yaml:"training"`
 	Evaluate bool         `yaml:"evaluate"`
-	Cover    *struct {
+	// EachM is for networks with batch norm, which normalises each micro-batch by
+	// itself: runs of one M are equal, those of another M are not.
+	EachM bool `yaml:"each_m"`
+	Cover *struct {
 		K           []int    `yaml:"k"`
 		M           []int    `yaml:"m"`
 		Schedule    []string `yaml:"schedule"`
@@ -68,6 +73,9 @@ func (c *consistency) check() *specProblem {
 		if (g.Cover == nil) == (len(g.Runs) == 0) {
 			return at(errors.New("want either cover or runs"), "groups", group)
 		}
+		if g.EachM && g.Cover == nil {
+			return at(errors.New("want a cover, for something to compare at each M"), "groups", group, "each_m")
+		}
 		for _, name := range Profiles {
 			if c.spec.Profiles[name].Steps[g.Name] < 1 {
 				return at(fmt.Errorf("no steps for group %s: want 1 or more", g.Name), "profiles", name, "steps")
@@ -96,16 +104,23 @@ func (c *consistency) Key(profile string) Key {
 	return key(c.ID(), profile, c.text, "consistency.go", "cover.go")
 }
 
-// runs lists the ways; the first is what the others are compared with.
+// runs lists the ways; the first, or the first of the same M if only those are
+// equal, is what the others are compared with.
 func (g *consistencyGroup) runs() []consistencyRun {
 	c := g.Cover
 	if c == nil {
 		return g.Runs
 	}
-	plain := consistencyRun{setupSpec: setupSpec{
-		K: 1, M: 1, Schedule: "gpipe", Checkpoint: "never", Device: "host", Threads: 1, Partitioner: "min-max",
-	}}
-	runs := []consistencyRun{plain}
+	ms := []int{1}
+	if g.EachM {
+		ms = c.M
+	}
+	var runs []consistencyRun
+	for _, m := range ms {
+		runs = append(runs, consistencyRun{setupSpec: setupSpec{
+			K: 1, M: m, Schedule: "gpipe", Checkpoint: "never", Device: "host", Threads: 1, Partitioner: "min-max",
+		}})
+	}
 	for _, row := range cover([]int{
 		len(c.K), len(c.M), len(c.Schedule), len(c.Checkpoint), len(c.Late), len(c.Device), len(c.Threads), len(c.Partitioner), len(c.Fine),
 	}) {
@@ -242,23 +257,31 @@ func (c *consistency) Report(log, reference *Log) (*Report, error) {
 	}
 	total, different, moved := 0, 0, true
 	var planned, used int64
-	exact := true
+	exact, unexpected := true, false
 	for i := range c.spec.Groups {
 		g := &c.spec.Groups[i]
 		runs.Caption = append(runs.Caption, fmt.Sprintf("%s: %s.", g.Name, g.Title))
 		var first consistencySample
+		firsts := map[int]consistencySample{} // by M, or all at 0
 		for j := range g.runs() {
 			var s consistencySample
 			if err := log.Get(sampleName(g.Name, j), &s); err != nil {
 				return nil, err
 			}
+			m := 0
+			if g.EachM {
+				m = s.Run.M
+			}
 			equal := "yes"
-			switch {
-			case j == 0:
-				first, equal = s, "is compared with"
-			case s.SHA256 != first.SHA256 || !equalFloats(s.Losses, first.Losses):
+			switch other, there := firsts[m]; {
+			case !there:
+				firsts[m], equal = s, "is compared with"
+			case s.SHA256 != other.SHA256 || !equalFloats(s.Losses, other.Losses):
 				different++
 				equal = "NO"
+			}
+			if j == 0 {
+				first = s
 			}
 			moved = moved && s.SHA256 != s.Initial
 			for k := range s.Peak {
@@ -273,6 +296,11 @@ func (c *consistency) Report(log, reference *Log) (*Report, error) {
 					fmt.Sprintf("%.4f", s.Floor), fmt.Sprintf("%+.1f%%", 100*(s.Eval.Loss/s.Floor-1)), s.SHA256[:16])
 			}
 		}
+		if g.EachM {
+			note, apart := apart(g.Name, firsts)
+			runs.Notes = append(runs.Notes, note)
+			unexpected = unexpected || !apart
+		}
 		if reference != nil {
 			var ref consistencySample
 			if err := reference.Get(sampleName(g.Name, 0), &ref); err == nil && ref.Steps == first.Steps {
@@ -282,7 +310,7 @@ func (c *consistency) Report(log, reference *Log) (*Report, error) {
 		}
 	}
 	r := &Report{Tables: []*Table{runs, ends}}
-	verdict := fmt.Sprintf("Verdict: all %d runs agree with the first of their network, in every weight and every loss, to the bit.", total)
+	verdict := fmt.Sprintf("Verdict: all %d runs agree with the first of their network (with batch norm, of their network and M), in every weight and every loss, to the bit.", total)
 	switch {
 	case different > 0:
 		verdict = fmt.Sprintf("Verdict: %d of %d runs DIFFER from the first of their network.", different, total)
@@ -290,6 +318,9 @@ func (c *consistency) Report(log, reference *Log) (*Report, error) {
 	case !moved:
 		verdict = "Verdict: some run ends with the weights that it began with; nothing was trained."
 		r.Verdict = errors.New("consistency: a run ended with the weights that it began with")
+	case unexpected:
+		verdict = "Verdict: a network with batch norm has the same weights at two values of M; its micro-batches were not normalised each by itself."
+		r.Verdict = errors.New("consistency: a network with batch norm has the same weights at two values of M")
 	}
 	memory := fmt.Sprintf("Memory: %s used of %s planned, summed over all devices of all runs; ", FormatBytes(used), FormatBytes(planned))
 	if exact {
@@ -303,6 +334,18 @@ func (c *consistency) Report(log, reference *Log) (*Report, error) {
 	runs.Notes = append([]string{verdict, memory}, runs.Notes...)
 	ends.Notes = []string{"All losses in nats per token. The floor is the entropy of the synthetic language, which no model can be expected to beat."}
 	return r, nil
+}
+
+// apart says how many hashes the values of M have, and whether all differ.
+func apart(network string, firsts map[int]consistencySample) (note string, all bool) {
+	hashes := map[string]bool{}
+	var ms []string
+	for _, m := range slices.Sorted(maps.Keys(firsts)) {
+		hashes[firsts[m].SHA256] = true
+		ms = append(ms, fmt.Sprint(m))
+	}
+	return fmt.Sprintf("%s: one hash at each M, %d in all for M = %s, since batch norm normalises micro-batches. Its moving statistics are part of the hash.",
+		network, len(hashes), strings.Join(ms, ", ")), len(hashes) == len(firsts)
 }
 
 func sameOrNot(same bool) string {

@@ -66,6 +66,7 @@ var experiments = []struct {
 	load func() (Experiment, error)
 }{
 	{"consistency", loadConsistency},
+	{"consistency-accuracy", loadAccuracy},
 	{"table2", loadTable2},
 	{"table2-amoebanet", loadTable2AmoebaNet},
 	{"figure3", loadFigure3},
@@ -73,6 +74,7 @@ var experiments = []struct {
 	{"learning", loadLearning},
 	{"translation", loadTranslation},
 	{"stability", loadStability},
+	{"delayed-reduction", loadDelayed},
 }
 
 // IDs lists the experiments.

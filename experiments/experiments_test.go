@@ -461,6 +461,9 @@ func TestConsistencyReport(t *testing.T) {
 					Run: run, Steps: 2, Losses: []float64{3, 2}, Initial: strings.Repeat("0", 64), SHA256: strings.Repeat("ab", 32),
 					Partition: []int{4}, Peak: []int64{1 << 20}, HighWater: []int64{1 << 20},
 				}
+				if g.EachM {
+					s.SHA256 = fmt.Sprintf("%02x", run.M) + s.SHA256[2:]
+				}
 				change(i, j, &s)
 				if err := log.Add(sampleName(g.Name, j), 0, s); err != nil {
 					t.Fatal(err)
@@ -487,6 +490,16 @@ func TestConsistencyReport(t *testing.T) {
 			}
 		}, "1 of", "DIFFER"},
 		{"nothing trained", func(_, _ int, s *consistencySample) { s.SHA256 = s.Initial }, "began with", "nothing was trained"},
+		{"one weight, with batch norm", func(g, r int, s *consistencySample) {
+			if e.spec.Groups[g].EachM && r == 9 {
+				s.Losses = []float64{3, 2.5}
+			}
+		}, "2 of", "DIFFER"},
+		{"micro-batches are not normalised", func(g, _ int, s *consistencySample) {
+			if e.spec.Groups[g].EachM {
+				s.SHA256 = strings.Repeat("ab", 32)
+			}
+		}, "the same weights at two values of M", "not normalised each by itself"},
 		{"a byte more", func(g, r int, s *consistencySample) {
 			if r == 1 {
 				s.HighWater = []int64{1<<20 + 4}

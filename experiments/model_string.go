@@ -14,7 +14,7 @@ func (m Model) String() string {
 		}
 	}
 	switch m.Name {
-	case amoebaNet:
+	case amoebaNet, convNet:
 		add("layers", m.Layers)
 		add("filters", m.Filters)
 	case languageModel, translator:

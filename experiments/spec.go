@@ -217,6 +217,17 @@ type trainingSpec struct {
 		Lag    int `yaml:"lag"`
 		MinLen int `yaml:"min_len"`
 	} `yaml:"synthetic"`
+	// Images are those of networks that take images; their size and classes are
+	// the model's.
+	Images struct {
+		Train   int     `yaml:"train"`
+		Fresh   bool    `yaml:"fresh"`
+		HeldOut int     `yaml:"held_out"`
+		Noise   float64 `yaml:"noise"`
+		Flip    bool    `yaml:"flip"`
+		Crop    int     `yaml:"crop"`
+		Cutout  int     `yaml:"cutout"`
+	} `yaml:"images"`
 	Batch          int     `yaml:"batch"`
 	Steps          int     `yaml:"steps"`
 	Optimizer      string  `yaml:"optimizer"`
@@ -231,6 +242,10 @@ func (s trainingSpec) training(data string, setup Setup, seed uint64) Training {
 	t := Training{
 		Model: s.Model, Data: data, Setup: setup, Batch: s.Batch, Steps: s.Steps, Seed: seed,
 		Synthetic: datasets.SyntheticConfig{Lag: s.Synthetic.Lag, MinLen: s.Synthetic.MinLen},
+		Images:    datasets.ImageConfig{Flip: s.Images.Flip, Crop: s.Images.Crop, Cutout: s.Images.Cutout},
+		SyntheticImages: datasets.SyntheticImagesConfig{
+			Train: s.Images.Train, Fresh: s.Images.Fresh, HeldOut: s.Images.HeldOut, Noise: s.Images.Noise,
+		},
 		Optimizer: s.Optimizer, LR: s.LR, LRSchedule: s.LRSchedule,
 		ClipNorm: s.ClipNorm, L2: s.L2, LabelSmoothing: s.LabelSmoothing,
 	}

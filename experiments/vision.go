@@ -23,10 +23,13 @@ var visionModels = []string{amoebaNet, "resnet50", "resnet101", "resnet152"}
 func SeesImages(name string) bool { return slices.Contains(visionModels, name) }
 
 // images tells whether the network takes images.
-func (m Model) images() bool { return SeesImages(m.Name) }
+func (m Model) images() bool { return SeesImages(m.Name) || m.Name == convNet }
 
 // buildVision makes the layers of amoebanetd or a ResNet.
 func (m Model) buildVision() ([]nn.Layer, error) {
+	if m.Name == convNet {
+		return m.buildConvNet()
+	}
 	if err := m.validateVision(); err != nil {
 		return nil, err
 	}
