@@ -11,7 +11,8 @@ import "math"
 // (as normalised least mean squares has it) and shrinking to 0 by the end. It is
 // neither tuned nor trained until nothing changes, and takes a second or two:
 // linearPasses passes, or fewer where they would cost more than linearWork
-// multiplications, and as many of the held-out images as cost no more.
+// multiplications or read more than linearValues values of pixels, and as many of
+// the held-out images as cost no more.
 type linearModel struct {
 	block    int // side of the blocks that are averaged
 	side     int // of what is left, in blocks
@@ -23,6 +24,7 @@ const (
 	linearSide   = 32
 	linearPasses = 5
 	linearWork   = 1 << 30
+	linearValues = 1 << 26
 	linearRate   = 0.1
 )
 
@@ -35,7 +37,7 @@ func trainLinear(s *ImageSet) *linearModel {
 		m.weights[c] = make([]float32, features)
 	}
 	train := s.examples[Train]
-	steps := min(linearPasses*train, max(1, linearWork/(2*len(m.weights)*features)))
+	steps := min(linearPasses*train, m.affordable(s))
 	in, p := m.newInput(s), make([]float64, len(m.weights))
 	var order shuffle
 	for step := range steps {
@@ -54,10 +56,15 @@ func trainLinear(s *ImageSet) *linearModel {
 	return m
 }
 
+// affordable is how many images may be looked at.
+func (m *linearModel) affordable(s *ImageSet) int {
+	return max(1, min(linearWork/(2*len(m.weights)*len(m.weights[0])), linearValues/s.elements()))
+}
+
 // score is the mean loss in nats and the accuracy on held-out images.
 func (m *linearModel) score(s *ImageSet) (loss, accuracy float64) {
 	held := s.examples[HeldOut]
-	n := min(held, max(1, linearWork/(2*len(m.weights)*len(m.weights[0]))))
+	n := min(held, m.affordable(s))
 	in, p := m.newInput(s), make([]float64, len(m.weights))
 	for i := range n {
 		class := in.read(HeldOut, i*held/n)

@@ -9,9 +9,9 @@ import (
 // NewSyntheticImages returns the procedural image task of a configuration: shapes
 // filled with textures, see figures. Images are drawn when they are asked for,
 // each a pure function of (seed, split, number), and all classes are equally
-// frequent. A linear model of the pixels stays near chance; a small convolutional
-// network learns the task (in about 30000 presentations at 16x16 the default one
-// to over 90%).
+// frequent. A linear model of the pixels stays below a third; a small
+// convolutional network (78 thousand parameters) passes 90% after about five
+// thousand presentations at 16x16.
 func NewSyntheticImages(c Config) (*ImageSet, error) {
 	if err := c.validateSyntheticImages(); err != nil {
 		return nil, err
