@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"errors"
 	"fmt"
 
 	"gpipebench/nn"
@@ -34,21 +35,38 @@ func newDevice(n *network, k int) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.checkCapacity(k, plan); err != nil {
+	described := n.Devices[k]
+	var mem *memory
+	if described.Overcommit {
+		mem, err = allocateWalled(plan, described.Capacity)
+	} else if err = n.checkCapacity(k, plan); err != nil {
 		return nil, err
+	} else {
+		mem, err = allocate(plan, n.testing)
 	}
-	mem, err := allocate(plan, n.testing)
 	if err != nil {
 		return nil, fmt.Errorf("device %d: %d bytes: %w", k, plan.Peak, err)
 	}
-	d := &device{k: k, net: n, mem: mem, pool: program.NewPool(n.Devices[k].threads()), index: map[int]int{}}
-	d.initialise()
+	d := &device{k: k, net: n, mem: mem, pool: program.NewPool(described.threads()), index: map[int]int{}}
+	if err := d.initialise(); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
 	return d, nil
 }
 
-// initialise finds the stage's parameters in the arena and fills them.
-func (d *device) initialise() {
+// initialise finds the stage's parameters in the arena and fills them. On an
+// overcommitted device they may not fit.
+func (d *device) initialise() (err error) {
 	n, mem := d.net, d.mem
+	where := ""
+	defer n.Devices[d.k].faultsPanic()()
+	defer func() {
+		if v := recover(); v != nil {
+			if err = d.overrun(v, where); err == nil {
+				panic(v)
+			}
+		}
+	}()
 	st := n.largest(d.k)
 	global := map[*nn.Param]int{}
 	for i := range n.params {
@@ -60,6 +78,7 @@ func (d *device) initialise() {
 		o := st.Params[j]
 		w := params[o.Off:o.End():o.End()]
 		path := d.path(p)
+		where = path
 		p.Init(philox.NewStream(philox.KeyOf(n.Seed, path), 0), p.Shape, w)
 		mem.touch(program.Params, 0, o.End())
 		if p.State {
@@ -87,6 +106,7 @@ func (d *device) initialise() {
 			}
 		}
 	}
+	return nil
 }
 
 // path is a parameter's path in the network: that of the first layer that

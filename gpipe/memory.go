@@ -117,6 +117,8 @@ type memory struct {
 	parts [Categories][]float32
 	high  [Categories]int // floats, the furthest that anything has reached
 	free  func() error
+
+	walled []float32 // of an overcommitted device: the arena, and what cannot be touched behind it
 }
 
 // slot is the memory of one slot of a space.
@@ -158,12 +160,19 @@ func allocate(p *Plan, h hooks) (*memory, error) {
 	if err != nil {
 		return nil, err
 	}
+	m = newMemory(p, all)
 	m.free = free
+	return m, nil
+}
+
+// newMemory cuts an arena into its regions.
+func newMemory(p *Plan, all []float32) *memory {
+	m := &memory{plan: p}
 	for c := range Categories {
 		r := p.regions[c]
 		m.parts[c] = all[r.base : r.base+r.span : r.base+r.span]
 	}
-	return m, nil
+	return m
 }
 
 // growWorkspace replaces the workspace by a larger one, in memory of its own.

@@ -230,6 +230,11 @@ type Device struct {
 	Kind     Kind
 	Threads  int   // workers of its kernels; 0 means 1
 	Capacity int64 // bytes of memory; 0 means no limit
+	// Overcommit makes the capacity a wall instead of a rule: nobody asks the
+	// plan, and what touches the first byte beyond fails then and there, with
+	// an *OutOfMemoryError. For host devices of unix systems, with a capacity
+	// that is a multiple of the page size.
+	Overcommit bool
 	// Link is what boundary tensors travel over, on emulated and modelled
 	// devices. The zero value takes no time.
 	Link        timeline.Link
@@ -248,6 +253,8 @@ func (d Device) validate() error {
 		return fmt.Errorf("a capacity of %d bytes: want a positive one, or 0 for no limit", d.Capacity)
 	case (d.Kind == Modelled) != (d.Accelerator != nil):
 		return fmt.Errorf("a modelled device needs an accelerator, and no other has one")
+	case d.Overcommit:
+		return checkWall(d.Kind, d.Capacity)
 	}
 	return nil
 }

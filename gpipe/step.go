@@ -106,10 +106,10 @@ func (r *stageRun) launch(ctx context.Context, all *sync.WaitGroup) {
 		all.Go(func() {
 			defer func() {
 				if v := recover(); v != nil {
-					r.fail(&StageError{r.k, what, panicked(v)})
+					r.fail(&StageError{r.k, what, r.panicked(v, what)})
 				}
 			}()
-			if r.trainer.net.testing.panicOnFault {
+			if r.panicOnFault() {
 				debug.SetPanicOnFault(true)
 			}
 			if err := f(ctx); err != nil && ctx.Err() == nil {
@@ -141,13 +141,13 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 	task := "setup"
 	defer func() {
 		if v := recover(); v != nil {
-			err = panicked(v)
+			err = r.panicked(v, task)
 		}
 		if err != nil {
 			err = &StageError{r.k, task, err}
 		}
 	}()
-	if r.trainer.net.testing.panicOnFault {
+	if r.panicOnFault() {
 		r.dev.pool.Do(func(int) { debug.SetPanicOnFault(true) }) // a property of each goroutine
 	}
 	defer close(r.output.ready)
@@ -170,9 +170,16 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 	return nil
 }
 
-// panicked makes an error of what a stage's goroutine panicked with. A panic in
-// a kernel comes as one from the thread that ran it.
-func panicked(v any) error {
+func (r *stageRun) panicOnFault() bool {
+	return r.trainer.net.testing.panicOnFault || r.trainer.net.Devices[r.k].Overcommit
+}
+
+// panicked makes an error of what a stage's goroutine panicked with in a task.
+// A panic in a kernel comes as one from the thread that ran it.
+func (r *stageRun) panicked(v any, task string) error {
+	if err := r.overrun(v, task); err != nil {
+		return err
+	}
 	if err, ok := v.(*program.PanicError); ok {
 		return err
 	}

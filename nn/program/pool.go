@@ -69,6 +69,15 @@ func (p *Pool) Worked() []int64 {
 	return n
 }
 
+// Running tells which layer's kernel a program is at, if one is being run or
+// was left by a panic.
+func (p *Pool) Running() (layer int, ok bool) {
+	if p.run.instr == nil {
+		return 0, false
+	}
+	return p.run.instr.Layer, true
+}
+
 // Close ends the workers and waits for them. The pool must be idle.
 func (p *Pool) Close() {
 	p.closed.Store(true)

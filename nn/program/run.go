@@ -28,6 +28,9 @@ type Instr struct {
 	in, out []Operand
 	frees   []Operand // workspace that is dead once the instruction has run
 	kernel  kernelFunc
+
+	step  *step // what it was made of, for its costs
+	store *storage
 }
 
 // Cost sums the costs of all instructions.
@@ -132,6 +135,7 @@ func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
 			}
 		}
 	}
+	r.instr = nil
 	return nil
 }
 

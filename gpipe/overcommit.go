@@ -1,0 +1,91 @@
+package gpipe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"gpipebench/nn/program"
+)
+
+// allocateWalled maps exactly the capacity and a wall behind it: whatever lies
+// beyond can be addressed and not be touched.
+func allocateWalled(p *Plan, capacity int64) (*memory, error) {
+	all, free, err := mapWalled(int(max(p.Peak, capacity)/floatBytes), int(capacity))
+	if err != nil {
+		return nil, err
+	}
+	m := newMemory(p, all)
+	m.free, m.walled = free, all
+	return m, nil
+}
+
+// checkWall refuses a capacity that cannot be a wall.
+func checkWall(kind Kind, capacity int64) error {
+	page := int64(os.Getpagesize())
+	switch {
+	case kind != Host:
+		return fmt.Errorf("an overcommitted capacity on a device of kind %v: want a host device", kind)
+	case capacity < page || capacity%page != 0:
+		return fmt.Errorf("an overcommitted capacity of %d bytes: want a multiple of the page size, %d", capacity, page)
+	}
+	return nil
+}
+
+// fault is what the runtime panics with when memory is touched that cannot be.
+type fault interface {
+	error
+	Addr() uintptr
+}
+
+// overrun makes an *OutOfMemoryError of a fault behind the device's capacity,
+// nil of any other panic. Where says what ran, for a fault outside of a layer.
+func (d *device) overrun(v any, where string) error {
+	if p, ok := v.(*program.PanicError); ok { // of another thread
+		v = p.Value
+	}
+	f, ok := v.(fault)
+	if !ok || d.mem == nil {
+		return nil
+	}
+	offset, ok := offsetIn(d.mem.walled, f.Addr())
+	capacity := d.net.Devices[d.k].Capacity
+	if !ok || offset < capacity {
+		return nil
+	}
+	for c := range Categories {
+		r := d.mem.plan.regions[c]
+		if begin := int64(r.base) * floatBytes; offset >= begin && offset < begin+d.mem.plan.Bytes[c] {
+			return &OutOfMemoryError{d.k, where, c, d.mem.plan.Bytes[c], max(0, capacity-begin), capacity}
+		}
+	}
+	return nil
+}
+
+// overrun finds the device whose capacity a fault of a stage lies behind: its
+// own, or, while tensors are copied, a neighbour's.
+func (r *stageRun) overrun(v any, task string) error {
+	for _, d := range r.trainer.devices {
+		where := task
+		if layer, ok := d.pool.Running(); ok && d == r.dev {
+			where = d.net.layerName(layer)
+		}
+		if err := d.overrun(v, where); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// faultsPanic makes memory faults of this goroutine panics if the device is
+// overcommitted; calling what it returns ends that.
+func (d Device) faultsPanic() func() {
+	if !d.Overcommit {
+		return func() {}
+	}
+	old := debug.SetPanicOnFault(true)
+	return func() { debug.SetPanicOnFault(old) }
+}
+
+var errNoWall = errors.New("overcommitted memory: this system has no pages that can be protected")

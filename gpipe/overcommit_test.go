@@ -1,0 +1,159 @@
+//go:build unix
+
+package gpipe
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/nn"
+)
+
+// overcommitted trains one step with a capacity that nobody asks the plan about.
+func overcommitted(t *testing.T, p Pipeline, capacity int64, in Input, b nn.Batch) (hash string, err error) {
+	t.Helper()
+	for i := range p.Devices {
+		p.Devices[i].Capacity, p.Devices[i].Overcommit = capacity, true
+	}
+	tr, err := p.Open(in)
+	if err != nil {
+		return "", err
+	}
+	defer tr.Close()
+	if _, err := tr.Step(t.Context(), b); err != nil {
+		return "", err
+	}
+	return tr.Hash(), nil
+}
+
+// TestPlansAreNeitherTimidNorBold: at every capacity, page by page, what the
+// plan refuses runs out of memory when nobody asks the plan, and what it accepts
+// trains, to the same bits.
+func TestPlansAreNeitherTimidNorBold(t *testing.T) {
+	page := int64(os.Getpagesize())
+	for _, c := range []struct {
+		stages, micro, threads int
+		checkpoint             schedule.Checkpoint
+	}{{1, 1, 1, schedule.Never}, {1, 3, 2, schedule.Always}, {3, 4, 1, schedule.Always}, {2, 3, 2, schedule.Never}} {
+		defer noGoroutineLeft(t)()
+		p := small.pipeline(t)
+		p.Partitions, p.MicroBatches, p.Checkpoint = c.stages, c.micro, c.checkpoint
+		p.Devices = []Device{{Threads: c.threads}}
+		b := small.data(0)
+		in := InputOf(b)
+		free, err := p.Plans(in)
+		if err != nil || free.OutOfMemory != nil {
+			t.Fatal(err, free.OutOfMemory)
+		}
+		var most int64
+		for _, plan := range free.Plans {
+			most = max(most, plan.Peak)
+		}
+		tr, err := p.Open(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tr.Step(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		want := tr.Hash()
+		tr.Close()
+		refused := 0
+		for capacity := page; capacity < most+2*page; capacity += page {
+			p.Devices = []Device{{Threads: c.threads, Capacity: capacity}}
+			planned, err := p.Plans(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hash, err := overcommitted(t, p, capacity, in, b)
+			if planned.OutOfMemory == nil {
+				if err != nil || hash != want {
+					t.Errorf("%+v, %d bytes: accepted for a peak of %d, and hash %.8s, %v; want %.8s", c, capacity, most, hash, err, want)
+				}
+				continue
+			}
+			refused++
+			var oom *OutOfMemoryError
+			if !errors.As(err, &oom) {
+				t.Errorf("%+v, %d bytes: refused (%v) and yet trained: %v", c, capacity, planned.OutOfMemory, err)
+				continue
+			}
+			plan := planned.Plans[oom.Device]
+			if oom.Capacity != capacity || oom.Wanted != plan.Bytes[oom.Category] || oom.Wanted <= oom.Free || oom.Layer == "" || plan.Peak <= capacity {
+				t.Errorf("%+v, %d bytes: %+v", c, capacity, oom)
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("the error has more than one line: %v", err)
+			}
+		}
+		if refused == 0 || want == "" {
+			t.Errorf("%+v: nothing was refused below a peak of %d", c, most)
+		}
+	}
+}
+
+// A fault that is not behind the capacity, and a panic that is no fault, stay
+// what they are.
+func TestOnlyTheWallIsOutOfMemory(t *testing.T) {
+	p := small.pipeline(t)
+	p.Devices = []Device{{Capacity: 1 << 24, Overcommit: true}}
+	tr, err := p.Open(InputOf(small.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	d := tr.devices[0]
+	begin := d.mem.walled
+	for _, v := range []any{"boom", errors.New("boom"), addressed{0}, addressed{addressOf(&begin[0])}, addressed{addressOf(&begin[1<<22-1])}} {
+		if err := d.overrun(v, "here"); err != nil {
+			t.Errorf("%v became %v", v, err)
+		}
+	}
+}
+
+type addressed struct{ at uintptr }
+
+func (a addressed) Error() string { return "a fault" }
+func (a addressed) Addr() uintptr { return a.at }
+
+func TestOvercommitRefusals(t *testing.T) {
+	for want, d := range map[string]Device{
+		"want a host device":               {Kind: Emulated, Capacity: 1 << 20, Overcommit: true},
+		"want a multiple of the page size": {Capacity: 1<<20 + 64, Overcommit: true},
+		"of 0 bytes":                       {Overcommit: true},
+	} {
+		p := small.pipeline(t)
+		p.Devices = []Device{d}
+		if err := p.Validate(InputOf(small.data(0))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v; want %s", d, err, want)
+		}
+	}
+}
+
+// Plans are those of the trainer that Open would make.
+func TestPlansAreTheTrainers(t *testing.T) {
+	p := small.pipeline(t)
+	p.Partitions, p.MicroBatches = 3, 2
+	in := InputOf(small.data(0))
+	planned, err := p.Plans(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := p.Open(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	for k, plan := range tr.Plans() {
+		if got := planned.Plans[k]; got.Bytes != plan.Bytes || got.Peak != plan.Peak {
+			t.Errorf("device %d: %v, want %v", k, got.Bytes, plan.Bytes)
+		}
+	}
+	p.Partitions = 99
+	if _, err := p.Plans(in); err == nil {
+		t.Error("99 partitions were planned")
+	}
+}

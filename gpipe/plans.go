@@ -1,0 +1,33 @@
+package gpipe
+
+import "slices"
+
+// Planned is a pipeline whose memory has been planned, and nothing allocated.
+type Planned struct {
+	Sizes []int   // layers of each partition
+	Note  string  // what the partitioner had to mend, if anything
+	Plans []*Plan // of the devices
+	// OutOfMemory is nil, or the *OutOfMemoryError with which Open would fail.
+	OutOfMemory error
+}
+
+// Plans plans the devices' memory from shapes alone, on devices of any kind. A
+// plan that exceeds a capacity is no error: see Planned.OutOfMemory.
+func (p Pipeline) Plans(in Input) (*Planned, error) {
+	n, err := p.network(in)
+	if err != nil {
+		return nil, err
+	}
+	out := &Planned{Sizes: slices.Clone(n.sizes), Note: n.note}
+	for k := range n.Partitions {
+		plan, err := n.plan(k)
+		if err != nil {
+			return nil, err
+		}
+		out.Plans = append(out.Plans, plan)
+		if out.OutOfMemory == nil {
+			out.OutOfMemory = n.checkCapacity(k, plan)
+		}
+	}
+	return out, nil
+}
