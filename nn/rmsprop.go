@@ -18,7 +18,8 @@ import (
 // Eps stands inside the root, the mean of squares starts from one, and the rate
 // goes into the momentum. PyTorch has Eps outside the root, a mean that starts
 // from zero, and the rate outside. The zero value has the hyper-parameters of
-// AmoebaNet's published training program.
+// AmoebaNet's published training program (models/official/amoeba_net of
+// tensorflow/tpu).
 type RMSProp struct {
 	Decay    float32 // of the mean of squares, in [0, 1); 0: 0.9
 	Momentum float32 // in [0, 1); 0: 0.9

@@ -87,7 +87,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --model resnet50 --data images:" + filepath.Join(dir, "missing"), 1, "missing"},
 		{"train --model resnet50 --image 5", 2, "want 8 to 1024"},
 		{"train --model resnet50 --noise 2", 2, "noise 2, want above 0"},
-		{"train --model resnet50 --crop 17", 2, "want 0 to 16"},
+		{"train --model resnet50 --crop 33", 2, "want 0 to 32"},
 		{"train --model resnet50 --classes 50", 2, "50 classes, want 2 to 20"},
 		{"train --model resnet50 --dropout 0.1", 2, "no dropout"},
 		{"train --model resnet50 --aux 0.4", 2, "no auxiliary head"},

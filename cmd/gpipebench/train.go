@@ -29,13 +29,13 @@ func newTrain() *cobra.Command {
 		Short: "Train a network through the pipeline",
 		Long: `Train cuts a network into partitions, trains it through the pipeline and
 evaluates it on what its data holds out. The weights' SHA-256 that it prints at
-the end does not depend on -k, -m, nor on how the pipeline is cut, scheduled and
-run.
+the end does not depend on -k, nor on how the pipeline is cut, scheduled and run,
+and for networks without batch norm not on -m.
 
 With --model transformer, which translates, what is not given is
 ` + presetUsage() + `.
 
-With a network for images (amoebanetd, resnet50, resnet101, resnet152) it is
+With a network for images it is, for
 ` + imagesUsage() + `.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {

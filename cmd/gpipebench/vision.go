@@ -64,31 +64,42 @@ func ownFlags(cmd *cobra.Command, model string) error {
 	return nil
 }
 
-// images is what train does by default where the model sees images: minutes on
-// two cores for a small network.
-var images = map[string]string{
-	"batch": "64", "epochs": "10", "optimizer": "nesterov", "lr": "0.1", "lr-schedule": "warmup:1epochs,cosine:9epochs",
-	"l2": "0.0001", "clip-norm": "0", "dropout": "0", "threads": "2",
-	"filters": "32", "width": "16",
-}
+// Presets are what train does by default where the model sees images: minutes on
+// two cores for more than 90% of the synthetic images, learned by a small network.
+var (
+	amoebaPreset = [][2]string{
+		{"layers", "3"}, {"filters", "32"}, {"batch", "64"}, {"epochs", "10"}, {"optimizer", "nesterov"}, {"lr", "0.05"},
+		{"l2", "0.0001"}, {"clip-norm", "0"}, {"dropout", "0"}, {"threads", "2"},
+	}
+	resNetPreset = [][2]string{
+		{"width", "16"}, {"zero-init", "true"}, {"batch", "64"}, {"epochs", "4"}, {"optimizer", "adam"}, {"lr", "0.002"},
+		{"l2", "0.0001"}, {"clip-norm", "0"}, {"dropout", "0"}, {"threads", "2"},
+	}
+)
+
+// resNetImage is the size of the synthetic images for ResNets, which see little
+// in smaller ones.
+const resNetImage = "64"
 
 // presetImages sets the flags that were not given to what suits a network for
 // images.
 func presetImages(cmd *cobra.Command, t *experiments.Training) error {
-	own := strings.Fields("batch optimizer lr l2 clip-norm dropout threads")
-	if t.Model.Name == "amoebanetd" {
-		own = append(own, "filters")
-	} else {
-		own = append(own, "width")
+	preset := amoebaPreset
+	if t.Model.Name != "amoebanetd" {
+		preset = resNetPreset
+		if strings.HasPrefix(t.Data, "synthetic") {
+			preset = append(slices.Clone(preset), [2]string{"image", resNetImage})
+		}
 	}
-	if !cmd.Flags().Changed("steps") && !cmd.Flags().Changed("epochs") {
+	steps := cmd.Flags().Changed("steps")
+	if !steps {
 		t.Steps = 0
-		own = append(own, "epochs")
 	}
-	for _, name := range own {
-		if f := cmd.Flags().Lookup(name); !f.Changed {
-			if err := f.Value.Set(images[name]); err != nil {
-				return fmt.Errorf("--%s %s: %w", name, images[name], err)
+	for _, p := range preset {
+		name, v := p[0], p[1]
+		if f := cmd.Flags().Lookup(name); !f.Changed && !(name == "epochs" && steps) {
+			if err := f.Value.Set(v); err != nil {
+				return fmt.Errorf("--%s %s: %w", name, v, err)
 			}
 		}
 	}
@@ -109,8 +120,21 @@ func presetImages(cmd *cobra.Command, t *experiments.Training) error {
 // imagesUsage is what presetImages does, for help.
 func imagesUsage() string {
 	var b strings.Builder
-	for _, name := range strings.Fields("batch epochs optimizer lr l2 clip-norm dropout threads filters width") {
-		fmt.Fprintf(&b, " --%s %s", name, images[name])
+	for _, of := range []struct {
+		models string
+		preset [][2]string
+	}{{"amoebanetd", amoebaPreset}, {"the ResNets, with synthetic images of " + resNetImage + " pixels a side", resNetPreset}} {
+		if b.Len() > 0 {
+			b.WriteString("\nand for ")
+		}
+		fmt.Fprintf(&b, "%s:\n ", of.models)
+		for _, p := range of.preset {
+			if p[1] == "true" {
+				fmt.Fprintf(&b, " --%s", p[0])
+				continue
+			}
+			fmt.Fprintf(&b, " --%s %s", p[0], p[1])
+		}
 	}
-	return b.String() + " --lr-schedule warmup:1epochs,cosine:(epochs-1)epochs"
+	return b.String() + "\nand --lr-schedule warmup:1epochs,cosine:(epochs-1)epochs"
 }
