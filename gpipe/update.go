@@ -19,7 +19,8 @@ import (
 // zeroGradients is the setup of a step.
 func (r *stageRun) zeroGradients() error {
 	grads := r.dev.mem.slot(program.Grads, 0)
-	nn.Zero(grads)
+	parts := r.dev.pool.Threads()
+	r.dev.pool.Do(func(part int) { nn.Zero(grads[len(grads)*part/parts : len(grads)*(part+1)/parts]) })
 	r.touch(program.Grads, len(grads))
 	return nil
 }
@@ -64,17 +65,40 @@ func (r *stageRun) gradients(ctx context.Context) ([]float64, error) {
 		}
 	}
 	err := r.timedWork(ctx, func() {
-		for i := range r.dev.weights {
-			w := &r.dev.weights[i]
-			if !n.params[w.param].shared() {
-				for _, g := range w.grads[1:] {
-					nn.AddInto(w.grads[0], g)
+		r.dev.pool.Do(func(part int) {
+			for _, w := range r.dev.weightsOf(part) {
+				if !n.params[w.param].shared() {
+					for _, g := range w.grads[1:] {
+						nn.AddInto(w.grads[0], g)
+					}
 				}
+				sums[w.param] = nn.SumSquares(w.grads[0])
 			}
-			sums[w.param] = nn.SumSquares(w.grads[0])
-		}
+		})
 	})
 	return sums, err
+}
+
+// weightsOf is a thread's part of the weights: whole ones, as the sum of squares
+// of each is one computation, and about as many elements as the others have.
+func (d *device) weightsOf(part int) []weight {
+	total := 0
+	for _, w := range d.weights {
+		total += len(w.w)
+	}
+	parts, before := d.pool.Threads(), 0
+	from, to := len(d.weights), len(d.weights)
+	for i, w := range d.weights {
+		middle := before + len(w.w)/2
+		if i < from && middle >= total*part/parts {
+			from = i
+		}
+		if i < to && part < parts-1 && middle >= total*(part+1)/parts {
+			to = i
+		}
+		before += len(w.w)
+	}
+	return d.weights[from:to]
 }
 
 // timedWork is part of the update that comes before its barrier: it counts as
