@@ -58,6 +58,11 @@ type Stage struct {
 // GradIn says whether the gradients of f.In are wanted; a first stage has
 // nobody to send them to.
 func Compile(f Function, gradOut []bool, gradIn bool, threads int) *Stage {
+	return CompileStored(f, gradOut, gradIn, threads, Storage{})
+}
+
+// CompileStored is Compile for a device that stores values in its own way.
+func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage Storage) *Stage {
 	g := f.Graph
 	s := &Stage{}
 	forward := g.Calls
@@ -75,6 +80,7 @@ func Compile(f Function, gradOut []bool, gradIn bool, threads int) *Stage {
 	backward := live(g.Calls[len(forward):], dins, grads)
 
 	c := newCompiler(f, threads)
+	c.store = newStorage(storage)
 	c.place(s)
 	s.DOut = c.inputs(DOut, douts, &s.Span)
 	residual := c.residuals(forward, backward, &s.Span)
@@ -147,11 +153,12 @@ type compiler struct {
 	// consumable is the space whose values the program may overwrite at their
 	// last use: the residuals for Backward, none (Workspace) otherwise.
 	consumable Space
+	store      *storage
 	lastOut    []Operand // of the program assembled last
 }
 
 func newCompiler(f Function, threads int) *compiler {
-	return &compiler{f: f, threads: threads, fixed: map[*graph.Node]Operand{}, consumable: Workspace}
+	return &compiler{f: f, threads: threads, fixed: map[*graph.Node]Operand{}, consumable: Workspace, store: newStorage(Storage{})}
 }
 
 // place lays out what exists before any program runs.
@@ -178,7 +185,7 @@ func (c *compiler) inputs(space Space, nodes []*graph.Node, span *[Spaces]int) [
 	sizes := make([]int, len(nodes))
 	for i, n := range nodes {
 		if n != nil {
-			sizes[i] = n.Elems()
+			sizes[i] = c.store.floats(n)
 		}
 	}
 	offsets, total := Layout(sizes)
@@ -226,7 +233,7 @@ func (c *compiler) residuals(forward, backward []*graph.Call, span *[Spaces]int)
 	for _, n := range order {
 		if needed[n] {
 			kept = append(kept, n)
-			sizes = append(sizes, n.Elems())
+			sizes = append(sizes, c.store.floats(n))
 		}
 	}
 	offsets, total := Layout(sizes)
@@ -293,7 +300,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 	sizes := make([]int, len(results))
 	for i, n := range results {
 		if n != nil {
-			sizes[i] = n.Elems()
+			sizes[i] = c.store.floats(n)
 		}
 	}
 	offsets, total := Layout(sizes)
@@ -346,7 +353,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 			if j == 0 && c.overwrite(s, n, t, last, held, place) {
 				continue
 			}
-			b := &buffer{first: t, last: t, size: n.Elems()}
+			b := &buffer{first: t, last: t, size: c.store.floats(n)}
 			held[n] = b
 			buffers = append(buffers, b)
 		}
@@ -359,7 +366,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		ops := make([]Operand, len(nodes))
 		for i, n := range nodes {
 			if b := held[n]; b != nil {
-				ops[i] = Operand{Workspace, base + b.off, n.Elems()}
+				ops[i] = Operand{Workspace, base + b.off, c.store.floats(n)}
 			} else {
 				ops[i] = place[n]
 			}
@@ -371,12 +378,14 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		var scratch int
 		accumulates := len(s.out) > 0 && place[s.out[0]].Space == Grads
 		kernels[t], scratch = lower(s, accumulates, c.threads)
-		p.scratch = max(p.scratch, alignUp(scratch))
+		if !c.store.NoPacking {
+			p.scratch = max(p.scratch, alignUp(scratch))
+		}
 	}
 	base = p.scratch * c.threads
 	p.Span = base + ws
 	for t, s := range steps {
-		in := Instr{Op: s.call.Op.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], Cost: cost(s)}
+		in := Instr{Op: s.call.Op.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], Cost: cost(s), step: s, store: c.store}
 		if s.last() != s.call {
 			in.Op += "+" + s.last().Op.Name()
 		}
@@ -396,7 +405,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 func (c *compiler) overwrite(s *step, n *graph.Node, t int, last map[*graph.Node]int, held map[*graph.Node]*buffer, place map[*graph.Node]Operand) bool {
 	for _, i := range s.inPlace() {
 		in := s.in[i]
-		if last[in] != t || in.Elems() != n.Elems() {
+		if last[in] != t || c.store.floats(in) != c.store.floats(n) {
 			continue
 		}
 		if b := held[in]; b != nil {
@@ -409,23 +418,4 @@ func (c *compiler) overwrite(s *step, n *graph.Node, t int, last map[*graph.Node
 		}
 	}
 	return false
-}
-
-// Cost is what an instruction moves and computes.
-type Cost struct {
-	FLOPs int64 // 2 x multiply-adds of matrix products
-	Elems int64 // elements that come out, for what is not a product
-	Bytes int64 // operands read and written once
-}
-
-func cost(s *step) Cost {
-	k := Cost{FLOPs: s.call.Op.FLOPs(s.call)}
-	for _, n := range s.in {
-		k.Bytes += int64(n.Elems()) * n.DType.Bytes()
-	}
-	for _, n := range s.out {
-		k.Bytes += int64(n.Elems()) * n.DType.Bytes()
-		k.Elems += int64(n.Elems())
-	}
-	return k
 }

@@ -1,0 +1,146 @@
+package program
+
+import (
+	"iter"
+
+	"gpipebench/nn/graph"
+)
+
+// Cost is what an instruction moves and computes.
+type Cost struct {
+	FLOPs int64 // 2 x multiply-adds of matrix products
+	Elems int64 // elements that come out, for what is not a product
+	Bytes int64 // operands read and written once
+}
+
+func cost(s *step) Cost {
+	k := Cost{FLOPs: s.call.Op.FLOPs(s.call)}
+	for _, n := range s.in {
+		k.Bytes += int64(n.Elems()) * n.DType.Bytes()
+	}
+	for _, n := range s.out {
+		k.Bytes += int64(n.Elems()) * n.DType.Bytes()
+		k.Elems += int64(n.Elems())
+	}
+	return k
+}
+
+// Move is an operand that an instruction reads or writes.
+type Move struct {
+	Operand
+	Elems      int64 // that move: of a table that is looked up, the rows that are
+	Width      int   // the last dimension
+	ElemBytes  int64 // as stored
+	Activation bool  // and neither a parameter, an accumulator, an id nor a statistic
+	Written    bool  // else read
+}
+
+// Moves are the instruction's operands: each that is read, then each that is
+// written. An accumulator is both.
+func (in *Instr) Moves() iter.Seq[Move] {
+	return func(yield func(Move) bool) {
+		s := in.step
+		first, last := s.call.Op, s.last().Op
+		for i, n := range s.in {
+			m := in.store.move(n, in.in[i], false)
+			switch first.(type) {
+			case graph.EmbedOp, graph.SliceOp: // the rows or columns that come out
+				if i != 1 {
+					m.Elems = min(m.Elems, int64(s.out[0].Elems()))
+				}
+			}
+			if !yield(m) {
+				return
+			}
+		}
+		for i, n := range s.out {
+			m := in.store.move(n, in.out[i], true)
+			if _, ok := last.(graph.EmbedGradOp); ok {
+				m.Elems = min(m.Elems, int64(s.in[0].Elems()))
+			}
+			if m.Space == Grads {
+				m.Activation, m.ElemBytes = false, 4
+				again := m
+				again.Written = false
+				if !yield(again) {
+					return
+				}
+			}
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// PaddedFLOPs is Cost.FLOPs with the widths of products padded to a multiple of
+// lanes: both widths of a weight, in all three products that it is part of; of a
+// convolution the channels that come in and those that go out; of attention a
+// head's and the keys'.
+func (in *Instr) PaddedFLOPs(lanes int) int64 {
+	flops := in.Cost.FLOPs
+	if lanes <= 1 || flops == 0 {
+		return flops
+	}
+	pad := func(widths ...int) int64 {
+		for _, w := range widths {
+			flops = flops / int64(w) * int64((w+lanes-1)/lanes*lanes)
+		}
+		return flops
+	}
+	c := in.step.call
+	switch op := c.Op.(type) {
+	case graph.MatMulOp:
+		m, n, k := op.Dims(c)
+		if op.TransA { // k are the rows
+			return pad(m, n)
+		}
+		return pad(n, k)
+	case graph.Conv2DOp, graph.ConvInputGradOp:
+		w := c.In[1].Shape
+		return pad(w[2], w[3])
+	case graph.ConvWeightGradOp:
+		w := c.Out[0].Shape
+		return pad(w[2], w[3])
+	case graph.AttentionOp:
+		_, _, keys := op.Dims(c.In)
+		return pad(op.HeadDim, keys)
+	case graph.AttentionGradOp:
+		_, _, keys := op.AttentionOp.Dims(c.In[3:])
+		return pad(op.HeadDim, keys)
+	}
+	return flops
+}
+
+// Elementwise tells whether a compiler could compute the instruction element by
+// element while its input is being made: additions, products, activations,
+// dropout, the normalisation of batch norm once its statistics are known, and
+// what only moves data. A fused one is what it begins with.
+func (in *Instr) Elementwise() bool {
+	switch in.step.call.Op.(type) {
+	case graph.AddOp, graph.MulOp, graph.ScaleOp, graph.ReLUOp, graph.ReLUGradOp, graph.GELUOp, graph.GELUGradOp,
+		graph.ClipOp, graph.ClipGradOp, graph.DropoutOp, graph.DropPathOp, graph.AddBiasOp, graph.CopyOp,
+		graph.BatchNormOp, graph.BatchNormEvalOp, graph.BatchNormGradOp, graph.ConcatOp, graph.SliceOp, graph.PadOp:
+		return true
+	}
+	return false
+}
+
+// Ends tells whether a value in the workspace is dead once the instruction has
+// run: freed, or overwritten in its place.
+func (in *Instr) Ends(o Operand) bool {
+	if o.Space != Workspace {
+		return false
+	}
+	for _, f := range in.frees {
+		if f.Off == o.Off {
+			return true
+		}
+	}
+	for _, w := range in.out {
+		if w == o {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,99 @@
+package program
+
+import "gpipebench/nn/graph"
+
+// Storage is how values lie in a device's memory. The zero value is that of
+// what computes here: float32 throughout, and packing buffers beside them.
+// With any other, programs can be planned and costed and not run.
+type Storage struct {
+	// DType is that of activations and their gradients. Parameters,
+	// accumulators and statistics are float32 in any case, and ids int32.
+	DType graph.DType
+	// NoPacking leaves out the packing buffers of this machine's kernels.
+	NoPacking bool
+	// KeepScores has attention keep its probabilities for the backward, as was
+	// the custom, where our kernel keeps their log-sum-exp and computes them again.
+	KeepScores bool
+}
+
+// storage is a Storage and what it has found out.
+type storage struct {
+	Storage
+	wide map[*graph.Call][]bool // outputs that are float32 whatever the activations are
+}
+
+func newStorage(s Storage) *storage {
+	return &storage{s, map[*graph.Call][]bool{}}
+}
+
+// elems is the number of a value's elements.
+func (s *storage) elems(n *graph.Node) int {
+	if s.scores(n) {
+		_, _, keys := n.Call.Op.(graph.AttentionOp).Dims(n.Call.In)
+		return n.Elems() * keys
+	}
+	return n.Elems()
+}
+
+// scores tells whether n stands for an attention's probabilities.
+func (s *storage) scores(n *graph.Node) bool {
+	if !s.KeepScores || n.Index != 1 || n.Call == nil {
+		return false
+	}
+	_, ok := n.Call.Op.(graph.AttentionOp)
+	return ok
+}
+
+// floats is the room that a value takes, in units of four bytes.
+func (s *storage) floats(n *graph.Node) int {
+	elems := s.elems(n)
+	if s.DType == graph.BF16 && s.activation(n) {
+		return (elems + 1) / 2
+	}
+	return elems
+}
+
+// activation tells whether a value is of the activations' dtype. An op's
+// inference knows which of its outputs are statistics: those that stay float32
+// when its inputs are bfloat16.
+func (s *storage) activation(n *graph.Node) bool {
+	switch {
+	case n.DType == graph.I32 || n.Role == graph.Param || n.Role == graph.Const:
+		return false
+	case n.Role == graph.Input || s.scores(n):
+		return true
+	}
+	c := n.Call
+	if _, ok := c.Op.(graph.CopyOp); ok {
+		return s.activation(c.In[0])
+	}
+	wide, ok := s.wide[c]
+	if !ok {
+		in := make([]*graph.Node, len(c.In))
+		for i, n := range c.In {
+			in[i] = n
+			if n.DType == graph.F32 {
+				narrow := *n
+				narrow.DType = graph.BF16
+				in[i] = &narrow
+			}
+		}
+		for _, t := range c.Op.Infer(in) {
+			wide = append(wide, t.DType != graph.BF16)
+		}
+		s.wide[c] = wide
+	}
+	return !wide[n.Index]
+}
+
+// move describes an operand.
+func (s *storage) move(n *graph.Node, o Operand, written bool) Move {
+	m := Move{Operand: o, Elems: int64(s.elems(n)), Width: 1, ElemBytes: 4, Written: written, Activation: s.activation(n)}
+	if len(n.Shape) > 0 {
+		m.Width = n.Shape.Last()
+	}
+	if m.Activation && s.DType == graph.BF16 {
+		m.ElemBytes = 2
+	}
+	return m
+}
