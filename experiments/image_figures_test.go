@@ -375,6 +375,16 @@ func TestRoundsKeepThePartition(t *testing.T) {
 	if err := log.Get(run.sample(1, 0), &s); err != nil || joinInts(s.Partition) != "1,8" {
 		t.Errorf("partition %v, %v; want that of the first sample", s.Partition, err)
 	}
+	// One that is cut by time is cut by figures that others have too.
+	r.runs[0].training.Setup.Cost = Time
+	log = NewLog(Key{Experiment: "e"})
+	if err := r.measure(context.Background(), log, Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	costs := layerCosts{{run.training.Model, 2, 1, 1}: {1, 1, 1, 1, 1, 1, 1, 1, 9}}
+	if sizes, err := costs.balance(context.Background(), &r.runs[0].training); err != nil || joinInts(sizes) != "8,1" {
+		t.Errorf("cut %v, %v; want 8,1", sizes, err)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
 	if err := r.measure(ctx, NewLog(Key{Experiment: "e"}), Silent{}); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "e, run: ") {

@@ -81,6 +81,7 @@ func (r *rounds) measure(ctx context.Context, log *Log, p Progress) error {
 		return nil
 	}
 	batches := map[Model]nn.Batch{}
+	costs := layerCosts{}
 	open := make([]*gpipe.Trainer, len(r.runs))
 	defer func() {
 		for _, tr := range open {
@@ -102,7 +103,7 @@ func (r *rounds) measure(ctx context.Context, log *Log, p Progress) error {
 			batches[run.training.Model] = batch
 		}
 		if open[now.run] == nil {
-			trainer, err := r.open(ctx, log, run)
+			trainer, err := r.open(ctx, log, run, costs)
 			if err != nil {
 				return failed(err)
 			}
@@ -134,7 +135,7 @@ func (r *rounds) measure(ctx context.Context, log *Log, p Progress) error {
 
 // open opens a run's pipeline. One that has samples is cut as it was then: a
 // partition by measured time could come out otherwise.
-func (r *rounds) open(ctx context.Context, log *Log, run *timedRun) (*gpipe.Trainer, error) {
+func (r *rounds) open(ctx context.Context, log *Log, run *timedRun, costs layerCosts) (*gpipe.Trainer, error) {
 	t := run.training
 	t.Seed = r.seed
 	for round := range r.count {
@@ -148,8 +149,51 @@ func (r *rounds) open(ctx context.Context, log *Log, run *timedRun) (*gpipe.Trai
 			}
 		}
 	}
+	if t.Setup.Cost == Time && t.Setup.Balance == nil {
+		var err error
+		if t.Setup.Balance, err = costs.balance(ctx, &t); err != nil {
+			return nil, err
+		}
+	}
 	trainer, _, err := t.open(ctx)
 	return trainer, err
+}
+
+// layerCosts is what layers were measured to take, so that pipelines that differ
+// only in how they are cut are cut by the same figures.
+type layerCosts map[layersKey][]float64
+
+type layersKey struct {
+	model        Model
+	batch, micro int
+	threads      int
+}
+
+// balance cuts a network by what its layers take.
+func (c layerCosts) balance(ctx context.Context, t *Training) ([]int, error) {
+	k := layersKey{t.Model, t.Batch, t.Setup.MicroBatches, t.Setup.Threads}
+	if c[k] == nil {
+		layers, err := t.Model.Build()
+		if err != nil {
+			return nil, err
+		}
+		l, err := t.Model.Loss(t.LabelSmoothing)
+		if err != nil {
+			return nil, err
+		}
+		whole := t.Setup
+		whole.Partitions = 1 // not yet cut
+		p, err := whole.pipeline(ctx, layers, l, t.Model.Input(t.Batch))
+		if err != nil {
+			return nil, err
+		}
+		p.Seed = t.Seed
+		if c[k], err = timeLayers(ctx, p, t.Model.Input(t.Batch)); err != nil {
+			return nil, err
+		}
+	}
+	cut, err := partition.Split(t.Setup.Partitioner, c[k], t.Setup.Partitions)
+	return cut.Sizes, err
 }
 
 // timingBatch is a mini-batch to take times with, which do not depend on what is
