@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/schedule"
+	"gpipebench/models/amoebanet"
 	"gpipebench/nn"
 )
 
@@ -236,5 +237,59 @@ func TestAveragedRestores(t *testing.T) {
 	p.EMA.Decay = 1
 	if _, err := p.Open(InputOf(small.data(0))); err == nil || !strings.Contains(err.Error(), "want at least 0") {
 		t.Errorf("a decay of 1: %v", err)
+	}
+}
+
+// Batch norm's moving averages are no weights: they stay in place while the
+// averages of the weights are evaluated, and are hashed and saved with them.
+func TestAveragedLeavesMovingStatistics(t *testing.T) {
+	c := amoebanet.Config{Layers: 3, Filters: 8, Classes: 5, Image: 32}
+	layers, err := amoebanet.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := c.Input().Shape
+	b := nn.Batch{
+		Inputs:  []nn.Tensor{{Shape: append([]int{4}, image...), F32: make([]float32, 4*image.Elems())}},
+		Targets: []nn.Tensor{{Shape: []int{4}, I32: []int32{0, 1, 2, 3}}}, Count: 4,
+	}
+	for i := range b.Inputs[0].F32 {
+		b.Inputs[0].F32[i] = float32(math.Sin(float64(i * i)))
+	}
+	tr, err := Pipeline{
+		Layers: layers, Loss: nn.CrossEntropy{Ranks: true}, Partitions: 3, MicroBatches: 2, Optimizer: nn.RMSProp{}, EMA: nn.EMA{Decay: 0.9},
+	}.Open(InputOf(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	if _, err := tr.Step(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	checkMemory(t, tr)
+	trained := map[string][]float32{}
+	for _, w := range tr.Weights() {
+		trained[w.Path] = slices.Clone(w.Data)
+	}
+	statistics, averages := 0, 0
+	if err := tr.Averaged(func() error {
+		for _, w := range tr.Weights() {
+			switch same := slices.Equal(w.Data, trained[w.Path]); {
+			case strings.Contains(w.Path, "moving_"):
+				statistics++
+				if !same {
+					t.Errorf("%s changes", w.Path)
+				}
+			case !same:
+				averages++
+			}
+		}
+		_, err := tr.Evaluate(t.Context(), b)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if statistics == 0 || averages == 0 {
+		t.Errorf("%d moving averages, %d averages of weights that differ from them", statistics, averages)
 	}
 }
