@@ -14,11 +14,35 @@ import (
 // Simulating is one training step of a network on modelled accelerators.
 type Simulating struct {
 	Model       Model
-	Setup       Setup  // its Device, Threads, MemoryCap and Link are the accelerator's
-	Accelerator string // one of gpipe.Accelerators
+	Setup       Setup  // its Device, Threads, MemoryCap and Link are the accelerator's; its cost of time is the modelled one
+	Accelerator string // one of gpipe.Accelerators, or a file of one
 	Batch       int
 	Optimizer   string
 	DType       graph.DType // of activations
+	Accounting  gpipe.Accounting
+	KeepScores  bool   // attention keeps its probabilities
+	Fused       Switch // whether the accelerator's compiler fuses
+	Tiled       Switch // whether activations move padded to its lanes
+}
+
+// Switch is on, off, or what an accelerator's file says: the zero value.
+type Switch string
+
+// ParseSwitch reads on, off and file.
+func ParseSwitch(s string) (Switch, error) {
+	switch s {
+	case "on", "off":
+		return Switch(s), nil
+	case "file":
+		return "", nil
+	}
+	return "", fmt.Errorf("want on, off or file")
+}
+
+func (s Switch) set(b *bool) {
+	if s != "" {
+		*b = s == "on"
+	}
 }
 
 // Simulation is that step. The first four keys are the ones that other programs
@@ -46,8 +70,14 @@ type SimulatedDevice struct {
 	ActivationBytes int64   `json:"activation_bytes"`
 	PeakBytes       int64   `json:"peak_bytes"`
 	BusySeconds     float64 `json:"busy_seconds"`
+	BoundaryBytes   int64   `json:"boundary_bytes"` // the three parts of the activations
+	ResidualBytes   int64   `json:"residual_bytes"`
+	WorkspaceBytes  int64   `json:"workspace_bytes"`
 	GradientBytes   int64   `json:"gradient_bytes"`
 	CapacityBytes   int64   `json:"capacity_bytes"`
+	Fits            bool    `json:"fits"`
+	FirstLayer      string  `json:"first_layer"`
+	LastLayer       string  `json:"last_layer"`
 }
 
 // Breakdown is where a step's time goes, in seconds averaged over devices. It
@@ -78,56 +108,101 @@ func ParseDType(s string) (graph.DType, error) {
 	return 0, fmt.Errorf("unknown dtype %q: want bf16 or f32", s)
 }
 
-// Run simulates.
-func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
+// modelling is how the simulation counts.
+func (s Simulating) modelling() gpipe.Modelling {
+	return gpipe.Modelling{DType: s.DType, Accounting: s.Accounting, KeepScores: s.KeepScores}
+}
+
+// accelerator is the one that is asked for, with the switches set.
+func (s Simulating) accelerator() (*gpipe.Accelerator, error) {
+	a, err := gpipe.AcceleratorNamed(s.Accelerator)
+	if err != nil {
+		return nil, usage(err)
+	}
+	s.Fused.set(&a.Fused)
+	s.Tiled.set(&a.Tiled)
+	return a, nil
+}
+
+// pipeline describes the run on the accelerator.
+func (s Simulating) pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipeline, err error) {
 	layers, err := s.Model.Build()
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	optimizer, err := ParseOptimizer(s.Optimizer)
 	if err != nil {
-		return nil, usage(err)
+		return p, usage(err)
 	}
-	accelerator, err := gpipe.AcceleratorNamed(s.Accelerator)
+	accelerator, err := s.accelerator()
 	if err != nil {
-		return nil, usage(err)
-	}
-	if s.Setup.Cost == Time {
-		return nil, usagef("layers cannot be timed on a modelled device: want cost flops or memory")
+		return p, err
 	}
 	loss, err := s.Model.Loss(0)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	in := s.Model.Input(s.Batch)
-	p, err := s.Setup.pipeline(ctx, layers, loss, in)
-	if err != nil {
-		return nil, err
+	modelled := s.Setup.Cost == Time
+	if modelled {
+		s.Setup.Cost = FLOPs
+	}
+	if p, err = s.Setup.pipeline(ctx, layers, loss, in); err != nil {
+		return p, err
 	}
 	p.Devices = []gpipe.Device{accelerator.Device()}
 	p.Optimizer = optimizer
-	sim, err := p.Simulate(in, s.DType)
+	if modelled && p.Balance == nil && p.Partitions > 1 {
+		estimates, err := p.ModelLayers(in, s.modelling())
+		if err != nil {
+			return p, err
+		}
+		p.Costs = make([]float64, len(estimates))
+		for i, e := range estimates {
+			p.Costs[i] = e.Seconds()
+		}
+	}
+	return p, nil
+}
+
+// Run simulates.
+func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
+	in := s.Model.Input(s.Batch)
+	p, err := s.pipeline(ctx, in)
 	if err != nil {
 		return nil, err
 	}
+	sim, err := p.Simulate(in, s.modelling())
+	if err != nil {
+		return nil, err
+	}
+	return s.outcome(p, sim), nil
+}
+
+// outcome is what a simulation has to say.
+func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation {
 	r := &Simulation{
 		StepSeconds: sim.Seconds, ExamplesPerSecond: float64(s.Batch) / sim.Seconds,
 		BubbleFraction: sim.Parts.Bubble / sim.Seconds,
-		ClassicBubble:  schedule.Bubble(s.Setup.Partitions, s.Setup.MicroBatches),
+		ClassicBubble:  schedule.Bubble(p.Partitions, p.MicroBatches),
 		Breakdown:      newBreakdown(sim.Parts),
-		Params:         nn.CountParams(layers),
-		Partition:      sim.Sizes, Note: sim.Note, Accelerator: accelerator.Name,
+		Params:         nn.CountParams(p.Layers),
+		Partition:      sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
 		Fits:     true,
 		Timeline: sim.Timeline,
 	}
-	for _, d := range sim.Devices {
+	next := 0
+	for k, d := range sim.Devices {
+		first, last := next, next+sim.Sizes[k]-1
+		next += sim.Sizes[k]
 		r.Devices = append(r.Devices, SimulatedDevice{
 			ParamBytes: d.ParamBytes, ActivationBytes: d.ActivationBytes, PeakBytes: d.PeakBytes,
+			BoundaryBytes: d.BoundaryBytes, ResidualBytes: d.ResidualBytes, WorkspaceBytes: d.WorkspaceBytes,
 			BusySeconds: d.BusySeconds, GradientBytes: d.GradientBytes, CapacityBytes: d.Capacity,
+			Fits: d.Fits(), FirstLayer: p.Layers[first].Name(), LastLayer: p.Layers[last].Name(),
 		})
 		r.Fits = r.Fits && d.Fits()
 	}
-	return r, nil
+	return r
 }
 
 // Accelerators lists the names that Simulating.Accelerator may have.

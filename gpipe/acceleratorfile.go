@@ -221,14 +221,15 @@ func (r accelReader) syntax(err error) error {
 	return fmt.Errorf("%s:%s:1: %s: want YAML", r.file, line, text)
 }
 
-// accelOps are the names of operations that a file may give rates of their own.
+// accelOps are the names of operations that a file may give rates of their own:
+// those of instructions, and clear and update, of gradients and weights.
 var accelOps = []string{
 	"add", "attention", "attention-grad", "avg-pool", "avg-pool-grad", "batch-norm", "batch-norm-grad", "batch-norm-grad-sums",
-	"batch-norm-grad-totals", "batch-norm-moments", "batch-norm-param-grad", "batch-norm-stats", "bias", "clip", "clip-grad",
+	"batch-norm-grad-totals", "batch-norm-moments", "batch-norm-param-grad", "batch-norm-stats", "bias", "clear", "clip", "clip-grad",
 	"column-sum", "concat", "conv2d", "conv2d-input-grad", "conv2d-weight-grad", "copy", "cross-entropy", "cross-entropy-grad",
 	"drop-path", "dropout", "embed", "embed-grad", "gelu", "gelu-grad", "global-avg-pool", "global-avg-pool-grad", "layer-norm",
 	"layer-norm-grad", "layer-norm-param-grad", "matmul", "matmul-at", "matmul-bt", "max-pool", "max-pool-grad", "mul", "pad",
-	"relu", "relu-grad", "scale", "slice",
+	"relu", "relu-grad", "scale", "slice", "update",
 }
 
 // opName is the name in accelOps of an instruction: that of its first

@@ -83,7 +83,7 @@ func ExamplePipeline_Simulate() {
 	s, err := gpipe.Pipeline{
 		Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 4, MicroBatches: 32,
 		Devices: []gpipe.Device{accelerator.Device()},
-	}.Simulate(gpipe.InputOf(nn.Batch{Inputs: []nn.Tensor{example}, Targets: []nn.Tensor{example}, Count: 32 * 1024}), graph.BF16)
+	}.Simulate(gpipe.InputOf(nn.Batch{Inputs: []nn.Tensor{example}, Targets: []nn.Tensor{example}, Count: 32 * 1024}), gpipe.Modelling{DType: graph.BF16})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func (s *step) result(stages []*stageRun) (*Result, error) {
 		Loss: last.loss / float64(s.batch.Count), Correct: int(last.correct), Count: s.batch.Count,
 		Ranks: last.ranks, GradNorm: last.norm,
 		Times: &Times{
-			Lists: s.lists, Link: n.Devices[0].Link,
+			Lists: s.lists, Link: n.Devices[0].Link, Exchanges: n.exchanges(),
 			Boundary: func(stage, micro int) int64 { return s.programs[micro].boundaryBytes(stage) },
 		},
 	}

@@ -5,12 +5,101 @@ import (
 	"gpipebench/nn/program"
 )
 
-// seconds is the roofline's time for a program whose activations are of a dtype.
-func (a *Accelerator) seconds(p *program.Program, dt graph.DType) float64 {
-	var sum float64
-	for _, in := range p.Instrs {
-		bytes := float64(in.Cost.Bytes) * float64(dt.Bytes()) / floatBytes
-		sum += max(float64(in.Cost.FLOPs)/a.rate(dt), bytes/a.Bandwidth) + a.Overhead
-	}
+// The roofline. An instruction takes as long as its arithmetic at peak rate,
+// with the widths of products padded to the lanes, or as its operands' traffic
+// at full bandwidth, whichever is longer, and an overhead. Every operand is read
+// or written once, in the dtype that it is stored in.
+//
+// On an accelerator whose compiler fuses, element-wise instructions join the
+// instruction right before them if they read what it makes: they do not read
+// that value, nobody writes it if it is dead afterwards, and all together are
+// one operation with one overhead. Nothing is fused across an instruction in
+// between.
+//
+// On a tiled one the last dimension of activations moves padded to the lanes.
+
+// seconds is the roofline's time for a program.
+func (a *Accelerator) seconds(p *program.Program, dt graph.DType) (sum float64) {
+	a.operations(p, dt, func(_ int, seconds float64) { sum += seconds })
 	return sum
+}
+
+// operations calls each for every operation of a program with the layer that it
+// begins in and its time.
+func (a *Accelerator) operations(p *program.Program, dt graph.DType, each func(layer int, seconds float64)) {
+	var arithmetic, traffic float64 // of the operation at hand, in seconds
+	layer := -1
+	end := func() {
+		if layer >= 0 {
+			each(layer, max(arithmetic, traffic)+a.Overhead)
+		}
+	}
+	var before *program.Instr
+	var made []program.Move // by before, and in how many seconds it is written
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		rate, bandwidth := a.rates(in.Op, dt)
+		var reads, joined float64
+		var writes []program.Move
+		fused := false
+		for m := range in.Moves() {
+			seconds := float64(m.Elems*m.ElemBytes) / bandwidth
+			if a.Tiled && m.Activation {
+				seconds *= float64(pad(m.Width, a.Lanes)) / float64(m.Width)
+			}
+			if m.Written {
+				reads += seconds
+				writes = append(writes, m)
+				continue
+			}
+			if before != nil && a.Fused && in.Elementwise() && wrote(made, m.Operand) {
+				fused = true
+				if in.Ends(m.Operand) {
+					joined += seconds // what before has been charged for writing
+				}
+				continue
+			}
+			reads += seconds
+		}
+		if fused {
+			traffic -= joined
+		} else {
+			end()
+			arithmetic, traffic, layer = 0, 0, in.Layer
+		}
+		arithmetic += float64(in.PaddedFLOPs(a.Lanes)) / rate
+		traffic += reads
+		before, made = in, writes
+	}
+	end()
+}
+
+func wrote(made []program.Move, o program.Operand) bool {
+	for _, m := range made {
+		if m.Operand == o {
+			return true
+		}
+	}
+	return false
+}
+
+// rates are an operation's, or the accelerator's where it has none of its own.
+func (a *Accelerator) rates(op string, dt graph.DType) (flops, bandwidth float64) {
+	flops, bandwidth = a.rate(dt), a.Bandwidth
+	if own, ok := a.Ops[opName(op)]; ok {
+		if own.FLOPs > 0 {
+			flops = own.FLOPs
+		}
+		if own.Bandwidth > 0 {
+			bandwidth = own.Bandwidth
+		}
+	}
+	return flops, bandwidth
+}
+
+func pad(n, lanes int) int {
+	if lanes <= 1 {
+		return n
+	}
+	return (n + lanes - 1) / lanes * lanes
 }

@@ -2,11 +2,50 @@ package gpipe
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
 )
+
+// Modelling is how a simulation counts. The zero value: activations of float32,
+// the paper's accounting, attention as our kernel does it.
+type Modelling struct {
+	// DType is that of activations and their gradients; parameters, their
+	// gradients, optimiser state and statistics are float32, ids int32.
+	DType      graph.DType
+	Accounting Accounting
+	// KeepScores has attention write its probabilities and keep them for the
+	// backward, as was the custom before kernels that compute them again.
+	KeepScores bool
+}
+
+// Accounting is what counts as a device's peak.
+type Accounting uint8
+
+const (
+	// PaperAccounting is that of GPipe's Table 1: parameters and optimiser
+	// state (12 bytes a parameter with two slots), and activations.
+	PaperAccounting Accounting = iota
+	// FullAccounting is all that is allocated: gradients too.
+	FullAccounting
+)
+
+var accountings = [...]string{"paper", "full"}
+
+func (a Accounting) String() string { return accountings[a] }
+
+// ParseAccounting reads what String writes.
+func ParseAccounting(s string) (Accounting, error) {
+	if i := slices.Index(accountings[:], s); i >= 0 {
+		return Accounting(i), nil
+	}
+	return 0, fmt.Errorf("unknown accounting %q: want %s", s, strings.Join(accountings[:], " or "))
+}
 
 // Simulation is a step on modelled devices: the same programs, schedules, plans
 // and clock as on real ones, with a roofline's times.
@@ -23,51 +62,64 @@ type Simulation struct {
 type DeviceEstimate struct {
 	ParamBytes      int64   // parameters and optimiser state, as the paper counts (12 bytes a parameter for two slots)
 	GradientBytes   int64   // float32 accumulators
-	ActivationBytes int64   // boundary stash, residuals and workspace in the activations' dtype
-	PeakBytes       int64   // all of these
+	ActivationBytes int64   // boundary stash, residuals and workspace
+	BoundaryBytes   int64   // the first part of those
+	ResidualBytes   int64   // the second: of the micro-batches that are in flight without recomputation, or of the one that is recomputed
+	WorkspaceBytes  int64   // the third
+	PeakBytes       int64   // of what the accounting counts
 	Capacity        int64   // of the accelerator
 	BusySeconds     float64 // F, R and B
 }
 
 // Fits tells whether the plan fits the accelerator's memory.
-func (d DeviceEstimate) Fits() bool { return d.PeakBytes <= d.Capacity }
+func (d DeviceEstimate) Fits() bool { return d.Capacity == 0 || d.PeakBytes <= d.Capacity }
 
-// Simulate plans the pipeline and runs one step on the virtual clock.
-// Activations are of dtype dt; parameters, gradients and optimiser state are
-// float32. A plan that exceeds a capacity is no error: see Fits.
-func (p Pipeline) Simulate(in Input, dt graph.DType) (*Simulation, error) {
-	n, err := p.network(in)
+// Simulate plans the pipeline and runs one step on the virtual clock. A plan
+// that exceeds a capacity is no error: see Fits.
+func (p Pipeline) Simulate(in Input, how Modelling) (*Simulation, error) {
+	n, err := p.modelled(in, how)
 	if err != nil {
 		return nil, err
 	}
-	if n.Devices[0].Kind != Modelled {
+	return n.simulate(how)
+}
+
+// modelled is the network on modelled devices, planned and compiled.
+func (p Pipeline) modelled(in Input, how Modelling) (*network, error) {
+	if len(p.Devices) == 0 || p.Devices[0].Kind != Modelled {
 		return nil, errors.New("simulation runs on modelled devices only")
 	}
-	micro := MicroBatchSizes(in.Examples, n.MicroBatches)
+	for _, d := range p.Devices {
+		if a := d.Accelerator; a != nil && a.rate(how.DType) == 0 {
+			return nil, fmt.Errorf("%s has no rate for %v: want activations of another dtype", a.Name, how.DType)
+		}
+	}
+	return p.networkStored(in, p.Devices[0].Accelerator.storage(how))
+}
+
+// storage is how values lie in the accelerator's memory.
+func (a *Accelerator) storage(how Modelling) program.Storage {
+	return program.Storage{DType: how.DType, NoPacking: !a.Packing, KeepScores: how.KeepScores}
+}
+
+func (n *network) simulate(how Modelling) (*Simulation, error) {
+	micro := MicroBatchSizes(n.input.Examples, n.MicroBatches)
 	lists, err := schedule.Build(n.Schedule, n.Partitions, len(micro), n.Checkpoint, n.LateRecompute)
 	if err != nil {
 		return nil, err
 	}
-	times := Times{Lists: lists, Link: n.Devices[0].Link, Boundary: func(stage, m int) int64 {
-		return n.planned(micro[m]).boundaryBytes(stage) * dt.Bytes() / floatBytes
-	}}
+	times := Times{
+		Lists: lists, Link: n.Devices[0].Link, Exchanges: n.exchanges(),
+		Boundary: func(stage, m int) int64 { return n.planned(micro[m]).boundaryBytes(stage) },
+	}
 	s := &Simulation{Sizes: n.sizes, Note: n.note}
 	for k := range n.Partitions {
 		plan, err := n.plan(k)
 		if err != nil {
 			return nil, err
 		}
-		est := DeviceEstimate{
-			ParamBytes:    plan.Bytes[Parameters] + plan.Bytes[OptimizerState],
-			GradientBytes: plan.Bytes[Gradients],
-			Capacity:      n.Devices[k].Capacity,
-		}
-		for _, c := range []Category{Boundary, Residuals, Workspace} {
-			est.ActivationBytes += plan.Bytes[c] * dt.Bytes() / floatBytes
-		}
-		est.PeakBytes = est.ParamBytes + est.GradientBytes + est.ActivationBytes
-		s.Devices = append(s.Devices, est)
-		times.Stages = append(times.Stages, n.model(k, micro, plan, dt))
+		s.Devices = append(s.Devices, estimate(plan, n.Devices[k].Capacity, how.Accounting))
+		times.Stages = append(times.Stages, n.model(k, micro, plan, how.DType))
 	}
 	if s.Timeline, err = timeline.Replay(lists, times.Costs()); err != nil {
 		return nil, err
@@ -80,6 +132,22 @@ func (p Pipeline) Simulate(in Input, dt graph.DType) (*Simulation, error) {
 		s.Devices[k].BusySeconds = s.Timeline.Busy(k)
 	}
 	return s, nil
+}
+
+// estimate reads a plan.
+func estimate(plan *Plan, capacity int64, how Accounting) DeviceEstimate {
+	est := DeviceEstimate{
+		ParamBytes:    plan.Bytes[Parameters] + plan.Bytes[OptimizerState],
+		GradientBytes: plan.Bytes[Gradients],
+		BoundaryBytes: plan.Bytes[Boundary], ResidualBytes: plan.Bytes[Residuals], WorkspaceBytes: plan.Bytes[Workspace],
+		Capacity: capacity,
+	}
+	est.ActivationBytes = est.BoundaryBytes + est.ResidualBytes + est.WorkspaceBytes
+	est.PeakBytes = est.ParamBytes + est.ActivationBytes
+	if how == FullAccounting {
+		est.PeakBytes = plan.Peak
+	}
+	return est
 }
 
 // model times stage k's tasks by the roofline.
@@ -97,7 +165,45 @@ func (n *network) model(k int, micro []int, plan *Plan, dt graph.DType) StageTim
 		t.B[m] = a.seconds(st.Backward, dt)
 	}
 	// The gradients are cleared; then everything is read, and all but the gradients written.
-	t.Setup = float64(plan.Bytes[Gradients]) / a.Bandwidth
-	t.Update = float64(2*(plan.Bytes[Parameters]+plan.Bytes[OptimizerState])+plan.Bytes[Gradients]) / a.Bandwidth
+	_, clear := a.rates("clear", dt)
+	_, update := a.rates("update", dt)
+	t.Setup = float64(plan.Bytes[Gradients]) / clear
+	t.Update = float64(2*(plan.Bytes[Parameters]+plan.Bytes[OptimizerState])+plan.Bytes[Gradients]) / update
 	return *t
+}
+
+// LayerEstimate is what one layer costs on a modelled device, by itself, for the
+// largest micro-batch.
+type LayerEstimate struct {
+	Forward, Recompute, Backward float64 // seconds; the loss counts to the last layer
+	Residual                     int64   // bytes that its backward needs
+}
+
+// Seconds is what a layer adds to a stage with re-materialisation.
+func (l LayerEstimate) Seconds() float64 { return l.Forward + l.Recompute + l.Backward }
+
+// ModelLayers times every layer on the first of the modelled devices.
+func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) {
+	p.Partitions, p.Balance, p.Costs = 1, []int{len(p.Layers)}, nil
+	p.Devices = p.Devices[:min(1, len(p.Devices))]
+	in.Examples = (in.Examples + max(p.MicroBatches, 1) - 1) / max(p.MicroBatches, 1)
+	p.MicroBatches = 1
+	n, err := p.modelled(in, how)
+	if err != nil {
+		return nil, err
+	}
+	a, st := n.Devices[0].Accelerator, n.planned(in.Examples)[0]
+	layers := make([]LayerEstimate, len(n.Layers))
+	add := func(p *program.Program, to func(*LayerEstimate) *float64) {
+		a.operations(p, how.DType, func(layer int, seconds float64) {
+			*to(&layers[min(layer, len(layers)-1)]) += seconds
+		})
+	}
+	add(st.Forward, func(l *LayerEstimate) *float64 { return &l.Forward })
+	add(st.Keep, func(l *LayerEstimate) *float64 { return &l.Recompute })
+	add(st.Backward, func(l *LayerEstimate) *float64 { return &l.Backward })
+	for layer, floats := range st.Saved {
+		layers[min(layer, len(layers)-1)].Residual += int64(floats) * floatBytes
+	}
+	return layers, nil
 }

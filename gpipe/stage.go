@@ -14,8 +14,9 @@ import (
 type network struct {
 	Pipeline // with its defaults filled in
 	input    Input
-	sizes    []int // layers of each stage
-	first    []int // index of each stage's first layer
+	storage  program.Storage // on the devices
+	sizes    []int           // layers of each stage
+	first    []int           // index of each stage's first layer
 	note     string
 	params   []parameter   // of the whole network, in layer order, tied ones once
 	moving   [][]nn.Moving // of each stage, behind its programs' tallies
@@ -107,7 +108,7 @@ func (n *network) compileTraining(traced []*nn.Stage) compiled {
 	c := make(compiled, n.Partitions)
 	var gradOut []bool
 	for k := n.Partitions - 1; k >= 0; k-- {
-		c[k] = program.Compile(traced[k].Function, gradOut, k > 0, n.Devices[k].threads())
+		c[k] = program.CompileStored(traced[k].Function, gradOut, k > 0, n.Devices[k].threads(), n.storage)
 		gradOut = make([]bool, len(c[k].DIn))
 		for i, d := range c[k].DIn {
 			gradOut[i] = d.Len > 0

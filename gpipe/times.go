@@ -11,6 +11,8 @@ type Times struct {
 	Lists    [][]schedule.Task
 	Boundary func(stage, micro int) int64 // bytes that a stage sends forward
 	Link     timeline.Link
+	// Exchanges are the gradients of weights that several stages share.
+	Exchanges []timeline.Exchange
 }
 
 // StageTimes are one stage's tasks by micro-batch; a recomputation that did
@@ -58,5 +60,7 @@ func (t *Times) Costs() timeline.Costs {
 		Update:   func(stage int) float64 { return t.Stages[stage].Update },
 		Boundary: t.Boundary,
 		Link:     t.Link,
+
+		Exchanges: t.Exchanges,
 	}
 }

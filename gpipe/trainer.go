@@ -64,12 +64,15 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 }
 
 // network validates, partitions and compiles.
-func (p Pipeline) network(in Input) (*network, error) {
+func (p Pipeline) network(in Input) (*network, error) { return p.networkStored(in, program.Storage{}) }
+
+// networkStored is network for devices that store values in their own way.
+func (p Pipeline) networkStored(in Input, storage program.Storage) (*network, error) {
 	if err := p.Validate(in); err != nil {
 		return nil, err
 	}
 	p = p.withDefaults()
-	n := &network{Pipeline: p, input: in, compiled: map[variant]compiled{}}
+	n := &network{Pipeline: p, input: in, storage: storage, compiled: map[variant]compiled{}}
 	if n.sizes = p.Balance; n.sizes == nil {
 		costs := p.Costs
 		if costs == nil {

@@ -249,6 +249,25 @@ func (p *parameter) shared() bool { return p.uses[0].stage != p.uses[len(p.uses)
 // sum, and behind it what was received.
 func sharedFloats(p *parameter) int { return alignUp(p.Shape.Elems()) + p.Shape.Elems() }
 
+// exchanges are what stages send each other of the gradients of weights that
+// they share: every accumulator to every other stage.
+func (n *network) exchanges() (all []timeline.Exchange) {
+	for i := range n.params {
+		p := &n.params[i]
+		if !p.shared() {
+			continue
+		}
+		for _, u := range p.uses {
+			for _, to := range p.stages() {
+				if to != u.stage {
+					all = append(all, timeline.Exchange{From: u.stage, To: to, Bytes: int64(p.Shape.Elems()) * floatBytes})
+				}
+			}
+		}
+	}
+	return all
+}
+
 // exchangeFloats is the most of that on stage k.
 func (n *network) exchangeFloats(k int) int {
 	most := 0

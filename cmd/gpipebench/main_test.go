@@ -121,7 +121,9 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"describe -k 99", 2, "99 partitions"},
 		{"simulate --device abacus", 2, `unknown accelerator "abacus": want`},
 		{"simulate --dtype f8", 2, "want bf16 or f32"},
-		{"simulate --cost time", 2, "cannot be timed"},
+		{"simulate --accounting all", 2, "want paper or full"},
+		{"simulate --fused maybe", 2, "want on, off or file"},
+		{"simulate --device none.yaml", 2, "none.yaml"},
 		{"table2 --profile huge", 2, "want smoke, quick, full"},
 		{"table2 --format pdf", 2, "want text, markdown, csv, json"},
 		{"reproduce --only table9", 2, "want consistency, consistency-accuracy, table2, table2-amoebanet, figure3, breakdown, learning"},
@@ -312,7 +314,7 @@ func TestOtherCommands(t *testing.T) {
 		t.Error(err)
 	}
 
-	for _, args := range []string{"version", "version --json", "--help", "train --help", "describe -k 2", "simulate -k 2 --timeline", "bench --steps 1 --layers 1 --dim 16 --ff 16 --heads 1",
+	for _, args := range []string{"version", "version --json", "--help", "train --help", "describe -k 2", "simulate -k 2 --timeline", "simulate -k 3 --cost time --accounting full --keep-scores --fused off --tiled off", "bench --steps 1 --layers 1 --dim 16 --ff 16 --heads 1",
 		"bench --steps 1 --model amoebanetd --layers 3 --filters 8 --image 32 --batch 4 -m 2 -k 2 --classes 10 --aux 0.4 --cost time",
 		"bench --steps 1 --model resnet50 --width 4 --image 32 --batch 2 -k 2 --classes 10",
 		"describe --model resnet101 -k 4 --split fine", "simulate --model amoebanetd --layers 18 --filters 256 -k 8 -m 32 --batch 128 --optimizer rmsprop"} {

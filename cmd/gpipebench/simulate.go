@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gpipebench/experiments"
+	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
 )
 
@@ -50,10 +52,10 @@ Nothing is computed.`,
 	model := standardModel
 	model.Vocab, model.Classes = 1024, 1000
 	modelFlags(fs, &s.Model, model)
-	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(experiments.Accelerators(), ", "))
+	acceleratorFlags(fs, &s)
 	fs.IntVar(&s.Batch, "batch", 32, "examples of a mini-batch")
 	pipelineFlags(fs, &s.Setup, 1, 1)
-	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "of activations", experiments.ParseDType)
+	fs.Lookup("cost").Usage = "what to balance; time is the modelled one of every layer"
 	value(fs, &s.Optimizer, "optimizer", "adam", strings.Join(experiments.Optimizers(), "|"), "its state counts as parameter memory", oneOf(experiments.Optimizers()...))
 	fs.Float64Var(&s.Model.Dropout, "dropout", 0, "rate, from 0 up to 1")
 	fs.StringVar(&trace, "trace", "", "file for the step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
@@ -61,6 +63,16 @@ Nothing is computed.`,
 	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, s.Model.Name) }
 	return cmd
+}
+
+// acceleratorFlags adds the flags that say what is modelled, and how it counts.
+func acceleratorFlags(fs *pflag.FlagSet, s *experiments.Simulating) {
+	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(experiments.Accelerators(), ", ")+", or a YAML file of one")
+	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "of activations", experiments.ParseDType)
+	value(fs, &s.Accounting, "accounting", "paper", "paper|full", "what counts as peak memory; paper: parameters, optimizer state and activations; full: gradients too", gpipe.ParseAccounting)
+	value(fs, &s.Fused, "fused", "file", "file|on|off", "whether the device's compiler fuses element-wise operations", experiments.ParseSwitch)
+	value(fs, &s.Tiled, "tiled", "file", "file|on|off", "whether activations move padded to the device's lanes", experiments.ParseSwitch)
+	fs.BoolVar(&s.KeepScores, "keep-scores", false, "attention keeps its probabilities for the backward, instead of computing them again")
 }
 
 func printSimulation(o *output, r *experiments.Simulation) error {
@@ -93,6 +105,13 @@ func printSimulation(o *output, r *experiments.Simulation) error {
 	fmt.Fprintf(&b, "parameters with optimizer state %s, activations %s, in all; the fullest device takes %s of %s: %s\n",
 		experiments.FormatBytes(params), experiments.FormatBytes(activations),
 		experiments.FormatBytes(most.PeakBytes), experiments.FormatBytes(most.CapacityBytes), fits)
+	for k, d := range r.Devices {
+		if !d.Fits {
+			fmt.Fprintf(&b, "device %d (%s to %s) lacks %s: parameters with optimizer state %s, boundary stash %s, residuals %s, workspace %s, gradients %s\n",
+				k, d.FirstLayer, d.LastLayer, experiments.FormatBytes(d.PeakBytes-d.CapacityBytes), experiments.FormatBytes(d.ParamBytes),
+				experiments.FormatBytes(d.BoundaryBytes), experiments.FormatBytes(d.ResidualBytes), experiments.FormatBytes(d.WorkspaceBytes), experiments.FormatBytes(d.GradientBytes))
+		}
+	}
 	fmt.Fprintf(&b, "partition %v\n", r.Partition)
 	if r.Note != "" {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)

@@ -18,6 +18,18 @@ type Costs struct {
 	Update   func(stage int) float64                  // after a barrier over all stages; nil: neither update nor barrier
 	Boundary func(stage, micro int) int64             // bytes that the stage sends forward; the gradient that comes back has as many; nil: 0
 	Link     Link
+	// Exchanges happen when their sender has done its list, before the barrier
+	// and only with Update.
+	Exchanges []Exchange
+}
+
+// Exchange is something that one stage sends another, neighbour or not, once
+// all its tasks are done: the gradient of a weight that both have. It takes as
+// long as a transfer between neighbours, and several between two stages follow
+// one another.
+type Exchange struct {
+	From, To int
+	Bytes    int64
 }
 
 // Link is the connection between neighbouring stages. There is one for each
@@ -70,6 +82,9 @@ const (
 //     order of production, as soon as the sender's is over, the receiver has
 //     a slot, and the device is between tasks; legs go before the next task,
 //     activations before gradients. No link is busy: the devices are.
+//   - With Update, Exchanges follow a stage's last task, and the receiver waits
+//     for them. They do not wait for each other, unless they have the same ends,
+//     or occupy a device on their way through the host.
 //   - With Update, a device that has nothing left to do waits at a Barrier until
 //     all have (the global norm needs every gradient), then updates.
 //
@@ -473,10 +488,57 @@ func (r *clock) stuck() error {
 	return fmt.Errorf("timeline: deadlock: %s (%d stages wait)", first, waiting)
 }
 
+// exchange carries the exchanges. The devices are free from then on.
+func (r *clock) exchange() error {
+	free := make([]float64, len(r.devices)) // when a device has sent and received all
+	for k := range free {
+		free[k] = r.devices[k].free
+	}
+	type ends struct{ from, to int }
+	busy := map[ends]float64{}
+	inHost := make([]float64, len(r.costs.Exchanges))
+	cross := func(kind Kind, x Exchange, start float64) float64 {
+		e := Event{Device: x.From, Peer: x.To, Kind: kind, Micro: -1, Bytes: x.Bytes, Start: start, Backward: true}
+		if kind == FromHost {
+			e.Device, e.Peer = x.To, x.From
+		}
+		e.End = start + r.costs.Link.seconds(x.Bytes)
+		r.events = append(r.events, e)
+		return e.End
+	}
+	for i, x := range r.costs.Exchanges {
+		if min(x.From, x.To) < 0 || max(x.From, x.To) >= len(free) || x.From == x.To || x.Bytes < 0 {
+			return fmt.Errorf("timeline: an exchange of %d bytes between stages %d and %d of %d: want two of them", x.Bytes, x.From, x.To, len(free))
+		}
+		if r.costs.Link.ThroughHost {
+			free[x.From] = cross(ToHost, x, free[x.From])
+			inHost[i] = free[x.From]
+			continue
+		}
+		pair := ends{x.From, x.To}
+		busy[pair] = cross(Transfer, x, max(busy[pair], r.devices[x.From].free))
+	}
+	for pair, end := range busy {
+		free[pair.to] = max(free[pair.to], end)
+	}
+	for i, x := range r.costs.Exchanges {
+		if r.costs.Link.ThroughHost {
+			free[x.To] = cross(FromHost, x, max(free[x.To], inHost[i]))
+		}
+	}
+	for k := range free {
+		r.devices[k].free = free[k]
+	}
+	return nil
+}
+
 // update adds what follows the last task: the barrier, if wanted, and Update.
 func (r *clock) update(barrier bool) error {
 	if r.costs.Update == nil {
 		return nil
+	}
+	if err := r.exchange(); err != nil {
+		return err
 	}
 	var last float64
 	for k := range r.devices {

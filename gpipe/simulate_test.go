@@ -1,0 +1,196 @@
+package gpipe
+
+import (
+	"math"
+	"testing"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/models/transformer"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// chip is an accelerator with round figures: a product's operation takes as long
+// as its FLOPs in nanoseconds, and memory is free.
+func chip() *Accelerator {
+	return &Accelerator{Name: "chip", BF16: 1e9, F32: 1e9, Memory: 1 << 40, Bandwidth: 1e18, Lanes: 1}
+}
+
+// even is a network whose tensors all are multiples of 64 bytes in either dtype.
+var even = lm{model: transformer.Config{Layers: 4, Dim: 32, FeedForward: 64, Heads: 4, Vocab: 32, SeqLen: 16}, batch: 8}
+
+func (l lm) modelled(t *testing.T, a *Accelerator, k, m int) Pipeline {
+	p := l.pipeline(t)
+	p.Partitions, p.MicroBatches = k, m
+	p.Devices = []Device{a.Device()}
+	return p
+}
+
+func simulate(t *testing.T, l lm, p Pipeline, how Modelling) *Simulation {
+	t.Helper()
+	s, err := p.Simulate(InputOf(l.data(0)), how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := timeline.Validate(s.Timeline, p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint, p.LateRecompute); err != nil {
+		t.Error(err)
+	}
+	return s
+}
+
+// On a chip whose memory is free a step is its products at peak rate: F as
+// described, R again, B twice, less the gradient of the embedding's input that
+// nobody asks for (it has no product).
+func TestRooflineOfProducts(t *testing.T) {
+	p := even.modelled(t, chip(), 1, 2)
+	d, err := p.Describe(InputOf(even.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flops int64
+	for _, l := range d.Layers {
+		flops += l.FLOPs
+	}
+	want := 4 * float64(flops) * float64(even.batch) / 1e9
+	if got := simulate(t, even, p, Modelling{}).Devices[0].BusySeconds; math.Abs(got-want) > 1e-6*want {
+		t.Errorf("%v s of F, R and B, want %v", got, want)
+	}
+}
+
+// A chip without arithmetic to speak of is bound by traffic: half as long in
+// bfloat16, but for what stays float32.
+func TestRooflineOfTraffic(t *testing.T) {
+	a := chip()
+	a.F32, a.BF16, a.Bandwidth = 1e21, 1e21, 1e9
+	p := even.modelled(t, a, 1, 2)
+	wide := simulate(t, even, p, Modelling{}).Devices[0].BusySeconds
+	narrow := simulate(t, even, p, Modelling{DType: graph.BF16}).Devices[0].BusySeconds
+	if r := narrow / wide; r < 0.5 || r > 0.75 {
+		t.Errorf("bfloat16 takes %.3f of float32's time: want a half, and more for parameters", r)
+	}
+	a.Fused = true
+	if fused := simulate(t, even, p, Modelling{}).Devices[0].BusySeconds; fused >= wide {
+		t.Errorf("fused %v s, unfused %v", fused, wide)
+	}
+	a.Fused, a.Tiled, a.Lanes = false, true, 64 // twice the width
+	if tiled := simulate(t, even, p, Modelling{}).Devices[0].BusySeconds; tiled < 1.2*wide {
+		t.Errorf("tiled %v s, untiled %v", tiled, wide)
+	}
+}
+
+// Padding both widths of a layer of 32 to 64 makes four times the FLOPs.
+func TestRooflinePadsLanes(t *testing.T) {
+	layers, err := transformer.LM(transformer.Config{Layers: 1, Dim: 32, FeedForward: 32, Heads: 1, Vocab: 32, SeqLen: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := lm{model: transformer.Config{Layers: 1, Dim: 32, FeedForward: 32, Heads: 1, Vocab: 32, SeqLen: 32}, batch: 2}
+	p := Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, MicroBatches: 1, Checkpoint: schedule.Never, Devices: []Device{chip().Device()}}
+	narrow := simulate(t, l, withK1(p), Modelling{}).Devices[0].BusySeconds
+	wide := chip()
+	wide.Lanes = 64
+	p.Devices = []Device{wide.Device()}
+	// qkv is 96 wide, padded to 128: 4/3 in place of 2.
+	got := simulate(t, l, withK1(p), Modelling{}).Devices[0].BusySeconds / narrow
+	const d, t2 = 32.0, 32.0
+	qkv, rest := d*3*d, d*d+2*d*d+d*d // projections, feed-forward, softmax
+	attention := 2 * t2 * d
+	if want := (qkv*2*4/3 + (rest+attention)*4) / (qkv + rest + attention); math.Abs(got-want) > 1e-6 {
+		t.Errorf("%v times the FLOPs, want %v", got, want)
+	}
+}
+
+func withK1(p Pipeline) Pipeline { p.Partitions = 1; return p }
+
+// Activations halve in bfloat16; norms' statistics, log-sum-exps and ids do not.
+func TestModelledMemoryByDType(t *testing.T) {
+	c := even.model
+	for _, test := range []struct{ k, m int }{{1, 1}, {2, 4}} {
+		p := even.modelled(t, chip(), test.k, test.m)
+		wide := simulate(t, even, p, Modelling{}).Devices
+		narrow := simulate(t, even, p, Modelling{DType: graph.BF16}).Devices
+		for k := range wide {
+			w, n := wide[k], narrow[k]
+			if w.ParamBytes != n.ParamBytes || w.GradientBytes != n.GradientBytes {
+				t.Errorf("K=%d device %d: parameters take %d or %d bytes, gradients %d or %d", test.k, k, w.ParamBytes, n.ParamBytes, w.GradientBytes, n.GradientBytes)
+			}
+			rows := int64(even.batch / test.m * c.SeqLen)
+			layers := int64(c.Layers / test.k)
+			statistics := layers * rows * int64(2*2+c.Heads) * floatBytes // two norms, mean and deviation each; a log-sum-exp a head
+			if k == test.k-1 {
+				statistics += rows * floatBytes // the loss's log-sum-exp
+			}
+			if want := (w.ResidualBytes-statistics)/2 + statistics; n.ResidualBytes != want {
+				t.Errorf("K=%d device %d: residuals %d bytes in bfloat16, %d in float32 with %d of statistics: want %d", test.k, k, n.ResidualBytes, w.ResidualBytes, statistics, want)
+			}
+		}
+	}
+}
+
+// Attention that keeps its probabilities needs them per head, query and key.
+func TestKeptScores(t *testing.T) {
+	c := even.model
+	p := even.modelled(t, chip(), 1, 1)
+	without := simulate(t, even, p, Modelling{DType: graph.BF16}).Devices[0].ResidualBytes
+	with := simulate(t, even, p, Modelling{DType: graph.BF16, KeepScores: true}).Devices[0].ResidualBytes
+	rows := int64(c.Layers * even.batch * c.Heads * c.SeqLen)
+	if want := without + rows*int64(2*c.SeqLen-floatBytes); with != want {
+		t.Errorf("%d bytes with probabilities, %d without: want %d", with, without, want)
+	}
+}
+
+// In float32 with packing buffers and all counted, a modelled device plans what
+// an emulated one does, to the byte.
+func TestModelledMemoryIsEmulated(t *testing.T) {
+	for k := 1; k <= 3; k++ {
+		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
+			a := chip()
+			a.Packing = true
+			p := small.modelled(t, a, k, 4)
+			p.Checkpoint, p.Optimizer = c, nn.Adam{}
+			s := simulate(t, small, p, Modelling{Accounting: FullAccounting})
+			p.Devices = []Device{{Kind: Emulated}}
+			tr, err := p.Open(InputOf(small.data(0)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, plan := range tr.Plans() {
+				if got := s.Devices[i].PeakBytes; got != plan.Peak {
+					t.Errorf("K=%d %v device %d: modelled %d bytes, emulated %d", k, c, i, got, plan.Peak)
+				}
+			}
+			tr.Close()
+		}
+	}
+}
+
+// The gradients of a tied weight travel between its stages at the end, and take
+// their time.
+func TestTiedExchangeTakesTime(t *testing.T) {
+	tied := even
+	tied.model.Tied = true
+	a := chip()
+	a.Link.Latency = 1
+	s := simulate(t, tied, tied.modelled(t, a, 2, 2), Modelling{})
+	var lastB float64
+	exchanged := map[int]timeline.Event{}
+	for _, e := range s.Timeline.Events {
+		if e.Kind == timeline.Backward {
+			lastB = max(lastB, e.End)
+		}
+		if e.Kind == timeline.Transfer && e.Micro == -1 {
+			exchanged[e.Device] = e
+		}
+	}
+	want := int64(tied.model.Vocab * tied.model.Dim * floatBytes)
+	if len(exchanged) != 2 || exchanged[0].Bytes != want || exchanged[1].Bytes != want {
+		t.Errorf("exchanges %v, want %d bytes each way", exchanged, want)
+	}
+	if s.Seconds < lastB+1 {
+		t.Errorf("step of %v s: the last B ends at %v and its gradient travels 1 s", s.Seconds, lastB)
+	}
+	if sum := s.Parts.Sum(); math.Abs(sum-s.Seconds) > 1e-9*sum {
+		t.Errorf("parts add up to %v of %v s", sum, s.Seconds)
+	}
+}
