@@ -46,6 +46,7 @@ type figure3Profile struct {
 	Models   []Model `yaml:"models"` // one for each network
 	Batch    int     `yaml:"batch"`
 	Rounds   int     `yaml:"rounds"`
+	Naive    int     `yaml:"naive_steps"` // of a baseline in a round, whose tasks are too few for a median; of pipelines 1
 	WarmUp   int     `yaml:"warm_up"`
 }
 
@@ -91,6 +92,8 @@ func (f *figure3) check() *specProblem {
 		switch {
 		case p.Rounds < 1:
 			return at(fmt.Errorf("%d rounds: want 1 or more", p.Rounds), "profiles", name, "rounds")
+		case p.Naive < 1:
+			return at(fmt.Errorf("%d steps: want 1 or more", p.Naive), "profiles", name, "naive_steps")
 		case len(p.Models) != len(f.spec.Networks):
 			return at(fmt.Errorf("%d models for %d networks", len(p.Models), len(f.spec.Networks)), "profiles", name, "models")
 		case f.spec.M < 1 || p.Batch%f.spec.M != 0:
@@ -129,6 +132,10 @@ func (f *figure3) rounds(profile figure3Profile) *rounds {
 		n := &f.spec.Networks[i]
 		for j := range n.Scenarios {
 			s := &n.Scenarios[j]
+			steps := 1
+			if s.setup.MicroBatches == 1 {
+				steps = profile.Naive
+			}
 			r.runs = append(r.runs, timedRun{
 				name:  figure3Run(n, s),
 				bench: fmt.Sprintf("model=%s/scenario=%s", profile.Models[i].Name, s.Name),
@@ -137,7 +144,7 @@ func (f *figure3) rounds(profile figure3Profile) *rounds {
 					Optimizer: f.spec.Optimizer, LR: f.spec.LR, LRSchedule: "constant",
 					Setup: s.setup,
 				},
-				steps: 1,
+				steps: steps,
 			})
 		}
 	}

@@ -399,6 +399,8 @@ func TestImageSpecErrors(t *testing.T) {
 		{"figure3.yaml", "    batch: 32", "    batch: 33", "not of one size"},
 		{"figure3.yaml", "m: 32", "m: 0", "not of one size"},
 		{"figure3.yaml", "rounds: 2", "rounds: 0", "want 1 or more"},
+		{"figure3.yaml", "naive_steps: 1", "naive_steps: 0", "want 1 or more"},
+		{"table2_amoebanet.yaml", "steps: {1: 1, 4: 1, 32: 1}", "steps: {1: 1, 32: 1}", "no steps for M = 4"},
 		{"figure3.yaml", "      - {name: resnet101, width: 8, image: 64, classes: 10}\n", "", "1 models for 2 networks"},
 		{"figure3.yaml", "dtype: bf16", "dtype: bf8", "want bf16 or f32"},
 		{"figure3.yaml", "most: 4096", "most: 31", "want 32 or more"},

@@ -33,11 +33,12 @@ type amoebaCell struct {
 }
 
 type amoebaProfile struct {
-	Expected span  `yaml:"expected"`
-	Model    Model `yaml:"model"`
-	Batch    int   `yaml:"batch"`
-	Rounds   int   `yaml:"rounds"`
-	WarmUp   int   `yaml:"warm_up"`
+	Expected span        `yaml:"expected"`
+	Model    Model       `yaml:"model"`
+	Batch    int         `yaml:"batch"`
+	Rounds   int         `yaml:"rounds"`
+	Steps    map[int]int `yaml:"steps"` // in a round, by M
+	WarmUp   int         `yaml:"warm_up"`
 }
 
 // amoeba is Table 2's other half: a grid of K and M on emulated devices, cut in
@@ -76,6 +77,9 @@ func (a *amoeba) check() *specProblem {
 			return at(fmt.Errorf("%d rounds: want 1 or more", p.Rounds), "profiles", name, "rounds")
 		}
 		for _, m := range a.spec.M {
+			if p.Steps[m] < 1 {
+				return at(fmt.Errorf("no steps for M = %d: want 1 or more", m), "profiles", name, "steps")
+			}
 			if m < 1 || p.Batch%m != 0 {
 				return at(fmt.Errorf("%d micro-batches of %d examples are not of one size", m, p.Batch), "profiles", name, "batch")
 			}
@@ -142,7 +146,7 @@ func (a *amoeba) rounds(profile amoebaProfile) *rounds {
 					Optimizer: a.spec.Optimizer, LR: a.spec.LR, LRSchedule: "constant",
 					Setup: a.setup(cost, c),
 				},
-				steps: 1,
+				steps: profile.Steps[c.M],
 			})
 		}
 	}
