@@ -205,8 +205,12 @@ func TestFigure3Theory(t *testing.T) {
 		if k > 0 {
 			want = fmt.Sprintf("%.2f", 3*32*k/((31+k)*3+32))
 		}
-		if got := r.Tables[0].Rows[i][4]; got != want {
-			t.Errorf("%s: %s, want %s", r.Tables[0].Rows[i][1], got, want)
+		row := r.Tables[0].Rows[i]
+		if row[4] != want {
+			t.Errorf("%s: %s, want %s", row[1], row[4], want)
+		}
+		if row[8] != "1.00" {
+			t.Errorf("%s: work %s, which no pipeline changes", row[1], row[8])
 		}
 	}
 }

@@ -73,3 +73,14 @@ func (m *measured) balance() float64 {
 	}
 	return sum / (float64(len(m.times.Stages)) * most)
 }
+
+// work is what all F and B take together, in seconds.
+func (m *measured) work() (sum float64) {
+	for i := range m.times.Stages {
+		st := &m.times.Stages[i]
+		for j := range st.F {
+			sum += st.F[j] + st.B[j]
+		}
+	}
+	return sum
+}
