@@ -122,6 +122,9 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"simulate --device abacus", 2, `unknown accelerator "abacus": want`},
 		{"simulate --dtype f8", 2, "want bf16 or f32"},
 		{"simulate --accounting all", 2, "want paper or full"},
+		{"plan --devices 0", 2, "0 devices: want 1 or more"},
+		{"plan --layers 4000 --dim 4096 --ff 16384 --devices 2", 1, "do not fit 2 x tpuv3"},
+		{"plan --layers 3 --dim 4096 --ff 16384 --heads 8 --seq 4096 --batch 2 --devices 1 --device tpuv2", 1, "nothing fits 1 x tpuv2"},
 		{"simulate --fused maybe", 2, "want on, off or file"},
 		{"simulate --device none.yaml", 2, "none.yaml"},
 		{"table2 --profile huge", 2, "want smoke, quick, full"},
@@ -314,7 +317,7 @@ func TestOtherCommands(t *testing.T) {
 		t.Error(err)
 	}
 
-	for _, args := range []string{"version", "version --json", "--help", "train --help", "describe -k 2", "simulate -k 2 --timeline", "simulate -k 3 --cost time --accounting full --keep-scores --fused off --tiled off", "bench --steps 1 --layers 1 --dim 16 --ff 16 --heads 1",
+	for _, args := range []string{"version", "version --json", "--help", "train --help", "describe -k 2", "simulate -k 2 --timeline", "plan --layers 4 --devices 3 --batch 4", "plan --model resnet50 --max-batch 64 --json", "simulate -k 3 --cost time --accounting full --keep-scores --fused off --tiled off", "bench --steps 1 --layers 1 --dim 16 --ff 16 --heads 1",
 		"bench --steps 1 --model amoebanetd --layers 3 --filters 8 --image 32 --batch 4 -m 2 -k 2 --classes 10 --aux 0.4 --cost time",
 		"bench --steps 1 --model resnet50 --width 4 --image 32 --batch 2 -k 2 --classes 10",
 		"describe --model resnet101 -k 4 --split fine", "simulate --model amoebanetd --layers 18 --filters 256 -k 8 -m 32 --batch 128 --optimizer rmsprop"} {

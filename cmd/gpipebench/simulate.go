@@ -56,7 +56,7 @@ Nothing is computed.`,
 	fs.IntVar(&s.Batch, "batch", 32, "examples of a mini-batch")
 	pipelineFlags(fs, &s.Setup, 1, 1)
 	fs.Lookup("cost").Usage = "what to balance; time is the modelled one of every layer"
-	value(fs, &s.Optimizer, "optimizer", "adam", strings.Join(experiments.Optimizers(), "|"), "its state counts as parameter memory", oneOf(experiments.Optimizers()...))
+	optimizerFlag(fs, &s.Optimizer)
 	fs.Float64Var(&s.Model.Dropout, "dropout", 0, "rate, from 0 up to 1")
 	fs.StringVar(&trace, "trace", "", "file for the step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
 	fs.BoolVar(&draw, "timeline", false, "draw the step's timeline")
@@ -73,6 +73,10 @@ func acceleratorFlags(fs *pflag.FlagSet, s *experiments.Simulating) {
 	value(fs, &s.Fused, "fused", "file", "file|on|off", "whether the device's compiler fuses element-wise operations", experiments.ParseSwitch)
 	value(fs, &s.Tiled, "tiled", "file", "file|on|off", "whether activations move padded to the device's lanes", experiments.ParseSwitch)
 	fs.BoolVar(&s.KeepScores, "keep-scores", false, "attention keeps its probabilities for the backward, instead of computing them again")
+}
+
+func optimizerFlag(fs *pflag.FlagSet, to *string) {
+	value(fs, to, "optimizer", "adam", strings.Join(experiments.Optimizers(), "|"), "its state counts as parameter memory", oneOf(experiments.Optimizers()...))
 }
 
 func printSimulation(o *output, r *experiments.Simulation) error {
@@ -112,7 +116,7 @@ func printSimulation(o *output, r *experiments.Simulation) error {
 				experiments.FormatBytes(d.BoundaryBytes), experiments.FormatBytes(d.ResidualBytes), experiments.FormatBytes(d.WorkspaceBytes), experiments.FormatBytes(d.GradientBytes))
 		}
 	}
-	fmt.Fprintf(&b, "partition %v\n", r.Partition)
+	fmt.Fprintf(&b, "partition %s\n", short(r.Partition))
 	if r.Note != "" {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)
 	}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"gpipebench/experiments"
+	"gpipebench/gpipe/schedule"
+)
+
+func newPlan() *cobra.Command {
+	var s experiments.Planning
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Find the K, M, partition and checkpoint mode with the best modelled throughput that fits",
+		Long: `Plan searches among all K up to the devices, all M up to the mini-batch (powers of
+two, and the largest), and all checkpoint modes. Layers are cut by modelled time,
+within the devices' memory. Each plan can be looked at with simulate.`,
+		Args: noArguments,
+		RunE: does(func(ctx context.Context, o *output) error {
+			r, err := s.Run(ctx)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = o.json(r)
+			} else if len(r.Plans) > 0 {
+				err = printPlan(o, &s, r)
+			}
+			if err == nil && len(r.Plans) == 0 {
+				err = nothingFits(r, s.Devices)
+			}
+			return err
+		}),
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	model := standardModel
+	model.Vocab, model.Classes = 1024, 1000
+	modelFlags(fs, &s.Model, model)
+	acceleratorFlags(fs, &s.Simulating)
+	fs.IntVar(&s.Devices, "devices", 8, "how many there are, at most")
+	fs.IntVar(&s.Batch, "batch", 32, "examples of a mini-batch")
+	fs.IntVar(&s.MaxBatch, "max-batch", 0, "the mini-batch may grow up to this, by doubling; 0: not at all")
+	value(fs, &s.Setup.Schedule, "schedule", "gpipe", "gpipe|naive|1f1b", "order of the tasks", schedule.Parse)
+	optimizerFlag(fs, &s.Optimizer)
+	fs.Float64Var(&s.Model.Dropout, "dropout", 0, "rate, from 0 up to 1")
+	fs.IntVar(&s.Keep, "top", 5, "how many plans to show")
+	fs.BoolVar(&asJSON, "json", false, "print the plans as JSON")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, s.Model.Name) }
+	return cmd
+}
+
+// nothingFits says by how much.
+func nothingFits(r *experiments.Plan, devices int) error {
+	if r.Nearest == nil {
+		return fmt.Errorf("%d parameters with their optimizer state do not fit %d x %s, whatever the plan: want more devices or larger ones", r.Params, devices, r.Accelerator)
+	}
+	n := r.Nearest
+	return fmt.Errorf("nothing fits %d x %s: the nearest (k %d, m %d, batch %d, checkpoint %s) lacks %s on a device: want more devices, a smaller mini-batch, or --dtype bf16 and --accounting paper",
+		devices, r.Accelerator, n.K, n.M, n.Batch, n.Checkpoint, experiments.FormatBytes(n.LacksBytes))
+}
+
+func printPlan(o *output, s *experiments.Planning, r *experiments.Plan) error {
+	t := experiments.Table{
+		Title: fmt.Sprintf("%s: %d parameters on up to %d x %s", s.Model.Name, r.Params, s.Devices, r.Accelerator),
+		Columns: []experiments.Column{
+			{Name: "examples/s"}, {Name: "step"}, {Name: "K"}, {Name: "M"}, {Name: "batch"}, {Name: "checkpoint", Left: true},
+			{Name: "fullest device"}, {Name: "bubble"}, {Name: "cut by", Left: true}, {Name: "layers", Left: true},
+		},
+		Notes: []string{fmt.Sprintf("%d steps simulated; %d more ways of K, M and mini-batch could not be better.", r.Simulated, r.Dismissed)},
+	}
+	for _, c := range r.Plans {
+		t.Add(fmt.Sprintf("%.4g", c.ExamplesPerSecond), experiments.FormatSeconds(c.StepSeconds), strconv.Itoa(c.K), strconv.Itoa(c.M), strconv.Itoa(c.Batch),
+			c.Checkpoint, experiments.FormatBytes(c.PeakBytes), experiments.FormatShare(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))
+	}
+	return t.Write(o.out, "text")
+}
+
+// short writes sizes, runs of equal ones as 13 x 127.
+func short(sizes []int) string {
+	if len(sizes) <= 16 {
+		return fmt.Sprint(sizes)
+	}
+	text := ""
+	for i := 0; i < len(sizes); {
+		j := i
+		for j < len(sizes) && sizes[j] == sizes[i] {
+			j++
+		}
+		if text != "" {
+			text += " "
+		}
+		if text += strconv.Itoa(sizes[i]); j-i > 1 {
+			text += fmt.Sprintf(" x %d", j-i)
+		}
+		i = j
+	}
+	return "[" + text + "]"
+}
