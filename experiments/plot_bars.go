@@ -49,11 +49,7 @@ func (p *barPanel) plot(legend bool) (*plot.Plot, error) {
 	out.Title.Text, out.Y.Label.Text = p.title, p.y
 	out.Y.Min = 0
 	out.Add(plotter.NewGrid())
-	groups := float64(len(p.names))
-	if p.stacked {
-		groups += 1.5 // for the legend, which has no place above bars of 100%
-	}
-	room := 0.8 * panelWidth / vg.Length(groups) // for a group
+	room := 0.8 * panelWidth / vg.Length(len(p.names)) // for a group
 	width := 0.6 * room
 	if !p.stacked {
 		width = 0.8 * room / vg.Length(len(p.series))
@@ -82,9 +78,8 @@ func (p *barPanel) plot(legend bool) (*plot.Plot, error) {
 			out.Add(whiskers{s.spread, bars.Offset})
 		}
 	}
-	out.Legend.Top, out.Legend.Left, out.Legend.Padding = true, !p.stacked, vg.Millimeter
+	out.Legend.Top, out.Legend.Left, out.Legend.Padding = true, true, vg.Millimeter
 	out.NominalX(p.names...)
-	out.X.Max += groups - float64(len(p.names))
 	out.Y.Max *= 1.05
 	return out, nil
 }
@@ -92,14 +87,17 @@ func (p *barPanel) plot(legend bool) (*plot.Plot, error) {
 func (l legendPanel) plot(bool) (*plot.Plot, error) {
 	out := plot.New()
 	out.HideAxes()
-	for i, s := range l.of.series {
+	for i := range l.of.series {
+		if l.of.stacked {
+			i = len(l.of.series) - 1 - i // as they lie upon one another
+		}
 		bar, err := plotter.NewBarChart(plotter.Values{0}, vg.Centimeter)
 		if err != nil {
 			return nil, err
 		}
 		bar.Color = palette[i%len(palette)]
 		bar.LineStyle.Width = 0
-		out.Legend.Add(s.name, bar)
+		out.Legend.Add(l.of.series[i].name, bar)
 	}
 	out.Legend.Top, out.Legend.Left, out.Legend.Padding = true, true, vg.Millimeter
 	return out, nil
