@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"gpipebench/datasets"
+	"gpipebench/gpipe"
 )
 
 // openImages is source for a network that takes images: it settles the images'
@@ -17,6 +18,8 @@ func (t *Training) openImages() (datasets.Source, error) {
 	config.Images.Size = t.Model.Image
 	if strings.HasPrefix(spec, "synthetic") {
 		config.SyntheticImages.Classes = t.Model.Classes
+	} else if t.SyntheticImages != (datasets.SyntheticImagesConfig{}) {
+		return nil, usagef("numbers of images, noise and fresh ones are settings of synthetic, not of %s", t.Data)
 	}
 	if err := config.Validate(); err != nil {
 		return nil, usage(err)
@@ -41,4 +44,20 @@ func (t *Training) openImages() (datasets.Source, error) {
 		return nil, usagef("%d classes for %s: want %d or more, as many as it has", t.Model.Classes, s.Name(), classes)
 	}
 	return s, nil
+}
+
+// prepareLast refuses, before the first step, a training whose epochs end in a
+// mini-batch that is too short for batch norm.
+func (t *Training) prepareLast(trainer *gpipe.Trainer, s datasets.Source, steps int) error {
+	if !t.Model.images() || steps < t.epochSteps {
+		return nil
+	}
+	last, err := s.Batch(datasets.Train, t.epochSteps-1, t.Batch)
+	if err != nil {
+		return err
+	}
+	if err := trainer.Prepare(gpipe.InputOf(last)); err != nil {
+		return usagef("the last mini-batch of an epoch, of %d examples, with %d micro-batches: %w", last.Examples(), t.Setup.MicroBatches, err)
+	}
+	return nil
 }

@@ -252,6 +252,9 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 		return nil, err
 	}
 	defer trainer.Close()
+	if err := t.prepareLast(trainer, source, steps); err != nil {
+		return nil, err
+	}
 
 	if t.Load != "" {
 		if err := trainer.Load(t.Load); err != nil {

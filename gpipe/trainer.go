@@ -216,6 +216,18 @@ func (r *Result) Within(k int) (rows int) {
 	return rows
 }
 
+// Prepare makes the programs for training on mini-batches like in, such as the
+// short one at an epoch's end. That its micro-batches are too small for the
+// network is then known before the first step.
+func (t *Trainer) Prepare(in Input) error {
+	for _, size := range MicroBatchSizes(in.Examples, t.net.MicroBatches) {
+		if _, err := t.net.programs(in, size, training); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Step trains on one mini-batch and applies one update. An error in a step
 // that has begun leaves the trainer broken, since some stages may have moved;
 // later calls return it again.

@@ -81,6 +81,9 @@ func (n *BatchNorm) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 		y := t.BatchNormEval(x, t.Param(n.Mean), t.Param(n.Variance), gamma, beta, n.config.Eps, n.config.ReLU)
 		return []*graph.Node{y}
 	}
+	if rows := x.Shape.Rows(); rows < 2 {
+		misuse("batch norm", t.Path(n.name), "%d value per channel in %s: training wants at least 2, that is larger micro-batches or larger images", rows, x)
+	}
 	y, tally := t.BatchNorm(x, gamma, beta, n.config.Eps, n.config.ReLU)
 	t.Move(tally, Moving{n.Mean, n.Variance, n.config.Momentum, n.config.Unbiased})
 	return []*graph.Node{y}

@@ -1,6 +1,8 @@
 package nn_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"gpipebench/nn"
@@ -109,12 +111,15 @@ func TestTallyOfMicroBatches(t *testing.T) {
 // TestBatchNormWantsTwoValues: one value has no variance.
 func TestBatchNormWantsTwoValues(t *testing.T) {
 	norm := []nn.Layer{nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: 3})}
-	trace := func(train bool, examples int) (refused bool) {
-		defer func() { refused = recover() != nil }()
-		nn.TraceStage(norm, 0, nil, one(programtest.Floats(examples, 3)), nil, train)
+	trace := func(train bool, examples int) (refusal any) {
+		defer func() { refusal = recover() }()
+		nn.TraceStage([]nn.Layer{nn.Sequential("layer", norm...)}, 0, nil, one(programtest.Floats(examples, 3)), nil, train)
 		return
 	}
-	if !trace(true, 1) || trace(true, 2) || trace(false, 1) {
-		t.Error("want a training micro-batch of one value refused, and nothing else")
+	if trace(true, 2) != nil || trace(false, 1) != nil {
+		t.Error("more is refused than a training micro-batch of one value")
+	}
+	if got := fmt.Sprint(trace(true, 1)); !strings.Contains(got, `"layer/norm"`) || !strings.Contains(got, "larger micro-batches") {
+		t.Errorf("%q: want it refused with where and what to do", got)
 	}
 }

@@ -89,3 +89,23 @@ func TestTrainImageFolder(t *testing.T) {
 		t.Errorf("no evaluation behind the epoch in\n%s", stderr)
 	}
 }
+
+// What cannot be trained is refused before the first step, in one line.
+func TestTrainImagesRefuses(t *testing.T) {
+	small := "train --held-out 8 --batch 8 --epochs 2 --model "
+	for _, c := range []struct{ args, want string }{
+		// Two micro-batches of the last two images, whose last map is one pixel.
+		{small + "amoebanetd --filters 8 --train-images 42 -m 4", "the last mini-batch of an epoch, of 2 examples, with 4 micro-batches"},
+		{small + "resnet50 --width 2 --image 32 --train-images 41", "the last mini-batch of an epoch, of 1 examples"},
+		{"train --model resnet50 --fresh --noise 0.1 --data mnist:" + t.TempDir(), "settings of synthetic"},
+	} {
+		status, stdout, stderr := execute(t, strings.Fields(c.args)...)
+		if status != 2 || stdout != "" || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit status %d, %q, %q; want 2 and %q", c.args, status, stdout, stderr, c.want)
+		}
+	}
+	// One step less than an epoch does not meet its last mini-batch.
+	if status, _, stderr := execute(t, strings.Fields("train --held-out 8 --batch 8 --steps 5 --model amoebanetd --filters 8 --train-images 42 -m 4")...); status != 0 {
+		t.Errorf("five steps: exit status %d, %s", status, stderr)
+	}
+}
