@@ -40,6 +40,9 @@ func loadedAccuracy(t *testing.T) *accuracy {
 func TestAccuracyOutcomes(t *testing.T) {
 	a := loadedAccuracy(t)
 	a.spec.Margin = 3
+	five := a.spec.Profiles["quick"]
+	five.Seeds = []uint64{1, 2, 3, 4, 5}
+	a.spec.Profiles["quick"] = five
 	base := []float64{60, 62, 64, 66, 68} // mean 64, deviation 3.16
 	swing := []float64{1, -1, 0, 1, -1}   // deviation 1
 	for _, c := range []struct {
@@ -123,6 +126,14 @@ func TestAccuracyMeasures(t *testing.T) {
 			t.Errorf("setup %d: %+v and %+v", i, was, again)
 		}
 	}
+	// A trial is what train does.
+	run, err := arms[1].training(p.Seeds[0]).Run(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !hashes[run.WeightsSHA256] {
+		t.Errorf("train ends with other weights: %s", run.WeightsSHA256)
+	}
 	if len(hashes) != len(arms) {
 		t.Errorf("%d hashes of %d values of M", len(hashes), len(arms))
 	}
@@ -163,6 +174,14 @@ func TestDelayedReduction(t *testing.T) {
 	if ratio := paper[1][3]; ratio < "3.8" || ratio > "4.2" || len(ratio) != 4 {
 		t.Errorf("activations at the paper's scale: %s times, want about 4", ratio)
 	}
+	// Of images so small that roundings count.
+	if ratio := own[1][3]; ratio < "2.5" || ratio > "4.2" {
+		t.Errorf("activations: %s times", ratio)
+	}
+	runs := r.Tables[2].Rows
+	if runs[0][5] == runs[len(runs)-2][5] {
+		t.Errorf("both networks end with the weights %s", runs[0][5])
+	}
 	checkPlot(t, r)
 }
 
@@ -185,7 +204,7 @@ func TestDelayedVerdict(t *testing.T) {
 // What a spec of trainings must not be.
 func TestTrialSpecs(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
-		{"margin: 3", "margin: 0", "consistency_accuracy.yaml:%d: margin: want a number"},
+		{"margin: 5", "margin: 0", "consistency_accuracy.yaml:%d: margin: want a number"},
 		{"level: 0.05", "level: 0.5", "consistency_accuracy.yaml:%d: level: want more than 0"},
 		{"{k: 1, m: 1, checkpoint", "{k: 2, m: 1, checkpoint", "consistency_accuracy.yaml:%d: setups.0: want K = 1"},
 		{"{k: 2, m: 2, ", "{k: 2, m: 2, device: emulated, ", "consistency_accuracy.yaml:%d: setups.1: trainings run beside"},
