@@ -48,6 +48,7 @@ type Accelerator struct {
 type OpRate struct {
 	FLOPs     float64 // floating-point operations per second
 	Bandwidth float64 // bytes per second
+	Overhead  float64 // seconds per operation
 }
 
 //go:embed accelerators/*.yaml

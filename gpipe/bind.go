@@ -3,6 +3,7 @@ package gpipe
 import (
 	"math"
 	"slices"
+	"time"
 
 	"gpipebench/nn/program"
 )
@@ -69,11 +70,19 @@ func (r *stageRun) exec(p *program.Program, m int, what pass) error {
 		Example: uint64(r.firsts[m]), LossScale: float32(1 / float64(r.batch.Count)),
 		Again: what != firstTime,
 	}
-	return p.Run(r.dev.pool, &r.bind, &env, program.Options{
+	o := program.Options{
 		Touch:  r.touch,
 		Poison: r.trainer.net.testing.poison,
 		Trap:   what == hunt,
-	})
+	}
+	if watch := r.trainer.net.Watch; watch != nil {
+		last := time.Now()
+		o.Ran = func(in *program.Instr) {
+			watch(in, time.Since(last).Seconds())
+			last = time.Now()
+		}
+	}
+	return p.Run(r.dev.pool, &r.bind, &env, o)
 }
 
 func (r *stageRun) touch(s program.Space, end int) {

@@ -1,6 +1,8 @@
 package gpipe
 
 import (
+	"cmp"
+
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
@@ -27,23 +29,23 @@ func (a *Accelerator) seconds(p *program.Program, dt graph.DType) (sum float64) 
 // operations calls each for every operation of a program with the layer that it
 // begins in and its time.
 func (a *Accelerator) operations(p *program.Program, dt graph.DType, each func(layer int, seconds float64)) {
-	var arithmetic, traffic float64 // of the operation at hand, in seconds
+	var arithmetic, traffic, overhead float64 // of the operation at hand, in seconds
 	layer := -1
 	end := func() {
 		if layer >= 0 {
-			each(layer, max(arithmetic, traffic)+a.Overhead)
+			each(layer, max(arithmetic, traffic)+overhead)
 		}
 	}
 	var before *program.Instr
 	var made []program.Move // by before, and in how many seconds it is written
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		rate, bandwidth := a.rates(in.Op, dt)
+		rate := a.rates(in.Op, dt)
 		var reads, joined float64
 		var writes []program.Move
 		fused := false
 		for m := range in.Moves() {
-			seconds := float64(m.Elems*m.ElemBytes) / bandwidth
+			seconds := float64(m.Elems*m.ElemBytes) / rate.Bandwidth
 			if a.Tiled && m.Activation {
 				seconds *= float64(pad(m.Width, a.Lanes)) / float64(m.Width)
 			}
@@ -65,9 +67,9 @@ func (a *Accelerator) operations(p *program.Program, dt graph.DType, each func(l
 			traffic -= joined
 		} else {
 			end()
-			arithmetic, traffic, layer = 0, 0, in.Layer
+			arithmetic, traffic, overhead, layer = 0, 0, rate.Overhead, in.Layer
 		}
-		arithmetic += float64(in.PaddedFLOPs(a.Lanes)) / rate
+		arithmetic += float64(in.PaddedFLOPs(a.Lanes)) / rate.FLOPs
 		traffic += reads
 		before, made = in, writes
 	}
@@ -84,17 +86,9 @@ func wrote(made []program.Move, o program.Operand) bool {
 }
 
 // rates are an operation's, or the accelerator's where it has none of its own.
-func (a *Accelerator) rates(op string, dt graph.DType) (flops, bandwidth float64) {
-	flops, bandwidth = a.rate(dt), a.Bandwidth
-	if own, ok := a.Ops[opName(op)]; ok {
-		if own.FLOPs > 0 {
-			flops = own.FLOPs
-		}
-		if own.Bandwidth > 0 {
-			bandwidth = own.Bandwidth
-		}
-	}
-	return flops, bandwidth
+func (a *Accelerator) rates(op string, dt graph.DType) OpRate {
+	own := a.Ops[opName(op)]
+	return OpRate{cmp.Or(own.FLOPs, a.rate(dt)), cmp.Or(own.Bandwidth, a.Bandwidth), cmp.Or(own.Overhead, a.Overhead)}
 }
 
 func pad(n, lanes int) int {

@@ -20,7 +20,7 @@ func (s *Samples) Add(t *Times) { s.steps = append(s.steps, t) }
 // Median is a step in which every task takes the median of its kind.
 func (s *Samples) Median(sizes []int) *Times {
 	first := s.steps[0]
-	m := &Times{Lists: first.Lists, Boundary: first.Boundary, Link: first.Link}
+	m := &Times{Lists: first.Lists, Boundary: first.Boundary, Link: first.Link, Exchanges: first.Exchanges}
 	for k := range first.Stages {
 		pick := func(of func(*StageTimes) []float64) []float64 {
 			bySize := map[int][]float64{}

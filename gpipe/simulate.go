@@ -187,11 +187,16 @@ func (n *network) model(k int, micro []int, plan *Plan, dt graph.DType) StageTim
 		t.B[m] = a.seconds(st.Backward, dt)
 	}
 	// The gradients are cleared; then everything is read, and all but the gradients written.
-	_, clear := a.rates("clear", dt)
-	_, update := a.rates("update", dt)
-	t.Setup = float64(plan.Bytes[Gradients]) / clear
-	t.Update = float64(2*(plan.Bytes[Parameters]+plan.Bytes[OptimizerState])+plan.Bytes[Gradients]) / update
+	clear, update := a.rates("clear", dt), a.rates("update", dt)
+	t.Setup = clearBytes(plan)/clear.Bandwidth + clear.Overhead
+	t.Update = updateBytes(plan)/update.Bandwidth + update.Overhead
 	return *t
+}
+
+func clearBytes(plan *Plan) float64 { return float64(plan.Bytes[Gradients]) }
+
+func updateBytes(plan *Plan) float64 {
+	return float64(2*(plan.Bytes[Parameters]+plan.Bytes[OptimizerState]) + plan.Bytes[Gradients])
 }
 
 // LayerEstimate is what one layer costs on a modelled device, by itself, for the

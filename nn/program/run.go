@@ -68,6 +68,8 @@ type Options struct {
 	// Trap stops after the first instruction whose output is not finite, with
 	// a *NonFiniteError.
 	Trap bool
+	// Ran is told of every instruction once it has run.
+	Ran func(in *Instr)
 }
 
 // NonFiniteError tells where a NaN or an infinity first came out.
@@ -116,6 +118,9 @@ func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
 			r.out[j] = b[op.Space][op.Off:op.End():op.End()]
 		}
 		pool.Do(r.part)
+		if o.Ran != nil {
+			o.Ran(in)
+		}
 		if o.Touch != nil {
 			for _, op := range in.in {
 				o.Touch(op.Space, op.End())
