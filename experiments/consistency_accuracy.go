@@ -180,7 +180,7 @@ func (a *accuracy) Report(log, reference *Log) (*Report, error) {
 				t.Model, all[0].runs[0].Params, t.Steps, t.Batch, t.Optimizer, n, all[0].runs[0].Targets),
 			fmt.Sprintf("The difference to M = 1 is the mean over pairs of one seed, in percentage points with its 95%% interval (Student's t). Equivalence is tested by two one-sided tests at %g%% against a margin of %g points, which was fixed beforehand.",
 				100*a.spec.Level, a.spec.Margin),
-			"[V1] is the paper's own criterion (first version, section 4.3.1): accuracy within two standard deviations of the baseline's mean.",
+			"[V1] is the paper's own criterion (first version, section 4.3.1): accuracy within two standard deviations of the baseline's mean. Batch norm sees one micro-batch at a time, so that its statistics are the noisier the smaller that is.",
 		},
 		Columns: []Column{
 			{"training", true}, {"micro-batch", true}, {"accuracy", false}, {"sd", false}, {"runs within [V1]", false}, {"mean within", true},
