@@ -1,11 +1,15 @@
 package gpipe
 
 import (
+	"slices"
 	"testing"
 
+	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/models/transformer"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
 
@@ -221,6 +225,114 @@ func TestOneMicroBatchHasNoParallelism(t *testing.T) {
 		step, _ := schedule.StepTime(schedule.GPipe, schedule.Never, false, k, 1, 1, 0, 2)
 		if step != float64(3*k) {
 			t.Errorf("K=%d: %v, want the sum of all tasks %d", k, step, 3*k)
+		}
+	}
+}
+
+// "The partitioning algorithm minimizes the variance in the estimated costs of
+// all cells" (section 2.2): no other cut of the same network varies less.
+func TestPartitioningMinimisesVariance(t *testing.T) {
+	p := small.pipeline(t)
+	d, err := p.Describe(InputOf(small.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs := d.FLOPs()
+	variance := func(sizes []int) (v float64) {
+		sums := partition.StageCosts(costs, sizes)
+		var mean float64
+		for _, s := range sums {
+			mean += s / float64(len(sums))
+		}
+		for _, s := range sums {
+			v += (s - mean) * (s - mean)
+		}
+		return v
+	}
+	var every func(sizes []int, left, stages int, each func([]int))
+	every = func(sizes []int, left, stages int, each func([]int)) {
+		if stages == 1 {
+			each(append(slices.Clone(sizes), left))
+			return
+		}
+		for n := 1; n <= left-stages+1; n++ {
+			every(append(sizes, n), left-n, stages-1, each)
+		}
+	}
+	for k := 2; k <= len(costs); k++ {
+		best, err := partition.Split(partition.MinVariance, costs, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		every(nil, len(costs), k, func(sizes []int) {
+			if v := variance(sizes); v < variance(best.Sizes)*(1-1e-12) {
+				t.Errorf("K=%d: %v varies by %v, %v by %v", k, best.Sizes, variance(best.Sizes), sizes, v)
+			}
+		})
+	}
+}
+
+// Table 1's model parameter memory is 12 bytes for each parameter (section 3:
+// 785.8M take 8.8G): the parameter and two slots. Constant tables and the padding
+// between tensors come on top.
+func TestTwelveBytesAParameter(t *testing.T) {
+	c := transformer.Config{Layers: 13, Dim: 2048, FeedForward: 8192, Heads: 32, Vocab: 32000, SeqLen: 1024}
+	l := lm{model: c, batch: 32}
+	for _, optimizer := range []nn.Optimizer{nn.RMSProp{Momentum: 0.9}, nn.Adam{}} {
+		a := chip()
+		p := l.modelled(t, a, 1, 32)
+		p.Optimizer = optimizer
+		s, err := p.Simulate(Input{Examples: 32, Inputs: []graph.Type{{Shape: graph.Shape{1024}, DType: graph.I32}}, Targets: []graph.Type{{Shape: graph.Shape{1024}, DType: graph.I32}}}, Modelling{DType: graph.BF16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const params = 785_761_536 // Table 1: 785.8M
+		if got, least := s.Devices[0].ParamBytes, int64(12*params); got < least || got > least+16<<20 {
+			t.Errorf("%T: %d bytes of parameters and slots, want %d and at most 16 MiB of tables", optimizer, got, least)
+		}
+	}
+}
+
+// "peak activation memory requirement is reduced to O(N + L/K x N/M)" (section
+// 2.3), over a whole grid: boundary and residuals of a modelled stage are one
+// constant times each term.
+func TestMemoryFormulaOverTheGrid(t *testing.T) {
+	type terms struct{ boundary, residuals float64 }
+	var first terms
+	for _, k := range []int{2, 4} {
+		for _, m := range []int{4, 8, 16} {
+			for _, layers := range []int{16, 32} {
+				for _, n := range []int{32, 64} {
+					l := deep
+					l.model.Layers, l.batch = layers, n
+					p := l.modelled(t, chip(), k, m)
+					p.Balance = make([]int, k) // embedding and softmax on the outer stages
+					for i := range p.Balance {
+						p.Balance[i] = layers / k
+					}
+					p.Balance[0]++
+					p.Balance[k-1]++
+					s, err := p.Simulate(InputOf(l.data(0)), Modelling{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					d := s.Devices[k-1]
+					// Behind the inputs of N examples: targets, and two gradients on their way.
+					now := terms{
+						float64(d.BoundaryBytes) / (float64(n) * (1 + 2/float64(m))),
+						float64(d.ResidualBytes) / (float64(layers) / float64(k) * float64(n) / float64(m)),
+					}
+					if first == (terms{}) {
+						first = now
+					}
+					if r := now.boundary / first.boundary; r < 0.95 || r > 1.05 {
+						t.Errorf("K=%d M=%d L=%d N=%d: boundary %.3f of N times a constant", k, m, layers, n, r)
+					}
+					if r := now.residuals / first.residuals; r < 0.9 || r > 1.1 {
+						t.Errorf("K=%d M=%d L=%d N=%d: residuals %.3f of L/K N/M times a constant", k, m, layers, n, r)
+					}
+				}
+			}
 		}
 	}
 }
