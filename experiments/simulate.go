@@ -59,7 +59,11 @@ type Simulation struct {
 	Partition     []int     `json:"partition"`
 	Note          string    `json:"partition_note,omitempty"`
 	Accelerator   string    `json:"accelerator"`
-	Fits          bool      `json:"fits"` // every device's peak is within its capacity
+	DType         string    `json:"dtype"`
+	Accounting    string    `json:"accounting"`
+	Fused         bool      `json:"fused"` // element-wise operations
+	Tiled         bool      `json:"tiled"` // activations move padded
+	Fits          bool      `json:"fits"`  // every device's peak is within its capacity
 
 	Timeline *timeline.Timeline `json:"-"`
 }
@@ -187,6 +191,8 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 		Breakdown:      newBreakdown(sim.Parts),
 		Params:         nn.CountParams(p.Layers),
 		Partition:      sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
+		DType: s.DType.String(), Accounting: s.Accounting.String(),
+		Fused: p.Devices[0].Accelerator.Fused, Tiled: p.Devices[0].Accelerator.Tiled,
 		Fits:     true,
 		Timeline: sim.Timeline,
 	}

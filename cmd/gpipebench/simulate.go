@@ -106,9 +106,9 @@ func printSimulation(o *output, r *experiments.Simulation) error {
 	if !r.Fits {
 		fits = "does NOT fit"
 	}
-	fmt.Fprintf(&b, "parameters with optimizer state %s, activations %s, in all; the fullest device takes %s of %s: %s\n",
-		experiments.FormatBytes(params), experiments.FormatBytes(activations),
-		experiments.FormatBytes(most.PeakBytes), experiments.FormatBytes(most.CapacityBytes), fits)
+	fmt.Fprintf(&b, "parameters with optimizer state %s, %s activations %s, in all; the fullest device takes %s of %s (%s accounting): %s\n",
+		experiments.FormatBytes(params), r.DType, experiments.FormatBytes(activations),
+		experiments.FormatBytes(most.PeakBytes), experiments.FormatBytes(most.CapacityBytes), r.Accounting, fits)
 	for k, d := range r.Devices {
 		if !d.Fits {
 			fmt.Fprintf(&b, "device %d (%s to %s) lacks %s: parameters with optimizer state %s, boundary stash %s, residuals %s, workspace %s, gradients %s\n",
