@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"gpipebench/nn"
 )
 
 // guarded maps n floats that end right before a page that cannot be touched.
@@ -28,9 +30,9 @@ func guarded(t testing.TB, n, short int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&mem[room-(n-short)*4])), n)
 }
 
-// guardedRun trains with every category in a mapping of exactly the planned
+// guardedRun trains on b with every category in a mapping of exactly the planned
 // bytes; short takes floats off one of them.
-func guardedRun(t *testing.T, p Pipeline, short Category, floats int) error {
+func guardedRun(t *testing.T, p Pipeline, b nn.Batch, short Category, floats int) error {
 	var mu sync.Mutex
 	p.testing.panicOnFault = true
 	p.testing.allocate = func(c Category, n int) []float32 {
@@ -41,24 +43,24 @@ func guardedRun(t *testing.T, p Pipeline, short Category, floats int) error {
 		}
 		return guarded(t, n, floats)
 	}
-	tr, err := openFaulting(p)
+	tr, err := openFaulting(p, InputOf(b))
 	if err != nil {
 		return err
 	}
 	defer tr.Close()
-	_, err = tr.Step(t.Context(), small.data(0))
+	_, err = tr.Step(t.Context(), b)
 	return err
 }
 
 // openFaulting opens a pipeline whose initialisation may fault.
-func openFaulting(p Pipeline) (tr *Trainer, err error) {
+func openFaulting(p Pipeline, in Input) (tr *Trainer, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &panicError{value: v}
 		}
 	}()
 	defer setPanicOnFault()()
-	return p.Open(InputOf(small.data(0)))
+	return p.Open(in)
 }
 
 // TestPlanSufficesToTheFloat is one half of guarantee G2: no kernel, however
@@ -69,14 +71,35 @@ func TestPlanSufficesToTheFloat(t *testing.T) {
 		p := small.pipeline(t)
 		p.Partitions, p.MicroBatches = 3, 2
 		p.Devices = []Device{{Threads: threads}}
-		if err := guardedRun(t, p, Categories, 0); err != nil {
-			t.Fatalf("%d threads: %v", threads, err)
-		}
-		for c := range Categories {
-			err := guardedRun(t, p, c, 1)
-			if err == nil || !strings.Contains(err.Error(), "fault") && !strings.Contains(err.Error(), "invalid memory address") {
-				t.Errorf("%d threads: %v one float short: %v, want a memory fault", threads, c, err)
+		sufficesToTheFloat(t, p, small.data(0))
+	}
+}
+
+// TestImagePlansSufficeToTheFloat: the same of convolutions, pools and batch
+// norm, whose kernels read runs and write tiles at the edges of odd images.
+func TestImagePlansSufficeToTheFloat(t *testing.T) {
+	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "resnet": smallResNet, "convolutions": smallConvolutions} {
+		t.Run(name, func(t *testing.T) {
+			for _, threads := range []int{1, 3} {
+				p := n.pipeline(t, false)
+				p.Partitions, p.MicroBatches = 3, 2
+				p.Devices = []Device{{Threads: threads}}
+				sufficesToTheFloat(t, p, n.data(0))
 			}
+		})
+	}
+}
+
+func sufficesToTheFloat(t *testing.T, p Pipeline, b nn.Batch) {
+	t.Helper()
+	threads := p.Devices[0].Threads
+	if err := guardedRun(t, p, b, Categories, 0); err != nil {
+		t.Fatalf("%d threads: %v", threads, err)
+	}
+	for c := range Categories {
+		err := guardedRun(t, p, b, c, 1)
+		if err == nil || !strings.Contains(err.Error(), "fault") && !strings.Contains(err.Error(), "invalid memory address") {
+			t.Errorf("%d threads: %v one float short: %v, want a memory fault", threads, c, err)
 		}
 	}
 }
