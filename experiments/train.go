@@ -213,6 +213,8 @@ func (t *Training) steps(s datasets.Source) (int, error) {
 		return 0, usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
 	case t.Steps < 0 || t.Epochs < 0:
 		return 0, usagef("%d steps, %d epochs: want 1 or more", t.Steps, t.Epochs)
+	case t.EvalEvery < 0:
+		return 0, usagef("an evaluation every %d steps: want 0 or more", t.EvalEvery)
 	case t.SaveEMA && (t.EMA == 0 || t.Save == ""):
 		return 0, usagef("the average is to be saved, but there is no decay for one or no file to save to: want both")
 	}

@@ -37,7 +37,7 @@ func imageFlags(fs *pflag.FlagSet, t *experiments.Training) {
 	fs.IntVar(&t.SyntheticImages.Train, "train-images", 0, "training images of synthetic; 0: 10000")
 	fs.IntVar(&t.SyntheticImages.HeldOut, "held-out", 0, "held-out images of synthetic; 0: 1000")
 	fs.BoolVar(&t.SyntheticImages.Fresh, "fresh", false, "new images of synthetic in every epoch")
-	fs.Float64Var(&t.SyntheticImages.Noise, "noise", 0, "deviation of the noise on the pixels of synthetic, from 0 to 1; 0: 0.05")
+	fs.Float64Var(&t.SyntheticImages.Noise, "noise", 0, "deviation of the noise on the pixels of synthetic, up to 1; 0: 0.03")
 }
 
 // Flags that only some networks have.
