@@ -31,6 +31,8 @@ type timedRun struct {
 	bench    string   // in the Go benchmark format
 	training Training // every step trains on the same mini-batch of its model's kind
 	steps    int      // in a round
+	// over are links that emulated steps, timed without, are replayed with; nil: none.
+	over *crossing
 }
 
 func (r *timedRun) sample(round, step int) string { return stepName(r.name, round, step) }
@@ -300,7 +302,7 @@ func (r *rounds) measured(log *Log, run *timedRun) (*measured, error) {
 		}
 		seconds := median(wall)
 		if setup.Device == gpipe.Emulated {
-			tl, err := samples.Median(sizes).Replay()
+			tl, err := run.crossed(samples.Median(sizes), m.partition).Replay()
 			if err != nil {
 				return nil, err
 			}
@@ -308,7 +310,7 @@ func (r *rounds) measured(log *Log, run *timedRun) (*measured, error) {
 		}
 		m.rounds = append(m.rounds, seconds)
 	}
-	m.times = all.Median(sizes)
+	m.times = run.crossed(all.Median(sizes), m.partition)
 	if m.closed, err = m.times.ClosedForm(setup.Schedule, setup.Checkpoint, setup.LateRecompute); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,7 @@ package gpipe
 
 // SimulateVariants is Simulate once for each variant of a pipeline, of programs
 // that are compiled once. A variant changes what programs do not depend on:
-// Schedule, Checkpoint, LateRecompute, and the Link of Devices[0].
+// Schedule, Checkpoint, LateRecompute, and the links of its Devices.
 func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...func(*Pipeline)) ([]*Simulation, error) {
 	n, err := p.modelled(in, how)
 	if err != nil {

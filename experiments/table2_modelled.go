@@ -1,0 +1,94 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// expectedOnly is a profile of an experiment that has one size.
+type expectedOnly struct {
+	Expected span `yaml:"expected"`
+}
+
+// table2ModelledSpec is table2_modelled.yaml.
+type table2ModelledSpec struct {
+	head       `yaml:",inline"`
+	Torchgpipe string `yaml:"torchgpipe"` // source of its values
+	paperScale `yaml:",inline"`
+
+	Profiles map[string]expectedOnly `yaml:"profiles"`
+}
+
+// table2Modelled is Table 2 at the paper's own scale.
+type table2Modelled struct {
+	spec   table2ModelledSpec
+	text   string
+	table3 *table3 // whose networks are held to the same conventions
+}
+
+func loadTable2Modelled() (Experiment, error) {
+	t := &table2Modelled{table3: &table3{}}
+	var err error
+	if t.table3.text, err = loadSpec("table3.yaml", &t.table3.spec, t.table3.check); err != nil {
+		return nil, err
+	}
+	t.text, err = loadSpec("table2_modelled.yaml", &t.spec, t.check)
+	return t, err
+}
+
+func (t *table2Modelled) check() *specProblem {
+	if p := t.spec.paperScale.check(); p != nil {
+		return p
+	}
+	if !reflect.DeepEqual(t.spec.Conventions, t.table3.spec.Conventions) {
+		return at(errors.New("want those of table3.yaml"), "conventions")
+	}
+	return checkProfiles(t.spec.Profiles)
+}
+
+func (t *table2Modelled) ID() string    { return t.spec.Experiment }
+func (t *table2Modelled) Title() string { return t.spec.Title }
+
+func (t *table2Modelled) Expected(profile string) time.Duration {
+	return time.Duration(t.spec.Profiles[profile].Expected)
+}
+
+func (t *table2Modelled) Key(profile string) Key {
+	return key(t.ID(), profile, t.text+t.spec.accelerators()+t.table3.text+t.table3.spec.accelerators(), "paperscale.go", "simulate.go")
+}
+
+func (t *table2Modelled) Measure(ctx context.Context, log *Log, p Progress) error {
+	if err := t.spec.measure(ctx, log, p); err != nil {
+		return err
+	}
+	return t.table3.spec.measure(ctx, log, p)
+}
+
+func (t *table2Modelled) Report(log, _ *Log) (*Report, error) {
+	cells, conventions, err := t.spec.tables(log, t.ID(), "Table 2", []string{
+		"Source of the paper's values: " + t.spec.Source + ". torchgpipe: " + t.spec.Torchgpipe + ".",
+	})
+	if err != nil {
+		return nil, err
+	}
+	var goals []scaleGoal
+	for _, n := range t.spec.Networks {
+		goals = append(goals, scaleGoal{"Table 2, " + n.Name, &t.spec.paperScale, []*scaleNetwork{n}, n.Reach})
+	}
+	other := &t.table3.spec.paperScale
+	goals = append(goals, scaleGoal{"Table 3", other, other.Networks, other.Networks[0].Reach})
+	all, err := errorTable(log, t.ID()+"-errors", goals)
+	if err != nil {
+		return nil, err
+	}
+	panels, err := t.spec.panels(log)
+	if err != nil {
+		return nil, err
+	}
+	report := &Report{Tables: slices.Concat(cells, []*Table{all}, conventions)}
+	report.Files, err = plotFiles(t.ID(), t.spec.Title, panels)
+	return report, err
+}

@@ -1,0 +1,64 @@
+package gpipe_test
+
+import (
+	"testing"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/models/transformer"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// Variants simulated together are what each is by itself.
+func TestSimulateVariants(t *testing.T) {
+	layers, err := transformer.LM(transformer.Config{Layers: 4, Dim: 32, FeedForward: 64, Heads: 2, Vocab: 50, SeqLen: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := gpipe.AcceleratorNamed("p100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := graph.Type{Shape: graph.Shape{8}, DType: graph.I32}
+	in := gpipe.Input{Examples: 8, Inputs: []graph.Type{ids}, Targets: []graph.Type{ids}}
+	pipeline := func() gpipe.Pipeline {
+		return gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 3, MicroBatches: 4, Devices: []gpipe.Device{a.Device()}}
+	}
+	variants := []func(*gpipe.Pipeline){
+		func(*gpipe.Pipeline) {},
+		func(p *gpipe.Pipeline) { p.LateRecompute = true },
+		func(p *gpipe.Pipeline) {
+			for i := range p.Devices {
+				p.Devices[i].Link = timeline.Link{}
+			}
+		},
+		func(p *gpipe.Pipeline) { p.Checkpoint = schedule.Never },
+		func(p *gpipe.Pipeline) { p.Schedule = schedule.OneFOneB },
+		func(*gpipe.Pipeline) {}, // nothing is left of those before
+	}
+	got, err := pipeline().SimulateVariants(in, gpipe.Modelling{}, variants...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seconds := map[float64]bool{}
+	for i, change := range variants {
+		p := pipeline()
+		change(&p)
+		want, err := p.Simulate(in, gpipe.Modelling{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got[i].Seconds != want.Seconds || got[i].Devices[1].PeakBytes != want.Devices[1].PeakBytes {
+			t.Errorf("variant %d: %v s, %d bytes; want %v s, %d bytes", i, got[i].Seconds, got[i].Devices[1].PeakBytes, want.Seconds, want.Devices[1].PeakBytes)
+		}
+		seconds[got[i].Seconds] = true
+	}
+	if len(seconds) < 4 {
+		t.Errorf("the variants take %v", seconds)
+	}
+	if _, err := pipeline().SimulateVariants(in, gpipe.Modelling{}, func(p *gpipe.Pipeline) { p.MicroBatches = 9 }); err == nil {
+		t.Error("no error for more micro-batches than examples")
+	}
+}
