@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/gpipebench
 
-.PHONY: build test race lint bench reproduce table2 table3 ablation figure3 breakdown consistency delayed-reduction translation stability clean
+.PHONY: build test race lint bench reproduce table1 table2 table3 ablation figure3 breakdown consistency delayed-reduction translation stability clean
 
 build:
 	$(GO) build -o $(BIN) ./cmd/gpipebench
@@ -34,7 +34,7 @@ bench: build
 reproduce: build
 	$(BIN) reproduce
 
-table2 table3 ablation figure3 breakdown consistency delayed-reduction translation stability: build
+table1 table2 table3 ablation figure3 breakdown consistency delayed-reduction translation stability: build
 	$(BIN) $@
 
 clean:

@@ -67,6 +67,7 @@ var experiments = []struct {
 }{
 	{"consistency", loadConsistency},
 	{"consistency-accuracy", loadAccuracy},
+	{"table1", loadTable1},
 	{"table2", loadTable2},
 	{"table2-amoebanet", loadTable2AmoebaNet},
 	{"table2-modelled", loadTable2Modelled},

@@ -57,6 +57,9 @@ func (d *device) overrun(v any, where string) error {
 	for c := range Categories {
 		r := d.mem.plan.regions[c]
 		if begin := int64(r.base) * floatBytes; offset >= begin && offset < begin+d.mem.plan.Bytes[c] {
+			if c == Boundary { // what came from outside, or goes there
+				where = d.net.layerName(d.net.first[d.k])
+			}
 			return &OutOfMemoryError{d.k, where, c, d.mem.plan.Bytes[c], max(0, capacity-begin), capacity}
 		}
 	}

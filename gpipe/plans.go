@@ -31,3 +31,20 @@ func (p Pipeline) Plans(in Input) (*Planned, error) {
 	}
 	return out, nil
 }
+
+// Estimate is what the devices of a simulation hold: Simulate without a clock.
+func (p Pipeline) Estimate(in Input, how Modelling) ([]DeviceEstimate, error) {
+	n, err := p.modelled(in, how)
+	if err != nil {
+		return nil, err
+	}
+	var all []DeviceEstimate
+	for k := range n.Partitions {
+		plan, err := n.plan(k)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, estimate(plan, n.Devices[k].Capacity, how.Accounting))
+	}
+	return all, nil
+}

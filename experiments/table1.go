@@ -1,0 +1,335 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/partition"
+	"gpipebench/nn/graph"
+)
+
+// table1Spec is table1.yaml.
+type table1Spec struct {
+	head         `yaml:",inline"`
+	Torchgpipe   string          `yaml:"torchgpipe"` // source of its values
+	Optimizer    string          `yaml:"optimizer"`
+	LR           float64         `yaml:"lr"`
+	Partitioner  string          `yaml:"partitioner"`
+	Conventions  []counting      `yaml:"conventions"` // the first is the default
+	MicroBatches []int           `yaml:"micro_batches"`
+	Networks     []table1Network `yaml:"networks"`
+	Measured     []way           `yaml:"measured"`
+
+	Profiles map[string]table1Profile `yaml:"profiles"`
+}
+
+// counting is how the memory of modelled devices is counted.
+type counting struct {
+	DType      string `yaml:"dtype"`
+	Accounting string `yaml:"accounting"`
+	Scores     bool   `yaml:"scores"` // attention writes its probabilities and keeps them
+
+	how gpipe.Modelling
+}
+
+func (c counting) String() string {
+	s := c.DType + ", " + c.Accounting
+	if !c.Scores {
+		s += ", no scores"
+	}
+	return s
+}
+
+// table1Network is one half of the table.
+type table1Network struct {
+	Name        string         `yaml:"name"`
+	Model       Model          `yaml:"model"` // without what the search settles
+	Batch       int            `yaml:"batch"`
+	Accelerator string         `yaml:"accelerator"`
+	Grid        grid           `yaml:"grid"`
+	Unit        amountUnit     `yaml:"unit"` // of the paper's amounts of memory
+	Held        int            `yaml:"held"` // examples of a micro-batch, where it is not as small as need be
+	Claim       growthClaim    `yaml:"claim"`
+	Columns     []table1Column `yaml:"columns"`
+}
+
+// growthClaim is by how much the paper says that networks may grow.
+type growthClaim struct {
+	Columns [2]string `yaml:"columns"`
+	Times   float64   `yaml:"times"`
+}
+
+// way is how a network is trained: naively, that is in one piece, with every
+// activation kept, or as GPipe does it, over K accelerators.
+type way struct {
+	Name  string `yaml:"name"`
+	K     int    `yaml:"k"`
+	Naive bool   `yaml:"naive"`
+}
+
+// table1Column is one column of the paper's table, and torchgpipe's.
+type table1Column struct {
+	way         `yaml:",inline"`
+	candidate   `yaml:",inline"`
+	Params      amount        `yaml:"params"`
+	ParamMemory amount        `yaml:"param_memory"`
+	Activations amount        `yaml:"activations"`
+	Swapped     bool          `yaml:"swapped"` // the two, in print
+	Torchgpipe  *otherFigures `yaml:"torchgpipe"`
+}
+
+// otherFigures is what torchgpipe has for a column, as it is printed.
+type otherFigures struct {
+	Params      string `yaml:"params"`
+	ParamMemory string `yaml:"param_memory"`
+	Activations string `yaml:"activations"`
+}
+
+func (p *table1Column) memory() (params, activations amount) {
+	if p.Swapped {
+		return p.Activations, p.ParamMemory
+	}
+	return p.ParamMemory, p.Activations
+}
+
+type table1Profile struct {
+	Expected    span             `yaml:"expected"`
+	Conventions int              `yaml:"conventions"` // the first so many are modelled
+	Networks    []table1Measured `yaml:"networks"`    // one for each network
+}
+
+// table1Measured is a network at the scale of this host.
+type table1Measured struct {
+	Capacity byteSize `yaml:"capacity"` // of each device
+	Batch    int      `yaml:"batch"`
+	Model    Model    `yaml:"model"`
+	Grid     grid     `yaml:"grid"`
+}
+
+// amount is a number with a unit behind it, as the paper prints it: 318M, 3.8GB,
+// 6.4G. Value is without the unit's size where that is of bytes.
+type amount struct {
+	Text  string
+	Value float64
+}
+
+func (a *amount) UnmarshalYAML(n *yaml.Node) error {
+	a.Text = n.Value
+	number, scale := strings.TrimSuffix(n.Value, "GB"), 1.0
+	if s, ok := strings.CutSuffix(number, "M"); ok {
+		number, scale = s, 1e6
+	} else if s, ok := strings.CutSuffix(number, "B"); ok {
+		number, scale = s, 1e9
+	}
+	v, err := strconv.ParseFloat(strings.TrimSuffix(number, "G"), 64)
+	if err != nil || v <= 0 {
+		return fmt.Errorf("line %d: %q is no amount: want one such as 318M, 3.8GB or 6.4G", n.Line, n.Value)
+	}
+	a.Value = v * scale
+	return nil
+}
+
+// amountUnit is GB or GiB, in bytes.
+type amountUnit float64
+
+func (u *amountUnit) UnmarshalYAML(n *yaml.Node) error {
+	bytes, err := ParseBytes("1" + n.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", n.Line, err)
+	}
+	*u = amountUnit(bytes)
+	return nil
+}
+
+func (u amountUnit) String() string {
+	if u == 1e9 {
+		return "GB"
+	}
+	return "GiB"
+}
+
+func (u amountUnit) of(bytes int64) string { return fmt.Sprintf("%.2f", float64(bytes)/float64(u)) }
+
+// byteSize is an amount of memory such as 64MiB.
+type byteSize int64
+
+func (b *byteSize) UnmarshalYAML(n *yaml.Node) error {
+	bytes, err := ParseBytes(n.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", n.Line, err)
+	}
+	*b = byteSize(bytes)
+	return nil
+}
+
+// table1 searches for the largest networks that fit: the paper's own on modelled
+// accelerators, smaller ones on devices of this host, where they also train.
+type table1 struct {
+	spec table1Spec
+	text string
+
+	partitioner partition.Partitioner
+}
+
+func loadTable1() (Experiment, error) {
+	t := &table1{}
+	var err error
+	t.text, err = loadSpec("table1.yaml", &t.spec, t.check)
+	return t, err
+}
+
+func (t *table1) check() *specProblem {
+	if len(t.spec.Conventions) == 0 {
+		return at(errors.New("no conventions: want one or more, the default first"), "conventions")
+	}
+	for i := range t.spec.Conventions {
+		c := &t.spec.Conventions[i]
+		var err error
+		if c.how.DType, err = ParseDType(c.DType); err != nil {
+			return at(err, "conventions", fmt.Sprint(i), "dtype")
+		}
+		if c.how.Accounting, err = gpipe.ParseAccounting(c.Accounting); err != nil {
+			return at(err, "conventions", fmt.Sprint(i), "accounting")
+		}
+		c.how.KeepScores = c.Scores
+	}
+	if _, err := ParseOptimizer(t.spec.Optimizer); err != nil {
+		return at(err, "optimizer")
+	}
+	var err error
+	if t.partitioner, err = partition.Parse(t.spec.Partitioner); err != nil {
+		return at(err, "partitioner")
+	}
+	for i := range t.spec.Networks {
+		n := &t.spec.Networks[i]
+		where := []string{"networks", fmt.Sprint(i)}
+		if err := n.Grid.check(n.Model); err != nil {
+			return at(err, append(where, "grid")...)
+		}
+		if _, err := gpipe.AcceleratorNamed(n.Accelerator); err != nil {
+			return at(err, append(where, "accelerator")...)
+		}
+		for _, size := range t.spec.MicroBatches {
+			if size < 1 || n.Batch%size != 0 {
+				return at(fmt.Errorf("micro-batches of %d examples do not divide the %d of %s", size, n.Batch, n.Name), "micro_batches")
+			}
+		}
+		if n.Held < 2 || n.Batch%n.Held != 0 {
+			return at(fmt.Errorf("micro-batches of %d examples: want 2 or more that divide %d", n.Held, n.Batch), append(where, "held")...)
+		}
+		for _, name := range n.Claim.Columns {
+			if n.column(name) == nil {
+				return at(fmt.Errorf("no column %q", name), append(where, "claim")...)
+			}
+		}
+		if !n.Columns[0].Naive {
+			return at(errors.New("want the naive way first: what follows is said relative to it"), append(where, "columns")...)
+		}
+	}
+	if len(t.spec.Measured) == 0 || !t.spec.Measured[0].Naive {
+		return at(errors.New("want the naive way first: what follows is said relative to it"), "measured")
+	}
+	if p := checkProfiles(t.spec.Profiles); p != nil {
+		return p
+	}
+	for _, name := range Profiles {
+		p := t.spec.Profiles[name]
+		if len(p.Networks) != len(t.spec.Networks) {
+			return at(fmt.Errorf("%d networks, where %d are modelled", len(p.Networks), len(t.spec.Networks)), "profiles", name, "networks")
+		}
+		if p.Conventions < 1 || p.Conventions > len(t.spec.Conventions) {
+			return at(fmt.Errorf("%d conventions: want 1 to %d", p.Conventions, len(t.spec.Conventions)), "profiles", name, "conventions")
+		}
+		for i, m := range p.Networks {
+			where := []string{"profiles", name, "networks", fmt.Sprint(i)}
+			if err := m.Grid.check(m.Model); err != nil {
+				return at(err, append(where, "grid")...)
+			}
+			if m.Batch < 1 || m.Batch&(m.Batch-1) != 0 {
+				return at(fmt.Errorf("a mini-batch of %d: want a power of two", m.Batch), append(where, "batch")...)
+			}
+			if m.Capacity < 1<<20 || m.Capacity%(1<<20) != 0 {
+				return at(fmt.Errorf("a capacity of %d bytes: want whole MiB", m.Capacity), append(where, "capacity")...)
+			}
+		}
+	}
+	return nil
+}
+
+func (n *table1Network) column(name string) *table1Column {
+	for i := range n.Columns {
+		if n.Columns[i].Name == name {
+			return &n.Columns[i]
+		}
+	}
+	return nil
+}
+
+func (t *table1) ID() string    { return t.spec.Experiment }
+func (t *table1) Title() string { return t.spec.Title }
+
+func (t *table1) Expected(profile string) time.Duration {
+	return time.Duration(t.spec.Profiles[profile].Expected)
+}
+
+func (t *table1) Key(profile string) Key {
+	return key(t.ID(), profile, t.text, "table1.go", "table1_search.go", "table1_modelled.go", "table1_measured.go", "rounds.go", "simulate.go")
+}
+
+func (t *table1) Measure(ctx context.Context, log *Log, p Progress) error {
+	profile, err := profileOf(t.spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	steps := len(t.spec.Networks) * len(t.spec.Measured)
+	for i := range t.spec.Networks {
+		steps += len(t.spec.Networks[i].Columns)
+	}
+	p.Begin(t.ID(), steps)
+	defer p.End()
+	for i := range t.spec.Networks {
+		n := &t.spec.Networks[i]
+		if err := t.model(ctx, n, t.spec.Conventions[:profile.Conventions], log, p); err != nil {
+			return fmt.Errorf("%s, %s: %w", t.ID(), n.Name, err)
+		}
+	}
+	for i := range t.spec.Networks {
+		n := &t.spec.Networks[i]
+		if err := t.measure(ctx, n, profile.Networks[i], log, p); err != nil {
+			return fmt.Errorf("%s, %s: %w", t.ID(), n.Name, err)
+		}
+	}
+	return nil
+}
+
+// storages are the conventions' dtypes, and whether scores are kept: what plans
+// differ in.
+func (t *table1) storages() (list []gpipe.Modelling) {
+	seen := map[gpipe.Modelling]bool{}
+	for _, c := range t.spec.Conventions {
+		how := gpipe.Modelling{DType: c.how.DType, KeepScores: c.how.KeepScores}
+		if !seen[how] {
+			seen[how] = true
+			list = append(list, how)
+		}
+	}
+	return list
+}
+
+func storageName(how gpipe.Modelling) string {
+	s := "f32"
+	if how.DType == graph.BF16 {
+		s = "bf16"
+	}
+	if !how.KeepScores {
+		s += ", no scores"
+	}
+	return s
+}

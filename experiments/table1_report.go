@@ -1,0 +1,542 @@
+package experiments
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gpipebench/gpipe"
+)
+
+// table1Results is everything that a log has for a profile.
+type table1Results struct {
+	profile  table1Profile
+	modelled [][]modelledColumn // by network and column
+	measured [][]measuredWay    // by network and way
+}
+
+func (t *table1) results(log *Log) (*table1Results, error) {
+	profile, err := profileOf(t.spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	r := &table1Results{profile: profile}
+	for i := range t.spec.Networks {
+		n := &t.spec.Networks[i]
+		modelled := make([]modelledColumn, len(n.Columns))
+		for j := range n.Columns {
+			if err := log.Get(n.sample(&n.Columns[j]), &modelled[j]); err != nil {
+				return nil, err
+			}
+		}
+		measured := make([]measuredWay, len(t.spec.Measured))
+		for j, w := range t.spec.Measured {
+			if err := log.Get(table1Name("measured", n.Name, w.Name), &measured[j]); err != nil {
+				return nil, err
+			}
+		}
+		r.modelled, r.measured = append(r.modelled, modelled), append(r.measured, measured)
+	}
+	return r, nil
+}
+
+func (t *table1) Report(log, reference *Log) (*Report, error) {
+	r, err := t.results(log)
+	if err != nil {
+		return nil, err
+	}
+	var ref *table1Results
+	var refErr error
+	if reference != nil {
+		ref, refErr = t.results(reference)
+	}
+	main := t.mainTable(r, ref)
+	switch {
+	case refErr != nil:
+		main.Notes = append(main.Notes, fmt.Sprintf("The reference is not shown: %v.", refErr))
+	case ref != nil:
+		main.Notes = append(main.Notes, referenceNote(reference))
+	}
+	report := &Report{Tables: []*Table{main, t.growthTable(r), t.memoryTable(r), t.conventionsTable(r, false), t.conventionsTable(r, true)}}
+	for i := range t.spec.Networks {
+		report.Tables = append(report.Tables, t.activationsTable(r, i))
+	}
+	report.Tables = append(report.Tables, t.bordersTable(r))
+	if report.Files, err = plotFiles("table1", t.spec.Title, t.panels(r)); err != nil {
+		return nil, err
+	}
+	var wrong []string
+	for i, ways := range r.measured {
+		for j := range ways {
+			if err := ways[j].judge(); err != nil {
+				wrong = append(wrong, fmt.Sprintf("%s, %s, %s: %v", t.ID(), t.spec.Networks[i].Name, t.spec.Measured[j].Name, err))
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		report.Verdict = fmt.Errorf("%s", strings.Join(wrong, "; "))
+	}
+	return report, nil
+}
+
+// table1Row is a way's place in a network's results: an index, or -1.
+type table1Row struct {
+	way
+	printed, measured int
+}
+
+// rows are the ways of a network, those that are only measured among the
+// others, by K.
+func (t *table1) rows(n *table1Network) []table1Row {
+	var rows []table1Row
+	for i, c := range n.Columns {
+		rows = append(rows, table1Row{c.way, i, -1})
+	}
+	for i, w := range t.spec.Measured {
+		at := slices.IndexFunc(rows, func(r table1Row) bool { return r.way == w })
+		if at < 0 {
+			at = len(rows)
+			rows = append(rows, table1Row{w, -1, i})
+		}
+		rows[at].measured = i
+	}
+	slices.SortStableFunc(rows, func(a, b table1Row) int { return cmp.Compare(a.K, b.K) })
+	return rows
+}
+
+func (t *table1) convention() counting { return t.spec.Conventions[0] }
+
+func (t *table1) defaultOf(c *modelledColumn) largest { return c.Largest[t.convention().String()] }
+
+func (t *table1) mainTable(r, ref *table1Results) *Table {
+	table := &Table{
+		ID: "table1", Title: t.spec.Title,
+		Caption: []string{
+			"The largest network that K accelerators hold. Naive-1: in one piece, M = 1, every activation of the mini-batch kept. Pipeline-K: GPipe over K accelerators, everything recomputed; M is the smallest power of two with which the network fits, whole layers are cut by " + t.spec.Partitioner + " over FLOPs.",
+			fmt.Sprintf("Modelled: the paper's networks on its accelerators, planned from shapes, %s; %s.", t.modelledCaption(), conventionCaption(t.convention())),
+			"Measured: smaller networks on devices of this host whose memory is a mapping of exactly the capacity (gradients and all) with a page behind it that cannot be touched; one training step of each, see table1-borders.",
+			"Source of the paper's values: " + t.spec.Source + ".",
+		},
+		Columns: []Column{
+			{"network", true}, {"way", true}, {"paper", false}, {"parameters", false},
+			{"modelled", false}, {"parameters", false}, {"M", false}, {"measured", false}, {"parameters", false}, {"M", false},
+		},
+	}
+	if ref != nil {
+		table.Columns = append(table.Columns, Column{Name: "measured, reference"})
+	}
+	for i := range t.spec.Networks {
+		n := &t.spec.Networks[i]
+		for _, row := range t.rows(n) {
+			cells := []string{n.Name, row.Name, "-", "-", "-", "-", "-", "-", "-", "-"}
+			if row.printed >= 0 {
+				c := &r.modelled[i][row.printed]
+				cells[2], cells[3] = n.Columns[row.printed].candidate.String(), millions(c.Params)
+				if l := t.defaultOf(c); !l.Candidate.none() {
+					cells[4], cells[5], cells[6] = l.Candidate.String(), millions(l.Params), fmt.Sprint(l.Memory.M)
+				} else {
+					cells[4] = "none"
+				}
+			}
+			if row.measured >= 0 {
+				m := &r.measured[i][row.measured]
+				if !m.Candidate.none() {
+					cells[7], cells[8], cells[9] = m.Candidate.String(), millions(m.Params), fmt.Sprint(m.M)
+				} else {
+					cells[7] = "none"
+				}
+			}
+			if ref != nil {
+				cells = append(cells, "-")
+				if row.measured >= 0 {
+					cells[10] = ref.measured[i][row.measured].Candidate.String()
+				}
+			}
+			table.Add(cells...)
+		}
+		m := r.profile.Networks[i]
+		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %s, mini-batches of %d, %s a device.", n.Name, gridText(m.Model, m.Grid), m.Batch, FormatBytes(int64(m.Capacity))))
+	}
+	table.Notes = append(table.Notes, t.footnotes(r)...)
+	return table
+}
+
+func (t *table1) modelledCaption() string {
+	var parts []string
+	for _, n := range t.spec.Networks {
+		parts = append(parts, fmt.Sprintf("%s on %s with mini-batches of %d", n.Name, n.Accelerator, n.Batch))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func conventionCaption(c counting) string {
+	accounting := "parameters with the optimiser's state (12 bytes) and activations counted, gradients not, as in the paper"
+	if c.how.Accounting == gpipe.FullAccounting {
+		accounting = "everything counted, gradients too"
+	}
+	scores := "attention's probabilities kept"
+	if !c.Scores {
+		scores = "attention's probabilities computed again"
+	}
+	return fmt.Sprintf("activations in %s, %s, %s", c.DType, accounting, scores)
+}
+
+func gridText(m Model, g grid) string {
+	if m.images() {
+		return fmt.Sprintf("%s at %dx%d pixels, %d classes, L of %s, D in steps of %d", m.Name, m.Image, m.Image, m.Classes, joinInts(g.Layers), g.Filters.Step)
+	}
+	return fmt.Sprintf("%s of width %d, feed-forward %d, %d heads, vocabulary %d, %d tokens, layers one by one", m.Name, m.Dim, m.FF, m.Heads, m.Vocab, m.Seq)
+}
+
+func millions(n int64) string {
+	switch v := float64(n); {
+	case v >= 1e9:
+		return fmt.Sprintf("%.3gB", v/1e9)
+	case v >= 1e8:
+		return fmt.Sprintf("%.0fM", v/1e6)
+	default:
+		return fmt.Sprintf("%.3gM", v/1e6)
+	}
+}
+
+// footnotes are what is odd about the printed table, computed from it.
+func (t *table1) footnotes(r *table1Results) []string {
+	var notes []string
+	for i := range t.spec.Networks {
+		n := &t.spec.Networks[i]
+		column := func(name string) int {
+			return slices.IndexFunc(n.Columns, func(c table1Column) bool { return c.Name == name })
+		}
+		from, to := column(n.Claim.Columns[0]), column(n.Claim.Columns[1])
+		notes = append(notes, fmt.Sprintf("%s: the paper says that %s holds %g times %s's parameters. Its printed figures (%s, %s) give %.1f, the networks themselves %.1f.",
+			n.Name, n.Claim.Columns[1], n.Claim.Times, n.Claim.Columns[0], n.Columns[to].Params.Text, n.Columns[from].Params.Text,
+			n.Columns[to].Params.Value/n.Columns[from].Params.Value, float64(r.modelled[i][to].Params)/float64(r.modelled[i][from].Params)))
+		var off []string
+		for j := range n.Columns {
+			c := &n.Columns[j]
+			bytes := 12 * r.modelled[i][j].Params
+			if c.Swapped {
+				notes = append(notes, fmt.Sprintf("%s, %s: printed are %s for parameters and %s for activations; 12 bytes a parameter are %s %v, so the two are interchanged in print, and are taken as meant here.",
+					n.Name, c.Name, c.ParamMemory.Text, c.Activations.Text, n.Unit.of(bytes), n.Unit))
+			}
+			got, _ := c.memory()
+			if ratio := got.Value * float64(n.Unit) / float64(bytes); math.Abs(ratio-1) > 0.05 {
+				off = append(off, fmt.Sprintf("%s %s for %s", c.Name, got.Text, n.Unit.of(bytes)))
+			}
+		}
+		other := amountUnit(1 << 30)
+		if n.Unit == other {
+			other = 1e9
+		}
+		middle := &n.Columns[1]
+		bytes := 12 * r.modelled[i][1].Params
+		unit := fmt.Sprintf("%s: the paper's amounts of memory are in %v: 12 bytes a parameter of %s are %s %v or %s %v, printed is %s.",
+			n.Name, n.Unit, middle.Name, n.Unit.of(bytes), n.Unit, other.of(bytes), other, middle.ParamMemory.Text)
+		if len(off) > 0 {
+			unit += " More than 5% off: " + strings.Join(off, "; ") + "."
+		}
+		notes = append(notes, unit)
+		notes = append(notes, t.naiveNote(n, &n.Columns[0], &r.modelled[i][0]))
+		if first := n.Columns[0].candidate; n.Grid.Filters.Step > 0 && first.Filters%n.Grid.Filters.Step != 0 {
+			notes = append(notes, fmt.Sprintf("%s: the paper's %v is on no grid in steps of %d.", n.Name, first, n.Grid.Filters.Step))
+		}
+	}
+	return notes
+}
+
+// naiveNote says with which mini-batch the paper's network could be trained
+// naively.
+func (t *table1) naiveNote(n *table1Network, c *table1Column, m *modelledColumn) string {
+	var parts []string
+	for _, conv := range t.spec.Conventions {
+		if l, ok := m.Largest[conv.String()]; ok {
+			parts = append(parts, fmt.Sprintf("%d (%v)", l.PrintedMicro, conv))
+		}
+	}
+	_, act := c.memory()
+	whole := t.defaultOf(m).PrintedMemory
+	return fmt.Sprintf("%s: with every activation kept, %v takes %s %v for a mini-batch of %d (%v; printed is %s). The largest mini-batch with which it fits: %s.",
+		n.Name, c.candidate, n.Unit.of(whole.activations()), n.Unit, n.Batch, t.convention(), act.Text, strings.Join(parts, ", "))
+}
+
+func times(a, b int64) string {
+	if a == 0 || b == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", float64(a)/float64(b))
+}
+
+// growth is parameters relative to the first and to the second way.
+func (t *table1) growthTable(r *table1Results) *Table {
+	table := &Table{
+		ID: "table1-growth", Title: "Table 1: by how much networks may grow",
+		Caption: []string{"Parameters of the largest network that fits, relative to Naive-1's and to Pipeline-1's. Paper: of its networks themselves. A coarse grid makes growth coarse: the first network of Naive-1 most of all."},
+		Columns: []Column{
+			{"network", true}, {"way", true}, {"paper / Naive-1", false}, {"modelled / Naive-1", false}, {"measured / Naive-1", false},
+			{"paper / Pipeline-1", false}, {"modelled / Pipeline-1", false}, {"measured / Pipeline-1", false},
+		},
+	}
+	for i := range t.spec.Networks {
+		n := &t.spec.Networks[i]
+		rows := t.rows(n)
+		paper, modelled, measured := t.sizes(r, i, rows)
+		for j, row := range rows {
+			cells := []string{n.Name, row.Name}
+			for _, base := range []int{0, 1} {
+				for _, sizes := range [][]int64{paper, modelled, measured} {
+					cells = append(cells, times(sizes[j], sizes[base]))
+				}
+			}
+			table.Add(cells...)
+		}
+	}
+	return table
+}
+
+// sizes are a network's parameters by row, 0 where there are none.
+func (t *table1) sizes(r *table1Results, network int, rows []table1Row) (paper, modelled, measured []int64) {
+	for _, row := range rows {
+		var p, mo, me int64
+		if row.printed >= 0 {
+			c := &r.modelled[network][row.printed]
+			p, mo = c.Params, t.defaultOf(c).Params
+		}
+		if row.measured >= 0 {
+			me = r.measured[network][row.measured].Params
+		}
+		paper, modelled, measured = append(paper, p), append(modelled, mo), append(measured, me)
+	}
+	return paper, modelled, measured
+}
+
+// panels draw growth over K.
+func (t *table1) panels(r *table1Results) []axes {
+	var out []axes
+	for i := range t.spec.Networks {
+		n := &t.spec.Networks[i]
+		rows := t.rows(n)
+		paper, modelled, measured := t.sizes(r, i, rows)
+		held := make([]int64, len(rows))
+		for j, row := range rows {
+			if row.printed >= 0 {
+				held[j] = r.modelled[i][row.printed].Held[t.convention().String()].Params
+			}
+		}
+		p := panel{title: n.Name + ": parameters relative to Pipeline-1", x: "log2 K", logarithmic: true}
+		for _, s := range []struct {
+			name  string
+			sizes []int64
+		}{{"paper", paper}, {"modelled", modelled}, {"modelled, micro-batch held", held}, {"measured", measured}} {
+			var line []point
+			for j, row := range rows {
+				if s.sizes[j] > 0 && s.sizes[1] > 0 && !row.Naive {
+					line = append(line, point{math.Log2(float64(row.K)), float64(s.sizes[j]) / float64(s.sizes[1])})
+				}
+			}
+			p.series = append(p.series, series{s.name, [][]point{line}})
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// memoryTable is the paper's networks themselves.
+func (t *table1) memoryTable(r *table1Results) *Table {
+	table := &Table{
+		ID: "table1-memory", Title: "Table 1: memory of the paper's networks",
+		Caption: []string{
+			"Parameters and, summed over the accelerators, memory of parameters (12 bytes each) and peak memory of activations, in the paper's unit. Ours: " + conventionCaption(t.convention()) + "; activations are boundary stash, residuals and workspace with the largest micro-batch with which the network fits (M beside them), or, in brackets, with the smallest, if it does not fit.",
+			"Source of the paper's values: " + t.spec.Source + ". torchgpipe: " + t.spec.Torchgpipe + ".",
+		},
+		Columns: []Column{
+			{"network", true}, {"way", true}, {"L, D", false}, {"unit", true}, {"parameters", false}, {"paper", false}, {"torchgpipe", false},
+			{"12 bytes each", false}, {"paper", false}, {"torchgpipe", false}, {"activations", false}, {"M", false}, {"paper", false}, {"torchgpipe", false},
+		},
+	}
+	for i := range t.spec.Networks {
+		n := &t.spec.Networks[i]
+		for j := range n.Columns {
+			c, m := &n.Columns[j], &r.modelled[i][j]
+			l := t.defaultOf(m)
+			activations, micro := n.Unit.of(l.PrintedMemory.activations()), fmt.Sprint(l.PrintedMemory.M)
+			if l.PrintedMicro == 0 || c.Naive && l.PrintedMicro < n.Batch {
+				activations = "(" + activations + ")"
+			}
+			other := otherFigures{"-", "-", "-"}
+			if c.Torchgpipe != nil {
+				other = *c.Torchgpipe
+			}
+			printedParams, printedActivations := c.memory()
+			table.Add(n.Name, c.Name, c.candidate.String(), n.Unit.String(), commas(m.Params), c.Params.Text, other.Params,
+				n.Unit.of(12*m.Params), printedParams.Text, other.ParamMemory, activations, micro, printedActivations.Text, other.Activations)
+		}
+	}
+	return table
+}
+
+// commas groups digits by three.
+func commas(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// conventionsTable is what fits by convention, with micro-batches as small as
+// they need be or of a size that is held.
+func (t *table1) conventionsTable(r *table1Results, held bool) *Table {
+	table := &Table{
+		ID: "table1-conventions", Title: "Table 1: the largest network that fits, by convention",
+		Caption: []string{
+			"As the modelled column of table1, with memory counted in other ways: dtype of activations; paper: gradients (4 bytes a parameter) are not counted, full: they are; no scores: attention computes its probabilities again. After the network: M.",
+		},
+		Columns: []Column{{"network", true}, {"way", true}, {"paper", false}},
+	}
+	if held {
+		var sizes []string
+		for _, n := range t.spec.Networks {
+			sizes = append(sizes, fmt.Sprintf("%d examples for %s", n.Held, n.Name))
+		}
+		table.ID, table.Title = "table1-held", "Table 1: the largest network that fits with the micro-batch held, by convention"
+		table.Caption = append(table.Caption, "Here micro-batches are not made smaller than those with which the activations come nearest to the paper's: "+strings.Join(sizes, ", ")+". These sizes were read off table1-activations, so what comes out is a fit and no prediction.")
+	}
+	conventions := t.spec.Conventions[:r.profile.Conventions]
+	found := make([]int, len(conventions))
+	cellsOf := make([]int, len(conventions))
+	for _, c := range conventions {
+		table.Columns = append(table.Columns, Column{Name: c.String()})
+	}
+	for i := range t.spec.Networks {
+		n := &t.spec.Networks[i]
+		for j := range n.Columns {
+			c := &r.modelled[i][j]
+			cells := []string{n.Name, n.Columns[j].Name, n.Columns[j].candidate.String()}
+			for k, conv := range conventions {
+				l, ok := c.Largest[conv.String()]
+				if held {
+					l, ok = c.Held[conv.String()]
+				}
+				if ok {
+					cellsOf[k]++
+				}
+				if l.Candidate == n.Columns[j].candidate {
+					found[k]++
+				}
+				switch {
+				case !ok:
+					cells = append(cells, "-")
+				case l.Candidate.none():
+					cells = append(cells, "none")
+				default:
+					cells = append(cells, fmt.Sprintf("%v, %d", l.Candidate, l.Memory.M))
+				}
+			}
+			table.Add(cells...)
+		}
+	}
+	var parts []string
+	for k, c := range conventions {
+		parts = append(parts, fmt.Sprintf("%d of %d (%v)", found[k], cellsOf[k], c))
+	}
+	table.Notes = append(table.Notes, "The network found is the paper's: "+strings.Join(parts, ", ")+".")
+	return table
+}
+
+// activationsTable is the ablation of a network's activation memory.
+func (t *table1) activationsTable(r *table1Results, network int) *Table {
+	n := &t.spec.Networks[network]
+	table := &Table{
+		ID: "table1-activations-" + slug(n.Name), Title: "Table 1: activation memory of the paper's networks by assumption, " + n.Name,
+		Caption: []string{
+			fmt.Sprintf("Peak activation memory summed over the accelerators, in %v: boundary stash, residuals and workspace. The error is the mean of |ours/paper - 1|, over the pipelines and, in the columns to the right, with Naive-1 too (which has no micro-batches) and with the workspace left out. The nearest to the pipelines comes first.", n.Unit),
+		},
+		Columns: []Column{{"activations", true}, {"micro-batch", false}},
+	}
+	cells := []string{"paper", "-"}
+	var paper []float64
+	for j := range n.Columns {
+		_, a := n.Columns[j].memory()
+		paper = append(paper, a.Value*float64(n.Unit))
+		table.Columns = append(table.Columns, Column{Name: n.Columns[j].Name})
+		cells = append(cells, fmt.Sprintf("%.2f", a.Value))
+	}
+	table.Columns = append(table.Columns, Column{Name: "error"}, Column{Name: "with Naive-1"}, Column{Name: "no workspace"})
+	table.Add(append(cells, "-", "-", "-")...)
+	type assumption struct {
+		how   gpipe.Modelling
+		micro int
+		cells []string
+		error float64
+	}
+	var all []assumption
+	for _, how := range t.storages() {
+		if n.Model.images() && !how.KeepScores {
+			continue
+		}
+		for _, micro := range t.spec.MicroBatches {
+			name := storageName(how)
+			if n.Model.images() {
+				name, _, _ = strings.Cut(name, ",")
+			}
+			a := assumption{how: how, micro: micro, cells: []string{name, fmt.Sprint(micro)}}
+			var ours, bare []float64
+			for j := range n.Columns {
+				m := r.modelled[network][j].Memory[memoryName(how, micro)]
+				ours = append(ours, float64(m.activations()))
+				bare = append(bare, float64(m.activations()-m.Workspace))
+				a.cells = append(a.cells, n.Unit.of(m.activations()))
+			}
+			a.error = meanError(ours[1:], paper[1:])
+			a.cells = append(a.cells, wholePercent(a.error), wholePercent(meanError(ours, paper)), wholePercent(meanError(bare[1:], paper[1:])))
+			all = append(all, a)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b assumption) int { return cmp.Compare(a.error, b.error) })
+	for _, a := range all {
+		table.Add(a.cells...)
+	}
+	return table
+}
+
+func wholePercent(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) }
+
+// meanError is the mean of |a/b - 1|.
+func meanError(a, b []float64) float64 {
+	var sum float64
+	for i := range a {
+		sum += math.Abs(a[i]/b[i] - 1)
+	}
+	return sum / float64(len(a))
+}
+
+func slug(name string) string { return strings.ToLower(strings.ReplaceAll(name, " ", "-")) }
+
+// bordersTable is the training steps on both sides of the borders.
+func (t *table1) bordersTable(r *table1Results) *Table {
+	table := &Table{
+		ID: "table1-borders", Title: "Table 1, measured: training steps at the border of what fits",
+		Caption: []string{"Of every line of the grid the largest network that the plan accepts and the smallest that it refuses. Both are then run without asking the plan, on devices whose memory ends with a page that cannot be touched: one step, or the error of what was out of memory. Peak: the largest plan of a device, and what the run reached. A refused network has the smallest micro-batch, with which it takes least."},
+		Columns: []Column{{"network", true}, {"way", true}, {"L, D", false}, {"parameters", false}, {"M", false}, {"capacity", false}, {"peak, planned", false}, {"peak, run", false}, {"plan", true}, {"run", true}},
+	}
+	for i := range t.spec.Networks {
+		n := &t.spec.Networks[i]
+		for j, w := range t.spec.Measured {
+			for _, s := range r.measured[i][j].Trained {
+				plan, reached, outcome := "accepts", "-", "out of memory: "+s.Error
+				if !s.Accepted {
+					plan = "refuses"
+				}
+				if s.OK {
+					outcome = fmt.Sprintf("trains, loss %.4f", s.Loss)
+					reached = fmt.Sprint(slices.Max(s.HighWater))
+				}
+				table.Add(n.Name, w.Name, s.candidate.String(), commas(s.Params), fmt.Sprint(s.M),
+					fmt.Sprint(int64(r.profile.Networks[i].Capacity)), fmt.Sprint(slices.Max(s.Peak)), reached, plan, outcome)
+			}
+		}
+	}
+	return table
+}
