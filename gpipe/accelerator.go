@@ -38,17 +38,19 @@ type Accelerator struct {
 	Packing  bool
 	Overhead float64 // seconds per operation
 	Link     timeline.Link
-	// Ops are kinds of operations whose rates are others than the peaks, by name.
+	// Ops are kinds of operations that are timed otherwise than by the peaks, by name.
 	Ops map[string]OpRate
 	// Sources tell by field where the figures are from.
 	Sources map[string]string
 }
 
-// OpRate is what one kind of operation reaches; 0 stands for the accelerator's own.
+// OpRate times one kind of operation: Overhead + FLOPs/rate + traffic/rate, as a
+// core does that does not compute and wait at once. What has no rate (0) takes
+// no time.
 type OpRate struct {
 	FLOPs     float64 // floating-point operations per second
 	Bandwidth float64 // bytes per second
-	Overhead  float64 // seconds per operation
+	Overhead  float64 // seconds per operation; 0: the accelerator's
 }
 
 //go:embed accelerators/*.yaml

@@ -12,8 +12,7 @@ import (
 )
 
 // Calibration fits a roofline to instructions that were timed on this machine:
-// for each kind of operation a rate (of arithmetic if it is a product, of
-// traffic otherwise) and an overhead. The zero value is ready. It is fed by
+// for each kind of operation rates of arithmetic and traffic, and an overhead. The zero value is ready. It is fed by
 // [Pipeline.Watch] and by Updates.
 type Calibration struct {
 	instrs map[*program.Instr][]float64
@@ -21,7 +20,7 @@ type Calibration struct {
 }
 
 // workTime is how long something took, and how much there was to do.
-type workTime struct{ work, seconds float64 }
+type workTime struct{ flops, bytes, seconds float64 }
 
 // Watch notes one run of an instruction.
 func (c *Calibration) Watch(in *program.Instr, seconds float64) {
@@ -36,44 +35,28 @@ func (c *Calibration) Updates(plan *Plan, times StageTimes) {
 	if c.whole == nil {
 		c.whole = map[string][]workTime{}
 	}
-	c.whole["clear"] = append(c.whole["clear"], workTime{clearBytes(plan), times.Setup})
-	c.whole["update"] = append(c.whole["update"], workTime{updateBytes(plan), times.Update})
+	c.whole["clear"] = append(c.whole["clear"], workTime{bytes: clearBytes(plan), seconds: times.Setup})
+	c.whole["update"] = append(c.whole["update"], workTime{bytes: updateBytes(plan), seconds: times.Update})
 }
 
 // Fit sets the accelerator's rates by operation. Each instruction counts once,
-// with the median of its runs. Work that an operation has in one size only fits
-// a rate without an overhead.
+// with the median of its runs.
 func (c *Calibration) Fit(a *Accelerator) {
 	samples := map[string][]workTime{}
-	products := map[string]bool{}
 	for in, times := range c.instrs {
-		name := opName(in.Op)
-		work := float64(in.Cost.FLOPs)
-		if work > 0 {
-			products[name] = true
-		} else {
-			for m := range in.Moves() {
-				work += float64(m.Elems * m.ElemBytes)
-			}
+		w := workTime{flops: float64(in.Cost.FLOPs), seconds: middle(times)}
+		for m := range in.Moves() {
+			w.bytes += float64(m.Elems * m.ElemBytes)
 		}
-		samples[name] = append(samples[name], workTime{work, middle(times)})
+		name := opName(in.Op)
+		samples[name] = append(samples[name], w)
 	}
 	maps.Copy(samples, c.whole)
 	a.Ops = map[string]OpRate{}
 	for name, s := range samples {
-		rate, overhead := fitLine(s)
-		// A file has as many digits as a measurement is good for.
-		rate, overhead = digits(rate), digits(overhead)
-		if products[name] {
-			a.Ops[name] = OpRate{FLOPs: rate, Bandwidth: maxRate, Overhead: overhead}
-		} else {
-			a.Ops[name] = OpRate{Bandwidth: rate, Overhead: overhead}
-		}
+		a.Ops[name] = fitRate(s)
 	}
 }
-
-// maxRate leaves a product's time to its arithmetic: traffic is in its rate.
-const maxRate = 1e18
 
 func digits(x float64) float64 {
 	if x == 0 {
@@ -88,24 +71,91 @@ func middle(xs []float64) float64 {
 	return xs[len(xs)/2]
 }
 
-// fitLine finds rate and overhead of seconds = overhead + work/rate, with the
-// least sum of squared relative errors; the overhead is not negative.
-func fitLine(s []workTime) (rate, overhead float64) {
-	// With u = 1/seconds and v = work/seconds: 1 = overhead u + v/rate.
-	var uu, uv, vv, u1, v1 float64
-	for _, w := range s {
-		u, v := 1/w.seconds, w.work/w.seconds
-		uu, uv, vv, u1, v1 = uu+u*u, uv+u*v, vv+v*v, u1+u, v1+v
-	}
-	det := uu*vv - uv*uv
-	slope := v1 / vv
-	if det > 1e-9*uu*vv {
-		o, s := (u1*vv-v1*uv)/det, (uu*v1-uv*u1)/det
-		if o > 0 && s > 0 {
-			overhead, slope = o, s
+// fitRate finds the terms of OpRate, none of them negative, with the least sum
+// of squared relative errors.
+func fitRate(s []workTime) OpRate {
+	// With every row divided by its seconds: x0 overhead + x1 per FLOP + x2 per byte = 1.
+	rows := make([][3]float64, len(s))
+	var largest [3]float64
+	for i, w := range s {
+		rows[i] = [3]float64{1 / w.seconds, w.flops / w.seconds, w.bytes / w.seconds}
+		for j, x := range rows[i] {
+			largest[j] = max(largest[j], x)
 		}
 	}
-	return 1 / slope, overhead
+	best, least := [3]float64{}, math.Inf(1)
+	// Bit j: term j is there. Where an overhead explains as much as a rate, it is the rate.
+	for _, terms := range []int{2, 4, 6, 1, 3, 5, 7} {
+		x, ok := solve(rows, largest, terms)
+		if !ok {
+			continue
+		}
+		var sum float64
+		for _, row := range rows {
+			e := row[0]*x[0] + row[1]*x[1] + row[2]*x[2] - 1
+			sum += e * e
+		}
+		// Another term must be worth it: with one size of work all fit alike.
+		if sum < least*(1-1e-6)-1e-12 {
+			best, least = x, sum
+		}
+	}
+	inverse := func(x float64) float64 {
+		if x == 0 {
+			return 0
+		}
+		return digits(1 / x)
+	}
+	return OpRate{FLOPs: inverse(best[1]), Bandwidth: inverse(best[2]), Overhead: digits(best[0])}
+}
+
+// solve is the least-squares solution with some terms only; false if there is
+// none, or a term is not positive.
+func solve(rows [][3]float64, largest [3]float64, terms int) (x [3]float64, ok bool) {
+	var which []int
+	for j := range 3 {
+		if terms&(1<<j) != 0 {
+			if largest[j] == 0 {
+				return x, false
+			}
+			which = append(which, j)
+		}
+	}
+	// Normal equations of columns scaled to 1, by Gauss and Jordan.
+	n := len(which)
+	m := make([][]float64, n)
+	for i := range m {
+		m[i] = make([]float64, n+1)
+		for _, row := range rows {
+			r := row[which[i]] / largest[which[i]]
+			for j := range n {
+				m[i][j] += r * row[which[j]] / largest[which[j]]
+			}
+			m[i][n] += r
+		}
+	}
+	for i := range n {
+		if pivot := m[i][i]; pivot < 1e-9*float64(len(rows)) {
+			return x, false
+		}
+		for k := n; k >= i; k-- {
+			m[i][k] /= m[i][i]
+		}
+		for r := range n {
+			if r == i {
+				continue
+			}
+			for k := n; k >= i; k-- {
+				m[r][k] -= m[r][i] * m[i][k]
+			}
+		}
+	}
+	for i, j := range which {
+		if x[j] = m[i][n] / largest[j]; !(x[j] > 0) {
+			return x, false
+		}
+	}
+	return x, true
 }
 
 // Text is the accelerator in the form that ReadAccelerator reads.

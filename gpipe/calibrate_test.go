@@ -8,21 +8,42 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// A line through exact points is found; one that would begin below 0 goes
-// through 0.
-func TestFitLine(t *testing.T) {
-	var s []workTime
-	for _, work := range []float64{1e3, 1e4, 1e6} {
-		s = append(s, workTime{work, 2e-6 + work/1e9})
+// Exact times give their terms back; one that is not there is none.
+func TestFitRate(t *testing.T) {
+	close := func(a, b float64) bool { return math.Abs(a-b) <= 2e-3*math.Abs(b) }
+	for _, want := range []OpRate{
+		{FLOPs: 1e11, Bandwidth: 1e10, Overhead: 2e-6},
+		{FLOPs: 1e11, Bandwidth: 1e10},
+		{FLOPs: 1e11, Overhead: 1e-6},
+		{Bandwidth: 3e10, Overhead: 1e-7},
+		{Bandwidth: 3e10},
+	} {
+		var s []workTime
+		for i, flops := range []float64{1e4, 1e5, 1e6, 1e7, 1e8} {
+			w := workTime{bytes: []float64{1e6, 1e3, 1e5, 1e4, 1e7}[i], seconds: want.Overhead}
+			if want.FLOPs > 0 {
+				w.flops = flops
+				w.seconds += flops / want.FLOPs
+			}
+			if want.Bandwidth > 0 {
+				w.seconds += w.bytes / want.Bandwidth
+			}
+			s = append(s, w)
+		}
+		if got := fitRate(s); !close(got.FLOPs, want.FLOPs) || !close(got.Bandwidth, want.Bandwidth) || !close(got.Overhead, want.Overhead) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
 	}
-	if rate, overhead := fitLine(s); math.Abs(rate-1e9) > 1 || math.Abs(overhead-2e-6) > 1e-12 {
-		t.Errorf("rate %v, overhead %v, want 1e9 and 2e-6", rate, overhead)
-	}
-	if rate, overhead := fitLine([]workTime{{100, 1}, {1000, 20}}); overhead != 0 || rate < 50 || rate > 100 {
-		t.Errorf("a convex cost: rate %v, overhead %v, want none and one between", rate, overhead)
-	}
-	if rate, overhead := fitLine([]workTime{{100, 1}, {100, 1}}); overhead != 0 || math.Abs(rate-100) > 1e-9 {
-		t.Errorf("one size: rate %v, overhead %v", rate, overhead)
+	// One size, or a time that would begin below 0: still the work that was timed.
+	for _, s := range [][]workTime{{{bytes: 100, seconds: 1}, {bytes: 100, seconds: 1}}, {{bytes: 100, seconds: 1}, {bytes: 1000, seconds: 12}}} {
+		r := fitRate(s)
+		got := r.Overhead
+		if r.Bandwidth > 0 {
+			got += 100 / r.Bandwidth
+		}
+		if got < 0.5 || got > 1.5 || r.Overhead < 0 {
+			t.Errorf("%v: %+v", s, r)
+		}
 	}
 }
 
@@ -36,7 +57,7 @@ func TestCalibrationIsAFile(t *testing.T) {
 	c.Updates(tr.Plans()[0], r.Times.Stages[0])
 	a := &Accelerator{Name: "host", Description: `a "machine"`, F32: 1e11, Memory: 1 << 30, Bandwidth: 1e10, Lanes: 1, Packing: true, Sources: map[string]string{"flops": "measured"}}
 	c.Fit(a)
-	if a.Ops["matmul"].FLOPs == 0 || a.Ops["layer-norm"].Bandwidth == 0 || a.Ops["update"].Bandwidth == 0 || a.Ops["clear"].Bandwidth == 0 {
+	if a.Ops["matmul"] == (OpRate{}) || a.Ops["layer-norm"] == (OpRate{}) || a.Ops["update"] == (OpRate{}) || a.Ops["clear"] == (OpRate{}) {
 		t.Errorf("rates of %+v", a.Ops)
 	}
 	again, err := ReadAccelerator("host.yaml", []byte(a.Text()))

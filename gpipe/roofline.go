@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"cmp"
+	"math"
 
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -17,6 +18,9 @@ import (
 // that value, nobody writes it if it is dead afterwards, and all together are
 // one operation with one overhead. Nothing is fused across an instruction in
 // between.
+//
+// Kinds of operations that the accelerator has measured rates for ([OpRate]) are
+// timed by those instead.
 //
 // On a tiled one the last dimension of activations moves padded to the lanes.
 
@@ -40,7 +44,11 @@ func (a *Accelerator) operations(p *program.Program, dt graph.DType, each func(l
 	var made []program.Move // by before, and in how many seconds it is written
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
-		rate := a.rates(in.Op, dt)
+		own, measured := a.Ops[opName(in.Op)]
+		rate := OpRate{a.rate(dt), a.Bandwidth, a.Overhead}
+		if measured {
+			rate = OpRate{cmp.Or(own.FLOPs, math.Inf(1)), cmp.Or(own.Bandwidth, math.Inf(1)), cmp.Or(own.Overhead, a.Overhead)}
+		}
 		var reads, joined float64
 		var writes []program.Move
 		fused := false
@@ -70,7 +78,11 @@ func (a *Accelerator) operations(p *program.Program, dt graph.DType, each func(l
 			arithmetic, traffic, overhead, layer = 0, 0, rate.Overhead, in.Layer
 		}
 		arithmetic += float64(in.PaddedFLOPs(a.Lanes)) / rate.FLOPs
-		traffic += reads
+		if measured {
+			arithmetic += reads
+		} else {
+			traffic += reads
+		}
 		before, made = in, writes
 	}
 	end()
@@ -85,10 +97,12 @@ func wrote(made []program.Move, o program.Operand) bool {
 	return false
 }
 
-// rates are an operation's, or the accelerator's where it has none of its own.
-func (a *Accelerator) rates(op string, dt graph.DType) OpRate {
-	own := a.Ops[opName(op)]
-	return OpRate{cmp.Or(own.FLOPs, a.rate(dt)), cmp.Or(own.Bandwidth, a.Bandwidth), cmp.Or(own.Overhead, a.Overhead)}
+// moving is the time of an operation that only moves bytes: clear or update.
+func (a *Accelerator) moving(op string, bytes float64) float64 {
+	if own, ok := a.Ops[op]; ok {
+		return bytes/cmp.Or(own.Bandwidth, math.Inf(1)) + cmp.Or(own.Overhead, a.Overhead)
+	}
+	return bytes/a.Bandwidth + a.Overhead
 }
 
 func pad(n, lanes int) int {

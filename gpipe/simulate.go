@@ -187,9 +187,8 @@ func (n *network) model(k int, micro []int, plan *Plan, dt graph.DType) StageTim
 		t.B[m] = a.seconds(st.Backward, dt)
 	}
 	// The gradients are cleared; then everything is read, and all but the gradients written.
-	clear, update := a.rates("clear", dt), a.rates("update", dt)
-	t.Setup = clearBytes(plan)/clear.Bandwidth + clear.Overhead
-	t.Update = updateBytes(plan)/update.Bandwidth + update.Overhead
+	t.Setup = a.moving("clear", clearBytes(plan))
+	t.Update = a.moving("update", updateBytes(plan))
 	return *t
 }
 
