@@ -45,7 +45,10 @@ func timeLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float6
 		if i == len(p.Layers)-1 {
 			l, targets = p.Loss, batchOf(in.Targets, size)
 		}
-		t, out := newTimedLayer(p.Layers[i], i, l, types, targets, p.Seed, threads)
+		t, out, err := fittingLayer(p.Layers[i], i, l, types, targets, p.Seed, threads)
+		if err != nil {
+			return nil, fmt.Errorf("timing layer %s on a micro-batch of %d: %w", p.Layers[i].Name(), size, err)
+		}
 		if previous != nil {
 			copy(t.memory[program.In], previous.memory[program.Out])
 		}
@@ -79,6 +82,18 @@ func timeLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float6
 type timedLayer struct {
 	stage  *program.Stage
 	memory program.Binding
+}
+
+// fittingLayer is newTimedLayer, with an error where the layer does not fit what
+// comes in, as a batch norm and a single value.
+func fittingLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type, seed uint64, threads int) (t *timedLayer, out []graph.Type, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("it does not fit its input: %v", v)
+		}
+	}()
+	t, out = newTimedLayer(layer, index, l, in, targets, seed, threads)
+	return t, out, nil
 }
 
 func newTimedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type, seed uint64, threads int) (*timedLayer, []graph.Type) {

@@ -105,6 +105,11 @@ func TestTrainImagesRefuses(t *testing.T) {
 			t.Errorf("%s: exit status %d, %q, %q; want 2 and %q", c.args, status, stdout, stderr, c.want)
 		}
 	}
+	// Layers are timed before the pipeline is opened.
+	status, _, stderr := execute(t, strings.Fields("describe --model amoebanetd --layers 3 --filters 8 --image 17 -k 2 --cost time")...)
+	if status != 1 || !strings.HasPrefix(stderr, "gpipebench: timing layer reduction4 on a micro-batch of 1: ") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("timing: exit status %d, %q", status, stderr)
+	}
 	// One step less than an epoch does not meet its last mini-batch.
 	if status, _, stderr := execute(t, strings.Fields("train --held-out 8 --batch 8 --steps 5 --model amoebanetd --filters 8 --train-images 42 -m 4")...); status != 0 {
 		t.Errorf("five steps: exit status %d, %s", status, stderr)
