@@ -176,7 +176,7 @@ func (a *ablation) Report(log, _ *Log) (*Report, error) {
 	main := &Table{
 		ID: a.ID(), Title: "Modelled throughput of every partitioner, relative to the paper's rule",
 		Caption: []string{
-			fmt.Sprintf("Section 2.2 of the paper cuts by estimated costs and says that better partitioning algorithms can potentially improve. The paper's own networks at M = %d, everything re-materialised, early, whole layers, a mini-batch of the same size for every cut. 1: %v. Even: stages of one time, no link, no update: no cut can be better by more.", a.spec.M, a.spec.Base),
+			fmt.Sprintf("Section 2.2 of the paper cuts by estimated costs and says that better partitioning algorithms can potentially improve. The paper's own networks at M = %d, everything re-materialised, early, whole layers, a mini-batch of the same size for every cut. 1: %v. Even: stages of one time, no link, no update: about what is left to gain.", a.spec.M, a.spec.Base),
 			"Cost: flops, derived from shapes; time, modelled for each layer on this accelerator; memory, parameters with their state and what is saved for the backward. Efficiency: the mean stage over the largest, of the paper's rule.",
 		},
 		Columns: []Column{{"network", true}, {"on", true}, {"K", false}, {"efficiency, flops", false}, {"efficiency, time", false}},
@@ -195,7 +195,7 @@ func (a *ablation) Report(log, _ *Log) (*Report, error) {
 	for _, n := range a.spec.Networks {
 		panel := &barPanel{title: n.Name, y: "throughput relative to " + a.spec.Base.String(), bare: true}
 		for _, c := range a.cuts() {
-			if c.Cost != "memory" {
+			if a.drawn(c) {
 				panel.series = append(panel.series, barSeries{name: c.String()})
 			}
 		}
@@ -213,7 +213,7 @@ func (a *ablation) Report(log, _ *Log) (*Report, error) {
 				c := s.Cuts[i]
 				relative := standard.Step.Early / c.Step.Early
 				row = append(row, fmt.Sprintf("%.2f", relative))
-				if how.Cost != "memory" {
+				if a.drawn(how) {
 					panel.series[bar].add(relative)
 					bar++
 				}
@@ -240,6 +240,10 @@ func (a *ablation) Report(log, _ *Log) (*Report, error) {
 	report.Files, err = plotFiles(a.ID(), a.spec.Title, panels)
 	return report, err
 }
+
+// drawn tells whether a cut has bars: not memory, which nobody would cut by for
+// speed, nor the base, which is 1.
+func (a *ablation) drawn(c cutSpec) bool { return c.Cost != "memory" && c != a.spec.Base }
 
 // answer says for the largest K what the best rule over FLOPs and the best of
 // all gain, and what would be left to gain.

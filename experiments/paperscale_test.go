@@ -72,7 +72,33 @@ func TestFilledIsTheLargestThatFits(t *testing.T) {
 			if len(m.steps) > 5 {
 				t.Errorf("%d KiB, from %d: %d simulations", kib, known, len(m.steps))
 			}
+			// Guesses that are far off.
+			for _, guess := range []float64{1, 1000} {
+				m.fill[m.key(sizes, known, 4)] = guess
+				if got, err = m.filled(ctx, sizes, 4, known, most); err != nil || got.Micro != want {
+					t.Errorf("%d KiB, guessing %v: %d examples, %v; want %d", kib, guess, got.Micro, err, want)
+				}
+			}
 		}
+	}
+}
+
+// What is cut by time is cut by the time of the micro-batch at hand.
+func TestModellerCosts(t *testing.T) {
+	ctx := context.Background()
+	m, err := newModeller(&scaleNetwork{Model: smallLM, Accelerator: smallAccelerator(t, 400), DType: "f32", Optimizer: "adam"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(cost Cost, micro int) float64 {
+		costs, err := m.costs(ctx, cost, micro)
+		if err != nil || len(costs) != 6 {
+			t.Fatal(costs, err)
+		}
+		return costs[2]
+	}
+	if !(at(Time, 16) > 2*at(Time, 1)) || at(FLOPs, 16) != at(FLOPs, 1) || at(Memory, 16) != at(Memory, 1) || at(Memory, 1) == at(FLOPs, 1) {
+		t.Errorf("time %v and %v, FLOPs %v, memory %v", at(Time, 1), at(Time, 16), at(FLOPs, 1), at(Memory, 1))
 	}
 }
 
@@ -155,8 +181,11 @@ func fillScale(t *testing.T, log *Log, s *paperScale, of func(c cell, cut cutSpe
 			for _, c := range s.cells() {
 				for _, cut := range s.Conventions.Cuts {
 					step := func(batch string) scaleStep {
-						seconds := func(recompute string) float64 { return float64(c.M) / (float64(c.K) * of(c, cut, batch, recompute)) }
-						return scaleStep{Partition: make([]int, c.K), Micro: 1, Fits: true, Early: seconds("early"), Late: seconds("late"), Free: seconds("free")}
+						micro := len(batch) + c.K
+						seconds := func(recompute string) float64 {
+							return float64(micro*c.M) / (float64(c.K) * of(c, cut, batch, recompute))
+						}
+						return scaleStep{Partition: make([]int, c.K), Micro: micro, Fits: true, Early: seconds("early"), Late: seconds("late"), Free: seconds("free")}
 					}
 					if err := log.Add(scaleName(n, split, cut, c), 0, scaleSample{step("filled"), step("shrunk"), step("fixed")}); err != nil {
 						t.Fatal(err)
