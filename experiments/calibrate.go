@@ -36,10 +36,10 @@ type calibrationProbe struct {
 var calibrationProbes = []calibrationProbe{
 	{Model{Name: languageModel, Layers: 2, Dim: 192, FF: 768, Heads: 6, Vocab: 1536, Seq: 96}, 8, 2, 2},
 	{Model{Name: languageModel, Layers: 2, Dim: 320, FF: 1280, Heads: 10, Vocab: 1536, Seq: 128}, 8, 4, 2},
-	{Model{Name: amoebaNet, Layers: 3, Filters: 48, Image: 64, Classes: 100}, 8, 2, 2},
-	{Model{Name: amoebaNet, Layers: 3, Filters: 32, Image: 64, Classes: 100}, 8, 4, 2},
-	{Model{Name: "resnet50", Width: 24, Image: 64, Classes: 100}, 8, 2, 2},
-	{Model{Name: "resnet50", Width: 32, Image: 64, Classes: 100}, 8, 4, 2},
+	{Model{Name: amoebaNet, Layers: 3, Filters: 48, Image: 64, Classes: 100}, 8, 2, 4},
+	{Model{Name: amoebaNet, Layers: 3, Filters: 24, Image: 128, Classes: 100}, 4, 2, 4},
+	{Model{Name: "resnet50", Width: 24, Image: 96, Classes: 100}, 4, 2, 4},
+	{Model{Name: "resnet50", Width: 40, Image: 64, Classes: 100}, 8, 4, 4},
 }
 
 // calibrationSteps are timed after two that are not.
