@@ -1,0 +1,55 @@
+package program
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/nn/graph"
+)
+
+// What instructions move, with bfloat16 activations: of a table the rows that
+// are looked up, of an accumulator what it holds and what it gets, in float32;
+// activations in two bytes, the norm's statistics in four.
+func TestMoves(t *testing.T) {
+	g := &graph.Graph{}
+	table := g.NewNode(graph.Param, "table", graph.F32, 100, 16)
+	ids := g.NewNode(graph.Input, "ids", graph.I32, 2, 3)
+	places := g.NewNode(graph.Const, "places", graph.F32, 50, 16)
+	gamma := g.NewNode(graph.Param, "gamma", graph.F32, 16)
+	beta := g.NewNode(graph.Param, "beta", graph.F32, 16)
+	w := g.NewNode(graph.Param, "w", graph.F32, 16, 5)
+	x := g.Embed(table, ids, places, 1)
+	y := g.MatMul(g.LayerNorm(x, gamma, beta, 1e-5), w)
+	f := Function{Graph: g, In: []*graph.Node{ids}, Out: []*graph.Node{y}, Params: []*graph.Node{table, places, gamma, beta, w}}
+	s := CompileStored(f, []bool{true}, false, 1, Storage{DType: graph.BF16, NoPacking: true})
+	var b strings.Builder
+	for _, p := range []*Program{s.Keep, s.Backward} {
+		for i := range p.Instrs {
+			in := &p.Instrs[i]
+			b.WriteString(in.Op)
+			for m := range in.Moves() {
+				sign := "-"
+				if m.Written {
+					sign = "+"
+				}
+				fmt.Fprintf(&b, " %s%dx%d", sign, m.Elems, m.ElemBytes)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	want := `embed -96x4 -6x4 -96x4 +96x2
+layer-norm -96x2 -16x4 -16x4 +96x2 +12x4
+matmul -96x2 -80x4 +30x2
+matmul-bt -30x2 -80x4 +96x2
+matmul-at -96x2 -30x2 -80x4 +80x4
+layer-norm-param-grad -96x2 -96x2 -12x4 -16x4 +16x4 -16x4 +16x4
+layer-norm-grad -96x2 -96x2 -16x4 -12x4 +96x2
+embed-grad -96x2 -6x4 -96x4 +96x4
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
