@@ -17,7 +17,8 @@ import (
 // modelledColumn is what comes out for a column of the table. Nothing in it
 // depends on the machine.
 type modelledColumn struct {
-	Params int64 `json:"params"` // of the paper's network
+	Params   int64 `json:"params"`   // of the paper's network
+	Capacity int64 `json:"capacity"` // of an accelerator
 	// Memory of the paper's network, by storage and micro-batch: see memoryName.
 	Memory map[string]memory `json:"memory"`
 	// Largest is what fits, by convention, with micro-batches as small as they
@@ -101,7 +102,7 @@ func (t *table1) model(ctx context.Context, n *table1Network, conventions []coun
 }
 
 func (t *table1) modelColumn(e *estimator, n *table1Network, c *table1Column, conventions []counting) (*modelledColumn, error) {
-	out := &modelledColumn{Memory: map[string]memory{}, Largest: map[string]largest{}, Held: map[string]largest{}}
+	out := &modelledColumn{Capacity: e.accelerator.Memory, Memory: map[string]memory{}, Largest: map[string]largest{}, Held: map[string]largest{}}
 	var err error
 	if out.Params, err = params(c.candidate.of(n.Model)); err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func (t *table1) Report(log, reference *Log) (*Report, error) {
 	case ref != nil:
 		main.Notes = append(main.Notes, referenceNote(reference))
 	}
-	report := &Report{Tables: []*Table{main, t.growthTable(r), t.memoryTable(r), t.conventionsTable(r, false), t.conventionsTable(r, true)}}
+	report := &Report{Tables: []*Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.conventionsTable(r, false), t.conventionsTable(r, true)}}
 	for i := range t.spec.Networks {
 		report.Tables = append(report.Tables, t.activationsTable(r, i))
 	}
@@ -376,6 +376,54 @@ func (t *table1) memoryTable(r *table1Results) *Table {
 	return table
 }
 
+// fitsTable tells under which conventions the paper's networks fit, as the paper
+// found.
+func (t *table1) fitsTable(r *table1Results) *Table {
+	table := &Table{
+		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
+		Caption: []string{"The smallest M with which every accelerator holds its part of the paper's network, by convention (see table1-conventions), and the peak of the fullest; where none does, what that takes with the smallest micro-batch. Naive-1, where the mini-batch does not fit: how many examples would."},
+		Columns: []Column{{"network", true}, {"way", true}, {"L, D", false}, {"capacity", false}},
+	}
+	conventions := t.spec.Conventions[:r.profile.Conventions]
+	fit := make([]int, len(conventions))
+	cellsOf := make([]int, len(conventions))
+	for _, c := range conventions {
+		table.Columns = append(table.Columns, Column{Name: c.String()})
+	}
+	for i := range t.spec.Networks {
+		n := &t.spec.Networks[i]
+		for j := range n.Columns {
+			c := &n.Columns[j]
+			cells := []string{n.Name, c.Name, c.candidate.String(), FormatBytes(r.modelled[i][j].Capacity)}
+			for k, conv := range conventions {
+				l, ok := r.modelled[i][j].Largest[conv.String()]
+				if !ok {
+					cells = append(cells, "-")
+					continue
+				}
+				cellsOf[k]++
+				peak := FormatBytes(l.PrintedMemory.Peak[conv.Accounting])
+				switch {
+				case c.Naive && l.PrintedMicro < n.Batch:
+					cells = append(cells, fmt.Sprintf("no: %d examples", l.PrintedMicro))
+				case l.PrintedMicro == 0:
+					cells = append(cells, "no: "+peak)
+				default:
+					fit[k]++
+					cells = append(cells, fmt.Sprintf("M = %d: %s", l.PrintedMemory.M, peak))
+				}
+			}
+			table.Add(cells...)
+		}
+	}
+	var parts []string
+	for k, c := range conventions {
+		parts = append(parts, fmt.Sprintf("%d of %d (%v)", fit[k], cellsOf[k], c))
+	}
+	table.Notes = append(table.Notes, "The paper's networks that fit: "+strings.Join(parts, ", ")+".")
+	return table
+}
+
 // commas groups digits by three.
 func commas(n int64) string {
 	s := fmt.Sprint(n)
@@ -465,6 +513,9 @@ func (t *table1) activationsTable(r *table1Results, network int) *Table {
 	}
 	table.Columns = append(table.Columns, Column{Name: "error"}, Column{Name: "with Naive-1"}, Column{Name: "no workspace"})
 	table.Add(append(cells, "-", "-", "-")...)
+	if other := n.torchgpipeRow(); other != nil {
+		table.Add(append(other, "-", "-", "-")...)
+	}
 	type assumption struct {
 		how   gpipe.Modelling
 		micro int
@@ -499,6 +550,23 @@ func (t *table1) activationsTable(r *table1Results, network int) *Table {
 		table.Add(a.cells...)
 	}
 	return table
+}
+
+// torchgpipeRow is what torchgpipe measured, with micro-batches of one image, in
+// the paper's unit; nil of a network that it has not.
+func (n *table1Network) torchgpipeRow() []string {
+	cells := []string{"torchgpipe, f32", "1"}
+	for _, c := range n.Columns {
+		if c.Torchgpipe == nil {
+			return nil
+		}
+		text := c.Torchgpipe.Activations
+		if bytes, err := ParseBytes(strings.ReplaceAll(text, " ", "")); err == nil {
+			text = n.Unit.of(bytes)
+		}
+		cells = append(cells, text)
+	}
+	return cells
 }
 
 func wholePercent(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) }
