@@ -9,6 +9,7 @@ import (
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
 )
 
 // chip is an accelerator with round figures: a product's operation takes as long
@@ -192,5 +193,35 @@ func TestTiedExchangeTakesTime(t *testing.T) {
 	}
 	if sum := s.Parts.Sum(); math.Abs(sum-s.Seconds) > 1e-9*sum {
 		t.Errorf("parts add up to %v of %v s", sum, s.Seconds)
+	}
+}
+
+// A scale behind a product joins it: the product's result is neither written nor
+// read, and there is one overhead. Where somebody else reads the result it is
+// written.
+func TestRooflineFuses(t *testing.T) {
+	a := &Accelerator{Name: "slow", F32: 1e21, Bandwidth: 4, Lanes: 1, Overhead: 1000} // a float a second
+	for _, test := range []struct {
+		kept            bool
+		unfused, joined float64
+	}{
+		{false, 32 + 64 + 32 + 1000 + 32 + 32 + 1000, 32 + 64 + 32 + 1000},
+		{true, 32 + 64 + 32 + 1000 + 32 + 32 + 1000, 32 + 64 + 32 + 32 + 1000},
+	} {
+		g := &graph.Graph{}
+		x := g.NewNode(graph.Input, "x", graph.F32, 4, 8)
+		w := g.NewNode(graph.Param, "w", graph.F32, 8, 8)
+		h := g.MatMul(x, w)
+		out := []*graph.Node{g.Scale(h, 2)}
+		if test.kept {
+			out = append(out, h)
+		}
+		st := program.CompileEvaluate(program.Function{Graph: g, In: []*graph.Node{x}, Out: out, Params: []*graph.Node{w}}, 1)
+		for fused, want := range map[bool]float64{false: test.unfused, true: test.joined} {
+			a.Fused = fused
+			if got := a.seconds(st.Forward, graph.F32); math.Abs(got-want) > 1e-6 {
+				t.Errorf("kept %v, fused %v: %v s, want %v", test.kept, fused, got, want)
+			}
+		}
 	}
 }
