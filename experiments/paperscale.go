@@ -45,6 +45,8 @@ type scaleNetwork struct {
 	Splits      []string     `yaml:"splits"` // of the conventions', those that it has
 	Reach       float64      `yaml:"reach"`  // of the mean absolute error at the largest M, percent
 	Paper       []amoebaCell `yaml:"paper"`
+
+	change func(*gpipe.Accelerator) // of its figures; nil: none
 }
 
 // paper is what is printed for a cell, nil if nothing is.
@@ -292,11 +294,12 @@ func (s *paperScale) throughput(log *Log, n *scaleNetwork, v convention, c cell,
 // modeller simulates one network on its accelerators. It remembers what it has
 // simulated, since different cuts often come to the same stages.
 type modeller struct {
-	sim   Simulating
-	flops []float64
-	times map[int][]gpipe.LayerEstimate // of the layers, by size of micro-batch
-	steps map[string]*scaleStep
-	fill  map[string]float64 // micro-batches that should fill memory
+	sim    Simulating
+	change func(*gpipe.Accelerator)
+	flops  []float64
+	times  map[int][]gpipe.LayerEstimate // of the layers, by size of micro-batch
+	steps  map[string]*scaleStep
+	fill   map[string]float64 // micro-batches that should fill memory
 }
 
 func newModeller(n *scaleNetwork, fine bool) (*modeller, error) {
@@ -305,8 +308,9 @@ func newModeller(n *scaleNetwork, fine bool) (*modeller, error) {
 		return nil, err
 	}
 	m := &modeller{
-		sim:   Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, DType: dtype},
-		times: map[int][]gpipe.LayerEstimate{}, steps: map[string]*scaleStep{}, fill: map[string]float64{},
+		sim:    Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, DType: dtype},
+		change: n.change,
+		times:  map[int][]gpipe.LayerEstimate{}, steps: map[string]*scaleStep{}, fill: map[string]float64{},
 	}
 	m.sim.Model.Fine = fine
 	m.flops, err = flopsOf(m.sim.Model)
@@ -319,6 +323,9 @@ func (m *modeller) pipeline(ctx context.Context, sizes []int, micro, count int) 
 	sim := m.sim
 	sim.Setup = Setup{Partitions: len(sizes), MicroBatches: count, Balance: sizes}
 	p, err := sim.pipeline(ctx, in)
+	if err == nil && m.change != nil {
+		m.change(p.Devices[0].Accelerator) // this pipeline's own
+	}
 	return p, in, err
 }
 

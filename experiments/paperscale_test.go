@@ -100,6 +100,14 @@ func TestModellerCosts(t *testing.T) {
 	if !(at(Time, 16) > 2*at(Time, 1)) || at(FLOPs, 16) != at(FLOPs, 1) || at(Memory, 16) != at(Memory, 1) || at(Memory, 1) == at(FLOPs, 1) {
 		t.Errorf("time %v and %v, FLOPs %v, memory %v", at(Time, 1), at(Time, 16), at(FLOPs, 1), at(Memory, 1))
 	}
+	published := at(Time, 16)
+	n := &scaleNetwork{Model: smallLM, Accelerator: smallAccelerator(t, 400), DType: "f32", Optimizer: "adam", change: whatIfs["half the arithmetic rate"]}
+	if m, err = newModeller(n, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := at(Time, 16); !(got > 1.2*published && got < 2*published) {
+		t.Errorf("at half the arithmetic rate %v s, as published %v", got, published)
+	}
 }
 
 // smallScale is a table of one network that is modelled in no time.
@@ -361,6 +369,23 @@ func TestTable3Report(t *testing.T) {
 	}
 }
 
+// A what-if is the default convention, with samples of its own.
+func TestWhatIfs(t *testing.T) {
+	s := smallScale(t)
+	names := map[string]bool{scaleName(s.Networks[0], "coarse", s.Conventions.Cuts[0], s.Base): true}
+	for name := range whatIfs {
+		w := s.what(name)
+		all := w.conventions(w.Networks[0])
+		if len(all) != 1 || all[0] != s.conventions(s.Networks[0])[0] || joinWith(w.M, " ") != "1 4" {
+			t.Errorf("%s: conventions %v, M = %v", name, all, w.M)
+		}
+		names[scaleName(w.Networks[0], "coarse", w.Conventions.Cuts[0], w.Base)] = true
+	}
+	if len(names) != 1+len(whatIfs) {
+		t.Errorf("%d names for %d what-ifs and the published figures", len(names), len(whatIfs))
+	}
+}
+
 // The modelled tables of both specs come from one log.
 func TestTable2ModelledReport(t *testing.T) {
 	e, err := Load("table2-modelled")
@@ -372,6 +397,11 @@ func TestTable2ModelledReport(t *testing.T) {
 	one := func(cell, cutSpec, string, string) float64 { return 1 }
 	fillScale(t, log, &m.spec.paperScale, one)
 	fillScale(t, log, &m.table3.spec.paperScale, one)
+	for _, name := range m.spec.WhatIf {
+		fillScale(t, log, m.spec.what(name), one)
+		// Table 3's networks twice as fast with K = 8: 1, 2, 8 against 1.7 and 2.7, 1.8 and 3.3.
+		fillScale(t, log, m.table3.spec.what(name), func(c cell, _ cutSpec, _, _ string) float64 { return map[int]float64{2: 1, 4: 1, 8: 2}[c.K] })
+	}
 	r, err := e.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -380,6 +410,10 @@ func TestTable2ModelledReport(t *testing.T) {
 	want := percent(((1 - 1/1.21) + (2/1.84 - 1) + (4/3.48 - 1)) / 3)
 	if row := r.Tables[2].Rows[0]; row[1] != want {
 		t.Errorf("%q; want %s for AmoebaNet", row, want)
+	}
+	third := percent(((2/1.7 - 1) + (8/2.7 - 1) + (2/1.8 - 1) + (8/3.3 - 1)) / 4)
+	if row := r.Tables[3].Rows[1]; row[1] != want+" [4.00]" || row[3] != third+" [8.00, 8.00]" {
+		t.Errorf("what if: %q; want %s and %s", row, want, third)
 	}
 }
 
@@ -452,6 +486,7 @@ func TestPaperScaleSpecErrors(t *testing.T) {
 		{"table2_modelled.yaml", "most: 4096", "most: 31", "not of one size"},
 		{"table2_modelled.yaml", "base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "value in the paper is 1"},
 		{"table2_modelled.yaml", "      - {k: 4, m: 4, value: 1.26, torchgpipe: 1.666}\n", "", "no value for K = 4, M = 4"},
+		{"table2_modelled.yaml", "  - half the arithmetic rate", "  - twice the luck", `unknown "twice the luck": want activations not`},
 		{"table3.yaml", "rounds: 2", "rounds: 0", "want 1 or more"},
 		{"table3.yaml", "    batch: 32\n    rounds", "    batch: 33\n    rounds", "not of one size"},
 		{"table3.yaml", "partitioner: min-variance\n", "partitioner: luck\n", "min-max"},

@@ -18,6 +18,7 @@ type table2ModelledSpec struct {
 	head       `yaml:",inline"`
 	Torchgpipe string `yaml:"torchgpipe"` // source of its values
 	paperScale `yaml:",inline"`
+	WhatIf     []string `yaml:"what_if"` // names of whatIfs
 
 	Profiles map[string]expectedOnly `yaml:"profiles"`
 }
@@ -46,6 +47,9 @@ func (t *table2Modelled) check() *specProblem {
 	if !reflect.DeepEqual(t.spec.Conventions, t.table3.spec.Conventions) {
 		return at(errors.New("want those of table3.yaml"), "conventions")
 	}
+	if err := checkWhatIfs(t.spec.WhatIf); err != nil {
+		return at(err, "what_if")
+	}
 	return checkProfiles(t.spec.Profiles)
 }
 
@@ -57,14 +61,24 @@ func (t *table2Modelled) Expected(profile string) time.Duration {
 }
 
 func (t *table2Modelled) Key(profile string) Key {
-	return key(t.ID(), profile, t.text+t.spec.accelerators()+t.table3.text+t.table3.spec.accelerators(), "paperscale.go", "simulate.go")
+	return key(t.ID(), profile, t.text+t.spec.accelerators()+t.table3.text+t.table3.spec.accelerators(), "paperscale.go", "paperscale_whatif.go", "simulate.go")
 }
 
 func (t *table2Modelled) Measure(ctx context.Context, log *Log, p Progress) error {
 	if err := t.spec.measure(ctx, log, p); err != nil {
 		return err
 	}
-	return t.table3.spec.measure(ctx, log, p)
+	if err := t.table3.spec.measure(ctx, log, p); err != nil {
+		return err
+	}
+	for _, name := range t.spec.WhatIf {
+		for _, s := range []*paperScale{&t.spec.paperScale, &t.table3.spec.paperScale} {
+			if err := s.what(name).measure(ctx, log, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (t *table2Modelled) Report(log, _ *Log) (*Report, error) {
@@ -84,11 +98,15 @@ func (t *table2Modelled) Report(log, _ *Log) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	hang, err := whatIfTable(log, t.ID()+"-what-if", t.spec.WhatIf, goals)
+	if err != nil {
+		return nil, err
+	}
 	panels, err := t.spec.panels(log)
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Tables: slices.Concat(cells, []*Table{all}, conventions)}
+	report := &Report{Tables: slices.Concat(cells, []*Table{all, hang}, conventions)}
 	report.Files, err = plotFiles(t.ID(), t.spec.Title, panels)
 	return report, err
 }

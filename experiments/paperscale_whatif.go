@@ -1,0 +1,106 @@
+package experiments
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gpipebench/gpipe"
+)
+
+// What errors hang on: the default convention on accelerators whose figures are
+// others than those published.
+
+// whatIfs are the changes by name, in the words of a table.
+var whatIfs = map[string]func(*gpipe.Accelerator){
+	"half the arithmetic rate":                         func(a *gpipe.Accelerator) { a.BF16, a.F32 = a.BF16/2, a.F32/2 },
+	"half the memory bandwidth":                        func(a *gpipe.Accelerator) { a.Bandwidth /= 2 },
+	"activations not padded to lanes":                  func(a *gpipe.Accelerator) { a.Tiled = false },
+	"neither activations nor products padded to lanes": func(a *gpipe.Accelerator) { a.Tiled, a.Lanes = false, 1 },
+	"element-wise operations not fused":                func(a *gpipe.Accelerator) { a.Fused = false },
+}
+
+// checkWhatIfs refuses what is not among them.
+func checkWhatIfs(names []string) error {
+	for _, name := range names {
+		if whatIfs[name] == nil {
+			return fmt.Errorf("unknown %q: want %s", name, strings.Join(slices.Sorted(maps.Keys(whatIfs)), ", "))
+		}
+	}
+	return nil
+}
+
+// what is the part of a table that a what-if needs: the default convention, the
+// largest M and the base's. Its networks' samples have names of their own.
+func (s *paperScale) what(name string) *paperScale {
+	c := s.Conventions
+	out := &paperScale{K: s.K, M: []int{s.Base.M}, Base: s.Base, Conventions: conventionsSpec{c.Cuts[:1], c.Splits[:1], c.Recompute[:1], c.Batches[:1], c.Most}}
+	if last := s.M[len(s.M)-1]; last != s.Base.M {
+		out.M = append(out.M, last)
+	}
+	for _, n := range s.Networks {
+		changed := *n
+		changed.ID += "/" + name
+		changed.Splits = n.Splits[:1]
+		changed.change = whatIfs[name]
+		out.Networks = append(out.Networks, &changed)
+	}
+	return out
+}
+
+// whatIfTable holds the goals against what-ifs.
+func whatIfTable(log *Log, id string, names []string, goals []scaleGoal) (*Table, error) {
+	t := &Table{
+		ID: id, Title: "Tables 2 and 3, modelled: what the default convention's errors hang on",
+		Caption: []string{"Mean absolute error at the largest M, and in brackets the cells of the largest K, were the accelerators others than published. A roofline lets every product run at the published peak, which none does in practice; these rows say how much hangs on that, and nothing was fitted by them."},
+		Columns: []Column{{"accelerators", true}},
+	}
+	for _, g := range goals {
+		t.Columns = append(t.Columns, Column{Name: fmt.Sprintf("%s (reach: %.0f%%)", g.name, g.percent)})
+	}
+	for _, name := range append([]string{""}, names...) {
+		row := []string{name}
+		if name == "" {
+			row[0] = "as published"
+		}
+		for _, g := range goals {
+			scale, networks := g.of, g.networks
+			if name != "" {
+				scale, networks = g.of.what(name), nil
+				for i, n := range scale.Networks {
+					if slices.Contains(g.networks, g.of.Networks[i]) {
+						networks = append(networks, n)
+					}
+				}
+			}
+			var sum float64
+			var largest []string
+			for _, n := range networks {
+				v := scale.conventions(n)[0]
+				e, err := scale.errors(log, n, v)
+				if err != nil {
+					return nil, err
+				}
+				sum += e.last / float64(len(networks))
+				x, err := scale.throughput(log, n, v, cell{scale.K[len(scale.K)-1], scale.M[len(scale.M)-1]}, false)
+				if err != nil {
+					return nil, err
+				}
+				largest = append(largest, fmt.Sprintf("%.2f", x))
+			}
+			row = append(row, fmt.Sprintf("%s [%s]", percent(sum), strings.Join(largest, ", ")))
+		}
+		t.Add(row...)
+	}
+	paper := []string{"the paper"}
+	for _, g := range goals {
+		var largest []string
+		for _, n := range g.networks {
+			largest = append(largest, n.paper(cell{g.of.K[len(g.of.K)-1], g.of.M[len(g.of.M)-1]}).Value.Text)
+		}
+		paper = append(paper, fmt.Sprintf("[%s]", strings.Join(largest, ", ")))
+	}
+	t.Add(paper...)
+	return t, nil
+}
