@@ -372,7 +372,7 @@ func modelOf(args []any) (Model, error) {
 	return m, err
 }
 
-// column finds a table and a column of it.
+// column finds a table and a column of it, the first of that name.
 func (e *evaluator) column(table, name string) (*Table, int, error) {
 	t := e.tables[table]
 	if t == nil {
@@ -438,7 +438,7 @@ func (e *evaluator) end(args []any, which int) (any, error) {
 	return v, nil
 }
 
-var numberText = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?`)
+var numberText = regexp.MustCompile(`^[+-]?[0-9]+(,[0-9]{3})*(\.[0-9]+)?`)
 
 // units that a number in a cell may have, and what they stand for. Without one
 // of these a number is itself, also with % or x behind it.
@@ -448,11 +448,12 @@ var units = map[string]float64{
 	"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "MB": 1e6, "GB": 1e9,
 }
 
-// leadingNumber reads the number that a cell begins with, in its unit: seconds,
-// bytes or one. "B" alone, with a space before it, is bytes.
+// leadingNumber reads the number that a cell begins with, also in parentheses, in
+// its unit: seconds, bytes or one. "B" alone, with a space before it, is bytes.
 func leadingNumber(s string) (float64, bool) {
+	s = strings.TrimPrefix(s, "(")
 	number := numberText.FindString(s)
-	v, err := strconv.ParseFloat(number, 64)
+	v, err := strconv.ParseFloat(strings.ReplaceAll(number, ",", ""), 64)
 	if err != nil {
 		return 0, false
 	}

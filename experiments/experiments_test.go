@@ -279,9 +279,14 @@ func TestRecords(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(all), string(first)) {
 		t.Errorf("the file was not only added to: %v", err)
 	}
-	if fresh, err := OpenLog(name, k, true); err != nil || fresh.Has("a") {
+	fresh, err := OpenLog(name, k, true)
+	if err != nil || fresh.Has("a") {
 		t.Errorf("fresh: %v, has a", err)
 	}
+	if _, err := OpenLog(name, k, false); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("opened twice: %v", err)
+	}
+	fresh.Close()
 
 	// Whichever key was written last is the one that LoadLog takes.
 	if l, err := LoadLog(name, "e"); err != nil || l.Key != k || !l.Has("a") || !l.Has("c") {
@@ -291,7 +296,8 @@ func TestRecords(t *testing.T) {
 		t.Error("LoadLog of an experiment that is not there: no error")
 	}
 
-	// One changed digit, and a line that was torn off, are passed over and told.
+	// One changed digit is passed over and told, a last line that was torn off is
+	// set aside and told once.
 	damaged := strings.Replace(string(all), `{"X":[1,`, `{"X":[2,`, 1) + `{"session":"x","exper`
 	if err := os.WriteFile(name, []byte(damaged), 0o600); err != nil {
 		t.Fatal(err)
@@ -300,15 +306,18 @@ func TestRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l.Has("b") || !l.Has("a") || !strings.Contains(l.Damaged, "records.jsonl:3") || !strings.Contains(l.Damaged, fmt.Sprintf("records.jsonl:%d", 1+strings.Count(string(all), "\n"))) {
-		t.Errorf("has b: %v; damaged %q", l.Has("b"), l.Damaged)
+	if l.Has("b") || !l.Has("a") || !strings.HasSuffix(l.Damaged, "records.jsonl:3") || !strings.Contains(l.Torn, fmt.Sprintf("records.jsonl:%d, set aside", 1+strings.Count(string(all), "\n"))) {
+		t.Errorf("has b: %v; damaged %q; torn %q", l.Has("b"), l.Damaged, l.Torn)
+	}
+	if aside, err := os.ReadFile(name + ".torn"); err != nil || string(aside) != `{"session":"x","exper`+"\n" {
+		t.Errorf("set aside: %q, %v", aside, err)
 	}
 	if err := l.Add("d", 0, sample{}); err != nil {
 		t.Fatal(err)
 	}
 	l.Close()
-	if l, err = OpenLog(name, k, false); err != nil || !l.Has("d") {
-		t.Errorf("behind a torn line: %v, no sample d", err)
+	if l, err = OpenLog(name, k, false); err != nil || !l.Has("d") || l.Torn != "" || l.Reused != 3 {
+		t.Errorf("behind a torn line: %v, no sample d, or %d samples; torn %q", err, l.Reused, l.Torn)
 	}
 	l.Close()
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"gpipebench/gpipe/timeline"
 )
@@ -49,6 +50,23 @@ func WriteFile(name string, write func(io.Writer) error) (err error) {
 
 // unfinished is the pattern of temporary files' names.
 const unfinished = ".unfinished-*"
+
+// sweep removes temporary files that a process which was killed left behind: those
+// that nobody has written to for a minute.
+func sweep(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, unfinished))
+	if err != nil {
+		return err
+	}
+	for _, name := range left {
+		if st, err := os.Stat(name); err == nil && time.Since(st.ModTime()) > time.Minute {
+			if err := os.Remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // fill writes to a file and closes it.
 func fill(f *os.File, write func(io.Writer) error) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,10 +77,14 @@ func decodeRecord(line []byte) (*record, error) {
 type Log struct {
 	Key     Key
 	Session Provenance // of the last session that has samples here
-	// Reused is how many samples were there already when the log was opened,
-	// and Damaged says which lines of the file were passed over, if any.
-	Reused  int
+	// Reused is how many samples were there already when the log was opened.
+	Reused int
+	// Damaged says which lines do not have the sum of their content, if any: they
+	// were changed, and do not count.
 	Damaged string
+	// Torn says where the file's last line ends too early, if it does: the process
+	// that wrote it was stopped. OpenLog sets it aside.
+	Torn string
 
 	file    *os.File
 	session string // "" until something is added
@@ -91,7 +96,8 @@ type Log struct {
 func NewLog(k Key) *Log { return &Log{Key: k, samples: map[string]json.RawMessage{}} }
 
 // OpenLog reads the samples of a key from a records file, and opens it to
-// append to. If fresh, samples that are there do not count.
+// append to. If fresh, samples that are there do not count. No other process may
+// have it open so.
 func OpenLog(name string, k Key, fresh bool) (*Log, error) {
 	l := NewLog(k)
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -101,9 +107,13 @@ func OpenLog(name string, k Key, fresh bool) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	last, err := l.read(f, name, func(r *record) bool { return r.Key == k && !fresh })
-	if err == nil && last != '\n' && last != 0 {
-		_, err = f.WriteString("\n") // a line that was torn off ends here
+	if err := lockFile(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: another process adds to these records: wait for it, or choose another directory: %w", name, err)
+	}
+	rest, err := l.read(f, name, func(r *record) bool { return r.Key == k && !fresh })
+	if err == nil && rest != nil {
+		err = l.setAside(f, name, rest)
 	}
 	if err != nil {
 		f.Close()
@@ -142,18 +152,47 @@ func LoadLog(name, experiment string) (*Log, error) {
 	return l, err
 }
 
-// read takes in the records that want accepts and returns the file's last byte.
-func (l *Log) read(f *os.File, name string, want func(*record) bool) (last byte, err error) {
+// setAside takes what is behind the last newline away from a records file: to a
+// file beside it, unless it is a whole record.
+func (l *Log) setAside(f *os.File, name string, rest []byte) error {
+	if _, err := decodeRecord(rest); err == nil {
+		_, err := f.WriteString("\n")
+		return err
+	}
+	aside, err := os.OpenFile(name+".torn", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = aside.Write(append(rest, '\n'))
+	if e := aside.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	l.Torn += ", set aside in " + aside.Name()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return f.Truncate(st.Size() - int64(len(rest)))
+}
+
+// read takes in the records that want accepts and returns what is behind the
+// last newline, if anything is.
+func (l *Log) read(f *os.File, name string, want func(*record) bool) (rest []byte, err error) {
 	sessions := map[string]Provenance{}
 	lines := bufio.NewReader(f)
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
-		if len(line) > 0 {
-			last = line[len(line)-1]
+		if err != nil && len(line) > 0 {
+			rest = line
 		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			r, bad := decodeRecord(line)
+		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 {
+			r, bad := decodeRecord(trimmed)
 			switch {
+			case bad != nil && rest != nil:
+				l.Torn = fmt.Sprintf("%s:%d", name, n)
 			case bad != nil:
 				l.Damaged = strings.TrimPrefix(fmt.Sprintf("%s, %s:%d", l.Damaged, name, n), ", ")
 			case !want(r):
@@ -164,11 +203,11 @@ func (l *Log) read(f *os.File, name string, want func(*record) bool) (last byte,
 				l.Session = sessions[r.Session]
 			}
 		}
-		if err != nil { // the end, or what else ends reading
-			if err.Error() == "EOF" {
-				return last, nil
-			}
-			return last, err
+		switch {
+		case errors.Is(err, io.EOF):
+			return rest, nil
+		case err != nil:
+			return nil, err
 		}
 	}
 }

@@ -73,8 +73,11 @@ func (r Reproducing) one(ctx context.Context, e Experiment, p Progress) (report 
 				err = e
 			}
 		}()
+		if log.Torn != "" {
+			p.Say("the last record is incomplete, as its writer was stopped, and is measured again: " + log.Torn)
+		}
 		if log.Damaged != "" {
-			p.Say("passed over damaged records: " + log.Damaged)
+			p.Say("records were changed by hand or damaged; they do not count, and verify refuses them: " + log.Damaged)
 		}
 	}
 	measuring := fmt.Sprintf("%s, profile %s: about %s on two cores", e.ID(), r.Profile, FormatWait(e.Expected(r.Profile)))
@@ -155,6 +158,9 @@ func provenanceNote(log *Log) string {
 // writeReport writes tables as Markdown and CSV, and the other files.
 func writeReport(dir string, r *Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := sweep(dir); err != nil {
 		return err
 	}
 	for _, f := range r.files() {
