@@ -68,17 +68,21 @@ func (d *device) overrun(v any, where string) error {
 
 // overrun finds the device whose capacity a fault of a stage lies behind: its
 // own, or, while tensors are copied, a neighbour's.
-func (r *stageRun) overrun(v any, task string) error {
+func (r *stageRun) overrun(v any, where string) error {
 	for _, d := range r.trainer.devices {
-		where := task
-		if layer, ok := d.pool.Running(); ok && d == r.dev {
-			where = d.net.layerName(layer)
-		}
 		if err := d.overrun(v, where); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// where is where the goroutine of the stage's list is: in a layer, or a task.
+func (r *stageRun) where(task string) string {
+	if layer, ok := r.dev.pool.Running(); ok {
+		return r.trainer.net.layerName(layer)
+	}
+	return task
 }
 
 // faultsPanic makes memory faults of this goroutine panics if the device is

@@ -141,7 +141,7 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 	task := "setup"
 	defer func() {
 		if v := recover(); v != nil {
-			err = r.panicked(v, task)
+			err = r.panicked(v, r.where(task))
 		}
 		if err != nil {
 			err = &StageError{r.k, task, err}
@@ -174,10 +174,10 @@ func (r *stageRun) panicOnFault() bool {
 	return r.trainer.net.testing.panicOnFault || r.trainer.net.Devices[r.k].Overcommit
 }
 
-// panicked makes an error of what a stage's goroutine panicked with in a task.
+// panicked makes an error of what a stage's goroutine panicked with, and where.
 // A panic in a kernel comes as one from the thread that ran it.
-func (r *stageRun) panicked(v any, task string) error {
-	if err := r.overrun(v, task); err != nil {
+func (r *stageRun) panicked(v any, where string) error {
+	if err := r.overrun(v, where); err != nil {
 		return err
 	}
 	if err, ok := v.(*program.PanicError); ok {
