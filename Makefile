@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/gpipebench
 
-.PHONY: build test race lint bench reproduce table1 table2 table3 ablation figure3 breakdown consistency delayed-reduction translation stability clean
+.PHONY: build test race lint bench reproduce report check-report table1 table2 table3 ablation figure3 breakdown consistency delayed-reduction translation stability clean
 
 build:
 	$(GO) build -o $(BIN) ./cmd/gpipebench
@@ -33,6 +33,16 @@ bench: build
 
 reproduce: build
 	$(BIN) reproduce
+
+# One page with everything, of the results that reproduce has written last.
+RESULTS ?= $(if $(wildcard results/local/records),results/local,results/reference)
+report: build
+	$(BIN) report --results $(RESULTS)
+
+# Opens the page in a headless browser at the width of a phone and of a desk,
+# light and dark, if there is a browser and node.
+check-report: report
+	bench/check_report.sh $(RESULTS)/report.html
 
 table1 table2 table3 ablation figure3 breakdown consistency delayed-reduction translation stability: build
 	$(BIN) $@

@@ -111,7 +111,7 @@ Begin with: gpipebench reproduce`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(
 		newReproduce(), newTable("table1"), newTable("table2", "table2-amoebanet", "table2-modelled"), newTable("table3"), newTable("ablation"), newTable("figure3"), newTable("breakdown"), newTable("consistency", "consistency-accuracy"), newTable("delayed-reduction"), newTable("learning"), newTable("translation"), newTable("stability"),
-		newTrain(), newBench(), newDescribe(), newSimulate(), newPlan(), newCalibrate(), newValidateModel(), newCorpus(), newVerify(), newVersion(),
+		newReport(), newTrain(), newBench(), newDescribe(), newSimulate(), newPlan(), newCalibrate(), newValidateModel(), newCorpus(), newVerify(), newVersion(),
 	)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())

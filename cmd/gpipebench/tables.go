@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,8 @@ func newReproduce() *cobra.Command {
 		Short: "Run all experiments and write their records and tables",
 		Long: `Reproduce runs the experiments, prints their tables and writes them, with the
 records that they are computed from, to a directory: records/*.jsonl,
-tables/*.md, *.csv, plots, steps' timelines as text, SVG and Chrome trace JSON.
+tables/*.md, *.csv, plots, steps' timelines as text, SVG and Chrome trace JSON;
+report.html joins all of it.
 
 What that directory holds already for the same spec, machine and code of the
 experiments is not measured again, so a run that was stopped goes on where it
@@ -34,7 +36,9 @@ was; after a change to the engine, --fresh measures anew. Where
 				return err
 			}
 			o.progress.Say(fmt.Sprintf("reproduce, profile %s: about %s on two cores, into %s", r.Profile, experiments.FormatWait(total), r.Out))
-			return r.Run(ctx, o.progress, func(_ experiments.Experiment, report *experiments.Report) error {
+			shown := 0
+			err = r.Run(ctx, o.progress, func(_ experiments.Experiment, report *experiments.Report) error {
+				shown++
 				if err := writeTables(o, report, "text"); err != nil {
 					return err
 				}
@@ -47,6 +51,12 @@ was; after a change to the engine, --fresh measures anew. Where
 				}
 				return nil
 			})
+			if ctx.Err() != nil || r.Out == "" || shown == 0 {
+				return err
+			}
+			// Verdicts that must not be are on the page as well.
+			page := experiments.Reporting{Results: r.Out, Reference: r.Reference}
+			return errors.Join(err, writePage(ctx, o, page, filepath.Join(r.Out, "report.html")))
 		}),
 	}
 	profileFlag(cmd, &r.Profile)

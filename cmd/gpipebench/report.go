@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"gpipebench/experiments"
+)
+
+// newReport is the command that joins results into one page.
+func newReport() *cobra.Command {
+	r := experiments.Reporting{}
+	file := ""
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "Join tables, plots, claims and provenance into one HTML page",
+		Long: `Report computes every table and plot from the records of a directory of results,
+with the verdicts on the paper's claims, and writes them as one HTML page that
+needs no other file, network or script. The same records give the same bytes.
+Nothing is measured; it takes some seconds.`,
+		Example: `  gpipebench report
+  gpipebench report --results results/local --out page.html`,
+		Args: noArguments,
+		RunE: does(func(ctx context.Context, o *output) error {
+			if file == "" {
+				file = filepath.Join(r.Results, "report.html")
+			}
+			return writePage(ctx, o, r, file)
+		}),
+	}
+	cmd.Flags().StringVar(&r.Results, "results", reference, "directory with records, as reproduce writes it")
+	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory with a run to show beside, if it is there")
+	cmd.Flags().StringVar(&file, "out", "", "file to write; - for standard output (default: report.html in the directory of results)")
+	return cmd
+}
+
+// writePage writes the page of a directory of results.
+func writePage(ctx context.Context, o *output, r experiments.Reporting, file string) error {
+	if file == "-" {
+		return r.Write(ctx, o.out)
+	}
+	if err := experiments.CheckWritable(file); err != nil {
+		return err
+	}
+	if err := experiments.WriteFile(file, func(w io.Writer) error { return r.Write(ctx, w) }); err != nil {
+		// A name before what has nothing to do with the file would mislead.
+		var usage *experiments.UsageError
+		if errors.As(err, &usage) {
+			return usage
+		}
+		return err
+	}
+	o.progress.Say("the report is in " + file)
+	return nil
+}
