@@ -52,6 +52,7 @@ func calibrationFlags(fs *pflag.FlagSet, c *experiments.Calibrating) {
 func newValidateModel() *cobra.Command {
 	var v experiments.Validating
 	var asJSON bool
+	var format string
 	cmd := &cobra.Command{
 		Use:   "validate-model",
 		Short: "Hold a modelled host against emulated runs of the same networks",
@@ -64,10 +65,10 @@ should agree within 10%, memory to the byte.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if asJSON || format == "json" {
 				return o.json(r)
 			}
-			return r.Table().Write(o.out, "text")
+			return r.Table().Write(o.out, format)
 		}),
 	}
 	fs := cmd.Flags()
@@ -75,6 +76,7 @@ should agree within 10%, memory to the byte.`,
 	fs.StringVar(&v.Accelerator, "device", "", "file that calibrate wrote (default: calibrate first)")
 	fs.IntVar(&v.Steps, "steps", 5, "steps that are timed of each run")
 	calibrationFlags(fs, &v.Calibrating)
-	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
+	formatFlag(fs, &format)
+	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON, as --format json")
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 func newDescribe() *cobra.Command {
 	var d experiments.Describing
 	var asJSON bool
+	var format string
 	cmd := &cobra.Command{
 		Use:   "describe",
 		Short: "Show a network layer by layer, and how it would be cut",
@@ -23,10 +24,10 @@ func newDescribe() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if asJSON || format == "json" {
 				return o.json(r)
 			}
-			return printDescription(o, &d, r)
+			return printDescription(o, &d, r, format)
 		}),
 	}
 	fs := cmd.Flags()
@@ -38,12 +39,13 @@ func newDescribe() *cobra.Command {
 	fs.IntVarP(&d.Setup.Partitions, "partitions", "k", 1, "partitions, K: 1 to the number of layers")
 	cutFlags(fs, &d.Setup)
 	fs.IntVar(&d.Batch, "batch", 1, "examples in a micro-batch, for --cost time")
-	fs.BoolVar(&asJSON, "json", false, "print it as JSON")
+	formatFlag(fs, &format)
+	fs.BoolVar(&asJSON, "json", false, "print it as JSON, as --format json")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, d.Model.Name) }
 	return cmd
 }
 
-func printDescription(o *output, d *experiments.Describing, r *experiments.Description) error {
+func printDescription(o *output, d *experiments.Describing, r *experiments.Description, format string) error {
 	t := experiments.Table{
 		Title:   fmt.Sprintf("%s: %d parameters", d.Model.Name, r.Params),
 		Caption: []string{"FLOPs (2 x multiply-adds of matrix products, forward) and bytes saved for the backward are per example."},
@@ -69,5 +71,5 @@ func printDescription(o *output, d *experiments.Describing, r *experiments.Descr
 	if r.Partition.Note != "" {
 		t.Notes = append(t.Notes, r.Partition.Note)
 	}
-	return t.Write(o.out, "text")
+	return t.Write(o.out, format)
 }

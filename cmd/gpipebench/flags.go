@@ -143,3 +143,8 @@ func parseInts(s string) ([]int, error) {
 func profileFlag(cmd *cobra.Command, to *string) {
 	value(cmd.Flags(), to, "profile", "quick", strings.Join(experiments.Profiles, "|"), "size: seconds, minutes, or as long as it takes", oneOf(experiments.Profiles...))
 }
+
+// formatFlag adds --format.
+func formatFlag(fs *pflag.FlagSet, to *string) {
+	value(fs, to, "format", "text", strings.Join(experiments.Formats, "|"), "how to print tables", oneOf(experiments.Formats...))
+}

@@ -129,14 +129,14 @@ type lines struct {
 	w           io.Writer
 	what        string
 	units, done int
-	last        time.Time
+	start, last time.Time
 }
 
 // interval is how often lines has something to say, at most.
 const interval = 2 * time.Second
 
 func (l *lines) Begin(what string, units int) {
-	l.what, l.units, l.done = what, units, 0
+	l.what, l.units, l.done, l.start = what, units, 0, time.Now()
 	fmt.Fprintln(l.w, what)
 }
 
@@ -153,8 +153,18 @@ func (l *lines) due() bool {
 
 func (l *lines) Advance(detail string) {
 	if l.due() {
-		fmt.Fprintf(l.w, "  %d/%d  %s\n", l.done, l.units, detail)
+		fmt.Fprintf(l.w, "  %d/%d  %s%s\n", l.done, l.units, detail, l.left())
 	}
+}
+
+// left is how long the rest takes if it goes on like this, of work that lasts.
+func (l *lines) left() string {
+	gone := time.Since(l.start)
+	rest := gone * time.Duration(l.units-l.done) / time.Duration(l.done)
+	if gone < interval || rest < interval {
+		return ""
+	}
+	return ", about " + experiments.FormatWait(rest) + " left"
 }
 
 func (l *lines) Line(text, _ string, keep bool) {

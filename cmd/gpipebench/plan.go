@@ -14,6 +14,7 @@ import (
 func newPlan() *cobra.Command {
 	var s experiments.Planning
 	var asJSON bool
+	var format string
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Find the K, M, partition and checkpoint mode with the best modelled throughput that fits",
@@ -26,10 +27,10 @@ within the devices' memory. Each plan can be looked at with simulate.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if asJSON || format == "json" {
 				err = o.json(r)
 			} else if len(r.Plans) > 0 {
-				err = printPlan(o, &s, r)
+				err = printPlan(o, &s, r, format)
 			}
 			if err == nil && len(r.Plans) == 0 {
 				err = nothingFits(r, s.Devices)
@@ -50,7 +51,8 @@ within the devices' memory. Each plan can be looked at with simulate.`,
 	optimizerFlag(fs, &s.Optimizer)
 	fs.Float64Var(&s.Model.Dropout, "dropout", 0, "rate, from 0 up to 1")
 	fs.IntVar(&s.Keep, "top", 5, "how many plans to show")
-	fs.BoolVar(&asJSON, "json", false, "print the plans as JSON")
+	formatFlag(fs, &format)
+	fs.BoolVar(&asJSON, "json", false, "print the plans as JSON, as --format json")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, s.Model.Name) }
 	return cmd
 }
@@ -65,7 +67,7 @@ func nothingFits(r *experiments.Plan, devices int) error {
 		devices, r.Accelerator, n.K, n.M, n.Batch, n.Checkpoint, experiments.FormatBytes(n.LacksBytes))
 }
 
-func printPlan(o *output, s *experiments.Planning, r *experiments.Plan) error {
+func printPlan(o *output, s *experiments.Planning, r *experiments.Plan, format string) error {
 	t := experiments.Table{
 		Title: fmt.Sprintf("%s: %d parameters on up to %d x %s", s.Model.Name, r.Params, s.Devices, r.Accelerator),
 		Columns: []experiments.Column{
@@ -78,7 +80,7 @@ func printPlan(o *output, s *experiments.Planning, r *experiments.Plan) error {
 		t.Add(fmt.Sprintf("%.4g", c.ExamplesPerSecond), experiments.FormatSeconds(c.StepSeconds), strconv.Itoa(c.K), strconv.Itoa(c.M), strconv.Itoa(c.Batch),
 			c.Checkpoint, experiments.FormatBytes(c.PeakBytes), experiments.FormatShare(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))
 	}
-	return t.Write(o.out, "text")
+	return t.Write(o.out, format)
 }
 
 // short writes sizes, runs of equal ones as 13 x 127.

@@ -29,6 +29,9 @@ What that directory holds already for the same spec, machine and code of the
 experiments is not measured again, so a run that was stopped goes on where it
 was; after a change to the engine, --fresh measures anew. Where
 ` + reference + ` is found, its values are shown beside.`,
+		Example: `  gpipebench reproduce
+  gpipebench reproduce --profile smoke --out /tmp/smoke
+  gpipebench reproduce --only table2,figure3`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			total, err := r.ExpectedTotal()
@@ -69,6 +72,7 @@ was; after a change to the engine, --fresh measures anew. Where
 // runFlags adds the flags that reproduce and single tables share.
 func runFlags(cmd *cobra.Command, r *experiments.Reproducing) {
 	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory with a run to show beside, if it is there")
+	cmd.Flags().StringVar(&r.Spec, "spec", "", "file of a spec to use instead of the one in the program (experiments/*.yaml); it says which experiment runs")
 	cmd.Flags().BoolVar(&r.Fresh, "fresh", false, "measure again what there are records of")
 }
 
@@ -105,7 +109,7 @@ func newTable(id string, more ...string) *cobra.Command {
 	}
 	cmd.Short = strings.Join(titles, "; ")
 	profileFlag(cmd, &r.Profile)
-	value(cmd.Flags(), &format, "format", "text", strings.Join(experiments.Formats, "|"), "how to print the tables", oneOf(experiments.Formats...))
+	formatFlag(cmd.Flags(), &format)
 	cmd.Flags().StringVar(&r.Out, "out", "", "directory for records and tables (default: none are written)")
 	runFlags(cmd, &r)
 	return cmd

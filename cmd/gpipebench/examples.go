@@ -1,0 +1,72 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gpipebench/experiments"
+)
+
+// examples are those of subcommands that do not bring their own. Tables have the
+// same ones.
+var examples = map[string]string{
+	"train": `  gpipebench train --layers 4 -k 2 -m 8 --batch 32 --steps 200 --timeline
+  gpipebench train --model resnet50 --width 8 --data cifar10:cifar-10-batches-bin -k 4 -m 4 --epochs 1
+  gpipebench train --device emulated -k 8 -m 32 --batch 64 --steps 20 --trace step.svg`,
+	"bench": `  gpipebench bench --layers 6 --dim 256 --ff 1024 --heads 8 --batch 16 -k 2 -m 16
+  gpipebench bench --model resnet101 --image 64 --batch 16 --threads 2 --json`,
+	"describe": `  gpipebench describe --model amoebanetd --layers 18 --filters 256 -k 4
+  gpipebench describe --model transformer-lm --layers 48 --dim 2048 --ff 8192 --heads 16 --vocab 32000 -k 8 --split fine`,
+	"simulate": `  gpipebench simulate --model amoebanetd --layers 18 --filters 208 --device tpuv2 -k 8 -m 32 --batch 128
+  gpipebench simulate --model transformer-lm --layers 1663 --dim 2048 --ff 8192 --heads 16 --vocab 32000 -k 128 -m 32 --json`,
+	"plan": `  gpipebench plan --model resnet101 --device p100 --batch 256
+  gpipebench plan --model amoebanetd --layers 72 --filters 512 --batch 128 --json`,
+	"calibrate": `  gpipebench calibrate --out host.yaml
+  gpipebench simulate --device host.yaml --dtype f32 -k 2 -m 8`,
+	"validate-model": `  gpipebench validate-model --device host.yaml
+  gpipebench validate-model --json`,
+	"corpus": `  gpipebench corpus --out go.txt
+  gpipebench train --data text:go.txt -k 2 -m 4 --steps 500`,
+	"version": `  gpipebench version
+  gpipebench version --json`,
+}
+
+// addExamples gives every subcommand of root its examples.
+func addExamples(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		text, ok := examples[c.Name()]
+		switch {
+		case c.Example != "":
+		case ok:
+			c.Example = text
+		case c.Flags().Lookup("profile") != nil && c.Flags().Lookup("format") != nil: // a table
+			c.Example = "  gpipebench " + c.Name() + "\n  gpipebench " + c.Name() + " --profile smoke --format markdown --out /tmp/" + c.Name()
+		}
+	}
+}
+
+// addCompletions lets a shell complete the values of flags that are words.
+func addCompletions(root *cobra.Command) {
+	words := map[string][]string{
+		"model": experiments.Models(),
+		"only":  experiments.IDs(),
+	}
+	for _, c := range root.Commands() {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			list := words[f.Name]
+			if kind := f.Value.Type(); list == nil && strings.Contains(kind, "|") {
+				list = strings.Split(kind, "|")
+			}
+			if f.Name == "device" && list == nil { // an accelerator, or a file of one
+				_ = c.RegisterFlagCompletionFunc(f.Name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+					return experiments.Accelerators(), cobra.ShellCompDirectiveDefault
+				})
+			}
+			if list != nil {
+				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)) // fails for one that is there
+			}
+		})
+	}
+}
