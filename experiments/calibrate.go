@@ -56,7 +56,7 @@ func (c Calibrating) Run(ctx context.Context, p Progress) (*gpipe.Accelerator, e
 		Memory: machineMemory(), Lanes: 1, Packing: true,
 		Sources: map[string]string{
 			"flops": "the fastest of ops", "bandwidth": "measured: a sum of two vectors of 64 MiB", "memory": "the machine's",
-			"ops": fmt.Sprintf("measured %s: the operations of small networks on an emulated device, %s; rates and overheads by least squares of relative errors", time.Now().UTC().Format(time.DateOnly), c.Optimizer),
+			"ops": fmt.Sprintf("measured %s: the operations of small networks on an emulated device, %s; rates and overheads by least squares of relative errors, weighted by time", time.Now().UTC().Format(time.DateOnly), c.Optimizer),
 		},
 	}
 	calibration := &gpipe.Calibration{}

@@ -45,11 +45,13 @@ type Accelerator struct {
 }
 
 // OpRate times one kind of operation: Overhead + FLOPs/rate + traffic/rate, as a
-// core does that does not compute and wait at once. What has no rate (0) takes
-// no time.
+// core does that does not compute and wait at once. Parameters and accumulators,
+// which were last used a micro-batch ago, have a rate of their own beside the one
+// of all traffic, on top of it. What has no rate (0) takes no time.
 type OpRate struct {
 	FLOPs     float64 // floating-point operations per second
 	Bandwidth float64 // bytes per second
+	Weights   float64 // bytes of parameters and accumulators per second
 	Overhead  float64 // seconds per operation; 0: the accelerator's
 }
 

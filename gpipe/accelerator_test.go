@@ -89,7 +89,7 @@ func TestAcceleratorFileRefuses(t *testing.T) {
 		{"lanes: 16", "name: own", "own.yaml:5:1: name is there twice"},
 		{"name: own", "name: My Chip", `own.yaml:1:7: name "My Chip": want lower-case`},
 		{"  attention:", "  attentoin:", "own.yaml:8:3: unknown field ops.attentoin: want add, attention,"},
-		{"{flops: 1e12}", "1e12", "own.yaml:8:14: ops.attention: want fields: flops, bandwidth, overhead"},
+		{"{flops: 1e12}", "1e12", "own.yaml:8:14: ops.attention: want fields: flops, bandwidth, weights, overhead"},
 		{ownChip, "", "own.yaml:1:1: an empty file"},
 		{"name: own", "name: [", "own.yaml:"},
 		{ownChip, "- 1\n", "own.yaml:1:1: want an accelerator's fields: name"},

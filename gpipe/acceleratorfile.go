@@ -98,6 +98,7 @@ func (r accelReader) fields(a *Accelerator) []accelField {
 					err := r.mapping(n, "ops."+op+".", []accelField{
 						{"flops", false, number(&o.FLOPs, "floating-point operations a second", 1, 1e21)},
 						{"bandwidth", false, number(&o.Bandwidth, "bytes a second", 1, 1e18)},
+						{"weights", false, number(&o.Weights, "bytes a second", 1, 1e18)},
 						{"overhead", false, number(&o.Overhead, "seconds", 0, 1)},
 					})
 					a.Ops[op] = o

@@ -20,7 +20,7 @@ type Calibration struct {
 }
 
 // workTime is how long something took, and how much there was to do.
-type workTime struct{ flops, bytes, seconds float64 }
+type workTime struct{ flops, bytes, weights, seconds float64 }
 
 // Watch notes one run of an instruction.
 func (c *Calibration) Watch(in *program.Instr, seconds float64) {
@@ -47,6 +47,9 @@ func (c *Calibration) Fit(a *Accelerator) {
 		w := workTime{flops: float64(in.Cost.FLOPs), seconds: middle(times)}
 		for m := range in.Moves() {
 			w.bytes += float64(m.Elems * m.ElemBytes)
+			if isWeight(m) {
+				w.weights += float64(m.Elems * m.ElemBytes)
+			}
 		}
 		name := opName(in.Op)
 		samples[name] = append(samples[name], w)
@@ -71,33 +74,42 @@ func middle(xs []float64) float64 {
 	return xs[len(xs)/2]
 }
 
-// fitRate finds the terms of OpRate, none of them negative, with the least sum
-// of squared relative errors.
+// fitTerms are those of OpRate: overhead, FLOPs, traffic, weights.
+const fitTerms = 4
+
+// fitRate finds the terms, none of them negative, with the least sum of squared
+// relative errors, weighted by time: what takes long is to come out right.
 func fitRate(s []workTime) OpRate {
-	// With every row divided by its seconds: x0 overhead + x1 per FLOP + x2 per byte = 1.
-	rows := make([][3]float64, len(s))
-	var largest [3]float64
+	// With every row divided by its seconds: overhead x0 + FLOPs x1 + ... = 1.
+	rows := make([]fitRow, len(s))
+	var largest [fitTerms]float64
 	for i, w := range s {
-		rows[i] = [3]float64{1 / w.seconds, w.flops / w.seconds, w.bytes / w.seconds}
-		for j, x := range rows[i] {
+		rows[i] = fitRow{[fitTerms]float64{1 / w.seconds, w.flops / w.seconds, w.bytes / w.seconds, w.weights / w.seconds}, w.seconds}
+		for j, x := range rows[i].x {
 			largest[j] = max(largest[j], x)
 		}
 	}
-	best, least := [3]float64{}, math.Inf(1)
-	// Bit j: term j is there. Where an overhead explains as much as a rate, it is the rate.
-	for _, terms := range []int{2, 4, 6, 1, 3, 5, 7} {
-		x, ok := solve(rows, largest, terms)
-		if !ok {
-			continue
-		}
-		var sum float64
-		for _, row := range rows {
-			e := row[0]*x[0] + row[1]*x[1] + row[2]*x[2] - 1
-			sum += e * e
-		}
-		// Another term must be worth it: with one size of work all fit alike.
-		if sum < least*(1-1e-6)-1e-12 {
-			best, least = x, sum
+	best, least := [fitTerms]float64{}, math.Inf(1)
+	// Bit j: term j is there. An overhead, the lowest bit, is tried last: where
+	// it explains no more than a rate, it is the rate.
+	for _, overhead := range []int{0, 1} {
+		for rates := 0; rates < 1<<(fitTerms-1); rates++ {
+			x, ok := solve(rows, largest, rates<<1|overhead)
+			if !ok {
+				continue
+			}
+			var sum, whole float64
+			for _, row := range rows {
+				e := -1.0
+				for j := range x {
+					e += row.x[j] * x[j]
+				}
+				sum += row.weight * e * e
+				whole += row.weight
+			}
+			if sum < least*(1-1e-6)-1e-12*whole {
+				best, least = x, sum
+			}
 		}
 	}
 	inverse := func(x float64) float64 {
@@ -106,14 +118,19 @@ func fitRate(s []workTime) OpRate {
 		}
 		return digits(1 / x)
 	}
-	return OpRate{FLOPs: inverse(best[1]), Bandwidth: inverse(best[2]), Overhead: digits(best[0])}
+	return OpRate{FLOPs: inverse(best[1]), Bandwidth: inverse(best[2]), Weights: inverse(best[3]), Overhead: digits(best[0])}
+}
+
+type fitRow struct {
+	x      [fitTerms]float64
+	weight float64
 }
 
 // solve is the least-squares solution with some terms only; false if there is
 // none, or a term is not positive.
-func solve(rows [][3]float64, largest [3]float64, terms int) (x [3]float64, ok bool) {
+func solve(rows []fitRow, largest [fitTerms]float64, terms int) (x [fitTerms]float64, ok bool) {
 	var which []int
-	for j := range 3 {
+	for j := range fitTerms {
 		if terms&(1<<j) != 0 {
 			if largest[j] == 0 {
 				return x, false
@@ -124,18 +141,22 @@ func solve(rows [][3]float64, largest [3]float64, terms int) (x [3]float64, ok b
 	// Normal equations of columns scaled to 1, by Gauss and Jordan.
 	n := len(which)
 	m := make([][]float64, n)
+	var whole float64
+	for _, row := range rows {
+		whole += row.weight
+	}
 	for i := range m {
 		m[i] = make([]float64, n+1)
 		for _, row := range rows {
-			r := row[which[i]] / largest[which[i]]
+			r := row.weight / whole * row.x[which[i]] / largest[which[i]]
 			for j := range n {
-				m[i][j] += r * row[which[j]] / largest[which[j]]
+				m[i][j] += r * row.x[which[j]] / largest[which[j]]
 			}
 			m[i][n] += r
 		}
 	}
 	for i := range n {
-		if pivot := m[i][i]; pivot < 1e-9*float64(len(rows)) {
+		if m[i][i] < 1e-12 {
 			return x, false
 		}
 		for k := n; k >= i; k-- {
@@ -155,7 +176,7 @@ func solve(rows [][3]float64, largest [3]float64, terms int) (x [3]float64, ok b
 			return x, false
 		}
 	}
-	return x, true
+	return x, n > 0
 }
 
 // Text is the accelerator in the form that ReadAccelerator reads.
@@ -195,7 +216,7 @@ func (a *Accelerator) Text() string {
 		for _, f := range []struct {
 			key   string
 			value float64
-		}{{"flops", o.FLOPs}, {"bandwidth", o.Bandwidth}, {"overhead", o.Overhead}} {
+		}{{"flops", o.FLOPs}, {"bandwidth", o.Bandwidth}, {"weights", o.Weights}, {"overhead", o.Overhead}} {
 			if f.value > 0 {
 				fields = append(fields, fmt.Sprintf("%s: %.6g", f.key, f.value))
 			}

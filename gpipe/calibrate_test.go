@@ -17,6 +17,8 @@ func TestFitRate(t *testing.T) {
 		{FLOPs: 1e11, Overhead: 1e-6},
 		{Bandwidth: 3e10, Overhead: 1e-7},
 		{Bandwidth: 3e10},
+		{FLOPs: 1e11, Weights: 1e10, Overhead: 2e-6},
+		{FLOPs: 1e11, Bandwidth: 3e10, Weights: 1e10},
 	} {
 		var s []workTime
 		for i, flops := range []float64{1e4, 1e5, 1e6, 1e7, 1e8} {
@@ -28,9 +30,13 @@ func TestFitRate(t *testing.T) {
 			if want.Bandwidth > 0 {
 				w.seconds += w.bytes / want.Bandwidth
 			}
+			if want.Weights > 0 {
+				w.weights = []float64{1e5, 1e4, 1e3, 1e6, 1e2}[i]
+				w.seconds += w.weights / want.Weights
+			}
 			s = append(s, w)
 		}
-		if got := fitRate(s); !close(got.FLOPs, want.FLOPs) || !close(got.Bandwidth, want.Bandwidth) || !close(got.Overhead, want.Overhead) {
+		if got := fitRate(s); !close(got.FLOPs, want.FLOPs) || !close(got.Bandwidth, want.Bandwidth) || !close(got.Weights, want.Weights) || !close(got.Overhead, want.Overhead) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}

@@ -45,15 +45,19 @@ func (a *Accelerator) operations(p *program.Program, dt graph.DType, each func(l
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		own, measured := a.Ops[opName(in.Op)]
-		rate := OpRate{a.rate(dt), a.Bandwidth, a.Overhead}
+		rate := OpRate{a.rate(dt), a.Bandwidth, math.Inf(1), a.Overhead}
 		if measured {
-			rate = OpRate{cmp.Or(own.FLOPs, math.Inf(1)), cmp.Or(own.Bandwidth, math.Inf(1)), cmp.Or(own.Overhead, a.Overhead)}
+			rate = OpRate{cmp.Or(own.FLOPs, math.Inf(1)), cmp.Or(own.Bandwidth, math.Inf(1)), cmp.Or(own.Weights, math.Inf(1)), cmp.Or(own.Overhead, a.Overhead)}
 		}
 		var reads, joined float64
 		var writes []program.Move
 		fused := false
 		for m := range in.Moves() {
-			seconds := float64(m.Elems*m.ElemBytes) / rate.Bandwidth
+			bytes := float64(m.Elems * m.ElemBytes)
+			seconds := bytes / rate.Bandwidth
+			if isWeight(m) {
+				seconds += bytes / rate.Weights
+			}
 			if a.Tiled && m.Activation {
 				seconds *= float64(pad(m.Width, a.Lanes)) / float64(m.Width)
 			}
@@ -87,6 +91,9 @@ func (a *Accelerator) operations(p *program.Program, dt graph.DType, each func(l
 	}
 	end()
 }
+
+// isWeight tells parameters and accumulators, which stay where they are.
+func isWeight(m program.Move) bool { return m.Space == program.Params || m.Space == program.Grads }
 
 func wrote(made []program.Move, o program.Operand) bool {
 	for _, m := range made {
