@@ -41,10 +41,10 @@ type ablation struct {
 	text string
 }
 
-func loadAblation() (Experiment, error) {
+func loadAblation(from ...SpecFile) (Experiment, error) {
 	a := &ablation{}
 	var err error
-	a.text, err = loadSpec("ablation.yaml", &a.spec, a.check)
+	a.text, err = loadSpec("ablation.yaml", from, &a.spec, a.check)
 	return a, err
 }
 

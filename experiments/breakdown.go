@@ -48,10 +48,10 @@ type breakdown struct {
 	text string
 }
 
-func loadBreakdown() (Experiment, error) {
+func loadBreakdown(from ...SpecFile) (Experiment, error) {
 	b := &breakdown{}
 	var err error
-	b.text, err = loadSpec("breakdown.yaml", &b.spec, b.check)
+	b.text, err = loadSpec("breakdown.yaml", from, &b.spec, b.check)
 	return b, err
 }
 

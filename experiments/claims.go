@@ -124,7 +124,7 @@ func parseLedger(name string, text []byte) (*Ledger, error) {
 	}
 	var all []Claim
 	for i, c := range l.Claims {
-		c.line = lineOf(&root, []string{"claims", strconv.Itoa(i)})
+		c.line = nodeAt(&root, []string{"claims", strconv.Itoa(i)}).Line
 		all = append(all, c.expand()...)
 	}
 	l.Claims = all

@@ -57,10 +57,10 @@ type consistency struct {
 	text string
 }
 
-func loadConsistency() (Experiment, error) {
+func loadConsistency(from ...SpecFile) (Experiment, error) {
 	c := &consistency{}
 	var err error
-	c.text, err = loadSpec("consistency.yaml", &c.spec, c.check)
+	c.text, err = loadSpec("consistency.yaml", from, &c.spec, c.check)
 	return c, err
 }
 

@@ -39,10 +39,10 @@ type accuracy struct {
 	text string
 }
 
-func loadAccuracy() (Experiment, error) {
+func loadAccuracy(from ...SpecFile) (Experiment, error) {
 	a := &accuracy{}
 	var err error
-	a.text, err = loadSpec("consistency_accuracy.yaml", &a.spec, a.check)
+	a.text, err = loadSpec("consistency_accuracy.yaml", from, &a.spec, a.check)
 	return a, err
 }
 

@@ -33,10 +33,10 @@ type delayed struct {
 	setup Setup
 }
 
-func loadDelayed() (Experiment, error) {
+func loadDelayed(from ...SpecFile) (Experiment, error) {
 	d := &delayed{}
 	var err error
-	d.text, err = loadSpec("delayed_reduction.yaml", &d.spec, d.check)
+	d.text, err = loadSpec("delayed_reduction.yaml", from, &d.spec, d.check)
 	return d, err
 }
 

@@ -63,7 +63,7 @@ func (r *Report) files() []File {
 // experiments in the order in which they run. Each entry loads its spec.
 var experiments = []struct {
 	id   string
-	load func() (Experiment, error)
+	load func(...SpecFile) (Experiment, error)
 }{
 	{"consistency", loadConsistency},
 	{"consistency-accuracy", loadAccuracy},
@@ -90,11 +90,12 @@ func IDs() []string {
 	return ids
 }
 
-// Load finds an experiment and reads its spec.
-func Load(id string) (Experiment, error) {
+// Load finds an experiment and reads its spec, the one that is part of the
+// program unless a file is given.
+func Load(id string, from ...SpecFile) (Experiment, error) {
 	for _, e := range experiments {
 		if e.id == id {
-			return e.load()
+			return e.load(from...)
 		}
 	}
 	return nil, usagef("unknown experiment %q: want %s", id, strings.Join(IDs(), ", "))

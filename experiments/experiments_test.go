@@ -222,7 +222,7 @@ func TestSpecErrorsHavePositions(t *testing.T) {
 		}
 		position := c.file
 		if c.line != "" {
-			position = fmt.Sprintf("%s:%d: ", c.file, lineWith(text, c.line))
+			position = fmt.Sprintf("%s:%d:", c.file, lineWith(text, c.line))
 		}
 		if !strings.HasPrefix(err.Error(), position) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v\nwant %s... %s", c.replacement, err, position, c.want)

@@ -55,10 +55,10 @@ type figure3 struct {
 	text string
 }
 
-func loadFigure3() (Experiment, error) {
+func loadFigure3(from ...SpecFile) (Experiment, error) {
 	f := &figure3{}
 	var err error
-	f.text, err = loadSpec("figure3.yaml", &f.spec, f.check)
+	f.text, err = loadSpec("figure3.yaml", from, &f.spec, f.check)
 	return f, err
 }
 

@@ -36,10 +36,10 @@ type learning struct {
 	setup Setup
 }
 
-func loadLearning() (Experiment, error) {
+func loadLearning(from ...SpecFile) (Experiment, error) {
 	l := &learning{}
 	var err error
-	l.text, err = loadSpec("learning.yaml", &l.spec, l.check)
+	l.text, err = loadSpec("learning.yaml", from, &l.spec, l.check)
 	return l, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,6 +20,7 @@ type Reproducing struct {
 	Out       string   // directory; "": nothing is written, and nothing reused
 	Reference string   // directory with a run to show beside; "" or missing: none
 	Fresh     bool     // measure again what there are records of
+	Spec      string   // file of a spec; only the experiment that it is for runs, by it
 }
 
 // Run runs one experiment after another and hands each report to show as soon
@@ -27,13 +29,9 @@ func (r Reproducing) Run(ctx context.Context, p Progress, show func(Experiment, 
 	if err := CheckProfile(r.Profile); err != nil {
 		return usage(err)
 	}
-	var list []Experiment
-	for _, id := range r.ids() {
-		e, err := Load(id)
-		if err != nil {
-			return err
-		}
-		list = append(list, e)
+	list, err := r.load()
+	if err != nil {
+		return err
 	}
 	var verdicts []string
 	for _, e := range list {
@@ -54,11 +52,31 @@ func (r Reproducing) Run(ctx context.Context, p Progress, show func(Experiment, 
 	return nil
 }
 
-func (r Reproducing) ids() []string {
-	if len(r.Only) == 0 {
-		return IDs()
+// load loads the experiments that are to run.
+func (r Reproducing) load() (list []Experiment, err error) {
+	ids := r.Only
+	if len(ids) == 0 {
+		ids = IDs()
 	}
-	return r.Only
+	var from []SpecFile
+	if r.Spec != "" {
+		spec, err := ReadSpec(r.Spec)
+		if err != nil {
+			return nil, usage(err)
+		}
+		if !slices.Contains(ids, spec.Experiment) {
+			return nil, usagef("%s is a spec of %s: want one of %s", r.Spec, spec.Experiment, strings.Join(ids, ", "))
+		}
+		ids, from = []string{spec.Experiment}, []SpecFile{spec}
+	}
+	for _, id := range ids {
+		e, err := Load(id, from...)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
 }
 
 func (r Reproducing) one(ctx context.Context, e Experiment, p Progress) (report *Report, err error) {
@@ -173,12 +191,12 @@ func writeReport(dir string, r *Report) error {
 
 // ExpectedTotal is how long measuring everything takes, about.
 func (r Reproducing) ExpectedTotal() (time.Duration, error) {
+	list, err := r.load()
+	if err != nil {
+		return 0, err
+	}
 	var sum time.Duration
-	for _, id := range r.ids() {
-		e, err := Load(id)
-		if err != nil {
-			return 0, err
-		}
+	for _, e := range list {
 		sum += e.Expected(r.Profile)
 	}
 	return sum, nil

@@ -83,10 +83,10 @@ type stability struct {
 	setup Setup
 }
 
-func loadStability() (Experiment, error) {
+func loadStability(from ...SpecFile) (Experiment, error) {
 	s := &stability{}
 	var err error
-	s.text, err = loadSpec("stability.yaml", &s.spec, s.check)
+	s.text, err = loadSpec("stability.yaml", from, &s.spec, s.check)
 	return s, err
 }
 

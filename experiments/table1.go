@@ -178,10 +178,10 @@ type table1 struct {
 	partitioner partition.Partitioner
 }
 
-func loadTable1() (Experiment, error) {
+func loadTable1(from ...SpecFile) (Experiment, error) {
 	t := &table1{}
 	var err error
-	t.text, err = loadSpec("table1.yaml", &t.spec, t.check)
+	t.text, err = loadSpec("table1.yaml", from, &t.spec, t.check)
 	return t, err
 }
 

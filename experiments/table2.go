@@ -64,10 +64,10 @@ type table2 struct {
 	cost        Cost
 }
 
-func loadTable2() (Experiment, error) {
+func loadTable2(from ...SpecFile) (Experiment, error) {
 	t := &table2{}
 	var err error
-	t.text, err = loadSpec("table2.yaml", &t.spec, t.check)
+	t.text, err = loadSpec("table2.yaml", from, &t.spec, t.check)
 	return t, err
 }
 

@@ -48,10 +48,10 @@ type amoeba struct {
 	costs []Cost
 }
 
-func loadTable2AmoebaNet() (Experiment, error) {
+func loadTable2AmoebaNet(from ...SpecFile) (Experiment, error) {
 	a := &amoeba{}
 	var err error
-	a.text, err = loadSpec("table2_amoebanet.yaml", &a.spec, a.check)
+	a.text, err = loadSpec("table2_amoebanet.yaml", from, &a.spec, a.check)
 	return a, err
 }
 

@@ -30,13 +30,13 @@ type table2Modelled struct {
 	table3 *table3 // whose networks are held to the same conventions
 }
 
-func loadTable2Modelled() (Experiment, error) {
+func loadTable2Modelled(from ...SpecFile) (Experiment, error) {
 	t := &table2Modelled{table3: &table3{}}
 	var err error
-	if t.table3.text, err = loadSpec("table3.yaml", &t.table3.spec, t.table3.check); err != nil {
+	if t.table3.text, err = loadSpec("table3.yaml", nil, &t.table3.spec, t.table3.check); err != nil {
 		return nil, err
 	}
-	t.text, err = loadSpec("table2_modelled.yaml", &t.spec, t.check)
+	t.text, err = loadSpec("table2_modelled.yaml", from, &t.spec, t.check)
 	return t, err
 }
 

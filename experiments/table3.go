@@ -44,10 +44,10 @@ type table3 struct {
 	cost        Cost
 }
 
-func loadTable3() (Experiment, error) {
+func loadTable3(from ...SpecFile) (Experiment, error) {
 	t := &table3{}
 	var err error
-	t.text, err = loadSpec("table3.yaml", &t.spec, t.check)
+	t.text, err = loadSpec("table3.yaml", from, &t.spec, t.check)
 	return t, err
 }
 

@@ -38,10 +38,10 @@ type translation struct {
 	setup, alone Setup
 }
 
-func loadTranslation() (Experiment, error) {
+func loadTranslation(from ...SpecFile) (Experiment, error) {
 	t := &translation{}
 	var err error
-	t.text, err = loadSpec("translation.yaml", &t.spec, t.check)
+	t.text, err = loadSpec("translation.yaml", from, &t.spec, t.check)
 	return t, err
 }
 

@@ -1,0 +1,122 @@
+package experiments
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
+	for _, c := range []struct{ old, replacement, want string }{
+		{"seed: 1", "sed: 1", "x.yaml:7:1: unknown field sed: want experiment, title, source, discard, seed, paper, paper_model, setup, profiles"},
+		{"    seeds: [1, 2]", "    seds: [1, 2]", "x.yaml:19:5: unknown field seds: want expected, seeds, training"},
+		{"filters: 8, image: 17", "filter: 8, image: 17", "unknown field filter: want name, layers, dim"},
+		{"    seeds: [1, 2]", "    seeds: [1, two]", "x.yaml:19:16: \"two\": want a whole number of 0 or more"},
+		{"    seeds: [1, 2]", "    seeds: 1", "x.yaml:19:12: \"1\": want a list"},
+		{"seed: 1", "seed: -1", "x.yaml:7:7: \"-1\": want a whole number of 0 or more"},
+		{"      steps: 5", "      steps: [5]", "a list: want a whole number"},
+		{"paper: 4", "paper: four", "four"},
+		{"seed: 1", "seed: 1\nseed: 2", "seed"},
+	} {
+		raw, err := specFiles.ReadFile("delayed_reduction.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Replace(string(raw), c.old, c.replacement, 1)
+		if text == string(raw) {
+			t.Fatalf("no %q", c.old)
+		}
+		d := &delayed{}
+		err = decodeSpec("x.yaml", []byte(text), &d.spec, d.check)
+		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v\nwant %s", c.replacement, err, c.want)
+		}
+	}
+}
+
+// A spec of one's own runs instead of the one in the program, under a key of its
+// own.
+func TestSpecFile(t *testing.T) {
+	raw, err := specFiles.ReadFile("delayed_reduction.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "mine.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(only ...string) (ids []string, key Key, err error) {
+		r := Reproducing{Profile: "smoke", Only: only, Spec: name}
+		list, err := r.load()
+		for _, e := range list {
+			ids, key = append(ids, e.ID()), e.Key("smoke")
+		}
+		return ids, key, err
+	}
+	write(strings.Replace(string(raw), "seeds: [1, 2]", "seeds: [5]", 1))
+	ids, k, err := run()
+	if err != nil || len(ids) != 1 || ids[0] != "delayed-reduction" {
+		t.Fatalf("%q, %v", ids, err)
+	}
+	own, err := Load("delayed-reduction")
+	if err != nil || own.Key("smoke").Spec == k.Spec {
+		t.Errorf("the same key, %v", err)
+	}
+	seeds := 0
+	err = Reproducing{Profile: "smoke", Spec: name}.Run(context.Background(), Silent{}, func(_ Experiment, r *Report) error {
+		for _, table := range r.Tables {
+			if table.ID == "delayed-reduction-runs" {
+				seeds = len(table.Rows) / 2
+			}
+		}
+		return nil
+	})
+	if err != nil || seeds != 1 {
+		t.Errorf("%d seeds, %v", seeds, err)
+	}
+	if _, _, err := run("table2"); err == nil || !strings.Contains(err.Error(), "is a spec of delayed-reduction: want one of table2") {
+		t.Error(err)
+	}
+	for _, c := range []struct{ text, want string }{
+		{strings.Replace(string(raw), "experiment: delayed-reduction", "experiment: figure9", 1), ":3:13: experiment \"figure9\": want one of consistency, "},
+		{"", ":1:1: experiment \"\": want one of"},
+		{"a: [", "mine.yaml:1"},
+		{strings.Replace(string(raw), "seed: 1", "sed: 1", 1), "mine.yaml:7:1: unknown field sed"},
+	} {
+		write(c.text)
+		if _, _, err := run(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
+// Whatever is in a spec, it is taken or refused with its file and in one line.
+func FuzzSpec(f *testing.F) {
+	for _, name := range []string{"delayed_reduction.yaml", "table2_amoebanet.yaml", "table3.yaml"} {
+		raw, err := specFiles.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(raw))
+	}
+	for _, text := range []string{"", "a", "- 1", "seed: [", "seed: {a: 1}", "profiles: {smoke: 1}", "k: [0]\nm: [-1]", "&a [*a]", "paper: ~", "\xff", "setups: [{k: 1e9}]"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, a, s := &delayed{}, &accuracy{}, &table3{}
+		for _, err := range []error{
+			decodeSpec("x.yaml", []byte(text), &d.spec, d.check),
+			decodeSpec("x.yaml", []byte(text), &a.spec, a.check),
+			decodeSpec("x.yaml", []byte(text), &s.spec, s.check),
+		} {
+			if err != nil && (!strings.HasPrefix(err.Error(), "x.yaml:") || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	})
+}
