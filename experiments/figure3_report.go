@@ -41,7 +41,6 @@ func (f *figure3) Report(log, reference *Log) (*Report, error) {
 		}
 	}
 	parts := partsTable("figure3-steps", "Figure 3: where the measured steps' time goes", Column{"network", true}, Column{"scenario", true})
-	var panels []axes
 	for i := range f.spec.Networks {
 		n := &f.spec.Networks[i]
 		model := profile.Models[i]
@@ -52,7 +51,6 @@ func (f *figure3) Report(log, reference *Log) (*Report, error) {
 		}
 		base := n.scenario(n.Base)
 		baseRun := runs[figure3Run(n, base)]
-		bars := barPanel{title: n.Name, y: "throughput relative to " + n.Base, series: []barSeries{{name: "paper"}, {name: "torchgpipe"}, {name: "theory, cut"}, {name: "measured"}}}
 		for j := range n.Scenarios {
 			s := &n.Scenarios[j]
 			m := runs[figure3Run(n, s)]
@@ -80,13 +78,7 @@ func (f *figure3) Report(log, reference *Log) (*Report, error) {
 			}
 			table.Add(row...)
 			parts.Add(append([]string{n.Name, s.Name}, m.cells(s.setup)...)...)
-			bars.names = append(bars.names, s.Name)
-			bars.series[0].add(s.Paper.Value)
-			bars.series[1].add(s.Torchgpipe.or(0))
-			bars.series[2].add(cut)
-			bars.series[3].addRatio(got)
 		}
-		panels = append(panels, &bars)
 	}
 	table.Notes = append(table.Notes, rounds.crowdNotes(log, gpipe.Emulated)...)
 	table.Notes = append(table.Notes, rounds.fewNotes()...)
@@ -94,7 +86,11 @@ func (f *figure3) Report(log, reference *Log) (*Report, error) {
 		table.Notes = append(table.Notes, referenceNote(reference))
 	}
 	report := &Report{Tables: []*Table{table, parts}}
-	if report.Files, err = plotFiles("figure3", f.spec.Title, panels); err != nil {
+	bars := tableBars{
+		panel: "network", group: "scenario", y: "throughput relative to naive",
+		bars: []columnBars{{"paper", ""}, {"torchgpipe", ""}, {"theory, cut", ""}, {"modelled, memory filled", ""}, {"measured", "95%"}},
+	}
+	if report.Files, err = plotFiles("figure3", f.spec.Title, bars.panels(table)); err != nil {
 		return nil, err
 	}
 	steps, err := rounds.stepTimes(log)

@@ -12,6 +12,7 @@ var (
 	svgStyle    = regexp.MustCompile(`(?s)<style>\n?(.*?)</style>`)
 	svgRule     = regexp.MustCompile(`(?m)^([^@{}\n][^{}\n]*)\{`)
 	svgHexColor = regexp.MustCompile(`(fill|stroke):#([0-9A-F]{6})`)
+	notClass    = regexp.MustCompile(`[^\w-]`)
 	svgID       = regexp.MustCompile(`( id="|url\(#)([A-Za-z][\w-]*)`)
 )
 
@@ -27,9 +28,9 @@ var themed = map[string]string{
 
 // inlineSVG makes a picture's text part of a page: without what comes before the
 // element, its ids and rules its own, its colours the page's where they would
-// not show on dark ground. Scope is the name of the element's class, unique in
-// the page.
+// not show on dark ground. Scope names the element's class, unique in the page.
 func inlineSVG(text, scope string) template.HTML {
+	scope = notClass.ReplaceAllString(scope, "-")
 	text = svgComment.ReplaceAllString(text, "")
 	text = svgProlog.ReplaceAllString(text, `<svg class="`+scope+`"`)
 	text = svgStyle.ReplaceAllStringFunc(text, func(style string) string {

@@ -94,10 +94,10 @@ text { fill: #1a1a1a }
 }
 </style>
 <defs><pattern id="idle"/></defs><rect fill="url(#idle)"/><path style="fill:#FFFFFF;stroke:#000000"/><path style="fill:#D55E00"/></svg>`
-	got := string(inlineSVG(picture, "p1"))
+	got := string(inlineSVG(picture, "p.1"))
 	for _, want := range []string{
-		`<svg class="p1" xmlns=`, "\n.p1 text {", "\n.p1 .end, .p1 .tick {", "@media screen and (prefers-color-scheme: dark) {\n.p1 .lane {",
-		`id="p1-idle"`, `url(#p1-idle)`, `fill:none;stroke:var(--ink)`, `fill:#D55E00`,
+		`<svg class="p-1" xmlns=`, "\n.p-1 text {", "\n.p-1 .end, .p-1 .tick {", "@media screen and (prefers-color-scheme: dark) {\n.p-1 .lane {",
+		`id="p-1-idle"`, `url(#p-1-idle)`, `fill:none;stroke:var(--ink)`, `fill:#D55E00`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

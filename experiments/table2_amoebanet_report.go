@@ -55,17 +55,7 @@ func (a *amoeba) Report(log, reference *Log) (*Report, error) {
 		}
 	}
 	parts := partsTable(a.ID()+"-steps", "Table 2, AmoebaNet: where the measured steps' time goes", Column{"cut by", true})
-	var panels []axes
-	for _, m := range a.spec.M {
-		panels = append(panels, &barPanel{
-			title: fmt.Sprintf("M = %d", m), y: fmt.Sprintf("throughput relative to K = %d, M = %d", a.spec.Base.K, a.spec.Base.M),
-			series: []barSeries{{name: "paper"}, {name: "torchgpipe"}, {name: "theory, cut"}},
-			bare:   true,
-		})
-	}
-	for i, c := range a.cells() {
-		panel := panels[i/len(a.spec.K)].(*barPanel)
-		panel.names = append(panel.names, fmt.Sprintf("K = %d", c.K))
+	for _, c := range a.cells() {
 		paper, setup := a.paper(c), a.setup(FLOPs, c)
 		even, err := against(evenStep, standard, setup)
 		if err != nil {
@@ -79,9 +69,6 @@ func (a *amoeba) Report(log, reference *Log) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		panel.series[0].add(paper.Value.Value)
-		panel.series[1].add(paper.Torchgpipe.Value)
-		panel.series[2].add(cut)
 		modelled, err := a.spec.Modelled.cells(log, amoebaRun(FLOPs, a.spec.Base), amoebaRun(FLOPs, c))
 		if err != nil {
 			return nil, err
@@ -90,7 +77,7 @@ func (a *amoeba) Report(log, reference *Log) (*Report, error) {
 			fmt.Sprint(c.K), fmt.Sprint(c.M), paper.Value.Text, paper.Torchgpipe.Text,
 			fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut), fmt.Sprintf("%.2f", full),
 		}, modelled...)
-		for j, cost := range a.costs {
+		for _, cost := range a.costs {
 			run := runs[amoebaRun(cost, c)]
 			got := ratioOf(runs[amoebaRun(cost, a.spec.Base)].rounds, run.rounds)
 			interval := got.interval()
@@ -99,10 +86,6 @@ func (a *amoeba) Report(log, reference *Log) (*Report, error) {
 			}
 			row = append(row, got.value(), interval, fmt.Sprintf("%.2f", got.median/paper.Value.Value))
 			parts.Add(append([]string{cost.String()}, run.cells(a.setup(cost, c))...)...)
-			if len(panel.series) < 4+j {
-				panel.series = append(panel.series, barSeries{name: fmt.Sprintf("measured, cut by %v", cost)})
-			}
-			panel.series[3+j].addRatio(got)
 		}
 		if refs != nil {
 			for _, cost := range a.costs {
@@ -117,9 +100,15 @@ func (a *amoeba) Report(log, reference *Log) (*Report, error) {
 	if refs != nil {
 		table.Notes = append(table.Notes, referenceNote(reference))
 	}
-	panels = append(panels, legendPanel{panels[0].(*barPanel)})
 	report := &Report{Tables: []*Table{table, parts}}
-	if report.Files, err = plotFiles(a.ID(), a.spec.Title, panels); err != nil {
+	bars := tableBars{
+		panel: "M", group: "K", y: fmt.Sprintf("throughput relative to K = %d, M = %d", a.spec.Base.K, a.spec.Base.M),
+		bars: []columnBars{{"paper", ""}, {"torchgpipe", ""}, {"theory, cut", ""}, {"modelled, memory filled", ""}},
+	}
+	for _, cost := range a.costs {
+		bars.bars = append(bars.bars, columnBars{fmt.Sprintf("measured, cut by %v", cost), fmt.Sprintf("95%%, %v", cost)})
+	}
+	if report.Files, err = plotFiles(a.ID(), a.spec.Title, bars.panels(table)); err != nil {
 		return nil, err
 	}
 	steps, err := rounds.stepTimes(log)

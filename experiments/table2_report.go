@@ -86,9 +86,18 @@ func (t *table2) Report(log, reference *Log) (*Report, error) {
 	} else {
 		main.Notes = append(main.Notes, "K = 2 on real cores was not measured: the machine gave the process fewer than two.")
 	}
-	if r.Files, err = t.timelines(runs); err != nil {
+	bars := tableBars{
+		panel: "M", group: "K", y: fmt.Sprintf("throughput relative to K = %d, M = %d", t.spec.Base.K, t.spec.Base.M),
+		bars: []columnBars{{"paper", ""}, {"theory, cut", ""}, {"closed form", ""}, {"measured", "95%"}},
+	}
+	if r.Files, err = plotFiles("table2", t.spec.Title, bars.panels(main)); err != nil {
 		return nil, err
 	}
+	drawn, err := t.timelines(runs)
+	if err != nil {
+		return nil, err
+	}
+	r.Files = append(r.Files, drawn...)
 	steps, err := rounds.stepTimes(log)
 	if err != nil {
 		return nil, err
@@ -375,6 +384,10 @@ func (t *table2) timelines(runs map[string]*measured) ([]File, error) {
 	if err := timeline.WriteChrome(&trace, tl, nil); err != nil {
 		return nil, err
 	}
+	var picture strings.Builder
+	if err := timeline.WriteSVG(&picture, timeline.Drawing{Caption: fmt.Sprintf("Transformer-48, K = %d, M = %d, emulated", c.K, c.M), Timeline: tl}); err != nil {
+		return nil, err
+	}
 	name := fmt.Sprintf("table2-K%d-M%d", c.K, c.M)
-	return []File{{name + ".timeline.txt", text.String()}, {name + ".trace.json", trace.String()}}, nil
+	return []File{{name + ".timeline.svg", picture.String()}, {name + ".timeline.txt", text.String()}, {name + ".trace.json", trace.String()}}, nil
 }
