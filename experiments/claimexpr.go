@@ -33,8 +33,9 @@ import (
 //	                                      neither parameters nor gradients nor the optimiser's
 type evaluator struct {
 	ctx    context.Context
-	tables map[string]*Table
+	tables tablesOf
 	reads  []string // the cells that were read, for whoever wants to see
+	small  bool     // one of the tables is of the smoke profile
 }
 
 // missingEvidence is an error of an expression whose cells are not there.
@@ -374,10 +375,11 @@ func modelOf(args []any) (Model, error) {
 
 // column finds a table and a column of it, the first of that name.
 func (e *evaluator) column(table, name string) (*Table, int, error) {
-	t := e.tables[table]
-	if t == nil {
+	t, ok := e.tables[table]
+	if !ok {
 		return nil, 0, &missingEvidence{"no table " + table}
 	}
+	e.small = e.small || t.small
 	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 	if i < 0 {
 		var names []string
@@ -386,7 +388,7 @@ func (e *evaluator) column(table, name string) (*Table, int, error) {
 		}
 		return nil, 0, &missingEvidence{fmt.Sprintf("table %s has no column %q, but %s", table, name, strings.Join(names, " | "))}
 	}
-	return t, i, nil
+	return t.Table, i, nil
 }
 
 // read finds a cell's text: table, column, and pairs of a column and what it

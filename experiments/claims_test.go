@@ -78,12 +78,12 @@ func TestLedgerErrorsHavePositions(t *testing.T) {
 	}
 }
 
-func claimTables() map[string]*Table {
+func claimTables() tablesOf {
 	a := &Table{ID: "a", Columns: []Column{{"network", true}, {"K", false}, {"speed", false}, {"95%", false}, {"memory", false}, {"equal", true}}}
 	a.Add("small", "2", "1.50", "[1.40, 1.60]", "1.50 GiB", "yes")
 	a.Add("small", "4", "2.70", "-", "(81,505.5)", "yes")
 	a.Add("large", "4", "40.5%", "[-1, +2.5]", "900 ms", "no")
-	return map[string]*Table{"a": a}
+	return tablesOf{"a": {a, false}, "small": {a, true}}
 }
 
 func TestExpressions(t *testing.T) {
@@ -174,6 +174,9 @@ func TestVerdicts(t *testing.T) {
 		{Claim{Kind: Ratio, Paper: "1.6", Tolerance: 10, Values: evidences{{"w", `cell("b", "x")`}}}, NoRecord},
 		{Claim{Kind: Trend, Holds: "1 < 2"}, Holds},
 		{Claim{Kind: Trend, Holds: "2 < 1"}, Fails},
+		{Claim{Kind: Trend, Holds: `cell("a", "speed", "K", 2) < 1`}, Fails},
+		{Claim{Kind: Trend, Holds: `cell("small", "speed", "K", 2) < 1`}, TooSmall},
+		{Claim{Kind: Exact, Holds: `every("small", "equal", "yes")`}, Fails},
 		{Claim{Kind: Contradiction, Paper: "25", Values: evidences{{"v", "22"}}, Holds: "22 < 25"}, Shown},
 		{Claim{Kind: Contradiction, Paper: "25", Holds: "25 < 22"}, Fails},
 		{Claim{Kind: NotHere, Reason: "no", Values: evidences{{"v", `text("b", "x")`}}}, NotAttempted},
@@ -254,7 +257,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		}
 		c.do(dir)
 		v := &Verification{Results: dir}
-		if err := (Verifying{Results: dir}).read("delayed-reduction", map[string]*Table{}, v); err != nil {
+		if err := (Verifying{Results: dir}).read("delayed-reduction", tablesOf{}, v); err != nil {
 			t.Fatal(err)
 		}
 		wrong := strings.Join(v.Wrong, "; ")

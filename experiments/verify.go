@@ -23,6 +23,7 @@ const (
 	Holds        Verdict = "holds"         // of a trend
 	Shown        Verdict = "shown"         // of a contradiction
 	Fails        Verdict = "fails"         // of all but ratios
+	TooSmall     Verdict = "too small"     // a trend that does not hold in the smoke profile, which is for testing programs
 	NoRecord     Verdict = "no record"     // that it could be computed from
 	NotAttempted Verdict = "not attempted" // here, or yet
 )
@@ -78,7 +79,7 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 		return nil, fmt.Errorf("%s is no directory of results: want one that reproduce has written", v.Results)
 	}
 	r := &Verification{Results: v.Results, Counts: map[Verdict]int{}}
-	tables := map[string]*Table{}
+	tables := tablesOf{}
 	for _, id := range IDs() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -98,9 +99,17 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 	return r, nil
 }
 
+// tablesOf are the tables that records give.
+type tablesOf map[string]claimTable
+
+type claimTable struct {
+	*Table
+	small bool // measured in the smoke profile
+}
+
 // read takes in an experiment's records, and holds the tables beside them
 // against what they give.
-func (v Verifying) read(id string, tables map[string]*Table, r *Verification) error {
+func (v Verifying) read(id string, tables tablesOf, r *Verification) error {
 	e, err := Load(id)
 	if err != nil {
 		return err
@@ -139,7 +148,7 @@ func (v Verifying) read(id string, tables map[string]*Table, r *Verification) er
 		r.Wrong = append(r.Wrong, report.Verdict.Error())
 	}
 	for _, t := range report.Tables {
-		tables[t.ID] = t
+		tables[t.ID] = claimTable{t, log.Key.Profile == Profiles[0]}
 	}
 	wrong := differing(filepath.Join(v.Results, "tables"), report)
 	if len(wrong) > 0 && v.Reference != "" && !sameDir(v.Results, v.Reference) {
@@ -151,7 +160,7 @@ func (v Verifying) read(id string, tables map[string]*Table, r *Verification) er
 		}
 	}
 	for _, name := range wrong {
-		r.Wrong = append(r.Wrong, fmt.Sprintf("%s is not what its records give: make it again with reproduce, which does not measure what there are records of", name))
+		r.Wrong = append(r.Wrong, fmt.Sprintf("%s is not what its records give; reproduce writes it again", name))
 	}
 	return nil
 }
@@ -174,7 +183,7 @@ func differing(dir string, r *Report) (wrong []string) {
 }
 
 // judge computes a claim's verdict. Its error is of the claim.
-func (c Claim) judge(ctx context.Context, tables map[string]*Table) (ClaimVerdict, error) {
+func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error) {
 	v := ClaimVerdict{Claim: c, Verdict: NotAttempted}
 	e := &evaluator{ctx: ctx, tables: tables}
 	if c.Kind == NotHere || c.Kind == NotYet {
@@ -239,6 +248,8 @@ func (c Claim) judge(ctx context.Context, tables map[string]*Table) (ClaimVerdic
 		v.Verdict = Partly
 	case c.Kind == Ratio:
 		v.Verdict = Differs
+	case !holds && c.Kind == Trend && e.small:
+		v.Verdict = TooSmall
 	case !holds, c.Kind == Exact && within < len(v.Figures):
 		v.Verdict = Fails
 	default:
@@ -306,7 +317,7 @@ func (v *Verification) Tables() []*Table {
 		claims.Add(c.Claim.Claim, c.Version+" "+c.Where, string(c.Kind), orDash(c.Paper), c.here(), string(c.Verdict))
 	}
 	var counts []string
-	for _, verdict := range []Verdict{Reproduced, Holds, Shown, Partly, Differs, Fails, NoRecord, NotAttempted} {
+	for _, verdict := range []Verdict{Reproduced, Holds, Shown, Partly, Differs, Fails, TooSmall, NoRecord, NotAttempted} {
 		if n := v.Counts[verdict]; n > 0 {
 			counts = append(counts, fmt.Sprintf("%d %s", n, verdict))
 		}
