@@ -11,7 +11,6 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/nn"
-	"gpipebench/nn/program"
 )
 
 // Calibrating measures one core of this machine as an accelerator: the
@@ -43,7 +42,7 @@ var calibrationProbes = []calibrationProbe{
 }
 
 // calibrationSteps are timed after two that are not.
-const calibrationSteps = 5
+const calibrationSteps = 7
 
 // Run measures. The outcome is the text of an accelerator's file.
 func (c Calibrating) Run(ctx context.Context, p Progress) (*gpipe.Accelerator, error) {
@@ -94,13 +93,8 @@ func (c Calibrating) probe(ctx context.Context, probe calibrationProbe, optimize
 	if err != nil {
 		return err
 	}
-	timed := false
+	own := &gpipe.Calibration{}
 	p.Seed, p.Optimizer, p.LR = c.Seed, optimizer, nn.ConstantLR(1e-4)
-	p.Watch = func(in *program.Instr, seconds float64) {
-		if timed {
-			to.Watch(in, seconds)
-		}
-	}
 	trainer, err := p.Open(in)
 	if err != nil {
 		return err
@@ -110,19 +104,30 @@ func (c Calibrating) probe(ctx context.Context, probe calibrationProbe, optimize
 	if err != nil {
 		return err
 	}
+	var unwatched []*gpipe.Times
 	for step := range calibrationSteps + 2 {
-		timed = step >= 2
+		// The first two are not timed; then every other one is watched.
+		watched := step >= 2 && step%2 == 0
+		trainer.Watch(nil)
+		if watched {
+			trainer.Watch(own.Watch)
+		}
 		r, err := trainer.Step(ctx, batch)
 		if err != nil {
 			return err
 		}
-		if timed {
+		if step >= 2 {
 			for k, plan := range trainer.Plans() {
-				to.Updates(plan, r.Times.Stages[k])
+				own.Updates(plan, r.Times.Stages[k])
+			}
+			if !watched {
+				unwatched = append(unwatched, r.Times)
 			}
 		}
 		progress.Advance(probe.model.Name)
 	}
+	own.Tasks(unwatched)
+	to.Join(own)
 	return nil
 }
 

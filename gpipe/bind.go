@@ -75,7 +75,7 @@ func (r *stageRun) exec(p *program.Program, m int, what pass) error {
 		Poison: r.trainer.net.testing.poison,
 		Trap:   what == hunt,
 	}
-	if watch := r.trainer.net.Watch; watch != nil {
+	if watch := r.trainer.net.watch; watch != nil {
 		last := time.Now()
 		o.Ran = func(in *program.Instr) {
 			watch(in, time.Since(last).Seconds())

@@ -13,10 +13,11 @@ import (
 
 // Calibration fits a roofline to instructions that were timed on this machine:
 // for each kind of operation rates of arithmetic and traffic, and an overhead. The zero value is ready. It is fed by
-// [Pipeline.Watch] and by Updates.
+// [Trainer.Watch] and by Updates.
 type Calibration struct {
 	instrs map[*program.Instr][]float64
 	whole  map[string][]workTime // of clear and update
+	tasks  []float64             // what tasks take beside their instructions, one a network
 }
 
 // workTime is how long something took, and how much there was to do.
@@ -28,6 +29,49 @@ func (c *Calibration) Watch(in *program.Instr, seconds float64) {
 		c.instrs = map[*program.Instr][]float64{}
 	}
 	c.instrs[in] = append(c.instrs[in], seconds)
+}
+
+// Watch has f told of every instruction that runs from the next step on and of
+// its time, by the goroutine of its stage; nil: nobody. On emulated devices one
+// runs at a time. Being watched takes time itself.
+func (t *Trainer) Watch(f func(in *program.Instr, seconds float64)) { t.net.watch = f }
+
+// Tasks notes steps of a network that is recomputed always and whose instructions
+// have been watched in other steps: what its tasks took beyond them. All that has
+// been watched so far must be of this network; Join brings several together.
+func (c *Calibration) Tasks(steps []*Times) {
+	var instrs float64
+	for _, times := range c.instrs {
+		instrs += middle(times)
+	}
+	var beyond []float64
+	for _, s := range steps {
+		var sum float64
+		tasks := 0
+		for _, st := range s.Stages {
+			for m := range st.F {
+				sum += st.F[m] + st.R[m] + st.B[m]
+				tasks += 3
+			}
+		}
+		micro := float64(len(s.Stages[0].F)) // as often does each instruction run
+		beyond = append(beyond, max(0, sum-micro*instrs)/float64(tasks))
+	}
+	if len(beyond) > 0 {
+		c.tasks = append(c.tasks, middle(beyond))
+	}
+}
+
+// Join takes in another calibration.
+func (c *Calibration) Join(other *Calibration) {
+	if c.instrs == nil {
+		c.instrs, c.whole = map[*program.Instr][]float64{}, map[string][]workTime{}
+	}
+	maps.Copy(c.instrs, other.instrs)
+	for name, s := range other.whole {
+		c.whole[name] = append(c.whole[name], s...)
+	}
+	c.tasks = append(c.tasks, other.tasks...)
 }
 
 // Updates notes what clearing the gradients and updating the weights took.
@@ -58,6 +102,9 @@ func (c *Calibration) Fit(a *Accelerator) {
 	a.Ops = map[string]OpRate{}
 	for name, s := range samples {
 		a.Ops[name] = fitRate(s)
+	}
+	if len(c.tasks) > 0 {
+		a.Ops["task"] = OpRate{Overhead: digits(middle(c.tasks))}
 	}
 }
 

@@ -58,9 +58,24 @@ func TestCalibrationIsAFile(t *testing.T) {
 	c := &Calibration{}
 	p := small.pipeline(t)
 	p.Devices = []Device{{Kind: Emulated}}
-	p.Watch = c.Watch
+	p.Partitions, p.MicroBatches = 2, 3
 	tr, r := run(t, small, p)
 	c.Updates(tr.Plans()[0], r.Times.Stages[0])
+	tr.Watch(c.Watch)
+	if _, err := tr.Step(t.Context(), small.data(1)); err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	for _, stages := range tr.net.planned(MicroBatchSizes(small.batch, 3)[0]) {
+		want += len(stages.Forward.Instrs) + len(stages.Keep.Instrs) + len(stages.Backward.Instrs)
+	}
+	if len(c.instrs) < want {
+		t.Errorf("%d instructions watched, the programs of the first micro-batch have %d", len(c.instrs), want)
+	}
+	c.Tasks([]*Times{r.Times})
+	joined := &Calibration{}
+	joined.Join(c)
+	c = joined
 	a := &Accelerator{Name: "host", Description: `a "machine"`, F32: 1e11, Memory: 1 << 30, Bandwidth: 1e10, Lanes: 1, Packing: true, Sources: map[string]string{"flops": "measured"}}
 	c.Fit(a)
 	if a.Ops["matmul"] == (OpRate{}) || a.Ops["layer-norm"] == (OpRate{}) || a.Ops["update"] == (OpRate{}) || a.Ops["clear"] == (OpRate{}) {

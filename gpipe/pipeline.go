@@ -25,7 +25,6 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
-	"gpipebench/nn/program"
 )
 
 // Pipeline is what GPipe's interface asks of its user (section 2.1): the
@@ -63,11 +62,6 @@ type Pipeline struct {
 
 	// AllowNonFinite turns off the errors for NaN or infinite losses and gradients.
 	AllowNonFinite bool
-
-	// Watch, if it is set, is told of every instruction that has run and of its
-	// time, by the goroutine of its stage: on emulated devices, where one runs at
-	// a time, a Calibration's. It takes time itself.
-	Watch func(in *program.Instr, seconds float64)
 
 	testing hooks
 }

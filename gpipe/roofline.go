@@ -24,8 +24,9 @@ import (
 //
 // On a tiled one the last dimension of activations moves padded to the lanes.
 
-// seconds is the roofline's time for a program.
+// seconds is the roofline's time for a program, run as a task.
 func (a *Accelerator) seconds(p *program.Program, dt graph.DType) (sum float64) {
+	sum = a.Ops["task"].Overhead
 	a.operations(p, dt, func(_ int, seconds float64) { sum += seconds })
 	return sum
 }

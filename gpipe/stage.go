@@ -21,6 +21,7 @@ type network struct {
 	params   []parameter   // of the whole network, in layer order, tied ones once
 	moving   [][]nn.Moving // of each stage, behind its programs' tallies
 	compiled map[variant]compiled
+	watch    func(in *program.Instr, seconds float64) // see Trainer.Watch
 }
 
 // variant is what programs are compiled for: a purpose, the shapes of an
