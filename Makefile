@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/gpipebench
 
-.PHONY: build test race lint bench reproduce report check-report table1 table2 table3 ablation figure3 breakdown consistency delayed-reduction translation stability clean
+.PHONY: build test race lint bench reproduce report check-report table1 table2 table3 ablation figure3 breakdown consistency delayed-reduction translation stability verify clean
 
 build:
 	$(GO) build -o $(BIN) ./cmd/gpipebench
@@ -46,6 +46,10 @@ check-report: report
 
 table1 table2 table3 ablation figure3 breakdown consistency delayed-reduction translation stability: build
 	$(BIN) $@
+
+# A verdict for each of the paper's claims, from results/reference.
+verify: build
+	$(BIN) verify
 
 clean:
 	rm -rf bin results/local
