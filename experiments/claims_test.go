@@ -286,3 +286,18 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		t.Error("no directory: no error")
 	}
 }
+
+// What is committed as the reference holds what it has records of.
+func TestReferenceClaims(t *testing.T) {
+	dir := filepath.Join("..", "results", "reference")
+	v, err := Verifying{Results: dir}.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range v.Claims {
+		if c.Verdict == Fails {
+			t.Errorf("%s fails: %s", c.ID, c.here())
+		}
+	}
+	t.Logf("%v", v.Counts)
+}
