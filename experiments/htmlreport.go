@@ -57,18 +57,18 @@ type page struct {
 
 // pageSection is an experiment.
 type pageSection struct {
-	ID      string
-	Title   string
-	Place   string // in the paper
-	About   string
-	Command string
-	Plots   []pagePlot
-	Texts   []pageDrawing
-	Tables  []*pageTable
-	Files   []string // what stands beside the tables and is not on the page
-	Origin  string   // of the numbers
-	Verdict string   // what must not be
-	Problem string   // why there is nothing to show
+	ID       string
+	Title    string
+	Place    string // in the paper
+	About    string
+	Command  string
+	Plots    []pagePlot
+	Texts    []pageDrawing
+	Tables   []*pageTable
+	Files    []string // what stands beside the tables and is not on the page
+	Origin   string   // of the numbers
+	Warnings []string // what a reader should know about the records, and what must not be
+	Problem  string   // why there is nothing to show
 }
 
 type pagePlot struct {
@@ -87,7 +87,7 @@ type pageTable struct {
 }
 
 // longTable is how many rows are shown without being asked for.
-const longTable = 40
+const longTable = 24
 
 // ColumnClass tells whose numbers a column has.
 func (t *pageTable) ColumnClass(i int) string {
@@ -197,10 +197,13 @@ func (s *pageSection) fill(e Experiment, log, reference *Log) {
 	}
 	s.Origin = provenanceNote(log) // once, not under every table
 	if log.Damaged != "" {
-		s.Verdict = "Damaged records were passed over: " + log.Damaged
+		s.Warnings = append(s.Warnings, "Damaged records were passed over: "+log.Damaged+".")
+	}
+	if now := e.Key(log.Key.Profile).Spec; now != log.Key.Spec {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("Measured by spec %s, which has changed since (now %s): the claims above do not count it.", log.Key.Spec, now))
 	}
 	if report.Verdict != nil {
-		s.Verdict = strings.TrimSpace(s.Verdict + " " + report.Verdict.Error())
+		s.Warnings = append(s.Warnings, report.Verdict.Error())
 	}
 	for _, t := range report.Tables {
 		s.Tables = append(s.Tables, &pageTable{Table: t, Fold: len(t.Rows) > longTable})
