@@ -316,8 +316,8 @@ func TestRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	if l, err = OpenLog(name, k, false); err != nil || !l.Has("d") || l.Torn != "" || l.Reused != 3 {
-		t.Errorf("behind a torn line: %v, no sample d, or %d samples; torn %q", err, l.Reused, l.Torn)
+	if l, err = OpenLog(name, k, false); err != nil || !l.Has("d") || l.Torn != "" || l.Reused != 3 || strings.Contains(l.Damaged, ", ") {
+		t.Errorf("behind a torn line: %v, no sample d, or %d samples; torn %q, damaged %q", err, l.Reused, l.Torn, l.Damaged)
 	}
 	l.Close()
 }
