@@ -53,6 +53,7 @@ type page struct {
 	Missing  []string // experiments without records
 	Claims   *pageClaims
 	Origins  *pageTable // a row for each experiment
+	Memory   pagePlot   // an illustration
 }
 
 // pageSection is an experiment.
@@ -170,7 +171,11 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 	}
 	p.Machines, p.Kernels, p.Commits, p.Profiles = sortedKeys(machines), sortedKeys(kernels), sortedKeys(commits), sortedKeys(profiles)
 	p.Origins = &pageTable{Table: origins, Class: "origins"}
-	var err error
+	picture, caption, err := memoryIllustration(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.Memory = pagePlot{caption, inlineSVG(picture, "memory-picture")}
 	p.Claims, err = r.claims(ctx)
 	return p, err
 }

@@ -23,6 +23,7 @@ type axes interface {
 type panel struct {
 	title, x    string
 	logarithmic bool // the y axis; what is not above 0 is left out
+	fromZero    bool // the y axis, with room above for the names
 	series      []series
 }
 
@@ -125,6 +126,9 @@ func (p panel) plot(legend bool) (*plot.Plot, error) {
 		}
 	}
 	out.Legend.Top, out.Legend.Padding = true, vg.Millimeter
+	if p.fromZero {
+		out.Y.Min, out.Y.Max = 0, highest*1.3
+	}
 	if p.logarithmic && lowest <= highest {
 		if lowest == highest {
 			lowest, highest = lowest/2, highest*2

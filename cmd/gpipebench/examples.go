@@ -20,6 +20,7 @@ var examples = map[string]string{
 	"describe": `  gpipebench describe --model amoebanetd --layers 18 --filters 256 -k 4
   gpipebench describe --model transformer-lm --layers 48 --dim 2048 --ff 8192 --heads 16 --vocab 32000 -k 8 --split fine`,
 	"simulate": `  gpipebench simulate --model amoebanetd --layers 18 --filters 208 --device tpuv2 -k 8 -m 32 --batch 128
+  gpipebench simulate --layers 12 -k 4 -m 8 --schedule 1f1b --checkpoint never --memory memory.svg --trace step.svg
   gpipebench simulate --model transformer-lm --layers 1663 --dim 2048 --ff 8192 --heads 16 --vocab 32000 -k 128 -m 32 --json`,
 	"plan": `  gpipebench plan --model resnet101 --device p100 --batch 256
   gpipebench plan --model amoebanetd --layers 72 --filters 512 --batch 128 --json`,

@@ -16,7 +16,7 @@ import (
 
 func newSimulate() *cobra.Command {
 	var s experiments.Simulating
-	var trace string
+	var trace, memory string
 	var draw, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "simulate",
@@ -26,8 +26,10 @@ memory and replays a step with the times that a roofline gives each operation.
 Nothing is computed.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
-			if err := experiments.CheckWritable(trace); err != nil {
-				return err
+			for _, file := range []string{trace, memory} {
+				if err := experiments.CheckWritable(file); err != nil {
+					return err
+				}
 			}
 			r, err := s.Run(ctx)
 			if err != nil {
@@ -35,6 +37,11 @@ Nothing is computed.`,
 			}
 			if trace != "" {
 				if err := experiments.WriteTrace(trace, r.Timeline); err != nil {
+					return err
+				}
+			}
+			if memory != "" {
+				if err := experiments.WriteMemory(memory, r); err != nil {
 					return err
 				}
 			}
@@ -59,6 +66,7 @@ Nothing is computed.`,
 	optimizerFlag(fs, &s.Optimizer)
 	fs.Float64Var(&s.Model.Dropout, "dropout", 0, "rate, from 0 up to 1")
 	fs.StringVar(&trace, "trace", "", "file for the step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
+	fs.StringVar(&memory, "memory", "", "file for a picture of each device's memory over the step: PNG if it ends in .png, else SVG")
 	fs.BoolVar(&draw, "timeline", false, "draw the step's timeline")
 	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, s.Model.Name) }
