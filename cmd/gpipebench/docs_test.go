@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Commands that README.md and docs show are ones that there are, with flags that
+// there are. What docs/howto.md adds is left out.
+func TestDocumentedCommands(t *testing.T) {
+	shown := 0
+	for _, name := range []string{"README.md", "docs/howto.md", "docs/design.md"} {
+		f, err := os.Open(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		scanner := bufio.NewScanner(f)
+		code, line, n := false, "", 0
+		for scanner.Scan() {
+			n++
+			text := scanner.Text()
+			if strings.HasPrefix(text, "```") {
+				code = !code
+				continue
+			}
+			if !code || line == "" && !strings.HasPrefix(text, "gpipebench ") {
+				continue
+			}
+			text, _, _ = strings.Cut(text, " # ")
+			line += strings.TrimSpace(text)
+			if begun, more := strings.CutSuffix(line, `\`); more {
+				line = begun
+				continue
+			}
+			args := strings.Fields(line)[1:]
+			line = ""
+			if name == "docs/howto.md" && (args[0] == "accelerators" || strings.Contains(text, "--model plain") || strings.Contains(text, "--schedule eager")) {
+				continue
+			}
+			shown++
+			cmd, rest, err := newRoot().Find(joinTied(args))
+			if err == nil {
+				// The values' files are the reader's.
+				for i, a := range rest {
+					if strings.HasSuffix(a, ".yaml") {
+						rest[i] = "tpuv3"
+					}
+				}
+				err = cmd.ParseFlags(rest)
+			}
+			if err != nil {
+				t.Errorf("%s:%d: gpipebench %s: %v", name, n, strings.Join(args, " "), err)
+			}
+		}
+		if err := scanner.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if shown < 10 {
+		t.Errorf("only %d commands found", shown)
+	}
+}
