@@ -107,4 +107,49 @@ func ExamplePipeline_timeline() {
 	if err := timeline.WriteText(os.Stdout, tl, 80); err != nil {
 		log.Fatal(err)
 	}
+	// Output:
+	// 3 |...............F0   F1   F2   F3   B0   B1   B2   B3   ...............|
+	// 2 |..........F0   F1   F2   F3   ..........B0   B1   B2   B3   ..........|
+	// 1 |.....F0   F1   F2   F3   ....................B0   B1   B2   B3   .....|
+	// 0 |F0   F1   F2   F3   ..............................B0   B1   B2   B3   |
+	//    step 14 s  F forward  B backward  . idle
+}
+
+// residual is a layer of one's own: y = x + relu(x W). A forward function and a
+// list of parameters are all that it takes; the backward is derived.
+type residual struct {
+	name  string
+	dense *nn.Dense
+}
+
+func (r *residual) Name() string        { return r.name }
+func (r *residual) Params() []*nn.Param { return r.dense.Params() }
+
+func (r *residual) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	return []*graph.Node{t.Add(in[0], t.ReLU(r.dense.Forward(t, in...)[0]))}
+}
+
+// What is known of a network from its shapes alone.
+func ExamplePipeline_Describe() {
+	var layers []nn.Layer
+	for i := range 3 {
+		layers = append(layers, &residual{fmt.Sprint("layer", i+1), nn.NewDense("dense", nn.DenseConfig{In: 8, Out: 8, NoBias: true})})
+	}
+	layers = append(layers, nn.Sequential("classifier", nn.NewDense("", nn.DenseConfig{In: 8, Out: 3})))
+	d, err := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 2}.Describe(gpipe.Input{
+		Examples: 16,
+		Inputs:   []graph.Type{{Shape: graph.Shape{8}, DType: graph.F32}},
+		Targets:  []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, l := range d.Layers {
+		fmt.Println(l.Name, l.Params, "parameters,", l.FLOPs, "FLOPs an example,", l.OutShape[0])
+	}
+	// Output:
+	// layer1 64 parameters, 128 FLOPs an example, (8)
+	// layer2 64 parameters, 128 FLOPs an example, (8)
+	// layer3 64 parameters, 128 FLOPs an example, (8)
+	// classifier 27 parameters, 48 FLOPs an example, (3)
 }
