@@ -262,7 +262,7 @@ var verdictMeanings = []pageCount{
 }
 
 func (r Reporting) claims(ctx context.Context) (*pageClaims, error) {
-	v, err := Verifying{Results: r.Results, Reference: r.Reference}.Run(ctx)
+	v, err := Verifying(r).Run(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -350,14 +350,6 @@ func (v *verbatim) String() string {
 	return v.Text
 }
 
-// or is the number, or another if there is none.
-func (v *verbatim) or(other float64) float64 {
-	if v == nil {
-		return other
-	}
-	return v.Value
-}
-
 // span is a duration such as 90s or 3m.
 type span time.Duration
 

@@ -1,7 +1,6 @@
 package gpipe
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -94,5 +93,3 @@ func (d Device) faultsPanic() func() {
 	old := debug.SetPanicOnFault(true)
 	return func() { debug.SetPanicOnFault(old) }
 }
-
-var errNoWall = errors.New("overcommitted memory: this system has no pages that can be protected")
