@@ -266,7 +266,11 @@ func (s *planSearch) simulate(c cut, enough float64) ([]Candidate, error) {
 		}
 		q := s.pipeline
 		q.Partitions, q.MicroBatches, q.Balance = c.k, c.m, sizes
-		sims, err := q.SimulateModes(s.Model.Input(c.batch), s.modelling(), modes)
+		var variants []func(*gpipe.Pipeline)
+		for _, mode := range modes {
+			variants = append(variants, func(p *gpipe.Pipeline) { p.Checkpoint = mode })
+		}
+		sims, err := q.SimulateVariants(s.Model.Input(c.batch), s.modelling(), variants...)
 		if err != nil {
 			return err
 		}

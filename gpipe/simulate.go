@@ -84,28 +84,6 @@ func (p Pipeline) Simulate(in Input, how Modelling) (*Simulation, error) {
 	return n.simulate(how)
 }
 
-// SimulateModes is Simulate once for each checkpoint mode, of programs that are
-// compiled once.
-func (p Pipeline) SimulateModes(in Input, how Modelling, modes []schedule.Checkpoint) ([]*Simulation, error) {
-	n, err := p.modelled(in, how)
-	if err != nil {
-		return nil, err
-	}
-	var all []*Simulation
-	for _, mode := range modes {
-		n.Checkpoint = mode
-		if err := schedule.Check(n.Schedule, n.Partitions, n.MicroBatches, mode); err != nil {
-			return nil, err
-		}
-		s, err := n.simulate(how)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
 // modelled is the network on modelled devices, planned and compiled.
 func (p Pipeline) modelled(in Input, how Modelling) (*network, error) {
 	if len(p.Devices) == 0 || p.Devices[0].Kind != Modelled {
