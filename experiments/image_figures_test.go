@@ -417,14 +417,8 @@ func TestImageSpecErrors(t *testing.T) {
 		{"table2_amoebanet.yaml", "    batch: 32", "    batch: 31", "not of one size"},
 		{"table2_amoebanet.yaml", "rounds: 2", "rounds: 0", "want 1 or more"},
 	} {
-		raw, err := specFiles.ReadFile(c.file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(raw), c.old) {
-			t.Fatalf("%s has no %q", c.file, c.old)
-		}
-		text := []byte(strings.Replace(string(raw), c.old, c.replacement, 1))
+		var err error
+		text := edited(t, c.file, c.old, c.replacement)
 		switch c.file {
 		case "figure3.yaml":
 			e := &figure3{}

@@ -495,14 +495,8 @@ func TestPaperScaleSpecErrors(t *testing.T) {
 		{"ablation.yaml", "[flops, time, memory]", "[time, memory]", "one of the partitioners"},
 		{"ablation.yaml", "micro: 4", "micro: 0", "want 1 or more"},
 	} {
-		raw, err := specFiles.ReadFile(c.file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(raw), c.old) {
-			t.Fatalf("%s has no %q", c.file, c.old)
-		}
-		text := []byte(strings.Replace(string(raw), c.old, c.replacement, 1))
+		var err error
+		text := edited(t, c.file, c.old, c.replacement)
 		switch c.file {
 		case "table2_modelled.yaml":
 			var loaded Experiment

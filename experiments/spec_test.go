@@ -20,20 +20,26 @@ func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 		{"paper: 4", "paper: four", "four"},
 		{"seed: 1", "seed: 1\nseed: 2", "seed"},
 	} {
-		raw, err := specFiles.ReadFile("delayed_reduction.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := strings.Replace(string(raw), c.old, c.replacement, 1)
-		if text == string(raw) {
-			t.Fatalf("no %q", c.old)
-		}
 		d := &delayed{}
-		err = decodeSpec("x.yaml", []byte(text), &d.spec, d.check)
+		err := decodeSpec("x.yaml", edited(t, "delayed_reduction.yaml", c.old, c.replacement), &d.spec, d.check)
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v\nwant %s", c.replacement, err, c.want)
 		}
 	}
+}
+
+// edited is a spec of the program with the first old replaced.
+func edited(t *testing.T, file, old, replacement string) []byte {
+	t.Helper()
+	raw, err := specFiles.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(raw), old, replacement, 1)
+	if text == string(raw) {
+		t.Fatalf("%s has no %q", file, old)
+	}
+	return []byte(text)
 }
 
 // A spec of one's own runs instead of the one in the program, under a key of its

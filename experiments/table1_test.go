@@ -501,15 +501,8 @@ func TestTable1SpecErrors(t *testing.T) {
 		{"capacity: 4MiB, batch: 8", "capacity: 4MiB, batch: 12", "power of two"},
 		{"  full:", "  fuller:", "want smoke, quick, full"},
 	} {
-		raw, err := specFiles.ReadFile("table1.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(raw), c.old) {
-			t.Fatalf("no %q", c.old)
-		}
 		e := &table1{}
-		err = decodeSpec("table1.yaml", []byte(strings.Replace(string(raw), c.old, c.replacement, 1)), &e.spec, e.check)
+		err := decodeSpec("table1.yaml", edited(t, "table1.yaml", c.old, c.replacement), &e.spec, e.check)
 		if err == nil || !strings.HasPrefix(err.Error(), "table1.yaml:") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
 		}

@@ -210,21 +210,14 @@ func TestTrialSpecs(t *testing.T) {
 		{"{k: 2, m: 2, ", "{k: 2, m: 2, device: emulated, ", "consistency_accuracy.yaml:%d:5: setups.1: trainings run beside"},
 		{"seeds: [1, 2]\n", "seeds: []\n", "consistency_accuracy.yaml:%d:3: profiles.smoke: want seeds and steps"},
 	} {
-		raw, err := specFiles.ReadFile("consistency_accuracy.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := strings.Replace(string(raw), c.old, c.replacement, 1)
-		if text == string(raw) {
-			t.Fatalf("no %q", c.old)
-		}
+		text := edited(t, "consistency_accuracy.yaml", c.old, c.replacement)
 		named := c.replacement
 		if strings.HasPrefix(c.old, "seeds") {
 			named = "smoke:"
 		}
-		line := 1 + slices.IndexFunc(strings.Split(text, "\n"), func(l string) bool { return strings.Contains(l, strings.TrimSpace(named)) })
+		line := 1 + slices.IndexFunc(strings.Split(string(text), "\n"), func(l string) bool { return strings.Contains(l, strings.TrimSpace(named)) })
 		a := &accuracy{}
-		err = decodeSpec("consistency_accuracy.yaml", []byte(text), &a.spec, a.check)
+		err := decodeSpec("consistency_accuracy.yaml", text, &a.spec, a.check)
 		if want := fmt.Sprintf(c.want, line); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", c.replacement, err, want)
 		}
