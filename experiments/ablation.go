@@ -64,10 +64,13 @@ func (a *ablation) check() *specProblem {
 	}
 	for i, n := range a.spec.Networks {
 		if _, err := ParseDType(n.DType); err != nil {
-			return at(err, "networks", fmt.Sprint(i))
+			return at(err, "networks", fmt.Sprint(i), "dtype")
 		}
 		if _, err := gpipe.AcceleratorNamed(n.Accelerator); err != nil {
-			return at(err, "networks", fmt.Sprint(i))
+			return at(err, "networks", fmt.Sprint(i), "accelerator")
+		}
+		if _, err := ParseOptimizer(n.Optimizer); err != nil {
+			return at(err, "networks", fmt.Sprint(i), "optimizer")
 		}
 		if n.Micro < 1 {
 			return at(fmt.Errorf("%d examples: want 1 or more", n.Micro), "networks", fmt.Sprint(i), "micro")

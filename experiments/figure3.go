@@ -119,7 +119,7 @@ func (f *figure3) Expected(profile string) time.Duration {
 }
 
 func (f *figure3) Key(profile string) Key {
-	return key(f.ID(), profile, f.text, "figure3.go", "rounds.go", "modelled.go", "simulate.go")
+	return key(f.ID(), profile, f.text+acceleratorText(f.spec.Modelled.Accelerator), "figure3.go", "rounds.go", "modelled.go", "simulate.go")
 }
 
 func figure3Run(n *figure3Network, s *scenario) string { return n.Name + "/" + s.Name }

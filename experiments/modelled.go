@@ -3,6 +3,8 @@ package experiments
 import (
 	"context"
 	"fmt"
+
+	"gpipebench/gpipe"
 )
 
 // modelledSpec is steps at the paper's own scale on modelled accelerators.
@@ -33,6 +35,12 @@ func (m modelledSpec) check() error {
 		return fmt.Errorf("a mini-batch of %d: want 1 or more", m.Batch)
 	case m.Most < m.Batch:
 		return fmt.Errorf("at most %d examples: want %d or more", m.Most, m.Batch)
+	}
+	if _, err := gpipe.AcceleratorNamed(m.Accelerator); err != nil {
+		return err
+	}
+	if _, err := ParseOptimizer(m.Optimizer); err != nil {
+		return err
 	}
 	_, err := ParseDType(m.DType)
 	return err

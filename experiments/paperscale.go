@@ -107,6 +107,9 @@ func (s *paperScale) check() *specProblem {
 		if _, err := gpipe.AcceleratorNamed(n.Accelerator); err != nil {
 			return here(err, "accelerator")
 		}
+		if _, err := ParseOptimizer(n.Optimizer); err != nil {
+			return here(err, "optimizer")
+		}
 		if len(n.Splits) == 0 || n.Splits[0] != c.Splits[0] {
 			return here(fmt.Errorf("want %s first, the default", c.Splits[0]), "splits")
 		}
@@ -138,12 +141,13 @@ func (s *paperScale) accelerators() (text string) {
 	return text
 }
 
-// acceleratorText is all that is known of an accelerator.
+// acceleratorText is an accelerator's figures, without what only readers need.
 func acceleratorText(name string) string {
 	a, err := gpipe.AcceleratorNamed(name)
 	if err != nil {
 		panic(err) // specs are checked
 	}
+	a.Description, a.Sources = "", nil
 	return fmt.Sprintf("%+v", *a)
 }
 

@@ -481,6 +481,7 @@ func TestPaperScaleSpecErrors(t *testing.T) {
 		{"table2_modelled.yaml", "recompute: [early, late]", "recompute: [late, early]", "those of table3.yaml"},
 		{"table2_modelled.yaml", "accelerator: tpuv2", "accelerator: abacus", "unknown accelerator"},
 		{"table2_modelled.yaml", "dtype: bf16", "dtype: bf8", "want bf16 or f32"},
+		{"table2_modelled.yaml", "optimizer: rmsprop", "optimizer: luck", "momentum"},
 		{"table2_modelled.yaml", "splits: [coarse]", "splits: [fine]", "want coarse first"},
 		{"table2_modelled.yaml", "batch: 128", "batch: 120", "not of one size"},
 		{"table2_modelled.yaml", "most: 4096", "most: 31", "not of one size"},
@@ -494,6 +495,7 @@ func TestPaperScaleSpecErrors(t *testing.T) {
 		{"ablation.yaml", "[min-variance, min-max, lingvo, block]", "[luck]", "min-max"},
 		{"ablation.yaml", "[flops, time, memory]", "[time, memory]", "one of the partitioners"},
 		{"ablation.yaml", "micro: 4", "micro: 0", "want 1 or more"},
+		{"ablation.yaml", "optimizer: rmsprop", "optimizer: luck", "momentum"},
 	} {
 		var err error
 		text := edited(t, c.file, c.old, c.replacement)
@@ -514,6 +516,65 @@ func TestPaperScaleSpecErrors(t *testing.T) {
 		}
 		if err == nil || !strings.HasPrefix(err.Error(), c.file+":") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
+		}
+	}
+}
+
+// What is modelled hangs on an accelerator's figures, so records are keyed by
+// them; its description and its sources change nothing.
+func TestKeysHangOnAccelerators(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "own.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte("name: own\nflops: {bf16: 1e12, f32: 1e12}\nbandwidth: 1e11\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"table1", "table2-amoebanet", "table2-modelled", "table3", "ablation", "figure3"} {
+		e, err := Load(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e := e.(type) {
+		case *table1:
+			e.spec.Networks[1].Accelerator = file
+		case *amoeba:
+			e.spec.Modelled.Accelerator = file
+		case *table2Modelled:
+			e.table3.spec.Networks[1].Accelerator = file
+		case *table3:
+			e.spec.Networks[1].Accelerator = file
+		case *ablation:
+			e.spec.Networks[1].Accelerator = file
+		case *figure3:
+			e.spec.Modelled.Accelerator = file
+		}
+		write("memory: 1GiB")
+		key := e.Key("smoke")
+		if write("memory: 1GiB\ndescription: mine\nsources: {memory: a guess}"); e.Key("smoke") != key {
+			t.Errorf("%s: another description gives another key", id)
+		}
+		if write("memory: 2GiB"); e.Key("smoke") == key {
+			t.Errorf("%s: more memory gives the same key", id)
+		}
+	}
+}
+
+func TestModelledSpecErrors(t *testing.T) {
+	good := modelledSpec{Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Batch: 32, Most: 64}
+	if err := good.check(); err != nil {
+		t.Fatal(err)
+	}
+	for want, damage := range map[string]func(*modelledSpec){
+		"unknown accelerator": func(m *modelledSpec) { m.Accelerator = "abacus" },
+		"want bf16 or f32":    func(m *modelledSpec) { m.DType = "bf8" },
+		"momentum":            func(m *modelledSpec) { m.Optimizer = "luck" },
+		"want 1 or more":      func(m *modelledSpec) { m.Batch = 0 },
+		"want 32 or more":     func(m *modelledSpec) { m.Most = 31 },
+	} {
+		m := good
+		damage(&m)
+		if err := m.check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", m, err, want)
 		}
 	}
 }

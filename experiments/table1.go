@@ -280,7 +280,11 @@ func (t *table1) Expected(profile string) time.Duration {
 }
 
 func (t *table1) Key(profile string) Key {
-	return key(t.ID(), profile, t.text, "table1.go", "table1_search.go", "table1_modelled.go", "table1_measured.go", "rounds.go", "simulate.go")
+	var figures string
+	for _, n := range t.spec.Networks {
+		figures += acceleratorText(n.Accelerator)
+	}
+	return key(t.ID(), profile, t.text+figures, "table1.go", "table1_search.go", "table1_modelled.go", "table1_measured.go", "rounds.go", "simulate.go")
 }
 
 func (t *table1) Measure(ctx context.Context, log *Log, p Progress) error {

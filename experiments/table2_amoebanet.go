@@ -103,7 +103,7 @@ func (a *amoeba) Expected(profile string) time.Duration {
 }
 
 func (a *amoeba) Key(profile string) Key {
-	return key(a.ID(), profile, a.text, "table2_amoebanet.go", "rounds.go", "costs.go", "modelled.go", "simulate.go")
+	return key(a.ID(), profile, a.text+acceleratorText(a.spec.Modelled.Accelerator), "table2_amoebanet.go", "rounds.go", "costs.go", "modelled.go", "simulate.go")
 }
 
 // cells of the grid, in the paper's order.
