@@ -81,7 +81,7 @@ func (b *breakdown) Expected(profile string) time.Duration {
 }
 
 func (b *breakdown) Key(profile string) Key {
-	return key(b.ID(), profile, b.text, "breakdown.go", "rounds.go")
+	return key(b.ID(), profile, b.text, "breakdown.go", "rounds.go", "process.go")
 }
 
 // The runs of the picture.
@@ -120,10 +120,18 @@ func (b *breakdown) rounds(profile breakdownProfile) *rounds {
 	return r
 }
 
+func (b *breakdown) repeated(profile string) (repeated, error) {
+	p, err := profileOf(b.spec.Profiles, profile)
+	if err != nil {
+		return nil, err
+	}
+	return b.rounds(p), nil
+}
+
 func (b *breakdown) Measure(ctx context.Context, log *Log, p Progress) error {
-	profile, err := profileOf(b.spec.Profiles, log.Key.Profile)
+	r, err := b.repeated(log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	return b.rounds(profile).measure(ctx, log, p)
+	return inThisProcess(ctx, r, log, p)
 }

@@ -119,7 +119,7 @@ func (f *figure3) Expected(profile string) time.Duration {
 }
 
 func (f *figure3) Key(profile string) Key {
-	return key(f.ID(), profile, f.text+acceleratorText(f.spec.Modelled.Accelerator), "figure3.go", "rounds.go", "modelled.go", "simulate.go")
+	return key(f.ID(), profile, f.text+acceleratorText(f.spec.Modelled.Accelerator), "figure3.go", "rounds.go", "process.go", "modelled.go", "simulate.go")
 }
 
 func figure3Run(n *figure3Network, s *scenario) string { return n.Name + "/" + s.Name }
@@ -150,8 +150,16 @@ func (f *figure3) rounds(profile figure3Profile) *rounds {
 	return r
 }
 
+func (f *figure3) repeated(profile string) (repeated, error) {
+	p, err := profileOf(f.spec.Profiles, profile)
+	if err != nil {
+		return nil, err
+	}
+	return f.rounds(p), nil
+}
+
 func (f *figure3) Measure(ctx context.Context, log *Log, p Progress) error {
-	profile, err := profileOf(f.spec.Profiles, log.Key.Profile)
+	r, err := f.repeated(log.Key.Profile)
 	if err != nil {
 		return err
 	}
@@ -164,5 +172,5 @@ func (f *figure3) Measure(ctx context.Context, log *Log, p Progress) error {
 			}
 		}
 	}
-	return f.rounds(profile).measure(ctx, log, p)
+	return inThisProcess(ctx, r, log, p)
 }

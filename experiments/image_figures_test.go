@@ -308,7 +308,7 @@ func TestImageExperimentsMeasure(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := e.rounds.measure(context.Background(), log, Silent{}); err != nil {
+		if err := inThisProcess(context.Background(), e.rounds, log, Silent{}); err != nil {
 			t.Fatal(err)
 		}
 		r, err := e.Report(log, nil)
@@ -321,7 +321,7 @@ func TestImageExperimentsMeasure(t *testing.T) {
 			}
 		}
 		n := len(log.names)
-		if err := e.rounds.measure(context.Background(), log, Silent{}); err != nil || len(log.names) != n {
+		if err := inThisProcess(context.Background(), e.rounds, log, Silent{}); err != nil || len(log.names) != n {
 			t.Errorf("%s measured again: %d samples more, %v", id, len(log.names)-n, err)
 		}
 	}
@@ -372,7 +372,7 @@ func TestRoundsKeepThePartition(t *testing.T) {
 	if err := log.Add(run.sample(0, 0), 1, &timedSample{Partition: []int{1, 8}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.measure(context.Background(), log, Silent{}); err != nil {
+	if err := inThisProcess(context.Background(), r, log, Silent{}); err != nil {
 		t.Fatal(err)
 	}
 	var s timedSample
@@ -382,7 +382,7 @@ func TestRoundsKeepThePartition(t *testing.T) {
 	// One that is cut by time is cut by figures that others have too.
 	r.runs[0].training.Setup.Cost = Time
 	log = NewLog(Key{Experiment: "e"})
-	if err := r.measure(context.Background(), log, Silent{}); err != nil {
+	if err := inThisProcess(context.Background(), r, log, Silent{}); err != nil {
 		t.Fatal(err)
 	}
 	costs := layerCosts{{run.training.Model, 2, 1, 1}: {1, 1, 1, 1, 1, 1, 1, 1, 9}}
@@ -391,7 +391,7 @@ func TestRoundsKeepThePartition(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if err := r.measure(ctx, NewLog(Key{Experiment: "e"}), Silent{}); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "e, run: ") {
+	if err := inThisProcess(ctx, r, NewLog(Key{Experiment: "e"}), Silent{}); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "e, run: ") {
 		t.Errorf("cancelled: %v", err)
 	}
 }

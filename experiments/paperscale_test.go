@@ -312,8 +312,10 @@ func loadedTable3(t *testing.T) (*table3, *Log) {
 	t3 := e.(*table3)
 	fillRounds(t, log, t3.rounds(t3.spec.Profiles["smoke"]), 0, even)
 	fillScale(t, log, &t3.spec.paperScale, func(cell, cutSpec, string, string) float64 { return 1 })
-	if err := log.Add(coreRate, 0, 9.3e8); err != nil { // a ten-thousandth of the P100's peak
-		t.Fatal(err)
+	for round := range t3.spec.Profiles["smoke"].Rounds {
+		if err := log.Add(coreRate(round), 0, 9.3e8); err != nil { // a ten-thousandth of the P100's peak
+			t.Fatal(err)
+		}
 	}
 	return t3, log
 }

@@ -25,6 +25,15 @@ type Provenance struct {
 	Modules map[string]string `json:"modules"`
 	Machine Machine           `json:"machine"`
 	Load    float64           `json:"load"` // the system's load average of the last minute; -1: unknown
+	Process *Process          `json:"process,omitempty"`
+}
+
+// Process is one that measures.
+type Process struct {
+	ID int `json:"id"` // the system's
+	// Round, from 0, is the only one that the process measures; nil if it measures
+	// whatever there is.
+	Round *int `json:"round,omitempty"`
 }
 
 // Machine is what times depend on beside the program.

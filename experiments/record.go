@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -86,14 +88,20 @@ type Log struct {
 	// that wrote it was stopped. OpenLog sets it aside.
 	Torn string
 
-	file    *os.File
-	session string // "" until something is added
-	names   []string
-	samples map[string]json.RawMessage
+	file     *os.File
+	out      io.Writer                      // what lines are written to: the file, or another process; nil: nothing
+	process  Process                        // this one, as a session's line names it
+	session  string                         // this process's; "" until something is added
+	sessions map[string]Provenance          // by id
+	names    []string                       // of the samples, in the order in which they came
+	samples  map[string]*record             // by name
+	added    func(name string, data []byte) // told of each sample that comes, if not nil
 }
 
 // NewLog returns a log without a file.
-func NewLog(k Key) *Log { return &Log{Key: k, samples: map[string]json.RawMessage{}} }
+func NewLog(k Key) *Log {
+	return &Log{Key: k, process: Process{ID: os.Getpid()}, sessions: map[string]Provenance{}, samples: map[string]*record{}}
+}
 
 // OpenLog reads the samples of a key from a records file, and opens it to
 // append to. If fresh, samples that are there do not count. No other process may
@@ -119,7 +127,7 @@ func OpenLog(name string, k Key, fresh bool) (*Log, error) {
 		f.Close()
 		return nil, err
 	}
-	l.file = f
+	l.file, l.out = f, f
 	l.Reused = len(l.names)
 	return l, nil
 }
@@ -181,7 +189,6 @@ func (l *Log) setAside(f *os.File, name string, rest []byte) error {
 // read takes in the records that want accepts and returns what is behind the
 // last newline, if anything is.
 func (l *Log) read(f *os.File, name string, want func(*record) bool) (rest []byte, err error) {
-	sessions := map[string]Provenance{}
 	lines := bufio.NewReader(f)
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
@@ -195,12 +202,8 @@ func (l *Log) read(f *os.File, name string, want func(*record) bool) (rest []byt
 				l.Torn = fmt.Sprintf("%s:%d", name, n)
 			case bad != nil:
 				l.Damaged = strings.TrimPrefix(fmt.Sprintf("%s, %s:%d", l.Damaged, name, n), ", ")
-			case !want(r):
-			case r.Provenance != nil:
-				sessions[r.Session] = *r.Provenance
-			default:
+			case want(r):
 				l.put(r)
-				l.Session = sessions[r.Session]
 			}
 		}
 		switch {
@@ -212,11 +215,20 @@ func (l *Log) read(f *os.File, name string, want func(*record) bool) (rest []byt
 	}
 }
 
+// put takes in a record: a session's, or a sample.
 func (l *Log) put(r *record) {
-	if _, there := l.samples[r.Sample]; !there {
+	if r.Provenance != nil {
+		l.sessions[r.Session] = *r.Provenance
+		return
+	}
+	if !l.Has(r.Sample) {
 		l.names = append(l.names, r.Sample)
 	}
-	l.samples[r.Sample] = r.Data
+	l.samples[r.Sample] = r
+	l.Session = l.sessions[r.Session]
+	if l.added != nil {
+		l.added(r.Sample, r.Data)
+	}
 }
 
 // Has tells whether a sample is there.
@@ -229,9 +241,10 @@ func (l *Log) Add(name string, seed uint64, data any) error {
 		return err
 	}
 	if l.session == "" {
-		l.Session = provenance()
-		l.session = digest(l.Session.Time, l.Session.Commit, l.Key.Experiment, l.Key.Profile, fmt.Sprint(os.Getpid()))
-		if err := l.write(&record{Session: l.session, Key: l.Key, Provenance: &l.Session}); err != nil {
+		here := provenance()
+		here.Process = &l.process
+		l.session = digest(here.Time, here.Commit, l.Key.Experiment, l.Key.Profile, fmt.Sprint(here.Process.ID))
+		if err := l.write(&record{Session: l.session, Key: l.Key, Provenance: &here}); err != nil {
 			return err
 		}
 	}
@@ -240,33 +253,63 @@ func (l *Log) Add(name string, seed uint64, data any) error {
 		Session: l.session, Key: l.Key, Sample: name, Seed: seed,
 		Time: time.Now().UTC().Format(time.RFC3339), Load: &load, Data: raw,
 	}
-	if err := l.write(r); err != nil {
-		return err
+	return l.write(r)
+}
+
+// write writes a record's line in one piece, and takes the record in.
+func (l *Log) write(r *record) error {
+	if l.out != nil {
+		line, err := r.encode()
+		if err != nil {
+			return err
+		}
+		if _, err := l.out.Write(append(line, '\n')); err != nil {
+			return err
+		}
 	}
 	l.put(r)
 	return nil
 }
 
-// write appends one line in one piece.
-func (l *Log) write(r *record) error {
-	if l.file == nil {
-		return nil
+// adopt takes over a line from another process, which measures some samples for
+// this log.
+func (l *Log) adopt(line []byte, names []string) error {
+	r, err := decodeRecord(line)
+	switch {
+	case err != nil:
+		return fmt.Errorf("it printed what is no record, %.60q: %w", line, err)
+	case r.Key != l.Key:
+		return fmt.Errorf("it printed a record of %s, profile %s, of another spec, program or machine", r.Experiment, r.Profile)
+	case r.Provenance == nil && !slices.Contains(l.lacks(names), r.Sample):
+		return fmt.Errorf("it printed a sample that nobody asked for: %q", r.Sample)
 	}
-	line, err := r.encode()
-	if err != nil {
-		return err
+	return l.write(r)
+}
+
+// lacks is which of some samples are not there.
+func (l *Log) lacks(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), l.Has)
+}
+
+// seeds lists the seeds of the samples, in ascending order. Samples that no
+// random number goes into have none.
+func (l *Log) seeds() []uint64 {
+	seeds := map[uint64]bool{}
+	for _, r := range l.samples {
+		if r.Seed != 0 {
+			seeds[r.Seed] = true
+		}
 	}
-	_, err = l.file.Write(append(line, '\n'))
-	return err
+	return slices.Sorted(maps.Keys(seeds))
 }
 
 // Get reads a sample. That it is missing is an error.
 func (l *Log) Get(name string, into any) error {
-	data, ok := l.samples[name]
+	r, ok := l.samples[name]
 	if !ok {
 		return fmt.Errorf("records of %s (%s): no sample %s", l.Key.Experiment, l.Key.Profile, name)
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	if err := json.Unmarshal(r.Data, into); err != nil {
 		return fmt.Errorf("records of %s (%s): sample %s: %w", l.Key.Experiment, l.Key.Profile, name, err)
 	}
 	return nil

@@ -21,6 +21,11 @@ type Reproducing struct {
 	Reference string   // directory with a run to show beside; "" or missing: none
 	Fresh     bool     // measure again what there are records of
 	Spec      string   // file of a spec; only the experiment that it is for runs, by it
+	// Executable is a program that calls RunRound when it is started with
+	// RoundCommand, such as gpipebench itself: where time is measured, each round
+	// then has a process of its own. If empty, rounds share this process, and the
+	// records and tables say so.
+	Executable string
 }
 
 // Run runs one experiment after another and hands each report to show as soon
@@ -29,13 +34,13 @@ func (r Reproducing) Run(ctx context.Context, p Progress, show func(Experiment, 
 	if err := CheckProfile(r.Profile); err != nil {
 		return usage(err)
 	}
-	list, err := r.load()
+	list, spec, err := r.load()
 	if err != nil {
 		return err
 	}
 	var verdicts []string
 	for _, e := range list {
-		report, err := r.one(ctx, e, p)
+		report, err := r.one(ctx, e, spec, p)
 		if err != nil {
 			return err
 		}
@@ -52,34 +57,34 @@ func (r Reproducing) Run(ctx context.Context, p Progress, show func(Experiment, 
 	return nil
 }
 
-// load loads the experiments that are to run.
-func (r Reproducing) load() (list []Experiment, err error) {
+// load loads the experiments that are to run, and the spec that is to be used
+// instead of the program's, if there is one.
+func (r Reproducing) load() (list []Experiment, from []SpecFile, err error) {
 	ids := r.Only
 	if len(ids) == 0 {
 		ids = IDs()
 	}
-	var from []SpecFile
 	if r.Spec != "" {
 		spec, err := ReadSpec(r.Spec)
 		if err != nil {
-			return nil, usage(err)
+			return nil, nil, usage(err)
 		}
 		if !slices.Contains(ids, spec.Experiment) {
-			return nil, usagef("%s is a spec of %s: want one of %s", r.Spec, spec.Experiment, strings.Join(ids, ", "))
+			return nil, nil, usagef("%s is a spec of %s: want one of %s", r.Spec, spec.Experiment, strings.Join(ids, ", "))
 		}
 		ids, from = []string{spec.Experiment}, []SpecFile{spec}
 	}
 	for _, id := range ids {
 		e, err := Load(id, from...)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		list = append(list, e)
 	}
-	return list, nil
+	return list, from, nil
 }
 
-func (r Reproducing) one(ctx context.Context, e Experiment, p Progress) (report *Report, err error) {
+func (r Reproducing) one(ctx context.Context, e Experiment, spec []SpecFile, p Progress) (report *Report, err error) {
 	log := NewLog(e.Key(r.Profile))
 	if r.Out != "" {
 		name := filepath.Join(r.Out, "records", e.ID()+".jsonl")
@@ -106,6 +111,11 @@ func (r Reproducing) one(ctx context.Context, e Experiment, p Progress) (report 
 	}
 	before := len(log.names)
 	start := time.Now()
+	if t, ok := e.(timed); ok && r.Executable != "" {
+		if err := r.inProcesses(ctx, t, spec, log, p); err != nil {
+			return nil, err
+		}
+	}
 	if err := e.Measure(ctx, log, p); err != nil {
 		return nil, err
 	}
@@ -191,7 +201,7 @@ func writeReport(dir string, r *Report) error {
 
 // ExpectedTotal is how long measuring everything takes, about.
 func (r Reproducing) ExpectedTotal() (time.Duration, error) {
-	list, err := r.load()
+	list, _, err := r.load()
 	if err != nil {
 		return 0, err
 	}

@@ -21,7 +21,7 @@ type rounds struct {
 	id     string // of the experiment
 	runs   []timedRun
 	count  int    // rounds
-	warmUp int    // steps that follow the opening of a pipeline and are not counted
+	warmUp int    // steps at the beginning of a round, of its first pipeline, that are not counted
 	seed   uint64 // of weights and data
 }
 
@@ -65,73 +65,80 @@ type timedSample struct {
 	Others    float64   `json:"others"` // cores that other processes took meanwhile; -1: unknown
 }
 
-// measure adds the samples that the log lacks.
-func (r *rounds) measure(ctx context.Context, log *Log, p Progress) error {
-	type turn struct{ run, round, step int }
-	var turns []turn
-	for round := range r.count {
-		for i := range r.runs {
-			i = (i + round) % len(r.runs)
-			for step := range r.runs[i].steps {
-				if !log.Has(r.runs[i].sample(round, step)) {
-					turns = append(turns, turn{i, round, step})
-				}
+// order is the runs of a round, from first to last.
+func (r *rounds) order(round int) []*timedRun {
+	runs := make([]*timedRun, len(r.runs))
+	for i := range runs {
+		runs[i] = &r.runs[(i+round)%len(runs)]
+	}
+	return runs
+}
+
+// samples names those of each round, in the order in which they are measured.
+func (r *rounds) samples() [][]string {
+	names := make([][]string, r.count)
+	for round := range names {
+		for _, run := range r.order(round) {
+			for step := range run.steps {
+				names[round] = append(names[round], run.sample(round, step))
 			}
 		}
 	}
-	if len(turns) == 0 {
-		return nil
+	return names
+}
+
+// round adds the samples of a round that the log lacks. A pipeline is open for
+// its own turn only.
+func (r *rounds) round(ctx context.Context, round int, log *Log) error {
+	warmUp, costs := r.warmUp, layerCosts{}
+	for _, run := range r.order(round) {
+		var lacks []int
+		for step := range run.steps {
+			if !log.Has(run.sample(round, step)) {
+				lacks = append(lacks, step)
+			}
+		}
+		if len(lacks) == 0 {
+			continue
+		}
+		if err := r.turn(ctx, round, run, lacks, warmUp, log, costs); err != nil {
+			return fmt.Errorf("%s, %s: %w", r.id, run.name, err)
+		}
+		warmUp = 0 // the process is
 	}
-	batches := map[Model]nn.Batch{}
-	costs := layerCosts{}
-	open := make([]*gpipe.Trainer, len(r.runs))
-	defer func() {
-		for _, tr := range open {
-			if tr != nil {
-				tr.Close()
-			}
+	return nil
+}
+
+// turn opens a run's pipeline and times steps behind those that warm up.
+func (r *rounds) turn(ctx context.Context, round int, run *timedRun, steps []int, warmUp int, log *Log, costs layerCosts) error {
+	batch, err := timingBatch(run.training.Model, run.training.Batch, r.seed)
+	if err != nil {
+		return err
+	}
+	trainer, err := r.open(ctx, log, run, costs)
+	if err != nil {
+		return err
+	}
+	defer trainer.Close()
+	for range warmUp {
+		if _, err := trainer.Step(ctx, batch); err != nil {
+			return err
 		}
-	}()
-	p.Begin(fmt.Sprintf("%s: %d rounds over %d pipelines", r.id, r.count, len(r.runs)), len(turns))
-	for _, now := range turns {
-		run := &r.runs[now.run]
-		failed := func(err error) error { return fmt.Errorf("%s, %s: %w", r.id, run.name, err) }
-		batch, ok := batches[run.training.Model]
-		if !ok {
-			var err error
-			if batch, err = timingBatch(run.training.Model, run.training.Batch, r.seed); err != nil {
-				return failed(err)
-			}
-			batches[run.training.Model] = batch
-		}
-		if open[now.run] == nil {
-			trainer, err := r.open(ctx, log, run, costs)
-			if err != nil {
-				return failed(err)
-			}
-			open[now.run] = trainer
-			for range r.warmUp {
-				if _, err := trainer.Step(ctx, batch); err != nil {
-					return failed(err)
-				}
-			}
-		}
-		trainer := open[now.run]
+	}
+	for _, step := range steps {
 		meter := startMeter()
 		res, err := trainer.Step(ctx, batch)
 		if err != nil {
-			return failed(err)
+			return err
 		}
 		s := newTimedSample(res)
 		s.Others = meter.others()
 		s.Partition, _ = trainer.Sizes()
 		s.Peak, s.HighWater = memoryOf(trainer)
-		if err := log.Add(run.sample(now.round, now.step), r.seed, s); err != nil {
+		if err := log.Add(run.sample(round, step), r.seed, s); err != nil {
 			return err
 		}
-		p.Advance(fmt.Sprintf("%s  step %s", run.sample(now.round, now.step), FormatSeconds(res.Seconds)))
 	}
-	p.End()
 	return nil
 }
 

@@ -58,7 +58,7 @@ func TestSpecFile(t *testing.T) {
 	}
 	run := func(only ...string) (ids []string, key Key, err error) {
 		r := Reproducing{Profile: "smoke", Only: only, Spec: name}
-		list, err := r.load()
+		list, _, err := r.load()
 		for _, e := range list {
 			ids, key = append(ids, e.ID()), e.Key("smoke")
 		}

@@ -48,7 +48,7 @@ type table2Profile struct {
 	Model    Model       `yaml:"model"`
 	Rounds   int         `yaml:"rounds"`
 	Steps    map[int]int `yaml:"steps"`   // in a round, by M
-	WarmUp   int         `yaml:"warm_up"` // steps discarded
+	WarmUp   int         `yaml:"warm_up"` // steps that are discarded when a round begins
 }
 
 // table2 times training steps over a grid of K and M on emulated devices, and
@@ -121,7 +121,7 @@ func (t *table2) Expected(profile string) time.Duration {
 }
 
 func (t *table2) Key(profile string) Key {
-	return key(t.ID(), profile, t.text, "table2.go", "rounds.go")
+	return key(t.ID(), profile, t.text, "table2.go", "rounds.go", "process.go")
 }
 
 // cells of the grid, in the paper's order.
@@ -186,12 +186,20 @@ func (t *table2) rounds(profile table2Profile, cores int) *rounds {
 	return r
 }
 
+func (t *table2) repeated(profile string) (repeated, error) {
+	p, err := profileOf(t.spec.Profiles, profile)
+	if err != nil {
+		return nil, err
+	}
+	return t.rounds(p, hostCores()), nil
+}
+
 func (t *table2) Measure(ctx context.Context, log *Log, p Progress) error {
-	profile, err := profileOf(t.spec.Profiles, log.Key.Profile)
+	r, err := t.repeated(log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	return t.rounds(profile, hostCores()).measure(ctx, log, p)
+	return inThisProcess(ctx, r, log, p)
 }
 
 func (t *table2) setup(run table2Run) Setup {

@@ -103,7 +103,7 @@ func (a *amoeba) Expected(profile string) time.Duration {
 }
 
 func (a *amoeba) Key(profile string) Key {
-	return key(a.ID(), profile, a.text+acceleratorText(a.spec.Modelled.Accelerator), "table2_amoebanet.go", "rounds.go", "costs.go", "modelled.go", "simulate.go")
+	return key(a.ID(), profile, a.text+acceleratorText(a.spec.Modelled.Accelerator), "table2_amoebanet.go", "rounds.go", "process.go", "costs.go", "modelled.go", "simulate.go")
 }
 
 // cells of the grid, in the paper's order.
@@ -152,8 +152,16 @@ func (a *amoeba) rounds(profile amoebaProfile) *rounds {
 	return r
 }
 
+func (a *amoeba) repeated(profile string) (repeated, error) {
+	p, err := profileOf(a.spec.Profiles, profile)
+	if err != nil {
+		return nil, err
+	}
+	return a.rounds(p), nil
+}
+
 func (a *amoeba) Measure(ctx context.Context, log *Log, p Progress) error {
-	profile, err := profileOf(a.spec.Profiles, log.Key.Profile)
+	r, err := a.repeated(log.Key.Profile)
 	if err != nil {
 		return err
 	}
@@ -162,5 +170,5 @@ func (a *amoeba) Measure(ctx context.Context, log *Log, p Progress) error {
 			return err
 		}
 	}
-	return a.rounds(profile).measure(ctx, log, p)
+	return inThisProcess(ctx, r, log, p)
 }

@@ -90,7 +90,7 @@ func (t *table3) Expected(profile string) time.Duration {
 }
 
 func (t *table3) Key(profile string) Key {
-	return key(t.ID(), profile, t.text+t.spec.accelerators(), "table3.go", "rounds.go", "paperscale.go", "simulate.go")
+	return key(t.ID(), profile, t.text+t.spec.accelerators(), "table3.go", "rounds.go", "process.go", "paperscale.go", "simulate.go")
 }
 
 func table3Run(n *scaleNetwork, c cell) string {
@@ -120,29 +120,52 @@ func (t *table3) rounds(profile table3Profile) *rounds {
 	return r
 }
 
+// table3Rounds are those of the pipelines. Each begins with the rate of a core.
+type table3Rounds struct{ *rounds }
+
+// coreRate names a round's sample with the rate of one core, in floating-point
+// operations per second.
+func coreRate(round int) string { return fmt.Sprintf("core/flops-per-second/round=%d", round) }
+
+func (r table3Rounds) samples() [][]string {
+	names := r.rounds.samples()
+	for round := range names {
+		names[round] = append([]string{coreRate(round)}, names[round]...)
+	}
+	return names
+}
+
+func (r table3Rounds) round(ctx context.Context, round int, log *Log) error {
+	if name := coreRate(round); !log.Has(name) {
+		rate, err := measureCore(ctx)
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", r.id, name, err)
+		}
+		if err := log.Add(name, 0, rate); err != nil {
+			return err
+		}
+	}
+	return r.rounds.round(ctx, round, log)
+}
+
+func (t *table3) repeated(profile string) (repeated, error) {
+	p, err := profileOf(t.spec.Profiles, profile)
+	if err != nil {
+		return nil, err
+	}
+	return table3Rounds{t.rounds(p)}, nil
+}
+
 func (t *table3) Measure(ctx context.Context, log *Log, p Progress) error {
-	profile, err := profileOf(t.spec.Profiles, log.Key.Profile)
+	r, err := t.repeated(log.Key.Profile)
 	if err != nil {
 		return err
 	}
 	if err := t.spec.measure(ctx, log, p); err != nil {
 		return err
 	}
-	if !log.Has(coreRate) {
-		rate, err := measureCore(ctx)
-		if err != nil {
-			return err
-		}
-		if err := log.Add(coreRate, 0, rate); err != nil {
-			return err
-		}
-	}
-	return t.rounds(profile).measure(ctx, log, p)
+	return inThisProcess(ctx, r, log, p)
 }
-
-// coreRate is the sample with the rate of one core, in floating-point operations
-// per second.
-const coreRate = "core/flops-per-second"
 
 // measureCore is the rate that one core reaches in a product of 512 x 512
 // matrices: the best of some, as a peak is.
@@ -167,7 +190,7 @@ func measureCore(ctx context.Context) (float64, error) {
 
 // linkRatios are the links that a network's steps are replayed over.
 type linkRatios struct {
-	rate    float64 // of a core here
+	rate    float64 // of a core here, the median over rounds
 	peak    float64 // of the accelerator
 	traffic float64 // bytes handed on for each FLOP, over that of the paper's network
 	link    timeline.Link
@@ -175,9 +198,17 @@ type linkRatios struct {
 
 // linksOf are those for a network that is measured as model.
 func (t *table3) linksOf(log *Log, n *scaleNetwork, model Model) (r linkRatios, err error) {
-	if err := log.Get(coreRate, &r.rate); err != nil {
+	profile, err := profileOf(t.spec.Profiles, log.Key.Profile)
+	if err != nil {
 		return r, err
 	}
+	rates := make([]float64, profile.Rounds)
+	for round := range rates {
+		if err := log.Get(coreRate(round), &rates[round]); err != nil {
+			return r, err
+		}
+	}
+	r.rate = median(rates)
 	a, err := gpipe.AcceleratorNamed(n.Accelerator)
 	if err != nil {
 		return r, err

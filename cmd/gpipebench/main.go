@@ -110,7 +110,7 @@ Begin with: gpipebench reproduce`,
 	}
 	root.AddCommand(
 		newReproduce(), newTable("table1"), newTable("table2", "table2-amoebanet", "table2-modelled"), newTable("table3"), newTable("ablation"), newTable("figure3"), newTable("breakdown"), newTable("consistency", "consistency-accuracy"), newTable("delayed-reduction"), newTable("learning"), newTable("translation"), newTable("stability"),
-		newReport(), newTrain(), newBench(), newDescribe(), newSimulate(), newPlan(), newCalibrate(), newValidateModel(), newCorpus(), newVerify(), newVersion(),
+		newReport(), newTrain(), newBench(), newDescribe(), newSimulate(), newPlan(), newCalibrate(), newValidateModel(), newCorpus(), newVerify(), newRound(), newVersion(),
 	)
 	addExamples(root)
 	addCompletions(root)
@@ -127,7 +127,9 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	}
 	var names []string
 	for _, c := range cmd.Commands() {
-		names = append(names, c.Name())
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
 	}
 	return fmt.Errorf("unknown command %q: want %s", args[0], strings.Join(names, ", "))
 }

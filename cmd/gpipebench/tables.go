@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -71,6 +72,7 @@ was; after a change to the engine, --fresh measures anew. Where
 
 // runFlags adds the flags that reproduce and single tables share.
 func runFlags(cmd *cobra.Command, r *experiments.Reproducing) {
+	r.Executable, _ = os.Executable() // where the system does not tell, rounds share this process
 	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory with a run to show beside, if it is there")
 	cmd.Flags().StringVar(&r.Spec, "spec", "", "file of a spec to use instead of the one in the program (experiments/*.yaml); it says which experiment runs")
 	cmd.Flags().BoolVar(&r.Fresh, "fresh", false, "measure again what there are records of")

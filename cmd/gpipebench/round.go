@@ -1,0 +1,23 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"gpipebench/experiments"
+)
+
+// newRound is the command that reproduce starts for each round of what is timed.
+func newRound() *cobra.Command {
+	return &cobra.Command{
+		Use:    experiments.RoundCommand,
+		Short:  "Measure one round of an experiment, asked for on standard input, for reproduce",
+		Hidden: true,
+		Args:   noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := experiments.RunRound(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
+				return &failure{err}
+			}
+			return nil
+		},
+	}
+}
