@@ -17,15 +17,14 @@ import (
 
 // table1Spec is table1.yaml.
 type table1Spec struct {
-	head         `yaml:",inline"`
-	Torchgpipe   string          `yaml:"torchgpipe"` // source of its values
-	Optimizer    string          `yaml:"optimizer"`
-	LR           float64         `yaml:"lr"`
-	Partitioner  string          `yaml:"partitioner"`
-	Conventions  []counting      `yaml:"conventions"` // the first is the default
-	MicroBatches []int           `yaml:"micro_batches"`
-	Networks     []table1Network `yaml:"networks"`
-	Measured     []way           `yaml:"measured"`
+	head        `yaml:",inline"`
+	Torchgpipe  string          `yaml:"torchgpipe"` // source of its values
+	Optimizer   string          `yaml:"optimizer"`
+	LR          float64         `yaml:"lr"`
+	Partitioner string          `yaml:"partitioner"`
+	Conventions []counting      `yaml:"conventions"` // the first is the default
+	Networks    []table1Network `yaml:"networks"`
+	Measured    []way           `yaml:"measured"`
 
 	Profiles map[string]table1Profile `yaml:"profiles"`
 }
@@ -49,15 +48,16 @@ func (c counting) String() string {
 
 // table1Network is one half of the table.
 type table1Network struct {
-	Name        string         `yaml:"name"`
-	Model       Model          `yaml:"model"` // without what the search settles
-	Batch       int            `yaml:"batch"`
-	Accelerator string         `yaml:"accelerator"`
-	Grid        grid           `yaml:"grid"`
-	Unit        amountUnit     `yaml:"unit"` // of the paper's amounts of memory
-	Held        int            `yaml:"held"` // examples of a micro-batch, where it is not as small as need be
-	Claim       growthClaim    `yaml:"claim"`
-	Columns     []table1Column `yaml:"columns"`
+	Name         string         `yaml:"name"`
+	Model        Model          `yaml:"model"` // without what the search settles
+	Batch        int            `yaml:"batch"`
+	Accelerator  string         `yaml:"accelerator"`
+	Grid         grid           `yaml:"grid"`
+	Unit         amountUnit     `yaml:"unit"`          // of the paper's amounts of memory
+	Held         int            `yaml:"held"`          // examples of a micro-batch, where it is not as small as need be
+	MicroBatches []int          `yaml:"micro_batches"` // of the ablation of activations, in examples
+	Claim        growthClaim    `yaml:"claim"`
+	Columns      []table1Column `yaml:"columns"`
 }
 
 // growthClaim is by how much the paper says that networks may grow.
@@ -85,11 +85,23 @@ type table1Column struct {
 	Torchgpipe  *otherFigures `yaml:"torchgpipe"`
 }
 
-// otherFigures is what torchgpipe has for a column, as it is printed.
+// otherFigures is what torchgpipe has for a column, as it is printed. Amounts that
+// it has not are words.
 type otherFigures struct {
 	Params      string `yaml:"params"`
 	ParamMemory string `yaml:"param_memory"`
 	Activations string `yaml:"activations"`
+}
+
+// largest is torchgpipe's network, which is the paper's, and whether it trained.
+func (f *otherFigures) largest() string {
+	if f == nil {
+		return "-"
+	}
+	if _, err := ParseBytes(strings.ReplaceAll(f.Activations, " ", "")); err != nil {
+		return f.Params + ", " + f.Activations
+	}
+	return f.Params
 }
 
 func (p *table1Column) memory() (params, activations amount) {
@@ -216,9 +228,9 @@ func (t *table1) check() *specProblem {
 		if _, err := gpipe.AcceleratorNamed(n.Accelerator); err != nil {
 			return at(err, append(where, "accelerator")...)
 		}
-		for _, size := range t.spec.MicroBatches {
+		for _, size := range n.MicroBatches {
 			if size < 1 || n.Batch%size != 0 {
-				return at(fmt.Errorf("micro-batches of %d examples do not divide the %d of %s", size, n.Batch, n.Name), "micro_batches")
+				return at(fmt.Errorf("micro-batches of %d examples do not divide the %d of %s", size, n.Batch, n.Name), append(where, "micro_batches")...)
 			}
 		}
 		if n.Held < 2 || n.Batch%n.Held != 0 {

@@ -12,6 +12,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
 	"gpipebench/nn"
+	"gpipebench/nn/graph"
 )
 
 // modelledColumn is what comes out for a column of the table. Nothing in it
@@ -19,6 +20,8 @@ import (
 type modelledColumn struct {
 	Params   int64 `json:"params"`   // of the paper's network
 	Capacity int64 `json:"capacity"` // of an accelerator
+	// Convolved is what its convolutions make of one example, in elements.
+	Convolved int64 `json:"convolved,omitempty"`
 	// Memory of the paper's network, by storage and micro-batch: see memoryName.
 	Memory map[string]memory `json:"memory"`
 	// Largest is what fits, by convention, with micro-batches as small as they
@@ -107,8 +110,11 @@ func (t *table1) modelColumn(e *estimator, n *table1Network, c *table1Column, co
 	if out.Params, err = params(c.candidate.of(n.Model)); err != nil {
 		return nil, err
 	}
+	if out.Convolved, err = convolved(c.candidate.of(n.Model)); err != nil {
+		return nil, err
+	}
 	for _, how := range t.storages() {
-		for _, micro := range t.spec.MicroBatches {
+		for _, micro := range n.MicroBatches {
 			if out.Memory[memoryName(how, micro)], err = e.memory(c.way, c.candidate.of(n.Model), n.Batch, micro, how); err != nil {
 				return nil, err
 			}
@@ -125,6 +131,25 @@ func (t *table1) modelColumn(e *estimator, n *table1Network, c *table1Column, co
 		}
 	}
 	return out, nil
+}
+
+// convolved counts the elements of all convolutions' outputs, for one example.
+func convolved(m Model) (elems int64, err error) {
+	if !m.images() {
+		return 0, nil
+	}
+	p, err := way{K: 1}.pipeline(m, nil, 1, 1, nil)
+	if err != nil {
+		return 0, err
+	}
+	in := m.Input(1)
+	traced := nn.TraceStage(p.Layers, 0, p.Loss, batchOf(in.Inputs, 1), batchOf(in.Targets, 1), true)
+	for _, call := range traced.Function.Graph.Calls {
+		if _, ok := call.Op.(graph.Conv2DOp); ok {
+			elems += int64(call.Out[0].Elems())
+		}
+	}
+	return elems, nil
 }
 
 // estimator plans networks on modelled accelerators, each once.

@@ -117,10 +117,10 @@ func (t *table1) mainTable(r, ref *table1Results) *Table {
 			"The largest network that K accelerators hold. Naive-1: in one piece, M = 1, every activation of the mini-batch kept. Pipeline-K: GPipe over K accelerators, everything recomputed; M is the smallest power of two with which the network fits, whole layers are cut by " + t.spec.Partitioner + " over FLOPs.",
 			fmt.Sprintf("Modelled: the paper's networks on its accelerators, planned from shapes, %s; %s.", t.modelledCaption(), conventionCaption(t.convention())),
 			"Measured: smaller networks on devices of this host whose memory is a mapping of exactly the capacity (gradients and all) with a page behind it that cannot be touched; one training step of each, see table1-borders.",
-			"Source of the paper's values: " + t.spec.Source + ".",
+			"Source of the paper's values: " + t.spec.Source + ". torchgpipe trained the same networks: " + t.spec.Torchgpipe + ".",
 		},
 		Columns: []Column{
-			{"network", true}, {"way", true}, {"paper", false}, {"parameters", false},
+			{"network", true}, {"way", true}, {"paper", false}, {"parameters", false}, {"torchgpipe", false},
 			{"modelled", false}, {"parameters", false}, {"M", false}, {"measured", false}, {"parameters", false}, {"M", false},
 		},
 	}
@@ -130,29 +130,28 @@ func (t *table1) mainTable(r, ref *table1Results) *Table {
 	for i := range t.spec.Networks {
 		n := &t.spec.Networks[i]
 		for _, row := range t.rows(n) {
-			cells := []string{n.Name, row.Name, "-", "-", "-", "-", "-", "-", "-", "-"}
+			cells := []string{n.Name, row.Name}
+			none := []string{"-", "-", "-"}
 			if row.printed >= 0 {
-				c := &r.modelled[i][row.printed]
-				cells[2], cells[3] = n.Columns[row.printed].candidate.String(), millions(c.Params)
-				if l := t.defaultOf(c); !l.Candidate.none() {
-					cells[4], cells[5], cells[6] = l.Candidate.String(), millions(l.Params), fmt.Sprint(l.Memory.M)
-				} else {
-					cells[4] = "none"
-				}
+				column, c := &n.Columns[row.printed], &r.modelled[i][row.printed]
+				l := t.defaultOf(c)
+				cells = append(cells, column.candidate.String(), millions(c.Params), column.Torchgpipe.largest())
+				cells = append(cells, largestCells(l.Candidate, l.Params, l.Memory.M)...)
+			} else {
+				cells = slices.Concat(cells, none, none)
 			}
 			if row.measured >= 0 {
 				m := &r.measured[i][row.measured]
-				if !m.Candidate.none() {
-					cells[7], cells[8], cells[9] = m.Candidate.String(), millions(m.Params), fmt.Sprint(m.M)
-				} else {
-					cells[7] = "none"
-				}
+				cells = append(cells, largestCells(m.Candidate, m.Params, m.M)...)
+			} else {
+				cells = append(cells, none...)
 			}
 			if ref != nil {
-				cells = append(cells, "-")
+				beside := "-"
 				if row.measured >= 0 {
-					cells[10] = ref.measured[i][row.measured].Candidate.String()
+					beside = ref.measured[i][row.measured].Candidate.String()
 				}
+				cells = append(cells, beside)
 			}
 			table.Add(cells...)
 		}
@@ -161,6 +160,14 @@ func (t *table1) mainTable(r, ref *table1Results) *Table {
 	}
 	table.Notes = append(table.Notes, t.footnotes(r)...)
 	return table
+}
+
+// largestCells are the network that a search has found, its parameters and M.
+func largestCells(c candidate, params int64, m int) []string {
+	if c.none() {
+		return []string{"none", "-", "-"}
+	}
+	return []string{c.String(), millions(params), fmt.Sprint(m)}
 }
 
 func (t *table1) modelledCaption() string {
@@ -213,37 +220,42 @@ func (t *table1) footnotes(r *table1Results) []string {
 		notes = append(notes, fmt.Sprintf("%s: the paper says that %s holds %g times %s's parameters. Its printed figures (%s, %s) give %.1f, the networks themselves %.1f.",
 			n.Name, n.Claim.Columns[1], n.Claim.Times, n.Claim.Columns[0], n.Columns[to].Params.Text, n.Columns[from].Params.Text,
 			n.Columns[to].Params.Value/n.Columns[from].Params.Value, float64(r.modelled[i][to].Params)/float64(r.modelled[i][from].Params)))
-		var off []string
-		for j := range n.Columns {
-			c := &n.Columns[j]
-			bytes := 12 * r.modelled[i][j].Params
-			if c.Swapped {
-				notes = append(notes, fmt.Sprintf("%s, %s: printed are %s for parameters and %s for activations; 12 bytes a parameter are %s %v, so the two are interchanged in print, and are taken as meant here.",
-					n.Name, c.Name, c.ParamMemory.Text, c.Activations.Text, n.Unit.of(bytes), n.Unit))
-			}
-			got, _ := c.memory()
-			if ratio := got.Value * float64(n.Unit) / float64(bytes); math.Abs(ratio-1) > 0.05 {
-				off = append(off, fmt.Sprintf("%s %s for %s", c.Name, got.Text, n.Unit.of(bytes)))
-			}
-		}
-		other := amountUnit(1 << 30)
-		if n.Unit == other {
-			other = 1e9
-		}
-		middle := &n.Columns[1]
-		bytes := 12 * r.modelled[i][1].Params
-		unit := fmt.Sprintf("%s: the paper's amounts of memory are in %v: 12 bytes a parameter of %s are %s %v or %s %v, printed is %s.",
-			n.Name, n.Unit, middle.Name, n.Unit.of(bytes), n.Unit, other.of(bytes), other, middle.ParamMemory.Text)
-		if len(off) > 0 {
-			unit += " More than 5% off: " + strings.Join(off, "; ") + "."
-		}
-		notes = append(notes, unit)
-		notes = append(notes, t.naiveNote(n, &n.Columns[0], &r.modelled[i][0]))
+		notes = append(notes, t.amountNotes(r, i)...)
 		if first := n.Columns[0].candidate; n.Grid.Filters.Step > 0 && first.Filters%n.Grid.Filters.Step != 0 {
 			notes = append(notes, fmt.Sprintf("%s: the paper's %v is on no grid in steps of %d.", n.Name, first, n.Grid.Filters.Step))
 		}
 	}
 	return notes
+}
+
+// amountNotes are those on a network's printed amounts of memory.
+func (t *table1) amountNotes(r *table1Results, network int) (notes []string) {
+	n := &t.spec.Networks[network]
+	var off []string
+	for j := range n.Columns {
+		c := &n.Columns[j]
+		bytes := 12 * r.modelled[network][j].Params
+		if c.Swapped {
+			notes = append(notes, fmt.Sprintf("%s, %s: printed are %s for parameters and %s for activations; 12 bytes a parameter are %s %v, so the two are interchanged in print, and are taken as meant here.",
+				n.Name, c.Name, c.ParamMemory.Text, c.Activations.Text, n.Unit.of(bytes), n.Unit))
+		}
+		got, _ := c.memory()
+		if ratio := got.Value * float64(n.Unit) / float64(bytes); math.Abs(ratio-1) > 0.05 {
+			off = append(off, fmt.Sprintf("%s %s for %s", c.Name, got.Text, n.Unit.of(bytes)))
+		}
+	}
+	other := amountUnit(1 << 30)
+	if n.Unit == other {
+		other = 1e9
+	}
+	middle := &n.Columns[1]
+	bytes := 12 * r.modelled[network][1].Params
+	unit := fmt.Sprintf("%s: the paper's amounts of memory are in %v: 12 bytes a parameter of %s are %s %v or %s %v, printed is %s.",
+		n.Name, n.Unit, middle.Name, n.Unit.of(bytes), n.Unit, other.of(bytes), other, middle.ParamMemory.Text)
+	if len(off) > 0 {
+		unit += " More than 5% off: " + strings.Join(off, "; ") + "."
+	}
+	return append(notes, unit, t.naiveNote(n, &n.Columns[0], &r.modelled[network][0]))
 }
 
 // naiveNote says with which mini-batch the paper's network could be trained
@@ -257,8 +269,12 @@ func (t *table1) naiveNote(n *table1Network, c *table1Column, m *modelledColumn)
 	}
 	_, act := c.memory()
 	whole := t.defaultOf(m).PrintedMemory
-	return fmt.Sprintf("%s: with every activation kept, %v takes %s %v for a mini-batch of %d (%v; printed is %s). The largest mini-batch with which it fits: %s.",
-		n.Name, c.candidate, n.Unit.of(whole.activations()), n.Unit, n.Batch, t.convention(), act.Text, strings.Join(parts, ", "))
+	text := fmt.Sprintf("%s: with every activation kept, %v takes %s %v for a mini-batch of %d (%v; printed is %s).",
+		n.Name, c.candidate, n.Unit.of(whole.activations()), n.Unit, n.Batch, t.convention(), act.Text)
+	if m.Convolved > 0 {
+		text += fmt.Sprintf(" The outputs of its convolutions alone take %s.", n.Unit.of(m.Convolved*t.convention().how.DType.Bytes()*int64(n.Batch)))
+	}
+	return text + " The largest mini-batch with which it fits: " + strings.Join(parts, ", ") + "."
 }
 
 func times(a, b int64) string {
@@ -372,6 +388,7 @@ func (t *table1) memoryTable(r *table1Results) *Table {
 			table.Add(n.Name, c.Name, c.candidate.String(), n.Unit.String(), commas(m.Params), c.Params.Text, other.Params,
 				n.Unit.of(12*m.Params), printedParams.Text, other.ParamMemory, activations, micro, printedActivations.Text, other.Activations)
 		}
+		table.Notes = append(table.Notes, t.amountNotes(r, i)...)
 	}
 	return table
 }
@@ -503,6 +520,9 @@ func (t *table1) activationsTable(r *table1Results, network int) *Table {
 		},
 		Columns: []Column{{"activations", true}, {"micro-batch", false}},
 	}
+	if n.Model.images() {
+		table.Caption = append(table.Caption, "Convolutions: of the residuals, convolutions' outputs only, and no workspace. Batch norms, activations, sums and pools of these are then computed again in the backward pass; a compiler may do so where memory runs short.")
+	}
 	cells := []string{"paper", "-"}
 	var paper []float64
 	for j := range n.Columns {
@@ -517,32 +537,37 @@ func (t *table1) activationsTable(r *table1Results, network int) *Table {
 		table.Add(append(other, "-", "-", "-")...)
 	}
 	type assumption struct {
-		how   gpipe.Modelling
-		micro int
 		cells []string
 		error float64
 	}
 	var all []assumption
+	add := func(name string, micro int, ours, bare []float64) {
+		a := assumption{[]string{name, fmt.Sprint(micro)}, meanError(ours[1:], paper[1:])}
+		for _, bytes := range ours {
+			a.cells = append(a.cells, n.Unit.of(int64(bytes)))
+		}
+		a.cells = append(a.cells, wholePercent(a.error), wholePercent(meanError(ours, paper)), wholePercent(meanError(bare[1:], paper[1:])))
+		all = append(all, a)
+	}
 	for _, how := range t.storages() {
 		if n.Model.images() && !how.KeepScores {
 			continue
 		}
-		for _, micro := range t.spec.MicroBatches {
+		for _, micro := range n.MicroBatches {
+			var ours, bare, convolutions []float64
+			for j := range n.Columns {
+				c := &r.modelled[network][j]
+				m := c.Memory[memoryName(how, micro)]
+				ours = append(ours, float64(m.activations()))
+				bare = append(bare, float64(m.activations()-m.Workspace))
+				convolutions = append(convolutions, float64(m.Boundary+c.Convolved*how.DType.Bytes()*int64(n.Batch/m.M)))
+			}
 			name := storageName(how)
 			if n.Model.images() {
 				name, _, _ = strings.Cut(name, ",")
+				add(name+", convolutions", micro, convolutions, convolutions)
 			}
-			a := assumption{how: how, micro: micro, cells: []string{name, fmt.Sprint(micro)}}
-			var ours, bare []float64
-			for j := range n.Columns {
-				m := r.modelled[network][j].Memory[memoryName(how, micro)]
-				ours = append(ours, float64(m.activations()))
-				bare = append(bare, float64(m.activations()-m.Workspace))
-				a.cells = append(a.cells, n.Unit.of(m.activations()))
-			}
-			a.error = meanError(ours[1:], paper[1:])
-			a.cells = append(a.cells, wholePercent(a.error), wholePercent(meanError(ours, paper)), wholePercent(meanError(bare[1:], paper[1:])))
-			all = append(all, a)
+			add(name, micro, ours, bare)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b assumption) int { return cmp.Compare(a.error, b.error) })

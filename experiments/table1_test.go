@@ -348,6 +348,26 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A cell's convolutions make what can be counted on paper: of the smallest
+// network the stem alone makes 112 x 112 maps of D/4 channels.
+func TestConvolved(t *testing.T) {
+	m := Model{Name: amoebaNet, Layers: 3, Filters: 16, Image: 224, Classes: 10}
+	got, err := convolved(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stem := int64(112 * 112 * 4); got <= stem || got > 40*stem {
+		t.Errorf("%d elements, of which the stem makes %d", got, stem)
+	}
+	m.Filters = 32
+	if twice, err := convolved(m); err != nil || twice != 2*got {
+		t.Errorf("twice the filters make %d elements, %d before; %v", twice, got, err)
+	}
+	if none, err := convolved(smallLM); err != nil || none != 0 {
+		t.Errorf("a network without convolutions: %d, %v", none, err)
+	}
+}
+
 // printedLog has for every column what the paper prints, and measured networks
 // that grow as the paper's.
 func printedLog(t *testing.T, e *table1) *Log {
@@ -365,9 +385,15 @@ func printedLog(t *testing.T, e *table1) *Log {
 			held := memory{M: n.Batch / n.Held, Params: 12 * exact, Gradients: 4 * exact, Residuals: int64(activations.Value * float64(n.Unit)), Peak: map[string]int64{"paper": 7 << 30}}
 			l := largest{Candidate: c.candidate, Params: exact, Memory: held, Micro: n.Held, PrintedMicro: n.Held, PrintedMemory: held}
 			out := modelledColumn{Params: exact, Capacity: 8 << 30, Memory: map[string]memory{}, Largest: map[string]largest{}, Held: map[string]largest{}}
+			if n.Model.images() { // bf16 and micro-batches of 16 come to what is printed
+				out.Convolved = held.Residuals / 2 / 16
+			}
 			for _, how := range e.storages() {
-				for _, micro := range e.spec.MicroBatches {
+				for _, micro := range n.MicroBatches {
 					m := held
+					if m.M = n.Batch / micro; c.Naive {
+						m.M = 1
+					}
 					m.Residuals = held.Residuals * int64(micro) / int64(n.Held)
 					out.Memory[memoryName(how, micro)] = m
 				}
@@ -432,7 +458,7 @@ func TestTable1Report(t *testing.T) {
 		want   string
 	}{
 		{"table1", 0, "paper", "(18, 208)"}, {"table1", 0, "modelled", "(18, 208)"}, {"table1", 0, "measured", "3"}, {"table1", 4, "M", "16"},
-		{"table1", 4, "measured, reference", "24"},
+		{"table1", 4, "measured, reference", "24"}, {"table1", 0, "torchgpipe", "81.5M, out of memory"}, {"table1", 4, "torchgpipe", "1.84B"}, {"table1", 7, "torchgpipe", "-"},
 		{"table1", 7, "way", "Pipeline-2"}, {"table1", 7, "paper", "-"}, {"table1", 7, "measured", "6"},
 		{"table1", 11, "way", "Pipeline-128"}, {"table1", 11, "modelled", "1663"}, {"table1", 11, "measured", "-"},
 		{"table1-growth", 4, "paper / Naive-1", "22.6"}, {"table1-growth", 4, "modelled / Naive-1", "22.6"}, {"table1-growth", 4, "measured / Naive-1", "5.0"},
@@ -442,13 +468,21 @@ func TestTable1Report(t *testing.T) {
 		{"table1-held", 4, "bf16, paper", "(72, 512), 16"}, {"table1-conventions", 9, "bf16, paper", "1663, 8"},
 		{"table1-activations-transformer", 0, "Naive-1", "11.70"}, {"table1-activations-transformer", 1, "micro-batch", "4"}, {"table1-activations-transformer", 1, "error", "0%"},
 		{"table1-activations-amoebanet-d", 1, "Pipeline-1", "0.98"}, {"table1-activations-amoebanet-d", 1, "Naive-1", "out of memory"},
-		{"table1-activations-amoebanet-d", 2, "micro-batch", "8"}, {"table1-activations-amoebanet-d", 9, "error", "88%"},
+		{"table1-activations-amoebanet-d", 2, "error", "0%"}, {"table1-activations-amoebanet-d", 29, "error", "700%"},
 		{"table1-fits", 0, "bf16, paper", "no: 8 examples"}, {"table1-fits", 9, "bf16, paper", "M = 8: 7.00 GiB"}, {"table1-fits", 9, "capacity", "8.00 GiB"},
 		{"table1-borders", 0, "peak, run", "77"},
 	} {
 		if got := cell(c.id, c.row, c.column); got != c.want {
 			t.Errorf("%s, row %d, %s: %q, want %q", c.id, c.row, c.column, got, c.want)
 		}
+	}
+	// In bf16 the printed log's convolutions come to what is printed for 16 images,
+	// and Naive-1 has all 128 at once.
+	found := slices.ContainsFunc(tables["table1-activations-amoebanet-d"].Rows, func(row []string) bool {
+		return slices.Equal(row, []string{"bf16, convolutions", "16", "50.08", "3.46", "8.11", "15.21", "26.24", "0%", "140%", "0%"})
+	})
+	if !found {
+		t.Errorf("no row of convolutions in bf16: %v", tables["table1-activations-amoebanet-d"].Rows)
 	}
 	notes := strings.Join(tables["table1"].Notes, "\n")
 	for _, want := range []string{
@@ -458,13 +492,16 @@ func TestTable1Report(t *testing.T) {
 		"amounts of memory are in GiB: 12 bytes a parameter of Pipeline-1 are 8.78 GiB or 9.43 GB, printed is 8.8G.",
 		"More than 5% off: Naive-1 1.05GB for 0.98; Pipeline-8 24.62GB for 22.14.",
 		"the paper's (18, 208) is on no grid in steps of 32",
+		"(18, 208) takes 6.26 GB for a mini-batch of 128 (bf16, paper; printed is 6.26GB). The outputs of its convolutions alone take 50.08.",
 	} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no note %q in\n%s", want, notes)
 		}
 	}
-	if strings.Count(notes, "interchanged") != 1 {
-		t.Errorf("notes:\n%s", notes)
+	for _, id := range []string{"table1", "table1-memory"} {
+		if notes := strings.Join(tables[id].Notes, "\n"); strings.Count(notes, "interchanged") != 1 || strings.Count(notes, "are in GiB") != 1 {
+			t.Errorf("%s, notes:\n%s", id, notes)
+		}
 	}
 	if notes := strings.Join(tables["table1-held"].Notes, "\n"); !strings.Contains(notes, "10 of 10 (bf16, paper)") {
 		t.Errorf("notes:\n%s", notes)
