@@ -19,7 +19,7 @@ cat "$page" - >"$scratch/page.html" <<'SCRIPT'
 <script>
 parent.postMessage([
 	innerWidth, document.scrollingElement.scrollWidth, performance.getEntriesByType("resource").length,
-	[...document.querySelectorAll("figure svg")].filter(s => s.getBoundingClientRect().height < 50).length,
+	[...document.querySelectorAll("figure > svg, .panels svg")].filter(s => s.getBoundingClientRect().height < 50).length,
 ].join(" "), "*")
 </script>
 SCRIPT

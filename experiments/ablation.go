@@ -196,7 +196,7 @@ func (a *ablation) Report(log, _ *Log) (*Report, error) {
 	}
 	var panels []axes
 	for _, n := range a.spec.Networks {
-		panel := &barPanel{title: n.Name, y: "throughput relative to " + a.spec.Base.String(), bare: true}
+		panel := &barPanel{title: n.Name, y: "throughput, " + a.spec.Base.String() + " = 1"}
 		for _, c := range a.cuts() {
 			if a.drawn(c) {
 				panel.series = append(panel.series, barSeries{name: c.String()})
@@ -238,7 +238,6 @@ func (a *ablation) Report(log, _ *Log) (*Report, error) {
 		return nil, err
 	}
 	main.Notes = notes
-	panels = append(panels, legendPanel{panels[0].(*barPanel)})
 	report := &Report{Tables: []*Table{main, all}}
 	report.Files, err = plotFiles(a.ID(), a.spec.Title, panels)
 	return report, err

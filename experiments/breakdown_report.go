@@ -94,7 +94,7 @@ func (b *breakdown) Report(log, reference *Log) (*Report, error) {
 	for _, run := range rounds.runs {
 		parts.Add(append([]string{run.name}, runs[run.name].cells(run.training.Setup)...)...)
 	}
-	bars := barPanel{stacked: true, bare: true, y: "percent of the step"}
+	bars := barPanel{stacked: true, y: "share of the step (%)"}
 	for _, c := range columns {
 		table.Columns = append(table.Columns, Column{Name: c.name})
 		if !strings.HasPrefix(c.name, "reference") {
@@ -127,7 +127,7 @@ func (b *breakdown) Report(log, reference *Log) (*Report, error) {
 		table.Notes = append(table.Notes, referenceNote(reference))
 	}
 	report := &Report{Tables: []*Table{table, parts}}
-	if report.Files, err = plotFiles("breakdown", b.spec.Title, []axes{&bars, legendPanel{&bars}}); err != nil {
+	if report.Files, err = plotFiles("breakdown", b.spec.Title, []axes{&bars}); err != nil {
 		return nil, err
 	}
 	picture, err := b.picture(profile, runs)

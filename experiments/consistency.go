@@ -255,6 +255,7 @@ func (c *consistency) Report(log, reference *Log) (*Report, error) {
 			{"above the floor", false}, {"SHA-256 of the weights", true},
 		},
 	}
+	var panels []axes
 	total, different, moved := 0, 0, true
 	var planned, used int64
 	exact, unexpected := true, false
@@ -263,11 +264,13 @@ func (c *consistency) Report(log, reference *Log) (*Report, error) {
 		runs.Caption = append(runs.Caption, fmt.Sprintf("%s: %s.", g.Name, g.Title))
 		var first consistencySample
 		firsts := map[int]consistencySample{} // by M, or all at 0
+		drawn := &hashPanel{title: g.Name}
 		for j := range g.runs() {
 			var s consistencySample
 			if err := log.Get(sampleName(g.Name, j), &s); err != nil {
 				return nil, err
 			}
+			drawn.add(s.Run.K, s.Run.M, s.SHA256)
 			m := 0
 			if g.EachM {
 				m = s.Run.M
@@ -296,6 +299,7 @@ func (c *consistency) Report(log, reference *Log) (*Report, error) {
 					fmt.Sprintf("%.4f", s.Floor), fmt.Sprintf("%+.1f%%", 100*(s.Eval.Loss/s.Floor-1)), s.SHA256[:16])
 			}
 		}
+		panels = append(panels, drawn)
 		if g.EachM {
 			note, apart := apart(g.Name, firsts)
 			runs.Notes = append(runs.Notes, note)
@@ -332,6 +336,10 @@ func (c *consistency) Report(log, reference *Log) (*Report, error) {
 		}
 	}
 	runs.Notes = append([]string{verdict, memory}, runs.Notes...)
+	var err error
+	if r.Files, err = plotFiles(c.ID(), c.spec.Title, panels); err != nil {
+		return nil, err
+	}
 	ends.Notes = []string{"All losses in nats per token. The floor is the entropy of the synthetic language, which no model can be expected to beat."}
 	return r, nil
 }

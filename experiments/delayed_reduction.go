@@ -223,9 +223,7 @@ func (d *delayed) Report(log, reference *Log) (*Report, error) {
 	if all[0].runs[0].Params != all[1].runs[0].Params || m.PaperParams[0] != m.PaperParams[1] {
 		r.Verdict = errors.New("delayed-reduction: the two networks have different numbers of parameters")
 	}
-	r.Files, err = plotFiles("delayed-reduction", d.spec.Title, []axes{
-		&dotPanel{title: "final accuracy", y: "held-out accuracy (%)", names: []string{early, late}, groups: groups, spread: intervals},
-	})
+	r.Files, err = plotFiles(d.ID(), d.spec.Title, d.panels(&m, groups, intervals))
 	return r, err
 }
 

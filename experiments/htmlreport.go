@@ -37,8 +37,9 @@ func (r Reporting) Write(ctx context.Context, w io.Writer) error {
 var pageText string
 
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"prose": prose,
-	"dict":  func(t *pageTable, anchor string) map[string]any { return map[string]any{"Table": t, "Anchor": anchor} },
+	"prose":  prose,
+	"voices": voiceStyles,
+	"dict":   func(t *pageTable, anchor string) map[string]any { return map[string]any{"Table": t, "Anchor": anchor} },
 }).Parse(pageText))
 
 // page is what the template shows.
@@ -72,9 +73,31 @@ type pageSection struct {
 	Problem  string   // why there is nothing to show
 }
 
+// pagePlot is a figure: whole, or the pieces of one of ours, which the page lays
+// out by its width.
 type pagePlot struct {
-	Name string
-	SVG  template.HTML
+	Name           string
+	SVG            template.HTML
+	Legend, Panels []template.HTML
+}
+
+func newPagePlot(name, text, scope string) pagePlot {
+	p := pagePlot{Name: name}
+	pieces := figurePieces(text)
+	if len(pieces) == 0 {
+		p.SVG = inlineSVG(text, scope)
+		return p
+	}
+	for _, piece := range pieces {
+		drawn := inlineSVG(piece.text, scope)
+		switch piece.class {
+		case "entry":
+			p.Legend = append(p.Legend, drawn)
+		case "panel":
+			p.Panels = append(p.Panels, drawn)
+		}
+	}
+	return p
 }
 
 // pageDrawing is a drawing in letters.
@@ -175,7 +198,7 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Memory = pagePlot{caption, inlineSVG(picture, "memory-picture")}
+	p.Memory = newPagePlot(caption, picture, "memory-picture")
 	p.Claims, err = r.claims(ctx)
 	return p, err
 }
@@ -218,7 +241,7 @@ func (s *pageSection) fill(e Experiment, log, reference *Log) {
 	for _, f := range report.Files {
 		if base, ok := strings.CutSuffix(f.Name, ".svg"); ok {
 			drawn[base] = true
-			s.Plots = append(s.Plots, pagePlot{base, inlineSVG(f.Text, s.ID+"-"+base)})
+			s.Plots = append(s.Plots, newPagePlot(base, f.Text, s.ID+"-"+base))
 		}
 	}
 	for _, f := range report.Files {

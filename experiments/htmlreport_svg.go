@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"fmt"
 	"html/template"
 	"regexp"
 	"strings"
@@ -21,9 +22,46 @@ var (
 var themed = map[string]string{
 	"FFFFFF": "none", // the ground is the page's
 	"000000": "var(--ink)",
+	"222222": "var(--ink)",
 	"808080": "var(--grid)",
 	"DDEEF8": "var(--band)",
 	"0072B2": "var(--blue)",
+	"555555": "var(--dim)",
+}
+
+// figurePiece is one of the pieces that figure.svg makes.
+var figurePiece = regexp.MustCompile(`(?s)<svg class="(\w+)" x="[^"]*" y="[^"]*"(.*?</svg>)`)
+
+// svgPiece is a picture by itself.
+type svgPiece struct{ class, text string }
+
+// figurePieces takes a figure apart. Another picture has no pieces.
+func figurePieces(text string) (pieces []svgPiece) {
+	for _, m := range figurePiece.FindAllStringSubmatch(text, -1) {
+		pieces = append(pieces, svgPiece{m[1], "<svg" + m[2]})
+	}
+	return pieces
+}
+
+// voiceStyles gives the heads of columns the colours that plots have for whose
+// numbers these are.
+func voiceStyles() template.CSS {
+	var b strings.Builder
+	for _, v := range voices {
+		if !strings.Contains(v.prefix, " ") {
+			r, g, blue, _ := v.inks[0].RGBA()
+			fmt.Fprintf(&b, "th.%s { border-bottom-color: %s }\n", v.prefix, pageColor(fmt.Sprintf("%02X%02X%02X", r>>8, g>>8, blue>>8)))
+		}
+	}
+	return template.CSS(b.String())
+}
+
+// pageColor is a colour, of six hexadecimal digits, as the page has it.
+func pageColor(hex string) string {
+	if other, ok := themed[hex]; ok {
+		return other
+	}
+	return "#" + hex
 }
 
 // inlineSVG makes a picture's text part of a page: without what comes before the
@@ -48,10 +86,7 @@ func inlineSVG(text, scope string) template.HTML {
 	text = svgID.ReplaceAllString(text, "${1}"+scope+"-${2}")
 	text = svgHexColor.ReplaceAllStringFunc(text, func(color string) string {
 		property, hex, _ := strings.Cut(color, ":#")
-		if other, ok := themed[hex]; ok {
-			return property + ":" + other
-		}
-		return color
+		return property + ":" + pageColor(hex)
 	})
 	return template.HTML(text)
 }

@@ -324,7 +324,7 @@ func (s *paperScale) panels(log *Log) ([]axes, error) {
 		for _, m := range s.M {
 			p := &barPanel{
 				title: fmt.Sprintf("%s, M = %d", n.Name, m), y: fmt.Sprintf("throughput relative to K = %d, M = %d", s.Base.K, s.Base.M),
-				series: []barSeries{{name: "paper"}, {name: "torchgpipe"}, {name: "modelled (whiskers: all conventions)"}}, bare: true,
+				series: []barSeries{{name: "paper"}, {name: "torchgpipe"}, {name: "modelled"}}, whiskers: "modelled, all conventions",
 			}
 			for i, k := range s.K {
 				c := cell{k, m}
@@ -351,5 +351,5 @@ func (s *paperScale) panels(log *Log) ([]axes, error) {
 			panels = append(panels, p)
 		}
 	}
-	return append(panels, legendPanel{panels[0].(*barPanel)}), nil
+	return panels, nil
 }

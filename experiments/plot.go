@@ -1,170 +1,285 @@
 package experiments
 
 import (
+	"fmt"
 	"image/color"
-	"math"
-	"strconv"
+	"regexp"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// axes is one set of axes. The legend of one is enough.
+// axes is one set of axes of a figure.
 type axes interface {
-	plot(legend bool) (*plot.Plot, error)
+	// seriesNames are those of the series, in the legend's order. A figure gives every
+	// name one colour, and shows it once.
+	seriesNames() []string
+	plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error)
 }
 
-// panel is lines.
-type panel struct {
-	title, x    string
-	logarithmic bool // the y axis; what is not above 0 is left out
-	fromZero    bool // the y axis, with room above for the names
-	series      []series
-}
-
-// series is lines of one name and colour.
-type series struct {
+// legendEntry is a name in a legend and its sign.
+type legendEntry struct {
 	name  string
-	lines [][]point
+	thumb plot.Thumbnailer
 }
 
-type point struct{ x, y float64 }
+// A panel is so narrow that its letters are legible on a phone, where a panel is
+// as wide as the page.
+const (
+	panelWidth  = 10.5 * vg.Centimeter
+	panelHeight = 8 * vg.Centimeter
+	panelGap    = 5 * vg.Millimeter
+	pngDPI      = 120
+)
 
-// palette is Okabe and Ito's, which the colour-blind can tell apart.
+// Sizes of letters.
+const (
+	headingSize = 12
+	titleSize   = 11
+	labelSize   = 10
+	tickSize    = 9.5
+)
+
+// newPlot is an empty plot in the figures' style.
+func newPlot(title, x, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	for _, s := range []struct {
+		of   *text.Style
+		size vg.Length
+	}{
+		{&p.Title.TextStyle, titleSize}, {&p.X.Label.TextStyle, labelSize}, {&p.Y.Label.TextStyle, labelSize},
+		{&p.X.Tick.Label, tickSize}, {&p.Y.Tick.Label, tickSize},
+	} {
+		s.of.Font.Variant, s.of.Font.Size = "Sans", s.size
+	}
+	p.Title.Padding = 2 * vg.Millimeter
+	p.X.Tick.Marker, p.Y.Tick.Marker = roundTicks{}, roundTicks{}
+	return p
+}
+
+// letters are those of plots without axes.
+func letters(size vg.Length) text.Style {
+	s := newPlot("", "", "").Title.TextStyle
+	s.Font.Size = size
+	s.XAlign, s.YAlign = text.XLeft, text.YBottom
+	return s
+}
+
+// palette is Okabe and Ito's, which the colour-blind can tell apart. Its black is
+// none, as vgsvg does not write that of areas, and a dark page needs another.
 var palette = []color.Color{
 	color.RGBA{0xd5, 0x5e, 0x00, 0xff}, color.RGBA{0xe6, 0x9f, 0x00, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff}, color.RGBA{0x00, 0x9e, 0x73, 0xff},
-	color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xf0, 0xe4, 0x42, 0xff}, color.RGBA{0x00, 0x00, 0x00, 0xff},
+	color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xf0, 0xe4, 0x42, 0xff}, color.RGBA{0x22, 0x22, 0x22, 0xff},
 }
 
-// panelWidth is that of a panel with its axis.
-const panelWidth = 14 * vg.Centimeter
+// voices are the colours of whose numbers are shown, the same in all figures and
+// in the heads of the report's tables: by what a series' name begins with, the
+// first of such a name in a figure, the second and so on.
+var voices = []struct {
+	prefix string
+	inks   []color.Color
+}{
+	{"paper", palette[0:1]},
+	{"torchgpipe", palette[4:5]},
+	{"theory", []color.Color{color.RGBA{0x99, 0x99, 0x99, 0xff}}},
+	{"closed form", []color.Color{color.RGBA{0x55, 0x55, 0x55, 0xff}}},
+	{"modelled", []color.Color{palette[1], palette[3]}},
+	{"measured", []color.Color{palette[5], palette[2], palette[3]}},
+}
 
-// plotFiles draws panels, two to a row, as name.svg and name.png. The title
-// stands above the first.
+// inks gives every name its colour: a voice's, or the next of the palette that
+// no voice has.
+func inks(names []string) map[string]color.Color {
+	of, taken := map[string]color.Color{}, map[color.Color]bool{}
+	for _, v := range voices {
+		n := 0
+		for _, name := range names {
+			if _, known := of[name]; !known && strings.HasPrefix(name, v.prefix) {
+				of[name] = v.inks[n%len(v.inks)]
+				taken[of[name]] = true
+				n++
+			}
+		}
+	}
+	free := slices.DeleteFunc(slices.Clone(palette), func(c color.Color) bool { return taken[c] })
+	n := 0
+	for _, name := range names {
+		if _, known := of[name]; !known {
+			of[name] = free[n%len(free)]
+			n++
+		}
+	}
+	return of
+}
+
+// figure is a heading, the legend below it, and the panels, two to a row.
+type figure struct {
+	width, height vg.Length
+	pieces        []piece
+}
+
+// piece is a part of a figure that a page may put elsewhere: the heading, an
+// entry of the legend, or a panel.
+type piece struct {
+	class string
+	at    vg.Rectangle // in the figure, upwards from below
+	paint func(draw.Canvas)
+}
+
+// plotFiles draws panels as name.svg and name.png.
 func plotFiles(name, title string, panels []axes) ([]File, error) {
+	f, err := newFigure(title, panels)
+	if err != nil {
+		return nil, err
+	}
+	svg, err := f.svg()
+	if err != nil {
+		return nil, err
+	}
+	png, err := f.png()
+	if err != nil {
+		return nil, err
+	}
+	return []File{{name + ".svg", svg}, {name + ".png", png}}, nil
+}
+
+func newFigure(title string, panels []axes) (*figure, error) {
+	var names []string
+	for _, p := range panels {
+		names = append(names, p.seriesNames()...)
+	}
+	colors := inks(names)
 	columns := min(2, len(panels))
 	rows := (len(panels) + columns - 1) / columns
-	grid := make([][]*plot.Plot, rows)
-	for r := range grid {
-		grid[r] = make([]*plot.Plot, columns)
-	}
-	for i, p := range panels {
-		drawn, err := p.plot(i == 0)
+	var plots []*plot.Plot
+	legend := map[string]legendEntry{}
+	for _, p := range panels {
+		drawn, keys, err := p.plot(colors)
 		if err != nil {
 			return nil, err
 		}
-		grid[i/columns][i%columns] = drawn
-	}
-	width, height := vg.Length(columns)*panelWidth, vg.Length(rows)*9*vg.Centimeter+vg.Centimeter
-	paint := func(c vg.CanvasSizer) {
-		whole := draw.New(c)
-		heading := plot.New()
-		heading.Title.Text = title
-		heading.HideAxes()
-		top := whole
-		top.Min.Y = top.Max.Y - vg.Centimeter
-		heading.Draw(top)
-		rest := draw.Crop(whole, 0, 0, 0, -vg.Centimeter)
-		canvases := plot.Align(grid, draw.Tiles{
-			Rows: rows, Cols: columns, PadX: 6 * vg.Millimeter, PadY: 6 * vg.Millimeter,
-			PadTop: 2 * vg.Millimeter, PadBottom: 2 * vg.Millimeter, PadLeft: 2 * vg.Millimeter, PadRight: 4 * vg.Millimeter,
-		}, rest)
-		for r := range grid {
-			for k, p := range grid[r] {
-				if p != nil {
-					p.Draw(canvases[r][k])
-				}
+		plots = append(plots, drawn)
+		for _, k := range keys {
+			if _, ok := legend[k.name]; !ok {
+				legend[k.name] = k
 			}
 		}
 	}
-	var svg, png strings.Builder
-	vector := vgsvg.New(width, height)
-	paint(vector)
-	if _, err := vector.WriteTo(&svg); err != nil {
-		return nil, err
+	const gap = panelGap
+	f := &figure{width: vg.Length(columns)*(panelWidth+gap) + gap}
+	// From above down, below 0; moved up at the end.
+	y := -vg.Length(gap)
+	below := func(height vg.Length) { y -= height }
+	heading := letters(headingSize)
+	for _, line := range wrapped(title, heading, f.width-2*gap) {
+		height := heading.Height(line)
+		below(height)
+		f.pieces = append(f.pieces, piece{"heading", vg.Rectangle{Min: vg.Point{X: gap, Y: y}, Max: vg.Point{X: f.width - gap, Y: y + height}}, func(c draw.Canvas) {
+			c.FillText(heading, c.Min, line)
+		}})
+		below(vg.Millimeter)
 	}
-	pixels := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(96), vgimg.UseBackgroundColor(color.White))}
-	paint(pixels)
-	if _, err := pixels.WriteTo(&png); err != nil {
-		return nil, err
+	below(2 * vg.Millimeter)
+	entry := letters(labelSize)
+	entry.YAlign = text.YCenter
+	const thumb, space = 5 * vg.Millimeter, 1.5 * vg.Millimeter
+	height := entry.FontExtents().Height
+	x := vg.Length(gap)
+	first := true
+	seen := map[string]bool{}
+	for _, name := range names {
+		k, ok := legend[name]
+		if !ok || seen[name] {
+			continue
+		}
+		seen[name] = true
+		width := thumb + space + entry.Width(name) + vg.Millimeter
+		if first || x+width > f.width-gap {
+			below(height)
+			if !first {
+				below(vg.Millimeter)
+			}
+			x, first = gap, false
+		}
+		f.pieces = append(f.pieces, piece{"entry", vg.Rectangle{Min: vg.Point{X: x, Y: y}, Max: vg.Point{X: x + width, Y: y + height}}, func(c draw.Canvas) {
+			sign := c
+			sign.Max.X = c.Min.X + thumb
+			sign.Min.Y, sign.Max.Y = c.Min.Y+0.15*height, c.Max.Y-0.15*height
+			k.thumb.Thumbnail(&sign)
+			c.FillText(entry, vg.Point{X: c.Min.X + thumb + space, Y: c.Center().Y}, name)
+		}})
+		x += width + 3*vg.Millimeter
 	}
-	return []File{{name + ".svg", svg.String()}, {name + ".png", png.String()}}, nil
+	below(gap)
+	for i, p := range plots {
+		at := vg.Point{X: gap + vg.Length(i%columns)*(panelWidth+gap), Y: y - panelHeight - vg.Length(i/columns)*(panelHeight+gap)}
+		f.pieces = append(f.pieces, piece{"panel", vg.Rectangle{Min: at, Max: at.Add(vg.Point{X: panelWidth, Y: panelHeight})}, p.Draw})
+	}
+	f.height = vg.Length(rows)*(panelHeight+gap) - y
+	for i := range f.pieces {
+		f.pieces[i].at.Min.Y += f.height
+		f.pieces[i].at.Max.Y += f.height
+	}
+	return f, nil
 }
 
-func (p panel) plot(legend bool) (*plot.Plot, error) {
-	out := plot.New()
-	out.Title.Text, out.X.Label.Text = p.title, p.x
-	out.Add(plotter.NewGrid())
-	lowest, highest := math.Inf(1), math.Inf(-1)
-	for i, s := range p.series {
-		for k, line := range s.lines {
-			var xys plotter.XYs
-			for _, at := range line {
-				if !p.logarithmic || at.y > 0 { // a logarithm has no place for 0
-					xys = append(xys, plotter.XY{X: at.x, Y: at.y})
-					lowest, highest = min(lowest, at.y), max(highest, at.y)
-				}
-			}
-			if len(xys) == 0 {
-				continue
-			}
-			l, err := plotter.NewLine(xys)
-			if err != nil {
-				return nil, err
-			}
-			l.Color = palette[i%len(palette)]
-			l.Width = vg.Points(0.8)
-			out.Add(l)
-			if legend && k == 0 {
-				out.Legend.Add(s.name, l)
-			}
+// svgHead is what begins an SVG of vgsvg.
+var svgHead = regexp.MustCompile(`(?s)^.*?<svg[^>]*>`)
+
+// svg puts every piece into an element of its own, so that a narrow page can
+// lay them out otherwise.
+func (f *figure) svg() (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, `<?xml version="1.0"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="%.5gpt" height="%.5gpt" viewBox="0 0 %.5[1]g %.5[2]g">
+<rect class="ground" width="100%%" height="100%%" style="fill:#FFFFFF"/>
+`, f.width.Points(), f.height.Points())
+	for _, p := range f.pieces {
+		size := p.at.Size()
+		canvas := vgsvg.New(size.X, size.Y)
+		p.paint(draw.New(canvas))
+		var own strings.Builder
+		if _, err := canvas.WriteTo(&own); err != nil {
+			return "", err
 		}
+		b.WriteString(svgHead.ReplaceAllString(own.String(), fmt.Sprintf(`<svg class="%s" x="%.5g" y="%.5g" width="%.5g" height="%.5g" viewBox="0 0 %.5[4]g %.5[5]g" overflow="visible">`,
+			p.class, p.at.Min.X.Points(), (f.height-p.at.Max.Y).Points(), size.X.Points(), size.Y.Points())))
 	}
-	out.Legend.Top, out.Legend.Padding = true, vg.Millimeter
-	if p.fromZero {
-		out.Y.Min, out.Y.Max = 0, highest*1.3
-	}
-	if p.logarithmic && lowest <= highest {
-		if lowest == highest {
-			lowest, highest = lowest/2, highest*2
-		}
-		lowest = max(lowest, highest*1e-9) // what has died away needs no room
-		if legend {
-			highest *= 4 // for the names
-		}
-		out.Y.Min, out.Y.Max = lowest, highest
-		out.Y.Scale = plot.LogScale{}
-		out.Y.Tick.Marker = powers{}
-	}
-	return out, nil
+	b.WriteString("</svg>\n")
+	return b.String(), nil
 }
 
-// powers marks powers of ten on a logarithmic axis: at most some eight with a
-// label, and 2 to 9 times each on an axis that has few.
-type powers struct{}
+func (f *figure) png() (string, error) {
+	pixels := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.width, f.height), vgimg.UseDPI(pngDPI), vgimg.UseBackgroundColor(color.White))}
+	whole := draw.New(pixels)
+	for _, p := range f.pieces {
+		own := whole
+		own.Rectangle = p.at
+		p.paint(own)
+	}
+	var b strings.Builder
+	_, err := pixels.WriteTo(&b)
+	return b.String(), err
+}
 
-func (powers) Ticks(lo, hi float64) (ticks []plot.Tick) {
-	from, to := int(math.Floor(math.Log10(lo))), int(math.Ceil(math.Log10(hi)))
-	every := (to-from)/8 + 1
-	for e := from; e <= to; e++ {
-		for digit := 1; digit < 10; digit++ {
-			v := float64(digit) * math.Pow10(e)
-			label := ""
-			switch {
-			case digit == 1 && e%every == 0, to-from <= 2 && (digit == 2 || digit == 5):
-				label = strconv.FormatFloat(v, 'g', -1, 32)
-			case digit > 1 && to-from > 4:
-				continue
-			}
-			if v >= lo && v <= hi {
-				ticks = append(ticks, plot.Tick{Value: v, Label: label})
-			}
+// wrapped is a text in lines that are not wider than width, if its words are
+// not.
+func wrapped(line string, style text.Style, width vg.Length) (lines []string) {
+	at := ""
+	for _, word := range strings.Fields(line) {
+		switch longer := strings.TrimSpace(at + " " + word); {
+		case at == "" || style.Width(longer) <= width:
+			at = longer
+		default:
+			lines, at = append(lines, at), word
 		}
 	}
-	return ticks
+	return append(lines, at)
 }

@@ -1,10 +1,14 @@
 package experiments
 
 import (
+	"cmp"
+	"image/color"
 	"math"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -16,11 +20,8 @@ type barPanel struct {
 	names    []string // of the groups
 	series   []barSeries
 	stacked  bool
-	bare     bool // without a legend, which a legendPanel has
+	whiskers string // what the intervals are; "": 95% intervals
 }
-
-// legendPanel is the legend of bars, by itself.
-type legendPanel struct{ of *barPanel }
 
 // barSeries is the bars of one colour, one for each group.
 type barSeries struct {
@@ -44,23 +45,33 @@ func (s *barSeries) addRatio(r ratio) {
 	s.add(r.median)
 }
 
-func (p *barPanel) plot(legend bool) (*plot.Plot, error) {
-	out := plot.New()
-	out.Title.Text, out.Y.Label.Text = p.title, p.y
+func (p *barPanel) seriesNames() (names []string) {
+	for _, s := range p.series {
+		names = append(names, s.name)
+	}
+	return append(names, p.intervals())
+}
+
+// intervals is their name in the legend.
+func (p *barPanel) intervals() string { return cmp.Or(p.whiskers, "95% interval") }
+
+func (p *barPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error) {
+	out := newPlot(p.title, "", p.y)
 	out.Y.Min = 0
-	out.Add(plotter.NewGrid())
-	room := 0.8 * panelWidth / vg.Length(len(p.names)) // for a group
+	out.Add(levelGrid())
+	room := groupRoom(len(p.names))
 	width := 0.6 * room
 	if !p.stacked {
 		width = 0.8 * room / vg.Length(len(p.series))
 	}
+	var keys []legendEntry
 	var below *plotter.BarChart
 	for i, s := range p.series {
 		bars, err := plotter.NewBarChart(s.values, width)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		bars.Color = palette[i%len(palette)]
+		bars.Color = inks[s.name]
 		bars.LineStyle.Width = 0
 		if p.stacked {
 			if below != nil {
@@ -71,36 +82,46 @@ func (p *barPanel) plot(legend bool) (*plot.Plot, error) {
 			bars.Offset = width * vg.Length(float64(i)-float64(len(p.series)-1)/2)
 		}
 		out.Add(bars)
-		if legend && !p.bare {
-			out.Legend.Add(s.name, bars)
-		}
+		keys = append(keys, legendEntry{s.name, bars})
 		if len(s.spread) > 0 {
 			out.Add(whiskers{s.spread, bars.Offset})
+			keys = append(keys, legendEntry{p.intervals(), whiskers{}})
 		}
 	}
-	out.Legend.Top, out.Legend.Left, out.Legend.Padding = true, true, vg.Millimeter
-	out.NominalX(p.names...)
+	nominal(out, p.names)
 	out.Y.Max *= 1.05
-	return out, nil
+	return out, keys, nil
 }
 
-func (l legendPanel) plot(bool) (*plot.Plot, error) {
-	out := plot.New()
-	out.HideAxes()
-	for i := range l.of.series {
-		if l.of.stacked {
-			i = len(l.of.series) - 1 - i // as they lie upon one another
-		}
-		bar, err := plotter.NewBarChart(plotter.Values{0}, vg.Centimeter)
-		if err != nil {
-			return nil, err
-		}
-		bar.Color = palette[i%len(palette)]
-		bar.LineStyle.Width = 0
-		out.Legend.Add(l.of.series[i].name, bar)
+// levelGrid is the lines of a grid that values are read by.
+func levelGrid() *plotter.Grid {
+	g := plotter.NewGrid()
+	g.Vertical.Color = nil
+	return g
+}
+
+// groupRoom is how wide a group of n is, about.
+func groupRoom(n int) vg.Length { return 0.82 * panelWidth / vg.Length(n) }
+
+// nominal names groups on the x axis, aslant where there is no room for it.
+func nominal(p *plot.Plot, groups []string) {
+	aslant := false
+	for _, name := range groups {
+		aslant = aslant || p.X.Tick.Label.Width(name) > 0.95*groupRoom(len(groups))
 	}
-	out.Legend.Top, out.Legend.Left, out.Legend.Padding = true, true, vg.Millimeter
-	return out, nil
+	ticks := make(plot.ConstantTicks, len(groups))
+	for i, name := range groups {
+		ticks[i] = plot.Tick{Value: float64(i), Label: name}
+		if aslant {
+			ticks[i].Label = strings.ReplaceAll(name, "\n", " ")
+		}
+	}
+	if aslant {
+		p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = math.Pi/5, text.XRight, text.YCenter
+	}
+	p.X.Tick.Length, p.X.Width = 0, 0
+	p.X.Tick.Marker = ticks
+	p.X.Min, p.X.Max = -0.5, float64(len(groups))-0.5
 }
 
 // whiskers draws intervals over bars that stand beside the middle of their group
@@ -111,15 +132,23 @@ type whiskers struct {
 }
 
 func (w whiskers) Plot(c draw.Canvas, p *plot.Plot) {
-	style := plotter.DefaultLineStyle
 	toX, toY := p.Transforms(&c)
 	for _, s := range w.of {
-		x, lo, hi := toX(float64(s.group))+w.offset, toY(s.lo), toY(s.hi)
-		const half = vg.Length(3)
-		c.StrokeLine2(style, x, lo, x, hi)
-		c.StrokeLine2(style, x-half, lo, x+half, lo)
-		c.StrokeLine2(style, x-half, hi, x+half, hi)
+		whisker(c, toX(float64(s.group))+w.offset, toY(s.lo), toY(s.hi))
 	}
+}
+
+func whisker(c draw.Canvas, x, lo, hi vg.Length) {
+	const half = vg.Length(3)
+	style := plotter.DefaultLineStyle
+	c.StrokeLine2(style, x, lo, x, hi)
+	c.StrokeLine2(style, x-half, lo, x+half, lo)
+	c.StrokeLine2(style, x-half, hi, x+half, hi)
+}
+
+// Thumbnail is one of them.
+func (w whiskers) Thumbnail(c *draw.Canvas) {
+	whisker(*c, (c.Min.X+c.Max.X)/2, c.Min.Y, c.Max.Y)
 }
 
 // DataRange keeps the ends of the intervals within the axes.

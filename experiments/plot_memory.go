@@ -86,7 +86,7 @@ type MemoryPoint struct {
 // WriteMemory draws the memory of a simulated step's devices over time, of many
 // devices some: as PNG if the file's name ends in .png, else as SVG.
 func WriteMemory(name string, s *Simulation) error {
-	files, err := plotFiles("memory", fmt.Sprintf("Memory over a step on %d x %s", len(s.Devices), s.Accelerator), []axes{s.memoryPanel("memory (MiB)", 1<<20)})
+	files, err := plotFiles("memory", fmt.Sprintf("Memory over a step on %d x %s", len(s.Devices), s.Accelerator), []axes{s.memoryPanel("", "memory (MiB)", 1<<20)})
 	if err != nil {
 		return err
 	}
@@ -98,8 +98,8 @@ func WriteMemory(name string, s *Simulation) error {
 }
 
 // memoryPanel has a line for each device, of many devices for some.
-func (s *Simulation) memoryPanel(title string, unit float64) panel {
-	p := panel{x: "time of the step (ms)", title: title, fromZero: true}
+func (s *Simulation) memoryPanel(title, y string, unit float64) panel {
+	p := panel{x: "time of the step (ms)", y: y, title: title, fromZero: true}
 	devices := s.MemoryOverTime()
 	every := (len(devices) + len(palette) - 1) / len(palette)
 	for k := 0; k < len(devices); k += every {
@@ -128,14 +128,14 @@ func memoryIllustration(ctx context.Context) (picture, caption string, err error
 	}{
 		{"GPipe: everything recomputed", schedule.GPipe, schedule.Always},
 		{"GPipe without re-materialisation", schedule.GPipe, schedule.Never},
-		{"one forward, one backward, without", schedule.OneFOneB, schedule.Never},
+		{"1F1B without re-materialisation", schedule.OneFOneB, schedule.Never},
 	} {
 		sim.Setup.Schedule, sim.Setup.Checkpoint = way.schedule, way.checkpoint
 		s, err := sim.Run(ctx)
 		if err != nil {
 			return "", "", err
 		}
-		panels = append(panels, s.memoryPanel(way.name+" (GiB)", 1<<30))
+		panels = append(panels, s.memoryPanel(way.name, "memory (GiB)", 1<<30))
 	}
 	files, err := plotFiles("memory", "Memory of four devices over one step", panels)
 	if err != nil {

@@ -26,7 +26,7 @@ var (
 	bracketedEnd = regexp.MustCompile(`^\[(-?[0-9.]+), (-?[0-9.]+)\]$`)
 )
 
-// panels makes the panels, and behind them the legend. Columns that the table
+// panels makes the panels. Columns that the table
 // does not have are left out; a cell without a number has no bar.
 func (b tableBars) panels(t *Table) []axes {
 	column := map[string]int{}
@@ -40,7 +40,7 @@ func (b tableBars) panels(t *Table) []axes {
 		name := row[column[b.panel]]
 		p := at[name]
 		if p == nil {
-			p = &barPanel{title: name, y: b.y, bare: true}
+			p = &barPanel{title: name, y: b.y}
 			if !t.Columns[column[b.panel]].Left {
 				p.title = b.panel + " = " + name
 			}
@@ -66,9 +66,6 @@ func (b tableBars) panels(t *Table) []axes {
 			}
 			s.add(number(firstNumber.FindString(row[column[c.column]])))
 		}
-	}
-	if len(all) > 0 {
-		all = append(all, legendPanel{all[0].(*barPanel)})
 	}
 	return all
 }

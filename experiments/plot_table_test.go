@@ -11,8 +11,8 @@ func TestTableBars(t *testing.T) {
 	table.Add("A", "4", "-", "2.50", "[2.1, 2.75]")
 	table.Add("B", "2", "3", "0.50", "-")
 	panels := tableBars{panel: "net", group: "K", bars: []columnBars{{"paper", ""}, {"modelled", ""}, {"measured", "95%"}}}.panels(table)
-	if len(panels) != 3 {
-		t.Fatalf("%d panels: want those of A and B and a legend", len(panels))
+	if len(panels) != 2 {
+		t.Fatalf("%d panels: want those of A and B", len(panels))
 	}
 	a := panels[0].(*barPanel)
 	if a.title != "A" || !slices.Equal(a.names, []string{"K = 2", "K = 4"}) || len(a.series) != 2 {

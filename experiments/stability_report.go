@@ -157,20 +157,26 @@ func (s *stability) Report(log, reference *Log) (*Report, error) {
 			}
 		}
 	}
-	files, err := stabilityPlot(s.spec.Title, all)
+	files, err := plotFiles("stability", s.spec.Title, s.panels(all))
 	return &Report{Tables: []*Table{table, curve}, Files: files}, err
 }
 
-// stabilityPlot draws what the runs went through: a colour for each variant, a
-// line for each seed.
-func stabilityPlot(title string, all []*outcome) ([]File, error) {
-	steps := func(of func(*stabilityRun) []float64) func(*stabilityRun) []point {
-		return func(r *stabilityRun) (line []point) {
-			for i, v := range of(r) {
-				line = append(line, point{float64(i + 1), v})
-			}
-			return line
+// panels show what the runs went through, a colour for each variant and a line
+// for each seed, and where they ended.
+func (s *stability) panels(all []*outcome) []axes {
+	d := s.spec.Diverges
+	// A point is a mean of the last losses, which is what a run is judged by.
+	judged := func(r *stabilityRun) (line []point) {
+		for i := range r.Losses {
+			line = append(line, point{float64(i + 1), mean(r.Losses[max(0, i+1-d.Window) : i+1])})
 		}
+		return line
+	}
+	norms := func(r *stabilityRun) (line []point) {
+		for i, v := range r.GradNorms {
+			line = append(line, point{float64(i + 1), v})
+		}
+		return line
 	}
 	probes := func(of func(probed) float64) func(*stabilityRun) []point {
 		return func(r *stabilityRun) (line []point) {
@@ -180,26 +186,35 @@ func stabilityPlot(title string, all []*outcome) ([]File, error) {
 			return line
 		}
 	}
-	var panels []axes
-	for _, p := range []struct {
-		title string
-		of    func(*stabilityRun) []point
-		log   bool
-	}{
-		{"loss (nats)", steps(func(r *stabilityRun) []float64 { return r.Losses }), true},
-		{"gradient norm", steps(func(r *stabilityRun) []float64 { return r.GradNorms }), true},
-		{"largest |logit|, before clipping", probes(func(p probed) float64 { return p.Largest }), true},
-		{"kurtosis of the last states", probes(func(p probed) float64 { return p.Hidden }), false},
-	} {
-		drawn := panel{title: p.title, x: "step", logarithmic: p.log}
+	lines := func(p panel, of func(*stabilityRun) []point) panel {
+		p.x = "step"
 		for _, o := range all {
-			s := series{name: o.Name}
+			one := series{name: o.Name}
 			for _, r := range o.runs {
-				s.lines = append(s.lines, p.of(r))
+				one.lines = append(one.lines, of(r))
 			}
-			drawn.series = append(drawn.series, s)
+			p.series = append(p.series, one)
 		}
-		panels = append(panels, drawn)
+		return p
 	}
-	return plotFiles("stability", title, panels)
+	ends := &dotPanel{title: "the end, and how many diverge", y: "held-out loss (nats)", bare: true}
+	for _, o := range all {
+		ends.names = append(ends.names, fmt.Sprintf("%s\n%d of %d", o.Name, o.failures(), len(o.runs)))
+		var losses []float64
+		for _, r := range o.runs {
+			if r.HeldOut > 0 { // 0: the run had ended
+				losses = append(losses, r.HeldOut)
+			}
+		}
+		ends.groups = append(ends.groups, losses)
+	}
+	return []axes{
+		lines(panel{
+			title: "training", y: fmt.Sprintf("loss, mean of %d steps (nats)", d.Window), logarithmic: true, levels: []level{{"above:\ndiverges", d.Loss}},
+		}, judged),
+		ends,
+		lines(panel{title: "logits, before clipping", y: "largest |logit|", logarithmic: true}, probes(func(p probed) float64 { return p.Largest })),
+		lines(panel{title: "gradients", y: "norm", logarithmic: true}, norms),
+		lines(panel{title: "sharpness of the last states", y: "kurtosis", levels: []level{{"normal\nvalues", 3}}}, probes(func(p probed) float64 { return p.Hidden })),
+	}
 }

@@ -340,7 +340,7 @@ func (t *table1) panels(r *table1Results) []axes {
 				held[j] = r.modelled[i][row.printed].Held[t.convention().String()].Params
 			}
 		}
-		p := panel{title: n.Name + ": parameters relative to Pipeline-1", x: "log2 K", logarithmic: true}
+		p := panel{title: n.Name, x: "accelerators K", y: "parameters, Pipeline-1 = 1", logarithmic: true, doubling: true}
 		for _, s := range []struct {
 			name  string
 			sizes []int64
@@ -348,7 +348,7 @@ func (t *table1) panels(r *table1Results) []axes {
 			var line []point
 			for j, row := range rows {
 				if s.sizes[j] > 0 && s.sizes[1] > 0 && !row.Naive {
-					line = append(line, point{math.Log2(float64(row.K)), float64(s.sizes[j]) / float64(s.sizes[1])})
+					line = append(line, point{float64(row.K), float64(s.sizes[j]) / float64(s.sizes[1])})
 				}
 			}
 			p.series = append(p.series, series{s.name, [][]point{line}})
