@@ -97,6 +97,11 @@ func activations(t *testing.T, k, m int, c schedule.Checkpoint, layers int) map[
 	t.Helper()
 	l := deep
 	l.model.Layers = layers
+	return l.activations(t, k, m, c)
+}
+
+func (l lm) activations(t *testing.T, k, m int, c schedule.Checkpoint) map[Category]int64 {
+	t.Helper()
 	p := l.pipeline(t)
 	p.Partitions, p.MicroBatches, p.Checkpoint = k, m, c
 	n, err := p.network(InputOf(l.data(0)))
@@ -137,6 +142,11 @@ func TestMemoryWithoutRematerialisation(t *testing.T) {
 	one := activations(t, 1, 1, schedule.Never, 8)[Residuals]
 	if ratio := float64(activations(t, 1, 1, schedule.Never, 16)[Residuals]) / float64(one); ratio < 1.9 || ratio > 2.1 {
 		t.Errorf("twice the layers: %.2f times the residuals, want about 2", ratio)
+	}
+	twice := deep
+	twice.model.Layers, twice.batch = 8, 2*deep.batch
+	if ratio := float64(twice.activations(t, 1, 1, schedule.Never)[Residuals]) / float64(one); ratio < 1.95 || ratio > 2.05 {
+		t.Errorf("twice the examples: %.2f times the residuals, want about 2", ratio)
 	}
 	if m := activations(t, 1, 8, schedule.Never, 8)[Residuals]; float64(m) < 0.95*float64(one) {
 		t.Errorf("micro-batches without re-materialisation save residuals: %d bytes, %d with one", m, one)

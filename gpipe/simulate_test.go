@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -77,6 +78,57 @@ func TestRooflineOfTraffic(t *testing.T) {
 	a.Fused, a.Tiled, a.Lanes = false, true, 64 // twice the width
 	if tiled := simulate(t, even, p, Modelling{}).Devices[0].BusySeconds; tiled < 1.2*wide {
 		t.Errorf("tiled %v s, untiled %v", tiled, wide)
+	}
+}
+
+// alike is K equal layers, of which a stage each is made: a product of f seconds
+// for one example on [chip], twice that backwards, but in the first layer, which
+// hands no gradient on, once.
+func alike(k, m, examples int) (p Pipeline, in Input, f float64) {
+	const width = 32
+	for i := range k {
+		p.Layers = append(p.Layers, nn.NewDense(fmt.Sprintf("dense%d", i), nn.DenseConfig{In: width, Out: width, NoBias: true}))
+	}
+	p.Loss, p.Partitions, p.MicroBatches = nn.CrossEntropy{}, k, m
+	a := chip()
+	a.BF16, a.F32, a.Bandwidth = 2*width*width, 2*width*width, 1e30
+	p.Devices = []Device{a.Device()}
+	p.Optimizer = nn.SGD{}
+	return p, Input{Examples: examples, Inputs: []graph.Type{{Shape: graph.Shape{width}}}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}}}, 1
+}
+
+// A simulated step of equal stages takes what the closed form says, for every
+// schedule and checkpoint mode: from layers to clock, nothing is lost or added.
+// The first stage's backwards take f instead of 2f; where others wait for none of
+// them (K > 1 but for naive) only the last of them shows.
+func TestSimulateIsTheClosedForm(t *testing.T) {
+	const examples = 12
+	for _, s := range []schedule.Schedule{schedule.GPipe, schedule.OneFOneB, schedule.Naive} {
+		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
+			for _, late := range []bool{false, true} {
+				for k := 1; k <= 5; k++ {
+					for _, m := range []int{1, 2, 3, 4, 6, 12} {
+						p, in, f := alike(k, m, examples)
+						p.Schedule, p.Checkpoint, p.LateRecompute = s, c, late
+						f *= float64(examples / m)
+						want, err := schedule.StepTime(s, c, late, k, m, f, f, 2*f)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if want -= f; k == 1 || s == schedule.Naive {
+							want -= f * float64(m-1)
+						}
+						got, err := p.Simulate(in, Modelling{})
+						if err != nil {
+							t.Fatal(err)
+						}
+						if math.Abs(got.Seconds-want) > 1e-6*want {
+							t.Errorf("%v, %v, late %v, K = %d, M = %d: %v s, the closed form has %v", s, c, late, k, m, got.Seconds, want)
+						}
+					}
+				}
+			}
+		}
 	}
 }
 
