@@ -55,7 +55,7 @@ func (b *breakdown) Report(log, reference *Log) (*Report, error) {
 		Caption: []string{
 			fmt.Sprintf("Measured as %v, mini-batch %d, M = %d, everything recomputed, early; whole layers cut by %v over %v; free links, one thread a device, %s.",
 				profile.Model, profile.Batch, b.spec.M, b.setup(1, 1).Partitioner, b.setup(1, 1).Cost, b.spec.Optimizer),
-			fmt.Sprintf("Emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats over %d rounds.", profile.Rounds),
+			fmt.Sprintf("Emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats over %d rounds; in brackets the 95%% interval of order statistics of the rounds' shares.", profile.Rounds),
 			"Parts of the step, averaged over devices, by replays of the schedule, each with one thing more: even stages without links (bubble), the stages' true times (load imbalance), links (communication), the barrier before the update. They add up to the step; none is a remainder.",
 			"Theory: the same replays for even stages, f:r:b = 1:1:2, and nothing else.",
 			"Source of the paper's values: " + b.spec.Source + ". It has no part for the last two: its weight update is the remainder.",
@@ -68,12 +68,15 @@ func (b *breakdown) Report(log, reference *Log) (*Report, error) {
 			table.Notes = append(table.Notes, fmt.Sprintf("The reference is not shown: %v.", err))
 		}
 	}
-	// A column is a breakdown; the paper's is not in seconds.
+	// A column is a breakdown; the paper's is not in seconds. One of the measured
+	// has another beside it, of the intervals.
 	type column struct {
-		name  string
-		parts timeline.Parts
-		paper *paperShares
+		name   string
+		parts  timeline.Parts
+		paper  *paperShares
+		rounds []timeline.Parts // of intervals
 	}
+	drawn := func(c column) bool { return c.rounds == nil && !strings.HasPrefix(c.name, "reference") }
 	var columns []column
 	parts := partsTable("breakdown-steps", "Figure 4: the measured steps", Column{"run", true})
 	for _, k := range b.spec.K {
@@ -86,7 +89,8 @@ func (b *breakdown) Report(log, reference *Log) (*Report, error) {
 		}
 		columns = append(columns,
 			column{name: fmt.Sprintf("theory, K = %d", k), parts: theory},
-			column{name: fmt.Sprintf("measured, K = %d", k), parts: runs[breakdownRun(k)].parts})
+			column{name: fmt.Sprintf("measured, K = %d", k), parts: runs[breakdownRun(k)].parts},
+			column{name: fmt.Sprintf("95%%, K = %d", k), rounds: runs[breakdownRun(k)].shares})
 		if refs != nil {
 			columns = append(columns, column{name: fmt.Sprintf("reference, K = %d", k), parts: refs[breakdownRun(k)].parts})
 		}
@@ -97,7 +101,7 @@ func (b *breakdown) Report(log, reference *Log) (*Report, error) {
 	bars := barPanel{stacked: true, y: "share of the step (%)"}
 	for _, c := range columns {
 		table.Columns = append(table.Columns, Column{Name: c.name})
-		if !strings.HasPrefix(c.name, "reference") {
+		if drawn(c) {
 			bars.names = append(bars.names, strings.Replace(c.name, ", ", "\n", 1))
 		}
 	}
@@ -107,6 +111,12 @@ func (b *breakdown) Report(log, reference *Log) (*Report, error) {
 		for _, c := range columns {
 			text, share := "-", 0.0
 			switch {
+			case c.rounds != nil:
+				var shares []float64
+				for _, p := range c.rounds {
+					shares = append(shares, part.of(&p)/p.Step)
+				}
+				text = bracketed(shares, func(x float64) string { return FormatShare(x, 1) })
 			case c.paper == nil:
 				share = 100 * part.of(&c.parts) / c.parts.Step
 				text = FormatShare(part.of(&c.parts), c.parts.Step)
@@ -115,14 +125,15 @@ func (b *breakdown) Report(log, reference *Log) (*Report, error) {
 				text = part.paper(c.paper).Text + "%"
 			}
 			row = append(row, text)
-			if !strings.HasPrefix(c.name, "reference") {
+			if drawn(c) {
 				series.add(share)
 			}
 		}
 		table.Add(row...)
 		bars.series = append(bars.series, series)
 	}
-	table.Notes = append(table.Notes, rounds.crowdNotes(log, gpipe.Emulated)...)
+	table.Notes = append(table.Notes, rounds.notes(log, gpipe.Emulated)...)
+	parts.Notes = fewRoundsNote(rounds.count)
 	if refs != nil {
 		table.Notes = append(table.Notes, referenceNote(reference))
 	}

@@ -235,9 +235,7 @@ func (a *accuracy) Report(log, reference *Log) (*Report, error) {
 		table.Add(row...)
 	}
 	table.Notes = append(table.Notes, a.verdict(says))
-	if n < 5 {
-		table.Notes = append(table.Notes, fmt.Sprintf("%d seeds are too few for a statement; the larger profiles have more.", n))
-	}
+	table.Notes = append(table.Notes, fewSeedsNote(n)...)
 	each := eachTrial("consistency-accuracy-runs", "Final accuracy: each training", all, profile.Seeds)
 	files, err := plotFiles("consistency-accuracy", a.spec.Title, []axes{
 		&dotPanel{title: "final accuracy", y: "held-out accuracy (%)", names: names, groups: groups, spread: means,

@@ -210,6 +210,7 @@ func (d *delayed) Report(log, reference *Log) (*Report, error) {
 		}
 	}
 	table.Notes = append(table.Notes, d.verdict(difference))
+	table.Notes = append(table.Notes, fewSeedsNote(n)...)
 	scale := &Table{
 		ID: "delayed-reduction-paper", Title: "Delayed reduction at the paper's scale, by shapes",
 		Caption: []string{fmt.Sprintf("%v, one image; nothing is run. Kept activations are what the backward needs of every layer's forward.", d.spec.PaperModel)},

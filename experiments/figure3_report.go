@@ -80,8 +80,8 @@ func (f *figure3) Report(log, reference *Log) (*Report, error) {
 			parts.Add(append([]string{n.Name, s.Name}, m.cells(s.setup)...)...)
 		}
 	}
-	table.Notes = append(table.Notes, rounds.crowdNotes(log, gpipe.Emulated)...)
-	table.Notes = append(table.Notes, rounds.fewNotes()...)
+	table.Notes = append(table.Notes, rounds.notes(log, gpipe.Emulated)...)
+	parts.Notes = fewRoundsNote(rounds.count)
 	if refs != nil {
 		table.Notes = append(table.Notes, referenceNote(reference))
 	}

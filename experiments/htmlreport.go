@@ -223,7 +223,7 @@ func (s *pageSection) fill(e Experiment, log, reference *Log) {
 		s.Problem = err.Error()
 		return
 	}
-	s.Origin = provenanceNote(log) // once, not under every table
+	s.Origin = seedsNote(log) + " " + provenanceNote(log) // once, not under every table
 	if log.Damaged != "" {
 		s.Warnings = append(s.Warnings, "Damaged records were passed over: "+log.Damaged+".")
 	}

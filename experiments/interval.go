@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"fmt"
 	"math"
 	"slices"
 )
@@ -26,4 +27,31 @@ func interval(values []float64, confidence float64) (lo, hi float64, ok bool) {
 	}
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[d-1], sorted[n-d], true
+}
+
+// leastForInterval is how many values interval takes at least.
+func leastForInterval(confidence float64) int {
+	n := 1
+	for ; 1-2*math.Pow(0.5, float64(n)) < confidence; n++ {
+	}
+	return n
+}
+
+// bracketed is the 95% interval of values in brackets, each written by format;
+// "-" if they are too few.
+func bracketed(values []float64, format func(float64) string) string {
+	lo, hi, ok := interval(values, 0.95)
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf("[%s, %s]", format(lo), format(hi))
+}
+
+// fewRoundsNote warns of medians without an interval, if n rounds give none.
+func fewRoundsNote(n int) []string {
+	least := leastForInterval(0.95)
+	if n >= least {
+		return nil
+	}
+	return []string{fmt.Sprintf("Warning: n = %d rounds. A 95%% interval of order statistics takes %d, so medians stand here without one: how far another run would be from them is not known.", n, least)}
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -13,21 +14,28 @@ import (
 	"time"
 )
 
-const killedDir = "GPIPEBENCH_TEST_KILLED_DIR"
+const (
+	killedDir         = "GPIPEBENCH_TEST_KILLED_DIR"
+	killedInProcesses = "GPIPEBENCH_TEST_KILLED_IN_PROCESSES"
+)
 
-// TestKilledChild is the process that TestKilledRuns kills.
+// TestKilledChild is the process that other tests kill.
 func TestKilledChild(t *testing.T) {
 	dir := os.Getenv(killedDir)
 	if dir == "" {
 		t.Skip("runs only as the child of another test")
 	}
-	if err := killedRun(dir).Run(context.Background(), childProgress{}, func(Experiment, *Report) error { return nil }); err != nil {
+	if err := killedRun(dir, os.Getenv(killedInProcesses) != "").Run(context.Background(), childProgress{}, func(Experiment, *Report) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func killedRun(dir string) Reproducing {
-	return Reproducing{Profile: "smoke", Only: []string{"breakdown"}, Out: dir}
+func killedRun(dir string, inProcesses bool) Reproducing {
+	r := Reproducing{Profile: "smoke", Only: []string{"breakdown"}, Out: dir}
+	if inProcesses {
+		r.Executable = os.Args[0]
+	}
+	return r
 }
 
 // childProgress tells the parent of every step: that measuring has begun, and
@@ -37,12 +45,28 @@ type childProgress struct{ Silent }
 func (childProgress) Begin(string, int) { fmt.Println("step") }
 func (childProgress) Advance(string)    { fmt.Println("step") }
 
+// waitForSteps reads what childProgress says until it has said n steps, or has
+// ended.
+func waitForSteps(out io.Reader, n int) {
+	for lines := bufio.NewScanner(out); n > 0 && lines.Scan(); {
+		if lines.Text() == "step" {
+			n--
+		}
+	}
+}
+
 // A run that is killed ten times at random moments and then finished has all its
-// samples, and none twice.
+// samples, and none twice; so has one whose rounds have processes of their own,
+// half of the times with the round's process killed instead.
 func TestKilledRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
+	t.Run("one process", func(t *testing.T) { killRuns(t, false) })
+	t.Run("a process each round", func(t *testing.T) { killRuns(t, true) })
+}
+
+func killRuns(t *testing.T, inProcesses bool) {
 	dir := t.TempDir()
 	records := filepath.Join(dir, "records", "breakdown.jsonl")
 	size := func() int64 {
@@ -56,9 +80,12 @@ func TestKilledRuns(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
 	grew := 0
-	for range 10 {
+	for i := range 10 {
 		child := exec.Command(os.Args[0], "-test.run=^TestKilledChild$")
 		child.Env = append(os.Environ(), killedDir+"="+dir)
+		if inProcesses {
+			child.Env = append(child.Env, killedInProcesses+"=yes")
+		}
 		out, err := child.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -67,14 +94,13 @@ func TestKilledRuns(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		steps := 1 + random.IntN(3)
-		for lines := bufio.NewScanner(out); steps > 0 && lines.Scan(); {
-			if lines.Text() == "step" {
-				steps--
-			}
-		}
+		waitForSteps(out, 1+random.IntN(3))
 		time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond)
-		_ = child.Process.Kill() // it may have ended
+		if inProcesses && i%2 == 1 && killLastRound(t, dir, child.Process.Pid) {
+			_, _ = io.Copy(io.Discard, out) // it ends by itself
+		} else {
+			_ = child.Process.Kill() // it may have ended
+		}
 		_ = child.Wait()
 		if size() > before {
 			grew++
@@ -86,7 +112,7 @@ func TestKilledRuns(t *testing.T) {
 
 	p := &said{}
 	var complete *Report
-	if err := killedRun(dir).Run(context.Background(), p, func(_ Experiment, r *Report) error { complete = r; return nil }); err != nil {
+	if err := killedRun(dir, inProcesses).Run(context.Background(), p, func(_ Experiment, r *Report) error { complete = r; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(records)
@@ -127,4 +153,26 @@ func TestKilledRuns(t *testing.T) {
 	if len(times) != len(log.names) || complete == nil {
 		t.Errorf("%d samples, want %d", len(times), len(log.names))
 	}
+}
+
+// killLastRound kills the process of a round that added the last session, if it
+// is still the parent's child.
+func killLastRound(t *testing.T, dir string, parent int) bool {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "records", "breakdown.jsonl"))
+	if err != nil {
+		return false
+	}
+	id := 0
+	for line := range bytes.Lines(text) {
+		if r, err := decodeRecord(bytes.TrimSpace(line)); err == nil && r.Provenance != nil {
+			id = r.Provenance.Process.ID
+		}
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
+	if err != nil || !bytes.Contains(status, fmt.Appendf(nil, "\nPPid:\t%d\n", parent)) {
+		return false
+	}
+	p, err := os.FindProcess(id)
+	return err == nil && p.Kill() == nil
 }

@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/stat"
@@ -65,6 +66,34 @@ func (p paired) equivalence(margin float64) float64 {
 func (p paired) smallestMargin(level float64) (margin float64, ok bool) {
 	lo, hi, ok := p.interval(1 - 2*level)
 	return max(-lo, hi), ok
+}
+
+// fewSeedsNote warns of what n pairs, or n runs, of one seed each cannot show:
+// Student's t takes them to be normal, which only a larger number could bear
+// out or do without.
+func fewSeedsNote(n int) []string {
+	least := leastForInterval(0.95)
+	switch {
+	case n >= least:
+		return nil
+	case n < 2:
+		return []string{fmt.Sprintf("Warning: n = %d seed. There is no deviation, no interval and no test: nothing is said of other seeds.", n)}
+	}
+	return []string{fmt.Sprintf("Warning: n = %d seeds. Student's t has %d degrees of freedom and takes the values to be normal, which so few cannot show; a 95%% interval that takes nothing for granted (order statistics) needs %d.", n, n-1, least)}
+}
+
+// rateInterval is the 95% confidence interval of a probability of which n trials
+// gave some successes (Clopper and Pearson 1934).
+func rateInterval(successes, n int) (lo, hi float64) {
+	lo, hi = 0, 1
+	k := float64(successes)
+	if successes > 0 {
+		lo = distuv.Beta{Alpha: k, Beta: float64(n) - k + 1}.Quantile(0.025)
+	}
+	if successes < n {
+		hi = distuv.Beta{Alpha: k + 1, Beta: float64(n) - k}.Quantile(0.975)
+	}
+	return lo, hi
 }
 
 func student(degrees int) distuv.StudentsT {

@@ -267,7 +267,7 @@ func processNote(r repeated, log *Log) string {
 	}
 	switch {
 	case !fresh:
-		return fmt.Sprintf("Processes: the %d rounds ran in %d, some of which measured several rounds or other things: what differs between processes is not in the intervals.", len(rounds), len(of))
+		return fmt.Sprintf("Processes: %d for %d rounds, so that rounds share one: what differs from process to process is not in the intervals.", len(of), len(rounds))
 	case more > 0:
 		return fmt.Sprintf("Processes: a fresh one for each of the %d rounds; %d of them, which were interrupted, went on in another.", len(rounds), more)
 	}

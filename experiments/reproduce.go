@@ -141,7 +141,7 @@ func reportOf(e Experiment, log, reference *Log) (*Report, error) {
 		return nil, err
 	}
 	for _, t := range report.Tables {
-		t.Notes = append(t.Notes, provenanceNote(log))
+		t.Notes = append(t.Notes, seedsNote(log), provenanceNote(log))
 	}
 	return report, nil
 }
@@ -169,6 +169,19 @@ func sameDir(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// seedsNote lists every seed of an experiment's samples.
+func seedsNote(log *Log) string {
+	seeds := log.seeds()
+	if len(seeds) == 0 {
+		return "Seeds: none; no random number goes into this."
+	}
+	var all []string
+	for _, s := range seeds {
+		all = append(all, fmt.Sprint(s))
+	}
+	return "Seeds: " + strings.Join(all, ", ") + "."
 }
 
 func provenanceNote(log *Log) string {

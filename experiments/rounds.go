@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
@@ -277,9 +278,10 @@ func (s *timedSample) times(lists [][]schedule.Task) *gpipe.Times {
 type measured struct {
 	partition []int
 	peak      []int64
-	rounds    []float64    // seconds of a step, one for each round
-	times     *gpipe.Times // every kind of task at the median of its repeats over all rounds
-	closed    float64      // closed form with the means of times over stages
+	rounds    []float64        // seconds of a step, one for each round
+	shares    []timeline.Parts // of the steps of emulated devices, one for each round
+	times     *gpipe.Times     // every kind of task at the median of its repeats over all rounds
+	closed    float64          // closed form with the means of times over stages
 	parts     timeline.Parts
 	span      float64 // of a replay of times
 }
@@ -309,11 +311,12 @@ func (r *rounds) measured(log *Log, run *timedRun) (*measured, error) {
 		}
 		seconds := median(wall)
 		if setup.Device == gpipe.Emulated {
-			tl, err := run.crossed(samples.Median(sizes), m.partition).Replay()
+			parts, err := run.crossed(samples.Median(sizes), m.partition).Breakdown()
 			if err != nil {
 				return nil, err
 			}
-			seconds = tl.Span()
+			seconds = parts.Step
+			m.shares = append(m.shares, parts)
 		}
 		m.rounds = append(m.rounds, seconds)
 	}
@@ -370,12 +373,10 @@ func (r *rounds) crowdNotes(log *Log, device gpipe.Kind) []string {
 	return []string{fmt.Sprintf("The machine was busy: in %d of these %d steps other processes took cores that the step needed. A median bears some of that, not half.", disturbed, steps)}
 }
 
-// fewNotes says that there are too few rounds for intervals, if so.
-func (r *rounds) fewNotes() []string {
-	if r.count >= 6 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%d rounds are too few for a 95%% interval: it takes 6.", r.count)}
+// notes say what a reader of the times should know: how busy the machine was,
+// whether there are too few rounds, and which processes they ran in.
+func (r *rounds) notes(log *Log, device gpipe.Kind) []string {
+	return slices.Concat(r.crowdNotes(log, device), fewRoundsNote(r.count), []string{processNote(r, log)})
 }
 
 // stepTimes lists every sample's step. Host devices may have none, on one core.
@@ -403,7 +404,7 @@ func (r *rounds) stepTimes(log *Log) ([]stepTime, error) {
 // ratio is a quotient of two runs' times, taken round by round.
 type ratio struct {
 	median, lo, hi float64
-	known          bool // that there is an interval: it takes 6 rounds
+	known          bool // that there is an interval: fewRoundsNote says if not
 }
 
 // ratioOf summarises a/b by the median and the interval of order statistics

@@ -34,9 +34,9 @@ func against(step func(Setup) (float64, error), base, s Setup) (float64, error) 
 func partsTable(id, title string, names ...Column) *Table {
 	return &Table{
 		ID: id, Title: title,
-		Caption: []string{"Shares of the step, averaged over devices; they add up to the whole. Every kind of task at the median of its repeats over all rounds. Classic bubble: (K-1)/(M+K-1), which leaves recomputation out. Balance: what the stages' tasks take, the mean over the largest."},
+		Caption: []string{"Shares of the step, averaged over devices; they add up to the whole. Every kind of task at the median of its repeats over all rounds; the 95% interval of the step is that of its rounds. Classic bubble: (K-1)/(M+K-1), which leaves recomputation out. Balance: what the stages' tasks take, the mean over the largest."},
 		Columns: append(names,
-			Column{"K", false}, Column{"M", false}, Column{"step", false}, Column{"closed form", false}, Column{"computation", false}, Column{"recompute", false}, Column{"bubble", false},
+			Column{"K", false}, Column{"M", false}, Column{"step", false}, Column{"95%", false}, Column{"closed form", false}, Column{"computation", false}, Column{"recompute", false}, Column{"bubble", false},
 			Column{"classic bubble", false}, Column{"imbalance", false}, Column{"communication", false}, Column{"setup", false}, Column{"barrier", false}, Column{"update", false},
 			Column{"balance", false}, Column{"largest peak", false}, Column{"partition", true}),
 	}
@@ -51,7 +51,7 @@ func (m *measured) cells(s Setup) []string {
 	}
 	p := m.parts
 	return []string{
-		fmt.Sprint(s.Partitions), fmt.Sprint(s.MicroBatches), FormatSeconds(m.span), FormatSeconds(m.closed),
+		fmt.Sprint(s.Partitions), fmt.Sprint(s.MicroBatches), FormatSeconds(m.span), bracketed(m.rounds, FormatSeconds), FormatSeconds(m.closed),
 		share(p.Computation), share(p.Recompute), share(p.Bubble), FormatShare(schedule.Bubble(s.Partitions, s.MicroBatches), 1),
 		share(p.Imbalance), share(p.Communication), share(p.Setup), share(p.Barrier), share(p.Update),
 		fmt.Sprintf("%.2f", m.balance()), FormatBytes(peak), joinInts(m.partition),

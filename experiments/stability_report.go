@@ -72,6 +72,19 @@ func (s *stability) outcomes(log *Log, p stabilityProfile) ([]*outcome, error) {
 	return all, nil
 }
 
+// fewRunsNote warns of rates and medians over so few seeds that the medians have
+// no interval.
+func fewRunsNote(n int) []string {
+	least := leastForInterval(0.95)
+	if n >= least {
+		return nil
+	}
+	_, none := rateInterval(0, n)
+	all, _ := rateInterval(n, n)
+	return []string{fmt.Sprintf("Warning: n = %d. That none of so few runs diverges is within the 95%% interval (Clopper and Pearson) of rates up to %s, that all do of rates from %s. Medians stand with the range of the runs, as a 95%% interval takes %d.",
+		n, FormatShare(none, 1), FormatShare(all, 1), least)}
+}
+
 // verdict says in one line whether it came out as the paper says.
 func (s *stability) verdict(all []*outcome) string {
 	var parts []string
@@ -116,7 +129,7 @@ func (s *stability) Report(log, reference *Log) (*Report, error) {
 			{"variant", true}, {"runs that diverge", false}, {"at step", true}, {"loss at the end", false}, {"held-out loss", false},
 			{"largest gradient norm", false}, {"largest logit", false}, {"kurtosis of the last states", false}, {"of logits", false},
 		},
-		Notes: []string{s.verdict(all)},
+		Notes: append([]string{s.verdict(all)}, fewRunsNote(len(profile.Seeds))...),
 	}
 	curve := &Table{
 		ID: "stability-curve", Title: "Stability: each run",

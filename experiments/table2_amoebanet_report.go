@@ -95,8 +95,8 @@ func (a *amoeba) Report(log, reference *Log) (*Report, error) {
 		table.Add(row...)
 	}
 	table.Notes = append(table.Notes, a.imbalanceNote(runs))
-	table.Notes = append(table.Notes, rounds.crowdNotes(log, gpipe.Emulated)...)
-	table.Notes = append(table.Notes, rounds.fewNotes()...)
+	table.Notes = append(table.Notes, rounds.notes(log, gpipe.Emulated)...)
+	parts.Notes = fewRoundsNote(rounds.count)
 	if refs != nil {
 		table.Notes = append(table.Notes, referenceNote(reference))
 	}

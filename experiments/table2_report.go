@@ -70,7 +70,7 @@ func (t *table2) Report(log, reference *Log) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Tables: []*Table{main, t.stepsTable(runs)}}
+	r := &Report{Tables: []*Table{main, t.stepsTable(rounds, runs)}}
 	spread, err := t.spreadTable()
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (t *table2) Report(log, reference *Log) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		host.Notes = rounds.crowdNotes(log, gpipe.Host)
+		host.Notes = rounds.notes(log, gpipe.Host)
 		r.Tables = append(r.Tables, host)
 	} else {
 		main.Notes = append(main.Notes, "K = 2 on real cores was not measured: the machine gave the process fewer than two.")
@@ -167,8 +167,7 @@ func (t *table2) mainTable(profile table2Profile, rounds *rounds, log *Log, runs
 		table.Add(row...)
 	}
 	table.Notes = append(table.Notes, t.boundNotes()...)
-	table.Notes = append(table.Notes, rounds.crowdNotes(log, gpipe.Emulated)...)
-	table.Notes = append(table.Notes, rounds.fewNotes()...)
+	table.Notes = append(table.Notes, rounds.notes(log, gpipe.Emulated)...)
 	if refs != nil {
 		table.Notes = append(table.Notes, fmt.Sprintf("Reference: %s, profile %s, %s.", reference.Session.Machine, reference.Key.Profile, reference.Session.Time))
 	}
@@ -233,16 +232,17 @@ func joinWith(xs []int, by string) string {
 }
 
 // stepsTable is where the measured steps' time goes.
-func (t *table2) stepsTable(runs map[string]*measured) *Table {
+func (t *table2) stepsTable(rounds *rounds, runs map[string]*measured) *Table {
 	table := &Table{
 		ID: "table2-steps", Title: "Table 2: where the measured steps' time goes",
-		Caption: []string{"Shares of the step, averaged over devices; they add up to the whole. Every kind of task at the median of its repeats over all rounds. Classic bubble: (K-1)/(M+K-1), which leaves recomputation out."},
+		Caption: []string{"Shares of the step, averaged over devices; they add up to the whole. Every kind of task at the median of its repeats over all rounds; the 95% interval of the step is that of its rounds. Classic bubble: (K-1)/(M+K-1), which leaves recomputation out."},
 		Columns: []Column{
-			{"K", false}, {"M", false}, {"step", false}, {"closed form", false}, {"computation", false}, {"recompute", false}, {"bubble", false},
+			{"K", false}, {"M", false}, {"step", false}, {"95%", false}, {"closed form", false}, {"computation", false}, {"recompute", false}, {"bubble", false},
 			{"classic bubble", false}, {"imbalance", false}, {"setup", false}, {"barrier", false}, {"update", false},
 			{"largest peak", false}, {"partition", true},
 		},
 	}
+	table.Notes = fewRoundsNote(rounds.count)
 	for _, c := range t.cells() {
 		m := emulated(runs, c)
 		share := func(x float64) string { return FormatShare(x, m.span) }
@@ -251,7 +251,7 @@ func (t *table2) stepsTable(runs map[string]*measured) *Table {
 			peak = max(peak, p)
 		}
 		p := m.parts
-		table.Add(fmt.Sprint(c.K), fmt.Sprint(c.M), FormatSeconds(m.span), FormatSeconds(m.closed),
+		table.Add(fmt.Sprint(c.K), fmt.Sprint(c.M), FormatSeconds(m.span), bracketed(m.rounds, FormatSeconds), FormatSeconds(m.closed),
 			share(p.Computation), share(p.Recompute), share(p.Bubble), FormatShare(schedule.Bubble(c.K, c.M), 1),
 			share(p.Imbalance), share(p.Setup), share(p.Barrier), share(p.Update), FormatBytes(peak), joinInts(m.partition))
 	}
@@ -336,9 +336,9 @@ func (t *table2) hostTable(runs map[string]*measured) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	table.Add("step, K = 1, one core", FormatSeconds(median(one.rounds)), "")
-	table.Add("step, K = 2, two cores", FormatSeconds(median(two.rounds)), "")
-	table.Add("step, K = 2, emulated", FormatSeconds(median(emulated.rounds)), "")
+	table.Add("step, K = 1, one core", FormatSeconds(median(one.rounds)), bracketed(one.rounds, FormatSeconds))
+	table.Add("step, K = 2, two cores", FormatSeconds(median(two.rounds)), bracketed(two.rounds, FormatSeconds))
+	table.Add("step, K = 2, emulated", FormatSeconds(median(emulated.rounds)), bracketed(emulated.rounds, FormatSeconds))
 	table.Add("step, K = 2, closed form from K = 1's tasks", FormatSeconds(ideal), "")
 	table.Add("step, K = 2, closed form from its own tasks", FormatSeconds(two.closed), "")
 	speedup := ratioOf(one.rounds, two.rounds)

@@ -117,8 +117,8 @@ func (t *table3) Report(log, reference *Log) (*Report, error) {
 		}
 		table.Notes = append(table.Notes, n.Name+", modelled. "+t.spec.reachNote(n, e))
 	}
-	table.Notes = append(table.Notes, rounds.crowdNotes(log, gpipe.Emulated)...)
-	table.Notes = append(table.Notes, rounds.fewNotes()...)
+	table.Notes = append(table.Notes, rounds.notes(log, gpipe.Emulated)...)
+	parts.Notes = fewRoundsNote(rounds.count)
 	if refs != nil {
 		table.Notes = append(table.Notes, referenceNote(reference))
 	}

@@ -103,7 +103,7 @@ func TestAccuracyMeasures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if notes := strings.Join(r.Tables[0].Notes, "\n"); !strings.Contains(notes, "2 seeds are too few") {
+	if notes := strings.Join(r.Tables[0].Notes, "\n"); !strings.Contains(notes, "Warning: n = 2 seeds") {
 		t.Errorf("notes %s", notes)
 	}
 	p := a.spec.Profiles["smoke"]

@@ -1,0 +1,395 @@
+package experiments
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// asRound says what the test's binary does when it is started for a round; if it
+// is not set, what is asked for.
+const asRound = "GPIPEBENCH_TEST_ROUND"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) != 2 || os.Args[1] != RoundCommand {
+		os.Exit(m.Run())
+	}
+	switch os.Getenv(asRound) {
+	case "fails":
+		fmt.Fprintln(os.Stderr, "on my way")
+		fmt.Fprintln(os.Stderr, filepath.Base(os.Args[0])+": out of paper")
+		os.Exit(1)
+	case "panics":
+		_ = (*Log)(nil).Key
+	case "prints rubbish":
+		fmt.Println("rubbish")
+		_, _ = io.Copy(io.Discard, os.Stdin) // goes on until it is told to end
+	case "says nothing":
+		os.Exit(1)
+	case "does nothing":
+		os.Exit(0)
+	}
+	if err := RunRound(context.Background(), os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// inFreshProcesses reproduces an experiment's smoke profile with the test's
+// binary for each round.
+func inFreshProcesses(t *testing.T, id, dir string) Reproducing {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Reproducing{Profile: "smoke", Only: []string{id}, Out: dir, Executable: exe}
+}
+
+func runQuietly(ctx context.Context, r Reproducing) (report *Report, err error) {
+	err = r.Run(ctx, Silent{}, func(_ Experiment, made *Report) error { report = made; return nil })
+	return report, err
+}
+
+// recordsOf reads a records file of one key, in the order of its lines.
+func recordsOf(t *testing.T, dir, id string) (all []*record, sessions map[string]Provenance) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "records", id+".jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessions = map[string]Provenance{}
+	for line := range bytes.Lines(text) {
+		r, err := decodeRecord(bytes.TrimSpace(line))
+		if err != nil {
+			t.Fatalf("%.80q: %v", line, err)
+		}
+		if r.Provenance != nil {
+			sessions[r.Session] = *r.Provenance
+		} else {
+			all = append(all, r)
+		}
+	}
+	return all, sessions
+}
+
+// keysOf are the names under which a sample's payload holds something.
+func keysOf(t *testing.T, data []byte) []string {
+	t.Helper()
+	var fields map[string]any
+	if json.Unmarshal(data, &fields) != nil {
+		return []string{"a single value"}
+	}
+	return slices.Sorted(maps.Keys(fields))
+}
+
+// A round has a process of its own, and leaves what it would leave without.
+func TestRoundsInProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	for _, id := range []string{"breakdown", "table3"} {
+		dir, whole := t.TempDir(), t.TempDir()
+		fresh, err := runQuietly(t.Context(), inFreshProcesses(t, id, dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		here := inFreshProcesses(t, id, whole)
+		here.Executable = ""
+		shared, err := runQuietly(t.Context(), here)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, sessions := recordsOf(t, dir, id)
+		want, _ := recordsOf(t, whole, id)
+		byName := map[string]*record{}
+		for _, r := range want {
+			byName[r.Sample] = r
+		}
+		rounds := map[int]string{} // process of each
+		for _, r := range got {
+			w := byName[r.Sample]
+			if w == nil || w.Seed != r.Seed || !slices.Equal(keysOf(t, w.Data), keysOf(t, r.Data)) {
+				t.Errorf("%s, %s: seed %d, keys %v; in this process %+v", id, r.Sample, r.Seed, keysOf(t, r.Data), w)
+			}
+			delete(byName, r.Sample)
+			var round int
+			if _, after, ok := strings.Cut(r.Sample, "round="); !ok {
+				continue
+			} else if _, err := fmt.Sscanf(after, "%d", &round); err != nil {
+				t.Fatal(err)
+			}
+			p := sessions[r.Session].Process
+			if p == nil || p.ID == os.Getpid() || p.Round == nil || *p.Round != round {
+				t.Errorf("%s, %s: measured by %+v; want a process of round %d's own", id, r.Sample, p, round)
+			}
+			if rounds[round] == "" {
+				rounds[round] = r.Session
+			}
+			if rounds[round] != r.Session {
+				t.Errorf("%s, round %d ran in two processes", id, round)
+			}
+		}
+		if len(byName) > 0 || len(rounds) != 2 || rounds[0] == rounds[1] {
+			t.Errorf("%s: %d samples are missing, processes %v", id, len(byName), rounds)
+		}
+		for _, c := range []struct {
+			report *Report
+			want   string
+		}{{fresh, "Processes: a fresh one for each of the 2 rounds."}, {shared, "Processes: 1 for 2 rounds"}} {
+			if notes := strings.Join(c.report.Tables[0].Notes, "\n"); !strings.Contains(notes, c.want) {
+				t.Errorf("%s: notes %q, want %q", id, notes, c.want)
+			}
+		}
+	}
+}
+
+// What a round's process does wrong is one line, and takes away nothing that is
+// there.
+func TestRoundProcessErrors(t *testing.T) {
+	for does, want := range map[string]string{
+		"fails":          "breakdown, round 0: its process ended early (exit status 1): out of paper",
+		"panics":         "breakdown, round 0: its process ended early (exit status 2): panic: runtime error: invalid memory address or nil pointer dereference",
+		"prints rubbish": `breakdown, round 0: its process: it printed what is no record, "rubbish": `,
+		"says nothing":   "breakdown, round 0: its process ended early (exit status 1): it said nothing",
+		"does nothing":   "breakdown, round 0: it ended without sample K=2/round=0/step=0",
+	} {
+		t.Setenv(asRound, does)
+		_, err := runQuietly(t.Context(), inFreshProcesses(t, "breakdown", t.TempDir()))
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("a process that %s: %v; want %q", does, err, want)
+		}
+	}
+	t.Setenv(asRound, "")
+	r := inFreshProcesses(t, "breakdown", t.TempDir())
+	r.Executable = filepath.Join(t.TempDir(), "none")
+	if _, err := runQuietly(t.Context(), r); err == nil || !strings.Contains(err.Error(), "its process does not start") {
+		t.Errorf("no such program: %v", err)
+	}
+}
+
+// A record that a process prints must be one that was asked for, whole, and of
+// this log's key.
+func TestAdopt(t *testing.T) {
+	line := func(r record) []byte {
+		text, err := r.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	own := Key{Experiment: "e", Profile: "smoke"}
+	log := NewLog(own)
+	good := line(record{Key: own, Sample: "a", Seed: 3, Data: []byte("1")})
+	for _, c := range []struct {
+		line []byte
+		want string
+	}{
+		{[]byte("1/7  a"), "no record"},
+		{bytes.Replace(good, []byte(`"data":1`), []byte(`"data":2`), 1), "no record"},
+		{line(record{Key: own, Sample: "c", Data: []byte("1")}), "nobody asked for"},
+		{line(record{Key: Key{Experiment: "e", Profile: "full"}, Sample: "a", Data: []byte("1")}), "profile full"},
+	} {
+		if err := log.adopt(c.line, []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.line, err, c.want)
+		}
+	}
+	if err := log.adopt(good, []string{"a", "b"}); err != nil || !log.Has("a") || !slices.Equal(log.seeds(), []uint64{3}) {
+		t.Errorf("a good one: %v, seeds %v", err, log.seeds())
+	}
+	if err := log.adopt(good, []string{"a", "b"}); err == nil {
+		t.Error("the same sample twice")
+	}
+}
+
+// A round that was interrupted goes on in another process with what it lacks, by
+// the partition that it began with.
+func TestRoundGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	e, err := Load("breakdown")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	name := filepath.Join(dir, "records", "breakdown.jsonl")
+	log, err := OpenLog(name, e.Key("smoke"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := &timedSample{
+		Seconds: 1, F: [][]int64{make([]int64, 16), make([]int64, 16)}, R: [][]int64{make([]int64, 16), make([]int64, 16)}, B: [][]int64{make([]int64, 16), make([]int64, 16)},
+		Setup: []int64{1, 1}, Update: []int64{1, 1}, Partition: []int{1, 34}, Peak: []int64{1, 1},
+	}
+	if err := errors.Join(log.Add("K=2/round=0/step=0", 1, first), log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	report, err := runQuietly(t.Context(), inFreshProcesses(t, "breakdown", dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _ := recordsOf(t, dir, "breakdown")
+	times := map[string]int{}
+	for _, r := range all {
+		times[r.Sample]++
+		if r.Sample == "K=2/round=1/step=0" {
+			var s timedSample
+			if err := json.Unmarshal(r.Data, &s); err != nil || !slices.Equal(s.Partition, first.Partition) {
+				t.Errorf("partition %v, %v; want that of the first round, %v", s.Partition, err, first.Partition)
+			}
+		}
+	}
+	if len(times) != 8 || len(all) != 8 {
+		t.Errorf("%d samples in %d records, want 8", len(times), len(all))
+	}
+	if notes := strings.Join(report.Tables[0].Notes, "\n"); !strings.Contains(notes, "Processes: 3 for 2 rounds") {
+		t.Errorf("notes %q; want three processes, of which one is this", notes)
+	}
+
+	// The same with a round's own process cut short.
+	dir = t.TempDir()
+	if _, err := runQuietly(t.Context(), inFreshProcesses(t, "breakdown", dir)); err != nil {
+		t.Fatal(err)
+	}
+	name = filepath.Join(dir, "records", "breakdown.jsonl")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	if err := os.WriteFile(name, bytes.Join(lines[:len(lines)-3], nil), 0o600); err != nil { // two samples less
+		t.Fatal(err)
+	}
+	if report, err = runQuietly(t.Context(), inFreshProcesses(t, "breakdown", dir)); err != nil {
+		t.Fatal(err)
+	}
+	if notes := strings.Join(report.Tables[0].Notes, "\n"); !strings.Contains(notes, "a fresh one for each of the 2 rounds; 1 of them") {
+		t.Errorf("notes %q; want that a round went on in another process", notes)
+	}
+}
+
+// request is what a process for a round of an experiment's smoke profile reads.
+func request(t *testing.T, id string, change func(*roundRequest)) string {
+	t.Helper()
+	e, err := Load(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &roundRequest{Key: e.Key("smoke")}
+	if change != nil {
+		change(r)
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text) + "\n"
+}
+
+// A process refuses what it cannot measure, and ends early when nobody is left
+// to take what it measures.
+func TestRunRoundErrors(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"", "it is reproduce that starts this"},
+		{"table2\n", "it is reproduce that starts this"},
+		{`{"key":{"experiment":"table9"}}` + "\n", `unknown experiment "table9"`},
+		{request(t, "learning", nil), "not measured in rounds"},
+		{request(t, "breakdown", func(r *roundRequest) { r.Round = 2 }), "round 2: want 0 to 1"},
+		{request(t, "breakdown", func(r *roundRequest) { r.Key.Sources = "others" }), "another program"},
+		{request(t, "breakdown", func(r *roundRequest) { r.Spec = &specText{"mine.yaml", []byte("experiment: breakdown\nrounds: 3\n")} }), "mine.yaml:2:1: unknown field rounds"},
+		{request(t, "breakdown", nil), "context canceled"}, // the input ends behind the request
+	} {
+		var out bytes.Buffer
+		err := RunRound(t.Context(), strings.NewReader(c.in), &out)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.60q: %v, want %q", c.in, err, c.want)
+		}
+	}
+}
+
+// An interrupted run ends at once, and its process with it.
+func TestInterruptedRound(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	dir := t.TempDir()
+	err := inFreshProcesses(t, "breakdown", dir).Run(ctx, stopAtFirst{Silent{}, stop}, func(Experiment, *Report) error { return nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that it was cancelled", err)
+	}
+	all, sessions := recordsOf(t, dir, "breakdown")
+	if len(all) == 0 || len(all) == 8 {
+		t.Errorf("%d records", len(all))
+	}
+	for _, s := range sessions {
+		waitUntilGone(t, s.Process.ID)
+	}
+}
+
+type stopAtFirst struct {
+	Silent
+	stop func()
+}
+
+func (s stopAtFirst) Advance(string) { s.stop() }
+
+// The process of a round ends with the one that started it, even if that is
+// killed.
+func TestKilledParent(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	dir := t.TempDir()
+	parent := exec.Command(os.Args[0], "-test.run=^TestKilledChild$")
+	parent.Env = append(os.Environ(), killedDir+"="+dir, killedInProcesses+"=yes")
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitForSteps(out, 2) // the beginning, and a sample
+	_ = parent.Process.Kill()
+	_ = parent.Wait()
+	_, sessions := recordsOf(t, dir, "breakdown")
+	if len(sessions) == 0 {
+		t.Fatal("no process left a record")
+	}
+	for _, s := range sessions {
+		waitUntilGone(t, s.Process.ID)
+	}
+}
+
+// waitUntilGone waits for a process to end, which it does soon or never.
+func waitUntilGone(t *testing.T, id int) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return
+	}
+	for range 600 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", id))
+		if err != nil {
+			return
+		}
+		// proc(5): the state is behind the name, which is in parentheses.
+		if _, after, ok := strings.Cut(string(stat), ") "); ok && strings.HasPrefix(after, "Z") {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("process %d is still there", id)
+}
