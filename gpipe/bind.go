@@ -73,7 +73,7 @@ func (r *stageRun) exec(p *program.Program, m int, what pass) error {
 	o := program.Options{
 		Touch:  r.touch,
 		Poison: r.trainer.net.testing.poison,
-		Trap:   what == hunt,
+		Trap:   what == hunt || r.hunting,
 	}
 	if watch := r.trainer.net.watch; watch != nil {
 		last := time.Now()

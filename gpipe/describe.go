@@ -62,6 +62,9 @@ func (p Pipeline) Describe(in Input) (*Description, error) {
 func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
 	defer misfit(&err)
 	st := nn.TraceStage(p.Layers, 0, p.Loss, batched(in.Inputs, examples), batched(in.Targets, examples), true)
+	if err := (&network{Pipeline: p}).countable([]*nn.Stage{st}, 1); err != nil {
+		return nil, err
+	}
 	forward := st.Function.Graph.Calls
 	d = &Description{Params: nn.CountParams(p.Layers)}
 	seen := map[*nn.Param]bool{}

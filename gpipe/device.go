@@ -30,17 +30,13 @@ type weight struct {
 	grads [][]float32 // one accumulator for each use on this stage, in layer order
 }
 
-func newDevice(n *network, k int) (*device, error) {
-	plan, err := n.plan(k)
-	if err != nil {
-		return nil, err
-	}
+// newDevice allocates what is planned for stage k, and initialises it.
+func newDevice(n *network, k int, plan *Plan) (*device, error) {
 	described := n.Devices[k]
 	var mem *memory
+	var err error
 	if described.Overcommit {
 		mem, err = allocateWalled(plan, described.Capacity)
-	} else if err = n.checkCapacity(k, plan); err != nil {
-		return nil, err
 	} else {
 		mem, err = allocate(plan, n.testing)
 	}
@@ -77,7 +73,7 @@ func (d *device) initialise() (err error) {
 	for j, p := range n.stageParams(d.k) {
 		o := st.Params[j]
 		w := params[o.Off:o.End():o.End()]
-		path := d.path(p)
+		path := n.paths[p]
 		where = path
 		p.Init(philox.NewStream(philox.KeyOf(n.Seed, path), 0), p.Shape, w)
 		mem.touch(program.Params, 0, o.End())
@@ -107,19 +103,6 @@ func (d *device) initialise() (err error) {
 		}
 	}
 	return nil
-}
-
-// path is a parameter's path in the network: that of the first layer that
-// lists it, wherever that layer is.
-func (d *device) path(p *nn.Param) string {
-	for _, l := range d.net.Layers {
-		for _, q := range l.Params() {
-			if p == q {
-				return nn.ScopeOf(l) + "/" + p.Name
-			}
-		}
-	}
-	panic("gpipe: a parameter of no layer")
 }
 
 func (d *device) close() error {

@@ -128,6 +128,9 @@ func (p Pipeline) Validate(in Input) error {
 	if p.MicroBatches < 0 {
 		return fmt.Errorf("%d micro-batches: want 1 to %d, the mini-batch", p.MicroBatches, in.Examples)
 	}
+	if p.Partitions > max(len(p.Layers), 1) {
+		return fmt.Errorf("%d partitions of %d layers: want at most one partition a layer", p.Partitions, len(p.Layers))
+	}
 	if n := len(p.Devices); n > 1 && n != max(p.Partitions, 1) {
 		return fmt.Errorf("%d devices for %d partitions: want one for each, or one that stands for all", n, max(p.Partitions, 1))
 	}
@@ -137,12 +140,12 @@ func (p Pipeline) Validate(in Input) error {
 		return fmt.Errorf("no layers: want at least one")
 	case p.Loss == nil:
 		return fmt.Errorf("no loss")
-	case p.Partitions > len(p.Layers):
-		return fmt.Errorf("%d partitions of %d layers: want at most one partition a layer", p.Partitions, len(p.Layers))
-	case in.Examples < 1:
-		return fmt.Errorf("a mini-batch of %d examples: want at least 1", in.Examples)
+	case in.Examples < 1 || in.Examples > maxExamples:
+		return fmt.Errorf("a mini-batch of %d examples: want 1 to %d", in.Examples, maxExamples)
 	case p.MicroBatches > in.Examples:
 		return fmt.Errorf("%d micro-batches of a mini-batch of %d: want at most one micro-batch an example", p.MicroBatches, in.Examples)
+	case p.MicroBatches > maxTasks/p.Partitions:
+		return fmt.Errorf("%d micro-batches on %d partitions: want a product of at most %d", p.MicroBatches, p.Partitions, maxTasks)
 	case !(p.ClipNorm >= 0) || math.IsInf(p.ClipNorm, 0):
 		return fmt.Errorf("clipping at norm %v: want a positive norm, or 0 for none", p.ClipNorm)
 	case !(p.L2 >= 0) || math.IsInf(p.L2, 0):
@@ -207,7 +210,8 @@ const (
 	// Emulated computes the same bits, one task at a time so that each is
 	// timed alone, and its clock is virtual: the schedule's dependencies
 	// replayed with the times that were measured. It stands for K accelerators
-	// on fewer cores.
+	// on fewer cores. While a step runs the process's garbage collector is off
+	// (see PauseCollector).
 	Emulated
 	// Modelled computes nothing: shapes only, and a roofline for a clock.
 	Modelled

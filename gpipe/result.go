@@ -2,13 +2,10 @@ package gpipe
 
 import (
 	"cmp"
-	"errors"
 	"slices"
-	"strconv"
 
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
-	"gpipebench/nn/program"
 )
 
 // result gathers what the stages have to say.
@@ -71,26 +68,4 @@ func (c compiled) boundaryBytes(stage int) (n int64) {
 		n += int64(t.Len) * floatBytes
 	}
 	return n
-}
-
-// explain turns the first error of a step into the one that the user sees. For
-// a loss that is not finite it runs the forward functions of that micro-batch
-// again, instruction by instruction, to name the operation where the value
-// first came out: the inputs are still in their slots.
-func (s *step) explain(err error) error {
-	var bad *lossError
-	if !errors.As(err, &bad) || s.purpose != training { // an evaluation gives its slots back at once
-		return err
-	}
-	t := s.trainer
-	for k, d := range t.devices {
-		r := newStageRun(s, k, d)
-		r.use(program.In, bad.micro%r.input.slots)
-		r.use(program.Out, 0)
-		var nf *program.NonFiniteError
-		if e := r.exec(r.stage(bad.micro).Forward, bad.micro, hunt); errors.As(e, &nf) {
-			return &StageError{k, "F" + strconv.Itoa(bad.micro), &NonFiniteError{"output", t.net.layerName(nf.Layer), nf.Op, nf.Value}}
-		}
-	}
-	return &StageError{len(t.devices) - 1, "F" + strconv.Itoa(bad.micro), &NonFiniteError{What: "loss", Where: "the mini-batch", Value: bad.value}}
 }

@@ -18,8 +18,9 @@ type network struct {
 	sizes    []int           // layers of each stage
 	first    []int           // index of each stage's first layer
 	note     string
-	params   []parameter   // of the whole network, in layer order, tied ones once
-	moving   [][]nn.Moving // of each stage, behind its programs' tallies
+	params   []parameter          // of the whole network, in layer order, tied ones once
+	paths    map[*nn.Param]string // of all parameters, by the first layer that lists each
+	moving   [][]nn.Moving        // of each stage, behind its programs' tallies
 	compiled map[variant]compiled
 	watch    func(in *program.Instr, seconds float64) // see Trainer.Watch
 }
@@ -92,6 +93,9 @@ func (n *network) programs(in Input, size int, what purpose) (c compiled, err er
 	}
 	defer misfit(&err)
 	traced := n.trace(in, size, what)
+	if err := n.countable(traced, (in.Examples+size-1)/size); err != nil {
+		return nil, err
+	}
 	if what == training {
 		c = n.compileTraining(traced)
 	} else {
@@ -121,22 +125,19 @@ func (n *network) compileTraining(traced []*nn.Stage) compiled {
 	return c
 }
 
-// misfit turns a panic while tracing into an error: whether layers and input
-// fit together depends on the input.
-func misfit(err *error) {
-	if v := recover(); v != nil {
-		*err = fmt.Errorf("the network does not fit its input: %v", v)
-	}
-}
-
 // listParams finds every parameter's uses over all stages.
 func (n *network) listParams(traced []*nn.Stage, stages compiled) {
 	index := map[*nn.Param]int{}
+	n.paths = map[*nn.Param]string{}
 	for _, l := range n.Layers {
 		for _, p := range l.Params() {
-			if _, ok := index[p]; !ok && !p.Frozen {
+			if n.paths[p] != "" {
+				continue
+			}
+			n.paths[p] = nn.ScopeOf(l) + "/" + p.Name
+			if !p.Frozen {
 				index[p] = len(n.params)
-				n.params = append(n.params, parameter{Param: p, path: nn.ScopeOf(l) + "/" + p.Name})
+				n.params = append(n.params, parameter{Param: p, path: n.paths[p]})
 			}
 		}
 	}

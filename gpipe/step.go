@@ -17,6 +17,7 @@ type step struct {
 	trainer  *Trainer
 	batch    nn.Batch
 	purpose  purpose
+	hunting  bool       // the first value that is not finite ends it
 	sizes    []int      // examples of each micro-batch
 	firsts   []int      // index of its first example
 	programs []compiled // of its size
@@ -57,8 +58,7 @@ func (s *step) run(parent context.Context) (*Result, error) {
 	defer fail(nil)
 	s.fail = fail
 	if t.alone != nil {
-		// Tasks are timed one at a time; the collector must not run beside one.
-		defer debug.SetGCPercent(debug.SetGCPercent(-1))
+		defer PauseCollector()() // tasks are timed one at a time, and nothing may run beside one
 	}
 	stages := make([]*stageRun, len(t.devices))
 	for k, d := range t.devices {
@@ -71,7 +71,7 @@ func (s *step) run(parent context.Context) (*Result, error) {
 	}
 	all.Wait()
 	if ctx.Err() != nil {
-		return nil, s.explain(context.Cause(ctx))
+		return nil, s.explain(parent, context.Cause(ctx))
 	}
 	return s.result(stages)
 }

@@ -32,7 +32,9 @@ type Trainer struct {
 
 // Open plans the pipeline for mini-batches of the given kind, allocates every
 // device's memory and initialises the parameters. It fails with an
-// *OutOfMemoryError if a device's capacity does not hold its plan.
+// *OutOfMemoryError if a device's capacity does not hold its plan, with a
+// *MisfitError if the layers cannot take their input, and if the devices plan more
+// memory than the machine has.
 func (p Pipeline) Open(in Input) (*Trainer, error) {
 	n, err := p.network(in)
 	if err != nil {
@@ -52,8 +54,12 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 			<-t.alone
 		}
 	}
-	for k := range n.Partitions {
-		d, err := newDevice(n, k)
+	plans, err := n.affordable()
+	if err != nil {
+		return nil, err
+	}
+	for k, plan := range plans {
+		d, err := newDevice(n, k, plan)
 		if err != nil {
 			t.Close()
 			return nil, err
@@ -61,6 +67,30 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 		t.devices = append(t.devices, d)
 	}
 	return t, nil
+}
+
+// affordable plans all devices, and refuses together what the machine's memory
+// does not hold: the system would give it out, and end the process as it is used.
+func (n *network) affordable() (plans []*Plan, err error) {
+	var sum int64
+	for k := range n.Partitions {
+		plan, err := n.plan(k)
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, plan)
+		if d := n.Devices[k]; d.Overcommit {
+			sum += min(plan.Peak, d.Capacity)
+		} else if err := n.checkCapacity(k, plan); err != nil {
+			return nil, err
+		} else {
+			sum += plan.Peak
+		}
+	}
+	if has := physicalMemory(); has > 0 && sum > has {
+		return nil, fmt.Errorf("%d devices plan %d bytes of memory in all, and this machine has %d: want a smaller network or mini-batch, or more micro-batches", n.Partitions, sum, has)
+	}
+	return plans, nil
 }
 
 // network validates, partitions and compiles.

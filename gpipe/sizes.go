@@ -1,0 +1,95 @@
+package gpipe
+
+import (
+	"fmt"
+	"math"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// Limits of what is planned. They are far beyond any machine, and keep counts of
+// elements, bytes and FLOPs within 63 bits, whatever is asked for.
+const (
+	maxExamples = 1 << 24 // of a mini-batch
+	maxTensor   = 1 << 40 // elements of one tensor
+	maxTotal    = 1 << 52 // elements of all tensors of a step
+	maxFLOPs    = 1 << 61 // of a micro-batch's forward function
+	maxTasks    = 1 << 20 // K*M: each takes memory and time to schedule
+)
+
+// MisfitError says that a network cannot run on micro-batches of the size, and
+// examples of the shapes, that it is to get. It is known from shapes alone.
+type MisfitError struct{ Reason any }
+
+func (e *MisfitError) Error() string {
+	return fmt.Sprintf("the network does not fit its input: %v", e.Reason)
+}
+
+// misfit turns a panic while tracing into an error: whether layers and input
+// fit together depends on the input.
+func misfit(err *error) {
+	if v := recover(); v != nil {
+		*err = &MisfitError{v}
+	}
+}
+
+// countable refuses stages of which there is too much to count, each traced for
+// one of so many micro-batches.
+func (n *network) countable(stages []*nn.Stage, micro int) error {
+	var total float64
+	for k, st := range stages {
+		var flops float64
+		add := func(what string, s graph.Shape, times float64) error {
+			size := elements(s)
+			if size > maxTensor {
+				return &MisfitError{fmt.Sprintf("%s has shape %v: want at most %d elements", what, s, int64(maxTensor))}
+			}
+			total += size * times
+			return nil
+		}
+		for _, p := range st.Params {
+			if err := add(p.Name, p.Shape, 1); err != nil {
+				return err
+			}
+		}
+		for _, c := range st.Function.Graph.Calls {
+			where := n.layerName(c.Layer) + ": what " + c.Op.Name() + " makes"
+			for _, o := range c.Out {
+				if err := add(where, o.Shape, float64(micro)); err != nil {
+					return err
+				}
+			}
+			op, ok := c.Op.(graph.AttentionOp)
+			if !ok {
+				flops += float64(c.Op.FLOPs(c))
+				continue
+			}
+			// Its scores are in no tensor, unless they are kept.
+			examples, queries, keys := op.Dims(c.In)
+			scores := graph.Shape{examples, op.Heads, queries, keys}
+			flops += 4 * elements(scores) * float64(op.HeadDim)
+			if n.storage.KeepScores {
+				if err := add(where, scores, float64(micro)); err != nil {
+					return err
+				}
+			}
+		}
+		if flops > maxFLOPs {
+			return &MisfitError{fmt.Sprintf("stage %d: %.3g FLOPs for a micro-batch: want at most %d", k, flops, int64(maxFLOPs))}
+		}
+	}
+	if total > maxTotal {
+		return &MisfitError{fmt.Sprintf("%.3g elements in a step's tensors: want at most %d", total, int64(maxTotal))}
+	}
+	return nil
+}
+
+// elements is Shape.Elems where that overflows.
+func elements(s graph.Shape) float64 {
+	n := 1.0
+	for _, d := range s {
+		n *= math.Max(float64(d), 0)
+	}
+	return n
+}
