@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,8 +78,12 @@ func checkTrials[P any](profiles map[string]P, of func(P) ([]uint64, trainingSpe
 		return p
 	}
 	for _, name := range Profiles {
-		if seeds, training := of(profiles[name]); len(seeds) == 0 || training.Steps < 1 {
+		seeds, training := of(profiles[name])
+		switch {
+		case len(seeds) == 0 || training.Steps < 1:
 			return at(errors.New("want seeds and steps"), "profiles", name)
+		case slices.Contains(seeds, 0):
+			return at(errors.New("0 is no seed: want 1 or more"), "profiles", name, "seeds")
 		}
 	}
 	return nil

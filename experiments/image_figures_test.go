@@ -247,6 +247,9 @@ func TestBreakdownColumnsAddUp(t *testing.T) {
 	}
 	table := r.Tables[0]
 	for i, c := range table.Columns[1:] {
+		if strings.HasPrefix(c.Name, "95%") {
+			continue
+		}
 		var sum float64
 		for _, row := range table.Rows {
 			if row[i+1] == "-" {

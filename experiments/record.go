@@ -291,6 +291,20 @@ func (l *Log) lacks(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), l.Has)
 }
 
+// measuring lists the sessions that samples are from, in the order of time.
+func (l *Log) measuring() []Provenance {
+	ids := map[string]bool{}
+	for _, r := range l.samples {
+		ids[r.Session] = true
+	}
+	var all []Provenance
+	for id := range ids {
+		all = append(all, l.sessions[id])
+	}
+	slices.SortFunc(all, func(a, b Provenance) int { return strings.Compare(a.Time, b.Time) })
+	return all
+}
+
 // seeds lists the seeds of the samples, in ascending order. Samples that no
 // random number goes into have none.
 func (l *Log) seeds() []uint64 {

@@ -184,16 +184,22 @@ func seedsNote(log *Log) string {
 	return "Seeds: " + strings.Join(all, ", ") + "."
 }
 
+// provenanceNote says when, by what and where an experiment's samples were
+// measured. Of several processes, it has the first's and the last's time, and
+// every commit.
 func provenanceNote(log *Log) string {
-	s := log.Session
-	commit := "no commit known"
-	if s.Commit != "" {
-		commit = "commit " + s.Commit[:min(12, len(s.Commit))]
-		if s.Dirty {
-			commit += " with changes"
+	when := log.Session.Time
+	commits := []string{commitName(log.Session)}
+	if all := log.measuring(); len(all) > 1 {
+		when = fmt.Sprintf("%s to %s by %d processes", all[0].Time, all[len(all)-1].Time, len(all))
+		commits = nil
+		for _, s := range all {
+			if c := commitName(s); !slices.Contains(commits, c) {
+				commits = append(commits, c)
+			}
 		}
 	}
-	return fmt.Sprintf("Measured %s, %s, profile %s, spec %s, %s.", s.Time, commit, log.Key.Profile, log.Key.Spec, s.Machine)
+	return fmt.Sprintf("Measured %s, commit %s, profile %s, spec %s, %s.", when, strings.Join(commits, ", "), log.Key.Profile, log.Key.Spec, log.Session.Machine)
 }
 
 // writeReport writes tables as Markdown and CSV, and the other files.

@@ -47,6 +47,14 @@ type head struct {
 	Seed       uint64 `yaml:"seed"`
 }
 
+// checkSeed refuses a seed of 0, which records take for none.
+func (h *head) checkSeed() *specProblem {
+	if h.Seed == 0 {
+		return at(errors.New("want 1 or more"), "seed")
+	}
+	return nil
+}
+
 // SpecFile is a spec to be used instead of one that is part of the program.
 type SpecFile struct {
 	Name       string // of the file
@@ -83,7 +91,14 @@ func loadSpec(name string, from []SpecFile, into any, check func() *specProblem)
 	if len(from) > 0 {
 		name, raw = from[0].Name, from[0].text
 	}
-	return string(raw), usage(decodeSpec(name, raw, into, check))
+	return string(raw), usage(decodeSpec(name, raw, into, func() *specProblem {
+		if s, ok := into.(interface{ checkSeed() *specProblem }); ok {
+			if p := s.checkSeed(); p != nil {
+				return p
+			}
+		}
+		return check()
+	}))
 }
 
 // specProblem is a value that a spec's check refuses, and where it is.

@@ -106,8 +106,11 @@ func (s *stability) check() *specProblem {
 	}
 	for _, name := range Profiles {
 		p := s.spec.Profiles[name]
-		if len(p.Seeds) == 0 || p.Probe.Every < 1 || p.Probe.Examples < 1 || p.Training.Steps < 1 {
+		switch {
+		case len(p.Seeds) == 0 || p.Probe.Every < 1 || p.Probe.Examples < 1 || p.Training.Steps < 1:
 			return at(errors.New("want seeds, a probe and steps"), "profiles", name)
+		case slices.Contains(p.Seeds, 0):
+			return at(errors.New("0 is no seed: want 1 or more"), "profiles", name, "seeds")
 		}
 	}
 	return nil
