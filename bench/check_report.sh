@@ -1,8 +1,9 @@
 #!/bin/sh
 # Opens a report in headless Chromium at the width of a phone and of a desk, in
 # light and dark: nothing may be wider than the window, nothing may be said on
-# the console, no plot may be flat and no file but the page be asked for. Skips
-# where there is no browser.
+# the console, no file but the page be asked for, and every plot must be legible:
+# not flat, no letters below 9 pixels, beyond the plot's edge or upon others.
+# Skips where there is no browser.
 #
 #	bench/check_report.sh results/local/report.html [directory for screenshots]
 set -eu
@@ -17,9 +18,21 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cat "$page" - >"$scratch/page.html" <<'SCRIPT'
 <script>
+const plots = [...document.querySelectorAll("figure > svg, .panels svg")]
+const panels = [...document.querySelectorAll(".panels svg, .legend svg")]
+const box = e => e.getBoundingClientRect()
+// Slanting letters lie in boxes that say nothing.
+const straight = t => { const m = t.getScreenCTM(); return Math.min(Math.abs(m.a), Math.abs(m.b)) < .01 }
+const size = t => { const m = t.getScreenCTM(); return parseFloat(getComputedStyle(t).fontSize) * Math.hypot(m.a, m.b) }
+const texts = p => [...p.querySelectorAll("text")].filter(straight)
+const within = (t, p) => t.left > p.left - 3 && t.right < p.right + 3 && t.top > p.top - 3 && t.bottom < p.bottom + 3
+const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 5
 parent.postMessage([
 	innerWidth, document.scrollingElement.scrollWidth, performance.getEntriesByType("resource").length,
-	[...document.querySelectorAll("figure > svg, .panels svg")].filter(s => s.getBoundingClientRect().height < 50).length,
+	plots.filter(p => box(p).height < 50).length,
+	panels.flatMap(texts).filter(t => size(t) < 9).length,
+	panels.flatMap(p => texts(p).filter(t => !within(box(t), box(p)))).length,
+	panels.flatMap(p => texts(p).map(box).filter((a, i, all) => all.slice(0, i).some(b => meet(a, b)))).length,
 ].join(" "), "*")
 </script>
 SCRIPT
@@ -39,12 +52,12 @@ FRAME
 		}
 		got=$(run --dump-dom | sed -n 's/.*data-checked="\([0-9 ]*\)".*/\1/p' | head -1)
 		console=$(grep CONSOLE "$scratch/log" || true)
-		if [ "$got" != "$width $width 0 0" ] || [ -n "$console" ]; then
-			echo "check-report: $width wide, $scheme: window, page, files asked for, flat plots are ${got:-nothing}: want $width $width 0 0 $console"
+		if [ "$got" != "$width $width 0 0 0 0 0" ] || [ -n "$console" ]; then
+			echo "check-report: $width wide, $scheme: window, page, files asked for, flat plots, letters of plots that are small, beyond the edge, upon others are ${got:-nothing}: want $width $width 0 0 0 0 0 $console"
 			failed=1
 		fi
 		[ -z "$shots" ] || run --screenshot="$shots/$width-$scheme.png" >/dev/null
 	done
 done
-[ $failed = 1 ] || echo "check-report: $page is as wide as its window at 360 and 1280, in light and dark"
+[ $failed = 1 ] || echo "check-report: $page is as wide as its window at 360 and 1280, in light and dark, and its plots are legible"
 exit $failed

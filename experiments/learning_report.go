@@ -84,8 +84,15 @@ func (s *learningSample) panel(title string) panel {
 			{name: "held out, at the end", lines: [][]point{{{float64(len(s.Losses)), s.Eval.BitsPerToken}}}},
 		},
 	}
+	if s.Bytes > 0 {
+		p.y = "bits per byte"
+	}
 	for _, y := range s.Yardsticks {
-		p.levels = append(p.levels, level{y.Name, y.Bits})
+		name := y.Name
+		if y.Floor {
+			name += ", floor"
+		}
+		p.levels = append(p.levels, level{name, y.Bits})
 	}
 	return p
 }

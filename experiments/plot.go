@@ -3,6 +3,8 @@ package experiments
 import (
 	"fmt"
 	"image/color"
+	"image/png"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -143,11 +145,11 @@ func plotFiles(name, title string, panels []axes) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	png, err := f.png()
+	pixels, err := f.png()
 	if err != nil {
 		return nil, err
 	}
-	return []File{{name + ".svg", svg}, {name + ".png", png}}, nil
+	return []File{{name + ".svg", svg}, {name + ".png", pixels}}, nil
 }
 
 func newFigure(title string, panels []axes) (*figure, error) {
@@ -267,6 +269,35 @@ func (f *figure) png() (string, error) {
 	var b strings.Builder
 	_, err := pixels.WriteTo(&b)
 	return b.String(), err
+}
+
+// sameFile tells whether two texts of a file of a report say the same. Two PNGs
+// do if they show the same: what compresses them differs between Go versions,
+// and the rounding of what smooths edges between processors.
+func sameFile(name, a, b string) bool {
+	if a == b || filepath.Ext(name) != ".png" {
+		return a == b
+	}
+	one, err := png.Decode(strings.NewReader(a))
+	if err != nil {
+		return false
+	}
+	other, err := png.Decode(strings.NewReader(b))
+	if err != nil || one.Bounds() != other.Bounds() {
+		return false
+	}
+	const rounding = 8 << 8 // of 16 bits
+	near := func(v, w uint32) bool { return max(v, w)-min(v, w) <= rounding }
+	for y := one.Bounds().Min.Y; y < one.Bounds().Max.Y; y++ {
+		for x := one.Bounds().Min.X; x < one.Bounds().Max.X; x++ {
+			r, g, b, _ := one.At(x, y).RGBA()
+			r2, g2, b2, _ := other.At(x, y).RGBA()
+			if !near(r, r2) || !near(g, g2) || !near(b, b2) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // wrapped is a text in lines that are not wider than width, if its words are

@@ -46,14 +46,41 @@ func (p *hashPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry
 	title := fmt.Sprintf("%s: %d runs, %d SHA-256", p.title, len(p.runs), len(p.hashes))
 	out := newPlot(title, "partitions K", "micro-batches M")
 	out.Add(levelGrid())
-	var ks, ms []int
+	var keys []legendEntry
+	for i, dots := range p.places() {
+		scatter, err := plotter.NewScatter(dots)
+		if err != nil {
+			return nil, nil, err
+		}
+		scatter.GlyphStyle = draw.GlyphStyle{Color: inks[hashName(i)], Radius: vg.Points(3.5), Shape: shapes[i%len(shapes)]}
+		out.Add(scatter)
+		keys = append(keys, legendEntry{hashName(i), scatter})
+	}
+	ks, ms := p.axes()
+	nominal(out, texts(ks))
+	var ticks plot.ConstantTicks
+	for i, m := range texts(ms) {
+		ticks = append(ticks, plot.Tick{Value: float64(i), Label: m})
+	}
+	out.Y.Tick.Marker = ticks
+	out.Y.Min, out.Y.Max = -0.5, math.Max(float64(len(ms))-0.3, 0.7)
+	return out, keys, nil
+}
+
+// axes are the values of K and M that there are.
+func (p *hashPanel) axes() (ks, ms []int) {
 	for _, r := range p.runs {
 		ks, ms = append(ks, r.k), append(ms, r.m)
 	}
-	ks, ms = distinct(ks), distinct(ms)
-	// The runs of one K and M stand in rows about their place.
+	return distinct(ks), distinct(ms)
+}
+
+// places are where the runs of each hash stand: those of one K and M beside one
+// another.
+func (p *hashPanel) places() []plotter.XYs {
 	const across, apart = 4, 0.2
-	there, all := map[[2]int]int{}, map[[2]int]int{}
+	ks, ms := p.axes()
+	all, there := map[[2]int]int{}, map[[2]int]int{}
 	for _, r := range p.runs {
 		all[[2]int{r.k, r.m}]++
 	}
@@ -67,24 +94,7 @@ func (p *hashPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry
 			Y: float64(slices.Index(ms, r.m)) + apart*float64(n/across),
 		})
 	}
-	var keys []legendEntry
-	for i, dots := range at {
-		scatter, err := plotter.NewScatter(dots)
-		if err != nil {
-			return nil, nil, err
-		}
-		scatter.GlyphStyle = draw.GlyphStyle{Color: inks[hashName(i)], Radius: vg.Points(3.5), Shape: shapes[i%len(shapes)]}
-		out.Add(scatter)
-		keys = append(keys, legendEntry{hashName(i), scatter})
-	}
-	nominal(out, texts(ks))
-	var ticks plot.ConstantTicks
-	for i, m := range texts(ms) {
-		ticks = append(ticks, plot.Tick{Value: float64(i), Label: m})
-	}
-	out.Y.Tick.Marker = ticks
-	out.Y.Min, out.Y.Max = -0.5, math.Max(float64(len(ms))-0.3, 0.7)
-	return out, keys, nil
+	return at
 }
 
 func distinct(values []int) []int {

@@ -175,7 +175,7 @@ func differing(dir string, r *Report) (wrong []string) {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			wrong = append(wrong, err.Error())
-		case string(text) != f.Text:
+		case !sameFile(f.Name, string(text), f.Text):
 			wrong = append(wrong, name)
 		}
 	}
