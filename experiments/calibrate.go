@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,11 @@ type Calibrating struct {
 	Optimizer string // whose update is measured
 	Threads   int
 	Seed      uint64
+	// Own is a network whose own operations are timed as well, on one device,
+	// in mini-batches of Batch split into MicroBatches. No name: none.
+	Own          Model
+	Batch        int
+	MicroBatches int
 }
 
 // calibrationProbe is a network whose operations are timed.
@@ -34,40 +40,112 @@ type calibrationProbe struct {
 // sizes are fixed: a calibration knows nothing of what it will predict.
 var calibrationProbes = []calibrationProbe{
 	{Model{Name: languageModel, Layers: 2, Dim: 192, FF: 768, Heads: 6, Vocab: 1536, Seq: 96}, 8, 2, 2},
-	{Model{Name: languageModel, Layers: 2, Dim: 320, FF: 1280, Heads: 10, Vocab: 1536, Seq: 128}, 8, 4, 2},
+	{Model{Name: languageModel, Layers: 2, Dim: 320, FF: 1280, Heads: 10, Vocab: 1536, Seq: 64}, 8, 4, 2},
 	{Model{Name: amoebaNet, Layers: 3, Filters: 48, Image: 64, Classes: 100}, 8, 2, 4},
 	{Model{Name: amoebaNet, Layers: 3, Filters: 24, Image: 128, Classes: 100}, 4, 2, 4},
+	{Model{Name: amoebaNet, Layers: 3, Filters: 64, Image: 64, Classes: 100}, 4, 2, 4},
+	{Model{Name: amoebaNet, Layers: 3, Filters: 40, Image: 96, Classes: 100}, 4, 2, 4},
 	{Model{Name: "resnet50", Width: 24, Image: 96, Classes: 100}, 4, 2, 4},
 	{Model{Name: "resnet50", Width: 40, Image: 64, Classes: 100}, 8, 4, 4},
 }
 
-// calibrationSteps are timed after two that are not.
-const calibrationSteps = 7
+// taskProbe is a network of many tasks whose instructions take next to nothing:
+// it tells what a task takes beside them.
+var taskProbe = calibrationProbe{Model{Name: languageModel, Layers: 6, Dim: 16, FF: 16, Heads: 1, Vocab: 16, Seq: 8}, 8, 8, 8}
+
+// calibrationTurns are timed after one that is not.
+const calibrationTurns = 4
 
 // Run measures. The outcome is the text of an accelerator's file.
 func (c Calibrating) Run(ctx context.Context, p Progress) (*gpipe.Accelerator, error) {
-	optimizer, err := ParseOptimizer(c.Optimizer)
+	k, err := c.open(ctx, calibrationProbes)
 	if err != nil {
-		return nil, usage(err)
+		return nil, err
 	}
-	a := &gpipe.Accelerator{
-		Name: c.Name, Description: fmt.Sprintf("%d threads of %s, %s kernels", max(c.Threads, 1), cpuModel(), kernelProfile()),
-		Memory: machineMemory(), Lanes: 1, Packing: true,
-		Sources: map[string]string{
-			"flops": "the fastest of ops", "bandwidth": "measured: a sum of two vectors of 64 MiB", "memory": "the machine's",
-			"ops": fmt.Sprintf("measured %s: the operations of small networks on an emulated device, %s; rates and overheads by least squares of relative errors, weighted by time", time.Now().UTC().Format(time.DateOnly), c.Optimizer),
-		},
-	}
-	calibration := &gpipe.Calibration{}
-	p.Begin("calibrating", len(calibrationProbes)*(calibrationSteps+2))
-	defer p.End()
-	for _, probe := range calibrationProbes {
-		if err := c.probe(ctx, probe, optimizer, calibration, p); err != nil {
+	defer k.close()
+	var own *openProbe
+	if c.Own.Name != "" {
+		if own, _, err = c.openProbe(ctx, calibrationProbe{c.Own, c.Batch, c.MicroBatches, 1}); err != nil {
 			return nil, err
 		}
+		defer own.trainer.Close()
 	}
-	a.Bandwidth = vectorBandwidth()
-	calibration.Fit(a)
+	p.Begin("calibrating", calibrationTurns+1)
+	defer p.End()
+	for turn := range calibrationTurns + 1 {
+		timed := turn > 0
+		if err := k.turn(ctx, timed); err != nil {
+			return nil, err
+		}
+		if own != nil {
+			if err := own.step(ctx, timed); err != nil {
+				return nil, err
+			}
+		}
+		p.Advance(fmt.Sprintf("turn %d of all networks", turn))
+	}
+	host, err := k.host()
+	if err != nil || own == nil {
+		return host, err
+	}
+	host.Sources["shapes"] = fmt.Sprintf("measured: the operations of %v on one device, mini-batches of %d in %d", c.Own, c.Batch, c.MicroBatches)
+	return own.shapes(host), nil
+}
+
+// calibrator has the probes open. They take turns, so that a change of the
+// machine's pace hits all of them alike.
+type calibrator struct {
+	Calibrating
+	probes []*openProbe
+	tasks  *openProbe
+}
+
+func (c Calibrating) open(ctx context.Context, probes []calibrationProbe) (k *calibrator, err error) {
+	k = &calibrator{Calibrating: c}
+	defer func() {
+		if err != nil {
+			k.close()
+		}
+	}()
+	for _, probe := range probes {
+		open, _, err := c.openProbe(ctx, probe)
+		if err != nil {
+			return k, err
+		}
+		k.probes = append(k.probes, open)
+	}
+	k.tasks, _, err = c.openProbe(ctx, taskProbe)
+	return k, err
+}
+
+// turn has every probe take a step, the last one two: one that is watched, and
+// one that is not.
+func (k *calibrator) turn(ctx context.Context, timed bool) error {
+	for _, probe := range append(slices.Clip(k.probes), k.tasks) {
+		if err := probe.step(ctx, timed); err != nil {
+			return err
+		}
+	}
+	return k.tasks.unwatched(ctx, timed)
+}
+
+// host is this machine's core, by rates and overheads of its operations.
+func (k *calibrator) host() (*gpipe.Accelerator, error) {
+	a := &gpipe.Accelerator{
+		Name: k.Name, Description: fmt.Sprintf("%d threads of %s, %s kernels", max(k.Threads, 1), cpuModel(), kernelProfile()),
+		Memory: machineMemory(), Bandwidth: vectorBandwidth(), Lanes: vectorLanes(), Tiled: true, Packing: true,
+		Sources: map[string]string{
+			"flops": "the fastest of ops", "bandwidth": "measured: a sum of two vectors of 64 MiB", "memory": "the machine's", "lanes": "the kernels' vectors of float32",
+			"ops": fmt.Sprintf("measured %s: the operations of small networks on an emulated device, %s; rates and overheads by a Poisson regression of times", time.Now().UTC().Format(time.DateOnly), k.Optimizer),
+		},
+	}
+	k.tasks.watched.Tasks(k.tasks.times)
+	all := &gpipe.Calibration{}
+	all.Join(k.tasks.watched)
+	for _, probe := range k.probes {
+		all.Join(probe.watched)
+	}
+	all.Fit(a)
 	for _, own := range a.Ops {
 		a.F32 = max(a.F32, own.FLOPs)
 	}
@@ -77,58 +155,80 @@ func (c Calibrating) Run(ctx context.Context, p Progress) (*gpipe.Accelerator, e
 	return a, nil
 }
 
-// probe trains a probe for a few steps and has its instructions watched.
-func (c Calibrating) probe(ctx context.Context, probe calibrationProbe, optimizer nn.Optimizer, to *gpipe.Calibration, progress Progress) error {
-	layers, err := probe.model.Build()
-	if err != nil {
-		return err
+func (k *calibrator) close() {
+	for _, probe := range k.probes {
+		probe.trainer.Close()
 	}
-	loss, err := probe.model.Loss(0)
-	if err != nil {
-		return err
+	if k.tasks != nil {
+		k.tasks.trainer.Close()
 	}
-	setup := Setup{Partitions: probe.k, MicroBatches: probe.m, Device: gpipe.Emulated, Threads: max(c.Threads, 1)}
-	in := probe.model.Input(probe.batch)
-	p, err := setup.pipeline(ctx, layers, loss, in)
-	if err != nil {
-		return err
+}
+
+// openProbe is a probe's pipeline, and what has been timed of it.
+type openProbe struct {
+	trainer *gpipe.Trainer
+	batch   nn.Batch
+	watched *gpipe.Calibration
+	times   []*gpipe.Times // of steps that were not watched
+}
+
+func (c Calibrating) openProbe(ctx context.Context, probe calibrationProbe) (*openProbe, gpipe.Pipeline, error) {
+	t := Training{
+		Model: probe.model, Setup: Setup{Partitions: probe.k, MicroBatches: probe.m, Device: gpipe.Emulated, Threads: max(c.Threads, 1)},
+		Batch: probe.batch, Seed: c.Seed, Optimizer: c.Optimizer, LR: 1e-4, LRSchedule: "constant",
 	}
-	own := &gpipe.Calibration{}
-	p.Seed, p.Optimizer, p.LR = c.Seed, optimizer, nn.ConstantLR(1e-4)
-	trainer, err := p.Open(in)
-	if err != nil {
-		return err
-	}
-	defer trainer.Close()
 	batch, err := timingBatch(probe.model, probe.batch, c.Seed)
 	if err != nil {
+		return nil, gpipe.Pipeline{}, err
+	}
+	trainer, p, err := t.open(ctx)
+	if err != nil {
+		return nil, p, err
+	}
+	return &openProbe{trainer: trainer, batch: batch, watched: &gpipe.Calibration{}}, p, nil
+}
+
+// step has every instruction of a step watched.
+func (o *openProbe) step(ctx context.Context, timed bool) error {
+	if timed {
+		o.trainer.Watch(o.watched.Watch)
+		defer o.trainer.Watch(nil)
+	}
+	r, err := o.trainer.Step(ctx, o.batch)
+	if err != nil || !timed {
 		return err
 	}
-	var unwatched []*gpipe.Times
-	for step := range calibrationSteps + 2 {
-		// The first two are not timed; then every other one is watched.
-		watched := step >= 2 && step%2 == 0
-		trainer.Watch(nil)
-		if watched {
-			trainer.Watch(own.Watch)
-		}
-		r, err := trainer.Step(ctx, batch)
-		if err != nil {
-			return err
-		}
-		if step >= 2 {
-			for k, plan := range trainer.Plans() {
-				own.Updates(plan, r.Times.Stages[k])
-			}
-			if !watched {
-				unwatched = append(unwatched, r.Times)
-			}
-		}
-		progress.Advance(probe.model.Name)
+	for k, plan := range o.trainer.Plans() {
+		o.watched.Updates(plan, r.Times.Stages[k])
 	}
-	own.Tasks(unwatched)
-	to.Join(own)
 	return nil
+}
+
+// shapes is the host with the times of the probe's own operations.
+func (o *openProbe) shapes(host *gpipe.Accelerator) *gpipe.Accelerator {
+	own := *host
+	o.watched.Shapes(&own)
+	return &own
+}
+
+// unwatched has a step timed by its tasks.
+func (o *openProbe) unwatched(ctx context.Context, timed bool) error {
+	r, err := o.trainer.Step(ctx, o.batch)
+	if err == nil && timed {
+		o.times = append(o.times, r.Times)
+	}
+	return err
+}
+
+// vectorLanes is how many float32 a vector of the kernels holds.
+func vectorLanes() int {
+	switch kernelProfile() {
+	case "avx512":
+		return 16
+	case "avx2":
+		return 8
+	}
+	return 1
 }
 
 // vectorBandwidth is what adding a vector to another moves, in bytes per

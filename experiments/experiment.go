@@ -75,6 +75,7 @@ var experiments = []struct {
 	{"ablation", loadAblation},
 	{"figure3", loadFigure3},
 	{"breakdown", loadBreakdown},
+	{"validation", loadValidation},
 	{"learning", loadLearning},
 	{"translation", loadTranslation},
 	{"stability", loadStability},

@@ -7,7 +7,7 @@ type about struct{ place, text string }
 // reading is the order in which a new reader meets the experiments.
 var reading = []string{
 	"table1", "table2", "table2-amoebanet", "table2-modelled", "figure3", "breakdown", "table3",
-	"consistency", "consistency-accuracy", "delayed-reduction", "stability", "learning", "translation", "ablation",
+	"consistency", "consistency-accuracy", "delayed-reduction", "stability", "learning", "translation", "ablation", "validation",
 }
 
 var abouts = map[string]about{
@@ -29,14 +29,16 @@ var abouts = map[string]about{
 		"The paper's claim that gradients do not depend on the number of partitions, taken literally: the SHA-256 of the weights after training must be one for every K, M, schedule, checkpoint mode, partition, kind of device and number of threads. With batch norm, whose statistics are those of a micro-batch, there is one for each M."},
 	"consistency-accuracy": {"Section 2.2 and section 4",
 		"With batch norm, M changes the function that is trained. Does it change where training ends? Many seeds, paired, with an interval."},
-	"delayed-reduction": {"Section 5",
-		"Batches that are summed over several steps against pipelining: the same parameters, another bill of activations and time."},
+	"delayed-reduction": {"Section 5 of version 1",
+		"The network's last cell, not its first convolution, halves the image: the same parameters, about four times the activations. Whether accuracy is worth them is trained at reduced scale, in pairs of seeds."},
 	"stability": {"Section 5",
 		"The paper met sharp activations in deep Transformers and names two cures: feed-forward layers initialised smaller with depth, and clipped logits. A deep, narrow network with noisy targets is trained in all four variants."},
 	"learning": {"Beyond the paper",
 		"That what runs through a pipeline learns: training and held-out losses beside what can be known about the data."},
 	"translation": {"Section 5, in small",
 		"One network for several languages with unequal shares of the data, as in the paper's massively multilingual model; here the languages are invented, so that the right answer is known."},
+	"validation": {"Beyond the paper",
+		"Whether modelled devices can be trusted: the same networks on emulated devices, where the arithmetic is real, and on modelled ones, calibrated by other networks, or by the same network on one device. Memory must agree to the byte."},
 	"ablation": {"Section 2.1",
 		"What the rule that cuts layers into partitions is worth, and what it balances, on the paper's networks."},
 }

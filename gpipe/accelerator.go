@@ -40,6 +40,9 @@ type Accelerator struct {
 	Link     timeline.Link
 	// Ops are kinds of operations that are timed otherwise than by the peaks, by name.
 	Ops map[string]OpRate
+	// Shapes are operations that were timed on it themselves, in seconds, by
+	// what [program.Instr.Shape] calls them.
+	Shapes map[string]float64
 	// Sources tell by field where the figures are from.
 	Sources map[string]string
 }

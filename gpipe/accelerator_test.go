@@ -50,6 +50,8 @@ lanes: 16
 link: {bandwidth: 1e9, through_host: true}
 ops:
   attention: {flops: 1e12}
+shapes:
+  "matmul 4x8 8x8 -> 4x8": 2e-6
 `
 
 func TestAcceleratorFile(t *testing.T) {
@@ -86,6 +88,8 @@ func TestAcceleratorFileRefuses(t *testing.T) {
 		{"true", "yes", `own.yaml:6:38: "yes": want true or false`},
 		{"bandwidth: 1e9, ", "", "own.yaml:6:7: no link.bandwidth: it cannot be left out"},
 		{"memory: 2GiB\n", "", "own.yaml:1:1: no memory: it cannot be left out"},
+		{"2e-6", "fast", "own.yaml:10:28: "},
+		{"2e-6", "2e-6\n  \"matmul 4x8 8x8 -> 4x8\": 1", "own.yaml:11:3: \"matmul 4x8 8x8 -> 4x8\" is there twice: want it once"},
 		{"lanes: 16", "name: own", "own.yaml:5:1: name is there twice"},
 		{"name: own", "name: My Chip", `own.yaml:1:7: name "My Chip": want lower-case`},
 		{"  attention:", "  attentoin:", "own.yaml:8:3: unknown field ops.attentoin: want add, attention,"},

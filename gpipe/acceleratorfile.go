@@ -107,6 +107,24 @@ func (r accelReader) fields(a *Accelerator) []accelField {
 			}
 			return r.mapping(n, "ops.", ops)
 		}},
+		{"shapes", false, func(n *yaml.Node) error {
+			if n.Kind != yaml.MappingNode {
+				return r.at(n, "shapes: want operations as calibrate names them, with their seconds")
+			}
+			a.Shapes = map[string]float64{}
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				name := n.Content[i].Value
+				if _, twice := a.Shapes[name]; twice {
+					return r.at(n.Content[i], "%q is there twice: want it once", name)
+				}
+				seconds, err := r.number(n.Content[i+1], "seconds", 0, 1e6)
+				if err != nil {
+					return err
+				}
+				a.Shapes[name] = seconds
+			}
+			return nil
+		}},
 	}
 	var sources []accelField
 	a.Sources = map[string]string{}

@@ -12,8 +12,8 @@ import (
 )
 
 // Calibration fits a roofline to instructions that were timed on this machine:
-// for each kind of operation rates of arithmetic and traffic, and an overhead. The zero value is ready. It is fed by
-// [Trainer.Watch] and by Updates.
+// for each kind of operation rates of arithmetic and traffic, and an overhead. The
+// zero value is ready. It is fed by [Trainer.Watch] and by Updates.
 type Calibration struct {
 	instrs map[*program.Instr][]float64
 	whole  map[string][]workTime // of clear and update
@@ -38,7 +38,8 @@ func (t *Trainer) Watch(f func(in *program.Instr, seconds float64)) { t.net.watc
 
 // Tasks notes steps of a network that is recomputed always and whose instructions
 // have been watched in other steps: what its tasks took beyond them. All that has
-// been watched so far must be of this network; Join brings several together.
+// been watched so far must be of this network, best one whose instructions take
+// next to nothing; Join brings several together.
 func (c *Calibration) Tasks(steps []*Times) {
 	var instrs float64
 	for _, times := range c.instrs {
@@ -83,16 +84,16 @@ func (c *Calibration) Updates(plan *Plan, times StageTimes) {
 	c.whole["update"] = append(c.whole["update"], workTime{bytes: updateBytes(plan), seconds: times.Update})
 }
 
-// Fit sets the accelerator's rates by operation. Each instruction counts once,
-// with the median of its runs.
+// Fit sets the accelerator's rates by operation; how it pads ([Accelerator.Lanes])
+// must be set. Each instruction counts once, with the median of its runs.
 func (c *Calibration) Fit(a *Accelerator) {
 	samples := map[string][]workTime{}
 	for in, times := range c.instrs {
-		w := workTime{flops: float64(in.Cost.FLOPs), seconds: middle(times)}
+		w := workTime{flops: a.arithmetic(in), seconds: middle(times)}
 		for m := range in.Moves() {
-			w.bytes += float64(m.Elems * m.ElemBytes)
+			w.bytes += a.traffic(m)
 			if isWeight(m) {
-				w.weights += float64(m.Elems * m.ElemBytes)
+				w.weights += a.traffic(m)
 			}
 		}
 		name := opName(in.Op)
@@ -105,6 +106,22 @@ func (c *Calibration) Fit(a *Accelerator) {
 	}
 	if len(c.tasks) > 0 {
 		a.Ops["task"] = OpRate{Overhead: digits(middle(c.tasks))}
+	}
+}
+
+// Shapes sets the times of the accelerator's operations themselves: of each shape
+// the mean over its instructions of the median of their runs. Whoever calibrates
+// with a network on one device can tell by these what several take.
+func (c *Calibration) Shapes(a *Accelerator) {
+	sums, counts := map[string]float64{}, map[string]float64{}
+	for in, times := range c.instrs {
+		shape := in.Shape()
+		sums[shape] += middle(times)
+		counts[shape]++
+	}
+	a.Shapes = map[string]float64{}
+	for shape, sum := range sums {
+		a.Shapes[shape] = digits(sum / counts[shape])
 	}
 }
 
@@ -124,39 +141,28 @@ func middle(xs []float64) float64 {
 // fitTerms are those of OpRate: overhead, FLOPs, traffic, weights.
 const fitTerms = 4
 
+// fitRounds are enough for the weights to settle.
+const fitRounds = 20
+
 // fitRate finds the terms, none of them negative, with the least sum of squared
-// relative errors, weighted by time: what takes long is to come out right.
+// errors over the fitted times. With these weights (of a Poisson regression) the
+// fitted times add up to those measured, where errors over the measured times
+// would favour what happened to be short.
 func fitRate(s []workTime) OpRate {
-	// With every row divided by its seconds: overhead x0 + FLOPs x1 + ... = 1.
 	rows := make([]fitRow, len(s))
 	var largest [fitTerms]float64
 	for i, w := range s {
-		rows[i] = fitRow{[fitTerms]float64{1 / w.seconds, w.flops / w.seconds, w.bytes / w.seconds, w.weights / w.seconds}, w.seconds}
+		rows[i] = fitRow{[fitTerms]float64{1, w.flops, w.bytes, w.weights}, w.seconds, 1 / w.seconds}
 		for j, x := range rows[i].x {
 			largest[j] = max(largest[j], x)
 		}
 	}
-	best, least := [fitTerms]float64{}, math.Inf(1)
-	// Bit j: term j is there. An overhead, the lowest bit, is tried last: where
-	// it explains no more than a rate, it is the rate.
-	for _, overhead := range []int{0, 1} {
-		for rates := 0; rates < 1<<(fitTerms-1); rates++ {
-			x, ok := solve(rows, largest, rates<<1|overhead)
-			if !ok {
-				continue
-			}
-			var sum, whole float64
-			for _, row := range rows {
-				e := -1.0
-				for j := range x {
-					e += row.x[j] * x[j]
-				}
-				sum += row.weight * e * e
-				whole += row.weight
-			}
-			if sum < least*(1-1e-6)-1e-12*whole {
-				best, least = x, sum
-			}
+	var best [fitTerms]float64
+	for range fitRounds {
+		best = fitTermsOf(rows, largest)
+		for i := range rows {
+			// What a fit makes next to nothing of must not outweigh all else.
+			rows[i].weight = 1 / max(rows[i].at(best), rows[i].seconds/100)
 		}
 	}
 	inverse := func(x float64) float64 {
@@ -168,9 +174,47 @@ func fitRate(s []workTime) OpRate {
 	return OpRate{FLOPs: inverse(best[1]), Bandwidth: inverse(best[2]), Weights: inverse(best[3]), Overhead: digits(best[0])}
 }
 
+// fitTermsOf is the best of all choices of terms.
+func fitTermsOf(rows []fitRow, largest [fitTerms]float64) (best [fitTerms]float64) {
+	least := math.Inf(1)
+	var whole float64
+	for _, row := range rows {
+		whole += row.weight * row.seconds * row.seconds
+	}
+	// Bit j: term j is there. An overhead, the lowest bit, is tried last: where
+	// it explains no more than a rate, it is the rate.
+	for _, overhead := range []int{0, 1} {
+		for rates := 0; rates < 1<<(fitTerms-1); rates++ {
+			x, ok := solve(rows, largest, rates<<1|overhead)
+			if !ok {
+				continue
+			}
+			var sum float64
+			for _, row := range rows {
+				e := row.at(x) - row.seconds
+				sum += row.weight * e * e
+			}
+			if sum < least*(1-1e-6)-1e-12*whole {
+				best, least = x, sum
+			}
+		}
+	}
+	return best
+}
+
+// fitRow is one instruction: how much there is of each term, and how long it took.
 type fitRow struct {
-	x      [fitTerms]float64
-	weight float64
+	x       [fitTerms]float64
+	seconds float64
+	weight  float64 // of the squared error
+}
+
+// at is the time that terms give.
+func (r *fitRow) at(terms [fitTerms]float64) (seconds float64) {
+	for j, x := range terms {
+		seconds += r.x[j] * x
+	}
+	return seconds
 }
 
 // solve is the least-squares solution with some terms only; false if there is
@@ -199,7 +243,7 @@ func solve(rows []fitRow, largest [fitTerms]float64, terms int) (x [fitTerms]flo
 			for j := range n {
 				m[i][j] += r * row.x[which[j]] / largest[which[j]]
 			}
-			m[i][n] += r
+			m[i][n] += r * row.seconds
 		}
 	}
 	for i := range n {
@@ -269,6 +313,12 @@ func (a *Accelerator) Text() string {
 			}
 		}
 		line("  %s: {%s}", name, strings.Join(fields, ", "))
+	}
+	if len(a.Shapes) > 0 {
+		line("shapes:")
+	}
+	for _, shape := range slices.Sorted(maps.Keys(a.Shapes)) {
+		line("  %q: %.6g", shape, a.Shapes[shape])
 	}
 	if len(a.Sources) > 0 {
 		line("sources:")

@@ -6,6 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
 )
 
 // Exact times give their terms back; one that is not there is none.
@@ -53,6 +56,55 @@ func TestFitRate(t *testing.T) {
 	}
 }
 
+// Times that no terms explain still add up to what was measured: what is short
+// counts no more than what is long.
+func TestFitAddsUp(t *testing.T) {
+	var s []workTime
+	var measured, fitted float64
+	for i := range 60 {
+		bytes := math.Pow(2, float64(i%15))
+		s = append(s, workTime{bytes: bytes, seconds: bytes * []float64{1, 1, 1, 9}[i%4]})
+	}
+	rate := fitRate(s)
+	for _, w := range s {
+		measured += w.seconds
+		fitted += rate.Overhead
+		if rate.Bandwidth > 0 {
+			fitted += w.bytes / rate.Bandwidth
+		}
+	}
+	if math.Abs(fitted/measured-1) > 0.01 {
+		t.Errorf("fitted %v, measured %v, by %+v", fitted, measured, rate)
+	}
+}
+
+// An operation that was timed itself takes that long, whatever its kind's rate;
+// others take what they did.
+func TestShapesGoBeforeRates(t *testing.T) {
+	p := small.pipeline(t)
+	a := &Accelerator{Name: "host", F32: 1e11, Memory: 1 << 40, Bandwidth: 1e10, Lanes: 1, Packing: true}
+	p.Devices = []Device{a.Device()}
+	p.Partitions, p.MicroBatches = 1, 2
+	n, err := p.modelled(InputOf(small.data(1)), Modelling{DType: graph.F32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog := n.planned(MicroBatchSizes(small.batch, 2)[0])[0].Forward
+	before := a.seconds(prog, graph.F32)
+	shape, times := prog.Instrs[0].Shape(), 0
+	var own float64
+	for i := range prog.Instrs {
+		if prog.Instrs[i].Shape() == shape {
+			times++
+			own += a.seconds(&program.Program{Instrs: prog.Instrs[i : i+1]}, graph.F32)
+		}
+	}
+	a.Shapes = map[string]float64{shape: 3}
+	if got, want := a.seconds(prog, graph.F32), before-own+3*float64(times); times == 0 || math.Abs(got-want) > 1e-9 {
+		t.Errorf("%v s, want %v with %d times %s", got, want, times, shape)
+	}
+}
+
 // What is calibrated is a file that is read again as it was.
 func TestCalibrationIsAFile(t *testing.T) {
 	c := &Calibration{}
@@ -76,8 +128,9 @@ func TestCalibrationIsAFile(t *testing.T) {
 	joined := &Calibration{}
 	joined.Join(c)
 	c = joined
-	a := &Accelerator{Name: "host", Description: `a "machine"`, F32: 1e11, Memory: 1 << 30, Bandwidth: 1e10, Lanes: 1, Packing: true, Sources: map[string]string{"flops": "measured"}}
+	a := &Accelerator{Name: "host", Description: `a "machine"`, F32: 1e11, Memory: 1 << 30, Bandwidth: 1e10, Lanes: 16, Tiled: true, Packing: true, Sources: map[string]string{"flops": "measured"}}
 	c.Fit(a)
+	c.Shapes(a)
 	if a.Ops["matmul"] == (OpRate{}) || a.Ops["layer-norm"] == (OpRate{}) || a.Ops["update"] == (OpRate{}) || a.Ops["clear"] == (OpRate{}) {
 		t.Errorf("rates of %+v", a.Ops)
 	}

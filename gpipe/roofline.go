@@ -20,9 +20,11 @@ import (
 // between.
 //
 // Kinds of operations that the accelerator has measured rates for ([OpRate]) are
-// timed by those instead.
+// timed by those instead, and operations that it has timed themselves by that.
 //
-// On a tiled one the last dimension of activations moves padded to the lanes.
+// On a tiled one the last dimension of activations moves padded to the lanes. One
+// that runs this program's kernels (Packing) computes with vectors: of a product
+// only the width that comes out is padded.
 
 // seconds is the roofline's time for a program, run as a task.
 func (a *Accelerator) seconds(p *program.Program, dt graph.DType) (sum float64) {
@@ -45,6 +47,14 @@ func (a *Accelerator) operations(p *program.Program, dt graph.DType, each func(l
 	var made []program.Move // by before, and in how many seconds it is written
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
+		if len(a.Shapes) > 0 {
+			if seconds, timed := a.Shapes[in.Shape()]; timed {
+				end()
+				layer, before, made = -1, nil, nil
+				each(in.Layer, seconds)
+				continue
+			}
+		}
 		own, measured := a.Ops[opName(in.Op)]
 		rate := OpRate{a.rate(dt), a.Bandwidth, math.Inf(1), a.Overhead}
 		if measured {
@@ -54,13 +64,10 @@ func (a *Accelerator) operations(p *program.Program, dt graph.DType, each func(l
 		var writes []program.Move
 		fused := false
 		for m := range in.Moves() {
-			bytes := float64(m.Elems * m.ElemBytes)
+			bytes := a.traffic(m)
 			seconds := bytes / rate.Bandwidth
 			if isWeight(m) {
 				seconds += bytes / rate.Weights
-			}
-			if a.Tiled && m.Activation {
-				seconds *= float64(pad(m.Width, a.Lanes)) / float64(m.Width)
 			}
 			if m.Written {
 				reads += seconds
@@ -82,7 +89,7 @@ func (a *Accelerator) operations(p *program.Program, dt graph.DType, each func(l
 			end()
 			arithmetic, traffic, overhead, layer = 0, 0, rate.Overhead, in.Layer
 		}
-		arithmetic += float64(in.PaddedFLOPs(a.Lanes)) / rate.FLOPs
+		arithmetic += a.arithmetic(in) / rate.FLOPs
 		if measured {
 			arithmetic += reads
 		} else {
@@ -91,6 +98,24 @@ func (a *Accelerator) operations(p *program.Program, dt graph.DType, each func(l
 		before, made = in, writes
 	}
 	end()
+}
+
+// arithmetic is what an instruction computes on this accelerator, in
+// floating-point operations.
+func (a *Accelerator) arithmetic(in *program.Instr) float64 {
+	if a.Packing {
+		return float64(in.VectorFLOPs(a.Lanes))
+	}
+	return float64(in.PaddedFLOPs(a.Lanes))
+}
+
+// traffic is what reading or writing an operand moves, in bytes.
+func (a *Accelerator) traffic(m program.Move) float64 {
+	bytes := float64(m.Elems * m.ElemBytes)
+	if a.Tiled && m.Activation && m.Width > 0 {
+		bytes *= float64(pad(m.Width, a.Lanes)) / float64(m.Width)
+	}
+	return bytes
 }
 
 // isWeight tells parameters and accumulators, which stay where they are.

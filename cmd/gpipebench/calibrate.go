@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,7 +20,9 @@ func newCalibrate() *cobra.Command {
 		Short: "Measure this machine's core as an accelerator, for simulate",
 		Long: `Calibrate times the operations of small networks, for some seconds, and prints the
 file of an accelerator that is this machine's core: gpipebench calibrate > host.yaml,
-then gpipebench simulate --device host.yaml --dtype f32.`,
+then gpipebench simulate --device host.yaml --dtype f32. With --model the operations
+of that network are timed too, one by one, on one device: simulate then tells what
+several such devices take.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := experiments.CheckWritable(file); err != nil {
@@ -37,46 +40,28 @@ then gpipebench simulate --device host.yaml --dtype f32.`,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	calibrationFlags(fs, &c)
-	fs.StringVar(&file, "out", "", "file to write instead of printing")
-	return cmd
-}
-
-func calibrationFlags(fs *pflag.FlagSet, c *experiments.Calibrating) {
 	fs.StringVar(&c.Name, "name", "host", "the accelerator's name")
-	value(fs, &c.Optimizer, "optimizer", "adam", strings.Join(experiments.Optimizers(), "|"), "whose update is measured", oneOf(experiments.Optimizers()...))
+	optimizerFlag(fs, &c.Optimizer)
+	fs.Lookup("optimizer").Usage = "whose update is measured"
 	fs.IntVar(&c.Threads, "threads", 1, "threads of the device")
 	fs.Uint64Var(&c.Seed, "seed", 1, "of weights and data")
-}
-
-func newValidateModel() *cobra.Command {
-	var v experiments.Validating
-	var asJSON bool
-	var format string
-	cmd := &cobra.Command{
-		Use:   "validate-model",
-		Short: "Hold a modelled host against emulated runs of the same networks",
-		Long: `Validate-model runs a Transformer, an AmoebaNet and a ResNet on 2, 4 and 8 emulated
-devices, and models the same steps on this machine's core as calibrated. Times
-should agree within 10%, memory to the byte.`,
-		Args: noArguments,
-		RunE: does(func(ctx context.Context, o *output) error {
-			r, err := v.Run(ctx, o.progress)
-			if err != nil {
-				return err
+	model := standardModel
+	model.Name, model.Vocab, model.Classes = "", 1024, 1000
+	modelFlags(fs, &c.Own, model)
+	fs.IntVar(&c.Batch, "batch", 32, "examples of a mini-batch of --model")
+	fs.IntVarP(&c.MicroBatches, "microbatches", "m", 1, "micro-batches M of --model")
+	fs.StringVar(&file, "out", "", "file to write instead of printing")
+	general := []string{"name", "optimizer", "threads", "seed", "out"}
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if fs.Changed("model") {
+			return ownFlags(cmd, c.Own.Name)
+		}
+		fs.Visit(func(f *pflag.Flag) {
+			if !slices.Contains(general, f.Name) {
+				err = fmt.Errorf("--%s: of which network? want --model as well", f.Name)
 			}
-			if asJSON || format == "json" {
-				return o.json(r)
-			}
-			return r.Table().Write(o.out, format)
-		}),
+		})
+		return err
 	}
-	fs := cmd.Flags()
-	fs.SortFlags = false
-	fs.StringVar(&v.Accelerator, "device", "", "file that calibrate wrote (default: calibrate first)")
-	fs.IntVar(&v.Steps, "steps", 5, "steps that are timed of each run")
-	calibrationFlags(fs, &v.Calibrating)
-	formatFlag(fs, &format)
-	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON, as --format json")
 	return cmd
 }

@@ -25,9 +25,8 @@ var examples = map[string]string{
 	"plan": `  gpipebench plan --model resnet101 --device p100 --batch 256
   gpipebench plan --model amoebanetd --layers 72 --filters 512 --batch 128 --json`,
 	"calibrate": `  gpipebench calibrate --out host.yaml
-  gpipebench simulate --device host.yaml --dtype f32 -k 2 -m 8`,
-	"validate-model": `  gpipebench validate-model --device host.yaml
-  gpipebench validate-model --json`,
+  gpipebench simulate --device host.yaml --dtype f32 -k 2 -m 8
+  gpipebench calibrate --model resnet50 --width 16 --image 64 --batch 16 -m 4 --out resnet.yaml`,
 	"corpus": `  gpipebench corpus --out go.txt
   gpipebench train --data text:go.txt -k 2 -m 4 --steps 500`,
 	"version": `  gpipebench version

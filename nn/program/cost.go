@@ -1,7 +1,10 @@
 package program
 
 import (
+	"fmt"
 	"iter"
+	"regexp"
+	"strings"
 
 	"gpipebench/nn/graph"
 )
@@ -76,40 +79,77 @@ func (in *Instr) Moves() iter.Seq[Move] {
 // PaddedFLOPs is Cost.FLOPs with the widths of products padded to a multiple of
 // lanes: both widths of a weight, in all three products that it is part of; of a
 // convolution the channels that come in and those that go out; of attention a
-// head's and the keys'.
+// head's and the keys'. That is how a matrix unit computes.
 func (in *Instr) PaddedFLOPs(lanes int) int64 {
-	flops := in.Cost.FLOPs
-	if lanes <= 1 || flops == 0 {
-		return flops
-	}
-	pad := func(widths ...int) int64 {
-		for _, w := range widths {
-			flops = flops / int64(w) * int64((w+lanes-1)/lanes*lanes)
-		}
-		return flops
-	}
 	c := in.step.call
 	switch op := c.Op.(type) {
 	case graph.MatMulOp:
 		m, n, k := op.Dims(c)
 		if op.TransA { // k are the rows
-			return pad(m, n)
+			return in.padded(lanes, m, n)
 		}
-		return pad(n, k)
+		return in.padded(lanes, n, k)
 	case graph.Conv2DOp, graph.ConvInputGradOp:
 		w := c.In[1].Shape
-		return pad(w[2], w[3])
+		return in.padded(lanes, w[2], w[3])
 	case graph.ConvWeightGradOp:
 		w := c.Out[0].Shape
-		return pad(w[2], w[3])
+		return in.padded(lanes, w[2], w[3])
 	case graph.AttentionOp:
 		_, _, keys := op.Dims(c.In)
-		return pad(op.HeadDim, keys)
+		return in.padded(lanes, op.HeadDim, keys)
 	case graph.AttentionGradOp:
 		_, _, keys := op.AttentionOp.Dims(c.In[3:])
-		return pad(op.HeadDim, keys)
+		return in.padded(lanes, op.HeadDim, keys)
+	}
+	return in.Cost.FLOPs
+}
+
+// VectorFLOPs is Cost.FLOPs with the last dimension of what comes out padded to
+// a multiple of lanes: how this program's kernels compute, a row's neighbours in
+// one vector.
+func (in *Instr) VectorFLOPs(lanes int) int64 {
+	out := in.step.call.Out[0].Shape
+	return in.padded(lanes, out[len(out)-1])
+}
+
+func (in *Instr) padded(lanes int, widths ...int) int64 {
+	flops := in.Cost.FLOPs
+	if lanes <= 1 || flops == 0 {
+		return flops
+	}
+	for _, w := range widths {
+		flops = flops / int64(w) * int64((w+lanes-1)/lanes*lanes)
 	}
 	return flops
+}
+
+// Shape names what the instruction computes, and of which shapes: those of one
+// name do the same work.
+func (in *Instr) Shape() string {
+	var b strings.Builder
+	b.WriteString(in.Op)
+	if own := attributes.ReplaceAllString(fmt.Sprint(in.step.call.Op), ""); own != "" {
+		fmt.Fprintf(&b, " (%s)", own)
+	}
+	for _, n := range in.step.in {
+		b.WriteString(" " + dims(n.Shape))
+	}
+	b.WriteString(" ->")
+	for _, n := range in.step.out {
+		b.WriteString(" " + dims(n.Shape))
+	}
+	return b.String()
+}
+
+// attributes are the braces that Go prints around an operation's fields.
+var attributes = regexp.MustCompile(`[{}]|^ +| +$`)
+
+func dims(shape graph.Shape) string {
+	if len(shape) == 0 {
+		return "1"
+	}
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint([]int(shape)), " ", "x"), "[]")
 }
 
 // Elementwise tells whether a compiler could compute the instruction element by

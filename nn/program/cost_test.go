@@ -53,3 +53,39 @@ embed-grad -96x2 -6x4 -96x4 +96x4
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
+
+// Products padded to lanes of 8: by a matrix unit both widths of the weight, by
+// vectors the width that comes out. Shapes tell operations apart by their
+// operands and their windows.
+func TestPaddedProducts(t *testing.T) {
+	g := &graph.Graph{}
+	x := g.NewNode(graph.Input, "x", graph.F32, 1, 4, 4, 3)
+	w := g.NewNode(graph.Param, "w", graph.F32, 3, 3, 3, 5)
+	v := g.NewNode(graph.Param, "v", graph.F32, 1, 1, 5, 9)
+	h := g.Conv2D(x, w, graph.Square(3, 1).Same(4, 4))
+	y := g.Conv2D(h, v, graph.Square(1, 2))
+	f := Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{y}, Params: []*graph.Node{w, v}}
+	s := CompileStored(f, []bool{true}, false, 1, Storage{DType: graph.F32})
+	var b strings.Builder
+	for _, p := range []*Program{s.Keep, s.Backward} {
+		for i := range p.Instrs {
+			in := &p.Instrs[i]
+			if in.Cost.FLOPs == 0 {
+				continue
+			}
+			fmt.Fprintf(&b, "%s: %d, %d, %d\n", in.Shape(), in.Cost.FLOPs, in.PaddedFLOPs(8), in.VectorFLOPs(8))
+			if in.PaddedFLOPs(1) != in.Cost.FLOPs || in.VectorFLOPs(1) != in.Cost.FLOPs {
+				t.Errorf("%s: padded to one lane", in.Op)
+			}
+		}
+	}
+	want := `conv2d (3x3 stride 1x1 padding 1,1,1,1) 1x4x4x3 3x3x3x5 -> 1x4x4x5: 4320, 18432, 6912
+conv2d (1x1 stride 2x2 padding 0,0,0,0) 1x4x4x5 1x1x5x9 -> 1x2x2x9: 360, 1024, 640
+conv2d-input-grad (1x1 stride 2x2 padding 0,0,0,0) 1x2x2x9 1x1x5x9 -> 1x4x4x5: 360, 1024, 576
+conv2d-weight-grad (1x1 stride 2x2 padding 0,0,0,0) 1x4x4x5 1x2x2x9 -> 1x1x5x9: 360, 1024, 640
+conv2d-weight-grad (3x3 stride 1x1 padding 1,1,1,1) 1x4x4x3 1x4x4x5 -> 3x3x3x5: 4320, 18432, 6912
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

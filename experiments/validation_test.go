@@ -1,0 +1,88 @@
+package experiments
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A round of tiny networks: every sample is there, the modelled host knows every
+// kind of operation, and its memory is that of the emulated run, to the byte.
+func TestValidationRound(t *testing.T) {
+	v := loadedValidation(t)
+	rounds, err := v.repeated("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := NewLog(v.Key("smoke"))
+	if err := v.Measure(t.Context(), log, silent{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range rounds.samples()[0] {
+		var s validationSample
+		if err := log.Get(name, &s); err != nil {
+			t.Fatal(err)
+		}
+		if !s.sameMemory() || len(s.Peak) != len(s.Partition) {
+			t.Errorf("%s: modelled %v, planned %v, reached %v, partition %v", name, s.ModelledPeak, s.Peak, s.HighWater, s.Partition)
+		}
+		if !(s.Seconds > 0 && s.Rates > 0 && s.Own > 0) || s.Rates == s.Own {
+			t.Errorf("%s: emulated %v s, modelled %v by rates, %v by own operations", name, s.Seconds, s.Rates, s.Own)
+		}
+	}
+	r, err := v.Report(log, nil)
+	if err != nil || r.Verdict != nil {
+		t.Fatal(err, r.Verdict)
+	}
+	table := r.Tables[0]
+	if len(table.Rows) != 9 || !slices.ContainsFunc(table.Notes, func(n string) bool { return strings.HasPrefix(n, "Within 10%: ") }) {
+		t.Errorf("%d rows, notes %q", len(table.Rows), table.Notes)
+	}
+}
+
+// A byte too many, wherever it is, is a verdict and names the row.
+func TestValidationMemoryVerdict(t *testing.T) {
+	v := loadedValidation(t)
+	for what, change := range map[string]func(*validationSample){
+		"modelled": func(s *validationSample) { s.ModelledPeak[1]++ },
+		"reached":  func(s *validationSample) { s.HighWater[0]++ },
+	} {
+		log := NewLog(v.Key("smoke"))
+		rounds, _ := v.repeated("smoke")
+		for i, name := range rounds.samples()[0] {
+			s := validationSample{Seconds: 1, Rates: 1.05, Own: 0.8, Peak: []int64{5, 6}, HighWater: []int64{5, 6}, ModelledPeak: []int64{5, 6}}
+			if i == 4 {
+				change(&s)
+			}
+			if err := log.Add(name, 1, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := v.Report(log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Verdict == nil || !strings.Contains(r.Verdict.Error(), "amoebanetd, K=4") {
+			t.Errorf("%s: verdict %v", what, r.Verdict)
+		}
+		if note := r.Tables[0].Notes[0]; !strings.Contains(note, "9 of 9 by rates, the worst off by 5.0%; 0 of 9 by own operations, the worst off by 20.0%") {
+			t.Error(note)
+		}
+	}
+}
+
+func loadedValidation(t *testing.T) *validation {
+	t.Helper()
+	e, err := loadValidation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.(*validation)
+}
+
+type silent struct{}
+
+func (silent) Begin(string, int) {}
+func (silent) Advance(string)    {}
+func (silent) End()              {}
+func (silent) Say(string)        {}
