@@ -357,8 +357,16 @@ func evenLog(t *testing.T, e *table2) *Log {
 			}
 		}
 	}
+	fillBeside(t, log, e.modelled)
 	log.Session = Provenance{Time: "then", Machine: Machine{CPU: "a machine", Cores: 2, GOMAXPROCS: 2}}
 	return log
+}
+
+// fillBeside has for every modelled cell what the paper has.
+func fillBeside(t *testing.T, log *Log, m modelledBeside) {
+	t.Helper()
+	n := m.Networks[0]
+	fillScale(t, log, m.paperScale, func(c cell, _ cutSpec, _, _ string) float64 { return n.paper(c).Value.Value / float64(c.K) })
 }
 
 func TestCrowded(t *testing.T) {
@@ -402,6 +410,9 @@ func TestTable2Report(t *testing.T) {
 		column[c.Name] = i
 	}
 	for _, row := range r.Tables[0].Rows {
+		if row[column["modelled/paper"]] != "1.00" {
+			t.Errorf("K = %s, M = %s: modelled %s, paper %s", row[0], row[1], row[column["modelled"]], row[column["paper"]])
+		}
 		// On even stages theory, closed form and measurement are one.
 		even := row[column["theory, even"]]
 		for _, name := range []string{"closed form", "measured", "reference"} {

@@ -531,7 +531,7 @@ func TestKeysHangOnAccelerators(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, id := range []string{"table1", "table2-amoebanet", "table2-modelled", "table3", "ablation", "figure3"} {
+	for _, id := range []string{"table1", "table2", "table2-amoebanet", "table2-modelled", "table3", "ablation", "figure3"} {
 		e, err := Load(id)
 		if err != nil {
 			t.Fatal(err)
@@ -539,8 +539,10 @@ func TestKeysHangOnAccelerators(t *testing.T) {
 		switch e := e.(type) {
 		case *table1:
 			e.spec.Networks[1].Accelerator = file
+		case *table2:
+			e.modelled.Networks[0].Accelerator = file
 		case *amoeba:
-			e.spec.Modelled.Accelerator = file
+			e.modelled.Networks[0].Accelerator = file
 		case *table2Modelled:
 			e.table3.spec.Networks[1].Accelerator = file
 		case *table3:

@@ -31,20 +31,29 @@ func checkWhatIfs(names []string) error {
 	return nil
 }
 
+// standard is a table's networks under the default convention alone.
+func (s *paperScale) standard() *paperScale {
+	c := s.Conventions
+	out := &paperScale{K: s.K, M: s.M, Base: s.Base, Conventions: conventionsSpec{c.Cuts[:1], c.Splits[:1], c.Recompute[:1], c.Batches[:1], c.Most}}
+	for _, n := range s.Networks {
+		alone := *n
+		alone.Splits = n.Splits[:1]
+		out.Networks = append(out.Networks, &alone)
+	}
+	return out
+}
+
 // what is the part of a table that a what-if needs: the default convention, the
 // largest M and the base's. Its networks' samples have names of their own.
 func (s *paperScale) what(name string) *paperScale {
-	c := s.Conventions
-	out := &paperScale{K: s.K, M: []int{s.Base.M}, Base: s.Base, Conventions: conventionsSpec{c.Cuts[:1], c.Splits[:1], c.Recompute[:1], c.Batches[:1], c.Most}}
+	out := s.standard()
+	out.M = []int{s.Base.M}
 	if last := s.M[len(s.M)-1]; last != s.Base.M {
 		out.M = append(out.M, last)
 	}
-	for _, n := range s.Networks {
-		changed := *n
-		changed.ID += "/" + name
-		changed.Splits = n.Splits[:1]
-		changed.change = whatIfs[name]
-		out.Networks = append(out.Networks, &changed)
+	for _, n := range out.Networks {
+		n.ID += "/" + name
+		n.change = whatIfs[name]
 	}
 	return out
 }

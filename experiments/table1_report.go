@@ -61,7 +61,11 @@ func (t *table1) Report(log, reference *Log) (*Report, error) {
 	}
 	report := &Report{Tables: []*Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.conventionsTable(r, false), t.conventionsTable(r, true)}}
 	for i := range t.spec.Networks {
-		report.Tables = append(report.Tables, t.activationsTable(r, i))
+		activations, err := t.activationsTable(r, i)
+		if err != nil {
+			return nil, err
+		}
+		report.Tables = append(report.Tables, activations)
 	}
 	report.Tables = append(report.Tables, t.bordersTable(r))
 	if report.Files, err = plotFiles("table1", t.spec.Title, t.panels(r)); err != nil {
@@ -511,7 +515,7 @@ func (t *table1) conventionsTable(r *table1Results, held bool) *Table {
 }
 
 // activationsTable is the ablation of a network's activation memory.
-func (t *table1) activationsTable(r *table1Results, network int) *Table {
+func (t *table1) activationsTable(r *table1Results, network int) (*Table, error) {
 	n := &t.spec.Networks[network]
 	table := &Table{
 		ID: "table1-activations-" + slug(n.Name), Title: "Table 1: activation memory of the paper's networks by assumption, " + n.Name,
@@ -557,7 +561,10 @@ func (t *table1) activationsTable(r *table1Results, network int) *Table {
 			var ours, bare, convolutions []float64
 			for j := range n.Columns {
 				c := &r.modelled[network][j]
-				m := c.Memory[memoryName(how, micro)]
+				m, ok := c.Memory[memoryName(how, micro)]
+				if !ok {
+					return nil, fmt.Errorf("records of %s: %s has no memory of %s", t.ID(), n.sample(&n.Columns[j]), memoryName(how, micro))
+				}
 				ours = append(ours, float64(m.activations()))
 				bare = append(bare, float64(m.activations()-m.Workspace))
 				convolutions = append(convolutions, float64(m.Boundary+c.Convolved*how.DType.Bytes()*int64(n.Batch/m.M)))
@@ -574,7 +581,7 @@ func (t *table1) activationsTable(r *table1Results, network int) *Table {
 	for _, a := range all {
 		table.Add(a.cells...)
 	}
-	return table
+	return table, nil
 }
 
 // torchgpipeRow is what torchgpipe measured, with micro-batches of one image, in

@@ -516,6 +516,12 @@ func TestTable1Report(t *testing.T) {
 	if r, err := e.Report(log, nil); err != nil || r.Verdict == nil || !strings.Contains(r.Verdict.Error(), "table1, Transformer, Pipeline-8: 9 was refused (no) and trained") {
 		t.Errorf("verdict %v, %v", r.Verdict, err)
 	}
+	if err := log.Add(e.spec.Networks[0].sample(&e.spec.Networks[0].Columns[2]), 0, modelledColumn{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "modelled/AmoebaNet-D/Pipeline-2 has no memory of bf16, micro-batch 1") {
+		t.Errorf("records that lack a micro-batch: %v", err)
+	}
 }
 
 func TestTable1SpecErrors(t *testing.T) {

@@ -62,11 +62,16 @@ type table2 struct {
 	checkpoint  schedule.Checkpoint
 	partitioner partition.Partitioner
 	cost        Cost
+
+	modelled modelledBeside
 }
 
 func loadTable2(from ...SpecFile) (Experiment, error) {
 	t := &table2{}
 	var err error
+	if t.modelled, err = loadModelledBeside("transformer"); err != nil {
+		return nil, err
+	}
 	t.text, err = loadSpec("table2.yaml", from, &t.spec, t.check)
 	return t, err
 }
@@ -121,7 +126,7 @@ func (t *table2) Expected(profile string) time.Duration {
 }
 
 func (t *table2) Key(profile string) Key {
-	return key(t.ID(), profile, t.text, "table2.go", "rounds.go", "process.go")
+	return key(t.ID(), profile, t.text+t.modelled.key(), "table2.go", "rounds.go", "process.go", "paperscale.go", "simulate.go")
 }
 
 // cells of the grid, in the paper's order.
@@ -197,6 +202,9 @@ func (t *table2) repeated(profile string) (repeated, error) {
 func (t *table2) Measure(ctx context.Context, log *Log, p Progress) error {
 	r, err := t.repeated(log.Key.Profile)
 	if err != nil {
+		return err
+	}
+	if err := t.modelled.measure(ctx, log, p); err != nil {
 		return err
 	}
 	return inThisProcess(ctx, r, log, p)

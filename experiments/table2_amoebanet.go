@@ -21,7 +21,6 @@ type amoebaSpec struct {
 	LR         float64      `yaml:"lr"`
 	Paper      []amoebaCell `yaml:"paper"`
 	PaperModel Model        `yaml:"paper_model"`
-	Modelled   modelledSpec `yaml:"modelled"`
 
 	Profiles map[string]amoebaProfile `yaml:"profiles"`
 }
@@ -46,19 +45,21 @@ type amoeba struct {
 	spec  amoebaSpec
 	text  string
 	costs []Cost
+
+	modelled modelledBeside
 }
 
 func loadTable2AmoebaNet(from ...SpecFile) (Experiment, error) {
 	a := &amoeba{}
 	var err error
+	if a.modelled, err = loadModelledBeside("amoebanet"); err != nil {
+		return nil, err
+	}
 	a.text, err = loadSpec("table2_amoebanet.yaml", from, &a.spec, a.check)
 	return a, err
 }
 
 func (a *amoeba) check() *specProblem {
-	if err := a.spec.Modelled.check(); err != nil {
-		return at(err, "modelled")
-	}
 	a.costs = nil
 	for i, name := range a.spec.Costs {
 		c, err := ParseCost(name)
@@ -103,7 +104,7 @@ func (a *amoeba) Expected(profile string) time.Duration {
 }
 
 func (a *amoeba) Key(profile string) Key {
-	return key(a.ID(), profile, a.text+acceleratorText(a.spec.Modelled.Accelerator), "table2_amoebanet.go", "rounds.go", "process.go", "costs.go", "modelled.go", "simulate.go")
+	return key(a.ID(), profile, a.text+a.modelled.key(), "table2_amoebanet.go", "rounds.go", "process.go", "costs.go", "paperscale.go", "simulate.go")
 }
 
 // cells of the grid, in the paper's order.
@@ -165,10 +166,8 @@ func (a *amoeba) Measure(ctx context.Context, log *Log, p Progress) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range a.cells() {
-		if err := a.spec.Modelled.measure(ctx, log, amoebaRun(FLOPs, c), a.spec.PaperModel, a.setup(FLOPs, c)); err != nil {
-			return err
-		}
+	if err := a.modelled.measure(ctx, log, p); err != nil {
+		return err
 	}
 	return inThisProcess(ctx, r, log, p)
 }

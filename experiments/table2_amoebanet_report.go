@@ -34,12 +34,12 @@ func (a *amoeba) Report(log, reference *Log) (*Report, error) {
 				standard.Schedule, standard.Checkpoint, earlyOrLate(standard.LateRecompute), standard.Partitioner, a.spec.Optimizer, a.spec.Base.K, a.spec.Base.M),
 			emulatedCaption(profile.Rounds, "cell"),
 			"Theory, even: the closed form for even stages, f:r:b = 1:1:2. Theory, cut: the schedule replayed for the stages as cut by FLOPs, FLOPs for times, f:r:b = 1:1:2, at the measured scale and at the paper's.",
-			a.spec.Modelled.caption() + " Cut by flops.",
+			a.modelled.caption(),
 			"Source of the paper's values: " + a.spec.Source + ". torchgpipe: " + a.spec.Torchgpipe + ".",
 		},
 		Columns: append([]Column{
 			{"K", false}, {"M", false}, {"paper", false}, {"torchgpipe", false}, {"theory, even", false}, {"theory, cut", false}, {"theory, cut, paper's scale", false},
-		}, modelledColumns...),
+		}, besideColumns...),
 	}
 	for _, cost := range a.costs {
 		table.Columns = append(table.Columns, Column{Name: fmt.Sprintf("measured, cut by %v", cost)}, Column{Name: fmt.Sprintf("95%%, %v", cost)}, Column{Name: fmt.Sprintf("measured/paper, %v", cost)})
@@ -69,7 +69,7 @@ func (a *amoeba) Report(log, reference *Log) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		modelled, err := a.spec.Modelled.cells(log, amoebaRun(FLOPs, a.spec.Base), amoebaRun(FLOPs, c))
+		modelled, err := a.modelled.cells(log, c)
 		if err != nil {
 			return nil, err
 		}
@@ -103,7 +103,7 @@ func (a *amoeba) Report(log, reference *Log) (*Report, error) {
 	report := &Report{Tables: []*Table{table, parts}}
 	bars := tableBars{
 		panel: "M", group: "K", y: fmt.Sprintf("throughput relative to K = %d, M = %d", a.spec.Base.K, a.spec.Base.M),
-		bars: []columnBars{{"paper", ""}, {"torchgpipe", ""}, {"theory, cut", ""}, {"modelled, memory filled", ""}},
+		bars: []columnBars{{"paper", ""}, {"torchgpipe", ""}, {"theory, cut", ""}, {"modelled", ""}},
 	}
 	for _, cost := range a.costs {
 		bars.bars = append(bars.bars, columnBars{fmt.Sprintf("measured, cut by %v", cost), fmt.Sprintf("95%%, %v", cost)})

@@ -3,6 +3,7 @@ package experiments
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -109,4 +110,45 @@ func (t *table2Modelled) Report(log, _ *Log) (*Report, error) {
 	report := &Report{Tables: slices.Concat(cells, []*Table{all, hang}, conventions)}
 	report.Files, err = plotFiles(t.ID(), t.spec.Title, panels)
 	return report, err
+}
+
+// modelledBeside is one of table2_modelled.yaml's networks under the default
+// convention, for the table in which it is measured at reduced scale.
+type modelledBeside struct {
+	*paperScale
+	spec string // the file's text
+}
+
+func loadModelledBeside(id string) (modelledBeside, error) {
+	e, err := loadTable2Modelled()
+	if err != nil {
+		return modelledBeside{}, err
+	}
+	t := e.(*table2Modelled)
+	one := t.spec.standard()
+	one.Networks = slices.DeleteFunc(one.Networks, func(n *scaleNetwork) bool { return n.ID != id })
+	if len(one.Networks) != 1 {
+		return modelledBeside{}, fmt.Errorf("table2_modelled.yaml: no network %q", id)
+	}
+	return modelledBeside{one, t.text}, nil
+}
+
+// key is what its samples hang on.
+func (m modelledBeside) key() string { return m.spec + m.accelerators() }
+
+// besideColumns are those of cells.
+var besideColumns = []Column{{Name: "modelled"}, {Name: "modelled/paper"}}
+
+// cells are a cell's throughput relative to the base's, and that beside the paper's.
+func (m modelledBeside) cells(log *Log, c cell) ([]string, error) {
+	n := m.Networks[0]
+	got, err := m.throughput(log, n, m.conventions(n)[0], c, false)
+	if err != nil {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("%.2f", got), fmt.Sprintf("%.2f", got/n.paper(c).Value.Value)}, nil
+}
+
+func (m modelledBeside) caption() string {
+	return fmt.Sprintf("Modelled: %s on %s; table2-modelled-%s has more.", m.standardCaption(), m.Networks[0].Accelerator, m.Networks[0].ID)
 }

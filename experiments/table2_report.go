@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gpipebench/gpipe"
@@ -88,7 +89,7 @@ func (t *table2) Report(log, reference *Log) (*Report, error) {
 	}
 	bars := tableBars{
 		panel: "M", group: "K", y: fmt.Sprintf("throughput relative to K = %d, M = %d", t.spec.Base.K, t.spec.Base.M),
-		bars: []columnBars{{"paper", ""}, {"theory, cut", ""}, {"closed form", ""}, {"measured", "95%"}},
+		bars: []columnBars{{"paper", ""}, {"theory, cut", ""}, {"closed form", ""}, {"modelled", ""}, {"measured", "95%"}},
 	}
 	if r.Files, err = plotFiles("table2", t.spec.Title, bars.panels(main)); err != nil {
 		return nil, err
@@ -126,12 +127,13 @@ func (t *table2) mainTable(profile table2Profile, rounds *rounds, log *Log, runs
 				t.schedule, t.checkpoint, earlyOrLate(t.spec.Late), t.partitioner, t.cost, t.spec.Optimizer),
 			fmt.Sprintf("Measured on emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats, the schedule is replayed with these times. Median of %d rounds, each with every cell in it, ratios within a round; in brackets the 95%% interval of order statistics.", profile.Rounds),
 			"Theory, even: the closed form for even stages, f:r:b = 1:1:2. Theory, cut: the schedule replayed for the stages as cut, FLOPs for times, f:r:b = 1:1:2. Closed form: the same formula as the first with the means of the measured f, r, b, setup and update.",
+			t.modelled.caption(),
 			"Source of the paper's values: " + t.spec.Source + ". torchgpipe has no Transformer row.",
 		},
-		Columns: []Column{
-			{"K", false}, {"M", false}, {"paper", false}, {"theory, even", false}, {"theory, cut", false}, {"closed form", false},
-			{"measured", false}, {"95%", false}, {"measured/paper", false},
-		},
+		Columns: slices.Concat(
+			[]Column{{"K", false}, {"M", false}, {"paper", false}, {"theory, even", false}, {"theory, cut", false}, {"closed form", false}},
+			besideColumns,
+			[]Column{{"measured", false}, {"95%", false}, {"measured/paper", false}}),
 	}
 	var refs map[string]*measured
 	if reference != nil {
@@ -157,10 +159,14 @@ func (t *table2) mainTable(profile table2Profile, rounds *rounds, log *Log, runs
 		if c == t.spec.Base {
 			interval = "-"
 		}
-		row := []string{
-			fmt.Sprint(c.K), fmt.Sprint(c.M), paper.Text, fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut),
-			fmt.Sprintf("%.2f", base.closed/emulated(runs, c).closed), got.value(), interval, fmt.Sprintf("%.2f", got.median/paper.Value),
+		modelled, err := t.modelled.cells(log, c)
+		if err != nil {
+			return nil, err
 		}
+		row := slices.Concat([]string{
+			fmt.Sprint(c.K), fmt.Sprint(c.M), paper.Text, fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut),
+			fmt.Sprintf("%.2f", base.closed/emulated(runs, c).closed),
+		}, modelled, []string{got.value(), interval, fmt.Sprintf("%.2f", got.median/paper.Value)})
 		if refs != nil {
 			row = append(row, ratioOf(emulated(refs, t.spec.Base).rounds, emulated(refs, c).rounds).value())
 		}
