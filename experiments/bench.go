@@ -3,6 +3,7 @@ package experiments
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
@@ -45,10 +46,13 @@ type StepSeconds struct {
 	All    []float64 `json:"all"`
 }
 
+// maxBenchSteps bounds the times that are kept.
+const maxBenchSteps = 1 << 24
+
 // Run benchmarks.
 func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64)) (*Bench, error) {
-	if b.Steps < 1 || b.WarmUp < 0 {
-		return nil, usagef("%d steps behind %d to warm up: want 1 or more behind 0 or more", b.Steps, b.WarmUp)
+	if b.Steps < 1 || b.WarmUp < 0 || b.Steps > maxBenchSteps || b.WarmUp > maxBenchSteps {
+		return nil, usagef("%d steps behind %d to warm up: want 1 to %d behind 0 to %d", b.Steps, b.WarmUp, maxBenchSteps, maxBenchSteps)
 	}
 	b.Model.Dropout, b.Model.DropPath = 0, 0
 	t := Training{
@@ -104,8 +108,9 @@ func (t *Training) benchBatches() (func(int) (nn.Batch, error), error) {
 		if _, err := t.Model.Build(); err != nil {
 			return nil, err
 		}
-		batch := t.Model.noise(t.Batch, t.Seed)
-		return func(int) (nn.Batch, error) { return batch, nil }, nil
+		// Only once the pipeline is open, which finds out what is too much.
+		batch := sync.OnceValue(func() nn.Batch { return t.Model.noise(t.Batch, t.Seed) })
+		return func(int) (nn.Batch, error) { return batch(), nil }, nil
 	}
 	if t.Model.Name == translator {
 		if t.Batch < 1 || t.Model.Vocab < 1 || t.Model.Seq < 1 {

@@ -3,7 +3,6 @@ package experiments
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -27,7 +26,7 @@ import (
 // The network's parameters are in memory once while this runs.
 func timeLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float64, error) {
 	// No garbage while the clock runs, as on emulated devices.
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer gpipe.PauseCollector()()
 	size := gpipe.MicroBatchSizes(in.Examples, p.MicroBatches)[0]
 	threads := max(p.Devices[0].Threads, 1)
 	pool := program.NewPool(threads)
@@ -89,7 +88,7 @@ type timedLayer struct {
 func fittingLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type, seed uint64, threads int) (t *timedLayer, out []graph.Type, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("it does not fit its input: %v", v)
+			err = &gpipe.MisfitError{Reason: v}
 		}
 	}()
 	t, out = newTimedLayer(layer, index, l, in, targets, seed, threads)

@@ -48,15 +48,15 @@ func (t *Training) openImages() (datasets.Source, error) {
 
 // prepareLast refuses, before the first step, a training whose epochs end in a
 // mini-batch that is too short for batch norm.
-func (t *Training) prepareLast(trainer *gpipe.Trainer, s datasets.Source, steps int) error {
-	if !t.Model.images() || steps < t.epochSteps {
+func (b *begun) prepareLast(t *Training) error {
+	if !t.Model.images() || b.steps < t.epochSteps {
 		return nil
 	}
-	last, err := s.Batch(datasets.Train, t.epochSteps-1, t.Batch)
+	last, err := b.source.Batch(datasets.Train, t.epochSteps-1, t.Batch)
 	if err != nil {
 		return err
 	}
-	if err := trainer.Prepare(gpipe.InputOf(last)); err != nil {
+	if err := b.trainer.Prepare(gpipe.InputOf(last)); err != nil {
 		return usagef("the last mini-batch of an epoch, of %d examples, with %d micro-batches: %w", last.Examples(), t.Setup.MicroBatches, err)
 	}
 	return nil

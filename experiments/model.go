@@ -85,8 +85,44 @@ func (t *Tying) UnmarshalYAML(n *yaml.Node) (err error) {
 	return nil
 }
 
+// checkSizes refuses what nobody can train: networks that are not refused are
+// built and planned in seconds to minutes, and nothing that is counted of them
+// overflows.
+func (m Model) checkSizes() error {
+	layers := 10_000
+	if m.images() { // theirs are cells of some hundred operations
+		layers = 1500
+	}
+	for _, size := range []struct {
+		of      string
+		n, most int
+	}{
+		{"layers", m.Layers, layers},
+		{"dimensions", m.Dim, 1 << 20},
+		{"dimensions in feed-forward layers", m.FF, 1 << 22},
+		{"heads", m.Heads, 1 << 20},
+		{"dimensions of a head", m.HeadDim, 1 << 20},
+		{"tokens in the vocabulary", m.Vocab, 1 << 24},
+		{"tokens in the source's vocabulary", m.SourceVocab, 1 << 24},
+		{"tokens in an example", m.Seq, 1 << 20},
+		{"filters", m.Filters, 1 << 16},
+		{"channels of the stem", m.Width, 1 << 16},
+		{"pixels on an image's side", m.Image, 1 << 14},
+		{"channels of an image", m.Channels, 1 << 10},
+		{"classes", m.Classes, 1 << 24},
+	} {
+		if size.n > size.most {
+			return usagef("%s: %d %s: want at most %d", m.Name, size.n, size.of, size.most)
+		}
+	}
+	return nil
+}
+
 // Build makes the model's layers.
 func (m Model) Build() ([]nn.Layer, error) {
+	if err := m.checkSizes(); err != nil {
+		return nil, err
+	}
 	if m.images() {
 		layers, err := m.buildVision()
 		return layers, usage(err)

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
+	"gpipebench/nn/safetensors"
 )
 
 // Training is a network, what it learns from, and how.
@@ -51,6 +54,10 @@ type Training struct {
 	Load, Save string // files of weights to begin with and to end with; "": none
 	SaveEMA    bool   // Save the average instead of the weights that were trained
 	HashAfter  int    // a step to take a hash behind; 0: none
+
+	// Announce is told before the first step how long all of them will take,
+	// about. Nil: that is not found out, which takes about half a step.
+	Announce func(steps int, expected time.Duration)
 
 	input      gpipe.Input // of a Shaped source: its largest mini-batch
 	epochSteps int         // mini-batches of an epoch; 0: there are no epochs
@@ -190,7 +197,8 @@ func (t *Training) source() (datasets.Source, error) {
 			return nil, usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
 		}
 		t.Model.SourceVocab = pairs.SourceVocab()
-		t.input = gpipe.InputOf(pairs.Largest(t.Batch))
+		t.input = gpipe.InputOf(pairs.Largest(1))
+		t.input.Examples = t.Batch
 		if t.Model.Tied == "all" || strings.HasPrefix(t.Data, "parallel:") {
 			t.Model.Vocab = s.Vocab()
 		}
@@ -207,12 +215,12 @@ func (t *Training) source() (datasets.Source, error) {
 // steps settles the number of steps.
 func (t *Training) steps(s datasets.Source) (int, error) {
 	switch {
-	case t.Beam < 0:
-		return 0, usagef("a beam of %d: want 1 or more", t.Beam)
+	case t.Beam < 0 || t.Beam > maxBeam:
+		return 0, usagef("a beam of %d: want 1 to %d", t.Beam, maxBeam)
 	case t.Batch < 1:
 		return 0, usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
-	case t.Steps < 0 || t.Epochs < 0:
-		return 0, usagef("%d steps, %d epochs: want 1 or more", t.Steps, t.Epochs)
+	case t.Steps < 0 || t.Epochs < 0 || t.Steps > maxSteps || t.Epochs > maxSteps:
+		return 0, usagef("%d steps, %d epochs: want 1 to %d", t.Steps, t.Epochs, maxSteps)
 	case t.EvalEvery < 0:
 		return 0, usagef("an evaluation every %d steps: want 0 or more", t.EvalEvery)
 	case t.SaveEMA && (t.EMA == 0 || t.Save == ""):
@@ -233,35 +241,36 @@ func (t *Training) steps(s datasets.Source) (int, error) {
 	if t.epochSteps == 0 {
 		return 0, usagef("%s has no end and so no epochs: want a number of steps", s.Name())
 	}
+	if t.Epochs > maxSteps/t.epochSteps {
+		return 0, usagef("%d epochs of %d steps each: want at most %d steps", t.Epochs, t.epochSteps, maxSteps)
+	}
 	return t.epochSteps * t.Epochs, nil
 }
+
+// The largest numbers of steps and of hypotheses of a search: what takes longer
+// is a mistake.
+const (
+	maxSteps = 1<<31 - 1
+	maxBeam  = 256
+)
 
 // Run trains, and evaluates at the end. It tells onStep about every step.
 func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult, error) {
 	if err := CheckWritable(t.Save); err != nil {
 		return nil, err
 	}
-	source, err := t.source()
+	begun, err := t.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := t.steps(source)
-	if err != nil {
-		return nil, err
-	}
-	trainer, p, err := t.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer trainer.Close()
-	if err := t.prepareLast(trainer, source, steps); err != nil {
-		return nil, err
-	}
-
-	if t.Load != "" {
-		if err := trainer.Load(t.Load); err != nil {
+	defer begun.trainer.Close()
+	source, trainer, p, steps := begun.source, begun.trainer, begun.pipeline, begun.steps
+	if t.Announce != nil && steps > 0 {
+		expected, err := begun.expect(ctx, &t)
+		if err != nil {
 			return nil, err
 		}
+		t.Announce(steps, expected)
 	}
 	r := &TrainResult{Losses: []float64{}, Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: kernelProfile()}
 	r.Partition, r.Note = trainer.Sizes()
@@ -338,6 +347,67 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 	return r, nil
 }
 
+// begun is a training that is ready for its first step.
+type begun struct {
+	source   datasets.Source
+	trainer  *gpipe.Trainer // to be closed
+	pipeline gpipe.Pipeline
+	steps    int
+}
+
+// begin opens source and pipeline, loads weights, and refuses what would only
+// fail later.
+func (t *Training) begin(ctx context.Context) (b *begun, err error) {
+	b = &begun{}
+	if b.source, err = t.source(); err != nil {
+		return nil, err
+	}
+	if b.steps, err = t.steps(b.source); err != nil {
+		return nil, err
+	}
+	if b.trainer, b.pipeline, err = t.open(ctx); err != nil {
+		return nil, err
+	}
+	if err = b.prepareLast(t); err == nil {
+		err = t.load(b.trainer)
+	}
+	if err != nil {
+		b.trainer.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// expect estimates how long a training will take from forward passes of its
+// first mini-batch, which change nothing. A backward pass counts as two.
+func (b *begun) expect(ctx context.Context, t *Training) (time.Duration, error) {
+	batch, err := b.source.Batch(datasets.Train, 0, t.Batch)
+	if err != nil {
+		return 0, err
+	}
+	t.blind(batch)
+	var forward time.Duration
+	for range 2 { // the first one makes programs and touches memory for the first time
+		start := time.Now()
+		if _, err := b.trainer.Evaluate(ctx, batch); err != nil {
+			return 0, err
+		}
+		if forward = time.Since(start); forward > time.Second {
+			break
+		}
+	}
+	passes := 3
+	if t.Setup.Checkpoint != schedule.Never {
+		passes++
+	}
+	evaluations := 1
+	if t.EvalEvery > 0 {
+		evaluations = (b.steps + t.EvalEvery - 1) / t.EvalEvery
+	}
+	passes = passes*b.steps + evaluations*b.source.Batches(datasets.HeldOut, t.Batch)
+	return time.Duration(float64(passes) * float64(forward)), nil
+}
+
 // open builds the model and opens its pipeline.
 func (t *Training) open(ctx context.Context) (*gpipe.Trainer, gpipe.Pipeline, error) {
 	var none gpipe.Pipeline
@@ -374,13 +444,48 @@ func (t *Training) open(ctx context.Context) (*gpipe.Trainer, gpipe.Pipeline, er
 	return trainer, p, err
 }
 
+// modelKey is the metadata of a weights file that says which network they are of.
+const modelKey = "model"
+
+// load begins with the weights of a file, if there is one. Where the file says
+// that its weights are of a network that computes something else, although every
+// shape is the same, it is refused.
+func (t *Training) load(trainer *gpipe.Trainer) error {
+	if t.Load == "" {
+		return nil
+	}
+	f, err := safetensors.Open(t.Load)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var from Model
+	if json.Unmarshal([]byte(f.Metadata[modelKey]), &from) == nil { // else it is somebody else's
+		for _, setting := range []struct {
+			name         string
+			theirs, ours any
+		}{
+			{"model", from.Name, t.Model.Name},
+			{"heads", from.Heads, t.Model.Heads},
+			{"delayed", from.Delayed, t.Model.Delayed},
+			{"official", from.Official, t.Model.Official},
+		} {
+			if setting.theirs != setting.ours {
+				return fmt.Errorf("%s: its weights are of a network with %s %v, and this one has %v: want the same, as others compute something else with them",
+					t.Load, setting.name, setting.theirs, setting.ours)
+			}
+		}
+	}
+	return trainer.Load(t.Load)
+}
+
 // save writes the weights and, as metadata, what they are of.
 func (t *Training) save(trainer *gpipe.Trainer) error {
 	model, err := json.Marshal(t.Model)
 	if err != nil {
 		return err
 	}
-	write := func() error { return trainer.Save(t.Save, map[string]string{"model": string(model)}) }
+	write := func() error { return trainer.Save(t.Save, map[string]string{modelKey: string(model)}) }
 	if t.SaveEMA {
 		return trainer.Averaged(write)
 	}

@@ -78,21 +78,14 @@ func runTrials(ctx context.Context, id string, arms []arm, seeds []uint64, log *
 // trial trains, and evaluates once at the end.
 func (t Training) trial(ctx context.Context) (*trial, error) {
 	start := time.Now()
-	source, err := t.source()
+	b, err := t.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := t.steps(source)
-	if err != nil {
-		return nil, err
-	}
-	trainer, p, err := t.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer trainer.Close()
-	r := &trial{Params: nn.CountParams(p.Layers)}
-	for i := range steps {
+	defer b.trainer.Close()
+	source, trainer := b.source, b.trainer
+	r := &trial{Params: nn.CountParams(b.pipeline.Layers)}
+	for i := range b.steps {
 		b, err := source.Batch(datasets.Train, i, t.Batch)
 		if err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package gpipe
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -50,6 +51,11 @@ func (n *network) countable(stages []*nn.Stage, micro int) error {
 		}
 		for _, p := range st.Params {
 			if err := add(p.Name, p.Shape, 1); err != nil {
+				return err
+			}
+		}
+		for _, in := range slices.Concat(st.Function.In, st.Function.Feeds) {
+			if err := add(in.Name, in.Shape, float64(micro)); err != nil {
 				return err
 			}
 		}

@@ -69,10 +69,14 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 	return t, nil
 }
 
-// affordable plans all devices, and refuses together what the machine's memory
-// does not hold: the system would give it out, and end the process as it is used.
+// affordable plans all devices, and refuses what the machine's memory does not
+// hold of them and a mini-batch: the system would give it out, and end the process
+// as it is used.
 func (n *network) affordable() (plans []*Plan, err error) {
 	var sum int64
+	for _, t := range slices.Concat(n.input.Inputs, n.input.Targets) {
+		sum += int64(n.input.Examples) * int64(t.Shape.Elems()) * floatBytes
+	}
 	for k := range n.Partitions {
 		plan, err := n.plan(k)
 		if err != nil {
@@ -88,7 +92,7 @@ func (n *network) affordable() (plans []*Plan, err error) {
 		}
 	}
 	if has := physicalMemory(); has > 0 && sum > has {
-		return nil, fmt.Errorf("%d devices plan %d bytes of memory in all, and this machine has %d: want a smaller network or mini-batch, or more micro-batches", n.Partitions, sum, has)
+		return nil, fmt.Errorf("%d devices and a mini-batch take %d bytes of memory in all, and this machine has %d: want a smaller network or mini-batch, or more micro-batches", n.Partitions, sum, has)
 	}
 	return plans, nil
 }
