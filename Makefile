@@ -2,19 +2,18 @@
 GO ?= go
 BIN := bin/gpipebench
 
-.PHONY: build test race lint bench reproduce report check-report table1 table2 table3 ablation figure3 breakdown validation consistency delayed-reduction translation stability verify clean
+.PHONY: build test race lint check bench reproduce report check-report table1 table2 table3 ablation figure3 breakdown validation consistency delayed-reduction translation stability verify clean
 
 build:
 	$(GO) build -o $(BIN) ./cmd/gpipebench
 
 # The whole suite on this machine's best kernels, then the parts that kernels
-# touch once more on the others: AVX2 (AVX-512 masked off) and portable Go.
-test:
-	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
-	$(GO) vet ./...
+# touch once more on the others: AVX2 (AVX-512 masked off) and portable Go. Among
+# the tests: README's tables and results/reference/tables are what the records
+# give.
+test: lint
 	$(GO) test ./...
 	GODEBUG=cpu.avx512f=off $(GO) test -short ./nn/... ./models/... ./gpipe/...
-	$(GO) vet -tags purego ./...
 	$(GO) test -tags purego -short ./nn/... ./models/... ./gpipe/...
 
 # The race detector needs cgo and cannot see into assembly.
@@ -23,10 +22,18 @@ race:
 
 # Generated assembly must be what its generator makes.
 lint:
+	@test -z "$$(gofmt -l .)" || { echo "not gofmt-ed:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags purego ./...
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 	$(GO) generate ./nn/internal/kernel
 	git diff --exit-code -- nn/internal/kernel
+
+# That training does not depend on K, and what it does on M, at the smoke
+# profile; a verdict for each claim from the reference.
+check: build
+	$(BIN) consistency --profile smoke
+	$(BIN) verify
 
 bench: build
 	$(GO) run ./bench -gpipebench $(BIN)

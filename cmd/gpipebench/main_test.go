@@ -135,7 +135,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"simulate --device none.yaml", 2, "none.yaml"},
 		{"table2 --profile huge", 2, "want smoke, quick, full"},
 		{"table2 --format pdf", 2, "want text, markdown, csv, json"},
-		{"reproduce --only table9", 2, "table2, table2-amoebanet, table2-modelled, table3, ablation, figure3, breakdown, learning"},
+		{"reproduce --only table9", 2, "table2, table2-amoebanet, table2-modelled, table3, ablation, figure3, breakdown, validation, learning"},
 		{"corpus", 2, "out"},
 		{"train --model transformer --data synthetic", 2, "want synthetic-translation or parallel:SRC,TGT"},
 		{"train --data synthetic-translation", 2, "or the model transformer"},
