@@ -157,6 +157,33 @@ func TestRoundsInProcesses(t *testing.T) {
 	}
 }
 
+// Another pipeline is first in every round, and a round's order is that in which
+// its samples are named.
+func TestRoundsRotate(t *testing.T) {
+	r := &rounds{count: 4}
+	for _, name := range []string{"a", "b", "c"} {
+		r.runs = append(r.runs, timedRun{name: name, steps: 1})
+	}
+	var got []string
+	for _, names := range r.samples() {
+		var order string
+		for _, name := range names {
+			order += name[:1]
+		}
+		got = append(got, order)
+	}
+	if want := []string{"abc", "bca", "cab", "abc"}; !slices.Equal(got, want) {
+		t.Errorf("orders %v, want %v", got, want)
+	}
+	for round, names := range r.samples() {
+		for i, run := range r.order(round) {
+			if names[i] != run.sample(round, 0) {
+				t.Errorf("round %d: %s is named where %s is measured", round, names[i], run.sample(round, 0))
+			}
+		}
+	}
+}
+
 // What a round's process does wrong is one line, and takes away nothing that is
 // there.
 func TestRoundProcessErrors(t *testing.T) {
