@@ -328,7 +328,9 @@ func (m *modeller) pipeline(ctx context.Context, sizes []int, micro, count int) 
 	sim.Setup = Setup{Partitions: len(sizes), MicroBatches: count, Balance: sizes}
 	p, err := sim.pipeline(ctx, in)
 	if err == nil && m.change != nil {
-		m.change(p.Devices[0].Accelerator) // this pipeline's own
+		a := p.Devices[0].Accelerator // this pipeline's own
+		m.change(a)
+		p.Devices[0] = a.Device()
 	}
 	return p, in, err
 }

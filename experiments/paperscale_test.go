@@ -388,6 +388,43 @@ func TestWhatIfs(t *testing.T) {
 	}
 }
 
+// A what-if changes what is simulated, wherever an accelerator's figures go.
+func TestWhatIfsChangeSteps(t *testing.T) {
+	a, err := gpipe.AcceleratorNamed("p100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &scaleNetwork{ID: "small", Model: smallLM, Accelerator: "p100", DType: "f32", Optimizer: "adam"}
+	step := func(change func(*gpipe.Accelerator)) *scaleStep {
+		n.change = change
+		m, err := newModeller(n, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := m.step(context.Background(), []int{2, 2, 2}, 2, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	published := step(nil)
+	for _, name := range []string{"half the memory bandwidth", "element-wise operations fused", "transfers beside computation"} {
+		if changed := step(whatIfs[name]); changed.Early == published.Early {
+			t.Errorf("%s: the step is as long as before", name)
+		}
+	}
+	if free := step(func(a *gpipe.Accelerator) { a.Link = timeline.Link{} }); free.Early != published.Free {
+		t.Errorf("no link: %v s, want %v", free.Early, published.Free)
+	}
+	if tight := step(func(a *gpipe.Accelerator) { a.Memory = 1 }); tight.Fits || !published.Fits {
+		t.Error("a memory of one byte suffices")
+	}
+	besideComputation(a)
+	if a.Link.ThroughHost || a.Link.Bandwidth != 8e9 || a.Link.Latency != 20e-6 {
+		t.Errorf("link %+v", a.Link)
+	}
+}
+
 // The modelled tables of both specs come from one log.
 func TestTable2ModelledReport(t *testing.T) {
 	e, err := Load("table2-modelled")

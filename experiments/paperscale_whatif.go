@@ -19,6 +19,16 @@ var whatIfs = map[string]func(*gpipe.Accelerator){
 	"activations not padded to lanes":                  func(a *gpipe.Accelerator) { a.Tiled = false },
 	"neither activations nor products padded to lanes": func(a *gpipe.Accelerator) { a.Tiled, a.Lanes = false, 1 },
 	"element-wise operations not fused":                func(a *gpipe.Accelerator) { a.Fused = false },
+	"element-wise operations fused":                    func(a *gpipe.Accelerator) { a.Fused = true },
+	"transfers beside computation":                     besideComputation,
+}
+
+// besideComputation has transfers through the host's memory leave both devices
+// free, as copying engines may: two legs one after the other on one link.
+func besideComputation(a *gpipe.Accelerator) {
+	if a.Link.ThroughHost {
+		a.Link.ThroughHost, a.Link.Bandwidth, a.Link.Latency = false, a.Link.Bandwidth/2, 2*a.Link.Latency
+	}
 }
 
 // checkWhatIfs refuses what is not among them.

@@ -150,5 +150,5 @@ func (m modelledBeside) cells(log *Log, c cell) ([]string, error) {
 }
 
 func (m modelledBeside) caption() string {
-	return fmt.Sprintf("Modelled: %s on %s; table2-modelled-%s has more.", m.standardCaption(), m.Networks[0].Accelerator, m.Networks[0].ID)
+	return fmt.Sprintf("Modelled on %s: %s. More in table2-modelled-%s.", m.Networks[0].Accelerator, m.standardCaption(), m.Networks[0].ID)
 }
