@@ -140,12 +140,12 @@ func (p Pipeline) Validate(in Input) error {
 		return fmt.Errorf("no layers: want at least one")
 	case p.Loss == nil:
 		return fmt.Errorf("no loss")
-	case in.Examples < 1 || in.Examples > maxExamples:
-		return fmt.Errorf("a mini-batch of %d examples: want 1 to %d", in.Examples, maxExamples)
+	case in.Examples < 1 || in.Examples > MaxExamples:
+		return fmt.Errorf("a mini-batch of %d examples: want 1 to %d", in.Examples, MaxExamples)
 	case p.MicroBatches > in.Examples:
 		return fmt.Errorf("%d micro-batches of a mini-batch of %d: want at most one micro-batch an example", p.MicroBatches, in.Examples)
-	case p.MicroBatches > maxTasks/p.Partitions:
-		return fmt.Errorf("%d micro-batches on %d partitions: want a product of at most %d", p.MicroBatches, p.Partitions, maxTasks)
+	case p.MicroBatches > MaxTasks/p.Partitions:
+		return fmt.Errorf("%d micro-batches on %d partitions: want a product of at most %d", p.MicroBatches, p.Partitions, MaxTasks)
 	case !(p.ClipNorm >= 0) || math.IsInf(p.ClipNorm, 0):
 		return fmt.Errorf("clipping at norm %v: want a positive norm, or 0 for none", p.ClipNorm)
 	case !(p.L2 >= 0) || math.IsInf(p.L2, 0):
@@ -251,8 +251,8 @@ func (d Device) validate() error {
 	switch {
 	case int(d.Kind) >= len(kinds):
 		return fmt.Errorf("unknown kind %d: want host, emulated or modelled", d.Kind)
-	case d.Threads < 0 || d.Threads > maxThreads:
-		return fmt.Errorf("%d threads: want 1 to %d", d.Threads, maxThreads)
+	case d.Threads < 0 || d.Threads > MaxThreads:
+		return fmt.Errorf("%d threads: want 1 to %d", d.Threads, MaxThreads)
 	case d.Capacity < 0:
 		return fmt.Errorf("a capacity of %d bytes: want a positive one, or 0 for no limit", d.Capacity)
 	case (d.Kind == Modelled) != (d.Accelerator != nil):
@@ -263,7 +263,8 @@ func (d Device) validate() error {
 	return nil
 }
 
-const maxThreads = 256
+// MaxThreads is the most threads that a device may have.
+const MaxThreads = 256
 
 // MicroBatchSizes splits n examples over m micro-batches; the first n mod m
 // have one more. m larger than n counts as n: the short mini-batch at an

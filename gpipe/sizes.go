@@ -12,11 +12,12 @@ import (
 // Limits of what is planned. They are far beyond any machine, and keep counts of
 // elements, bytes and FLOPs within 63 bits, whatever is asked for.
 const (
-	maxExamples = 1 << 24 // of a mini-batch
-	maxTensor   = 1 << 40 // elements of one tensor
-	maxTotal    = 1 << 52 // elements of all tensors of a step
-	maxFLOPs    = 1 << 61 // of a micro-batch's forward function
-	maxTasks    = 1 << 20 // K*M: each takes memory and time to schedule
+	MaxExamples = 1 << 24 // N, of a mini-batch
+	MaxTasks    = 1 << 20 // K*M: each takes memory and time to schedule
+
+	maxTensor = 1 << 40 // elements of one tensor
+	maxTotal  = 1 << 52 // elements of all tensors of a step
+	maxFLOPs  = 1 << 61 // of a micro-batch's forward function
 )
 
 // MisfitError says that a network cannot run on micro-batches of the size, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,11 +21,12 @@ func newBench() *cobra.Command {
 The first steps (--warmup) are discarded.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
-			begun := false
+			what := fmt.Sprintf("bench: %d steps, and %d before them that are discarded", b.Steps, b.WarmUp)
+			o.progress.Begin(what, b.Steps+b.WarmUp)
 			r, err := b.Run(ctx, func(step int, seconds float64) {
-				if !begun {
-					o.progress.Begin(fmt.Sprintf("bench: %d steps, and %d before them that are discarded", b.Steps, b.WarmUp), b.Steps+b.WarmUp)
-					begun = true
+				if step == 1-b.WarmUp && b.WarmUp > 0 {
+					rest := seconds * float64(b.Steps+b.WarmUp-1)
+					o.progress.Say("bench: " + about(time.Duration(rest*float64(time.Second))))
 				}
 				o.progress.Advance("step " + experiments.FormatSeconds(seconds))
 			})
@@ -49,7 +51,7 @@ The first steps (--warmup) are discarded.`,
 	pipelineFlags(fs, &b.Setup, 1, 1)
 	deviceFlags(fs, &b.Setup, "host")
 	fs.Uint64Var(&b.Seed, "seed", 1, "of weights and data")
-	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
+	outcomeFlags(fs, &asJSON)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, b.Model.Name) }
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,9 @@ var examples = map[string]string{
   gpipebench calibrate --model resnet50 --width 16 --image 64 --batch 16 -m 4 --out resnet.yaml`,
 	"corpus": `  gpipebench corpus --out go.txt
   gpipebench train --data text:go.txt -k 2 -m 4 --steps 500`,
+	"completion": `  gpipebench completion bash > ~/.local/share/bash-completion/completions/gpipebench
+  gpipebench completion fish > ~/.config/fish/completions/gpipebench.fish`,
+	"help": `  gpipebench help train`,
 	"version": `  gpipebench version
   gpipebench version --json`,
 }
@@ -47,25 +51,47 @@ func addExamples(root *cobra.Command) {
 	}
 }
 
-// addCompletions lets a shell complete the values of flags that are words.
-func addCompletions(root *cobra.Command) {
-	words := map[string][]string{
-		"model": experiments.Models(),
-		"only":  experiments.IDs(),
+// What shells complete, by the flag's name: words beside those that its type
+// lists, names of files or of directories. All others are numbers and switches.
+var (
+	flagWords = map[string]func() []string{
+		"model":  experiments.Models,
+		"only":   experiments.IDs,
+		"device": experiments.Accelerators, // or a file of one
+		"data": func() []string {
+			return strings.Fields("synthetic synthetic-translation text: parallel: cifar10: cifar100: mnist: images:")
+		},
+		"lr-schedule": func() []string { return strings.Fields("constant inverse-sqrt: warmup: batch/") },
 	}
+	flagFiles       = strings.Fields("device spec load save trace memory out")
+	flagDirectories = strings.Fields("results reference")
+)
+
+// addCompletions lets a shell complete the values of flags.
+func addCompletions(root *cobra.Command) {
 	for _, c := range root.Commands() {
+		if c.ValidArgsFunction == nil && !c.HasSubCommands() {
+			c.ValidArgsFunction = cobra.NoFileCompletions
+		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			list := words[f.Name]
-			if kind := f.Value.Type(); list == nil && strings.Contains(kind, "|") {
-				list = strings.Split(kind, "|")
+			directive := cobra.ShellCompDirectiveNoFileComp
+			switch {
+			case slices.Contains(flagDirectories, f.Name) || f.Name == "out" && c.Flags().Lookup("profile") != nil:
+				directive = cobra.ShellCompDirectiveFilterDirs
+			case slices.Contains(flagFiles, f.Name):
+				directive = cobra.ShellCompDirectiveDefault
 			}
-			if f.Name == "device" && list == nil { // an accelerator, or a file of one
-				_ = c.RegisterFlagCompletionFunc(f.Name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-					return experiments.Accelerators(), cobra.ShellCompDirectiveDefault
-				})
+			var words []string
+			if kind := f.Value.Type(); strings.Contains(kind, "|") {
+				words = strings.Split(kind, "|")
+			} else if list := flagWords[f.Name]; list != nil {
+				words = list()
 			}
-			if list != nil {
-				_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)) // fails for one that is there
+			if f.Name == "data" || f.Name == "lr-schedule" { // more follows
+				directive |= cobra.ShellCompDirectiveNoSpace
+			}
+			if err := c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, directive)); err != nil {
+				panic(err)
 			}
 		})
 	}

@@ -58,6 +58,17 @@ func oneOf(words ...string) func(string) (string, error) {
 	}
 }
 
+// count adds a flag for a whole number from least to most.
+func count(fs *pflag.FlagSet, to *int, name string, standard, least, most int, usage string) {
+	value(fs, to, name, strconv.Itoa(standard), "n", usage, func(s string) (int, error) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < least || n > most {
+			return 0, fmt.Errorf("want a whole number from %d to %d", least, most)
+		}
+		return n, nil
+	})
+}
+
 // modelFlags adds the flags that make a model. Later ones than these fill in
 // what a subcommand has beside them.
 func modelFlags(fs *pflag.FlagSet, m *experiments.Model, standard experiments.Model) {
@@ -102,7 +113,7 @@ func cutFlags(fs *pflag.FlagSet, s *experiments.Setup) {
 // deviceFlags adds the flags that say what computes.
 func deviceFlags(fs *pflag.FlagSet, s *experiments.Setup, device string) {
 	value(fs, &s.Device, "device", device, "host|emulated", "host: threads of this machine and its clock; emulated: tasks one at a time and a virtual clock", parseDevice)
-	fs.IntVar(&s.Threads, "threads", 1, "threads of each device")
+	threadsFlag(fs, &s.Threads)
 	value(fs, &s.MemoryCap, "memory-cap", "", "bytes", "memory of each device, such as 64MiB; more is an error (default: no limit)", experiments.ParseBytes)
 	value(fs, &s.Link.Bandwidth, "link-bandwidth", "", "bytes", "bytes a second between emulated devices, such as 16GB (default: no limit)", func(text string) (float64, error) {
 		n, err := experiments.ParseBytes(text)
@@ -137,6 +148,20 @@ func parseInts(s string) ([]int, error) {
 		ns = append(ns, n)
 	}
 	return ns, nil
+}
+
+// threadsFlag adds --threads.
+func threadsFlag(fs *pflag.FlagSet, to *int) {
+	count(fs, to, "threads", 1, 1, gpipe.MaxThreads, "threads of each device")
+}
+
+// outcomeFlags add --format where no table is printed, and --json.
+func outcomeFlags(fs *pflag.FlagSet, asJSON *bool) {
+	value(fs, asJSON, "format", "text", "text|json", "how to print the outcome", func(s string) (bool, error) {
+		word, err := oneOf("text", "json")(s)
+		return word == "json", err
+	})
+	fs.BoolVar(asJSON, "json", *asJSON, "print the outcome as JSON, as --format json")
 }
 
 // profileFlag adds --profile.

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments"
+	"gpipebench/gpipe"
 )
 
 func main() {
@@ -65,10 +66,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "gpipebench: interrupted; no file is left half-written")
 		return 1
 	}
+	var misfit *gpipe.MisfitError
+	if errors.As(err, &misfit) {
+		err = fmt.Errorf("%w (the flags for the model, --batch and -m decide)", err)
+	}
 	fmt.Fprintln(stderr, "gpipebench: "+oneLine(err))
 	var failed *failure
 	var usage *experiments.UsageError
-	if errors.As(err, &failed) && !errors.As(err, &usage) {
+	if errors.As(err, &failed) && !errors.As(err, &usage) && misfit == nil {
 		return 1
 	}
 	return 2
@@ -112,6 +117,17 @@ Begin with: gpipebench reproduce`,
 		newReproduce(), newTable("table1"), newTable("table2", "table2-amoebanet", "table2-modelled"), newTable("table3"), newTable("ablation"), newTable("figure3"), newTable("breakdown"), newTable("validation"), newTable("consistency", "consistency-accuracy"), newTable("delayed-reduction"), newTable("learning"), newTable("translation"), newTable("stability"),
 		newReport(), newTrain(), newBench(), newDescribe(), newSimulate(), newPlan(), newCalibrate(), newCorpus(), newVerify(), newRound(), newVersion(),
 	)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(help *cobra.Command, args []string) error { return knownCommand(root, args) }
+		case "completion":
+			c.Args = knownCommand
+			c.RunE = func(completion *cobra.Command, _ []string) error { return completion.Help() }
+		}
+	}
 	addExamples(root)
 	addCompletions(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -127,6 +143,9 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	}
 	var names []string
 	for _, c := range cmd.Commands() {
+		if c.Name() == args[0] { // of which help is wanted
+			return nil
+		}
 		if !c.Hidden {
 			names = append(names, c.Name())
 		}

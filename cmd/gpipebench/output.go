@@ -164,12 +164,20 @@ func (l *lines) left() string {
 	if gone < interval || rest < interval {
 		return ""
 	}
-	return ", about " + experiments.FormatWait(rest) + " left"
+	return ", " + about(rest) + " left"
+}
+
+// about is how long something is expected to take.
+func about(d time.Duration) string {
+	if d < time.Second {
+		return "less than 1 s"
+	}
+	return "about " + experiments.FormatWait(d)
 }
 
 func (l *lines) Line(text, _ string, keep bool) {
 	if l.due() || keep {
-		fmt.Fprintln(l.w, text)
+		fmt.Fprintln(l.w, text+l.left())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments"
+	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -44,16 +45,21 @@ within the devices' memory. Each plan can be looked at with simulate.`,
 	model.Vocab, model.Classes = 1024, 1000
 	modelFlags(fs, &s.Model, model)
 	acceleratorFlags(fs, &s.Simulating)
-	fs.IntVar(&s.Devices, "devices", 8, "how many there are, at most")
-	fs.IntVar(&s.Batch, "batch", 32, "examples of a mini-batch")
-	fs.IntVar(&s.MaxBatch, "max-batch", 0, "the mini-batch may grow up to this, by doubling; 0: not at all")
+	count(fs, &s.Devices, "devices", 8, 1, gpipe.MaxTasks, "how many there are, at most")
+	count(fs, &s.Batch, "batch", 32, 1, gpipe.MaxExamples, "examples of a mini-batch")
+	count(fs, &s.MaxBatch, "max-batch", 0, 0, gpipe.MaxExamples, "the mini-batch may grow up to this, by doubling; 0: not at all")
 	value(fs, &s.Setup.Schedule, "schedule", "gpipe", "gpipe|naive|1f1b", "order of the tasks", schedule.Parse)
 	optimizerFlag(fs, &s.Optimizer)
 	fs.Float64Var(&s.Model.Dropout, "dropout", 0, "rate, from 0 up to 1")
-	fs.IntVar(&s.Keep, "top", 5, "how many plans to show")
+	count(fs, &s.Keep, "top", 5, 1, 1000, "how many plans to show")
 	formatFlag(fs, &format)
 	fs.BoolVar(&asJSON, "json", false, "print the plans as JSON, as --format json")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, s.Model.Name) }
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if s.MaxBatch > 0 && s.MaxBatch < s.Batch {
+			return fmt.Errorf("--max-batch %d: want %d, the mini-batch, or more", s.MaxBatch, s.Batch)
+		}
+		return ownFlags(cmd, s.Model.Name)
+	}
 	return cmd
 }
 

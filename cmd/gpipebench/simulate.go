@@ -68,7 +68,7 @@ Nothing is computed.`,
 	fs.StringVar(&trace, "trace", "", "file for the step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
 	fs.StringVar(&memory, "memory", "", "file for a picture of each device's memory over the step: PNG if it ends in .png, else SVG")
 	fs.BoolVar(&draw, "timeline", false, "draw the step's timeline")
-	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
+	outcomeFlags(fs, &asJSON)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, s.Model.Name) }
 	return cmd
 }

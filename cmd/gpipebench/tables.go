@@ -18,6 +18,7 @@ const reference = "results/reference"
 
 func newReproduce() *cobra.Command {
 	r := experiments.Reproducing{}
+	format := ""
 	cmd := &cobra.Command{
 		Use:   "reproduce",
 		Short: "Run all experiments and write their records and tables",
@@ -41,10 +42,10 @@ was; after a change to the engine, --fresh measures anew. Where
 			}
 			o.progress.Say(fmt.Sprintf("reproduce, profile %s: about %s on two cores, into %s", r.Profile, experiments.FormatWait(total), r.Out))
 			shown := 0
-			err = r.Run(ctx, o.progress, func(_ experiments.Experiment, report *experiments.Report) error {
+			err = printReports(ctx, o, r, format, func(report *experiments.Report) error {
 				shown++
-				if err := writeTables(o, report, "text"); err != nil {
-					return err
+				if format != "text" { // tables only
+					return nil
 				}
 				for _, f := range report.Files {
 					if strings.HasSuffix(f.Name, ".timeline.txt") {
@@ -66,8 +67,27 @@ was; after a change to the engine, --fresh measures anew. Where
 	profileFlag(cmd, &r.Profile)
 	cmd.Flags().StringSliceVar(&r.Only, "only", nil, "only these experiments: "+strings.Join(experiments.IDs(), ", "))
 	cmd.Flags().StringVar(&r.Out, "out", "results/local", "directory for records and tables")
+	formatFlag(cmd.Flags(), &format)
 	runFlags(cmd, &r)
 	return cmd
+}
+
+// printReports runs experiments and prints the tables of each as soon as they are
+// there, and what then adds to them; JSON is one document at the end.
+func printReports(ctx context.Context, o *output, r experiments.Reproducing, format string, then func(*experiments.Report) error) error {
+	var all experiments.Report
+	err := r.Run(ctx, o.progress, func(_ experiments.Experiment, report *experiments.Report) error {
+		if format == "json" {
+			all.Tables = append(all.Tables, report.Tables...)
+		} else if err := writeTables(o, report, format); err != nil {
+			return err
+		}
+		return then(report)
+	})
+	if len(all.Tables) > 0 {
+		err = errors.Join(err, writeTables(o, &all, format))
+	}
+	return err
 }
 
 // runFlags adds the flags that reproduce and single tables share.
@@ -87,18 +107,7 @@ func newTable(id string, more ...string) *cobra.Command {
 		Use:  id,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
-			var all experiments.Report // JSON is one document
-			err := r.Run(ctx, o.progress, func(_ experiments.Experiment, report *experiments.Report) error {
-				if format == "json" {
-					all.Tables = append(all.Tables, report.Tables...)
-					return nil
-				}
-				return writeTables(o, report, format)
-			})
-			if len(all.Tables) > 0 {
-				err = errors.Join(err, writeTables(o, &all, format))
-			}
-			return err
+			return printReports(ctx, o, r, format, func(*experiments.Report) error { return nil })
 		}),
 	}
 	var titles []string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -45,12 +46,10 @@ With a network for images it is, for
 			if err := experiments.CheckWritable(trace); err != nil {
 				return err
 			}
-			begun := false
+			t.Announce = func(steps int, expected time.Duration) {
+				o.progress.Begin(fmt.Sprintf("train: %d steps, %s", steps, about(expected)), steps)
+			}
 			r, err := t.Run(ctx, func(s experiments.TrainStep) {
-				if !begun {
-					o.progress.Begin("train", s.Steps)
-					begun = true
-				}
 				o.progress.Line(s.String(), fmt.Sprintf("loss %.4f", s.Loss), s.Eval != nil)
 			})
 			o.progress.End()
@@ -108,7 +107,7 @@ With a network for images it is, for
 	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
 	fs.StringVar(&trace, "trace", "", "file for the last step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
 	fs.BoolVar(&draw, "timeline", false, "draw the last step's timeline")
-	fs.BoolVar(&asJSON, "json", false, "print the outcome as JSON")
+	outcomeFlags(fs, &asJSON)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("epochs") {
 			if cmd.Flags().Changed("steps") {

@@ -39,6 +39,6 @@ func newVersion() *cobra.Command {
 			return o.printf("gpipebench %s\ncommit %s\n%s\n", v.Version, commit, v.Machine)
 		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	outcomeFlags(cmd.Flags(), &asJSON)
 	return cmd
 }
