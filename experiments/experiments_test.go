@@ -721,3 +721,21 @@ func TestReferenceTables(t *testing.T) {
 		}
 	}
 }
+
+// Records that lack what a report counts on are an error in one line.
+func TestStrangeRecordsAreAnError(t *testing.T) {
+	e, err := Load("table1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := reportOf(surprised{e}, NewLog(e.Key("smoke")), nil); err == nil || !strings.Contains(err.Error(), "table1: its records are not what this version writes") {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// surprised is an experiment that divides by what its records lack.
+type surprised struct{ Experiment }
+
+func (surprised) Report(log, _ *Log) (*Report, error) {
+	return &Report{Tables: make([]*Table, 1/len(log.names))}, nil
+}

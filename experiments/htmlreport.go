@@ -218,7 +218,7 @@ func commitName(s Provenance) string {
 
 // fill computes what a section shows.
 func (s *pageSection) fill(e Experiment, log, reference *Log) {
-	report, err := e.Report(log, reference)
+	report, err := understood(e, log, reference)
 	if err != nil {
 		s.Problem = err.Error()
 		return

@@ -136,7 +136,7 @@ func (r Reproducing) one(ctx context.Context, e Experiment, spec []SpecFile, p P
 // reportOf is an experiment's report with a note under every table that says
 // where its numbers are from.
 func reportOf(e Experiment, log, reference *Log) (*Report, error) {
-	report, err := e.Report(log, reference)
+	report, err := understood(e, log, reference)
 	if err != nil {
 		return nil, err
 	}
@@ -144,6 +144,18 @@ func reportOf(e Experiment, log, reference *Log) (*Report, error) {
 		t.Notes = append(t.Notes, seedsNote(log), provenanceNote(log))
 	}
 	return report, nil
+}
+
+// understood is an experiment's report. Records of another version of this
+// program, or changed by hand, may lack what the report counts on: that is an
+// error.
+func understood(e Experiment, log, reference *Log) (report *Report, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: its records are not what this version writes (%v): want others, by --fresh", e.ID(), p)
+		}
+	}()
+	return e.Report(log, reference)
 }
 
 // reference loads the run to show beside an experiment, if there is one.
