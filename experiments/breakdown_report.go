@@ -117,6 +117,9 @@ func (b *breakdown) Report(log, reference *Log) (*Report, error) {
 					shares = append(shares, part.of(&p)/p.Step)
 				}
 				text = bracketed(shares, func(x float64) string { return FormatShare(x, 1) })
+				if lo, hi, ok := interval(shares, 0.95); ok {
+					series.spread = append(series.spread, spread{len(series.values) - 1, 100 * lo, 100 * hi}) // of the bar before
+				}
 			case c.paper == nil:
 				share = 100 * part.of(&c.parts) / c.parts.Step
 				text = FormatShare(part.of(&c.parts), c.parts.Step)

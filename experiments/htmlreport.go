@@ -146,7 +146,8 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 		ID:    "origins",
 		Title: "Each experiment's records",
 		Columns: []Column{
-			{"experiment", true}, {"profile", true}, {"measured", true}, {"commit", true}, {"spec", true}, {"samples", false}, {"load before", false}, {"machine", true},
+			{"experiment", true}, {"profile", true}, {"last measured", true}, {"commit", true}, {"spec", true}, {"samples", false}, {"seeds", true},
+			{"processes", false}, {"load before", false}, {"machine", true},
 		},
 	}
 	machines, kernels, commits, profiles := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -174,20 +175,25 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 		s.Command = fmt.Sprintf("gpipebench reproduce --only %s --profile %s", id, log.Key.Profile)
 		s.fill(e, log, Reproducing{Out: r.Results, Reference: r.Reference}.reference(e, Silent{}))
 
-		from := log.Session
-		machines[from.Machine.CPU+fmt.Sprintf(", %d cores, %s/%s, %s", from.Machine.Cores, from.Machine.OS, from.Machine.Arch, from.Machine.Go)] = true
-		kernels[from.Machine.Kernels] = true
-		commits[commitName(from)] = true
 		profiles[log.Key.Profile] = true
-		if p.From == "" || from.Time < p.From {
-			p.From = from.Time
+		own, load, seeds := map[string]bool{}, 0.0, "-"
+		sessions := log.measuring()
+		for _, from := range sessions {
+			m := from.Machine
+			machines[fmt.Sprintf("%s, %d cores, %s/%s, %s", m.CPU, m.Cores, m.OS, m.Arch, m.Go)] = true
+			kernels[m.Kernels] = true
+			commits[commitName(from)], own[commitName(from)] = true, true
+			if p.From == "" || from.Time < p.From {
+				p.From = from.Time
+			}
+			p.To = max(p.To, from.Time)
+			load = max(load, from.Load)
 		}
-		p.To = max(p.To, from.Time)
-		load := "-"
-		if from.Load >= 0 {
-			load = fmt.Sprintf("%.2f", from.Load)
+		if of := log.seeds(); len(of) > 0 {
+			seeds = strings.ReplaceAll(strings.Trim(fmt.Sprint(of), "[]"), " ", ", ")
 		}
-		origins.Add(id, log.Key.Profile, from.Time, commitName(from), log.Key.Spec, fmt.Sprint(len(log.names)), load, from.Machine.String())
+		origins.Add(id, log.Key.Profile, log.Session.Time, strings.Join(sortedKeys(own), ", "), log.Key.Spec,
+			fmt.Sprint(len(log.names)), seeds, fmt.Sprint(len(sessions)), fmt.Sprintf("%.2f", load), log.Session.Machine.String())
 	}
 	if len(p.Sections) == 0 {
 		return nil, fmt.Errorf("%s has no records of any experiment: run gpipebench reproduce --out %[1]s", r.Results)

@@ -110,3 +110,31 @@ text { fill: #1a1a1a }
 		t.Error(err)
 	}
 }
+
+// Heads of columns have the colours of plots. A figure of ours is taken apart,
+// another picture is shown as it is.
+func TestPagePlot(t *testing.T) {
+	css := string(voiceStyles())
+	for _, want := range []string{"th.paper { border-bottom-color: #D55E00 }", "th.measured { border-bottom-color: var(--blue) }", "th.torchgpipe"} {
+		if !strings.Contains(css, want) {
+			t.Errorf("no %q in %s", want, css)
+		}
+	}
+	bars := &barPanel{names: []string{"K = 2"}, series: []barSeries{{name: "paper", values: []float64{1}}, {name: "measured", values: []float64{2}}}}
+	files, err := plotFiles("p", "A title", []axes{bars, bars})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPagePlot("p", files[0].Text, "of-test")
+	if len(p.Panels) != 2 || len(p.Legend) != 2 || p.SVG != "" {
+		t.Errorf("%d panels, %d names, %q", len(p.Panels), len(p.Legend), p.SVG)
+	}
+	for _, piece := range slices.Concat(p.Legend, p.Panels) {
+		if n := strings.Count(string(piece), "<svg"); n != 1 || !strings.Contains(string(piece), `<svg class="of-test"`) || strings.Contains(string(piece), "A title") {
+			t.Errorf("%d elements in %.200s", n, piece)
+		}
+	}
+	if whole := newPagePlot("t", `<svg width="2" height="2"><rect/></svg>`, "of-test"); whole.SVG == "" || whole.Panels != nil {
+		t.Errorf("another picture: %+v", whole)
+	}
+}

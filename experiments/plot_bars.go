@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"image/color"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -64,6 +65,7 @@ func (p *barPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 	if !p.stacked {
 		width = 0.8 * room / vg.Length(len(p.series))
 	}
+	stacks := make([]float64, len(p.names)) // what lies below a series
 	var keys []legendEntry
 	var below *plotter.BarChart
 	for i, s := range p.series {
@@ -84,8 +86,19 @@ func (p *barPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 		out.Add(bars)
 		keys = append(keys, legendEntry{s.name, bars})
 		if len(s.spread) > 0 {
-			out.Add(whiskers{s.spread, bars.Offset})
+			over, offset := slices.Clone(s.spread), bars.Offset
+			if p.stacked { // each beside those of the series below
+				for k := range over {
+					over[k].lo += stacks[over[k].group]
+					over[k].hi += stacks[over[k].group]
+				}
+				offset = 0.8 * width * vg.Length((float64(i)+0.5)/float64(len(p.series))-0.5)
+			}
+			out.Add(whiskers{over, offset})
 			keys = append(keys, legendEntry{p.intervals(), whiskers{}})
+		}
+		for k := range s.values {
+			stacks[k] += s.values[k]
 		}
 	}
 	nominal(out, p.names)

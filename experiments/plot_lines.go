@@ -117,9 +117,6 @@ func (p panel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, err
 			}
 		}
 	}
-	for _, at := range p.levels {
-		lowest, highest = min(lowest, at.y), max(highest, at.y)
-	}
 	if p.fromZero {
 		out.Y.Min, out.Y.Max = 0, highest*1.05
 	}

@@ -40,7 +40,7 @@ func TestFigure(t *testing.T) {
 		title: "one", names: []string{"K = 2", "K = 4"},
 		series: []barSeries{{name: "paper", values: []float64{1, 2}}, {name: "measured", values: []float64{1, 3}, spread: []spread{{1, 2.5, 4}}}},
 	}
-	lines := panel{title: "another", x: "K", y: "throughput", series: []series{{"paper", [][]point{{{1, 2}, {2, 3}}}}, {"a <name> & more", [][]point{{{1, 1}, {2, 7}}}}}}
+	lines := panel{title: "another", x: "K", y: "throughput", series: []series{{"paper", [][]point{{{1, 2}, {2, 3}}}}, {"a <name> & " + strings.Repeat("more ", 15), [][]point{{{1, 1}, {2, 7}}}}}}
 	f, err := newFigure(strings.Repeat("A long title ", 20), []axes{bars, lines, bars})
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestWrapped(t *testing.T) {
 
 // What a line is held against is within the axes, its name too.
 func TestLevels(t *testing.T) {
-	p := panel{series: []series{{"loss", [][]point{{{1, 5}, {100, 2}}}}}, levels: []level{{"uniform", 6}, {"entropy", 1.5}}}
+	p := panel{fromZero: true, series: []series{{"loss", [][]point{{{1, 5}, {100, 2}}}}}, levels: []level{{"uniform", 6}, {"entropy", 1.5}}}
 	drawn, _, err := p.plot(inks(p.seriesNames()))
 	if err != nil {
 		t.Fatal(err)
@@ -213,5 +213,24 @@ func TestDotPanelPads(t *testing.T) {
 	p.bare, p.spread = true, nil
 	if _, keys, _ = p.plot(nil); len(keys) != 1 || keys[0].name != eachDot {
 		t.Errorf("without means: %v", keys)
+	}
+}
+
+// The interval of a bar that stands upon another begins where that ends, and the
+// legend says what it is.
+func TestStackedIntervals(t *testing.T) {
+	p := &barPanel{stacked: true, names: []string{"K = 2"}, series: []barSeries{{name: "a", values: []float64{60}}, {name: "b", values: []float64{40}, spread: []spread{{0, 35, 55}}}}}
+	drawn, keys, err := p.plot(inks(p.seriesNames()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 1.05 * (60 + 55); drawn.Y.Max != want {
+		t.Errorf("y up to %v, want %v", drawn.Y.Max, want)
+	}
+	if p.series[1].spread[0] != (spread{0, 35, 55}) {
+		t.Errorf("the interval itself is now %v", p.series[1].spread[0])
+	}
+	if len(keys) != 3 || keys[2].name != "95% interval" {
+		t.Errorf("legend %v", keys)
 	}
 }
