@@ -442,7 +442,32 @@ func (t *table1) fitsTable(r *table1Results) *Table {
 		parts = append(parts, fmt.Sprintf("%d of %d (%v)", fit[k], cellsOf[k], c))
 	}
 	table.Notes = append(table.Notes, "The paper's networks that fit: "+strings.Join(parts, ", ")+".")
+	for i := range t.spec.Networks {
+		table.Notes = append(table.Notes, t.smallestNote(r, i))
+	}
 	return table
+}
+
+// smallestNote is what the fullest device of a network's last column takes with
+// the smallest micro-batch, by convention.
+func (t *table1) smallestNote(r *table1Results, network int) string {
+	n := &t.spec.Networks[network]
+	last := len(n.Columns) - 1
+	c, micro := &r.modelled[network][last], slices.Min(n.MicroBatches)
+	var parts []string
+	for _, conv := range t.spec.Conventions[:r.profile.Conventions] {
+		if n.Model.images() && !conv.Scores {
+			continue
+		}
+		m := c.Memory[memoryName(gpipe.Modelling{DType: conv.how.DType, KeepScores: conv.how.KeepScores}, micro)]
+		peak := m.Peak[conv.Accounting]
+		part := fmt.Sprintf("%s (%v)", FormatBytes(peak), conv)
+		if peak > c.Capacity {
+			part += ", which does not fit"
+		}
+		parts = append(parts, part)
+	}
+	return fmt.Sprintf("%s, %s at M = %d: of %s the fullest device takes %s.", n.Name, n.Columns[last].Name, n.Batch/micro, FormatBytes(c.Capacity), strings.Join(parts, ", "))
 }
 
 // commas groups digits by three.
