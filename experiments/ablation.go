@@ -268,9 +268,9 @@ func (a *ablation) answer(log *Log) (notes []string, err error) {
 		text := fmt.Sprintf("%s, K = %d:", n.Name, k)
 		for _, cost := range a.spec.Costs {
 			name, gain := best(cost)
-			text += fmt.Sprintf(" best over %s %+.0f%% (%s);", cost, 100*gain, name)
+			text += fmt.Sprintf(" best over %s %s (%s);", cost, signed(gain), name)
 		}
-		notes = append(notes, text+fmt.Sprintf(" even stages %+.0f%%.", 100*(s.Cuts[base].Step.Early/s.Even-1)))
+		notes = append(notes, fmt.Sprintf("%s even stages %s.", text, signed(s.Cuts[base].Step.Early/s.Even-1)))
 	}
 	return notes, nil
 }

@@ -59,6 +59,10 @@ func percent(x float64) string {
 	return fmt.Sprintf("%.1f%%", 100*x)
 }
 
+// signed is a relative difference in whole percent; what rounds to none has no
+// sign of its own.
+func signed(x float64) string { return fmt.Sprintf("%+.0f%%", math.Round(100*x)+0) }
+
 // tables are, for each network, its cells under the default convention and then
 // the errors under each.
 func (s *paperScale) tables(log *Log, id, title string, sources []string) (cells, conventions []*Table, err error) {
@@ -196,7 +200,7 @@ func (s *paperScale) cellTable(log *Log, n *scaleNetwork, id, title string, sour
 			if c == s.Base {
 				return "-"
 			}
-			return fmt.Sprintf("%+.0f%%", 100*(got/value-1))
+			return signed(got/value - 1)
 		}
 		row := []string{fmt.Sprint(c.K), fmt.Sprint(c.M), paper.Value.Text}
 		if n.hasTorchgpipe() {

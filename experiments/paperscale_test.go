@@ -619,3 +619,11 @@ func TestModelledSpecErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestSigned(t *testing.T) {
+	for x, want := range map[float64]string{0.126: "+13%", -0.126: "-13%", 0.004: "+0%", -0.004: "+0%", 0: "+0%"} {
+		if got := signed(x); got != want {
+			t.Errorf("%v is %s, want %s", x, got, want)
+		}
+	}
+}

@@ -160,7 +160,7 @@ func (t *table3) row(log *Log, n *scaleNetwork, c cell, costs []float64, runs []
 	}
 	off := "-"
 	if c != base {
-		off = fmt.Sprintf("%+.0f%%", 100*(modelled/paper.Value-1))
+		off = signed(modelled/paper.Value - 1)
 	}
 	row := []string{
 		n.Name, fmt.Sprint(c.K), paper.Text, fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut),
