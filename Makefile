@@ -47,7 +47,7 @@ report: build
 	$(BIN) report --results $(RESULTS)
 
 # Opens the page in a headless browser at the width of a phone and of a desk,
-# light and dark, if there is a browser and node.
+# light and dark, if there is a browser.
 check-report: report
 	bench/check_report.sh $(RESULTS)/report.html
 

@@ -21,7 +21,8 @@ type barPanel struct {
 	names    []string // of the groups
 	series   []barSeries
 	stacked  bool
-	whiskers string // what the intervals are; "": 95% intervals
+	near     float64 // what values should be near: they are marks about a line there, not bars from 0; 0: bars
+	whiskers string  // what the intervals are; "": 95% intervals
 }
 
 // barSeries is the bars of one colour, one for each group.
@@ -66,6 +67,9 @@ func (p *barPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 		width = 0.8 * room / vg.Length(len(p.series))
 	}
 	stacks := make([]float64, len(p.names)) // what lies below a series
+	if p.near != 0 {
+		return p.marked(out, width, inks)
+	}
 	var keys []legendEntry
 	var below *plotter.BarChart
 	for i, s := range p.series {
@@ -105,6 +109,49 @@ func (p *barPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 	out.Y.Max *= 1.05
 	return out, keys, nil
 }
+
+// marked adds marks with their intervals instead of bars of a width.
+func (p *barPanel) marked(out *plot.Plot, width vg.Length, inks map[string]color.Color) (*plot.Plot, []legendEntry, error) {
+	var keys []legendEntry
+	out.Y.Min, out.Y.Max = p.near, p.near
+	for i, s := range p.series {
+		m := marks{s.values, draw.GlyphStyle{Color: inks[s.name], Radius: vg.Points(3.5), Shape: shapes[i%len(shapes)]},
+			width * vg.Length(float64(i)-float64(len(p.series)-1)/2)}
+		keys = append(keys, legendEntry{s.name, m})
+		if len(s.spread) > 0 {
+			out.Add(whiskers{s.spread, m.offset})
+			keys = append(keys, legendEntry{p.intervals(), whiskers{}})
+		}
+		out.Add(m)
+	}
+	nominal(out, p.names)
+	pad := 0.08 * (out.Y.Max - out.Y.Min)
+	out.Y.Min, out.Y.Max = out.Y.Min-pad, out.Y.Max+pad
+	out.Add(levels{[]level{{"", p.near}}, out.X.Max})
+	return out, keys, nil
+}
+
+// marks are values of groups, beside the groups' middle by offset.
+type marks struct {
+	of     plotter.Values
+	style  draw.GlyphStyle
+	offset vg.Length
+}
+
+func (m marks) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	for i, v := range m.of {
+		c.DrawGlyph(m.style, vg.Point{X: toX(float64(i)) + m.offset, Y: toY(v)})
+	}
+}
+
+// DataRange keeps the values within the axes.
+func (m marks) DataRange() (xmin, xmax, ymin, ymax float64) {
+	return 0, float64(len(m.of) - 1), slices.Min(m.of), slices.Max(m.of)
+}
+
+// Thumbnail is one of them.
+func (m marks) Thumbnail(c *draw.Canvas) { c.DrawGlyph(m.style, c.Center()) }
 
 // levelGrid is the lines of a grid that values are read by.
 func levelGrid() *plotter.Grid {

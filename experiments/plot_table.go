@@ -13,6 +13,7 @@ type tableBars struct {
 	panel, group string // columns
 	y            string
 	bars         []columnBars
+	near         float64 // see barPanel
 }
 
 // columnBars is a series: a column, and that of its intervals, written [a, b],
@@ -40,7 +41,7 @@ func (b tableBars) panels(t *Table) []axes {
 		name := row[column[b.panel]]
 		p := at[name]
 		if p == nil {
-			p = &barPanel{title: name, y: b.y}
+			p = &barPanel{title: name, y: b.y, near: b.near}
 			if !t.Columns[column[b.panel]].Left {
 				p.title = b.panel + " = " + name
 			}

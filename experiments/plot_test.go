@@ -234,3 +234,21 @@ func TestStackedIntervals(t *testing.T) {
 		t.Errorf("legend %v", keys)
 	}
 }
+
+// Ratios that should be near 1 are marks on an axis that has 1 and all intervals.
+func TestMarks(t *testing.T) {
+	p := &barPanel{near: 1, names: []string{"K = 2", "K = 4"}, series: []barSeries{{name: "a", values: []float64{1.1, 1.2}, spread: []spread{{1, 1.15, 1.3}}}, {name: "b", values: []float64{1.05, 1.1}}}}
+	drawn, keys, err := p.plot(inks(p.seriesNames()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if drawn.Y.Min >= 1 || drawn.Y.Min < 0.9 || drawn.Y.Max <= 1.3 || drawn.Y.Max > 1.4 {
+		t.Errorf("y from %v to %v", drawn.Y.Min, drawn.Y.Max)
+	}
+	if len(keys) != 3 {
+		t.Errorf("legend %v", keys)
+	}
+	if _, err := plotFiles("marks", "Marks", []axes{p}); err != nil {
+		t.Error(err)
+	}
+}

@@ -67,7 +67,7 @@ func (v *validation) Report(log, _ *Log) (*Report, error) {
 		table.Notes = append(table.Notes, fmt.Sprintf("In %d of %d rounds other processes took cores that were needed.", len(disturbed), profile.Rounds))
 	}
 	bars := tableBars{
-		panel: "network", group: "K", y: "step, modelled over emulated",
+		panel: "network", group: "K", y: "step, modelled over emulated", near: 1,
 		bars: []columnBars{{"rates/emulated", "95% of rates"}, {"own/emulated", "95% of own"}},
 	}
 	report.Files, err = plotFiles("validation", v.spec.Title, bars.panels(table))
