@@ -173,7 +173,8 @@ func (v *validationRounds) round(ctx context.Context, round int, log *Log) (err 
 		if err := host.turn(ctx, timed); err != nil {
 			return err
 		}
-		for _, r := range runs {
+		for i := range runs {
+			r := runs[(i+round)%len(runs)]
 			step := r.on.unwatched
 			if r.k == 1 {
 				step = r.on.step

@@ -23,26 +23,19 @@ func (v *validation) Report(log, _ *Log) (*Report, error) {
 		},
 	}
 	report := &Report{Tables: []*Table{table}}
-	rows, worstRates, worstOwn, withinRates, withinOwn := 0, 0.0, 0.0, 0, 0
+	var rates, own reach
 	disturbed := map[int]bool{} // rounds
-	within := func(r ratio, count *int, worst *float64) {
-		off := math.Abs(r.median - 1)
-		*worst = max(*worst, off)
-		if off <= v.spec.Within/100 {
-			*count++
-		}
-	}
 	for _, n := range profile.Networks {
 		table.Caption = append(table.Caption, fmt.Sprintf("%s is %v, in mini-batches of %d.", n.Model.Name, n.Model, n.Batch))
 		for _, k := range v.spec.K {
-			var emulated, rates, own []float64
+			var emulated, byRates, byOwn []float64
 			memory := "equal"
 			for round := range profile.Rounds {
 				var s validationSample
 				if err := log.Get(n.sample(k, round), &s); err != nil {
 					return nil, err
 				}
-				emulated, rates, own = append(emulated, s.Seconds), append(rates, s.Rates), append(own, s.Own)
+				emulated, byRates, byOwn = append(emulated, s.Seconds), append(byRates, s.Rates), append(byOwn, s.Own)
 				if crowded(s.Others, 1, log.Session.Machine.Cores) {
 					disturbed[round] = true
 				}
@@ -51,17 +44,15 @@ func (v *validation) Report(log, _ *Log) (*Report, error) {
 					report.Verdict = fmt.Errorf("validation, %s, K=%d: memory %s: want the same bytes", n.Model.Name, k, memory)
 				}
 			}
-			byRates, byOwn := ratioOf(rates, emulated), ratioOf(own, emulated)
-			within(byRates, &withinRates, &worstRates)
-			within(byOwn, &withinOwn, &worstOwn)
-			rows++
-			table.Add(n.Model.Name, fmt.Sprint(k), fmt.Sprint(n.M), FormatSeconds(median(emulated)), FormatSeconds(median(rates)), FormatSeconds(median(own)),
-				byRates.value(), byRates.interval(), byOwn.value(), byOwn.interval(), memory)
+			ratesRatio, ownRatio := ratioOf(byRates, emulated), ratioOf(byOwn, emulated)
+			rates.add(ratesRatio, v.spec.Within)
+			own.add(ownRatio, v.spec.Within)
+			table.Add(n.Model.Name, fmt.Sprint(k), fmt.Sprint(n.M), FormatSeconds(median(emulated)), FormatSeconds(median(byRates)), FormatSeconds(median(byOwn)),
+				ratesRatio.value(), ratesRatio.interval(), ownRatio.value(), ownRatio.interval(), memory)
 		}
 	}
-	table.Notes = append(table.Notes,
-		fmt.Sprintf("Within %v%%: %d of %d by rates, the worst off by %.1f%%; %d of %d by own operations, the worst off by %.1f%%.",
-			v.spec.Within, withinRates, rows, 100*worstRates, withinOwn, rows, 100*worstOwn))
+	table.Notes = append(table.Notes, fmt.Sprintf("Within %v%%: by rates %v; by own operations %v.", v.spec.Within, rates, own))
+	table.Notes = append(table.Notes, processNote(&validationRounds{&v.spec, profile}, log))
 	table.Notes = append(table.Notes, fewRoundsNote(profile.Rounds)...)
 	if len(disturbed) > 0 {
 		table.Notes = append(table.Notes, fmt.Sprintf("In %d of %d rounds other processes took cores that were needed.", len(disturbed), profile.Rounds))
@@ -72,4 +63,23 @@ func (v *validation) Report(log, _ *Log) (*Report, error) {
 	}
 	report.Files, err = plotFiles("validation", v.spec.Title, bars.panels(table))
 	return report, err
+}
+
+// reach is how many ratios are near 1, and how far off the worst is.
+type reach struct {
+	of, within int
+	worst      float64
+}
+
+func (r *reach) add(x ratio, percent float64) {
+	off := math.Abs(x.median - 1)
+	r.of++
+	if off <= percent/100 {
+		r.within++
+	}
+	r.worst = max(r.worst, off)
+}
+
+func (r reach) String() string {
+	return fmt.Sprintf("%d of %d, the worst off by %.1f%%", r.within, r.of, 100*r.worst)
 }

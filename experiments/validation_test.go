@@ -65,7 +65,7 @@ func TestValidationMemoryVerdict(t *testing.T) {
 		if r.Verdict == nil || !strings.Contains(r.Verdict.Error(), "amoebanetd, K=4") {
 			t.Errorf("%s: verdict %v", what, r.Verdict)
 		}
-		if note := r.Tables[0].Notes[0]; !strings.Contains(note, "9 of 9 by rates, the worst off by 5.0%; 0 of 9 by own operations, the worst off by 20.0%") {
+		if note := r.Tables[0].Notes[0]; !strings.Contains(note, "Within 10%: by rates 9 of 9, the worst off by 5.0%; by own operations 0 of 9, the worst off by 20.0%.") {
 			t.Error(note)
 		}
 	}
