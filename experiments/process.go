@@ -140,7 +140,8 @@ func startRound(ctx context.Context, executable string, request *roundRequest, n
 	if err := c.Start(); err != nil {
 		return fmt.Errorf("its process does not start: %w", err)
 	}
-	sent := json.NewEncoder(in).Encode(request)
+	sent := make(chan error, 1)
+	go func() { sent <- json.NewEncoder(in).Encode(request) }()
 	read := adoptAll(out, names, log)
 	if read != nil {
 		stop()
@@ -154,7 +155,7 @@ func startRound(ctx context.Context, executable string, request *roundRequest, n
 	case ended != nil:
 		return fmt.Errorf("its process ended early (%w): %s", ended, complaint(said.String(), executable))
 	}
-	return sent
+	return <-sent
 }
 
 // adoptAll adds the records that a round's process prints to the log: those of
