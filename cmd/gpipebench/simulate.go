@@ -119,9 +119,13 @@ func printSimulation(o *output, r *experiments.Simulation) error {
 		experiments.FormatBytes(most.PeakBytes), experiments.FormatBytes(most.CapacityBytes), r.Accounting, fits)
 	for k, d := range r.Devices {
 		if !d.Fits {
-			fmt.Fprintf(&b, "device %d (%s to %s) lacks %s: parameters with optimizer state %s, boundary stash %s, residuals %s, workspace %s, gradients %s\n",
+			fmt.Fprintf(&b, "device %d (%s to %s) lacks %s: parameters with optimizer state %s, boundary stash %s, residuals %s, workspace %s",
 				k, d.FirstLayer, d.LastLayer, experiments.FormatBytes(d.PeakBytes-d.CapacityBytes), experiments.FormatBytes(d.ParamBytes),
-				experiments.FormatBytes(d.BoundaryBytes), experiments.FormatBytes(d.ResidualBytes), experiments.FormatBytes(d.WorkspaceBytes), experiments.FormatBytes(d.GradientBytes))
+				experiments.FormatBytes(d.BoundaryBytes), experiments.FormatBytes(d.ResidualBytes), experiments.FormatBytes(d.WorkspaceBytes))
+			if r.Accounting == gpipe.FullAccounting.String() { // what counts, and nothing else
+				fmt.Fprintf(&b, ", gradients %s", experiments.FormatBytes(d.GradientBytes))
+			}
+			b.WriteString("\n")
 		}
 	}
 	fmt.Fprintf(&b, "partition %s\n", short(r.Partition))
