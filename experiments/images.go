@@ -19,7 +19,7 @@ func (t *Training) openImages() (datasets.Source, error) {
 	if strings.HasPrefix(spec, "synthetic") {
 		config.SyntheticImages.Classes = t.Model.Classes
 	} else if t.SyntheticImages != (datasets.SyntheticImagesConfig{}) {
-		return nil, usagef("numbers of images, noise and fresh ones are settings of synthetic, not of %s", t.Data)
+		return nil, usagef("data %q with a number of images, noise or fresh ones, which are settings of synthetic: want synthetic, or none of them", t.Data)
 	}
 	if err := config.Validate(); err != nil {
 		return nil, usage(err)

@@ -21,12 +21,10 @@ func newBench() *cobra.Command {
 The first steps (--warmup) are discarded.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
-			what := fmt.Sprintf("bench: %d steps, and %d before them that are discarded", b.Steps, b.WarmUp)
-			o.progress.Begin(what, b.Steps+b.WarmUp)
 			r, err := b.Run(ctx, func(step int, seconds float64) {
-				if step == 1-b.WarmUp && b.WarmUp > 0 {
-					rest := seconds * float64(b.Steps+b.WarmUp-1)
-					o.progress.Say("bench: " + about(time.Duration(rest*float64(time.Second))))
+				if step == 1-b.WarmUp { // the first: it tells how long all will take
+					all := seconds * float64(b.Steps+b.WarmUp)
+					o.progress.Begin(fmt.Sprintf("bench: %d steps, and %d before them that are discarded, %s", b.Steps, b.WarmUp, about(time.Duration(all*float64(time.Second)))), b.Steps+b.WarmUp)
 				}
 				o.progress.Advance("step " + experiments.FormatSeconds(seconds))
 			})

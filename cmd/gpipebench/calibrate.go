@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -33,7 +33,10 @@ several such devices take.`,
 				return err
 			}
 			if file != "" {
-				return os.WriteFile(file, []byte(a.Text()), 0o644)
+				return experiments.WriteFile(file, func(w io.Writer) error {
+					_, err := io.WriteString(w, a.Text())
+					return err
+				})
 			}
 			return o.printf("%s", a.Text())
 		}),

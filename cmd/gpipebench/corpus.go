@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -15,6 +16,9 @@ func newCorpus() *cobra.Command {
 		Short: "Write the Go distribution's documentation as one text, to train on",
 		Args:  noArguments,
 		RunE: does(func(_ context.Context, o *output) error {
+			if out == "" {
+				return &experiments.UsageError{Err: errors.New("--out: want the name of a file")}
+			}
 			if err := experiments.CheckWritable(out); err != nil {
 				return err
 			}

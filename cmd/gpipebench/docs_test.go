@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,7 +43,7 @@ func TestDocumentedCommands(t *testing.T) {
 				continue
 			}
 			shown++
-			cmd, rest, err := newRoot().Find(joinTied(args))
+			cmd, rest, err := newRoot(io.Discard, io.Discard).Find(joinTied(args))
 			if err == nil {
 				// The values' files are the reader's.
 				for i, a := range rest {

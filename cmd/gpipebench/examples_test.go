@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"strings"
 	"testing"
 )
@@ -10,7 +11,7 @@ import (
 // Every subcommand has an example, and its flags are there and take what they
 // are given.
 func TestExamplesParse(t *testing.T) {
-	for _, c := range newRoot().Commands() {
+	for _, c := range newRoot(io.Discard, io.Discard).Commands() {
 		if c.Example == "" && !c.Hidden {
 			t.Errorf("%s has no example", c.Name())
 		}
@@ -21,7 +22,7 @@ func TestExamplesParse(t *testing.T) {
 				continue
 			}
 			// Flags are parsed once for a command, so each line has its own.
-			cmd, rest, err := newRoot().Find(joinTied(args[1:]))
+			cmd, rest, err := newRoot(io.Discard, io.Discard).Find(joinTied(args[1:]))
 			if err != nil {
 				t.Errorf("%s: %q: %v", c.Name(), line, err)
 				continue
@@ -44,6 +45,13 @@ func TestCompletion(t *testing.T) {
 		{"__complete table2 --format ", "markdown"},
 		{"__complete simulate --device ", "tpuv3"},
 		{"__complete describe --model ", "amoebanetd"},
+		{"__complete train --format ", "json"},
+		{"__complete train --tied ", "softmax"},
+		{"__complete train --data ", "cifar10:"},
+		{"__complete train --load ", ":0"},
+		{"__complete train --layers ", ":4"},
+		{"__complete reproduce --only ", "figure3"},
+		{"__complete reproduce --out ", ":16"},
 		{"completion bash", "__start_gpipebench"},
 		{"completion zsh", "#compdef gpipebench"},
 		{"completion fish", "complete -c gpipebench"},

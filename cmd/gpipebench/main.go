@@ -36,10 +36,8 @@ const grace = 5 * time.Second
 
 // run executes a command line and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot()
+	root := newRoot(stdout, stderr)
 	root.SetArgs(joinTied(args))
-	root.SetOut(stdout)
-	root.SetErr(stderr)
 	done := make(chan error, 1)
 	go func() {
 		defer func() {
@@ -99,7 +97,7 @@ func does(f func(ctx context.Context, out *output) error) func(*cobra.Command, [
 	}
 }
 
-func newRoot() *cobra.Command {
+func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gpipebench",
 		Short: "Reproduce the GPipe paper's tables on an ordinary machine",
@@ -117,6 +115,8 @@ Begin with: gpipebench reproduce`,
 		newReproduce(), newTable("table1"), newTable("table2", "table2-amoebanet", "table2-modelled"), newTable("table3"), newTable("ablation"), newTable("figure3"), newTable("breakdown"), newTable("validation"), newTable("consistency", "consistency-accuracy"), newTable("delayed-reduction"), newTable("learning"), newTable("translation"), newTable("stability"),
 		newReport(), newTrain(), newBench(), newDescribe(), newSimulate(), newPlan(), newCalibrate(), newCorpus(), newVerify(), newRound(), newVersion(),
 	)
+	root.SetOut(stdout) // before there is a completion command, which asks once
+	root.SetErr(stderr)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

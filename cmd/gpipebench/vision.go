@@ -40,28 +40,30 @@ func imageFlags(fs *pflag.FlagSet, t *experiments.Training) {
 	fs.Float64Var(&t.SyntheticImages.Noise, "noise", 0, "deviation of the noise on the pixels of synthetic, up to 1; 0: 0.03")
 }
 
-// Flags that only some networks have.
-var (
-	tokenFlags = strings.Fields("dim ff heads head-dim vocab seq tied clip-logits scaled-init beam languages pairs temperature target-noise")
-	pixelFlags = strings.Fields("filters width image classes aux official delayed drop-path zero-init bn-momentum flip crop cutout train-images held-out fresh noise")
-)
+// flagModels tells which networks have flags that not all have.
+var flagModels = []struct{ models, flags []string }{
+	{strings.Fields("transformer-lm transformer"), strings.Fields("dim ff heads vocab seq tied clip-logits scaled-init")},
+	{strings.Fields("transformer"), strings.Fields("head-dim beam languages pairs temperature target-noise")},
+	{strings.Fields("transformer-lm transformer amoebanetd"), strings.Fields("layers")},
+	{strings.Fields("amoebanetd"), strings.Fields("filters aux official delayed drop-path")},
+	{strings.Fields("resnet50 resnet101 resnet152"), strings.Fields("width zero-init")},
+	{strings.Fields("amoebanetd resnet50 resnet101 resnet152"), strings.Fields("image classes bn-momentum flip crop cutout train-images held-out fresh noise")},
+}
 
 // ownFlags refuses flags of other kinds of networks than the one that is named,
-// which would have no effect.
-func ownFlags(cmd *cobra.Command, model string) error {
-	others := pixelFlags
-	switch {
-	case model == "amoebanetd":
-		others = append(slices.Clone(tokenFlags), "width", "zero-init")
-	case experiments.SeesImages(model):
-		others = append(slices.Clone(tokenFlags), "layers", "filters")
+// which would have no effect. Unknown names are refused where a model is built.
+func ownFlags(cmd *cobra.Command, model string) (err error) {
+	if !slices.Contains(experiments.Models(), model) {
+		return nil
 	}
-	for _, name := range others {
-		if cmd.Flags().Changed(name) {
-			return fmt.Errorf("--%s: %s has no such thing", name, model)
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		for _, of := range flagModels {
+			if err == nil && slices.Contains(of.flags, f.Name) && !slices.Contains(of.models, model) {
+				err = fmt.Errorf("--%s: %s has no such thing: want it with %s", f.Name, model, strings.Join(of.models, ", "))
+			}
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 // Presets are what train does by default where the model sees images: minutes on

@@ -135,7 +135,7 @@ func FromBalance(sizes []int, layers, stages int) error {
 			return fmt.Errorf("partition: balance %v: stage %d has %d layers: want 1 or more", sizes, k, n)
 		}
 		if n > layers-sum {
-			return fmt.Errorf("partition: balance %v adds up to more than the %d layers", sizes, layers)
+			return fmt.Errorf("partition: balance %v adds up to more: want the %d layers", sizes, layers)
 		}
 		sum += n
 	}

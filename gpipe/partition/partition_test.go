@@ -338,7 +338,7 @@ func TestFromBalance(t *testing.T) {
 		{[]int{5, 0}, 5, 2, "partition: balance [5 0]: stage 1 has 0 layers: want 1 or more"},
 		{[]int{-1, 6}, 5, 2, "partition: balance [-1 6]: stage 0 has -1 layers: want 1 or more"},
 		{[]int{2, 2}, 5, 2, "partition: balance [2 2] adds up to 4: want the 5 layers"},
-		{[]int{math.MaxInt, 3}, 5, 2, fmt.Sprintf("partition: balance [%d 3] adds up to more than the 5 layers", math.MaxInt)},
+		{[]int{math.MaxInt, 3}, 5, 2, fmt.Sprintf("partition: balance [%d 3] adds up to more: want the 5 layers", math.MaxInt)},
 	} {
 		err := FromBalance(test.sizes, test.layers, test.stages)
 		if got := fmt.Sprint(err); err == nil && test.want != "" || err != nil && got != test.want {

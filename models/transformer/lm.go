@@ -48,7 +48,7 @@ func (c Config) Validate() error {
 		return err
 	}
 	if c.Dim%c.Heads != 0 {
-		return fmt.Errorf("transformer: %d heads do not divide Dim %d", c.Heads, c.Dim)
+		return fmt.Errorf("transformer: %d heads do not divide Dim %d: want a number that does", c.Heads, c.Dim)
 	}
 	return options{c.Activation, c.Dropout, c.ClipLogits}.validate()
 }

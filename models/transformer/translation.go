@@ -50,7 +50,7 @@ func (c TranslationConfig) Validate() error {
 	case c.HeadDim < 0:
 		return fmt.Errorf("transformer: HeadDim is %d, want at least 1 (0: Dim/Heads)", c.HeadDim)
 	case c.HeadDim == 0 && c.Dim%c.Heads != 0:
-		return fmt.Errorf("transformer: %d heads do not divide Dim %d: set HeadDim", c.Heads, c.Dim)
+		return fmt.Errorf("transformer: %d heads do not divide Dim %d: want a number that does, or HeadDim", c.Heads, c.Dim)
 	case c.Tie > TieAll:
 		return fmt.Errorf("transformer: Tie is %s, want %s", c.Tie, tieNames)
 	case c.Tie == TieAll && c.SourceVocab != c.TargetVocab:
