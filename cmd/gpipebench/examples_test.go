@@ -50,6 +50,7 @@ func TestCompletion(t *testing.T) {
 		{"__complete train --data ", "cifar10:"},
 		{"__complete train --load ", ":0"},
 		{"__complete train --layers ", ":4"},
+		{"__complete reproduce --format ", "csv"},
 		{"__complete reproduce --only ", "figure3"},
 		{"__complete reproduce --out ", ":16"},
 		{"completion bash", "__start_gpipebench"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -82,6 +83,8 @@ func cut(text string, n int) string {
 }
 
 func (b *bar) Begin(what string, units int) {
+	fmt.Fprintln(b.w, what) // stays, and may be longer than what is left beside a bar
+	what, _, _ = strings.Cut(what, ":")
 	b.what, b.done = what, 0
 	b.bar = progressbar.NewOptions(units,
 		progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(cut(what, b.width-barWidth)), progressbar.OptionSetWidth(10),
