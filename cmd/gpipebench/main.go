@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	var misfit *gpipe.MisfitError
 	if errors.As(err, &misfit) {
-		err = fmt.Errorf("%w (the flags for the model, --batch and -m decide)", err)
+		err = fmt.Errorf("%w (--batch, -m and sizes such as --image or --seq decide)", err)
 	}
 	fmt.Fprintln(stderr, "gpipebench: "+oneLine(err))
 	var failed *failure
