@@ -43,7 +43,7 @@ func (t *Trainer) Watch(f func(in *program.Instr, seconds float64)) { t.net.watc
 func (c *Calibration) Tasks(steps []*Times) {
 	var instrs float64
 	for _, times := range c.instrs {
-		instrs += middle(times)
+		instrs += median(times)
 	}
 	var beyond []float64
 	for _, s := range steps {
@@ -59,7 +59,7 @@ func (c *Calibration) Tasks(steps []*Times) {
 		beyond = append(beyond, max(0, sum-micro*instrs)/float64(tasks))
 	}
 	if len(beyond) > 0 {
-		c.tasks = append(c.tasks, middle(beyond))
+		c.tasks = append(c.tasks, median(beyond))
 	}
 }
 
@@ -89,7 +89,7 @@ func (c *Calibration) Updates(plan *Plan, times StageTimes) {
 func (c *Calibration) Fit(a *Accelerator) {
 	samples := map[string][]workTime{}
 	for in, times := range c.instrs {
-		w := workTime{flops: a.arithmetic(in), seconds: middle(times)}
+		w := workTime{flops: a.arithmetic(in), seconds: median(times)}
 		for m := range in.Moves() {
 			w.bytes += a.traffic(m)
 			if isWeight(m) {
@@ -105,7 +105,7 @@ func (c *Calibration) Fit(a *Accelerator) {
 		a.Ops[name] = fitRate(s)
 	}
 	if len(c.tasks) > 0 {
-		a.Ops["task"] = OpRate{Overhead: digits(middle(c.tasks))}
+		a.Ops["task"] = OpRate{Overhead: digits(median(c.tasks))}
 	}
 }
 
@@ -116,7 +116,7 @@ func (c *Calibration) Shapes(a *Accelerator) {
 	sums, counts := map[string]float64{}, map[string]float64{}
 	for in, times := range c.instrs {
 		shape := in.Shape()
-		sums[shape] += middle(times)
+		sums[shape] += median(times)
 		counts[shape]++
 	}
 	a.Shapes = map[string]float64{}
@@ -131,11 +131,6 @@ func digits(x float64) float64 {
 	}
 	scale := math.Pow(10, 3-math.Floor(math.Log10(x)))
 	return math.Round(x*scale) / scale
-}
-
-func middle(xs []float64) float64 {
-	xs = slices.Sorted(slices.Values(xs))
-	return xs[len(xs)/2]
 }
 
 // fitTerms are those of OpRate: overhead, FLOPs, traffic, weights.
