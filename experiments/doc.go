@@ -9,6 +9,9 @@
 // is computed from records alone, so a table can be made again without
 // measuring again. No number in a table is typed.
 //
+// What is timed is measured in rounds. With [Reproducing.Executable] each round is
+// a process of its own, which hands its samples over as records ([RunRound]).
+//
 // Nothing here prints: results are returned, progress goes to a [Progress].
 package experiments
 

@@ -171,12 +171,13 @@ func printTraining(o *output, r *experiments.TrainResult) error {
 	return o.printf("%s", b.String())
 }
 
-// printMemory lists the devices' planned peaks beside what was used.
+// printMemory lists the devices' planned peaks beside what was used: less, where
+// no mini-batch of the run had the largest shapes.
 func printMemory(b *strings.Builder, partition []int, peak, high []int64) {
 	for k := range peak {
 		sign := "="
 		if peak[k] != high[k] {
-			sign = "but"
+			sign = "for the largest mini-batch,"
 		}
 		fmt.Fprintf(b, "  device %d: %d layers, planned peak %d bytes %s high-water mark %d (%s)\n",
 			k, partition[k], peak[k], sign, high[k], experiments.FormatBytes(peak[k]))
