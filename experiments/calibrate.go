@@ -40,8 +40,8 @@ type calibrationProbe struct {
 // sizes are fixed: a calibration knows nothing of what it will predict.
 var calibrationProbes = []calibrationProbe{
 	{Model{Name: languageModel, Layers: 2, Dim: 192, FF: 768, Heads: 6, Vocab: 1536, Seq: 96}, 8, 4, 2},
-	{Model{Name: languageModel, Layers: 2, Dim: 320, FF: 1280, Heads: 10, Vocab: 1536, Seq: 64}, 8, 4, 2},
-	{Model{Name: amoebaNet, Layers: 3, Filters: 48, Image: 64, Classes: 100}, 16, 4, 4},
+	{Model{Name: languageModel, Layers: 2, Dim: 320, FF: 1280, Heads: 10, Vocab: 1536, Seq: 48}, 8, 4, 2},
+	{Model{Name: amoebaNet, Layers: 3, Filters: 48, Image: 64, Classes: 100}, 8, 4, 4},
 	{Model{Name: amoebaNet, Layers: 3, Filters: 24, Image: 128, Classes: 100}, 8, 4, 4},
 	{Model{Name: amoebaNet, Layers: 3, Filters: 64, Image: 64, Classes: 100}, 8, 4, 4},
 	{Model{Name: amoebaNet, Layers: 3, Filters: 40, Image: 96, Classes: 100}, 8, 4, 4},

@@ -65,7 +65,7 @@ func (c cut) bound() (most float64) {
 // Run searches. It orders all (K, M, mini-batch) by what a replay of the layers'
 // own times says, with free links, and simulates them from the most promising
 // on until no other can be among the plans to keep.
-func (s Planning) Run(ctx context.Context) (*Plan, error) {
+func (s Planning) Run(ctx context.Context, p Progress) (*Plan, error) {
 	s.MaxBatch = max(s.MaxBatch, s.Batch)
 	switch {
 	case s.Devices < 1:
@@ -76,20 +76,22 @@ func (s Planning) Run(ctx context.Context) (*Plan, error) {
 		return nil, usagef("%d plans: want 1 or more", s.Keep)
 	}
 	s.Setup.Partitions, s.Setup.MicroBatches, s.Setup.Balance, s.Setup.Cost = 1, 1, nil, FLOPs
-	p, err := s.pipeline(ctx, s.Model.Input(s.Batch))
+	pipeline, err := s.pipeline(ctx, s.Model.Input(s.Batch))
 	if err != nil {
 		return nil, err
 	}
-	described, err := p.Describe(s.Model.Input(s.Batch))
+	described, err := pipeline.Describe(s.Model.Input(s.Batch))
 	if err != nil {
 		return nil, err
 	}
-	search := &planSearch{Planning: s, pipeline: p, described: described}
+	search := &planSearch{Planning: s, pipeline: pipeline, described: described}
 	cuts, err := search.cuts(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &Plan{Accelerator: p.Devices[0].Accelerator.Name, Params: described.Params}
+	r := &Plan{Accelerator: pipeline.Devices[0].Accelerator.Name, Params: described.Params}
+	p.Begin("plan, the most promising cuts first", len(cuts))
+	defer p.End()
 	for i, c := range cuts {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -115,6 +117,7 @@ func (s Planning) Run(ctx context.Context) (*Plan, error) {
 			}
 		}
 		slices.SortStableFunc(r.Plans, better)
+		p.Advance(fmt.Sprintf("K=%d M=%d, mini-batch %d", c.k, c.m, c.batch))
 	}
 	if len(r.Plans) > 0 {
 		r.Nearest = nil

@@ -33,7 +33,7 @@ func TestPlanIsTheBest(t *testing.T) {
 		within bool // memory matters
 	}{{"1GiB", false}, {"5MiB", true}} {
 		s := Simulating{Model: model, Accelerator: smallChip(t, test.memory), Batch: 16, Optimizer: "adam", DType: graph.F32}
-		plan, err := Planning{Simulating: s, Devices: 4, Keep: keep}.Run(t.Context())
+		plan, err := Planning{Simulating: s, Devices: 4, Keep: keep}.Run(t.Context(), Silent{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestPlanIsTheBest(t *testing.T) {
 			if again.Setup.Checkpoint, err = schedule.ParseCheckpoint(c.Checkpoint); err != nil {
 				t.Fatal(err)
 			}
-			r, err := again.Run(t.Context())
+			r, err := again.Run(t.Context(), Silent{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestPlanIsTheBest(t *testing.T) {
 				for _, c := range checkpoints(m) {
 					one := s
 					one.Setup = Setup{Partitions: k, MicroBatches: m, Checkpoint: c, Cost: Time}
-					r, err := one.Run(t.Context())
+					r, err := one.Run(t.Context(), Silent{})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -95,21 +95,21 @@ func TestPlanIsTheBest(t *testing.T) {
 func TestPlanNothingFits(t *testing.T) {
 	model := Model{Name: languageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Vocab: 500, Seq: 32}
 	s := Simulating{Model: model, Accelerator: smallChip(t, "1MiB"), Batch: 4, Optimizer: "adam", DType: graph.F32}
-	plan, err := Planning{Simulating: s, Devices: 2, Keep: 3}.Run(t.Context())
+	plan, err := Planning{Simulating: s, Devices: 2, Keep: 3}.Run(t.Context(), Silent{})
 	if err != nil || len(plan.Plans) > 0 || plan.Nearest != nil {
 		t.Errorf("parameters that do not fit: %+v, %v", plan, err)
 	}
 	s.Accelerator = smallChip(t, "2300KiB")
-	plan, err = Planning{Simulating: s, Devices: 2, Keep: 3}.Run(t.Context())
+	plan, err = Planning{Simulating: s, Devices: 2, Keep: 3}.Run(t.Context(), Silent{})
 	if err != nil || len(plan.Plans) > 0 || plan.Nearest == nil || plan.Nearest.LacksBytes <= 0 {
 		t.Errorf("activations that do not fit: %+v, %v", plan, err)
 	}
 	var wrong *UsageError
-	if _, err := (Planning{Simulating: s, Keep: 3}).Run(t.Context()); !errors.As(err, &wrong) {
+	if _, err := (Planning{Simulating: s, Keep: 3}).Run(t.Context(), Silent{}); !errors.As(err, &wrong) {
 		t.Errorf("no devices: %v", err)
 	}
 	s.DType = graph.BF16
-	if _, err := (Planning{Simulating: s, Devices: 2, Keep: 3}).Run(t.Context()); err == nil {
+	if _, err := (Planning{Simulating: s, Devices: 2, Keep: 3}).Run(t.Context(), Silent{}); err == nil {
 		t.Error("a chip without bfloat16 models it")
 	}
 }

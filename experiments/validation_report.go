@@ -25,6 +25,7 @@ func (v *validation) Report(log, _ *Log) (*Report, error) {
 	report := &Report{Tables: []*Table{table}}
 	var rates, own reach
 	disturbed := map[int]bool{} // rounds
+	var steps []stepTime
 	for _, n := range profile.Networks {
 		table.Caption = append(table.Caption, fmt.Sprintf("%s is %v, in mini-batches of %d.", n.Model.Name, n.Model, n.Batch))
 		for _, k := range v.spec.K {
@@ -36,6 +37,7 @@ func (v *validation) Report(log, _ *Log) (*Report, error) {
 					return nil, err
 				}
 				emulated, byRates, byOwn = append(emulated, s.Seconds), append(byRates, s.Rates), append(byOwn, s.Own)
+				steps = append(steps, stepTime{fmt.Sprintf("%s/K=%d", n.Model.Name, k), s.Seconds})
 				if crowded(s.Others, 1, log.Session.Machine.Cores) {
 					disturbed[round] = true
 				}
@@ -61,8 +63,11 @@ func (v *validation) Report(log, _ *Log) (*Report, error) {
 		panel: "network", group: "K", y: "step, modelled over emulated", near: 1,
 		bars: []columnBars{{"rates/emulated", "95% of rates"}, {"own/emulated", "95% of own"}},
 	}
-	report.Files, err = plotFiles("validation", v.spec.Title, bars.panels(table))
-	return report, err
+	if report.Files, err = plotFiles("validation", v.spec.Title, bars.panels(table)); err != nil {
+		return nil, err
+	}
+	report.Files = append(report.Files, File{"validation.bench.txt", benchFormat(log, steps)})
+	return report, nil
 }
 
 // reach is how many ratios are near 1, and how far off the worst is.

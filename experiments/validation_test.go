@@ -15,7 +15,7 @@ func TestValidationRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := NewLog(v.Key("smoke"))
-	if err := v.Measure(t.Context(), log, silent{}); err != nil {
+	if err := v.Measure(t.Context(), log, Silent{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range rounds.samples()[0] {
@@ -79,10 +79,3 @@ func loadedValidation(t *testing.T) *validation {
 	}
 	return e.(*validation)
 }
-
-type silent struct{}
-
-func (silent) Begin(string, int) {}
-func (silent) Advance(string)    {}
-func (silent) End()              {}
-func (silent) Say(string)        {}

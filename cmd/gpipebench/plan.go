@@ -24,7 +24,7 @@ two, and the largest), and all checkpoint modes. Layers are cut by modelled time
 within the devices' memory. Each plan can be looked at with simulate.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
-			r, err := s.Run(ctx)
+			r, err := s.Run(ctx, o.progress)
 			if err != nil {
 				return err
 			}
