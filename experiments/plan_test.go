@@ -49,7 +49,7 @@ func TestPlanIsTheBest(t *testing.T) {
 			if again.Setup.Checkpoint, err = schedule.ParseCheckpoint(c.Checkpoint); err != nil {
 				t.Fatal(err)
 			}
-			r, err := again.Run(t.Context(), Silent{})
+			r, err := again.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestPlanIsTheBest(t *testing.T) {
 				for _, c := range checkpoints(m) {
 					one := s
 					one.Setup = Setup{Partitions: k, MicroBatches: m, Checkpoint: c, Cost: Time}
-					r, err := one.Run(t.Context(), Silent{})
+					r, err := one.Run(t.Context())
 					if err != nil {
 						t.Fatal(err)
 					}
