@@ -92,7 +92,7 @@ func (n *network) affordable() (plans []*Plan, err error) {
 		}
 	}
 	if has := physicalMemory(); has > 0 && sum > has {
-		return nil, fmt.Errorf("K = %d devices and a mini-batch take %d bytes of memory in all, and this machine has %d: want a smaller network or mini-batch, or more micro-batches", n.Partitions, sum, has)
+		return nil, fmt.Errorf("all %d devices and a mini-batch take %d bytes of memory, and this machine has %d: want a smaller network or mini-batch, or more micro-batches", n.Partitions, sum, has)
 	}
 	return plans, nil
 }
