@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
@@ -62,6 +63,9 @@ func (c cut) bound() (most float64) {
 	return most
 }
 
+// planQuiet is how long a search goes on before it says how far it is.
+const planQuiet = 2 * time.Second
+
 // Run searches. It orders all (K, M, mini-batch) by what a replay of the layers'
 // own times says, with free links, and simulates them from the most promising
 // on until no other can be among the plans to keep.
@@ -90,8 +94,7 @@ func (s Planning) Run(ctx context.Context, p Progress) (*Plan, error) {
 		return nil, err
 	}
 	r := &Plan{Accelerator: pipeline.Devices[0].Accelerator.Name, Params: described.Params}
-	p.Begin("plan, the most promising cuts first", len(cuts))
-	defer p.End()
+	start, shown := time.Now(), false
 	for i, c := range cuts {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -117,7 +120,14 @@ func (s Planning) Run(ctx context.Context, p Progress) (*Plan, error) {
 			}
 		}
 		slices.SortStableFunc(r.Plans, better)
-		p.Advance(fmt.Sprintf("K=%d M=%d, mini-batch %d", c.k, c.m, c.batch))
+		switch {
+		case shown:
+			p.Advance(fmt.Sprintf("K=%d M=%d, mini-batch %d", c.k, c.m, c.batch))
+		case time.Since(start) > planQuiet && i+1 < len(cuts):
+			p.Begin(fmt.Sprintf("plan: %d of at most %d cuts left, the most promising first", len(cuts)-i-1, len(cuts)), len(cuts)-i-1)
+			defer p.End()
+			shown = true
+		}
 	}
 	if len(r.Plans) > 0 {
 		r.Nearest = nil
