@@ -675,6 +675,9 @@ func TestDocumentationIsSorted(t *testing.T) {
 //
 //	gpipebench reproduce --out results/reference
 func TestReferenceTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the whole reference: minutes under the race detector, which runs short tests")
+	}
 	dir := filepath.Join("..", "results", "reference")
 	made := map[string]bool{}
 	for _, id := range IDs() {

@@ -25,6 +25,9 @@ import (
 //
 //	go test ./experiments -run TestREADME -update
 func TestREADME(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the whole reference: minutes under the race detector, which runs short tests")
+	}
 	name := filepath.Join("..", "README.md")
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -38,6 +38,9 @@ func execute(t *testing.T, args ...string) (status int, stdout, stderr string) {
 var tiny = strings.Fields("--layers 2 --dim 16 --ff 32 --heads 2 --seq 8 --batch 4")
 
 func TestErrorsAreOneLine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of commands: minutes under the race detector, which runs short tests")
+	}
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty.txt")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
