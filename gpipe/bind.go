@@ -60,7 +60,6 @@ type pass uint8
 const (
 	firstTime pass = iota
 	again          // a recomputation, or a backward function: no statistics are counted
-	hunt           // again, and the first value that is not finite ends it
 )
 
 // exec runs a program on what is bound.
@@ -73,7 +72,7 @@ func (r *stageRun) exec(p *program.Program, m int, what pass) error {
 	o := program.Options{
 		Touch:  r.touch,
 		Poison: r.trainer.net.testing.poison,
-		Trap:   what == hunt || r.hunting,
+		Trap:   r.hunting,
 	}
 	if watch := r.trainer.net.watch; watch != nil {
 		last := time.Now()

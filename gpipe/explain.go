@@ -46,12 +46,13 @@ func (s *step) explain(ctx context.Context, err error) error {
 // came out: the inputs are still in their slots.
 func (s *step) hunt(bad *lossError) error {
 	task := "F" + strconv.Itoa(bad.micro)
+	s.hunting = true
 	for k, d := range s.trainer.devices {
 		r := newStageRun(s, k, d)
 		r.use(program.In, bad.micro%r.input.slots)
 		r.use(program.Out, 0)
 		var nf *program.NonFiniteError
-		if e := r.exec(r.stage(bad.micro).Forward, bad.micro, hunt); errors.As(e, &nf) {
+		if e := r.exec(r.stage(bad.micro).Forward, bad.micro, again); errors.As(e, &nf) {
 			return &StageError{k, task, s.nonFinite(nf)}
 		}
 	}
