@@ -289,9 +289,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 
 // What is committed as the reference holds what it has records of.
 func TestReferenceClaims(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the whole reference: minutes under the race detector, which runs short tests")
-	}
+	rendersReference(t)
 	dir := filepath.Join("..", "results", "reference")
 	v, err := Verifying{Results: dir}.Run(context.Background())
 	if err != nil {

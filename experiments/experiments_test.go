@@ -675,9 +675,7 @@ func TestDocumentationIsSorted(t *testing.T) {
 //
 //	gpipebench reproduce --out results/reference
 func TestReferenceTables(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the whole reference: minutes under the race detector, which runs short tests")
-	}
+	rendersReference(t)
 	dir := filepath.Join("..", "results", "reference")
 	made := map[string]bool{}
 	for _, id := range IDs() {
@@ -741,4 +739,13 @@ type surprised struct{ Experiment }
 
 func (surprised) Report(log, _ *Log) (*Report, error) {
 	return &Report{Tables: make([]*Table, 1/len(log.names))}, nil
+}
+
+// rendersReference skips a test where short ones run: under the race detector,
+// which takes minutes over the whole reference.
+func rendersReference(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("renders the whole reference")
+	}
 }

@@ -16,9 +16,7 @@ import (
 // The page is the same bytes each time, has a section for each experiment that
 // has records, needs nothing from elsewhere, and its links lead somewhere.
 func TestHTMLReport(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the whole reference: minutes under the race detector, which runs short tests")
-	}
+	rendersReference(t)
 	dir := filepath.Join("..", "results", "reference")
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		t.Skip("no reference yet")

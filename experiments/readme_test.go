@@ -25,9 +25,7 @@ import (
 //
 //	go test ./experiments -run TestREADME -update
 func TestREADME(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the whole reference: minutes under the race detector, which runs short tests")
-	}
+	rendersReference(t)
 	name := filepath.Join("..", "README.md")
 	text, err := os.ReadFile(name)
 	if err != nil {
