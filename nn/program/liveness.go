@@ -18,6 +18,9 @@ type buffer struct {
 // Memory Management for Deep Neural Net Inference, 2020, algorithm 3): the
 // largest buffer first, each into the smallest gap between those already
 // placed that it fits. Deterministic: ties go to the buffer that is born first.
+//
+// Only buffers that are alive together are held against each other, so that ten
+// thousand layers take ten thousand times what one takes.
 func pack(buffers []*buffer) (span int) {
 	order := slices.Clone(buffers)
 	slices.SortStableFunc(order, func(a, b *buffer) int {
@@ -26,13 +29,23 @@ func pack(buffers []*buffer) (span int) {
 		}
 		return cmp.Compare(a.first, b.first)
 	})
-	var placed []*buffer // by offset
+	steps := 0
+	for _, b := range buffers {
+		steps = max(steps, b.last+1)
+	}
+	var (
+		alive  = make([][]*buffer, steps) // placed ones, by every step of their lives
+		born   = make([][]*buffer, steps) // and by the first
+		beside []*buffer
+	)
 	for _, b := range order {
+		beside = append(beside[:0], alive[b.first]...)
+		for t := b.first + 1; t <= b.last; t++ {
+			beside = append(beside, born[t]...)
+		}
+		slices.SortFunc(beside, func(p, q *buffer) int { return cmp.Compare(p.off, q.off) })
 		end, bestOff, bestGap := 0, -1, 0
-		for _, p := range placed {
-			if p.last < b.first || b.last < p.first {
-				continue
-			}
+		for _, p := range beside {
 			if gap := p.off - end; gap >= b.size && (bestOff < 0 || gap < bestGap) {
 				bestOff, bestGap = end, gap
 			}
@@ -42,8 +55,10 @@ func pack(buffers []*buffer) (span int) {
 			bestOff = end
 		}
 		b.off = bestOff
-		at, _ := slices.BinarySearchFunc(placed, b, func(p, b *buffer) int { return cmp.Compare(p.off, b.off) })
-		placed = slices.Insert(placed, at, b)
+		for t := b.first; t <= b.last; t++ {
+			alive[t] = append(alive[t], b)
+		}
+		born[b.first] = append(born[b.first], b)
 		span = max(span, b.off+b.size)
 	}
 	return span
