@@ -87,7 +87,8 @@ func (s TrainStep) String() string {
 	return text
 }
 
-// Evaluation is a network's score on the held-out part of its source.
+// Evaluation is a network's score on the held-out part of its source: without
+// dropout, label smoothing, auxiliary head and L2, whatever it is trained with.
 type Evaluation struct {
 	Step         int     `json:"step"`
 	Loss         float64 `json:"loss"` // nats per target
@@ -140,7 +141,7 @@ type Yardstick struct {
 // rely on.
 type TrainResult struct {
 	WeightsSHA256     string      `json:"weights_sha256"`
-	Losses            []float64   `json:"losses"`
+	Losses            []float64   `json:"losses"` // of the steps: what is trained, smoothing and auxiliary head included
 	Eval              *Evaluation `json:"eval"`
 	PeakBytes         []int64     `json:"peak_bytes"` // planned, by device
 	ExamplesPerSecond float64     `json:"examples_per_second"`

@@ -283,8 +283,8 @@ func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
 	return r, nil
 }
 
-// Evaluate runs the forward functions in evaluation mode (no dropout) on one
-// batch of at most the size that the pipeline was opened for.
+// Evaluate runs the forward functions in evaluation mode (no dropout, no label
+// smoothing) on one batch of at most the size that the pipeline was opened for.
 func (t *Trainer) Evaluate(ctx context.Context, b nn.Batch) (*Result, error) {
 	s, err := t.begin(b, evaluating)
 	if err != nil {

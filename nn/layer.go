@@ -97,7 +97,8 @@ func CountParams(layers []Layer) int64 {
 // that have been used.
 type Trace struct {
 	*graph.Graph
-	// Train is false while an evaluation is traced: no dropout then.
+	// Train is false while an evaluation is traced: no dropout then, and no label
+	// smoothing.
 	Train bool
 
 	layer  string

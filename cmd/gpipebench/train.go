@@ -100,7 +100,7 @@ With a network for images it is, for
 	fs.Float64Var(&t.ClipNorm, "clip-norm", 1, "largest global norm of the gradient; 0: any")
 	fs.Float64Var(&t.Model.ClipLogits, "clip-logits", 0, "largest magnitude of a logit; 0: any")
 	fs.BoolVar(&t.Model.ScaledInit, "scaled-init", false, "feed-forward layers start smaller by the number of layers")
-	fs.Float64Var(&t.LabelSmoothing, "label-smoothing", 0, "share of the target's probability that all tokens get, from 0 up to 1")
+	fs.Float64Var(&t.LabelSmoothing, "label-smoothing", 0, "share of the target's probability that all tokens or classes get in training, from 0 up to 1")
 	fs.Float64Var(&t.L2, "l2", 0, "added to the gradient, times the weight")
 	fs.Float64Var(&t.EMA, "ema", 0, "decay of an average of the weights to evaluate with, such as 0.9999; at first less, (1+step)/(10+step); 0: none")
 	fs.IntVar(&t.EvalEvery, "eval-every", 0, "steps between evaluations; 0: only at the end, of images behind each epoch")
