@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 )
@@ -66,7 +66,7 @@ func (a *ablation) check() *specProblem {
 		if _, err := ParseDType(n.DType); err != nil {
 			return at(err, "networks", fmt.Sprint(i), "dtype")
 		}
-		if _, err := gpipe.AcceleratorNamed(n.Accelerator); err != nil {
+		if _, err := accelerator.Named(n.Accelerator); err != nil {
 			return at(err, "networks", fmt.Sprint(i), "accelerator")
 		}
 		if _, err := ParseOptimizer(n.Optimizer); err != nil {

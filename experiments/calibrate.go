@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/nn"
 )
 
@@ -53,7 +54,7 @@ var taskProbe = calibrationProbe{Model{Name: languageModel, Layers: 6, Dim: 16, 
 const calibrationTurns = 4
 
 // Run measures. The outcome is the text of an accelerator's file.
-func (c Calibrating) Run(ctx context.Context, p Progress) (*gpipe.Accelerator, error) {
+func (c Calibrating) Run(ctx context.Context, p Progress) (*accelerator.Accelerator, error) {
 	k, err := c.open(ctx, calibrationProbes)
 	if err != nil {
 		return nil, err
@@ -126,8 +127,8 @@ func (k *calibrator) turn(ctx context.Context, timed bool) error {
 }
 
 // host is this machine's core, by rates and overheads of its operations.
-func (k *calibrator) host() (*gpipe.Accelerator, error) {
-	a := &gpipe.Accelerator{
+func (k *calibrator) host() (*accelerator.Accelerator, error) {
+	a := &accelerator.Accelerator{
 		Name: k.Name, Description: fmt.Sprintf("%d threads of %s, %s kernels", max(k.Threads, 1), cpuModel(), kernelProfile()),
 		Memory: machineMemory(), Bandwidth: vectorBandwidth(), Lanes: vectorLanes(), Tiled: true, Packing: true,
 		Sources: map[string]string{
@@ -135,8 +136,12 @@ func (k *calibrator) host() (*gpipe.Accelerator, error) {
 			"ops": fmt.Sprintf("measured %s: the operations of small networks on an emulated device, %s; rates and overheads by a Poisson regression of times", time.Now().UTC().Format(time.DateOnly), k.Optimizer),
 		},
 	}
-	k.tasks.watched.Tasks(k.tasks.times)
-	all := &gpipe.Calibration{}
+	var tasks [][]float64
+	for _, t := range k.tasks.times {
+		tasks = append(tasks, t.Tasks())
+	}
+	k.tasks.watched.Tasks(tasks, taskProbe.m)
+	all := &accelerator.Calibration{}
 	all.Join(k.tasks.watched)
 	for _, probe := range k.probes {
 		all.Join(probe.watched)
@@ -164,7 +169,7 @@ func (k *calibrator) close() {
 type openProbe struct {
 	trainer *gpipe.Trainer
 	batch   nn.Batch
-	watched *gpipe.Calibration
+	watched *accelerator.Calibration
 	times   []*gpipe.Times // of steps that were not watched
 }
 
@@ -181,7 +186,7 @@ func (c Calibrating) openProbe(ctx context.Context, probe calibrationProbe) (*op
 	if err != nil {
 		return nil, p, err
 	}
-	return &openProbe{trainer: trainer, batch: batch, watched: &gpipe.Calibration{}}, p, nil
+	return &openProbe{trainer: trainer, batch: batch, watched: &accelerator.Calibration{}}, p, nil
 }
 
 // step has every instruction of a step watched.
@@ -195,13 +200,15 @@ func (o *openProbe) step(ctx context.Context, timed bool) error {
 		return err
 	}
 	for k, plan := range o.trainer.Plans() {
-		o.watched.Updates(plan, r.Times.Stages[k])
+		times := &r.Times.Stages[k]
+		o.watched.Moved(accelerator.Clear, plan.ClearBytes(), times.Setup)
+		o.watched.Moved(accelerator.Update, plan.UpdateBytes(), times.Update)
 	}
 	return nil
 }
 
 // shapes is the host with the times of the probe's own operations.
-func (o *openProbe) shapes(host *gpipe.Accelerator) *gpipe.Accelerator {
+func (o *openProbe) shapes(host *accelerator.Accelerator) *accelerator.Accelerator {
 	own := *host
 	o.watched.Shapes(&own)
 	return &own

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 )
 
 // modelledSpec is steps at the paper's own scale on modelled accelerators.
@@ -36,7 +36,7 @@ func (m modelledSpec) check() error {
 	case m.Most < m.Batch:
 		return fmt.Errorf("at most %d examples: want %d or more", m.Most, m.Batch)
 	}
-	if _, err := gpipe.AcceleratorNamed(m.Accelerator); err != nil {
+	if _, err := accelerator.Named(m.Accelerator); err != nil {
 		return err
 	}
 	if _, err := ParseOptimizer(m.Optimizer); err != nil {

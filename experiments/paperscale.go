@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/timeline"
 )
@@ -46,7 +47,7 @@ type scaleNetwork struct {
 	Reach       float64      `yaml:"reach"`  // of the mean absolute error at the largest M, percent
 	Paper       []amoebaCell `yaml:"paper"`
 
-	change func(*gpipe.Accelerator) // of its figures; nil: none
+	change func(*accelerator.Accelerator) // of its figures; nil: none
 }
 
 // paper is what is printed for a cell, nil if nothing is.
@@ -104,7 +105,7 @@ func (s *paperScale) check() *specProblem {
 		if _, err := ParseDType(n.DType); err != nil {
 			return here(err, "dtype")
 		}
-		if _, err := gpipe.AcceleratorNamed(n.Accelerator); err != nil {
+		if _, err := accelerator.Named(n.Accelerator); err != nil {
 			return here(err, "accelerator")
 		}
 		if _, err := ParseOptimizer(n.Optimizer); err != nil {
@@ -143,7 +144,7 @@ func (s *paperScale) accelerators() (text string) {
 
 // acceleratorText is an accelerator's figures, without what only readers need.
 func acceleratorText(name string) string {
-	a, err := gpipe.AcceleratorNamed(name)
+	a, err := accelerator.Named(name)
 	if err != nil {
 		panic(err) // specs are checked
 	}
@@ -299,7 +300,7 @@ func (s *paperScale) throughput(log *Log, n *scaleNetwork, v convention, c cell,
 // simulated, since different cuts often come to the same stages.
 type modeller struct {
 	sim    Simulating
-	change func(*gpipe.Accelerator)
+	change func(*accelerator.Accelerator)
 	flops  []float64
 	times  map[int][]gpipe.LayerEstimate // of the layers, by size of micro-batch
 	steps  map[string]*scaleStep
@@ -330,7 +331,7 @@ func (m *modeller) pipeline(ctx context.Context, sizes []int, micro, count int) 
 	if err == nil && m.change != nil {
 		a := p.Devices[0].Accelerator // this pipeline's own
 		m.change(a)
-		p.Devices[0] = a.Device()
+		p.Devices[0] = gpipe.DeviceOf(a)
 	}
 	return p, in, err
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/timeline"
 )
 
@@ -386,12 +387,12 @@ func TestWhatIfs(t *testing.T) {
 
 // A what-if changes what is simulated, wherever an accelerator's figures go.
 func TestWhatIfsChangeSteps(t *testing.T) {
-	a, err := gpipe.AcceleratorNamed("p100")
+	a, err := accelerator.Named("p100")
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := &scaleNetwork{ID: "small", Model: smallLM, Accelerator: "p100", DType: "f32", Optimizer: "adam"}
-	step := func(change func(*gpipe.Accelerator)) *scaleStep {
+	step := func(change func(*accelerator.Accelerator)) *scaleStep {
 		n.change = change
 		m, err := newModeller(n, false)
 		if err != nil {
@@ -409,10 +410,10 @@ func TestWhatIfsChangeSteps(t *testing.T) {
 			t.Errorf("%s: the step is as long as before", name)
 		}
 	}
-	if free := step(func(a *gpipe.Accelerator) { a.Link = timeline.Link{} }); free.Early != published.Free {
+	if free := step(func(a *accelerator.Accelerator) { a.Link = timeline.Link{} }); free.Early != published.Free {
 		t.Errorf("no link: %v s, want %v", free.Early, published.Free)
 	}
-	if tight := step(func(a *gpipe.Accelerator) { a.Memory = 1 }); tight.Fits || !published.Fits {
+	if tight := step(func(a *accelerator.Accelerator) { a.Memory = 1 }); tight.Fits || !published.Fits {
 		t.Error("a memory of one byte suffices")
 	}
 	besideComputation(a)

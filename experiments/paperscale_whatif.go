@@ -6,26 +6,26 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 )
 
 // What errors hang on: the default convention on accelerators whose figures are
 // others than those published.
 
 // whatIfs are the changes by name, in the words of a table.
-var whatIfs = map[string]func(*gpipe.Accelerator){
-	"half the arithmetic rate":                         func(a *gpipe.Accelerator) { a.BF16, a.F32 = a.BF16/2, a.F32/2 },
-	"half the memory bandwidth":                        func(a *gpipe.Accelerator) { a.Bandwidth /= 2 },
-	"activations not padded to lanes":                  func(a *gpipe.Accelerator) { a.Tiled = false },
-	"neither activations nor products padded to lanes": func(a *gpipe.Accelerator) { a.Tiled, a.Lanes = false, 1 },
-	"element-wise operations not fused":                func(a *gpipe.Accelerator) { a.Fused = false },
-	"element-wise operations fused":                    func(a *gpipe.Accelerator) { a.Fused = true },
+var whatIfs = map[string]func(*accelerator.Accelerator){
+	"half the arithmetic rate":                         func(a *accelerator.Accelerator) { a.BF16, a.F32 = a.BF16/2, a.F32/2 },
+	"half the memory bandwidth":                        func(a *accelerator.Accelerator) { a.Bandwidth /= 2 },
+	"activations not padded to lanes":                  func(a *accelerator.Accelerator) { a.Tiled = false },
+	"neither activations nor products padded to lanes": func(a *accelerator.Accelerator) { a.Tiled, a.Lanes = false, 1 },
+	"element-wise operations not fused":                func(a *accelerator.Accelerator) { a.Fused = false },
+	"element-wise operations fused":                    func(a *accelerator.Accelerator) { a.Fused = true },
 	"transfers beside computation":                     besideComputation,
 }
 
 // besideComputation has transfers through the host's memory leave both devices
 // free, as copying engines may: two legs one after the other on one link.
-func besideComputation(a *gpipe.Accelerator) {
+func besideComputation(a *accelerator.Accelerator) {
 	if a.Link.ThroughHost {
 		a.Link.ThroughHost, a.Link.Bandwidth, a.Link.Latency = false, a.Link.Bandwidth/2, 2*a.Link.Latency
 	}

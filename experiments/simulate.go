@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
@@ -15,7 +16,7 @@ import (
 type Simulating struct {
 	Model       Model
 	Setup       Setup  // its Device, Threads, MemoryCap and Link are the accelerator's; its cost of time is the modelled one
-	Accelerator string // one of gpipe.Accelerators, or a file of one
+	Accelerator string // one of accelerator.All, or a file of one
 	Batch       int
 	Optimizer   string
 	DType       graph.DType // of activations
@@ -118,8 +119,8 @@ func (s Simulating) modelling() gpipe.Modelling {
 }
 
 // accelerator is the one that is asked for, with the switches set.
-func (s Simulating) accelerator() (*gpipe.Accelerator, error) {
-	a, err := gpipe.AcceleratorNamed(s.Accelerator)
+func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
+	a, err := accelerator.Named(s.Accelerator)
 	if err != nil {
 		return nil, usage(err)
 	}
@@ -153,7 +154,7 @@ func (s Simulating) pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	if p, err = s.Setup.pipeline(ctx, layers, loss, in); err != nil {
 		return p, err
 	}
-	p.Devices = []gpipe.Device{accelerator.Device()}
+	p.Devices = []gpipe.Device{gpipe.DeviceOf(accelerator)}
 	p.Optimizer = optimizer
 	if modelled && p.Balance == nil && p.Partitions > 1 {
 		estimates, err := p.ModelLayers(in, s.modelling())
@@ -213,7 +214,7 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 
 // Accelerators lists the names that Simulating.Accelerator may have.
 func Accelerators() []string {
-	list, err := gpipe.Accelerators()
+	list, err := accelerator.All()
 	if err != nil {
 		panic(err) // a file that is part of the program
 	}

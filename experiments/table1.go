@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/nn/graph"
 )
@@ -225,7 +226,7 @@ func (t *table1) check() *specProblem {
 		if err := n.Grid.check(n.Model); err != nil {
 			return at(err, append(where, "grid")...)
 		}
-		if _, err := gpipe.AcceleratorNamed(n.Accelerator); err != nil {
+		if _, err := accelerator.Named(n.Accelerator); err != nil {
 			return at(err, append(where, "accelerator")...)
 		}
 		for _, size := range n.MicroBatches {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -73,7 +74,7 @@ func (t *table1) model(ctx context.Context, n *table1Network, conventions []coun
 	if err != nil {
 		return err
 	}
-	accelerator, err := gpipe.AcceleratorNamed(n.Accelerator)
+	accelerator, err := accelerator.Named(n.Accelerator)
 	if err != nil {
 		return err
 	}
@@ -156,14 +157,14 @@ func convolved(m Model) (elems int64, err error) {
 type estimator struct {
 	ctx         context.Context
 	optimizer   nn.Optimizer
-	accelerator *gpipe.Accelerator
+	accelerator *accelerator.Accelerator
 	cuts        *cuts
 	seen        map[estimated]memory
 	guess       map[int]int // where along a row the border was before
 	whole       int         // the last of miniBatch's
 }
 
-func newEstimator(ctx context.Context, by partition.Partitioner, optimizer nn.Optimizer, a *gpipe.Accelerator) *estimator {
+func newEstimator(ctx context.Context, by partition.Partitioner, optimizer nn.Optimizer, a *accelerator.Accelerator) *estimator {
 	return &estimator{ctx: ctx, optimizer: optimizer, accelerator: a, cuts: newCuts(by), seen: map[estimated]memory{}, guess: map[int]int{}}
 }
 
@@ -261,7 +262,7 @@ func (e *estimator) devices(w way, m Model, balance []int, batch, micro int, how
 	if err != nil {
 		return nil, err
 	}
-	p.Devices = []gpipe.Device{e.accelerator.Device()}
+	p.Devices = []gpipe.Device{gpipe.DeviceOf(e.accelerator)}
 	return p.Estimate(m.Input(batch), how)
 }
 

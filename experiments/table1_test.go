@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/nn"
 )
@@ -109,7 +110,7 @@ func TestParamsOfAlikeLayers(t *testing.T) {
 
 func smallEstimator(t *testing.T, memory int64) *estimator {
 	t.Helper()
-	a, err := gpipe.AcceleratorNamed("tpuv3")
+	a, err := accelerator.Named("tpuv3")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +229,7 @@ func cancelled() context.Context {
 func TestActivationsOfThePapersTransformers(t *testing.T) {
 	e := loaded[*table1](t, "table1")
 	n := &e.spec.Networks[1]
-	a, err := gpipe.AcceleratorNamed(n.Accelerator)
+	a, err := accelerator.Named(n.Accelerator)
 	if err != nil {
 		t.Fatal(err)
 	}

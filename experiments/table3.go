@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
@@ -209,7 +210,7 @@ func (t *table3) linksOf(log *Log, n *scaleNetwork, model Model) (r linkRatios, 
 		}
 	}
 	r.rate = median(rates)
-	a, err := gpipe.AcceleratorNamed(n.Accelerator)
+	a, err := accelerator.Named(n.Accelerator)
 	if err != nil {
 		return r, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/nn/graph"
 )
 
@@ -189,7 +190,7 @@ func (v *validationRounds) round(ctx context.Context, round int, log *Log) (err 
 	if err != nil {
 		return err
 	}
-	var own *gpipe.Accelerator
+	var own *accelerator.Accelerator
 	for _, r := range runs {
 		if r.k == 1 {
 			own = r.on.shapes(rates)
@@ -225,7 +226,7 @@ func (v *validationRounds) open(ctx context.Context, c Calibrating) (runs []*val
 }
 
 // sample is what a round tells of a run.
-func (r *validationRun) sample(rates, own *gpipe.Accelerator) (*validationSample, error) {
+func (r *validationRun) sample(rates, own *accelerator.Accelerator) (*validationSample, error) {
 	s := &validationSample{}
 	var samples gpipe.Samples
 	for _, t := range r.on.times {
@@ -253,7 +254,7 @@ func (r *validationRun) sample(rates, own *gpipe.Accelerator) (*validationSample
 }
 
 // modelled is the run's step on modelled devices, with the same partition.
-func (r *validationRun) modelled(host *gpipe.Accelerator) (*gpipe.Simulation, error) {
+func (r *validationRun) modelled(host *accelerator.Accelerator) (*gpipe.Simulation, error) {
 	p := r.pipeline
 	p.Balance, _ = r.on.trainer.Sizes()
 	p.Devices = []gpipe.Device{{Kind: gpipe.Modelled, Threads: 1, Accelerator: host, Capacity: host.Memory, Link: host.Link}}

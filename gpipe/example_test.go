@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/models/transformer"
@@ -75,14 +76,14 @@ func ExamplePipeline_Simulate() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	accelerator, err := gpipe.AcceleratorNamed("tpuv3")
+	accelerator, err := accelerator.Named("tpuv3")
 	if err != nil {
 		log.Fatal(err)
 	}
 	example := nn.Tensor{Shape: []int{32, 1024}, I32: make([]int32, 32*1024)}
 	s, err := gpipe.Pipeline{
 		Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 4, MicroBatches: 32,
-		Devices: []gpipe.Device{accelerator.Device()},
+		Devices: []gpipe.Device{gpipe.DeviceOf(accelerator)},
 	}.Simulate(gpipe.InputOf(nn.Batch{Inputs: []nn.Tensor{example}, Targets: []nn.Tensor{example}, Count: 32 * 1024}), gpipe.Modelling{DType: graph.BF16})
 	if err != nil {
 		log.Fatal(err)

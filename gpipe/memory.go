@@ -2,10 +2,8 @@ package gpipe
 
 import (
 	"errors"
-	"os"
-	"runtime"
-	"sync"
 
+	"gpipebench/gpipe/internal/arena"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
 )
@@ -159,33 +157,13 @@ func allocate(p *Plan, h hooks) (*memory, error) {
 		}
 		return m, nil
 	}
-	all, free, err := mapFloats(int(p.Peak / floatBytes))
+	all, free, err := arena.Map(int(p.Peak / floatBytes))
 	if err != nil {
 		return nil, err
 	}
-	touch(all)
 	m = newMemory(p, all)
 	m.free = free
 	return m, nil
-}
-
-// touch writes to every page of zeroed memory, so that the system hands it out
-// when a pipeline is opened and not within the tasks that use it first, whose
-// times are taken. All cores do it: a system that clears huge pages, and gets
-// them from a hypervisor perhaps, takes long.
-func touch(all []float32) {
-	page := os.Getpagesize() / floatBytes
-	pages := (len(all) + page - 1) / page
-	threads := runtime.GOMAXPROCS(0)
-	var wait sync.WaitGroup
-	for t := range threads {
-		wait.Go(func() {
-			for i := pages * t / threads; i < pages*(t+1)/threads; i++ {
-				all[i*page] = 0
-			}
-		})
-	}
-	wait.Wait()
 }
 
 // newMemory cuts an arena into its regions.
@@ -205,7 +183,7 @@ func (m *memory) growWorkspace(floats int, capacity int64, device int) error {
 	if capacity > 0 && p.Peak+more > capacity {
 		return &OutOfMemoryError{device, "evaluation", Workspace, more, capacity - p.Peak, capacity}
 	}
-	part, free, err := mapFloats(floats)
+	part, free, err := arena.Map(floats)
 	if err != nil {
 		return err
 	}

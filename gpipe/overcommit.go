@@ -5,13 +5,14 @@ import (
 	"os"
 	"runtime/debug"
 
+	"gpipebench/gpipe/internal/arena"
 	"gpipebench/nn/program"
 )
 
 // allocateWalled maps exactly the capacity and a wall behind it: whatever lies
 // beyond can be addressed and not be touched.
 func allocateWalled(p *Plan, capacity int64) (*memory, error) {
-	all, free, err := mapWalled(int(max(p.Peak, capacity)/floatBytes), int(capacity))
+	all, free, err := arena.MapWalled(int(max(p.Peak, capacity)/floatBytes), int(capacity))
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,7 @@ func (d *device) overrun(v any, where string) error {
 	if !ok || d.mem == nil {
 		return nil
 	}
-	offset, ok := offsetIn(d.mem.walled, f.Addr())
+	offset, ok := arena.Offset(d.mem.walled, f.Addr())
 	capacity := d.net.Devices[d.k].Capacity
 	if !ok || offset < capacity {
 		return nil

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
@@ -242,7 +243,13 @@ type Device struct {
 	// Link is what boundary tensors travel over, on emulated and modelled
 	// devices. The zero value takes no time.
 	Link        timeline.Link
-	Accelerator *Accelerator // of a modelled device
+	Accelerator *accelerator.Accelerator // of a modelled device
+}
+
+// DeviceOf is a modelled device of an accelerator's kind, with its memory as
+// capacity.
+func DeviceOf(a *accelerator.Accelerator) Device {
+	return Device{Kind: Modelled, Accelerator: a, Capacity: a.Memory, Link: a.Link}
 }
 
 func (d Device) threads() int { return max(d.Threads, 1) }

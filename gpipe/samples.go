@@ -3,6 +3,7 @@ package gpipe
 import (
 	"slices"
 
+	"gpipebench/gpipe/internal/median"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
@@ -33,7 +34,7 @@ func (s *Samples) Median(sizes []int) *Times {
 			}
 			out := make([]float64, len(sizes))
 			for i, size := range sizes {
-				out[i] = median(bySize[size])
+				out[i] = median.Of(bySize[size])
 			}
 			return out
 		}
@@ -42,7 +43,7 @@ func (s *Samples) Median(sizes []int) *Times {
 			for _, st := range s.steps {
 				vs = append(vs, of(&st.Stages[k]))
 			}
-			return median(vs)
+			return median.Of(vs)
 		}
 		m.Stages = append(m.Stages, StageTimes{
 			F:      pick(func(t *StageTimes) []float64 { return t.F }),
@@ -92,16 +93,4 @@ func meanNonZero(xs []float64) float64 {
 		return 0
 	}
 	return mean(xs)
-}
-
-func median(xs []float64) float64 {
-	if len(xs) == 0 {
-		return 0
-	}
-	xs = slices.Sorted(slices.Values(xs))
-	mid := len(xs) / 2
-	if len(xs)%2 == 1 {
-		return xs[mid]
-	}
-	return (xs[mid-1] + xs[mid]) / 2
 }

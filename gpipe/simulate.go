@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/graph"
@@ -90,15 +91,15 @@ func (p Pipeline) modelled(in Input, how Modelling) (*network, error) {
 		return nil, errors.New("simulation runs on modelled devices only")
 	}
 	for _, d := range p.Devices {
-		if a := d.Accelerator; a != nil && a.rate(how.DType) == 0 {
+		if a := d.Accelerator; a != nil && a.Rate(how.DType) == 0 {
 			return nil, fmt.Errorf("%s has no rate for %v: want activations of another dtype", a.Name, how.DType)
 		}
 	}
-	return p.networkStored(in, p.Devices[0].Accelerator.storage(how))
+	return p.networkStored(in, how.storage(p.Devices[0].Accelerator))
 }
 
 // storage is how values lie in the accelerator's memory.
-func (a *Accelerator) storage(how Modelling) program.Storage {
+func (how Modelling) storage(a *accelerator.Accelerator) program.Storage {
 	return program.Storage{DType: how.DType, NoPacking: !a.Packing, KeepScores: how.KeepScores}
 }
 
@@ -160,20 +161,23 @@ func (n *network) model(k int, micro []int, plan *Plan, dt graph.DType) StageTim
 			continue
 		}
 		st := n.planned(size)[k]
-		t.F[m] = a.seconds(st.Forward, dt)
-		t.R[m] = a.seconds(st.Keep, dt)
-		t.B[m] = a.seconds(st.Backward, dt)
+		t.F[m] = a.Seconds(st.Forward, dt)
+		t.R[m] = a.Seconds(st.Keep, dt)
+		t.B[m] = a.Seconds(st.Backward, dt)
 	}
 	// The gradients are cleared; then everything is read, and all but the gradients written.
-	t.Setup = a.moving("clear", clearBytes(plan))
-	t.Update = a.moving("update", updateBytes(plan))
+	t.Setup = a.Moving(accelerator.Clear, plan.ClearBytes())
+	t.Update = a.Moving(accelerator.Update, plan.UpdateBytes())
 	return *t
 }
 
-func clearBytes(plan *Plan) float64 { return float64(plan.Bytes[Gradients]) }
+// ClearBytes is what clearing the gradients moves.
+func (p *Plan) ClearBytes() float64 { return float64(p.Bytes[Gradients]) }
 
-func updateBytes(plan *Plan) float64 {
-	return float64(2*(plan.Bytes[Parameters]+plan.Bytes[OptimizerState]) + plan.Bytes[Gradients])
+// UpdateBytes is what an update moves: parameters and optimiser state are read and
+// written, gradients read.
+func (p *Plan) UpdateBytes() float64 {
+	return float64(2*(p.Bytes[Parameters]+p.Bytes[OptimizerState]) + p.Bytes[Gradients])
 }
 
 // LayerEstimate is what one layer costs on a modelled device, by itself, for the
@@ -199,7 +203,7 @@ func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) 
 	a, st := n.Devices[0].Accelerator, n.planned(in.Examples)[0]
 	layers := make([]LayerEstimate, len(n.Layers))
 	add := func(p *program.Program, to func(*LayerEstimate) *float64) {
-		a.operations(p, how.DType, func(layer int, seconds float64) {
+		a.Operations(p, how.DType, func(layer int, seconds float64) {
 			*to(&layers[min(layer, len(layers)-1)]) += seconds
 		})
 	}

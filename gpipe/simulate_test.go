@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/models/transformer"
@@ -15,17 +16,17 @@ import (
 
 // chip is an accelerator with round figures: a product's operation takes as long
 // as its FLOPs in nanoseconds, and memory is free.
-func chip() *Accelerator {
-	return &Accelerator{Name: "chip", BF16: 1e9, F32: 1e9, Memory: 1 << 40, Bandwidth: 1e18, Lanes: 1}
+func chip() *accelerator.Accelerator {
+	return &accelerator.Accelerator{Name: "chip", BF16: 1e9, F32: 1e9, Memory: 1 << 40, Bandwidth: 1e18, Lanes: 1}
 }
 
 // even is a network whose tensors all are multiples of 64 bytes in either dtype.
 var even = lm{model: transformer.Config{Layers: 4, Dim: 32, FeedForward: 64, Heads: 4, Vocab: 32, SeqLen: 16}, batch: 8}
 
-func (l lm) modelled(t *testing.T, a *Accelerator, k, m int) Pipeline {
+func (l lm) modelled(t *testing.T, a *accelerator.Accelerator, k, m int) Pipeline {
 	p := l.pipeline(t)
 	p.Partitions, p.MicroBatches = k, m
-	p.Devices = []Device{a.Device()}
+	p.Devices = []Device{DeviceOf(a)}
 	return p
 }
 
@@ -92,7 +93,7 @@ func alike(k, m, examples int) (p Pipeline, in Input, f float64) {
 	p.Loss, p.Partitions, p.MicroBatches = nn.CrossEntropy{}, k, m
 	a := chip()
 	a.BF16, a.F32, a.Bandwidth = 2*width*width, 2*width*width, 1e30
-	p.Devices = []Device{a.Device()}
+	p.Devices = []Device{DeviceOf(a)}
 	p.Optimizer = nn.SGD{}
 	return p, Input{Examples: examples, Inputs: []graph.Type{{Shape: graph.Shape{width}}}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}}}, 1
 }
@@ -139,11 +140,11 @@ func TestRooflinePadsLanes(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := lm{model: transformer.Config{Layers: 1, Dim: 32, FeedForward: 32, Heads: 1, Vocab: 32, SeqLen: 32}, batch: 2}
-	p := Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, MicroBatches: 1, Checkpoint: schedule.Never, Devices: []Device{chip().Device()}}
+	p := Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, MicroBatches: 1, Checkpoint: schedule.Never, Devices: []Device{DeviceOf(chip())}}
 	narrow := simulate(t, l, withK1(p), Modelling{}).Devices[0].BusySeconds
 	wide := chip()
 	wide.Lanes = 64
-	p.Devices = []Device{wide.Device()}
+	p.Devices = []Device{DeviceOf(wide)}
 	// qkv is 96 wide, padded to 128: 4/3 in place of 2.
 	got := simulate(t, l, withK1(p), Modelling{}).Devices[0].BusySeconds / narrow
 	const d, t2 = 32.0, 32.0
@@ -252,7 +253,7 @@ func TestTiedExchangeTakesTime(t *testing.T) {
 // read, and there is one overhead. Where somebody else reads the result it is
 // written.
 func TestRooflineFuses(t *testing.T) {
-	a := &Accelerator{Name: "slow", F32: 1e21, Bandwidth: 4, Lanes: 1, Overhead: 1000} // a float a second
+	a := &accelerator.Accelerator{Name: "slow", F32: 1e21, Bandwidth: 4, Lanes: 1, Overhead: 1000} // a float a second
 	for _, test := range []struct {
 		kept            bool
 		unfused, joined float64
@@ -271,7 +272,7 @@ func TestRooflineFuses(t *testing.T) {
 		st := program.CompileEvaluate(program.Function{Graph: g, In: []*graph.Node{x}, Out: out, Params: []*graph.Node{w}}, 1)
 		for fused, want := range map[bool]float64{false: test.unfused, true: test.joined} {
 			a.Fused = fused
-			if got := a.seconds(st.Forward, graph.F32); math.Abs(got-want) > 1e-6 {
+			if got := a.Seconds(st.Forward, graph.F32); math.Abs(got-want) > 1e-6 {
 				t.Errorf("kept %v, fused %v: %v s, want %v", test.kept, fused, got, want)
 			}
 		}

@@ -1,6 +1,8 @@
 package gpipe
 
 import (
+	"slices"
+
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
@@ -50,6 +52,14 @@ func (t *StageTimes) Task(task schedule.Task) float64 {
 		return t.R[task.Micro]
 	}
 	return t.B[task.Micro]
+}
+
+// Tasks are the times of all F, R and B.
+func (t *Times) Tasks() (all []float64) {
+	for _, st := range t.Stages {
+		all = slices.Concat(all, st.F, st.R, st.B)
+	}
+	return all
 }
 
 // Costs gives the times to the virtual clock.

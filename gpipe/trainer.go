@@ -174,6 +174,11 @@ func (t *Trainer) Worked() [][]int64 {
 	return w
 }
 
+// Watch calls f with every instruction that runs from the next step on and its
+// time, on the goroutine of its stage; nil ends that. On emulated devices one runs
+// at a time. Being watched takes time itself.
+func (t *Trainer) Watch(f func(in *program.Instr, seconds float64)) { t.net.watch = f }
+
 // Steps is the number of updates so far.
 func (t *Trainer) Steps() int { return t.steps }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/models/transformer"
@@ -17,14 +18,14 @@ func TestSimulateVariants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := gpipe.AcceleratorNamed("p100")
+	a, err := accelerator.Named("p100")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ids := graph.Type{Shape: graph.Shape{8}, DType: graph.I32}
 	in := gpipe.Input{Examples: 8, Inputs: []graph.Type{ids}, Targets: []graph.Type{ids}}
 	pipeline := func() gpipe.Pipeline {
-		return gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 3, MicroBatches: 4, Devices: []gpipe.Device{a.Device()}}
+		return gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 3, MicroBatches: 4, Devices: []gpipe.Device{gpipe.DeviceOf(a)}}
 	}
 	variants := []func(*gpipe.Pipeline){
 		func(*gpipe.Pipeline) {},

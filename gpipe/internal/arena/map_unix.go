@@ -1,6 +1,6 @@
 //go:build unix
 
-package gpipe
+package arena
 
 import (
 	"unsafe"
@@ -8,9 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFloats maps n zeroed floats outside the garbage-collected heap, so that
-// the process's memory is what was planned and not a multiple that the
-// collector's pacing allows itself.
 func mapFloats(n int) ([]float32, func() error, error) {
 	if n == 0 {
 		return nil, func() error { return nil }, nil

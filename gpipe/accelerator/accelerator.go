@@ -1,13 +1,16 @@
-package gpipe
+// Package accelerator models devices by a roofline: what is known of each, read
+// from a file, what a compiled program takes on it, and the calibration that makes
+// such a file of instructions timed on this machine.
+package accelerator
 
 import (
-	"embed"
 	"fmt"
 	"os"
 	"path"
 	"slices"
 	"strings"
 
+	"gpipebench/gpipe/accelerators"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/graph"
 )
@@ -15,8 +18,8 @@ import (
 // Accelerator is a device that is modelled by a roofline (Williams, Waterman,
 // Patterson 2009): an operation takes as long as its arithmetic at peak rate or
 // as its memory traffic at full bandwidth, whichever is longer, and an
-// overhead. Accelerators are data: see the directory accelerators, and
-// [ReadAccelerator] for the form.
+// overhead. Accelerators are data: see package accelerators, and
+// [Read] for the form.
 type Accelerator struct {
 	Name        string
 	Description string
@@ -58,23 +61,19 @@ type OpRate struct {
 	Overhead  float64 // seconds per operation; 0: the accelerator's
 }
 
-//go:embed accelerators/*.yaml
-var acceleratorFiles embed.FS
-
-// Accelerators are those that come with the program, by name.
-func Accelerators() ([]Accelerator, error) {
-	files, err := acceleratorFiles.ReadDir("accelerators")
+// All are the accelerators that come with the program, by name.
+func All() ([]Accelerator, error) {
+	files, err := accelerators.Files.ReadDir(".")
 	if err != nil {
 		return nil, err
 	}
 	var list []Accelerator
 	for _, f := range files {
-		name := path.Join("accelerators", f.Name())
-		text, err := acceleratorFiles.ReadFile(name)
+		text, err := accelerators.Files.ReadFile(f.Name())
 		if err != nil {
 			return nil, err
 		}
-		a, err := ReadAccelerator(name, text)
+		a, err := Read(path.Join("accelerators", f.Name()), text)
 		if err != nil {
 			return nil, err
 		}
@@ -83,17 +82,17 @@ func Accelerators() ([]Accelerator, error) {
 	return list, nil
 }
 
-// AcceleratorNamed finds one of Accelerators, or reads the file of that name if
+// Named finds one of All, or reads the file of that name if
 // it ends in .yaml or .yml.
-func AcceleratorNamed(name string) (*Accelerator, error) {
+func Named(name string) (*Accelerator, error) {
 	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		return ReadAccelerator(name, text)
+		return Read(name, text)
 	}
-	list, err := Accelerators()
+	list, err := All()
 	if err != nil {
 		return nil, err
 	}
@@ -107,13 +106,8 @@ func AcceleratorNamed(name string) (*Accelerator, error) {
 	return nil, fmt.Errorf("unknown accelerator %q: want %s, or a file that ends in .yaml", name, strings.Join(names, ", "))
 }
 
-// Device is a modelled device of this kind, with its memory as capacity.
-func (a *Accelerator) Device() Device {
-	return Device{Kind: Modelled, Accelerator: a, Capacity: a.Memory, Link: a.Link}
-}
-
-// rate is the peak of products in a dtype, 0 if the accelerator has none.
-func (a *Accelerator) rate(dt graph.DType) float64 {
+// Rate is the peak of products in a dtype, 0 if the accelerator has none.
+func (a *Accelerator) Rate(dt graph.DType) float64 {
 	if dt == graph.BF16 {
 		return a.BF16
 	}

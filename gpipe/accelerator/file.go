@@ -1,4 +1,4 @@
-package gpipe
+package accelerator
 
 import (
 	"fmt"
@@ -11,10 +11,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// ReadAccelerator reads one accelerator in the form of the directory
+// Read reads one accelerator in the form of package
 // accelerators (tpuv2.yaml explains each field). Every complaint begins with
 // file:line:column and ends with what would be accepted.
-func ReadAccelerator(file string, text []byte) (*Accelerator, error) {
+func Read(file string, text []byte) (*Accelerator, error) {
 	r := accelReader{file: file}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {

@@ -1,15 +1,17 @@
-package gpipe
+package accelerator
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gpipebench/gpipe/accelerators"
 )
 
 // Every figure that comes with the program says where it is from.
 func TestAcceleratorsHaveSources(t *testing.T) {
-	list, err := Accelerators()
+	list, err := All()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,7 @@ func TestAcceleratorFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(ownChip), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := AcceleratorNamed(file)
+	a, err := Named(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,29 +104,29 @@ func TestAcceleratorFileRefuses(t *testing.T) {
 		if text == ownChip {
 			t.Fatalf("%q is not in the file", test.from)
 		}
-		_, err := ReadAccelerator("own.yaml", []byte(text))
+		_, err := Read("own.yaml", []byte(text))
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%q for %q: %v, want %s", test.to, test.from, err, test.want)
 		}
 	}
 }
 
-func FuzzReadAccelerator(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	f.Add(ownChip)
 	f.Add("a: &a [*a]")
-	list, err := acceleratorFiles.ReadDir("accelerators")
+	list, err := accelerators.Files.ReadDir(".")
 	if err != nil {
 		f.Fatal(err)
 	}
 	for _, file := range list {
-		text, err := acceleratorFiles.ReadFile("accelerators/" + file.Name())
+		text, err := accelerators.Files.ReadFile(file.Name())
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(string(text))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		a, err := ReadAccelerator("own.yaml", []byte(text))
+		a, err := Read("own.yaml", []byte(text))
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "own.yaml:") {
 				t.Errorf("%q names no place", err)

@@ -1,4 +1,4 @@
-package gpipe
+package accelerator
 
 import (
 	"fmt"
@@ -7,16 +7,17 @@ import (
 	"slices"
 	"strings"
 
+	"gpipebench/gpipe/internal/median"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
 
 // Calibration fits a roofline to instructions that were timed on this machine:
 // for each kind of operation rates of arithmetic and traffic, and an overhead. The
-// zero value is ready. It is fed by [Trainer.Watch] and by Updates.
+// zero value is ready. It is fed by Watch, Tasks and Moved.
 type Calibration struct {
 	instrs map[*program.Instr][]float64
-	whole  map[string][]workTime // of clear and update
+	whole  map[string][]workTime // of Clear and Update
 	tasks  []float64             // what tasks take beside their instructions, one a network
 }
 
@@ -31,35 +32,26 @@ func (c *Calibration) Watch(in *program.Instr, seconds float64) {
 	c.instrs[in] = append(c.instrs[in], seconds)
 }
 
-// Watch has f told of every instruction that runs from the next step on and of
-// its time, by the goroutine of its stage; nil: nobody. On emulated devices one
-// runs at a time. Being watched takes time itself.
-func (t *Trainer) Watch(f func(in *program.Instr, seconds float64)) { t.net.watch = f }
-
 // Tasks notes steps of a network that is recomputed always and whose instructions
-// have been watched in other steps: what its tasks took beyond them. All that has
-// been watched so far must be of this network, best one whose instructions take
-// next to nothing; Join brings several together.
-func (c *Calibration) Tasks(steps []*Times) {
-	var instrs float64
+// have been watched in other steps: what its tasks took beyond them. Of each step it
+// takes the times of all tasks, for so many micro-batches. All that has been watched
+// so far must be of this network, best one whose instructions take next to nothing;
+// Join brings several together.
+func (c *Calibration) Tasks(steps [][]float64, micro int) {
+	var instrs float64 // each runs once a micro-batch
 	for _, times := range c.instrs {
-		instrs += median(times)
+		instrs += median.Of(times)
 	}
 	var beyond []float64
-	for _, s := range steps {
+	for _, tasks := range steps {
 		var sum float64
-		tasks := 0
-		for _, st := range s.Stages {
-			for m := range st.F {
-				sum += st.F[m] + st.R[m] + st.B[m]
-				tasks += 3
-			}
+		for _, t := range tasks {
+			sum += t
 		}
-		micro := float64(len(s.Stages[0].F)) // as often does each instruction run
-		beyond = append(beyond, max(0, sum-micro*instrs)/float64(tasks))
+		beyond = append(beyond, max(0, sum-float64(micro)*instrs)/float64(len(tasks)))
 	}
 	if len(beyond) > 0 {
-		c.tasks = append(c.tasks, median(beyond))
+		c.tasks = append(c.tasks, median.Of(beyond))
 	}
 }
 
@@ -75,13 +67,12 @@ func (c *Calibration) Join(other *Calibration) {
 	c.tasks = append(c.tasks, other.tasks...)
 }
 
-// Updates notes what clearing the gradients and updating the weights took.
-func (c *Calibration) Updates(plan *Plan, times StageTimes) {
+// Moved notes what Clear or Update took, and the bytes that it moved.
+func (c *Calibration) Moved(op string, bytes, seconds float64) {
 	if c.whole == nil {
 		c.whole = map[string][]workTime{}
 	}
-	c.whole["clear"] = append(c.whole["clear"], workTime{bytes: clearBytes(plan), seconds: times.Setup})
-	c.whole["update"] = append(c.whole["update"], workTime{bytes: updateBytes(plan), seconds: times.Update})
+	c.whole[op] = append(c.whole[op], workTime{bytes: bytes, seconds: seconds})
 }
 
 // Fit sets the accelerator's rates by operation; how it pads ([Accelerator.Lanes])
@@ -89,7 +80,7 @@ func (c *Calibration) Updates(plan *Plan, times StageTimes) {
 func (c *Calibration) Fit(a *Accelerator) {
 	samples := map[string][]workTime{}
 	for in, times := range c.instrs {
-		w := workTime{flops: a.arithmetic(in), seconds: median(times)}
+		w := workTime{flops: a.arithmetic(in), seconds: median.Of(times)}
 		for m := range in.Moves() {
 			w.bytes += a.traffic(m)
 			if isWeight(m) {
@@ -105,7 +96,7 @@ func (c *Calibration) Fit(a *Accelerator) {
 		a.Ops[name] = fitRate(s)
 	}
 	if len(c.tasks) > 0 {
-		a.Ops["task"] = OpRate{Overhead: digits(median(c.tasks))}
+		a.Ops["task"] = OpRate{Overhead: digits(median.Of(c.tasks))}
 	}
 }
 
@@ -116,7 +107,7 @@ func (c *Calibration) Shapes(a *Accelerator) {
 	sums, counts := map[string]float64{}, map[string]float64{}
 	for in, times := range c.instrs {
 		shape := in.Shape()
-		sums[shape] += median(times)
+		sums[shape] += median.Of(times)
 		counts[shape]++
 	}
 	a.Shapes = map[string]float64{}
@@ -265,7 +256,7 @@ func solve(rows []fitRow, largest [fitTerms]float64, terms int) (x [fitTerms]flo
 	return x, n > 0
 }
 
-// Text is the accelerator in the form that ReadAccelerator reads.
+// Text is the accelerator in the form that Read reads.
 func (a *Accelerator) Text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

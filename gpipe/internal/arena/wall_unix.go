@@ -1,6 +1,6 @@
 //go:build unix
 
-package gpipe
+package arena
 
 import (
 	"os"
@@ -9,8 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapWalled maps n floats of which only the first capacity bytes, a multiple of
-// the page size, may be touched; at least one page behind them may not.
 func mapWalled(n, capacity int) ([]float32, func() error, error) {
 	page := os.Getpagesize()
 	size := (n*floatBytes + page - 1) / page * page
@@ -25,14 +23,4 @@ func mapWalled(n, capacity int) ([]float32, func() error, error) {
 	adviseHuge(b[:capacity])
 	f := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), n)
 	return f, func() error { return unix.Munmap(b) }, nil
-}
-
-// offsetIn is how many bytes behind the beginning of memory an address lies,
-// if it is within.
-func offsetIn(memory []float32, addr uintptr) (int64, bool) {
-	begin := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
-	if len(memory) == 0 || addr < begin || addr-begin >= uintptr(len(memory))*floatBytes {
-		return 0, false
-	}
-	return int64(addr - begin), true
 }

@@ -1,5 +1,5 @@
 //go:build unix && !linux
 
-package gpipe
+package arena
 
 func adviseHuge([]byte) {}

@@ -1,4 +1,4 @@
-package gpipe
+package accelerator
 
 import (
 	"cmp"
@@ -26,16 +26,16 @@ import (
 // that runs this program's kernels (Packing) computes with vectors: of a product
 // only the width that comes out is padded.
 
-// seconds is the roofline's time for a program, run as a task.
-func (a *Accelerator) seconds(p *program.Program, dt graph.DType) (sum float64) {
+// Seconds is the roofline's time for a program, run as a task.
+func (a *Accelerator) Seconds(p *program.Program, dt graph.DType) (sum float64) {
 	sum = a.Ops["task"].Overhead
-	a.operations(p, dt, func(_ int, seconds float64) { sum += seconds })
+	a.Operations(p, dt, func(_ int, seconds float64) { sum += seconds })
 	return sum
 }
 
-// operations calls each for every operation of a program with the layer that it
+// Operations calls each for every operation of a program with the layer that it
 // begins in and its time.
-func (a *Accelerator) operations(p *program.Program, dt graph.DType, each func(layer int, seconds float64)) {
+func (a *Accelerator) Operations(p *program.Program, dt graph.DType, each func(layer int, seconds float64)) {
 	var arithmetic, traffic, overhead float64 // of the operation at hand, in seconds
 	layer := -1
 	end := func() {
@@ -56,7 +56,7 @@ func (a *Accelerator) operations(p *program.Program, dt graph.DType, each func(l
 			}
 		}
 		own, measured := a.Ops[opName(in.Op)]
-		rate := OpRate{a.rate(dt), a.Bandwidth, math.Inf(1), a.Overhead}
+		rate := OpRate{a.Rate(dt), a.Bandwidth, math.Inf(1), a.Overhead}
 		if measured {
 			rate = OpRate{cmp.Or(own.FLOPs, math.Inf(1)), cmp.Or(own.Bandwidth, math.Inf(1)), cmp.Or(own.Weights, math.Inf(1)), cmp.Or(own.Overhead, a.Overhead)}
 		}
@@ -130,8 +130,15 @@ func wrote(made []program.Move, o program.Operand) bool {
 	return false
 }
 
-// moving is the time of an operation that only moves bytes: clear or update.
-func (a *Accelerator) moving(op string, bytes float64) float64 {
+// Operations that only move bytes, once a step: clearing the gradients, and
+// updating the weights.
+const (
+	Clear  = "clear"
+	Update = "update"
+)
+
+// Moving is the time of Clear or Update.
+func (a *Accelerator) Moving(op string, bytes float64) float64 {
 	if own, ok := a.Ops[op]; ok {
 		return bytes/cmp.Or(own.Bandwidth, math.Inf(1)) + cmp.Or(own.Overhead, a.Overhead)
 	}

@@ -1,4 +1,4 @@
-package gpipe
+package arena
 
 import "golang.org/x/sys/unix"
 
