@@ -115,7 +115,7 @@ func (d *delayed) memory(ctx context.Context, p delayedProfile) (*delayedMemory,
 	m := &delayedMemory{}
 	for i, arm := range d.arms(p) {
 		var err error
-		if m.Kept[i], err = arm.training(d.spec.Seed).activations(ctx); err != nil {
+		if m.Kept[i], err = activations(ctx, arm.training(d.spec.Seed)); err != nil {
 			return nil, err
 		}
 		model := d.spec.PaperModel
@@ -235,4 +235,20 @@ func (d *delayed) verdict(difference paired) string {
 		return "Verdict: late reduction is less accurate, which is not what the paper says: the interval of the difference is below 0."
 	}
 	return fmt.Sprintf("Verdict: inconclusive: with %d pairs the interval of the difference has 0 in it.", difference.n)
+}
+
+// activations is what a network's devices plan to hold beside parameters,
+// gradients and the optimiser's state, in bytes.
+func activations(ctx context.Context, t Training) (bytes int64, err error) {
+	trainer, _, err := t.open(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer trainer.Close()
+	for _, plan := range trainer.Plans() {
+		for _, c := range []gpipe.Category{gpipe.Boundary, gpipe.Residuals, gpipe.Workspace} {
+			bytes += plan.Bytes[c]
+		}
+	}
+	return bytes, nil
 }

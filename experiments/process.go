@@ -52,8 +52,8 @@ func eachRound(r repeated, log *Log, p Progress, where string, measure func(roun
 	}
 	p.Begin(fmt.Sprintf("%s: %d rounds of %d samples, %s", log.Key.Experiment, len(rounds), len(rounds[0]), where), total)
 	defer p.End()
-	log.added = func(name string, data []byte) { p.Advance(sampleLine(name, data)) }
-	defer func() { log.added = nil }()
+	log.observe(func(name string, data []byte) { p.Advance(sampleLine(name, data)) })
+	defer log.observe(nil)
 	for round, names := range rounds {
 		if len(log.lacks(names)) == 0 {
 			continue
@@ -104,12 +104,9 @@ func (r Reproducing) inProcesses(ctx context.Context, e timed, spec []SpecFile, 
 		return err
 	}
 	return eachRound(rounds, log, p, "each round in a process of its own", func(round int) error {
-		request := &roundRequest{Key: log.Key, Round: round, Samples: map[string]json.RawMessage{}}
+		request := &roundRequest{Key: log.Key, Round: round, Samples: log.snapshot()}
 		for _, s := range spec {
 			request.Spec = &specText{s.Name, s.text}
-		}
-		for name, sample := range log.samples {
-			request.Samples[name] = sample.Data
 		}
 		err := startRound(ctx, r.Executable, request, rounds.samples()[round], log)
 		if err != nil && ctx.Err() == nil {
@@ -232,23 +229,21 @@ func RunRound(ctx context.Context, in io.Reader, out io.Writer) error {
 	if n := len(rounds.samples()); request.Round < 0 || request.Round >= n {
 		return usagef("round %d: want 0 to %d", request.Round, n-1)
 	}
-	for name, data := range request.Samples {
-		log.put(&record{Sample: name, Data: data})
-	}
-	log.out, log.process.Round = out, &request.Round
+	log.restore(request.Samples)
+	log.printTo(out, request.Round)
 	return rounds.round(ctx, request.Round, log)
 }
 
 // processNote says which processes the rounds ran in.
 func processNote(r repeated, log *Log) string {
 	rounds := r.samples()
-	of := map[string]map[int]bool{} // rounds, by the session that measured them
-	more := 0                       // rounds with several sessions
+	of := map[*Provenance]map[int]bool{} // rounds, by the session that measured them
+	more := 0                            // rounds with several sessions
 	for round, names := range rounds {
-		sessions := map[string]bool{}
+		sessions := map[*Provenance]bool{}
 		for _, name := range names {
-			if s, ok := log.samples[name]; ok {
-				sessions[s.Session] = true
+			if s := log.origin(name); s != nil {
+				sessions[s] = true
 			}
 		}
 		if len(sessions) > 1 {
@@ -263,8 +258,7 @@ func processNote(r repeated, log *Log) string {
 	}
 	fresh := true
 	for session, own := range of {
-		p := log.sessions[session].Process
-		fresh = fresh && len(own) == 1 && p != nil && p.Round != nil
+		fresh = fresh && len(own) == 1 && session.Process != nil && session.Process.Round != nil
 	}
 	switch {
 	case !fresh:

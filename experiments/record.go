@@ -92,7 +92,7 @@ type Log struct {
 	out      io.Writer                      // what lines are written to: the file, or another process; nil: nothing
 	process  Process                        // this one, as a session's line names it
 	session  string                         // this process's; "" until something is added
-	sessions map[string]Provenance          // by id
+	sessions map[string]*Provenance         // by id
 	names    []string                       // of the samples, in the order in which they came
 	samples  map[string]*record             // by name
 	added    func(name string, data []byte) // told of each sample that comes, if not nil
@@ -100,7 +100,7 @@ type Log struct {
 
 // NewLog returns a log without a file.
 func NewLog(k Key) *Log {
-	return &Log{Key: k, process: Process{ID: os.Getpid()}, sessions: map[string]Provenance{}, samples: map[string]*record{}}
+	return &Log{Key: k, process: Process{ID: os.Getpid()}, sessions: map[string]*Provenance{}, samples: map[string]*record{}}
 }
 
 // OpenLog reads the samples of a key from a records file, and opens it to
@@ -218,14 +218,16 @@ func (l *Log) read(f *os.File, name string, want func(*record) bool) (rest []byt
 // put takes in a record: a session's, or a sample.
 func (l *Log) put(r *record) {
 	if r.Provenance != nil {
-		l.sessions[r.Session] = *r.Provenance
+		l.sessions[r.Session] = r.Provenance
 		return
 	}
 	if !l.Has(r.Sample) {
 		l.names = append(l.names, r.Sample)
 	}
 	l.samples[r.Sample] = r
-	l.Session = l.sessions[r.Session]
+	if s := l.sessions[r.Session]; s != nil {
+		l.Session = *s
+	}
 	if l.added != nil {
 		l.added(r.Sample, r.Data)
 	}
@@ -286,6 +288,37 @@ func (l *Log) adopt(line []byte, names []string) error {
 	return l.write(r)
 }
 
+// observe has f told of each sample that comes from now on. Nil: nobody is.
+func (l *Log) observe(f func(name string, data []byte)) { l.added = f }
+
+// snapshot is the data of all samples, for another process.
+func (l *Log) snapshot() map[string]json.RawMessage {
+	all := map[string]json.RawMessage{}
+	for name, sample := range l.samples {
+		all[name] = sample.Data
+	}
+	return all
+}
+
+// restore takes in the samples of another process's snapshot.
+func (l *Log) restore(samples map[string]json.RawMessage) {
+	for name, data := range samples {
+		l.put(&record{Sample: name, Data: data})
+	}
+}
+
+// printTo has new lines written to the process that asked this one to measure a
+// round.
+func (l *Log) printTo(w io.Writer, round int) { l.out, l.process.Round = w, &round }
+
+// origin is the session that a sample is from, nil if there is none.
+func (l *Log) origin(name string) *Provenance {
+	if r, ok := l.samples[name]; ok {
+		return l.sessions[r.Session]
+	}
+	return nil
+}
+
 // lacks is which of some samples are not there.
 func (l *Log) lacks(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), l.Has)
@@ -299,7 +332,9 @@ func (l *Log) measuring() []Provenance {
 	}
 	var all []Provenance
 	for id := range ids {
-		all = append(all, l.sessions[id])
+		if s := l.sessions[id]; s != nil {
+			all = append(all, *s)
+		}
 	}
 	slices.SortFunc(all, func(a, b Provenance) int { return strings.Compare(a.Time, b.Time) })
 	return all

@@ -65,7 +65,7 @@ func (r Reproducing) load() (list []Experiment, from []SpecFile, err error) {
 		ids = IDs()
 	}
 	if r.Spec != "" {
-		spec, err := ReadSpec(r.Spec)
+		spec, err := ReadSpec(r.Spec, IDs())
 		if err != nil {
 			return nil, nil, usage(err)
 		}

@@ -62,8 +62,8 @@ type SpecFile struct {
 	text       []byte
 }
 
-// ReadSpec reads a spec's file, and which experiment it is for.
-func ReadSpec(name string) (SpecFile, error) {
+// ReadSpec reads a spec's file, and which of the experiments it is for.
+func ReadSpec(name string, ids []string) (SpecFile, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return SpecFile{}, err
@@ -75,9 +75,9 @@ func ReadSpec(name string) (SpecFile, error) {
 		return SpecFile{}, specError(name, text, nil, err)
 	}
 	id := head.Experiment
-	if !slices.Contains(IDs(), id.Value) {
+	if !slices.Contains(ids, id.Value) {
 		position := fmt.Sprintf("%s:%d:%d", name, max(id.Line, 1), max(id.Column, 1))
-		return SpecFile{}, fmt.Errorf("%s: experiment %q: want one of %s", position, id.Value, strings.Join(IDs(), ", "))
+		return SpecFile{}, fmt.Errorf("%s: experiment %q: want one of %s", position, id.Value, strings.Join(ids, ", "))
 	}
 	return SpecFile{name, id.Value, text}, nil
 }

@@ -34,7 +34,7 @@ func tinyImages() Training {
 func TestShortLastMiniBatch(t *testing.T) {
 	training := tinyImages()
 	training.SyntheticImages.Train = 9
-	_, trial := training.trial(t.Context())
+	_, trial := train(t.Context(), training)
 	_, run := training.Run(t.Context(), func(TrainStep) { t.Error("a step has been made") })
 	for _, err := range []error{trial, run} {
 		var misfit *gpipe.MisfitError
@@ -43,7 +43,7 @@ func TestShortLastMiniBatch(t *testing.T) {
 		}
 	}
 	training.SyntheticImages.Train = 8
-	if _, err := training.trial(t.Context()); err != nil {
+	if _, err := train(t.Context(), training); err != nil {
 		t.Error(err)
 	}
 }

@@ -25,8 +25,8 @@ func (p scaleProfile) resources() []resource {
 // scores are an arm's, by seed.
 type scores struct{ bleu, nats []float64 }
 
-// on takes the means over a group's languages.
-func (t trials) on(r resource) scores {
+// of takes the means over a group's languages.
+func (r resource) of(t trials) scores {
 	var s scores
 	for _, run := range t.runs {
 		var bleu, nats float64
@@ -101,7 +101,7 @@ func addReference(t *Table, refs []trials, of resource) {
 		cell := ""
 		if len(refs) == len(t.Rows) {
 			of.to = min(of.to, len(refs[i].runs[0].Languages))
-			cell = meanText(refs[i].on(of).bleu, 2)
+			cell = meanText(of.of(refs[i]).bleu, 2)
 		}
 		t.Rows[i] = append(t.Rows[i], cell)
 	}
@@ -130,9 +130,9 @@ func (s *scale) batchTable(p scaleProfile, all []trials) *Table {
 			{"BLEU, difference to the smallest", false}, {"nats, difference to the smallest", false},
 		},
 	}
-	base := all[0].on(p.largest())
+	base := p.largest().of(all[0])
 	for i, b := range s.spec.Batches {
-		own, pairsOf := all[i].on(p.largest()), b.Times*p.SmallestBatch
+		own, pairsOf := p.largest().of(all[i]), b.Times*p.SmallestBatch
 		bleu, nats := "baseline", "baseline"
 		if i > 0 {
 			bleu, nats = pairs(own.bleu, base.bleu).text(2), pairs(own.nats, base.nats).text(4)
@@ -151,7 +151,7 @@ func (s *scale) batchTable(p scaleProfile, all []trials) *Table {
 func (s *scale) batchVerdict(p scaleProfile, all []trials) string {
 	var better, worse, open []string
 	for i := 1; i < len(all); i++ {
-		own, before := all[i].on(p.largest()), all[i-1].on(p.largest())
+		own, before := p.largest().of(all[i]), p.largest().of(all[i-1])
 		name := fmt.Sprintf("%d against %d", s.spec.Batches[i].Times*p.SmallestBatch, s.spec.Batches[i-1].Times*p.SmallestBatch)
 		switch bleu, loss := pairs(own.bleu, before.bleu).sign(), pairs(before.nats, own.nats).sign(); {
 		case bleu > 0 && loss > 0:
@@ -217,7 +217,7 @@ func (s *scale) networkTable(p scaleProfile, all []trials) *Table {
 		row := []string{n.Name, shapeText(n.scaled(p.Training.Model)), n.Paper, n.Parameters, fmt.Sprint(all[i].runs[0].Params)}
 		var nats []string
 		for _, r := range p.resources() {
-			own := all[i].on(r)
+			own := r.of(all[i])
 			row, nats = append(row, meanText(own.bleu, 2)), append(nats, meanText(own.nats, 4))
 		}
 		table.Add(append(row, nats...)...)
@@ -244,7 +244,7 @@ func (s *scale) differenceTable(p scaleProfile, all []trials) *Table {
 		row := []string{d.String()}
 		var nats, better, worse, open []string
 		for _, r := range p.resources() {
-			a, b := of.on(r), to.on(r)
+			a, b := r.of(of), r.of(to)
 			bleu, loss := pairs(a.bleu, b.bleu), pairs(a.nats, b.nats)
 			row, nats = append(row, bleu.text(2)), append(nats, loss.text(4))
 			switch bleu.sign() {
@@ -273,7 +273,7 @@ func (s *scale) panels(p scaleProfile, batches, networks []trials) []axes {
 	bleu := &dotPanel{title: "mini-batches: translations, largest language", y: "BLEU"}
 	nats := &dotPanel{title: "mini-batches: held-out loss, largest language", y: "nats per token"}
 	for i, b := range s.spec.Batches {
-		own := batches[i].on(p.largest())
+		own := p.largest().of(batches[i])
 		name := fmt.Sprintf("%d pairs\n(%s)", b.Times*p.SmallestBatch, b.Paper)
 		add(bleu, name, own.bleu)
 		add(nats, name, own.nats)
@@ -286,7 +286,7 @@ func (s *scale) panels(p scaleProfile, batches, networks []trials) []axes {
 	for _, r := range p.resources()[:2] {
 		of := barSeries{name: r.name + " languages"}
 		for i, net := range networks {
-			own := net.on(r).bleu
+			own := r.of(net).bleu
 			mean := sampled(own)
 			of.spread = addInterval(of.spread, i, mean)
 			of.add(mean.mean)
@@ -297,7 +297,7 @@ func (s *scale) panels(p scaleProfile, batches, networks []trials) []axes {
 	low := p.resources()[1]
 	gains := &dotPanel{title: "networks: differences, low-resource languages", y: "BLEU", zero: true}
 	for _, d := range s.spec.Differences {
-		of, to := networks[s.network(d.Of)].on(low), networks[s.network(d.To)].on(low)
+		of, to := low.of(networks[s.network(d.Of)]), low.of(networks[s.network(d.To)])
 		add(gains, d.String(), differences(of.bleu, to.bleu))
 	}
 	return append(all, gains)

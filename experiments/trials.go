@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gpipebench/datasets"
-	"gpipebench/gpipe"
 	"gpipebench/nn"
 )
 
@@ -63,7 +62,7 @@ func runTrials(ctx context.Context, id string, arms []arm, seeds []uint64, log *
 	for _, l := range list {
 		group.Go(func() error {
 			name := l.sample(l.seed)
-			r, err := l.training(l.seed).trial(ctx)
+			r, err := train(ctx, l.training(l.seed))
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", id, name, err)
 			}
@@ -76,8 +75,8 @@ func runTrials(ctx context.Context, id string, arms []arm, seeds []uint64, log *
 	return group.Wait()
 }
 
-// trial trains, and evaluates, or also translates, once at the end.
-func (t Training) trial(ctx context.Context) (*trial, error) {
+// train trains, and evaluates, or also translates, once at the end.
+func train(ctx context.Context, t Training) (*trial, error) {
 	start := time.Now()
 	b, err := t.begin(ctx)
 	if err != nil {
@@ -157,20 +156,4 @@ func eachTrial(id, title string, all []trials, seeds []uint64) *Table {
 		}
 	}
 	return t
-}
-
-// activations is what a network's devices plan to hold beside parameters,
-// gradients and the optimiser's state, in bytes.
-func (t Training) activations(ctx context.Context) (bytes int64, err error) {
-	trainer, _, err := t.open(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer trainer.Close()
-	for _, plan := range trainer.Plans() {
-		for _, c := range []gpipe.Category{gpipe.Boundary, gpipe.Residuals, gpipe.Workspace} {
-			bytes += plan.Bytes[c]
-		}
-	}
-	return bytes, nil
 }

@@ -108,7 +108,7 @@ func TestAccuracyMeasures(t *testing.T) {
 		// On another number of partitions the same comes out at the same M.
 		training := arm.training(p.Seeds[0])
 		training.Setup.Partitions = 3
-		again, err := training.trial(context.Background())
+		again, err := train(context.Background(), training)
 		if err != nil {
 			t.Fatal(err)
 		}
