@@ -238,7 +238,7 @@ func (l *Log) Has(name string) bool { _, ok := l.samples[name]; return ok }
 
 // Add adds a sample.
 func (l *Log) Add(name string, seed uint64, data any) error {
-	raw, err := json.Marshal(data)
+	raw, err := marshalJSON(data)
 	if err != nil {
 		return err
 	}
@@ -358,7 +358,7 @@ func (l *Log) Get(name string, into any) error {
 	if !ok {
 		return fmt.Errorf("records of %s (%s): no sample %s", l.Key.Experiment, l.Key.Profile, name)
 	}
-	if err := json.Unmarshal(r.Data, into); err != nil {
+	if err := unmarshalJSON(r.Data, into); err != nil {
 		return fmt.Errorf("records of %s (%s): sample %s: %w", l.Key.Experiment, l.Key.Profile, name, err)
 	}
 	return nil

@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -58,10 +57,7 @@ func (t *Table) Write(w io.Writer, format string) error {
 	case "csv":
 		return t.writeCSV(w)
 	case "json":
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(t)
+		return WriteJSON(w, t)
 	}
 	return CheckFormat(format)
 }

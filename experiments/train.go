@@ -91,8 +91,8 @@ func (s TrainStep) String() string {
 // dropout, label smoothing, auxiliary head and L2, whatever it is trained with.
 type Evaluation struct {
 	Step         int     `json:"step"`
-	Loss         float64 `json:"loss"` // nats per target
-	Perplexity   float64 `json:"perplexity,omitempty"`
+	Loss         float64 `json:"loss"`                 // nats per target
+	Perplexity   float64 `json:"perplexity,omitempty"` // "Infinity" where the loss is above 709.78 nats
 	BitsPerToken float64 `json:"bits_per_token,omitempty"`
 	BitsPerByte  float64 `json:"bits_per_byte,omitempty"` // of texts, whose tokens are bytes
 	Accuracy     float64 `json:"accuracy"`

@@ -161,7 +161,7 @@ func outcomeFlags(fs *pflag.FlagSet, asJSON *bool) {
 		word, err := oneOf("text", "json")(s)
 		return word == "json", err
 	})
-	fs.BoolVar(asJSON, "json", *asJSON, "print the outcome as JSON, as --format json")
+	fs.BoolVar(asJSON, "json", *asJSON, "print the outcome as JSON, as --format json; a number that is none there is \"Infinity\", \"-Infinity\" or \"NaN\"")
 }
 
 // profileFlag adds --profile.

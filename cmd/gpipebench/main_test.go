@@ -229,6 +229,20 @@ func TestTrainJSON(t *testing.T) {
 	}
 }
 
+// A training that diverges and stays finite has an outcome, which is printed: its
+// perplexity has no number.
+func TestTrainJSONDiverged(t *testing.T) {
+	args := append(strings.Fields("train --json --steps 3 --lr 10 --lr-schedule constant --clip-norm 0"), tiny...)
+	status, stdout, stderr := execute(t, args...)
+	if status != 0 {
+		t.Fatalf("exit status %d, %s", status, stderr)
+	}
+	eval := keys(t, stdout, "weights_sha256", "losses", "eval")["eval"].(map[string]any)
+	if loss, ok := eval["loss"].(float64); !ok || loss < 710 || eval["perplexity"] != "Infinity" {
+		t.Errorf("loss %v, perplexity %v: want a loss above 710 and \"Infinity\"", eval["loss"], eval["perplexity"])
+	}
+}
+
 // TestTrainEMA: the average of the weights is evaluated and can be saved, does
 // not depend on how the network is run, and leaves the training as it is.
 func TestTrainEMA(t *testing.T) {

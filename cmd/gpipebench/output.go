@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -54,12 +53,7 @@ func (o *output) printf(format string, args ...any) error {
 }
 
 // json prints a value as one JSON document.
-func (o *output) json(v any) error {
-	e := json.NewEncoder(o.out)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
-}
+func (o *output) json(v any) error { return experiments.WriteJSON(o.out, v) }
 
 // bar is the progress of a terminal.
 type bar struct {
