@@ -32,7 +32,7 @@ type Training struct {
 	Setup           Setup
 
 	Batch  int // examples of a mini-batch
-	Steps  int // mini-batches to train on; 0: Epochs
+	Steps  int // mini-batches to train on; 0: Epochs, and if these are 0 none: Load and Save are for that, too
 	Epochs int // passes over the source
 
 	Seed           uint64
@@ -237,10 +237,10 @@ func (t *Training) steps(s datasets.Source) (int, error) {
 	switch {
 	case t.Steps > 0:
 		return t.Steps, nil
-	case t.Epochs == 0 && t.Load != "":
-		return 0, nil // only to be evaluated
+	case t.Epochs == 0 && (t.Load != "" || t.Save != ""):
+		return 0, nil // only to be evaluated, or initial weights to be saved
 	case t.Epochs == 0:
-		return 0, usagef("neither steps nor epochs: want one of them")
+		return 0, usagef("neither steps nor epochs: want one of them, or a file of weights to load or to save")
 	}
 	if t.epochSteps == 0 {
 		return 0, usagef("%s has no end and so no epochs: want a number of steps", s.Name())

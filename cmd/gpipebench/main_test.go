@@ -243,6 +243,31 @@ func TestTrainJSONDiverged(t *testing.T) {
 	}
 }
 
+// Weights before the first step are saved and evaluated, and are those that a
+// training begins with.
+func TestTrainInitialWeights(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "initial")
+	train := func(how string) map[string]any {
+		t.Helper()
+		status, stdout, stderr := execute(t, append(strings.Fields("train --json "+how), tiny...)...)
+		if status != 0 {
+			t.Fatalf("%s: exit status %d, %s", how, status, stderr)
+		}
+		return keys(t, stdout, "weights_sha256", "initial_sha256", "losses", "eval")
+	}
+	saved := train("--steps 0 --ema 0.9 --save " + file)
+	if n := len(saved["losses"].([]any)); n != 0 || saved["weights_sha256"] != saved["initial_sha256"] {
+		t.Errorf("%d losses, weights %v, initial ones %v", n, saved["weights_sha256"], saved["initial_sha256"])
+	}
+	if saved["eval"].(map[string]any)["loss"].(float64) < 1 {
+		t.Errorf("held out: %v", saved["eval"])
+	}
+	loaded, plain := train("--steps 3 --seed 1 --load "+file), train("--steps 3 --seed 1")
+	if loaded["initial_sha256"] != saved["weights_sha256"] || loaded["weights_sha256"] != plain["weights_sha256"] {
+		t.Errorf("from the file: %v to %v, else %v to %v", loaded["initial_sha256"], loaded["weights_sha256"], plain["initial_sha256"], plain["weights_sha256"])
+	}
+}
+
 // TestTrainEMA: the average of the weights is evaluated and can be saved, does
 // not depend on how the network is run, and leaves the training as it is.
 func TestTrainEMA(t *testing.T) {

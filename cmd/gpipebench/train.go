@@ -107,7 +107,7 @@ With a network for images it is, for
 	translationFlags(fs, &t)
 	imageFlags(fs, &t)
 	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors), of a network that computes the same with them; with --steps 0 only to evaluate")
-	fs.StringVar(&t.Save, "save", "", "file to save the weights to (safetensors)")
+	fs.StringVar(&t.Save, "save", "", "file to save the weights to (safetensors); with --steps 0 the initial ones, or those of --load")
 	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
 	fs.StringVar(&trace, "trace", "", "file for the last step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
 	fs.BoolVar(&draw, "timeline", false, "draw the last step's timeline")
