@@ -55,18 +55,23 @@ const calibrationTurns = 4
 
 // Run measures. The outcome is the text of an accelerator's file.
 func (c Calibrating) Run(ctx context.Context, p Progress) (*accelerator.Accelerator, error) {
-	k, err := c.open(ctx, calibrationProbes)
-	if err != nil {
-		return nil, err
+	// First what may be refused.
+	if err := accelerator.CheckName(c.Name); err != nil {
+		return nil, usage(err)
 	}
-	defer k.close()
 	var own *openProbe
+	var err error
 	if c.Own.Name != "" {
 		if own, _, err = c.openProbe(ctx, calibrationProbe{c.Own, c.Batch, c.MicroBatches, 1}); err != nil {
 			return nil, err
 		}
 		defer own.trainer.Close()
 	}
+	k, err := c.open(ctx, calibrationProbes)
+	if err != nil {
+		return nil, err
+	}
+	defer k.close()
 	p.Begin("calibrating", calibrationTurns+1)
 	defer p.End()
 	for turn := range calibrationTurns + 1 {

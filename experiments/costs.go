@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gpipebench/gpipe"
@@ -22,8 +23,10 @@ import (
 // busy machine the median of five moved cuts by many layers. The loss is part of
 // the last layer's cost, as it is part of the last stage.
 //
-// Every layer runs on what the layer before it makes of token 0 (or of ones).
-// The network's parameters are in memory once while this runs.
+// Layers that compute the same on the same shapes are timed as one, the first of
+// them: ten thousand equal layers take as long and as much memory as one does.
+// Every layer runs on what the layer before it makes of token 0 (or of ones). The
+// parameters of all that is timed are in memory once while this runs.
 func timeLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float64, error) {
 	// No garbage while the clock runs, as on emulated devices.
 	defer gpipe.PauseCollector()()
@@ -32,30 +35,18 @@ func timeLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float6
 	pool := program.NewPool(threads)
 	defer pool.Close()
 
-	var layers []*timedLayer
-	types := batchOf(in.Inputs, size)
-	var previous *timedLayer
-	for i := range p.Layers {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		var l nn.Loss
-		var targets []graph.Type
-		if i == len(p.Layers)-1 {
-			l, targets = p.Loss, batchOf(in.Targets, size)
-		}
-		t, out, err := fittingLayer(p.Layers[i], i, l, types, targets, p.Seed, threads)
-		if err != nil {
-			return nil, fmt.Errorf("timing layer %s on a micro-batch of %d: %w", p.Layers[i].Name(), size, err)
-		}
-		if previous != nil {
-			copy(t.memory[program.In], previous.memory[program.Out])
+	layers, timed, err := distinctLayers(ctx, p, in, size, threads)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range layers {
+		t.allocate(p.Seed)
+		if t.after != nil {
+			copy(t.memory[program.In], t.after.memory[program.Out])
 		}
 		if _, err := t.run(pool, size); err != nil {
-			return nil, fmt.Errorf("timing layer %s: %w", p.Layers[i].Name(), err)
+			return nil, fmt.Errorf("timing layer %s: %w", t.layer.Name(), err)
 		}
-		layers = append(layers, t)
-		previous, types = t, out
 	}
 	seconds := make([][]float64, len(layers))
 	for range 7 {
@@ -65,55 +56,142 @@ func timeLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float6
 			}
 			s, err := t.run(pool, size)
 			if err != nil {
-				return nil, fmt.Errorf("timing layer %s: %w", p.Layers[i].Name(), err)
+				return nil, fmt.Errorf("timing layer %s: %w", t.layer.Name(), err)
 			}
 			seconds[i] = append(seconds[i], s)
 		}
 	}
-	costs := make([]float64, len(layers))
-	for i, s := range seconds {
-		costs[i] = slices.Min(s)
+	costs := make([]float64, len(timed))
+	for i, n := range timed {
+		costs[i] = slices.Min(seconds[n])
 	}
 	return costs, nil
 }
 
+// distinctLayers compiles the layers that compute something that no layer before
+// them does, and tells for each of the network's which of those it is.
+func distinctLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, size, threads int) (layers []*timedLayer, of []int, err error) {
+	known := map[string]int{}
+	var bytes float64
+	var previous *timedLayer
+	types := batchOf(in.Inputs, size)
+	for i, layer := range p.Layers {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		var l nn.Loss
+		var targets []graph.Type
+		if i == len(p.Layers)-1 {
+			l, targets = p.Loss, batchOf(in.Targets, size)
+		}
+		traced, err := tracedLayer(layer, i, l, types, targets)
+		if err != nil {
+			return nil, nil, fmt.Errorf("timing layer %s on a micro-batch of %d: %w", layer.Name(), size, err)
+		}
+		same := computes(traced, i > 0, l)
+		n, ok := known[same]
+		if !ok {
+			t := compiledLayer(layer, traced, i, l, threads)
+			t.after = previous
+			for _, span := range t.stage.Span {
+				bytes += 4 * float64(span)
+			}
+			n = len(layers)
+			layers, known[same] = append(layers, t), n
+		}
+		of, previous, types = append(of, n), layers[n], traced.Out
+	}
+	if has := float64(machineMemory()); bytes > has {
+		return nil, nil, fmt.Errorf("the layers to be timed take %.0f bytes of memory, and this machine has %.0f: want a smaller network or micro-batch, or cuts by another cost than time", bytes, has)
+	}
+	return layers, of, nil
+}
+
 // timedLayer is one layer compiled as if it were a stage, and its memory.
 type timedLayer struct {
+	layer  nn.Layer
+	after  *timedLayer // what it gets is what that makes; nil: token 0
+	params []*nn.Param
 	stage  *program.Stage
 	memory program.Binding
 }
 
-// fittingLayer is newTimedLayer, with an error where the layer does not fit what
+// tracedLayer traces a layer by itself, with an error where it does not fit what
 // comes in, as a batch norm and a single value.
-func fittingLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type, seed uint64, threads int) (t *timedLayer, out []graph.Type, err error) {
+func tracedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type) (st *nn.Stage, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &gpipe.MisfitError{Reason: v}
 		}
 	}()
-	t, out = newTimedLayer(layer, index, l, in, targets, seed, threads)
-	return t, out, nil
+	return nn.TraceStage([]nn.Layer{layer}, index, l, in, targets, true), nil
 }
 
-func newTimedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type, seed uint64, threads int) (*timedLayer, []graph.Type) {
-	traced := nn.TraceStage([]nn.Layer{layer}, index, l, in, targets, true)
+// computes is the same text for layers that compute the same on the same shapes,
+// whatever their names, parameters and random numbers are.
+func computes(st *nn.Stage, gradIn bool, l nn.Loss) string {
+	var b strings.Builder
+	fmt.Fprint(&b, gradIn, l != nil)
+	nodes := func(ns []*graph.Node) {
+		for _, n := range ns {
+			fmt.Fprint(&b, " ", n.ID, n.Role, n.DType, n.Shape)
+		}
+		b.WriteByte(';')
+	}
+	f := st.Function
+	for _, ns := range [][]*graph.Node{f.Params, f.In, f.Feeds, f.Out, f.Tallies} {
+		nodes(ns)
+	}
+	for _, c := range f.Graph.Calls {
+		op := c.Op
+		switch random := op.(type) { // which has a path of its own
+		case graph.DropoutOp:
+			random.Path = ""
+			op = random
+		case graph.DropPathOp:
+			random.Path = ""
+			op = random
+		}
+		fmt.Fprintf(&b, "%T%v", op, op)
+		nodes(c.In)
+		nodes(c.Out)
+	}
+	return b.String()
+}
+
+// newTimedLayer is a layer, compiled, on memory of its own.
+func newTimedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type, seed uint64, threads int) (*timedLayer, error) {
+	traced, err := tracedLayer(layer, index, l, in, targets)
+	if err != nil {
+		return nil, err
+	}
+	t := compiledLayer(layer, traced, index, l, threads)
+	t.allocate(seed)
+	return t, nil
+}
+
+// compiledLayer has no memory yet.
+func compiledLayer(layer nn.Layer, traced *nn.Stage, index int, l nn.Loss, threads int) *timedLayer {
 	gradOut := make([]bool, len(traced.Out))
 	for i, t := range traced.Out {
 		gradOut[i] = l == nil && t.DType != graph.I32
 	}
-	t := &timedLayer{stage: program.Compile(traced.Function, gradOut, index > 0, threads)}
+	return &timedLayer{layer: layer, params: traced.Params, stage: program.Compile(traced.Function, gradOut, index > 0, threads)}
+}
+
+// allocate gives a compiled layer its memory, with parameters as a seed makes them.
+func (t *timedLayer) allocate(seed uint64) {
 	for s, span := range t.stage.Span {
 		t.memory[s] = make([]float32, span)
 	}
-	for i, p := range traced.Params {
+	for i, p := range t.params {
 		o := t.stage.Params[i]
-		p.Init(philox.NewStream(philox.KeyOf(seed, layer.Name()+"/"+p.Name), 0), p.Shape, t.memory[program.Params][o.Off:o.End()])
+		p.Init(philox.NewStream(philox.KeyOf(seed, t.layer.Name()+"/"+p.Name), 0), p.Shape, t.memory[program.Params][o.Off:o.End()])
 	}
 	// Any gradient will do, but denormal numbers would not.
 	for i := range t.memory[program.DOut] {
 		t.memory[program.DOut][i] = 1
 	}
-	return t, traced.Out
 }
 
 // run runs the layer's three programs once and tells how long they took.

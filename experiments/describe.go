@@ -43,7 +43,7 @@ func (d Describing) Run(ctx context.Context) (*Description, error) {
 		return nil, err
 	}
 	in := d.Model.Input(d.Batch)
-	p, err := d.Setup.pipeline(ctx, layers, loss, in)
+	p, err := d.Setup.uncut(layers, loss, in)
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +52,9 @@ func (d Describing) Run(ctx context.Context) (*Description, error) {
 	if err != nil {
 		return nil, err
 	}
-	costs := p.Costs
-	if costs == nil { // a given balance, or one partition
-		if costs, err = d.Setup.Cost.of(ctx, p, in); err != nil {
-			return nil, err
-		}
+	costs, err := d.Setup.Cost.of(ctx, p, in, desc)
+	if err != nil {
+		return nil, err
 	}
 	r := &Description{Params: desc.Params, Layers: desc.Layers}
 	r.Partition.Cost = d.Setup.Cost.String()

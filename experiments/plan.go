@@ -11,6 +11,7 @@ import (
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/nn"
 )
 
 // Planning is the search for the best way to train a network on some modelled
@@ -84,6 +85,9 @@ func (s Planning) Run(ctx context.Context, p Progress) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !s.holdsParams(pipeline, nn.CountParams(pipeline.Layers), s.Devices) {
+		return &Plan{Accelerator: pipeline.Devices[0].Accelerator.Name, Params: nn.CountParams(pipeline.Layers)}, nil
+	}
 	described, err := pipeline.Describe(s.Model.Input(s.Batch))
 	if err != nil {
 		return nil, err
@@ -147,6 +151,21 @@ type planSearch struct {
 	described *gpipe.Description
 }
 
+// stateBytes is what a parameter takes, with all that is kept for it.
+func (s Planning) stateBytes(p gpipe.Pipeline) int64 {
+	state := int64(4 * (1 + p.Optimizer.Slots()))
+	if s.Accounting == gpipe.FullAccounting {
+		state += 4
+	}
+	return state
+}
+
+// holdsParams tells whether k devices hold so many parameters, and nothing else.
+func (s Planning) holdsParams(p gpipe.Pipeline, params int64, k int) bool {
+	capacity := p.Devices[0].Capacity
+	return capacity == 0 || s.stateBytes(p)*params/int64(k) <= capacity
+}
+
 // doublings are 1, 2, 4, ... below most, and most.
 func doublings(most int) (ns []int) {
 	for n := 1; n < most; n *= 2 {
@@ -159,15 +178,10 @@ func doublings(most int) (ns []int) {
 // first. Where the parameters alone are too much for K devices there is none.
 func (s *planSearch) cuts(ctx context.Context) ([]cut, error) {
 	estimates := map[int][]gpipe.LayerEstimate{} // by size of micro-batch
-	state := int64(4 * (1 + s.pipeline.Optimizer.Slots()))
-	if s.Accounting == gpipe.FullAccounting {
-		state += 4
-	}
-	capacity := s.pipeline.Devices[0].Capacity
 	var cuts []cut
 	for batch := s.Batch; batch <= s.MaxBatch; batch *= 2 {
 		for _, k := range doublings(min(s.Devices, len(s.pipeline.Layers))) {
-			if capacity > 0 && state*s.described.Params/int64(k) > capacity {
+			if !s.holdsParams(s.pipeline, s.described.Params, k) {
 				continue
 			}
 			for _, m := range doublings(batch) {
@@ -356,10 +370,7 @@ func (s *planSearch) memory(c cut, mode schedule.Checkpoint) planMemory {
 		held = c.m
 	}
 	size := float64(gpipe.MicroBatchSizes(c.batch, c.m)[0])
-	state := float64(4 * (1 + s.pipeline.Optimizer.Slots()))
-	if s.Accounting == gpipe.FullAccounting {
-		state += 4
-	}
+	state := float64(s.stateBytes(s.pipeline))
 	e := planMemory{capacity: float64(s.pipeline.Devices[0].Capacity)}
 	incoming := 0.0
 	for i, l := range s.described.Layers {

@@ -56,6 +56,30 @@ func ParseCost(s string) (Cost, error) {
 // pipeline describes the run of a network with this setup on mini-batches of
 // one kind. It measures the layers if the cost asks for it.
 func (s Setup) pipeline(ctx context.Context, layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeline, error) {
+	p, err := s.uncut(layers, l, in)
+	if err != nil {
+		return p, err
+	}
+	return p, s.cut(ctx, &p, in)
+}
+
+// cut has the layers' costs known, if something is to be cut by them.
+func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input) (err error) {
+	if s.Balance != nil || s.Partitions == 1 {
+		return nil
+	}
+	var d *gpipe.Description
+	if s.Cost != Time {
+		if d, err = p.Describe(in); err != nil {
+			return err
+		}
+	}
+	p.Costs, err = s.Cost.of(ctx, *p, in, d)
+	return err
+}
+
+// uncut is pipeline without the layers' costs.
+func (s Setup) uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeline, error) {
 	p := gpipe.Pipeline{
 		Layers: layers, Loss: l,
 		Partitions: s.Partitions, MicroBatches: s.MicroBatches,
@@ -71,27 +95,15 @@ func (s Setup) pipeline(ctx context.Context, layers []nn.Layer, l nn.Loss, in gp
 	case s.Device == gpipe.Host && s.Link != timeline.Link{}:
 		return p, usagef("a link's bandwidth or latency on host devices, which share memory: want emulated devices")
 	}
-	if err := p.Validate(in); err != nil {
-		return p, usage(err)
-	}
-	if s.Balance != nil || s.Partitions == 1 {
-		return p, nil
-	}
-	var err error
-	p.Costs, err = s.Cost.of(ctx, p, in)
-	return p, err
+	return p, usage(p.Validate(in))
 }
 
-// of is what each layer costs.
-func (c Cost) of(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float64, error) {
-	if c == Time {
+// of is what each layer costs, from the network's description or measured.
+func (c Cost) of(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, d *gpipe.Description) ([]float64, error) {
+	switch c {
+	case Time:
 		return timeLayers(ctx, p, in)
-	}
-	d, err := p.Describe(in)
-	if err != nil {
-		return nil, err
-	}
-	if c == Memory {
+	case Memory:
 		return d.Memory(), nil
 	}
 	return d.FLOPs(), nil

@@ -174,7 +174,10 @@ func measureCore(ctx context.Context) (float64, error) {
 	const n, times = 512, 40
 	pool := program.NewPool(1)
 	defer pool.Close()
-	layer, _ := newTimedLayer(nn.NewDense("product", nn.DenseConfig{In: n, Out: n, NoBias: true}), 0, nil, []graph.Type{{Shape: graph.Shape{n, n}}}, nil, 1, 1)
+	layer, err := newTimedLayer(nn.NewDense("product", nn.DenseConfig{In: n, Out: n, NoBias: true}), 0, nil, []graph.Type{{Shape: graph.Shape{n, n}}}, nil, 1, 1)
+	if err != nil {
+		return 0, err
+	}
 	var best float64
 	for range times {
 		if err := ctx.Err(); err != nil {

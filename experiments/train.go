@@ -437,7 +437,7 @@ func (t *Training) open(ctx context.Context) (*gpipe.Trainer, gpipe.Pipeline, er
 	if in.Examples == 0 {
 		in = t.Model.Input(t.Batch)
 	}
-	p, err := t.Setup.pipeline(ctx, layers, l, in)
+	p, err := t.Setup.uncut(layers, l, in)
 	if err != nil {
 		return nil, none, err
 	}
@@ -445,6 +445,12 @@ func (t *Training) open(ctx context.Context) (*gpipe.Trainer, gpipe.Pipeline, er
 	p.EMA = nn.EMA{Decay: t.EMA}
 	if err := p.Validate(in); err != nil {
 		return nil, none, usage(err)
+	}
+	if err := p.CheckMemory(in); err != nil { // before anything is measured
+		return nil, none, err
+	}
+	if err := t.Setup.cut(ctx, &p, in); err != nil {
+		return nil, none, err
 	}
 	trainer, err := p.Open(in)
 	return trainer, p, err

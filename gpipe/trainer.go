@@ -36,6 +36,9 @@ type Trainer struct {
 // *MisfitError if the layers cannot take their input, and if the devices plan more
 // memory than the machine has.
 func (p Pipeline) Open(in Input) (*Trainer, error) {
+	if err := p.CheckMemory(in); err != nil {
+		return nil, err
+	}
 	n, err := p.network(in)
 	if err != nil {
 		return nil, err
@@ -73,10 +76,7 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 // hold of them and a mini-batch: the system would give it out, and end the process
 // as it is used.
 func (n *network) affordable() (plans []*Plan, err error) {
-	var sum int64
-	for _, t := range slices.Concat(n.input.Inputs, n.input.Targets) {
-		sum += int64(n.input.Examples) * int64(t.Shape.Elems()) * floatBytes
-	}
+	sum := int64(n.input.bytes())
 	for k := range n.Partitions {
 		plan, err := n.plan(k)
 		if err != nil {
@@ -91,11 +91,55 @@ func (n *network) affordable() (plans []*Plan, err error) {
 			sum += plan.Peak
 		}
 	}
-	ram, swap := MachineMemory()
-	if has := ram + swap; has > 0 && sum > has {
-		return nil, fmt.Errorf("all %d devices and a mini-batch take %d bytes of memory, and this machine has %d: want a smaller network or mini-batch, or more micro-batches", n.Partitions, sum, has)
+	return plans, checkMachine(float64(sum), fmt.Sprintf("all %d devices and a mini-batch take", n.Partitions))
+}
+
+// CheckMemory refuses a network whose weights, gradients and optimiser state alone
+// are more than the machine's memory, however it is cut. It takes no time, while
+// Open compiles the network before it knows the rest of what it needs.
+func (p Pipeline) CheckMemory(in Input) error {
+	if err := p.Validate(in); err != nil {
+		return err
 	}
-	return plans, nil
+	p = p.withDefaults()
+	for _, d := range p.Devices {
+		if d.Kind == Modelled || d.Overcommit { // which are not allocated by their plan
+			return nil
+		}
+	}
+	n := &network{Pipeline: p}
+	sum := in.bytes()
+	seen := map[*nn.Param]bool{}
+	for _, l := range p.Layers {
+		for _, q := range l.Params() {
+			switch {
+			case seen[q]:
+			case q.Frozen:
+				sum += elements(q.Shape) * floatBytes
+			default:
+				sum += elements(q.Shape) * floatBytes * float64(2+n.stateSlots())
+			}
+			seen[q] = true
+		}
+	}
+	return checkMachine(sum, "weights, gradients, optimiser state and a mini-batch take")
+}
+
+// bytes is the size of a mini-batch.
+func (in Input) bytes() (sum float64) {
+	for _, t := range slices.Concat(in.Inputs, in.Targets) {
+		sum += float64(in.Examples) * elements(t.Shape) * floatBytes
+	}
+	return sum
+}
+
+// checkMachine refuses what takes more bytes than the machine's memory has.
+func checkMachine(bytes float64, what string) error {
+	ram, swap := MachineMemory()
+	if has := float64(ram + swap); has > 0 && bytes > has {
+		return fmt.Errorf("%s %.0f bytes of memory, and this machine has %.0f: want a smaller network or mini-batch, or more micro-batches", what, bytes, has)
+	}
+	return nil
 }
 
 // network validates, partitions and compiles.

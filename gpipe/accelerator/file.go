@@ -48,10 +48,14 @@ func (r accelReader) fields(a *Accelerator) []accelField {
 	}
 	fields := []accelField{
 		{"name", true, func(n *yaml.Node) error {
-			if !accelName.MatchString(n.Value) || n.Kind != yaml.ScalarNode {
-				return r.at(n, "name %q: want lower-case letters, digits and hyphens", n.Value)
+			name := n.Value
+			if n.Kind != yaml.ScalarNode {
+				name = ""
 			}
-			a.Name = n.Value
+			if err := CheckName(name); err != nil {
+				return r.at(n, "%w", err)
+			}
+			a.Name = name
 			return nil
 		}},
 		{"description", false, r.text(&a.Description)},
@@ -139,7 +143,15 @@ func (r accelReader) fields(a *Accelerator) []accelField {
 	return append(fields, accelField{"sources", false, func(n *yaml.Node) error { return r.mapping(n, "sources.", sources) }})
 }
 
-var accelName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+var accelName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,99}$`)
+
+// CheckName refuses what no accelerator may be called.
+func CheckName(name string) error {
+	if !accelName.MatchString(name) {
+		return fmt.Errorf("name %q: want lower-case letters, digits and hyphens, 100 at most", name)
+	}
+	return nil
+}
 
 // mapping reads a mapping's fields, each once, all that are required, no others.
 func (r accelReader) mapping(n *yaml.Node, prefix string, fields []accelField) error {
@@ -224,7 +236,7 @@ func (r accelReader) truth(to *bool) func(*yaml.Node) error {
 
 // at is a complaint about a node.
 func (r accelReader) at(n *yaml.Node, format string, args ...any) error {
-	return fmt.Errorf("%s:%d:%d: %s", r.file, n.Line, n.Column, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%s:%d:%d: %w", r.file, n.Line, n.Column, fmt.Errorf(format, args...))
 }
 
 var yamlPosition = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
