@@ -97,28 +97,6 @@ func TestCover(t *testing.T) {
 	}
 }
 
-func TestWriteFile(t *testing.T) {
-	dir := t.TempDir()
-	name := filepath.Join(dir, "file")
-	if err := WriteFile(name, func(w io.Writer) error { _, err := io.WriteString(w, "one"); return err }); err != nil {
-		t.Fatal(err)
-	}
-	failed := errors.New("no more")
-	err := WriteFile(name, func(w io.Writer) error { io.WriteString(w, "tw"); return failed })
-	if !errors.Is(err, failed) || !strings.Contains(err.Error(), name) {
-		t.Errorf("error %v", err)
-	}
-	if text, err := os.ReadFile(name); string(text) != "one" {
-		t.Errorf("after a failure the file has %q, %v", text, err)
-	}
-	if err := WriteFile(filepath.Join(dir, "no", "file"), nil); err == nil || strings.Contains(err.Error(), "unfinished") {
-		t.Errorf("in no directory: %v", err)
-	}
-	if left, _ := os.ReadDir(dir); len(left) != 1 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
 // The ending of its name says what a trace is written as.
 func TestWriteTrace(t *testing.T) {
 	tl := &timeline.Timeline{Devices: 2, Events: []timeline.Event{{End: 1}, {Device: 1, Micro: 3, Start: 1, End: 2}}}

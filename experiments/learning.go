@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"gpipebench/internal/files"
 )
 
 // learningSpec is learning.yaml.
@@ -106,7 +108,7 @@ func (l *learning) Measure(ctx context.Context, log *Log, p Progress) error {
 			}
 			defer os.RemoveAll(dir)
 			name := filepath.Join(dir, "go-documentation.txt")
-			if err := os.WriteFile(name, text, 0o644); err != nil {
+			if err := writeText(name, text); err != nil {
 				return err
 			}
 			t.Data = "text:" + name
@@ -132,7 +134,11 @@ func WriteCorpus(name string) (bytes int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return len(text), WriteFile(name, func(w io.Writer) error {
+	return len(text), writeText(name, text)
+}
+
+func writeText(name string, text []byte) error {
+	return files.Write(name, func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/files"
 	"gpipebench/nn/graph"
 )
 
@@ -86,15 +87,15 @@ type MemoryPoint struct {
 // WriteMemory draws the memory of a simulated step's devices over time, of many
 // devices some: as PNG if the file's name ends in .png, else as SVG.
 func WriteMemory(name string, s *Simulation) error {
-	files, err := plotFiles("memory", fmt.Sprintf("Memory over a step on %d x %s", len(s.Devices), s.Accelerator), []axes{s.memoryPanel("", "memory (MiB)", 1<<20)})
+	drawn, err := plotFiles("memory", fmt.Sprintf("Memory over a step on %d x %s", len(s.Devices), s.Accelerator), []axes{s.memoryPanel("", "memory (MiB)", 1<<20)})
 	if err != nil {
 		return err
 	}
-	file := files[0]
+	file := drawn[0]
 	if strings.ToLower(filepath.Ext(name)) == ".png" {
-		file = files[1]
+		file = drawn[1]
 	}
-	return WriteFile(name, func(w io.Writer) error { return file.write(w) })
+	return files.Write(name, func(w io.Writer) error { return file.write(w) })
 }
 
 // memoryPanel has a line for each device, of many devices for some.

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gpipebench/internal/files"
 )
 
 // Key says which samples may stand beside each other: those of one spec, one
@@ -39,6 +41,12 @@ type record struct {
 	Load   *float64        `json:"load,omitempty"`
 	Data   json.RawMessage `json:"data,omitempty"`
 }
+
+// maxRecord is how long a line may be: a hundred times the longest so far.
+const maxRecord = 8 << 20
+
+// recordsKind is what a records file may be: every sample of it is in memory.
+var recordsKind = files.Kind{What: "records", Bytes: 256 << 20}
 
 const sumMark = `,"sha256":"`
 
@@ -111,13 +119,12 @@ func OpenLog(name string, k Key, fresh bool) (*Log, error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	f, err := files.OpenAppend(name, recordsKind)
+	if errors.Is(err, files.ErrInUse) {
+		return nil, fmt.Errorf("%w: wait for it, or choose another directory", err)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if err := lockFile(f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%s: another process adds to these records: wait for it, or choose another directory: %w", name, err)
 	}
 	rest, err := l.read(f, name, func(r *record) bool { return r.Key == k && !fresh })
 	if err == nil && rest != nil {
@@ -135,7 +142,7 @@ func OpenLog(name string, k Key, fresh bool) (*Log, error) {
 // LoadLog reads a records file that is not to be added to, such as the
 // reference's: the samples of whatever key was written last.
 func LoadLog(name, experiment string) (*Log, error) {
-	f, err := os.Open(name)
+	f, _, err := files.OpenRegular(name, recordsKind)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +174,7 @@ func (l *Log) setAside(f *os.File, name string, rest []byte) error {
 		_, err := f.WriteString("\n")
 		return err
 	}
-	aside, err := os.OpenFile(name+".torn", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	aside, err := files.OpenAppend(name+".torn", recordsKind)
 	if err != nil {
 		return err
 	}
@@ -191,7 +198,10 @@ func (l *Log) setAside(f *os.File, name string, rest []byte) error {
 func (l *Log) read(f *os.File, name string, want func(*record) bool) (rest []byte, err error) {
 	lines := bufio.NewReader(f)
 	for n := 1; ; n++ {
-		line, err := lines.ReadBytes('\n')
+		line, err := files.ReadLine(lines, maxRecord)
+		if errors.Is(err, files.ErrLongLine) {
+			return nil, fmt.Errorf("%s:%d: %w, want a record of up to %s", name, n, err, files.Size(maxRecord))
+		}
 		if err != nil && len(line) > 0 {
 			rest = line
 		}

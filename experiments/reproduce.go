@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gpipebench/internal/files"
 )
 
 // Reproducing runs experiments and writes what comes out: records to
@@ -219,11 +221,8 @@ func writeReport(dir string, r *Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := sweep(dir); err != nil {
-		return err
-	}
 	for _, f := range r.files() {
-		if err := WriteFile(filepath.Join(dir, f.Name), f.write); err != nil {
+		if err := files.Write(filepath.Join(dir, f.Name), f.write); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/files"
 	"gpipebench/nn"
 	"gpipebench/nn/safetensors"
 )
@@ -260,7 +261,7 @@ const (
 
 // Run trains, and evaluates at the end. It tells onStep about every step.
 func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult, error) {
-	if err := CheckWritable(t.Save); err != nil {
+	if err := files.CheckWritable(t.Save); err != nil {
 		return nil, err
 	}
 	begun, err := t.begin(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/files"
 )
 
 func newCalibrate() *cobra.Command {
@@ -25,7 +26,7 @@ of that network are timed too, one by one, on one device: simulate then tells wh
 several such devices take.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
-			if err := experiments.CheckWritable(file); err != nil {
+			if err := files.CheckWritable(file); err != nil {
 				return err
 			}
 			a, err := c.Run(ctx, o.progress)
@@ -33,7 +34,7 @@ several such devices take.`,
 				return err
 			}
 			if file != "" {
-				return experiments.WriteFile(file, func(w io.Writer) error {
+				return files.Write(file, func(w io.Writer) error {
 					_, err := io.WriteString(w, a.Text())
 					return err
 				})

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/files"
 )
 
 func newCorpus() *cobra.Command {
@@ -19,7 +20,7 @@ func newCorpus() *cobra.Command {
 			if out == "" {
 				return &experiments.UsageError{Err: errors.New("--out: want the name of a file")}
 			}
-			if err := experiments.CheckWritable(out); err != nil {
+			if err := files.CheckWritable(out); err != nil {
 				return err
 			}
 			n, err := experiments.WriteCorpus(out)

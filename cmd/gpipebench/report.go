@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/files"
 )
 
 // newReport is the command that joins results into one page.
@@ -43,10 +44,10 @@ func writePage(ctx context.Context, o *output, r experiments.Reporting, file str
 	if file == "-" {
 		return r.Write(ctx, o.out)
 	}
-	if err := experiments.CheckWritable(file); err != nil {
+	if err := files.CheckWritable(file); err != nil {
 		return err
 	}
-	if err := experiments.WriteFile(file, func(w io.Writer) error { return r.Write(ctx, w) }); err != nil {
+	if err := files.Write(file, func(w io.Writer) error { return r.Write(ctx, w) }); err != nil {
 		// A name before what has nothing to do with the file would mislead.
 		var usage *experiments.UsageError
 		if errors.As(err, &usage) {

@@ -12,6 +12,7 @@ import (
 	"gpipebench/experiments"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/files"
 )
 
 func newSimulate() *cobra.Command {
@@ -27,7 +28,7 @@ Nothing is computed.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			for _, file := range []string{trace, memory} {
-				if err := experiments.CheckWritable(file); err != nil {
+				if err := files.CheckWritable(file); err != nil {
 					return err
 				}
 			}

@@ -12,6 +12,7 @@ import (
 
 	"gpipebench/experiments"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/files"
 	"gpipebench/nn"
 )
 
@@ -43,7 +44,7 @@ With a network for images it is, for
 			if trace != "" && filepath.Clean(trace) == filepath.Clean(t.Save) {
 				return &experiments.UsageError{Err: fmt.Errorf("--save and --trace both name %s: want two files", trace)}
 			}
-			if err := experiments.CheckWritable(trace); err != nil {
+			if err := files.CheckWritable(trace); err != nil {
 				return err
 			}
 			t.Announce = func(steps int, expected time.Duration) {

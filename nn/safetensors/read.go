@@ -88,7 +88,7 @@ func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the file became shorter while it was read")
 	}
-	return reason(err)
+	return err
 }
 
 func (f *File) read(r io.ReaderAt, size int64) error {

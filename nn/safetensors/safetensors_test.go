@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/internal/files"
 )
 
 // byHand is a whole file, byte by byte: a (2,3), an empty one, a single number
@@ -307,6 +309,18 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	// A link stays one, and leads to the weights.
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(name, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(link, want, nil); err != nil {
+		t.Fatal(err)
+	}
+	if leads, err := os.Readlink(link); err != nil || leads != name {
+		t.Errorf("the link leads to %q, %v", leads, err)
+	}
+
 	// The permissions are those of any new file.
 	any := filepath.Join(dir, "any")
 	if err := os.WriteFile(any, nil, 0o666); err != nil {
@@ -321,7 +335,7 @@ func TestFiles(t *testing.T) {
 	boom := errors.New("no space left on device")
 	fail := map[string]error{
 		name + ": two tensors": WriteFile(name, append(want, want...), nil),
-		name + ": no space left on device": replace(name, func(w io.Writer) error {
+		name + ": no space left on device": files.Write(name, func(w io.Writer) error {
 			if _, err := w.Write(make([]byte, 3*chunk)); err != nil {
 				return err
 			}
@@ -352,7 +366,7 @@ func TestFiles(t *testing.T) {
 
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none"): filepath.Join(dir, "none") + ": no such file or directory",
-		dir:                        dir + " is a directory",
+		dir:                        dir + ": is a directory, want a regular file: weights",
 	} {
 		if _, err := Open(path); err == nil || err.Error()[:len(want)] != want {
 			t.Errorf("got %v, want %s...", err, want)

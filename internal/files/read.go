@@ -1,0 +1,247 @@
+package files
+
+import (
+	"bufio"
+	"compress/flate"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+
+	"golang.org/x/term"
+)
+
+// Kind is what a file is read as.
+type Kind struct {
+	What  string // for messages: "a spec"
+	Bytes int64  // that it may have at most; math.MaxInt64: any number, of what is read in parts
+}
+
+func (k Kind) String() string {
+	if k.Bytes == math.MaxInt64 {
+		return k.What
+	}
+	return k.What + " of up to " + Size(k.Bytes)
+}
+
+// Read is the content of a file. It is read once, from its beginning or, for a
+// pipe, from where that stands.
+func Read(name string, k Kind) ([]byte, error) {
+	r, err := Open(name, k)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return ReadAll(r, r.Size)
+}
+
+// Reader reads a file that may be as large as its kind.
+type Reader struct {
+	Size int64 // of a regular file; 0 where it is not known
+
+	file *os.File
+	name string
+	kind Kind
+	left int64 // that may still be read
+}
+
+// Open opens a regular file, a pipe or, by the name of a descriptor such as
+// /dev/stdin, whatever that is but for a device that is no terminal. A named pipe
+// without a writer, any other kind of file and one that is too large are
+// errors.
+func Open(name string, k Kind) (*Reader, error) {
+	f, size, err := openRead(name, k)
+	if err != nil {
+		return nil, named(name, err)
+	}
+	return &Reader{Size: size, file: f, name: name, kind: k, left: k.Bytes}, nil
+}
+
+func openRead(name string, k Kind) (*os.File, int64, error) {
+	f, err := openAny(name, k)
+	if err != nil {
+		return nil, 0, err
+	}
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+	case st.Mode().IsRegular():
+		if st.Size() <= k.Bytes {
+			return f, st.Size(), nil
+		}
+		err = fmt.Errorf("%d bytes, want %v", st.Size(), k)
+	case st.IsDir(), st.Mode()&fs.ModeDevice != 0 && !term.IsTerminal(int(f.Fd())):
+		err = fmt.Errorf("%s, want %v", kindOf(st.Mode()), k)
+	default:
+		return f, 0, nil
+	}
+	f.Close()
+	return nil, 0, err
+}
+
+// openAny opens what may be opened without a consequence: devices not at all.
+func openAny(name string, k Kind) (*os.File, error) {
+	path, err := target(name)
+	if err == errNoFile {
+		path, err = name, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if fd, own := descriptor(path); own {
+		return duplicate(fd, path)
+	}
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case st.Mode()&fs.ModeNamedPipe != 0:
+		f, err := openPipe(path, os.O_RDONLY, pipeWait)
+		if err == nil || errors.Is(err, fs.ErrPermission) {
+			return f, err
+		}
+		return nil, fmt.Errorf("%w, want %v", err, k)
+	case !st.Mode().IsRegular():
+		return nil, fmt.Errorf("%s, want %v", kindOf(st.Mode()), k)
+	}
+	return os.Open(path)
+}
+
+func (r *Reader) Read(p []byte) (int, error) {
+	// One byte more than may come tells a file that is too long from one that fits.
+	if int64(len(p)) > r.left+1 {
+		p = p[:r.left+1]
+	}
+	n, err := r.file.Read(p)
+	if int64(n) > r.left {
+		return 0, named(r.name, fmt.Errorf("more than %d bytes, want %v", r.kind.Bytes, r.kind))
+	}
+	r.left -= int64(n)
+	if err != nil && err != io.EOF {
+		err = named(r.name, err)
+	}
+	return n, err
+}
+
+func (r *Reader) Close() error { return r.file.Close() }
+
+// OpenRegular opens a file that is read in parts, or more than once: a regular one.
+func OpenRegular(name string, k Kind) (*os.File, int64, error) {
+	if err := regular(name, k); err != nil {
+		return nil, 0, named(name, err)
+	}
+	f, size, err := openRead(name, k)
+	return f, size, named(name, err)
+}
+
+// regular is what speaks against a name being that of a regular file of a kind,
+// if there is something.
+func regular(name string, k Kind) error {
+	st, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil // to open it says what
+	case !st.Mode().IsRegular():
+		return fmt.Errorf("%s, want a regular file: %v", kindOf(st.Mode()), k)
+	case st.Size() > k.Bytes:
+		return fmt.Errorf("%d bytes, want %v", st.Size(), k)
+	}
+	return nil
+}
+
+// ReadAll reads to the end of what is of about the given size, with memory for
+// that and not for twice as much; 0: it is not known. Beside an error it returns what
+// came before.
+func ReadAll(r io.Reader, size int64) ([]byte, error) {
+	var parts [][]byte
+	next := max(size+1, 4<<10) // a byte more meets the end
+	for {
+		part := make([]byte, next)
+		n, err := io.ReadFull(r, part)
+		parts = append(parts, part[:n])
+		switch {
+		case err == io.EOF || err == io.ErrUnexpectedEOF:
+			if len(parts) == 1 || len(parts) == 2 && n == 0 {
+				return parts[0], nil
+			}
+			return slices.Concat(parts...), nil
+		case err != nil:
+			return slices.Concat(parts...), err
+		}
+		next = min(2*next, 16<<20)
+	}
+}
+
+// ErrLongLine is of a line that is longer than may be.
+var ErrLongLine = errors.New("line too long")
+
+// ReadLine reads a line of up to most bytes with the newline that ends it. Like
+// ReadBytes of bufio, it returns what is behind the last newline with io.EOF.
+func ReadLine(r *bufio.Reader, most int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(part) > most-len(line) {
+			return nil, ErrLongLine
+		}
+		if line = append(line, part...); err != bufio.ErrBufferFull {
+			return line, err
+		}
+	}
+}
+
+// What gzip may make of its input: texts and images become some ten times as
+// large, what is made to fill memory a thousand times.
+const (
+	gzipAlways = 64 << 20 // bytes that may come of anything
+	gzipTimes  = 100
+)
+
+// Gunzip decompresses. Far more than is in texts and images is an error.
+func Gunzip(r flate.Reader) (io.Reader, error) {
+	in := &counting{in: r}
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, err
+	}
+	return &inflating{z, in, 0}, nil
+}
+
+// counting counts what is read. With ReadByte it is read from no further than
+// gzip gets.
+type counting struct {
+	in flate.Reader
+	n  int64
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func (c *counting) ReadByte() (byte, error) {
+	b, err := c.in.ReadByte()
+	if err == nil {
+		c.n++
+	}
+	return b, err
+}
+
+type inflating struct {
+	z   *gzip.Reader
+	in  *counting
+	out int64
+}
+
+func (i *inflating) Read(p []byte) (int, error) {
+	n, err := i.z.Read(p)
+	if i.out += int64(n); i.out > gzipAlways+gzipTimes*i.in.n {
+		return 0, fmt.Errorf("gzip: %d bytes make more than %d, want at most %s and %d times as many", i.in.n, i.out, Size(gzipAlways), gzipTimes)
+	}
+	return n, err
+}

@@ -1,0 +1,327 @@
+package files
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"syscall"
+)
+
+// Write makes a file of what write writes. It appears under its name, or takes
+// the place of the one before, only when it is complete and on the disk; after an
+// error, what was there is as it was, and nothing is left behind. A new file has
+// the permissions that the process gives any (umask); one that takes another's
+// place has that one's.
+//
+// A symbolic link stays, and what it leads to is written, also if that is not
+// there yet. What is no regular file, a device or a named pipe or a descriptor
+// such as /dev/stdout, is written to as it is.
+//
+// What processes that were killed have left in the directory is removed.
+func Write(name string, write func(io.Writer) error) error {
+	path, err := target(name)
+	if err == nil {
+		err = put(path, write)
+	}
+	return named(name, err)
+}
+
+// CheckWritable fails early if a file could not be written at the end of a long
+// run. No name means that no file is wanted.
+func CheckWritable(name string) error {
+	if name == "" {
+		return nil
+	}
+	path, err := target(name)
+	if err == nil {
+		err = try(path)
+	}
+	if err = named(name, err); err != nil && !errors.Is(err, errNoFile) {
+		err = &Error{name, fmt.Errorf("cannot be written: %w", Reason(err))}
+	}
+	return err
+}
+
+// errNoFile is of what cannot be a file's name.
+var errNoFile = errors.New("is a directory, want the name of a file")
+
+// maxLinks is how many links are followed one after another, as Linux does.
+const maxLinks = 40
+
+// target is the path without links that a name leads to, whether or not
+// something is there; of a descriptor, which leads on to what has no path, it is
+// the descriptor's.
+func target(name string) (string, error) {
+	path := name
+	if name == "" {
+		return "", syscall.ENOENT
+	}
+	for range maxLinks {
+		dir, base := filepath.Split(path)
+		if base == "" {
+			return "", errNoFile
+		}
+		if dir == "" {
+			dir = "."
+		}
+		dir, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			return "", err
+		}
+		path = filepath.Join(dir, base)
+		if _, own := descriptor(path); own {
+			return path, nil
+		}
+		link, err := os.Readlink(path)
+		if err != nil {
+			return path, nil // no link, or nothing
+		}
+		if path = link; !filepath.IsAbs(link) {
+			path = dir + string(filepath.Separator) + link
+		}
+	}
+	return "", syscall.ELOOP
+}
+
+// existing is what is at a path; nil: nothing, as yet.
+func existing(path string) (fs.FileInfo, error) {
+	st, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err == nil && st.IsDir():
+		return nil, errNoFile
+	}
+	return st, err
+}
+
+// put writes to a path without links.
+func put(path string, write func(io.Writer) error) error {
+	if fd, own := descriptor(path); own {
+		f, err := duplicate(fd, path)
+		if err != nil {
+			return err
+		}
+		return inPlace(f, write)
+	}
+	st, err := existing(path)
+	if err != nil {
+		return err
+	}
+	if st == nil || st.Mode().IsRegular() {
+		return replace(path, st, write)
+	}
+	open := func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) }
+	if st.Mode()&fs.ModeNamedPipe != 0 {
+		open = func() (*os.File, error) { return openPipe(path, os.O_WRONLY, pipeWait) }
+	}
+	f, err := open()
+	if err != nil {
+		return err
+	}
+	return inPlace(f, write)
+}
+
+// inPlace writes to what is open, and closes it.
+func inPlace(f *os.File, write func(io.Writer) error) error {
+	err := fill(f, write)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// replace makes a regular file; before is the one that is there, if one is.
+func replace(path string, before fs.FileInfo, write func(io.Writer) error) (err error) {
+	dir := filepath.Dir(path)
+	sweep(dir)
+	f, err := unfinished(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // after the renaming: until then the lock says that it is alive
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	if before != nil {
+		if err := keepMode(f, before.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	if err := fill(f, write); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	syncDir(dir)
+	return nil
+}
+
+// try finds out whether put could write to a path.
+func try(path string) error {
+	if fd, own := descriptor(path); own {
+		f, err := duplicate(fd, path)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	}
+	st, err := existing(path)
+	if err != nil || st != nil && !st.Mode().IsRegular() {
+		return err
+	}
+	dir := filepath.Dir(path)
+	sweep(dir)
+	f, err := unfinished(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return os.Remove(f.Name())
+}
+
+// fill writes through a buffer, which it empties.
+func fill(f *os.File, write func(io.Writer) error) error {
+	w := bufio.NewWriterSize(f, 64<<10)
+	if err := write(w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// keepMode gives a new file the permissions of the one whose place it takes.
+// Where they are so already nothing is changed: not every file system can.
+func keepMode(f *os.File, mode fs.FileMode) error {
+	if st, err := f.Stat(); err != nil || st.Mode().Perm() == mode {
+		return err
+	}
+	return f.Chmod(mode)
+}
+
+// temporary are the names of files that are not finished.
+var temporary = regexp.MustCompile(`^\.unfinished-[0-9a-f]{16}$`)
+
+// unfinished makes an empty file of a new name, with the permissions of any new
+// file, and locks it for as long as it is open.
+func unfinished(dir string) (*os.File, error) {
+	for {
+		name := filepath.Join(dir, fmt.Sprintf(".unfinished-%016x", rand.Uint64()))
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		// Another process's sweep may come between the making and the lock. A file
+		// system that knows no locks has no sweep either.
+		if !errors.Is(lock(f), syscall.EWOULDBLOCK) {
+			if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+				return f, nil
+			}
+		}
+		f.Close()
+	}
+}
+
+// sweep removes the unfinished files in a directory whose writers were killed:
+// those that nobody holds a lock on. What it cannot look at it leaves.
+func sweep(dir string) {
+	if !locks {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !temporary.MatchString(e.Name()) || !e.Type().IsRegular() {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		// If it was finished in the meantime, the name is gone or another file's.
+		if lock(f) == nil && names(f, name) {
+			os.Remove(name)
+		}
+		f.Close()
+	}
+}
+
+// names tells whether a name is that of an open file.
+func names(f *os.File, name string) bool {
+	open, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	at, err := os.Lstat(name)
+	return err == nil && os.SameFile(open, at)
+}
+
+// syncDir makes a renaming last through a loss of power. Not every system lets
+// a directory be synced, and the file is complete either way: errors say nothing.
+func syncDir(dir string) {
+	if d, err := os.Open(dir); err == nil {
+		d.Sync()
+		d.Close()
+	}
+}
+
+// ErrInUse is that another process has a file open to append to it.
+var ErrInUse = errors.New("another process adds to it")
+
+// OpenAppend opens a regular file to read it and to append to it, and makes it
+// if it is not there. Until it is closed, no other process can, which finds
+// ErrInUse.
+func OpenAppend(name string, k Kind) (*os.File, error) {
+	f, err := openAppend(name, k)
+	return f, named(name, err)
+}
+
+func openAppend(name string, k Kind) (*os.File, error) {
+	if err := regular(name, k); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(f); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = ErrInUse
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+// kindOf says what a file is that is no regular one.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "is a directory"
+	case mode&fs.ModeDevice != 0:
+		return "is a device"
+	case mode&fs.ModeNamedPipe != 0:
+		return "is a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "is a socket"
+	}
+	return "is no regular file"
+}

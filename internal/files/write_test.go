@@ -1,0 +1,149 @@
+package files
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// text is a write function of it.
+func text(s string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, s)
+		return err
+	}
+}
+
+// has checks a file's content, and that nothing unfinished is beside it.
+func has(t *testing.T, name, want string) {
+	t.Helper()
+	if got, err := os.ReadFile(name); err != nil || string(got) != want {
+		t.Errorf("%s has %q, %v, want %q", name, got, err, want)
+	}
+	nothingLeft(t, filepath.Dir(name))
+}
+
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	if left, _ := filepath.Glob(filepath.Join(dir, ".unfinished-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWriteIsAllOrNothing(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	for _, content := range []string{"one", strings.Repeat("a second, longer ", 10000)} {
+		if err := Write(name, text(content)); err != nil {
+			t.Fatal(err)
+		}
+		has(t, name, content)
+	}
+	before, _ := os.ReadFile(name)
+	boom := errors.New("no more")
+	err := Write(name, func(w io.Writer) error {
+		// What was there can be read until the end.
+		if now, _ := os.ReadFile(name); string(now) != string(before) {
+			t.Error("it changes while it is written")
+		}
+		io.WriteString(w, strings.Repeat("x", 1<<20))
+		return boom
+	})
+	if !errors.Is(err, boom) || err.Error() != name+": no more" {
+		t.Errorf("error %v", err)
+	}
+	has(t, name, string(before))
+}
+
+func TestWriteFailures(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	write(t, file, "here")
+	loop := filepath.Join(dir, "loop")
+	if err := os.Symlink("loop", loop); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		dir:                                "is a directory, want the name of a file",
+		dir + "/":                          "is a directory, want the name of a file",
+		dir + "/..":                        "is a directory, want the name of a file",
+		filepath.Join(dir, "no", "file"):   "no such file or directory",
+		filepath.Join(file, "below"):       "not a directory",
+		loop:                               "too many levels of symbolic links",
+		"":                                 "no such file or directory",
+		filepath.Join(dir, "a\nb", "file"): "no such file or directory",
+	} {
+		for what, err := range map[string]error{"Write": Write(name, text("x")), "CheckWritable": CheckWritable(name)} {
+			if what == "CheckWritable" && name == "" {
+				if err != nil {
+					t.Errorf("no file is wanted: %v", err)
+				}
+				continue
+			}
+			var e *Error
+			if !errors.As(err, &e) || e.Name != name || !strings.HasSuffix(err.Error(), ": "+want) || strings.ContainsAny(err.Error(), "\n\r") ||
+				!strings.HasPrefix(err.Error(), Printable(name)+": ") || strings.Contains(err.Error(), "unfinished") {
+				t.Errorf("%s(%q): error %v, want %s", what, name, err, want)
+			}
+		}
+	}
+	has(t, file, "here")
+}
+
+// A link stays a link, and what it leads to is written, there or not yet.
+func TestWriteFollowsLinks(t *testing.T) {
+	dir := t.TempDir()
+	real := filepath.Join(dir, "real")
+	if err := os.MkdirAll(filepath.Join(real, "deeper"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	links := map[string]string{ // name: what the link says
+		"absolute":      filepath.Join(real, "one"),
+		"relative":      "real/two",
+		"dangling":      "real/three",
+		"chain":         "relative",
+		"folder":        "real/deeper",
+		"folder/up":     "../four", // real/four, not four
+		"folder/onward": "../../chain",
+	}
+	for _, name := range []string{"absolute", "relative", "dangling", "chain", "folder", "folder/up", "folder/onward"} {
+		if err := os.Symlink(links[name], filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(real, "one"), "before")
+	write(t, filepath.Join(real, "two"), "before")
+	for name, leadsTo := range map[string]string{
+		"absolute": "one", "relative": "two", "dangling": "three", "chain": "two",
+		"folder/up": "four", "folder/onward": "two", "folder/new": "deeper/new", "folder/../five": "five",
+	} {
+		link := dir + "/" + name // not cleaned
+		if err := CheckWritable(link); err != nil {
+			t.Error(err)
+		}
+		if err := Write(link, text(name)); err != nil {
+			t.Error(err)
+			continue
+		}
+		has(t, filepath.Join(real, leadsTo), name)
+		if said, err := os.Readlink(link); links[name] != "" && (err != nil || said != links[name]) {
+			t.Errorf("link %s is now %q, %v", name, said, err)
+		}
+	}
+	if err := os.Symlink("nowhere/file", filepath.Join(dir, "lost")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(filepath.Join(dir, "lost"), text("")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a link into no directory: %v", err)
+	}
+}
