@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
@@ -32,7 +33,7 @@ func theoryParts(s Setup) (timeline.Parts, error) {
 	if err != nil {
 		return timeline.Parts{}, err
 	}
-	return timeline.Breakdown(lists, timeline.Costs{Task: func(_ int, t schedule.Task) float64 {
+	return timeline.Breakdown(lists, timeline.Costs{Task: func(_ place.Place, t schedule.Task) float64 {
 		if t.Kind == schedule.Backward {
 			return 2
 		}

@@ -2,6 +2,7 @@ package experiments
 
 import (
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
 )
@@ -21,9 +22,9 @@ func (r *timedRun) crossed(t *gpipe.Times, partition []int) *gpipe.Times {
 	}
 	micro := gpipe.MicroBatchSizes(r.training.Batch, r.training.Setup.MicroBatches)
 	t.Link = r.over.link
-	t.Boundary = func(stage, m int) int64 {
+	t.Boundary = func(at place.Place, m int) int64 {
 		last := -1
-		for _, n := range partition[:stage+1] {
+		for _, n := range partition[:at.Stage+1] {
 			last += n
 		}
 		return r.over.out[last] * int64(micro[m])

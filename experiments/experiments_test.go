@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
@@ -99,7 +100,7 @@ func TestCover(t *testing.T) {
 
 // The ending of its name says what a trace is written as.
 func TestWriteTrace(t *testing.T) {
-	tl := &timeline.Timeline{Devices: 2, Events: []timeline.Event{{End: 1}, {Device: 1, Micro: 3, Start: 1, End: 2}}}
+	tl := &timeline.Timeline{Devices: 2, Events: []timeline.Event{{End: 1}, {At: place.Stage(1), Micro: 3, Start: 1, End: 2}}}
 	dir := t.TempDir()
 	for name, want := range map[string]string{
 		"a.json": `"traceEvents":[`, "a": `"traceEvents":[`, "a.svg": "K = 2, M = 4</text>", "a.SVG": "<svg", "a.txt": "0 |F0",

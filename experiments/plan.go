@@ -9,6 +9,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
@@ -244,14 +245,14 @@ func (s *planSearch) limit(c *cut) error {
 		if err != nil {
 			return err
 		}
-		tl, err := timeline.Replay(lists, timeline.Costs{Task: func(k int, t schedule.Task) float64 {
+		tl, err := timeline.Replay(lists, timeline.Costs{Task: func(at place.Place, t schedule.Task) float64 {
 			switch t.Kind {
 			case schedule.Forward:
-				return stages[k].Forward
+				return stages[at.Stage].Forward
 			case schedule.Recompute:
-				return stages[k].Recompute
+				return stages[at.Stage].Recompute
 			}
-			return stages[k].Backward
+			return stages[at.Stage].Backward
 		}})
 		if err != nil {
 			return err

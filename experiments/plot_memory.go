@@ -36,11 +36,11 @@ func (s *Simulation) MemoryOverTime() [][]MemoryPoint {
 			continue
 		}
 		add := func(at float64, sets, run int) {
-			changes[e.Device] = append(changes[e.Device], change{at, sets, run})
+			changes[e.At.Stage] = append(changes[e.At.Stage], change{at, sets, run})
 		}
 		add(e.Start, 0, 1)
 		add(e.End, 0, -1)
-		of := micro{e.Device, e.Micro}
+		of := micro{e.At.Stage, e.Micro}
 		switch e.Kind {
 		case timeline.Forward, timeline.Recompute:
 			kept[of] = e.Start // a recomputation comes later and replaces the forward's

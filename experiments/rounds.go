@@ -10,6 +10,7 @@ import (
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
@@ -469,8 +470,8 @@ func cutStep(s Setup, costs []float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	tl, err := timeline.Replay(lists, timeline.Costs{Task: func(stage int, task schedule.Task) float64 {
-		f := stages[stage] / float64(s.MicroBatches)
+	tl, err := timeline.Replay(lists, timeline.Costs{Task: func(at place.Place, task schedule.Task) float64 {
+		f := stages[at.Stage] / float64(s.MicroBatches)
 		if task.Kind == schedule.Backward {
 			return 2 * f
 		}

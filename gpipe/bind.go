@@ -8,8 +8,8 @@ import (
 	"gpipebench/nn/program"
 )
 
-// place is where the slot of a space begins.
-type place struct {
+// origin is where the slot of a space begins.
+type origin struct {
 	category Category
 	off      int
 }
@@ -17,14 +17,14 @@ type place struct {
 // use binds a slot of a space for the next program.
 func (r *stageRun) use(s program.Space, slot int) {
 	r.bind[s] = r.dev.mem.slot(s, slot)
-	r.at[s] = place{categoryOf[s], r.dev.mem.plan.slots[s][slot].off}
+	r.origins[s] = origin{categoryOf[s], r.dev.mem.plan.slots[s][slot].off}
 }
 
 // useWorkspace binds a space to a piece of the workspace.
 func (r *stageRun) useWorkspace(s program.Space, off, span int) {
 	ws := r.dev.mem.slot(program.Workspace, 0)
 	r.bind[s] = ws[off : off+span : off+span]
-	r.at[s] = place{Workspace, r.dev.mem.plan.slots[program.Workspace][0].off + off}
+	r.origins[s] = origin{Workspace, r.dev.mem.plan.slots[program.Workspace][0].off + off}
 }
 
 // hold takes a free residual slot for micro-batch m and binds it.
@@ -85,9 +85,9 @@ func (r *stageRun) exec(p *program.Program, m int, what pass) error {
 }
 
 func (r *stageRun) touch(s program.Space, end int) {
-	at := r.at[s]
-	high := &r.dev.mem.high[at.category]
-	*high = max(*high, at.off+end)
+	o := r.origins[s]
+	high := &r.dev.mem.high[o.category]
+	*high = max(*high, o.off+end)
 }
 
 // touchAll notes what has arrived from outside, read or not.

@@ -1,15 +1,19 @@
 package gpipe
 
-import "fmt"
+import (
+	"fmt"
+
+	"gpipebench/gpipe/place"
+)
 
 // StageError is the first error of a step: where it happened and what it was.
 type StageError struct {
-	Stage int
-	Task  string // "F3", "B0", "update"
-	Err   error
+	At   place.Place
+	Task string // "F3", "B0", "update"
+	Err  error
 }
 
-func (e *StageError) Error() string { return fmt.Sprintf("stage %d, %s: %v", e.Stage, e.Task, e.Err) }
+func (e *StageError) Error() string { return fmt.Sprintf("%v, %s: %v", e.At, e.Task, e.Err) }
 func (e *StageError) Unwrap() error { return e.Err }
 
 // OutOfMemoryError says that a device's capacity does not hold what is planned

@@ -8,6 +8,7 @@ import (
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/models/transformer"
@@ -101,7 +102,7 @@ func ExamplePipeline_timeline() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	tl, err := timeline.Replay(lists, timeline.Costs{Task: func(int, schedule.Task) float64 { return 1 }})
+	tl, err := timeline.Replay(lists, timeline.Costs{Task: func(place.Place, schedule.Task) float64 { return 1 }})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -32,10 +33,10 @@ func (s *step) explain(ctx context.Context, err error) error {
 		}
 		return err
 	case errors.As(err, &at) && errors.As(err, &trapped):
-		return &StageError{at.Stage, at.Task, s.nonFinite(trapped)}
+		return &StageError{at.At, at.Task, s.nonFinite(trapped)}
 	case errors.As(err, &at) && panicked(err):
 		if token := s.outside(); token != nil {
-			return &StageError{at.Stage, at.Task, token}
+			return &StageError{at.At, at.Task, token}
 		}
 	}
 	return err
@@ -53,10 +54,10 @@ func (s *step) hunt(bad *lossError) error {
 		r.use(program.Out, 0)
 		var nf *program.NonFiniteError
 		if e := r.exec(r.stage(bad.micro).Forward, bad.micro, again); errors.As(e, &nf) {
-			return &StageError{k, task, s.nonFinite(nf)}
+			return &StageError{place.Stage(k), task, s.nonFinite(nf)}
 		}
 	}
-	return &StageError{len(s.trainer.devices) - 1, task, &NonFiniteError{What: "loss", Where: "the mini-batch", Value: bad.value}}
+	return &StageError{place.Stage(len(s.trainer.devices) - 1), task, &NonFiniteError{What: "loss", Where: "the mini-batch", Value: bad.value}}
 }
 
 func (s *step) nonFinite(nf *program.NonFiniteError) error {

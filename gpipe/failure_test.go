@@ -77,7 +77,7 @@ func TestPanicInAStage(t *testing.T) {
 		}
 		err := failing(t, context.Background(), p, small.data(0))
 		var at *StageError
-		if !errors.As(err, &at) || at.Stage != 1 || at.Task != "B2" {
+		if !errors.As(err, &at) || at.At.Stage != 1 || at.Task != "B2" {
 			t.Errorf("%v: want the panic of stage 1 in B2", err)
 		}
 	})
@@ -90,7 +90,7 @@ func TestPanicInAKernel(t *testing.T) {
 		b.Inputs[0].I32[len(b.Inputs[0].I32)-1] = int32(small.model.Vocab)
 		err := failing(t, context.Background(), p, b)
 		var at *StageError
-		if !errors.As(err, &at) || at.Stage != 0 || at.Task != "F3" {
+		if !errors.As(err, &at) || at.At.Stage != 0 || at.Task != "F3" {
 			t.Errorf("%v: want the panic of stage 0 in F3", err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
 )
@@ -69,7 +70,7 @@ func (r *stageRun) receive(ctx context.Context, what Payload, in *inbox, from in
 			return err
 		}
 		*log = append(*log, timeline.Event{
-			Device: from, Peer: r.k, Kind: timeline.Transfer, Micro: m,
+			At: place.Stage(from), Peer: r.at, Kind: timeline.Transfer, Micro: m,
 			Start: began.Sub(r.start).Seconds(), End: time.Since(r.start).Seconds(),
 			Bytes: bytesOf(dst), Backward: what == Gradient,
 		})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
 )
@@ -17,7 +18,7 @@ func (s *step) result(stages []*stageRun) (*Result, error) {
 		Ranks: last.ranks, GradNorm: last.norm,
 		Times: &Times{
 			Lists: s.lists, Link: n.Devices[0].Link, Exchanges: n.exchanges(),
-			Boundary: func(stage, micro int) int64 { return s.programs[micro].boundaryBytes(stage) },
+			Boundary: func(at place.Place, micro int) int64 { return s.programs[micro].boundaryBytes(at.Stage) },
 		},
 	}
 	if s.purpose == training {

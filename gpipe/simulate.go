@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/graph"
@@ -111,7 +112,7 @@ func (n *network) simulate(how Modelling) (*Simulation, error) {
 	}
 	times := Times{
 		Lists: lists, Link: n.Devices[0].Link, Exchanges: n.exchanges(),
-		Boundary: func(stage, m int) int64 { return n.planned(micro[m]).boundaryBytes(stage) },
+		Boundary: func(at place.Place, m int) int64 { return n.planned(micro[m]).boundaryBytes(at.Stage) },
 	}
 	s := &Simulation{Sizes: n.sizes, Note: n.note}
 	for k := range n.Partitions {

@@ -234,7 +234,7 @@ func TestTiedExchangeTakesTime(t *testing.T) {
 			lastB = max(lastB, e.End)
 		}
 		if e.Kind == timeline.Transfer && e.Micro == -1 {
-			exchanged[e.Device] = e
+			exchanged[e.At.Stage] = e
 		}
 	}
 	want := int64(tied.model.Vocab * tied.model.Dim * floatBytes)

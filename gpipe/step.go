@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
@@ -31,10 +32,11 @@ type step struct {
 // the list, and for each neighbour one that receives and one that sends.
 type stageRun struct {
 	*step
-	k    int
-	dev  *device
-	bind program.Binding
-	at   [program.Spaces]place // where the bound slots lie, for the accountant
+	at      place.Place
+	k       int // its stage
+	dev     *device
+	bind    program.Binding
+	origins [program.Spaces]origin // where the bound slots lie, for the accountant
 
 	input, gradient inbox
 	output, back    outbox
@@ -80,7 +82,7 @@ func newStageRun(s *step, k int, d *device) *stageRun {
 	micro := len(s.sizes)
 	slots := func(sp program.Space) int { return len(d.mem.plan.slots[sp]) }
 	r := &stageRun{
-		step: s, k: k, dev: d,
+		step: s, at: place.Stage(k), k: k, dev: d,
 		input:    newInbox(slots(program.In), micro),
 		gradient: newInbox(slots(program.DOut), micro),
 		output:   newOutbox(slots(program.Out), micro),
@@ -106,14 +108,14 @@ func (r *stageRun) launch(ctx context.Context, all *sync.WaitGroup) {
 		all.Go(func() {
 			defer func() {
 				if v := recover(); v != nil {
-					r.fail(&StageError{r.k, what, r.panicked(v, what)})
+					r.fail(&StageError{r.at, what, r.panicked(v, what)})
 				}
 			}()
 			if r.panicOnFault() {
 				debug.SetPanicOnFault(true)
 			}
 			if err := f(ctx); err != nil && ctx.Err() == nil {
-				r.fail(&StageError{r.k, what, err})
+				r.fail(&StageError{r.at, what, err})
 			}
 		})
 	}
@@ -144,7 +146,7 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 			err = r.panicked(v, r.where(task))
 		}
 		if err != nil {
-			err = &StageError{r.k, task, err}
+			err = &StageError{r.at, task, err}
 		}
 	}()
 	if r.panicOnFault() {
@@ -205,7 +207,7 @@ func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f f
 	err := f()
 	end := time.Now()
 	r.events = append(r.events, timeline.Event{
-		Device: r.k, Kind: kind, Micro: micro,
+		At: r.at, Kind: kind, Micro: micro,
 		Start: start.Sub(r.start).Seconds(), End: end.Sub(r.start).Seconds(),
 	})
 	r.times.add(kind, micro, end.Sub(start).Seconds())

@@ -101,7 +101,7 @@ func TestFailureInABubble(t *testing.T) {
 				t.Errorf("%v: want the deadline", err)
 			}
 			var at *StageError
-			if how == "panic" && (!errors.As(err, &at) || at.Stage != 2 || at.Task != "F1") {
+			if how == "panic" && (!errors.As(err, &at) || at.At.Stage != 2 || at.Task != "F1") {
 				t.Errorf("%v: want the panic of stage 2 in F1", err)
 			}
 			// Nobody waits longer than for the task it is in.

@@ -3,6 +3,7 @@ package gpipe
 import (
 	"slices"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
@@ -11,7 +12,7 @@ import (
 type Times struct {
 	Stages   []StageTimes
 	Lists    [][]schedule.Task
-	Boundary func(stage, micro int) int64 // bytes that a stage sends forward
+	Boundary func(at place.Place, micro int) int64 // bytes that a place sends forward
 	Link     timeline.Link
 	// Exchanges are the gradients of weights that several stages share.
 	Exchanges []timeline.Exchange
@@ -65,9 +66,9 @@ func (t *Times) Tasks() (all []float64) {
 // Costs gives the times to the virtual clock.
 func (t *Times) Costs() timeline.Costs {
 	return timeline.Costs{
-		Task:     func(stage int, task schedule.Task) float64 { return t.Stages[stage].Task(task) },
-		Setup:    func(stage int) float64 { return t.Stages[stage].Setup },
-		Update:   func(stage int) float64 { return t.Stages[stage].Update },
+		Task:     func(at place.Place, task schedule.Task) float64 { return t.Stages[at.Stage].Task(task) },
+		Setup:    func(at place.Place) float64 { return t.Stages[at.Stage].Setup },
+		Update:   func(at place.Place) float64 { return t.Stages[at.Stage].Update },
 		Boundary: t.Boundary,
 		Link:     t.Link,
 

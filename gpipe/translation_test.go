@@ -225,11 +225,11 @@ func TestTranslationTraffic(t *testing.T) {
 		switch {
 		case !e.Backward:
 			each++
-		case e.Device == len(p.Layers)-1:
+		case e.At.Stage == len(p.Layers)-1:
 			each = c.TargetLen * c.Dim
 		}
 		if want := int64(floatBytes * sizes[e.Micro] * each); e.Bytes != want {
-			t.Errorf("device %d to %d, micro-batch %d, backward %v: %d bytes, want %d", e.Device, e.Peer, e.Micro, e.Backward, e.Bytes, want)
+			t.Errorf("device %d to %d, micro-batch %d, backward %v: %d bytes, want %d", e.At.Stage, e.Peer.Stage, e.Micro, e.Backward, e.Bytes, want)
 		}
 	}
 	if want := 2 * 4 * (len(p.Layers) - 1); seen != want {

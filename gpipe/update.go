@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
@@ -36,7 +37,7 @@ func (r *stageRun) update(ctx context.Context) error {
 		return err
 	}
 	r.events = append(r.events, timeline.Event{
-		Device: r.k, Kind: timeline.Barrier, Micro: -1,
+		At: r.at, Kind: timeline.Barrier, Micro: -1,
 		Start: start.Sub(r.start).Seconds(), End: time.Since(r.start).Seconds(),
 	})
 	scale, err := r.globalNorm(all)
@@ -260,7 +261,7 @@ func (n *network) exchanges() (all []timeline.Exchange) {
 		for _, u := range p.uses {
 			for _, to := range p.stages() {
 				if to != u.stage {
-					all = append(all, timeline.Exchange{From: u.stage, To: to, Bytes: int64(p.Shape.Elems()) * floatBytes})
+					all = append(all, timeline.Exchange{From: place.Stage(u.stage), To: place.Stage(to), Bytes: int64(p.Shape.Elems()) * floatBytes})
 				}
 			}
 		}

@@ -3,6 +3,7 @@ package schedule_test
 import (
 	"testing"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
@@ -44,7 +45,7 @@ func replay(t *testing.T, s schedule.Schedule, stages, micro int, c schedule.Che
 	if err != nil {
 		t.Fatal(err)
 	}
-	tl, err := timeline.Replay(tasks, timeline.Costs{Task: func(_ int, t schedule.Task) float64 { return seconds(t.Kind) }})
+	tl, err := timeline.Replay(tasks, timeline.Costs{Task: func(_ place.Place, t schedule.Task) float64 { return seconds(t.Kind) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,9 @@
 package timeline
 
-import "gpipebench/gpipe/schedule"
+import (
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/schedule"
+)
 
 // Parts is where the time of a step goes, in seconds averaged over devices
 // (GPipe arXiv v1, section 4.2 and Figure 4; the paper's step breakdown). See
@@ -136,23 +139,23 @@ func even(tasks [][]schedule.Task, c Costs) Costs {
 	for k, list := range tasks {
 		for _, t := range list {
 			s := sums[t]
-			sums[t] = sum{s.seconds + c.Task(k, t), s.stages + 1}
+			sums[t] = sum{s.seconds + c.Task(place.Stage(k), t), s.stages + 1}
 		}
 	}
 	e := c
-	e.Task = func(_ int, t schedule.Task) float64 { return sums[t].seconds / float64(sums[t].stages) }
+	e.Task = func(_ place.Place, t schedule.Task) float64 { return sums[t].seconds / float64(sums[t].stages) }
 	e.Setup = meanOf(c.Setup, len(tasks))
 	e.Update = meanOf(c.Update, len(tasks))
 	return e
 }
 
-func meanOf(seconds func(int) float64, stages int) func(int) float64 {
+func meanOf(seconds func(place.Place) float64, stages int) func(place.Place) float64 {
 	if seconds == nil {
 		return nil
 	}
 	var mean float64
 	for k := range stages {
-		mean += seconds(k) / float64(stages)
+		mean += seconds(place.Stage(k)) / float64(stages)
 	}
-	return func(int) float64 { return mean }
+	return func(place.Place) float64 { return mean }
 }

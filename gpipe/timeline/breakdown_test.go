@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -66,14 +67,14 @@ func TestBreakdownByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	costs := Costs{
-		Task: func(k int, t schedule.Task) float64 {
-			if k == 1 && t.Kind != schedule.Recompute {
+		Task: func(at place.Place, t schedule.Task) float64 {
+			if at.Stage == 1 && t.Kind != schedule.Recompute {
 				return 3
 			}
 			return 1
 		},
-		Setup:  func(k int) float64 { return float64(1 - k) },
-		Update: func(k int) float64 { return float64(1 + 2*k) },
+		Setup:  func(at place.Place) float64 { return float64(1 - at.Stage) },
+		Update: func(at place.Place) float64 { return float64(1 + 2*at.Stage) },
 		Link:   Link{Latency: 1},
 	}
 	got, err := Breakdown(tasks, costs)
@@ -157,9 +158,9 @@ func TestBreakdownNegativeImbalance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := Breakdown(tasks, Costs{Task: func(k int, t schedule.Task) float64 {
+	p, err := Breakdown(tasks, Costs{Task: func(at place.Place, t schedule.Task) float64 {
 		if t.Kind == schedule.Recompute {
-			return []float64{3, 1}[k]
+			return []float64{3, 1}[at.Stage]
 		}
 		return 1
 	}})
@@ -186,7 +187,7 @@ func TestBreakdownImbalance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Breakdown(tasks, Costs{Task: func(k int, t schedule.Task) float64 { return each(f[k], 0, b[k])(k, t) }})
+		p, err := Breakdown(tasks, Costs{Task: func(at place.Place, t schedule.Task) float64 { return each(f[at.Stage], 0, b[at.Stage])(at, t) }})
 		if err != nil {
 			t.Fatal(err)
 		}

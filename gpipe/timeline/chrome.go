@@ -97,7 +97,7 @@ func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 		length := (end - start) / 1e3
 		entry := traceEvent{
 			Name: e.Label(), Category: e.Kind.String(), Phase: "X",
-			Start: start / 1e3, Length: &length, Process: deviceProcess, Thread: e.Device,
+			Start: start / 1e3, Length: &length, Process: deviceProcess, Thread: e.At.Stage,
 		}
 		args := map[string]any{}
 		if e.Micro >= 0 {
@@ -109,7 +109,7 @@ func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 		entry.Args = args
 		if e.Kind == Transfer {
 			entry.Process = linkProcess
-			entry.Thread = slices.Index(tracks, track{e.Device, e.Peer, e.Backward})
+			entry.Thread = slices.Index(tracks, track{e.At.Stage, e.Peer.Stage, e.Backward})
 		}
 		if err := put(entry); err != nil {
 			return err
@@ -128,7 +128,7 @@ func linkTracks(tl *Timeline) []track {
 	seen := map[track]bool{}
 	var tracks []track
 	for _, e := range tl.Events {
-		t := track{e.Device, e.Peer, e.Backward}
+		t := track{e.At.Stage, e.Peer.Stage, e.Backward}
 		if e.Kind == Transfer && !seen[t] {
 			seen[t] = true
 			tracks = append(tracks, t)

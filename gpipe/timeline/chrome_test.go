@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -46,9 +47,9 @@ func chrome(t *testing.T, tl *Timeline, names []string) parsed {
 func TestWriteChrome(t *testing.T) {
 	tl := build(t, schedule.GPipe, 2, 1, schedule.Always, false, Costs{
 		Task:     each(1e-3, 2e-3, 3e-3),
-		Boundary: func(int, int) int64 { return 4096 },
+		Boundary: func(place.Place, int) int64 { return 4096 },
 		Link:     Link{Latency: 5e-4},
-		Update:   func(int) float64 { return 1e-3 },
+		Update:   func(place.Place) float64 { return 1e-3 },
 	})
 	var out strings.Builder
 	if err := WriteChrome(&out, tl, []string{"tpu0"}); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
@@ -16,7 +17,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	costs := timeline.Costs{Task: func(stage int, t schedule.Task) float64 {
+	costs := timeline.Costs{Task: func(_ place.Place, t schedule.Task) float64 {
 		if t.Kind == schedule.Backward {
 			return 2
 		}

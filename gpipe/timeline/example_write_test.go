@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
@@ -15,7 +16,7 @@ func step(s schedule.Schedule) (*timeline.Timeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	return timeline.Replay(lists, timeline.Costs{Task: func(int, schedule.Task) float64 { return 1e-3 }})
+	return timeline.Replay(lists, timeline.Costs{Task: func(place.Place, schedule.Task) float64 { return 1e-3 }})
 }
 
 // Two steps above one another over one axis of time.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -15,9 +16,9 @@ func exchanged(tl *Timeline) string {
 	var b strings.Builder
 	for _, e := range tl.Events {
 		if e.Micro == -1 && e.Kind.crosses() || e.Kind == Update {
-			fmt.Fprintf(&b, "%g-%g %d %s", e.Start, e.End, e.Device, e.Kind)
+			fmt.Fprintf(&b, "%g-%g %d %s", e.Start, e.End, e.At.Stage, e.Kind)
 			if e.Kind.crosses() {
-				fmt.Fprintf(&b, " with %d", e.Peer)
+				fmt.Fprintf(&b, " with %d", e.Peer.Stage)
 			}
 			b.WriteByte('\n')
 		}
@@ -30,10 +31,10 @@ func exchanged(tl *Timeline) string {
 func TestExchange(t *testing.T) {
 	costs := Costs{
 		Task:   each(1, 0, 1),
-		Update: func(int) float64 { return 1 },
+		Update: func(place.Place) float64 { return 1 },
 		Link:   Link{Bandwidth: 10},
 		Exchanges: []Exchange{
-			{From: 0, To: 2, Bytes: 20}, {From: 0, To: 2, Bytes: 30}, {From: 2, To: 0, Bytes: 50},
+			{From: place.Stage(0), To: place.Stage(2), Bytes: 20}, {From: place.Stage(0), To: place.Stage(2), Bytes: 30}, {From: place.Stage(2), To: place.Stage(0), Bytes: 50},
 		},
 	}
 	tl := build(t, schedule.GPipe, 3, 1, schedule.Never, false, costs)
@@ -71,7 +72,7 @@ func TestExchange(t *testing.T) {
 		t.Errorf("through the host (-want +got)\n%s", diff)
 	}
 
-	costs.Exchanges = []Exchange{{From: 1, To: 3}}
+	costs.Exchanges = []Exchange{{From: place.Stage(1), To: place.Stage(3)}}
 	lists, err := schedule.Build(schedule.GPipe, 3, 1, schedule.Never, false)
 	if err != nil {
 		t.Fatal(err)

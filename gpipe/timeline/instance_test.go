@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -52,19 +53,19 @@ func random(t *testing.T, rng *rand.Rand, least float64) instance {
 		}
 		perStage[0][k], perStage[1][k] = seconds(), seconds()
 	}
-	in.costs.Task = func(k int, task schedule.Task) float64 { return table[k][task] }
+	in.costs.Task = func(at place.Place, task schedule.Task) float64 { return table[at.Stage][task] }
 	if rng.IntN(2) == 0 {
-		in.costs.Setup = func(k int) float64 { return perStage[0][k] }
+		in.costs.Setup = func(at place.Place) float64 { return perStage[0][at.Stage] }
 	}
 	if rng.IntN(2) == 0 {
-		in.costs.Update = func(k int) float64 { return perStage[1][k] }
+		in.costs.Update = func(at place.Place) float64 { return perStage[1][at.Stage] }
 	}
 	if rng.IntN(4) > 0 {
 		bytes := make([]int64, in.stages)
 		for k := range bytes {
 			bytes[k] = rng.Int64N(100)
 		}
-		in.costs.Boundary = func(k, _ int) int64 { return bytes[k] }
+		in.costs.Boundary = func(at place.Place, _ int) int64 { return bytes[at.Stage] }
 		in.costs.Link = Link{Bandwidth: float64(rng.IntN(3)) * 60, Latency: float64(rng.IntN(3)) / 8, ThroughHost: rng.IntN(2) == 0}
 	}
 	return in
@@ -94,8 +95,8 @@ func build(t *testing.T, s schedule.Schedule, stages, micro int, c schedule.Chec
 }
 
 // each gives every F, R and B its time on every stage.
-func each(f, r, b float64) func(int, schedule.Task) float64 {
-	return func(_ int, t schedule.Task) float64 {
+func each(f, r, b float64) func(place.Place, schedule.Task) float64 {
+	return func(_ place.Place, t schedule.Task) float64 {
 		switch t.Kind {
 		case schedule.Forward:
 			return f

@@ -7,16 +7,17 @@ import (
 	"math"
 	"slices"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 )
 
 // Costs gives the virtual clock its durations, in seconds. Each must be finite
 // and at least 0.
 type Costs struct {
-	Task     func(stage int, t schedule.Task) float64 // required
-	Setup    func(stage int) float64                  // before the stage's first task; nil: none
-	Update   func(stage int) float64                  // after a barrier over all stages; nil: neither update nor barrier
-	Boundary func(stage, micro int) int64             // bytes that the stage sends forward; the gradient that comes back has as many; nil: 0
+	Task     func(at place.Place, t schedule.Task) float64 // required
+	Setup    func(at place.Place) float64                  // before the stage's first task; nil: none
+	Update   func(at place.Place) float64                  // after a barrier over all stages; nil: neither update nor barrier
+	Boundary func(at place.Place, micro int) int64         // bytes that the place sends forward; the gradient that comes back has as many; nil: 0
 	Link     Link
 	// Exchanges happen when their sender has done its list, before the barrier
 	// and only with Update.
@@ -28,7 +29,7 @@ type Costs struct {
 // long as a transfer between neighbours, and several between two stages follow
 // one another.
 type Exchange struct {
-	From, To int
+	From, To place.Place
 	Bytes    int64
 }
 
@@ -119,7 +120,7 @@ func replay(tasks [][]schedule.Task, c Costs, barrier bool) (*Timeline, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(r.events, func(a, b Event) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Device, b.Device))
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.At.Stage, b.At.Stage))
 	})
 	return &Timeline{Devices: len(tasks), Events: r.events}, nil
 }
@@ -307,10 +308,10 @@ func (r *clock) run() error {
 // start records an event that starts now, and what its end brings.
 func (r *clock) start(e Event, seconds float64, then func()) error {
 	if !duration(seconds) {
-		return fmt.Errorf("timeline: stage %d: %s takes %v seconds: want a finite time, not negative", e.Device, e.what(), seconds)
+		return fmt.Errorf("timeline: stage %d: %s takes %v seconds: want a finite time, not negative", e.At.Stage, e.what(), seconds)
 	}
 	if e.Bytes < 0 {
-		return fmt.Errorf("timeline: stage %d: %s carries %d bytes: want 0 or more", e.Device, e.what(), e.Bytes)
+		return fmt.Errorf("timeline: stage %d: %s carries %d bytes: want 0 or more", e.At.Stage, e.what(), e.Bytes)
 	}
 	e.Start, e.End = r.now, r.now+seconds
 	heap.Push(&r.pending, ending{at: e.End, order: len(r.events), then: then})
@@ -320,12 +321,12 @@ func (r *clock) start(e Event, seconds float64, then func()) error {
 
 // occupy is start for an event that has its device to itself.
 func (r *clock) occupy(e Event, seconds float64, then func()) error {
-	d := &r.devices[e.Device]
+	d := &r.devices[e.At.Stage]
 	d.busy = true
 	return r.start(e, seconds, func() {
 		d.busy, d.free = false, r.now
 		then()
-		r.wakeDevices = append(r.wakeDevices, e.Device)
+		r.wakeDevices = append(r.wakeDevices, e.At.Stage)
 	})
 }
 
@@ -333,7 +334,7 @@ func (r *clock) setup(k int) error {
 	if r.costs.Setup == nil {
 		return nil
 	}
-	return r.occupy(Event{Device: k, Kind: Setup, Micro: -1}, r.costs.Setup(k), func() {})
+	return r.occupy(Event{At: place.Stage(k), Kind: Setup, Micro: -1}, r.costs.Setup(place.Stage(k)), func() {})
 }
 
 // work lets device k start the next thing it has to do, if it can.
@@ -362,7 +363,7 @@ func (r *clock) work(k int) error {
 	if out != nil {
 		out.outbox++
 	}
-	return r.occupy(Event{Device: k, Kind: kindOf(t), Micro: t.Micro}, r.costs.Task(k, t), func() {
+	return r.occupy(Event{At: place.Stage(k), Kind: kindOf(t), Micro: t.Micro}, r.costs.Task(place.Stage(k), t), func() {
 		if t.Kind == schedule.Backward {
 			for _, l := range []*link{d.inputs, d.gradients} {
 				if l != nil {
@@ -459,9 +460,9 @@ func (r *clock) fromHost(l *link) error {
 }
 
 func (r *clock) crossing(l *link, kind Kind, device, peer, micro int) Event {
-	e := Event{Device: device, Peer: peer, Kind: kind, Micro: micro, Backward: l.backward}
+	e := Event{At: place.Stage(device), Peer: place.Stage(peer), Kind: kind, Micro: micro, Backward: l.backward}
 	if r.costs.Boundary != nil {
-		e.Bytes = r.costs.Boundary(min(l.from, l.to), micro)
+		e.Bytes = r.costs.Boundary(place.Stage(min(l.from, l.to)), micro)
 	}
 	return e
 }
@@ -498,32 +499,34 @@ func (r *clock) exchange() error {
 	busy := map[ends]float64{}
 	inHost := make([]float64, len(r.costs.Exchanges))
 	cross := func(kind Kind, x Exchange, start float64) float64 {
-		e := Event{Device: x.From, Peer: x.To, Kind: kind, Micro: -1, Bytes: x.Bytes, Start: start, Backward: true}
+		e := Event{At: x.From, Peer: x.To, Kind: kind, Micro: -1, Bytes: x.Bytes, Start: start, Backward: true}
 		if kind == FromHost {
-			e.Device, e.Peer = x.To, x.From
+			e.At, e.Peer = x.To, x.From
 		}
 		e.End = start + r.costs.Link.seconds(x.Bytes)
 		r.events = append(r.events, e)
 		return e.End
 	}
 	for i, x := range r.costs.Exchanges {
-		if min(x.From, x.To) < 0 || max(x.From, x.To) >= len(free) || x.From == x.To || x.Bytes < 0 {
-			return fmt.Errorf("timeline: an exchange of %d bytes between stages %d and %d of %d: want two of them", x.Bytes, x.From, x.To, len(free))
+		from, to := x.From.Stage, x.To.Stage
+		if min(from, to) < 0 || max(from, to) >= len(free) || from == to || x.Bytes < 0 {
+			return fmt.Errorf("timeline: an exchange of %d bytes between stages %d and %d of %d: want two of them", x.Bytes, from, to, len(free))
 		}
 		if r.costs.Link.ThroughHost {
-			free[x.From] = cross(ToHost, x, free[x.From])
-			inHost[i] = free[x.From]
+			free[from] = cross(ToHost, x, free[from])
+			inHost[i] = free[from]
 			continue
 		}
-		pair := ends{x.From, x.To}
-		busy[pair] = cross(Transfer, x, max(busy[pair], r.devices[x.From].free))
+		pair := ends{from, to}
+		busy[pair] = cross(Transfer, x, max(busy[pair], r.devices[from].free))
 	}
 	for pair, end := range busy {
 		free[pair.to] = max(free[pair.to], end)
 	}
 	for i, x := range r.costs.Exchanges {
 		if r.costs.Link.ThroughHost {
-			free[x.To] = cross(FromHost, x, max(free[x.To], inHost[i]))
+			to := x.To.Stage
+			free[to] = cross(FromHost, x, max(free[to], inHost[i]))
 		}
 	}
 	for k := range free {
@@ -547,10 +550,10 @@ func (r *clock) update(barrier bool) error {
 	for k := range r.devices {
 		r.now = r.devices[k].free
 		if barrier {
-			r.events = append(r.events, Event{Device: k, Kind: Barrier, Micro: -1, Start: r.now, End: last})
+			r.events = append(r.events, Event{At: place.Stage(k), Kind: Barrier, Micro: -1, Start: r.now, End: last})
 			r.now = last
 		}
-		if err := r.occupy(Event{Device: k, Kind: Update, Micro: -1}, r.costs.Update(k), func() {}); err != nil {
+		if err := r.occupy(Event{At: place.Stage(k), Kind: Update, Micro: -1}, r.costs.Update(place.Stage(k)), func() {}); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -33,12 +34,12 @@ func (c *criticalPath) at(stage int, link string, task schedule.Task) float64 {
 	var length float64
 	in, k := c.in, stage
 	if link == "" {
-		length = in.costs.Task(k, task)
+		length = in.costs.Task(place.Stage(k), task)
 		i := c.place[k][task.String()]
 		if i > 0 {
 			before = append(before, c.at(k, "", in.tasks[k][i-1]))
 		} else if in.costs.Setup != nil {
-			before = append(before, in.costs.Setup(k))
+			before = append(before, in.costs.Setup(place.Stage(k)))
 		}
 		last := in.stages - 1
 		switch {
@@ -68,7 +69,7 @@ func (c *criticalPath) at(stage int, link string, task schedule.Task) float64 {
 		}
 		var bytes int64
 		if in.costs.Boundary != nil {
-			bytes = in.costs.Boundary(from, task.Micro)
+			bytes = in.costs.Boundary(place.Stage(from), task.Micro)
 		}
 		length = in.costs.Link.Latency
 		if in.costs.Link.Bandwidth > 0 {
@@ -106,18 +107,18 @@ func TestReplayIsTheCriticalPath(t *testing.T) {
 			var name string
 			switch e.Kind {
 			case Forward, Recompute, Backward:
-				task := c.task(e.Device, e.Kind.String(), e.Micro)
-				c.at(e.Device, "", task)
-				name = fmt.Sprint(e.Device, "", task)
+				task := c.task(e.At.Stage, e.Kind.String(), e.Micro)
+				c.at(e.At.Stage, "", task)
+				name = fmt.Sprint(e.At.Stage, "", task)
 				last = max(last, e.End)
 			case Transfer:
 				link, kind := ">", "F"
 				if e.Backward {
 					link, kind = "<", "B"
 				}
-				task := c.task(e.Device, kind, e.Micro)
-				c.at(e.Device, link, task)
-				name = fmt.Sprint(e.Device, link, task)
+				task := c.task(e.At.Stage, kind, e.Micro)
+				c.at(e.At.Stage, link, task)
+				name = fmt.Sprint(e.At.Stage, link, task)
 			default:
 				continue
 			}
@@ -131,7 +132,7 @@ func TestReplayIsTheCriticalPath(t *testing.T) {
 			}
 			var longest float64
 			for k := range in.stages {
-				longest = max(longest, in.costs.Update(k))
+				longest = max(longest, in.costs.Update(place.Stage(k)))
 			}
 			if got := tl.Span(); got != last+longest {
 				t.Fatalf("%v: span %v, want the last task's end %v and the longest update %v", in, got, last, longest)
@@ -144,7 +145,7 @@ func (c Costs) setupOf(k int) float64 {
 	if c.Setup == nil {
 		return 0
 	}
-	return c.Setup(k)
+	return c.Setup(place.Stage(k))
 }
 
 // Through the host there is no fixed graph, as legs take their turn. What must
@@ -177,7 +178,7 @@ func TestReplayThroughHost(t *testing.T) {
 func starts(tl *Timeline, device int, kind Kind) []float64 {
 	var at []float64
 	for _, e := range tl.Events {
-		if e.Device == device && e.Kind == kind {
+		if e.At.Stage == device && e.Kind == kind {
 			at = append(at, e.Start)
 		}
 	}
@@ -189,8 +190,8 @@ func starts(tl *Timeline, device int, kind Kind) []float64 {
 // Gradient 2 leaves the outbox at 18, when B0 ends on stage 0 and frees a slot.
 func TestReplayGradientSlots(t *testing.T) {
 	tl := build(t, schedule.GPipe, 2, 6, schedule.Never, false, Costs{
-		Task: func(k int, t schedule.Task) float64 {
-			if k == 0 && t.Kind == schedule.Backward {
+		Task: func(at place.Place, t schedule.Task) float64 {
+			if at.Stage == 0 && t.Kind == schedule.Backward {
 				return 10
 			}
 			return 1
@@ -218,14 +219,14 @@ func TestReplayGradientSlots(t *testing.T) {
 func TestReplayLink(t *testing.T) {
 	tl := build(t, schedule.GPipe, 2, 3, schedule.Never, false, Costs{
 		Task:     each(1, 0, 1),
-		Boundary: func(k, m int) int64 { return 150 },
+		Boundary: func(place.Place, int) int64 { return 150 },
 		Link:     Link{Bandwidth: 100, Latency: 0.5},
 	})
 	var got strings.Builder
 	for _, e := range tl.Events {
-		fmt.Fprintf(&got, "%g-%g %d %s", e.Start, e.End, e.Device, e.Label())
+		fmt.Fprintf(&got, "%g-%g %d %s", e.Start, e.End, e.At.Stage, e.Label())
 		if e.Kind == Transfer {
-			fmt.Fprintf(&got, " to %d, %d bytes", e.Peer, e.Bytes)
+			fmt.Fprintf(&got, " to %d, %d bytes", e.Peer.Stage, e.Bytes)
 		}
 		got.WriteByte('\n')
 	}
@@ -280,7 +281,7 @@ func TestReplayFreeLink(t *testing.T) {
 	const stages, micro = 3, 4
 	tl := build(t, schedule.GPipe, stages, micro, schedule.Always, false, Costs{
 		Task:     each(1, 1, 1),
-		Boundary: func(k, m int) int64 { return int64(1000*k + m) },
+		Boundary: func(at place.Place, m int) int64 { return int64(1000*at.Stage + m) },
 	})
 	var bytes, count int64
 	for _, e := range tl.Events {
@@ -290,7 +291,7 @@ func TestReplayFreeLink(t *testing.T) {
 		if e.Seconds() != 0 {
 			t.Errorf("%v takes time", e)
 		}
-		if want := int64(1000*min(e.Device, e.Peer) + e.Micro); e.Bytes != want {
+		if want := int64(1000*min(e.At.Stage, e.Peer.Stage) + e.Micro); e.Bytes != want {
 			t.Errorf("%v carries %d bytes, want %d", e, e.Bytes, want)
 		}
 		bytes += e.Bytes
@@ -332,9 +333,9 @@ func TestReplayRefuses(t *testing.T) {
 		{good, with(func(c *Costs) { c.Link.Bandwidth = -1 }), "timeline: link bandwidth -1: want bytes per second, or 0 for infinite"},
 		{good, with(func(c *Costs) { c.Link.Latency = math.NaN() }), "timeline: link latency NaN: want seconds, finite and not negative"},
 		{good, with(func(c *Costs) { c.Task = each(1, 1, math.Inf(1)) }), "timeline: stage 1: B0 takes +Inf seconds: want a finite time, not negative"},
-		{good, with(func(c *Costs) { c.Setup = func(k int) float64 { return float64(-k) } }), "timeline: stage 1: setup takes -1 seconds: want a finite time, not negative"},
-		{good, with(func(c *Costs) { c.Update = func(k int) float64 { return math.NaN() } }), "timeline: stage 0: update takes NaN seconds: want a finite time, not negative"},
-		{good, with(func(c *Costs) { c.Boundary = func(k, m int) int64 { return -5 } }), "timeline: stage 0: transfer of 0 carries -5 bytes: want 0 or more"},
+		{good, with(func(c *Costs) { c.Setup = func(at place.Place) float64 { return float64(-at.Stage) } }), "timeline: stage 1: setup takes -1 seconds: want a finite time, not negative"},
+		{good, with(func(c *Costs) { c.Update = func(place.Place) float64 { return math.NaN() } }), "timeline: stage 0: update takes NaN seconds: want a finite time, not negative"},
+		{good, with(func(c *Costs) { c.Boundary = func(place.Place, int) int64 { return -5 } }), "timeline: stage 0: transfer of 0 carries -5 bytes: want 0 or more"},
 		// Each stage by itself is in order; together they wait in a circle.
 		{[]list{{F(0), B(0), F(1), B(1)}, {F(0), F(1), B(0), B(1)}}, ok,
 			"timeline: deadlock: stage 0, B0 waits for its output gradient from stage 1 (2 stages wait)"},
@@ -362,7 +363,7 @@ func BenchmarkReplay(b *testing.B) {
 			}
 			costs := Costs{
 				Task:     each(1e-3, 1e-3, 2e-3),
-				Boundary: func(int, int) int64 { return 1 << 20 },
+				Boundary: func(place.Place, int) int64 { return 1 << 20 },
 				Link:     Link{Bandwidth: 1e10, Latency: 1e-6, ThroughHost: host},
 			}
 			for b.Loop() {

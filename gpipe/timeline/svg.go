@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gpipebench/gpipe/place"
 )
 
 // Drawing is one timeline of a picture.
@@ -158,7 +160,7 @@ func (p *picture) draw(d Drawing) {
 	every := int(math.Ceil((svgText + 1) / (lane + gap)))
 	events := slices.Clone(tl.Events)
 	slices.SortFunc(events, func(a, b Event) int {
-		return cmp.Or(-cmp.Compare(a.Device, b.Device), cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Micro, b.Micro))
+		return cmp.Or(-cmp.Compare(a.At.Stage, b.At.Stage), cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Micro, b.Micro))
 	})
 	top := p.y
 	at := func(device int) float64 { return top + float64(tl.Devices-1-device)*(lane+gap) }
@@ -173,26 +175,26 @@ func (p *picture) draw(d Drawing) {
 	var idle Event // the longest
 	busy := make([]float64, tl.Devices)
 	wait := func(device int, until float64) {
-		if e := (Event{Device: device, Start: busy[device], End: until}); e.Seconds() > idle.Seconds() {
+		if e := (Event{At: place.Stage(device), Start: busy[device], End: until}); e.Seconds() > idle.Seconds() {
 			idle = e
 		}
 	}
 	for _, e := range events {
 		if e.Kind.OnDevice() && e.Start < e.End {
 			p.seen[e.Kind] = true
-			p.box(e, at(e.Device), lane)
+			p.box(e, at(e.At.Stage), lane)
 			if e.Kind == Barrier {
 				continue // idle as well
 			}
-			wait(e.Device, e.Start)
-			busy[e.Device] = max(busy[e.Device], e.End)
+			wait(e.At.Stage, e.Start)
+			busy[e.At.Stage] = max(busy[e.At.Stage], e.End)
 		}
 	}
 	for k := tl.Devices - 1; k >= 0; k-- {
 		wait(k, span)
 	}
 	if lane >= svgText && idle.Seconds()*p.scale >= 56 {
-		p.text("bubble", p.x((idle.Start+idle.End)/2), at(idle.Device)+lane/2+4.5, "bubble")
+		p.text("bubble", p.x((idle.Start+idle.End)/2), at(idle.At.Stage)+lane/2+4.5, "bubble")
 	}
 	p.y = top + float64(tl.Devices)*(lane+gap) + 6
 }
@@ -207,7 +209,7 @@ func (p *picture) box(e Event, y, height float64) {
 		what += fmt.Sprintf(" of micro-batch %d", e.Micro)
 	}
 	fmt.Fprintf(&p.body, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"><title>device %d: %s, %s to %s</title></rect>`+"\n",
-		look.class, pixels(x), pixels(y), pixels(width-seam), pixels(height), e.Device, what, seconds(e.Start), seconds(e.End))
+		look.class, pixels(x), pixels(y), pixels(width-seam), pixels(height), e.At.Stage, what, seconds(e.Start), seconds(e.End))
 
 	if look.letter == "" || height < svgText {
 		return
@@ -215,7 +217,7 @@ func (p *picture) box(e Event, y, height float64) {
 	middle, base := x+(width-seam)/2, y+height/2
 	index := ""
 	if e.Kind.Task() {
-		index = fmt.Sprintf("%d,%d", e.Device, e.Micro)
+		index = fmt.Sprintf("%d,%d", e.At.Stage, e.Micro)
 	}
 	// A sans-serif font's capitals are about 0.7 of its size wide, its digits 0.56.
 	letterWide, indexWide := 0.7*svgText, 0.56*svgIndex*(float64(len(index))-0.5)

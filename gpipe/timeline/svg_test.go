@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -32,7 +33,7 @@ func svg(t *testing.T, drawings ...Drawing) string {
 
 // Figure 2b above Figure 2c: naive model parallelism and GPipe.
 func TestWriteSVG(t *testing.T) {
-	update1 := func(int) float64 { return 1e-3 }
+	update1 := func(place.Place) float64 { return 1e-3 }
 	naive := build(t, schedule.Naive, 3, 1, schedule.Never, false, Costs{Task: each(3e-3, 0, 6e-3), Update: update1})
 	gpipe := build(t, schedule.GPipe, 3, 3, schedule.Always, false, Costs{Task: each(1e-3, 1e-3, 2e-3), Setup: update1, Update: update1})
 	got := svg(t, Drawing{"Naive: K = 3, M = 1", naive}, Drawing{"GPipe: K = 3, M = 3", gpipe})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -97,7 +98,7 @@ func TestTriangles(t *testing.T) {
 // Cells too narrow for their labels, times that share no unit, and the kinds
 // that are not tasks.
 func TestWriteText(t *testing.T) {
-	one := func(int) float64 { return 1 }
+	one := func(place.Place) float64 { return 1 }
 	for _, test := range []struct {
 		name  string
 		tl    *Timeline

@@ -7,13 +7,16 @@
 // by WriteText, WriteSVG and WriteChrome.
 //
 // The package is pure: it starts no goroutine, reads no clock and opens no
-// file. A step is one mini-batch; stage k of the pipeline is device k.
+// file. A step is one mini-batch; stage k of the pipeline is device k (of one
+// replica, with one chunk a device).
 package timeline
 
 import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"gpipebench/gpipe/place"
 )
 
 // Kind is what an event's time goes to.
@@ -55,14 +58,14 @@ func (k Kind) crosses() bool { return k == Transfer || k == ToHost || k == FromH
 
 // Event is one interval of a timeline.
 type Event struct {
-	Device   int     // where it happens; of a Transfer, the sender
-	Peer     int     // of Transfer, ToHost and FromHost: the other end; else 0 and without meaning
-	Kind     Kind    //
-	Micro    int     // the micro-batch; -1: none
-	Start    float64 // seconds from the step's start
-	End      float64 // seconds from the step's start; never before Start
-	Bytes    int64   // of Transfer, ToHost and FromHost: what is carried
-	Backward bool    // of Transfer, ToHost and FromHost: a gradient, not an activation
+	At       place.Place // where it happens; of a Transfer, the sender
+	Peer     place.Place // of Transfer, ToHost and FromHost: the other end; else zero and without meaning
+	Kind     Kind        //
+	Micro    int         // the micro-batch; -1: none
+	Start    float64     // seconds from the step's start
+	End      float64     // seconds from the step's start; never before Start
+	Bytes    int64       // of Transfer, ToHost and FromHost: what is carried
+	Backward bool        // of Transfer, ToHost and FromHost: a gradient, not an activation
 }
 
 // Seconds is the event's length.
@@ -84,7 +87,7 @@ func (e Event) Label() string {
 
 // String says what, where and when: F0 on device 1 (0.5 to 0.75 s).
 func (e Event) String() string {
-	return fmt.Sprintf("%s on device %d (%v to %v s)", e.what(), e.Device, e.Start, e.End)
+	return fmt.Sprintf("%s on device %d (%v to %v s)", e.what(), e.At.Stage, e.Start, e.End)
 }
 
 // what is the label in words.
@@ -97,7 +100,7 @@ func (e Event) what() string {
 
 // Timeline is one step. The zero value is an empty one.
 type Timeline struct {
-	Devices int     // how many; events name them from 0
+	Devices int     // how many, one a stage
 	Events  []Event // in no order that matters
 }
 
@@ -118,7 +121,7 @@ func (tl *Timeline) Busy(device int, kinds ...Kind) float64 {
 	}
 	var sum float64
 	for _, e := range tl.Events {
-		if e.Device == device && slices.Contains(kinds, e.Kind) {
+		if e.At.Stage == device && slices.Contains(kinds, e.Kind) {
 			sum += e.Seconds()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -81,8 +82,11 @@ func (v *validator) collect(tl *Timeline) error {
 		if int(e.Kind) >= len(kinds) {
 			return fmt.Errorf("event %d of unknown kind %d", i, e.Kind)
 		}
-		if e.Device < 0 || e.Device >= v.stages {
-			return fmt.Errorf("%s on device %d of %d", e.Label(), e.Device, v.stages)
+		if e.At != place.Stage(e.At.Stage) || e.Peer != place.Stage(e.Peer.Stage) {
+			return fmt.Errorf("%s at %v, peer %v: want one replica and one chunk", e.Label(), e.At, e.Peer)
+		}
+		if e.At.Stage < 0 || e.At.Stage >= v.stages {
+			return fmt.Errorf("%s on device %d of %d", e.Label(), e.At.Stage, v.stages)
 		}
 		if !(e.Start >= 0 && e.Start <= e.End) || math.IsInf(e.End, 1) {
 			return fmt.Errorf("%v: want 0 <= start <= end", e)
@@ -94,10 +98,10 @@ func (v *validator) collect(tl *Timeline) error {
 			return fmt.Errorf("%v: want micro-batches 0 to %d", e, v.micro-1)
 		}
 		table := map[Kind][][]*Event{Forward: v.f, Recompute: v.r, Backward: v.b}[e.Kind]
-		if other := table[e.Device][e.Micro]; other != nil {
+		if other := table[e.At.Stage][e.Micro]; other != nil {
 			return fmt.Errorf("%v is there twice: also %v", e, other)
 		}
-		table[e.Device][e.Micro] = e
+		table[e.At.Stage][e.Micro] = e
 	}
 	return nil
 }
@@ -218,7 +222,7 @@ func (v *validator) crossings(tl *Timeline) error {
 		if !e.Kind.crosses() {
 			continue
 		}
-		from, to := e.Device, e.Peer
+		from, to := e.At.Stage, e.Peer.Stage
 		if e.Kind == FromHost {
 			from, to = to, from
 		}
@@ -292,7 +296,7 @@ func (v *validator) overlaps(tl *Timeline) error {
 	devices := make([][]*Event, v.stages)
 	for i := range tl.Events {
 		if e := &tl.Events[i]; e.Kind.OnDevice() {
-			devices[e.Device] = append(devices[e.Device], e)
+			devices[e.At.Stage] = append(devices[e.At.Stage], e)
 		}
 	}
 	for _, events := range devices {
@@ -320,10 +324,10 @@ func (v *validator) endsOfStep(tl *Timeline) error {
 		if of == nil {
 			continue
 		}
-		if of[e.Device] != nil {
-			return fmt.Errorf("%v is there twice: also %v", e, of[e.Device])
+		if of[e.At.Stage] != nil {
+			return fmt.Errorf("%v is there twice: also %v", e, of[e.At.Stage])
 		}
-		of[e.Device] = e
+		of[e.At.Stage] = e
 	}
 	for k := range v.stages {
 		first, last := v.f[k][0], v.b[k][v.micro-1]

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -44,7 +45,7 @@ func TestValidateRefusesDamage(t *testing.T) {
 			tl.Events = append(tl.Events, e)
 		case 2:
 			next := slices.IndexFunc(tl.Events, func(o Event) bool {
-				return o.Device == e.Device && o.Kind.OnDevice() && o.Start >= e.End && o.Seconds() > 0
+				return o.At.Stage == e.At.Stage && o.Kind.OnDevice() && o.Start >= e.End && o.Seconds() > 0
 			})
 			if next < 0 {
 				continue
@@ -56,17 +57,17 @@ func TestValidateRefusesDamage(t *testing.T) {
 			// neighbour makes.
 			of := func(device int, kind Kind) int {
 				return slices.IndexFunc(tl.Events, func(o Event) bool {
-					return o.Device == device && o.Kind == kind && o.Micro == e.Micro
+					return o.At.Stage == device && o.Kind == kind && o.Micro == e.Micro
 				})
 			}
 			needs := -1
 			switch {
-			case e.Kind == Forward && e.Device > 0:
-				needs = of(e.Device-1, Forward)
-			case e.Kind == Backward && e.Device < in.stages-1:
-				needs = of(e.Device+1, Backward)
+			case e.Kind == Forward && e.At.Stage > 0:
+				needs = of(e.At.Stage-1, Forward)
+			case e.Kind == Backward && e.At.Stage < in.stages-1:
+				needs = of(e.At.Stage+1, Backward)
 			case e.Kind == Recompute:
-				needs = of(e.Device, Forward)
+				needs = of(e.At.Stage, Forward)
 			}
 			if needs < 0 {
 				continue
@@ -94,7 +95,7 @@ func TestValidateRefusesDamage(t *testing.T) {
 //	1 |..F0F1R0B0R1B1......|
 //	0 |F0F1R0......B0R1..B1|
 func TestValidateSays(t *testing.T) {
-	one := func(int) float64 { return 1 }
+	one := func(place.Place) float64 { return 1 }
 	valid := func(link Link) *Timeline {
 		return build(t, schedule.GPipe, 2, 2, schedule.Always, false, Costs{
 			Task: each(1, 1, 1), Setup: one, Update: one, Link: link,
@@ -102,7 +103,7 @@ func TestValidateSays(t *testing.T) {
 	}
 	find := func(tl *Timeline, device int, kind Kind, micro int) *Event {
 		i := slices.IndexFunc(tl.Events, func(e Event) bool {
-			return e.Device == device && e.Kind == kind && e.Micro == micro
+			return e.At.Stage == device && e.Kind == kind && e.Micro == micro
 		})
 		if i < 0 {
 			t.Fatalf("no %v %d on device %d", kind, micro, device)
@@ -134,7 +135,8 @@ func TestValidateSays(t *testing.T) {
 		{"B before its gradient", Link{}, func(tl *Timeline) { onlyTasks(tl); move(find(tl, 0, Backward, 0), 5.5) }, "B0 on device 0 (5.5 to 6.5 s) starts before the end of B0 on device 1 (5 to 6 s)"},
 		{"B before its R", Link{}, func(tl *Timeline) { move(find(tl, 1, Recompute, 0), 7) }, "B0 on device 1 (5 to 6 s) starts before the end of R0 on device 1 (7 to 8 s)"},
 		{"R before its F", Link{}, func(tl *Timeline) { move(find(tl, 0, Recompute, 1), 0) }, "R1 on device 0 (0 to 1 s) starts before the end of F1 on device 0 (2 to 3 s)"},
-		{"an unknown device", Link{}, func(tl *Timeline) { find(tl, 0, Forward, 0).Device = 2 }, "F0 on device 2 of 2"},
+		{"another replica", Link{}, func(tl *Timeline) { find(tl, 0, Forward, 0).At.Replica = 1 }, "F0 at replica 1, stage 0, peer stage 0: want one replica and one chunk"},
+		{"an unknown device", Link{}, func(tl *Timeline) { find(tl, 0, Forward, 0).At.Stage = 2 }, "F0 on device 2 of 2"},
 		{"an unknown micro-batch", Link{}, func(tl *Timeline) { find(tl, 0, Forward, 0).Micro = 2 }, "want micro-batches 0 to 1"},
 		{"an unknown kind", Link{}, func(tl *Timeline) { tl.Events[3].Kind = 77 }, "event 3 of unknown kind 77"},
 		{"not a number", Link{}, func(tl *Timeline) { find(tl, 0, Forward, 0).End = math.NaN() }, "want 0 <= start <= end"},
@@ -148,17 +150,17 @@ func TestValidateSays(t *testing.T) {
 		{"a crossing too early", slow, func(tl *Timeline) { move(find(tl, 0, Transfer, 0), 1.5) }, "transfer of 0 on device 0 (1.5 to 2.5 s) starts before the end of F0 on device 0 (1 to 2 s)"},
 		{"a crossing too late", slow, func(tl *Timeline) { move(find(tl, 1, Transfer, 0), 7.5) }, "B0 on device 0 (8 to 9 s) starts before the end of transfer of 0 on device 1 (7.5 to 8.5 s)"},
 		{"a crossing the wrong way", slow, func(tl *Timeline) { find(tl, 0, Transfer, 0).Backward = true }, "want neighbours, activations forward and gradients backward"},
-		{"a crossing to nowhere", slow, func(tl *Timeline) { find(tl, 1, Transfer, 0).Peer = -1 }, "between stages 1 and -1 of 2"},
+		{"a crossing to nowhere", slow, func(tl *Timeline) { find(tl, 1, Transfer, 0).Peer.Stage = -1 }, "between stages 1 and -1 of 2"},
 		{"a shared gradient too early", slow, func(tl *Timeline) {
-			tl.Events = append(tl.Events, Event{Device: 1, Peer: 0, Kind: Transfer, Micro: -1, Start: 8, End: 12})
+			tl.Events = append(tl.Events, Event{At: place.Stage(1), Peer: place.Stage(0), Kind: Transfer, Micro: -1, Start: 8, End: 12})
 		}, "transfer on device 1 (8 to 12 s) starts before the end of B1 on device 1 (8 to 9 s)"},
 		{"a shared gradient to itself", slow, func(tl *Timeline) {
-			tl.Events = append(tl.Events, Event{Device: 1, Peer: 1, Kind: Transfer, Micro: -1, Start: 9, End: 12})
+			tl.Events = append(tl.Events, Event{At: place.Stage(1), Peer: place.Stage(1), Kind: Transfer, Micro: -1, Start: 9, End: 12})
 		}, "transfer on device 1 (9 to 12 s) between stages 1 and 1 of 2: want two of them"},
 		{"a leg lost", host, func(tl *Timeline) { drop(tl, 1, FromHost, 0) }, "what F0 on device 0 (1 to 2 s) makes must reach stage 1"},
 		{"legs in the wrong order", host, func(tl *Timeline) { move(find(tl, 1, FromHost, 0), 2.5) }, "from-host 0 on device 1 (2.5 to 3.5 s) starts before the end of to-host 0 on device 0 (2 to 3 s)"},
 		{"two legs and a transfer", host, func(tl *Timeline) {
-			tl.Events = append(tl.Events, Event{Device: 0, Peer: 1, Kind: Transfer, Start: 3, End: 3})
+			tl.Events = append(tl.Events, Event{At: place.Stage(0), Peer: place.Stage(1), Kind: Transfer, Start: 3, End: 3})
 		}, "in one transfer or in two legs"},
 		{"compute during a leg", host, func(tl *Timeline) { move(find(tl, 0, Forward, 1), 2.5) }, "to-host 0 on device 0 (2 to 3 s) and F1 on device 0 (2.5 to 3.5 s) overlap"},
 
@@ -168,7 +170,7 @@ func TestValidateSays(t *testing.T) {
 		}, "is there twice"},
 		{"update before the barrier", Link{}, func(tl *Timeline) {
 			drop(tl, 1, Barrier, -1)
-			tl.Events = append(tl.Events, Event{Device: 1, Kind: Barrier, Micro: -1, Start: 8, End: 8.5})
+			tl.Events = append(tl.Events, Event{At: place.Stage(1), Kind: Barrier, Micro: -1, Start: 8, End: 8.5})
 			move(find(tl, 1, Update, -1), 8.5)
 		}, "behind a barrier, update on device 1 (8.5 to 9.5 s) starts before the end of B1 on device 0 (8 to 9 s)"},
 		{"update before the last B", Link{}, func(tl *Timeline) { move(find(tl, 0, Update, -1), 4) }, "update on device 0 (4 to 5 s) starts before the end of B1 on device 0 (8 to 9 s)"},
@@ -194,7 +196,7 @@ func TestValidateSays(t *testing.T) {
 // and drawn.
 func TestSharedGradient(t *testing.T) {
 	tl := build(t, schedule.GPipe, 3, 2, schedule.Always, false, Costs{Task: each(1, 1, 1)})
-	tl.Events = append(tl.Events, Event{Device: 2, Peer: 0, Kind: Transfer, Micro: -1, Start: 10, End: 11, Bytes: 7, Backward: true})
+	tl.Events = append(tl.Events, Event{At: place.Stage(2), Peer: place.Stage(0), Kind: Transfer, Micro: -1, Start: 10, End: 11, Bytes: 7, Backward: true})
 	if err := Validate(tl, schedule.GPipe, 3, 2, schedule.Always, false); err != nil {
 		t.Error(err)
 	}

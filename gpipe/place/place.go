@@ -1,0 +1,47 @@
+// Package place has the address of work: which copy of the pipeline, which of its
+// stages, which piece of that. Routes, events, times, plans and messages carry it.
+package place
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Place is where work is done. Replica and Stage name a device; it holds several
+// pieces of the network if there are chunks. With one replica and one chunk a
+// device, stage k is Place{Stage: k}. The zero value is the first place.
+type Place struct {
+	Replica int // a copy of the pipeline with examples of its own
+	Stage   int // the device's position in the pipeline
+	Chunk   int // which of its pieces of the network
+}
+
+// Stage is the place of stage k where there is one replica and one chunk.
+func Stage(k int) Place { return Place{Stage: k} }
+
+// Stages are the places of all stages where there is one replica and one chunk.
+func Stages(stages int) []Place {
+	all := make([]Place, stages)
+	for k := range all {
+		all[k] = Stage(k)
+	}
+	return all
+}
+
+// Compare orders places by replica, stage and chunk.
+func (p Place) Compare(q Place) int {
+	return cmp.Or(cmp.Compare(p.Replica, q.Replica), cmp.Compare(p.Stage, q.Stage), cmp.Compare(p.Chunk, q.Chunk))
+}
+
+// String names the place, the first replica and the first chunk by being silent:
+// stage 2; replica 1, stage 2, chunk 1.
+func (p Place) String() string {
+	s := fmt.Sprintf("stage %d", p.Stage)
+	if p.Replica > 0 {
+		s = fmt.Sprintf("replica %d, %s", p.Replica, s)
+	}
+	if p.Chunk > 0 {
+		s = fmt.Sprintf("%s, chunk %d", s, p.Chunk)
+	}
+	return s
+}
