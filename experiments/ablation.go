@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 )
@@ -15,10 +14,10 @@ import (
 // ablationSpec is ablation.yaml.
 type ablationSpec struct {
 	head         `yaml:",inline"`
-	K            []int              `yaml:"k"`
-	M            int                `yaml:"m"`
-	Partitioners []string           `yaml:"partitioners"`
-	Costs        []string           `yaml:"costs"`
+	K            []int              `yaml:"k" want:"1..1024"`
+	M            int                `yaml:"m" want:"1..65536"`
+	Partitioners []string           `yaml:"partitioners" want:"partitioner"`
+	Costs        []string           `yaml:"costs" want:"cost"`
 	Base         cutSpec            `yaml:"base"`
 	Networks     []*ablationNetwork `yaml:"networks"`
 
@@ -27,11 +26,11 @@ type ablationSpec struct {
 
 // ablationNetwork is a network on its accelerator.
 type ablationNetwork struct {
-	Name        string `yaml:"name"`
+	Name        string `yaml:"name" want:"name,key"`
 	Model       Model  `yaml:"model"`
-	Accelerator string `yaml:"accelerator"`
-	DType       string `yaml:"dtype"`
-	Optimizer   string `yaml:"optimizer"`
+	Accelerator string `yaml:"accelerator" want:"accelerator"`
+	DType       string `yaml:"dtype" want:"dtype"`
+	Optimizer   string `yaml:"optimizer" want:"optimizer"`
 	Micro       int    `yaml:"micro"` // examples of a micro-batch
 }
 
@@ -49,32 +48,8 @@ func loadAblation(from ...SpecFile) (Experiment, error) {
 }
 
 func (a *ablation) check() *specProblem {
-	for i, name := range a.spec.Partitioners {
-		if _, err := partition.Parse(name); err != nil {
-			return at(err, "partitioners", fmt.Sprint(i))
-		}
-	}
-	for i, name := range a.spec.Costs {
-		if _, err := ParseCost(name); err != nil {
-			return at(err, "costs", fmt.Sprint(i))
-		}
-	}
 	if !slices.Contains(a.cuts(), a.spec.Base) {
 		return at(errors.New("want one of the partitioners over one of the costs"), "base")
-	}
-	for i, n := range a.spec.Networks {
-		if _, err := ParseDType(n.DType); err != nil {
-			return at(err, "networks", fmt.Sprint(i), "dtype")
-		}
-		if _, err := accelerator.Named(n.Accelerator); err != nil {
-			return at(err, "networks", fmt.Sprint(i), "accelerator")
-		}
-		if _, err := ParseOptimizer(n.Optimizer); err != nil {
-			return at(err, "networks", fmt.Sprint(i), "optimizer")
-		}
-		if n.Micro < 1 {
-			return at(fmt.Errorf("%d examples: want 1 or more", n.Micro), "networks", fmt.Sprint(i), "micro")
-		}
 	}
 	return checkProfiles(a.spec.Profiles)
 }

@@ -12,10 +12,10 @@ import (
 // breakdownSpec is breakdown.yaml.
 type breakdownSpec struct {
 	head      `yaml:",inline"`
-	K         []int       `yaml:"k"`
-	M         int         `yaml:"m"`
-	Optimizer string      `yaml:"optimizer"`
-	LR        float64     `yaml:"lr"`
+	K         []int       `yaml:"k" want:"1..1024"`
+	M         int         `yaml:"m" want:"1..65536"`
+	Optimizer string      `yaml:"optimizer" want:"optimizer"`
+	LR        float64     `yaml:"lr" want:">0.."`
 	Paper     paperShares `yaml:"paper"`
 	Picture   cell        `yaml:"picture"`
 
@@ -24,7 +24,7 @@ type breakdownSpec struct {
 
 // paperShares is the paper's breakdown, in percent.
 type paperShares struct {
-	K           int      `yaml:"k"`
+	K           int      `yaml:"k" want:"1..1024"`
 	Computation verbatim `yaml:"computation"`
 	Recompute   verbatim `yaml:"recompute"`
 	Bubble      verbatim `yaml:"bubble"`
@@ -37,8 +37,8 @@ type breakdownProfile struct {
 	Expected span  `yaml:"expected"`
 	Model    Model `yaml:"model"`
 	Batch    int   `yaml:"batch"`
-	Rounds   int   `yaml:"rounds"`
-	WarmUp   int   `yaml:"warm_up"`
+	Rounds   int   `yaml:"rounds" want:"1..1000"`
+	WarmUp   int   `yaml:"warm_up" want:"0..1000"`
 }
 
 // breakdown times one network at several K on emulated devices, and takes the
@@ -61,11 +61,8 @@ func (b *breakdown) check() *specProblem {
 	}
 	for _, name := range Profiles {
 		p := b.spec.Profiles[name]
-		if p.Rounds < 1 {
-			return at(fmt.Errorf("%d rounds: want 1 or more", p.Rounds), "profiles", name, "rounds")
-		}
 		for _, m := range []int{b.spec.M, b.spec.Picture.M} {
-			if m < 1 || p.Batch%m != 0 {
+			if p.Batch%m != 0 {
 				return at(fmt.Errorf("%d micro-batches of %d examples are not of one size", m, p.Batch), "profiles", name, "batch")
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"gpipebench/internal/yamldoc"
 )
 
 // Ledger is what the paper claims, in both of its versions, and how each claim
@@ -24,7 +26,7 @@ type Claim struct {
 	Version string    `yaml:"version" json:"version"` // one of Ledger.Versions, or several: N, V1
 	Where   string    `yaml:"where" json:"where"`     // section, table or figure
 	Claim   string    `yaml:"claim" json:"claim"`
-	Paper   string    `yaml:"paper" json:"paper,omitempty"` // the figure as it is printed
+	Paper   string    `yaml:"paper" json:"paper,omitempty" want:"optional"` // the figure as it is printed
 	Kind    ClaimKind `yaml:"kind" json:"kind"`
 	// Tolerance is how far from the paper a figure may be and still count as
 	// reproduced, in percent. 0: of exact claims, half a unit of the last digit
@@ -33,16 +35,16 @@ type Claim struct {
 	// Values are expressions for the figure, by what they are: modelled, measured,
 	// counted; where the claim itself is not reproduced, what its stand-in shows.
 	// See the evaluator for what an expression may be.
-	Values evidences `yaml:"values" json:"-"`
-	Holds  string    `yaml:"holds" json:"-"` // an expression that is true if the claim is
+	Values evidences `yaml:"values" json:"-" want:"optional"`
+	Holds  string    `yaml:"holds" json:"-" want:"optional"` // an expression that is true if the claim is
 	// Reason is why a claim cannot be reproduced here or has not been tried, and
 	// StandIn what is done in its place.
-	Reason  string `yaml:"reason" json:"reason,omitempty"`
-	StandIn string `yaml:"stand_in" json:"stand_in,omitempty"`
-	Note    string `yaml:"note" json:"note,omitempty"`
-	Command string `yaml:"command" json:"command,omitempty"` // that makes the evidence; of what is counted, one that shows it
+	Reason  string `yaml:"reason" json:"reason,omitempty" want:"optional"`
+	StandIn string `yaml:"stand_in" json:"stand_in,omitempty" want:"optional"`
+	Note    string `yaml:"note" json:"note,omitempty" want:"optional"`
+	Command string `yaml:"command" json:"command,omitempty" want:"optional"` // that makes the evidence; of what is counted, one that shows it
 	// Each makes several claims of one: in every text {name} is replaced.
-	Each []map[string]string `yaml:"each" json:"-"`
+	Each []map[string]string `yaml:"each" json:"-" want:"optional"`
 
 	line int
 }
@@ -80,7 +82,7 @@ func kindNames() string {
 
 func (k *ClaimKind) UnmarshalYAML(n *yaml.Node) error {
 	if !slices.Contains(claimKinds, ClaimKind(n.Value)) {
-		return fmt.Errorf("line %d: unknown kind %q: want %s", n.Line, n.Value, kindNames())
+		return wantError(kindNames())
 	}
 	*k = ClaimKind(n.Value)
 	return nil
@@ -93,11 +95,11 @@ type evidence struct{ name, expression string }
 
 func (e *evidences) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
-		return fmt.Errorf("line %d: want names and expressions", n.Line)
+		return wantError("names and expressions")
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i+1].Kind != yaml.ScalarNode {
-			return fmt.Errorf("line %d: want an expression", n.Content[i+1].Line)
+			return fmt.Errorf("%s: want an expression", quoted(n.Content[i].Value))
 		}
 		*e = append(*e, evidence{n.Content[i].Value, n.Content[i+1].Value})
 	}
@@ -118,13 +120,13 @@ func parseLedger(name string, text []byte) (*Ledger, error) {
 	if err := decodeSpec(name, text, l, l.check); err != nil {
 		return nil, err
 	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
+	root, err := yamldoc.Parse(name, text)
+	if err != nil {
 		return nil, err
 	}
 	var all []Claim
 	for i, c := range l.Claims {
-		c.line = nodeAt(&root, []string{"claims", strconv.Itoa(i)}).Line
+		c.line = nodeAt(root, []string{"claims", strconv.Itoa(i)}, false).Line
 		all = append(all, c.expand()...)
 	}
 	l.Claims = all

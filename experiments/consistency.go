@@ -19,7 +19,7 @@ type consistencySpec struct {
 
 // consistencyGroup is one training and the ways in which it is run.
 type consistencyGroup struct {
-	Name     string       `yaml:"name"`
+	Name     string       `yaml:"name" want:"name,key"`
 	Title    string       `yaml:"title"`
 	Training trainingSpec `yaml:"training"`
 	Evaluate bool         `yaml:"evaluate"`
@@ -27,17 +27,17 @@ type consistencyGroup struct {
 	// itself: runs of one M are equal, those of another M are not.
 	EachM bool `yaml:"each_m"`
 	Cover *struct {
-		K           []int    `yaml:"k"`
-		M           []int    `yaml:"m"`
-		Schedule    []string `yaml:"schedule"`
-		Checkpoint  []string `yaml:"checkpoint"`
+		K           []int    `yaml:"k" want:"1..1024"`
+		M           []int    `yaml:"m" want:"1..65536"`
+		Schedule    []string `yaml:"schedule" want:"schedule"`
+		Checkpoint  []string `yaml:"checkpoint" want:"checkpoint"`
 		Late        []bool   `yaml:"late_recompute"`
-		Device      []string `yaml:"device"`
-		Threads     []int    `yaml:"threads"`
-		Partitioner []string `yaml:"partitioner"`
+		Device      []string `yaml:"device" want:"device"`
+		Threads     []int    `yaml:"threads" want:"1..1024"`
+		Partitioner []string `yaml:"partitioner" want:"partitioner"`
 		Fine        []bool   `yaml:"fine"`
 	} `yaml:"cover"`
-	Runs []consistencyRun `yaml:"runs"`
+	Runs []consistencyRun `yaml:"runs" want:"optional"`
 }
 
 // consistencyRun is one way to run a training.
@@ -48,7 +48,7 @@ type consistencyRun struct {
 
 type consistencyProfile struct {
 	Expected span           `yaml:"expected"`
-	Steps    map[string]int `yaml:"steps"` // by group
+	Steps    map[string]int `yaml:"steps" want:"1..1000000"` // by group
 }
 
 // consistency trains the same network in many ways and compares the weights.

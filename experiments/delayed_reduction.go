@@ -51,7 +51,7 @@ func (d *delayed) check() *specProblem {
 	case d.spec.PaperModel.Name != amoebaNet:
 		return at(fmt.Errorf("want %s", amoebaNet), "paper_model")
 	}
-	return checkTrials(d.spec.Profiles, func(p delayedProfile) ([]uint64, trainingSpec) { return p.Seeds, p.Training })
+	return checkTrials(d.spec.Profiles, func(p delayedProfile) trainingSpec { return p.Training })
 }
 
 func (d *delayed) ID() string    { return d.spec.Experiment }

@@ -12,10 +12,10 @@ import (
 // figure3Spec is figure3.yaml.
 type figure3Spec struct {
 	head       `yaml:",inline"`
-	Torchgpipe string           `yaml:"torchgpipe"` // source of its values
-	M          int              `yaml:"m"`          // of the pipelines
-	Optimizer  string           `yaml:"optimizer"`
-	LR         float64          `yaml:"lr"`
+	Torchgpipe string           `yaml:"torchgpipe"`        // source of its values
+	M          int              `yaml:"m" want:"1..65536"` // of the pipelines
+	Optimizer  string           `yaml:"optimizer" want:"optimizer"`
+	LR         float64          `yaml:"lr" want:">0.."`
 	Modelled   modelledSpec     `yaml:"modelled"`
 	Networks   []figure3Network `yaml:"networks"`
 
@@ -24,15 +24,15 @@ type figure3Spec struct {
 
 // figure3Network is one half of the figure.
 type figure3Network struct {
-	Name      string     `yaml:"name"`
-	Model     Model      `yaml:"model"` // as the paper has it
-	Base      string     `yaml:"base"`  // the scenario that is 1
+	Name      string     `yaml:"name" want:"name,key"`
+	Model     Model      `yaml:"model"`            // as the paper has it
+	Base      string     `yaml:"base" want:"name"` // the scenario that is 1
 	Scenarios []scenario `yaml:"scenarios"`
 }
 
 // scenario is a way to run a network.
 type scenario struct {
-	Name       string `yaml:"name"`
+	Name       string `yaml:"name" want:"name,key"`
 	setupSpec  `yaml:",inline"`
 	Paper      verbatim  `yaml:"paper"`
 	Torchgpipe *verbatim `yaml:"torchgpipe"`
@@ -44,9 +44,9 @@ type figure3Profile struct {
 	Expected span    `yaml:"expected"`
 	Models   []Model `yaml:"models"` // one for each network
 	Batch    int     `yaml:"batch"`
-	Rounds   int     `yaml:"rounds"`
-	Naive    int     `yaml:"naive_steps"` // of a baseline in a round, whose tasks are too few for a median; of pipelines 1
-	WarmUp   int     `yaml:"warm_up"`
+	Rounds   int     `yaml:"rounds" want:"1..1000"`
+	Naive    int     `yaml:"naive_steps" want:"1..1000"` // of a baseline in a round, whose tasks are too few for a median; of pipelines 1
+	WarmUp   int     `yaml:"warm_up" want:"0..1000"`
 }
 
 // figure3 times scenarios of two networks on emulated devices.
@@ -63,8 +63,8 @@ func loadFigure3(from ...SpecFile) (Experiment, error) {
 }
 
 func (f *figure3) check() *specProblem {
-	if err := f.spec.Modelled.check(); err != nil {
-		return at(err, "modelled")
+	if m := f.spec.Modelled; m.Most < m.Batch {
+		return at(fmt.Errorf("at most %d examples: want %d or more", m.Most, m.Batch), "modelled", "most")
 	}
 	for i := range f.spec.Networks {
 		n := &f.spec.Networks[i]
@@ -89,13 +89,9 @@ func (f *figure3) check() *specProblem {
 	for _, name := range Profiles {
 		p := f.spec.Profiles[name]
 		switch {
-		case p.Rounds < 1:
-			return at(fmt.Errorf("%d rounds: want 1 or more", p.Rounds), "profiles", name, "rounds")
-		case p.Naive < 1:
-			return at(fmt.Errorf("%d steps: want 1 or more", p.Naive), "profiles", name, "naive_steps")
 		case len(p.Models) != len(f.spec.Networks):
-			return at(fmt.Errorf("%d models for %d networks", len(p.Models), len(f.spec.Networks)), "profiles", name, "models")
-		case f.spec.M < 1 || p.Batch%f.spec.M != 0:
+			return at(fmt.Errorf("%d models for %d networks: want one for each", len(p.Models), len(f.spec.Networks)), "profiles", name, "models")
+		case p.Batch%f.spec.M != 0:
 			return at(fmt.Errorf("%d micro-batches of %d examples are not of one size", f.spec.M, p.Batch), "profiles", name, "batch")
 		}
 	}

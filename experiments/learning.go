@@ -17,8 +17,8 @@ type learningSpec struct {
 	head  `yaml:",inline"`
 	Setup setupSpec `yaml:"setup"`
 	Tasks []struct {
-		Name  string `yaml:"name"`
-		Data  string `yaml:"data"` // synthetic, or go-documentation
+		Name  string `yaml:"name" want:"name,key"`
+		Data  string `yaml:"data" want:"data"` // synthetic, or go-documentation
 		Title string `yaml:"title"`
 	} `yaml:"tasks"`
 	Profiles map[string]struct {
@@ -52,13 +52,13 @@ func (l *learning) check() *specProblem {
 	if p := checkProfiles(l.spec.Profiles); p != nil {
 		return p
 	}
-	for i, task := range l.spec.Tasks {
-		if task.Data != "synthetic" && task.Data != goDocumentation {
-			return at(fmt.Errorf("unknown data %q: want synthetic or %s", task.Data, goDocumentation), "tasks", fmt.Sprint(i), "data")
-		}
+	for _, task := range l.spec.Tasks {
 		for _, name := range Profiles {
 			if _, ok := l.spec.Profiles[name].Tasks[task.Name]; !ok {
 				return at(errors.New("no task "+task.Name), "profiles", name, "tasks")
+			}
+			if l.spec.Profiles[name].Tasks[task.Name].Steps < 1 {
+				return at(errors.New("want 1 or more"), "profiles", name, "tasks", task.Name, "steps")
 			}
 		}
 	}

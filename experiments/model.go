@@ -17,31 +17,31 @@ import (
 
 // Model is a network by name and scale.
 type Model struct {
-	Name   string `yaml:"name" json:"name"`     // one of Models
-	Layers int    `yaml:"layers" json:"layers"` // of transformer: in each of encoder and decoder; of amoebanetd: normal cells
-	Dim    int    `yaml:"dim" json:"dim"`
-	FF     int    `yaml:"ff" json:"ff"`
-	Heads  int    `yaml:"heads" json:"heads"`
-	Vocab  int    `yaml:"vocab" json:"vocab"` // of transformer: of the target
-	Seq    int    `yaml:"seq" json:"seq"`     // tokens of an example, of either side of a pair
-	Tied   Tying  `yaml:"tied" json:"tied"`
+	Name   string `yaml:"name" json:"name" want:"model"`   // one of Models
+	Layers int    `yaml:"layers" json:"layers" want:"0.."` // of transformer: in each of encoder and decoder; of amoebanetd: normal cells
+	Dim    int    `yaml:"dim" json:"dim" want:"0.."`
+	FF     int    `yaml:"ff" json:"ff" want:"0.."`
+	Heads  int    `yaml:"heads" json:"heads" want:"0.."`
+	Vocab  int    `yaml:"vocab" json:"vocab" want:"0.."` // of transformer: of the target
+	Seq    int    `yaml:"seq" json:"seq" want:"0.."`     // tokens of an example, of either side of a pair
+	Tied   Tying  `yaml:"tied" json:"tied" want:"optional"`
 	Fine   bool   `yaml:"fine" json:"fine"` // cut also inside of layers; of ResNets: of blocks
 
 	// Of transformer only.
-	HeadDim     int `yaml:"head_dim" json:"head_dim,omitempty"`         // 0: Dim/Heads
-	SourceVocab int `yaml:"source_vocab" json:"source_vocab,omitempty"` // 0: Vocab
+	HeadDim     int `yaml:"head_dim" json:"head_dim,omitempty" want:"0.."`         // 0: Dim/Heads
+	SourceVocab int `yaml:"source_vocab" json:"source_vocab,omitempty" want:"0.."` // 0: Vocab
 
 	// Of networks for images only.
-	Filters  int     `yaml:"filters" json:"filters,omitempty"`     // of amoebanetd: D
-	Width    int     `yaml:"width" json:"width,omitempty"`         // of ResNets: channels of the stem; 0: 64
-	Image    int     `yaml:"image" json:"image,omitempty"`         // height and width in pixels; 0: 224
-	Channels int     `yaml:"channels" json:"channels,omitempty"`   // of the images; 0: 3
-	Classes  int     `yaml:"classes" json:"classes,omitempty"`     // of images
-	Aux      float64 `yaml:"aux" json:"aux,omitempty"`             // weight of amoebanetd's auxiliary head; 0: no head
-	DropPath float64 `yaml:"drop_path" json:"drop_path,omitempty"` // rate of amoebanetd's last cell; 0: none
-	Official bool    `yaml:"official" json:"official,omitempty"`   // amoebanetd with the official code's stem
-	Delayed  bool    `yaml:"delayed" json:"delayed,omitempty"`     // amoebanetd that is reduced later (the paper's first version, section 5)
-	ZeroInit bool    `yaml:"zero_init" json:"zero_init,omitempty"` // ResNets whose blocks begin as identities
+	Filters  int     `yaml:"filters" json:"filters,omitempty" want:"0.."`   // of amoebanetd: D
+	Width    int     `yaml:"width" json:"width,omitempty" want:"0.."`       // of ResNets: channels of the stem; 0: 64
+	Image    int     `yaml:"image" json:"image,omitempty" want:"0.."`       // height and width in pixels; 0: 224
+	Channels int     `yaml:"channels" json:"channels,omitempty" want:"0.."` // of the images; 0: 3
+	Classes  int     `yaml:"classes" json:"classes,omitempty" want:"0.."`   // of images
+	Aux      float64 `yaml:"aux" json:"aux,omitempty"`                      // weight of amoebanetd's auxiliary head; 0: no head
+	DropPath float64 `yaml:"drop_path" json:"drop_path,omitempty"`          // rate of amoebanetd's last cell; 0: none
+	Official bool    `yaml:"official" json:"official,omitempty"`            // amoebanetd with the official code's stem
+	Delayed  bool    `yaml:"delayed" json:"delayed,omitempty"`              // amoebanetd that is reduced later (the paper's first version, section 5)
+	ZeroInit bool    `yaml:"zero_init" json:"zero_init,omitempty"`          // ResNets whose blocks begin as identities
 	// BNMomentum is the share that batch norm's moving averages keep at each
 	// mini-batch; 0: 0.9.
 	BNMomentum float64 `yaml:"bn_momentum" json:"bn_momentum,omitempty"`
@@ -57,6 +57,14 @@ const (
 )
 
 var models = append([]string{languageModel, translator}, visionModels...)
+
+// checkModelName refuses what is no name of a network.
+func checkModelName(name string) error {
+	if slices.Contains(models, name) || name == convNet {
+		return nil
+	}
+	return fmt.Errorf("unknown model %s: want %s", quoted(name), strings.Join(models, ", "))
+}
 
 // Models lists the names that Model.Name may have.
 func Models() []string { return slices.Clone(models) }
@@ -79,10 +87,8 @@ func ParseTying(s string) (Tying, error) {
 }
 
 func (t *Tying) UnmarshalYAML(n *yaml.Node) (err error) {
-	if *t, err = ParseTying(n.Value); err != nil {
-		return fmt.Errorf("line %d: %w", n.Line, err)
-	}
-	return nil
+	*t, err = ParseTying(n.Value)
+	return err
 }
 
 // checkSizes refuses what nobody can train: networks that are not refused are
@@ -152,7 +158,7 @@ func (m Model) Build() ([]nn.Layer, error) {
 			Dropout: float32(m.Dropout), Tie: tie, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
 		})
 	default:
-		return nil, usagef("unknown model %q: want %s", m.Name, strings.Join(models, ", "))
+		return nil, usage(checkModelName(m.Name))
 	}
 	return layers, usage(err)
 }

@@ -3,15 +3,13 @@ package experiments
 import (
 	"context"
 	"fmt"
-
-	"gpipebench/gpipe/accelerator"
 )
 
 // modelledSpec is steps at the paper's own scale on modelled accelerators.
 type modelledSpec struct {
-	Accelerator string `yaml:"accelerator"`
-	DType       string `yaml:"dtype"`
-	Optimizer   string `yaml:"optimizer"`
+	Accelerator string `yaml:"accelerator" want:"accelerator"`
+	DType       string `yaml:"dtype" want:"dtype"`
+	Optimizer   string `yaml:"optimizer" want:"optimizer"`
 	// Batch is a mini-batch that fits everywhere. Another step has the largest of
 	// its multiples, up to Most, that fits that pipeline.
 	Batch int `yaml:"batch"`
@@ -28,23 +26,6 @@ type modelledSample struct {
 }
 
 func modelledName(run string) string { return "modelled/" + run }
-
-func (m modelledSpec) check() error {
-	switch {
-	case m.Batch < 1:
-		return fmt.Errorf("a mini-batch of %d: want 1 or more", m.Batch)
-	case m.Most < m.Batch:
-		return fmt.Errorf("at most %d examples: want %d or more", m.Most, m.Batch)
-	}
-	if _, err := accelerator.Named(m.Accelerator); err != nil {
-		return err
-	}
-	if _, err := ParseOptimizer(m.Optimizer); err != nil {
-		return err
-	}
-	_, err := ParseDType(m.DType)
-	return err
-}
 
 // measure adds the sample of a run if the log lacks it.
 func (m modelledSpec) measure(ctx context.Context, log *Log, run string, model Model, s Setup) error {

@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,31 +19,31 @@ import (
 // of each is the default.
 type conventionsSpec struct {
 	Cuts      []cutSpec `yaml:"cuts"`
-	Splits    []string  `yaml:"splits"`    // coarse, fine
-	Recompute []string  `yaml:"recompute"` // early, late
-	Batches   []string  `yaml:"batches"`   // filled: the largest mini-batch that fits; fixed: the network's own; shrunk: that, or the largest that fits
-	Most      int       `yaml:"most"`      // examples of a mini-batch that fills memory
+	Splits    []string  `yaml:"splits" want:"split"`        // coarse, fine
+	Recompute []string  `yaml:"recompute" want:"recompute"` // early, late
+	Batches   []string  `yaml:"batches" want:"batches"`     // filled: the largest mini-batch that fits; fixed: the network's own; shrunk: that, or the largest that fits
+	Most      int       `yaml:"most"`                       // examples of a mini-batch that fills memory
 }
 
 // cutSpec is a rule by which layers are cut into stages.
 type cutSpec struct {
-	Partitioner string `yaml:"partitioner"`
-	Cost        string `yaml:"cost"` // time is the modelled one
+	Partitioner string `yaml:"partitioner" want:"partitioner"`
+	Cost        string `yaml:"cost" want:"cost"` // time is the modelled one
 }
 
 func (c cutSpec) String() string { return c.Partitioner + " over " + c.Cost }
 
 // scaleNetwork is a network as the paper has it, and what the paper reports.
 type scaleNetwork struct {
-	ID          string       `yaml:"id"`
-	Name        string       `yaml:"name"`
+	ID          string       `yaml:"id" want:"id,key"`
+	Name        string       `yaml:"name" want:"name"`
 	Model       Model        `yaml:"model"`
-	Accelerator string       `yaml:"accelerator"`
-	DType       string       `yaml:"dtype"`
-	Optimizer   string       `yaml:"optimizer"`
+	Accelerator string       `yaml:"accelerator" want:"accelerator"`
+	DType       string       `yaml:"dtype" want:"dtype"`
+	Optimizer   string       `yaml:"optimizer" want:"optimizer"`
 	Batch       int          `yaml:"batch"`
-	Splits      []string     `yaml:"splits"` // of the conventions', those that it has
-	Reach       float64      `yaml:"reach"`  // of the mean absolute error at the largest M, percent
+	Splits      []string     `yaml:"splits" want:"split"`   // of the conventions', those that it has
+	Reach       float64      `yaml:"reach" want:">0..1000"` // of the mean absolute error at the largest M, percent
 	Paper       []amoebaCell `yaml:"paper"`
 
 	change func(*accelerator.Accelerator) // of its figures; nil: none
@@ -62,8 +61,8 @@ func (n *scaleNetwork) paper(c cell) *amoebaCell {
 
 // paperScale is networks, cells and conventions.
 type paperScale struct {
-	K           []int           `yaml:"k"`
-	M           []int           `yaml:"m"`
+	K           []int           `yaml:"k" want:"1..1024"`
+	M           []int           `yaml:"m" want:"1..65536"`
 	Base        cell            `yaml:"base"`
 	Conventions conventionsSpec `yaml:"conventions"`
 	Networks    []*scaleNetwork `yaml:"networks"`
@@ -71,64 +70,26 @@ type paperScale struct {
 
 func (s *paperScale) check() *specProblem {
 	c := s.Conventions
-	for i, cut := range c.Cuts {
-		if _, err := partition.Parse(cut.Partitioner); err != nil {
-			return at(err, "conventions", "cuts", fmt.Sprint(i))
-		}
-		if _, err := ParseCost(cut.Cost); err != nil {
-			return at(err, "conventions", "cuts", fmt.Sprint(i))
-		}
-	}
-	for _, list := range []struct {
-		name    string
-		given   []string
-		allowed []string
-	}{
-		{"splits", c.Splits, []string{"coarse", "fine"}},
-		{"recompute", c.Recompute, []string{"early", "late"}},
-		{"batches", c.Batches, []string{"filled", "shrunk", "fixed"}},
-	} {
-		for _, name := range list.given {
-			if !slices.Contains(list.allowed, name) {
-				return at(fmt.Errorf("unknown %q: want %s", name, strings.Join(list.allowed, " or ")), "conventions", list.name)
-			}
-		}
-		if len(list.given) == 0 {
-			return at(errors.New("none: want at least the default"), "conventions", list.name)
-		}
-	}
-	if len(c.Cuts) == 0 {
-		return at(errors.New("none: want at least the default"), "conventions", "cuts")
-	}
 	for i, n := range s.Networks {
 		here := func(err error, field string) *specProblem { return at(err, "networks", fmt.Sprint(i), field) }
-		if _, err := ParseDType(n.DType); err != nil {
-			return here(err, "dtype")
-		}
-		if _, err := accelerator.Named(n.Accelerator); err != nil {
-			return here(err, "accelerator")
-		}
-		if _, err := ParseOptimizer(n.Optimizer); err != nil {
-			return here(err, "optimizer")
-		}
-		if len(n.Splits) == 0 || n.Splits[0] != c.Splits[0] {
+		if n.Splits[0] != c.Splits[0] {
 			return here(fmt.Errorf("want %s first, the default", c.Splits[0]), "splits")
 		}
 		for _, split := range n.Splits {
 			if !slices.Contains(c.Splits, split) {
-				return here(fmt.Errorf("%s is not among the conventions", split), "splits")
+				return here(fmt.Errorf("%s is not among the conventions: want %s", split, strings.Join(c.Splits, ", ")), "splits")
 			}
 		}
-		for _, cell := range s.cells() {
-			if n.paper(cell) == nil {
-				return here(fmt.Errorf("no value for K = %d, M = %d", cell.K, cell.M), "paper")
+		if p := checkGrid(s.cells(), s.Base, func(c cell) float64 { return n.paper(c).value() }); p != nil {
+			if p.path[0] == "paper" {
+				p.in("networks", fmt.Sprint(i))
 			}
-			if cell.M < 1 || n.Batch%cell.M != 0 || c.Most < cell.M {
-				return here(fmt.Errorf("%d micro-batches of %d examples, or of at most %d, are not of one size", cell.M, n.Batch, c.Most), "batch")
-			}
+			return p
 		}
-		if base := n.paper(s.Base); base == nil || base.Value.Value != 1 {
-			return at(errors.New("want the cell whose value in the paper is 1"), "base")
+		for _, m := range s.M {
+			if n.Batch%m != 0 || c.Most < m {
+				return here(fmt.Errorf("%d micro-batches of %d examples, or of at most %d, are not of one size", m, n.Batch, c.Most), "batch")
+			}
 		}
 	}
 	return nil

@@ -594,21 +594,19 @@ func TestKeysHangOnAccelerators(t *testing.T) {
 }
 
 func TestModelledSpecErrors(t *testing.T) {
-	good := modelledSpec{Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Batch: 32, Most: 64}
-	if err := good.check(); err != nil {
-		t.Fatal(err)
-	}
-	for want, damage := range map[string]func(*modelledSpec){
-		"unknown accelerator": func(m *modelledSpec) { m.Accelerator = "abacus" },
-		"want bf16 or f32":    func(m *modelledSpec) { m.DType = "bf8" },
-		"momentum":            func(m *modelledSpec) { m.Optimizer = "luck" },
-		"want 1 or more":      func(m *modelledSpec) { m.Batch = 0 },
-		"want 32 or more":     func(m *modelledSpec) { m.Most = 31 },
+	const good = "{accelerator: tpuv2, dtype: bf16, optimizer: rmsprop, batch: 32, most: 4096}"
+	for want, change := range map[string][2]string{
+		"unknown accelerator":                    {"tpuv2", "abacus"},
+		"want bf16 or f32":                       {"bf16", "bf8"},
+		"momentum":                               {"rmsprop", "luck"},
+		"\"0\": want a whole number from 1":      {"batch: 32", "batch: 0"},
+		"at most 31 examples: want 32 or more":   {"4096", "31"},
+		"modelled: no most: want a whole number": {", most: 4096", ""},
 	} {
-		m := good
-		damage(&m)
-		if err := m.check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %s", m, err, want)
+		f := &figure3{}
+		err := decodeSpec("x.yaml", edited(t, "figure3.yaml", good, strings.Replace(good, change[0], change[1], 1)), &f.spec, f.check)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", change[1], err, want)
 		}
 	}
 }

@@ -23,13 +23,13 @@ type stabilitySpec struct {
 	head     `yaml:",inline"`
 	Setup    setupSpec                   `yaml:"setup"`
 	Variants []stabilityVariant          `yaml:"variants"`
-	Cured    string                      `yaml:"cured"` // name of the variant with both cures
+	Cured    string                      `yaml:"cured" want:"name"` // name of the variant with both cures
 	Diverges divergence                  `yaml:"diverges"`
 	Profiles map[string]stabilityProfile `yaml:"profiles"`
 }
 
 type stabilityVariant struct {
-	Name       string  `yaml:"name"`
+	Name       string  `yaml:"name" want:"name,key"`
 	ScaledInit bool    `yaml:"scaled_init"`
 	ClipLogits float64 `yaml:"clip_logits"`
 }
@@ -55,7 +55,7 @@ type stabilityProfile struct {
 type divergence struct {
 	After  int     `yaml:"after"`
 	Window int     `yaml:"window"`
-	Loss   float64 `yaml:"loss"`
+	Loss   float64 `yaml:"loss" want:">0.."`
 }
 
 // at is the first step, from 1, at which a run of these losses has diverged; 0
@@ -101,16 +101,13 @@ func (s *stability) check() *specProblem {
 	if !slices.ContainsFunc(s.spec.Variants, func(v stabilityVariant) bool { return v.Name == s.spec.Cured }) {
 		return at(fmt.Errorf("no variant %q", s.spec.Cured), "cured")
 	}
-	if d := s.spec.Diverges; d.Window < 1 || d.After < 1 || !(d.Loss > 0) {
-		return at(errors.New("want after and window from 1 and a loss above 0"), "diverges")
-	}
 	for _, name := range Profiles {
-		p := s.spec.Profiles[name]
+		t := s.spec.Profiles[name].Training
 		switch {
-		case len(p.Seeds) == 0 || p.Probe.Every < 1 || p.Probe.Examples < 1 || p.Training.Steps < 1:
-			return at(errors.New("want seeds, a probe and steps"), "profiles", name)
-		case slices.Contains(p.Seeds, 0):
-			return at(errors.New("0 is no seed: want 1 or more"), "profiles", name, "seeds")
+		case t.Steps < 1:
+			return at(errors.New("want 1 or more"), "profiles", name, "training", "steps")
+		case t.Model.Name != translator:
+			return at(fmt.Errorf("want %s", translator), "profiles", name, "training", "model")
 		}
 	}
 	return nil

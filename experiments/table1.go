@@ -11,7 +11,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/nn/graph"
 )
@@ -20,9 +19,9 @@ import (
 type table1Spec struct {
 	head        `yaml:",inline"`
 	Torchgpipe  string          `yaml:"torchgpipe"` // source of its values
-	Optimizer   string          `yaml:"optimizer"`
-	LR          float64         `yaml:"lr"`
-	Partitioner string          `yaml:"partitioner"`
+	Optimizer   string          `yaml:"optimizer" want:"optimizer"`
+	LR          float64         `yaml:"lr" want:">0.."`
+	Partitioner string          `yaml:"partitioner" want:"partitioner"`
 	Conventions []counting      `yaml:"conventions"` // the first is the default
 	Networks    []table1Network `yaml:"networks"`
 	Measured    []way           `yaml:"measured"`
@@ -32,8 +31,8 @@ type table1Spec struct {
 
 // counting is how the memory of modelled devices is counted.
 type counting struct {
-	DType      string `yaml:"dtype"`
-	Accounting string `yaml:"accounting"`
+	DType      string `yaml:"dtype" want:"dtype"`
+	Accounting string `yaml:"accounting" want:"accounting"`
 	Scores     bool   `yaml:"scores"` // attention writes its probabilities and keeps them
 
 	how gpipe.Modelling
@@ -49,10 +48,10 @@ func (c counting) String() string {
 
 // table1Network is one half of the table.
 type table1Network struct {
-	Name         string         `yaml:"name"`
+	Name         string         `yaml:"name" want:"name,key"`
 	Model        Model          `yaml:"model"` // without what the search settles
 	Batch        int            `yaml:"batch"`
-	Accelerator  string         `yaml:"accelerator"`
+	Accelerator  string         `yaml:"accelerator" want:"accelerator"`
 	Grid         grid           `yaml:"grid"`
 	Unit         amountUnit     `yaml:"unit"`          // of the paper's amounts of memory
 	Held         int            `yaml:"held"`          // examples of a micro-batch, where it is not as small as need be
@@ -63,15 +62,15 @@ type table1Network struct {
 
 // growthClaim is by how much the paper says that networks may grow.
 type growthClaim struct {
-	Columns [2]string `yaml:"columns"`
-	Times   float64   `yaml:"times"`
+	Columns [2]string `yaml:"columns" want:"name"`
+	Times   float64   `yaml:"times" want:">0.."`
 }
 
 // way is how a network is trained: naively, that is in one piece, with every
 // activation kept, or as GPipe does it, over K accelerators.
 type way struct {
-	Name  string `yaml:"name"`
-	K     int    `yaml:"k"`
+	Name  string `yaml:"name" want:"name,key"`
+	K     int    `yaml:"k" want:"1..1024"`
 	Naive bool   `yaml:"naive"`
 }
 
@@ -142,8 +141,8 @@ func (a *amount) UnmarshalYAML(n *yaml.Node) error {
 		number, scale = s, 1e9
 	}
 	v, err := strconv.ParseFloat(strings.TrimSuffix(number, "G"), 64)
-	if err != nil || v <= 0 {
-		return fmt.Errorf("line %d: %q is no amount: want one such as 318M, 3.8GB or 6.4G", n.Line, n.Value)
+	if err != nil || !(v > 0 && v < 1e9) {
+		return wantError("an amount such as 318M, 3.8GB or 6.4G")
 	}
 	a.Value = v * scale
 	return nil
@@ -153,12 +152,12 @@ func (a *amount) UnmarshalYAML(n *yaml.Node) error {
 type amountUnit float64
 
 func (u *amountUnit) UnmarshalYAML(n *yaml.Node) error {
-	bytes, err := ParseBytes("1" + n.Value)
-	if err != nil {
-		return fmt.Errorf("line %d: %w", n.Line, err)
+	if n.Value != "GB" && n.Value != "GiB" {
+		return wantError("GB or GiB")
 	}
+	bytes, err := ParseBytes("1" + n.Value)
 	*u = amountUnit(bytes)
-	return nil
+	return err
 }
 
 func (u amountUnit) String() string {
@@ -175,8 +174,8 @@ type byteSize int64
 
 func (b *byteSize) UnmarshalYAML(n *yaml.Node) error {
 	bytes, err := ParseBytes(n.Value)
-	if err != nil {
-		return fmt.Errorf("line %d: %w", n.Line, err)
+	if err != nil || bytes < 1<<20 || bytes > 1<<40 || bytes%(1<<20) != 0 {
+		return wantError("whole MiB from 1MiB to 1024GiB")
 	}
 	*b = byteSize(bytes)
 	return nil
@@ -199,9 +198,6 @@ func loadTable1(from ...SpecFile) (Experiment, error) {
 }
 
 func (t *table1) check() *specProblem {
-	if len(t.spec.Conventions) == 0 {
-		return at(errors.New("no conventions: want one or more, the default first"), "conventions")
-	}
 	for i := range t.spec.Conventions {
 		c := &t.spec.Conventions[i]
 		var err error
@@ -213,9 +209,6 @@ func (t *table1) check() *specProblem {
 		}
 		c.how.KeepScores = c.Scores
 	}
-	if _, err := ParseOptimizer(t.spec.Optimizer); err != nil {
-		return at(err, "optimizer")
-	}
 	var err error
 	if t.partitioner, err = partition.Parse(t.spec.Partitioner); err != nil {
 		return at(err, "partitioner")
@@ -226,11 +219,8 @@ func (t *table1) check() *specProblem {
 		if err := n.Grid.check(n.Model); err != nil {
 			return at(err, append(where, "grid")...)
 		}
-		if _, err := accelerator.Named(n.Accelerator); err != nil {
-			return at(err, append(where, "accelerator")...)
-		}
 		for _, size := range n.MicroBatches {
-			if size < 1 || n.Batch%size != 0 {
+			if n.Batch%size != 0 {
 				return at(fmt.Errorf("micro-batches of %d examples do not divide the %d of %s", size, n.Batch, n.Name), append(where, "micro_batches")...)
 			}
 		}
@@ -246,7 +236,7 @@ func (t *table1) check() *specProblem {
 			return at(errors.New("want the naive way first: what follows is said relative to it"), append(where, "columns")...)
 		}
 	}
-	if len(t.spec.Measured) == 0 || !t.spec.Measured[0].Naive {
+	if !t.spec.Measured[0].Naive {
 		return at(errors.New("want the naive way first: what follows is said relative to it"), "measured")
 	}
 	if p := checkProfiles(t.spec.Profiles); p != nil {
@@ -255,7 +245,7 @@ func (t *table1) check() *specProblem {
 	for _, name := range Profiles {
 		p := t.spec.Profiles[name]
 		if len(p.Networks) != len(t.spec.Networks) {
-			return at(fmt.Errorf("%d networks, where %d are modelled", len(p.Networks), len(t.spec.Networks)), "profiles", name, "networks")
+			return at(fmt.Errorf("%d networks, where %d are modelled: want one for each", len(p.Networks), len(t.spec.Networks)), "profiles", name, "networks")
 		}
 		if p.Conventions < 1 || p.Conventions > len(t.spec.Conventions) {
 			return at(fmt.Errorf("%d conventions: want 1 to %d", p.Conventions, len(t.spec.Conventions)), "profiles", name, "conventions")
@@ -265,11 +255,8 @@ func (t *table1) check() *specProblem {
 			if err := m.Grid.check(m.Model); err != nil {
 				return at(err, append(where, "grid")...)
 			}
-			if m.Batch < 1 || m.Batch&(m.Batch-1) != 0 {
+			if m.Batch&(m.Batch-1) != 0 {
 				return at(fmt.Errorf("a mini-batch of %d: want a power of two", m.Batch), append(where, "batch")...)
-			}
-			if m.Capacity < 1<<20 || m.Capacity%(1<<20) != 0 {
-				return at(fmt.Errorf("a capacity of %d bytes: want whole MiB", m.Capacity), append(where, "capacity")...)
 			}
 		}
 	}

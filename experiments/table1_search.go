@@ -13,7 +13,7 @@ import (
 // candidate is a network on a grid.
 type candidate struct {
 	Layers  int `yaml:"layers" json:"layers"`
-	Filters int `yaml:"filters" json:"filters,omitempty"` // of AmoebaNet-D
+	Filters int `yaml:"filters" json:"filters,omitempty" want:"0.."` // of AmoebaNet-D
 }
 
 func (c candidate) String() string {
@@ -34,12 +34,12 @@ func (c candidate) of(m Model) Model {
 // grid is the networks that are searched: (L, D) with D in steps, or layers one
 // by one.
 type grid struct {
-	Layers  []int `yaml:"layers"`
+	Layers  []int `yaml:"layers" want:"1..1500,optional"`
 	Filters struct {
-		Step int `yaml:"step"`
-		Most int `yaml:"most"`
+		Step int `yaml:"step" want:"0.."`
+		Most int `yaml:"most" want:"0..65536"`
 	} `yaml:"filters"`
-	UpTo int `yaml:"layers_up_to"`
+	UpTo int `yaml:"layers_up_to" want:"0..10000"`
 }
 
 func (g grid) check(m Model) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gpipebench/gpipe"
@@ -14,18 +15,18 @@ import (
 // table2Spec is table2.yaml.
 type table2Spec struct {
 	head        `yaml:",inline"`
-	K           []int       `yaml:"k"`
-	M           []int       `yaml:"m"`
+	K           []int       `yaml:"k" want:"1..1024"`
+	M           []int       `yaml:"m" want:"1..65536"`
 	Base        cell        `yaml:"base"`
 	Batch       int         `yaml:"batch"`
-	Schedule    string      `yaml:"schedule"`
-	Checkpoint  string      `yaml:"checkpoint"`
+	Schedule    string      `yaml:"schedule" want:"schedule"`
+	Checkpoint  string      `yaml:"checkpoint" want:"checkpoint"`
 	Late        bool        `yaml:"late_recompute"`
-	Partitioner string      `yaml:"partitioner"`
-	Cost        string      `yaml:"cost"`
-	Optimizer   string      `yaml:"optimizer"`
-	LR          float64     `yaml:"lr"`
-	HostM       int         `yaml:"host_m"`
+	Partitioner string      `yaml:"partitioner" want:"partitioner"`
+	Cost        string      `yaml:"cost" want:"cost"`
+	Optimizer   string      `yaml:"optimizer" want:"optimizer"`
+	LR          float64     `yaml:"lr" want:">0.."`
+	HostM       int         `yaml:"host_m" want:"1..65536"`
 	Paper       []paperCell `yaml:"paper"`
 	PaperModel  Model       `yaml:"paper_model"`
 
@@ -34,8 +35,8 @@ type table2Spec struct {
 
 // cell is one of the table's.
 type cell struct {
-	K int `yaml:"k"`
-	M int `yaml:"m"`
+	K int `yaml:"k" want:"1..1024,key"`
+	M int `yaml:"m" want:"1..65536,key"`
 }
 
 type paperCell struct {
@@ -46,9 +47,9 @@ type paperCell struct {
 type table2Profile struct {
 	Expected span        `yaml:"expected"`
 	Model    Model       `yaml:"model"`
-	Rounds   int         `yaml:"rounds"`
-	Steps    map[int]int `yaml:"steps"`   // in a round, by M
-	WarmUp   int         `yaml:"warm_up"` // steps that are discarded when a round begins
+	Rounds   int         `yaml:"rounds" want:"1..1000"`
+	Steps    map[int]int `yaml:"steps" want:"1..1000"`   // in a round, by M
+	WarmUp   int         `yaml:"warm_up" want:"0..1000"` // steps that are discarded when a round begins
 }
 
 // table2 times training steps over a grid of K and M on emulated devices, and
@@ -95,25 +96,34 @@ func (t *table2) check() *specProblem {
 	}
 	for _, name := range Profiles {
 		p := t.spec.Profiles[name]
-		if p.Rounds < 1 {
-			return at(fmt.Errorf("%d rounds: want 1 or more", p.Rounds), "profiles", name, "rounds")
-		}
 		for _, m := range append(t.spec.M, t.spec.HostM) {
 			if p.Steps[m] < 1 {
 				return at(fmt.Errorf("no steps for M = %d: want 1 or more", m), "profiles", name, "steps")
 			}
 		}
 	}
-	for _, c := range t.cells() {
-		if _, ok := t.paper(c); !ok {
-			return at(fmt.Errorf("no value for K = %d, M = %d", c.K, c.M), "paper")
-		}
-		if t.spec.Batch%c.M != 0 {
-			return at(fmt.Errorf("%d micro-batches of %d examples are not of one size", c.M, t.spec.Batch), "m")
+	for _, m := range append(t.spec.M, t.spec.HostM) {
+		if t.spec.Batch%m != 0 {
+			return at(fmt.Errorf("%d micro-batches of %d examples are not of one size", m, t.spec.Batch), "batch")
 		}
 	}
-	if base, ok := t.paper(t.spec.Base); !ok || base.Value != 1 {
-		return at(errors.New("want the cell whose value in the paper is 1"), "base")
+	return checkGrid(t.cells(), t.spec.Base, func(c cell) float64 {
+		v, _ := t.paper(c)
+		return v.Value
+	})
+}
+
+// checkGrid reports a cell of a table without a value in the paper, a base that
+// is not one of the cells, and one whose value, to which the others are relative,
+// is not 1.
+func checkGrid(cells []cell, base cell, paper func(cell) float64) *specProblem {
+	for _, c := range cells {
+		if paper(c) == 0 {
+			return at(fmt.Errorf("no value for K = %d, M = %d: want one for every cell of k and m", c.K, c.M), "paper")
+		}
+	}
+	if !slices.Contains(cells, base) || paper(base) != 1 {
+		return at(errors.New("want the cell of k and m whose value in the paper is 1"), "base")
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -13,12 +12,12 @@ import (
 type amoebaSpec struct {
 	head       `yaml:",inline"`
 	Torchgpipe string       `yaml:"torchgpipe"` // source of its values
-	K          []int        `yaml:"k"`
-	M          []int        `yaml:"m"`
+	K          []int        `yaml:"k" want:"1..1024"`
+	M          []int        `yaml:"m" want:"1..65536"`
 	Base       cell         `yaml:"base"`
-	Costs      []string     `yaml:"costs"`
-	Optimizer  string       `yaml:"optimizer"`
-	LR         float64      `yaml:"lr"`
+	Costs      []string     `yaml:"costs" want:"cost"`
+	Optimizer  string       `yaml:"optimizer" want:"optimizer"`
+	LR         float64      `yaml:"lr" want:">0.."`
 	Paper      []amoebaCell `yaml:"paper"`
 	PaperModel Model        `yaml:"paper_model"`
 
@@ -27,16 +26,16 @@ type amoebaSpec struct {
 
 type amoebaCell struct {
 	paperCell  `yaml:",inline"`
-	Torchgpipe verbatim `yaml:"torchgpipe"`
+	Torchgpipe verbatim `yaml:"torchgpipe" want:"optional"`
 }
 
 type amoebaProfile struct {
 	Expected span        `yaml:"expected"`
 	Model    Model       `yaml:"model"`
 	Batch    int         `yaml:"batch"`
-	Rounds   int         `yaml:"rounds"`
-	Steps    map[int]int `yaml:"steps"` // in a round, by M
-	WarmUp   int         `yaml:"warm_up"`
+	Rounds   int         `yaml:"rounds" want:"1..1000"`
+	Steps    map[int]int `yaml:"steps" want:"1..1000"` // in a round, by M
+	WarmUp   int         `yaml:"warm_up" want:"0..1000"`
 }
 
 // amoeba is Table 2's other half: a grid of K and M on emulated devices, cut in
@@ -73,27 +72,24 @@ func (a *amoeba) check() *specProblem {
 	}
 	for _, name := range Profiles {
 		p := a.spec.Profiles[name]
-		if p.Rounds < 1 {
-			return at(fmt.Errorf("%d rounds: want 1 or more", p.Rounds), "profiles", name, "rounds")
-		}
 		for _, m := range a.spec.M {
 			if p.Steps[m] < 1 {
 				return at(fmt.Errorf("no steps for M = %d: want 1 or more", m), "profiles", name, "steps")
 			}
-			if m < 1 || p.Batch%m != 0 {
+			if p.Batch%m != 0 {
 				return at(fmt.Errorf("%d micro-batches of %d examples are not of one size", m, p.Batch), "profiles", name, "batch")
 			}
 		}
 	}
-	for _, c := range a.cells() {
-		if a.paper(c) == nil {
-			return at(fmt.Errorf("no value for K = %d, M = %d", c.K, c.M), "paper")
-		}
+	return checkGrid(a.cells(), a.spec.Base, func(c cell) float64 { return a.paper(c).value() })
+}
+
+// value is what the paper has, 0 if it has none.
+func (c *amoebaCell) value() float64 {
+	if c == nil {
+		return 0
 	}
-	if base := a.paper(a.spec.Base); base == nil || base.Value.Value != 1 {
-		return at(errors.New("want the cell whose value in the paper is 1"), "base")
-	}
-	return nil
+	return c.Value.Value
 }
 
 func (a *amoeba) ID() string    { return a.spec.Experiment }

@@ -19,7 +19,7 @@ type table2ModelledSpec struct {
 	head       `yaml:",inline"`
 	Torchgpipe string `yaml:"torchgpipe"` // source of its values
 	paperScale `yaml:",inline"`
-	WhatIf     []string `yaml:"what_if"` // names of whatIfs
+	WhatIf     []string `yaml:"what_if" want:"optional"` // names of whatIfs
 
 	Profiles map[string]expectedOnly `yaml:"profiles"`
 }

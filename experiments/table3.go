@@ -19,10 +19,10 @@ type table3Spec struct {
 	head        `yaml:",inline"`
 	Torchgpipe  string `yaml:"torchgpipe"`
 	paperScale  `yaml:",inline"`
-	Partitioner string  `yaml:"partitioner"`
-	Cost        string  `yaml:"cost"`
-	Optimizer   string  `yaml:"optimizer"`
-	LR          float64 `yaml:"lr"`
+	Partitioner string  `yaml:"partitioner" want:"partitioner"`
+	Cost        string  `yaml:"cost" want:"cost"`
+	Optimizer   string  `yaml:"optimizer" want:"optimizer"`
+	LR          float64 `yaml:"lr" want:">0.."`
 
 	Profiles map[string]table3Profile `yaml:"profiles"`
 }
@@ -31,8 +31,8 @@ type table3Profile struct {
 	Expected span    `yaml:"expected"`
 	Models   []Model `yaml:"models"` // one for each network
 	Batch    int     `yaml:"batch"`
-	Rounds   int     `yaml:"rounds"`
-	WarmUp   int     `yaml:"warm_up"`
+	Rounds   int     `yaml:"rounds" want:"1..1000"`
+	WarmUp   int     `yaml:"warm_up" want:"0..1000"`
 }
 
 // table3 times pipelines on emulated devices and replays their steps over links
@@ -68,11 +68,8 @@ func (t *table3) check() *specProblem {
 	}
 	for _, name := range Profiles {
 		p := t.spec.Profiles[name]
-		switch {
-		case p.Rounds < 1:
-			return at(fmt.Errorf("%d rounds: want 1 or more", p.Rounds), "profiles", name, "rounds")
-		case len(p.Models) != len(t.spec.Networks):
-			return at(fmt.Errorf("%d models for %d networks", len(p.Models), len(t.spec.Networks)), "profiles", name, "models")
+		if len(p.Models) != len(t.spec.Networks) {
+			return at(fmt.Errorf("%d models for %d networks: want one for each", len(p.Models), len(t.spec.Networks)), "profiles", name, "models")
 		}
 		for _, m := range t.spec.M {
 			if p.Batch%m != 0 {

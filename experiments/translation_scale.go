@@ -17,7 +17,7 @@ type scaleSpec struct {
 	Setup       setupSpec               `yaml:"setup"`
 	Batches     []scaledBatch           `yaml:"batches"` // the first is the smallest
 	Networks    []scaledNetwork         `yaml:"networks"`
-	Differences []networkPair           `yaml:"differences"`
+	Differences []networkPair           `yaml:"differences" want:"optional"`
 	Profiles    map[string]scaleProfile `yaml:"profiles"`
 }
 
@@ -32,7 +32,7 @@ type scaledBatch struct {
 // scaledNetwork is a network of the paper's, and what stands for it here:
 // multiples of a profile's model.
 type scaledNetwork struct {
-	Name       string `yaml:"name"`
+	Name       string `yaml:"name" want:"name,key"`
 	Paper      string `yaml:"paper"` // T(L, H, A)
 	Parameters string `yaml:"parameters"`
 	Layers     int    `yaml:"layers"` // times its layers
@@ -41,8 +41,8 @@ type scaledNetwork struct {
 
 // networkPair names two networks whose scores are compared by seed.
 type networkPair struct {
-	Of string `yaml:"of"`
-	To string `yaml:"to"`
+	Of string `yaml:"of" want:"name"`
+	To string `yaml:"to" want:"name"`
 }
 
 func (d networkPair) String() string { return d.Of + " - " + d.To }
@@ -86,20 +86,10 @@ func (s *scale) check() *specProblem {
 		return at(errors.New("trainings run beside one another: want host devices"), "setup")
 	case len(s.spec.Batches) < 2:
 		return at(errors.New("want a smallest batch and something to compare"), "batches")
-	case len(s.spec.Networks) == 0:
-		return at(errors.New("want networks"), "networks")
 	}
 	for i, b := range s.spec.Batches {
 		if i == 0 && b.Times != 1 || i > 0 && b.Times <= s.spec.Batches[i-1].Times {
 			return at(errors.New("want 1 at first, then larger and larger"), "batches", fmt.Sprint(i), "times")
-		}
-	}
-	for i, n := range s.spec.Networks {
-		switch {
-		case n.Layers < 1 || n.Width < 1:
-			return at(fmt.Errorf("%d times the layers and %d times the width: want 1 or more", n.Layers, n.Width), "networks", fmt.Sprint(i))
-		case s.network(n.Name) != i:
-			return at(fmt.Errorf("a second network %q", n.Name), "networks", fmt.Sprint(i), "name")
 		}
 	}
 	for i, d := range s.spec.Differences {
@@ -109,13 +99,12 @@ func (s *scale) check() *specProblem {
 			}
 		}
 	}
-	if p := checkTrials(s.spec.Profiles, func(p scaleProfile) ([]uint64, trainingSpec) { return p.Seeds, p.Training }); p != nil {
+	if p := checkTrials(s.spec.Profiles, func(p scaleProfile) trainingSpec { return p.Training }); p != nil {
 		return p
 	}
 	for _, name := range Profiles {
 		if p := s.checkProfile(s.spec.Profiles[name]); p != nil {
-			p.path = append([]string{"profiles", name}, p.path...)
-			return p
+			return p.in("profiles", name)
 		}
 	}
 	return nil
@@ -130,8 +119,6 @@ func (s *scale) checkProfile(p scaleProfile) *specProblem {
 		return at(errors.New("want 1 or more, as it stays where there are more heads"), "training", "model")
 	case p.Data.Low < 1 || p.Data.Low >= p.Data.Languages:
 		return at(fmt.Errorf("%d low-resource languages of %d: want 1 or more, and others", p.Data.Low, p.Data.Languages), "data", "low")
-	case p.Data.HeldOut < 1:
-		return at(errors.New("want 1 or more"), "data", "held_out")
 	case p.SmallestBatch < s.setup.MicroBatches:
 		return at(fmt.Errorf("%d pairs: want %d or more, one for each micro-batch", p.SmallestBatch, s.setup.MicroBatches), "smallest_batch")
 	case p.Training.Batch < s.setup.MicroBatches:

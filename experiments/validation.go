@@ -14,9 +14,9 @@ import (
 // validationSpec is validation.yaml.
 type validationSpec struct {
 	head      `yaml:",inline"`
-	K         []int   `yaml:"k"`
-	Optimizer string  `yaml:"optimizer"`
-	Within    float64 `yaml:"within"` // of the emulated step, in percent
+	K         []int   `yaml:"k" want:"2..1024"`
+	Optimizer string  `yaml:"optimizer" want:"optimizer"`
+	Within    float64 `yaml:"within" want:">0..1000"` // of the emulated step, in percent
 
 	Profiles map[string]validationProfile `yaml:"profiles"`
 }
@@ -24,8 +24,8 @@ type validationSpec struct {
 type validationProfile struct {
 	Expected span                `yaml:"expected"`
 	Networks []validationNetwork `yaml:"networks"`
-	Rounds   int                 `yaml:"rounds"`
-	Turns    int                 `yaml:"turns"` // of every pipeline, in a round
+	Rounds   int                 `yaml:"rounds" want:"1..1000"`
+	Turns    int                 `yaml:"turns" want:"1..1000"` // of every pipeline, in a round
 }
 
 type validationNetwork struct {
@@ -52,20 +52,18 @@ func (v *validation) check() *specProblem {
 	if p := checkProfiles(v.spec.Profiles); p != nil {
 		return p
 	}
-	if _, err := ParseOptimizer(v.spec.Optimizer); err != nil {
-		return at(err, "optimizer")
-	}
 	for _, name := range Profiles {
 		p := v.spec.Profiles[name]
-		for field, n := range map[string]int{"rounds": p.Rounds, "turns": p.Turns} {
-			if n < 1 {
-				return at(fmt.Errorf("%d %s: want 1 or more", n, field), "profiles", name, field)
+		models := map[string]bool{}
+		for i, n := range p.Networks {
+			where := []string{"profiles", name, "networks", fmt.Sprint(i)}
+			if n.Batch < n.M {
+				return at(fmt.Errorf("%d micro-batches of %d examples: want 1 to %d", n.M, n.Batch, n.Batch), append(where, "m")...)
 			}
-		}
-		for _, n := range p.Networks {
-			if n.M < 1 || n.Batch < n.M {
-				return at(fmt.Errorf("%d micro-batches of %d examples: want 1 to %d", n.M, n.Batch, n.Batch), "profiles", name, "networks")
+			if models[n.Model.Name] { // samples go by it
+				return at(fmt.Errorf("a second %s: want each model once", n.Model.Name), append(where, "model")...)
 			}
+			models[n.Model.Name] = true
 		}
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"gpipebench/internal/yamldoc"
 )
 
 // Read reads one accelerator in the form of package
@@ -16,15 +18,15 @@ import (
 // file:line:column and ends with what would be accepted.
 func Read(file string, text []byte) (*Accelerator, error) {
 	r := accelReader{file: file}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, r.syntax(err)
+	doc, err := yamldoc.Parse(file, text)
+	if err != nil {
+		return nil, err
 	}
-	if len(doc.Content) == 0 {
+	if doc == nil {
 		return nil, fmt.Errorf("%s:1:1: an empty file: want an accelerator's fields, such as name and flops", file)
 	}
 	a := &Accelerator{Lanes: 1}
-	if err := r.mapping(doc.Content[0], "", r.fields(a)); err != nil {
+	if err := r.mapping(doc, "", r.fields(a)); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -237,20 +239,6 @@ func (r accelReader) truth(to *bool) func(*yaml.Node) error {
 // at is a complaint about a node.
 func (r accelReader) at(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d:%d: %w", r.file, n.Line, n.Column, fmt.Errorf(format, args...))
-}
-
-var yamlPosition = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
-// syntax is what is no YAML at all; the parser tells the line only.
-func (r accelReader) syntax(err error) error {
-	line, text := "1", err.Error()
-	if m := yamlPosition.FindStringSubmatch(text); m != nil {
-		text = text[len(m[0]):]
-		if m[1] != "" {
-			line = m[1]
-		}
-	}
-	return fmt.Errorf("%s:%s:1: %s: want YAML", r.file, line, text)
 }
 
 // accelOps are the names of operations that a file may give rates of their own:
