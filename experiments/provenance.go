@@ -1,6 +1,7 @@
 package experiments
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,9 +87,9 @@ func provenance() Provenance {
 	return p
 }
 
-// Commit is what this program was built from, as the build stamped it or, in a
-// test or an unstamped build, as git tells of the checkout that the process runs
-// in; "" if neither knows.
+// Commit is what this program was built from, as the build stamped it or, run by
+// go run or go test, which do not, as git tells of the checkout that its sources
+// are in; "" if neither knows. The directory it is started in has no say.
 func Commit() (commit string, dirty bool) {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -106,20 +108,66 @@ func Commit() (commit string, dirty bool) {
 }
 
 var gitCommit = sync.OnceValues(func() (string, bool) {
+	executable, err := os.Executable()
+	if err != nil {
+		return "", false
+	}
+	_, source, _, _ := runtime.Caller(0)
+	return commitOf(executable, source)
+})
+
+// commitOf is the commit of the checkout in which source, a file of this
+// directory, was compiled. It is known only where it cannot have moved on since:
+// the executable is one that the go command has just made from it to run it, and
+// the sources are still those that it was made from.
+func commitOf(executable, source string) (commit string, dirty bool) {
+	dir := filepath.Dir(source)
+	if !builtToRun(executable) || !filepath.IsAbs(dir) || !sameSources(dir) {
+		return "", false
+	}
 	git := func(args ...string) string {
-		out, err := exec.Command("git", args...).Output()
+		c := exec.Command("git", append([]string{"-C", dir}, args...)...)
+		// GIT_DIR and its like name another repository.
+		c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
+		out, err := c.Output()
 		if err != nil {
 			return ""
 		}
 		return strings.TrimSpace(string(out))
 	}
-	// A checkout of something else says nothing about this program.
-	module, err := os.ReadFile(filepath.Join(git("rev-parse", "--show-toplevel"), "go.mod"))
-	if err != nil || !strings.HasPrefix(string(module), "module gpipebench\n") {
-		return "", false
+	if top := git("rev-parse", "--show-toplevel"); top == "" || !sameDir(top, filepath.Dir(dir)) {
+		return "", false // the sources are a copy within something else
 	}
 	return git("rev-parse", "HEAD"), git("status", "--porcelain") != ""
-})
+}
+
+// builtToRun tells whether the go command made an executable to run it: it does
+// so in directories named go-build..., or in its cache.
+func builtToRun(executable string) bool {
+	if cache := os.Getenv("GOCACHE"); cache != "" && strings.HasPrefix(executable, filepath.Clean(cache)+string(filepath.Separator)) {
+		return true
+	}
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(executable), "/"), func(s string) bool { return strings.HasPrefix(s, "go-build") })
+}
+
+// sameSources tells whether a directory holds the files that this package was
+// compiled from.
+func sameSources(dir string) bool {
+	files, err := sourceFiles.ReadDir(".")
+	if err != nil {
+		return false
+	}
+	for _, f := range files {
+		ours, err := sourceFiles.ReadFile(f.Name())
+		if err != nil {
+			return false
+		}
+		if theirs, err := os.ReadFile(filepath.Join(dir, f.Name())); err != nil || !bytes.Equal(ours, theirs) {
+			return false
+		}
+	}
+	return true
+}
 
 func cpuModel() string {
 	info, err := os.ReadFile("/proc/cpuinfo")

@@ -190,18 +190,14 @@ func TestDelayedVerdict(t *testing.T) {
 // What a spec of trainings must not be.
 func TestTrialSpecs(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
-		{"margin: 5", "margin: 0", "consistency_accuracy.yaml:%d:1: margin: want a number"},
-		{"level: 0.05", "level: 0.5", "consistency_accuracy.yaml:%d:1: level: want more than 0"},
+		{"margin: 5", "margin: 0", "consistency_accuracy.yaml:%d:9: margin: \"0\": want a number above 0"},
+		{"level: 0.05", "level: 0.5", "consistency_accuracy.yaml:%d:8: level: \"0.5\": want a number above 0 to 0.499"},
 		{"{k: 1, m: 1, checkpoint", "{k: 2, m: 1, checkpoint", "consistency_accuracy.yaml:%d:5: setups.0: want K = 1"},
 		{"{k: 2, m: 4, ", "{k: 2, m: 4, device: emulated, ", "consistency_accuracy.yaml:%d:5: setups.1: trainings run beside"},
-		{"seeds: [1, 2]\n", "seeds: []\n", "consistency_accuracy.yaml:%d:3: profiles.smoke: want seeds and steps"},
+		{"seeds: [1, 2]\n", "seeds: []\n", "consistency_accuracy.yaml:%d:12: profiles.smoke.seeds: an empty list: want at least one entry"},
 	} {
 		text := edited(t, "consistency_accuracy.yaml", c.old, c.replacement)
-		named := c.replacement
-		if strings.HasPrefix(c.old, "seeds") {
-			named = "smoke:"
-		}
-		line := lineWith(text, named)
+		line := lineWith(text, c.replacement)
 		a := &accuracy{}
 		err := decodeSpec("consistency_accuracy.yaml", text, &a.spec, a.check)
 		if want := fmt.Sprintf(c.want, line); err == nil || !strings.HasPrefix(err.Error(), want) {

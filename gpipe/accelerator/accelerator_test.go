@@ -1,6 +1,7 @@
 package accelerator
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,6 +99,8 @@ func TestAcceleratorFileRefuses(t *testing.T) {
 		{"{flops: 1e12}", "1e12", "own.yaml:8:14: ops.attention: want fields: flops, bandwidth, weights, overhead"},
 		{ownChip, "", "own.yaml:1:1: an empty file"},
 		{"name: own", "name: [", "own.yaml:"},
+		{"name: own", "name: own\n---", "own.yaml:"},
+		{ownChip, ownChip + "---\nname: other\n", fmt.Sprintf("own.yaml:%d:1: a second document: want one in a file", 2+strings.Count(ownChip, "\n"))},
 		{ownChip, "- 1\n", "own.yaml:1:1: want an accelerator's fields: name"},
 	} {
 		text := strings.Replace(ownChip, test.from, test.to, 1)
