@@ -136,6 +136,19 @@ func TestTableFormats(t *testing.T) {
 	}
 }
 
+// What a spec or a machine calls itself is no HTML in Markdown; other signs stay.
+func TestMarkdownHasNoHTML(t *testing.T) {
+	table := &Table{ID: "sample", Title: "<b>title</b>", Caption: []string{"<script>"}, Columns: []Column{{"<i>", true}}, Notes: []string{"p < 0.05 <!-- -->"}}
+	table.Add("<img src=x>|1 < 2")
+	var b strings.Builder
+	if err := table.Write(&b, "markdown"); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); markdownTag.MatchString(text) || !strings.Contains(text, "p < 0.05 &lt;!-- -->") || !strings.Contains(text, `&lt;img src=x>\|1 < 2`) {
+		t.Errorf("%s", text)
+	}
+}
+
 func TestSpecsLoad(t *testing.T) {
 	for _, id := range IDs() {
 		e, err := Load(id)
@@ -293,6 +306,20 @@ func TestRecords(t *testing.T) {
 	}
 	if err := l.Add("d", 0, sample{}); err != nil {
 		t.Fatal(err)
+	}
+	l.Close()
+	l.Close()
+	// What is behind the last newline and is no beginning of a record is damage, set
+	// aside as well.
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, append(whole, "rubbish"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = OpenLog(name, k, false); err != nil || l.Torn != "" || !strings.Contains(l.Damaged, fmt.Sprintf("records.jsonl:%d, set aside in", 1+strings.Count(string(whole), "\n"))) {
+		t.Errorf("rubbish behind the last newline: %v, torn %q, damaged %q", err, l.Torn, l.Damaged)
 	}
 	l.Close()
 	if l, err = OpenLog(name, k, false); err != nil || !l.Has("d") || l.Torn != "" || l.Reused != 3 || strings.Contains(l.Damaged, ", ") {

@@ -185,7 +185,11 @@ func (l *Log) setAside(f *os.File, name string, rest []byte) error {
 	if err != nil {
 		return err
 	}
-	l.Torn += ", set aside in " + aside.Name()
+	if where := ", set aside in " + aside.Name(); l.Torn != "" {
+		l.Torn += where
+	} else {
+		l.Damaged += where
+	}
 	st, err := f.Stat()
 	if err != nil {
 		return err
@@ -208,7 +212,7 @@ func (l *Log) read(f *os.File, name string, want func(*record) bool) (rest []byt
 		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 {
 			r, bad := decodeRecord(trimmed)
 			switch {
-			case bad != nil && rest != nil:
+			case bad != nil && rest != nil && beginsRecord(trimmed):
 				l.Torn = fmt.Sprintf("%s:%d", name, n)
 			case bad != nil:
 				l.Damaged = strings.TrimPrefix(fmt.Sprintf("%s, %s:%d", l.Damaged, name, n), ", ")
@@ -223,6 +227,15 @@ func (l *Log) read(f *os.File, name string, want func(*record) bool) (rest []byt
 			return nil, err
 		}
 	}
+}
+
+// recordMark is how a record's line begins.
+const recordMark = `{"session":"`
+
+// beginsRecord tells whether a line that is no record may be the beginning of one.
+func beginsRecord(line []byte) bool {
+	n := min(len(line), len(recordMark))
+	return string(line[:n]) == recordMark[:n]
 }
 
 // put takes in a record: a session's, or a sample.

@@ -18,7 +18,7 @@ import (
 // Out/records, tables to Out/tables.
 type Reproducing struct {
 	Profile   string
-	Only      []string // ids; empty: all
+	Only      []string // ids, each once; nil: all
 	Out       string   // directory; "": nothing is written, and nothing reused
 	Reference string   // directory with a run to show beside; "" or missing: none
 	Fresh     bool     // measure again what there are records of
@@ -63,8 +63,16 @@ func (r Reproducing) Run(ctx context.Context, p Progress, show func(Experiment, 
 // instead of the program's, if there is one.
 func (r Reproducing) load() (list []Experiment, from []SpecFile, err error) {
 	ids := r.Only
-	if len(ids) == 0 {
+	switch {
+	case ids == nil:
 		ids = IDs()
+	case len(ids) == 0:
+		return nil, nil, usagef("no experiment: want some of %s", strings.Join(IDs(), ", "))
+	}
+	for i, id := range ids {
+		if slices.Contains(ids[:i], id) {
+			return nil, nil, usagef("experiment %s is named twice: want it once", quoted(id))
+		}
 	}
 	if r.Spec != "" {
 		spec, err := ReadSpec(r.Spec, IDs())
@@ -102,7 +110,7 @@ func (r Reproducing) one(ctx context.Context, e Experiment, spec []SpecFile, p P
 			p.Say("the last record is incomplete, as its writer was stopped, and is measured again: " + log.Torn)
 		}
 		if log.Damaged != "" {
-			p.Say("records were changed by hand or damaged; they do not count, and verify refuses them: " + log.Damaged)
+			p.Say("lines that were changed or damaged do not count, and what they held is measured again; delete them, as verify refuses the file while they are there: " + log.Damaged)
 		}
 	}
 	measuring := fmt.Sprintf("%s, profile %s: about %s on two cores", e.ID(), r.Profile, FormatWait(e.Expected(r.Profile)))

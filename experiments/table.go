@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -51,9 +52,9 @@ func (t *Table) Add(cells ...string) {
 func (t *Table) Write(w io.Writer, format string) error {
 	switch format {
 	case "text":
-		return t.writeProse(w, "", "", func() error { return t.draw(w, false) })
+		return t.writeProse(w, "", "", plainText, func() error { return t.draw(w, false) })
 	case "markdown":
-		return t.writeProse(w, "## ", "\n", func() error { return t.draw(w, true) })
+		return t.writeProse(w, "## ", "\n", markdownText, func() error { return t.draw(w, true) })
 	case "csv":
 		return t.writeCSV(w)
 	case "json":
@@ -63,12 +64,12 @@ func (t *Table) Write(w io.Writer, format string) error {
 }
 
 // writeProse puts title and caption above what draw draws, and notes below.
-// Between is what parts paragraphs.
-func (t *Table) writeProse(w io.Writer, mark, between string, draw func() error) error {
+// Between is what parts paragraphs; text makes text of the format.
+func (t *Table) writeProse(w io.Writer, mark, between string, text func(string) string, draw func() error) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s%s\n%s", mark, t.Title, between)
+	fmt.Fprintf(&b, "%s%s\n%s", mark, text(t.Title), between)
 	for _, line := range t.Caption {
-		fmt.Fprintf(&b, "%s\n%s", line, between)
+		fmt.Fprintf(&b, "%s\n%s", text(line), between)
 	}
 	if between == "" {
 		b.WriteString("\n")
@@ -87,18 +88,31 @@ func (t *Table) writeProse(w io.Writer, mark, between string, draw func() error)
 		if i > 0 {
 			b.WriteString(between)
 		}
-		b.WriteString(line + "\n")
+		b.WriteString(text(line) + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// plainText is text as it stands.
+func plainText(s string) string { return s }
+
+var markdownTag = regexp.MustCompile(`<([A-Za-z/!?])`)
+
+// markdownText is text as Markdown, in which what a spec or a machine calls
+// itself is no HTML.
+func markdownText(s string) string { return markdownTag.ReplaceAllString(s, "&lt;$1") }
+
 // draw draws columns and rows, as plain text or as Markdown.
 func (t *Table) draw(w io.Writer, markdown bool) error {
+	cell := plainText
+	if markdown {
+		cell = func(s string) string { return strings.ReplaceAll(markdownText(s), "|", `\|`) }
+	}
 	var names []string
 	var aligns tw.Alignment
 	for _, c := range t.Columns {
-		names = append(names, c.Name)
+		names = append(names, cell(c.Name))
 		if c.Left {
 			aligns = append(aligns, tw.AlignLeft)
 		} else {
@@ -112,10 +126,8 @@ func (t *Table) draw(w io.Writer, markdown bool) error {
 		tablewriter.WithAlignment(aligns),
 		tablewriter.WithHeaderAlignmentConfig(tw.CellAlignment{PerColumn: aligns}),
 	}
-	cell := func(s string) string { return s }
 	if markdown {
 		options = append(options, tablewriter.WithRenderer(renderer.NewMarkdown()))
-		cell = func(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 	} else {
 		options = append(options, tablewriter.WithRendition(tw.Rendition{
 			Symbols: tw.NewSymbols(tw.StyleASCII),

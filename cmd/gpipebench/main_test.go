@@ -138,6 +138,8 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"simulate --device none.yaml", 2, "none.yaml"},
 		{"table2 --profile huge", 2, "want smoke, quick, full"},
 		{"table2 --format pdf", 2, "want text, markdown, csv, json"},
+		{"reproduce --only=", 2, "no experiment: want some of consistency, "},
+		{"reproduce --only table2,table2", 2, "experiment \"table2\" is named twice: want it once"},
 		{"reproduce --only table9", 2, "table2, table2-amoebanet, table2-modelled, table3, ablation, figure3, breakdown, validation, learning"},
 		{"corpus", 2, "out"},
 		{"train --model transformer --data synthetic", 2, "want synthetic-translation or parallel:SRC,TGT"},
