@@ -396,7 +396,7 @@ func TestCrowded(t *testing.T) {
 }
 
 func TestTable2Report(t *testing.T) {
-	e := loaded[*table2](t, "table2")
+	e := loaded[*table2](t, loadTable2)
 	log := evenLog(t, e)
 	r, err := e.Report(log, log)
 	if err != nil {
@@ -442,7 +442,7 @@ func TestTable2Report(t *testing.T) {
 // The figures that the paper's sources leave to derive, and its M = 4 row that
 // no fixed mini-batch can reach.
 func TestTable2Theory(t *testing.T) {
-	e := loaded[*table2](t, "table2")
+	e := loaded[*table2](t, loadTable2)
 	spread, err := e.spreadTable()
 	if err != nil {
 		t.Fatal(err)
@@ -464,7 +464,7 @@ func TestTable2Theory(t *testing.T) {
 }
 
 func TestConsistencyReport(t *testing.T) {
-	loaded, err := Load("consistency")
+	loaded, err := loadConsistency()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -606,7 +606,7 @@ func TestTable2Measures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	e := loaded[*table2](t, "table2")
+	e := loaded[*table2](t, loadTable2)
 	log := NewLog(e.Key("smoke"))
 	if err := e.Measure(context.Background(), log, Silent{}); err != nil {
 		t.Fatal(err)
@@ -748,9 +748,9 @@ func rendersReference(t *testing.T) {
 }
 
 // loaded is an experiment of the program's own spec.
-func loaded[T Experiment](t *testing.T, id string) T {
+func loaded[T Experiment](t *testing.T, load func(...SpecFile) (Experiment, error)) T {
 	t.Helper()
-	e, err := Load(id)
+	e, err := load()
 	if err != nil {
 		t.Fatal(err)
 	}

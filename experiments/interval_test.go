@@ -56,7 +56,7 @@ func TestRateInterval(t *testing.T) {
 // too few if they are; with enough the breakdown's shares have intervals.
 func TestTablesSaySeedsAndNumbers(t *testing.T) {
 	for _, rounds := range []int{2, 7} {
-		b := loaded[*breakdown](t, "breakdown")
+		b := loaded[*breakdown](t, loadBreakdown)
 		profile := b.spec.Profiles["smoke"]
 		profile.Rounds = rounds
 		b.spec.Profiles["smoke"] = profile

@@ -305,7 +305,7 @@ func TestCrossing(t *testing.T) {
 // loadedTable3 is Table 3 and records of even stages in its smoke profile.
 func loadedTable3(t *testing.T) (*table3, *Log) {
 	t.Helper()
-	t3 := loaded[*table3](t, "table3")
+	t3 := loaded[*table3](t, loadTable3)
 	log := NewLog(t3.Key("smoke"))
 	fillRounds(t, log, t3.rounds(t3.spec.Profiles["smoke"]), 0, even)
 	fillScale(t, log, &t3.spec.paperScale, func(cell, cutSpec, string, string) float64 { return 1 })
@@ -424,7 +424,7 @@ func TestWhatIfsChangeSteps(t *testing.T) {
 
 // The modelled tables of both specs come from one log.
 func TestTable2ModelledReport(t *testing.T) {
-	m := loaded[*table2Modelled](t, "table2-modelled")
+	m := loaded[*table2Modelled](t, loadTable2Modelled)
 	log := NewLog(m.Key("smoke"))
 	one := func(cell, cutSpec, string, string) float64 { return 1 }
 	fillScale(t, log, &m.spec.paperScale, one)
@@ -463,7 +463,7 @@ func TestMeasureCore(t *testing.T) {
 // The base is 1, cutting by time helps stages whose FLOPs mislead, and nothing
 // beats stages that are even.
 func TestAblation(t *testing.T) {
-	loaded, err := Load("ablation")
+	loaded, err := loadAblation()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func TestDivergence(t *testing.T) {
 
 // TestStabilityVerdict: the verdict is what the runs say.
 func TestStabilityVerdict(t *testing.T) {
-	s := loaded[*stability](t, "stability")
+	s := loaded[*stability](t, loadStability)
 	for _, c := range []struct {
 		diverge []string // variants
 		ended   bool     // by a value that is not finite
@@ -99,7 +99,7 @@ func TestStabilityVerdict(t *testing.T) {
 
 // TestStabilityMeasures: the smallest profile is measured, and twice the same.
 func TestStabilityMeasures(t *testing.T) {
-	s := loaded[*stability](t, "stability")
+	s := loaded[*stability](t, loadStability)
 	log := NewLog(s.Key("smoke"))
 	if err := s.Measure(context.Background(), log, Silent{}); err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func TestRowsOfAGrid(t *testing.T) {
 // are rounded, their memory at 12 bytes each within an eighth once Naive-1's two
 // cells are interchanged, which only makes it worse elsewhere.
 func TestTable1Prints(t *testing.T) {
-	e := loaded[*table1](t, "table1")
+	e := loaded[*table1](t, loadTable1)
 	for i := range e.spec.Networks {
 		n := &e.spec.Networks[i]
 		for j := range n.Columns {
@@ -227,7 +227,7 @@ func cancelled() context.Context {
 // The paper's activation memory of its Transformers comes out within 5% with
 // activations in bf16, attention's probabilities kept and micro-batches of four.
 func TestActivationsOfThePapersTransformers(t *testing.T) {
-	e := loaded[*table1](t, "table1")
+	e := loaded[*table1](t, loadTable1)
 	n := &e.spec.Networks[1]
 	a, err := accelerator.Named(n.Accelerator)
 	if err != nil {
@@ -409,7 +409,7 @@ func printedLog(t *testing.T, e *table1) *Log {
 }
 
 func TestTable1Report(t *testing.T) {
-	e := loaded[*table1](t, "table1")
+	e := loaded[*table1](t, loadTable1)
 	if _, err := e.Report(NewLog(e.Key("smoke")), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
 		t.Errorf("without records: %v", err)
 	}

@@ -36,7 +36,7 @@ func scaleLog(t *testing.T, s *scale, profile string, of func(arm string, seed i
 // and an interval of 1.15 to either side (Student's t, 5 degrees of freedom,
 // 2.5706 * 1.0954 / sqrt(6)), and one of nats a hundredth of that.
 func TestScaleReport(t *testing.T) {
-	s := loaded[*scale](t, "translation-scale")
+	s := loaded[*scale](t, loadScale)
 	arms := map[string]float64{
 		"batch of 16": 0, "batch of 64": 5, "batch of 256": 5.5,
 		"small": 0, "deep": 10, "wide": 4, "larger": 10.5,
@@ -93,7 +93,7 @@ func TestScaleReport(t *testing.T) {
 
 // The verdicts of a batch that is worse and of networks that are, or may be.
 func TestScaleVerdicts(t *testing.T) {
-	s := loaded[*scale](t, "translation-scale")
+	s := loaded[*scale](t, loadScale)
 	swing := func(seed int) float64 { return []float64{2, -2}[seed%2] }
 	log := scaleLog(t, s, "quick", func(arm string, seed int) (float64, float64) {
 		switch arm {
@@ -136,7 +136,7 @@ func TestScaleVerdicts(t *testing.T) {
 // The smallest profile is measured, goes on where it was, and its trainings are
 // what train does, on any number of partitions.
 func TestScaleMeasures(t *testing.T) {
-	s := loaded[*scale](t, "translation-scale")
+	s := loaded[*scale](t, loadScale)
 	p := s.spec.Profiles["smoke"]
 	arms := append(s.batches(p), s.networks(p)...)
 	log := NewLog(s.Key("smoke"))
@@ -205,7 +205,7 @@ func TestScaleMeasures(t *testing.T) {
 // Deep and wide networks are of one size, as the paper's, and the others grow as
 // its networks do.
 func TestScaleProportions(t *testing.T) {
-	s := loaded[*scale](t, "translation-scale")
+	s := loaded[*scale](t, loadScale)
 	params := func(m Model) float64 {
 		m.Vocab = 100
 		layers, err := m.Build()

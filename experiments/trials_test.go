@@ -28,7 +28,7 @@ func accuracyLog(t *testing.T, a *accuracy, profile string, of func(setup, seed 
 // five seeds that alternate by d around a mean the deviation of the differences
 // is about d, the 95% interval about 1.2 d to either side, the 90% one 0.95 d.
 func TestAccuracyOutcomes(t *testing.T) {
-	a := loaded[*accuracy](t, "consistency-accuracy")
+	a := loaded[*accuracy](t, loadAccuracy)
 	a.spec.Margin = 3
 	five := a.spec.Profiles["quick"]
 	five.Seeds = []uint64{1, 2, 3, 4, 5}
@@ -84,7 +84,7 @@ func checkPlot(t *testing.T, r *Report) {
 
 // The smallest profile is measured, twice the same, and goes on where it was.
 func TestAccuracyMeasures(t *testing.T) {
-	a := loaded[*accuracy](t, "consistency-accuracy")
+	a := loaded[*accuracy](t, loadAccuracy)
 	log := NewLog(a.Key("smoke"))
 	if err := a.Measure(context.Background(), log, Silent{}); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestAccuracyMeasures(t *testing.T) {
 }
 
 func TestDelayedReduction(t *testing.T) {
-	d := loaded[*delayed](t, "delayed-reduction")
+	d := loaded[*delayed](t, loadDelayed)
 	log := NewLog(d.Key("smoke"))
 	if err := d.Measure(context.Background(), log, Silent{}); err != nil {
 		t.Fatal(err)

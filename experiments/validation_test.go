@@ -12,7 +12,7 @@ func TestValidationRound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("twenty networks: minutes under the race detector, which runs short tests")
 	}
-	v := loaded[*validation](t, "validation")
+	v := loaded[*validation](t, loadValidation)
 	rounds, err := v.repeated("smoke")
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestValidationRound(t *testing.T) {
 
 // A byte too many, wherever it is, is a verdict and names the row.
 func TestValidationMemoryVerdict(t *testing.T) {
-	v := loaded[*validation](t, "validation")
+	v := loaded[*validation](t, loadValidation)
 	for what, change := range map[string]func(*validationSample){
 		"modelled": func(s *validationSample) { s.ModelledPeak[1]++ },
 		"reached":  func(s *validationSample) { s.HighWater[0]++ },
