@@ -66,7 +66,7 @@ func (a *ablation) Key(profile string) Key {
 	for _, n := range a.spec.Networks {
 		figures += acceleratorText(n.Accelerator)
 	}
-	return key(a.ID(), profile, a.text+figures, "ablation.go", "paperscale.go", "simulate.go")
+	return key(a.ID(), profile, a.text+figures)
 }
 
 // cuts are every partitioner over every cost.

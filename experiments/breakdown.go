@@ -78,7 +78,7 @@ func (b *breakdown) Expected(profile string) time.Duration {
 }
 
 func (b *breakdown) Key(profile string) Key {
-	return key(b.ID(), profile, b.text, "breakdown.go", "rounds.go", "process.go")
+	return key(b.ID(), profile, b.text)
 }
 
 // The runs of the picture.

@@ -101,7 +101,7 @@ func (c *consistency) Expected(profile string) time.Duration {
 }
 
 func (c *consistency) Key(profile string) Key {
-	return key(c.ID(), profile, c.text, "consistency.go", "cover.go", "convnet.go", "vision.go", "images.go")
+	return key(c.ID(), profile, c.text)
 }
 
 // runs lists the ways; the first, or the first of the same M if only those are

@@ -87,7 +87,7 @@ func (a *accuracy) Expected(profile string) time.Duration {
 }
 
 func (a *accuracy) Key(profile string) Key {
-	return key(a.ID(), profile, a.text, "consistency_accuracy.go", "trials.go", "vision.go", "images.go")
+	return key(a.ID(), profile, a.text)
 }
 
 func (a *accuracy) arms(p accuracyProfile) []arm {

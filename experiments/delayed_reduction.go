@@ -62,7 +62,7 @@ func (d *delayed) Expected(profile string) time.Duration {
 }
 
 func (d *delayed) Key(profile string) Key {
-	return key(d.ID(), profile, d.text, "delayed_reduction.go", "trials.go", "vision.go", "images.go")
+	return key(d.ID(), profile, d.text)
 }
 
 // The two arms.

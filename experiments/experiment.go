@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"io"
 	"maps"
@@ -103,21 +102,10 @@ func Load(id string, from ...SpecFile) (Experiment, error) {
 	return nil, usagef("unknown experiment %q: want %s", id, strings.Join(IDs(), ", "))
 }
 
-//go:embed *.go
-var sourceFiles embed.FS
-
-// key makes an experiment's key from the text of its spec and the names of the
-// source files that decide what its samples are.
-func key(id, profile, spec string, sources ...string) Key {
-	var texts []string
-	for _, name := range append(sources, "setup.go", "model.go", "vision.go", "optimizer.go", "train.go", "translate.go") {
-		text, err := sourceFiles.ReadFile(name)
-		if err != nil {
-			panic("experiments: no source file " + name)
-		}
-		texts = append(texts, string(text))
-	}
-	return Key{Experiment: id, Profile: profile, Spec: digest(spec), Sources: digest(texts...), Machine: ThisMachine().Key()}
+// key makes an experiment's key from what decides its samples: the text of its
+// spec, the figures of accelerators that the spec names among it.
+func key(id, profile, spec string) Key {
+	return Key{Experiment: id, Profile: profile, Spec: digest(spec), Machine: ThisMachine().Key()}
 }
 
 // profileOf picks a profile out of a spec.

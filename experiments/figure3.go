@@ -115,7 +115,7 @@ func (f *figure3) Expected(profile string) time.Duration {
 }
 
 func (f *figure3) Key(profile string) Key {
-	return key(f.ID(), profile, f.text+acceleratorText(f.spec.Modelled.Accelerator), "figure3.go", "rounds.go", "process.go", "modelled.go", "simulate.go")
+	return key(f.ID(), profile, f.text+acceleratorText(f.spec.Modelled.Accelerator))
 }
 
 func figure3Run(n *figure3Network, s *scenario) string { return n.Name + "/" + s.Name }

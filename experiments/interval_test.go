@@ -135,6 +135,18 @@ func TestSeedsNote(t *testing.T) {
 }
 
 // Of several processes the note has the first time, the last, and every commit.
+// Samples of another engine count, and reproduce says so.
+func TestEngineNote(t *testing.T) {
+	for engine, want := range map[string]string{"this": "", "": "not recorded", "that": "another engine (that, this one is this)"} {
+		log := NewLog(Key{})
+		log.put(&record{Session: "s", Provenance: &Provenance{Engine: engine}})
+		log.put(&record{Session: "s", Sample: "a"})
+		if got := engineNote(log, "this"); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("engine %q: %q, want %q", engine, got, want)
+		}
+	}
+}
+
 func TestProvenanceOfProcesses(t *testing.T) {
 	log := NewLog(Key{Experiment: "e", Profile: "smoke"})
 	for i, p := range []Provenance{{Time: "2026-01-02", Commit: "b"}, {Time: "2026-01-03", Commit: "c"}, {Time: "2026-01-01", Commit: "b"}} {

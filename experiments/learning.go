@@ -73,7 +73,7 @@ func (l *learning) Expected(profile string) time.Duration {
 }
 
 func (l *learning) Key(profile string) Key {
-	return key(l.ID(), profile, l.text, "learning.go", "corpus.go")
+	return key(l.ID(), profile, l.text)
 }
 
 // learningSample is one training.

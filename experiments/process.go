@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gpipebench"
 )
 
 // repeated is a measurement of time that is repeated in rounds. A round has the
@@ -86,6 +88,7 @@ const RoundCommand = "round"
 // when the process that asks does.
 type roundRequest struct {
 	Key     Key                        `json:"key"`
+	Engine  string                     `json:"engine"`
 	Round   int                        `json:"round"`
 	Spec    *specText                  `json:"spec,omitempty"` // instead of the one in the program
 	Samples map[string]json.RawMessage `json:"samples"`        // that are there
@@ -104,7 +107,7 @@ func (r Reproducing) inProcesses(ctx context.Context, e timed, spec []SpecFile, 
 		return err
 	}
 	return eachRound(rounds, log, p, "each round in a process of its own", func(round int) error {
-		request := &roundRequest{Key: log.Key, Round: round, Samples: log.snapshot()}
+		request := &roundRequest{Key: log.Key, Engine: gpipebench.Engine(), Round: round, Samples: log.snapshot()}
 		for _, s := range spec {
 			request.Spec = &specText{s.Name, s.text}
 		}
@@ -219,7 +222,7 @@ func RunRound(ctx context.Context, in io.Reader, out io.Writer) error {
 		return usagef("%s is not measured in rounds", e.ID())
 	}
 	log := NewLog(e.Key(request.Key.Profile))
-	if log.Key != request.Key {
+	if log.Key != request.Key || gpipebench.Engine() != request.Engine {
 		return fmt.Errorf("%s: this process has another program, spec or machine (%+v) than the one that asks (%+v)", e.ID(), log.Key, request.Key)
 	}
 	rounds, err := t.repeated(request.Key.Profile)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gpipebench"
 )
 
 // asRound says what the test's binary does when it is started for a round; if it
@@ -316,7 +318,7 @@ func request(t *testing.T, id string, change func(*roundRequest)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &roundRequest{Key: e.Key("smoke")}
+	r := &roundRequest{Key: e.Key("smoke"), Engine: gpipebench.Engine()}
 	if change != nil {
 		change(r)
 	}
@@ -336,7 +338,7 @@ func TestRunRoundErrors(t *testing.T) {
 		{`{"key":{"experiment":"table9"}}` + "\n", `unknown experiment "table9"`},
 		{request(t, "learning", nil), "not measured in rounds"},
 		{request(t, "breakdown", func(r *roundRequest) { r.Round = 2 }), "round 2: want 0 to 1"},
-		{request(t, "breakdown", func(r *roundRequest) { r.Key.Sources = "others" }), "another program"},
+		{request(t, "breakdown", func(r *roundRequest) { r.Engine = "another" }), "another program"},
 		{request(t, "breakdown", func(r *roundRequest) { r.Spec = &specText{"mine.yaml", []byte("experiment: breakdown\nrounds: 3\n")} }), "mine.yaml:2:1: unknown field rounds"},
 		{request(t, "breakdown", nil), "context canceled"}, // the input ends behind the request
 	} {

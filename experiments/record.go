@@ -18,12 +18,12 @@ import (
 )
 
 // Key says which samples may stand beside each other: those of one spec, one
-// version of the code that measures, one profile and one machine.
+// profile and one machine. What measured them, the engine, is in their sessions'
+// provenance.
 type Key struct {
 	Experiment string `json:"experiment"`
 	Profile    string `json:"profile"`
-	Spec       string `json:"spec"`    // hash of the spec's text
-	Sources    string `json:"sources"` // hash of the code that measures
+	Spec       string `json:"spec"` // hash of the spec's text
 	Machine    string `json:"machine"`
 }
 
@@ -32,6 +32,7 @@ type Key struct {
 type record struct {
 	Session string `json:"session"` // the session's id, its own or that of the sample
 	Key
+	Sources string `json:"sources,omitempty"` // of earlier versions, whose keys held it; says nothing
 
 	Provenance *Provenance `json:"provenance,omitempty"` // of a session
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"gpipebench"
+
 	"gpipebench/internal/files"
 )
 
@@ -119,6 +121,9 @@ func (r Reproducing) one(ctx context.Context, e Experiment, spec []SpecFile, p P
 	} else {
 		p.Say(measuring)
 	}
+	if note := engineNote(log, gpipebench.Engine()); note != "" {
+		p.Say(e.ID() + ": " + note)
+	}
 	before := len(log.names)
 	start := time.Now()
 	if t, ok := e.(timed); ok && r.Executable != "" {
@@ -191,6 +196,21 @@ func sameDir(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// engineNote says so if samples that are there were measured by another engine
+// than this program's. They count all the same: most changes decide nothing.
+func engineNote(log *Log, engine string) string {
+	for _, s := range log.measuring() {
+		switch s.Engine {
+		case engine:
+		case "":
+			return "the engine that measured these records is not recorded; --fresh measures anew"
+		default:
+			return fmt.Sprintf("these records were measured by another engine (%s, this one is %s); --fresh measures anew", s.Engine, engine)
+		}
+	}
+	return ""
 }
 
 // seedsNote lists every seed of an experiment's samples.

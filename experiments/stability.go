@@ -121,7 +121,7 @@ func (s *stability) Expected(profile string) time.Duration {
 }
 
 func (s *stability) Key(profile string) Key {
-	return key(s.ID(), profile, s.text, "stability.go")
+	return key(s.ID(), profile, s.text)
 }
 
 // stabilityRun is one training. Values that are not finite end it and are not

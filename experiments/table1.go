@@ -284,7 +284,7 @@ func (t *table1) Key(profile string) Key {
 	for _, n := range t.spec.Networks {
 		figures += acceleratorText(n.Accelerator)
 	}
-	return key(t.ID(), profile, t.text+figures, "table1.go", "table1_search.go", "table1_modelled.go", "table1_measured.go", "rounds.go", "simulate.go")
+	return key(t.ID(), profile, t.text+figures)
 }
 
 func (t *table1) Measure(ctx context.Context, log *Log, p Progress) error {

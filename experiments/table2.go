@@ -136,7 +136,7 @@ func (t *table2) Expected(profile string) time.Duration {
 }
 
 func (t *table2) Key(profile string) Key {
-	return key(t.ID(), profile, t.text+t.modelled.key(), "table2.go", "rounds.go", "process.go", "paperscale.go", "simulate.go")
+	return key(t.ID(), profile, t.text+t.modelled.key())
 }
 
 // cells of the grid, in the paper's order.

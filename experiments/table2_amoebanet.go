@@ -100,7 +100,7 @@ func (a *amoeba) Expected(profile string) time.Duration {
 }
 
 func (a *amoeba) Key(profile string) Key {
-	return key(a.ID(), profile, a.text+a.modelled.key(), "table2_amoebanet.go", "rounds.go", "process.go", "costs.go", "paperscale.go", "simulate.go")
+	return key(a.ID(), profile, a.text+a.modelled.key())
 }
 
 // cells of the grid, in the paper's order.

@@ -62,7 +62,7 @@ func (t *table2Modelled) Expected(profile string) time.Duration {
 }
 
 func (t *table2Modelled) Key(profile string) Key {
-	return key(t.ID(), profile, t.text+t.spec.accelerators()+t.table3.text+t.table3.spec.accelerators(), "paperscale.go", "paperscale_whatif.go", "simulate.go")
+	return key(t.ID(), profile, t.text+t.spec.accelerators()+t.table3.text+t.table3.spec.accelerators())
 }
 
 func (t *table2Modelled) Measure(ctx context.Context, log *Log, p Progress) error {

@@ -88,7 +88,7 @@ func (t *table3) Expected(profile string) time.Duration {
 }
 
 func (t *table3) Key(profile string) Key {
-	return key(t.ID(), profile, t.text+t.spec.accelerators(), "table3.go", "rounds.go", "process.go", "paperscale.go", "simulate.go")
+	return key(t.ID(), profile, t.text+t.spec.accelerators())
 }
 
 func table3Run(n *scaleNetwork, c cell) string {

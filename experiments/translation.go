@@ -75,7 +75,7 @@ func (t *translation) Expected(profile string) time.Duration {
 }
 
 func (t *translation) Key(profile string) Key {
-	return key(t.ID(), profile, t.text, "translation.go")
+	return key(t.ID(), profile, t.text)
 }
 
 // The samples: the network, the same one that sees no source, and the first

@@ -143,7 +143,7 @@ func (s *scale) Expected(profile string) time.Duration {
 }
 
 func (s *scale) Key(profile string) Key {
-	return key(s.ID(), profile, s.text, "translation_scale.go", "trials.go")
+	return key(s.ID(), profile, s.text)
 }
 
 func (p scaleProfile) languages() datasets.MultilingualConfig {

@@ -77,7 +77,7 @@ func (v *validation) Expected(profile string) time.Duration {
 }
 
 func (v *validation) Key(profile string) Key {
-	return key(v.ID(), profile, v.text, "validation.go", "calibrate.go", "rounds.go", "process.go")
+	return key(v.ID(), profile, v.text)
 }
 
 func (v *validation) repeated(profile string) (repeated, error) {

@@ -27,9 +27,9 @@ records that they are computed from, to a directory: records/*.jsonl,
 tables/*.md, *.csv, plots, steps' timelines as text, SVG and Chrome trace JSON;
 report.html joins all of it.
 
-What that directory holds already for the same spec, machine and code of the
-experiments is not measured again, so a run that was stopped goes on where it
-was; after a change to the engine, --fresh measures anew. Where
+What that directory holds already for the same spec and machine is not measured
+again, so a run that was stopped goes on where it was; a line says so if another
+engine measured it, and --fresh measures anew. Where
 ` + reference + ` is found, its values are shown beside.`,
 		Example: `  gpipebench reproduce
   gpipebench reproduce --profile smoke --out /tmp/smoke

@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime/debug"
 
+	"gpipebench"
+
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments"
@@ -25,7 +27,7 @@ func newVersion() *cobra.Command {
 			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 				v.Version = info.Main.Version
 			}
-			v.Commit, v.Dirty = experiments.Commit()
+			v.Commit, v.Dirty = gpipebench.Commit()
 			if asJSON {
 				return o.json(v)
 			}

@@ -1,4 +1,4 @@
-package experiments
+package gpipebench
 
 import (
 	"os"
@@ -50,8 +50,8 @@ func TestCommitOfSources(t *testing.T) {
 	}
 	for _, c := range []struct{ executable, source string }{
 		{filepath.Join(elsewhere, "gpipebench"), source}, // the checkout may have moved on since
-		{executable, filepath.Join(elsewhere, "experiments", "provenance.go")},
-		{executable, "gpipebench/experiments/provenance.go"}, // -trimpath
+		{executable, filepath.Join(elsewhere, "commit.go")},
+		{executable, "gpipebench/commit.go"}, // -trimpath
 	} {
 		if got, dirty := commitOf(c.executable, c.source); got != "" || dirty {
 			t.Errorf("%s of %s: commit %q", c.executable, c.source, got)

@@ -1,0 +1,87 @@
+package gpipebench
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Commit is what this program was built from, as the build stamped it or, run by
+// go run or go test, which do not, as git tells of the checkout that its sources
+// are in; "" if neither knows. The directory it is started in has no say.
+func Commit() (commit string, dirty bool) {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				commit = s.Value
+			case "vcs.modified":
+				dirty = s.Value == "true"
+			}
+		}
+	}
+	if commit != "" {
+		return commit, dirty
+	}
+	return gitCommit()
+}
+
+var gitCommit = sync.OnceValues(func() (string, bool) {
+	executable, err := os.Executable()
+	if err != nil {
+		return "", false
+	}
+	_, source, _, _ := runtime.Caller(0)
+	return commitOf(executable, source)
+})
+
+// commitOf is the commit of the checkout in which source, a file of this package,
+// was compiled. It is known only where it cannot have moved on since:
+// the executable is one that the go command has just made from it to run it, and
+// the sources are still those that it was made from.
+func commitOf(executable, source string) (commit string, dirty bool) {
+	dir := filepath.Dir(source)
+	if !builtToRun(executable) || !filepath.IsAbs(dir) || !sameEngine(dir) {
+		return "", false
+	}
+	git := func(args ...string) string {
+		c := exec.Command("git", append([]string{"-C", dir}, args...)...)
+		// GIT_DIR and its like name another repository.
+		c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
+		out, err := c.Output()
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSpace(string(out))
+	}
+	if top := git("rev-parse", "--show-toplevel"); top == "" || !sameDir(top, dir) {
+		return "", false // the sources are a copy within something else
+	}
+	return git("rev-parse", "HEAD"), git("status", "--porcelain") != ""
+}
+
+// builtToRun tells whether the go command made an executable to run it: it does
+// so in directories named go-build..., or in its cache.
+func builtToRun(executable string) bool {
+	if cache := os.Getenv("GOCACHE"); cache != "" && strings.HasPrefix(executable, filepath.Clean(cache)+string(filepath.Separator)) {
+		return true
+	}
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(executable), "/"), func(s string) bool { return strings.HasPrefix(s, "go-build") })
+}
+
+// sameEngine tells whether a checkout holds the engine that this program has.
+func sameEngine(dir string) bool {
+	engine, err := EngineIn(os.DirFS(dir))
+	return err == nil && engine == Engine()
+}
+
+func sameDir(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}

@@ -1,0 +1,70 @@
+// Package gpipebench retraces the experiments of GPipe and its neighbours; the
+// command is in cmd/gpipebench, the library in gpipe, nn and models.
+//
+// The package itself says only which engine a program has: what computes, from
+// kernels to datasets.
+package gpipebench
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"io/fs"
+	"strings"
+	"sync"
+)
+
+// The engine's sources, by the folders that they are in.
+//
+//go:embed go.mod nn/*.go nn/*/*.go nn/internal/*/*.go nn/internal/*/*.s models/*/*.go datasets/*.go
+//go:embed gpipe/*.go gpipe/*/*.go gpipe/internal/*/*.go gpipe/accelerators/*.yaml
+var sources embed.FS
+
+// Engine is the digest of the engine's sources: of what their Go tokens and their
+// assembly say, without tests and comments. Two programs with the same engine
+// compute the same; what differs between two engines may be nothing that decides
+// a result, so a record names its engine but does not depend on it.
+var Engine = sync.OnceValue(func() string {
+	engine, err := EngineIn(sources)
+	if err != nil {
+		panic(err) // memory has everything
+	}
+	return engine
+})
+
+// EngineIn is the digest of the same files in another place: Engine's, if they say
+// the same.
+func EngineIn(root fs.FS) (string, error) {
+	h := sha256.New()
+	err := fs.WalkDir(sources, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(h, "%s\n", name)
+		if !strings.HasSuffix(name, ".go") {
+			h.Write(text)
+			return nil
+		}
+		var s scanner.Scanner
+		file := token.NewFileSet()
+		s.Init(file.AddFile(name, -1, len(text)), text, nil, 0) // skips comments
+		for {
+			_, what, literal := s.Scan()
+			if what == token.EOF {
+				return nil
+			}
+			fmt.Fprintf(h, "%d %s\n", what, literal)
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16], nil
+}
