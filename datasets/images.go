@@ -3,6 +3,7 @@ package datasets
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
@@ -35,8 +36,9 @@ type ImageSet struct {
 	channels int
 	examples [2]int // by split
 	pixels   pixelReader
-	fresh    bool            // an epoch does not come again: image i of epoch e is e*examples+i
-	values   [3][256]float32 // of a pixel's byte, by channel
+	fresh    bool // an epoch does not come again: image i of epoch e is e*examples+i
+	scale    PixelScale
+	values   [3][256]float32 // of a pixel's byte, by channel: what scale makes of it
 	change   augmentation
 	order    philox.Key
 }
@@ -58,11 +60,43 @@ func newImageSet(name string, classes []string, size, channels int, c Config) *I
 	}
 }
 
+// PixelScale is what makes a value of a pixel's byte p, channel by channel: (p/255
+// - Mean) / Deviation.
+type PixelScale struct {
+	Mean      []float64 `json:"mean"`
+	Deviation []float64 `json:"deviation"` // above 0
+}
+
+// Equal tells whether two scales are the same to the bit.
+func (p PixelScale) Equal(q PixelScale) bool {
+	return slices.Equal(p.Mean, q.Mean) && slices.Equal(p.Deviation, q.Deviation)
+}
+
+// Scale is that of the set's pixels.
+func (s *ImageSet) Scale() PixelScale { return s.scale }
+
+// Rescale makes another scale that of the set's pixels, such as that of the images
+// that a network was trained on. It is not for use beside Batch.
+func (s *ImageSet) Rescale(to PixelScale) error {
+	if len(to.Mean) != s.channels || len(to.Deviation) != s.channels {
+		return fmt.Errorf("%d means and %d deviations of pixels, want %d, one for each channel", len(to.Mean), len(to.Deviation), s.channels)
+	}
+	for c := range s.channels {
+		// Not beyond what float32 holds of the values.
+		if mean, deviation := to.Mean[c], to.Deviation[c]; !(math.Abs(mean) <= 1e6 && deviation >= 1e-6 && deviation <= 1e6) {
+			return fmt.Errorf("mean %v and deviation %v of pixels, want up to 1e6, and deviations from 1e-6", mean, deviation)
+		}
+	}
+	s.normalize(to)
+	return nil
+}
+
 // normalize settles what a pixel's byte means in each channel.
-func (s *ImageSet) normalize(mean, deviation [3]float64) {
+func (s *ImageSet) normalize(to PixelScale) {
+	s.scale = to
 	for c := range s.channels {
 		for p := range 256 {
-			s.values[c][p] = float32((float64(p)/255 - mean[c]) / deviation[c])
+			s.values[c][p] = float32((float64(p)/255 - to.Mean[c]) / to.Deviation[c])
 		}
 	}
 }
@@ -174,11 +208,12 @@ func newStoredSet(name string, classes []string, size, channels int, images *sto
 	for i, p := range images[Train].pixels {
 		counts[i%channels][p]++
 	}
-	var mean, deviation [3]float64
+	var scale PixelScale
 	for c := range channels {
-		mean[c], deviation[c] = moments(&counts[c])
+		mean, deviation := moments(&counts[c])
+		scale.Mean, scale.Deviation = append(scale.Mean, mean), append(scale.Deviation, deviation)
 	}
-	s.normalize(mean, deviation)
+	s.normalize(scale)
 	return s
 }
 

@@ -27,6 +27,6 @@ func NewSyntheticImages(c Config) (*ImageSet, error) {
 	s.examples = [2]int{Train: i.Train, HeldOut: i.HeldOut}
 	// Colours are symmetric around the middle; with the default noise
 	// their deviation is 0.23.
-	s.normalize([3]float64{0.5, 0.5, 0.5}, [3]float64{0.23, 0.23, 0.23})
+	s.normalize(PixelScale{Mean: []float64{0.5, 0.5, 0.5}, Deviation: []float64{0.23, 0.23, 0.23}})
 	return s, nil
 }

@@ -34,6 +34,32 @@ type Vocabulary interface {
 	Piece(id int32) string
 }
 
+// VocabularyDescription is all of a vocabulary, as it can be kept with the weights
+// of a network that was trained on it.
+type VocabularyDescription struct {
+	// Pieces are what Piece says of each id.
+	Pieces []string `json:"pieces"`
+	// Joins are the ids of the left and the right piece of each join of byte pairs,
+	// the one that was learnt first first. What they make is the piece of both
+	// texts. Nil of a vocabulary that joins nothing.
+	Joins [][2]int32 `json:"joins,omitempty"`
+}
+
+// DescribeVocabulary describes a vocabulary.
+func DescribeVocabulary(v Vocabulary) VocabularyDescription {
+	var d VocabularyDescription
+	for id := range v.Size() {
+		d.Pieces = append(d.Pieces, v.Piece(int32(id)))
+	}
+	if b, ok := v.(*BPE); ok && len(b.joins) > 0 {
+		d.Joins = make([][2]int32, len(b.joins))
+		for p, j := range b.joins {
+			d.Joins[j.rank] = [2]int32{p.left, p.right}
+		}
+	}
+	return d
+}
+
 // special is the name of a special token.
 func special(id int32) string {
 	switch id {

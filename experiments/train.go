@@ -2,7 +2,6 @@ package experiments
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/files"
 	"gpipebench/nn"
-	"gpipebench/nn/safetensors"
 )
 
 // Training is a network, what it learns from, and how.
@@ -62,6 +60,9 @@ type Training struct {
 	// Closing is told what begins behind the last step and may take long. Nil:
 	// nobody is told.
 	Closing func(what string)
+	// Notice is told, in a line, what Load's file does not say and is therefore not
+	// checked, and what is taken from it instead of the data. Nil: nobody is told.
+	Notice func(what string)
 
 	input      gpipe.Input // of a Shaped source: its largest mini-batch
 	epochSteps int         // mini-batches of an epoch; 0: there are no epochs
@@ -321,7 +322,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 		}
 	}
 	if t.Save != "" {
-		if err := t.save(trainer); err != nil {
+		if err := t.save(begun); err != nil {
 			return nil, err
 		}
 	}
@@ -376,7 +377,7 @@ func (t *Training) begin(ctx context.Context) (b *begun, err error) {
 		return nil, err
 	}
 	if err = b.prepareLast(t); err == nil {
-		err = t.load(b.trainer)
+		err = t.load(b)
 	}
 	if err != nil {
 		b.trainer.Close()
@@ -455,54 +456,6 @@ func (t *Training) open(ctx context.Context) (*gpipe.Trainer, gpipe.Pipeline, er
 	}
 	trainer, err := p.Open(in)
 	return trainer, p, err
-}
-
-// modelKey is the metadata of a weights file that says which network they are of.
-const modelKey = "model"
-
-// load begins with the weights of a file, if there is one. Where the file says
-// that its weights are of a network that computes something else, although every
-// shape is the same, it is refused.
-func (t *Training) load(trainer *gpipe.Trainer) error {
-	if t.Load == "" {
-		return nil
-	}
-	f, err := safetensors.Open(t.Load)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	var from Model
-	if json.Unmarshal([]byte(f.Metadata[modelKey]), &from) == nil { // else it is somebody else's
-		for _, setting := range []struct {
-			name         string
-			theirs, ours any
-		}{
-			{"model", from.Name, t.Model.Name},
-			{"heads", from.Heads, t.Model.Heads},
-			{"delayed", from.Delayed, t.Model.Delayed},
-			{"official", from.Official, t.Model.Official},
-		} {
-			if setting.theirs != setting.ours {
-				return fmt.Errorf("%s: its weights are of a network with %s %v, and this one has %v: want the same, as others compute something else with them",
-					t.Load, setting.name, setting.theirs, setting.ours)
-			}
-		}
-	}
-	return trainer.Load(t.Load)
-}
-
-// save writes the weights and, as metadata, what they are of.
-func (t *Training) save(trainer *gpipe.Trainer) error {
-	model, err := json.Marshal(t.Model)
-	if err != nil {
-		return err
-	}
-	write := func() error { return trainer.Save(t.Save, map[string]string{modelKey: string(model)}) }
-	if t.SaveEMA {
-		return trainer.Averaged(write)
-	}
-	return write()
 }
 
 // averaged runs f with the weights' average in their place, if there is one.

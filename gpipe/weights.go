@@ -9,16 +9,29 @@ import (
 	"maps"
 	"slices"
 
+	"gpipebench/nn"
 	"gpipebench/nn/safetensors"
 )
 
-// HashKey is the metadata of a weights file that [Trainer.Save] adds: the
-// weights' [Trainer.Hash], which is the SHA-256 of the file's data.
-const HashKey = "weights_sha256"
+// The metadata of a weights file that [Trainer.Save] adds.
+const (
+	// HashKey is the weights' [Trainer.Hash], which is the SHA-256 of the file's data.
+	HashKey = "weights_sha256"
+	// FunctionKey is what is computed with them: [Pipeline.Fingerprint].
+	FunctionKey = "function_sha256"
+)
+
+// Fingerprint tells networks apart that compute something else with the same
+// weights: see [nn.Fingerprint]. In describes the mini-batches.
+func (p Pipeline) Fingerprint(in Input) (sha256 string, err error) {
+	defer misfit(&err)
+	return nn.Fingerprint(p.Layers, batched(in.Inputs, 1)), nil
+}
 
 // Save writes the weights to a file in the safetensors format: every parameter
-// by its path in layer order, tied ones once, then batch norm's moving averages. Metadata may be nil; it goes into
-// the file with [HashKey], which it must not have. The same weights and metadata
+// by its path in layer order, tied ones once, then batch norm's moving averages.
+// Metadata may be nil; it goes into the file with [HashKey] and [FunctionKey],
+// which it must not have. The same weights and metadata
 // make the same bytes, however the network is cut. Constant tables and the
 // optimiser's state are not saved.
 //
@@ -28,10 +41,16 @@ func (t *Trainer) Save(path string, metadata map[string]string) error {
 	if t.broken != nil {
 		return fmt.Errorf("%s: not saved: %w", path, t.broken)
 	}
-	if _, ok := metadata[HashKey]; ok {
-		return fmt.Errorf("%s: not saved: metadata %q is Save's own", path, HashKey)
+	function, err := t.net.Fingerprint(t.net.input)
+	if err != nil {
+		return fmt.Errorf("%s: not saved: %w", path, err)
 	}
-	all := map[string]string{HashKey: t.Hash()}
+	all := map[string]string{HashKey: t.Hash(), FunctionKey: function}
+	for key := range all {
+		if _, ok := metadata[key]; ok {
+			return fmt.Errorf("%s: not saved: metadata %q is Save's own", path, key)
+		}
+	}
 	maps.Copy(all, metadata)
 	var tensors []safetensors.Tensor
 	for _, w := range t.Weights() {
@@ -43,7 +62,8 @@ func (t *Trainer) Save(path string, metadata map[string]string) error {
 // Load replaces the weights by those of a file, on every stage that uses them.
 // The file's tensors must be those that Save writes, by path and shape, all
 // and no others, in any order; where it has [HashKey], its values must have that
-// hash. All of this is checked, and the whole file read once, before anything is
+// hash, and where it has [FunctionKey], this network must be what it says. All of
+// this is checked, and the whole file read once, before anything is
 // changed, so that a file that is refused changes nothing.
 //
 // The optimiser's state and the number of steps stay as they are: after Load, a
@@ -64,6 +84,15 @@ func (t *Trainer) Load(path string) error {
 	index, err := t.match(f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
+	}
+	if want, ok := f.Metadata[FunctionKey]; ok {
+		got, err := t.net.Fingerprint(t.net.input)
+		if err == nil && got != want {
+			err = fmt.Errorf("its weights are of a network that computes something else with them: the SHA-256 of its function is %.64q, this network's %q", want, got)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	if err := verify(f, index); err != nil {
 		return fmt.Errorf("%s: %w", path, err)

@@ -173,13 +173,40 @@ func TestSavedFile(t *testing.T) {
 	if !slices.Equal(names, want) || names[0] != "embedding/source/table" || slices.Contains(names, "softmax/weight") {
 		t.Errorf("tensors %v, want %v", names, want)
 	}
-	if !maps.Equal(f.Metadata, map[string]string{"heads": "3", HashKey: tr.Hash()}) {
+	if len(f.Metadata[FunctionKey]) != 64 || !maps.Equal(f.Metadata, map[string]string{"heads": "3", HashKey: tr.Hash(), FunctionKey: f.Metadata[FunctionKey]}) {
 		t.Errorf("metadata %v", f.Metadata)
 	}
 	all := read(t, file)
 	data := all[8+binary.LittleEndian.Uint64(all):]
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != tr.Hash() {
 		t.Errorf("the data's SHA-256 is %x, the hash %s", sum, tr.Hash())
+	}
+}
+
+// TestLoadOfAnotherFunction: weights of a network with the same tensors that
+// computes something else are refused, those of one that trains otherwise are not.
+func TestLoadOfAnotherFunction(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "weights.safetensors")
+	open := func(change func(*lm)) *Trainer {
+		l := small
+		change(&l)
+		return openSmall(t, l.pipeline(t))
+	}
+	if err := open(func(*lm) {}).Save(file, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*lm){
+		"heads":       func(l *lm) { l.model.Heads = 4 },
+		"clip-logits": func(l *lm) { l.model.ClipLogits = 5 },
+	} {
+		other := open(change)
+		before := other.Hash()
+		if err := other.Load(file); err == nil || !strings.HasPrefix(err.Error(), file+": its weights are of a network that computes something else") || other.Hash() != before {
+			t.Errorf("%s: %v: want it refused, and nothing changed", name, err)
+		}
+	}
+	if err := open(func(l *lm) { l.model.Dropout, l.model.ScaledInit, l.smooth = 0, true, 0 }).Load(file); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -310,6 +337,7 @@ func TestSaveFails(t *testing.T) {
 	fails(dir, nil, "is a directory")
 	fails(file, map[string]string{"name": "\xff"}, "is not UTF-8")
 	fails(file, map[string]string{HashKey: tr.Hash()}, "Save's own")
+	fails(file, map[string]string{FunctionKey: "f"}, "Save's own")
 	if os.Geteuid() > 0 { // root may write anywhere
 		if err := os.Chmod(dir, 0o555); err != nil {
 			t.Fatal(err)

@@ -54,6 +54,7 @@ With a network for images it is, for
 				o.progress.End()
 				o.progress.Say(what)
 			}
+			t.Notice = o.progress.Say
 			r, err := t.Run(ctx, func(s experiments.TrainStep) {
 				o.progress.Line(s.String(), fmt.Sprintf("loss %.4f", s.Loss), s.Eval != nil)
 			})

@@ -1,0 +1,78 @@
+package nn
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+
+	"gpipebench/nn/graph"
+)
+
+// Fingerprint is the SHA-256 of the function that layers compute of their inputs
+// and weights when they are evaluated: of every operation with what it is applied
+// to, down to the inputs, and of all parameters by path and shape. In are the
+// types of the inputs, with a leading dimension of any size.
+//
+// It is the same for every cut of a network, for other rates of dropout, other
+// initial values and whatever else is of training alone; and for inputs of other
+// sizes, unless an operation depends on them, as the padding of a convolution may.
+// Constant tables, such as positions, count by their path.
+func Fingerprint(layers []Layer, in []graph.Type) string {
+	traced := TraceStage(layers, 0, nil, in, nil, false)
+	f := traced.Function
+	values := map[*graph.Node]string{}
+	for i, n := range f.In {
+		values[n] = hashOf("input", fmt.Sprint(i), n.DType.String())
+	}
+	var all []string
+	for i, n := range f.Params {
+		values[n] = hashOf("constant", n.Name)
+		if p := traced.Params[i]; p.State || !p.Frozen {
+			values[n] = hashOf("parameter", n.Name, p.Shape.String())
+		}
+		all = append(all, values[n])
+	}
+	slices.Sort(all) // another cut may list them in another order
+	for _, c := range f.Graph.Calls {
+		call := []string{c.Op.Name(), attributes(c.Op)}
+		for _, n := range c.In {
+			call = append(call, values[n])
+		}
+		is := hashOf(call...)
+		for i, n := range c.Out {
+			values[n] = hashOf(is, fmt.Sprint(i))
+			if c.Op == (graph.CopyOp{}) { // which a cut puts in
+				values[n] = values[c.In[0]]
+			}
+		}
+	}
+	for _, n := range f.Out {
+		all = append(all, values[n])
+	}
+	return hashOf(all...)
+}
+
+// hashOf is the SHA-256 of texts, none of which has a byte 0 in it.
+func hashOf(texts ...string) string {
+	h := sha256.New()
+	for _, t := range texts {
+		io.WriteString(h, t+"\x00")
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// attributes are an operation's fields that are not zero, so that one which is
+// added later changes nothing where it is not used.
+func attributes(op graph.Op) string {
+	v := reflect.ValueOf(op)
+	var text string
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if value := v.FieldByIndex(f.Index); !f.Anonymous && f.IsExported() && !value.IsZero() {
+			text += fmt.Sprintf("%s=%v ", f.Name, value)
+		}
+	}
+	return text
+}
