@@ -1,10 +1,15 @@
 package datasets
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
+	"gpipebench/internal/files"
+	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
@@ -62,74 +67,84 @@ func (d cifar) open(dir string, c Config) (*ImageSet, error) {
 		dir = inside
 	}
 	var images storedImages
-	for split, files := range [][]string{Train: d.train, HeldOut: d.test} {
+	for split, names := range [][]string{Train: d.train, HeldOut: d.test} {
 		all, first := &images[split], 0
-		for i, f := range files {
+		for i, f := range names {
 			file := filepath.Join(dir, f)
-			pixels, classes, err := d.read(file)
-			if err == nil && i > 0 && len(classes) != first {
-				err = atByte(min(len(classes), first)*d.record(), "%d records, want %d, as in %s", len(classes), first, files[0])
+			before := len(all.classes)
+			err := d.read(file, all)
+			n := len(all.classes) - before
+			if err == nil && i > 0 && n != first {
+				err = atByte(min(n, first)*d.record(), "%d records, want %d, as in %s", n, first, names[0])
 			}
 			if err != nil {
 				return nil, inFile(d.kind, file, err)
 			}
-			first = len(classes)
-			all.pixels, all.classes = append(all.pixels, pixels...), append(all.classes, classes...)
+			first = n
 		}
 	}
 	names, err := d.classNames(filepath.Join(dir, d.names))
 	if err != nil {
 		return nil, inFile(d.kind, filepath.Join(dir, d.names), err)
 	}
-	images.scale(cifarSide, size, 3)
+	if err := images.scale(cifarSide, size, 3); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	return newStoredSet(name, names, size, 3, &images, c), nil
 }
 
 // record is the number of bytes of one.
 func (d cifar) record() int { return d.labels + 3*cifarPlane }
 
-func (d cifar) read(file string) (pixels []byte, classes []int32, err error) {
-	data, err := readFile(file, MaxText)
+func (d cifar) read(file string, all *storedSplit) error {
+	r, err := files.Open(file, files.Kind{What: "a file", Bytes: MaxText})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	return d.parse(data)
+	defer r.Close()
+	all.pixels = slices.Grow(all.pixels, int(r.Size)/d.record()*3*cifarPlane)
+	return d.parse(bufio.NewReaderSize(r, 64<<10), all)
 }
 
-// parse takes a file's records apart: pixels are (N, 32, 32, 3).
-func (d cifar) parse(data []byte) (pixels []byte, classes []int32, err error) {
+// parse adds a file's records: pixels are (N, 32, 32, 3).
+func (d cifar) parse(r io.Reader, all *storedSplit) error {
 	size := d.record()
-	if len(data) == 0 {
-		return nil, nil, atByte(0, "empty, want records of %d bytes", size)
-	}
-	n := len(data) / size
-	pixels, classes = make([]byte, n*3*cifarPlane), make([]int32, n)
-	for i := range n {
-		record := data[i*size : (i+1)*size]
+	record := make([]byte, size)
+	image := make([]byte, 3*cifarPlane)
+	for i := 0; ; i++ {
+		switch n, err := io.ReadFull(r, record); {
+		case err == io.EOF && i == 0:
+			return atByte(0, "empty, want records of %d bytes", size)
+		case err == io.EOF:
+			return nil
+		case err == io.ErrUnexpectedEOF:
+			return atByte(i*size+n, "ends %d bytes into record %d, want records of %d bytes", n, i+1, size)
+		case err != nil:
+			return err
+		}
 		if d.coarse > 0 && int(record[0]) >= d.coarse {
-			return nil, nil, atByte(i*size, "coarse class %d, want 0 to %d", record[0], d.coarse-1)
+			return atByte(i*size, "coarse class %d, want 0 to %d", record[0], d.coarse-1)
 		}
 		class := int(record[d.labels-1])
 		if class >= d.classes {
-			return nil, nil, atByte(i*size+d.labels-1, "class %d, want 0 to %d", class, d.classes-1)
+			return atByte(i*size+d.labels-1, "class %d, want 0 to %d", class, d.classes-1)
 		}
-		classes[i] = int32(class)
-		planes, image := record[d.labels:], pixels[i*3*cifarPlane:][:3*cifarPlane]
+		planes := record[d.labels:]
 		for p := range cifarPlane {
 			for c := range 3 {
 				image[3*p+c] = planes[c*cifarPlane+p]
 			}
 		}
+		all.pixels, all.classes = append(all.pixels, image...), append(all.classes, int32(class))
 	}
-	if rest := len(data) % size; rest != 0 {
-		return nil, nil, atByte(len(data), "ends %d bytes into record %d, want records of %d bytes", rest, n+1, size)
-	}
-	return pixels, classes, nil
 }
+
+// maxNames is how long the file of the classes' names may be.
+const maxNames = 1 << 20
 
 // classNames are the lines of a file that may be missing.
 func (d cifar) classNames(file string) ([]string, error) {
-	data, err := readFile(file, MaxText)
+	data, err := readFile(file, maxNames)
 	if errors.Is(err, fs.ErrNotExist) {
 		return numbers(d.classes), nil
 	}

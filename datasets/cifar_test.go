@@ -212,7 +212,9 @@ func FuzzCIFAR(f *testing.F) {
 		if hundred {
 			d = cifar100
 		}
-		pixels, classes, err := d.parse(data)
+		var all storedSplit
+		err := d.parse(bytes.NewReader(data), &all)
+		pixels, classes := all.pixels, all.classes
 		if err != nil {
 			if m := err.Error(); strings.ContainsAny(m, "\n\r") || !strings.HasPrefix(m, "byte ") {
 				t.Errorf("error %q", m)

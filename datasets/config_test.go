@@ -64,7 +64,7 @@ func TestSourcesIgnoreWhatIsNotTheirs(t *testing.T) {
 		t.Error(err)
 	}
 	bad = Config{Synthetic: SyntheticConfig{Lag: -1}, Multilingual: MultilingualConfig{Nouns: -1}}
-	if _, err := OpenParallel(files(t, "a\nb\n", "a\nb\n"), bad); err != nil {
+	if _, err := OpenParallel(textFiles(t, "a\nb\n", "a\nb\n"), bad); err != nil {
 		t.Error(err)
 	}
 	bad.Multilingual = MultilingualConfig{Pairs: 10}

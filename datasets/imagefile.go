@@ -2,9 +2,9 @@ package datasets
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
+	"gpipebench/internal/files"
 	"image"
 	"io"
 	"io/fs"
@@ -34,17 +34,12 @@ func inFile(kind, file string, err error) error {
 	if errors.As(err, &path) {
 		err = path.Err
 	}
-	return fmt.Errorf("%s: %s: %w", kind, printable(file), err)
+	return fmt.Errorf("%s: %s: %w", kind, printable(file), files.Reason(err))
 }
 
 // readFile reads a file of up to limit bytes.
 func readFile(file string, limit int64) ([]byte, error) {
-	data, err := readText(file, limit)
-	var path *fs.PathError
-	if err != nil && !errors.As(err, &path) {
-		err = fmt.Errorf("%w, want a file of up to %d MiB", err, limit>>20)
-	}
-	return data, err
+	return files.Read(file, files.Kind{What: "a file", Bytes: limit})
 }
 
 // firstFile is the first of several names that a file of a data set can have.
@@ -71,10 +66,10 @@ func gunzip(data []byte, limit int64) ([]byte, error) {
 		return data, nil
 	}
 	in := bytes.NewReader(data)
-	z, err := gzip.NewReader(in)
+	z, err := files.Gunzip(in)
 	var out []byte
 	if err == nil {
-		out, err = io.ReadAll(io.LimitReader(z, limit+1))
+		out, err = files.ReadAll(io.LimitReader(z, limit+1), 0)
 	}
 	at := len(data) - in.Len()
 	switch {
@@ -104,10 +99,21 @@ func scaleSquare(in image.Image, size int, pixels []byte) {
 	}
 }
 
+// checkImages refuses more images of a size than are kept in memory.
+func checkImages(n, size, channels int) error {
+	if int64(n) > MaxImages/int64(size*size*channels) {
+		return fmt.Errorf("%d images of %dx%d pixels, want at most %d MiB", n, size, size, MaxImages>>20)
+	}
+	return nil
+}
+
 // scale scales all images, of 1 or 3 channels.
-func (s *storedImages) scale(from, to, channels int) {
+func (s *storedImages) scale(from, to, channels int) error {
 	if from == to {
-		return
+		return nil
+	}
+	if err := checkImages(len(s[Train].classes)+len(s[HeldOut].classes), to, channels); err != nil {
+		return err
 	}
 	scaled := make([]byte, 3*to*to)
 	for split := range s {
@@ -123,6 +129,7 @@ func (s *storedImages) scale(from, to, channels int) {
 			}
 		}
 	}
+	return nil
 }
 
 // stored is an image in memory, channels last, as an image.Image.

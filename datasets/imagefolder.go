@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// MaxImages is the number of bytes up to which the images of a folder are
-	// kept in memory, three for each pixel of the configured size.
+	// MaxImages is the number of bytes up to which the images of a data set are
+	// kept in memory, one for each channel of each pixel of the configured size.
 	MaxImages = 4 << 30
 
 	maxImageFile   = 1 << 28 // bytes
@@ -56,8 +56,8 @@ func OpenImages(dir string, c Config) (*ImageSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := len(files[Train]) + len(files[HeldOut]); int64(n) > MaxImages/int64(3*size*size) {
-		return nil, fmt.Errorf("%s: %d images of %dx%d pixels, want at most %d MiB", name, n, size, size, MaxImages>>20)
+	if err := checkImages(len(files[Train])+len(files[HeldOut]), size, 3); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	var images storedImages
 	for split := range images {

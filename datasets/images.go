@@ -184,7 +184,9 @@ func (s *ImageSet) Yardsticks() ([]Yardstick, error) {
 }
 
 // storedImages are images in memory, as bytes; they are decoded batch by batch.
-type storedImages [2]struct { // by split
+type storedImages [2]storedSplit
+
+type storedSplit struct {
 	pixels  []byte // (N, size, size, channels)
 	classes []int32
 }

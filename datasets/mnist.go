@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"encoding/binary"
+	"fmt"
 	"path/filepath"
 )
 
@@ -41,8 +42,11 @@ func OpenMNIST(dir string, c Config) (*ImageSet, error) {
 	if err := c.Images.validate(size); err != nil {
 		return nil, err
 	}
-	images.scale(side, size, 1)
-	return newStoredSet("mnist:"+printable(dir), numbers(mnistClasses), size, 1, &images, c), nil
+	name := "mnist:" + printable(dir)
+	if err := images.scale(side, size, 1); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return newStoredSet(name, numbers(mnistClasses), size, 1, &images, c), nil
 }
 
 // idxFile is the file of one of the names that MNIST's files go by.

@@ -196,3 +196,22 @@ func FuzzIDX(f *testing.F) {
 		}
 	})
 }
+
+// Neither gzip nor an image size makes gigabytes of a small file.
+func TestMNISTIsBounded(t *testing.T) {
+	const images = "train-images-idx3-ubyte"
+	const n = 5000
+	files := mnistFiles()
+	files[images], files["train-labels-idx1-ubyte"] = idx(make([]byte, n), n, 1, 1), idx(make([]byte, n), n)
+	files["t10k-images-idx3-ubyte"], files["t10k-labels-idx1-ubyte"] = idx(make([]byte, 1), 1, 1, 1), idx(make([]byte, 1), 1)
+	dir := writeFiles(t, files)
+	_, err := OpenMNIST(dir, Config{Images: ImageConfig{Size: 1024}})
+	if want := "mnist:" + dir + ": 5001 images of 1024x1024 pixels, want at most 4096 MiB"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	files = mnistFiles()
+	files[images] = gzipped(t, make([]byte, 40<<20))
+	if _, err := OpenMNIST(writeFiles(t, files), Config{}); err == nil || !strings.Contains(err.Error(), "gzip: ") || !strings.Contains(err.Error(), "times as many") {
+		t.Errorf("%d bytes of gzip: error %v", len(files[images]), err)
+	}
+}

@@ -1,14 +1,9 @@
 package datasets
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
+	"gpipebench/internal/files"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -84,51 +79,12 @@ func parse(spec string) (kind, argument string, err error) {
 // OpenText reads a text; see NewText and MaxText.
 func OpenText(file string, c Config) (*Text, error) {
 	name := "text:" + printable(file)
-	text, err := readText(file, MaxText)
+	text, err := files.Read(file, files.Kind{What: "a readable file", Bytes: MaxText})
 	if err != nil {
-		// The path is in the name already; once is enough.
-		var path *fs.PathError
-		if errors.As(err, &path) {
-			err = path.Err
-		}
-		return nil, fmt.Errorf("%s: %w, want a readable file of up to %d MiB", name, err, MaxText>>20)
+		return nil, fmt.Errorf("%s: %w", name, files.Reason(err)) // the path is in the name already
 	}
 	return NewText(name, text, c)
 }
 
-// readText reads a file, or a pipe, of up to limit bytes.
-func readText(file string, limit int64) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		return nil, errors.New("is a directory")
-	}
-	if info.Size() > limit {
-		return nil, fmt.Errorf("%d bytes", info.Size())
-	}
-	var text bytes.Buffer
-	text.Grow(int(info.Size()) + bytes.MinRead) // all at once if the size is known
-	if _, err := text.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
-		return nil, err
-	}
-	if int64(text.Len()) > limit {
-		return nil, fmt.Errorf("more than %d bytes", limit)
-	}
-	return text.Bytes(), nil
-}
-
-// printable is a name as it can stand in a message of one line: itself, or
-// quoted where it has something in it that does not print.
-func printable(s string) string {
-	if q := strconv.Quote(s); s == "" || q[1:len(q)-1] != s {
-		return q
-	}
-	return s
-}
+// printable is a name as it can stand in a message of one line.
+func printable(s string) string { return files.Printable(s) }

@@ -59,9 +59,9 @@ func TestOpenErrors(t *testing.T) {
 		"parallel:a":              `data source parallel:a: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
 		"parallel:a,":             `data source parallel:a,: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
 		"parallel:a,b,c":          `data source parallel:a,b,c: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
-		"parallel:/nowhere/a,b":   `parallel: /nowhere/a: no such file or directory, want a text of up to 1024 MiB, plain or gzip`,
+		"parallel:/nowhere/a,b":   `parallel: /nowhere/a: no such file or directory`,
 		"synthetic-translation:x": `data source synthetic-translation:x: synthetic-translation takes no argument`,
-		"text:/nowhere/b\nc":      `text:"/nowhere/b\nc": no such file or directory, want a readable file of up to 1024 MiB`,
+		"text:/nowhere/b\nc":      `text:"/nowhere/b\nc": no such file or directory`,
 		"text:" + dir:             `text:` + dir + `: is a directory, want a readable file of up to 1024 MiB`,
 		"text:" + empty:           `text:` + empty + `: empty, want at least 640 bytes: the last tenth is held out and has to hold a sequence of 64`,
 		"text:" + short:           `text:` + short + `: 9 bytes, want at least 640 bytes: the last tenth is held out and has to hold a sequence of 64`,
@@ -79,42 +79,6 @@ func TestOpenErrors(t *testing.T) {
 	}
 	if _, err := Open("synthetic", Config{SeqLen: -1}); err == nil {
 		t.Error("a bad configuration was accepted")
-	}
-}
-
-func TestReadTextLimit(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(file, []byte("12345"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if text, err := readText(file, 5); err != nil || string(text) != "12345" {
-		t.Errorf("at the limit: %q, %v", text, err)
-	}
-	if _, err := readText(file, 4); err == nil || err.Error() != "5 bytes" {
-		t.Errorf("above the limit: error %v", err)
-	}
-}
-
-// A pipe has no size to look at beforehand.
-func TestReadTextFromPipe(t *testing.T) {
-	for limit, want := range map[int64]string{5: "12345", 4: ""} {
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := fmt.Sprintf("/dev/fd/%d", r.Fd())
-		if _, err := os.Stat(name); err != nil {
-			t.Skip("no /dev/fd here")
-		}
-		if _, err := w.WriteString("12345"); err != nil {
-			t.Fatal(err)
-		}
-		w.Close()
-		text, err := readText(name, limit)
-		r.Close()
-		if string(text) != want || (err == nil) != (want != "") {
-			t.Errorf("limit %d: %q, %v", limit, text, err)
-		}
 	}
 }
 

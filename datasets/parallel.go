@@ -3,12 +3,10 @@ package datasets
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
+	"gpipebench/internal/files"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -16,6 +14,10 @@ import (
 
 // MaxLine is the length in bytes up to which a line of a parallel text is read.
 const MaxLine = 1 << 16
+
+// MaxLines is how many lines of a parallel text are read: a line takes memory also
+// where hardly anything is in it.
+const MaxLines = 5_000_000
 
 // OpenParallel reads aligned texts: files holds, for each language, the file of
 // its sentences and that of their translations, line by line. See Translation
@@ -26,7 +28,8 @@ const MaxLine = 1 << 16
 // mark at the beginning is skipped; nothing else is normalised. A line that is
 // empty in both files is left out; one that is empty in one of them only is an
 // error, as are another number of lines, a byte 0, a sequence that is no UTF-8, a
-// line of more than MaxLine bytes and a file of more than MaxText. A language
+// line of more than MaxLine bytes, a file of more than MaxText or MaxLines lines and
+// gzip that makes far more of its bytes than text does. A language
 // goes by the name of its first file, without the directory if that is enough
 // to tell it apart.
 //
@@ -137,17 +140,12 @@ func emptyBeside(empty, other string, line int) error {
 // readLines reads a file's lines, their words one space apart.
 func readLines(file string) ([]string, error) {
 	lines, err := func() ([]string, error) {
-		f, err := os.Open(file)
+		f, err := files.Open(file, textKind)
 		if err != nil {
 			return nil, err
 		}
 		defer f.Close()
-		if info, err := f.Stat(); err != nil {
-			return nil, err
-		} else if info.IsDir() {
-			return nil, errors.New("is a directory")
-		}
-		return parseLines(f, MaxText, MaxLine)
+		return parseLines(f, textLimits{MaxText, MaxLine, MaxLines})
 	}()
 	if err == nil && len(lines) == 0 {
 		err = errors.New("empty")
@@ -155,16 +153,19 @@ func readLines(file string) ([]string, error) {
 	if err == nil {
 		return lines, nil
 	}
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err // the path stands before it
-	}
+	var of *files.Error
 	var at *lineError
-	if errors.As(err, &at) {
+	switch {
+	case errors.As(err, &at):
 		return nil, fmt.Errorf("parallel: %s:%w", printable(file), err)
+	case errors.As(err, &of):
+		return nil, fmt.Errorf("parallel: %w", of)
 	}
-	return nil, fmt.Errorf("parallel: %s: %w, want a text of up to %d MiB, plain or gzip", printable(file), err, MaxText>>20)
+	return nil, fmt.Errorf("parallel: %s: %w, want %v", printable(file), err, textKind)
 }
+
+// textKind is what a file of parallel text is read as.
+var textKind = files.Kind{What: "a text, plain or gzip,", Bytes: MaxText}
 
 // lineError is what is wrong in a line.
 type lineError struct {
@@ -188,15 +189,21 @@ var (
 	errCutShort = errors.New("gzip: ends in the middle")
 )
 
-// parseLines reads a text of up to maxText bytes (after decompression) in lines
-// of up to maxLine.
-func parseLines(r io.Reader, maxText int64, maxLine int) ([]string, error) {
+// textLimits are how large a text may be.
+type textLimits struct {
+	text  int64 // bytes, after decompression
+	line  int   // bytes of a line
+	lines int
+}
+
+// parseLines reads a text's lines.
+func parseLines(r io.Reader, most textLimits) ([]string, error) {
 	text, err := plain(r)
 	if err != nil {
 		return nil, err
 	}
 	// A line comes with its end and, the first, with a byte order mark.
-	in := bufio.NewReaderSize(text, max(maxLine+len("\n")+len(byteOrderMark), 16))
+	in := bufio.NewReaderSize(text, max(most.line+len("\n")+len(byteOrderMark), 16))
 	var lines []string
 	var size int64
 	for {
@@ -204,8 +211,11 @@ func parseLines(r io.Reader, maxText int64, maxLine int) ([]string, error) {
 		if err == io.EOF && len(line) == 0 {
 			return lines, nil
 		}
-		if size += int64(len(line)); size > maxText {
-			return nil, &lineError{len(lines) + 1, 0, fmt.Errorf("text of more than %d bytes", maxText)}
+		if size += int64(len(line)); size > most.text {
+			return nil, &lineError{len(lines) + 1, 0, fmt.Errorf("text of more than %d bytes", most.text)}
+		}
+		if len(lines) == most.lines {
+			return nil, &lineError{len(lines) + 1, 0, fmt.Errorf("text of more than %d lines", most.lines)}
 		}
 		line, ended := bytes.CutSuffix(line, []byte("\n"))
 		if len(lines) == 0 {
@@ -214,8 +224,8 @@ func parseLines(r io.Reader, maxText int64, maxLine int) ([]string, error) {
 		if !ended && err != nil && err != io.EOF && err != bufio.ErrBufferFull {
 			return nil, &lineError{len(lines) + 1, 0, cutShort(err)}
 		}
-		if err == bufio.ErrBufferFull || len(line) > maxLine {
-			return nil, &lineError{len(lines) + 1, 0, fmt.Errorf("%w, want at most %d bytes", errLongLine, maxLine)}
+		if err == bufio.ErrBufferFull || len(line) > most.line {
+			return nil, &lineError{len(lines) + 1, 0, fmt.Errorf("%w, want at most %d bytes", errLongLine, most.line)}
 		}
 		if e := checkLine(line); e != nil {
 			e.line = len(lines) + 1
@@ -237,7 +247,7 @@ func plain(r io.Reader) (io.Reader, error) {
 	if !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		return in, nil
 	}
-	z, err := gzip.NewReader(in)
+	z, err := files.Gunzip(in)
 	if err != nil {
 		return nil, cutShort(err)
 	}
@@ -249,7 +259,7 @@ func cutShort(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errCutShort
 	}
-	return err
+	return files.Reason(err)
 }
 
 // checkLine finds the first thing that text does not have. The column counts

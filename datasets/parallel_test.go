@@ -10,13 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// files writes texts and returns their paths, in order.
-func files(t testing.TB, texts ...string) []string {
+// textFiles writes texts and returns their paths, in order.
+func textFiles(t testing.TB, texts ...string) []string {
 	t.Helper()
 	dir := t.TempDir()
 	var paths []string
@@ -62,7 +63,7 @@ func mustParallel(t testing.TB, paths []string, c Config) *Translation {
 }
 
 func TestParallel(t *testing.T) {
-	paths := files(t, lines(40, "uno"), lines(40, "one"))
+	paths := textFiles(t, lines(40, "uno"), lines(40, "one"))
 	s := mustParallel(t, paths, Config{})
 	if want := "parallel:" + paths[0] + "," + paths[1]; s.Name() != want {
 		t.Errorf("name %s, want %s", s.Name(), want)
@@ -99,7 +100,7 @@ func TestParallel(t *testing.T) {
 // A byte order mark, carriage returns, any white space, a last line without an
 // end and compression change nothing.
 func TestParallelWritings(t *testing.T) {
-	want := mustParallel(t, files(t, lines(40, "uno"), lines(40, "one")), Config{})
+	want := mustParallel(t, textFiles(t, lines(40, "uno"), lines(40, "one")), Config{})
 	for name, change := range map[string]func(string) string{
 		"byte order mark": func(s string) string { return "\uFEFF" + s },
 		"CRLF":            func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
@@ -109,7 +110,7 @@ func TestParallelWritings(t *testing.T) {
 		"two in gzip":     func(s string) string { return zipped(t, s[:50]) + zipped(t, s[50:]) },
 		"empty lines":     func(s string) string { return strings.Replace(s, "\n", "\n\n \n", 1) + "\n" },
 	} {
-		got := mustParallel(t, files(t, change(lines(40, "uno")), change(lines(40, "one"))), Config{})
+		got := mustParallel(t, textFiles(t, change(lines(40, "uno")), change(lines(40, "one"))), Config{})
 		if !reflect.DeepEqual(got.pairs, want.pairs) {
 			t.Errorf("%s: other pairs", name)
 		}
@@ -126,7 +127,7 @@ func TestParallelWritings(t *testing.T) {
 // Several languages, of which one is compressed.
 func TestParallelLanguages(t *testing.T) {
 	texts := []string{lines(100, "uno"), lines(100, "one"), zipped(t, lines(30, "eins")), lines(30, "one")}
-	paths := files(t, texts...)
+	paths := textFiles(t, texts...)
 	c := Config{Translation: TranslationConfig{HeldOut: 7, Temperature: math.Inf(1)}}
 	s := mustParallel(t, paths, c)
 	want := []Language{{Name: "a", Train: 93, HeldOut: 7, Share: 58. / 116}, {Name: "c", Train: 23, HeldOut: 7, Share: 58. / 116}}
@@ -176,7 +177,7 @@ func TestLanguageNames(t *testing.T) {
 // to it.
 func TestParallelVocabularyIsOfTheTrainingPart(t *testing.T) {
 	text := lines(30, "uno") + strings.Repeat("żółw\n", 3)
-	s := mustParallel(t, files(t, text, text), Config{Translation: TranslationConfig{HeldOut: 3, Vocab: 30}})
+	s := mustParallel(t, textFiles(t, text, text), Config{Translation: TranslationConfig{HeldOut: 3, Vocab: 30}})
 	if s.Vocab() > 30 || s.SourceVocab() > 30 {
 		t.Errorf("vocabularies of %d and %d, asked for 30", s.SourceVocab(), s.Vocab())
 	}
@@ -189,7 +190,7 @@ func TestParallelVocabularyIsOfTheTrainingPart(t *testing.T) {
 func TestParallelDefaultHeldOut(t *testing.T) {
 	for n, want := range map[int]int{2: 1, 19: 1, 20: 2, 12000: 1000} {
 		text := strings.Repeat("a b\n", n)
-		if got := mustParallel(t, files(t, text, text), Config{}).Languages()[0]; got.HeldOut != want || got.Train != n-want {
+		if got := mustParallel(t, textFiles(t, text, text), Config{}).Languages()[0]; got.HeldOut != want || got.Train != n-want {
 			t.Errorf("%d lines: %+v, want %d held out", n, got, want)
 		}
 	}
@@ -203,9 +204,9 @@ func TestParallelErrors(t *testing.T) {
 		source, target string
 		want           string // A and B for the files
 	}{
-		{"", ok, "parallel: A: empty, want a text of up to 1024 MiB, plain or gzip"},
-		{ok, "", "parallel: B: empty, want a text of up to 1024 MiB, plain or gzip"},
-		{ok, zipped(t, ""), "parallel: B: empty, want a text of up to 1024 MiB, plain or gzip"},
+		{"", ok, "parallel: A: empty, want a text, plain or gzip, of up to 1024 MiB"},
+		{ok, "", "parallel: B: empty, want a text, plain or gzip, of up to 1024 MiB"},
+		{ok, zipped(t, ""), "parallel: B: empty, want a text, plain or gzip, of up to 1024 MiB"},
 		{ok, ok + "six\n", "parallel: B:5: no line beside it: 5 lines, but 4 in A, want the same number"},
 		{ok + "six\nseven", ok, "parallel: A:5: no line beside it: 6 lines, but 4 in B, want the same number"},
 		{"one\n\nthree\n", "one\ntwo\nthree\n", "parallel: A:2: empty, but not in B: want a line in both or in neither"},
@@ -217,14 +218,14 @@ func TestParallelErrors(t *testing.T) {
 		{"one\n" + long + "\n", "one\ntwo\n", ""}, // just
 		{"one\n" + long + "x\n", ok, "parallel: A:2: line too long, want at most 65536 bytes"},
 		{"one\n" + long + long, ok, "parallel: A:2: line too long, want at most 65536 bytes"},
-		{"\x1f\x8bnonsense, not gzip", ok, "parallel: A: gzip: invalid header, want a text of up to 1024 MiB, plain or gzip"},
-		{"\x1f\x8b", ok, "parallel: A: gzip: ends in the middle, want a text of up to 1024 MiB, plain or gzip"},
+		{"\x1f\x8bnonsense, not gzip", ok, "parallel: A: gzip: invalid header, want a text, plain or gzip, of up to 1024 MiB"},
+		{"\x1f\x8b", ok, "parallel: A: gzip: ends in the middle, want a text, plain or gzip, of up to 1024 MiB"},
 		{ok, cut[:20], "parallel: B:1: gzip: ends in the middle"},
 		{ok, cut[:len(cut)-8] + "\x00\x00\x00\x00\x00\x00\x00\x00", "parallel: B:5001: gzip: invalid checksum"},
 		{"one\n", "one\n", "parallel: A: 1 pairs of lines, want more than the 1 that are held out"},
 		{"\n\n", "\n \n", "parallel: A: 0 pairs of lines, want more than the 1 that are held out"},
 	} {
-		paths := files(t, c.source, c.target)
+		paths := textFiles(t, c.source, c.target)
 		want := strings.NewReplacer("A", paths[0], "B", paths[1], "UTF", "UTF", "MiB", "MiB").Replace(c.want)
 		s, err := OpenParallel(paths, Config{SeqLen: 4096, Translation: TranslationConfig{HeldOut: 1}})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != want) {
@@ -237,7 +238,7 @@ func TestParallelErrors(t *testing.T) {
 }
 
 func TestParallelFileErrors(t *testing.T) {
-	paths := files(t, "one\ntwo\nthree\n", "one\ntwo\nthree\n")
+	paths := textFiles(t, "one\ntwo\nthree\n", "one\ntwo\nthree\n")
 	for _, c := range []struct {
 		files []string
 		c     Config
@@ -245,8 +246,8 @@ func TestParallelFileErrors(t *testing.T) {
 	}{
 		{nil, Config{}, "parallel: 0 files, want two for each language"},
 		{paths[:1], Config{}, "parallel: 1 files, want two for each language"},
-		{[]string{paths[0], "/nowhere/b\nc"}, Config{}, `parallel: "/nowhere/b\nc": no such file or directory, want a text of up to 1024 MiB, plain or gzip`},
-		{[]string{paths[0], filepath.Dir(paths[0])}, Config{}, "parallel: " + filepath.Dir(paths[0]) + ": is a directory, want a text of up to 1024 MiB, plain or gzip"},
+		{[]string{paths[0], "/nowhere/b\nc"}, Config{}, `parallel: "/nowhere/b\nc": no such file or directory`},
+		{[]string{paths[0], filepath.Dir(paths[0])}, Config{}, "parallel: " + filepath.Dir(paths[0]) + ": is a directory, want a text, plain or gzip, of up to 1024 MiB"},
 		{append(slices.Clone(paths), paths...), Config{}, "parallel: " + paths[0] + " is given twice, want a file of its own for each language"},
 		{paths, Config{SeqLen: 1}, "sequence length 1, want 2 to 4096 for translation"},
 		{paths, Config{Translation: TranslationConfig{Vocab: 1 << 17}}, "translation: vocabulary 131072, want 6 to 65536"},
@@ -265,7 +266,7 @@ func TestParallelFileErrors(t *testing.T) {
 func TestParseLinesLimit(t *testing.T) {
 	for limit, want := range map[int64]string{7: "", 6: "3: text of more than 6 bytes", 2: "2: text of more than 2 bytes"} {
 		for _, text := range []string{"a\nbb\nc\n", zipped(t, "a\nbb\nc\n")} {
-			_, err := parseLines(strings.NewReader(text), limit, 100)
+			_, err := parseLines(strings.NewReader(text), textLimits{limit, 100, 100})
 			if want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
 				t.Errorf("limit %d: error %v, want %q", limit, err, want)
 			}
@@ -283,7 +284,7 @@ func FuzzLines(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		const limit, longest = 200, 9
-		got, err := parseLines(bytes.NewReader(text), limit, longest)
+		got, err := parseLines(bytes.NewReader(text), textLimits{limit, longest, limit})
 		if err != nil {
 			if got != nil || strings.ContainsAny(err.Error(), "\n\r") {
 				t.Fatalf("%q: %q beside error %q", text, got, err)
@@ -310,7 +311,7 @@ func FuzzLines(f *testing.F) {
 		}
 		// A mark that was second is now first; the last line may have got its end.
 		if len(got) > 0 && !strings.HasPrefix(again, byteOrderMark) {
-			if second, err := parseLines(strings.NewReader(again), limit+1, longest); err != nil || !slices.Equal(second, got) {
+			if second, err := parseLines(strings.NewReader(again), textLimits{limit + 1, longest, limit}); err != nil || !slices.Equal(second, got) {
 				t.Fatalf("%q, then %q: %v", got, second, err)
 			}
 		}
@@ -352,4 +353,32 @@ func ExampleOpenParallel() {
 	// [die</w>][k][atze</w>][s][chläft</w>][</s>]
 	// the cat sleeps
 	// parallel: text.en:41: no line beside it: 41 lines, but 40 in text.de, want the same number
+}
+
+// What little gzip makes too much text, and too many lines, is refused before there
+// is memory for it.
+func TestParallelIsBounded(t *testing.T) {
+	bomb := zipped(t, strings.Repeat("word word\n", 5<<20))
+	paths := textFiles(t, bomb, "a\n")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := OpenParallel(paths, Config{})
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.HasPrefix(err.Error(), "parallel: "+paths[0]+":") || !strings.Contains(err.Error(), "gzip: ") {
+		t.Errorf("%d bytes of gzip: error %v", len(bomb), err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<29 {
+		t.Errorf("it took %d bytes", took)
+	}
+	if _, err := parseLines(strings.NewReader("a\nb\n\nc"), textLimits{100, 10, 3}); err == nil || err.Error() != "4: text of more than 3 lines" {
+		t.Errorf("too many lines: %v", err)
+	}
+	if lines, err := parseLines(strings.NewReader("a\nb\n\n"), textLimits{100, 10, 3}); len(lines) != 3 || err != nil {
+		t.Errorf("%q, %v", lines, err)
+	}
+	// Empty members of gzip, one behind another, end with their file.
+	empty := textFiles(t, strings.Repeat(zipped(t, ""), 1000), "a\n")
+	if _, err := OpenParallel(empty, Config{}); err == nil || !strings.Contains(err.Error(), "empty") {
+		t.Errorf("nothing a thousand times: %v", err)
+	}
 }

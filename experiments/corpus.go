@@ -3,6 +3,7 @@ package experiments
 import (
 	"errors"
 	"fmt"
+	"gpipebench/internal/files"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -20,12 +21,12 @@ func GoDocumentation() (text []byte, version string, err error) {
 		return nil, "", fmt.Errorf("go env GOROOT: %w: want the go command in the path", err)
 	}
 	root, version, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	files, err := documentation(os.DirFS(root))
+	parts, err := documentation(os.DirFS(root))
 	if err != nil {
 		return nil, "", err
 	}
-	for _, name := range files {
-		part, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+	for _, name := range parts {
+		part, err := files.Read(filepath.Join(root, filepath.FromSlash(name)), files.Kind{What: "documentation", Bytes: 16 << 20})
 		if err != nil {
 			return nil, "", err
 		}

@@ -2,7 +2,7 @@ package experiments
 
 import (
 	"bytes"
-	"os"
+	"gpipebench/internal/files"
 	"runtime"
 	"strconv"
 	"strings"
@@ -44,7 +44,7 @@ func machineCPU() float64 {
 	if runtime.GOOS != "linux" {
 		return -1
 	}
-	stat, err := os.ReadFile("/proc/stat")
+	stat, err := files.Read("/proc/stat", procKind)
 	if err != nil {
 		return -1
 	}

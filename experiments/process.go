@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"gpipebench/internal/files"
 	"io"
 	"os/exec"
 	"path/filepath"
@@ -94,6 +95,9 @@ type roundRequest struct {
 	Samples map[string]json.RawMessage `json:"samples"`        // that are there
 }
 
+// maxRequest is how long a request may be: all samples of an experiment are in it.
+const maxRequest = 64 << 20
+
 type specText struct {
 	Name string `json:"name"`
 	Text []byte `json:"text"`
@@ -164,7 +168,7 @@ func startRound(ctx context.Context, executable string, request *roundRequest, n
 func adoptAll(out io.Reader, names []string, log *Log) error {
 	lines := bufio.NewReader(out)
 	for {
-		line, err := lines.ReadBytes('\n')
+		line, err := files.ReadLine(lines, maxRecord)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -196,7 +200,7 @@ func complaint(said, executable string) string {
 func RunRound(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	var request roundRequest
-	line, err := lines.ReadBytes('\n')
+	line, err := files.ReadLine(lines, maxRequest)
 	if err == nil {
 		err = json.Unmarshal(line, &request)
 	}

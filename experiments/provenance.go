@@ -3,7 +3,6 @@ package experiments
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"gpipebench"
+	"gpipebench/internal/files"
 	"gpipebench/nn"
 )
 
@@ -85,8 +85,11 @@ func provenance() Provenance {
 	return p
 }
 
+// procKind is what is read of the kernel's files.
+var procKind = files.Kind{What: "a file of the kernel", Bytes: 16 << 20}
+
 func cpuModel() string {
-	info, err := os.ReadFile("/proc/cpuinfo")
+	info, err := files.Read("/proc/cpuinfo", procKind)
 	if err == nil {
 		for line := range strings.Lines(string(info)) {
 			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
@@ -103,7 +106,7 @@ func cpuModel() string {
 }
 
 func loadAverage() float64 {
-	text, err := os.ReadFile("/proc/loadavg")
+	text, err := files.Read("/proc/loadavg", procKind)
 	if err == nil {
 		if first, _, ok := strings.Cut(string(text), " "); ok {
 			if v, err := strconv.ParseFloat(first, 64); err == nil {

@@ -3,7 +3,6 @@ package experiments
 import (
 	"embed"
 	"fmt"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/files"
 	"gpipebench/internal/yamldoc"
 )
 
@@ -51,9 +51,13 @@ type SpecFile struct {
 	text       []byte
 }
 
+// specKind is what the file of a spec may be: ten times the longest of ours. YAML's
+// decoder compares each key of a mapping with every other.
+var specKind = files.Kind{What: "a spec", Bytes: 64 << 10}
+
 // ReadSpec reads a spec's file, and which of the experiments it is for.
 func ReadSpec(name string, ids []string) (SpecFile, error) {
-	text, err := os.ReadFile(name)
+	text, err := files.Read(name, specKind)
 	if err != nil {
 		return SpecFile{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"gpipebench/internal/files"
 	"io"
 	"io/fs"
 	"math"
@@ -168,12 +169,15 @@ func (v Verifying) read(id string, tables tablesOf, r *Verification) error {
 	return nil
 }
 
+// tableKind is what a file of a report may be: none has reached a megabyte.
+var tableKind = files.Kind{What: "a file that reproduce writes", Bytes: 16 << 20}
+
 // differing lists the files of a report that a directory has otherwise. What is
 // not there is not wrong.
 func differing(dir string, r *Report) (wrong []string) {
 	for _, f := range r.files() {
 		name := filepath.Join(dir, f.Name)
-		text, err := os.ReadFile(name)
+		text, err := files.Read(name, tableKind)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:

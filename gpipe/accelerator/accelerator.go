@@ -5,13 +5,13 @@ package accelerator
 
 import (
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"strings"
 
 	"gpipebench/gpipe/accelerators"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/files"
 	"gpipebench/nn/graph"
 )
 
@@ -82,11 +82,15 @@ func All() ([]Accelerator, error) {
 	return list, nil
 }
 
+// fileKind is what an accelerator's file may be: a calibration's is some hundred
+// kilobytes, a line for each shape.
+var fileKind = files.Kind{What: "an accelerator", Bytes: 4 << 20}
+
 // Named finds one of All, or reads the file of that name if
 // it ends in .yaml or .yml.
 func Named(name string) (*Accelerator, error) {
 	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
-		text, err := os.ReadFile(name)
+		text, err := files.Read(name, fileKind)
 		if err != nil {
 			return nil, err
 		}

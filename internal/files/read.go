@@ -157,22 +157,24 @@ func regular(name string, k Kind) error {
 // that and not for twice as much; 0: it is not known. Beside an error it returns what
 // came before.
 func ReadAll(r io.Reader, size int64) ([]byte, error) {
-	var parts [][]byte
-	next := max(size+1, 4<<10) // a byte more meets the end
+	var full [][]byte
+	part := make([]byte, 0, max(size+1, 4<<10)) // a byte more meets the end
 	for {
-		part := make([]byte, next)
-		n, err := io.ReadFull(r, part)
-		parts = append(parts, part[:n])
-		switch {
-		case err == io.EOF || err == io.ErrUnexpectedEOF:
-			if len(parts) == 1 || len(parts) == 2 && n == 0 {
-				return parts[0], nil
+		n, err := r.Read(part[len(part):cap(part)])
+		part = part[:len(part)+n]
+		if err == io.EOF {
+			err = nil
+		} else if err == nil {
+			if len(part) == cap(part) {
+				full = append(full, part)
+				part = make([]byte, 0, min(2*cap(part), 16<<20))
 			}
-			return slices.Concat(parts...), nil
-		case err != nil:
-			return slices.Concat(parts...), err
+			continue
 		}
-		next = min(2*next, 16<<20)
+		if len(full) == 0 {
+			return part, err
+		}
+		return slices.Concat(append(full, part)...), err
 	}
 }
 
@@ -197,7 +199,7 @@ func ReadLine(r *bufio.Reader, most int) ([]byte, error) {
 // What gzip may make of its input: texts and images become some ten times as
 // large, what is made to fill memory a thousand times.
 const (
-	gzipAlways = 64 << 20 // bytes that may come of anything
+	gzipAlways = 16 << 20 // bytes that may come of anything
 	gzipTimes  = 100
 )
 

@@ -101,6 +101,56 @@ func TestWriteToDevice(t *testing.T) {
 	}
 }
 
+// What a pipe gives is read once, up to the limit.
+func TestReadFromPipe(t *testing.T) {
+	for content, want := range map[string]string{"0123456789": "", "0123456789a": "more than 10 bytes, want a spec of up to 10 bytes", strings.Repeat("x", 1<<20): "more than 10 bytes, want a spec of up to 10 bytes"} {
+		named := fifo(t)
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			w.WriteString(content)
+			w.Close()
+		}()
+		go func() {
+			time.Sleep(20 * time.Millisecond) // it may come later than the reader
+			if f, err := os.OpenFile(named, os.O_WRONLY, 0); err == nil {
+				f.WriteString(content)
+				f.Close()
+			}
+		}()
+		for _, name := range []string{named, fmt.Sprintf("/dev/fd/%d", r.Fd())} {
+			got, err := Read(name, ten)
+			if want == "" && (err != nil || string(got) != content) || want != "" && (err == nil || err.Error() != name+": "+want) {
+				t.Errorf("%d bytes in %s: %q, error %v, want %q", len(content), name, got, err, want)
+			}
+			if _, _, err := OpenRegular(name, ten); err == nil || !strings.Contains(err.Error(), "is a pipe, want a regular file") {
+				t.Errorf("OpenRegular(%s): %v", name, err)
+			}
+		}
+		r.Close()
+	}
+}
+
+// A device may never end: none is read.
+func TestReadFromDevice(t *testing.T) {
+	zero, err := os.Open("/dev/zero")
+	if err != nil {
+		t.Skip("no /dev/zero here")
+	}
+	defer zero.Close()
+	link := filepath.Join(t.TempDir(), "spec.yaml")
+	if err := os.Symlink("/dev/zero", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"/dev/zero", link, fmt.Sprintf("/dev/fd/%d", zero.Fd())} {
+		if _, err := Read(name, ten); err == nil || err.Error() != name+": is a device, want a spec of up to 10 bytes" {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
 // A descriptor is written to where it stands, be it a file, a pipe or a socket.
 func TestWriteToDescriptor(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))

@@ -91,6 +91,8 @@ func cut(err error) error {
 	return err
 }
 
+var errNoObject = errors.New("not safetensors: the header does not start with '{'")
+
 func (f *File) read(r io.ReaderAt, size int64) error {
 	if size < lengthBytes {
 		return fmt.Errorf("not safetensors: the file has %d bytes, want at least %d, the header's length", size, lengthBytes)
@@ -105,6 +107,14 @@ func (f *File) read(r io.ReaderAt, size int64) error {
 	}
 	if n > maxHeader {
 		return fmt.Errorf("not safetensors: a header of %d bytes, want at most %d", n, maxHeader)
+	}
+	// One byte, before memory for as many as a file of zeros may claim.
+	first := make([]byte, min(n, 1))
+	if _, err := io.ReadFull(io.NewSectionReader(r, lengthBytes, int64(n)), first); err != nil {
+		return cut(err)
+	}
+	if string(first) != "{" {
+		return errNoObject
 	}
 	header := make([]byte, n)
 	if _, err := io.ReadFull(io.NewSectionReader(r, lengthBytes, int64(n)), header); err != nil {
@@ -149,9 +159,6 @@ func (f *File) layout() error {
 // parse reads the header's JSON token by token: decoding into Go values would
 // let pass, unseen, names that come twice and fields that differ in case.
 func (f *File) parse(header []byte) error {
-	if len(header) == 0 || header[0] != '{' {
-		return errors.New("not safetensors: the header does not start with '{'")
-	}
 	if !utf8.Valid(header) {
 		return errors.New("the header is not UTF-8")
 	}
@@ -298,6 +305,9 @@ func (p parser) numbers(what string, bits int) ([]int64, error) {
 	}
 	var ns []int64
 	for p.More() {
+		if len(ns) == maxDims {
+			return nil, fmt.Errorf("%s: more than %d numbers", what, maxDims)
+		}
 		t, err := p.token()
 		if err != nil {
 			return nil, err

@@ -16,7 +16,8 @@
 //
 // [Read] accepts exactly such files, as long as every tensor is float32; other
 // element types, fields that the format does not have and numbers that are not
-// plain decimals are refused. Values are not looked at: NaN is one like others.
+// plain decimals are refused, and so are more than 64 dimensions. Values are not
+// looked at: NaN is one like others.
 package safetensors
 
 // Tensor is a named array: what [Write] writes.
@@ -32,6 +33,7 @@ const (
 	elemBytes   = 4
 	lengthBytes = 8
 	maxHeader   = 100_000_000
+	maxDims     = 64
 
 	// chunk is how much is converted between floats and bytes at a time.
 	chunk = 64 << 10

@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -177,6 +178,7 @@ func TestRefused(t *testing.T) {
 		{file(entry(`"dtype":"F32","shape":["1"],"data_offsets":[0,4]`), four), `tensor "w": shape: "1" is no whole number from 0`},
 		{file(entry(`"dtype":"F32","shape":[1,null],"data_offsets":[0,4]`), four), `tensor "w": shape: <nil> is no whole number from 0`},
 		{file(entry(`"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,4]`), four), `tensor "w": shape: 9223372036854775808 is no whole number`},
+		{file(entry(`"dtype":"F32","shape":[`+strings.Repeat("1,", 64)+`1],"data_offsets":[0,4]`), four), `tensor "w": shape: more than 64 numbers`},
 		{file(entry(`"dtype":"F32","shape":[2],"data_offsets":[0,4]`), four), `tensor "w": 4 bytes of data: shape [2] of F32`},
 		{file(entry(`"dtype":"F32","shape":[0],"data_offsets":[0,4]`), four), `tensor "w": 4 bytes of data: shape [0] of F32`},
 		{file(entry(`"dtype":"F32","shape":[],"data_offsets":[0,0]`), ""), `tensor "w": 0 bytes of data: shape [] of F32`},
@@ -283,6 +285,35 @@ func TestFailingReader(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), "the file became shorter") {
 			t.Fatalf("%d of %d bytes: %v", n, size, err)
+		}
+	}
+}
+
+// A file of holes that claims the longest header is refused without memory for it,
+// and so is what cannot be read in parts.
+func TestHugeFiles(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "weights")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := errors.Join(binary.Write(f, binary.LittleEndian, uint64(maxHeader)), f.Truncate(1<<40)); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = Open(name)
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), "does not start with '{'") {
+		t.Errorf("error %v", err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+		t.Errorf("it took %d bytes", took)
+	}
+	for _, device := range []string{"/dev/zero", "/dev/null"} {
+		if _, err := Open(device); err == nil || !strings.HasSuffix(err.Error(), "is a device, want a regular file: weights") && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", device, err)
 		}
 	}
 }

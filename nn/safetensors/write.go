@@ -120,6 +120,8 @@ func (t *Tensor) check() error {
 		return fmt.Errorf("the name is not UTF-8")
 	case slices.ContainsFunc(t.Shape, func(d int) bool { return d < 0 }):
 		return fmt.Errorf("shape %v has a negative dimension", t.Shape)
+	case len(t.Shape) > maxDims:
+		return fmt.Errorf("%d dimensions, want at most %d", len(t.Shape), maxDims)
 	case !holds(t.Shape, int64(len(t.Data))):
 		return fmt.Errorf("shape %v does not hold %d numbers", t.Shape, len(t.Data))
 	}

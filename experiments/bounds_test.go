@@ -1,0 +1,132 @@
+package experiments
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"hash/crc32"
+	"image"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// endless is what a device gives that never ends.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// frugal runs f and reports if it takes more than some memory, or long.
+func frugal(t *testing.T, f func()) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	f()
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<29 {
+		t.Errorf("it took %d MiB", took>>20)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// What never ends is refused in one line.
+func TestEndlessInput(t *testing.T) {
+	if _, err := os.Stat("/dev/zero"); err != nil {
+		t.Skip("no /dev/zero here")
+	}
+	dir := t.TempDir()
+	records := filepath.Join(dir, "table2.jsonl")
+	long := filepath.Join(dir, "long.jsonl")
+	if err := os.Symlink("/dev/zero", records); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(long, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(long, maxRecord+1); err != nil { // one line, of holes
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		run  func() error
+		want string
+	}{
+		"a spec":       {func() error { _, err := ReadSpec("/dev/zero", IDs()); return err }, "/dev/zero: is a device, want a spec of up to 65536 bytes"},
+		"records":      {func() error { _, err := LoadLog(records, "table2"); return err }, records + ": is a device, want a regular file: records of up to 256 MiB"},
+		"own records":  {func() error { _, err := OpenLog(records, Key{}, false); return err }, records + ": is a device, want a regular file: records of up to 256 MiB"},
+		"a long line":  {func() error { _, err := LoadLog(long, "table2"); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
+		"own long one": {func() error { _, err := OpenLog(long, Key{}, false); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
+		"a round":      {func() error { return RunRound(context.Background(), endless{}, io.Discard) }, "no round is asked for on standard input (line too long): it is reproduce that starts this"},
+		"its records":  {func() error { return adoptAll(endless{}, nil, NewLog(Key{})) }, "line too long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			frugal(t, func() {
+				if err := c.run(); err == nil || err.Error() != c.want {
+					t.Errorf("error %v, want %s", err, c.want)
+				}
+			})
+		})
+	}
+}
+
+// A picture of a few bytes that declares any size is another, without being
+// decoded.
+func TestPictureThatDeclaresTooMuch(t *testing.T) {
+	var own bytes.Buffer
+	if err := png.Encode(&own, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {
+		t.Fatal(err)
+	}
+	huge := bytes.Clone(own.Bytes()[:33]) // signature and header
+	binary.BigEndian.PutUint32(huge[16:], 65535)
+	binary.BigEndian.PutUint32(huge[20:], 65535)
+	binary.BigEndian.PutUint32(huge[29:], crc32.ChecksumIEEE(huge[12:29]))
+	own.Reset()
+	if err := png.Encode(&own, image.NewGray(image.Rect(0, 0, 8, 8))); err != nil {
+		t.Fatal(err)
+	}
+	frugal(t, func() {
+		if sameFile("a.png", string(huge), own.String()) {
+			t.Error("they are the same")
+		}
+	})
+}
+
+// Anchors of YAML that stand for billions of values, and mappings of as many keys
+// as a spec has room for, are refused soon.
+func TestYAMLBombs(t *testing.T) {
+	bomb := "experiment: table2\ntitle: &a0 [x, x, x, x, x, x, x, x, x]\n"
+	for i, field := range []string{"k", "m", "base", "batch", "paper", "profiles", "host_m", "lr"} {
+		bomb += field + ": &a" + string(rune('1'+i)) + " [" + strings.Repeat("*a"+string(rune('0'+i))+", ", 9) + "]\n"
+	}
+	keys := "experiment: table2\n"
+	for i := 0; len(keys) < int(specKind.Bytes)-20; i++ {
+		keys += string(rune('a'+i%26)) + strings.Repeat("a", i/26%7) + string(rune(0x100+i)) + ": 1\n"
+	}
+	for name, text := range map[string]string{"anchors": bomb, "keys": keys, "brackets": "experiment: table2\nk: " + strings.Repeat("[", 50_000), "items": "experiment: table2\nk: [" + strings.Repeat("[],", 20_000) + "]"} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "spec.yaml")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			frugal(t, func() {
+				spec, err := ReadSpec(file, IDs())
+				if err == nil {
+					_, err = Load(spec.Experiment, spec)
+				}
+				if err == nil || !strings.HasPrefix(err.Error(), file) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("error %v", err)
+				}
+			})
+		})
+	}
+}

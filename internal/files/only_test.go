@@ -1,0 +1,70 @@
+package files
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// elsewhere are the functions that nothing but this package calls: what opens files
+// by name, and what reads without a bound.
+var elsewhere = map[string][]string{
+	"os":            {"Create", "CreateTemp", "NewFile", "Open", "OpenFile", "ReadFile", "Rename", "WriteFile"},
+	"io":            {"ReadAll"},
+	"io/ioutil":     {"ReadAll", "ReadFile", "WriteFile", "TempFile"},
+	"compress/gzip": {"NewReader"},
+}
+
+// Every file that the program reads or writes by name goes through this package.
+// Exempt is what only tests run.
+func TestNothingElseOpensFiles(t *testing.T) {
+	const root = "../.."
+	seen := 0
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || strings.HasSuffix(d.Name(), "test") || name == filepath.Join(root, "internal", "files") || name != root && strings.HasPrefix(d.Name(), ".")):
+			return fs.SkipDir
+		case !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		seen++
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		refused := map[string]bool{} // as the file names them
+		for _, i := range f.Imports {
+			path, _ := strconv.Unquote(i.Path.Value)
+			local := path[strings.LastIndexByte(path, '/')+1:]
+			if i.Name != nil {
+				local = i.Name.Name
+			}
+			for _, function := range elsewhere[path] {
+				refused[local+"."+function] = true
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && refused[x.Name+"."+s.Sel.Name] {
+					t.Errorf("%s: %s.%s: want internal/files", set.Position(s.Pos()), x.Name, s.Sel.Name)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 100 {
+		t.Errorf("only %d files seen", seen)
+	}
+}

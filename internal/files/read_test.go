@@ -1,0 +1,123 @@
+package files
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+var ten = Kind{"a spec", 10}
+
+func TestReadLimits(t *testing.T) {
+	dir := t.TempDir()
+	at, above, sparse := filepath.Join(dir, "at"), filepath.Join(dir, "above"), filepath.Join(dir, "sparse")
+	write(t, at, "0123456789")
+	write(t, above, "0123456789a")
+	write(t, sparse, "")
+	if err := os.Truncate(sparse, 1<<42); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Read(at, ten); string(got) != "0123456789" || err != nil {
+		t.Errorf("at the limit: %q, %v", got, err)
+	}
+	for name, want := range map[string]string{
+		above:                     "11 bytes, want a spec of up to 10 bytes",
+		sparse:                    "4398046511104 bytes, want a spec of up to 10 bytes",
+		dir:                       "is a directory, want a spec of up to 10 bytes",
+		dir + "/":                 "is a directory, want a spec of up to 10 bytes",
+		filepath.Join(dir, "no"):  "no such file or directory",
+		filepath.Join(at, "down"): "not a directory",
+		"":                        "no such file or directory",
+	} {
+		_, err := Read(name, ten)
+		var e *Error
+		if !errors.As(err, &e) || e.Name != name || err.Error() != Printable(name)+": "+want {
+			t.Errorf("Read(%q): error %v, want %s", name, err, want)
+		}
+		if _, _, other := OpenRegular(name, ten); other == nil || !strings.HasPrefix(other.Error(), Printable(name)+": "+strings.Split(want, ",")[0]) {
+			t.Errorf("OpenRegular(%q): error %v, want %s", name, other, want)
+		}
+	}
+	if _, err := Read(filepath.Join(dir, "no"), ten); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file's error %v is not fs.ErrNotExist", err)
+	}
+	if f, size, err := OpenRegular(at, ten); err != nil || size != 10 {
+		t.Errorf("%d bytes, %v", size, err)
+	} else {
+		f.Close()
+	}
+}
+
+// A reader that says nothing of its size gives all, and what it fails with.
+func TestReadAll(t *testing.T) {
+	for _, n := range []int{0, 1, 4095, 4096, 4097, 100_000, 1 << 20} {
+		want := bytes.Repeat([]byte("abc"), n)[:n]
+		for _, size := range []int64{0, int64(n) - 1, int64(n), int64(n) + 1, 5} {
+			got, err := ReadAll(iotest.HalfReader(bytes.NewReader(want)), max(size, 0))
+			if err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("%d bytes of %d, expected %d: %v", len(got), n, size, err)
+			}
+		}
+		for _, broken := range []error{io.ErrUnexpectedEOF, errors.New("broken")} {
+			got, err := ReadAll(io.MultiReader(bytes.NewReader(want), iotest.ErrReader(broken)), 0)
+			if err != broken || !bytes.Equal(got, want) {
+				t.Fatalf("%d bytes and %v, want %d and %v", len(got), err, n, broken)
+			}
+		}
+	}
+	// Memory for a size that is known, and not for twice as much.
+	text := make([]byte, 1<<20)
+	if got, _ := ReadAll(bytes.NewReader(text), 1<<20); cap(got) > 1<<20+1<<16 {
+		t.Errorf("room for %d bytes", cap(got))
+	}
+}
+
+func TestReadLine(t *testing.T) {
+	in := bufio.NewReaderSize(strings.NewReader("one\n"+strings.Repeat("x", 49)+"\n\n"+"rest"), 16)
+	for _, want := range []string{"one\n", strings.Repeat("x", 49) + "\n", "\n"} {
+		if line, err := ReadLine(in, 50); string(line) != want || err != nil {
+			t.Errorf("%q, %v, want %q", line, err, want)
+		}
+	}
+	if line, err := ReadLine(in, 50); string(line) != "rest" || err != io.EOF {
+		t.Errorf("at the end: %q, %v", line, err)
+	}
+	for _, text := range []string{strings.Repeat("x", 50) + "\n", strings.Repeat("x", 51), strings.Repeat("x", 1<<16)} {
+		if _, err := ReadLine(bufio.NewReader(strings.NewReader(text)), 50); err != ErrLongLine {
+			t.Errorf("%d bytes: %v", len(text), err)
+		}
+	}
+}
+
+// What gzip makes of little is bounded by it, however large it says it is.
+func TestGunzip(t *testing.T) {
+	unzip := func(z []byte) (int64, error) {
+		r, err := Gunzip(bufio.NewReader(bytes.NewReader(z)))
+		if err != nil {
+			return 0, err
+		}
+		return io.Copy(io.Discard, r)
+	}
+	zip := func(n int) []byte {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		w.Write(make([]byte, n))
+		w.Close()
+		return b.Bytes()
+	}
+	if n, err := unzip(zip(gzipAlways)); n != gzipAlways || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	n, err := unzip(zip(3 * gzipAlways))
+	if err == nil || n > 2*gzipAlways || !strings.Contains(err.Error(), "want at most 16 MiB and 100 times as many") {
+		t.Errorf("of %d bytes that hold %d came %d: %v", len(zip(3*gzipAlways)), 3*gzipAlways, n, err)
+	}
+}
