@@ -178,11 +178,16 @@ type openProbe struct {
 	times   []*gpipe.Times // of steps that were not watched
 }
 
-func (c Calibrating) openProbe(ctx context.Context, probe calibrationProbe) (*openProbe, gpipe.Pipeline, error) {
-	t := Training{
+// training is a probe's.
+func (c Calibrating) training(probe calibrationProbe) Training {
+	return Training{
 		Model: probe.model, Setup: Setup{Partitions: probe.k, MicroBatches: probe.m, Device: gpipe.Emulated, Threads: max(c.Threads, 1)},
 		Batch: probe.batch, Seed: c.Seed, Optimizer: c.Optimizer, LR: 1e-4, LRSchedule: "constant",
 	}
+}
+
+func (c Calibrating) openProbe(ctx context.Context, probe calibrationProbe) (*openProbe, gpipe.Pipeline, error) {
+	t := c.training(probe)
 	batch, err := timingBatch(probe.model, probe.batch, c.Seed)
 	if err != nil {
 		return nil, gpipe.Pipeline{}, err

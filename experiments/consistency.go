@@ -212,15 +212,24 @@ func (c *consistency) Measure(ctx context.Context, log *Log, p Progress) error {
 	return nil
 }
 
-// measure trains in one way.
-func (g *consistencyGroup) measure(ctx context.Context, r consistencyRun, steps int, seed uint64) (*consistencySample, error) {
+// training is that of one way.
+func (g *consistencyGroup) training(r consistencyRun, steps int, seed uint64) (Training, error) {
 	setup, err := r.setup()
 	if err != nil {
-		return nil, err
+		return Training{}, err
 	}
 	t := g.Training.training("synthetic", setup, seed)
 	t.Model.Fine = r.Fine
 	t.Steps = steps
+	return t, nil
+}
+
+// measure trains in one way.
+func (g *consistencyGroup) measure(ctx context.Context, r consistencyRun, steps int, seed uint64) (*consistencySample, error) {
+	t, err := g.training(r, steps, seed)
+	if err != nil {
+		return nil, err
+	}
 	res, err := t.Run(ctx, nil)
 	if err != nil {
 		return nil, err

@@ -96,7 +96,11 @@ func IDs() []string {
 func Load(id string, from ...SpecFile) (Experiment, error) {
 	for _, e := range experiments {
 		if e.id == id {
-			return e.load(from...)
+			loaded, err := e.load(from...)
+			if err == nil && len(from) > 0 {
+				err = checkRuns(loaded, from[0])
+			}
+			return loaded, err
 		}
 	}
 	return nil, usagef("unknown experiment %q: want %s", id, strings.Join(IDs(), ", "))

@@ -213,14 +213,19 @@ func timingBatch(m Model, examples int, seed uint64) (nn.Batch, error) {
 	if m.images() {
 		return m.noise(examples, seed), nil
 	}
-	source, err := datasets.NewSynthetic(datasets.Config{
-		SeqLen: m.Seq, Seed: seed,
-		Synthetic: datasets.SyntheticConfig{Vocab: m.Vocab, Successors: successors(m.Vocab)},
-	})
+	source, err := datasets.NewSynthetic(timingConfig(m, seed))
 	if err != nil {
 		return nn.Batch{}, err
 	}
 	return source.Batch(datasets.Train, 0, examples)
+}
+
+// timingConfig is the language of a language model's timingBatch.
+func timingConfig(m Model, seed uint64) datasets.Config {
+	return datasets.Config{
+		SeqLen: m.Seq, Seed: seed,
+		Synthetic: datasets.SyntheticConfig{Vocab: m.Vocab, Successors: successors(m.Vocab)},
+	}
 }
 
 // timingBatches are those that were made already.

@@ -416,37 +416,42 @@ func (b *begun) expect(ctx context.Context, t *Training) (time.Duration, error) 
 	return time.Duration(float64(passes) * float64(forward)), nil
 }
 
-// open builds the model and opens its pipeline.
-func (t *Training) open(ctx context.Context) (*gpipe.Trainer, gpipe.Pipeline, error) {
-	var none gpipe.Pipeline
+// pipeline builds the model and describes its pipeline, not yet cut, and what it
+// takes.
+func (t *Training) pipeline() (p gpipe.Pipeline, in gpipe.Input, err error) {
 	layers, err := t.Model.Build()
 	if err != nil {
-		return nil, none, err
+		return p, in, err
 	}
 	l, err := t.Model.Loss(t.LabelSmoothing)
 	if err != nil {
-		return nil, none, err
+		return p, in, err
 	}
 	optimizer, err := ParseOptimizer(t.Optimizer)
 	if err != nil {
-		return nil, none, usage(err)
+		return p, in, usage(err)
 	}
 	rate, err := (nn.LRUnits{Batch: t.Batch, EpochSteps: t.epochSteps}).Parse(t.LRSchedule, t.LR)
 	if err != nil {
-		return nil, none, usage(err)
+		return p, in, usage(err)
 	}
-	in := t.input
-	if in.Examples == 0 {
+	if in = t.input; in.Examples == 0 {
 		in = t.Model.Input(t.Batch)
 	}
-	p, err := t.Setup.uncut(layers, l, in)
-	if err != nil {
-		return nil, none, err
+	if p, err = t.Setup.uncut(layers, l, in); err != nil {
+		return p, in, err
 	}
 	p.Seed, p.Optimizer, p.LR, p.ClipNorm, p.L2 = t.Seed, optimizer, rate, t.ClipNorm, t.L2
 	p.EMA = nn.EMA{Decay: t.EMA}
-	if err := p.Validate(in); err != nil {
-		return nil, none, usage(err)
+	return p, in, usage(p.Validate(in))
+}
+
+// open builds the model and opens its pipeline.
+func (t *Training) open(ctx context.Context) (*gpipe.Trainer, gpipe.Pipeline, error) {
+	var none gpipe.Pipeline
+	p, in, err := t.pipeline()
+	if err != nil {
+		return nil, none, err
 	}
 	if err := p.CheckMemory(in); err != nil { // before anything is measured
 		return nil, none, err
