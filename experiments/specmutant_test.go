@@ -1,0 +1,197 @@
+package experiments
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// scalars are what a value in a spec is replaced with.
+var scalars = []string{
+	"0", "-1", "1", "2", "3", "5", "7", "1.9", "0.5", "1e30", "99999999999999999999", "16777216", ".nan", ".inf", "~", "true", "[]", "{}", "[1]", "{a: 1}",
+	`""`, "x", "../../../evil/x", "/dev/null", `"a\nb"`, `"a\x1b[31m"`, `"a|b"`, "<script>", "naive", "1f1b", "fine", "both", "host", "emulated", "transformer", "resnet50", "adam", "time", "GB", "1s",
+}
+
+// mutant changes a spec's text in a few places, as somebody may who tries
+// something: values, entries and fields that are other, missing, there twice or
+// too many.
+func mutant(text []byte, random *rand.Rand) string {
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		panic(err)
+	}
+	for range 1 + random.IntN(2) {
+		var places []*yaml.Node
+		var walk func(n *yaml.Node)
+		walk = func(n *yaml.Node) {
+			n.LineComment, n.HeadComment, n.FootComment = "", "", ""
+			places = append(places, n)
+			for i, c := range n.Content {
+				if n.Kind != yaml.MappingNode || i%2 == 1 {
+					walk(c)
+				}
+			}
+		}
+		walk(root.Content[0])
+		change(places[random.IntN(len(places))], random)
+	}
+	out, err := yaml.Marshal(&root)
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
+}
+
+func change(n *yaml.Node, random *rand.Rand) {
+	pick := func(n int) int { return random.IntN(max(n, 1)) }
+	switch {
+	case len(n.Content) == 0 || random.IntN(8) == 0:
+		var doc yaml.Node
+		if err := yaml.Unmarshal([]byte(scalars[pick(len(scalars))]), &doc); err != nil {
+			panic(err)
+		}
+		*n = *doc.Content[0]
+	case n.Kind == yaml.SequenceNode:
+		i := pick(len(n.Content))
+		switch pick(5) {
+		case 0, 1:
+			n.Content = append(n.Content[:i:i], n.Content[i+1:]...)
+		case 2:
+			n.Content = append(n.Content, n.Content[i])
+		case 3:
+			n.Content = nil
+		case 4:
+			j := pick(len(n.Content))
+			n.Content[i], n.Content[j] = n.Content[j], n.Content[i]
+		}
+	default:
+		i := 2 * pick(len(n.Content)/2)
+		switch pick(4) {
+		case 0, 1:
+			n.Content = append(n.Content[:i:i], n.Content[i+2:]...)
+		case 2:
+			n.Content = append(n.Content, n.Content[i], n.Content[i+1])
+		case 3:
+			key := *n.Content[i]
+			key.Value += "x"
+			n.Content[i] = &key
+		}
+	}
+}
+
+var refusal = regexp.MustCompile(`^x\.yaml:\d+:\d+: [^\n]+$`)
+
+// reference is an experiment's log in the repository, once read.
+var references = func() func(id string) *Log {
+	var one sync.Mutex
+	logs := map[string]*Log{}
+	return func(id string) *Log {
+		one.Lock()
+		defer one.Unlock()
+		if logs[id] == nil {
+			l, err := LoadLog(filepath.Join("../results/reference/records", id+".jsonl"), id)
+			if err != nil {
+				panic(err)
+			}
+			logs[id] = l
+		}
+		return logs[id]
+	}
+}()
+
+// tryMutant loads a spec and, if it is taken, reports from a log without samples
+// and from the reference's, and measures for some time; what is complete by then
+// is reported as well. Nothing may panic, and every error is one line.
+func tryMutant(t *testing.T, id, text string, measured time.Duration) {
+	stage := "loading"
+	defer func() {
+		if p := recover(); p != nil {
+			t.Errorf("%s: %v\n%s\n%s", stage, p, debug.Stack(), text)
+		}
+	}()
+	e, err := Load(id, SpecFile{Name: "x.yaml", Experiment: id, text: []byte(text)})
+	if err != nil {
+		if !refusal.MatchString(err.Error()) {
+			t.Errorf("refused with %q:\n%s", err, text)
+		}
+		return
+	}
+	clear := func(err error) {
+		if err != nil && (strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "runtime error") || strings.Contains(err.Error(), "NaN")) {
+			t.Errorf("%s: %q\n%s", stage, err, text)
+		}
+	}
+	stage = "reporting nothing"
+	if _, err = e.Report(NewLog(e.Key("smoke")), nil); err == nil {
+		t.Errorf("a report of nothing\n%s", text)
+	}
+	clear(err)
+	stage = "reporting the reference"
+	_, err = e.Report(references(id), references(id))
+	clear(err)
+	if measured == 0 {
+		return
+	}
+	stage = "measuring"
+	ctx, cancel := context.WithTimeout(t.Context(), measured)
+	defer cancel()
+	log := NewLog(e.Key("smoke"))
+	err = e.Measure(ctx, log, Silent{})
+	clear(err)
+	if ctx.Err() != nil {
+		return
+	}
+	var usage *UsageError
+	if errors.As(err, &usage) {
+		t.Errorf("measuring: %v: not refused when it was loaded\n%s", err, text)
+	}
+	if err == nil {
+		stage = "reporting"
+		_, err := e.Report(log, references(id))
+		if err != nil {
+			t.Errorf("reporting: %v\n%s", err, text)
+		}
+	}
+}
+
+// Every spec of the program is changed at random. What is accepted ends in tables
+// or in one clear line.
+func FuzzSpecMutants(f *testing.F) {
+	var texts []string
+	for i, e := range experiments {
+		raw, err := specFiles.ReadFile(strings.ReplaceAll(e.id, "-", "_") + ".yaml")
+		if err != nil {
+			f.Fatal(err)
+		}
+		texts = append(texts, string(raw))
+		for seed := range uint64(8) {
+			f.Add(uint8(i), seed)
+		}
+	}
+	// A fuzzer's turn is bounded by 10 s.
+	var measured time.Duration
+	if flag.Lookup("test.fuzz").Value.String() != "" {
+		measured = 4 * time.Second
+	}
+	f.Fuzz(func(t *testing.T, which uint8, seed uint64) {
+		i := int(which) % len(experiments)
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		text := mutant([]byte(texts[i]), random)
+		m := measured
+		if m == 0 && seed%8 == 0 {
+			m = 100 * time.Millisecond
+		}
+		tryMutant(t, experiments[i].id, text, m)
+	})
+}
+
