@@ -16,10 +16,10 @@ const convNet = "convnet"
 // buildConvNet makes Layers residual blocks of Filters channels, with every kind
 // of convolution and pool that the papers' networks have.
 func (m Model) buildConvNet() ([]nn.Layer, error) {
-	channels := cmp.Or(m.Channels, 3)
-	if m.Layers < 1 || m.Filters < 1 || m.Classes < 1 || channels < 1 {
-		return nil, fmt.Errorf("%s of %d layers, %d filters, %d classes and %d channels of an image: want 1 or more of each", convNet, m.Layers, m.Filters, m.Classes, channels)
+	if m.Layers < 1 || m.Filters < 1 || m.Classes < 1 {
+		return nil, fmt.Errorf("%s of %d layers, %d filters and %d classes: want 1 or more of each", convNet, m.Layers, m.Filters, m.Classes)
 	}
+	channels := cmp.Or(m.Channels, 3)
 	layers := []nn.Layer{nn.Sequential("stem", newConv("conv", channels, m.Filters, 3, 3))}
 	for i := range m.Layers {
 		b := &convBlock{

@@ -2,12 +2,10 @@ package experiments
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
 	"strings"
 	"testing"
 
-	"gpipebench/datasets"
 	"gpipebench/nn/graph"
 )
 
@@ -83,61 +81,6 @@ func FuzzSimulate(f *testing.F) {
 		for _, d := range r.Devices {
 			if min(d.ParamBytes, d.ActivationBytes, d.PeakBytes, d.BoundaryBytes, d.ResidualBytes, d.WorkspaceBytes, d.GradientBytes) < 0 || !(d.BusySeconds > 0) {
 				t.Errorf("%+v: %+v", s, d)
-			}
-		}
-	})
-}
-
-// Whatever a file of weights says of them, its weights are taken, or refused in one
-// line that does not repeat all of it.
-func FuzzWeightsMetadata(f *testing.F) {
-	network := tinyTraining()
-	network.Model.Vocab = 64
-	model, err := json.Marshal(network.Model)
-	if err != nil {
-		f.Fatal(err)
-	}
-	pairs, err := datasets.NewMultilingual(datasets.Config{SeqLen: 24, Multilingual: datasets.MultilingualConfig{Languages: 1, Pairs: 10, Nouns: 4}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	pictures, err := datasets.NewSyntheticImages(datasets.Config{SyntheticImages: datasets.SyntheticImagesConfig{Classes: 2}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	seed := map[string]string{modelKey: string(model)}
-	for _, s := range []datasets.Source{pairs, pictures} {
-		for key, v := range meaning(s) {
-			text, err := json.Marshal(v)
-			if err != nil {
-				f.Fatal(err)
-			}
-			seed[key] = string(text)
-		}
-	}
-	for key, text := range seed {
-		f.Add(key, text)
-	}
-	f.Add(modelKey, `{"name":"resnet50","width":-1,"image":1,"classes":1}`)
-	f.Add(modelKey, `{"name":"transformer","layers":1,"dim":8,"heads":-8,"seq":-1,"vocab":3,"tied":"x"}`)
-	f.Add(modelKey, `{"name":"convnet","layers":2,"filters":1,"image":-3,"channels":-1,"classes":4}`)
-	f.Add(pixelKey, `{"mean":[1e308],"deviation":null}`)
-	f.Fuzz(func(t *testing.T, key, text string) {
-		var m Model
-		if json.Unmarshal([]byte(text), &m) == nil && m.Layers > 100 {
-			t.Skip("takes long")
-		}
-		metadata := map[string]string{key: text}
-		training := network
-		_, err := training.checkNetwork(metadata)
-		errs := []error{err}
-		for _, s := range []datasets.Source{pairs, pictures} {
-			_, err := training.checkMeaning(s, metadata)
-			errs = append(errs, err)
-		}
-		for _, err := range errs {
-			if err != nil && (strings.ContainsAny(err.Error(), "\n\x1b") || len(err.Error()) > 3000) {
-				t.Errorf("%q: %.5000q", text, err)
 			}
 		}
 	})

@@ -19,7 +19,7 @@ type device struct {
 	weights []weight
 	index   map[int]int // from a parameter of the network to its weight here
 	moving  []moving
-	states  []NamedWeights // the moving averages, in layer order
+	states  [][]float32 // the moving averages, in layer order
 }
 
 // weight is a trained parameter on a device.
@@ -79,7 +79,7 @@ func (d *device) initialise() (err error) {
 		mem.touch(program.Params, 0, o.End())
 		if p.State {
 			values[p] = w
-			d.states = append(d.states, NamedWeights{path, p.Shape, w})
+			d.states = append(d.states, w)
 		}
 		if p.Frozen {
 			continue

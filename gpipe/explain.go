@@ -15,26 +15,36 @@ import (
 )
 
 // explain turns the first error of a step into the one that the user sees: it
-// looks for the origin of a loss that is not finite, and for the token behind a
-// panic. Nothing of this costs a step that succeeds anything.
+// looks for the origin of a loss that is not finite, and for the token that made
+// a stage panic. Nothing of this costs a step that succeeds anything.
 func (s *step) explain(ctx context.Context, err error) error {
+	// Of several processes the first that has not only heard of a failure knows it.
+	err = agree(ctx, s.trainer, s.named(err), func(a, b failure) bool { return !a.Heard && b.Heard })
 	var bad *lossError
-	var trapped *program.NonFiniteError
-	var at *StageError
 	switch {
-	case errors.As(err, &bad) && s.purpose == training:
-		return s.hunt(bad)
-	case errors.As(err, &bad) && !s.hunting:
-		// The forward functions have given their inputs back, and may run again.
-		again := *s
-		again.hunting = true
-		if _, e := again.run(ctx); e != nil {
-			return e
-		}
+	case !errors.As(err, &bad) || s.hunting:
 		return err
-	case errors.As(err, &at) && errors.As(err, &trapped):
+	case s.purpose == training:
+		return s.hunt(ctx, bad)
+	}
+	// The forward functions have given their inputs back, and may run again.
+	again := *s
+	again.hunting = true
+	if _, e := again.run(ctx); e != nil {
+		return e
+	}
+	return err
+}
+
+// named says more of an error that this process's stages know more of.
+func (s *step) named(err error) error {
+	var at *StageError
+	var trapped *program.NonFiniteError
+	switch {
+	case !errors.As(err, &at):
+	case errors.As(err, &trapped):
 		return &StageError{at.At, at.Task, s.nonFinite(trapped)}
-	case errors.As(err, &at) && panicked(err):
+	case panicked(err):
 		if token := s.outside(); token != nil {
 			return &StageError{at.At, at.Task, token}
 		}
@@ -45,19 +55,28 @@ func (s *step) explain(ctx context.Context, err error) error {
 // hunt runs the forward functions of a training's micro-batch again, instruction
 // by instruction, to name the operation where a value that is not finite first
 // came out: the inputs are still in their slots.
-func (s *step) hunt(bad *lossError) error {
-	task := "F" + strconv.Itoa(bad.micro)
+func (s *step) hunt(ctx context.Context, bad *lossError) error {
+	task := "F" + strconv.Itoa(bad.Micro)
 	s.hunting = true
-	for k, d := range s.trainer.devices {
-		r := newStageRun(s, k, d)
-		r.use(program.In, bad.micro%r.input.slots)
+	var found error
+	for _, d := range s.trainer.devices {
+		r := newStageRun(s, d)
+		r.use(program.In, bad.Micro%r.input.slots)
 		r.use(program.Out, 0)
 		var nf *program.NonFiniteError
-		if e := r.exec(r.stage(bad.micro).Forward, bad.micro, again); errors.As(e, &nf) {
-			return &StageError{place.Stage(k), task, s.nonFinite(nf)}
+		if e := r.exec(r.stage(bad.Micro).Forward, bad.Micro, again); errors.As(e, &nf) {
+			found = &StageError{r.at, task, s.nonFinite(nf)}
+			break
 		}
 	}
-	return &StageError{place.Stage(len(s.trainer.devices) - 1), task, &NonFiniteError{What: "loss", Where: "the mini-batch", Value: bad.value}}
+	// The first stage that finds one has its origin.
+	found = agree(ctx, s.trainer, found, func(a, b failure) bool {
+		return a.Task != "" && (b.Task == "" || a.At.Compare(b.At) < 0)
+	})
+	if found != nil {
+		return found
+	}
+	return &StageError{place.Stage(s.trainer.net.Partitions - 1), task, &NonFiniteError{What: "loss", Where: "the mini-batch", Value: bad.Value}}
 }
 
 func (s *step) nonFinite(nf *program.NonFiniteError) error {

@@ -8,6 +8,7 @@ import (
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/transport"
 	"gpipebench/nn/program"
 )
 
@@ -55,32 +56,50 @@ func crossing(slot []float32, places []program.Tensor) [][]float32 {
 }
 
 // receive takes in a neighbour's tensors for every micro-batch, in order.
-func (r *stageRun) receive(ctx context.Context, what Payload, in *inbox, from int) error {
+func (r *stageRun) receive(ctx context.Context, what transport.Payload, in *inbox, from int) error {
 	for m := range r.sizes {
 		if err := take(ctx, in.credit); err != nil {
 			return err
 		}
 		space, places, log := program.In, r.stage(m).In, &r.crossed[0]
-		if what == Gradient {
+		if what == transport.Gradient {
 			space, places, log = program.DOut, r.stage(m).DOut, &r.crossed[1]
 		}
 		dst := crossing(r.dev.mem.slot(space, m%in.slots), places)
-		began, err := r.trainer.transport.Receive(ctx, Route{from, r.k, what, m}, dst)
+		began, err := r.takeIn(ctx, transport.Route{From: place.Stage(from), To: r.at, What: what, Index: m}, dst)
 		if err != nil {
 			return err
 		}
 		*log = append(*log, timeline.Event{
 			At: place.Stage(from), Peer: r.at, Kind: timeline.Transfer, Micro: m,
 			Start: began.Sub(r.start).Seconds(), End: time.Since(r.start).Seconds(),
-			Bytes: bytesOf(dst), Backward: what == Gradient,
+			Bytes: bytesOf(dst), Backward: what == transport.Gradient,
 		})
 		in.arrived <- m
 	}
 	return nil
 }
 
+// takeIn receives tensors and returns when the copying began. On emulated devices
+// nothing else runs meanwhile.
+func (r *stageRun) takeIn(ctx context.Context, from transport.Route, dst [][]float32) (began time.Time, err error) {
+	alone := r.trainer.alone
+	defer func() {
+		if alone != nil && !began.IsZero() {
+			<-alone
+		}
+	}()
+	err = r.session.Receive(ctx, from, dst, func() {
+		if alone != nil {
+			alone <- struct{}{}
+		}
+		began = time.Now()
+	})
+	return began, err
+}
+
 // send hands out what the list's goroutine has put into an outbox.
-func (r *stageRun) send(ctx context.Context, what Payload, out *outbox, to int) error {
+func (r *stageRun) send(ctx context.Context, what transport.Payload, out *outbox, to int) error {
 	for {
 		var m int
 		select {
@@ -93,11 +112,11 @@ func (r *stageRun) send(ctx context.Context, what Payload, out *outbox, to int) 
 			return context.Cause(ctx)
 		}
 		space, places := program.Out, r.stage(m).Out
-		if what == Gradient {
+		if what == transport.Gradient {
 			space, places = program.DIn, r.stage(m).DIn
 		}
 		slot := r.dev.mem.slot(space, m%out.slots)
-		if err := r.trainer.transport.Send(ctx, Route{r.k, to, what, m}, crossing(slot, places)); err != nil {
+		if err := r.session.Send(ctx, transport.Route{From: r.at, To: place.Stage(to), What: what, Index: m}, crossing(slot, places)); err != nil {
 			return err
 		}
 		if r.trainer.net.testing.poison {

@@ -138,14 +138,14 @@ func (m *memory) touch(s program.Space, slot, end int) {
 
 // highWater is what the run has used so far, by category and in all: the
 // furthest address that anything reached.
-func (m *memory) highWater() (bytes [Categories]int64, peak int64) {
+func (m *memory) highWater() (used highWater) {
 	for c := range Categories {
-		bytes[c] = int64(m.high[c]) * floatBytes
+		used.Bytes[c] = int64(m.high[c]) * floatBytes
 		if m.high[c] > 0 {
-			peak = max(peak, int64(m.plan.regions[c].base+m.high[c])*floatBytes)
+			used.Peak = max(used.Peak, int64(m.plan.regions[c].base+m.high[c])*floatBytes)
 		}
 	}
-	return bytes, peak
+	return used
 }
 
 // allocate maps exactly the planned bytes.

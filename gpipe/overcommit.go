@@ -66,8 +66,9 @@ func (d *device) overrun(v any, where string) error {
 	return nil
 }
 
-// overrun finds the device whose capacity a fault of a stage lies behind: its
-// own, or, while tensors are copied, a neighbour's.
+// overrun returns the out-of-memory error of the device whose capacity the
+// faulting address exceeds, or nil: the stage's own, or, while tensors are copied
+// within this process, a neighbour's.
 func (r *stageRun) overrun(v any, where string) error {
 	for _, d := range r.trainer.devices {
 		if err := d.overrun(v, where); err != nil {

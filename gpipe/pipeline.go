@@ -24,6 +24,7 @@ import (
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/transport"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -60,6 +61,11 @@ type Pipeline struct {
 	ClipNorm  float64       // largest global norm of the gradient; 0: no clipping
 	L2        float64       // added to the gradient, times the weight; 0: none
 	EMA       nn.EMA        // an average of the weights to evaluate with (Trainer.Averaged); zero: none
+
+	// Transport connects the processes that run the pipeline together. Each opens
+	// the same pipeline with its own end, and makes the same calls with the same
+	// mini-batches. Nil: this process runs all stages.
+	Transport transport.Transport
 
 	// AllowNonFinite turns off the errors for NaN or infinite losses and gradients.
 	AllowNonFinite bool

@@ -9,13 +9,15 @@ import (
 	"gpipebench/nn"
 )
 
-// result gathers what the stages have to say.
-func (s *step) result(stages []*stageRun) (*Result, error) {
+// result is made of what all stages report.
+func (s *step) result(reports []report) (*Result, error) {
 	n := s.trainer.net
-	last := stages[len(stages)-1]
+	s.trainer.note(reports)
+	slices.SortFunc(reports, func(a, b report) int { return a.At.Compare(b.At) })
+	last := &reports[len(reports)-1]
 	r := &Result{
-		Loss: last.loss / float64(s.batch.Count), Correct: int(last.correct), Count: s.batch.Count,
-		Ranks: last.ranks, GradNorm: last.norm,
+		Loss: last.Loss / float64(s.batch.Count), Correct: int(last.Correct), Count: s.batch.Count,
+		Ranks: last.Ranks, GradNorm: last.Norm,
 		Times: &Times{
 			Lists: s.lists, Link: n.Devices[0].Link, Exchanges: n.exchanges(),
 			Boundary: func(at place.Place, micro int) int64 { return s.programs[micro].boundaryBytes(at.Stage) },
@@ -24,12 +26,10 @@ func (s *step) result(stages []*stageRun) (*Result, error) {
 	if s.purpose == training {
 		r.LR = n.LR.Rate(s.trainer.steps + 1)
 	}
-	wall := &timeline.Timeline{Devices: len(stages)}
-	for _, st := range stages {
-		r.Times.Stages = append(r.Times.Stages, *st.times)
-		wall.Events = append(wall.Events, st.events...)
-		wall.Events = append(wall.Events, st.crossed[0]...)
-		wall.Events = append(wall.Events, st.crossed[1]...)
+	wall := &timeline.Timeline{Devices: len(reports)}
+	for _, of := range reports {
+		r.Times.Stages = append(r.Times.Stages, of.Times)
+		wall.Events = append(wall.Events, of.Events...)
 	}
 	slices.SortStableFunc(wall.Events, func(a, b timeline.Event) int { return cmp.Compare(a.Start, b.Start) })
 	r.Timeline = wall
@@ -41,7 +41,7 @@ func (s *step) result(stages []*stageRun) (*Result, error) {
 		r.Timeline = virtual
 	}
 	r.Seconds = r.Timeline.Span()
-	r.outputs = joined(last.outputs)
+	r.outputs = joined(last.Outputs)
 	return r, nil
 }
 

@@ -3,12 +3,14 @@ package gpipe
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/transport"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
 )
@@ -24,8 +26,9 @@ type step struct {
 	programs []compiled // of its size
 	lists    [][]schedule.Task
 
-	start time.Time
-	fail  context.CancelCauseFunc
+	session transport.Session
+	start   time.Time
+	fail    func(error) // ends the step on all stages, with the first of these errors
 }
 
 // stageRun is one stage's part of a step. Its goroutines are the one that runs
@@ -56,15 +59,21 @@ type stageRun struct {
 // run executes the step on all stages and waits until no goroutine is left.
 func (s *step) run(parent context.Context) (*Result, error) {
 	t := s.trainer
-	ctx, fail := context.WithCancelCause(parent)
-	defer fail(nil)
-	s.fail = fail
+	session := t.transport.Begin()
+	defer session.End()
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	s.session = session
+	s.fail = func(err error) {
+		cancel(err)
+		session.Abort(err)
+	}
 	if t.alone != nil {
 		defer PauseCollector()() // tasks are timed one at a time, and nothing may run beside one
 	}
 	stages := make([]*stageRun, len(t.devices))
-	for k, d := range t.devices {
-		stages[k] = newStageRun(s, k, d)
+	for i, d := range t.devices {
+		stages[i] = newStageRun(s, d)
 	}
 	s.start = time.Now()
 	var all sync.WaitGroup
@@ -72,17 +81,27 @@ func (s *step) run(parent context.Context) (*Result, error) {
 		st.launch(ctx, &all)
 	}
 	all.Wait()
-	if ctx.Err() != nil {
-		return nil, s.explain(parent, context.Cause(ctx))
+	own := make([]report, len(stages))
+	for i, st := range stages {
+		own[i] = st.report()
 	}
-	return s.result(stages)
+	t.note(own)
+	if ctx.Err() == nil {
+		reports, err := share(ctx, t, session, own)
+		if err == nil {
+			return s.result(slices.Concat(reports...))
+		}
+		s.fail(err)
+	}
+	session.Abort(context.Cause(ctx))
+	return nil, s.explain(parent, context.Cause(ctx))
 }
 
-func newStageRun(s *step, k int, d *device) *stageRun {
+func newStageRun(s *step, d *device) *stageRun {
 	micro := len(s.sizes)
 	slots := func(sp program.Space) int { return len(d.mem.plan.slots[sp]) }
 	r := &stageRun{
-		step: s, at: place.Stage(k), k: k, dev: d,
+		step: s, at: place.Stage(d.k), k: d.k, dev: d,
 		input:    newInbox(slots(program.In), micro),
 		gradient: newInbox(slots(program.DOut), micro),
 		output:   newOutbox(slots(program.Out), micro),
@@ -103,7 +122,7 @@ func newStageRun(s *step, k int, d *device) *stageRun {
 
 // launch starts the stage's goroutines.
 func (r *stageRun) launch(ctx context.Context, all *sync.WaitGroup) {
-	last := len(r.trainer.devices) - 1
+	last := r.trainer.net.Partitions - 1
 	run := func(what string, f func(context.Context) error) {
 		all.Go(func() {
 			defer func() {
@@ -120,15 +139,15 @@ func (r *stageRun) launch(ctx context.Context, all *sync.WaitGroup) {
 		})
 	}
 	if r.k > 0 {
-		run("receive", func(ctx context.Context) error { return r.receive(ctx, Activation, &r.input, r.k-1) })
+		run("receive", func(ctx context.Context) error { return r.receive(ctx, transport.Activation, &r.input, r.k-1) })
 		if r.purpose == training {
-			run("send", func(ctx context.Context) error { return r.send(ctx, Gradient, &r.back, r.k-1) })
+			run("send", func(ctx context.Context) error { return r.send(ctx, transport.Gradient, &r.back, r.k-1) })
 		}
 	}
 	if r.k < last {
-		run("send", func(ctx context.Context) error { return r.send(ctx, Activation, &r.output, r.k+1) })
+		run("send", func(ctx context.Context) error { return r.send(ctx, transport.Activation, &r.output, r.k+1) })
 		if r.purpose == training {
-			run("receive", func(ctx context.Context) error { return r.receive(ctx, Gradient, &r.gradient, r.k+1) })
+			run("receive", func(ctx context.Context) error { return r.receive(ctx, transport.Gradient, &r.gradient, r.k+1) })
 		}
 	}
 	all.Go(func() {

@@ -20,7 +20,7 @@ func (r *stageRun) task(ctx context.Context, t schedule.Task) error {
 	return r.backward(ctx, t)
 }
 
-func (r *stageRun) isLast() bool { return r.k == len(r.trainer.devices)-1 }
+func (r *stageRun) isLast() bool { return r.k == r.trainer.net.Partitions-1 }
 
 // forward is F(m): input from the previous stage or the batch, output to the
 // next stage, or the loss.

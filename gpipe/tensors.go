@@ -67,8 +67,8 @@ func copies(slot []float32, places []program.Tensor) []nn.Tensor {
 
 // lossError stops a step whose loss is not finite; explain finds its origin.
 type lossError struct {
-	micro int
-	value float32
+	Micro int
+	Value float32
 }
 
-func (e *lossError) Error() string { return fmt.Sprintf("the loss is %v", e.value) }
+func (e *lossError) Error() string { return fmt.Sprintf("the loss is %v", e.Value) }

@@ -2,18 +2,16 @@ package gpipe
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 
 	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/transport"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
 )
@@ -22,8 +20,12 @@ import (
 // methods are not for concurrent use.
 type Trainer struct {
 	net       *network
-	devices   []*device
-	transport Transport
+	transport transport.Transport
+	peers     []place.Place // the first place of each process
+	self      int           // which of them is this process's
+	plans     []*Plan       // of all devices
+	used      []highWater   // of all devices, as last reported
+	devices   []*device     // of this process, in order
 	alone     chan struct{} // on emulated devices: what runs holds it
 	steps     int
 	averaged  bool // the weights and their averages have changed places
@@ -47,35 +49,74 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 		return nil, errors.New("modelled devices compute nothing: want host or emulated")
 	}
 	t := &Trainer{net: n}
-	channels := newChannels(n.Partitions)
-	t.transport = channels
-	if n.Devices[0].Kind == Emulated {
-		t.alone = make(chan struct{}, 1)
-		channels.copying = func(f func()) {
-			t.alone <- struct{}{}
-			f()
-			<-t.alone
-		}
+	if t.transport = p.Transport; t.transport == nil {
+		t.transport = transport.InProcess()
 	}
-	plans, err := n.affordable()
-	if err != nil {
+	if err := t.meet(); err != nil {
 		return nil, err
 	}
-	for k, plan := range plans {
+	if n.Devices[0].Kind == Emulated {
+		if len(t.peers) > 1 {
+			return nil, errors.New("emulated devices in several processes: want one, since their tasks are timed alone, or host devices")
+		}
+		t.alone = make(chan struct{}, 1)
+	}
+	if t.plans, err = n.affordable(t.here); err != nil {
+		return nil, err
+	}
+	t.used = make([]highWater, n.Partitions)
+	for k, plan := range t.plans {
+		if !t.here(k) {
+			continue
+		}
 		d, err := newDevice(n, k, plan)
 		if err != nil {
 			t.Close()
 			return nil, err
 		}
 		t.devices = append(t.devices, d)
+		t.used[k] = d.mem.highWater()
 	}
 	return t, nil
 }
 
+// meet finds out which processes take part.
+func (t *Trainer) meet() error {
+	t.self = -1
+	seen := map[int]bool{}
+	for _, p := range place.Stages(t.net.Partitions) {
+		owner := t.transport.Owner(p)
+		if seen[owner] {
+			continue
+		}
+		seen[owner] = true
+		if owner == t.transport.Rank() {
+			t.self = len(t.peers)
+		}
+		t.peers = append(t.peers, p)
+	}
+	if t.self < 0 {
+		return fmt.Errorf("rank %d runs none of %d stages: want one at least", t.transport.Rank(), t.net.Partitions)
+	}
+	return nil
+}
+
+// here tells whether a stage runs in this process.
+func (t *Trainer) here(k int) bool { return t.transport.Owner(place.Stage(k)) == t.transport.Rank() }
+
+// device is that of a stage, or nil if it runs in another process.
+func (t *Trainer) device(k int) *device {
+	i := slices.IndexFunc(t.devices, func(d *device) bool { return d.k == k })
+	if i < 0 {
+		return nil
+	}
+	return t.devices[i]
+}
+
 // affordable plans all devices, and refuses what the machine's memory does not
-// hold of them and a mini-batch: the system would give it out, and end the process
-// as it is used.
-func (n *network) affordable() (plans []*Plan, err error) {
+// hold of those here and a mini-batch: the system would give it out, and end the
+// process as it is used.
+func (n *network) affordable(here func(k int) bool) (plans []*Plan, err error) {
 	sum := int64(n.input.bytes())
 	for k := range n.Partitions {
 		plan, err := n.plan(k)
@@ -83,12 +124,14 @@ func (n *network) affordable() (plans []*Plan, err error) {
 			return nil, err
 		}
 		plans = append(plans, plan)
+		takes := plan.Peak
 		if d := n.Devices[k]; d.Overcommit {
-			sum += min(plan.Peak, d.Capacity)
+			takes = min(takes, d.Capacity)
 		} else if err := n.checkCapacity(k, plan); err != nil {
 			return nil, err
-		} else {
-			sum += plan.Peak
+		}
+		if here(k) {
+			sum += takes
 		}
 	}
 	return plans, checkMachine(float64(sum), fmt.Sprintf("all %d devices and a mini-batch take", n.Partitions))
@@ -196,24 +239,20 @@ func (t *Trainer) Close() error {
 func (t *Trainer) Sizes() (sizes []int, note string) { return slices.Clone(t.net.sizes), t.net.note }
 
 // Plans are the devices' memory plans.
-func (t *Trainer) Plans() []*Plan {
-	plans := make([]*Plan, len(t.devices))
-	for k, d := range t.devices {
-		plans[k] = d.mem.plan
-	}
-	return plans
-}
+func (t *Trainer) Plans() []*Plan { return slices.Clone(t.plans) }
 
-// HighWater is what a device has used of its memory so far.
+// HighWater is what a device has used of its memory up to the end of the last
+// step, evaluation or prediction.
 func (t *Trainer) HighWater(device int) (bytes [Categories]int64, peak int64) {
-	return t.devices[device].mem.highWater()
+	return t.used[device].Bytes, t.used[device].Peak
 }
 
-// Worked counts, by device and thread, the pieces of kernels done so far.
+// Worked counts, by device of this process and thread, the pieces of kernels done
+// so far.
 func (t *Trainer) Worked() [][]int64 {
 	w := make([][]int64, len(t.devices))
-	for k, d := range t.devices {
-		w[k] = d.pool.Worked()
+	for i, d := range t.devices {
+		w[i] = d.pool.Worked()
 	}
 	return w
 }
@@ -225,49 +264,6 @@ func (t *Trainer) Watch(f func(in *program.Instr, seconds float64)) { t.net.watc
 
 // Steps is the number of updates so far.
 func (t *Trainer) Steps() int { return t.steps }
-
-// Hash is the SHA-256 of the weights: every parameter in layer order, tied ones
-// once, then batch norm's moving averages, as little-endian float32.
-func (t *Trainer) Hash() string {
-	h := sha256.New()
-	var buf []byte
-	for _, w := range t.Weights() {
-		buf = buf[:0]
-		for _, v := range w.Data {
-			buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
-		}
-		h.Write(buf)
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// weight is parameter i where it is used first.
-func (t *Trainer) weight(i int) *weight {
-	d := t.devices[t.net.params[i].home()]
-	return &d.weights[d.index[i]]
-}
-
-// Weights are the parameters by path, in layer order, tied ones once, then
-// batch norm's moving averages. The
-// slices are the devices' own memory: valid between steps, until Close.
-func (t *Trainer) Weights() []NamedWeights {
-	var all []NamedWeights
-	for i := range t.net.params {
-		p := &t.net.params[i]
-		all = append(all, NamedWeights{p.path, p.Shape, t.weight(i).w})
-	}
-	for _, d := range t.devices {
-		all = append(all, d.states...)
-	}
-	return all
-}
-
-// NamedWeights is one parameter's path, shape and values.
-type NamedWeights struct {
-	Path  string
-	Shape []int
-	Data  []float32
-}
 
 // Result is what a training step reports.
 type Result struct {
@@ -400,8 +396,8 @@ func (t *Trainer) begin(b nn.Batch, what purpose) (*step, error) {
 	if what == training && reflect.DeepEqual(got, n.input) {
 		return s, nil // the plan is for this
 	}
-	for k, d := range t.devices {
-		if err := s.fits(k, d); err != nil {
+	for _, d := range t.devices {
+		if err := s.fits(d.k, d); err != nil {
 			return nil, err
 		}
 	}
@@ -424,7 +420,7 @@ func (s *step) fits(k int, d *device) error {
 				return fmt.Errorf("%v of %d floats on device %d: want at most %d, what was planned", sp, c[k].Span[space], k, slots[m%len(slots)].span)
 			}
 		}
-		if s.purpose == predicting && k == len(s.trainer.devices)-1 {
+		if s.purpose == predicting && k == s.trainer.net.Partitions-1 {
 			need = max(need, alignUp(c[k].Forward.Span)+c[k].Span[program.Out])
 		}
 	}
@@ -437,7 +433,7 @@ func (s *step) fits(k int, d *device) error {
 // loose tells whether a space needs no slot of its own: what is predicted goes
 // to the end of the workspace.
 func (s *step) loose(sp program.Space, k int) bool {
-	return sp == program.Out && s.purpose == predicting && k == len(s.trainer.devices)-1
+	return sp == program.Out && s.purpose == predicting && k == s.trainer.net.Partitions-1
 }
 
 func forwardLists(stages, micro int) [][]schedule.Task {

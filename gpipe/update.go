@@ -2,11 +2,14 @@ package gpipe
 
 import (
 	"context"
+	"encoding/binary"
+	"fmt"
 	"math"
 	"time"
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/transport"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
 )
@@ -32,7 +35,7 @@ func (r *stageRun) update(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := r.trainer.transport.Gather(ctx, r.k, norms)
+	all, err := r.gather(ctx, norms)
 	if err != nil {
 		return err
 	}
@@ -49,6 +52,28 @@ func (r *stageRun) update(ctx context.Context) error {
 		r.dev.moveStatistics()
 		return nil
 	})
+}
+
+// gather waits for every stage's values and returns them all, by stage.
+func (r *stageRun) gather(ctx context.Context, values []float64) ([][]float64, error) {
+	message := make([]byte, 0, 8*len(values))
+	for _, v := range values {
+		message = binary.LittleEndian.AppendUint64(message, math.Float64bits(v))
+	}
+	messages, err := r.session.Gather(ctx, r.at, place.Stages(r.trainer.net.Partitions), message)
+	if err != nil {
+		return nil, err
+	}
+	all := make([][]float64, len(messages))
+	for k, m := range messages {
+		if len(m) != len(message) {
+			return nil, fmt.Errorf("stage %d gathers %d bytes of norms: want %d", k, len(m), len(message))
+		}
+		for ; len(m) > 0; m = m[8:] {
+			all[k] = append(all[k], math.Float64frombits(binary.LittleEndian.Uint64(m)))
+		}
+	}
+	return all, nil
 }
 
 // gradients adds up the uses of every parameter into its first accumulator and
@@ -120,8 +145,8 @@ func (r *stageRun) exchange(ctx context.Context, w *weight) error {
 	sum, got := ws[:size], ws[alignUp(size):sharedFloats(p)]
 	r.touch(program.Workspace, sharedFloats(p))
 
-	route := func(from, to, use int) Route {
-		return Route{From: from, To: to, What: TiedGradient, Index: w.param<<16 | use}
+	route := func(from, to, use int) transport.Route {
+		return transport.Route{From: place.Stage(from), To: place.Stage(to), What: transport.TiedGradient, Index: w.param<<16 | use}
 	}
 	sent := make(chan error, 1)
 	go func() {
@@ -133,7 +158,7 @@ func (r *stageRun) exchange(ctx context.Context, w *weight) error {
 				}
 				for _, to := range p.stages() {
 					if to != r.k {
-						if err := r.trainer.transport.Send(ctx, route(r.k, to, i), [][]float32{w.grads[own]}); err != nil {
+						if err := r.session.Send(ctx, route(r.k, to, i), [][]float32{w.grads[own]}); err != nil {
 							return err
 						}
 					}
@@ -150,7 +175,7 @@ func (r *stageRun) exchange(ctx context.Context, w *weight) error {
 			if u.stage == r.k {
 				g = w.grads[own]
 				own++
-			} else if _, err := r.trainer.transport.Receive(ctx, route(u.stage, r.k, i), [][]float32{got}); err != nil {
+			} else if _, err := r.takeIn(ctx, route(u.stage, r.k, i), [][]float32{got}); err != nil {
 				return err
 			}
 			if i == 0 {

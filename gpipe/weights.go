@@ -45,7 +45,12 @@ func (t *Trainer) Save(path string, metadata map[string]string) error {
 	if err != nil {
 		return fmt.Errorf("%s: not saved: %w", path, err)
 	}
-	all := map[string]string{HashKey: t.Hash(), FunctionKey: function}
+	weights, err := t.weights()
+	if err != nil {
+		t.broken = err
+		return fmt.Errorf("%s: not saved: %w", path, err)
+	}
+	all := map[string]string{HashKey: hashOf(weights), FunctionKey: function}
 	for key := range all {
 		if _, ok := metadata[key]; ok {
 			return fmt.Errorf("%s: not saved: metadata %q is Save's own", path, key)
@@ -53,7 +58,7 @@ func (t *Trainer) Save(path string, metadata map[string]string) error {
 	}
 	maps.Copy(all, metadata)
 	var tensors []safetensors.Tensor
-	for _, w := range t.Weights() {
+	for _, w := range weights {
 		tensors = append(tensors, safetensors.Tensor{Name: w.Path, Shape: w.Shape, Data: w.Data})
 	}
 	return safetensors.WriteFile(path, tensors, all)
@@ -97,18 +102,28 @@ func (t *Trainer) Load(path string) error {
 	if err := verify(f, index); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	weights := t.Weights()
+	own := t.ownWeights()
 	for i, at := range index {
-		w := weights[i].Data
-		if err := f.Floats(at, w); err != nil {
+		read := own[i].Data
+		var copies [][]float32 // of a tied one
+		for _, d := range t.devices {
+			if j, here := d.index[i]; here {
+				copies = append(copies, d.weights[j].w)
+			}
+		}
+		if read == nil && len(copies) > 0 {
+			read = copies[0]
+		}
+		if read == nil {
+			continue // another process's
+		}
+		if err := f.Floats(at, read); err != nil {
 			// It could be read a moment ago.
 			t.broken = fmt.Errorf("weights half replaced: %w", err)
 			return t.broken
 		}
-		for _, d := range t.devices { // tied ones
-			if j, here := d.index[i]; here {
-				copy(d.weights[j].w, w)
-			}
+		for _, w := range copies {
+			copy(w, read)
 		}
 	}
 	t.restartAverages()
@@ -123,7 +138,7 @@ func (t *Trainer) match(f *safetensors.File) ([]int, error) {
 		byName[e.Name] = at
 	}
 	var index []int
-	for _, w := range t.Weights() {
+	for _, w := range t.ownWeights() {
 		at, ok := byName[w.Path]
 		if !ok {
 			return nil, fmt.Errorf("no tensor %q, which the network has", w.Path)

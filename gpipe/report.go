@@ -1,0 +1,153 @@
+package gpipe
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"errors"
+	"slices"
+
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/transport"
+	"gpipebench/nn"
+)
+
+// What a process learns of stages that run in another comes in messages: at the
+// end of each step the reports of all stages, one message a process, and now and
+// then weights or the failure of a step. A process that runs all stages sends none.
+
+// report is what a stage has to say when a step is over.
+type report struct {
+	At     place.Place
+	Events []timeline.Event
+	Times  StageTimes
+	Used   highWater
+
+	Norm          float64
+	Loss, Correct float64 // of the last stage, as are Ranks
+	Ranks         []float32
+	Outputs       [][]nn.Tensor
+}
+
+// highWater is what a device has used of its memory so far.
+type highWater struct {
+	Bytes [Categories]int64
+	Peak  int64
+}
+
+func (r *stageRun) report() report {
+	return report{
+		At: r.at, Events: slices.Concat(r.events, r.crossed[0], r.crossed[1]), Times: *r.times, Used: r.dev.mem.highWater(),
+		Norm: r.norm, Loss: r.loss, Correct: r.correct, Ranks: r.ranks, Outputs: r.outputs,
+	}
+}
+
+// note remembers what stages report of their memory.
+func (t *Trainer) note(reports []report) {
+	for _, r := range reports {
+		t.used[r.At.Stage] = r.Used
+	}
+}
+
+// share gives every process what all have to say, in the order of Trainer.peers.
+// All call it at the same point of a session.
+func share[T any](ctx context.Context, t *Trainer, s transport.Session, mine T) ([]T, error) {
+	if len(t.peers) == 1 {
+		return []T{mine}, nil
+	}
+	var message bytes.Buffer
+	if err := gob.NewEncoder(&message).Encode(mine); err != nil {
+		return nil, err
+	}
+	got, err := s.Gather(ctx, t.peers[t.self], t.peers, message.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	all := make([]T, len(got))
+	for i := range got {
+		if err := gob.NewDecoder(bytes.NewReader(got[i])).Decode(&all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// exchange is share in a session of its own.
+func exchange[T any](ctx context.Context, t *Trainer, mine T) ([]T, error) {
+	if len(t.peers) == 1 {
+		return []T{mine}, nil
+	}
+	s := t.transport.Begin()
+	defer s.End()
+	all, err := share(ctx, t, s, mine)
+	if err != nil {
+		s.Abort(err)
+	}
+	return all, err
+}
+
+// failure is the error of a step as other processes learn of it. The zero value is
+// none.
+type failure struct {
+	At        place.Place
+	Task      string // empty: of no stage
+	Text      string
+	NonFinite *NonFiniteError
+	Loss      *lossError
+	Heard     bool // only of another process's failure
+}
+
+func failureOf(err error) failure {
+	if err == nil {
+		return failure{}
+	}
+	f := failure{Text: err.Error()}
+	var at *StageError
+	if errors.As(err, &at) {
+		f.At, f.Task, f.Text = at.At, at.Task, at.Err.Error()
+	}
+	errors.As(err, &f.NonFinite)
+	errors.As(err, &f.Loss)
+	var aborted *transport.AbortError
+	f.Heard = errors.As(err, &aborted)
+	return f
+}
+
+func (f failure) err() error {
+	var err error
+	switch {
+	case f.NonFinite != nil:
+		err = f.NonFinite
+	case f.Loss != nil:
+		err = f.Loss
+	default:
+		err = errors.New(f.Text)
+	}
+	if f.Task == "" {
+		return err
+	}
+	return &StageError{f.At, f.Task, err}
+}
+
+// agree lets all processes take the same one of their failures: the first for
+// which before says so, or else none. It is their own error where it is theirs.
+func agree(ctx context.Context, t *Trainer, mine error, before func(a, b failure) bool) error {
+	all, err := exchange(ctx, t, failureOf(mine))
+	if err != nil {
+		return mine // the others are gone, or have given up
+	}
+	first := 0
+	for i := range all {
+		if before(all[i], all[first]) {
+			first = i
+		}
+	}
+	switch {
+	case first == t.self:
+		return mine
+	case all[first].Text == "":
+		return nil
+	}
+	return all[first].err()
+}

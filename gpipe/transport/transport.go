@@ -1,0 +1,124 @@
+// Package transport is the only way in which the places of a run meet: boundary
+// tensors and gradients on routes, and small messages at gatherings. Nothing else
+// is assumed to be shared, so that places may lie in processes of their own.
+//
+// A run has one or more processes, numbered from 0, each with its end of the
+// transport. All of them begin the same sessions (a step, an evaluation, an
+// exchange between steps) in the same order. [Channels] is the implementation for
+// one process; package transporttest has the conformance suite that every
+// implementation passes.
+package transport
+
+import (
+	"context"
+	"fmt"
+
+	"gpipebench/gpipe/place"
+)
+
+// Transport is a process's end of what connects the processes of a run.
+type Transport interface {
+	// Rank is the number of this process.
+	Rank() int
+	// Owner is the number of the process that a place runs in; the same on every end.
+	Owner(p place.Place) int
+	// Begin begins this process's next session. It waits for nobody; what is wrong
+	// with the others is found out by the session's operations.
+	Begin() Session
+}
+
+// Session is one step of a run, or another exchange. What it carries never reaches
+// another session, also if it ends early. Its methods may be used concurrently,
+// for each route one Send and one Receive at a time.
+//
+// An operation that waits returns the context's cause when that is done, an
+// *[AbortError] when a process has aborted the session, and a *[PeerError] when one
+// has died that it cannot do without.
+type Session interface {
+	// Send hands tensors of this process's place To.From to another and returns when
+	// their memory may be written again. What is sent on the routes that differ in
+	// Index only is received in the order in which it is sent.
+	Send(ctx context.Context, to Route, tensors [][]float32) error
+	// Receive waits for what was sent on a route, calls arrived, and copies the
+	// tensors to dst. It is an error if another index was due, or tensors of other
+	// sizes. Between the call of arrived and its own return it waits for nothing but
+	// the sender's bytes.
+	Receive(ctx context.Context, from Route, dst [][]float32, arrived func()) error
+	// Gather waits for a message from each of the places among and returns them all,
+	// in the order of among, which is the same for all of them. The messages are then
+	// shared: nobody writes to them. A place may gather again; gatherings at one time
+	// have no places in common.
+	Gather(ctx context.Context, from place.Place, among []place.Place, message []byte) ([][]byte, error)
+	// Abort makes whatever waits in this session return, here and in all processes,
+	// now and later, with an *AbortError that has this cause. The first one counts.
+	Abort(cause error)
+	// End is this process's last use of the session. It waits for nobody.
+	End()
+}
+
+// Route names a transfer: who to whom, what.
+type Route struct {
+	From, To place.Place
+	What     Payload
+	Index    int // micro-batch of a boundary tensor; parameter and use of a tied gradient
+}
+
+// Line is what a route has in common with those that differ in Index only.
+func (r Route) Line() Route {
+	r.Index = 0
+	return r
+}
+
+func (r Route) String() string {
+	return fmt.Sprintf("%v %d from %v to %v", r.What, r.Index, r.From, r.To)
+}
+
+// Payload is a kind of transfer.
+type Payload uint8
+
+const (
+	Activation Payload = iota
+	Gradient
+	TiedGradient
+)
+
+var payloads = [...]string{Activation: "activation", Gradient: "gradient", TiedGradient: "tied gradient"}
+
+func (p Payload) String() string {
+	if int(p) < len(payloads) {
+		return payloads[p]
+	}
+	return fmt.Sprintf("Payload(%d)", uint8(p))
+}
+
+// Fits is the error of a Receive that got what was not due, or nil.
+func Fits(got, due Route, tensors, dst [][]float32) error {
+	if got != due {
+		return fmt.Errorf("transport: %v arrived where %v was due", got, due)
+	}
+	if len(tensors) != len(dst) {
+		return fmt.Errorf("transport: %v has %d tensors: want %d", due, len(tensors), len(dst))
+	}
+	for i := range dst {
+		if len(tensors[i]) != len(dst[i]) {
+			return fmt.Errorf("transport: %v: tensor %d has %d elements: want %d", due, i, len(tensors[i]), len(dst[i]))
+		}
+	}
+	return nil
+}
+
+// AbortError says that a process aborted a session, and why.
+type AbortError struct {
+	Rank  int
+	Cause string
+}
+
+func (e *AbortError) Error() string { return fmt.Sprintf("rank %d: %s", e.Rank, e.Cause) }
+
+// PeerError says that a process has died, or cannot be reached.
+type PeerError struct {
+	Rank  int
+	Cause string
+}
+
+func (e *PeerError) Error() string { return fmt.Sprintf("rank %d is gone: %s", e.Rank, e.Cause) }

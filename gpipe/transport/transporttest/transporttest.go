@@ -1,0 +1,559 @@
+// Package transporttest is the conformance suite of package transport: what the
+// runtime relies on, for every implementation.
+package transporttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/transport"
+)
+
+// Cluster is the ends of one run, and what a test does to them from outside.
+type Cluster struct {
+	Ends  []transport.Transport // by rank
+	Kill  func(rank int)        // ends a process, or what stands for it, at once
+	Close func()                // frees what is left, once all sessions have ended
+}
+
+// Suite is an implementation to be tested.
+type Suite struct {
+	// Open connects processes; owner says which of them runs a place. It is called
+	// once a case.
+	Open func(t *testing.T, ranks int, owner func(place.Place) int) Cluster
+	// Real says that the implementation waits for more than channels, mutexes and
+	// clocks, such as sockets, so that its time cannot be a bubble's.
+	Real bool
+}
+
+// Run runs all cases. Within each no goroutine may be left behind, and what
+// should not wait may not wait.
+func Run(t *testing.T, s Suite) {
+	for _, c := range []struct {
+		name  string
+		ranks int
+		test  func(*run)
+	}{
+		{"order and sizes", 2, orderAndSizes},
+		{"one process", 1, orderAndSizes},
+		{"memory may be written again", 2, writtenAgain},
+		{"arrival", 2, arrival},
+		{"what is not due", 2, notDue},
+		{"concurrent routes", 3, concurrentRoutes},
+		{"gather", 3, gather},
+		{"groups", 4, groups},
+		{"a slow peer", 2, slowPeer},
+		{"cancel", 2, cancel},
+		{"abort", 3, abort},
+		{"abort before the others begin", 2, abortEarly},
+		{"nothing stale", 2, nothingStale},
+		{"a peer dies", 3, peerDies},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if s.Real {
+				before := runtime.NumGoroutine()
+				s.run(t, c.ranks, 20*time.Millisecond, c.test)
+				settled(t, before)
+				return
+			}
+			synctest.Test(t, func(t *testing.T) { s.run(t, c.ranks, time.Hour, c.test) })
+		})
+	}
+}
+
+// run is one case.
+type run struct {
+	*testing.T
+	Cluster
+	while    time.Duration // a long wait
+	sessions []transport.Session
+}
+
+func (s Suite) run(t *testing.T, ranks int, while time.Duration, test func(*run)) {
+	r := &run{T: t, Cluster: s.Open(t, ranks, func(p place.Place) int { return p.Stage % ranks }), while: while}
+	defer r.Close()
+	for rank, end := range r.Ends {
+		if end.Rank() != rank || end.Owner(place.Stage(rank+ranks)) != rank {
+			t.Fatalf("end %d has rank %d and stage %d on %d", rank, end.Rank(), rank+ranks, end.Owner(place.Stage(rank+ranks)))
+		}
+	}
+	r.begin()
+	defer r.end()
+	test(r)
+}
+
+// begin begins a session on all ends.
+func (r *run) begin() {
+	r.sessions = nil
+	for _, end := range r.Ends {
+		r.sessions = append(r.sessions, end.Begin())
+	}
+}
+
+func (r *run) end() {
+	for _, s := range r.sessions {
+		s.End()
+	}
+}
+
+// of is the session of the process that runs a place.
+func (r *run) of(p place.Place) transport.Session { return r.sessions[p.Stage%len(r.Ends)] }
+
+func (r *run) send(to transport.Route, tensors ...[]float32) error {
+	return r.of(to.From).Send(r.Context(), to, tensors)
+}
+
+func (r *run) receive(from transport.Route, dst ...[]float32) error {
+	return r.of(from.To).Receive(r.Context(), from, dst, func() {})
+}
+
+// both runs functions at once and waits for them.
+func (r *run) both(all ...func() error) {
+	r.Helper()
+	for i, err := range together(all...) {
+		if err != nil {
+			r.Errorf("%d: %v", i, err)
+		}
+	}
+}
+
+func together(all ...func() error) []error {
+	errs := make([]error, len(all))
+	var wait sync.WaitGroup
+	for i, f := range all {
+		wait.Go(func() { errs[i] = f() })
+	}
+	wait.Wait()
+	return errs
+}
+
+// route is from stage 0 to stage 1.
+func route(index int) transport.Route {
+	return transport.Route{From: place.Stage(0), To: place.Stage(1), Index: index}
+}
+
+// filled is n numbers that no other seed gives.
+func filled(n int, seed float32) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = seed + float32(i%1000)/1024
+	}
+	return x
+}
+
+// settled waits until no more goroutines are there than before.
+func settled(t *testing.T, before int) {
+	t.Helper()
+	for range 100 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+}
+
+// What is sent on a line comes in order and whole, whatever its size, also nothing.
+func orderAndSizes(r *run) {
+	sizes := [][]int{{}, {0}, {1}, {3, 0, 5}, {1 << 12}, {1 << 18, 7}, {}, {16}}
+	r.both(func() error {
+		for i, ns := range sizes {
+			var ts [][]float32
+			for j, n := range ns {
+				ts = append(ts, filled(n, float32(10*i+j)))
+			}
+			if err := r.send(route(i), ts...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func() error {
+		for i, ns := range sizes {
+			var dst [][]float32
+			for _, n := range ns {
+				dst = append(dst, make([]float32, n))
+			}
+			if err := r.receive(route(i), dst...); err != nil {
+				return err
+			}
+			for j, n := range ns {
+				if !slices.Equal(dst[j], filled(n, float32(10*i+j))) {
+					r.Errorf("tensor %d of %d came as another", j, i)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// After Send its tensors may be written over: the receiver has the former values.
+func writtenAgain(r *run) {
+	const times = 20
+	r.both(func() error {
+		x := make([]float32, 1<<10)
+		for i := range times {
+			copy(x, filled(len(x), float32(i)))
+			if err := r.send(route(i), x); err != nil {
+				return err
+			}
+			clear(x)
+		}
+		return nil
+	}, func() error {
+		for i := range times {
+			x := make([]float32, 1<<10)
+			if err := r.receive(route(i), x); err != nil {
+				return err
+			}
+			if !slices.Equal(x, filled(len(x), float32(i))) {
+				r.Errorf("%d came as another", i)
+			}
+		}
+		return nil
+	})
+}
+
+// arrived is called once, when there is something and before dst changes.
+func arrival(r *run) {
+	x, dst := filled(9, 1), make([]float32, 9)
+	start := time.Now()
+	calls := 0
+	r.both(func() error {
+		time.Sleep(r.while)
+		return r.send(route(0), x)
+	}, func() error {
+		return r.of(place.Stage(1)).Receive(r.Context(), route(0), [][]float32{dst}, func() {
+			calls++
+			if waited := time.Since(start); waited < r.while {
+				r.Errorf("arrived after %v, sent after %v", waited, r.while)
+			}
+			if !slices.Equal(dst, make([]float32, 9)) {
+				r.Error("copied before it had arrived")
+			}
+			time.Sleep(r.while) // whoever receives may let it wait
+		})
+	})
+	if calls != 1 || !slices.Equal(dst, x) {
+		r.Errorf("arrived %d times, received %v", calls, dst)
+	}
+}
+
+// What arrives where another index or another size was due is an error.
+func notDue(r *run) {
+	for i, c := range []struct {
+		sent transport.Route
+		dst  [][]float32
+	}{
+		{route(2), [][]float32{make([]float32, 4)}},
+		{route(1), [][]float32{make([]float32, 5)}},
+		{route(1), [][]float32{make([]float32, 3)}},
+		{route(1), nil},
+		{route(1), [][]float32{make([]float32, 4), nil}},
+	} {
+		errs := together(func() error { return r.send(c.sent, filled(4, 0)) }, func() error {
+			return r.of(place.Stage(1)).Receive(r.Context(), route(1), c.dst, func() {})
+		})
+		if errs[1] == nil {
+			r.Errorf("%d: no error", i)
+		}
+		// A session in which something went wrong is aborted, and the next one is whole.
+		r.sessions[0].Abort(errs[1])
+		r.end()
+		r.begin()
+	}
+}
+
+// Every place sends every other a lot at once, of every payload.
+func concurrentRoutes(r *run) {
+	const places, times = 4, 12
+	var all []func() error
+	for from := range places {
+		for to := range places {
+			if from == to {
+				continue
+			}
+			for _, what := range []transport.Payload{transport.Activation, transport.Gradient, transport.TiedGradient} {
+				at := func(i int) transport.Route {
+					return transport.Route{From: place.Stage(from), To: place.Stage(to), What: what, Index: i}
+				}
+				value := func(i int) []float32 { return filled(100+i, float32(((from*places+to)*4+int(what))*times+i)) }
+				rng := rand.New(rand.NewPCG(uint64(from), uint64(to)))
+				pause := func() time.Duration { return time.Duration(rng.Int64N(int64(r.while) / times)) }
+				all = append(all, func() error {
+					for i := range times {
+						if err := r.send(at(i), value(i)); err != nil {
+							return err
+						}
+					}
+					return nil
+				}, func() error {
+					for i := range times {
+						time.Sleep(pause())
+						dst := make([]float32, 100+i)
+						if err := r.receive(at(i), dst); err != nil {
+							return err
+						}
+						if !slices.Equal(dst, value(i)) {
+							return fmt.Errorf("%v came as another", at(i))
+						}
+					}
+					return nil
+				})
+			}
+		}
+	}
+	r.both(all...)
+}
+
+// gathering is a place's part of so many gatherings.
+func (r *run) gathering(p place.Place, among []place.Place, times int) func() error {
+	message := func(q place.Place, i int) []byte {
+		if i == 1 {
+			return nil // nothing to say
+		}
+		return []byte(fmt.Sprintf("%v says %d", q, i))
+	}
+	return func() error {
+		for i := range times {
+			time.Sleep(time.Duration(p.Stage) * r.while / 10)
+			got, err := r.of(p).Gather(r.Context(), p, among, message(p, i))
+			if err != nil {
+				return err
+			}
+			if len(got) != len(among) {
+				return fmt.Errorf("%d messages of %d places", len(got), len(among))
+			}
+			for j, q := range among {
+				if string(got[j]) != string(message(q, i)) {
+					return fmt.Errorf("gathering %d: %v is said to say %q", i, q, got[j])
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// Everybody gets everybody's message, again and again.
+func gather(r *run) {
+	among := place.Stages(5)
+	var all []func() error
+	for _, p := range among {
+		all = append(all, r.gathering(p, among, 4))
+	}
+	r.both(all...)
+	if _, err := r.of(place.Stage(9)).Gather(r.Context(), place.Stage(9), among, nil); err == nil {
+		r.Error("a place gathers among others")
+	}
+}
+
+// Groups with no place in common gather at once, and boundary tensors pass by.
+func groups(r *run) {
+	even := []place.Place{place.Stage(0), place.Stage(2), place.Stage(4)}
+	odd := []place.Place{place.Stage(3), place.Stage(1)}
+	var all []func() error
+	for _, group := range [][]place.Place{even, odd} {
+		for _, p := range group {
+			all = append(all, r.gathering(p, group, 3))
+		}
+	}
+	x := make([]float32, 3)
+	r.both(append(all, func() error { return r.send(route(0), filled(3, 1)) }, func() error { return r.receive(route(0), x) })...)
+}
+
+// A receiver that takes its time holds up its own route and no other.
+func slowPeer(r *run) {
+	start := time.Now()
+	other := route(0)
+	other.What = transport.Gradient
+	r.both(func() error { return r.send(route(0), filled(1<<10, 1)) }, func() error {
+		time.Sleep(r.while)
+		return r.receive(route(0), make([]float32, 1<<10))
+	}, func() error {
+		for i := range 3 {
+			other := other
+			other.Index = i
+			if err := r.send(other, filled(1<<10, 2)); err != nil {
+				return err
+			}
+		}
+		if waited := time.Since(start); waited >= r.while {
+			r.Errorf("the other route waited %v", waited)
+		}
+		return nil
+	}, func() error {
+		for i := range 3 {
+			other := other
+			other.Index = i
+			if err := r.receive(other, make([]float32, 1<<10)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// waiting is operations of each end that wait for what never comes.
+func (r *run) waiting(ctx context.Context) []func() error {
+	var all []func() error
+	last := place.Stage(100 * len(r.Ends)) // never gathers, sends or receives; on rank 0
+	for rank, s := range r.sessions {
+		p := place.Stage(rank)
+		all = append(all, func() error {
+			return s.Receive(ctx, transport.Route{From: last, To: p}, nil, func() { r.Error("something came") })
+		}, func() error {
+			_, err := s.Gather(ctx, p, append(place.Stages(len(r.Ends)), last), nil)
+			return err
+		}, func() error {
+			x := make([]float32, 1<<12)
+			for i := range 1 << 16 { // nobody receives; some of it may be under way
+				to := transport.Route{From: p, To: last, What: transport.Gradient, Index: i}
+				if err := s.Send(ctx, to, [][]float32{x}); err != nil {
+					return err
+				}
+			}
+			return errors.New("a gigabyte was sent that nobody received")
+		})
+	}
+	return all
+}
+
+// What waits returns the cause of its context.
+func cancel(r *run) {
+	cause := errors.New("enough")
+	ctx, stop := context.WithCancelCause(r.Context())
+	all := append(r.waiting(ctx), func() error {
+		time.Sleep(r.while)
+		stop(cause)
+		return cause
+	})
+	for i, err := range together(all...) {
+		if !errors.Is(err, cause) {
+			r.Errorf("operation %d: %v, want %v", i, err, cause)
+		}
+	}
+	if err := r.sessions[0].Receive(ctx, route(0), nil, func() {}); !errors.Is(err, cause) {
+		r.Errorf("afterwards: %v", err)
+	}
+	r.sessions[0].Abort(cause)
+}
+
+// An abort ends what waits on all ends, and what comes after; the first cause counts.
+func abort(r *run) {
+	all := append(r.waiting(r.Context()), func() error {
+		time.Sleep(r.while)
+		r.sessions[1].Abort(errors.New("stage 1 is on fire"))
+		time.Sleep(r.while) // the news travel
+		r.sessions[2].Abort(errors.New("stage 2, too"))
+		return nil
+	})
+	for i, err := range together(all...) {
+		if i < len(all)-1 {
+			r.aborted(fmt.Sprintf("operation %d", i), err)
+		}
+	}
+	for i, f := range r.waiting(r.Context()) {
+		r.aborted(fmt.Sprintf("operation %d afterwards", i), f())
+	}
+	r.aborted("sending afterwards", r.send(route(0), filled(1<<20, 0)))
+}
+
+func (r *run) aborted(what string, err error) {
+	r.Helper()
+	var a *transport.AbortError
+	if !errors.As(err, &a) || a.Rank != 1 || a.Cause != "stage 1 is on fire" {
+		r.Errorf("%s: %v, want rank 1's abort", what, err)
+	}
+}
+
+// Who begins a session that was aborted finds that out.
+func abortEarly(r *run) {
+	r.end()
+	r.sessions = nil
+	early := r.Ends[1].Begin()
+	early.Abort(errors.New("stage 1 is on fire"))
+	early.End()
+	time.Sleep(r.while)
+	late := r.Ends[0].Begin()
+	defer late.End()
+	_, err := late.Gather(r.Context(), place.Stage(0), place.Stages(2), nil)
+	r.aborted("gathering", err)
+}
+
+// What an aborted session leaves behind is not received in the next one.
+func nothingStale(r *run) {
+	for i := range 3 {
+		ctx, stop := context.WithCancel(r.Context())
+		together(func() error { return r.of(place.Stage(0)).Send(ctx, route(0), [][]float32{filled(8, 1)}) }, func() error {
+			_, err := r.of(place.Stage(0)).Gather(ctx, place.Stage(0), place.Stages(2), []byte("stale"))
+			return err
+		}, func() error {
+			time.Sleep(r.while)
+			r.sessions[i%2].Abort(errors.New("enough"))
+			stop()
+			return nil
+		})
+		r.end()
+		r.begin()
+		x := make([]float32, 8)
+		r.both(func() error { return r.send(route(0), filled(8, 2)) }, func() error { return r.receive(route(0), x) },
+			func() error {
+				got, err := r.of(place.Stage(0)).Gather(r.Context(), place.Stage(0), place.Stages(2), []byte("fresh"))
+				if err == nil && string(got[0]) != "fresh" {
+					err = fmt.Errorf("gathered %q", got)
+				}
+				return err
+			}, func() error {
+				_, err := r.of(place.Stage(1)).Gather(r.Context(), place.Stage(1), place.Stages(2), nil)
+				return err
+			})
+		if !slices.Equal(x, filled(8, 2)) {
+			r.Errorf("received %v of the session before", x)
+		}
+	}
+}
+
+// The death of a process ends what waits for it, and is found out by who begins later.
+func peerDies(r *run) {
+	gone := func(what string, err error) {
+		r.Helper()
+		var p *transport.PeerError
+		if !errors.As(err, &p) || p.Rank != 2 {
+			r.Errorf("%s: %v, want rank 2 gone", what, err)
+		}
+	}
+	// Rank 2 is in none of its operations when it dies.
+	waits := func(s transport.Session, at place.Place) []func() error {
+		return []func() error{
+			func() error {
+				return s.Receive(r.Context(), transport.Route{From: place.Stage(2), To: at}, nil, func() {})
+			},
+			func() error { _, err := s.Gather(r.Context(), at, place.Stages(3), nil); return err },
+		}
+	}
+	all := append(waits(r.sessions[0], place.Stage(0)), waits(r.sessions[1], place.Stage(1))...)
+	all = append(all, func() error {
+		time.Sleep(r.while)
+		r.Kill(2)
+		return nil
+	})
+	for i, err := range together(all...)[:4] {
+		gone(fmt.Sprintf("operation %d", i), err)
+	}
+	r.end()
+	r.sessions = nil
+	for rank, end := range r.Ends[:2] {
+		s := end.Begin()
+		_, err := s.Gather(r.Context(), place.Stage(rank), place.Stages(3), nil)
+		s.End()
+		gone("the next session", err)
+	}
+}
