@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/gpipebench
 
-.PHONY: build test race lint check bench reproduce report check-report table1 table2 table3 ablation figure3 breakdown validation consistency delayed-reduction translation translation-scale stability verify clean
+.PHONY: build test race lint check bench reproduce report check-report table1 table2 table3 ablation figure3 breakdown validation consistency delayed-reduction translation translation-scale stability reference verify clean
 
 build:
 	$(GO) build -o $(BIN) ./cmd/gpipebench
@@ -53,6 +53,11 @@ check-report: report
 
 table1 table2 table3 ablation figure3 breakdown validation consistency delayed-reduction translation translation-scale stability: build
 	$(BIN) $@
+
+# What follows from results/reference/records, after these or a report have
+# changed: the tables, the digests of all files, what README.md shows.
+reference:
+	$(GO) test ./experiments -run 'TestReferenceTables|TestReferenceSums|TestREADME' -update
 
 # A verdict for each of the paper's claims, from results/reference.
 verify: build

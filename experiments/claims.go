@@ -37,6 +37,9 @@ type Claim struct {
 	// See the evaluator for what an expression may be.
 	Values evidences `yaml:"values" json:"-" want:"optional"`
 	Holds  string    `yaml:"holds" json:"-" want:"optional"` // an expression that is true if the claim is
+	// Noisy is an expression that is true if the records show that the machine
+	// cannot tell whether a claim of ours that does not hold does.
+	Noisy string `yaml:"noisy" json:"-" want:"optional"`
 	// Reason is why a claim cannot be reproduced here or has not been tried, and
 	// StandIn what is done in its place.
 	Reason  string `yaml:"reason" json:"reason,omitempty" want:"optional"`
@@ -64,13 +67,16 @@ const (
 	// Contradiction is the evidence that the paper contradicts itself or arithmetic.
 	// It fails where the evidence does not hold.
 	Contradiction ClaimKind = "contradiction"
+	// Ours are promises about this suite's own tools. They fail as trends do, unless
+	// what Noisy says holds.
+	Ours ClaimKind = "ours"
 	// NotHere is what cannot be reproduced on an ordinary machine.
 	NotHere ClaimKind = "not here"
 	// NotYet is what has not been attempted.
 	NotYet ClaimKind = "not yet"
 )
 
-var claimKinds = []ClaimKind{Exact, Ratio, Trend, Contradiction, NotHere, NotYet}
+var claimKinds = []ClaimKind{Exact, Ratio, Trend, Contradiction, Ours, NotHere, NotYet}
 
 func kindNames() string {
 	var names []string
@@ -174,15 +180,15 @@ func (c *Claim) check(versions map[string]string) (field string, err error) {
 			return "version", fmt.Errorf("unknown version %q: want %s", v, strings.Join(slices.Sorted(maps.Keys(versions)), ", "))
 		}
 	}
-	for _, v := range append(slices.Clone(c.Values), evidence{"holds", c.Holds}) {
+	for _, v := range append(slices.Clone(c.Values), evidence{"holds", c.Holds}, evidence{"noisy", c.Noisy}) {
 		if v.expression == "" {
 			continue
 		}
 		if err := checkExpression(v.expression); err != nil {
-			if v.name != "holds" {
+			if v.name != "holds" && v.name != "noisy" {
 				return "values", fmt.Errorf("%s: %w", v.name, err)
 			}
-			return "holds", err
+			return v.name, err
 		}
 	}
 	_, _, readable := printed(c.Paper)
@@ -196,7 +202,7 @@ func (c *Claim) check(versions map[string]string) (field string, err error) {
 		case c.Kind == Ratio && !(c.Tolerance > 0):
 			return "tolerance", errors.New("want a number of percent above 0")
 		}
-	case Trend, Contradiction:
+	case Trend, Contradiction, Ours:
 		if c.Holds == "" {
 			return "holds", errors.New("want an expression")
 		}
@@ -207,6 +213,9 @@ func (c *Claim) check(versions map[string]string) (field string, err error) {
 		if c.Holds != "" {
 			return "holds", errors.New("what is not reproduced cannot hold; values are shown as the stand-in's")
 		}
+	}
+	if c.Noisy != "" && c.Kind != Ours {
+		return "noisy", fmt.Errorf("only claims of kind %s may be left open by noise", Ours)
 	}
 	if c.Tolerance < 0 {
 		return "tolerance", errors.New("want a number of percent above 0")
@@ -233,7 +242,7 @@ func (c Claim) with(each map[string]string) Claim {
 		pairs = append(pairs, "{"+name+"}", each[name])
 	}
 	replace := strings.NewReplacer(pairs...).Replace
-	for _, text := range []*string{&c.ID, &c.Version, &c.Where, &c.Claim, &c.Paper, &c.Holds, &c.Reason, &c.StandIn, &c.Note, &c.Command} {
+	for _, text := range []*string{&c.ID, &c.Version, &c.Where, &c.Claim, &c.Paper, &c.Holds, &c.Noisy, &c.Reason, &c.StandIn, &c.Note, &c.Command} {
 		*text = replace(*text)
 	}
 	values := slices.Clone(c.Values)

@@ -3,9 +3,7 @@ package experiments
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -63,6 +61,8 @@ func TestLedgerErrorsHavePositions(t *testing.T) {
 		{"- {x: 1}", "- {x: 1}\n      - {x: 1}", "claims.yaml:13:9: claims.0.each.1: this entry is there already, as entry 0: want each once"},
 		{"kind: ratio", "kind: trend", "claims.yaml:3:5: claims.0.holds: want an expression"},
 		{"kind: ratio", "kind: not here", "claims.yaml:3:5: claims.0.reason: want a reason"},
+		{"tolerance: 10", "tolerance: 10\n    noisy: 1 < 2", "claims.yaml:10:5: claims.0.noisy: only claims of kind ours"},
+		{"kind: ratio", "kind: ours\n    holds: 1 < 2\n    noisy: none()", "claims.yaml:9:5: claims.0.noisy: none is no function"},
 	} {
 		text := strings.Replace(goodLedger, c.old, c.replacement, 1)
 		if text == goodLedger {
@@ -176,6 +176,11 @@ func TestVerdicts(t *testing.T) {
 		{Claim{Kind: Trend, Holds: "2 < 1"}, Fails},
 		{Claim{Kind: Trend, Holds: `cell("a", "speed", "K", 2) < 1`}, Fails},
 		{Claim{Kind: Trend, Holds: `cell("small", "speed", "K", 2) < 1`}, TooSmall},
+		{Claim{Kind: Ours, Holds: `every("a", "equal", "yes", "no")`, Noisy: `every("a", "equal", "yes", "noisy")`}, Holds},
+		{Claim{Kind: Ours, Holds: `every("a", "equal", "yes")`, Noisy: `every("a", "equal", "yes", "no")`}, Noisy},
+		{Claim{Kind: Ours, Holds: `every("a", "equal", "yes")`, Noisy: `every("a", "equal", "yes", "noisy")`}, Fails},
+		{Claim{Kind: Ours, Holds: `every("none", "equal", "yes")`, Noisy: `every("none", "equal", "yes")`}, NoRecord},
+		{Claim{Kind: Ours, Holds: `cell("small", "speed", "K", 2) < 1`, Noisy: "1 < 2"}, TooSmall},
 		{Claim{Kind: Exact, Holds: `every("small", "equal", "yes")`}, Fails},
 		{Claim{Kind: Contradiction, Paper: "25", Values: evidences{{"v", "22"}}, Holds: "22 < 25"}, Shown},
 		{Claim{Kind: Contradiction, Paper: "25", Holds: "25 < 22"}, Fails},
@@ -185,110 +190,6 @@ func TestVerdicts(t *testing.T) {
 		if err != nil || got.Verdict != c.want {
 			t.Errorf("%+v: %s, %v", c.claim, got.Verdict, err)
 		}
-	}
-}
-
-// What is done to records or tables by hand is found.
-func TestVerifyFindsWhatWasChanged(t *testing.T) {
-	made := t.TempDir()
-	r := Reproducing{Profile: "smoke", Only: []string{"delayed-reduction"}, Out: made}
-	if err := r.Run(context.Background(), Silent{}, func(Experiment, *Report) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	records, table := "records/delayed-reduction.jsonl", "tables/delayed-reduction.csv"
-	change := func(dir, name string, edit func(string) string) {
-		t.Helper()
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		changed := edit(string(text))
-		if changed == string(text) {
-			t.Fatalf("%s is not changed", name)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(changed), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		what string
-		do   func(dir string)
-		want string // "": nothing is wrong
-	}{
-		{"nothing", func(string) {}, ""},
-		{"a digit", func(dir string) {
-			change(dir, records, func(s string) string { return strings.Replace(s, `"accuracy":0.`, `"accuracy":0.9`, 1) })
-		}, "changed or damaged records"},
-		{"a sum", func(dir string) {
-			change(dir, records, func(s string) string { return s[:len(s)-10] + "00000" + s[len(s)-5:] })
-		}, "changed or damaged records"},
-		{"a line less", func(dir string) {
-			change(dir, records, func(s string) string {
-				lines := strings.SplitAfter(s, "\n")
-				return strings.Join(slices.Delete(lines, 2, 3), "")
-			})
-		}, "incomplete"},
-		{"a torn line more", func(dir string) { change(dir, records, func(s string) string { return s + `{"session":"x` }) }, ""},
-		{"a cell", func(dir string) {
-			change(dir, table, func(s string) string { return strings.Replace(s, "reduced late", "reduced lat", 1) })
-		}, "delayed-reduction.csv is not what its records give"},
-		{"two tables", func(dir string) {
-			for _, name := range []string{table, strings.TrimSuffix(table, ".csv") + ".md"} {
-				change(dir, name, func(s string) string { return strings.Replace(s, "reduced late", "reduced lat", 1) })
-			}
-		}, "and 1 more of delayed-reduction are not what its records give"},
-		{"another spec", func(dir string) {
-			change(dir, records, func(s string) string {
-				var all []string
-				for line := range strings.Lines(s) {
-					r, err := decodeRecord([]byte(strings.TrimSpace(line)))
-					if err != nil {
-						t.Fatal(err)
-					}
-					r.Spec = "0123456789abcdef"
-					again, err := r.encode()
-					if err != nil {
-						t.Fatal(err)
-					}
-					all = append(all, string(again)+"\n")
-				}
-				return strings.Join(all, "")
-			})
-		}, ""},
-	} {
-		dir := t.TempDir()
-		if err := os.CopyFS(dir, os.DirFS(made)); err != nil {
-			t.Fatal(err)
-		}
-		c.do(dir)
-		v := &Verification{Results: dir}
-		if err := (Verifying{Results: dir}).read("delayed-reduction", tablesOf{}, v); err != nil {
-			t.Fatal(err)
-		}
-		wrong := strings.Join(v.Wrong, "; ")
-		if c.want == "" && wrong != "" || !strings.Contains(wrong, c.want) {
-			t.Errorf("%s: %q", c.what, wrong)
-		}
-		if (v.Err(false) == nil) != (c.want == "") {
-			t.Errorf("%s: %v", c.what, v.Err(false))
-		}
-	}
-	v, err := Verifying{Results: made}.Run(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.Err(false); err != nil {
-		t.Error(err)
-	}
-	if err := v.Err(true); err == nil || !strings.Contains(err.Error(), "have no record") {
-		t.Errorf("strict: %v", err)
-	}
-	var text strings.Builder
-	if err := v.WriteText(&text); err != nil || !strings.Contains(text.String(), "claims: ") {
-		t.Error(err)
-	}
-	if _, err := (Verifying{Results: filepath.Join(made, "none")}).Run(context.Background()); err == nil {
-		t.Error("no directory: no error")
 	}
 }
 

@@ -286,6 +286,7 @@ var verdictMeanings = []pageCount{
 	{Verdict: Partly, Means: "some of our figures are near"},
 	{Verdict: Differs, Means: "a figure of other machines"},
 	{Verdict: Fails, Means: "does not come out here"},
+	{Verdict: Noisy, Means: "this machine cannot tell"},
 	{Verdict: NoRecord, Means: "not measured in these results"},
 	{Verdict: NotAttempted, Means: "not possible here, or not yet"},
 }

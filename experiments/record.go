@@ -90,8 +90,9 @@ type Log struct {
 	Session Provenance // of the last session that has samples here
 	// Reused is how many samples were there already when the log was opened.
 	Reused int
-	// Damaged says which lines do not have the sum of their content, if any: they
-	// were changed, and do not count.
+	// Damaged says which lines do not count, if any: those that do not have the sum
+	// of their content, as they were changed, and samples of a session that no line
+	// before them describes, as nothing says where they are from.
 	Damaged string
 	// Torn says where the file's last line ends too early, if it does: the process
 	// that wrote it was stopped. OpenLog sets it aside.
@@ -201,6 +202,13 @@ func (l *Log) setAside(f *os.File, name string, rest []byte) error {
 // read takes in the records that want accepts and returns what is behind the
 // last newline, if anything is.
 func (l *Log) read(f *os.File, name string, want func(*record) bool) (rest []byte, err error) {
+	var changed, unknown []int // lines that do not count
+	defer func() {
+		l.Damaged = linesOf(name, changed)
+		if len(unknown) > 0 {
+			l.Damaged = strings.TrimPrefix(l.Damaged+", "+linesOf(name, unknown)+" (of a session that no line before describes)", ", ")
+		}
+	}()
 	lines := bufio.NewReader(f)
 	for n := 1; ; n++ {
 		line, err := files.ReadLine(lines, maxRecord)
@@ -216,8 +224,11 @@ func (l *Log) read(f *os.File, name string, want func(*record) bool) (rest []byt
 			case bad != nil && rest != nil && beginsRecord(trimmed):
 				l.Torn = fmt.Sprintf("%s:%d", name, n)
 			case bad != nil:
-				l.Damaged = strings.TrimPrefix(fmt.Sprintf("%s, %s:%d", l.Damaged, name, n), ", ")
-			case want(r):
+				changed = append(changed, n)
+			case !want(r):
+			case r.Provenance == nil && !l.describes(r.Session):
+				unknown = append(unknown, n)
+			default:
 				l.put(r)
 			}
 		}
@@ -238,6 +249,23 @@ func beginsRecord(line []byte) bool {
 	n := min(len(line), len(recordMark))
 	return string(line[:n]) == recordMark[:n]
 }
+
+// linesOf names lines of a file, the first few of many.
+func linesOf(name string, numbers []int) string {
+	const few = 4
+	var all []string
+	for _, n := range numbers[:min(few, len(numbers))] {
+		all = append(all, fmt.Sprintf("%s:%d", name, n))
+	}
+	text := strings.Join(all, ", ")
+	if more := len(numbers) - few; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// describes tells whether there is a line that says what a session is.
+func (l *Log) describes(session string) bool { _, ok := l.sessions[session]; return ok }
 
 // put takes in a record: a session's, or a sample.
 func (l *Log) put(r *record) {

@@ -3,6 +3,7 @@ package experiments
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 func (v *validation) Report(log, _ *Log) (*Report, error) {
@@ -10,16 +11,18 @@ func (v *validation) Report(log, _ *Log) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	within := fmt.Sprintf("within %v%%", v.spec.Within)
 	table := &Table{
 		ID: "validation", Title: v.spec.Title,
 		Caption: []string{
 			fmt.Sprintf("Emulated: real arithmetic, each task timed alone, the schedule replayed with the medians, %s. Modelled: the same programs with the same partition on a device calibrated in the same round; links free, one thread a device. Medians of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", v.spec.Optimizer, profile.Rounds),
 			"By rates: each kind of operation by rates and an overhead that were fitted to other, smaller networks. By own operations: each operation by its time in the same network on one device, so what is left is the error of the pipeline's model alone.",
+			fmt.Sprintf("How well the machine repeats itself: the 95%% interval of the emulated step, over its median. A ratio that is further than %v%% off is noisy, and decides nothing, if its interval reaches within %[1]v%% and the emulated step, which no model has a part in, is off its own median by as much.", v.spec.Within),
 			"Memory: the peaks of all devices as modelled, as planned and as reached.",
 		},
 		Columns: []Column{
-			{"network", true}, {"K", false}, {"M", false}, {"emulated", false}, {"by rates", false}, {"by own operations", false},
-			{"rates/emulated", false}, {"95% of rates", false}, {"own/emulated", false}, {"95% of own", false}, {"memory", true},
+			{"network", true}, {"K", false}, {"M", false}, {"emulated", false}, {"95% of emulated", false}, {"by rates", false}, {"by own operations", false},
+			{"rates/emulated", false}, {"95% of rates", false}, {"rates " + within, true}, {"own/emulated", false}, {"95% of own", false}, {"own " + within, true}, {"memory", true},
 		},
 	}
 	report := &Report{Tables: []*Table{table}}
@@ -46,11 +49,11 @@ func (v *validation) Report(log, _ *Log) (*Report, error) {
 					report.Verdict = fmt.Errorf("validation, %s, K=%d: memory %s: want the same bytes", n.Model.Name, k, memory)
 				}
 			}
-			ratesRatio, ownRatio := ratioOf(byRates, emulated), ratioOf(byOwn, emulated)
+			ratesRatio, ownRatio, repeat := ratioOf(byRates, emulated), ratioOf(byOwn, emulated), repetition(emulated)
 			rates.add(ratesRatio, v.spec.Within)
 			own.add(ownRatio, v.spec.Within)
-			table.Add(n.Model.Name, fmt.Sprint(k), fmt.Sprint(n.M), FormatSeconds(median(emulated)), FormatSeconds(median(byRates)), FormatSeconds(median(byOwn)),
-				ratesRatio.value(), ratesRatio.interval(), ownRatio.value(), ownRatio.interval(), memory)
+			table.Add(n.Model.Name, fmt.Sprint(k), fmt.Sprint(n.M), FormatSeconds(median(emulated)), repeat.interval(), FormatSeconds(median(byRates)), FormatSeconds(median(byOwn)),
+				ratesRatio.value(), ratesRatio.interval(), nearOne(ratesRatio, repeat, v.spec.Within), ownRatio.value(), ownRatio.interval(), nearOne(ownRatio, repeat, v.spec.Within), memory)
 		}
 	}
 	table.Notes = append(table.Notes, fmt.Sprintf("Within %v%%: by rates %v; by own operations %v.", v.spec.Within, rates, own))
@@ -68,6 +71,27 @@ func (v *validation) Report(log, _ *Log) (*Report, error) {
 	}
 	report.Files = append(report.Files, File{"validation.bench.txt", benchFormat(log, steps)})
 	return report, nil
+}
+
+// repetition is how well a machine repeats a measurement: times over their median.
+func repetition(times []float64) ratio {
+	return ratioOf(times, slices.Repeat([]float64{median(times)}, len(times)))
+}
+
+// nearOne tells whether a ratio to what was emulated is near 1: yes, no, or noisy
+// where the rounds cannot tell. That takes two things, so that a model that is
+// wrong fails on a machine that is noisy, and on one that is not a model that is
+// only just wrong: the ratio's interval reaches within the percentage, and so far
+// from its median reaches that of the emulated step itself.
+func nearOne(x, emulated ratio, percent float64) string {
+	near := percent / 100
+	switch {
+	case math.Abs(x.median-1) <= near:
+		return "yes"
+	case x.known && x.lo <= 1+near && x.hi >= 1-near && max(emulated.hi-1, 1-emulated.lo) > near:
+		return "noisy"
+	}
+	return "no"
 }
 
 // reach is how many ratios are near 1, and how far off the worst is.

@@ -73,3 +73,77 @@ func TestValidationMemoryVerdict(t *testing.T) {
 		}
 	}
 }
+
+// What is further off than the tolerance fails, unless both the ratio's interval
+// and that of the emulated step leave it open.
+func TestValidationNoise(t *testing.T) {
+	steady := []float64{1, 1.01, 0.99, 1, 1.02, 0.98}
+	disturbed := []float64{1, 1.01, 0.99, 1.3, 1.02, 0.98}
+	ratios := func(x float64, last float64) []float64 { return []float64{x, x, x, x, x, last} }
+	for _, c := range []struct {
+		what     string
+		modelled []float64 // over emulated, by round
+		emulated []float64
+		want     string
+	}{
+		{"near", ratios(1.05, 1.05), steady, "yes"},
+		{"near on a noisy machine", ratios(1.05, 0.8), disturbed, "yes"},
+		{"off", ratios(1.12, 1.12), steady, "no"},
+		{"off, and the machine repeats itself", ratios(1.12, 1.05), steady, "no"},
+		{"off in every round of a noisy machine", ratios(1.12, 1.12), disturbed, "no"},
+		{"below in every round of a noisy machine", ratios(0.85, 0.8), disturbed, "no"},
+		{"off, and the machine does not repeat itself", ratios(1.12, 1.05), disturbed, "noisy"},
+		{"off in one round of one", []float64{1.12}, disturbed[:1], "no"},
+	} {
+		var times []float64
+		for i := range c.modelled {
+			times = append(times, c.modelled[i]*c.emulated[i])
+		}
+		if got := nearOne(ratioOf(times, c.emulated), repetition(c.emulated), 10); got != c.want {
+			t.Errorf("%s: %s, want %s", c.what, got, c.want)
+		}
+	}
+}
+
+// The claims on validation hold, fail or are left open by what its table says.
+func TestValidationClaims(t *testing.T) {
+	v := loaded[*validation](t, loadValidation)
+	rounds, err := v.repeated("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := LoadLedger()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rates float64 // over emulated, but in the last round
+		last  float64 // emulated in the last round, over the others
+		want  Verdict
+	}{{1.05, 1, Holds}, {1.12, 1, Fails}, {1.12, 1.3, Noisy}, {0.8, 1.3, Fails}} {
+		log := NewLog(v.Key("quick"))
+		for round, names := range rounds.samples() {
+			s := validationSample{Seconds: 1, Rates: c.rates, Own: 1, Peak: []int64{5}, HighWater: []int64{5}, ModelledPeak: []int64{5}}
+			if round == 5 {
+				s.Seconds, s.Own = c.last, c.last
+			}
+			for _, name := range names {
+				if err := log.Add(name, 1, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		r, err := v.Report(log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables := tablesOf{"validation": {r.Tables[0], false}}
+		for id, want := range map[string]Verdict{"validation-rates": c.want, "validation-own": Holds} {
+			i := slices.IndexFunc(ledger.Claims, func(c Claim) bool { return c.ID == id })
+			got, err := ledger.Claims[i].judge(t.Context(), tables)
+			if err != nil || got.Verdict != want || (want == Noisy) != strings.Contains(got.here(), "this machine is noisy") {
+				t.Errorf("%s, %v off, last round %v: %s, %v, want %s (%s)", id, c.rates, c.last, got.Verdict, err, want, got.here())
+			}
+		}
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"gpipebench/internal/files"
 	"io"
 	"io/fs"
 	"math"
@@ -12,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"gpipebench/internal/files"
 )
 
 // Verdict is what came out for a claim.
@@ -24,6 +25,7 @@ const (
 	Holds        Verdict = "holds"         // of a trend
 	Shown        Verdict = "shown"         // of a contradiction
 	Fails        Verdict = "fails"         // of all but ratios
+	Noisy        Verdict = "noisy"         // of what is ours: this machine cannot tell
 	TooSmall     Verdict = "too small"     // a trend that does not hold in the smoke profile, which is for testing programs
 	NoRecord     Verdict = "no record"     // that it could be computed from
 	NotAttempted Verdict = "not attempted" // here, or yet
@@ -31,11 +33,14 @@ const (
 
 // Verification is a verdict for each claim, and what is wrong with the records.
 type Verification struct {
-	Results string          `json:"results"`
-	Claims  []ClaimVerdict  `json:"claims"`
-	Records []RecordsState  `json:"records"`
-	Wrong   []string        `json:"wrong"` // with records and derived tables: falsified, damaged, differing
-	Counts  map[Verdict]int `json:"counts"`
+	Results string         `json:"results"`
+	Claims  []ClaimVerdict `json:"claims"`
+	Records []RecordsState `json:"records"`
+	Wrong   []string       `json:"wrong"` // with records and derived tables: falsified, damaged, differing, missing, too many
+	// Listed is how many files have the digests that SHA256SUMS lists; 0: there is
+	// no such list.
+	Listed int             `json:"listed"`
+	Counts map[Verdict]int `json:"counts"`
 }
 
 // ClaimVerdict is a claim and what came out.
@@ -76,17 +81,36 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st, err := os.Stat(v.Results); err != nil || !st.IsDir() {
-		return nil, fmt.Errorf("%s is no directory of results: want one that reproduce has written", v.Results)
+	const want = "want a directory that reproduce has written; --results says which"
+	switch st, err := os.Stat(v.Results); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s is not there: %s", v.Results, want)
+	case err != nil:
+		return nil, err
+	case !st.IsDir():
+		return nil, fmt.Errorf("%s is no directory: %s", v.Results, want)
 	}
-	r := &Verification{Results: v.Results, Counts: map[Verdict]int{}}
-	tables := tablesOf{}
+	var all []*examined
 	for _, id := range IDs() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := v.read(id, tables, r); err != nil {
+		x, err := v.examine(id)
+		if err != nil {
 			return nil, err
+		}
+		all = append(all, x)
+	}
+	r, err := v.hold(all)
+	if err != nil {
+		return nil, err
+	}
+	tables := tablesOf{}
+	for _, x := range all {
+		if x.Usable {
+			for _, t := range x.report.Tables {
+				tables[t.ID] = claimTable{t, x.Profile == Profiles[0]}
+			}
 		}
 	}
 	for _, c := range ledger.Claims {
@@ -108,85 +132,194 @@ type claimTable struct {
 	small bool // measured in the smoke profile
 }
 
-// read takes in an experiment's records, and holds the tables beside them
-// against what they give.
-func (v Verifying) read(id string, tables tablesOf, r *Verification) error {
+// examined is an experiment's records, read.
+type examined struct {
+	RecordsState
+	file   string // of the records
+	report *Report
+	files  []File // of the report, as they are written
+	wrong  []string
+	// beside makes the report with the reference beside.
+	beside func() (*Report, error)
+}
+
+// examine reads an experiment's records and makes its report of them.
+func (v Verifying) examine(id string) (*examined, error) {
 	e, err := Load(id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	name := filepath.Join(v.Results, "records", id+".jsonl")
-	state := RecordsState{Experiment: id, State: "complete"}
-	defer func() { r.Records = append(r.Records, state) }()
-	log, err := LoadLog(name, id)
+	x := &examined{RecordsState: RecordsState{Experiment: id, State: "complete"}, file: v.records(id)}
+	log, err := LoadLog(x.file, id)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		state.State = "none"
-		return nil
+		x.State = "none"
+		return x, nil
 	case err != nil:
-		state.State = err.Error()
-		r.Wrong = append(r.Wrong, err.Error())
-		return nil
+		x.State = err.Error()
+		x.wrong = append(x.wrong, err.Error())
+		return x, nil
 	}
-	state.Profile = log.Key.Profile
+	x.Profile = log.Key.Profile
 	if log.Damaged != "" {
-		r.Wrong = append(r.Wrong, "changed or damaged records, which do not count: "+log.Damaged)
+		x.wrong = append(x.wrong, fmt.Sprintf("changed or damaged records, which do not count: %s; remove these lines, and reproduce measures their samples again", log.Damaged))
 	}
 	if want := e.Key(log.Key.Profile); want.Spec != log.Key.Spec {
-		state.State = fmt.Sprintf("of another spec (%s, now %s): measure again", log.Key.Spec, want.Spec)
-		return nil
+		x.State = fmt.Sprintf("of another spec (%s, now %s): measure again", log.Key.Spec, want.Spec)
+		return x, nil
 	}
-	report, err := reportOf(e, log, nil)
+	if x.report, err = reportOf(e, log, nil); err != nil {
+		x.State = "incomplete: " + err.Error()
+		return x, nil
+	}
+	if log.Torn != "" {
+		x.State = "complete, but for a last line without its end, which reproduce sets aside: " + log.Torn
+	}
+	x.Usable = true
+	x.files = x.report.files()
+	if x.report.Verdict != nil {
+		x.wrong = append(x.wrong, x.report.Verdict.Error())
+	}
+	x.beside = func() (*Report, error) {
+		reference, err := LoadLog(filepath.Join(v.Reference, "records", id+".jsonl"), id)
+		if err != nil {
+			return nil, err
+		}
+		return reportOf(e, log, reference)
+	}
+	return x, nil
+}
+
+func (v Verifying) records(id string) string {
+	return filepath.Join(v.Results, "records", id+".jsonl")
+}
+
+// hold holds the tables and the list of digests of a directory of results
+// against the records of all experiments. Claims are not judged yet.
+func (v Verifying) hold(all []*examined) (*Verification, error) {
+	r := &Verification{Results: v.Results, Counts: map[Verdict]int{}}
+	none := true
+	made := map[string]bool{} // files of tables that some report has
+	for _, x := range all {
+		r.Records = append(r.Records, x.RecordsState)
+		r.Wrong = append(r.Wrong, x.wrong...)
+		if x.State != "none" {
+			none = false
+		}
+		if x.Usable {
+			r.Wrong = append(r.Wrong, v.compare(x, made)...)
+		}
+	}
+	if none {
+		r.Wrong = append(r.Wrong, filepath.Join(v.Results, "records")+" has no records of any experiment: want a directory that reproduce has written; --results says which")
+	}
+	unfounded, err := v.unfounded(all, made)
 	if err != nil {
-		state.State = "incomplete: " + err.Error()
-		if _, err := os.Stat(filepath.Join(v.Results, "tables", id+".csv")); err == nil {
-			r.Wrong = append(r.Wrong, fmt.Sprintf("%s: there are tables, but their records are incomplete: %s", id, strings.TrimPrefix(state.State, "incomplete: ")))
-		}
-		return nil
+		return nil, err
 	}
-	state.Usable = true
-	if report.Verdict != nil {
-		r.Wrong = append(r.Wrong, report.Verdict.Error())
-	}
-	for _, t := range report.Tables {
-		tables[t.ID] = claimTable{t, log.Key.Profile == Profiles[0]}
-	}
-	wrong := differing(filepath.Join(v.Results, "tables"), report)
-	if len(wrong) > 0 && v.Reference != "" && !sameDir(v.Results, v.Reference) {
+	r.Wrong = append(r.Wrong, unfounded...)
+	listed, wrong, err := checkSums(v.Results)
+	r.Listed, r.Wrong = listed, append(r.Wrong, wrong...)
+	return r, err
+}
+
+// compare says which of an experiment's tables are not what its records give,
+// and adds the names of those that it should have to made.
+func (v Verifying) compare(x *examined, made map[string]bool) (wrong []string) {
+	dir := filepath.Join(v.Results, "tables")
+	differ, missing, unreadable := differing(dir, x.files)
+	should, hint := x.files, ""
+	if len(differ)+len(missing) > 0 && v.Reference != "" && !sameDir(v.Results, v.Reference) {
 		// They may have been made with a reference beside.
-		if reference, err := LoadLog(filepath.Join(v.Reference, "records", id+".jsonl"), id); err == nil {
-			if beside, err := reportOf(e, log, reference); err == nil {
-				wrong = differing(filepath.Join(v.Results, "tables"), beside)
-			}
+		if beside, err := x.beside(); err != nil {
+			hint = fmt.Sprintf("; a run that they may show beside cannot be read (--reference %s): %v", v.Reference, files.Reason(err))
+		} else if d, m, u := differing(dir, beside.files()); len(d)+len(m) < len(differ)+len(missing) {
+			should, differ, missing, unreadable = beside.files(), d, m, u
 		}
 	}
-	switch more := len(wrong) - 1; {
-	case more == 0:
-		r.Wrong = append(r.Wrong, fmt.Sprintf("%s is not what its records give; reproduce writes it again", wrong[0]))
-	case more > 0:
-		r.Wrong = append(r.Wrong, fmt.Sprintf("%s and %d more of %s are not what its records give; reproduce writes them again", wrong[0], more, id))
+	for _, f := range should {
+		made[f.Name] = true
 	}
-	return nil
+	if len(differ) > 0 {
+		wrong = append(wrong, fmt.Sprintf("%s: not what the records of %s give; reproduce writes tables again%s", firstOf(dir, differ), x.Experiment, hint))
+	}
+	if len(missing) > 0 {
+		wrong = append(wrong, fmt.Sprintf("%s: not there, though the records of %s are; reproduce writes tables again", firstOf(dir, missing), x.Experiment))
+	}
+	return append(wrong, unreadable...)
 }
 
 // tableKind is what a file of a report may be: none has reached a megabyte.
 var tableKind = files.Kind{What: "a file that reproduce writes", Bytes: 16 << 20}
 
-// differing lists the files of a report that a directory has otherwise. What is
-// not there is not wrong.
-func differing(dir string, r *Report) (wrong []string) {
-	for _, f := range r.files() {
-		name := filepath.Join(dir, f.Name)
-		text, err := files.Read(name, tableKind)
+// differing lists the files of a report that a directory has otherwise or not at
+// all, and why others cannot be read.
+func differing(dir string, should []File) (differ, missing, unreadable []string) {
+	for _, f := range should {
+		text, err := files.Read(filepath.Join(dir, f.Name), tableKind)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
+			missing = append(missing, f.Name)
 		case err != nil:
-			wrong = append(wrong, err.Error())
+			unreadable = append(unreadable, err.Error())
 		case !sameFile(f.Name, string(text), f.Text):
-			wrong = append(wrong, name)
+			differ = append(differ, f.Name)
 		}
 	}
-	return wrong
+	return differ, missing, unreadable
+}
+
+// unfounded says which tables no report has that is made of usable records.
+func (v Verifying) unfounded(all []*examined, made map[string]bool) (wrong []string, err error) {
+	dir := filepath.Join(v.Results, "tables")
+	names, err := filesBelow(v.Results, "tables")
+	if err != nil {
+		return nil, err
+	}
+	of := map[*examined][]string{} // nil: of no experiment
+	for _, name := range names {
+		name = strings.TrimPrefix(name, "tables/")
+		if made[name] {
+			continue
+		}
+		var owner *examined // the one whose ID the name begins with, the longest
+		for _, x := range all {
+			rest, ok := strings.CutPrefix(name, x.Experiment)
+			if ok && strings.IndexAny(rest, "-.") == 0 && (owner == nil || len(owner.Experiment) < len(x.Experiment)) {
+				owner = x
+			}
+		}
+		if owner != nil && owner.Usable {
+			owner = nil
+		}
+		of[owner] = append(of[owner], name)
+	}
+	var unusable []string
+	for _, x := range all {
+		if x.Usable {
+			continue
+		}
+		unusable = append(unusable, x.Experiment)
+		if len(of[x]) > 0 {
+			wrong = append(wrong, fmt.Sprintf("%s: tables without usable records: %s: %s", firstOf(dir, of[x]), x.file, x.why()))
+		}
+	}
+	if len(of[nil]) > 0 {
+		what := "in no report: remove what reproduce did not write"
+		if len(unusable) > 0 {
+			what = fmt.Sprintf("in no report that has usable records, which %s have not", strings.Join(unusable, ", "))
+		}
+		wrong = append(wrong, firstOf(dir, of[nil])+": "+what)
+	}
+	return wrong, nil
+}
+
+// why says why records cannot be used.
+func (s RecordsState) why() string {
+	if s.State == "none" {
+		return "not there"
+	}
+	return s.State
 }
 
 // judge computes a claim's verdict. Its error is of the claim.
@@ -240,6 +373,13 @@ func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error)
 			v.Why = ""
 		}
 	}
+	noisy := false
+	if !holds && c.Noisy != "" && !e.small {
+		var err error
+		if noisy, err = e.truth(c.Noisy); err != nil && !missing(err) {
+			return v, err
+		}
+	}
 	for _, read := range e.reads {
 		if !slices.Contains(v.Evidence, read) {
 			v.Evidence = append(v.Evidence, read)
@@ -255,15 +395,20 @@ func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error)
 		v.Verdict = Partly
 	case c.Kind == Ratio:
 		v.Verdict = Differs
-	case !holds && c.Kind == Trend && e.small:
+	case !holds && (c.Kind == Trend || c.Kind == Ours) && e.small:
 		v.Verdict = TooSmall
+	case noisy:
+		v.Verdict = Noisy
 	case !holds, c.Kind == Exact && within < len(v.Figures):
 		v.Verdict = Fails
 	default:
-		v.Verdict = map[ClaimKind]Verdict{Exact: Reproduced, Trend: Holds, Contradiction: Shown}[c.Kind]
+		v.Verdict = map[ClaimKind]Verdict{Exact: Reproduced, Trend: Holds, Ours: Holds, Contradiction: Shown}[c.Kind]
 	}
 	if len(v.Figures) == len(c.Values) {
 		v.Why = ""
+	}
+	if noisy {
+		v.Why = "this machine is noisy"
 	}
 	return v, nil
 }
@@ -286,9 +431,10 @@ func (c *Claim) figure(name string, x float64) ClaimFigure {
 
 // Err says what must not be: an exact claim or a trend that fails, a
 // contradiction that is not there, records or tables that are wrong; if strict
-// also evidence that is missing.
+// also evidence that is missing: a claim's, or an experiment's records and with
+// them its tables.
 func (v *Verification) Err(strict bool) error {
-	var failed, without []string
+	var failed, without, unusable []string
 	for _, c := range v.Claims {
 		switch c.Verdict {
 		case Fails:
@@ -302,6 +448,14 @@ func (v *Verification) Err(strict bool) error {
 		what = append(what, fmt.Sprintf("%d claims fail: %s", len(failed), strings.Join(failed, ", ")))
 	}
 	what = append(what, v.Wrong...)
+	for _, x := range v.Records {
+		if !x.Usable {
+			unusable = append(unusable, fmt.Sprintf("%s (%s)", x.Experiment, x.why()))
+		}
+	}
+	if strict && len(unusable) > 0 {
+		what = append(what, fmt.Sprintf("%d experiments have no usable records: %s", len(unusable), strings.Join(unusable, ", ")))
+	}
 	if strict && len(without) > 0 {
 		what = append(what, fmt.Sprintf("%d claims have no record: %s", len(without), strings.Join(without, ", ")))
 	}
@@ -316,7 +470,7 @@ func (v *Verification) Tables() []*Table {
 	claims := &Table{
 		ID: "claims", Title: "Claims of the GPipe paper, and what came out here",
 		Caption: []string{
-			"Exact claims are recomputed. Ratios are figures of the paper's machines beside ours: reproduced within the tolerance, partly where only some of our figures are, and differing else, which is shown and is no failure. Trends are predicates over what was measured. Contradictions are the paper's own.",
+			"Exact claims are recomputed. Ratios are figures of the paper's machines beside ours: reproduced within the tolerance, partly where only some of our figures are, and differing else, which is shown and is no failure. Trends are predicates over what was measured. Contradictions are the paper's own. Claims of ours are about this suite's own tools.",
 		},
 		Columns: []Column{{"claim", true}, {"where", true}, {"kind", true}, {"paper", false}, {"here", true}, {"verdict", true}},
 	}
@@ -324,12 +478,15 @@ func (v *Verification) Tables() []*Table {
 		claims.Add(c.Claim.Claim, c.Version+" "+c.Where, string(c.Kind), orDash(c.Paper), c.here(), string(c.Verdict))
 	}
 	var counts []string
-	for _, verdict := range []Verdict{Reproduced, Holds, Shown, Partly, Differs, Fails, TooSmall, NoRecord, NotAttempted} {
+	for _, verdict := range []Verdict{Reproduced, Holds, Shown, Partly, Differs, Fails, Noisy, TooSmall, NoRecord, NotAttempted} {
 		if n := v.Counts[verdict]; n > 0 {
 			counts = append(counts, fmt.Sprintf("%d %s", n, verdict))
 		}
 	}
 	claims.Notes = []string{fmt.Sprintf("%d claims: %s.", len(v.Claims), strings.Join(counts, ", "))}
+	if v.Listed > 0 {
+		claims.Notes = append(claims.Notes, fmt.Sprintf("%d files have the digests that %s lists.", v.Listed, sumsName))
+	}
 	for _, what := range v.Wrong {
 		claims.Notes = append(claims.Notes, "Wrong: "+what+".")
 	}

@@ -19,13 +19,18 @@ func newVerify() *cobra.Command {
 		Long: `Verify computes a verdict for each claim of both versions of the paper, which
 experiments/claims.yaml lists, from a directory of results: exact claims are
 recomputed, ratios are compared with what was measured and modelled, trends are
-predicates over it. It also checks every record's checksum, and that the tables
-are what the records give.
+predicates over it. It also checks every record's checksum, that the tables are
+all that the records give and nothing else, and the digests in SHA256SUMS, if the
+directory has that file.
 
-It fails where an exact claim or a trend does, where a record was changed, or
-where a table differs from its records. That a ratio of ours differs from the
-paper's is shown and is no failure. Tables that show another run beside were made
-with that run: --reference says which.`,
+It fails where an exact claim or a trend does, where a record was changed, where
+a table differs from its records, is missing or has no records, or where there are
+no records at all. That a ratio of ours differs from the paper's is shown and is
+no failure. An experiment that was not measured yet fails only with --strict.
+Tables that show another run beside were made with that run: --reference says
+which.
+
+As CSV there are the verdicts alone; JSON has the state of the records as well.`,
 		Example: `  gpipebench verify
   gpipebench verify --results results/local --format markdown`,
 		Args: noArguments,
@@ -39,6 +44,8 @@ with that run: --reference says which.`,
 				err = o.json(r)
 			case "text":
 				err = r.WriteText(o.out)
+			case "csv":
+				err = r.Tables()[0].Write(o.out, format)
 			default:
 				err = writeTables(o, &experiments.Report{Tables: r.Tables()}, format)
 			}
@@ -50,7 +57,7 @@ with that run: --reference says which.`,
 	}
 	cmd.Flags().StringVar(&v.Results, "results", reference, "directory with records and tables")
 	cmd.Flags().StringVar(&v.Reference, "reference", reference, "directory with the run that the tables show beside, if they do")
-	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where there is no record for a claim")
+	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where a claim or an experiment has no records")
 	value(cmd.Flags(), &format, "format", "text", strings.Join(experiments.Formats, "|"), "how to print the verdicts", oneOf(experiments.Formats...))
 	return cmd
 }

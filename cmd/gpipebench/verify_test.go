@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -10,42 +11,56 @@ import (
 	"testing"
 )
 
-// An empty directory has no record: what is computed holds, the rest is missing.
+// Claims are computed and printed whatever there are for records, in each format
+// as one document; no records at all, and changed ones, are a failure in one line.
 func TestVerifyCommand(t *testing.T) {
 	dir := t.TempDir()
 	verify := func(args ...string) (int, string, string) {
+		t.Helper()
 		var out, errs bytes.Buffer
 		status := run(context.Background(), append([]string{"verify", "--results", dir}, args...), &out, &errs)
+		if status != 0 && strings.Count(errs.String(), "\n") != 1 {
+			t.Errorf("status %d, not in one line: %s", status, errs.String())
+		}
 		return status, out.String(), errs.String()
 	}
-	status, out, errs := verify()
-	if status != 0 || !strings.Contains(out, "reproduced    AmoebaNet-D (18, 208)") || !strings.Contains(out, "no record") || errs != "" {
-		t.Errorf("status %d: %s", status, errs)
+	if status, _, errs := verify(); status != 1 || !strings.Contains(errs, "has no records of any experiment") {
+		t.Errorf("an empty directory: status %d: %s", status, errs)
 	}
-	if status, _, errs = verify("--strict"); status != 1 || !strings.Contains(errs, "claims have no record: ") || strings.Count(errs, "\n") != 1 {
-		t.Errorf("strict: status %d: %s", status, errs)
+	var out, errs bytes.Buffer
+	if status := run(context.Background(), []string{"reproduce", "--profile", "smoke", "--only", "delayed-reduction", "--out", dir}, &out, &errs); status != 0 {
+		t.Fatal(errs.String())
+	}
+	status, text, said := verify()
+	if status != 0 || !strings.Contains(text, "reproduced    AmoebaNet-D (18, 208)") || !strings.Contains(text, "no record") || said != "" {
+		t.Errorf("status %d: %s", status, said)
+	}
+	if status, _, said = verify("--strict"); status != 1 || !strings.Contains(said, "claims have no record: ") || !strings.Contains(said, "15 experiments have no usable records: ") {
+		t.Errorf("strict: status %d: %s", status, said)
 	}
 	var v struct {
-		Claims []struct{ ID, Verdict, Where, Claim, Kind string }
-		Counts map[string]int
+		Claims  []struct{ ID, Verdict, Where, Claim, Kind string }
+		Records []struct{ Experiment, State string }
+		Counts  map[string]int
 	}
-	if status, out, _ = verify("--format", "json"); status != 0 || json.Unmarshal([]byte(out), &v) != nil || len(v.Claims) < 100 || v.Counts["reproduced"] < 20 {
+	if status, text, _ = verify("--format", "json"); status != 0 || json.Unmarshal([]byte(text), &v) != nil || len(v.Claims) < 100 || len(v.Records) != 16 || v.Counts["reproduced"] < 20 {
 		t.Errorf("json: status %d, %d claims, %v", status, len(v.Claims), v.Counts)
 	}
-	if status, out, _ = verify("--format", "markdown"); status != 0 || !strings.Contains(out, "| reproduced ") {
-		t.Errorf("markdown: status %d\n%s", status, out)
+	status, text, _ = verify("--format", "csv")
+	if rows, err := csv.NewReader(strings.NewReader(text)).ReadAll(); status != 0 || err != nil || len(rows) != 1+len(v.Claims) || strings.HasSuffix(text, "\n\n") {
+		t.Errorf("csv: status %d, %v, %d rows of %d claims", status, err, len(rows), len(v.Claims))
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "records"), 0o755); err != nil {
-		t.Fatal(err)
+	if status, text, _ = verify("--format", "markdown"); status != 0 || !strings.Contains(text, "| reproduced ") {
+		t.Errorf("markdown: status %d\n%s", status, text)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "records", "table2.jsonl"), []byte(`{"session":"x","sha256":"0123456789abcdef"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errs = verify(); status != 1 || !strings.Contains(errs, "table2.jsonl") {
-		t.Errorf("a changed record: status %d: %s", status, errs)
+	if status, _, said = verify(); status != 1 || !strings.Contains(said, "table2.jsonl") {
+		t.Errorf("a changed record: status %d: %s", status, said)
 	}
 	dir = filepath.Join(dir, "nothing")
-	if status, _, errs = verify(); status != 1 || !strings.Contains(errs, "is no directory of results") {
-		t.Errorf("no directory: status %d: %s", status, errs)
+	if status, _, said = verify(); status != 1 || !strings.Contains(said, "nothing is not there: want a directory that reproduce has written") {
+		t.Errorf("no directory: status %d: %s", status, said)
 	}
 }

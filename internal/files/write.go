@@ -213,6 +213,10 @@ func keepMode(f *os.File, mode fs.FileMode) error {
 // temporary are the names of files that are not finished.
 var temporary = regexp.MustCompile(`^\.unfinished-[0-9a-f]{16}$`)
 
+// Unfinished tells whether a name, without its directory, is that of a file that
+// is being written or whose writer was killed.
+func Unfinished(name string) bool { return temporary.MatchString(name) }
+
 // unfinished makes an empty file of a new name, with the permissions of any new
 // file, and locks it for as long as it is open.
 func unfinished(dir string) (*os.File, error) {
