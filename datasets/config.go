@@ -157,19 +157,19 @@ const (
 	maxVocab      = 1 << 16
 	maxSuccessors = 256
 	maxSkew       = 16
-	maxHeldOut    = 1 << 20
+	MaxHeldOut    = 1 << 20
 
 	maxPairLen   = 4096
 	maxShapes    = 64
-	maxLanguages = 8
-	maxPairs     = 1 << 20
+	MaxLanguages = 8
+	MaxPairs     = 1 << 20
 	minNouns     = 4
 	maxNouns     = 1024
 
-	minImage        = 8
-	minFigure       = 16
-	maxImage        = 1024
-	maxTrainFigures = 1 << 24
+	minImage       = 8
+	minFigure      = 16
+	MaxImage       = 1024
+	MaxTrainImages = 1 << 24
 )
 
 // Validate reports the first field that is out of range and what it accepts.
@@ -220,8 +220,8 @@ func (t TranslationConfig) validate() error {
 		return fmt.Errorf("translation: temperature %v, want 1 or more", t.Temperature)
 	case f.Shapes < 1 || f.Shapes > maxShapes:
 		return fmt.Errorf("translation: %d shapes, want 1 to %d", t.Shapes, maxShapes)
-	case f.HeldOut < 0 || f.HeldOut > maxHeldOut:
-		return fmt.Errorf("translation: %d held-out pairs, want 1 to %d", t.HeldOut, maxHeldOut)
+	case f.HeldOut < 0 || f.HeldOut > MaxHeldOut:
+		return fmt.Errorf("translation: %d held-out pairs, want 1 to %d", t.HeldOut, MaxHeldOut)
 	case f.Vocab < minBPE || f.Vocab > maxVocab:
 		return fmt.Errorf("translation: vocabulary %d, want %d to %d", t.Vocab, minBPE, maxVocab)
 	case !(f.Noise >= 0 && f.Noise <= 1):
@@ -237,7 +237,7 @@ func (c Config) validateSyntheticImages() error {
 		return err
 	}
 	if size < minFigure {
-		return fmt.Errorf("synthetic-images: images of %d pixels a side, want %d to %d", size, minFigure, maxImage)
+		return fmt.Errorf("synthetic-images: images of %d pixels a side, want %d to %d", size, minFigure, MaxImage)
 	}
 	return c.SyntheticImages.validate()
 }
@@ -245,8 +245,8 @@ func (c Config) validateSyntheticImages() error {
 // validate checks the fields for images of a size, which is Size or its default.
 func (i ImageConfig) validate(size int) error {
 	switch {
-	case size < minImage || size > maxImage:
-		return fmt.Errorf("images: %d pixels a side, want %d to %d", size, minImage, maxImage)
+	case size < minImage || size > MaxImage:
+		return fmt.Errorf("images: %d pixels a side, want %d to %d", size, minImage, MaxImage)
 	case i.Crop < 0 || i.Crop > size/2:
 		return fmt.Errorf("images: crop from a margin of %d pixels, want 0 to %d, half the size", i.Crop, size/2)
 	case i.Cutout < 0 || i.Cutout > size:
@@ -260,10 +260,10 @@ func (s SyntheticImagesConfig) validate() error {
 	switch {
 	case f.Classes < 2 || f.Classes > maxFigures:
 		return fmt.Errorf("synthetic-images: %d classes, want 2 to %d", s.Classes, maxFigures)
-	case f.Train < 1 || f.Train > maxTrainFigures:
-		return fmt.Errorf("synthetic-images: %d training images, want 1 to %d", s.Train, maxTrainFigures)
-	case f.HeldOut < 1 || f.HeldOut > maxHeldOut:
-		return fmt.Errorf("synthetic-images: %d held-out images, want 1 to %d", s.HeldOut, maxHeldOut)
+	case f.Train < 1 || f.Train > MaxTrainImages:
+		return fmt.Errorf("synthetic-images: %d training images, want 1 to %d", s.Train, MaxTrainImages)
+	case f.HeldOut < 1 || f.HeldOut > MaxHeldOut:
+		return fmt.Errorf("synthetic-images: %d held-out images, want 1 to %d", s.HeldOut, MaxHeldOut)
 	case !(f.Noise > 0 && f.Noise <= 1): // also refuses NaN
 		return fmt.Errorf("synthetic-images: noise %v, want above 0 and up to 1", s.Noise)
 	}
@@ -273,10 +273,10 @@ func (s SyntheticImagesConfig) validate() error {
 func (m MultilingualConfig) validate() error {
 	f := Config{Multilingual: m}.withDefaults().Multilingual
 	switch {
-	case f.Languages < 1 || f.Languages > maxLanguages:
-		return fmt.Errorf("synthetic-translation: %d languages, want 1 to %d", m.Languages, maxLanguages)
-	case f.Pairs < 1 || f.Pairs > maxPairs:
-		return fmt.Errorf("synthetic-translation: %d pairs, want 1 to %d", m.Pairs, maxPairs)
+	case f.Languages < 1 || f.Languages > MaxLanguages:
+		return fmt.Errorf("synthetic-translation: %d languages, want 1 to %d", m.Languages, MaxLanguages)
+	case f.Pairs < 1 || f.Pairs > MaxPairs:
+		return fmt.Errorf("synthetic-translation: %d pairs, want 1 to %d", m.Pairs, MaxPairs)
 	case !(f.Skew > 0 && f.Skew <= maxSkew):
 		return fmt.Errorf("synthetic-translation: skew %v, want above 0 and up to %d", m.Skew, maxSkew)
 	case f.Nouns < minNouns || f.Nouns > maxNouns:
@@ -299,8 +299,8 @@ func (s SyntheticConfig) validate(full Config) error {
 		return fmt.Errorf("synthetic: lag %d, want at most the sequence length %d", f.Lag, full.SeqLen)
 	case !(f.Skew > 0 && f.Skew <= maxSkew): // also refuses NaN
 		return fmt.Errorf("synthetic: skew %v, want above 0 and up to %d", s.Skew, maxSkew)
-	case f.HeldOut < 1 || f.HeldOut > maxHeldOut:
-		return fmt.Errorf("synthetic: %d held-out sequences, want 1 to %d", s.HeldOut, maxHeldOut)
+	case f.HeldOut < 1 || f.HeldOut > MaxHeldOut:
+		return fmt.Errorf("synthetic: %d held-out sequences, want 1 to %d", s.HeldOut, MaxHeldOut)
 	case f.MinLen < 1 || f.MinLen > full.SeqLen:
 		return fmt.Errorf("synthetic: shortest sequence %d, want 1 to the sequence length %d", s.MinLen, full.SeqLen)
 	}

@@ -59,8 +59,8 @@ func checkSquare(shape []int, side int) error {
 	switch {
 	case shape[1] != shape[2]:
 		return atByte(8, "images of %dx%d pixels, want square ones", shape[1], shape[2])
-	case shape[1] > maxImage:
-		return atByte(8, "images of %dx%d pixels, want at most %d a side", shape[1], shape[2], maxImage)
+	case shape[1] > MaxImage:
+		return atByte(8, "images of %dx%d pixels, want at most %d a side", shape[1], shape[2], MaxImage)
 	case side != 0 && shape[1] != side:
 		return atByte(8, "images of %dx%d pixels, want %dx%d as for training", shape[1], shape[2], side, side)
 	}

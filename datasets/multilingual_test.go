@@ -144,7 +144,7 @@ func TestBaselinesStayFarBelow(t *testing.T) {
 		seeds, sentences = 1, 1000
 	}
 	for seed := range seeds {
-		c := Config{Seed: seed, Multilingual: MultilingualConfig{Languages: maxLanguages, Pairs: sentences, Skew: 0.1}}
+		c := Config{Seed: seed, Multilingual: MultilingualConfig{Languages: MaxLanguages, Pairs: sentences, Skew: 0.1}}
 		s := mustMultilingual(t, c)
 		for _, b := range s.Baselines() {
 			for l, score := range b.BLEU {

@@ -48,7 +48,7 @@ func (m marker) onWord() bool { return m == prefix || m == suffix }
 
 // typologies are the source languages' grammars. None has the target's order of
 // words. Which of them has the largest corpus is drawn.
-var typologies = [maxLanguages]typology{
+var typologies = [MaxLanguages]typology{
 	{name: "agglutinating SOV", orders: []string{"SOPAV", "OSPAV"}, postpositions: true, bareAfterNumeral: true,
 		definite: suffix, plural: suffix, past: suffix, negation: suffix, object: suffix},
 	{name: "isolating VSO", orders: []string{"VSOPA"}, adjectiveAfter: true,

@@ -160,7 +160,7 @@ func TestGrammars(t *testing.T) {
 // a grammar left something out: two meanings that the target tells apart must
 // differ in every language.
 func TestEveryLanguageSaysAllOfAMeaning(t *testing.T) {
-	c := Config{Multilingual: MultilingualConfig{Languages: maxLanguages, Nouns: minNouns}}.withDefaults()
+	c := Config{Multilingual: MultilingualConfig{Languages: MaxLanguages, Nouns: minNouns}}.withDefaults()
 	w := newWorld(c)
 	w.speaker.names = zipf(1, 1)
 	sentences := 40_000
@@ -192,7 +192,7 @@ func TestEveryLanguageSaysAllOfAMeaning(t *testing.T) {
 // Whatever is said can be read back: affixes are told from a word's length.
 func TestMorphemesComeBack(t *testing.T) {
 	for _, shared := range []bool{false, true} {
-		c := Config{Seed: 3, Multilingual: MultilingualConfig{Languages: maxLanguages}, Translation: TranslationConfig{Shared: shared}}.withDefaults()
+		c := Config{Seed: 3, Multilingual: MultilingualConfig{Languages: MaxLanguages}, Translation: TranslationConfig{Shared: shared}}.withDefaults()
 		w := newWorld(c)
 		random := philox.NewStream(philox.KeyOf(1, "meanings"), 0)
 		for i := range 4000 {
@@ -200,7 +200,7 @@ func TestMorphemesComeBack(t *testing.T) {
 			if got := w.targetWords.Encode(s.text); !slices.Equal(got, s.ids) {
 				t.Fatalf("%q comes back as %v, want %v", s.text, got, s.ids)
 			}
-			ids := w.tongues[i%maxLanguages].say(&s.meaning, random)
+			ids := w.tongues[i%MaxLanguages].say(&s.meaning, random)
 			text := w.sourceWords.Decode(ids)
 			if got := w.sourceWords.Encode(text); !slices.Equal(got, ids) {
 				t.Fatalf("%q comes back as %v, want %v", text, got, ids)
@@ -211,7 +211,7 @@ func TestMorphemesComeBack(t *testing.T) {
 
 // No stem or particle is in two languages, names are in all.
 func TestLexiconsAreApart(t *testing.T) {
-	w := newWorld(Config{Multilingual: MultilingualConfig{Languages: maxLanguages, Nouns: 300}}.withDefaults())
+	w := newWorld(Config{Multilingual: MultilingualConfig{Languages: MaxLanguages, Nouns: 300}}.withDefaults())
 	owner := map[string]string{}
 	for _, g := range append(slices.Clone(w.tongues), w.target) {
 		vocabulary := w.sourceWords

@@ -46,13 +46,13 @@ type StepSeconds struct {
 	All    []float64 `json:"all"`
 }
 
-// maxBenchSteps bounds the times that are kept.
-const maxBenchSteps = 1 << 24
+// MaxBenchSteps bounds the times that are kept.
+const MaxBenchSteps = 1 << 24
 
 // Run benchmarks.
 func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64)) (*Bench, error) {
-	if b.Steps < 1 || b.WarmUp < 0 || b.Steps > maxBenchSteps || b.WarmUp > maxBenchSteps {
-		return nil, usagef("%d steps behind %d to warm up: want 1 to %d behind 0 to %d", b.Steps, b.WarmUp, maxBenchSteps, maxBenchSteps)
+	if b.Steps < 1 || b.WarmUp < 0 || b.Steps > MaxBenchSteps || b.WarmUp > MaxBenchSteps {
+		return nil, usagef("%d steps behind %d to warm up: want 1 to %d behind 0 to %d", b.Steps, b.WarmUp, MaxBenchSteps, MaxBenchSteps)
 	}
 	b.Model.Dropout, b.Model.DropPath = 0, 0
 	t := Training{

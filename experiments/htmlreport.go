@@ -139,7 +139,7 @@ func (t *pageTable) CellClass(column int, cell string) string {
 
 func (r Reporting) page(ctx context.Context) (*page, error) {
 	if st, err := os.Stat(filepath.Join(r.Results, "records")); err != nil || !st.IsDir() {
-		return nil, usagef("%s has no records: want a directory that gpipebench reproduce has written", r.Results)
+		return nil, fmt.Errorf("%s has no records: want a directory that gpipebench reproduce has written", r.Results)
 	}
 	p := &page{Title: "GPipe, reproduced: tables, figures and claims"}
 	origins := &Table{

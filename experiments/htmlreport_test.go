@@ -58,8 +58,8 @@ func TestHTMLReport(t *testing.T) {
 func TestHTMLReportRefuses(t *testing.T) {
 	empty := t.TempDir()
 	var usage *UsageError
-	if err := (Reporting{Results: empty}).Write(t.Context(), io.Discard); !errors.As(err, &usage) {
-		t.Errorf("a directory without records: %v", err)
+	if err := (Reporting{Results: empty}).Write(t.Context(), io.Discard); err == nil || errors.As(err, &usage) {
+		t.Errorf("a directory without records: %v; want a failure", err)
 	}
 	if err := os.Mkdir(filepath.Join(empty, "records"), 0o755); err != nil {
 		t.Fatal(err)

@@ -91,34 +91,49 @@ func (t *Tying) UnmarshalYAML(n *yaml.Node) (err error) {
 	return err
 }
 
-// checkSizes refuses what nobody can train: networks that are not refused are
-// built and planned in seconds to minutes, and nothing that is counted of them
-// overflows.
+// size is one of a model's sizes.
+type size struct {
+	flag, of string // the command's flag, if there is one, and what it counts
+	most     int
+	count    func(Model) int
+}
+
+// sizes are what a model's size is given by, and the most that anybody can
+// train: networks that are not refused are built and planned in seconds to
+// minutes, and nothing that is counted of them overflows.
+var sizes = []size{
+	{"layers", "layers", 10_000, func(m Model) int { return m.Layers }},
+	{"dim", "dimensions", 1 << 20, func(m Model) int { return m.Dim }},
+	{"ff", "dimensions in feed-forward layers", 1 << 22, func(m Model) int { return m.FF }},
+	{"heads", "heads", 1 << 20, func(m Model) int { return m.Heads }},
+	{"head-dim", "dimensions of a head", 1 << 20, func(m Model) int { return m.HeadDim }},
+	{"vocab", "tokens in the vocabulary", 1 << 24, func(m Model) int { return m.Vocab }},
+	{"", "tokens in the source's vocabulary", 1 << 24, func(m Model) int { return m.SourceVocab }},
+	{"seq", "tokens in an example", 1 << 20, func(m Model) int { return m.Seq }},
+	{"filters", "filters", 1 << 16, func(m Model) int { return m.Filters }},
+	{"width", "channels of the stem", 1 << 16, func(m Model) int { return m.Width }},
+	{"image", "pixels on an image's side", 1 << 14, func(m Model) int { return m.Image }},
+	{"", "channels of an image", 1 << 10, func(m Model) int { return m.Channels }},
+	{"classes", "classes", 1 << 24, func(m Model) int { return m.Classes }},
+}
+
+// MaxSize is the most that the flag of a model's size may be.
+func MaxSize(flag string) int {
+	return sizes[slices.IndexFunc(sizes, func(s size) bool { return s.flag == flag })].most
+}
+
+// maxImageLayers is the most layers of networks for images, which are cells of
+// some hundred operations.
+const maxImageLayers = 1500
+
 func (m Model) checkSizes() error {
-	layers := 10_000
-	if m.images() { // theirs are cells of some hundred operations
-		layers = 1500
-	}
-	for _, size := range []struct {
-		of      string
-		n, most int
-	}{
-		{"layers", m.Layers, layers},
-		{"dimensions", m.Dim, 1 << 20},
-		{"dimensions in feed-forward layers", m.FF, 1 << 22},
-		{"heads", m.Heads, 1 << 20},
-		{"dimensions of a head", m.HeadDim, 1 << 20},
-		{"tokens in the vocabulary", m.Vocab, 1 << 24},
-		{"tokens in the source's vocabulary", m.SourceVocab, 1 << 24},
-		{"tokens in an example", m.Seq, 1 << 20},
-		{"filters", m.Filters, 1 << 16},
-		{"channels of the stem", m.Width, 1 << 16},
-		{"pixels on an image's side", m.Image, 1 << 14},
-		{"channels of an image", m.Channels, 1 << 10},
-		{"classes", m.Classes, 1 << 24},
-	} {
-		if size.n > size.most {
-			return usagef("%s: %d %s: want at most %d", m.Name, size.n, size.of, size.most)
+	for _, s := range sizes {
+		most := s.most
+		if s.flag == "layers" && m.images() {
+			most = maxImageLayers
+		}
+		if n := s.count(m); n > most {
+			return usagef("%s: %d %s: want at most %d", m.Name, n, s.of, most)
 		}
 	}
 	return nil

@@ -79,7 +79,7 @@ func (r Reproducing) load() (list []Experiment, from []SpecFile, err error) {
 	if r.Spec != "" {
 		spec, err := ReadSpec(r.Spec, IDs())
 		if err != nil {
-			return nil, nil, usage(err)
+			return nil, nil, err
 		}
 		if !slices.Contains(ids, spec.Experiment) {
 			return nil, nil, usagef("%s is a spec of %s: want one of %s", r.Spec, spec.Experiment, strings.Join(ids, ", "))

@@ -121,6 +121,9 @@ func (s Simulating) modelling() gpipe.Modelling {
 // accelerator is the one that is asked for, with the switches set.
 func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
 	a, err := accelerator.Named(s.Accelerator)
+	if err != nil && accelerator.NamesFile(s.Accelerator) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, usage(err)
 	}

@@ -81,7 +81,7 @@ func loadSpec(name string, from []SpecFile, into any, check func() *specProblem)
 	if len(from) > 0 {
 		name, raw = from[0].Name, from[0].text
 	}
-	return string(raw), usage(decodeSpec(name, raw, into, check))
+	return string(raw), decodeSpec(name, raw, into, check)
 }
 
 // specProblem is a value that a spec's check refuses, and where it is.

@@ -221,12 +221,12 @@ func (t *Training) source() (datasets.Source, error) {
 // steps settles the number of steps.
 func (t *Training) steps(s datasets.Source) (int, error) {
 	switch {
-	case t.Beam < 0 || t.Beam > maxBeam:
-		return 0, usagef("a beam of %d: want 1 to %d", t.Beam, maxBeam)
+	case t.Beam < 0 || t.Beam > MaxBeam:
+		return 0, usagef("a beam of %d: want 1 to %d", t.Beam, MaxBeam)
 	case t.Batch < 1:
 		return 0, usagef("a mini-batch of %d examples: want 1 or more", t.Batch)
-	case t.Steps < 0 || t.Epochs < 0 || t.Steps > maxSteps || t.Epochs > maxSteps:
-		return 0, usagef("%d steps, %d epochs: want 1 to %d", t.Steps, t.Epochs, maxSteps)
+	case t.Steps < 0 || t.Epochs < 0 || t.Steps > MaxSteps || t.Epochs > MaxSteps:
+		return 0, usagef("%d steps, %d epochs: want 1 to %d", t.Steps, t.Epochs, MaxSteps)
 	case t.EvalEvery < 0:
 		return 0, usagef("an evaluation every %d steps: want 0 or more", t.EvalEvery)
 	case t.SaveEMA && (t.EMA == 0 || t.Save == ""):
@@ -247,8 +247,8 @@ func (t *Training) steps(s datasets.Source) (int, error) {
 	if t.epochSteps == 0 {
 		return 0, usagef("%s has no end and so no epochs: want a number of steps", s.Name())
 	}
-	if t.Epochs > maxSteps/t.epochSteps {
-		return 0, usagef("%d epochs of %d steps each: want at most %d steps", t.Epochs, t.epochSteps, maxSteps)
+	if t.Epochs > MaxSteps/t.epochSteps {
+		return 0, usagef("%d epochs of %d steps each: want at most %d steps", t.Epochs, t.epochSteps, MaxSteps)
 	}
 	return t.epochSteps * t.Epochs, nil
 }
@@ -256,8 +256,8 @@ func (t *Training) steps(s datasets.Source) (int, error) {
 // The largest numbers of steps and of hypotheses of a search: what takes longer
 // is a mistake.
 const (
-	maxSteps = 1<<31 - 1
-	maxBeam  = 256
+	MaxSteps = 1<<31 - 1
+	MaxBeam  = 256
 )
 
 // Run trains, and evaluates at the end. It tells onStep about every step.

@@ -131,9 +131,9 @@ func TestParseLRScheduleErrors(t *testing.T) {
 		"warmup":                       "warmup comes once, in front",
 		"warmup:5,":                    `unknown ""`,
 		"warmup:5,warmup:5":            "warmup comes once, in front",
-		"warmup:5,cosine:5,constant":   "may stand before a comma",
+		"warmup:5,cosine:5,constant":   "before a comma",
 		"warmup:5,inverse-sqrt:5":      "warm-up of its own",
-		"cosine:5,warmup:5":            "may stand before a comma",
+		"cosine:5,warmup:5":            "before a comma",
 	} {
 		_, err := nn.ParseLRSchedule(text, 0.1)
 		if err == nil {

@@ -94,7 +94,7 @@ func cutPart(text, beginning string) (args, rest string, found bool) {
 // parsePart reads one schedule without what stands in front; text is the whole, for errors.
 func (u LRUnits) parsePart(text, part string, base float64) (s LRSchedule, err error) {
 	if strings.Contains(part, ",") {
-		return nil, fmt.Errorf("learning-rate schedule %q: only batch/N and warmup:STEPS may stand before a comma, in this order and once", text)
+		return nil, fmt.Errorf("learning-rate schedule %q: want only batch/N and warmup:STEPS before a comma, in this order and once", text)
 	}
 	name, rest, has := strings.Cut(part, ":")
 	var args []string

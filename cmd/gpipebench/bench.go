@@ -43,12 +43,12 @@ The first steps (--warmup) are discarded.`,
 	model := standardModel
 	model.Vocab, model.Classes = 1024, 1000
 	modelFlags(fs, &b.Model, model)
-	fs.IntVar(&b.Batch, "batch", 32, "examples of a mini-batch")
-	fs.IntVar(&b.Steps, "steps", 10, "steps that are timed")
-	fs.IntVar(&b.WarmUp, "warmup", 2, "steps before them, discarded")
+	batchFlag(fs, &b.Batch, 32, "examples of a mini-batch")
+	count(fs, &b.Steps, "steps", 10, 1, experiments.MaxBenchSteps, "steps that are timed")
+	count(fs, &b.WarmUp, "warmup", 2, 0, experiments.MaxBenchSteps, "steps before them, discarded")
 	pipelineFlags(fs, &b.Setup, 1, 1)
 	deviceFlags(fs, &b.Setup, "host")
-	fs.Uint64Var(&b.Seed, "seed", 1, "of weights and data")
+	seedFlag(fs, &b.Seed, "of weights and data")
 	outcomeFlags(fs, &asJSON)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, b.Model.Name) }
 	return cmd

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/experiments"
+	"gpipebench/gpipe"
 	"gpipebench/internal/files"
 )
 
@@ -47,13 +48,14 @@ several such devices take.`,
 	fs.StringVar(&c.Name, "name", "host", "the accelerator's name")
 	optimizerFlag(fs, &c.Optimizer)
 	fs.Lookup("optimizer").Usage = "whose update is measured"
-	fs.IntVar(&c.Threads, "threads", 1, "threads of the device")
-	fs.Uint64Var(&c.Seed, "seed", 1, "of weights and data")
+	threadsFlag(fs, &c.Threads)
+	fs.Lookup("threads").Usage = "threads of the device"
+	seedFlag(fs, &c.Seed, "of weights and data")
 	model := standardModel
 	model.Name, model.Vocab, model.Classes = "", 1024, 1000
 	modelFlags(fs, &c.Own, model)
-	fs.IntVar(&c.Batch, "batch", 32, "examples of a mini-batch of --model")
-	fs.IntVarP(&c.MicroBatches, "microbatches", "m", 1, "micro-batches M of --model")
+	batchFlag(fs, &c.Batch, 32, "examples of a mini-batch of --model")
+	count(fs, &c.MicroBatches, "m|microbatches", 1, 1, gpipe.MaxExamples, "micro-batches M of --model")
 	fs.StringVar(&file, "out", "", "file to write instead of printing")
 	general := []string{"name", "optimizer", "threads", "seed", "out"}
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments"
+	"gpipebench/gpipe"
 )
 
 func newDescribe() *cobra.Command {
@@ -36,9 +37,9 @@ func newDescribe() *cobra.Command {
 	model.Vocab, model.Classes = 1024, 1000
 	modelFlags(fs, &d.Model, model)
 	d.Setup.MicroBatches = 1
-	fs.IntVarP(&d.Setup.Partitions, "partitions", "k", 1, "partitions, K: 1 to the number of layers")
+	count(fs, &d.Setup.Partitions, "k|partitions", 1, 1, gpipe.MaxTasks, "partitions, K: 1 to the number of layers")
 	cutFlags(fs, &d.Setup)
-	fs.IntVar(&d.Batch, "batch", 1, "examples in a micro-batch, for --cost time")
+	batchFlag(fs, &d.Batch, 1, "examples in a micro-batch, for --cost time")
 	formatFlag(fs, &format)
 	fs.BoolVar(&asJSON, "json", false, "print it as JSON, as --format json")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, d.Model.Name) }

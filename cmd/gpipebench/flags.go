@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -35,15 +36,24 @@ func (p *parsed[T]) Set(text string) error {
 }
 
 // value adds a flag that parse reads. The default must parse, or be "" for the
-// value that is there.
+// value that is there. A name may begin with a letter that stands for it: k|partitions.
 func value[T any](fs *pflag.FlagSet, to *T, name, standard, kind, usage string, parse func(string) (T, error)) {
+	short, name := shorthand(name)
 	p := &parsed[T]{to: to, kind: kind, parse: parse}
 	if standard != "" {
 		if err := p.Set(standard); err != nil {
 			panic(fmt.Sprintf("--%s: %v", name, err))
 		}
 	}
-	fs.Var(p, name, usage)
+	fs.VarP(p, name, short, usage)
+}
+
+// shorthand parts a name such as k|partitions.
+func shorthand(name string) (short, long string) {
+	if short, long, ok := strings.Cut(name, "|"); ok {
+		return short, long
+	}
+	return "", name
 }
 
 // oneOf is a parser for a flag that must be one of some words.
@@ -60,32 +70,98 @@ func oneOf(words ...string) func(string) (string, error) {
 
 // count adds a flag for a whole number from least to most.
 func count(fs *pflag.FlagSet, to *int, name string, standard, least, most int, usage string) {
-	value(fs, to, name, strconv.Itoa(standard), "n", usage, func(s string) (int, error) {
+	value(fs, to, name, strconv.Itoa(standard), "n", usage, wholeNumber(least, most))
+}
+
+func wholeNumber(least, most int) func(string) (int, error) {
+	return func(s string) (int, error) {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < least || n > most {
 			return 0, fmt.Errorf("want a whole number from %d to %d", least, most)
 		}
 		return n, nil
+	}
+}
+
+// span is the numbers that a flag takes.
+type span struct {
+	least, most float64
+	open        bool // without most
+	above       bool // without least
+}
+
+var (
+	rates    = span{most: 1, open: true}
+	shares   = span{most: 1}
+	anything = span{most: math.MaxFloat32} // from 0
+	positive = span{most: math.MaxFloat32, above: true}
+)
+
+func (r span) String() string {
+	switch {
+	case r.above:
+		return fmt.Sprintf("above %v", r.least)
+	case r.most == math.MaxFloat32:
+		return fmt.Sprintf("of %v or more", r.least)
+	case r.open:
+		return fmt.Sprintf("of at least %v and less than %v", r.least, r.most)
+	}
+	return fmt.Sprintf("from %v to %v", r.least, r.most)
+}
+
+// has compares what is left of a number where it is used, a float32.
+func (r span) has(v float64) bool {
+	f := float64(float32(v))
+	return f >= r.least && f <= r.most && !(r.open && f == r.most) && !(r.above && v <= r.least)
+}
+
+// number adds a flag for a number in a span.
+func number(fs *pflag.FlagSet, to *float64, name string, standard float64, in span, usage string) {
+	value(fs, to, name, strconv.FormatFloat(standard, 'g', -1, 64), "number", usage, func(s string) (float64, error) {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil || !in.has(v) {
+			return 0, fmt.Errorf("want a number %v", in)
+		}
+		return v, nil
 	})
+}
+
+// seedFlag adds --seed.
+func seedFlag(fs *pflag.FlagSet, to *uint64, usage string) {
+	value(fs, to, "seed", "1", "n", usage, func(s string) (uint64, error) {
+		n, err := strconv.ParseUint(s, 0, 64)
+		if err != nil {
+			return 0, fmt.Errorf("want a whole number from 0 to %d", uint64(math.MaxUint64))
+		}
+		return n, nil
+	})
+}
+
+// batchFlag adds --batch.
+func batchFlag(fs *pflag.FlagSet, to *int, standard int, usage string) {
+	count(fs, to, "batch", standard, 1, gpipe.MaxExamples, usage)
 }
 
 // modelFlags adds the flags that make a model. Later ones than these fill in
 // what a subcommand has beside them.
 func modelFlags(fs *pflag.FlagSet, m *experiments.Model, standard experiments.Model) {
 	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(experiments.Models(), ", "))
-	fs.IntVar(&m.Layers, "layers", standard.Layers, "Transformer layers, of transformer in encoder and decoder each; normal cells of amoebanetd")
-	fs.IntVar(&m.Dim, "dim", standard.Dim, "width of the model")
-	fs.IntVar(&m.FF, "ff", standard.FF, "width inside the feed-forward layers")
-	fs.IntVar(&m.Heads, "heads", standard.Heads, "attention heads")
+	size := func(to *int, name string, standard int, usage string) {
+		count(fs, to, name, standard, min(standard, 1), experiments.MaxSize(name), usage) // 0 where that is a default
+	}
+	size(&m.Layers, "layers", standard.Layers, "Transformer layers, of transformer in encoder and decoder each; normal cells of amoebanetd")
+	size(&m.Dim, "dim", standard.Dim, "width of the model")
+	size(&m.FF, "ff", standard.FF, "width inside the feed-forward layers")
+	size(&m.Heads, "heads", standard.Heads, "attention heads")
 	vocab := "tokens of the vocabulary"
 	if standard.Vocab == 0 {
 		vocab += "; 0: as many as the data has"
 	}
-	fs.IntVar(&m.Vocab, "vocab", standard.Vocab, vocab)
-	fs.IntVar(&m.Seq, "seq", standard.Seq, "tokens of an example, at most")
+	size(&m.Vocab, "vocab", standard.Vocab, vocab)
+	size(&m.Seq, "seq", standard.Seq, "tokens of an example, at most")
 	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "which of the tables of source, target and softmax are one; alone: softmax", experiments.ParseTying)
 	fs.Lookup("tied").NoOptDefVal = "softmax"
-	fs.IntVar(&m.HeadDim, "head-dim", standard.HeadDim, "width of an attention head of transformer; 0: dim/heads")
+	size(&m.HeadDim, "head-dim", standard.HeadDim, "width of an attention head of transformer; 0: dim/heads")
 	visionFlags(fs, m, standard)
 	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "what a pipeline may cut behind: layers, or also their halves; of ResNets blocks, or also their convolutions", func(s string) (bool, error) {
 		word, err := oneOf("coarse", "fine")(s)
@@ -95,8 +171,8 @@ func modelFlags(fs *pflag.FlagSet, m *experiments.Model, standard experiments.Mo
 
 // pipelineFlags adds the flags that cut and schedule.
 func pipelineFlags(fs *pflag.FlagSet, s *experiments.Setup, k, m int) {
-	fs.IntVarP(&s.Partitions, "partitions", "k", k, "partitions, K: 1 to the number of layers")
-	fs.IntVarP(&s.MicroBatches, "micro-batches", "m", m, "micro-batches of a mini-batch, M: 1 to its examples")
+	count(fs, &s.Partitions, "k|partitions", k, 1, gpipe.MaxTasks, "partitions, K: 1 to the number of layers")
+	count(fs, &s.MicroBatches, "m|micro-batches", m, 1, gpipe.MaxExamples, "micro-batches of a mini-batch, M: 1 to its examples")
 	value(fs, &s.Schedule, "schedule", "gpipe", "gpipe|naive|1f1b", "order of the tasks", schedule.Parse)
 	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "which micro-batches are recomputed", schedule.ParseCheckpoint)
 	fs.BoolVar(&s.LateRecompute, "late-recompute", false, "recompute when the gradient is there, not one micro-batch ahead")

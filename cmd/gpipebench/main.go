@@ -14,18 +14,25 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gpipebench/experiments"
 	"gpipebench/gpipe"
+	"gpipebench/internal/plain"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -36,7 +43,8 @@ const grace = 5 * time.Second
 
 // run executes a command line and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot(stdout, stderr)
+	out := &results{to: stdout}
+	root := newRoot(out, stderr)
 	root.SetArgs(joinTied(args))
 	done := make(chan error, 1)
 	go func() {
@@ -57,6 +65,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			err = ctx.Err()
 		}
 	}
+	if out.err != nil && (err == nil || errors.Is(err, out.err)) { // help, for one, does not look
+		err = &failure{out.err}
+	}
 	switch {
 	case err == nil:
 		return 0
@@ -64,21 +75,50 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "gpipebench: interrupted; no file is left half-written")
 		return 1
 	}
+	text, status := complaint(err)
+	fmt.Fprintln(stderr, text)
+	return status
+}
+
+// complaint is an error in a line, and the exit status that goes with it.
+func complaint(err error) (text string, status int) {
 	var misfit *gpipe.MisfitError
 	if errors.As(err, &misfit) {
 		err = fmt.Errorf("%w (--batch, -m and sizes such as --image or --seq decide)", err)
 	}
-	fmt.Fprintln(stderr, "gpipebench: "+oneLine(err))
 	var failed *failure
 	var usage *experiments.UsageError
+	status = 2
 	if errors.As(err, &failed) && !errors.As(err, &usage) && misfit == nil {
-		return 1
+		status = 1
 	}
-	return 2
+	return plain.Short(plain.Line("gpipebench: "+err.Error()), longest), status
 }
 
-func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+// longest is how many characters of an error are printed: what was given may be
+// of any length.
+const longest = 1000
+
+// results is where a command's results go. It keeps the first error, since not
+// all that prints looks.
+type results struct {
+	to  io.Writer
+	err error
+}
+
+func (r *results) Write(p []byte) (int, error) {
+	n, err := r.to.Write(p)
+	if err != nil {
+		var of *os.PathError
+		if errors.As(err, &of) {
+			err = of.Err
+		}
+		err = fmt.Errorf("standard output: %w", err)
+		if r.err == nil {
+			r.err = err
+		}
+	}
+	return n, err
 }
 
 // failure is an error of a command that had been understood. All others are
@@ -131,9 +171,27 @@ Begin with: gpipebench reproduce`,
 	addExamples(root)
 	addCompletions(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var invalid *pflag.InvalidValueError
+		if errors.As(err, &invalid) {
+			err = badValue(invalid)
+		}
 		return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
 	})
 	return root
+}
+
+// badValue says what a flag takes, and shows as much as can be read of what it got.
+func badValue(invalid *pflag.InvalidValueError) error {
+	value, text := invalid.GetValue(), invalid.Error()
+	var number *strconv.NumError
+	if errors.As(invalid, &number) { // of a switch, in strconv's words
+		text = fmt.Sprintf("invalid argument %q for %q flag: want true or false", value, "--"+invalid.GetFlag().Name)
+	}
+	if short := plain.Short(value, 100); short != value { // which may be there more than once
+		quoted := func(s string) string { return strings.Trim(strconv.Quote(s), `"`) }
+		text = strings.ReplaceAll(strings.ReplaceAll(text, value, short), quoted(value), quoted(short))
+	}
+	return errors.New(text)
 }
 
 // knownCommand refuses what is not the name of a subcommand.

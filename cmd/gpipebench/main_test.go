@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
 
 	"gpipebench/experiments"
 )
@@ -71,19 +75,19 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --lr-schedule zigzag", 2, "want constant"},
 		{"train --lr-schedule batch/0,constant", 2, "want batch/N"},
 		{"train --lr-schedule exponential:0.97:2.4epochs", 2, "there are no epochs"},
-		{"train --ema 1", 2, "want at least 0 (0: none) and less than 1"},
+		{"train --ema 1", 2, "--ema\" flag: want a number of at least 0 and less than 1"},
 		{"train --save-ema --save x", 2, "no decay"},
 		{"train --save-ema --ema 0.9", 2, "no file"},
-		{"train --lr -1", 2, "want a positive number"},
+		{"train --lr -1", 2, "want a number above 0"},
 		{"train --steps 1 --epochs 1", 2, "want one of them"},
 		{"train --steps 0", 2, "neither steps nor epochs"},
-		{"train --steps -1", 2, "want 1 to"},
+		{"train --steps -1", 2, "want a whole number from 0 to 2147483647"},
 		{"train --epochs 1", 2, "no epochs"},
-		{"train --batch 0", 2, "mini-batch of 0 examples"},
-		{"train --label-smoothing 1", 2, "want at least 0 and less than 1"},
-		{"train --dropout 1", 2, "Dropout"},
+		{"train --batch 0", 2, "want a whole number from 1 to 16777216"},
+		{"train --label-smoothing 1", 2, "want a number of at least 0 and less than 1"},
+		{"train --dropout 1", 2, "want a number of at least 0 and less than 1"},
 		{"train --heads 3", 2, "3 heads do not divide"},
-		{"train --clip-norm -1", 2, "want a positive norm"},
+		{"train --clip-norm -1", 2, "want a number of 0 or more"},
 		{"train --threads -1", 2, "threads"},
 		{"train --model resnet18", 2, "want transformer-lm"},
 		{"train --model resnet50 --data text:" + empty, 1, "empty.txt"},
@@ -91,7 +95,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --data synthetic-images", 2, "has images, which transformer-lm does not take"},
 		{"train --model resnet50 --data images:" + filepath.Join(dir, "missing"), 1, "missing"},
 		{"train --model resnet50 --image 5", 2, "want 8 to 1024"},
-		{"train --model resnet50 --noise 2", 2, "noise 2, want above 0"},
+		{"train --model resnet50 --noise 2", 2, "want a number from 0 to 1"},
 		{"train --model resnet50 --crop 33", 2, "want 0 to 32"},
 		{"train --model resnet50 --classes 50", 2, "50 classes, want 2 to 20"},
 		{"train --model resnet50 --dropout 0.1", 2, "no dropout"},
@@ -101,19 +105,19 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --filters 8", 2, "--filters: transformer-lm has no such thing"},
 		{"bench --image 8", 2, "--image: transformer-lm has no such thing"},
 		{"train --model amoebanetd --filters 7", 2, "multiple of 8"},
-		{"train --model amoebanetd --drop-path 1", 2, "DropPath"},
+		{"train --model amoebanetd --drop-path 1", 2, "want a number of at least 0 and less than 1"},
 		{"train --model amoebanetd --epochs 1 --steps 1", 2, "want one of them"},
-		{"bench --model resnet50 --width -1", 2, "Width is -1"},
+		{"bench --model resnet50 --width -1", 2, "want a whole number from 0 to 65536"},
 		{"bench --model amoebanetd --layers 7", 2, "multiple of 3"},
-		{"bench --model amoebanetd --aux -1", 2, "auxiliary head"},
+		{"bench --model amoebanetd --aux -1", 2, "want a number from 0 to"},
 		{"describe --model resnet50 --delayed", 2, "--delayed: resnet50 has no such thing: want it with amoebanetd"},
 		{"simulate --model amoebanetd --image 16", 2, "too small"},
 		{"train --data coco:x", 2, "want synthetic or text:FILE"},
 		{"train --data text:", 2, "no file"},
 		{"train --layers 2 -k 5", 2, "5 partitions of 4 layers"},
-		{"train --layers 2 -k 0", 2, "0 partitions: want 1 to 4"},
+		{"train --layers 2 -k 0", 2, "want a whole number from 1 to 1048576"},
 		{"train --batch 4 -m 5", 2, "5 micro-batches of a mini-batch of 4"},
-		{"train -m 0", 2, "0 micro-batches: want 1 to"},
+		{"train -m 0", 2, "want a whole number from 1 to 16777216"},
 		{"train --layers 2 -k 2 --balance 1,1", 2, "layers"},
 		{"train --data text:" + filepath.Join(dir, "missing.txt"), 1, "missing.txt"},
 		{"train --data text:" + empty, 1, "empty"},
@@ -121,8 +125,8 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --trace " + filepath.Join(dir, "no", "such", "trace.json"), 1, "cannot be written: no such file or directory"},
 		{"train --trace " + dir, 1, "is a directory"},
 		{"train -k 2 --layers 2 --memory-cap 64KiB", 1, "device 0 is out of memory at layer embedding"},
-		{"bench --steps 0", 2, "0 steps"},
-		{"bench --warmup -1", 2, "-1 to warm up"},
+		{"bench --steps 0", 2, "want a whole number from 1 to"},
+		{"bench --warmup -1", 2, "want a whole number from 0 to"},
 		{"describe -k 99", 2, "99 partitions"},
 		{"simulate --device abacus", 2, `unknown accelerator "abacus": want`},
 		{"simulate --dtype f8", 2, "want bf16 or f32"},
@@ -135,10 +139,10 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"plan --layers 4000 --dim 4096 --ff 16384 --devices 2", 1, "do not fit 2 x tpuv3"},
 		{"plan --layers 3 --dim 4096 --ff 16384 --heads 8 --seq 4096 --batch 2 --devices 1 --device tpuv2", 1, "nothing fits 1 x tpuv2"},
 		{"simulate --fused maybe", 2, "want on, off or file"},
-		{"simulate --device none.yaml", 2, "none.yaml"},
+		{"simulate --device none.yaml", 1, "none.yaml"},
 		{"table2 --profile huge", 2, "want smoke, quick, full"},
 		{"table2 --format pdf", 2, "want text, markdown, csv, json"},
-		{"reproduce --only=", 2, "no experiment: want some of consistency, "},
+		{"reproduce --only=", 2, "want consistency, "},
 		{"reproduce --only table2,table2", 2, "experiment \"table2\" is named twice: want it once"},
 		{"reproduce --only table9", 2, "table2, table2-amoebanet, table2-modelled, table3, ablation, figure3, breakdown, validation, learning"},
 		{"corpus", 2, "out"},
@@ -148,26 +152,36 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --model transformer --data parallel:" + empty + "," + empty, 1, "empty.txt"},
 		{"train --model transformer --data parallel:" + filepath.Join(dir, "missing") + "," + empty, 1, "missing"},
 		{"train --model transformer --tied some", 2, "want none, softmax or all"},
-		{"train --model transformer --beam -1", 2, "beam of -1"},
-		{"train --model transformer --temperature 0.5", 2, "want 1 or more"},
-		{"train --model transformer --target-noise 2", 2, "want 0 to 1"},
+		{"train --model transformer --beam -1", 2, "want a whole number from 1 to 256"},
+		{"train --model transformer --temperature 0.5", 2, "want a number of 1 or more"},
+		{"train --model transformer --target-noise 2", 2, "want a number from 0 to 1"},
 		{"train --model transformer --pairs 50 --heads 3", 2, "3 heads do not divide"},
 		{"train --model transformer --pairs 50 --steps 0", 2, "neither steps nor epochs"},
 		{"train --head-dim 3", 2, "want it with transformer"},
 		{"train --temperature 2", 2, "want it with transformer"},
 		{"train --model resnet50 --width 4 --image 32 --batch 1 -m 1", 2, "larger images (--batch, -m and sizes such as --image or --seq decide)"},
 		{"simulate --model resnet50 --image 32 --batch 4 -m 4", 2, "(--batch, -m and sizes such as --image"},
-		{"describe --layers 1000000000", 2, "want at most"},
-		{"describe -k 1000000000", 2, "want at most one partition a layer"},
-		{"simulate --batch 1000000000000", 2, "want 1 to"},
+		{"describe --layers 1000000000", 2, "want a whole number from 1 to 10000"},
+		{"describe -k 1000000", 2, "want at most one partition a layer"},
+		{"simulate --batch 1000000000000", 2, "want a whole number from 1 to"},
 		{"simulate --batch 1000000 -m 1000000 -k 8", 2, "want a product of at most"},
 		{"plan --max-batch 1000000000000", 2, "want a whole number from 0 to"},
 		{"plan --max-batch 5", 2, "want 32, the mini-batch, or more"},
-		{"bench --warmup 1000000000000", 2, "want 1 to"},
+		{"bench --warmup 1000000000000", 2, "want a whole number from 0 to"},
 		{"train --threads 0", 2, "want a whole number from 1 to 256"},
-		{"train --beam 1000000000000 --model transformer --pairs 50", 2, "a beam of"},
+		{"train --beam 1000000000000 --model transformer --pairs 50", 2, "want a whole number from 1 to 256"},
 		{"train --model resnet50 --data x --noise 0.1", 2, "want synthetic"},
 		{"train --format pdf", 2, "want text, json"},
+		{"table2 --spec " + filepath.Join(dir, "missing.yaml"), 1, "missing.yaml"},
+		{"table2 --spec " + empty, 1, "empty.txt:1:1: experiment \"\": want one of"},
+		{"report --results " + filepath.Join(dir, "missing"), 1, "missing"},
+		{"calibrate --name Host", 2, "want lower-case letters"},
+		{"train --late-recompute=perhaps", 2, "want true or false"},
+		{"train --help=perhaps", 2, "want true or false"},
+		{"train --seed -1", 2, "want a whole number from 0 to 18446744073709551615"},
+		{"train --dropout NaN", 2, "want a number of at least 0 and less than 1"},
+		{"train --dropout 0.99999999999", 2, "want a number of at least 0 and less than 1"},
+		{"train --lr 1e999", 2, "want a number above 0"},
 		{"help frobnicate", 2, "unknown command"},
 		{"completion csh", 2, "want bash, fish, powershell, zsh"},
 		{"corpus --out=", 2, "--out: want the name of a file"},
@@ -186,6 +200,73 @@ func TestErrorsAreOneLine(t *testing.T) {
 	if err != nil || len(left) != 1 {
 		t.Errorf("files left behind: %v, %v", left, err)
 	}
+}
+
+// TestFlagsSayWhatTheyTake: whatever is wrong with any flag's value, the message
+// has the flag's own name and what it takes, in this program's words, and shows
+// the value without what a terminal obeys and not at any length.
+func TestFlagsSayWhatTheyTake(t *testing.T) {
+	for _, c := range newRoot(io.Discard, io.Discard).Commands() {
+		if c.Name() == "completion" || c.Name() == "help" {
+			continue
+		}
+		c.InitDefaultHelpFlag()
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() == "string" {
+				return
+			}
+			for _, wrong := range []string{"\x1b[31mred\x07", strings.Repeat("x", 100_000), strings.Repeat("1 2,", 20_000), "-9e99"} {
+				err := c.ParseFlags([]string{"--" + f.Name + "=" + wrong})
+				if err == nil {
+					t.Errorf("%s --%s %.20q: no error", c.Name(), f.Name, wrong)
+					continue
+				}
+				text, status := complaint(c.FlagErrorFunc()(c, err))
+				if status != 2 || !strings.Contains(text, "--"+f.Name) || !strings.Contains(text, "want ") && !strings.Contains(text, "unknown ") {
+					t.Errorf("%s --%s %.20q: exit status %d, %q", c.Name(), f.Name, wrong, status, text)
+				}
+				if len(text) > 1200 || strings.ContainsAny(text, "\x1b\x07\n") || strings.Contains(text, "strconv") || strings.Contains(text, "<nil>") {
+					t.Errorf("%s --%s %.20q: %.300q", c.Name(), f.Name, wrong, text)
+				}
+			}
+		})
+	}
+}
+
+// TestNothingRawIsPrinted: names that are given are shown without what a terminal
+// obeys, and not at any length.
+func TestNothingRawIsPrinted(t *testing.T) {
+	for _, raw := range []string{"\x1b[31mred\nline \u202ereversed bad\xff", strings.Repeat("long", 50_000)} {
+		for _, args := range [][]string{
+			{raw}, {"train", raw}, {"help", raw}, {"train", "--" + raw}, {"train", "--model", raw}, {"train", "--data", raw}, {"train", "--load", raw},
+			{"train", "--data", "text:" + raw}, {"train", "--trace", filepath.Join(raw, "x")}, {"simulate", "--device", raw}, {"simulate", "--device", raw + ".yaml"},
+			{"reproduce", "--only", raw}, {"table2", "--spec", raw}, {"verify", "--results", raw}, {"report", "--results", raw}, {"calibrate", "--name", raw},
+			{"corpus", "--out", filepath.Join(raw, "x")}, {"train", "--tied", raw}, {"train", "--lr-schedule", raw},
+		} {
+			status, _, stderr := execute(t, args...)
+			if status == 0 || strings.Count(stderr, "\n") != 1 || len(stderr) > 1500 || strings.ContainsAny(stderr, "\x1b\u202e") || !utf8.ValidString(stderr) {
+				t.Errorf("%.60q: exit status %d, %.300q", args, status, stderr)
+			}
+		}
+	}
+}
+
+// TestOutputThatCannotBeWritten is a failure, of help as of anything else.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	for _, args := range []string{"--help", "train --help", "help train", "version", "completion bash", "describe --layers 1 --json"} {
+		var stderr bytes.Buffer
+		status := run(context.Background(), strings.Fields(args), full{}, &stderr)
+		if got := stderr.String(); status != 1 || got != "gpipebench: standard output: no space left on device\n" {
+			t.Errorf("%s: exit status %d, %q", args, status, got)
+		}
+	}
+}
+
+// full is a device that is.
+type full struct{}
+
+func (full) Write([]byte) (int, error) {
+	return 0, &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}
 }
 
 // keys checks that a JSON document is an object with at least these keys.
@@ -394,7 +475,7 @@ func TestOtherCommands(t *testing.T) {
 	}
 }
 
-// TestInterrupt sends the signal of Ctrl-C to a training of which a trace is
+// TestInterrupt sends signals, such as that of Ctrl-C, to a training of which a trace is
 // wanted that another file has the name of.
 func TestInterrupt(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -409,7 +490,8 @@ func TestInterrupt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, device := range []string{"host", "emulated"} {
+	for i, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		device := []string{"host", "emulated", "host"}[i]
 		cmd := exec.Command(self, append([]string{"train", "--steps", "1000000000", "-k", "4", "--trace", trace, "--device", device}, tiny...)...)
 		cmd.Env = append(os.Environ(), asCommand+"=1")
 		seen := &firstLine{seen: make(chan struct{})}
@@ -422,7 +504,7 @@ func TestInterrupt(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Error("nothing was printed in 30 s")
 		}
-		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		if err := cmd.Process.Signal(sig); err != nil {
 			t.Error(err)
 		}
 		ended := make(chan error, 1)
@@ -436,7 +518,7 @@ func TestInterrupt(t *testing.T) {
 		}
 		text := seen.text.String()
 		if cmd.ProcessState.ExitCode() != 1 || !strings.HasSuffix(text, "gpipebench: interrupted; no file is left half-written\n") || strings.Contains(text, "goroutine") {
-			t.Errorf("exit status %d after\n%s", cmd.ProcessState.ExitCode(), text)
+			t.Errorf("%v: exit status %d after\n%s", sig, cmd.ProcessState.ExitCode(), text)
 		}
 		if got, err := os.ReadFile(trace); err != nil || string(got) != "before" {
 			t.Errorf("the trace's former file is now %q, %v", got, err)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/plain"
 )
 
 // output is where a command prints: results to out, progress to progress.
@@ -33,7 +34,11 @@ func newOutput(out, err io.Writer) *output {
 	if f, ok := err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		o.progress = &bar{w: err, width: columns(f)}
 	}
-	if f, ok := out.(*os.File); ok {
+	to := out
+	if r, ok := out.(*results); ok {
+		to = r.to
+	}
+	if f, ok := to.(*os.File); ok {
 		o.width = min(max(columns(f), 40), 200)
 	}
 	return o
@@ -48,7 +53,7 @@ func columns(f *os.File) int {
 }
 
 func (o *output) printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(o.out, format, args...)
+	_, err := io.WriteString(o.out, plain.Text(fmt.Sprintf(format, args...)))
 	return err
 }
 

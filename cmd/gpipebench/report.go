@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"io"
 	"path/filepath"
 
@@ -47,12 +47,13 @@ func writePage(ctx context.Context, o *output, r experiments.Reporting, file str
 	if err := files.CheckWritable(file); err != nil {
 		return err
 	}
-	if err := files.Write(file, func(w io.Writer) error { return r.Write(ctx, w) }); err != nil {
-		// A name before what has nothing to do with the file would mislead.
-		var usage *experiments.UsageError
-		if errors.As(err, &usage) {
-			return usage
-		}
+	// In full before the file: its name in front of what is wrong with the records
+	// would mislead.
+	var page bytes.Buffer
+	if err := r.Write(ctx, &page); err != nil {
+		return err
+	}
+	if err := files.Write(file, func(w io.Writer) error { _, err := w.Write(page.Bytes()); return err }); err != nil {
 		return err
 	}
 	o.progress.Say("the report is in " + file)

@@ -61,11 +61,11 @@ Nothing is computed.`,
 	model.Vocab, model.Classes = 1024, 1000
 	modelFlags(fs, &s.Model, model)
 	acceleratorFlags(fs, &s)
-	fs.IntVar(&s.Batch, "batch", 32, "examples of a mini-batch")
+	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
 	pipelineFlags(fs, &s.Setup, 1, 1)
 	fs.Lookup("cost").Usage = "what to balance; time is the modelled one of every layer"
 	optimizerFlag(fs, &s.Optimizer)
-	fs.Float64Var(&s.Model.Dropout, "dropout", 0, "rate, from 0 up to 1")
+	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
 	fs.StringVar(&trace, "trace", "", "file for the step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
 	fs.StringVar(&memory, "memory", "", "file for a picture of each device's memory over the step: PNG if it ends in .png, else SVG")
 	fs.BoolVar(&draw, "timeline", false, "draw the step's timeline")

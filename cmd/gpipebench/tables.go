@@ -65,7 +65,15 @@ engine measured it, and --fresh measures anew. Where
 		}),
 	}
 	profileFlag(cmd, &r.Profile)
-	cmd.Flags().StringSliceVar(&r.Only, "only", nil, "only these experiments: "+strings.Join(experiments.IDs(), ", "))
+	value(cmd.Flags(), &r.Only, "only", "", "id,id,...", "only these experiments: "+strings.Join(experiments.IDs(), ", "), func(text string) ([]string, error) {
+		ids := strings.Split(text, ",")
+		for _, id := range ids {
+			if _, err := oneOf(experiments.IDs()...)(id); err != nil {
+				return nil, err
+			}
+		}
+		return append(r.Only, ids...), nil // the flag may be given more than once
+	})
 	cmd.Flags().StringVar(&r.Out, "out", "results/local", "directory for records and tables")
 	formatFlag(cmd.Flags(), &format)
 	runFlags(cmd, &r)

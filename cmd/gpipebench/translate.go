@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gpipebench/datasets"
 	"gpipebench/experiments"
 )
 
@@ -20,11 +22,11 @@ var translation = map[string]string{
 
 // translationFlags adds the flags that only translations have.
 func translationFlags(fs *pflag.FlagSet, t *experiments.Training) {
-	fs.IntVar(&t.Beam, "beam", 1, "hypotheses of the search for translations; 1: greedy")
-	fs.IntVar(&t.Multilingual.Languages, "languages", 6, "languages of synthetic-translation")
-	fs.IntVar(&t.Multilingual.Pairs, "pairs", 40000, "training pairs of the largest language of synthetic-translation")
-	fs.Float64Var(&t.Translation.Temperature, "temperature", 1/0.7, "by which languages share an epoch, from 1 (by size)")
-	fs.Float64Var(&t.Translation.Noise, "target-noise", 0, "share of training target tokens that are replaced by any, from 0 to 1")
+	count(fs, &t.Beam, "beam", 1, 1, experiments.MaxBeam, "hypotheses of the search for translations; 1: greedy")
+	count(fs, &t.Multilingual.Languages, "languages", 6, 1, datasets.MaxLanguages, "languages of synthetic-translation")
+	count(fs, &t.Multilingual.Pairs, "pairs", 40000, 1, datasets.MaxPairs, "training pairs of the largest language of synthetic-translation")
+	number(fs, &t.Translation.Temperature, "temperature", 1/0.7, span{least: 1, most: math.MaxFloat32}, "by which languages share an epoch, from 1 (by size)")
+	number(fs, &t.Translation.Noise, "target-noise", 0, shares, "share of training target tokens that are replaced by any, from 0 to 1")
 }
 
 // preset sets the flags that were not given to what suits a translator.

@@ -8,36 +8,40 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gpipebench/datasets"
 	"gpipebench/experiments"
 )
 
 // visionFlags adds the flags that only networks for images have.
 func visionFlags(fs *pflag.FlagSet, m *experiments.Model, standard experiments.Model) {
-	fs.IntVar(&m.Filters, "filters", standard.Filters, "filters of amoebanetd's first stack of cells")
-	fs.IntVar(&m.Width, "width", standard.Width, "channels of a ResNet's stem; 0: 64")
+	size := func(to *int, name string, standard int, usage string) {
+		count(fs, to, name, standard, min(standard, 1), experiments.MaxSize(name), usage)
+	}
+	size(&m.Filters, "filters", standard.Filters, "filters of amoebanetd's first stack of cells")
+	size(&m.Width, "width", standard.Width, "channels of a ResNet's stem; 0: 64")
 	image, classes := "height and width of images in pixels; 0: 224", "classes of images"
 	if standard.Classes == 0 {
 		image, classes = "height and width of images in pixels; 0: the data's", "classes of images; 0: as many as the data has"
 	}
-	fs.IntVar(&m.Image, "image", standard.Image, image)
-	fs.IntVar(&m.Classes, "classes", standard.Classes, classes)
-	fs.Float64Var(&m.Aux, "aux", 0, "weight of the loss of amoebanetd's auxiliary head, such as 0.4; 0: no head")
+	size(&m.Image, "image", standard.Image, image)
+	size(&m.Classes, "classes", standard.Classes, classes)
+	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of the loss of amoebanetd's auxiliary head, such as 0.4; 0: no head")
 	fs.BoolVar(&m.Official, "official", false, "amoebanetd with the stem of the official code")
 	fs.BoolVar(&m.Delayed, "delayed", false, "amoebanetd that is reduced later: strides moved from its first convolution to its last")
 }
 
 // imageFlags adds the flags of training on images.
 func imageFlags(fs *pflag.FlagSet, t *experiments.Training) {
-	fs.Float64Var(&t.Model.DropPath, "drop-path", 0, "rate at which branches of amoebanetd's last cell are left out, less in cells before it; from 0 up to 1")
+	number(fs, &t.Model.DropPath, "drop-path", 0, rates, "rate at which branches of amoebanetd's last cell are left out, less in cells before it; from 0 up to 1")
 	fs.BoolVar(&t.Model.ZeroInit, "zero-init", false, "blocks of a ResNet begin as identities")
-	fs.Float64Var(&t.Model.BNMomentum, "bn-momentum", 0, "share that batch norm's moving averages keep at each step; 0: 0.9")
+	number(fs, &t.Model.BNMomentum, "bn-momentum", 0, rates, "share that batch norm's moving averages keep at each step; 0: 0.9")
 	fs.BoolVar(&t.Images.Flip, "flip", false, "mirror half of the training images")
-	fs.IntVar(&t.Images.Crop, "crop", 0, "shift training images by up to so many pixels")
-	fs.IntVar(&t.Images.Cutout, "cutout", 0, "blank a square of that side in training images")
-	fs.IntVar(&t.SyntheticImages.Train, "train-images", 0, "training images of synthetic; 0: 10000")
-	fs.IntVar(&t.SyntheticImages.HeldOut, "held-out", 0, "held-out images of synthetic; 0: 1000")
+	count(fs, &t.Images.Crop, "crop", 0, 0, datasets.MaxImage/2, "shift training images by up to so many pixels")
+	count(fs, &t.Images.Cutout, "cutout", 0, 0, datasets.MaxImage, "blank a square of that side in training images")
+	count(fs, &t.SyntheticImages.Train, "train-images", 0, 0, datasets.MaxTrainImages, "training images of synthetic; 0: 10000")
+	count(fs, &t.SyntheticImages.HeldOut, "held-out", 0, 0, datasets.MaxHeldOut, "held-out images of synthetic; 0: 1000")
 	fs.BoolVar(&t.SyntheticImages.Fresh, "fresh", false, "new images of synthetic in every epoch")
-	fs.Float64Var(&t.SyntheticImages.Noise, "noise", 0, "deviation of the noise on the pixels of synthetic, up to 1; 0: 0.03")
+	number(fs, &t.SyntheticImages.Noise, "noise", 0, shares, "deviation of the noise on the pixels of synthetic, up to 1; 0: 0.03")
 }
 
 // flagModels tells which networks have flags that not all have.

@@ -98,7 +98,7 @@ func TestTrainImagesRefuses(t *testing.T) {
 		{small + "amoebanetd --filters 8 --train-images 42 -m 4", "the last mini-batch of an epoch, of 2 examples, with 4 micro-batches"},
 		{small + "resnet50 --width 2 --image 32 --train-images 41", "the last mini-batch of an epoch, of 1 examples"},
 		{"train --model resnet50 --fresh --noise 0.1 --data mnist:" + t.TempDir(), "settings of synthetic"},
-		{small + "resnet50 --eval-every -1", "want 0 or more"},
+		{small + "resnet50 --eval-every -1", "want a whole number from 0 to"},
 	} {
 		status, stdout, stderr := execute(t, strings.Fields(c.args)...)
 		if status != 2 || stdout != "" || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {

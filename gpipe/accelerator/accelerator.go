@@ -86,10 +86,15 @@ func All() ([]Accelerator, error) {
 // kilobytes, a line for each shape.
 var fileKind = files.Kind{What: "an accelerator", Bytes: 4 << 20}
 
+// NamesFile tells whether Named takes a name for that of a file.
+func NamesFile(name string) bool {
+	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
 // Named finds one of All, or reads the file of that name if
 // it ends in .yaml or .yml.
 func Named(name string) (*Accelerator, error) {
-	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
+	if NamesFile(name) {
 		text, err := files.Read(name, fileKind)
 		if err != nil {
 			return nil, err

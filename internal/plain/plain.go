@@ -1,0 +1,63 @@
+// Package plain makes texts fit to be printed: what comes from a file or a
+// command line may have characters that a terminal obeys, or be very long.
+package plain
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Text has the characters of a text that are no graphic ones, and bytes that are
+// no UTF-8, as escapes like those of a Go string: \x1b, \u202e. Newlines and tabs
+// stay.
+func Text(s string) string {
+	fine := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsGraphic(r) }
+	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !fine(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if c := s[:n]; fine(r) && !(r == utf8.RuneError && n == 1) {
+			b.WriteString(c)
+		} else {
+			q := strconv.Quote(c)
+			b.WriteString(q[1 : len(q)-1])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// Line is Text on one line: what is parted by newlines is parted by semicolons.
+func Line(s string) string {
+	if strings.ContainsAny(s, "\n\r\t") {
+		s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+		s = strings.ReplaceAll(s, "\t", " ")
+	}
+	return Text(s)
+}
+
+// Short is a text of at most about so many characters. The middle is left out of
+// words that are longer than a quarter of that, and then of the whole, which says so.
+func Short(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	words := strings.SplitAfter(s, " ")
+	for i, w := range words {
+		words[i] = cut(w, max(most/4, 20))
+	}
+	return cut(strings.Join(words, ""), most)
+}
+
+func cut(s string, most int) string {
+	if len(s) <= most || utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	r := []rune(s)
+	head, tail := most*2/3, most/4
+	return string(r[:head]) + "[... " + strconv.Itoa(len(r)-head-tail) + " characters ...]" + string(r[len(r)-tail:])
+}
