@@ -71,7 +71,7 @@ func newPlan(in planInput) *Plan {
 	workspace := &in.slots[program.Workspace][0]
 	if in.discard > 0 {
 		// Behind everything that Keep has in the workspace.
-		p.discard = alignUp(in.keep)
+		p.discard = program.AlignUp(in.keep)
 		*workspace = max(*workspace, p.discard+in.discard)
 	}
 	*workspace = max(*workspace, in.exchange)
@@ -109,8 +109,6 @@ func newPlan(in planInput) *Plan {
 	p.Peak = int64(total) * floatBytes
 	return p
 }
-
-func alignUp(n int) int { return (n + 15) &^ 15 }
 
 // memory is a device's arena and what has been used of it.
 type memory struct {

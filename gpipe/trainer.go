@@ -421,7 +421,7 @@ func (s *step) fits(k int, d *device) error {
 			}
 		}
 		if s.purpose == predicting && k == s.trainer.net.Partitions-1 {
-			need = max(need, alignUp(c[k].Forward.Span)+c[k].Span[program.Out])
+			need = max(need, program.AlignUp(c[k].Forward.Span)+c[k].Span[program.Out])
 		}
 	}
 	if need <= d.mem.plan.slots[program.Workspace][0].span {

@@ -142,7 +142,7 @@ func (r *stageRun) exchange(ctx context.Context, w *weight) error {
 	p := &r.trainer.net.params[w.param]
 	ws := r.dev.mem.slot(program.Workspace, 0)
 	size := len(w.w)
-	sum, got := ws[:size], ws[alignUp(size):sharedFloats(p)]
+	sum, got := ws[:size], ws[program.AlignUp(size):sharedFloats(p)]
 	r.touch(program.Workspace, sharedFloats(p))
 
 	route := func(from, to, use int) transport.Route {
@@ -273,7 +273,7 @@ func (p *parameter) shared() bool { return p.uses[0].stage != p.uses[len(p.uses)
 
 // sharedFloats is the workspace that exchanging a shared parameter takes: the
 // sum, and behind it what was received.
-func sharedFloats(p *parameter) int { return alignUp(p.Shape.Elems()) + p.Shape.Elems() }
+func sharedFloats(p *parameter) int { return program.AlignUp(p.Shape.Elems()) + p.Shape.Elems() }
 
 // exchanges are what stages send each other of the gradients of weights that
 // they share: every accumulator to every other stage.

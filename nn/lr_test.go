@@ -9,8 +9,8 @@ import (
 	"gpipebench/nn"
 )
 
-func ExampleParseLRSchedule() {
-	s, err := nn.ParseLRSchedule("warmup:4,cosine:8", 0.1)
+func ExampleLRUnits_Parse() {
+	s, err := nn.LRUnits{}.Parse("warmup:4,cosine:8", 0.1)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -41,7 +41,7 @@ func TestLRSchedules(t *testing.T) {
 		{"cosine:4:0.5", 2, rates{1: 2, 3: 1.5, 5: 1, 6: 1}},
 		{"warmup:3,exponential:0.5:2", 1, rates{1: 1. / 3, 2: 2. / 3, 3: 1, 4: 1, 5: 0.5, 6: 0.5, 7: 0.25}},
 	} {
-		s, err := nn.ParseLRSchedule(c.text, c.base)
+		s, err := nn.LRUnits{}.Parse(c.text, c.base)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -111,7 +111,7 @@ func TestLRUnits(t *testing.T) {
 	}
 }
 
-func TestParseLRScheduleErrors(t *testing.T) {
+func TestLRUnitsParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             `unknown ""`,
 		"cosin:10":                     `unknown "cosin", want constant,`,
@@ -135,7 +135,7 @@ func TestParseLRScheduleErrors(t *testing.T) {
 		"warmup:5,inverse-sqrt:5":      "warm-up of its own",
 		"cosine:5,warmup:5":            "before a comma",
 	} {
-		_, err := nn.ParseLRSchedule(text, 0.1)
+		_, err := nn.LRUnits{}.Parse(text, 0.1)
 		if err == nil {
 			t.Errorf("%q is accepted", text)
 			continue
@@ -145,7 +145,7 @@ func TestParseLRScheduleErrors(t *testing.T) {
 		}
 	}
 	for _, base := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if _, err := nn.ParseLRSchedule("constant", base); err == nil {
+		if _, err := (nn.LRUnits{}).Parse("constant", base); err == nil {
 			t.Errorf("a learning rate of %v is accepted", base)
 		}
 	}

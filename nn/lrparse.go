@@ -7,12 +7,16 @@ import (
 	"strings"
 )
 
-// LRScheduleForms is what [ParseLRSchedule] and [LRUnits.Parse] accept, for
-// messages and help.
+// LRScheduleForms is what [LRUnits.Parse] accepts, for messages and help.
 const LRScheduleForms = "constant, inverse-sqrt:WARMUP[:DIM], exponential:FACTOR:EVERY[:smooth] or cosine:STEPS[:FINAL], each but inverse-sqrt also behind warmup:STEPS, and all of it behind batch/N, which scales the rate by the mini-batch over N; steps also as epochs, such as 2.4epochs"
 
-// ParseLRSchedule reads a schedule as the command line gives it; base is the
-// learning rate.
+// LRUnits is what schedules may be given in beside steps and rates.
+type LRUnits struct {
+	Batch      int // examples of a mini-batch; 0: not known
+	EpochSteps int // mini-batches of an epoch; 0: not known, or there are no epochs
+}
+
+// Parse reads a schedule as the command line gives it; base is the learning rate.
 //
 //	constant
 //	inverse-sqrt:400             climbs to base in 400 steps, then falls
@@ -24,24 +28,12 @@ const LRScheduleForms = "constant, inverse-sqrt:WARMUP[:DIM], exponential:FACTOR
 //	warmup:200                   climbs to base in 200 steps, then constant
 //	warmup:200,cosine:1000       the cosine's 1000 steps begin after the warm-up
 //
-// [LRUnits.Parse] reads more.
-func ParseLRSchedule(text string, base float64) (LRSchedule, error) {
-	return LRUnits{}.Parse(text, base)
-}
-
-// LRUnits is what schedules may be given in beside steps and rates.
-type LRUnits struct {
-	Batch      int // examples of a mini-batch; 0: not known
-	EpochSteps int // mini-batches of an epoch; 0: not known, or there are no epochs
-}
-
-// Parse reads what ParseLRSchedule reads and, as AmoebaNet's training has it,
-// base per so many examples of a mini-batch (Goyal et al. 2017, section 2.1) and
-// steps in epochs, rounded down:
+// As AmoebaNet's training has it, base may be per so many examples of a mini-batch
+// (Goyal et al. 2017, section 2.1), and steps may be epochs, rounded down:
 //
 //	batch/256,constant                                               base times the mini-batch over 256
 //	exponential:0.97:2.4epochs                                       times 0.97 every 2.4 epochs
-//	batch/256,warmup:5epochs,exponential:0.97:2.4epochs              both, behind a warm-up
+//	batch/256,warmup:5epochs,exponential:0.97:2.4epochs              both, after a warm-up
 func (u LRUnits) Parse(text string, base float64) (LRSchedule, error) {
 	if !(base > 0) || math.IsInf(base, 0) {
 		return nil, fmt.Errorf("learning rate %v: want a positive number", base)

@@ -157,9 +157,6 @@ func (g *Graph) NewNode(role Role, name string, dt DType, shape ...int) *Node {
 	return n
 }
 
-// Nodes is the number of values so far; IDs are below it.
-func (g *Graph) Nodes() int { return g.nodes }
-
 // Apply adds a call and returns its outputs.
 func (g *Graph) Apply(op Op, in ...*Node) []*Node {
 	c := &Call{Op: op, In: in, Layer: g.Layer}

@@ -379,7 +379,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		accumulates := len(s.out) > 0 && place[s.out[0]].Space == Grads
 		kernels[t], scratch = lower(s, accumulates, c.threads)
 		if !c.store.NoPacking {
-			p.scratch = max(p.scratch, alignUp(scratch))
+			p.scratch = max(p.scratch, AlignUp(scratch))
 		}
 	}
 	base = p.scratch * c.threads

@@ -49,7 +49,7 @@ func pack(buffers []*buffer) (span int) {
 			if gap := p.off - end; gap >= b.size && (bestOff < 0 || gap < bestGap) {
 				bestOff, bestGap = end, gap
 			}
-			end = max(end, alignUp(p.off+p.size))
+			end = max(end, AlignUp(p.off+p.size))
 		}
 		if bestOff < 0 {
 			bestOff = end

@@ -46,7 +46,8 @@ func (o Operand) End() int { return o.Off + o.Len }
 // 512-bit vector. Sizes are not rounded, so a space ends with its last element.
 const align = 16
 
-func alignUp(n int) int { return (n + align - 1) &^ (align - 1) }
+// AlignUp is the first offset, of those at which a tensor may lie, that is not below n.
+func AlignUp(n int) int { return (n + align - 1) &^ (align - 1) }
 
 // Layout places tensors one behind another and returns their offsets and the
 // span of all, in floats. Where there is no tensor (size 0) the offset is 0, so
@@ -58,7 +59,7 @@ func Layout(sizes []int) (offsets []int, span int) {
 		if n > 0 {
 			offsets[i] = next
 			span = next + n
-			next = alignUp(span)
+			next = AlignUp(span)
 		}
 	}
 	return offsets, span
