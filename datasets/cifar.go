@@ -151,6 +151,10 @@ func (d cifar) classNames(file string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return d.parseNames(data)
+}
+
+func (d cifar) parseNames(data []byte) ([]string, error) {
 	var names []string
 	for line := range bytes.Lines(data) {
 		if name := bytes.TrimSpace(line); len(name) > 0 {

@@ -382,3 +382,37 @@ func TestParallelIsBounded(t *testing.T) {
 		t.Errorf("nothing a thousand times: %v", err)
 	}
 }
+
+// Whatever two files hold, they are refused in one line, or all their pairs are
+// there: for training, held out, left out as empty or too long.
+func FuzzParallel(f *testing.F) {
+	f.Add([]byte("a\nb\nc\n"), []byte("x\ny\nz\n"), uint8(1))
+	f.Add([]byte("a b\n\nc\n"), []byte("x\n\nz z"), uint8(0))
+	f.Add([]byte("a\nb\n"), []byte("x\n"), uint8(1))
+	f.Add([]byte(zipped(f, "a\nb\nc\n")), []byte("\uFEFFx\ny\nz\n"), uint8(2))
+	f.Add([]byte{}, []byte("\n"), uint8(0))
+	dir := f.TempDir()
+	paths := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}
+	f.Fuzz(func(t *testing.T, source, target []byte, heldOut uint8) {
+		for i, text := range [][]byte{source, target} {
+			if err := os.WriteFile(paths[i], text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := OpenParallel(paths, Config{SeqLen: 16, Translation: TranslationConfig{Vocab: 300, HeldOut: int(heldOut)}})
+		if err != nil {
+			if m := err.Error(); s != nil || strings.ContainsAny(m, "\n\r") || !strings.HasPrefix(m, "parallel:") && !strings.HasPrefix(m, "translation:") {
+				t.Errorf("error %q", m)
+			}
+			return
+		}
+		lines, err := readLines(paths[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := s.Languages()[0]
+		if sum := l.Train + l.HeldOut + l.Dropped + l.Empty; sum != len(lines) || heldOut > 0 && l.HeldOut != int(heldOut) {
+			t.Errorf("%+v of %d lines", l, len(lines))
+		}
+	})
+}

@@ -130,3 +130,22 @@ func TestYAMLBombs(t *testing.T) {
 		})
 	}
 }
+
+// A file of damaged lines is read in time that grows with their number, and only
+// the first are named.
+func TestManyDamagedLines(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "e.jsonl")
+	if err := os.WriteFile(name, bytes.Repeat([]byte("x\n"), 100_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	frugal(t, func() {
+		l, err := OpenLog(name, Key{}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		if !strings.HasPrefix(l.Damaged, name+":1, ") || len(l.Damaged) > 10*len(name)+100 {
+			t.Errorf("%.2000s", l.Damaged)
+		}
+	})
+}

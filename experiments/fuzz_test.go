@@ -2,7 +2,12 @@ package experiments
 
 import (
 	"bytes"
+	"image"
+	"image/png"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +86,67 @@ func FuzzSimulate(f *testing.F) {
 		for _, d := range r.Devices {
 			if min(d.ParamBytes, d.ActivationBytes, d.PeakBytes, d.BoundaryBytes, d.ResidualBytes, d.WorkspaceBytes, d.GradientBytes) < 0 || !(d.BusySeconds > 0) {
 				t.Errorf("%+v: %+v", s, d)
+			}
+		}
+	})
+}
+
+// Whatever a records file holds, it is read in one piece, with what is wrong in it
+// said, and reading what was read and set aside again finds the same samples.
+func FuzzOpenLog(f *testing.F) {
+	k := Key{Experiment: "e", Profile: "smoke"}
+	r := &record{Session: "s", Key: k, Sample: "a", Data: []byte(`{"x":1}`)}
+	line, err := r.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	whole := string(line) + "\n"
+	for _, text := range []string{"", whole, whole + whole, whole[:len(whole)-1], whole + whole[:40], "x\n" + whole, "\n\n\x00\n", strings.Repeat("x\n", 100), whole + "rubbish"} {
+		f.Add([]byte(text))
+	}
+	name := filepath.Join(f.TempDir(), "e.jsonl")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		os.Remove(name + ".torn")
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := OpenLog(name, k, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if said := l.Damaged + l.Torn; strings.ContainsAny(said, "\n\r") || len(said) > 2000 {
+			t.Errorf("said: %q", said)
+		}
+		again, err := LoadLog(name, "e")
+		if err != nil && len(l.names) > 0 {
+			t.Fatal(err)
+		}
+		if err == nil && again.Key == k && !slices.Equal(again.names, l.names) {
+			t.Errorf("%q holds %q, then %q", text, l.names, again.names)
+		}
+		if err == nil && again.Torn != "" {
+			t.Errorf("still torn: %s", again.Torn)
+		}
+	})
+}
+
+// A picture that verify finds is ours or is not, whatever it is.
+func FuzzSameFile(f *testing.F) {
+	var own bytes.Buffer
+	if err := png.Encode(&own, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(own.Bytes())
+	f.Add(own.Bytes()[:33])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, other []byte) {
+		if !sameFile("a.png", own.String(), own.String()) {
+			t.Error("a picture is not itself")
+		}
+		if sameFile("a.png", string(other), own.String()) {
+			if size, err := png.DecodeConfig(bytes.NewReader(other)); err != nil || size.Width != 3 || size.Height != 2 {
+				t.Errorf("%q passes as ours: %v, %v", other, size, err)
 			}
 		}
 	})

@@ -96,7 +96,7 @@ type roundRequest struct {
 }
 
 // maxRequest is how long a request may be: all samples of an experiment are in it.
-const maxRequest = 64 << 20
+const maxRequest = 16 << 20
 
 type specText struct {
 	Name string `json:"name"`

@@ -121,3 +121,60 @@ func TestGunzip(t *testing.T) {
 		t.Errorf("of %d bytes that hold %d came %d: %v", len(zip(3*gzipAlways)), 3*gzipAlways, n, err)
 	}
 }
+
+// Whatever the bytes, Gunzip gives what gzip does, or an error, and never far more
+// than went in.
+func FuzzGunzip(f *testing.F) {
+	for _, n := range []int{0, 1, 100_000} {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		w.Write(make([]byte, n))
+		w.Close()
+		f.Add(b.Bytes())
+		f.Add(append(b.Bytes(), b.Bytes()...))
+		f.Add(b.Bytes()[:b.Len()-3])
+	}
+	f.Fuzz(func(t *testing.T, z []byte) {
+		r, err := Gunzip(bufio.NewReader(bytes.NewReader(z)))
+		if err != nil {
+			return
+		}
+		got, err := ReadAll(r, 0)
+		if len(got) > gzipAlways+gzipTimes*len(z) {
+			t.Errorf("%d bytes of %d", len(got), len(z))
+		}
+		plain, other := gzip.NewReader(bytes.NewReader(z))
+		if other != nil {
+			t.Fatal(other)
+		}
+		if want, other := io.ReadAll(plain); err == nil && (other != nil || !bytes.Equal(got, want)) {
+			t.Errorf("%d bytes, want %d, %v", len(got), len(want), other)
+		}
+	})
+}
+
+// A text's lines are what stands between its newlines.
+func FuzzReadLine(f *testing.F) {
+	for _, text := range []string{"", "\n", "a", "a\nbb\n", "0123456789\n", "01234567890123456789"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		const most = 18 // more than the buffer holds
+		in := bufio.NewReaderSize(strings.NewReader(text), 16)
+		for want := range strings.Lines(text) {
+			line, err := ReadLine(in, most)
+			if len(want) > most {
+				if err != ErrLongLine {
+					t.Fatalf("%q: %q, %v", text, line, err)
+				}
+				return
+			}
+			if string(line) != want || (err == io.EOF) != !strings.HasSuffix(want, "\n") {
+				t.Fatalf("%q: %q, %v, want %q", text, line, err, want)
+			}
+		}
+		if line, err := ReadLine(in, most); len(line) > 0 || err != io.EOF {
+			t.Fatalf("%q: %q behind the end, %v", text, line, err)
+		}
+	})
+}

@@ -24,3 +24,17 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+// Whatever the text, it is refused at a place in one line, or a document.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"", "a: 1\n", "a: &a [*a]", "a: 1\n---\nb: 2\n", "- ? [\n", "\xff", "a: !!binary x\n<<: {b: 1}"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if _, err := Parse("x.yaml", []byte(text)); err != nil {
+			if m := err.Error(); !strings.HasPrefix(m, "x.yaml:") || strings.ContainsAny(m, "\n\r") {
+				t.Errorf("%q: error %q", text, m)
+			}
+		}
+	})
+}
