@@ -182,6 +182,18 @@ func (t *Translation) Languages() []Language { return slices.Clone(t.languages) 
 // Config.SeqLen.
 func (t *Translation) Shapes() []Shape { return slices.Clone(t.shapes) }
 
+// LongestTarget is the most tokens that a target to train on has, its End
+// included. What is held out may have more.
+func (t *Translation) LongestTarget() int {
+	most := 0
+	for _, pairs := range t.pairs[Train] {
+		for _, p := range pairs {
+			most = max(most, len(p.Target))
+		}
+	}
+	return most
+}
+
 // Pairs are a language's pairs of a split, in the order of its corpus. They must
 // not be changed.
 func (t *Translation) Pairs(language int, split Split) []Pair { return t.pairs[split][language] }

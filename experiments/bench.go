@@ -63,7 +63,7 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	if err != nil {
 		return nil, err
 	}
-	trainer, p, err := t.open(ctx)
+	trainer, p, err := t.open(ctx, toTrain)
 	if err != nil {
 		return nil, err
 	}

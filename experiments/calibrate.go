@@ -192,7 +192,7 @@ func (c Calibrating) openProbe(ctx context.Context, probe calibrationProbe) (*op
 	if err != nil {
 		return nil, gpipe.Pipeline{}, err
 	}
-	trainer, p, err := t.open(ctx)
+	trainer, p, err := t.open(ctx, toTrain)
 	if err != nil {
 		return nil, p, err
 	}

@@ -240,7 +240,7 @@ func (d *delayed) verdict(difference paired) string {
 // activations is what a network's devices plan to hold beside parameters,
 // gradients and the optimiser's state, in bytes.
 func activations(ctx context.Context, t Training) (bytes int64, err error) {
-	trainer, _, err := t.open(ctx)
+	trainer, _, err := t.open(ctx, toTrain)
 	if err != nil {
 		return 0, err
 	}

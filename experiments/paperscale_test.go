@@ -271,7 +271,7 @@ func TestCrossing(t *testing.T) {
 			Model: model, Batch: 4, Optimizer: "momentum", LR: 0.001, LRSchedule: "constant",
 			Setup: Setup{Partitions: 3, MicroBatches: 2, Device: gpipe.Emulated, Threads: 1, Link: link},
 		}
-		trainer, _, err := training.open(context.Background())
+		trainer, _, err := training.open(context.Background(), toTrain)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -166,7 +166,7 @@ func (r *rounds) open(ctx context.Context, log *Log, run *timedRun, costs layerC
 			return nil, err
 		}
 	}
-	trainer, _, err := t.open(ctx)
+	trainer, _, err := t.open(ctx, toTrain)
 	return trainer, err
 }
 

@@ -219,7 +219,7 @@ func (s *stability) run(ctx context.Context, p stabilityProfile, v stabilityVari
 		return nil, err
 	}
 	pairs := source.(*datasets.Translation)
-	trainer, pipeline, err := t.open(ctx)
+	trainer, pipeline, err := t.open(ctx, toTrain|toEvaluate)
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +294,7 @@ func newProbe(p gpipe.Pipeline, s *datasets.Translation, examples int) (*probe, 
 	layers := slices.Clone(p.Layers)
 	layers[len(layers)-1] = decoderStates{}
 	// The loss is never computed.
-	t, err := gpipe.Pipeline{Layers: layers, Loss: p.Loss, Seed: p.Seed}.Open(gpipe.InputOf(b))
+	t, err := gpipe.Pipeline{Layers: layers, Loss: p.Loss, Seed: p.Seed, Predicting: gpipe.InputOf(b)}.Open(gpipe.Input{})
 	return &probe{t, b}, err
 }
 

@@ -3,6 +3,7 @@ package experiments
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/files"
 	"gpipebench/nn"
+	"gpipebench/nn/graph"
 )
 
 // Training is a network, what it learns from, and how.
@@ -65,6 +67,7 @@ type Training struct {
 	Notice func(what string)
 
 	input      gpipe.Input // of a Shaped source: its largest mini-batch
+	predicting gpipe.Input // of a translator: the largest that a search predicts
 	epochSteps int         // mini-batches of an epoch; 0: there are no epochs
 }
 
@@ -205,6 +208,8 @@ func (t *Training) source() (datasets.Source, error) {
 		t.Model.SourceVocab = pairs.SourceVocab()
 		t.input = gpipe.InputOf(pairs.Largest(1))
 		t.input.Examples = t.Batch
+		t.predicting = gpipe.Input{Examples: t.Batch, Inputs: slices.Clone(t.input.Inputs)}
+		t.predicting.Inputs[2].Shape = graph.Shape{pairs.LongestTarget()}
 		if t.Model.Tied == "all" || strings.HasPrefix(t.Data, "parallel:") {
 			t.Model.Vocab = s.Vocab()
 		}
@@ -260,7 +265,9 @@ const (
 	MaxBeam  = 256
 )
 
-// Run trains, and evaluates at the end. It tells onStep about every step.
+// Run trains, and evaluates at the end. It tells onStep about every step. When all
+// steps are done there is a result even if there is an error: of what comes behind
+// them, such as evaluating.
 func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult, error) {
 	if err := files.CheckWritable(t.Save); err != nil {
 		return nil, err
@@ -314,45 +321,51 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 			onStep(step)
 		}
 	}
-	// Saved first: what comes now may fail or be interrupted, and the training is done.
-	r.WeightsSHA256 = trainer.Hash()
-	if t.EMA != 0 {
-		if err := trainer.Averaged(func() error { r.EMASHA256 = trainer.Hash(); return nil }); err != nil {
-			return nil, err
-		}
-	}
-	if t.Save != "" {
-		if err := t.save(begun); err != nil {
-			return nil, err
-		}
-	}
-	t.closing("evaluating on what is held out")
-	if r.Eval, err = t.evaluate(ctx, trainer, source); err != nil {
-		return nil, err
-	}
-	// Before decoding, which a training's plan is not for.
+	err = t.conclude(ctx, begun, r, &clock)
 	r.PeakBytes, r.HighWaterBytes = memoryOf(trainer)
-	if pairs, ok := source.(*datasets.Translation); ok {
-		t.closing("translating what is held out")
-		if err := t.translate(ctx, trainer, pairs, r.Eval); err != nil {
-			return nil, err
+	return r, err
+}
+
+// conclude is what comes behind the last step: the outcome, what is saved, and
+// scores. Any of it may fail or be interrupted, so what a training leaves comes
+// first.
+func (t *Training) conclude(ctx context.Context, b *begun, r *TrainResult, clock *stepClock) (err error) {
+	r.WeightsSHA256 = b.trainer.Hash()
+	if t.EMA != 0 {
+		if err := b.trainer.Averaged(func() error { r.EMASHA256 = b.trainer.Hash(); return nil }); err != nil {
+			return err
 		}
-		r.Baselines = baselines(pairs)
-	}
-	ys, err := source.Yardsticks()
-	if err != nil {
-		return nil, err
-	}
-	for _, y := range ys {
-		r.Yardsticks = append(r.Yardsticks, Yardstick{y.Name, y.Nats, y.Bits(), y.Floor, y.Accuracy})
 	}
 	if r.StepSeconds, r.ClosedForm, err = clock.read(t.Setup); err != nil {
-		return nil, err
+		return err
 	}
 	if r.StepSeconds > 0 {
 		r.ExamplesPerSecond = float64(t.Batch) / r.StepSeconds
 	}
-	return r, nil
+	if t.Save != "" {
+		if err := t.save(b); err != nil {
+			return err
+		}
+	}
+	t.closing("evaluating on what is held out")
+	if r.Eval, err = t.evaluate(ctx, b.trainer, b.source); err != nil {
+		return err
+	}
+	if pairs, ok := b.source.(*datasets.Translation); ok {
+		t.closing("translating what is held out")
+		if err := t.translate(ctx, b.trainer, pairs, r.Eval); err != nil {
+			return err
+		}
+		r.Baselines = baselines(pairs)
+	}
+	ys, err := b.source.Yardsticks()
+	if err != nil {
+		return err
+	}
+	for _, y := range ys {
+		r.Yardsticks = append(r.Yardsticks, Yardstick{y.Name, y.Nats, y.Bits(), y.Floor, y.Accuracy})
+	}
+	return nil
 }
 
 // begun is a training that is ready for its first step.
@@ -373,7 +386,11 @@ func (t *Training) begin(ctx context.Context) (b *begun, err error) {
 	if b.steps, err = t.steps(b.source); err != nil {
 		return nil, err
 	}
-	if b.trainer, b.pipeline, err = t.open(ctx); err != nil {
+	to := toEvaluate | toTranslate
+	if b.steps > 0 {
+		to |= toTrain
+	}
+	if b.trainer, b.pipeline, err = t.open(ctx, to); err != nil {
 		return nil, err
 	}
 	if err = b.prepareLast(t); err == nil {
@@ -446,20 +463,39 @@ func (t *Training) pipeline() (p gpipe.Pipeline, in gpipe.Input, err error) {
 	return p, in, usage(p.Validate(in))
 }
 
+// uses are what a pipeline is opened for: its devices' memory is planned for that.
+type uses uint8
+
+const (
+	toTrain uses = 1 << iota
+	toEvaluate
+	toTranslate // of other networks: nothing
+)
+
 // open builds the model and opens its pipeline.
-func (t *Training) open(ctx context.Context) (*gpipe.Trainer, gpipe.Pipeline, error) {
+func (t *Training) open(ctx context.Context, to uses) (*gpipe.Trainer, gpipe.Pipeline, error) {
 	var none gpipe.Pipeline
 	p, in, err := t.pipeline()
 	if err != nil {
 		return nil, none, err
 	}
-	if err := p.CheckMemory(in); err != nil { // before anything is measured
+	if to&toEvaluate != 0 {
+		p.Evaluating = in
+	}
+	if to&toTranslate != 0 {
+		p.Predicting = t.predicting
+	}
+	trained := in
+	if to&toTrain == 0 {
+		trained = gpipe.Input{}
+	}
+	if err := p.CheckMemory(trained); err != nil { // before anything is measured
 		return nil, none, err
 	}
 	if err := t.Setup.cut(ctx, &p, in); err != nil {
 		return nil, none, err
 	}
-	trainer, err := p.Open(in)
+	trainer, err := p.Open(trained)
 	return trainer, p, err
 }
 

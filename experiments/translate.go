@@ -124,18 +124,18 @@ func (t *Training) translate(ctx context.Context, trainer *gpipe.Trainer, s *dat
 
 // translateAsIs translates with the weights that are in place.
 func (t *Training) translateAsIs(ctx context.Context, trainer *gpipe.Trainer, s *datasets.Translation, e *Evaluation) error {
-	shapes := s.Shapes()
 	search := transformer.Decoding{
-		Beam: t.Beam, MaxLen: shapes[len(shapes)-1].Target, Rows: t.Batch,
+		Beam: t.Beam, MaxLen: s.LongestTarget(), Rows: t.Batch,
 		Pad: datasets.Pad, Begin: datasets.Begin, End: datasets.End,
 	}
-	predict := func(ctx context.Context, inputs ...nn.Tensor) ([]nn.Tensor, error) {
+	predict := func(ctx context.Context, each func(int, []nn.Tensor) error, inputs ...nn.Tensor) error {
 		t.blind(nn.Batch{Inputs: inputs})
-		return trainer.Predict(ctx, inputs...)
+		return trainer.PredictEach(ctx, each, inputs...)
 	}
 	var all datasets.BLEU
-	for i := range e.Languages {
-		l := &e.Languages[i]
+	languages := slices.Clone(e.Languages) // an error leaves the evaluation as it is
+	for i := range languages {
+		l := &languages[i]
 		var own datasets.BLEU
 		for _, pairs := range t.heldOut(s, i) {
 			b := s.Collate(pairs)
@@ -154,7 +154,7 @@ func (t *Training) translateAsIs(ctx context.Context, trainer *gpipe.Trainer, s 
 		all.AddAll(own)
 	}
 	score := all.Score()
-	e.BLEU = &score
+	e.BLEU, e.Languages = &score, languages
 	return nil
 }
 

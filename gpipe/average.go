@@ -19,6 +19,15 @@ func (n *network) stateSlots() int {
 	return slots
 }
 
+// copies is how often a device holds each of its trained weights: itself, its
+// gradient, its state.
+func (n *network) copies() int {
+	if !n.trains() {
+		return 1 + n.stateSlots()
+	}
+	return 2 + n.stateSlots()
+}
+
 // startState makes a weight's state, all zeros so far, what it starts from.
 func (n *network) startState(w *weight) {
 	for i, state := range w.state[:n.Optimizer.Slots()] {

@@ -24,7 +24,7 @@ func averaging(t testing.TB) Pipeline {
 
 func openSmall(t testing.TB, p Pipeline) *Trainer {
 	t.Helper()
-	tr, err := p.Open(InputOf(small.data(0)))
+	tr, err := openForAll(p, InputOf(small.data(0)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,6 +258,7 @@ func TestAveragedLeavesMovingStatistics(t *testing.T) {
 	}
 	tr, err := Pipeline{
 		Layers: layers, Loss: nn.CrossEntropy{Ranks: true}, Partitions: 3, MicroBatches: 2, Optimizer: nn.RMSProp{}, EMA: nn.EMA{Decay: 0.9},
+		Evaluating: InputOf(b),
 	}.Open(InputOf(b))
 	if err != nil {
 		t.Fatal(err)

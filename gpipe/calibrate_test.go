@@ -23,7 +23,7 @@ func TestShapesGoBeforeRates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog := n.planned(MicroBatchSizes(small.batch, 2)[0])[0].Forward
+	prog := n.planned(MicroBatchSizes(small.batch, 2)[0], training)[0].Forward
 	before := a.Seconds(prog, graph.F32)
 	shape, times := prog.Instrs[0].Shape(), 0
 	var own float64
@@ -58,7 +58,7 @@ func TestCalibrationIsAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := 0
-	for _, stages := range tr.net.planned(MicroBatchSizes(small.batch, 3)[0]) {
+	for _, stages := range tr.net.planned(MicroBatchSizes(small.batch, 3)[0], training) {
 		want += len(stages.Forward.Instrs) + len(stages.Keep.Instrs) + len(stages.Backward.Instrs)
 	}
 	if len(watched) < want {

@@ -49,10 +49,10 @@ func TestDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	open := func(k, m int) *Trainer {
-		tr, err := Pipeline{
+		tr, err := openForAll(Pipeline{
 			Layers: layers, Loss: nn.CrossEntropy{}, Partitions: k, MicroBatches: m, Seed: 5,
 			Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01),
-		}.Open(InputOf(b))
+		}, InputOf(b))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestDecode(t *testing.T) {
 		t.Helper()
 		found, err := transformer.Decoding{
 			Beam: beam, LengthPenalty: penalty, MaxLen: 5, Rows: 12, Pad: 0, Begin: 1, End: 2,
-		}.Decode(t.Context(), tr.Predict, b.Inputs[0], b.Inputs[1])
+		}.Decode(t.Context(), tr.PredictEach, b.Inputs[0], b.Inputs[1])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -96,7 +96,7 @@ func (d *device) initialise() (err error) {
 		}
 		n.startState(w)
 		for _, u := range n.params[w.param].uses {
-			if u.stage == d.k {
+			if u.stage == d.k && n.trains() {
 				o := st.Uses[u.index].Operand
 				w.grads = append(w.grads, mem.slot(program.Grads, 0)[o.Off:o.End():o.End()])
 			}

@@ -13,7 +13,7 @@ import (
 func TestEvaluationLoss(t *testing.T) {
 	losses := func(p Pipeline, b nn.Batch) (evaluated, stepped string) {
 		t.Helper()
-		tr, err := p.Open(InputOf(b))
+		tr, err := openForAll(p, InputOf(b))
 		if err != nil {
 			t.Fatal(err)
 		}

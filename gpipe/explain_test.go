@@ -46,7 +46,7 @@ func TestTokenOutside(t *testing.T) {
 func TestNaNOfAnEvaluation(t *testing.T) {
 	every(t, func(t *testing.T, p Pipeline) {
 		p.Layers[4] = poisoned{p.Layers[4], &nn.Param{Name: "poison", Shape: graph.Shape{small.model.Dim}, Init: nn.Constant(float32(math.NaN()))}}
-		tr, err := p.Open(InputOf(small.data(0)))
+		tr, err := openForAll(p, InputOf(small.data(0)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func noGoroutineLeft(t *testing.T) func() {
 // failing runs steps until one fails and returns its error.
 func failing(t *testing.T, ctx context.Context, p Pipeline, b nn.Batch) error {
 	t.Helper()
-	tr, err := p.Open(InputOf(small.data(0)))
+	tr, err := openForAll(p, InputOf(small.data(0)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestShortMiniBatch(t *testing.T) {
 	q.Partitions, q.MicroBatches = 1, 1
 	var hashes []string
 	for _, p := range []Pipeline{p, q} {
-		tr, err := p.Open(InputOf(small.data(0)))
+		tr, err := openForAll(p, InputOf(small.data(0)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -132,7 +132,7 @@ func (n images) data(i int) nn.Batch {
 
 func (n images) open(t testing.TB, p Pipeline) *Trainer {
 	t.Helper()
-	tr, err := p.Open(InputOf(n.data(0)))
+	tr, err := openForAll(p, InputOf(n.data(0)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,6 @@
 package gpipe
 
 import (
-	"errors"
-
 	"gpipebench/gpipe/internal/arena"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
@@ -51,6 +49,9 @@ type Plan struct {
 	slots   [program.Spaces][]slotPlace
 	state   [][]int // per optimiser slot and parameter: offset in its region
 	discard int     // where a recomputation's output goes, in the workspace
+
+	widest    *program.Program // which the workspace is as large as it is for
+	widestFor purpose
 }
 
 // slotPlace is one slot of a space: its place in its category's region, in floats.
@@ -64,10 +65,21 @@ type planInput struct {
 	exchange int                   // floats of workspace that the update needs
 	params   []int                 // sizes of the trained parameters
 	state    int                   // tensors of the optimiser's state for each
+
+	widest    *program.Program // of those that the workspace is for
+	widestFor purpose
+}
+
+// hold makes a slot of a space at least as large as a program needs it.
+func (in *planInput) hold(s program.Space, slot, floats int) {
+	for len(in.slots[s]) <= slot {
+		in.slots[s] = append(in.slots[s], 0)
+	}
+	in.slots[s][slot] = max(in.slots[s][slot], floats)
 }
 
 func newPlan(in planInput) *Plan {
-	p := &Plan{}
+	p := &Plan{widest: in.widest, widestFor: in.widestFor}
 	workspace := &in.slots[program.Workspace][0]
 	if in.discard > 0 {
 		// Behind everything that Keep has in the workspace.
@@ -172,27 +184,6 @@ func newMemory(p *Plan, all []float32) *memory {
 		m.parts[c] = all[r.base : r.base+r.span : r.base+r.span]
 	}
 	return m
-}
-
-// growWorkspace replaces the workspace by a larger one, in memory of its own.
-func (m *memory) growWorkspace(floats int, capacity int64, device int) error {
-	p := m.plan
-	more := int64(floats-p.slots[program.Workspace][0].span) * floatBytes
-	if capacity > 0 && p.Peak+more > capacity {
-		return &OutOfMemoryError{device, "evaluation", Workspace, more, capacity - p.Peak, capacity}
-	}
-	part, free, err := arena.Map(floats)
-	if err != nil {
-		return err
-	}
-	former := m.free
-	m.free = func() error { return errors.Join(former(), free()) }
-	m.parts[Workspace] = part
-	p.slots[program.Workspace][0].span = floats
-	p.regions[Workspace].span = floats
-	p.Bytes[Workspace] += more
-	p.Peak += more
-	return nil
 }
 
 // hooks are how the package's tests look inside a run.

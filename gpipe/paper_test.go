@@ -162,7 +162,7 @@ func TestRecomputationIsTheForwardAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k, st := range n.planned(3) {
+	for k, st := range n.planned(3, training) {
 		ops := func(p *program.Program) (s string) {
 			for _, in := range p.Instrs {
 				s += in.Op + " "

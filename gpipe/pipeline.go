@@ -67,6 +67,12 @@ type Pipeline struct {
 	// mini-batches. Nil: this process runs all stages.
 	Transport transport.Transport
 
+	// Evaluating and Predicting describe the largest mini-batches that the trainer
+	// will be asked to evaluate and to predict, so that the plan of its memory has
+	// room for them. Without examples: none, and the trainer refuses them. What is
+	// predicted has no targets.
+	Evaluating, Predicting Input
+
 	// AllowNonFinite turns off the errors for NaN or infinite losses and gradients.
 	AllowNonFinite bool
 
@@ -75,7 +81,7 @@ type Pipeline struct {
 
 // Input describes the mini-batches that a pipeline is opened for.
 type Input struct {
-	Examples        int          // N, the largest mini-batch that will come
+	Examples        int          // N, the largest mini-batch that will come; 0: none
 	Inputs, Targets []graph.Type // of one example: shapes without the leading dimension
 }
 
@@ -93,6 +99,17 @@ func InputOf(b nn.Batch) Input {
 		return types
 	}
 	in.Inputs, in.Targets = of(b.Inputs), of(b.Targets)
+	return in
+}
+
+// opensFor is the first mini-batch that there is, of those to train on, to evaluate
+// and to predict.
+func (p Pipeline) opensFor(in Input) Input {
+	for _, next := range []Input{p.Evaluating, p.Predicting} {
+		if in.Examples == 0 {
+			in = next
+		}
+	}
 	return in
 }
 
@@ -127,11 +144,20 @@ func (p Pipeline) withDefaults() Pipeline {
 	return p
 }
 
+// withoutState has no optimiser's state if nothing is trained.
+func (p Pipeline) withoutState(in Input) Pipeline {
+	if in.Examples == 0 {
+		p.Optimizer = nn.SGD{}
+	}
+	return p
+}
+
 // Validate reports the first thing that cannot be run, and what would be accepted.
 func (p Pipeline) Validate(in Input) error {
 	if p.Partitions < 0 {
 		return fmt.Errorf("%d partitions: want 1 to %d, the number of layers", p.Partitions, len(p.Layers))
 	}
+	in = p.opensFor(in)
 	if p.MicroBatches < 0 {
 		return fmt.Errorf("%d micro-batches: want 1 to %d, the mini-batch", p.MicroBatches, in.Examples)
 	}
@@ -149,6 +175,8 @@ func (p Pipeline) Validate(in Input) error {
 		return fmt.Errorf("no loss")
 	case in.Examples < 1 || in.Examples > MaxExamples:
 		return fmt.Errorf("a mini-batch of %d examples: want 1 to %d", in.Examples, MaxExamples)
+	case p.Evaluating.Examples < 0 || p.Evaluating.Examples > MaxExamples || p.Predicting.Examples < 0 || p.Predicting.Examples > MaxExamples:
+		return fmt.Errorf("mini-batches of %d examples to evaluate, %d to predict: want 0 to %d", p.Evaluating.Examples, p.Predicting.Examples, MaxExamples)
 	case p.MicroBatches > in.Examples:
 		return fmt.Errorf("%d micro-batches of a mini-batch of %d: want at most one micro-batch an example", p.MicroBatches, in.Examples)
 	case p.MicroBatches > MaxTasks/p.Partitions:

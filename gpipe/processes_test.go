@@ -36,7 +36,7 @@ func apart(t testing.TB, owners []int, in Input, pipeline func() Pipeline) *proc
 	for _, end := range ps.ends {
 		p := pipeline()
 		p.Partitions, p.Transport = len(owners), end
-		tr, err := p.Open(in)
+		tr, err := openForAll(p, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,6 +101,8 @@ func history(t *testing.T, tr *Trainer, data func(i int) nn.Batch, dir string) s
 		return ""
 	}
 	say("evaluation", r.Loss, nil)
+	predicted, err := tr.Predict(t.Context(), data(3).Inputs...)
+	say("prediction", predicted, err)
 	file := filepath.Join(dir, fmt.Sprint(tr.transport.Rank()))
 	say("saved", "", tr.Save(file, nil))
 	text, err := os.ReadFile(file)
@@ -141,7 +143,7 @@ func TestProcesses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := c.pipeline()
 			p.Partitions = len(c.owners)
-			tr, err := p.Open(InputOf(c.data(0)))
+			tr, err := openForAll(p, InputOf(c.data(0)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +199,7 @@ func TestProcessesFail(t *testing.T) {
 				}
 				return fmt.Sprint(err)
 			}
-			one, err := pipeline().Open(InputOf(small.data(0)))
+			one, err := openForAll(pipeline(), InputOf(small.data(0)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ func TestPyTorchLoads(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := c.pipeline
 			p.Partitions, p.MicroBatches, p.LR = 3, 2, nn.ConstantLR(0.05)
-			tr, err := p.Open(InputOf(c.data(0)))
+			tr, err := openForAll(p, InputOf(c.data(0)))
 			if err != nil {
 				t.Fatal(err)
 			}

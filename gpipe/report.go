@@ -27,7 +27,7 @@ type report struct {
 	Norm          float64
 	Loss, Correct float64 // of the last stage, as are Ranks
 	Ranks         []float32
-	Outputs       [][]nn.Tensor
+	Outputs       [][]nn.Tensor // by micro-batch, of a prediction in several processes
 }
 
 // highWater is what a device has used of its memory so far.

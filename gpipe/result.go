@@ -6,7 +6,6 @@ import (
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/nn"
 )
 
 // result is made of what all stages report.
@@ -41,23 +40,12 @@ func (s *step) result(reports []report) (*Result, error) {
 		r.Timeline = virtual
 	}
 	r.Seconds = r.Timeline.Span()
-	r.outputs = joined(last.Outputs)
-	return r, nil
-}
-
-// joined puts the outputs of micro-batches one behind another.
-func joined(micro [][]nn.Tensor) []nn.Tensor {
-	if len(micro) == 0 {
-		return nil
-	}
-	all := micro[0]
-	for _, ts := range micro[1:] {
-		for i, t := range ts {
-			all[i].Shape[0] += t.Shape[0]
-			all[i].F32 = append(all[i].F32, t.F32...)
+	for m, outputs := range last.Outputs { // of several processes
+		if err := s.each(s.firsts[m], outputs); err != nil {
+			return nil, err
 		}
 	}
-	return all
+	return r, nil
 }
 
 // boundaryBytes is what a stage sends forward for one micro-batch.

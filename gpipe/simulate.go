@@ -91,6 +91,9 @@ func (p Pipeline) modelled(in Input, how Modelling) (*network, error) {
 	if len(p.Devices) == 0 || p.Devices[0].Kind != Modelled {
 		return nil, errors.New("simulation runs on modelled devices only")
 	}
+	if in.Examples == 0 {
+		return nil, errors.New("a simulation trains: want a mini-batch of examples")
+	}
 	for _, d := range p.Devices {
 		if a := d.Accelerator; a != nil && a.Rate(how.DType) == 0 {
 			return nil, fmt.Errorf("%s has no rate for %v: want activations of another dtype", a.Name, how.DType)
@@ -112,7 +115,7 @@ func (n *network) simulate(how Modelling) (*Simulation, error) {
 	}
 	times := Times{
 		Lists: lists, Link: n.Devices[0].Link, Exchanges: n.exchanges(),
-		Boundary: func(at place.Place, m int) int64 { return n.planned(micro[m]).boundaryBytes(at.Stage) },
+		Boundary: func(at place.Place, m int) int64 { return n.planned(micro[m], training).boundaryBytes(at.Stage) },
 	}
 	s := &Simulation{Sizes: n.sizes, Note: n.note}
 	for k := range n.Partitions {
@@ -161,7 +164,7 @@ func (n *network) model(k int, micro []int, plan *Plan, dt graph.DType) StageTim
 			t.F[m], t.R[m], t.B[m] = t.F[m-1], t.R[m-1], t.B[m-1]
 			continue
 		}
-		st := n.planned(size)[k]
+		st := n.planned(size, training)[k]
 		t.F[m] = a.Seconds(st.Forward, dt)
 		t.R[m] = a.Seconds(st.Keep, dt)
 		t.B[m] = a.Seconds(st.Backward, dt)
@@ -201,7 +204,7 @@ func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) 
 	if err != nil {
 		return nil, err
 	}
-	a, st := n.Devices[0].Accelerator, n.planned(in.Examples)[0]
+	a, st := n.Devices[0].Accelerator, n.planned(in.Examples, training)[0]
 	layers := make([]LayerEstimate, len(n.Layers))
 	add := func(p *program.Program, to func(*LayerEstimate) *float64) {
 		a.Operations(p, how.DType, func(layer int, seconds float64) {

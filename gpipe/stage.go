@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"fmt"
+	"slices"
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/nn"
@@ -12,8 +13,8 @@ import (
 // network is a pipeline cut into stages: everything about a run that is known
 // from shapes alone.
 type network struct {
-	Pipeline // with its defaults filled in
-	input    Input
+	Pipeline                 // with its defaults filled in
+	input    Input           // that it trains on; no examples: it does not train
 	storage  program.Storage // on the devices
 	sizes    []int           // layers of each stage
 	first    []int           // index of each stage's first layer
@@ -41,6 +42,17 @@ const (
 	evaluating         // forward only, no dropout, to the loss
 	predicting         // the same, to the last layer's outputs
 )
+
+func (p purpose) String() string { return [...]string{"training", "evaluation", "prediction"}[p] }
+
+// largestInput describes the largest mini-batches that come for a purpose; no
+// examples: none do.
+func (n *network) largestInput(what purpose) Input {
+	return [...]Input{n.input, n.Evaluating, n.Predicting}[what]
+}
+
+// trains tells whether the network is more than evaluated.
+func (n *network) trains() bool { return n.input.Examples > 0 }
 
 // compiled is the stages' programs for one micro-batch size.
 type compiled []*program.Stage
@@ -84,10 +96,10 @@ func (n *network) trace(in Input, size int, what purpose) []*nn.Stage {
 	return traced
 }
 
-// programs compiles the network for examples like in's and a micro-batch size,
-// once.
+// programs compiles the network for examples like in's, which are no larger than
+// what is planned for the purpose, and a micro-batch size, once.
 func (n *network) programs(in Input, size int, what purpose) (c compiled, err error) {
-	v := variant{what, fmt.Sprint(in.Inputs, in.Targets), size}
+	v := variantOf(in, size, what)
 	if c, ok := n.compiled[v]; ok {
 		return c, nil
 	}
@@ -96,6 +108,37 @@ func (n *network) programs(in Input, size int, what purpose) (c compiled, err er
 	if err := n.countable(traced, (in.Examples+size-1)/size); err != nil {
 		return nil, err
 	}
+	c = n.compile(traced, what)
+	if !n.plans(v) {
+		largest := n.largestInput(what)
+		room, err := n.programs(largest, MicroBatchSizes(largest.Examples, n.MicroBatches)[0], what)
+		if err != nil {
+			return nil, err
+		}
+		if !c.fits(room) {
+			traced = n.trace(in, size, what)
+			for k := range traced {
+				traced[k].Function.Room = room[k]
+			}
+			c = n.compile(traced, what)
+		}
+	}
+	n.compiled[v] = c
+	return c, nil
+}
+
+func variantOf(in Input, size int, what purpose) variant {
+	return variant{what, fmt.Sprint(in.Inputs, in.Targets), size}
+}
+
+// plans tells whether the devices' memory is planned for a variant itself, and
+// not for a larger one.
+func (n *network) plans(v variant) bool {
+	in := n.largestInput(v.purpose)
+	return v == variantOf(in, v.size, v.purpose) && slices.Contains(MicroBatchSizes(in.Examples, n.MicroBatches), v.size)
+}
+
+func (n *network) compile(traced []*nn.Stage, what purpose) (c compiled) {
 	if what == training {
 		c = n.compileTraining(traced)
 	} else {
@@ -103,8 +146,22 @@ func (n *network) programs(in Input, size int, what purpose) (c compiled, err er
 			c = append(c, program.CompileEvaluate(tr.Function, n.Devices[k].threads()))
 		}
 	}
-	n.compiled[v] = c
-	return c, nil
+	if n.params == nil {
+		n.listParams(traced, c)
+	}
+	return c
+}
+
+// fits tells whether no program takes more workspace than that of a larger
+// micro-batch.
+func (c compiled) fits(room compiled) bool {
+	for k, st := range c {
+		if st.Forward.Span > room[k].Forward.Span ||
+			st.Keep != nil && (st.Keep.Span > room[k].Keep.Span || st.Backward.Span > room[k].Backward.Span) {
+			return false
+		}
+	}
+	return true
 }
 
 // compileTraining goes from the last stage to the first: which boundary tensors
@@ -119,13 +176,11 @@ func (n *network) compileTraining(traced []*nn.Stage) compiled {
 			gradOut[i] = d.Len > 0
 		}
 	}
-	if n.params == nil {
-		n.listParams(traced, c)
-	}
 	return c
 }
 
-// listParams finds every parameter's uses over all stages.
+// listParams finds every parameter's uses over all stages. Where nothing is
+// trained, having it counts as one.
 func (n *network) listParams(traced []*nn.Stage, stages compiled) {
 	index := map[*nn.Param]int{}
 	n.paths = map[*nn.Param]string{}
@@ -143,7 +198,15 @@ func (n *network) listParams(traced []*nn.Stage, stages compiled) {
 	}
 	for k, st := range stages {
 		n.moving = append(n.moving, traced[k].Moving)
-		for i, u := range st.Uses {
+		uses := st.Uses
+		if !n.trains() {
+			for i, p := range traced[k].Params {
+				if !p.Frozen {
+					uses = append(uses, program.Use{Param: i})
+				}
+			}
+		}
+		for i, u := range uses {
 			p := &n.params[index[traced[k].Params[u.Param]]]
 			p.uses = append(p.uses, use{k, i})
 		}
@@ -155,36 +218,80 @@ func (n *network) listParams(traced []*nn.Stage, stages compiled) {
 	}
 }
 
-// planned is the network's training programs for a micro-batch of what it is
-// planned for; they are compiled.
-func (n *network) planned(size int) compiled {
-	c, err := n.programs(n.input, size, training)
+// planned is the network's programs for a micro-batch of what it is planned for;
+// they are compiled.
+func (n *network) planned(size int, what purpose) compiled {
+	c, err := n.programs(n.largestInput(what), size, what)
 	if err != nil {
 		panic(err)
 	}
 	return c
 }
 
-// largest is the training programs of stage k for the largest micro-batch.
+// largest is the programs of stage k for the largest micro-batch: those of
+// training, if there is any.
 func (n *network) largest(k int) *program.Stage {
-	return n.planned(MicroBatchSizes(n.input.Examples, n.MicroBatches)[0])[k]
+	for what := training; what <= predicting; what++ {
+		if in := n.largestInput(what); in.Examples > 0 {
+			return n.planned(MicroBatchSizes(in.Examples, n.MicroBatches)[0], what)[k]
+		}
+	}
+	panic("gpipe: a network for nothing")
 }
 
-// plan makes the memory plan of stage k for mini-batches of n.input.Examples.
+// forLargest is the programs for each micro-batch of a purpose's largest
+// mini-batch.
+func (n *network) forLargest(what purpose) []compiled {
+	sizes := MicroBatchSizes(n.largestInput(what).Examples, n.MicroBatches)
+	all := make([]compiled, len(sizes))
+	for m, size := range sizes {
+		if m > 0 && size == sizes[m-1] {
+			all[m] = all[m-1]
+		} else {
+			all[m] = n.planned(size, what)
+		}
+	}
+	return all
+}
+
+// plan makes the memory plan of stage k for the largest mini-batches of every
+// purpose. They take turns, so that each piece of memory is as large as the one
+// that needs most of it.
 func (n *network) plan(k int) (*Plan, error) {
-	micro := MicroBatchSizes(n.input.Examples, n.MicroBatches)
-	lists, err := schedule.Build(n.Schedule, n.Partitions, len(micro), n.Checkpoint, n.LateRecompute)
-	if err != nil {
-		return nil, err
-	}
-	train := make([]*program.Stage, len(micro)) // by micro-batch
-	for m, size := range micro {
-		train[m] = n.planned(size)[k]
-	}
 	var in planInput
+	st := n.largest(k)
+	in.hold(program.Workspace, 0, 0)
+	in.hold(program.Params, 0, st.Span[program.Params])
+	in.hold(program.Grads, 0, st.Span[program.Grads])
+	if n.trains() {
+		if err := n.planTraining(k, &in); err != nil {
+			return nil, err
+		}
+	}
+	for _, what := range []purpose{evaluating, predicting} {
+		if n.largestInput(what).Examples > 0 {
+			n.planForward(k, what, &in)
+		}
+	}
+	in.state = n.stateSlots()
+	for _, p := range n.stageParams(k) {
+		if !p.Frozen {
+			in.params = append(in.params, p.Shape.Elems())
+		}
+	}
+	return newPlan(in), nil
+}
+
+// planTraining adds what stage k needs to train.
+func (n *network) planTraining(k int, in *planInput) error {
+	train := n.forLargest(training)
+	lists, err := schedule.Build(n.Schedule, n.Partitions, len(train), n.Checkpoint, n.LateRecompute)
+	if err != nil {
+		return err
+	}
 	workspace := 0
 	for _, t := range lists[k] {
-		st := train[t.Micro]
+		st := train[t.Micro][k]
 		prog := programOf(st, t)
 		workspace = max(workspace, prog.Span)
 		if t.Kind == schedule.Recompute && k < n.Partitions-1 {
@@ -192,6 +299,9 @@ func (n *network) plan(k int) (*Plan, error) {
 			in.discard = max(in.discard, st.Span[program.Out])
 		}
 	}
+	in.hold(program.Workspace, 0, workspace)
+	in.widest = train[0][k].Backward
+	in.exchange = n.exchangeFloats(k)
 
 	// A receiver holds an input from its arrival to its B. Its sender has as
 	// many in flight as its own list says, and never runs further ahead.
@@ -200,15 +310,12 @@ func (n *network) plan(k int) (*Plan, error) {
 	// Slot i holds micro-batches i, i+slots, ...; the earliest is the largest.
 	slots := func(s program.Space, count int) {
 		for i := range count {
-			in.slots[s] = append(in.slots[s], train[i].Span[s])
+			in.hold(s, i, train[i][k].Span[s])
 		}
 	}
-	in.slots[program.Workspace] = []int{workspace}
-	slots(program.Params, 1)
-	slots(program.Grads, 1)
 	slots(program.In, inputs)
 	slots(program.Residual, residuals)
-	pair := min(2, len(micro))
+	pair := min(2, len(train))
 	if k < n.Partitions-1 {
 		slots(program.Out, pair)
 		slots(program.DOut, pair)
@@ -218,15 +325,45 @@ func (n *network) plan(k int) (*Plan, error) {
 	if k > 0 {
 		slots(program.DIn, pair)
 	}
-	in.state = n.stateSlots()
-	for _, p := range n.stageParams(k) {
-		if !p.Frozen {
-			in.params = append(in.params, p.Shape.Elems())
+	return nil
+}
+
+// planForward adds what stage k needs to evaluate or predict. A training's slots
+// serve, with room for a larger micro-batch; without one there is a pair at each
+// edge, so that a tensor can cross it while the next one is made.
+func (n *network) planForward(k int, what purpose, in *planInput) {
+	all := n.forLargest(what)
+	last := k == n.Partitions-1
+	slots := func(s program.Space, count int) {
+		if trained := len(in.slots[s]); trained > 0 {
+			count = trained
+		}
+		for i := range min(count, len(all)) {
+			in.hold(s, i, all[i][k].Span[s])
 		}
 	}
-	in.exchange = n.exchangeFloats(k)
-	return newPlan(in), nil
+	slots(program.In, min(k+1, 2))
+	switch {
+	case !last:
+		slots(program.Out, 2)
+	case what == evaluating:
+		slots(program.Out, 1)
+	}
+	for _, c := range all {
+		need := c[k].Forward.Span
+		if last && what == predicting {
+			need = predictionOffset(c[k]) + c[k].Span[program.Out]
+		}
+		if need > in.slots[program.Workspace][0] {
+			in.hold(program.Workspace, 0, need)
+			in.widest, in.widestFor = c[k].Forward, what
+		}
+	}
 }
+
+// predictionOffset is where what a last stage predicts goes: behind everything
+// else that it has in the workspace.
+func predictionOffset(st *program.Stage) int { return program.AlignUp(st.Forward.Span) }
 
 // programOf is the program that a task runs.
 func programOf(st *program.Stage, t schedule.Task) *program.Program {
@@ -271,14 +408,17 @@ func (n *network) checkCapacity(k int, p *Plan) error {
 	}
 	st := n.largest(k)
 	seen := map[*nn.Param]bool{}
-	per := int64(2 + n.stateSlots()) // weight, gradient, state
+	per, perState := int64(n.copies()), int64(floatBytes)
+	if n.trains() {
+		perState += tallyBytes / 2 // a moving average's half of a tally
+	}
 	for _, l := range n.stageLayers(k) {
 		var bytes int64
 		for _, q := range l.Params() {
 			switch {
 			case seen[q]:
-			case q.State: // and its half of a tally
-				bytes += int64(q.Shape.Elems()) * (floatBytes + tallyBytes/2)
+			case q.State:
+				bytes += int64(q.Shape.Elems()) * perState
 			case q.Frozen:
 				bytes += int64(q.Shape.Elems()) * floatBytes
 			default:
@@ -301,5 +441,9 @@ func (n *network) checkCapacity(k int, p *Plan) error {
 		}
 	}
 	// What is left of the peak: the workspace, and the padding between tensors.
-	return &OutOfMemoryError{k, n.layerName(st.Backward.Widest()), Workspace, p.Peak - (capacity - free), free, capacity}
+	where := n.layerName(p.widest.Widest())
+	if p.widestFor != training && n.trains() {
+		where += " in " + p.widestFor.String()
+	}
+	return &OutOfMemoryError{k, where, Workspace, p.Peak - (capacity - free), free, capacity}
 }

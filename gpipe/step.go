@@ -20,10 +20,11 @@ type step struct {
 	trainer  *Trainer
 	batch    nn.Batch
 	purpose  purpose
-	hunting  bool       // the first value that is not finite ends it
-	sizes    []int      // examples of each micro-batch
-	firsts   []int      // index of its first example
-	programs []compiled // of its size
+	each     func(first int, outputs []nn.Tensor) error // what gets a prediction's outputs
+	hunting  bool                                       // the first value that is not finite ends it
+	sizes    []int                                      // examples of each micro-batch
+	firsts   []int                                      // index of its first example
+	programs []compiled                                 // of its size
 	lists    [][]schedule.Task
 
 	session transport.Session
@@ -53,7 +54,7 @@ type stageRun struct {
 	correct float64
 	ranks   []float32
 	norm    float64
-	outputs [][]nn.Tensor // by micro-batch
+	outputs [][]nn.Tensor // by micro-batch, for other processes
 }
 
 // run executes the step on all stages and waits until no goroutine is left.

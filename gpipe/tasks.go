@@ -46,7 +46,7 @@ func (r *stageRun) forward(ctx context.Context, t schedule.Task) error {
 		}
 	}
 	if r.isLast() && r.purpose == predicting {
-		r.useWorkspace(program.Out, program.AlignUp(prog.Span), st.Span[program.Out])
+		r.useWorkspace(program.Out, predictionOffset(st), st.Span[program.Out])
 	} else {
 		r.use(program.Out, m%r.output.slots)
 	}

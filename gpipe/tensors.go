@@ -37,7 +37,14 @@ func (r *stageRun) fill(places []program.Tensor, tensors []nn.Tensor) {
 func (r *stageRun) collect(st *program.Stage, m int) error {
 	out := r.bind[program.Out]
 	if r.purpose == predicting {
-		r.outputs = append(r.outputs, copies(out, st.Out))
+		made := views(out, st.Out)
+		if len(r.trainer.peers) == 1 {
+			return r.each(r.firsts[m], made)
+		}
+		for i := range made { // to be reported
+			made[i].F32 = slices.Clone(made[i].F32)
+		}
+		r.outputs = append(r.outputs, made)
 		return nil
 	}
 	before := r.loss
@@ -56,11 +63,11 @@ func (r *stageRun) collect(st *program.Stage, m int) error {
 	return nil
 }
 
-// copies takes tensors out of a slot.
-func copies(slot []float32, places []program.Tensor) []nn.Tensor {
+// views are the tensors in a slot.
+func views(slot []float32, places []program.Tensor) []nn.Tensor {
 	var ts []nn.Tensor
 	for _, p := range places {
-		ts = append(ts, nn.Tensor{Shape: slices.Clone(p.Shape), F32: slices.Clone(slot[p.Off:p.End()])})
+		ts = append(ts, nn.Tensor{Shape: slices.Clone(p.Shape), F32: slot[p.Off:p.End()]})
 	}
 	return ts
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"gpipebench/gpipe/partition"
@@ -32,11 +31,16 @@ type Trainer struct {
 	broken    error
 }
 
-// Open plans the pipeline for mini-batches of the given kind, allocates every
-// device's memory and initialises the parameters. It fails with an
+// Open plans the pipeline for mini-batches of the given kind to train on, and for
+// those to evaluate and to predict (Pipeline.Evaluating, Pipeline.Predicting),
+// allocates every device's memory and initialises the parameters. It fails with an
 // *OutOfMemoryError if a device's capacity does not hold its plan, with a
 // *MisfitError if the layers cannot take their input, and if the devices plan more
 // memory than the machine has.
+//
+// The zero Input opens a pipeline that does not train: its devices hold no
+// gradients and no state of the optimiser, and micro-batches may be too small to
+// train on. An average of the weights is kept if there is to be one.
 func (p Pipeline) Open(in Input) (*Trainer, error) {
 	if err := p.CheckMemory(in); err != nil {
 		return nil, err
@@ -117,7 +121,7 @@ func (t *Trainer) device(k int) *device {
 // hold of those here and a mini-batch: the system would give it out, and end the
 // process as it is used.
 func (n *network) affordable(here func(k int) bool) (plans []*Plan, err error) {
-	sum := int64(n.input.bytes())
+	sum := int64(n.largestBatch())
 	for k := range n.Partitions {
 		plan, err := n.plan(k)
 		if err != nil {
@@ -150,8 +154,8 @@ func (p Pipeline) CheckMemory(in Input) error {
 			return nil
 		}
 	}
-	n := &network{Pipeline: p}
-	sum := in.bytes()
+	n := &network{Pipeline: p.withoutState(in), input: in}
+	sum := n.largestBatch()
 	seen := map[*nn.Param]bool{}
 	for _, l := range p.Layers {
 		for _, q := range l.Params() {
@@ -160,12 +164,17 @@ func (p Pipeline) CheckMemory(in Input) error {
 			case q.Frozen:
 				sum += elements(q.Shape) * floatBytes
 			default:
-				sum += elements(q.Shape) * floatBytes * float64(2+n.stateSlots())
+				sum += elements(q.Shape) * floatBytes * float64(n.copies())
 			}
 			seen[q] = true
 		}
 	}
 	return checkMachine(sum, "weights, gradients, optimiser state and a mini-batch take")
+}
+
+// largestBatch is the bytes of the largest mini-batch of any purpose.
+func (n *network) largestBatch() float64 {
+	return max(n.input.bytes(), n.Evaluating.bytes(), n.Predicting.bytes())
 }
 
 // bytes is the size of a mini-batch.
@@ -193,12 +202,17 @@ func (p Pipeline) networkStored(in Input, storage program.Storage) (*network, er
 	if err := p.Validate(in); err != nil {
 		return nil, err
 	}
-	p = p.withDefaults()
+	p = p.withDefaults().withoutState(in)
+	p.Predicting.Targets = nil
 	n := &network{Pipeline: p, input: in, storage: storage, compiled: map[variant]compiled{}}
 	if n.sizes = p.Balance; n.sizes == nil {
 		costs := p.Costs
 		if costs == nil {
-			d, err := p.Describe(in)
+			like, of := p, p.opensFor(in)
+			if of.Targets == nil {
+				like.Loss = nil
+			}
+			d, err := like.Describe(of)
 			if err != nil {
 				return nil, err
 			}
@@ -215,12 +229,22 @@ func (p Pipeline) networkStored(in Input, storage program.Storage) (*network, er
 		n.first = append(n.first, next)
 		next += s
 	}
-	for _, size := range MicroBatchSizes(in.Examples, p.MicroBatches) {
-		if _, err := n.programs(in, size, training); err != nil {
+	for what := training; what <= predicting; what++ {
+		if err := n.prepare(n.largestInput(what), what); err != nil {
 			return nil, err
 		}
 	}
 	return n, nil
+}
+
+// prepare makes the programs for a purpose and mini-batches like in.
+func (n *network) prepare(in Input, what purpose) error {
+	for _, size := range MicroBatchSizes(in.Examples, n.MicroBatches) {
+		if _, err := n.programs(in, size, what); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close frees the devices. The trainer is of no use afterwards.
@@ -281,8 +305,6 @@ type Result struct {
 	Seconds  float64
 	Timeline *timeline.Timeline
 	Times    *Times
-
-	outputs []nn.Tensor // of a prediction
 }
 
 // Within counts the rows whose target was among the k best classes, as Ranks
@@ -300,12 +322,10 @@ func (r *Result) Within(k int) (rows int) {
 // short one at an epoch's end. That its micro-batches are too small for the
 // network is then known before the first step.
 func (t *Trainer) Prepare(in Input) error {
-	for _, size := range MicroBatchSizes(in.Examples, t.net.MicroBatches) {
-		if _, err := t.net.programs(in, size, training); err != nil {
-			return err
-		}
+	if err := t.net.opened(in, training); err != nil {
+		return err
 	}
-	return nil
+	return t.net.prepare(in, training)
 }
 
 // Step trains on one mini-batch and applies one update. An error in a step
@@ -329,7 +349,7 @@ func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
 }
 
 // Evaluate runs the forward functions in evaluation mode (no dropout, no label
-// smoothing) on one batch of at most the size that the pipeline was opened for.
+// smoothing) on one batch, no larger than Pipeline.Evaluating says.
 func (t *Trainer) Evaluate(ctx context.Context, b nn.Batch) (*Result, error) {
 	s, err := t.begin(b, evaluating)
 	if err != nil {
@@ -342,18 +362,57 @@ func (t *Trainer) Evaluate(ctx context.Context, b nn.Batch) (*Result, error) {
 	return r, nil
 }
 
-// Predict runs the forward functions in evaluation mode and returns what the
-// last layer makes of the inputs: for a language model the logits (n, t, v).
+// Predict runs the forward functions in evaluation mode, on inputs no larger than
+// Pipeline.Predicting says, and returns what the last layer makes of them: for a
+// language model the logits (n, t, v). They are copies beside the planned memory.
 func (t *Trainer) Predict(ctx context.Context, inputs ...nn.Tensor) ([]nn.Tensor, error) {
-	s, err := t.begin(nn.Batch{Inputs: inputs, Count: 1}, predicting)
+	var all []nn.Tensor
+	err := t.PredictEach(ctx, func(first int, outputs []nn.Tensor) error {
+		for i, out := range outputs {
+			row := len(out.F32) / out.Shape[0]
+			if len(all) == i {
+				examples := inputs[0].Shape[0]
+				shape := append([]int{examples}, out.Shape[1:]...)
+				all = append(all, nn.Tensor{Shape: shape, F32: make([]float32, examples*row)})
+			}
+			copy(all[i].F32[first*row:], out.F32)
+		}
+		return nil
+	}, inputs...)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.run(ctx)
+	return all, nil
+}
+
+// PredictEach is Predict that gives what is predicted to each, micro-batch by
+// micro-batch in their order: the outputs for the examples from first on, in the
+// device's own memory, valid until each returns. An error of each ends it. Where
+// several processes run the pipeline, all get copies of all outputs at the end.
+func (t *Trainer) PredictEach(ctx context.Context, each func(first int, outputs []nn.Tensor) error, inputs ...nn.Tensor) error {
+	s, err := t.begin(nn.Batch{Inputs: inputs, Count: 1}, predicting)
 	if err != nil {
-		return nil, fmt.Errorf("prediction: %w", err)
+		return err
 	}
-	return r.outputs, nil
+	s.each = each
+	if _, err := s.run(ctx); err != nil {
+		return fmt.Errorf("prediction: %w", err)
+	}
+	return nil
+}
+
+// opened checks mini-batches against what the pipeline was opened for.
+func (n *network) opened(got Input, what purpose) error {
+	want := n.largestInput(what)
+	switch {
+	case want.Examples == 0:
+		return fmt.Errorf("%v: the pipeline was not opened for any: want its largest mini-batch in %s", what, [...]string{"Open's Input", "Pipeline.Evaluating", "Pipeline.Predicting"}[what])
+	case got.Examples > want.Examples:
+		return fmt.Errorf("a mini-batch of %d examples: want at most %d, what the pipeline was opened for", got.Examples, want.Examples)
+	case !within(got.Inputs, want.Inputs) || !within(got.Targets, want.Targets):
+		return fmt.Errorf("examples of shapes %v, %v: want %v, %v or less, what the pipeline was opened for", got.Inputs, got.Targets, want.Inputs, want.Targets)
+	}
+	return nil
 }
 
 // begin checks a batch against what the trainer was opened for and prepares
@@ -367,11 +426,8 @@ func (t *Trainer) begin(b nn.Batch, what purpose) (*step, error) {
 		return nil, err
 	}
 	got := InputOf(b)
-	if got.Examples > n.input.Examples {
-		return nil, fmt.Errorf("a mini-batch of %d examples: want at most %d, what the pipeline was opened for", got.Examples, n.input.Examples)
-	}
-	if !within(got.Inputs, n.input.Inputs) || what != predicting && !within(got.Targets, n.input.Targets) {
-		return nil, fmt.Errorf("examples of shapes %v, %v: want %v, %v or less, what the pipeline was opened for", got.Inputs, got.Targets, n.input.Inputs, n.input.Targets)
+	if err := n.opened(got, what); err != nil {
+		return nil, err
 	}
 	s := &step{trainer: t, batch: b, purpose: what, sizes: MicroBatchSizes(got.Examples, n.MicroBatches)}
 	var err error
@@ -393,47 +449,7 @@ func (t *Trainer) begin(b nn.Batch, what purpose) (*step, error) {
 		s.firsts = append(s.firsts, first)
 		first += size
 	}
-	if what == training && reflect.DeepEqual(got, n.input) {
-		return s, nil // the plan is for this
-	}
-	for _, d := range t.devices {
-		if err := s.fits(d.k, d); err != nil {
-			return nil, err
-		}
-	}
 	return s, nil
-}
-
-// fits makes sure that programs for other shapes and sizes than the planned
-// ones find room. Tensors that are no larger than planned do by their nature;
-// the workspace grows for what was not planned, such as predictions.
-func (s *step) fits(k int, d *device) error {
-	need := 0
-	for _, t := range s.lists[k] {
-		need = max(need, programOf(s.programs[t.Micro][k], t).Span)
-	}
-	for m, c := range s.programs {
-		for space, slots := range d.mem.plan.slots {
-			if sp := program.Space(space); sp == program.Workspace || s.loose(sp, k) {
-				continue
-			} else if len(slots) > 0 && c[k].Span[space] > slots[m%len(slots)].span {
-				return fmt.Errorf("%v of %d floats on device %d: want at most %d, what was planned", sp, c[k].Span[space], k, slots[m%len(slots)].span)
-			}
-		}
-		if s.purpose == predicting && k == s.trainer.net.Partitions-1 {
-			need = max(need, program.AlignUp(c[k].Forward.Span)+c[k].Span[program.Out])
-		}
-	}
-	if need <= d.mem.plan.slots[program.Workspace][0].span {
-		return nil
-	}
-	return d.mem.growWorkspace(need, s.trainer.net.Devices[k].Capacity, k)
-}
-
-// loose tells whether a space needs no slot of its own: what is predicted goes
-// to the end of the workspace.
-func (s *step) loose(sp program.Space, k int) bool {
-	return sp == program.Out && s.purpose == predicting && k == s.trainer.net.Partitions-1
 }
 
 func forwardLists(stages, micro int) [][]schedule.Task {

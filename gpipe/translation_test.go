@@ -146,7 +146,7 @@ func TestEveryTokenCounts(t *testing.T) {
 	loss := func(change func(b nn.Batch)) float64 {
 		b := smallTranslation.data(0)
 		change(b)
-		tr, err := smallTranslation.pipeline(t).Open(InputOf(b))
+		tr, err := openForAll(smallTranslation.pipeline(t), InputOf(b))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func (t *Trainer) Save(path string, metadata map[string]string) error {
 	if t.broken != nil {
 		return fmt.Errorf("%s: not saved: %w", path, t.broken)
 	}
-	function, err := t.net.Fingerprint(t.net.input)
+	function, err := t.net.Fingerprint(t.net.opensFor(t.net.input))
 	if err != nil {
 		return fmt.Errorf("%s: not saved: %w", path, err)
 	}
@@ -91,7 +91,7 @@ func (t *Trainer) Load(path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if want, ok := f.Metadata[FunctionKey]; ok {
-		got, err := t.net.Fingerprint(t.net.input)
+		got, err := t.net.Fingerprint(t.net.opensFor(t.net.input))
 		if err == nil && got != want {
 			err = fmt.Errorf("its weights are of a network that computes something else with them: the SHA-256 of its function is %.64q, this network's %q", want, got)
 		}

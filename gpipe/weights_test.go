@@ -29,7 +29,7 @@ func savings() []saving {
 	opened := func(t *testing.T, p Pipeline, k, m int, b nn.Batch) *Trainer {
 		t.Helper()
 		p.Partitions, p.MicroBatches = k, m
-		tr, err := p.Open(InputOf(b))
+		tr, err := openForAll(p, InputOf(b))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,27 +60,15 @@ With a network for images it is, for
 				o.progress.Line(s.String(), fmt.Sprintf("loss %.4f", s.Loss), s.Eval != nil)
 			})
 			o.progress.End()
-			if err != nil {
+			if r == nil {
 				return err
 			}
-			if r.LastStep == nil && (draw || trace != "") {
-				return errors.New("no step, and so no timeline")
-			}
-			if trace != "" {
-				if err := experiments.WriteTrace(trace, r.LastStep); err != nil {
-					return err
-				}
-			}
+			// The steps are done: whatever failed behind them, the outcome is printed.
+			printed := printTraining
 			if asJSON {
-				return o.json(r)
+				printed = func(o *output, r *experiments.TrainResult) error { return o.json(r) }
 			}
-			if err := printTraining(o, r); err != nil || !draw {
-				return err
-			}
-			if err := o.printf("\nthe last step:\n"); err != nil {
-				return err
-			}
-			return timeline.WriteText(o.out, r.LastStep, o.width)
+			return cmp.Or(err, printed(o, r), lastStep(o, r.LastStep, trace, draw && !asJSON))
 		}),
 	}
 	fs := cmd.Flags()
@@ -142,14 +131,36 @@ With a network for images it is, for
 	return cmd
 }
 
+// lastStep writes and draws the last step's timeline.
+func lastStep(o *output, t *timeline.Timeline, trace string, draw bool) error {
+	if t == nil && (draw || trace != "") {
+		return errors.New("no step, and so no timeline")
+	}
+	if trace != "" {
+		if err := experiments.WriteTrace(trace, t); err != nil {
+			return err
+		}
+	}
+	if !draw {
+		return nil
+	}
+	if err := o.printf("\nthe last step:\n"); err != nil {
+		return err
+	}
+	return timeline.WriteText(o.out, t, o.width)
+}
+
 func printTraining(o *output, r *experiments.TrainResult) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d parameters, %d steps", r.Params, len(r.Losses))
 	if n := len(r.Losses); n > 0 {
 		fmt.Fprintf(&b, ", training loss %.4f to %.4f", r.Losses[0], r.Losses[n-1])
 	}
-	fmt.Fprintf(&b, "\n%v\n", r.Eval)
-	printTranslation(&b, r)
+	b.WriteString("\n")
+	if r.Eval != nil {
+		fmt.Fprintf(&b, "%v\n", r.Eval)
+		printTranslation(&b, r)
+	}
 	for _, y := range r.Yardsticks {
 		kind := "baseline"
 		if y.Floor {

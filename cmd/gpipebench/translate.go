@@ -70,7 +70,7 @@ func joinTied(args []string) []string {
 
 // printTranslation lists what each language scores, and what stands beside it.
 func printTranslation(b *strings.Builder, r *experiments.TrainResult) {
-	if len(r.Eval.Languages) == 0 {
+	if r.Eval.BLEU == nil {
 		return
 	}
 	width := len("all")

@@ -12,9 +12,11 @@ import (
 
 // Predictor runs a [Translation] model: it takes source ids (n, s), source
 // lengths (n) and target ids (n, t), shifted right, and gives the logits
-// (n, t, vocabulary) as its only output. An example's logits must depend on
-// that example only. Predict of gpipe's Trainer is one.
-type Predictor func(ctx context.Context, inputs ...nn.Tensor) ([]nn.Tensor, error)
+// (n, t, vocabulary) as its only output: some examples' at a time to each, with
+// the index of their first, in order. They need be valid only until each returns;
+// its error ends the prediction. An example's logits must depend on that example
+// only. PredictEach of gpipe's Trainer is one.
+type Predictor func(ctx context.Context, each func(first int, outputs []nn.Tensor) error, inputs ...nn.Tensor) error
 
 // Decoding finds translations by beam search (Sutskever et al. 2014, section
 // 3.2), or greedily.
@@ -148,21 +150,27 @@ type row struct {
 func (d Decoding) run(ctx context.Context, predict Predictor, ids, lengths nn.Tensor, rows []row) ([][]float32, error) {
 	var next [][]float32
 	for part := range slices.Chunk(rows, d.Rows) {
-		out, err := predict(ctx, d.inputs(ids, lengths, part)...)
-		if err != nil {
+		before := len(next)
+		if err := predict(ctx, func(first int, out []nn.Tensor) error {
+			left := len(part) - (len(next) - before)
+			if first != len(part)-left || len(out) != 1 || len(out[0].Shape) != 3 || out[0].Shape[0] > left || out[0].Shape[1] != d.MaxLen ||
+				len(out[0].F32) != out[0].Shape[0]*d.MaxLen*out[0].Shape[2] {
+				return fmt.Errorf("the predictor gives %v, want logits (%d, %d, vocabulary), or of fewer of these rows first", shapes(out), left, d.MaxLen)
+			}
+			vocab := out[0].Shape[2]
+			if int(d.End) >= vocab {
+				return fmt.Errorf("the end is token %d of a vocabulary of %d", d.End, vocab)
+			}
+			for i := range out[0].Shape[0] {
+				at := (i*d.MaxLen + len(part[first+i].prefix)) * vocab
+				next = append(next, slices.Clone(out[0].F32[at:at+vocab]))
+			}
+			return nil
+		}, d.inputs(ids, lengths, part)...); err != nil {
 			return nil, err
 		}
-		if len(out) != 1 || len(out[0].Shape) != 3 || out[0].Shape[0] != len(part) || out[0].Shape[1] != d.MaxLen ||
-			len(out[0].F32) != len(part)*d.MaxLen*out[0].Shape[2] {
-			return nil, fmt.Errorf("the predictor gives %v, want logits (%d, %d, vocabulary)", shapes(out), len(part), d.MaxLen)
-		}
-		vocab := out[0].Shape[2]
-		if int(d.End) >= vocab {
-			return nil, fmt.Errorf("the end is token %d of a vocabulary of %d", d.End, vocab)
-		}
-		for i, r := range part {
-			at := (i*d.MaxLen + len(r.prefix)) * vocab
-			next = append(next, out[0].F32[at:at+vocab])
+		if got := len(next) - before; got < len(part) {
+			return nil, fmt.Errorf("the predictor gives logits of %d rows, want %d", got, len(part))
 		}
 	}
 	return next, nil

@@ -19,7 +19,7 @@ import (
 // A predictor is any function; this one translates by spelling backwards. Its
 // tokens are 0 for padding, 1 begin, 2 end, and letters from 3.
 func ExampleDecoding() {
-	backwards := func(_ context.Context, in ...nn.Tensor) ([]nn.Tensor, error) {
+	backwards := func(_ context.Context, each func(first int, outputs []nn.Tensor) error, in ...nn.Tensor) error {
 		const vocab = 10
 		source, lengths, target := in[0], in[1], in[2]
 		n, s, t := source.Shape[0], source.Shape[1], target.Shape[1]
@@ -33,7 +33,7 @@ func ExampleDecoding() {
 				logits[(i*t+j)*vocab+int(next)] = 5
 			}
 		}
-		return []nn.Tensor{{Shape: []int{n, t, vocab}, F32: logits}}, nil
+		return each(0, []nn.Tensor{{Shape: []int{n, t, vocab}, F32: logits}})
 	}
 	found, err := Decoding{Beam: 4, LengthPenalty: 0.6, MaxLen: 6, Rows: 8, Pad: 0, Begin: 1, End: 2}.Decode(
 		context.Background(), backwards,
@@ -82,6 +82,29 @@ func (m *toy) logits(source, prefix []int32) []float32 {
 	return x
 }
 
+// inTwos makes a predictor of a function: it gives two rows at a time and spoils
+// them behind each.
+func inTwos(predict func(ctx context.Context, in ...nn.Tensor) ([]nn.Tensor, error)) Predictor {
+	return func(ctx context.Context, each func(first int, outputs []nn.Tensor) error, in ...nn.Tensor) error {
+		out, err := predict(ctx, in...)
+		if err != nil || len(out) == 0 {
+			return errors.Join(err, each(0, out))
+		}
+		n, row := out[0].Shape[0], len(out[0].F32)/out[0].Shape[0]
+		for from := 0; from < n; from += 2 {
+			to := min(from+2, n)
+			some := nn.Tensor{Shape: append([]int{to - from}, out[0].Shape[1:]...), F32: out[0].F32[from*row : to*row]}
+			if err := each(from, []nn.Tensor{some}); err != nil {
+				return err
+			}
+			for i := range some.F32 {
+				some.F32[i] = float32(math.NaN())
+			}
+		}
+		return nil
+	}
+}
+
 func (m *toy) predict(_ context.Context, in ...nn.Tensor) ([]nn.Tensor, error) {
 	source, lengths, target := in[0], in[1], in[2]
 	n, s, t := source.Shape[0], source.Shape[1], target.Shape[1]
@@ -111,7 +134,7 @@ func (m *toy) decode(t *testing.T, d Decoding, sources ...[]int32) []Hypothesis 
 	t.Helper()
 	m.t, m.rows = t, d.Rows
 	ids, lengths := padded(sources)
-	found, err := d.Decode(t.Context(), m.predict, ids, lengths)
+	found, err := d.Decode(t.Context(), inTwos(m.predict), ids, lengths)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +304,7 @@ func TestTies(t *testing.T) {
 	}{{2, 1, []int32{}}, {5, 1, []int32{2, 2, 2, 2}}, {2, 3, []int32{}}, {5, 2, []int32{2, 2, 2, 2}}} {
 		d := toyDecoding
 		d.End, d.Beam = c.end, c.beam
-		found, err := d.Decode(t.Context(), flat, ids, lengths)
+		found, err := d.Decode(t.Context(), inTwos(flat), ids, lengths)
 		if err != nil || !slices.Equal(found[0].Tokens, c.want) {
 			t.Errorf("end %d, beam %d: %v, %v, want %v", c.end, c.beam, found, err, c.want)
 		}
@@ -326,7 +349,7 @@ func TestTiesOfHypotheses(t *testing.T) {
 			d := toyDecoding
 			d.End, d.Beam = 5, c.beam
 			ids, lengths := padded(sentences(1))
-			found, err := d.Decode(t.Context(), predict, ids, lengths)
+			found, err := d.Decode(t.Context(), inTwos(predict), ids, lengths)
 			if err != nil || !slices.Equal(found[0].Tokens, c.want) || !found[0].Ended {
 				t.Errorf("%v, %v, want %v", found, err, c.want)
 			}
@@ -484,10 +507,10 @@ func TestDecodeRefuses(t *testing.T) {
 	ids, lengths := padded(sentences(3))
 	good := func() (Decoding, nn.Tensor, nn.Tensor, Predictor) {
 		m := &toy{t: t, vocab: 6, rows: 1000}
-		return toyDecoding, ids, lengths, m.predict
+		return toyDecoding, ids, lengths, inTwos(m.predict)
 	}
 	gives := func(out ...nn.Tensor) Predictor {
-		return func(context.Context, ...nn.Tensor) ([]nn.Tensor, error) { return out, nil }
+		return func(_ context.Context, each func(int, []nn.Tensor) error, _ ...nn.Tensor) error { return each(0, out) }
 	}
 	boom := errors.New("device 1 is on fire")
 	for _, c := range []struct {
@@ -510,9 +533,12 @@ func TestDecodeRefuses(t *testing.T) {
 		{"sentence 1 has length 0: want 1 to 4", func(_ *Decoding, _, l *nn.Tensor, _ *Predictor) { l.I32[1] = 0 }},
 		{"sentence 2 has length 5: want 1 to 4", func(_ *Decoding, _, l *nn.Tensor, _ *Predictor) { l.I32[2] = 5 }},
 		{"device 1 is on fire", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) {
-			*p = func(context.Context, ...nn.Tensor) ([]nn.Tensor, error) { return nil, boom }
+			*p = func(context.Context, func(int, []nn.Tensor) error, ...nn.Tensor) error { return boom }
 		}},
 		{"the predictor gives [], want logits (3, 4, vocabulary)", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) { *p = gives() }},
+		{"the predictor gives logits of 2 rows, want 3", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) {
+			*p = gives(nn.Tensor{Shape: []int{2, 4, 3}, F32: make([]float32, 24)})
+		}},
 		{"the predictor gives [[3 5 2]], want", func(_ *Decoding, _, _ *nn.Tensor, p *Predictor) {
 			*p = gives(nn.Tensor{Shape: []int{3, 5, 2}, F32: make([]float32, 30)})
 		}},

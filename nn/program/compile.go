@@ -18,6 +18,11 @@ type Function struct {
 	// Tallies add up statistics over the micro-batches of a step: outputs of
 	// forward calls that keep what they hold until it is cleared.
 	Tallies []*graph.Node
+	// Room is the same function of tensors that are no smaller, compiled for as
+	// many threads. If it is there, the programs span no more than its, since every
+	// value of the workspace gets the place of its counterpart. Compiled by
+	// themselves they might: buffers are packed greedily, and blocks cut evenly.
+	Room *Stage
 }
 
 // Tensor is a named place for something that crosses a stage's edge.
@@ -50,6 +55,8 @@ type Stage struct {
 	Span [Spaces]int
 	// Saved is the part of the residuals, in floats, that each layer keeps.
 	Saved map[int]int
+
+	graph *graph.Graph // of the function, with its gradients
 }
 
 // Compile derives the backward function of f and compiles all three programs
@@ -64,8 +71,8 @@ func Compile(f Function, gradOut []bool, gradIn bool, threads int) *Stage {
 // CompileStored is Compile for a device that stores values in its own way.
 func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage Storage) *Stage {
 	g := f.Graph
-	s := &Stage{}
-	forward := g.Calls
+	s := &Stage{graph: g}
+	calls := g.Calls
 
 	douts := make([]*graph.Node, len(f.Out))
 	for i, o := range f.Out {
@@ -77,13 +84,13 @@ func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage
 	if !gradIn {
 		clear(dins)
 	}
-	backward := live(g.Calls[len(forward):], dins, grads)
+	derived := live(g.Calls[len(calls):], dins, grads)
 
 	c := newCompiler(f, threads)
 	c.store = newStorage(storage)
 	c.place(s)
 	s.DOut = c.inputs(DOut, douts, &s.Span)
-	residual := c.residuals(forward, backward, &s.Span)
+	residual := c.residuals(calls, derived, &s.Span)
 	s.Saved = map[int]int{}
 	for n, o := range residual {
 		s.Saved[n.Call.Layer] += o.Len
@@ -120,28 +127,28 @@ func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage
 	}
 
 	// Fusing looks at uses in both functions, so that it is the same with and without residuals.
-	count := countUses(append(slices.Clip(forward), backward...), f.Out, dins)
-	steps := fuse(forward, count)
-	s.Forward = c.assemble("forward", steps, f.Out, Out, nil, &s.Span)
+	count := countUses(append(slices.Clip(calls), derived...), f.Out, dins)
+	steps := fuse(calls, count)
+	s.Forward = c.assemble(forward, steps, f.Out, Out, nil, &s.Span)
 	s.Out = c.outputs(f.Out)
-	s.Keep = c.assemble("forward-keep", steps, f.Out, Out, residual, &s.Span)
+	s.Keep = c.assemble(keep, steps, f.Out, Out, residual, &s.Span)
 
 	for n, o := range residual {
 		c.fixed[n] = o
 	}
 	c.consumable = Residual
-	s.Backward = c.assemble("backward", fuse(backward, count), dins, DIn, accumulators, &s.Span)
+	s.Backward = c.assemble(backward, fuse(derived, count), dins, DIn, accumulators, &s.Span)
 	s.DIn = c.outputs(dins)
 	return s
 }
 
 // CompileEvaluate compiles the forward function alone, keeping nothing.
 func CompileEvaluate(f Function, threads int) *Stage {
-	s := &Stage{}
+	s := &Stage{graph: f.Graph}
 	c := newCompiler(f, threads)
 	c.place(s)
 	steps := fuse(f.Graph.Calls, countUses(f.Graph.Calls, f.Out, nil))
-	s.Forward = c.assemble("evaluate", steps, f.Out, Out, nil, &s.Span)
+	s.Forward = c.assemble(evaluate, steps, f.Out, Out, nil, &s.Span)
 	s.Out = c.outputs(f.Out)
 	return s
 }
@@ -154,12 +161,45 @@ type compiler struct {
 	// last use: the residuals for Backward, none (Workspace) otherwise.
 	consumable Space
 	store      *storage
-	lastOut    []Operand // of the program assembled last
+	lastOut    []Operand           // of the program assembled last
+	room       map[*graph.Call]int // places of the calls in f.Graph, if there is f.Room
 }
 
 func newCompiler(f Function, threads int) *compiler {
 	return &compiler{f: f, threads: threads, fixed: map[*graph.Node]Operand{}, consumable: Workspace, store: newStorage(Storage{})}
 }
+
+// counterpart is the computed node of f.Room that stands where n does, n if there
+// is no Room.
+func (c *compiler) counterpart(n *graph.Node) *graph.Node {
+	if c.f.Room == nil {
+		return n
+	}
+	if c.room == nil {
+		c.room = map[*graph.Call]int{}
+		for i, call := range c.f.Graph.Calls {
+			c.room[call] = i
+		}
+	}
+	return c.f.Room.graph.Calls[c.room[n.Call]].Out[n.Index]
+}
+
+// larger is the program of f.Room that stands where one does, nil if there is no
+// Room.
+func (c *compiler) larger(name string) *Program {
+	switch {
+	case c.f.Room == nil:
+		return nil
+	case name == keep:
+		return c.f.Room.Keep
+	case name == backward:
+		return c.f.Room.Backward
+	}
+	return c.f.Room.Forward
+}
+
+// The programs' names.
+const forward, keep, backward, evaluate = "forward", "forward-keep", "backward", "evaluate"
 
 // place lays out what exists before any program runs.
 func (c *compiler) place(s *Stage) {
@@ -353,7 +393,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 			if j == 0 && c.overwrite(s, n, t, last, held, place) {
 				continue
 			}
-			b := &buffer{first: t, last: t, size: c.store.floats(n)}
+			b := &buffer{first: t, last: t, size: c.store.floats(c.counterpart(n))}
 			held[n] = b
 			buffers = append(buffers, b)
 		}
@@ -381,6 +421,9 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		if !c.store.NoPacking {
 			p.scratch = max(p.scratch, AlignUp(scratch))
 		}
+	}
+	if larger := c.larger(name); larger != nil {
+		p.scratch = min(p.scratch, larger.scratch) // all kernels do with that
 	}
 	base = p.scratch * c.threads
 	p.Span = base + ws

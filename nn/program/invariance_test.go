@@ -87,6 +87,29 @@ func TestForwardIsKeep(t *testing.T) {
 	})
 }
 
+// TestRoom: nor does it when programs lie in the workspace where those of larger
+// tensors do, and with no more scratch; none then spans more than its counterpart.
+func TestRoom(t *testing.T) {
+	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
+		for larger := miniBatch; larger <= 64; larger = larger*3/2 + 1 {
+			for _, threads := range []int{1, 3} {
+				room := c.bind(t, c.traced(larger), 0, threads).Stage
+				b := c.traced(miniBatch)
+				b.Function.Room = room
+				r := c.bind(t, b, 0, threads)
+				for i, p := range []*program.Program{r.Stage.Forward, r.Stage.Keep, r.Stage.Backward} {
+					if most := []*program.Program{room.Forward, room.Keep, room.Backward}[i].Span; p.Span > most {
+						t.Errorf("%d threads: %s spans %d floats, for %d examples %d", threads, p.Name, p.Span, larger, most)
+					}
+				}
+				got := programtest.Results{}
+				got.Step(r, 0)
+				want.Same(t, got, fmt.Sprint("in the room for ", larger))
+			}
+		}
+	})
+}
+
 // TestEvaluate: so is what the programs of evaluation compute, which have other
 // fusions since there is no backward.
 func TestEvaluate(t *testing.T) {

@@ -68,17 +68,27 @@ func (g *gemmTable) convScratch(k, n, limit int) int {
 		return 0
 	}
 	kc, nc := g.convBlock(k, n)
+	return g.convFloats(kc, nc, limit)
+}
+
+func (g *gemmTable) convFloats(kc, nc, limit int) int {
 	return cacheLine - 1 + tableFloats(min(limit, kc)) + kc*nc + packGrain*g.cols + (kc+packGrain)*g.lines
 }
 
-func (g *gemmTable) convBuffers(k, n, limit int, scratch []float32) convBuffers {
-	kc, nc := g.convBlock(k, n)
+// convBuffers cuts up the scratch for blocks of B of kc by nc: as convScratch
+// has them, or with fewer steps where there is less, as where a smaller product
+// must do with what a larger one has, whose steps happen to divide better.
+func (g *gemmTable) convBuffers(k, n, limit int, scratch []float32) (buffers convBuffers, kc, nc int) {
+	kc, nc = g.convBlock(k, n)
+	for kc > packGrain && g.convFloats(kc, nc, limit) > len(scratch) {
+		kc -= packGrain
+	}
 	x := fromCacheLine(scratch)
 	table := tableFloats(min(limit, kc))
 	ints := unsafe.Slice((*int)(unsafe.Pointer(unsafe.SliceData(x[:table]))), min(limit, kc)*runInts)
 	x = x[table:]
 	b := kc*nc + packGrain*g.cols
-	return convBuffers{ints[:0], x[:b], x[b:]}
+	return convBuffers{ints[:0], x[:b], x[b:]}, kc, nc
 }
 
 // tableFloats returns the room of a table of runs, in whole cache lines.

@@ -131,8 +131,7 @@ func (s *sweep) run(dst, src, w []float32, part, parts int, scratch []float32) {
 		s.zero(dst, j0, j1, r0, r1)
 		return
 	}
-	kc, nc := g.convBlock(k, j1-j0)
-	buffers := g.convBuffers(k, j1-j0, s.down.taps, scratch)
+	buffers, kc, nc := g.convBuffers(k, j1-j0, s.down.taps, scratch)
 	s.w.x = w
 	readB := !s.flipped && g.strided && (s.j <= g.cols || (r1-r0)*s.along.count <= 128 && s.j < cacheWay)
 	b := block{packed: buffers.b, aPacked: buffers.a, dst: dst, src: src, inStep: s.j}

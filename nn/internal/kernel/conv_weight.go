@@ -15,8 +15,7 @@ func (g *gemmTable) convGradWeight(c *Conv, dw, x, dy []float32, accumulate bool
 		}
 		return
 	}
-	kc, nc := g.convBlock(k, c.O)
-	buffers := g.convBuffers(k, c.O, c.N*c.OH, scratch)
+	buffers, kc, nc := g.convBuffers(k, c.O, c.N*c.OH, scratch)
 	readB := g.strided && (c.O <= 2*g.cols || m <= 128 && c.O < cacheWay)
 	r := runs{table: buffers.runs}
 	for ; j0 < j1; j0 += nc {

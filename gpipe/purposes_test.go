@@ -1,0 +1,217 @@
+package gpipe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/models/resnet"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
+)
+
+// openForAll opens a pipeline to train on, evaluate and predict mini-batches of
+// one kind.
+func openForAll(p Pipeline, in Input) (*Trainer, error) {
+	p.Evaluating, p.Predicting = in, in
+	return p.Open(in)
+}
+
+// TestPurposesG2: guarantee G2 of all that a pipeline is opened for, together and
+// without training: what is planned is what is used, to the byte; the planned peak
+// is a capacity that is enough, and one byte less is refused at once.
+func TestPurposesG2(t *testing.T) {
+	batch := smallTranslation.data(0)
+	whole := InputOf(batch)
+	predicted := whole
+	predicted.Inputs = slices.Clone(whole.Inputs)
+	predicted.Inputs[2].Shape = graph.Shape{smallTranslation.model.TargetLen + 3} // longer than any that it trains on
+	for _, k := range []int{1, 2, 4} {
+		for _, m := range []int{1, 4} {
+			for _, checkpoint := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
+				for _, in := range []Input{whole, {}} {
+					what := fmt.Sprintf("K=%d, M=%d, %v, trains on %d", k, m, checkpoint, in.Examples)
+					model := smallTranslation
+					model.model.TargetLen += 3
+					p := model.pipeline(t)
+					p.Partitions, p.MicroBatches, p.Checkpoint = k, m, checkpoint
+					p.Evaluating, p.Predicting = whole, predicted
+					planned, err := p.Plans(in)
+					if err != nil {
+						t.Fatal(what, err)
+					}
+					most := slices.MaxFunc(planned.Plans, func(a, b *Plan) int { return int(a.Peak - b.Peak) }).Peak
+					p.Devices = []Device{{Capacity: most - 1}}
+					var oom *OutOfMemoryError
+					if tr, err := p.Open(in); !errors.As(err, &oom) {
+						tr.Close()
+						t.Errorf("%s: one byte short of %d: %v, want out of memory", what, most, err)
+					}
+					p.Devices = []Device{{Capacity: most}}
+					tr, err := p.Open(in)
+					if err != nil {
+						t.Fatal(what, err)
+					}
+					if in.Examples > 0 {
+						if _, err := tr.Step(t.Context(), batch); err != nil {
+							t.Fatal(what, err)
+						}
+					}
+					if _, err := tr.Evaluate(t.Context(), batch); err != nil {
+						t.Fatal(what, err)
+					}
+					longest := smallTranslation
+					longest.model.TargetLen += 3
+					if _, err := tr.Predict(t.Context(), longest.data(0).Inputs...); err != nil {
+						t.Fatal(what, err)
+					}
+					checkMemory(t, tr)
+					for i, plan := range tr.Plans() {
+						if got := planned.Plans[i]; plan.Bytes != got.Bytes || in.Examples == 0 && plan.Bytes[Gradients]+plan.Bytes[OptimizerState]+plan.Bytes[Residuals] > 0 {
+							t.Errorf("%s, device %d: %v, planned %v", what, i, plan.Bytes, got.Bytes)
+						}
+					}
+					tr.Close()
+				}
+			}
+		}
+	}
+}
+
+// TestUndeclared: what a pipeline was not opened for is refused, and says what it
+// wants.
+func TestUndeclared(t *testing.T) {
+	b := small.data(0)
+	for _, c := range []struct {
+		in                    Input
+		evaluates, predicts   Input
+		step, evaluate, guess string
+	}{
+		{InputOf(b), Input{}, Input{}, "", "want its largest mini-batch in Pipeline.Evaluating", "want its largest mini-batch in Pipeline.Predicting"},
+		{Input{}, InputOf(b), Input{}, "want its largest mini-batch in Open's Input", "", "Pipeline.Predicting"},
+		{Input{}, Input{}, InputOf(b), "Open's Input", "Pipeline.Evaluating", ""},
+		{InputOf(b), InputOf(b.Slice(0, 4)), InputOf(b.Slice(0, 4)), "", "a mini-batch of 9 examples: want at most 4", "a mini-batch of 9 examples: want at most 4"},
+	} {
+		p := small.pipeline(t)
+		p.Evaluating, p.Predicting = c.evaluates, c.predicts
+		tr, err := p.Open(c.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(want string, err error) {
+			t.Helper()
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%d, %d, %d examples: %v, want %q", c.in.Examples, c.evaluates.Examples, c.predicts.Examples, err, want)
+			}
+		}
+		_, err = tr.Step(t.Context(), b)
+		check(c.step, err)
+		_, err = tr.Evaluate(t.Context(), b)
+		check(c.evaluate, err)
+		_, err = tr.Predict(t.Context(), b.Inputs...)
+		check(c.guess, err)
+		tr.Close()
+	}
+	p := small.pipeline(t)
+	if _, err := p.Open(Input{}); err == nil || !strings.Contains(err.Error(), "a mini-batch of 0 examples") {
+		t.Errorf("a pipeline for nothing: %v", err)
+	}
+}
+
+// TestSmallerFits: mini-batches of fewer examples, and shorter ones, fit into the
+// plan for the largest, and what comes out is what a pipeline opened for them has.
+func TestSmallerFits(t *testing.T) {
+	random := philox.NewStream(philox.KeyOf(3, "smaller"), 0)
+	for range 12 {
+		large := smallTranslation
+		large.batch = 6 + random.Intn(20)
+		large.model.SourceLen, large.model.TargetLen = 8+random.Intn(12), 8+random.Intn(12)
+		large.model.SourceVocab = 10 + random.Intn(60)
+		large.model.FeedForward = 8 + random.Intn(60)
+		p := large.pipeline(t)
+		p.Partitions, p.MicroBatches = 1+random.Intn(4), 1+random.Intn(4)
+		p.Checkpoint = []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never}[random.Intn(3)]
+		p.testing.poison = true
+		whole := InputOf(large.data(0))
+		tr, err := openForAll(p, whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			less := large
+			less.batch = p.MicroBatches + random.Intn(large.batch-p.MicroBatches)
+			less.model.SourceLen, less.model.TargetLen = 1+random.Intn(large.model.SourceLen), 1+random.Intn(large.model.TargetLen)
+			b := less.data(0)
+			exact, err := openForAll(p, InputOf(b))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer exact.Close()
+			run := func(tr *Trainer) string {
+				e, err := tr.Evaluate(t.Context(), b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := tr.Predict(t.Context(), b.Inputs...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := tr.Step(t.Context(), b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return fmt.Sprint(e.Loss, out[0].F32, s.Loss, s.GradNorm)
+			}
+			fresh, err := openForAll(p, whole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := run(fresh), run(exact); got != want {
+				t.Errorf("%d of %d examples of %v in a pipeline for %v: other results", less.batch, large.batch, b.Inputs[2].Shape, whole.Inputs)
+			}
+			fresh.Close()
+			if _, err := tr.Step(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := tr.Step(t.Context(), large.data(1)); err != nil {
+			t.Fatal(err)
+		}
+		for k, plan := range tr.Plans() {
+			if _, peak := tr.HighWater(k); peak > plan.Peak {
+				t.Errorf("device %d used %d bytes of %d", k, peak, plan.Peak)
+			}
+		}
+		tr.Close()
+	}
+}
+
+// TestEvaluatesWhatCannotTrain: batch norm needs two values a channel for its
+// statistics, and an evaluation has none.
+func TestEvaluatesWhatCannotTrain(t *testing.T) {
+	n := smallResNet
+	n.size, n.layers = 32, func(bool) ([]nn.Layer, error) {
+		return resnet.New(resnet.Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: imageClasses, Image: 32})
+	}
+	b := n.data(0)
+	for _, m := range []int{1, b.Examples()} {
+		p := n.pipeline(t, false)
+		p.Partitions, p.MicroBatches = 3, m
+		if _, err := p.Open(InputOf(b)); (err == nil) != (m == 1) || err != nil && !strings.Contains(err.Error(), "training wants at least 2") {
+			t.Errorf("training with M=%d: %v", m, err)
+		}
+		p.Evaluating = InputOf(b)
+		tr, err := p.Open(Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tr.Evaluate(t.Context(), b); err != nil {
+			t.Error(err)
+		}
+		tr.Close()
+	}
+}
