@@ -240,7 +240,7 @@ func init() {
 					return false, nil
 				}
 			}
-			e.reads = append(e.reads, fmt.Sprintf("%s: %s in all %d rows", t.ID, texts[1], len(t.Rows)))
+			e.reads = append(e.reads, fmt.Sprintf("%s: %s: %s in all %d rows", t.ID, texts[1], strings.Join(texts[2:], " or "), len(t.Rows)))
 			return len(t.Rows) > 0, nil
 		},
 		"rising": func(e *evaluator, args []any) (any, error) {
