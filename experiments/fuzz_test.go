@@ -95,12 +95,14 @@ func FuzzSimulate(f *testing.F) {
 // said, and reading what was read and set aside again finds the same samples.
 func FuzzOpenLog(f *testing.F) {
 	k := Key{Experiment: "e", Profile: "smoke"}
-	r := &record{Session: "s", Key: k, Sample: "a", Data: []byte(`{"x":1}`)}
-	line, err := r.encode()
-	if err != nil {
-		f.Fatal(err)
+	whole := ""
+	for _, r := range []*record{{Session: "s", Key: k, Provenance: &Provenance{}}, {Session: "s", Key: k, Sample: "a", Data: []byte(`{"x":1}`)}} {
+		line, err := r.encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		whole += string(line) + "\n"
 	}
-	whole := string(line) + "\n"
 	for _, text := range []string{"", whole, whole + whole, whole[:len(whole)-1], whole + whole[:40], "x\n" + whole, "\n\n\x00\n", strings.Repeat("x\n", 100), whole + "rubbish"} {
 		f.Add([]byte(text))
 	}
