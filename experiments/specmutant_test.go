@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -164,6 +165,89 @@ func tryMutant(t *testing.T, id, text string, measured time.Duration) {
 	}
 }
 
+// singles are a spec's text without each of its fields and entries in turn, and
+// with each of its lists' entries first.
+func singles(text []byte) (all []string) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		panic(err)
+	}
+	keep := func(n *yaml.Node, content []*yaml.Node) {
+		was := n.Content
+		n.Content = content
+		out, err := yaml.Marshal(&root)
+		if err != nil {
+			panic(err)
+		}
+		all, n.Content = append(all, string(out)), was
+	}
+	var walk func(n *yaml.Node)
+	walk = func(n *yaml.Node) {
+		width := 1
+		if n.Kind == yaml.MappingNode {
+			width = 2
+		}
+		for i := 0; i+width <= len(n.Content); i += width {
+			rest := slices.Concat(n.Content[:i], n.Content[i+width:])
+			keep(n, rest)
+			if width == 1 && i > 0 {
+				keep(n, append([]*yaml.Node{n.Content[i]}, rest...))
+			}
+			walk(n.Content[i+width-1])
+		}
+	}
+	walk(root.Content[0])
+	return all
+}
+
+// reported is how many of a spec's accepted variants TestSpecsWithoutOneThing has
+// reported: each draws plots. 1000 are all of them, in ten minutes.
+var reported = flag.Int("reported-specs", 2, "reports of every experiment in TestSpecsWithoutOneThing")
+
+// Every field and entry of every spec is left out once: the rest is refused, or
+// reported from what the whole one measured.
+func TestSpecsWithoutOneThing(t *testing.T) {
+	taken, refused := 0, 0
+	for _, e := range experiments {
+		raw, err := specFiles.ReadFile(strings.ReplaceAll(e.id, "-", "_") + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var variants []Experiment
+		var texts []string
+		for i, text := range singles(raw) {
+			if testing.Short() && i%5 != 0 {
+				continue
+			}
+			if loaded, err := e.load(SpecFile{Name: "x.yaml", Experiment: e.id, text: []byte(text)}); err != nil {
+				refused++
+				if !refusal.MatchString(err.Error()) {
+					t.Errorf("refused with %q:\n%s", err, text)
+				}
+			} else {
+				taken++
+				variants, texts = append(variants, loaded), append(texts, text)
+			}
+		}
+		for i := 0; i < len(variants); i += max(1, len(variants) / *reported) {
+			reportMutant(t, variants[i], texts[i])
+		}
+	}
+	t.Logf("%d taken, %d refused", taken, refused)
+}
+
+// reportMutant reports from the samples of the whole spec.
+func reportMutant(t *testing.T, e Experiment, text string) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.Errorf("%s: %v\n%s\n%s", e.ID(), p, debug.Stack(), text)
+		}
+	}()
+	if _, err := e.Report(references(e.ID()), nil); err != nil && strings.Contains(err.Error(), "\n") {
+		t.Errorf("%s: %q\n%s", e.ID(), err, text)
+	}
+}
+
 // Every spec of the program is changed at random. What is accepted ends in tables
 // or in one clear line.
 func FuzzSpecMutants(f *testing.F) {
@@ -194,4 +278,3 @@ func FuzzSpecMutants(f *testing.F) {
 		tryMutant(t, experiments[i].id, text, m)
 	})
 }
-

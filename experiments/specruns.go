@@ -211,7 +211,8 @@ func (d *delayed) planned(profile string) []plannedRun {
 	for _, a := range d.arms(p) {
 		m := d.spec.PaperModel
 		m.Delayed = a.name == late
-		list = append(list, plannedRun{[]string{"paper_model"}, modelledRun{m, 1}})
+		list = append(list, plannedRun{[]string{"paper_model"}, modelledRun{m, 1}},
+			plannedRun{[]string{"profiles", profile, "training", "model"}, modelledRun{a.training(1).Model, 1}}) // planned without its images
 	}
 	return list
 }

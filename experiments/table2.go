@@ -107,6 +107,9 @@ func (t *table2) check() *specProblem {
 			return at(fmt.Errorf("%d micro-batches of %d examples are not of one size", m, t.spec.Batch), "batch")
 		}
 	}
+	if !slices.Contains(t.cells(), cell{2, t.spec.HostM}) {
+		return at(errors.New("want one of m, and 2 among k: real cores are held against emulated ones"), "host_m")
+	}
 	return checkGrid(t.cells(), t.spec.Base, func(c cell) float64 {
 		v, _ := t.paper(c)
 		return v.Value
