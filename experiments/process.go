@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"gpipebench/internal/files"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"gpipebench"
@@ -157,7 +160,7 @@ func startRound(ctx context.Context, executable string, request *roundRequest, n
 	case read != nil:
 		return fmt.Errorf("its process: %w", read)
 	case ended != nil:
-		return fmt.Errorf("its process ended early (%w): %s", ended, complaint(said.String(), executable))
+		return fmt.Errorf("its process %s", ending(c.ProcessState, said.String(), executable))
 	}
 	return <-sent
 }
@@ -181,18 +184,29 @@ func adoptAll(out io.Reader, names []string, log *Log) error {
 	}
 }
 
-// complaint is what a process said last, or why it panicked.
-func complaint(said, executable string) string {
+// ending says how a process ended early: by which signal, or with which status and
+// what it said last, or why it panicked. Go's runtime has some signals end a
+// process with a dump of its goroutines, that begins with the signal's name, and
+// status 2.
+func ending(state *os.ProcessState, said, executable string) string {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return fmt.Sprintf("was ended by a signal (%d, %v)", int(status.Signal()), status.Signal())
+	}
 	lines := strings.Split(strings.TrimSpace(said), "\n")
+	if i := slices.IndexFunc(lines, dumped.MatchString); i >= 0 {
+		return "was ended by a signal (" + strings.Replace(lines[i], ": ", ", ", 1) + ")"
+	}
 	line := lines[len(lines)-1]
 	if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "panic: ") || strings.HasPrefix(l, "fatal error: ") }); i >= 0 {
 		line = lines[i]
 	}
 	if line == "" {
-		return "it said nothing"
+		line = "it said nothing"
 	}
-	return strings.TrimPrefix(line, filepath.Base(executable)+": ")
+	return fmt.Sprintf("ended early (%v): %s", state, strings.TrimPrefix(line, filepath.Base(executable)+": "))
 }
+
+var dumped = regexp.MustCompile(`^SIG[A-Z]+: [a-z ]+$`)
 
 // RunRound is what a process that is started with RoundCommand does: it reads
 // which round to measure, and writes records. It ends early when in does, since

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,6 +41,15 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin) // goes on until it is told to end
 	case "says nothing":
 		os.Exit(1)
+	case "is killed", "is quit":
+		sig := syscall.SIGKILL
+		if os.Getenv(asRound) == "is quit" { // Go's runtime then prints all goroutines
+			sig = syscall.SIGQUIT
+		}
+		self, _ := os.FindProcess(os.Getpid())
+		fmt.Fprintln(os.Stderr, "on my way")
+		_ = self.Signal(sig)
+		time.Sleep(time.Minute)
 	case "does nothing":
 		os.Exit(0)
 	}
@@ -193,6 +203,8 @@ func TestRoundProcessErrors(t *testing.T) {
 		"fails":          "breakdown, round 0: its process ended early (exit status 1): out of paper",
 		"panics":         "breakdown, round 0: its process ended early (exit status 2): panic: runtime error: invalid memory address or nil pointer dereference",
 		"prints rubbish": `breakdown, round 0: its process: it printed what is no record, "rubbish": `,
+		"is killed":      "breakdown, round 0: its process was ended by a signal (9, killed)",
+		"is quit":        "breakdown, round 0: its process was ended by a signal (SIGQUIT, quit)",
 		"says nothing":   "breakdown, round 0: its process ended early (exit status 1): it said nothing",
 		"does nothing":   "breakdown, round 0: it ended without sample K=2/round=0/step=0",
 	} {

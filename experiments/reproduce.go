@@ -42,6 +42,9 @@ func (r Reproducing) Run(ctx context.Context, p Progress, show func(Experiment, 
 	if err != nil {
 		return err
 	}
+	if err := r.checkOut(); err != nil {
+		return err
+	}
 	var verdicts []string
 	for _, e := range list {
 		report, err := r.one(ctx, e, spec, p)
@@ -57,6 +60,23 @@ func (r Reproducing) Run(ctx context.Context, p Progress, show func(Experiment, 
 	}
 	if len(verdicts) > 0 {
 		return errors.New(strings.Join(verdicts, "; "))
+	}
+	return nil
+}
+
+// checkOut fails before anything is measured where its outcome could not be written.
+func (r Reproducing) checkOut() error {
+	if r.Out == "" {
+		return nil
+	}
+	for _, dir := range []string{"records", "tables"} {
+		dir = filepath.Join(r.Out, dir)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := files.CheckWritable(filepath.Join(dir, "any")); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -59,6 +59,9 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train extra", 2, `unexpected argument "extra"`},
 		{"train --frob", 2, "unknown flag: --frob"},
 		{"train --save one --trace ./one", 2, "--save and --trace both name"},
+		{"train --save one --trace " + dir + "/../" + filepath.Base(dir) + "/x --save " + dir + "/x", 2, "--save and --trace both name"},
+		{"simulate --trace " + dir + "/x --memory " + dir + "/./x", 2, "--trace and --memory both name"},
+		{"train --steps 0 --save " + dir + "/x --timeline", 2, "no step, and so no timeline"},
 		{"train -k", 2, "needs an argument"},
 		{"train -k two", 2, `invalid argument "two" for "-k, --partitions"`},
 		{"train --schedule zigzag", 2, `unknown schedule "zigzag": want gpipe, naive or 1f1b`},
@@ -199,6 +202,36 @@ func TestErrorsAreOneLine(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 1 {
 		t.Errorf("files left behind: %v, %v", left, err)
+	}
+}
+
+// TestOutIsCheckedFirst: what could not be written at the end is found before
+// anything is measured.
+func TestOutIsCheckedFirst(t *testing.T) {
+	for _, c := range []struct{ args, file, dir, want string }{
+		{"reproduce --profile full", "tables", "", "tables"},
+		{"reproduce --profile full", "records", "", "records"},
+		{"reproduce --profile full", "", "report.html", "report.html: is a directory"},
+		{"table2 --profile full", "tables", "", "tables"},
+	} {
+		out := t.TempDir()
+		if c.file != "" {
+			if err := os.WriteFile(filepath.Join(out, c.file), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.dir != "" {
+			if err := os.Mkdir(filepath.Join(out, c.dir), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		var stdout, stderr bytes.Buffer
+		status := run(ctx, append(strings.Fields(c.args), "--out", out), &stdout, &stderr)
+		stop()
+		if status != 1 || !strings.Contains(stderr.String(), c.want) || strings.Count(stderr.String(), "\n") > 2 {
+			t.Errorf("%s, %s%s: exit status %d, %s", c.args, c.file, c.dir, status, stderr.String())
+		}
 	}
 }
 

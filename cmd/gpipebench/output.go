@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/files"
 	"gpipebench/internal/plain"
 )
 
@@ -185,3 +186,20 @@ func (l *lines) Line(text, _ string, keep bool) {
 
 func (l *lines) End()            {}
 func (l *lines) Say(line string) { fmt.Fprintln(l.w, line) }
+
+// checkOutputs fails early if a file that flags name could not be written at the
+// end, or if two of them would take each other's place. Outputs are flags and what
+// they name; "": nothing.
+func checkOutputs(outputs ...[2]string) error {
+	for i, o := range outputs {
+		for _, before := range outputs[:i] {
+			if o[1] != os.DevNull && o[1] != "" && files.Same(o[1], before[1]) {
+				return &experiments.UsageError{Err: fmt.Errorf("--%s and --%s both name %s: want two files", before[0], o[0], o[1])}
+			}
+		}
+		if err := files.CheckWritable(o[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

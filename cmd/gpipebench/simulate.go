@@ -12,7 +12,6 @@ import (
 	"gpipebench/experiments"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/files"
 )
 
 func newSimulate() *cobra.Command {
@@ -27,10 +26,8 @@ memory and replays a step with the times that a roofline gives each operation.
 Nothing is computed.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
-			for _, file := range []string{trace, memory} {
-				if err := files.CheckWritable(file); err != nil {
-					return err
-				}
+			if err := checkOutputs([2]string{"trace", trace}, [2]string{"memory", memory}); err != nil {
+				return err
 			}
 			r, err := s.Run(ctx)
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments"
+	"gpipebench/internal/files"
 )
 
 // reference is where a checkout has the records to show beside one's own.
@@ -39,6 +40,14 @@ engine measured it, and --fresh measures anew. Where
 			total, err := r.ExpectedTotal()
 			if err != nil {
 				return err
+			}
+			if r.Out != "" {
+				if err := os.MkdirAll(r.Out, 0o755); err != nil {
+					return err
+				}
+				if err := files.CheckWritable(filepath.Join(r.Out, "report.html")); err != nil {
+					return err
+				}
 			}
 			o.progress.Say(fmt.Sprintf("reproduce, profile %s: about %s on two cores, into %s", r.Profile, experiments.FormatWait(total), r.Out))
 			shown := 0

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 
 	"gpipebench/experiments"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/files"
 	"gpipebench/nn"
 )
 
@@ -42,11 +40,11 @@ With a network for images it is, for
 ` + imagesUsage() + `.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
-			if trace != "" && filepath.Clean(trace) == filepath.Clean(t.Save) {
-				return &experiments.UsageError{Err: fmt.Errorf("--save and --trace both name %s: want two files", trace)}
-			}
-			if err := files.CheckWritable(trace); err != nil {
+			if err := checkOutputs([2]string{"save", t.Save}, [2]string{"trace", trace}); err != nil {
 				return err
+			}
+			if t.Steps == 0 && t.Epochs == 0 && (draw || trace != "") {
+				return &experiments.UsageError{Err: errors.New("no step, and so no timeline: want steps, or neither --timeline nor --trace")}
 			}
 			t.Announce = func(steps int, expected time.Duration) {
 				o.progress.Begin(fmt.Sprintf("train: %d steps, %s", steps, about(expected)), steps)

@@ -48,6 +48,22 @@ func CheckWritable(name string) error {
 	return err
 }
 
+// Same tells whether two names lead to one file, through links or otherwise, also
+// where nothing is there yet.
+func Same(a, b string) bool {
+	x, errX := target(a)
+	y, errY := target(b)
+	if errX != nil || errY != nil {
+		return false
+	}
+	same := func(x, y string) bool {
+		ofX, errX := os.Stat(x)
+		ofY, errY := os.Stat(y)
+		return errX == nil && errY == nil && os.SameFile(ofX, ofY)
+	}
+	return same(x, y) || filepath.Base(x) == filepath.Base(y) && same(filepath.Dir(x), filepath.Dir(y))
+}
+
 // errNoFile is of what cannot be a file's name.
 var errNoFile = errors.New("is a directory, want the name of a file")
 
