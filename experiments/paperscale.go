@@ -155,14 +155,14 @@ func (s *paperScale) conventions(n *scaleNetwork) (all []convention) {
 
 // scaleStep is a modelled step. Nothing in it depends on the machine.
 type scaleStep struct {
-	Partition []int     `json:"partition"`
-	Micro     int       `json:"micro"` // examples of a micro-batch
-	Fits      bool      `json:"fits"`
-	Peak      int64     `json:"peak_bytes"` // of the fullest device
-	Early     float64   `json:"early"`      // seconds with early recomputation,
-	Late      float64   `json:"late"`       // with late,
-	Free      float64   `json:"free"`       // and with early and a link that takes no time
-	Breakdown Breakdown `json:"breakdown"`  // of the first
+	Partition []int          `json:"partition"`
+	Micro     int            `json:"micro"` // examples of a micro-batch
+	Fits      bool           `json:"fits"`
+	Peak      int64          `json:"peak_bytes"` // of the fullest device
+	Early     float64        `json:"early"`      // seconds with early recomputation,
+	Late      float64        `json:"late"`       // with late,
+	Free      float64        `json:"free"`       // and with early and a link that takes no time
+	Breakdown timeline.Parts `json:"breakdown"`  // of the first
 }
 
 // scaleSample is a cell's steps for one split and cut.
@@ -431,16 +431,16 @@ func (m *modeller) step(ctx context.Context, sizes []int, micro, count int) (*sc
 	if err != nil {
 		return nil, err
 	}
-	sims, err := p.SimulateVariants(in, m.sim.modelling(),
-		func(*gpipe.Pipeline) {},
-		func(p *gpipe.Pipeline) { p.LateRecompute = true },
-		freeLinks)
+	early := p.Variant()
+	late, free := early, early
+	late.LateRecompute, free.Link = true, timeline.Link{}
+	sims, err := p.SimulateVariants(in, m.sim.modelling(), early, late, free)
 	if err != nil {
 		return nil, err
 	}
 	s := &scaleStep{
 		Partition: sims[0].Sizes, Micro: micro, Fits: true,
-		Early: sims[0].Seconds, Late: sims[1].Seconds, Free: sims[2].Seconds, Breakdown: newBreakdown(sims[0].Parts),
+		Early: sims[0].Seconds, Late: sims[1].Seconds, Free: sims[2].Seconds, Breakdown: sims[0].Parts,
 	}
 	fill := float64(1 << 30)
 	for _, d := range sims[0].Devices {
@@ -450,11 +450,4 @@ func (m *modeller) step(ctx context.Context, sizes []int, micro, count int) (*sc
 	}
 	m.steps[key], m.fill[key] = s, fill
 	return s, nil
-}
-
-// freeLinks gives a pipeline links that take no time.
-func freeLinks(p *gpipe.Pipeline) {
-	for i := range p.Devices {
-		p.Devices[i].Link = timeline.Link{}
-	}
 }

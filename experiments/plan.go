@@ -294,9 +294,11 @@ func (s *planSearch) simulate(c cut, enough float64) ([]Candidate, error) {
 		}
 		q := s.pipeline
 		q.Partitions, q.MicroBatches, q.Balance = c.k, c.m, sizes
-		var variants []func(*gpipe.Pipeline)
+		var variants []gpipe.Variant
 		for _, mode := range modes {
-			variants = append(variants, func(p *gpipe.Pipeline) { p.Checkpoint = mode })
+			v := q.Variant()
+			v.Checkpoint = mode
+			variants = append(variants, v)
 		}
 		sims, err := q.SimulateVariants(s.Model.Input(c.batch), s.modelling(), variants...)
 		if err != nil {

@@ -54,17 +54,17 @@ type Simulation struct {
 	BubbleFraction    float64           `json:"bubble_fraction"` // of the step, as the breakdown defines it
 	Devices           []SimulatedDevice `json:"devices"`
 
-	ClassicBubble float64   `json:"classic_bubble"` // (K-1)/(M+K-1)
-	Breakdown     Breakdown `json:"breakdown"`
-	Params        int64     `json:"params"`
-	Partition     []int     `json:"partition"`
-	Note          string    `json:"partition_note,omitempty"`
-	Accelerator   string    `json:"accelerator"`
-	DType         string    `json:"dtype"`
-	Accounting    string    `json:"accounting"`
-	Fused         bool      `json:"fused"` // element-wise operations
-	Tiled         bool      `json:"tiled"` // activations move padded
-	Fits          bool      `json:"fits"`  // every device's peak is within its capacity
+	ClassicBubble float64        `json:"classic_bubble"` // (K-1)/(M+K-1)
+	Breakdown     timeline.Parts `json:"breakdown"`
+	Params        int64          `json:"params"`
+	Partition     []int          `json:"partition"`
+	Note          string         `json:"partition_note,omitempty"`
+	Accelerator   string         `json:"accelerator"`
+	DType         string         `json:"dtype"`
+	Accounting    string         `json:"accounting"`
+	Fused         bool           `json:"fused"` // element-wise operations
+	Tiled         bool           `json:"tiled"` // activations move padded
+	Fits          bool           `json:"fits"`  // every device's peak is within its capacity
 
 	Timeline *timeline.Timeline `json:"-"`
 }
@@ -83,23 +83,6 @@ type SimulatedDevice struct {
 	Fits            bool    `json:"fits"`
 	FirstLayer      string  `json:"first_layer"`
 	LastLayer       string  `json:"last_layer"`
-}
-
-// Breakdown is where a step's time goes, in seconds averaged over devices. It
-// adds up to the step.
-type Breakdown struct {
-	Computation   float64 `json:"computation"`
-	Recompute     float64 `json:"recompute"`
-	Bubble        float64 `json:"bubble"`
-	Imbalance     float64 `json:"imbalance"`
-	Communication float64 `json:"communication"`
-	Setup         float64 `json:"setup"`
-	Barrier       float64 `json:"barrier"`
-	Update        float64 `json:"update"`
-}
-
-func newBreakdown(p timeline.Parts) Breakdown {
-	return Breakdown{p.Computation, p.Recompute, p.Bubble, p.Imbalance, p.Communication, p.Setup, p.Barrier, p.Update}
 }
 
 // ParseDType reads the dtype of a simulation's activations.
@@ -192,7 +175,7 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 		StepSeconds: sim.Seconds, ExamplesPerSecond: float64(s.Batch) / sim.Seconds,
 		BubbleFraction: sim.Parts.Bubble / sim.Seconds,
 		ClassicBubble:  schedule.Bubble(p.Partitions, p.MicroBatches),
-		Breakdown:      newBreakdown(sim.Parts),
+		Breakdown:      sim.Parts,
 		Params:         nn.CountParams(p.Layers),
 		Partition:      sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
 		DType: s.DType.String(), Accounting: s.Accounting.String(),

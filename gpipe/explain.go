@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
@@ -104,23 +103,22 @@ func (s *step) outside() (found error) {
 	}
 	whole := nn.TraceStage(n.Layers, 0, loss, batched(in.Inputs, 1), batched(in.Targets, 1), false)
 	for _, c := range whole.Function.Graph.Calls {
-		var values []nn.Tensor
-		var at, limit int
-		least, what := int32(0), "token"
-		switch c.Op.(type) {
-		case graph.EmbedOp:
-			values, at, limit = s.batch.Inputs, slices.Index(whole.Function.In, c.In[1]), c.In[0].Shape[0]
-		case graph.CrossEntropyOp:
-			values, at, limit = s.batch.Targets, slices.Index(whole.Function.Feeds, c.In[1]), c.In[0].Shape.Last()
-			least, what = math.MinInt32, "target" // negative ones are masked
+		op, ok := c.Op.(graph.Indexer)
+		if !ok {
+			continue
+		}
+		index := op.Index(c)
+		values, at := s.batch.Inputs, slices.Index(whole.Function.In, c.In[index.In])
+		if at < 0 {
+			values, at = s.batch.Targets, slices.Index(whole.Function.Feeds, c.In[index.In])
 		}
 		if at < 0 || at >= len(values) {
 			continue
 		}
 		ids := values[at].I32
-		if i := slices.IndexFunc(ids, func(id int32) bool { return id < least || int(id) >= limit }); i >= 0 {
+		if i := slices.IndexFunc(ids, func(id int32) bool { return id < index.Least || int(id) >= index.Limit }); i >= 0 {
 			row := len(ids) / s.batch.Examples()
-			return fmt.Errorf("example %d, position %d: %s %d: want 0 to %d", i/row, i%row, what, ids[i], limit-1)
+			return fmt.Errorf("example %d, position %d: %s %d: want 0 to %d", i/row, i%row, index.What, ids[i], index.Limit-1)
 		}
 	}
 	return nil

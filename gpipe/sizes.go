@@ -67,17 +67,15 @@ func (n *network) countable(stages []*nn.Stage, micro int) error {
 					return err
 				}
 			}
-			op, ok := c.Op.(graph.AttentionOp)
+			op, ok := c.Op.(graph.Hider)
 			if !ok {
 				flops += float64(c.Op.FLOPs(c))
 				continue
 			}
-			// Its scores are in no tensor, unless they are kept.
-			examples, queries, keys := op.Dims(c.In)
-			scores := graph.Shape{examples, op.Heads, queries, keys}
-			flops += 4 * elements(scores) * float64(op.HeadDim)
+			hidden, each := op.Hidden(c)
+			flops += each * elements(hidden)
 			if n.storage.KeepScores {
-				if err := add(where, scores, float64(micro)); err != nil {
+				if err := add(where, hidden, float64(micro)); err != nil {
 					return err
 				}
 			}

@@ -1,19 +1,43 @@
 package gpipe
 
+import (
+	"slices"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+)
+
+// Variant is what programs and partitions do not depend on.
+type Variant struct {
+	Schedule      schedule.Schedule
+	Checkpoint    schedule.Checkpoint
+	LateRecompute bool
+	Link          timeline.Link // of all devices
+}
+
+// Variant is the pipeline's own.
+func (p Pipeline) Variant() Variant {
+	v := Variant{Schedule: p.Schedule, Checkpoint: p.Checkpoint, LateRecompute: p.LateRecompute}
+	if len(p.Devices) > 0 {
+		v.Link = p.Devices[0].Link
+	}
+	return v
+}
+
 // SimulateVariants is Simulate once for each variant of a pipeline, of programs
-// that are compiled once. A variant changes what programs do not depend on:
-// Schedule, Checkpoint, LateRecompute, and the links of its Devices.
-func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...func(*Pipeline)) ([]*Simulation, error) {
+// that are compiled once.
+func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant) ([]*Simulation, error) {
 	n, err := p.modelled(in, how)
 	if err != nil {
 		return nil, err
 	}
-	described := n.Pipeline
 	var all []*Simulation
-	for _, change := range variants {
-		n.Pipeline = described
-		n.Devices = append([]Device(nil), described.Devices...)
-		change(&n.Pipeline)
+	n.Devices = slices.Clone(n.Devices)
+	for _, v := range variants {
+		n.Schedule, n.Checkpoint, n.LateRecompute = v.Schedule, v.Checkpoint, v.LateRecompute
+		for i := range n.Devices {
+			n.Devices[i].Link = v.Link
+		}
 		if err := n.Validate(in); err != nil {
 			return nil, err
 		}

@@ -27,26 +27,20 @@ func TestSimulateVariants(t *testing.T) {
 	pipeline := func() gpipe.Pipeline {
 		return gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 3, MicroBatches: 4, Devices: []gpipe.Device{gpipe.DeviceOf(a)}}
 	}
-	variants := []func(*gpipe.Pipeline){
-		func(*gpipe.Pipeline) {},
-		func(p *gpipe.Pipeline) { p.LateRecompute = true },
-		func(p *gpipe.Pipeline) {
-			for i := range p.Devices {
-				p.Devices[i].Link = timeline.Link{}
-			}
-		},
-		func(p *gpipe.Pipeline) { p.Checkpoint = schedule.Never },
-		func(p *gpipe.Pipeline) { p.Schedule = schedule.OneFOneB },
-		func(*gpipe.Pipeline) {}, // nothing is left of those before
-	}
+	own := pipeline().Variant()
+	variants := []gpipe.Variant{own, own, own, own, own, own} // the last to see that nothing is left of those before
+	variants[1].LateRecompute = true
+	variants[2].Link = timeline.Link{}
+	variants[3].Checkpoint = schedule.Never
+	variants[4].Schedule = schedule.OneFOneB
 	got, err := pipeline().SimulateVariants(in, gpipe.Modelling{}, variants...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seconds := map[float64]bool{}
-	for i, change := range variants {
+	for i, v := range variants {
 		p := pipeline()
-		change(&p)
+		p.Schedule, p.Checkpoint, p.LateRecompute, p.Devices[0].Link = v.Schedule, v.Checkpoint, v.LateRecompute, v.Link
 		want, err := p.Simulate(in, gpipe.Modelling{})
 		if err != nil {
 			t.Fatal(err)
@@ -59,7 +53,8 @@ func TestSimulateVariants(t *testing.T) {
 	if len(seconds) < 4 {
 		t.Errorf("the variants take %v", seconds)
 	}
-	if _, err := pipeline().SimulateVariants(in, gpipe.Modelling{}, func(p *gpipe.Pipeline) { p.MicroBatches = 9 }); err == nil {
-		t.Error("no error for more micro-batches than examples")
+	own.Schedule = 99
+	if _, err := pipeline().SimulateVariants(in, gpipe.Modelling{}, own); err == nil {
+		t.Error("no error for a schedule that is not there")
 	}
 }

@@ -9,15 +9,15 @@ import (
 // (GPipe arXiv v1, section 4.2 and Figure 4; the paper's step breakdown). See
 // Breakdown for what each is.
 type Parts struct {
-	Computation   float64 // F and B
-	Recompute     float64 // R
-	Bubble        float64 // idle that the schedule alone causes
-	Imbalance     float64 // idle that differences between stages add
-	Communication float64 // idle that links add, and legs through the host
-	Setup         float64
-	Barrier       float64 // idle that waiting for every device before the update adds
-	Update        float64
-	Step          float64 // the step's length
+	Computation   float64 `json:"computation"`   // F and B
+	Recompute     float64 `json:"recompute"`     // R
+	Bubble        float64 `json:"bubble"`        // idle that the schedule alone causes
+	Imbalance     float64 `json:"imbalance"`     // idle that differences between stages add
+	Communication float64 `json:"communication"` // idle that links add, and legs through the host
+	Setup         float64 `json:"setup"`
+	Barrier       float64 `json:"barrier"` // idle that waiting for every device before the update adds
+	Update        float64 `json:"update"`
+	Step          float64 `json:"-"` // the step's length
 }
 
 // Sum adds up the parts. It is Step, up to rounding.

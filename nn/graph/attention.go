@@ -83,6 +83,12 @@ func (o AttentionOp) FLOPs(c *Call) int64 {
 	return 4 * int64(b) * int64(tq) * int64(tk) * int64(o.Heads*o.HeadDim)
 }
 
+// Hidden are the scores.
+func (o AttentionOp) Hidden(c *Call) (s Shape, flopsEach float64) {
+	b, tq, tk := o.Dims(c.In)
+	return Shape{b, o.Heads, tq, tk}, 4 * float64(o.HeadDim)
+}
+
 // AttentionGradOp takes do, o, lse and the inputs of the attention, and gives
 // the gradients of its floating-point inputs.
 type AttentionGradOp struct{ AttentionOp }

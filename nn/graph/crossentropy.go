@@ -1,5 +1,7 @@
 package graph
 
+import "math"
+
 // CrossEntropyOp is softmax cross-entropy with label smoothing (Szegedy et al.
 // 2016): logits (..., v) and targets (...) int32, where a negative target is
 // masked. Outputs, each (rows): the row's loss, whether the target had the
@@ -38,6 +40,9 @@ func (g *Graph) CrossEntropy(logits, targets *Node, smoothing float32) (loss, co
 
 func (CrossEntropyOp) startsChain() {}
 func (CrossEntropyOp) Name() string { return "cross-entropy" }
+func (CrossEntropyOp) Index(c *Call) Index {
+	return Index{In: 1, What: "target", Least: math.MinInt32, Limit: c.In[0].Shape.Last()}
+}
 func (o CrossEntropyOp) Infer(in []*Node) []Type {
 	logits, targets := in[0], in[1]
 	wantFloat("cross-entropy", logits)

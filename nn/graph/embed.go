@@ -15,6 +15,9 @@ func (g *Graph) Embed(table, ids, positions *Node, scale float32) *Node {
 }
 
 func (EmbedOp) Name() string { return "embed" }
+func (EmbedOp) Index(c *Call) Index {
+	return Index{In: 1, What: "token", Limit: c.In[0].Shape[0]}
+}
 func (EmbedOp) Infer(in []*Node) []Type {
 	table, ids, pos := in[0], in[1], in[2]
 	if len(table.Shape) != 2 || len(pos.Shape) != 2 || pos.Shape[1] != table.Shape[1] {

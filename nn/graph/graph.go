@@ -141,6 +141,24 @@ type Accumulator interface{ Accumulates() }
 // their inputs; InPlace lists the inputs for which that is safe.
 type InPlacer interface{ InPlace() []int }
 
+// Indexer is implemented by ops that look something up by an int32 input.
+type Indexer interface{ Index(c *Call) Index }
+
+// Index is what such an input may hold.
+type Index struct {
+	In    int    // of the op's inputs
+	What  string // an element is called: token, target
+	Least int32  // math.MinInt32: negative ones are masked
+	Limit int    // above all that there is
+}
+
+// Hider is implemented by ops that compute a value which is in none of their
+// tensors and may be larger than all of them. Hidden is its shape, and the FLOPs
+// of each element: those of the call, where their number does not overflow.
+type Hider interface {
+	Hidden(c *Call) (s Shape, flopsEach float64)
+}
+
 // Graph is a traced function. The zero value is empty and ready.
 type Graph struct {
 	Calls []*Call
