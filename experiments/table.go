@@ -11,6 +11,8 @@ import (
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+
+	"gpipebench/internal/plain"
 )
 
 // Table is a table as it is shown and written: text in cells.
@@ -94,14 +96,14 @@ func (t *Table) writeProse(w io.Writer, mark, between string, text func(string) 
 	return err
 }
 
-// plainText is text as it stands.
-func plainText(s string) string { return s }
+// plainText is text without what a terminal obeys.
+func plainText(s string) string { return plain.Text(s) }
 
 var markdownTag = regexp.MustCompile(`<([A-Za-z/!?])`)
 
 // markdownText is text as Markdown, in which what a spec or a machine calls
 // itself is no HTML.
-func markdownText(s string) string { return markdownTag.ReplaceAllString(s, "&lt;$1") }
+func markdownText(s string) string { return markdownTag.ReplaceAllString(plain.Text(s), "&lt;$1") }
 
 // draw draws columns and rows, as plain text or as Markdown.
 func (t *Table) draw(w io.Writer, markdown bool) error {
@@ -156,13 +158,20 @@ func (t *Table) writeCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	var names []string
 	for _, col := range t.Columns {
-		names = append(names, col.Name)
+		names = append(names, plainText(col.Name))
 	}
 	if err := c.Write(names); err != nil {
 		return err
 	}
-	if err := c.WriteAll(t.Rows); err != nil {
-		return err
+	for _, row := range t.Rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = plainText(cell)
+		}
+		if err := c.Write(cells); err != nil {
+			return err
+		}
 	}
+	c.Flush()
 	return c.Error()
 }

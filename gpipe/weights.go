@@ -2,11 +2,13 @@ package gpipe
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 
 	"gpipebench/nn"
@@ -99,7 +101,7 @@ func (t *Trainer) Load(path string) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	if err := verify(f, index); err != nil {
+	if err := verify(f, index, t.net.AllowNonFinite); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	own := t.ownWeights()
@@ -159,12 +161,23 @@ func (t *Trainer) match(f *safetensors.File) ([]int, error) {
 
 // verify reads all tensors in layer order and compares their hash with the
 // file's metadata, if that has one.
-func verify(f *safetensors.File, index []int) error {
+func verify(f *safetensors.File, index []int, nonFinite bool) error {
 	h := sha256.New()
+	buf := make([]byte, 1<<16)
 	for _, at := range index {
 		data := f.Data(at)
-		if _, err := io.CopyN(h, data, data.Size()); err != nil {
-			return fmt.Errorf("tensor %q: %w", f.Tensors[at].Name, err)
+		for left := data.Size(); left > 0; {
+			part := buf[:min(left, int64(len(buf)))]
+			if _, err := io.ReadFull(data, part); err != nil {
+				return fmt.Errorf("tensor %q: %w", f.Tensors[at].Name, err)
+			}
+			for i := 0; i+floatBytes <= len(part) && !nonFinite; i += floatBytes {
+				if v := math.Float32frombits(binary.LittleEndian.Uint32(part[i:])); v-v != 0 {
+					return fmt.Errorf("tensor %q has a value that is %v: want finite weights", f.Tensors[at].Name, v)
+				}
+			}
+			h.Write(part)
+			left -= int64(len(part))
 		}
 	}
 	want, ok := f.Metadata[HashKey]

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -315,6 +316,27 @@ func TestLoadRefuses(t *testing.T) {
 
 // TestSaveFails: a file that cannot be written leaves nothing, and what was
 // there before.
+// TestLoadRefusesNonFinite: weights that are no numbers are the file's fault, and
+// are said to be.
+func TestLoadRefusesNonFinite(t *testing.T) {
+	s := savings()[0]
+	tr := s.open(t, 1, 1, false)
+	tr.Weights()[1].Data[0] = float32(math.Inf(1))
+	path := filepath.Join(t.TempDir(), "w.safetensors")
+	if err := tr.Save(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	other := s.open(t, 2, 1, false)
+	before := other.Hash()
+	want := fmt.Sprintf("%s: tensor %q has a value that is +Inf: want finite weights", path, tr.Weights()[1].Path)
+	if err := other.Load(path); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if other.Hash() != before {
+		t.Error("the weights were changed")
+	}
+}
+
 func TestSaveFails(t *testing.T) {
 	s := savings()[0]
 	tr := s.open(t, 3, 2, false)

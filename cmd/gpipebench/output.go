@@ -82,12 +82,33 @@ func cut(text string, n int) string {
 	return text[:n-2] + ".."
 }
 
+// fitting writes to a terminal's last line, of which nothing may run over into
+// another: what it would is left out.
+type fitting struct {
+	w     io.Writer
+	width int // of the terminal
+}
+
+func (f fitting) Write(p []byte) (int, error) {
+	parts := strings.Split(string(p), "\r") // each begins the line anew
+	for i, part := range parts {
+		if r := []rune(part); len(r) >= f.width {
+			parts[i] = string(r[:f.width-1])
+		}
+	}
+	if _, err := io.WriteString(f.w, strings.Join(parts, "\r")); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
 func (b *bar) Begin(what string, units int) {
+	what = plain.Line(what)
 	fmt.Fprintln(b.w, what) // stays, and may be longer than what is left beside a bar
 	what, _, _ = strings.Cut(what, ":")
 	b.what, b.done = what, 0
 	b.bar = progressbar.NewOptions(units,
-		progressbar.OptionSetWriter(b.w), progressbar.OptionSetDescription(cut(what, b.width-barWidth)), progressbar.OptionSetWidth(10),
+		progressbar.OptionSetWriter(fitting{b.w, b.width}), progressbar.OptionSetDescription(cut(what, max(b.width-barWidth, 10))), progressbar.OptionSetWidth(10),
 		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
 	)
 }
@@ -101,7 +122,7 @@ func (b *bar) Advance(detail string) {
 			return
 		}
 		b.drawn = time.Now()
-		b.bar.Describe(cut(b.what+"  "+detail, b.width-barWidth))
+		b.bar.Describe(cut(plain.Line(b.what+"  "+detail), max(b.width-barWidth, 10)))
 		_ = b.bar.Set(b.done)
 	}
 }
@@ -117,7 +138,7 @@ func (b *bar) Say(line string) {
 	if b.bar != nil {
 		_ = b.bar.Clear()
 	}
-	fmt.Fprintln(b.w, line)
+	fmt.Fprintln(b.w, plain.Line(line))
 }
 
 func (b *bar) Line(text, short string, keep bool) {
@@ -140,7 +161,7 @@ const interval = 2 * time.Second
 
 func (l *lines) Begin(what string, units int) {
 	l.what, l.units, l.done, l.start = what, units, 0, time.Now()
-	fmt.Fprintln(l.w, what)
+	fmt.Fprintln(l.w, plain.Line(what))
 }
 
 // due tells whether the unit that has just been done is to be shown: the first,
@@ -156,7 +177,7 @@ func (l *lines) due() bool {
 
 func (l *lines) Advance(detail string) {
 	if l.due() {
-		fmt.Fprintf(l.w, "  %d/%d  %s%s\n", l.done, l.units, detail, l.left())
+		fmt.Fprintf(l.w, "  %d/%d  %s%s\n", l.done, l.units, plain.Line(detail), l.left())
 	}
 }
 
@@ -180,12 +201,12 @@ func about(d time.Duration) string {
 
 func (l *lines) Line(text, _ string, keep bool) {
 	if l.due() || keep {
-		fmt.Fprintln(l.w, text+l.left())
+		fmt.Fprintln(l.w, plain.Line(text+l.left()))
 	}
 }
 
 func (l *lines) End()            {}
-func (l *lines) Say(line string) { fmt.Fprintln(l.w, line) }
+func (l *lines) Say(line string) { fmt.Fprintln(l.w, plain.Line(line)) }
 
 // checkOutputs fails early if a file that flags name could not be written at the
 // end, or if two of them would take each other's place. Outputs are flags and what

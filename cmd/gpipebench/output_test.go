@@ -33,3 +33,38 @@ func TestExpectedDuration(t *testing.T) {
 		}
 	}
 }
+
+// TestBarFits: however narrow a terminal is, the bar takes one of its lines.
+func TestBarFits(t *testing.T) {
+	for _, width := range []int{20, 40, 59, 80} {
+		var text bytes.Buffer
+		b := &bar{w: &text, width: width}
+		b.Begin("work: of some kind", 1_000_000)
+		heading := text.Len()
+		for range 3 {
+			b.drawn = time.Time{}
+			b.Advance("a detail that is about as long as those of real work are")
+		}
+		b.End()
+		for _, line := range strings.FieldsFunc(text.String()[heading:], func(r rune) bool { return r == '\r' || r == '\n' }) {
+			if n := len([]rune(line)); n >= width {
+				t.Errorf("%d columns: a line of %d: %q", width, n, line)
+			}
+		}
+	}
+}
+
+// TestProgressIsPlain: names in what progress says cannot move the cursor.
+func TestProgressIsPlain(t *testing.T) {
+	var text bytes.Buffer
+	for _, p := range []progress{&lines{w: &text}, &bar{w: &text, width: 80}} {
+		p.Say("a file \x1b[2J\nhere")
+		p.Begin("work on \x1b[2J", 2)
+		p.Advance("\x1b[2J")
+		p.Line("\x1b[2J", "\x1b[2J", true)
+		p.End()
+	}
+	if strings.Contains(text.String(), "\x1b") {
+		t.Errorf("%q", text.String())
+	}
+}
