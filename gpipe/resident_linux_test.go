@@ -1,6 +1,8 @@
 package gpipe
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,11 +11,73 @@ import (
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/models/transformer"
+	"gpipebench/nn"
 )
 
 // TestResidentMemory: the process's resident memory stays within 10% + 64 MiB
 // of the sum of the plans. It runs in a process of its own.
 func TestResidentMemory(t *testing.T) {
+	resident(t, "TestResidentMemory", func() (plans []*Plan) {
+		l := lm{model: transformer.Config{Layers: 6, Dim: 256, FeedForward: 1024, Heads: 8, Vocab: 8192, SeqLen: 64}, batch: 16}
+		p := l.pipeline(t)
+		p.Partitions, p.MicroBatches, p.Checkpoint = 3, 2, schedule.Never
+		p.Devices = []Device{{Threads: 2}}
+		tr, err := p.Open(InputOf(l.data(0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		for i := range 3 {
+			if _, err := tr.Step(t.Context(), l.data(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return tr.Plans()
+	})
+}
+
+// TestResidentMemoryOfDecoding: so does that of one that translates, whose logits
+// are most of what it plans.
+func TestResidentMemoryOfDecoding(t *testing.T) {
+	resident(t, "TestResidentMemoryOfDecoding", func() (plans []*Plan) {
+		m := translation{batch: 32, model: transformer.TranslationConfig{
+			Layers: 1, Dim: 32, FeedForward: 64, Heads: 2, SourceVocab: 32000, SourceLen: 48, TargetLen: 48, Tie: transformer.TieAll,
+		}}
+		b := m.data(0)
+		p := m.pipeline(t)
+		p.Partitions, p.Devices = 2, []Device{{Threads: 2}}
+		p.Predicting = InputOf(b)
+		tr, err := p.Open(Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		for _, beam := range []int{1, 4} {
+			some := b.Slice(0, 32/beam)
+			if _, err := (transformer.Decoding{Beam: beam, MaxLen: 48, Rows: 32, Pad: 0, Begin: 1, End: 2}).Decode(
+				t.Context(), atMost(4, tr.PredictEach), some.Inputs[0], some.Inputs[1]); !errors.Is(err, errEnough) {
+				t.Fatal(err)
+			}
+		}
+		return tr.Plans()
+	})
+}
+
+var errEnough = errors.New("enough")
+
+// atMost ends a search after some predictions.
+func atMost(n int, predict transformer.Predictor) transformer.Predictor {
+	return func(ctx context.Context, each func(int, []nn.Tensor) error, inputs ...nn.Tensor) error {
+		if n--; n < 0 {
+			return errEnough
+		}
+		return predict(ctx, each, inputs...)
+	}
+}
+
+// resident runs a test in a process of its own, and holds its resident memory
+// against the plans.
+func resident(t *testing.T, test string, run func() []*Plan) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
@@ -22,7 +86,7 @@ func TestResidentMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(exe, "-test.run=TestResidentMemory$", "-test.v")
+		cmd := exec.Command(exe, "-test.run="+test+"$", "-test.v")
 		cmd.Env = append(os.Environ(), "GPIPEBENCH_RESIDENT=1")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -35,22 +99,8 @@ func TestResidentMemory(t *testing.T) {
 		}
 		return
 	}
-	l := lm{model: transformer.Config{Layers: 6, Dim: 256, FeedForward: 1024, Heads: 8, Vocab: 8192, SeqLen: 64}, batch: 16}
-	p := l.pipeline(t)
-	p.Partitions, p.MicroBatches, p.Checkpoint = 3, 2, schedule.Never
-	p.Devices = []Device{{Threads: 2}}
-	tr, err := p.Open(InputOf(l.data(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tr.Close()
-	for i := range 3 {
-		if _, err := tr.Step(t.Context(), l.data(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	var planned int64
-	for _, plan := range tr.Plans() {
+	for _, plan := range run() {
 		planned += plan.Peak
 	}
 	status, err := os.ReadFile("/proc/self/status")

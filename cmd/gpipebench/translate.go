@@ -22,7 +22,7 @@ var translation = map[string]string{
 
 // translationFlags adds the flags that only translations have.
 func translationFlags(fs *pflag.FlagSet, t *experiments.Training) {
-	count(fs, &t.Beam, "beam", 1, 1, experiments.MaxBeam, "hypotheses of the search for translations; 1: greedy")
+	count(fs, &t.Beam, "beam", 1, 1, experiments.MaxBeam, "hypotheses of the search for translations, none longer than the longest target to train on; 1: greedy")
 	count(fs, &t.Multilingual.Languages, "languages", 6, 1, datasets.MaxLanguages, "languages of synthetic-translation")
 	count(fs, &t.Multilingual.Pairs, "pairs", 40000, 1, datasets.MaxPairs, "training pairs of the largest language of synthetic-translation")
 	number(fs, &t.Translation.Temperature, "temperature", 1/0.7, span{least: 1, most: math.MaxFloat32}, "by which languages share an epoch, from 1 (by size)")
