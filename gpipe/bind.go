@@ -12,19 +12,20 @@ import (
 type origin struct {
 	category Category
 	off      int
+	slot     int // of the space; -1: a piece of the workspace
 }
 
 // use binds a slot of a space for the next program.
 func (r *stageRun) use(s program.Space, slot int) {
 	r.bind[s] = r.dev.mem.slot(s, slot)
-	r.origins[s] = origin{categoryOf[s], r.dev.mem.plan.slots[s][slot].off}
+	r.origins[s] = origin{categoryOf[s], r.dev.mem.plan.slots[s][slot].off, slot}
 }
 
 // useWorkspace binds a space to a piece of the workspace.
 func (r *stageRun) useWorkspace(s program.Space, off, span int) {
 	ws := r.dev.mem.slot(program.Workspace, 0)
 	r.bind[s] = ws[off : off+span : off+span]
-	r.origins[s] = origin{Workspace, r.dev.mem.plan.slots[program.Workspace][0].off + off}
+	r.origins[s] = origin{Workspace, r.dev.mem.plan.slots[program.Workspace][0].off + off, -1}
 }
 
 // hold takes a free residual slot for micro-batch m and binds it.

@@ -13,11 +13,17 @@ import (
 )
 
 // inbox is where a neighbour's tensors arrive, micro-batch m in slot m mod the
-// number of slots.
+// number of slots. The first stage's input has no neighbour: its list takes credits
+// itself.
+//
+// Invariants: credits left, plus micro-batches from the credit that was taken for
+// them to release, are slots. Micro-batches come and are released in ascending
+// order, so those that are here are consecutive, and no two of them share a slot.
+// Whoever puts something into a channel never waits: both have room for all.
 type inbox struct {
 	slots   int
 	credit  chan struct{} // a slot is free
-	arrived chan int
+	arrived chan int      // micro-batches that lie in their slots, ascending
 }
 
 func newInbox(slots, micro int) inbox {
@@ -28,11 +34,17 @@ func newInbox(slots, micro int) inbox {
 	return in
 }
 
-// outbox holds what is on its way to a neighbour.
+// outbox holds what is on its way to a neighbour, micro-batch m in slot m mod the
+// number of slots.
+//
+// Invariants: tokens in free, plus micro-batches from before their task to the end
+// of their Send, are slots. The list's goroutine alone takes tokens and fills ready,
+// in ascending order, and closes ready when it ends; the sender alone gives tokens
+// back. Neither waits to put something in.
 type outbox struct {
 	slots int
-	free  chan struct{}
-	ready chan int
+	free  chan struct{} // a slot may be written to
+	ready chan int      // micro-batches that may be sent, ascending
 }
 
 func newOutbox(slots, micro int) outbox {

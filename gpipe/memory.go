@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"gpipebench/gpipe/internal/arena"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
 )
@@ -188,8 +189,10 @@ func newMemory(p *Plan, all []float32) *memory {
 
 // hooks are how the package's tests look inside a run.
 type hooks struct {
-	poison       bool                                           // fill what is free with NaN
-	allocate     func(c Category, n int) []float32              // instead of one arena
-	panicOnFault bool                                           // memory faults become errors
-	inTask       func(stage int, kind timeline.Kind, micro int) // runs inside every timed task
+	poison       bool                                             // fill what is free with NaN
+	allocate     func(c Category, n int) []float32                // instead of one arena
+	panicOnFault bool                                             // memory faults become errors
+	lists        [][]schedule.Task                                // of every training step, whatever the schedule
+	bound        func(r *stageRun, kind timeline.Kind, micro int) // sees a timed task's slots
+	inTask       func(stage int, kind timeline.Kind, micro int)   // runs inside every timed task
 }

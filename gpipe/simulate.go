@@ -8,7 +8,6 @@ import (
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/place"
-	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -109,13 +108,14 @@ func (how Modelling) storage(a *accelerator.Accelerator) program.Storage {
 
 func (n *network) simulate(how Modelling) (*Simulation, error) {
 	micro := MicroBatchSizes(n.input.Examples, n.MicroBatches)
-	lists, err := schedule.Build(n.Schedule, n.Partitions, len(micro), n.Checkpoint, n.LateRecompute)
+	lists, err := n.taskLists(len(micro))
 	if err != nil {
 		return nil, err
 	}
+	programs := n.forLargest(training)
 	times := Times{
 		Lists: lists, Link: n.Devices[0].Link, Exchanges: n.exchanges(),
-		Boundary: func(at place.Place, m int) int64 { return n.planned(micro[m], training).boundaryBytes(at.Stage) },
+		Boundary: func(at place.Place, m int) int64 { return programs[m].boundaryBytes(at.Stage) },
 	}
 	s := &Simulation{Sizes: n.sizes, Note: n.note}
 	for k := range n.Partitions {

@@ -239,19 +239,40 @@ func (n *network) largest(k int) *program.Stage {
 	panic("gpipe: a network for nothing")
 }
 
-// forLargest is the programs for each micro-batch of a purpose's largest
-// mini-batch.
-func (n *network) forLargest(what purpose) []compiled {
-	sizes := MicroBatchSizes(n.largestInput(what).Examples, n.MicroBatches)
+// forEach is the programs for each micro-batch of a mini-batch like in, which are
+// looked up once for each of its two sizes.
+func (n *network) forEach(in Input, what purpose) ([]compiled, error) {
+	sizes := MicroBatchSizes(in.Examples, n.MicroBatches)
 	all := make([]compiled, len(sizes))
 	for m, size := range sizes {
 		if m > 0 && size == sizes[m-1] {
 			all[m] = all[m-1]
-		} else {
-			all[m] = n.planned(size, what)
+			continue
 		}
+		c, err := n.programs(in, size, what)
+		if err != nil {
+			return nil, err
+		}
+		all[m] = c
+	}
+	return all, nil
+}
+
+// forLargest is forEach of a purpose's largest mini-batch; they are compiled.
+func (n *network) forLargest(what purpose) []compiled {
+	all, err := n.forEach(n.largestInput(what), what)
+	if err != nil {
+		panic(err)
 	}
 	return all
+}
+
+// taskLists are the stages' lists for a training's mini-batch of so many micro-batches.
+func (n *network) taskLists(micro int) ([][]schedule.Task, error) {
+	if n.testing.lists != nil {
+		return n.testing.lists, nil
+	}
+	return schedule.Build(n.Schedule, n.Partitions, micro, n.Checkpoint, n.LateRecompute)
 }
 
 // plan makes the memory plan of stage k for the largest mini-batches of every
@@ -285,7 +306,7 @@ func (n *network) plan(k int) (*Plan, error) {
 // planTraining adds what stage k needs to train.
 func (n *network) planTraining(k int, in *planInput) error {
 	train := n.forLargest(training)
-	lists, err := schedule.Build(n.Schedule, n.Partitions, len(train), n.Checkpoint, n.LateRecompute)
+	lists, err := n.taskLists(len(train))
 	if err != nil {
 		return err
 	}

@@ -44,8 +44,13 @@ type stageRun struct {
 
 	input, gradient inbox
 	output, back    outbox
-	residual        []int // micro-batch that each residual slot holds, or -1
-	haveGradient    int   // the last micro-batch whose output gradient has come, or -1
+	// residual is the micro-batch that each residual slot holds, or -1. Invariants: a
+	// micro-batch holds one slot, from the F that keeps or the R to the end of its B,
+	// and none before and after; the plan has as many as the list has in flight.
+	residual []int
+	// haveGradient is the last micro-batch whose output gradient the list has waited
+	// for, or -1. It only ascends, and the gradient's slot is occupied until B's end.
+	haveGradient int
 
 	events  []timeline.Event // of the list's goroutine
 	crossed [2][]timeline.Event
@@ -221,6 +226,9 @@ func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f f
 		return context.Cause(ctx)
 	}
 	start := time.Now()
+	if h := r.trainer.net.testing.bound; h != nil {
+		h(r, kind, micro)
+	}
 	if h := r.trainer.net.testing.inTask; h != nil {
 		h(r.k, kind, micro)
 	}

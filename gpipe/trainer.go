@@ -230,21 +230,11 @@ func (p Pipeline) networkStored(in Input, storage program.Storage) (*network, er
 		next += s
 	}
 	for what := training; what <= predicting; what++ {
-		if err := n.prepare(n.largestInput(what), what); err != nil {
+		if _, err := n.forEach(n.largestInput(what), what); err != nil {
 			return nil, err
 		}
 	}
 	return n, nil
-}
-
-// prepare makes the programs for a purpose and mini-batches like in.
-func (n *network) prepare(in Input, what purpose) error {
-	for _, size := range MicroBatchSizes(in.Examples, n.MicroBatches) {
-		if _, err := n.programs(in, size, what); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Close frees the devices. The trainer is of no use afterwards.
@@ -325,7 +315,8 @@ func (t *Trainer) Prepare(in Input) error {
 	if err := t.net.opened(in, training); err != nil {
 		return err
 	}
-	return t.net.prepare(in, training)
+	_, err := t.net.forEach(in, training)
+	return err
 }
 
 // Step trains on one mini-batch and applies one update. An error in a step
@@ -432,20 +423,18 @@ func (t *Trainer) begin(b nn.Batch, what purpose) (*step, error) {
 	s := &step{trainer: t, batch: b, purpose: what, sizes: MicroBatchSizes(got.Examples, n.MicroBatches)}
 	var err error
 	if what == training {
-		s.lists, err = schedule.Build(n.Schedule, n.Partitions, len(s.sizes), n.Checkpoint, n.LateRecompute)
+		s.lists, err = n.taskLists(len(s.sizes))
 	} else {
 		s.lists = forwardLists(n.Partitions, len(s.sizes))
 	}
 	if err != nil {
 		return nil, err
 	}
+	if s.programs, err = n.forEach(got, what); err != nil {
+		return nil, err
+	}
 	first := 0
 	for _, size := range s.sizes {
-		c, err := n.programs(got, size, what)
-		if err != nil {
-			return nil, err
-		}
-		s.programs = append(s.programs, c)
 		s.firsts = append(s.firsts, first)
 		first += size
 	}

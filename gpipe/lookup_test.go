@@ -1,0 +1,26 @@
+package gpipe
+
+import "testing"
+
+// What begins a step looks programs up once for each size of its micro-batches,
+// not once for each of them.
+func TestProgramsAreLookedUpOnceASize(t *testing.T) {
+	allocations := func(micro int) float64 {
+		p := small.pipeline(t)
+		p.MicroBatches = micro
+		tr, err := p.Open(InputOf(small.data(0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		b := small.data(0)
+		return testing.AllocsPerRun(20, func() {
+			if _, err := tr.begin(b, training); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if few, many := allocations(3), allocations(9); many-few > 3 {
+		t.Errorf("%v allocations for 9 micro-batches, %v for 3", many, few)
+	}
+}
