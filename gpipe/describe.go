@@ -46,8 +46,8 @@ func (d *Description) Memory() []float64 {
 // Describe traces the network for one example. Nothing is allocated, however
 // many parameters there are.
 //
-// A batch norm behind which one example has a single value a channel is traced
-// for two, of which half is told; so its statistics count half.
+// If a batch norm would see a single value per channel, the network is traced for
+// two examples and every figure is halved, that of its statistics too.
 func (p Pipeline) Describe(in Input) (*Description, error) {
 	d, err := p.describe(in, 1)
 	if err != nil {
@@ -58,7 +58,7 @@ func (p Pipeline) Describe(in Input) (*Description, error) {
 	return d, err
 }
 
-// describe traces the network for some examples and tells of one.
+// describe traces the network for some examples; its figures are of one.
 func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
 	defer misfit(&err)
 	st := nn.TraceStage(p.Layers, 0, p.Loss, batched(in.Inputs, examples), batched(in.Targets, examples), true)

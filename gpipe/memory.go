@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"gpipebench/gpipe/internal/arena"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
@@ -41,6 +42,7 @@ type region struct {
 
 // Plan is the memory of one device, fixed before anything runs.
 type Plan struct {
+	At place.Place // whose memory it is
 	// Bytes is the extent of each category; Peak that of all, the bytes that
 	// are allocated. It is less than a cache line a category above the sum.
 	Bytes [Categories]int64

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -300,7 +301,9 @@ func (n *network) plan(k int) (*Plan, error) {
 			in.params = append(in.params, p.Shape.Elems())
 		}
 	}
-	return newPlan(in), nil
+	p := newPlan(in)
+	p.At = place.Stage(k)
+	return p, nil
 }
 
 // planTraining adds what stage k needs to train.

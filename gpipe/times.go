@@ -55,6 +55,9 @@ func (t *StageTimes) Task(task schedule.Task) float64 {
 	return t.B[task.Micro]
 }
 
+// At is the times of a place's tasks.
+func (t *Times) At(p place.Place) *StageTimes { return &t.Stages[p.Stage] }
+
 // Tasks are the times of all F, R and B.
 func (t *Times) Tasks() (all []float64) {
 	for _, st := range t.Stages {
@@ -66,9 +69,9 @@ func (t *Times) Tasks() (all []float64) {
 // Costs gives the times to the virtual clock.
 func (t *Times) Costs() timeline.Costs {
 	return timeline.Costs{
-		Task:     func(at place.Place, task schedule.Task) float64 { return t.Stages[at.Stage].Task(task) },
-		Setup:    func(at place.Place) float64 { return t.Stages[at.Stage].Setup },
-		Update:   func(at place.Place) float64 { return t.Stages[at.Stage].Update },
+		Task:     func(at place.Place, task schedule.Task) float64 { return t.At(at).Task(task) },
+		Setup:    func(at place.Place) float64 { return t.At(at).Setup },
+		Update:   func(at place.Place) float64 { return t.At(at).Update },
 		Boundary: t.Boundary,
 		Link:     t.Link,
 

@@ -105,8 +105,8 @@ func (r *stageRun) gradients(ctx context.Context) ([]float64, error) {
 	return sums, err
 }
 
-// weightsOf is a thread's part of the weights: whole ones, as the sum of squares
-// of each is one computation, and about as many elements as the others have.
+// weightsOf returns the weights that one thread handles: whole tensors, since each
+// sum of squares is one fixed chain, balanced by element count.
 func (d *device) weightsOf(part int) []weight {
 	total := 0
 	for _, w := range d.weights {

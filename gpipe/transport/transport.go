@@ -22,7 +22,7 @@ type Transport interface {
 	Rank() int
 	// Owner is the number of the process that a place runs in; the same on every end.
 	Owner(p place.Place) int
-	// Begin begins this process's next session. It waits for nobody; what is wrong
+	// Begin begins this process's next session. It does not wait; what is wrong
 	// with the others is found out by the session's operations.
 	Begin() Session
 }
@@ -46,13 +46,13 @@ type Session interface {
 	Receive(ctx context.Context, from Route, dst [][]float32, arrived func()) error
 	// Gather waits for a message from each of the places among and returns them all,
 	// in the order of among, which is the same for all of them. The messages are then
-	// shared: nobody writes to them. A place may gather again; gatherings at one time
+	// shared and must not be written to. A place may gather again; gatherings at one time
 	// have no places in common.
 	Gather(ctx context.Context, from place.Place, among []place.Place, message []byte) ([][]byte, error)
 	// Abort makes whatever waits in this session return, here and in all processes,
 	// now and later, with an *AbortError that has this cause. The first one counts.
 	Abort(cause error)
-	// End is this process's last use of the session. It waits for nobody.
+	// End is this process's last use of the session. It does not wait.
 	End()
 }
 
