@@ -16,6 +16,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == measureCommand {
+		os.Exit(measure(os.Args[2], os.Args[3:]))
+	}
 	command := flag.String("gpipebench", "bin/gpipebench", "the built command, which is run for whole-process rows")
 	only := flag.String("only", "", "comma-separated rows: "+strings.Join(names(), ", "))
 	rounds := flag.Int("rounds", 7, "measurements of each side, taken in turns")

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -18,7 +15,7 @@ type timed struct {
 		Median float64   `json:"median"`
 		All    []float64 `json:"all"`
 	} `json:"step_seconds"`
-	RSS     int64     `json:"max_rss_bytes"` // of ours: as the system says when the process has ended
+	RSS     int64     `json:"-"` // as the system says when the process has ended
 	BLAS    string    `json:"blas"`
 	Version string    `json:"version"`
 	Variant string    `json:"variant"`
@@ -27,20 +24,14 @@ type timed struct {
 }
 
 func runJSON(name string, args ...string) (t timed, err error) {
-	var said bytes.Buffer // progress; of interest only if it fails
-	cmd := exec.Command(name, args...)
-	cmd.Stderr = &said
-	out, err := cmd.Output()
+	out, rss, err := measured(name, args...)
 	if err != nil {
-		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
-		return t, fmt.Errorf("%s: %w: %s", name, err, lines[len(lines)-1])
+		return t, err
 	}
 	if err := json.Unmarshal(out, &t); err != nil {
 		return t, fmt.Errorf("%s printed no JSON: %w", name, err)
 	}
-	if t.RSS == 0 {
-		t.RSS = maxRSS(cmd.ProcessState)
-	}
+	t.RSS = rss
 	return t, nil
 }
 
@@ -91,13 +82,13 @@ func (b *bench) simulate() error {
 	var seconds []float64
 	var rss int64
 	for range min(b.rounds, 3) {
-		cmd := exec.Command(b.command, args...)
 		start := time.Now()
-		if _, err := cmd.Output(); err != nil {
+		_, most, err := measured(b.command, args...)
+		if err != nil {
 			return err
 		}
 		seconds = append(seconds, time.Since(start).Seconds())
-		rss = max(rss, maxRSS(cmd.ProcessState))
+		rss = max(rss, most)
 	}
 	fmt.Printf("  %.2f s, %d MiB resident\n", median(seconds), rss>>20)
 	return nil
