@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -224,3 +225,43 @@ func checkOutputs(outputs ...[2]string) error {
 	}
 	return nil
 }
+
+// firstWord is a progress of which something is heard within a time, be it only
+// that work goes on.
+type firstWord struct {
+	mutex sync.Mutex
+	progress
+	timer *time.Timer
+}
+
+// awaited has p say a line if nothing else was said until patience ends.
+func awaited(p progress, patience time.Duration, line string) *firstWord {
+	f := &firstWord{progress: p}
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.timer = time.AfterFunc(patience, func() {
+		f.mutex.Lock()
+		defer f.mutex.Unlock()
+		if f.timer != nil {
+			f.progress.Say(line)
+		}
+	})
+	return f
+}
+
+// stop ends the waiting; it returns the progress that is then free to use.
+func (f *firstWord) stop() progress {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.timer != nil {
+		f.timer.Stop()
+		f.timer = nil
+	}
+	return f.progress
+}
+
+func (f *firstWord) Begin(what string, units int)       { f.stop().Begin(what, units) }
+func (f *firstWord) Advance(detail string)              { f.stop().Advance(detail) }
+func (f *firstWord) End()                               { f.stop().End() }
+func (f *firstWord) Say(line string)                    { f.stop().Say(line) }
+func (f *firstWord) Line(text, short string, keep bool) { f.stop().Line(text, short, keep) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -67,4 +68,28 @@ func TestProgressIsPlain(t *testing.T) {
 	if strings.Contains(text.String(), "\x1b") {
 		t.Errorf("%q", text.String())
 	}
+}
+
+// TestFirstWord: work that says nothing for a while is said to go on, once; work
+// that has something to say, or is done, is not.
+func TestFirstWord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			after time.Duration
+			say   bool
+			want  string
+		}{{2 * time.Second, true, "at work\nfirst\n"}, {500 * time.Millisecond, true, "first\n"}, {500 * time.Millisecond, false, ""}, {3 * time.Second, false, "at work\n"}} {
+			var text bytes.Buffer
+			f := awaited(&lines{w: &text}, time.Second, "at work")
+			time.Sleep(c.after)
+			if c.say {
+				f.Say("first")
+			}
+			f.stop()
+			time.Sleep(5 * time.Second)
+			if got := text.String(); got != c.want {
+				t.Errorf("%v, %v: %q, want %q", c.after, c.say, got, c.want)
+			}
+		}
+	})
 }
