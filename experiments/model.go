@@ -2,10 +2,13 @@ package experiments
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"gopkg.in/yaml.v3"
 
@@ -139,6 +142,32 @@ func (m Model) checkSizes() error {
 	return nil
 }
 
+// flagNames are what flags call those fields of the models' configurations that
+// they do not call alike.
+var flagNames = map[string]string{
+	"feed-forward": "ff", "seq-len": "seq", "source-len": "seq", "target-len": "seq", "target-vocab": "vocab",
+	"momentum": "bn-momentum", "aux-scale": "aux", "tie": "tied",
+}
+
+var fieldName = regexp.MustCompile(`\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b`)
+
+// inFlags is an error of a model's configuration with flags' names for its fields.
+func inFlags(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(fieldName.ReplaceAllStringFunc(err.Error(), func(field string) string {
+		name := strings.ToLower(field[:1])
+		for _, r := range field[1:] {
+			if unicode.IsUpper(r) {
+				name += "-"
+			}
+			name += string(unicode.ToLower(r))
+		}
+		return cmp.Or(flagNames[name], name)
+	}))
+}
+
 // Build makes the model's layers.
 func (m Model) Build() ([]nn.Layer, error) {
 	if err := m.checkSizes(); err != nil {
@@ -146,7 +175,7 @@ func (m Model) Build() ([]nn.Layer, error) {
 	}
 	if m.images() {
 		layers, err := m.buildVision()
-		return layers, usage(err)
+		return layers, usage(inFlags(err))
 	}
 	tied, err := ParseTying(string(m.Tied))
 	if err != nil {
@@ -175,7 +204,7 @@ func (m Model) Build() ([]nn.Layer, error) {
 	default:
 		return nil, usage(checkModelName(m.Name))
 	}
-	return layers, usage(err)
+	return layers, usage(inFlags(err))
 }
 
 // Input is what the model takes in mini-batches of the given size. Language

@@ -215,8 +215,8 @@ func RunRound(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	var request roundRequest
 	line, err := files.ReadLine(lines, maxRequest)
-	if err == nil {
-		err = json.Unmarshal(line, &request)
+	if err == nil && json.Unmarshal(line, &request) != nil {
+		err = errors.New("no line that asks for one")
 	}
 	if err != nil {
 		return usagef("no round is asked for on standard input (%v): it is reproduce that starts this", err)

@@ -56,7 +56,7 @@ func TestSpecsThatCannotRun(t *testing.T) {
 		{"table2", "k: [2, 4, 8]", "k: [4, 8]", "host_m: want one of m, and 2 among k"},
 		{"table2-amoebanet", "k: [2, 4, 8]", "k: [4, 8]", "base: want the cell of k and m"},
 		{"table2-modelled", "id: amoebanet\n", "id: ../../../../evil/x\n", `networks.0.id: "../../../../evil/x": want lower-case`},
-		{"delayed-reduction", "image: 17, classes: 5", "image: 17, classes: 0", "profiles.smoke.training.model: amoebanet: Classes is 0"},
+		{"delayed-reduction", "image: 17, classes: 5", "image: 17, classes: 0", "profiles.smoke.training.model: amoebanet: classes is 0"},
 		{"figure3", "{name: Pipeline-8, k: 8, paper: 3.442}", "{name: Pipeline-8, k: 800, paper: 3.442}", "800 partitions of"},
 		{"table1", "layers_up_to: 512", "layers_up_to: 2", "no network of the grid has layers for 8 partitions"},
 		{"translation", "optimizer: adam", "optimizer: adam\n      lr_schedule: never", "profiles.smoke.training: "},

@@ -61,16 +61,16 @@ func TestVisionModelsRefuse(t *testing.T) {
 	}{
 		{amoeba, func(m *Model) { m.Layers = 7 }, "multiple of 3"},
 		{amoeba, func(m *Model) { m.Filters = 0 }, "multiple of 8"},
-		{amoeba, func(m *Model) { m.Classes = 0 }, "Classes is 0"},
+		{amoeba, func(m *Model) { m.Classes = 0 }, "classes is 0"},
 		{amoeba, func(m *Model) { m.Image = 8 }, "too small"},
 		{amoeba, func(m *Model) { m.Aux = -1 }, "positive number, or 0 for no head"},
-		{amoeba, func(m *Model) { m.DropPath = 1 }, "DropPath"},
+		{amoeba, func(m *Model) { m.DropPath = 1 }, "drop-path"},
 		{amoeba, func(m *Model) { m.Fine = true }, "coarse split"},
 		{amoeba, func(m *Model) { m.ClipLogits = 1 }, "does not clip"},
 		{resnet, func(m *Model) { m.Aux = 0.4 }, "no auxiliary head"},
 		{resnet, func(m *Model) { m.DropPath = 0.4 }, "no drop-path"},
 		{resnet, func(m *Model) { m.Dropout = 0.1 }, "no dropout"},
-		{resnet, func(m *Model) { m.Width = -1 }, "Width is -1"},
+		{resnet, func(m *Model) { m.Width = -1 }, "width is -1"},
 		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, transformer, amoebanetd, resnet50, resnet101, resnet152"},
 	} {
 		m := c.model
