@@ -188,12 +188,13 @@ func (c Calibrating) training(probe calibrationProbe) Training {
 
 func (c Calibrating) openProbe(ctx context.Context, probe calibrationProbe) (*openProbe, gpipe.Pipeline, error) {
 	t := c.training(probe)
+	trainer, p, err := t.open(ctx, toTrain) // before the mini-batch, which may be larger than the machine
+	if err != nil {
+		return nil, p, err
+	}
 	batch, err := timingBatch(probe.model, probe.batch, c.Seed)
 	if err != nil {
-		return nil, gpipe.Pipeline{}, err
-	}
-	trainer, p, err := t.open(ctx, toTrain)
-	if err != nil {
+		trainer.Close()
 		return nil, p, err
 	}
 	return &openProbe{trainer: trainer, batch: batch, watched: &accelerator.Calibration{}}, p, nil

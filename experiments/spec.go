@@ -117,7 +117,8 @@ func (p *specProblem) error(name string, root *yaml.Node) error {
 	if len(p.path) > 0 {
 		where = strings.Join(p.path, ".") + ": "
 	}
-	return fmt.Errorf("%s:%d:%d: %s%w", name, n.Line, n.Column, where, p.err)
+	// A file's fault is no misuse of the program, also where a flag's would be.
+	return fmt.Errorf("%s:%d:%d: %s%v", name, n.Line, n.Column, where, p.err)
 }
 
 // decodeSpec decodes a spec, holds every field against what its type and tag

@@ -43,9 +43,9 @@ func checkRuns(e Experiment, from SpecFile) error {
 			}
 			root, e := yamldoc.Parse(from.Name, from.text)
 			if e != nil {
-				return usage(e)
+				return e
 			}
-			return usage(at(err, r.path...).error(from.Name, root))
+			return at(err, r.path...).error(from.Name, root)
 		}
 	}
 	return nil

@@ -327,6 +327,9 @@ func shown(v any) string {
 	if s, ok := v.(string); ok {
 		return quoted(s)
 	}
+	if v == nil {
+		return "null"
+	}
 	s := fmt.Sprint(v)
 	if len(s) > longest {
 		return s[:longest] + "..."
