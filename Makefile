@@ -2,7 +2,7 @@
 GO ?= go
 BIN := bin/gpipebench
 
-.PHONY: build test race lint check bench reproduce report check-report table1 table2 table3 ablation figure3 breakdown validation consistency delayed-reduction translation translation-scale stability reference verify clean
+.PHONY: build test faults race lint check bench reproduce report check-report table1 table2 table3 ablation figure3 breakdown validation consistency delayed-reduction translation translation-scale stability reference verify clean
 
 build:
 	$(GO) build -o $(BIN) ./cmd/gpipebench
@@ -15,6 +15,10 @@ test: lint
 	$(GO) test ./...
 	GODEBUG=cpu.avx512f=off $(GO) test -short ./nn/... ./models/... ./gpipe/...
 	$(GO) test -tags purego -short ./nn/... ./models/... ./gpipe/...
+
+# The program, on bad inputs and faults: a part of test by itself.
+faults:
+	$(GO) test -count=1 ./faults
 
 # The race detector needs cgo and cannot see into assembly.
 race:

@@ -1,0 +1,192 @@
+//go:build linux
+
+package faults
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// fault is a case. Status is 2 for usage, 1 for failure, 0 for none, -1 for an
+// end by a signal; of the rest, what is not stated is as defaults has it.
+type fault struct {
+	Name       string
+	Files      map[string]file // before it; missing directories on the way are made
+	Before     []string        // command lines, which succeed
+	Damage     map[string]file // then, to files that are there: what they are from now on
+	Run        []string        // arguments: a list, or words between spaces
+	Stdin      string
+	StdinFile  string `yaml:"stdin_file"`
+	StdoutFile string `yaml:"stdout_file"`
+	Umask      string
+	Signal     *signal
+
+	Status  int
+	Stderr  span              // lines
+	Stdout  span              // lines
+	Says    []string          // parts of the last line on standard error
+	SaysNot []string          `yaml:"says_not"` // in all that it prints
+	Prints  []string          // parts of standard output
+	Seconds float64           // of processor time; by the clock it is killed after several times that
+	MiB     int64             `yaml:"mib"` // resident at its peak
+	Makes   []string          // files that it is to make; dir/ with all that is in it
+	Changes []string          // files that it is to change, and that stay what they are
+	Modes   map[string]string // of files afterwards, such as -rw-r-----
+}
+
+var defaults = fault{Umask: "022", Status: 99, Stderr: span{1, 1}, Seconds: 5, MiB: 256}
+
+// load reads a file of cases. A case with rows stands for one case each, with
+// each for one for every combination: {key} is replaced by the value, in a command
+// line as part of one word; {key...} there is cut at spaces like the rest of it,
+// and !yaml "{key}" is what the value says in YAML.
+func load(name, repository string) ([]*fault, error) {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []struct {
+		Each map[string][]string
+		Rows []map[string]string
+		Case yaml.Node
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(raw))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&nodes); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var all []*fault
+	seen := map[string]bool{}
+	for _, n := range nodes {
+		rows := n.Rows
+		if rows == nil {
+			rows = []map[string]string{{}}
+		}
+		for _, key := range slices.Sorted(maps.Keys(n.Each)) {
+			var more []map[string]string
+			for _, row := range rows {
+				for _, value := range n.Each[key] {
+					m := maps.Clone(row)
+					m[key] = value
+					more = append(more, m)
+				}
+			}
+			rows = more
+		}
+		for _, row := range rows {
+			c := defaults
+			if err := fill(&n.Case, row, repository).Decode(&c); err != nil {
+				return nil, fmt.Errorf("%s, line %d: %w", name, n.Case.Line, err)
+			}
+			if c.Status == defaults.Status {
+				return nil, fmt.Errorf("%s, line %d: no status", name, n.Case.Line)
+			}
+			c.Name = strings.Map(func(r rune) rune {
+				if r < ' ' || r == 0x7f {
+					return '?'
+				}
+				return r
+			}, first(c.Name, 300))
+			if seen[c.Name] {
+				return nil, fmt.Errorf("%s, line %d: two cases %q", name, n.Case.Line, c.Name)
+			}
+			seen[c.Name] = true
+			all = append(all, &c)
+		}
+	}
+	return all, nil
+}
+
+// tiny makes a network that trains in milliseconds: {tiny} in a command line.
+const tiny = "--layers=2 --dim=16 --ff=32 --heads=2 --seq=8 --batch=4 --vocab=64"
+
+// fill copies a case and replaces the keys of a row in it.
+func fill(n *yaml.Node, row map[string]string, repository string) *yaml.Node {
+	var own, cut []string // pairs, of a word and of words
+	for key, value := range row {
+		own = append(own, "{"+key+"}", value)
+		cut = append(cut, "{"+key+"...}", value)
+	}
+	words, names := strings.NewReplacer(cut...), strings.NewReplacer(own...)
+	constants := strings.NewReplacer("{repository}", repository, "{long}", strings.Repeat("x", 100_000), "{name256}", strings.Repeat("n", 256))
+	var walk func(n *yaml.Node) *yaml.Node
+	walk = func(n *yaml.Node) *yaml.Node {
+		c := *n
+		c.Content = nil
+		if c.Kind == yaml.ScalarNode {
+			if v := constants.Replace(names.Replace(c.Value)); v != c.Value {
+				c.Value, c.Tag = v, ""
+				if c.Style = 0; c.Value == "" || strings.ContainsAny(c.Value, "\n\x00") {
+					c.Style, c.Tag = yaml.DoubleQuotedStyle, "!!str"
+				}
+			}
+		}
+		if n.Tag == "!yaml" { // a value that is more than a word
+			var document yaml.Node
+			if err := yaml.Unmarshal([]byte(c.Value), &document); err != nil || len(document.Content) != 1 {
+				panic(fmt.Sprintf("line %d: %q: %v", n.Line, c.Value, err))
+			}
+			return document.Content[0]
+		}
+		for i, child := range n.Content {
+			switch key := n.Content[i-i%2].Value; {
+			case n.Kind == yaml.MappingNode && i%2 == 1 && key == "name":
+				name := *child
+				name.Value, name.Style = names.Replace(child.Value), yaml.DoubleQuotedStyle
+				child = &name
+			case n.Kind == yaml.MappingNode && i%2 == 1 && key == "run" && child.Kind == yaml.ScalarNode:
+				list := &yaml.Node{Kind: yaml.SequenceNode}
+				for _, w := range strings.Fields(strings.ReplaceAll(words.Replace(child.Value), "{tiny}", tiny)) {
+					list.Content = append(list.Content, walk(&yaml.Node{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Tag: "!!str", Value: w}))
+				}
+				child = list
+			default:
+				child = walk(child)
+			}
+			c.Content = append(c.Content, child)
+		}
+		return &c
+	}
+	return walk(n)
+}
+
+// span is a number of lines: n, n-m, n- or any.
+type span struct{ from, to int }
+
+func (s *span) UnmarshalText(text []byte) error {
+	if string(text) == "any" {
+		*s = span{0, 1 << 30}
+		return nil
+	}
+	a, b, more := strings.Cut(string(text), "-")
+	from, err := strconv.Atoi(a)
+	*s = span{from, from}
+	if more && err == nil {
+		s.to = 1 << 30
+		if b != "" {
+			s.to, err = strconv.Atoi(b)
+		}
+	}
+	return err
+}
+
+func (s span) holds(n int) bool { return n >= s.from && n <= s.to }
+
+func (s span) String() string {
+	switch {
+	case s.from == s.to:
+		return strconv.Itoa(s.from)
+	case s.to == 1<<30:
+		return fmt.Sprintf("%d or more", s.from)
+	}
+	return fmt.Sprintf("%d to %d", s.from, s.to)
+}

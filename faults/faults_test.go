@@ -1,0 +1,389 @@
+//go:build linux
+
+// Package faults holds the program against bad inputs and faults. A case is data,
+// in *.yaml beside this file: what lies in its directory, a command line, and what
+// is to be seen: exit status, lines on standard error and output, seconds, and
+// memory. Of every case besides: an error is one line, the last, without words of
+// Go's own or control characters; no file is left, changed or replaced that it
+// does not name; no process is left.
+//
+// A case has a temporary directory of its own. Device nodes, links, FIFOs and
+// mounts are made there, and nothing else is ever given to the program to write.
+package faults
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// addressSpace is what a case may map, in KiB: so that a runaway ends before the
+// machine does. What it may use is its own bound.
+const addressSpace = 6 << 20
+
+// waits is how often a case may take its bound by the clock: it has what others
+// leave of the machine.
+const waits = 4
+
+// longestLine is how long an error may be, in bytes.
+const longestLine = 1200
+
+// ours are words that no line is to contain.
+var ours = regexp.MustCompile(`panic|goroutine|strconv\.|unmarshal|<nil>|%!|invalid syntax|value out of range|internal error|runtime error|fatal error|stack trace|\.go:\d|reflect\.|interface conversion|(?:^| )(?:json|yaml): |!!(int|str|map|seq|float|bool|null)|\b(experiments|gpipe|main|runtime|nn)\.[A-Za-z]|0xc0000|unsupported value`)
+
+func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program and starts it hundreds of times")
+	}
+	repository, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Without a stamp of the checkout: what such a program says of its origin is a case.
+	program := filepath.Join(t.TempDir(), "gpipebench")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./cmd/gpipebench")
+	build.Dir = repository
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	files, err := filepath.Glob("*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	total := 0
+	t.Run("cases", func(t *testing.T) {
+		for _, name := range files {
+			cases, err := load(name, repository)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += len(cases)
+			for _, c := range cases {
+				t.Run(strings.TrimSuffix(name, ".yaml")+"/"+c.Name, func(t *testing.T) {
+					t.Parallel()
+					c.check(t, program, repository)
+				})
+			}
+		}
+	})
+	t.Logf("%d cases", total)
+}
+
+// check prepares and runs one case and says what was not as stated.
+func (c *fault) check(t *testing.T, program, repository string) {
+	dir, temporary := t.TempDir(), t.TempDir()
+	readers, err := c.prepare(t, dir, repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range c.Before {
+		before := c.command(t.Context(), program, dir, temporary, strings.Fields(strings.ReplaceAll(line, "{tiny}", tiny)))
+		if out, err := before.CombinedOutput(); err != nil {
+			t.Fatalf("before it, %s: %v\n%s", line, err, out)
+		}
+	}
+	if err := c.damage(dir); err != nil {
+		t.Fatal(err)
+	}
+	was, err := look(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	cmd := c.command(t.Context(), program, dir, temporary, c.Run)
+	stdout, stderr := &text{}, &text{}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.Stdin = strings.NewReader(c.Stdin)
+	if c.StdinFile != "" {
+		// Without waiting for who may write to it.
+		f, err := os.OpenFile(filepath.Join(dir, c.StdinFile), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		cmd.Stdin = f
+	}
+	if c.StdoutFile != "" {
+		f, err := os.OpenFile(filepath.Join(dir, c.StdoutFile), os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		cmd.Stdout = f
+	}
+	started := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	group := cmd.Process.Pid
+	late := time.AfterFunc(time.Duration(waits*c.Seconds*float64(time.Second)), func() { syscall.Kill(-group, syscall.SIGKILL) })
+	if c.Signal != nil {
+		go c.Signal.send(t.Context(), group, stderr)
+	}
+	_ = cmd.Wait() // its status is looked at below
+	took := time.Since(started)
+	inTime := late.Stop()
+	if left := remaining(group, dir); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
+	syscall.Kill(-group, syscall.SIGKILL)
+	for _, r := range readers {
+		r.end()
+	}
+
+	show := fmt.Sprintf("gpipebench %s\n%s%s", first(strings.Join(c.Run, " "), 400), first(stdout.String(), 800), first(stderr.String(), 1600))
+	wrong := func(format string, args ...any) {
+		t.Helper()
+		t.Errorf("%s\n%s", fmt.Sprintf(format, args...), show)
+		show = ""
+	}
+	if !inTime {
+		wrong("killed: not ended %g s after its start", waits*c.Seconds)
+		return
+	}
+	if used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(); used.Seconds() > c.Seconds {
+		wrong("%.1f s of processor time in %.1f s, want at most %g", used.Seconds(), took.Seconds(), c.Seconds)
+	}
+	if status := cmd.ProcessState.ExitCode(); status != c.Status {
+		wrong("exit status %d (%v), want %d", status, cmd.ProcessState, c.Status)
+	}
+	// Of the largest process of those that ended, and not less than the small one
+	// that this is, which the kernel counts to its child.
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && usage.Maxrss>>10 > c.MiB {
+		wrong("%d MiB resident after %.1f s, want at most %d", usage.Maxrss>>10, took.Seconds(), c.MiB)
+	}
+	if n := stdout.lines(); !c.Stdout.holds(n) {
+		wrong("%d lines on standard output, want %s", n, c.Stdout)
+	}
+	if n := stderr.lines(); !c.Stderr.holds(n) {
+		wrong("%d lines on standard error, want %s", n, c.Stderr)
+	}
+	said := strings.Split(strings.TrimSuffix(stderr.String(), "\n"), "\n")
+	last := said[len(said)-1]
+	if c.Status > 0 && !strings.HasPrefix(last, "gpipebench: ") {
+		wrong("the last line is %q, want gpipebench's error", first(last, 200))
+	}
+	for _, line := range said {
+		if w := ours.FindString(line); w != "" {
+			wrong("%q in what it says", w)
+		}
+		if len(line) > longestLine {
+			wrong("a line of %d bytes, want at most %d", len(line), longestLine)
+		}
+		if !utf8.ValidString(line) || strings.ContainsFunc(line, unicode.IsControl) {
+			wrong("control characters or no UTF-8 in %q", first(line, 300))
+		}
+	}
+	for _, want := range c.Says {
+		if !strings.Contains(last, want) {
+			wrong("no %q in its last line", want)
+		}
+	}
+	for _, want := range c.Prints {
+		if !strings.Contains(stdout.String(), want) {
+			wrong("no %q on its standard output", want)
+		}
+	}
+	for _, no := range c.SaysNot {
+		if strings.Contains(stdout.String()+stderr.String(), no) {
+			wrong("%q in what it says", no)
+		}
+	}
+	is, err := look(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range c.differences(was, is) {
+		wrong("%s", d)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		wrong("left in the directory for temporary files: %v, %v", left, err)
+	}
+	for _, r := range readers {
+		if c.Status == 0 && r.got == 0 {
+			wrong("%s: nothing was written to it", r.name)
+		}
+	}
+}
+
+// command is the program in a shell that sets its limits, in a group of processes
+// of its own.
+func (c *fault) command(ctx context.Context, program, dir, temporary string, args []string) *exec.Cmd {
+	limits := fmt.Sprintf(`ulimit -v %d && umask %s && exec "$0" "$@"`, addressSpace, c.Umask)
+	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", limits, program}, args...)...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + temporary, "HOME=" + filepath.Join(dir, "..", "home")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 2 * time.Second
+	return cmd
+}
+
+// signal is sent to the program, or to a process that it has started.
+type signal struct {
+	Name    string  // INT, TERM, HUP, KILL, SEGV or ABRT
+	Behind  string  // part of what it has said on standard error by then
+	Seconds float64 // after that, or after its start
+	Child   bool    // to its child
+}
+
+var signals = map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL, "SEGV": syscall.SIGSEGV, "ABRT": syscall.SIGABRT}
+
+func (s *signal) send(ctx context.Context, pid int, said *text) {
+	for ctx.Err() == nil && !strings.Contains(said.String(), s.Behind) {
+		time.Sleep(2 * time.Millisecond)
+	}
+	time.Sleep(time.Duration(s.Seconds * float64(time.Second)))
+	if !s.Child {
+		syscall.Kill(pid, signals[s.Name])
+		return
+	}
+	for ctx.Err() == nil {
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+		if err != nil {
+			return
+		}
+		list := strings.Fields(string(children))
+		if tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)); err == nil {
+			for _, task := range tasks { // whichever thread has started it
+				children, _ := os.ReadFile(task)
+				list = append(list, strings.Fields(string(children))...)
+			}
+		}
+		if len(list) > 0 {
+			if child, err := strconv.Atoi(list[0]); err == nil {
+				syscall.Kill(child, signals[s.Name])
+			}
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// remaining tells of processes of a group, or in a directory, that do not end
+// within five seconds: what computes looks now and then whether it is still wanted.
+func remaining(group int, dir string) string {
+	left := ""
+	for range 500 {
+		left = ""
+		if syscall.Kill(-group, 0) == nil {
+			left = "a process of its group"
+		}
+		links, _ := filepath.Glob("/proc/[0-9]*/cwd")
+		for _, l := range links {
+			if to, err := os.Readlink(l); err == nil && to == dir {
+				left = "a process, " + filepath.Dir(l)
+			}
+		}
+		if left == "" {
+			return ""
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return left
+}
+
+// differences tells which files have come, gone or changed that may not, and
+// which have not come that should.
+func (c *fault) differences(was, is map[string]string) []string {
+	var all []string
+	named := func(names []string, name string) bool {
+		return slices.ContainsFunc(names, func(n string) bool {
+			return n == name || strings.HasSuffix(n, "/") && strings.HasPrefix(name+"/", n)
+		})
+	}
+	for name, now := range is {
+		before, there := was[name]
+		switch {
+		case !there && !named(c.Makes, name):
+			all = append(all, fmt.Sprintf("%s is left behind: %s", name, now))
+		case there && now != before && !named(c.Changes, name):
+			all = append(all, fmt.Sprintf("%s was %s, now it is %s", name, before, now))
+		case there && strings.Fields(now)[0] != strings.Fields(before)[0]:
+			all = append(all, fmt.Sprintf("%s was %s, now it is %s", name, before, now))
+		case c.Status == 0 && there && now == before && named(c.Changes, name) && !strings.HasPrefix(now, "d"):
+			all = append(all, fmt.Sprintf("%s is as it was", name))
+		}
+	}
+	for name := range was {
+		if _, there := is[name]; !there {
+			all = append(all, name+" is gone")
+		}
+	}
+	for _, name := range c.Makes {
+		if _, there := is[strings.TrimSuffix(name, "/")]; !there && c.Status == 0 {
+			all = append(all, name+" was not made")
+		}
+	}
+	for name, mode := range c.Modes {
+		if got := strings.Fields(is[name] + " -")[0]; got != mode {
+			all = append(all, fmt.Sprintf("%s has mode %s, want %s", name, got, mode))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// text is what a process has said, up to a megabyte of it.
+type text struct {
+	lock sync.Mutex
+	b    bytes.Buffer
+	n    int // newlines
+}
+
+func (t *text) Write(p []byte) (int, error) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.n += bytes.Count(p, []byte("\n"))
+	t.b.Write(p[:min(len(p), max(0, 1<<20-t.b.Len()))])
+	return len(p), nil
+}
+
+func (t *text) String() string {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	return t.b.String()
+}
+
+// lines counts them, the unfinished one too.
+func (t *text) lines() int {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	if b := t.b.Bytes(); len(b) > 0 && b[len(b)-1] != '\n' {
+		return t.n + 1
+	}
+	return t.n
+}
+
+func first(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + fmt.Sprintf("... (%d bytes)\n", len(s))
+}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	// What this process uses the kernel counts to its children: it has to be small
+	// beside the bounds.
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) == nil && usage.Maxrss>>10 > 150 && runtime.GOOS == "linux" {
+		fmt.Printf("the runner itself has used %d MiB\n", usage.Maxrss>>10)
+		status = max(status, 1)
+	}
+	os.Exit(status)
+}
