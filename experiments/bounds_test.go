@@ -14,6 +14,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/suite"
 )
 
 // endless is what a device gives that never ends.
@@ -46,28 +51,28 @@ func TestEndlessInput(t *testing.T) {
 		t.Skip("no /dev/zero here")
 	}
 	dir := t.TempDir()
-	records := filepath.Join(dir, "table2.jsonl")
+	recordsDir := filepath.Join(dir, "table2.jsonl")
 	long := filepath.Join(dir, "long.jsonl")
-	if err := os.Symlink("/dev/zero", records); err != nil {
+	if err := os.Symlink("/dev/zero", recordsDir); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(long, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(long, maxRecord+1); err != nil { // one line, of holes
+	if err := os.Truncate(long, records.MaxRecord+1); err != nil { // one line, of holes
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
 		run  func() error
 		want string
 	}{
-		"a spec":       {func() error { _, err := ReadSpec("/dev/zero", IDs()); return err }, "/dev/zero: is a device, want a spec of up to 65536 bytes"},
-		"records":      {func() error { _, err := LoadLog(records, "table2"); return err }, records + ": is a device, want a regular file: records of up to 256 MiB"},
-		"own records":  {func() error { _, err := OpenLog(records, Key{}, false); return err }, records + ": is a device, want a regular file: records of up to 256 MiB"},
-		"a long line":  {func() error { _, err := LoadLog(long, "table2"); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
-		"own long one": {func() error { _, err := OpenLog(long, Key{}, false); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
+		"a spec":       {func() error { _, err := suite.ReadSpec("/dev/zero", IDs()); return err }, "/dev/zero: is a device, want a spec of up to 65536 bytes"},
+		"records":      {func() error { _, err := records.Load(recordsDir, "table2"); return err }, recordsDir + ": is a device, want a regular file: records of up to 256 MiB"},
+		"own records":  {func() error { _, err := records.Open(recordsDir, records.Key{}, false); return err }, recordsDir + ": is a device, want a regular file: records of up to 256 MiB"},
+		"a long line":  {func() error { _, err := records.Load(long, "table2"); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
+		"own long one": {func() error { _, err := records.Open(long, records.Key{}, false); return err }, long + ":1: line too long, want a record of up to 8 MiB"},
 		"a round":      {func() error { return RunRound(context.Background(), endless{}, io.Discard) }, "no round is asked for on standard input (line too long): it is reproduce that starts this"},
-		"its records":  {func() error { return adoptAll(endless{}, nil, NewLog(Key{})) }, "line too long"},
+		"its records":  {func() error { return rounds.AdoptAll(endless{}, nil, records.New(records.Key{})) }, "line too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			frugal(t, func() {
@@ -95,7 +100,7 @@ func TestPictureThatDeclaresTooMuch(t *testing.T) {
 		t.Fatal(err)
 	}
 	frugal(t, func() {
-		if sameFile("a.png", string(huge), own.String()) {
+		if plot.Same("a.png", string(huge), own.String()) {
 			t.Error("they are the same")
 		}
 	})
@@ -109,7 +114,7 @@ func TestYAMLBombs(t *testing.T) {
 		bomb += field + ": &a" + string(rune('1'+i)) + " [" + strings.Repeat("*a"+string(rune('0'+i))+", ", 9) + "]\n"
 	}
 	keys := "experiment: table2\n"
-	for i := 0; len(keys) < int(specKind.Bytes)-20; i++ {
+	for i := 0; len(keys) < int(suite.SpecKind.Bytes)-20; i++ {
 		keys += string(rune('a'+i%26)) + strings.Repeat("a", i/26%7) + string(rune(0x100+i)) + ": 1\n"
 	}
 	for name, text := range map[string]string{"anchors": bomb, "keys": keys, "brackets": "experiment: table2\nk: " + strings.Repeat("[", 50_000), "items": "experiment: table2\nk: [" + strings.Repeat("[],", 20_000) + "]"} {
@@ -119,7 +124,7 @@ func TestYAMLBombs(t *testing.T) {
 				t.Fatal(err)
 			}
 			frugal(t, func() {
-				spec, err := ReadSpec(file, IDs())
+				spec, err := suite.ReadSpec(file, IDs())
 				if err == nil {
 					_, err = Load(spec.Experiment, spec)
 				}
@@ -139,7 +144,7 @@ func TestManyDamagedLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	frugal(t, func() {
-		l, err := OpenLog(name, Key{}, false)
+		l, err := records.Open(name, records.Key{}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,97 +8,62 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"gpipebench/experiments/gpipe/ablation"
+	"gpipebench/experiments/gpipe/accuracy"
+	"gpipebench/experiments/gpipe/breakdown"
+	"gpipebench/experiments/gpipe/delayed"
+	"gpipebench/experiments/gpipe/figure3"
+	"gpipebench/experiments/gpipe/table1"
+	"gpipebench/experiments/gpipe/table2"
+	"gpipebench/experiments/gpipe/table2/amoebanet"
+	"gpipebench/experiments/gpipe/table2/modelled"
+	"gpipebench/experiments/gpipe/table2/modelled/modelledtest"
+	"gpipebench/experiments/gpipe/table3"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/rounds/roundstest"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/schedule"
 )
-
-// fillRounds gives every run's samples to a log, as devices would leave them on
-// which a task of stage k takes of(run, k) per forward unit and twice as much
-// backward. A forward unit is one part in K M of the network. Setup and update
-// take ends nanoseconds.
-func fillRounds(t *testing.T, log *Log, r *rounds, ends int64, of func(run *timedRun, stage int) float64) {
-	t.Helper()
-	for i := range r.runs {
-		run := &r.runs[i]
-		setup := run.training.Setup
-		lists, err := schedule.Build(setup.Schedule, setup.Partitions, setup.MicroBatches, setup.Checkpoint, setup.LateRecompute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &timedSample{}
-		for k := range setup.Partitions {
-			unit := int64(float64(1<<24) / float64(setup.Partitions*setup.MicroBatches) * of(run, k))
-			f, rec, b := make([]int64, setup.MicroBatches), make([]int64, setup.MicroBatches), make([]int64, setup.MicroBatches)
-			for _, task := range lists[k] {
-				switch task.Kind {
-				case schedule.Forward:
-					f[task.Micro] = unit
-				case schedule.Recompute:
-					rec[task.Micro] = unit
-				case schedule.Backward:
-					b[task.Micro] = 2 * unit
-				}
-			}
-			s.F, s.R, s.B = append(s.F, f), append(s.R, rec), append(s.B, b)
-			s.Setup, s.Update = append(s.Setup, ends), append(s.Update, ends)
-			s.Partition, s.Peak = append(s.Partition, 1), append(s.Peak, 1<<20)
-		}
-		tl, err := s.times(lists).Replay()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Seconds = tl.Span()
-		for round := range r.count {
-			for step := range run.steps {
-				if err := log.Add(run.sample(round, step), 1, s); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
-	for i := range r.runs {
-		if err := log.Add(modelledName(r.runs[i].name), 0, modelledSample{32, 2, 64, 2}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	log.Session = Provenance{Time: "then", Machine: Machine{CPU: "a machine", Cores: 2, GOMAXPROCS: 2}}
-}
-
-func even(*timedRun, int) float64 { return 1 }
 
 // imageExperiments are the experiments on networks for images, with their
 // rounds in the smoke profile.
 func imageExperiments(t *testing.T) map[string]struct {
-	Experiment
-	rounds *rounds
+	suite.Experiment
+	rounds *rounds.Rounds
 } {
 	t.Helper()
 	out := map[string]struct {
-		Experiment
-		rounds *rounds
+		suite.Experiment
+		rounds *rounds.Rounds
 	}{}
 	for _, id := range []string{"figure3", "breakdown", "table2-amoebanet"} {
 		e, err := Load(id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r *rounds
+		var r *rounds.Rounds
 		switch e := e.(type) {
-		case *figure3:
-			r = e.rounds(e.spec.Profiles["smoke"])
-		case *breakdown:
-			r = e.rounds(e.spec.Profiles["smoke"])
-		case *amoeba:
-			r = e.rounds(e.spec.Profiles["smoke"])
+		case *figure3.Figure3:
+			r = e.Rounds(e.Spec.Profiles["smoke"])
+		case *breakdown.Breakdown:
+			r = e.Rounds(e.Spec.Profiles["smoke"])
+		case *amoebanet.Amoeba:
+			r = e.Rounds(e.Spec.Profiles["smoke"])
 		}
 		out[id] = struct {
-			Experiment
-			rounds *rounds
+			suite.Experiment
+			rounds *rounds.Rounds
 		}{e, r}
 	}
 	return out
@@ -107,13 +72,13 @@ func imageExperiments(t *testing.T) map[string]struct {
 // On even stages theory, closed form and measurement are one.
 func TestImageReportsOnEvenStages(t *testing.T) {
 	for id, e := range imageExperiments(t) {
-		log := NewLog(e.Key("smoke"))
+		log := records.New(e.Key("smoke"))
 		if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
 			t.Errorf("%s without records: %v", id, err)
 		}
-		fillRounds(t, log, e.rounds, 0, even)
-		if a, ok := e.Experiment.(*amoeba); ok {
-			fillBeside(t, log, a.modelled)
+		roundstest.FillRounds(t, log, e.rounds, 0, roundstest.Even)
+		if a, ok := e.Experiment.(*amoebanet.Amoeba); ok {
+			modelledtest.FillBeside(t, log, a.Modelled)
 		}
 		r, err := e.Report(log, log)
 		if err != nil {
@@ -152,7 +117,7 @@ func TestImageReportsOnEvenStages(t *testing.T) {
 
 // checkParts checks a table of even stages' steps: the shares add up, nothing is
 // lost between stages, and a baseline recomputes nothing.
-func checkParts(t *testing.T, table *Table) {
+func checkParts(t *testing.T, table *suite.Table) {
 	t.Helper()
 	for _, row := range table.Rows {
 		share := map[string]float64{}
@@ -182,13 +147,13 @@ func checkParts(t *testing.T, table *Table) {
 // The mean of the stages' times over the largest.
 func TestBalance(t *testing.T) {
 	e := imageExperiments(t)["breakdown"]
-	log := NewLog(e.Key("smoke"))
-	fillRounds(t, log, e.rounds, 0, func(_ *timedRun, stage int) float64 { return float64(3 - 2*min(stage, 1)) })
-	runs, err := e.rounds.all(log)
+	log := records.New(e.Key("smoke"))
+	roundstest.FillRounds(t, log, e.rounds, 0, func(_ *rounds.Run, stage int) float64 { return float64(3 - 2*min(stage, 1)) })
+	runs, err := e.rounds.All(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := runs[breakdownRun(2)].balance(); math.Abs(got-2./3) > 1e-6 {
+	if got := runs[breakdown.BreakdownRun(2)].Balance(); math.Abs(got-2./3) > 1e-6 {
 		t.Errorf("stages of 3 and 1: %v, want 2/3", got)
 	}
 }
@@ -196,8 +161,8 @@ func TestBalance(t *testing.T) {
 // The figures that are derived: even stages at M = 32, f:r:b = 1:1:2.
 func TestFigure3Theory(t *testing.T) {
 	e := imageExperiments(t)["figure3"]
-	log := NewLog(e.Key("smoke"))
-	fillRounds(t, log, e.rounds, 0, even)
+	log := records.New(e.Key("smoke"))
+	roundstest.FillRounds(t, log, e.rounds, 0, roundstest.Even)
 	r, err := e.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -223,15 +188,15 @@ func TestFigure3Theory(t *testing.T) {
 func TestBreakdownColumnsAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	e := imageExperiments(t)["breakdown"]
-	log := NewLog(e.Key("smoke"))
-	fillRounds(t, log, e.rounds, 1<<18, func(*timedRun, int) float64 { return 0.5 + rng.Float64() })
-	runs, err := e.rounds.all(log)
+	log := records.New(e.Key("smoke"))
+	roundstest.FillRounds(t, log, e.rounds, 1<<18, func(*rounds.Run, int) float64 { return 0.5 + rng.Float64() })
+	runs, err := e.rounds.All(log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, m := range runs {
-		if sum := m.parts.Sum(); math.Abs(sum-m.parts.Step) > 1e-9*m.parts.Step || m.parts.Step != m.span {
-			t.Errorf("%s: the parts add up to %v, the step takes %v", name, sum, m.parts.Step)
+		if sum := m.Parts.Sum(); math.Abs(sum-m.Parts.Step) > 1e-9*m.Parts.Step || m.Parts.Step != m.Span {
+			t.Errorf("%s: the parts add up to %v, the step takes %v", name, sum, m.Parts.Step)
 		}
 	}
 	r, err := e.Report(log, nil)
@@ -282,14 +247,14 @@ func TestBreakdownColumnsAddUp(t *testing.T) {
 // The theory of Table 2's AmoebaNet at the paper's scale is what its
 // multiply-adds alone give: far above what the paper measured.
 func TestTable2AmoebaNetTheory(t *testing.T) {
-	e := imageExperiments(t)["table2-amoebanet"].Experiment.(*amoeba)
-	costs, err := flopsOf(e.spec.PaperModel)
+	e := imageExperiments(t)["table2-amoebanet"].Experiment.(*amoebanet.Amoeba)
+	costs, err := workload.FlopsOf(e.Spec.PaperModel)
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := e.setup(FLOPs, e.spec.Base)
+	base := e.Setup(workload.FLOPs, e.Spec.Base)
 	for k, want := range map[int]string{2: "1.65", 4: "3.11", 8: "5.34"} {
-		got, err := against(func(s Setup) (float64, error) { return cutStep(s, costs) }, base, e.setup(FLOPs, cell{k, 32}))
+		got, err := rounds.Against(func(s workload.Setup) (float64, error) { return workload.CutStep(s, costs) }, base, e.Setup(workload.FLOPs, suite.Cell{K: k, M: 32}))
 		if err != nil || fmt.Sprintf("%.2f", got) != want {
 			t.Errorf("K = %d, M = 32: %.3f, %v; want %s", k, got, err, want)
 		}
@@ -302,22 +267,22 @@ func TestImageExperimentsMeasure(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	small := Model{Name: "amoebanetd", Layers: 3, Filters: 8, Image: 48, Classes: 3}
+	small := workload.Model{Name: "amoebanetd", Layers: 3, Filters: 8, Image: 48, Classes: 3}
 	for id, e := range imageExperiments(t) {
-		e.rounds.warmUp = 0
-		for i := range e.rounds.runs {
-			e.rounds.runs[i].training.Model = small
+		e.rounds.WarmUp = 0
+		for i := range e.rounds.Runs {
+			e.rounds.Runs[i].Training.Model = small
 		}
-		log := NewLog(e.Key("smoke"))
-		for i := range e.rounds.runs {
-			if err := log.Add(modelledName(e.rounds.runs[i].name), 0, modelledSample{32, 2, 64, 2}); err != nil {
+		log := records.New(e.Key("smoke"))
+		for i := range e.rounds.Runs {
+			if err := log.Add(figure3.ModelledName(e.rounds.Runs[i].Name), 0, figure3.ModelledSample{Batch: 32, Seconds: 2, Filled: 64, FilledSeconds: 2}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if a, ok := e.Experiment.(*amoeba); ok {
-			fillBeside(t, log, a.modelled)
+		if a, ok := e.Experiment.(*amoebanet.Amoeba); ok {
+			modelledtest.FillBeside(t, log, a.Modelled)
 		}
-		if err := inThisProcess(context.Background(), e.rounds, log, Silent{}); err != nil {
+		if err := rounds.InThisProcess(context.Background(), e.rounds, log, progress.Silent{}); err != nil {
 			t.Fatal(err)
 		}
 		r, err := e.Report(log, nil)
@@ -329,9 +294,9 @@ func TestImageExperimentsMeasure(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		n := len(log.names)
-		if err := inThisProcess(context.Background(), e.rounds, log, Silent{}); err != nil || len(log.names) != n {
-			t.Errorf("%s measured again: %d samples more, %v", id, len(log.names)-n, err)
+		n := len(log.Names)
+		if err := rounds.InThisProcess(context.Background(), e.rounds, log, progress.Silent{}); err != nil || len(log.Names) != n {
+			t.Errorf("%s measured again: %d samples more, %v", id, len(log.Names)-n, err)
 		}
 	}
 }
@@ -339,20 +304,20 @@ func TestImageExperimentsMeasure(t *testing.T) {
 // Modelled steps: a larger mini-batch pays where it fits, and none fits a
 // network that is too large.
 func TestModelled(t *testing.T) {
-	m := modelledSpec{Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Batch: 32, Most: 100}
-	log := NewLog(Key{})
-	s := Setup{Partitions: 2, MicroBatches: 4}
-	for name, model := range map[string]Model{
+	m := figure3.ModelledSpec{Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Batch: 32, Most: 100}
+	log := records.New(records.Key{})
+	s := workload.Setup{Partitions: 2, MicroBatches: 4}
+	for name, model := range map[string]workload.Model{
 		"small": {Name: "resnet50", Width: 8, Image: 64, Classes: 10}, "large": {Name: "amoebanetd", Layers: 36, Filters: 1024, Classes: 10},
 	} {
 		for range 2 { // once is enough
-			if err := m.measure(context.Background(), log, name, model, s); err != nil {
+			if err := m.Measure(context.Background(), log, name, model, s); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	var small, large modelledSample
-	if err := errors.Join(log.Get(modelledName("small"), &small), log.Get(modelledName("large"), &large)); err != nil {
+	var small, large figure3.ModelledSample
+	if err := errors.Join(log.Get(figure3.ModelledName("small"), &small), log.Get(figure3.ModelledName("large"), &large)); err != nil {
 		t.Fatal(err)
 	}
 	if small.Batch != 32 || small.Filled != 96 || !(small.FilledSeconds > small.Seconds && small.FilledSeconds < 3*small.Seconds) {
@@ -361,46 +326,46 @@ func TestModelled(t *testing.T) {
 	if large.Filled != 0 || !(large.Seconds > 0) {
 		t.Errorf("a network that is too large: %+v", large)
 	}
-	if got, err := m.cells(log, "small", "large"); err != nil || got[1] != "-" {
+	if got, err := m.Cells(log, "small", "large"); err != nil || got[1] != "-" {
 		t.Errorf("cells %q, %v", got, err)
 	}
-	if _, err := m.cells(log, "small", "none"); err == nil {
+	if _, err := m.Cells(log, "small", "none"); err == nil {
 		t.Error("no error without a sample")
 	}
 }
 
 // A run that goes on keeps the partition that it began with.
 func TestRoundsKeepThePartition(t *testing.T) {
-	run := timedRun{name: "run", steps: 1, training: Training{
-		Model: Model{Name: "amoebanetd", Layers: 3, Filters: 8, Image: 48, Classes: 3}, Batch: 2,
+	run := rounds.Run{Name: "run", Steps: 1, Training: workload.Training{
+		Model: workload.Model{Name: "amoebanetd", Layers: 3, Filters: 8, Image: 48, Classes: 3}, Batch: 2,
 		Optimizer: "momentum", LR: 0.001, LRSchedule: "constant",
-		Setup: Setup{Partitions: 2, MicroBatches: 1, Device: gpipe.Emulated, Threads: 1},
+		Setup: workload.Setup{Partitions: 2, MicroBatches: 1, Device: gpipe.Emulated, Threads: 1},
 	}}
-	r := &rounds{id: "e", count: 2, seed: 1, runs: []timedRun{run}}
-	log := NewLog(Key{Experiment: "e"})
-	if err := log.Add(run.sample(0, 0), 1, &timedSample{Partition: []int{1, 8}}); err != nil {
+	r := &rounds.Rounds{Id: "e", Count: 2, Seed: 1, Runs: []rounds.Run{run}}
+	log := records.New(records.Key{Experiment: "e"})
+	if err := log.Add(run.Sample(0, 0), 1, &rounds.Sample{Partition: []int{1, 8}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := inThisProcess(context.Background(), r, log, Silent{}); err != nil {
+	if err := rounds.InThisProcess(context.Background(), r, log, progress.Silent{}); err != nil {
 		t.Fatal(err)
 	}
-	var s timedSample
-	if err := log.Get(run.sample(1, 0), &s); err != nil || joinInts(s.Partition) != "1,8" {
+	var s rounds.Sample
+	if err := log.Get(run.Sample(1, 0), &s); err != nil || suite.JoinInts(s.Partition) != "1,8" {
 		t.Errorf("partition %v, %v; want that of the first sample", s.Partition, err)
 	}
 	// One that is cut by time is cut by figures that others have too.
-	r.runs[0].training.Setup.Cost = Time
-	log = NewLog(Key{Experiment: "e"})
-	if err := inThisProcess(context.Background(), r, log, Silent{}); err != nil {
+	r.Runs[0].Training.Setup.Cost = workload.Time
+	log = records.New(records.Key{Experiment: "e"})
+	if err := rounds.InThisProcess(context.Background(), r, log, progress.Silent{}); err != nil {
 		t.Fatal(err)
 	}
-	costs := layerCosts{{run.training.Model, 2, 1, 1}: {1, 1, 1, 1, 1, 1, 1, 1, 9}}
-	if sizes, err := costs.balance(context.Background(), &r.runs[0].training); err != nil || joinInts(sizes) != "8,1" {
+	costs := rounds.LayerCosts{{Model: run.Training.Model, Batch: 2, Micro: 1, Threads: 1}: {1, 1, 1, 1, 1, 1, 1, 1, 9}}
+	if sizes, err := costs.Balance(context.Background(), &r.Runs[0].Training); err != nil || suite.JoinInts(sizes) != "8,1" {
 		t.Errorf("cut %v, %v; want 8,1", sizes, err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if err := inThisProcess(ctx, r, NewLog(Key{Experiment: "e"}), Silent{}); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "e, run: ") {
+	if err := rounds.InThisProcess(ctx, r, records.New(records.Key{Experiment: "e"}), progress.Silent{}); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "e, run: ") {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -426,20 +391,223 @@ func TestImageSpecErrors(t *testing.T) {
 		{"table2_amoebanet.yaml", "rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
 	} {
 		var err error
-		text := edited(t, c.file, c.old, c.replacement)
+		text := suitetest.Edited(t, c.file, c.old, c.replacement)
 		switch c.file {
 		case "figure3.yaml":
-			e := &figure3{}
-			err = decodeSpec(c.file, text, &e.spec, e.check)
+			e := &figure3.Figure3{}
+			err = suite.Decode(c.file, text, &e.Spec, e.Check)
 		case "breakdown.yaml":
-			e := &breakdown{}
-			err = decodeSpec(c.file, text, &e.spec, e.check)
+			e := &breakdown.Breakdown{}
+			err = suite.Decode(c.file, text, &e.Spec, e.Check)
 		default:
-			e := &amoeba{}
-			err = decodeSpec(c.file, text, &e.spec, e.check)
+			e := &amoebanet.Amoeba{}
+			err = suite.Decode(c.file, text, &e.Spec, e.Check)
 		}
 		if err == nil || !strings.HasPrefix(err.Error(), c.file+":") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
+		}
+	}
+}
+
+// What is modelled hangs on an accelerator's figures, so records are keyed by
+// them; its description and its sources change nothing.
+func TestKeysHangOnAccelerators(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "own.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte("name: own\nflops: {bf16: 1e12, f32: 1e12}\nbandwidth: 1e11\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"table1", "table2", "table2-amoebanet", "table2-modelled", "table3", "ablation", "figure3"} {
+		e, err := Load(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e := e.(type) {
+		case *table1.Table1:
+			e.Spec.Networks[1].Accelerator = file
+		case *table2.Table2:
+			e.Modelled.Networks[0].Accelerator = file
+		case *amoebanet.Amoeba:
+			e.Modelled.Networks[0].Accelerator = file
+		case *modelled.Table2Modelled:
+			e.Table3.Spec.Networks[1].Accelerator = file
+		case *table3.Table3:
+			e.Spec.Networks[1].Accelerator = file
+		case *ablation.Ablation:
+			e.Spec.Networks[1].Accelerator = file
+		case *figure3.Figure3:
+			e.Spec.Modelled.Accelerator = file
+		}
+		write("memory: 1GiB")
+		key := e.Key("smoke")
+		if write("memory: 1GiB\ndescription: mine\nsources: {memory: a guess}"); e.Key("smoke") != key {
+			t.Errorf("%s: another description gives another key", id)
+		}
+		if write("memory: 2GiB"); e.Key("smoke") == key {
+			t.Errorf("%s: more memory gives the same key", id)
+		}
+	}
+}
+
+func TestModelledSpecErrors(t *testing.T) {
+	const good = "{accelerator: tpuv2, dtype: bf16, optimizer: rmsprop, batch: 32, most: 4096}"
+	for want, change := range map[string][2]string{
+		"unknown accelerator":                    {"tpuv2", "abacus"},
+		"want bf16 or f32":                       {"bf16", "bf8"},
+		"momentum":                               {"rmsprop", "luck"},
+		"\"0\": want a whole number from 1":      {"batch: 32", "batch: 0"},
+		"at most 31 examples: want 32 or more":   {"4096", "31"},
+		"modelled: no most: want a whole number": {", most: 4096", ""},
+	} {
+		f := &figure3.Figure3{}
+		err := suite.Decode("x.yaml", suitetest.Edited(t, "figure3.yaml", good, strings.Replace(good, change[0], change[1], 1)), &f.Spec, f.Check)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", change[1], err, want)
+		}
+	}
+}
+
+func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
+	for _, c := range []struct{ old, replacement, want string }{
+		{"seed: 1", "sed: 1", "x.yaml:7:1: unknown field sed: want experiment, title, source, discard, seed, paper, paper_model, setup, profiles"},
+		{"    seeds: [1, 2]", "    seds: [1, 2]", "x.yaml:19:5: profiles.smoke: unknown field seds: want expected, seeds, training"},
+		{"filters: 8, image: 17", "filter: 8, image: 17", "unknown field filter: want name, layers, dim"},
+		{"    seeds: [1, 2]", "    seeds: [1, two]", "x.yaml:19:16: profiles.smoke.seeds.1: \"two\": want a whole number of 1 or more"},
+		{"    seeds: [1, 2]", "    seeds: 1", "x.yaml:19:12: profiles.smoke.seeds: \"1\": want a list"},
+		{"seed: 1", "seed: -1", "x.yaml:7:7: seed: \"-1\": want a whole number of 1 or more"},
+		{"      steps: 5", "      steps: [5]", "a list: want a whole number"},
+		{"paper: 4", "paper: four", "four"},
+		{"seed: 1", "seed: 1\nseed: 2", "x.yaml:8:1: field seed is there twice: want it once"},
+		{"seed: 1", "seed: 1.9", "x.yaml:7:7: seed: \"1.9\": want a whole number of 1 or more"},
+		{"seed: 1", "seed: ~", "x.yaml:7:7: seed: nothing: want a whole number of 1 or more"},
+		{"seed: 1", "seed: 0x1p3", "x.yaml:7:7: seed: \"0x1p3\": want"},
+		{"seed: 1\n", "", "x.yaml:3:1: no seed: want a whole number of 1 or more"},
+		{"    seeds: [1, 2]", "    seeds: [1, 2, 1]", "x.yaml:19:19: profiles.smoke.seeds.2: this entry is there already, as entry 0: want each once"},
+		{"    seeds: [1, 2]", "    seeds: [1, 0x1]", "profiles.smoke.seeds.1: this entry is there already"},
+		{"    seeds: [1, 2]", "    seeds: []", "an empty list: want at least one entry"},
+		{"    seeds: [1, 2]", "    seeds: [1, ~]", "profiles.smoke.seeds.1: nothing: want a whole number"},
+		{"      lr: 0.02", "      lr: .nan", "\".nan\": want a number above 0 to 1000000000"},
+		{"      lr: 0.02", "      lr: .inf", "\".inf\": want a number above 0 to 1000000000"},
+		{"      lr: 0.02", "      lr: yes", "\"yes\": want a number above 0"},
+		{"    expected: 5s", "    expected: [5s]", "want a duration up to 10000h, such as 90s or 3m"},
+		{"checkpoint: never,", "checkpoint: sometimes,", "setup.checkpoint: unknown"},
+		{"title: \"Delayed", "title: \"Dela\\eyed", "title: \"Dela\\x1byed"},
+		{"title: \"Delayed", "title: \"Dela\\nyed", "want a line of text without control characters"},
+		{"title:", "\"tit\\ele\":", "unknown field \"tit\\x1ble\": want experiment"},
+		{"seed: 1", "seed: 1\n---\nseed: 2", "x.yaml:9:1: a second document: want one in a file"},
+		{"seed: 1", "seed: 1\n--- [", "want YAML"},
+		{"seed: 1", "seed: \"\xff\"", "x.yaml:7:8: a byte that is no UTF-8"},
+		{"profiles:", "profiles: &p\n  full: *p", "profiles.full: unknown field full"},
+	} {
+		d := &delayed.Delayed{}
+		err := suite.Decode("x.yaml", suitetest.Edited(t, "delayed_reduction.yaml", c.old, c.replacement), &d.Spec, d.Check)
+		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v\nwant %s", c.replacement, err, c.want)
+		}
+	}
+}
+
+// A spec of one's own runs instead of the one in the program, under a key of its
+// own.
+func TestSpecFile(t *testing.T) {
+	raw, err := suite.SpecFiles.ReadFile("delayed_reduction.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "mine.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(only ...string) (ids []string, key records.Key, err error) {
+		r := Reproducing{Profile: "smoke", Only: only, Spec: name}
+		list, _, err := r.load()
+		for _, e := range list {
+			ids, key = append(ids, e.ID()), e.Key("smoke")
+		}
+		return ids, key, err
+	}
+	write(strings.Replace(string(raw), "seeds: [1, 2]", "seeds: [5]", 1))
+	ids, k, err := run()
+	if err != nil || len(ids) != 1 || ids[0] != "delayed-reduction" {
+		t.Fatalf("%q, %v", ids, err)
+	}
+	own, err := Load("delayed-reduction")
+	if err != nil || own.Key("smoke").Spec == k.Spec {
+		t.Errorf("the same key, %v", err)
+	}
+	seeds := 0
+	err = Reproducing{Profile: "smoke", Spec: name}.Run(context.Background(), progress.Silent{}, func(_ suite.Experiment, r *suite.Report) error {
+		for _, table := range r.Tables {
+			if table.ID == "delayed-reduction-runs" {
+				seeds = len(table.Rows) / 2
+			}
+		}
+		return nil
+	})
+	if err != nil || seeds != 1 {
+		t.Errorf("%d seeds, %v", seeds, err)
+	}
+	if _, _, err := run("table2"); err == nil || !strings.Contains(err.Error(), "is a spec of delayed-reduction: want one of table2") {
+		t.Error(err)
+	}
+	for _, c := range []struct{ text, want string }{
+		{strings.Replace(string(raw), "experiment: delayed-reduction", "experiment: figure9", 1), ":3:13: experiment \"figure9\": want one of consistency, "},
+		{"", ":1:1: experiment \"\": want one of"},
+		{"a: [", "mine.yaml:1"},
+		{strings.Replace(string(raw), "seed: 1", "sed: 1", 1), "mine.yaml:7:1: unknown field sed"},
+	} {
+		write(c.text)
+		if _, _, err := run(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
+// Whatever is in a spec, it is taken or refused with its file and in one line.
+func FuzzSpec(f *testing.F) {
+	for _, name := range []string{"delayed_reduction.yaml", "table2_amoebanet.yaml", "table3.yaml"} {
+		raw, err := suite.SpecFiles.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(raw))
+	}
+	for _, text := range []string{"", "a", "- 1", "seed: [", "seed: {a: 1}", "profiles: {smoke: 1}", "k: [0]\nm: [-1]", "&a [*a]", "paper: ~", "\xff", "setups: [{k: 1e9}]"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, a, s := &delayed.Delayed{}, &accuracy.Accuracy{}, &table3.Table3{}
+		for _, err := range []error{
+			suite.Decode("x.yaml", []byte(text), &d.Spec, d.Check),
+			suite.Decode("x.yaml", []byte(text), &a.Spec, a.Check),
+			suite.Decode("x.yaml", []byte(text), &s.Spec, s.Check),
+		} {
+			if err != nil && (!strings.HasPrefix(err.Error(), "x.yaml:") || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	})
+}
+
+// What a spec of trainings must not be.
+func TestTrialSpecs(t *testing.T) {
+	for _, c := range []struct{ old, replacement, want string }{
+		{"margin: 5", "margin: 0", "consistency_accuracy.yaml:%d:9: margin: \"0\": want a number above 0"},
+		{"level: 0.05", "level: 0.5", "consistency_accuracy.yaml:%d:8: level: \"0.5\": want a number above 0 to 0.499"},
+		{"{k: 1, m: 1, checkpoint", "{k: 2, m: 1, checkpoint", "consistency_accuracy.yaml:%d:5: setups.0: want K = 1"},
+		{"{k: 2, m: 4, ", "{k: 2, m: 4, device: emulated, ", "consistency_accuracy.yaml:%d:5: setups.1: trainings run beside"},
+		{"seeds: [1, 2]\n", "seeds: []\n", "consistency_accuracy.yaml:%d:12: profiles.smoke.seeds: an empty list: want at least one entry"},
+	} {
+		text := suitetest.Edited(t, "consistency_accuracy.yaml", c.old, c.replacement)
+		line := suitetest.LineWith(text, c.replacement)
+		a := &accuracy.Accuracy{}
+		err := suite.Decode("consistency_accuracy.yaml", text, &a.Spec, a.Check)
+		if want := fmt.Sprintf(c.want, line); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", c.replacement, err, want)
 		}
 	}
 }

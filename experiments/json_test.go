@@ -7,6 +7,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/workload"
 )
 
 // Every number is printed, recorded and read back, also those that JSON does not
@@ -22,13 +25,13 @@ func TestJSON(t *testing.T) {
 	inf := math.Inf(1)
 	v := numbers{A: inf, B: []float64{1, math.Inf(-1), 2.5e-300}, C: &inf, D: map[string]float64{"x": -inf}}
 	var b bytes.Buffer
-	if err := WriteJSON(&b, v); err != nil {
+	if err := records.WriteJSON(&b, v); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := strings.Join(strings.Fields(b.String()), ""), `{"a":"Infinity","b":[1,"-Infinity",2.5e-300],"c":"Infinity","d":{"x":"-Infinity"}}`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	log := NewLog(Key{})
+	log := records.New(records.Key{})
 	if err := log.Add("sample", 1, v); err != nil {
 		t.Fatal(err)
 	}
@@ -43,12 +46,12 @@ func TestJSON(t *testing.T) {
 	if err := log.Get("nan", &nan); err != nil || !math.IsNaN(nan[0]) {
 		t.Errorf("%v, %v: want NaN", nan, err)
 	}
-	if err := unmarshalJSON([]byte(`["1"]`), &nan); err == nil || !strings.Contains(err.Error(), "want a number") {
+	if err := records.UnmarshalJSON([]byte(`["1"]`), &nan); err == nil || !strings.Contains(err.Error(), "want a number") {
 		t.Errorf("a string for a number: %v", err)
 	}
 
 	top := 0.5
-	r := TrainResult{Losses: []float64{}, Eval: &Evaluation{Loss: 1e21, Top1: &top}, PeakBytes: []int64{1}, Note: "<&>\u2028", KernelProfile: "x"}
+	r := workload.TrainResult{Losses: []float64{}, Eval: &workload.Evaluation{Loss: 1e21, Top1: &top}, PeakBytes: []int64{1}, Note: "<&>\u2028", KernelProfile: "x"}
 	want, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		t.Fatal(err)
@@ -57,11 +60,11 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := marshalJSON(r); err != nil || !bytes.Equal(got, line) {
+	if got, err := records.MarshalJSON(r); err != nil || !bytes.Equal(got, line) {
 		t.Errorf("%s, %v\nwant %s", got, err, line)
 	}
 	b.Reset()
-	if err := WriteJSON(&b, r); err != nil {
+	if err := records.WriteJSON(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := b.String(), strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(want))+"\n"; got != want {

@@ -12,6 +12,10 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
 )
 
 const (
@@ -25,7 +29,7 @@ func TestKilledChild(t *testing.T) {
 	if dir == "" {
 		t.Skip("runs only as the child of another test")
 	}
-	if err := killedRun(dir, os.Getenv(killedInProcesses) != "").Run(context.Background(), childProgress{}, func(Experiment, *Report) error { return nil }); err != nil {
+	if err := killedRun(dir, os.Getenv(killedInProcesses) != "").Run(context.Background(), childProgress{}, func(suite.Experiment, *suite.Report) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -40,10 +44,11 @@ func killedRun(dir string, inProcesses bool) Reproducing {
 
 // childProgress tells the parent of every step: that measuring has begun, and
 // each sample.
-type childProgress struct{ Silent }
+type childProgress struct{ progress.Silent }
 
 func (childProgress) Begin(string, int) { fmt.Println("step") }
-func (childProgress) Advance(string)    { fmt.Println("step") }
+
+func (childProgress) Advance(string) { fmt.Println("step") }
 
 // waitForSteps reads what childProgress says until it has said n steps, or has
 // ended.
@@ -68,9 +73,9 @@ func TestKilledRuns(t *testing.T) {
 
 func killRuns(t *testing.T, inProcesses bool) {
 	dir := t.TempDir()
-	records := filepath.Join(dir, "records", "breakdown.jsonl")
+	recordsDir := filepath.Join(dir, "records", "breakdown.jsonl")
 	size := func() int64 {
-		st, err := os.Stat(records)
+		st, err := os.Stat(recordsDir)
 		if err != nil {
 			return 0
 		}
@@ -111,17 +116,17 @@ func killRuns(t *testing.T, inProcesses bool) {
 	}
 
 	p := &said{}
-	var complete *Report
-	if err := killedRun(dir, inProcesses).Run(context.Background(), p, func(_ Experiment, r *Report) error { complete = r; return nil }); err != nil {
+	var complete *suite.Report
+	if err := killedRun(dir, inProcesses).Run(context.Background(), p, func(_ suite.Experiment, r *suite.Report) error { complete = r; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(records)
+	text, err := os.ReadFile(recordsDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	times := map[string]int{}
 	for line := range bytes.Lines(text) {
-		r, err := decodeRecord(bytes.TrimSpace(line))
+		r, err := records.DecodeRecord(bytes.TrimSpace(line))
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
@@ -136,7 +141,7 @@ func killRuns(t *testing.T, inProcesses bool) {
 	}
 	// As many as of a run that nobody disturbs.
 	whole := &said{}
-	log := NewLog(Key{})
+	log := records.New(records.Key{})
 	e, err := Load("breakdown")
 	if err != nil {
 		t.Fatal(err)
@@ -145,13 +150,13 @@ func killRuns(t *testing.T, inProcesses bool) {
 	if err := e.Measure(context.Background(), log, whole); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range log.names {
+	for _, name := range log.Names {
 		if times[name] == 0 {
 			t.Errorf("no %s", name)
 		}
 	}
-	if len(times) != len(log.names) || complete == nil {
-		t.Errorf("%d samples, want %d", len(times), len(log.names))
+	if len(times) != len(log.Names) || complete == nil {
+		t.Errorf("%d samples, want %d", len(times), len(log.Names))
 	}
 }
 
@@ -165,7 +170,7 @@ func killLastRound(t *testing.T, dir string, parent int) bool {
 	}
 	id := 0
 	for line := range bytes.Lines(text) {
-		if r, err := decodeRecord(bytes.TrimSpace(line)); err == nil && r.Provenance != nil {
+		if r, err := records.DecodeRecord(bytes.TrimSpace(line)); err == nil && r.Provenance != nil {
 			id = r.Provenance.Process.ID
 		}
 	}

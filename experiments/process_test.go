@@ -19,6 +19,10 @@ import (
 	"time"
 
 	"gpipebench"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/suite"
 )
 
 // asRound says what the test's binary does when it is started for a round; if it
@@ -26,7 +30,7 @@ import (
 const asRound = "GPIPEBENCH_TEST_ROUND"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) != 2 || os.Args[1] != RoundCommand {
+	if len(os.Args) != 2 || os.Args[1] != rounds.RoundCommand {
 		os.Exit(m.Run())
 	}
 	switch os.Getenv(asRound) {
@@ -35,7 +39,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, filepath.Base(os.Args[0])+": out of paper")
 		os.Exit(1)
 	case "panics":
-		_ = (*Log)(nil).Key
+		_ = (*records.Log)(nil).Key
 	case "prints rubbish":
 		fmt.Println("rubbish")
 		_, _ = io.Copy(io.Discard, os.Stdin) // goes on until it is told to end
@@ -71,21 +75,21 @@ func inFreshProcesses(t *testing.T, id, dir string) Reproducing {
 	return Reproducing{Profile: "smoke", Only: []string{id}, Out: dir, Executable: exe}
 }
 
-func runQuietly(ctx context.Context, r Reproducing) (report *Report, err error) {
-	err = r.Run(ctx, Silent{}, func(_ Experiment, made *Report) error { report = made; return nil })
+func runQuietly(ctx context.Context, r Reproducing) (report *suite.Report, err error) {
+	err = r.Run(ctx, progress.Silent{}, func(_ suite.Experiment, made *suite.Report) error { report = made; return nil })
 	return report, err
 }
 
 // recordsOf reads a records file of one key, in the order of its lines.
-func recordsOf(t *testing.T, dir, id string) (all []*record, sessions map[string]Provenance) {
+func recordsOf(t *testing.T, dir, id string) (all []*records.Record, sessions map[string]records.Provenance) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "records", id+".jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	sessions = map[string]Provenance{}
+	sessions = map[string]records.Provenance{}
 	for line := range bytes.Lines(text) {
-		r, err := decodeRecord(bytes.TrimSpace(line))
+		r, err := records.DecodeRecord(bytes.TrimSpace(line))
 		if err != nil {
 			t.Fatalf("%.80q: %v", line, err)
 		}
@@ -127,7 +131,7 @@ func TestRoundsInProcesses(t *testing.T) {
 		}
 		got, sessions := recordsOf(t, dir, id)
 		want, _ := recordsOf(t, whole, id)
-		byName := map[string]*record{}
+		byName := map[string]*records.Record{}
 		for _, r := range want {
 			byName[r.Sample] = r
 		}
@@ -159,7 +163,7 @@ func TestRoundsInProcesses(t *testing.T) {
 			t.Errorf("%s: %d samples are missing, processes %v", id, len(byName), rounds)
 		}
 		for _, c := range []struct {
-			report *Report
+			report *suite.Report
 			want   string
 		}{{fresh, "Processes: a fresh one for each of the 2 rounds."}, {shared, "Processes: 1 for 2 rounds"}} {
 			if notes := strings.Join(c.report.Tables[0].Notes, "\n"); !strings.Contains(notes, c.want) {
@@ -172,12 +176,12 @@ func TestRoundsInProcesses(t *testing.T) {
 // Another pipeline is first in every round, and a round's order is that in which
 // its samples are named.
 func TestRoundsRotate(t *testing.T) {
-	r := &rounds{count: 4}
+	r := &rounds.Rounds{Count: 4}
 	for _, name := range []string{"a", "b", "c"} {
-		r.runs = append(r.runs, timedRun{name: name, steps: 1})
+		r.Runs = append(r.Runs, rounds.Run{Name: name, Steps: 1})
 	}
 	var got []string
-	for _, names := range r.samples() {
+	for _, names := range r.Samples() {
 		var order string
 		for _, name := range names {
 			order += name[:1]
@@ -187,10 +191,10 @@ func TestRoundsRotate(t *testing.T) {
 	if want := []string{"abc", "bca", "cab", "abc"}; !slices.Equal(got, want) {
 		t.Errorf("orders %v, want %v", got, want)
 	}
-	for round, names := range r.samples() {
-		for i, run := range r.order(round) {
-			if names[i] != run.sample(round, 0) {
-				t.Errorf("round %d: %s is named where %s is measured", round, names[i], run.sample(round, 0))
+	for round, names := range r.Samples() {
+		for i, run := range r.Order(round) {
+			if names[i] != run.Sample(round, 0) {
+				t.Errorf("round %d: %s is named where %s is measured", round, names[i], run.Sample(round, 0))
 			}
 		}
 	}
@@ -225,33 +229,33 @@ func TestRoundProcessErrors(t *testing.T) {
 // A record that a process prints must be one that was asked for, whole, and of
 // this log's key.
 func TestAdopt(t *testing.T) {
-	line := func(r record) []byte {
-		text, err := r.encode()
+	line := func(r records.Record) []byte {
+		text, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return text
 	}
-	own := Key{Experiment: "e", Profile: "smoke"}
-	log := NewLog(own)
-	good := line(record{Key: own, Sample: "a", Seed: 3, Data: []byte("1")})
+	own := records.Key{Experiment: "e", Profile: "smoke"}
+	log := records.New(own)
+	good := line(records.Record{Key: own, Sample: "a", Seed: 3, Data: []byte("1")})
 	for _, c := range []struct {
 		line []byte
 		want string
 	}{
 		{[]byte("1/7  a"), "no record"},
 		{bytes.Replace(good, []byte(`"data":1`), []byte(`"data":2`), 1), "no record"},
-		{line(record{Key: own, Sample: "c", Data: []byte("1")}), "nobody asked for"},
-		{line(record{Key: Key{Experiment: "e", Profile: "full"}, Sample: "a", Data: []byte("1")}), "profile full"},
+		{line(records.Record{Key: own, Sample: "c", Data: []byte("1")}), "nobody asked for"},
+		{line(records.Record{Key: records.Key{Experiment: "e", Profile: "full"}, Sample: "a", Data: []byte("1")}), "profile full"},
 	} {
-		if err := log.adopt(c.line, []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := log.Adopt(c.line, []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.line, err, c.want)
 		}
 	}
-	if err := log.adopt(good, []string{"a", "b"}); err != nil || !log.Has("a") || !slices.Equal(log.seeds(), []uint64{3}) {
-		t.Errorf("a good one: %v, seeds %v", err, log.seeds())
+	if err := log.Adopt(good, []string{"a", "b"}); err != nil || !log.Has("a") || !slices.Equal(log.Seeds(), []uint64{3}) {
+		t.Errorf("a good one: %v, seeds %v", err, log.Seeds())
 	}
-	if err := log.adopt(good, []string{"a", "b"}); err == nil {
+	if err := log.Adopt(good, []string{"a", "b"}); err == nil {
 		t.Error("the same sample twice")
 	}
 }
@@ -268,11 +272,11 @@ func TestRoundGoesOn(t *testing.T) {
 	}
 	dir := t.TempDir()
 	name := filepath.Join(dir, "records", "breakdown.jsonl")
-	log, err := OpenLog(name, e.Key("smoke"), false)
+	log, err := records.Open(name, e.Key("smoke"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := &timedSample{
+	first := &rounds.Sample{
 		Seconds: 1, F: [][]int64{make([]int64, 16), make([]int64, 16)}, R: [][]int64{make([]int64, 16), make([]int64, 16)}, B: [][]int64{make([]int64, 16), make([]int64, 16)},
 		Setup: []int64{1, 1}, Update: []int64{1, 1}, Partition: []int{1, 34}, Peak: []int64{1, 1},
 	}
@@ -288,7 +292,7 @@ func TestRoundGoesOn(t *testing.T) {
 	for _, r := range all {
 		times[r.Sample]++
 		if r.Sample == "K=2/round=1/step=0" {
-			var s timedSample
+			var s rounds.Sample
 			if err := json.Unmarshal(r.Data, &s); err != nil || !slices.Equal(s.Partition, first.Partition) {
 				t.Errorf("partition %v, %v; want that of the first round, %v", s.Partition, err, first.Partition)
 			}
@@ -324,13 +328,13 @@ func TestRoundGoesOn(t *testing.T) {
 }
 
 // request is what a process for a round of an experiment's smoke profile reads.
-func request(t *testing.T, id string, change func(*roundRequest)) string {
+func request(t *testing.T, id string, change func(*rounds.RoundRequest)) string {
 	t.Helper()
 	e, err := Load(id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &roundRequest{Key: e.Key("smoke"), Engine: gpipebench.Engine()}
+	r := &rounds.RoundRequest{Key: e.Key("smoke"), Engine: gpipebench.Engine()}
 	if change != nil {
 		change(r)
 	}
@@ -349,9 +353,11 @@ func TestRunRoundErrors(t *testing.T) {
 		{"table2\n", "it is reproduce that starts this"},
 		{`{"key":{"experiment":"table9"}}` + "\n", `unknown experiment "table9"`},
 		{request(t, "learning", nil), "not measured in rounds"},
-		{request(t, "breakdown", func(r *roundRequest) { r.Round = 2 }), "round 2: want 0 to 1"},
-		{request(t, "breakdown", func(r *roundRequest) { r.Engine = "another" }), "another program"},
-		{request(t, "breakdown", func(r *roundRequest) { r.Spec = &specText{"mine.yaml", []byte("experiment: breakdown\nrounds: 3\n")} }), "mine.yaml:2:1: unknown field rounds"},
+		{request(t, "breakdown", func(r *rounds.RoundRequest) { r.Round = 2 }), "round 2: want 0 to 1"},
+		{request(t, "breakdown", func(r *rounds.RoundRequest) { r.Engine = "another" }), "another program"},
+		{request(t, "breakdown", func(r *rounds.RoundRequest) {
+			r.Spec = &rounds.SpecText{Name: "mine.yaml", Text: []byte("experiment: breakdown\nrounds: 3\n")}
+		}), "mine.yaml:2:1: unknown field rounds"},
 		{request(t, "breakdown", nil), "context canceled"}, // the input ends behind the request
 	} {
 		var out bytes.Buffer
@@ -367,7 +373,7 @@ func TestInterruptedRound(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	dir := t.TempDir()
-	err := inFreshProcesses(t, "breakdown", dir).Run(ctx, stopAtFirst{Silent{}, stop}, func(Experiment, *Report) error { return nil })
+	err := inFreshProcesses(t, "breakdown", dir).Run(ctx, stopAtFirst{progress.Silent{}, stop}, func(suite.Experiment, *suite.Report) error { return nil })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want that it was cancelled", err)
 	}
@@ -381,7 +387,7 @@ func TestInterruptedRound(t *testing.T) {
 }
 
 type stopAtFirst struct {
-	Silent
+	progress.Silent
 	stop func()
 }
 

@@ -12,7 +12,12 @@ import (
 	"time"
 
 	"gpipebench"
-
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/units"
+	"gpipebench/experiments/usage"
 	"gpipebench/internal/files"
 )
 
@@ -34,9 +39,9 @@ type Reproducing struct {
 
 // Run runs one experiment after another and hands each report to show as soon
 // as it is there. It ends with the verdicts' error, if there is one.
-func (r Reproducing) Run(ctx context.Context, p Progress, show func(Experiment, *Report) error) error {
-	if err := CheckProfile(r.Profile); err != nil {
-		return usage(err)
+func (r Reproducing) Run(ctx context.Context, p progress.Progress, show func(suite.Experiment, *suite.Report) error) error {
+	if err := suite.CheckProfile(r.Profile); err != nil {
+		return usage.Mark(err)
 	}
 	list, spec, err := r.load()
 	if err != nil {
@@ -83,28 +88,28 @@ func (r Reproducing) checkOut() error {
 
 // load loads the experiments that are to run, and the spec that is to be used
 // instead of the program's, if there is one.
-func (r Reproducing) load() (list []Experiment, from []SpecFile, err error) {
+func (r Reproducing) load() (list []suite.Experiment, from []suite.SpecFile, err error) {
 	ids := r.Only
 	switch {
 	case ids == nil:
 		ids = IDs()
 	case len(ids) == 0:
-		return nil, nil, usagef("no experiment: want some of %s", strings.Join(IDs(), ", "))
+		return nil, nil, usage.Errorf("no experiment: want some of %s", strings.Join(IDs(), ", "))
 	}
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
-			return nil, nil, usagef("experiment %s is named twice: want it once", quoted(id))
+			return nil, nil, usage.Errorf("experiment %s is named twice: want it once", usage.Quoted(id))
 		}
 	}
 	if r.Spec != "" {
-		spec, err := ReadSpec(r.Spec, IDs())
+		spec, err := suite.ReadSpec(r.Spec, IDs())
 		if err != nil {
 			return nil, nil, err
 		}
 		if !slices.Contains(ids, spec.Experiment) {
-			return nil, nil, usagef("%s is a spec of %s: want one of %s", r.Spec, spec.Experiment, strings.Join(ids, ", "))
+			return nil, nil, usage.Errorf("%s is a spec of %s: want one of %s", r.Spec, spec.Experiment, strings.Join(ids, ", "))
 		}
-		ids, from = []string{spec.Experiment}, []SpecFile{spec}
+		ids, from = []string{spec.Experiment}, []suite.SpecFile{spec}
 	}
 	for _, id := range ids {
 		e, err := Load(id, from...)
@@ -116,11 +121,11 @@ func (r Reproducing) load() (list []Experiment, from []SpecFile, err error) {
 	return list, from, nil
 }
 
-func (r Reproducing) one(ctx context.Context, e Experiment, spec []SpecFile, p Progress) (report *Report, err error) {
-	log := NewLog(e.Key(r.Profile))
+func (r Reproducing) one(ctx context.Context, e suite.Experiment, spec []suite.SpecFile, p progress.Progress) (report *suite.Report, err error) {
+	log := records.New(e.Key(r.Profile))
 	if r.Out != "" {
 		name := filepath.Join(r.Out, "records", e.ID()+".jsonl")
-		if log, err = OpenLog(name, e.Key(r.Profile), r.Fresh); err != nil {
+		if log, err = records.Open(name, e.Key(r.Profile), r.Fresh); err != nil {
 			return nil, err
 		}
 		defer func() {
@@ -135,7 +140,7 @@ func (r Reproducing) one(ctx context.Context, e Experiment, spec []SpecFile, p P
 			p.Say("lines that were changed or damaged do not count, and what they held is measured again; delete them, as verify refuses the file while they are there: " + log.Damaged)
 		}
 	}
-	measuring := fmt.Sprintf("%s, profile %s: about %s on two cores", e.ID(), r.Profile, FormatWait(e.Expected(r.Profile)))
+	measuring := fmt.Sprintf("%s, profile %s: about %s on two cores", e.ID(), r.Profile, units.FormatWait(e.Expected(r.Profile)))
 	if log.Reused > 0 {
 		p.Say(fmt.Sprintf("%s, less %d samples that are in %s already (%s)", measuring, log.Reused, filepath.Join(r.Out, "records"), log.Session.Time))
 	} else {
@@ -144,9 +149,9 @@ func (r Reproducing) one(ctx context.Context, e Experiment, spec []SpecFile, p P
 	if note := engineNote(log, gpipebench.Engine()); note != "" {
 		p.Say(e.ID() + ": " + note)
 	}
-	before := len(log.names)
+	before := len(log.Names)
 	start := time.Now()
-	if t, ok := e.(timed); ok && r.Executable != "" {
+	if t, ok := e.(rounds.Timed); ok && r.Executable != "" {
 		if err := r.inProcesses(ctx, t, spec, log, p); err != nil {
 			return nil, err
 		}
@@ -154,54 +159,29 @@ func (r Reproducing) one(ctx context.Context, e Experiment, spec []SpecFile, p P
 	if err := e.Measure(ctx, log, p); err != nil {
 		return nil, err
 	}
-	if len(log.names) == before {
+	if len(log.Names) == before {
 		p.Say(fmt.Sprintf("%s: complete records of %s on this machine are used again; --fresh measures anew", e.ID(), log.Session.Time))
 	} else {
-		p.Say(fmt.Sprintf("%s: measured in %s", e.ID(), FormatWait(time.Since(start))))
+		p.Say(fmt.Sprintf("%s: measured in %s", e.ID(), units.FormatWait(time.Since(start))))
 	}
-	if report, err = reportOf(e, log, r.reference(e, p)); err != nil {
+	if report, err = suite.ReportOf(e, log, r.ReferenceOf(e, p)); err != nil {
 		return nil, err
 	}
 	if r.Out == "" {
 		return report, nil
 	}
-	return report, writeReport(filepath.Join(r.Out, "tables"), report)
+	return report, WriteReport(filepath.Join(r.Out, "tables"), report)
 }
 
-// reportOf is an experiment's report with a note under every table that says
-// where its numbers are from.
-func reportOf(e Experiment, log, reference *Log) (*Report, error) {
-	report, err := understood(e, log, reference)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range report.Tables {
-		t.Notes = append(t.Notes, seedsNote(log), provenanceNote(log))
-	}
-	return report, nil
-}
-
-// understood is an experiment's report. Records of another version of this
-// program, or changed by hand, may lack what the report counts on: that is an
-// error.
-func understood(e Experiment, log, reference *Log) (report *Report, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%s: its records are not what this version writes (%v): want others, by --fresh", e.ID(), p)
-		}
-	}()
-	return e.Report(log, reference)
-}
-
-// reference loads the run to show beside an experiment, if there is one.
-func (r Reproducing) reference(e Experiment, p Progress) *Log {
+// ReferenceOf loads the run to show beside an experiment, if there is one.
+func (r Reproducing) ReferenceOf(e suite.Experiment, p progress.Progress) *records.Log {
 	if r.Reference == "" {
 		return nil
 	}
-	if r.Out != "" && sameDir(r.Out, r.Reference) {
+	if r.Out != "" && suite.SameDir(r.Out, r.Reference) {
 		return nil // it is the reference that is being made
 	}
-	log, err := LoadLog(filepath.Join(r.Reference, "records", e.ID()+".jsonl"), e.ID())
+	log, err := records.Load(filepath.Join(r.Reference, "records", e.ID()+".jsonl"), e.ID())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -212,16 +192,10 @@ func (r Reproducing) reference(e Experiment, p Progress) *Log {
 	return log
 }
 
-func sameDir(a, b string) bool {
-	x, errX := os.Stat(a)
-	y, errY := os.Stat(b)
-	return errX == nil && errY == nil && os.SameFile(x, y)
-}
-
 // engineNote says so if samples that are there were measured by another engine
 // than this program's. They count all the same: most changes decide nothing.
-func engineNote(log *Log, engine string) string {
-	for _, s := range log.measuring() {
+func engineNote(log *records.Log, engine string) string {
+	for _, s := range log.Measuring() {
 		switch s.Engine {
 		case engine:
 		case "":
@@ -233,44 +207,13 @@ func engineNote(log *Log, engine string) string {
 	return ""
 }
 
-// seedsNote lists every seed of an experiment's samples.
-func seedsNote(log *Log) string {
-	seeds := log.seeds()
-	if len(seeds) == 0 {
-		return "Seeds: none; no random number goes into this."
-	}
-	var all []string
-	for _, s := range seeds {
-		all = append(all, fmt.Sprint(s))
-	}
-	return "Seeds: " + strings.Join(all, ", ") + "."
-}
-
-// provenanceNote says when, by what and where an experiment's samples were
-// measured. Of several processes, it has the first's and the last's time, and
-// every commit.
-func provenanceNote(log *Log) string {
-	when := log.Session.Time
-	commits := []string{commitName(log.Session)}
-	if all := log.measuring(); len(all) > 1 {
-		when = fmt.Sprintf("%s to %s by %d processes", all[0].Time, all[len(all)-1].Time, len(all))
-		commits = nil
-		for _, s := range all {
-			if c := commitName(s); !slices.Contains(commits, c) {
-				commits = append(commits, c)
-			}
-		}
-	}
-	return fmt.Sprintf("Measured %s, commit %s, profile %s, spec %s, %s.", when, strings.Join(commits, ", "), log.Key.Profile, log.Key.Spec, log.Session.Machine)
-}
-
-// writeReport writes tables as Markdown and CSV, and the other files.
-func writeReport(dir string, r *Report) error {
+// WriteReport writes tables as Markdown and CSV, and the other files.
+func WriteReport(dir string, r *suite.Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, f := range r.files() {
-		if err := files.Write(filepath.Join(dir, f.Name), f.write); err != nil {
+	for _, f := range r.Rendered() {
+		if err := files.Write(filepath.Join(dir, f.Name), f.Write); err != nil {
 			return err
 		}
 	}

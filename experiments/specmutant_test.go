@@ -15,6 +15,11 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/usage"
 )
 
 // scalars are what a value in a spec is replaced with.
@@ -93,14 +98,14 @@ func change(n *yaml.Node, random *rand.Rand) {
 var refusal = regexp.MustCompile(`^x\.yaml:\d+:\d+: [^\n]+$`)
 
 // reference is an experiment's log in the repository, once read.
-var references = func() func(id string) *Log {
+var references = func() func(id string) *records.Log {
 	var one sync.Mutex
-	logs := map[string]*Log{}
-	return func(id string) *Log {
+	logs := map[string]*records.Log{}
+	return func(id string) *records.Log {
 		one.Lock()
 		defer one.Unlock()
 		if logs[id] == nil {
-			l, err := LoadLog(filepath.Join("../results/reference/records", id+".jsonl"), id)
+			l, err := records.Load(filepath.Join("../results/reference/records", id+".jsonl"), id)
 			if err != nil {
 				panic(err)
 			}
@@ -120,7 +125,7 @@ func tryMutant(t *testing.T, id, text string, measured time.Duration) {
 			t.Errorf("%s: %v\n%s\n%s", stage, p, debug.Stack(), text)
 		}
 	}()
-	e, err := Load(id, SpecFile{Name: "x.yaml", Experiment: id, text: []byte(text)})
+	e, err := Load(id, suite.SpecFile{Name: "x.yaml", Experiment: id, Text: []byte(text)})
 	if err != nil {
 		if !refusal.MatchString(err.Error()) {
 			t.Errorf("refused with %q:\n%s", err, text)
@@ -133,7 +138,7 @@ func tryMutant(t *testing.T, id, text string, measured time.Duration) {
 		}
 	}
 	stage = "reporting nothing"
-	if _, err = e.Report(NewLog(e.Key("smoke")), nil); err == nil {
+	if _, err = e.Report(records.New(e.Key("smoke")), nil); err == nil {
 		t.Errorf("a report of nothing\n%s", text)
 	}
 	clear(err)
@@ -146,13 +151,13 @@ func tryMutant(t *testing.T, id, text string, measured time.Duration) {
 	stage = "measuring"
 	ctx, cancel := context.WithTimeout(t.Context(), measured)
 	defer cancel()
-	log := NewLog(e.Key("smoke"))
-	err = e.Measure(ctx, log, Silent{})
+	log := records.New(e.Key("smoke"))
+	err = e.Measure(ctx, log, progress.Silent{})
 	clear(err)
 	if ctx.Err() != nil {
 		return
 	}
-	var usage *UsageError
+	var usage *usage.Error
 	if errors.As(err, &usage) {
 		t.Errorf("measuring: %v: not refused when it was loaded\n%s", err, text)
 	}
@@ -209,17 +214,17 @@ var reported = flag.Int("reported-specs", 2, "reports of every experiment in Tes
 func TestSpecsWithoutOneThing(t *testing.T) {
 	taken, refused := 0, 0
 	for _, e := range experiments {
-		raw, err := specFiles.ReadFile(strings.ReplaceAll(e.id, "-", "_") + ".yaml")
+		raw, err := suite.SpecFiles.ReadFile(strings.ReplaceAll(e.id, "-", "_") + ".yaml")
 		if err != nil {
 			t.Fatal(err)
 		}
-		var variants []Experiment
+		var variants []suite.Experiment
 		var texts []string
 		for i, text := range singles(raw) {
 			if testing.Short() && i%5 != 0 {
 				continue
 			}
-			if loaded, err := e.load(SpecFile{Name: "x.yaml", Experiment: e.id, text: []byte(text)}); err != nil {
+			if loaded, err := e.load(suite.SpecFile{Name: "x.yaml", Experiment: e.id, Text: []byte(text)}); err != nil {
 				refused++
 				if !refusal.MatchString(err.Error()) {
 					t.Errorf("refused with %q:\n%s", err, text)
@@ -237,7 +242,7 @@ func TestSpecsWithoutOneThing(t *testing.T) {
 }
 
 // reportMutant reports from the samples of the whole spec.
-func reportMutant(t *testing.T, e Experiment, text string) {
+func reportMutant(t *testing.T, e suite.Experiment, text string) {
 	defer func() {
 		if p := recover(); p != nil {
 			t.Errorf("%s: %v\n%s\n%s", e.ID(), p, debug.Stack(), text)
@@ -253,7 +258,7 @@ func reportMutant(t *testing.T, e Experiment, text string) {
 func FuzzSpecMutants(f *testing.F) {
 	var texts []string
 	for i, e := range experiments {
-		raw, err := specFiles.ReadFile(strings.ReplaceAll(e.id, "-", "_") + ".yaml")
+		raw, err := suite.SpecFiles.ReadFile(strings.ReplaceAll(e.id, "-", "_") + ".yaml")
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments"
+	"gpipebench/experiments/units"
+	"gpipebench/experiments/workload"
 )
 
 func newBench() *cobra.Command {
-	var b experiments.Benching
+	var b workload.Benching
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "bench",
@@ -26,7 +27,7 @@ The first steps (--warmup) are discarded.`,
 					all := seconds * float64(b.Steps+b.WarmUp)
 					o.progress.Begin(fmt.Sprintf("bench: %d steps, and %d before them that are discarded, %s", b.Steps, b.WarmUp, about(time.Duration(all*float64(time.Second)))), b.Steps+b.WarmUp)
 				}
-				o.progress.Advance("step " + experiments.FormatSeconds(seconds))
+				o.progress.Advance("step " + units.FormatSeconds(seconds))
 			})
 			o.progress.End()
 			if err != nil {
@@ -44,8 +45,8 @@ The first steps (--warmup) are discarded.`,
 	model.Vocab, model.Classes = 1024, 1000
 	modelFlags(fs, &b.Model, model)
 	batchFlag(fs, &b.Batch, 32, "examples of a mini-batch")
-	count(fs, &b.Steps, "steps", 10, 1, experiments.MaxBenchSteps, "steps that are timed")
-	count(fs, &b.WarmUp, "warmup", 2, 0, experiments.MaxBenchSteps, "steps before them, discarded")
+	count(fs, &b.Steps, "steps", 10, 1, workload.MaxBenchSteps, "steps that are timed")
+	count(fs, &b.WarmUp, "warmup", 2, 0, workload.MaxBenchSteps, "steps before them, discarded")
 	pipelineFlags(fs, &b.Setup, 1, 1)
 	deviceFlags(fs, &b.Setup, "host")
 	seedFlag(fs, &b.Seed, "of weights and data")
@@ -54,16 +55,16 @@ The first steps (--warmup) are discarded.`,
 	return cmd
 }
 
-func printBench(o *output, r *experiments.Bench) error {
+func printBench(o *output, r *workload.Bench) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "step: median %s, fastest %s, of %d (%d before them discarded); closed form %s\n",
-		experiments.FormatSeconds(r.StepSeconds.Median), experiments.FormatSeconds(r.StepSeconds.Min), len(r.StepSeconds.All), r.Discarded,
-		experiments.FormatSeconds(r.ClosedForm))
+		units.FormatSeconds(r.StepSeconds.Median), units.FormatSeconds(r.StepSeconds.Min), len(r.StepSeconds.All), r.Discarded,
+		units.FormatSeconds(r.ClosedForm))
 	fmt.Fprintf(&b, "%.4g examples/s, %s devices of %d threads, %s kernels\n", r.ExamplesPerSecond, r.Device, r.Threads, r.KernelProfile)
 	printMemory(&b, r.Partition, r.PeakBytes, r.HighWaterBytes)
 	if r.Note != "" {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)
 	}
-	fmt.Fprintf(&b, "resident memory of the process, at most: %s\n", experiments.FormatBytes(r.MaxRSSBytes))
+	fmt.Fprintf(&b, "resident memory of the process, at most: %s\n", units.FormatBytes(r.MaxRSSBytes))
 	return o.printf("%s", b.String())
 }

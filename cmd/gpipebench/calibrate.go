@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gpipebench/experiments"
+	"gpipebench/experiments/simulation"
 	"gpipebench/gpipe"
 	"gpipebench/internal/files"
 )
 
 func newCalibrate() *cobra.Command {
-	var c experiments.Calibrating
+	var c simulation.Calibrating
 	var file string
 	cmd := &cobra.Command{
 		Use:   "calibrate",

@@ -6,7 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments"
+	"gpipebench/experiments/gpipe/learning"
+	"gpipebench/experiments/usage"
 	"gpipebench/internal/files"
 )
 
@@ -18,12 +19,12 @@ func newCorpus() *cobra.Command {
 		Args:  noArguments,
 		RunE: does(func(_ context.Context, o *output) error {
 			if out == "" {
-				return &experiments.UsageError{Err: errors.New("--out: want the name of a file")}
+				return &usage.Error{Err: errors.New("--out: want the name of a file")}
 			}
 			if err := files.CheckWritable(out); err != nil {
 				return err
 			}
-			n, err := experiments.WriteCorpus(out)
+			n, err := learning.WriteCorpus(out)
 			if err != nil {
 				return err
 			}

@@ -8,12 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments"
+	"gpipebench/experiments/simulation"
+	"gpipebench/experiments/suite"
 	"gpipebench/gpipe"
 )
 
 func newDescribe() *cobra.Command {
-	var d experiments.Describing
+	var d simulation.Describing
 	var asJSON bool
 	var format string
 	cmd := &cobra.Command{
@@ -46,11 +47,11 @@ func newDescribe() *cobra.Command {
 	return cmd
 }
 
-func printDescription(o *output, d *experiments.Describing, r *experiments.Description, format string) error {
-	t := experiments.Table{
+func printDescription(o *output, d *simulation.Describing, r *simulation.Description, format string) error {
+	t := suite.Table{
 		Title:   fmt.Sprintf("%s: %d parameters", d.Model.Name, r.Params),
 		Caption: []string{"FLOPs (2 x multiply-adds of matrix products, forward) and bytes saved for the backward are per example."},
-		Columns: []experiments.Column{
+		Columns: []suite.Column{
 			{Name: "layer", Left: true}, {Name: "parameters"}, {Name: "FLOPs"}, {Name: "saved bytes"}, {Name: "output", Left: true}, {Name: "partition"},
 		},
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/experiments"
+	"gpipebench/experiments/simulation"
+	"gpipebench/experiments/workload"
 )
 
 // examples are those of subcommands that do not bring their own. Tables have the
@@ -55,9 +57,9 @@ func addExamples(root *cobra.Command) {
 // lists, names of files or of directories. All others are numbers and switches.
 var (
 	flagWords = map[string]func() []string{
-		"model":  experiments.Models,
+		"model":  workload.Models,
 		"only":   experiments.IDs,
-		"device": experiments.Accelerators, // or a file of one
+		"device": simulation.Accelerators, // or a file of one
 		"data": func() []string {
 			return strings.Fields("synthetic synthetic-translation text: parallel: cifar10: cifar100: mnist: images:")
 		},

@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gpipebench/experiments"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/units"
+	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
@@ -144,10 +146,10 @@ func batchFlag(fs *pflag.FlagSet, to *int, standard int, usage string) {
 
 // modelFlags adds the flags that make a model. Later ones than these fill in
 // what a subcommand has beside them.
-func modelFlags(fs *pflag.FlagSet, m *experiments.Model, standard experiments.Model) {
-	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(experiments.Models(), ", "))
+func modelFlags(fs *pflag.FlagSet, m *workload.Model, standard workload.Model) {
+	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(workload.Models(), ", "))
 	size := func(to *int, name string, standard int, usage string) {
-		count(fs, to, name, standard, min(standard, 1), experiments.MaxSize(name), usage) // 0 where that is a default
+		count(fs, to, name, standard, min(standard, 1), workload.MaxSize(name), usage) // 0 where that is a default
 	}
 	size(&m.Layers, "layers", standard.Layers, "Transformer layers, of transformer in encoder and decoder each; normal cells of amoebanetd")
 	size(&m.Dim, "dim", standard.Dim, "width of the model")
@@ -159,7 +161,7 @@ func modelFlags(fs *pflag.FlagSet, m *experiments.Model, standard experiments.Mo
 	}
 	size(&m.Vocab, "vocab", standard.Vocab, vocab)
 	size(&m.Seq, "seq", standard.Seq, "tokens of an example, at most")
-	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "which of the tables of source, target and softmax are one; alone: softmax", experiments.ParseTying)
+	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "which of the tables of source, target and softmax are one; alone: softmax", workload.ParseTying)
 	fs.Lookup("tied").NoOptDefVal = "softmax"
 	size(&m.HeadDim, "head-dim", standard.HeadDim, "width of an attention head of transformer; 0: dim/heads")
 	visionFlags(fs, m, standard)
@@ -170,7 +172,7 @@ func modelFlags(fs *pflag.FlagSet, m *experiments.Model, standard experiments.Mo
 }
 
 // pipelineFlags adds the flags that cut and schedule.
-func pipelineFlags(fs *pflag.FlagSet, s *experiments.Setup, k, m int) {
+func pipelineFlags(fs *pflag.FlagSet, s *workload.Setup, k, m int) {
 	count(fs, &s.Partitions, "k|partitions", k, 1, gpipe.MaxTasks, "partitions, K: 1 to the number of layers")
 	count(fs, &s.MicroBatches, "m|micro-batches", m, 1, gpipe.MaxExamples, "micro-batches of a mini-batch, M: 1 to its examples")
 	value(fs, &s.Schedule, "schedule", "gpipe", "gpipe|naive|1f1b", "order of the tasks", schedule.Parse)
@@ -180,19 +182,19 @@ func pipelineFlags(fs *pflag.FlagSet, s *experiments.Setup, k, m int) {
 }
 
 // cutFlags adds the flags that choose a partition.
-func cutFlags(fs *pflag.FlagSet, s *experiments.Setup) {
+func cutFlags(fs *pflag.FlagSet, s *workload.Setup) {
 	value(fs, &s.Partitioner, "partitioner", "min-max", "min-max|min-variance|lingvo|block", "how to cut", partition.Parse)
-	value(fs, &s.Cost, "cost", "flops", "flops|time|memory", "what to balance; time measures every layer by itself on this machine", experiments.ParseCost)
+	value(fs, &s.Cost, "cost", "flops", "flops|time|memory", "what to balance; time measures every layer by itself on this machine", workload.ParseCost)
 	value(fs, &s.Balance, "balance", "", "n,n,...", "layers of each partition, instead of a partitioner", parseInts)
 }
 
 // deviceFlags adds the flags that say what computes.
-func deviceFlags(fs *pflag.FlagSet, s *experiments.Setup, device string) {
+func deviceFlags(fs *pflag.FlagSet, s *workload.Setup, device string) {
 	value(fs, &s.Device, "device", device, "host|emulated", "host: threads of this machine and its clock; emulated: tasks one at a time and a virtual clock", parseDevice)
 	threadsFlag(fs, &s.Threads)
-	value(fs, &s.MemoryCap, "memory-cap", "", "bytes", "memory of each device, such as 64MiB; more is an error (default: no limit)", experiments.ParseBytes)
+	value(fs, &s.MemoryCap, "memory-cap", "", "bytes", "memory of each device, such as 64MiB; more is an error (default: no limit)", units.ParseBytes)
 	value(fs, &s.Link.Bandwidth, "link-bandwidth", "", "bytes", "bytes a second between emulated devices, such as 16GB (default: no limit)", func(text string) (float64, error) {
-		n, err := experiments.ParseBytes(text)
+		n, err := units.ParseBytes(text)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("want more than 0")
 		}
@@ -242,10 +244,10 @@ func outcomeFlags(fs *pflag.FlagSet, asJSON *bool) {
 
 // profileFlag adds --profile.
 func profileFlag(cmd *cobra.Command, to *string) {
-	value(cmd.Flags(), to, "profile", "quick", strings.Join(experiments.Profiles, "|"), "size: seconds, minutes, or as long as it takes", oneOf(experiments.Profiles...))
+	value(cmd.Flags(), to, "profile", "quick", strings.Join(suite.Profiles, "|"), "size: seconds, minutes, or as long as it takes", oneOf(suite.Profiles...))
 }
 
 // formatFlag adds --format.
 func formatFlag(fs *pflag.FlagSet, to *string) {
-	value(fs, to, "format", "text", strings.Join(experiments.Formats, "|"), "how to print tables", oneOf(experiments.Formats...))
+	value(fs, to, "format", "text", strings.Join(suite.Formats, "|"), "how to print tables", oneOf(suite.Formats...))
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gpipebench/experiments"
+	"gpipebench/experiments/usage"
 	"gpipebench/gpipe"
 	"gpipebench/internal/plain"
 )
@@ -87,9 +87,9 @@ func complaint(err error) (text string, status int) {
 		err = fmt.Errorf("%w (--batch, -m and sizes such as --image or --seq decide)", err)
 	}
 	var failed *failure
-	var usage *experiments.UsageError
+	var misuse *usage.Error
 	status = 2
-	if errors.As(err, &failed) && !errors.As(err, &usage) && misfit == nil {
+	if errors.As(err, &failed) && !errors.As(err, &misuse) && misfit == nil {
 		status = 1
 	}
 	return plain.Short(plain.Line("gpipebench: "+err.Error()), longest), status

@@ -11,7 +11,10 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"gpipebench/experiments"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/units"
+	"gpipebench/experiments/usage"
 	"gpipebench/internal/files"
 	"gpipebench/internal/plain"
 )
@@ -19,13 +22,13 @@ import (
 // output is where a command prints: results to out, progress to progress.
 type output struct {
 	out      io.Writer
-	progress progress
+	progress display
 	width    int // of the terminal, for drawings
 }
 
-// progress shows how far work is: a bar on a terminal, lines elsewhere.
-type progress interface {
-	experiments.Progress
+// display shows how far work is: a bar on a terminal, lines elsewhere.
+type display interface {
+	progress.Progress
 	// Line is Advance for work whose every unit has a line to say, of which a
 	// bar shows the short form. What is to be kept is shown in any case.
 	Line(text, short string, keep bool)
@@ -60,7 +63,7 @@ func (o *output) printf(format string, args ...any) error {
 }
 
 // json prints a value as one JSON document.
-func (o *output) json(v any) error { return experiments.WriteJSON(o.out, v) }
+func (o *output) json(v any) error { return records.WriteJSON(o.out, v) }
 
 // bar is the progress of a terminal.
 type bar struct {
@@ -197,7 +200,7 @@ func about(d time.Duration) string {
 	if d < time.Second {
 		return "less than 1 s"
 	}
-	return "about " + experiments.FormatWait(d)
+	return "about " + units.FormatWait(d)
 }
 
 func (l *lines) Line(text, _ string, keep bool) {
@@ -216,7 +219,7 @@ func checkOutputs(outputs ...[2]string) error {
 	for i, o := range outputs {
 		for _, before := range outputs[:i] {
 			if o[1] != os.DevNull && o[1] != "" && files.Same(o[1], before[1]) {
-				return &experiments.UsageError{Err: fmt.Errorf("--%s and --%s both name %s: want two files", before[0], o[0], o[1])}
+				return &usage.Error{Err: fmt.Errorf("--%s and --%s both name %s: want two files", before[0], o[0], o[1])}
 			}
 		}
 		if err := files.CheckWritable(o[1]); err != nil {
@@ -230,34 +233,34 @@ func checkOutputs(outputs ...[2]string) error {
 // that work goes on.
 type firstWord struct {
 	mutex sync.Mutex
-	progress
+	display
 	timer *time.Timer
 }
 
 // awaited has p say a line if nothing else was said until patience ends.
-func awaited(p progress, patience time.Duration, line string) *firstWord {
-	f := &firstWord{progress: p}
+func awaited(p display, patience time.Duration, line string) *firstWord {
+	f := &firstWord{display: p}
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.timer = time.AfterFunc(patience, func() {
 		f.mutex.Lock()
 		defer f.mutex.Unlock()
 		if f.timer != nil {
-			f.progress.Say(line)
+			f.display.Say(line)
 		}
 	})
 	return f
 }
 
 // stop ends the waiting; it returns the progress that is then free to use.
-func (f *firstWord) stop() progress {
+func (f *firstWord) stop() display {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	if f.timer != nil {
 		f.timer.Stop()
 		f.timer = nil
 	}
-	return f.progress
+	return f.display
 }
 
 func (f *firstWord) Begin(what string, units int)       { f.stop().Begin(what, units) }

@@ -58,7 +58,7 @@ func TestBarFits(t *testing.T) {
 // TestProgressIsPlain: names in what progress says cannot move the cursor.
 func TestProgressIsPlain(t *testing.T) {
 	var text bytes.Buffer
-	for _, p := range []progress{&lines{w: &text}, &bar{w: &text, width: 80}} {
+	for _, p := range []display{&lines{w: &text}, &bar{w: &text, width: 80}} {
 		p.Say("a file \x1b[2J\nhere")
 		p.Begin("work on \x1b[2J", 2)
 		p.Advance("\x1b[2J")

@@ -7,13 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments"
+	"gpipebench/experiments/simulation"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/units"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 )
 
 func newPlan() *cobra.Command {
-	var s experiments.Planning
+	var s simulation.Planning
 	var asJSON bool
 	var format string
 	cmd := &cobra.Command{
@@ -64,27 +66,27 @@ within the devices' memory. Each plan can be looked at with simulate.`,
 }
 
 // nothingFits says by how much.
-func nothingFits(r *experiments.Plan, devices int) error {
+func nothingFits(r *simulation.Plan, devices int) error {
 	if r.Nearest == nil {
 		return fmt.Errorf("%d parameters with their optimizer state do not fit %d x %s, whatever the plan: want more devices or larger ones", r.Params, devices, r.Accelerator)
 	}
 	n := r.Nearest
 	return fmt.Errorf("nothing fits %d x %s: the nearest (k %d, m %d, batch %d, checkpoint %s) lacks %s on a device: want more devices, a smaller mini-batch, or --dtype bf16 and --accounting paper",
-		devices, r.Accelerator, n.K, n.M, n.Batch, n.Checkpoint, experiments.FormatBytes(n.LacksBytes))
+		devices, r.Accelerator, n.K, n.M, n.Batch, n.Checkpoint, units.FormatBytes(n.LacksBytes))
 }
 
-func printPlan(o *output, s *experiments.Planning, r *experiments.Plan, format string) error {
-	t := experiments.Table{
+func printPlan(o *output, s *simulation.Planning, r *simulation.Plan, format string) error {
+	t := suite.Table{
 		Title: fmt.Sprintf("%s: %d parameters on up to %d x %s", s.Model.Name, r.Params, s.Devices, r.Accelerator),
-		Columns: []experiments.Column{
+		Columns: []suite.Column{
 			{Name: "examples/s"}, {Name: "step"}, {Name: "K"}, {Name: "M"}, {Name: "batch"}, {Name: "checkpoint", Left: true},
 			{Name: "fullest device"}, {Name: "bubble"}, {Name: "cut by", Left: true}, {Name: "layers", Left: true},
 		},
 		Notes: []string{fmt.Sprintf("%d steps simulated; %d more ways of K, M and mini-batch could not be better.", r.Simulated, r.Dismissed)},
 	}
 	for _, c := range r.Plans {
-		t.Add(fmt.Sprintf("%.4g", c.ExamplesPerSecond), experiments.FormatSeconds(c.StepSeconds), strconv.Itoa(c.K), strconv.Itoa(c.M), strconv.Itoa(c.Batch),
-			c.Checkpoint, experiments.FormatBytes(c.PeakBytes), experiments.FormatShare(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))
+		t.Add(fmt.Sprintf("%.4g", c.ExamplesPerSecond), units.FormatSeconds(c.StepSeconds), strconv.Itoa(c.K), strconv.Itoa(c.M), strconv.Itoa(c.Batch),
+			c.Checkpoint, units.FormatBytes(c.PeakBytes), units.FormatShare(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))
 	}
 	return t.Write(o.out, format)
 }

@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments"
+	"gpipebench/experiments/page"
 	"gpipebench/internal/files"
 )
 
 // newReport is the command that joins results into one page.
 func newReport() *cobra.Command {
-	r := experiments.Reporting{}
+	r := page.Reporting{}
 	file := ""
 	cmd := &cobra.Command{
 		Use:   "report",
@@ -40,7 +40,7 @@ Nothing is measured; it takes some seconds.`,
 }
 
 // writePage writes the page of a directory of results.
-func writePage(ctx context.Context, o *output, r experiments.Reporting, file string) error {
+func writePage(ctx context.Context, o *output, r page.Reporting, file string) error {
 	if file == "-" {
 		return r.Write(ctx, o.out)
 	}

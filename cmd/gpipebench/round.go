@@ -4,12 +4,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments"
+	"gpipebench/experiments/rounds"
 )
 
 // newRound is the command that reproduce starts for each round of what is timed.
 func newRound() *cobra.Command {
 	return &cobra.Command{
-		Use:    experiments.RoundCommand,
+		Use:    rounds.RoundCommand,
 		Short:  "Measure one round of an experiment, asked for on standard input, for reproduce",
 		Hidden: true,
 		Args:   noArguments,

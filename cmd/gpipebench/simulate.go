@@ -9,13 +9,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gpipebench/experiments"
+	"gpipebench/experiments/simulation"
+	"gpipebench/experiments/units"
+	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
 )
 
 func newSimulate() *cobra.Command {
-	var s experiments.Simulating
+	var s simulation.Simulating
 	var trace, memory string
 	var draw, asJSON bool
 	cmd := &cobra.Command{
@@ -34,12 +36,12 @@ Nothing is computed.`,
 				return err
 			}
 			if trace != "" {
-				if err := experiments.WriteTrace(trace, r.Timeline); err != nil {
+				if err := workload.WriteTrace(trace, r.Timeline); err != nil {
 					return err
 				}
 			}
 			if memory != "" {
-				if err := experiments.WriteMemory(memory, r); err != nil {
+				if err := simulation.WriteMemory(memory, r); err != nil {
 					return err
 				}
 			}
@@ -72,23 +74,23 @@ Nothing is computed.`,
 }
 
 // acceleratorFlags adds the flags that say what is modelled, and how it counts.
-func acceleratorFlags(fs *pflag.FlagSet, s *experiments.Simulating) {
-	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(experiments.Accelerators(), ", ")+", or a YAML file of one")
-	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "of activations", experiments.ParseDType)
+func acceleratorFlags(fs *pflag.FlagSet, s *simulation.Simulating) {
+	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(simulation.Accelerators(), ", ")+", or a YAML file of one")
+	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "of activations", workload.ParseDType)
 	value(fs, &s.Accounting, "accounting", "paper", "paper|full", "what counts as peak memory; paper: parameters, optimizer state and activations; full: gradients too", gpipe.ParseAccounting)
-	value(fs, &s.Fused, "fused", "file", "file|on|off", "whether the device's compiler fuses element-wise operations", experiments.ParseSwitch)
-	value(fs, &s.Tiled, "tiled", "file", "file|on|off", "whether activations move padded to the device's lanes", experiments.ParseSwitch)
+	value(fs, &s.Fused, "fused", "file", "file|on|off", "whether the device's compiler fuses element-wise operations", simulation.ParseSwitch)
+	value(fs, &s.Tiled, "tiled", "file", "file|on|off", "whether activations move padded to the device's lanes", simulation.ParseSwitch)
 	fs.BoolVar(&s.KeepScores, "keep-scores", false, "attention keeps its probabilities for the backward, instead of computing them again")
 }
 
 func optimizerFlag(fs *pflag.FlagSet, to *string) {
-	value(fs, to, "optimizer", "adam", strings.Join(experiments.Optimizers(), "|"), "its state counts as parameter memory", oneOf(experiments.Optimizers()...))
+	value(fs, to, "optimizer", "adam", strings.Join(workload.Optimizers(), "|"), "its state counts as parameter memory", oneOf(workload.Optimizers()...))
 }
 
-func printSimulation(o *output, r *experiments.Simulation) error {
+func printSimulation(o *output, r *simulation.Simulation) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d parameters on %d x %s: step %s, %.4g examples/s\n",
-		r.Params, len(r.Devices), r.Accelerator, experiments.FormatSeconds(r.StepSeconds), r.ExamplesPerSecond)
+		r.Params, len(r.Devices), r.Accelerator, units.FormatSeconds(r.StepSeconds), r.ExamplesPerSecond)
 	p := r.Breakdown
 	var parts []string
 	for _, part := range []struct {
@@ -98,10 +100,10 @@ func printSimulation(o *output, r *experiments.Simulation) error {
 		{"computation", p.Computation}, {"recompute", p.Recompute}, {"bubble", p.Bubble}, {"imbalance", p.Imbalance},
 		{"communication", p.Communication}, {"setup", p.Setup}, {"barrier", p.Barrier}, {"update", p.Update},
 	} {
-		parts = append(parts, part.name+" "+experiments.FormatShare(part.seconds, r.StepSeconds))
+		parts = append(parts, part.name+" "+units.FormatShare(part.seconds, r.StepSeconds))
 	}
-	fmt.Fprintf(&b, "%s; classic bubble %s\n", strings.Join(parts, ", "), experiments.FormatShare(r.ClassicBubble, 1))
-	byPeak := func(a, b experiments.SimulatedDevice) int { return int(a.PeakBytes - b.PeakBytes) }
+	fmt.Fprintf(&b, "%s; classic bubble %s\n", strings.Join(parts, ", "), units.FormatShare(r.ClassicBubble, 1))
+	byPeak := func(a, b simulation.SimulatedDevice) int { return int(a.PeakBytes - b.PeakBytes) }
 	most := slices.MaxFunc(r.Devices, byPeak)
 	var params, activations int64
 	for _, d := range r.Devices {
@@ -113,15 +115,15 @@ func printSimulation(o *output, r *experiments.Simulation) error {
 		fits = "does NOT fit"
 	}
 	fmt.Fprintf(&b, "parameters with optimizer state %s, %s activations %s, in all; the fullest device takes %s of %s (%s accounting): %s\n",
-		experiments.FormatBytes(params), r.DType, experiments.FormatBytes(activations),
-		experiments.FormatBytes(most.PeakBytes), experiments.FormatBytes(most.CapacityBytes), r.Accounting, fits)
+		units.FormatBytes(params), r.DType, units.FormatBytes(activations),
+		units.FormatBytes(most.PeakBytes), units.FormatBytes(most.CapacityBytes), r.Accounting, fits)
 	for k, d := range r.Devices {
 		if !d.Fits {
 			fmt.Fprintf(&b, "device %d (%s to %s) lacks %s: parameters with optimizer state %s, boundary stash %s, residuals %s, workspace %s",
-				k, d.FirstLayer, d.LastLayer, experiments.FormatBytes(d.PeakBytes-d.CapacityBytes), experiments.FormatBytes(d.ParamBytes),
-				experiments.FormatBytes(d.BoundaryBytes), experiments.FormatBytes(d.ResidualBytes), experiments.FormatBytes(d.WorkspaceBytes))
+				k, d.FirstLayer, d.LastLayer, units.FormatBytes(d.PeakBytes-d.CapacityBytes), units.FormatBytes(d.ParamBytes),
+				units.FormatBytes(d.BoundaryBytes), units.FormatBytes(d.ResidualBytes), units.FormatBytes(d.WorkspaceBytes))
 			if r.Accounting == gpipe.FullAccounting.String() { // what counts, and nothing else
-				fmt.Fprintf(&b, ", gradients %s", experiments.FormatBytes(d.GradientBytes))
+				fmt.Fprintf(&b, ", gradients %s", units.FormatBytes(d.GradientBytes))
 			}
 			b.WriteString("\n")
 		}

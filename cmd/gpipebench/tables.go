@@ -11,6 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments"
+	"gpipebench/experiments/page"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/units"
 	"gpipebench/internal/files"
 )
 
@@ -49,9 +52,9 @@ engine measured it, and --fresh measures anew. Where
 					return err
 				}
 			}
-			o.progress.Say(fmt.Sprintf("reproduce, profile %s: about %s on two cores, into %s", r.Profile, experiments.FormatWait(total), r.Out))
+			o.progress.Say(fmt.Sprintf("reproduce, profile %s: about %s on two cores, into %s", r.Profile, units.FormatWait(total), r.Out))
 			shown := 0
-			err = printReports(ctx, o, r, format, func(report *experiments.Report) error {
+			err = printReports(ctx, o, r, format, func(report *suite.Report) error {
 				shown++
 				if format != "text" { // tables only
 					return nil
@@ -69,7 +72,7 @@ engine measured it, and --fresh measures anew. Where
 				return err
 			}
 			// Verdicts that must not be are on the page as well.
-			page := experiments.Reporting{Results: r.Out, Reference: r.Reference}
+			page := page.Reporting{Results: r.Out, Reference: r.Reference}
 			return errors.Join(err, writePage(ctx, o, page, filepath.Join(r.Out, "report.html")))
 		}),
 	}
@@ -91,9 +94,9 @@ engine measured it, and --fresh measures anew. Where
 
 // printReports runs experiments and prints the tables of each as soon as they are
 // there, and what then adds to them; JSON is one document at the end.
-func printReports(ctx context.Context, o *output, r experiments.Reproducing, format string, then func(*experiments.Report) error) error {
-	var all experiments.Report
-	err := r.Run(ctx, o.progress, func(_ experiments.Experiment, report *experiments.Report) error {
+func printReports(ctx context.Context, o *output, r experiments.Reproducing, format string, then func(*suite.Report) error) error {
+	var all suite.Report
+	err := r.Run(ctx, o.progress, func(_ suite.Experiment, report *suite.Report) error {
 		if format == "json" {
 			all.Tables = append(all.Tables, report.Tables...)
 		} else if err := writeTables(o, report, format); err != nil {
@@ -124,7 +127,7 @@ func newTable(id string, more ...string) *cobra.Command {
 		Use:  id,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
-			return printReports(ctx, o, r, format, func(*experiments.Report) error { return nil })
+			return printReports(ctx, o, r, format, func(*suite.Report) error { return nil })
 		}),
 	}
 	var titles []string
@@ -144,7 +147,7 @@ func newTable(id string, more ...string) *cobra.Command {
 }
 
 // writeTables prints a report's tables, JSON as one document.
-func writeTables(o *output, r *experiments.Report, format string) error {
+func writeTables(o *output, r *suite.Report, format string) error {
 	if format == "json" {
 		return o.json(r.Tables)
 	}

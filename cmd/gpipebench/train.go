@@ -10,19 +10,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments"
+	"gpipebench/experiments/units"
+	"gpipebench/experiments/usage"
+	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
 )
 
 // standardModel is a network that two cores train in minutes.
-var standardModel = experiments.Model{
+var standardModel = workload.Model{
 	Name: "transformer-lm", Layers: 6, Dim: 64, FF: 256, Heads: 4, Seq: 64,
 	Filters: 64,
 }
 
 func newTrain() *cobra.Command {
-	var t experiments.Training
+	var t workload.Training
 	var trace string
 	var draw, asJSON bool
 	cmd := &cobra.Command{
@@ -44,7 +46,7 @@ With a network for images it is, for
 				return err
 			}
 			if t.Steps == 0 && t.Epochs == 0 && (draw || trace != "") {
-				return &experiments.UsageError{Err: errors.New("no step, and so no timeline: want steps, or neither --timeline nor --trace")}
+				return &usage.Error{Err: errors.New("no step, and so no timeline: want steps, or neither --timeline nor --trace")}
 			}
 			t.Announce = func(steps int, expected time.Duration) {
 				o.progress.Begin(fmt.Sprintf("train: %d steps, %s", steps, about(expected)), steps)
@@ -54,7 +56,7 @@ With a network for images it is, for
 				o.progress.Say(what)
 			}
 			t.Notice = o.progress.Say
-			r, err := t.Run(ctx, func(s experiments.TrainStep) {
+			r, err := t.Run(ctx, func(s workload.TrainStep) {
 				o.progress.Line(s.String(), fmt.Sprintf("loss %.4f", s.Loss), s.Eval != nil)
 			})
 			o.progress.End()
@@ -64,7 +66,7 @@ With a network for images it is, for
 			// The steps are done: whatever failed behind them, the outcome is printed.
 			printed := printTraining
 			if asJSON {
-				printed = func(o *output, r *experiments.TrainResult) error { return o.json(r) }
+				printed = func(o *output, r *workload.TrainResult) error { return o.json(r) }
 			}
 			return cmp.Or(err, printed(o, r), lastStep(o, r.LastStep, trace, draw && !asJSON))
 		}),
@@ -74,13 +76,13 @@ With a network for images it is, for
 	modelFlags(fs, &t.Model, standardModel)
 	fs.StringVar(&t.Data, "data", "synthetic", "what to learn: synthetic, text:FILE; of transformer synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...]; of images synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder a class)")
 	batchFlag(fs, &t.Batch, 32, "examples of a mini-batch")
-	count(fs, &t.Steps, "steps", 1500, 0, experiments.MaxSteps, "mini-batches to train on")
-	count(fs, &t.Epochs, "epochs", 0, 0, experiments.MaxSteps, "passes over the data to train for, instead of --steps")
+	count(fs, &t.Steps, "steps", 1500, 0, workload.MaxSteps, "mini-batches to train on")
+	count(fs, &t.Epochs, "epochs", 0, 0, workload.MaxSteps, "passes over the data to train for, instead of --steps")
 	pipelineFlags(fs, &t.Setup, 1, 4)
 	deviceFlags(fs, &t.Setup, "host")
 	seedFlag(fs, &t.Seed, "of weights, dropout and data")
 	number(fs, &t.Model.Dropout, "dropout", 0.1, rates, "rate, from 0 up to 1")
-	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(experiments.Optimizers(), "|"), "momentum and Nesterov 0.9; rmsprop as TensorFlow has it", oneOf(experiments.Optimizers()...))
+	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(workload.Optimizers(), "|"), "momentum and Nesterov 0.9; rmsprop as TensorFlow has it", oneOf(workload.Optimizers()...))
 	number(fs, &t.LR, "lr", 0.003, positive, "learning rate")
 	value(fs, &t.LRSchedule, "lr-schedule", "inverse-sqrt:200", "schedule", nn.LRScheduleForms, func(s string) (string, error) {
 		_, err := (nn.LRUnits{Batch: 1, EpochSteps: 1 << 20}).Parse(s, 1) // neither is known yet
@@ -92,7 +94,7 @@ With a network for images it is, for
 	number(fs, &t.LabelSmoothing, "label-smoothing", 0, rates, "share of the target's probability that all tokens or classes get in training, from 0 up to 1")
 	number(fs, &t.L2, "l2", 0, anything, "added to the gradient, times the weight")
 	number(fs, &t.EMA, "ema", 0, rates, "decay of an average of the weights to evaluate with, such as 0.9999; at first less, (1+step)/(10+step); 0: none")
-	count(fs, &t.EvalEvery, "eval-every", 0, 0, experiments.MaxSteps, "steps between evaluations; 0: only at the end, of images behind each epoch")
+	count(fs, &t.EvalEvery, "eval-every", 0, 0, workload.MaxSteps, "steps between evaluations; 0: only at the end, of images behind each epoch")
 	translationFlags(fs, &t)
 	imageFlags(fs, &t)
 	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors), of a network that computes the same with them; with --steps 0 only to evaluate")
@@ -111,7 +113,7 @@ With a network for images it is, for
 		if err := ownFlags(cmd, t.Model.Name); err != nil {
 			return err
 		}
-		if experiments.SeesImages(t.Model.Name) {
+		if workload.SeesImages(t.Model.Name) {
 			return presetImages(cmd, &t)
 		}
 		if t.Model.Name != "transformer" {
@@ -135,7 +137,7 @@ func lastStep(o *output, t *timeline.Timeline, trace string, draw bool) error {
 		return errors.New("no step, and so no timeline")
 	}
 	if trace != "" {
-		if err := experiments.WriteTrace(trace, t); err != nil {
+		if err := workload.WriteTrace(trace, t); err != nil {
 			return err
 		}
 	}
@@ -148,7 +150,7 @@ func lastStep(o *output, t *timeline.Timeline, trace string, draw bool) error {
 	return timeline.WriteText(o.out, t, o.width)
 }
 
-func printTraining(o *output, r *experiments.TrainResult) error {
+func printTraining(o *output, r *workload.TrainResult) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d parameters, %d steps", r.Params, len(r.Losses))
 	if n := len(r.Losses); n > 0 {
@@ -176,7 +178,7 @@ func printTraining(o *output, r *experiments.TrainResult) error {
 	}
 	if r.StepSeconds > 0 {
 		fmt.Fprintf(&b, "step %s %s, closed form %s, %.4g examples/s\n",
-			experiments.FormatSeconds(r.StepSeconds), clock, experiments.FormatSeconds(r.ClosedForm), r.ExamplesPerSecond)
+			units.FormatSeconds(r.StepSeconds), clock, units.FormatSeconds(r.ClosedForm), r.ExamplesPerSecond)
 	}
 	printMemory(&b, r.Partition, r.PeakBytes, r.HighWaterBytes)
 	if r.Note != "" {
@@ -195,6 +197,6 @@ func printMemory(b *strings.Builder, partition []int, peak, high []int64) {
 			sign = "for the largest mini-batch,"
 		}
 		fmt.Fprintf(b, "  device %d: %d layers, planned peak %d bytes %s high-water mark %d (%s)\n",
-			k, partition[k], peak[k], sign, high[k], experiments.FormatBytes(peak[k]))
+			k, partition[k], peak[k], sign, high[k], units.FormatBytes(peak[k]))
 	}
 }

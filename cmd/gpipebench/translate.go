@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments"
+	"gpipebench/experiments/workload"
 )
 
 // translation is what train does by default where the model is transformer:
@@ -21,8 +21,8 @@ var translation = map[string]string{
 }
 
 // translationFlags adds the flags that only translations have.
-func translationFlags(fs *pflag.FlagSet, t *experiments.Training) {
-	count(fs, &t.Beam, "beam", 1, 1, experiments.MaxBeam, "hypotheses of the search for translations, none longer than the longest target to train on; 1: greedy")
+func translationFlags(fs *pflag.FlagSet, t *workload.Training) {
+	count(fs, &t.Beam, "beam", 1, 1, workload.MaxBeam, "hypotheses of the search for translations, none longer than the longest target to train on; 1: greedy")
 	count(fs, &t.Multilingual.Languages, "languages", 6, 1, datasets.MaxLanguages, "languages of synthetic-translation")
 	count(fs, &t.Multilingual.Pairs, "pairs", 40000, 1, datasets.MaxPairs, "training pairs of the largest language of synthetic-translation")
 	number(fs, &t.Translation.Temperature, "temperature", 1/0.7, span{least: 1, most: math.MaxFloat32}, "by which languages share an epoch, from 1 (by size)")
@@ -30,7 +30,7 @@ func translationFlags(fs *pflag.FlagSet, t *experiments.Training) {
 }
 
 // preset sets the flags that were not given to what suits a translator.
-func preset(cmd *cobra.Command, t *experiments.Training) error {
+func preset(cmd *cobra.Command, t *workload.Training) error {
 	for name, v := range translation {
 		if f := cmd.Flags().Lookup(name); !f.Changed {
 			if err := f.Value.Set(v); err != nil {
@@ -69,7 +69,7 @@ func joinTied(args []string) []string {
 }
 
 // printTranslation lists what each language scores, and what stands beside it.
-func printTranslation(b *strings.Builder, r *experiments.TrainResult) {
+func printTranslation(b *strings.Builder, r *workload.TrainResult) {
 	if r.Eval.BLEU == nil {
 		return
 	}
@@ -82,7 +82,7 @@ func printTranslation(b *strings.Builder, r *experiments.TrainResult) {
 		fmt.Fprintf(b, "  %s", y.Name)
 	}
 	fmt.Fprintf(b, "  %8s\n", "BLEU")
-	row := func(name string, pairs int, share, loss, accuracy float64, bleu func(experiments.Baseline) float64, own float64) {
+	row := func(name string, pairs int, share, loss, accuracy float64, bleu func(workload.Baseline) float64, own float64) {
 		fmt.Fprintf(b, "  %-*s %9d %6.1f%% %9.4f %8.2f%%", width, name, pairs, 100*share, loss, 100*accuracy)
 		for _, y := range r.Baselines {
 			fmt.Fprintf(b, "  %*.2f", len(y.Name), bleu(y))
@@ -92,7 +92,7 @@ func printTranslation(b *strings.Builder, r *experiments.TrainResult) {
 	pairs := 0
 	for i, l := range r.Eval.Languages {
 		pairs += l.Train
-		row(l.Name, l.Train, l.Share, l.Loss, l.Accuracy, func(y experiments.Baseline) float64 { return y.Languages[i] }, l.BLEU)
+		row(l.Name, l.Train, l.Share, l.Loss, l.Accuracy, func(y workload.Baseline) float64 { return y.Languages[i] }, l.BLEU)
 	}
-	row("all", pairs, 1, r.Eval.Loss, r.Eval.Accuracy, func(y experiments.Baseline) float64 { return y.BLEU }, *r.Eval.BLEU)
+	row("all", pairs, 1, r.Eval.Loss, r.Eval.Accuracy, func(y workload.Baseline) float64 { return y.BLEU }, *r.Eval.BLEU)
 }

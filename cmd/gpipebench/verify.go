@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments"
+	"gpipebench/experiments/claims"
+	"gpipebench/experiments/suite"
 )
 
 // newVerify is the command that holds the paper's claims against records.
 func newVerify() *cobra.Command {
-	v := experiments.Verifying{}
+	v := claims.Verifying{}
 	format, strict := "", false
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -47,7 +48,7 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 			case "csv":
 				err = r.Tables()[0].Write(o.out, format)
 			default:
-				err = writeTables(o, &experiments.Report{Tables: r.Tables()}, format)
+				err = writeTables(o, &suite.Report{Tables: r.Tables()}, format)
 			}
 			if err != nil {
 				return err
@@ -58,6 +59,6 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 	cmd.Flags().StringVar(&v.Results, "results", reference, "directory with records and tables")
 	cmd.Flags().StringVar(&v.Reference, "reference", reference, "directory with the run that the tables show beside, if they do")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where a claim or an experiment has no records")
-	value(cmd.Flags(), &format, "format", "text", strings.Join(experiments.Formats, "|"), "how to print the verdicts", oneOf(experiments.Formats...))
+	value(cmd.Flags(), &format, "format", "text", strings.Join(suite.Formats, "|"), "how to print the verdicts", oneOf(suite.Formats...))
 	return cmd
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments"
+	"gpipebench/experiments/machine"
 )
 
 func newVersion() *cobra.Command {
@@ -19,11 +19,11 @@ func newVersion() *cobra.Command {
 		Args:  noArguments,
 		RunE: does(func(_ context.Context, o *output) error {
 			v := struct {
-				Version string              `json:"version"`
-				Commit  string              `json:"commit"`
-				Dirty   bool                `json:"dirty"`
-				Machine experiments.Machine `json:"machine"`
-			}{Version: "(devel)", Machine: experiments.ThisMachine()}
+				Version string          `json:"version"`
+				Commit  string          `json:"commit"`
+				Dirty   bool            `json:"dirty"`
+				Machine machine.Machine `json:"machine"`
+			}{Version: "(devel)", Machine: machine.This()}
 			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 				v.Version = info.Main.Version
 			}

@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments"
+	"gpipebench/experiments/workload"
 )
 
 // visionFlags adds the flags that only networks for images have.
-func visionFlags(fs *pflag.FlagSet, m *experiments.Model, standard experiments.Model) {
+func visionFlags(fs *pflag.FlagSet, m *workload.Model, standard workload.Model) {
 	size := func(to *int, name string, standard int, usage string) {
-		count(fs, to, name, standard, min(standard, 1), experiments.MaxSize(name), usage)
+		count(fs, to, name, standard, min(standard, 1), workload.MaxSize(name), usage)
 	}
 	size(&m.Filters, "filters", standard.Filters, "filters of amoebanetd's first stack of cells")
 	size(&m.Width, "width", standard.Width, "channels of a ResNet's stem; 0: 64")
@@ -31,7 +31,7 @@ func visionFlags(fs *pflag.FlagSet, m *experiments.Model, standard experiments.M
 }
 
 // imageFlags adds the flags of training on images.
-func imageFlags(fs *pflag.FlagSet, t *experiments.Training) {
+func imageFlags(fs *pflag.FlagSet, t *workload.Training) {
 	number(fs, &t.Model.DropPath, "drop-path", 0, rates, "rate at which branches of amoebanetd's last cell are left out, less in cells before it; from 0 up to 1")
 	fs.BoolVar(&t.Model.ZeroInit, "zero-init", false, "blocks of a ResNet begin as identities")
 	number(fs, &t.Model.BNMomentum, "bn-momentum", 0, rates, "share that batch norm's moving averages keep at each step; 0: 0.9")
@@ -57,7 +57,7 @@ var flagModels = []struct{ models, flags []string }{
 // ownFlags refuses flags of other kinds of networks than the one that is named,
 // which would have no effect. Unknown names are refused where a model is built.
 func ownFlags(cmd *cobra.Command, model string) (err error) {
-	if !slices.Contains(experiments.Models(), model) {
+	if !slices.Contains(workload.Models(), model) {
 		return nil
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -89,7 +89,7 @@ const resNetImage = "64"
 
 // presetImages sets the flags that were not given to what suits a network for
 // images.
-func presetImages(cmd *cobra.Command, t *experiments.Training) error {
+func presetImages(cmd *cobra.Command, t *workload.Training) error {
 	preset := amoebaPreset
 	if t.Model.Name != "amoebanetd" {
 		preset = resNetPreset

@@ -1,0 +1,54 @@
+package claims
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/gpipe/validation"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite/suitetest"
+)
+
+// The claims on validation hold, fail or are left open by what its table says.
+func TestValidationClaims(t *testing.T) {
+	v := suitetest.Loaded[*validation.Validation](t, validation.Load)
+	rounds, err := v.Repeated("quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := LoadLedger()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rates float64 // over emulated, but in the last round
+		last  float64 // emulated in the last round, over the others
+		want  Verdict
+	}{{1.05, 1, Holds}, {1.12, 1, Fails}, {1.12, 1.3, Noisy}, {0.8, 1.3, Fails}} {
+		log := records.New(v.Key("quick"))
+		for round, names := range rounds.Samples() {
+			s := validation.ValidationSample{Seconds: 1, Rates: c.rates, Own: 1, Peak: []int64{5}, HighWater: []int64{5}, ModelledPeak: []int64{5}}
+			if round == 5 {
+				s.Seconds, s.Own = c.last, c.last
+			}
+			for _, name := range names {
+				if err := log.Add(name, 1, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		r, err := v.Report(log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables := tablesOf{"validation": {r.Tables[0], false}}
+		for id, want := range map[string]Verdict{"validation-rates": c.want, "validation-own": Holds} {
+			i := slices.IndexFunc(ledger.Claims, func(c Claim) bool { return c.ID == id })
+			got, err := ledger.Claims[i].judge(t.Context(), tables)
+			if err != nil || got.Verdict != want || (want == Noisy) != strings.Contains(got.here(), "yes or noisy in all 9 rows; this machine is noisy") {
+				t.Errorf("%s, %v off, last round %v: %s, %v, want %s (%s)", id, c.rates, c.last, got.Verdict, err, want, got.here())
+			}
+		}
+	}
+}

@@ -1,0 +1,568 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gpipebench/experiments"
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/internal/files"
+)
+
+// Verdict is what came out for a claim.
+type Verdict string
+
+const (
+	Reproduced   Verdict = "reproduced"    // exact, or a ratio within its tolerance
+	Partly       Verdict = "partly"        // some of a ratio's values are within its tolerance
+	Differs      Verdict = "differs"       // none is
+	Holds        Verdict = "holds"         // of a trend
+	Shown        Verdict = "shown"         // of a contradiction
+	Fails        Verdict = "fails"         // of all but ratios
+	Noisy        Verdict = "noisy"         // of what is ours: this machine cannot tell
+	TooSmall     Verdict = "too small"     // a trend that does not hold in the smoke profile, which is for testing programs
+	NoRecord     Verdict = "no record"     // that it could be computed from
+	NotAttempted Verdict = "not attempted" // here, or yet
+)
+
+// Verification is a verdict for each claim, and what is wrong with the records.
+type Verification struct {
+	Results string         `json:"results"`
+	Claims  []ClaimVerdict `json:"claims"`
+	Records []RecordsState `json:"records"`
+	Wrong   []string       `json:"wrong"` // with records and derived tables: falsified, damaged, differing, missing, too many
+	// Listed is how many files have the digests that SHA256SUMS lists; 0: there is
+	// no such list.
+	Listed int             `json:"listed"`
+	Counts map[Verdict]int `json:"counts"`
+}
+
+// ClaimVerdict is a claim and what came out.
+type ClaimVerdict struct {
+	Claim
+	Verdict  Verdict       `json:"verdict"`
+	Figures  []ClaimFigure `json:"figures,omitempty"`
+	Evidence []string      `json:"evidence,omitempty"` // the cells that were read
+	Why      string        `json:"why,omitempty"`      // of no record
+}
+
+// ClaimFigure is a figure of ours beside the paper's.
+type ClaimFigure struct {
+	Name      string  `json:"name"`
+	Value     float64 `json:"value"`
+	Deviation float64 `json:"deviation"` // from the paper's, relative
+	Within    bool    `json:"within"`    // its tolerance
+}
+
+// RecordsState is what there is of an experiment.
+type RecordsState struct {
+	Experiment string `json:"experiment"`
+	Profile    string `json:"profile,omitempty"`
+	State      string `json:"state"` // complete, none, or what they lack
+	Usable     bool   `json:"usable"`
+}
+
+// Verifying checks the ledger's claims against a directory of results.
+type Verifying struct {
+	Results   string // with records and tables
+	Reference string // what its tables may show beside; "": nothing
+}
+
+// Run computes the verdicts. Its error says that they could not be computed; that
+// claims fail is in the verification.
+func (v Verifying) Run(ctx context.Context) (*Verification, error) {
+	ledger, err := LoadLedger()
+	if err != nil {
+		return nil, err
+	}
+	const want = "want a directory that reproduce has written; --results says which"
+	switch st, err := os.Stat(v.Results); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s is not there: %s", v.Results, want)
+	case err != nil:
+		return nil, err
+	case !st.IsDir():
+		return nil, fmt.Errorf("%s is no directory: %s", v.Results, want)
+	}
+	var all []*examined
+	for _, id := range experiments.IDs() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		x, err := v.examine(id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	r, err := v.hold(all)
+	if err != nil {
+		return nil, err
+	}
+	tables := tablesOf{}
+	for _, x := range all {
+		if x.Usable {
+			for _, t := range x.report.Tables {
+				tables[t.ID] = claimTable{t, x.Profile == suite.Profiles[0]}
+			}
+		}
+	}
+	for _, c := range ledger.Claims {
+		one, err := c.judge(ctx, tables)
+		if err != nil {
+			return nil, fmt.Errorf("claims.yaml:%d: %s: %w", c.line, c.ID, err)
+		}
+		r.Counts[one.Verdict]++
+		r.Claims = append(r.Claims, one)
+	}
+	return r, nil
+}
+
+// tablesOf are the tables that records give.
+type tablesOf map[string]claimTable
+
+type claimTable struct {
+	*suite.Table
+	small bool // measured in the smoke profile
+}
+
+// examined is an experiment's records, read.
+type examined struct {
+	RecordsState
+	file   string // of the records
+	report *suite.Report
+	files  []suite.File // of the report, as they are written
+	wrong  []string
+	// beside makes the report with the reference beside.
+	beside func() (*suite.Report, error)
+}
+
+// examine reads an experiment's records and makes its report of them.
+func (v Verifying) examine(id string) (*examined, error) {
+	e, err := experiments.Load(id)
+	if err != nil {
+		return nil, err
+	}
+	x := &examined{RecordsState: RecordsState{Experiment: id, State: "complete"}, file: v.records(id)}
+	log, err := records.Load(x.file, id)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		x.State = "none"
+		return x, nil
+	case err != nil:
+		x.State = err.Error()
+		x.wrong = append(x.wrong, err.Error())
+		return x, nil
+	}
+	x.Profile = log.Key.Profile
+	if log.Damaged != "" {
+		x.wrong = append(x.wrong, fmt.Sprintf("changed or damaged records, which do not count: %s; remove these lines, and reproduce measures their samples again", log.Damaged))
+	}
+	if want := e.Key(log.Key.Profile); want.Spec != log.Key.Spec {
+		x.State = fmt.Sprintf("of another spec (%s, now %s): measure again", log.Key.Spec, want.Spec)
+		return x, nil
+	}
+	if x.report, err = suite.ReportOf(e, log, nil); err != nil {
+		x.State = "incomplete: " + err.Error()
+		return x, nil
+	}
+	if log.Torn != "" {
+		x.State = "complete, but for a last line without its end, which reproduce sets aside: " + log.Torn
+	}
+	x.Usable = true
+	x.files = x.report.Rendered()
+	if x.report.Verdict != nil {
+		x.wrong = append(x.wrong, x.report.Verdict.Error())
+	}
+	x.beside = func() (*suite.Report, error) {
+		reference, err := records.Load(filepath.Join(v.Reference, "records", id+".jsonl"), id)
+		if err != nil {
+			return nil, err
+		}
+		return suite.ReportOf(e, log, reference)
+	}
+	return x, nil
+}
+
+func (v Verifying) records(id string) string {
+	return filepath.Join(v.Results, "records", id+".jsonl")
+}
+
+// hold holds the tables and the list of digests of a directory of results
+// against the records of all experiments. Claims are not judged yet.
+func (v Verifying) hold(all []*examined) (*Verification, error) {
+	r := &Verification{Results: v.Results, Counts: map[Verdict]int{}}
+	none := true
+	made := map[string]bool{} // files of tables that some report has
+	for _, x := range all {
+		r.Records = append(r.Records, x.RecordsState)
+		r.Wrong = append(r.Wrong, x.wrong...)
+		if x.State != "none" {
+			none = false
+		}
+		if x.Usable {
+			r.Wrong = append(r.Wrong, v.compare(x, made)...)
+		}
+	}
+	if none {
+		r.Wrong = append(r.Wrong, filepath.Join(v.Results, "records")+" has no records of any experiment: want a directory that reproduce has written; --results says which")
+	}
+	unfounded, err := v.unfounded(all, made)
+	if err != nil {
+		return nil, err
+	}
+	r.Wrong = append(r.Wrong, unfounded...)
+	listed, wrong, err := checkSums(v.Results)
+	r.Listed, r.Wrong = listed, append(r.Wrong, wrong...)
+	return r, err
+}
+
+// compare says which of an experiment's tables are not what its records give,
+// and adds the names of those that it should have to made.
+func (v Verifying) compare(x *examined, made map[string]bool) (wrong []string) {
+	dir := filepath.Join(v.Results, "tables")
+	differ, missing, unreadable := differing(dir, x.files)
+	should, hint := x.files, ""
+	if len(differ)+len(missing) > 0 && v.Reference != "" && !suite.SameDir(v.Results, v.Reference) {
+		// They may have been made with a reference beside.
+		if beside, err := x.beside(); err != nil {
+			hint = fmt.Sprintf("; a run that they may show beside cannot be read (--reference %s): %v", v.Reference, files.Reason(err))
+		} else if d, m, u := differing(dir, beside.Rendered()); len(d)+len(m) < len(differ)+len(missing) {
+			should, differ, missing, unreadable = beside.Rendered(), d, m, u
+		}
+	}
+	for _, f := range should {
+		made[f.Name] = true
+	}
+	if len(differ) > 0 {
+		wrong = append(wrong, fmt.Sprintf("%s: not what the records of %s give; reproduce writes tables again%s", firstOf(dir, differ), x.Experiment, hint))
+	}
+	if len(missing) > 0 {
+		wrong = append(wrong, fmt.Sprintf("%s: not there, though the records of %s are; reproduce writes tables again", firstOf(dir, missing), x.Experiment))
+	}
+	return append(wrong, unreadable...)
+}
+
+// tableKind is what a file of a report may be: none has reached a megabyte.
+var tableKind = files.Kind{What: "a file that reproduce writes", Bytes: 16 << 20}
+
+// differing lists the files of a report that a directory has otherwise or not at
+// all, and why others cannot be read.
+func differing(dir string, should []suite.File) (differ, missing, unreadable []string) {
+	for _, f := range should {
+		text, err := files.Read(filepath.Join(dir, f.Name), tableKind)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			missing = append(missing, f.Name)
+		case err != nil:
+			unreadable = append(unreadable, err.Error())
+		case !plot.Same(f.Name, string(text), f.Text):
+			differ = append(differ, f.Name)
+		}
+	}
+	return differ, missing, unreadable
+}
+
+// unfounded says which tables no report has that is made of usable records.
+func (v Verifying) unfounded(all []*examined, made map[string]bool) (wrong []string, err error) {
+	dir := filepath.Join(v.Results, "tables")
+	names, err := filesBelow(v.Results, "tables")
+	if err != nil {
+		return nil, err
+	}
+	of := map[*examined][]string{} // nil: of no experiment
+	for _, name := range names {
+		name = strings.TrimPrefix(name, "tables/")
+		if made[name] {
+			continue
+		}
+		var owner *examined // the one whose ID the name begins with, the longest
+		for _, x := range all {
+			rest, ok := strings.CutPrefix(name, x.Experiment)
+			if ok && strings.IndexAny(rest, "-.") == 0 && (owner == nil || len(owner.Experiment) < len(x.Experiment)) {
+				owner = x
+			}
+		}
+		if owner != nil && owner.Usable {
+			owner = nil
+		}
+		of[owner] = append(of[owner], name)
+	}
+	var unusable []string
+	for _, x := range all {
+		if x.Usable {
+			continue
+		}
+		unusable = append(unusable, x.Experiment)
+		if len(of[x]) > 0 {
+			wrong = append(wrong, fmt.Sprintf("%s: tables without usable records: %s: %s", firstOf(dir, of[x]), x.file, x.why()))
+		}
+	}
+	if len(of[nil]) > 0 {
+		what := "in no report: remove what reproduce did not write"
+		if len(unusable) > 0 {
+			what = fmt.Sprintf("in no report that has usable records, which %s have not", strings.Join(unusable, ", "))
+		}
+		wrong = append(wrong, firstOf(dir, of[nil])+": "+what)
+	}
+	return wrong, nil
+}
+
+// why says why records cannot be used.
+func (s RecordsState) why() string {
+	if s.State == "none" {
+		return "not there"
+	}
+	return s.State
+}
+
+// judge computes a claim's verdict. Its error is of the claim.
+func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error) {
+	v := ClaimVerdict{Claim: c, Verdict: NotAttempted}
+	e := &evaluator{ctx: ctx, tables: tables}
+	if c.Kind == NotHere || c.Kind == NotYet {
+		for _, value := range c.Values {
+			var m *missingEvidence
+			x, err := e.evaluate(value.expression)
+			if err != nil && !errors.As(err, &m) {
+				return v, err
+			}
+			if err == nil {
+				v.Evidence = append(v.Evidence, fmt.Sprintf("%s: %v", value.name, x))
+			}
+		}
+		return v, nil
+	}
+	within := 0
+	missing := func(err error) bool {
+		var m *missingEvidence
+		if errors.As(err, &m) {
+			v.Why = m.what
+			return true
+		}
+		return false
+	}
+	for _, value := range c.Values {
+		x, err := e.number(value.expression)
+		if missing(err) {
+			continue // others may be there
+		}
+		if err != nil {
+			return v, err
+		}
+		f := c.figure(value.name, x)
+		if f.Within {
+			within++
+		}
+		v.Figures = append(v.Figures, f)
+	}
+	holds := true
+	if c.Holds != "" {
+		var err error
+		if holds, err = e.truth(c.Holds); missing(err) {
+			holds, v.Figures = true, nil // half of an evidence is none
+		} else if err != nil {
+			return v, err
+		} else {
+			v.Why = ""
+		}
+	}
+	noisy := false
+	if !holds && c.Noisy != "" && !e.small {
+		var err error
+		if noisy, err = e.truth(c.Noisy); err != nil && !missing(err) {
+			return v, err
+		}
+	}
+	for _, read := range e.reads {
+		if !slices.Contains(v.Evidence, read) {
+			v.Evidence = append(v.Evidence, read)
+		}
+	}
+	switch {
+	case len(c.Values) > 0 && len(v.Figures) == 0, c.Holds != "" && v.Why != "":
+		v.Verdict = NoRecord
+		return v, nil
+	case c.Kind == Ratio && within == len(v.Figures):
+		v.Verdict = Reproduced
+	case c.Kind == Ratio && within > 0:
+		v.Verdict = Partly
+	case c.Kind == Ratio:
+		v.Verdict = Differs
+	case !holds && (c.Kind == Trend || c.Kind == Ours) && e.small:
+		v.Verdict = TooSmall
+	case noisy:
+		v.Verdict = Noisy
+	case !holds, c.Kind == Exact && within < len(v.Figures):
+		v.Verdict = Fails
+	default:
+		v.Verdict = map[ClaimKind]Verdict{Exact: Reproduced, Trend: Holds, Ours: Holds, Contradiction: Shown}[c.Kind]
+	}
+	if len(v.Figures) == len(c.Values) {
+		v.Why = ""
+	}
+	if noisy {
+		v.Why = "this machine is noisy"
+	}
+	return v, nil
+}
+
+// figure holds a value against the paper's.
+func (c *Claim) figure(name string, x float64) ClaimFigure {
+	f := ClaimFigure{Name: name, Value: x}
+	paper, half, ok := printed(c.Paper)
+	if !ok || c.Kind == Contradiction {
+		return f // for evidence
+	}
+	f.Deviation = x/paper - 1
+	if c.Tolerance > 0 {
+		f.Within = math.Abs(x-paper) <= c.Tolerance/100*math.Abs(paper)*(1+1e-12)
+	} else {
+		f.Within = math.Abs(x-paper) <= half*(1+1e-9)
+	}
+	return f
+}
+
+// Err says what must not be: an exact claim or a trend that fails, a
+// contradiction that is not there, records or tables that are wrong; if strict
+// also evidence that is missing: a claim's, or an experiment's records and with
+// them its tables.
+func (v *Verification) Err(strict bool) error {
+	var failed, without, unusable []string
+	for _, c := range v.Claims {
+		switch c.Verdict {
+		case Fails:
+			failed = append(failed, c.ID)
+		case NoRecord:
+			without = append(without, c.ID)
+		}
+	}
+	var what []string
+	if len(failed) > 0 {
+		what = append(what, fmt.Sprintf("%d claims fail: %s", len(failed), strings.Join(failed, ", ")))
+	}
+	what = append(what, v.Wrong...)
+	for _, x := range v.Records {
+		if !x.Usable {
+			unusable = append(unusable, fmt.Sprintf("%s (%s)", x.Experiment, x.why()))
+		}
+	}
+	if strict && len(unusable) > 0 {
+		what = append(what, fmt.Sprintf("%d experiments have no usable records: %s", len(unusable), strings.Join(unusable, ", ")))
+	}
+	if strict && len(without) > 0 {
+		what = append(what, fmt.Sprintf("%d claims have no record: %s", len(without), strings.Join(without, ", ")))
+	}
+	if len(what) == 0 {
+		return nil
+	}
+	return errors.New(v.Results + ": " + strings.Join(what, "; "))
+}
+
+// Tables are the verdicts, and what there is of each experiment.
+func (v *Verification) Tables() []*suite.Table {
+	claims := &suite.Table{
+		ID: "claims", Title: "Claims of the GPipe paper, and what came out here",
+		Caption: []string{
+			"Exact claims are recomputed. Ratios are figures of the paper's machines beside ours: reproduced within the tolerance, partly where only some of our figures are, and differing else, which is shown and is no failure. Trends are predicates over what was measured. Contradictions are the paper's own. Claims of ours are about this suite's own tools.",
+		},
+		Columns: []suite.Column{{Name: "claim", Left: true}, {Name: "where", Left: true}, {Name: "kind", Left: true}, {Name: "paper", Left: false}, {Name: "here", Left: true}, {Name: "verdict", Left: true}},
+	}
+	for _, c := range v.Claims {
+		claims.Add(c.Claim.Claim, c.Version+" "+c.Where, string(c.Kind), suite.OrDash(c.Paper), c.here(), string(c.Verdict))
+	}
+	var counts []string
+	for _, verdict := range []Verdict{Reproduced, Holds, Shown, Partly, Differs, Fails, Noisy, TooSmall, NoRecord, NotAttempted} {
+		if n := v.Counts[verdict]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, verdict))
+		}
+	}
+	claims.Notes = []string{fmt.Sprintf("%d claims: %s.", len(v.Claims), strings.Join(counts, ", "))}
+	if v.Listed > 0 {
+		claims.Notes = append(claims.Notes, fmt.Sprintf("%d files have the digests that %s lists.", v.Listed, sumsName))
+	}
+	for _, what := range v.Wrong {
+		claims.Notes = append(claims.Notes, "Wrong: "+what+".")
+	}
+	records := &suite.Table{
+		ID: "claims-records", Title: "Records in " + v.Results,
+		Columns: []suite.Column{{Name: "experiment", Left: true}, {Name: "profile", Left: true}, {Name: "records", Left: true}},
+	}
+	for _, s := range v.Records {
+		records.Add(s.Experiment, suite.OrDash(s.Profile), s.State)
+	}
+	return []*suite.Table{claims, records}
+}
+
+// WriteText writes the verdicts one after another, each with what it rests on.
+func (v *Verification) WriteText(w io.Writer) error {
+	tables := v.Tables()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", tables[0].Title)
+	for _, c := range v.Claims {
+		fmt.Fprintf(&b, "%-14s%s\n", c.Verdict, c.Claim.Claim)
+		from := c.Version + " " + c.Where + ", " + string(c.Kind)
+		if c.Paper != "" {
+			from += ", paper " + c.Paper
+		}
+		for _, line := range suite.Fold(from+"; here: "+c.here(), 96) {
+			fmt.Fprintf(&b, "%14s%s\n", "", line)
+		}
+	}
+	b.WriteString("\n" + strings.Join(tables[0].Notes, "\n") + "\n\n")
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	return tables[1].Write(w, "text")
+}
+
+// here is what there is on this side, in a few words.
+func (c *ClaimVerdict) here() string {
+	var parts []string
+	for _, f := range c.Figures {
+		text := fmt.Sprintf("%s %s", f.Name, shortNumber(f.Value))
+		if f.Deviation != 0 {
+			text += fmt.Sprintf(" (%+.3g%%)", 100*f.Deviation)
+		}
+		parts = append(parts, text)
+	}
+	if len(parts) == 0 && c.Verdict != NoRecord {
+		parts = slices.Clone(c.Evidence[:min(6, len(c.Evidence))])
+		if len(c.Evidence) > 6 {
+			parts = append(parts, "...")
+		}
+	}
+	for _, text := range []string{c.Why, c.Reason} {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	if c.StandIn != "" {
+		parts = append(parts, "stand-in: "+c.StandIn)
+	}
+	if c.Note != "" {
+		parts = append(parts, c.Note)
+	}
+	return suite.OrDash(strings.Join(parts, "; "))
+}
+
+// shortNumber writes four digits, large numbers with M or B as the paper does.
+func shortNumber(x float64) string {
+	switch {
+	case math.Abs(x) >= 1e9:
+		return fmt.Sprintf("%.4gB", x/1e9)
+	case math.Abs(x) >= 1e6:
+		return fmt.Sprintf("%.4gM", x/1e6)
+	}
+	return fmt.Sprintf("%.4g", x)
+}

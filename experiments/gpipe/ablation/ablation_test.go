@@ -1,0 +1,56 @@
+package ablation
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"gpipebench/experiments/paperscale"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/workload"
+)
+
+// The base is 1, cutting by time helps stages whose FLOPs mislead, and nothing
+// beats stages that are even.
+func TestAblation(t *testing.T) {
+	loaded, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := loaded.(*Ablation)
+	e.Spec.K = []int{2, 4}
+	e.Spec.Networks = []*ablationNetwork{{Name: "small", Model: workload.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Micro: 4}}
+	log := records.New(records.Key{})
+	for range 2 { // once is enough
+		if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := e.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cuts := len(e.cuts())
+	if len(log.Names) != 2 || len(r.Tables[0].Rows) != 2 || len(r.Tables[1].Rows) != 2*cuts || len(r.Files) != 2 {
+		t.Errorf("%d samples, tables of %d and %d rows, %d files", len(log.Names), len(r.Tables[0].Rows), len(r.Tables[1].Rows), len(r.Files))
+	}
+	for _, name := range log.Names {
+		var s ablationSample
+		if err := log.Get(name, &s); err != nil {
+			t.Fatal(err)
+		}
+		best := slices.Index(e.cuts(), paperscale.CutSpec{Partitioner: "min-max", Cost: "time"})
+		for i, c := range s.Cuts {
+			if c.ByTime > s.Cuts[best].ByTime+1e-12 {
+				t.Errorf("%s: %v is more even in time, %v, than min-max, %v", name, e.cuts()[i], c.ByTime, s.Cuts[best].ByTime)
+			}
+			if s.Even > c.Step.Early {
+				t.Errorf("%s: %v takes %v s, even stages %v", name, e.cuts()[i], c.Step.Early, s.Even)
+			}
+		}
+	}
+	if row := r.Tables[0].Rows[0]; row[5] != "1.00" {
+		t.Errorf("the base is %s", row[5])
+	}
+}

@@ -1,0 +1,259 @@
+package accuracy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+)
+
+// accuracySpec is consistency_accuracy.yaml.
+type accuracySpec struct {
+	suite.Head `yaml:",inline"`
+	// Margin, in percentage points, is the largest mean difference of accuracy to
+	// the baseline that counts as none.
+	Margin float64 `yaml:"margin" want:">0..100"`
+	// Level is that of the tests for equivalence.
+	Level float64 `yaml:"level" want:">0..0.499"`
+	// Setups are what is compared; the first is the baseline.
+	Setups   []suite.SetupSpec          `yaml:"setups"`
+	Profiles map[string]accuracyProfile `yaml:"profiles"`
+
+	setups []workload.Setup
+}
+
+type accuracyProfile struct {
+	Expected suite.Span         `yaml:"expected"`
+	Seeds    []uint64           `yaml:"seeds"`
+	Training suite.TrainingSpec `yaml:"training"`
+}
+
+// Accuracy trains a network with batch norm to the end at several M, over
+// seeds.
+type Accuracy struct {
+	Spec accuracySpec
+	text string
+}
+
+func Load(from ...suite.SpecFile) (suite.Experiment, error) {
+	a := &Accuracy{}
+	var err error
+	a.text, err = suite.LoadSpec("consistency_accuracy.yaml", from, &a.Spec, a.Check)
+	return a, err
+}
+
+func (a *Accuracy) Check() *suite.Problem {
+	if len(a.Spec.Setups) < 2 {
+		return suite.At(errors.New("want a baseline and something to compare"), "setups")
+	}
+	a.Spec.setups = nil
+	for i, s := range a.Spec.Setups {
+		setup, err := s.Setup()
+		switch {
+		case err != nil:
+			return suite.At(err, "setups", fmt.Sprint(i))
+		case i == 0 && (setup.Partitions != 1 || setup.MicroBatches != 1):
+			return suite.At(errors.New("want K = 1 and M = 1, the baseline"), "setups", "0")
+		case setup.Device != gpipe.Host:
+			return suite.At(errors.New("trainings run beside one another: want host devices"), "setups", fmt.Sprint(i))
+		}
+		a.Spec.setups = append(a.Spec.setups, setup)
+	}
+	return trials.Check(a.Spec.Profiles, func(p accuracyProfile) suite.TrainingSpec { return p.Training })
+}
+
+func (a *Accuracy) ID() string { return a.Spec.Experiment }
+
+func (a *Accuracy) Title() string { return a.Spec.Title }
+
+func (a *Accuracy) Expected(profile string) time.Duration {
+	return time.Duration(a.Spec.Profiles[profile].Expected)
+}
+
+func (a *Accuracy) Key(profile string) records.Key {
+	return suite.Key(a.ID(), profile, a.text)
+}
+
+func (a *Accuracy) arms(p accuracyProfile) []trials.Arm {
+	var arms []trials.Arm
+	for _, s := range a.Spec.setups {
+		arms = append(arms, trials.Arm{
+			Name:     fmt.Sprintf("K=%d M=%d", s.Partitions, s.MicroBatches),
+			Training: func(seed uint64) workload.Training { return p.Training.Training("synthetic", s, seed) },
+		})
+	}
+	return arms
+}
+
+func (a *Accuracy) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	profile, err := suite.ProfileOf(a.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	return trials.Run(ctx, a.ID(), a.arms(profile), profile.Seeds, log, p)
+}
+
+// comparison is an arm's accuracy held against the baseline's.
+type comparison struct {
+	stats.Paired
+	equivalence float64 // p value at the margin
+	within      int     // runs within two standard deviations of the baseline's mean
+	mean        bool    // the mean is within them
+}
+
+func compare(own, base []float64, margin float64) comparison {
+	c := comparison{Paired: stats.Pairs(own, base)}
+	c.equivalence = c.Paired.Equivalence(margin)
+	center, sd := stats.MeanAndSD(base)
+	inside := func(x float64) bool { return math.Abs(x-center) <= 2*sd }
+	for _, x := range own {
+		if inside(x) {
+			c.within++
+		}
+	}
+	m, _ := stats.MeanAndSD(own)
+	c.mean = inside(m)
+	return c
+}
+
+// says is the outcome in words: what was shown, and if nothing, that. Both may
+// be seen at once: a difference that is not 0 and is within the margin.
+func (c comparison) says(level float64) string {
+	lo, hi, ok := c.Interval(0.95)
+	differs := ok && (lo > 0 || hi < 0)
+	switch {
+	case c.equivalence < level && differs:
+		return "equivalent, though not equal"
+	case c.equivalence < level:
+		return "equivalent"
+	case differs:
+		return "different"
+	}
+	return "inconclusive"
+}
+
+func (a *Accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
+	profile, err := suite.ProfileOf(a.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	all, err := trials.Read(log, a.arms(profile), profile.Seeds)
+	if err != nil {
+		return nil, err
+	}
+	var refs []trials.Trials
+	if reference != nil {
+		if p, ok := a.Spec.Profiles[reference.Key.Profile]; ok {
+			if refs, err = trials.Read(reference, a.arms(p), p.Seeds); err != nil {
+				refs = nil // of another spec
+			}
+		}
+	}
+	base := all[0].Accuracies()
+	baseMean, baseSD := stats.MeanAndSD(base)
+	t, n := profile.Training, len(profile.Seeds)
+	table := &suite.Table{
+		ID: "consistency-accuracy", Title: a.Spec.Title,
+		Caption: []string{
+			fmt.Sprintf("%v, %d parameters, %d steps of %d procedural images, %s; trained to the end %d times at each M, with the same seeds. Accuracy on %d held-out images, by the moving averages.",
+				t.Model, all[0].Runs[0].Params, t.Steps, t.Batch, t.Optimizer, n, all[0].Runs[0].Targets),
+			fmt.Sprintf("The difference to M = 1 is the mean over pairs of one seed, in percentage points with its 95%% interval (Student's t). Equivalence is tested by two one-sided tests at %g%% against a margin of %g points, which was fixed beforehand.",
+				100*a.Spec.Level, a.Spec.Margin),
+			"[V1] is the paper's own criterion (first version, section 4.3.1): accuracy within two standard deviations of the baseline's mean. Batch norm sees one micro-batch at a time, so that its statistics are the noisier the smaller that is.",
+		},
+		Columns: []suite.Column{
+			{Name: "training", Left: true}, {Name: "micro-batch", Left: true}, {Name: "accuracy", Left: false}, {Name: "sd", Left: false}, {Name: "runs within [V1]", Left: false}, {Name: "mean within", Left: true},
+			{Name: "difference to M = 1 (points)", Left: false}, {Name: "p of equivalence", Left: false}, {Name: "smallest margin to hold", Left: false}, {Name: "outcome", Left: true},
+		},
+	}
+	if reference != nil {
+		table.Columns = append(table.Columns, suite.Column{Name: "reference accuracy"})
+	}
+	var names []string
+	var groups, toBase [][]float64
+	var means, gaps []plot.Spread
+	says := map[string][]string{}
+	for i, arm := range all {
+		own := arm.Accuracies()
+		setup := a.Spec.setups[i]
+		name := arm.Name
+		if i == 0 {
+			name = "M=1, no pipeline"
+		}
+		row := []string{name, sizesText(gpipe.MicroBatchSizes(t.Batch, setup.MicroBatches)), stats.MeanText(own, 2) + "%", stats.SdText(own, 2), "", "", "baseline", "", "", ""}
+		names, groups = append(names, arm.Name), append(groups, own)
+		means = plot.AddInterval(means, i, stats.Sampled(own))
+		if i > 0 {
+			c := compare(own, base, a.Spec.Margin)
+			outcome := c.says(a.Spec.Level)
+			says[outcome] = append(says[outcome], fmt.Sprintf("M = %d", setup.MicroBatches))
+			row[4], row[5] = fmt.Sprintf("%d of %d", c.within, n), suite.YesOrNo(c.mean)
+			row[6], row[7], row[8], row[9] = c.Text(2), fmt.Sprintf("%.3f", c.equivalence), "-", outcome
+			if margin, ok := c.SmallestMargin(a.Spec.Level); ok {
+				row[8] = fmt.Sprintf("%.2f", margin)
+			}
+			toBase = append(toBase, stats.Differences(own, base))
+			gaps = plot.AddInterval(gaps, i-1, c.Paired)
+		}
+		if reference != nil {
+			cell := ""
+			if i < len(refs) {
+				cell = stats.MeanText(refs[i].Accuracies(), 2) + "%"
+			}
+			row = append(row, cell)
+		}
+		table.Add(row...)
+	}
+	table.Notes = append(table.Notes, a.verdict(says))
+	table.Notes = append(table.Notes, suite.FewSeedsNote(n)...)
+	each := trials.EachTable("consistency-accuracy-runs", "Final accuracy: each training", all, profile.Seeds)
+	files, err := plot.Files("consistency-accuracy", a.Spec.Title, []plot.Axes{
+		&plot.DotPanel{Title: "final accuracy", Y: "held-out accuracy (%)", Names: names, Groups: groups, Spread: means,
+			Band: &plot.Band{Name: "M = 1: mean ± 2 standard deviations", Lo: baseMean - 2*baseSD, Hi: baseMean + 2*baseSD}},
+		&plot.DotPanel{Title: "difference to M = 1, pairs of one seed", Y: "percentage points", Names: names[1:], Groups: toBase, Spread: gaps,
+			Band: &plot.Band{Name: fmt.Sprintf("margin: ± %g points", a.Spec.Margin), Lo: -a.Spec.Margin, Hi: a.Spec.Margin}},
+	})
+	return &suite.Report{Tables: []*suite.Table{table, each}, Files: files}, err
+}
+
+// verdict lists the values of M by outcome. None of them fails the run: that
+// micro-batches are normalised each by itself is part of the method, and what it
+// does to accuracy is what is asked here.
+func (a *Accuracy) verdict(says map[string][]string) string {
+	var parts []string
+	for _, o := range []struct{ outcome, means string }{
+		{"equivalent", "equivalent to M = 1 within %g points"},
+		{"equivalent, though not equal", "equivalent to M = 1 within %g points, though the difference is not 0"},
+		{"inconclusive", "inconclusive, as neither a difference nor its absence beyond %g points was shown"},
+		{"different", "different from M = 1, maybe by more than %g points"},
+	} {
+		if ms := says[o.outcome]; len(ms) > 0 {
+			parts = append(parts, strings.Join(ms, ", ")+": "+fmt.Sprintf(o.means, a.Spec.Margin))
+		}
+	}
+	return "Verdict: " + strings.Join(parts, "; ") + "."
+}
+
+// sizesText is the sizes of micro-batches, once if they are alike.
+func sizesText(sizes []int) string {
+	if sizes[0] == sizes[len(sizes)-1] {
+		return fmt.Sprint(sizes[0])
+	}
+	return fmt.Sprintf("%d or %d", sizes[len(sizes)-1], sizes[0])
+}
+
+func (a *Accuracy) Planned(profile string) []suite.PlannedRun {
+	p := a.Spec.Profiles[profile]
+	return trials.PlannedArms(profile, a.arms(p), p.Seeds)
+}

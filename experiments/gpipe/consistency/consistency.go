@@ -1,0 +1,411 @@
+package consistency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/units"
+	"gpipebench/experiments/workload"
+)
+
+// consistencySpec is consistency.yaml.
+type consistencySpec struct {
+	suite.Head `yaml:",inline"`
+	Groups     []consistencyGroup            `yaml:"groups"`
+	Profiles   map[string]consistencyProfile `yaml:"profiles"`
+}
+
+// consistencyGroup is one training and the ways in which it is run.
+type consistencyGroup struct {
+	Name     string             `yaml:"name" want:"name,key"`
+	Title    string             `yaml:"title"`
+	Training suite.TrainingSpec `yaml:"training"`
+	Evaluate bool               `yaml:"evaluate"`
+	// EachM is for networks with batch norm, which normalises each micro-batch by
+	// itself: runs of one M are equal, those of another M are not.
+	EachM bool `yaml:"each_m"`
+	Cover *struct {
+		K           []int    `yaml:"k" want:"1..1024"`
+		M           []int    `yaml:"m" want:"1..65536"`
+		Schedule    []string `yaml:"schedule" want:"schedule"`
+		Checkpoint  []string `yaml:"checkpoint" want:"checkpoint"`
+		Late        []bool   `yaml:"late_recompute"`
+		Device      []string `yaml:"device" want:"device"`
+		Threads     []int    `yaml:"threads" want:"1..1024"`
+		Partitioner []string `yaml:"partitioner" want:"partitioner"`
+		Fine        []bool   `yaml:"fine"`
+	} `yaml:"cover"`
+	Runs []consistencyRun `yaml:"runs" want:"optional"`
+}
+
+// consistencyRun is one way to run a training.
+type consistencyRun struct {
+	suite.SetupSpec `yaml:",inline"`
+	Fine            bool `yaml:"fine"`
+}
+
+type consistencyProfile struct {
+	Expected suite.Span     `yaml:"expected"`
+	Steps    map[string]int `yaml:"steps" want:"1..1000000"` // by group
+}
+
+// consistency trains the same network in many ways and compares the weights.
+type consistency struct {
+	spec consistencySpec
+	text string
+}
+
+func Load(from ...suite.SpecFile) (suite.Experiment, error) {
+	c := &consistency{}
+	var err error
+	c.text, err = suite.LoadSpec("consistency.yaml", from, &c.spec, c.Check)
+	return c, err
+}
+
+func (c *consistency) Check() *suite.Problem {
+	if p := suite.CheckProfiles(c.spec.Profiles); p != nil {
+		return p
+	}
+	for i, g := range c.spec.Groups {
+		group := fmt.Sprint(i)
+		if (g.Cover == nil) == (len(g.Runs) == 0) {
+			return suite.At(errors.New("want either cover or runs"), "groups", group)
+		}
+		if g.EachM && g.Cover == nil {
+			return suite.At(errors.New("want a cover, for something to compare at each M"), "groups", group, "each_m")
+		}
+		for _, name := range suite.Profiles {
+			if c.spec.Profiles[name].Steps[g.Name] < 1 {
+				return suite.At(fmt.Errorf("no steps for group %s: want 1 or more", g.Name), "profiles", name, "steps")
+			}
+		}
+		for j, r := range g.runs() {
+			if _, err := r.Setup(); err != nil {
+				if g.Cover != nil {
+					return suite.At(err, "groups", group, "cover")
+				}
+				return suite.At(err, "groups", group, "runs", fmt.Sprint(j))
+			}
+		}
+	}
+	return nil
+}
+
+func (c *consistency) ID() string { return c.spec.Experiment }
+
+func (c *consistency) Title() string { return c.spec.Title }
+
+func (c *consistency) Expected(profile string) time.Duration {
+	return time.Duration(c.spec.Profiles[profile].Expected)
+}
+
+func (c *consistency) Key(profile string) records.Key {
+	return suite.Key(c.ID(), profile, c.text)
+}
+
+// runs lists the ways; the first, or the first of the same M if only those are
+// equal, is what the others are compared with.
+func (g *consistencyGroup) runs() []consistencyRun {
+	c := g.Cover
+	if c == nil {
+		return g.Runs
+	}
+	ms := []int{1}
+	if g.EachM {
+		ms = c.M
+	}
+	var runs []consistencyRun
+	for _, m := range ms {
+		runs = append(runs, consistencyRun{SetupSpec: suite.SetupSpec{
+			K: 1, M: m, Schedule: "gpipe", Checkpoint: "never", Device: "host", Threads: 1, Partitioner: "min-max",
+		}})
+	}
+	for _, row := range cover([]int{
+		len(c.K), len(c.M), len(c.Schedule), len(c.Checkpoint), len(c.Late), len(c.Device), len(c.Threads), len(c.Partitioner), len(c.Fine),
+	}) {
+		runs = append(runs, consistencyRun{
+			SetupSpec: suite.SetupSpec{
+				K: c.K[row[0]], M: c.M[row[1]], Schedule: c.Schedule[row[2]], Checkpoint: c.Checkpoint[row[3]],
+				Late: c.Late[row[4]], Device: c.Device[row[5]], Threads: c.Threads[row[6]], Partitioner: c.Partitioner[row[7]],
+			},
+			Fine: c.Fine[row[8]],
+		})
+	}
+	return runs
+}
+
+// String is the configuration in words.
+func (r consistencyRun) String() string {
+	words := []string{fmt.Sprintf("K=%d M=%d", max(r.K, 1), max(r.M, 1))}
+	add := func(name, instead string) {
+		if name == "" {
+			name = instead
+		}
+		words = append(words, name)
+	}
+	add(r.Schedule, "gpipe")
+	add(r.Checkpoint, "always")
+	if r.Late {
+		words = append(words, "late")
+	}
+	add(r.Device, "host")
+	words = append(words, fmt.Sprintf("%d thread", max(r.Threads, 1)))
+	if r.Threads > 1 {
+		words[len(words)-1] += "s"
+	}
+	if r.K > 1 {
+		add(r.Partitioner, "min-max")
+		if r.Fine {
+			words = append(words, "fine")
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// consistencySample is one run.
+type consistencySample struct {
+	Run       consistencyRun       `json:"run"`
+	Steps     int                  `json:"steps"`
+	Losses    []float64            `json:"losses"`
+	Initial   string               `json:"initial_sha256"`
+	SHA256    string               `json:"weights_sha256"`
+	Partition []int                `json:"partition"`
+	Peak      []int64              `json:"peak_bytes"`
+	HighWater []int64              `json:"high_water_bytes"`
+	Eval      *workload.Evaluation `json:"eval,omitempty"`
+	Floor     float64              `json:"floor,omitempty"` // nats
+}
+
+func sampleName(group string, i int) string { return fmt.Sprintf("%s/run=%d", group, i) }
+
+func (c *consistency) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	profile, err := suite.ProfileOf(c.spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	for i := range c.spec.Groups {
+		g := &c.spec.Groups[i]
+		runs := g.runs()
+		var missing []int
+		for j := range runs {
+			if !log.Has(sampleName(g.Name, j)) {
+				missing = append(missing, j)
+			}
+		}
+		if len(missing) == 0 {
+			continue
+		}
+		p.Begin(fmt.Sprintf("consistency, %s: %d steps in each of %d ways", g.Name, profile.Steps[g.Name], len(runs)), len(missing))
+		for _, j := range missing {
+			s, err := g.measure(ctx, runs[j], profile.Steps[g.Name], c.spec.Seed)
+			if err != nil {
+				return fmt.Errorf("consistency, %s, %v: %w", g.Name, runs[j], err)
+			}
+			if err := log.Add(sampleName(g.Name, j), c.spec.Seed, s); err != nil {
+				return err
+			}
+			p.Advance(fmt.Sprintf("%.10s  %v", s.SHA256, runs[j]))
+		}
+		p.End()
+	}
+	return nil
+}
+
+// training is that of one way.
+func (g *consistencyGroup) training(r consistencyRun, steps int, seed uint64) (workload.Training, error) {
+	setup, err := r.Setup()
+	if err != nil {
+		return workload.Training{}, err
+	}
+	t := g.Training.Training("synthetic", setup, seed)
+	t.Model.Fine = r.Fine
+	t.Steps = steps
+	return t, nil
+}
+
+// measure trains in one way.
+func (g *consistencyGroup) measure(ctx context.Context, r consistencyRun, steps int, seed uint64) (*consistencySample, error) {
+	t, err := g.training(r, steps, seed)
+	if err != nil {
+		return nil, err
+	}
+	res, err := t.Run(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &consistencySample{
+		Run: r, Steps: steps, Losses: res.Losses, Initial: res.InitialSHA256, SHA256: res.WeightsSHA256,
+		Partition: res.Partition, Peak: res.PeakBytes, HighWater: res.HighWaterBytes,
+	}
+	if g.Evaluate {
+		s.Eval = res.Eval
+		for _, y := range res.Yardsticks {
+			if y.Floor {
+				s.Floor = y.Loss
+			}
+		}
+	}
+	return s, nil
+}
+
+func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error) {
+	runs := &suite.Table{
+		ID: "consistency", Title: c.spec.Title,
+		Columns: []suite.Column{
+			{Name: "network", Left: true}, {Name: "configuration", Left: true}, {Name: "partition", Left: true}, {Name: "steps", Left: false}, {Name: "final loss", Left: false},
+			{Name: "SHA-256 of the weights", Left: true}, {Name: "equal", Left: true},
+		},
+	}
+	ends := &suite.Table{
+		ID: "consistency-trained", Title: "Where the longer training ends",
+		Columns: []suite.Column{
+			{Name: "configuration", Left: true}, {Name: "first loss", Left: false}, {Name: "last loss", Left: false}, {Name: "held-out loss", Left: false}, {Name: "floor", Left: false},
+			{Name: "above the floor", Left: false}, {Name: "SHA-256 of the weights", Left: true},
+		},
+	}
+	var panels []plot.Axes
+	total, different, moved := 0, 0, true
+	var planned, used int64
+	exact, unexpected := true, false
+	for i := range c.spec.Groups {
+		g := &c.spec.Groups[i]
+		runs.Caption = append(runs.Caption, fmt.Sprintf("%s: %s.", g.Name, g.Title))
+		var first consistencySample
+		firsts := map[int]consistencySample{} // by M, or all at 0
+		drawn := &plot.HashPanel{Title: g.Name}
+		for j := range g.runs() {
+			var s consistencySample
+			if err := log.Get(sampleName(g.Name, j), &s); err != nil {
+				return nil, err
+			}
+			drawn.Add(s.Run.K, s.Run.M, s.SHA256)
+			m := 0
+			if g.EachM {
+				m = s.Run.M
+			}
+			equal := "yes"
+			switch other, there := firsts[m]; {
+			case !there:
+				firsts[m], equal = s, "is compared with"
+			case s.SHA256 != other.SHA256 || !equalFloats(s.Losses, other.Losses):
+				different++
+				equal = "NO"
+			}
+			if j == 0 {
+				first = s
+			}
+			moved = moved && s.SHA256 != s.Initial
+			for k := range s.Peak {
+				planned, used = planned+s.Peak[k], used+s.HighWater[k]
+				exact = exact && s.Peak[k] == s.HighWater[k]
+			}
+			total++
+			last := s.Losses[len(s.Losses)-1]
+			runs.Add(g.Name, s.Run.String(), suite.JoinInts(s.Partition), fmt.Sprint(s.Steps), fmt.Sprintf("%.6f", last), s.SHA256[:16], equal)
+			if s.Eval != nil {
+				ends.Add(s.Run.String(), fmt.Sprintf("%.4f", s.Losses[0]), fmt.Sprintf("%.4f", last), fmt.Sprintf("%.4f", s.Eval.Loss),
+					fmt.Sprintf("%.4f", s.Floor), fmt.Sprintf("%+.1f%%", 100*(s.Eval.Loss/s.Floor-1)), s.SHA256[:16])
+			}
+		}
+		panels = append(panels, drawn)
+		if g.EachM {
+			note, apart := apart(g.Name, firsts)
+			runs.Notes = append(runs.Notes, note)
+			unexpected = unexpected || !apart
+		}
+		if reference != nil {
+			var ref consistencySample
+			if err := reference.Get(sampleName(g.Name, 0), &ref); err == nil && ref.Steps == first.Steps {
+				runs.Notes = append(runs.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles): %s.",
+					g.Name, ref.SHA256[:16], reference.Session.Machine.Kernels, sameOrNot(ref.SHA256 == first.SHA256)))
+			}
+		}
+	}
+	r := &suite.Report{Tables: []*suite.Table{runs, ends}}
+	verdict := fmt.Sprintf("Verdict: all %d runs agree with the first of their network (with batch norm, of their network and M), in every weight and every loss, to the bit.", total)
+	switch {
+	case different > 0:
+		verdict = fmt.Sprintf("Verdict: %d of %d runs DIFFER from the first of their network.", different, total)
+		r.Verdict = fmt.Errorf("consistency: %d of %d runs differ from the first of their network", different, total)
+	case !moved:
+		verdict = "Verdict: some run ends with the weights that it began with; nothing was trained."
+		r.Verdict = errors.New("consistency: a run ended with the weights that it began with")
+	case unexpected:
+		verdict = "Verdict: a network with batch norm has the same weights at two values of M; its micro-batches were not normalised each by itself."
+		r.Verdict = errors.New("consistency: a network with batch norm has the same weights at two values of M")
+	}
+	memory := fmt.Sprintf("Memory: %s used of %s planned, summed over all devices of all runs; ", units.FormatBytes(used), units.FormatBytes(planned))
+	if exact {
+		memory += "on each of them the two are equal to the byte."
+	} else {
+		memory += "they DIFFER on some of them."
+		if r.Verdict == nil {
+			r.Verdict = errors.New("consistency: a device used other memory than was planned")
+		}
+	}
+	runs.Notes = append([]string{verdict, memory}, runs.Notes...)
+	var err error
+	if r.Files, err = plot.Files(c.ID(), c.spec.Title, panels); err != nil {
+		return nil, err
+	}
+	ends.Notes = []string{"All losses in nats per token. The floor is the entropy of the synthetic language, which no model can be expected to beat."}
+	return r, nil
+}
+
+// apart says how many hashes the values of M have, and whether all differ.
+func apart(network string, firsts map[int]consistencySample) (note string, all bool) {
+	hashes := map[string]bool{}
+	var ms []string
+	for _, m := range slices.Sorted(maps.Keys(firsts)) {
+		hashes[firsts[m].SHA256] = true
+		ms = append(ms, fmt.Sprint(m))
+	}
+	return fmt.Sprintf("%s: one hash at each M, %d in all for M = %s, since batch norm normalises micro-batches. Its moving statistics are part of the hash.",
+		network, len(hashes), strings.Join(ms, ", ")), len(hashes) == len(firsts)
+}
+
+func sameOrNot(same bool) string {
+	if same {
+		return "the same here"
+	}
+	return "different here"
+}
+
+func equalFloats(a, b []float64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *consistency) Planned(profile string) (list []suite.PlannedRun) {
+	for i := range c.spec.Groups {
+		g := &c.spec.Groups[i]
+		for j, r := range g.runs() {
+			path := []string{"groups", fmt.Sprint(i), "runs", fmt.Sprint(j)}
+			if g.Cover != nil {
+				path = []string{"groups", fmt.Sprint(i), "cover"}
+			}
+			t, err := g.training(r, c.spec.Profiles[profile].Steps[g.Name], c.spec.Seed)
+			if err != nil {
+				continue // which check has refused
+			}
+			list = append(list, suite.PlannedRun{Path: path, Run: t})
+		}
+	}
+	return list
+}

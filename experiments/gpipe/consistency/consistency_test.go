@@ -1,0 +1,104 @@
+package consistency
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/records"
+)
+
+func TestCover(t *testing.T) {
+	levels := []int{4, 3, 3, 3, 2, 2, 2, 4, 2}
+	rows := cover(levels)
+	for i := range levels {
+		for j := i + 1; j < len(levels); j++ {
+			seen := map[[2]int]bool{}
+			for _, row := range rows {
+				seen[[2]int{row[i], row[j]}] = true
+			}
+			if len(seen) != levels[i]*levels[j] {
+				t.Errorf("factors %d and %d: %d pairs of %d", i, j, len(seen), levels[i]*levels[j])
+			}
+		}
+	}
+	if len(rows) > 2*4*4 {
+		t.Errorf("%d rows", len(rows))
+	}
+	if a, b := fmt.Sprint(rows), fmt.Sprint(cover(levels)); a != b {
+		t.Errorf("two calls differ: %s and %s", a, b)
+	}
+}
+
+func TestConsistencyReport(t *testing.T) {
+	loaded, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := loaded.(*consistency)
+	fill := func(change func(group, run int, s *consistencySample)) *records.Log {
+		log := records.New(e.Key("smoke"))
+		for i := range e.spec.Groups {
+			g := &e.spec.Groups[i]
+			for j, run := range g.runs() {
+				s := consistencySample{
+					Run: run, Steps: 2, Losses: []float64{3, 2}, Initial: strings.Repeat("0", 64), SHA256: strings.Repeat("ab", 32),
+					Partition: []int{4}, Peak: []int64{1 << 20}, HighWater: []int64{1 << 20},
+				}
+				if g.EachM {
+					s.SHA256 = fmt.Sprintf("%02x", run.M) + s.SHA256[2:]
+				}
+				change(i, j, &s)
+				if err := log.Add(sampleName(g.Name, j), 0, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return log
+	}
+	for _, c := range []struct {
+		name   string
+		change func(group, run int, s *consistencySample)
+		want   string // of the error; "": none
+		note   string
+	}{
+		{"all equal", func(int, int, *consistencySample) {}, "", "Verdict: all "},
+		{"one weight", func(g, r int, s *consistencySample) {
+			if g == 0 && r == 3 {
+				s.SHA256 = "ff" + s.SHA256[2:]
+			}
+		}, "1 of", "DIFFER"},
+		{"one loss", func(g, r int, s *consistencySample) {
+			if g == 1 && r == 2 {
+				s.Losses = []float64{3, 2.0000001}
+			}
+		}, "1 of", "DIFFER"},
+		{"nothing trained", func(_, _ int, s *consistencySample) { s.SHA256 = s.Initial }, "began with", "nothing was trained"},
+		{"one weight, with batch norm", func(g, r int, s *consistencySample) {
+			if e.spec.Groups[g].EachM && r == 9 {
+				s.Losses = []float64{3, 2.5}
+			}
+		}, "2 of", "DIFFER"},
+		{"micro-batches are not normalised", func(g, _ int, s *consistencySample) {
+			if e.spec.Groups[g].EachM {
+				s.SHA256 = strings.Repeat("ab", 32)
+			}
+		}, "the same weights at two values of M", "not normalised each by itself"},
+		{"a byte more", func(g, r int, s *consistencySample) {
+			if r == 1 {
+				s.HighWater = []int64{1<<20 + 4}
+			}
+		}, "other memory", "DIFFER"},
+	} {
+		r, err := e.Report(fill(c.change), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (r.Verdict == nil) != (c.want == "") || r.Verdict != nil && !strings.Contains(r.Verdict.Error(), c.want) {
+			t.Errorf("%s: verdict %v, want %q", c.name, r.Verdict, c.want)
+		}
+		if notes := strings.Join(r.Tables[0].Notes, "\n"); !strings.Contains(notes, c.note) {
+			t.Errorf("%s: notes %s", c.name, notes)
+		}
+	}
+}

@@ -1,0 +1,275 @@
+package delayed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/units"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+	"gpipebench/nn"
+)
+
+// delayedSpec is delayed_reduction.yaml.
+type delayedSpec struct {
+	suite.Head `yaml:",inline"`
+	Paper      suite.Verbatim            `yaml:"paper"` // times the activation memory
+	PaperModel workload.Model            `yaml:"paper_model"`
+	Setup      suite.SetupSpec           `yaml:"setup"`
+	Profiles   map[string]delayedProfile `yaml:"profiles"`
+}
+
+type delayedProfile struct {
+	Expected suite.Span         `yaml:"expected"`
+	Seeds    []uint64           `yaml:"seeds"`
+	Training suite.TrainingSpec `yaml:"training"`
+}
+
+// Delayed compares a network that reduces images at its first convolution with
+// the same one that does so at its last ones.
+type Delayed struct {
+	Spec  delayedSpec
+	text  string
+	setup workload.Setup
+}
+
+func Load(from ...suite.SpecFile) (suite.Experiment, error) {
+	d := &Delayed{}
+	var err error
+	d.text, err = suite.LoadSpec("delayed_reduction.yaml", from, &d.Spec, d.Check)
+	return d, err
+}
+
+func (d *Delayed) Check() *suite.Problem {
+	var err error
+	if d.setup, err = d.Spec.Setup.Setup(); err != nil {
+		return suite.At(err, "setup")
+	}
+	switch {
+	case d.setup.Device != gpipe.Host:
+		return suite.At(errors.New("trainings run beside one another: want host devices"), "setup")
+	case d.Spec.PaperModel.Name != workload.AmoebaNet:
+		return suite.At(fmt.Errorf("want %s", workload.AmoebaNet), "paper_model")
+	}
+	return trials.Check(d.Spec.Profiles, func(p delayedProfile) suite.TrainingSpec { return p.Training })
+}
+
+func (d *Delayed) ID() string { return d.Spec.Experiment }
+
+func (d *Delayed) Title() string { return d.Spec.Title }
+
+func (d *Delayed) Expected(profile string) time.Duration {
+	return time.Duration(d.Spec.Profiles[profile].Expected)
+}
+
+func (d *Delayed) Key(profile string) records.Key {
+	return suite.Key(d.ID(), profile, d.text)
+}
+
+// The two arms.
+const (
+	early = "reduced early"
+	late  = "reduced late"
+)
+
+func (d *Delayed) arms(p delayedProfile) []trials.Arm {
+	var arms []trials.Arm
+	for _, name := range []string{early, late} {
+		arms = append(arms, trials.Arm{Name: name, Training: func(seed uint64) workload.Training {
+			t := p.Training.Training("synthetic", d.setup, seed)
+			t.Model.Delayed = name == late
+			return t
+		}})
+	}
+	return arms
+}
+
+// delayedMemory is what both networks plan to hold, early and late.
+type delayedMemory struct {
+	Kept [2]int64 `json:"kept"` // activations of the training as it is run
+	// Of one image at the paper's scale, by shapes.
+	PaperParams [2]int64 `json:"paper_params"`
+	PaperSaved  [2]int64 `json:"paper_saved"`
+	PaperFLOPs  [2]int64 `json:"paper_flops"`
+}
+
+const memorySample = "memory"
+
+func (d *Delayed) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	profile, err := suite.ProfileOf(d.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	if !log.Has(memorySample) {
+		m, err := d.memory(ctx, profile)
+		if err != nil {
+			return fmt.Errorf("delayed-reduction, %s: %w", memorySample, err)
+		}
+		if err := log.Add(memorySample, d.Spec.Seed, m); err != nil {
+			return err
+		}
+	}
+	return trials.Run(ctx, d.ID(), d.arms(profile), profile.Seeds, log, p)
+}
+
+func (d *Delayed) memory(ctx context.Context, p delayedProfile) (*delayedMemory, error) {
+	m := &delayedMemory{}
+	for i, arm := range d.arms(p) {
+		var err error
+		if m.Kept[i], err = activations(ctx, arm.Training(d.Spec.Seed)); err != nil {
+			return nil, err
+		}
+		model := d.Spec.PaperModel
+		model.Delayed = arm.Name == late
+		layers, err := model.Build()
+		if err != nil {
+			return nil, err
+		}
+		seen, err := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}}.Describe(model.Input(1))
+		if err != nil {
+			return nil, err
+		}
+		m.PaperParams[i] = seen.Params
+		for _, l := range seen.Layers {
+			m.PaperSaved[i] += l.SavedBytes
+			m.PaperFLOPs[i] += l.FLOPs
+		}
+	}
+	return m, nil
+}
+
+func (d *Delayed) Report(log, reference *records.Log) (*suite.Report, error) {
+	profile, err := suite.ProfileOf(d.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	all, err := trials.Read(log, d.arms(profile), profile.Seeds)
+	if err != nil {
+		return nil, err
+	}
+	var m delayedMemory
+	if err := log.Get(memorySample, &m); err != nil {
+		return nil, err
+	}
+	t, n := profile.Training, len(profile.Seeds)
+	table := &suite.Table{
+		ID: "delayed-reduction", Title: d.Spec.Title,
+		Caption: []string{
+			fmt.Sprintf("%v, %d steps of %d procedural images, %s, at K = %d and M = %d, trained %d times each with the same seeds; accuracy on %d held-out images. The difference is the mean over pairs of one seed, in percentage points with its 95%% interval (Student's t).",
+				t.Model, t.Steps, t.Batch, t.Optimizer, d.setup.Partitions, d.setup.MicroBatches, n, all[0].Runs[0].Targets),
+			"Reduced late is the same network with stride 1 instead of 2 in the first convolution and stride 2 in the last cell. Activation memory is what the device's plan has beside parameters, gradients and the optimiser's state.",
+			fmt.Sprintf("The paper (first version, section 5) has the same model size, %s times the activation memory and a better top-1 accuracy, whose figures are lost.", d.Spec.Paper.Text),
+		},
+		Columns: []suite.Column{
+			{Name: "network", Left: true}, {Name: "parameters", Left: false}, {Name: "planned activation memory", Left: false}, {Name: "ratio", Left: false}, {Name: "paper", Left: false},
+			{Name: "accuracy", Left: false}, {Name: "sd", Left: false}, {Name: "difference (points)", Left: false},
+		},
+	}
+	if reference != nil {
+		table.Columns = append(table.Columns, suite.Column{Name: "reference accuracy"})
+	}
+	var refs []trials.Trials
+	if reference != nil {
+		if p, ok := d.Spec.Profiles[reference.Key.Profile]; ok {
+			if refs, err = trials.Read(reference, d.arms(p), p.Seeds); err != nil {
+				refs = nil // of another spec
+			}
+		}
+	}
+	base := all[0].Accuracies()
+	difference := stats.Pairs(all[1].Accuracies(), base)
+	times := func(of [2]int64, i int) string {
+		if i == 0 {
+			return "1"
+		}
+		return fmt.Sprintf("%.2f", float64(of[i])/float64(of[0]))
+	}
+	paper := [2]string{"1", d.Spec.Paper.Text}
+	var groups [][]float64
+	var intervals []plot.Spread
+	for i, arm := range all {
+		own := arm.Accuracies()
+		row := []string{
+			arm.Name, fmt.Sprint(arm.Runs[0].Params), units.FormatBytes(m.Kept[i]), times(m.Kept, i), paper[i],
+			stats.MeanText(own, 2) + "%", stats.SdText(own, 2), "",
+		}
+		if i == 1 {
+			row[7] = difference.Text(2)
+		}
+		if reference != nil {
+			cell := ""
+			if i < len(refs) {
+				cell = stats.MeanText(refs[i].Accuracies(), 2) + "%"
+			}
+			row = append(row, cell)
+		}
+		table.Add(row...)
+		groups = append(groups, own)
+		intervals = plot.AddInterval(intervals, i, stats.Sampled(own))
+	}
+	table.Notes = append(table.Notes, d.verdict(difference))
+	table.Notes = append(table.Notes, suite.FewSeedsNote(n)...)
+	scale := &suite.Table{
+		ID: "delayed-reduction-paper", Title: "Delayed reduction at the paper's scale, by shapes",
+		Caption: []string{fmt.Sprintf("%v, one image; nothing is run. Kept activations are what the backward needs of every layer's forward.", d.Spec.PaperModel)},
+		Columns: []suite.Column{{Name: "network", Left: true}, {Name: "parameters", Left: false}, {Name: "activations kept", Left: false}, {Name: "ratio", Left: false}, {Name: "paper", Left: false}, {Name: "GFLOP forward", Left: false}, {Name: "ratio", Left: false}},
+	}
+	for i, arm := range all {
+		scale.Add(arm.Name, fmt.Sprint(m.PaperParams[i]), units.FormatBytes(m.PaperSaved[i]), times(m.PaperSaved, i), paper[i],
+			fmt.Sprintf("%.2f", float64(m.PaperFLOPs[i])/1e9), times(m.PaperFLOPs, i))
+	}
+	r := &suite.Report{Tables: []*suite.Table{table, scale, trials.EachTable("delayed-reduction-runs", "Delayed reduction: each training", all, profile.Seeds)}}
+	if all[0].Runs[0].Params != all[1].Runs[0].Params || m.PaperParams[0] != m.PaperParams[1] {
+		r.Verdict = errors.New("delayed-reduction: the two networks have different numbers of parameters")
+	}
+	r.Files, err = plot.Files(d.ID(), d.Spec.Title, d.panels(&m, groups, intervals))
+	return r, err
+}
+
+// verdict says whether late reduction was better.
+func (d *Delayed) verdict(difference stats.Paired) string {
+	lo, hi, ok := difference.Interval(0.95)
+	switch {
+	case ok && lo > 0:
+		return "Verdict: late reduction is more accurate, as the paper says: the interval of the difference is above 0."
+	case ok && hi < 0:
+		return "Verdict: late reduction is less accurate, which is not what the paper says: the interval of the difference is below 0."
+	}
+	return fmt.Sprintf("Verdict: inconclusive: with %d pairs the interval of the difference has 0 in it.", difference.N)
+}
+
+// activations is what a network's devices plan to hold beside parameters,
+// gradients and the optimiser's state, in bytes.
+func activations(ctx context.Context, t workload.Training) (bytes int64, err error) {
+	trainer, _, err := t.Open(ctx, workload.ToTrain)
+	if err != nil {
+		return 0, err
+	}
+	defer trainer.Close()
+	for _, plan := range trainer.Plans() {
+		for _, c := range []gpipe.Category{gpipe.Boundary, gpipe.Residuals, gpipe.Workspace} {
+			bytes += plan.Bytes[c]
+		}
+	}
+	return bytes, nil
+}
+
+func (d *Delayed) Planned(profile string) []suite.PlannedRun {
+	p := d.Spec.Profiles[profile]
+	list := trials.PlannedArms(profile, d.arms(p), p.Seeds)
+	for _, a := range d.arms(p) {
+		m := d.Spec.PaperModel
+		m.Delayed = a.Name == late
+		list = append(list, suite.PlannedRun{Path: []string{"paper_model"}, Run: suite.ModelledRun{Model: m, Most: 1}},
+			suite.PlannedRun{Path: []string{"profiles", profile, "training", "model"}, Run: suite.ModelledRun{Model: a.Training(1).Model, Most: 1}}) // planned without its images
+	}
+	return list
+}

@@ -1,0 +1,84 @@
+package delayed
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/plot/plottest"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+)
+
+// The bill is what late reduction takes, relative to early; the differences are
+// those of pairs.
+func TestDelayedReductionPanels(t *testing.T) {
+	d := &Delayed{}
+	d.Spec.Paper = suite.Verbatim{Text: "4", Value: 4}
+	m := &delayedMemory{Kept: [2]int64{10, 35}, PaperParams: [2]int64{5, 5}, PaperSaved: [2]int64{100, 390}, PaperFLOPs: [2]int64{2, 7}}
+	panels := d.panels(m, [][]float64{{50, 60}, {70, 65}}, nil)
+	bill, difference := panels[0].(*plot.BarPanel), panels[2].(*plot.DotPanel)
+	for i, want := range [][]float64{{1, 4, 0}, {1, 3.9, 3.5}, {0, 3.5, 0}} {
+		if !slices.Equal(bill.Series[i].Values, want) {
+			t.Errorf("%s: %v, want %v", bill.Series[i].Name, bill.Series[i].Values, want)
+		}
+	}
+	if want := [][]float64{{20, 5}}; !reflect.DeepEqual(difference.Groups, want) || len(difference.Spread) != 1 || !difference.Zero {
+		t.Errorf("differences %v (%v), want %v with their interval and 0", difference.Groups, difference.Spread, want)
+	}
+}
+
+func TestDelayedReduction(t *testing.T) {
+	d := suitetest.Loaded[*Delayed](t, Load)
+	log := records.New(d.Key("smoke"))
+	if err := d.Measure(context.Background(), log, progress.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := d.Report(log, log)
+	if err != nil || r.Verdict != nil {
+		t.Fatal(err, r.Verdict)
+	}
+	own, paper := r.Tables[0].Rows, r.Tables[1].Rows
+	if len(own) != 2 || len(paper) != 2 || len(r.Tables[2].Rows) != 2*len(d.Spec.Profiles["smoke"].Seeds) {
+		t.Fatalf("%v, %v", own, paper)
+	}
+	if own[0][1] != own[1][1] || paper[0][1] != paper[1][1] {
+		t.Errorf("parameters differ: %v, %v", own, paper)
+	}
+	// "The activation memory footprint increased four times but the model size
+	// stayed the same" (first version, section 5).
+	if ratio := paper[1][3]; ratio < "3.8" || ratio > "4.2" || len(ratio) != 4 {
+		t.Errorf("activations at the paper's scale: %s times, want about 4", ratio)
+	}
+	// Of images so small that roundings count.
+	if ratio := own[1][3]; ratio < "2.5" || ratio > "4.2" {
+		t.Errorf("activations: %s times", ratio)
+	}
+	runs := r.Tables[2].Rows
+	if runs[0][5] == runs[len(runs)-2][5] {
+		t.Errorf("both networks end with the weights %s", runs[0][5])
+	}
+	plottest.Check(t, r)
+}
+
+func TestDelayedVerdict(t *testing.T) {
+	d := &Delayed{}
+	for _, c := range []struct {
+		late []float64
+		want string
+	}{
+		{[]float64{63, 64, 62, 65, 63}, "as the paper says"},
+		{[]float64{53, 54, 52, 55, 53}, "not what the paper says"},
+		{[]float64{63, 54, 62, 55, 66}, "inconclusive"},
+	} {
+		if got := d.verdict(stats.Pairs(c.late, []float64{60, 59, 60, 61, 60})); !strings.Contains(got, c.want) {
+			t.Errorf("%v: %s", c.late, got)
+		}
+	}
+}

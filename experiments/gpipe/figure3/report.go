@@ -1,0 +1,116 @@
+package figure3
+
+import (
+	"fmt"
+	"slices"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+)
+
+func (f *Figure3) Report(log, reference *records.Log) (*suite.Report, error) {
+	profile, err := suite.ProfileOf(f.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	timed := f.Rounds(profile)
+	runs, err := timed.All(log)
+	if err != nil {
+		return nil, err
+	}
+	table := &suite.Table{
+		ID: "figure3", Title: f.Spec.Title,
+		Caption: []string{
+			fmt.Sprintf("Throughput relative to naive-k: the network over k accelerators, one at a time, M = 1, nothing recomputed. Pipeline-k: GPipe over k accelerators, M = %d, everything recomputed, early; whole layers cut by %v over %v. Mini-batch %d throughout (the paper adjusted it to maximise throughput), free links, one thread a device, %s.",
+				f.Spec.M, f.Spec.Networks[0].Scenarios[1].setup.Partitioner, f.Spec.Networks[0].Scenarios[1].setup.Cost, profile.Batch, f.Spec.Optimizer),
+			rounds.EmulatedCaption(profile.Rounds, "scenario"),
+			rounds.TheoryCaption,
+			f.Spec.Modelled.caption(),
+			"Work: what all F and B take together, relative to the baseline's. It is not 1 on processors whose caches small micro-batches fit better, and whose every micro-batch reads all weights.",
+			"Source of the paper's values: " + f.Spec.Source + ". torchgpipe: " + f.Spec.Torchgpipe + ".",
+		},
+		Columns: slices.Concat([]suite.Column{
+			{Name: "network", Left: true}, {Name: "scenario", Left: true}, {Name: "paper", Left: false}, {Name: "torchgpipe", Left: false}, {Name: "theory, even", Left: false}, {Name: "theory, cut", Left: false},
+		}, modelledColumns, []suite.Column{{Name: "work", Left: false}, {Name: "closed form", Left: false}, {Name: "measured", Left: false}, {Name: "95%", Left: false}, {Name: "measured/paper", Left: false}}),
+	}
+	var refs map[string]*rounds.Measured
+	if reference != nil {
+		if refs, err = f.references(reference); err != nil {
+			table.Notes = append(table.Notes, fmt.Sprintf("The reference is not shown: %v.", err))
+		} else {
+			table.Columns = append(table.Columns, suite.Column{Name: "reference"})
+		}
+	}
+	parts := rounds.PartsTable("figure3-steps", "Figure 3: where the measured steps' time goes", suite.Column{Name: "network", Left: true}, suite.Column{Name: "scenario", Left: true})
+	for i := range f.Spec.Networks {
+		n := &f.Spec.Networks[i]
+		model := profile.Models[i]
+		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %v.", n.Name, model))
+		costs, err := workload.FlopsOf(model)
+		if err != nil {
+			return nil, err
+		}
+		base := n.scenario(n.Base)
+		baseRun := runs[figure3Run(n, base)]
+		for j := range n.Scenarios {
+			s := &n.Scenarios[j]
+			m := runs[figure3Run(n, s)]
+			even, err := rounds.Against(workload.EvenStep, base.setup, s.setup)
+			if err != nil {
+				return nil, err
+			}
+			cut, err := rounds.Against(func(s workload.Setup) (float64, error) { return workload.CutStep(s, costs) }, base.setup, s.setup)
+			if err != nil {
+				return nil, err
+			}
+			got := stats.RatioOf(baseRun.Rounds, m.Rounds)
+			interval := got.Interval()
+			if s == base {
+				interval = "-"
+			}
+			modelled, err := f.Spec.Modelled.Cells(log, figure3Run(n, base), figure3Run(n, s))
+			if err != nil {
+				return nil, err
+			}
+			row := slices.Concat([]string{n.Name, s.Name, s.Paper.Text, s.Torchgpipe.String(), fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut)},
+				modelled, []string{fmt.Sprintf("%.2f", m.Work()/baseRun.Work()), fmt.Sprintf("%.2f", baseRun.Closed/m.Closed), got.Value(), interval, fmt.Sprintf("%.2f", got.Median/s.Paper.Value)})
+			if refs != nil {
+				row = append(row, stats.RatioOf(refs[figure3Run(n, base)].Rounds, refs[figure3Run(n, s)].Rounds).Value())
+			}
+			table.Add(row...)
+			parts.Add(append([]string{n.Name, s.Name}, m.Cells(s.setup)...)...)
+		}
+	}
+	table.Notes = append(table.Notes, timed.Notes(log, gpipe.Emulated)...)
+	parts.Notes = suite.FewRoundsNote(timed.Count)
+	if refs != nil {
+		table.Notes = append(table.Notes, suite.ReferenceNote(reference))
+	}
+	report := &suite.Report{Tables: []*suite.Table{table, parts}}
+	bars := plot.TableBars{
+		Panel: "network", Group: "scenario", Y: "throughput relative to naive",
+		Bars: []plot.ColumnBars{{Column: "paper", Interval: ""}, {Column: "torchgpipe", Interval: ""}, {Column: "theory, cut", Interval: ""}, {Column: "modelled, memory filled", Interval: ""}, {Column: "measured", Interval: "95%"}},
+	}
+	if report.Files, err = plot.Files("figure3", f.Spec.Title, bars.Panels(table)); err != nil {
+		return nil, err
+	}
+	steps, err := timed.StepTimes(log)
+	if err != nil {
+		return nil, err
+	}
+	report.Files = append(report.Files, suite.File{Name: "figure3.bench.txt", Text: rounds.BenchFormat(log, steps)})
+	return report, nil
+}
+
+func (f *Figure3) references(log *records.Log) (map[string]*rounds.Measured, error) {
+	profile, err := suite.ProfileOf(f.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	return f.Rounds(profile).All(log)
+}

@@ -1,0 +1,162 @@
+package learning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gpipebench/experiments/machine"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/workload"
+	"gpipebench/internal/files"
+)
+
+// learningSpec is learning.yaml.
+type learningSpec struct {
+	suite.Head `yaml:",inline"`
+	Setup      suite.SetupSpec `yaml:"setup"`
+	Tasks      []struct {
+		Name  string `yaml:"name" want:"name,key"`
+		Data  string `yaml:"data" want:"data"` // synthetic, or go-documentation
+		Title string `yaml:"title"`
+	} `yaml:"tasks"`
+	Profiles map[string]struct {
+		Expected suite.Span                    `yaml:"expected"`
+		Tasks    map[string]suite.TrainingSpec `yaml:"tasks"`
+	} `yaml:"profiles"`
+}
+
+// learning trains to the end and holds the outcome against yardsticks.
+type learning struct {
+	spec  learningSpec
+	text  string
+	setup workload.Setup
+}
+
+func Load(from ...suite.SpecFile) (suite.Experiment, error) {
+	l := &learning{}
+	var err error
+	l.text, err = suite.LoadSpec("learning.yaml", from, &l.spec, l.Check)
+	return l, err
+}
+
+func (l *learning) Check() *suite.Problem {
+	var err error
+	if l.setup, err = l.spec.Setup.Setup(); err != nil {
+		return suite.At(err, "setup")
+	}
+	if p := suite.CheckProfiles(l.spec.Profiles); p != nil {
+		return p
+	}
+	for _, task := range l.spec.Tasks {
+		for _, name := range suite.Profiles {
+			if _, ok := l.spec.Profiles[name].Tasks[task.Name]; !ok {
+				return suite.At(errors.New("no task "+task.Name), "profiles", name, "tasks")
+			}
+			if l.spec.Profiles[name].Tasks[task.Name].Steps < 1 {
+				return suite.At(errors.New("want 1 or more"), "profiles", name, "tasks", task.Name, "steps")
+			}
+		}
+	}
+	return nil
+}
+
+func (l *learning) ID() string { return l.spec.Experiment }
+
+func (l *learning) Title() string { return l.spec.Title }
+
+func (l *learning) Expected(profile string) time.Duration {
+	return time.Duration(l.spec.Profiles[profile].Expected)
+}
+
+func (l *learning) Key(profile string) records.Key {
+	return suite.Key(l.ID(), profile, l.text)
+}
+
+// learningSample is one training.
+type learningSample struct {
+	Training  suite.TrainingSpec `json:"-"`
+	Bytes     int                `json:"bytes,omitempty"` // of the text
+	Text      string             `json:"text,omitempty"`  // its hash
+	GoVersion string             `json:"go_version,omitempty"`
+	Seconds   float64            `json:"seconds"` // that the training took on this machine
+	*workload.TrainResult
+}
+
+func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	profile, err := suite.ProfileOf(l.spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	for _, task := range l.spec.Tasks {
+		if log.Has(task.Name) {
+			continue
+		}
+		t := profile.Tasks[task.Name].Training(task.Data, l.setup, l.spec.Seed)
+		s := &learningSample{}
+		if task.Data == workload.DocumentationSource {
+			text, version, err := workload.GoDocumentation()
+			if err != nil {
+				return fmt.Errorf("learning, %s: %w", task.Name, err)
+			}
+			dir, err := os.MkdirTemp("", "corpus-*")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(dir)
+			name := filepath.Join(dir, "go-documentation.txt")
+			if err := writeText(name, text); err != nil {
+				return err
+			}
+			t.Data = "text:" + name
+			s.Bytes, s.Text, s.GoVersion = len(text), machine.Digest(string(text)), version
+		}
+		p.Begin("learning, "+task.Name, t.Steps)
+		start := time.Now()
+		if s.TrainResult, err = t.Run(ctx, func(step workload.TrainStep) { p.Advance(fmt.Sprintf("loss %.4f", step.Loss)) }); err != nil {
+			return fmt.Errorf("learning, %s: %w", task.Name, err)
+		}
+		s.Seconds = time.Since(start).Seconds()
+		if err := log.Add(task.Name, l.spec.Seed, s); err != nil {
+			return err
+		}
+		p.End()
+	}
+	return nil
+}
+
+// WriteCorpus writes GoDocumentation to a file.
+func WriteCorpus(name string) (bytes int, err error) {
+	text, _, err := workload.GoDocumentation()
+	if err != nil {
+		return 0, err
+	}
+	return len(text), writeText(name, text)
+}
+
+func writeText(name string, text []byte) error {
+	return files.Write(name, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+func (l *learning) Planned(profile string) (list []suite.PlannedRun) {
+	for _, task := range l.spec.Tasks {
+		t := l.spec.Profiles[profile].Tasks[task.Name].Training(task.Data, l.setup, l.spec.Seed)
+		if task.Data == workload.DocumentationSource { // whose tokens are bytes
+			t.Data = ""
+			if t.Model.Vocab == 0 {
+				t.Model.Vocab = 256
+			}
+		}
+		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "tasks", task.Name}, Run: t})
+	}
+	return list
+}

@@ -1,0 +1,299 @@
+package scale
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/workload"
+)
+
+// resource is a group of languages, from the largest one on.
+type resource struct {
+	name     string
+	from, to int // languages
+}
+
+// Of a profile's languages: the largest, which stands for the paper's German in
+// Table 5, and those of Figure 3.
+func (p scaleProfile) largest() resource { return resource{"largest language", 0, 1} }
+
+func (p scaleProfile) resources() []resource {
+	n, high := p.Data.Languages, p.Data.Languages-p.Data.Low
+	return []resource{{"high-resource", 0, high}, {"low-resource", high, n}, {"all", 0, n}}
+}
+
+// scores are an arm's, by seed.
+type scores struct{ bleu, nats []float64 }
+
+// of takes the means over a group's languages.
+func (r resource) of(t trials.Trials) scores {
+	var s scores
+	for _, run := range t.Runs {
+		var bleu, nats float64
+		for _, l := range run.Languages[r.from:r.to] {
+			bleu += l.BLEU
+			nats += l.Loss
+		}
+		n := float64(r.to - r.from)
+		s.bleu, s.nats = append(s.bleu, bleu/n), append(s.nats, nats/n)
+	}
+	return s
+}
+
+// read reads the trials of arms, which must be of the profile's languages.
+func (s *scale) read(log *records.Log, p scaleProfile, arms []trials.Arm) ([]trials.Trials, error) {
+	all, err := trials.Read(log, arms, p.Seeds)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range all {
+		for i, r := range t.Runs {
+			if len(r.Languages) != p.Data.Languages {
+				return nil, fmt.Errorf("%s, %s: %d languages: want %d", s.ID(), t.Sample(p.Seeds[i]), len(r.Languages), p.Data.Languages)
+			}
+		}
+	}
+	return all, nil
+}
+
+func (s *scale) Report(log, reference *records.Log) (*suite.Report, error) {
+	profile, err := suite.ProfileOf(s.spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	batches, err := s.read(log, profile, s.batches(profile))
+	if err != nil {
+		return nil, err
+	}
+	networks, err := s.read(log, profile, s.networks(profile))
+	if err != nil {
+		return nil, err
+	}
+	var refBatches, refNetworks []trials.Trials
+	if reference != nil {
+		if p, ok := s.spec.Profiles[reference.Key.Profile]; ok {
+			if refBatches, err = s.read(reference, p, s.batches(p)); err == nil {
+				refNetworks, err = s.read(reference, p, s.networks(p))
+			}
+			if err != nil {
+				refBatches, refNetworks = nil, nil // of another spec
+			}
+		}
+	}
+	r := &suite.Report{Tables: []*suite.Table{
+		s.batchTable(profile, batches),
+		s.networkTable(profile, networks),
+		s.differenceTable(profile, networks),
+		trials.EachTable(s.ID()+"-runs", "Larger mini-batches and larger networks for translation: each training", slices.Concat(batches, networks), profile.Seeds),
+	}}
+	if reference != nil {
+		addReference(r.Tables[0], refBatches, profile.largest())
+		addReference(r.Tables[1], refNetworks, profile.resources()[2])
+	}
+	r.Files, err = plot.Files(s.ID(), s.spec.Title, s.panels(profile, batches, networks))
+	return r, err
+}
+
+// addReference adds a reference's mean BLEU to each row, where there are as many.
+func addReference(t *suite.Table, refs []trials.Trials, of resource) {
+	t.Columns = append(t.Columns, suite.Column{Name: "reference BLEU"})
+	for i := range t.Rows {
+		cell := ""
+		if len(refs) == len(t.Rows) {
+			of.to = min(of.to, len(refs[i].Runs[0].Languages))
+			cell = stats.MeanText(of.of(refs[i]).bleu, 2)
+		}
+		t.Rows[i] = append(t.Rows[i], cell)
+	}
+}
+
+// recipe says how all networks are trained.
+func (s *scale) recipe(p scaleProfile) string {
+	t := p.Training
+	return fmt.Sprintf("%d steps, %s at %g (%s), the same in every training; K = %d, M = %d. %d seeds; %d invented languages, the largest with %d pairs; held out: %d pairs of each, the same sentences in all.",
+		t.Steps, t.Optimizer, t.LR, t.Training("", s.setup, 0).LRSchedule, s.setup.Partitions, s.setup.MicroBatches, len(p.Seeds), p.Data.Languages, p.Data.Pairs, p.Data.HeldOut)
+}
+
+func shapeText(m workload.Model) string { return fmt.Sprintf("T(%d, %d, %d)", m.Layers, m.FF, m.Heads) }
+
+func (s *scale) batchTable(p scaleProfile, all []trials.Trials) *suite.Table {
+	model := p.Training.Model
+	table := &suite.Table{
+		ID: s.ID() + "-batches", Title: "Larger mini-batches for translation, in small",
+		Caption: []string{
+			fmt.Sprintf("%s of width %d, %d parameters. %s", shapeText(model), model.Dim, all[0].Runs[0].Params, s.recipe(p)),
+			"The paper's Table 5 has German to English and the same optimisation parameters for all batches; here it is the largest language. Tokens are the targets of a mini-batch, about, by the length of held-out sentences. Differences are the mean over pairs of one seed, with the 95% interval (Student's t).",
+		},
+		Columns: []suite.Column{
+			{Name: "paper: batch in tokens", Left: false}, {Name: "paper: BLEU", Left: false}, {Name: "paper: NLL", Left: false},
+			{Name: "mini-batch in pairs", Left: false}, {Name: "tokens", Left: false}, {Name: "BLEU", Left: false}, {Name: "sd of BLEU", Left: false}, {Name: "nats per token", Left: false}, {Name: "sd of nats", Left: false},
+			{Name: "BLEU, difference to the smallest", Left: false}, {Name: "nats, difference to the smallest", Left: false},
+		},
+	}
+	base := p.largest().of(all[0])
+	for i, b := range s.spec.Batches {
+		own, pairsOf := p.largest().of(all[i]), b.Times*p.SmallestBatch
+		bleu, nats := "baseline", "baseline"
+		if i > 0 {
+			bleu, nats = stats.Pairs(own.bleu, base.bleu).Text(2), stats.Pairs(own.nats, base.nats).Text(4)
+		}
+		l := all[i].Runs[0].Languages[0]
+		tokens := math.Round(float64(pairsOf*l.Targets) / float64(l.HeldOut))
+		table.Add(b.Paper, b.BLEU.Text, b.NLL.Text, fmt.Sprint(pairsOf), fmt.Sprint(tokens),
+			stats.MeanText(own.bleu, 2), stats.SdText(own.bleu, 2), stats.MeanText(own.nats, 4), stats.SdText(own.nats, 4), bleu, nats)
+	}
+	table.Notes = append([]string{s.batchVerdict(p, all)}, suite.FewSeedsNote(len(p.Seeds))...)
+	return table
+}
+
+// batchVerdict says whether each batch is better than the one before it, by both
+// scores, as in the paper.
+func (s *scale) batchVerdict(p scaleProfile, all []trials.Trials) string {
+	var better, worse, open []string
+	for i := 1; i < len(all); i++ {
+		own, before := p.largest().of(all[i]), p.largest().of(all[i-1])
+		name := fmt.Sprintf("%d against %d", s.spec.Batches[i].Times*p.SmallestBatch, s.spec.Batches[i-1].Times*p.SmallestBatch)
+		switch bleu, loss := stats.Pairs(own.bleu, before.bleu).Sign(), stats.Pairs(before.nats, own.nats).Sign(); {
+		case bleu > 0 && loss > 0:
+			better = append(better, name)
+		case bleu < 0 || loss < 0:
+			worse = append(worse, name)
+		default:
+			open = append(open, name)
+		}
+	}
+	return "Verdict: the larger mini-batch is " + outcomes([]found{
+		{better, "better by BLEU and by loss, as in the paper"},
+		{worse, "worse by BLEU or by loss, which is not what the paper has"},
+		{open, "not shown to be better by both"},
+	}) + "."
+}
+
+// found is an outcome and what it was found of.
+type found struct {
+	of   []string
+	says string
+}
+
+// outcomes lists those that there are.
+func outcomes(all []found) string {
+	var parts []string
+	for _, f := range all {
+		if len(f.of) > 0 {
+			parts = append(parts, f.says+" ("+strings.Join(f.of, ", ")+")")
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (s *scale) networkTable(p scaleProfile, all []trials.Trials) *suite.Table {
+	table := &suite.Table{
+		ID: s.ID() + "-networks", Title: "Larger networks for translation, in small: depth and width",
+		Caption: []string{
+			fmt.Sprintf("Networks T(L, H, A) of width %d with heads of %d, mini-batches of %d pairs. %s", p.Training.Model.Dim, p.Training.Model.HeadDim, p.Training.Batch, s.recipe(p)),
+			fmt.Sprintf("The paper's two cures for deep networks, in all of them: feed-forward layers' initial values divided by the number of layers: %s; logits clipped at a magnitude (0: not): %g. Scores are means over languages and seeds; low-resource are the last %d by pairs.",
+				suite.YesOrNo(p.Training.Model.ScaledInit), p.Training.Model.ClipLogits, p.Data.Low),
+		},
+		Columns: []suite.Column{{Name: "network", Left: true}, {Name: "shape", Left: true}, {Name: "paper", Left: true}, {Name: "paper: parameters", Left: false}, {Name: "parameters", Left: false}},
+	}
+	for _, score := range []string{"BLEU, ", "nats, "} {
+		for _, r := range p.resources() {
+			table.Columns = append(table.Columns, suite.Column{Name: score + r.name})
+		}
+	}
+	for i, n := range s.spec.Networks {
+		row := []string{n.Name, shapeText(n.scaled(p.Training.Model)), n.Paper, n.Parameters, fmt.Sprint(all[i].Runs[0].Params)}
+		var nats []string
+		for _, r := range p.resources() {
+			own := r.of(all[i])
+			row, nats = append(row, stats.MeanText(own.bleu, 2)), append(nats, stats.MeanText(own.nats, 4))
+		}
+		table.Add(append(row, nats...)...)
+	}
+	return table
+}
+
+func (s *scale) differenceTable(p scaleProfile, all []trials.Trials) *suite.Table {
+	table := &suite.Table{
+		ID: s.ID() + "-differences", Title: "Larger networks for translation, in small: differences",
+		Caption: []string{fmt.Sprintf("After %d steps, which may show what is learned first and not what can be learned: means over pairs of one seed, with their 95%% intervals (Student's t). More BLEU and fewer nats per token are better.", p.Training.Steps),
+			"The paper: 1.3B is better than 400M in all languages, 3B and 6B less so than 1.3B; deep and wide are alike on high-resource languages, and deep is much better on low-resource ones.",
+		},
+		Columns: []suite.Column{{Name: "difference", Left: true}},
+	}
+	for _, score := range []string{"BLEU, ", "nats, "} {
+		for _, r := range p.resources() {
+			table.Columns = append(table.Columns, suite.Column{Name: score + r.name})
+		}
+	}
+	var says []string
+	for _, d := range s.spec.Differences {
+		of, to := all[s.network(d.Of)], all[s.network(d.To)]
+		row := []string{d.String()}
+		var nats, better, worse, open []string
+		for _, r := range p.resources() {
+			a, b := r.of(of), r.of(to)
+			bleu, loss := stats.Pairs(a.bleu, b.bleu), stats.Pairs(a.nats, b.nats)
+			row, nats = append(row, bleu.Text(2)), append(nats, loss.Text(4))
+			switch bleu.Sign() {
+			case 1:
+				better = append(better, r.name)
+			case -1:
+				worse = append(worse, r.name)
+			default:
+				open = append(open, r.name)
+			}
+		}
+		says = append(says, d.Of+" against "+d.To+": "+outcomes([]found{{better, "better"}, {worse, "worse"}, {open, "neither shown"}}))
+		table.Add(append(row, nats...)...)
+	}
+	table.Notes = append([]string{"Verdict by BLEU: " + strings.Join(says, "; ") + "."}, suite.FewSeedsNote(len(p.Seeds))...)
+	return table
+}
+
+// panels are both scores of the largest language by mini-batch, BLEU by network
+// and resource, and the difference of each pair of networks.
+func (s *scale) panels(p scaleProfile, batches, networks []trials.Trials) []plot.Axes {
+	add := func(panel *plot.DotPanel, name string, values []float64) {
+		panel.Spread = plot.AddInterval(panel.Spread, len(panel.Names), stats.Sampled(values))
+		panel.Names, panel.Groups = append(panel.Names, name), append(panel.Groups, values)
+	}
+	bleu := &plot.DotPanel{Title: "mini-batches: translations, largest language", Y: "BLEU"}
+	nats := &plot.DotPanel{Title: "mini-batches: held-out loss, largest language", Y: "nats per token"}
+	for i, b := range s.spec.Batches {
+		own := p.largest().of(batches[i])
+		name := fmt.Sprintf("%d pairs\n(%s)", b.Times*p.SmallestBatch, b.Paper)
+		add(bleu, name, own.bleu)
+		add(nats, name, own.nats)
+	}
+	all := []plot.Axes{bleu, nats}
+	bars := &plot.BarPanel{Title: "networks: translations", Y: "BLEU", Whiskers: plot.MeanSpan}
+	for _, net := range networks {
+		bars.Names = append(bars.Names, net.Name)
+	}
+	for _, r := range p.resources()[:2] {
+		of := plot.BarSeries{Name: r.name + " languages"}
+		for i, net := range networks {
+			own := r.of(net).bleu
+			mean := stats.Sampled(own)
+			of.Spread = plot.AddInterval(of.Spread, i, mean)
+			of.Add(mean.Mean)
+		}
+		bars.Series = append(bars.Series, of)
+	}
+	all = append(all, bars)
+	low := p.resources()[1]
+	gains := &plot.DotPanel{Title: "networks: differences, low-resource languages", Y: "BLEU", Zero: true}
+	for _, d := range s.spec.Differences {
+		of, to := low.of(networks[s.network(d.Of)]), low.of(networks[s.network(d.To)])
+		add(gains, d.String(), stats.Differences(of.bleu, to.bleu))
+	}
+	return append(all, gains)
+}

@@ -1,0 +1,207 @@
+package scale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gpipebench/datasets"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+)
+
+func (s *scale) Planned(profile string) []suite.PlannedRun {
+	p := s.spec.Profiles[profile]
+	return trials.PlannedArms(profile, append(s.batches(p), s.networks(p)...), p.Seeds)
+}
+
+// scaleSpec is translation_scale.yaml.
+type scaleSpec struct {
+	suite.Head  `yaml:",inline"`
+	Setup       suite.SetupSpec         `yaml:"setup"`
+	Batches     []scaledBatch           `yaml:"batches"` // the first is the smallest
+	Networks    []scaledNetwork         `yaml:"networks"`
+	Differences []networkPair           `yaml:"differences" want:"optional"`
+	Profiles    map[string]scaleProfile `yaml:"profiles"`
+}
+
+// scaledBatch is a column of the paper's Table 5, and what stands for it here.
+type scaledBatch struct {
+	Paper string         `yaml:"paper"` // tokens
+	BLEU  suite.Verbatim `yaml:"bleu"`
+	NLL   suite.Verbatim `yaml:"nll"`
+	Times int            `yaml:"times"` // the smallest batch
+}
+
+// scaledNetwork is a network of the paper's, and what stands for it here:
+// multiples of a profile's model.
+type scaledNetwork struct {
+	Name       string `yaml:"name" want:"name,key"`
+	Paper      string `yaml:"paper"` // T(L, H, A)
+	Parameters string `yaml:"parameters"`
+	Layers     int    `yaml:"layers"` // times its layers
+	Width      int    `yaml:"width"`  // times its feed-forward dimension and heads
+}
+
+// networkPair names two networks whose scores are compared by seed.
+type networkPair struct {
+	Of string `yaml:"of" want:"name"`
+	To string `yaml:"to" want:"name"`
+}
+
+func (d networkPair) String() string { return d.Of + " - " + d.To }
+
+type scaleProfile struct {
+	Expected suite.Span `yaml:"expected"`
+	Seeds    []uint64   `yaml:"seeds"`
+	Data     struct {
+		Languages int `yaml:"languages"`
+		Low       int `yaml:"low"` // languages that count as low-resource: the last ones
+		Pairs     int `yaml:"pairs"`
+		Nouns     int `yaml:"nouns"`
+		HeldOut   int `yaml:"held_out"` // pairs of each language
+	} `yaml:"data"`
+	SmallestBatch int                `yaml:"smallest_batch"` // pairs
+	Training      suite.TrainingSpec `yaml:"training"`       // of the networks; its model is the small one
+}
+
+// scale trains translators with several mini-batches, and several translators
+// with one.
+type scale struct {
+	spec  scaleSpec
+	text  string
+	setup workload.Setup
+}
+
+func Load(from ...suite.SpecFile) (suite.Experiment, error) {
+	s := &scale{}
+	var err error
+	s.text, err = suite.LoadSpec("translation_scale.yaml", from, &s.spec, s.Check)
+	return s, err
+}
+
+func (s *scale) Check() *suite.Problem {
+	var err error
+	if s.setup, err = s.spec.Setup.Setup(); err != nil {
+		return suite.At(err, "setup")
+	}
+	switch {
+	case s.setup.Device != gpipe.Host:
+		return suite.At(errors.New("trainings run beside one another: want host devices"), "setup")
+	case len(s.spec.Batches) < 2:
+		return suite.At(errors.New("want a smallest batch and something to compare"), "batches")
+	}
+	for i, b := range s.spec.Batches {
+		if i == 0 && b.Times != 1 || i > 0 && b.Times <= s.spec.Batches[i-1].Times {
+			return suite.At(errors.New("want 1 at first, then larger and larger"), "batches", fmt.Sprint(i), "times")
+		}
+	}
+	for i, d := range s.spec.Differences {
+		for _, end := range []struct{ key, name string }{{"of", d.Of}, {"to", d.To}} {
+			if s.network(end.name) < 0 {
+				return suite.At(fmt.Errorf("no network %q", end.name), "differences", fmt.Sprint(i), end.key)
+			}
+		}
+	}
+	if p := trials.Check(s.spec.Profiles, func(p scaleProfile) suite.TrainingSpec { return p.Training }); p != nil {
+		return p
+	}
+	for _, name := range suite.Profiles {
+		if p := s.checkProfile(s.spec.Profiles[name]); p != nil {
+			return p.In("profiles", name)
+		}
+	}
+	return nil
+}
+
+func (s *scale) checkProfile(p scaleProfile) *suite.Problem {
+	m := p.Training.Model
+	switch {
+	case m.Name != workload.Translator:
+		return suite.At(fmt.Errorf("want %s", workload.Translator), "training", "model", "name")
+	case m.HeadDim < 1:
+		return suite.At(errors.New("want 1 or more, as it stays where there are more heads"), "training", "model")
+	case p.Data.Low < 1 || p.Data.Low >= p.Data.Languages:
+		return suite.At(fmt.Errorf("%d low-resource languages of %d: want 1 or more, and others", p.Data.Low, p.Data.Languages), "data", "low")
+	case p.SmallestBatch < s.setup.MicroBatches:
+		return suite.At(fmt.Errorf("%d pairs: want %d or more, one for each micro-batch", p.SmallestBatch, s.setup.MicroBatches), "smallest_batch")
+	case p.Training.Batch < s.setup.MicroBatches:
+		return suite.At(fmt.Errorf("%d pairs: want %d or more, one for each micro-batch", p.Training.Batch, s.setup.MicroBatches), "training", "batch")
+	}
+	if err := (datasets.Config{SeqLen: m.Seq, Multilingual: p.languages(), Translation: datasets.TranslationConfig{HeldOut: p.Data.HeldOut}}).Validate(); err != nil {
+		return suite.At(err, "data")
+	}
+	return nil
+}
+
+// network is a network's place in the spec, -1 if it is not there.
+func (s *scale) network(name string) int {
+	return slices.IndexFunc(s.spec.Networks, func(n scaledNetwork) bool { return n.Name == name })
+}
+
+func (s *scale) ID() string { return s.spec.Experiment }
+
+func (s *scale) Title() string { return s.spec.Title }
+
+func (s *scale) Expected(profile string) time.Duration {
+	return time.Duration(s.spec.Profiles[profile].Expected)
+}
+
+func (s *scale) Key(profile string) records.Key {
+	return suite.Key(s.ID(), profile, s.text)
+}
+
+func (p scaleProfile) languages() datasets.MultilingualConfig {
+	return datasets.MultilingualConfig{Languages: p.Data.Languages, Pairs: p.Data.Pairs, Nouns: p.Data.Nouns}
+}
+
+// scaled is a profile's model as a network of the spec has it.
+func (n scaledNetwork) scaled(m workload.Model) workload.Model {
+	m.Layers *= n.Layers
+	m.FF *= n.Width
+	m.Heads *= n.Width
+	return m
+}
+
+func (s *scale) arm(p scaleProfile, name string, change func(*workload.Training)) trials.Arm {
+	return trials.Arm{Name: name, Training: func(seed uint64) workload.Training {
+		t := p.Training.Training("synthetic-translation", s.setup, seed)
+		t.Multilingual = p.languages()
+		t.Translation.HeldOut = p.Data.HeldOut
+		change(&t)
+		return t
+	}}
+}
+
+// batches are the arms of Table 5, with the profile's model as it is.
+func (s *scale) batches(p scaleProfile) []trials.Arm {
+	var arms []trials.Arm
+	for _, b := range s.spec.Batches {
+		pairs := b.Times * p.SmallestBatch
+		arms = append(arms, s.arm(p, fmt.Sprintf("batch of %d", pairs), func(t *workload.Training) { t.Batch = pairs }))
+	}
+	return arms
+}
+
+// networks are the arms of Figure 3.
+func (s *scale) networks(p scaleProfile) []trials.Arm {
+	var arms []trials.Arm
+	for _, n := range s.spec.Networks {
+		arms = append(arms, s.arm(p, n.Name, func(t *workload.Training) { t.Model = n.scaled(t.Model) }))
+	}
+	return arms
+}
+
+func (s *scale) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	profile, err := suite.ProfileOf(s.spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	return trials.Run(ctx, s.ID(), append(s.batches(profile), s.networks(profile)...), profile.Seeds, log, p)
+}

@@ -1,0 +1,225 @@
+package stability
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/suite"
+)
+
+// outcome is a variant's runs, by seed.
+type outcome struct {
+	stabilityVariant
+	runs     []*stabilityRun
+	diverged []int // step, 0: it did not
+}
+
+func (o *outcome) failures() int {
+	return len(o.diverged) - len(slices.DeleteFunc(slices.Clone(o.diverged), func(step int) bool { return step > 0 }))
+}
+
+// values is what of gives for every run, as the median and, of several, the
+// range.
+func (o *outcome) values(of func(*stabilityRun) float64) string {
+	var vs []float64
+	for _, r := range o.runs {
+		if len(r.Losses) > 0 && len(r.Probes) > 0 {
+			vs = append(vs, of(r))
+		}
+	}
+	switch len(vs) {
+	case 0:
+		return "-"
+	case 1:
+		return short(vs[0])
+	}
+	return fmt.Sprintf("%s [%s, %s]", short(stats.Median(vs)), short(slices.Min(vs)), short(slices.Max(vs)))
+}
+
+// short writes a value in three digits, or without a fraction.
+func short(v float64) string {
+	if v >= 1000 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+func (p probed) most(of func(probed) float64, in []probed) float64 {
+	m := of(in[0])
+	for _, at := range in {
+		m = max(m, of(at))
+	}
+	return m
+}
+
+func (s *stability) outcomes(log *records.Log, p stabilityProfile) ([]*outcome, error) {
+	var all []*outcome
+	for _, v := range s.spec.Variants {
+		o := &outcome{stabilityVariant: v}
+		for _, seed := range p.Seeds {
+			r := &stabilityRun{}
+			if err := log.Get(v.sample(seed), r); err != nil {
+				return nil, err
+			}
+			o.runs = append(o.runs, r)
+			step := s.spec.Diverges.at(r.Losses)
+			if r.NonFinite != "" && step == 0 {
+				step = len(r.Losses) + 1
+			}
+			o.diverged = append(o.diverged, step)
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// verdict says in one line whether it came out as the paper says.
+func (s *stability) verdict(all []*outcome) string {
+	var parts []string
+	held, failed := false, true
+	for _, o := range all {
+		parts = append(parts, fmt.Sprintf("%s: %d of %d", o.Name, o.failures(), len(o.runs)))
+		if o.Name == s.spec.Cured {
+			held = o.failures() == 0
+		} else {
+			failed = failed && o.failures() == len(o.runs)
+		}
+	}
+	says := "the two cures together do not hold, which is not what the paper says"
+	switch {
+	case held && failed:
+		says = "the two cures together hold and nothing less does, as the paper says"
+	case held:
+		says = "the two cures together hold, as the paper says, but something less than both holds too"
+	}
+	return fmt.Sprintf("Verdict: %s. Runs that diverge: %s.", says, strings.Join(parts, "; "))
+}
+
+func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
+	profile, err := suite.ProfileOf(s.spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.outcomes(log, profile)
+	if err != nil {
+		return nil, err
+	}
+	m, d := profile.Training.Model, s.spec.Diverges
+	table := &suite.Table{
+		ID: "stability", Title: s.spec.Title,
+		Caption: []string{
+			fmt.Sprintf("%d encoder and %d decoder layers of width %d, %d parameters; %g%% of the training targets' tokens are replaced by any; %s at a learning rate of %g, %d steps of %d pairs, without clipping of gradients. Medians and ranges over %d seeds.",
+				m.Layers, m.Layers, m.Dim, all[0].runs[0].Params, 100*profile.Data.Noise, profile.Training.Optimizer, profile.Training.LR, profile.Training.Steps, profile.Training.Batch, len(profile.Seeds)),
+			fmt.Sprintf("A run diverges at the first step that is not finite, or from step %d on the first where the mean of the last %d losses is above %g nats; guessing costs %.2f. Held-out targets have no noise. Logits are looked at before they are clipped; a kurtosis of 3 is that of normal values.",
+				d.After, d.Window, d.Loss, all[0].runs[0].Uniform),
+		},
+		Columns: []suite.Column{
+			{Name: "variant", Left: true}, {Name: "runs that diverge", Left: false}, {Name: "at step", Left: true}, {Name: "loss at the end", Left: false}, {Name: "held-out loss", Left: false},
+			{Name: "largest gradient norm", Left: false}, {Name: "largest logit", Left: false}, {Name: "kurtosis of the last states", Left: false}, {Name: "of logits", Left: false},
+		},
+		Notes: append([]string{s.verdict(all)}, suite.FewRunsNote(len(profile.Seeds))...),
+	}
+	curve := &suite.Table{
+		ID: "stability-curve", Title: "Stability: each run",
+		Caption: []string{"Losses and gradient norms are means of the steps since the row before."},
+		Columns: []suite.Column{
+			{Name: "variant", Left: true}, {Name: "seed", Left: false}, {Name: "step", Left: false}, {Name: "loss", Left: false}, {Name: "gradient norm", Left: false},
+			{Name: "largest logit", Left: false}, {Name: "kurtosis of the last states", Left: false}, {Name: "of logits", Left: false},
+		},
+	}
+	for _, o := range all {
+		var steps []string
+		for _, step := range o.diverged {
+			if step > 0 {
+				steps = append(steps, fmt.Sprint(step))
+			}
+		}
+		most := func(of func(probed) float64) func(*stabilityRun) float64 {
+			return func(r *stabilityRun) float64 { return probed{}.most(of, r.Probes) }
+		}
+		table.Add(o.Name, fmt.Sprintf("%d of %d", o.failures(), len(o.runs)), strings.Join(steps, ", "),
+			o.values(func(r *stabilityRun) float64 { return stats.Mean(r.Losses[max(0, len(r.Losses)-d.Window):]) }),
+			o.values(func(r *stabilityRun) float64 { return r.HeldOut }),
+			o.values(func(r *stabilityRun) float64 { return slices.Max(r.GradNorms) }),
+			o.values(most(func(p probed) float64 { return p.Largest })),
+			o.values(most(func(p probed) float64 { return p.Hidden })),
+			o.values(most(func(p probed) float64 { return p.Logits })))
+		for i, r := range o.runs {
+			every := max(1, len(r.Probes)/20)
+			from := 0
+			for k := 0; k < len(r.Probes); k += every {
+				p := r.Probes[k]
+				loss, norm := "", ""
+				if to := min(p.Step, len(r.Losses)); to > from {
+					loss, norm = short(stats.Mean(r.Losses[from:to])), short(stats.Mean(r.GradNorms[from:to]))
+					from = to
+				}
+				curve.Add(o.Name, fmt.Sprint(profile.Seeds[i]), fmt.Sprint(p.Step), loss, norm, short(p.Largest), short(p.Hidden), short(p.Logits))
+			}
+		}
+	}
+	files, err := plot.Files("stability", s.spec.Title, s.panels(all))
+	return &suite.Report{Tables: []*suite.Table{table, curve}, Files: files}, err
+}
+
+// panels show what the runs went through, a colour for each variant and a line
+// for each seed, and where they ended.
+func (s *stability) panels(all []*outcome) []plot.Axes {
+	d := s.spec.Diverges
+	// A point is a mean of the last losses, which is what a run is judged by.
+	judged := func(r *stabilityRun) (line []plot.Point) {
+		for i := range r.Losses {
+			line = append(line, plot.Point{X: float64(i + 1), Y: stats.Mean(r.Losses[max(0, i+1-d.Window) : i+1])})
+		}
+		return line
+	}
+	norms := func(r *stabilityRun) (line []plot.Point) {
+		for i, v := range r.GradNorms {
+			line = append(line, plot.Point{X: float64(i + 1), Y: v})
+		}
+		return line
+	}
+	probes := func(of func(probed) float64) func(*stabilityRun) []plot.Point {
+		return func(r *stabilityRun) (line []plot.Point) {
+			for _, p := range r.Probes {
+				line = append(line, plot.Point{X: float64(p.Step), Y: of(p)})
+			}
+			return line
+		}
+	}
+	lines := func(p plot.LinePanel, of func(*stabilityRun) []plot.Point) plot.LinePanel {
+		p.X = "step"
+		for _, o := range all {
+			one := plot.Series{Name: o.Name}
+			for _, r := range o.runs {
+				one.Lines = append(one.Lines, of(r))
+			}
+			p.Series = append(p.Series, one)
+		}
+		return p
+	}
+	ends := &plot.DotPanel{Title: "the end, and how many diverge", Y: "held-out loss (nats)", Bare: true}
+	for _, o := range all {
+		ends.Names = append(ends.Names, fmt.Sprintf("%s\n%d of %d", o.Name, o.failures(), len(o.runs)))
+		var losses []float64
+		for _, r := range o.runs {
+			if r.HeldOut > 0 { // 0: the run had ended
+				losses = append(losses, r.HeldOut)
+			}
+		}
+		ends.Groups = append(ends.Groups, losses)
+	}
+	return []plot.Axes{
+		lines(plot.LinePanel{
+			Title: "training", Y: fmt.Sprintf("loss, mean of %d steps (nats)", d.Window), Logarithmic: true, Levels: []plot.Level{{Name: "above:\ndiverges", Y: d.Loss}},
+		}, judged),
+		ends,
+		lines(plot.LinePanel{Title: "logits, before clipping", Y: "largest |logit|", Logarithmic: true}, probes(func(p probed) float64 { return p.Largest })),
+		lines(plot.LinePanel{Title: "gradients", Y: "norm", Logarithmic: true}, norms),
+		lines(plot.LinePanel{Title: "sharpness of the last states", Y: "kurtosis", Levels: []plot.Level{{Name: "normal\nvalues", Y: 3}}}, probes(func(p probed) float64 { return p.Hidden })),
+	}
+}

@@ -1,0 +1,368 @@
+package stability
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"gpipebench/datasets"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+func (s *stability) Planned(profile string) (list []suite.PlannedRun) {
+	p := s.spec.Profiles[profile]
+	for _, v := range s.spec.Variants {
+		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "training"}, Run: s.training(p, v, p.Seeds[0])})
+	}
+	return list
+}
+
+// stabilitySpec is stability.yaml.
+type stabilitySpec struct {
+	suite.Head `yaml:",inline"`
+	Setup      suite.SetupSpec             `yaml:"setup"`
+	Variants   []stabilityVariant          `yaml:"variants"`
+	Cured      string                      `yaml:"cured" want:"name"` // name of the variant with both cures
+	Diverges   divergence                  `yaml:"diverges"`
+	Profiles   map[string]stabilityProfile `yaml:"profiles"`
+}
+
+type stabilityVariant struct {
+	Name       string  `yaml:"name" want:"name,key"`
+	ScaledInit bool    `yaml:"scaled_init"`
+	ClipLogits float64 `yaml:"clip_logits"`
+}
+
+type stabilityProfile struct {
+	Expected suite.Span `yaml:"expected"`
+	Seeds    []uint64   `yaml:"seeds"`
+	Probe    struct {
+		Every    int `yaml:"every"`    // steps
+		Examples int `yaml:"examples"` // held-out pairs to look at activations of
+	} `yaml:"probe"`
+	Data struct {
+		Languages int     `yaml:"languages"`
+		Pairs     int     `yaml:"pairs"`
+		Nouns     int     `yaml:"nouns"`
+		Noise     float64 `yaml:"noise"`
+		HeldOut   int     `yaml:"held_out"`
+	} `yaml:"data"`
+	Training suite.TrainingSpec `yaml:"training"`
+}
+
+// divergence says what it is to diverge.
+type divergence struct {
+	After  int     `yaml:"after"`
+	Window int     `yaml:"window"`
+	Loss   float64 `yaml:"loss" want:">0.."`
+}
+
+// at is the first step, from 1, at which a run of these losses has diverged; 0
+// if it does not. What is not finite ends a run, which says so itself.
+func (d divergence) at(losses []float64) int {
+	for step := max(d.After, d.Window); step <= len(losses); step++ {
+		if stats.Mean(losses[step-d.Window:step]) > d.Loss {
+			return step
+		}
+	}
+	return 0
+}
+
+// stability trains a deep network on noisy targets in several variants.
+type stability struct {
+	spec  stabilitySpec
+	text  string
+	setup workload.Setup
+}
+
+func Load(from ...suite.SpecFile) (suite.Experiment, error) {
+	s := &stability{}
+	var err error
+	s.text, err = suite.LoadSpec("stability.yaml", from, &s.spec, s.Check)
+	return s, err
+}
+
+func (s *stability) Check() *suite.Problem {
+	var err error
+	if s.setup, err = s.spec.Setup.Setup(); err != nil {
+		return suite.At(err, "setup")
+	}
+	if p := suite.CheckProfiles(s.spec.Profiles); p != nil {
+		return p
+	}
+	if !slices.ContainsFunc(s.spec.Variants, func(v stabilityVariant) bool { return v.Name == s.spec.Cured }) {
+		return suite.At(fmt.Errorf("no variant %q", s.spec.Cured), "cured")
+	}
+	for _, name := range suite.Profiles {
+		t := s.spec.Profiles[name].Training
+		switch {
+		case t.Steps < 1:
+			return suite.At(errors.New("want 1 or more"), "profiles", name, "training", "steps")
+		case t.Model.Name != workload.Translator:
+			return suite.At(fmt.Errorf("want %s", workload.Translator), "profiles", name, "training", "model")
+		}
+	}
+	return nil
+}
+
+func (s *stability) ID() string { return s.spec.Experiment }
+
+func (s *stability) Title() string { return s.spec.Title }
+
+func (s *stability) Expected(profile string) time.Duration {
+	return time.Duration(s.spec.Profiles[profile].Expected)
+}
+
+func (s *stability) Key(profile string) records.Key {
+	return suite.Key(s.ID(), profile, s.text)
+}
+
+// stabilityRun is one training. Values that are not finite end it and are not
+// in it.
+type stabilityRun struct {
+	Losses    []float64 `json:"losses"`
+	GradNorms []float64 `json:"grad_norms"`
+	Probes    []probed  `json:"probes"`
+	NonFinite string    `json:"non_finite,omitempty"` // what ended the run at the step behind the last
+	HeldOut   float64   `json:"held_out"`             // nats per target without noise; 0: the run had ended
+	Uniform   float64   `json:"uniform"`              // what guessing costs
+	Params    int64     `json:"params"`
+	Seconds   float64   `json:"seconds"`
+}
+
+// probed is what the activations are like, on the same held-out pairs each time
+// and without dropout.
+type probed struct {
+	Step int `json:"step"`
+	// Hidden is the kurtosis of what the softmax layer reads, and Logits that of
+	// the logits: 3 for normal values, more where few are far out.
+	Hidden float64 `json:"hidden_kurtosis"`
+	Logits float64 `json:"logit_kurtosis"`
+	// Largest is the largest magnitude of a logit before it is clipped.
+	Largest float64 `json:"largest_logit"`
+}
+
+func (v stabilityVariant) sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", v.Name, seed) }
+
+// training is a variant's.
+func (s *stability) training(p stabilityProfile, v stabilityVariant, seed uint64) workload.Training {
+	t := p.Training.Training("synthetic-translation", s.setup, seed)
+	t.Model.ScaledInit, t.Model.ClipLogits = v.ScaledInit, v.ClipLogits
+	t.Multilingual = datasets.MultilingualConfig{Languages: p.Data.Languages, Pairs: p.Data.Pairs, Nouns: p.Data.Nouns}
+	t.Translation = datasets.TranslationConfig{Noise: p.Data.Noise, HeldOut: p.Data.HeldOut}
+	return t
+}
+
+// Measure runs as many trainings beside one another as there are cores: what
+// comes out does not depend on it.
+func (s *stability) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	profile, err := suite.ProfileOf(s.spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	type todo struct {
+		v    stabilityVariant
+		seed uint64
+	}
+	var list []todo
+	for _, seed := range profile.Seeds {
+		for _, v := range s.spec.Variants {
+			if !log.Has(v.sample(seed)) {
+				list = append(list, todo{v, seed})
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	p.Begin(fmt.Sprintf("stability: %d trainings of %d steps", len(list), profile.Training.Steps), len(list))
+	defer p.End()
+	var one sync.Mutex // for log and progress
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, l := range list {
+		group.Go(func() error {
+			name := l.v.sample(l.seed)
+			r, err := s.run(ctx, profile, l.v, l.seed)
+			if err != nil {
+				return fmt.Errorf("stability, %s: %w", name, err)
+			}
+			one.Lock()
+			defer one.Unlock()
+			p.Advance(fmt.Sprintf("%s: %d steps, loss %.3f", name, len(r.Losses), stats.Last(r.Losses)))
+			return log.Add(name, l.seed, r)
+		})
+	}
+	return group.Wait()
+}
+
+func (s *stability) run(ctx context.Context, p stabilityProfile, v stabilityVariant, seed uint64) (*stabilityRun, error) {
+	start := time.Now()
+	t := s.training(p, v, seed)
+	source, err := t.Source()
+	if err != nil {
+		return nil, err
+	}
+	pairs := source.(*datasets.Translation)
+	trainer, pipeline, err := t.Open(ctx, workload.ToTrain|workload.ToEvaluate)
+	if err != nil {
+		return nil, err
+	}
+	defer trainer.Close()
+	probe, err := newProbe(pipeline, pairs, p.Probe.Examples)
+	if err != nil {
+		return nil, err
+	}
+	defer probe.trainer.Close()
+
+	r := &stabilityRun{Uniform: math.Log(float64(pairs.Vocab())), Params: nn.CountParams(pipeline.Layers)}
+	for i := range t.Steps {
+		if i%p.Probe.Every == 0 {
+			if err := r.probe(ctx, probe, trainer, i); err != nil {
+				return nil, err
+			}
+		}
+		b, err := pairs.Batch(datasets.Train, i, t.Batch)
+		if err != nil {
+			return nil, err
+		}
+		res, err := trainer.Step(ctx, b)
+		var bad *gpipe.NonFiniteError
+		if errors.As(err, &bad) {
+			r.NonFinite = bad.Error()
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.Losses = append(r.Losses, res.Loss)
+		r.GradNorms = append(r.GradNorms, res.GradNorm)
+	}
+	if r.NonFinite == "" {
+		if err := r.probe(ctx, probe, trainer, t.Steps); err != nil {
+			return nil, err
+		}
+		e, err := t.Evaluate(ctx, trainer, pairs)
+		if err != nil {
+			return nil, err
+		}
+		r.HeldOut = e.Loss
+	}
+	r.Seconds = time.Since(start).Seconds()
+	return r, nil
+}
+
+func (r *stabilityRun) probe(ctx context.Context, p *probe, trainer *gpipe.Trainer, step int) error {
+	at, err := p.look(ctx, trainer)
+	if err != nil {
+		return err
+	}
+	at.Step = step
+	if !math.IsNaN(at.Hidden) && !math.IsNaN(at.Logits) && !math.IsInf(at.Largest, 0) {
+		r.Probes = append(r.Probes, at)
+	}
+	return nil
+}
+
+// probe shows what a translator's softmax layer reads: it is the network
+// without that layer, given the weights of the one that trains.
+type probe struct {
+	trainer *gpipe.Trainer
+	batch   nn.Batch
+}
+
+// newProbe makes the probe of a network on the first held-out pairs of the
+// first language.
+func newProbe(p gpipe.Pipeline, s *datasets.Translation, examples int) (*probe, error) {
+	pairs := s.Pairs(0, datasets.HeldOut)
+	b := s.Collate(pairs[:min(examples, len(pairs))])
+	layers := slices.Clone(p.Layers)
+	layers[len(layers)-1] = decoderStates{}
+	// The loss is never computed.
+	t, err := gpipe.Pipeline{Layers: layers, Loss: p.Loss, Seed: p.Seed, Predicting: gpipe.InputOf(b)}.Open(gpipe.Input{})
+	return &probe{t, b}, err
+}
+
+// decoderStates takes the softmax layer's place: of source, lengths and target
+// it leaves the target.
+type decoderStates struct{}
+
+func (decoderStates) Name() string { return "states" }
+
+func (decoderStates) Params() []*nn.Param { return nil }
+
+func (decoderStates) Forward(_ *nn.Trace, in ...*graph.Node) []*graph.Node {
+	return in[len(in)-1:]
+}
+
+// look takes the weights over, and looks at the places that have a target.
+func (p *probe) look(ctx context.Context, from *gpipe.Trainer) (probed, error) {
+	weights := map[string][]float32{}
+	for _, w := range from.Weights() {
+		weights[w.Path] = w.Data
+	}
+	for _, w := range p.trainer.Weights() {
+		copy(w.Data, weights[w.Path])
+	}
+	out, err := p.trainer.Predict(ctx, p.batch.Inputs...)
+	if err != nil {
+		return probed{}, err
+	}
+	dim := out[0].Shape[2]
+	weight, bias := weights["softmax/weight"], weights["softmax/bias"]
+	var states, logits moments
+	var largest float64
+	for at, target := range p.batch.Targets[0].I32 {
+		if target < 0 {
+			continue
+		}
+		x := out[0].F32[at*dim : (at+1)*dim]
+		for _, v := range x {
+			states.add(float64(v))
+		}
+		for token := range bias {
+			y := float64(bias[token])
+			for i, w := range weight[token*dim : (token+1)*dim] {
+				y += float64(w) * float64(x[i])
+			}
+			logits.add(y)
+			largest = max(largest, math.Abs(y))
+		}
+	}
+	return probed{Hidden: states.kurtosis(), Logits: logits.kurtosis(), Largest: largest}, nil
+}
+
+// moments gathers the first four central moments of values, one by one (Pébay
+// 2008, Formulas for Robust, One-Pass Parallel Computation of Covariances and
+// Arbitrary-Order Statistical Moments, section 2).
+type moments struct{ n, mean, m2, m3, m4 float64 }
+
+func (m *moments) add(x float64) {
+	before := m.n
+	m.n++
+	d := x - m.mean
+	dn := d / m.n
+	t := d * dn * before
+	m.mean += dn
+	m.m4 += t*dn*dn*(m.n*m.n-3*m.n+3) + 6*dn*dn*m.m2 - 4*dn*m.m3
+	m.m3 += t*dn*(m.n-2) - 3*dn*m.m2
+	m.m2 += t
+}
+
+// kurtosis is the fourth moment over the square of the second: 3 of a normal
+// distribution.
+func (m *moments) kurtosis() float64 { return m.n * m.m4 / (m.m2 * m.m2) }

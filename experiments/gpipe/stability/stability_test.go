@@ -1,0 +1,162 @@
+package stability
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/stat"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/nn/philox"
+)
+
+// What is drawn of a run is what it is judged by.
+func TestStabilityPanels(t *testing.T) {
+	e := &stability{}
+	e.spec.Diverges = divergence{After: 2, Window: 2, Loss: 4.5}
+	run := func(heldOut float64, losses ...float64) *stabilityRun {
+		return &stabilityRun{Losses: losses, GradNorms: losses, HeldOut: heldOut, Probes: []probed{{Step: 0, Hidden: 3, Largest: 7}}}
+	}
+	panels := e.panels([]*outcome{
+		{stabilityVariant: stabilityVariant{Name: "neither"}, runs: []*stabilityRun{run(6, 4, 6, 8), run(0, 4)}, diverged: []int{2, 2}},
+		{stabilityVariant: stabilityVariant{Name: "both"}, runs: []*stabilityRun{run(2, 4, 2, 1)}, diverged: []int{0}},
+	})
+	training, ends := panels[0].(plot.LinePanel), panels[1].(*plot.DotPanel)
+	if want := []plot.Point{{X: 1, Y: 4}, {X: 2, Y: 5}, {X: 3, Y: 7}}; !slices.Equal(training.Series[0].Lines[0], want) {
+		t.Errorf("losses %v, want means of two: %v", training.Series[0].Lines[0], want)
+	}
+	if len(training.Levels) != 1 || training.Levels[0].Y != 4.5 || training.Series[1].Name != "both" {
+		t.Errorf("%+v", training)
+	}
+	if want := []string{"neither\n2 of 2", "both\n0 of 1"}; !slices.Equal(ends.Names, want) {
+		t.Errorf("%q, want %q", ends.Names, want)
+	}
+	if want := [][]float64{{6}, {2}}; !reflect.DeepEqual(ends.Groups, want) {
+		t.Errorf("held-out losses %v, want %v: a run that ended has none", ends.Groups, want)
+	}
+}
+
+func TestMoments(t *testing.T) {
+	random := philox.NewStream(philox.KeyOf(1, "moments"), 0)
+	var m moments
+	var xs []float64
+	for range 1000 {
+		x := math.Exp(random.Normal())
+		m.add(x)
+		xs = append(xs, x)
+	}
+	mean := stat.Mean(xs, nil)
+	var m2, m4 float64
+	for _, x := range xs {
+		m2 += math.Pow(x-mean, 2) / 1000
+		m4 += math.Pow(x-mean, 4) / 1000
+	}
+	if got, want := m.kurtosis(), m4/(m2*m2); math.Abs(got-want) > 1e-9*want {
+		t.Errorf("kurtosis %v, want %v", got, want)
+	}
+}
+
+func TestDivergence(t *testing.T) {
+	d := divergence{After: 3, Window: 2, Loss: 5}
+	for _, c := range []struct {
+		losses []float64
+		step   int
+	}{
+		{nil, 0}, {[]float64{9, 9}, 0}, {[]float64{9, 9, 2}, 3}, {[]float64{9, 2, 8, 2}, 0}, {[]float64{9, 1, 1, 8, 4}, 5}, {[]float64{9, 1, 1, 1}, 0},
+	} {
+		if got := d.at(c.losses); got != c.step {
+			t.Errorf("%v: diverges at %d, want %d", c.losses, got, c.step)
+		}
+	}
+}
+
+// TestStabilityVerdict: the verdict is what the runs say.
+func TestStabilityVerdict(t *testing.T) {
+	s := suitetest.Loaded[*stability](t, Load)
+	for _, c := range []struct {
+		diverge []string // variants
+		ended   bool     // by a value that is not finite
+		want    string
+	}{
+		{[]string{"neither", "scaled init", "clipped logits"}, false, "together hold and nothing less does"},
+		{[]string{"neither", "scaled init", "clipped logits"}, true, "together hold and nothing less does"},
+		{[]string{"neither"}, false, "something less than both holds too"},
+		{[]string{"both"}, false, "do not hold, which is not what the paper says"},
+	} {
+		log := records.New(s.Key("quick"))
+		p := s.spec.Profiles["quick"]
+		for _, v := range s.spec.Variants {
+			for _, seed := range p.Seeds {
+				r := &stabilityRun{Params: 7, Uniform: 4.6, HeldOut: 4}
+				for i := range p.Training.Steps {
+					loss := 2.0
+					for _, name := range c.diverge {
+						if name == v.Name {
+							loss = 50
+						}
+					}
+					if loss == 50 && c.ended && i == 30 {
+						r.NonFinite = "loss of the mini-batch is NaN"
+						break
+					}
+					r.Losses, r.GradNorms = append(r.Losses, loss), append(r.GradNorms, 1)
+				}
+				r.Probes = []probed{{0, 3, 3, 20}, {5, 4, 5, 30}}
+				if err := log.Add(v.sample(seed), seed, r); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		r, err := s.Report(log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Tables[0].Notes[0]; !strings.Contains(got, c.want) {
+			t.Errorf("%v diverge: %q, want %q", c.diverge, got, c.want)
+		}
+		if len(r.Files) != 2 || !strings.HasPrefix(r.Files[0].Text, "<?xml") || !strings.HasPrefix(r.Files[1].Text, "\x89PNG") {
+			t.Errorf("%d files, want an SVG and a PNG", len(r.Files))
+		}
+	}
+}
+
+// TestStabilityMeasures: the smallest profile is measured, and twice the same.
+func TestStabilityMeasures(t *testing.T) {
+	s := suitetest.Loaded[*stability](t, Load)
+	log := records.New(s.Key("smoke"))
+	if err := s.Measure(context.Background(), log, progress.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.Tables[0].Rows); n != len(s.spec.Variants) {
+		t.Errorf("%d rows", n)
+	}
+	var first stabilityRun
+	if err := log.Get(s.spec.Variants[3].sample(1), &first); err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.run(context.Background(), s.spec.Profiles["smoke"], s.spec.Variants[3], 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := fmt.Sprint(first.Losses, first.GradNorms, first.Probes, first.HeldOut), fmt.Sprint(again.Losses, again.GradNorms, again.Probes, again.HeldOut); a != b {
+		t.Errorf("two runs differ: %s and %s", a, b)
+	}
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Measure(cancelled, records.New(s.Key("smoke")), progress.Silent{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}

@@ -1,0 +1,286 @@
+package table1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+	"gpipebench/nn"
+)
+
+// measuredWay is what the plan says of a way to train on devices of this host,
+// and what came of it.
+type measuredWay struct {
+	Candidate candidate           `json:"candidate"` // the largest that fits
+	Params    int64               `json:"params"`
+	Micro     int                 `json:"micro"` // the largest micro-batch with which it fits
+	M         int                 `json:"m"`
+	Borders   []border[candidate] `json:"borders"`
+	Trained   []trained           `json:"trained"` // both sides of every border
+}
+
+// trained is one training step, or how it failed, on devices that were never
+// asked whether they have room: the capacity is a wall.
+type trained struct {
+	candidate `json:",inline"`
+	Params    int64   `json:"params"`
+	M         int     `json:"m"`
+	Accepted  bool    `json:"accepted"`          // by the plan
+	Refusal   string  `json:"refusal,omitempty"` // or else why not
+	Peak      []int64 `json:"peak"`              // planned, by device
+	Partition []int   `json:"partition"`
+	OK        bool    `json:"ok"`                   // it trained
+	Loss      float64 `json:"loss,omitempty"`       // of the step
+	HighWater []int64 `json:"high_water,omitempty"` // reached, by device
+	Error     string  `json:"error,omitempty"`      // out of memory at run time
+	Seconds   float64 `json:"seconds"`
+}
+
+// measure adds the samples of a network on devices of this host.
+func (t *Table1) measure(ctx context.Context, n *table1Network, m table1Measured, log *records.Log, p progress.Progress) error {
+	optimizer, err := workload.ParseOptimizer(t.Spec.Optimizer)
+	if err != nil {
+		return err
+	}
+	h := &hosted{table1Measured: m, optimizer: optimizer, lr: t.Spec.LR, seed: t.Spec.Seed, cuts: newCuts(t.partitioner)}
+	for _, w := range t.Spec.Measured {
+		name := table1Name("measured", n.Name, w.Name)
+		if !log.Has(name) {
+			sample, err := h.way(ctx, w)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if err := log.Add(name, t.Spec.Seed, sample); err != nil {
+				return err
+			}
+		}
+		p.Advance(name)
+	}
+	return nil
+}
+
+// hosted trains networks of a grid on devices of this host.
+type hosted struct {
+	table1Measured
+	optimizer nn.Optimizer
+	lr        float64
+	seed      uint64
+	cuts      *cuts
+	guess     []int // per row: where the border was before
+}
+
+// way finds the borders, and trains on both sides of them.
+func (h *hosted) way(ctx context.Context, w way) (*measuredWay, error) {
+	out := &measuredWay{}
+	least, err := h.leastMicro(w)
+	if err != nil {
+		return nil, err
+	}
+	rows := w.rows(h.Grid, h.Model)
+	for i, row := range rows {
+		guess := -1
+		if i < len(h.guess) {
+			guess = h.guess[i]
+		}
+		b, err := search(row, guess, func(c candidate) (bool, error) {
+			if err := ctx.Err(); err != nil {
+				return false, err
+			}
+			planned, err := h.plan(w, c, least)
+			return err == nil && planned.OutOfMemory == nil, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		out.Borders = append(out.Borders, b)
+		more, err := larger(h.Model, b.Fits, out.Candidate)
+		if err != nil {
+			return nil, err
+		}
+		if more {
+			out.Candidate = b.Fits
+		}
+	}
+	h.remember(rows, out.Borders)
+	for _, b := range out.Borders {
+		for _, c := range []candidate{b.Fits, b.Not} {
+			if c.none() {
+				continue
+			}
+			micro := least
+			if c == b.Fits {
+				if micro, err = h.largestMicro(w, c, least); err != nil {
+					return nil, err
+				}
+			}
+			step, err := h.train(ctx, w, c, micro)
+			if err != nil {
+				return nil, fmt.Errorf("%v: %w", c, err)
+			}
+			if c == out.Candidate {
+				out.Params, out.Micro, out.M = step.Params, micro, step.M
+			}
+			out.Trained = append(out.Trained, *step)
+		}
+	}
+	return out, nil
+}
+
+func (h *hosted) remember(rows [][]candidate, borders []border[candidate]) {
+	h.guess = make([]int, len(rows))
+	for i, b := range borders {
+		h.guess[i] = slices.Index(rows[i], b.Fits)
+	}
+}
+
+// pipeline is a candidate's, on devices that have the capacity.
+func (h *hosted) pipeline(w way, c candidate, micro int) (gpipe.Pipeline, error) {
+	m := c.of(h.Model)
+	balance, err := h.cuts.balance(m, w.K)
+	if err != nil {
+		return gpipe.Pipeline{}, err
+	}
+	p, err := w.pipeline(m, balance, h.Batch, micro, h.optimizer)
+	p.Seed, p.LR = h.seed, nn.ConstantLR(h.lr)
+	p.Devices = []gpipe.Device{{Capacity: int64(h.Capacity)}}
+	return p, err
+}
+
+func (h *hosted) plan(w way, c candidate, micro int) (*gpipe.Planned, error) {
+	p, err := h.pipeline(w, c, micro)
+	if err != nil {
+		return nil, err
+	}
+	return p.Plans(h.Model.Input(h.Batch))
+}
+
+// leastMicro is the smallest micro-batch that the network can be trained with:
+// one, unless that leaves a batch norm a single value.
+func (h *hosted) leastMicro(w way) (int, error) {
+	if w.Naive {
+		return h.Batch, nil
+	}
+	smallest := w.rows(h.Grid, h.Model)[0][0]
+	var first error
+	for size := 1; size <= h.Batch; size *= 2 {
+		_, err := h.plan(w, smallest, size)
+		if err == nil {
+			return size, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return 0, first
+}
+
+// largestMicro is the largest micro-batch with which a network fits that does
+// with the least.
+func (h *hosted) largestMicro(w way, c candidate, least int) (int, error) {
+	if w.Naive {
+		return least, nil
+	}
+	for _, size := range microSizes(h.Batch) {
+		planned, err := h.plan(w, c, size)
+		if err != nil {
+			return 0, err
+		}
+		if planned.OutOfMemory == nil {
+			return size, nil
+		}
+	}
+	return least, nil
+}
+
+// train runs one step without asking the plan. What is returned as an error is
+// neither training nor running out of memory.
+func (h *hosted) train(ctx context.Context, w way, c candidate, micro int) (*trained, error) {
+	planned, err := h.plan(w, c, micro)
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.pipeline(w, c, micro)
+	if err != nil {
+		return nil, err
+	}
+	out := &trained{candidate: c, M: p.MicroBatches, Partition: planned.Sizes, Accepted: planned.OutOfMemory == nil}
+	if out.Params, err = params(c.of(h.Model)); err != nil {
+		return nil, err
+	}
+	if !out.Accepted {
+		out.Refusal = planned.OutOfMemory.Error()
+	}
+	for _, plan := range planned.Plans {
+		out.Peak = append(out.Peak, plan.Peak)
+	}
+	p.Devices[0].Overcommit = true
+	data, err := workload.TimingBatch(c.of(h.Model), h.Batch, h.seed)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	out.Loss, out.HighWater, err = oneStep(ctx, p, h.Model.Input(h.Batch), data)
+	out.Seconds = time.Since(start).Seconds()
+	var oom *gpipe.OutOfMemoryError
+	switch {
+	case err == nil:
+		out.OK = true
+	case errors.As(err, &oom):
+		out.Error = err.Error()
+	default:
+		return nil, err
+	}
+	return out, nil
+}
+
+// oneStep opens a pipeline and trains one mini-batch.
+func oneStep(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, data nn.Batch) (loss float64, highWater []int64, err error) {
+	trainer, err := p.Open(in)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { err = errors.Join(err, trainer.Close()) }()
+	r, err := trainer.Step(ctx, data)
+	if err != nil {
+		return 0, nil, err
+	}
+	for k := range p.Partitions {
+		_, peak := trainer.HighWater(k)
+		highWater = append(highWater, peak)
+	}
+	return r.Loss, highWater, nil
+}
+
+// judge says where run and plan disagree: what was accepted must have trained
+// within its plan, what was refused must have run out of memory.
+func (m *measuredWay) judge() error {
+	var wrong []string
+	for _, t := range m.Trained {
+		switch {
+		case t.Accepted && !t.OK:
+			wrong = append(wrong, fmt.Sprintf("%v was accepted and failed: %s", t.candidate, t.Error))
+		case !t.Accepted && t.OK:
+			wrong = append(wrong, fmt.Sprintf("%v was refused (%s) and trained", t.candidate, t.Refusal))
+		case t.OK && !slices.Equal(t.Peak, t.HighWater):
+			wrong = append(wrong, fmt.Sprintf("%v was planned to reach %v bytes and reached %v", t.candidate, t.Peak, t.HighWater))
+		}
+	}
+	for _, b := range m.Borders {
+		for _, c := range []candidate{b.Fits, b.Not} {
+			if !c.none() && !slices.ContainsFunc(m.Trained, func(t trained) bool { return t.candidate == c && t.Accepted == (c == b.Fits) }) {
+				wrong = append(wrong, fmt.Sprintf("%v was not tried", c))
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
+}

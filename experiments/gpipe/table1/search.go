@@ -1,0 +1,279 @@
+package table1
+
+import (
+	"fmt"
+	"slices"
+
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/nn"
+)
+
+// searchedRun is the search in a grid: every row has to have a network that can
+// be cut so, and the smallest has to be one.
+type searchedRun struct {
+	suite.ModelledRun
+	way  way
+	grid grid
+}
+
+func (s searchedRun) Check(known map[workload.Model]int) error {
+	for _, row := range s.way.rows(s.grid, s.Model) {
+		if len(row) == 0 {
+			return fmt.Errorf("no network of the grid has layers for %d partitions: want larger ones", s.way.K)
+		}
+		s.Model = row[0].of(s.Model)
+		if err := s.ModelledRun.Check(known); err != nil {
+			return fmt.Errorf("%v: %w", row[0], err)
+		}
+	}
+	return nil
+}
+
+// candidate is a network on a grid.
+type candidate struct {
+	Layers  int `yaml:"layers" json:"layers"`
+	Filters int `yaml:"filters" json:"filters,omitempty" want:"0.."` // of AmoebaNet-D
+}
+
+func (c candidate) String() string {
+	if c.Filters == 0 {
+		return fmt.Sprint(c.Layers)
+	}
+	return fmt.Sprintf("(%d, %d)", c.Layers, c.Filters)
+}
+
+// none tells whether nothing fits.
+func (c candidate) none() bool { return c.Layers == 0 }
+
+func (c candidate) of(m workload.Model) workload.Model {
+	m.Layers, m.Filters = c.Layers, c.Filters
+	return m
+}
+
+// grid is the networks that are searched: (L, D) with D in steps, or layers one
+// by one.
+type grid struct {
+	Layers  []int `yaml:"layers" want:"1..1500,optional"`
+	Filters struct {
+		Step int `yaml:"step" want:"0.."`
+		Most int `yaml:"most" want:"0..65536"`
+	} `yaml:"filters"`
+	UpTo int `yaml:"layers_up_to" want:"0..10000"`
+}
+
+func (g grid) Check(m workload.Model) error {
+	switch {
+	case m.Name == workload.AmoebaNet && (len(g.Layers) == 0 || g.Filters.Step < 8 || g.Filters.Step%8 != 0 || g.Filters.Most < g.Filters.Step || g.UpTo != 0):
+		return fmt.Errorf("want the numbers of layers, and filters in steps of a multiple of 8")
+	case m.Name != workload.AmoebaNet && (g.UpTo < 1 || len(g.Layers) > 0 || g.Filters.Step != 0):
+		return fmt.Errorf("want the largest number of layers")
+	}
+	return nil
+}
+
+// rows are the grid's lines along which networks grow.
+func (g grid) rows() [][]candidate {
+	if g.UpTo > 0 {
+		row := make([]candidate, g.UpTo)
+		for i := range row {
+			row[i].Layers = i + 1
+		}
+		return [][]candidate{row}
+	}
+	var rows [][]candidate
+	for _, l := range g.Layers {
+		var row []candidate
+		for d := g.Filters.Step; d <= g.Filters.Most; d += g.Filters.Step {
+			row = append(row, candidate{l, d})
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// border is where along a row things cease to fit.
+type border[T any] struct {
+	Fits T `json:"fits"` // the last that does; zero: not even the first
+	Not  T `json:"not"`  // the first that does not; zero: all do
+}
+
+// search finds the border in a row by bisection, which supposes that what is
+// larger takes more memory. It looks first at guess, the index of a
+// border that may be near; below 0: none.
+func search[T any](row []T, guess int, fits func(T) (bool, error)) (border[T], error) {
+	lo, hi := -1, len(row)
+	look := func(i int) error {
+		ok, err := fits(row[i])
+		if ok {
+			lo = i
+		} else {
+			hi = i
+		}
+		return err
+	}
+	for width := 1; guess >= 0 && guess < len(row) && lo+1 < hi; width *= 2 { // gallop from the guess
+		if err := look(guess); err != nil {
+			return border[T]{}, err
+		}
+		if lo >= 0 && hi < len(row) {
+			break
+		}
+		if lo == guess {
+			guess += width
+		} else {
+			guess -= width
+		}
+	}
+	for lo+1 < hi {
+		if err := look((lo + hi) / 2); err != nil {
+			return border[T]{}, err
+		}
+	}
+	var b border[T]
+	if lo >= 0 {
+		b.Fits = row[lo]
+	}
+	if hi < len(row) {
+		b.Not = row[hi]
+	}
+	return b, nil
+}
+
+// pipeline is a network trained in a way, with micro-batches of some examples,
+// of which naive training takes no notice. A nil balance is decided by FLOPs.
+func (w way) pipeline(m workload.Model, balance []int, batch, micro int, optimizer nn.Optimizer) (gpipe.Pipeline, error) {
+	layers, err := m.Build()
+	if err != nil {
+		return gpipe.Pipeline{}, err
+	}
+	loss, err := m.Loss(0)
+	if err != nil {
+		return gpipe.Pipeline{}, err
+	}
+	p := gpipe.Pipeline{Layers: layers, Loss: loss, Partitions: w.K, Balance: balance, MicroBatches: batch / micro, Optimizer: optimizer}
+	if w.Naive {
+		p.MicroBatches, p.Schedule, p.Checkpoint = 1, schedule.Naive, schedule.Never
+	}
+	return p, nil
+}
+
+// cuts caches what networks' layers cost, and where they are cut.
+type cuts struct {
+	by    partition.Partitioner
+	costs map[workload.Model][]float64
+	sizes map[cutModel][]int
+}
+
+type cutModel struct {
+	workload.Model
+	k int
+}
+
+func newCuts(by partition.Partitioner) *cuts {
+	return &cuts{by, map[workload.Model][]float64{}, map[cutModel][]int{}}
+}
+
+// flops are the layers' costs.
+func (c *cuts) flops(m workload.Model) ([]float64, error) {
+	if costs, ok := c.costs[m]; ok {
+		return costs, nil
+	}
+	traced := m
+	if alike(m) {
+		traced.Layers = 1
+	}
+	p, err := way{K: 1}.pipeline(traced, nil, 1, 1, nil)
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.Describe(m.Input(1))
+	if err != nil {
+		return nil, err
+	}
+	costs := d.FLOPs()
+	if alike(m) {
+		costs = slices.Concat(costs[:1], slices.Repeat(costs[1:2], m.Layers), costs[2:])
+	}
+	c.costs[m] = costs
+	return costs, nil
+}
+
+// alike tells whether a network is an embedding, layers of one kind, and a
+// softmax.
+func alike(m workload.Model) bool { return m.Name == workload.LanguageModel && !m.Fine }
+
+// balance is the partition of a network by FLOPs.
+func (c *cuts) balance(m workload.Model, k int) ([]int, error) {
+	if k == 1 {
+		layers, err := m.Build()
+		return []int{len(layers)}, err
+	}
+	if sizes, ok := c.sizes[cutModel{m, k}]; ok {
+		return sizes, nil
+	}
+	costs, err := c.flops(m)
+	if err != nil {
+		return nil, err
+	}
+	split, err := partition.Split(c.by, costs, k)
+	c.sizes[cutModel{m, k}] = split.Sizes
+	return split.Sizes, err
+}
+
+// rows are those of a grid that can be cut into a way's partitions.
+func (w way) rows(g grid, m workload.Model) [][]candidate {
+	rows := g.rows()
+	for i, row := range rows {
+		first := 0
+		for alike(m) && first < len(row) && row[first].Layers+2 < w.K {
+			first++
+		}
+		rows[i] = row[first:]
+	}
+	return rows
+}
+
+// larger tells whether a network has more parameters than another.
+func larger(m workload.Model, a, b candidate) (bool, error) {
+	if a.none() || b.none() {
+		return !a.none(), nil
+	}
+	x, err := params(a.of(m))
+	if err != nil {
+		return false, err
+	}
+	y, err := params(b.of(m))
+	return x > y, err
+}
+
+// params counts a network's parameters.
+func params(m workload.Model) (int64, error) {
+	count := func(m workload.Model) (int64, error) {
+		layers, err := m.Build()
+		return nn.CountParams(layers), err
+	}
+	if !alike(m) || m.Layers < 3 {
+		return count(m)
+	}
+	one, two := m, m
+	one.Layers, two.Layers = 1, 2
+	a, err := count(one)
+	if err != nil {
+		return 0, err
+	}
+	b, err := count(two)
+	return a + int64(m.Layers-1)*(b-a), err
+}
+
+// microSizes are the micro-batches that divide a mini-batch, in examples: the powers
+// of two, the largest first.
+func microSizes(batch int) (sizes []int) {
+	for size := batch & -batch; size >= 1; size /= 2 {
+		sizes = append(sizes, size)
+	}
+	return sizes
+}

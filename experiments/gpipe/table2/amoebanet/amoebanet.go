@@ -1,0 +1,172 @@
+package amoebanet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gpipebench/experiments/gpipe/table2/modelled"
+	"gpipebench/experiments/paperscale"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+)
+
+func (a *Amoeba) Planned(profile string) []suite.PlannedRun {
+	return append(a.Rounds(a.Spec.Profiles[profile]).Planned(profile),
+		suite.PlannedRun{Path: []string{"paper_model"}, Run: suite.ModelledRun{Model: a.Spec.PaperModel, Most: slices.Max(a.Spec.K)}})
+}
+
+// amoebaSpec is table2_amoebanet.yaml.
+type amoebaSpec struct {
+	suite.Head `yaml:",inline"`
+	Torchgpipe string                  `yaml:"torchgpipe"` // source of its values
+	K          []int                   `yaml:"k" want:"1..1024"`
+	M          []int                   `yaml:"m" want:"1..65536"`
+	Base       suite.Cell              `yaml:"base"`
+	Costs      []string                `yaml:"costs" want:"cost"`
+	Optimizer  string                  `yaml:"optimizer" want:"optimizer"`
+	LR         float64                 `yaml:"lr" want:">0.."`
+	Paper      []paperscale.AmoebaCell `yaml:"paper"`
+	PaperModel workload.Model          `yaml:"paper_model"`
+
+	Profiles map[string]amoebaProfile `yaml:"profiles"`
+}
+
+type amoebaProfile struct {
+	Expected suite.Span     `yaml:"expected"`
+	Model    workload.Model `yaml:"model"`
+	Batch    int            `yaml:"batch"`
+	Rounds   int            `yaml:"rounds" want:"1..1000"`
+	Steps    map[int]int    `yaml:"steps" want:"1..1000"` // in a round, by M
+	WarmUp   int            `yaml:"warm_up" want:"0..1000"`
+}
+
+// Amoeba is Table 2's other half: a grid of K and M on emulated devices, cut in
+// several ways.
+type Amoeba struct {
+	Spec  amoebaSpec
+	text  string
+	costs []workload.Cost
+
+	Modelled modelled.ModelledBeside
+}
+
+func Load(from ...suite.SpecFile) (suite.Experiment, error) {
+	a := &Amoeba{}
+	var err error
+	if a.Modelled, err = modelled.LoadModelledBeside("amoebanet"); err != nil {
+		return nil, err
+	}
+	a.text, err = suite.LoadSpec("table2_amoebanet.yaml", from, &a.Spec, a.Check)
+	return a, err
+}
+
+func (a *Amoeba) Check() *suite.Problem {
+	a.costs = nil
+	for i, name := range a.Spec.Costs {
+		c, err := workload.ParseCost(name)
+		if err != nil {
+			return suite.At(err, "costs", fmt.Sprint(i))
+		}
+		a.costs = append(a.costs, c)
+	}
+	if p := suite.CheckProfiles(a.Spec.Profiles); p != nil {
+		return p
+	}
+	for _, name := range suite.Profiles {
+		p := a.Spec.Profiles[name]
+		for _, m := range a.Spec.M {
+			if p.Steps[m] < 1 {
+				return suite.At(fmt.Errorf("no steps for M = %d: want 1 or more", m), "profiles", name, "steps")
+			}
+			if p.Batch%m != 0 {
+				return suite.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", m, p.Batch), "profiles", name, "batch")
+			}
+		}
+	}
+	return suite.CheckGrid(a.cells(), a.Spec.Base, func(c suite.Cell) float64 { return a.paper(c).Figure() })
+}
+
+func (a *Amoeba) ID() string { return a.Spec.Experiment }
+
+func (a *Amoeba) Title() string { return a.Spec.Title }
+
+func (a *Amoeba) Expected(profile string) time.Duration {
+	return time.Duration(a.Spec.Profiles[profile].Expected)
+}
+
+func (a *Amoeba) Key(profile string) records.Key {
+	return suite.Key(a.ID(), profile, a.text+a.Modelled.Key())
+}
+
+// cells of the grid, in the paper's order.
+func (a *Amoeba) cells() []suite.Cell {
+	var cs []suite.Cell
+	for _, m := range a.Spec.M {
+		for _, k := range a.Spec.K {
+			cs = append(cs, suite.Cell{K: k, M: m})
+		}
+	}
+	return cs
+}
+
+// paper is what is printed for a cell, nil if nothing is.
+func (a *Amoeba) paper(c suite.Cell) *paperscale.AmoebaCell {
+	for i := range a.Spec.Paper {
+		if a.Spec.Paper[i].Cell == c {
+			return &a.Spec.Paper[i]
+		}
+	}
+	return nil
+}
+
+func amoebaRun(cost workload.Cost, c suite.Cell) string {
+	return fmt.Sprintf("cut=%v/K=%d/M=%d", cost, c.K, c.M)
+}
+
+func (a *Amoeba) Setup(cost workload.Cost, c suite.Cell) workload.Setup {
+	return workload.Setup{Partitions: c.K, MicroBatches: c.M, Cost: cost, Device: gpipe.Emulated, Threads: 1}
+}
+
+// Rounds are those of a profile: every cell with every cut.
+func (a *Amoeba) Rounds(profile amoebaProfile) *rounds.Rounds {
+	r := &rounds.Rounds{Id: a.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: a.Spec.Seed}
+	for _, c := range a.cells() {
+		for _, cost := range a.costs {
+			r.Runs = append(r.Runs, rounds.Run{
+				Name: amoebaRun(cost, c), Bench: amoebaRun(cost, c),
+				Training: workload.Training{
+					Model: profile.Model, Batch: profile.Batch,
+					Optimizer: a.Spec.Optimizer, LR: a.Spec.LR, LRSchedule: "constant",
+					Setup: a.Setup(cost, c),
+				},
+				Steps: profile.Steps[c.M],
+			})
+		}
+	}
+	return r
+}
+
+func (a *Amoeba) Repeated(profile string) (rounds.Repeated, error) {
+	p, err := suite.ProfileOf(a.Spec.Profiles, profile)
+	if err != nil {
+		return nil, err
+	}
+	return a.Rounds(p), nil
+}
+
+func (a *Amoeba) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	r, err := a.Repeated(log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	if err := a.Modelled.Measure(ctx, log, p); err != nil {
+		return err
+	}
+	return rounds.InThisProcess(ctx, r, log, p)
+}

@@ -1,0 +1,153 @@
+package amoebanet
+
+import (
+	"fmt"
+	"strings"
+
+	"gpipebench/experiments/gpipe/table2/modelled"
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/units"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+)
+
+func (a *Amoeba) Report(log, reference *records.Log) (*suite.Report, error) {
+	profile, err := suite.ProfileOf(a.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	timed := a.Rounds(profile)
+	runs, err := timed.All(log)
+	if err != nil {
+		return nil, err
+	}
+	costs, err := workload.FlopsOf(profile.Model)
+	if err != nil {
+		return nil, err
+	}
+	paperCosts, err := workload.FlopsOf(a.Spec.PaperModel)
+	if err != nil {
+		return nil, err
+	}
+	standard := a.Setup(workload.FLOPs, a.Spec.Base)
+	table := &suite.Table{
+		ID: a.ID(), Title: a.Spec.Title,
+		Caption: []string{
+			fmt.Sprintf("The paper's 18 normal cells at reduced scale: %v, mini-batch %d throughout (the paper adjusted it to fit memory, torchgpipe for every cell).", profile.Model, profile.Batch),
+			fmt.Sprintf("Conventions: schedule %v, checkpoint %v, recomputation %s, cuts at whole layers by %v, free links, one thread a device, %s. Every cell is cut twice: to balance FLOPs, and to balance what each layer takes by itself on this machine, measured beforehand. Each cut is relative to its own K = %d, M = %d.",
+				standard.Schedule, standard.Checkpoint, suite.EarlyOrLate(standard.LateRecompute), standard.Partitioner, a.Spec.Optimizer, a.Spec.Base.K, a.Spec.Base.M),
+			rounds.EmulatedCaption(profile.Rounds, "cell"),
+			"Theory, even: the closed form for even stages, f:r:b = 1:1:2. Theory, cut: the schedule replayed for the stages as cut by FLOPs, FLOPs for times, f:r:b = 1:1:2, at the measured scale and at the paper's.",
+			a.Modelled.Caption(),
+			"Source of the paper's values: " + a.Spec.Source + ". torchgpipe: " + a.Spec.Torchgpipe + ".",
+		},
+		Columns: append([]suite.Column{
+			{Name: "K", Left: false}, {Name: "M", Left: false}, {Name: "paper", Left: false}, {Name: "torchgpipe", Left: false}, {Name: "theory, even", Left: false}, {Name: "theory, cut", Left: false}, {Name: "theory, cut, paper's scale", Left: false},
+		}, modelled.BesideColumns...),
+	}
+	for _, cost := range a.costs {
+		table.Columns = append(table.Columns, suite.Column{Name: fmt.Sprintf("measured, cut by %v", cost)}, suite.Column{Name: fmt.Sprintf("95%%, %v", cost)}, suite.Column{Name: fmt.Sprintf("measured/paper, %v", cost)})
+	}
+	var refs map[string]*rounds.Measured
+	if reference != nil {
+		if refs, err = a.references(reference); err != nil {
+			table.Notes = append(table.Notes, fmt.Sprintf("The reference is not shown: %v.", err))
+		} else {
+			for _, cost := range a.costs {
+				table.Columns = append(table.Columns, suite.Column{Name: fmt.Sprintf("reference, %v", cost)})
+			}
+		}
+	}
+	parts := rounds.PartsTable(a.ID()+"-steps", "Table 2, AmoebaNet: where the measured steps' time goes", suite.Column{Name: "cut by", Left: true})
+	for _, c := range a.cells() {
+		paper, setup := a.paper(c), a.Setup(workload.FLOPs, c)
+		even, err := rounds.Against(workload.EvenStep, standard, setup)
+		if err != nil {
+			return nil, err
+		}
+		cut, err := rounds.Against(func(s workload.Setup) (float64, error) { return workload.CutStep(s, costs) }, standard, setup)
+		if err != nil {
+			return nil, err
+		}
+		full, err := rounds.Against(func(s workload.Setup) (float64, error) { return workload.CutStep(s, paperCosts) }, standard, setup)
+		if err != nil {
+			return nil, err
+		}
+		modelled, err := a.Modelled.Cells(log, c)
+		if err != nil {
+			return nil, err
+		}
+		row := append([]string{
+			fmt.Sprint(c.K), fmt.Sprint(c.M), paper.Value.Text, paper.Torchgpipe.Text,
+			fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut), fmt.Sprintf("%.2f", full),
+		}, modelled...)
+		for _, cost := range a.costs {
+			run := runs[amoebaRun(cost, c)]
+			got := stats.RatioOf(runs[amoebaRun(cost, a.Spec.Base)].Rounds, run.Rounds)
+			interval := got.Interval()
+			if c == a.Spec.Base {
+				interval = "-"
+			}
+			row = append(row, got.Value(), interval, fmt.Sprintf("%.2f", got.Median/paper.Value.Value))
+			parts.Add(append([]string{cost.String()}, run.Cells(a.Setup(cost, c))...)...)
+		}
+		if refs != nil {
+			for _, cost := range a.costs {
+				row = append(row, stats.RatioOf(refs[amoebaRun(cost, a.Spec.Base)].Rounds, refs[amoebaRun(cost, c)].Rounds).Value())
+			}
+		}
+		table.Add(row...)
+	}
+	table.Notes = append(table.Notes, a.imbalanceNote(runs))
+	table.Notes = append(table.Notes, timed.Notes(log, gpipe.Emulated)...)
+	parts.Notes = suite.FewRoundsNote(timed.Count)
+	if refs != nil {
+		table.Notes = append(table.Notes, suite.ReferenceNote(reference))
+	}
+	report := &suite.Report{Tables: []*suite.Table{table, parts}}
+	bars := plot.TableBars{
+		Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", a.Spec.Base.K, a.Spec.Base.M),
+		Bars: []plot.ColumnBars{{Column: "paper", Interval: ""}, {Column: "torchgpipe", Interval: ""}, {Column: "theory, cut", Interval: ""}, {Column: "modelled", Interval: ""}},
+	}
+	for _, cost := range a.costs {
+		bars.Bars = append(bars.Bars, plot.ColumnBars{Column: fmt.Sprintf("measured, cut by %v", cost), Interval: fmt.Sprintf("95%%, %v", cost)})
+	}
+	if report.Files, err = plot.Files(a.ID(), a.Spec.Title, bars.Panels(table)); err != nil {
+		return nil, err
+	}
+	steps, err := timed.StepTimes(log)
+	if err != nil {
+		return nil, err
+	}
+	report.Files = append(report.Files, suite.File{Name: a.ID() + ".bench.txt", Text: rounds.BenchFormat(log, steps)})
+	return report, nil
+}
+
+// imbalanceNote says what the cuts come to where there are the most
+// micro-batches, and so the least bubble.
+func (a *Amoeba) imbalanceNote(runs map[string]*rounds.Measured) string {
+	m := a.Spec.M[len(a.Spec.M)-1]
+	var each []string
+	for _, cost := range a.costs {
+		var balances, losses []string
+		for _, k := range a.Spec.K {
+			run := runs[amoebaRun(cost, suite.Cell{K: k, M: m})]
+			balances = append(balances, fmt.Sprintf("%.2f", run.Balance()))
+			losses = append(losses, units.FormatShare(run.Parts.Imbalance, run.Span))
+		}
+		each = append(each, fmt.Sprintf("cut by %v their mean is %s of the largest, and %s of the step is imbalance", cost, strings.Join(balances, " / "), strings.Join(losses, " / ")))
+	}
+	return fmt.Sprintf("Stages' measured times at M = %d, K = %s: %s.", m, suite.JoinWith(a.Spec.K, " / "), strings.Join(each, "; "))
+}
+
+func (a *Amoeba) references(log *records.Log) (map[string]*rounds.Measured, error) {
+	profile, err := suite.ProfileOf(a.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	return a.Rounds(profile).All(log)
+}

@@ -1,0 +1,159 @@
+package modelled
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"gpipebench/experiments/gpipe/table3"
+	"gpipebench/experiments/paperscale"
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+)
+
+func (t *Table2Modelled) Planned(string) []suite.PlannedRun { return t.Spec.Scale.Planned() }
+
+// table2ModelledSpec is table2_modelled.yaml.
+type table2ModelledSpec struct {
+	suite.Head       `yaml:",inline"`
+	Torchgpipe       string `yaml:"torchgpipe"` // source of its values
+	paperscale.Scale `yaml:",inline"`
+	WhatIf           []string `yaml:"what_if" want:"optional"` // names of whatIfs
+
+	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
+}
+
+// Table2Modelled is Table 2 at the paper's own scale.
+type Table2Modelled struct {
+	Spec   table2ModelledSpec
+	text   string
+	Table3 *table3.Table3 // whose networks are held to the same conventions
+}
+
+func Load(from ...suite.SpecFile) (suite.Experiment, error) {
+	t := &Table2Modelled{Table3: &table3.Table3{}}
+	var err error
+	if t.Table3.Text, err = suite.LoadSpec("table3.yaml", nil, &t.Table3.Spec, t.Table3.Check); err != nil {
+		return nil, err
+	}
+	t.text, err = suite.LoadSpec("table2_modelled.yaml", from, &t.Spec, t.Check)
+	return t, err
+}
+
+func (t *Table2Modelled) Check() *suite.Problem {
+	if p := t.Spec.Scale.Check(); p != nil {
+		return p
+	}
+	if !reflect.DeepEqual(t.Spec.Conventions, t.Table3.Spec.Conventions) {
+		return suite.At(errors.New("want those of table3.yaml"), "conventions")
+	}
+	if err := paperscale.CheckWhatIfs(t.Spec.WhatIf); err != nil {
+		return suite.At(err, "what_if")
+	}
+	return suite.CheckProfiles(t.Spec.Profiles)
+}
+
+func (t *Table2Modelled) ID() string { return t.Spec.Experiment }
+
+func (t *Table2Modelled) Title() string { return t.Spec.Title }
+
+func (t *Table2Modelled) Expected(profile string) time.Duration {
+	return time.Duration(t.Spec.Profiles[profile].Expected)
+}
+
+func (t *Table2Modelled) Key(profile string) records.Key {
+	return suite.Key(t.ID(), profile, t.text+t.Spec.Accelerators()+t.Table3.Text+t.Table3.Spec.Accelerators())
+}
+
+func (t *Table2Modelled) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	if err := t.Spec.Measure(ctx, log, p); err != nil {
+		return err
+	}
+	if err := t.Table3.Spec.Measure(ctx, log, p); err != nil {
+		return err
+	}
+	for _, name := range t.Spec.WhatIf {
+		for _, s := range []*paperscale.Scale{&t.Spec.Scale, &t.Table3.Spec.Scale} {
+			if err := s.What(name).Measure(ctx, log, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Table2Modelled) Report(log, _ *records.Log) (*suite.Report, error) {
+	cells, conventions, err := t.Spec.Tables(log, t.ID(), "Table 2", []string{
+		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
+	})
+	if err != nil {
+		return nil, err
+	}
+	var goals []paperscale.Goal
+	for _, n := range t.Spec.Networks {
+		goals = append(goals, paperscale.Goal{Name: "Table 2, " + n.Name, Of: &t.Spec.Scale, Networks: []*paperscale.Network{n}, Percent: n.Reach})
+	}
+	other := &t.Table3.Spec.Scale
+	goals = append(goals, paperscale.Goal{Name: "Table 3", Of: other, Networks: other.Networks, Percent: other.Networks[0].Reach})
+	all, err := paperscale.ErrorTable(log, t.ID()+"-errors", goals)
+	if err != nil {
+		return nil, err
+	}
+	hang, err := paperscale.WhatIfTable(log, t.ID()+"-what-if", t.Spec.WhatIf, goals)
+	if err != nil {
+		return nil, err
+	}
+	panels, err := t.Spec.Panels(log)
+	if err != nil {
+		return nil, err
+	}
+	report := &suite.Report{Tables: slices.Concat(cells, []*suite.Table{all, hang}, conventions)}
+	report.Files, err = plot.Files(t.ID(), t.Spec.Title, panels)
+	return report, err
+}
+
+// ModelledBeside is one of table2_modelled.yaml's networks under the default
+// convention, for the table in which it is measured at reduced scale.
+type ModelledBeside struct {
+	*paperscale.Scale
+	spec string // the file's text
+}
+
+func LoadModelledBeside(id string) (ModelledBeside, error) {
+	e, err := Load()
+	if err != nil {
+		return ModelledBeside{}, err
+	}
+	t := e.(*Table2Modelled)
+	one := t.Spec.Standard()
+	one.Networks = slices.DeleteFunc(one.Networks, func(n *paperscale.Network) bool { return n.ID != id })
+	if len(one.Networks) != 1 {
+		return ModelledBeside{}, fmt.Errorf("table2_modelled.yaml: no network %q", id)
+	}
+	return ModelledBeside{one, t.text}, nil
+}
+
+// Key is what its samples hang on.
+func (m ModelledBeside) Key() string { return m.spec + m.Accelerators() }
+
+// BesideColumns are those of cells.
+var BesideColumns = []suite.Column{{Name: "modelled"}, {Name: "modelled/paper"}}
+
+// Cells are a cell's throughput relative to the base's, and that beside the paper's.
+func (m ModelledBeside) Cells(log *records.Log, c suite.Cell) ([]string, error) {
+	n := m.Networks[0]
+	got, err := m.Throughput(log, n, m.ConventionsOf(n)[0], c, false)
+	if err != nil {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("%.2f", got), fmt.Sprintf("%.2f", got/n.PaperOf(c).Value.Value)}, nil
+}
+
+func (m ModelledBeside) Caption() string {
+	return fmt.Sprintf("Modelled on %s: %s. More in table2-modelled-%s.", m.Networks[0].Accelerator, m.StandardCaption(), m.Networks[0].ID)
+}

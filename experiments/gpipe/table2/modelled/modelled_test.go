@@ -1,0 +1,97 @@
+package modelled
+
+import (
+	"context"
+	"testing"
+
+	"gpipebench/experiments/paperscale"
+	"gpipebench/experiments/paperscale/paperscaletest"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/timeline"
+)
+
+// A what-if is the default convention, with samples of its own.
+func TestWhatIfs(t *testing.T) {
+	s := paperscaletest.SmallScale(t)
+	names := map[string]bool{paperscale.SampleName(s.Networks[0], "coarse", s.Conventions.Cuts[0], s.Base): true}
+	for name := range paperscale.WhatIfs {
+		w := s.What(name)
+		all := w.ConventionsOf(w.Networks[0])
+		if len(all) != 1 || all[0] != s.ConventionsOf(s.Networks[0])[0] || suite.JoinWith(w.M, " ") != "1 4" {
+			t.Errorf("%s: conventions %v, M = %v", name, all, w.M)
+		}
+		names[paperscale.SampleName(w.Networks[0], "coarse", w.Conventions.Cuts[0], w.Base)] = true
+	}
+	if len(names) != 1+len(paperscale.WhatIfs) {
+		t.Errorf("%d names for %d what-ifs and the published figures", len(names), len(paperscale.WhatIfs))
+	}
+}
+
+// A what-if changes what is simulated, wherever an accelerator's figures go.
+func TestWhatIfsChangeSteps(t *testing.T) {
+	a, err := accelerator.Named("p100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &paperscale.Network{ID: "small", Model: paperscaletest.SmallLM, Accelerator: "p100", DType: "f32", Optimizer: "adam"}
+	step := func(change func(*accelerator.Accelerator)) *paperscale.Step {
+		n.Change = change
+		m, err := paperscale.NewModeller(n, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := m.Step(context.Background(), []int{2, 2, 2}, 2, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	published := step(nil)
+	for _, name := range []string{"half the memory bandwidth", "element-wise operations fused", "transfers beside computation"} {
+		if changed := step(paperscale.WhatIfs[name]); changed.Early == published.Early {
+			t.Errorf("%s: the step is as long as before", name)
+		}
+	}
+	if free := step(func(a *accelerator.Accelerator) { a.Link = timeline.Link{} }); free.Early != published.Free {
+		t.Errorf("no link: %v s, want %v", free.Early, published.Free)
+	}
+	if tight := step(func(a *accelerator.Accelerator) { a.Memory = 1 }); tight.Fits || !published.Fits {
+		t.Error("a memory of one byte suffices")
+	}
+	paperscale.BesideComputation(a)
+	if a.Link.ThroughHost || a.Link.Bandwidth != 8e9 || a.Link.Latency != 20e-6 {
+		t.Errorf("link %+v", a.Link)
+	}
+}
+
+// The modelled tables of both specs come from one log.
+func TestTable2ModelledReport(t *testing.T) {
+	m := suitetest.Loaded[*Table2Modelled](t, Load)
+	log := records.New(m.Key("smoke"))
+	one := func(suite.Cell, paperscale.CutSpec, string, string) float64 { return 1 }
+	paperscaletest.FillScale(t, log, &m.Spec.Scale, one)
+	paperscaletest.FillScale(t, log, &m.Table3.Spec.Scale, one)
+	for _, name := range m.Spec.WhatIf {
+		paperscaletest.FillScale(t, log, m.Spec.What(name), one)
+		// Table 3's networks twice as fast with K = 8: 1, 2, 8 against 1.7 and 2.7, 1.8 and 3.3.
+		paperscaletest.FillScale(t, log, m.Table3.Spec.What(name), func(c suite.Cell, _ paperscale.CutSpec, _, _ string) float64 {
+			return map[int]float64{2: 1, 4: 1, 8: 2}[c.K]
+		})
+	}
+	r, err := m.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Throughput K/2: AmoebaNet 1, 2, 4 against 1.21, 1.84, 3.48.
+	want := suite.Percent(((1 - 1/1.21) + (2/1.84 - 1) + (4/3.48 - 1)) / 3)
+	if row := r.Tables[2].Rows[0]; row[1] != want {
+		t.Errorf("%q; want %s for AmoebaNet", row, want)
+	}
+	third := suite.Percent(((2/1.7 - 1) + (8/2.7 - 1) + (2/1.8 - 1) + (8/3.3 - 1)) / 4)
+	if row := r.Tables[3].Rows[1]; row[1] != want+" [4.00]" || row[3] != third+" [8.00, 8.00]" {
+		t.Errorf("what if: %q; want %s and %s", row, want, third)
+	}
+}

@@ -1,0 +1,148 @@
+package table2
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/gpipe/table2/modelled/modelledtest"
+	"gpipebench/experiments/machine"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/gpipe/schedule"
+)
+
+// evenLog has records of Table 2 as ideal devices would leave them: even stages
+// that take 1, 1 and 2 units, in proportion to the work of a stage and
+// micro-batch.
+func evenLog(t *testing.T, e *Table2) *records.Log {
+	t.Helper()
+	log := records.New(e.Key("smoke"))
+	profile := e.Spec.Profiles["smoke"]
+	for _, run := range e.runs(2) {
+		unit := int64(1<<20) / int64(run.K*run.M)
+		s := &rounds.Sample{Setup: make([]int64, run.K), Update: make([]int64, run.K)}
+		for range run.K {
+			var f, b []int64
+			for range run.M {
+				f, b = append(f, unit), append(b, 2*unit)
+			}
+			s.F, s.R, s.B = append(s.F, f), append(s.R, f), append(s.B, b)
+			s.Partition, s.Peak = append(s.Partition, 50/run.K), append(s.Peak, 1<<20)
+		}
+		lists, err := schedule.Build(e.schedule, run.K, run.M, e.checkpoint, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tl, err := s.Times(lists).Replay()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Seconds = tl.Span()
+		for round := range profile.Rounds {
+			for step := range profile.Steps[run.M] {
+				if err := log.Add(rounds.StepName(run.name(), round, step), 1, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	modelledtest.FillBeside(t, log, e.Modelled)
+	log.Session = records.Provenance{Time: "then", Machine: machine.Machine{CPU: "a machine", Cores: 2, GOMAXPROCS: 2}}
+	return log
+}
+
+func TestTable2Report(t *testing.T) {
+	e := suitetest.Loaded[*Table2](t, Load)
+	log := evenLog(t, e)
+	r, err := e.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	column := map[string]int{}
+	for i, c := range r.Tables[0].Columns {
+		column[c.Name] = i
+	}
+	for _, row := range r.Tables[0].Rows {
+		if row[column["modelled/paper"]] != "1.00" {
+			t.Errorf("K = %s, M = %s: modelled %s, paper %s", row[0], row[1], row[column["modelled"]], row[column["paper"]])
+		}
+		// On even stages theory, closed form and measurement are one.
+		even := row[column["theory, even"]]
+		for _, name := range []string{"closed form", "measured", "reference"} {
+			if row[column[name]] != even {
+				t.Errorf("K = %s, M = %s: %s %s, want %s", row[0], row[1], name, row[column[name]], even)
+			}
+		}
+	}
+	var b strings.Builder
+	for _, table := range r.Tables {
+		if err := table.Write(&b, "text"); err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("\n")
+	}
+	for _, f := range r.Files {
+		if strings.HasSuffix(f.Name, ".txt") {
+			b.WriteString(f.Text + "\n")
+		}
+	}
+	suitetest.Golden(t, "table2.text", b.String())
+
+	// A sample that is missing is not made up.
+	short := records.New(log.Key)
+	if _, err := e.Report(short, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("without records: %v", err)
+	}
+}
+
+// The figures that the paper's sources leave to derive, and its M = 4 row that
+// no fixed mini-batch can reach.
+func TestTable2Theory(t *testing.T) {
+	e := suitetest.Loaded[*Table2](t, Load)
+	spread, err := e.spreadTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		"1.8 3.4 6.3", "1.68 3.10 5.38", "", "1.70 3.20 5.66", "1.92 3.58 6.19", "1.71 3.27 6.01",
+	} {
+		if got := strings.Join(spread.Rows[i][1:], " "); want != "" && got != want {
+			t.Errorf("%s: %s, want %s", spread.Rows[i][0], got, want)
+		}
+	}
+	if v, err := e.evenTheory(suite.Cell{K: 4, M: 1}); err != nil || fmt.Sprintf("%.3f", v) != "1.077" {
+		t.Errorf("K = 4, M = 1 gains %v, %v; want 1.077", v, err)
+	}
+	notes := e.boundNotes()
+	if len(notes) != 1 || !strings.Contains(notes[0], "M = 4 row") || !strings.Contains(notes[0], "1.60 / 2.29 / 2.91") {
+		t.Errorf("notes on the bound: %q", notes)
+	}
+}
+
+// Measuring a whole grid leaves what a report needs.
+func TestTable2Measures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	e := suitetest.Loaded[*Table2](t, Load)
+	log := records.New(e.Key("smoke"))
+	if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Tables[0].Rows) != 9 || len(r.Files) != 6 { // plot twice, timeline three times, benchmark format
+		t.Errorf("%d rows, %d files", len(r.Tables[0].Rows), len(r.Files))
+	}
+	n := len(log.Names)
+	if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil || len(log.Names) != n {
+		t.Errorf("measured again: %d samples more, %v", len(log.Names)-n, err)
+	}
+}

@@ -1,0 +1,202 @@
+package table3
+
+import (
+	"fmt"
+	"slices"
+
+	"gpipebench/experiments/paperscale"
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/timeline"
+)
+
+// table3Links are the links of the measured part: names, and what they are.
+var table3Links = []struct {
+	name string
+	of   func(linkRatios) timeline.Link
+}{
+	{"PCI-E, to scale", linkRatios.scaled},
+	{"PCI-E, bytes per FLOP", linkRatios.strict},
+	{"fast link", func(linkRatios) timeline.Link { return timeline.Link{} }},
+}
+
+// over reduces all runs as if over a link, by name.
+func (t *Table3) over(log *records.Log, profile table3Profile, of func(linkRatios) timeline.Link) (map[string]*rounds.Measured, error) {
+	r := t.rounds(profile)
+	i := 0
+	for j, n := range t.Spec.Networks {
+		ratios, err := t.linksOf(log, n, profile.Models[j])
+		if err != nil {
+			return nil, err
+		}
+		out, _, err := rounds.HandedOn(profile.Models[j])
+		if err != nil {
+			return nil, err
+		}
+		for range t.Spec.Cells() {
+			r.Runs[i].Over = &rounds.Crossing{Link: of(ratios), Out: out}
+			i++
+		}
+	}
+	return r.All(log)
+}
+
+func (t *Table3) Report(log, reference *records.Log) (*suite.Report, error) {
+	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	timed := t.rounds(profile)
+	var runs []map[string]*rounds.Measured
+	for _, l := range table3Links {
+		over, err := t.over(log, profile, l.of)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, over)
+	}
+	base := t.Spec.Base
+	table := &suite.Table{
+		ID: t.ID(), Title: t.Spec.Title,
+		Caption: []string{
+			fmt.Sprintf("M = %d, everything re-materialised, early; whole layers cut by %v over %v. Mini-batch %d throughout the measured part, %s, one thread a device. Each column is relative to its own K = %d.", base.M, t.partitioner, t.cost, profile.Batch, t.Spec.Optimizer, base.K),
+			rounds.EmulatedCaption(profile.Rounds, "cell"),
+			"Links: the same timed tasks, replayed over three links. Through PCI-E a transfer goes by way of the host's memory: two legs, each of which occupies its device. Bytes per FLOP: the link is as slow, beside a core of this machine, as PCI-E is beside a P100. To scale: as much faster as the smaller network hands on more bytes for each operation, so that transfers weigh what they weigh in the paper's network. Fast link: transfers take no time. Latencies, microseconds beside long tasks at the paper's scale, are left out of the measured part.",
+			"Modelled: " + t.Spec.StandardCaption() + "; fast link: the same with links that take no time.",
+			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
+		},
+		Columns: []suite.Column{{Name: "network", Left: true}, {Name: "K", Left: false}, {Name: "paper", Left: false}, {Name: "theory, even", Left: false}, {Name: "theory, cut", Left: false}, {Name: "modelled", Left: false}, {Name: "error", Left: false}, {Name: "modelled, fast link", Left: false}},
+	}
+	for _, l := range table3Links {
+		table.Columns = append(table.Columns, suite.Column{Name: "measured, " + l.name}, suite.Column{Name: "95%"})
+	}
+	table.Columns = append(table.Columns, suite.Column{Name: "measured/paper, to scale"})
+	var refs map[string]*rounds.Measured
+	if reference != nil {
+		if refs, err = t.references(reference); err != nil {
+			table.Notes = append(table.Notes, fmt.Sprintf("The reference is not shown: %v.", err))
+		} else {
+			table.Columns = append(table.Columns, suite.Column{Name: "reference, to scale"})
+		}
+	}
+	parts := rounds.PartsTable(t.ID()+"-steps", "Table 3: where the measured steps' time goes", suite.Column{Name: "network", Left: true}, suite.Column{Name: "link", Left: true})
+	var panels []plot.Axes
+	for i, n := range t.Spec.Networks {
+		model := profile.Models[i]
+		ratios, err := t.linksOf(log, n, model)
+		if err != nil {
+			return nil, err
+		}
+		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %v. A core here reaches %.1f GFLOP/s, the P100's peak is %.1f TFLOP/s and its PCI-E %.0f GB/s a direction: the link has %.0f MB/s, and to scale, with %.1f times the traffic for each operation, %.0f MB/s.",
+			n.Name, model, ratios.rate/1e9, ratios.peak/1e12, ratios.link.Bandwidth/1e9, ratios.strict().Bandwidth/1e6, ratios.traffic, ratios.scaled().Bandwidth/1e6))
+		costs, err := workload.FlopsOf(model)
+		if err != nil {
+			return nil, err
+		}
+		bars := &plot.BarPanel{Title: n.Name, Y: fmt.Sprintf("throughput relative to K = %d", base.K), Series: []plot.BarSeries{{Name: "paper"}, {Name: "modelled"}}}
+		for _, l := range table3Links {
+			bars.Series = append(bars.Series, plot.BarSeries{Name: "measured, " + l.name})
+		}
+		for _, c := range t.Spec.Cells() {
+			row, err := t.row(log, n, c, costs, runs, bars)
+			if err != nil {
+				return nil, err
+			}
+			if refs != nil {
+				row = append(row, stats.RatioOf(refs[table3Run(n, base)].Rounds, refs[table3Run(n, c)].Rounds).Value())
+			}
+			table.Add(row...)
+			for j, l := range table3Links {
+				parts.Add(append([]string{n.Name, l.name}, runs[j][table3Run(n, c)].Cells(t.setup(c))...)...)
+			}
+		}
+		panels = append(panels, bars)
+	}
+	for _, n := range t.Spec.Networks {
+		e, err := t.Spec.Errors(log, n, t.Spec.ConventionsOf(n)[0])
+		if err != nil {
+			return nil, err
+		}
+		table.Notes = append(table.Notes, n.Name+", modelled. "+t.Spec.ReachNote(n, e))
+	}
+	table.Notes = append(table.Notes, timed.Notes(log, gpipe.Emulated)...)
+	parts.Notes = suite.FewRoundsNote(timed.Count)
+	if refs != nil {
+		table.Notes = append(table.Notes, suite.ReferenceNote(reference))
+	}
+	cells, conventions, err := t.Spec.Tables(log, t.ID()+"-modelled", "Table 3", []string{"Source of the paper's values: " + t.Spec.Source + "."})
+	if err != nil {
+		return nil, err
+	}
+	report := &suite.Report{Tables: slices.Concat([]*suite.Table{table, parts}, cells, conventions)}
+	if report.Files, err = plot.Files(t.ID(), t.Spec.Title, panels); err != nil {
+		return nil, err
+	}
+	steps, err := timed.StepTimes(log)
+	if err != nil {
+		return nil, err
+	}
+	report.Files = append(report.Files, suite.File{Name: t.ID() + ".bench.txt", Text: rounds.BenchFormat(log, steps)})
+	return report, nil
+}
+
+// row is a cell's, without the reference. It adds the cell's bars.
+func (t *Table3) row(log *records.Log, n *paperscale.Network, c suite.Cell, costs []float64, runs []map[string]*rounds.Measured, bars *plot.BarPanel) ([]string, error) {
+	base, standard := t.Spec.Base, t.Spec.ConventionsOf(n)[0]
+	paper := n.PaperOf(c).Value
+	even, err := rounds.Against(workload.EvenStep, t.setup(base), t.setup(c))
+	if err != nil {
+		return nil, err
+	}
+	cut, err := rounds.Against(func(s workload.Setup) (float64, error) { return workload.CutStep(s, costs) }, t.setup(base), t.setup(c))
+	if err != nil {
+		return nil, err
+	}
+	modelled, err := t.Spec.Throughput(log, n, standard, c, false)
+	if err != nil {
+		return nil, err
+	}
+	free, err := t.Spec.Throughput(log, n, standard, c, true)
+	if err != nil {
+		return nil, err
+	}
+	off := "-"
+	if c != base {
+		off = suite.Signed(modelled/paper.Value - 1)
+	}
+	row := []string{
+		n.Name, fmt.Sprint(c.K), paper.Text, fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut),
+		fmt.Sprintf("%.2f", modelled), off, fmt.Sprintf("%.2f", free),
+	}
+	bars.Names = append(bars.Names, fmt.Sprintf("K = %d", c.K))
+	bars.Series[0].Add(paper.Value)
+	bars.Series[1].Add(modelled)
+	first := stats.Ratio{}
+	for i, over := range runs {
+		got := stats.RatioOf(over[table3Run(n, base)].Rounds, over[table3Run(n, c)].Rounds)
+		if i == 0 {
+			first = got
+		}
+		interval := got.Interval()
+		if c == base {
+			interval = "-"
+		}
+		row = append(row, got.Value(), interval)
+		bars.Series[2+i].AddRatio(got)
+	}
+	return append(row, fmt.Sprintf("%.2f", first.Median/paper.Value)), nil
+}
+
+// references reduces a reference's runs over the first of the links.
+func (t *Table3) references(log *records.Log) (map[string]*rounds.Measured, error) {
+	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	return t.over(log, profile, table3Links[0].of)
+}

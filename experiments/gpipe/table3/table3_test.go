@@ -1,0 +1,137 @@
+package table3
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/paperscale"
+	"gpipebench/experiments/paperscale/paperscaletest"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/rounds/roundstest"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/timeline"
+)
+
+// A step over a link is the same whether the link is there while it is timed or
+// in the replay alone.
+func TestCrossing(t *testing.T) {
+	link := timeline.Link{Bandwidth: 1e6, ThroughHost: true}
+	for _, model := range []workload.Model{paperscaletest.SmallLM, {Name: "amoebanetd", Layers: 3, Filters: 8, Image: 32, Classes: 3}} {
+		training := workload.Training{
+			Model: model, Batch: 4, Optimizer: "momentum", LR: 0.001, LRSchedule: "constant",
+			Setup: workload.Setup{Partitions: 3, MicroBatches: 2, Device: gpipe.Emulated, Threads: 1, Link: link},
+		}
+		trainer, _, err := training.Open(context.Background(), workload.ToTrain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch, err := workload.TimingBatch(model, 4, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := trainer.Step(context.Background(), batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes, _ := trainer.Sizes()
+		trainer.Close()
+		out, _, err := rounds.HandedOn(model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := rounds.Run{Training: training, Over: &rounds.Crossing{Link: link, Out: out}}
+		free := *res.Times
+		free.Link, free.Boundary = timeline.Link{}, nil
+		tl, err := run.Crossed(&free, sizes).Replay()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tl.Span() != res.Seconds {
+			t.Errorf("%s: %v s, with the link in place %v", model.Name, tl.Span(), res.Seconds)
+		}
+	}
+}
+
+// loadedTable3 is Table 3 and records of even stages in its smoke profile.
+func loadedTable3(t *testing.T) (*Table3, *records.Log) {
+	t.Helper()
+	t3 := suitetest.Loaded[*Table3](t, Load)
+	log := records.New(t3.Key("smoke"))
+	roundstest.FillRounds(t, log, t3.rounds(t3.Spec.Profiles["smoke"]), 0, roundstest.Even)
+	paperscaletest.FillScale(t, log, &t3.Spec.Scale, func(suite.Cell, paperscale.CutSpec, string, string) float64 { return 1 })
+	for round := range t3.Spec.Profiles["smoke"].Rounds {
+		if err := log.Add(coreRate(round), 0, 9.3e8); err != nil { // a ten-thousandth of the P100's peak
+			t.Fatal(err)
+		}
+	}
+	return t3, log
+}
+
+// On even stages a fast link leaves theory, PCI-E costs something, and more if
+// the smaller network's traffic is not allowed for.
+func TestTable3Report(t *testing.T) {
+	e, log := loadedTable3(t)
+	r, err := e.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := r.Tables[0]
+	column := map[string]int{}
+	for i, c := range table.Columns {
+		column[c.Name] = i
+	}
+	for _, row := range table.Rows {
+		if row[column["measured, fast link"]] != row[column["theory, even"]] {
+			t.Errorf("%q: not theory's", row)
+		}
+		if row[column["reference, to scale"]] != row[column["measured, PCI-E, to scale"]] {
+			t.Errorf("%q: not its own reference", row)
+		}
+	}
+	var lost []float64
+	for _, row := range r.Tables[1].Rows {
+		for i, c := range r.Tables[1].Columns {
+			if c.Name == "communication" {
+				var share float64
+				fmt.Sscanf(row[i], "%f%%", &share)
+				lost = append(lost, share)
+			}
+		}
+	}
+	for i := 0; i < len(lost); i += 3 {
+		if !(lost[i] > 0 && lost[i+1] > lost[i] && lost[i+2] == 0) {
+			t.Errorf("shares of communication to scale, by the FLOP and over a fast link: %v", lost[i:i+3])
+		}
+	}
+	ratios, err := e.linksOf(log, e.Spec.Networks[1], e.Spec.Profiles["smoke"].Models[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The width is 1/128, and so is what a layer computes with each float that
+	// it hands on, but for attention's products over the sequence: 1024/8 times.
+	if l := ratios.strict(); l.Bandwidth != 16e9/1e4 || !l.ThroughHost || l.Latency != 0 || math.Abs(ratios.traffic/128-1) > 0.05 {
+		t.Errorf("link %+v, %v times the traffic; want 1.6 MB/s, 128", l, ratios.traffic)
+	}
+	short := records.New(log.Key)
+	if _, err := e.Report(short, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("without records: %v", err)
+	}
+}
+
+// One core's rate is that of matrix products, not of their overhead.
+func TestMeasureCore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow without assembly")
+	}
+	rate, err := measureCore(context.Background())
+	if err != nil || !(rate > 1e8 && rate < 1e13) {
+		t.Errorf("%v, %v", rate, err)
+	}
+}

@@ -1,0 +1,118 @@
+package translation
+
+import (
+	"fmt"
+	"slices"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/units"
+	"gpipebench/experiments/workload"
+)
+
+func (t *translation) Report(log, reference *records.Log) (*suite.Report, error) {
+	profile, err := suite.ProfileOf(t.spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	var own, without, check translationSample
+	for sample, into := range map[string]*translationSample{seeing: &own, blind: &without, alone: &check} {
+		if err := log.Get(sample, into); err != nil {
+			return nil, err
+		}
+	}
+	m := profile.Training.Model
+	table := &suite.Table{
+		ID: "translation", Title: t.spec.Title,
+		Caption: []string{
+			fmt.Sprintf("One T(%d, %d, %d) of width %d for all languages, %d parameters, %d steps of %d pairs, through K = %d partitions with M = %d, checkpoint %v, on %v devices. Held out: %d pairs of each language, the same sentences in all.",
+				m.Layers, m.FF, m.Heads, m.Dim, own.Params, len(own.Losses), profile.Training.Batch,
+				t.setup.Partitions, t.setup.MicroBatches, t.setup.Checkpoint, t.setup.Device, profile.Data.HeldOut),
+			fmt.Sprintf("BLEU of greedy translations, and of what stands beside: the source itself, a word-by-word dictionary learned from the same pairs, and the same network (%d steps) whose cross-attention has nothing to attend to.", len(without.Losses)),
+		},
+		Columns: []suite.Column{
+			{Name: "language, from high to low resource", Left: true}, {Name: "training pairs", Left: false}, {Name: "share of a batch", Left: false},
+			{Name: "BLEU: copy", Left: false}, {Name: "dictionary", Left: false}, {Name: "no source", Left: false}, {Name: "Transformer", Left: false},
+			{Name: "nats per token", Left: false}, {Name: "of no source", Left: false}, {Name: "accuracy", Left: false},
+		},
+	}
+	var refs *workload.Evaluation
+	if reference != nil {
+		var r translationSample
+		if reference.Get(seeing, &r) == nil && len(r.Eval.Languages) == len(own.Eval.Languages) {
+			refs = r.Eval
+		}
+		table.Columns = append(table.Columns, suite.Column{Name: "reference BLEU"})
+	}
+	add := func(ref float64, cells ...string) {
+		if reference != nil {
+			cell := ""
+			if refs != nil {
+				cell = fmt.Sprintf("%.2f", ref)
+			}
+			cells = append(cells, cell)
+		}
+		table.Add(cells...)
+	}
+	pairs := 0
+	for i, l := range own.Eval.Languages {
+		pairs += l.Train
+		var ref float64
+		if refs != nil {
+			ref = refs.Languages[i].BLEU
+		}
+		dark := without.Eval.Languages[i]
+		add(ref, l.Name, fmt.Sprint(l.Train), units.FormatShare(l.Share, 1),
+			fmt.Sprintf("%.2f", own.Baselines[0].Languages[i]), fmt.Sprintf("%.2f", own.Baselines[1].Languages[i]),
+			fmt.Sprintf("%.2f", dark.BLEU), fmt.Sprintf("%.2f", l.BLEU),
+			fmt.Sprintf("%.4f", l.Loss), fmt.Sprintf("%.4f", dark.Loss), fmt.Sprintf("%.1f%%", 100*l.Accuracy))
+	}
+	var ref float64
+	if refs != nil {
+		ref = *refs.BLEU
+	}
+	add(ref, "all", fmt.Sprint(pairs), units.FormatShare(1, 1),
+		fmt.Sprintf("%.2f", own.Baselines[0].BLEU), fmt.Sprintf("%.2f", own.Baselines[1].BLEU),
+		fmt.Sprintf("%.2f", *without.Eval.BLEU), fmt.Sprintf("%.2f", *own.Eval.BLEU),
+		fmt.Sprintf("%.4f", own.Eval.Loss), fmt.Sprintf("%.4f", without.Eval.Loss), fmt.Sprintf("%.1f%%", 100*own.Eval.Accuracy))
+	r := &suite.Report{Tables: []*suite.Table{table}}
+	same := "is the same"
+	if own.HashAfter != check.WeightsSHA256 {
+		same = "differs"
+		r.Verdict = fmt.Errorf("translation: after %d steps the weights' SHA-256 is %s at K = %d and %s at K = %d: want the same",
+			t.spec.Alone.Steps, own.HashAfter, t.setup.Partitions, check.WeightsSHA256, t.alone.Partitions)
+	}
+	table.Notes = append(table.Notes,
+		fmt.Sprintf("After %d steps the weights' SHA-256 %s at K = %d (%s) and at K = %d (%s).",
+			t.spec.Alone.Steps, same, t.setup.Partitions, own.HashAfter[:16], t.alone.Partitions, check.WeightsSHA256[:16]),
+		fmt.Sprintf("Weights at the end: SHA-256 %s.", own.WeightsSHA256[:16]))
+	r.Files, err = plot.Files(t.ID(), t.spec.Title, translationPanels(&own, &without))
+	return r, err
+}
+
+// translationPanels are the BLEU of every language beside that of what needs
+// less, and how both networks learned.
+func translationPanels(own, without *translationSample) []plot.Axes {
+	scores := &plot.BarPanel{Title: "held-out translations", Y: "BLEU"}
+	for _, b := range own.Baselines {
+		scores.Series = append(scores.Series, plot.BarSeries{Name: b.Name, Values: slices.Clone(b.Languages)})
+	}
+	const network, dark = "Transformer", "Transformer without source"
+	full, none := plot.BarSeries{Name: network}, plot.BarSeries{Name: dark}
+	for i, l := range own.Eval.Languages {
+		scores.Names = append(scores.Names, l.Name)
+		full.Add(l.BLEU)
+		none.Add(without.Eval.Languages[i].BLEU)
+	}
+	scores.Series = append(scores.Series, none, full)
+	losses := plot.LinePanel{Title: "training loss", X: "step", Y: "nats per token", FromZero: true}
+	for _, s := range []struct {
+		name string
+		of   *translationSample
+	}{{dark, without}, {network, own}} {
+		line, _ := plot.Binned(s.of.Losses)
+		losses.Series = append(losses.Series, plot.Series{Name: s.name, Lines: [][]plot.Point{line}})
+	}
+	return []plot.Axes{scores, losses}
+}

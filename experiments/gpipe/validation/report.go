@@ -1,0 +1,122 @@
+package validation
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gpipebench/experiments/machine"
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/units"
+)
+
+func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
+	profile, err := suite.ProfileOf(v.spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	within := fmt.Sprintf("within %v%%", v.spec.Within)
+	table := &suite.Table{
+		ID: "validation", Title: v.spec.Title,
+		Caption: []string{
+			fmt.Sprintf("Emulated: real arithmetic, each task timed alone, the schedule replayed with the medians, %s. Modelled: the same programs with the same partition on a device calibrated in the same round; links free, one thread a device. Medians of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", v.spec.Optimizer, profile.Rounds),
+			"By rates: each kind of operation by rates and an overhead that were fitted to other, smaller networks. By own operations: each operation by its time in the same network on one device, so what is left is the error of the pipeline's model alone.",
+			fmt.Sprintf("How well the machine repeats itself: the 95%% interval of the emulated step, over its median. A ratio that is further than %v%% off is noisy, and decides nothing, if its interval reaches within %[1]v%% and the emulated step, which no model has a part in, is off its own median by as much.", v.spec.Within),
+			"Memory: the peaks of all devices as modelled, as planned and as reached.",
+		},
+		Columns: []suite.Column{
+			{Name: "network", Left: true}, {Name: "K", Left: false}, {Name: "M", Left: false}, {Name: "emulated", Left: false}, {Name: "95% of emulated", Left: false}, {Name: "by rates", Left: false}, {Name: "by own operations", Left: false},
+			{Name: "rates/emulated", Left: false}, {Name: "95% of rates", Left: false}, {Name: "rates " + within, Left: true}, {Name: "own/emulated", Left: false}, {Name: "95% of own", Left: false}, {Name: "own " + within, Left: true}, {Name: "memory", Left: true},
+		},
+	}
+	report := &suite.Report{Tables: []*suite.Table{table}}
+	var rates, own reach
+	disturbed := map[int]bool{} // rounds
+	var steps []rounds.StepTime
+	for _, n := range profile.Networks {
+		table.Caption = append(table.Caption, fmt.Sprintf("%s is %v, in mini-batches of %d.", n.Model.Name, n.Model, n.Batch))
+		for _, k := range v.spec.K {
+			var emulated, byRates, byOwn []float64
+			memory := "equal"
+			for round := range profile.Rounds {
+				var s ValidationSample
+				if err := log.Get(n.sample(k, round), &s); err != nil {
+					return nil, err
+				}
+				emulated, byRates, byOwn = append(emulated, s.Seconds), append(byRates, s.Rates), append(byOwn, s.Own)
+				steps = append(steps, rounds.StepTime{Name: fmt.Sprintf("%s/K=%d", n.Model.Name, k), Seconds: s.Seconds})
+				if machine.Crowded(s.Others, 1, log.Session.Machine.Cores) {
+					disturbed[round] = true
+				}
+				if !s.sameMemory() {
+					memory = fmt.Sprintf("modelled %v, planned %v, reached %v", s.ModelledPeak, s.Peak, s.HighWater)
+					report.Verdict = fmt.Errorf("validation, %s, K=%d: memory %s: want the same bytes", n.Model.Name, k, memory)
+				}
+			}
+			ratesRatio, ownRatio, repeat := stats.RatioOf(byRates, emulated), stats.RatioOf(byOwn, emulated), repetition(emulated)
+			rates.add(ratesRatio, v.spec.Within)
+			own.add(ownRatio, v.spec.Within)
+			table.Add(n.Model.Name, fmt.Sprint(k), fmt.Sprint(n.M), units.FormatSeconds(stats.Median(emulated)), repeat.Interval(), units.FormatSeconds(stats.Median(byRates)), units.FormatSeconds(stats.Median(byOwn)),
+				ratesRatio.Value(), ratesRatio.Interval(), nearOne(ratesRatio, repeat, v.spec.Within), ownRatio.Value(), ownRatio.Interval(), nearOne(ownRatio, repeat, v.spec.Within), memory)
+		}
+	}
+	table.Notes = append(table.Notes, fmt.Sprintf("Within %v%%: by rates %v; by own operations %v.", v.spec.Within, rates, own))
+	table.Notes = append(table.Notes, rounds.ProcessNote(&validationRounds{&v.spec, profile}, log))
+	table.Notes = append(table.Notes, suite.FewRoundsNote(profile.Rounds)...)
+	if len(disturbed) > 0 {
+		table.Notes = append(table.Notes, fmt.Sprintf("In %d of %d rounds other processes took cores that were needed.", len(disturbed), profile.Rounds))
+	}
+	bars := plot.TableBars{
+		Panel: "network", Group: "K", Y: "step, modelled over emulated", Near: 1,
+		Bars: []plot.ColumnBars{{Column: "rates/emulated", Interval: "95% of rates"}, {Column: "own/emulated", Interval: "95% of own"}},
+	}
+	if report.Files, err = plot.Files("validation", v.spec.Title, bars.Panels(table)); err != nil {
+		return nil, err
+	}
+	report.Files = append(report.Files, suite.File{Name: "validation.bench.txt", Text: rounds.BenchFormat(log, steps)})
+	return report, nil
+}
+
+// repetition is how well a machine repeats a measurement: times over their median.
+func repetition(times []float64) stats.Ratio {
+	return stats.RatioOf(times, slices.Repeat([]float64{stats.Median(times)}, len(times)))
+}
+
+// nearOne tells whether a ratio to what was emulated is near 1: yes, no, or noisy
+// where the rounds cannot tell. That takes two things, so that a model that is
+// wrong fails on a machine that is noisy, and on one that is not a model that is
+// only just wrong: the ratio's interval reaches within the percentage, and so far
+// from its median reaches that of the emulated step itself.
+func nearOne(x, emulated stats.Ratio, percent float64) string {
+	near := percent / 100
+	switch {
+	case math.Abs(x.Median-1) <= near:
+		return "yes"
+	case x.Known && x.Lo <= 1+near && x.Hi >= 1-near && max(emulated.Hi-1, 1-emulated.Lo) > near:
+		return "noisy"
+	}
+	return "no"
+}
+
+// reach is how many ratios are near 1, and how far off the worst is.
+type reach struct {
+	of, within int
+	worst      float64
+}
+
+func (r *reach) add(x stats.Ratio, percent float64) {
+	off := math.Abs(x.Median - 1)
+	r.of++
+	if off <= percent/100 {
+		r.within++
+	}
+	r.worst = max(r.worst, off)
+}
+
+func (r reach) String() string {
+	return fmt.Sprintf("%d of %d, the worst off by %.1f%%", r.within, r.of, 100*r.worst)
+}

@@ -1,0 +1,82 @@
+package machine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"gpipebench/gpipe"
+	"gpipebench/internal/files"
+	"gpipebench/nn"
+)
+
+// Memory is the machine's memory, or a terabyte if nobody knows.
+func Memory() int64 {
+	if ram, _ := gpipe.MachineMemory(); ram > 0 {
+		return ram
+	}
+	return 1 << 40
+}
+
+// Machine is what times depend on beside the program.
+type Machine struct {
+	Kernels    string `json:"kernel_profile"`
+	CPU        string `json:"cpu"`
+	Cores      int    `json:"cores"`
+	GOMAXPROCS int    `json:"gomaxprocs"`
+	OS         string `json:"os"`
+	Arch       string `json:"arch"`
+	Go         string `json:"go"`
+}
+
+// Key is the machine in few letters.
+func (m Machine) Key() string {
+	return Digest(m.Kernels, m.CPU, strconv.Itoa(m.Cores), strconv.Itoa(m.GOMAXPROCS), m.OS, m.Arch, m.Go)
+}
+
+// String is the machine in words.
+func (m Machine) String() string {
+	return m.CPU + ", " + strconv.Itoa(m.Cores) + " cores, " + m.OS + "/" + m.Arch + ", " + m.Go + ", " + m.Kernels + " kernels"
+}
+
+// This is the one that this process runs on.
+func This() Machine {
+	return Machine{
+		Kernels: KernelProfile(), CPU: CpuModel(), Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(),
+	}
+}
+
+func KernelProfile() string { return nn.KernelProfile() }
+
+// procKind is what is read of the kernel's files.
+var procKind = files.Kind{What: "a file of the kernel", Bytes: 16 << 20}
+
+func CpuModel() string {
+	info, err := files.Read("/proc/cpuinfo", procKind)
+	if err == nil {
+		for line := range strings.Lines(string(info)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				return strings.TrimSpace(value)
+			}
+		}
+	}
+	if runtime.GOOS == "darwin" {
+		if brand, err := exec.Command("sysctl", "-n", "machdep.cpu.brand_string").Output(); err == nil {
+			return strings.TrimSpace(string(brand))
+		}
+	}
+	return "unknown " + runtime.GOARCH
+}
+
+// Digest is a short hash of some texts.
+func Digest(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte(strconv.Itoa(len(p)) + ":" + p))
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}

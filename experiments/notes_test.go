@@ -1,0 +1,55 @@
+package experiments
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+)
+
+func TestSeedsNote(t *testing.T) {
+	log := records.New(records.Key{Experiment: "e"})
+	if got := suite.SeedsNote(log); !strings.Contains(got, "none") {
+		t.Error(got)
+	}
+	for i, seed := range []uint64{12, 3, 0, 12} {
+		if err := log.Add(fmt.Sprint(i), seed, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := suite.SeedsNote(log); got != "Seeds: 3, 12." {
+		t.Error(got)
+	}
+	// 0 is none, so that no spec may have it.
+	for _, c := range []struct{ file, old, seed, want string }{
+		{"table2.yaml", "\nseed: 1\n", "\nseed: 0\n", "table2.yaml:6:7: seed: \"0\": want a whole number of 1 or more"},
+		{"delayed_reduction.yaml", "seeds: [1, 2]", "seeds: [1, 0]", "profiles.smoke.seeds."},
+		{"stability.yaml", "seeds: [1]", "seeds: [0]", "profiles.smoke.seeds."},
+	} {
+		text, err := suite.SpecFiles.ReadFile(c.file)
+		if err != nil || bytes.Count(text, []byte(c.old)) != 1 {
+			t.Fatalf("%s: %v", c.file, err)
+		}
+		id := strings.ReplaceAll(strings.TrimSuffix(c.file, ".yaml"), "_", "-")
+		_, err = Load(id, suite.SpecFile{Name: c.file, Experiment: id, Text: bytes.Replace(text, []byte(c.old), []byte(c.seed), 1)})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.file, err, c.want)
+		}
+	}
+}
+
+// Of several processes the note has the first time, the last, and every commit.
+// Samples of another engine count, and reproduce says so.
+func TestEngineNote(t *testing.T) {
+	for engine, want := range map[string]string{"this": "", "": "not recorded", "that": "another engine (that, this one is this)"} {
+		log := records.New(records.Key{})
+		log.Put(&records.Record{Session: "s", Provenance: &records.Provenance{Engine: engine}})
+		log.Put(&records.Record{Session: "s", Sample: "a"})
+		if got := engineNote(log, "this"); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("engine %q: %q, want %q", engine, got, want)
+		}
+	}
+}

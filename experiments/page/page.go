@@ -1,0 +1,364 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gpipebench/experiments"
+	"gpipebench/experiments/claims"
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/simulation"
+	"gpipebench/experiments/suite"
+)
+
+// Reporting joins a directory of results into one page: the claims' verdicts,
+// the tables, the plots and where all of it comes from. The page is computed
+// from the records, as the tables are, and the same records give the same bytes.
+type Reporting struct {
+	Results   string // a directory that reproduce has written, with records
+	Reference string // directory with a run to show beside; "" or missing: none
+}
+
+// Write writes the page as HTML that needs no other file, network or script.
+func (r Reporting) Write(ctx context.Context, w io.Writer) error {
+	p, err := r.page(ctx)
+	if err != nil {
+		return err
+	}
+	return pageTemplate.Execute(w, p)
+}
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
+	"prose":  prose,
+	"voices": voiceStyles,
+	"dict":   func(t *pageTable, anchor string) map[string]any { return map[string]any{"Table": t, "Anchor": anchor} },
+}).Parse(pageText))
+
+// page is what the template shows.
+type page struct {
+	Title    string
+	Machines []string // that the records are from, in words
+	Kernels  []string
+	Commits  []string
+	From, To string // first and last session
+	Profiles []string
+	Sections []*pageSection
+	Missing  []string // experiments without records
+	Claims   *pageClaims
+	Origins  *pageTable // a row for each experiment
+	Memory   pagePlot   // an illustration
+}
+
+// pageSection is an experiment.
+type pageSection struct {
+	ID       string
+	Title    string
+	Place    string // in the paper
+	About    string
+	Command  string
+	Plots    []pagePlot
+	Texts    []pageDrawing
+	Tables   []*pageTable
+	Files    []string // what stands beside the tables and is not on the page
+	Origin   string   // of the numbers
+	Warnings []string // what a reader should know about the records, and what must not be
+	Problem  string   // why there is nothing to show
+}
+
+// pagePlot is a figure: whole, or the pieces of one of ours, which the page lays
+// out by its width.
+type pagePlot struct {
+	Name           string
+	SVG            template.HTML
+	Legend, Panels []template.HTML
+}
+
+func newPagePlot(name, text, scope string) pagePlot {
+	p := pagePlot{Name: name}
+	pieces := plot.FigurePieces(text)
+	if len(pieces) == 0 {
+		p.SVG = inlineSVG(text, scope)
+		return p
+	}
+	for _, piece := range pieces {
+		drawn := inlineSVG(piece.Text, scope)
+		switch piece.Class {
+		case "entry":
+			p.Legend = append(p.Legend, drawn)
+		case "panel":
+			p.Panels = append(p.Panels, drawn)
+		}
+	}
+	return p
+}
+
+// pageDrawing is a drawing in letters.
+type pageDrawing struct{ Name, Text string }
+
+// pageTable is a table with what its cells look like.
+type pageTable struct {
+	*suite.Table
+	Class string
+	Fold  bool // so long that it is shown on demand
+}
+
+// longTable is how many rows are shown without being asked for.
+const longTable = 24
+
+// ColumnClass tells whose numbers a column has.
+func (t *pageTable) ColumnClass(i int) string {
+	c := t.Columns[i]
+	class := "number"
+	if c.Left {
+		class = "words"
+	}
+	for _, who := range []string{"paper", "torchgpipe", "theory", "modelled", "measured", "reference"} {
+		if strings.HasPrefix(strings.ToLower(c.Name), who) && !strings.Contains(c.Name, "/") {
+			class += " " + who
+		}
+	}
+	return class
+}
+
+// CellClass is that of a cell.
+func (t *pageTable) CellClass(column int, cell string) string {
+	class := t.ColumnClass(column)
+	if t.Columns[column].Name == "verdict" {
+		class += " v-" + strings.ReplaceAll(cell, " ", "-")
+	}
+	return class
+}
+
+func (r Reporting) page(ctx context.Context) (*page, error) {
+	if st, err := os.Stat(filepath.Join(r.Results, "records")); err != nil || !st.IsDir() {
+		return nil, fmt.Errorf("%s has no records: want a directory that gpipebench reproduce has written", r.Results)
+	}
+	p := &page{Title: "GPipe, reproduced: tables, figures and claims"}
+	origins := &suite.Table{
+		ID:    "origins",
+		Title: "Each experiment's records",
+		Columns: []suite.Column{
+			{Name: "experiment", Left: true}, {Name: "profile", Left: true}, {Name: "last measured", Left: true}, {Name: "commit", Left: true}, {Name: "spec", Left: true}, {Name: "samples", Left: false}, {Name: "seeds", Left: true},
+			{Name: "processes", Left: false}, {Name: "load before", Left: false}, {Name: "machine", Left: true},
+		},
+	}
+	machines, kernels, commits, profiles := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, id := range readingOrder() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		e, err := experiments.Load(id)
+		if err != nil {
+			return nil, err
+		}
+		log, err := records.Load(filepath.Join(r.Results, "records", id+".jsonl"), id)
+		if errors.Is(err, fs.ErrNotExist) {
+			p.Missing = append(p.Missing, id)
+			continue
+		}
+		s := &pageSection{ID: id, Title: e.Title()}
+		about := abouts[id]
+		s.Place, s.About = about.place, about.text
+		p.Sections = append(p.Sections, s)
+		if err != nil {
+			s.Problem = err.Error()
+			continue
+		}
+		s.Command = fmt.Sprintf("gpipebench reproduce --only %s --profile %s", id, log.Key.Profile)
+		s.fill(e, log, experiments.Reproducing{Out: r.Results, Reference: r.Reference}.ReferenceOf(e, progress.Silent{}))
+
+		profiles[log.Key.Profile] = true
+		own, load, seeds := map[string]bool{}, 0.0, "-"
+		sessions := log.Measuring()
+		for _, from := range sessions {
+			m := from.Machine
+			machines[fmt.Sprintf("%s, %d cores, %s/%s, %s", m.CPU, m.Cores, m.OS, m.Arch, m.Go)] = true
+			kernels[m.Kernels] = true
+			commits[suite.CommitName(from)], own[suite.CommitName(from)] = true, true
+			if p.From == "" || from.Time < p.From {
+				p.From = from.Time
+			}
+			p.To = max(p.To, from.Time)
+			load = max(load, from.Load)
+		}
+		if of := log.Seeds(); len(of) > 0 {
+			seeds = strings.ReplaceAll(strings.Trim(fmt.Sprint(of), "[]"), " ", ", ")
+		}
+		origins.Add(id, log.Key.Profile, log.Session.Time, strings.Join(sortedKeys(own), ", "), log.Key.Spec,
+			fmt.Sprint(len(log.Names)), seeds, fmt.Sprint(len(sessions)), fmt.Sprintf("%.2f", load), log.Session.Machine.String())
+	}
+	if len(p.Sections) == 0 {
+		return nil, fmt.Errorf("%s has no records of any experiment: run gpipebench reproduce --out %[1]s", r.Results)
+	}
+	p.Machines, p.Kernels, p.Commits, p.Profiles = sortedKeys(machines), sortedKeys(kernels), sortedKeys(commits), sortedKeys(profiles)
+	p.Origins = &pageTable{Table: origins, Class: "origins"}
+	picture, caption, err := simulation.MemoryIllustration(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.Memory = newPagePlot(caption, picture, "memory-picture")
+	p.Claims, err = r.claims(ctx)
+	return p, err
+}
+
+func sortedKeys(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }
+
+// fill computes what a section shows.
+func (s *pageSection) fill(e suite.Experiment, log, reference *records.Log) {
+	report, err := suite.Understood(e, log, reference)
+	if err != nil {
+		s.Problem = err.Error()
+		return
+	}
+	s.Origin = suite.SeedsNote(log) + " " + suite.ProvenanceNote(log) // once, not under every table
+	if log.Damaged != "" {
+		s.Warnings = append(s.Warnings, "Damaged records were passed over: "+log.Damaged+".")
+	}
+	if now := e.Key(log.Key.Profile).Spec; now != log.Key.Spec {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("Measured by spec %s, which has changed since (now %s): the claims above do not count it.", log.Key.Spec, now))
+	}
+	if report.Verdict != nil {
+		s.Warnings = append(s.Warnings, report.Verdict.Error())
+	}
+	for _, t := range report.Tables {
+		s.Tables = append(s.Tables, &pageTable{Table: t, Fold: len(t.Rows) > longTable})
+		s.Files = append(s.Files, t.ID+".csv")
+	}
+	drawn := map[string]bool{}
+	for _, f := range report.Files {
+		if base, ok := strings.CutSuffix(f.Name, ".svg"); ok {
+			drawn[base] = true
+			s.Plots = append(s.Plots, newPagePlot(base, f.Text, s.ID+"-"+base))
+		}
+	}
+	for _, f := range report.Files {
+		base, letters := strings.CutSuffix(f.Name, ".txt")
+		switch {
+		case letters && strings.HasSuffix(base, ".timeline") && !drawn[base]:
+			s.Texts = append(s.Texts, pageDrawing{base, f.Text})
+		case !strings.HasSuffix(f.Name, ".svg"):
+			s.Files = append(s.Files, f.Name)
+		}
+	}
+}
+
+// pageClaims are the verdicts.
+type pageClaims struct {
+	Summary *pageTable // counts by kind
+	Counts  []pageCount
+	Wrong   []string
+	Fails   []claims.ClaimVerdict
+	Tables  []*pageTable
+	Total   int
+}
+
+type pageCount struct {
+	Verdict claims.Verdict
+	Class   string
+	N       int
+	Means   string
+}
+
+// verdictMeanings in the order in which they are shown.
+var verdictMeanings = []pageCount{
+	{Verdict: claims.Reproduced, Means: "exact, or within the tolerance"},
+	{Verdict: claims.Holds, Means: "a trend, in what was measured"},
+	{Verdict: claims.Shown, Means: "the paper against itself"},
+	{Verdict: claims.Partly, Means: "some of our figures are near"},
+	{Verdict: claims.Differs, Means: "a figure of other machines"},
+	{Verdict: claims.Fails, Means: "does not come out here"},
+	{Verdict: claims.Noisy, Means: "this machine cannot tell"},
+	{Verdict: claims.NoRecord, Means: "not measured in these results"},
+	{Verdict: claims.NotAttempted, Means: "not possible here, or not yet"},
+}
+
+func (r Reporting) claims(ctx context.Context) (*pageClaims, error) {
+	v, err := claims.Verifying(r).Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &pageClaims{Wrong: v.Wrong, Total: len(v.Claims)}
+	for _, m := range verdictMeanings {
+		m.N = v.Counts[m.Verdict]
+		m.Class = "v-" + strings.ReplaceAll(string(m.Verdict), " ", "-")
+		c.Counts = append(c.Counts, m)
+	}
+	counts := map[claims.ClaimKind]map[claims.Verdict]int{}
+	for _, one := range v.Claims {
+		if counts[one.Kind] == nil {
+			counts[one.Kind] = map[claims.Verdict]int{}
+		}
+		counts[one.Kind][one.Verdict]++
+		if one.Verdict == claims.Fails {
+			c.Fails = append(c.Fails, one)
+		}
+	}
+	summary := &suite.Table{ID: "claims-summary", Title: "Claims by kind", Columns: []suite.Column{{Name: "kind of claim", Left: true}, {Name: "claims", Left: false}}}
+	for _, m := range verdictMeanings {
+		summary.Columns = append(summary.Columns, suite.Column{Name: string(m.Verdict)})
+	}
+	for _, kind := range claims.ClaimKinds {
+		row, sum := []string{}, 0
+		for _, m := range verdictMeanings {
+			n := counts[kind][m.Verdict]
+			sum += n
+			text := ""
+			if n > 0 {
+				text = fmt.Sprint(n)
+			}
+			row = append(row, text)
+		}
+		if sum > 0 {
+			summary.Add(append([]string{string(kind), fmt.Sprint(sum)}, row...)...)
+		}
+	}
+	c.Summary = &pageTable{Table: summary, Class: "summary"}
+	for _, t := range v.Tables() {
+		if t.ID == "claims" {
+			c.Tables = append(c.Tables, &pageTable{Table: t, Class: "ledger"})
+		}
+	}
+	return c, nil
+}
+
+// prose is a text with what stands between backquotes as code.
+func prose(text string) template.HTML {
+	var b strings.Builder
+	for i, part := range strings.Split(text, "`") {
+		part = template.HTMLEscapeString(part)
+		if i%2 == 1 {
+			part = "<code>" + part + "</code>"
+		}
+		b.WriteString(part)
+	}
+	return template.HTML(b.String())
+}
+
+// readingOrder is the experiments as the paper has them, and then the others.
+func readingOrder() []string {
+	ids := experiments.IDs()
+	place := func(id string) int {
+		if i := slices.IndexFunc(reading, func(known string) bool { return known == id }); i >= 0 {
+			return i
+		}
+		return len(reading)
+	}
+	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	return ids
+}

@@ -1,0 +1,70 @@
+package paperscaletest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gpipebench/experiments/paperscale"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/workload"
+)
+
+// SmallAccelerator is a file of one with a memory of so many KiB.
+func SmallAccelerator(t *testing.T, kib int) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "small.yaml")
+	text := fmt.Sprintf("name: small\nflops: {f32: 1e9}\nmemory: %dKiB\nbandwidth: 1e9\noverhead: 1e-6\nlink: {bandwidth: 1e8, through_host: true}\n", kib)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+var SmallLM = workload.Model{Name: "transformer-lm", Layers: 4, Dim: 32, FF: 64, Heads: 2, Vocab: 50, Seq: 8}
+
+// SmallScale is a table of one network that is modelled in no time.
+func SmallScale(t *testing.T) *paperscale.Scale {
+	s := &paperscale.Scale{
+		K: []int{2, 3}, M: []int{1, 4}, Base: suite.Cell{K: 2, M: 1},
+		Conventions: paperscale.ConventionsSpec{
+			Cuts:   []paperscale.CutSpec{{Partitioner: "min-variance", Cost: "flops"}, {Partitioner: "min-max", Cost: "time"}, {Partitioner: "block", Cost: "memory"}},
+			Splits: []string{"coarse", "fine"}, Recompute: []string{"early", "late"}, Batches: []string{"filled", "shrunk", "fixed"}, Most: 48,
+		},
+	}
+	n := &paperscale.Network{ID: "small", Name: "Small", Model: SmallLM, Accelerator: SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam", Batch: 16, Splits: []string{"coarse", "fine"}, Reach: 10}
+	for i, c := range s.Cells() {
+		n.Paper = append(n.Paper, paperscale.AmoebaCell{PaperCell: suite.PaperCell{Cell: c, Value: suite.Verbatim{Text: fmt.Sprint(i + 1), Value: float64(i + 1)}}})
+	}
+	s.Networks = []*paperscale.Network{n}
+	if p := s.Check(); p != nil {
+		t.Fatal(p.Path, p.Err)
+	}
+	return s
+}
+
+// FillScale gives a log steps by which a cell's throughput is K times what of
+// says for its convention.
+func FillScale(t *testing.T, log *records.Log, s *paperscale.Scale, of func(c suite.Cell, cut paperscale.CutSpec, batch, recompute string) float64) {
+	t.Helper()
+	for _, n := range s.Networks {
+		for _, split := range n.Splits {
+			for _, c := range s.Cells() {
+				for _, cut := range s.Conventions.Cuts {
+					step := func(batch string) paperscale.Step {
+						micro := len(batch) + c.K
+						seconds := func(recompute string) float64 {
+							return float64(micro*c.M) / (float64(c.K) * of(c, cut, batch, recompute))
+						}
+						return paperscale.Step{Partition: make([]int, c.K), Micro: micro, Fits: true, Early: seconds("early"), Late: seconds("late"), Free: seconds("free")}
+					}
+					if err := log.Add(paperscale.SampleName(n, split, cut, c), 0, paperscale.Sample{Filled: step("filled"), Shrunk: step("shrunk"), Fixed: step("fixed")}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+}

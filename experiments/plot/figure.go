@@ -1,0 +1,326 @@
+package plot
+
+import (
+	"fmt"
+	"image/color"
+	"image/png"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"gpipebench/experiments/suite"
+)
+
+// Axes is one set of axes of a figure.
+type Axes interface {
+	// seriesNames are those of the series, in the legend's order. A figure gives every
+	// name one colour, and shows it once.
+	seriesNames() []string
+	plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error)
+}
+
+// legendEntry is a name in a legend and its sign.
+type legendEntry struct {
+	name  string
+	thumb plot.Thumbnailer
+}
+
+// A panel is so narrow that its letters are legible on a phone, where a panel is
+// as wide as the page.
+const (
+	panelWidth  = 10.5 * vg.Centimeter
+	panelHeight = 8 * vg.Centimeter
+	panelGap    = 5 * vg.Millimeter
+	pngDPI      = 120
+)
+
+// Sizes of letters.
+const (
+	headingSize = 12
+	titleSize   = 11
+	labelSize   = 10
+	tickSize    = 9.5
+)
+
+// newPlot is an empty plot in the figures' style.
+func newPlot(title, x, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	for _, s := range []struct {
+		of   *text.Style
+		size vg.Length
+	}{
+		{&p.Title.TextStyle, titleSize}, {&p.X.Label.TextStyle, labelSize}, {&p.Y.Label.TextStyle, labelSize},
+		{&p.X.Tick.Label, tickSize}, {&p.Y.Tick.Label, tickSize},
+	} {
+		s.of.Font.Variant, s.of.Font.Size = "Sans", s.size
+	}
+	p.Title.Padding = 2 * vg.Millimeter
+	p.X.Tick.Marker, p.Y.Tick.Marker = roundTicks{}, roundTicks{}
+	return p
+}
+
+// letters are those of plots without axes.
+func letters(size vg.Length) text.Style {
+	s := newPlot("", "", "").Title.TextStyle
+	s.Font.Size = size
+	s.XAlign, s.YAlign = text.XLeft, text.YBottom
+	return s
+}
+
+// Palette is Okabe and Ito's, which the colour-blind can tell apart. Its black is
+// none, as vgsvg does not write that of areas, and a dark page needs another.
+var Palette = []color.Color{
+	color.RGBA{0xd5, 0x5e, 0x00, 0xff}, color.RGBA{0xe6, 0x9f, 0x00, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff}, color.RGBA{0x00, 0x9e, 0x73, 0xff},
+	color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xf0, 0xe4, 0x42, 0xff}, color.RGBA{0x22, 0x22, 0x22, 0xff},
+}
+
+// Voices are the colours of whose numbers are shown, the same in all figures and
+// in the heads of the report's tables: by what a series' name begins with, the
+// first of such a name in a figure, the second and so on.
+var Voices = []struct {
+	Prefix string
+	Inks   []color.Color
+}{
+	{"paper", Palette[0:1]},
+	{"torchgpipe", Palette[4:5]},
+	{"theory", []color.Color{color.RGBA{0x99, 0x99, 0x99, 0xff}}},
+	{"closed form", []color.Color{color.RGBA{0x55, 0x55, 0x55, 0xff}}},
+	{"modelled", []color.Color{Palette[1], Palette[3]}},
+	{"measured", []color.Color{Palette[5], Palette[2], Palette[3]}},
+}
+
+// inks gives every name its colour: a voice's, or the next of the palette that
+// no voice has.
+func inks(names []string) map[string]color.Color {
+	of, taken := map[string]color.Color{}, map[color.Color]bool{}
+	for _, v := range Voices {
+		n := 0
+		for _, name := range names {
+			if _, known := of[name]; !known && strings.HasPrefix(name, v.Prefix) {
+				of[name] = v.Inks[n%len(v.Inks)]
+				taken[of[name]] = true
+				n++
+			}
+		}
+	}
+	free := slices.DeleteFunc(slices.Clone(Palette), func(c color.Color) bool { return taken[c] })
+	n := 0
+	for _, name := range names {
+		if _, known := of[name]; !known {
+			of[name] = free[n%len(free)]
+			n++
+		}
+	}
+	return of
+}
+
+// figure is a heading, the legend below it, and the panels, two to a row.
+type figure struct {
+	width, height vg.Length
+	pieces        []piece
+}
+
+// piece is a part of a figure that a page may put elsewhere: the heading, an
+// entry of the legend, or a panel.
+type piece struct {
+	class string
+	at    vg.Rectangle // in the figure, upwards from below
+	paint func(draw.Canvas)
+}
+
+// Files draws panels as name.svg and name.png.
+func Files(name, title string, panels []Axes) ([]suite.File, error) {
+	f, err := newFigure(title, panels)
+	if err != nil {
+		return nil, err
+	}
+	svg, err := f.svg()
+	if err != nil {
+		return nil, err
+	}
+	pixels, err := f.png()
+	if err != nil {
+		return nil, err
+	}
+	return []suite.File{{Name: name + ".svg", Text: svg}, {Name: name + ".png", Text: pixels}}, nil
+}
+
+func newFigure(title string, panels []Axes) (*figure, error) {
+	var names []string
+	for _, p := range panels {
+		names = append(names, p.seriesNames()...)
+	}
+	colors := inks(names)
+	columns := min(2, len(panels))
+	rows := (len(panels) + columns - 1) / columns
+	var plots []*plot.Plot
+	legend := map[string]legendEntry{}
+	for _, p := range panels {
+		drawn, keys, err := p.plot(colors)
+		if err != nil {
+			return nil, err
+		}
+		plots = append(plots, drawn)
+		for _, k := range keys {
+			if _, ok := legend[k.name]; !ok {
+				legend[k.name] = k
+			}
+		}
+	}
+	const gap = panelGap
+	f := &figure{width: vg.Length(columns)*(panelWidth+gap) + gap}
+	// From above down, below 0; moved up at the end.
+	y := -vg.Length(gap)
+	below := func(height vg.Length) { y -= height }
+	heading := letters(headingSize)
+	for _, line := range wrapped(title, heading, f.width-2*gap) {
+		height := heading.Height(line)
+		below(height)
+		f.pieces = append(f.pieces, piece{"heading", vg.Rectangle{Min: vg.Point{X: gap, Y: y}, Max: vg.Point{X: f.width - gap, Y: y + height}}, func(c draw.Canvas) {
+			c.FillText(heading, c.Min, line)
+		}})
+		below(vg.Millimeter)
+	}
+	below(2 * vg.Millimeter)
+	entry := letters(labelSize)
+	entry.YAlign = text.YCenter
+	const thumb, space = 5 * vg.Millimeter, 1.5 * vg.Millimeter
+	height := entry.FontExtents().Height
+	x := vg.Length(gap)
+	first := true
+	seen := map[string]bool{}
+	for _, name := range names {
+		k, ok := legend[name]
+		if !ok || seen[name] {
+			continue
+		}
+		seen[name] = true
+		width := thumb + space + entry.Width(name) + vg.Millimeter
+		if first || x+width > f.width-gap {
+			below(height)
+			if !first {
+				below(vg.Millimeter)
+			}
+			x, first = gap, false
+		}
+		f.pieces = append(f.pieces, piece{"entry", vg.Rectangle{Min: vg.Point{X: x, Y: y}, Max: vg.Point{X: x + width, Y: y + height}}, func(c draw.Canvas) {
+			sign := c
+			sign.Max.X = c.Min.X + thumb
+			sign.Min.Y, sign.Max.Y = c.Min.Y+0.15*height, c.Max.Y-0.15*height
+			k.thumb.Thumbnail(&sign)
+			c.FillText(entry, vg.Point{X: c.Min.X + thumb + space, Y: c.Center().Y}, name)
+		}})
+		x += width + 3*vg.Millimeter
+	}
+	below(gap)
+	for i, p := range plots {
+		at := vg.Point{X: gap + vg.Length(i%columns)*(panelWidth+gap), Y: y - panelHeight - vg.Length(i/columns)*(panelHeight+gap)}
+		f.pieces = append(f.pieces, piece{"panel", vg.Rectangle{Min: at, Max: at.Add(vg.Point{X: panelWidth, Y: panelHeight})}, p.Draw})
+	}
+	f.height = vg.Length(rows)*(panelHeight+gap) - y
+	for i := range f.pieces {
+		f.pieces[i].at.Min.Y += f.height
+		f.pieces[i].at.Max.Y += f.height
+	}
+	return f, nil
+}
+
+// svgHead is what begins an SVG of vgsvg.
+var svgHead = regexp.MustCompile(`(?s)^.*?<svg[^>]*>`)
+
+// svg puts every piece into an element of its own, so that a narrow page can
+// lay them out otherwise.
+func (f *figure) svg() (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, `<?xml version="1.0"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="%.5gpt" height="%.5gpt" viewBox="0 0 %.5[1]g %.5[2]g">
+<rect class="ground" width="100%%" height="100%%" style="fill:#FFFFFF"/>
+`, f.width.Points(), f.height.Points())
+	for _, p := range f.pieces {
+		size := p.at.Size()
+		canvas := vgsvg.New(size.X, size.Y)
+		p.paint(draw.New(canvas))
+		var own strings.Builder
+		if _, err := canvas.WriteTo(&own); err != nil {
+			return "", err
+		}
+		b.WriteString(svgHead.ReplaceAllString(own.String(), fmt.Sprintf(`<svg class="%s" x="%.5g" y="%.5g" width="%.5g" height="%.5g" viewBox="0 0 %.5[4]g %.5[5]g" overflow="visible">`,
+			p.class, p.at.Min.X.Points(), (f.height-p.at.Max.Y).Points(), size.X.Points(), size.Y.Points())))
+	}
+	b.WriteString("</svg>\n")
+	return b.String(), nil
+}
+
+func (f *figure) png() (string, error) {
+	pixels := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.width, f.height), vgimg.UseDPI(pngDPI), vgimg.UseBackgroundColor(color.White))}
+	whole := draw.New(pixels)
+	for _, p := range f.pieces {
+		own := whole
+		own.Rectangle = p.at
+		p.paint(own)
+	}
+	var b strings.Builder
+	_, err := pixels.WriteTo(&b)
+	return b.String(), err
+}
+
+// Same tells whether two texts of a file of a report say the same. Two PNGs
+// do if they show the same: what compresses them differs between Go versions,
+// and the rounding of what smooths edges between processors.
+func Same(name, a, b string) bool {
+	if a == b || filepath.Ext(name) != ".png" {
+		return a == b
+	}
+	// What is not of the same size is not decoded: a few bytes may declare any size.
+	size, err := png.DecodeConfig(strings.NewReader(a))
+	if err != nil {
+		return false
+	}
+	if as, err := png.DecodeConfig(strings.NewReader(b)); err != nil || as.Width != size.Width || as.Height != size.Height {
+		return false
+	}
+	one, err := png.Decode(strings.NewReader(a))
+	if err != nil {
+		return false
+	}
+	other, err := png.Decode(strings.NewReader(b))
+	if err != nil {
+		return false
+	}
+	const rounding = 8 << 8 // of 16 bits
+	near := func(v, w uint32) bool { return max(v, w)-min(v, w) <= rounding }
+	for y := one.Bounds().Min.Y; y < one.Bounds().Max.Y; y++ {
+		for x := one.Bounds().Min.X; x < one.Bounds().Max.X; x++ {
+			r, g, b, _ := one.At(x, y).RGBA()
+			r2, g2, b2, _ := other.At(x, y).RGBA()
+			if !near(r, r2) || !near(g, g2) || !near(b, b2) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// wrapped is a text in lines that are not wider than width, if its words are
+// not.
+func wrapped(line string, style text.Style, width vg.Length) (lines []string) {
+	at := ""
+	for _, word := range strings.Fields(line) {
+		switch longer := strings.TrimSpace(at + " " + word); {
+		case at == "" || style.Width(longer) <= width:
+			at = longer
+		default:
+			lines, at = append(lines, at), word
+		}
+	}
+	return append(lines, at)
+}

@@ -1,0 +1,254 @@
+package plot
+
+import (
+	"encoding/xml"
+	"image"
+	"image/color"
+	"image/png"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+)
+
+// Whose numbers a series has is seen by its colour in every figure; others have
+// the colours that are left.
+func TestInks(t *testing.T) {
+	got := inks([]string{"left over", "measured, fast", "paper", "measured, slow", "modelled", "paper", "torchgpipe", "theory, cut", "another"})
+	alone := inks([]string{"paper", "measured"})
+	if got["paper"] != alone["paper"] || got["measured, fast"] != alone["measured"] {
+		t.Errorf("a voice has one colour here and another there: %v, %v", got, alone)
+	}
+	seen := map[color.Color]string{}
+	for name, c := range got {
+		if seen[c] != "" {
+			t.Errorf("%s and %s are both %v", name, seen[c], c)
+		}
+		seen[c] = name
+	}
+	if len(seen) != 8 {
+		t.Errorf("%d colours of 8 names", len(seen))
+	}
+}
+
+// A figure has every panel once and every name once, nothing lies upon anything
+// else or beyond the edge, and its SVG is well-formed.
+func TestFigure(t *testing.T) {
+	bars := &BarPanel{
+		Title: "one", Names: []string{"K = 2", "K = 4"},
+		Series: []BarSeries{{Name: "paper", Values: []float64{1, 2}}, {Name: "measured", Values: []float64{1, 3}, Spread: []Spread{{1, 2.5, 4}}}},
+	}
+	lines := LinePanel{Title: "another", X: "K", Y: "throughput", Series: []Series{{"paper", [][]Point{{{1, 2}, {2, 3}}}}, {"a <name> & " + strings.Repeat("more ", 15), [][]Point{{{1, 1}, {2, 7}}}}}}
+	f, err := newFigure(strings.Repeat("A long title ", 20), []Axes{bars, lines, bars})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for i, p := range f.pieces {
+		count[p.class]++
+		if p.at.Min.X < 0 || p.at.Min.Y < 0 || p.at.Max.X > f.width || p.at.Max.Y > f.height {
+			t.Errorf("%s %d lies at %v, beyond %v x %v", p.class, i, p.at, f.width, f.height)
+		}
+		for k, q := range f.pieces[:i] {
+			const eps = 1e-6
+			if p.at.Min.X < q.at.Max.X-eps && q.at.Min.X < p.at.Max.X-eps && p.at.Min.Y < q.at.Max.Y-eps && q.at.Min.Y < p.at.Max.Y-eps {
+				t.Errorf("%s %d lies upon %s %d: %v, %v", p.class, i, q.class, k, p.at, q.at)
+			}
+		}
+	}
+	// paper, measured, what intervals are, and the name of the lines'.
+	if count["panel"] != 3 || count["entry"] != 4 || count["heading"] < 2 {
+		t.Errorf("pieces: %v", count)
+	}
+	text, err := f.svg()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := xml.Unmarshal([]byte(text), new(struct{})); err != nil {
+		t.Error(err)
+	}
+	pieces := FigurePieces(text)
+	for _, p := range pieces {
+		count[p.Class]--
+		if err := xml.Unmarshal([]byte(p.Text), new(struct{})); err != nil {
+			t.Errorf("%s by itself: %v", p.Class, err)
+		}
+	}
+	for class, n := range count {
+		if n != 0 {
+			t.Errorf("%d more of %s than the page finds", n, class)
+		}
+	}
+	pixels, err := f.png()
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture, err := png.Decode(strings.NewReader(pixels))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, h := picture.Bounds().Dx(), picture.Bounds().Dy(); w < 900 || h < 600 {
+		t.Errorf("%d x %d pixels", w, h)
+	}
+}
+
+// Ticks are few and round, and on the axis.
+func TestTicks(t *testing.T) {
+	for _, test := range []struct {
+		marker plot.Ticker
+		lo, hi float64
+		want   string
+	}{
+		{roundTicks{}, 0, 1.05, "0.0 0.2 0.4 0.6 0.8 1.0"},
+		{roundTicks{}, 0, 6.3, "0 2 4 6"},
+		{roundTicks{}, -11.9, 5, "-10 -5 0 5"},
+		{roundTicks{}, 0, 3000, "0 500 1000 1500 2000 2500 3000"},
+		{roundTicks{}, 7, 7, "7"},
+		{upTo{600}, 6, 700, "100 200 300 400 500 600"},
+		{powersOfTwo{}, 1, 8, "1 2 4 8"},
+		{powersOfTwo{}, 3, 33, "4 8 16 32"},
+		{powers{}, 1, 30, "1 2 5 10 20"},
+	} {
+		var labels []string
+		for _, tick := range test.marker.Ticks(test.lo, test.hi) {
+			if tick.Value < test.lo-1e-9 || tick.Value > test.hi+1e-9 {
+				t.Errorf("%T from %v to %v: a tick at %v", test.marker, test.lo, test.hi, tick.Value)
+			}
+			if tick.Label != "" {
+				labels = append(labels, tick.Label)
+			}
+		}
+		if got := strings.Join(labels, " "); got != test.want {
+			t.Errorf("%T from %v to %v: %s, want %s", test.marker, test.lo, test.hi, got, test.want)
+		}
+	}
+}
+
+func TestWrapped(t *testing.T) {
+	style := letters(titleSize)
+	lines := wrapped("Delayed reduction: the same parameters, more activations", style, 6*vg.Centimeter)
+	if len(lines) < 2 || strings.Join(lines, " ") != "Delayed reduction: the same parameters, more activations" {
+		t.Errorf("%q", lines)
+	}
+	for _, l := range lines {
+		if style.Width(l) > 6*vg.Centimeter {
+			t.Errorf("%q is %v wide", l, style.Width(l))
+		}
+	}
+}
+
+// What a line is held against is within the axes, its name too.
+func TestLevels(t *testing.T) {
+	p := LinePanel{FromZero: true, Series: []Series{{"loss", [][]Point{{{1, 5}, {100, 2}}}}}, Levels: []Level{{"uniform", 6}, {"entropy", 1.5}}}
+	drawn, _, err := p.plot(inks(p.seriesNames()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if drawn.Y.Min > 1.5 || drawn.Y.Max < 6 || drawn.X.Max <= 110 {
+		t.Errorf("x to %v, y from %v to %v", drawn.X.Max, drawn.Y.Min, drawn.Y.Max)
+	}
+	for _, tick := range drawn.X.Tick.Marker.Ticks(drawn.X.Min, drawn.X.Max) {
+		if tick.Value > 100 {
+			t.Errorf("a tick at step %v of 100", tick.Value)
+		}
+	}
+}
+
+// Names that have no room stand aslant and in one line.
+func TestNominal(t *testing.T) {
+	for _, test := range []struct {
+		names  []string
+		aslant bool
+	}{
+		{[]string{"K = 2", "K = 4", "K = 8"}, false},
+		{[]string{"agglutinating SOV", "case-marking\nVSO", "prefixing OSV", "pro-drop SOV", "fusing OVS"}, true},
+	} {
+		p := newPlot("", "", "")
+		nominal(p, test.names)
+		ticks := p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max)
+		if got := p.X.Tick.Label.Rotation != 0; got != test.aslant || len(ticks) != len(test.names) {
+			t.Errorf("%q: aslant %v, %d ticks", test.names, got, len(ticks))
+		}
+		if slices.ContainsFunc(ticks, func(tick plot.Tick) bool { return strings.Contains(tick.Label, "\n") }) && test.aslant {
+			t.Errorf("%q: two lines aslant", test.names)
+		}
+	}
+}
+
+// PNGs are compared as pictures.
+func TestSameFile(t *testing.T) {
+	encode := func(level png.CompressionLevel, c color.Color) string {
+		m := image.NewRGBA(image.Rect(0, 0, 40, 40))
+		m.Set(7, 9, c)
+		var b strings.Builder
+		if err := (&png.Encoder{CompressionLevel: level}).Encode(&b, m); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	red, fast := encode(png.BestCompression, color.RGBA{200, 0, 0, 255}), encode(png.NoCompression, color.RGBA{201, 0, 0, 255})
+	if red == fast || !Same("a.png", red, fast) {
+		t.Error("the same picture, packed otherwise, is another")
+	}
+	if Same("a.png", red, encode(png.BestCompression, color.RGBA{0, 200, 0, 255})) || Same("a.svg", red, fast) || Same("a.png", red, "no picture") {
+		t.Error("another picture is the same")
+	}
+}
+
+// No disc lies upon the axes, and the legend has what is drawn.
+func TestDotPanelPads(t *testing.T) {
+	p := &DotPanel{Names: []string{"a", "b"}, Groups: [][]float64{{1, 2}, {3}}, Spread: []Spread{{0, 0.5, 2.5}}, Zero: true}
+	drawn, keys, err := p.plot(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if drawn.Y.Min >= 0 || drawn.Y.Max <= 3 {
+		t.Errorf("y from %v to %v: want room about 0 to 3", drawn.Y.Min, drawn.Y.Max)
+	}
+	if len(keys) != 3 {
+		t.Errorf("%d entries in the legend: want each, mean and interval", len(keys))
+	}
+	p.Bare, p.Spread = true, nil
+	if _, keys, _ = p.plot(nil); len(keys) != 1 || keys[0].name != eachDot {
+		t.Errorf("without means: %v", keys)
+	}
+}
+
+// The interval of a bar that stands upon another begins where that ends, and the
+// legend says what it is.
+func TestStackedIntervals(t *testing.T) {
+	p := &BarPanel{Stacked: true, Names: []string{"K = 2"}, Series: []BarSeries{{Name: "a", Values: []float64{60}}, {Name: "b", Values: []float64{40}, Spread: []Spread{{0, 35, 55}}}}}
+	drawn, keys, err := p.plot(inks(p.seriesNames()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 1.05 * (60 + 55); drawn.Y.Max != want {
+		t.Errorf("y up to %v, want %v", drawn.Y.Max, want)
+	}
+	if p.Series[1].Spread[0] != (Spread{0, 35, 55}) {
+		t.Errorf("the interval itself is now %v", p.Series[1].Spread[0])
+	}
+	if len(keys) != 3 || keys[2].name != "95% interval" {
+		t.Errorf("legend %v", keys)
+	}
+}
+
+// Ratios that should be near 1 are marks on an axis that has 1 and all intervals.
+func TestMarks(t *testing.T) {
+	p := &BarPanel{near: 1, Names: []string{"K = 2", "K = 4"}, Series: []BarSeries{{Name: "a", Values: []float64{1.1, 1.2}, Spread: []Spread{{1, 1.15, 1.3}}}, {Name: "b", Values: []float64{1.05, 1.1}}}}
+	drawn, keys, err := p.plot(inks(p.seriesNames()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if drawn.Y.Min >= 1 || drawn.Y.Min < 0.9 || drawn.Y.Max <= 1.3 || drawn.Y.Max > 1.4 {
+		t.Errorf("y from %v to %v", drawn.Y.Min, drawn.Y.Max)
+	}
+	if len(keys) != 3 {
+		t.Errorf("legend %v", keys)
+	}
+	if _, err := Files("marks", "Marks", []Axes{p}); err != nil {
+		t.Error(err)
+	}
+}

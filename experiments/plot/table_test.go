@@ -1,0 +1,32 @@
+package plot
+
+import (
+	"slices"
+	"testing"
+
+	"gpipebench/experiments/suite"
+)
+
+func TestTableBars(t *testing.T) {
+	table := &suite.Table{Columns: []suite.Column{{Name: "net", Left: true}, {Name: "K", Left: false}, {Name: "paper", Left: false}, {Name: "measured", Left: false}, {Name: "95%", Left: false}}}
+	table.Add("A", "2", "1", "1.00*", "-")
+	table.Add("A", "4", "-", "2.50", "[2.1, 2.75]")
+	table.Add("B", "2", "3", "0.50", "-")
+	panels := TableBars{Panel: "net", Group: "K", Bars: []ColumnBars{{"paper", ""}, {"modelled", ""}, {"measured", "95%"}}}.Panels(table)
+	if len(panels) != 2 {
+		t.Fatalf("%d panels: want those of A and B", len(panels))
+	}
+	a := panels[0].(*BarPanel)
+	if a.Title != "A" || !slices.Equal(a.Names, []string{"K = 2", "K = 4"}) || len(a.Series) != 2 {
+		t.Errorf("%+v", a)
+	}
+	if !slices.Equal(a.Series[0].Values, []float64{1, 0}) || !slices.Equal(a.Series[1].Values, []float64{1, 2.5}) {
+		t.Errorf("bars %v, %v", a.Series[0].Values, a.Series[1].Values)
+	}
+	if want := []Spread{{1, 2.1, 2.75}}; !slices.Equal(a.Series[1].Spread, want) {
+		t.Errorf("intervals %v, want %v", a.Series[1].Spread, want)
+	}
+	if b := panels[1].(*BarPanel); b.Title != "B" || b.Series[1].Name != "measured" || b.Series[1].Values[0] != 0.5 {
+		t.Errorf("%+v", b)
+	}
+}

@@ -1,0 +1,71 @@
+package rounds
+
+import (
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn"
+)
+
+// Crossing is a link and what crosses it. Emulated devices are timed without
+// links: their tasks take as long as ever, and a replay on the virtual clock
+// adds the transfers. Steps over different links so differ by these alone.
+type Crossing struct {
+	Link timeline.Link
+	Out  []int64 // bytes that a layer hands on for each example
+}
+
+// Crossed gives times, of a network cut so, the run's link.
+func (r *Run) Crossed(t *gpipe.Times, partition []int) *gpipe.Times {
+	if r.Over == nil {
+		return t
+	}
+	micro := gpipe.MicroBatchSizes(r.Training.Batch, r.Training.Setup.MicroBatches)
+	t.Link = r.Over.Link
+	t.Boundary = func(at place.Place, m int) int64 {
+		last := -1
+		for _, n := range partition[:at.Stage+1] {
+			last += n
+		}
+		return r.Over.Out[last] * int64(micro[m])
+	}
+	return t
+}
+
+// HandedOn is what each layer of a network hands on for an example, in float32,
+// and the network's FLOPs for it.
+func HandedOn(m workload.Model) (out []int64, flops float64, err error) {
+	layers, err := m.Build()
+	if err != nil {
+		return nil, 0, err
+	}
+	d, err := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}}.Describe(m.Input(1))
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, l := range d.Layers {
+		var bytes int64
+		for _, s := range l.OutShape {
+			bytes += 4 * int64(s.Elems())
+		}
+		out = append(out, bytes)
+		flops += float64(l.FLOPs)
+	}
+	return out, flops, nil
+}
+
+// TrafficOf is how many bytes a network's layers hand on for each of its FLOPs,
+// about what the cuts of pipelines with many stages carry. The last layer's
+// output goes nowhere.
+func TrafficOf(m workload.Model) (float64, error) {
+	out, flops, err := HandedOn(m)
+	if err != nil {
+		return 0, err
+	}
+	var bytes float64
+	for _, b := range out[:len(out)-1] {
+		bytes += float64(b)
+	}
+	return bytes / flops, nil
+}

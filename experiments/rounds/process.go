@@ -1,0 +1,186 @@
+package rounds
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/units"
+	"gpipebench/internal/files"
+)
+
+// Repeated is a measurement of time that is repeated in rounds. A round has the
+// same samples as every other, so that what is compared is compared within it,
+// and, where a program is known that can be started for it, a process of its
+// own: what one process happens to have for all its life, such as where its
+// memory lies, is then in the interval over rounds like any other chance.
+type Repeated interface {
+	// samples names those of each round.
+	Samples() [][]string
+	// round adds the samples of one round that the log lacks. Of other rounds' it
+	// may read what that round is to do alike.
+	Round(ctx context.Context, round int, log *records.Log) error
+}
+
+// Timed is an experiment with a repeated measurement. Its Measure takes the
+// rounds in this process, as far as the log lacks them.
+type Timed interface {
+	suite.Experiment
+	Repeated(profile string) (Repeated, error)
+}
+
+// InThisProcess measures what the log lacks of all rounds, one after another.
+func InThisProcess(ctx context.Context, r Repeated, log *records.Log, p progress.Progress) error {
+	return EachRound(r, log, p, "in this process", func(round int) error { return r.Round(ctx, round, log) })
+}
+
+// EachRound has measure add the samples of every round that lacks some.
+func EachRound(r Repeated, log *records.Log, p progress.Progress, where string, measure func(round int) error) error {
+	rounds := r.Samples()
+	total := 0
+	for _, names := range rounds {
+		total += len(log.Lacks(names))
+	}
+	if total == 0 {
+		return nil
+	}
+	p.Begin(fmt.Sprintf("%s: %d rounds of %d samples, %s", log.Key.Experiment, len(rounds), len(rounds[0]), where), total)
+	defer p.End()
+	log.Observe(func(name string, data []byte) { p.Advance(sampleLine(name, data)) })
+	defer log.Observe(nil)
+	for round, names := range rounds {
+		if len(log.Lacks(names)) == 0 {
+			continue
+		}
+		if err := measure(round); err != nil {
+			return err
+		}
+		if lacks := log.Lacks(names); len(lacks) > 0 {
+			return fmt.Errorf("%s, round %d: it ended without sample %s", log.Key.Experiment, round, lacks[0])
+		}
+	}
+	return nil
+}
+
+// sampleLine is what progress says of a sample: its name and, if it has one, its
+// time.
+func sampleLine(name string, data []byte) string {
+	var s struct{ Seconds float64 }
+	if json.Unmarshal(data, &s) != nil || s.Seconds <= 0 {
+		return name
+	}
+	return name + "  " + units.FormatSeconds(s.Seconds)
+}
+
+// RoundCommand is the argument that Reproducing.Executable is started with for
+// a round. That program is to hand its standard input and output to RunRound.
+const RoundCommand = "round"
+
+// RoundRequest is what a round's process reads: one line of JSON. Its input ends
+// when the process that asks does.
+type RoundRequest struct {
+	Key     records.Key                `json:"key"`
+	Engine  string                     `json:"engine"`
+	Round   int                        `json:"round"`
+	Spec    *SpecText                  `json:"spec,omitempty"` // instead of the one in the program
+	Samples map[string]json.RawMessage `json:"samples"`        // that are there
+}
+
+// MaxRequest is how long a request may be: all samples of an experiment are in it.
+const MaxRequest = 16 << 20
+
+type SpecText struct {
+	Name string `json:"name"`
+	Text []byte `json:"text"`
+}
+
+// AdoptAll adds the records that a round's process prints to the log: those of
+// its session and samples of the round. What is behind the last newline was
+// never finished.
+func AdoptAll(out io.Reader, names []string, log *records.Log) error {
+	lines := bufio.NewReader(out)
+	for {
+		line, err := files.ReadLine(lines, records.MaxRecord)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := log.Adopt(bytes.TrimSuffix(line, []byte("\n")), names); err != nil {
+			return err
+		}
+	}
+}
+
+// Ending says how a process ended early: by which signal, or with which status and
+// what it said last, or why it panicked. Go's runtime has some signals end a
+// process with a dump of its goroutines, that begins with the signal's name, and
+// status 2.
+func Ending(state *os.ProcessState, said, executable string) string {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return fmt.Sprintf("was ended by a signal (%d, %v)", int(status.Signal()), status.Signal())
+	}
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	if i := slices.IndexFunc(lines, dumped.MatchString); i >= 0 {
+		return "was ended by a signal (" + strings.Replace(lines[i], ": ", ", ", 1) + ")"
+	}
+	line := lines[len(lines)-1]
+	if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "panic: ") || strings.HasPrefix(l, "fatal error: ") }); i >= 0 {
+		line = lines[i]
+	}
+	if line == "" {
+		line = "it said nothing"
+	}
+	return fmt.Sprintf("ended early (%v): %s", state, strings.TrimPrefix(line, filepath.Base(executable)+": "))
+}
+
+var dumped = regexp.MustCompile(`^SIG[A-Z]+: [a-z ]+$`)
+
+// ProcessNote says which processes the rounds ran in.
+func ProcessNote(r Repeated, log *records.Log) string {
+	rounds := r.Samples()
+	of := map[*records.Provenance]map[int]bool{} // rounds, by the session that measured them
+	more := 0                                    // rounds with several sessions
+	for round, names := range rounds {
+		sessions := map[*records.Provenance]bool{}
+		for _, name := range names {
+			if s := log.Origin(name); s != nil {
+				sessions[s] = true
+			}
+		}
+		if len(sessions) > 1 {
+			more++
+		}
+		for s := range sessions {
+			if of[s] == nil {
+				of[s] = map[int]bool{}
+			}
+			of[s][round] = true
+		}
+	}
+	fresh := true
+	for session, own := range of {
+		fresh = fresh && len(own) == 1 && session.Process != nil && session.Process.Round != nil
+	}
+	switch {
+	case !fresh:
+		return fmt.Sprintf("Processes: %d for %d rounds, so that rounds share one: what differs from process to process is not in the intervals.", len(of), len(rounds))
+	case more > 0:
+		return fmt.Sprintf("Processes: a fresh one for each of the %d rounds; %d of them, which were interrupted, went on in another.", len(rounds), more)
+	}
+	return fmt.Sprintf("Processes: a fresh one for each of the %d rounds.", len(rounds))
+}

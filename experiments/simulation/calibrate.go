@@ -1,0 +1,265 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gpipebench/experiments/machine"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/usage"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/nn"
+)
+
+// Calibrating measures one core of this machine as an accelerator: the
+// operations of small networks of each kind, in micro-batches of two sizes, on
+// an emulated device. It takes seconds, and wants a machine that does nothing
+// else.
+type Calibrating struct {
+	Name      string
+	Optimizer string // whose update is measured
+	Threads   int
+	Seed      uint64
+	// Own is a network whose own operations are timed as well, on one device,
+	// in mini-batches of Batch split into MicroBatches. No name: none.
+	Own          workload.Model
+	Batch        int
+	MicroBatches int
+}
+
+// ProbeShape is a network whose operations are timed.
+type ProbeShape struct {
+	Model       workload.Model
+	Batch, M, K int
+}
+
+// ProbeShapes have the kinds of operation that the networks have. Their
+// sizes are fixed: a calibration knows nothing of what it will predict.
+var ProbeShapes = []ProbeShape{
+	{workload.Model{Name: workload.LanguageModel, Layers: 2, Dim: 192, FF: 768, Heads: 6, Vocab: 1536, Seq: 96}, 8, 4, 2},
+	{workload.Model{Name: workload.LanguageModel, Layers: 2, Dim: 320, FF: 1280, Heads: 10, Vocab: 1536, Seq: 48}, 8, 4, 2},
+	{workload.Model{Name: workload.AmoebaNet, Layers: 3, Filters: 48, Image: 64, Classes: 100}, 8, 4, 4},
+	{workload.Model{Name: workload.AmoebaNet, Layers: 3, Filters: 24, Image: 128, Classes: 100}, 8, 4, 4},
+	{workload.Model{Name: workload.AmoebaNet, Layers: 3, Filters: 64, Image: 64, Classes: 100}, 8, 4, 4},
+	{workload.Model{Name: workload.AmoebaNet, Layers: 3, Filters: 40, Image: 96, Classes: 100}, 8, 4, 4},
+	{workload.Model{Name: "resnet50", Width: 24, Image: 96, Classes: 100}, 8, 4, 4},
+	{workload.Model{Name: "resnet50", Width: 40, Image: 64, Classes: 100}, 8, 4, 4},
+}
+
+// taskProbe is a network of many tasks whose instructions take next to nothing:
+// it tells what a task takes beside them.
+var taskProbe = ProbeShape{workload.Model{Name: workload.LanguageModel, Layers: 6, Dim: 16, FF: 16, Heads: 1, Vocab: 16, Seq: 8}, 8, 8, 8}
+
+// calibrationTurns are timed after one that is not.
+const calibrationTurns = 4
+
+// Run measures. The outcome is the text of an accelerator's file.
+func (c Calibrating) Run(ctx context.Context, p progress.Progress) (*accelerator.Accelerator, error) {
+	// First what may be refused.
+	if err := accelerator.CheckName(c.Name); err != nil {
+		return nil, usage.Mark(err)
+	}
+	var own *Probe
+	var err error
+	if c.Own.Name != "" {
+		if own, _, err = c.OpenProbe(ctx, ProbeShape{c.Own, c.Batch, c.MicroBatches, 1}); err != nil {
+			return nil, err
+		}
+		defer own.Trainer.Close()
+	}
+	k, err := c.Open(ctx, ProbeShapes)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Close()
+	p.Begin("calibrating", calibrationTurns+1)
+	defer p.End()
+	for turn := range calibrationTurns + 1 {
+		timed := turn > 0
+		if err := k.Turn(ctx, timed); err != nil {
+			return nil, err
+		}
+		if own != nil {
+			if err := own.Step(ctx, timed); err != nil {
+				return nil, err
+			}
+		}
+		p.Advance(fmt.Sprintf("turn %d of all networks", turn))
+	}
+	host, err := k.Host()
+	if err != nil || own == nil {
+		return host, err
+	}
+	host.Sources["shapes"] = fmt.Sprintf("measured: the operations of %v on one device, mini-batches of %d in %d", c.Own, c.Batch, c.MicroBatches)
+	return own.Shapes(host), nil
+}
+
+// calibrator has the probes open. They take turns, so that a change of the
+// machine's pace hits all of them alike.
+type calibrator struct {
+	Calibrating
+	probes []*Probe
+	tasks  *Probe
+}
+
+func (c Calibrating) Open(ctx context.Context, probes []ProbeShape) (k *calibrator, err error) {
+	k = &calibrator{Calibrating: c}
+	defer func() {
+		if err != nil {
+			k.Close()
+		}
+	}()
+	for _, probe := range probes {
+		open, _, err := c.OpenProbe(ctx, probe)
+		if err != nil {
+			return k, err
+		}
+		k.probes = append(k.probes, open)
+	}
+	k.tasks, _, err = c.OpenProbe(ctx, taskProbe)
+	return k, err
+}
+
+// Turn has every probe take a step, the last one two: one that is watched, and
+// one that is not.
+func (k *calibrator) Turn(ctx context.Context, timed bool) error {
+	for _, probe := range append(slices.Clip(k.probes), k.tasks) {
+		if err := probe.Step(ctx, timed); err != nil {
+			return err
+		}
+	}
+	return k.tasks.Unwatched(ctx, timed)
+}
+
+// Host is this machine's core, by rates and overheads of its operations.
+func (k *calibrator) Host() (*accelerator.Accelerator, error) {
+	a := &accelerator.Accelerator{
+		Name: k.Name, Description: fmt.Sprintf("%d threads of %s, %s kernels", max(k.Threads, 1), machine.CpuModel(), machine.KernelProfile()),
+		Memory: machine.Memory(), Bandwidth: vectorBandwidth(), Lanes: vectorLanes(), Tiled: true, Packing: true,
+		Sources: map[string]string{
+			"flops": "the fastest of ops", "bandwidth": "measured: a sum of two vectors of 64 MiB", "memory": "the machine's", "lanes": "the kernels' vectors of float32",
+			"ops": fmt.Sprintf("measured %s: the operations of small networks on an emulated device, %s; rates and overheads by a Poisson regression of times", time.Now().UTC().Format(time.DateOnly), k.Optimizer),
+		},
+	}
+	var tasks [][]float64
+	for _, t := range k.tasks.Times {
+		tasks = append(tasks, t.Tasks())
+	}
+	k.tasks.watched.Tasks(tasks, taskProbe.M)
+	all := &accelerator.Calibration{}
+	all.Join(k.tasks.watched)
+	for _, probe := range k.probes {
+		all.Join(probe.watched)
+	}
+	all.Fit(a)
+	for _, own := range a.Ops {
+		a.F32 = max(a.F32, own.FLOPs)
+	}
+	if a.F32 == 0 {
+		return nil, fmt.Errorf("products took as long whatever their size: want a machine that does nothing else")
+	}
+	return a, nil
+}
+
+func (k *calibrator) Close() {
+	for _, probe := range k.probes {
+		probe.Trainer.Close()
+	}
+	if k.tasks != nil {
+		k.tasks.Trainer.Close()
+	}
+}
+
+// Probe is a probe's pipeline, and what has been timed of it.
+type Probe struct {
+	Trainer *gpipe.Trainer
+	batch   nn.Batch
+	watched *accelerator.Calibration
+	Times   []*gpipe.Times // of steps that were not watched
+}
+
+// Training is a probe's.
+func (c Calibrating) Training(probe ProbeShape) workload.Training {
+	return workload.Training{
+		Model: probe.Model, Setup: workload.Setup{Partitions: probe.K, MicroBatches: probe.M, Device: gpipe.Emulated, Threads: max(c.Threads, 1)},
+		Batch: probe.Batch, Seed: c.Seed, Optimizer: c.Optimizer, LR: 1e-4, LRSchedule: "constant",
+	}
+}
+
+func (c Calibrating) OpenProbe(ctx context.Context, probe ProbeShape) (*Probe, gpipe.Pipeline, error) {
+	t := c.Training(probe)
+	trainer, p, err := t.Open(ctx, workload.ToTrain) // before the mini-batch, which may be larger than the machine
+	if err != nil {
+		return nil, p, err
+	}
+	batch, err := workload.TimingBatch(probe.Model, probe.Batch, c.Seed)
+	if err != nil {
+		trainer.Close()
+		return nil, p, err
+	}
+	return &Probe{Trainer: trainer, batch: batch, watched: &accelerator.Calibration{}}, p, nil
+}
+
+// Step has every instruction of a step watched.
+func (o *Probe) Step(ctx context.Context, timed bool) error {
+	if timed {
+		o.Trainer.Watch(o.watched.Watch)
+		defer o.Trainer.Watch(nil)
+	}
+	r, err := o.Trainer.Step(ctx, o.batch)
+	if err != nil || !timed {
+		return err
+	}
+	for k, plan := range o.Trainer.Plans() {
+		times := &r.Times.Stages[k]
+		o.watched.Moved(accelerator.Clear, plan.ClearBytes(), times.Setup)
+		o.watched.Moved(accelerator.Update, plan.UpdateBytes(), times.Update)
+	}
+	return nil
+}
+
+// Shapes is the host with the times of the probe's own operations.
+func (o *Probe) Shapes(host *accelerator.Accelerator) *accelerator.Accelerator {
+	own := *host
+	o.watched.Shapes(&own)
+	return &own
+}
+
+// Unwatched has a step timed by its tasks.
+func (o *Probe) Unwatched(ctx context.Context, timed bool) error {
+	r, err := o.Trainer.Step(ctx, o.batch)
+	if err == nil && timed {
+		o.Times = append(o.Times, r.Times)
+	}
+	return err
+}
+
+// vectorLanes is how many float32 a vector of the kernels holds.
+func vectorLanes() int {
+	switch machine.KernelProfile() {
+	case "avx512":
+		return 16
+	case "avx2":
+		return 8
+	}
+	return 1
+}
+
+// vectorBandwidth is what adding a vector to another moves, in bytes per
+// second: two are read and one is written, too long for caches.
+func vectorBandwidth() float64 {
+	const floats = 16 << 20
+	x, y := make([]float32, floats), make([]float32, floats)
+	var times []float64
+	for range 5 {
+		start := time.Now()
+		nn.AddInto(x, y)
+		times = append(times, time.Since(start).Seconds())
+	}
+	return 3 * 4 * floats / stats.Median(times)
+}

@@ -1,0 +1,203 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+
+	"gpipebench/experiments/usage"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// Simulating is one training step of a network on modelled accelerators.
+type Simulating struct {
+	Model       workload.Model
+	Setup       workload.Setup // its Device, Threads, MemoryCap and Link are the accelerator's; its cost of time is the modelled one
+	Accelerator string         // one of accelerator.All, or a file of one
+	Batch       int
+	Optimizer   string
+	DType       graph.DType // of activations
+	Accounting  gpipe.Accounting
+	KeepScores  bool   // attention keeps its probabilities
+	Fused       Switch // whether the accelerator's compiler fuses
+	Tiled       Switch // whether activations move padded to its lanes
+}
+
+// Switch is on, off, or what an accelerator's file says: the zero value.
+type Switch string
+
+// ParseSwitch reads on, off and file.
+func ParseSwitch(s string) (Switch, error) {
+	switch s {
+	case "on", "off":
+		return Switch(s), nil
+	case "file":
+		return "", nil
+	}
+	return "", fmt.Errorf("want on, off or file")
+}
+
+func (s Switch) set(b *bool) {
+	if s != "" {
+		*b = s == "on"
+	}
+}
+
+// Simulation is that step. The first four keys are the ones that other programs
+// rely on.
+type Simulation struct {
+	StepSeconds       float64           `json:"step_seconds"`
+	ExamplesPerSecond float64           `json:"examples_per_second"`
+	BubbleFraction    float64           `json:"bubble_fraction"` // of the step, as the breakdown defines it
+	Devices           []SimulatedDevice `json:"devices"`
+
+	ClassicBubble float64        `json:"classic_bubble"` // (K-1)/(M+K-1)
+	Breakdown     timeline.Parts `json:"breakdown"`
+	Params        int64          `json:"params"`
+	Partition     []int          `json:"partition"`
+	Note          string         `json:"partition_note,omitempty"`
+	Accelerator   string         `json:"accelerator"`
+	DType         string         `json:"dtype"`
+	Accounting    string         `json:"accounting"`
+	Fused         bool           `json:"fused"` // element-wise operations
+	Tiled         bool           `json:"tiled"` // activations move padded
+	Fits          bool           `json:"fits"`  // every device's peak is within its capacity
+
+	Timeline *timeline.Timeline `json:"-"`
+}
+
+// SimulatedDevice is one modelled device.
+type SimulatedDevice struct {
+	ParamBytes      int64   `json:"param_bytes"` // with the optimiser's state
+	ActivationBytes int64   `json:"activation_bytes"`
+	PeakBytes       int64   `json:"peak_bytes"`
+	BusySeconds     float64 `json:"busy_seconds"`
+	BoundaryBytes   int64   `json:"boundary_bytes"` // the three parts of the activations
+	ResidualBytes   int64   `json:"residual_bytes"`
+	WorkspaceBytes  int64   `json:"workspace_bytes"`
+	GradientBytes   int64   `json:"gradient_bytes"`
+	CapacityBytes   int64   `json:"capacity_bytes"`
+	Fits            bool    `json:"fits"`
+	FirstLayer      string  `json:"first_layer"`
+	LastLayer       string  `json:"last_layer"`
+}
+
+// Modelling is how the simulation counts.
+func (s Simulating) Modelling() gpipe.Modelling {
+	return gpipe.Modelling{DType: s.DType, Accounting: s.Accounting, KeepScores: s.KeepScores}
+}
+
+// accelerator is the one that is asked for, with the switches set.
+func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
+	a, err := accelerator.Named(s.Accelerator)
+	if err != nil && accelerator.NamesFile(s.Accelerator) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, usage.Mark(err)
+	}
+	s.Fused.set(&a.Fused)
+	s.Tiled.set(&a.Tiled)
+	return a, nil
+}
+
+// Pipeline describes the run on the accelerator.
+func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipeline, err error) {
+	layers, err := s.Model.Build()
+	if err != nil {
+		return p, err
+	}
+	optimizer, err := workload.ParseOptimizer(s.Optimizer)
+	if err != nil {
+		return p, usage.Mark(err)
+	}
+	accelerator, err := s.accelerator()
+	if err != nil {
+		return p, err
+	}
+	loss, err := s.Model.Loss(0)
+	if err != nil {
+		return p, err
+	}
+	modelled := s.Setup.Cost == workload.Time
+	if modelled {
+		s.Setup.Cost = workload.FLOPs
+	}
+	if p, err = s.Setup.Pipeline(ctx, layers, loss, in); err != nil {
+		return p, err
+	}
+	p.Devices = []gpipe.Device{gpipe.DeviceOf(accelerator)}
+	p.Optimizer = optimizer
+	if modelled && p.Balance == nil && p.Partitions > 1 {
+		estimates, err := p.ModelLayers(in, s.Modelling())
+		if err != nil {
+			return p, err
+		}
+		p.Costs = make([]float64, len(estimates))
+		for i, e := range estimates {
+			p.Costs[i] = e.Seconds()
+		}
+	}
+	return p, nil
+}
+
+// Run simulates.
+func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
+	in := s.Model.Input(s.Batch)
+	p, err := s.Pipeline(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	sim, err := p.Simulate(in, s.Modelling())
+	if err != nil {
+		return nil, err
+	}
+	return s.outcome(p, sim), nil
+}
+
+// outcome is what a simulation has to say.
+func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation {
+	r := &Simulation{
+		StepSeconds: sim.Seconds, ExamplesPerSecond: float64(s.Batch) / sim.Seconds,
+		BubbleFraction: sim.Parts.Bubble / sim.Seconds,
+		ClassicBubble:  schedule.Bubble(p.Partitions, p.MicroBatches),
+		Breakdown:      sim.Parts,
+		Params:         nn.CountParams(p.Layers),
+		Partition:      sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
+		DType: s.DType.String(), Accounting: s.Accounting.String(),
+		Fused: p.Devices[0].Accelerator.Fused, Tiled: p.Devices[0].Accelerator.Tiled,
+		Fits:     true,
+		Timeline: sim.Timeline,
+	}
+	next := 0
+	for k, d := range sim.Devices {
+		first, last := next, next+sim.Sizes[k]-1
+		next += sim.Sizes[k]
+		r.Devices = append(r.Devices, SimulatedDevice{
+			ParamBytes: d.ParamBytes, ActivationBytes: d.ActivationBytes, PeakBytes: d.PeakBytes,
+			BoundaryBytes: d.BoundaryBytes, ResidualBytes: d.ResidualBytes, WorkspaceBytes: d.WorkspaceBytes,
+			BusySeconds: d.BusySeconds, GradientBytes: d.GradientBytes, CapacityBytes: d.Capacity,
+			Fits: d.Fits(), FirstLayer: p.Layers[first].Name(), LastLayer: p.Layers[last].Name(),
+		})
+		r.Fits = r.Fits && d.Fits()
+	}
+	return r
+}
+
+// Accelerators lists the names that Simulating.Accelerator may have.
+func Accelerators() []string {
+	list, err := accelerator.All()
+	if err != nil {
+		panic(err) // a file that is part of the program
+	}
+	var names []string
+	for _, a := range list {
+		names = append(names, a.Name)
+	}
+	return names
+}

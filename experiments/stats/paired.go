@@ -1,0 +1,133 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Paired is what n pairs of values say about the mean of their differences, if
+// those are drawn from a normal distribution: Student's t with n-1 degrees of
+// freedom.
+type Paired struct {
+	N        int
+	Mean, sd float64 // of the differences; sd is the estimate with n-1
+}
+
+// Pairs takes the differences as[i] - bs[i], of at least one pair.
+func Pairs(as, bs []float64) Paired { return Sampled(Differences(as, bs)) }
+
+// Differences are as[i] - bs[i].
+func Differences(as, bs []float64) []float64 {
+	ds := make([]float64, len(as))
+	for i := range as {
+		ds[i] = as[i] - bs[i]
+	}
+	return ds
+}
+
+// Sampled takes at least one value as it is, a difference to nothing.
+func Sampled(xs []float64) Paired {
+	mean, sd := MeanAndSD(xs)
+	return Paired{len(xs), mean, sd}
+}
+
+// MeanAndSD are of a sample; the deviation of a single value is 0.
+func MeanAndSD(xs []float64) (mean, sd float64) {
+	if len(xs) < 2 {
+		return stat.Mean(xs, nil), 0
+	}
+	return stat.MeanStdDev(xs, nil)
+}
+
+func MeanText(xs []float64, digits int) string {
+	m, _ := MeanAndSD(xs)
+	return fmt.Sprintf("%.*f", digits, m)
+}
+
+// SdText is the deviation between seeds, of a single one "-".
+func SdText(xs []float64, digits int) string {
+	if len(xs) < 2 {
+		return "-"
+	}
+	_, sd := MeanAndSD(xs)
+	return fmt.Sprintf("%.*f", digits, sd)
+}
+
+// standardError is that of the mean.
+func (p Paired) standardError() float64 { return p.sd / math.Sqrt(float64(p.N)) }
+
+// Interval is the confidence interval of the mean. Of a single pair there is none.
+func (p Paired) Interval(confidence float64) (lo, hi float64, ok bool) {
+	if p.N < 2 {
+		return 0, 0, false
+	}
+	half := studentQuantile(0.5+confidence/2, p.N-1) * p.standardError()
+	return p.Mean - half, p.Mean + half, true
+}
+
+// Text is the mean with its 95% interval, if there is one.
+func (p Paired) Text(digits int) string {
+	lo, hi, ok := p.Interval(0.95)
+	if !ok {
+		return fmt.Sprintf("%+.*f", digits, p.Mean)
+	}
+	return fmt.Sprintf("%+.*f [%+.*f, %+.*f]", digits, p.Mean, digits, lo, digits, hi)
+}
+
+// Equivalence is the p value of two one-sided tests (Schuirmann 1987) of the
+// hypothesis that the mean lies at margin or beyond, to either side. It is below
+// 5% just if the 90% interval lies within the margin. Of a single pair it is 1.
+func (p Paired) Equivalence(margin float64) float64 {
+	inside := margin - math.Abs(p.Mean) // from the nearer end
+	switch {
+	case p.N < 2:
+		return 1
+	case p.sd == 0 && inside > 0:
+		return 0
+	case p.sd == 0:
+		return 1
+	}
+	return student(p.N - 1).Survival(inside / p.standardError())
+}
+
+// SmallestMargin is the one that the same pairs would have shown at that p value.
+func (p Paired) SmallestMargin(level float64) (margin float64, ok bool) {
+	lo, hi, ok := p.Interval(1 - 2*level)
+	return max(-lo, hi), ok
+}
+
+// RateInterval is the 95% confidence interval of a probability of which n trials
+// gave some successes (Clopper and Pearson 1934).
+func RateInterval(successes, n int) (lo, hi float64) {
+	lo, hi = 0, 1
+	k := float64(successes)
+	if successes > 0 {
+		lo = distuv.Beta{Alpha: k, Beta: float64(n) - k + 1}.Quantile(0.025)
+	}
+	if successes < n {
+		hi = distuv.Beta{Alpha: k + 1, Beta: float64(n) - k}.Quantile(0.975)
+	}
+	return lo, hi
+}
+
+func student(degrees int) distuv.StudentsT {
+	return distuv.StudentsT{Sigma: 1, Nu: float64(degrees)}
+}
+
+// studentQuantile is where Student's t distribution has p below it.
+func studentQuantile(p float64, degrees int) float64 { return student(degrees).Quantile(p) }
+
+// Sign is that of the mean if its 95% interval does not have 0 in it, else 0.
+func (p Paired) Sign() int {
+	lo, hi, ok := p.Interval(0.95)
+	switch {
+	case ok && lo > 0:
+		return 1
+	case ok && hi < 0:
+		return -1
+	}
+	return 0
+}

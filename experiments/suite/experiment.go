@@ -1,0 +1,81 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"gpipebench/experiments/machine"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/usage"
+)
+
+// Experiment is one of the suite: it measures into a log, and reports from one.
+type Experiment interface {
+	ID() string
+	Title() string
+	// Expected is how long measuring takes on two cores of a few years ago.
+	Expected(profile string) time.Duration
+	// Key is that of the samples of a profile on this machine.
+	Key(profile string) records.Key
+	// Measure adds the samples that the log lacks.
+	Measure(ctx context.Context, log *records.Log, p progress.Progress) error
+	// Report computes what is shown from a complete log. A reference, if there
+	// is one, is shown beside.
+	Report(log, reference *records.Log) (*Report, error)
+}
+
+func (f File) Write(w io.Writer) error {
+	_, err := io.WriteString(w, f.Text)
+	return err
+}
+
+// Rendered is everything that a report writes.
+func (r *Report) Rendered() []File {
+	var files []File
+	for _, t := range r.Tables {
+		for _, f := range []struct{ format, extension string }{{"markdown", ".md"}, {"csv", ".csv"}} {
+			var text strings.Builder
+			if err := t.Write(&text, f.format); err != nil {
+				panic(err) // memory takes everything
+			}
+			files = append(files, File{t.ID + f.extension, text.String()})
+		}
+	}
+	return append(files, r.Files...)
+}
+
+// Key makes an experiment's key from what decides its samples: the text of its
+// spec, the figures of accelerators that the spec names among it.
+func Key(id, profile, spec string) records.Key {
+	return records.Key{Experiment: id, Profile: profile, Spec: machine.Digest(spec), Machine: machine.This().Key()}
+}
+
+// ProfileOf picks a profile out of a spec.
+func ProfileOf[P any](profiles map[string]P, name string) (P, error) {
+	p, ok := profiles[name]
+	if !ok {
+		return p, usage.Mark(CheckProfile(name))
+	}
+	return p, nil
+}
+
+// CheckProfiles reports a profile that a spec lacks, or has too many.
+func CheckProfiles[P any](profiles map[string]P) *Problem {
+	for _, name := range slices.Sorted(maps.Keys(profiles)) {
+		if err := CheckProfile(name); err != nil {
+			return At(err, "profiles", name)
+		}
+	}
+	for _, name := range Profiles {
+		if _, ok := profiles[name]; !ok {
+			return At(errors.New("no profile "+name+": want "+strings.Join(Profiles, ", ")), "profiles")
+		}
+	}
+	return nil
+}

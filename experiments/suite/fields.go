@@ -1,0 +1,516 @@
+package suite
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"gopkg.in/yaml.v3"
+
+	"gpipebench/experiments/usage"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/schedule"
+)
+
+// What a spec's fields may be is said by their Go types and, where that is not
+// all, by tags `want:"..."`, words with commas between:
+//
+//	1..64, >0..1   a number's range; without an end of its own that of its type.
+//	               Whole numbers are 1..16777216 unless a tag says otherwise,
+//	               others 0..1e9.
+//	optional       may be left out, or be an empty list
+//	key            entries of a list differ in this field, or in the fields that
+//	               have this word together
+//	name           a text that may stand in a sample's name: see nameForm
+//	id             a text that may be a file's name: see idForm
+//	schedule, ...  one of a vocabulary: see vocabularies
+//
+// The words for a list or a map are those of its entries, but for optional.
+// Whatever is not optional must be there, pointers and truth values excepted. No
+// list may have an entry twice.
+
+var (
+	nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._,()+-]{0,63}$`)
+	idForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+)
+
+// vocabularies are texts of which a field has one. Each reports what is none of
+// them, and what there is.
+var vocabularies = map[string]func(string) error{
+	"name":        formed(nameForm, "letters, digits, spaces and any of ._,()+- behind the first, at most 64"),
+	"id":          formed(idForm, "lower-case letters, digits and hyphens behind the first, at most 64"),
+	"schedule":    func(s string) error { _, err := schedule.Parse(s); return err },
+	"checkpoint":  func(s string) error { _, err := schedule.ParseCheckpoint(s); return err },
+	"partitioner": func(s string) error { _, err := partition.Parse(s); return err },
+	"cost":        func(s string) error { _, err := workload.ParseCost(s); return err },
+	"device":      func(s string) error { _, err := gpipe.ParseKind(s); return err },
+	"dtype":       func(s string) error { _, err := workload.ParseDType(s); return err },
+	"accounting":  func(s string) error { _, err := gpipe.ParseAccounting(s); return err },
+	"optimizer":   func(s string) error { _, err := workload.ParseOptimizer(s); return err },
+	"accelerator": func(s string) error { _, err := accelerator.Named(s); return err },
+	"model":       workload.CheckModelName,
+	"data":        oneOf("synthetic", workload.DocumentationSource),
+	"split":       oneOf("coarse", "fine"),
+	"recompute":   oneOf("early", "late"),
+	"batches":     oneOf("filled", "shrunk", "fixed"),
+}
+
+func formed(form *regexp.Regexp, what string) func(string) error {
+	return func(s string) error {
+		if !form.MatchString(s) {
+			return fmt.Errorf("%s: want %s", usage.Quoted(s), what)
+		}
+		return nil
+	}
+}
+
+func oneOf(words ...string) func(string) error {
+	return func(s string) error {
+		if !slices.Contains(words, s) {
+			return fmt.Errorf("unknown %s: want %s", usage.Quoted(s), strings.Join(words, ", "))
+		}
+		return nil
+	}
+}
+
+// WantError says what a field with a form of its own takes, such as 90s or 3m.
+type WantError string
+
+func (w WantError) Error() string { return "want " + string(w) }
+
+// rule is what a tag says.
+type rule struct {
+	least, most float64 // of numbers; both 0: as their type has it
+	above       bool    // least itself is not allowed
+	optional    bool
+	key         bool
+	word        string // one of vocabularies
+}
+
+var rangeForm = regexp.MustCompile(`^(>?)([-0-9.e]*?)\.\.([0-9.e]*)$`)
+
+// ruleOf reads a tag. What cannot be read is the program's fault.
+func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
+	for t.Kind() == reflect.Slice || t.Kind() == reflect.Array || t.Kind() == reflect.Map || t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.Float64:
+		r.most = 1e9
+	case reflect.Uint64:
+		r.least, r.most = 1, math.MaxUint64
+	default:
+		r.least, r.most = 1, 1<<24
+	}
+	for word := range strings.SplitSeq(tag.Get("want"), ",") {
+		m := rangeForm.FindStringSubmatch(word)
+		switch {
+		case word == "":
+		case word == "optional":
+			r.optional = true
+		case word == "key":
+			r.key = true
+		case m != nil:
+			var err error
+			if r.least, err = strconv.ParseFloat(m[2], 64); err == nil && m[3] != "" {
+				r.most, err = strconv.ParseFloat(m[3], 64)
+			}
+			if err != nil {
+				panic("experiments: tag " + word)
+			}
+			r.above = m[1] != ""
+		case vocabularies[word] != nil:
+			r.word = word
+		default:
+			panic("experiments: tag " + word)
+		}
+	}
+	return r
+}
+
+// specField is a key that a struct is decoded from.
+type specField struct {
+	name string
+	of   reflect.Type
+	rule
+}
+
+// fieldsOf are the keys that a struct is decoded from.
+func fieldsOf(t reflect.Type) (fields []specField) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case options == "inline":
+			fields = append(fields, fieldsOf(f.Type)...)
+		case name == "-" || !f.IsExported():
+		default:
+			fields = append(fields, specField{cmp.Or(name, strings.ToLower(f.Name)), f.Type, ruleOf(f.Tag, f.Type)})
+		}
+	}
+	return fields
+}
+
+func fieldNames(fields []specField) string {
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// The most values and list entries that a spec may have: more is a mistake.
+const (
+	maxValues  = 100_000
+	maxEntries = 1000
+)
+
+// fieldReader holds a spec against the type that it is decoded into.
+type fieldReader struct{ values int }
+
+// text is a value in a form of its own, by which entries of lists are compared;
+// "" if it is what the field would be without it.
+func (r *fieldReader) text(n *yaml.Node, t reflect.Type, rule rule, path []string) (text string, p *Problem) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if r.values++; r.values > maxValues {
+		return "", problem(n, path, fmt.Errorf("more than %d values: want fewer", maxValues))
+	}
+	fail := func(format string, args ...any) (string, *Problem) {
+		return "", problem(n, path, fmt.Errorf(format, args...))
+	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+		return fail("nothing: want %s", wanted(t, rule))
+	}
+	if own, ok := reflect.New(t).Interface().(yaml.Unmarshaler); ok {
+		err := own.UnmarshalYAML(n)
+		var want WantError
+		if errors.As(err, &want) && n.Kind == yaml.ScalarNode {
+			err = fmt.Errorf("%s: %w", usage.Quoted(n.Value), want)
+		}
+		if err != nil {
+			return "", problem(n, path, err)
+		}
+		return fmt.Sprintf("%q", n.Value), nil
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return r.fields(n, t, path)
+	case reflect.Slice, reflect.Array:
+		return r.list(n, t, rule, path)
+	case reflect.Map:
+		return r.entries(n, t, rule, path)
+	}
+	if n.Kind != yaml.ScalarNode {
+		return fail("%s: want %s", kindText(n), wanted(t, rule))
+	}
+	v := reflect.New(t)
+	tag := n.ShortTag()
+	switch t.Kind() {
+	case reflect.String:
+		if err := n.Decode(v.Interface()); err != nil {
+			return fail("%s: want %s", usage.Quoted(n.Value), wanted(t, rule))
+		}
+		s := v.Elem().String()
+		switch {
+		case s == "" && rule.optional:
+			return "", nil
+		case rule.word != "":
+			if err := vocabularies[rule.word](s); err != nil {
+				return "", problem(n, path, err)
+			}
+		case !isLine(s):
+			return fail("%s: want %s", usage.Quoted(s), wanted(t, rule))
+		}
+		return strconv.Quote(s), nil
+	case reflect.Bool:
+		if tag != "!!bool" || n.Decode(v.Interface()) != nil {
+			return fail("%s: want true or false", usage.Quoted(n.Value))
+		}
+		if !v.Elem().Bool() {
+			return "", nil
+		}
+		return "true", nil
+	case reflect.Float64:
+		x := 0.0
+		if tag != "!!int" && tag != "!!float" || n.Decode(&x) != nil || !rule.takes(x) {
+			return fail("%s: want %s", usage.Quoted(n.Value), wanted(t, rule))
+		}
+		return nonZero(strconv.FormatFloat(x, 'g', -1, 64)), nil
+	}
+	if tag != "!!int" || n.Decode(v.Interface()) != nil {
+		return fail("%s: want %s", usage.Quoted(n.Value), wanted(t, rule))
+	}
+	if x := v.Elem(); x.CanInt() && !rule.takes(float64(x.Int())) || x.CanUint() && !rule.takes(float64(x.Uint())) {
+		return fail("%s: want %s", usage.Quoted(n.Value), wanted(t, rule))
+	}
+	return nonZero(fmt.Sprint(v.Elem().Interface())), nil
+}
+
+// nonZero is a number's text, none of 0.
+func nonZero(s string) string {
+	if s == "0" || s == "-0" {
+		return ""
+	}
+	return s
+}
+
+// takes tells whether a number is in range.
+func (r rule) takes(x float64) bool {
+	return (x > r.least || x == r.least && !r.above) && x <= r.most
+}
+
+// fields reads a mapping into a struct.
+func (r *fieldReader) fields(n *yaml.Node, t reflect.Type, path []string) (string, *Problem) {
+	fields := fieldsOf(t)
+	if n.Kind != yaml.MappingNode {
+		return "", problem(n, path, fmt.Errorf("%s: want keys and values: %s", kindText(n), fieldNames(fields)))
+	}
+	texts := make([]string, len(fields))
+	seen := make([]bool, len(fields))
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		at := slices.IndexFunc(fields, func(f specField) bool { return f.name == key.Value })
+		switch {
+		case at < 0:
+			return "", problem(key, path, fmt.Errorf("unknown field %s: want %s", plainKey(key.Value), fieldNames(fields)))
+		case seen[at]:
+			return "", problem(key, path, fmt.Errorf("field %s is there twice: want it once", key.Value))
+		}
+		seen[at] = true
+		var p *Problem
+		if texts[at], p = r.text(n.Content[i+1], fields[at].of, fields[at].rule, below(path, key.Value)); p != nil {
+			return "", p
+		}
+	}
+	var all strings.Builder
+	for i, f := range fields {
+		if !seen[i] && f.needed() {
+			return "", problem(n, path, fmt.Errorf("no %s: want %s", f.name, wanted(f.of, f.rule)))
+		}
+		if texts[i] != "" {
+			fmt.Fprintf(&all, "%s: %s, ", f.name, texts[i])
+		}
+	}
+	if all.Len() == 0 {
+		return "", nil
+	}
+	return "{" + all.String() + "}", nil
+}
+
+// needed tells whether a field cannot be left out: what it would be then is not
+// in its range.
+func (f specField) needed() bool {
+	if f.optional {
+		return false
+	}
+	if _, ok := reflect.New(f.of).Interface().(yaml.Unmarshaler); ok {
+		return f.of.Kind() != reflect.Pointer
+	}
+	switch f.of.Kind() {
+	case reflect.Bool, reflect.Pointer:
+		return false
+	case reflect.Struct:
+		return slices.ContainsFunc(fieldsOf(f.of), specField.needed)
+	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
+		return !f.takes(0)
+	}
+	return true
+}
+
+// list reads a sequence.
+func (r *fieldReader) list(n *yaml.Node, t reflect.Type, rule rule, path []string) (string, *Problem) {
+	switch {
+	case n.Kind != yaml.SequenceNode:
+		return "", problem(n, path, fmt.Errorf("%s: want %s", kindText(n), wanted(t, rule)))
+	case t.Kind() == reflect.Array && len(n.Content) != t.Len():
+		return "", problem(n, path, fmt.Errorf("%d entries: want %d", len(n.Content), t.Len()))
+	case len(n.Content) == 0 && !rule.optional:
+		return "", problem(n, path, errors.New("an empty list: want at least one entry"))
+	case len(n.Content) > maxEntries:
+		return "", problem(n, path, fmt.Errorf("%d entries: want at most %d", len(n.Content), maxEntries))
+	}
+	rule.optional = false
+	element := t.Elem()
+	for element.Kind() == reflect.Pointer {
+		element = element.Elem()
+	}
+	var keys []string
+	if _, ok := reflect.New(element).Interface().(yaml.Unmarshaler); !ok && element.Kind() == reflect.Struct {
+		for _, f := range fieldsOf(element) {
+			if f.key {
+				keys = append(keys, f.name)
+			}
+		}
+	}
+	var all strings.Builder
+	seen := map[string]int{}
+	for i, entry := range n.Content {
+		here := below(path, strconv.Itoa(i))
+		text, p := r.text(entry, element, rule, here)
+		if p != nil {
+			return "", p
+		}
+		what := "this entry"
+		identity := text
+		if len(keys) > 0 {
+			identity, what = keyTexts(entry, keys), "an entry of this "+strings.Join(keys, " and ")
+		}
+		if first, twice := seen[identity]; twice {
+			return "", problem(entry, here, fmt.Errorf("%s is there already, as entry %d: want each once", what, first))
+		}
+		seen[identity] = i
+		all.WriteString(text + ", ")
+	}
+	if len(n.Content) == 0 {
+		return "", nil
+	}
+	return "[" + all.String() + "]", nil
+}
+
+// keyTexts is what some fields of an entry, which has been read, say.
+func keyTexts(n *yaml.Node, keys []string) (text string) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	for _, key := range keys {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if value := n.Content[i+1]; n.Content[i].Value == key {
+				var x any
+				if value.Decode(&x) != nil {
+					x = value.Value
+				}
+				text += fmt.Sprintf("%s: %v, ", key, x)
+			}
+		}
+	}
+	return text
+}
+
+// entries reads a mapping whose keys are the spec's own.
+func (r *fieldReader) entries(n *yaml.Node, t reflect.Type, rule rule, path []string) (string, *Problem) {
+	switch {
+	case n.Kind != yaml.MappingNode:
+		return "", problem(n, path, fmt.Errorf("%s: want %s", kindText(n), wanted(t, rule)))
+	case len(n.Content) == 0 && !rule.optional:
+		return "", problem(n, path, errors.New("no entry: want at least one"))
+	case len(n.Content) > 2*maxEntries:
+		return "", problem(n, path, fmt.Errorf("%d entries: want at most %d", len(n.Content)/2, maxEntries))
+	}
+	rule.optional = false
+	all := map[string]string{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		keys := ruleOf("", t.Key())
+		if t.Key().Kind() == reflect.String {
+			keys.word = "name"
+		}
+		name, p := r.text(key, t.Key(), keys, path)
+		if p != nil {
+			return "", p
+		}
+		if _, twice := all[name]; twice {
+			return "", problem(key, path, fmt.Errorf("%s is there twice: want it once", key.Value))
+		}
+		if all[name], p = r.text(n.Content[i+1], t.Elem(), rule, below(path, key.Value)); p != nil {
+			return "", p
+		}
+	}
+	return fmt.Sprint(all), nil // in the order of keys
+}
+
+// below is the path of what is under a key.
+func below(path []string, key string) []string { return append(slices.Clone(path), key) }
+
+// problem is an error about a node.
+func problem(n *yaml.Node, path []string, err error) *Problem {
+	return &Problem{Path: path, Err: err, at: n}
+}
+
+// wanted says in words what a field takes.
+func wanted(t reflect.Type, r rule) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if own, ok := reflect.New(t).Interface().(yaml.Unmarshaler); ok {
+		var want WantError
+		if errors.As(own.UnmarshalYAML(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str"}), &want) {
+			return string(want)
+		}
+		return "a value"
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return "keys and values: " + fieldNames(fieldsOf(t))
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map:
+		return "keys and values"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		if r.word != "" {
+			err := vocabularies[r.word]("")
+			if _, after, ok := strings.Cut(err.Error(), ": want "); ok {
+				return after
+			}
+		}
+		return fmt.Sprintf("a line of text without control characters, at most %d long", maxLine)
+	}
+	what := "a whole number"
+	if t.Kind() == reflect.Float64 {
+		what = "a number"
+	}
+	if t.Kind() == reflect.Uint64 {
+		return what + " of 1 or more"
+	}
+	ends := "from " + rangeEnd(r.least)
+	if r.above {
+		ends = "above " + rangeEnd(r.least)
+	}
+	return fmt.Sprintf("%s %s to %s", what, ends, rangeEnd(r.most))
+}
+
+// rangeEnd is an end of a range, in full where it is short.
+func rangeEnd(x float64) string { return strconv.FormatFloat(x, 'g', 10, 64) }
+
+// maxLine is how long a text may be, in bytes.
+const maxLine = 4000
+
+// isLine tells whether a text can stand in tables and notes.
+func isLine(s string) bool {
+	return strings.TrimSpace(s) != "" && len(s) <= maxLine && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+}
+
+// kindText is what a node is, in words.
+func kindText(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.MappingNode:
+		return "keys and values"
+	}
+	return usage.Quoted(n.Value)
+}
+
+// plainKey is a key as it stands, in quotes if it is no plain word.
+func plainKey(s string) string {
+	if nameForm.MatchString(s) {
+		return s
+	}
+	return usage.Quoted(s)
+}

@@ -1,0 +1,136 @@
+package suite
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/units"
+)
+
+func CommitName(s records.Provenance) string {
+	if s.Commit == "" {
+		return "unknown"
+	}
+	name := s.Commit[:min(12, len(s.Commit))]
+	if s.Dirty {
+		name += " with changes"
+	}
+	return name
+}
+
+// Bracketed is the 95% interval of values in brackets, each written by format;
+// "-" if they are too few.
+func Bracketed(values []float64, format func(float64) string) string {
+	lo, hi, ok := stats.Interval(values, 0.95)
+	if !ok {
+		return "-"
+	}
+	return fmt.Sprintf("[%s, %s]", format(lo), format(hi))
+}
+
+// FewRoundsNote warns of medians without an interval, if n rounds give none.
+func FewRoundsNote(n int) []string {
+	least := stats.LeastForInterval(0.95)
+	if n >= least {
+		return nil
+	}
+	return []string{fmt.Sprintf("Warning: n = %d rounds. A 95%% interval of order statistics takes %d, so medians stand here without one: how far another run would be from them is not known.", n, least)}
+}
+
+// FewSeedsNote warns of what n pairs, or n runs, of one seed each cannot show:
+// Student's t takes them to be normal, which only a larger number could bear
+// out or do without.
+func FewSeedsNote(n int) []string {
+	least := stats.LeastForInterval(0.95)
+	switch {
+	case n >= least:
+		return nil
+	case n < 2:
+		return []string{fmt.Sprintf("Warning: n = %d seed. There is no deviation, no interval and no test: nothing is said of other seeds.", n)}
+	}
+	return []string{fmt.Sprintf("Warning: n = %d seeds. Student's t has %d degrees of freedom and takes the values to be normal, which so few cannot show; a 95%% interval that takes nothing for granted (order statistics) needs %d.", n, n-1, least)}
+}
+
+// ReportOf is an experiment's report with a note under every table that says
+// where its numbers are from.
+func ReportOf(e Experiment, log, reference *records.Log) (*Report, error) {
+	report, err := Understood(e, log, reference)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range report.Tables {
+		t.Notes = append(t.Notes, SeedsNote(log), ProvenanceNote(log))
+	}
+	return report, nil
+}
+
+// Understood is an experiment's report. Records of another version of this
+// program, or changed by hand, may lack what the report counts on: that is an
+// error.
+func Understood(e Experiment, log, reference *records.Log) (report *Report, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: its records are not what this version writes (%v): want others, by --fresh", e.ID(), p)
+		}
+	}()
+	return e.Report(log, reference)
+}
+
+func SameDir(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// SeedsNote lists every seed of an experiment's samples.
+func SeedsNote(log *records.Log) string {
+	seeds := log.Seeds()
+	if len(seeds) == 0 {
+		return "Seeds: none; no random number goes into this."
+	}
+	var all []string
+	for _, s := range seeds {
+		all = append(all, fmt.Sprint(s))
+	}
+	return "Seeds: " + strings.Join(all, ", ") + "."
+}
+
+// ProvenanceNote says when, by what and where an experiment's samples were
+// measured. Of several processes, it has the first's and the last's time, and
+// every commit.
+func ProvenanceNote(log *records.Log) string {
+	when := log.Session.Time
+	commits := []string{CommitName(log.Session)}
+	if all := log.Measuring(); len(all) > 1 {
+		when = fmt.Sprintf("%s to %s by %d processes", all[0].Time, all[len(all)-1].Time, len(all))
+		commits = nil
+		for _, s := range all {
+			if c := CommitName(s); !slices.Contains(commits, c) {
+				commits = append(commits, c)
+			}
+		}
+	}
+	return fmt.Sprintf("Measured %s, commit %s, profile %s, spec %s, %s.", when, strings.Join(commits, ", "), log.Key.Profile, log.Key.Spec, log.Session.Machine)
+}
+
+func ReferenceNote(reference *records.Log) string {
+	return fmt.Sprintf("Reference: %s, profile %s, %s.", reference.Session.Machine, reference.Key.Profile, reference.Session.Time)
+}
+
+// FewRunsNote warns of rates and medians over so few seeds that the medians have
+// no interval.
+func FewRunsNote(n int) []string {
+	least := stats.LeastForInterval(0.95)
+	if n >= least {
+		return nil
+	}
+	_, none := stats.RateInterval(0, n)
+	all, _ := stats.RateInterval(n, n)
+	return []string{fmt.Sprintf("Warning: n = %d. That none of so few runs diverges is within the 95%% interval (Clopper and Pearson) of rates up to %s, that all do of rates from %s. Medians stand with the range of the runs, as a 95%% interval takes %d.",
+		n, units.FormatShare(none, 1), units.FormatShare(all, 1), least)}
+}

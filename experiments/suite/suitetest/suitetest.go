@@ -1,0 +1,70 @@
+package suitetest
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/suite"
+)
+
+// Use -update where a table is meant to look different, and read the diff.
+var Update = flag.Bool("update", false, "write the golden files anew")
+
+func Golden(t *testing.T, name, got string) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *Update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+// RendersReference skips a test where short ones run: under the race detector,
+// which takes minutes over the whole reference.
+func RendersReference(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("renders the whole reference")
+	}
+}
+
+// Loaded is an experiment of the program's own spec.
+func Loaded[T suite.Experiment](t *testing.T, load func(...suite.SpecFile) (suite.Experiment, error)) T {
+	t.Helper()
+	e, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e.(T)
+}
+
+// Edited is a spec of the program with the first old replaced.
+func Edited(t *testing.T, file, old, replacement string) []byte {
+	t.Helper()
+	raw, err := suite.SpecFiles.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(raw), old, replacement, 1)
+	if text == string(raw) {
+		t.Fatalf("%s has no %q", file, old)
+	}
+	return []byte(text)
+}
+
+// LineWith is the number of the first line of a spec that has a part in it.
+func LineWith(text []byte, part string) int {
+	return 1 + slices.IndexFunc(strings.Split(string(text), "\n"), func(l string) bool { return strings.Contains(l, strings.TrimSpace(part)) })
+}

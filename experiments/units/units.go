@@ -1,0 +1,84 @@
+package units
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Binary units come before decimal ones: both end in B.
+var byteUnits = []struct {
+	name string
+	size float64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
+}
+
+// ParseBytes reads an amount of memory: 65536, 64MiB, 1.5GiB, 2GB.
+func ParseBytes(s string) (int64, error) {
+	number, size := s, 1.0
+	for _, u := range byteUnits {
+		if rest, ok := strings.CutSuffix(s, u.name); ok {
+			number, size = rest, u.size
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(v >= 0) || v*size >= math.MaxInt64 {
+		return 0, fmt.Errorf("%q is no amount of memory: want a number of bytes, or one with a unit such as 64MiB, 1.5GiB or 2GB", s)
+	}
+	return int64(v * size), nil
+}
+
+// FormatBytes writes an amount of memory in binary units, with the digits that
+// tell amounts apart.
+func FormatBytes(n int64) string {
+	if n < 1<<10 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	v := float64(n)
+	unit := "B"
+	for _, u := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
+		if v < 1<<10 {
+			break
+		}
+		v, unit = v/(1<<10), u
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64) + " " + unit
+}
+
+// FormatSeconds writes a time in four digits and the unit that suits it.
+func FormatSeconds(t float64) string {
+	for _, u := range []struct {
+		name string
+		size float64
+	}{{"s", 1}, {"ms", 1e-3}} {
+		if t >= u.size || t == 0 {
+			return strconv.FormatFloat(t/u.size, 'g', 4, 64) + " " + u.name
+		}
+	}
+	return strconv.FormatFloat(t/1e-6, 'g', 4, 64) + " us"
+}
+
+// FormatShare writes a part of a whole in percent.
+func FormatShare(part, whole float64) string {
+	s := fmt.Sprintf("%.1f%%", 100*part/whole)
+	if s == "-0.0%" {
+		return "0.0%" // a difference that should be 0
+	}
+	return s
+}
+
+// FormatWait writes how long something will take, roughly.
+func FormatWait(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()+0.5))
+	case d < 10*time.Minute:
+		return fmt.Sprintf("%.1f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.0f min", d.Minutes())
+}

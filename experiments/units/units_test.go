@@ -1,0 +1,41 @@
+package units
+
+import (
+	"testing"
+)
+
+func TestUnits(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "65536": 65536, "64MiB": 64 << 20, "1.5GiB": 3 << 29, "2GB": 2e9, "3kB": 3000, "7B": 7,
+	} {
+		if got, err := ParseBytes(text); err != nil || got != want {
+			t.Errorf("ParseBytes(%q) = %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "MiB", "-1", "1e30", "12 apples", "NaN"} {
+		if got, err := ParseBytes(text); err == nil {
+			t.Errorf("ParseBytes(%q) = %d, want an error", text, got)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.00 KiB", 3 << 29: "1.50 GiB"} {
+		if got := FormatBytes(n); got != want {
+			t.Errorf("FormatBytes(%d) = %q, want %q", n, got, want)
+		}
+	}
+	for s, want := range map[float64]string{0: "0 s", 1.5: "1.5 s", 0.0125: "12.5 ms", 2e-6: "2 us"} {
+		if got := FormatSeconds(s); got != want {
+			t.Errorf("FormatSeconds(%v) = %q, want %q", s, got, want)
+		}
+	}
+}
+
+func FuzzParseBytes(f *testing.F) {
+	for _, s := range []string{"0", "64MiB", "1.5GiB", "2GB", "-1", "1e300TB", "0x1p4KiB", "inf", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if n, err := ParseBytes(s); err == nil && n < 0 {
+			t.Errorf("%q is %d", s, n)
+		}
+	})
+}

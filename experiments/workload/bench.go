@@ -1,0 +1,135 @@
+package workload
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"gpipebench/datasets"
+	"gpipebench/experiments/machine"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/usage"
+	"gpipebench/gpipe"
+	"gpipebench/nn"
+)
+
+// Benching times training steps: SGD with momentum 0.9, no dropout, random
+// tokens of the synthetic source or one mini-batch of random images.
+type Benching struct {
+	Model  Model
+	Setup  Setup
+	Batch  int
+	Steps  int // timed
+	WarmUp int // run before them and discarded
+	Seed   uint64
+}
+
+// Bench is what they took. The first three keys are the ones that other
+// programs rely on.
+type Bench struct {
+	StepSeconds StepSeconds `json:"step_seconds"`
+	PeakBytes   []int64     `json:"peak_bytes"`    // planned, by device
+	MaxRSSBytes int64       `json:"max_rss_bytes"` // of the process; 0 where the system does not tell
+
+	ExamplesPerSecond float64 `json:"examples_per_second"`
+	ClosedForm        float64 `json:"closed_form_seconds"`
+	Discarded         int     `json:"discarded_steps"`
+	Partition         []int   `json:"partition"`
+	Note              string  `json:"partition_note,omitempty"`
+	Device            string  `json:"device"`
+	Threads           int     `json:"threads"`
+	KernelProfile     string  `json:"kernel_profile"`
+	HighWaterBytes    []int64 `json:"high_water_bytes"`
+}
+
+// StepSeconds are the times of steps.
+type StepSeconds struct {
+	Median float64   `json:"median"`
+	Min    float64   `json:"min"`
+	All    []float64 `json:"all"`
+}
+
+// MaxBenchSteps bounds the times that are kept.
+const MaxBenchSteps = 1 << 24
+
+// Run benchmarks.
+func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64)) (*Bench, error) {
+	if b.Steps < 1 || b.WarmUp < 0 || b.Steps > MaxBenchSteps || b.WarmUp > MaxBenchSteps {
+		return nil, usage.Errorf("%d steps behind %d to warm up: want 1 to %d behind 0 to %d", b.Steps, b.WarmUp, MaxBenchSteps, MaxBenchSteps)
+	}
+	b.Model.Dropout, b.Model.DropPath = 0, 0
+	t := Training{
+		Model: b.Model, Data: "synthetic", Setup: b.Setup, Batch: b.Batch, Steps: b.Steps + b.WarmUp,
+		Seed: b.Seed, Optimizer: "momentum", LR: 0.01, LRSchedule: "constant",
+	}
+	next, err := t.benchBatches()
+	if err != nil {
+		return nil, err
+	}
+	trainer, p, err := t.Open(ctx, ToTrain)
+	if err != nil {
+		return nil, err
+	}
+	defer trainer.Close()
+	r := &Bench{Discarded: b.WarmUp, Device: b.Setup.Device.String(), Threads: max(b.Setup.Threads, 1), KernelProfile: machine.KernelProfile()}
+	r.Partition, r.Note = trainer.Sizes()
+	clock := stepClock{sizes: gpipe.MicroBatchSizes(b.Batch, p.MicroBatches)}
+	for i := range b.WarmUp + b.Steps {
+		batch, err := next(i)
+		if err != nil {
+			return nil, err
+		}
+		res, err := trainer.Step(ctx, batch)
+		if err != nil {
+			return nil, err
+		}
+		if i >= b.WarmUp {
+			r.StepSeconds.All = append(r.StepSeconds.All, res.Seconds)
+			clock.add(res)
+		}
+		if onStep != nil {
+			onStep(i+1-b.WarmUp, res.Seconds)
+		}
+	}
+	r.StepSeconds.Median = stats.Median(r.StepSeconds.All)
+	r.StepSeconds.Min = slices.Min(r.StepSeconds.All)
+	r.ExamplesPerSecond = float64(b.Batch) / r.StepSeconds.Median
+	if _, r.ClosedForm, err = clock.read(b.Setup); err != nil {
+		return nil, err
+	}
+	r.PeakBytes, r.HighWaterBytes = MemoryOf(trainer)
+	r.MaxRSSBytes = machine.MaxRSS()
+	return r, nil
+}
+
+// benchBatches is what is trained on: any tokens will do.
+func (t *Training) benchBatches() (func(int) (nn.Batch, error), error) {
+	if t.Model.Images() {
+		if t.Batch < 1 {
+			return nil, usage.Errorf("a mini-batch of %d examples: want 1 or more", t.Batch)
+		}
+		if _, err := t.Model.Build(); err != nil {
+			return nil, err
+		}
+		// Only once the pipeline is open, which finds out what is too much.
+		batch := sync.OnceValue(func() nn.Batch { return t.Model.noise(t.Batch, t.Seed) })
+		return func(int) (nn.Batch, error) { return batch(), nil }, nil
+	}
+	if t.Model.Name == Translator {
+		if t.Batch < 1 || t.Model.Vocab < 1 || t.Model.Seq < 1 {
+			return nil, usage.Errorf("a mini-batch of %d examples of %d tokens out of %d: want 1 or more", t.Batch, t.Model.Seq, t.Model.Vocab)
+		}
+		return func(i int) (nn.Batch, error) { return t.Model.randomPairs(t.Batch, t.Seed, i), nil }, nil
+	}
+	source, err := t.Source()
+	return func(i int) (nn.Batch, error) { return source.Batch(datasets.Train, i, t.Batch) }, err
+}
+
+// MemoryOf is each device's planned peak and what has been used of it.
+func MemoryOf(t *gpipe.Trainer) (peak, high []int64) {
+	for k, plan := range t.Plans() {
+		_, used := t.HighWater(k)
+		peak, high = append(peak, plan.Peak), append(high, used)
+	}
+	return peak, high
+}

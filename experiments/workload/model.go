@@ -1,0 +1,274 @@
+package workload
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"gopkg.in/yaml.v3"
+
+	"gpipebench/experiments/usage"
+	"gpipebench/gpipe"
+	"gpipebench/models/transformer"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// Model is a network by name and scale.
+type Model struct {
+	Name   string `yaml:"name" json:"name" want:"model"`   // one of Models
+	Layers int    `yaml:"layers" json:"layers" want:"0.."` // of transformer: in each of encoder and decoder; of amoebanetd: normal cells
+	Dim    int    `yaml:"dim" json:"dim" want:"0.."`
+	FF     int    `yaml:"ff" json:"ff" want:"0.."`
+	Heads  int    `yaml:"heads" json:"heads" want:"0.."`
+	Vocab  int    `yaml:"vocab" json:"vocab" want:"0.."` // of transformer: of the target
+	Seq    int    `yaml:"seq" json:"seq" want:"0.."`     // tokens of an example, of either side of a pair
+	Tied   Tying  `yaml:"tied" json:"tied" want:"optional"`
+	Fine   bool   `yaml:"fine" json:"fine"` // cut also inside of layers; of ResNets: of blocks
+
+	// Of transformer only.
+	HeadDim     int `yaml:"head_dim" json:"head_dim,omitempty" want:"0.."`         // 0: Dim/Heads
+	SourceVocab int `yaml:"source_vocab" json:"source_vocab,omitempty" want:"0.."` // 0: Vocab
+
+	// Of networks for images only.
+	Filters  int     `yaml:"filters" json:"filters,omitempty" want:"0.."`   // of amoebanetd: D
+	Width    int     `yaml:"width" json:"width,omitempty" want:"0.."`       // of ResNets: channels of the stem; 0: 64
+	Image    int     `yaml:"image" json:"image,omitempty" want:"0.."`       // height and width in pixels; 0: 224
+	Channels int     `yaml:"channels" json:"channels,omitempty" want:"0.."` // of the images; 0: 3
+	Classes  int     `yaml:"classes" json:"classes,omitempty" want:"0.."`   // of images
+	Aux      float64 `yaml:"aux" json:"aux,omitempty"`                      // weight of amoebanetd's auxiliary head; 0: no head
+	DropPath float64 `yaml:"drop_path" json:"drop_path,omitempty"`          // rate of amoebanetd's last cell; 0: none
+	Official bool    `yaml:"official" json:"official,omitempty"`            // amoebanetd with the official code's stem
+	Delayed  bool    `yaml:"delayed" json:"delayed,omitempty"`              // amoebanetd that is reduced later (the paper's first version, section 5)
+	ZeroInit bool    `yaml:"zero_init" json:"zero_init,omitempty"`          // ResNets whose blocks begin as identities
+	// BNMomentum is the share that batch norm's moving averages keep at each
+	// mini-batch; 0: 0.9.
+	BNMomentum float64 `yaml:"bn_momentum" json:"bn_momentum,omitempty"`
+
+	Dropout    float64 `yaml:"dropout" json:"dropout"`
+	ScaledInit bool    `yaml:"scaled_init" json:"scaled_init"`
+	ClipLogits float64 `yaml:"clip_logits" json:"clip_logits"` // 0: not
+}
+
+const (
+	LanguageModel = "transformer-lm"
+	Translator    = "transformer" // encoder and decoder
+)
+
+var models = append([]string{LanguageModel, Translator}, visionModels...)
+
+// CheckModelName refuses what is no name of a network.
+func CheckModelName(name string) error {
+	if slices.Contains(models, name) || name == ConvNet {
+		return nil
+	}
+	return fmt.Errorf("unknown model %s: want %s", usage.Quoted(name), strings.Join(models, ", "))
+}
+
+// Models lists the names that Model.Name may have.
+func Models() []string { return slices.Clone(models) }
+
+// Tying says which vocabulary tables are one: none (also ""), softmax or all, as
+// transformer.ParseTie reads it. A language model has but two, so that softmax
+// and all are the same.
+type Tying string
+
+// ParseTying reads a Tying, and true and false for softmax and none.
+func ParseTying(s string) (Tying, error) {
+	switch s {
+	case "true":
+		s = transformer.TieSoftmax.String()
+	case "false", "":
+		s = transformer.TieNone.String()
+	}
+	_, err := transformer.ParseTie(s)
+	return Tying(s), err
+}
+
+func (t *Tying) UnmarshalYAML(n *yaml.Node) (err error) {
+	*t, err = ParseTying(n.Value)
+	return err
+}
+
+// size is one of a model's sizes.
+type size struct {
+	flag, of string // the command's flag, if there is one, and what it counts
+	most     int
+	count    func(Model) int
+}
+
+// sizes are what a model's size is given by, and the most that anybody can
+// train: networks that are not refused are built and planned in seconds to
+// minutes, and nothing that is counted of them overflows.
+var sizes = []size{
+	{"layers", "layers", 10_000, func(m Model) int { return m.Layers }},
+	{"dim", "dimensions", 1 << 20, func(m Model) int { return m.Dim }},
+	{"ff", "dimensions in feed-forward layers", 1 << 22, func(m Model) int { return m.FF }},
+	{"heads", "heads", 1 << 20, func(m Model) int { return m.Heads }},
+	{"head-dim", "dimensions of a head", 1 << 20, func(m Model) int { return m.HeadDim }},
+	{"vocab", "tokens in the vocabulary", 1 << 24, func(m Model) int { return m.Vocab }},
+	{"", "tokens in the source's vocabulary", 1 << 24, func(m Model) int { return m.SourceVocab }},
+	{"seq", "tokens in an example", 1 << 20, func(m Model) int { return m.Seq }},
+	{"filters", "filters", 1 << 16, func(m Model) int { return m.Filters }},
+	{"width", "channels of the stem", 1 << 16, func(m Model) int { return m.Width }},
+	{"image", "pixels on an image's side", 1 << 14, func(m Model) int { return m.Image }},
+	{"", "channels of an image", 1 << 10, func(m Model) int { return m.Channels }},
+	{"classes", "classes", 1 << 24, func(m Model) int { return m.Classes }},
+}
+
+// MaxSize is the most that the flag of a model's size may be.
+func MaxSize(flag string) int {
+	return sizes[slices.IndexFunc(sizes, func(s size) bool { return s.flag == flag })].most
+}
+
+// maxImageLayers is the most layers of networks for images, which are cells of
+// some hundred operations.
+const maxImageLayers = 1500
+
+func (m Model) checkSizes() error {
+	for _, s := range sizes {
+		most := s.most
+		if s.flag == "layers" && m.Images() {
+			most = maxImageLayers
+		}
+		if n := s.count(m); n > most {
+			return usage.Errorf("%s: %d %s: want at most %d", m.Name, n, s.of, most)
+		}
+	}
+	return nil
+}
+
+// flagNames are what flags call those fields of the models' configurations that
+// they do not call alike.
+var flagNames = map[string]string{
+	"feed-forward": "ff", "seq-len": "seq", "source-len": "seq", "target-len": "seq", "target-vocab": "vocab",
+	"momentum": "bn-momentum", "aux-scale": "aux", "tie": "tied",
+}
+
+var fieldName = regexp.MustCompile(`\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b`)
+
+// inFlags is an error of a model's configuration with flags' names for its fields.
+func inFlags(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(fieldName.ReplaceAllStringFunc(err.Error(), func(field string) string {
+		name := strings.ToLower(field[:1])
+		for _, r := range field[1:] {
+			if unicode.IsUpper(r) {
+				name += "-"
+			}
+			name += string(unicode.ToLower(r))
+		}
+		return cmp.Or(flagNames[name], name)
+	}))
+}
+
+// Build makes the model's layers.
+func (m Model) Build() ([]nn.Layer, error) {
+	if err := m.checkSizes(); err != nil {
+		return nil, err
+	}
+	if m.Images() {
+		layers, err := m.buildVision()
+		return layers, usage.Mark(inFlags(err))
+	}
+	tied, err := ParseTying(string(m.Tied))
+	if err != nil {
+		return nil, usage.Mark(err)
+	}
+	tie, err := transformer.ParseTie(string(tied))
+	if err != nil {
+		return nil, usage.Mark(err)
+	}
+	var layers []nn.Layer
+	switch m.Name {
+	case LanguageModel:
+		if m.HeadDim != 0 && m.HeadDim*m.Heads != m.Dim {
+			return nil, usage.Errorf("%d heads of %d at width %d: want a head size only of %s, or one that is width/heads", m.Heads, m.HeadDim, m.Dim, Translator)
+		}
+		layers, err = transformer.LM(transformer.Config{
+			Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, Vocab: m.Vocab, SeqLen: m.Seq,
+			Dropout: float32(m.Dropout), Tied: tie != transformer.TieNone, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
+		})
+	case Translator:
+		layers, err = transformer.Translation(transformer.TranslationConfig{
+			Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, HeadDim: m.HeadDim,
+			SourceVocab: cmp.Or(m.SourceVocab, m.Vocab), TargetVocab: m.Vocab, SourceLen: m.Seq, TargetLen: m.Seq,
+			Dropout: float32(m.Dropout), Tie: tie, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
+		})
+	default:
+		return nil, usage.Mark(CheckModelName(m.Name))
+	}
+	return layers, usage.Mark(inFlags(err))
+}
+
+// Input is what the model takes in mini-batches of the given size. Language
+// models: token ids, and as targets the next ones; transformer: what
+// datasets.Translation gives, both sides Seq long; the others: images, and as
+// targets their classes.
+func (m Model) Input(examples int) gpipe.Input {
+	if m.Images() {
+		return gpipe.Input{
+			Examples: examples, Inputs: []graph.Type{m.imageType()}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}},
+		}
+	}
+	ids := graph.Type{Shape: graph.Shape{m.Seq}, DType: graph.I32}
+	in := gpipe.Input{Examples: examples, Inputs: []graph.Type{ids}, Targets: []graph.Type{ids}}
+	if m.Name == Translator {
+		in.Inputs = []graph.Type{ids, {Shape: graph.Shape{}, DType: graph.I32}, ids}
+	}
+	return in
+}
+
+// Loss is the model's loss.
+func (m Model) Loss(smoothing float64) (nn.Loss, error) {
+	if !(smoothing >= 0 && smoothing < 1) {
+		return nil, usage.Errorf("label smoothing of %v: want at least 0 and less than 1", smoothing)
+	}
+	l := nn.CrossEntropy{Smoothing: float32(smoothing), Ranks: m.Images()}
+	if m.Aux != 0 {
+		return nn.AuxiliaryLoss{CrossEntropy: l, Weight: float32(m.Aux)}, nil
+	}
+	return l, nil
+}
+
+// perplexity is that of a mean loss in nats.
+func perplexity(loss float64) float64 { return math.Exp(loss) }
+
+// bits is a loss in nats as bits.
+func bits(nats float64) float64 { return nats / math.Ln2 }
+
+// String names the network and its scale.
+func (m Model) String() string {
+	var scale []string
+	add := func(name string, n int) {
+		if n != 0 {
+			scale = append(scale, fmt.Sprintf("%s %d", name, n))
+		}
+	}
+	switch m.Name {
+	case AmoebaNet, ConvNet:
+		add("layers", m.Layers)
+		add("filters", m.Filters)
+	case LanguageModel, Translator:
+		for _, n := range []struct {
+			name string
+			n    int
+		}{{"layers", m.Layers}, {"dimension", m.Dim}, {"feed-forward", m.FF}, {"heads", m.Heads}, {"vocabulary", m.Vocab}, {"sequence", m.Seq}} {
+			add(n.name, n.n)
+		}
+	default:
+		add("width", m.Width)
+	}
+	if m.Images() {
+		add("images of", m.Image)
+		add("classes", m.Classes)
+	}
+	return m.Name + " (" + strings.Join(scale, ", ") + ")"
+}

@@ -1,0 +1,111 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpipebench/experiments/usage"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn"
+)
+
+// Setup is how a network is run: everything that must not change a bit of what
+// comes out.
+type Setup struct {
+	Partitions    int // K
+	MicroBatches  int // M
+	Schedule      schedule.Schedule
+	Checkpoint    schedule.Checkpoint
+	LateRecompute bool
+
+	Balance     []int // layers of each partition; nil: Partitioner decides by Cost
+	Partitioner partition.Partitioner
+	Cost        Cost
+
+	Device    gpipe.Kind
+	Threads   int           // of each device
+	MemoryCap int64         // bytes of each device; 0: no limit
+	Link      timeline.Link // of emulated devices
+}
+
+// Cost is what partitioners balance.
+type Cost uint8
+
+const (
+	FLOPs  Cost = iota // derived from the layers' shapes
+	Time               // each layer's forward, recomputation and backward measured by itself on this machine
+	Memory             // parameters with gradients and optimiser, and what is saved for the backward
+)
+
+var costs = [...]string{"flops", "time", "memory"}
+
+func (c Cost) String() string { return costs[c] }
+
+// ParseCost reads what String writes.
+func ParseCost(s string) (Cost, error) {
+	if i := slices.Index(costs[:], s); i >= 0 {
+		return Cost(i), nil
+	}
+	return 0, fmt.Errorf("unknown cost %q: want %s", s, strings.Join(costs[:], ", "))
+}
+
+// Pipeline describes the run of a network with this setup on mini-batches of
+// one kind. It measures the layers if the cost asks for it.
+func (s Setup) Pipeline(ctx context.Context, layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeline, error) {
+	p, err := s.Uncut(layers, l, in)
+	if err != nil {
+		return p, err
+	}
+	return p, s.cut(ctx, &p, in)
+}
+
+// cut has the layers' costs known, if something is to be cut by them.
+func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input) (err error) {
+	if s.Balance != nil || s.Partitions == 1 {
+		return nil
+	}
+	var d *gpipe.Description
+	if s.Cost != Time {
+		if d, err = p.Describe(in); err != nil {
+			return err
+		}
+	}
+	p.Costs, err = s.Cost.Of(ctx, *p, in, d)
+	return err
+}
+
+// Uncut is pipeline without the layers' costs.
+func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeline, error) {
+	p := gpipe.Pipeline{
+		Layers: layers, Loss: l,
+		Partitions: s.Partitions, MicroBatches: s.MicroBatches,
+		Schedule: s.Schedule, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
+		Balance: s.Balance, Partitioner: s.Partitioner,
+		Devices: []gpipe.Device{{Kind: s.Device, Threads: s.Threads, Capacity: s.MemoryCap, Link: s.Link}},
+	}
+	switch {
+	case s.Partitions < 1:
+		return p, usage.Errorf("%d partitions: want 1 to %d, the number of layers", s.Partitions, len(layers))
+	case s.MicroBatches < 1:
+		return p, usage.Errorf("%d micro-batches: want 1 to %d, the mini-batch", s.MicroBatches, in.Examples)
+	case s.Device == gpipe.Host && s.Link != timeline.Link{}:
+		return p, usage.Errorf("a link's bandwidth or latency on host devices, which share memory: want emulated devices")
+	}
+	return p, usage.Mark(p.Validate(in))
+}
+
+// Of is what each layer costs, from the network's description or measured.
+func (c Cost) Of(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, d *gpipe.Description) ([]float64, error) {
+	switch c {
+	case Time:
+		return TimeLayers(ctx, p, in)
+	case Memory:
+		return d.Memory(), nil
+	}
+	return d.FLOPs(), nil
+}

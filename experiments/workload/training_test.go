@@ -1,0 +1,98 @@
+package workload_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpipebench/experiments/usage"
+	"gpipebench/experiments/workload"
+	"gpipebench/experiments/workload/workloadtest"
+)
+
+// Weights of a network of the same shapes that computes something else are
+// refused, those of one that only trains otherwise are not.
+func TestLoadOfAnotherNetwork(t *testing.T) {
+	amoeba := workloadtest.TinyImages()
+	amoeba.Model = workload.Model{Name: workload.AmoebaNet, Layers: 3, Filters: 8, Image: 32}
+	for _, c := range []struct {
+		want     string // "": accepted
+		training workload.Training
+		change   func(*workload.Training)
+	}{
+		{"heads 2, and this one has 4", workloadtest.TinyTraining(), func(t *workload.Training) { t.Model.Heads = 4 }},
+		{"", workloadtest.TinyTraining(), func(t *workload.Training) { t.Model.Dropout, t.Setup.Partitions, t.Model.Fine = 0.3, 1, true }},
+		{"delayed false, and this one has true", amoeba, func(t *workload.Training) { t.Model.Delayed = true }},
+		{"", amoeba, func(t *workload.Training) { t.Model.DropPath = 0.2 }},
+	} {
+		first, second := c.training, c.training
+		first.Save = filepath.Join(t.TempDir(), "weights.safetensors")
+		saved, err := first.Run(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second.Load, second.Steps, second.Epochs = first.Save, 0, 0
+		c.change(&second)
+		loaded, err := second.Run(t.Context(), nil)
+		switch {
+		case c.want == "" && (err != nil || loaded.WeightsSHA256 != saved.WeightsSHA256):
+			t.Errorf("%v: want the weights that were saved", err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%v: want %s", err, c.want)
+		}
+	}
+}
+
+// What is told before the first step changes nothing of the training.
+func TestAnnounce(t *testing.T) {
+	told := workloadtest.TinyTraining()
+	var steps int
+	var expected time.Duration
+	told.Announce = func(n int, d time.Duration) { steps, expected = n, d }
+	r, err := told.Run(t.Context(), func(workload.TrainStep) {
+		if steps != 2 || expected <= 0 {
+			t.Errorf("%d steps in %v before the first step, want 2 in some time", steps, expected)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, err := workloadtest.TinyTraining().Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.WeightsSHA256 != silent.WeightsSHA256 || r.Eval.Loss != silent.Eval.Loss || fmt.Sprint(r.HighWaterBytes) != fmt.Sprint(silent.HighWaterBytes) {
+		t.Errorf("told: %s, %v; else %s, %v", r.WeightsSHA256, r.HighWaterBytes, silent.WeightsSHA256, silent.HighWaterBytes)
+	}
+}
+
+func TestAbsurdModels(t *testing.T) {
+	for _, name := range append(workload.Models(), workload.ConvNet) {
+		for what, change := range map[string]func(m *workload.Model, n int){
+			"layers":           func(m *workload.Model, n int) { m.Layers = n },
+			"dimensions":       func(m *workload.Model, n int) { m.Dim = n },
+			"feed-forward":     func(m *workload.Model, n int) { m.FF = n },
+			"heads":            func(m *workload.Model, n int) { m.Heads = n },
+			"vocabulary":       func(m *workload.Model, n int) { m.Vocab = n },
+			"tokens in an":     func(m *workload.Model, n int) { m.Seq = n },
+			"filters":          func(m *workload.Model, n int) { m.Filters = n },
+			"stem":             func(m *workload.Model, n int) { m.Width = n },
+			"pixels":           func(m *workload.Model, n int) { m.Image = n },
+			"channels of an i": func(m *workload.Model, n int) { m.Channels = n },
+			"classes":          func(m *workload.Model, n int) { m.Classes = n },
+		} {
+			for _, n := range []int{1e9, 1e12, 1<<63 - 1} {
+				m := workload.Model{Name: name, Layers: 3, Dim: 16, FF: 16, Heads: 2, Vocab: 8, Seq: 8, Filters: 8, Classes: 2}
+				change(&m, n)
+				_, err := m.Build()
+				var usage *usage.Error
+				if !errors.As(err, &usage) || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "want at most") {
+					t.Errorf("%s with %d for %s: %v", name, n, what, err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package workload
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"gpipebench/experiments/usage"
+	"gpipebench/gpipe"
+	"gpipebench/nn"
+)
+
+// TestVisionModels: the names that describe, train and bench take, with the
+// parameters of the papers' networks.
+func TestVisionModels(t *testing.T) {
+	for _, c := range []struct {
+		model Model
+		want  int64
+	}{
+		{Model{Name: "amoebanetd", Layers: 72, Filters: 512, Classes: 1000}, 1_844_858_344},
+		{Model{Name: "amoebanetd", Layers: 18, Filters: 208, Classes: 1000, Official: true, Aux: 0.4}, 81_781_529},
+		{Model{Name: "amoebanetd", Layers: 6, Filters: 64, Classes: 1000, Image: 64, Delayed: true}, 3_701_096},
+		{Model{Name: "resnet50", Classes: 1000}, 25_557_032},
+		{Model{Name: "resnet101", Classes: 1000, Fine: true}, 44_549_160},
+		{Model{Name: "resnet152", Classes: 1000}, 60_192_808},
+	} {
+		layers, err := c.model.Build()
+		if err != nil {
+			t.Errorf("%+v: %v", c.model, err)
+			continue
+		}
+		loss, err := c.model.Loss(0.1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := nn.CountParams(layers); got != c.want {
+			t.Errorf("%s: %d parameters, want %d", c.model.Name, got, c.want)
+		}
+		d, err := gpipe.Pipeline{Layers: layers, Loss: loss}.Describe(c.model.Input(2))
+		if err != nil {
+			t.Errorf("%s: %v", c.model.Name, err)
+			continue
+		}
+		if got := d.Layers[len(d.Layers)-1].OutShape[0]; !slices.Equal(got, []int{1000}) {
+			t.Errorf("%s: logits of shape %v", c.model.Name, got)
+		}
+	}
+}
+
+// What does not belong to a model is refused, not ignored.
+func TestVisionModelsRefuse(t *testing.T) {
+	amoeba := Model{Name: "amoebanetd", Layers: 6, Filters: 64, Classes: 10}
+	resnet := Model{Name: "resnet50", Classes: 10}
+	for _, c := range []struct {
+		model  Model
+		change func(*Model)
+		want   string
+	}{
+		{amoeba, func(m *Model) { m.Layers = 7 }, "multiple of 3"},
+		{amoeba, func(m *Model) { m.Filters = 0 }, "multiple of 8"},
+		{amoeba, func(m *Model) { m.Classes = 0 }, "classes is 0"},
+		{amoeba, func(m *Model) { m.Image = 8 }, "too small"},
+		{amoeba, func(m *Model) { m.Aux = -1 }, "positive number, or 0 for no head"},
+		{amoeba, func(m *Model) { m.DropPath = 1 }, "drop-path"},
+		{amoeba, func(m *Model) { m.Fine = true }, "coarse split"},
+		{amoeba, func(m *Model) { m.ClipLogits = 1 }, "does not clip"},
+		{resnet, func(m *Model) { m.Aux = 0.4 }, "no auxiliary head"},
+		{resnet, func(m *Model) { m.DropPath = 0.4 }, "no drop-path"},
+		{resnet, func(m *Model) { m.Dropout = 0.1 }, "no dropout"},
+		{resnet, func(m *Model) { m.Width = -1 }, "width is -1"},
+		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, transformer, amoebanetd, resnet50, resnet101, resnet152"},
+	} {
+		m := c.model
+		c.change(&m)
+		_, err := m.Build()
+		var usage *usage.Error
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%+v: %v, want %s", m, err, c.want)
+		}
+	}
+}
+
+// A network for images is written flat, as a specification has it, and adds
+// nothing to what a language model is written as.
+func TestVisionIsWrittenFlat(t *testing.T) {
+	var m Model
+	d := yaml.NewDecoder(strings.NewReader("{name: amoebanetd, layers: 12, filters: 16, image: 64, classes: 10, drop_path: 0.5}"))
+	d.KnownFields(true)
+	if err := d.Decode(&m); err != nil {
+		t.Fatal(err)
+	}
+	if m.Filters != 16 || m.Image != 64 || m.Classes != 10 || m.DropPath != 0.5 {
+		t.Errorf("%+v", m)
+	}
+	text, err := json.Marshal(m)
+	if err != nil || !strings.Contains(string(text), `"filters":16,"image":64,"classes":10,"drop_path":0.5,`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	text, err = json.Marshal(Model{Name: "transformer-lm"})
+	if want := `{"name":"transformer-lm","layers":0,"dim":0,"ff":0,"heads":0,"vocab":0,"seq":0,"tied":"","fine":false,"dropout":0,"scaled_init":false,"clip_logits":0}`; err != nil || string(text) != want {
+		t.Errorf("%s, %v, want %s", text, err, want)
+	}
+}

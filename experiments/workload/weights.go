@@ -1,0 +1,216 @@
+package workload
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"gpipebench/datasets"
+	"gpipebench/gpipe"
+	"gpipebench/nn/safetensors"
+)
+
+// The metadata of a weights file beside those of gpipe.Trainer.Save: which network
+// its weights are of, and what the numbers that go in and come out stand for.
+const (
+	modelKey  = "model"             // a Model
+	SourceKey = "source_vocabulary" // a datasets.VocabularyDescription, of a translator
+	TargetKey = "target_vocabulary" // the same
+	ClassKey  = "classes"           // their names, of images
+	PixelKey  = "pixels"            // a datasets.PixelScale, of images
+)
+
+// meaning is what a source's numbers stand for, by key; a source whose numbers
+// stand for themselves, such as bytes, has none.
+func meaning(s datasets.Source) map[string]any {
+	switch s := s.(type) {
+	case *datasets.Translation:
+		return map[string]any{SourceKey: datasets.DescribeVocabulary(s.Source()), TargetKey: datasets.DescribeVocabulary(s.Target())}
+	case *datasets.ImageSet:
+		return map[string]any{ClassKey: s.Classes(), PixelKey: s.Scale()}
+	}
+	return nil
+}
+
+// save writes the weights and, as metadata, what they are of.
+func (t *Training) save(b *begun) error {
+	all := map[string]any{modelKey: t.Model}
+	maps.Copy(all, meaning(b.Source))
+	metadata := map[string]string{}
+	for key, v := range all {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		metadata[key] = string(text)
+	}
+	write := func() error { return b.Trainer.Save(t.Save, metadata) }
+	if t.SaveEMA {
+		return b.Trainer.Averaged(write)
+	}
+	return write()
+}
+
+// load begins with the weights of a file, if there is one. A file that says that
+// its weights are of a network that computes something else, although every shape
+// may be the same, or of other vocabularies or classes, is refused. Pixels are
+// scaled as the file says. What a file does not say, Notice is told.
+func (t *Training) load(b *begun) error {
+	if t.Load == "" {
+		return nil
+	}
+	f, err := safetensors.Open(t.Load)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	unsaid, err := t.checkMeaning(b.Source, f.Metadata)
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.Load, err)
+	}
+	says, err := t.checkNetwork(f.Metadata)
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.Load, err)
+	}
+	if !says {
+		unsaid = append([]string{"network"}, unsaid...)
+	}
+	if len(unsaid) > 0 {
+		t.notice(fmt.Sprintf("%s does not say of which %s its weights are, which is not checked", t.Load, strings.Join(unsaid, ", ")))
+	}
+	return b.Trainer.Load(t.Load)
+}
+
+// checkNetwork refuses the weights of a network that computes something else, by
+// the settings that make it so. It tells whether the metadata says of which network
+// they are. Those of older versions have its settings alone.
+func (t *Training) checkNetwork(metadata map[string]string) (says bool, err error) {
+	var from Model
+	function, says := metadata[gpipe.FunctionKey]
+	if json.Unmarshal([]byte(metadata[modelKey]), &from) != nil || from == (Model{}) {
+		return says, nil // somebody else's; Trainer.Load looks at the function
+	}
+	ours, err := t.Model.Fingerprint()
+	if err != nil {
+		return true, err
+	}
+	if !says {
+		if function, err = from.Fingerprint(); err != nil {
+			function = "" // no network of this version's
+		}
+	}
+	if function == ours {
+		return true, nil
+	}
+	if others := t.Model.othersThan(from, ours); len(others) > 0 {
+		return true, fmt.Errorf("its weights are of a network with %s: want the same, as others compute something else with them", strings.Join(others, "; with "))
+	}
+	return true, nil
+}
+
+// Fingerprint tells the networks of models apart: see gpipe.Pipeline.Fingerprint.
+func (m Model) Fingerprint() (string, error) {
+	layers, err := m.Build()
+	if err != nil {
+		return "", err
+	}
+	return gpipe.Pipeline{Layers: layers}.Fingerprint(m.Input(1))
+}
+
+// othersThan lists the settings of another model that each alone would make this
+// one, whose fingerprint is given, compute something else.
+func (m Model) othersThan(from Model, fingerprint string) (others []string) {
+	theirs, ours := reflect.ValueOf(from), reflect.ValueOf(m)
+	for i := range ours.NumField() {
+		changed := m
+		reflect.ValueOf(&changed).Elem().Field(i).Set(theirs.Field(i))
+		if changed == m {
+			continue
+		}
+		if other, err := changed.Fingerprint(); err == nil && other == fingerprint {
+			continue
+		}
+		name, _, _ := strings.Cut(ours.Type().Field(i).Tag.Get("json"), ",")
+		if name == "name" {
+			return []string{fmt.Sprintf("%s %.60q, and this one is %q", modelKey, from.Name, m.Name)}
+		}
+		format := "%s %v, and this one has %v"
+		if ours.Field(i).Kind() == reflect.String {
+			format = "%s %.60q, and this one has %.60q"
+		}
+		others = append(others, fmt.Sprintf(format, strings.ReplaceAll(name, "_", "-"), theirs.Field(i), ours.Field(i)))
+	}
+	return others
+}
+
+// checkMeaning refuses other vocabularies and classes than the source's, and
+// scales its pixels. It lists what the metadata does not say.
+func (t *Training) checkMeaning(s datasets.Source, metadata map[string]string) (unsaid []string, err error) {
+	ours := meaning(s)
+	for _, key := range slices.Sorted(maps.Keys(ours)) {
+		text, said := metadata[key]
+		if !said {
+			unsaid = append(unsaid, named(key))
+			continue
+		}
+		theirs := reflect.New(reflect.TypeOf(ours[key]))
+		if json.Unmarshal([]byte(text), theirs.Interface()) != nil {
+			return nil, fmt.Errorf("its metadata %s is %.60q: want what train --save writes there", key, text)
+		}
+		switch theirs := theirs.Elem().Interface().(type) {
+		case datasets.VocabularyDescription:
+			ours := ours[key].(datasets.VocabularyDescription)
+			if err = sameNames(theirs.Pieces, ours.Pieces); err == nil && !slices.Equal(theirs.Joins, ours.Joins) {
+				err = errors.New("its pieces are joined in another order")
+			}
+		case []string:
+			err = sameNames(theirs, ours[key].([]string))
+		case datasets.PixelScale:
+			err = t.rescale(s.(*datasets.ImageSet), theirs)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("its %s: not that of %s: %w", named(key), s.Name(), err)
+		}
+	}
+	return unsaid, nil
+}
+
+// named is a key of metadata in a message.
+func named(key string) string { return strings.ReplaceAll(key, "_", " ") }
+
+// sameNames refuses names that are not ours, in our order.
+func sameNames(theirs, ours []string) error {
+	for i := range min(len(theirs), len(ours)) {
+		if theirs[i] != ours[i] {
+			return fmt.Errorf("number %d is %.60q in the file, and %.60q in the data", i, theirs[i], ours[i])
+		}
+	}
+	if len(theirs) != len(ours) {
+		return fmt.Errorf("%d in the file, and %d in the data", len(theirs), len(ours))
+	}
+	return nil
+}
+
+// rescale scales pixels as they were when the weights were trained.
+func (t *Training) rescale(s *datasets.ImageSet, to datasets.PixelScale) error {
+	from := s.Scale()
+	if to.Equal(from) {
+		return nil
+	}
+	if err := s.Rescale(to); err != nil {
+		return err
+	}
+	t.notice(fmt.Sprintf("pixels are scaled as %s says: means %.4g, deviations %.4g; those of %s are %.4g and %.4g",
+		t.Load, to.Mean, to.Deviation, s.Name(), from.Mean, from.Deviation))
+	return nil
+}
+
+func (t *Training) notice(what string) {
+	if t.Notice != nil {
+		t.Notice(what)
+	}
+}

@@ -1,0 +1,23 @@
+package workloadtest
+
+import (
+	"gpipebench/experiments/workload"
+)
+
+// TinyTraining is that of a network of two layers on the synthetic language.
+func TinyTraining() workload.Training {
+	return workload.Training{
+		Model: workload.Model{Name: workload.LanguageModel, Layers: 2, Dim: 16, FF: 32, Heads: 2, Seq: 8},
+		Data:  "synthetic", Batch: 4, Steps: 2, Seed: 1, Optimizer: "adam", LR: 0.01, LRSchedule: "constant",
+		Setup: workload.Setup{Partitions: 2, MicroBatches: 2},
+	}
+}
+
+// TinyImages is that of a ResNet whose last blocks see one pixel an example.
+func TinyImages() workload.Training {
+	t := TinyTraining()
+	t.Model = workload.Model{Name: "resnet50", Width: 4, Image: 32}
+	t.Steps, t.Epochs = 0, 1
+	t.SyntheticImages.Train, t.SyntheticImages.HeldOut = 8, 8
+	return t
+}
