@@ -1,3 +1,4 @@
+// Package experiments lists the experiments, and reproduces them.
 package experiments
 
 import (

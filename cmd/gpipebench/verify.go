@@ -18,7 +18,7 @@ func newVerify() *cobra.Command {
 		Use:   "verify",
 		Short: "Hold every claim of the paper against the records, and give a verdict for each",
 		Long: `Verify computes a verdict for each claim of both versions of the paper, which
-experiments/claims.yaml lists, from a directory of results: exact claims are
+experiments/claims/claims.yaml lists, from a directory of results: exact claims are
 recomputed, ratios are compared with what was measured and modelled, trends are
 predicates over it. It also checks every record's checksum, that the tables are
 all that the records give and nothing else, and the digests in SHA256SUMS, if the

@@ -1,3 +1,4 @@
+// Package claims judges what the paper claims, by expressions over tables.
 package claims
 
 import (

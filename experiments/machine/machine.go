@@ -1,3 +1,5 @@
+// Package machine describes what runs the program: processor, kernels, memory, and
+// what else keeps it busy.
 package machine
 
 import (

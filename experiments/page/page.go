@@ -1,3 +1,4 @@
+// Package page writes the report, one HTML page of everything.
 package page
 
 import (

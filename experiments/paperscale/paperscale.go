@@ -1,3 +1,5 @@
+// Package paperscale models the paper's own networks on its accelerators, under the
+// conventions that it does not state.
 package paperscale
 
 import (

@@ -1,3 +1,4 @@
+// Package plot draws what tables say.
 package plot
 
 import (

@@ -1,3 +1,4 @@
+// Package progress is how work tells how far it is.
 package progress
 
 // Progress is told how far long work is.

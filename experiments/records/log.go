@@ -1,3 +1,5 @@
+// Package records keeps samples: a line of JSON each, with its checksum, keyed by what
+// decides it, and with its provenance.
 package records
 
 import (

@@ -1,3 +1,4 @@
+// Package rounds measures times in rounds, each in a process of its own.
 package rounds
 
 import (

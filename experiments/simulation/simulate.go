@@ -1,3 +1,5 @@
+// Package simulation answers from shapes alone: it describes, simulates and plans
+// pipelines on modelled accelerators, and calibrates a model of this machine.
 package simulation
 
 import (

@@ -1,3 +1,4 @@
+// Package stats has the intervals, means and tests behind tables.
 package stats
 
 import (

@@ -1,3 +1,5 @@
+// Package suite is what an experiment is: a spec, samples, tables; and what all of
+// them share to read specs and to write reports.
 package suite
 
 import (

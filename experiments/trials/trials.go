@@ -1,3 +1,4 @@
+// Package trials compares trainings over seeds.
 package trials
 
 import (

@@ -1,3 +1,4 @@
+// Package units reads and writes bytes, seconds and shares for people.
 package units
 
 import (

@@ -1,3 +1,5 @@
+// Package usage marks requests that cannot be carried out as they stand, and quotes
+// what they said.
 package usage
 
 import (

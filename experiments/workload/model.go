@@ -1,3 +1,5 @@
+// Package workload is what runs: networks by name, what they learn from, how they are
+// trained, evaluated and timed.
 package workload
 
 import (

@@ -1,3 +1,5 @@
+// Package ablation holds partitioners and costs against each other on the paper's
+// networks.
 package ablation
 
 import (

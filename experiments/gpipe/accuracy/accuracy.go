@@ -1,3 +1,4 @@
+// Package accuracy holds final accuracies with batch norm over M against M = 1's.
 package accuracy
 
 import (

@@ -1,3 +1,4 @@
+// Package breakdown says where the time of a step goes (Figure 4 of V1).
 package breakdown
 
 import (

@@ -1,3 +1,4 @@
+// Package consistency shows that training does not depend on how it is cut.
 package consistency
 
 import (

@@ -1,3 +1,4 @@
+// Package delayed compares AmoebaNets that reduce images early and late.
 package delayed
 
 import (

@@ -1,3 +1,4 @@
+// Package figure3 measures speed-ups over naive model parallelism (Figure 3 of V1).
 package figure3
 
 import (

@@ -1,3 +1,4 @@
+// Package learning shows that networks learn through the pipeline.
 package learning
 
 import (

@@ -1,3 +1,5 @@
+// Package scale trains translators of the paper's proportions: larger batches, deeper
+// and wider networks.
 package scale
 
 import (

@@ -1,3 +1,4 @@
+// Package stability trains deep Transformers with and without the paper's two cures.
 package stability
 
 import (

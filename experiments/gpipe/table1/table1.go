@@ -1,3 +1,4 @@
+// Package table1 finds the largest networks that fit, modelled and for real (Table 1).
 package table1
 
 import (

@@ -1,3 +1,4 @@
+// Package table2 measures the Transformer's throughput by K and M (Table 2).
 package table2
 
 import (

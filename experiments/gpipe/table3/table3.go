@@ -1,3 +1,4 @@
+// Package table3 measures throughput over slow links (Table 3).
 package table3
 
 import (

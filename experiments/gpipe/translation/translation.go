@@ -1,3 +1,4 @@
+// Package translation trains a multilingual translator.
 package translation
 
 import (

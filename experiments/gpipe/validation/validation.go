@@ -1,3 +1,4 @@
+// Package validation holds modelled devices against emulated ones.
 package validation
 
 import (

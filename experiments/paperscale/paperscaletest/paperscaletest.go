@@ -1,3 +1,4 @@
+// Package paperscaletest has small accelerators and networks for tests.
 package paperscaletest
 
 import (

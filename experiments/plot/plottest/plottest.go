@@ -1,3 +1,4 @@
+// Package plottest checks plots.
 package plottest
 
 import (

@@ -1,3 +1,4 @@
+// Package roundstest fills logs of rounds without measuring.
 package roundstest
 
 import (

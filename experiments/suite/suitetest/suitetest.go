@@ -1,3 +1,4 @@
+// Package suitetest helps to test experiments.
 package suitetest
 
 import (

@@ -1,3 +1,4 @@
+// Package workloadtest has small trainings for tests.
 package workloadtest
 
 import (

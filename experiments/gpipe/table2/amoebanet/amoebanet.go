@@ -1,3 +1,4 @@
+// Package amoebanet measures AmoebaNet-D's throughput by K and M (Table 2).
 package amoebanet
 
 import (

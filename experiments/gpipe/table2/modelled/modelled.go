@@ -1,3 +1,4 @@
+// Package modelled has Tables 2 and 3 at the paper's scale, under every convention.
 package modelled
 
 import (

@@ -1,3 +1,4 @@
+// Package modelledtest fills logs with modelled cells.
 package modelledtest
 
 import (
