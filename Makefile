@@ -61,7 +61,7 @@ table1 table2 table3 ablation figure3 breakdown validation consistency delayed-r
 # What follows from results/reference/records, after these or a report have
 # changed: the tables, the digests of all files, what README.md shows.
 reference:
-	$(GO) test ./experiments -run 'TestReferenceTables|TestReferenceSums|TestREADME' -update
+	$(GO) test -p 1 ./experiments ./experiments/page ./experiments/claims -run 'TestReferenceTables|TestReferenceSums|TestREADME' -update
 
 # A verdict for each of the paper's claims, from results/reference.
 verify: build
