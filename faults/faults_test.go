@@ -43,7 +43,7 @@ const waits = 4
 const longestLine = 1200
 
 // ours are words that no line is to contain.
-var ours = regexp.MustCompile(`panic|goroutine|strconv\.|unmarshal|<nil>|%!|invalid syntax|value out of range|internal error|runtime error|fatal error|stack trace|\.go:\d|reflect\.|interface conversion|(?:^| )(?:json|yaml): |!!(int|str|map|seq|float|bool|null)|\b(experiments|gpipe|main|runtime|nn)\.[A-Za-z]|0xc0000|unsupported value`)
+var ours = regexp.MustCompile(`panic|goroutine|strconv\.|unmarshal|<nil>|%!|invalid syntax|value out of range|internal error|runtime error|fatal error|stack trace|\.go:\d|reflect\.|interface conversion|(?:^| )(?:json|yaml): |!!(int|str|map|seq|float|bool|null)|\b(experiments|gpipe|main|runtime|nn)\.[A-Za-z]|\b(suite|records|workload|rounds|trials|machine|page|claims|simulation)\.[A-Z]|0xc0000|unsupported value`)
 
 func TestFaults(t *testing.T) {
 	if testing.Short() {
