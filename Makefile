@@ -5,7 +5,7 @@ BIN := bin/gpipebench
 .PHONY: build test faults race lint check bench reproduce report check-report table1 table2 table3 ablation figure3 breakdown validation consistency delayed-reduction translation translation-scale stability reference verify clean
 
 build:
-	$(GO) build -o $(BIN) ./cmd/gpipebench
+	$(GO) build -buildvcs=auto -o $(BIN) ./cmd/gpipebench
 
 # The whole suite on this machine's best kernels, then the parts that kernels
 # touch once more on the others: AVX2 (AVX-512 masked off) and portable Go. Among
