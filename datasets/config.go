@@ -2,7 +2,9 @@ package datasets
 
 import "fmt"
 
-// Config says how a source is read. The zero value is usable.
+// Config says how a source is read, each source by its own part. The zero value is
+// usable. Fields with a name in a yaml tag may stand in a specification, see package
+// experiments/suite; the others follow from what is trained there.
 type Config struct {
 	// SeqLen is the length T of a sequence in tokens, up to 2^20. Of
 	// translations it is the longest that either side of a pair may have, End
@@ -13,21 +15,19 @@ type Config struct {
 	// and what is said in them.
 	Seed uint64
 
-	// Synthetic describes the synthetic language; other sources ignore it.
+	// Synthetic describes the synthetic language.
 	Synthetic SyntheticConfig
 
-	// Translation says how pairs of sentences are read; other sources ignore it.
+	// Translation says how pairs of sentences are read.
 	Translation TranslationConfig
 
-	// Multilingual describes the languages of synthetic-translation; other
-	// sources ignore it.
+	// Multilingual describes the languages of synthetic-translation.
 	Multilingual MultilingualConfig
 
-	// Images says how images are read and augmented; other sources ignore it.
+	// Images says how images are read and augmented.
 	Images ImageConfig
 
-	// SyntheticImages describes the procedural image task; other sources ignore
-	// it.
+	// SyntheticImages describes the procedural image task.
 	SyntheticImages SyntheticImagesConfig
 }
 
@@ -35,29 +35,29 @@ type Config struct {
 type SyntheticConfig struct {
 	// Vocab is the number of symbols, a multiple of Successors up to 65536.
 	// Zero means 64.
-	Vocab int
+	Vocab int `yaml:"-"`
 
 	// Successors is how many different symbols may follow a given one, and also
 	// the number of classes that symbols fall into; 2 to 256. Zero means 4.
-	Successors int
+	Successors int `yaml:"-"`
 
 	// Lag is how many tokens before the next one the token stands whose class
 	// favours a successor; 2 to SeqLen. At 2 it is the one before the current
 	// token. What is farther back is harder to learn. Zero means 2.
-	Lag int
+	Lag int `yaml:"lag" want:"0.."`
 
 	// Skew is the exponent of Zipf's law that successors follow: the r-th
 	// favourite has a probability in proportion to r^-Skew; above 0, up to 16.
 	// Zero means 1.5.
-	Skew float64
+	Skew float64 `yaml:"-"`
 
 	// HeldOut is the number of held-out sequences, up to 2^20. Zero means 128.
-	HeldOut int
+	HeldOut int `yaml:"-"`
 
 	// MinLen makes sequences ragged: the number of targets of each is uniform
 	// in [MinLen, SeqLen] and the rest of it is padding; 1 to SeqLen. Zero means
 	// SeqLen, no padding. A ragged sequence begins like the same one unpadded.
-	MinLen int
+	MinLen int `yaml:"min_len" want:"0.."`
 }
 
 // TranslationConfig says how pairs of sentences are read.
@@ -66,47 +66,47 @@ type TranslationConfig struct {
 	// training pairs has a part in proportion to n_l^(1/T). 1 is by size,
 	// infinity evenly. Zero means 1/0.7, multilingual BERT's, which the paper
 	// follows.
-	Temperature float64
+	Temperature float64 `yaml:"-"`
 
 	// Shapes is the largest number of shapes that batches may have, 1 to 64.
 	// Zero means 4.
-	Shapes int
+	Shapes int `yaml:"-"`
 
 	// HeldOut is the number of pairs of each language that are held out, up to
 	// 2^20: of files the last ones. Zero means a tenth of a language's pairs, but
 	// 1000 at most; of synthetic-translation 200.
-	HeldOut int
+	HeldOut int `yaml:"held_out"`
 
 	// Vocab is the size of the vocabularies that are learned from files, special
 	// tokens included, 6 to 65536. Zero means 4000.
-	Vocab int
+	Vocab int `yaml:"-"`
 
 	// Shared makes one vocabulary of the sources' and the target's.
-	Shared bool
+	Shared bool `yaml:"-"`
 
 	// Noise is the probability with which a token of a training target is
 	// replaced by a uniformly drawn one, 0 to 1.
-	Noise float64
+	Noise float64 `yaml:"noise"`
 }
 
 // MultilingualConfig describes the invented languages of a synthetic-translation
 // source.
 type MultilingualConfig struct {
 	// Languages is the number of source languages, up to 8. Zero means 6.
-	Languages int
+	Languages int `yaml:"languages"`
 
 	// Pairs is the number of training pairs of the largest language, up to 2^20.
 	// Zero means 20000.
-	Pairs int
+	Pairs int `yaml:"pairs"`
 
 	// Skew is the exponent of Zipf's law that corpora follow: the r-th largest
 	// has Pairs * r^-Skew pairs, rounded, 1 at least; above 0, up to 16 (1e-9
 	// makes them alike). Zero means 2.
-	Skew float64
+	Skew float64 `yaml:"-"`
 
 	// Nouns is the number of nouns in every language, 4 to 1024. There are half
 	// as many verbs and three eighths as many adjectives. Zero means 64.
-	Nouns int
+	Nouns int `yaml:"nouns" want:"0.."`
 }
 
 // ImageConfig says how images are read and augmented. Augmentation is for training
@@ -115,41 +115,41 @@ type ImageConfig struct {
 	// Size is the height and width in pixels, 8 to 1024, of synthetic-images 16
 	// at least. Images of another size are scaled, see OpenImages. Zero means the
 	// size that CIFAR and MNIST have, and 32 for other sources.
-	Size int
+	Size int `yaml:"-"`
 
 	// Flip mirrors an image, left to right, with a probability of one half.
-	Flip bool
+	Flip bool `yaml:"flip"`
 
 	// Crop surrounds an image by that many pixels of the mean and takes a random
 	// part of it that is as large as it was, up to Size/2. Zero leaves it as it is.
-	Crop int
+	Crop int `yaml:"crop" want:"0.."`
 
 	// Cutout sets a square of that side to the mean. Its centre is uniform over
 	// the image, so part of it may be outside (DeVries and Taylor, Improved
 	// Regularization of Convolutional Neural Networks with Cutout, 2017); up to
 	// Size. Zero leaves the image as it is.
-	Cutout int
+	Cutout int `yaml:"cutout" want:"0.."`
 }
 
 // SyntheticImagesConfig describes the task of a synthetic-images source.
 type SyntheticImagesConfig struct {
 	// Classes is the number of classes, each a shape with a texture, 2 to 20:
 	// five shapes, and every five classes other textures for them. Zero means 10.
-	Classes int
+	Classes int `yaml:"-"`
 
 	// Train is the number of images of an epoch, up to 2^24. Zero means 10000.
-	Train int
+	Train int `yaml:"train" want:"0.."`
 
 	// Fresh draws new images in every epoch; without, they are the same in each.
-	Fresh bool
+	Fresh bool `yaml:"fresh"`
 
 	// HeldOut is the number of held-out images, up to 2^20. Zero means 1000.
-	HeldOut int
+	HeldOut int `yaml:"held_out" want:"0.."`
 
 	// Noise is the standard deviation of the noise on every value of a pixel,
 	// whose range is 1: what makes the task hard; above 0, up to 1. Zero means
 	// 0.03, which a network hardly notices.
-	Noise float64
+	Noise float64 `yaml:"noise"`
 }
 
 const (

@@ -25,6 +25,13 @@ func Open(spec string, c Config) (Source, error) {
 	return kinds[kind].open(argument, c)
 }
 
+// NamesFiles tells whether a specification names files that can be at fault, and is
+// not wrong by itself.
+func NamesFiles(spec string) bool {
+	_, argument, err := parse(spec)
+	return err == nil && argument != ""
+}
+
 // kinds are what a specification can begin with.
 var kinds = map[string]struct {
 	argument string // what has to follow a colon; "" for nothing

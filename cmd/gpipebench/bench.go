@@ -39,11 +39,7 @@ The first steps (--warmup) are discarded.`,
 			return printBench(o, r)
 		}),
 	}
-	fs := cmd.Flags()
-	fs.SortFlags = false
-	model := standardModel
-	model.Vocab, model.Classes = 1024, 1000
-	modelFlags(fs, &b.Model, model)
+	fs := modelFlags(cmd, &b.Model, sizedModel())
 	batchFlag(fs, &b.Batch, 32, "examples of a mini-batch")
 	count(fs, &b.Steps, "steps", 10, 1, workload.MaxBenchSteps, "steps that are timed")
 	count(fs, &b.WarmUp, "warmup", 2, 0, workload.MaxBenchSteps, "steps before them, discarded")
@@ -51,7 +47,6 @@ The first steps (--warmup) are discarded.`,
 	deviceFlags(fs, &b.Setup, "host")
 	seedFlag(fs, &b.Seed, "of weights and data")
 	outcomeFlags(fs, &asJSON)
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, b.Model.Name) }
 	return cmd
 }
 

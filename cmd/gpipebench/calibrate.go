@@ -44,23 +44,29 @@ several such devices take.`,
 		}),
 	}
 	fs := cmd.Flags()
-	fs.SortFlags = false
 	fs.StringVar(&c.Name, "name", "host", "the accelerator's name")
 	optimizerFlag(fs, &c.Optimizer)
 	fs.Lookup("optimizer").Usage = "whose update is measured"
 	threadsFlag(fs, &c.Threads)
 	fs.Lookup("threads").Usage = "threads of the device"
 	seedFlag(fs, &c.Seed, "of weights and data")
-	model := standardModel
-	model.Name, model.Vocab, model.Classes = "", 1024, 1000
-	modelFlags(fs, &c.Own, model)
+	model := sizedModel()
+	model.Name = ""
+	modelFlags(cmd, &c.Own, model)
 	batchFlag(fs, &c.Batch, 32, "examples of a mini-batch of --model")
-	count(fs, &c.MicroBatches, "m|microbatches", 1, 1, gpipe.MaxExamples, "micro-batches M of --model")
+	count(fs, &c.MicroBatches, "m|micro-batches", 1, 1, gpipe.MaxExamples, "micro-batches M of --model")
 	fs.StringVar(&file, "out", "", "file to write instead of printing")
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "microbatches" { // as it was called once
+			name = "micro-batches"
+		}
+		return pflag.NormalizedName(name)
+	})
 	general := []string{"name", "optimizer", "threads", "seed", "out"}
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
+	own := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
 		if fs.Changed("model") {
-			return ownFlags(cmd, c.Own.Name)
+			return own(cmd, args)
 		}
 		fs.Visit(func(f *pflag.Flag) {
 			if !slices.Contains(general, f.Name) {

@@ -32,18 +32,13 @@ func newDescribe() *cobra.Command {
 			return printDescription(o, &d, r, format)
 		}),
 	}
-	fs := cmd.Flags()
-	fs.SortFlags = false
-	model := standardModel
-	model.Vocab, model.Classes = 1024, 1000
-	modelFlags(fs, &d.Model, model)
+	fs := modelFlags(cmd, &d.Model, sizedModel())
 	d.Setup.MicroBatches = 1
 	count(fs, &d.Setup.Partitions, "k|partitions", 1, 1, gpipe.MaxTasks, "partitions, K: 1 to the number of layers")
 	cutFlags(fs, &d.Setup)
 	batchFlag(fs, &d.Batch, 1, "examples in a micro-batch, for --cost time")
 	formatFlag(fs, &format)
 	fs.BoolVar(&asJSON, "json", false, "print it as JSON, as --format json")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, d.Model.Name) }
 	return cmd
 }
 

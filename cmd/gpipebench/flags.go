@@ -144,33 +144,6 @@ func batchFlag(fs *pflag.FlagSet, to *int, standard int, usage string) {
 	count(fs, to, "batch", standard, 1, gpipe.MaxExamples, usage)
 }
 
-// modelFlags adds the flags that make a model. Later ones than these fill in
-// what a subcommand has beside them.
-func modelFlags(fs *pflag.FlagSet, m *workload.Model, standard workload.Model) {
-	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(workload.Models(), ", "))
-	size := func(to *int, name string, standard int, usage string) {
-		count(fs, to, name, standard, min(standard, 1), workload.MaxSize(name), usage) // 0 where that is a default
-	}
-	size(&m.Layers, "layers", standard.Layers, "Transformer layers, of transformer in encoder and decoder each; normal cells of amoebanetd")
-	size(&m.Dim, "dim", standard.Dim, "width of the model")
-	size(&m.FF, "ff", standard.FF, "width inside the feed-forward layers")
-	size(&m.Heads, "heads", standard.Heads, "attention heads")
-	vocab := "tokens of the vocabulary"
-	if standard.Vocab == 0 {
-		vocab += "; 0: as many as the data has"
-	}
-	size(&m.Vocab, "vocab", standard.Vocab, vocab)
-	size(&m.Seq, "seq", standard.Seq, "tokens of an example, at most")
-	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "which of the tables of source, target and softmax are one; alone: softmax", workload.ParseTying)
-	fs.Lookup("tied").NoOptDefVal = "softmax"
-	size(&m.HeadDim, "head-dim", standard.HeadDim, "width of an attention head of transformer; 0: dim/heads")
-	visionFlags(fs, m, standard)
-	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "what a pipeline may cut behind: layers, or also their halves; of ResNets blocks, or also their convolutions", func(s string) (bool, error) {
-		word, err := oneOf("coarse", "fine")(s)
-		return word == "fine", err
-	})
-}
-
 // pipelineFlags adds the flags that cut and schedule.
 func pipelineFlags(fs *pflag.FlagSet, s *workload.Setup, k, m int) {
 	count(fs, &s.Partitions, "k|partitions", k, 1, gpipe.MaxTasks, "partitions, K: 1 to the number of layers")

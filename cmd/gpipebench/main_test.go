@@ -137,6 +137,8 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"calibrate --filters 32", 2, "--filters: of which network? want --model as well"},
 		{"calibrate --model resnet50 --filters 32", 2, "--filters: resnet50 has no such thing"},
 		{"calibrate --model resnet50 --width 8 --image 32 --batch 4 -m 5", 2, "5 micro-batches"},
+		{"calibrate --model resnet50 --width 8 --image 32 --batch 4 --micro-batches 5", 2, "5 micro-batches"},
+		{"calibrate --model resnet50 --width 8 --image 32 --batch 4 --microbatches 5", 2, "5 micro-batches"}, // as it was called
 		{"calibrate --optimizer none", 2, "want "},
 		{"plan --devices 0", 2, "want a whole number from 1 to"},
 		{"plan --layers 4000 --dim 4096 --ff 16384 --devices 2", 1, "do not fit 2 x tpuv3"},

@@ -41,11 +41,7 @@ within the devices' memory. Each plan can be looked at with simulate.`,
 			return err
 		}),
 	}
-	fs := cmd.Flags()
-	fs.SortFlags = false
-	model := standardModel
-	model.Vocab, model.Classes = 1024, 1000
-	modelFlags(fs, &s.Model, model)
+	fs := modelFlags(cmd, &s.Model, sizedModel())
 	acceleratorFlags(fs, &s.Simulating)
 	count(fs, &s.Devices, "devices", 8, 1, gpipe.MaxTasks, "how many there are, at most")
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")

@@ -54,11 +54,7 @@ Nothing is computed.`,
 			return timeline.WriteText(o.out, r.Timeline, o.width)
 		}),
 	}
-	fs := cmd.Flags()
-	fs.SortFlags = false
-	model := standardModel
-	model.Vocab, model.Classes = 1024, 1000
-	modelFlags(fs, &s.Model, model)
+	fs := modelFlags(cmd, &s.Model, sizedModel())
 	acceleratorFlags(fs, &s)
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
 	pipelineFlags(fs, &s.Setup, 1, 1)
@@ -69,7 +65,6 @@ Nothing is computed.`,
 	fs.StringVar(&memory, "memory", "", "file for a picture of each device's memory over the step: PNG if it ends in .png, else SVG")
 	fs.BoolVar(&draw, "timeline", false, "draw the step's timeline")
 	outcomeFlags(fs, &asJSON)
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, s.Model.Name) }
 	return cmd
 }
 

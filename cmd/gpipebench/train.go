@@ -17,12 +17,6 @@ import (
 	"gpipebench/nn"
 )
 
-// standardModel is a network that two cores train in minutes.
-var standardModel = workload.Model{
-	Name: "transformer-lm", Layers: 6, Dim: 64, FF: 256, Heads: 4, Seq: 64,
-	Filters: 64,
-}
-
 func newTrain() *cobra.Command {
 	var t workload.Training
 	var trace string
@@ -35,11 +29,10 @@ evaluates it on what its data holds out. The weights' SHA-256 that it prints at
 the end does not depend on -k, nor on how the pipeline is cut, scheduled and run,
 and for networks without batch norm not on -m.
 
-With --model transformer, which translates, what is not given is
-` + presetUsage() + `.
+With --model ` + presetUsage(false) + `.
 
 With a network for images it is, for
-` + imagesUsage() + `.`,
+` + presetUsage(true) + `.`,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := checkOutputs([2]string{"save", t.Save}, [2]string{"trace", trace}); err != nil {
@@ -71,9 +64,7 @@ With a network for images it is, for
 			return cmp.Or(err, printed(o, r), lastStep(o, r.LastStep, trace, draw && !asJSON))
 		}),
 	}
-	fs := cmd.Flags()
-	fs.SortFlags = false
-	modelFlags(fs, &t.Model, standardModel)
+	fs := modelFlags(cmd, &t.Model, trainedModel)
 	fs.StringVar(&t.Data, "data", "synthetic", "what to learn: synthetic, text:FILE; of transformer synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...]; of images synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder a class)")
 	batchFlag(fs, &t.Batch, 32, "examples of a mini-batch")
 	count(fs, &t.Steps, "steps", 1500, 0, workload.MaxSteps, "mini-batches to train on")
@@ -113,20 +104,7 @@ With a network for images it is, for
 		if err := ownFlags(cmd, t.Model.Name); err != nil {
 			return err
 		}
-		if workload.SeesImages(t.Model.Name) {
-			return presetImages(cmd, &t)
-		}
-		if t.Model.Name != "transformer" {
-			return nil
-		}
-		steps := t.Steps
-		if err := preset(cmd, &t); err != nil {
-			return err
-		}
-		if cmd.Flags().Changed("epochs") {
-			t.Steps = steps
-		}
-		return nil
+		return preset(cmd, &t)
 	}
 	return cmd
 }

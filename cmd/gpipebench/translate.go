@@ -5,53 +5,19 @@ import (
 	"math"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gpipebench/datasets"
 	"gpipebench/experiments/workload"
 )
 
-// translation is what train does by default where the model is transformer:
-// minutes on two cores for a BLEU above 90 where there is much to learn from.
-var translation = map[string]string{
-	"data": "synthetic-translation", "layers": "2", "dim": "64", "ff": "256", "heads": "4",
-	"batch": "64", "steps": "3000", "lr": "0.005",
-	"dropout": "0", "threads": "2",
-}
-
 // translationFlags adds the flags that only translations have.
 func translationFlags(fs *pflag.FlagSet, t *workload.Training) {
 	count(fs, &t.Beam, "beam", 1, 1, workload.MaxBeam, "hypotheses of the search for translations, none longer than the longest target to train on; 1: greedy")
-	count(fs, &t.Multilingual.Languages, "languages", 6, 1, datasets.MaxLanguages, "languages of synthetic-translation")
-	count(fs, &t.Multilingual.Pairs, "pairs", 40000, 1, datasets.MaxPairs, "training pairs of the largest language of synthetic-translation")
-	number(fs, &t.Translation.Temperature, "temperature", 1/0.7, span{least: 1, most: math.MaxFloat32}, "by which languages share an epoch, from 1 (by size)")
-	number(fs, &t.Translation.Noise, "target-noise", 0, shares, "share of training target tokens that are replaced by any, from 0 to 1")
-}
-
-// preset sets the flags that were not given to what suits a translator.
-func preset(cmd *cobra.Command, t *workload.Training) error {
-	for name, v := range translation {
-		if f := cmd.Flags().Lookup(name); !f.Changed {
-			if err := f.Value.Set(v); err != nil {
-				return fmt.Errorf("--%s %s: %w", name, v, err)
-			}
-		}
-	}
-	const warmUp = 200
-	if f := cmd.Flags().Lookup("lr-schedule"); !f.Changed && t.Steps > warmUp {
-		return f.Value.Set(fmt.Sprintf("warmup:%d,cosine:%d", warmUp, t.Steps-warmUp))
-	}
-	return nil
-}
-
-// presetUsage is what preset does, for help.
-func presetUsage() string {
-	var b strings.Builder
-	for _, name := range []string{"data", "layers", "dim", "ff", "heads", "batch", "steps", "lr", "dropout", "threads"} {
-		fmt.Fprintf(&b, " --%s %s", name, translation[name])
-	}
-	return b.String() + " --lr-schedule warmup:200,cosine:(steps-200)"
+	count(fs, &t.Config.Multilingual.Languages, "languages", 6, 1, datasets.MaxLanguages, "languages of synthetic-translation")
+	count(fs, &t.Config.Multilingual.Pairs, "pairs", 40000, 1, datasets.MaxPairs, "training pairs of the largest language of synthetic-translation")
+	number(fs, &t.Config.Translation.Temperature, "temperature", 1/0.7, span{least: 1, most: math.MaxFloat32}, "by which languages share an epoch, from 1 (by size)")
+	number(fs, &t.Config.Translation.Noise, "target-noise", 0, shares, "share of training target tokens that are replaced by any, from 0 to 1")
 }
 
 // joinTied lets the value of --tied, which may be left out, stand apart.

@@ -254,21 +254,11 @@ func (s SetupSpec) Setup() (workload.Setup, error) {
 
 // TrainingSpec is a Training in a spec, without its setup.
 type TrainingSpec struct {
-	Model     workload.Model `yaml:"model"`
-	Synthetic struct {
-		Lag    int `yaml:"lag" want:"0.."`
-		MinLen int `yaml:"min_len" want:"0.."`
-	} `yaml:"synthetic"`
-	// Images are those of networks that take images; their size and classes are
-	// the model's.
-	Images struct {
-		Train   int     `yaml:"train" want:"0.."`
-		Fresh   bool    `yaml:"fresh"`
-		HeldOut int     `yaml:"held_out" want:"0.."`
-		Noise   float64 `yaml:"noise"`
-		Flip    bool    `yaml:"flip"`
-		Crop    int     `yaml:"crop" want:"0.."`
-		Cutout  int     `yaml:"cutout" want:"0.."`
+	Model     workload.Model           `yaml:"model"`
+	Synthetic datasets.SyntheticConfig `yaml:"synthetic"`
+	Images    struct {
+		datasets.SyntheticImagesConfig `yaml:",inline"`
+		datasets.ImageConfig           `yaml:",inline"`
 	} `yaml:"images"`
 	Batch          int     `yaml:"batch"`
 	Steps          int     `yaml:"steps" want:"0.."`
@@ -280,14 +270,21 @@ type TrainingSpec struct {
 	LabelSmoothing float64 `yaml:"label_smoothing"`
 }
 
+// PairsSpec is the data of trainings on synthetic-translation in a spec.
+type PairsSpec struct {
+	datasets.MultilingualConfig `yaml:",inline"`
+	datasets.TranslationConfig  `yaml:",inline"`
+}
+
+// Config says how the pairs are read.
+func (p PairsSpec) Config() datasets.Config {
+	return datasets.Config{Multilingual: p.MultilingualConfig, Translation: p.TranslationConfig}
+}
+
 func (s TrainingSpec) Training(data string, setup workload.Setup, seed uint64) workload.Training {
 	t := workload.Training{
 		Model: s.Model, Data: data, Setup: setup, Batch: s.Batch, Steps: s.Steps, Seed: seed,
-		Synthetic: datasets.SyntheticConfig{Lag: s.Synthetic.Lag, MinLen: s.Synthetic.MinLen},
-		Images:    datasets.ImageConfig{Flip: s.Images.Flip, Crop: s.Images.Crop, Cutout: s.Images.Cutout},
-		SyntheticImages: datasets.SyntheticImagesConfig{
-			Train: s.Images.Train, Fresh: s.Images.Fresh, HeldOut: s.Images.HeldOut, Noise: s.Images.Noise,
-		},
+		Config:    datasets.Config{Synthetic: s.Synthetic, Images: s.Images.ImageConfig, SyntheticImages: s.Images.SyntheticImagesConfig},
 		Optimizer: s.Optimizer, LR: s.LR, LRSchedule: s.LRSchedule,
 		ClipNorm: s.ClipNorm, L2: s.L2, LabelSmoothing: s.LabelSmoothing,
 	}

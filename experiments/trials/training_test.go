@@ -14,7 +14,7 @@ import (
 // leaves batch norm a single value.
 func TestShortLastMiniBatch(t *testing.T) {
 	training := workloadtest.TinyImages()
-	training.SyntheticImages.Train = 9
+	training.Config.SyntheticImages.Train = 9
 	_, trial := Train(t.Context(), training)
 	_, run := training.Run(t.Context(), func(workload.TrainStep) { t.Error("a step has been made") })
 	for _, err := range []error{trial, run} {
@@ -23,7 +23,7 @@ func TestShortLastMiniBatch(t *testing.T) {
 			t.Errorf("%v: want the last mini-batch refused", err)
 		}
 	}
-	training.SyntheticImages.Train = 8
+	training.Config.SyntheticImages.Train = 8
 	if _, err := Train(t.Context(), training); err != nil {
 		t.Error(err)
 	}

@@ -3,14 +3,11 @@ package workload
 import (
 	"context"
 	"slices"
-	"sync"
 
-	"gpipebench/datasets"
 	"gpipebench/experiments/machine"
 	"gpipebench/experiments/stats"
 	"gpipebench/experiments/usage"
 	"gpipebench/gpipe"
-	"gpipebench/nn"
 )
 
 // Benching times training steps: SGD with momentum 0.9, no dropout, random
@@ -62,7 +59,7 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 		Model: b.Model, Data: "synthetic", Setup: b.Setup, Batch: b.Batch, Steps: b.Steps + b.WarmUp,
 		Seed: b.Seed, Optimizer: "momentum", LR: 0.01, LRSchedule: "constant",
 	}
-	next, err := t.benchBatches()
+	next, err := t.Model.Random(t.Batch, t.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -100,29 +97,6 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	r.PeakBytes, r.HighWaterBytes = MemoryOf(trainer)
 	r.MaxRSSBytes = machine.MaxRSS()
 	return r, nil
-}
-
-// benchBatches is what is trained on: any tokens will do.
-func (t *Training) benchBatches() (func(int) (nn.Batch, error), error) {
-	if t.Model.Images() {
-		if t.Batch < 1 {
-			return nil, usage.Errorf("a mini-batch of %d examples: want 1 or more", t.Batch)
-		}
-		if _, err := t.Model.Build(); err != nil {
-			return nil, err
-		}
-		// Only once the pipeline is open, which finds out what is too much.
-		batch := sync.OnceValue(func() nn.Batch { return t.Model.noise(t.Batch, t.Seed) })
-		return func(int) (nn.Batch, error) { return batch(), nil }, nil
-	}
-	if t.Model.Name == Translator {
-		if t.Batch < 1 || t.Model.Vocab < 1 || t.Model.Seq < 1 {
-			return nil, usage.Errorf("a mini-batch of %d examples of %d tokens out of %d: want 1 or more", t.Batch, t.Model.Seq, t.Model.Vocab)
-		}
-		return func(i int) (nn.Batch, error) { return t.Model.randomPairs(t.Batch, t.Seed, i), nil }, nil
-	}
-	source, err := t.Source()
-	return func(i int) (nn.Batch, error) { return source.Batch(datasets.Train, i, t.Batch) }, err
 }
 
 // MemoryOf is each device's planned peak and what has been used of it.

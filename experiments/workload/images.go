@@ -1,44 +1,93 @@
 package workload
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
+	"sync"
 
 	"gpipebench/datasets"
 	"gpipebench/experiments/usage"
 	"gpipebench/gpipe"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
 )
 
-// openImages is source for a network that takes images: it settles the images'
-// size and the number of classes.
-func (t *Training) openImages() (datasets.Source, error) {
-	spec := t.Data
+// images are labelled images: see datasets.Images.
+type images struct{}
+
+func (images) flags() string {
+	return "image classes flip crop cutout train-images held-out fresh noise"
+}
+
+func (images) check(m Model) error {
+	switch {
+	case !(m.Aux >= 0 && m.Aux <= 1e6):
+		return fmt.Errorf("an auxiliary head's weight of %v: want a positive number, or 0 for no head", m.Aux)
+	case m.ClipLogits != 0:
+		return fmt.Errorf("%s does not clip logits: want no limit", m.Name)
+	}
+	return nil
+}
+
+// imageShape is that of one image.
+func (m Model) imageShape() graph.Shape {
+	size := cmp.Or(m.Image, 224)
+	return graph.Shape{size, size, cmp.Or(m.Channels, 3)}
+}
+
+func (images) input(m Model, examples int) gpipe.Input {
+	return gpipe.Input{
+		Examples: examples, Inputs: []graph.Type{{Shape: m.imageShape(), DType: graph.F32}}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}},
+	}
+}
+
+// random is always the same mini-batch of images that show nothing, of any classes:
+// to draw large ones takes as long as a step.
+func (images) random(m Model, examples int, seed uint64) (func(int) (nn.Batch, error), error) {
+	batch := sync.OnceValue(func() nn.Batch {
+		random := philox.NewStream(philox.KeyOf(seed, "experiments/images"), 0)
+		shape := m.imageShape()
+		pixels, classes := make([]float32, examples*shape.Elems()), make([]int32, examples)
+		random.Fill(pixels, philox.NormalWords, func(r *philox.Stream) float32 { return float32(r.Normal()) })
+		for i := range classes {
+			classes[i] = int32(random.Intn(m.Classes))
+		}
+		return nn.Batch{
+			Inputs:  []nn.Tensor{{Shape: append([]int{examples}, shape...), F32: pixels}},
+			Targets: []nn.Tensor{{Shape: []int{examples}, I32: classes}}, Count: examples,
+		}
+	})
+	return func(int) (nn.Batch, error) { return batch(), nil }, nil
+}
+
+// open settles the images' size and the number of classes.
+func (images) open(t *Training) (datasets.Source, error) {
+	spec, config := t.Data, t.Config
 	if spec == "synthetic" {
 		spec = "synthetic-images"
 	}
-	config := datasets.Config{Seed: t.Seed, Images: t.Images, SyntheticImages: t.SyntheticImages}
-	config.Images.Size = t.Model.Image
+	config.Seed, config.Images.Size = t.Seed, t.Model.Image
 	if strings.HasPrefix(spec, "synthetic") {
 		config.SyntheticImages.Classes = t.Model.Classes
-	} else if t.SyntheticImages != (datasets.SyntheticImagesConfig{}) {
+	} else if t.Config.SyntheticImages != (datasets.SyntheticImagesConfig{}) {
 		return nil, usage.Errorf("data %q with a number of images, noise or fresh ones, which are settings of synthetic: want synthetic, or none of them", t.Data)
 	}
 	if err := config.Validate(); err != nil {
 		return nil, usage.Mark(err)
 	}
-	s, err := datasets.Open(spec, config)
+	s, err := openData(spec, config)
 	if err != nil {
-		if namesFiles(spec) {
-			return nil, err // the files' fault
-		}
-		return nil, usage.Mark(err)
+		return nil, err
 	}
-	images, ok := s.(datasets.Images)
+	labelled, ok := s.(datasets.Images)
 	if !ok {
 		return nil, usage.Errorf("%s has no images, which %s takes: want synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR or images:DIR", s.Name(), t.Model.Name)
 	}
-	shape := images.Shape()
+	shape := labelled.Shape()
 	t.Model.Image, t.Model.Channels = shape[0], shape[2]
-	switch classes := images.Vocab(); {
+	switch classes := labelled.Vocab(); {
 	case t.Model.Classes == 0:
 		t.Model.Classes = classes
 	case t.Model.Classes < classes:

@@ -18,7 +18,6 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
-	"gpipebench/nn/graph"
 )
 
 // Model is a network by name and scale.
@@ -57,24 +56,6 @@ type Model struct {
 	ClipLogits float64 `yaml:"clip_logits" json:"clip_logits"` // 0: not
 }
 
-const (
-	LanguageModel = "transformer-lm"
-	Translator    = "transformer" // encoder and decoder
-)
-
-var models = append([]string{LanguageModel, Translator}, visionModels...)
-
-// CheckModelName refuses what is no name of a network.
-func CheckModelName(name string) error {
-	if slices.Contains(models, name) || name == ConvNet {
-		return nil
-	}
-	return fmt.Errorf("unknown model %s: want %s", usage.Quoted(name), strings.Join(models, ", "))
-}
-
-// Models lists the names that Model.Name may have.
-func Models() []string { return slices.Clone(models) }
-
 // Tying says which vocabulary tables are one: none (also ""), softmax or all, as
 // transformer.ParseTie reads it. A language model has but two, so that softmax
 // and all are the same.
@@ -99,28 +80,28 @@ func (t *Tying) UnmarshalYAML(n *yaml.Node) (err error) {
 
 // size is one of a model's sizes.
 type size struct {
-	flag, of string // the command's flag, if there is one, and what it counts
-	most     int
-	count    func(Model) int
+	flag, of, name string // the command's flag, what it counts, and its name in String; "": none
+	most           int
+	count          func(Model) int
 }
 
 // sizes are what a model's size is given by, and the most that anybody can
 // train: networks that are not refused are built and planned in seconds to
 // minutes, and nothing that is counted of them overflows.
 var sizes = []size{
-	{"layers", "layers", 10_000, func(m Model) int { return m.Layers }},
-	{"dim", "dimensions", 1 << 20, func(m Model) int { return m.Dim }},
-	{"ff", "dimensions in feed-forward layers", 1 << 22, func(m Model) int { return m.FF }},
-	{"heads", "heads", 1 << 20, func(m Model) int { return m.Heads }},
-	{"head-dim", "dimensions of a head", 1 << 20, func(m Model) int { return m.HeadDim }},
-	{"vocab", "tokens in the vocabulary", 1 << 24, func(m Model) int { return m.Vocab }},
-	{"", "tokens in the source's vocabulary", 1 << 24, func(m Model) int { return m.SourceVocab }},
-	{"seq", "tokens in an example", 1 << 20, func(m Model) int { return m.Seq }},
-	{"filters", "filters", 1 << 16, func(m Model) int { return m.Filters }},
-	{"width", "channels of the stem", 1 << 16, func(m Model) int { return m.Width }},
-	{"image", "pixels on an image's side", 1 << 14, func(m Model) int { return m.Image }},
-	{"", "channels of an image", 1 << 10, func(m Model) int { return m.Channels }},
-	{"classes", "classes", 1 << 24, func(m Model) int { return m.Classes }},
+	{"layers", "layers", "layers", 10_000, func(m Model) int { return m.Layers }},
+	{"dim", "dimensions", "dimension", 1 << 20, func(m Model) int { return m.Dim }},
+	{"ff", "dimensions in feed-forward layers", "feed-forward", 1 << 22, func(m Model) int { return m.FF }},
+	{"heads", "heads", "heads", 1 << 20, func(m Model) int { return m.Heads }},
+	{"head-dim", "dimensions of a head", "", 1 << 20, func(m Model) int { return m.HeadDim }},
+	{"vocab", "tokens in the vocabulary", "vocabulary", 1 << 24, func(m Model) int { return m.Vocab }},
+	{"", "tokens in the source's vocabulary", "", 1 << 24, func(m Model) int { return m.SourceVocab }},
+	{"seq", "tokens in an example", "sequence", 1 << 20, func(m Model) int { return m.Seq }},
+	{"filters", "filters", "filters", 1 << 16, func(m Model) int { return m.Filters }},
+	{"width", "channels of the stem", "width", 1 << 16, func(m Model) int { return m.Width }},
+	{"image", "pixels on an image's side", "images of", 1 << 14, func(m Model) int { return m.Image }},
+	{"", "channels of an image", "", 1 << 10, func(m Model) int { return m.Channels }},
+	{"classes", "classes", "classes", 1 << 24, func(m Model) int { return m.Classes }},
 }
 
 // MaxSize is the most that the flag of a model's size may be.
@@ -176,37 +157,14 @@ func (m Model) Build() ([]nn.Layer, error) {
 	if err := m.checkSizes(); err != nil {
 		return nil, err
 	}
-	if m.Images() {
-		layers, err := m.buildVision()
-		return layers, usage.Mark(inFlags(err))
-	}
-	tied, err := ParseTying(string(m.Tied))
-	if err != nil {
+	if err := CheckModelName(m.Name); err != nil {
 		return nil, usage.Mark(err)
 	}
-	tie, err := transformer.ParseTie(string(tied))
-	if err != nil {
-		return nil, usage.Mark(err)
+	n := m.network()
+	if err := n.kind.check(m); err != nil {
+		return nil, usage.Mark(inFlags(err))
 	}
-	var layers []nn.Layer
-	switch m.Name {
-	case LanguageModel:
-		if m.HeadDim != 0 && m.HeadDim*m.Heads != m.Dim {
-			return nil, usage.Errorf("%d heads of %d at width %d: want a head size only of %s, or one that is width/heads", m.Heads, m.HeadDim, m.Dim, Translator)
-		}
-		layers, err = transformer.LM(transformer.Config{
-			Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, Vocab: m.Vocab, SeqLen: m.Seq,
-			Dropout: float32(m.Dropout), Tied: tie != transformer.TieNone, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
-		})
-	case Translator:
-		layers, err = transformer.Translation(transformer.TranslationConfig{
-			Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, HeadDim: m.HeadDim,
-			SourceVocab: cmp.Or(m.SourceVocab, m.Vocab), TargetVocab: m.Vocab, SourceLen: m.Seq, TargetLen: m.Seq,
-			Dropout: float32(m.Dropout), Tie: tie, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
-		})
-	default:
-		return nil, usage.Mark(CheckModelName(m.Name))
-	}
+	layers, err := n.build(m)
 	return layers, usage.Mark(inFlags(err))
 }
 
@@ -214,18 +172,15 @@ func (m Model) Build() ([]nn.Layer, error) {
 // models: token ids, and as targets the next ones; transformer: what
 // datasets.Translation gives, both sides Seq long; the others: images, and as
 // targets their classes.
-func (m Model) Input(examples int) gpipe.Input {
-	if m.Images() {
-		return gpipe.Input{
-			Examples: examples, Inputs: []graph.Type{m.imageType()}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}},
-		}
+func (m Model) Input(examples int) gpipe.Input { return m.network().kind.input(m, examples) }
+
+// Random makes mini-batches to take times with, which do not depend on what is in
+// them: its function gives number index, made when it is asked for.
+func (m Model) Random(examples int, seed uint64) (func(index int) (nn.Batch, error), error) {
+	if examples < 1 {
+		return nil, usage.Errorf("a mini-batch of %d examples: want 1 or more", examples)
 	}
-	ids := graph.Type{Shape: graph.Shape{m.Seq}, DType: graph.I32}
-	in := gpipe.Input{Examples: examples, Inputs: []graph.Type{ids}, Targets: []graph.Type{ids}}
-	if m.Name == Translator {
-		in.Inputs = []graph.Type{ids, {Shape: graph.Shape{}, DType: graph.I32}, ids}
-	}
-	return in
+	return m.network().kind.random(m, examples, seed)
 }
 
 // Loss is the model's loss.
@@ -249,28 +204,10 @@ func bits(nats float64) float64 { return nats / math.Ln2 }
 // String names the network and its scale.
 func (m Model) String() string {
 	var scale []string
-	add := func(name string, n int) {
-		if n != 0 {
-			scale = append(scale, fmt.Sprintf("%s %d", name, n))
+	for _, s := range sizes {
+		if n := s.count(m); n != 0 && s.name != "" && slices.Contains(m.network().allFlags(), s.flag) {
+			scale = append(scale, fmt.Sprintf("%s %d", s.name, n))
 		}
-	}
-	switch m.Name {
-	case AmoebaNet, ConvNet:
-		add("layers", m.Layers)
-		add("filters", m.Filters)
-	case LanguageModel, Translator:
-		for _, n := range []struct {
-			name string
-			n    int
-		}{{"layers", m.Layers}, {"dimension", m.Dim}, {"feed-forward", m.FF}, {"heads", m.Heads}, {"vocabulary", m.Vocab}, {"sequence", m.Seq}} {
-			add(n.name, n.n)
-		}
-	default:
-		add("width", m.Width)
-	}
-	if m.Images() {
-		add("images of", m.Image)
-		add("classes", m.Classes)
 	}
 	return m.Name + " (" + strings.Join(scale, ", ") + ")"
 }

@@ -9,11 +9,11 @@ import (
 func (t Training) Check(known map[Model]int) error {
 	switch {
 	case t.Data != "":
-		if t.Model.Name == Translator {
-			if err := (datasets.Config{SeqLen: t.Model.Seq, Multilingual: t.Multilingual, Translation: t.Translation}).Validate(); err != nil {
+		if pairs := &t.Config.Multilingual.Pairs; *pairs > 1000 { // which are made at once
+			if err := (datasets.Config{Multilingual: t.Config.Multilingual}).Validate(); err != nil {
 				return err
 			}
-			t.Multilingual.Pairs = min(t.Multilingual.Pairs, 1000) // which are made at once
+			*pairs = 1000
 		}
 		s, err := t.Source()
 		if err != nil {
@@ -22,8 +22,8 @@ func (t Training) Check(known map[Model]int) error {
 		if _, err := t.steps(s); err != nil {
 			return err
 		}
-	case !t.Model.Images():
-		if err := timingConfig(t.Model, t.Seed).Validate(); err != nil {
+	default:
+		if _, err := t.Model.Random(t.Batch, t.Seed); err != nil {
 			return err
 		}
 	}

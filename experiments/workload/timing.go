@@ -3,7 +3,6 @@ package workload
 import (
 	"runtime"
 
-	"gpipebench/datasets"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
@@ -14,22 +13,11 @@ import (
 // TimingBatch is a mini-batch to take times with, which do not depend on what is
 // in it.
 func TimingBatch(m Model, examples int, seed uint64) (nn.Batch, error) {
-	if m.Images() {
-		return m.noise(examples, seed), nil
-	}
-	source, err := datasets.NewSynthetic(timingConfig(m, seed))
+	next, err := m.Random(examples, seed)
 	if err != nil {
 		return nn.Batch{}, err
 	}
-	return source.Batch(datasets.Train, 0, examples)
-}
-
-// timingConfig is the language of a language model's timingBatch.
-func timingConfig(m Model, seed uint64) datasets.Config {
-	return datasets.Config{
-		SeqLen: m.Seq, Seed: seed,
-		Synthetic: datasets.SyntheticConfig{Vocab: m.Vocab, Successors: successors(m.Vocab)},
-	}
+	return next(0)
 }
 
 // TimingBatches are those that were made already.
@@ -52,17 +40,6 @@ func (b TimingBatches) Of(m Model, examples int, seed uint64) (nn.Batch, error) 
 		b[k] = batch
 	}
 	return batch, nil
-}
-
-// successors is a number of successors for the synthetic language that divides
-// its vocabulary.
-func successors(vocab int) int {
-	for _, n := range []int{4, 5, 3, 2} {
-		if vocab%n == 0 {
-			return n
-		}
-	}
-	return 2
 }
 
 // EvenStep is the length of a step by the closed form, in units of the whole

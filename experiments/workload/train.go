@@ -3,7 +3,6 @@ package workload
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,24 +16,16 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/files"
 	"gpipebench/nn"
-	"gpipebench/nn/graph"
 )
 
 // Training is a network, what it learns from, and how.
 type Training struct {
 	Model Model  // Vocab, Image and Classes 0: the source's
 	Data  string // as datasets.Open reads it
-	// Synthetic describes the synthetic language; its vocabulary is the model's.
-	Synthetic datasets.SyntheticConfig
-	// Translation and Multilingual describe pairs of sentences; Vocab and Shared
-	// are the model's.
-	Translation  datasets.TranslationConfig
-	Multilingual datasets.MultilingualConfig
-	// Images and SyntheticImages describe images; their size and the number of
-	// classes are the model's.
-	Images          datasets.ImageConfig
-	SyntheticImages datasets.SyntheticImagesConfig
-	Setup           Setup
+	// Config says how Data is read. Its Seed, lengths, vocabularies, size of images
+	// and classes are the training's and the model's.
+	Config datasets.Config
+	Setup  Setup
 
 	Batch  int // examples of a mini-batch
 	Steps  int // mini-batches to train on; 0: Epochs, and if these are 0 none: Load and Save are for that, too
@@ -173,59 +164,9 @@ type TrainResult struct {
 	LastStep *timeline.Timeline `json:"-"`
 }
 
-// Source opens what the training learns from, and settles the model's vocabulary.
-func (t *Training) Source() (datasets.Source, error) {
-	if t.Model.Images() {
-		return t.openImages()
-	}
-	config := datasets.Config{
-		SeqLen: t.Model.Seq, Seed: t.Seed, Synthetic: t.Synthetic, Translation: t.Translation, Multilingual: t.Multilingual,
-	}
-	if t.Model.Name == Translator {
-		config.Translation.Vocab, config.Translation.Shared = t.Model.Vocab, t.Model.Tied == "all"
-		if err := config.Validate(); err != nil {
-			return nil, usage.Mark(err)
-		}
-	} else {
-		config.Synthetic.Vocab = t.Model.Vocab
-	}
-	s, err := datasets.Open(t.Data, config)
-	if err != nil {
-		if namesFiles(t.Data) {
-			return nil, err // the files' fault
-		}
-		return nil, usage.Mark(err)
-	}
-	if _, ok := s.(datasets.Images); ok {
-		return nil, usage.Errorf("%s has images, which %s does not take: want %s", s.Name(), t.Model.Name, strings.Join(visionModels, ", "))
-	}
-	pairs, ok := s.(*datasets.Translation)
-	switch {
-	case ok && t.Model.Name == LanguageModel:
-		return nil, usage.Errorf("%s has pairs of sentences, which %s does not take: want synthetic or text:FILE, or the model %s", s.Name(), LanguageModel, Translator)
-	case !ok && t.Model.Name == Translator:
-		return nil, usage.Errorf("%s has no pairs of sentences, which %s takes: want synthetic-translation or parallel:SRC,TGT", s.Name(), Translator)
-	case ok:
-		if t.Batch < 1 {
-			return nil, usage.Errorf("a mini-batch of %d examples: want 1 or more", t.Batch)
-		}
-		t.Model.SourceVocab = pairs.SourceVocab()
-		t.input = gpipe.InputOf(pairs.Largest(1))
-		t.input.Examples = t.Batch
-		t.predicting = gpipe.Input{Examples: t.Batch, Inputs: slices.Clone(t.input.Inputs)}
-		t.predicting.Inputs[2].Shape = graph.Shape{pairs.LongestTarget()}
-		if t.Model.Tied == "all" || strings.HasPrefix(t.Data, "parallel:") {
-			t.Model.Vocab = s.Vocab()
-		}
-	}
-	switch {
-	case t.Model.Vocab == 0:
-		t.Model.Vocab = s.Vocab()
-	case t.Model.Vocab < s.Vocab():
-		return nil, usage.Errorf("a vocabulary of %d for %s: want %d or more, the values that its tokens take", t.Model.Vocab, s.Name(), s.Vocab())
-	}
-	return s, nil
-}
+// Source opens what the training learns from, and settles the model's vocabulary,
+// or its images and classes.
+func (t *Training) Source() (datasets.Source, error) { return t.Model.network().kind.open(t) }
 
 // steps settles the number of steps.
 func (t *Training) steps(s datasets.Source) (int, error) {
@@ -298,8 +239,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 		if err != nil {
 			return nil, err
 		}
-		t.blind(b)
-		res, err := trainer.Step(ctx, b)
+		res, err := trainer.Step(ctx, t.blind(b))
 		if err != nil {
 			return nil, err
 		}
@@ -414,7 +354,7 @@ func (b *begun) expect(ctx context.Context, t *Training) (time.Duration, error) 
 	if err != nil {
 		return 0, err
 	}
-	t.blind(batch)
+	batch = t.blind(batch)
 	var forward time.Duration
 	for range 2 { // the first one makes programs and touches memory for the first time
 		start := time.Now()

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
-	"gpipebench/nn/philox"
 )
 
 // LanguageScore is a translator's score on what is held out of one language.
@@ -50,25 +48,13 @@ func baselines(s *datasets.Translation) []Baseline {
 	return out
 }
 
-// namesFiles tells whether a specification of data names files that can be at
-// fault, and is not wrong by itself.
-func namesFiles(spec string) bool {
-	kind, argument, _ := strings.Cut(spec, ":")
-	switch kind {
-	case "text", "cifar10", "cifar100", "mnist", "images":
-		return argument != ""
-	case "parallel":
-		files := strings.Split(argument, ",")
-		return len(files)%2 == 0 && !slices.Contains(files, "")
-	}
-	return false
-}
-
-// blind takes the sources out of a batch of pairs, if that is what is trained.
-func (t *Training) blind(b nn.Batch) {
+// blind is a batch of pairs without its sources, if that is what is trained.
+func (t *Training) blind(b nn.Batch) nn.Batch {
 	if t.EmptySource {
-		clear(b.Inputs[1].I32) // their lengths
+		b.Inputs = slices.Clone(b.Inputs)
+		b.Inputs[1].I32 = make([]int32, len(b.Inputs[1].I32)) // their lengths
 	}
+	return b
 }
 
 // evaluatePairs is evaluate, language by language.
@@ -78,9 +64,7 @@ func (t *Training) evaluatePairs(ctx context.Context, trainer *gpipe.Trainer, s 
 	for i, l := range s.Languages() {
 		var own tally
 		for _, b := range t.heldOut(s, i) {
-			batch := s.Collate(b)
-			t.blind(batch)
-			if err := own.add(ctx, trainer, batch); err != nil {
+			if err := own.add(ctx, trainer, t.blind(s.Collate(b))); err != nil {
 				return nil, err
 			}
 		}
@@ -129,8 +113,7 @@ func (t *Training) translateAsIs(ctx context.Context, trainer *gpipe.Trainer, s 
 		Pad: datasets.Pad, Begin: datasets.Begin, End: datasets.End,
 	}
 	predict := func(ctx context.Context, each func(int, []nn.Tensor) error, inputs ...nn.Tensor) error {
-		t.blind(nn.Batch{Inputs: inputs})
-		return trainer.PredictEach(ctx, each, inputs...)
+		return trainer.PredictEach(ctx, each, t.blind(nn.Batch{Inputs: inputs}).Inputs...)
 	}
 	var all datasets.BLEU
 	languages := slices.Clone(e.Languages) // an error leaves the evaluation as it is
@@ -156,25 +139,4 @@ func (t *Training) translateAsIs(ctx context.Context, trainer *gpipe.Trainer, s 
 	score := all.Score()
 	e.BLEU, e.Languages = &score, languages
 	return nil
-}
-
-// randomPairs is a mini-batch for a translator, all of its tokens drawn and
-// none of it padding.
-func (m Model) randomPairs(examples int, seed uint64, index int) nn.Batch {
-	random := philox.NewStream(philox.KeyOf(seed, "experiments/pairs"), uint64(index))
-	ids := func(vocab int) nn.Tensor {
-		t := nn.Tensor{Shape: []int{examples, m.Seq}, I32: make([]int32, examples*m.Seq)}
-		for i := range t.I32 {
-			t.I32[i] = int32(random.Intn(vocab))
-		}
-		return t
-	}
-	source, lengths := m.SourceVocab, nn.Tensor{Shape: []int{examples}, I32: slices.Repeat([]int32{int32(m.Seq)}, examples)}
-	if source == 0 {
-		source = m.Vocab
-	}
-	return nn.Batch{
-		Inputs:  []nn.Tensor{ids(source), lengths, ids(m.Vocab)},
-		Targets: []nn.Tensor{ids(m.Vocab)}, Count: examples * m.Seq,
-	}
 }

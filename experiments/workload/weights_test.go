@@ -243,7 +243,7 @@ func TestLoadClassesAndPixels(t *testing.T) {
 		return "images:" + dir
 	}
 	training := workloadtest.TinyImages()
-	training.SyntheticImages.Train, training.SyntheticImages.HeldOut = 0, 0
+	training.Config.SyntheticImages.Train, training.Config.SyntheticImages.HeldOut = 0, 0
 	training.Model.Image = 16
 	training.Data = folder(0, "cat", "dog")
 	file, want := saved(t, training)

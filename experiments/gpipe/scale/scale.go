@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"gpipebench/datasets"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
@@ -63,11 +62,8 @@ type scaleProfile struct {
 	Expected suite.Span `yaml:"expected"`
 	Seeds    []uint64   `yaml:"seeds"`
 	Data     struct {
-		Languages int `yaml:"languages"`
-		Low       int `yaml:"low"` // languages that count as low-resource: the last ones
-		Pairs     int `yaml:"pairs"`
-		Nouns     int `yaml:"nouns"`
-		HeldOut   int `yaml:"held_out"` // pairs of each language
+		suite.PairsSpec `yaml:",inline"`
+		Low             int `yaml:"low"` // languages that count as low-resource: the last ones
 	} `yaml:"data"`
 	SmallestBatch int                `yaml:"smallest_batch"` // pairs
 	Training      suite.TrainingSpec `yaml:"training"`       // of the networks; its model is the small one
@@ -136,7 +132,9 @@ func (s *scale) checkProfile(p scaleProfile) *suite.Problem {
 	case p.Training.Batch < s.setup.MicroBatches:
 		return suite.At(fmt.Errorf("%d pairs: want %d or more, one for each micro-batch", p.Training.Batch, s.setup.MicroBatches), "training", "batch")
 	}
-	if err := (datasets.Config{SeqLen: m.Seq, Multilingual: p.languages(), Translation: datasets.TranslationConfig{HeldOut: p.Data.HeldOut}}).Validate(); err != nil {
+	data := p.Data.Config()
+	data.SeqLen = m.Seq
+	if err := data.Validate(); err != nil {
 		return suite.At(err, "data")
 	}
 	return nil
@@ -159,10 +157,6 @@ func (s *scale) Key(profile string) records.Key {
 	return suite.Key(s.ID(), profile, s.text)
 }
 
-func (p scaleProfile) languages() datasets.MultilingualConfig {
-	return datasets.MultilingualConfig{Languages: p.Data.Languages, Pairs: p.Data.Pairs, Nouns: p.Data.Nouns}
-}
-
 // scaled is a profile's model as a network of the spec has it.
 func (n scaledNetwork) scaled(m workload.Model) workload.Model {
 	m.Layers *= n.Layers
@@ -174,8 +168,7 @@ func (n scaledNetwork) scaled(m workload.Model) workload.Model {
 func (s *scale) arm(p scaleProfile, name string, change func(*workload.Training)) trials.Arm {
 	return trials.Arm{Name: name, Training: func(seed uint64) workload.Training {
 		t := p.Training.Training("synthetic-translation", s.setup, seed)
-		t.Multilingual = p.languages()
-		t.Translation.HeldOut = p.Data.HeldOut
+		t.Config = p.Data.Config()
 		change(&t)
 		return t
 	}}

@@ -55,13 +55,7 @@ type stabilityProfile struct {
 		Every    int `yaml:"every"`    // steps
 		Examples int `yaml:"examples"` // held-out pairs to look at activations of
 	} `yaml:"probe"`
-	Data struct {
-		Languages int     `yaml:"languages"`
-		Pairs     int     `yaml:"pairs"`
-		Nouns     int     `yaml:"nouns"`
-		Noise     float64 `yaml:"noise"`
-		HeldOut   int     `yaml:"held_out"`
-	} `yaml:"data"`
+	Data     suite.PairsSpec    `yaml:"data"`
 	Training suite.TrainingSpec `yaml:"training"`
 }
 
@@ -163,8 +157,7 @@ func (v stabilityVariant) sample(seed uint64) string { return fmt.Sprintf("%s/se
 func (s *stability) training(p stabilityProfile, v stabilityVariant, seed uint64) workload.Training {
 	t := p.Training.Training("synthetic-translation", s.setup, seed)
 	t.Model.ScaledInit, t.Model.ClipLogits = v.ScaledInit, v.ClipLogits
-	t.Multilingual = datasets.MultilingualConfig{Languages: p.Data.Languages, Pairs: p.Data.Pairs, Nouns: p.Data.Nouns}
-	t.Translation = datasets.TranslationConfig{Noise: p.Data.Noise, HeldOut: p.Data.HeldOut}
+	t.Config = p.Data.Config()
 	return t
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"gpipebench/datasets"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
@@ -33,12 +32,8 @@ type translationSpec struct {
 }
 
 type translationProfile struct {
-	Expected suite.Span `yaml:"expected"`
-	Data     struct {
-		Languages int `yaml:"languages"`
-		Pairs     int `yaml:"pairs"`
-		HeldOut   int `yaml:"held_out"` // pairs of each language
-	} `yaml:"data"`
+	Expected   suite.Span         `yaml:"expected"`
+	Data       suite.PairsSpec    `yaml:"data"`
 	BlindSteps int                `yaml:"blind_steps"` // of the network that sees no source
 	Training   suite.TrainingSpec `yaml:"training"`
 }
@@ -108,8 +103,7 @@ type translationSample struct {
 // trainings are the profile's, by sample.
 func (t *translation) training(p translationProfile, sample string) workload.Training {
 	out := p.Training.Training("synthetic-translation", t.setup, t.spec.Seed)
-	out.Multilingual = datasets.MultilingualConfig{Languages: p.Data.Languages, Pairs: p.Data.Pairs}
-	out.Translation.HeldOut = p.Data.HeldOut
+	out.Config = p.Data.Config()
 	switch sample {
 	case seeing:
 		out.HashAfter = t.spec.Alone.Steps

@@ -89,8 +89,8 @@ func TestTranslatorLearns(t *testing.T) {
 		Setup: workload.Setup{Partitions: 2, MicroBatches: 3}, Batch: 32, Steps: 250, Seed: 3,
 		Optimizer: "adam", LR: 0.01, LRSchedule: "inverse-sqrt:40", ClipNorm: 1, Save: file,
 	}
-	training.Multilingual.Languages, training.Multilingual.Pairs, training.Multilingual.Nouns = 1, 3000, 4
-	training.Translation.HeldOut = 32
+	training.Config.Multilingual.Languages, training.Config.Multilingual.Pairs, training.Config.Multilingual.Nouns = 1, 3000, 4
+	training.Config.Translation.HeldOut = 32
 	r, err := training.Run(context.Background(), nil)
 	if err != nil {
 		t.Fatal(err)

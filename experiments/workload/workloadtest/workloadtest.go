@@ -19,6 +19,6 @@ func TinyImages() workload.Training {
 	t := TinyTraining()
 	t.Model = workload.Model{Name: "resnet50", Width: 4, Image: 32}
 	t.Steps, t.Epochs = 0, 1
-	t.SyntheticImages.Train, t.SyntheticImages.HeldOut = 8, 8
+	t.Config.SyntheticImages.Train, t.Config.SyntheticImages.HeldOut = 8, 8
 	return t
 }

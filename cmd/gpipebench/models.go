@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gpipebench/datasets"
+	"gpipebench/experiments/workload"
+)
+
+// trainedModel is a network that two cores train in minutes, its vocabulary and
+// classes those of the data.
+var trainedModel = workload.Model{Name: workload.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Seq: 64, Filters: 64}
+
+// sizedModel is the same for commands that have no data.
+func sizedModel() workload.Model {
+	m := trainedModel
+	m.Vocab, m.Classes = 1024, 1000
+	return m
+}
+
+// modelFlags begins the flags of a command with those that make a model, of which it
+// then takes none that is not the named network's. Later ones fill in what the
+// command has beside them.
+func modelFlags(cmd *cobra.Command, m *workload.Model, standard workload.Model) *pflag.FlagSet {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, m.Name) }
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(workload.Models(), ", "))
+	size := func(to *int, name string, standard int, usage string) {
+		count(fs, to, name, standard, min(standard, 1), workload.MaxSize(name), usage) // 0 where that is a default
+	}
+	size(&m.Layers, "layers", standard.Layers, "Transformer layers, of transformer in encoder and decoder each; normal cells of amoebanetd")
+	size(&m.Dim, "dim", standard.Dim, "width of the model")
+	size(&m.FF, "ff", standard.FF, "width inside the feed-forward layers")
+	size(&m.Heads, "heads", standard.Heads, "attention heads")
+	vocab, image, classes := "tokens of the vocabulary", "height and width of images in pixels; 0: 224", "classes of images"
+	if standard.Vocab == 0 {
+		vocab += "; 0: as many as the data has"
+		image, classes = "height and width of images in pixels; 0: the data's", "classes of images; 0: as many as the data has"
+	}
+	size(&m.Vocab, "vocab", standard.Vocab, vocab)
+	size(&m.Seq, "seq", standard.Seq, "tokens of an example, at most")
+	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "which of the tables of source, target and softmax are one; alone: softmax", workload.ParseTying)
+	fs.Lookup("tied").NoOptDefVal = "softmax"
+	size(&m.HeadDim, "head-dim", standard.HeadDim, "width of an attention head of transformer; 0: dim/heads")
+	size(&m.Filters, "filters", standard.Filters, "filters of amoebanetd's first stack of cells")
+	size(&m.Width, "width", standard.Width, "channels of a ResNet's stem; 0: 64")
+	size(&m.Image, "image", standard.Image, image)
+	size(&m.Classes, "classes", standard.Classes, classes)
+	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of the loss of amoebanetd's auxiliary head, such as 0.4; 0: no head")
+	fs.BoolVar(&m.Official, "official", false, "amoebanetd with the stem of the official code")
+	fs.BoolVar(&m.Delayed, "delayed", false, "amoebanetd that is reduced later: strides moved from its first convolution to its last")
+	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "what a pipeline may cut behind: layers, or also their halves; of ResNets blocks, or also their convolutions", func(s string) (bool, error) {
+		word, err := oneOf("coarse", "fine")(s)
+		return word == "fine", err
+	})
+	return fs
+}
+
+// imageFlags adds the flags of training on images.
+func imageFlags(fs *pflag.FlagSet, t *workload.Training) {
+	number(fs, &t.Model.DropPath, "drop-path", 0, rates, "rate at which branches of amoebanetd's last cell are left out, less in cells before it; from 0 up to 1")
+	fs.BoolVar(&t.Model.ZeroInit, "zero-init", false, "blocks of a ResNet begin as identities")
+	number(fs, &t.Model.BNMomentum, "bn-momentum", 0, rates, "share that batch norm's moving averages keep at each step; 0: 0.9")
+	fs.BoolVar(&t.Config.Images.Flip, "flip", false, "mirror half of the training images")
+	count(fs, &t.Config.Images.Crop, "crop", 0, 0, datasets.MaxImage/2, "shift training images by up to so many pixels")
+	count(fs, &t.Config.Images.Cutout, "cutout", 0, 0, datasets.MaxImage, "blank a square of that side in training images")
+	count(fs, &t.Config.SyntheticImages.Train, "train-images", 0, 0, datasets.MaxTrainImages, "training images of synthetic; 0: 10000")
+	count(fs, &t.Config.SyntheticImages.HeldOut, "held-out", 0, 0, datasets.MaxHeldOut, "held-out images of synthetic; 0: 1000")
+	fs.BoolVar(&t.Config.SyntheticImages.Fresh, "fresh", false, "new images of synthetic in every epoch")
+	number(fs, &t.Config.SyntheticImages.Noise, "noise", 0, shares, "deviation of the noise on the pixels of synthetic, up to 1; 0: 0.03")
+}
+
+// ownFlags refuses flags of other networks than the one that is named, which would
+// have no effect. Unknown names are refused where a model is built.
+func ownFlags(cmd *cobra.Command, model string) (err error) {
+	if !slices.Contains(workload.Models(), model) {
+		return nil
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if of := workload.ModelsWith(f.Name); err == nil && len(of) > 0 && !slices.Contains(of, model) {
+			err = fmt.Errorf("--%s: %s has no such thing: want it with %s", f.Name, model, strings.Join(of, ", "))
+		}
+	})
+	return err
+}
+
+// preset sets the flags of train that were not given to what suits the network.
+func preset(cmd *cobra.Command, t *workload.Training) error {
+	p := workload.PresetOf(t.Model.Name)
+	if p == nil {
+		return nil
+	}
+	flags := cmd.Flags()
+	long := flags.Changed("steps") || flags.Changed("epochs")
+	if !long {
+		t.Steps = 0
+	}
+	words := strings.Fields(p.Flags)
+	if strings.HasPrefix(t.Data, "synthetic") {
+		words = append(words, strings.Fields(p.Synthetic)...)
+	}
+	for len(words) > 0 {
+		name, v := strings.TrimPrefix(words[0], "--"), "true"
+		if words = words[1:]; len(words) > 0 && !strings.HasPrefix(words[0], "--") {
+			v, words = words[0], words[1:]
+		}
+		if f := flags.Lookup(name); !f.Changed && !(long && (name == "steps" || name == "epochs")) {
+			if err := f.Value.Set(v); err != nil {
+				return fmt.Errorf("--%s %s: %w", name, v, err)
+			}
+		}
+	}
+	if f := flags.Lookup("lr-schedule"); !f.Changed {
+		if schedule := p.Schedule(t.Steps, t.Epochs); schedule != "" {
+			return f.Value.Set(schedule)
+		}
+	}
+	return nil
+}
+
+// presetUsage is what preset does for networks that take images, or the others, for
+// help.
+func presetUsage(images bool) string {
+	is, next, schedule := ", what is not given is\n ", "\nand with --model ", " --lr-schedule "
+	if images {
+		is, next, schedule = ":\n  ", "\nand for ", "\nand --lr-schedule "
+	}
+	var all []string
+	form := ""
+	for _, p := range workload.Presets(images) {
+		all, form = append(all, p.For+is+p.Flags), p.Form
+	}
+	return strings.Join(all, next) + schedule + form
+}

@@ -1,0 +1,149 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpipebench/experiments/usage"
+	"gpipebench/models/amoebanet"
+	"gpipebench/models/resnet"
+	"gpipebench/models/transformer"
+	"gpipebench/nn"
+)
+
+// Names that code asks for; the others stand in the table alone.
+const (
+	LanguageModel = "transformer-lm"
+	Translator    = "transformer" // encoder and decoder
+	AmoebaNet     = "amoebanetd"
+)
+
+// network is a row of the table of networks.
+type network struct {
+	name   string
+	kind   kind // what it takes and learns from
+	build  func(Model) ([]nn.Layer, error)
+	flags  string  // the command's that it has and not all have; those of its kind beside
+	preset *Preset // nil: none
+	hidden bool    // not listed among the names
+}
+
+// networks is the table. A network is a folder under models/ and a row here.
+var networks = []network{
+	{name: LanguageModel, kind: tokens{}, build: languageModel, flags: "layers dim ff heads tied clip-logits scaled-init"},
+	{name: Translator, kind: pairs{}, build: translator, flags: "layers dim ff heads head-dim tied clip-logits scaled-init", preset: translatorPreset},
+	{name: AmoebaNet, kind: images{}, build: amoebaNet, flags: "layers filters aux official delayed drop-path bn-momentum", preset: amoebaPreset},
+	{name: "resnet50", kind: images{}, build: resNet(50), flags: "width zero-init bn-momentum", preset: resNetPreset},
+	{name: "resnet101", kind: images{}, build: resNet(101), flags: "width zero-init bn-momentum", preset: resNetPreset},
+	{name: "resnet152", kind: images{}, build: resNet(152), flags: "width zero-init bn-momentum", preset: resNetPreset},
+	{name: ConvNet, kind: images{}, build: Model.buildConvNet, flags: "layers filters", hidden: true},
+}
+
+// network is the model's row. One that is unknown, which Build refuses, takes tokens.
+func (m Model) network() network {
+	for _, n := range networks {
+		if n.name == m.Name {
+			return n
+		}
+	}
+	return network{kind: tokens{}}
+}
+
+func (n network) allFlags() []string { return strings.Fields(n.flags + " " + n.kind.flags()) }
+
+// namesOf lists those of the networks that are listed and of which has holds.
+func namesOf(has func(network) bool) (names []string) {
+	for _, n := range networks {
+		if !n.hidden && has(n) {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// Models lists the names that Model.Name may have.
+func Models() []string { return namesOf(func(network) bool { return true }) }
+
+// ModelsWith lists the networks that a flag of the command is for; none if it is no
+// network's own.
+func ModelsWith(flag string) []string {
+	return namesOf(func(n network) bool { return slices.Contains(n.allFlags(), flag) })
+}
+
+// imageModels lists the networks that take images.
+func imageModels() []string { return namesOf(func(n network) bool { return n.kind == images{} }) }
+
+// CheckModelName refuses what is no name of a network.
+func CheckModelName(name string) error {
+	if slices.ContainsFunc(networks, func(n network) bool { return n.name == name }) {
+		return nil
+	}
+	return fmt.Errorf("unknown model %s: want %s", usage.Quoted(name), strings.Join(Models(), ", "))
+}
+
+// Images tells whether the network takes images.
+func (m Model) Images() bool { return m.network().kind == images{} }
+
+// tie is Tied as the transformers have it.
+func (m Model) tie() (transformer.Tie, error) {
+	tied, err := ParseTying(string(m.Tied))
+	if err != nil {
+		return 0, err
+	}
+	return transformer.ParseTie(string(tied))
+}
+
+func languageModel(m Model) ([]nn.Layer, error) {
+	tie, err := m.tie()
+	switch {
+	case err != nil:
+		return nil, err
+	case m.HeadDim != 0 && m.HeadDim*m.Heads != m.Dim:
+		return nil, fmt.Errorf("%d heads of %d at width %d: want a head size only of %s, or one that is width/heads", m.Heads, m.HeadDim, m.Dim, Translator)
+	}
+	return transformer.LM(transformer.Config{
+		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, Vocab: m.Vocab, SeqLen: m.Seq,
+		Dropout: float32(m.Dropout), Tied: tie != transformer.TieNone, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
+	})
+}
+
+func translator(m Model) ([]nn.Layer, error) {
+	tie, err := m.tie()
+	if err != nil {
+		return nil, err
+	}
+	return transformer.Translation(transformer.TranslationConfig{
+		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, HeadDim: m.HeadDim,
+		SourceVocab: cmp.Or(m.SourceVocab, m.Vocab), TargetVocab: m.Vocab, SourceLen: m.Seq, TargetLen: m.Seq,
+		Dropout: float32(m.Dropout), Tie: tie, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
+	})
+}
+
+func amoebaNet(m Model) ([]nn.Layer, error) {
+	if m.Fine {
+		return nil, fmt.Errorf("%s is cut at its cells: want a coarse split", m.Name)
+	}
+	return amoebanet.New(amoebanet.Config{
+		Layers: m.Layers, Filters: m.Filters, Classes: m.Classes, Image: m.Image, Channels: m.Channels,
+		DropPath: float32(m.DropPath), Dropout: float32(m.Dropout), Aux: m.Aux != 0,
+		Official: m.Official, Delayed: m.Delayed, Momentum: m.BNMomentum,
+	})
+}
+
+// resNet builds the ResNet of a depth.
+func resNet(depth int) func(Model) ([]nn.Layer, error) {
+	return func(m Model) ([]nn.Layer, error) {
+		switch {
+		case m.Aux != 0 || m.DropPath != 0 || m.Official || m.Delayed:
+			return nil, fmt.Errorf("%s has no auxiliary head, no drop-path and no variants: want %s", m.Name, AmoebaNet)
+		case m.Dropout != 0:
+			return nil, fmt.Errorf("%s has no dropout: want a rate of 0", m.Name)
+		}
+		return resnet.New(resnet.Config{
+			Depth: depth, Width: m.Width, Classes: m.Classes, Image: m.Image, Channels: m.Channels,
+			ZeroInit: m.ZeroInit, Momentum: m.BNMomentum, Fine: m.Fine,
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Preset is what suits a network where its user does not say otherwise: minutes on
+// two cores.
+type Preset struct {
+	For       string // the networks, for help
+	Flags     string // of train, as they would be given
+	Synthetic string // more of them, with synthetic data
+	// Schedule is the learning rate's over so many steps or epochs, "" for the
+	// schedule that is there, and Form what it is in general, for help.
+	Schedule func(steps, epochs int) string
+	Form     string
+}
+
+// PresetOf is a network's preset, nil if it has none.
+func PresetOf(name string) *Preset { return Model{Name: name}.network().preset }
+
+// Presets lists the presets of networks that take images, or of the others.
+func Presets(ofImages bool) (all []*Preset) {
+	for _, n := range networks {
+		if n.preset != nil && (n.kind == images{}) == ofImages && !slices.Contains(all, n.preset) {
+			all = append(all, n.preset)
+		}
+	}
+	return all
+}
+
+// For a BLEU above 90 where there is much to learn from.
+var translatorPreset = &Preset{
+	For:   Translator + ", which translates",
+	Flags: "--data synthetic-translation --layers 2 --dim 64 --ff 256 --heads 4 --batch 64 --steps 3000 --lr 0.005 --dropout 0 --threads 2",
+	Schedule: func(steps, epochs int) string {
+		const warmUp = 200
+		if epochs > 0 {
+			steps = 3000
+		}
+		if steps <= warmUp {
+			return ""
+		}
+		return fmt.Sprintf("warmup:%d,cosine:%d", warmUp, steps-warmUp)
+	},
+	Form: "warmup:200,cosine:(steps-200)",
+}
+
+// For more than 90% of the synthetic images, learned by a small network. ResNets
+// see little in images of less than 64 pixels.
+var (
+	amoebaPreset = &Preset{
+		For:      AmoebaNet,
+		Flags:    "--layers 3 --filters 32 --batch 64 --epochs 10 --optimizer nesterov --lr 0.05 --l2 0.0001 --clip-norm 0 --dropout 0 --threads 2",
+		Schedule: cosine, Form: cosineForm,
+	}
+	resNetPreset = &Preset{
+		For:       "the ResNets, with synthetic images of 64 pixels a side",
+		Flags:     "--width 16 --zero-init --batch 64 --epochs 4 --optimizer adam --lr 0.002 --l2 0.0001 --clip-norm 0 --dropout 0 --threads 2",
+		Synthetic: "--image 64",
+		Schedule:  cosine, Form: cosineForm,
+	}
+)
+
+const cosineForm = "warmup:1epochs,cosine:(epochs-1)epochs"
+
+func cosine(steps, epochs int) string {
+	switch {
+	case epochs > 1:
+		return fmt.Sprintf("warmup:1epochs,cosine:%depochs", epochs-1)
+	case steps > 10:
+		return fmt.Sprintf("warmup:%d,cosine:%d", steps/10, steps-steps/10)
+	}
+	return "constant"
+}
