@@ -4,7 +4,9 @@
 // The contract of every source: a batch is a pure function of (seed, split,
 // index, examples). Nothing depends on which batches were asked for before, so
 // a run can be stopped, resumed, repeated and compared, and any number of
-// goroutines may ask at once.
+// goroutines may ask at once. A batch is its source's, which may hand it out again:
+// whoever wants to change one changes a copy. Package sourcetest holds sources
+// against all this.
 //
 // Language-model batches have one input (N, T) of token ids and one target
 // (N, T), both int32. Target t of an example is the token that follows input t.

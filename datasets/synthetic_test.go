@@ -2,52 +2,11 @@ package datasets
 
 import (
 	"math"
-	"reflect"
 	"slices"
-	"sync"
 	"testing"
 
 	"gpipebench/nn"
 )
-
-func TestSyntheticBatchIsAFunctionOfItsPlace(t *testing.T) {
-	c := Config{Seed: 5}
-	want := mustBatch(t, mustSynthetic(t, c), Train, 7, 4)
-	s := mustSynthetic(t, c)
-	mustBatch(t, s, HeldOut, 0, 3)
-	mustBatch(t, s, Train, 9, 4)
-	if got := mustBatch(t, s, Train, 7, 4); !reflect.DeepEqual(got, want) {
-		t.Error("the same batch differs after others were taken")
-	}
-	c.Seed = 6
-	for name, other := range map[string]nn.Batch{
-		"index": mustBatch(t, s, Train, 8, 4),
-		"split": mustBatch(t, s, HeldOut, 7, 4),
-		"seed":  mustBatch(t, mustSynthetic(t, c), Train, 7, 4),
-	} {
-		if reflect.DeepEqual(other, want) {
-			t.Errorf("another %s gives the same batch", name)
-		}
-	}
-}
-
-// Run with the race detector, this is also the proof that batches may be asked for
-// from several goroutines.
-func TestBatchesAtOnce(t *testing.T) {
-	for _, s := range []Source{mustSynthetic(t, Config{}), mustText(t, words(5000), Config{})} {
-		var wait sync.WaitGroup
-		for g := range 8 {
-			wait.Go(func() {
-				got, err := s.Batch(Train, g/2, 4)
-				want, errAgain := s.Batch(Train, g/2, 4)
-				if err != nil || errAgain != nil || !reflect.DeepEqual(got, want) {
-					t.Errorf("%s: batch %d differs among goroutines: %v, %v", s.Name(), g/2, err, errAgain)
-				}
-			})
-		}
-		wait.Wait()
-	}
-}
 
 // A golden sequence: a change of the generator changes every recorded run, and
 // has to be a decision.

@@ -3,7 +3,6 @@ package datasets
 import (
 	"bytes"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -95,47 +94,6 @@ func TestEpochVisitsEveryWindowOnce(t *testing.T) {
 			}
 			if left := len(train) - (last - first + 1); left > 2*c.seqLen {
 				t.Errorf("%+v: epoch %d leaves out %d bytes", c, epoch, left)
-			}
-		}
-	}
-}
-
-func TestTextBatchIsAFunctionOfItsPlace(t *testing.T) {
-	c := Config{SeqLen: 8, Seed: 1}
-	text := numbered(4000)
-	s := mustText(t, text, c)
-	want := mustBatch(t, s, Train, 100, 4)
-	mustBatch(t, s, Train, 3, 9)
-	mustBatch(t, s, HeldOut, 0, 9)
-	if got := mustBatch(t, mustText(t, text, c), Train, 100, 4); !reflect.DeepEqual(got, want) {
-		t.Error("the same batch differs")
-	}
-	if got := mustBatch(t, s, Train, 100, 4); !reflect.DeepEqual(got, want) {
-		t.Error("the same batch differs after others were taken")
-	}
-	c.Seed = 2
-	for name, other := range map[string]nn.Batch{
-		"index": mustBatch(t, s, Train, 101, 4),
-		"epoch": mustBatch(t, s, Train, 100+s.Batches(Train, 4), 4),
-		"seed":  mustBatch(t, mustText(t, text, c), Train, 100, 4),
-	} {
-		if reflect.DeepEqual(other, want) {
-			t.Errorf("another %s gives the same batch", name)
-		}
-	}
-}
-
-func TestTextOrderDoesNotDependOnTheBatchSize(t *testing.T) {
-	s := mustText(t, numbered(4000), Config{SeqLen: 8, Seed: 1})
-	for _, split := range []Split{Train, HeldOut} {
-		want := mustBatch(t, s, split, 0, 10000).Inputs[0].I32
-		for _, n := range []int{1, 6, 64} {
-			var got []int32
-			for i := range s.Batches(split, n) {
-				got = append(got, mustBatch(t, s, split, i, n).Inputs[0].I32...)
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%v: batches of %d come in another order than one of all", split, n)
 			}
 		}
 	}

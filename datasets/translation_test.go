@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"gpipebench/nn"
@@ -139,50 +138,6 @@ func TestTranslationEpochs(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestTranslationBatchIsAFunctionOfItsPlace(t *testing.T) {
-	c := smallTask()
-	want := mustBatch(t, mustMultilingual(t, c), Train, 70, 16)
-	s := mustMultilingual(t, c)
-	mustBatch(t, s, HeldOut, 1, 3)
-	mustBatch(t, s, Train, 9, 16)
-	mustBatch(t, s, Train, 70, 4)
-	got := mustBatch(t, s, Train, 70, 16)
-	if !reflect.DeepEqual(got, want) {
-		t.Error("the same batch differs after others were taken")
-	}
-	got.Inputs[0].I32[0], got.Targets[0].I32[0] = 99, 99
-	if !reflect.DeepEqual(mustBatch(t, s, Train, 70, 16), want) {
-		t.Error("writing to a batch changes the source")
-	}
-	c.Seed++
-	for name, other := range map[string]nn.Batch{
-		"index": mustBatch(t, s, Train, 71, 16),
-		"epoch": mustBatch(t, s, Train, 70+s.Batches(Train, 16), 16),
-		"seed":  mustBatch(t, mustMultilingual(t, c), Train, 70, 16),
-	} {
-		if reflect.DeepEqual(other, want) {
-			t.Errorf("another %s gives the same batch", name)
-		}
-	}
-}
-
-func TestTranslationBatchesAtOnce(t *testing.T) {
-	s := mustMultilingual(t, smallTask())
-	var wait sync.WaitGroup
-	for g := range 8 {
-		wait.Go(func() {
-			for i := range 6 {
-				got, err := s.Batch(Train, 40*g+i, 8+g%2)
-				want, errAgain := s.Batch(Train, 40*g+i, 8+g%2)
-				if err != nil || errAgain != nil || !reflect.DeepEqual(got, want) {
-					t.Errorf("batch %d differs among goroutines: %v, %v", g, err, errAgain)
-				}
-			}
-		})
-	}
-	wait.Wait()
 }
 
 // Batches are of pairs of like length, come in no order of length, and mix

@@ -1,0 +1,42 @@
+package datasets
+
+import "testing"
+
+// Sources are small ones of every kind, each by what it is opened with: for the
+// contract's tests.
+func Sources(t *testing.T) map[string]func(seed uint64) Source {
+	pairs := []string{lines(60, "to"), lines(60, "von")}
+	files := textFiles(t, pairs...)
+	data := map[string]string{
+		"text":     textFiles(t, string(words(5000)))[0],
+		"parallel": files[0] + "," + files[1],
+		"cifar10":  writeFiles(t, cifar10Files()), "cifar100": writeFiles(t, cifar100Files()),
+		"mnist": writeFiles(t, mnistFiles()), "images": writeFiles(t, folderFiles(t)),
+	}
+	small := smallTask()
+	small.SeqLen = 16
+	small.SyntheticImages = SyntheticImagesConfig{Train: 40, HeldOut: 20}
+	small.Images = ImageConfig{Size: 16, Flip: true, Crop: 2, Cutout: 4}
+	ragged, fresh := small, small
+	ragged.Synthetic = SyntheticConfig{MinLen: 3, HeldOut: 20}
+	fresh.SyntheticImages.Fresh = true
+	open := func(spec string, c Config) func(uint64) Source {
+		return func(seed uint64) Source {
+			c.Seed = seed
+			s, err := Open(spec, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+	}
+	all := map[string]func(uint64) Source{"ragged": open("synthetic", ragged), "fresh": open("synthetic-images", fresh)}
+	for kind := range kinds {
+		spec := kind
+		if path, ok := data[kind]; ok {
+			spec += ":" + path
+		}
+		all[kind] = open(spec, small)
+	}
+	return all
+}
