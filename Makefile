@@ -2,7 +2,10 @@
 GO ?= go
 BIN := bin/gpipebench
 
-.PHONY: build test faults race lint check bench reproduce report check-report table1 table2 table3 ablation figure3 breakdown validation consistency delayed-reduction translation translation-scale stability reference verify clean
+# The experiments with a command of their own, whose folders are not in another's.
+EXPERIMENTS := $(shell sed -n 's/^experiment: //p' experiments/*/*/spec.yaml)
+
+.PHONY: build test faults race lint check bench reproduce report check-report reference verify clean $(EXPERIMENTS)
 
 build:
 	$(GO) build -buildvcs=auto -o $(BIN) ./cmd/gpipebench
@@ -55,7 +58,7 @@ report: build
 check-report: report
 	bench/check_report.sh $(RESULTS)/report.html
 
-table1 table2 table3 ablation figure3 breakdown validation consistency delayed-reduction translation translation-scale stability: build
+$(EXPERIMENTS): build
 	$(BIN) $@
 
 # What follows from results/reference/records, after these or a report have

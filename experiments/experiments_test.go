@@ -29,72 +29,33 @@ func TestMarkdownHasNoHTML(t *testing.T) {
 	}
 }
 
-func TestSpecsLoad(t *testing.T) {
-	for _, id := range IDs() {
-		e, err := Load(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.ID() != id || e.Title() == "" {
-			t.Errorf("%s: id %q, title %q", id, e.ID(), e.Title())
-		}
-		for _, p := range suite.Profiles {
-			if e.Expected(p) <= 0 {
-				t.Errorf("%s: no duration for %s", id, p)
-			}
-		}
-		if e.Key("quick") == e.Key("full") {
-			t.Errorf("%s: one key for two profiles", id)
-		}
-	}
-}
-
 func TestSpecErrorsHavePositions(t *testing.T) {
-	spec := func(file, old, replacement string) string {
-		t.Helper()
-		text, err := suite.SpecFiles.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Count(string(text), old) == 0 {
-			t.Fatalf("%s has no %q", file, old)
-		}
-		return strings.Replace(string(text), old, replacement, 1)
-	}
-	lineWith := func(text, part string) int {
-		before, _, ok := strings.Cut(text, part)
-		if !ok {
-			t.Fatalf("no %q", part)
-		}
-		return 1 + strings.Count(before, "\n")
-	}
 	for _, c := range []struct {
-		file, old, replacement string
-		line                   string // text of the line that is to be named
-		want                   string
+		old, replacement string
+		line             string // text of the line that is to be named
+		want             string
 	}{
-		{"table2.yaml", "batch: 32", "bach: 32", "bach: 32", "unknown field bach"},
-		{"table2.yaml", "batch: 32", "batch: many", "batch: many", "many"},
-		{"table2.yaml", "batch: 32", "batch: 33", "batch: 33", "not of one size"},
-		{"table2.yaml", "schedule: gpipe", "schedule: zigzag", "schedule: zigzag", "want gpipe, naive or 1f1b"},
-		{"table2.yaml", "  - {k: 4, m: 4, value: 3.2}\n", "", "paper:", "no value for K = 4, M = 4"},
-		{"table2.yaml", "rounds: 2", "rounds: 0", "rounds: 0", "want a whole number from 1 to 1000"},
-		{"table2.yaml", "expected: 10s", "expected: soon", "expected: soon", "want a duration"},
-		{"table2.yaml", "  full:", "  fuller:", "  fuller:", "want smoke, quick, full"},
-		{"table2.yaml", "base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "base: {k: 4", "value in the paper is 1"},
-		{"table2.yaml", "seed: 1", "seed: 1\n---\nseed: 2", "", "8:1: a second document: want one"},
-		{"table2.yaml", "seed: 1", "seed: [1", "", "did not find"},
+		{"batch: 32", "bach: 32", "bach: 32", "unknown field bach"},
+		{"batch: 32", "batch: many", "batch: many", "many"},
+		{"batch: 32", "batch: 33", "batch: 33", "not of one size"},
+		{"schedule: gpipe", "schedule: zigzag", "schedule: zigzag", "want gpipe, naive or 1f1b"},
+		{"  - {k: 4, m: 4, value: 3.2}\n", "", "paper:", "no value for K = 4, M = 4"},
+		{"rounds: 2", "rounds: 0", "rounds: 0", "want a whole number from 1 to 1000"},
+		{"expected: 10s", "expected: soon", "expected: soon", "want a duration"},
+		{"  full:", "  fuller:", "  fuller:", "want smoke, quick, full"},
+		{"base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "base: {k: 4", "value in the paper is 1"},
+		{"seed: 1", "seed: 1\n---\nseed: 2", "", "8:1: a second document: want one"},
+		{"seed: 1", "seed: [1", "", "did not find"},
 	} {
-		text := spec(c.file, c.old, c.replacement)
-		e := &table2.Table2{}
-		err := suite.Decode(c.file, []byte(text), &e.Spec, e.Check)
+		text := suitetest.Edited(t, table2.Definition, c.old, c.replacement)
+		err := suitetest.Refused(t, table2.Definition, c.old, c.replacement)
 		if err == nil {
 			t.Errorf("%s: no error", c.replacement)
 			continue
 		}
-		position := c.file
+		position := "x.yaml:"
 		if c.line != "" {
-			position = fmt.Sprintf("%s:%d:", c.file, lineWith(text, c.line))
+			position = fmt.Sprintf("x.yaml:%d:", suitetest.LineWith(text, c.line))
 		}
 		if !strings.HasPrefix(err.Error(), position) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v\nwant %s... %s", c.replacement, err, position, c.want)

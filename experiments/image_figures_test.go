@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"gpipebench/experiments/gpipe/ablation"
-	"gpipebench/experiments/gpipe/accuracy"
 	"gpipebench/experiments/gpipe/breakdown"
+	"gpipebench/experiments/gpipe/consistency/accuracy"
 	"gpipebench/experiments/gpipe/delayed"
 	"gpipebench/experiments/gpipe/figure3"
 	"gpipebench/experiments/gpipe/table1"
@@ -371,39 +371,30 @@ func TestRoundsKeepThePartition(t *testing.T) {
 }
 
 func TestImageSpecErrors(t *testing.T) {
-	for _, c := range []struct{ file, old, replacement, want string }{
-		{"figure3.yaml", "base: naive-2", "base: Pipeline-2", "value in the paper is 1"},
-		{"figure3.yaml", "schedule: naive, ", "schedule: none, ", "want gpipe, naive or 1f1b"},
-		{"figure3.yaml", "    batch: 32", "    batch: 33", "not of one size"},
-		{"figure3.yaml", "m: 32", "m: 0", "want a whole number from 1 to 65536"},
-		{"figure3.yaml", "rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
-		{"figure3.yaml", "naive_steps: 1", "naive_steps: 0", "want a whole number from 1 to 1000"},
-		{"table2_amoebanet.yaml", "steps: {1: 1, 4: 1, 32: 1}", "steps: {1: 1, 32: 1}", "no steps for M = 4"},
-		{"figure3.yaml", "      - {name: resnet101, width: 8, image: 64, classes: 10}\n", "", "1 models for 2 networks"},
-		{"figure3.yaml", "dtype: bf16", "dtype: bf8", "want bf16 or f32"},
-		{"figure3.yaml", "most: 4096", "most: 31", "want 32 or more"},
-		{"breakdown.yaml", "m: 16", "m: 15", "not of one size"},
-		{"breakdown.yaml", "rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
-		{"table2_amoebanet.yaml", "costs: [flops, time]", "costs: [flops, luck]", "want flops, time, memory"},
-		{"table2_amoebanet.yaml", "  - {k: 4, m: 4, value: 1.26, torchgpipe: 1.666}\n", "", "no value for K = 4, M = 4"},
-		{"table2_amoebanet.yaml", "base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "value in the paper is 1"},
-		{"table2_amoebanet.yaml", "    batch: 32", "    batch: 31", "not of one size"},
-		{"table2_amoebanet.yaml", "rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
+	for _, c := range []struct {
+		of                     suite.Definition
+		old, replacement, want string
+	}{
+		{figure3.Definition, "base: naive-2", "base: Pipeline-2", "value in the paper is 1"},
+		{figure3.Definition, "schedule: naive, ", "schedule: none, ", "want gpipe, naive or 1f1b"},
+		{figure3.Definition, "    batch: 32", "    batch: 33", "not of one size"},
+		{figure3.Definition, "m: 32", "m: 0", "want a whole number from 1 to 65536"},
+		{figure3.Definition, "rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
+		{figure3.Definition, "naive_steps: 1", "naive_steps: 0", "want a whole number from 1 to 1000"},
+		{amoebanet.Definition, "steps: {1: 1, 4: 1, 32: 1}", "steps: {1: 1, 32: 1}", "no steps for M = 4"},
+		{figure3.Definition, "      - {name: resnet101, width: 8, image: 64, classes: 10}\n", "", "1 models for 2 networks"},
+		{figure3.Definition, "dtype: bf16", "dtype: bf8", "want bf16 or f32"},
+		{figure3.Definition, "most: 4096", "most: 31", "want 32 or more"},
+		{breakdown.Definition, "m: 16", "m: 15", "not of one size"},
+		{breakdown.Definition, "rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
+		{amoebanet.Definition, "costs: [flops, time]", "costs: [flops, luck]", "want flops, time, memory"},
+		{amoebanet.Definition, "  - {k: 4, m: 4, value: 1.26, torchgpipe: 1.666}\n", "", "no value for K = 4, M = 4"},
+		{amoebanet.Definition, "base: {k: 2, m: 1}", "base: {k: 4, m: 1}", "value in the paper is 1"},
+		{amoebanet.Definition, "    batch: 32", "    batch: 31", "not of one size"},
+		{amoebanet.Definition, "rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
 	} {
-		var err error
-		text := suitetest.Edited(t, c.file, c.old, c.replacement)
-		switch c.file {
-		case "figure3.yaml":
-			e := &figure3.Figure3{}
-			err = suite.Decode(c.file, text, &e.Spec, e.Check)
-		case "breakdown.yaml":
-			e := &breakdown.Breakdown{}
-			err = suite.Decode(c.file, text, &e.Spec, e.Check)
-		default:
-			e := &amoebanet.Amoeba{}
-			err = suite.Decode(c.file, text, &e.Spec, e.Check)
-		}
-		if err == nil || !strings.HasPrefix(err.Error(), c.file+":") || !strings.Contains(err.Error(), c.want) {
+		err := suitetest.Refused(t, c.of, c.old, c.replacement)
+		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
 		}
 	}
@@ -460,8 +451,7 @@ func TestModelledSpecErrors(t *testing.T) {
 		"at most 31 examples: want 32 or more":   {"4096", "31"},
 		"modelled: no most: want a whole number": {", most: 4096", ""},
 	} {
-		f := &figure3.Figure3{}
-		err := suite.Decode("x.yaml", suitetest.Edited(t, "figure3.yaml", good, strings.Replace(good, change[0], change[1], 1)), &f.Spec, f.Check)
+		err := suitetest.Refused(t, figure3.Definition, good, strings.Replace(good, change[0], change[1], 1))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", change[1], err, want)
 		}
@@ -500,8 +490,7 @@ func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 		{"seed: 1", "seed: \"\xff\"", "x.yaml:7:8: a byte that is no UTF-8"},
 		{"profiles:", "profiles: &p\n  full: *p", "profiles.full: unknown field full"},
 	} {
-		d := &delayed.Delayed{}
-		err := suite.Decode("x.yaml", suitetest.Edited(t, "delayed_reduction.yaml", c.old, c.replacement), &d.Spec, d.Check)
+		err := suitetest.Refused(t, delayed.Definition, c.old, c.replacement)
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v\nwant %s", c.replacement, err, c.want)
 		}
@@ -511,10 +500,7 @@ func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 // A spec of one's own runs instead of the one in the program, under a key of its
 // own.
 func TestSpecFile(t *testing.T) {
-	raw, err := suite.SpecFiles.ReadFile("delayed_reduction.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := delayed.Definition.Spec()
 	name := filepath.Join(t.TempDir(), "mine.yaml")
 	write := func(text string) {
 		t.Helper()
@@ -530,7 +516,7 @@ func TestSpecFile(t *testing.T) {
 		}
 		return ids, key, err
 	}
-	write(strings.Replace(string(raw), "seeds: [1, 2]", "seeds: [5]", 1))
+	write(strings.Replace(raw, "seeds: [1, 2]", "seeds: [5]", 1))
 	ids, k, err := run()
 	if err != nil || len(ids) != 1 || ids[0] != "delayed-reduction" {
 		t.Fatalf("%q, %v", ids, err)
@@ -555,10 +541,10 @@ func TestSpecFile(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range []struct{ text, want string }{
-		{strings.Replace(string(raw), "experiment: delayed-reduction", "experiment: figure9", 1), ":3:13: experiment \"figure9\": want one of consistency, "},
+		{strings.Replace(raw, "experiment: delayed-reduction", "experiment: figure9", 1), ":3:13: experiment \"figure9\": want one of table1, "},
 		{"", ":1:1: experiment \"\": want one of"},
 		{"a: [", "mine.yaml:1"},
-		{strings.Replace(string(raw), "seed: 1", "sed: 1", 1), "mine.yaml:7:1: unknown field sed"},
+		{strings.Replace(raw, "seed: 1", "sed: 1", 1), "mine.yaml:7:1: unknown field sed"},
 	} {
 		write(c.text)
 		if _, _, err := run(); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -569,23 +555,16 @@ func TestSpecFile(t *testing.T) {
 
 // Whatever is in a spec, it is taken or refused with its file and in one line.
 func FuzzSpec(f *testing.F) {
-	for _, name := range []string{"delayed_reduction.yaml", "table2_amoebanet.yaml", "table3.yaml"} {
-		raw, err := suite.SpecFiles.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(string(raw))
+	of := []suite.Definition{delayed.Definition, accuracy.Definition, table3.Definition}
+	for _, d := range of {
+		f.Add(d.Spec())
 	}
 	for _, text := range []string{"", "a", "- 1", "seed: [", "seed: {a: 1}", "profiles: {smoke: 1}", "k: [0]\nm: [-1]", "&a [*a]", "paper: ~", "\xff", "setups: [{k: 1e9}]"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		d, a, s := &delayed.Delayed{}, &accuracy.Accuracy{}, &table3.Table3{}
-		for _, err := range []error{
-			suite.Decode("x.yaml", []byte(text), &d.Spec, d.Check),
-			suite.Decode("x.yaml", []byte(text), &a.Spec, a.Check),
-			suite.Decode("x.yaml", []byte(text), &s.Spec, s.Check),
-		} {
+		for _, d := range of {
+			_, err := d.Load(suite.SpecFile{Name: "x.yaml", Text: []byte(text)})
 			if err != nil && (!strings.HasPrefix(err.Error(), "x.yaml:") || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("%q: %v", text, err)
 			}
@@ -596,16 +575,14 @@ func FuzzSpec(f *testing.F) {
 // What a spec of trainings must not be.
 func TestTrialSpecs(t *testing.T) {
 	for _, c := range []struct{ old, replacement, want string }{
-		{"margin: 5", "margin: 0", "consistency_accuracy.yaml:%d:9: margin: \"0\": want a number above 0"},
-		{"level: 0.05", "level: 0.5", "consistency_accuracy.yaml:%d:8: level: \"0.5\": want a number above 0 to 0.499"},
-		{"{k: 1, m: 1, checkpoint", "{k: 2, m: 1, checkpoint", "consistency_accuracy.yaml:%d:5: setups.0: want K = 1"},
-		{"{k: 2, m: 4, ", "{k: 2, m: 4, device: emulated, ", "consistency_accuracy.yaml:%d:5: setups.1: trainings run beside"},
-		{"seeds: [1, 2]\n", "seeds: []\n", "consistency_accuracy.yaml:%d:12: profiles.smoke.seeds: an empty list: want at least one entry"},
+		{"margin: 5", "margin: 0", "x.yaml:%d:9: margin: \"0\": want a number above 0"},
+		{"level: 0.05", "level: 0.5", "x.yaml:%d:8: level: \"0.5\": want a number above 0 to 0.499"},
+		{"{k: 1, m: 1, checkpoint", "{k: 2, m: 1, checkpoint", "x.yaml:%d:5: setups.0: want K = 1"},
+		{"{k: 2, m: 4, ", "{k: 2, m: 4, device: emulated, ", "x.yaml:%d:5: setups.1: trainings run beside"},
+		{"seeds: [1, 2]\n", "seeds: []\n", "x.yaml:%d:12: profiles.smoke.seeds: an empty list: want at least one entry"},
 	} {
-		text := suitetest.Edited(t, "consistency_accuracy.yaml", c.old, c.replacement)
-		line := suitetest.LineWith(text, c.replacement)
-		a := &accuracy.Accuracy{}
-		err := suite.Decode("consistency_accuracy.yaml", text, &a.Spec, a.Check)
+		line := suitetest.LineWith(suitetest.Edited(t, accuracy.Definition, c.old, c.replacement), c.replacement)
+		err := suitetest.Refused(t, accuracy.Definition, c.old, c.replacement)
 		if want := fmt.Sprintf(c.want, line); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", c.replacement, err, want)
 		}

@@ -20,7 +20,7 @@ import (
 // too few if they are; with enough the breakdown's shares have intervals.
 func TestTablesSaySeedsAndNumbers(t *testing.T) {
 	for _, timed := range []int{2, 7} {
-		b := suitetest.Loaded[*breakdown.Breakdown](t, breakdown.Load)
+		b := suitetest.Loaded[*breakdown.Breakdown](t, breakdown.Definition.Load)
 		profile := b.Spec.Profiles["smoke"]
 		profile.Rounds = timed
 		b.Spec.Profiles["smoke"] = profile

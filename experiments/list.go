@@ -2,12 +2,13 @@
 package experiments
 
 import (
+	"slices"
 	"strings"
 
 	"gpipebench/experiments/gpipe/ablation"
-	"gpipebench/experiments/gpipe/accuracy"
 	"gpipebench/experiments/gpipe/breakdown"
 	"gpipebench/experiments/gpipe/consistency"
+	"gpipebench/experiments/gpipe/consistency/accuracy"
 	"gpipebench/experiments/gpipe/delayed"
 	"gpipebench/experiments/gpipe/figure3"
 	"gpipebench/experiments/gpipe/learning"
@@ -24,44 +25,71 @@ import (
 	"gpipebench/experiments/usage"
 )
 
-// experiments in the order in which they run. Each entry loads its spec.
-var experiments = []struct {
-	id   string
-	load func(...suite.SpecFile) (suite.Experiment, error)
-}{
-	{"consistency", consistency.Load},
-	{"consistency-accuracy", accuracy.Load},
-	{"table1", table1.Load},
-	{"table2", table2.Load},
-	{"table2-amoebanet", amoebanet.Load},
-	{"table2-modelled", modelled.Load},
-	{"table3", table3.Load},
-	{"ablation", ablation.Load},
-	{"figure3", figure3.Load},
-	{"breakdown", breakdown.Load},
-	{"validation", validation.Load},
-	{"learning", learning.Load},
-	{"translation", translation.Load},
-	{"translation-scale", scale.Load},
-	{"stability", stability.Load},
-	{"delayed-reduction", delayed.Load},
+// Paper is a group of experiments.
+type Paper struct {
+	Name        string
+	Experiments []suite.Definition
 }
 
-// IDs lists the experiments.
-func IDs() []string {
-	var ids []string
-	for _, e := range experiments {
-		ids = append(ids, e.id)
+// Papers have the experiments in the order in which they run and a reader of the
+// report meets them.
+var Papers = []Paper{
+	{"gpipe", []suite.Definition{
+		table1.Definition,
+		table2.Definition,
+		amoebanet.Definition,
+		modelled.Definition,
+		figure3.Definition,
+		breakdown.Definition,
+		table3.Definition,
+		consistency.Definition,
+		accuracy.Definition,
+		delayed.Definition,
+		stability.Definition,
+		learning.Definition,
+		translation.Definition,
+		scale.Definition,
+		ablation.Definition,
+		validation.Definition,
+	}},
+}
+
+// List has the experiments of all papers.
+func List() (list []suite.Definition) {
+	for _, p := range Papers {
+		list = append(list, p.Experiments...)
+	}
+	return list
+}
+
+// IDs are those of List.
+func IDs() (ids []string) {
+	for _, d := range List() {
+		ids = append(ids, d.ID)
 	}
 	return ids
+}
+
+// Commands lists the experiments that each command runs. The first gives it its
+// name.
+func Commands() (commands [][]suite.Definition) {
+	for _, d := range List() {
+		of := slices.IndexFunc(commands, func(c []suite.Definition) bool { return c[0].ID == d.Command })
+		if of < 0 {
+			commands = append(commands, []suite.Definition{d})
+		} else {
+			commands[of] = append(commands[of], d)
+		}
+	}
+	return commands
 }
 
 // Load finds an experiment and reads its spec, the one that is part of the
 // program unless a file is given.
 func Load(id string, from ...suite.SpecFile) (suite.Experiment, error) {
-	for _, e := range experiments {
-		if e.id == id {
-			loaded, err := e.load(from...)
+	for _, d := range List() {
+		if d.ID == id {
+			loaded, err := d.Load(from...)
 			if err == nil && len(from) > 0 {
 				err = suite.CheckRuns(loaded, from[0])
 			}

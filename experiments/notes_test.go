@@ -1,13 +1,16 @@
 package experiments
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 
+	"gpipebench/experiments/gpipe/delayed"
+	"gpipebench/experiments/gpipe/stability"
+	"gpipebench/experiments/gpipe/table2"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
 )
 
 func TestSeedsNote(t *testing.T) {
@@ -24,19 +27,17 @@ func TestSeedsNote(t *testing.T) {
 		t.Error(got)
 	}
 	// 0 is none, so that no spec may have it.
-	for _, c := range []struct{ file, old, seed, want string }{
-		{"table2.yaml", "\nseed: 1\n", "\nseed: 0\n", "table2.yaml:6:7: seed: \"0\": want a whole number of 1 or more"},
-		{"delayed_reduction.yaml", "seeds: [1, 2]", "seeds: [1, 0]", "profiles.smoke.seeds."},
-		{"stability.yaml", "seeds: [1]", "seeds: [0]", "profiles.smoke.seeds."},
+	for _, c := range []struct {
+		of              suite.Definition
+		old, seed, want string
+	}{
+		{table2.Definition, "\nseed: 1\n", "\nseed: 0\n", "x.yaml:6:7: seed: \"0\": want a whole number of 1 or more"},
+		{delayed.Definition, "seeds: [1, 2]", "seeds: [1, 0]", "profiles.smoke.seeds."},
+		{stability.Definition, "seeds: [1]", "seeds: [0]", "profiles.smoke.seeds."},
 	} {
-		text, err := suite.SpecFiles.ReadFile(c.file)
-		if err != nil || bytes.Count(text, []byte(c.old)) != 1 {
-			t.Fatalf("%s: %v", c.file, err)
-		}
-		id := strings.ReplaceAll(strings.TrimSuffix(c.file, ".yaml"), "_", "-")
-		_, err = Load(id, suite.SpecFile{Name: c.file, Experiment: id, Text: bytes.Replace(text, []byte(c.old), []byte(c.seed), 1)})
+		err := suitetest.Refused(t, c.of, c.old, c.seed)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", c.file, err, c.want)
+			t.Errorf("%s: %v, want %s", c.of.ID, err, c.want)
 		}
 	}
 }

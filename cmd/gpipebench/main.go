@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gpipebench/experiments"
 	"gpipebench/experiments/usage"
 	"gpipebench/gpipe"
 	"gpipebench/internal/plain"
@@ -160,9 +161,11 @@ Begin with: gpipebench reproduce`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(
-		newReproduce(), newTable("table1"), newTable("table2", "table2-amoebanet", "table2-modelled"), newTable("table3"), newTable("ablation"), newTable("figure3"), newTable("breakdown"), newTable("validation"), newTable("consistency", "consistency-accuracy"), newTable("delayed-reduction"), newTable("learning"), newTable("translation"), newTable("translation-scale"), newTable("stability"),
-		newReport(), newTrain(), newBench(), newDescribe(), newSimulate(), newPlan(), newCalibrate(), newCorpus(), newVerify(), newRound(), newVersion(),
+		newReproduce(), newReport(), newTrain(), newBench(), newDescribe(), newSimulate(), newPlan(), newCalibrate(), newCorpus(), newVerify(), newRound(), newVersion(),
 	)
+	for _, c := range experiments.Commands() {
+		root.AddCommand(newTable(c))
+	}
 	root.SetOut(stdout) // before there is a completion command, which asks once
 	root.SetErr(stderr)
 	root.InitDefaultHelpCmd()

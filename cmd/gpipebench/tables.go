@@ -114,29 +114,29 @@ func printReports(ctx context.Context, o *output, r experiments.Reproducing, for
 func runFlags(cmd *cobra.Command, r *experiments.Reproducing) {
 	r.Executable, _ = os.Executable() // where the system does not tell, rounds share this process
 	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory with a run to show beside, if it is there")
-	cmd.Flags().StringVar(&r.Spec, "spec", "", "file of a spec to use instead of the one in the program (experiments/*.yaml); it says which experiment runs")
+	cmd.Flags().StringVar(&r.Spec, "spec", "", "file of a spec to use instead of the one in the program (spec.yaml in a folder of experiments/); it says which experiment runs")
 	cmd.Flags().BoolVar(&r.Fresh, "fresh", false, "measure again what there are records of")
 }
 
 // newTable is the command of one experiment, or of the parts of one table: the
 // first gives its name.
-func newTable(id string, more ...string) *cobra.Command {
-	r := experiments.Reproducing{Only: append([]string{id}, more...)}
+func newTable(parts []suite.Definition) *cobra.Command {
+	r := experiments.Reproducing{}
 	format := ""
 	cmd := &cobra.Command{
-		Use:  id,
+		Use:  parts[0].ID,
 		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			return printReports(ctx, o, r, format, func(*suite.Report) error { return nil })
 		}),
 	}
 	var titles []string
-	for _, id := range r.Only {
-		e, err := experiments.Load(id)
+	for _, d := range parts {
+		e, err := d.Load()
 		if err != nil {
 			panic(err) // a spec that is part of the program
 		}
-		titles = append(titles, e.Title())
+		r.Only, titles = append(r.Only, d.ID), append(titles, e.Title())
 	}
 	cmd.Short = strings.Join(titles, "; ")
 	profileFlag(cmd, &r.Profile)

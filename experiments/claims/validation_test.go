@@ -12,7 +12,7 @@ import (
 
 // The claims on validation hold, fail or are left open by what its table says.
 func TestValidationClaims(t *testing.T) {
-	v := suitetest.Loaded[*validation.Validation](t, validation.Load)
+	v := suitetest.Loaded[*validation.Validation](t, validation.Definition.Load)
 	rounds, err := v.Repeated("quick")
 	if err != nil {
 		t.Fatal(err)

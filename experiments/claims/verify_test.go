@@ -221,7 +221,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	if err := v.Err(false); err != nil {
 		t.Error(err)
 	}
-	if err := v.Err(true); err == nil || !strings.Contains(err.Error(), "claims have no record") || !strings.Contains(err.Error(), "15 experiments have no usable records: consistency (not there), ") {
+	if err := v.Err(true); err == nil || !strings.Contains(err.Error(), "claims have no record") || !strings.Contains(err.Error(), "15 experiments have no usable records: table1 (not there), ") {
 		t.Errorf("strict: %v", err)
 	}
 	var text strings.Builder

@@ -2,7 +2,6 @@
 package page
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -70,8 +69,7 @@ type page struct {
 type pageSection struct {
 	ID       string
 	Title    string
-	Place    string // in the paper
-	About    string
+	About    suite.About
 	Command  string
 	Plots    []pagePlot
 	Texts    []pageDrawing
@@ -160,11 +158,12 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 		},
 	}
 	machines, kernels, commits, profiles := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, id := range readingOrder() {
+	for _, d := range experiments.List() {
+		id := d.ID
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		e, err := experiments.Load(id)
+		e, err := d.Load()
 		if err != nil {
 			return nil, err
 		}
@@ -173,9 +172,7 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 			p.Missing = append(p.Missing, id)
 			continue
 		}
-		s := &pageSection{ID: id, Title: e.Title()}
-		about := abouts[id]
-		s.Place, s.About = about.place, about.text
+		s := &pageSection{ID: id, Title: e.Title(), About: d.About()}
 		p.Sections = append(p.Sections, s)
 		if err != nil {
 			s.Problem = err.Error()
@@ -349,17 +346,4 @@ func prose(text string) template.HTML {
 		b.WriteString(part)
 	}
 	return template.HTML(b.String())
-}
-
-// readingOrder is the experiments as the paper has them, and then the others.
-func readingOrder() []string {
-	ids := experiments.IDs()
-	place := func(id string) int {
-		if i := slices.IndexFunc(reading, func(known string) bool { return known == id }); i >= 0 {
-			return i
-		}
-		return len(reading)
-	}
-	slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
-	return ids
 }

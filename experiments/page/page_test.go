@@ -74,21 +74,6 @@ func TestHTMLReportRefuses(t *testing.T) {
 	}
 }
 
-// Whoever adds an experiment says what it is about.
-func TestEveryExperimentIsExplained(t *testing.T) {
-	for _, id := range experiments.IDs() {
-		if a := abouts[id]; a.place == "" || a.text == "" {
-			t.Errorf("%s is not in abouts", id)
-		}
-		if !slices.Contains(reading, id) {
-			t.Errorf("%s is not in reading", id)
-		}
-	}
-	if got := readingOrder(); len(got) != len(experiments.IDs()) {
-		t.Errorf("%d experiments in reading order, of %d", len(got), len(experiments.IDs()))
-	}
-}
-
 func TestInlineSVG(t *testing.T) {
 	const picture = `<?xml version="1.0"?>
 <!-- made by a program -->

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +12,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"gpipebench/experiments"
+	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/experiments/units"
 )
 
 // No number in README.md is typed either: what stands between a marker and
@@ -23,10 +28,11 @@ import (
 //	<!-- table: ID | column; column -->   some columns; the nth mention of a name is the nth such column
 //	<!-- picture: FILE | what it shows -->
 //	<!-- claims -->                       verdicts of verify by kind of claim
+//	<!-- commands -->                     the experiments' commands, what each makes, and its last result
 //
 // After a change to the reference or to a marker, write them anew with
 //
-//	go test ./experiments -run TestREADME -update
+//	go test ./experiments/page -run TestREADME -update
 func TestREADME(t *testing.T) {
 	suitetest.RendersReference(t)
 	name := filepath.Join("..", "..", "README.md")
@@ -50,14 +56,14 @@ func TestREADME(t *testing.T) {
 	was, is := strings.Split(string(text), "\n"), strings.Split(got, "\n")
 	for i := range was {
 		if i >= len(is) || was[i] != is[i] {
-			t.Fatalf("README.md:%d is not what results/reference gives:\n%s\nwrite it anew: go test ./experiments -run TestREADME -update", i+1, was[i])
+			t.Fatalf("README.md:%d is not what results/reference gives:\n%s\nwrite it anew: go test ./experiments/page -run TestREADME -update", i+1, was[i])
 		}
 	}
-	t.Fatal("README.md lacks what results/reference gives; write it anew: go test ./experiments -run TestREADME -update")
+	t.Fatal("README.md lacks what results/reference gives; write it anew: go test ./experiments/page -run TestREADME -update")
 }
 
 var (
-	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
+	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|commands)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
 	readmeEnd    = "<!-- end -->"
 )
 
@@ -103,6 +109,8 @@ func generated(kind, id, more, dir string) (string, error) {
 			return "", err
 		}
 		return summarised(c.Summary.Table)
+	case "commands":
+		return commandsTable(dir, path)
 	case "picture":
 		_, err := os.Stat(filepath.Join(dir, "tables", id))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -118,6 +126,38 @@ func generated(kind, id, more, dir string) (string, error) {
 		return "", err
 	}
 	return excerpt(string(text), more, path+id+".md")
+}
+
+// commandsTable has a row for each command of experiments.
+func commandsTable(dir, path string) (string, error) {
+	var b strings.Builder
+	b.WriteString("| command | makes | takes | last result |\n|---|---|---|---|")
+	for _, parts := range experiments.Commands() {
+		id := parts[0].ID
+		var makes []string
+		var takes time.Duration
+		for _, d := range parts {
+			e, err := d.Load()
+			if err != nil {
+				return "", err
+			}
+			makes, takes = append(makes, d.About().Makes), takes+e.Expected("quick")
+		}
+		last := "-"
+		log, err := records.Load(filepath.Join(dir, "records", id+".jsonl"), id)
+		if err == nil {
+			tables, err := filepath.Glob(filepath.Join(dir, "tables", id+"*.md"))
+			if err != nil || len(tables) == 0 {
+				return "", fmt.Errorf("%s has records and no table: %v", id, err)
+			}
+			first := slices.MinFunc(tables, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+			last = fmt.Sprintf("[%s, %s](%s)", log.Session.Time[:len(time.DateOnly)], log.Key.Profile, path+filepath.Base(first))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		fmt.Fprintf(&b, "\n| `make %s` | %s | %s | %s |", id, strings.Join(makes, "; "), units.FormatWait(takes), last)
+	}
+	return b.String(), nil
 }
 
 const notThere = "*Not among the reference results yet.*"

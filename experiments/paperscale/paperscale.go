@@ -102,14 +102,6 @@ func (s *Scale) Check() *suite.Problem {
 	return nil
 }
 
-// Accelerators are the figures that samples hang on, beside the spec.
-func (s *Scale) Accelerators() (text string) {
-	for _, n := range s.Networks {
-		text += suite.AcceleratorText(n.Accelerator)
-	}
-	return text
-}
-
 // Cells of the grid, in the paper's order.
 func (s *Scale) Cells() []suite.Cell {
 	var cs []suite.Cell

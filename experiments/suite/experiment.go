@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"gpipebench/experiments/machine"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/usage"
 )
 
 // Experiment is one of the suite: it measures into a log, and reports from one.
+// Every one embeds Base.
 type Experiment interface {
 	ID() string
 	Title() string
@@ -25,6 +25,10 @@ type Experiment interface {
 	Expected(profile string) time.Duration
 	// Key is that of the samples of a profile on this machine.
 	Key(profile string) records.Key
+	read(from SpecFile, check func() *Problem) error
+
+	// Check refuses values of the spec that do not go together.
+	Check() *Problem
 	// Measure adds the samples that the log lacks.
 	Measure(ctx context.Context, log *records.Log, p progress.Progress) error
 	// Report computes what is shown from a complete log. A reference, if there
@@ -50,12 +54,6 @@ func (r *Report) Rendered() []File {
 		}
 	}
 	return append(files, r.Files...)
-}
-
-// Key makes an experiment's key from what decides its samples: the text of its
-// spec, the figures of accelerators that the spec names among it.
-func Key(id, profile, spec string) records.Key {
-	return records.Key{Experiment: id, Profile: profile, Spec: machine.Digest(spec), Machine: machine.This().Key()}
 }
 
 // ProfileOf picks a profile out of a spec.

@@ -161,6 +161,39 @@ func fieldsOf(t reflect.Type) (fields []specField) {
 	return fields
 }
 
+// namesOf lists the values in a spec that are of a vocabulary, in its order; is
+// says that v itself is of it.
+func namesOf(v reflect.Value, word string, is bool) (all []string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return namesOf(v.Elem(), word, is)
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			all = append(all, namesOf(v.Index(i), word, is)...)
+		}
+	case reflect.Map:
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		for _, k := range keys {
+			all = append(all, namesOf(v.MapIndex(k), word, is)...)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			if name, options, _ := strings.Cut(f.Tag.Get("yaml"), ","); options == "inline" || name != "-" && f.IsExported() {
+				all = append(all, namesOf(v.Field(i), word, ruleOf(f.Tag, f.Type).word == word)...)
+			}
+		}
+	case reflect.String:
+		if is && v.String() != "" {
+			all = append(all, v.String())
+		}
+	}
+	return all
+}
+
 func fieldNames(fields []specField) string {
 	var names []string
 	for _, f := range fields {

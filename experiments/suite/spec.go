@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"embed"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -21,9 +20,6 @@ import (
 	"gpipebench/internal/files"
 	"gpipebench/internal/yamldoc"
 )
-
-//go:embed *.yaml
-var SpecFiles embed.FS
 
 // Profiles are the sizes of every experiment: seconds, minutes, and as long as
 // it takes.
@@ -72,18 +68,6 @@ func ReadSpec(name string, ids []string) (SpecFile, error) {
 		return SpecFile{}, fmt.Errorf("%s:%d:%d: experiment %s: want one of %s", name, id.Line, id.Column, usage.Quoted(id.Value), strings.Join(ids, ", "))
 	}
 	return SpecFile{name, id.Value, text}, nil
-}
-
-// LoadSpec reads an embedded spec, or the file that is given instead.
-func LoadSpec(name string, from []SpecFile, into any, check func() *Problem) (text string, err error) {
-	raw, err := SpecFiles.ReadFile(name)
-	if err != nil {
-		return "", err
-	}
-	if len(from) > 0 {
-		name, raw = from[0].Name, from[0].Text
-	}
-	return string(raw), Decode(name, raw, into, check)
 }
 
 // Problem is a value that a spec's check refuses, and where it is.

@@ -21,9 +21,6 @@ import (
 
 // Check reports a profile whose training has no steps.
 func Check[P any](profiles map[string]P, of func(P) suite.TrainingSpec) *suite.Problem {
-	if p := suite.CheckProfiles(profiles); p != nil {
-		return p
-	}
 	for _, name := range suite.Profiles {
 		if training := of(profiles[name]); training.Steps < 1 {
 			return suite.At(errors.New("want 1 or more"), "profiles", name, "training", "steps")

@@ -4,10 +4,10 @@ package ablation
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"gpipebench/experiments/paperscale"
 	"gpipebench/experiments/plot"
@@ -21,7 +21,12 @@ import (
 	"gpipebench/gpipe/schedule"
 )
 
-// ablationSpec is ablation.yaml.
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "ablation", Folder: folder, New: suite.New[Ablation]}
+
+// ablationSpec is spec.yaml.
 type ablationSpec struct {
 	suite.Head   `yaml:",inline"`
 	K            []int              `yaml:"k" want:"1..1024"`
@@ -46,38 +51,14 @@ type ablationNetwork struct {
 
 // Ablation cuts the paper's networks by every rule and models what comes out.
 type Ablation struct {
-	Spec ablationSpec
-	text string
-}
-
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	a := &Ablation{}
-	var err error
-	a.text, err = suite.LoadSpec("ablation.yaml", from, &a.Spec, a.Check)
-	return a, err
+	suite.Base[ablationSpec]
 }
 
 func (a *Ablation) Check() *suite.Problem {
 	if !slices.Contains(a.cuts(), a.Spec.Base) {
 		return suite.At(errors.New("want one of the partitioners over one of the costs"), "base")
 	}
-	return suite.CheckProfiles(a.Spec.Profiles)
-}
-
-func (a *Ablation) ID() string { return a.Spec.Experiment }
-
-func (a *Ablation) Title() string { return a.Spec.Title }
-
-func (a *Ablation) Expected(profile string) time.Duration {
-	return time.Duration(a.Spec.Profiles[profile].Expected)
-}
-
-func (a *Ablation) Key(profile string) records.Key {
-	var figures string
-	for _, n := range a.Spec.Networks {
-		figures += suite.AcceleratorText(n.Accelerator)
-	}
-	return suite.Key(a.ID(), profile, a.text+figures)
+	return nil
 }
 
 // cuts are every partitioner over every cost.

@@ -14,7 +14,7 @@ import (
 // The base is 1, cutting by time helps stages whose FLOPs mislead, and nothing
 // beats stages that are even.
 func TestAblation(t *testing.T) {
-	loaded, err := Load()
+	loaded, err := Definition.Load()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,8 @@ package breakdown
 
 import (
 	"context"
+	"embed"
 	"fmt"
-	"time"
 
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
@@ -15,7 +15,12 @@ import (
 	"gpipebench/gpipe/schedule"
 )
 
-// breakdownSpec is breakdown.yaml.
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "breakdown", Folder: folder, New: suite.New[Breakdown]}
+
+// breakdownSpec is spec.yaml.
 type breakdownSpec struct {
 	suite.Head `yaml:",inline"`
 	K          []int       `yaml:"k" want:"1..1024"`
@@ -50,21 +55,10 @@ type breakdownProfile struct {
 // Breakdown times one network at several K on emulated devices, and takes the
 // picture of a step with GPipe and of one without.
 type Breakdown struct {
-	Spec breakdownSpec
-	text string
-}
-
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	b := &Breakdown{}
-	var err error
-	b.text, err = suite.LoadSpec("breakdown.yaml", from, &b.Spec, b.Check)
-	return b, err
+	suite.Base[breakdownSpec]
 }
 
 func (b *Breakdown) Check() *suite.Problem {
-	if p := suite.CheckProfiles(b.Spec.Profiles); p != nil {
-		return p
-	}
 	for _, name := range suite.Profiles {
 		p := b.Spec.Profiles[name]
 		for _, m := range []int{b.Spec.M, b.Spec.Picture.M} {
@@ -74,18 +68,6 @@ func (b *Breakdown) Check() *suite.Problem {
 		}
 	}
 	return nil
-}
-
-func (b *Breakdown) ID() string { return b.Spec.Experiment }
-
-func (b *Breakdown) Title() string { return b.Spec.Title }
-
-func (b *Breakdown) Expected(profile string) time.Duration {
-	return time.Duration(b.Spec.Profiles[profile].Expected)
-}
-
-func (b *Breakdown) Key(profile string) records.Key {
-	return suite.Key(b.ID(), profile, b.text)
 }
 
 // The runs of the picture.

@@ -3,12 +3,12 @@ package consistency
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
@@ -18,7 +18,12 @@ import (
 	"gpipebench/experiments/workload"
 )
 
-// consistencySpec is consistency.yaml.
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "consistency", Folder: folder, New: suite.New[consistency]}
+
+// consistencySpec is spec.yaml.
 type consistencySpec struct {
 	suite.Head `yaml:",inline"`
 	Groups     []consistencyGroup            `yaml:"groups"`
@@ -61,22 +66,11 @@ type consistencyProfile struct {
 
 // consistency trains the same network in many ways and compares the weights.
 type consistency struct {
-	spec consistencySpec
-	text string
-}
-
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	c := &consistency{}
-	var err error
-	c.text, err = suite.LoadSpec("consistency.yaml", from, &c.spec, c.Check)
-	return c, err
+	suite.Base[consistencySpec]
 }
 
 func (c *consistency) Check() *suite.Problem {
-	if p := suite.CheckProfiles(c.spec.Profiles); p != nil {
-		return p
-	}
-	for i, g := range c.spec.Groups {
+	for i, g := range c.Spec.Groups {
 		group := fmt.Sprint(i)
 		if (g.Cover == nil) == (len(g.Runs) == 0) {
 			return suite.At(errors.New("want either cover or runs"), "groups", group)
@@ -85,7 +79,7 @@ func (c *consistency) Check() *suite.Problem {
 			return suite.At(errors.New("want a cover, for something to compare at each M"), "groups", group, "each_m")
 		}
 		for _, name := range suite.Profiles {
-			if c.spec.Profiles[name].Steps[g.Name] < 1 {
+			if c.Spec.Profiles[name].Steps[g.Name] < 1 {
 				return suite.At(fmt.Errorf("no steps for group %s: want 1 or more", g.Name), "profiles", name, "steps")
 			}
 		}
@@ -99,18 +93,6 @@ func (c *consistency) Check() *suite.Problem {
 		}
 	}
 	return nil
-}
-
-func (c *consistency) ID() string { return c.spec.Experiment }
-
-func (c *consistency) Title() string { return c.spec.Title }
-
-func (c *consistency) Expected(profile string) time.Duration {
-	return time.Duration(c.spec.Profiles[profile].Expected)
-}
-
-func (c *consistency) Key(profile string) records.Key {
-	return suite.Key(c.ID(), profile, c.text)
 }
 
 // runs lists the ways; the first, or the first of the same M if only those are
@@ -189,12 +171,12 @@ type consistencySample struct {
 func sampleName(group string, i int) string { return fmt.Sprintf("%s/run=%d", group, i) }
 
 func (c *consistency) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(c.spec.Profiles, log.Key.Profile)
+	profile, err := suite.ProfileOf(c.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	for i := range c.spec.Groups {
-		g := &c.spec.Groups[i]
+	for i := range c.Spec.Groups {
+		g := &c.Spec.Groups[i]
 		runs := g.runs()
 		var missing []int
 		for j := range runs {
@@ -207,11 +189,11 @@ func (c *consistency) Measure(ctx context.Context, log *records.Log, p progress.
 		}
 		p.Begin(fmt.Sprintf("consistency, %s: %d steps in each of %d ways", g.Name, profile.Steps[g.Name], len(runs)), len(missing))
 		for _, j := range missing {
-			s, err := g.measure(ctx, runs[j], profile.Steps[g.Name], c.spec.Seed)
+			s, err := g.measure(ctx, runs[j], profile.Steps[g.Name], c.Spec.Seed)
 			if err != nil {
 				return fmt.Errorf("consistency, %s, %v: %w", g.Name, runs[j], err)
 			}
-			if err := log.Add(sampleName(g.Name, j), c.spec.Seed, s); err != nil {
+			if err := log.Add(sampleName(g.Name, j), c.Spec.Seed, s); err != nil {
 				return err
 			}
 			p.Advance(fmt.Sprintf("%.10s  %v", s.SHA256, runs[j]))
@@ -260,7 +242,7 @@ func (g *consistencyGroup) measure(ctx context.Context, r consistencyRun, steps 
 
 func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error) {
 	runs := &suite.Table{
-		ID: "consistency", Title: c.spec.Title,
+		ID: "consistency", Title: c.Spec.Title,
 		Columns: []suite.Column{
 			{Name: "network", Left: true}, {Name: "configuration", Left: true}, {Name: "partition", Left: true}, {Name: "steps", Left: false}, {Name: "final loss", Left: false},
 			{Name: "SHA-256 of the weights", Left: true}, {Name: "equal", Left: true},
@@ -277,8 +259,8 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 	total, different, moved := 0, 0, true
 	var planned, used int64
 	exact, unexpected := true, false
-	for i := range c.spec.Groups {
-		g := &c.spec.Groups[i]
+	for i := range c.Spec.Groups {
+		g := &c.Spec.Groups[i]
 		runs.Caption = append(runs.Caption, fmt.Sprintf("%s: %s.", g.Name, g.Title))
 		var first consistencySample
 		firsts := map[int]consistencySample{} // by M, or all at 0
@@ -355,7 +337,7 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 	}
 	runs.Notes = append([]string{verdict, memory}, runs.Notes...)
 	var err error
-	if r.Files, err = plot.Files(c.ID(), c.spec.Title, panels); err != nil {
+	if r.Files, err = plot.Files(c.ID(), c.Spec.Title, panels); err != nil {
 		return nil, err
 	}
 	ends.Notes = []string{"All losses in nats per token. The floor is the entropy of the synthetic language, which no model can be expected to beat."}
@@ -394,14 +376,14 @@ func equalFloats(a, b []float64) bool {
 }
 
 func (c *consistency) Planned(profile string) (list []suite.PlannedRun) {
-	for i := range c.spec.Groups {
-		g := &c.spec.Groups[i]
+	for i := range c.Spec.Groups {
+		g := &c.Spec.Groups[i]
 		for j, r := range g.runs() {
 			path := []string{"groups", fmt.Sprint(i), "runs", fmt.Sprint(j)}
 			if g.Cover != nil {
 				path = []string{"groups", fmt.Sprint(i), "cover"}
 			}
-			t, err := g.training(r, c.spec.Profiles[profile].Steps[g.Name], c.spec.Seed)
+			t, err := g.training(r, c.Spec.Profiles[profile].Steps[g.Name], c.Spec.Seed)
 			if err != nil {
 				continue // which check has refused
 			}

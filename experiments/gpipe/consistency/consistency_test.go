@@ -31,15 +31,15 @@ func TestCover(t *testing.T) {
 }
 
 func TestConsistencyReport(t *testing.T) {
-	loaded, err := Load()
+	loaded, err := Definition.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := loaded.(*consistency)
 	fill := func(change func(group, run int, s *consistencySample)) *records.Log {
 		log := records.New(e.Key("smoke"))
-		for i := range e.spec.Groups {
-			g := &e.spec.Groups[i]
+		for i := range e.Spec.Groups {
+			g := &e.Spec.Groups[i]
 			for j, run := range g.runs() {
 				s := consistencySample{
 					Run: run, Steps: 2, Losses: []float64{3, 2}, Initial: strings.Repeat("0", 64), SHA256: strings.Repeat("ab", 32),
@@ -75,12 +75,12 @@ func TestConsistencyReport(t *testing.T) {
 		}, "1 of", "DIFFER"},
 		{"nothing trained", func(_, _ int, s *consistencySample) { s.SHA256 = s.Initial }, "began with", "nothing was trained"},
 		{"one weight, with batch norm", func(g, r int, s *consistencySample) {
-			if e.spec.Groups[g].EachM && r == 9 {
+			if e.Spec.Groups[g].EachM && r == 9 {
 				s.Losses = []float64{3, 2.5}
 			}
 		}, "2 of", "DIFFER"},
 		{"micro-batches are not normalised", func(g, _ int, s *consistencySample) {
-			if e.spec.Groups[g].EachM {
+			if e.Spec.Groups[g].EachM {
 				s.SHA256 = strings.Repeat("ab", 32)
 			}
 		}, "the same weights at two values of M", "not normalised each by itself"},

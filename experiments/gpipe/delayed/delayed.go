@@ -3,9 +3,9 @@ package delayed
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
-	"time"
 
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
@@ -19,7 +19,12 @@ import (
 	"gpipebench/nn"
 )
 
-// delayedSpec is delayed_reduction.yaml.
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "delayed-reduction", Folder: folder, New: suite.New[Delayed]}
+
+// delayedSpec is spec.yaml.
 type delayedSpec struct {
 	suite.Head `yaml:",inline"`
 	Paper      suite.Verbatim            `yaml:"paper"` // times the activation memory
@@ -37,16 +42,8 @@ type delayedProfile struct {
 // Delayed compares a network that reduces images at its first convolution with
 // the same one that does so at its last ones.
 type Delayed struct {
-	Spec  delayedSpec
-	text  string
+	suite.Base[delayedSpec]
 	setup workload.Setup
-}
-
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	d := &Delayed{}
-	var err error
-	d.text, err = suite.LoadSpec("delayed_reduction.yaml", from, &d.Spec, d.Check)
-	return d, err
 }
 
 func (d *Delayed) Check() *suite.Problem {
@@ -61,18 +58,6 @@ func (d *Delayed) Check() *suite.Problem {
 		return suite.At(fmt.Errorf("want %s", workload.AmoebaNet), "paper_model")
 	}
 	return trials.Check(d.Spec.Profiles, func(p delayedProfile) suite.TrainingSpec { return p.Training })
-}
-
-func (d *Delayed) ID() string { return d.Spec.Experiment }
-
-func (d *Delayed) Title() string { return d.Spec.Title }
-
-func (d *Delayed) Expected(profile string) time.Duration {
-	return time.Duration(d.Spec.Profiles[profile].Expected)
-}
-
-func (d *Delayed) Key(profile string) records.Key {
-	return suite.Key(d.ID(), profile, d.text)
 }
 
 // The two arms.

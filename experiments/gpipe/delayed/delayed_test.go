@@ -35,7 +35,7 @@ func TestDelayedReductionPanels(t *testing.T) {
 }
 
 func TestDelayedReduction(t *testing.T) {
-	d := suitetest.Loaded[*Delayed](t, Load)
+	d := suitetest.Loaded[*Delayed](t, Definition.Load)
 	log := records.New(d.Key("smoke"))
 	if err := d.Measure(context.Background(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)

@@ -3,9 +3,9 @@ package figure3
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
-	"time"
 
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
@@ -15,7 +15,12 @@ import (
 	"gpipebench/gpipe"
 )
 
-// figure3Spec is figure3.yaml.
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "figure3", Folder: folder, New: suite.New[Figure3]}
+
+// figure3Spec is spec.yaml.
 type figure3Spec struct {
 	suite.Head `yaml:",inline"`
 	Torchgpipe string           `yaml:"torchgpipe"`        // source of its values
@@ -57,15 +62,7 @@ type figure3Profile struct {
 
 // Figure3 times scenarios of two networks on emulated devices.
 type Figure3 struct {
-	Spec figure3Spec
-	text string
-}
-
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	f := &Figure3{}
-	var err error
-	f.text, err = suite.LoadSpec("figure3.yaml", from, &f.Spec, f.Check)
-	return f, err
+	suite.Base[figure3Spec]
 }
 
 func (f *Figure3) Check() *suite.Problem {
@@ -89,9 +86,6 @@ func (f *Figure3) Check() *suite.Problem {
 			return suite.At(errors.New("want the scenario whose value in the paper is 1"), "networks", fmt.Sprint(i), "base")
 		}
 	}
-	if p := suite.CheckProfiles(f.Spec.Profiles); p != nil {
-		return p
-	}
 	for _, name := range suite.Profiles {
 		p := f.Spec.Profiles[name]
 		switch {
@@ -111,18 +105,6 @@ func (n *figure3Network) scenario(name string) *scenario {
 		}
 	}
 	return nil
-}
-
-func (f *Figure3) ID() string { return f.Spec.Experiment }
-
-func (f *Figure3) Title() string { return f.Spec.Title }
-
-func (f *Figure3) Expected(profile string) time.Duration {
-	return time.Duration(f.Spec.Profiles[profile].Expected)
-}
-
-func (f *Figure3) Key(profile string) records.Key {
-	return suite.Key(f.ID(), profile, f.text+suite.AcceleratorText(f.Spec.Modelled.Accelerator))
 }
 
 func figure3Run(n *figure3Network, s *scenario) string { return n.Name + "/" + s.Name }

@@ -3,6 +3,7 @@ package learning
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +19,12 @@ import (
 	"gpipebench/internal/files"
 )
 
-// learningSpec is learning.yaml.
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "learning", Folder: folder, New: suite.New[learning]}
+
+// learningSpec is spec.yaml.
 type learningSpec struct {
 	suite.Head `yaml:",inline"`
 	Setup      suite.SetupSpec `yaml:"setup"`
@@ -35,49 +41,26 @@ type learningSpec struct {
 
 // learning trains to the end and holds the outcome against yardsticks.
 type learning struct {
-	spec  learningSpec
-	text  string
+	suite.Base[learningSpec]
 	setup workload.Setup
-}
-
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	l := &learning{}
-	var err error
-	l.text, err = suite.LoadSpec("learning.yaml", from, &l.spec, l.Check)
-	return l, err
 }
 
 func (l *learning) Check() *suite.Problem {
 	var err error
-	if l.setup, err = l.spec.Setup.Setup(); err != nil {
+	if l.setup, err = l.Spec.Setup.Setup(); err != nil {
 		return suite.At(err, "setup")
 	}
-	if p := suite.CheckProfiles(l.spec.Profiles); p != nil {
-		return p
-	}
-	for _, task := range l.spec.Tasks {
+	for _, task := range l.Spec.Tasks {
 		for _, name := range suite.Profiles {
-			if _, ok := l.spec.Profiles[name].Tasks[task.Name]; !ok {
+			if _, ok := l.Spec.Profiles[name].Tasks[task.Name]; !ok {
 				return suite.At(errors.New("no task "+task.Name), "profiles", name, "tasks")
 			}
-			if l.spec.Profiles[name].Tasks[task.Name].Steps < 1 {
+			if l.Spec.Profiles[name].Tasks[task.Name].Steps < 1 {
 				return suite.At(errors.New("want 1 or more"), "profiles", name, "tasks", task.Name, "steps")
 			}
 		}
 	}
 	return nil
-}
-
-func (l *learning) ID() string { return l.spec.Experiment }
-
-func (l *learning) Title() string { return l.spec.Title }
-
-func (l *learning) Expected(profile string) time.Duration {
-	return time.Duration(l.spec.Profiles[profile].Expected)
-}
-
-func (l *learning) Key(profile string) records.Key {
-	return suite.Key(l.ID(), profile, l.text)
 }
 
 // learningSample is one training.
@@ -91,15 +74,15 @@ type learningSample struct {
 }
 
 func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(l.spec.Profiles, log.Key.Profile)
+	profile, err := suite.ProfileOf(l.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	for _, task := range l.spec.Tasks {
+	for _, task := range l.Spec.Tasks {
 		if log.Has(task.Name) {
 			continue
 		}
-		t := profile.Tasks[task.Name].Training(task.Data, l.setup, l.spec.Seed)
+		t := profile.Tasks[task.Name].Training(task.Data, l.setup, l.Spec.Seed)
 		s := &learningSample{}
 		if task.Data == workload.DocumentationSource {
 			text, version, err := workload.GoDocumentation()
@@ -124,7 +107,7 @@ func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Pro
 			return fmt.Errorf("learning, %s: %w", task.Name, err)
 		}
 		s.Seconds = time.Since(start).Seconds()
-		if err := log.Add(task.Name, l.spec.Seed, s); err != nil {
+		if err := log.Add(task.Name, l.Spec.Seed, s); err != nil {
 			return err
 		}
 		p.End()
@@ -149,8 +132,8 @@ func writeText(name string, text []byte) error {
 }
 
 func (l *learning) Planned(profile string) (list []suite.PlannedRun) {
-	for _, task := range l.spec.Tasks {
-		t := l.spec.Profiles[profile].Tasks[task.Name].Training(task.Data, l.setup, l.spec.Seed)
+	for _, task := range l.Spec.Tasks {
+		t := l.Spec.Profiles[profile].Tasks[task.Name].Training(task.Data, l.setup, l.Spec.Seed)
 		if task.Data == workload.DocumentationSource { // whose tokens are bytes
 			t.Data = ""
 			if t.Model.Vocab == 0 {

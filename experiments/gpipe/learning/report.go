@@ -11,7 +11,7 @@ import (
 
 func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 	table := &suite.Table{
-		ID: "learning", Title: l.spec.Title,
+		ID: "learning", Title: l.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("K = %d, M = %d, checkpoint %v, %v devices. Losses in bits per token (of the text: per byte), on what was held out.",
 				l.setup.Partitions, l.setup.MicroBatches, l.setup.Checkpoint, l.setup.Device),
@@ -30,7 +30,7 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 		table.Columns = append(table.Columns, suite.Column{Name: "reference loss"})
 	}
 	var panels []plot.Axes
-	for _, task := range l.spec.Tasks {
+	for _, task := range l.Spec.Tasks {
 		var s learningSample
 		if err := log.Get(task.Name, &s); err != nil {
 			return nil, err
@@ -70,7 +70,7 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	r := &suite.Report{Tables: []*suite.Table{table, curve}}
 	var err error
-	r.Files, err = plot.Files(l.ID(), l.spec.Title, panels)
+	r.Files, err = plot.Files(l.ID(), l.Spec.Title, panels)
 	return r, err
 }
 

@@ -64,7 +64,7 @@ func (s *scale) read(log *records.Log, p scaleProfile, arms []trials.Arm) ([]tri
 }
 
 func (s *scale) Report(log, reference *records.Log) (*suite.Report, error) {
-	profile, err := suite.ProfileOf(s.spec.Profiles, log.Key.Profile)
+	profile, err := suite.ProfileOf(s.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (s *scale) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	var refBatches, refNetworks []trials.Trials
 	if reference != nil {
-		if p, ok := s.spec.Profiles[reference.Key.Profile]; ok {
+		if p, ok := s.Spec.Profiles[reference.Key.Profile]; ok {
 			if refBatches, err = s.read(reference, p, s.batches(p)); err == nil {
 				refNetworks, err = s.read(reference, p, s.networks(p))
 			}
@@ -97,7 +97,7 @@ func (s *scale) Report(log, reference *records.Log) (*suite.Report, error) {
 		addReference(r.Tables[0], refBatches, profile.largest())
 		addReference(r.Tables[1], refNetworks, profile.resources()[2])
 	}
-	r.Files, err = plot.Files(s.ID(), s.spec.Title, s.panels(profile, batches, networks))
+	r.Files, err = plot.Files(s.ID(), s.Spec.Title, s.panels(profile, batches, networks))
 	return r, err
 }
 
@@ -138,7 +138,7 @@ func (s *scale) batchTable(p scaleProfile, all []trials.Trials) *suite.Table {
 		},
 	}
 	base := p.largest().of(all[0])
-	for i, b := range s.spec.Batches {
+	for i, b := range s.Spec.Batches {
 		own, pairsOf := p.largest().of(all[i]), b.Times*p.SmallestBatch
 		bleu, nats := "baseline", "baseline"
 		if i > 0 {
@@ -159,7 +159,7 @@ func (s *scale) batchVerdict(p scaleProfile, all []trials.Trials) string {
 	var better, worse, open []string
 	for i := 1; i < len(all); i++ {
 		own, before := p.largest().of(all[i]), p.largest().of(all[i-1])
-		name := fmt.Sprintf("%d against %d", s.spec.Batches[i].Times*p.SmallestBatch, s.spec.Batches[i-1].Times*p.SmallestBatch)
+		name := fmt.Sprintf("%d against %d", s.Spec.Batches[i].Times*p.SmallestBatch, s.Spec.Batches[i-1].Times*p.SmallestBatch)
 		switch bleu, loss := stats.Pairs(own.bleu, before.bleu).Sign(), stats.Pairs(before.nats, own.nats).Sign(); {
 		case bleu > 0 && loss > 0:
 			better = append(better, name)
@@ -208,7 +208,7 @@ func (s *scale) networkTable(p scaleProfile, all []trials.Trials) *suite.Table {
 			table.Columns = append(table.Columns, suite.Column{Name: score + r.name})
 		}
 	}
-	for i, n := range s.spec.Networks {
+	for i, n := range s.Spec.Networks {
 		row := []string{n.Name, shapeText(n.scaled(p.Training.Model)), n.Paper, n.Parameters, fmt.Sprint(all[i].Runs[0].Params)}
 		var nats []string
 		for _, r := range p.resources() {
@@ -234,7 +234,7 @@ func (s *scale) differenceTable(p scaleProfile, all []trials.Trials) *suite.Tabl
 		}
 	}
 	var says []string
-	for _, d := range s.spec.Differences {
+	for _, d := range s.Spec.Differences {
 		of, to := all[s.network(d.Of)], all[s.network(d.To)]
 		row := []string{d.String()}
 		var nats, better, worse, open []string
@@ -267,7 +267,7 @@ func (s *scale) panels(p scaleProfile, batches, networks []trials.Trials) []plot
 	}
 	bleu := &plot.DotPanel{Title: "mini-batches: translations, largest language", Y: "BLEU"}
 	nats := &plot.DotPanel{Title: "mini-batches: held-out loss, largest language", Y: "nats per token"}
-	for i, b := range s.spec.Batches {
+	for i, b := range s.Spec.Batches {
 		own := p.largest().of(batches[i])
 		name := fmt.Sprintf("%d pairs\n(%s)", b.Times*p.SmallestBatch, b.Paper)
 		add(bleu, name, own.bleu)
@@ -291,7 +291,7 @@ func (s *scale) panels(p scaleProfile, batches, networks []trials.Trials) []plot
 	all = append(all, bars)
 	low := p.resources()[1]
 	gains := &plot.DotPanel{Title: "networks: differences, low-resource languages", Y: "BLEU", Zero: true}
-	for _, d := range s.spec.Differences {
+	for _, d := range s.Spec.Differences {
 		of, to := low.of(networks[s.network(d.Of)]), low.of(networks[s.network(d.To)])
 		add(gains, d.String(), stats.Differences(of.bleu, to.bleu))
 	}

@@ -4,10 +4,10 @@ package scale
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
@@ -17,12 +17,17 @@ import (
 	"gpipebench/gpipe"
 )
 
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "translation-scale", Folder: folder, New: suite.New[scale]}
+
 func (s *scale) Planned(profile string) []suite.PlannedRun {
-	p := s.spec.Profiles[profile]
+	p := s.Spec.Profiles[profile]
 	return trials.PlannedArms(profile, append(s.batches(p), s.networks(p)...), p.Seeds)
 }
 
-// scaleSpec is translation_scale.yaml.
+// scaleSpec is spec.yaml.
 type scaleSpec struct {
 	suite.Head  `yaml:",inline"`
 	Setup       suite.SetupSpec         `yaml:"setup"`
@@ -72,46 +77,38 @@ type scaleProfile struct {
 // scale trains translators with several mini-batches, and several translators
 // with one.
 type scale struct {
-	spec  scaleSpec
-	text  string
+	suite.Base[scaleSpec]
 	setup workload.Setup
-}
-
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	s := &scale{}
-	var err error
-	s.text, err = suite.LoadSpec("translation_scale.yaml", from, &s.spec, s.Check)
-	return s, err
 }
 
 func (s *scale) Check() *suite.Problem {
 	var err error
-	if s.setup, err = s.spec.Setup.Setup(); err != nil {
+	if s.setup, err = s.Spec.Setup.Setup(); err != nil {
 		return suite.At(err, "setup")
 	}
 	switch {
 	case s.setup.Device != gpipe.Host:
 		return suite.At(errors.New("trainings run beside one another: want host devices"), "setup")
-	case len(s.spec.Batches) < 2:
+	case len(s.Spec.Batches) < 2:
 		return suite.At(errors.New("want a smallest batch and something to compare"), "batches")
 	}
-	for i, b := range s.spec.Batches {
-		if i == 0 && b.Times != 1 || i > 0 && b.Times <= s.spec.Batches[i-1].Times {
+	for i, b := range s.Spec.Batches {
+		if i == 0 && b.Times != 1 || i > 0 && b.Times <= s.Spec.Batches[i-1].Times {
 			return suite.At(errors.New("want 1 at first, then larger and larger"), "batches", fmt.Sprint(i), "times")
 		}
 	}
-	for i, d := range s.spec.Differences {
+	for i, d := range s.Spec.Differences {
 		for _, end := range []struct{ key, name string }{{"of", d.Of}, {"to", d.To}} {
 			if s.network(end.name) < 0 {
 				return suite.At(fmt.Errorf("no network %q", end.name), "differences", fmt.Sprint(i), end.key)
 			}
 		}
 	}
-	if p := trials.Check(s.spec.Profiles, func(p scaleProfile) suite.TrainingSpec { return p.Training }); p != nil {
+	if p := trials.Check(s.Spec.Profiles, func(p scaleProfile) suite.TrainingSpec { return p.Training }); p != nil {
 		return p
 	}
 	for _, name := range suite.Profiles {
-		if p := s.checkProfile(s.spec.Profiles[name]); p != nil {
+		if p := s.checkProfile(s.Spec.Profiles[name]); p != nil {
 			return p.In("profiles", name)
 		}
 	}
@@ -142,19 +139,7 @@ func (s *scale) checkProfile(p scaleProfile) *suite.Problem {
 
 // network is a network's place in the spec, -1 if it is not there.
 func (s *scale) network(name string) int {
-	return slices.IndexFunc(s.spec.Networks, func(n scaledNetwork) bool { return n.Name == name })
-}
-
-func (s *scale) ID() string { return s.spec.Experiment }
-
-func (s *scale) Title() string { return s.spec.Title }
-
-func (s *scale) Expected(profile string) time.Duration {
-	return time.Duration(s.spec.Profiles[profile].Expected)
-}
-
-func (s *scale) Key(profile string) records.Key {
-	return suite.Key(s.ID(), profile, s.text)
+	return slices.IndexFunc(s.Spec.Networks, func(n scaledNetwork) bool { return n.Name == name })
 }
 
 // scaled is a profile's model as a network of the spec has it.
@@ -177,7 +162,7 @@ func (s *scale) arm(p scaleProfile, name string, change func(*workload.Training)
 // batches are the arms of Table 5, with the profile's model as it is.
 func (s *scale) batches(p scaleProfile) []trials.Arm {
 	var arms []trials.Arm
-	for _, b := range s.spec.Batches {
+	for _, b := range s.Spec.Batches {
 		pairs := b.Times * p.SmallestBatch
 		arms = append(arms, s.arm(p, fmt.Sprintf("batch of %d", pairs), func(t *workload.Training) { t.Batch = pairs }))
 	}
@@ -187,14 +172,14 @@ func (s *scale) batches(p scaleProfile) []trials.Arm {
 // networks are the arms of Figure 3.
 func (s *scale) networks(p scaleProfile) []trials.Arm {
 	var arms []trials.Arm
-	for _, n := range s.spec.Networks {
+	for _, n := range s.Spec.Networks {
 		arms = append(arms, s.arm(p, n.Name, func(t *workload.Training) { t.Model = n.scaled(t.Model) }))
 	}
 	return arms
 }
 
 func (s *scale) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(s.spec.Profiles, log.Key.Profile)
+	profile, err := suite.ProfileOf(s.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}

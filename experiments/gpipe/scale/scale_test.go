@@ -23,7 +23,7 @@ import (
 func scaleLog(t *testing.T, s *scale, profile string, of func(arm string, seed int) (bleu, nats float64)) *records.Log {
 	t.Helper()
 	log := records.New(s.Key(profile))
-	p := s.spec.Profiles[profile]
+	p := s.Spec.Profiles[profile]
 	for _, arm := range append(s.batches(p), s.networks(p)...) {
 		for j, seed := range p.Seeds {
 			bleu, nats := of(arm.Name, j)
@@ -43,7 +43,7 @@ func scaleLog(t *testing.T, s *scale, profile string, of func(arm string, seed i
 // and an interval of 1.15 to either side (Student's t, 5 degrees of freedom,
 // 2.5706 * 1.0954 / sqrt(6)), and one of nats a hundredth of that.
 func TestScaleReport(t *testing.T) {
-	s := suitetest.Loaded[*scale](t, Load)
+	s := suitetest.Loaded[*scale](t, Definition.Load)
 	arms := map[string]float64{
 		"batch of 16": 0, "batch of 64": 5, "batch of 256": 5.5,
 		"small": 0, "deep": 10, "wide": 4, "larger": 10.5,
@@ -100,7 +100,7 @@ func TestScaleReport(t *testing.T) {
 
 // The verdicts of a batch that is worse and of networks that are, or may be.
 func TestScaleVerdicts(t *testing.T) {
-	s := suitetest.Loaded[*scale](t, Load)
+	s := suitetest.Loaded[*scale](t, Definition.Load)
 	swing := func(seed int) float64 { return []float64{2, -2}[seed%2] }
 	log := scaleLog(t, s, "quick", func(arm string, seed int) (float64, float64) {
 		switch arm {
@@ -131,7 +131,7 @@ func TestScaleVerdicts(t *testing.T) {
 		}
 	}
 	// Scores of other languages than the spec's are refused.
-	p := s.spec.Profiles["quick"]
+	p := s.Spec.Profiles["quick"]
 	if err := log.Add(s.networks(p)[2].Sample(3), 3, trials.Trial{Languages: []workload.LanguageScore{{}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -143,8 +143,8 @@ func TestScaleVerdicts(t *testing.T) {
 // The smallest profile is measured, goes on where it was, and its trainings are
 // what train does, on any number of partitions.
 func TestScaleMeasures(t *testing.T) {
-	s := suitetest.Loaded[*scale](t, Load)
-	p := s.spec.Profiles["smoke"]
+	s := suitetest.Loaded[*scale](t, Definition.Load)
+	p := s.Spec.Profiles["smoke"]
 	arms := append(s.batches(p), s.networks(p)...)
 	log := records.New(s.Key("smoke"))
 	if err := s.Measure(context.Background(), log, progress.Silent{}); err != nil {
@@ -212,7 +212,7 @@ func TestScaleMeasures(t *testing.T) {
 // Deep and wide networks are of one size, as the paper's, and the others grow as
 // its networks do.
 func TestScaleProportions(t *testing.T) {
-	s := suitetest.Loaded[*scale](t, Load)
+	s := suitetest.Loaded[*scale](t, Definition.Load)
 	params := func(m workload.Model) float64 {
 		m.Vocab = 100
 		layers, err := m.Build()
@@ -222,9 +222,9 @@ func TestScaleProportions(t *testing.T) {
 		return float64(nn.CountParams(layers))
 	}
 	for _, name := range suite.Profiles {
-		m := s.spec.Profiles[name].Training.Model
+		m := s.Spec.Profiles[name].Training.Model
 		of := map[string]float64{}
-		for _, n := range s.spec.Networks {
+		for _, n := range s.Spec.Networks {
 			of[n.Name] = params(n.scaled(m))
 		}
 		if ratio := of["deep"] / of["wide"]; ratio < 0.98 || ratio > 1.02 {
@@ -259,11 +259,9 @@ func TestScaleSpec(t *testing.T) {
 		{"ff: 32, heads: 2, head_dim: 8,", "ff: 32, heads: 2,", "profiles.smoke.training.model: want 1 or more"},
 		{"{name: transformer,", "{name: transformer-lm,", "profiles.smoke.training.model.name: want transformer"},
 	} {
-		text := suitetest.Edited(t, "translation_scale.yaml", c.old, c.replacement)
-		line := suitetest.LineWith(text, c.replacement)
-		s := &scale{}
-		err := suite.Decode("translation_scale.yaml", text, &s.spec, s.Check)
-		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("translation_scale.yaml:%d:", line)) || !strings.Contains(err.Error(), c.want) {
+		line := suitetest.LineWith(suitetest.Edited(t, Definition, c.old, c.replacement), c.replacement)
+		err := suitetest.Refused(t, Definition, c.old, c.replacement)
+		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("x.yaml:%d:", line)) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want line %d and %s", c.replacement, err, line, c.want)
 		}
 	}

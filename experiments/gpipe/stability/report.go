@@ -58,7 +58,7 @@ func (p probed) most(of func(probed) float64, in []probed) float64 {
 
 func (s *stability) outcomes(log *records.Log, p stabilityProfile) ([]*outcome, error) {
 	var all []*outcome
-	for _, v := range s.spec.Variants {
+	for _, v := range s.Spec.Variants {
 		o := &outcome{stabilityVariant: v}
 		for _, seed := range p.Seeds {
 			r := &stabilityRun{}
@@ -66,7 +66,7 @@ func (s *stability) outcomes(log *records.Log, p stabilityProfile) ([]*outcome, 
 				return nil, err
 			}
 			o.runs = append(o.runs, r)
-			step := s.spec.Diverges.at(r.Losses)
+			step := s.Spec.Diverges.at(r.Losses)
 			if r.NonFinite != "" && step == 0 {
 				step = len(r.Losses) + 1
 			}
@@ -83,7 +83,7 @@ func (s *stability) verdict(all []*outcome) string {
 	held, failed := false, true
 	for _, o := range all {
 		parts = append(parts, fmt.Sprintf("%s: %d of %d", o.Name, o.failures(), len(o.runs)))
-		if o.Name == s.spec.Cured {
+		if o.Name == s.Spec.Cured {
 			held = o.failures() == 0
 		} else {
 			failed = failed && o.failures() == len(o.runs)
@@ -100,7 +100,7 @@ func (s *stability) verdict(all []*outcome) string {
 }
 
 func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
-	profile, err := suite.ProfileOf(s.spec.Profiles, log.Key.Profile)
+	profile, err := suite.ProfileOf(s.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +108,9 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, d := profile.Training.Model, s.spec.Diverges
+	m, d := profile.Training.Model, s.Spec.Diverges
 	table := &suite.Table{
-		ID: "stability", Title: s.spec.Title,
+		ID: "stability", Title: s.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("%d encoder and %d decoder layers of width %d, %d parameters; %g%% of the training targets' tokens are replaced by any; %s at a learning rate of %g, %d steps of %d pairs, without clipping of gradients. Medians and ranges over %d seeds.",
 				m.Layers, m.Layers, m.Dim, all[0].runs[0].Params, 100*profile.Data.Noise, profile.Training.Optimizer, profile.Training.LR, profile.Training.Steps, profile.Training.Batch, len(profile.Seeds)),
@@ -162,14 +162,14 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 			}
 		}
 	}
-	files, err := plot.Files("stability", s.spec.Title, s.panels(all))
+	files, err := plot.Files("stability", s.Spec.Title, s.panels(all))
 	return &suite.Report{Tables: []*suite.Table{table, curve}, Files: files}, err
 }
 
 // panels show what the runs went through, a colour for each variant and a line
 // for each seed, and where they ended.
 func (s *stability) panels(all []*outcome) []plot.Axes {
-	d := s.spec.Diverges
+	d := s.Spec.Diverges
 	// A point is a mean of the last losses, which is what a run is judged by.
 	judged := func(r *stabilityRun) (line []plot.Point) {
 		for i := range r.Losses {

@@ -3,6 +3,7 @@ package stability
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"math"
@@ -24,15 +25,20 @@ import (
 	"gpipebench/nn/graph"
 )
 
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "stability", Folder: folder, New: suite.New[stability]}
+
 func (s *stability) Planned(profile string) (list []suite.PlannedRun) {
-	p := s.spec.Profiles[profile]
-	for _, v := range s.spec.Variants {
+	p := s.Spec.Profiles[profile]
+	for _, v := range s.Spec.Variants {
 		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "training"}, Run: s.training(p, v, p.Seeds[0])})
 	}
 	return list
 }
 
-// stabilitySpec is stability.yaml.
+// stabilitySpec is spec.yaml.
 type stabilitySpec struct {
 	suite.Head `yaml:",inline"`
 	Setup      suite.SetupSpec             `yaml:"setup"`
@@ -79,31 +85,20 @@ func (d divergence) at(losses []float64) int {
 
 // stability trains a deep network on noisy targets in several variants.
 type stability struct {
-	spec  stabilitySpec
-	text  string
+	suite.Base[stabilitySpec]
 	setup workload.Setup
-}
-
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	s := &stability{}
-	var err error
-	s.text, err = suite.LoadSpec("stability.yaml", from, &s.spec, s.Check)
-	return s, err
 }
 
 func (s *stability) Check() *suite.Problem {
 	var err error
-	if s.setup, err = s.spec.Setup.Setup(); err != nil {
+	if s.setup, err = s.Spec.Setup.Setup(); err != nil {
 		return suite.At(err, "setup")
 	}
-	if p := suite.CheckProfiles(s.spec.Profiles); p != nil {
-		return p
-	}
-	if !slices.ContainsFunc(s.spec.Variants, func(v stabilityVariant) bool { return v.Name == s.spec.Cured }) {
-		return suite.At(fmt.Errorf("no variant %q", s.spec.Cured), "cured")
+	if !slices.ContainsFunc(s.Spec.Variants, func(v stabilityVariant) bool { return v.Name == s.Spec.Cured }) {
+		return suite.At(fmt.Errorf("no variant %q", s.Spec.Cured), "cured")
 	}
 	for _, name := range suite.Profiles {
-		t := s.spec.Profiles[name].Training
+		t := s.Spec.Profiles[name].Training
 		switch {
 		case t.Steps < 1:
 			return suite.At(errors.New("want 1 or more"), "profiles", name, "training", "steps")
@@ -112,18 +107,6 @@ func (s *stability) Check() *suite.Problem {
 		}
 	}
 	return nil
-}
-
-func (s *stability) ID() string { return s.spec.Experiment }
-
-func (s *stability) Title() string { return s.spec.Title }
-
-func (s *stability) Expected(profile string) time.Duration {
-	return time.Duration(s.spec.Profiles[profile].Expected)
-}
-
-func (s *stability) Key(profile string) records.Key {
-	return suite.Key(s.ID(), profile, s.text)
 }
 
 // stabilityRun is one training. Values that are not finite end it and are not
@@ -164,7 +147,7 @@ func (s *stability) training(p stabilityProfile, v stabilityVariant, seed uint64
 // Measure runs as many trainings beside one another as there are cores: what
 // comes out does not depend on it.
 func (s *stability) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(s.spec.Profiles, log.Key.Profile)
+	profile, err := suite.ProfileOf(s.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
@@ -174,7 +157,7 @@ func (s *stability) Measure(ctx context.Context, log *records.Log, p progress.Pr
 	}
 	var list []todo
 	for _, seed := range profile.Seeds {
-		for _, v := range s.spec.Variants {
+		for _, v := range s.Spec.Variants {
 			if !log.Has(v.sample(seed)) {
 				list = append(list, todo{v, seed})
 			}

@@ -22,7 +22,7 @@ import (
 // What is drawn of a run is what it is judged by.
 func TestStabilityPanels(t *testing.T) {
 	e := &stability{}
-	e.spec.Diverges = divergence{After: 2, Window: 2, Loss: 4.5}
+	e.Spec.Diverges = divergence{After: 2, Window: 2, Loss: 4.5}
 	run := func(heldOut float64, losses ...float64) *stabilityRun {
 		return &stabilityRun{Losses: losses, GradNorms: losses, HeldOut: heldOut, Probes: []probed{{Step: 0, Hidden: 3, Largest: 7}}}
 	}
@@ -81,7 +81,7 @@ func TestDivergence(t *testing.T) {
 
 // TestStabilityVerdict: the verdict is what the runs say.
 func TestStabilityVerdict(t *testing.T) {
-	s := suitetest.Loaded[*stability](t, Load)
+	s := suitetest.Loaded[*stability](t, Definition.Load)
 	for _, c := range []struct {
 		diverge []string // variants
 		ended   bool     // by a value that is not finite
@@ -93,8 +93,8 @@ func TestStabilityVerdict(t *testing.T) {
 		{[]string{"both"}, false, "do not hold, which is not what the paper says"},
 	} {
 		log := records.New(s.Key("quick"))
-		p := s.spec.Profiles["quick"]
-		for _, v := range s.spec.Variants {
+		p := s.Spec.Profiles["quick"]
+		for _, v := range s.Spec.Variants {
 			for _, seed := range p.Seeds {
 				r := &stabilityRun{Params: 7, Uniform: 4.6, HeldOut: 4}
 				for i := range p.Training.Steps {
@@ -131,7 +131,7 @@ func TestStabilityVerdict(t *testing.T) {
 
 // TestStabilityMeasures: the smallest profile is measured, and twice the same.
 func TestStabilityMeasures(t *testing.T) {
-	s := suitetest.Loaded[*stability](t, Load)
+	s := suitetest.Loaded[*stability](t, Definition.Load)
 	log := records.New(s.Key("smoke"))
 	if err := s.Measure(context.Background(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -140,14 +140,14 @@ func TestStabilityMeasures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(r.Tables[0].Rows); n != len(s.spec.Variants) {
+	if n := len(r.Tables[0].Rows); n != len(s.Spec.Variants) {
 		t.Errorf("%d rows", n)
 	}
 	var first stabilityRun
-	if err := log.Get(s.spec.Variants[3].sample(1), &first); err != nil {
+	if err := log.Get(s.Spec.Variants[3].sample(1), &first); err != nil {
 		t.Fatal(err)
 	}
-	again, err := s.run(context.Background(), s.spec.Profiles["smoke"], s.spec.Variants[3], 1)
+	again, err := s.run(context.Background(), s.Spec.Profiles["smoke"], s.Spec.Variants[3], 1)
 	if err != nil {
 		t.Fatal(err)
 	}

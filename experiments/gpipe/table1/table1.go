@@ -3,11 +3,11 @@ package table1
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -20,6 +20,11 @@ import (
 	"gpipebench/gpipe/partition"
 	"gpipebench/nn/graph"
 )
+
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "table1", Folder: folder, New: suite.New[Table1]}
 
 // Planned are the paper's own networks in each column's way, and the smallest
 // ones that are searched here.
@@ -39,7 +44,7 @@ func (t *Table1) Planned(profile string) (list []suite.PlannedRun) {
 	return list
 }
 
-// table1Spec is table1.yaml.
+// table1Spec is spec.yaml.
 type table1Spec struct {
 	suite.Head  `yaml:",inline"`
 	Torchgpipe  string          `yaml:"torchgpipe"` // source of its values
@@ -208,17 +213,9 @@ func (b *byteSize) UnmarshalYAML(n *yaml.Node) error {
 // Table1 searches for the largest networks that fit: the paper's own on modelled
 // accelerators, smaller ones on devices of this host, where they also train.
 type Table1 struct {
-	Spec table1Spec
-	text string
+	suite.Base[table1Spec]
 
 	partitioner partition.Partitioner
-}
-
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	t := &Table1{}
-	var err error
-	t.text, err = suite.LoadSpec("table1.yaml", from, &t.Spec, t.Check)
-	return t, err
 }
 
 func (t *Table1) Check() *suite.Problem {
@@ -263,9 +260,6 @@ func (t *Table1) Check() *suite.Problem {
 	if !t.Spec.Measured[0].Naive {
 		return suite.At(errors.New("want the naive way first: what follows is said relative to it"), "measured")
 	}
-	if p := suite.CheckProfiles(t.Spec.Profiles); p != nil {
-		return p
-	}
 	for _, name := range suite.Profiles {
 		p := t.Spec.Profiles[name]
 		if len(p.Networks) != len(t.Spec.Networks) {
@@ -294,22 +288,6 @@ func (n *table1Network) column(name string) *table1Column {
 		}
 	}
 	return nil
-}
-
-func (t *Table1) ID() string { return t.Spec.Experiment }
-
-func (t *Table1) Title() string { return t.Spec.Title }
-
-func (t *Table1) Expected(profile string) time.Duration {
-	return time.Duration(t.Spec.Profiles[profile].Expected)
-}
-
-func (t *Table1) Key(profile string) records.Key {
-	var figures string
-	for _, n := range t.Spec.Networks {
-		figures += suite.AcceleratorText(n.Accelerator)
-	}
-	return suite.Key(t.ID(), profile, t.text+figures)
 }
 
 func (t *Table1) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {

@@ -79,7 +79,7 @@ func TestRowsOfAGrid(t *testing.T) {
 // are rounded, their memory at 12 bytes each within an eighth once Naive-1's two
 // cells are interchanged, which only makes it worse elsewhere.
 func TestTable1Prints(t *testing.T) {
-	e := suitetest.Loaded[*Table1](t, Load)
+	e := suitetest.Loaded[*Table1](t, Definition.Load)
 	for i := range e.Spec.Networks {
 		n := &e.Spec.Networks[i]
 		for j := range n.Columns {
@@ -233,7 +233,7 @@ func cancelled() context.Context {
 // The paper's activation memory of its Transformers comes out within 5% with
 // activations in bf16, attention's probabilities kept and micro-batches of four.
 func TestActivationsOfThePapersTransformers(t *testing.T) {
-	e := suitetest.Loaded[*Table1](t, Load)
+	e := suitetest.Loaded[*Table1](t, Definition.Load)
 	n := &e.Spec.Networks[1]
 	a, err := accelerator.Named(n.Accelerator)
 	if err != nil {
@@ -415,7 +415,7 @@ func printedLog(t *testing.T, e *Table1) *records.Log {
 }
 
 func TestTable1Report(t *testing.T) {
-	e := suitetest.Loaded[*Table1](t, Load)
+	e := suitetest.Loaded[*Table1](t, Definition.Load)
 	if _, err := e.Report(records.New(e.Key("smoke")), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
 		t.Errorf("without records: %v", err)
 	}
@@ -544,9 +544,8 @@ func TestTable1SpecErrors(t *testing.T) {
 		{"capacity: 4MiB, batch: 8", "capacity: 4MiB, batch: 12", "power of two"},
 		{"  full:", "  fuller:", "want smoke, quick, full"},
 	} {
-		e := &Table1{}
-		err := suite.Decode("table1.yaml", suitetest.Edited(t, "table1.yaml", c.old, c.replacement), &e.Spec, e.Check)
-		if err == nil || !strings.HasPrefix(err.Error(), "table1.yaml:") || !strings.Contains(err.Error(), c.want) {
+		err := suitetest.Refused(t, Definition, c.old, c.replacement)
+		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s", c.replacement, err, c.want)
 		}
 	}

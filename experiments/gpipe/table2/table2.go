@@ -3,10 +3,10 @@ package table2
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/experiments/progress"
@@ -19,12 +19,17 @@ import (
 	"gpipebench/gpipe/schedule"
 )
 
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "table2", Folder: folder, New: load}
+
 func (t *Table2) Planned(profile string) []suite.PlannedRun {
 	return append(t.rounds(t.Spec.Profiles[profile], 2).Planned(profile),
 		suite.PlannedRun{Path: []string{"paper_model"}, Run: suite.ModelledRun{Model: t.Spec.PaperModel, Most: slices.Max(t.Spec.K)}})
 }
 
-// table2Spec is table2.yaml.
+// table2Spec is spec.yaml.
 type table2Spec struct {
 	suite.Head  `yaml:",inline"`
 	K           []int             `yaml:"k" want:"1..1024"`
@@ -56,8 +61,7 @@ type table2Profile struct {
 // Table2 times training steps over a grid of K and M on emulated devices, and
 // K = 1 and 2 on real ones.
 type Table2 struct {
-	Spec table2Spec
-	text string
+	suite.Base[table2Spec]
 
 	// What the names in the spec stand for.
 	schedule    schedule.Schedule
@@ -68,13 +72,11 @@ type Table2 struct {
 	Modelled modelled.ModelledBeside
 }
 
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
+func load() (suite.Experiment, error) {
 	t := &Table2{}
 	var err error
-	if t.Modelled, err = modelled.LoadModelledBeside("transformer"); err != nil {
-		return nil, err
-	}
-	t.text, err = suite.LoadSpec("table2.yaml", from, &t.Spec, t.Check)
+	t.Modelled, err = modelled.Beside("transformer")
+	t.Others = t.Modelled.Decides
 	return t, err
 }
 
@@ -91,9 +93,6 @@ func (t *Table2) Check() *suite.Problem {
 	}
 	if t.cost, err = workload.ParseCost(t.Spec.Cost); err != nil {
 		return suite.At(err, "cost")
-	}
-	if p := suite.CheckProfiles(t.Spec.Profiles); p != nil {
-		return p
 	}
 	for _, name := range suite.Profiles {
 		p := t.Spec.Profiles[name]
@@ -115,18 +114,6 @@ func (t *Table2) Check() *suite.Problem {
 		v, _ := t.paper(c)
 		return v.Value
 	})
-}
-
-func (t *Table2) ID() string { return t.Spec.Experiment }
-
-func (t *Table2) Title() string { return t.Spec.Title }
-
-func (t *Table2) Expected(profile string) time.Duration {
-	return time.Duration(t.Spec.Profiles[profile].Expected)
-}
-
-func (t *Table2) Key(profile string) records.Key {
-	return suite.Key(t.ID(), profile, t.text+t.Modelled.Key())
 }
 
 // cells of the grid, in the paper's order.

@@ -57,7 +57,7 @@ func evenLog(t *testing.T, e *Table2) *records.Log {
 }
 
 func TestTable2Report(t *testing.T) {
-	e := suitetest.Loaded[*Table2](t, Load)
+	e := suitetest.Loaded[*Table2](t, Definition.Load)
 	log := evenLog(t, e)
 	r, err := e.Report(log, log)
 	if err != nil {
@@ -103,7 +103,7 @@ func TestTable2Report(t *testing.T) {
 // The figures that the paper's sources leave to derive, and its M = 4 row that
 // no fixed mini-batch can reach.
 func TestTable2Theory(t *testing.T) {
-	e := suitetest.Loaded[*Table2](t, Load)
+	e := suitetest.Loaded[*Table2](t, Definition.Load)
 	spread, err := e.spreadTable()
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestTable2Measures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	e := suitetest.Loaded[*Table2](t, Load)
+	e := suitetest.Loaded[*Table2](t, Definition.Load)
 	log := records.New(e.Key("smoke"))
 	if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)

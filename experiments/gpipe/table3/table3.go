@@ -3,6 +3,7 @@ package table3
 
 import (
 	"context"
+	"embed"
 	"fmt"
 	"time"
 
@@ -22,11 +23,16 @@ import (
 	"gpipebench/nn/program"
 )
 
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "table3", Folder: folder, New: suite.New[Table3]}
+
 func (t *Table3) Planned(profile string) []suite.PlannedRun {
 	return append(t.rounds(t.Spec.Profiles[profile]).Planned(profile), t.Spec.Scale.Planned()...)
 }
 
-// table3Spec is table3.yaml.
+// table3Spec is spec.yaml.
 type table3Spec struct {
 	suite.Head       `yaml:",inline"`
 	Torchgpipe       string `yaml:"torchgpipe"`
@@ -51,17 +57,9 @@ type table3Profile struct {
 // as slow, beside a core of this machine, as PCI-E is beside a P100; and models
 // the paper's own networks on P100s.
 type Table3 struct {
-	Spec        table3Spec
-	Text        string
+	suite.Base[table3Spec]
 	partitioner partition.Partitioner
 	cost        workload.Cost
-}
-
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	t := &Table3{}
-	var err error
-	t.Text, err = suite.LoadSpec("table3.yaml", from, &t.Spec, t.Check)
-	return t, err
 }
 
 func (t *Table3) Check() *suite.Problem {
@@ -75,9 +73,6 @@ func (t *Table3) Check() *suite.Problem {
 	if t.cost, err = workload.ParseCost(t.Spec.Cost); err != nil {
 		return suite.At(err, "cost")
 	}
-	if p := suite.CheckProfiles(t.Spec.Profiles); p != nil {
-		return p
-	}
 	for _, name := range suite.Profiles {
 		p := t.Spec.Profiles[name]
 		if len(p.Models) != len(t.Spec.Networks) {
@@ -90,18 +85,6 @@ func (t *Table3) Check() *suite.Problem {
 		}
 	}
 	return nil
-}
-
-func (t *Table3) ID() string { return t.Spec.Experiment }
-
-func (t *Table3) Title() string { return t.Spec.Title }
-
-func (t *Table3) Expected(profile string) time.Duration {
-	return time.Duration(t.Spec.Profiles[profile].Expected)
-}
-
-func (t *Table3) Key(profile string) records.Key {
-	return suite.Key(t.ID(), profile, t.Text+t.Spec.Accelerators())
 }
 
 func table3Run(n *paperscale.Network, c suite.Cell) string {

@@ -62,7 +62,7 @@ func TestCrossing(t *testing.T) {
 // loadedTable3 is Table 3 and records of even stages in its smoke profile.
 func loadedTable3(t *testing.T) (*Table3, *records.Log) {
 	t.Helper()
-	t3 := suitetest.Loaded[*Table3](t, Load)
+	t3 := suitetest.Loaded[*Table3](t, Definition.Load)
 	log := records.New(t3.Key("smoke"))
 	roundstest.FillRounds(t, log, t3.rounds(t3.Spec.Profiles["smoke"]), 0, roundstest.Even)
 	paperscaletest.FillScale(t, log, &t3.Spec.Scale, func(suite.Cell, paperscale.CutSpec, string, string) float64 { return 1 })

@@ -12,7 +12,7 @@ import (
 )
 
 func (t *translation) Report(log, reference *records.Log) (*suite.Report, error) {
-	profile, err := suite.ProfileOf(t.spec.Profiles, log.Key.Profile)
+	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 	}
 	m := profile.Training.Model
 	table := &suite.Table{
-		ID: "translation", Title: t.spec.Title,
+		ID: "translation", Title: t.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("One T(%d, %d, %d) of width %d for all languages, %d parameters, %d steps of %d pairs, through K = %d partitions with M = %d, checkpoint %v, on %v devices. Held out: %d pairs of each language, the same sentences in all.",
 				m.Layers, m.FF, m.Heads, m.Dim, own.Params, len(own.Losses), profile.Training.Batch,
@@ -81,13 +81,13 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 	if own.HashAfter != check.WeightsSHA256 {
 		same = "differs"
 		r.Verdict = fmt.Errorf("translation: after %d steps the weights' SHA-256 is %s at K = %d and %s at K = %d: want the same",
-			t.spec.Alone.Steps, own.HashAfter, t.setup.Partitions, check.WeightsSHA256, t.alone.Partitions)
+			t.Spec.Alone.Steps, own.HashAfter, t.setup.Partitions, check.WeightsSHA256, t.alone.Partitions)
 	}
 	table.Notes = append(table.Notes,
 		fmt.Sprintf("After %d steps the weights' SHA-256 %s at K = %d (%s) and at K = %d (%s).",
-			t.spec.Alone.Steps, same, t.setup.Partitions, own.HashAfter[:16], t.alone.Partitions, check.WeightsSHA256[:16]),
+			t.Spec.Alone.Steps, same, t.setup.Partitions, own.HashAfter[:16], t.alone.Partitions, check.WeightsSHA256[:16]),
 		fmt.Sprintf("Weights at the end: SHA-256 %s.", own.WeightsSHA256[:16]))
-	r.Files, err = plot.Files(t.ID(), t.spec.Title, translationPanels(&own, &without))
+	r.Files, err = plot.Files(t.ID(), t.Spec.Title, translationPanels(&own, &without))
 	return r, err
 }
 

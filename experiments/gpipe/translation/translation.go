@@ -3,6 +3,7 @@ package translation
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"time"
@@ -13,14 +14,19 @@ import (
 	"gpipebench/experiments/workload"
 )
 
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "translation", Folder: folder, New: suite.New[translation]}
+
 func (t *translation) Planned(profile string) (list []suite.PlannedRun) {
 	for _, sample := range []string{alone, seeing, blind} {
-		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "training"}, Run: t.training(t.spec.Profiles[profile], sample)})
+		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "training"}, Run: t.training(t.Spec.Profiles[profile], sample)})
 	}
 	return list
 }
 
-// translationSpec is translation.yaml.
+// translationSpec is spec.yaml.
 type translationSpec struct {
 	suite.Head `yaml:",inline"`
 	Setup      suite.SetupSpec `yaml:"setup"`
@@ -40,50 +46,27 @@ type translationProfile struct {
 
 // translation trains an encoder-decoder and holds it against what needs less.
 type translation struct {
-	spec         translationSpec
-	text         string
+	suite.Base[translationSpec]
 	setup, alone workload.Setup
-}
-
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	t := &translation{}
-	var err error
-	t.text, err = suite.LoadSpec("translation.yaml", from, &t.spec, t.Check)
-	return t, err
 }
 
 func (t *translation) Check() *suite.Problem {
 	var err error
-	if t.setup, err = t.spec.Setup.Setup(); err != nil {
+	if t.setup, err = t.Spec.Setup.Setup(); err != nil {
 		return suite.At(err, "setup")
 	}
-	if t.alone, err = t.spec.Alone.Setup.Setup(); err != nil {
+	if t.alone, err = t.Spec.Alone.Setup.Setup(); err != nil {
 		return suite.At(err, "alone", "setup")
 	}
-	if p := suite.CheckProfiles(t.spec.Profiles); p != nil {
-		return p
-	}
 	for _, name := range suite.Profiles {
-		switch p := t.spec.Profiles[name]; {
-		case t.spec.Alone.Steps < 1 || t.spec.Alone.Steps > p.Training.Steps:
+		switch p := t.Spec.Profiles[name]; {
+		case t.Spec.Alone.Steps < 1 || t.Spec.Alone.Steps > p.Training.Steps:
 			return suite.At(fmt.Errorf("want 1 to %d, the steps of profile %s", p.Training.Steps, name), "alone", "steps")
 		case p.BlindSteps < 1:
 			return suite.At(errors.New("want 1 or more"), "profiles", name, "blind_steps")
 		}
 	}
 	return nil
-}
-
-func (t *translation) ID() string { return t.spec.Experiment }
-
-func (t *translation) Title() string { return t.spec.Title }
-
-func (t *translation) Expected(profile string) time.Duration {
-	return time.Duration(t.spec.Profiles[profile].Expected)
-}
-
-func (t *translation) Key(profile string) records.Key {
-	return suite.Key(t.ID(), profile, t.text)
 }
 
 // The samples: the network, the same one that sees no source, and the first
@@ -102,21 +85,21 @@ type translationSample struct {
 
 // trainings are the profile's, by sample.
 func (t *translation) training(p translationProfile, sample string) workload.Training {
-	out := p.Training.Training("synthetic-translation", t.setup, t.spec.Seed)
+	out := p.Training.Training("synthetic-translation", t.setup, t.Spec.Seed)
 	out.Config = p.Data.Config()
 	switch sample {
 	case seeing:
-		out.HashAfter = t.spec.Alone.Steps
+		out.HashAfter = t.Spec.Alone.Steps
 	case blind:
 		out.EmptySource, out.Steps = true, p.BlindSteps
 	case alone:
-		out.Steps, out.Setup = t.spec.Alone.Steps, t.alone
+		out.Steps, out.Setup = t.Spec.Alone.Steps, t.alone
 	}
 	return out
 }
 
 func (t *translation) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(t.spec.Profiles, log.Key.Profile)
+	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
@@ -132,7 +115,7 @@ func (t *translation) Measure(ctx context.Context, log *records.Log, p progress.
 			return fmt.Errorf("translation, %s: %w", sample, err)
 		}
 		s.Seconds = time.Since(start).Seconds()
-		if err := log.Add(sample, t.spec.Seed, s); err != nil {
+		if err := log.Add(sample, t.Spec.Seed, s); err != nil {
 			return err
 		}
 		p.End()

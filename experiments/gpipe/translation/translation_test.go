@@ -42,7 +42,7 @@ func TestTranslationPanels(t *testing.T) {
 }
 
 func TestTranslationMeasures(t *testing.T) {
-	e, err := Load()
+	e, err := Definition.Load()
 	if err != nil {
 		t.Fatal(err)
 	}

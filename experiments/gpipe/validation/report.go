@@ -15,17 +15,17 @@ import (
 )
 
 func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
-	profile, err := suite.ProfileOf(v.spec.Profiles, log.Key.Profile)
+	profile, err := suite.ProfileOf(v.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
-	within := fmt.Sprintf("within %v%%", v.spec.Within)
+	within := fmt.Sprintf("within %v%%", v.Spec.Within)
 	table := &suite.Table{
-		ID: "validation", Title: v.spec.Title,
+		ID: "validation", Title: v.Spec.Title,
 		Caption: []string{
-			fmt.Sprintf("Emulated: real arithmetic, each task timed alone, the schedule replayed with the medians, %s. Modelled: the same programs with the same partition on a device calibrated in the same round; links free, one thread a device. Medians of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", v.spec.Optimizer, profile.Rounds),
+			fmt.Sprintf("Emulated: real arithmetic, each task timed alone, the schedule replayed with the medians, %s. Modelled: the same programs with the same partition on a device calibrated in the same round; links free, one thread a device. Medians of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", v.Spec.Optimizer, profile.Rounds),
 			"By rates: each kind of operation by rates and an overhead that were fitted to other, smaller networks. By own operations: each operation by its time in the same network on one device, so what is left is the error of the pipeline's model alone.",
-			fmt.Sprintf("How well the machine repeats itself: the 95%% interval of the emulated step, over its median. A ratio that is further than %v%% off is noisy, and decides nothing, if its interval reaches within %[1]v%% and the emulated step, which no model has a part in, is off its own median by as much.", v.spec.Within),
+			fmt.Sprintf("How well the machine repeats itself: the 95%% interval of the emulated step, over its median. A ratio that is further than %v%% off is noisy, and decides nothing, if its interval reaches within %[1]v%% and the emulated step, which no model has a part in, is off its own median by as much.", v.Spec.Within),
 			"Memory: the peaks of all devices as modelled, as planned and as reached.",
 		},
 		Columns: []suite.Column{
@@ -39,7 +39,7 @@ func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
 	var steps []rounds.StepTime
 	for _, n := range profile.Networks {
 		table.Caption = append(table.Caption, fmt.Sprintf("%s is %v, in mini-batches of %d.", n.Model.Name, n.Model, n.Batch))
-		for _, k := range v.spec.K {
+		for _, k := range v.Spec.K {
 			var emulated, byRates, byOwn []float64
 			memory := "equal"
 			for round := range profile.Rounds {
@@ -58,14 +58,14 @@ func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
 				}
 			}
 			ratesRatio, ownRatio, repeat := stats.RatioOf(byRates, emulated), stats.RatioOf(byOwn, emulated), repetition(emulated)
-			rates.add(ratesRatio, v.spec.Within)
-			own.add(ownRatio, v.spec.Within)
+			rates.add(ratesRatio, v.Spec.Within)
+			own.add(ownRatio, v.Spec.Within)
 			table.Add(n.Model.Name, fmt.Sprint(k), fmt.Sprint(n.M), units.FormatSeconds(stats.Median(emulated)), repeat.Interval(), units.FormatSeconds(stats.Median(byRates)), units.FormatSeconds(stats.Median(byOwn)),
-				ratesRatio.Value(), ratesRatio.Interval(), nearOne(ratesRatio, repeat, v.spec.Within), ownRatio.Value(), ownRatio.Interval(), nearOne(ownRatio, repeat, v.spec.Within), memory)
+				ratesRatio.Value(), ratesRatio.Interval(), nearOne(ratesRatio, repeat, v.Spec.Within), ownRatio.Value(), ownRatio.Interval(), nearOne(ownRatio, repeat, v.Spec.Within), memory)
 		}
 	}
-	table.Notes = append(table.Notes, fmt.Sprintf("Within %v%%: by rates %v; by own operations %v.", v.spec.Within, rates, own))
-	table.Notes = append(table.Notes, rounds.ProcessNote(&validationRounds{&v.spec, profile}, log))
+	table.Notes = append(table.Notes, fmt.Sprintf("Within %v%%: by rates %v; by own operations %v.", v.Spec.Within, rates, own))
+	table.Notes = append(table.Notes, rounds.ProcessNote(&validationRounds{&v.Spec, profile}, log))
 	table.Notes = append(table.Notes, suite.FewRoundsNote(profile.Rounds)...)
 	if len(disturbed) > 0 {
 		table.Notes = append(table.Notes, fmt.Sprintf("In %d of %d rounds other processes took cores that were needed.", len(disturbed), profile.Rounds))
@@ -74,7 +74,7 @@ func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
 		Panel: "network", Group: "K", Y: "step, modelled over emulated", Near: 1,
 		Bars: []plot.ColumnBars{{Column: "rates/emulated", Interval: "95% of rates"}, {Column: "own/emulated", Interval: "95% of own"}},
 	}
-	if report.Files, err = plot.Files("validation", v.spec.Title, bars.Panels(table)); err != nil {
+	if report.Files, err = plot.Files("validation", v.Spec.Title, bars.Panels(table)); err != nil {
 		return nil, err
 	}
 	report.Files = append(report.Files, suite.File{Name: "validation.bench.txt", Text: rounds.BenchFormat(log, steps)})

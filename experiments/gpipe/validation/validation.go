@@ -3,9 +3,9 @@ package validation
 
 import (
 	"context"
+	"embed"
 	"fmt"
 	"slices"
-	"time"
 
 	"gpipebench/experiments/machine"
 	"gpipebench/experiments/progress"
@@ -19,17 +19,22 @@ import (
 	"gpipebench/nn/graph"
 )
 
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "validation", Folder: folder, New: suite.New[Validation]}
+
 func (v *Validation) Planned(profile string) (list []suite.PlannedRun) {
-	for i, n := range v.spec.Profiles[profile].Networks {
-		for _, k := range v.spec.K {
-			t := simulation.Calibrating{Threads: 1, Optimizer: v.spec.Optimizer}.Training(simulation.ProbeShape{Model: n.Model, Batch: n.Batch, M: n.M, K: k})
+	for i, n := range v.Spec.Profiles[profile].Networks {
+		for _, k := range v.Spec.K {
+			t := simulation.Calibrating{Threads: 1, Optimizer: v.Spec.Optimizer}.Training(simulation.ProbeShape{Model: n.Model, Batch: n.Batch, M: n.M, K: k})
 			list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i)}, Run: t})
 		}
 	}
 	return list
 }
 
-// validationSpec is validation.yaml.
+// validationSpec is spec.yaml.
 type validationSpec struct {
 	suite.Head `yaml:",inline"`
 	K          []int   `yaml:"k" want:"2..1024"`
@@ -55,23 +60,12 @@ type validationNetwork struct {
 // Validation holds modelled devices of this machine's kind against emulated runs
 // of the same networks.
 type Validation struct {
-	spec validationSpec
-	text string
-}
-
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	v := &Validation{}
-	var err error
-	v.text, err = suite.LoadSpec("validation.yaml", from, &v.spec, v.Check)
-	return v, err
+	suite.Base[validationSpec]
 }
 
 func (v *Validation) Check() *suite.Problem {
-	if p := suite.CheckProfiles(v.spec.Profiles); p != nil {
-		return p
-	}
 	for _, name := range suite.Profiles {
-		p := v.spec.Profiles[name]
+		p := v.Spec.Profiles[name]
 		models := map[string]bool{}
 		for i, n := range p.Networks {
 			where := []string{"profiles", name, "networks", fmt.Sprint(i)}
@@ -87,24 +81,12 @@ func (v *Validation) Check() *suite.Problem {
 	return nil
 }
 
-func (v *Validation) ID() string { return v.spec.Experiment }
-
-func (v *Validation) Title() string { return v.spec.Title }
-
-func (v *Validation) Expected(profile string) time.Duration {
-	return time.Duration(v.spec.Profiles[profile].Expected)
-}
-
-func (v *Validation) Key(profile string) records.Key {
-	return suite.Key(v.ID(), profile, v.text)
-}
-
 func (v *Validation) Repeated(profile string) (rounds.Repeated, error) {
-	p, err := suite.ProfileOf(v.spec.Profiles, profile)
+	p, err := suite.ProfileOf(v.Spec.Profiles, profile)
 	if err != nil {
 		return nil, err
 	}
-	return &validationRounds{&v.spec, p}, nil
+	return &validationRounds{&v.Spec, p}, nil
 }
 
 func (v *Validation) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
@@ -135,7 +117,7 @@ func (s *ValidationSample) sameMemory() bool {
 
 // validationRounds is the measurement of a profile.
 type validationRounds struct {
-	spec    *validationSpec
+	Spec    *validationSpec
 	profile validationProfile
 }
 
@@ -148,7 +130,7 @@ func (v *validationRounds) Samples() [][]string {
 	rounds := make([][]string, v.profile.Rounds)
 	for round := range rounds {
 		for _, n := range v.profile.Networks {
-			for _, k := range v.spec.K {
+			for _, k := range v.Spec.K {
 				rounds[round] = append(rounds[round], n.sample(k, round))
 			}
 		}
@@ -170,7 +152,7 @@ func (r *validationRun) close() { r.on.Trainer.Close() }
 // at once and takes turns, so that a change of the machine's pace hits the
 // calibration and what it is held against alike.
 func (v *validationRounds) Round(ctx context.Context, round int, log *records.Log) (err error) {
-	c := simulation.Calibrating{Name: "host", Optimizer: v.spec.Optimizer, Threads: 1, Seed: v.spec.Seed}
+	c := simulation.Calibrating{Name: "host", Optimizer: v.Spec.Optimizer, Threads: 1, Seed: v.Spec.Seed}
 	host, err := c.Open(ctx, simulation.ProbeShapes)
 	if err != nil {
 		return err
@@ -219,7 +201,7 @@ func (v *validationRounds) Round(ctx context.Context, round int, log *records.Lo
 		}
 		s.Others = others
 		if name := r.network.sample(r.k, round); !log.Has(name) {
-			if err := log.Add(name, v.spec.Seed, s); err != nil {
+			if err := log.Add(name, v.Spec.Seed, s); err != nil {
 				return err
 			}
 		}
@@ -231,7 +213,7 @@ func (v *validationRounds) Round(ctx context.Context, round int, log *records.Lo
 // already is returned with an error.
 func (v *validationRounds) open(ctx context.Context, c simulation.Calibrating) (runs []*validationRun, err error) {
 	for _, n := range v.profile.Networks {
-		for _, k := range append([]int{1}, v.spec.K...) {
+		for _, k := range append([]int{1}, v.Spec.K...) {
 			on, p, err := c.OpenProbe(ctx, simulation.ProbeShape{Model: n.Model, Batch: n.Batch, M: n.M, K: k})
 			if err != nil {
 				return runs, fmt.Errorf("%s, K=%d: %w", n.Model.Name, k, err)

@@ -17,7 +17,7 @@ func TestValidationRound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("twenty networks: minutes under the race detector, which runs short tests")
 	}
-	v := suitetest.Loaded[*Validation](t, Load)
+	v := suitetest.Loaded[*Validation](t, Definition.Load)
 	rounds, err := v.Repeated("smoke")
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestValidationRound(t *testing.T) {
 
 // A byte too many, wherever it is, is a verdict and names the row.
 func TestValidationMemoryVerdict(t *testing.T) {
-	v := suitetest.Loaded[*Validation](t, Load)
+	v := suitetest.Loaded[*Validation](t, Definition.Load)
 	for what, change := range map[string]func(*ValidationSample){
 		"modelled": func(s *ValidationSample) { s.ModelledPeak[1]++ },
 		"reached":  func(s *ValidationSample) { s.HighWater[0]++ },

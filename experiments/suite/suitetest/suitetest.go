@@ -51,18 +51,22 @@ func Loaded[T suite.Experiment](t *testing.T, load func(...suite.SpecFile) (suit
 	return e.(T)
 }
 
-// Edited is a spec of the program with the first old replaced.
-func Edited(t *testing.T, file, old, replacement string) []byte {
+// Edited is an experiment's spec with the first old replaced.
+func Edited(t *testing.T, d suite.Definition, old, replacement string) []byte {
 	t.Helper()
-	raw, err := suite.SpecFiles.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Replace(string(raw), old, replacement, 1)
-	if text == string(raw) {
-		t.Fatalf("%s has no %q", file, old)
+	text := strings.Replace(d.Spec(), old, replacement, 1)
+	if text == d.Spec() {
+		t.Fatalf("the spec of %s has no %q", d.ID, old)
 	}
 	return []byte(text)
+}
+
+// Refused is what is wrong with an experiment's spec in which the first old is
+// replaced, as x.yaml.
+func Refused(t *testing.T, d suite.Definition, old, replacement string) error {
+	t.Helper()
+	_, err := d.Load(suite.SpecFile{Name: "x.yaml", Experiment: d.ID, Text: Edited(t, d, old, replacement)})
+	return err
 }
 
 // LineWith is the number of the first line of a spec that has a part in it.

@@ -3,9 +3,9 @@ package amoebanet
 
 import (
 	"context"
+	"embed"
 	"fmt"
 	"slices"
-	"time"
 
 	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/experiments/paperscale"
@@ -17,12 +17,17 @@ import (
 	"gpipebench/gpipe"
 )
 
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "table2-amoebanet", Folder: folder, New: load, Command: "table2"}
+
 func (a *Amoeba) Planned(profile string) []suite.PlannedRun {
 	return append(a.Rounds(a.Spec.Profiles[profile]).Planned(profile),
 		suite.PlannedRun{Path: []string{"paper_model"}, Run: suite.ModelledRun{Model: a.Spec.PaperModel, Most: slices.Max(a.Spec.K)}})
 }
 
-// amoebaSpec is table2_amoebanet.yaml.
+// amoebaSpec is spec.yaml.
 type amoebaSpec struct {
 	suite.Head `yaml:",inline"`
 	Torchgpipe string                  `yaml:"torchgpipe"` // source of its values
@@ -50,20 +55,17 @@ type amoebaProfile struct {
 // Amoeba is Table 2's other half: a grid of K and M on emulated devices, cut in
 // several ways.
 type Amoeba struct {
-	Spec  amoebaSpec
-	text  string
+	suite.Base[amoebaSpec]
 	costs []workload.Cost
 
 	Modelled modelled.ModelledBeside
 }
 
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
+func load() (suite.Experiment, error) {
 	a := &Amoeba{}
 	var err error
-	if a.Modelled, err = modelled.LoadModelledBeside("amoebanet"); err != nil {
-		return nil, err
-	}
-	a.text, err = suite.LoadSpec("table2_amoebanet.yaml", from, &a.Spec, a.Check)
+	a.Modelled, err = modelled.Beside("amoebanet")
+	a.Others = a.Modelled.Decides
 	return a, err
 }
 
@@ -75,9 +77,6 @@ func (a *Amoeba) Check() *suite.Problem {
 			return suite.At(err, "costs", fmt.Sprint(i))
 		}
 		a.costs = append(a.costs, c)
-	}
-	if p := suite.CheckProfiles(a.Spec.Profiles); p != nil {
-		return p
 	}
 	for _, name := range suite.Profiles {
 		p := a.Spec.Profiles[name]
@@ -91,18 +90,6 @@ func (a *Amoeba) Check() *suite.Problem {
 		}
 	}
 	return suite.CheckGrid(a.cells(), a.Spec.Base, func(c suite.Cell) float64 { return a.paper(c).Figure() })
-}
-
-func (a *Amoeba) ID() string { return a.Spec.Experiment }
-
-func (a *Amoeba) Title() string { return a.Spec.Title }
-
-func (a *Amoeba) Expected(profile string) time.Duration {
-	return time.Duration(a.Spec.Profiles[profile].Expected)
-}
-
-func (a *Amoeba) Key(profile string) records.Key {
-	return suite.Key(a.ID(), profile, a.text+a.Modelled.Key())
 }
 
 // cells of the grid, in the paper's order.

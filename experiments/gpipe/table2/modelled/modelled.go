@@ -3,11 +3,11 @@ package modelled
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 
 	"gpipebench/experiments/gpipe/table3"
 	"gpipebench/experiments/paperscale"
@@ -17,9 +17,14 @@ import (
 	"gpipebench/experiments/suite"
 )
 
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "table2-modelled", Folder: folder, New: load, Command: "table2"}
+
 func (t *Table2Modelled) Planned(string) []suite.PlannedRun { return t.Spec.Scale.Planned() }
 
-// table2ModelledSpec is table2_modelled.yaml.
+// table2ModelledSpec is spec.yaml.
 type table2ModelledSpec struct {
 	suite.Head       `yaml:",inline"`
 	Torchgpipe       string `yaml:"torchgpipe"` // source of its values
@@ -31,19 +36,18 @@ type table2ModelledSpec struct {
 
 // Table2Modelled is Table 2 at the paper's own scale.
 type Table2Modelled struct {
-	Spec   table2ModelledSpec
-	text   string
+	suite.Base[table2ModelledSpec]
 	Table3 *table3.Table3 // whose networks are held to the same conventions
 }
 
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	t := &Table2Modelled{Table3: &table3.Table3{}}
-	var err error
-	if t.Table3.Text, err = suite.LoadSpec("table3.yaml", nil, &t.Table3.Spec, t.Table3.Check); err != nil {
+func load() (suite.Experiment, error) {
+	other, err := table3.Definition.Load()
+	if err != nil {
 		return nil, err
 	}
-	t.text, err = suite.LoadSpec("table2_modelled.yaml", from, &t.Spec, t.Check)
-	return t, err
+	t := &Table2Modelled{Table3: other.(*table3.Table3)}
+	t.Others = t.Table3.Decides
+	return t, nil
 }
 
 func (t *Table2Modelled) Check() *suite.Problem {
@@ -51,24 +55,12 @@ func (t *Table2Modelled) Check() *suite.Problem {
 		return p
 	}
 	if !reflect.DeepEqual(t.Spec.Conventions, t.Table3.Spec.Conventions) {
-		return suite.At(errors.New("want those of table3.yaml"), "conventions")
+		return suite.At(errors.New("want those of table3's spec"), "conventions")
 	}
 	if err := paperscale.CheckWhatIfs(t.Spec.WhatIf); err != nil {
 		return suite.At(err, "what_if")
 	}
-	return suite.CheckProfiles(t.Spec.Profiles)
-}
-
-func (t *Table2Modelled) ID() string { return t.Spec.Experiment }
-
-func (t *Table2Modelled) Title() string { return t.Spec.Title }
-
-func (t *Table2Modelled) Expected(profile string) time.Duration {
-	return time.Duration(t.Spec.Profiles[profile].Expected)
-}
-
-func (t *Table2Modelled) Key(profile string) records.Key {
-	return suite.Key(t.ID(), profile, t.text+t.Spec.Accelerators()+t.Table3.Text+t.Table3.Spec.Accelerators())
+	return nil
 }
 
 func (t *Table2Modelled) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
@@ -118,29 +110,26 @@ func (t *Table2Modelled) Report(log, _ *records.Log) (*suite.Report, error) {
 	return report, err
 }
 
-// ModelledBeside is one of table2_modelled.yaml's networks under the default
-// convention, for the table in which it is measured at reduced scale.
-type ModelledBeside struct {
-	*paperscale.Scale
-	spec string // the file's text
-}
+// ModelledBeside is one of the spec's networks under the default convention, for
+// the table in which it is measured at reduced scale.
+type ModelledBeside struct{ *paperscale.Scale }
 
-func LoadModelledBeside(id string) (ModelledBeside, error) {
-	e, err := Load()
+// Beside finds a network by its id.
+func Beside(id string) (ModelledBeside, error) {
+	e, err := Definition.Load()
 	if err != nil {
 		return ModelledBeside{}, err
 	}
-	t := e.(*Table2Modelled)
-	one := t.Spec.Standard()
+	one := e.(*Table2Modelled).Spec.Standard()
 	one.Networks = slices.DeleteFunc(one.Networks, func(n *paperscale.Network) bool { return n.ID != id })
 	if len(one.Networks) != 1 {
-		return ModelledBeside{}, fmt.Errorf("table2_modelled.yaml: no network %q", id)
+		return ModelledBeside{}, fmt.Errorf("table2-modelled: no network %q", id)
 	}
-	return ModelledBeside{one, t.text}, nil
+	return ModelledBeside{one}, nil
 }
 
-// Key is what its samples hang on.
-func (m ModelledBeside) Key() string { return m.spec + m.Accelerators() }
+// Decides is what its samples depend on.
+func (m ModelledBeside) Decides() string { return Definition.Spec() + suite.Figures(m.Scale) }
 
 // BesideColumns are those of cells.
 var BesideColumns = []suite.Column{{Name: "modelled"}, {Name: "modelled/paper"}}

@@ -69,7 +69,7 @@ func TestWhatIfsChangeSteps(t *testing.T) {
 
 // The modelled tables of both specs come from one log.
 func TestTable2ModelledReport(t *testing.T) {
-	m := suitetest.Loaded[*Table2Modelled](t, Load)
+	m := suitetest.Loaded[*Table2Modelled](t, Definition.Load)
 	log := records.New(m.Key("smoke"))
 	one := func(suite.Cell, paperscale.CutSpec, string, string) float64 { return 1 }
 	paperscaletest.FillScale(t, log, &m.Spec.Scale, one)

@@ -3,11 +3,11 @@ package accuracy
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
@@ -19,7 +19,12 @@ import (
 	"gpipebench/gpipe"
 )
 
-// accuracySpec is consistency_accuracy.yaml.
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "consistency-accuracy", Folder: folder, New: suite.New[Accuracy], Command: "consistency"}
+
+// accuracySpec is spec.yaml.
 type accuracySpec struct {
 	suite.Head `yaml:",inline"`
 	// Margin, in percentage points, is the largest mean difference of accuracy to
@@ -43,15 +48,7 @@ type accuracyProfile struct {
 // Accuracy trains a network with batch norm to the end at several M, over
 // seeds.
 type Accuracy struct {
-	Spec accuracySpec
-	text string
-}
-
-func Load(from ...suite.SpecFile) (suite.Experiment, error) {
-	a := &Accuracy{}
-	var err error
-	a.text, err = suite.LoadSpec("consistency_accuracy.yaml", from, &a.Spec, a.Check)
-	return a, err
+	suite.Base[accuracySpec]
 }
 
 func (a *Accuracy) Check() *suite.Problem {
@@ -72,18 +69,6 @@ func (a *Accuracy) Check() *suite.Problem {
 		a.Spec.setups = append(a.Spec.setups, setup)
 	}
 	return trials.Check(a.Spec.Profiles, func(p accuracyProfile) suite.TrainingSpec { return p.Training })
-}
-
-func (a *Accuracy) ID() string { return a.Spec.Experiment }
-
-func (a *Accuracy) Title() string { return a.Spec.Title }
-
-func (a *Accuracy) Expected(profile string) time.Duration {
-	return time.Duration(a.Spec.Profiles[profile].Expected)
-}
-
-func (a *Accuracy) Key(profile string) records.Key {
-	return suite.Key(a.ID(), profile, a.text)
 }
 
 func (a *Accuracy) arms(p accuracyProfile) []trials.Arm {

@@ -1,0 +1,103 @@
+package experiments
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+)
+
+// What stands in a folder with a spec is in the list, under its paper, and what is
+// in the list is whole: an experiment whose folder is in another's is run by that
+// one's command, and every command is a target of make.
+func TestEveryExperimentIsListed(t *testing.T) {
+	folders := map[string]string{} // by the spec's text
+	if err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "spec.yaml" {
+			text, e := os.ReadFile(name)
+			folders[string(text)], err = filepath.ToSlash(filepath.Dir(name)), e
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(folders) != len(List()) {
+		t.Errorf("%d folders have a spec, and %d experiments are in the list", len(folders), len(List()))
+	}
+	of := map[string]string{}
+	for _, p := range Papers {
+		for _, d := range p.Experiments {
+			e, err := d.Load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			about, folder := d.About(), folders[d.Spec()]
+			if e.ID() != d.ID || of[d.ID] != "" || e.Title() == "" || about.Place == "" || about.Text == "" || about.Makes == "" {
+				t.Errorf("%s: its spec is of %s, its title %q, about.md %+v, and %q has the same id", d.ID, e.ID(), e.Title(), about, of[d.ID])
+			}
+			if of[d.ID] = folder; !strings.HasPrefix(folder, p.Name+"/") {
+				t.Errorf("%s, of paper %s, is in folder %q", d.ID, p.Name, folder)
+			}
+			for _, profile := range suite.Profiles {
+				if e.Expected(profile) <= 0 {
+					t.Errorf("%s: no duration for %s", d.ID, profile)
+				}
+			}
+			if e.Key("quick") == e.Key("full") {
+				t.Errorf("%s: one key for two profiles", d.ID)
+			}
+		}
+	}
+	var commands []string
+	for _, parts := range Commands() {
+		commands = append(commands, parts[0].ID)
+		for _, d := range parts {
+			if !strings.HasPrefix(of[d.ID], of[parts[0].ID]) || (strings.Count(of[d.ID], "/") == 1) != (d.Command == "") {
+				t.Errorf("%s, in folder %s, is run by the command %s, whose folder is %s", d.ID, of[d.ID], parts[0].ID, of[parts[0].ID])
+			}
+		}
+	}
+	slices.Sort(commands)
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("no make")
+	}
+	plan := exec.Command("make", append([]string{"-n"}, commands...)...)
+	plan.Dir = ".."
+	out, err := plan.Output()
+	if err != nil {
+		t.Fatalf("make %s: %v", strings.Join(commands, " "), err)
+	}
+	for _, c := range commands {
+		if !strings.Contains(string(out), "bin/gpipebench "+c+"\n") {
+			t.Errorf("make %s does not run it:\n%s", c, out)
+		}
+	}
+}
+
+// The specs decide what results/reference has been measured by: a record made now
+// stands beside those.
+func TestKeysAreTheReferences(t *testing.T) {
+	for _, id := range IDs() {
+		log, err := records.Load(filepath.Join("..", "results", "reference", "records", id+".jsonl"), id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := Load(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own := e.Key(log.Key.Profile); own.Spec != log.Key.Spec {
+			t.Errorf("%s: spec %s, the reference's is %s", id, own.Spec, log.Key.Spec)
+		}
+	}
+}

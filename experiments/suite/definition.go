@@ -1,0 +1,140 @@
+package suite
+
+import (
+	"embed"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"gpipebench/experiments/machine"
+	"gpipebench/experiments/records"
+)
+
+// Definition is what the list of experiments has of each. Its command, its Make
+// target, its place in the report and its line in README.md follow from it.
+type Definition struct {
+	ID     string   // that its spec begins with: of its records, its command, its section of the report
+	Folder embed.FS // with spec.yaml and about.md
+	New    func() (Experiment, error)
+	// Command is the experiment whose command runs this one as well; "": it has one
+	// of its own.
+	Command string
+}
+
+// New makes an experiment that needs nothing but its spec.
+func New[E any, P interface {
+	*E
+	Experiment
+}]() (Experiment, error) {
+	return P(new(E)), nil
+}
+
+// Load makes an experiment by its spec, or by the file that is given instead.
+func (d Definition) Load(from ...SpecFile) (Experiment, error) {
+	e, err := d.New()
+	if err != nil {
+		return nil, err
+	}
+	spec := SpecFile{Name: d.ID + "/spec.yaml", Text: []byte(d.Spec())}
+	if len(from) > 0 {
+		spec = from[0]
+	}
+	if err := e.read(spec, e.Check); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Spec is the text of spec.yaml.
+func (d Definition) Spec() string { return d.text("spec.yaml") }
+
+func (d Definition) text(name string) string {
+	text, err := d.Folder.ReadFile(name)
+	if err != nil {
+		panic(fmt.Sprintf("suite: experiment %s: %v", d.ID, err)) // it is part of the program
+	}
+	return string(text)
+}
+
+// About is what is said of an experiment beside its tables.
+type About struct {
+	Place string // in the paper
+	Text  string // what a reader of the report should know first
+	Makes string // for README.md
+}
+
+var aboutForm = regexp.MustCompile(`(?s)^# ([^\n]+)\n\n(.+)\n\n## What it makes\n\n(.+)$`)
+
+// About reads about.md: the place in the paper as its title, the report's text
+// and README.md's.
+func (d Definition) About() About {
+	m := aboutForm.FindStringSubmatch(d.text("about.md"))
+	if m == nil {
+		panic(fmt.Sprintf("suite: experiment %s: about.md: want a title, a text, and ## What it makes", d.ID))
+	}
+	line := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	return About{Place: m[1], Text: line(m[2]), Makes: line(m[3])}
+}
+
+// Base is what every experiment embeds: its spec, of a type that embeds Head and
+// has profiles, and what follows from it.
+type Base[S any] struct {
+	Spec S
+	// Others is what else decides samples, such as another experiment's spec; nil:
+	// nothing.
+	Others func() string
+
+	text string
+	head struct {
+		Head     `yaml:",inline"`
+		Profiles map[string]ExpectedOnly `yaml:"profiles"`
+	}
+}
+
+func (b *Base[S]) read(from SpecFile, check func() *Problem) error {
+	b.text = string(from.Text)
+	return Decode(from.Name, from.Text, &b.Spec, func() *Problem {
+		if err := yaml.Unmarshal(from.Text, &b.head); err != nil {
+			return At(err)
+		}
+		if p := CheckProfiles(b.head.Profiles); p != nil {
+			return p
+		}
+		return check()
+	})
+}
+
+func (b *Base[S]) ID() string { return b.head.Experiment }
+
+func (b *Base[S]) Title() string { return b.head.Title }
+
+func (b *Base[S]) Expected(profile string) time.Duration {
+	return time.Duration(b.head.Profiles[profile].Expected)
+}
+
+func (b *Base[S]) Key(profile string) records.Key {
+	return records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides()), Machine: machine.This().Key()}
+}
+
+// Decides is what decides samples, as text: the spec, the figures of the
+// accelerators that it names, and Others.
+func (b *Base[S]) Decides() string {
+	text := b.text + Figures(&b.Spec)
+	if b.Others != nil {
+		text += b.Others()
+	}
+	return text
+}
+
+// Figures are those of every accelerator that a spec or a part of it names, in its
+// order. What only readers need is not among them.
+func Figures(spec any) (text string) {
+	for _, name := range namesOf(reflect.ValueOf(spec), "accelerator", false) {
+		text += AcceleratorText(name)
+	}
+	return text
+}
