@@ -370,7 +370,7 @@ func modelOf(args []any) (workload.Model, error) {
 		return m, errors.New("want a model")
 	}
 	err := suite.Decode("model", []byte(fmt.Sprint(args[0])), &m, nil)
-	if err == nil && m.Images() && m.Classes == 0 {
+	if err == nil && m.Classes == 0 {
 		m.Classes = 1000
 	}
 	return m, err

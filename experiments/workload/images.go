@@ -2,7 +2,6 @@ package workload
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 	"sync"
 
@@ -19,16 +18,6 @@ type images struct{}
 
 func (images) flags() string {
 	return "image classes flip crop cutout train-images held-out fresh noise"
-}
-
-func (images) check(m Model) error {
-	switch {
-	case !(m.Aux >= 0 && m.Aux <= 1e6):
-		return fmt.Errorf("an auxiliary head's weight of %v: want a positive number, or 0 for no head", m.Aux)
-	case m.ClipLogits != 0:
-		return fmt.Errorf("%s does not clip logits: want no limit", m.Name)
-	}
-	return nil
 }
 
 // imageShape is that of one image.

@@ -18,7 +18,6 @@ import (
 // tokens, pairs or images.
 type kind interface {
 	flags() string                                                                        // the command's that they have beside their own
-	check(m Model) error                                                                  // what no such network has
 	input(m Model, examples int) gpipe.Input                                              // see Model.Input
 	random(m Model, examples int, seed uint64) (func(index int) (nn.Batch, error), error) // see Model.Random
 	open(t *Training) (datasets.Source, error)                                            // see Training.Source
@@ -36,8 +35,7 @@ func openData(spec string, c datasets.Config) (datasets.Source, error) {
 // tokens are texts as sequences of tokens, of which the next one is predicted.
 type tokens struct{}
 
-func (tokens) flags() string     { return "vocab seq" }
-func (tokens) check(Model) error { return nil }
+func (tokens) flags() string { return "vocab seq" }
 
 func (tokens) input(m Model, examples int) gpipe.Input {
 	ids := graph.Type{Shape: graph.Shape{m.Seq}, DType: graph.I32}
@@ -107,8 +105,6 @@ func (t *Training) settleVocab(s datasets.Source) error {
 type pairs struct{}
 
 func (pairs) flags() string { return "vocab seq beam languages pairs temperature target-noise" }
-
-func (pairs) check(Model) error { return nil }
 
 func (pairs) input(m Model, examples int) gpipe.Input {
 	ids := graph.Type{Shape: graph.Shape{m.Seq}, DType: graph.I32}

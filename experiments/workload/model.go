@@ -160,11 +160,7 @@ func (m Model) Build() ([]nn.Layer, error) {
 	if err := CheckModelName(m.Name); err != nil {
 		return nil, usage.Mark(err)
 	}
-	n := m.network()
-	if err := n.kind.check(m); err != nil {
-		return nil, usage.Mark(inFlags(err))
-	}
-	layers, err := n.build(m)
+	layers, err := m.network().build(m)
 	return layers, usage.Mark(inFlags(err))
 }
 

@@ -122,8 +122,13 @@ func translator(m Model) ([]nn.Layer, error) {
 }
 
 func amoebaNet(m Model) ([]nn.Layer, error) {
-	if m.Fine {
+	switch {
+	case !(m.Aux >= 0 && m.Aux <= 1e6):
+		return nil, fmt.Errorf("an auxiliary head's weight of %v: want a positive number, or 0 for no head", m.Aux)
+	case m.Fine:
 		return nil, fmt.Errorf("%s is cut at its cells: want a coarse split", m.Name)
+	case m.ClipLogits != 0:
+		return nil, fmt.Errorf("%s does not clip logits: want no limit", m.Name)
 	}
 	return amoebanet.New(amoebanet.Config{
 		Layers: m.Layers, Filters: m.Filters, Classes: m.Classes, Image: m.Image, Channels: m.Channels,
@@ -140,6 +145,8 @@ func resNet(depth int) func(Model) ([]nn.Layer, error) {
 			return nil, fmt.Errorf("%s has no auxiliary head, no drop-path and no variants: want %s", m.Name, AmoebaNet)
 		case m.Dropout != 0:
 			return nil, fmt.Errorf("%s has no dropout: want a rate of 0", m.Name)
+		case m.ClipLogits != 0:
+			return nil, fmt.Errorf("%s does not clip logits: want no limit", m.Name)
 		}
 		return resnet.New(resnet.Config{
 			Depth: depth, Width: m.Width, Classes: m.Classes, Image: m.Image, Channels: m.Channels,
