@@ -43,7 +43,7 @@ func (d Definition) Load(from ...SpecFile) (Experiment, error) {
 	if len(from) > 0 {
 		spec = from[0]
 	}
-	if err := e.read(spec, e.Check); err != nil {
+	if err := e.read(spec, e.Resolve); err != nil {
 		return nil, err
 	}
 	return e, nil

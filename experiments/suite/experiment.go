@@ -27,8 +27,8 @@ type Experiment interface {
 	Key(profile string) records.Key
 	read(from SpecFile, check func() *Problem) error
 
-	// Check refuses values of the spec that do not go together.
-	Check() *Problem
+	// Resolve settles what the spec names, and refuses values that do not go together.
+	Resolve() *Problem
 	// Measure adds the samples that the log lacks.
 	Measure(ctx context.Context, log *records.Log, p progress.Progress) error
 	// Report computes what is shown from a complete log. A reference, if there

@@ -54,7 +54,7 @@ type Ablation struct {
 	suite.Base[ablationSpec]
 }
 
-func (a *Ablation) Check() *suite.Problem {
+func (a *Ablation) Resolve() *suite.Problem {
 	if !slices.Contains(a.cuts(), a.Spec.Base) {
 		return suite.At(errors.New("want one of the partitioners over one of the costs"), "base")
 	}

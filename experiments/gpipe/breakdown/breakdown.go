@@ -58,7 +58,7 @@ type Breakdown struct {
 	suite.Base[breakdownSpec]
 }
 
-func (b *Breakdown) Check() *suite.Problem {
+func (b *Breakdown) Resolve() *suite.Problem {
 	for _, name := range suite.Profiles {
 		p := b.Spec.Profiles[name]
 		for _, m := range []int{b.Spec.M, b.Spec.Picture.M} {

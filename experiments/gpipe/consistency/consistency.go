@@ -69,7 +69,7 @@ type consistency struct {
 	suite.Base[consistencySpec]
 }
 
-func (c *consistency) Check() *suite.Problem {
+func (c *consistency) Resolve() *suite.Problem {
 	for i, g := range c.Spec.Groups {
 		group := fmt.Sprint(i)
 		if (g.Cover == nil) == (len(g.Runs) == 0) {

@@ -46,7 +46,7 @@ type Delayed struct {
 	setup workload.Setup
 }
 
-func (d *Delayed) Check() *suite.Problem {
+func (d *Delayed) Resolve() *suite.Problem {
 	var err error
 	if d.setup, err = d.Spec.Setup.Setup(); err != nil {
 		return suite.At(err, "setup")

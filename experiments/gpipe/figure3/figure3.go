@@ -65,7 +65,7 @@ type Figure3 struct {
 	suite.Base[figure3Spec]
 }
 
-func (f *Figure3) Check() *suite.Problem {
+func (f *Figure3) Resolve() *suite.Problem {
 	if m := f.Spec.Modelled; m.Most < m.Batch {
 		return suite.At(fmt.Errorf("at most %d examples: want %d or more", m.Most, m.Batch), "modelled", "most")
 	}

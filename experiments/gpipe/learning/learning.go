@@ -45,7 +45,7 @@ type learning struct {
 	setup workload.Setup
 }
 
-func (l *learning) Check() *suite.Problem {
+func (l *learning) Resolve() *suite.Problem {
 	var err error
 	if l.setup, err = l.Spec.Setup.Setup(); err != nil {
 		return suite.At(err, "setup")

@@ -81,7 +81,7 @@ type scale struct {
 	setup workload.Setup
 }
 
-func (s *scale) Check() *suite.Problem {
+func (s *scale) Resolve() *suite.Problem {
 	var err error
 	if s.setup, err = s.Spec.Setup.Setup(); err != nil {
 		return suite.At(err, "setup")

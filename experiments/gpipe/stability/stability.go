@@ -89,7 +89,7 @@ type stability struct {
 	setup workload.Setup
 }
 
-func (s *stability) Check() *suite.Problem {
+func (s *stability) Resolve() *suite.Problem {
 	var err error
 	if s.setup, err = s.Spec.Setup.Setup(); err != nil {
 		return suite.At(err, "setup")

@@ -218,7 +218,7 @@ type Table1 struct {
 	partitioner partition.Partitioner
 }
 
-func (t *Table1) Check() *suite.Problem {
+func (t *Table1) Resolve() *suite.Problem {
 	for i := range t.Spec.Conventions {
 		c := &t.Spec.Conventions[i]
 		var err error

@@ -80,7 +80,7 @@ func load() (suite.Experiment, error) {
 	return t, err
 }
 
-func (t *Table2) Check() *suite.Problem {
+func (t *Table2) Resolve() *suite.Problem {
 	var err error
 	if t.schedule, err = schedule.Parse(t.Spec.Schedule); err != nil {
 		return suite.At(err, "schedule")

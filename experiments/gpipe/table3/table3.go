@@ -62,7 +62,7 @@ type Table3 struct {
 	cost        workload.Cost
 }
 
-func (t *Table3) Check() *suite.Problem {
+func (t *Table3) Resolve() *suite.Problem {
 	if p := t.Spec.Scale.Check(); p != nil {
 		return p
 	}

@@ -50,7 +50,7 @@ type translation struct {
 	setup, alone workload.Setup
 }
 
-func (t *translation) Check() *suite.Problem {
+func (t *translation) Resolve() *suite.Problem {
 	var err error
 	if t.setup, err = t.Spec.Setup.Setup(); err != nil {
 		return suite.At(err, "setup")

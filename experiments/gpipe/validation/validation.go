@@ -63,7 +63,7 @@ type Validation struct {
 	suite.Base[validationSpec]
 }
 
-func (v *Validation) Check() *suite.Problem {
+func (v *Validation) Resolve() *suite.Problem {
 	for _, name := range suite.Profiles {
 		p := v.Spec.Profiles[name]
 		models := map[string]bool{}

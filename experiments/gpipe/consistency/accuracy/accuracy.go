@@ -51,7 +51,7 @@ type Accuracy struct {
 	suite.Base[accuracySpec]
 }
 
-func (a *Accuracy) Check() *suite.Problem {
+func (a *Accuracy) Resolve() *suite.Problem {
 	if len(a.Spec.Setups) < 2 {
 		return suite.At(errors.New("want a baseline and something to compare"), "setups")
 	}

@@ -69,7 +69,7 @@ func load() (suite.Experiment, error) {
 	return a, err
 }
 
-func (a *Amoeba) Check() *suite.Problem {
+func (a *Amoeba) Resolve() *suite.Problem {
 	a.costs = nil
 	for i, name := range a.Spec.Costs {
 		c, err := workload.ParseCost(name)

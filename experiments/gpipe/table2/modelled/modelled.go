@@ -50,7 +50,7 @@ func load() (suite.Experiment, error) {
 	return t, nil
 }
 
-func (t *Table2Modelled) Check() *suite.Problem {
+func (t *Table2Modelled) Resolve() *suite.Problem {
 	if p := t.Spec.Scale.Check(); p != nil {
 		return p
 	}
