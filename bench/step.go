@@ -3,7 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
+	"slices"
 	"time"
 )
 
@@ -35,44 +35,57 @@ func runJSON(name string, args ...string) (t timed, err error) {
 	return t, nil
 }
 
-// step times whole training steps, each side in a process of its own, in turns.
+// step times training steps of lm.
 func (b *bench) step() error {
+	ours := []string{b.command, "bench", "--model", "transformer-lm", "-k", "1", "-m", "1", "--checkpoint", "never", "--steps", "8", "--json"}
+	return b.steps(append(ours, lm...), append([]string{"--steps", "8", "--warmup", "2"}, lm...), nil)
+}
+
+// steps times whole training steps of a network, each side in a process of its
+// own, in turns, with one thread and with two. Ours is a program and its arguments,
+// theirs are those of PyTorch. Compare, if it is not nil, then checks that both
+// compute the same.
+func (b *bench) steps(ours, theirs []string, compare func(variant string) error) error {
 	var missing error
-	for _, threads := range []int{1, 2} {
-		var ours, theirs, ratios []float64
+	for _, threads := range []string{"1", "2"} {
 		var us, them timed
-		variant := []string{}
+		var ourTimes, theirTimes, ratios []float64
+		variant := "best"
 		for range b.rounds {
 			var err error
-			us, err = runJSON(b.command, append([]string{"bench", "--model", "transformer-lm", "-k", "1", "-m", "1", "--checkpoint", "never", "--steps", "8", "--threads", strconv.Itoa(threads), "--json"}, lm...)...)
-			if err != nil {
+			if us, err = runJSON(ours[0], slices.Concat(ours[1:], []string{"--threads", threads})...); err != nil {
 				return err
 			}
-			ours = append(ours, us.Step.Median)
+			ourTimes = append(ourTimes, us.Step.Median)
 			if missing != nil {
 				continue
 			}
-			them, err = runJSON("/usr/bin/python3", append(append([]string{"bench/peers/pytorch.py", "--steps", "8", "--warmup", "2", "--threads", strconv.Itoa(threads)}, lm...), variant...)...)
-			if err != nil {
-				missing = err
+			if them, missing = pytorch(slices.Concat(theirs, []string{"--threads", threads, "--variant", variant})...); missing != nil {
 				continue
 			}
-			if them.Variant != "" {
-				variant = []string{"--variant", them.Variant} // the trial's choice, once for all rounds
-			}
-			theirs = append(theirs, them.Step.Median)
+			variant = them.Variant // the trial's choice, once for all rounds
+			theirTimes = append(theirTimes, them.Step.Median)
 			ratios = append(ratios, us.Step.Median/them.Step.Median)
 		}
-		fmt.Printf("  %d thread(s)  ours %.4f s, %d MiB resident", threads, median(ours), us.RSS>>20)
+		fmt.Printf("  %s thread(s)  ours %.4f s, %d MiB resident", threads, median(ourTimes), us.RSS>>20)
 		if missing == nil {
-			fmt.Printf("  PyTorch %.4f s, %d MiB resident  ratio %.3f  (PyTorch %s, %s, %s)", median(theirs), them.RSS>>20, median(ratios), them.Version, them.BLAS, them.Variant)
+			fmt.Printf("  PyTorch %.4f s, %d MiB resident  ratio %.3f  (PyTorch %s, %s, %s)", median(theirTimes), them.RSS>>20, median(ratios), them.Version, them.BLAS, them.Variant)
 		}
 		fmt.Println()
+		if missing == nil && threads == "1" && compare != nil {
+			if err := compare(variant); err != nil {
+				return err
+			}
+		}
 	}
 	if missing != nil {
 		return fmt.Errorf("PyTorch: %w", missing)
 	}
 	return nil
+}
+
+func pytorch(args ...string) (timed, error) {
+	return runJSON("/usr/bin/python3", append([]string{"bench/peers/pytorch.py"}, args...)...)
 }
 
 // simulate times the paper's largest model on modelled devices.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -51,8 +52,7 @@ func visionNamed(name string) (vision, error) {
 func (b *bench) resnet() error    { return b.visionStep("resnet101") }
 func (b *bench) amoebanet() error { return b.visionStep("amoebanetd") }
 
-// visionStep times whole training steps, each side in a process of its own, in
-// turns.
+// visionStep times training steps of an image model.
 func (b *bench) visionStep(name string) error {
 	v, err := visionNamed(name)
 	if err != nil {
@@ -62,49 +62,14 @@ func (b *bench) visionStep(name string) error {
 	if err != nil {
 		return err
 	}
-	var missing error
-	for _, threads := range []int{1, 2} {
-		var us, them timed
-		var ours, theirs, ratios []float64
-		variant := "best"
-		for range b.rounds {
-			if us, err = runJSON(self, "-step-of", name, "-threads", strconv.Itoa(threads), "-steps", "4"); err != nil {
-				return err
-			}
-			ours = append(ours, us.Step.Median)
-			if missing != nil {
-				continue
-			}
-			if them, err = v.peerStep(threads, variant, "--steps", "4", "--warmup", "1"); err != nil {
-				missing = err
-				continue
-			}
-			variant = them.Variant // the trial's choice, once for all rounds
-			theirs = append(theirs, them.Step.Median)
-			ratios = append(ratios, us.Step.Median/them.Step.Median)
-		}
-		fmt.Printf("  %d thread(s)  ours %.4f s, %d MiB resident", threads, median(ours), us.RSS>>20)
-		if missing == nil {
-			fmt.Printf("  PyTorch %.4f s, %d MiB resident  ratio %.3f  (PyTorch %s, %s, %s)", median(theirs), them.RSS>>20, median(ratios), them.Version, them.BLAS, them.Variant)
-		}
-		fmt.Println()
-		if missing == nil && threads == 1 {
-			if err := v.compare(self, variant); err != nil {
-				return err
-			}
-		}
-	}
-	if missing != nil {
-		return fmt.Errorf("PyTorch: %w", missing)
-	}
-	return nil
+	return b.steps([]string{self, "-step-of", name, "-steps", "4"}, v.pytorch("--steps", "4", "--warmup", "1"),
+		func(variant string) error { return v.compare(self, variant) })
 }
 
-// peerStep times PyTorch.
-func (v vision) peerStep(threads int, variant string, more ...string) (timed, error) {
-	args := []string{"bench/peers/pytorch.py", "--model", v.name, "--batch", strconv.Itoa(v.batch), "--image", strconv.Itoa(v.image),
-		"--classes", strconv.Itoa(visionClasses), "--threads", strconv.Itoa(threads), "--variant", variant}
-	return runJSON("/usr/bin/python3", append(append(args, v.peer...), more...)...)
+// pytorch is the model, and more, as flags of bench/peers/pytorch.py.
+func (v vision) pytorch(more ...string) []string {
+	flags := []string{"--model", v.name, "--batch", strconv.Itoa(v.batch), "--image", strconv.Itoa(v.image), "--classes", strconv.Itoa(visionClasses)}
+	return slices.Concat(flags, v.peer, more)
 }
 
 // compare runs a step of both sides from the same weights on the same images.
@@ -122,7 +87,7 @@ func (v vision) compare(self, variant string) error {
 	if err != nil {
 		return err
 	}
-	them, err := v.peerStep(1, variant, "--steps", "1", "--warmup", "0", "--weights", weights)
+	them, err := pytorch(v.pytorch("--threads", "1", "--variant", variant, "--steps", "1", "--warmup", "0", "--weights", weights)...)
 	if err != nil {
 		return err
 	}
@@ -136,7 +101,7 @@ func (v vision) compare(self, variant string) error {
 	return nil
 }
 
-// stepOf times the steps of one image model in this process, behind one that
+// stepOf times the steps of one image model in this process, after one that
 // warms up, and prints JSON as bench/peers/pytorch.py does. Save is where the
 // weights are written that it starts from; none if empty.
 func stepOf(name string, threads, steps int, save string) error {
