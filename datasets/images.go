@@ -177,10 +177,9 @@ func (s *ImageSet) decode(values []float32, pixels []byte) {
 func (s *ImageSet) Yardsticks() ([]Yardstick, error) {
 	classes := float64(s.Vocab())
 	loss, accuracy := trainLinear(s).score(s)
-	return []Yardstick{
-		{Name: "chance", Nats: math.Log(classes), Accuracy: 1 / classes},
-		{Name: "linear model of the pixels", Nats: loss, Accuracy: accuracy},
-	}, nil
+	chance, linear := NewYardstick("chance", math.Log(classes)), NewYardstick("linear model of the pixels", loss)
+	chance.Accuracy, linear.Accuracy = 1/classes, accuracy
+	return []Yardstick{chance, linear}, nil
 }
 
 // storedImages are images in memory, as bytes; they are decoded batch by batch.

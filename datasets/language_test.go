@@ -153,7 +153,7 @@ func ExampleSynthetic() {
 		panic(err)
 	}
 	for _, y := range yardsticks {
-		fmt.Printf("%-18s %.4f nats\n", y.Name, y.Nats)
+		fmt.Printf("%-18s %.4f nats\n", y.Name, y.Loss)
 	}
 	// Output:
 	// uniform            4.1589 nats

@@ -15,11 +15,11 @@ func TestLinearModelFailsAtFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(y) != 2 || y[0].Nats != math.Log(10) || y[0].Accuracy != 0.1 || y[0].Floor || y[1].Floor {
+	if len(y) != 2 || y[0].Loss != math.Log(10) || y[0].Accuracy != 0.1 || y[0].Floor || y[1].Floor {
 		t.Errorf("yardsticks %+v", y)
 	}
-	if a := y[1].Accuracy; a < 0.05 || a > 0.35 || math.Abs(y[1].Nats-math.Log(10)) > 0.3 {
-		t.Errorf("the linear model has accuracy %.3f and loss %.3f, want much less than half", a, y[1].Nats)
+	if a := y[1].Accuracy; a < 0.05 || a > 0.35 || math.Abs(y[1].Loss-math.Log(10)) > 0.3 {
+		t.Errorf("the linear model has accuracy %.3f and loss %.3f, want much less than half", a, y[1].Loss)
 	}
 }
 

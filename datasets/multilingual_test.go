@@ -169,16 +169,16 @@ func TestTargetIsNotGuessable(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", y)
-	if len(y) != 3 || y[0].Nats != math.Log(float64(s.Vocab())) {
+	if len(y) != 3 || y[0].Loss != math.Log(float64(s.Vocab())) {
 		t.Errorf("yardsticks %+v", y)
 	}
 	for i := 1; i < len(y); i++ {
-		if y[i].Nats >= y[i-1].Nats {
+		if y[i].Loss >= y[i-1].Loss {
 			t.Errorf("%s is no better than %s", y[i].Name, y[i-1].Name)
 		}
 	}
-	if y[2].Nats < 2 {
-		t.Errorf("%v: a perplexity of %v without the source", y[2], math.Exp(y[2].Nats))
+	if y[2].Loss < 2 {
+		t.Errorf("%v: a perplexity of %v without the source", y[2], math.Exp(y[2].Loss))
 	}
 }
 

@@ -83,7 +83,7 @@ func TestParallel(t *testing.T) {
 	pass(t, s, Train, 0, s.Batches(Train, 8), 8)
 	pass(t, s, HeldOut, 0, s.Batches(HeldOut, 8), 8)
 	y, err := s.Yardsticks()
-	if err != nil || len(y) != 3 || !(y[2].Nats < y[0].Nats) {
+	if err != nil || len(y) != 3 || !(y[2].Loss < y[0].Loss) {
 		t.Errorf("yardsticks %v, %v", y, err)
 	}
 	for _, b := range s.Baselines() {

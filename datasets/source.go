@@ -77,17 +77,20 @@ type Source interface {
 
 // Yardstick is what a simple or an ideal model scores on the held-out split.
 type Yardstick struct {
-	Name  string
-	Nats  float64 // per target
-	Floor bool    // no model can be expected to do better
+	Name  string  `json:"name"`
+	Loss  float64 `json:"loss"`  // nats per target
+	Bits  float64 `json:"bits"`  // the same in bits
+	Floor bool    `json:"floor"` // no model can be expected to do better
 
 	// Accuracy is the part of targets that it guesses first, where that is
-	// told (of images); 0 elsewhere.
-	Accuracy float64
+	// known (of images); 0 elsewhere.
+	Accuracy float64 `json:"accuracy,omitempty"`
 }
 
-// Bits is the yardstick in bits per target.
-func (y Yardstick) Bits() float64 { return y.Nats / math.Ln2 }
+// NewYardstick is the yardstick of a loss, in nats per target.
+func NewYardstick(name string, loss float64) Yardstick {
+	return Yardstick{Name: name, Loss: loss, Bits: loss / math.Ln2}
+}
 
 // checkBatch reports a batch that no source can supply. Every source has fewer
 // than 2^31 elements in a tensor, which index arithmetic relies on.

@@ -139,9 +139,11 @@ func (s *Synthetic) Yardsticks() ([]Yardstick, error) {
 		sum += s.lang.floor(n)
 		targets += n
 	}
+	entropy := NewYardstick("entropy", sum/float64(targets))
+	entropy.Floor = true
 	return []Yardstick{
-		{Name: "uniform", Nats: math.Log(float64(s.lang.vocab))},
-		{Name: "current token only", Nats: math.Log(float64(s.lang.succ))},
-		{Name: "entropy", Nats: sum / float64(targets), Floor: true},
+		NewYardstick("uniform", math.Log(float64(s.lang.vocab))),
+		NewYardstick("current token only", math.Log(float64(s.lang.succ))),
+		entropy,
 	}, nil
 }

@@ -122,14 +122,14 @@ func (t *Text) heldOutWindow(i int) []byte {
 // Yardsticks are uniform guessing and 3-gram and 5-gram models of the training
 // part.
 func (t *Text) Yardsticks() ([]Yardstick, error) {
-	out := []Yardstick{{Name: "uniform", Nats: math.Log(256)}}
+	out := []Yardstick{NewYardstick("uniform", math.Log(256))}
 	train, held := t.Bytes(Train), t.Bytes(HeldOut)
 	for _, n := range []int{3, 5} {
 		m, err := TrainNGram(n, train)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.name, err)
 		}
-		out = append(out, Yardstick{Name: fmt.Sprintf("%d-gram", n), Nats: m.Bits(train, held) * math.Ln2})
+		out = append(out, NewYardstick(fmt.Sprintf("%d-gram", n), m.Bits(train, held)*math.Ln2))
 	}
 	return out, nil
 }

@@ -170,7 +170,7 @@ func TestTextYardsticks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(y) != 3 || y[0].Bits() != 8 || !(y[1].Bits() < 4) || !(y[2].Bits() < y[1].Bits()) {
+	if len(y) != 3 || y[0].Bits != 8 || !(y[1].Bits < 4) || !(y[2].Bits < y[1].Bits) {
 		t.Errorf("yardsticks %+v, want 8 bits, fewer than 4, and fewer still", y)
 	}
 }

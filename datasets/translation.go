@@ -365,7 +365,7 @@ func mix[T any](random *philox.Stream, items []T) {
 // training targets, which do not see the source: what a network loses that does
 // not look at it either.
 func (t *Translation) Yardsticks() ([]Yardstick, error) {
-	out := []Yardstick{{Name: "uniform", Nats: math.Log(float64(t.Vocab()))}}
+	out := []Yardstick{NewYardstick("uniform", math.Log(float64(t.Vocab())))}
 	for _, n := range []int{1, 3} {
 		m := newTargetModel(t.Vocab(), n)
 		for _, pairs := range t.pairs[Train] {
@@ -380,7 +380,7 @@ func (t *Translation) Yardsticks() ([]Yardstick, error) {
 				count += len(p.Target)
 			}
 		}
-		out = append(out, Yardstick{Name: fmt.Sprintf("%d-gram without the source", n), Nats: sum / float64(count)})
+		out = append(out, NewYardstick(fmt.Sprintf("%d-gram without the source", n), sum/float64(count)))
 	}
 	return out, nil
 }

@@ -187,7 +187,7 @@ func testYardsticks(t *testing.T, s datasets.Source) {
 	}
 	seen := map[string]bool{}
 	for _, y := range all {
-		if seen[y.Name] || y.Name == "" || !(y.Nats >= 0 && y.Nats < math.Inf(1)) || !(y.Accuracy >= 0 && y.Accuracy <= 1) {
+		if seen[y.Name] || y.Name == "" || !(y.Loss >= 0 && y.Loss < math.Inf(1)) || !(y.Accuracy >= 0 && y.Accuracy <= 1) {
 			t.Errorf("yardstick %+v of %v", y, all)
 		}
 		seen[y.Name] = true

@@ -13,7 +13,6 @@ import (
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
@@ -22,7 +21,7 @@ import (
 // pipeline, so that a disturbance or a drift hits all of them alike, and ratios
 // are taken within a round. Which pipeline is first moves from round to round.
 type Rounds struct {
-	Id     string // of the experiment
+	ID     string // of the experiment
 	Runs   []Run
 	Count  int    // rounds
 	WarmUp int    // steps at the beginning of a round, of its first pipeline, that are not counted
@@ -94,7 +93,7 @@ func (r *Rounds) Samples() [][]string {
 // Round adds the samples of a round that the log lacks. A pipeline is open for
 // its own turn only.
 func (r *Rounds) Round(ctx context.Context, round int, log *records.Log) error {
-	warmUp, costs, batches := r.WarmUp, LayerCosts{}, workload.TimingBatches{}
+	warmUp, timing := r.WarmUp, &workload.Timing{}
 	for _, run := range r.Order(round) {
 		var lacks []int
 		for step := range run.Steps {
@@ -105,108 +104,62 @@ func (r *Rounds) Round(ctx context.Context, round int, log *records.Log) error {
 		if len(lacks) == 0 {
 			continue
 		}
-		if err := r.turn(ctx, round, run, lacks, warmUp, log, costs, batches); err != nil {
-			return fmt.Errorf("%s, %s: %w", r.Id, run.Name, err)
+		if err := r.turn(ctx, round, run, lacks, warmUp, log, timing); err != nil {
+			return fmt.Errorf("%s, %s: %w", r.ID, run.Name, err)
 		}
 		warmUp = 0 // the process is
 	}
 	return nil
 }
 
-// turn opens a run's pipeline and times steps behind those that warm up.
-func (r *Rounds) turn(ctx context.Context, round int, run *Run, steps []int, warmUp int, log *records.Log, costs LayerCosts, batches workload.TimingBatches) error {
-	batch, err := batches.Of(run.Training.Model, run.Training.Batch, r.Seed)
+// turn opens a run's pipeline and times steps after those that warm up.
+func (r *Rounds) turn(ctx context.Context, round int, run *Run, steps []int, warmUp int, log *records.Log, timing *workload.Timing) error {
+	t := run.Training
+	t.Seed, t.Steps = r.Seed, warmUp+len(steps)
+	var err error
+	if t.Setup.Balance, err = r.balance(log, run); err != nil {
+		return err
+	}
+	l, err := timing.Open(ctx, t)
 	if err != nil {
 		return err
 	}
-	trainer, err := r.open(ctx, log, run, costs)
-	if err != nil {
-		return err
-	}
-	defer trainer.Close()
-	for range warmUp {
-		if _, err := trainer.Step(ctx, batch); err != nil {
-			return err
-		}
-	}
-	for _, step := range steps {
-		meter := machine.StartMeter()
-		res, err := trainer.Step(ctx, batch)
-		if err != nil {
-			return err
-		}
-		s := newTimedSample(res)
-		s.Others = meter.Others()
-		s.Partition, _ = trainer.Sizes()
-		s.Peak, s.HighWater = workload.MemoryOf(trainer)
-		if err := log.Add(run.Sample(round, step), r.Seed, s); err != nil {
-			return err
-		}
-	}
-	return nil
+	defer l.Close()
+	var meter machine.Meter
+	return l.Run(ctx, workload.Hooks{
+		At: func(int) error {
+			meter = machine.StartMeter()
+			return nil
+		},
+		After: func(step *workload.TrainStep) error {
+			if step.Step <= warmUp {
+				return nil
+			}
+			s := newTimedSample(step.Result)
+			s.Others = meter.Others()
+			s.Partition, _ = l.Trainer.Sizes()
+			s.Peak, s.HighWater = l.Memory()
+			return log.Add(run.Sample(round, steps[step.Step-warmUp-1]), r.Seed, s)
+		},
+	})
 }
 
-// open opens a run's pipeline. One that has samples is cut as it was then: a
-// partition by measured time could come out otherwise.
-func (r *Rounds) open(ctx context.Context, log *records.Log, run *Run, costs LayerCosts) (*gpipe.Trainer, error) {
-	t := run.Training
-	t.Seed = r.Seed
+// balance is how a run is cut: as its samples were, if it has some, since a
+// partition by measured time could come out otherwise. Nil: as its setup says.
+func (r *Rounds) balance(log *records.Log, run *Run) ([]int, error) {
+	if run.Training.Setup.Balance != nil {
+		return run.Training.Setup.Balance, nil
+	}
 	for round := range r.Count {
 		for step := range run.Steps {
 			var s Sample
-			if name := run.Sample(round, step); t.Setup.Balance == nil && log.Has(name) {
-				if err := log.Get(name, &s); err != nil {
-					return nil, err
-				}
-				t.Setup.Balance = s.Partition
+			if name := run.Sample(round, step); log.Has(name) {
+				err := log.Get(name, &s)
+				return s.Partition, err
 			}
 		}
 	}
-	if t.Setup.Cost == workload.Time && t.Setup.Balance == nil {
-		var err error
-		if t.Setup.Balance, err = costs.Balance(ctx, &t); err != nil {
-			return nil, err
-		}
-	}
-	trainer, _, err := t.Open(ctx, workload.ToTrain)
-	return trainer, err
-}
-
-// LayerCosts is what layers were measured to take, so that pipelines that differ
-// only in how they are cut are cut by the same figures.
-type LayerCosts map[layersKey][]float64
-
-type layersKey struct {
-	Model        workload.Model
-	Batch, Micro int
-	Threads      int
-}
-
-// Balance cuts a network by what its layers take.
-func (c LayerCosts) Balance(ctx context.Context, t *workload.Training) ([]int, error) {
-	k := layersKey{t.Model, t.Batch, t.Setup.MicroBatches, t.Setup.Threads}
-	if c[k] == nil {
-		layers, err := t.Model.Build()
-		if err != nil {
-			return nil, err
-		}
-		l, err := t.Model.Loss(t.LabelSmoothing)
-		if err != nil {
-			return nil, err
-		}
-		whole := t.Setup
-		whole.Partitions = 1 // not yet cut
-		p, err := whole.Pipeline(ctx, layers, l, t.Model.Input(t.Batch))
-		if err != nil {
-			return nil, err
-		}
-		p.Seed = t.Seed
-		if c[k], err = workload.TimeLayers(ctx, p, t.Model.Input(t.Batch)); err != nil {
-			return nil, err
-		}
-	}
-	cut, err := partition.Split(t.Setup.Partitioner, c[k], t.Setup.Partitions)
-	return cut.Sizes, err
+	return nil, nil
 }
 
 func newTimedSample(res *gpipe.Result) *Sample {

@@ -67,10 +67,10 @@ func (c Calibrating) Run(ctx context.Context, p progress.Progress) (*accelerator
 	var own *Probe
 	var err error
 	if c.Own.Name != "" {
-		if own, _, err = c.OpenProbe(ctx, ProbeShape{c.Own, c.Batch, c.MicroBatches, 1}); err != nil {
+		if own, err = c.OpenProbe(ctx, ProbeShape{c.Own, c.Batch, c.MicroBatches, 1}); err != nil {
 			return nil, err
 		}
-		defer own.Trainer.Close()
+		defer own.Close()
 	}
 	k, err := c.Open(ctx, ProbeShapes)
 	if err != nil {
@@ -85,7 +85,7 @@ func (c Calibrating) Run(ctx context.Context, p progress.Progress) (*accelerator
 			return nil, err
 		}
 		if own != nil {
-			if err := own.Step(ctx, timed); err != nil {
+			if err := own.Watched(ctx, timed); err != nil {
 				return nil, err
 			}
 		}
@@ -115,13 +115,13 @@ func (c Calibrating) Open(ctx context.Context, probes []ProbeShape) (k *calibrat
 		}
 	}()
 	for _, probe := range probes {
-		open, _, err := c.OpenProbe(ctx, probe)
+		open, err := c.OpenProbe(ctx, probe)
 		if err != nil {
 			return k, err
 		}
 		k.probes = append(k.probes, open)
 	}
-	k.tasks, _, err = c.OpenProbe(ctx, taskProbe)
+	k.tasks, err = c.OpenProbe(ctx, taskProbe)
 	return k, err
 }
 
@@ -129,7 +129,7 @@ func (c Calibrating) Open(ctx context.Context, probes []ProbeShape) (k *calibrat
 // one that is not.
 func (k *calibrator) Turn(ctx context.Context, timed bool) error {
 	for _, probe := range append(slices.Clip(k.probes), k.tasks) {
-		if err := probe.Step(ctx, timed); err != nil {
+		if err := probe.Watched(ctx, timed); err != nil {
 			return err
 		}
 	}
@@ -168,17 +168,16 @@ func (k *calibrator) Host() (*accelerator.Accelerator, error) {
 
 func (k *calibrator) Close() {
 	for _, probe := range k.probes {
-		probe.Trainer.Close()
+		probe.Close()
 	}
 	if k.tasks != nil {
-		k.tasks.Trainer.Close()
+		k.tasks.Close()
 	}
 }
 
-// Probe is a probe's pipeline, and what has been timed of it.
+// Probe is a probe's training, and what has been timed of it.
 type Probe struct {
-	Trainer *gpipe.Trainer
-	batch   nn.Batch
+	*workload.Loop
 	watched *accelerator.Calibration
 	Times   []*gpipe.Times // of steps that were not watched
 }
@@ -191,27 +190,21 @@ func (c Calibrating) Training(probe ProbeShape) workload.Training {
 	}
 }
 
-func (c Calibrating) OpenProbe(ctx context.Context, probe ProbeShape) (*Probe, gpipe.Pipeline, error) {
-	t := c.Training(probe)
-	trainer, p, err := t.Open(ctx, workload.ToTrain) // before the mini-batch, which may be larger than the machine
+func (c Calibrating) OpenProbe(ctx context.Context, probe ProbeShape) (*Probe, error) {
+	l, err := new(workload.Timing).Open(ctx, c.Training(probe))
 	if err != nil {
-		return nil, p, err
+		return nil, err
 	}
-	batch, err := workload.TimingBatch(probe.Model, probe.Batch, c.Seed)
-	if err != nil {
-		trainer.Close()
-		return nil, p, err
-	}
-	return &Probe{Trainer: trainer, batch: batch, watched: &accelerator.Calibration{}}, p, nil
+	return &Probe{Loop: l, watched: &accelerator.Calibration{}}, nil
 }
 
-// Step has every instruction of a step watched.
-func (o *Probe) Step(ctx context.Context, timed bool) error {
+// Watched makes a step of which every instruction is watched.
+func (o *Probe) Watched(ctx context.Context, timed bool) error {
 	if timed {
 		o.Trainer.Watch(o.watched.Watch)
 		defer o.Trainer.Watch(nil)
 	}
-	r, err := o.Trainer.Step(ctx, o.batch)
+	r, err := o.Step(ctx)
 	if err != nil || !timed {
 		return err
 	}
@@ -232,7 +225,7 @@ func (o *Probe) Shapes(host *accelerator.Accelerator) *accelerator.Accelerator {
 
 // Unwatched has a step timed by its tasks.
 func (o *Probe) Unwatched(ctx context.Context, timed bool) error {
-	r, err := o.Trainer.Step(ctx, o.batch)
+	r, err := o.Step(ctx)
 	if err == nil && timed {
 		o.Times = append(o.Times, r.Times)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/datasets"
 	"gpipebench/experiments/workload"
 	"gpipebench/experiments/workload/workloadtest"
 	"gpipebench/gpipe"
@@ -26,5 +27,33 @@ func TestShortLastMiniBatch(t *testing.T) {
 	training.Config.SyntheticImages.Train = 8
 	if _, err := Train(t.Context(), training); err != nil {
 		t.Error(err)
+	}
+}
+
+// What is trained without sources is trained so by every way to train.
+func TestBlindArm(t *testing.T) {
+	blind := workload.Training{
+		Model: workload.Model{Name: workload.Translator, Layers: 1, Dim: 16, FF: 32, Heads: 2, Seq: 48},
+		Data:  "synthetic-translation", Batch: 8, Steps: 3, Seed: 1, Optimizer: "adam", LR: 0.01, LRSchedule: "constant",
+		Config: datasets.Config{
+			Multilingual: datasets.MultilingualConfig{Languages: 2, Pairs: 100, Nouns: 16}, Translation: datasets.TranslationConfig{HeldOut: 8},
+		},
+		Setup: workload.Setup{Partitions: 1, MicroBatches: 1},
+	}
+	seeing := blind
+	blind.EmptySource = true
+	trial, err := Train(t.Context(), blind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := blind.Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if trial.SHA256 != run.WeightsSHA256 || trial.HeldOut != run.Eval.Loss {
+		t.Errorf("a trial ends with %s and a held-out loss of %v, train with %s and %v", trial.SHA256, trial.HeldOut, run.WeightsSHA256, run.Eval.Loss)
+	}
+	if trial, err = Train(t.Context(), seeing); err != nil || trial.SHA256 == run.WeightsSHA256 {
+		t.Errorf("%v: want other weights where sources are seen", err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"gpipebench/datasets"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
@@ -60,9 +59,22 @@ type Trial struct {
 
 func (a Arm) Sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", a.Name, seed) }
 
-// Run runs the trials that the log lacks, as many beside one another as
-// there are cores: what comes out does not depend on it, and nothing is timed.
+// Run makes the trials that the log lacks.
 func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
+	return Each(ctx, id, arms, seeds, log, p, func(ctx context.Context, t workload.Training) (any, string, error) {
+		r, err := Train(ctx, t)
+		if err != nil {
+			return nil, "", err
+		}
+		return r, fmt.Sprintf("accuracy %.1f%%", 100*r.Accuracy), nil
+	})
+}
+
+// Each has train make the samples that the log lacks of every arm and seed, as
+// many beside one another as there are cores: what comes out does not depend on it,
+// and nothing is timed. Train also says in a few words how a training ended.
+func Each(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress,
+	train func(context.Context, workload.Training) (sample any, end string, err error)) error {
 	type todo struct {
 		Arm
 		seed uint64
@@ -86,14 +98,14 @@ func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *record
 	for _, l := range list {
 		group.Go(func() error {
 			name := l.Sample(l.seed)
-			r, err := Train(ctx, l.Training(l.seed))
+			sample, end, err := train(ctx, l.Training(l.seed))
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", id, name, err)
 			}
 			one.Lock()
 			defer one.Unlock()
-			p.Advance(fmt.Sprintf("%s: accuracy %.1f%%", name, 100*r.Accuracy))
-			return log.Add(name, l.seed, r)
+			p.Advance(name + ": " + end)
+			return log.Add(name, l.seed, sample)
 		})
 	}
 	return group.Wait()
@@ -102,36 +114,26 @@ func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *record
 // Train trains, and evaluates, or also translates, once at the end.
 func Train(ctx context.Context, t workload.Training) (*Trial, error) {
 	start := time.Now()
-	b, err := t.Begin(ctx)
+	l, err := t.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer b.Trainer.Close()
-	source, trainer := b.Source, b.Trainer
-	r := &Trial{Params: nn.CountParams(b.Pipeline.Layers)}
-	for i := range b.Steps {
-		b, err := source.Batch(datasets.Train, i, t.Batch)
-		if err != nil {
-			return nil, err
-		}
-		res, err := trainer.Step(ctx, b)
-		if err != nil {
-			return nil, err
-		}
-		r.LastLoss = res.Loss
-	}
-	e, err := t.Evaluate(ctx, trainer, source)
+	defer l.Close()
+	r := &Trial{Params: nn.CountParams(l.Pipeline.Layers)}
+	err = l.Run(ctx, workload.Hooks{After: func(step *workload.TrainStep) error {
+		r.LastLoss = step.Loss
+		return nil
+	}})
 	if err != nil {
 		return nil, err
 	}
-	if pairs, ok := source.(*datasets.Translation); ok {
-		if err := t.Translate(ctx, trainer, pairs, e); err != nil {
-			return nil, err
-		}
+	e, err := l.Score(ctx)
+	if err != nil {
+		return nil, err
 	}
 	r.Accuracy, r.HeldOut, r.Targets, r.Languages = e.Accuracy, e.Loss, e.Targets, e.Languages
-	r.SHA256 = trainer.Hash()
-	r.Partition, _ = trainer.Sizes()
+	r.SHA256 = l.Trainer.Hash()
+	r.Partition, _ = l.Trainer.Sizes()
 	r.Seconds = time.Since(start).Seconds()
 	return r, nil
 }

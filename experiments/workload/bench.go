@@ -10,8 +10,8 @@ import (
 	"gpipebench/gpipe"
 )
 
-// Benching times training steps: SGD with momentum 0.9, no dropout, random
-// tokens of the synthetic source or one mini-batch of random images.
+// Benching times training steps: SGD with momentum 0.9, no dropout, all steps on
+// one mini-batch of random tokens or images.
 type Benching struct {
 	Model  Model
 	Setup  Setup
@@ -52,41 +52,33 @@ const MaxBenchSteps = 1 << 24
 // Run benchmarks.
 func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64)) (*Bench, error) {
 	if b.Steps < 1 || b.WarmUp < 0 || b.Steps > MaxBenchSteps || b.WarmUp > MaxBenchSteps {
-		return nil, usage.Errorf("%d steps behind %d to warm up: want 1 to %d behind 0 to %d", b.Steps, b.WarmUp, MaxBenchSteps, MaxBenchSteps)
+		return nil, usage.Errorf("%d steps after %d to warm up: want 1 to %d after 0 to %d", b.Steps, b.WarmUp, MaxBenchSteps, MaxBenchSteps)
 	}
 	b.Model.Dropout, b.Model.DropPath = 0, 0
 	t := Training{
 		Model: b.Model, Data: "synthetic", Setup: b.Setup, Batch: b.Batch, Steps: b.Steps + b.WarmUp,
 		Seed: b.Seed, Optimizer: "momentum", LR: 0.01, LRSchedule: "constant",
 	}
-	next, err := t.Model.Random(t.Batch, t.Seed)
+	l, err := new(Timing).Open(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	trainer, p, err := t.Open(ctx, ToTrain)
-	if err != nil {
-		return nil, err
-	}
-	defer trainer.Close()
+	defer l.Close()
 	r := &Bench{Discarded: b.WarmUp, Device: b.Setup.Device.String(), Threads: max(b.Setup.Threads, 1), KernelProfile: machine.KernelProfile()}
-	r.Partition, r.Note = trainer.Sizes()
-	clock := stepClock{sizes: gpipe.MicroBatchSizes(b.Batch, p.MicroBatches)}
-	for i := range b.WarmUp + b.Steps {
-		batch, err := next(i)
-		if err != nil {
-			return nil, err
-		}
-		res, err := trainer.Step(ctx, batch)
-		if err != nil {
-			return nil, err
-		}
-		if i >= b.WarmUp {
-			r.StepSeconds.All = append(r.StepSeconds.All, res.Seconds)
-			clock.add(res)
+	r.Partition, r.Note = l.Trainer.Sizes()
+	clock := stepClock{sizes: gpipe.MicroBatchSizes(b.Batch, b.Setup.MicroBatches)}
+	err = l.Run(ctx, Hooks{After: func(step *TrainStep) error {
+		if step.Step > b.WarmUp {
+			r.StepSeconds.All = append(r.StepSeconds.All, step.Seconds)
+			clock.add(step.Result)
 		}
 		if onStep != nil {
-			onStep(i+1-b.WarmUp, res.Seconds)
+			onStep(step.Step-b.WarmUp, step.Seconds)
 		}
+		return nil
+	}})
+	if err != nil {
+		return nil, err
 	}
 	r.StepSeconds.Median = stats.Median(r.StepSeconds.All)
 	r.StepSeconds.Min = slices.Min(r.StepSeconds.All)
@@ -94,16 +86,7 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	if _, r.ClosedForm, err = clock.read(b.Setup); err != nil {
 		return nil, err
 	}
-	r.PeakBytes, r.HighWaterBytes = MemoryOf(trainer)
+	r.PeakBytes, r.HighWaterBytes = l.Memory()
 	r.MaxRSSBytes = machine.MaxRSS()
 	return r, nil
-}
-
-// MemoryOf is each device's planned peak and what has been used of it.
-func MemoryOf(t *gpipe.Trainer) (peak, high []int64) {
-	for k, plan := range t.Plans() {
-		_, used := t.HighWater(k)
-		peak, high = append(peak, plan.Peak), append(high, used)
-	}
-	return peak, high
 }

@@ -15,7 +15,7 @@ import (
 	"gpipebench/nn/program"
 )
 
-// TimeLayers measures what a layer costs a pipeline with re-materialisation:
+// timeLayers measures what a layer costs a pipeline with re-materialisation:
 // its forward, the forward again that keeps the residuals, and its backward,
 // on a micro-batch of the pipeline's largest size, by itself and with the
 // threads of the first device. Each layer is run once to warm up and then seven
@@ -28,7 +28,7 @@ import (
 // them: ten thousand equal layers take as long and as much memory as one does.
 // Every layer runs on what the layer before it makes of token 0 (or of ones). The
 // parameters of all that is timed are in memory once while this runs.
-func TimeLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float64, error) {
+func timeLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float64, error) {
 	// No garbage while the clock runs, as on emulated devices.
 	defer gpipe.PauseCollector()()
 	size := gpipe.MicroBatchSizes(in.Examples, p.MicroBatches)[0]
@@ -36,14 +36,14 @@ func TimeLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float6
 	pool := program.NewPool(threads)
 	defer pool.Close()
 
-	layers, timed, err := DistinctLayers(ctx, p, in, size, threads)
+	layers, timed, err := distinctLayers(ctx, p, in, size, threads)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range layers {
 		t.allocate(p.Seed)
 		if t.after != nil {
-			copy(t.Memory[program.In], t.after.Memory[program.Out])
+			copy(t.memory[program.In], t.after.memory[program.Out])
 		}
 		if _, err := t.run(pool, size); err != nil {
 			return nil, fmt.Errorf("timing layer %s: %w", t.layer.Name(), err)
@@ -69,9 +69,9 @@ func TimeLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float6
 	return costs, nil
 }
 
-// DistinctLayers compiles the layers that compute something that no layer before
+// distinctLayers compiles the layers that compute something that no layer before
 // them does, and tells for each of the network's which of those it is.
-func DistinctLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, size, threads int) (layers []*timedLayer, of []int, err error) {
+func distinctLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, size, threads int) (layers []*timedLayer, of []int, err error) {
 	known := map[string]int{}
 	var bytes float64
 	var previous *timedLayer
@@ -94,7 +94,7 @@ func DistinctLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, size,
 		if !ok {
 			t := compiledLayer(layer, traced, i, l, threads)
 			t.after = previous
-			for _, span := range t.Stage.Span {
+			for _, span := range t.stage.Span {
 				bytes += 4 * float64(span)
 			}
 			n = len(layers)
@@ -113,8 +113,8 @@ type timedLayer struct {
 	layer  nn.Layer
 	after  *timedLayer // what it gets is what that makes; nil: token 0
 	params []*nn.Param
-	Stage  *program.Stage
-	Memory program.Binding
+	stage  *program.Stage
+	memory program.Binding
 }
 
 // tracedLayer traces a layer by itself, with an error where it does not fit what
@@ -160,38 +160,27 @@ func computes(st *nn.Stage, gradIn bool, l nn.Loss) string {
 	return b.String()
 }
 
-// NewTimedLayer is a layer, compiled, on memory of its own.
-func NewTimedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type, seed uint64, threads int) (*timedLayer, error) {
-	traced, err := tracedLayer(layer, index, l, in, targets)
-	if err != nil {
-		return nil, err
-	}
-	t := compiledLayer(layer, traced, index, l, threads)
-	t.allocate(seed)
-	return t, nil
-}
-
 // compiledLayer has no memory yet.
 func compiledLayer(layer nn.Layer, traced *nn.Stage, index int, l nn.Loss, threads int) *timedLayer {
 	gradOut := make([]bool, len(traced.Out))
 	for i, t := range traced.Out {
 		gradOut[i] = l == nil && t.DType != graph.I32
 	}
-	return &timedLayer{layer: layer, params: traced.Params, Stage: program.Compile(traced.Function, gradOut, index > 0, threads)}
+	return &timedLayer{layer: layer, params: traced.Params, stage: program.Compile(traced.Function, gradOut, index > 0, threads)}
 }
 
 // allocate gives a compiled layer its memory, with parameters as a seed makes them.
 func (t *timedLayer) allocate(seed uint64) {
-	for s, span := range t.Stage.Span {
-		t.Memory[s] = make([]float32, span)
+	for s, span := range t.stage.Span {
+		t.memory[s] = make([]float32, span)
 	}
 	for i, p := range t.params {
-		o := t.Stage.Params[i]
-		p.Init(philox.NewStream(philox.KeyOf(seed, t.layer.Name()+"/"+p.Name), 0), p.Shape, t.Memory[program.Params][o.Off:o.End()])
+		o := t.stage.Params[i]
+		p.Init(philox.NewStream(philox.KeyOf(seed, t.layer.Name()+"/"+p.Name), 0), p.Shape, t.memory[program.Params][o.Off:o.End()])
 	}
 	// Any gradient will do, but denormal numbers would not.
-	for i := range t.Memory[program.DOut] {
-		t.Memory[program.DOut][i] = 1
+	for i := range t.memory[program.DOut] {
+		t.memory[program.DOut][i] = 1
 	}
 }
 
@@ -199,12 +188,39 @@ func (t *timedLayer) allocate(seed uint64) {
 func (t *timedLayer) run(pool *program.Pool, examples int) (float64, error) {
 	env := program.Env{Step: 1, LossScale: 1 / float32(examples)}
 	start := time.Now()
-	for _, p := range []*program.Program{t.Stage.Forward, t.Stage.Keep, t.Stage.Backward} {
-		if err := p.Run(pool, &t.Memory, &env, program.Options{}); err != nil {
+	for _, p := range []*program.Program{t.stage.Forward, t.stage.Keep, t.stage.Backward} {
+		if err := p.Run(pool, &t.memory, &env, program.Options{}); err != nil {
 			return 0, err
 		}
 	}
 	return time.Since(start).Seconds(), nil
+}
+
+// CoreRate is the rate that one core reaches in a product of 512 x 512 matrices, in
+// FLOP/s: the best of some, as a peak is.
+func CoreRate(ctx context.Context) (float64, error) {
+	const n, times = 512, 40
+	pool := program.NewPool(1)
+	defer pool.Close()
+	dense := nn.NewDense("product", nn.DenseConfig{In: n, Out: n, NoBias: true})
+	traced, err := tracedLayer(dense, 0, nil, []graph.Type{{Shape: graph.Shape{n, n}}}, nil)
+	if err != nil {
+		return 0, err
+	}
+	product := compiledLayer(dense, traced, 0, nil, 1)
+	product.allocate(1)
+	var best float64
+	for range times {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		start := time.Now()
+		if err := product.stage.Forward.Run(pool, &product.memory, &program.Env{Step: 1, LossScale: 1}, program.Options{}); err != nil {
+			return 0, err
+		}
+		best = max(best, 2*n*n*n/time.Since(start).Seconds())
+	}
+	return best, nil
 }
 
 // BatchOf gives types of single examples their leading dimension.

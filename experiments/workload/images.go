@@ -87,15 +87,16 @@ func (images) open(t *Training) (datasets.Source, error) {
 
 // prepareLast refuses, before the first step, a training whose epochs end in a
 // mini-batch that is too short for batch norm.
-func (b *begun) prepareLast(t *Training) error {
-	if !t.Model.Images() || b.Steps < t.epochSteps {
+func (l *Loop) prepareLast() error {
+	t := l.training
+	if !t.Model.Images() || l.Steps < t.epochSteps {
 		return nil
 	}
-	last, err := b.Source.Batch(datasets.Train, t.epochSteps-1, t.Batch)
+	last, err := l.Source.Batch(datasets.Train, t.epochSteps-1, t.Batch)
 	if err != nil {
 		return err
 	}
-	if err := b.Trainer.Prepare(gpipe.InputOf(last)); err != nil {
+	if err := l.Trainer.Prepare(gpipe.InputOf(last)); err != nil {
 		return usage.Errorf("the last mini-batch of an epoch, of %d examples, with %d micro-batches: %w", last.Examples(), t.Setup.MicroBatches, err)
 	}
 	return nil

@@ -61,12 +61,17 @@ func (s Setup) Pipeline(ctx context.Context, layers []nn.Layer, l nn.Loss, in gp
 	if err != nil {
 		return p, err
 	}
-	return p, s.cut(ctx, &p, in)
+	return p, s.cut(ctx, &p, in, nil)
 }
 
-// cut has the layers' costs known, if something is to be cut by them.
-func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input) (err error) {
+// cut makes the layers' costs known, if something is to be cut by them. Measured are
+// the layers' times, nil if they are not known yet.
+func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measured []float64) (err error) {
 	if s.Balance != nil || s.Partitions == 1 {
+		return nil
+	}
+	if s.Cost == Time && measured != nil {
+		p.Costs = measured
 		return nil
 	}
 	var d *gpipe.Description
@@ -103,7 +108,7 @@ func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeli
 func (c Cost) Of(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, d *gpipe.Description) ([]float64, error) {
 	switch c {
 	case Time:
-		return TimeLayers(ctx, p, in)
+		return timeLayers(ctx, p, in)
 	case Memory:
 		return d.Memory(), nil
 	}

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"context"
 	"runtime"
 
 	"gpipebench/gpipe/partition"
@@ -10,36 +11,68 @@ import (
 	"gpipebench/nn"
 )
 
-// TimingBatch is a mini-batch to take times with, which do not depend on what is
-// in it.
+// Timing opens trainings to time their steps. What takes as long as steps do is
+// made once for all that have it in common: mini-batches, and the times of layers,
+// so that pipelines that differ only in how they are cut are cut by the same
+// figures. The zero value is ready.
+type Timing struct {
+	batches map[timingBatchKey]nn.Batch
+	costs   map[layerCostsKey][]float64 // in seconds
+}
+
+type timingBatchKey struct {
+	model    Model
+	examples int
+	seed     uint64
+}
+
+type layerCostsKey struct {
+	model        Model
+	batch, micro int
+	threads      int
+}
+
+// Open opens a training for its steps alone. All of them are on one mini-batch of
+// its model's kind; neither its data nor a file of weights is read.
+func (g *Timing) Open(ctx context.Context, t Training) (*Loop, error) {
+	if g.costs == nil {
+		g.batches, g.costs = map[timingBatchKey]nn.Batch{}, map[layerCostsKey][]float64{}
+	}
+	random, err := t.Model.Random(t.Batch, t.Seed)
+	if err != nil {
+		return nil, err
+	}
+	cut := layerCostsKey{t.Model, t.Batch, t.Setup.MicroBatches, t.Setup.Threads}
+	l, err := t.open(ctx, toTrain, g.costs[cut])
+	if err != nil {
+		return nil, err
+	}
+	if t.Setup.Cost == Time && l.Pipeline.Costs != nil {
+		g.costs[cut] = l.Pipeline.Costs
+	}
+	l.Steps = t.Steps
+	// Only once the pipeline is open, which finds out what is too much.
+	key := timingBatchKey{t.Model, t.Batch, t.Seed}
+	batch, ok := g.batches[key]
+	if !ok {
+		if batch, err = random(0); err != nil {
+			l.Close()
+			return nil, err
+		}
+		g.batches[key] = batch
+	}
+	l.batch = func(int) (nn.Batch, error) { return batch, nil }
+	return l, nil
+}
+
+// TimingBatch is a mini-batch of a model's kind to take times with, which do not
+// depend on what is in it.
 func TimingBatch(m Model, examples int, seed uint64) (nn.Batch, error) {
 	next, err := m.Random(examples, seed)
 	if err != nil {
 		return nn.Batch{}, err
 	}
 	return next(0)
-}
-
-// TimingBatches are those that were made already.
-type TimingBatches map[timingBatchKey]nn.Batch
-
-type timingBatchKey struct {
-	model    Model
-	examples int
-}
-
-// Of is a timingBatch, made once: that of large images takes as long as a step.
-func (b TimingBatches) Of(m Model, examples int, seed uint64) (nn.Batch, error) {
-	k := timingBatchKey{m, examples}
-	batch, ok := b[k]
-	if !ok {
-		var err error
-		if batch, err = TimingBatch(m, examples, seed); err != nil {
-			return nn.Batch{}, err
-		}
-		b[k] = batch
-	}
-	return batch, nil
 }
 
 // EvenStep is the length of a step by the closed form, in units of the whole

@@ -100,14 +100,9 @@ func (t *Training) heldOut(s *datasets.Translation, language int) [][]datasets.P
 	return batches
 }
 
-// Translate translates what is held out, with the weights that evaluate takes, and
+// translate translates what is held out, with the weights that are in place, and
 // adds the scores to an evaluation.
-func (t *Training) Translate(ctx context.Context, trainer *gpipe.Trainer, s *datasets.Translation, e *Evaluation) error {
-	return t.averaged(trainer, func() error { return t.translateAsIs(ctx, trainer, s, e) })
-}
-
-// translateAsIs translates with the weights that are in place.
-func (t *Training) translateAsIs(ctx context.Context, trainer *gpipe.Trainer, s *datasets.Translation, e *Evaluation) error {
+func (t *Training) translate(ctx context.Context, trainer *gpipe.Trainer, s *datasets.Translation, e *Evaluation) error {
 	search := transformer.Decoding{
 		Beam: t.Beam, MaxLen: s.LongestTarget(), Rows: t.Batch,
 		Pad: datasets.Pad, Begin: datasets.Begin, End: datasets.End,

@@ -37,9 +37,9 @@ func meaning(s datasets.Source) map[string]any {
 }
 
 // save writes the weights and, as metadata, what they are of.
-func (t *Training) save(b *begun) error {
+func (t *Training) save(l *Loop) error {
 	all := map[string]any{modelKey: t.Model}
-	maps.Copy(all, meaning(b.Source))
+	maps.Copy(all, meaning(l.Source))
 	metadata := map[string]string{}
 	for key, v := range all {
 		text, err := json.Marshal(v)
@@ -48,9 +48,9 @@ func (t *Training) save(b *begun) error {
 		}
 		metadata[key] = string(text)
 	}
-	write := func() error { return b.Trainer.Save(t.Save, metadata) }
+	write := func() error { return l.Trainer.Save(t.Save, metadata) }
 	if t.SaveEMA {
-		return b.Trainer.Averaged(write)
+		return l.Trainer.Averaged(write)
 	}
 	return write()
 }
@@ -59,7 +59,7 @@ func (t *Training) save(b *begun) error {
 // its weights are of a network that computes something else, although every shape
 // may be the same, or of other vocabularies or classes, is refused. Pixels are
 // scaled as the file says. What a file does not say, Notice is told.
-func (t *Training) load(b *begun) error {
+func (t *Training) load(l *Loop) error {
 	if t.Load == "" {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (t *Training) load(b *begun) error {
 		return err
 	}
 	defer f.Close()
-	unsaid, err := t.checkMeaning(b.Source, f.Metadata)
+	unsaid, err := t.checkMeaning(l.Source, f.Metadata)
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.Load, err)
 	}
@@ -82,7 +82,7 @@ func (t *Training) load(b *begun) error {
 	if len(unsaid) > 0 {
 		t.notice(fmt.Sprintf("%s does not say of which %s its weights are, which is not checked", t.Load, strings.Join(unsaid, ", ")))
 	}
-	return b.Trainer.Load(t.Load)
+	return l.Trainer.Load(t.Load)
 }
 
 // checkNetwork refuses the weights of a network that computes something else, by

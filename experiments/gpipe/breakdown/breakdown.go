@@ -84,7 +84,7 @@ func (b *Breakdown) setup(k, m int) workload.Setup {
 
 // Rounds are those of a profile: a breakdown for each K, and the picture's two.
 func (b *Breakdown) Rounds(profile breakdownProfile) *rounds.Rounds {
-	r := &rounds.Rounds{Id: b.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: b.Spec.Seed}
+	r := &rounds.Rounds{ID: b.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: b.Spec.Seed}
 	add := func(name string, s workload.Setup) {
 		r.Runs = append(r.Runs, rounds.Run{
 			Name: name, Bench: name,

@@ -235,12 +235,12 @@ func (d *Delayed) verdict(difference stats.Paired) string {
 // activations is what a network's devices plan to hold beside parameters,
 // gradients and the optimiser's state, in bytes.
 func activations(ctx context.Context, t workload.Training) (bytes int64, err error) {
-	trainer, _, err := t.Open(ctx, workload.ToTrain)
+	l, err := new(workload.Timing).Open(ctx, t)
 	if err != nil {
 		return 0, err
 	}
-	defer trainer.Close()
-	for _, plan := range trainer.Plans() {
+	defer l.Close()
+	for _, plan := range l.Trainer.Plans() {
 		for _, c := range []gpipe.Category{gpipe.Boundary, gpipe.Residuals, gpipe.Workspace} {
 			bytes += plan.Bytes[c]
 		}

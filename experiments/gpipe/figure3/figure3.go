@@ -111,7 +111,7 @@ func figure3Run(n *figure3Network, s *scenario) string { return n.Name + "/" + s
 
 // Rounds are those of a profile.
 func (f *Figure3) Rounds(profile figure3Profile) *rounds.Rounds {
-	r := &rounds.Rounds{Id: f.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: f.Spec.Seed}
+	r := &rounds.Rounds{ID: f.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: f.Spec.Seed}
 	for i := range f.Spec.Networks {
 		n := &f.Spec.Networks[i]
 		for j := range n.Scenarios {

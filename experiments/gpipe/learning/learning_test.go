@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/datasets"
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/workload"
 )
@@ -15,7 +16,7 @@ import (
 func TestLearningPanel(t *testing.T) {
 	s := learningSample{Bytes: 10, TrainResult: &workload.TrainResult{
 		Losses: make([]float64, 250), Eval: &workload.Evaluation{BitsPerToken: 1.75},
-		Yardsticks: []workload.Yardstick{{Name: "uniform", Bits: 6}, {Name: "entropy", Bits: 1.5, Floor: true}},
+		Yardsticks: []datasets.Yardstick{{Name: "uniform", Bits: 6}, {Name: "entropy", Bits: 1.5, Floor: true}},
 	}}
 	for i := range s.Losses {
 		s.Losses[i] = 2 * math.Ln2

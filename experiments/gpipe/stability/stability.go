@@ -7,18 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"gpipebench/datasets"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/nn"
@@ -30,12 +27,9 @@ var folder embed.FS
 
 var Definition = suite.Definition{ID: "stability", Folder: folder, New: suite.New[stability]}
 
-func (s *stability) Planned(profile string) (list []suite.PlannedRun) {
+func (s *stability) Planned(profile string) []suite.PlannedRun {
 	p := s.Spec.Profiles[profile]
-	for _, v := range s.Spec.Variants {
-		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "training"}, Run: s.training(p, v, p.Seeds[0])})
-	}
-	return list
+	return trials.PlannedArms(profile, s.arms(p), p.Seeds)
 }
 
 // stabilitySpec is spec.yaml.
@@ -94,15 +88,14 @@ func (s *stability) Resolve() *suite.Problem {
 	if s.setup, err = s.Spec.Setup.Setup(); err != nil {
 		return suite.At(err, "setup")
 	}
+	if p := trials.Check(s.Spec.Profiles, func(p stabilityProfile) suite.TrainingSpec { return p.Training }); p != nil {
+		return p
+	}
 	if !slices.ContainsFunc(s.Spec.Variants, func(v stabilityVariant) bool { return v.Name == s.Spec.Cured }) {
 		return suite.At(fmt.Errorf("no variant %q", s.Spec.Cured), "cured")
 	}
 	for _, name := range suite.Profiles {
-		t := s.Spec.Profiles[name].Training
-		switch {
-		case t.Steps < 1:
-			return suite.At(errors.New("want 1 or more"), "profiles", name, "training", "steps")
-		case t.Model.Name != workload.Translator:
+		if s.Spec.Profiles[name].Training.Model.Name != workload.Translator {
 			return suite.At(fmt.Errorf("want %s", workload.Translator), "profiles", name, "training", "model")
 		}
 	}
@@ -115,7 +108,7 @@ type stabilityRun struct {
 	Losses    []float64 `json:"losses"`
 	GradNorms []float64 `json:"grad_norms"`
 	Probes    []probed  `json:"probes"`
-	NonFinite string    `json:"non_finite,omitempty"` // what ended the run at the step behind the last
+	NonFinite string    `json:"non_finite,omitempty"` // what ended the run at the step after the last
 	HeldOut   float64   `json:"held_out"`             // nats per target without noise; 0: the run had ended
 	Uniform   float64   `json:"uniform"`              // what guessing costs
 	Params    int64     `json:"params"`
@@ -134,106 +127,72 @@ type probed struct {
 	Largest float64 `json:"largest_logit"`
 }
 
-func (v stabilityVariant) sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", v.Name, seed) }
+func (v stabilityVariant) sample(seed uint64) string { return trials.Arm{Name: v.Name}.Sample(seed) }
 
-// training is a variant's.
-func (s *stability) training(p stabilityProfile, v stabilityVariant, seed uint64) workload.Training {
-	t := p.Training.Training("synthetic-translation", s.setup, seed)
-	t.Model.ScaledInit, t.Model.ClipLogits = v.ScaledInit, v.ClipLogits
-	t.Config = p.Data.Config()
-	return t
+// arms are the variants.
+func (s *stability) arms(p stabilityProfile) (arms []trials.Arm) {
+	for _, v := range s.Spec.Variants {
+		arms = append(arms, trials.Arm{Name: v.Name, Training: func(seed uint64) workload.Training {
+			t := p.Training.Training("synthetic-translation", s.setup, seed)
+			t.Model.ScaledInit, t.Model.ClipLogits = v.ScaledInit, v.ClipLogits
+			t.Config = p.Data.Config()
+			return t
+		}})
+	}
+	return arms
 }
 
-// Measure runs as many trainings beside one another as there are cores: what
-// comes out does not depend on it.
 func (s *stability) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	profile, err := suite.ProfileOf(s.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	type todo struct {
-		v    stabilityVariant
-		seed uint64
-	}
-	var list []todo
-	for _, seed := range profile.Seeds {
-		for _, v := range s.Spec.Variants {
-			if !log.Has(v.sample(seed)) {
-				list = append(list, todo{v, seed})
-			}
+	return trials.Each(ctx, s.ID(), s.arms(profile), profile.Seeds, log, p, func(ctx context.Context, t workload.Training) (any, string, error) {
+		r, err := profile.train(ctx, t)
+		if err != nil {
+			return nil, "", err
 		}
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	p.Begin(fmt.Sprintf("stability: %d trainings of %d steps", len(list), profile.Training.Steps), len(list))
-	defer p.End()
-	var one sync.Mutex // for log and progress
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for _, l := range list {
-		group.Go(func() error {
-			name := l.v.sample(l.seed)
-			r, err := s.run(ctx, profile, l.v, l.seed)
-			if err != nil {
-				return fmt.Errorf("stability, %s: %w", name, err)
-			}
-			one.Lock()
-			defer one.Unlock()
-			p.Advance(fmt.Sprintf("%s: %d steps, loss %.3f", name, len(r.Losses), stats.Last(r.Losses)))
-			return log.Add(name, l.seed, r)
-		})
-	}
-	return group.Wait()
+		return r, fmt.Sprintf("%d steps, loss %.3f", len(r.Losses), stats.Last(r.Losses)), nil
+	})
 }
 
-func (s *stability) run(ctx context.Context, p stabilityProfile, v stabilityVariant, seed uint64) (*stabilityRun, error) {
+// train makes a run. It looks at activations on the way and at the end.
+func (p stabilityProfile) train(ctx context.Context, t workload.Training) (*stabilityRun, error) {
 	start := time.Now()
-	t := s.training(p, v, seed)
-	source, err := t.Source()
+	l, err := t.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	pairs := source.(*datasets.Translation)
-	trainer, pipeline, err := t.Open(ctx, workload.ToTrain|workload.ToEvaluate)
-	if err != nil {
-		return nil, err
-	}
-	defer trainer.Close()
-	probe, err := newProbe(pipeline, pairs, p.Probe.Examples)
+	defer l.Close()
+	pairs := l.Source.(*datasets.Translation)
+	probe, err := newProbe(l.Pipeline, pairs, p.Probe.Examples)
 	if err != nil {
 		return nil, err
 	}
 	defer probe.trainer.Close()
 
-	r := &stabilityRun{Uniform: math.Log(float64(pairs.Vocab())), Params: nn.CountParams(pipeline.Layers)}
-	for i := range t.Steps {
-		if i%p.Probe.Every == 0 {
-			if err := r.probe(ctx, probe, trainer, i); err != nil {
-				return nil, err
+	r := &stabilityRun{Uniform: math.Log(float64(pairs.Vocab())), Params: nn.CountParams(l.Pipeline.Layers)}
+	err = l.Run(ctx, workload.Hooks{
+		At: func(done int) error {
+			if done%p.Probe.Every != 0 && done < l.Steps {
+				return nil
 			}
-		}
-		b, err := pairs.Batch(datasets.Train, i, t.Batch)
-		if err != nil {
-			return nil, err
-		}
-		res, err := trainer.Step(ctx, b)
-		var bad *gpipe.NonFiniteError
-		if errors.As(err, &bad) {
-			r.NonFinite = bad.Error()
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		r.Losses = append(r.Losses, res.Loss)
-		r.GradNorms = append(r.GradNorms, res.GradNorm)
-	}
-	if r.NonFinite == "" {
-		if err := r.probe(ctx, probe, trainer, t.Steps); err != nil {
-			return nil, err
-		}
-		e, err := t.Evaluate(ctx, trainer, pairs)
+			return r.probe(ctx, probe, l.Trainer, done)
+		},
+		After: func(step *workload.TrainStep) error {
+			r.Losses = append(r.Losses, step.Loss)
+			r.GradNorms = append(r.GradNorms, step.GradNorm)
+			return nil
+		},
+	})
+	var bad *gpipe.NonFiniteError
+	switch {
+	case errors.As(err, &bad):
+		r.NonFinite = bad.Error()
+	case err != nil:
+		return nil, err
+	default:
+		e, err := l.Evaluate(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -147,7 +147,8 @@ func TestStabilityMeasures(t *testing.T) {
 	if err := log.Get(s.Spec.Variants[3].sample(1), &first); err != nil {
 		t.Fatal(err)
 	}
-	again, err := s.run(context.Background(), s.Spec.Profiles["smoke"], s.Spec.Variants[3], 1)
+	smoke := s.Spec.Profiles["smoke"]
+	again, err := smoke.train(context.Background(), s.arms(smoke)[3].Training(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,5 +159,16 @@ func TestStabilityMeasures(t *testing.T) {
 	cancel()
 	if err := s.Measure(cancelled, records.New(s.Key("smoke")), progress.Silent{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// A rate may be scheduled in epochs, as in every training.
+func TestStabilityInEpochs(t *testing.T) {
+	s := suitetest.Loaded[*stability](t, Definition.Load)
+	p := s.Spec.Profiles["smoke"]
+	p.Training.LRSchedule = "warmup:0.1epochs,constant"
+	s.Spec.Profiles["smoke"], s.Spec.Variants = p, s.Spec.Variants[:1]
+	if err := s.Measure(t.Context(), records.New(s.Key("smoke")), progress.Silent{}); err != nil {
+		t.Error(err)
 	}
 }

@@ -162,7 +162,7 @@ func (t *Table2) runs(cores int) []table2Run {
 
 // rounds are those of a profile.
 func (t *Table2) rounds(profile table2Profile, cores int) *rounds.Rounds {
-	r := &rounds.Rounds{Id: t.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: t.Spec.Seed}
+	r := &rounds.Rounds{ID: t.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: t.Spec.Seed}
 	for _, run := range t.runs(cores) {
 		r.Runs = append(r.Runs, rounds.Run{
 			Name:  run.name(),

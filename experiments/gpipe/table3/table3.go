@@ -5,7 +5,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"time"
 
 	"gpipebench/experiments/paperscale"
 	"gpipebench/experiments/progress"
@@ -18,9 +17,6 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/nn"
-	"gpipebench/nn/graph"
-	"gpipebench/nn/program"
 )
 
 //go:embed spec.yaml about.md
@@ -97,7 +93,7 @@ func (t *Table3) setup(c suite.Cell) workload.Setup {
 
 // rounds are those of a profile.
 func (t *Table3) rounds(profile table3Profile) *rounds.Rounds {
-	r := &rounds.Rounds{Id: t.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: t.Spec.Seed}
+	r := &rounds.Rounds{ID: t.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: t.Spec.Seed}
 	for i, n := range t.Spec.Networks {
 		for _, c := range t.Spec.Cells() {
 			r.Runs = append(r.Runs, rounds.Run{
@@ -131,9 +127,9 @@ func (r table3Rounds) Samples() [][]string {
 
 func (r table3Rounds) Round(ctx context.Context, round int, log *records.Log) error {
 	if name := coreRate(round); !log.Has(name) {
-		rate, err := measureCore(ctx)
+		rate, err := workload.CoreRate(ctx)
 		if err != nil {
-			return fmt.Errorf("%s, %s: %w", r.Id, name, err)
+			return fmt.Errorf("%s, %s: %w", r.ID, name, err)
 		}
 		if err := log.Add(name, 0, rate); err != nil {
 			return err
@@ -159,30 +155,6 @@ func (t *Table3) Measure(ctx context.Context, log *records.Log, p progress.Progr
 		return err
 	}
 	return rounds.InThisProcess(ctx, r, log, p)
-}
-
-// measureCore is the rate that one core reaches in a product of 512 x 512
-// matrices: the best of some, as a peak is.
-func measureCore(ctx context.Context) (float64, error) {
-	const n, times = 512, 40
-	pool := program.NewPool(1)
-	defer pool.Close()
-	layer, err := workload.NewTimedLayer(nn.NewDense("product", nn.DenseConfig{In: n, Out: n, NoBias: true}), 0, nil, []graph.Type{{Shape: graph.Shape{n, n}}}, nil, 1, 1)
-	if err != nil {
-		return 0, err
-	}
-	var best float64
-	for range times {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		start := time.Now()
-		if err := layer.Stage.Forward.Run(pool, &layer.Memory, &program.Env{Step: 1, LossScale: 1}, program.Options{}); err != nil {
-			return 0, err
-		}
-		best = max(best, 2*n*n*n/time.Since(start).Seconds())
-	}
-	return best, nil
 }
 
 // linkRatios are the links that a network's steps are replayed over.

@@ -1,7 +1,6 @@
 package table3
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -28,20 +27,16 @@ func TestCrossing(t *testing.T) {
 			Model: model, Batch: 4, Optimizer: "momentum", LR: 0.001, LRSchedule: "constant",
 			Setup: workload.Setup{Partitions: 3, MicroBatches: 2, Device: gpipe.Emulated, Threads: 1, Link: link},
 		}
-		trainer, _, err := training.Open(context.Background(), workload.ToTrain)
+		l, err := new(workload.Timing).Open(t.Context(), training)
 		if err != nil {
 			t.Fatal(err)
 		}
-		batch, err := workload.TimingBatch(model, 4, 1)
+		res, err := l.Step(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := trainer.Step(context.Background(), batch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sizes, _ := trainer.Sizes()
-		trainer.Close()
+		sizes, _ := l.Trainer.Sizes()
+		l.Close()
 		out, _, err := rounds.HandedOn(model)
 		if err != nil {
 			t.Fatal(err)
@@ -122,16 +117,5 @@ func TestTable3Report(t *testing.T) {
 	short := records.New(log.Key)
 	if _, err := e.Report(short, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
 		t.Errorf("without records: %v", err)
-	}
-}
-
-// One core's rate is that of matrix products, not of their overhead.
-func TestMeasureCore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("slow without assembly")
-	}
-	rate, err := measureCore(context.Background())
-	if err != nil || !(rate > 1e8 && rate < 1e13) {
-		t.Errorf("%v, %v", rate, err)
 	}
 }

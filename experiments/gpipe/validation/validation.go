@@ -140,13 +140,10 @@ func (v *validationRounds) Samples() [][]string {
 
 // validationRun is one pipeline, open.
 type validationRun struct {
-	network  validationNetwork
-	k        int
-	on       *simulation.Probe
-	pipeline gpipe.Pipeline
+	network validationNetwork
+	k       int
+	on      *simulation.Probe
 }
-
-func (r *validationRun) close() { r.on.Trainer.Close() }
 
 // Round measures all of a round: its samples belong together. Everything is open
 // at once and takes turns, so that a change of the machine's pace hits the
@@ -161,7 +158,7 @@ func (v *validationRounds) Round(ctx context.Context, round int, log *records.Lo
 	runs, err := v.open(ctx, c)
 	defer func() {
 		for _, r := range runs {
-			r.close()
+			r.on.Close()
 		}
 	}()
 	if err != nil {
@@ -177,7 +174,7 @@ func (v *validationRounds) Round(ctx context.Context, round int, log *records.Lo
 			r := runs[(i+round)%len(runs)]
 			step := r.on.Unwatched
 			if r.k == 1 {
-				step = r.on.Step
+				step = r.on.Watched
 			}
 			if err := step(ctx, timed); err != nil {
 				return err
@@ -214,11 +211,11 @@ func (v *validationRounds) Round(ctx context.Context, round int, log *records.Lo
 func (v *validationRounds) open(ctx context.Context, c simulation.Calibrating) (runs []*validationRun, err error) {
 	for _, n := range v.profile.Networks {
 		for _, k := range append([]int{1}, v.Spec.K...) {
-			on, p, err := c.OpenProbe(ctx, simulation.ProbeShape{Model: n.Model, Batch: n.Batch, M: n.M, K: k})
+			on, err := c.OpenProbe(ctx, simulation.ProbeShape{Model: n.Model, Batch: n.Batch, M: n.M, K: k})
 			if err != nil {
 				return runs, fmt.Errorf("%s, K=%d: %w", n.Model.Name, k, err)
 			}
-			runs = append(runs, &validationRun{network: n, k: k, on: on, pipeline: p})
+			runs = append(runs, &validationRun{network: n, k: k, on: on})
 		}
 	}
 	return runs, nil
@@ -237,7 +234,7 @@ func (r *validationRun) sample(rates, own *accelerator.Accelerator) (*Validation
 	}
 	s.Seconds = tl.Span()
 	s.Partition, _ = r.on.Trainer.Sizes()
-	s.Peak, s.HighWater = workload.MemoryOf(r.on.Trainer)
+	s.Peak, s.HighWater = r.on.Memory()
 	sim, err := r.modelled(rates)
 	if err != nil {
 		return nil, err
@@ -254,7 +251,7 @@ func (r *validationRun) sample(rates, own *accelerator.Accelerator) (*Validation
 
 // modelled is the run's step on modelled devices, with the same partition.
 func (r *validationRun) modelled(host *accelerator.Accelerator) (*gpipe.Simulation, error) {
-	p := r.pipeline
+	p := r.on.Pipeline
 	p.Balance, _ = r.on.Trainer.Sizes()
 	p.Devices = []gpipe.Device{{Kind: gpipe.Modelled, Threads: 1, Accelerator: host, Capacity: host.Memory, Link: host.Link}}
 	return p.Simulate(r.network.Model.Input(r.network.Batch), gpipe.Modelling{DType: graph.F32, Accounting: gpipe.FullAccounting})

@@ -123,7 +123,7 @@ func (a *Amoeba) Setup(cost workload.Cost, c suite.Cell) workload.Setup {
 
 // Rounds are those of a profile: every cell with every cut.
 func (a *Amoeba) Rounds(profile amoebaProfile) *rounds.Rounds {
-	r := &rounds.Rounds{Id: a.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: a.Spec.Seed}
+	r := &rounds.Rounds{ID: a.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: a.Spec.Seed}
 	for _, c := range a.cells() {
 		for _, cost := range a.costs {
 			r.Runs = append(r.Runs, rounds.Run{
