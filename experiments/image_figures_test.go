@@ -99,7 +99,7 @@ func TestImageReportsOnEvenStages(t *testing.T) {
 				if !ok {
 					t.Fatalf("%s has no column %s", id, name)
 				}
-				for _, row := range main.Rows {
+				for _, row := range main.Printed() {
 					if want := row[column[same[0]]]; row[at] != want {
 						t.Errorf("%s, row %q: %s %s, want %s", id, row[0], name, row[at], want)
 					}
@@ -119,7 +119,7 @@ func TestImageReportsOnEvenStages(t *testing.T) {
 // lost between stages, and a baseline recomputes nothing.
 func checkParts(t *testing.T, table *suite.Table) {
 	t.Helper()
-	for _, row := range table.Rows {
+	for _, row := range table.Printed() {
 		share := map[string]float64{}
 		var sum float64
 		for i, c := range table.Columns {
@@ -173,7 +173,7 @@ func TestFigure3Theory(t *testing.T) {
 		if k > 0 {
 			want = fmt.Sprintf("%.2f", 3*32*k/((31+k)*3+32))
 		}
-		row := r.Tables[0].Rows[i]
+		row := r.Tables[0].Printed()[i]
 		if row[4] != want {
 			t.Errorf("%s: %s, want %s", row[1], row[4], want)
 		}
@@ -204,7 +204,7 @@ func TestBreakdownColumnsAddUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range r.Tables[1].Columns {
-		for _, row := range r.Tables[1].Rows {
+		for _, row := range r.Tables[1].Printed() {
 			if row[0] != "K=4" {
 				continue // stages may be even by chance, or, one at a time, no matter
 			}
@@ -219,7 +219,7 @@ func TestBreakdownColumnsAddUp(t *testing.T) {
 			continue
 		}
 		var sum float64
-		for _, row := range table.Rows {
+		for _, row := range table.Printed() {
 			if row[i+1] == "-" {
 				continue
 			}
@@ -326,7 +326,7 @@ func TestModelled(t *testing.T) {
 	if large.Filled != 0 || !(large.Seconds > 0) {
 		t.Errorf("a network that is too large: %+v", large)
 	}
-	if got, err := m.Cells(log, "small", "large"); err != nil || got[1] != "-" {
+	if got, err := m.Cells(log, "small", "large"); err != nil || got[1].Text != "-" {
 		t.Errorf("cells %q, %v", got, err)
 	}
 	if _, err := m.Cells(log, "small", "none"); err == nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,10 +45,11 @@ func printDescription(o *output, d *simulation.Describing, r *simulation.Descrip
 	t := suite.Table{
 		Title:   fmt.Sprintf("%s: %d parameters", d.Model.Name, r.Params),
 		Caption: []string{"FLOPs (2 x multiply-adds of matrix products, forward) and bytes saved for the backward are per example."},
-		Columns: []suite.Column{
-			{Name: "layer", Left: true}, {Name: "parameters"}, {Name: "FLOPs"}, {Name: "saved bytes"}, {Name: "output", Left: true}, {Name: "partition"},
-		},
 	}
+	t.Texts("layer")
+	t.Numbers("parameters", "FLOPs", "saved bytes")
+	t.Texts("output")
+	t.Numbers("partition")
 	stage, left := 0, r.Partition.Sizes[0]
 	for _, l := range r.Layers {
 		if left == 0 {
@@ -61,8 +61,7 @@ func printDescription(o *output, d *simulation.Describing, r *simulation.Descrip
 		for _, s := range l.OutShape {
 			shapes = append(shapes, fmt.Sprint(s))
 		}
-		t.Add(l.Name, strconv.FormatInt(l.Params, 10), strconv.FormatInt(l.FLOPs, 10), strconv.FormatInt(l.SavedBytes, 10),
-			strings.Join(shapes, " "), strconv.Itoa(stage))
+		t.Add(l.Name, l.Params, l.FLOPs, l.SavedBytes, strings.Join(shapes, " "), stage)
 	}
 	t.Notes = []string{fmt.Sprintf("Partition %v by %s, efficiency %.3f.", r.Partition.Sizes, r.Partition.Cost, r.Partition.Efficiency)}
 	if r.Partition.Note != "" {

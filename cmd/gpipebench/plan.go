@@ -74,15 +74,15 @@ func nothingFits(r *simulation.Plan, devices int) error {
 func printPlan(o *output, s *simulation.Planning, r *simulation.Plan, format string) error {
 	t := suite.Table{
 		Title: fmt.Sprintf("%s: %d parameters on up to %d x %s", s.Model.Name, r.Params, s.Devices, r.Accelerator),
-		Columns: []suite.Column{
-			{Name: "examples/s"}, {Name: "step"}, {Name: "K"}, {Name: "M"}, {Name: "batch"}, {Name: "checkpoint", Left: true},
-			{Name: "fullest device"}, {Name: "bubble"}, {Name: "cut by", Left: true}, {Name: "layers", Left: true},
-		},
 		Notes: []string{fmt.Sprintf("%d steps simulated; %d more ways of K, M and mini-batch could not be better.", r.Simulated, r.Dismissed)},
 	}
+	t.Numbers("examples/s", "step", "K", "M", "batch")
+	t.Texts("checkpoint")
+	t.Numbers("fullest device", "bubble")
+	t.Texts("cut by", "layers")
 	for _, c := range r.Plans {
-		t.Add(fmt.Sprintf("%.4g", c.ExamplesPerSecond), units.FormatSeconds(c.StepSeconds), strconv.Itoa(c.K), strconv.Itoa(c.M), strconv.Itoa(c.Batch),
-			c.Checkpoint, units.FormatBytes(c.PeakBytes), units.FormatShare(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))
+		t.Add(suite.Number("%.4g", c.ExamplesPerSecond), suite.Seconds(c.StepSeconds), c.K, c.M, c.Batch,
+			c.Checkpoint, suite.Bytes(c.PeakBytes), suite.Share(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))
 	}
 	return t.Write(o.out, format)
 }

@@ -194,7 +194,7 @@ func (c *Claim) Check(versions map[string]string) (field string, err error) {
 			return v.name, err
 		}
 	}
-	_, _, readable := printed(c.Paper)
+	_, _, readable := suite.ReadFigure(c.Paper)
 	switch c.Kind {
 	case Exact, Ratio:
 		switch {

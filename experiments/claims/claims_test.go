@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
 )
@@ -82,11 +83,32 @@ func TestLedgerErrorsHavePositions(t *testing.T) {
 }
 
 func claimTables() tablesOf {
-	a := &suite.Table{ID: "a", Columns: []suite.Column{{Name: "network", Left: true}, {Name: "K", Left: false}, {Name: "speed", Left: false}, {Name: "95%", Left: false}, {Name: "memory", Left: false}, {Name: "equal", Left: true}}}
-	a.Add("small", "2", "1.50", "[1.40, 1.60]", "1.50 GiB", "yes")
-	a.Add("small", "4", "2.70", "-", "(81,505.5)", "yes")
-	a.Add("large", "4", "40.5%", "[-1, +2.5]", "900 ms", "no")
+	a := &suite.Table{ID: "a"}
+	a.Texts("network")
+	a.Numbers("K", "speed", "95%", "memory")
+	a.Texts("equal")
+	a.Add("small", 2, suite.Ratio(stats.Ratio{Median: 1.5, Lo: 1.4, Hi: 1.6, Known: true}, false), suite.Bytes(3<<29), "yes")
+	a.Add("small", 4, suite.Ratio(stats.Ratio{Median: 2.7}, false), suite.Joined("(%v of %v)", suite.Figure("81,505.5"), 7), "yes")
+	a.Add("large", 4, suite.Percent(0.405, 1), suite.Interval(suite.Difference(-1, 0), suite.Difference(2.5, 1)), suite.Seconds(0.9), "no")
 	return tablesOf{"a": {a, false}, "small": {a, true}}
+}
+
+// TestFormatsDoNotMatter: a claim reads the value, however a report prints it.
+func TestFormatsDoNotMatter(t *testing.T) {
+	third := stats.Ratio{Median: 1. / 3, Lo: 0.3333, Hi: 0.3334, Known: true}
+	for _, digits := range []int{0, 2, 9} {
+		table := &suite.Table{ID: "a"}
+		table.Numbers("K", "speed", "95%", "share")
+		table.Add(suite.Fixed(2, digits), suite.Joined("about %v", suite.Fixed(third.Median, digits)), suite.Interval(suite.Fixed(third.Lo, digits), suite.Fixed(third.Hi, digits)), suite.Percent(third.Median, digits))
+		e := &evaluator{ctx: context.Background(), tables: tablesOf{"a": {table, false}}}
+		for text, want := range map[string]float64{
+			`cell("a", "speed", "K", 2)`: third.Median, `low("a", "95%", "K", 2)`: third.Lo, `high("a", "95%", "K", 2)`: third.Hi, `cell("a", "share", "K", 2)`: 100 * third.Median,
+		} {
+			if got, err := e.number(text); err != nil || got != want {
+				t.Errorf("%d digits: %s is %v, %v; want %v", digits, text, got, err, want)
+			}
+		}
+	}
 }
 
 func TestExpressions(t *testing.T) {
@@ -101,6 +123,8 @@ func TestExpressions(t *testing.T) {
 		{`cell("a", "memory", "network", "small", "K", 4)`, 81505.5},
 		{`cell("a", "memory", "network", "large")`, 0.9},
 		{`low("a", "95%", "K", 2) + high("a", "95%", "network", "large")`, 3.9},
+		{`low("a", "speed", "K", 2) == low("a", "95%", "K", 2)`, true},
+		{`nth(1, "a", "memory", "network", "small", "K", 4) * nth(2, "a", "memory", "network", "small", "K", "4")`, 81505.5 * 7},
 		{`text("a", "95%", "network", "small", "K", 4) == "-"`, true},
 		{`every("a", "equal", "yes")`, false},
 		{`every("a", "equal", "yes", "no")`, true},
@@ -122,14 +146,14 @@ func TestExpressions(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		`cell("b", "speed")`, `cell("a", "sped", "K", 2)`, `cell("a", "speed", "K", 4)`, `cell("a", "speed", "K", 3)`, `cell("a", "network", "K", 2)`, `low("a", "95%", "network", "small", "K", 4)`,
+		`cell("b", "speed")`, `cell("a", "sped", "K", 2)`, `cell("a", "speed", "K", 4)`, `cell("a", "speed", "K", 3)`, `cell("a", "network", "K", 2)`, `low("a", "95%", "network", "small", "K", 4)`, `nth(3, "a", "memory", "network", "small", "K", 4)`,
 	} {
 		var missing *missingEvidence
 		if _, err := (&evaluator{tables: claimTables()}).evaluate(text); !errors.As(err, &missing) {
 			t.Errorf("%s: %v, want missing evidence", text, err)
 		}
 	}
-	for _, text := range []string{`1 + "a"`, `!1`, `1 && 2`, `even(1)`, `rising("a", "b")`, `params("{name: none}")`, `cell("a", "speed", "K")`} {
+	for _, text := range []string{`1 + "a"`, `!1`, `1 && 2`, `even(1)`, `rising("a", "b")`, `params("{name: none}")`, `cell("a", "speed", "K")`, `nth(0, "a", "speed", "K", 2)`, `nth("a", "speed", "K", 2)`} {
 		var missing *missingEvidence
 		if v, err := (&evaluator{ctx: context.Background(), tables: claimTables()}).evaluate(text); err == nil || errors.As(err, &missing) {
 			t.Errorf("%s is %v, %v; want an error", text, v, err)

@@ -8,7 +8,6 @@ import (
 	"go/parser"
 	"go/token"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,9 +22,11 @@ import (
 // A claim's evidence is an expression over the cells of tables, in Go's syntax:
 // numbers, texts, + - * /, comparisons, && || ! and the functions below.
 //
-//	cell(table, column, key, value, ...)  the number in the row where column key reads value, ...
-//	text(table, column, key, value, ...)  what is written there
-//	low(...), high(...)                   the ends of the interval [a, b] that is written there
+//	cell(table, column, key, value, ...)  the number in the row where column key has value, ...: seconds,
+//	                                      bytes, percent, or as it is; exact, however it is printed
+//	nth(n, table, column, ...)            the n-th number of a cell that has several, from 1
+//	text(table, column, key, value, ...)  what is printed there
+//	low(...), high(...)                   the ends of the interval there
 //	every(table, column, allowed, ...)    whether all of a column is among these
 //	rising(a, b, ...)                     whether each is larger than the one before
 //	abs(a), min(a, ...), max(a, ...)
@@ -215,17 +216,20 @@ var functions map[string]func(e *evaluator, args []any) (any, error)
 func init() {
 	functions = map[string]func(e *evaluator, args []any) (any, error){
 		"cell": func(e *evaluator, args []any) (any, error) {
-			text, err := e.read(args)
-			if err != nil {
-				return nil, err
-			}
-			v, ok := leadingNumber(text)
-			if !ok {
-				return nil, &missingEvidence{fmt.Sprintf("%v: %q is no number", args, text)}
-			}
-			return v, nil
+			return e.nth(args, "no number", 1, func(v suite.Value) []float64 { return v.Numbers })
 		},
-		"text": func(e *evaluator, args []any) (any, error) { return e.read(args) },
+		"nth": func(e *evaluator, args []any) (any, error) {
+			if len(args) > 0 {
+				if n, ok := args[0].(float64); ok && n >= 1 && n <= 1000 && n == math.Trunc(n) {
+					return e.nth(args[1:], fmt.Sprintf("no %v numbers", n), int(n), func(v suite.Value) []float64 { return v.Numbers })
+				}
+			}
+			return nil, errors.New("want a whole number from 1 first")
+		},
+		"text": func(e *evaluator, args []any) (any, error) {
+			v, err := e.read(args)
+			return v.Text, err
+		},
 		"low":  func(e *evaluator, args []any) (any, error) { return e.end(args, 1) },
 		"high": func(e *evaluator, args []any) (any, error) { return e.end(args, 2) },
 		"every": func(e *evaluator, args []any) (any, error) {
@@ -237,7 +241,7 @@ func init() {
 			if err != nil {
 				return nil, err
 			}
-			for _, row := range t.Rows {
+			for _, row := range t.Printed() {
 				if !slices.Contains(texts[2:], row[column]) {
 					e.reads = append(e.reads, fmt.Sprintf("%s: %s: %s", t.ID, strings.Join(row, ", "), row[column]))
 					return false, nil
@@ -376,14 +380,14 @@ func modelOf(args []any) (workload.Model, error) {
 	return m, err
 }
 
-// column finds a table and a column of it, the first of that name.
+// column finds a table and a column of it.
 func (e *evaluator) column(table, name string) (*suite.Table, int, error) {
 	t, ok := e.tables[table]
 	if !ok {
 		return nil, 0, &missingEvidence{"no table " + table}
 	}
 	e.small = e.small || t.small
-	i := slices.IndexFunc(t.Columns, func(c suite.Column) bool { return c.Name == name })
+	i := t.Column(name)
 	if i < 0 {
 		var names []string
 		for _, c := range t.Columns {
@@ -394,99 +398,57 @@ func (e *evaluator) column(table, name string) (*suite.Table, int, error) {
 	return t.Table, i, nil
 }
 
-// read finds a cell's text: table, column, and pairs of a column and what it
-// reads in the row that is meant.
-func (e *evaluator) read(args []any) (string, error) {
+// read finds a cell: table, column, and pairs of a column and what that has in the
+// row that is meant, its text or its number.
+func (e *evaluator) read(args []any) (suite.Value, error) {
+	none := suite.Value{}
 	texts, err := allTexts(args, 2)
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	keys := texts[2:]
 	if len(keys)%2 != 0 {
-		return "", errors.New("want a table, a column, and pairs of a column and its value")
+		return none, errors.New("want a table, a column, and pairs of a column and its value")
 	}
 	t, column, err := e.column(texts[0], texts[1])
 	if err != nil {
-		return "", err
+		return none, err
 	}
-	rows := t.Rows
+	rows := slices.Clone(t.Rows)
 	for i := 0; i < len(keys); i += 2 {
 		_, key, err := e.column(texts[0], keys[i])
 		if err != nil {
-			return "", err
+			return none, err
 		}
-		rows = slices.DeleteFunc(slices.Clone(rows), func(row []string) bool { return row[key] != keys[i+1] })
+		number, isNumber := args[2+i+1].(float64)
+		rows = slices.DeleteFunc(rows, func(row []suite.Value) bool {
+			v := row[key]
+			return v.Text != keys[i+1] && !(isNumber && len(v.Numbers) > 0 && v.Numbers[0] == number)
+		})
 	}
 	if len(rows) != 1 {
-		return "", &missingEvidence{fmt.Sprintf("table %s has %d rows with %s", texts[0], len(rows), strings.Join(keys, " "))}
+		return none, &missingEvidence{fmt.Sprintf("table %s has %d rows with %s", texts[0], len(rows), strings.Join(keys, " "))}
 	}
-	e.reads = append(e.reads, strings.TrimSpace(fmt.Sprintf("%s %s", strings.Join(keys, " "), texts[1]))+" "+rows[0][column])
-	return rows[0][column], nil
-}
-
-var intervalText = regexp.MustCompile(`\[([^,\]]+), ([^\]]+)\]`)
-
-// end is an end of the interval in a cell.
-func (e *evaluator) end(args []any, which int) (any, error) {
-	text, err := e.read(args)
-	if err != nil {
-		return nil, err
-	}
-	m := intervalText.FindStringSubmatch(text)
-	if m == nil {
-		return nil, &missingEvidence{fmt.Sprintf("%v: %q has no interval", args, text)}
-	}
-	v, ok := leadingNumber(m[which])
-	if !ok {
-		return nil, &missingEvidence{fmt.Sprintf("%v: %q has no interval", args, text)}
-	}
+	v := rows[0][column]
+	e.reads = append(e.reads, strings.TrimSpace(fmt.Sprintf("%s %s", strings.Join(keys, " "), texts[1]))+" "+v.Text)
 	return v, nil
 }
 
-var numberText = regexp.MustCompile(`^[+-]?[0-9]+(,[0-9]{3})*(\.[0-9]+)?`)
-
-// units that a number in a cell may have, and what they stand for. Without one
-// of these a number is itself, also with % or x behind it.
-var units = map[string]float64{
-	"ms": 1e-3, "µs": 1e-6, "ns": 1e-9, "min": 60, "h": 3600,
-	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
-	"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "MB": 1e6, "GB": 1e9,
-}
-
-// leadingNumber reads the number that a cell begins with, also in parentheses, in
-// its unit: seconds, bytes or one. "B" alone, with a space before it, is bytes.
-func leadingNumber(s string) (float64, bool) {
-	s = strings.TrimPrefix(s, "(")
-	number := numberText.FindString(s)
-	v, err := strconv.ParseFloat(strings.ReplaceAll(number, ",", ""), 64)
+// nth is one of the numbers that of takes from a cell, counted from 1; what says
+// what is missing if there are fewer.
+func (e *evaluator) nth(args []any, what string, n int, of func(suite.Value) []float64) (any, error) {
+	v, err := e.read(args)
 	if err != nil {
-		return 0, false
+		return nil, err
 	}
-	rest := s[len(number):]
-	unit := strings.TrimLeft(rest, " ")
-	if i := strings.IndexFunc(unit, func(r rune) bool { return r == ' ' || r == ',' || r == '[' }); i >= 0 {
-		unit = unit[:i]
+	numbers := of(v)
+	if len(numbers) < n {
+		return nil, &missingEvidence{fmt.Sprintf("%v: %q has %s", args, v.Text, what)}
 	}
-	if unit == "B" && strings.HasPrefix(rest, " ") {
-		return v, true
-	}
-	if size, ok := units[unit]; ok {
-		v *= size
-	}
-	return v, true
+	return numbers[n-1], nil
 }
 
-// printed is a number as a paper prints it, and half a unit of its last digit.
-func printed(s string) (value, half float64, ok bool) {
-	number := numberText.FindString(s)
-	v, ok := leadingNumber(s)
-	if !ok {
-		return 0, 0, false
-	}
-	scale := 1.0
-	if size, known := units[strings.TrimSpace(s[len(number):])]; known {
-		scale = size
-	}
-	_, digits, _ := strings.Cut(number, ".")
-	return v, scale * math.Pow(10, -float64(len(digits))) / 2, true
+// end is an end of the interval in a cell.
+func (e *evaluator) end(args []any, which int) (any, error) {
+	return e.nth(args, "no interval", which, func(v suite.Value) []float64 { return v.Interval })
 }

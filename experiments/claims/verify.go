@@ -420,7 +420,7 @@ func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error)
 // figure holds a value against the paper's.
 func (c *Claim) figure(name string, x float64) ClaimFigure {
 	f := ClaimFigure{Name: name, Value: x}
-	paper, half, ok := printed(c.Paper)
+	paper, half, ok := suite.ReadFigure(c.Paper)
 	if !ok || c.Kind == Contradiction {
 		return f // for evidence
 	}
@@ -476,8 +476,10 @@ func (v *Verification) Tables() []*suite.Table {
 		Caption: []string{
 			"Exact claims are recomputed. Ratios are figures of the paper's machines beside ours: reproduced within the tolerance, partly where only some of our figures are, and differing else, which is shown and is no failure. Trends are predicates over what was measured. Contradictions are the paper's own. Claims of ours are about this suite's own tools.",
 		},
-		Columns: []suite.Column{{Name: "claim", Left: true}, {Name: "where", Left: true}, {Name: "kind", Left: true}, {Name: "paper", Left: false}, {Name: "here", Left: true}, {Name: "verdict", Left: true}},
 	}
+	claims.Texts("claim", "where", "kind")
+	claims.Numbers("paper")
+	claims.Texts("here", "verdict")
 	for _, c := range v.Claims {
 		claims.Add(c.Claim.Claim, c.Version+" "+c.Where, string(c.Kind), suite.OrDash(c.Paper), c.here(), string(c.Verdict))
 	}
@@ -494,10 +496,8 @@ func (v *Verification) Tables() []*suite.Table {
 	for _, what := range v.Wrong {
 		claims.Notes = append(claims.Notes, "Wrong: "+what+".")
 	}
-	records := &suite.Table{
-		ID: "claims-records", Title: "Records in " + v.Results,
-		Columns: []suite.Column{{Name: "experiment", Left: true}, {Name: "profile", Left: true}, {Name: "records", Left: true}},
-	}
+	records := &suite.Table{ID: "claims-records", Title: "Records in " + v.Results}
+	records.Texts("experiment", "profile", "records")
 	for _, s := range v.Records {
 		records.Add(s.Experiment, suite.OrDash(s.Profile), s.State)
 	}

@@ -136,10 +136,10 @@ func (t *pageTable) ColumnClass(i int) string {
 }
 
 // CellClass is that of a cell.
-func (t *pageTable) CellClass(column int, cell string) string {
+func (t *pageTable) CellClass(column int, cell suite.Value) string {
 	class := t.ColumnClass(column)
 	if t.Columns[column].Name == "verdict" {
-		class += " v-" + strings.ReplaceAll(cell, " ", "-")
+		class += " v-" + strings.ReplaceAll(cell.Text, " ", "-")
 	}
 	return class
 }
@@ -152,11 +152,12 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 	origins := &suite.Table{
 		ID:    "origins",
 		Title: "Each experiment's records",
-		Columns: []suite.Column{
-			{Name: "experiment", Left: true}, {Name: "profile", Left: true}, {Name: "last measured", Left: true}, {Name: "commit", Left: true}, {Name: "spec", Left: true}, {Name: "samples", Left: false}, {Name: "seeds", Left: true},
-			{Name: "processes", Left: false}, {Name: "load before", Left: false}, {Name: "machine", Left: true},
-		},
 	}
+	origins.Texts("experiment", "profile", "last measured", "commit", "spec")
+	origins.Numbers("samples")
+	origins.Texts("seeds")
+	origins.Numbers("processes", "load before")
+	origins.Texts("machine")
 	machines, kernels, commits, profiles := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, d := range experiments.List() {
 		id := d.ID
@@ -199,7 +200,7 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 			seeds = strings.ReplaceAll(strings.Trim(fmt.Sprint(of), "[]"), " ", ", ")
 		}
 		origins.Add(id, log.Key.Profile, log.Session.Time, strings.Join(sortedKeys(own), ", "), log.Key.Spec,
-			fmt.Sprint(len(log.Names)), seeds, fmt.Sprint(len(sessions)), fmt.Sprintf("%.2f", load), log.Session.Machine.String())
+			len(log.Names), seeds, len(sessions), suite.Fixed(load, 2), log.Session.Machine)
 	}
 	if len(p.Sections) == 0 {
 		return nil, fmt.Errorf("%s has no records of any experiment: run gpipebench reproduce --out %[1]s", r.Results)
@@ -307,23 +308,25 @@ func (r Reporting) claims(ctx context.Context) (*pageClaims, error) {
 			c.Fails = append(c.Fails, one)
 		}
 	}
-	summary := &suite.Table{ID: "claims-summary", Title: "Claims by kind", Columns: []suite.Column{{Name: "kind of claim", Left: true}, {Name: "claims", Left: false}}}
+	summary := &suite.Table{ID: "claims-summary", Title: "Claims by kind"}
+	summary.Texts("kind of claim")
+	summary.Numbers("claims")
 	for _, m := range verdictMeanings {
-		summary.Columns = append(summary.Columns, suite.Column{Name: string(m.Verdict)})
+		summary.Numbers(string(m.Verdict))
 	}
 	for _, kind := range claims.ClaimKinds {
-		row, sum := []string{}, 0
+		row, sum := []any{}, 0
 		for _, m := range verdictMeanings {
 			n := counts[kind][m.Verdict]
 			sum += n
-			text := ""
 			if n > 0 {
-				text = fmt.Sprint(n)
+				row = append(row, n)
+			} else {
+				row = append(row, "")
 			}
-			row = append(row, text)
 		}
 		if sum > 0 {
-			summary.Add(append([]string{string(kind), fmt.Sprint(sum)}, row...)...)
+			summary.Add(string(kind), sum, row)
 		}
 	}
 	c.Summary = &pageTable{Table: summary, Class: "summary"}

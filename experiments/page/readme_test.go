@@ -25,7 +25,7 @@ import (
 // <!-- end --> is made of results/reference. Markers are
 //
 //	<!-- table: ID -->                    a table's columns, title and origin
-//	<!-- table: ID | column; column -->   some columns; the nth mention of a name is the nth such column
+//	<!-- table: ID | column; column -->   some columns
 //	<!-- picture: FILE | what it shows -->
 //	<!-- claims -->                       verdicts of verify by kind of claim
 //	<!-- commands -->                     the experiments' commands, what each makes, and its last result
@@ -164,21 +164,9 @@ const notThere = "*Not among the reference results yet.*"
 
 // summarised is a table in Markdown less the columns that are empty.
 func summarised(t *suite.Table) (string, error) {
-	short := &suite.Table{}
-	var keep []int
-	for i, c := range t.Columns {
-		if slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != "" }) {
-			keep = append(keep, i)
-			short.Columns = append(short.Columns, c)
-		}
-	}
-	for _, row := range t.Rows {
-		var cells []string
-		for _, i := range keep {
-			cells = append(cells, row[i])
-		}
-		short.Add(cells...)
-	}
+	short, rows := *t, t.Printed()
+	short.Rows = slices.Clone(t.Rows)
+	short.Only(func(i int) bool { return slices.ContainsFunc(rows, func(row []string) bool { return row[i] != "" }) })
 	var b strings.Builder
 	err := short.Draw(&b, true)
 	return strings.TrimSpace(b.String()), err
@@ -245,14 +233,12 @@ func chosen(head []string, columns string) (keep []int, err error) {
 		}
 		return keep, nil
 	}
-	next := map[string]int{} // where to look for the next of a name
 	for name := range strings.SplitSeq(columns, "; ") {
-		i := slices.Index(head[next[name]:], name)
+		i := slices.Index(head, name)
 		if i < 0 {
 			return nil, fmt.Errorf("no column %q: want some of %s", name, strings.Join(head, "; "))
 		}
-		keep = append(keep, next[name]+i)
-		next[name] += i + 1
+		keep = append(keep, i)
 	}
 	return keep, nil
 }
@@ -260,23 +246,24 @@ func chosen(head []string, columns string) (keep []int, err error) {
 func TestExcerpt(t *testing.T) {
 	table := &suite.Table{
 		ID: "sample", Title: "A sample", Caption: []string{"Measured as a|b."},
-		Columns: []suite.Column{{Name: "what", Left: true}, {Name: "measured", Left: false}, {Name: "95%", Left: false}, {Name: "modelled", Left: false}, {Name: "95%", Left: false}},
-		Notes:   []string{"Verdict: yes.", "Another note.", "Measured then."},
+		Notes: []string{"Verdict: yes.", "Another note.", "Measured then."},
 	}
-	table.Add("a|b", "1", "x", "2", "y")
+	table.Texts("what")
+	table.Numbers("measured", "95%", "modelled")
+	table.Add("a|b", 1, "x", 2)
 	var b strings.Builder
 	if err := table.Write(&b, "markdown"); err != nil {
 		t.Fatal(err)
 	}
-	got, err := excerpt(b.String(), "what; 95%; modelled; 95%", "there.md")
+	got, err := excerpt(b.String(), "what; modelled; 95%", "there.md")
 	want := `**A sample** ([notes](there.md))
 
-| what | 95% | modelled | 95% |
+| what | modelled | 95% |
 `
-	if err != nil || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "| a\\|b | x | 2 | y |\n\n<sub>Verdict: yes.</sub>\n\n<sub>Measured then.</sub>") {
+	if err != nil || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "| a\\|b | 2 | x |\n\n<sub>Verdict: yes.</sub>\n\n<sub>Measured then.</sub>") {
 		t.Errorf("%v\n%s", err, got)
 	}
-	if _, err := excerpt(b.String(), "what; measured; measured", "there.md"); err == nil || !strings.Contains(err.Error(), `no column "measured"`) {
+	if _, err := excerpt(b.String(), "what; meant", "there.md"); err == nil || !strings.Contains(err.Error(), `no column "meant"`) {
 		t.Errorf("a column that is not there: %v", err)
 	}
 	for text, want := range map[string]string{

@@ -185,17 +185,17 @@ func TestPaperScaleErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if row := table.Rows[0]; !strings.Contains(row[0], "(default)") || row[1] != "29.2%" || row[2] != "0 of 1" {
+	if row := table.Printed()[0]; !strings.Contains(row[0], "(default)") || row[1] != "29.2%" || row[2] != "0 of 1" {
 		t.Errorf("default: %q", row)
 	}
-	if row := table.Rows[2]; row[1] != "16.7%" || row[2] != "1 of 1" {
+	if row := table.Printed()[2]; row[1] != "16.7%" || row[2] != "1 of 1" {
 		t.Errorf("%q", row)
 	}
 	cells, conventions, err := s.Tables(log, "t", "Table", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(cells[0].Rows[3][:7], " "); got != "3 4 4 3.00 -25% 3.00 6.00" {
+	if got := strings.Join(cells[0].Printed()[3][:7], " "); got != "3 4 4 3.00 -25% 3.00 6.00" {
 		t.Errorf("cell: %s", got)
 	}
 	if !strings.Contains(cells[0].Notes[0], "misses by 19.2 points") || !strings.Contains(cells[0].Notes[1], "16.7%") {

@@ -9,7 +9,6 @@ import (
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 )
 
 // scaleErrors are relative errors of modelled throughputs, over the cells that
@@ -87,21 +86,21 @@ func ErrorTable(log *records.Log, id string, goals []Goal) (*suite.Table, error)
 	t := &suite.Table{
 		ID: id, Title: "Tables 2 and 3, modelled: mean absolute error at the largest M under one convention for all",
 		Caption: []string{"The first row is the default convention, which the specs fixed beforehand; the others show how much hangs on what the paper leaves open, and are not there to choose from. Networks without finer cuts are cut at whole layers."},
-		Columns: []suite.Column{{Name: "convention", Left: true}},
 	}
+	t.Texts("convention")
 	widest := goals[0].Of.ConventionsOf(goals[0].Networks[0])
 	for _, g := range goals {
-		t.Columns = append(t.Columns, suite.Column{Name: fmt.Sprintf("%s (reach: %.0f%%)", g.Name, g.Percent)})
+		t.Numbers(fmt.Sprintf("%s (reach: %.0f%%)", g.Name, g.Percent))
 		for _, n := range g.Networks {
 			if of := g.Of.ConventionsOf(n); len(of) > len(widest) {
 				widest = of
 			}
 		}
 	}
-	t.Columns = append(t.Columns, suite.Column{Name: "within reach"})
+	t.Numbers("within reach")
 	var reached []string
 	for i, v := range widest {
-		row, within := []string{v.String()}, 0
+		name, row, within := v.String(), []any{}, 0
 		for _, g := range goals {
 			var sum float64
 			for _, n := range g.Networks {
@@ -115,18 +114,18 @@ func ErrorTable(log *records.Log, id string, goals []Goal) (*suite.Table, error)
 				}
 				sum += e.Last / float64(len(g.Networks))
 			}
-			row = append(row, suite.Percent(sum))
+			row = append(row, suite.Percent(sum, 1))
 			if 100*sum <= g.Percent {
 				within++
 			}
 		}
 		if i == 0 {
-			row[0] += " (default)"
+			name += " (default)"
 		}
 		if within == len(goals) {
 			reached = append(reached, v.String())
 		}
-		t.Add(append(row, fmt.Sprintf("%d of %d", within, len(goals)))...)
+		t.Add(name, row, suite.Joined("%v of %v", within, len(goals)))
 	}
 	switch len(reached) {
 	case 0:
@@ -154,19 +153,17 @@ func (s *Scale) cellTable(log *records.Log, n *Network, id, title string, source
 			fmt.Sprintf("Modelled: the default convention, %v. Filled: the largest micro-batch of %s, ... examples that fits (parameters and optimiser state of 12 bytes a parameter, and activations), up to %d examples in all; where not even one fits, one, with an asterisk. Fixed: %d examples. Shrunk: these, or fewer where they do not fit.", standard, suite.JoinWith(RoundSizes(12), ", "), s.Conventions.Most, n.Batch),
 			fmt.Sprintf("Lowest, highest: over %d conventions. Free links: the same with links that take no time. Bubble, imbalance, communication and update are shares of the modelled step.", len(all)),
 		}, sources...),
-		Columns: []suite.Column{{Name: "K", Left: false}, {Name: "M", Left: false}, {Name: "paper", Left: false}},
 	}
+	t.Numbers("K", "M", "paper")
 	if n.hasTorchgpipe() {
-		t.Columns = append(t.Columns, suite.Column{Name: "torchgpipe"})
+		t.Numbers("torchgpipe")
 	}
-	t.Columns = append(t.Columns, suite.Column{Name: "modelled"}, suite.Column{Name: "error"})
+	t.Numbers("modelled", "error")
 	if n.hasTorchgpipe() {
-		t.Columns = append(t.Columns, suite.Column{Name: "error to torchgpipe"})
+		t.Numbers("error to torchgpipe")
 	}
-	for _, name := range []string{"lowest", "highest", "free links", "mini-batch", "fullest device", "bubble", "imbalance", "communication", "update"} {
-		t.Columns = append(t.Columns, suite.Column{Name: name})
-	}
-	t.Columns = append(t.Columns, suite.Column{Name: "partition", Left: true})
+	t.Numbers("lowest", "highest", "free links", "mini-batch", "fullest device", "bubble", "imbalance", "communication", "update")
+	t.Texts("partition")
 	for _, c := range s.Cells() {
 		paper := n.PaperOf(c)
 		got, err := s.Throughput(log, n, standard, c, false)
@@ -189,28 +186,24 @@ func (s *Scale) cellTable(log *records.Log, n *Network, id, title string, source
 		if err != nil {
 			return nil, err
 		}
-		against := func(value float64) string {
+		against := func(value float64) suite.Value {
 			if c == s.Base {
-				return "-"
+				return suite.Absent
 			}
 			return suite.Signed(got/value - 1)
 		}
-		row := []string{fmt.Sprint(c.K), fmt.Sprint(c.M), paper.Value.Text}
+		row := []any{c.K, c.M, paper.Value}
 		if n.hasTorchgpipe() {
-			row = append(row, paper.Torchgpipe.Text)
+			row = append(row, paper.Torchgpipe)
 		}
-		row = append(row, fmt.Sprintf("%.2f", got), against(paper.Value.Value))
+		row = append(row, suite.Fixed(got, 2), against(paper.Value.Value))
 		if n.hasTorchgpipe() {
 			row = append(row, against(paper.Torchgpipe.Value))
 		}
-		share := func(x float64) string { return units.FormatShare(x, seconds) }
-		peak := units.FormatBytes(step.Peak)
-		if !step.Fits {
-			peak += " *"
-		}
+		share := func(x float64) suite.Value { return suite.Share(x, seconds) }
 		b := step.Breakdown
-		t.Add(append(row, fmt.Sprintf("%.2f", lowest), fmt.Sprintf("%.2f", highest), fmt.Sprintf("%.2f", free),
-			fmt.Sprint(step.Micro*c.M), peak, share(b.Bubble), share(b.Imbalance), share(b.Communication), share(b.Update), suite.JoinInts(step.Partition))...)
+		t.Add(row, suite.Fixed(lowest, 2), suite.Fixed(highest, 2), suite.Fixed(free, 2), step.Micro*c.M, step.Fullest(),
+			share(b.Bubble), share(b.Imbalance), share(b.Communication), share(b.Update), step.Partition)
 	}
 	e, err := s.Errors(log, n, standard)
 	if err != nil {
@@ -227,21 +220,21 @@ func (s *Scale) cellTable(log *records.Log, n *Network, id, title string, source
 			nearest, least = v, of.Last
 		}
 	}
-	t.Notes = append(t.Notes, fmt.Sprintf("Of all conventions, %v comes nearest at M = %d: %s. It was found by looking, so it predicts nothing.", nearest, s.M[len(s.M)-1], suite.Percent(least)))
+	t.Notes = append(t.Notes, fmt.Sprintf("Of all conventions, %v comes nearest at M = %d: %s. It was found by looking, so it predicts nothing.", nearest, s.M[len(s.M)-1], suite.Percent(least, 1)))
 	return t, nil
 }
 
 func (s *Scale) ReachNote(n *Network, e scaleErrors) string {
-	text := fmt.Sprintf("Mean absolute error at M = %d under the default convention: %s, within the %.0f%% that were to be reached.", s.M[len(s.M)-1], suite.Percent(e.Last), n.Reach)
+	text := fmt.Sprintf("Mean absolute error at M = %d under the default convention: %s, within the %.0f%% that were to be reached.", s.M[len(s.M)-1], suite.Percent(e.Last, 1), n.Reach)
 	if 100*e.Last > n.Reach {
-		text = fmt.Sprintf("Mean absolute error at M = %d under the default convention: %s; %.0f%% were to be reached, so it misses by %.1f points.", s.M[len(s.M)-1], suite.Percent(e.Last), n.Reach, 100*e.Last-n.Reach)
+		text = fmt.Sprintf("Mean absolute error at M = %d under the default convention: %s; %.0f%% were to be reached, so it misses by %.1f points.", s.M[len(s.M)-1], suite.Percent(e.Last, 1), n.Reach, 100*e.Last-n.Reach)
 	}
-	text += fmt.Sprintf(" With free links: %s.", suite.Percent(e.Free))
+	text += fmt.Sprintf(" With free links: %s.", suite.Percent(e.Free, 1))
 	if len(s.M) > 1 {
-		text += fmt.Sprintf(" Over all cells: %s.", suite.Percent(e.All))
+		text += fmt.Sprintf(" Over all cells: %s.", suite.Percent(e.All, 1))
 	}
 	if n.hasTorchgpipe() {
-		text += fmt.Sprintf(" Against torchgpipe, whose GPUs these accelerators are not: %s, over all cells %s.", suite.Percent(e.TorchLast), suite.Percent(e.TorchAll))
+		text += fmt.Sprintf(" Against torchgpipe, whose GPUs these accelerators are not: %s, over all cells %s.", suite.Percent(e.TorchLast, 1), suite.Percent(e.TorchAll, 1))
 	}
 	return text
 }
@@ -251,41 +244,42 @@ func (s *Scale) conventionTable(log *records.Log, n *Network, id, title string) 
 	t := &suite.Table{
 		ID: id + "-" + n.ID + "-conventions", Title: fmt.Sprintf("%s, modelled: %s under every convention", title, n.Name),
 		Caption: []string{fmt.Sprintf("Each convention's cells are relative to its own K = %d, M = %d. Errors: mean absolute ones over the cells that are not 1 by definition. A cell with an asterisk does not fit the devices' memory.", s.Base.K, s.Base.M)},
-		Columns: []suite.Column{{Name: "cut by", Left: true}, {Name: "at", Left: true}, {Name: "recomputation", Left: true}, {Name: "batch", Left: true}},
 	}
+	t.Texts("cut by", "at", "recomputation", "batch")
 	for _, c := range s.Cells() {
 		name := fmt.Sprintf("K=%d, M=%d", c.K, c.M)
 		if len(s.M) == 1 {
 			name = fmt.Sprintf("K=%d", c.K)
 		}
-		t.Columns = append(t.Columns, suite.Column{Name: name})
+		t.Numbers(name)
 	}
-	t.Columns = append(t.Columns, suite.Column{Name: fmt.Sprintf("error, M=%d", last)})
+	t.Numbers(fmt.Sprintf("error, M=%d", last))
 	if len(s.M) > 1 {
-		t.Columns = append(t.Columns, suite.Column{Name: "error, all"})
+		t.Numbers("error, all")
 	}
 	if n.hasTorchgpipe() {
-		t.Columns = append(t.Columns, suite.Column{Name: fmt.Sprintf("to torchgpipe, M=%d", last)}, suite.Column{Name: "to torchgpipe, all"})
+		t.Numbers(fmt.Sprintf("to torchgpipe, M=%d", last), "to torchgpipe, all")
 	}
-	pad := func(row []string) []string {
+	pad := func(row []any) []any {
 		for len(row) < len(t.Columns) {
 			row = append(row, "")
 		}
 		return row
 	}
-	paper, torch := []string{"the paper", "", "", ""}, []string{"torchgpipe", "", "", ""}
+	paper, torch := []any{"the paper", "", "", ""}, []any{"torchgpipe", "", "", ""}
 	for _, c := range s.Cells() {
-		paper, torch = append(paper, n.PaperOf(c).Value.Text), append(torch, n.PaperOf(c).Torchgpipe.Text)
+		paper, torch = append(paper, n.PaperOf(c).Value), append(torch, n.PaperOf(c).Torchgpipe)
 	}
 	t.Add(pad(paper)...)
 	if n.hasTorchgpipe() {
 		t.Add(pad(torch)...)
 	}
 	for i, v := range s.ConventionsOf(n) {
-		row := []string{v.Cut.String(), map[string]string{"coarse": "layers", "fine": "halves"}[v.Split], v.Recompute, v.Batch}
+		cut := v.Cut.String()
 		if i == 0 {
-			row[0] += " (default)"
+			cut += " (default)"
 		}
+		row := []any{cut, map[string]string{"coarse": "layers", "fine": "halves"}[v.Split], v.Recompute, v.Batch}
 		for _, c := range s.Cells() {
 			x, err := s.Throughput(log, n, v, c, false)
 			if err != nil {
@@ -295,22 +289,31 @@ func (s *Scale) conventionTable(log *records.Log, n *Network, id, title string) 
 			if err != nil {
 				return nil, err
 			}
-			row = append(row, fmt.Sprintf("%.2f%s", x, map[bool]string{false: "*"}[step.Fits]))
+			row = append(row, suite.Joined("%v%v", suite.Fixed(x, 2), map[bool]string{false: "*"}[step.Fits]))
 		}
 		e, err := s.Errors(log, n, v)
 		if err != nil {
 			return nil, err
 		}
-		row = append(row, suite.Percent(e.Last))
+		row = append(row, suite.Percent(e.Last, 1))
 		if len(s.M) > 1 {
-			row = append(row, suite.Percent(e.All))
+			row = append(row, suite.Percent(e.All, 1))
 		}
 		if n.hasTorchgpipe() {
-			row = append(row, suite.Percent(e.TorchLast), suite.Percent(e.TorchAll))
+			row = append(row, suite.Percent(e.TorchLast, 1), suite.Percent(e.TorchAll, 1))
 		}
 		t.Add(row...)
 	}
 	return t, nil
+}
+
+// Fullest is the memory of the fullest device, with an asterisk if that has not as
+// much.
+func (s *Step) Fullest() suite.Value {
+	if !s.Fits {
+		return suite.Joined("%v *", suite.Bytes(s.Peak))
+	}
+	return suite.Bytes(s.Peak)
 }
 
 // Panels are bars of paper, torchgpipe and model for each network and M.

@@ -1,6 +1,7 @@
 package paperscale
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -75,16 +76,13 @@ func WhatIfTable(log *records.Log, id string, names []string, goals []Goal) (*su
 	t := &suite.Table{
 		ID: id, Title: "Tables 2 and 3, modelled: what the default convention's errors hang on",
 		Caption: []string{"Mean absolute error at the largest M, and in brackets the cells of the largest K, were the accelerators others than published. A roofline lets every product run at the published peak, which none does in practice; these rows say how much hangs on that, and nothing was fitted by them."},
-		Columns: []suite.Column{{Name: "accelerators", Left: true}},
 	}
+	t.Texts("accelerators")
 	for _, g := range goals {
-		t.Columns = append(t.Columns, suite.Column{Name: fmt.Sprintf("%s (reach: %.0f%%)", g.Name, g.Percent)})
+		t.Numbers(fmt.Sprintf("%s (reach: %.0f%%)", g.Name, g.Percent))
 	}
 	for _, name := range append([]string{""}, names...) {
-		row := []string{name}
-		if name == "" {
-			row[0] = "as published"
-		}
+		row := []any{cmp.Or(name, "as published")}
 		for _, g := range goals {
 			scale, networks := g.Of, g.Networks
 			if name != "" {
@@ -96,7 +94,7 @@ func WhatIfTable(log *records.Log, id string, names []string, goals []Goal) (*su
 				}
 			}
 			var sum float64
-			var largest []string
+			var largest []any
 			for _, n := range networks {
 				v := scale.ConventionsOf(n)[0]
 				e, err := scale.Errors(log, n, v)
@@ -108,19 +106,19 @@ func WhatIfTable(log *records.Log, id string, names []string, goals []Goal) (*su
 				if err != nil {
 					return nil, err
 				}
-				largest = append(largest, fmt.Sprintf("%.2f", x))
+				largest = append(largest, suite.Fixed(x, 2))
 			}
-			row = append(row, fmt.Sprintf("%s [%s]", suite.Percent(sum), strings.Join(largest, ", ")))
+			row = append(row, suite.Joined("%v [%v]", suite.Percent(sum, 1), suite.List(", ", largest...)))
 		}
 		t.Add(row...)
 	}
-	paper := []string{"the paper"}
+	paper := []any{"the paper"}
 	for _, g := range goals {
-		var largest []string
+		var largest []any
 		for _, n := range g.Networks {
-			largest = append(largest, n.PaperOf(suite.Cell{K: g.Of.K[len(g.Of.K)-1], M: g.Of.M[len(g.Of.M)-1]}).Value.Text)
+			largest = append(largest, n.PaperOf(suite.Cell{K: g.Of.K[len(g.Of.K)-1], M: g.Of.M[len(g.Of.M)-1]}).Value)
 		}
-		paper = append(paper, fmt.Sprintf("[%s]", strings.Join(largest, ", ")))
+		paper = append(paper, suite.Joined("[%v]", suite.List(", ", largest...)))
 	}
 	t.Add(paper...)
 	return t, nil

@@ -7,12 +7,17 @@ import (
 	"gpipebench/experiments/suite"
 )
 
+// Bars are as high as values are, however those are printed.
 func TestTableBars(t *testing.T) {
-	table := &suite.Table{Columns: []suite.Column{{Name: "net", Left: true}, {Name: "K", Left: false}, {Name: "paper", Left: false}, {Name: "measured", Left: false}, {Name: "95%", Left: false}}}
-	table.Add("A", "2", "1", "1.00*", "-")
-	table.Add("A", "4", "-", "2.50", "[2.1, 2.75]")
-	table.Add("B", "2", "3", "0.50", "-")
-	panels := TableBars{Panel: "net", Group: "K", Bars: []ColumnBars{{"paper", ""}, {"modelled", ""}, {"measured", "95%"}}}.Panels(table)
+	table := &suite.Table{}
+	table.Texts("net")
+	table.Numbers("K", "paper", "measured", "95%")
+	table.Add("A", 2, 1, suite.Joined("%v*", suite.Fixed(1, 2)), "-")
+	wide := suite.Fixed(2.5, 0)
+	wide.Interval = []float64{2.1, 2.75}
+	table.Add("A", 4, "-", wide, "2 to 3")
+	table.Add("B", 2, 3, suite.Fixed(0.5, 2), "-")
+	panels := TableBars{Panel: "net", Group: "K", Bars: []string{"paper", "modelled", "measured"}}.Panels(table)
 	if len(panels) != 2 {
 		t.Fatalf("%d panels: want those of A and B", len(panels))
 	}

@@ -2,9 +2,10 @@ package rounds
 
 import (
 	"fmt"
+	"slices"
 
+	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/schedule"
 )
@@ -30,31 +31,48 @@ func Against(step func(workload.Setup) (float64, error), base, s workload.Setup)
 
 // PartsTable is a table of where measured steps' time goes: what names a run,
 // and then the cells of a run.
-func PartsTable(id, title string, names ...suite.Column) *suite.Table {
-	return &suite.Table{
-		ID: id, Title: title,
-		Caption: []string{"Shares of the step, averaged over devices; they add up to the whole. Every kind of task at the median of its repeats over all rounds; the 95% interval of the step is that of its rounds. Classic bubble: (K-1)/(M+K-1), which leaves recomputation out. Balance: what the stages' tasks take, the mean over the largest."},
-		Columns: append(names,
-			suite.Column{Name: "K", Left: false}, suite.Column{Name: "M", Left: false}, suite.Column{Name: "step", Left: false}, suite.Column{Name: "95%", Left: false}, suite.Column{Name: "closed form", Left: false}, suite.Column{Name: "computation", Left: false}, suite.Column{Name: "recompute", Left: false}, suite.Column{Name: "bubble", Left: false},
-			suite.Column{Name: "classic bubble", Left: false}, suite.Column{Name: "imbalance", Left: false}, suite.Column{Name: "communication", Left: false}, suite.Column{Name: "setup", Left: false}, suite.Column{Name: "barrier", Left: false}, suite.Column{Name: "update", Left: false},
-			suite.Column{Name: "balance", Left: false}, suite.Column{Name: "largest peak", Left: false}, suite.Column{Name: "partition", Left: true}),
+func PartsTable(id, title string, names ...string) *suite.Table {
+	t := &suite.Table{ID: id, Title: title, Caption: []string{partsCaption + " Balance: what the stages' tasks take, the mean over the largest."}}
+	t.Texts(names...)
+	t.Numbers("K", "M", "step", "95%", "closed form", "computation", "recompute", "bubble", "classic bubble", "imbalance", "communication", "setup", "barrier", "update", "balance", "largest peak")
+	t.Texts("partition")
+	return t
+}
+
+const partsCaption = "Shares of the step, averaged over devices; they add up to the whole. Every kind of task at the median of its repeats over all rounds; the 95% interval of the step is that of its rounds. Classic bubble: (K-1)/(M+K-1), which leaves recomputation out."
+
+// FreeLinks leaves out of a parts table what says nothing where links are free.
+func FreeLinks(t *suite.Table) {
+	t.Caption[0] = partsCaption
+	t.Only(func(i int) bool { return t.Columns[i].Name != "communication" && t.Columns[i].Name != "balance" })
+}
+
+// Cells are a run's cells in a PartsTable.
+func (m *Measured) Cells(s workload.Setup) []any {
+	share := func(x float64) suite.Value { return suite.Share(x, m.Span) }
+	p, span, interval := m.Parts, suite.Seconds(m.Span), suite.Bracketed(m.Rounds, suite.Seconds)
+	span.Interval = interval.Interval
+	return []any{
+		s.Partitions, s.MicroBatches, span, interval, suite.Seconds(m.Closed),
+		share(p.Computation), share(p.Recompute), share(p.Bubble), suite.Share(schedule.Bubble(s.Partitions, s.MicroBatches), 1),
+		share(p.Imbalance), share(p.Communication), share(p.Setup), share(p.Barrier), share(p.Update),
+		suite.Fixed(m.Balance(), 2), suite.Bytes(slices.Max(append([]int64{0}, m.Peak...))), m.Partition,
 	}
 }
 
-// Cells are a run's cells in a partsTable.
-func (m *Measured) Cells(s workload.Setup) []string {
-	share := func(x float64) string { return units.FormatShare(x, m.Span) }
-	var peak int64
-	for _, p := range m.Peak {
-		peak = max(peak, p)
+// References are the runs of a reference, if there is one; then the table has
+// columns for them. A table whose reference has other runs says so.
+func References(t *suite.Table, reference *records.Log, runs func(*records.Log) (map[string]*Measured, error), columns ...string) map[string]*Measured {
+	if reference == nil {
+		return nil
 	}
-	p := m.Parts
-	return []string{
-		fmt.Sprint(s.Partitions), fmt.Sprint(s.MicroBatches), units.FormatSeconds(m.Span), suite.Bracketed(m.Rounds, units.FormatSeconds), units.FormatSeconds(m.Closed),
-		share(p.Computation), share(p.Recompute), share(p.Bubble), units.FormatShare(schedule.Bubble(s.Partitions, s.MicroBatches), 1),
-		share(p.Imbalance), share(p.Communication), share(p.Setup), share(p.Barrier), share(p.Update),
-		fmt.Sprintf("%.2f", m.Balance()), units.FormatBytes(peak), suite.JoinInts(m.Partition),
+	refs, err := runs(reference)
+	if err != nil {
+		t.Notes = append(t.Notes, fmt.Sprintf("The reference is not shown: %v.", err))
+		return nil
 	}
+	t.Numbers(columns...)
+	return refs
 }
 
 // Balance is what the stages' tasks take, the mean over the largest: the

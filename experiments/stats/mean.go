@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
@@ -34,15 +33,6 @@ func RatioOf(a, b []float64) Ratio {
 	r := Ratio{Median: Median(qs)}
 	r.Lo, r.Hi, r.Known = Interval(qs, 0.95)
 	return r
-}
-
-func (r Ratio) Value() string { return fmt.Sprintf("%.2f", r.Median) }
-
-func (r Ratio) Interval() string {
-	if !r.Known {
-		return "-"
-	}
-	return fmt.Sprintf("[%.2f, %.2f]", r.Lo, r.Hi)
 }
 
 func Mean(xs []float64) (m float64) {

@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/stat"
@@ -42,20 +41,6 @@ func MeanAndSD(xs []float64) (mean, sd float64) {
 	return stat.MeanStdDev(xs, nil)
 }
 
-func MeanText(xs []float64, digits int) string {
-	m, _ := MeanAndSD(xs)
-	return fmt.Sprintf("%.*f", digits, m)
-}
-
-// SdText is the deviation between seeds, of a single one "-".
-func SdText(xs []float64, digits int) string {
-	if len(xs) < 2 {
-		return "-"
-	}
-	_, sd := MeanAndSD(xs)
-	return fmt.Sprintf("%.*f", digits, sd)
-}
-
 // standardError is that of the mean.
 func (p Paired) standardError() float64 { return p.sd / math.Sqrt(float64(p.N)) }
 
@@ -66,15 +51,6 @@ func (p Paired) Interval(confidence float64) (lo, hi float64, ok bool) {
 	}
 	half := studentQuantile(0.5+confidence/2, p.N-1) * p.standardError()
 	return p.Mean - half, p.Mean + half, true
-}
-
-// Text is the mean with its 95% interval, if there is one.
-func (p Paired) Text(digits int) string {
-	lo, hi, ok := p.Interval(0.95)
-	if !ok {
-		return fmt.Sprintf("%+.*f", digits, p.Mean)
-	}
-	return fmt.Sprintf("%+.*f [%+.*f, %+.*f]", digits, p.Mean, digits, lo, digits, hi)
 }
 
 // Equivalence is the p value of two one-sided tests (Schuirmann 1987) of the

@@ -23,16 +23,6 @@ func CommitName(s records.Provenance) string {
 	return name
 }
 
-// Bracketed is the 95% interval of values in brackets, each written by format;
-// "-" if they are too few.
-func Bracketed(values []float64, format func(float64) string) string {
-	lo, hi, ok := stats.Interval(values, 0.95)
-	if !ok {
-		return "-"
-	}
-	return fmt.Sprintf("[%s, %s]", format(lo), format(hi))
-}
-
 // FewRoundsNote warns of medians without an interval, if n rounds give none.
 func FewRoundsNote(n int) []string {
 	least := stats.LeastForInterval(0.95)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"gpipebench/experiments/stats"
-	"gpipebench/experiments/units"
 )
 
 // There is an interval from the least number of values on, and a warning below.
@@ -16,8 +15,8 @@ func TestLeastForInterval(t *testing.T) {
 		values := make([]float64, n)
 		_, _, ok := stats.Interval(values, 0.95)
 		few := FewRoundsNote(n)
-		if ok != (n >= least) || ok != (len(few) == 0) || ok != (Bracketed(values, units.FormatSeconds) != "-") {
-			t.Errorf("%d values: interval %v, least %d, notes %q, %q", n, ok, least, few, Bracketed(values, units.FormatSeconds))
+		if ok != (n >= least) || ok != (len(few) == 0) || ok != (Bracketed(values, Seconds).Interval != nil) {
+			t.Errorf("%d values: interval %v, least %d, notes %q, %q", n, ok, least, few, Bracketed(values, Seconds))
 		}
 		if !ok && !strings.Contains(few[0], fmt.Sprintf("n = %d rounds", n)) {
 			t.Errorf("%d rounds: %q", n, few)
@@ -29,14 +28,14 @@ func TestLeastForInterval(t *testing.T) {
 			t.Errorf("%d runs: %q", n, runs)
 		}
 	}
-	if got := Bracketed([]float64{3, 1, 2, 6, 5, 4}, func(x float64) string { return fmt.Sprint(x) }); got != "[1, 6]" {
+	if got := Bracketed([]float64{3, 1, 2, 6, 5, 4}, func(x float64) Value { return Fixed(x, 0) }); got.Text != "[1, 6]" {
 		t.Errorf("%s, want [1, 6]", got)
 	}
 }
 
 func TestSigned(t *testing.T) {
 	for x, want := range map[float64]string{0.126: "+13%", -0.126: "-13%", 0.004: "+0%", -0.004: "+0%", 0: "+0%"} {
-		if got := Signed(x); got != want {
+		if got := Signed(x); got.Text != want {
 			t.Errorf("%v is %s, want %s", x, got, want)
 		}
 	}

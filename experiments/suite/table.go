@@ -16,14 +16,14 @@ import (
 	"gpipebench/internal/plain"
 )
 
-// Table is a table as it is shown and written: text in cells.
+// Table is a table as it is shown and written, and read: values in cells.
 type Table struct {
-	ID      string     `json:"id"` // name of its files
-	Title   string     `json:"title"`
-	Caption []string   `json:"caption,omitempty"` // what it shows and how it was had, one sentence or more each
-	Columns []Column   `json:"columns"`
-	Rows    [][]string `json:"rows"`
-	Notes   []string   `json:"notes,omitempty"` // below
+	ID      string    `json:"id"` // name of its files
+	Title   string    `json:"title"`
+	Caption []string  `json:"caption,omitempty"` // what it shows and how it was had, one sentence or more each
+	Columns []Column  `json:"columns"`           // each of its own name
+	Rows    [][]Value `json:"rows"`
+	Notes   []string  `json:"notes,omitempty"` // below
 }
 
 // Column is the head of a column.
@@ -43,12 +43,66 @@ func CheckFormat(name string) error {
 	return fmt.Errorf("unknown format %q: want %s", name, strings.Join(Formats, ", "))
 }
 
-// Add adds a row.
-func (t *Table) Add(cells ...string) {
-	if len(cells) != len(t.Columns) {
-		panic(fmt.Sprintf("experiments: a row of %d cells in table %s of %d columns", len(cells), t.ID, len(t.Columns)))
+// Texts adds columns of texts, which stand at the left.
+func (t *Table) Texts(names ...string) { t.add(true, names) }
+
+// Numbers adds columns of numbers, which stand at the right.
+func (t *Table) Numbers(names ...string) { t.add(false, names) }
+
+// add panics if there is a column of that name: nobody could tell the two apart.
+func (t *Table) add(left bool, names []string) {
+	for _, name := range names {
+		if t.Column(name) >= 0 {
+			panic(fmt.Sprintf("experiments: table %s has two columns %q", t.ID, name))
+		}
+		t.Columns = append(t.Columns, Column{name, left})
 	}
-	t.Rows = append(t.Rows, cells)
+}
+
+// Column is a column's place, -1 if there is none of that name.
+func (t *Table) Column(name string) int {
+	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
+}
+
+// Add adds a row of values, texts, whole numbers, partitions, what has a String,
+// and lists of these, which are as many cells.
+func (t *Table) Add(cells ...any) {
+	row := valuesOf(cells)
+	if len(row) != len(t.Columns) {
+		panic(fmt.Sprintf("experiments: a row of %d cells in table %s of %d columns", len(row), t.ID, len(t.Columns)))
+	}
+	t.Rows = append(t.Rows, row)
+}
+
+// Printed is the rows as they are printed.
+func (t *Table) Printed() [][]string {
+	rows := make([][]string, len(t.Rows))
+	for i, row := range t.Rows {
+		for _, v := range row {
+			rows[i] = append(rows[i], v.Text)
+		}
+	}
+	return rows
+}
+
+// Only takes columns out that keep does not want.
+func (t *Table) Only(keep func(column int) bool) {
+	var columns []Column
+	for i, c := range t.Columns {
+		if keep(i) {
+			columns = append(columns, c)
+		}
+	}
+	for n, row := range t.Rows {
+		var kept []Value
+		for i, v := range row {
+			if keep(i) {
+				kept = append(kept, v)
+			}
+		}
+		t.Rows[n] = kept
+	}
+	t.Columns = columns
 }
 
 // Write writes the table in one of Formats.
@@ -143,12 +197,11 @@ func (t *Table) Draw(w io.Writer, markdown bool) error {
 	}
 	table := tablewriter.NewTable(w, options...)
 	table.Header(names)
-	for _, row := range t.Rows {
-		cells := make([]string, len(row))
+	for _, row := range t.Printed() {
 		for i, c := range row {
-			cells[i] = cell(c)
+			row[i] = cell(c)
 		}
-		if err := table.Append(cells); err != nil {
+		if err := table.Append(row); err != nil {
 			return err
 		}
 	}
@@ -164,12 +217,11 @@ func (t *Table) writeCSV(w io.Writer) error {
 	if err := c.Write(names); err != nil {
 		return err
 	}
-	for _, row := range t.Rows {
-		cells := make([]string, len(row))
+	for _, row := range t.Printed() {
 		for i, cell := range row {
-			cells[i] = plainText(cell)
+			row[i] = plainText(cell)
 		}
-		if err := c.Write(cells); err != nil {
+		if err := c.Write(row); err != nil {
 			return err
 		}
 	}

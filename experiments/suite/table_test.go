@@ -2,10 +2,14 @@ package suite_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
+	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
 )
@@ -14,11 +18,12 @@ func TestTableFormats(t *testing.T) {
 	table := &suite.Table{
 		ID: "sample", Title: "A sample",
 		Caption: []string{"What it shows.", "How it was had."},
-		Columns: []suite.Column{{Name: "what", Left: true}, {Name: "K", Left: false}, {Name: "value", Left: false}},
 		Notes:   []string{"A note.", "Another."},
 	}
-	table.Add("a|b, \"c\"", "1", "1.07")
-	table.Add("some_longer name", "128", "[0.99, 1.01]")
+	table.Texts("what")
+	table.Numbers("K", "value")
+	table.Add("a|b, \"c\"", 1, suite.Fixed(1.0743, 2))
+	table.Add("some_longer name", 128, suite.Interval(suite.Fixed(0.99, 2), suite.Fixed(1.01, 2)))
 	for _, format := range suite.Formats {
 		var b strings.Builder
 		if err := table.Write(&b, format); err != nil {
@@ -28,6 +33,53 @@ func TestTableFormats(t *testing.T) {
 	}
 	if err := table.Write(io.Discard, "pdf"); err == nil || !strings.Contains(err.Error(), "want text") {
 		t.Errorf("format pdf: %v", err)
+	}
+}
+
+// TestColumnsAreUnique: a name says which column is meant.
+func TestColumnsAreUnique(t *testing.T) {
+	defer func() {
+		if p := fmt.Sprint(recover()); !strings.Contains(p, `table sample has two columns "95%"`) {
+			t.Errorf("a second column of a name: %s", p)
+		}
+	}()
+	table := &suite.Table{ID: "sample"}
+	table.Texts("what")
+	table.Numbers("measured", "95%", "modelled", "95%")
+}
+
+// TestValues: numbers are what was given, not what is printed.
+func TestValues(t *testing.T) {
+	third := 1. / 3
+	for _, c := range []struct {
+		value    suite.Value
+		text     string
+		numbers  []float64
+		interval []float64
+	}{
+		{suite.Fixed(third, 2), "0.33", []float64{third}, nil},
+		{suite.Percent(third, 1), "33.3%", []float64{100 * third}, nil},
+		{suite.Percent(math.NaN(), 1), "-", nil, nil},
+		{suite.Share(1, 3), "33.3%", []float64{100. / 3}, nil},
+		{suite.Signed(-0.001), "+0%", []float64{-0.1}, nil},
+		{suite.Seconds(0.9 / 1024), "878.9 us", []float64{0.9 / 1024}, nil},
+		{suite.Bytes(1500), "1.46 KiB", []float64{1500}, nil},
+		{suite.Ratio(stats.Ratio{Median: third, Lo: 0.251, Hi: 0.5, Known: true}, false)[0], "0.33", []float64{third}, []float64{0.251, 0.5}},
+		{suite.Ratio(stats.Ratio{Median: third, Lo: 0.251, Hi: 0.5, Known: true}, false)[1], "[0.25, 0.50]", nil, []float64{0.251, 0.5}},
+		{suite.Ratio(stats.Ratio{Median: 1, Lo: 1, Hi: 1, Known: true}, true)[1], "-", nil, nil},
+		{suite.Ratio(stats.Ratio{Median: third}, false)[1], "-", nil, nil},
+		{suite.Paired(stats.Pairs([]float64{2}, []float64{1}), 1), "+1.0", []float64{1}, nil},
+		{suite.Joined("M = %v: %v", 4, suite.Bytes(2048)), "M = 4: 2.00 KiB", []float64{4, 2048}, nil},
+		{suite.List(" / "), "", nil, nil},
+		{suite.Figure("81,505.5"), "81,505.5", []float64{81505.5}, nil},
+		{suite.Figure("1.5B"), "1.5B", []float64{1.5e9}, nil},
+		{suite.Figure("3.5 KiB"), "3.5 KiB", []float64{3584}, nil},
+		{suite.Figure("63.4%"), "63.4%", []float64{63.4}, nil},
+		{suite.Figure("out of memory"), "out of memory", nil, nil},
+	} {
+		if v := c.value; v.Text != c.text || !slices.Equal(v.Numbers, c.numbers) || !slices.Equal(v.Interval, c.interval) {
+			t.Errorf("%+v, want %s, %v, %v", v, c.text, c.numbers, c.interval)
+		}
 	}
 }
 

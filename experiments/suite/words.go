@@ -2,7 +2,6 @@ package suite
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"gpipebench/gpipe/accelerator"
@@ -29,18 +28,6 @@ func AcceleratorText(name string) string {
 	a.Description, a.Sources = "", nil
 	return fmt.Sprintf("%+v", *a)
 }
-
-// Percent is a share, or "-" if there is none.
-func Percent(x float64) string {
-	if math.IsNaN(x) {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f%%", 100*x)
-}
-
-// Signed is a relative difference in whole percent; what rounds to none has no
-// sign of its own.
-func Signed(x float64) string { return fmt.Sprintf("%+.0f%%", math.Round(100*x)+0) }
 
 func EarlyOrLate(late bool) string {
 	if late {

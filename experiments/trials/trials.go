@@ -169,16 +169,26 @@ func (t Trials) Accuracies() []float64 {
 	return as
 }
 
+// Reference is a reference's mean accuracy of an arm, which it may not have.
+func Reference(all []Trials, arm int) suite.Value {
+	if arm >= len(all) {
+		return suite.Value{}
+	}
+	return suite.Joined("%v%%", suite.Mean(all[arm].Accuracies(), 2))
+}
+
 // EachTable is a table of all trials, a row for each seed.
 func EachTable(id, title string, all []Trials, seeds []uint64) *suite.Table {
 	t := &suite.Table{
 		ID: id, Title: title,
 		Caption: []string{"Held-out accuracy, held-out loss in nats, and the SHA-256 of the weights, by seed."},
-		Columns: []suite.Column{{Name: "training", Left: true}, {Name: "partition", Left: true}, {Name: "seed", Left: false}, {Name: "accuracy", Left: false}, {Name: "held-out loss", Left: false}, {Name: "SHA-256 of the weights", Left: true}},
 	}
+	t.Texts("training", "partition")
+	t.Numbers("seed", "accuracy", "held-out loss")
+	t.Texts("SHA-256 of the weights")
 	for _, a := range all {
 		for i, r := range a.Runs {
-			t.Add(a.Name, suite.JoinInts(r.Partition), fmt.Sprint(seeds[i]), fmt.Sprintf("%.2f%%", 100*r.Accuracy), fmt.Sprintf("%.4f", r.HeldOut), r.SHA256[:16])
+			t.Add(a.Name, r.Partition, seeds[i], suite.Percent(r.Accuracy, 2), suite.Fixed(r.HeldOut, 4), r.SHA256[:16])
 		}
 	}
 	return t

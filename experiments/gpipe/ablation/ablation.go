@@ -15,7 +15,6 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/simulation"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
@@ -149,18 +148,22 @@ func (a *Ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 			fmt.Sprintf("Section 2.2 of the paper cuts by estimated costs and says that better partitioning algorithms can potentially improve. The paper's own networks at M = %d, everything re-materialised, early, whole layers, a mini-batch of the same size for every cut. 1: %v. Even: stages of one time, no link, no update: about what is left to gain.", a.Spec.M, a.Spec.Base),
 			"Cost: flops, derived from shapes; time, modelled for each layer on this accelerator; memory, parameters with their state and what is saved for the backward. Efficiency: the mean stage over the largest, of the paper's rule.",
 		},
-		Columns: []suite.Column{{Name: "network", Left: true}, {Name: "on", Left: true}, {Name: "K", Left: false}, {Name: "efficiency, flops", Left: false}, {Name: "efficiency, time", Left: false}},
 	}
+	main.Texts("network", "on")
+	main.Numbers("K", "efficiency, flops", "efficiency, time")
 	for _, c := range a.cuts() {
-		main.Columns = append(main.Columns, suite.Column{Name: c.String()})
+		main.Numbers(c.String())
 	}
-	main.Columns = append(main.Columns, suite.Column{Name: "even"})
+	main.Numbers("even")
 	all := &suite.Table{
 		ID: a.ID() + "-partitions", Title: "Every partition, its efficiency and its modelled step",
 		Caption: []string{"Efficiency: the mean stage over the largest, by FLOPs and by modelled time. Imbalance: of the step. An asterisk: the fullest device has not enough memory."},
-		Columns: []suite.Column{{Name: "network", Left: true}, {Name: "K", Left: false}, {Name: "cost", Left: true}, {Name: "partitioner", Left: true}, {Name: "efficiency, flops", Left: false}, {Name: "efficiency, time", Left: false},
-			{Name: "step", Left: false}, {Name: "examples/s", Left: false}, {Name: "relative", Left: false}, {Name: "imbalance", Left: false}, {Name: "communication", Left: false}, {Name: "fullest device", Left: false}, {Name: "partition", Left: true}},
 	}
+	all.Texts("network")
+	all.Numbers("K")
+	all.Texts("cost", "partitioner")
+	all.Numbers("efficiency, flops", "efficiency, time", "step", "examples/s", "relative", "imbalance", "communication", "fullest device")
+	all.Texts("partition")
 	var panels []plot.Axes
 	for _, n := range a.Spec.Networks {
 		panel := &plot.BarPanel{Title: n.Name, Y: "throughput, " + a.Spec.Base.String() + " = 1"}
@@ -176,26 +179,22 @@ func (a *Ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 				return nil, err
 			}
 			standard := s.Cuts[base]
-			row := []string{n.Name, n.Accelerator, fmt.Sprint(k), fmt.Sprintf("%.3f", standard.ByFLOPs), fmt.Sprintf("%.3f", standard.ByTime)}
+			row := []any{n.Name, n.Accelerator, k, suite.Fixed(standard.ByFLOPs, 3), suite.Fixed(standard.ByTime, 3)}
 			bar := 0
 			panel.Names = append(panel.Names, fmt.Sprintf("K = %d", k))
 			for i, how := range a.cuts() {
 				c := s.Cuts[i]
 				relative := standard.Step.Early / c.Step.Early
-				row = append(row, fmt.Sprintf("%.2f", relative))
+				row = append(row, suite.Fixed(relative, 2))
 				if a.drawn(how) {
 					panel.Series[bar].Add(relative)
 					bar++
 				}
-				peak := units.FormatBytes(c.Step.Peak)
-				if !c.Step.Fits {
-					peak += " *"
-				}
-				all.Add(n.Name, fmt.Sprint(k), how.Cost, how.Partitioner, fmt.Sprintf("%.3f", c.ByFLOPs), fmt.Sprintf("%.3f", c.ByTime),
-					units.FormatSeconds(c.Step.Early), fmt.Sprintf("%.1f", float64(n.Micro*a.Spec.M)/c.Step.Early), fmt.Sprintf("%.2f", relative),
-					units.FormatShare(c.Step.Breakdown.Imbalance, c.Step.Early), units.FormatShare(c.Step.Breakdown.Communication, c.Step.Early), peak, suite.JoinInts(c.Step.Partition))
+				all.Add(n.Name, k, how.Cost, how.Partitioner, suite.Fixed(c.ByFLOPs, 3), suite.Fixed(c.ByTime, 3),
+					suite.Seconds(c.Step.Early), suite.Fixed(float64(n.Micro*a.Spec.M)/c.Step.Early, 1), suite.Fixed(relative, 2),
+					suite.Share(c.Step.Breakdown.Imbalance, c.Step.Early), suite.Share(c.Step.Breakdown.Communication, c.Step.Early), c.Step.Fullest(), c.Step.Partition)
 			}
-			main.Add(append(row, fmt.Sprintf("%.2f", standard.Step.Early/s.Even))...)
+			main.Add(row, suite.Fixed(standard.Step.Early/s.Even, 2))
 			panel.Series[bar].Add(standard.Step.Early / s.Even)
 		}
 		panels = append(panels, panel)

@@ -50,7 +50,7 @@ func TestAblation(t *testing.T) {
 			}
 		}
 	}
-	if row := r.Tables[0].Rows[0]; row[5] != "1.00" {
+	if row := r.Tables[0].Printed()[0]; row[5] != "1.00" {
 		t.Errorf("the base is %s", row[5])
 	}
 }

@@ -7,9 +7,7 @@ import (
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/place"
@@ -68,14 +66,9 @@ func (b *Breakdown) Report(log, reference *records.Log) (*suite.Report, error) {
 			"Theory: the same replays for even stages, f:r:b = 1:1:2, and nothing else.",
 			"Source of the paper's values: " + b.Spec.Source + ". It has no part for the last two: its weight update is the remainder.",
 		},
-		Columns: []suite.Column{{Name: "part", Left: true}},
 	}
-	var refs map[string]*rounds.Measured
-	if reference != nil {
-		if refs, err = b.references(reference); err != nil {
-			table.Notes = append(table.Notes, fmt.Sprintf("The reference is not shown: %v.", err))
-		}
-	}
+	table.Texts("part")
+	refs := rounds.References(table, reference, b.references)
 	// A column is a breakdown; the paper's is not in seconds. One of the measured
 	// has another beside it, of the intervals.
 	type column struct {
@@ -86,7 +79,7 @@ func (b *Breakdown) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	drawn := func(c column) bool { return c.rounds == nil && !strings.HasPrefix(c.name, "reference") }
 	var columns []column
-	parts := rounds.PartsTable("breakdown-steps", "Figure 4: the measured steps", suite.Column{Name: "run", Left: true})
+	parts := rounds.PartsTable("breakdown-steps", "Figure 4: the measured steps", "run")
 	for _, k := range b.Spec.K {
 		if k == b.Spec.Paper.K {
 			columns = append(columns, column{name: fmt.Sprintf("paper, K = %d", k), paper: &b.Spec.Paper})
@@ -104,38 +97,38 @@ func (b *Breakdown) Report(log, reference *records.Log) (*suite.Report, error) {
 		}
 	}
 	for _, run := range timed.Runs {
-		parts.Add(append([]string{run.Name}, runs[run.Name].Cells(run.Training.Setup)...)...)
+		parts.Add(run.Name, runs[run.Name].Cells(run.Training.Setup))
 	}
 	bars := plot.BarPanel{Stacked: true, Y: "share of the step (%)"}
 	for _, c := range columns {
-		table.Columns = append(table.Columns, suite.Column{Name: c.name})
+		table.Numbers(c.name)
 		if drawn(c) {
 			bars.Names = append(bars.Names, strings.Replace(c.name, ", ", "\n", 1))
 		}
 	}
 	for _, part := range partNames {
-		row := []string{part.name}
+		row := []any{part.name}
 		series := plot.BarSeries{Name: part.name}
 		for _, c := range columns {
-			text, share := "-", 0.0
+			cell, share := suite.Absent, 0.0
 			switch {
 			case c.rounds != nil:
 				var shares []float64
 				for _, p := range c.rounds {
 					shares = append(shares, part.of(&p)/p.Step)
 				}
-				text = suite.Bracketed(shares, func(x float64) string { return units.FormatShare(x, 1) })
-				if lo, hi, ok := stats.Interval(shares, 0.95); ok {
-					series.Spread = append(series.Spread, plot.Spread{Group: len(series.Values) - 1, Lo: 100 * lo, Hi: 100 * hi}) // of the bar before
+				cell = suite.Bracketed(shares, func(x float64) suite.Value { return suite.Share(x, 1) })
+				if of := cell.Interval; of != nil {
+					series.Spread = append(series.Spread, plot.Spread{Group: len(series.Values) - 1, Lo: of[0], Hi: of[1]}) // of the bar before
 				}
 			case c.paper == nil:
-				share = 100 * part.of(&c.parts) / c.parts.Step
-				text = units.FormatShare(part.of(&c.parts), c.parts.Step)
+				cell = suite.Share(part.of(&c.parts), c.parts.Step)
+				share = cell.Numbers[0]
 			case part.paper != nil:
-				share = part.paper(c.paper).Value
-				text = part.paper(c.paper).Text + "%"
+				cell = suite.Joined("%v%%", part.paper(c.paper))
+				share = cell.Numbers[0]
 			}
-			row = append(row, text)
+			row = append(row, cell)
 			if drawn(c) {
 				series.Add(share)
 			}

@@ -241,20 +241,14 @@ func (g *consistencyGroup) measure(ctx context.Context, r consistencyRun, steps 
 }
 
 func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error) {
-	runs := &suite.Table{
-		ID: "consistency", Title: c.Spec.Title,
-		Columns: []suite.Column{
-			{Name: "network", Left: true}, {Name: "configuration", Left: true}, {Name: "partition", Left: true}, {Name: "steps", Left: false}, {Name: "final loss", Left: false},
-			{Name: "SHA-256 of the weights", Left: true}, {Name: "equal", Left: true},
-		},
-	}
-	ends := &suite.Table{
-		ID: "consistency-trained", Title: "Where the longer training ends",
-		Columns: []suite.Column{
-			{Name: "configuration", Left: true}, {Name: "first loss", Left: false}, {Name: "last loss", Left: false}, {Name: "held-out loss", Left: false}, {Name: "floor", Left: false},
-			{Name: "above the floor", Left: false}, {Name: "SHA-256 of the weights", Left: true},
-		},
-	}
+	runs := &suite.Table{ID: "consistency", Title: c.Spec.Title}
+	runs.Texts("network", "configuration", "partition")
+	runs.Numbers("steps", "final loss")
+	runs.Texts("SHA-256 of the weights", "equal")
+	ends := &suite.Table{ID: "consistency-trained", Title: "Where the longer training ends"}
+	ends.Texts("configuration")
+	ends.Numbers("first loss", "last loss", "held-out loss", "floor", "above the floor")
+	ends.Texts("SHA-256 of the weights")
 	var panels []plot.Axes
 	total, different, moved := 0, 0, true
 	var planned, used int64
@@ -293,10 +287,9 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 			}
 			total++
 			last := s.Losses[len(s.Losses)-1]
-			runs.Add(g.Name, s.Run.String(), suite.JoinInts(s.Partition), fmt.Sprint(s.Steps), fmt.Sprintf("%.6f", last), s.SHA256[:16], equal)
+			runs.Add(g.Name, s.Run, s.Partition, s.Steps, suite.Fixed(last, 6), s.SHA256[:16], equal)
 			if s.Eval != nil {
-				ends.Add(s.Run.String(), fmt.Sprintf("%.4f", s.Losses[0]), fmt.Sprintf("%.4f", last), fmt.Sprintf("%.4f", s.Eval.Loss),
-					fmt.Sprintf("%.4f", s.Floor), fmt.Sprintf("%+.1f%%", 100*(s.Eval.Loss/s.Floor-1)), s.SHA256[:16])
+				ends.Add(s.Run, suite.Fixed(s.Losses[0], 4), suite.Fixed(last, 4), suite.Fixed(s.Eval.Loss, 4), suite.Fixed(s.Floor, 4), suite.Number("%+.1f%%", 100*(s.Eval.Loss/s.Floor-1)), s.SHA256[:16])
 			}
 		}
 		panels = append(panels, drawn)

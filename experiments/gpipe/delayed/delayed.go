@@ -13,7 +13,6 @@ import (
 	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/trials"
-	"gpipebench/experiments/units"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/nn"
@@ -154,13 +153,11 @@ func (d *Delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 			"Reduced late is the same network with stride 1 instead of 2 in the first convolution and stride 2 in the last cell. Activation memory is what the device's plan has beside parameters, gradients and the optimiser's state.",
 			fmt.Sprintf("The paper (first version, section 5) has the same model size, %s times the activation memory and a better top-1 accuracy, whose figures are lost.", d.Spec.Paper.Text),
 		},
-		Columns: []suite.Column{
-			{Name: "network", Left: true}, {Name: "parameters", Left: false}, {Name: "planned activation memory", Left: false}, {Name: "ratio", Left: false}, {Name: "paper", Left: false},
-			{Name: "accuracy", Left: false}, {Name: "sd", Left: false}, {Name: "difference (points)", Left: false},
-		},
 	}
+	table.Texts("network")
+	table.Numbers("parameters", "planned activation memory", "ratio", "paper", "accuracy", "sd", "difference (points)")
 	if reference != nil {
-		table.Columns = append(table.Columns, suite.Column{Name: "reference accuracy"})
+		table.Numbers("reference accuracy")
 	}
 	var refs []trials.Trials
 	if reference != nil {
@@ -172,30 +169,20 @@ func (d *Delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	base := all[0].Accuracies()
 	difference := stats.Pairs(all[1].Accuracies(), base)
-	times := func(of [2]int64, i int) string {
+	times := func(of [2]int64, i int) any {
 		if i == 0 {
-			return "1"
+			return 1
 		}
-		return fmt.Sprintf("%.2f", float64(of[i])/float64(of[0]))
+		return suite.Fixed(float64(of[i])/float64(of[0]), 2)
 	}
-	paper := [2]string{"1", d.Spec.Paper.Text}
+	paper, gain := [2]any{1, d.Spec.Paper}, [2]any{"", suite.Paired(difference, 2)}
 	var groups [][]float64
 	var intervals []plot.Spread
 	for i, arm := range all {
 		own := arm.Accuracies()
-		row := []string{
-			arm.Name, fmt.Sprint(arm.Runs[0].Params), units.FormatBytes(m.Kept[i]), times(m.Kept, i), paper[i],
-			stats.MeanText(own, 2) + "%", stats.SdText(own, 2), "",
-		}
-		if i == 1 {
-			row[7] = difference.Text(2)
-		}
+		row := []any{arm.Name, arm.Runs[0].Params, suite.Bytes(m.Kept[i]), times(m.Kept, i), paper[i], suite.Joined("%v%%", suite.Mean(own, 2)), suite.SD(own, 2), gain[i]}
 		if reference != nil {
-			cell := ""
-			if i < len(refs) {
-				cell = stats.MeanText(refs[i].Accuracies(), 2) + "%"
-			}
-			row = append(row, cell)
+			row = append(row, trials.Reference(refs, i))
 		}
 		table.Add(row...)
 		groups = append(groups, own)
@@ -206,11 +193,11 @@ func (d *Delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 	scale := &suite.Table{
 		ID: "delayed-reduction-paper", Title: "Delayed reduction at the paper's scale, by shapes",
 		Caption: []string{fmt.Sprintf("%v, one image; nothing is run. Kept activations are what the backward needs of every layer's forward.", d.Spec.PaperModel)},
-		Columns: []suite.Column{{Name: "network", Left: true}, {Name: "parameters", Left: false}, {Name: "activations kept", Left: false}, {Name: "ratio", Left: false}, {Name: "paper", Left: false}, {Name: "GFLOP forward", Left: false}, {Name: "ratio", Left: false}},
 	}
+	scale.Texts("network")
+	scale.Numbers("parameters", "activations kept", "ratio", "paper", "GFLOP forward", "ratio of FLOPs")
 	for i, arm := range all {
-		scale.Add(arm.Name, fmt.Sprint(m.PaperParams[i]), units.FormatBytes(m.PaperSaved[i]), times(m.PaperSaved, i), paper[i],
-			fmt.Sprintf("%.2f", float64(m.PaperFLOPs[i])/1e9), times(m.PaperFLOPs, i))
+		scale.Add(arm.Name, m.PaperParams[i], suite.Bytes(m.PaperSaved[i]), times(m.PaperSaved, i), paper[i], suite.Fixed(float64(m.PaperFLOPs[i])/1e9, 2), times(m.PaperFLOPs, i))
 	}
 	r := &suite.Report{Tables: []*suite.Table{table, scale, trials.EachTable("delayed-reduction-runs", "Delayed reduction: each training", all, profile.Seeds)}}
 	if all[0].Runs[0].Params != all[1].Runs[0].Params || m.PaperParams[0] != m.PaperParams[1] {

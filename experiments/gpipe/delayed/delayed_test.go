@@ -44,7 +44,7 @@ func TestDelayedReduction(t *testing.T) {
 	if err != nil || r.Verdict != nil {
 		t.Fatal(err, r.Verdict)
 	}
-	own, paper := r.Tables[0].Rows, r.Tables[1].Rows
+	own, paper := r.Tables[0].Printed(), r.Tables[1].Printed()
 	if len(own) != 2 || len(paper) != 2 || len(r.Tables[2].Rows) != 2*len(d.Spec.Profiles["smoke"].Seeds) {
 		t.Fatalf("%v, %v", own, paper)
 	}
@@ -60,7 +60,7 @@ func TestDelayedReduction(t *testing.T) {
 	if ratio := own[1][3]; ratio < "2.5" || ratio > "4.2" {
 		t.Errorf("activations: %s times", ratio)
 	}
-	runs := r.Tables[2].Rows
+	runs := r.Tables[2].Printed()
 	if runs[0][5] == runs[len(runs)-2][5] {
 		t.Errorf("both networks end with the weights %s", runs[0][5])
 	}

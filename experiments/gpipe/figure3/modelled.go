@@ -88,7 +88,7 @@ func (m ModelledSpec) throughput(log *records.Log, run string) (fixed, filled fl
 }
 
 // Cells are a run's modelled throughputs relative to a base's.
-func (m ModelledSpec) Cells(log *records.Log, base, run string) ([]string, error) {
+func (m ModelledSpec) Cells(log *records.Log, base, run string) ([]suite.Value, error) {
 	baseFixed, baseFilled, err := m.throughput(log, base)
 	if err != nil {
 		return nil, err
@@ -97,15 +97,15 @@ func (m ModelledSpec) Cells(log *records.Log, base, run string) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	out := []string{fmt.Sprintf("%.2f", fixed/baseFixed), "-"}
+	out := []suite.Value{suite.Fixed(fixed/baseFixed, 2), suite.Absent}
 	if filled > 0 && baseFilled > 0 {
-		out[1] = fmt.Sprintf("%.2f", filled/baseFilled)
+		out[1] = suite.Fixed(filled/baseFilled, 2)
 	}
 	return out, nil
 }
 
 // modelledColumns are those of cells.
-var modelledColumns = []suite.Column{{Name: "modelled, fixed batch"}, {Name: "modelled, memory filled"}}
+var modelledColumns = []string{"modelled, fixed batch", "modelled, memory filled"}
 
 func (m ModelledSpec) caption() string {
 	return fmt.Sprintf("Modelled: the paper's own network in %s on %s, a roofline for every operation, memory and links as planned, %s; with a mini-batch of %d throughout, and with the largest multiple of %d (up to %d) that fits the pipeline.",

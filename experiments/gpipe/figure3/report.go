@@ -2,7 +2,6 @@ package figure3
 
 import (
 	"fmt"
-	"slices"
 
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/records"
@@ -34,19 +33,13 @@ func (f *Figure3) Report(log, reference *records.Log) (*suite.Report, error) {
 			"Work: what all F and B take together, relative to the baseline's. It is not 1 on processors whose caches small micro-batches fit better, and whose every micro-batch reads all weights.",
 			"Source of the paper's values: " + f.Spec.Source + ". torchgpipe: " + f.Spec.Torchgpipe + ".",
 		},
-		Columns: slices.Concat([]suite.Column{
-			{Name: "network", Left: true}, {Name: "scenario", Left: true}, {Name: "paper", Left: false}, {Name: "torchgpipe", Left: false}, {Name: "theory, even", Left: false}, {Name: "theory, cut", Left: false},
-		}, modelledColumns, []suite.Column{{Name: "work", Left: false}, {Name: "closed form", Left: false}, {Name: "measured", Left: false}, {Name: "95%", Left: false}, {Name: "measured/paper", Left: false}}),
 	}
-	var refs map[string]*rounds.Measured
-	if reference != nil {
-		if refs, err = f.references(reference); err != nil {
-			table.Notes = append(table.Notes, fmt.Sprintf("The reference is not shown: %v.", err))
-		} else {
-			table.Columns = append(table.Columns, suite.Column{Name: "reference"})
-		}
-	}
-	parts := rounds.PartsTable("figure3-steps", "Figure 3: where the measured steps' time goes", suite.Column{Name: "network", Left: true}, suite.Column{Name: "scenario", Left: true})
+	table.Texts("network", "scenario")
+	table.Numbers("paper", "torchgpipe", "theory, even", "theory, cut")
+	table.Numbers(modelledColumns...)
+	table.Numbers("work", "closed form", "measured", "95%", "measured/paper")
+	refs := rounds.References(table, reference, f.references, "reference")
+	parts := rounds.PartsTable("figure3-steps", "Figure 3: where the measured steps' time goes", "network", "scenario")
 	for i := range f.Spec.Networks {
 		n := &f.Spec.Networks[i]
 		model := profile.Models[i]
@@ -69,21 +62,17 @@ func (f *Figure3) Report(log, reference *records.Log) (*suite.Report, error) {
 				return nil, err
 			}
 			got := stats.RatioOf(baseRun.Rounds, m.Rounds)
-			interval := got.Interval()
-			if s == base {
-				interval = "-"
-			}
 			modelled, err := f.Spec.Modelled.Cells(log, figure3Run(n, base), figure3Run(n, s))
 			if err != nil {
 				return nil, err
 			}
-			row := slices.Concat([]string{n.Name, s.Name, s.Paper.Text, s.Torchgpipe.String(), fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut)},
-				modelled, []string{fmt.Sprintf("%.2f", m.Work()/baseRun.Work()), fmt.Sprintf("%.2f", baseRun.Closed/m.Closed), got.Value(), interval, fmt.Sprintf("%.2f", got.Median/s.Paper.Value)})
+			row := []any{n.Name, s.Name, s.Paper, s.Torchgpipe, suite.Fixed(even, 2), suite.Fixed(cut, 2), modelled,
+				suite.Fixed(m.Work()/baseRun.Work(), 2), suite.Fixed(baseRun.Closed/m.Closed, 2), suite.Ratio(got, s == base), suite.Fixed(got.Median/s.Paper.Value, 2)}
 			if refs != nil {
-				row = append(row, stats.RatioOf(refs[figure3Run(n, base)].Rounds, refs[figure3Run(n, s)].Rounds).Value())
+				row = append(row, suite.Fixed(stats.RatioOf(refs[figure3Run(n, base)].Rounds, refs[figure3Run(n, s)].Rounds).Median, 2))
 			}
 			table.Add(row...)
-			parts.Add(append([]string{n.Name, s.Name}, m.Cells(s.setup)...)...)
+			parts.Add(n.Name, s.Name, m.Cells(s.setup))
 		}
 	}
 	table.Notes = append(table.Notes, timed.Notes(log, gpipe.Emulated)...)
@@ -94,7 +83,7 @@ func (f *Figure3) Report(log, reference *records.Log) (*suite.Report, error) {
 	report := &suite.Report{Tables: []*suite.Table{table, parts}}
 	bars := plot.TableBars{
 		Panel: "network", Group: "scenario", Y: "throughput relative to naive",
-		Bars: []plot.ColumnBars{{Column: "paper", Interval: ""}, {Column: "torchgpipe", Interval: ""}, {Column: "theory, cut", Interval: ""}, {Column: "modelled, memory filled", Interval: ""}, {Column: "measured", Interval: "95%"}},
+		Bars: []string{"paper", "torchgpipe", "theory, cut", "modelled, memory filled", "measured"},
 	}
 	if report.Files, err = plot.Files("figure3", f.Spec.Title, bars.Panels(table)); err != nil {
 		return nil, err

@@ -16,18 +16,20 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 			fmt.Sprintf("K = %d, M = %d, checkpoint %v, %v devices. Losses in bits per token (of the text: per byte), on what was held out.",
 				l.setup.Partitions, l.setup.MicroBatches, l.setup.Checkpoint, l.setup.Device),
 		},
-		Columns: []suite.Column{
-			{Name: "task", Left: true}, {Name: "parameters", Left: false}, {Name: "steps", Left: false}, {Name: "loss", Left: false}, {Name: "accuracy", Left: false}, {Name: "held against", Left: true}, {Name: "bits", Left: false},
-			{Name: "loss/that", Left: false}, {Name: "SHA-256 of the weights", Left: true},
-		},
 	}
+	table.Texts("task")
+	table.Numbers("parameters", "steps", "loss", "accuracy")
+	table.Texts("held against")
+	table.Numbers("bits", "loss/that")
+	table.Texts("SHA-256 of the weights")
 	curve := &suite.Table{
 		ID: "learning-curve", Title: "Learning: training losses",
 		Caption: []string{"Nats per token, the mean of the steps since the row before."},
-		Columns: []suite.Column{{Name: "task", Left: true}, {Name: "step", Left: false}, {Name: "loss", Left: false}},
 	}
+	curve.Texts("task")
+	curve.Numbers("step", "loss")
 	if reference != nil {
-		table.Columns = append(table.Columns, suite.Column{Name: "reference loss"})
+		table.Numbers("reference loss")
 	}
 	var panels []plot.Axes
 	for _, task := range l.Spec.Tasks {
@@ -40,19 +42,18 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 			what += fmt.Sprintf(" (%s, %d bytes)", s.GoVersion, s.Bytes)
 		}
 		for i, y := range s.Yardsticks {
-			row := []string{"", "", "", "", "", y.Name, fmt.Sprintf("%.4f", y.Bits), fmt.Sprintf("%.3f", s.Eval.BitsPerToken/y.Bits), ""}
+			own, hash, beside := []any{"", "", "", "", ""}, "", suite.Value{}
 			if i == 0 {
-				row[0], row[1], row[2] = what, fmt.Sprint(s.Params), fmt.Sprint(len(s.Losses))
-				row[3], row[4] = fmt.Sprintf("%.4f", s.Eval.BitsPerToken), fmt.Sprintf("%.1f%%", 100*s.Eval.Accuracy)
-				row[8] = s.WeightsSHA256[:16]
-			}
-			if reference != nil {
+				own = []any{what, s.Params, len(s.Losses), suite.Fixed(s.Eval.BitsPerToken, 4), suite.Percent(s.Eval.Accuracy, 1)}
+				hash = s.WeightsSHA256[:16]
 				var ref learningSample
-				cell := ""
-				if i == 0 && reference.Get(task.Name, &ref) == nil {
-					cell = fmt.Sprintf("%.4f", ref.Eval.BitsPerToken)
+				if reference != nil && reference.Get(task.Name, &ref) == nil {
+					beside = suite.Fixed(ref.Eval.BitsPerToken, 4)
 				}
-				row = append(row, cell)
+			}
+			row := []any{own, y.Name, suite.Fixed(y.Bits, 4), suite.Fixed(s.Eval.BitsPerToken/y.Bits, 3), hash}
+			if reference != nil {
+				row = append(row, beside)
 			}
 			table.Add(row...)
 		}
@@ -65,7 +66,7 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 			for _, v := range s.Losses[from:to] {
 				mean += v / float64(to-from)
 			}
-			curve.Add(task.Name, fmt.Sprint(to), fmt.Sprintf("%.4f", mean))
+			curve.Add(task.Name, to, suite.Fixed(mean, 4))
 		}
 	}
 	r := &suite.Report{Tables: []*suite.Table{table, curve}}

@@ -103,12 +103,12 @@ func (s *scale) Report(log, reference *records.Log) (*suite.Report, error) {
 
 // addReference adds a reference's mean BLEU to each row, where there are as many.
 func addReference(t *suite.Table, refs []trials.Trials, of resource) {
-	t.Columns = append(t.Columns, suite.Column{Name: "reference BLEU"})
+	t.Numbers("reference BLEU")
 	for i := range t.Rows {
-		cell := ""
+		var cell suite.Value
 		if len(refs) == len(t.Rows) {
 			of.to = min(of.to, len(refs[i].Runs[0].Languages))
-			cell = stats.MeanText(of.of(refs[i]).bleu, 2)
+			cell = suite.Mean(of.of(refs[i]).bleu, 2)
 		}
 		t.Rows[i] = append(t.Rows[i], cell)
 	}
@@ -131,23 +131,19 @@ func (s *scale) batchTable(p scaleProfile, all []trials.Trials) *suite.Table {
 			fmt.Sprintf("%s of width %d, %d parameters. %s", shapeText(model), model.Dim, all[0].Runs[0].Params, s.recipe(p)),
 			"The paper's Table 5 has German to English and the same optimisation parameters for all batches; here it is the largest language. Tokens are the targets of a mini-batch, about, by the length of held-out sentences. Differences are the mean over pairs of one seed, with the 95% interval (Student's t).",
 		},
-		Columns: []suite.Column{
-			{Name: "paper: batch in tokens", Left: false}, {Name: "paper: BLEU", Left: false}, {Name: "paper: NLL", Left: false},
-			{Name: "mini-batch in pairs", Left: false}, {Name: "tokens", Left: false}, {Name: "BLEU", Left: false}, {Name: "sd of BLEU", Left: false}, {Name: "nats per token", Left: false}, {Name: "sd of nats", Left: false},
-			{Name: "BLEU, difference to the smallest", Left: false}, {Name: "nats, difference to the smallest", Left: false},
-		},
 	}
+	table.Numbers("paper: batch in tokens", "paper: BLEU", "paper: NLL", "mini-batch in pairs", "tokens", "BLEU", "sd of BLEU", "nats per token", "sd of nats",
+		"BLEU, difference to the smallest", "nats, difference to the smallest")
 	base := p.largest().of(all[0])
 	for i, b := range s.Spec.Batches {
 		own, pairsOf := p.largest().of(all[i]), b.Times*p.SmallestBatch
-		bleu, nats := "baseline", "baseline"
+		gains := []any{"baseline", "baseline"}
 		if i > 0 {
-			bleu, nats = stats.Pairs(own.bleu, base.bleu).Text(2), stats.Pairs(own.nats, base.nats).Text(4)
+			gains = []any{suite.Paired(stats.Pairs(own.bleu, base.bleu), 2), suite.Paired(stats.Pairs(own.nats, base.nats), 4)}
 		}
 		l := all[i].Runs[0].Languages[0]
-		tokens := math.Round(float64(pairsOf*l.Targets) / float64(l.HeldOut))
-		table.Add(b.Paper, b.BLEU.Text, b.NLL.Text, fmt.Sprint(pairsOf), fmt.Sprint(tokens),
-			stats.MeanText(own.bleu, 2), stats.SdText(own.bleu, 2), stats.MeanText(own.nats, 4), stats.SdText(own.nats, 4), bleu, nats)
+		tokens := int(math.Round(float64(pairsOf*l.Targets) / float64(l.HeldOut)))
+		table.Add(suite.Figure(b.Paper), b.BLEU, b.NLL, pairsOf, tokens, suite.Mean(own.bleu, 2), suite.SD(own.bleu, 2), suite.Mean(own.nats, 4), suite.SD(own.nats, 4), gains)
 	}
 	table.Notes = append([]string{s.batchVerdict(p, all)}, suite.FewSeedsNote(len(p.Seeds))...)
 	return table
@@ -201,23 +197,29 @@ func (s *scale) networkTable(p scaleProfile, all []trials.Trials) *suite.Table {
 			fmt.Sprintf("The paper's two cures for deep networks, in all of them: feed-forward layers' initial values divided by the number of layers: %s; logits clipped at a magnitude (0: not): %g. Scores are means over languages and seeds; low-resource are the last %d by pairs.",
 				suite.YesOrNo(p.Training.Model.ScaledInit), p.Training.Model.ClipLogits, p.Data.Low),
 		},
-		Columns: []suite.Column{{Name: "network", Left: true}, {Name: "shape", Left: true}, {Name: "paper", Left: true}, {Name: "paper: parameters", Left: false}, {Name: "parameters", Left: false}},
 	}
-	for _, score := range []string{"BLEU, ", "nats, "} {
-		for _, r := range p.resources() {
-			table.Columns = append(table.Columns, suite.Column{Name: score + r.name})
-		}
-	}
+	table.Texts("network", "shape", "paper")
+	table.Numbers("paper: parameters", "parameters")
+	p.addScores(table)
 	for i, n := range s.Spec.Networks {
-		row := []string{n.Name, shapeText(n.scaled(p.Training.Model)), n.Paper, n.Parameters, fmt.Sprint(all[i].Runs[0].Params)}
-		var nats []string
+		row := []any{n.Name, shapeText(n.scaled(p.Training.Model)), n.Paper, suite.Figure(n.Parameters), all[i].Runs[0].Params}
+		var nats []any
 		for _, r := range p.resources() {
 			own := r.of(all[i])
-			row, nats = append(row, stats.MeanText(own.bleu, 2)), append(nats, stats.MeanText(own.nats, 4))
+			row, nats = append(row, suite.Mean(own.bleu, 2)), append(nats, suite.Mean(own.nats, 4))
 		}
-		table.Add(append(row, nats...)...)
+		table.Add(row, nats)
 	}
 	return table
+}
+
+// addScores adds columns of both scores for each group of languages.
+func (p scaleProfile) addScores(t *suite.Table) {
+	for _, score := range []string{"BLEU, ", "nats, "} {
+		for _, r := range p.resources() {
+			t.Numbers(score + r.name)
+		}
+	}
 }
 
 func (s *scale) differenceTable(p scaleProfile, all []trials.Trials) *suite.Table {
@@ -226,22 +228,18 @@ func (s *scale) differenceTable(p scaleProfile, all []trials.Trials) *suite.Tabl
 		Caption: []string{fmt.Sprintf("After %d steps, which may show what is learned first and not what can be learned: means over pairs of one seed, with their 95%% intervals (Student's t). More BLEU and fewer nats per token are better.", p.Training.Steps),
 			"The paper: 1.3B is better than 400M in all languages, 3B and 6B less so than 1.3B; deep and wide are alike on high-resource languages, and deep is much better on low-resource ones.",
 		},
-		Columns: []suite.Column{{Name: "difference", Left: true}},
 	}
-	for _, score := range []string{"BLEU, ", "nats, "} {
-		for _, r := range p.resources() {
-			table.Columns = append(table.Columns, suite.Column{Name: score + r.name})
-		}
-	}
+	table.Texts("difference")
+	p.addScores(table)
 	var says []string
 	for _, d := range s.Spec.Differences {
 		of, to := all[s.network(d.Of)], all[s.network(d.To)]
-		row := []string{d.String()}
-		var nats, better, worse, open []string
+		row, nats := []any{d}, []any{}
+		var better, worse, open []string
 		for _, r := range p.resources() {
 			a, b := r.of(of), r.of(to)
 			bleu, loss := stats.Pairs(a.bleu, b.bleu), stats.Pairs(a.nats, b.nats)
-			row, nats = append(row, bleu.Text(2)), append(nats, loss.Text(4))
+			row, nats = append(row, suite.Paired(bleu, 2)), append(nats, suite.Paired(loss, 4))
 			switch bleu.Sign() {
 			case 1:
 				better = append(better, r.name)
@@ -252,7 +250,7 @@ func (s *scale) differenceTable(p scaleProfile, all []trials.Trials) *suite.Tabl
 			}
 		}
 		says = append(says, d.Of+" against "+d.To+": "+outcomes([]found{{better, "better"}, {worse, "worse"}, {open, "neither shown"}}))
-		table.Add(append(row, nats...)...)
+		table.Add(row, nats)
 	}
 	table.Notes = append([]string{"Verdict by BLEU: " + strings.Join(says, "; ") + "."}, suite.FewSeedsNote(len(p.Seeds))...)
 	return table

@@ -74,21 +74,21 @@ func TestScaleReport(t *testing.T) {
 		"1M 31.86 2.51 64 576 52.50",
 		"4M 32.71 2.46 256 2304 53.00",
 	} {
-		if got := strings.Join(batches.Rows[i], " "); !strings.HasPrefix(got, want) {
+		if got := strings.Join(batches.Printed()[i], " "); !strings.HasPrefix(got, want) {
 			t.Errorf("batch %d: %s, want %s", i, got, want)
 		}
 	}
-	if row := batches.Rows[2]; row[9] != "+5.50 [+4.35, +6.65]" || row[10] != "-0.0550 [-0.0665, -0.0435]" || row[11] != row[5] {
+	if row := batches.Printed()[2]; row[9] != "+5.50 [+4.35, +6.65]" || row[10] != "-0.0550 [-0.0665, -0.0435]" || row[11] != row[5] {
 		t.Errorf("largest batch %q", row)
 	}
 	if note := batches.Notes[0]; note != "Verdict: the larger mini-batch is better by BLEU and by loss, as in the paper (64 against 16), not shown to be better by both (256 against 64)." {
 		t.Error(note)
 	}
 	// The means of two languages: half a BLEU and two and a half below the first.
-	if got, want := strings.Join(networks.Rows[1], " "), "deep T(4, 128, 2) T(24, 8192, 16) 1.3B 7 57.00 55.00 56.00 1.9500 2.1500 2.0500 56.00"; got != want {
+	if got, want := strings.Join(networks.Printed()[1], " "), "deep T(4, 128, 2) T(24, 8192, 16) 1.3B 7 57.00 55.00 56.00 1.9500 2.1500 2.0500 56.00"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := strings.Join(differences.Rows[3], " "), "deep - wide +6.00 [+4.85, +7.15] +6.00"; !strings.HasPrefix(got, want) {
+	if got, want := strings.Join(differences.Printed()[3], " "), "deep - wide +6.00 [+4.85, +7.15] +6.00"; !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	const better, open = "better (high-resource, low-resource, all)", "neither shown (high-resource, low-resource, all)"
@@ -158,7 +158,7 @@ func TestScaleMeasures(t *testing.T) {
 		t.Fatal(err, r.Verdict)
 	}
 	hashes := map[string]bool{}
-	for _, row := range r.Tables[3].Rows {
+	for _, row := range r.Tables[3].Printed() {
 		hashes[row[5]] = true
 	}
 	if len(hashes) != len(r.Tables[3].Rows) {

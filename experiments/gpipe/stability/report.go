@@ -24,7 +24,7 @@ func (o *outcome) failures() int {
 
 // values is what of gives for every run, as the median and, of several, the
 // range.
-func (o *outcome) values(of func(*stabilityRun) float64) string {
+func (o *outcome) values(of func(*stabilityRun) float64) suite.Value {
 	var vs []float64
 	for _, r := range o.runs {
 		if len(r.Losses) > 0 && len(r.Probes) > 0 {
@@ -33,19 +33,19 @@ func (o *outcome) values(of func(*stabilityRun) float64) string {
 	}
 	switch len(vs) {
 	case 0:
-		return "-"
+		return suite.Absent
 	case 1:
 		return short(vs[0])
 	}
-	return fmt.Sprintf("%s [%s, %s]", short(stats.Median(vs)), short(slices.Min(vs)), short(slices.Max(vs)))
+	return suite.Joined("%v %v", short(stats.Median(vs)), suite.Interval(short(slices.Min(vs)), short(slices.Max(vs))))
 }
 
-// short writes a value in three digits, or without a fraction.
-func short(v float64) string {
+// short is a value in three digits, or without a fraction.
+func short(v float64) suite.Value {
 	if v >= 1000 {
-		return fmt.Sprintf("%.0f", v)
+		return suite.Fixed(v, 0)
 	}
-	return fmt.Sprintf("%.3g", v)
+	return suite.Number("%.3g", v)
 }
 
 func (p probed) most(of func(probed) float64, in []probed) float64 {
@@ -117,31 +117,29 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 			fmt.Sprintf("A run diverges at the first step that is not finite, or from step %d on the first where the mean of the last %d losses is above %g nats; guessing costs %.2f. Held-out targets have no noise. Logits are looked at before they are clipped; a kurtosis of 3 is that of normal values.",
 				d.After, d.Window, d.Loss, all[0].runs[0].Uniform),
 		},
-		Columns: []suite.Column{
-			{Name: "variant", Left: true}, {Name: "runs that diverge", Left: false}, {Name: "at step", Left: true}, {Name: "loss at the end", Left: false}, {Name: "held-out loss", Left: false},
-			{Name: "largest gradient norm", Left: false}, {Name: "largest logit", Left: false}, {Name: "kurtosis of the last states", Left: false}, {Name: "of logits", Left: false},
-		},
 		Notes: append([]string{s.verdict(all)}, suite.FewRunsNote(len(profile.Seeds))...),
 	}
+	table.Texts("variant")
+	table.Numbers("runs that diverge")
+	table.Texts("at step")
+	table.Numbers("loss at the end", "held-out loss", "largest gradient norm", "largest logit", "kurtosis of the last states", "of logits")
 	curve := &suite.Table{
 		ID: "stability-curve", Title: "Stability: each run",
 		Caption: []string{"Losses and gradient norms are means of the steps since the row before."},
-		Columns: []suite.Column{
-			{Name: "variant", Left: true}, {Name: "seed", Left: false}, {Name: "step", Left: false}, {Name: "loss", Left: false}, {Name: "gradient norm", Left: false},
-			{Name: "largest logit", Left: false}, {Name: "kurtosis of the last states", Left: false}, {Name: "of logits", Left: false},
-		},
 	}
+	curve.Texts("variant")
+	curve.Numbers("seed", "step", "loss", "gradient norm", "largest logit", "kurtosis of the last states", "of logits")
 	for _, o := range all {
-		var steps []string
+		var steps []any
 		for _, step := range o.diverged {
 			if step > 0 {
-				steps = append(steps, fmt.Sprint(step))
+				steps = append(steps, step)
 			}
 		}
 		most := func(of func(probed) float64) func(*stabilityRun) float64 {
 			return func(r *stabilityRun) float64 { return probed{}.most(of, r.Probes) }
 		}
-		table.Add(o.Name, fmt.Sprintf("%d of %d", o.failures(), len(o.runs)), strings.Join(steps, ", "),
+		table.Add(o.Name, suite.Joined("%v of %v", o.failures(), len(o.runs)), suite.List(", ", steps...),
 			o.values(func(r *stabilityRun) float64 { return stats.Mean(r.Losses[max(0, len(r.Losses)-d.Window):]) }),
 			o.values(func(r *stabilityRun) float64 { return r.HeldOut }),
 			o.values(func(r *stabilityRun) float64 { return slices.Max(r.GradNorms) }),
@@ -153,12 +151,12 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 			from := 0
 			for k := 0; k < len(r.Probes); k += every {
 				p := r.Probes[k]
-				loss, norm := "", ""
+				var loss, norm suite.Value
 				if to := min(p.Step, len(r.Losses)); to > from {
 					loss, norm = short(stats.Mean(r.Losses[from:to])), short(stats.Mean(r.GradNorms[from:to]))
 					from = to
 				}
-				curve.Add(o.Name, fmt.Sprint(profile.Seeds[i]), fmt.Sprint(p.Step), loss, norm, short(p.Largest), short(p.Hidden), short(p.Logits))
+				curve.Add(o.Name, profile.Seeds[i], p.Step, loss, norm, short(p.Largest), short(p.Hidden), short(p.Logits))
 			}
 		}
 	}

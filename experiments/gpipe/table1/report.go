@@ -128,37 +128,31 @@ func (t *Table1) mainTable(r, ref *table1Results) *suite.Table {
 			"Measured: smaller networks on devices of this host whose memory is a mapping of exactly the capacity (gradients and all) with a page behind it that cannot be touched; one training step of each, see table1-borders.",
 			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe trained the same networks: " + t.Spec.Torchgpipe + ".",
 		},
-		Columns: []suite.Column{
-			{Name: "network", Left: true}, {Name: "way", Left: true}, {Name: "paper", Left: false}, {Name: "parameters", Left: false}, {Name: "torchgpipe", Left: false},
-			{Name: "modelled", Left: false}, {Name: "parameters", Left: false}, {Name: "M", Left: false}, {Name: "measured", Left: false}, {Name: "parameters", Left: false}, {Name: "M", Left: false},
-		},
 	}
+	table.Texts("network", "way")
+	table.Numbers("paper", "paper: parameters", "torchgpipe", "modelled", "modelled: parameters", "modelled: M", "measured", "measured: parameters", "measured: M")
 	if ref != nil {
-		table.Columns = append(table.Columns, suite.Column{Name: "measured, reference"})
+		table.Numbers("measured, reference")
 	}
 	for i := range t.Spec.Networks {
 		n := &t.Spec.Networks[i]
 		for _, row := range t.rows(n) {
-			cells := []string{n.Name, row.Name}
-			none := []string{"-", "-", "-"}
+			none := []any{"-", "-", "-"}
+			printed, modelled, measured, beside := none, none, none, suite.Absent
 			if row.printed >= 0 {
 				column, c := &n.Columns[row.printed], &r.modelled[i][row.printed]
 				l := t.defaultOf(c)
-				cells = append(cells, column.candidate.String(), millions(c.Params), column.Torchgpipe.largest())
-				cells = append(cells, largestCells(l.Candidate, l.Params, l.Memory.M)...)
-			} else {
-				cells = slices.Concat(cells, none, none)
+				printed = []any{column.candidate.value(), millions(c.Params), column.Torchgpipe.largest()}
+				modelled = largestCells(l.Candidate, l.Params, l.Memory.M)
 			}
 			if row.measured >= 0 {
 				m := &r.measured[i][row.measured]
-				cells = append(cells, largestCells(m.Candidate, m.Params, m.M)...)
-			} else {
-				cells = append(cells, none...)
+				measured = largestCells(m.Candidate, m.Params, m.M)
 			}
+			cells := []any{n.Name, row.Name, printed, modelled, measured}
 			if ref != nil {
-				beside := "-"
 				if row.measured >= 0 {
-					beside = ref.measured[i][row.measured].Candidate.String()
+					beside = ref.measured[i][row.measured].Candidate.value()
 				}
 				cells = append(cells, beside)
 			}
@@ -172,11 +166,11 @@ func (t *Table1) mainTable(r, ref *table1Results) *suite.Table {
 }
 
 // largestCells are the network that a search has found, its parameters and M.
-func largestCells(c candidate, params int64, m int) []string {
+func largestCells(c candidate, params int64, m int) []any {
 	if c.none() {
-		return []string{"none", "-", "-"}
+		return []any{c.value(), "-", "-"}
 	}
-	return []string{c.String(), millions(params), fmt.Sprint(m)}
+	return []any{c.value(), millions(params), m}
 }
 
 func (t *Table1) modelledCaption() string {
@@ -206,15 +200,15 @@ func gridText(m workload.Model, g grid) string {
 	return fmt.Sprintf("%s of width %d, feed-forward %d, %d heads, vocabulary %d, %d tokens, layers one by one", m.Name, m.Dim, m.FF, m.Heads, m.Vocab, m.Seq)
 }
 
-func millions(n int64) string {
+func millions(n int64) suite.Value {
+	format, unit := "%.3gM", 1e6
 	switch v := float64(n); {
 	case v >= 1e9:
-		return fmt.Sprintf("%.3gB", v/1e9)
+		format, unit = "%.3gB", 1e9
 	case v >= 1e8:
-		return fmt.Sprintf("%.0fM", v/1e6)
-	default:
-		return fmt.Sprintf("%.3gM", v/1e6)
+		format = "%.0fM"
 	}
+	return suite.Whole(n, fmt.Sprintf(format, float64(n)/unit))
 }
 
 // footnotes are what is odd about the printed table, computed from it.
@@ -286,11 +280,11 @@ func (t *Table1) naiveNote(n *table1Network, c *table1Column, m *modelledColumn)
 	return text + " The largest mini-batch with which it fits: " + strings.Join(parts, ", ") + "."
 }
 
-func times(a, b int64) string {
+func times(a, b int64) suite.Value {
 	if a == 0 || b == 0 {
-		return "-"
+		return suite.Absent
 	}
-	return fmt.Sprintf("%.1f", float64(a)/float64(b))
+	return suite.Fixed(float64(a)/float64(b), 1)
 }
 
 // growth is parameters relative to the first and to the second way.
@@ -298,17 +292,15 @@ func (t *Table1) growthTable(r *table1Results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-growth", Title: "Table 1: by how much networks may grow",
 		Caption: []string{"Parameters of the largest network that fits, relative to Naive-1's and to Pipeline-1's. Paper: of its networks themselves. A coarse grid makes growth coarse: the first network of Naive-1 most of all."},
-		Columns: []suite.Column{
-			{Name: "network", Left: true}, {Name: "way", Left: true}, {Name: "paper / Naive-1", Left: false}, {Name: "modelled / Naive-1", Left: false}, {Name: "measured / Naive-1", Left: false},
-			{Name: "paper / Pipeline-1", Left: false}, {Name: "modelled / Pipeline-1", Left: false}, {Name: "measured / Pipeline-1", Left: false},
-		},
 	}
+	table.Texts("network", "way")
+	table.Numbers("paper / Naive-1", "modelled / Naive-1", "measured / Naive-1", "paper / Pipeline-1", "modelled / Pipeline-1", "measured / Pipeline-1")
 	for i := range t.Spec.Networks {
 		n := &t.Spec.Networks[i]
 		rows := t.rows(n)
 		paper, modelled, measured := t.sizes(r, i, rows)
 		for j, row := range rows {
-			cells := []string{n.Name, row.Name}
+			cells := []any{n.Name, row.Name}
 			for _, base := range []int{0, 1} {
 				for _, sizes := range [][]int64{paper, modelled, measured} {
 					cells = append(cells, times(sizes[j], sizes[base]))
@@ -375,27 +367,29 @@ func (t *Table1) memoryTable(r *table1Results) *suite.Table {
 			"Parameters and, summed over the accelerators, memory of parameters (12 bytes each) and peak memory of activations, in the paper's unit. Ours: " + conventionCaption(t.convention()) + "; activations are boundary stash, residuals and workspace with the largest micro-batch with which the network fits (M beside them), or, in brackets, with the smallest, if it does not fit.",
 			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
 		},
-		Columns: []suite.Column{
-			{Name: "network", Left: true}, {Name: "way", Left: true}, {Name: "L, D", Left: false}, {Name: "unit", Left: true}, {Name: "parameters", Left: false}, {Name: "paper", Left: false}, {Name: "torchgpipe", Left: false},
-			{Name: "12 bytes each", Left: false}, {Name: "paper", Left: false}, {Name: "torchgpipe", Left: false}, {Name: "activations", Left: false}, {Name: "M", Left: false}, {Name: "paper", Left: false}, {Name: "torchgpipe", Left: false},
-		},
 	}
+	table.Texts("network", "way")
+	table.Numbers("L, D")
+	table.Texts("unit")
+	table.Numbers("parameters", "paper: parameters", "torchgpipe: parameters", "12 bytes each", "paper: parameters' memory", "torchgpipe: parameters' memory",
+		"activations", "M", "paper: activations", "torchgpipe: activations")
 	for i := range t.Spec.Networks {
 		n := &t.Spec.Networks[i]
 		for j := range n.Columns {
 			c, m := &n.Columns[j], &r.modelled[i][j]
 			l := t.defaultOf(m)
-			activations, micro := n.Unit.of(l.PrintedMemory.activations()), fmt.Sprint(l.PrintedMemory.M)
+			activations := n.Unit.of(l.PrintedMemory.activations())
 			if l.PrintedMicro == 0 || c.Naive && l.PrintedMicro < n.Batch {
-				activations = "(" + activations + ")"
+				activations = suite.Joined("(%v)", activations)
 			}
 			other := otherFigures{"-", "-", "-"}
 			if c.Torchgpipe != nil {
 				other = *c.Torchgpipe
 			}
 			printedParams, printedActivations := c.memory()
-			table.Add(n.Name, c.Name, c.candidate.String(), n.Unit.String(), commas(m.Params), c.Params.Text, other.Params,
-				n.Unit.of(12*m.Params), printedParams.Text, other.ParamMemory, activations, micro, printedActivations.Text, other.Activations)
+			table.Add(n.Name, c.Name, c.candidate.value(), n.Unit, commas(m.Params), c.Params.cell(), suite.Figure(other.Params),
+				n.Unit.of(12*m.Params), printedParams.cell(), suite.Figure(other.ParamMemory),
+				activations, l.PrintedMemory.M, printedActivations.cell(), suite.Figure(other.Activations))
 		}
 		table.Notes = append(table.Notes, t.amountNotes(r, i)...)
 	}
@@ -408,19 +402,20 @@ func (t *Table1) fitsTable(r *table1Results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
 		Caption: []string{"The smallest M with which every accelerator holds its part of the paper's network, by convention (see table1-conventions), and the peak of the fullest; where none does, what that takes with the smallest micro-batch. Naive-1, where the mini-batch does not fit: how many examples would."},
-		Columns: []suite.Column{{Name: "network", Left: true}, {Name: "way", Left: true}, {Name: "L, D", Left: false}, {Name: "capacity", Left: false}},
 	}
+	table.Texts("network", "way")
+	table.Numbers("L, D", "capacity")
 	conventions := t.Spec.Conventions[:r.profile.Conventions]
 	fit := make([]int, len(conventions))
 	cellsOf := make([]int, len(conventions))
 	for _, c := range conventions {
-		table.Columns = append(table.Columns, suite.Column{Name: c.String()})
+		table.Numbers(c.String())
 	}
 	for i := range t.Spec.Networks {
 		n := &t.Spec.Networks[i]
 		for j := range n.Columns {
 			c := &n.Columns[j]
-			cells := []string{n.Name, c.Name, c.candidate.String(), units.FormatBytes(r.modelled[i][j].Capacity)}
+			cells := []any{n.Name, c.Name, c.candidate.value(), suite.Bytes(r.modelled[i][j].Capacity)}
 			for k, conv := range conventions {
 				l, ok := r.modelled[i][j].Largest[conv.String()]
 				if !ok {
@@ -428,15 +423,15 @@ func (t *Table1) fitsTable(r *table1Results) *suite.Table {
 					continue
 				}
 				cellsOf[k]++
-				peak := units.FormatBytes(l.PrintedMemory.Peak[conv.Accounting])
+				peak := suite.Bytes(l.PrintedMemory.Peak[conv.Accounting])
 				switch {
 				case c.Naive && l.PrintedMicro < n.Batch:
-					cells = append(cells, fmt.Sprintf("no: %d examples", l.PrintedMicro))
+					cells = append(cells, suite.Joined("no: %v examples", l.PrintedMicro))
 				case l.PrintedMicro == 0:
-					cells = append(cells, "no: "+peak)
+					cells = append(cells, suite.Joined("no: %v", peak))
 				default:
 					fit[k]++
-					cells = append(cells, fmt.Sprintf("M = %d: %s", l.PrintedMemory.M, peak))
+					cells = append(cells, suite.Joined("M = %v: %v", l.PrintedMemory.M, peak))
 				}
 			}
 			table.Add(cells...)
@@ -475,13 +470,13 @@ func (t *Table1) smallestNote(r *table1Results, network int) string {
 	return fmt.Sprintf("%s, %s at M = %d: of %s the fullest device takes %s.", n.Name, n.Columns[last].Name, n.Batch/micro, units.FormatBytes(c.Capacity), strings.Join(parts, ", "))
 }
 
-// commas groups digits by three.
-func commas(n int64) string {
+// commas is a number in groups of three digits.
+func commas(n int64) suite.Value {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
-	return s
+	return suite.Whole(n, s)
 }
 
 // conventionsTable is what fits by convention, with micro-batches as small as
@@ -492,8 +487,9 @@ func (t *Table1) conventionsTable(r *table1Results, held bool) *suite.Table {
 		Caption: []string{
 			"As the modelled column of table1, with memory counted in other ways: dtype of activations; paper: gradients (4 bytes a parameter) are not counted, full: they are; no scores: attention computes its probabilities again. After the network: M.",
 		},
-		Columns: []suite.Column{{Name: "network", Left: true}, {Name: "way", Left: true}, {Name: "paper", Left: false}},
 	}
+	table.Texts("network", "way")
+	table.Numbers("paper")
 	if held {
 		var sizes []string
 		for _, n := range t.Spec.Networks {
@@ -506,13 +502,13 @@ func (t *Table1) conventionsTable(r *table1Results, held bool) *suite.Table {
 	found := make([]int, len(conventions))
 	cellsOf := make([]int, len(conventions))
 	for _, c := range conventions {
-		table.Columns = append(table.Columns, suite.Column{Name: c.String()})
+		table.Numbers(c.String())
 	}
 	for i := range t.Spec.Networks {
 		n := &t.Spec.Networks[i]
 		for j := range n.Columns {
 			c := &r.modelled[i][j]
-			cells := []string{n.Name, n.Columns[j].Name, n.Columns[j].candidate.String()}
+			cells := []any{n.Name, n.Columns[j].Name, n.Columns[j].candidate.value()}
 			for k, conv := range conventions {
 				l, ok := c.Largest[conv.String()]
 				if held {
@@ -530,7 +526,7 @@ func (t *Table1) conventionsTable(r *table1Results, held bool) *suite.Table {
 				case l.Candidate.none():
 					cells = append(cells, "none")
 				default:
-					cells = append(cells, fmt.Sprintf("%v, %d", l.Candidate, l.Memory.M))
+					cells = append(cells, suite.Joined("%v, %v", l.Candidate.value(), l.Memory.M))
 				}
 			}
 			table.Add(cells...)
@@ -552,35 +548,36 @@ func (t *Table1) activationsTable(r *table1Results, network int) (*suite.Table, 
 		Caption: []string{
 			fmt.Sprintf("Peak activation memory summed over the accelerators, in %v: boundary stash, residuals and workspace. The error is the mean of |ours/paper - 1|, over the pipelines and, in the columns to the right, with Naive-1 too (which has no micro-batches) and with the workspace left out. The nearest to the pipelines comes first.", n.Unit),
 		},
-		Columns: []suite.Column{{Name: "activations", Left: true}, {Name: "micro-batch", Left: false}},
 	}
+	table.Texts("activations")
+	table.Numbers("micro-batch")
 	if n.Model.Images() {
 		table.Caption = append(table.Caption, "Convolutions: of the residuals, convolutions' outputs only, and no workspace. Batch norms, activations, sums and pools of these are then computed again in the backward pass; a compiler may do so where memory runs short.")
 	}
-	cells := []string{"paper", "-"}
+	cells := []any{"paper", "-"}
 	var paper []float64
 	for j := range n.Columns {
 		_, a := n.Columns[j].memory()
 		paper = append(paper, a.Value*float64(n.Unit))
-		table.Columns = append(table.Columns, suite.Column{Name: n.Columns[j].Name})
-		cells = append(cells, fmt.Sprintf("%.2f", a.Value))
+		table.Numbers(n.Columns[j].Name)
+		cells = append(cells, suite.Fixed(a.Value, 2))
 	}
-	table.Columns = append(table.Columns, suite.Column{Name: "error"}, suite.Column{Name: "with Naive-1"}, suite.Column{Name: "no workspace"})
-	table.Add(append(cells, "-", "-", "-")...)
+	table.Numbers("error", "with Naive-1", "no workspace")
+	table.Add(cells, "-", "-", "-")
 	if other := n.torchgpipeRow(); other != nil {
-		table.Add(append(other, "-", "-", "-")...)
+		table.Add(other, "-", "-", "-")
 	}
 	type assumption struct {
-		cells []string
+		cells []any
 		error float64
 	}
 	var all []assumption
 	add := func(name string, micro int, ours, bare []float64) {
-		a := assumption{[]string{name, fmt.Sprint(micro)}, meanError(ours[1:], paper[1:])}
+		a := assumption{[]any{name, micro}, meanError(ours[1:], paper[1:])}
 		for _, bytes := range ours {
 			a.cells = append(a.cells, n.Unit.of(int64(bytes)))
 		}
-		a.cells = append(a.cells, wholePercent(a.error), wholePercent(meanError(ours, paper)), wholePercent(meanError(bare[1:], paper[1:])))
+		a.cells = append(a.cells, suite.Percent(a.error, 0), suite.Percent(meanError(ours, paper), 0), suite.Percent(meanError(bare[1:], paper[1:]), 0))
 		all = append(all, a)
 	}
 	for _, how := range t.storages() {
@@ -616,22 +613,20 @@ func (t *Table1) activationsTable(r *table1Results, network int) (*suite.Table, 
 
 // torchgpipeRow is what torchgpipe measured, with micro-batches of one image, in
 // the paper's unit; nil of a network that it has not.
-func (n *table1Network) torchgpipeRow() []string {
-	cells := []string{"torchgpipe, f32", "1"}
+func (n *table1Network) torchgpipeRow() []any {
+	cells := []any{"torchgpipe, f32", 1}
 	for _, c := range n.Columns {
 		if c.Torchgpipe == nil {
 			return nil
 		}
-		text := c.Torchgpipe.Activations
-		if bytes, err := units.ParseBytes(strings.ReplaceAll(text, " ", "")); err == nil {
-			text = n.Unit.of(bytes)
+		cell := suite.Figure(c.Torchgpipe.Activations)
+		if bytes, err := units.ParseBytes(strings.ReplaceAll(cell.Text, " ", "")); err == nil {
+			cell = n.Unit.of(bytes)
 		}
-		cells = append(cells, text)
+		cells = append(cells, cell)
 	}
 	return cells
 }
-
-func wholePercent(v float64) string { return fmt.Sprintf("%.0f%%", 100*v) }
 
 // meanError is the mean of |a/b - 1|.
 func meanError(a, b []float64) float64 {
@@ -649,22 +644,24 @@ func (t *Table1) bordersTable(r *table1Results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-borders", Title: "Table 1, measured: training steps at the border of what fits",
 		Caption: []string{"Of every line of the grid the largest network that the plan accepts and the smallest that it refuses. Both are then run without asking the plan, on devices whose memory ends with a page that cannot be touched: one step, or the error of what was out of memory. Peak: the largest plan of a device, and what the run reached. A refused network has the smallest micro-batch, with which it takes least."},
-		Columns: []suite.Column{{Name: "network", Left: true}, {Name: "way", Left: true}, {Name: "L, D", Left: false}, {Name: "parameters", Left: false}, {Name: "M", Left: false}, {Name: "capacity", Left: false}, {Name: "peak, planned", Left: false}, {Name: "peak, run", Left: false}, {Name: "plan", Left: true}, {Name: "run", Left: true}},
 	}
+	table.Texts("network", "way")
+	table.Numbers("L, D", "parameters", "M", "capacity", "peak, planned", "peak, run")
+	table.Texts("plan", "run")
 	for i := range t.Spec.Networks {
 		n := &t.Spec.Networks[i]
 		for j, w := range t.Spec.Measured {
 			for _, s := range r.measured[i][j].Trained {
-				plan, reached, outcome := "accepts", "-", "out of memory: "+s.Error
+				plan, reached, outcome := "accepts", suite.Absent, suite.Value{Text: "out of memory: " + s.Error}
 				if !s.Accepted {
 					plan = "refuses"
 				}
 				if s.OK {
-					outcome = fmt.Sprintf("trains, loss %.4f", s.Loss)
-					reached = fmt.Sprint(slices.Max(s.HighWater))
+					outcome = suite.Joined("trains, loss %v", suite.Fixed(s.Loss, 4))
+					reached = suite.List("", slices.Max(s.HighWater))
 				}
-				table.Add(n.Name, w.Name, s.candidate.String(), commas(s.Params), fmt.Sprint(s.M),
-					fmt.Sprint(int64(r.profile.Networks[i].Capacity)), fmt.Sprint(slices.Max(s.Peak)), reached, plan, outcome)
+				table.Add(n.Name, w.Name, s.candidate.value(), commas(s.Params), s.M,
+					int64(r.profile.Networks[i].Capacity), slices.Max(s.Peak), reached, plan, outcome)
 			}
 		}
 	}

@@ -46,6 +46,18 @@ func (c candidate) String() string {
 	return fmt.Sprintf("(%d, %d)", c.Layers, c.Filters)
 }
 
+// value is a network, or that there is none, with L and D as its numbers.
+func (c candidate) value() suite.Value {
+	v := suite.Whole(int64(c.Layers), c.String())
+	switch {
+	case c.none():
+		return suite.Value{Text: "none"}
+	case c.Filters > 0:
+		v.Numbers = append(v.Numbers, float64(c.Filters))
+	}
+	return v
+}
+
 // none tells whether nothing fits.
 func (c candidate) none() bool { return c.Layers == 0 }
 

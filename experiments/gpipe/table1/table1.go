@@ -123,14 +123,14 @@ type otherFigures struct {
 }
 
 // largest is torchgpipe's network, which is the paper's, and whether it trained.
-func (f *otherFigures) largest() string {
+func (f *otherFigures) largest() suite.Value {
 	if f == nil {
-		return "-"
+		return suite.Absent
 	}
 	if _, err := units.ParseBytes(strings.ReplaceAll(f.Activations, " ", "")); err != nil {
-		return f.Params + ", " + f.Activations
+		return suite.Joined("%v, %v", suite.Figure(f.Params), f.Activations)
 	}
-	return f.Params
+	return suite.Figure(f.Params)
 }
 
 func (p *table1Column) memory() (params, activations amount) {
@@ -177,6 +177,8 @@ func (a *amount) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
+func (a amount) cell() suite.Value { return suite.Value{Text: a.Text, Numbers: []float64{a.Value}} }
+
 // amountUnit is GB or GiB, in bytes.
 type amountUnit float64
 
@@ -196,7 +198,7 @@ func (u amountUnit) String() string {
 	return "GiB"
 }
 
-func (u amountUnit) of(bytes int64) string { return fmt.Sprintf("%.2f", float64(bytes)/float64(u)) }
+func (u amountUnit) of(bytes int64) suite.Value { return suite.Fixed(float64(bytes)/float64(u), 2) }
 
 // byteSize is an amount of memory such as 64MiB.
 type byteSize int64

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"gpipebench/experiments/gpipe/table2/modelled"
@@ -13,10 +12,8 @@ import (
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 )
 
@@ -83,7 +80,7 @@ func (t *Table2) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	bars := plot.TableBars{
 		Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", t.Spec.Base.K, t.Spec.Base.M),
-		Bars: []plot.ColumnBars{{Column: "paper", Interval: ""}, {Column: "theory, cut", Interval: ""}, {Column: "closed form", Interval: ""}, {Column: "modelled", Interval: ""}, {Column: "measured", Interval: "95%"}},
+		Bars: []string{"paper", "theory, cut", "closed form", "modelled", "measured"},
 	}
 	if r.Files, err = plot.Files("table2", t.Spec.Title, bars.Panels(main)); err != nil {
 		return nil, err
@@ -119,24 +116,16 @@ func (t *Table2) mainTable(profile table2Profile, timed *rounds.Rounds, log *rec
 				float64(t.Spec.PaperModel.Dim)/float64(profile.Model.Dim), float64(t.Spec.PaperModel.Seq)/float64(profile.Model.Seq), softmaxShare(costs), t.paperSoftmaxShare(), t.Spec.Batch),
 			fmt.Sprintf("Conventions: schedule %v, checkpoint %v, recomputation %s, cuts at whole layers by %v over %v, free links, one thread a device, %s.",
 				t.schedule, t.checkpoint, suite.EarlyOrLate(t.Spec.Late), t.partitioner, t.cost, t.Spec.Optimizer),
-			fmt.Sprintf("Measured on emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats, the schedule is replayed with these times. Median of %d rounds, each with every cell in it, ratios within a round; in brackets the 95%% interval of order statistics.", profile.Rounds),
-			"Theory, even: the closed form for even stages, f:r:b = 1:1:2. Theory, cut: the schedule replayed for the stages as cut, FLOPs for times, f:r:b = 1:1:2. Closed form: the same formula as the first with the means of the measured f, r, b, setup and update.",
+			rounds.EmulatedCaption(profile.Rounds, "cell"),
+			rounds.TheoryCaption,
 			t.Modelled.Caption(),
 			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe has no Transformer row.",
 		},
-		Columns: slices.Concat(
-			[]suite.Column{{Name: "K", Left: false}, {Name: "M", Left: false}, {Name: "paper", Left: false}, {Name: "theory, even", Left: false}, {Name: "theory, cut", Left: false}, {Name: "closed form", Left: false}},
-			modelled.BesideColumns,
-			[]suite.Column{{Name: "measured", Left: false}, {Name: "95%", Left: false}, {Name: "measured/paper", Left: false}}),
 	}
-	var refs map[string]*rounds.Measured
-	if reference != nil {
-		if refs, err = t.references(reference); err != nil {
-			table.Notes = append(table.Notes, fmt.Sprintf("The reference is not shown: %v.", err))
-		} else {
-			table.Columns = append(table.Columns, suite.Column{Name: "reference"})
-		}
-	}
+	table.Numbers("K", "M", "paper", "theory, even", "theory, cut", "closed form")
+	table.Numbers(modelled.BesideColumns...)
+	table.Numbers("measured", "95%", "measured/paper")
+	refs := rounds.References(table, reference, t.references, "reference")
 	base := emulated(runs, t.Spec.Base)
 	for _, c := range t.cells() {
 		paper, _ := t.paper(c)
@@ -149,20 +138,14 @@ func (t *Table2) mainTable(profile table2Profile, timed *rounds.Rounds, log *rec
 			return nil, err
 		}
 		got := stats.RatioOf(base.Rounds, emulated(runs, c).Rounds)
-		interval := got.Interval()
-		if c == t.Spec.Base {
-			interval = "-"
-		}
 		modelled, err := t.Modelled.Cells(log, c)
 		if err != nil {
 			return nil, err
 		}
-		row := slices.Concat([]string{
-			fmt.Sprint(c.K), fmt.Sprint(c.M), paper.Text, fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut),
-			fmt.Sprintf("%.2f", base.Closed/emulated(runs, c).Closed),
-		}, modelled, []string{got.Value(), interval, fmt.Sprintf("%.2f", got.Median/paper.Value)})
+		row := []any{c.K, c.M, paper, suite.Fixed(even, 2), suite.Fixed(cut, 2), suite.Fixed(base.Closed/emulated(runs, c).Closed, 2),
+			modelled, suite.Ratio(got, c == t.Spec.Base), suite.Fixed(got.Median/paper.Value, 2)}
 		if refs != nil {
-			row = append(row, stats.RatioOf(emulated(refs, t.Spec.Base).Rounds, emulated(refs, c).Rounds).Value())
+			row = append(row, suite.Fixed(stats.RatioOf(emulated(refs, t.Spec.Base).Rounds, emulated(refs, c).Rounds).Median, 2))
 		}
 		table.Add(row...)
 	}
@@ -217,29 +200,13 @@ func (t *Table2) boundNotes() []string {
 }
 
 // stepsTable is where the measured steps' time goes.
-func (t *Table2) stepsTable(rounds *rounds.Rounds, runs map[string]*rounds.Measured) *suite.Table {
-	table := &suite.Table{
-		ID: "table2-steps", Title: "Table 2: where the measured steps' time goes",
-		Caption: []string{"Shares of the step, averaged over devices; they add up to the whole. Every kind of task at the median of its repeats over all rounds; the 95% interval of the step is that of its rounds. Classic bubble: (K-1)/(M+K-1), which leaves recomputation out."},
-		Columns: []suite.Column{
-			{Name: "K", Left: false}, {Name: "M", Left: false}, {Name: "step", Left: false}, {Name: "95%", Left: false}, {Name: "closed form", Left: false}, {Name: "computation", Left: false}, {Name: "recompute", Left: false}, {Name: "bubble", Left: false},
-			{Name: "classic bubble", Left: false}, {Name: "imbalance", Left: false}, {Name: "setup", Left: false}, {Name: "barrier", Left: false}, {Name: "update", Left: false},
-			{Name: "largest peak", Left: false}, {Name: "partition", Left: true},
-		},
-	}
-	table.Notes = suite.FewRoundsNote(rounds.Count)
+func (t *Table2) stepsTable(timed *rounds.Rounds, runs map[string]*rounds.Measured) *suite.Table {
+	table := rounds.PartsTable("table2-steps", "Table 2: where the measured steps' time goes")
+	table.Notes = suite.FewRoundsNote(timed.Count)
 	for _, c := range t.cells() {
-		m := emulated(runs, c)
-		share := func(x float64) string { return units.FormatShare(x, m.Span) }
-		var peak int64
-		for _, p := range m.Peak {
-			peak = max(peak, p)
-		}
-		p := m.Parts
-		table.Add(fmt.Sprint(c.K), fmt.Sprint(c.M), units.FormatSeconds(m.Span), suite.Bracketed(m.Rounds, units.FormatSeconds), units.FormatSeconds(m.Closed),
-			share(p.Computation), share(p.Recompute), share(p.Bubble), units.FormatShare(schedule.Bubble(c.K, c.M), 1),
-			share(p.Imbalance), share(p.Setup), share(p.Barrier), share(p.Update), units.FormatBytes(peak), suite.JoinInts(m.Partition))
+		table.Add(emulated(runs, c).Cells(t.setup(table2Run{c, gpipe.Emulated}))...)
 	}
+	rounds.FreeLinks(table)
 	return table
 }
 
@@ -251,10 +218,10 @@ func (t *Table2) spreadTable() (*suite.Table, error) {
 		ID: "table2-theory", Title: fmt.Sprintf("Table 2: theory at the paper's own scale under conventions that it does not state, M = %d", last),
 		Caption: []string{fmt.Sprintf("The schedule replayed with FLOPs for times, f:r:b = 1:1:2, on the paper's network (dimension %d, vocabulary %d), relative to K = %d, M = %d under the same convention.",
 			t.Spec.PaperModel.Dim, t.Spec.PaperModel.Vocab, t.Spec.Base.K, t.Spec.Base.M)},
-		Columns: []suite.Column{{Name: "convention", Left: true}},
 	}
+	table.Texts("convention")
 	for _, k := range t.Spec.K {
-		table.Columns = append(table.Columns, suite.Column{Name: fmt.Sprintf("K = %d", k)})
+		table.Numbers(fmt.Sprintf("K = %d", k))
 	}
 	coarse, err := workload.FlopsOf(t.Spec.PaperModel)
 	if err != nil {
@@ -268,10 +235,10 @@ func (t *Table2) spreadTable() (*suite.Table, error) {
 	}
 	free := append([]float64(nil), coarse...)
 	free[len(free)-1] = 0
-	paper := []string{"the paper"}
+	paper := []any{"the paper"}
 	for _, k := range t.Spec.K {
 		v, _ := t.paper(suite.Cell{K: k, M: last})
-		paper = append(paper, v.Text)
+		paper = append(paper, v)
 	}
 	table.Add(paper...)
 	for _, row := range []struct {
@@ -285,13 +252,13 @@ func (t *Table2) spreadTable() (*suite.Table, error) {
 		{"cuts inside of layers, late recomputation", fine, true},
 		{"softmax for nothing, cuts at layers, early recomputation", free, false},
 	} {
-		cells := []string{row.name}
+		cells := []any{row.name}
 		for _, k := range t.Spec.K {
 			v, err := t.cutTheory(row.costs, suite.Cell{K: k, M: last}, row.late)
 			if err != nil {
 				return nil, err
 			}
-			cells = append(cells, fmt.Sprintf("%.2f", v))
+			cells = append(cells, suite.Fixed(v, 2))
 		}
 		table.Add(cells...)
 	}
@@ -311,8 +278,9 @@ func (t *Table2) hostTable(runs map[string]*rounds.Measured) (*suite.Table, erro
 			"The same network and conventions on host devices of one thread each, by the wall clock, in the same rounds.",
 			"The closed form takes the mean f, r and b of K = 1's own tasks, halved, so it holds the bubble and nothing that running two stages at once costs.",
 		},
-		Columns: []suite.Column{{Name: "what", Left: true}, {Name: "value", Left: false}, {Name: "95%", Left: false}},
 	}
+	table.Texts("what")
+	table.Numbers("value", "95%")
 	// K = 1's tasks cut in two even stages.
 	halves := &gpipe.Times{Lists: one.Times.Lists}
 	half := one.Times.Stages[0]
@@ -323,17 +291,19 @@ func (t *Table2) hostTable(runs map[string]*rounds.Measured) (*suite.Table, erro
 	if err != nil {
 		return nil, err
 	}
-	table.Add("step, K = 1, one core", units.FormatSeconds(stats.Median(one.Rounds)), suite.Bracketed(one.Rounds, units.FormatSeconds))
-	table.Add("step, K = 2, two cores", units.FormatSeconds(stats.Median(two.Rounds)), suite.Bracketed(two.Rounds, units.FormatSeconds))
-	table.Add("step, K = 2, emulated", units.FormatSeconds(stats.Median(emulated.Rounds)), suite.Bracketed(emulated.Rounds, units.FormatSeconds))
-	table.Add("step, K = 2, closed form from K = 1's tasks", units.FormatSeconds(ideal), "")
-	table.Add("step, K = 2, closed form from its own tasks", units.FormatSeconds(two.Closed), "")
-	speedup := stats.RatioOf(one.Rounds, two.Rounds)
-	table.Add("speed-up of K = 2 over K = 1", speedup.Value(), speedup.Interval())
-	table.Add("speed-up by the closed form", fmt.Sprintf("%.2f", stats.Median(one.Rounds)/ideal), "")
-	table.Add("speed-up measured / closed form", fmt.Sprintf("%.3f", speedup.Median/(stats.Median(one.Rounds)/ideal)), "")
+	speedup, closed := stats.RatioOf(one.Rounds, two.Rounds), stats.Median(one.Rounds)/ideal
 	both := stats.RatioOf(emulated.Rounds, two.Rounds)
-	table.Add("emulated step / real step", fmt.Sprintf("%.3f", both.Median), both.Interval())
+	again := suite.Ratio(both, false)
+	again[0].Text = fmt.Sprintf("%.3f", both.Median)
+	table.Add("step, K = 1, one core", suite.Median(one.Rounds, suite.Seconds))
+	table.Add("step, K = 2, two cores", suite.Median(two.Rounds, suite.Seconds))
+	table.Add("step, K = 2, emulated", suite.Median(emulated.Rounds, suite.Seconds))
+	table.Add("step, K = 2, closed form from K = 1's tasks", suite.Seconds(ideal), "")
+	table.Add("step, K = 2, closed form from its own tasks", suite.Seconds(two.Closed), "")
+	table.Add("speed-up of K = 2 over K = 1", suite.Ratio(speedup, false))
+	table.Add("speed-up by the closed form", suite.Fixed(closed, 2), "")
+	table.Add("speed-up measured / closed form", suite.Fixed(speedup.Median/closed, 3), "")
+	table.Add("emulated step / real step", again)
 	share := func(own *rounds.Measured) float64 {
 		var sum float64
 		for i := range own.Times.Stages {
@@ -344,7 +314,7 @@ func (t *Table2) hostTable(runs map[string]*rounds.Measured) (*suite.Table, erro
 		}
 		return sum
 	}
-	table.Add("work of two busy cores / of emulated ones, which run alone", fmt.Sprintf("%.3f", share(two)/share(emulated)), "")
+	table.Add("work of two busy cores / of emulated ones, which run alone", suite.Fixed(share(two)/share(emulated), 3), "")
 	return table, nil
 }
 

@@ -67,7 +67,7 @@ func TestTable2Report(t *testing.T) {
 	for i, c := range r.Tables[0].Columns {
 		column[c.Name] = i
 	}
-	for _, row := range r.Tables[0].Rows {
+	for _, row := range r.Tables[0].Printed() {
 		if row[column["modelled/paper"]] != "1.00" {
 			t.Errorf("K = %s, M = %s: modelled %s, paper %s", row[0], row[1], row[column["modelled"]], row[column["paper"]])
 		}
@@ -111,8 +111,8 @@ func TestTable2Theory(t *testing.T) {
 	for i, want := range []string{
 		"1.8 3.4 6.3", "1.68 3.10 5.38", "", "1.70 3.20 5.66", "1.92 3.58 6.19", "1.71 3.27 6.01",
 	} {
-		if got := strings.Join(spread.Rows[i][1:], " "); want != "" && got != want {
-			t.Errorf("%s: %s, want %s", spread.Rows[i][0], got, want)
+		if got := strings.Join(spread.Printed()[i][1:], " "); want != "" && got != want {
+			t.Errorf("%s: %s, want %s", spread.Printed()[i][0], got, want)
 		}
 	}
 	if v, err := e.evenTheory(suite.Cell{K: 4, M: 1}); err != nil || fmt.Sprintf("%.3f", v) != "1.077" {

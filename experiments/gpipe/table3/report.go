@@ -3,6 +3,7 @@ package table3
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gpipebench/experiments/paperscale"
 	"gpipebench/experiments/plot"
@@ -70,21 +71,15 @@ func (t *Table3) Report(log, reference *records.Log) (*suite.Report, error) {
 			"Modelled: " + t.Spec.StandardCaption() + "; fast link: the same with links that take no time.",
 			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
 		},
-		Columns: []suite.Column{{Name: "network", Left: true}, {Name: "K", Left: false}, {Name: "paper", Left: false}, {Name: "theory, even", Left: false}, {Name: "theory, cut", Left: false}, {Name: "modelled", Left: false}, {Name: "error", Left: false}, {Name: "modelled, fast link", Left: false}},
 	}
+	table.Texts("network")
+	table.Numbers("K", "paper", "theory, even", "theory, cut", "modelled", "error", "modelled, fast link")
 	for _, l := range table3Links {
-		table.Columns = append(table.Columns, suite.Column{Name: "measured, " + l.name}, suite.Column{Name: "95%"})
+		table.Numbers("measured, "+l.name, "95%, "+strings.TrimPrefix(l.name, "PCI-E, "))
 	}
-	table.Columns = append(table.Columns, suite.Column{Name: "measured/paper, to scale"})
-	var refs map[string]*rounds.Measured
-	if reference != nil {
-		if refs, err = t.references(reference); err != nil {
-			table.Notes = append(table.Notes, fmt.Sprintf("The reference is not shown: %v.", err))
-		} else {
-			table.Columns = append(table.Columns, suite.Column{Name: "reference, to scale"})
-		}
-	}
-	parts := rounds.PartsTable(t.ID()+"-steps", "Table 3: where the measured steps' time goes", suite.Column{Name: "network", Left: true}, suite.Column{Name: "link", Left: true})
+	table.Numbers("measured/paper, to scale")
+	refs := rounds.References(table, reference, t.references, "reference, to scale")
+	parts := rounds.PartsTable(t.ID()+"-steps", "Table 3: where the measured steps' time goes", "network", "link")
 	var panels []plot.Axes
 	for i, n := range t.Spec.Networks {
 		model := profile.Models[i]
@@ -108,11 +103,11 @@ func (t *Table3) Report(log, reference *records.Log) (*suite.Report, error) {
 				return nil, err
 			}
 			if refs != nil {
-				row = append(row, stats.RatioOf(refs[table3Run(n, base)].Rounds, refs[table3Run(n, c)].Rounds).Value())
+				row = append(row, suite.Fixed(stats.RatioOf(refs[table3Run(n, base)].Rounds, refs[table3Run(n, c)].Rounds).Median, 2))
 			}
 			table.Add(row...)
 			for j, l := range table3Links {
-				parts.Add(append([]string{n.Name, l.name}, runs[j][table3Run(n, c)].Cells(t.setup(c))...)...)
+				parts.Add(n.Name, l.name, runs[j][table3Run(n, c)].Cells(t.setup(c)))
 			}
 		}
 		panels = append(panels, bars)
@@ -146,7 +141,7 @@ func (t *Table3) Report(log, reference *records.Log) (*suite.Report, error) {
 }
 
 // row is a cell's, without the reference. It adds the cell's bars.
-func (t *Table3) row(log *records.Log, n *paperscale.Network, c suite.Cell, costs []float64, runs []map[string]*rounds.Measured, bars *plot.BarPanel) ([]string, error) {
+func (t *Table3) row(log *records.Log, n *paperscale.Network, c suite.Cell, costs []float64, runs []map[string]*rounds.Measured, bars *plot.BarPanel) ([]any, error) {
 	base, standard := t.Spec.Base, t.Spec.ConventionsOf(n)[0]
 	paper := n.PaperOf(c).Value
 	even, err := rounds.Against(workload.EvenStep, t.setup(base), t.setup(c))
@@ -165,14 +160,11 @@ func (t *Table3) row(log *records.Log, n *paperscale.Network, c suite.Cell, cost
 	if err != nil {
 		return nil, err
 	}
-	off := "-"
+	off := suite.Absent
 	if c != base {
 		off = suite.Signed(modelled/paper.Value - 1)
 	}
-	row := []string{
-		n.Name, fmt.Sprint(c.K), paper.Text, fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut),
-		fmt.Sprintf("%.2f", modelled), off, fmt.Sprintf("%.2f", free),
-	}
+	row := []any{n.Name, c.K, paper, suite.Fixed(even, 2), suite.Fixed(cut, 2), suite.Fixed(modelled, 2), off, suite.Fixed(free, 2)}
 	bars.Names = append(bars.Names, fmt.Sprintf("K = %d", c.K))
 	bars.Series[0].Add(paper.Value)
 	bars.Series[1].Add(modelled)
@@ -182,14 +174,10 @@ func (t *Table3) row(log *records.Log, n *paperscale.Network, c suite.Cell, cost
 		if i == 0 {
 			first = got
 		}
-		interval := got.Interval()
-		if c == base {
-			interval = "-"
-		}
-		row = append(row, got.Value(), interval)
+		row = append(row, suite.Ratio(got, c == base))
 		bars.Series[2+i].AddRatio(got)
 	}
-	return append(row, fmt.Sprintf("%.2f", first.Median/paper.Value)), nil
+	return append(row, suite.Fixed(first.Median/paper.Value, 2)), nil
 }
 
 // references reduces a reference's runs over the first of the links.

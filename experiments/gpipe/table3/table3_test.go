@@ -82,7 +82,7 @@ func TestTable3Report(t *testing.T) {
 	for i, c := range table.Columns {
 		column[c.Name] = i
 	}
-	for _, row := range table.Rows {
+	for _, row := range table.Printed() {
 		if row[column["measured, fast link"]] != row[column["theory, even"]] {
 			t.Errorf("%q: not theory's", row)
 		}
@@ -91,7 +91,7 @@ func TestTable3Report(t *testing.T) {
 		}
 	}
 	var lost []float64
-	for _, row := range r.Tables[1].Rows {
+	for _, row := range r.Tables[1].Printed() {
 		for i, c := range r.Tables[1].Columns {
 			if c.Name == "communication" {
 				var share float64

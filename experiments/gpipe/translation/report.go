@@ -7,7 +7,6 @@ import (
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 	"gpipebench/experiments/workload"
 )
 
@@ -31,51 +30,47 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 				t.setup.Partitions, t.setup.MicroBatches, t.setup.Checkpoint, t.setup.Device, profile.Data.HeldOut),
 			fmt.Sprintf("BLEU of greedy translations, and of what stands beside: the source itself, a word-by-word dictionary learned from the same pairs, and the same network (%d steps) whose cross-attention has nothing to attend to.", len(without.Losses)),
 		},
-		Columns: []suite.Column{
-			{Name: "language, from high to low resource", Left: true}, {Name: "training pairs", Left: false}, {Name: "share of a batch", Left: false},
-			{Name: "BLEU: copy", Left: false}, {Name: "dictionary", Left: false}, {Name: "no source", Left: false}, {Name: "Transformer", Left: false},
-			{Name: "nats per token", Left: false}, {Name: "of no source", Left: false}, {Name: "accuracy", Left: false},
-		},
 	}
+	table.Texts("language, from high to low resource")
+	table.Numbers("training pairs", "share of a batch", "BLEU: copy", "dictionary", "no source", "Transformer", "nats per token", "of no source", "accuracy")
 	var refs *workload.Evaluation
 	if reference != nil {
 		var r translationSample
 		if reference.Get(seeing, &r) == nil && len(r.Eval.Languages) == len(own.Eval.Languages) {
 			refs = r.Eval
 		}
-		table.Columns = append(table.Columns, suite.Column{Name: "reference BLEU"})
+		table.Numbers("reference BLEU")
 	}
-	add := func(ref float64, cells ...string) {
-		if reference != nil {
-			cell := ""
-			if refs != nil {
-				cell = fmt.Sprintf("%.2f", ref)
-			}
-			cells = append(cells, cell)
+	// add adds a row: BLEU of copy, dictionary, no source, this and the reference,
+	// losses of this and no source.
+	add := func(name string, pairs int, share float64, bleu [5]float64, loss [2]float64, accuracy float64) {
+		row := []any{name, pairs, suite.Share(share, 1)}
+		for _, v := range bleu[:4] {
+			row = append(row, suite.Fixed(v, 2))
 		}
-		table.Add(cells...)
+		row = append(row, suite.Fixed(loss[0], 4), suite.Fixed(loss[1], 4), suite.Percent(accuracy, 1))
+		switch {
+		case refs != nil:
+			row = append(row, suite.Fixed(bleu[4], 2))
+		case reference != nil:
+			row = append(row, "")
+		}
+		table.Add(row...)
 	}
 	pairs := 0
+	var ref float64
 	for i, l := range own.Eval.Languages {
 		pairs += l.Train
-		var ref float64
 		if refs != nil {
 			ref = refs.Languages[i].BLEU
 		}
 		dark := without.Eval.Languages[i]
-		add(ref, l.Name, fmt.Sprint(l.Train), units.FormatShare(l.Share, 1),
-			fmt.Sprintf("%.2f", own.Baselines[0].Languages[i]), fmt.Sprintf("%.2f", own.Baselines[1].Languages[i]),
-			fmt.Sprintf("%.2f", dark.BLEU), fmt.Sprintf("%.2f", l.BLEU),
-			fmt.Sprintf("%.4f", l.Loss), fmt.Sprintf("%.4f", dark.Loss), fmt.Sprintf("%.1f%%", 100*l.Accuracy))
+		add(l.Name, l.Train, l.Share, [5]float64{own.Baselines[0].Languages[i], own.Baselines[1].Languages[i], dark.BLEU, l.BLEU, ref}, [2]float64{l.Loss, dark.Loss}, l.Accuracy)
 	}
-	var ref float64
 	if refs != nil {
 		ref = *refs.BLEU
 	}
-	add(ref, "all", fmt.Sprint(pairs), units.FormatShare(1, 1),
-		fmt.Sprintf("%.2f", own.Baselines[0].BLEU), fmt.Sprintf("%.2f", own.Baselines[1].BLEU),
-		fmt.Sprintf("%.2f", *without.Eval.BLEU), fmt.Sprintf("%.2f", *own.Eval.BLEU),
-		fmt.Sprintf("%.4f", own.Eval.Loss), fmt.Sprintf("%.4f", without.Eval.Loss), fmt.Sprintf("%.1f%%", 100*own.Eval.Accuracy))
+	add("all", pairs, 1, [5]float64{own.Baselines[0].BLEU, own.Baselines[1].BLEU, *without.Eval.BLEU, *own.Eval.BLEU, ref}, [2]float64{own.Eval.Loss, without.Eval.Loss}, own.Eval.Accuracy)
 	r := &suite.Report{Tables: []*suite.Table{table}}
 	same := "is the same"
 	if own.HashAfter != check.WeightsSHA256 {

@@ -57,7 +57,7 @@ func TestTranslationMeasures(t *testing.T) {
 	if r.Verdict != nil {
 		t.Error(r.Verdict)
 	}
-	if rows := r.Tables[0].Rows; len(rows) != 4 || rows[3][0] != "all" {
+	if rows := r.Tables[0].Printed(); len(rows) != 4 || rows[3][0] != "all" {
 		t.Errorf("rows %v, want three languages and all", rows)
 	}
 	if n := r.Tables[0].Notes[0]; !strings.Contains(n, "is the same at K = 4") {

@@ -11,7 +11,6 @@ import (
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 )
 
 func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
@@ -28,11 +27,12 @@ func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
 			fmt.Sprintf("How well the machine repeats itself: the 95%% interval of the emulated step, over its median. A ratio that is further than %v%% off is noisy, and decides nothing, if its interval reaches within %[1]v%% and the emulated step, which no model has a part in, is off its own median by as much.", v.Spec.Within),
 			"Memory: the peaks of all devices as modelled, as planned and as reached.",
 		},
-		Columns: []suite.Column{
-			{Name: "network", Left: true}, {Name: "K", Left: false}, {Name: "M", Left: false}, {Name: "emulated", Left: false}, {Name: "95% of emulated", Left: false}, {Name: "by rates", Left: false}, {Name: "by own operations", Left: false},
-			{Name: "rates/emulated", Left: false}, {Name: "95% of rates", Left: false}, {Name: "rates " + within, Left: true}, {Name: "own/emulated", Left: false}, {Name: "95% of own", Left: false}, {Name: "own " + within, Left: true}, {Name: "memory", Left: true},
-		},
 	}
+	table.Texts("network")
+	table.Numbers("K", "M", "emulated", "95% of emulated", "by rates", "by own operations", "rates/emulated", "95% of rates")
+	table.Texts("rates " + within)
+	table.Numbers("own/emulated", "95% of own")
+	table.Texts("own "+within, "memory")
 	report := &suite.Report{Tables: []*suite.Table{table}}
 	var rates, own reach
 	disturbed := map[int]bool{} // rounds
@@ -60,8 +60,8 @@ func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
 			ratesRatio, ownRatio, repeat := stats.RatioOf(byRates, emulated), stats.RatioOf(byOwn, emulated), repetition(emulated)
 			rates.add(ratesRatio, v.Spec.Within)
 			own.add(ownRatio, v.Spec.Within)
-			table.Add(n.Model.Name, fmt.Sprint(k), fmt.Sprint(n.M), units.FormatSeconds(stats.Median(emulated)), repeat.Interval(), units.FormatSeconds(stats.Median(byRates)), units.FormatSeconds(stats.Median(byOwn)),
-				ratesRatio.Value(), ratesRatio.Interval(), nearOne(ratesRatio, repeat, v.Spec.Within), ownRatio.Value(), ownRatio.Interval(), nearOne(ownRatio, repeat, v.Spec.Within), memory)
+			table.Add(n.Model.Name, k, n.M, suite.Seconds(stats.Median(emulated)), suite.Ratio(repeat, false)[1], suite.Seconds(stats.Median(byRates)), suite.Seconds(stats.Median(byOwn)),
+				suite.Ratio(ratesRatio, false), nearOne(ratesRatio, repeat, v.Spec.Within), suite.Ratio(ownRatio, false), nearOne(ownRatio, repeat, v.Spec.Within), memory)
 		}
 	}
 	table.Notes = append(table.Notes, fmt.Sprintf("Within %v%%: by rates %v; by own operations %v.", v.Spec.Within, rates, own))
@@ -72,7 +72,7 @@ func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
 	}
 	bars := plot.TableBars{
 		Panel: "network", Group: "K", Y: "step, modelled over emulated", Near: 1,
-		Bars: []plot.ColumnBars{{Column: "rates/emulated", Interval: "95% of rates"}, {Column: "own/emulated", Interval: "95% of own"}},
+		Bars: []string{"rates/emulated", "own/emulated"},
 	}
 	if report.Files, err = plot.Files("validation", v.Spec.Title, bars.Panels(table)); err != nil {
 		return nil, err

@@ -158,13 +158,14 @@ func (a *Accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 				100*a.Spec.Level, a.Spec.Margin),
 			"[V1] is the paper's own criterion (first version, section 4.3.1): accuracy within two standard deviations of the baseline's mean. Batch norm sees one micro-batch at a time, so that its statistics are the noisier the smaller that is.",
 		},
-		Columns: []suite.Column{
-			{Name: "training", Left: true}, {Name: "micro-batch", Left: true}, {Name: "accuracy", Left: false}, {Name: "sd", Left: false}, {Name: "runs within [V1]", Left: false}, {Name: "mean within", Left: true},
-			{Name: "difference to M = 1 (points)", Left: false}, {Name: "p of equivalence", Left: false}, {Name: "smallest margin to hold", Left: false}, {Name: "outcome", Left: true},
-		},
 	}
+	table.Texts("training", "micro-batch")
+	table.Numbers("accuracy", "sd", "runs within [V1]")
+	table.Texts("mean within")
+	table.Numbers("difference to M = 1 (points)", "p of equivalence", "smallest margin to hold")
+	table.Texts("outcome")
 	if reference != nil {
-		table.Columns = append(table.Columns, suite.Column{Name: "reference accuracy"})
+		table.Numbers("reference accuracy")
 	}
 	var names []string
 	var groups, toBase [][]float64
@@ -177,27 +178,25 @@ func (a *Accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 		if i == 0 {
 			name = "M=1, no pipeline"
 		}
-		row := []string{name, sizesText(gpipe.MicroBatchSizes(t.Batch, setup.MicroBatches)), stats.MeanText(own, 2) + "%", stats.SdText(own, 2), "", "", "baseline", "", "", ""}
+		row := []any{name, micros(gpipe.MicroBatchSizes(t.Batch, setup.MicroBatches)), suite.Joined("%v%%", suite.Mean(own, 2)), suite.SD(own, 2)}
 		names, groups = append(names, arm.Name), append(groups, own)
 		means = plot.AddInterval(means, i, stats.Sampled(own))
 		if i > 0 {
 			c := compare(own, base, a.Spec.Margin)
 			outcome := c.says(a.Spec.Level)
 			says[outcome] = append(says[outcome], fmt.Sprintf("M = %d", setup.MicroBatches))
-			row[4], row[5] = fmt.Sprintf("%d of %d", c.within, n), suite.YesOrNo(c.mean)
-			row[6], row[7], row[8], row[9] = c.Text(2), fmt.Sprintf("%.3f", c.equivalence), "-", outcome
-			if margin, ok := c.SmallestMargin(a.Spec.Level); ok {
-				row[8] = fmt.Sprintf("%.2f", margin)
+			margin := suite.Absent
+			if smallest, ok := c.SmallestMargin(a.Spec.Level); ok {
+				margin = suite.Fixed(smallest, 2)
 			}
+			row = append(row, suite.Joined("%v of %v", c.within, n), suite.YesOrNo(c.mean), suite.Paired(c.Paired, 2), suite.Fixed(c.equivalence, 3), margin, outcome)
 			toBase = append(toBase, stats.Differences(own, base))
 			gaps = plot.AddInterval(gaps, i-1, c.Paired)
+		} else {
+			row = append(row, "", "", "baseline", "", "", "")
 		}
 		if reference != nil {
-			cell := ""
-			if i < len(refs) {
-				cell = stats.MeanText(refs[i].Accuracies(), 2) + "%"
-			}
-			row = append(row, cell)
+			row = append(row, trials.Reference(refs, i))
 		}
 		table.Add(row...)
 	}
@@ -231,12 +230,12 @@ func (a *Accuracy) verdict(says map[string][]string) string {
 	return "Verdict: " + strings.Join(parts, "; ") + "."
 }
 
-// sizesText is the sizes of micro-batches, once if they are alike.
-func sizesText(sizes []int) string {
-	if sizes[0] == sizes[len(sizes)-1] {
-		return fmt.Sprint(sizes[0])
+// micros is the sizes of micro-batches, once if they are alike.
+func micros(sizes []int) suite.Value {
+	if last := sizes[len(sizes)-1]; sizes[0] != last {
+		return suite.List(" or ", last, sizes[0])
 	}
-	return fmt.Sprintf("%d or %d", sizes[len(sizes)-1], sizes[0])
+	return suite.List("", sizes[0])
 }
 
 func (a *Accuracy) Planned(profile string) []suite.PlannedRun {

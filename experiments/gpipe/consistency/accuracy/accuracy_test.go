@@ -66,15 +66,15 @@ func TestAccuracyOutcomes(t *testing.T) {
 		if n := len(a.Spec.Setups); len(table.Rows) != n || len(r.Tables[1].Rows) != 5*n {
 			t.Fatalf("%d rows, %d trainings", len(table.Rows), len(r.Tables[1].Rows))
 		}
-		row := table.Rows[1]
+		row := table.Printed()[1]
 		if row[9] != c.outcome || row[4] != c.within || row[5] != c.mean {
 			t.Errorf("%+v: row %q", c, row)
 		}
 		if note := table.Notes[0]; !strings.Contains(note, c.verdict) {
 			t.Errorf("%+v: %s", c, note)
 		}
-		if got := table.Rows[0][2]; got != "64.00%" || table.Rows[0][10] != got {
-			t.Errorf("baseline %q", table.Rows[0])
+		if got := table.Printed()[0][2]; got != "64.00%" || table.Printed()[0][10] != got {
+			t.Errorf("baseline %q", table.Printed()[0])
 		}
 		plottest.Check(t, r)
 	}

@@ -45,24 +45,16 @@ func (a *Amoeba) Report(log, reference *records.Log) (*suite.Report, error) {
 			a.Modelled.Caption(),
 			"Source of the paper's values: " + a.Spec.Source + ". torchgpipe: " + a.Spec.Torchgpipe + ".",
 		},
-		Columns: append([]suite.Column{
-			{Name: "K", Left: false}, {Name: "M", Left: false}, {Name: "paper", Left: false}, {Name: "torchgpipe", Left: false}, {Name: "theory, even", Left: false}, {Name: "theory, cut", Left: false}, {Name: "theory, cut, paper's scale", Left: false},
-		}, modelled.BesideColumns...),
 	}
+	table.Numbers("K", "M", "paper", "torchgpipe", "theory, even", "theory, cut", "theory, cut, paper's scale")
+	table.Numbers(modelled.BesideColumns...)
+	var names []string
 	for _, cost := range a.costs {
-		table.Columns = append(table.Columns, suite.Column{Name: fmt.Sprintf("measured, cut by %v", cost)}, suite.Column{Name: fmt.Sprintf("95%%, %v", cost)}, suite.Column{Name: fmt.Sprintf("measured/paper, %v", cost)})
+		table.Numbers(fmt.Sprintf("measured, cut by %v", cost), fmt.Sprintf("95%%, %v", cost), fmt.Sprintf("measured/paper, %v", cost))
+		names = append(names, fmt.Sprintf("reference, %v", cost))
 	}
-	var refs map[string]*rounds.Measured
-	if reference != nil {
-		if refs, err = a.references(reference); err != nil {
-			table.Notes = append(table.Notes, fmt.Sprintf("The reference is not shown: %v.", err))
-		} else {
-			for _, cost := range a.costs {
-				table.Columns = append(table.Columns, suite.Column{Name: fmt.Sprintf("reference, %v", cost)})
-			}
-		}
-	}
-	parts := rounds.PartsTable(a.ID()+"-steps", "Table 2, AmoebaNet: where the measured steps' time goes", suite.Column{Name: "cut by", Left: true})
+	refs := rounds.References(table, reference, a.references, names...)
+	parts := rounds.PartsTable(a.ID()+"-steps", "Table 2, AmoebaNet: where the measured steps' time goes", "cut by")
 	for _, c := range a.cells() {
 		paper, setup := a.paper(c), a.Setup(workload.FLOPs, c)
 		even, err := rounds.Against(workload.EvenStep, standard, setup)
@@ -81,23 +73,16 @@ func (a *Amoeba) Report(log, reference *records.Log) (*suite.Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		row := append([]string{
-			fmt.Sprint(c.K), fmt.Sprint(c.M), paper.Value.Text, paper.Torchgpipe.Text,
-			fmt.Sprintf("%.2f", even), fmt.Sprintf("%.2f", cut), fmt.Sprintf("%.2f", full),
-		}, modelled...)
+		row := []any{c.K, c.M, paper.Value, paper.Torchgpipe, suite.Fixed(even, 2), suite.Fixed(cut, 2), suite.Fixed(full, 2), modelled}
 		for _, cost := range a.costs {
 			run := runs[amoebaRun(cost, c)]
 			got := stats.RatioOf(runs[amoebaRun(cost, a.Spec.Base)].Rounds, run.Rounds)
-			interval := got.Interval()
-			if c == a.Spec.Base {
-				interval = "-"
-			}
-			row = append(row, got.Value(), interval, fmt.Sprintf("%.2f", got.Median/paper.Value.Value))
-			parts.Add(append([]string{cost.String()}, run.Cells(a.Setup(cost, c))...)...)
+			row = append(row, suite.Ratio(got, c == a.Spec.Base), suite.Fixed(got.Median/paper.Value.Value, 2))
+			parts.Add(cost, run.Cells(a.Setup(cost, c)))
 		}
 		if refs != nil {
 			for _, cost := range a.costs {
-				row = append(row, stats.RatioOf(refs[amoebaRun(cost, a.Spec.Base)].Rounds, refs[amoebaRun(cost, c)].Rounds).Value())
+				row = append(row, suite.Fixed(stats.RatioOf(refs[amoebaRun(cost, a.Spec.Base)].Rounds, refs[amoebaRun(cost, c)].Rounds).Median, 2))
 			}
 		}
 		table.Add(row...)
@@ -111,10 +96,10 @@ func (a *Amoeba) Report(log, reference *records.Log) (*suite.Report, error) {
 	report := &suite.Report{Tables: []*suite.Table{table, parts}}
 	bars := plot.TableBars{
 		Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", a.Spec.Base.K, a.Spec.Base.M),
-		Bars: []plot.ColumnBars{{Column: "paper", Interval: ""}, {Column: "torchgpipe", Interval: ""}, {Column: "theory, cut", Interval: ""}, {Column: "modelled", Interval: ""}},
+		Bars: []string{"paper", "torchgpipe", "theory, cut", "modelled"},
 	}
 	for _, cost := range a.costs {
-		bars.Bars = append(bars.Bars, plot.ColumnBars{Column: fmt.Sprintf("measured, cut by %v", cost), Interval: fmt.Sprintf("95%%, %v", cost)})
+		bars.Bars = append(bars.Bars, fmt.Sprintf("measured, cut by %v", cost))
 	}
 	if report.Files, err = plot.Files(a.ID(), a.Spec.Title, bars.Panels(table)); err != nil {
 		return nil, err

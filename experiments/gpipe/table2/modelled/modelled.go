@@ -132,16 +132,16 @@ func Beside(id string) (ModelledBeside, error) {
 func (m ModelledBeside) Decides() string { return Definition.Spec() + suite.Figures(m.Scale) }
 
 // BesideColumns are those of cells.
-var BesideColumns = []suite.Column{{Name: "modelled"}, {Name: "modelled/paper"}}
+var BesideColumns = []string{"modelled", "modelled/paper"}
 
 // Cells are a cell's throughput relative to the base's, and that beside the paper's.
-func (m ModelledBeside) Cells(log *records.Log, c suite.Cell) ([]string, error) {
+func (m ModelledBeside) Cells(log *records.Log, c suite.Cell) ([]suite.Value, error) {
 	n := m.Networks[0]
 	got, err := m.Throughput(log, n, m.ConventionsOf(n)[0], c, false)
 	if err != nil {
 		return nil, err
 	}
-	return []string{fmt.Sprintf("%.2f", got), fmt.Sprintf("%.2f", got/n.PaperOf(c).Value.Value)}, nil
+	return []suite.Value{suite.Fixed(got, 2), suite.Fixed(got/n.PaperOf(c).Value.Value, 2)}, nil
 }
 
 func (m ModelledBeside) Caption() string {

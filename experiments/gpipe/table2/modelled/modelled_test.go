@@ -86,12 +86,12 @@ func TestTable2ModelledReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Throughput K/2: AmoebaNet 1, 2, 4 against 1.21, 1.84, 3.48.
-	want := suite.Percent(((1 - 1/1.21) + (2/1.84 - 1) + (4/3.48 - 1)) / 3)
-	if row := r.Tables[2].Rows[0]; row[1] != want {
+	want := suite.Percent(((1-1/1.21)+(2/1.84-1)+(4/3.48-1))/3, 1).Text
+	if row := r.Tables[2].Printed()[0]; row[1] != want {
 		t.Errorf("%q; want %s for AmoebaNet", row, want)
 	}
-	third := suite.Percent(((2/1.7 - 1) + (8/2.7 - 1) + (2/1.8 - 1) + (8/3.3 - 1)) / 4)
-	if row := r.Tables[3].Rows[1]; row[1] != want+" [4.00]" || row[3] != third+" [8.00, 8.00]" {
+	third := suite.Percent(((2/1.7-1)+(8/2.7-1)+(2/1.8-1)+(8/3.3-1))/4, 1).Text
+	if row := r.Tables[3].Printed()[1]; row[1] != want+" [4.00]" || row[3] != third+" [8.00, 8.00]" {
 		t.Errorf("what if: %q; want %s and %s", row, want, third)
 	}
 }

@@ -1,0 +1,227 @@
+package suite
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/units"
+)
+
+// Value is what a cell of a table holds: a text, or numbers and how they are
+// printed. Who reads a table reads the numbers, which no format rounds.
+type Value struct {
+	Text     string
+	Numbers  []float64 // in seconds, in bytes, in percent after a %; a cell's number is the first
+	Interval []float64 // both ends, in the number's unit; none if there is no interval
+}
+
+// String is a value as it is printed.
+func (v Value) String() string { return v.Text }
+
+// MarshalText is a value as tables in JSON have it.
+func (v Value) MarshalText() ([]byte, error) { return []byte(v.Text), nil }
+
+// Absent stands where there is no value.
+var Absent = Value{Text: "-"}
+
+// Number is a number as format prints it.
+func Number(format string, x float64) Value {
+	return Value{Text: fmt.Sprintf(format, x), Numbers: []float64{x}}
+}
+
+// Fixed has so many digits behind the point.
+func Fixed(x float64, digits int) Value { return Number("%."+strconv.Itoa(digits)+"f", x) }
+
+// Difference has a sign as well.
+func Difference(x float64, digits int) Value { return Number("%+."+strconv.Itoa(digits)+"f", x) }
+
+// Percent is a share with so many digits, absent if it is not a number.
+func Percent(share float64, digits int) Value {
+	if math.IsNaN(share) {
+		return Absent
+	}
+	return Number("%."+strconv.Itoa(digits)+"f%%", 100*share)
+}
+
+// Share is a part of a whole in percent.
+func Share(part, whole float64) Value {
+	return Value{Text: units.FormatShare(part, whole), Numbers: []float64{100 * part / whole}}
+}
+
+// Signed is a relative difference in whole percent; what rounds to none has no
+// sign of its own.
+func Signed(x float64) Value {
+	return Value{Text: fmt.Sprintf("%+.0f%%", math.Round(100*x)+0), Numbers: []float64{100 * x}}
+}
+
+// Seconds is a time in the unit that suits it.
+func Seconds(t float64) Value { return Value{Text: units.FormatSeconds(t), Numbers: []float64{t}} }
+
+// Bytes is an amount of memory in binary units.
+func Bytes(n int64) Value {
+	return Value{Text: units.FormatBytes(n), Numbers: []float64{float64(n)}}
+}
+
+// Whole is a number without a fraction, as text prints it.
+func Whole(n int64, text string) Value { return Value{Text: text, Numbers: []float64{float64(n)}} }
+
+// Interval is one alone, [lo, hi].
+func Interval(lo, hi Value) Value {
+	return Value{Text: fmt.Sprintf("[%v, %v]", lo, hi), Interval: []float64{lo.Numbers[0], hi.Numbers[0]}}
+}
+
+// Bracketed is the 95% interval of values, each as print has it; absent if they
+// are too few.
+func Bracketed(values []float64, print func(float64) Value) Value {
+	lo, hi, ok := stats.Interval(values, 0.95)
+	if !ok {
+		return Absent
+	}
+	return Interval(print(lo), print(hi))
+}
+
+// Median is that of values and, in a cell of its own, its 95% interval, if there
+// is one.
+func Median(values []float64, print func(float64) Value) []Value {
+	v, interval := print(stats.Median(values)), Bracketed(values, print)
+	v.Interval = interval.Interval
+	return []Value{v, interval}
+}
+
+// Ratio is a quotient of two runs with its interval in a cell of its own, which
+// what is 1 by definition has not.
+func Ratio(r stats.Ratio, one bool) []Value {
+	v := Fixed(r.Median, 2)
+	if !r.Known || one {
+		return []Value{v, Absent}
+	}
+	interval := Interval(Fixed(r.Lo, 2), Fixed(r.Hi, 2))
+	v.Interval = interval.Interval
+	return []Value{v, interval}
+}
+
+// Mean is that of a sample, of one value or more.
+func Mean(xs []float64, digits int) Value { return Fixed(stats.Sampled(xs).Mean, digits) }
+
+// SD is the deviation between seeds; of a single one there is none.
+func SD(xs []float64, digits int) Value {
+	if len(xs) < 2 {
+		return Absent
+	}
+	_, sd := stats.MeanAndSD(xs)
+	return Fixed(sd, digits)
+}
+
+// Paired is a mean difference with its 95% interval, if there is one.
+func Paired(p stats.Paired, digits int) Value {
+	v := Difference(p.Mean, digits)
+	if lo, hi, ok := p.Interval(0.95); ok {
+		return Joined("%v %v", v, Interval(Difference(lo, digits), Difference(hi, digits)))
+	}
+	return v
+}
+
+// Joined is several values in one cell, whose texts are put as format has it. The
+// numbers are in the order of the values, the interval is the first's that has
+// one.
+func Joined(format string, cells ...any) Value {
+	var joined Value
+	var texts []any
+	for _, v := range valuesOf(cells) {
+		texts = append(texts, v.Text)
+		joined.Numbers = append(joined.Numbers, v.Numbers...)
+		if joined.Interval == nil {
+			joined.Interval = v.Interval
+		}
+	}
+	joined.Text = fmt.Sprintf(format, texts...)
+	return joined
+}
+
+// List is any number of values in one cell.
+func List(between string, cells ...any) Value {
+	return Joined(strings.TrimSuffix(strings.Repeat("%v"+between, len(valuesOf(cells))), between), cells...)
+}
+
+// Figure is one as a paper prints it, such as 81,505, 1.8B, 3.15 GiB or 63.4%;
+// what does not begin with a number is a text.
+func Figure(text string) Value {
+	v := Value{Text: text}
+	if x, _, ok := ReadFigure(text); ok {
+		v.Numbers = []float64{x}
+	}
+	return v
+}
+
+var figureForm = regexp.MustCompile(`^([+-]?[0-9]+(?:,[0-9]{3})*(?:\.([0-9]+))?) ?([A-Za-z]*)`)
+
+// figureUnits are what a paper's figure may be in.
+var figureUnits = map[string]float64{
+	"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "MB": 1e6, "GB": 1e9,
+	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+}
+
+// ReadFigure reads a figure as a paper prints it, and half a unit of its last
+// digit.
+func ReadFigure(text string) (value, half float64, ok bool) {
+	m := figureForm.FindStringSubmatch(text)
+	if m == nil {
+		return 0, 0, false
+	}
+	value, err := strconv.ParseFloat(strings.ReplaceAll(m[1], ",", ""), 64)
+	unit, known := figureUnits[m[3]]
+	if !known {
+		unit = 1
+	}
+	return value * unit, unit * math.Pow(10, -float64(len(m[2]))) / 2, err == nil
+}
+
+// valuesOf makes values of what cells are made of, and takes lists of them
+// apart.
+func valuesOf(cells []any) (all []Value) {
+	for _, cell := range cells {
+		switch c := cell.(type) {
+		case Value:
+			all = append(all, c)
+		case []Value:
+			all = append(all, c...)
+		case []any:
+			all = append(all, valuesOf(c)...)
+		case string:
+			all = append(all, Value{Text: c})
+		case int:
+			all = append(all, Whole(int64(c), strconv.Itoa(c)))
+		case int64:
+			all = append(all, Whole(c, strconv.FormatInt(c, 10)))
+		case uint64:
+			all = append(all, Value{Text: strconv.FormatUint(c, 10), Numbers: []float64{float64(c)}})
+		case []int: // a partition
+			var sizes []any
+			for _, n := range c {
+				sizes = append(sizes, n)
+			}
+			all = append(all, List(",", sizes...))
+		case Verbatim:
+			v := Value{Text: c.Text}
+			if c.Value > 0 {
+				v.Numbers = []float64{c.Value}
+			}
+			all = append(all, v)
+		case *Verbatim:
+			if c == nil {
+				all = append(all, Absent)
+			} else {
+				all = append(all, valuesOf([]any{*c})...)
+			}
+		case fmt.Stringer:
+			all = append(all, Value{Text: c.String()})
+		default:
+			panic(fmt.Sprintf("experiments: a cell of %T: want a value, a text, a whole number or what has a String", c))
+		}
+	}
+	return all
+}
