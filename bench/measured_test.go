@@ -40,14 +40,15 @@ func touched(bytes int) []byte {
 
 // TestMeasured: a program's memory is its own, whatever that of who measures it.
 func TestMeasured(t *testing.T) {
-	held := touched(400 << 20)
-	for what, within := range map[string][2]int64{"small": {1 << 20, 90 << 20}, "large": {100 << 20, 190 << 20}} {
+	const most = 400 << 20 // of which the race detector takes three times what a program asks for
+	held := touched(most)
+	for what, least := range map[string]int64{"small": 1 << 20, "large": 100 << 20} {
 		out, rss, err := measured(os.Args[0], asChild, what)
 		if err != nil || string(out) != "done" {
 			t.Fatalf("%s: %q, %v", what, out, err)
 		}
-		if rss < within[0] || rss > within[1] {
-			t.Errorf("%s: %d MiB resident, want %d to %d", what, rss>>20, within[0]>>20, within[1]>>20)
+		if rss < least || rss >= most {
+			t.Errorf("%s: %d MiB resident, want %d or more, and less than the %d held here", what, rss>>20, least>>20, most>>20)
 		}
 	}
 	if held[1024] != 1 {
