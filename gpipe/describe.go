@@ -60,7 +60,7 @@ func (p Pipeline) Describe(in Input) (*Description, error) {
 
 // describe traces the network for some examples; its figures are of one.
 func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
-	defer misfit(&err)
+	defer Misfit(&err)
 	st := nn.TraceStage(p.Layers, 0, p.Loss, batched(in.Inputs, examples), batched(in.Targets, examples), true)
 	if err := (&network{Pipeline: p}).countable([]*nn.Stage{st}, 1); err != nil {
 		return nil, err

@@ -47,11 +47,3 @@ func (e *NonFiniteError) Error() string {
 	}
 	return s
 }
-
-// panicError is a panic inside a stage, carried over the runtime's edge.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }

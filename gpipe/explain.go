@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"gpipebench/gpipe/place"
+	"gpipebench/internal/defect"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -39,11 +40,12 @@ func (s *step) explain(ctx context.Context, err error) error {
 func (s *step) named(err error) error {
 	var at *StageError
 	var trapped *program.NonFiniteError
+	var panicked *defect.Error
 	switch {
 	case !errors.As(err, &at):
 	case errors.As(err, &trapped):
 		return &StageError{at.At, at.Task, s.nonFinite(trapped)}
-	case panicked(err):
+	case errors.As(err, &panicked):
 		if token := s.outside(); token != nil {
 			return &StageError{at.At, at.Task, token}
 		}
@@ -82,20 +84,10 @@ func (s *step) nonFinite(nf *program.NonFiniteError) error {
 	return &NonFiniteError{"output", s.trainer.net.layerName(nf.Layer), nf.Op, nf.Value}
 }
 
-func panicked(err error) bool {
-	var own *panicError
-	var kernel *program.PanicError
-	return errors.As(err, &own) || errors.As(err, &kernel)
-}
-
 // outside finds the first token of the batch that is in no row of the table that
-// looks it up, or the first target that is no class; nil if there is none.
-func (s *step) outside() (found error) {
-	defer func() {
-		if recover() != nil {
-			found = nil // the batch does not fit the network, which is another error
-		}
-	}()
+// looks it up, or the first target that is no class; nil if there is none. The
+// batch fits the network, whose programs are made for it.
+func (s *step) outside() error {
 	n, in := s.trainer.net, InputOf(s.batch)
 	loss := n.Loss
 	if s.purpose == predicting {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -253,6 +254,44 @@ func TestRefusals(t *testing.T) {
 		} else if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: want one line with %q", err, c.want)
 		}
+	}
+}
+
+// mistaken is a layer that is wrong, whatever comes in.
+type mistaken struct{ nn.Layer }
+
+func (mistaken) Forward(_ *nn.Trace, in ...*graph.Node) []*graph.Node {
+	return []*graph.Node{in[len(in)]}
+}
+
+// A layer's misuse is that the network does not fit its input. Its defect is not,
+// wherever it is traced.
+func TestDefectsAreNoMisfit(t *testing.T) {
+	p, in := small.pipeline(t), InputOf(small.data(0))
+	wide := in
+	wide.Inputs = []graph.Type{{Shape: graph.Shape{99}, DType: graph.I32}}
+	wrong := p
+	wrong.Layers = slices.Clone(p.Layers)
+	wrong.Layers[2] = mistaken{wrong.Layers[2]}
+	for what, trace := range map[string]func(Pipeline, Input) error{
+		"open":        func(p Pipeline, in Input) error { _, err := p.Open(in); return err },
+		"plans":       func(p Pipeline, in Input) error { _, err := p.Plans(in); return err },
+		"describe":    func(p Pipeline, in Input) error { _, err := p.Describe(in); return err },
+		"fingerprint": func(p Pipeline, in Input) error { _, err := p.Fingerprint(in); return err },
+	} {
+		var misfit *MisfitError
+		var misuse *graph.Misuse
+		if err := trace(p, wide); !errors.As(err, &misfit) || !errors.As(err, &misuse) {
+			t.Errorf("%s: %v, want a misfit", what, err)
+		}
+		func() {
+			defer func() {
+				if _, ok := recover().(runtime.Error); !ok {
+					t.Errorf("%s: the defect was taken for something else", what)
+				}
+			}()
+			t.Errorf("%s: %v, want the defect", what, trace(wrong, in))
+		}()
 	}
 }
 

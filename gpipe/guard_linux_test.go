@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"gpipebench/internal/defect"
 	"gpipebench/nn"
 )
 
@@ -56,7 +57,7 @@ func guardedRun(t *testing.T, p Pipeline, b nn.Batch, short Category, floats int
 func openFaulting(p Pipeline, in Input) (tr *Trainer, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &panicError{value: v}
+			err = defect.Recovered(v)
 		}
 	}()
 	defer setPanicOnFault()()

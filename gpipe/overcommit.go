@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 
 	"gpipebench/gpipe/internal/arena"
-	"gpipebench/nn/program"
+	"gpipebench/internal/defect"
 )
 
 // allocateWalled maps exactly the capacity and a wall behind it: whatever lies
@@ -42,7 +42,7 @@ type fault interface {
 // overrun makes an *OutOfMemoryError of a fault behind the device's capacity,
 // nil of any other panic. Where says what ran, for a fault outside of a layer.
 func (d *device) overrun(v any, where string) error {
-	if p, ok := v.(*program.PanicError); ok { // of another thread
+	if p, ok := v.(*defect.Error); ok { // of another thread
 		v = p.Value
 	}
 	f, ok := v.(fault)

@@ -22,17 +22,22 @@ const (
 
 // MisfitError says that a network cannot run on micro-batches of the size, and
 // examples of the shapes, that it is to get. It is known from shapes alone.
-type MisfitError struct{ Reason any }
+type MisfitError struct{ Reason error }
 
 func (e *MisfitError) Error() string {
 	return fmt.Sprintf("the network does not fit its input: %v", e.Reason)
 }
+func (e *MisfitError) Unwrap() error { return e.Reason }
 
-// misfit turns a panic while tracing into an error: whether layers and input
-// fit together depends on the input.
-func misfit(err *error) {
-	if v := recover(); v != nil {
+// Misfit, deferred by what traces layers, makes an error of their misuse: whether
+// layers and input fit together depends on the input. Any other panic goes on.
+func Misfit(err *error) {
+	switch v := recover().(type) {
+	case nil:
+	case *graph.Misuse:
 		*err = &MisfitError{v}
+	default:
+		panic(v)
 	}
 }
 
@@ -45,7 +50,7 @@ func (n *network) countable(stages []*nn.Stage, micro int) error {
 		add := func(what string, s graph.Shape, times float64) error {
 			size := elements(s)
 			if size > maxTensor {
-				return &MisfitError{fmt.Sprintf("%s has shape %v: want at most %d elements", what, s, int64(maxTensor))}
+				return &MisfitError{fmt.Errorf("%s has shape %v: want at most %d elements", what, s, int64(maxTensor))}
 			}
 			total += size * times
 			return nil
@@ -81,11 +86,11 @@ func (n *network) countable(stages []*nn.Stage, micro int) error {
 			}
 		}
 		if flops > maxFLOPs {
-			return &MisfitError{fmt.Sprintf("stage %d: %.3g FLOPs for a micro-batch: want at most %d", k, flops, int64(maxFLOPs))}
+			return &MisfitError{fmt.Errorf("stage %d: %.3g FLOPs for a micro-batch: want at most %d", k, flops, int64(maxFLOPs))}
 		}
 	}
 	if total > maxTotal {
-		return &MisfitError{fmt.Sprintf("%.3g elements in a step's tensors: want at most %d", total, int64(maxTotal))}
+		return &MisfitError{fmt.Errorf("%.3g elements in a step's tensors: want at most %d", total, int64(maxTotal))}
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func (n *network) programs(in Input, size int, what purpose) (c compiled, err er
 	if c, ok := n.compiled[v]; ok {
 		return c, nil
 	}
-	defer misfit(&err)
+	defer Misfit(&err)
 	traced := n.trace(in, size, what)
 	if err := n.countable(traced, (in.Examples+size-1)/size); err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ func (n *network) listParams(traced []*nn.Stage, stages compiled) {
 	}
 	for _, p := range n.params {
 		if len(p.uses) == 0 {
-			panic(fmt.Sprintf("parameter %s is listed by its layer and not used", p.path))
+			graph.Refuse("gpipe", "parameter %s is listed by its layer and not used", p.path)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
+	"gpipebench/internal/defect"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
 )
@@ -201,16 +202,13 @@ func (r *stageRun) panicOnFault() bool {
 	return r.trainer.net.testing.panicOnFault || r.trainer.net.Devices[r.k].Overcommit
 }
 
-// panicked makes an error of what a stage's goroutine panicked with, and where.
-// A panic in a kernel comes as one from the thread that ran it.
+// panicked makes an error of what a stage's goroutine panicked with, and where: a
+// device's capacity was exceeded, or it is a defect.
 func (r *stageRun) panicked(v any, where string) error {
 	if err := r.overrun(v, where); err != nil {
 		return err
 	}
-	if err, ok := v.(*program.PanicError); ok {
-		return err
-	}
-	return &panicError{v, debug.Stack()}
+	return defect.Recovered(v)
 }
 
 // timed runs f as one event, alone if the devices are emulated.

@@ -26,7 +26,7 @@ const (
 // Fingerprint tells networks apart that compute something else with the same
 // weights: see [nn.Fingerprint]. In describes the mini-batches.
 func (p Pipeline) Fingerprint(in Input) (sha256 string, err error) {
-	defer misfit(&err)
+	defer Misfit(&err)
 	return nn.Fingerprint(p.Layers, batched(in.Inputs, 1)), nil
 }
 

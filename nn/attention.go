@@ -83,7 +83,7 @@ func (a *Attention) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	if c.Padded {
 		want++
 	}
-	wantTuple("attention", a.name, in, want)
+	WantTuple("attention", a.name, in, want)
 
 	op := graph.AttentionOp{Heads: c.Heads, HeadDim: c.HeadDim, Cross: c.Cross, Causal: c.Causal, Padded: c.Padded}
 	var operands []*graph.Node

@@ -74,7 +74,7 @@ func (n *BatchNorm) Params() []*Param { return []*Param{n.Gamma, n.Beta, n.Mean,
 
 // Forward takes x (..., channels) and gives the same shape.
 func (n *BatchNorm) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	wantTuple("batch norm", n.name, in, 1)
+	WantTuple("batch norm", n.name, in, 1)
 	wantWidth("batch norm", n.name, in[0], n.config.Channels)
 	x, gamma, beta := in[0], t.Param(n.Gamma), t.Param(n.Beta)
 	if !t.Train {

@@ -85,7 +85,7 @@ func (v *Conv2D) Params() []*Param {
 
 // Forward takes images (N, H, W, in) and gives (N, H', W', out).
 func (v *Conv2D) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	wantTuple("conv2d", v.name, in, 1)
+	WantTuple("conv2d", v.name, in, 1)
 	wantImages("conv2d", v.name, in[0])
 	wantWidth("conv2d", v.name, in[0], v.config.In)
 	y := t.Conv2D(in[0], t.Param(v.Weight), v.config.Padding.of(v.window, in[0]))

@@ -62,7 +62,7 @@ func (d *Dense) Params() []*Param {
 
 // Forward takes x (..., in) and gives (..., out).
 func (d *Dense) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	wantTuple("dense", d.name, in, 1)
+	WantTuple("dense", d.name, in, 1)
 	wantWidth("dense", d.name, in[0], d.config.In)
 	y := t.MatMul(in[0], t.Param(d.Weight))
 	if d.Bias != nil {

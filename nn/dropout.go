@@ -29,7 +29,7 @@ func (d *Dropout) Params() []*Param { return nil }
 
 // Forward takes one tensor of any shape.
 func (d *Dropout) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	wantTuple("dropout", d.name, in, 1)
+	WantTuple("dropout", d.name, in, 1)
 	if !t.Train || d.rate == 0 {
 		return in
 	}

@@ -26,7 +26,7 @@ func (d *DropPath) Params() []*Param { return nil }
 
 // Forward takes one tensor whose first dimension is the examples.
 func (d *DropPath) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	wantTuple("drop-path", d.name, in, 1)
+	WantTuple("drop-path", d.name, in, 1)
 	if !t.Train || d.rate == 0 {
 		return in
 	}

@@ -71,7 +71,7 @@ func (e *Embedding) Params() []*Param { return []*Param{e.Table, e.Positions} }
 // Forward takes ids (n, t) int32, each in [0, vocab), with t at most seqLen, and
 // gives (n, t, dim).
 func (e *Embedding) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	wantTuple("embedding", e.name, in, 1)
+	WantTuple("embedding", e.name, in, 1)
 	ids := in[0]
 	if ids.DType != graph.I32 || len(ids.Shape) != 2 || ids.Shape[1] > e.config.SeqLen {
 		misuse("embedding", e.name, "%s comes in, want int32 ids (examples, at most %d tokens)", ids, e.config.SeqLen)

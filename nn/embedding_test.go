@@ -1,6 +1,7 @@
 package nn_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -63,7 +64,7 @@ func TestTiedEmbeddings(t *testing.T) {
 	} {
 		func() {
 			defer func() {
-				if got := recover(); got != "nn: "+want {
+				if got := fmt.Sprint(recover()); got != "nn: "+want {
 					t.Errorf("panic %v, want nn: %s", got, want)
 				}
 			}()

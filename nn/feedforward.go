@@ -49,6 +49,6 @@ func (f *FeedForward) Params() []*Param { return paramsOf(f.in, f.out) }
 
 // Forward takes x (..., dim) and gives the same shape.
 func (f *FeedForward) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	wantTuple("feed-forward", f.name, in, 1)
+	WantTuple("feed-forward", f.name, in, 1)
 	return f.out.Forward(t, f.in.Forward(t, in[0])...)
 }

@@ -122,7 +122,7 @@ func (t *Trace) Path(name string) string { return t.layer + "/" + name }
 func (t *Trace) Param(p *Param) *graph.Node {
 	n := t.params[p]
 	if n == nil {
-		panic(fmt.Sprintf("nn: layer %s uses the parameter %s that its Params does not list", t.layer, p.Name))
+		graph.Refuse("nn", "layer %s uses the parameter %s that its Params does not list", t.layer, p.Name)
 	}
 	return n
 }

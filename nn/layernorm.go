@@ -47,7 +47,7 @@ func (n *LayerNorm) Params() []*Param { return []*Param{n.Gamma, n.Beta} }
 
 // Forward takes x (..., dim) and gives the same shape.
 func (n *LayerNorm) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	wantTuple("layer norm", n.name, in, 1)
+	WantTuple("layer norm", n.name, in, 1)
 	wantWidth("layer norm", n.name, in[0], n.config.Dim)
 	return []*graph.Node{t.LayerNorm(in[0], t.Param(n.Gamma), t.Param(n.Beta), n.config.Eps)}
 }

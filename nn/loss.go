@@ -19,8 +19,8 @@ type CrossEntropy struct {
 // negative. It gives each row's loss, 0 where masked, and 1 for each row whose
 // target had the highest logit.
 func (c CrossEntropy) Loss(t *Trace, out, targets []*graph.Node) []*graph.Node {
-	wantTuple("cross-entropy", "loss", out, 1)
-	wantTuple("cross-entropy", "loss", targets, 1)
+	WantTuple("cross-entropy", "loss", out, 1)
+	WantTuple("cross-entropy", "loss", targets, 1)
 	smoothing := c.Smoothing
 	if !t.Train {
 		smoothing = 0

@@ -7,13 +7,13 @@ import (
 )
 
 // misuse panics in the one form that the package promises for a programmer's
-// mistake: the constant prefix, the kind of layer, its name, what is wrong.
+// mistake: a [*graph.Misuse] that names the kind of layer and its name.
 func misuse(kind, name, format string, args ...any) {
-	panic(fmt.Sprintf("nn: %s %q: %s", kind, name, fmt.Sprintf(format, args...)))
+	graph.Refuse(fmt.Sprintf("nn: %s %q", kind, name), format, args...)
 }
 
-// wantTuple checks the number of tensors that flow into a layer.
-func wantTuple(kind, name string, in []*graph.Node, n int) {
+// WantTuple refuses another number of tensors that flow into a layer.
+func WantTuple(kind, name string, in []*graph.Node, n int) {
 	if len(in) != n {
 		misuse(kind, name, "%d tensors come in, want %d", len(in), n)
 	}

@@ -33,7 +33,7 @@ func (p *Pool) Params() []*Param { return nil }
 
 // Forward takes images (N, H, W, C) and gives (N, H', W', C).
 func (p *Pool) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	wantTuple("pool", p.name, in, 1)
+	WantTuple("pool", p.name, in, 1)
 	wantImages("pool", p.name, in[0])
 	w := p.config.Padding.of(p.window, in[0])
 	if p.max {
@@ -54,7 +54,7 @@ func (p *GlobalAvgPool) Params() []*Param { return nil }
 
 // Forward takes images (N, H, W, C) and gives (N, C).
 func (p *GlobalAvgPool) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	wantTuple("global average pool", p.name, in, 1)
+	WantTuple("global average pool", p.name, in, 1)
 	wantImages("global average pool", p.name, in[0])
 	return []*graph.Node{t.GlobalAvgPool(in[0])}
 }

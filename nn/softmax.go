@@ -59,7 +59,7 @@ func (s *Softmax) Params() []*Param { return []*Param{s.Weight, s.Bias} }
 
 // Forward takes x (..., dim) and gives logits (..., vocab).
 func (s *Softmax) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
-	wantTuple("softmax", s.name, in, 1)
+	WantTuple("softmax", s.name, in, 1)
 	wantWidth("softmax", s.name, in[0], s.config.Dim)
 	logits := t.AddBias(t.MatMulT(in[0], t.Param(s.Weight)), t.Param(s.Bias))
 	if s.config.ClipLogits > 0 {

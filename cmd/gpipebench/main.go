@@ -4,7 +4,8 @@
 //
 // It parses, calls package experiments and prints. Results go to standard
 // output, progress and errors to standard error. Exit status: 0 done, 1 failed,
-// 2 usage. An error is one line.
+// 2 usage. An error is one line; if it is a defect of this program, the line says
+// so and where, and names the file with the trace.
 package main
 
 import (
@@ -14,6 +15,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,9 +25,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gpipebench"
 	"gpipebench/experiments"
 	"gpipebench/experiments/usage"
 	"gpipebench/gpipe"
+	"gpipebench/internal/defect"
+	"gpipebench/internal/files"
 	"gpipebench/internal/plain"
 )
 
@@ -48,14 +54,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(out, stderr)
 	root.SetArgs(joinTied(args))
 	done := make(chan error, 1)
-	go func() {
-		defer func() {
-			if v := recover(); v != nil {
-				done <- &failure{fmt.Errorf("internal error: %v", v)}
-			}
-		}()
-		done <- root.ExecuteContext(ctx)
-	}()
+	go func() { done <- caught(ctx, root) }()
 	var err error
 	select {
 	case err = <-done:
@@ -81,8 +80,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// complaint is an error in a line, and the exit status that goes with it.
+// caught runs a command; a panic is an error.
+func caught(ctx context.Context, root *cobra.Command) (err error) {
+	defer defect.Catch(&err)
+	return root.ExecuteContext(ctx)
+}
+
+// complaint is an error in a line, and the exit status that goes with it. Of a
+// defect the line names the file that the trace is in.
 func complaint(err error) (text string, status int) {
+	if line, trace, ok := defect.Report(err); ok {
+		line = plain.Line("gpipebench: " + line)
+		name, err := writeTrace(line, trace)
+		if err != nil {
+			return plain.Short(line, longest) + "; its trace cannot be written: " + err.Error(), 1
+		}
+		return plain.Short(line, longest) + "; its trace is in " + name, 1
+	}
 	var misfit *gpipe.MisfitError
 	if errors.As(err, &misfit) {
 		err = fmt.Errorf("%w (--batch, -m and sizes such as --image or --seq decide)", err)
@@ -94,6 +108,20 @@ func complaint(err error) (text string, status int) {
 		status = 1
 	}
 	return plain.Short(plain.Line("gpipebench: "+err.Error()), longest), status
+}
+
+// writeTrace writes what is known of a defect to a file of its own.
+func writeTrace(line string, trace []byte) (name string, err error) {
+	dir, err := os.MkdirTemp("", "gpipebench-defect-*")
+	if err != nil {
+		return "", err
+	}
+	name = filepath.Join(dir, "trace.txt")
+	return name, files.Write(name, func(w io.Writer) error {
+		commit, changed := gpipebench.Commit()
+		_, err := fmt.Fprintf(w, "%s\n\ncommit %s, with changes: %v; %s, %s/%s\n%q\n\n%s", line, commit, changed, runtime.Version(), runtime.GOOS, runtime.GOARCH, os.Args, trace)
+		return err
+	})
 }
 
 // longest is how many characters of an error are printed: what was given may be

@@ -120,11 +120,7 @@ type timedLayer struct {
 // tracedLayer traces a layer by itself, with an error where it does not fit what
 // comes in, as a batch norm and a single value.
 func tracedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type) (st *nn.Stage, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &gpipe.MisfitError{Reason: v}
-		}
-	}()
+	defer gpipe.Misfit(&err)
 	return nn.TraceStage([]nn.Layer{layer}, index, l, in, targets, true), nil
 }
 

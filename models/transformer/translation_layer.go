@@ -35,6 +35,7 @@ func (e *translationEmbedding) Params() []*nn.Param {
 // Forward takes source ids (n, s), lengths (n) and target ids (n, t), and gives
 // the tuple that the layers pass on.
 func (e *translationEmbedding) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	nn.WantTuple("translation embedding", t.Path(""), in, 3)
 	return []*graph.Node{
 		source:  e.source.Forward(t, in[source])[0],
 		lengths: in[lengths],

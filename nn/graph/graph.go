@@ -7,8 +7,7 @@
 // function, derived from the gradient rules of the ops by reverse
 // accumulation, as GPipe derives B_k from F_k (Huang et al. 2019, section 2.1).
 //
-// Misuse while tracing (a shape that does not fit) is a programmer's error and
-// panics with the prefix "graph: ", the op and the shapes.
+// Misuse while tracing (a shape that does not fit) panics with a [*Misuse].
 package graph
 
 import (
@@ -190,10 +189,20 @@ func (g *Graph) Apply(op Op, in ...*Node) []*Node {
 // apply1 is Apply for ops of one output.
 func (g *Graph) apply1(op Op, in ...*Node) *Node { return g.Apply(op, in...)[0] }
 
-// misuse panics in the one form that the package promises.
-func misuse(op string, format string, args ...any) {
-	panic("graph: " + op + ": " + fmt.Sprintf(format, args...))
+// Misuse is what tracing panics with where layers, and what flows into them, do not
+// fit together. It is a programmer's error, unless the shapes are a user's: who
+// traces with those recovers it, and nothing else.
+type Misuse struct {
+	Of    string // package, and the op or the layer
+	Wrong string // with all shapes that it is about
 }
+
+func (m *Misuse) Error() string { return m.Of + ": " + m.Wrong }
+
+// Refuse panics with a [*Misuse].
+func Refuse(of, format string, args ...any) { panic(&Misuse{of, fmt.Sprintf(format, args...)}) }
+
+func misuse(op string, format string, args ...any) { Refuse("graph: "+op, format, args...) }
 
 func wantFloat(op string, in ...*Node) {
 	for _, n := range in {

@@ -1,11 +1,11 @@
 package program
 
 import (
-	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
+
+	"gpipebench/internal/defect"
 )
 
 // Pool is the worker budget of a device: the goroutine that calls [Pool.Do]
@@ -27,17 +27,9 @@ type Pool struct {
 	wake    sync.Cond
 	exited  sync.WaitGroup
 
-	failure atomic.Pointer[PanicError]
+	failure atomic.Pointer[defect.Error]
 	worked  []atomic.Int64
 }
-
-// PanicError is a panic in a kernel, carried to the goroutine that ran the program.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprint(e.Value) }
 
 // NewPool starts the workers; Close ends them. Threads is at least 1.
 func NewPool(threads int) *Pool {
@@ -86,7 +78,7 @@ func (p *Pool) Close() {
 }
 
 // Do calls job(part) for every part, one a thread, and returns when all are
-// done. A panic in any of them comes out of Do as a *PanicError.
+// done. A panic in any of them comes out of Do as a *defect.Error.
 func (p *Pool) Do(job func(part int)) {
 	if p.threads == 1 {
 		p.worked[0].Add(1)
@@ -156,7 +148,7 @@ func (p *Pool) await(seen uint64) {
 func (p *Pool) attempt(part int) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.failure.CompareAndSwap(nil, &PanicError{v, debug.Stack()})
+			p.failure.CompareAndSwap(nil, defect.Recovered(v))
 		}
 	}()
 	p.worked[part].Add(1)

@@ -15,6 +15,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
+	"gpipebench/internal/defect"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -93,7 +94,8 @@ func (t *Table1) model(ctx context.Context, n *table1Network, conventions []coun
 		}
 	}
 	for _, c := range list {
-		group.Go(func() error {
+		group.Go(func() (err error) {
+			defer defect.Catch(&err)
 			e := newEstimator(ctx, t.partitioner, optimizer, accelerator)
 			sample, err := t.modelColumn(e, n, c, conventions)
 			if err != nil {

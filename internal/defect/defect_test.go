@@ -1,0 +1,54 @@
+package defect
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// recovered is the error of a function that panics.
+func recovered(f func()) (err error) {
+	defer Catch(&err)
+	f()
+	return nil
+}
+
+func outOfRange(at int) int { return []int{1, 2}[at] }
+
+// rethrown is what panics again in a deferred function, as one does that recovers
+// another kind of panic only.
+func rethrown() {
+	defer func() { panic(recover()) }()
+	_ = outOfRange(2)
+}
+
+// A defect is where the first panic was, however it came here.
+func TestWhere(t *testing.T) {
+	for what, f := range map[string]func(){
+		"a panic":        func() { _ = outOfRange(2) },
+		"panicked again": rethrown,
+		"of another goroutine": func() {
+			there := make(chan error)
+			go func() { there <- recovered(func() { _ = outOfRange(2) }) }()
+			panic(<-there)
+		},
+	} {
+		line, trace, ok := Report(fmt.Errorf("stage 1: %w", recovered(f)))
+		want := regexp.MustCompile(`^a defect of this program, in internal/defect\.outOfRange \(defect/defect_test\.go:\d+\): stage 1: panic: runtime error: index out of range \[2\] with length 2$`)
+		if !ok || !want.MatchString(line) || !strings.Contains(string(trace), "outOfRange") {
+			t.Errorf("%s: %q, %v, trace\n%s", what, line, ok, trace)
+		}
+	}
+	if line, _, _ := Report(recovered(func() { _ = strings.Repeat("a", -1) })); !strings.Contains(line, "in internal/defect.TestWhere.func") {
+		t.Errorf("a panic of the library: %q", line)
+	}
+	if _, _, ok := Report(errors.New("boom")); ok {
+		t.Error("an error became a defect")
+	}
+	if err := recovered(func() { panic(os.ErrExist) }); !errors.Is(err, os.ErrExist) {
+		t.Errorf("%v is not what it panicked with", err)
+	}
+}
