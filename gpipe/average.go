@@ -12,7 +12,7 @@ import (
 
 // stateSlots is the number of tensors of state that a parameter has.
 func (n *network) stateSlots() int {
-	slots := n.Optimizer.Slots()
+	slots := len(n.Optimizer.Slots())
 	if n.EMA.Kept() {
 		slots++
 	}
@@ -30,7 +30,7 @@ func (n *network) copies() int {
 
 // startState makes a weight's state, all zeros so far, what it starts from.
 func (n *network) startState(w *weight) {
-	for i, state := range w.state[:n.Optimizer.Slots()] {
+	for i, state := range w.state[:len(n.Optimizer.Slots())] {
 		nn.InitState(n.Optimizer, i, state)
 	}
 	if n.EMA.Kept() {

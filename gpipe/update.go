@@ -227,7 +227,7 @@ func (r *stageRun) move(scale float32) {
 	lr := float32(n.LR.Rate(step))
 	parts := r.dev.pool.Threads()
 	r.dev.pool.Do(func(part int) {
-		state := make([][]float32, n.Optimizer.Slots())
+		state := make([][]float32, len(n.Optimizer.Slots()))
 		for i := range r.dev.weights {
 			w := &r.dev.weights[i]
 			from, to := len(w.w)*part/parts, len(w.w)*(part+1)/parts

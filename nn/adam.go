@@ -28,8 +28,8 @@ func (o Adam) Name() string {
 	return "adam"
 }
 
-// Slots is 2: the means of the gradient and of its square.
-func (o Adam) Slots() int { return 2 }
+// Slots are the means of the gradient and of its square.
+func (o Adam) Slots() []string { return []string{"mean", "mean_square"} }
 
 func (o Adam) Update(u Update) {
 	beta1, beta2, eps := orFloat(o.Beta1, 0.9), orFloat(o.Beta2, 0.999), orFloat(o.Eps, 1e-8)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gpipebench/nn"
+	"gpipebench/nn/optimizertest"
 )
 
 func TestAdamAgainstPyTorch(t *testing.T) {
@@ -37,17 +38,16 @@ func TestAdamZeroValues(t *testing.T) {
 	}
 }
 
-func TestAdamValidate(t *testing.T) {
-	if err := (nn.Adam{Beta1: 0.9, Beta2: 0.98, Eps: 1e-9, WeightDecay: 0.01}).Validate(); err != nil {
-		t.Error(err)
-	}
+func TestAdam(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	for _, o := range []nn.Adam{
-		{Beta1: 1}, {Beta1: -1}, {Beta1: nan}, {Beta2: 1}, {Beta2: nan},
-		{Eps: -1}, {Eps: nan}, {Eps: inf}, {WeightDecay: -1}, {WeightDecay: nan}, {WeightDecay: inf},
-	} {
-		if o.Validate() == nil {
-			t.Errorf("%+v is accepted", o)
-		}
+	for _, o := range []nn.Adam{{}, {WeightDecay: 0.01}, {Beta1: 0.9, Beta2: 0.98, Eps: 1e-9, WeightDecay: 0.01}} {
+		optimizertest.Run(t, optimizertest.Suite{
+			Optimizer: o, Decays: o.WeightDecay != 0,
+			Refused: []nn.Optimizer{
+				nn.Adam{Beta1: 1}, nn.Adam{Beta1: -1}, nn.Adam{Beta1: nan}, nn.Adam{Beta2: 1}, nn.Adam{Beta2: nan},
+				nn.Adam{Eps: -1}, nn.Adam{Eps: nan}, nn.Adam{Eps: inf},
+				nn.Adam{WeightDecay: -1}, nn.Adam{WeightDecay: nan}, nn.Adam{WeightDecay: inf},
+			},
+		})
 	}
 }

@@ -5,10 +5,10 @@ package nn
 type Optimizer interface {
 	// Name is "sgd", "adam", ...
 	Name() string
-	// Slots is the number of state tensors of a parameter's size that the
-	// device keeps for each parameter, zero at the start unless the optimiser
-	// is a StateInitializer.
-	Slots() int
+	// Slots names the state tensors of a parameter's size that the device keeps
+	// for each parameter, zero at the start unless the optimiser is a
+	// StateInitializer.
+	Slots() []string
 	// Update applies one mini-batch's gradient.
 	Update(u Update)
 	// Validate reports a hyper-parameter that is out of range.
@@ -40,7 +40,7 @@ func InitState(o Optimizer, slot int, state []float32) {
 // what the optimiser needs to move it.
 type Update struct {
 	W, G    []float32
-	State   [][]float32 // Optimizer.Slots tensors
+	State   [][]float32 // as Optimizer.Slots names them
 	Step    int         // 1 for the first update
 	LR      float32
 	Scale   float32 // multiplies G first: 1, or what clips the global norm

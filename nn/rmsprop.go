@@ -28,8 +28,8 @@ type RMSProp struct {
 
 func (o RMSProp) Name() string { return "rmsprop" }
 
-// Slots is 2: the mean of squares, and the momentum.
-func (o RMSProp) Slots() int { return 2 }
+// Slots are the mean of squares, and the momentum.
+func (o RMSProp) Slots() []string { return []string{"mean_square", "momentum"} }
 
 // InitState is one for the mean of squares.
 func (o RMSProp) InitState(slot int) float32 {

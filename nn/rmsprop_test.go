@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gpipebench/nn"
+	"gpipebench/nn/optimizertest"
 	"gpipebench/nn/program/programtest"
 )
 
@@ -54,7 +55,7 @@ func TestRMSPropAgainstFloat64(t *testing.T) {
 		{nn.RMSProp{Decay: 0.75, Momentum: 0.5, Eps: 0.001}, 0.75, 0.5, 0.001, 0.01},
 	} {
 		w := append([]float32(nil), start...)
-		state := make([][]float32, c.o.Slots())
+		state := make([][]float32, len(c.o.Slots()))
 		for i := range state {
 			state[i] = make([]float32, size)
 			nn.InitState(c.o, i, state[i])
@@ -80,37 +81,16 @@ func TestRMSPropAgainstFloat64(t *testing.T) {
 	}
 }
 
-// Only an optimiser that says so has state that starts from elsewhere than zero.
-func TestInitState(t *testing.T) {
-	for _, o := range []nn.Optimizer{nn.SGD{Momentum: 0.9}, nn.Adam{}, nn.RMSProp{}} {
-		for slot := range o.Slots() {
-			state := make([]float32, 20)
-			nn.InitState(o, slot, state)
-			want := float32(0)
-			if o.Name() == "rmsprop" && slot == 0 {
-				want = 1
-			}
-			for i, v := range state {
-				if v != want {
-					t.Errorf("%s: element %d of slot %d starts from %v, want %v", o.Name(), i, slot, v, want)
-				}
-			}
-		}
-	}
-}
-
-func TestRMSPropValidate(t *testing.T) {
-	for _, o := range []nn.RMSProp{{}, {Decay: 0.95, Momentum: 0.5, Eps: 1e-10}} {
-		if err := o.Validate(); err != nil {
-			t.Errorf("%+v: %v", o, err)
-		}
-	}
+func TestRMSProp(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	for _, o := range []nn.RMSProp{
-		{Decay: 1}, {Decay: -0.1}, {Decay: nan}, {Momentum: 1}, {Momentum: -1}, {Momentum: nan}, {Eps: -1}, {Eps: nan}, {Eps: inf},
-	} {
-		if o.Validate() == nil {
-			t.Errorf("%+v is accepted", o)
-		}
+	for _, o := range []nn.RMSProp{{}, {Decay: 0.95, Momentum: 0.5, Eps: 1e-10}} {
+		optimizertest.Run(t, optimizertest.Suite{
+			Optimizer: o, Start: map[string]float32{"mean_square": 1},
+			Refused: []nn.Optimizer{
+				nn.RMSProp{Decay: 1}, nn.RMSProp{Decay: -0.1}, nn.RMSProp{Decay: nan},
+				nn.RMSProp{Momentum: 1}, nn.RMSProp{Momentum: -1}, nn.RMSProp{Momentum: nan},
+				nn.RMSProp{Eps: -1}, nn.RMSProp{Eps: nan}, nn.RMSProp{Eps: inf},
+			},
+		})
 	}
 }

@@ -18,12 +18,12 @@ type SGD struct {
 
 func (o SGD) Name() string { return "sgd" }
 
-// Slots is 1 with momentum, for the velocity.
-func (o SGD) Slots() int {
+// Slots is the velocity, with momentum.
+func (o SGD) Slots() []string {
 	if o.Momentum == 0 {
-		return 0
+		return nil
 	}
-	return 1
+	return []string{"velocity"}
 }
 
 func (o SGD) Update(u Update) {

@@ -2,10 +2,10 @@ package nn_test
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"gpipebench/nn"
+	"gpipebench/nn/optimizertest"
 	"gpipebench/nn/program/programtest"
 )
 
@@ -24,7 +24,7 @@ func optimize(t *testing.T, o nn.Optimizer, kind string, lr float64) {
 	for _, regular := range []string{"plain", "l2"} {
 		for _, rate := range []string{"constant", "varying"} {
 			w := oracle.Floats("start")
-			state := make([][]float32, o.Slots())
+			state := make([][]float32, len(o.Slots()))
 			for i := range state {
 				state[i] = make([]float32, size)
 			}
@@ -51,56 +51,11 @@ func TestSGDAgainstPyTorch(t *testing.T) {
 	optimize(t, nn.SGD{Momentum: 0.9, Nesterov: true}, "nesterov", 0.125)
 }
 
-// TestUpdateInPieces: updates are element-wise, so a parameter may be updated
-// in pieces, by several threads say. And Scale multiplies the gradient, as
-// clipping its norm does.
-func TestUpdateInPieces(t *testing.T) {
-	for _, o := range []nn.Optimizer{nn.SGD{}, nn.SGD{Momentum: 0.9}, nn.SGD{Momentum: 0.9, Nesterov: true}, nn.Adam{}, nn.Adam{WeightDecay: 0.01}, nn.RMSProp{}} {
-		const size = 53
-		run := func(cuts []int, scale float32) []float32 {
-			w, g := make([]float32, size), make([]float32, size)
-			for i := range w {
-				w[i] = float32(math.Sin(float64(i)))
-			}
-			state := make([][]float32, o.Slots())
-			for i := range state {
-				state[i] = make([]float32, size)
-			}
-			for step := 1; step <= 3; step++ {
-				for i := range g {
-					g[i] = float32(math.Cos(float64(i*step))) * 0.25 / scale
-				}
-				from := 0
-				for _, to := range append(cuts, size) {
-					u := nn.Update{W: w[from:to], G: g[from:to], Step: step, LR: 0.1, Scale: scale, L2: 0.01}
-					for _, s := range state {
-						u.State = append(u.State, s[from:to])
-					}
-					o.Update(u)
-					from = to
-				}
-			}
-			return w
-		}
-		want := run(nil, 1)
-		for what, got := range map[string][]float32{"in pieces": run([]int{7, 16, 40}, 1), "scaled": run(nil, 0.5)} {
-			if !slices.Equal(programtest.Bits(want), programtest.Bits(got)) {
-				t.Errorf("%s %s: %v, want %v", o.Name(), what, got, want)
-			}
-		}
-	}
-}
-
-func TestSGDValidate(t *testing.T) {
-	for _, o := range []nn.SGD{{}, {Momentum: 0.9}, {Momentum: 0.9, Nesterov: true}} {
-		if err := o.Validate(); err != nil {
-			t.Errorf("%+v: %v", o, err)
-		}
-	}
+func TestSGD(t *testing.T) {
 	nan := float32(math.NaN())
-	for _, o := range []nn.SGD{{Momentum: 1}, {Momentum: -0.1}, {Momentum: nan}, {Nesterov: true}} {
-		if o.Validate() == nil {
-			t.Errorf("%+v is accepted", o)
-		}
+	for _, o := range []nn.SGD{{}, {Momentum: 0.9}, {Momentum: 0.9, Nesterov: true}} {
+		optimizertest.Run(t, optimizertest.Suite{Optimizer: o, Refused: []nn.Optimizer{
+			nn.SGD{Momentum: 1}, nn.SGD{Momentum: -0.1}, nn.SGD{Momentum: nan}, nn.SGD{Nesterov: true},
+		}})
 	}
 }

@@ -157,7 +157,7 @@ type planSearch struct {
 
 // stateBytes is what a parameter takes, with all that is kept for it.
 func (s Planning) stateBytes(p gpipe.Pipeline) int64 {
-	state := int64(4 * (1 + p.Optimizer.Slots()))
+	state := int64(4 * (1 + len(p.Optimizer.Slots())))
 	if s.Accounting == gpipe.FullAccounting {
 		state += 4
 	}

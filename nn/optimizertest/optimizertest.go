@@ -1,0 +1,245 @@
+// Package optimizertest is the conformance suite of nn.Optimizer: what the update
+// of a pipeline relies on, for every implementation.
+//
+// An update is element-wise and has no memory but its state. So a tensor may be cut
+// into pieces, for threads or for replicas, and tensors come in any order, and the
+// bits are the same.
+package optimizertest
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"testing"
+
+	"gpipebench/nn"
+)
+
+// Suite is an optimiser to be tested.
+type Suite struct {
+	Optimizer nn.Optimizer
+	Start     map[string]float32 // what slots start from, by name; of all others 0
+	Decays    bool               // weights shrink without a gradient, unless NoDecay
+	Refused   []nn.Optimizer     // settings that Validate reports
+}
+
+// Run runs all cases.
+func Run(t *testing.T, s Suite) {
+	t.Run(fmt.Sprintf("%+v", s.Optimizer), func(t *testing.T) {
+		for _, c := range []struct {
+			name string
+			test func(*testing.T, Suite)
+		}{
+			{"settings", settings},
+			{"slots", slots},
+			{"in pieces", inPieces},
+			{"order of tensors", orderOfTensors},
+			{"zero gradient", zeroGradient},
+			{"scale", scaled},
+			{"L2", l2},
+		} {
+			t.Run(c.name, func(t *testing.T) { c.test(t, s) })
+		}
+	})
+}
+
+// tensor is a parameter in training. Its size is no multiple of a vector's.
+type tensor struct {
+	w, g  []float32
+	state [][]float32
+}
+
+const size, steps = 53, 4
+
+// start is the seed-th parameter before the first update.
+func (s Suite) start(seed int) *tensor {
+	x := &tensor{w: make([]float32, size), g: make([]float32, size)}
+	for i := range x.w {
+		x.w[i] = float32(math.Sin(float64(i + 100*seed)))
+	}
+	for slot := range s.Optimizer.Slots() {
+		x.state = append(x.state, make([]float32, size))
+		nn.InitState(s.Optimizer, slot, x.state[slot])
+	}
+	return x
+}
+
+// update applies a step to elements [from, to) with what u has of settings. The
+// gradient is another for every step.
+func (s Suite) update(x *tensor, step, from, to int, u nn.Update) {
+	for i := from; i < to; i++ {
+		x.g[i] = float32(math.Cos(float64(i*step))) * 0.25 / u.Scale
+	}
+	u.W, u.G, u.Step = x.w[from:to], x.g[from:to], step
+	for _, slot := range x.state {
+		u.State = append(u.State, slot[from:to])
+	}
+	s.Optimizer.Update(u)
+}
+
+var usual = nn.Update{LR: 0.125, Scale: 1, L2: 0.01}
+
+// whole is a parameter after all steps, each in one piece.
+func (s Suite) whole(seed int, u nn.Update) *tensor {
+	x := s.start(seed)
+	for step := 1; step <= steps; step++ {
+		s.update(x, step, 0, size, u)
+	}
+	return x
+}
+
+// same wants the bits of two parameters and of their state to be equal.
+func same(t *testing.T, s Suite, got, want *tensor) {
+	t.Helper()
+	equal := func(a, b []float32) bool {
+		return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
+	}
+	if !equal(got.w, want.w) {
+		t.Errorf("the weights are\n%v, want\n%v", got.w, want.w)
+	}
+	for i, name := range s.Optimizer.Slots() {
+		if !equal(got.state[i], want.state[i]) {
+			t.Errorf("slot %s is\n%v, want\n%v", name, got.state[i], want.state[i])
+		}
+	}
+}
+
+func settings(t *testing.T, s Suite) {
+	if err := s.Optimizer.Validate(); err != nil {
+		t.Errorf("refused: %v", err)
+	}
+	for _, o := range s.Refused {
+		if o.Validate() == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+	if len(s.Refused) == 0 {
+		t.Error("no settings to be refused are known")
+	}
+	if k := reflect.TypeOf(s.Optimizer).Kind(); k != reflect.Struct {
+		t.Errorf("a %v: want a struct of hyper-parameters, since all state lies in the device's memory", k)
+	}
+}
+
+// Slots have names of their own, fit for a file, and start from what is said.
+func slots(t *testing.T, s Suite) {
+	names := s.Optimizer.Slots()
+	for i, name := range names {
+		if !regexp.MustCompile(`^[a-z][a-z_]*$`).MatchString(name) || slices.Contains(names[:i], name) {
+			t.Errorf("slots %q: want names of their own, of small letters", names)
+		}
+	}
+	for name := range s.Start {
+		if !slices.Contains(names, name) {
+			t.Errorf("no slot %q among %q", name, names)
+		}
+	}
+	x := s.start(0)
+	for i, name := range names {
+		for _, v := range x.state[i] {
+			if v != s.Start[name] {
+				t.Fatalf("slot %s starts from %v, want %v", name, v, s.Start[name])
+			}
+		}
+	}
+	x = s.whole(0, usual)
+	for i, name := range names {
+		if !slices.ContainsFunc(x.state[i], func(v float32) bool { return v != s.Start[name] }) {
+			t.Errorf("slot %s is never written", name)
+		}
+	}
+}
+
+func inPieces(t *testing.T, s Suite) {
+	want := s.whole(0, usual)
+	for _, cuts := range [][]int{{7, 16, 40, size}, {0, 1, 2, size}, {52, size}} {
+		x := s.start(0)
+		for step := 1; step <= steps; step++ {
+			from := 0
+			for _, to := range cuts {
+				s.update(x, step, from, to, usual)
+				from = to
+			}
+		}
+		same(t, s, x, want)
+	}
+	// From the last piece to the first, too.
+	x := s.start(0)
+	for step := 1; step <= steps; step++ {
+		s.update(x, step, 20, size, usual)
+		s.update(x, step, 0, 20, usual)
+	}
+	same(t, s, x, want)
+}
+
+// Two tensors that take turns do not know of each other.
+func orderOfTensors(t *testing.T, s Suite) {
+	a, b := s.start(1), s.start(2)
+	for step := 1; step <= steps; step++ {
+		turns := []*tensor{a, b}
+		if step%2 == 0 {
+			slices.Reverse(turns)
+		}
+		for _, x := range turns {
+			s.update(x, step, 0, size, usual)
+		}
+	}
+	same(t, s, a, s.whole(1, usual))
+	same(t, s, b, s.whole(2, usual))
+}
+
+// Without a gradient a new parameter stays where it is, or shrinks by what the
+// optimiser decays; one with NoDecay stays.
+func zeroGradient(t *testing.T, s Suite) {
+	for _, noDecay := range []bool{false, true} {
+		x, before := s.start(0), s.start(0).w
+		for step := 1; step <= steps; step++ {
+			s.Optimizer.Update(nn.Update{W: x.w, G: make([]float32, size), State: x.state, Step: step, LR: 0.125, Scale: 1, NoDecay: noDecay})
+		}
+		for i, w := range x.w {
+			switch was := before[i]; {
+			case s.Decays && !noDecay && was != 0:
+				if !(math.Abs(float64(w)) < math.Abs(float64(was))) || math.Signbit(float64(w)) != math.Signbit(float64(was)) {
+					t.Fatalf("weight %d decays from %v to %v", i, was, w)
+				}
+			case w != was:
+				t.Fatalf("weight %d moves from %v to %v without a gradient (NoDecay: %v)", i, was, w, noDecay)
+			}
+		}
+	}
+}
+
+// Scale multiplies the gradient, as clipping its norm does: a gradient of twice
+// the size and half of it are the same.
+func scaled(t *testing.T, s Suite) {
+	half := usual
+	half.Scale = 0.5
+	got, want := s.whole(0, half), s.whole(0, usual)
+	same(t, s, got, want)
+}
+
+// L2 is part of the gradient: a scaled gradient g and a weight w move as g + L2*w
+// without L2 does.
+func l2(t *testing.T, s Suite) {
+	const share = 0.25 // exact, as are the products of it with few bits
+	g, w := []float32{0.5, -0.25, 1}, []float32{1, 0.5, -2}
+	moved := func(g []float32, l2 float32) []float32 {
+		x := slices.Clone(w)
+		state := make([][]float32, len(s.Optimizer.Slots()))
+		for i := range state {
+			state[i] = make([]float32, len(w))
+			nn.InitState(s.Optimizer, i, state[i])
+		}
+		s.Optimizer.Update(nn.Update{W: x, G: g, State: state, Step: 1, LR: 0.125, Scale: 1, L2: l2})
+		return x
+	}
+	sum := slices.Clone(g)
+	for i := range sum {
+		sum[i] += share * w[i]
+	}
+	if got, want := moved(g, share), moved(sum, 0); !slices.Equal(got, want) {
+		t.Errorf("with L2 the weights move to %v, by the sum to %v", got, want)
+	}
+}
