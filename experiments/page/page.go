@@ -220,7 +220,7 @@ func sortedKeys(m map[string]bool) []string { return slices.Sorted(maps.Keys(m))
 
 // fill computes what a section shows.
 func (s *pageSection) fill(e suite.Experiment, log, reference *records.Log) {
-	report, err := suite.Understood(e, log, reference)
+	report, err := e.Report(log, reference)
 	if err != nil {
 		s.Problem = err.Error()
 		return

@@ -1,10 +1,15 @@
 package records
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -62,6 +67,63 @@ func WriteJSON(w io.Writer, v any) error {
 // MarshalJSON makes one line of a value, unmarshalJSON reads it.
 func MarshalJSON(v any) ([]byte, error) {
 	return json.Marshal(v, jsonv1.DefaultOptionsV1(), writeNonFinite)
+}
+
+// complete reads a value and refuses a text that lacks what writing it would make.
+func complete(text []byte, into any) error {
+	if err := UnmarshalJSON(text, into); err != nil {
+		return err
+	}
+	again, err := MarshalJSON(into)
+	if err != nil || bytes.Equal(again, text) {
+		return err
+	}
+	var written, there any
+	if err := errors.Join(json.Unmarshal(again, &written), json.Unmarshal(text, &there)); err != nil {
+		return err
+	}
+	return lacks(written, there, "the sample")
+}
+
+// lacks reports the first part of a document, written at some place, that another
+// one has not. What that has beyond it does not matter.
+func lacks(written, there any, at string) error {
+	switch w := written.(type) {
+	case map[string]any:
+		t, _ := there.(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(w)) {
+			value, ok := t[name]
+			if !ok {
+				return fmt.Errorf("%s has no %q", at, name)
+			}
+			if err := lacks(w[name], value, fmt.Sprintf("%q", name)); err != nil {
+				return err
+			}
+		}
+	case []any:
+		t, _ := there.([]any)
+		if len(t) != len(w) {
+			return fmt.Errorf("%s has %d entries, want %d", at, len(t), len(w))
+		}
+		for i := range w {
+			if err := lacks(w[i], t[i], at); err != nil {
+				return err
+			}
+		}
+	default:
+		if there == nil && written != nil {
+			return fmt.Errorf("%s is null", at)
+		}
+	}
+	return nil
+}
+
+// CheckHash refuses what is not a SHA-256 as samples have it.
+func CheckHash(name, hash string) error {
+	if bytes, err := hex.DecodeString(hash); err != nil || len(bytes) != sha256.Size {
+		return fmt.Errorf("%q is %.70q, want a SHA-256", name, hash)
+	}
+	return nil
 }
 
 func UnmarshalJSON(text []byte, into any) error {

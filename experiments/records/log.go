@@ -397,16 +397,31 @@ func (l *Log) Seeds() []uint64 {
 	return slices.Sorted(maps.Keys(seeds))
 }
 
-// Get reads a sample. That it is missing is an error.
+// Checked is a sample that knows what its readers count on beside its members'
+// types, such as lists of one length.
+type Checked interface{ Check() error }
+
+// Get reads a sample. That it is missing, lacks a member that this version writes,
+// or contradicts itself is an error: records of another version of this program, or
+// changed by hand, may.
 func (l *Log) Get(name string, into any) error {
 	r, ok := l.Samples[name]
 	if !ok {
 		return fmt.Errorf("records of %s (%s): no sample %s", l.Key.Experiment, l.Key.Profile, name)
 	}
-	if err := UnmarshalJSON(r.Data, into); err != nil {
-		return fmt.Errorf("records of %s (%s): sample %s: %w", l.Key.Experiment, l.Key.Profile, name, err)
+	err := complete(r.Data, into)
+	if c, checked := into.(Checked); err == nil && checked {
+		err = c.Check()
+	}
+	if err != nil {
+		return l.Strange(name, err)
 	}
 	return nil
+}
+
+// Strange is that a sample is not what this version writes, and why.
+func (l *Log) Strange(name string, why error) error {
+	return fmt.Errorf("records of %s (%s): sample %s is not what this version writes (%w): want others, by --fresh", l.Key.Experiment, l.Key.Profile, name, why)
 }
 
 // Close closes the log's file.

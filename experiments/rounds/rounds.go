@@ -68,6 +68,32 @@ type Sample struct {
 	Others    float64   `json:"others"` // cores that other processes took meanwhile; -1: unknown
 }
 
+// check wants a time of each task of k stages and so many micro-batches, what is of
+// each stage for all of them, and all layers that hand something on.
+func (s *Sample) check(k, micro int, over *Crossing) error {
+	for name, tasks := range map[string][][]int64{"f": s.F, "r": s.R, "b": s.B} {
+		if len(tasks) != k || slices.ContainsFunc(tasks, func(of []int64) bool { return len(of) != micro }) {
+			return fmt.Errorf("%q is not of %d stages and %d micro-batches", name, k, micro)
+		}
+	}
+	for name, n := range map[string]int{"setup": len(s.Setup), "update": len(s.Update), "partition": len(s.Partition), "peak_bytes": len(s.Peak), "high_water_bytes": len(s.HighWater)} {
+		if n != k {
+			return fmt.Errorf("%q is of %d stages, want %d", name, n, k)
+		}
+	}
+	layers := 0
+	for _, n := range s.Partition {
+		if n < 1 {
+			return fmt.Errorf("a partition of %d layers", n)
+		}
+		layers += n
+	}
+	if over != nil && layers != len(over.Out) {
+		return fmt.Errorf("partitions of %d layers, want %d", layers, len(over.Out))
+	}
+	return nil
+}
+
 // Order is the runs of a round, from first to last.
 func (r *Rounds) Order(round int) []*Run {
 	runs := make([]*Run, len(r.Runs))
@@ -230,8 +256,12 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 		var wall []float64
 		for step := range run.Steps {
 			var s Sample
-			if err := log.Get(run.Sample(round, step), &s); err != nil {
+			name := run.Sample(round, step)
+			if err := log.Get(name, &s); err != nil {
 				return nil, err
+			}
+			if err := s.check(setup.Partitions, len(sizes), run.Over); err != nil {
+				return nil, log.Strange(name, err)
 			}
 			samples.Add(s.Times(lists))
 			all.Add(s.Times(lists))

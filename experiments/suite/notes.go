@@ -2,6 +2,7 @@ package suite
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/stats"
 	"gpipebench/experiments/units"
+	"gpipebench/experiments/workload"
 )
 
 func CommitName(s records.Provenance) string {
@@ -49,7 +51,7 @@ func FewSeedsNote(n int) []string {
 // ReportOf is an experiment's report with a note under every table that says
 // where its numbers are from.
 func ReportOf(e Experiment, log, reference *records.Log) (*Report, error) {
-	report, err := Understood(e, log, reference)
+	report, err := e.Report(log, reference)
 	if err != nil {
 		return nil, err
 	}
@@ -59,16 +61,18 @@ func ReportOf(e Experiment, log, reference *records.Log) (*Report, error) {
 	return report, nil
 }
 
-// Understood is an experiment's report. Records of another version of this
-// program, or changed by hand, may lack what the report counts on: that is an
-// error.
-func Understood(e Experiment, log, reference *records.Log) (report *Report, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%s: its records are not what this version writes (%v): want others, by --fresh", e.ID(), p)
-		}
-	}()
-	return e.Report(log, reference)
+// CheckTraining reports what a record of a training's outcome lacks: steps, an
+// evaluation, a hash.
+func CheckTraining(r *workload.TrainResult) error {
+	switch {
+	case r == nil:
+		return errors.New("no training")
+	case len(r.Losses) == 0:
+		return errors.New("no losses")
+	case r.Eval == nil:
+		return errors.New("no evaluation")
+	}
+	return records.CheckHash("weights_sha256", r.WeightsSHA256)
 }
 
 func SameDir(a, b string) bool {

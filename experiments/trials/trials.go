@@ -15,6 +15,7 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
+	"gpipebench/internal/defect"
 	"gpipebench/nn"
 )
 
@@ -57,6 +58,9 @@ type Trial struct {
 	Seconds   float64                  `json:"seconds"`
 }
 
+// Check wants the weights' hash.
+func (t *Trial) Check() error { return records.CheckHash("weights_sha256", t.SHA256) }
+
 func (a Arm) Sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", a.Name, seed) }
 
 // Run makes the trials that the log lacks.
@@ -96,7 +100,8 @@ func Each(ctx context.Context, id string, arms []Arm, seeds []uint64, log *recor
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, l := range list {
-		group.Go(func() error {
+		group.Go(func() (err error) {
+			defer defect.Catch(&err)
 			name := l.Sample(l.seed)
 			sample, end, err := train(ctx, l.Training(l.seed))
 			if err != nil {

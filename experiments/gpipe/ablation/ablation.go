@@ -88,6 +88,16 @@ type ablationCut struct {
 
 func ablationName(n *ablationNetwork, k int) string { return fmt.Sprintf("%s/K=%d", n.Name, k) }
 
+// read reads what a network on K devices comes to.
+func (a *Ablation) read(log *records.Log, n *ablationNetwork, k int) (*ablationSample, error) {
+	s := &ablationSample{}
+	err := log.Get(ablationName(n, k), s)
+	if want := len(a.cuts()); err == nil && len(s.Cuts) != want {
+		err = log.Strange(ablationName(n, k), fmt.Errorf("%d cuts, want %d", len(s.Cuts), want))
+	}
+	return s, err
+}
+
 func (a *Ablation) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	p.Begin(a.ID(), len(a.Spec.Networks)*len(a.Spec.K))
 	for _, n := range a.Spec.Networks {
@@ -174,8 +184,8 @@ func (a *Ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 		}
 		panel.Series = append(panel.Series, plot.BarSeries{Name: "even stages"})
 		for _, k := range a.Spec.K {
-			var s ablationSample
-			if err := log.Get(ablationName(n, k), &s); err != nil {
+			s, err := a.read(log, n, k)
+			if err != nil {
 				return nil, err
 			}
 			standard := s.Cuts[base]
@@ -218,8 +228,8 @@ func (a *Ablation) drawn(c paperscale.CutSpec) bool { return c.Cost != "memory" 
 func (a *Ablation) answer(log *records.Log) (notes []string, err error) {
 	base, k := slices.Index(a.cuts(), a.Spec.Base), a.Spec.K[len(a.Spec.K)-1]
 	for _, n := range a.Spec.Networks {
-		var s ablationSample
-		if err := log.Get(ablationName(n, k), &s); err != nil {
+		s, err := a.read(log, n, k)
+		if err != nil {
 			return nil, err
 		}
 		best := func(cost string) (name string, gain float64) {

@@ -168,6 +168,17 @@ type consistencySample struct {
 	Floor     float64              `json:"floor,omitempty"` // nats
 }
 
+// Check wants a loss a step, both hashes, and memory planned and used of each device.
+func (s *consistencySample) Check() error {
+	switch {
+	case s.Steps < 1 || len(s.Losses) != s.Steps:
+		return fmt.Errorf("%d losses of %d steps", len(s.Losses), s.Steps)
+	case len(s.Peak) != len(s.HighWater):
+		return fmt.Errorf("memory planned of %d devices and used of %d", len(s.Peak), len(s.HighWater))
+	}
+	return errors.Join(records.CheckHash("initial_sha256", s.Initial), records.CheckHash("weights_sha256", s.SHA256))
+}
+
 func sampleName(group string, i int) string { return fmt.Sprintf("%s/run=%d", group, i) }
 
 func (c *consistency) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {

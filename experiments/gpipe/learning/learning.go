@@ -73,6 +73,8 @@ type learningSample struct {
 	*workload.TrainResult
 }
 
+func (s *learningSample) Check() error { return suite.CheckTraining(s.TrainResult) }
+
 func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	profile, err := suite.ProfileOf(l.Spec.Profiles, log.Key.Profile)
 	if err != nil {

@@ -115,6 +115,15 @@ type stabilityRun struct {
 	Seconds   float64   `json:"seconds"`
 }
 
+// Check wants a gradient's norm for each loss, and losses unless the first step ended
+// the run.
+func (r *stabilityRun) Check() error {
+	if len(r.GradNorms) != len(r.Losses) || r.NonFinite == "" && len(r.Losses) == 0 {
+		return fmt.Errorf("%d losses and %d norms of gradients", len(r.Losses), len(r.GradNorms))
+	}
+	return nil
+}
+
 // probed is what the activations are like, on the same held-out pairs each time
 // and without dropout.
 type probed struct {

@@ -35,6 +35,9 @@ func (t *Table1) results(log *records.Log) (*table1Results, error) {
 			if err := log.Get(n.sample(&n.Columns[j]), &modelled[j]); err != nil {
 				return nil, err
 			}
+			if _, ok := modelled[j].Largest[t.convention().String()]; !ok {
+				return nil, log.Strange(n.sample(&n.Columns[j]), fmt.Errorf("no largest network of %v", t.convention()))
+			}
 		}
 		measured := make([]measuredWay, len(t.Spec.Measured))
 		for j, w := range t.Spec.Measured {

@@ -10,6 +10,21 @@ import (
 	"gpipebench/experiments/workload"
 )
 
+// translates wants scores of all languages, and of the network that is compared with
+// what needs less the two baselines and the hash on the way.
+func (s *translationSample) translates(compared bool, languages int) error {
+	if s.Eval.BLEU == nil || len(s.Eval.Languages) != languages {
+		return fmt.Errorf("scores of %d languages, want %d", len(s.Eval.Languages), languages)
+	}
+	if !compared {
+		return nil
+	}
+	if len(s.Baselines) != 2 || len(s.Baselines[0].Languages) != languages || len(s.Baselines[1].Languages) != languages {
+		return fmt.Errorf("want two baselines of %d languages", languages)
+	}
+	return records.CheckHash("sha256_after", s.HashAfter)
+}
+
 func (t *translation) Report(log, reference *records.Log) (*suite.Report, error) {
 	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
 	if err != nil {
@@ -17,7 +32,13 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 	}
 	var own, without, check translationSample
 	for sample, into := range map[string]*translationSample{seeing: &own, blind: &without, alone: &check} {
-		if err := log.Get(sample, into); err != nil {
+		err := log.Get(sample, into)
+		if err == nil && sample != alone {
+			if err = into.translates(sample == seeing, profile.Data.Languages); err != nil {
+				err = log.Strange(sample, err)
+			}
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -36,7 +57,7 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 	var refs *workload.Evaluation
 	if reference != nil {
 		var r translationSample
-		if reference.Get(seeing, &r) == nil && len(r.Eval.Languages) == len(own.Eval.Languages) {
+		if reference.Get(seeing, &r) == nil && r.translates(true, profile.Data.Languages) == nil {
 			refs = r.Eval
 		}
 		table.Numbers("reference BLEU")

@@ -83,6 +83,8 @@ type translationSample struct {
 	*workload.TrainResult
 }
 
+func (s *translationSample) Check() error { return suite.CheckTraining(s.TrainResult) }
+
 // trainings are the profile's, by sample.
 func (t *translation) training(p translationProfile, sample string) workload.Training {
 	out := p.Training.Training("synthetic-translation", t.setup, t.Spec.Seed)
