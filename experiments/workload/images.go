@@ -3,7 +3,6 @@ package workload
 import (
 	"cmp"
 	"strings"
-	"sync"
 
 	"gpipebench/datasets"
 	"gpipebench/experiments/usage"
@@ -32,10 +31,9 @@ func (images) input(m Model, examples int) gpipe.Input {
 	}
 }
 
-// random is always the same mini-batch of images that show nothing, of any classes:
-// to draw large ones takes as long as a step.
-func (images) random(m Model, examples int, seed uint64) (func(int) (nn.Batch, error), error) {
-	batch := sync.OnceValue(func() nn.Batch {
+// random is images that show nothing, of any classes.
+func (images) random(m Model, examples int, seed uint64) (func() (nn.Batch, error), error) {
+	return func() (nn.Batch, error) {
 		random := philox.NewStream(philox.KeyOf(seed, "experiments/images"), 0)
 		shape := m.imageShape()
 		pixels, classes := make([]float32, examples*shape.Elems()), make([]int32, examples)
@@ -46,9 +44,8 @@ func (images) random(m Model, examples int, seed uint64) (func(int) (nn.Batch, e
 		return nn.Batch{
 			Inputs:  []nn.Tensor{{Shape: append([]int{examples}, shape...), F32: pixels}},
 			Targets: []nn.Tensor{{Shape: []int{examples}, I32: classes}}, Count: examples,
-		}
-	})
-	return func(int) (nn.Batch, error) { return batch(), nil }, nil
+		}, nil
+	}, nil
 }
 
 // open settles the images' size and the number of classes.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
 
 	"gpipebench/datasets"
 	"gpipebench/experiments/usage"
@@ -17,10 +16,10 @@ import (
 // kind is what networks take and learn from, the same for all of them that do:
 // tokens, pairs or images.
 type kind interface {
-	flags() string                                                                        // the command's that they have beside their own
-	input(m Model, examples int) gpipe.Input                                              // see Model.Input
-	random(m Model, examples int, seed uint64) (func(index int) (nn.Batch, error), error) // see Model.Random
-	open(t *Training) (datasets.Source, error)                                            // see Training.Source
+	flags() string                                                               // the command's that they have beside their own
+	input(m Model, examples int) gpipe.Input                                     // see Model.Input
+	random(m Model, examples int, seed uint64) (func() (nn.Batch, error), error) // see Model.Random
+	open(t *Training) (datasets.Source, error)                                   // see Training.Source
 }
 
 // openData opens data whose error is misuse unless it is that of files.
@@ -44,7 +43,7 @@ func (tokens) input(m Model, examples int) gpipe.Input {
 
 // random is of the synthetic language, with a number of successors that divides
 // the vocabulary.
-func (tokens) random(m Model, examples int, seed uint64) (func(int) (nn.Batch, error), error) {
+func (tokens) random(m Model, examples int, seed uint64) (func() (nn.Batch, error), error) {
 	successors := 2
 	for _, n := range []int{4, 5, 3} {
 		if m.Vocab%n == 0 {
@@ -56,13 +55,12 @@ func (tokens) random(m Model, examples int, seed uint64) (func(int) (nn.Batch, e
 	if err := config.Validate(); err != nil {
 		return nil, usage.Mark(err)
 	}
-	open := sync.OnceValues(func() (*datasets.Synthetic, error) { return datasets.NewSynthetic(config) })
-	return func(index int) (nn.Batch, error) {
-		source, err := open()
+	return func() (nn.Batch, error) {
+		source, err := datasets.NewSynthetic(config)
 		if err != nil {
 			return nn.Batch{}, err
 		}
-		return source.Batch(datasets.Train, index, examples)
+		return source.Batch(datasets.Train, 0, examples)
 	}, nil
 }
 
@@ -114,12 +112,12 @@ func (pairs) input(m Model, examples int) gpipe.Input {
 }
 
 // random is tokens that are all drawn, none of them padding.
-func (pairs) random(m Model, examples int, seed uint64) (func(int) (nn.Batch, error), error) {
+func (pairs) random(m Model, examples int, seed uint64) (func() (nn.Batch, error), error) {
 	if m.Vocab < 1 || m.Seq < 1 {
 		return nil, usage.Errorf("a mini-batch of %d examples of %d tokens out of %d: want 1 or more", examples, m.Seq, m.Vocab)
 	}
-	return func(index int) (nn.Batch, error) {
-		random := philox.NewStream(philox.KeyOf(seed, "experiments/pairs"), uint64(index))
+	return func() (nn.Batch, error) {
+		random := philox.NewStream(philox.KeyOf(seed, "experiments/pairs"), 0)
 		ids := func(vocab int) nn.Tensor {
 			t := nn.Tensor{Shape: []int{examples, m.Seq}, I32: make([]int32, examples*m.Seq)}
 			for i := range t.I32 {

@@ -170,9 +170,9 @@ func (m Model) Build() ([]nn.Layer, error) {
 // targets their classes.
 func (m Model) Input(examples int) gpipe.Input { return m.network().kind.input(m, examples) }
 
-// Random makes mini-batches to take times with, which do not depend on what is in
-// them: its function gives number index, made when it is asked for.
-func (m Model) Random(examples int, seed uint64) (func(index int) (nn.Batch, error), error) {
+// Random is a mini-batch to take times with, which do not depend on what is in it.
+// It is made by the function: large images take as long as a step.
+func (m Model) Random(examples int, seed uint64) (func() (nn.Batch, error), error) {
 	if examples < 1 {
 		return nil, usage.Errorf("a mini-batch of %d examples: want 1 or more", examples)
 	}

@@ -55,7 +55,7 @@ func (g *Timing) Open(ctx context.Context, t Training) (*Loop, error) {
 	key := timingBatchKey{t.Model, t.Batch, t.Seed}
 	batch, ok := g.batches[key]
 	if !ok {
-		if batch, err = random(0); err != nil {
+		if batch, err = random(); err != nil {
 			l.Close()
 			return nil, err
 		}
@@ -63,16 +63,6 @@ func (g *Timing) Open(ctx context.Context, t Training) (*Loop, error) {
 	}
 	l.batch = func(int) (nn.Batch, error) { return batch, nil }
 	return l, nil
-}
-
-// TimingBatch is a mini-batch of a model's kind to take times with, which do not
-// depend on what is in it.
-func TimingBatch(m Model, examples int, seed uint64) (nn.Batch, error) {
-	next, err := m.Random(examples, seed)
-	if err != nil {
-		return nn.Batch{}, err
-	}
-	return next(0)
 }
 
 // EvenStep is the length of a step by the closed form, in units of the whole

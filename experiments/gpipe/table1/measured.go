@@ -221,7 +221,11 @@ func (h *hosted) train(ctx context.Context, w way, c candidate, micro int) (*tra
 		out.Peak = append(out.Peak, plan.Peak)
 	}
 	p.Devices[0].Overcommit = true
-	data, err := workload.TimingBatch(c.of(h.Model), h.Batch, h.seed)
+	random, err := c.of(h.Model).Random(h.Batch, h.seed)
+	if err != nil {
+		return nil, err
+	}
+	data, err := random()
 	if err != nil {
 		return nil, err
 	}
