@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"gpipebench/experiments/plot"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
@@ -62,17 +63,31 @@ func (m *Measured) Cells(s workload.Setup) []any {
 
 // References are the runs of a reference, if there is one; then the table has
 // columns for them. A table whose reference has other runs says so.
-func References(t *suite.Table, reference *records.Log, runs func(*records.Log) (map[string]*Measured, error), columns ...string) map[string]*Measured {
+func References[P any](t *suite.Table, reference *records.Log, profiles map[string]P, runs func(*records.Log, P) (map[string]*Measured, error), columns ...string) map[string]*Measured {
 	if reference == nil {
 		return nil
 	}
-	refs, err := runs(reference)
+	profile, err := suite.ProfileOf(profiles, reference.Key.Profile)
+	var refs map[string]*Measured
+	if err == nil {
+		refs, err = runs(reference, profile)
+	}
 	if err != nil {
 		t.Notes = append(t.Notes, fmt.Sprintf("The reference is not shown: %v.", err))
 		return nil
 	}
 	t.Numbers(columns...)
 	return refs
+}
+
+// Files are an experiment's figure, and the steps in the Go benchmark format.
+func (r *Rounds) Files(log *records.Log, id, title string, panels []plot.Axes) ([]suite.File, error) {
+	files, err := plot.Files(id, title, panels)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := r.StepTimes(log)
+	return append(files, suite.File{Name: id + ".bench.txt", Text: BenchFormat(log, steps)}), err
 }
 
 // Balance is what the stages' tasks take, the mean over the largest: the

@@ -68,7 +68,9 @@ func (b *Breakdown) Report(log, reference *records.Log) (*suite.Report, error) {
 		},
 	}
 	table.Texts("part")
-	refs := rounds.References(table, reference, b.references)
+	refs := rounds.References(table, reference, b.Spec.Profiles, func(log *records.Log, p breakdownProfile) (map[string]*rounds.Measured, error) {
+		return b.Rounds(p).All(log)
+	})
 	// A column is a breakdown; the paper's is not in seconds. One of the measured
 	// has another beside it, of the intervals.
 	type column struct {
@@ -142,27 +144,12 @@ func (b *Breakdown) Report(log, reference *records.Log) (*suite.Report, error) {
 		table.Notes = append(table.Notes, suite.ReferenceNote(reference))
 	}
 	report := &suite.Report{Tables: []*suite.Table{table, parts}}
-	if report.Files, err = plot.Files("breakdown", b.Spec.Title, []plot.Axes{&bars}); err != nil {
+	if report.Files, err = timed.Files(log, "breakdown", b.Spec.Title, []plot.Axes{&bars}); err != nil {
 		return nil, err
 	}
 	picture, err := b.picture(profile, runs)
-	if err != nil {
-		return nil, err
-	}
-	steps, err := timed.StepTimes(log)
-	if err != nil {
-		return nil, err
-	}
-	report.Files = append(report.Files, picture, suite.File{Name: "breakdown.bench.txt", Text: rounds.BenchFormat(log, steps)})
-	return report, nil
-}
-
-func (b *Breakdown) references(log *records.Log) (map[string]*rounds.Measured, error) {
-	profile, err := suite.ProfileOf(b.Spec.Profiles, log.Key.Profile)
-	if err != nil {
-		return nil, err
-	}
-	return b.Rounds(profile).All(log)
+	report.Files = append(report.Files, picture)
+	return report, err
 }
 
 // picture draws a step of naive model parallelism above one of GPipe: the

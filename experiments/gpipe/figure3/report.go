@@ -38,7 +38,9 @@ func (f *Figure3) Report(log, reference *records.Log) (*suite.Report, error) {
 	table.Numbers("paper", "torchgpipe", "theory, even", "theory, cut")
 	table.Numbers(modelledColumns...)
 	table.Numbers("work", "closed form", "measured", "95%", "measured/paper")
-	refs := rounds.References(table, reference, f.references, "reference")
+	refs := rounds.References(table, reference, f.Spec.Profiles, func(log *records.Log, p figure3Profile) (map[string]*rounds.Measured, error) {
+		return f.Rounds(p).All(log)
+	}, "reference")
 	parts := rounds.PartsTable("figure3-steps", "Figure 3: where the measured steps' time goes", "network", "scenario")
 	for i := range f.Spec.Networks {
 		n := &f.Spec.Networks[i]
@@ -85,21 +87,6 @@ func (f *Figure3) Report(log, reference *records.Log) (*suite.Report, error) {
 		Panel: "network", Group: "scenario", Y: "throughput relative to naive",
 		Bars: []string{"paper", "torchgpipe", "theory, cut", "modelled, memory filled", "measured"},
 	}
-	if report.Files, err = plot.Files("figure3", f.Spec.Title, bars.Panels(table)); err != nil {
-		return nil, err
-	}
-	steps, err := timed.StepTimes(log)
-	if err != nil {
-		return nil, err
-	}
-	report.Files = append(report.Files, suite.File{Name: "figure3.bench.txt", Text: rounds.BenchFormat(log, steps)})
-	return report, nil
-}
-
-func (f *Figure3) references(log *records.Log) (map[string]*rounds.Measured, error) {
-	profile, err := suite.ProfileOf(f.Spec.Profiles, log.Key.Profile)
-	if err != nil {
-		return nil, err
-	}
-	return f.Rounds(profile).All(log)
+	report.Files, err = timed.Files(log, "figure3", f.Spec.Title, bars.Panels(table))
+	return report, err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gpipebench/experiments/gpipe/table2/modelled"
@@ -82,20 +83,12 @@ func (t *Table2) Report(log, reference *records.Log) (*suite.Report, error) {
 		Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", t.Spec.Base.K, t.Spec.Base.M),
 		Bars: []string{"paper", "theory, cut", "closed form", "modelled", "measured"},
 	}
-	if r.Files, err = plot.Files("table2", t.Spec.Title, bars.Panels(main)); err != nil {
+	if r.Files, err = timed.Files(log, "table2", t.Spec.Title, bars.Panels(main)); err != nil {
 		return nil, err
 	}
 	drawn, err := t.timelines(runs)
-	if err != nil {
-		return nil, err
-	}
-	r.Files = append(r.Files, drawn...)
-	steps, err := timed.StepTimes(log)
-	if err != nil {
-		return nil, err
-	}
-	r.Files = append(r.Files, suite.File{Name: "table2.bench.txt", Text: rounds.BenchFormat(log, steps)})
-	return r, nil
+	r.Files = slices.Insert(r.Files, len(r.Files)-1, drawn...) // the benchmark comes last
+	return r, err
 }
 
 // emulated is the run of a cell on emulated devices.
@@ -125,7 +118,9 @@ func (t *Table2) mainTable(profile table2Profile, timed *rounds.Rounds, log *rec
 	table.Numbers("K", "M", "paper", "theory, even", "theory, cut", "closed form")
 	table.Numbers(modelled.BesideColumns...)
 	table.Numbers("measured", "95%", "measured/paper")
-	refs := rounds.References(table, reference, t.references, "reference")
+	refs := rounds.References(table, reference, t.Spec.Profiles, func(log *records.Log, p table2Profile) (map[string]*rounds.Measured, error) {
+		return t.rounds(p, 1).All(log)
+	}, "reference")
 	base := emulated(runs, t.Spec.Base)
 	for _, c := range t.cells() {
 		paper, _ := t.paper(c)
@@ -155,15 +150,6 @@ func (t *Table2) mainTable(profile table2Profile, timed *rounds.Rounds, log *rec
 		table.Notes = append(table.Notes, fmt.Sprintf("Reference: %s, profile %s, %s.", reference.Session.Machine, reference.Key.Profile, reference.Session.Time))
 	}
 	return table, nil
-}
-
-// references reduces the runs of a reference on emulated devices.
-func (t *Table2) references(log *records.Log) (map[string]*rounds.Measured, error) {
-	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
-	if err != nil {
-		return nil, err
-	}
-	return t.rounds(profile, 1).All(log)
 }
 
 // softmaxShare is what the last layer costs, in layers.

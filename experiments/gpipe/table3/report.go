@@ -78,7 +78,9 @@ func (t *Table3) Report(log, reference *records.Log) (*suite.Report, error) {
 		table.Numbers("measured, "+l.name, "95%, "+strings.TrimPrefix(l.name, "PCI-E, "))
 	}
 	table.Numbers("measured/paper, to scale")
-	refs := rounds.References(table, reference, t.references, "reference, to scale")
+	refs := rounds.References(table, reference, t.Spec.Profiles, func(log *records.Log, p table3Profile) (map[string]*rounds.Measured, error) {
+		return t.over(log, p, table3Links[0].of)
+	}, "reference, to scale")
 	parts := rounds.PartsTable(t.ID()+"-steps", "Table 3: where the measured steps' time goes", "network", "link")
 	var panels []plot.Axes
 	for i, n := range t.Spec.Networks {
@@ -129,15 +131,8 @@ func (t *Table3) Report(log, reference *records.Log) (*suite.Report, error) {
 		return nil, err
 	}
 	report := &suite.Report{Tables: slices.Concat([]*suite.Table{table, parts}, cells, conventions)}
-	if report.Files, err = plot.Files(t.ID(), t.Spec.Title, panels); err != nil {
-		return nil, err
-	}
-	steps, err := timed.StepTimes(log)
-	if err != nil {
-		return nil, err
-	}
-	report.Files = append(report.Files, suite.File{Name: t.ID() + ".bench.txt", Text: rounds.BenchFormat(log, steps)})
-	return report, nil
+	report.Files, err = timed.Files(log, t.ID(), t.Spec.Title, panels)
+	return report, err
 }
 
 // row is a cell's, without the reference. It adds the cell's bars.
@@ -178,13 +173,4 @@ func (t *Table3) row(log *records.Log, n *paperscale.Network, c suite.Cell, cost
 		bars.Series[2+i].AddRatio(got)
 	}
 	return append(row, suite.Fixed(first.Median/paper.Value, 2)), nil
-}
-
-// references reduces a reference's runs over the first of the links.
-func (t *Table3) references(log *records.Log) (map[string]*rounds.Measured, error) {
-	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
-	if err != nil {
-		return nil, err
-	}
-	return t.over(log, profile, table3Links[0].of)
 }

@@ -53,7 +53,9 @@ func (a *Amoeba) Report(log, reference *records.Log) (*suite.Report, error) {
 		table.Numbers(fmt.Sprintf("measured, cut by %v", cost), fmt.Sprintf("95%%, %v", cost), fmt.Sprintf("measured/paper, %v", cost))
 		names = append(names, fmt.Sprintf("reference, %v", cost))
 	}
-	refs := rounds.References(table, reference, a.references, names...)
+	refs := rounds.References(table, reference, a.Spec.Profiles, func(log *records.Log, p amoebaProfile) (map[string]*rounds.Measured, error) {
+		return a.Rounds(p).All(log)
+	}, names...)
 	parts := rounds.PartsTable(a.ID()+"-steps", "Table 2, AmoebaNet: where the measured steps' time goes", "cut by")
 	for _, c := range a.cells() {
 		paper, setup := a.paper(c), a.Setup(workload.FLOPs, c)
@@ -101,15 +103,8 @@ func (a *Amoeba) Report(log, reference *records.Log) (*suite.Report, error) {
 	for _, cost := range a.costs {
 		bars.Bars = append(bars.Bars, fmt.Sprintf("measured, cut by %v", cost))
 	}
-	if report.Files, err = plot.Files(a.ID(), a.Spec.Title, bars.Panels(table)); err != nil {
-		return nil, err
-	}
-	steps, err := timed.StepTimes(log)
-	if err != nil {
-		return nil, err
-	}
-	report.Files = append(report.Files, suite.File{Name: a.ID() + ".bench.txt", Text: rounds.BenchFormat(log, steps)})
-	return report, nil
+	report.Files, err = timed.Files(log, a.ID(), a.Spec.Title, bars.Panels(table))
+	return report, err
 }
 
 // imbalanceNote says what the cuts come to where there are the most
@@ -127,12 +122,4 @@ func (a *Amoeba) imbalanceNote(runs map[string]*rounds.Measured) string {
 		each = append(each, fmt.Sprintf("cut by %v their mean is %s of the largest, and %s of the step is imbalance", cost, strings.Join(balances, " / "), strings.Join(losses, " / ")))
 	}
 	return fmt.Sprintf("Stages' measured times at M = %d, K = %s: %s.", m, suite.JoinWith(a.Spec.K, " / "), strings.Join(each, "; "))
-}
-
-func (a *Amoeba) references(log *records.Log) (map[string]*rounds.Measured, error) {
-	profile, err := suite.ProfileOf(a.Spec.Profiles, log.Key.Profile)
-	if err != nil {
-		return nil, err
-	}
-	return a.Rounds(profile).All(log)
 }
