@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"gpipebench/experiments/stats"
+	"gpipebench/experiments/suite"
 )
 
 // BarPanel is groups of bars, one bar for each series: beside one another or,
@@ -50,11 +51,12 @@ func AddInterval(to []Spread, group int, of stats.Paired) []Spread {
 
 func (s *BarSeries) Add(value float64) { s.Values = append(s.Values, value) }
 
-func (s *BarSeries) AddRatio(r stats.Ratio) {
-	if r.Known && r.Lo < r.Hi {
-		s.Spread = append(s.Spread, Spread{len(s.Values), r.Lo, r.Hi})
+// AddValue adds a cell's number with its interval, or no bar if it has none.
+func (s *BarSeries) AddValue(v suite.Value) {
+	if len(v.Interval) > 0 {
+		s.Spread = append(s.Spread, Spread{len(s.Values), v.Interval[0], v.Interval[1]})
 	}
-	s.Add(r.Median)
+	s.Add(append(v.Numbers, 0)[0])
 }
 
 func (p *BarPanel) seriesNames() (names []string) {

@@ -43,15 +43,7 @@ func (b TableBars) Panels(t *suite.Table) []Axes {
 		}
 		p.Names = append(p.Names, named(row, b.Group))
 		for i, c := range used {
-			s, v := &p.Series[i], row[t.Column(c)]
-			if len(v.Interval) > 0 {
-				s.Spread = append(s.Spread, Spread{len(s.Values), v.Interval[0], v.Interval[1]})
-			}
-			height := 0.0
-			if len(v.Numbers) > 0 {
-				height = v.Numbers[0]
-			}
-			s.Add(height)
+			p.Series[i].AddValue(row[t.Column(c)])
 		}
 	}
 	return all

@@ -169,8 +169,9 @@ func (t *Table3) row(log *records.Log, n *paperscale.Network, c suite.Cell, cost
 		if i == 0 {
 			first = got
 		}
-		row = append(row, suite.Ratio(got, c == base))
-		bars.Series[2+i].AddRatio(got)
+		cells := suite.Ratio(got, c == base)
+		row = append(row, cells)
+		bars.Series[2+i].AddValue(cells[0])
 	}
 	return append(row, suite.Fixed(first.Median/paper.Value, 2)), nil
 }
