@@ -42,35 +42,23 @@ func (c CutSpec) String() string { return c.Partitioner + " over " + c.Cost }
 
 // Network is a network as the paper has it, and what the paper reports.
 type Network struct {
-	ID          string         `yaml:"id" want:"id,key"`
-	Name        string         `yaml:"name" want:"name"`
-	Model       workload.Model `yaml:"model"`
-	Accelerator string         `yaml:"accelerator" want:"accelerator"`
-	DType       string         `yaml:"dtype" want:"dtype"`
-	Optimizer   string         `yaml:"optimizer" want:"optimizer"`
-	Batch       int            `yaml:"batch"`
-	Splits      []string       `yaml:"splits" want:"split"`   // of the conventions', those that it has
-	Reach       float64        `yaml:"reach" want:">0..1000"` // of the mean absolute error at the largest M, percent
-	Paper       []AmoebaCell   `yaml:"paper"`
+	ID          string           `yaml:"id" want:"id,key"`
+	Name        string           `yaml:"name" want:"name"`
+	Model       workload.Model   `yaml:"model"`
+	Accelerator string           `yaml:"accelerator" want:"accelerator"`
+	DType       string           `yaml:"dtype" want:"dtype"`
+	Optimizer   string           `yaml:"optimizer" want:"optimizer"`
+	Batch       int              `yaml:"batch"`
+	Splits      []string         `yaml:"splits" want:"split"`   // of the conventions', those that it has
+	Reach       float64          `yaml:"reach" want:">0..1000"` // of the mean absolute error at the largest M, percent
+	Paper       suite.PaperCells `yaml:"paper"`
 
 	Change func(*accelerator.Accelerator) `yaml:"-"` // of its figures; nil: none
 }
 
-// PaperOf is what is printed for a cell, nil if nothing is.
-func (n *Network) PaperOf(c suite.Cell) *AmoebaCell {
-	for i := range n.Paper {
-		if n.Paper[i].Cell == c {
-			return &n.Paper[i]
-		}
-	}
-	return nil
-}
-
 // Scale is networks, cells and conventions.
 type Scale struct {
-	K           []int           `yaml:"k" want:"1..1024"`
-	M           []int           `yaml:"m" want:"1..65536"`
-	Base        suite.Cell      `yaml:"base"`
+	suite.Grid  `yaml:",inline"`
 	Conventions ConventionsSpec `yaml:"conventions"`
 	Networks    []*Network      `yaml:"networks"`
 }
@@ -87,7 +75,7 @@ func (s *Scale) Check() *suite.Problem {
 				return here(fmt.Errorf("%s is not among the conventions: want %s", split, strings.Join(c.Splits, ", ")), "splits")
 			}
 		}
-		if p := suite.CheckGrid(s.Cells(), s.Base, func(c suite.Cell) float64 { return n.PaperOf(c).Figure() }); p != nil {
+		if p := s.CheckPaper(n.Paper); p != nil {
 			if p.Path[0] == "paper" {
 				p.In("networks", fmt.Sprint(i))
 			}
@@ -100,17 +88,6 @@ func (s *Scale) Check() *suite.Problem {
 		}
 	}
 	return nil
-}
-
-// Cells of the grid, in the paper's order.
-func (s *Scale) Cells() []suite.Cell {
-	var cs []suite.Cell
-	for _, m := range s.M {
-		for _, k := range s.K {
-			cs = append(cs, suite.Cell{K: k, M: m})
-		}
-	}
-	return cs
 }
 
 // Convention is one of each.
@@ -450,17 +427,4 @@ func (s *Scale) Planned() (list []suite.PlannedRun) {
 		}
 	}
 	return list
-}
-
-type AmoebaCell struct {
-	suite.PaperCell `yaml:",inline"`
-	Torchgpipe      suite.Verbatim `yaml:"torchgpipe" want:"optional"`
-}
-
-// Figure is what the paper has, 0 if it has none.
-func (c *AmoebaCell) Figure() float64 {
-	if c == nil {
-		return 0
-	}
-	return c.Value.Value
 }

@@ -34,7 +34,7 @@ func (s *Scale) Errors(log *records.Log, n *Network, v Convention) (scaleErrors,
 		if err != nil {
 			return scaleErrors{}, err
 		}
-		paper := n.PaperOf(c)
+		paper := n.Paper.Of(c)
 		last := c.M == s.M[len(s.M)-1]
 		add(1, got, paper.Value.Value)
 		if last {
@@ -165,7 +165,7 @@ func (s *Scale) cellTable(log *records.Log, n *Network, id, title string, source
 	t.Numbers("lowest", "highest", "free links", "mini-batch", "fullest device", "bubble", "imbalance", "communication", "update")
 	t.Texts("partition")
 	for _, c := range s.Cells() {
-		paper := n.PaperOf(c)
+		paper := n.Paper.Of(c)
 		got, err := s.Throughput(log, n, standard, c, false)
 		if err != nil {
 			return nil, err
@@ -268,7 +268,7 @@ func (s *Scale) conventionTable(log *records.Log, n *Network, id, title string) 
 	}
 	paper, torch := []any{"the paper", "", "", ""}, []any{"torchgpipe", "", "", ""}
 	for _, c := range s.Cells() {
-		paper, torch = append(paper, n.PaperOf(c).Value), append(torch, n.PaperOf(c).Torchgpipe)
+		paper, torch = append(paper, n.Paper.Of(c).Value), append(torch, n.Paper.Of(c).Torchgpipe)
 	}
 	t.Add(pad(paper)...)
 	if n.hasTorchgpipe() {
@@ -329,8 +329,8 @@ func (s *Scale) Panels(log *records.Log) ([]plot.Axes, error) {
 			for i, k := range s.K {
 				c := suite.Cell{K: k, M: m}
 				p.Names = append(p.Names, fmt.Sprintf("K = %d", k))
-				p.Series[0].Add(n.PaperOf(c).Value.Value)
-				p.Series[1].Add(n.PaperOf(c).Torchgpipe.Value)
+				p.Series[0].Add(n.Paper.Of(c).Value.Value)
+				p.Series[1].Add(n.Paper.Of(c).Torchgpipe.Value)
 				got, err := s.Throughput(log, n, all[0], c, false)
 				if err != nil {
 					return nil, err

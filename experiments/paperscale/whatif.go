@@ -47,7 +47,7 @@ func CheckWhatIfs(names []string) error {
 // Standard is a table's networks under the default convention alone.
 func (s *Scale) Standard() *Scale {
 	c := s.Conventions
-	out := &Scale{K: s.K, M: s.M, Base: s.Base, Conventions: ConventionsSpec{c.Cuts[:1], c.Splits[:1], c.Recompute[:1], c.Batches[:1], c.Most}}
+	out := &Scale{Grid: s.Grid, Conventions: ConventionsSpec{c.Cuts[:1], c.Splits[:1], c.Recompute[:1], c.Batches[:1], c.Most}}
 	for _, n := range s.Networks {
 		alone := *n
 		alone.Splits = n.Splits[:1]
@@ -116,7 +116,7 @@ func WhatIfTable(log *records.Log, id string, names []string, goals []Goal) (*su
 	for _, g := range goals {
 		var largest []any
 		for _, n := range g.Networks {
-			largest = append(largest, n.PaperOf(suite.Cell{K: g.Of.K[len(g.Of.K)-1], M: g.Of.M[len(g.Of.M)-1]}).Value)
+			largest = append(largest, n.Paper.Of(suite.Cell{K: g.Of.K[len(g.Of.K)-1], M: g.Of.M[len(g.Of.M)-1]}).Value)
 		}
 		paper = append(paper, suite.Joined("[%v]", suite.List(", ", largest...)))
 	}

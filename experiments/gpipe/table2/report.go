@@ -122,8 +122,8 @@ func (t *Table2) mainTable(profile table2Profile, timed *rounds.Rounds, log *rec
 		return t.rounds(p, 1).All(log)
 	}, "reference")
 	base := emulated(runs, t.Spec.Base)
-	for _, c := range t.cells() {
-		paper, _ := t.paper(c)
+	for _, c := range t.Spec.Cells() {
+		paper := t.Spec.Paper.Of(c).Value
 		even, err := t.evenTheory(c)
 		if err != nil {
 			return nil, err
@@ -172,7 +172,7 @@ func (t *Table2) boundNotes() []string {
 		all := true
 		var bounds []string
 		for _, k := range t.Spec.K {
-			paper, _ := t.paper(suite.Cell{K: k, M: m})
+			paper := t.Spec.Paper.Of(suite.Cell{K: k, M: m}).Value
 			b := bound(suite.Cell{K: k, M: m}) / bound(t.Spec.Base)
 			all = all && paper.Value > b
 			bounds = append(bounds, fmt.Sprintf("%.2f", b))
@@ -189,7 +189,7 @@ func (t *Table2) boundNotes() []string {
 func (t *Table2) stepsTable(timed *rounds.Rounds, runs map[string]*rounds.Measured) *suite.Table {
 	table := rounds.PartsTable("table2-steps", "Table 2: where the measured steps' time goes")
 	table.Notes = suite.FewRoundsNote(timed.Count)
-	for _, c := range t.cells() {
+	for _, c := range t.Spec.Cells() {
 		table.Add(emulated(runs, c).Cells(t.setup(table2Run{c, gpipe.Emulated}))...)
 	}
 	rounds.FreeLinks(table)
@@ -223,7 +223,7 @@ func (t *Table2) spreadTable() (*suite.Table, error) {
 	free[len(free)-1] = 0
 	paper := []any{"the paper"}
 	for _, k := range t.Spec.K {
-		v, _ := t.paper(suite.Cell{K: k, M: last})
+		v := t.Spec.Paper.Of(suite.Cell{K: k, M: last}).Value
 		paper = append(paper, v)
 	}
 	table.Add(paper...)

@@ -32,20 +32,18 @@ func (t *Table2) Planned(profile string) []suite.PlannedRun {
 // table2Spec is spec.yaml.
 type table2Spec struct {
 	suite.Head  `yaml:",inline"`
-	K           []int             `yaml:"k" want:"1..1024"`
-	M           []int             `yaml:"m" want:"1..65536"`
-	Base        suite.Cell        `yaml:"base"`
-	Batch       int               `yaml:"batch"`
-	Schedule    string            `yaml:"schedule" want:"schedule"`
-	Checkpoint  string            `yaml:"checkpoint" want:"checkpoint"`
-	Late        bool              `yaml:"late_recompute"`
-	Partitioner string            `yaml:"partitioner" want:"partitioner"`
-	Cost        string            `yaml:"cost" want:"cost"`
-	Optimizer   string            `yaml:"optimizer" want:"optimizer"`
-	LR          float64           `yaml:"lr" want:">0.."`
-	HostM       int               `yaml:"host_m" want:"1..65536"`
-	Paper       []suite.PaperCell `yaml:"paper"`
-	PaperModel  workload.Model    `yaml:"paper_model"`
+	suite.Grid  `yaml:",inline"`
+	Batch       int              `yaml:"batch"`
+	Schedule    string           `yaml:"schedule" want:"schedule"`
+	Checkpoint  string           `yaml:"checkpoint" want:"checkpoint"`
+	Late        bool             `yaml:"late_recompute"`
+	Partitioner string           `yaml:"partitioner" want:"partitioner"`
+	Cost        string           `yaml:"cost" want:"cost"`
+	Optimizer   string           `yaml:"optimizer" want:"optimizer"`
+	LR          float64          `yaml:"lr" want:">0.."`
+	HostM       int              `yaml:"host_m" want:"1..65536"`
+	Paper       suite.PaperCells `yaml:"paper"`
+	PaperModel  workload.Model   `yaml:"paper_model"`
 
 	Profiles map[string]table2Profile `yaml:"profiles"`
 }
@@ -107,34 +105,10 @@ func (t *Table2) Resolve() *suite.Problem {
 			return suite.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", m, t.Spec.Batch), "batch")
 		}
 	}
-	if !slices.Contains(t.cells(), suite.Cell{K: 2, M: t.Spec.HostM}) {
+	if !slices.Contains(t.Spec.Cells(), suite.Cell{K: 2, M: t.Spec.HostM}) {
 		return suite.At(errors.New("want one of m, and 2 among k: real cores are held against emulated ones"), "host_m")
 	}
-	return suite.CheckGrid(t.cells(), t.Spec.Base, func(c suite.Cell) float64 {
-		v, _ := t.paper(c)
-		return v.Value
-	})
-}
-
-// cells of the grid, in the paper's order.
-func (t *Table2) cells() []suite.Cell {
-	var cs []suite.Cell
-	for _, m := range t.Spec.M {
-		for _, k := range t.Spec.K {
-			cs = append(cs, suite.Cell{K: k, M: m})
-		}
-	}
-	return cs
-}
-
-// paper is the value that the paper prints for a cell.
-func (t *Table2) paper(c suite.Cell) (suite.Verbatim, bool) {
-	for _, p := range t.Spec.Paper {
-		if p.Cell == c {
-			return p.Value, true
-		}
-	}
-	return suite.Verbatim{}, false
+	return t.Spec.CheckPaper(t.Spec.Paper)
 }
 
 // table2Run is one of the pipelines that take turns in a round.
@@ -149,7 +123,7 @@ func (r table2Run) name() string { return fmt.Sprintf("%v/K=%d/M=%d", r.device, 
 // two partitions on host devices.
 func (t *Table2) runs(cores int) []table2Run {
 	var rs []table2Run
-	for _, c := range t.cells() {
+	for _, c := range t.Spec.Cells() {
 		rs = append(rs, table2Run{c, gpipe.Emulated})
 	}
 	if cores >= 2 {

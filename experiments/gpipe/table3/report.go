@@ -138,7 +138,7 @@ func (t *Table3) Report(log, reference *records.Log) (*suite.Report, error) {
 // row is a cell's, without the reference. It adds the cell's bars.
 func (t *Table3) row(log *records.Log, n *paperscale.Network, c suite.Cell, costs []float64, runs []map[string]*rounds.Measured, bars *plot.BarPanel) ([]any, error) {
 	base, standard := t.Spec.Base, t.Spec.ConventionsOf(n)[0]
-	paper := n.PaperOf(c).Value
+	paper := n.Paper.Of(c).Value
 	even, err := rounds.Against(workload.EvenStep, t.setup(base), t.setup(c))
 	if err != nil {
 		return nil, err

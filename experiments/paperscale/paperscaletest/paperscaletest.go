@@ -29,7 +29,7 @@ var SmallLM = workload.Model{Name: "transformer-lm", Layers: 4, Dim: 32, FF: 64,
 // SmallScale is a table of one network that is modelled in no time.
 func SmallScale(t *testing.T) *paperscale.Scale {
 	s := &paperscale.Scale{
-		K: []int{2, 3}, M: []int{1, 4}, Base: suite.Cell{K: 2, M: 1},
+		Grid: suite.Grid{K: []int{2, 3}, M: []int{1, 4}, Base: suite.Cell{K: 2, M: 1}},
 		Conventions: paperscale.ConventionsSpec{
 			Cuts:   []paperscale.CutSpec{{Partitioner: "min-variance", Cost: "flops"}, {Partitioner: "min-max", Cost: "time"}, {Partitioner: "block", Cost: "memory"}},
 			Splits: []string{"coarse", "fine"}, Recompute: []string{"early", "late"}, Batches: []string{"filled", "shrunk", "fixed"}, Most: 48,
@@ -37,7 +37,7 @@ func SmallScale(t *testing.T) *paperscale.Scale {
 	}
 	n := &paperscale.Network{ID: "small", Name: "Small", Model: SmallLM, Accelerator: SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam", Batch: 16, Splits: []string{"coarse", "fine"}, Reach: 10}
 	for i, c := range s.Cells() {
-		n.Paper = append(n.Paper, paperscale.AmoebaCell{PaperCell: suite.PaperCell{Cell: c, Value: suite.Verbatim{Text: fmt.Sprint(i + 1), Value: float64(i + 1)}}})
+		n.Paper = append(n.Paper, suite.PaperCell{Cell: c, Value: suite.Verbatim{Text: fmt.Sprint(i + 1), Value: float64(i + 1)}})
 	}
 	s.Networks = []*paperscale.Network{n}
 	if p := s.Check(); p != nil {

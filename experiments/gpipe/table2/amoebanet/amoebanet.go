@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"gpipebench/experiments/gpipe/table2/modelled"
-	"gpipebench/experiments/paperscale"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
@@ -30,15 +29,13 @@ func (a *Amoeba) Planned(profile string) []suite.PlannedRun {
 // amoebaSpec is spec.yaml.
 type amoebaSpec struct {
 	suite.Head `yaml:",inline"`
-	Torchgpipe string                  `yaml:"torchgpipe"` // source of its values
-	K          []int                   `yaml:"k" want:"1..1024"`
-	M          []int                   `yaml:"m" want:"1..65536"`
-	Base       suite.Cell              `yaml:"base"`
-	Costs      []string                `yaml:"costs" want:"cost"`
-	Optimizer  string                  `yaml:"optimizer" want:"optimizer"`
-	LR         float64                 `yaml:"lr" want:">0.."`
-	Paper      []paperscale.AmoebaCell `yaml:"paper"`
-	PaperModel workload.Model          `yaml:"paper_model"`
+	Torchgpipe string `yaml:"torchgpipe"` // source of its values
+	suite.Grid `yaml:",inline"`
+	Costs      []string         `yaml:"costs" want:"cost"`
+	Optimizer  string           `yaml:"optimizer" want:"optimizer"`
+	LR         float64          `yaml:"lr" want:">0.."`
+	Paper      suite.PaperCells `yaml:"paper"`
+	PaperModel workload.Model   `yaml:"paper_model"`
 
 	Profiles map[string]amoebaProfile `yaml:"profiles"`
 }
@@ -89,28 +86,7 @@ func (a *Amoeba) Resolve() *suite.Problem {
 			}
 		}
 	}
-	return suite.CheckGrid(a.cells(), a.Spec.Base, func(c suite.Cell) float64 { return a.paper(c).Figure() })
-}
-
-// cells of the grid, in the paper's order.
-func (a *Amoeba) cells() []suite.Cell {
-	var cs []suite.Cell
-	for _, m := range a.Spec.M {
-		for _, k := range a.Spec.K {
-			cs = append(cs, suite.Cell{K: k, M: m})
-		}
-	}
-	return cs
-}
-
-// paper is what is printed for a cell, nil if nothing is.
-func (a *Amoeba) paper(c suite.Cell) *paperscale.AmoebaCell {
-	for i := range a.Spec.Paper {
-		if a.Spec.Paper[i].Cell == c {
-			return &a.Spec.Paper[i]
-		}
-	}
-	return nil
+	return a.Spec.CheckPaper(a.Spec.Paper)
 }
 
 func amoebaRun(cost workload.Cost, c suite.Cell) string {
@@ -124,7 +100,7 @@ func (a *Amoeba) Setup(cost workload.Cost, c suite.Cell) workload.Setup {
 // Rounds are those of a profile: every cell with every cut.
 func (a *Amoeba) Rounds(profile amoebaProfile) *rounds.Rounds {
 	r := &rounds.Rounds{ID: a.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: a.Spec.Seed}
-	for _, c := range a.cells() {
+	for _, c := range a.Spec.Cells() {
 		for _, cost := range a.costs {
 			r.Runs = append(r.Runs, rounds.Run{
 				Name: amoebaRun(cost, c), Bench: amoebaRun(cost, c),

@@ -57,8 +57,8 @@ func (a *Amoeba) Report(log, reference *records.Log) (*suite.Report, error) {
 		return a.Rounds(p).All(log)
 	}, names...)
 	parts := rounds.PartsTable(a.ID()+"-steps", "Table 2, AmoebaNet: where the measured steps' time goes", "cut by")
-	for _, c := range a.cells() {
-		paper, setup := a.paper(c), a.Setup(workload.FLOPs, c)
+	for _, c := range a.Spec.Cells() {
+		paper, setup := a.Spec.Paper.Of(c), a.Setup(workload.FLOPs, c)
 		even, err := rounds.Against(workload.EvenStep, standard, setup)
 		if err != nil {
 			return nil, err

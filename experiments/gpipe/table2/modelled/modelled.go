@@ -141,7 +141,7 @@ func (m ModelledBeside) Cells(log *records.Log, c suite.Cell) ([]suite.Value, er
 	if err != nil {
 		return nil, err
 	}
-	return []suite.Value{suite.Fixed(got, 2), suite.Fixed(got/n.PaperOf(c).Value.Value, 2)}, nil
+	return []suite.Value{suite.Fixed(got, 2), suite.Fixed(got/n.Paper.Of(c).Value.Value, 2)}, nil
 }
 
 func (m ModelledBeside) Caption() string {

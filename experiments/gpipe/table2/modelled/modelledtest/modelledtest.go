@@ -16,6 +16,6 @@ func FillBeside(t *testing.T, log *records.Log, m modelled.ModelledBeside) {
 	t.Helper()
 	n := m.Networks[0]
 	paperscaletest.FillScale(t, log, m.Scale, func(c suite.Cell, _ paperscale.CutSpec, _, _ string) float64 {
-		return n.PaperOf(c).Value.Value / float64(c.K)
+		return n.Paper.Of(c).Value.Value / float64(c.K)
 	})
 }
