@@ -42,8 +42,11 @@ check: build
 	$(BIN) consistency --profile smoke
 	$(BIN) verify
 
+# Adds what it measures to records/bench.jsonl in OUT. For the table in
+# docs/design.md: make bench OUT=results/reference reference, on a quiet machine.
+OUT ?= results/local
 bench: build
-	$(GO) run ./bench -gpipebench $(BIN)
+	$(GO) run ./bench -gpipebench $(BIN) -out $(OUT)
 
 reproduce: build
 	$(BIN) reproduce
@@ -64,7 +67,7 @@ $(EXPERIMENTS): build
 # What follows from results/reference/records, after these or a report have
 # changed: the tables, the digests of all files, what README.md shows.
 reference:
-	$(GO) test -p 1 ./experiments ./experiments/page ./experiments/claims -run 'TestReferenceTables|TestReferenceSums|TestREADME' -update
+	$(GO) test -p 1 ./experiments ./experiments/page ./experiments/claims -run 'TestReferenceTables|TestReferenceSums|TestDocuments' -update
 
 # A verdict for each of the paper's claims, from results/reference.
 verify: build

@@ -1,6 +1,7 @@
-// Command bench prints the rows of "How good is good" in docs/design.md: this
+// Command bench measures the rows of "How good is good" in docs/design.md: this
 // program's speed beside that of its peers, measured in the same run, one thing
-// at a time, in turns, as medians. It asserts nothing.
+// at a time, in turns, as medians. It asserts nothing. What it measures it adds to
+// bench.jsonl among the records of a directory of results, with its provenance.
 //
 // Peers that are not installed are said to be missing: OpenBLAS
 // (bench/peers/openblas.c, needs a C compiler and libopenblas-dev) and PyTorch
@@ -11,8 +12,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"gpipebench/bench/rows"
+	"gpipebench/experiments/records"
 )
 
 func main() {
@@ -21,6 +26,7 @@ func main() {
 	}
 	command := flag.String("gpipebench", "bin/gpipebench", "the built command, which is run for whole-process rows")
 	only := flag.String("only", "", "comma-separated rows: "+strings.Join(names(), ", "))
+	out := flag.String("out", filepath.Join("results", "local"), "directory of results; its records/bench.jsonl gets the samples")
 	rounds := flag.Int("rounds", 7, "measurements of each side, taken in turns")
 	// A row's turns are processes of their own, so that their memory is theirs alone.
 	of := flag.String("step-of", "", "time the steps of an image model in this process and print JSON, as the rows do in processes of their own")
@@ -43,55 +49,68 @@ func main() {
 	if *only != "" {
 		chosen = strings.Split(*only, ",")
 	}
-	b := bench{command: *command, rounds: *rounds}
 	for _, name := range chosen {
-		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
-		if i < 0 {
+		if runs[name] == nil {
 			fmt.Fprintf(os.Stderr, "bench: no row %q: want some of %s\n", name, strings.Join(names(), ", "))
 			os.Exit(2)
 		}
-		fmt.Printf("\n%s\n", rows[i].title)
-		if err := rows[i].run(&b); err != nil {
+	}
+	if err := measureRows(*command, *rounds, *out, chosen); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// measureRows measures the chosen rows; one that cannot be is said to be so.
+func measureRows(command string, rounds int, out string, chosen []string) error {
+	log, err := records.Open(filepath.Join(out, "records", "bench.jsonl"), rows.Key(), true)
+	if err != nil {
+		return err
+	}
+	b := bench{command: command, rounds: rounds, log: log}
+	for _, b.row = range rows.List {
+		if !slices.Contains(chosen, b.row.Name) {
+			continue
+		}
+		fmt.Printf("\n%s (reach: %s)\n", b.row.Title, b.row.Reach)
+		if err := runs[b.row.Name](&b); err != nil {
 			fmt.Printf("  not measured: %v\n", err)
 		}
 	}
+	return log.Close()
 }
 
-// row is one line of the table in docs/design.md.
-type row struct {
-	name, title string
-	run         func(b *bench) error
+// runs are what measures each row.
+var runs = map[string]func(*bench) error{
+	"sgemm": (*bench).sgemm, "step": (*bench).step, "resnet": (*bench).resnet, "amoebanet": (*bench).amoebanet,
+	"pipeline": (*bench).pipeline, "emulated": (*bench).emulated, "remat": (*bench).remat, "simulate": (*bench).simulate,
 }
 
-var rows = []row{
-	{"sgemm", "SGEMM, one core, GFLOP/s (reach: 0.95 of OpenBLAS)", (*bench).sgemm},
-	{"step", "training step of transformer-lm L6 d256 ff1024 h8 seq128 vocab8192 batch16, SGD momentum (reach: not slower than PyTorch, aim for 0.8 of its time)", (*bench).step},
-	{"resnet", "training step of ResNet-101, 64x64 batch 16, SGD momentum (reach: not slower than PyTorch, aim for 0.8 of its time)", (*bench).resnet},
-	{"amoebanet", "training step of AmoebaNet-D (6, 64), 224x224 batch 4, SGD momentum (reach: not slower than PyTorch, aim for 0.8 of its time)", (*bench).amoebanet},
-	{"pipeline", "K=2 on two cores against K=1 on one, even transformer, M=16 (reach: 0.95 of the closed form)", (*bench).pipeline},
-	{"emulated", "emulated K=2 against real K=2 (reach: within 5%)", (*bench).emulated},
-	{"remat", "re-materialisation, K=1, checkpoint always against never (reach: 1.34)", (*bench).remat},
-	{"simulate", "simulate Transformer-1663, K=128, M=32 (reach: 5 s, 1 GiB)", (*bench).simulate},
-}
-
-func names() []string {
-	var ns []string
-	for _, r := range rows {
-		ns = append(ns, r.name)
+func names() (all []string) {
+	for _, r := range rows.List {
+		all = append(all, r.Name)
 	}
-	return ns
+	return all
 }
 
 type bench struct {
 	command string
 	rounds  int
+	row     rows.Row // that is being measured
+	log     *records.Log
 }
 
-func median(xs []float64) float64 {
-	xs = slices.Sorted(slices.Values(xs))
-	n := len(xs)
-	if n == 0 {
-		return 0
+// add prints and records what was measured for a line of the row.
+func (b *bench) add(s *rows.Sample) error {
+	fmt.Printf("  %s: %v\n", s.What, s)
+	return b.log.Add(b.row.SampleName(s), 0, s)
+}
+
+// ratios are those of each round.
+func ratios(a, b []float64) []float64 {
+	all := make([]float64, len(a))
+	for i := range a {
+		all[i] = a[i] / b[i]
 	}
-	return (xs[(n-1)/2] + xs[n/2]) / 2
+	return all
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"gpipebench/bench/rows"
+	"gpipebench/experiments/stats"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/models/transformer"
@@ -93,12 +95,19 @@ func (b *bench) pipeline() error {
 			return err
 		}
 		ideal += (t.Setup + t.Update) / 2
-		var of []float64
-		for i := range one.seconds {
-			of = append(of, ideal/median(one.seconds)*one.seconds[i]/two.seconds[i])
+		of := ratios(one.seconds, two.seconds)
+		for i := range of {
+			of[i] *= ideal / stats.Median(one.seconds)
 		}
-		fmt.Printf("  checkpoint %-11v K=1 %.4f s  K=2 %.4f s  speed-up %.3f  closed form %.4f s (%.3f)  reached %.3f of it\n",
-			c, median(one.seconds), median(two.seconds), median(one.seconds)/median(two.seconds), ideal, median(one.seconds)/ideal, median(of))
+		s := &rows.Sample{What: fmt.Sprintf("checkpoint %v", c)}
+		s.Add("K = 1", "s", one.seconds...)
+		s.Add("K = 2", "s", two.seconds...)
+		s.Add("speed-up", "", stats.Median(one.seconds)/stats.Median(two.seconds))
+		s.Add("closed form", "s", ideal)
+		s.Add("reached of it", "", of...)
+		if err := b.add(s); err != nil {
+			return err
+		}
 		one.Close()
 		two.Close()
 	}
@@ -130,10 +139,15 @@ func (b *bench) emulated() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("  real %.4f s  emulated %.4f s  ratio %.3f\n", median(real.seconds), replay.Span(), replay.Span()/median(real.seconds))
-	fmt.Printf("  of the difference: the same tasks beside each other take %.3f of their time alone; replaying these gives %.4f s, %.3f of the real step\n",
-		sum(together)/sum(alone), shared.Span(), shared.Span()/median(real.seconds))
-	return nil
+	took := stats.Median(real.seconds)
+	s := &rows.Sample{What: "the step", Note: "the last three say what of the difference is from tasks that run beside each other"}
+	s.Add("real", "s", real.seconds...)
+	s.Add("emulated", "s", replay.Span())
+	s.Add("ratio", "", replay.Span()/took)
+	s.Add("tasks beside each other over alone", "", sum(together)/sum(alone))
+	s.Add("replayed with these", "s", shared.Span())
+	s.Add("ratio to real", "", shared.Span()/took)
+	return b.add(s)
 }
 
 // sum is the time of all tasks of a step.
@@ -161,6 +175,9 @@ func (b *bench) remat() error {
 	if err := b.inTurns(never, always); err != nil {
 		return err
 	}
-	fmt.Printf("  never %.4f s  always %.4f s  ratio %.3f\n", median(never.seconds), median(always.seconds), median(always.seconds)/median(never.seconds))
-	return nil
+	s := &rows.Sample{What: "the step"}
+	s.Add("never", "s", never.seconds...)
+	s.Add("always", "s", always.seconds...)
+	s.Add("ratio", "", stats.Median(always.seconds)/stats.Median(never.seconds))
+	return b.add(s)
 }

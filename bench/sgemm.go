@@ -9,45 +9,43 @@ import (
 	"strconv"
 	"time"
 
-	"gpipebench/nn"
+	"gpipebench/bench/rows"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
 
 // sgemm compares square matrix products with OpenBLAS, in turns.
 func (b *bench) sgemm() error {
-	peer, cleanup, err := buildOpenBLAS()
+	peer, cleanup, missing := buildOpenBLAS()
 	defer cleanup()
-	fmt.Printf("  kernels: %s\n", nn.KernelProfile())
 	for _, n := range []int{256, 512, 768, 1024} {
 		product := newProduct(n)
 		var ours, theirs []float64
 		for range b.rounds {
 			ours = append(ours, product.rate())
-			if err == nil {
-				rate, e := peer.rate(n)
-				if e != nil {
-					err = e
-					break
-				}
+			if missing == nil {
+				var rate float64
+				rate, missing = peer.rate(n)
 				theirs = append(theirs, rate)
 			}
 		}
 		product.pool.Close()
-		fmt.Printf("  %5d  ours %7.1f", n, median(ours))
-		if err == nil {
-			ratios := make([]float64, len(ours))
-			for i := range ours {
-				ratios[i] = ours[i] / theirs[i]
-			}
-			fmt.Printf("  OpenBLAS %7.1f  ratio %.3f", median(theirs), median(ratios))
+		s := &rows.Sample{What: fmt.Sprintf("n = %d", n)}
+		s.Add("ours", "GFLOP/s", ours...)
+		if missing == nil {
+			s.Add("OpenBLAS", "GFLOP/s", theirs...)
+			s.Add("ratio", "", ratios(ours, theirs)...)
+			s.Note = peer.config
+		} else {
+			s.Note = "no OpenBLAS"
 		}
-		fmt.Println()
+		if err := b.add(s); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("OpenBLAS: %w", err)
+	if missing != nil {
+		return fmt.Errorf("OpenBLAS: %w", missing)
 	}
-	fmt.Printf("  OpenBLAS: %s\n", peer.config)
 	return nil
 }
 

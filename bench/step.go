@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"gpipebench/bench/rows"
 )
 
 // lm is the model of DESIGN's step row, as flags of both programs.
@@ -44,12 +46,12 @@ func (b *bench) step() error {
 // steps times whole training steps of a network, each side in a process of its
 // own, in turns, with one thread and with two. Ours is a program and its arguments,
 // theirs are those of PyTorch. Compare, if it is not nil, then checks that both
-// compute the same.
-func (b *bench) steps(ours, theirs []string, compare func(variant string) error) error {
+// compute the same, and says so.
+func (b *bench) steps(ours, theirs []string, compare func(variant string) (note string, err error)) error {
 	var missing error
 	for _, threads := range []string{"1", "2"} {
 		var us, them timed
-		var ourTimes, theirTimes, ratios []float64
+		var ourTimes, theirTimes []float64
 		variant := "best"
 		for range b.rounds {
 			var err error
@@ -65,17 +67,25 @@ func (b *bench) steps(ours, theirs []string, compare func(variant string) error)
 			}
 			variant = them.Variant // the trial's choice, once for all rounds
 			theirTimes = append(theirTimes, them.Step.Median)
-			ratios = append(ratios, us.Step.Median/them.Step.Median)
 		}
-		fmt.Printf("  %s thread(s)  ours %.4f s, %d MiB resident", threads, median(ourTimes), us.RSS>>20)
+		s := &rows.Sample{What: "threads: " + threads, Note: "no PyTorch"}
+		s.Add("ours", "s", ourTimes...)
+		s.Add("resident", "MiB", float64(us.RSS>>20))
 		if missing == nil {
-			fmt.Printf("  PyTorch %.4f s, %d MiB resident  ratio %.3f  (PyTorch %s, %s, %s)", median(theirTimes), them.RSS>>20, median(ratios), them.Version, them.BLAS, them.Variant)
-		}
-		fmt.Println()
-		if missing == nil && threads == "1" && compare != nil {
-			if err := compare(variant); err != nil {
-				return err
+			s.Add("PyTorch", "s", theirTimes...)
+			s.Add("resident", "MiB", float64(them.RSS>>20))
+			s.Add("ratio", "", ratios(ourTimes, theirTimes)...)
+			s.Note = fmt.Sprintf("PyTorch %s, %s, %s", them.Version, them.BLAS, them.Variant)
+			if threads == "1" && compare != nil {
+				note, err := compare(variant)
+				if err != nil {
+					return err
+				}
+				s.Note += "; " + note
 			}
+		}
+		if err := b.add(s); err != nil {
+			return err
 		}
 	}
 	if missing != nil {
@@ -103,6 +113,8 @@ func (b *bench) simulate() error {
 		seconds = append(seconds, time.Since(start).Seconds())
 		rss = max(rss, most)
 	}
-	fmt.Printf("  %.2f s, %d MiB resident\n", median(seconds), rss>>20)
-	return nil
+	s := &rows.Sample{What: "the process"}
+	s.Add("ours", "s", seconds...)
+	s.Add("resident", "MiB", float64(rss>>20))
+	return b.add(s)
 }

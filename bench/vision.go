@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"gpipebench/experiments/stats"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/models/amoebanet"
@@ -63,7 +64,7 @@ func (b *bench) visionStep(name string) error {
 		return err
 	}
 	return b.steps([]string{self, "-step-of", name, "-steps", "4"}, v.pytorch("--steps", "4", "--warmup", "1"),
-		func(variant string) error { return v.compare(self, variant) })
+		func(variant string) (string, error) { return v.compare(self, variant) })
 }
 
 // pytorch is the model, and more, as flags of bench/peers/pytorch.py.
@@ -76,29 +77,28 @@ func (v vision) pytorch(more ...string) []string {
 // The loss must be the same but for rounding, which batch norms over few pixels
 // magnify some thousand times. (The second step's loss is chaos: PyTorch's two
 // memory formats differ by a few per cent.)
-func (v vision) compare(self, variant string) error {
+func (v vision) compare(self, variant string) (note string, err error) {
 	dir, err := os.MkdirTemp("", "vision")
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer os.RemoveAll(dir)
 	weights := filepath.Join(dir, "weights.safetensors")
 	us, err := runJSON(self, "-step-of", v.name, "-steps", "1", "-save", weights)
 	if err != nil {
-		return err
+		return "", err
 	}
 	them, err := pytorch(v.pytorch("--threads", "1", "--variant", variant, "--steps", "1", "--warmup", "0", "--weights", weights)...)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if us.Params != them.Params {
-		return fmt.Errorf("PyTorch's model has %d parameters, ours %d", them.Params, us.Params)
+		return "", fmt.Errorf("PyTorch's model has %d parameters, ours %d", them.Params, us.Params)
 	}
 	if d := math.Abs(us.Losses[0] - them.Losses[0]); !(d < 1e-3*us.Losses[0]) {
-		return fmt.Errorf("the first step's loss is %v in PyTorch, ours %v", them.Losses[0], us.Losses[0])
+		return "", fmt.Errorf("the first step's loss is %v in PyTorch, ours %v", them.Losses[0], us.Losses[0])
 	}
-	fmt.Printf("    both %d parameters; from the same weights the first step's loss is %.5f, PyTorch's %.5f\n", us.Params, us.Losses[0], them.Losses[0])
-	return nil
+	return fmt.Sprintf("both %d parameters; from the same weights the first step's loss is %.5f, PyTorch's %.5f", us.Params, us.Losses[0], them.Losses[0]), nil
 }
 
 // stepOf times the steps of one image model in this process, after one that
@@ -144,7 +144,7 @@ func stepOf(name string, threads, steps int, save string) error {
 		}
 		out.Losses = append(out.Losses, r.Loss)
 	}
-	out.Step.Median = median(out.Step.All)
+	out.Step.Median = stats.Median(out.Step.All)
 	return json.NewEncoder(os.Stdout).Encode(out)
 }
 

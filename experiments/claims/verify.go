@@ -94,28 +94,13 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 	case !st.IsDir():
 		return nil, fmt.Errorf("%s is no directory: %s", v.Results, want)
 	}
-	var all []*examined
-	for _, id := range experiments.IDs() {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		x, err := v.examine(id)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, x)
+	all, tables, err := v.read(ctx)
+	if err != nil {
+		return nil, err
 	}
 	r, err := v.hold(all)
 	if err != nil {
 		return nil, err
-	}
-	tables := tablesOf{}
-	for _, x := range all {
-		if x.Usable {
-			for _, t := range x.report.Tables {
-				tables[t.ID] = claimTable{t, x.Profile == suite.Profiles[0]}
-			}
-		}
 	}
 	for _, c := range ledger.Claims {
 		one, err := c.judge(ctx, tables)
@@ -126,6 +111,35 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 		r.Claims = append(r.Claims, one)
 	}
 	return r, nil
+}
+
+// Figures evaluates numbers as claims have them, over the tables that the records
+// of a directory of results give.
+func (v Verifying) Figures(ctx context.Context) (of func(expression string) (float64, error), err error) {
+	_, tables, err := v.read(ctx)
+	e := &evaluator{ctx: ctx, tables: tables}
+	return e.number, err
+}
+
+// read examines all experiments, and gathers the tables of those that are usable.
+func (v Verifying) read(ctx context.Context) (all []*examined, tables tablesOf, err error) {
+	tables = tablesOf{}
+	for _, id := range experiments.IDs() {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		x, err := v.examine(id)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, x)
+		if x.Usable {
+			for _, t := range x.report.Tables {
+				tables[t.ID] = claimTable{t, x.Profile == suite.Profiles[0]}
+			}
+		}
+	}
+	return all, tables, nil
 }
 
 // tablesOf are the tables that records give.

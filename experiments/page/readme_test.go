@@ -14,77 +14,114 @@ import (
 	"testing"
 	"time"
 
+	"gpipebench/bench/rows"
 	"gpipebench/experiments"
+	"gpipebench/experiments/claims"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/experiments/units"
 )
 
-// No number in README.md is typed either: what stands between a marker and
-// <!-- end --> is made of results/reference. Markers are
+// No number in README.md and docs that comes out of the reference is typed: what
+// stands between a marker and <!-- end --> is made of results/reference. Markers are,
+// each on a line of its own,
 //
 //	<!-- table: ID -->                    a table's columns, title and origin
 //	<!-- table: ID | column; column -->   some columns
 //	<!-- picture: FILE | what it shows -->
 //	<!-- claims -->                       verdicts of verify by kind of claim
 //	<!-- commands -->                     the experiments' commands, what each makes, and its last result
+//	<!-- bench -->                        what make bench has measured
 //
-// After a change to the reference or to a marker, write them anew with
+// and within a line
 //
-//	go test ./experiments/page -run TestREADME -update
-func TestREADME(t *testing.T) {
+//	<!-- value: NAME -->12%<!-- end -->
+//
+// where a comment at the end of the file has the names: what each is, in the words
+// of claims.yaml, and how it is printed.
+//
+//	<!-- values
+//	NAME = 100*cell("table", "column", "key", "value") | %.0f%%
+//	-->
+//
+// After a change to the reference or to a marker, write them anew with make
+// reference.
+func TestDocuments(t *testing.T) {
 	suitetest.RendersReference(t)
-	name := filepath.Join("..", "..", "README.md")
-	text, err := os.ReadFile(name)
+	const root = "../.."
+	documents, err := filepath.Glob(root + "/docs/*.md")
+	if err != nil || len(documents) == 0 {
+		t.Fatal("no docs", err)
+	}
+	figure, err := claims.Verifying{Results: root + "/results/reference"}.Figures(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := regenerate(string(text), filepath.Join("..", "..", "results", "reference"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got == string(text) {
-		return
-	}
-	if *suitetest.Update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+	for _, name := range append(documents, root+"/README.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	was, is := strings.Split(string(text), "\n"), strings.Split(got, "\n")
-	for i := range was {
-		if i >= len(is) || was[i] != is[i] {
-			t.Fatalf("README.md:%d is not what results/reference gives:\n%s\nwrite it anew: go test ./experiments/page -run TestREADME -update", i+1, was[i])
+		base, _ := filepath.Rel(root, name)
+		up := strings.Repeat("../", strings.Count(base, "/"))
+		got, err := document{base, root + "/results/reference", up + "results/reference/tables/", figure}.regenerate(string(text))
+		if err != nil {
+			t.Error(err)
+			continue
 		}
+		if got == string(text) {
+			continue
+		}
+		if *suitetest.Update {
+			if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		was, is := strings.Split(string(text), "\n"), strings.Split(got, "\n")
+		at := slices.IndexFunc(was, func(line string) bool { i := slices.Index(is, line); return i < 0 })
+		t.Errorf("%s:%d is not what results/reference gives; write it anew: make reference", base, max(at, 0)+1)
 	}
-	t.Fatal("README.md lacks what results/reference gives; write it anew: go test ./experiments/page -run TestREADME -update")
 }
 
 var (
-	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|commands)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
+	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|commands|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
+	valueMarker  = regexp.MustCompile(`(<!-- value: ([a-z0-9-]+) -->)[^<\n]*(<!-- end -->)`)
+	valueNames   = regexp.MustCompile(`(?s)\n<!-- values\n(.*?)-->`)
 	readmeEnd    = "<!-- end -->"
 )
 
+// document is a file with markers, and what is put between them.
+type document struct {
+	name    string
+	results string // directory
+	tables  string // its tables, as a reader of the document has them
+	figure  func(expression string) (float64, error)
+}
+
 // regenerate puts what a directory of results has between a text's markers.
-func regenerate(text, dir string) (string, error) {
+func (d document) regenerate(text string) (string, error) {
+	text, err := d.values(text)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", d.name, err)
+	}
 	var out []string
 	open := 0 // the line of the marker that is not closed yet
 	for i, line := range strings.Split(text, "\n") {
 		m := readmeMarker.FindStringSubmatch(line)
 		switch {
 		case line == readmeEnd && open == 0:
-			return "", fmt.Errorf("README.md:%d: an end without a marker", i+1)
+			return "", fmt.Errorf("%s:%d: an end without a marker", d.name, i+1)
 		case line == readmeEnd:
 			open = 0
 		case m != nil && open > 0:
-			return "", fmt.Errorf("README.md:%d: a marker within that of line %d: want %s before", i+1, open, readmeEnd)
+			return "", fmt.Errorf("%s:%d: a marker within that of line %d: want %s before", d.name, i+1, open, readmeEnd)
 		case m != nil:
 			open = i + 1
-			made, err := generated(m[1], m[2], m[3], dir)
+			made, err := d.generated(m[1], m[2], m[3])
 			if err != nil {
-				return "", fmt.Errorf("README.md:%d: %w", i+1, err)
+				return "", fmt.Errorf("%s:%d: %w", d.name, i+1, err)
 			}
 			out = append(out, line, "", made, "")
 			continue
@@ -94,15 +131,67 @@ func regenerate(text, dir string) (string, error) {
 		out = append(out, line)
 	}
 	if open > 0 {
-		return "", fmt.Errorf("README.md:%d: no %s", open, readmeEnd)
+		return "", fmt.Errorf("%s:%d: no %s", d.name, open, readmeEnd)
 	}
 	return strings.Join(out, "\n"), nil
 }
 
+// values puts figures between the markers within lines.
+func (d document) values(text string) (string, error) {
+	printed, used := map[string]string{}, map[string]bool{}
+	if named := valueNames.FindStringSubmatch(text); named != nil {
+		for line := range strings.SplitSeq(strings.TrimSpace(named[1]), "\n") {
+			name, is, ok := strings.Cut(line, " = ")
+			at := strings.LastIndex(is, " | ")
+			if !ok || at < 0 || printed[name] != "" {
+				return "", fmt.Errorf("%q: want a name of its own = an expression | a format", line)
+			}
+			v, err := d.figure(is[:at])
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", name, err)
+			}
+			printed[name] = fmt.Sprintf(is[at+len(" | "):], v)
+		}
+	}
+	var unknown error
+	text = valueMarker.ReplaceAllStringFunc(text, func(whole string) string {
+		m := valueMarker.FindStringSubmatch(whole)
+		if printed[m[2]] == "" {
+			unknown = fmt.Errorf("no value %s", m[2])
+		}
+		used[m[2]] = true
+		return m[1] + printed[m[2]] + m[3]
+	})
+	if n := strings.Count(text, "<!-- value: "); n != len(valueMarker.FindAllString(text, -1)) {
+		return "", errors.New("a value's marker without its end in the same line, or with a < before it")
+	}
+	for name := range printed {
+		if !used[name] && unknown == nil {
+			unknown = fmt.Errorf("value %s is nowhere shown", name)
+		}
+	}
+	return text, unknown
+}
+
 // generated is what belongs behind one marker.
-func generated(kind, id, more, dir string) (string, error) {
-	const path = "results/reference/tables/" // as a reader of README.md has it
+func (d document) generated(kind, id, more string) (string, error) {
+	dir, path := d.results, d.tables
 	switch kind {
+	case "bench":
+		log, err := records.Load(filepath.Join(dir, "records", "bench.jsonl"), rows.Key().Experiment)
+		if errors.Is(err, fs.ErrNotExist) {
+			return notThere, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		t, err := rows.Table(log)
+		if err != nil {
+			return "", err
+		}
+		var b strings.Builder
+		err = t.Draw(&b, true)
+		return strings.TrimSpace(b.String()) + "\n\n<sub>" + strings.Join(t.Notes, " ") + "</sub>", err
 	case "claims":
 		c, err := Reporting{Results: dir}.claims(context.Background())
 		if err != nil {
@@ -271,13 +360,81 @@ func TestExcerpt(t *testing.T) {
 		"a\n<!-- end -->":   "README.md:2: an end without",
 		"<!-- table: none -->\n<!-- table: none -->\n<!-- end -->": "README.md:2: a marker within",
 	} {
-		if _, err := regenerate(text, "../../results/reference"); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := (document{name: "README.md", results: "../../results/reference"}).regenerate(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 	there := "<!-- table: none -->\n\n" + notThere + "\n\n<!-- end -->\nend"
-	if got, err := regenerate("<!-- table: none -->\nold\n<!-- end -->\nend", t.TempDir()); err != nil || got != there {
+	if got, err := (document{results: t.TempDir()}).regenerate("<!-- table: none -->\nold\n<!-- end -->\nend"); err != nil || got != there {
 		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+func TestValuesInProse(t *testing.T) {
+	d := document{name: "page.md", figure: func(expression string) (float64, error) {
+		if expression != "a | b" {
+			return 0, errors.New("no " + expression)
+		}
+		return 12.5, nil
+	}}
+	const names = "\n<!-- values\none = a | b | %.1f%%\n-->\n"
+	got, err := d.regenerate("x <!-- value: one -->old<!-- end --> y, <!-- value: one --><!-- end -->." + names)
+	if want := "x <!-- value: one -->12.5%<!-- end --> y, <!-- value: one -->12.5%<!-- end -->." + names; err != nil || got != want {
+		t.Errorf("%v\n%s", err, got)
+	}
+	for text, want := range map[string]string{
+		"<!-- value: two -->1<!-- end -->" + names: "page.md: no value two",
+		"nothing" + names:                          "page.md: value one is nowhere shown",
+		"<!-- value: one -->1\n" + names:           "page.md: a value's marker without its end",
+		"\n<!-- values\none = c | %v\n-->":         "page.md: one: no c",
+		"\n<!-- values\none = c\n-->":              `page.md: "one = c": want a name of its own`,
+		"<!-- value: one -->1<!-- end -->" + names[:len(names)-5] + "\none = a | b | %v\n-->": `page.md: "one = a | b | %v": want a name of its own`,
+	} {
+		if _, err := d.regenerate(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// What make bench has measured is a table; a row that it lacks says so.
+func TestBenchTable(t *testing.T) {
+	dir := t.TempDir()
+	d := document{results: dir}
+	const marker = "<!-- bench -->\n\n%s\n\n<!-- end -->"
+	if got, err := d.regenerate(fmt.Sprintf(marker, "old")); err != nil || got != fmt.Sprintf(marker, notThere) {
+		t.Errorf("%v\n%s", err, got)
+	}
+	log, err := records.Open(filepath.Join(dir, "records", "bench.jsonl"), rows.Key(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &rows.Sample{What: "1 thread", Note: "PyTorch 2, a|b"}
+	s.Add("ours", "s", 0.25, 4, 0.5)
+	s.Add("resident", "MiB", 100)
+	s.Add("ratio", "", 0.7, 0.8, 0.9)
+	if err := log.Add(rows.List[1].SampleName(s), 0, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.regenerate(fmt.Sprintf(marker, "old"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(got, "\n")
+	for i, r := range rows.List {
+		line := strings.Join(cellsOf(lines[4+i]), " ; ")
+		want := r.Title + " ;  ; not measured ; " + r.Reach
+		if i == 1 {
+			want = r.Title + ` ; 1 thread ; ours 0.5 s, resident 100 MiB, ratio 0.800, (PyTorch 2, a\|b) ; ` + r.Reach
+		}
+		if line != want {
+			t.Errorf("%s, want\n%s", line, want)
+		}
+	}
+	if !strings.Contains(got, "<sub>Measured ") {
+		t.Errorf("no origin:\n%s", got)
 	}
 }
 

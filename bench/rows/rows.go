@@ -1,0 +1,116 @@
+// Package rows is what bench measures: its rows, their samples among the records,
+// and the table of them that docs/design.md has.
+package rows
+
+import (
+	"fmt"
+	"strings"
+
+	"gpipebench/experiments/machine"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/stats"
+	"gpipebench/experiments/suite"
+)
+
+// Row is one line of "How good is good" in docs/design.md.
+type Row struct{ Name, Title, Reach string }
+
+// List is all rows, in the order in which they are measured.
+var List = []Row{
+	{"sgemm", "SGEMM, one core", "0.95 of OpenBLAS or more"},
+	{"step", "training step of transformer-lm L6 d256 ff1024 h8 seq128 vocab8192 batch16, SGD momentum", "not slower than PyTorch, aim for 0.8 of its time"},
+	{"resnet", "training step of ResNet-101, 64x64 batch 16, SGD momentum", "not slower than PyTorch, aim for 0.8 of its time"},
+	{"amoebanet", "training step of AmoebaNet-D (6, 64), 224x224 batch 4, SGD momentum", "not slower than PyTorch, aim for 0.8 of its time"},
+	{"pipeline", "K = 2 on two cores against K = 1 on one, even transformer, M = 16", "0.95 of the closed form or more"},
+	{"emulated", "emulated K = 2 against real K = 2", "within 5%"},
+	{"remat", "re-materialisation, K = 1, checkpoint always against never", "1.34 or less"},
+	{"simulate", "simulate Transformer-1663, K = 128, M = 32", "less than 5 s and 1 GiB"},
+}
+
+// Sample is what was measured for one line of a row, side by side.
+type Sample struct {
+	What    string   `json:"what"`
+	Figures []Figure `json:"figures"`
+	Note    string   `json:"note,omitempty"` // on the peer, or why there is none
+}
+
+// Figure is a measurement's turns, or what was computed of them.
+type Figure struct {
+	Name   string    `json:"name"`
+	Unit   string    `json:"unit,omitempty"`
+	Values []float64 `json:"values"` // of which the median counts
+}
+
+// Add adds a figure.
+func (s *Sample) Add(name, unit string, values ...float64) {
+	s.Figures = append(s.Figures, Figure{name, unit, values})
+}
+
+// Check wants values.
+func (s *Sample) Check() error {
+	for _, f := range s.Figures {
+		if len(f.Values) == 0 {
+			return fmt.Errorf("%q has no values", f.Name)
+		}
+	}
+	return nil
+}
+
+func (f Figure) String() string {
+	v := stats.Median(f.Values)
+	switch f.Unit {
+	case "s":
+		return fmt.Sprintf("%s %.4g s", f.Name, v)
+	case "MiB":
+		return fmt.Sprintf("%s %.0f MiB", f.Name, v)
+	case "":
+		return fmt.Sprintf("%s %.3f", f.Name, v)
+	}
+	return fmt.Sprintf("%s %.1f %s", f.Name, v, f.Unit)
+}
+
+// String is the medians in one line.
+func (s *Sample) String() string {
+	var parts []string
+	for _, f := range s.Figures {
+		parts = append(parts, f.String())
+	}
+	if s.Note != "" {
+		parts = append(parts, "("+s.Note+")")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Key is that of the samples.
+func Key() records.Key {
+	return records.Key{Experiment: "bench", Profile: "peers", Spec: machine.Digest(fmt.Sprint(List)), Machine: machine.This().Key()}
+}
+
+// SampleName is the name of a row's sample.
+func (r Row) SampleName(s *Sample) string { return r.Name + "/" + s.What }
+
+// Table is the newest measurement of every row. One that lacks samples says so.
+func Table(log *records.Log) (*suite.Table, error) {
+	t := &suite.Table{
+		ID: "bench", Title: "Speed beside that of peers",
+		Notes: []string{suite.ProvenanceNote(log)},
+	}
+	t.Texts("what", "of it", "medians", "reach")
+	for _, r := range List {
+		rows := len(t.Rows)
+		for _, name := range log.Names {
+			if !strings.HasPrefix(name, r.Name+"/") {
+				continue
+			}
+			var s Sample
+			if err := log.Get(name, &s); err != nil {
+				return nil, err
+			}
+			t.Add(r.Title, s.What, s.String(), r.Reach)
+		}
+		if len(t.Rows) == rows {
+			t.Add(r.Title, "", "not measured", r.Reach)
+		}
+	}
+	return t, nil
+}
