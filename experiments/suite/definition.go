@@ -101,7 +101,7 @@ func (b *Base[S]) read(from SpecFile, check func() *Problem) error {
 		if err := yaml.Unmarshal(from.Text, &b.head); err != nil {
 			return At(err)
 		}
-		if p := CheckProfiles(b.head.Profiles); p != nil {
+		if p := checkProfiles(b.head.Profiles); p != nil {
 			return p
 		}
 		return check()

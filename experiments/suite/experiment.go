@@ -65,8 +65,8 @@ func ProfileOf[P any](profiles map[string]P, name string) (P, error) {
 	return p, nil
 }
 
-// CheckProfiles reports a profile that a spec lacks, or has too many.
-func CheckProfiles[P any](profiles map[string]P) *Problem {
+// checkProfiles reports a profile that a spec lacks, or has too many.
+func checkProfiles(profiles map[string]ExpectedOnly) *Problem {
 	for _, name := range slices.Sorted(maps.Keys(profiles)) {
 		if err := CheckProfile(name); err != nil {
 			return At(err, "profiles", name)
