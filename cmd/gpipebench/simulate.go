@@ -36,7 +36,7 @@ Nothing is computed.`,
 				return err
 			}
 			if trace != "" {
-				if err := workload.WriteTrace(trace, r.Timeline); err != nil {
+				if err := writeTimeline(trace, r.Timeline); err != nil {
 					return err
 				}
 			}

@@ -115,7 +115,7 @@ func lastStep(o *output, t *timeline.Timeline, trace string, draw bool) error {
 		return errors.New("no step, and so no timeline")
 	}
 	if trace != "" {
-		if err := workload.WriteTrace(trace, t); err != nil {
+		if err := writeTimeline(trace, t); err != nil {
 			return err
 		}
 	}

@@ -59,7 +59,7 @@ var vocabularies = map[string]func(string) error{
 	"optimizer":   func(s string) error { _, err := workload.ParseOptimizer(s); return err },
 	"accelerator": func(s string) error { _, err := accelerator.Named(s); return err },
 	"model":       workload.CheckModelName,
-	"data":        oneOf("synthetic", workload.DocumentationSource),
+	"data":        oneOf("synthetic", DocumentationSource),
 	"split":       oneOf("coarse", "fine"),
 	"recompute":   oneOf("early", "late"),
 	"batches":     oneOf("filled", "shrunk", "fixed"),
@@ -547,3 +547,6 @@ func plainKey(s string) string {
 	}
 	return usage.Quoted(s)
 }
+
+// DocumentationSource is data that learning makes: the Go distribution's documentation.
+const DocumentationSource = "go-documentation"

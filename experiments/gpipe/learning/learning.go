@@ -86,8 +86,8 @@ func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Pro
 		}
 		t := profile.Tasks[task.Name].Training(task.Data, l.setup, l.Spec.Seed)
 		s := &learningSample{}
-		if task.Data == workload.DocumentationSource {
-			text, version, err := workload.GoDocumentation()
+		if task.Data == suite.DocumentationSource {
+			text, version, err := goDocumentation()
 			if err != nil {
 				return fmt.Errorf("learning, %s: %w", task.Name, err)
 			}
@@ -117,9 +117,9 @@ func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	return nil
 }
 
-// WriteCorpus writes GoDocumentation to a file.
+// WriteCorpus writes goDocumentation to a file.
 func WriteCorpus(name string) (bytes int, err error) {
-	text, _, err := workload.GoDocumentation()
+	text, _, err := goDocumentation()
 	if err != nil {
 		return 0, err
 	}
@@ -136,7 +136,7 @@ func writeText(name string, text []byte) error {
 func (l *learning) Planned(profile string) (list []suite.PlannedRun) {
 	for _, task := range l.Spec.Tasks {
 		t := l.Spec.Profiles[profile].Tasks[task.Name].Training(task.Data, l.setup, l.Spec.Seed)
-		if task.Data == workload.DocumentationSource { // whose tokens are bytes
+		if task.Data == suite.DocumentationSource { // whose tokens are bytes
 			t.Data = ""
 			if t.Model.Vocab == 0 {
 				t.Model.Vocab = 256

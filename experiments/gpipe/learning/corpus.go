@@ -1,4 +1,4 @@
-package workload
+package learning
 
 import (
 	"errors"
@@ -13,10 +13,10 @@ import (
 	"gpipebench/internal/files"
 )
 
-// GoDocumentation is a text that every machine with a Go toolchain has: what is
+// goDocumentation is a text that every machine with a Go toolchain has: what is
 // in its doc directory (the language's specification, the memory model) and the
 // package documentation of its standard library, in order of path.
-func GoDocumentation() (text []byte, version string, err error) {
+func goDocumentation() (text []byte, version string, err error) {
 	out, err := exec.Command("go", "env", "GOROOT", "GOVERSION").Output()
 	if err != nil {
 		return nil, "", fmt.Errorf("go env GOROOT: %w: want the go command in the path", err)
@@ -66,6 +66,3 @@ func documentation(root fs.FS) ([]string, error) {
 	slices.Sort(files)
 	return files, err
 }
-
-// DocumentationSource is the data that GoDocumentation makes.
-const DocumentationSource = "go-documentation"

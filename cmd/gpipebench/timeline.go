@@ -1,4 +1,4 @@
-package workload
+package main
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"gpipebench/internal/files"
 )
 
-// WriteTrace writes a step's timeline: as a picture if the file's name ends in
+// writeTimeline writes a step's timeline: as a picture if the file's name ends in
 // .svg, as text if it ends in .txt, and else as Chrome trace JSON.
-func WriteTrace(name string, tl *timeline.Timeline) error {
+func writeTimeline(name string, tl *timeline.Timeline) error {
 	return files.Write(name, func(w io.Writer) error {
 		switch strings.ToLower(filepath.Ext(name)) {
 		case ".svg":
