@@ -30,6 +30,25 @@ func Against(step func(workload.Setup) (float64, error), base, s workload.Setup)
 	return b / t, err
 }
 
+// Theory is the throughput of a setup relative to that of a base: of even stages,
+// by the closed form, and of the stages as cut, by a replay, with each of several
+// costs of the layers; f:r:b = 1:1:2, no link, no update.
+func Theory(base, s workload.Setup, costs ...[]float64) ([]suite.Value, error) {
+	steps := []func(workload.Setup) (float64, error){workload.EvenStep}
+	for _, of := range costs {
+		steps = append(steps, func(s workload.Setup) (float64, error) { return workload.CutStep(s, of) })
+	}
+	var all []suite.Value
+	for _, step := range steps {
+		x, err := Against(step, base, s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, suite.Fixed(x, 2))
+	}
+	return all, nil
+}
+
 // PartsTable is a table of where measured steps' time goes: what names a run,
 // and then the cells of a run.
 func PartsTable(id, title string, names ...string) *suite.Table {

@@ -55,11 +55,7 @@ func (f *Figure3) Report(log, reference *records.Log) (*suite.Report, error) {
 		for j := range n.Scenarios {
 			s := &n.Scenarios[j]
 			m := runs[figure3Run(n, s)]
-			even, err := rounds.Against(workload.EvenStep, base.setup, s.setup)
-			if err != nil {
-				return nil, err
-			}
-			cut, err := rounds.Against(func(s workload.Setup) (float64, error) { return workload.CutStep(s, costs) }, base.setup, s.setup)
+			theory, err := rounds.Theory(base.setup, s.setup, costs)
 			if err != nil {
 				return nil, err
 			}
@@ -68,7 +64,7 @@ func (f *Figure3) Report(log, reference *records.Log) (*suite.Report, error) {
 			if err != nil {
 				return nil, err
 			}
-			row := []any{n.Name, s.Name, s.Paper, s.Torchgpipe, suite.Fixed(even, 2), suite.Fixed(cut, 2), modelled,
+			row := []any{n.Name, s.Name, s.Paper, s.Torchgpipe, theory, modelled,
 				suite.Fixed(m.Work()/baseRun.Work(), 2), suite.Fixed(baseRun.Closed/m.Closed, 2), suite.Ratio(got, s == base), suite.Fixed(got.Median/s.Paper.Value, 2)}
 			if refs != nil {
 				row = append(row, suite.Fixed(stats.RatioOf(refs[figure3Run(n, base)].Rounds, refs[figure3Run(n, s)].Rounds).Median, 2))

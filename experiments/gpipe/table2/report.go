@@ -18,17 +18,6 @@ import (
 	"gpipebench/gpipe/timeline"
 )
 
-// evenTheory is the throughput of a cell relative to the base by the closed
-// form: even stages, no link, no update, f:r:b = 1:1:2.
-func (t *Table2) evenTheory(c suite.Cell) (float64, error) {
-	base, err := workload.EvenStep(t.setup(table2Run{t.Spec.Base, gpipe.Emulated}))
-	if err != nil {
-		return 0, err
-	}
-	step, err := workload.EvenStep(t.setup(table2Run{c, gpipe.Emulated}))
-	return base / step, err
-}
-
 // cutTheory replays the schedule on stages cut out of layers with the given
 // costs, f:r:b = 1:1:2, and gives the throughput relative to the base.
 func (t *Table2) cutTheory(costs []float64, c suite.Cell, late bool) (float64, error) {
@@ -124,11 +113,7 @@ func (t *Table2) mainTable(profile table2Profile, timed *rounds.Rounds, log *rec
 	base := emulated(runs, t.Spec.Base)
 	for _, c := range t.Spec.Cells() {
 		paper := t.Spec.Paper.Of(c).Value
-		even, err := t.evenTheory(c)
-		if err != nil {
-			return nil, err
-		}
-		cut, err := t.cutTheory(costs, c, t.Spec.Late)
+		theory, err := rounds.Theory(t.setup(table2Run{t.Spec.Base, gpipe.Emulated}), t.setup(table2Run{c, gpipe.Emulated}), costs)
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +122,7 @@ func (t *Table2) mainTable(profile table2Profile, timed *rounds.Rounds, log *rec
 		if err != nil {
 			return nil, err
 		}
-		row := []any{c.K, c.M, paper, suite.Fixed(even, 2), suite.Fixed(cut, 2), suite.Fixed(base.Closed/emulated(runs, c).Closed, 2),
+		row := []any{c.K, c.M, paper, theory, suite.Fixed(base.Closed/emulated(runs, c).Closed, 2),
 			modelled, suite.Ratio(got, c == t.Spec.Base), suite.Fixed(got.Median/paper.Value, 2)}
 		if refs != nil {
 			row = append(row, suite.Fixed(stats.RatioOf(emulated(refs, t.Spec.Base).Rounds, emulated(refs, c).Rounds).Median, 2))

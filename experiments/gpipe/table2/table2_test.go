@@ -13,6 +13,7 @@ import (
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -115,7 +116,7 @@ func TestTable2Theory(t *testing.T) {
 			t.Errorf("%s: %s, want %s", spread.Printed()[i][0], got, want)
 		}
 	}
-	if v, err := e.evenTheory(suite.Cell{K: 4, M: 1}); err != nil || fmt.Sprintf("%.3f", v) != "1.077" {
+	if v, err := rounds.Theory(e.setup(table2Run{e.Spec.Base, gpipe.Emulated}), e.setup(table2Run{suite.Cell{K: 4, M: 1}, gpipe.Emulated})); err != nil || fmt.Sprintf("%.3f", v[0].Numbers[0]) != "1.077" {
 		t.Errorf("K = 4, M = 1 gains %v, %v; want 1.077", v, err)
 	}
 	notes := e.boundNotes()

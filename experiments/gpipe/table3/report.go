@@ -139,11 +139,7 @@ func (t *Table3) Report(log, reference *records.Log) (*suite.Report, error) {
 func (t *Table3) row(log *records.Log, n *paperscale.Network, c suite.Cell, costs []float64, runs []map[string]*rounds.Measured, bars *plot.BarPanel) ([]any, error) {
 	base, standard := t.Spec.Base, t.Spec.ConventionsOf(n)[0]
 	paper := n.Paper.Of(c).Value
-	even, err := rounds.Against(workload.EvenStep, t.setup(base), t.setup(c))
-	if err != nil {
-		return nil, err
-	}
-	cut, err := rounds.Against(func(s workload.Setup) (float64, error) { return workload.CutStep(s, costs) }, t.setup(base), t.setup(c))
+	theory, err := rounds.Theory(t.setup(base), t.setup(c), costs)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +155,7 @@ func (t *Table3) row(log *records.Log, n *paperscale.Network, c suite.Cell, cost
 	if c != base {
 		off = suite.Signed(modelled/paper.Value - 1)
 	}
-	row := []any{n.Name, c.K, paper, suite.Fixed(even, 2), suite.Fixed(cut, 2), suite.Fixed(modelled, 2), off, suite.Fixed(free, 2)}
+	row := []any{n.Name, c.K, paper, theory, suite.Fixed(modelled, 2), off, suite.Fixed(free, 2)}
 	bars.Names = append(bars.Names, fmt.Sprintf("K = %d", c.K))
 	bars.Series[0].Add(paper.Value)
 	bars.Series[1].Add(modelled)

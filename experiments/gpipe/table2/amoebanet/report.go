@@ -59,15 +59,7 @@ func (a *Amoeba) Report(log, reference *records.Log) (*suite.Report, error) {
 	parts := rounds.PartsTable(a.ID()+"-steps", "Table 2, AmoebaNet: where the measured steps' time goes", "cut by")
 	for _, c := range a.Spec.Cells() {
 		paper, setup := a.Spec.Paper.Of(c), a.Setup(workload.FLOPs, c)
-		even, err := rounds.Against(workload.EvenStep, standard, setup)
-		if err != nil {
-			return nil, err
-		}
-		cut, err := rounds.Against(func(s workload.Setup) (float64, error) { return workload.CutStep(s, costs) }, standard, setup)
-		if err != nil {
-			return nil, err
-		}
-		full, err := rounds.Against(func(s workload.Setup) (float64, error) { return workload.CutStep(s, paperCosts) }, standard, setup)
+		theory, err := rounds.Theory(standard, setup, costs, paperCosts)
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +67,7 @@ func (a *Amoeba) Report(log, reference *records.Log) (*suite.Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		row := []any{c.K, c.M, paper.Value, paper.Torchgpipe, suite.Fixed(even, 2), suite.Fixed(cut, 2), suite.Fixed(full, 2), modelled}
+		row := []any{c.K, c.M, paper.Value, paper.Torchgpipe, theory, modelled}
 		for _, cost := range a.costs {
 			run := runs[amoebaRun(cost, c)]
 			got := stats.RatioOf(runs[amoebaRun(cost, a.Spec.Base)].Rounds, run.Rounds)
