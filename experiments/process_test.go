@@ -278,7 +278,7 @@ func TestRoundGoesOn(t *testing.T) {
 	}
 	first := &rounds.Sample{
 		Seconds: 1, F: [][]int64{make([]int64, 16), make([]int64, 16)}, R: [][]int64{make([]int64, 16), make([]int64, 16)}, B: [][]int64{make([]int64, 16), make([]int64, 16)},
-		Setup: []int64{1, 1}, Update: []int64{1, 1}, Partition: []int{1, 34}, Peak: []int64{1, 1},
+		Setup: []int64{1, 1}, Update: []int64{1, 1}, Partition: []int{1, 34}, Peak: []int64{1, 1}, HighWater: []int64{1, 1},
 	}
 	if err := errors.Join(log.Add("K=2/round=0/step=0", 1, first), log.Close()); err != nil {
 		t.Fatal(err)

@@ -147,7 +147,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"simulate --device none.yaml", 1, "none.yaml"},
 		{"table2 --profile huge", 2, "want smoke, quick, full"},
 		{"table2 --format pdf", 2, "want text, markdown, csv, json"},
-		{"reproduce --only=", 2, "want consistency, "},
+		{"reproduce --only=", 2, "want table1, "},
 		{"reproduce --only table2,table2", 2, "experiment \"table2\" is named twice: want it once"},
 		{"reproduce --only table9", 2, "table2, table2-amoebanet, table2-modelled, figure3, breakdown, table3, consistency"},
 		{"corpus", 2, "out"},

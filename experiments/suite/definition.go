@@ -43,7 +43,7 @@ func (d Definition) Load(from ...SpecFile) (Experiment, error) {
 	if len(from) > 0 {
 		spec = from[0]
 	}
-	if err := e.read(spec, e.Resolve); err != nil {
+	if err := e.Read(spec, e.Resolve); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -95,7 +95,8 @@ type Base[S any] struct {
 	}
 }
 
-func (b *Base[S]) read(from SpecFile, check func() *Problem) error {
+// Read decodes a spec, and checks its profiles and what the experiment checks.
+func (b *Base[S]) Read(from SpecFile, check func() *Problem) error {
 	b.text = string(from.Text)
 	return Decode(from.Name, from.Text, &b.Spec, func() *Problem {
 		if err := yaml.Unmarshal(from.Text, &b.head); err != nil {

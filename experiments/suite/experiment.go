@@ -25,7 +25,7 @@ type Experiment interface {
 	Expected(profile string) time.Duration
 	// Key is that of the samples of a profile on this machine.
 	Key(profile string) records.Key
-	read(from SpecFile, check func() *Problem) error
+	Read(from SpecFile, check func() *Problem) error
 
 	// Resolve settles what the spec names, and refuses values that do not go together.
 	Resolve() *Problem

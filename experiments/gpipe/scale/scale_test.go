@@ -132,7 +132,7 @@ func TestScaleVerdicts(t *testing.T) {
 	}
 	// Scores of other languages than the spec's are refused.
 	p := s.Spec.Profiles["quick"]
-	if err := log.Add(s.networks(p)[2].Sample(3), 3, trials.Trial{Languages: []workload.LanguageScore{{}}}); err != nil {
+	if err := log.Add(s.networks(p)[2].Sample(3), 3, trials.Trial{SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{2, 2}, Languages: []workload.LanguageScore{{}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Report(log, nil); err == nil || !strings.Contains(err.Error(), "wide/seed3: 1 languages: want 4") {

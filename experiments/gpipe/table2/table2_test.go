@@ -33,7 +33,7 @@ func evenLog(t *testing.T, e *Table2) *records.Log {
 				f, b = append(f, unit), append(b, 2*unit)
 			}
 			s.F, s.R, s.B = append(s.F, f), append(s.R, f), append(s.B, b)
-			s.Partition, s.Peak = append(s.Partition, 50/run.K), append(s.Peak, 1<<20)
+			s.Partition, s.Peak, s.HighWater = append(s.Partition, 50/run.K), append(s.Peak, 1<<20), append(s.HighWater, 1<<20)
 		}
 		lists, err := schedule.Build(e.schedule, run.K, run.M, e.checkpoint, false)
 		if err != nil {

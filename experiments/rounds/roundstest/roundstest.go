@@ -40,8 +40,13 @@ func FillRounds(t *testing.T, log *records.Log, r *rounds.Rounds, ends int64, of
 			}
 			s.F, s.R, s.B = append(s.F, f), append(s.R, rec), append(s.B, b)
 			s.Setup, s.Update = append(s.Setup, ends), append(s.Update, ends)
-			s.Partition, s.Peak = append(s.Partition, 1), append(s.Peak, 1<<20)
+			s.Partition, s.Peak, s.HighWater = append(s.Partition, 1), append(s.Peak, 1<<20), append(s.HighWater, 1<<20)
 		}
+		layers, err := run.Training.Model.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Partition[0] += len(layers) - setup.Partitions
 		tl, err := s.Times(lists).Replay()
 		if err != nil {
 			t.Fatal(err)
