@@ -3,19 +3,20 @@
 package machine
 
 import (
-	"os"
 	"regexp"
 	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"gpipebench/internal/files"
 )
 
 // MaxRSS is the most memory that the process has had resident, in bytes. What
 // getrusage tells on Linux begins with the peak of the process that started this
 // one; /proc has its own.
 func MaxRSS() int64 {
-	if status, err := os.ReadFile("/proc/self/status"); err == nil {
+	if status, err := files.Read("/proc/self/status", procKind); err == nil {
 		if m := ownPeak.FindSubmatch(status); m != nil {
 			kib, _ := strconv.ParseInt(string(m[1]), 10, 64)
 			return kib << 10
