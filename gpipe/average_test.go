@@ -103,7 +103,11 @@ func TestAveragesDoNotDependOnTheWay(t *testing.T) {
 		p := averaging(t)
 		p.Partitions, p.MicroBatches, p.Schedule = c.k, c.m, c.s
 		p.Devices = []Device{{Kind: c.kind, Threads: c.threads}}
-		tr := openSmall(t, p)
+		tr, err := p.Open(InputOf(small.data(0))) // to train: all that is planned is used
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
 		for i := range 3 {
 			stepSmall(t, tr, i)
 		}
