@@ -25,7 +25,7 @@ faults:
 
 # The race detector needs cgo and cannot see into assembly.
 race:
-	CGO_ENABLED=1 $(GO) test -race -tags purego -short ./...
+	CGO_ENABLED=1 $(GO) test -race -tags purego -short -timeout 30m ./...
 
 # Generated assembly must be what its generator makes.
 lint:

@@ -34,7 +34,7 @@ func TestInterruptedRounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	cmd := exec.Command(self, "reproduce", "--only", "breakdown", "--out", dir, "--reference", "")
+	cmd := exec.Command(self, "reproduce", "--only", "breakdown", "--profile", "smoke", "--out", dir, "--reference", "")
 	cmd.Env = append(os.Environ(), asCommand+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	said, err := cmd.StderrPipe()
