@@ -120,6 +120,9 @@ func TestTrainImagesRefuses(t *testing.T) {
 // Evaluation reads the moving averages of batch norm: micro-batches may be too
 // small to train on.
 func TestEvaluateSmallMicroBatches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains a ResNet, which takes minutes under the race detector")
+	}
 	weights := filepath.Join(t.TempDir(), "weights")
 	network := strings.Fields("--model resnet50 --image 32 --batch 4 --threads 2")
 	train := func(how string) (status int, stdout, stderr string) {
