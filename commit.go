@@ -11,9 +11,10 @@ import (
 	"sync"
 )
 
-// Commit is what this program was built from, as the build stamped it or, run by
-// go run or go test, which do not, as git tells of the checkout that its sources
-// are in; "" if neither knows. The directory it is started in has no say.
+// Commit returns the commit that this program was built from: the build's stamp or,
+// with go run and go test, which stamp nothing, what git reports of the checkout
+// that holds the sources; "" if neither knows. It does not depend on the working
+// directory.
 func Commit() (commit string, dirty bool) {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -40,10 +41,10 @@ var gitCommit = sync.OnceValues(func() (string, bool) {
 	return commitOf(executable, source)
 })
 
-// commitOf is the commit of the checkout in which source, a file of this package,
-// was compiled. It is known only where it cannot have moved on since:
-// the executable is one that the go command has just made from it to run it, and
-// the sources are still those that it was made from.
+// commitOf returns the commit of the checkout in which source, a file of this
+// package, was compiled. It is known only if the checkout cannot have changed since:
+// the go command has just built the executable to run it, and the sources are still
+// those that it was built from.
 func commitOf(executable, source string) (commit string, dirty bool) {
 	dir := filepath.Dir(source)
 	if !builtToRun(executable) || !filepath.IsAbs(dir) || !sameEngine(dir) {
@@ -65,8 +66,8 @@ func commitOf(executable, source string) (commit string, dirty bool) {
 	return git("rev-parse", "HEAD"), git("status", "--porcelain") != ""
 }
 
-// builtToRun tells whether the go command made an executable to run it: it does
-// so in directories named go-build..., or in its cache.
+// builtToRun reports whether the go command built an executable to run it: it
+// builds these in directories named go-build..., or in its cache.
 func builtToRun(executable string) bool {
 	if cache := os.Getenv("GOCACHE"); cache != "" && strings.HasPrefix(executable, filepath.Clean(cache)+string(filepath.Separator)) {
 		return true
@@ -74,7 +75,7 @@ func builtToRun(executable string) bool {
 	return slices.ContainsFunc(strings.Split(filepath.ToSlash(executable), "/"), func(s string) bool { return strings.HasPrefix(s, "go-build") })
 }
 
-// sameEngine tells whether a checkout holds the engine that this program has.
+// sameEngine reports whether a checkout holds the engine that this program has.
 func sameEngine(dir string) bool {
 	engine, err := EngineIn(os.DirFS(dir))
 	return err == nil && engine == Engine()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What has no stamp knows its commit by where its sources are, not by where it
-// is started.
+// A program without a stamp gets its commit from where its sources are, not from
+// where it is started.
 func TestCommitOfSources(t *testing.T) {
 	executable, err := os.Executable()
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package gpipebench retraces the experiments of GPipe and its neighbours; the
 // command is in cmd/gpipebench, the library in gpipe, nn and models.
 //
-// The package itself says only which engine a program has: what computes, from
+// The package itself only identifies a program's engine: all that computes, from
 // kernels to datasets.
 package gpipebench
 
@@ -23,20 +23,20 @@ import (
 //go:embed gpipe/*.go gpipe/*/*.go gpipe/internal/*/*.go gpipe/accelerators/*.yaml
 var sources embed.FS
 
-// Engine is the digest of the engine's sources: of what their Go tokens and their
-// assembly say, without tests and comments. Two programs with the same engine
-// compute the same; what differs between two engines may be nothing that decides
-// a result, so a record names its engine but does not depend on it.
+// Engine is the digest of the engine's sources: Go tokens, assembly and accelerator
+// files, without tests and Go comments. Two programs with the same engine compute
+// the same. Two engines may differ in something that affects no result, so a record
+// names its engine but does not depend on it.
 var Engine = sync.OnceValue(func() string {
 	engine, err := EngineIn(sources)
 	if err != nil {
-		panic(err) // memory has everything
+		panic(err) // embedded files can always be read
 	}
 	return engine
 })
 
-// EngineIn is the digest of the same files in another place: Engine's, if they say
-// the same.
+// EngineIn is the digest of the same files in another place. It equals Engine's if
+// they say the same.
 func EngineIn(root fs.FS) (string, error) {
 	h := sha256.New()
 	err := fs.WalkDir(sources, ".", func(name string, d fs.DirEntry, err error) error {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Every source of the engine's folders is in its digest, but what only tests use.
+// Every source in the engine's folders is in its digest, except what only tests use.
 func TestEngineIsWhole(t *testing.T) {
 	var embedded []string
 	if err := fs.WalkDir(sources, ".", func(name string, d fs.DirEntry, err error) error {

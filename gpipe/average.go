@@ -7,7 +7,7 @@ import (
 )
 
 // The average of the weights (Pipeline.EMA) is one more tensor of a parameter's
-// optimiser state. It moves behind every update on the device that owns the
+// optimiser state. It moves after every update, on the device that owns the
 // weight; stages that share a weight move their copies alike.
 
 // stateSlots is the number of tensors of state that a parameter has.
@@ -19,8 +19,8 @@ func (n *network) stateSlots() int {
 	return slots
 }
 
-// copies is how often a device holds each of its trained weights: itself, its
-// gradient, its state.
+// copies is how many tensors of a trained weight's size a device holds for it: the
+// weight, its gradient, its state.
 func (n *network) copies() int {
 	if !n.trains() {
 		return 1 + n.stateSlots()
@@ -28,7 +28,7 @@ func (n *network) copies() int {
 	return 2 + n.stateSlots()
 }
 
-// startState makes a weight's state, all zeros so far, what it starts from.
+// startState sets a weight's state, all zeros so far, to its first values.
 func (n *network) startState(w *weight) {
 	for i, state := range w.state[:len(n.Optimizer.Slots())] {
 		nn.InitState(n.Optimizer, i, state)
@@ -38,13 +38,13 @@ func (n *network) startState(w *weight) {
 	}
 }
 
-// average is the weight's, if averages are kept.
+// average is the weight's average. Averages must be kept.
 func (w *weight) average() []float32 { return w.state[len(w.state)-1] }
 
-// Averaged runs f with the averages in the weights' places, to the bit: what f
-// evaluates, predicts, hashes or saves is of them. Batch norm's moving averages
-// are no weights and stay. Neither Step nor Load is possible meanwhile; behind f
-// the weights are what they were. It is an error if no averages are kept.
+// Averaged runs f with the averages in the weights' places: what f evaluates,
+// predicts, hashes or saves is theirs. Batch norm's moving averages are not weights
+// and stay. Step and Load are errors meanwhile; after f the weights have the bits
+// that they had before. It is an error if no averages are kept.
 func (t *Trainer) Averaged(f func() error) error {
 	switch {
 	case t.broken != nil:
@@ -59,7 +59,7 @@ func (t *Trainer) Averaged(f func() error) error {
 	return f()
 }
 
-// swapAverages lets weights and averages change places.
+// swapAverages exchanges the weights and the averages.
 func (t *Trainer) swapAverages() {
 	t.averaged = !t.averaged
 	for _, d := range t.devices {
@@ -73,7 +73,7 @@ func (t *Trainer) swapAverages() {
 	}
 }
 
-// restartAverages makes every average that of the present weights alone.
+// restartAverages sets every average to the present weights.
 func (t *Trainer) restartAverages() {
 	if !t.net.EMA.Kept() {
 		return
@@ -85,10 +85,10 @@ func (t *Trainer) restartAverages() {
 	}
 }
 
-// trainable refuses to change weights while the averages are in their places.
+// trainable is an error while the averages are in the weights' places, else nil.
 func (t *Trainer) trainable() error {
 	if t.averaged {
-		return errors.New("the averages are in the weights' places: want to train or load behind Averaged")
+		return errors.New("the averages are in the weights' places: want to train or load after Averaged has returned")
 	}
 	return nil
 }

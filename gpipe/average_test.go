@@ -46,8 +46,8 @@ func values(tr *Trainer) (all []float32) {
 	return all
 }
 
-// TestAverageIsTensorFlows follows the average from the weights behind every
-// step, in float64; the first weights are its start.
+// TestAverageIsTensorFlows computes the average from the weights after every step, in
+// float64; it starts from the first weights.
 func TestAverageIsTensorFlows(t *testing.T) {
 	for _, e := range []nn.EMA{{Decay: 0.9}, {Decay: 0.9, Constant: true}} {
 		p := averaging(t)
@@ -84,7 +84,7 @@ func TestAverageIsTensorFlows(t *testing.T) {
 }
 
 // TestAveragesDoNotDependOnTheWay: guarantees G1 and G2 hold for the average and
-// for state that starts from one, and the average does not change the training.
+// for state that starts from 1, and the average does not change the training.
 func TestAveragesDoNotDependOnTheWay(t *testing.T) {
 	none := averaging(t)
 	none.EMA = nn.EMA{}
@@ -160,8 +160,8 @@ func TestAverageIsPlanned(t *testing.T) {
 	}
 }
 
-// TestAveragedRestores: what f sees are the averages, also in evaluations, and
-// behind it the weights have the bits that they had, whatever became of f.
+// TestAveragedRestores: f sees the averages, also in evaluations, and after it the
+// weights have the bits that they had, even if f failed or panicked.
 func TestAveragedRestores(t *testing.T) {
 	p := averaging(t)
 	p.Partitions, p.MicroBatches = 3, 2
@@ -203,19 +203,19 @@ func TestAveragedRestores(t *testing.T) {
 		t.Errorf("hash %s and loss %v within, %s and %v outside", averageHash, averageLoss, hash, loss)
 	}
 	if got := tr.Hash(); got != hash {
-		t.Errorf("weights %s behind it, %s before", got, hash)
+		t.Errorf("weights %s after it, %s before", got, hash)
 	}
 	if got := evaluate(); got != loss {
-		t.Errorf("loss %v behind it, %v before", got, loss)
+		t.Errorf("loss %v after it, %v before", got, loss)
 	}
 	func() {
 		defer func() { _ = recover() }()
 		_ = tr.Averaged(func() error { panic("in f") })
 	}()
 	if got := tr.Hash(); got != hash {
-		t.Errorf("weights %s behind a panic, %s before", got, hash)
+		t.Errorf("weights %s after a panic, %s before", got, hash)
 	}
-	stepSmall(t, tr, 2) // and goes on as if nothing had been
+	stepSmall(t, tr, 2) // training goes on as if nothing had happened
 	other := openSmall(t, p)
 	for i := range 3 {
 		stepSmall(t, other, i)
@@ -224,7 +224,7 @@ func TestAveragedRestores(t *testing.T) {
 		t.Error("the evaluations change the training")
 	}
 
-	// Loaded, the averages are the weights, and so is their average.
+	// Once loaded, the averages are the weights, and the new averages start from them.
 	if err := tr.Load(averagesFile); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestAveragedRestores(t *testing.T) {
 	}
 }
 
-// Batch norm's moving averages are no weights: they stay in place while the
+// Batch norm's moving averages are not weights: they stay in place while the
 // averages of the weights are evaluated, and are hashed and saved with them.
 func TestAveragedLeavesMovingStatistics(t *testing.T) {
 	c := amoebanet.Config{Layers: 3, Filters: 8, Classes: 5, Image: 32}

@@ -8,7 +8,7 @@ import (
 	"gpipebench/nn/program"
 )
 
-// origin is where the slot of a space begins.
+// origin is where in a category's region the slot bound to a space begins.
 type origin struct {
 	category Category
 	off      int
@@ -40,7 +40,8 @@ func (r *stageRun) hold(m int) {
 
 func (r *stageRun) held(m int) int { return slices.Index(r.residual, m) }
 
-// release gives an inbox slot back to the neighbour that fills it.
+// release gives an inbox slot back to the neighbour that fills it. In tests the slot
+// is poisoned first.
 func (r *stageRun) release(s program.Space, slot int, in *inbox) {
 	r.use(s, slot)
 	r.poison(s)
@@ -55,7 +56,7 @@ func (r *stageRun) poison(s program.Space) {
 	}
 }
 
-// pass tells how often a micro-batch's forward function has run in this step.
+// pass says whether a micro-batch's forward function has run before in this step.
 type pass uint8
 
 const (
@@ -91,7 +92,7 @@ func (r *stageRun) touch(s program.Space, end int) {
 	*high = max(*high, o.off+end)
 }
 
-// touchAll notes what has arrived from outside, read or not.
+// touchAll records tensors that have arrived from outside as used, read or not.
 func (r *stageRun) touchAll(places []program.Tensor) {
 	for _, p := range places {
 		if p.Len > 0 {

@@ -12,8 +12,8 @@ import (
 	"gpipebench/nn/program"
 )
 
-// An operation that was timed itself takes that long, whatever its kind's rate;
-// others take what they did.
+// An operation that was timed itself takes that time, whatever its kind's rate;
+// the others take the same as before.
 func TestShapesGoBeforeRates(t *testing.T) {
 	p := small.pipeline(t)
 	a := &accelerator.Accelerator{Name: "host", F32: 1e11, Memory: 1 << 40, Bandwidth: 1e10, Lanes: 1, Packing: true}
@@ -39,7 +39,7 @@ func TestShapesGoBeforeRates(t *testing.T) {
 	}
 }
 
-// What is calibrated is a file that is read again as it was.
+// A calibrated accelerator is written to a file and read back unchanged.
 func TestCalibrationIsAFile(t *testing.T) {
 	c := &accelerator.Calibration{}
 	p := small.pipeline(t)

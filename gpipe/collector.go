@@ -14,10 +14,10 @@ var collector struct {
 	percent int // before the first of them
 }
 
-// PauseCollector turns the process's garbage collector off until what it returns
-// is called, once, whatever other pauses begin and end meanwhile: the last to
-// end puts the percentage back that the first one found (see
-// [debug.SetGCPercent], which nobody else should call between).
+// PauseCollector turns the process's garbage collector off until resume is called;
+// further calls of resume do nothing. Pauses may overlap: the last to end restores
+// the percentage that the first one found. [debug.SetGCPercent] must not be called
+// meanwhile.
 func PauseCollector() (resume func()) {
 	collector.Lock()
 	defer collector.Unlock()

@@ -38,8 +38,8 @@ func phrases() (b nn.Batch, translations [][]int32) {
 }
 
 // TestDecode: a network that has learned its phrases translates them, greedily
-// and by beams, and what it finds, with the scores' bits, is the same however it
-// is cut.
+// and by beam search, and the results, with the bits of their scores, are the same
+// however it is cut.
 func TestDecode(t *testing.T) {
 	b, translations := phrases()
 	layers, err := transformer.Translation(transformer.TranslationConfig{
@@ -70,7 +70,7 @@ func TestDecode(t *testing.T) {
 		}
 		return found
 	}
-	// Early, when translations are long and wrong, and when it knows them.
+	// Early, when translations are long and wrong, and after it has learned them.
 	var r *Result
 	for step := range 80 {
 		for _, tr := range []*Trainer{one, three} {
@@ -102,8 +102,8 @@ func TestDecode(t *testing.T) {
 	t.Logf("loss %.3g", r.Loss)
 }
 
-// chain compares greedy translations with the most probable token behind each
-// prefix, all of them predicted at once: a prediction's prefixes are the ids.
+// chain compares greedy translations with the most probable token after each of
+// their prefixes, all predicted at once: each position's prefix is the ids before it.
 func chain(t *testing.T, tr *Trainer, b nn.Batch, found []transformer.Hypothesis) {
 	t.Helper()
 	n, width := b.Inputs[2].Shape[0], b.Inputs[2].Shape[1]

@@ -6,25 +6,25 @@ import (
 	"gpipebench/nn/program"
 )
 
-// LayerInfo is what is known of one layer from its shapes, per example.
+// LayerInfo describes one layer by its shapes, per example.
 type LayerInfo struct {
 	Name       string        `json:"name"`
-	Params     int64         `json:"params"` // trained; tied ones count where they are listed first
+	Params     int64         `json:"params"` // trained ones; a tied one counts in the first layer that lists it
 	FLOPs      int64         `json:"flops"`  // forward, 2 x multiply-adds of matrix products and convolutions
 	OutShape   []graph.Shape `json:"out_shape"`
 	SavedBytes int64         `json:"saved_bytes"` // residuals that its backward needs
 
-	cost float64 // what a partitioner balances: FLOPs, or what the layer says itself
+	cost float64 // what a partitioner balances: FLOPs, or the layer's own figure
 }
 
-// Description is a network seen layer by layer.
+// Description is a network, described layer by layer.
 type Description struct {
 	Params int64
 	Layers []LayerInfo
 }
 
-// FLOPs are the layers' costs for a partitioner: the derived ones, or what a
-// layer says itself (GPipe's optional c_i).
+// FLOPs are the layers' costs for a partitioner: the derived ones, or a layer's own
+// figure (GPipe's optional c_i).
 func (d *Description) FLOPs() []float64 {
 	costs := make([]float64, len(d.Layers))
 	for i, l := range d.Layers {
@@ -33,7 +33,7 @@ func (d *Description) FLOPs() []float64 {
 	return costs
 }
 
-// Memory are the layers' costs in bytes: parameters with gradients and two
+// Memory has the layers' costs in bytes: parameters with gradients and two
 // optimiser slots, and the residuals of one example.
 func (d *Description) Memory() []float64 {
 	costs := make([]float64, len(d.Layers))
@@ -47,7 +47,7 @@ func (d *Description) Memory() []float64 {
 // many parameters there are.
 //
 // If a batch norm would see a single value per channel, the network is traced for
-// two examples and every figure is halved, that of its statistics too.
+// two examples and every figure is halved, including that of its statistics.
 func (p Pipeline) Describe(in Input) (*Description, error) {
 	d, err := p.describe(in, 1)
 	if err != nil {
@@ -58,7 +58,8 @@ func (p Pipeline) Describe(in Input) (*Description, error) {
 	return d, err
 }
 
-// describe traces the network for some examples; its figures are of one.
+// describe traces the network for the given number of examples; its figures are per
+// example.
 func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
 	defer Misfit(&err)
 	st := nn.TraceStage(p.Layers, 0, p.Loss, batched(in.Inputs, examples), batched(in.Targets, examples), true)
@@ -108,7 +109,7 @@ func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
 	return d, nil
 }
 
-// within tells whether examples of types a fit where those of types b do: the
+// within reports whether examples of types a fit where those of types b do: the
 // same kinds of tensors, in no dimension larger.
 func within(a, b []graph.Type) bool {
 	if len(a) != len(b) {

@@ -8,8 +8,8 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// TestDescribeSmallImages: images of which a batch norm leaves a single pixel
-// cannot be traced one at a time, and are told of one at a time all the same.
+// TestDescribeSmallImages: a network whose batch norm sees a single pixel per image
+// cannot be traced for one example, and is described per example all the same.
 func TestDescribeSmallImages(t *testing.T) {
 	describe := func(image int) *Description {
 		c := amoebanet.Config{Layers: 3, Filters: 8, Classes: 10, Image: image}

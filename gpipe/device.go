@@ -26,11 +26,11 @@ type device struct {
 type weight struct {
 	param int // index into network.params
 	w     []float32
-	state [][]float32 // the optimiser's slots, and behind them the average, if one is kept
+	state [][]float32 // the optimiser's slots, then the average, if one is kept
 	grads [][]float32 // one accumulator for each use on this stage, in layer order
 }
 
-// newDevice allocates what is planned for stage k, and initialises it.
+// newDevice allocates the memory planned for stage k and initialises it.
 func newDevice(n *network, k int, plan *Plan) (*device, error) {
 	described := n.Devices[k]
 	var mem *memory

@@ -7,8 +7,8 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// twice hands its output on in two places of the tuple, as a network does that
-// starts with the same state twice; both uses them.
+// twice returns its output in two places of the tuple, as a network does that
+// starts from the same state twice; both uses the two.
 type twice struct{ nn.Layer }
 
 func (l twice) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {

@@ -16,15 +16,14 @@ type StageError struct {
 func (e *StageError) Error() string { return fmt.Sprintf("%v, %s: %v", e.At, e.Task, e.Err) }
 func (e *StageError) Unwrap() error { return e.Err }
 
-// OutOfMemoryError says that a device's capacity does not hold what is planned
-// for it.
+// OutOfMemoryError says that a device's capacity does not hold its plan.
 type OutOfMemoryError struct {
 	Device   int
-	Layer    string // the layer at which the capacity was passed
+	Layer    string // the layer at which the capacity was exceeded
 	Category Category
 	Wanted   int64 // bytes
 	Free     int64 // bytes
-	Capacity int64
+	Capacity int64 // bytes
 }
 
 func (e *OutOfMemoryError) Error() string {

@@ -117,8 +117,8 @@ func ExamplePipeline_timeline() {
 	//    step 14 s  F forward  B backward  . idle
 }
 
-// residual is a layer of one's own: y = x + relu(x W). A forward function and a
-// list of parameters are all that it takes; the backward is derived.
+// residual is a user's own layer: y = x + relu(x W). It needs only a forward function
+// and a list of parameters; the backward function is derived.
 type residual struct {
 	name  string
 	dense *nn.Dense
@@ -131,7 +131,7 @@ func (r *residual) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return []*graph.Node{t.Add(in[0], t.ReLU(r.dense.Forward(t, in...)[0]))}
 }
 
-// What is known of a network from its shapes alone.
+// A network is described from its shapes alone.
 func ExamplePipeline_Describe() {
 	var layers []nn.Layer
 	for i := range 3 {

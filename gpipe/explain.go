@@ -16,9 +16,9 @@ import (
 
 // explain turns the first error of a step into the one that the user sees: it
 // looks for the origin of a loss that is not finite, and for the token that made
-// a stage panic. Nothing of this costs a step that succeeds anything.
+// a stage panic. A step that succeeds does not pay for any of this.
 func (s *step) explain(ctx context.Context, err error) error {
-	// Of several processes the first that has not only heard of a failure knows it.
+	// Of several processes, take the first whose failure is its own, not another's abort.
 	err = agree(ctx, s.trainer, s.named(err), func(a, b failure) bool { return !a.Heard && b.Heard })
 	var bad *lossError
 	switch {
@@ -36,7 +36,8 @@ func (s *step) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// named says more of an error that this process's stages know more of.
+// named adds to an error what this process knows about it: the layer of a value that
+// is not finite, or the token that made a stage panic.
 func (s *step) named(err error) error {
 	var at *StageError
 	var trapped *program.NonFiniteError
@@ -53,9 +54,9 @@ func (s *step) named(err error) error {
 	return err
 }
 
-// hunt runs the forward functions of a training's micro-batch again, instruction
-// by instruction, to name the operation where a value that is not finite first
-// came out: the inputs are still in their slots.
+// hunt runs the forward functions of a training micro-batch again and checks every
+// instruction's output, to name the operation in which a value that is not finite
+// first appeared. The inputs are still in their slots.
 func (s *step) hunt(ctx context.Context, bad *lossError) error {
 	task := "F" + strconv.Itoa(bad.Micro)
 	s.hunting = true
@@ -70,7 +71,7 @@ func (s *step) hunt(ctx context.Context, bad *lossError) error {
 			break
 		}
 	}
-	// The first stage that finds one has its origin.
+	// The origin is in the first stage that finds such a value.
 	found = agree(ctx, s.trainer, found, func(a, b failure) bool {
 		return a.Task != "" && (b.Task == "" || a.At.Compare(b.At) < 0)
 	})
@@ -84,9 +85,9 @@ func (s *step) nonFinite(nf *program.NonFiniteError) error {
 	return &NonFiniteError{"output", s.trainer.net.layerName(nf.Layer), nf.Op, nf.Value}
 }
 
-// outside finds the first token of the batch that is in no row of the table that
-// looks it up, or the first target that is no class; nil if there is none. The
-// batch fits the network, whose programs are made for it.
+// outside returns an error that names the first token of the batch that has no row in
+// its table, or the first target that is not a class; nil if there is none. The batch
+// must fit the network.
 func (s *step) outside() error {
 	n, in := s.trainer.net, InputOf(s.batch)
 	loss := n.Loss

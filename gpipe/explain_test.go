@@ -14,7 +14,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// A token or a target that is not there is named by its place, whichever stage
+// A token or target out of range is named by its place in the batch, whichever stage
 // found it.
 func TestTokenOutside(t *testing.T) {
 	every(t, func(t *testing.T, p Pipeline) {
@@ -41,8 +41,8 @@ func TestTokenOutside(t *testing.T) {
 	})
 }
 
-// What an evaluation makes of a weight that is not finite is traced to its
-// origin, and the trainer goes on.
+// An evaluation with a weight that is not finite reports the origin of the value, and
+// the trainer can be used afterwards.
 func TestNaNOfAnEvaluation(t *testing.T) {
 	every(t, func(t *testing.T, p Pipeline) {
 		p.Layers[4] = poisoned{p.Layers[4], &nn.Param{Name: "poison", Shape: graph.Shape{small.model.Dim}, Init: nn.Constant(float32(math.NaN()))}}
@@ -61,8 +61,8 @@ func TestNaNOfAnEvaluation(t *testing.T) {
 	})
 }
 
-// The collector comes back, after steps that fail as well, and not before the
-// last of overlapping pauses ends.
+// The collector is restored, also after steps that fail, and not before the last of
+// overlapping pauses ends.
 func TestCollectorResumes(t *testing.T) {
 	percent := func() int {
 		now := debug.SetGCPercent(-1)
@@ -126,13 +126,13 @@ func TestAbsurdSizes(t *testing.T) {
 	}
 }
 
-// Devices that plan more than the machine has are refused together, before any
-// is allocated, although each would be given its memory.
+// Devices that together plan more memory than the machine has are refused before any
+// is allocated, although each alone would get its memory.
 func TestMoreThanTheMachineHas(t *testing.T) {
 	ram, swap := MachineMemory()
 	has := ram + swap
 	if has == 0 {
-		t.Skip("nobody knows how much memory there is")
+		t.Skip("the machine's memory is not known")
 	}
 	p := small.pipeline(t)
 	floats := int(has / 4 / 3)

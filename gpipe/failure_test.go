@@ -116,7 +116,7 @@ func (l idle) Params() []*nn.Param {
 	return append(l.Layer.Params(), &nn.Param{Name: "idle", Shape: graph.Shape{1}, Init: nn.Zeros()})
 }
 
-// dear is a layer that says itself what it costs, in a unit of its own.
+// dear is a layer that states its own cost, in its own unit.
 type dear struct {
 	nn.Layer
 	cost float64
@@ -257,15 +257,15 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// mistaken is a layer that is wrong, whatever comes in.
+// mistaken is a layer with a defect, whatever its input.
 type mistaken struct{ nn.Layer }
 
 func (mistaken) Forward(_ *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return []*graph.Node{in[len(in)]}
 }
 
-// A layer's misuse is that the network does not fit its input. Its defect is not,
-// wherever it is traced.
+// A layer's misuse is reported as a network that does not fit its input. A defect in
+// a layer is not, wherever the layer is traced.
 func TestDefectsAreNoMisfit(t *testing.T) {
 	p, in := small.pipeline(t), InputOf(small.data(0))
 	wide := in

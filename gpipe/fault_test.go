@@ -2,8 +2,8 @@ package gpipe
 
 import "runtime/debug"
 
-// setPanicOnFault makes memory faults of this goroutine panics; calling what it
-// returns ends that.
+// setPanicOnFault turns memory faults of this goroutine into panics; the function
+// that it returns undoes this.
 func setPanicOnFault() func() {
 	old := debug.SetPanicOnFault(true)
 	return func() { debug.SetPanicOnFault(old) }

@@ -32,9 +32,9 @@ func checkMemory(t testing.TB, tr *Trainer) {
 	}
 }
 
-// way is how a network is run: what must not change its bits.
+// way is a way to run a network, which must not change its bits.
 type way struct {
-	Pipeline      // but for what belongs to the network, such as Layers
+	Pipeline      // without what belongs to the network, such as Layers
 	examples int  // of the mini-batch
 	fine     bool // cut also inside of layers
 }
@@ -46,7 +46,7 @@ func (w way) of(p Pipeline) Pipeline {
 	return p
 }
 
-// factor is one thing about a way.
+// factor is one setting of a way, with its possible levels.
 type factor struct {
 	name   string
 	levels []string
@@ -138,9 +138,9 @@ func covering(fs []factor) (rows [][]int, pairs int) {
 	return rows, pairs
 }
 
-// TestG1 is the guarantee that gives this package its reason: one hash over a
-// pairwise-covering set of ways to run, at every M. Each run is checked for
-// memory (G2) and work (G3) as well.
+// TestG1 checks this package's main guarantee: one hash over a pairwise-covering set
+// of ways to run, at every M. Each run is checked for memory (G2) and work (G3) as
+// well.
 func TestG1(t *testing.T) {
 	for _, tied := range []bool{true, false} {
 		t.Run(fmt.Sprintf("tied=%v", tied), func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestG1Large(t *testing.T) {
 	}
 }
 
-// Every thread of a device takes part in its kernels, or the runs on two
+// Every thread of a device takes part in its kernels; otherwise the runs on two
 // threads above would prove nothing.
 func TestThreadsTakePart(t *testing.T) {
 	p := small.pipeline(t)
@@ -215,8 +215,7 @@ func TestThreadsTakePart(t *testing.T) {
 	}
 }
 
-// The hash of another seed, learning rate or clipping differs: it sees what it
-// should.
+// The hash differs for another seed, clipping or L2: it depends on the training.
 func TestHashSees(t *testing.T) {
 	want := small.train(t, small.pipeline(t))
 	for name, change := range map[string]func(*Pipeline){

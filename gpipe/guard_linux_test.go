@@ -12,8 +12,8 @@ import (
 	"gpipebench/nn"
 )
 
-// guarded maps n floats that end right before a page that cannot be touched.
-// Short of the promised length, the last floats lie on that page.
+// guarded maps n floats that end right before a protected page. With short > 0 the
+// last short floats lie on that page.
 func guarded(t testing.TB, n, short int) []float32 {
 	if n == 0 {
 		return nil
@@ -64,9 +64,9 @@ func openFaulting(p Pipeline, in Input) (tr *Trainer, err error) {
 	return p.Open(in)
 }
 
-// TestPlanSufficesToTheFloat is one half of guarantee G2: no kernel, however
-// wide its vectors, reaches beyond the planned bytes. The other half is that
-// with one float less it does, in every category.
+// TestPlanSufficesToTheFloat checks both halves of guarantee G2: no kernel, however
+// wide its vectors, reaches beyond the planned bytes; with one float less, one does,
+// in every category.
 func TestPlanSufficesToTheFloat(t *testing.T) {
 	for _, threads := range []int{1, 2} {
 		p := small.pipeline(t)
@@ -76,8 +76,8 @@ func TestPlanSufficesToTheFloat(t *testing.T) {
 	}
 }
 
-// TestImagePlansSufficeToTheFloat: the same of convolutions, pools and batch
-// norm, whose kernels read runs and write tiles at the edges of odd images.
+// TestImagePlansSufficeToTheFloat: the same for convolutions, pools and batch norm,
+// whose kernels read runs and write tiles at the edges of odd images.
 func TestImagePlansSufficeToTheFloat(t *testing.T) {
 	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "resnet": smallResNet, "convolutions": smallConvolutions} {
 		t.Run(name, func(t *testing.T) {

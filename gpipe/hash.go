@@ -16,11 +16,11 @@ type NamedWeights struct {
 	Data  []float32
 }
 
-// Weights are the parameters by path, in layer order, tied ones once, then
-// batch norm's moving averages. The slices are the memory of this process's
-// devices, valid between steps, until Close, and copies of what other processes
-// have. Where several processes run the pipeline all call it, as they do Step; if
-// one cannot be reached it is nil, and later steps return why.
+// Weights returns the parameters in layer order, each tied one once, then batch
+// norm's moving averages. The slices are the memory of this process's devices, valid
+// between steps until Close, or copies of what other processes have. If several
+// processes run the pipeline, all must call it, as with Step; if one cannot be
+// reached it is nil, and later steps return the reason.
 func (t *Trainer) Weights() []NamedWeights {
 	all, err := t.weights()
 	if err != nil {
@@ -59,8 +59,7 @@ func (t *Trainer) weights() ([]NamedWeights, error) {
 	return all, nil
 }
 
-// ownWeights are Weights where they are first used in this process, and no data
-// of others.
+// ownWeights are Weights without the data of those that other processes hold.
 func (t *Trainer) ownWeights() (all []NamedWeights) {
 	n := t.net
 	for i := range n.params {

@@ -28,8 +28,8 @@ type images struct {
 
 const imageClasses = 5
 
-// smallAmoebaNet has what the large one has: an auxiliary head, drop-path,
-// dropout and label smoothing. Its last batch norm has one pixel an image, so a
+// smallAmoebaNet has all that the large one has: an auxiliary head, drop-path,
+// dropout and label smoothing. Its last batch norm has one pixel per image, so a
 // micro-batch of one has no statistics.
 var smallAmoebaNet = images{
 	layers: func(bool) ([]nn.Layer, error) {
@@ -90,7 +90,7 @@ func convolutions() []nn.Layer {
 	}
 }
 
-// residual joins what comes in, x, with what a layer makes of it, y.
+// residual joins a layer's input x with its output y.
 type residual struct {
 	nn.Layer
 	join func(t *nn.Trace, x, y *graph.Node) *graph.Node
@@ -192,8 +192,8 @@ func TestG1Convolutions(t *testing.T) {
 // TestMovingAverages: they move once a mini-batch, by the statistics of all its
 // examples ("we also track the moving average of the sufficient statistics over
 // the entire mini-batch to be used during evaluation", Huang et al. 2019,
-// section 2.2). What goes into the stem's batch norm does not depend on other statistics, so
-// its averages are those of a convolution by hand, at every M.
+// section 2.2). The input of the stem's batch norm does not depend on other
+// statistics, so its averages are those of a convolution by hand, at every M.
 func TestMovingAverages(t *testing.T) {
 	n := smallResNet
 	const momentum, channels = 0.9, 4
@@ -413,8 +413,8 @@ func describeAmoebaNet(t *testing.T, c amoebanet.Config) *Description {
 	return d
 }
 
-// The schedules that keep residuals and those that recompute have the same
-// statistics, at an M where the two count differently if a recomputation did.
+// Checkpoint modes that keep residuals and those that recompute have the same
+// statistics, at an M where they would differ if recomputations counted.
 func TestRecomputationDoesNotCount(t *testing.T) {
 	n := smallResNet
 	var want outcome

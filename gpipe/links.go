@@ -16,10 +16,10 @@ import (
 // number of slots. The first stage's input has no neighbour: its list takes credits
 // itself.
 //
-// Invariants: credits left, plus micro-batches from the credit that was taken for
-// them to release, are slots. Micro-batches come and are released in ascending
+// Invariants: the credits left, plus the micro-batches that have taken a credit and
+// are not released, are slots. Micro-batches come and are released in ascending
 // order, so those that are here are consecutive, and no two of them share a slot.
-// Whoever puts something into a channel never waits: both have room for all.
+// Sends on the channels never wait: both have room for all.
 type inbox struct {
 	slots   int
 	credit  chan struct{} // a slot is free
@@ -37,10 +37,10 @@ func newInbox(slots, micro int) inbox {
 // outbox holds what is on its way to a neighbour, micro-batch m in slot m mod the
 // number of slots.
 //
-// Invariants: tokens in free, plus micro-batches from before their task to the end
-// of their Send, are slots. The list's goroutine alone takes tokens and fills ready,
-// in ascending order, and closes ready when it ends; the sender alone gives tokens
-// back. Neither waits to put something in.
+// Invariants: the tokens in free, plus the micro-batches that have taken a token
+// (before their task) and whose Send is not over, are slots. Only the list's
+// goroutine takes tokens and fills ready, in ascending order, and closes ready when
+// it ends; only the sender gives tokens back. Sends on the channels never wait.
 type outbox struct {
 	slots int
 	free  chan struct{} // a slot may be written to
@@ -55,7 +55,7 @@ func newOutbox(slots, micro int) outbox {
 	return out
 }
 
-// crossing cuts what crosses an edge out of a slot; tensors without a gradient
+// crossing returns the tensors of a slot that cross an edge. Those without a gradient
 // do not cross backwards.
 func crossing(slot []float32, places []program.Tensor) [][]float32 {
 	var ts [][]float32
@@ -67,7 +67,7 @@ func crossing(slot []float32, places []program.Tensor) [][]float32 {
 	return ts
 }
 
-// receive takes in a neighbour's tensors for every micro-batch, in order.
+// receive receives a neighbour's tensors for every micro-batch, in order.
 func (r *stageRun) receive(ctx context.Context, what transport.Payload, in *inbox, from int) error {
 	for m := range r.sizes {
 		if err := take(ctx, in.credit); err != nil {
@@ -110,7 +110,7 @@ func (r *stageRun) takeIn(ctx context.Context, from transport.Route, dst [][]flo
 	return began, err
 }
 
-// send hands out what the list's goroutine has put into an outbox.
+// send sends what the list's goroutine has put into an outbox.
 func (r *stageRun) send(ctx context.Context, what transport.Payload, out *outbox, to int) error {
 	for {
 		var m int

@@ -19,8 +19,8 @@ type lm struct {
 	steps  int // 0 means 3
 }
 
-// small covers what the arithmetic contract speaks of: dropout, tied softmax,
-// norm clipping, label smoothing, masked targets.
+// small has all that the arithmetic contract is about: dropout, tied softmax, norm
+// clipping, label smoothing, masked targets.
 var small = lm{
 	model: transformer.Config{Layers: 6, Dim: 16, FeedForward: 24, Heads: 2, Vocab: 19, SeqLen: 7, Dropout: 0.2, Tied: true, ClipLogits: 4},
 	batch: 9, ragged: true, smooth: 0.1,
@@ -64,7 +64,7 @@ func (l lm) data(i int) nn.Batch {
 	}
 }
 
-// outcome is what a run must not change.
+// outcome is what must not depend on the way a network is run.
 type outcome struct {
 	hash, before, initial string
 	losses                string
@@ -103,7 +103,7 @@ func train(t testing.TB, p Pipeline, steps int, data func(i int) nn.Batch) outco
 	return o
 }
 
-// changes makes sure that training does something: equal outcomes would say
+// changes checks that training changes the weights: equal outcomes would prove
 // nothing otherwise.
 func (o outcome) changes(t testing.TB) {
 	t.Helper()

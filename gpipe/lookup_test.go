@@ -2,8 +2,8 @@ package gpipe
 
 import "testing"
 
-// What begins a step looks programs up once for each size of its micro-batches,
-// not once for each of them.
+// The beginning of a step looks programs up once for each size of its micro-batches,
+// not once for each micro-batch.
 func TestProgramsAreLookedUpOnceASize(t *testing.T) {
 	allocations := func(micro int) float64 {
 		p := small.pipeline(t)

@@ -15,8 +15,8 @@ const (
 	Parameters     Category = iota // parameters and constant tables
 	Gradients                      // one accumulator for each use of a parameter
 	OptimizerState                 // the optimiser's slots, and the weights' average
-	Boundary                       // tensors at the partition's edges: inputs kept until their B, gradients, what is on its way out
-	Residuals                      // what a backward needs of its forward
+	Boundary                       // tensors at the partition's edges: inputs kept until their B, gradients, outputs not yet sent
+	Residuals                      // what a backward needs from its forward
 	Workspace                      // everything that lives within one task, packing buffers included
 	Categories                     // their number
 )
@@ -42,9 +42,9 @@ type region struct {
 
 // Plan is the memory of one device, fixed before anything runs.
 type Plan struct {
-	At place.Place // whose memory it is
-	// Bytes is the extent of each category; Peak that of all, the bytes that
-	// are allocated. It is less than a cache line a category above the sum.
+	At place.Place // the place that has the memory
+	// Bytes is the extent of each category. Peak is that of all, the bytes that are
+	// allocated: the sum plus less than a cache line for each category.
 	Bytes [Categories]int64
 	Peak  int64
 
@@ -53,7 +53,7 @@ type Plan struct {
 	state   [][]int // per optimiser slot and parameter: offset in its region
 	discard int     // where a recomputation's output goes, in the workspace
 
-	widest    *program.Program // which the workspace is as large as it is for
+	widest    *program.Program // the one that needs the largest workspace
 	widestFor purpose
 }
 
@@ -69,7 +69,7 @@ type planInput struct {
 	params   []int                 // sizes of the trained parameters
 	state    int                   // tensors of the optimiser's state for each
 
-	widest    *program.Program // of those that the workspace is for
+	widest    *program.Program // the one that needs the largest workspace
 	widestFor purpose
 }
 
@@ -85,7 +85,7 @@ func newPlan(in planInput) *Plan {
 	p := &Plan{widest: in.widest, widestFor: in.widestFor}
 	workspace := &in.slots[program.Workspace][0]
 	if in.discard > 0 {
-		// Behind everything that Keep has in the workspace.
+		// After everything that Keep has in the workspace.
 		p.discard = program.AlignUp(in.keep)
 		*workspace = max(*workspace, p.discard+in.discard)
 	}
@@ -132,7 +132,7 @@ type memory struct {
 	high  [Categories]int // floats, the furthest that anything has reached
 	free  func() error
 
-	walled []float32 // of an overcommitted device: the arena, and what cannot be touched behind it
+	walled []float32 // of an overcommitted device: the arena and the protected memory after it
 }
 
 // slot is the memory of one slot of a space.
@@ -141,7 +141,7 @@ func (m *memory) slot(s program.Space, i int) []float32 {
 	return m.parts[categoryOf[s]][p.off : p.off+p.span : p.off+p.span]
 }
 
-// touch notes that a space's slot has been used up to a float.
+// touch records that a space's slot has been used up to the float end.
 func (m *memory) touch(s program.Space, slot, end int) {
 	c := categoryOf[s]
 	if end += m.plan.slots[s][slot].off; end > m.high[c] {
@@ -149,8 +149,8 @@ func (m *memory) touch(s program.Space, slot, end int) {
 	}
 }
 
-// highWater is what the run has used so far, by category and in all: the
-// furthest address that anything reached.
+// highWater is what the run has used so far, by category and in all, measured by the
+// furthest address reached.
 func (m *memory) highWater() (used highWater) {
 	for c := range Categories {
 		used.Bytes[c] = int64(m.high[c]) * floatBytes
@@ -189,7 +189,7 @@ func newMemory(p *Plan, all []float32) *memory {
 	return m
 }
 
-// hooks are how the package's tests look inside a run.
+// hooks let the package's tests observe and change a run.
 type hooks struct {
 	poison       bool                                             // fill what is free with NaN
 	allocate     func(c Category, n int) []float32                // instead of one arena

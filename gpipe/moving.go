@@ -10,8 +10,8 @@ import (
 // Moving averages of batch norm (Huang et al. 2019, section 2.2). A stage's
 // forward tasks add the statistics of each micro-batch to a tally beside the
 // gradients' accumulators; recomputations do not. The update moves the averages
-// once, by what the whole mini-batch has. Micro-batches come in ascending order
-// in every schedule, so the bits are the same for all of them.
+// once, by the statistics of the whole mini-batch. Micro-batches come in ascending
+// order in every schedule, so the bits are the same for all schedules.
 
 // tallyBytes is a channel's part of a tally: count, mean and sum of squared
 // deviations in float64.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// mutant is a way to break the code that the guarantees' tests must notice.
+// mutant is a defect in the code that the guarantees' tests must notice.
 type mutant struct {
 	name     string
 	file     string // relative to this package
@@ -94,8 +94,8 @@ var mutants = []mutant{
 		"distinct(t, l.Forward(t, flow...))", "l.Forward(t, flow...)", "TestSameValueTwice"},
 }
 
-// TestMutants breaks the code, one way at a time, and sees the tests fail. It
-// runs the go command on the package with an overlay; nothing on disk changes.
+// TestMutants puts one defect at a time into the code and checks that the tests fail.
+// It runs the go command on the package with an overlay; nothing on disk changes.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the package once for each mutant")

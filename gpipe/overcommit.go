@@ -9,8 +9,8 @@ import (
 	"gpipebench/internal/defect"
 )
 
-// allocateWalled maps exactly the capacity and a wall behind it: whatever lies
-// beyond can be addressed and not be touched.
+// allocateWalled maps exactly the capacity, and after it protected memory, which has
+// addresses but cannot be touched.
 func allocateWalled(p *Plan, capacity int64) (*memory, error) {
 	all, free, err := arena.MapWalled(int(max(p.Peak, capacity)/floatBytes), int(capacity))
 	if err != nil {
@@ -21,7 +21,7 @@ func allocateWalled(p *Plan, capacity int64) (*memory, error) {
 	return m, nil
 }
 
-// checkWall refuses a capacity that cannot be a wall.
+// checkWall refuses a device or capacity that cannot be overcommitted.
 func checkWall(kind Kind, capacity int64) error {
 	page := int64(os.Getpagesize())
 	switch {
@@ -33,14 +33,14 @@ func checkWall(kind Kind, capacity int64) error {
 	return nil
 }
 
-// fault is what the runtime panics with when memory is touched that cannot be.
+// fault is what the Go runtime panics with when protected memory is touched.
 type fault interface {
 	error
 	Addr() uintptr
 }
 
-// overrun makes an *OutOfMemoryError of a fault behind the device's capacity,
-// nil of any other panic. Where says what ran, for a fault outside of a layer.
+// overrun returns an *OutOfMemoryError if v is a fault at an address beyond the
+// device's capacity, nil for any other panic. where is the layer or task that ran.
 func (d *device) overrun(v any, where string) error {
 	if p, ok := v.(*defect.Error); ok { // of another thread
 		v = p.Value
@@ -57,7 +57,7 @@ func (d *device) overrun(v any, where string) error {
 	for c := range Categories {
 		r := d.mem.plan.regions[c]
 		if begin := int64(r.base) * floatBytes; offset >= begin && offset < begin+d.mem.plan.Bytes[c] {
-			if c == Boundary { // what came from outside, or goes there
+			if c == Boundary { // it came from outside the stage, or goes there
 				where = d.net.layerName(d.net.first[d.k])
 			}
 			return &OutOfMemoryError{d.k, where, c, d.mem.plan.Bytes[c], max(0, capacity-begin), capacity}
@@ -78,7 +78,7 @@ func (r *stageRun) overrun(v any, where string) error {
 	return nil
 }
 
-// where is where the goroutine of the stage's list is: in a layer, or a task.
+// where is the layer in which the goroutine of the stage's list is, or else the task.
 func (r *stageRun) where(task string) string {
 	if layer, ok := r.dev.pool.Running(); ok {
 		return r.trainer.net.layerName(layer)
@@ -86,8 +86,8 @@ func (r *stageRun) where(task string) string {
 	return task
 }
 
-// faultsPanic makes memory faults of this goroutine panics if the device is
-// overcommitted; calling what it returns ends that.
+// faultsPanic turns memory faults of this goroutine into panics if the device is
+// overcommitted; the function that it returns undoes this.
 func (d Device) faultsPanic() func() {
 	if !d.Overcommit {
 		return func() {}

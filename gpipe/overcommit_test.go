@@ -12,7 +12,7 @@ import (
 	"gpipebench/nn"
 )
 
-// overcommitted trains one step with a capacity that nobody asks the plan about.
+// overcommitted trains one step with a capacity that is not compared with the plan.
 func overcommitted(t *testing.T, p Pipeline, capacity int64, in Input, b nn.Batch) (hash string, err error) {
 	t.Helper()
 	for i := range p.Devices {
@@ -29,9 +29,9 @@ func overcommitted(t *testing.T, p Pipeline, capacity int64, in Input, b nn.Batc
 	return tr.Hash(), nil
 }
 
-// TestPlansAreNeitherTimidNorBold: at every capacity, page by page, what the
-// plan refuses runs out of memory when nobody asks the plan, and what it accepts
-// trains, to the same bits.
+// TestPlansAreNeitherTimidNorBold: at every capacity, page by page, a run that the
+// plan refuses runs out of memory if the plan is not consulted, and a run that it
+// accepts trains to the same bits.
 func TestPlansAreNeitherTimidNorBold(t *testing.T) {
 	page := int64(os.Getpagesize())
 	for _, c := range []struct {
@@ -95,8 +95,8 @@ func TestPlansAreNeitherTimidNorBold(t *testing.T) {
 	}
 }
 
-// A fault that is not behind the capacity, and a panic that is no fault, stay
-// what they are.
+// A fault within the capacity, and a panic that is no fault, do not become
+// out-of-memory errors.
 func TestOnlyTheWallIsOutOfMemory(t *testing.T) {
 	p := small.pipeline(t)
 	p.Devices = []Device{{Capacity: 1 << 24, Overcommit: true}}
@@ -133,7 +133,7 @@ func TestOvercommitRefusals(t *testing.T) {
 	}
 }
 
-// Plans are those of the trainer that Open would make.
+// Plans returns the plans of the trainer that Open would make.
 func TestPlansAreTheTrainers(t *testing.T) {
 	p := small.pipeline(t)
 	p.Partitions, p.MicroBatches = 3, 2

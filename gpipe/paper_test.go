@@ -13,8 +13,8 @@ import (
 	"gpipebench/nn/program"
 )
 
-// One test per sentence of the paper (Huang et al., GPipe, NeurIPS 2019) that
-// the library can be held to. Each closes with its reference.
+// One test per sentence of the paper (Huang et al., GPipe, NeurIPS 2019) that the
+// library must satisfy. Each comment ends with its reference.
 
 // run takes one step and returns its report.
 func run(t *testing.T, l lm, p Pipeline) (*Trainer, *Result) {
@@ -90,7 +90,7 @@ func TestUpdatesAreConsistentRegardlessOfPartitions(t *testing.T) {
 	}
 }
 
-// deep has layers enough, and little beside them, that memory formulas show.
+// deep has enough layers, and little besides, for the memory formulas to show.
 var deep = lm{model: transformer.Config{Layers: 16, Dim: 32, FeedForward: 64, Heads: 2, Vocab: 11, SeqLen: 16}, batch: 32}
 
 func activations(t *testing.T, k, m int, c schedule.Checkpoint, layers int) map[Category]int64 {
@@ -210,7 +210,7 @@ func TestEarlyRecomputationHidesInTheBubble(t *testing.T) {
 
 // "we only need to pass activation tensors at the partition boundaries between
 // accelerators" (section 2.3): per micro-batch and boundary, one tensor of its
-// examples forwards and its gradient backwards.
+// examples forward and its gradient backward.
 func TestOnlyBoundaryTensorsTravel(t *testing.T) {
 	p := deep.pipeline(t)
 	p.Partitions, p.MicroBatches = 4, 8
@@ -327,7 +327,7 @@ func TestMemoryFormulaOverTheGrid(t *testing.T) {
 						t.Fatal(err)
 					}
 					d := s.Devices[k-1]
-					// Behind the inputs of N examples: targets, and two gradients on their way.
+					// Besides the inputs of N examples: targets, and two gradients on their way.
 					now := terms{
 						float64(d.BoundaryBytes) / (float64(n) * (1 + 2/float64(m))),
 						float64(d.ResidualBytes) / (float64(layers) / float64(k) * float64(n) / float64(m)),

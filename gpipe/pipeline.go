@@ -4,7 +4,7 @@
 // activations are recomputed in the backward pass, and one synchronous update
 // is applied per mini-batch.
 //
-// What comes out does not depend on how it was run: after n steps the weights
+// The result does not depend on how the network is run: after n steps the weights
 // have the same bits for every K, partition, schedule, checkpoint mode, device
 // kind and number of threads, and, for networks without statistics across
 // examples, for every M.
@@ -29,9 +29,9 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Pipeline is what GPipe's interface asks of its user (section 2.1): the
-// layers, the number of partitions K and the number of micro-batches M. The
-// zero value of everything else is a documented default.
+// Pipeline is what GPipe's interface requires (section 2.1): the layers, the number
+// of partitions K and the number of micro-batches M. The zero value of every other
+// field is a documented default.
 type Pipeline struct {
 	Layers []nn.Layer
 	Loss   nn.Loss
@@ -51,8 +51,8 @@ type Pipeline struct {
 	Partitioner partition.Partitioner
 	Costs       []float64
 
-	// Devices has one entry, which all partitions share the description of, or
-	// K. Nil means host devices with one thread and no capacity.
+	// Devices has one entry, which describes the devices of all partitions, or K.
+	// Nil means host devices with one thread and no capacity.
 	Devices []Device
 
 	Seed      uint64
@@ -62,15 +62,14 @@ type Pipeline struct {
 	L2        float64       // added to the gradient, times the weight; 0: none
 	EMA       nn.EMA        // an average of the weights to evaluate with (Trainer.Averaged); zero: none
 
-	// Transport connects the processes that run the pipeline together. Each opens
-	// the same pipeline with its own end, and makes the same calls with the same
+	// Transport connects the processes that run the pipeline together. Each process
+	// opens the same pipeline with its own end, and makes the same calls with the same
 	// mini-batches. Nil: this process runs all stages.
 	Transport transport.Transport
 
-	// Evaluating and Predicting describe the largest mini-batches that the trainer
-	// will be asked to evaluate and to predict, so that the plan of its memory has
-	// room for them. Without examples: none, and the trainer refuses them. What is
-	// predicted has no targets.
+	// Evaluating and Predicting describe the largest mini-batches that will be
+	// evaluated and predicted, so that the memory plan has room for them. Without
+	// examples: none, and the trainer refuses them. Predictions have no targets.
 	Evaluating, Predicting Input
 
 	// AllowNonFinite turns off the errors for NaN or infinite losses and gradients.
@@ -81,7 +80,7 @@ type Pipeline struct {
 
 // Input describes the mini-batches that a pipeline is opened for.
 type Input struct {
-	Examples        int          // N, the largest mini-batch that will come; 0: none
+	Examples        int          // N of the largest mini-batch; 0: none will come
 	Inputs, Targets []graph.Type // of one example: shapes without the leading dimension
 }
 
@@ -102,8 +101,8 @@ func InputOf(b nn.Batch) Input {
 	return in
 }
 
-// opensFor is the first mini-batch that there is, of those to train on, to evaluate
-// and to predict.
+// opensFor is the first of the mini-batches to train on, to evaluate and to predict
+// that has examples.
 func (p Pipeline) opensFor(in Input) Input {
 	for _, next := range []Input{p.Evaluating, p.Predicting} {
 		if in.Examples == 0 {
@@ -144,7 +143,7 @@ func (p Pipeline) withDefaults() Pipeline {
 	return p
 }
 
-// withoutState has no optimiser's state if nothing is trained.
+// withoutState replaces the optimiser by one without state if nothing is trained.
 func (p Pipeline) withoutState(in Input) Pipeline {
 	if in.Examples == 0 {
 		p.Optimizer = nn.SGD{}
@@ -243,12 +242,12 @@ const (
 	// only as far as there are cores.
 	Host Kind = iota
 	// Emulated computes the same bits, one task at a time so that each is
-	// timed alone, and its clock is virtual: the schedule's dependencies
-	// replayed with the times that were measured. It stands for K accelerators
-	// on fewer cores. While a step runs the process's garbage collector is off
-	// (see PauseCollector).
+	// timed alone, and its clock is virtual: the schedule's dependencies are
+	// replayed with the measured times. It stands for K accelerators on fewer
+	// cores. While a step runs the process's garbage collector is off (see
+	// PauseCollector).
 	Emulated
-	// Modelled computes nothing: shapes only, and a roofline for a clock.
+	// Modelled computes nothing: it has shapes only, and a roofline as its clock.
 	Modelled
 )
 
@@ -269,13 +268,13 @@ type Device struct {
 	Kind     Kind
 	Threads  int   // workers of its kernels; 0 means 1
 	Capacity int64 // bytes of memory; 0 means no limit
-	// Overcommit makes the capacity a wall instead of a rule: nobody asks the
-	// plan, and what touches the first byte beyond fails then and there, with
-	// an *OutOfMemoryError. For host devices of unix systems, with a capacity
-	// that is a multiple of the page size.
+	// Overcommit enforces the capacity at run time instead of comparing it with the
+	// plan: the memory after it is protected, and the first access to that fails with
+	// an *OutOfMemoryError. For host devices on unix systems, with a capacity that is
+	// a multiple of the page size.
 	Overcommit bool
-	// Link is what boundary tensors travel over, on emulated and modelled
-	// devices. The zero value takes no time.
+	// Link carries boundary tensors, on emulated and modelled devices. The zero value
+	// takes no time.
 	Link        timeline.Link
 	Accelerator *accelerator.Accelerator // of a modelled device
 }
@@ -308,7 +307,7 @@ func (d Device) validate() error {
 const MaxThreads = 256
 
 // MicroBatchSizes splits n examples over m micro-batches; the first n mod m
-// have one more. m larger than n counts as n: the short mini-batch at an
+// have one more. m larger than n counts as n, for the short mini-batch at an
 // epoch's end.
 func MicroBatchSizes(n, m int) []int {
 	m = min(m, n)

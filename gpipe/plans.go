@@ -2,17 +2,17 @@ package gpipe
 
 import "slices"
 
-// Planned is a pipeline whose memory has been planned, and nothing allocated.
+// Planned is a pipeline whose memory has been planned but not allocated.
 type Planned struct {
 	Sizes []int   // layers of each partition
-	Note  string  // what the partitioner had to mend, if anything
+	Note  string  // the layers that the partitioner moved to fill empty partitions; "" if none
 	Plans []*Plan // of the devices
 	// OutOfMemory is nil, or the *OutOfMemoryError with which Open would fail.
 	OutOfMemory error
 }
 
 // Plans plans the devices' memory from shapes alone, on devices of any kind. A
-// plan that exceeds a capacity is no error: see Planned.OutOfMemory.
+// plan that exceeds a capacity is not an error: see Planned.OutOfMemory.
 func (p Pipeline) Plans(in Input) (*Planned, error) {
 	n, err := p.network(in)
 	if err != nil {
@@ -32,7 +32,7 @@ func (p Pipeline) Plans(in Input) (*Planned, error) {
 	return out, nil
 }
 
-// Estimate is what the devices of a simulation hold: Simulate without a clock.
+// Estimate returns the memory of a simulation's devices: Simulate without a clock.
 func (p Pipeline) Estimate(in Input, how Modelling) ([]DeviceEstimate, error) {
 	n, err := p.modelled(in, how)
 	if err != nil {

@@ -22,14 +22,14 @@ import (
 )
 
 // processes are trainers that run a pipeline together, each some of its stages, as
-// processes of their own would: they share nothing but the transport.
+// separate processes would: they share nothing but the transport.
 type processes struct {
 	trainers []*Trainer
 	ends     []*transport.Channels
 }
 
-// apart opens a pipeline whose stage k runs in process owners[k]. pipeline makes it
-// anew for each.
+// apart opens a pipeline whose stage k runs in process owners[k]. pipeline is called
+// once for each process.
 func apart(t testing.TB, owners []int, in Input, pipeline func() Pipeline) *processes {
 	t.Helper()
 	ps := &processes{ends: transport.Ends(slices.Max(owners)+1, func(p place.Place) int { return owners[p.Stage] })}
@@ -55,7 +55,7 @@ func (ps *processes) all(f func(rank int, tr *Trainer)) {
 	wait.Wait()
 }
 
-// said is what every process has to say, which must be the same.
+// said is f's result, which must be the same in every process.
 func said[T comparable](t *testing.T, ps *processes, what string, f func(tr *Trainer) T) T {
 	t.Helper()
 	all := make([]T, len(ps.trainers))
@@ -68,7 +68,7 @@ func said[T comparable](t *testing.T, ps *processes, what string, f func(tr *Tra
 	return all[0]
 }
 
-// history is what a training says of itself, but for its times.
+// history is all that a training reports, except times.
 func history(t *testing.T, tr *Trainer, data func(i int) nn.Batch, dir string) string {
 	var b bytes.Buffer
 	say := func(what string, value any, err error) {
@@ -116,8 +116,8 @@ func history(t *testing.T, tr *Trainer, data func(i int) nn.Batch, dir string) s
 	return b.String()
 }
 
-// Stages in processes of their own say the same of a training, to the bit, as in
-// one: nothing goes from one stage to another but through the transport.
+// A training in several processes reports the same, to the bit, as in one: stages
+// exchange nothing but through the transport.
 func TestProcesses(t *testing.T) {
 	lm := func() Pipeline {
 		p := small.pipeline(t)
@@ -158,7 +158,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// Every process ends a step that fails with the error that one would have.
+// If a step fails, every process returns the error that a single process returns.
 func TestProcessesFail(t *testing.T) {
 	poison := func(p *Pipeline, at int) {
 		p.Layers[at] = poisoned{p.Layers[at], &nn.Param{Name: "poison", Shape: graph.Shape{small.model.Dim}, Init: nn.Constant(float32(math.NaN()))}}
@@ -215,7 +215,7 @@ func TestProcessesFail(t *testing.T) {
 	}
 }
 
-// A process that dies, or whose caller gives up, ends the step of the others.
+// If a process dies, or its caller cancels, the others' step ends with an error.
 func TestProcessesLose(t *testing.T) {
 	for name, end := range map[string]func(ps *processes, cancel context.CancelFunc){
 		"dies":     func(ps *processes, _ context.CancelFunc) { ps.ends[2].Close() },
@@ -259,7 +259,7 @@ func TestProcessesLose(t *testing.T) {
 	}
 }
 
-// Tasks of emulated devices are timed alone, which one process can see to.
+// Tasks of emulated devices are timed alone, which only a single process can ensure.
 func TestProcessesAreNotEmulated(t *testing.T) {
 	p := small.pipeline(t)
 	p.Partitions, p.Devices = 2, []Device{{Kind: Emulated}}

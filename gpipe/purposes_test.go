@@ -21,9 +21,9 @@ func openForAll(p Pipeline, in Input) (*Trainer, error) {
 	return p.Open(in)
 }
 
-// TestPurposesG2: guarantee G2 of all that a pipeline is opened for, together and
-// without training: what is planned is what is used, to the byte; the planned peak
-// is a capacity that is enough, and one byte less is refused at once.
+// TestPurposesG2: guarantee G2 for a pipeline that evaluates and predicts, with and
+// without training: the planned bytes are the used bytes; the planned peak suffices
+// as capacity, and one byte less is refused at once.
 func TestPurposesG2(t *testing.T) {
 	batch := smallTranslation.data(0)
 	whole := InputOf(batch)
@@ -82,8 +82,8 @@ func TestPurposesG2(t *testing.T) {
 	}
 }
 
-// TestUndeclared: what a pipeline was not opened for is refused, and says what it
-// wants.
+// TestUndeclared: a call that a pipeline was not opened for is refused, with what
+// would be accepted.
 func TestUndeclared(t *testing.T) {
 	b := small.data(0)
 	for _, c := range []struct {
@@ -122,8 +122,8 @@ func TestUndeclared(t *testing.T) {
 	}
 }
 
-// TestSmallerFits: mini-batches of fewer examples, and shorter ones, fit into the
-// plan for the largest, and what comes out is what a pipeline opened for them has.
+// TestSmallerFits: mini-batches of fewer or shorter examples fit into the plan for
+// the largest, with the results of a pipeline that is opened for them.
 func TestSmallerFits(t *testing.T) {
 	random := philox.NewStream(philox.KeyOf(3, "smaller"), 0)
 	for range 12 {
@@ -190,8 +190,8 @@ func TestSmallerFits(t *testing.T) {
 	}
 }
 
-// TestEvaluatesWhatCannotTrain: batch norm needs two values a channel for its
-// statistics, and an evaluation has none.
+// TestEvaluatesWhatCannotTrain: batch norm needs two values per channel for its
+// statistics, and an evaluation computes no statistics.
 func TestEvaluatesWhatCannotTrain(t *testing.T) {
 	n := smallResNet
 	n.size, n.layers = 32, func(bool) ([]nn.Layer, error) {

@@ -63,7 +63,7 @@ func TestPyTorchLoads(t *testing.T) {
 			}
 			t.Log(said)
 
-			// It can fail: one logit is a little off.
+			// The script can fail: one logit is slightly wrong.
 			if c.name != "transformer-lm" {
 				return
 			}
@@ -76,7 +76,7 @@ func TestPyTorchLoads(t *testing.T) {
 	}
 }
 
-// loadWeights runs the script, and returns what it said.
+// loadWeights runs the script and returns its output.
 func loadWeights(t *testing.T, weights string, inputs []nn.Tensor, logits nn.Tensor) (string, error) {
 	t.Helper()
 	const python = "/usr/bin/python3"

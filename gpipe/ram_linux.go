@@ -2,8 +2,8 @@ package gpipe
 
 import "syscall"
 
-// MachineMemory is what the machine has of memory and of swap space behind it, in
-// bytes, 0 if nobody knows. It is more than is free.
+// MachineMemory is the machine's memory and swap space in bytes, free or not; 0 if
+// they are not known.
 func MachineMemory() (ram, swap int64) {
 	var info syscall.Sysinfo_t
 	if syscall.Sysinfo(&info) != nil {

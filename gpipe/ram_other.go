@@ -2,6 +2,6 @@
 
 package gpipe
 
-// MachineMemory is what the machine has of memory and of swap space behind it, in
-// bytes, 0 if nobody knows.
+// MachineMemory is the machine's memory and swap space in bytes, free or not; 0 if
+// they are not known.
 func MachineMemory() (ram, swap int64) { return 0, 0 }

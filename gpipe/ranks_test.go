@@ -7,9 +7,9 @@ import (
 	"gpipebench/nn"
 )
 
-// TestRanks: a loss that tells ranks tells, in the order of the rows and however
-// the network is run, where the targets are among the logits that Predict gives;
-// and it changes nothing else.
+// TestRanks: a loss with Ranks reports, in the order of the rows and however the
+// network is run, the rank of each target among the logits that Predict returns, and
+// changes nothing else.
 func TestRanks(t *testing.T) {
 	b := small.data(3)
 	plain := openSmall(t, small.pipeline(t))
@@ -18,7 +18,7 @@ func TestRanks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if without.Ranks != nil {
-		t.Errorf("ranks %v of a loss that does not tell them", without.Ranks)
+		t.Errorf("ranks %v of a loss without Ranks", without.Ranks)
 	}
 	for _, c := range []struct{ k, m int }{{1, 1}, {3, 4}} {
 		p := small.pipeline(t)

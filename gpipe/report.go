@@ -13,11 +13,11 @@ import (
 	"gpipebench/nn"
 )
 
-// What a process learns of stages that run in another comes in messages: at the
-// end of each step the reports of all stages, one message a process, and now and
-// then weights or the failure of a step. A process that runs all stages sends none.
+// Processes learn about each other's stages by messages: at the end of each step the
+// reports of all stages, one message per process; otherwise weights, or the failure
+// of a step. A process that runs all stages sends none.
 
-// report is what a stage has to say when a step is over.
+// report is what a stage reports at the end of a step.
 type report struct {
 	At     place.Place
 	Events []timeline.Event
@@ -25,7 +25,7 @@ type report struct {
 	Used   highWater
 
 	Norm          float64
-	Loss, Correct float64 // of the last stage, as are Ranks
+	Loss, Correct float64 // of the last stage only, as are Ranks
 	Ranks         []float32
 	Outputs       [][]nn.Tensor // by micro-batch, of a prediction in several processes
 }
@@ -43,15 +43,15 @@ func (r *stageRun) report() report {
 	}
 }
 
-// note remembers what stages report of their memory.
+// note stores the stages' reports of their used memory.
 func (t *Trainer) note(reports []report) {
 	for _, r := range reports {
 		t.used[r.At.Stage] = r.Used
 	}
 }
 
-// share gives every process what all have to say, in the order of Trainer.peers.
-// All call it at the same point of a session.
+// share returns the values of all processes, in the order of Trainer.peers. All
+// processes call it at the same point of a session.
 func share[T any](ctx context.Context, t *Trainer, s transport.Session, mine T) ([]T, error) {
 	if len(t.peers) == 1 {
 		return []T{mine}, nil
@@ -87,15 +87,15 @@ func exchange[T any](ctx context.Context, t *Trainer, mine T) ([]T, error) {
 	return all, err
 }
 
-// failure is the error of a step as other processes learn of it. The zero value is
+// failure is the error of a step as it is sent to other processes. The zero value is
 // none.
 type failure struct {
 	At        place.Place
-	Task      string // empty: of no stage
+	Task      string // empty: not of a stage
 	Text      string
 	NonFinite *NonFiniteError
 	Loss      *lossError
-	Heard     bool // only of another process's failure
+	Heard     bool // it is only the abort that another process's failure has caused
 }
 
 func failureOf(err error) failure {
@@ -130,8 +130,9 @@ func (f failure) err() error {
 	return &StageError{f.At, f.Task, err}
 }
 
-// agree lets all processes take the same one of their failures: the first for
-// which before says so, or else none. It is their own error where it is theirs.
+// agree makes all processes return the same one of their failures, the first in the
+// order of before, or nil if that is none. The process whose failure it is returns
+// its own error.
 func agree(ctx context.Context, t *Trainer, mine error, before func(a, b failure) bool) error {
 	all, err := exchange(ctx, t, failureOf(mine))
 	if err != nil {

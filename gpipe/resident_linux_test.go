@@ -14,8 +14,8 @@ import (
 	"gpipebench/nn"
 )
 
-// TestResidentMemory: the process's resident memory stays within 10% + 64 MiB
-// of the sum of the plans. It runs in a process of its own.
+// TestResidentMemory: a process's resident memory stays within 10% + 64 MiB of the
+// sum of the plans. It runs in a separate process.
 func TestResidentMemory(t *testing.T) {
 	resident(t, "TestResidentMemory", func() (plans []*Plan) {
 		l := lm{model: transformer.Config{Layers: 6, Dim: 256, FeedForward: 1024, Heads: 8, Vocab: 8192, SeqLen: 64}, batch: 16}
@@ -36,8 +36,8 @@ func TestResidentMemory(t *testing.T) {
 	})
 }
 
-// TestResidentMemoryOfDecoding: so does that of one that translates, whose logits
-// are most of what it plans.
+// TestResidentMemoryOfDecoding: the same for a process that translates, whose plan
+// is mostly logits.
 func TestResidentMemoryOfDecoding(t *testing.T) {
 	resident(t, "TestResidentMemoryOfDecoding", func() (plans []*Plan) {
 		m := translation{batch: 32, model: transformer.TranslationConfig{
@@ -65,7 +65,7 @@ func TestResidentMemoryOfDecoding(t *testing.T) {
 
 var errEnough = errors.New("enough")
 
-// atMost ends a search after some predictions.
+// atMost ends a search after n predictions.
 func atMost(n int, predict transformer.Predictor) transformer.Predictor {
 	return func(ctx context.Context, each func(int, []nn.Tensor) error, inputs ...nn.Tensor) error {
 		if n--; n < 0 {
@@ -75,8 +75,8 @@ func atMost(n int, predict transformer.Predictor) transformer.Predictor {
 	}
 }
 
-// resident runs a test in a process of its own, and holds its resident memory
-// against the plans.
+// resident runs a test in a separate process and compares its resident memory with
+// the plans.
 func resident(t *testing.T, test string, run func() []*Plan) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -8,7 +8,7 @@ import (
 	"gpipebench/gpipe/timeline"
 )
 
-// result is made of what all stages report.
+// result makes the step's Result from the reports of all stages.
 func (s *step) result(reports []report) (*Result, error) {
 	n := s.trainer.net
 	s.trainer.note(reports)
@@ -48,7 +48,7 @@ func (s *step) result(reports []report) (*Result, error) {
 	return r, nil
 }
 
-// boundaryBytes is what a stage sends forward for one micro-batch.
+// boundaryBytes is the number of bytes that a stage sends forward for one micro-batch.
 func (c compiled) boundaryBytes(stage int) (n int64) {
 	if stage == len(c)-1 {
 		return 0

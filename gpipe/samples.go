@@ -15,10 +15,11 @@ type Samples struct {
 	steps []*Times
 }
 
-// Add takes in one step's times. All must come from the same lists.
+// Add adds one step's times. All steps must have the same lists.
 func (s *Samples) Add(t *Times) { s.steps = append(s.steps, t) }
 
-// Median is a step in which every task takes the median of its kind.
+// Median is a step in which every task takes the median of its kind, for
+// micro-batches of the given sizes.
 func (s *Samples) Median(sizes []int) *Times {
 	first := s.steps[0]
 	m := &Times{Lists: first.Lists, Boundary: first.Boundary, Link: first.Link, Exchanges: first.Exchanges}
@@ -59,7 +60,7 @@ func (s *Samples) Median(sizes []int) *Times {
 // Replay runs the lists on the virtual clock with these times.
 func (t *Times) Replay() (*timeline.Timeline, error) { return timeline.Replay(t.Lists, t.Costs()) }
 
-// Breakdown splits such a step into its parts.
+// Breakdown splits the step of Replay into its parts.
 func (t *Times) Breakdown() (timeline.Parts, error) { return timeline.Breakdown(t.Lists, t.Costs()) }
 
 // ClosedForm is the theory's time for the same step on even stages: f, r and b

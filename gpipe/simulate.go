@@ -13,15 +13,15 @@ import (
 	"gpipebench/nn/program"
 )
 
-// Modelling is how a simulation counts. The zero value: activations of float32,
-// the paper's accounting, attention as our kernel does it.
+// Modelling says how a simulation counts. The zero value: float32 activations, the
+// paper's accounting, attention as in our kernel.
 type Modelling struct {
 	// DType is that of activations and their gradients; parameters, their
 	// gradients, optimiser state and statistics are float32, ids int32.
 	DType      graph.DType
 	Accounting Accounting
-	// KeepScores has attention write its probabilities and keep them for the
-	// backward, as was the custom before kernels that compute them again.
+	// KeepScores makes attention write its probabilities and keep them for the
+	// backward, as was usual before kernels that recompute them.
 	KeepScores bool
 }
 
@@ -48,8 +48,8 @@ func ParseAccounting(s string) (Accounting, error) {
 	return 0, fmt.Errorf("unknown accounting %q: want %s", s, strings.Join(accountings[:], " or "))
 }
 
-// Simulation is a step on modelled devices: the same programs, schedules, plans
-// and clock as on real ones, with a roofline's times.
+// Simulation is a step on modelled devices: the programs, schedules, plans and clock
+// are those of emulated ones, the times those of a roofline.
 type Simulation struct {
 	Sizes    []int // layers of each partition
 	Note     string
@@ -65,18 +65,18 @@ type DeviceEstimate struct {
 	GradientBytes   int64   // float32 accumulators
 	ActivationBytes int64   // boundary stash, residuals and workspace
 	BoundaryBytes   int64   // the first part of those
-	ResidualBytes   int64   // the second: of the micro-batches that are in flight without recomputation, or of the one that is recomputed
+	ResidualBytes   int64   // the second: of the micro-batches in flight without recomputation, or of the one that is recomputed
 	WorkspaceBytes  int64   // the third
-	PeakBytes       int64   // of what the accounting counts
+	PeakBytes       int64   // as the accounting counts
 	Capacity        int64   // of the accelerator
 	BusySeconds     float64 // F, R and B
 }
 
-// Fits tells whether the plan fits the accelerator's memory.
+// Fits reports whether the plan fits the accelerator's memory.
 func (d DeviceEstimate) Fits() bool { return d.Capacity == 0 || d.PeakBytes <= d.Capacity }
 
 // Simulate plans the pipeline and runs one step on the virtual clock. A plan
-// that exceeds a capacity is no error: see Fits.
+// that exceeds a capacity is not an error: see Fits.
 func (p Pipeline) Simulate(in Input, how Modelling) (*Simulation, error) {
 	n, err := p.modelled(in, how)
 	if err != nil {
@@ -101,7 +101,7 @@ func (p Pipeline) modelled(in Input, how Modelling) (*network, error) {
 	return p.networkStored(in, how.storage(p.Devices[0].Accelerator))
 }
 
-// storage is how values lie in the accelerator's memory.
+// storage is how values are stored in the accelerator's memory.
 func (how Modelling) storage(a *accelerator.Accelerator) program.Storage {
 	return program.Storage{DType: how.DType, NoPacking: !a.Packing, KeepScores: how.KeepScores}
 }
@@ -139,7 +139,7 @@ func (n *network) simulate(how Modelling) (*Simulation, error) {
 	return s, nil
 }
 
-// estimate reads a plan.
+// estimate is the estimate of a device with the given plan.
 func estimate(plan *Plan, capacity int64, how Accounting) DeviceEstimate {
 	est := DeviceEstimate{
 		ParamBytes:    plan.Bytes[Parameters] + plan.Bytes[OptimizerState],
@@ -169,29 +169,29 @@ func (n *network) model(k int, micro []int, plan *Plan, dt graph.DType) StageTim
 		t.R[m] = a.Seconds(st.Keep, dt)
 		t.B[m] = a.Seconds(st.Backward, dt)
 	}
-	// The gradients are cleared; then everything is read, and all but the gradients written.
+	// Setup clears the gradients. The update reads everything and writes all but them.
 	t.Setup = a.Moving(accelerator.Clear, plan.ClearBytes())
 	t.Update = a.Moving(accelerator.Update, plan.UpdateBytes())
 	return *t
 }
 
-// ClearBytes is what clearing the gradients moves.
+// ClearBytes is how many bytes clearing the gradients moves.
 func (p *Plan) ClearBytes() float64 { return float64(p.Bytes[Gradients]) }
 
-// UpdateBytes is what an update moves: parameters and optimiser state are read and
-// written, gradients read.
+// UpdateBytes is how many bytes an update moves: parameters and optimiser state are
+// read and written, gradients read.
 func (p *Plan) UpdateBytes() float64 {
 	return float64(2*(p.Bytes[Parameters]+p.Bytes[OptimizerState]) + p.Bytes[Gradients])
 }
 
-// LayerEstimate is what one layer costs on a modelled device, by itself, for the
-// largest micro-batch.
+// LayerEstimate is the cost of one layer on a modelled device, for the largest
+// micro-batch.
 type LayerEstimate struct {
-	Forward, Recompute, Backward float64 // seconds; the loss counts to the last layer
+	Forward, Recompute, Backward float64 // seconds; the last layer includes the loss
 	Residual                     int64   // bytes that its backward needs
 }
 
-// Seconds is what a layer adds to a stage with re-materialisation.
+// Seconds is the time that a layer adds to a stage with re-materialisation.
 func (l LayerEstimate) Seconds() float64 { return l.Forward + l.Recompute + l.Backward }
 
 // ModelLayers times every layer on the first of the modelled devices.

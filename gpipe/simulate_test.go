@@ -20,7 +20,7 @@ func chip() *accelerator.Accelerator {
 	return &accelerator.Accelerator{Name: "chip", BF16: 1e9, F32: 1e9, Memory: 1 << 40, Bandwidth: 1e18, Lanes: 1}
 }
 
-// even is a network whose tensors all are multiples of 64 bytes in either dtype.
+// even is a network whose tensors are all multiples of 64 bytes in either dtype.
 var even = lm{model: transformer.Config{Layers: 4, Dim: 32, FeedForward: 64, Heads: 4, Vocab: 32, SeqLen: 16}, batch: 8}
 
 func (l lm) modelled(t *testing.T, a *accelerator.Accelerator, k, m int) Pipeline {
@@ -42,9 +42,9 @@ func simulate(t *testing.T, l lm, p Pipeline, how Modelling) *Simulation {
 	return s
 }
 
-// On a chip whose memory is free a step is its products at peak rate: F as
-// described, R again, B twice, less the gradient of the embedding's input that
-// nobody asks for (it has no product).
+// On a chip whose memory is free a step takes the time of its products at peak rate:
+// F as described, R the same, B twice that. The embedding's input has no gradient,
+// which saves nothing here, as that gradient has no product.
 func TestRooflineOfProducts(t *testing.T) {
 	p := even.modelled(t, chip(), 1, 2)
 	d, err := p.Describe(InputOf(even.data(0)))
@@ -61,8 +61,8 @@ func TestRooflineOfProducts(t *testing.T) {
 	}
 }
 
-// A chip without arithmetic to speak of is bound by traffic: half as long in
-// bfloat16, but for what stays float32.
+// A chip whose arithmetic takes almost no time is bound by traffic: bfloat16 takes
+// half as long, except for what stays float32.
 func TestRooflineOfTraffic(t *testing.T) {
 	a := chip()
 	a.F32, a.BF16, a.Bandwidth = 1e21, 1e21, 1e9
@@ -82,9 +82,9 @@ func TestRooflineOfTraffic(t *testing.T) {
 	}
 }
 
-// alike is K equal layers, of which a stage each is made: a product of f seconds
-// for one example on [chip], twice that backwards, but in the first layer, which
-// hands no gradient on, once.
+// alike is K equal layers, one for each stage: a product of f seconds for one example
+// on [chip], and backward twice that, or once in the first layer, which passes no
+// gradient on.
 func alike(k, m, examples int) (p Pipeline, in Input, f float64) {
 	const width = 32
 	for i := range k {
@@ -98,10 +98,10 @@ func alike(k, m, examples int) (p Pipeline, in Input, f float64) {
 	return p, Input{Examples: examples, Inputs: []graph.Type{{Shape: graph.Shape{width}}}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}}}, 1
 }
 
-// A simulated step of equal stages takes what the closed form says, for every
+// A simulated step of equal stages takes the time of the closed form, for every
 // schedule and checkpoint mode: from layers to clock, nothing is lost or added.
-// The first stage's backwards take f instead of 2f; where others wait for none of
-// them (K > 1 but for naive) only the last of them shows.
+// The first stage's backward tasks take f instead of 2f; where no other stage waits
+// for them (K > 1, except naive) only the last one makes a difference.
 func TestSimulateIsTheClosedForm(t *testing.T) {
 	const examples = 12
 	for _, s := range []schedule.Schedule{schedule.GPipe, schedule.OneFOneB, schedule.Naive} {
@@ -133,7 +133,7 @@ func TestSimulateIsTheClosedForm(t *testing.T) {
 	}
 }
 
-// Padding both widths of a layer of 32 to 64 makes four times the FLOPs.
+// Padding both widths of a layer from 32 to 64 makes four times the FLOPs.
 func TestRooflinePadsLanes(t *testing.T) {
 	layers, err := transformer.LM(transformer.Config{Layers: 1, Dim: 32, FeedForward: 32, Heads: 1, Vocab: 32, SeqLen: 32})
 	if err != nil {
@@ -182,7 +182,7 @@ func TestModelledMemoryByDType(t *testing.T) {
 	}
 }
 
-// Attention that keeps its probabilities needs them per head, query and key.
+// Attention that keeps its probabilities stores one per head, query and key.
 func TestKeptScores(t *testing.T) {
 	c := even.model
 	p := even.modelled(t, chip(), 1, 1)
@@ -194,8 +194,8 @@ func TestKeptScores(t *testing.T) {
 	}
 }
 
-// In float32 with packing buffers and all counted, a modelled device plans what
-// an emulated one does, to the byte.
+// In float32, with packing buffers and full accounting, a modelled device plans the
+// same memory as an emulated one, to the byte.
 func TestModelledMemoryIsEmulated(t *testing.T) {
 	for k := 1; k <= 3; k++ {
 		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
@@ -219,8 +219,8 @@ func TestModelledMemoryIsEmulated(t *testing.T) {
 	}
 }
 
-// The gradients of a tied weight travel between its stages at the end, and take
-// their time.
+// The gradients of a tied weight travel between its stages at the end, which takes
+// time.
 func TestTiedExchangeTakesTime(t *testing.T) {
 	tied := even
 	tied.model.Tied = true
@@ -249,9 +249,8 @@ func TestTiedExchangeTakesTime(t *testing.T) {
 	}
 }
 
-// A scale behind a product joins it: the product's result is neither written nor
-// read, and there is one overhead. Where somebody else reads the result it is
-// written.
+// A scale after a product joins it: the product's result is neither written nor
+// read, and there is one overhead. If anything else reads the result, it is written.
 func TestRooflineFuses(t *testing.T) {
 	a := &accelerator.Accelerator{Name: "slow", F32: 1e21, Bandwidth: 4, Lanes: 1, Overhead: 1000} // a float a second
 	for _, test := range []struct {

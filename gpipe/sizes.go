@@ -10,7 +10,7 @@ import (
 )
 
 // Limits of what is planned. They are far beyond any machine, and keep counts of
-// elements, bytes and FLOPs within 63 bits, whatever is asked for.
+// elements, bytes and FLOPs within 63 bits for any input.
 const (
 	MaxExamples = 1 << 24 // N, of a mini-batch
 	MaxTasks    = 1 << 20 // K*M: each takes memory and time to schedule
@@ -20,8 +20,8 @@ const (
 	maxFLOPs  = 1 << 61 // of a micro-batch's forward function
 )
 
-// MisfitError says that a network cannot run on micro-batches of the size, and
-// examples of the shapes, that it is to get. It is known from shapes alone.
+// MisfitError says that a network cannot run on micro-batches of the given size, or
+// on examples of the given shapes. It is known from shapes alone.
 type MisfitError struct{ Reason error }
 
 func (e *MisfitError) Error() string {
@@ -29,8 +29,9 @@ func (e *MisfitError) Error() string {
 }
 func (e *MisfitError) Unwrap() error { return e.Reason }
 
-// Misfit, deferred by what traces layers, makes an error of their misuse: whether
-// layers and input fit together depends on the input. Any other panic goes on.
+// Misfit, deferred by functions that trace layers, turns a *graph.Misuse panic into a
+// *MisfitError: whether layers and input fit together depends on the input. Any other
+// panic continues.
 func Misfit(err *error) {
 	switch v := recover().(type) {
 	case nil:
@@ -41,8 +42,8 @@ func Misfit(err *error) {
 	}
 }
 
-// countable refuses stages of which there is too much to count, each traced for
-// one of so many micro-batches.
+// countable rejects stages whose element or FLOP counts could overflow. Each is
+// traced for one of the given number of micro-batches.
 func (n *network) countable(stages []*nn.Stage, micro int) error {
 	var total float64
 	for k, st := range stages {
@@ -95,7 +96,7 @@ func (n *network) countable(stages []*nn.Stage, micro int) error {
 	return nil
 }
 
-// elements is Shape.Elems where that overflows.
+// elements is Shape.Elems for shapes where that overflows.
 func elements(s graph.Shape) float64 {
 	n := 1.0
 	for _, d := range s {

@@ -15,14 +15,14 @@ import (
 // from shapes alone.
 type network struct {
 	Pipeline                 // with its defaults filled in
-	input    Input           // that it trains on; no examples: it does not train
+	input    Input           // to train on; no examples: it does not train
 	storage  program.Storage // on the devices
 	sizes    []int           // layers of each stage
 	first    []int           // index of each stage's first layer
 	note     string
 	params   []parameter          // of the whole network, in layer order, tied ones once
 	paths    map[*nn.Param]string // of all parameters, by the first layer that lists each
-	moving   [][]nn.Moving        // of each stage, behind its programs' tallies
+	moving   [][]nn.Moving        // of each stage, in the order of its programs' tallies
 	compiled map[variant]compiled
 	watch    func(in *program.Instr, seconds float64) // see Trainer.Watch
 }
@@ -46,13 +46,13 @@ const (
 
 func (p purpose) String() string { return [...]string{"training", "evaluation", "prediction"}[p] }
 
-// largestInput describes the largest mini-batches that come for a purpose; no
-// examples: none do.
+// largestInput describes the largest mini-batches for a purpose; no examples: there
+// are none.
 func (n *network) largestInput(what purpose) Input {
 	return [...]Input{n.input, n.Evaluating, n.Predicting}[what]
 }
 
-// trains tells whether the network is more than evaluated.
+// trains reports whether the network is trained.
 func (n *network) trains() bool { return n.input.Examples > 0 }
 
 // compiled is the stages' programs for one micro-batch size.
@@ -73,7 +73,7 @@ func (n *network) stageLayers(k int) []nn.Layer {
 	return n.Layers[n.first[k] : n.first[k]+n.sizes[k]]
 }
 
-// layerName is the name of a layer for messages; one behind the last is the loss.
+// layerName is the name of a layer for messages; the one after the last is the loss.
 func (n *network) layerName(i int) string {
 	if i < len(n.Layers) {
 		return n.Layers[i].Name()
@@ -97,8 +97,8 @@ func (n *network) trace(in Input, size int, what purpose) []*nn.Stage {
 	return traced
 }
 
-// programs compiles the network for examples like in's, which are no larger than
-// what is planned for the purpose, and a micro-batch size, once.
+// programs compiles the network, once, for examples of in's shapes and a micro-batch
+// size, neither larger than what is planned for the purpose.
 func (n *network) programs(in Input, size int, what purpose) (c compiled, err error) {
 	v := variantOf(in, size, what)
 	if c, ok := n.compiled[v]; ok {
@@ -132,8 +132,8 @@ func variantOf(in Input, size int, what purpose) variant {
 	return variant{what, fmt.Sprint(in.Inputs, in.Targets), size}
 }
 
-// plans tells whether the devices' memory is planned for a variant itself, and
-// not for a larger one.
+// plans reports whether the devices' memory is planned for the variant itself, not
+// for a larger one.
 func (n *network) plans(v variant) bool {
 	in := n.largestInput(v.purpose)
 	return v == variantOf(in, v.size, v.purpose) && slices.Contains(MicroBatchSizes(in.Examples, n.MicroBatches), v.size)
@@ -153,8 +153,8 @@ func (n *network) compile(traced []*nn.Stage, what purpose) (c compiled) {
 	return c
 }
 
-// fits tells whether no program takes more workspace than that of a larger
-// micro-batch.
+// fits reports whether no program takes more workspace than its counterpart in room,
+// of a larger micro-batch.
 func (c compiled) fits(room compiled) bool {
 	for k, st := range c {
 		if st.Forward.Span > room[k].Forward.Span ||
@@ -165,8 +165,8 @@ func (c compiled) fits(room compiled) bool {
 	return true
 }
 
-// compileTraining goes from the last stage to the first: which boundary tensors
-// have gradients is known only behind them.
+// compileTraining goes from the last stage to the first, since the later stage
+// determines which boundary tensors have gradients.
 func (n *network) compileTraining(traced []*nn.Stage) compiled {
 	c := make(compiled, n.Partitions)
 	var gradOut []bool
@@ -180,8 +180,8 @@ func (n *network) compileTraining(traced []*nn.Stage) compiled {
 	return c
 }
 
-// listParams finds every parameter's uses over all stages. Where nothing is
-// trained, having it counts as one.
+// listParams finds every parameter's uses over all stages. If nothing is trained, a
+// stage that has a parameter counts as a use.
 func (n *network) listParams(traced []*nn.Stage, stages compiled) {
 	index := map[*nn.Param]int{}
 	n.paths = map[*nn.Param]string{}
@@ -219,8 +219,8 @@ func (n *network) listParams(traced []*nn.Stage, stages compiled) {
 	}
 }
 
-// planned is the network's programs for a micro-batch of what it is planned for;
-// they are compiled.
+// planned returns the programs for a micro-batch of the planned shapes and the given
+// size, which have been compiled.
 func (n *network) planned(size int, what purpose) compiled {
 	c, err := n.programs(n.largestInput(what), size, what)
 	if err != nil {
@@ -237,11 +237,11 @@ func (n *network) largest(k int) *program.Stage {
 			return n.planned(MicroBatchSizes(in.Examples, n.MicroBatches)[0], what)[k]
 		}
 	}
-	panic("gpipe: a network for nothing")
+	panic("gpipe: a network without a purpose")
 }
 
-// forEach is the programs for each micro-batch of a mini-batch like in, which are
-// looked up once for each of its two sizes.
+// forEach returns the programs for each micro-batch of a mini-batch like in. They are
+// looked up once for each size of a micro-batch, of which there are at most two.
 func (n *network) forEach(in Input, what purpose) ([]compiled, error) {
 	sizes := MicroBatchSizes(in.Examples, n.MicroBatches)
 	all := make([]compiled, len(sizes))
@@ -259,7 +259,8 @@ func (n *network) forEach(in Input, what purpose) ([]compiled, error) {
 	return all, nil
 }
 
-// forLargest is forEach of a purpose's largest mini-batch; they are compiled.
+// forLargest is forEach of a purpose's largest mini-batch, whose programs have been
+// compiled.
 func (n *network) forLargest(what purpose) []compiled {
 	all, err := n.forEach(n.largestInput(what), what)
 	if err != nil {
@@ -268,7 +269,8 @@ func (n *network) forLargest(what purpose) []compiled {
 	return all
 }
 
-// taskLists are the stages' lists for a training's mini-batch of so many micro-batches.
+// taskLists are the stages' lists for a training mini-batch of the given number of
+// micro-batches.
 func (n *network) taskLists(micro int) ([][]schedule.Task, error) {
 	if n.testing.lists != nil {
 		return n.testing.lists, nil
@@ -277,8 +279,8 @@ func (n *network) taskLists(micro int) ([][]schedule.Task, error) {
 }
 
 // plan makes the memory plan of stage k for the largest mini-batches of every
-// purpose. They take turns, so that each piece of memory is as large as the one
-// that needs most of it.
+// purpose. These do not run at the same time, so each piece of memory is as large as
+// the purpose that needs most of it requires.
 func (n *network) plan(k int) (*Plan, error) {
 	var in planInput
 	st := n.largest(k)
@@ -352,9 +354,9 @@ func (n *network) planTraining(k int, in *planInput) error {
 	return nil
 }
 
-// planForward adds what stage k needs to evaluate or predict. A training's slots
-// serve, with room for a larger micro-batch; without one there is a pair at each
-// edge, so that a tensor can cross it while the next one is made.
+// planForward adds what stage k needs to evaluate or predict. With training, the
+// training's slots are used, made larger where necessary; without, there is a pair at
+// each edge, so that a tensor can cross it while the next one is made.
 func (n *network) planForward(k int, what purpose, in *planInput) {
 	all := n.forLargest(what)
 	last := k == n.Partitions-1
@@ -385,8 +387,8 @@ func (n *network) planForward(k int, what purpose, in *planInput) {
 	}
 }
 
-// predictionOffset is where what a last stage predicts goes: behind everything
-// else that it has in the workspace.
+// predictionOffset is the offset of the last stage's predictions in its workspace:
+// after everything else there.
 func predictionOffset(st *program.Stage) int { return program.AlignUp(st.Forward.Span) }
 
 // programOf is the program that a task runs.

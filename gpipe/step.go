@@ -21,7 +21,7 @@ type step struct {
 	trainer  *Trainer
 	batch    nn.Batch
 	purpose  purpose
-	each     func(first int, outputs []nn.Tensor) error // what gets a prediction's outputs
+	each     func(first int, outputs []nn.Tensor) error // called with a prediction's outputs
 	hunting  bool                                       // the first value that is not finite ends it
 	sizes    []int                                      // examples of each micro-batch
 	firsts   []int                                      // index of its first example
@@ -41,7 +41,7 @@ type stageRun struct {
 	k       int // its stage
 	dev     *device
 	bind    program.Binding
-	origins [program.Spaces]origin // where the bound slots lie, for the accountant
+	origins [program.Spaces]origin // where the bound slots lie, to record what is used
 
 	input, gradient inbox
 	output, back    outbox
@@ -76,7 +76,7 @@ func (s *step) run(parent context.Context) (*Result, error) {
 		session.Abort(err)
 	}
 	if t.alone != nil {
-		defer PauseCollector()() // tasks are timed one at a time, and nothing may run beside one
+		defer PauseCollector()() // tasks are timed one at a time, and nothing else may run meanwhile
 	}
 	stages := make([]*stageRun, len(t.devices))
 	for i, d := range t.devices {
@@ -202,8 +202,8 @@ func (r *stageRun) panicOnFault() bool {
 	return r.trainer.net.testing.panicOnFault || r.trainer.net.Devices[r.k].Overcommit
 }
 
-// panicked makes an error of what a stage's goroutine panicked with, and where: a
-// device's capacity was exceeded, or it is a defect.
+// panicked turns the panic value of a stage's goroutine into an error: the device's
+// capacity was exceeded, or there is a defect. where is the layer or task that ran.
 func (r *stageRun) panicked(v any, where string) error {
 	if err := r.overrun(v, where); err != nil {
 		return err

@@ -11,9 +11,9 @@ import (
 	"gpipebench/gpipe/timeline"
 )
 
-// In a synctest bubble time moves only while everything waits, so tasks that
-// sleep take exactly as long as they say and the runtime's wall-clock timeline
-// can be held against the closed forms and the virtual clock to the nanosecond.
+// In a synctest bubble time moves only while everything waits, so tasks that sleep
+// take exactly that time, and the runtime's wall-clock timeline can be compared with
+// the closed forms and the virtual clock to the nanosecond.
 
 const (
 	fTime = 30 * time.Millisecond
@@ -104,7 +104,7 @@ func TestFailureInABubble(t *testing.T) {
 			if how == "panic" && (!errors.As(err, &at) || at.At.Stage != 2 || at.Task != "F1") {
 				t.Errorf("%v: want the panic of stage 2 in F1", err)
 			}
-			// Nobody waits longer than for the task it is in.
+			// No stage waits longer than for its current task.
 			if d := time.Since(start); d > 200*time.Millisecond {
 				t.Errorf("the step ended after %v", d)
 			}

@@ -8,7 +8,7 @@ import (
 	"gpipebench/nn/program"
 )
 
-// The three kinds of task that a stage's list is made of.
+// The three kinds of task in a stage's list.
 
 func (r *stageRun) task(ctx context.Context, t schedule.Task) error {
 	switch t.Kind {
@@ -68,8 +68,8 @@ func (r *stageRun) forward(ctx context.Context, t schedule.Task) error {
 	return err
 }
 
-// recompute is R(m): the composite forward function again, this time keeping
-// the residuals. Its output was sent long ago and is thrown away.
+// recompute is R(m): the composite forward function again, this time keeping the
+// residuals. Its output has been sent after F(m) and is thrown away.
 func (r *stageRun) recompute(ctx context.Context, t schedule.Task) error {
 	m := t.Micro
 	if t.AwaitGrad && !r.isLast() {
@@ -121,8 +121,8 @@ func (r *stageRun) backward(ctx context.Context, t schedule.Task) error {
 	return nil
 }
 
-// awaitGradient waits for the output gradient of micro-batch m, which a late
-// recomputation may have done already.
+// awaitGradient waits for the output gradient of micro-batch m, unless a late
+// recomputation has done so already.
 func (r *stageRun) awaitGradient(ctx context.Context, m int) error {
 	if r.haveGradient == m {
 		return nil
@@ -131,5 +131,5 @@ func (r *stageRun) awaitGradient(ctx context.Context, m int) error {
 	return await(ctx, r.gradient.arrived, m)
 }
 
-// stage is the stage's programs for micro-batch m.
+// stage returns the stage's programs for micro-batch m.
 func (r *stageRun) stage(m int) *program.Stage { return r.programs[m][r.k] }

@@ -32,8 +32,8 @@ func (r *stageRun) fill(places []program.Tensor, tensors []nn.Tensor) {
 	}
 }
 
-// collect takes what the last stage makes of micro-batch m: predictions, or
-// losses, which are added up in example order.
+// collect takes the last stage's outputs for micro-batch m: predictions, or losses,
+// which are added up in example order.
 func (r *stageRun) collect(st *program.Stage, m int) error {
 	out := r.bind[program.Out]
 	if r.purpose == predicting {

@@ -8,7 +8,7 @@ import (
 	"gpipebench/gpipe/timeline"
 )
 
-// Times is what the tasks of one step took, in seconds, by stage.
+// Times has the times of one step's tasks, in seconds, by stage.
 type Times struct {
 	Stages   []StageTimes
 	Lists    [][]schedule.Task
@@ -18,8 +18,8 @@ type Times struct {
 	Exchanges []timeline.Exchange
 }
 
-// StageTimes are one stage's tasks by micro-batch; a recomputation that did
-// not happen took 0.
+// StageTimes are the times of one stage's tasks by micro-batch; a recomputation that
+// did not happen has 0.
 type StageTimes struct {
 	F, R, B       []float64
 	Setup, Update float64
@@ -55,10 +55,10 @@ func (t *StageTimes) Task(task schedule.Task) float64 {
 	return t.B[task.Micro]
 }
 
-// At is the times of a place's tasks.
+// At returns the times of a place's tasks.
 func (t *Times) At(p place.Place) *StageTimes { return &t.Stages[p.Stage] }
 
-// Tasks are the times of all F, R and B.
+// Tasks returns the times of all F, R and B.
 func (t *Times) Tasks() (all []float64) {
 	for _, st := range t.Stages {
 		all = slices.Concat(all, st.F, st.R, st.B)
@@ -66,7 +66,7 @@ func (t *Times) Tasks() (all []float64) {
 	return all
 }
 
-// Costs gives the times to the virtual clock.
+// Costs returns the times in the form that the virtual clock takes.
 func (t *Times) Costs() timeline.Costs {
 	return timeline.Costs{
 		Task:     func(at place.Place, task schedule.Task) float64 { return t.At(at).Task(task) },

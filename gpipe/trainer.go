@@ -25,9 +25,9 @@ type Trainer struct {
 	plans     []*Plan       // of all devices
 	used      []highWater   // of all devices, as last reported
 	devices   []*device     // of this process, in order
-	alone     chan struct{} // on emulated devices: what runs holds it
+	alone     chan struct{} // on emulated devices: held by the task that runs
 	steps     int
-	averaged  bool // the weights and their averages have changed places
+	averaged  bool // the weights and their averages are exchanged
 	broken    error
 }
 
@@ -35,12 +35,12 @@ type Trainer struct {
 // those to evaluate and to predict (Pipeline.Evaluating, Pipeline.Predicting),
 // allocates every device's memory and initialises the parameters. It fails with an
 // *OutOfMemoryError if a device's capacity does not hold its plan, with a
-// *MisfitError if the layers cannot take their input, and if the devices plan more
-// memory than the machine has.
+// *MisfitError if the layers cannot take their input, and with another error if the
+// devices plan more memory than the machine has.
 //
 // The zero Input opens a pipeline that does not train: its devices hold no
 // gradients and no state of the optimiser, and micro-batches may be too small to
-// train on. An average of the weights is kept if there is to be one.
+// train on. An average of the weights is kept if Pipeline.EMA says so.
 func (p Pipeline) Open(in Input) (*Trainer, error) {
 	if err := p.CheckMemory(in); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 	return t, nil
 }
 
-// meet finds out which processes take part.
+// meet finds the processes that take part, and this one among them.
 func (t *Trainer) meet() error {
 	t.self = -1
 	seen := map[int]bool{}
@@ -105,10 +105,10 @@ func (t *Trainer) meet() error {
 	return nil
 }
 
-// here tells whether a stage runs in this process.
+// here reports whether a stage runs in this process.
 func (t *Trainer) here(k int) bool { return t.transport.Owner(place.Stage(k)) == t.transport.Rank() }
 
-// device is that of a stage, or nil if it runs in another process.
+// device is a stage's device, or nil if the stage runs in another process.
 func (t *Trainer) device(k int) *device {
 	i := slices.IndexFunc(t.devices, func(d *device) bool { return d.k == k })
 	if i < 0 {
@@ -117,9 +117,9 @@ func (t *Trainer) device(k int) *device {
 	return t.devices[i]
 }
 
-// affordable plans all devices, and refuses what the machine's memory does not
-// hold of those here and a mini-batch: the system would give it out, and end the
-// process as it is used.
+// affordable plans all devices. It is an error if those of this process and a
+// mini-batch take more than the machine's memory: the system would grant that, and
+// kill the process once it is used.
 func (n *network) affordable(here func(k int) bool) (plans []*Plan, err error) {
 	sum := int64(n.largestBatch())
 	for k := range n.Partitions {
@@ -142,8 +142,8 @@ func (n *network) affordable(here func(k int) bool) (plans []*Plan, err error) {
 }
 
 // CheckMemory refuses a network whose weights, gradients and optimiser state alone
-// are more than the machine's memory, however it is cut. It takes no time, while
-// Open compiles the network before it knows the rest of what it needs.
+// are more than the machine's memory, however it is cut. It takes almost no time,
+// whereas Open must compile the network to know the rest of its memory.
 func (p Pipeline) CheckMemory(in Input) error {
 	if err := p.Validate(in); err != nil {
 		return err
@@ -172,12 +172,12 @@ func (p Pipeline) CheckMemory(in Input) error {
 	return checkMachine(sum, "weights, gradients, optimiser state and a mini-batch take")
 }
 
-// largestBatch is the bytes of the largest mini-batch of any purpose.
+// largestBatch is the size in bytes of the largest mini-batch of any purpose.
 func (n *network) largestBatch() float64 {
 	return max(n.input.bytes(), n.Evaluating.bytes(), n.Predicting.bytes())
 }
 
-// bytes is the size of a mini-batch.
+// bytes is the size of a mini-batch in bytes.
 func (in Input) bytes() (sum float64) {
 	for _, t := range slices.Concat(in.Inputs, in.Targets) {
 		sum += float64(in.Examples) * elements(t.Shape) * floatBytes
@@ -185,7 +185,7 @@ func (in Input) bytes() (sum float64) {
 	return sum
 }
 
-// checkMachine refuses what takes more bytes than the machine's memory has.
+// checkMachine is an error if what takes more bytes than the machine's memory has.
 func checkMachine(bytes float64, what string) error {
 	ram, swap := MachineMemory()
 	if has := float64(ram + swap); has > 0 && bytes > has {
@@ -194,7 +194,7 @@ func checkMachine(bytes float64, what string) error {
 	return nil
 }
 
-// network validates, partitions and compiles.
+// network validates the pipeline, cuts it into partitions and compiles them.
 func (p Pipeline) network(in Input) (*network, error) { return p.networkStored(in, program.Storage{}) }
 
 // networkStored is network for devices that store values in their own way.
@@ -237,7 +237,7 @@ func (p Pipeline) networkStored(in Input, storage program.Storage) (*network, er
 	return n, nil
 }
 
-// Close frees the devices. The trainer is of no use afterwards.
+// Close frees the devices. The trainer cannot be used afterwards.
 func (t *Trainer) Close() error {
 	var errs []error
 	for _, d := range t.devices {
@@ -248,21 +248,21 @@ func (t *Trainer) Close() error {
 	return errors.Join(errs...)
 }
 
-// Sizes is the number of layers of each partition; the note says what the
-// partitioner had to mend, if anything.
+// Sizes is the number of layers of each partition; the note says which layers the
+// partitioner moved to fill empty partitions, if any.
 func (t *Trainer) Sizes() (sizes []int, note string) { return slices.Clone(t.net.sizes), t.net.note }
 
 // Plans are the devices' memory plans.
 func (t *Trainer) Plans() []*Plan { return slices.Clone(t.plans) }
 
-// HighWater is what a device has used of its memory up to the end of the last
-// step, evaluation or prediction.
+// HighWater is how many bytes of its memory a device has used up to the end of the
+// last step, evaluation or prediction, by category and in all.
 func (t *Trainer) HighWater(device int) (bytes [Categories]int64, peak int64) {
 	return t.used[device].Bytes, t.used[device].Peak
 }
 
-// Worked counts, by device of this process and thread, the pieces of kernels done
-// so far.
+// Worked counts the pieces of kernels done so far, by device of this process and by
+// thread.
 func (t *Trainer) Worked() [][]int64 {
 	w := make([][]int64, len(t.devices))
 	for i, d := range t.devices {
@@ -271,9 +271,9 @@ func (t *Trainer) Worked() [][]int64 {
 	return w
 }
 
-// Watch calls f with every instruction that runs from the next step on and its
-// time, on the goroutine of its stage; nil ends that. On emulated devices one runs
-// at a time. Being watched takes time itself.
+// Watch makes every stage call f, from the next step on, with each instruction that it
+// has run and its time in seconds, on the stage's goroutine; nil ends this. On emulated
+// devices one stage runs at a time. The calls take time themselves.
 func (t *Trainer) Watch(f func(in *program.Instr, seconds float64)) { t.net.watch = f }
 
 // Steps is the number of updates so far.
@@ -284,21 +284,22 @@ type Result struct {
 	Loss    float64 // mean over the mini-batch's count
 	Correct int     // rows whose target had the highest logit
 	Count   int
-	// Ranks is how many classes came before each row's target, in the order of
-	// the rows, -1 for a masked one; nil of a loss that does not tell.
+	// Ranks is how many classes have a higher logit than each row's target, or the
+	// same logit and a lower index, in the order of the rows; -1 for a masked row.
+	// It is nil if the loss does not report it.
 	Ranks []float32
 	LR    float64
 	// GradNorm is the global norm of the gradients before clipping.
 	GradNorm float64
-	// Seconds is the step's time on its devices' clock; Timeline what happened
-	// in it; Times what each task took.
+	// Seconds is the step's time on its devices' clock, Timeline its events, and Times
+	// the time of each task.
 	Seconds  float64
 	Timeline *timeline.Timeline
 	Times    *Times
 }
 
-// Within counts the rows whose target was among the k best classes, as Ranks
-// tells; k = 1 is Correct.
+// Within counts the rows whose target was among the k best classes, by Ranks; k = 1
+// gives Correct.
 func (r *Result) Within(k int) (rows int) {
 	for _, rank := range r.Ranks {
 		if rank >= 0 && rank < float32(k) {
@@ -308,9 +309,9 @@ func (r *Result) Within(k int) (rows int) {
 	return rows
 }
 
-// Prepare makes the programs for training on mini-batches like in, such as the
-// short one at an epoch's end. That its micro-batches are too small for the
-// network is then known before the first step.
+// Prepare compiles the programs for training on mini-batches like in, such as the
+// short one at an epoch's end. If their micro-batches are too small for the network,
+// this reports it before the first step.
 func (t *Trainer) Prepare(in Input) error {
 	if err := t.net.opened(in, training); err != nil {
 		return err
@@ -319,8 +320,8 @@ func (t *Trainer) Prepare(in Input) error {
 	return err
 }
 
-// Step trains on one mini-batch and applies one update. An error in a step
-// that has begun leaves the trainer broken, since some stages may have moved;
+// Step trains on one mini-batch and applies one update. An error in a step that has
+// begun leaves the trainer broken, since some stages may have updated their weights;
 // later calls return it again.
 func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
 	if err := t.trainable(); err != nil {
@@ -340,7 +341,7 @@ func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
 }
 
 // Evaluate runs the forward functions in evaluation mode (no dropout, no label
-// smoothing) on one batch, no larger than Pipeline.Evaluating says.
+// smoothing) on one batch, no larger than Pipeline.Evaluating.
 func (t *Trainer) Evaluate(ctx context.Context, b nn.Batch) (*Result, error) {
 	s, err := t.begin(b, evaluating)
 	if err != nil {
@@ -354,8 +355,8 @@ func (t *Trainer) Evaluate(ctx context.Context, b nn.Batch) (*Result, error) {
 }
 
 // Predict runs the forward functions in evaluation mode, on inputs no larger than
-// Pipeline.Predicting says, and returns what the last layer makes of them: for a
-// language model the logits (n, t, v). They are copies beside the planned memory.
+// Pipeline.Predicting, and returns the last layer's outputs: for a language model the
+// logits (n, t, v). They are copies, outside of the planned memory.
 func (t *Trainer) Predict(ctx context.Context, inputs ...nn.Tensor) ([]nn.Tensor, error) {
 	var all []nn.Tensor
 	err := t.PredictEach(ctx, func(first int, outputs []nn.Tensor) error {
@@ -376,10 +377,10 @@ func (t *Trainer) Predict(ctx context.Context, inputs ...nn.Tensor) ([]nn.Tensor
 	return all, nil
 }
 
-// PredictEach is Predict that gives what is predicted to each, micro-batch by
-// micro-batch in their order: the outputs for the examples from first on, in the
-// device's own memory, valid until each returns. An error of each ends it. Where
-// several processes run the pipeline, all get copies of all outputs at the end.
+// PredictEach is Predict that passes the outputs to each, micro-batch by micro-batch
+// in order: those for the examples from first on, in the device's own memory, valid
+// until each returns. An error of each ends the prediction. If several processes run
+// the pipeline, all of them get copies of all outputs at the end.
 func (t *Trainer) PredictEach(ctx context.Context, each func(first int, outputs []nn.Tensor) error, inputs ...nn.Tensor) error {
 	s, err := t.begin(nn.Batch{Inputs: inputs, Count: 1}, predicting)
 	if err != nil {

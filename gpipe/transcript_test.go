@@ -22,20 +22,20 @@ import (
 	"gpipebench/nn/program"
 )
 
-var update = flag.Bool("update", false, "write the transcripts of testdata/steps anew: only after a change that is meant to move tasks or slots, and read them")
+var update = flag.Bool("update", false, "write the transcripts of testdata/steps anew: only after a change that should move tasks or slots; then read them")
 
-// TestTranscripts replays the steps of testdata/steps, for people to read. A file
-// begins with what it shows. Then come sections that say what is run:
+// TestTranscripts replays the steps of testdata/steps, which are made to be read. A
+// file begins with what it shows. Then come sections that say what is run:
 //
 //	lists     each stage's tasks; F0* keeps its residuals, R0? waits for the output gradient
 //	times     in milliseconds, of F, R and B, or of a stage's: F 1, stage 2 B 3
-//	panics    optional: the stage and the task in the middle of which it panics
+//	panics    optional: the stage and the task in which it panics, halfway
 //
-// and sections that say what came of it, which -update writes:
+// and sections with the results, which -update writes:
 //
 //	timeline  the runtime's, in a bubble where tasks take exactly as long as they sleep;
 //	          the virtual clock's is the same
-//	slots     of each stage: where each task that began finds what it reads and writes
+//	slots     of each stage: which slots each task that began reads and writes
 //	failure   the error of the runtime, and that of the virtual clock
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/steps/*.txt")
@@ -124,7 +124,7 @@ func readTask(t *testing.T, word string) (task schedule.Task) {
 	}
 }
 
-// run runs a step of a small network and writes down what came of it.
+// run runs a step of a small network and writes the results into the sections.
 func (s *transcript) run(t *testing.T) {
 	p := small.pipeline(t)
 	p.Partitions = len(s.lists)

@@ -16,13 +16,13 @@ type translation struct {
 	model transformer.TranslationConfig
 	batch int
 	steps int
-	// padding moves the ids of what nobody may see: source tokens beyond the
-	// length, and target tokens behind the last that is not masked.
+	// padding changes the ids that must not be read: source tokens beyond the
+	// length, and target tokens after the last one that is not masked.
 	padding int32
 }
 
-// smallTranslation has, besides what small has, a table with three uses, cross
-// attention, ragged sources and heads of a size of their own.
+// smallTranslation has, besides all that small has, a table with three uses, cross
+// attention, ragged sources and an explicit size of heads.
 var smallTranslation = translation{
 	model: transformer.TranslationConfig{
 		Layers: 3, Dim: 16, FeedForward: 24, Heads: 3, HeadDim: 8, SourceVocab: 19, SourceLen: 7, TargetLen: 6,
@@ -93,8 +93,8 @@ func (m translation) data(i int) nn.Batch {
 	}
 }
 
-// TestTranslationG1 is TestG1 for a network whose stages hand tensors on that
-// they only read, or do not even read, and that exchange a table with three
+// TestTranslationG1 is TestG1 for a network whose stages pass on tensors that they
+// only read, or do not even read, and exchange the gradients of a table with three
 // uses.
 func TestTranslationG1(t *testing.T) {
 	for _, tie := range []transformer.Tie{transformer.TieAll, transformer.TieSoftmax, transformer.TieNone} {
@@ -116,8 +116,8 @@ func TestTranslationG1(t *testing.T) {
 	}
 }
 
-// TestPaddingIsNotSeen: other ids where nothing may look give the same losses
-// and weights, to the bit; one that counts does not.
+// TestPaddingIsNotSeen: other ids in the padding give the same losses and weights, to
+// the bit.
 func TestPaddingIsNotSeen(t *testing.T) {
 	for _, k := range []int{1, 4} {
 		run := func(m translation) outcome {
@@ -140,8 +140,8 @@ func TestPaddingIsNotSeen(t *testing.T) {
 	}
 }
 
-// TestEveryTokenCounts is the converse of TestPaddingIsNotSeen: the last token
-// before the padding, and each length, is seen.
+// TestEveryTokenCounts is the converse of TestPaddingIsNotSeen: the loss depends on
+// the last token before the padding and on each length.
 func TestEveryTokenCounts(t *testing.T) {
 	loss := func(change func(b nn.Batch)) float64 {
 		b := smallTranslation.data(0)
@@ -177,8 +177,8 @@ func TestEveryTokenCounts(t *testing.T) {
 	}
 }
 
-// TestEmptySource: an example without a source is legal, and its ids are not
-// seen either.
+// TestEmptySource: an example with an empty source is legal, and its ids are not
+// read either.
 func TestEmptySource(t *testing.T) {
 	run := func(k int, id int32) outcome {
 		p := smallTranslation.pipeline(t)
@@ -197,10 +197,10 @@ func TestEmptySource(t *testing.T) {
 	}
 }
 
-// TestTranslationTraffic: what crosses a cut are the encoder's states, lengths
-// and the decoder's states; what comes back are the gradients of those states,
-// without the lengths, which are integers, and behind the last decoder layer
-// without the encoder's, which nothing uses there.
+// TestTranslationTraffic: the encoder's states, the lengths and the decoder's states
+// cross a cut; the gradients of these states come back. The lengths have none, since
+// they are integers; after the last decoder layer the encoder's states have none,
+// since nothing uses them there.
 func TestTranslationTraffic(t *testing.T) {
 	m := smallTranslation
 	p := m.pipeline(t)

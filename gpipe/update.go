@@ -14,11 +14,10 @@ import (
 	"gpipebench/nn/program"
 )
 
-// The update. Gradients of one parameter from its several uses are added in
-// layer order, also where the uses are on different stages; then comes a
-// barrier at which the tensors' norms meet; then every stage moves what it
-// owns. A parameter that is tied across stages is owned, and moved alike, by
-// each of them.
+// The update. Gradients of one parameter from its several uses are added in layer
+// order, also if the uses are on different stages. Then comes a barrier, at which the
+// stages gather the tensors' norms. Then every stage updates its own parameters. A
+// parameter that is tied across stages is updated in the same way by each of them.
 
 // zeroGradients is the setup of a step.
 func (r *stageRun) zeroGradients() error {
@@ -76,13 +75,13 @@ func (r *stageRun) gather(ctx context.Context, values []float64) ([][]float64, e
 	return all, nil
 }
 
-// gradients adds up the uses of every parameter into its first accumulator and
-// returns the float64 sum of squares of each, by its index in the network; 0 for
-// those that are not here.
+// gradients adds up the uses of every parameter in its first accumulator and returns
+// the float64 sum of squares of each, by its index in the network; 0 for parameters
+// that are not on this stage.
 func (r *stageRun) gradients(ctx context.Context) ([]float64, error) {
 	n := r.trainer.net
 	sums := make([]float64, len(n.params))
-	// What is shared comes first, as others wait for it.
+	// Shared parameters come first, since other stages wait for them.
 	for i := range n.params { // in the same order on every stage
 		if j, here := r.dev.index[i]; here && n.params[i].shared() {
 			if err := r.exchange(ctx, &r.dev.weights[j]); err != nil {
@@ -127,8 +126,8 @@ func (d *device) weightsOf(part int) []weight {
 	return d.weights[from:to]
 }
 
-// timedWork is part of the update that comes before its barrier: it counts as
-// update on the virtual clock.
+// timedWork times f, a part of the update before its barrier. It counts as update on
+// the virtual clock and has no event.
 func (r *stageRun) timedWork(ctx context.Context, f func()) error {
 	events := len(r.events)
 	err := r.timed(ctx, timeline.Update, -1, func() error { f(); return nil })
@@ -193,9 +192,9 @@ func (r *stageRun) exchange(ctx context.Context, w *weight) error {
 	return err
 }
 
-// globalNorm combines the tensors' sums in layer order, tied ones once, and
-// returns what clipping multiplies the gradients by. Every stage computes it
-// from the same numbers.
+// globalNorm adds the tensors' sums of squares in layer order, tied ones once, and
+// returns the factor by which clipping multiplies the gradients. Every stage computes
+// it from the same numbers.
 func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
 	n := r.trainer.net
 	var total float64
@@ -206,7 +205,7 @@ func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
 	}
 	r.norm = math.Sqrt(total)
 	if !n.AllowNonFinite && (math.IsNaN(total) || math.IsInf(total, 0)) {
-		// The backward pass comes from the loss, so the first is the last in layer order.
+		// The backward pass starts at the loss, so the origin is the last one in layer order.
 		for i := len(n.params) - 1; i >= 0; i-- {
 			home := n.params[i].home()
 			if v := all[home][i]; math.IsNaN(v) || math.IsInf(v, 0) {
@@ -220,7 +219,7 @@ func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
 	return 1, nil
 }
 
-// move updates every parameter of the stage, cut over the device's threads.
+// move updates every parameter of the stage, divided over the device's threads.
 func (r *stageRun) move(scale float32) {
 	n, mem := r.trainer.net, r.dev.mem
 	step := r.trainer.steps + 1
@@ -254,7 +253,7 @@ func (r *stageRun) move(scale float32) {
 	}
 }
 
-// home is the stage whose copy counts: that of the first use.
+// home is the stage whose copy counts: the one with the first use.
 func (p *parameter) home() int { return p.uses[0].stage }
 
 // stages lists the stages that use the parameter, in order.
@@ -268,15 +267,15 @@ func (p *parameter) stages() []int {
 	return ks
 }
 
-// shared tells whether the parameter is used on more than one stage.
+// shared reports whether the parameter is used on more than one stage.
 func (p *parameter) shared() bool { return p.uses[0].stage != p.uses[len(p.uses)-1].stage }
 
-// sharedFloats is the workspace that exchanging a shared parameter takes: the
-// sum, and behind it what was received.
+// sharedFloats is the workspace that the exchange of a shared parameter takes, in
+// floats: the sum, then what was received.
 func sharedFloats(p *parameter) int { return program.AlignUp(p.Shape.Elems()) + p.Shape.Elems() }
 
-// exchanges are what stages send each other of the gradients of weights that
-// they share: every accumulator to every other stage.
+// exchanges are the transfers between stages of the gradients of shared weights:
+// every accumulator goes to every other stage that has the weight.
 func (n *network) exchanges() (all []timeline.Exchange) {
 	for i := range n.params {
 		p := &n.params[i]
@@ -294,7 +293,7 @@ func (n *network) exchanges() (all []timeline.Exchange) {
 	return all
 }
 
-// exchangeFloats is the most of that on stage k.
+// exchangeFloats is the largest sharedFloats of stage k's shared parameters.
 func (n *network) exchangeFloats(k int) int {
 	most := 0
 	for i := range n.params {

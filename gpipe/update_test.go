@@ -7,8 +7,8 @@ import (
 	"gpipebench/nn/program"
 )
 
-// TestWeightsOf: every weight is one thread's, in order, and none has more than
-// its share by more than the largest.
+// TestWeightsOf: every weight belongs to one thread, in order, and no thread exceeds
+// its share by more than the largest weight.
 func TestWeightsOf(t *testing.T) {
 	for _, sizes := range [][]int{{}, {5}, {1, 1, 1, 1}, {100, 1, 1, 1}, {1, 1, 1, 100}, {3, 9, 4, 4, 7, 30, 2, 2, 1, 16}} {
 		for threads := 1; threads <= 5; threads++ {

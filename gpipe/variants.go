@@ -7,7 +7,7 @@ import (
 	"gpipebench/gpipe/timeline"
 )
 
-// Variant is what programs and partitions do not depend on.
+// Variant has the settings on which programs and partitions do not depend.
 type Variant struct {
 	Schedule      schedule.Schedule
 	Checkpoint    schedule.Checkpoint
@@ -15,7 +15,7 @@ type Variant struct {
 	Link          timeline.Link // of all devices
 }
 
-// Variant is the pipeline's own.
+// Variant returns the pipeline's own settings.
 func (p Pipeline) Variant() Variant {
 	v := Variant{Schedule: p.Schedule, Checkpoint: p.Checkpoint, LateRecompute: p.LateRecompute}
 	if len(p.Devices) > 0 {
@@ -24,8 +24,8 @@ func (p Pipeline) Variant() Variant {
 	return v
 }
 
-// SimulateVariants is Simulate once for each variant of a pipeline, of programs
-// that are compiled once.
+// SimulateVariants is Simulate for each variant of a pipeline, with programs that are
+// compiled once.
 func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant) ([]*Simulation, error) {
 	n, err := p.modelled(in, how)
 	if err != nil {

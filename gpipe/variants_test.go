@@ -12,7 +12,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Variants simulated together are what each is by itself.
+// Variants simulated together give the same as each alone.
 func TestSimulateVariants(t *testing.T) {
 	layers, err := transformer.LM(transformer.Config{Layers: 4, Dim: 32, FeedForward: 64, Heads: 2, Vocab: 50, SeqLen: 8})
 	if err != nil {
@@ -28,7 +28,7 @@ func TestSimulateVariants(t *testing.T) {
 		return gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 3, MicroBatches: 4, Devices: []gpipe.Device{gpipe.DeviceOf(a)}}
 	}
 	own := pipeline().Variant()
-	variants := []gpipe.Variant{own, own, own, own, own, own} // the last to see that nothing is left of those before
+	variants := []gpipe.Variant{own, own, own, own, own, own} // the last one checks that nothing is left of those before
 	variants[1].LateRecompute = true
 	variants[2].Link = timeline.Link{}
 	variants[3].Checkpoint = schedule.Never

@@ -19,12 +19,12 @@ import (
 const (
 	// HashKey is the weights' [Trainer.Hash], which is the SHA-256 of the file's data.
 	HashKey = "weights_sha256"
-	// FunctionKey is what is computed with them: [Pipeline.Fingerprint].
+	// FunctionKey identifies the function computed with them: [Pipeline.Fingerprint].
 	FunctionKey = "function_sha256"
 )
 
-// Fingerprint tells networks apart that compute something else with the same
-// weights: see [nn.Fingerprint]. In describes the mini-batches.
+// Fingerprint differs between networks that compute different functions with the same
+// weights: see [nn.Fingerprint]. in describes the mini-batches.
 func (p Pipeline) Fingerprint(in Input) (sha256 string, err error) {
 	defer Misfit(&err)
 	return nn.Fingerprint(p.Layers, batched(in.Inputs, 1)), nil
@@ -32,13 +32,12 @@ func (p Pipeline) Fingerprint(in Input) (sha256 string, err error) {
 
 // Save writes the weights to a file in the safetensors format: every parameter
 // by its path in layer order, tied ones once, then batch norm's moving averages.
-// Metadata may be nil; it goes into the file with [HashKey] and [FunctionKey],
-// which it must not have. The same weights and metadata
-// make the same bytes, however the network is cut. Constant tables and the
-// optimiser's state are not saved.
+// metadata may be nil; it goes into the file with [HashKey] and [FunctionKey], which
+// it must not have. The same weights and metadata make the same bytes, however the
+// network is cut. Constant tables and the optimiser's state are not saved.
 //
-// The file takes its name only when it is complete; after an error, what was
-// there before is as it was, and nothing is left behind.
+// The file takes its name only when it is complete. After an error, an older file of
+// this name is unchanged, and no other file is left.
 func (t *Trainer) Save(path string, metadata map[string]string) error {
 	if t.broken != nil {
 		return fmt.Errorf("%s: not saved: %w", path, t.broken)
@@ -68,10 +67,10 @@ func (t *Trainer) Save(path string, metadata map[string]string) error {
 
 // Load replaces the weights by those of a file, on every stage that uses them.
 // The file's tensors must be those that Save writes, by path and shape, all
-// and no others, in any order; where it has [HashKey], its values must have that
-// hash, and where it has [FunctionKey], this network must be what it says. All of
-// this is checked, and the whole file read once, before anything is
-// changed, so that a file that is refused changes nothing.
+// and no others, in any order. If it has [HashKey], its values must have that hash;
+// if it has [FunctionKey], this network must have that fingerprint. All of this is
+// checked, and the whole file read once, before any weight is changed, so a file that
+// is refused changes nothing.
 //
 // The optimiser's state and the number of steps stay as they are: after Load, a
 // new trainer trains on with fresh moments and the learning rate of step 1. An
@@ -95,7 +94,7 @@ func (t *Trainer) Load(path string) error {
 	if want, ok := f.Metadata[FunctionKey]; ok {
 		got, err := t.net.Fingerprint(t.net.opensFor(t.net.input))
 		if err == nil && got != want {
-			err = fmt.Errorf("its weights are of a network that computes something else with them: the SHA-256 of its function is %.64q, this network's %q", want, got)
+			err = fmt.Errorf("its weights are of a network that computes another function with them: its function's SHA-256 is %.64q, want this network's %q", want, got)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
@@ -107,7 +106,7 @@ func (t *Trainer) Load(path string) error {
 	own := t.ownWeights()
 	for i, at := range index {
 		read := own[i].Data
-		var copies [][]float32 // of a tied one
+		var copies [][]float32 // a tied one has several
 		for _, d := range t.devices {
 			if j, here := d.index[i]; here {
 				copies = append(copies, d.weights[j].w)
@@ -120,7 +119,7 @@ func (t *Trainer) Load(path string) error {
 			continue // another process's
 		}
 		if err := f.Floats(at, read); err != nil {
-			// It could be read a moment ago.
+			// verify has just read it without an error.
 			t.broken = fmt.Errorf("weights half replaced: %w", err)
 			return t.broken
 		}
@@ -132,8 +131,7 @@ func (t *Trainer) Load(path string) error {
 	return nil
 }
 
-// match finds every tensor of [Trainer.Weights] in a file: its place by its
-// index.
+// match returns, for every tensor of [Trainer.Weights], its index in the file.
 func (t *Trainer) match(f *safetensors.File) ([]int, error) {
 	byName := map[string]int{}
 	for at, e := range f.Tensors {

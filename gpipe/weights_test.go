@@ -18,7 +18,7 @@ import (
 	"gpipebench/nn/safetensors"
 )
 
-// saving is a network to save, cut as told, and its mini-batches.
+// saving is a network to save, with the given cut, and its mini-batches.
 type saving struct {
 	name string
 	open func(t *testing.T, k, m int, fine bool) *Trainer
@@ -129,7 +129,7 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 }
 
-// sameCopies looks at every stage's own copy of every weight.
+// sameCopies checks every stage's own copy of every weight.
 func sameCopies(t *testing.T, tr *Trainer, shared bool) {
 	t.Helper()
 	found := false
@@ -184,8 +184,8 @@ func TestSavedFile(t *testing.T) {
 	}
 }
 
-// TestLoadOfAnotherFunction: weights of a network with the same tensors that
-// computes something else are refused, those of one that trains otherwise are not.
+// TestLoadOfAnotherFunction: the weights of a network with the same tensors and
+// another function are refused, those of one that only trains differently are not.
 func TestLoadOfAnotherFunction(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "weights.safetensors")
 	open := func(change func(*lm)) *Trainer {
@@ -202,7 +202,7 @@ func TestLoadOfAnotherFunction(t *testing.T) {
 	} {
 		other := open(change)
 		before := other.Hash()
-		if err := other.Load(file); err == nil || !strings.HasPrefix(err.Error(), file+": its weights are of a network that computes something else") || other.Hash() != before {
+		if err := other.Load(file); err == nil || !strings.HasPrefix(err.Error(), file+": its weights are of a network that computes another function") || other.Hash() != before {
 			t.Errorf("%s: %v: want it refused, and nothing changed", name, err)
 		}
 	}
@@ -211,8 +211,8 @@ func TestLoadOfAnotherFunction(t *testing.T) {
 	}
 }
 
-// TestLoadRefuses: a file that is not this network's says why in one line, and
-// changes nothing.
+// TestLoadRefuses: a file that is not this network's is refused with a reason in one
+// line, and changes nothing.
 func TestLoadRefuses(t *testing.T) {
 	s := savings()[0]
 	dir := t.TempDir()
@@ -227,7 +227,7 @@ func TestLoadRefuses(t *testing.T) {
 	tr := trained(t, s.open(t, 3, 2, false), func(i int) nn.Batch { return s.data(i + 3) })
 	before, loss := tr.Hash(), evaluated(t, tr, s.data(9))
 	if before == source.Hash() {
-		t.Fatal("nothing to see")
+		t.Fatal("the two networks have the same weights")
 	}
 	refused := func(path, want string) {
 		t.Helper()
@@ -314,10 +314,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// TestSaveFails: a file that cannot be written leaves nothing, and what was
-// there before.
-// TestLoadRefusesNonFinite: weights that are no numbers are the file's fault, and
-// are said to be.
+// TestLoadRefusesNonFinite: a file with weights that are not finite is refused, and the
+// error names the tensor.
 func TestLoadRefusesNonFinite(t *testing.T) {
 	s := savings()[0]
 	tr := s.open(t, 1, 1, false)
@@ -337,6 +335,7 @@ func TestLoadRefusesNonFinite(t *testing.T) {
 	}
 }
 
+// TestSaveFails: a save that fails leaves no file but the one that was there before.
 func TestSaveFails(t *testing.T) {
 	s := savings()[0]
 	tr := s.open(t, 3, 2, false)

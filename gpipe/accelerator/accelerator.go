@@ -1,6 +1,6 @@
-// Package accelerator models devices by a roofline: what is known of each, read
-// from a file, what a compiled program takes on it, and the calibration that makes
-// such a file of instructions timed on this machine.
+// Package accelerator models devices by a roofline. It reads a device's figures from
+// a file, computes how long a compiled program takes on it, and calibrates: it makes
+// such a file from instructions that were timed on this machine.
 package accelerator
 
 import (
@@ -17,14 +17,14 @@ import (
 
 // Accelerator is a device that is modelled by a roofline (Williams, Waterman,
 // Patterson 2009): an operation takes as long as its arithmetic at peak rate or
-// as its memory traffic at full bandwidth, whichever is longer, and an
-// overhead. Accelerators are data: see package accelerators, and
-// [Read] for the form.
+// as its memory traffic at full bandwidth, whichever is longer, plus an
+// overhead. Accelerators are data: see package accelerators, and [Read] for the
+// form.
 type Accelerator struct {
 	Name        string
 	Description string
 	// BF16 and F32 are the peak rates of products whose operands have that
-	// dtype, in floating-point operations per second; 0: it has none.
+	// dtype, in floating-point operations per second; 0: not supported.
 	BF16, F32 float64
 	Memory    int64   // bytes
 	Bandwidth float64 // bytes per second of that memory
@@ -41,19 +41,19 @@ type Accelerator struct {
 	Packing  bool
 	Overhead float64 // seconds per operation
 	Link     timeline.Link
-	// Ops are kinds of operations that are timed otherwise than by the peaks, by name.
+	// Ops has the rates of kinds of operations that are not timed by the peaks, by name.
 	Ops map[string]OpRate
-	// Shapes are operations that were timed on it themselves, in seconds, by
-	// what [program.Instr.Shape] calls them.
+	// Shapes has the seconds of operations that were timed on it, by
+	// [program.Instr.Shape].
 	Shapes map[string]float64
-	// Sources tell by field where the figures are from.
+	// Sources says for each field where its figures are from.
 	Sources map[string]string
 }
 
-// OpRate times one kind of operation: Overhead + FLOPs/rate + traffic/rate, as a
-// core does that does not compute and wait at once. Parameters and accumulators,
-// which were last used a micro-batch ago, have a rate of their own beside the one
-// of all traffic, on top of it. What has no rate (0) takes no time.
+// OpRate times one kind of operation: Overhead + FLOPs/rate + traffic/rate. It is a
+// sum, for a core that does not compute while it waits for memory. Parameters and
+// accumulators, which were last used a micro-batch ago, take the time of all traffic
+// and, in addition, that of Weights. A term whose rate is 0 takes no time.
 type OpRate struct {
 	FLOPs     float64 // floating-point operations per second
 	Bandwidth float64 // bytes per second
@@ -61,7 +61,7 @@ type OpRate struct {
 	Overhead  float64 // seconds per operation; 0: the accelerator's
 }
 
-// All are the accelerators that come with the program, by name.
+// All returns the accelerators that come with the program, by name.
 func All() ([]Accelerator, error) {
 	files, err := accelerators.Files.ReadDir(".")
 	if err != nil {
@@ -82,17 +82,16 @@ func All() ([]Accelerator, error) {
 	return list, nil
 }
 
-// fileKind is what an accelerator's file may be: a calibration's is some hundred
-// kilobytes, a line for each shape.
+// fileKind limits an accelerator's file. A calibration's has some hundred kilobytes,
+// a line for each shape.
 var fileKind = files.Kind{What: "an accelerator", Bytes: 4 << 20}
 
-// NamesFile tells whether Named takes a name for that of a file.
+// NamesFile reports whether Named takes a name as that of a file.
 func NamesFile(name string) bool {
 	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
-// Named finds one of All, or reads the file of that name if
-// it ends in .yaml or .yml.
+// Named finds one of All, or reads the file of that name if it ends in .yaml or .yml.
 func Named(name string) (*Accelerator, error) {
 	if NamesFile(name) {
 		text, err := files.Read(name, fileKind)

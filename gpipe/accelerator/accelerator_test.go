@@ -72,7 +72,7 @@ func TestAcceleratorFile(t *testing.T) {
 	}
 }
 
-// A file is refused at its line and column, with what it could say instead.
+// A file is refused with a line, a column and what would be accepted there.
 func TestAcceleratorFileRefuses(t *testing.T) {
 	for _, test := range []struct{ from, to, want string }{
 		{"lanes: 16", "lane: 16", "own.yaml:5:1: unknown field lane: want name, description, flops,"},

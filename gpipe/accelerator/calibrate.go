@@ -12,19 +12,19 @@ import (
 	"gpipebench/nn/program"
 )
 
-// Calibration fits a roofline to instructions that were timed on this machine:
-// for each kind of operation rates of arithmetic and traffic, and an overhead. The
-// zero value is ready. It is fed by Watch, Tasks and Moved.
+// Calibration fits a roofline to instructions that were timed on this machine: for
+// each kind of operation the rates of arithmetic and of traffic, and an overhead.
+// The zero value is ready. Watch, Tasks and Moved add measurements.
 type Calibration struct {
 	instrs map[*program.Instr][]float64
 	whole  map[string][]workTime // of Clear and Update
-	tasks  []float64             // what tasks take beside their instructions, one a network
+	tasks  []float64             // seconds of a task besides its instructions, one for each network
 }
 
 // workTime is how long something took, and how much there was to do.
 type workTime struct{ flops, bytes, weights, seconds float64 }
 
-// Watch notes one run of an instruction.
+// Watch records one run of an instruction.
 func (c *Calibration) Watch(in *program.Instr, seconds float64) {
 	if c.instrs == nil {
 		c.instrs = map[*program.Instr][]float64{}
@@ -32,11 +32,11 @@ func (c *Calibration) Watch(in *program.Instr, seconds float64) {
 	c.instrs[in] = append(c.instrs[in], seconds)
 }
 
-// Tasks notes steps of a network that is recomputed always and whose instructions
-// have been watched in other steps: what its tasks took beyond them. Of each step it
-// takes the times of all tasks, for so many micro-batches. All that has been watched
-// so far must be of this network, best one whose instructions take next to nothing;
-// Join brings several together.
+// Tasks records what a network's tasks take besides their instructions. Each of steps
+// has the seconds of all tasks of one step with micro micro-batches, all recomputed.
+// The network's instructions must have been watched before, in other steps, and no
+// other network's; Join combines several networks. A network whose instructions take
+// almost no time gives the best figure.
 func (c *Calibration) Tasks(steps [][]float64, micro int) {
 	var instrs float64 // each runs once a micro-batch
 	for _, times := range c.instrs {
@@ -55,7 +55,7 @@ func (c *Calibration) Tasks(steps [][]float64, micro int) {
 	}
 }
 
-// Join takes in another calibration.
+// Join adds another calibration's measurements.
 func (c *Calibration) Join(other *Calibration) {
 	if c.instrs == nil {
 		c.instrs, c.whole = map[*program.Instr][]float64{}, map[string][]workTime{}
@@ -67,7 +67,7 @@ func (c *Calibration) Join(other *Calibration) {
 	c.tasks = append(c.tasks, other.tasks...)
 }
 
-// Moved notes what Clear or Update took, and the bytes that it moved.
+// Moved records one run of Clear or Update and the bytes that it moved.
 func (c *Calibration) Moved(op string, bytes, seconds float64) {
 	if c.whole == nil {
 		c.whole = map[string][]workTime{}
@@ -75,8 +75,8 @@ func (c *Calibration) Moved(op string, bytes, seconds float64) {
 	c.whole[op] = append(c.whole[op], workTime{bytes: bytes, seconds: seconds})
 }
 
-// Fit sets the accelerator's rates by operation; how it pads ([Accelerator.Lanes])
-// must be set. Each instruction counts once, with the median of its runs.
+// Fit sets the accelerator's rates by operation. Its padding ([Accelerator.Lanes])
+// must be set before. Each instruction counts once, with the median of its runs.
 func (c *Calibration) Fit(a *Accelerator) {
 	samples := map[string][]workTime{}
 	for in, times := range c.instrs {
@@ -100,9 +100,9 @@ func (c *Calibration) Fit(a *Accelerator) {
 	}
 }
 
-// Shapes sets the times of the accelerator's operations themselves: of each shape
-// the mean over its instructions of the median of their runs. Whoever calibrates
-// with a network on one device can tell by these what several take.
+// Shapes sets the accelerator's times by shape: for each shape, take the median of
+// each instruction's runs, then the mean of these medians. Times measured with a
+// network on one device then say what it takes on several.
 func (c *Calibration) Shapes(a *Accelerator) {
 	sums, counts := map[string]float64{}, map[string]float64{}
 	for in, times := range c.instrs {
@@ -116,6 +116,7 @@ func (c *Calibration) Shapes(a *Accelerator) {
 	}
 }
 
+// digits rounds to four significant digits.
 func digits(x float64) float64 {
 	if x == 0 {
 		return 0
@@ -124,16 +125,16 @@ func digits(x float64) float64 {
 	return math.Round(x*scale) / scale
 }
 
-// fitTerms are those of OpRate: overhead, FLOPs, traffic, weights.
+// fitTerms is the number of OpRate's terms: overhead, FLOPs, traffic, weights.
 const fitTerms = 4
 
 // fitRounds are enough for the weights to settle.
 const fitRounds = 20
 
-// fitRate finds the terms, none of them negative, with the least sum of squared
-// errors over the fitted times. With these weights (of a Poisson regression) the
-// fitted times add up to those measured, where errors over the measured times
-// would favour what happened to be short.
+// fitRate finds the terms, none of them negative, that minimise the sum of the squared
+// errors, each divided by its fitted time. With these weights (those of a Poisson
+// regression) the fitted times add up to the measured ones; dividing by the measured
+// times would favour runs that happened to be short.
 func fitRate(s []workTime) OpRate {
 	rows := make([]fitRow, len(s))
 	var largest [fitTerms]float64
@@ -147,7 +148,7 @@ func fitRate(s []workTime) OpRate {
 	for range fitRounds {
 		best = fitTermsOf(rows, largest)
 		for i := range rows {
-			// What a fit makes next to nothing of must not outweigh all else.
+			// An instruction that a fit makes almost free must not outweigh all others.
 			rows[i].weight = 1 / max(rows[i].at(best), rows[i].seconds/100)
 		}
 	}
@@ -160,15 +161,15 @@ func fitRate(s []workTime) OpRate {
 	return OpRate{FLOPs: inverse(best[1]), Bandwidth: inverse(best[2]), Weights: inverse(best[3]), Overhead: digits(best[0])}
 }
 
-// fitTermsOf is the best of all choices of terms.
+// fitTermsOf is the best fit over all subsets of the terms.
 func fitTermsOf(rows []fitRow, largest [fitTerms]float64) (best [fitTerms]float64) {
 	least := math.Inf(1)
 	var whole float64
 	for _, row := range rows {
 		whole += row.weight * row.seconds * row.seconds
 	}
-	// Bit j: term j is there. An overhead, the lowest bit, is tried last: where
-	// it explains no more than a rate, it is the rate.
+	// Bit j: term j is used. The overhead, the lowest bit, is tried last, so that a
+	// rate is preferred where both explain the times equally well.
 	for _, overhead := range []int{0, 1} {
 		for rates := 0; rates < 1<<(fitTerms-1); rates++ {
 			x, ok := solve(rows, largest, rates<<1|overhead)
@@ -215,7 +216,7 @@ func solve(rows []fitRow, largest [fitTerms]float64, terms int) (x [fitTerms]flo
 			which = append(which, j)
 		}
 	}
-	// Normal equations of columns scaled to 1, by Gauss and Jordan.
+	// The normal equations, with columns scaled to 1, by Gauss-Jordan elimination.
 	n := len(which)
 	m := make([][]float64, n)
 	var whole float64

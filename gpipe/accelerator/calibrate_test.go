@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Exact times give their terms back; one that is not there is none.
+// Exact times give their terms back, and 0 for a term that they do not have.
 func TestFitRate(t *testing.T) {
 	close := func(a, b float64) bool { return math.Abs(a-b) <= 2e-3*math.Abs(b) }
 	for _, want := range []OpRate{
@@ -39,7 +39,8 @@ func TestFitRate(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	// One size, or a time that would begin below 0: still the work that was timed.
+	// With a single size, or with times whose line would begin below 0, the fit still
+	// gives the measured time.
 	for _, s := range [][]workTime{{{bytes: 100, seconds: 1}, {bytes: 100, seconds: 1}}, {{bytes: 100, seconds: 1}, {bytes: 1000, seconds: 12}}} {
 		r := fitRate(s)
 		got := r.Overhead
@@ -52,8 +53,8 @@ func TestFitRate(t *testing.T) {
 	}
 }
 
-// Times that no terms explain still add up to what was measured: what is short
-// counts no more than what is long.
+// Times that no terms explain still add up to what was measured: a short time counts
+// no more than a long one.
 func TestFitAddsUp(t *testing.T) {
 	var s []workTime
 	var measured, fitted float64
@@ -74,7 +75,7 @@ func TestFitAddsUp(t *testing.T) {
 	}
 }
 
-// What comes with the program is a file that is read again as it was.
+// An accelerator that Text writes is read back unchanged.
 func TestTextIsAFile(t *testing.T) {
 	list, err := All()
 	if err != nil {

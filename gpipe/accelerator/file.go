@@ -13,9 +13,9 @@ import (
 	"gpipebench/internal/yamldoc"
 )
 
-// Read reads one accelerator in the form of package
-// accelerators (tpuv2.yaml explains each field). Every complaint begins with
-// file:line:column and ends with what would be accepted.
+// Read reads one accelerator in the form of package accelerators (tpuv2.yaml explains
+// each field). Every error begins with file:line:column and ends with what would be
+// accepted.
 func Read(file string, text []byte) (*Accelerator, error) {
 	r := accelReader{file: file}
 	doc, err := yamldoc.Parse(file, text)
@@ -32,7 +32,7 @@ func Read(file string, text []byte) (*Accelerator, error) {
 	return a, nil
 }
 
-// accelField is a key and what reads its value.
+// accelField is a key and the function that reads its value.
 type accelField struct {
 	key      string
 	required bool
@@ -147,7 +147,7 @@ func (r accelReader) fields(a *Accelerator) []accelField {
 
 var accelName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,99}$`)
 
-// CheckName refuses what no accelerator may be called.
+// CheckName returns an error for a name that no accelerator may have.
 func CheckName(name string) error {
 	if !accelName.MatchString(name) {
 		return fmt.Errorf("name %q: want lower-case letters, digits and hyphens, 100 at most", name)
@@ -155,7 +155,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// mapping reads a mapping's fields, each once, all that are required, no others.
+// mapping reads a mapping's fields: each at most once, all required ones, no others.
 func (r accelReader) mapping(n *yaml.Node, prefix string, fields []accelField) error {
 	var keys []string
 	for _, f := range fields {
@@ -236,14 +236,14 @@ func (r accelReader) truth(to *bool) func(*yaml.Node) error {
 	}
 }
 
-// at is a complaint about a node.
+// at is an error with the place of a node.
 func (r accelReader) at(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d:%d: %w", r.file, n.Line, n.Column, fmt.Errorf(format, args...))
 }
 
-// accelOps are the names of operations that a file may give rates of their own:
-// those of instructions, clear and update, of gradients and weights, and task,
-// whose overhead is that of an F, R or B beside its instructions.
+// accelOps are the names of operations for which a file may give rates: those of
+// instructions; clear (of the gradients) and update (of the weights); and task, whose
+// overhead is what an F, R or B takes besides its instructions.
 var accelOps = []string{
 	"add", "attention", "attention-grad", "avg-pool", "avg-pool-grad", "batch-norm", "batch-norm-grad", "batch-norm-grad-sums",
 	"batch-norm-grad-totals", "batch-norm-moments", "batch-norm-param-grad", "batch-norm-stats", "bias", "clear", "clip", "clip-grad",
@@ -253,8 +253,8 @@ var accelOps = []string{
 	"relu", "relu-grad", "scale", "slice", "task", "update",
 }
 
-// opName is the name in accelOps of an instruction: that of its first
-// operation, with or without an activation.
+// opName is an instruction's name in accelOps: that of its first operation, without a
+// fused activation.
 func opName(instr string) string {
 	name, _, _ := strings.Cut(instr, "+")
 	return strings.TrimSuffix(name, "-relu")

@@ -10,31 +10,31 @@ import (
 
 // The roofline. An instruction takes as long as its arithmetic at peak rate,
 // with the widths of products padded to the lanes, or as its operands' traffic
-// at full bandwidth, whichever is longer, and an overhead. Every operand is read
+// at full bandwidth, whichever is longer, plus an overhead. Every operand is read
 // or written once, in the dtype that it is stored in.
 //
 // On an accelerator whose compiler fuses, element-wise instructions join the
-// instruction right before them if they read what it makes: they do not read
-// that value, nobody writes it if it is dead afterwards, and all together are
-// one operation with one overhead. Nothing is fused across an instruction in
-// between.
+// instruction right before them if they read its result. They do not read that
+// result from memory; it is not written either if it is dead afterwards; and all of
+// them together are one operation with one overhead. Nothing is fused across an
+// instruction in between.
 //
-// Kinds of operations that the accelerator has measured rates for ([OpRate]) are
-// timed by those instead, and operations that it has timed themselves by that.
+// Kinds of operations with measured rates ([OpRate]) are timed by these instead, and
+// operations that were timed themselves ([Accelerator.Shapes]) by that time.
 //
-// On a tiled one the last dimension of activations moves padded to the lanes. One
-// that runs this program's kernels (Packing) computes with vectors: of a product
-// only the width that comes out is padded.
+// On a tiled accelerator, activations move with their last dimension padded to the
+// lanes. One that runs this program's kernels (Packing) computes with vectors: only
+// the output width of a product is padded.
 
-// Seconds is the roofline's time for a program, run as a task.
+// Seconds is the roofline's time in seconds for a program that is run as a task.
 func (a *Accelerator) Seconds(p *program.Program, dt graph.DType) (sum float64) {
 	sum = a.Ops["task"].Overhead
 	a.Operations(p, dt, func(_ int, seconds float64) { sum += seconds })
 	return sum
 }
 
-// Operations calls each for every operation of a program with the layer that it
-// begins in and its time.
+// Operations calls each for every operation of a program, with the layer in which it
+// begins and its time in seconds.
 func (a *Accelerator) Operations(p *program.Program, dt graph.DType, each func(layer int, seconds float64)) {
 	var arithmetic, traffic, overhead float64 // of the operation at hand, in seconds
 	layer := -1
@@ -44,7 +44,7 @@ func (a *Accelerator) Operations(p *program.Program, dt graph.DType, each func(l
 		}
 	}
 	var before *program.Instr
-	var made []program.Move // by before, and in how many seconds it is written
+	var made []program.Move // what before writes
 	for i := range p.Instrs {
 		in := &p.Instrs[i]
 		if len(a.Shapes) > 0 {
@@ -118,7 +118,8 @@ func (a *Accelerator) traffic(m program.Move) float64 {
 	return bytes
 }
 
-// isWeight tells parameters and accumulators, which stay where they are.
+// isWeight reports whether a move is of parameters or accumulators, which stay where
+// they are.
 func isWeight(m program.Move) bool { return m.Space == program.Params || m.Space == program.Grads }
 
 func wrote(made []program.Move, o program.Operand) bool {
@@ -137,7 +138,7 @@ const (
 	Update = "update"
 )
 
-// Moving is the time of Clear or Update.
+// Moving is the time of Clear or Update in seconds, for the bytes that it moves.
 func (a *Accelerator) Moving(op string, bytes float64) float64 {
 	if own, ok := a.Ops[op]; ok {
 		return bytes/cmp.Or(own.Bandwidth, math.Inf(1)) + cmp.Or(own.Overhead, a.Overhead)

@@ -24,10 +24,10 @@ func prefix(cost []float64) []int64 {
 	return p
 }
 
-// anything fits.
+// anything says that every stage fits.
 func anything(int, int) bool { return true }
 
-// once asks fits at most once for each pair.
+// once returns fits with a memory: it calls fits at most once for each pair.
 func once(fits func(from, to int) bool, layers int) func(from, to int) bool {
 	const asked, yes = 1, 2
 	answers := make([]uint8, (layers+1)*(layers+1))
@@ -95,14 +95,15 @@ func minMax(p []int64, stages int, fits func(from, to int) bool) (sizes []int, o
 	return append(sizes, n-i), true
 }
 
-// minVariance minimises the sum of the squared costs of stages, which is to
-// minimise their variance since their mean is given. With
+// minVariance minimises the sum of the squared costs of stages, and so their
+// variance, since their mean is fixed. With
 //
 //	least(k, i) = min over j > i of cost(i, j)^2 + least(k-1, j)
 //
 // the first best j does not decrease with i (the square of an interval's sum
 // satisfies the quadrangle inequality: Yao, Efficient dynamic programming using
-// quadrangle inequalities, STOC 1980), so each k is solved by halving: O(K n log n).
+// quadrangle inequalities, STOC 1980), so each k is solved by divide and conquer:
+// O(K n log n) in all.
 func minVariance(p []int64, stages int) []int {
 	n := len(p) - 1
 	at := func(i, j int, rest wide) wide { return square(uint64(p[j] - p[i])).plus(rest) }

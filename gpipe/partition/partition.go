@@ -19,8 +19,8 @@ import (
 type Partitioner uint8
 
 const (
-	// MinMax makes the costliest stage as cheap as can be: the pipeline's
-	// bottleneck, so the one that training throughput asks for. Exact. The default.
+	// MinMax makes the costliest stage, the pipeline's bottleneck, as cheap as
+	// possible, which is what training throughput requires. Exact. The default.
 	MinMax Partitioner = iota
 	// MinVariance minimises the variance of the stages' costs, the paper's words
 	// (section 2.2). Exact.
@@ -55,7 +55,7 @@ func Parse(name string) (Partitioner, error) {
 // Result is a partition.
 type Result struct {
 	Sizes []int  // layers of each stage, 1 or more; they add up to all layers
-	Moved string // what was done where a rule (lingvo, block) left a stage empty; "" if it did not
+	Moved string // which layers were moved because a rule (lingvo, block) left a stage empty; "" if none
 }
 
 // Split cuts the layers, given by their costs in order, into stages. Among
@@ -85,10 +85,10 @@ func Split(p Partitioner, cost []float64, stages int) (Result, error) {
 	return Result{Sizes: sizes, Moved: moved}, nil
 }
 
-// MinMaxUnderCapacity is min-max among the partitions whose every stage fits its
-// device: fits(from, to) says whether one device can hold layers from..to-1. It
-// need not be monotone (a shorter stage may need more, where the boundary that
-// it stashes is larger), and is asked at most once for each pair. Exact.
+// MinMaxUnderCapacity is min-max among the partitions whose stages all fit their
+// devices: fits(from, to) says whether one device can hold layers from..to-1. It
+// need not be monotone (a shorter stage may need more memory, if the boundary that
+// it stashes is larger), and is called at most once for each pair. Exact.
 func MinMaxUnderCapacity(cost []float64, stages int, fits func(from, to int) bool) (Result, error) {
 	if err := check(cost, stages); err != nil {
 		return Result{}, err
@@ -123,8 +123,8 @@ func check(cost []float64, stages int) error {
 	return nil
 }
 
-// FromBalance checks an explicit balance: one size for each stage, none of them
-// empty, adding up to the layers.
+// FromBalance checks an explicit balance: there must be one size for each stage, each
+// at least 1, and they must add up to the layers.
 func FromBalance(sizes []int, layers, stages int) error {
 	if len(sizes) != stages {
 		return fmt.Errorf("partition: balance %v has %d stages: want %d", sizes, len(sizes), stages)

@@ -259,9 +259,9 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// What every partitioner promises: stages that hold each layer once, and no
-// bottleneck below min-max's. Block's stages differ by no more than layers do,
-// unless it left one empty.
+// Every partitioner's stages hold each layer once and have no bottleneck below
+// min-max's. Block's stages differ by no more than layers do, unless it left one
+// empty.
 func TestSplitInvariants(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 3000 {

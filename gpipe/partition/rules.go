@@ -36,11 +36,11 @@ func lingvo(cost []float64, stages int) ([]int, error) {
 // As in torchgpipe, costs are first mapped to [0, 1], so that a layer can be no
 // more than 1 and the cheapest counts as nothing; the layers that do not divide
 // go to the last stage; among equals the last is the costliest stage and the first
-// the cheapest; sums are float64, from the left. In one thing it differs: where
+// the cheapest; sums are float64, from the left. It differs in one thing: where
 // the neighbour is empty, torchgpipe moves a boundary past the next one and loses
 // the order of its layers; here that neighbour, which is as cheap and nearer to
-// the costliest stage (what the paper asks of a tie), takes the layer instead.
-// Either may end with a stage that is empty, if several layers cost the least.
+// the costliest stage (as the paper requires of a tie), takes the layer instead.
+// Both may end with an empty stage if several layers cost the least.
 func block(cost []float64, stages int) []int {
 	n := len(cost)
 	least, most := slices.Min(cost), slices.Max(cost)
@@ -67,9 +67,9 @@ func block(cost []float64, stages int) []int {
 		sum(k)
 	}
 
-	// While p stays, layers move away from it only, and none that gains becomes as
-	// costly as p, so the rule ends. The bound is for rounding, which could undo
-	// that in the last bit.
+	// While p stays, layers move only away from it, and no stage that gains one becomes
+	// as costly as p, so the rule ends. The bound is for rounding, which could break
+	// this in the last bit.
 	p := last(sums)
 	for range n * n * stages {
 		q := slices.Index(sums, slices.Min(sums))
@@ -111,10 +111,9 @@ func last(sums []float64) int {
 	return p
 }
 
-// fillEmpty gives each empty stage a layer and says so. It takes the layer from
-// the larger (costlier) of its neighbours; where a neighbour has none to spare,
-// that is fewer than two, from the nearest stage beyond that has, and the stages
-// between pass a layer on. Ties go to the left.
+// fillEmpty gives each empty stage a layer and returns a description of the moves.
+// The layer comes from the nearest stage that has two or more; of two equally near
+// ones from the costlier, then from the left one. The stages between pass a layer on.
 func fillEmpty(p Partitioner, sizes []int, cost []float64) string {
 	var moves []string
 	for {

@@ -1,5 +1,5 @@
-// Package place has the address of work: which copy of the pipeline, which of its
-// stages, which piece of that. Routes, events, times, plans and messages carry it.
+// Package place defines the address of work: a copy of the pipeline, a stage of it,
+// a piece of that stage. Routes, events, times, plans and messages carry it.
 package place
 
 import (
@@ -7,9 +7,9 @@ import (
 	"fmt"
 )
 
-// Place is where work is done. Replica and Stage name a device; it holds several
-// pieces of the network if there are chunks. With one replica and one chunk a
-// device, stage k is Place{Stage: k}. The zero value is the first place.
+// Place is where work is done. Replica and Stage name a device; with chunks it holds
+// several pieces of the network. With one replica and one chunk a device, stage k is
+// Place{Stage: k}. The zero value is the first place.
 type Place struct {
 	Replica int // a copy of the pipeline with examples of its own
 	Stage   int // the device's position in the pipeline
@@ -33,7 +33,7 @@ func (p Place) Compare(q Place) int {
 	return cmp.Or(cmp.Compare(p.Replica, q.Replica), cmp.Compare(p.Stage, q.Stage), cmp.Compare(p.Chunk, q.Chunk))
 }
 
-// String names the place, the first replica and the first chunk by being silent:
+// String names the place and leaves out the first replica and the first chunk:
 // stage 2; replica 1, stage 2, chunk 1.
 func (p Place) String() string {
 	s := fmt.Sprintf("stage %d", p.Stage)

@@ -13,7 +13,7 @@ func Bubble(stages, micro int) float64 {
 // micro, n is the number of recomputed micro-batches: M with always, M-1 with
 // except-last, 0 with never. It holds for every K >= 1 and M >= 1.
 //
-// naive: one device works at a time, so the step is all there is to do:
+// naive: one device works at a time, so the step is the sum of all tasks:
 //
 //	K (M (f+b) + n r)
 //
@@ -29,10 +29,10 @@ func Bubble(stages, micro int) float64 {
 // T(m-1) + (K-1-k) b + r = T(m) + (K-2-k) b: the same instant. (R(0), if there
 // is one, is over long before.) Stage 0 thus ends at T(M-1) + (K-1) b.
 //
-// gpipe, recomputation late: R(m) moves behind the gradient, so all of stage
-// k's work on m follows stage k+1's. That is a flow shop, K equal machines and
-// M jobs of length p(m) = b, or r+b if m is recomputed; its length is the sum
-// of the p(m) and K-1 times the longest of them. Hence, if n > 0,
+// gpipe, recomputation late: R(m) waits for the gradient, so all of stage k's
+// backward work on m follows stage k+1's. That is a flow shop of K equal machines
+// and M jobs of length p(m) = b, or r+b if m is recomputed; its length is the sum
+// of the p(m) plus K-1 times the longest of them. Hence, if n > 0,
 //
 //	(M+K-1)(f+b) + n r + (K-1) r
 //
@@ -44,7 +44,7 @@ func Bubble(stages, micro int) float64 {
 //
 //	E(k,m) = (K-1) f + (m+1) p + (K-1-k) b
 //
-// for after B(m-1) it has one F and R(m) to do, f+r = p-b, and is ready at
+// since after B(m-1) it has one F and R(m) to do, f+r = p-b, and is ready at
 // E(k,m) - b, the instant at which the gradient comes from stage k+1. That F,
 // of micro-batch m+K-1-k, is over at E(k,m-1) + f; stage k+1 takes it up after
 // its B(m), at E(k+1,m) = E(k,m-1) + p - b, which is no earlier. Late, it is

@@ -33,8 +33,8 @@ func ExampleBuild() {
 	// 2: F0 R0 B0 F1 R1 B1 F2 R2 B2 F3 R3 B3; keeps 1 inputs, 1 sets of residuals
 }
 
-// By how much eight even stages are faster than one, in theory, with more and
-// more micro-batches of the same work.
+// How much faster eight even stages are than one, in theory, when the same work is
+// divided into more and more micro-batches.
 func ExampleStepTime() {
 	const k, work = 8, 1.0 // seconds of F for the whole mini-batch and network
 	alone, err := schedule.StepTime(schedule.GPipe, schedule.Always, false, 1, 1, work, work, 2*work)

@@ -2,12 +2,12 @@
 // and in which order: the forward (F), recompute (R) and backward (B) tasks of
 // every micro-batch of one training step.
 //
-// It is pure: no goroutine, clock, tensor or file. A schedule fixes the order
-// on each device only; when a task runs follows from the data it waits for,
-// and is the business of whoever runs the lists (the runtime) or replays them
-// (package timeline).
+// It is pure: no goroutine, clock, tensor or file. A schedule fixes only the order
+// on each device. The time at which a task runs follows from the data that it waits
+// for; that is left to what runs the lists (the runtime) or replays them (package
+// timeline).
 //
-// What holds in every schedule:
+// Every schedule has these properties:
 //
 //   - each stage runs F and B of each micro-batch exactly once, and R of each
 //     micro-batch whose residuals were not kept, exactly once;
@@ -123,9 +123,9 @@ func Parse(name string) (Schedule, error) {
 	return 0, fmt.Errorf("unknown schedule %q: want gpipe, naive or 1f1b", name)
 }
 
-// warmUp is how many F a stage runs before its first B. It is all in which the
-// schedules differ: after the warm-up they all run one F, one B in turn, and at
-// the end the B that are left.
+// warmUp is how many F a stage runs before its first B. The schedules differ in
+// nothing else: after the warm-up they all run one F, one B in turn, and at the
+// end the B that are left.
 func (s Schedule) warmUp(stage, stages, micro int) int {
 	switch s {
 	case Naive:
@@ -176,7 +176,7 @@ func Build(s Schedule, stages, micro int, c Checkpoint, late bool) ([][]Task, er
 	return lists, nil
 }
 
-// Check refuses what Build cannot build.
+// Check returns an error if Build cannot build a schedule from the arguments.
 func Check(s Schedule, stages, micro int, c Checkpoint) error {
 	switch {
 	case int(s) >= len(schedules):

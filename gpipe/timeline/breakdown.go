@@ -57,14 +57,13 @@ func (p Parts) Sum() float64 {
 //     timeline's Barrier events overlay it, so Parts.Barrier is what the barrier
 //     adds, not the sum of those events (it is 0 unless a device could have
 //     updated early and was late for it).
-//   - Communication is never negative: a link only adds to what is waited for. It
-//     holds the legs through the host, though they are no waiting: the device is
-//     at work for the link. (Free links through the host are what it starts from
-//     then.)
+//   - Communication is never negative: a link only adds waiting. It includes the
+//     legs through the host, during which the device does not wait but works for
+//     the link. (It is then the difference from free links through the host.)
 //   - Barrier is never negative.
-//   - Imbalance may be: a stage with more than the mean of something that it can
-//     do while it would idle anyway shortens the step. For example with one
-//     micro-batch, where only the last stage's R delays the others: if that R is
+//   - Imbalance may be negative: the step becomes shorter if a stage has more than
+//     the mean of a work that it can do while it would idle anyway. An example is
+//     one micro-batch, where only the last stage's R delays the others: if that R is
 //     shorter than the mean, the uneven step is shorter than the even one. It is
 //     not negative in gpipe with checkpoint mode never, no Setup, no Update and
 //     micro-batches of one size: the step is then the sum of all stages' f+b plus
@@ -115,10 +114,10 @@ func (p *Parts) of(kind Kind) *float64 {
 	return nil
 }
 
-// waiting is the time, averaged over devices, that is none of their work.
+// waiting is the time, averaged over devices, in which they do not work.
 func waiting(tl *Timeline) float64 { return tl.Span() - work(tl).Sum() }
 
-// work is what the devices work on, averaged over them.
+// work is the time that the devices work, by part, averaged over them.
 func work(tl *Timeline) Parts {
 	var p Parts
 	for _, e := range tl.Events {

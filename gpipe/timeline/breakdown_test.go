@@ -151,8 +151,8 @@ func TestPaperBubbleBelowTheory(t *testing.T) {
 	}
 }
 
-// Imbalance is negative where uneven stages are lucky: of one micro-batch only
-// the last stage's R is waited for, and here it is the short one.
+// Imbalance can be negative: with one micro-batch the others wait only for the last
+// stage's R, which is the short one here.
 func TestBreakdownNegativeImbalance(t *testing.T) {
 	tasks, err := schedule.Build(schedule.GPipe, 2, 1, schedule.Always, false)
 	if err != nil {

@@ -37,9 +37,9 @@ type track struct {
 
 // WriteChrome writes the timeline as Chrome trace JSON, one event a line. The
 // devices are threads of one process, in order; each link that carried
-// something is a thread of another. names are the devices'; where there is none,
-// a device is called "device k". Times are in microseconds, as the format has it,
-// to the nanosecond.
+// something is a thread of another. names are the devices' names; a device without
+// one is called "device k". Times are in microseconds, as the format requires, to the
+// nanosecond.
 func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 	out := bufio.NewWriter(w)
 	lead := "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
@@ -119,8 +119,9 @@ func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 	return out.Flush()
 }
 
-// nanoseconds is what viewers count in. Starts and ends are rounded to it rather
-// than starts and lengths, so that neighbours on a track stay neighbours.
+// nanoseconds rounds a time to the unit in which viewers count. Starts and ends are
+// rounded rather than starts and lengths, so that neighbours on a track stay
+// neighbours.
 func nanoseconds(seconds float64) float64 { return math.Round(seconds * 1e9) }
 
 // linkTracks lists the links that carried something, activations first.

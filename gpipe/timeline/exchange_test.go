@@ -11,7 +11,7 @@ import (
 	"gpipebench/gpipe/schedule"
 )
 
-// exchanged lists what travels after the last task, and the updates.
+// exchanged lists the transfers after the last task, and the updates.
 func exchanged(tl *Timeline) string {
 	var b strings.Builder
 	for _, e := range tl.Events {

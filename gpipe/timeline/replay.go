@@ -73,16 +73,16 @@ const (
 //     was produced before it, and the receiver has a slot free: one per
 //     micro-batch for activations, which is always free, and two for gradients,
 //     each freed at the end of the B that consumes it.
-//   - A task whose output goes to a neighbour waits until its outbox to there has a
-//     slot free: two in each direction, each occupied from the task's start
-//     to the end of the transfer. So a task that would write a third waits for
-//     the oldest.
+//   - A task whose output goes to a neighbour waits until its outbox in that
+//     direction has a slot free: two in each direction, each occupied from the
+//     task's start to the end of the transfer. So a task that would write a third
+//     waits for the oldest.
 //   - Through the host, the sender's leg occupies its device right after the
-//     task that produced the data, and so it is never the outbox that is waited
-//     for; the host has room for everything. The receiver's leg is served, in
-//     order of production, as soon as the sender's is over, the receiver has
-//     a slot, and the device is between tasks; legs go before the next task,
-//     activations before gradients. No link is busy: the devices are.
+//     task that produced the data, so no task ever waits for the outbox; the host
+//     has room for everything. The receiver's leg is served, in order of
+//     production, as soon as the sender's is over, the receiver has a slot, and
+//     the device is between tasks; legs go before the next task, activations
+//     before gradients. The devices are busy then, and no link is.
 //   - With Update, Exchanges follow a stage's last task, and the receiver waits
 //     for them. They do not wait for each other, unless they have the same ends,
 //     or occupy a device on their way through the host.
@@ -206,7 +206,7 @@ type clock struct {
 	pending endings
 	events  []Event
 
-	// Who may be able to start something now.
+	// The links and devices that may be able to start something now.
 	wakeLinks, wakeDevices []int
 }
 
@@ -305,7 +305,7 @@ func (r *clock) run() error {
 	}
 }
 
-// start records an event that starts now, and what its end brings.
+// start records an event that starts now; then is called when it ends.
 func (r *clock) start(e Event, seconds float64, then func()) error {
 	if !duration(seconds) {
 		return fmt.Errorf("timeline: stage %d: %s takes %v seconds: want a finite time, not negative", e.At.Stage, e.what(), seconds)
@@ -489,7 +489,7 @@ func (r *clock) stuck() error {
 	return fmt.Errorf("timeline: deadlock: %s (%d stages wait)", first, waiting)
 }
 
-// exchange carries the exchanges. The devices are free from then on.
+// exchange carries Costs.Exchanges and sets the time from which each device is free.
 func (r *clock) exchange() error {
 	free := make([]float64, len(r.devices)) // when a device has sent and received all
 	for k := range free {
@@ -510,7 +510,7 @@ func (r *clock) exchange() error {
 	for i, x := range r.costs.Exchanges {
 		from, to := x.From.Stage, x.To.Stage
 		if min(from, to) < 0 || max(from, to) >= len(free) || from == to || x.Bytes < 0 {
-			return fmt.Errorf("timeline: an exchange of %d bytes between stages %d and %d of %d: want two of them", x.Bytes, from, to, len(free))
+			return fmt.Errorf("timeline: an exchange of %d bytes between stages %d and %d of %d: want two different stages, 0 bytes or more", x.Bytes, from, to, len(free))
 		}
 		if r.costs.Link.ThroughHost {
 			free[from] = cross(ToHost, x, free[from])

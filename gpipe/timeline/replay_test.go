@@ -14,7 +14,7 @@ import (
 )
 
 // criticalPath is an independent clock for links that do not go through the
-// host: the longest path to each event in the graph of all that it waits for.
+// host: the longest path to each event in the graph of what it waits for.
 type criticalPath struct {
 	in    instance
 	start map[string]float64
@@ -148,8 +148,8 @@ func (c Costs) setupOf(k int) float64 {
 	return c.Setup(place.Stage(k))
 }
 
-// Through the host there is no fixed graph, as legs take their turn. What must
-// hold instead: whatever starts on a device starts at the end of something.
+// Through the host there is no fixed graph, since legs take turns. Instead, every
+// event on a device must start at the end of another.
 func TestReplayThroughHost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 400 {

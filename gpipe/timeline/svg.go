@@ -32,10 +32,10 @@ const (
 // WriteSVG draws timelines under one another, each with its caption, over one
 // common axis of time, in the manner of the paper's Figure 2c: a row for each
 // device, the last stage on top, time to the right, a box for each F, R and B of
-// a (stage, micro-batch), the updates at the end. Colours tell kinds, hatching
-// is idle time, and a box too narrow for its label has only its letter or
-// nothing; what it is stands in its title, which browsers show under the
-// pointer. Transfers on links are not drawn.
+// a (stage, micro-batch), the updates at the end. Colours distinguish kinds,
+// hatching is idle time, and a box too narrow for its label has only its letter or
+// nothing; its title, which browsers show under the pointer, says what it is.
+// Transfers on links are not drawn.
 //
 // The picture needs no other file, follows its reader's light or dark colour
 // scheme, and is the same bytes for the same events in whatever order.
@@ -72,8 +72,8 @@ func WriteSVG(w io.Writer, drawings ...Drawing) error {
 	return err
 }
 
-// svgHead is the look of what is drawn. Colours of kinds are those of Okabe and
-// Ito, which the colour-blind can tell apart, and dark text can be read on all.
+// svgHead is the style of a picture. The colours of kinds are those of Okabe and Ito,
+// which colour-blind readers can distinguish, and dark text is legible on all of them.
 const svgHead = `<style>
 text { font-family: Helvetica, Arial, sans-serif; font-size: 13px; fill: #1a1a1a }
 .ground { fill: #ffffff }
@@ -129,7 +129,7 @@ func lookOf(k Kind) svgKind {
 	return svgKinds[slices.IndexFunc(svgKinds, func(l svgKind) bool { return l.kind == k })]
 }
 
-// picture is a picture as far as it is drawn.
+// picture is a picture while it is drawn.
 type picture struct {
 	body  strings.Builder
 	y     float64 // where the next thing goes
@@ -235,8 +235,8 @@ func (p *picture) box(e Event, y, height float64) {
 	}
 }
 
-// axis draws the axis of time below the timelines, and returns the lines that
-// go behind them.
+// axis draws the axis of time below the timelines, and returns the grid, which
+// belongs under them.
 func (p *picture) axis(span float64) (grid string) {
 	var lines strings.Builder
 	unit := timeUnits[len(timeUnits)-1]
@@ -301,9 +301,9 @@ func pixels(v float64) string {
 	return strings.TrimSuffix(s, ".")
 }
 
-// escaped is a text as XML has it.
+// escaped is a text with XML's special characters escaped.
 func escaped(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // memory takes everything
+	_ = xml.EscapeText(&b, []byte(text)) // writing to memory cannot fail
 	return b.String()
 }

@@ -19,7 +19,8 @@ import (
 	"gpipebench/gpipe/schedule"
 )
 
-// Use -update where a picture is meant to look different, and look at it.
+// Use -update only after a change that should alter the picture, and look at the
+// result.
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func svg(t *testing.T, drawings ...Drawing) string {
@@ -113,8 +114,8 @@ func parseSVG(t *testing.T, text string) svgShape {
 	}
 }
 
-// Every event on a device is one box, whatever the pipeline, and the order of
-// the events leaves no trace.
+// Every event on a device is one box, whatever the pipeline, and the order of the
+// events does not matter.
 func TestSVGHoldsEverything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	for range 60 {

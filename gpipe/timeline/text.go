@@ -52,7 +52,7 @@ func WriteText(w io.Writer, tl *Timeline, width int) error {
 	return err
 }
 
-// What a cell shows for each kind, and what the legend calls it.
+// drawn has the letter that a cell shows for each kind, and its name in the legend.
 var drawn = [len(kinds)]struct {
 	letter byte
 	name   string

@@ -49,8 +49,8 @@ func (k Kind) String() string {
 // Task reports whether the kind is one of the schedule's: F, R or B.
 func (k Kind) Task() bool { return k == Forward || k == Recompute || k == Backward }
 
-// OnDevice reports whether an event of the kind has its device to itself. Only
-// Transfer has not: it occupies a link.
+// OnDevice reports whether an event of the kind occupies its device. Only Transfer
+// does not: it occupies a link.
 func (k Kind) OnDevice() bool { return k != Transfer }
 
 // crosses reports whether the kind carries data between devices.
@@ -72,7 +72,7 @@ type Event struct {
 func (e Event) Seconds() float64 { return e.End - e.Start }
 
 // Label names the event in drawings: F0, B12, setup, and 3 for the transfer of
-// micro-batch 3 (its track says between whom).
+// micro-batch 3 (its track says between which devices).
 func (e Event) Label() string {
 	switch {
 	case e.Kind.Task():

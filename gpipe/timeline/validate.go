@@ -20,16 +20,16 @@ import (
 //     after the event that made its residuals, R(k,m) after F(k,m) and, if it is
 //     late, after B(k+1,m).
 //   - Each stage takes up its tasks in the schedule's order: F ascending, B
-//     ascending, no other task between R(m) and B(m), and each B after as many F as the
-//     schedule has it run ahead.
+//     ascending, no other task between R(m) and B(m), and each B after as many F as
+//     the schedule runs ahead of it.
 //   - A device does one thing at a time.
 //   - If crossings are on the timeline, each is there exactly once (or its two
 //     legs are), after what makes its data and before what needs it. A transfer
 //     of no micro-batch (Micro -1: the gradient of a weight that stages share)
 //     may go between any two devices, after the sender's last B.
 //   - Setup comes before a device's tasks, Barrier and Update after them, each at
-//     most once a device; behind a barrier, no device updates before the last B
-//     of all ("gradients are applied only at the end of each mini-batch").
+//     most once a device; after a barrier, no device updates before the last B of
+//     all ("gradients are applied only at the end of each mini-batch").
 //
 // An event may start at the very instant at which another ends.
 func Validate(tl *Timeline, s schedule.Schedule, stages, micro int, c schedule.Checkpoint, late bool) error {
@@ -74,7 +74,7 @@ func (v *validator) table() [][]*Event {
 	return t
 }
 
-// collect files the tasks and checks each event by itself.
+// collect enters the tasks in the tables and checks each event by itself.
 func (v *validator) collect(tl *Timeline) error {
 	v.f, v.r, v.b = v.table(), v.table(), v.table()
 	for i := range tl.Events {
@@ -134,7 +134,7 @@ func (v *validator) complete(*Timeline) error {
 	return nil
 }
 
-// follows says that a starts no earlier than b ends. Either may be missing.
+// follows is an error if a starts before b ends, else nil. Either may be missing (nil).
 func follows(a, b *Event) error {
 	if a != nil && b != nil && a.Start < b.End {
 		return fmt.Errorf("%v starts before the end of %v", a, b)
@@ -178,9 +178,9 @@ func (v *validator) dependencies(*Timeline) error {
 func (v *validator) ahead(k int) int {
 	switch v.schedule {
 	case schedule.Naive:
-		return 0 // the next starts when the last is through
+		return 0 // the next one starts when this one is finished
 	case schedule.OneFOneB:
-		return v.stages - 1 - k // as many as there are stages behind
+		return v.stages - 1 - k // as many as there are later stages
 	}
 	return v.micro // all
 }
@@ -193,8 +193,8 @@ func (v *validator) order(*Timeline) error {
 			if m > 0 {
 				err = firstError(follows(f[m], f[m-1]), follows(b[m], b[m-1]), follows(r[m], b[m-1]))
 			}
-			// Of B(m), with its R, and F(m+ahead): first the F, as long as there
-			// is one, and between that and the next F the B.
+			// B(m), with its R, comes after F(m+ahead), or the last F if there is no
+			// such one, and before the F after that.
 			turn := m + v.ahead(k)
 			err = firstError(err, follows(b[m], f[min(turn, v.micro-1)]), follows(r[m], f[min(turn, v.micro-1)]))
 			if turn+1 < v.micro {
@@ -228,7 +228,7 @@ func (v *validator) crossings(tl *Timeline) error {
 		}
 		if e.Micro == -1 {
 			if to < 0 || to >= v.stages || from < 0 || from >= v.stages || from == to {
-				return fmt.Errorf("%v between stages %d and %d of %d: want two of them", e, from, to, v.stages)
+				return fmt.Errorf("%v between stages %d and %d of %d: want two different stages", e, from, to, v.stages)
 			}
 			if err := follows(e, v.b[from][v.micro-1]); err != nil {
 				return err
@@ -340,7 +340,7 @@ func (v *validator) endsOfStep(tl *Timeline) error {
 		}
 		for other := range v.stages {
 			if err := follows(update, v.b[other][v.micro-1]); err != nil {
-				return fmt.Errorf("behind a barrier, %w", err)
+				return fmt.Errorf("after a barrier, %w", err)
 			}
 		}
 	}

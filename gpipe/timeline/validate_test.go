@@ -156,7 +156,7 @@ func TestValidateSays(t *testing.T) {
 		}, "transfer on device 1 (8 to 12 s) starts before the end of B1 on device 1 (8 to 9 s)"},
 		{"a shared gradient to itself", slow, func(tl *Timeline) {
 			tl.Events = append(tl.Events, Event{At: place.Stage(1), Peer: place.Stage(1), Kind: Transfer, Micro: -1, Start: 9, End: 12})
-		}, "transfer on device 1 (9 to 12 s) between stages 1 and 1 of 2: want two of them"},
+		}, "transfer on device 1 (9 to 12 s) between stages 1 and 1 of 2: want two different stages"},
 		{"a leg lost", host, func(tl *Timeline) { drop(tl, 1, FromHost, 0) }, "what F0 on device 0 (1 to 2 s) makes must reach stage 1"},
 		{"legs in the wrong order", host, func(tl *Timeline) { move(find(tl, 1, FromHost, 0), 2.5) }, "from-host 0 on device 1 (2.5 to 3.5 s) starts before the end of to-host 0 on device 0 (2 to 3 s)"},
 		{"two legs and a transfer", host, func(tl *Timeline) {
@@ -172,7 +172,7 @@ func TestValidateSays(t *testing.T) {
 			drop(tl, 1, Barrier, -1)
 			tl.Events = append(tl.Events, Event{At: place.Stage(1), Kind: Barrier, Micro: -1, Start: 8, End: 8.5})
 			move(find(tl, 1, Update, -1), 8.5)
-		}, "behind a barrier, update on device 1 (8.5 to 9.5 s) starts before the end of B1 on device 0 (8 to 9 s)"},
+		}, "after a barrier, update on device 1 (8.5 to 9.5 s) starts before the end of B1 on device 0 (8 to 9 s)"},
 		{"update before the last B", Link{}, func(tl *Timeline) { move(find(tl, 0, Update, -1), 4) }, "update on device 0 (4 to 5 s) starts before the end of B1 on device 0 (8 to 9 s)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestValidateSays(t *testing.T) {
 	}
 }
 
-// What stages exchange besides boundaries, after the backward pass, is accepted
+// A transfer between stages that is no boundary, after the backward pass, is accepted
 // and drawn.
 func TestSharedGradient(t *testing.T) {
 	tl := build(t, schedule.GPipe, 3, 2, schedule.Always, false, Costs{Task: each(1, 1, 1)})

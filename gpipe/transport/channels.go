@@ -21,8 +21,8 @@ type Channels struct {
 // InProcess is the transport of a run in one process.
 func InProcess() *Channels { return Ends(1, func(place.Place) int { return 0 })[0] }
 
-// Ends are the ends of a run whose processes are all played by this one; owner
-// says which of them runs a place. It serves the tests of what runs in several.
+// Ends returns the ends of a run whose processes are all simulated in this one; owner
+// says which of them runs a place. It is for tests of runs in several processes.
 func Ends(ranks int, owner func(place.Place) int) []*Channels {
 	h := &hub{ranks: ranks, owner: owner, sessions: map[int]*meeting{}}
 	ends := make([]*Channels, ranks)
@@ -35,8 +35,8 @@ func Ends(ranks int, owner func(place.Place) int) []*Channels {
 func (c *Channels) Rank() int               { return c.rank }
 func (c *Channels) Owner(p place.Place) int { return c.hub.owner(p) }
 
-// Close ends this end as the death of its process would: sessions that the others
-// are in, or begin, end with a *PeerError.
+// Close ends this end as the death of its process would: the sessions that the other
+// ends are in, or begin later, end with a *PeerError.
 func (c *Channels) Close() {
 	h := c.hub
 	h.mu.Lock()
@@ -49,8 +49,8 @@ func (c *Channels) Close() {
 	}
 }
 
-// Begin begins the session that has the same number on all ends, counted by each
-// for itself.
+// Begin begins the next session. Each end counts its sessions; those with the same
+// number are one.
 func (c *Channels) Begin() Session {
 	h := c.hub
 	h.mu.Lock()
@@ -73,26 +73,26 @@ type hub struct {
 	mu       sync.Mutex
 	ranks    int
 	owner    func(place.Place) int
-	sessions map[int]*meeting // that not all ends have ended, by number
+	sessions map[int]*meeting // by number; without those that all ends have ended
 	gone     *PeerError       // of the first end that was closed
 }
 
 // meeting is a session as all ends see it.
 type meeting struct {
 	hub  *hub
-	left int // ends that have ended it; of the hub's mutex
+	left int // ends that have ended it; guarded by the hub's mutex
 
 	mu         sync.Mutex
 	lines      map[Route]chan parcel
 	gatherings map[place.Place]*gathering // by the first of their places
 
 	once sync.Once
-	over chan struct{} // closed when err is there
+	over chan struct{} // closed once err is set
 	err  error
 }
 
-// parcel is what a sender offers. The receiver closes taken when it has copied, or
-// has refused.
+// parcel is what a sender offers. The receiver closes taken when it has copied or
+// refused the tensors.
 type parcel struct {
 	route   Route
 	tensors [][]float32
@@ -106,7 +106,7 @@ func (m *meeting) stop(err error) {
 	})
 }
 
-// ended is why nothing more can be done, or nil.
+// ended is the error that an operation must return at once, or nil.
 func (m *meeting) ended(ctx context.Context) error {
 	select {
 	case <-m.over:
@@ -198,7 +198,7 @@ func (s *channelSession) Gather(ctx context.Context, from place.Place, among []p
 	}
 	if len(g.here) != len(among) || g.here[i] {
 		s.mu.Unlock()
-		return nil, fmt.Errorf("transport: %v gathers among %v while others of these gather otherwise: want each once", from, among)
+		return nil, fmt.Errorf("transport: %v gathers among %v, but the gathering under way has other places or already has this one: want each place once", from, among)
 	}
 	g.messages[i], g.here[i] = message, true
 	if g.missing--; g.missing == 0 {

@@ -14,7 +14,7 @@ func TestChannels(t *testing.T) {
 	transporttest.Run(t, transporttest.Suite{Open: open})
 }
 
-// The same by the wall clock, as implementations over sockets are tested.
+// The same on the wall clock, as implementations over sockets are tested.
 func TestChannelsInRealTime(t *testing.T) {
 	transporttest.Run(t, transporttest.Suite{Open: open, Real: true})
 }
@@ -28,7 +28,7 @@ func open(t *testing.T, ranks int, owner func(place.Place) int) transporttest.Cl
 	return c
 }
 
-// In messages the address of a route is that of its places.
+// The text of a route names its places.
 func TestRouteString(t *testing.T) {
 	r := transport.Route{From: place.Stage(1), To: place.Stage(0), What: transport.Gradient, Index: 3}
 	if got, want := r.String(), "gradient 3 from stage 1 to stage 0"; got != want {

@@ -1,6 +1,6 @@
-// Package transport is the only way in which the places of a run meet: boundary
-// tensors and gradients on routes, and small messages at gatherings. Nothing else
-// is assumed to be shared, so that places may lie in processes of their own.
+// Package transport is the only connection between the places of a run: it carries
+// boundary tensors and gradients on routes, and small messages at gatherings. The
+// places share nothing else, so they may lie in different processes.
 //
 // A run has one or more processes, numbered from 0, each with its end of the
 // transport. All of them begin the same sessions (a step, an evaluation, an
@@ -22,48 +22,49 @@ type Transport interface {
 	Rank() int
 	// Owner is the number of the process that a place runs in; the same on every end.
 	Owner(p place.Place) int
-	// Begin begins this process's next session. It does not wait; what is wrong
-	// with the others is found out by the session's operations.
+	// Begin begins this process's next session. It does not wait; the session's
+	// operations report what is wrong with the others.
 	Begin() Session
 }
 
 // Session is one step of a run, or another exchange. What it carries never reaches
-// another session, also if it ends early. Its methods may be used concurrently,
-// for each route one Send and one Receive at a time.
+// another session, even if it ends early. Its methods may be used concurrently, with
+// at most one Send and one Receive at a time for each route.
 //
-// An operation that waits returns the context's cause when that is done, an
-// *[AbortError] when a process has aborted the session, and a *[PeerError] when one
-// has died that it cannot do without.
+// An operation that waits returns the context's cause when the context is done, an
+// *[AbortError] when a process has aborted the session, and a *[PeerError] when a
+// process that it needs has died.
 type Session interface {
-	// Send hands tensors of this process's place To.From to another and returns when
-	// their memory may be written again. What is sent on the routes that differ in
-	// Index only is received in the order in which it is sent.
+	// Send hands tensors of this process's place to.From to to.To and returns when
+	// their memory may be written again. On routes that differ only in Index, tensors
+	// are received in the order in which they are sent.
 	Send(ctx context.Context, to Route, tensors [][]float32) error
-	// Receive waits for what was sent on a route, calls arrived, and copies the
-	// tensors to dst. It is an error if another index was due, or tensors of other
-	// sizes. Between the call of arrived and its own return it waits for nothing but
-	// the sender's bytes.
+	// Receive waits for the next tensors on the route, calls arrived, and copies them
+	// to dst. It is an error if they have another index or other sizes than dst.
+	// Between the call of arrived and its own return it waits for nothing but the
+	// sender's bytes.
 	Receive(ctx context.Context, from Route, dst [][]float32, arrived func()) error
 	// Gather waits for a message from each of the places among and returns them all,
 	// in the order of among, which is the same for all of them. The messages are then
-	// shared and must not be written to. A place may gather again; gatherings at one time
-	// have no places in common.
+	// shared and must not be written to. A place may gather again; gatherings at the
+	// same time have no places in common.
 	Gather(ctx context.Context, from place.Place, among []place.Place, message []byte) ([][]byte, error)
-	// Abort makes whatever waits in this session return, here and in all processes,
-	// now and later, with an *AbortError that has this cause. The first one counts.
+	// Abort makes the session's waiting and later operations, here and in all other
+	// processes, return an *AbortError with this cause. The first Abort counts.
 	Abort(cause error)
 	// End is this process's last use of the session. It does not wait.
 	End()
 }
 
-// Route names a transfer: who to whom, what.
+// Route names a transfer: from where to where, and what.
 type Route struct {
 	From, To place.Place
 	What     Payload
 	Index    int // micro-batch of a boundary tensor; parameter and use of a tied gradient
 }
 
-// Line is what a route has in common with those that differ in Index only.
+// Line is the route without its Index: it is the same for routes that differ only in
+// that.
 func (r Route) Line() Route {
 	r.Index = 0
 	return r
@@ -91,7 +92,7 @@ func (p Payload) String() string {
 	return fmt.Sprintf("Payload(%d)", uint8(p))
 }
 
-// Fits is the error of a Receive that got what was not due, or nil.
+// Fits is the error of a Receive that got something else than what was due, or nil.
 func Fits(got, due Route, tensors, dst [][]float32) error {
 	if got != due {
 		return fmt.Errorf("transport: %v arrived where %v was due", got, due)

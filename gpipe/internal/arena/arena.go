@@ -1,6 +1,6 @@
-// Package arena maps the memory of devices outside the garbage-collected heap,
-// so that the process's memory is what was planned and not a multiple that the
-// collector's pacing allows itself.
+// Package arena maps the memory of devices outside the garbage-collected heap, so
+// that the process's memory is what was planned and not the multiple of it that the
+// collector's pacing allows.
 package arena
 
 import (
@@ -12,9 +12,9 @@ import (
 
 const floatBytes = int(unsafe.Sizeof(float32(0)))
 
-// Map maps n zeroed floats until free is called. Every page of them has been
-// written to, so that the system hands it out now and not within the tasks that
-// use it first, whose times are taken.
+// Map maps n zeroed floats until free is called. It has written to every page, so
+// that the system provides the page now and not during the first task that uses it,
+// which is timed.
 func Map(n int) (memory []float32, free func() error, err error) {
 	memory, free, err = mapFloats(n)
 	if err == nil {
@@ -23,15 +23,15 @@ func Map(n int) (memory []float32, free func() error, err error) {
 	return memory, free, err
 }
 
-// MapWalled maps n floats of which only the first capacity bytes, a multiple of
-// the page size, may be touched; at least one page after them may not. Nothing is
+// MapWalled maps n floats. Only the first capacity bytes, a multiple of the page
+// size, may be touched; at least one page after them is protected. Nothing has been
 // touched yet. It is an error on systems without pages that can be protected.
 func MapWalled(n, capacity int) (memory []float32, free func() error, err error) {
 	return mapWalled(n, capacity)
 }
 
-// Offset is how many bytes after the beginning of memory an address lies, if it
-// is within.
+// Offset returns how many bytes an address lies after the beginning of memory; ok is
+// false if it lies outside.
 func Offset(memory []float32, addr uintptr) (bytes int64, ok bool) {
 	begin := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
 	if len(memory) == 0 || addr < begin || addr-begin >= uintptr(len(memory)*floatBytes) {
@@ -40,8 +40,8 @@ func Offset(memory []float32, addr uintptr) (bytes int64, ok bool) {
 	return int64(addr - begin), true
 }
 
-// touch writes to every page of zeroed memory. All cores do it: a system that
-// clears huge pages, and gets them from a hypervisor perhaps, takes long.
+// touch writes to every page of zeroed memory. It uses all cores, since a system
+// takes long to clear huge pages and perhaps to get them from a hypervisor.
 func touch(all []float32) {
 	page := os.Getpagesize() / floatBytes
 	pages := (len(all) + page - 1) / page

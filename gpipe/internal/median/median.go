@@ -1,9 +1,9 @@
-// Package median has the median of measured times.
+// Package median computes the median of measured times.
 package median
 
 import "slices"
 
-// Of is the median of xs, of an even number the mean of the middle two, of none 0.
+// Of is the median of xs: for an even number the mean of the middle two, for none 0.
 func Of(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0

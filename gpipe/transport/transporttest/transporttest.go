@@ -21,22 +21,22 @@ import (
 // Cluster is the ends of one run, and what a test does to them from outside.
 type Cluster struct {
 	Ends  []transport.Transport // by rank
-	Kill  func(rank int)        // ends a process, or what stands for it, at once
-	Close func()                // frees what is left, once all sessions have ended
+	Kill  func(rank int)        // ends a process, or its substitute, at once
+	Close func()                // frees what is left, after all sessions have ended
 }
 
 // Suite is an implementation to be tested.
 type Suite struct {
 	// Open connects processes; owner says which of them runs a place. It is called
-	// once a case.
+	// once for each case.
 	Open func(t *testing.T, ranks int, owner func(place.Place) int) Cluster
-	// Real says that the implementation waits for more than channels, mutexes and
-	// clocks, such as sockets, so that its time cannot be a bubble's.
+	// Real says that the implementation waits for something besides channels, mutexes
+	// and clocks, such as sockets, and so cannot run in a synctest bubble.
 	Real bool
 }
 
-// Run runs all cases. Within each no goroutine may be left behind, and what
-// should not wait may not wait.
+// Run runs all cases. A case fails if it leaves a goroutine running, or if an operation
+// waits that should not.
 func Run(t *testing.T, s Suite) {
 	for _, c := range []struct {
 		name  string
@@ -141,7 +141,7 @@ func route(index int) transport.Route {
 	return transport.Route{From: place.Stage(0), To: place.Stage(1), Index: index}
 }
 
-// filled is n numbers that no other seed gives.
+// filled returns n numbers that no other seed gives.
 func filled(n int, seed float32) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -150,7 +150,7 @@ func filled(n int, seed float32) []float32 {
 	return x
 }
 
-// settled waits until no more goroutines are there than before.
+// settled waits until there are no more goroutines than before.
 func settled(t *testing.T, before int) {
 	t.Helper()
 	for range 100 {
@@ -162,7 +162,7 @@ func settled(t *testing.T, before int) {
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 }
 
-// What is sent on a line comes in order and whole, whatever its size, also nothing.
+// Tensors on a line arrive in order and whole, whatever their number and sizes, also 0.
 func orderAndSizes(r *run) {
 	sizes := [][]int{{}, {0}, {1}, {3, 0, 5}, {1 << 12}, {1 << 18, 7}, {}, {16}}
 	r.both(func() error {
@@ -222,7 +222,7 @@ func writtenAgain(r *run) {
 	})
 }
 
-// arrived is called once, when there is something and before dst changes.
+// arrived is called once, after something has arrived and before dst changes.
 func arrival(r *run) {
 	x, dst := filled(9, 1), make([]float32, 9)
 	start := time.Now()
@@ -239,7 +239,7 @@ func arrival(r *run) {
 			if !slices.Equal(dst, make([]float32, 9)) {
 				r.Error("copied before it had arrived")
 			}
-			time.Sleep(r.while) // whoever receives may let it wait
+			time.Sleep(r.while) // the receiver may keep the sender waiting
 		})
 	})
 	if calls != 1 || !slices.Equal(dst, x) {
@@ -265,7 +265,7 @@ func notDue(r *run) {
 		if errs[1] == nil {
 			r.Errorf("%d: no error", i)
 		}
-		// A session in which something went wrong is aborted, and the next one is whole.
+		// After a failure the session is aborted, and the next one works.
 		r.sessions[0].Abort(errs[1])
 		r.end()
 		r.begin()
@@ -314,7 +314,7 @@ func concurrentRoutes(r *run) {
 	r.both(all...)
 }
 
-// gathering is a place's part of so many gatherings.
+// gathering returns a function that takes a place's part in the given number of gatherings.
 func (r *run) gathering(p place.Place, among []place.Place, times int) func() error {
 	message := func(q place.Place, i int) []byte {
 		if i == 1 {
@@ -342,7 +342,7 @@ func (r *run) gathering(p place.Place, among []place.Place, times int) func() er
 	}
 }
 
-// Everybody gets everybody's message, again and again.
+// Every place gets the messages of all, in one gathering after another.
 func gather(r *run) {
 	among := place.Stages(5)
 	var all []func() error
@@ -351,11 +351,11 @@ func gather(r *run) {
 	}
 	r.both(all...)
 	if _, err := r.of(place.Stage(9)).Gather(r.Context(), place.Stage(9), among, nil); err == nil {
-		r.Error("a place gathers among others")
+		r.Error("a place gathers among places of which it is none")
 	}
 }
 
-// Groups with no place in common gather at once, and boundary tensors pass by.
+// Groups with no place in common gather at the same time, while boundary tensors are sent.
 func groups(r *run) {
 	even := []place.Place{place.Stage(0), place.Stage(2), place.Stage(4)}
 	odd := []place.Place{place.Stage(3), place.Stage(1)}
@@ -369,7 +369,7 @@ func groups(r *run) {
 	r.both(append(all, func() error { return r.send(route(0), filled(3, 1)) }, func() error { return r.receive(route(0), x) })...)
 }
 
-// A receiver that takes its time holds up its own route and no other.
+// A slow receiver delays its own route and no other.
 func slowPeer(r *run) {
 	start := time.Now()
 	other := route(0)
@@ -401,7 +401,7 @@ func slowPeer(r *run) {
 	})
 }
 
-// waiting is operations of each end that wait for what never comes.
+// waiting returns operations of each end that wait for something that never comes.
 func (r *run) waiting(ctx context.Context) []func() error {
 	var all []func() error
 	last := place.Stage(100 * len(r.Ends)) // never gathers, sends or receives; on rank 0
@@ -414,19 +414,19 @@ func (r *run) waiting(ctx context.Context) []func() error {
 			return err
 		}, func() error {
 			x := make([]float32, 1<<12)
-			for i := range 1 << 16 { // nobody receives; some of it may be under way
+			for i := range 1 << 16 { // never received, but some of it may be under way
 				to := transport.Route{From: p, To: last, What: transport.Gradient, Index: i}
 				if err := s.Send(ctx, to, [][]float32{x}); err != nil {
 					return err
 				}
 			}
-			return errors.New("a gigabyte was sent that nobody received")
+			return errors.New("a gigabyte was sent without a receiver")
 		})
 	}
 	return all
 }
 
-// What waits returns the cause of its context.
+// A waiting operation returns the cause of its context.
 func cancel(r *run) {
 	cause := errors.New("enough")
 	ctx, stop := context.WithCancelCause(r.Context())
@@ -446,12 +446,12 @@ func cancel(r *run) {
 	r.sessions[0].Abort(cause)
 }
 
-// An abort ends what waits on all ends, and what comes after; the first cause counts.
+// An abort ends waiting and later operations on all ends; the first cause counts.
 func abort(r *run) {
 	all := append(r.waiting(r.Context()), func() error {
 		time.Sleep(r.while)
 		r.sessions[1].Abort(errors.New("stage 1 is on fire"))
-		time.Sleep(r.while) // the news travel
+		time.Sleep(r.while) // until the abort has reached all ends
 		r.sessions[2].Abort(errors.New("stage 2, too"))
 		return nil
 	})
@@ -474,7 +474,7 @@ func (r *run) aborted(what string, err error) {
 	}
 }
 
-// Who begins a session that was aborted finds that out.
+// An end that begins a session after another has aborted it gets the abort.
 func abortEarly(r *run) {
 	r.end()
 	r.sessions = nil
@@ -488,7 +488,7 @@ func abortEarly(r *run) {
 	r.aborted("gathering", err)
 }
 
-// What an aborted session leaves behind is not received in the next one.
+// Nothing of an aborted session is received in the next one.
 func nothingStale(r *run) {
 	for i := range 3 {
 		ctx, stop := context.WithCancel(r.Context())
@@ -521,7 +521,8 @@ func nothingStale(r *run) {
 	}
 }
 
-// The death of a process ends what waits for it, and is found out by who begins later.
+// The death of a process ends the operations that wait for it, in this session and in
+// those that begin later.
 func peerDies(r *run) {
 	gone := func(what string, err error) {
 		r.Helper()
