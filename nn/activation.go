@@ -6,7 +6,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Activation is the non-linearity behind a dense layer.
+// Activation is the non-linearity that a dense layer applies after its bias.
 type Activation uint8
 
 const (
@@ -24,7 +24,7 @@ func (a Activation) String() string {
 
 var activationNames = [...]string{"linear", "relu", "gelu"}
 
-// valid tells a known activation from a number that was cast to one.
+// valid reports whether a is one of the constants above.
 func (a Activation) valid() bool { return int(a) < len(activationNames) }
 
 func (a Activation) apply(t *Trace, x *graph.Node) *graph.Node {

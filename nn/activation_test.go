@@ -8,8 +8,8 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// TestActivationsAgainstPyTorch has the edges too: zero, the clip's limits,
-// arguments that saturate.
+// TestActivationsAgainstPyTorch covers the edges too: zero, the clip's limits
+// and arguments that saturate.
 func TestActivationsAgainstPyTorch(t *testing.T) {
 	oracle := programtest.ReadOracle(t, "testdata/activation.json")
 	var config struct{ Limit float32 }
@@ -27,8 +27,8 @@ func TestActivationsAgainstPyTorch(t *testing.T) {
 			copy(r.DOut(0), oracle.Floats("dy"))
 			r.Keep()
 			r.Backward()
-			// Each element by itself, so that none hides behind the largest: 1.5e-6
-			// is seen, where GELU is next to nothing.
+			// Compare element by element, so that a large one does not hide the
+			// error of a small one: 1.5e-6 is seen where GELU is close to 0.
 			for i, want := range oracle.Exact(name + "/y") {
 				programtest.CloseTo(t, name+"/y", r.Out(0)[i:i+1], []float64{want}, 3e-6)
 				programtest.CloseTo(t, name+"/dx", r.DIn(0)[i:i+1], oracle.Exact(name + "/dx")[i:i+1], 3e-6)

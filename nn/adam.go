@@ -37,7 +37,7 @@ func (o Adam) Update(u Update) {
 	if u.NoDecay {
 		decay = 0
 	}
-	// The corrections are of the rounded betas, with which the means are made.
+	// The corrections use the rounded betas, as the means do.
 	bias1 := float32(1 - math.Pow(float64(beta1), float64(u.Step)))
 	bias2 := float32(1 - math.Pow(float64(beta2), float64(u.Step)))
 	kernel.Adam(u.W, u.State[0], u.State[1], u.G, u.LR, beta1, beta2, eps, bias1, bias2, u.Scale, u.L2, decay)
@@ -61,7 +61,7 @@ func (o Adam) Validate() error {
 	return nil
 }
 
-// orFloat is v, or what a zero value stands for.
+// orFloat returns v, or instead if v is 0.
 func orFloat(v, instead float32) float32 {
 	if v == 0 {
 		return instead

@@ -13,9 +13,9 @@ type AttentionConfig struct {
 	Heads   int         // at least 1
 	HeadDim int         // width of a head; 0: Dim/Heads, which must then divide
 	Causal  bool        // query i sees keys 0..i only
-	Padded  bool        // a tensor of lengths comes in, last of the tuple: keys at and beyond a length are not seen
+	Padded  bool        // the last input is a tensor of lengths: keys at and beyond a length are not seen
 	Cross   bool        // keys and values come from a second tensor
-	Init    Initializer // of the weights; nil: Glorot's uniform, each projection by itself
+	Init    Initializer // of the weights; nil: GlorotUniform, with each projection's own fans
 }
 
 // Attention is multi-head scaled dot-product attention with its projections
@@ -72,8 +72,8 @@ func (a *Attention) Params() []*Param {
 	return paramsOf(a.qkv, a.out)
 }
 
-// Forward takes x (n, t, dim); in cross attention then the memory (n, t', dim);
-// if padded then the keys' lengths (n) int32. It gives (n, t, dim).
+// Forward takes x (n, t, dim); then, in cross attention, the memory (n, t',
+// dim); then, if padded, the keys' lengths (n) int32. It returns (n, t, dim).
 func (a *Attention) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	c := a.config
 	want := 1

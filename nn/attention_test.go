@@ -10,8 +10,9 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// oracleTolerance of a layer's forward and backward, in units of a tensor's
-// largest magnitude: a few roundings of float32 (6e-8 each) one behind another.
+// oracleTolerance bounds the error of a layer's forward and backward, in units
+// of a tensor's largest magnitude: a few successive roundings of float32 (6e-8
+// each).
 const oracleTolerance = 1e-6
 
 // TestAttentionAgainstPyTorch: all four masks, forward and backward.
@@ -57,7 +58,7 @@ func TestAttentionAgainstPyTorch(t *testing.T) {
 }
 
 // TestCrossAttentionOnItself: cross attention to its own input is
-// self-attention, whose oracle so serves both.
+// self-attention, so the oracle of self-attention serves both.
 func TestCrossAttentionOnItself(t *testing.T) {
 	const batch, time, dim, heads, headDim = 2, 5, 8, 2, 3
 	const inner = heads * headDim
@@ -143,8 +144,8 @@ func TestAttentionParams(t *testing.T) {
 	}
 }
 
-// TestAttentionInit: that the projections are one product does not widen the
-// fan of each, so they start as they would apart.
+// TestAttentionInit: computing the projections as one product does not change
+// the fans of each, so they start as separate ones would.
 func TestAttentionInit(t *testing.T) {
 	const dim, heads, headDim = 32, 4, 16
 	params := nn.NewAttention("", nn.AttentionConfig{Dim: dim, Heads: heads, HeadDim: headDim}).Params()

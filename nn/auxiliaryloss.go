@@ -9,9 +9,9 @@ type AuxiliaryLoss struct {
 	Weight float32 // of each auxiliary head, more than 0; 0: 0.4, as for AmoebaNet
 }
 
-// Loss takes the logits and behind them those of the auxiliary heads, of which
-// an evaluation has none. It gives each row's total; what tells which rows were
-// right is about the logits alone.
+// Loss takes the logits followed by those of the auxiliary heads (none in
+// evaluation). It returns each row's total loss; the hits and ranks are those
+// of the logits alone.
 func (a AuxiliaryLoss) Loss(t *Trace, out, targets []*graph.Node) []*graph.Node {
 	if len(out) == 0 {
 		misuse("auxiliary loss", "loss", "no logits come in")

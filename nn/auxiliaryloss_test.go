@@ -9,9 +9,9 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// TestAuxiliaryLoss: the total and its gradients are those of the two losses by
-// themselves, the second times the weight; hits and ranks are those of the
-// first head.
+// TestAuxiliaryLoss: the total and its gradients are those of the two separate
+// losses, the second times the weight; hits and ranks are those of the first
+// head.
 func TestAuxiliaryLoss(t *testing.T) {
 	const rows, classes = 5, 7
 	r := philox.NewStream(philox.KeyOf(3, "logits"), 0)
@@ -58,7 +58,7 @@ func TestAuxiliaryLoss(t *testing.T) {
 			}
 		}
 	}
-	// An evaluation has the first head alone.
+	// An evaluation has only the first head.
 	alone := run(nn.AuxiliaryLoss{CrossEntropy: plain}, logits[0])
 	for i, got := range alone.Out(0) {
 		if want := main.Out(0)[i]; got != want {

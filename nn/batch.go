@@ -6,19 +6,21 @@ import (
 	"slices"
 )
 
-// Tensor is a dense row-major array handed to the pipeline from outside;
-// exactly one of F32 and I32 is set.
+// Tensor is a dense row-major array that is passed to the pipeline from
+// outside. Exactly one of F32 and I32 is set.
 type Tensor struct {
-	Shape []int // every dimension at least 1; the first is the examples
+	Shape []int // every dimension at least 1; the first counts the examples
 	F32   []float32
-	I32   []int32 // token ids, class labels; in targets a negative one is ignored
+	I32   []int32 // token ids, class labels; in targets a negative one is masked
 }
 
-// Batch is one mini-batch. The first dimension of every tensor is the examples.
+// Batch is one mini-batch. The first dimension of every tensor counts the
+// examples.
 type Batch struct {
 	Inputs, Targets []Tensor
 
-	// Count is what the loss is divided by: examples, or unmasked tokens.
+	// Count is the divisor of the loss: the number of examples, or of unmasked
+	// tokens.
 	Count int
 }
 
@@ -68,9 +70,9 @@ func (t Tensor) slice(from, to int) Tensor {
 	return s
 }
 
-// Check reports what keeps b from being a mini-batch: no input, a tensor whose
-// data does not fill its shape, tensors that disagree on the number of
-// examples, or a Count below 1.
+// Check reports why b is not a mini-batch: no input, a tensor whose data does
+// not fill its shape, tensors that disagree on the number of examples, or a
+// Count below 1.
 func (b Batch) Check() error {
 	if len(b.Inputs) == 0 {
 		return errors.New("batch has no input tensor")
@@ -107,7 +109,7 @@ func (t Tensor) check() error {
 		if d < 1 {
 			return fmt.Errorf("shape %v has a dimension below 1", t.Shape)
 		}
-		// n <= have keeps the product from overflowing.
+		// Since n <= have, the product does not overflow.
 		if n > have/d {
 			return fmt.Errorf("shape %v does not fit %d elements", t.Shape, have)
 		}

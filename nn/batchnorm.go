@@ -11,24 +11,25 @@ type BatchNormConfig struct {
 	Channels int // width of the last dimension, at least 1
 	// Eps is added to the variance, inside the root; 0: 1e-5.
 	Eps float32
-	// Momentum is the share that a moving average keeps at each mini-batch, in
-	// [0, 1); 0: 0.9.
+	// Momentum is the share of its value that a moving average keeps at each
+	// mini-batch, in [0, 1); 0: 0.9.
 	Momentum float64
-	// Unbiased moves the variance by the estimate with n-1, as PyTorch and
-	// TensorFlow's fused kernel do; zero: by the biased one, with n.
+	// Unbiased selects the variance estimate with n-1 for the moving average,
+	// as PyTorch and TensorFlow's fused kernel do; zero: the biased one, with
+	// n.
 	Unbiased bool
-	ReLU     bool        // max(., 0) behind it, in the same pass over memory
+	ReLU     bool        // apply max(., 0) to the result, in the same pass over memory
 	Init     Initializer // of gamma; nil: Ones
 }
 
 // BatchNorm normalises each channel over the examples and pixels of a
 // micro-batch and applies a gain and an offset (Ioffe and Szegedy 2015).
 //
-// As GPipe has it (Huang et al. 2019, section 2.2), training normalises by the
-// statistics of the micro-batch; the moving averages move once a mini-batch, by
-// the statistics of the whole mini-batch: counts, means and sums of squared
+// As in GPipe (Huang et al. 2019, section 2.2), training normalises by the
+// statistics of the micro-batch. The moving averages move once per mini-batch,
+// by the statistics of the whole mini-batch: counts, means and sums of squared
 // deviations of its micro-batches are combined, whatever their sizes. A
-// recomputation does not count. Evaluation normalises by the moving averages.
+// recomputation adds nothing. Evaluation normalises by the moving averages.
 type BatchNorm struct {
 	Gamma, Beta    *Param // (channels)
 	Mean, Variance *Param // (channels), moving averages
@@ -72,7 +73,7 @@ func (n *BatchNorm) Name() string { return n.name }
 
 func (n *BatchNorm) Params() []*Param { return []*Param{n.Gamma, n.Beta, n.Mean, n.Variance} }
 
-// Forward takes x (..., channels) and gives the same shape.
+// Forward takes x (..., channels) and returns the same shape.
 func (n *BatchNorm) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	WantTuple("batch norm", n.name, in, 1)
 	wantWidth("batch norm", n.name, in[0], n.config.Channels)
@@ -89,7 +90,8 @@ func (n *BatchNorm) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	return []*graph.Node{y}
 }
 
-// Moving is a pair of moving averages that a mini-batch's statistics move.
+// Moving is a pair of moving averages that follow the statistics of
+// mini-batches.
 type Moving struct {
 	Mean, Variance *Param
 	Momentum       float64

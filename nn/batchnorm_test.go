@@ -10,8 +10,9 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// TestBatchNormAgainstPyTorch: training and evaluation, channels around a large
-// mean, nearly and exactly constant ones, and how the averages move.
+// TestBatchNormAgainstPyTorch: training and evaluation, channels with a large
+// mean, nearly and exactly constant ones, and the update of the moving
+// averages.
 func TestBatchNormAgainstPyTorch(t *testing.T) {
 	oracle := programtest.ReadOracle(t, "testdata/batchnorm.json")
 	var config struct {
@@ -57,8 +58,8 @@ func TestBatchNormAgainstPyTorch(t *testing.T) {
 	}
 }
 
-// TestTallyOfMicroBatches: micro-batches of any sizes add up to the whole
-// mini-batch's statistics; what runs again does not count; the biased variance
+// TestTallyOfMicroBatches: micro-batches of any sizes add up to the statistics
+// of the whole mini-batch; what runs again does not count; the biased variance
 // divides by n, the unbiased one by n-1.
 func TestTallyOfMicroBatches(t *testing.T) {
 	const examples, channels = 7, 3
@@ -108,7 +109,7 @@ func TestTallyOfMicroBatches(t *testing.T) {
 	}
 }
 
-// TestBatchNormWantsTwoValues: one value has no variance.
+// TestBatchNormWantsTwoValues: a single value has no variance.
 func TestBatchNormWantsTwoValues(t *testing.T) {
 	norm := []nn.Layer{nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: 3})}
 	trace := func(train bool, examples int) (refusal any) {

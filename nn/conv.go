@@ -28,7 +28,7 @@ func Pads(top, bottom, left, right int) Padding {
 	return Padding{top: top, bottom: bottom, left: left, right: right}
 }
 
-// of is the window over images x (N, H, W, C).
+// of returns window w with the padding that p means for images x (N, H, W, C).
 func (p Padding) of(w graph.Window, x *graph.Node) graph.Window {
 	if p.same {
 		return w.Same(x.Shape[1], x.Shape[2])
@@ -83,7 +83,7 @@ func (v *Conv2D) Params() []*Param {
 	return []*Param{v.Weight, v.Bias}
 }
 
-// Forward takes images (N, H, W, in) and gives (N, H', W', out).
+// Forward takes images (N, H, W, in) and returns (N, H', W', out).
 func (v *Conv2D) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	WantTuple("conv2d", v.name, in, 1)
 	wantImages("conv2d", v.name, in[0])
@@ -95,7 +95,7 @@ func (v *Conv2D) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	return []*graph.Node{y}
 }
 
-// newWindow checks a kernel and a stride, whose zeros stand for 1.
+// newWindow checks a kernel and a stride; a stride of 0 means 1.
 func newWindow(kind, name string, kernel, stride [2]int) graph.Window {
 	for i, k := range kernel {
 		wantPositive(kind, name, "Kernel", k)

@@ -9,7 +9,8 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// windowCase is a kernel, a stride and a padding as the oracle's script has them.
+// windowCase is a kernel, a stride and a padding as the oracle's script writes
+// them.
 type windowCase struct {
 	Kernel, Stride [2]int
 	Padding        json.RawMessage // "same", "valid", or top, bottom, left, right
@@ -59,8 +60,8 @@ func TestConv2DAgainstPyTorch(t *testing.T) {
 	}
 }
 
-// TestShiftIsAPad: a convolution whose padding crops is one of the image
-// without its first row and column, with zeros behind.
+// TestShiftIsAPad: a convolution whose padding crops equals one of the image
+// without its first row and column and with zeros after its last.
 func TestShiftIsAPad(t *testing.T) {
 	shift := func(height int) (out int) {
 		w := graph.Window{KH: 1, KW: 1, SH: 2, SW: 2, Top: -1, Bottom: 1, Left: -1, Right: 1}

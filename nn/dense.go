@@ -9,7 +9,7 @@ import (
 // DenseConfig describes a dense layer.
 type DenseConfig struct {
 	In, Out    int         // widths, at least 1
-	Activation Activation  // behind the bias; zero: none
+	Activation Activation  // applied after the bias; zero: none
 	NoBias     bool        // zero: there is one
 	Init       Initializer // of the weight; nil: GlorotUniform
 	BiasInit   Initializer // nil: Zeros
@@ -60,7 +60,7 @@ func (d *Dense) Params() []*Param {
 	return []*Param{d.Weight, d.Bias}
 }
 
-// Forward takes x (..., in) and gives (..., out).
+// Forward takes x (..., in) and returns (..., out).
 func (d *Dense) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	WantTuple("dense", d.name, in, 1)
 	wantWidth("dense", d.name, in[0], d.config.In)
@@ -71,7 +71,7 @@ func (d *Dense) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	return []*graph.Node{d.config.Activation.apply(t, y)}
 }
 
-// orInit is init, or what a configuration's nil stands for.
+// orInit returns init, or instead if init is nil.
 func orInit(init, instead Initializer) Initializer {
 	if init == nil {
 		return instead

@@ -32,7 +32,7 @@ func ExampleSequential() {
 	// 101770 parameters
 }
 
-// TestDense by hand, with numbers that are exact.
+// TestDense compares with a calculation by hand, in numbers that are exact.
 func TestDense(t *testing.T) {
 	r := programtest.CompileLayers(t, programtest.Network{
 		Layers: []nn.Layer{nn.Sequential("fc", nn.NewDense("", nn.DenseConfig{In: 2, Out: 3, Activation: nn.ReLU}))},
@@ -44,7 +44,8 @@ func TestDense(t *testing.T) {
 	copy(r.DOut(0), []float32{1, 2, 4, 8, 16, 32})
 	r.Keep()
 	r.Backward()
-	// x·W + b is (5.5 0 1) and (1.5 -3 -1), so the gradient passes in three places.
+	// x·W + b is (5.5 0 1) and (1.5 -3 -1), so the gradient passes at three
+	// elements.
 	exactly(t, "y", r.Out(0), 5.5, 0, 1, 1.5, 0, 0)
 	exactly(t, "dx", r.DIn(0), 1-4, 2, 8, 16)
 	exactly(t, "dW", r.Grad("fc/weight"), 1+3*8, 0, 4, 2-8, 0, 8)
@@ -58,7 +59,7 @@ func exactly(t *testing.T, what string, got []float32, want ...float32) {
 	}
 }
 
-// TestNoDecay: what weight decay leaves alone.
+// TestNoDecay: which parameters weight decay leaves alone.
 func TestNoDecay(t *testing.T) {
 	layers := []nn.Layer{
 		nn.NewDense("dense", nn.DenseConfig{In: 2, Out: 2}),

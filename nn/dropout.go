@@ -2,20 +2,20 @@ package nn
 
 import "gpipebench/nn/graph"
 
-// Dropout zeroes elements at random while training and scales the others up,
-// so that their expectation stays (Srivastava et al. 2014).
+// Dropout zeroes elements at random in training and scales the others up, so
+// that the expectation stays the same (Srivastava et al. 2014).
 //
-// Which elements is a function of the seed, the step, the path within the
-// network, the example's index in the mini-batch and the element's within the
-// example: the same for every K, M and recomputation.
+// Which elements are zeroed is a function of the seed, the step, the path
+// within the network, the example's index in the mini-batch and the element's
+// index in the example: the same for every K, M and recomputation.
 type Dropout struct {
 	name string
 	rate float32
 }
 
-// NewDropout returns a dropout of the given rate, in [0, 1); 0 does nothing.
-// The name is the key of its random numbers: two dropouts of one pipeline layer
-// must not share it.
+// NewDropout returns a dropout of the given rate, in [0, 1); with 0 it does
+// nothing. The name is the key of its random numbers: two dropouts of one
+// pipeline layer must not share it.
 func NewDropout(name string, rate float32) *Dropout {
 	if !(rate >= 0 && rate < 1) {
 		misuse("dropout", name, "rate is %v, want at least 0 and less than 1", rate)

@@ -9,7 +9,7 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// dropped is a dropout of ones, 4 examples of 5000.
+// dropped applies a dropout to ones, 4 examples of 5000 elements.
 func dropped(t *testing.T, rate float32, evaluate bool, env func(r *programtest.Runner)) []float32 {
 	t.Helper()
 	return droppedIn(t, "dropout", rate, evaluate, env)
@@ -64,14 +64,15 @@ func TestDropout(t *testing.T) {
 	if slices.Equal(out, droppedIn(t, "dropout2", rate, false, nil)) {
 		t.Error("another path has the same mask")
 	}
-	// The mask belongs to the example's index in the mini-batch, not to its row.
+	// The mask belongs to the example's index in the mini-batch, not to its row
+	// in the micro-batch.
 	moved := dropped(t, rate, false, func(r *programtest.Runner) { r.Env.Example = 1 })
 	if !slices.Equal(out[5000:], moved[:15000]) {
 		t.Error("an example's mask depends on its place in the micro-batch")
 	}
 }
 
-// TestDropoutDoesNothing while evaluating, or with a rate of 0.
+// TestDropoutDoesNothing in an evaluation, or with a rate of 0.
 func TestDropoutDoesNothing(t *testing.T) {
 	for what, out := range map[string][]float32{"evaluate": dropped(t, 0.5, true, nil), "rate 0": dropped(t, 0, false, nil)} {
 		for i, v := range out {

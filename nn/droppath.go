@@ -2,17 +2,17 @@ package nn
 
 import "gpipebench/nn/graph"
 
-// DropPath leaves a branch out for an example, at random while training, and
+// DropPath zeroes a whole branch for examples chosen at random in training, and
 // scales it up for the others (Larsson et al. 2016). Which examples is a
-// function of the seed, the step, the path within the network and the
-// example's index in the mini-batch.
+// function of the seed, the step, the path within the network and the example's
+// index in the mini-batch.
 type DropPath struct {
 	name string
 	rate float32
 }
 
-// NewDropPath returns a drop-path of the given rate, in [0, 1); 0 does nothing.
-// The name is the key of its random numbers, as a dropout's is.
+// NewDropPath returns a drop-path of the given rate, in [0, 1); with 0 it does
+// nothing. The name is the key of its random numbers, as for a dropout.
 func NewDropPath(name string, rate float32) *DropPath {
 	if !(rate >= 0 && rate < 1) {
 		misuse("drop-path", name, "rate is %v, want at least 0 and less than 1", rate)

@@ -7,23 +7,23 @@ import (
 )
 
 // EMA is an exponential moving average of weights, with which AmoebaNet is
-// evaluated, in the form of tf.train.ExponentialMovingAverage:
+// evaluated, as tf.train.ExponentialMovingAverage computes it:
 //
 //	average += (1 - d_t) (w - average)
 //
 // after the update of each step t = 1, 2, ..., where d_t = min(Decay,
-// (1+t)/(10+t)): what that calls num_updates, which keeps the first weights from
-// staying in the average for 1/(1-Decay) steps. The average starts from the
-// initial weights. The zero value is no average.
+// (1+t)/(10+t)). TensorFlow calls this num_updates; it keeps the initial
+// weights from dominating the average for 1/(1-Decay) steps. The average starts
+// from the initial weights. The zero value keeps no average.
 type EMA struct {
 	Decay    float64 // in [0, 1); 0: no average is kept
 	Constant bool    // d_t is Decay from the first step on
 }
 
-// Kept tells whether there is an average.
+// Kept reports whether an average is kept.
 func (e EMA) Kept() bool { return e.Decay != 0 }
 
-// At is d_t, for t from 1.
+// At returns d_t, for t from 1.
 func (e EMA) At(step int) float64 {
 	if e.Constant {
 		return e.Decay
@@ -31,8 +31,8 @@ func (e EMA) At(step int) float64 {
 	return min(e.Decay, float64(1+step)/float64(10+step))
 }
 
-// Update moves the average behind the update of step, which counts from 1,
-// element by element.
+// Update moves the average, element by element, after the update of the given
+// step, which counts from 1.
 func (e EMA) Update(average, w []float32, step int) {
 	kernel.Average(average, w, float32(1-e.At(step)))
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestEMA: with TensorFlow's num_updates the decay of the first steps is
-// (1+t)/(10+t), at t = 1 2/11; later, and with Constant always, it is Decay.
+// (1+t)/(10+t), 2/11 at t = 1; later, and always if Constant, it is Decay.
 func TestEMA(t *testing.T) {
 	for _, c := range []struct {
 		e    nn.EMA

@@ -12,12 +12,12 @@ import (
 type EmbeddingConfig struct {
 	Vocab   int     // number of tokens, at least 1
 	Dim     int     // width of the model, at least 1
-	SeqLen  int     // the longest sequence, at least 1
-	Dropout float32 // rate behind the sum, in [0, 1); 0: none
-	// Tied is the parameter (Vocab, Dim) to use as table, such as that of the
-	// other side of a translation; nil: an own table.
+	SeqLen  int     // longest sequence, at least 1
+	Dropout float32 // rate of the dropout after the sum, in [0, 1); 0: none
+	// Tied is the parameter (Vocab, Dim) to use as the table, such as that of
+	// the other side of a translation; nil: its own table.
 	Tied *Param
-	Init Initializer // of an own table; nil: Normal(Dim^-0.5), so that the scaled embedding has variance 1
+	Init Initializer // of its own table; nil: Normal(Dim^-0.5), so that the scaled embedding has variance 1
 }
 
 // Embedding looks token ids up in a table, scales by sqrt(Dim) and adds
@@ -61,15 +61,16 @@ func NewEmbedding(name string, c EmbeddingConfig) *Embedding {
 	}
 }
 
-// vocabularyInit is that of a (vocab, dim) matrix, in front or at the end.
+// vocabularyInit is the default for a (vocab, dim) matrix: an embedding's table
+// or a softmax's weight.
 func vocabularyInit(dim int) Initializer { return Normal(1 / math.Sqrt(float64(dim))) }
 
 func (e *Embedding) Name() string { return e.name }
 
 func (e *Embedding) Params() []*Param { return []*Param{e.Table, e.Positions} }
 
-// Forward takes ids (n, t) int32, each in [0, vocab), with t at most seqLen, and
-// gives (n, t, dim).
+// Forward takes ids (n, t) int32, each in [0, vocab), with t at most seqLen,
+// and returns (n, t, dim).
 func (e *Embedding) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	WantTuple("embedding", e.name, in, 1)
 	ids := in[0]

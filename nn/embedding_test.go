@@ -10,7 +10,7 @@ import (
 )
 
 // TestEmbedding: table[id]*sqrt(dim) plus the sinusoids, and its gradient, with
-// an id that comes twice.
+// an id that occurs twice.
 func TestEmbedding(t *testing.T) {
 	const vocab, dim, time = 5, 6, 3
 	r := programtest.CompileLayers(t, programtest.Network{

@@ -9,11 +9,12 @@ import (
 // FeedForwardConfig describes a Transformer's feed-forward layer.
 type FeedForwardConfig struct {
 	Dim        int         // width of the model, at least 1
-	Hidden     int         // width in between, at least 1
+	Hidden     int         // width between the two layers, at least 1
 	Activation Activation  // ReLU or GELU; zero: ReLU
 	Init       Initializer // of both weights; nil: GlorotUniform
-	// ScaleLayers is the number of Transformer layers by which both weights'
-	// initialisation is scaled down, see [DepthScaled]; 0: it is not.
+	// ScaleLayers is the number of Transformer layers by which the initial
+	// values of both weights are scaled down, see [DepthScaled]; 0: they are
+	// not.
 	ScaleLayers int
 }
 
@@ -47,7 +48,7 @@ func (f *FeedForward) Name() string { return f.name }
 
 func (f *FeedForward) Params() []*Param { return paramsOf(f.in, f.out) }
 
-// Forward takes x (..., dim) and gives the same shape.
+// Forward takes x (..., dim) and returns the same shape.
 func (f *FeedForward) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	WantTuple("feed-forward", f.name, in, 1)
 	return f.out.Forward(t, f.in.Forward(t, in[0])...)

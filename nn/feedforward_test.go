@@ -9,7 +9,8 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// TestFeedForward by hand, with ReLU, which the zero value means.
+// TestFeedForward compares with a calculation by hand, with ReLU, which is the
+// default.
 func TestFeedForward(t *testing.T) {
 	r := programtest.CompileLayers(t, programtest.Network{
 		Layers: []nn.Layer{nn.Sequential("ff", nn.NewFeedForward("", nn.FeedForwardConfig{Dim: 1, Hidden: 2}))},
@@ -30,8 +31,8 @@ func TestFeedForward(t *testing.T) {
 }
 
 // TestScaledInit: both weights of a feed-forward layer start smaller by the
-// number of layers (Huang et al. 2019, section 5), and are otherwise the same
-// numbers; biases are zero either way.
+// number of layers (Huang et al. 2019, section 5), and are the same numbers
+// otherwise; biases are zero in both cases.
 func TestScaledInit(t *testing.T) {
 	config := nn.FeedForwardConfig{Dim: 8, Hidden: 32}
 	values := func() [][]float32 {

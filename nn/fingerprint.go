@@ -11,15 +11,15 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Fingerprint is the SHA-256 of the function that layers compute of their inputs
-// and weights when they are evaluated: of every operation with what it is applied
-// to, down to the inputs, and of all parameters by path and shape. In are the
-// types of the inputs, with a leading dimension of any size.
+// Fingerprint returns the SHA-256 of the function that layers compute from
+// their inputs and weights in evaluation: of every operation with its
+// arguments, down to the inputs, and of all parameters by path and shape. In
+// are the types of the inputs, with a leading dimension of any size.
 //
 // It is the same for every cut of a network, for other rates of dropout, other
-// initial values and whatever else is of training alone; and for inputs of other
-// sizes, unless an operation depends on them, as the padding of a convolution may.
-// Constant tables, such as positions, count by their path.
+// initial values and whatever else only training uses; and for inputs of other
+// sizes, unless an operation depends on them, as the padding of a convolution
+// may. Constant tables, such as positions, count by their path.
 func Fingerprint(layers []Layer, in []graph.Type) string {
 	traced := TraceStage(layers, 0, nil, in, nil, false)
 	f := traced.Function
@@ -44,7 +44,7 @@ func Fingerprint(layers []Layer, in []graph.Type) string {
 		is := hashOf(call...)
 		for i, n := range c.Out {
 			values[n] = hashOf(is, fmt.Sprint(i))
-			if c.Op == (graph.CopyOp{}) { // which a cut puts in
+			if c.Op == (graph.CopyOp{}) { // inserted by a cut
 				values[n] = values[c.In[0]]
 			}
 		}
@@ -55,7 +55,7 @@ func Fingerprint(layers []Layer, in []graph.Type) string {
 	return hashOf(all...)
 }
 
-// hashOf is the SHA-256 of texts, none of which has a byte 0 in it.
+// hashOf returns the SHA-256 of texts, none of which contains a byte 0.
 func hashOf(texts ...string) string {
 	h := sha256.New()
 	for _, t := range texts {
@@ -64,8 +64,8 @@ func hashOf(texts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// attributes are an operation's fields that are not zero, so that one which is
-// added later changes nothing where it is not used.
+// attributes lists the fields of an operation that are not zero, so that a
+// field added later changes the fingerprint only where it is used.
 func attributes(op graph.Op) string {
 	v := reflect.ValueOf(op)
 	var text string

@@ -7,10 +7,10 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// Initialisers compute in float64 and round once. Each element takes its
+// Initialisers compute in float64 and round once. They draw the elements'
 // numbers from the stream in row-major order.
 
-// Constant fills with v.
+// Constant sets every element to v.
 func Constant(v float32) Initializer {
 	return func(_ *philox.Stream, _ graph.Shape, dst []float32) {
 		for i := range dst {
@@ -19,10 +19,10 @@ func Constant(v float32) Initializer {
 	}
 }
 
-// Zeros is what biases and the offsets of norms start from.
+// Zeros is the initialiser of biases and of the offsets of norms.
 func Zeros() Initializer { return Constant(0) }
 
-// Ones is what the gains of norms start from.
+// Ones is the initialiser of the gains of norms.
 func Ones() Initializer { return Constant(1) }
 
 // Uniform draws evenly from [-limit, limit).
@@ -39,9 +39,9 @@ func Normal(stddev float64) Initializer {
 	}
 }
 
-// TruncatedNormal draws normal numbers of mean 0 and draws again what lies
-// beyond two standard deviations, as TensorFlow's initialiser of that name
-// does. The standard deviation of what remains is 0.8796 of the given one.
+// TruncatedNormal draws normal numbers of mean 0 and draws again those beyond
+// two standard deviations, as TensorFlow's initialiser of that name does. The
+// standard deviation of the result is 0.8796 of the given one.
 func TruncatedNormal(stddev float64) Initializer {
 	return func(r *philox.Stream, _ graph.Shape, dst []float32) {
 		for i := range dst {
@@ -55,7 +55,8 @@ func TruncatedNormal(stddev float64) Initializer {
 }
 
 // GlorotUniform keeps the variance of activations and of gradients alike
-// (Glorot and Bengio 2010, equation 16): even on ±sqrt(6/(fan in + fan out)).
+// (Glorot and Bengio 2010, equation 16): uniform on ±sqrt(6/(fan in + fan
+// out)).
 func GlorotUniform() Initializer {
 	return func(r *philox.Stream, shape graph.Shape, dst []float32) {
 		uniform(r, glorotLimit(fans(shape)), dst)
@@ -79,7 +80,7 @@ func HeNormal() Initializer {
 	}
 }
 
-// HeUniform is [HeNormal] with even numbers of the same variance.
+// HeUniform is [HeNormal] with uniform numbers of the same variance.
 func HeUniform() Initializer {
 	return func(r *philox.Stream, shape graph.Shape, dst []float32) {
 		in, _ := fans(shape)
@@ -87,7 +88,7 @@ func HeUniform() Initializer {
 	}
 }
 
-// Scaled multiplies what init makes by factor.
+// Scaled multiplies the values of init by factor.
 func Scaled(init Initializer, factor float64) Initializer {
 	return func(r *philox.Stream, shape graph.Shape, dst []float32) {
 		init(r, shape, dst)
@@ -100,7 +101,7 @@ func Scaled(init Initializer, factor float64) Initializer {
 // DepthScaled is GPipe's cure for unstable deep Transformers: "we scale down
 // the initialization of all transformer feed-forward layers by the number of
 // layers" (Huang et al. 2019, section 5, after Zhang et al. 2019, Fixup). It is
-// taken by the letter: both weights of a feed-forward layer times 1/layers.
+// taken literally: both weights of a feed-forward layer times 1/layers.
 //
 // Others read Fixup differently. Its own rule for a branch of m matrices is
 // layers^(-1/(2m-2)) on all but the last, which starts from zero; lingvo has
@@ -113,7 +114,7 @@ func DepthScaled(init Initializer, layers int) Initializer {
 	return Scaled(init, 1/float64(layers))
 }
 
-// Sinusoid fills a table of positions (t, d) as Vaswani et al. 2017, section
+// Sinusoid fills a table of positions (t, d) as in Vaswani et al. 2017, section
 // 3.5: sin(pos/10000^(2i/d)) in column 2i and its cosine in column 2i+1.
 func Sinusoid() Initializer {
 	return func(_ *philox.Stream, shape graph.Shape, dst []float32) {
@@ -130,8 +131,8 @@ func Sinusoid() Initializer {
 	}
 }
 
-// fans counts what goes into and comes out of one position of a weight (...,
-// in, out): the leading dimensions are those of a convolution's kernel.
+// fans returns the numbers of inputs and outputs of one position of a weight
+// (..., in, out); the leading dimensions are those of a convolution's kernel.
 func fans(shape graph.Shape) (in, out int) {
 	n := len(shape)
 	if n < 2 {

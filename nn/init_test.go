@@ -20,14 +20,15 @@ func draw(init nn.Initializer, shape ...int) []float32 {
 // at most sqrt(2/n).
 func TestInitMoments(t *testing.T) {
 	const in, out = 200, 300
-	// Of a normal variable cut at two standard deviations.
+	// The variance of a standard normal variable that is cut at two standard
+	// deviations.
 	const truncated = 0.7737413
 	for _, c := range []struct {
 		name     string
 		init     nn.Initializer
 		shape    []int
 		variance float64
-		limit    float64 // no draw is beyond
+		limit    float64 // no draw is larger
 	}{
 		{"uniform", nn.Uniform(0.5), []int{in, out}, 0.25 / 3, 0.5},
 		{"normal", nn.Normal(0.5), []int{in, out}, 0.25, 3},
@@ -68,7 +69,7 @@ func TestConstantInits(t *testing.T) {
 	exactly(t, "constant", draw(nn.Constant(0.5), 3), 0.5, 0.5, 0.5)
 }
 
-// TestSinusoid: the first columns are the fastest, sine and cosine take turns.
+// TestSinusoid: the first columns are the fastest; sine and cosine alternate.
 func TestSinusoid(t *testing.T) {
 	x := draw(nn.Sinusoid(), 3, 4)
 	var want []float32
@@ -84,7 +85,7 @@ func TestSinusoid(t *testing.T) {
 	}
 }
 
-// TestInitIsKeyed: a parameter's values depend on its path and the seed alone.
+// TestInitIsKeyed: a parameter's values depend only on its path and the seed.
 func TestInitIsKeyed(t *testing.T) {
 	value := func(seed uint64, path string) float32 {
 		x := make([]float32, 1)

@@ -1,5 +1,5 @@
-// Package nn has the layers, losses, initialisers, optimisers and learning
-// rate schedules that the models are built of.
+// Package nn has the layers, losses, initialisers, optimisers and learning rate
+// schedules of which the models are built.
 //
 // A layer is written once, as a forward function over an expression graph
 // (package graph); its backward function, programs, costs and memory are
@@ -16,7 +16,7 @@ import (
 	"gpipebench/nn/program"
 )
 
-// Layer is one unit that a pipeline may cut behind.
+// Layer is the unit of partition: a pipeline may cut a network after any layer.
 type Layer interface {
 	// Name is unique within a network. It is the path of the layer's
 	// parameters and the key of its random numbers, unless the layer is a
@@ -25,7 +25,7 @@ type Layer interface {
 	// Params lists the layer's parameters in a fixed order. A parameter that
 	// two layers list (the same pointer) is tied.
 	Params() []*Param
-	// Forward traces the layer. What it returns is what the next layer gets.
+	// Forward traces the layer. The next layer receives what it returns.
 	Forward(t *Trace, in ...*graph.Node) []*graph.Node
 }
 
@@ -36,14 +36,15 @@ type Coster interface {
 	Cost() float64
 }
 
-// Scoper is implemented by a layer that is a part of what another cut of the
-// same network has as one layer: its parameters' paths begin with the whole's
-// name, so that they, and with them every bit, are the same for both cuts.
+// Scoper is implemented by a layer that is a part of a layer in another cut of
+// the same network. The paths of its parameters begin with the name of the
+// whole, so that they, and with them every bit, are the same for both cuts.
 type Scoper interface {
 	Scope() string
 }
 
-// ScopeOf is where the paths of a layer's parameters and random keys begin.
+// ScopeOf returns the beginning of the paths of a layer's parameters and random
+// keys.
 func ScopeOf(l Layer) string {
 	if s, ok := l.(Scoper); ok {
 		return s.Scope()
@@ -51,22 +52,24 @@ func ScopeOf(l Layer) string {
 	return l.Name()
 }
 
-// Loss ends a network. Its first output is one loss a row (an example, or a
-// token), 0 where the row is masked; the second tells which rows were right. A
-// third, if there is one, is the rank of each row's target, -1 where masked.
+// Loss ends a network. Its first output is one loss per row (an example, or a
+// token), 0 where the row is masked; the second is 1 for each row whose
+// prediction was right. A third, if there is one, is the rank of each row's
+// target, -1 where masked.
 type Loss interface {
 	Loss(t *Trace, out, targets []*graph.Node) []*graph.Node
 }
 
-// Param is a trained parameter, or a constant table. It is a shape and a recipe
-// and holds no data: the device that owns the layer does.
+// Param is a trained parameter, a moving average or a constant table. It has a
+// shape and an initialiser and holds no data: the device that owns the layer
+// does.
 type Param struct {
 	Name   string // within its layer, such as "attention/qkv/weight"
 	Shape  graph.Shape
 	Init   Initializer
 	Frozen bool // a constant: not trained, not counted, not hashed
 	// State marks a moving average among the frozen ones: like weights it is
-	// hashed, behind them, saved and loaded.
+	// hashed (after them), saved and loaded.
 	State bool
 	// NoDecay excludes the parameter from L2 and decoupled weight decay
 	// (biases and the gains and offsets of norms).
@@ -78,7 +81,8 @@ type Param struct {
 // parameter lives.
 type Initializer func(r *philox.Stream, shape graph.Shape, dst []float32)
 
-// CountParams is the number of trained parameters, tied ones once.
+// CountParams returns the number of elements of the trained parameters; tied
+// ones count once.
 func CountParams(layers []Layer) int64 {
 	var n int64
 	seen := map[*Param]bool{}
@@ -93,12 +97,12 @@ func CountParams(layers []Layer) int64 {
 	return n
 }
 
-// Trace is what a layer's Forward writes into: a graph, and the parameters
-// that have been used.
+// Trace is what a layer's Forward writes to: a graph, and the parameters that
+// are used.
 type Trace struct {
 	*graph.Graph
-	// Train is false while an evaluation is traced: no dropout then, and no label
-	// smoothing.
+	// Train is false while an evaluation is traced, which has neither dropout
+	// nor label smoothing.
 	Train bool
 
 	layer  string
@@ -107,8 +111,8 @@ type Trace struct {
 	tally  []*graph.Node
 }
 
-// Move has the statistics of a mini-batch, which its micro-batches add up in
-// tally, move a pair of averages at the update.
+// Move registers a pair of moving averages. At the update they move by the
+// mini-batch statistics that the micro-batches have accumulated in tally.
 func (t *Trace) Move(tally *graph.Node, m Moving) {
 	t.tally = append(t.tally, tally)
 	t.moving = append(t.moving, m)
@@ -118,7 +122,7 @@ func (t *Trace) Move(tally *graph.Node, m Moving) {
 // of a dropout.
 func (t *Trace) Path(name string) string { return t.layer + "/" + name }
 
-// Param is the value of a parameter of the layer that is being traced.
+// Param returns the value of a parameter of the layer that is being traced.
 func (t *Trace) Param(p *Param) *graph.Node {
 	n := t.params[p]
 	if n == nil {
@@ -127,22 +131,22 @@ func (t *Trace) Param(p *Param) *graph.Node {
 	return n
 }
 
-// Stage is a traced run of layers.
+// Stage is the trace of consecutive layers.
 type Stage struct {
 	Function program.Function
-	Params   []*Param     // behind Function.Params; tied ones once
+	Params   []*Param     // of Function.Params, in this order; tied ones once
 	Out      []graph.Type // the types of Function.Out
-	Layers   []LayerIO    // one a layer; a loss is not among them
-	Moving   []Moving     // behind Function.Tallies
+	Layers   []LayerIO    // one per layer, without the loss
+	Moving   []Moving     // of Function.Tallies, in this order
 }
 
-// LayerIO is what one layer of a stage reads and makes.
+// LayerIO has the inputs and outputs of one layer of a stage.
 type LayerIO struct{ In, Out []*graph.Node }
 
 // TraceStage traces layers as one function. First is the index of layers[0] in
 // the network; loss is nil unless the last layer of the network is among them.
-// In are the types of the tuple that comes in and targets those of the labels,
-// both for one micro-batch.
+// In are the types of the input tuple and targets those of the labels, both for
+// one micro-batch.
 func TraceStage(layers []Layer, first int, loss Loss, in, targets []graph.Type, train bool) *Stage {
 	g := &graph.Graph{}
 	t := &Trace{Graph: g, Train: train, params: map[*Param]*graph.Node{}}
@@ -191,7 +195,7 @@ func TraceStage(layers []Layer, first int, loss Loss, in, targets []graph.Type, 
 }
 
 // distinct copies a value that leaves a layer twice. Each of the two then has a
-// gradient of its own, and these are added at the layer's edge: in the same
+// gradient of its own, and they are added at the layer's edge: in the same
 // order whether the network is cut there or not.
 func distinct(t *Trace, out []*graph.Node) []*graph.Node {
 	out = slices.Clone(out)

@@ -12,8 +12,8 @@ type LayerNormConfig struct {
 	Eps float32 // added to the variance, inside the root; 0: 1e-5
 }
 
-// LayerNorm normalises each row to mean 0 and variance 1 and applies a gain
-// and an offset a column (Ba, Kiros, Hinton 2016). The variance is the biased
+// LayerNorm normalises each row to mean 0 and variance 1 and applies a gain and
+// an offset per column (Ba, Kiros, Hinton 2016). The variance is the biased
 // one, divided by the row's width.
 type LayerNorm struct {
 	Gamma, Beta *Param // (dim)
@@ -45,7 +45,7 @@ func (n *LayerNorm) Name() string { return n.name }
 
 func (n *LayerNorm) Params() []*Param { return []*Param{n.Gamma, n.Beta} }
 
-// Forward takes x (..., dim) and gives the same shape.
+// Forward takes x (..., dim) and returns the same shape.
 func (n *LayerNorm) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	WantTuple("layer norm", n.name, in, 1)
 	wantWidth("layer norm", n.name, in[0], n.config.Dim)

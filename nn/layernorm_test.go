@@ -8,8 +8,8 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// TestLayerNormAgainstPyTorch: rows around a large mean too, where a variance
-// from a sum of squares would be lost, rows so small that epsilon counts, and
+// TestLayerNormAgainstPyTorch covers rows with a large mean, where a variance
+// from a sum of squares would be lost, rows so small that epsilon matters, and
 // constant ones.
 func TestLayerNormAgainstPyTorch(t *testing.T) {
 	oracle := programtest.ReadOracle(t, "testdata/layernorm.json")

@@ -13,15 +13,16 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// layerCases has every layer; Network.In are the types of one example, without
-// the examples.
+// layerCases covers every layer. The types in Network.In are those of one
+// example, without the dimension of the examples.
 var layerCases = []struct {
 	name    string
 	layers  func() []nn.Layer
 	in      []graph.Type
 	targets int // rows of an example; 0: no loss
-	vocab   int // integers that come in are below
-	// statistics across examples: micro-batches have others than the mini-batch.
+	vocab   int // bound of the integer inputs
+	// The layer has statistics across examples: micro-batches have others than
+	// the mini-batch.
 	statistics bool
 }{
 	{name: "dense", in: one(programtest.Floats(3, 5)), layers: func() []nn.Layer {
@@ -122,7 +123,7 @@ func layerRunner(t *testing.T, i, from, to, threads int) (r *programtest.Runner,
 		each("dout", graph.F32, r.DOut(0))
 	}
 	for _, p := range r.Function.Params {
-		if p.Role == graph.Param { // biases that are not 0, and all weights short
+		if p.Role == graph.Param { // biases that are not 0, and all weights of few digits
 			short(philox.NewStream(philox.KeyOf(2, p.Name), 0), r.Param(p.Name))
 			for j := range r.Param(p.Name) {
 				r.Param(p.Name)[j] /= 4
@@ -132,7 +133,7 @@ func layerRunner(t *testing.T, i, from, to, threads int) (r *programtest.Runner,
 	return r, c.targets > 0
 }
 
-// short fills with normal numbers of few binary digits.
+// short fills x with normal numbers of few binary digits.
 func short(stream *philox.Stream, x []float32) {
 	for i := range x {
 		x[i] = float32(math.Round(16*stream.Normal()) / 16)
@@ -158,7 +159,7 @@ func TestLayerGradients(t *testing.T) {
 	}
 }
 
-// TestLayerInvariance: micro-batches, threads and a repetition give the bits of
+// TestLayerInvariance: micro-batches, threads and a second run give the bits of
 // the whole batch on one thread.
 func TestLayerInvariance(t *testing.T) {
 	const batch = 5
@@ -245,7 +246,8 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// TestTiedIsThePointer: what layers share is a pointer, and it is counted once.
+// TestTiedIsThePointer: layers share a parameter by its pointer, and it counts
+// once.
 func TestTiedIsThePointer(t *testing.T) {
 	e := nn.NewEmbedding("", nn.EmbeddingConfig{Vocab: 7, Dim: 6, SeqLen: 3})
 	s := nn.NewSoftmax("", nn.SoftmaxConfig{Vocab: 7, Dim: 6, Tied: e.Table})

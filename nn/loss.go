@@ -6,18 +6,19 @@ import "gpipebench/nn/graph"
 type CrossEntropy struct {
 	// Smoothing moves this share of the target's probability to all classes
 	// evenly, the target included (Szegedy et al. 2016, section 7); in [0, 1),
-	// 0: none. It is a way to train: an evaluation's loss is without it, so that
-	// it is the target's own nats, as perplexities, bits and yardsticks are.
+	// 0: none. Only training uses it: an evaluation's loss is the target's
+	// negative log-likelihood in nats, from which perplexities and bits are
+	// computed and with which yardsticks are compared.
 	Smoothing float32
-	// Ranks adds a third output, by which top-5 accuracies are found: how many
-	// classes come before each row's target, by their logits and among equal
-	// ones by their number; -1 where masked.
+	// Ranks adds a third output, from which top-5 accuracy is computed: the
+	// number of classes that come before each row's target, by larger logits
+	// and among equal ones by smaller class numbers; -1 where masked.
 	Ranks bool
 }
 
-// Loss takes logits (..., classes) and one int32 target a row, masked where
-// negative. It gives each row's loss, 0 where masked, and 1 for each row whose
-// target had the highest logit.
+// Loss takes logits (..., classes) and one int32 target per row, masked where
+// negative. It returns each row's loss, 0 where masked, and 1 for each row
+// whose target has the highest logit.
 func (c CrossEntropy) Loss(t *Trace, out, targets []*graph.Node) []*graph.Node {
 	WantTuple("cross-entropy", "loss", out, 1)
 	WantTuple("cross-entropy", "loss", targets, 1)

@@ -3,16 +3,16 @@ package nn
 import "math"
 
 // Schedules are pure functions of the step, which counts from 1. Base is the
-// learning rate that a schedule starts from, or climbs to.
+// rate that a schedule starts from, or climbs to.
 
 // ConstantLR is one rate for all steps.
 type ConstantLR float64
 
 func (r ConstantLR) Rate(int) float64 { return float64(r) }
 
-// WarmUpLR climbs evenly to the first rate of Then in Steps steps, and goes on
-// with Then, whose steps count from the end of the warm-up (Goyal et al. 2017,
-// section 2.2).
+// WarmUpLR climbs linearly to the first rate of Then in Steps steps and
+// continues with Then, whose steps count from the end of the warm-up (Goyal et
+// al. 2017, section 2.2).
 type WarmUpLR struct {
 	Steps int // 0: no warm-up
 	Then  LRSchedule
@@ -26,8 +26,8 @@ func (w WarmUpLR) Rate(step int) float64 {
 	return w.Then.Rate(step - max(w.Steps, 1) + 1)
 }
 
-// InverseSqrtLR climbs evenly for WarmUp steps and then falls with the inverse
-// square root of the step (Vaswani et al. 2017, section 5.3).
+// InverseSqrtLR climbs linearly for WarmUp steps and then falls with the
+// inverse square root of the step (Vaswani et al. 2017, section 5.3).
 type InverseSqrtLR struct {
 	Base   float64
 	WarmUp int // at least 1
@@ -47,7 +47,7 @@ func (r InverseSqrtLR) Rate(step int) float64 {
 }
 
 // ExponentialLR multiplies the rate by Factor every Every steps: at once if
-// Staircase, as AmoebaNet's training does, else a little at each step.
+// Staircase, as in AmoebaNet's training, else a little at each step.
 type ExponentialLR struct {
 	Base, Factor float64 // Factor in (0, 1]
 	Every        int     // at least 1

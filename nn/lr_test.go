@@ -21,7 +21,7 @@ func ExampleLRUnits_Parse() {
 	// Output: 0.0250 0.0500 0.0750 0.1000 0.0962 0.0854 0.0691 0.0500 0.0309 0.0146 0.0038 0.0000 0.0000
 }
 
-// TestLRSchedules: rates that can be worked out by hand.
+// TestLRSchedules checks rates that can be worked out by hand.
 func TestLRSchedules(t *testing.T) {
 	type rates map[int]float64
 	for _, c := range []struct {
@@ -151,8 +151,8 @@ func TestLRUnitsParseErrors(t *testing.T) {
 	}
 }
 
-// FuzzParseLRSchedule: nothing panics, and what is accepted gives rates that
-// an optimiser can use.
+// FuzzParseLRSchedule: nothing panics, and the rates of an accepted schedule
+// are ones that an optimiser can use.
 func FuzzParseLRSchedule(f *testing.F) {
 	for _, text := range []string{
 		"constant", "warmup:200", "inverse-sqrt:400", "inverse-sqrt:4000:512", "cosine:1000", "cosine:1000:0.1",

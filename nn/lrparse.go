@@ -7,13 +7,15 @@ import (
 	"strings"
 )
 
-// LRScheduleForms is what [LRUnits.Parse] accepts, for messages and help.
-const LRScheduleForms = "constant, inverse-sqrt:WARMUP[:DIM], exponential:FACTOR:EVERY[:smooth] or cosine:STEPS[:FINAL], each but inverse-sqrt also behind warmup:STEPS, and all of it behind batch/N, which scales the rate by the mini-batch over N; steps also as epochs, such as 2.4epochs"
+// LRScheduleForms describes what [LRUnits.Parse] accepts, for messages and
+// help.
+const LRScheduleForms = "constant, inverse-sqrt:WARMUP[:DIM], exponential:FACTOR:EVERY[:smooth] or cosine:STEPS[:FINAL], each but inverse-sqrt also after warmup:STEPS, and each also after batch/N, which scales the rate by the mini-batch over N; steps may be epochs, such as 2.4epochs"
 
-// LRUnits is what schedules may be given in beside steps and rates.
+// LRUnits are the units, besides steps and rates, in which schedules may be
+// given.
 type LRUnits struct {
-	Batch      int // examples of a mini-batch; 0: not known
-	EpochSteps int // mini-batches of an epoch; 0: not known, or there are no epochs
+	Batch      int // examples per mini-batch; 0: unknown
+	EpochSteps int // mini-batches per epoch; 0: unknown, or there are no epochs
 }
 
 // Parse reads a schedule as the command line gives it; base is the learning rate.
@@ -28,8 +30,9 @@ type LRUnits struct {
 //	warmup:200                   climbs to base in 200 steps, then constant
 //	warmup:200,cosine:1000       the cosine's 1000 steps begin after the warm-up
 //
-// As AmoebaNet's training has it, base may be per so many examples of a mini-batch
-// (Goyal et al. 2017, section 2.1), and steps may be epochs, rounded down:
+// As in AmoebaNet's training, base may be given per number of examples in a
+// mini-batch (Goyal et al. 2017, section 2.1), and steps as epochs, rounded
+// down:
 //
 //	batch/256,constant                                               base times the mini-batch over 256
 //	exponential:0.97:2.4epochs                                       times 0.97 every 2.4 epochs
@@ -72,8 +75,8 @@ func (u LRUnits) Parse(text string, base float64) (LRSchedule, error) {
 	return WarmUpLR{warm, s}, nil
 }
 
-// cutPart takes a part with the given beginning off the front of a schedule;
-// constant is what follows where nothing does.
+// cutPart cuts a part with the given beginning off the front of a schedule. The
+// rest is "constant" if nothing follows.
 func cutPart(text, beginning string) (args, rest string, found bool) {
 	first, rest, more := strings.Cut(text, ",")
 	args, found = strings.CutPrefix(first, beginning)
@@ -83,7 +86,8 @@ func cutPart(text, beginning string) (args, rest string, found bool) {
 	return args, rest, found
 }
 
-// parsePart reads one schedule without what stands in front; text is the whole, for errors.
+// parsePart reads one schedule without its prefixes; text is the whole, for
+// errors.
 func (u LRUnits) parsePart(text, part string, base float64) (s LRSchedule, err error) {
 	if strings.Contains(part, ",") {
 		return nil, fmt.Errorf("learning-rate schedule %q: want only batch/N and warmup:STEPS before a comma, in this order and once", text)
@@ -178,7 +182,7 @@ func (u LRUnits) parseSteps(s string) (int, error) {
 	case u.EpochSteps == 0:
 		return 0, fmt.Errorf("%q, but there are no epochs", s)
 	}
-	// 0.29 of 100 is 29, although the product is a little less.
+	// 0.29 of 100 is 29, although the product is a little less in binary.
 	steps := math.Floor(epochs * float64(u.EpochSteps) * (1 + 1e-12))
 	if !(steps >= 1 && steps <= math.MaxInt32) {
 		return 0, fmt.Errorf("%q of %d steps each is not 1 to %d steps", s, u.EpochSteps, math.MaxInt32)

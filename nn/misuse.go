@@ -7,26 +7,26 @@ import (
 )
 
 // misuse panics in the one form that the package promises for a programmer's
-// mistake: a [*graph.Misuse] that names the kind of layer and its name.
+// mistake: with a [*graph.Misuse] that names the kind of layer and its name.
 func misuse(kind, name, format string, args ...any) {
 	graph.Refuse(fmt.Sprintf("nn: %s %q", kind, name), format, args...)
 }
 
-// WantTuple refuses another number of tensors that flow into a layer.
+// WantTuple panics with a [*graph.Misuse] unless n tensors flow into a layer.
 func WantTuple(kind, name string, in []*graph.Node, n int) {
 	if len(in) != n {
 		misuse(kind, name, "%d tensors come in, want %d", len(in), n)
 	}
 }
 
-// wantPositive checks a size in a layer's configuration.
+// wantPositive checks a size of a layer's configuration.
 func wantPositive(kind, name, field string, n int) {
 	if n < 1 {
 		misuse(kind, name, "%s is %d, want at least 1", field, n)
 	}
 }
 
-// wantWidth checks the last dimension of what flows into a layer.
+// wantWidth checks the last dimension of a layer's input.
 func wantWidth(kind, name string, x *graph.Node, n int) {
 	if len(x.Shape) < 2 || x.Shape.Last() != n {
 		misuse(kind, name, "%s comes in, want rows of %d", x, n)

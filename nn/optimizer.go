@@ -1,7 +1,7 @@
 package nn
 
 // Optimizer updates one parameter after another, in place. Implementations are
-// plain structs of hyper-parameters; all state lies in the device's memory.
+// plain structs of hyper-parameters; all state is in the device's memory.
 type Optimizer interface {
 	// Name is "sgd", "adam", ...
 	Name() string
@@ -18,33 +18,33 @@ type Optimizer interface {
 // StateInitializer is implemented by an optimiser whose state does not start
 // from zero.
 type StateInitializer interface {
-	// InitState is what every element of a slot starts from.
+	// InitState is the initial value of every element of a slot.
 	InitState(slot int) float32
 }
 
-// InitState makes a slot of an optimiser's state, all zeros so far, what it
-// starts from.
+// InitState sets a slot of an optimiser's state, all zeros so far, to its
+// initial value.
 func InitState(o Optimizer, slot int, state []float32) {
 	s, ok := o.(StateInitializer)
 	if !ok {
 		return
 	}
-	if v := s.InitState(slot); v != 0 { // else its pages stay untouched
+	if v := s.InitState(slot); v != 0 { // otherwise its pages stay untouched
 		for i := range state {
 			state[i] = v
 		}
 	}
 }
 
-// Update is one parameter (or a piece of it: updates are element-wise) and
-// what the optimiser needs to move it.
+// Update is one parameter (or a piece of it: updates are element-wise) and what
+// the optimiser needs for its update.
 type Update struct {
 	W, G    []float32
 	State   [][]float32 // as Optimizer.Slots names them
 	Step    int         // 1 for the first update
 	LR      float32
-	Scale   float32 // multiplies G first: 1, or what clips the global norm
-	L2      float32 // adds L2*W to the scaled gradient; 0 for parameters with NoDecay
+	Scale   float32 // factor of G, applied first: 1, or less where the global norm is clipped
+	L2      float32 // L2*W is added to the scaled gradient; 0 for parameters with NoDecay
 	NoDecay bool    // no decoupled weight decay
 }
 

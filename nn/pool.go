@@ -6,7 +6,7 @@ import "gpipebench/nn/graph"
 type PoolConfig struct {
 	Kernel  [2]int  // height, width
 	Stride  [2]int  // zeros: 1
-	Padding Padding // zero: Valid; what is padded takes no part
+	Padding Padding // zero: Valid; padded pixels take no part
 }
 
 // Pool is a max or an average pool.
@@ -17,12 +17,13 @@ type Pool struct {
 	max    bool
 }
 
-// NewMaxPool returns the largest value of each window.
+// NewMaxPool returns a layer that computes the largest value of each window.
 func NewMaxPool(name string, c PoolConfig) *Pool {
 	return &Pool{name, c, newWindow("max pool", name, c.Kernel, c.Stride), true}
 }
 
-// NewAvgPool returns the mean of each window's pixels inside the image.
+// NewAvgPool returns a layer that computes the mean of each window's pixels
+// inside the image.
 func NewAvgPool(name string, c PoolConfig) *Pool {
 	return &Pool{name, c, newWindow("average pool", name, c.Kernel, c.Stride), false}
 }
@@ -31,7 +32,7 @@ func (p *Pool) Name() string { return p.name }
 
 func (p *Pool) Params() []*Param { return nil }
 
-// Forward takes images (N, H, W, C) and gives (N, H', W', C).
+// Forward takes images (N, H, W, C) and returns (N, H', W', C).
 func (p *Pool) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	WantTuple("pool", p.name, in, 1)
 	wantImages("pool", p.name, in[0])
@@ -42,7 +43,7 @@ func (p *Pool) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	return []*graph.Node{t.AvgPool(in[0], w)}
 }
 
-// GlobalAvgPool is the mean over all pixels: (N, H, W, C) gives (N, C).
+// GlobalAvgPool is the mean over all pixels: (N, H, W, C) becomes (N, C).
 type GlobalAvgPool struct{ name string }
 
 // NewGlobalAvgPool returns a global average pool.
@@ -52,7 +53,7 @@ func (p *GlobalAvgPool) Name() string { return p.name }
 
 func (p *GlobalAvgPool) Params() []*Param { return nil }
 
-// Forward takes images (N, H, W, C) and gives (N, C).
+// Forward takes images (N, H, W, C) and returns (N, C).
 func (p *GlobalAvgPool) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	WantTuple("global average pool", p.name, in, 1)
 	wantImages("global average pool", p.name, in[0])

@@ -8,8 +8,8 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// TestPoolsAgainstPyTorch: padding takes no part in a maximum and is not
-// counted in a mean.
+// TestPoolsAgainstPyTorch: padding takes no part in a maximum and does not
+// count in a mean.
 func TestPoolsAgainstPyTorch(t *testing.T) {
 	oracle := programtest.ReadOracle(t, "testdata/pools.json")
 	var config struct{ Cases map[string]windowCase }

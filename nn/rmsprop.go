@@ -8,18 +8,18 @@ import (
 )
 
 // RMSProp is the optimiser of Tieleman and Hinton (2012) with momentum, in the
-// form of TensorFlow 1 (tf.train.RMSPropOptimizer), in which AmoebaNet was
+// form of TensorFlow 1 (tf.train.RMSPropOptimizer), with which AmoebaNet was
 // trained:
 //
 //	ms  = Decay*ms + (1-Decay)*g²
 //	mom = Momentum*mom + rate*g / sqrt(ms + Eps)
 //	w  -= mom
 //
-// Eps stands inside the root, the mean of squares starts from one, and the rate
-// goes into the momentum. PyTorch has Eps outside the root, a mean that starts
-// from zero, and the rate outside. The zero value has the hyper-parameters of
-// AmoebaNet's published training program (models/official/amoeba_net of
-// tensorflow/tpu).
+// Eps is inside the root, the mean of squares starts from one, and the rate
+// enters the momentum. In PyTorch Eps is outside the root, the mean starts from
+// zero, and the rate is outside the momentum. The zero value has the
+// hyper-parameters of AmoebaNet's published training program
+// (models/official/amoeba_net of tensorflow/tpu).
 type RMSProp struct {
 	Decay    float32 // of the mean of squares, in [0, 1); 0: 0.9
 	Momentum float32 // in [0, 1); 0: 0.9
@@ -28,7 +28,7 @@ type RMSProp struct {
 
 func (o RMSProp) Name() string { return "rmsprop" }
 
-// Slots are the mean of squares, and the momentum.
+// Slots are the mean of squares and the momentum.
 func (o RMSProp) Slots() []string { return []string{"mean_square", "momentum"} }
 
 // InitState is one for the mean of squares.

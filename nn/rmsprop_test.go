@@ -9,8 +9,8 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// TestRMSPropByHand follows two steps of the zero value on paper: Decay and
-// Momentum 0.9, Eps 1, rate 0.1, gradients 1 and -2.
+// TestRMSPropByHand compares two steps of the zero value with a calculation by
+// hand: Decay and Momentum 0.9, Eps 1, rate 0.1, gradients 1 and -2.
 //
 //	ms  = 0.9*1 + 0.1*1 = 1    mom = 0.1*1/sqrt(1+1)                    =  0.0707107   w = 2 - 0.0707107 = 1.9292893
 //	ms  = 0.9*1 + 0.1*4 = 1.3  mom = 0.9*0.0707107 - 0.1*2/sqrt(1.3+1)  = -0.0682365   w = 1.9975258

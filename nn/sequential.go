@@ -2,10 +2,11 @@ package nn
 
 import "gpipebench/nn/graph"
 
-// Sequential makes one pipeline layer of several layers, run one after
-// another. Theirs are relative names: the parameter weight of a Dense named
-// "hidden" in a Sequential named "mlp" has the path mlp/hidden/weight. An empty
-// name leaves no trace in the path, for a pipeline layer of a single part.
+// Sequential joins several layers, run one after another, into one pipeline
+// layer. Their names are relative: the parameter weight of a Dense named
+// "hidden" in a Sequential named "mlp" has the path mlp/hidden/weight. A layer
+// whose name is empty adds nothing to the path, which suits a pipeline layer of
+// a single part.
 func Sequential(name string, layers ...Layer) Layer {
 	if name == "" {
 		misuse("sequential", name, "want a name: it is the path of the layer's parameters")
@@ -13,8 +14,9 @@ func Sequential(name string, layers ...Layer) Layer {
 	return &sequential{name, name, layers}
 }
 
-// Part makes one pipeline layer of a part of a Sequential named scope: its own
-// name tells it from the other parts, the paths are those of the whole.
+// Part joins layers into one pipeline layer that is a part of a Sequential
+// named scope. Its name distinguishes it from the other parts; the paths are
+// those of the whole.
 func Part(scope, name string, layers ...Layer) Layer {
 	if scope == "" || name == "" {
 		misuse("part", name, "want the name of the whole and one of its own")
@@ -40,8 +42,8 @@ func (s *sequential) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	return in
 }
 
-// paramsOf lists the parameters of sub-layers: the pointers themselves, since
-// a parameter is told by its pointer.
+// paramsOf lists the parameters of sub-layers: the pointers themselves, since a
+// parameter is identified by its pointer.
 func paramsOf[L Layer](layers ...L) []*Param {
 	var all []*Param
 	for _, l := range layers {

@@ -7,10 +7,10 @@ import (
 )
 
 // SGD is stochastic gradient descent, with momentum if that is not 0. The zero
-// value is plain.
+// value has no momentum.
 //
-// The velocity is v = Momentum*v + g, the rate outside of it: w -= rate*v, or
-// with Nesterov w -= rate*(g + Momentum*v) (Sutskever et al. 2013).
+// The velocity is v = Momentum*v + g, without the rate: w -= rate*v, or with
+// Nesterov w -= rate*(g + Momentum*v) (Sutskever et al. 2013).
 type SGD struct {
 	Momentum float32 // in [0, 1)
 	Nesterov bool    // needs Momentum
@@ -18,7 +18,7 @@ type SGD struct {
 
 func (o SGD) Name() string { return "sgd" }
 
-// Slots is the velocity, with momentum.
+// Slots is the velocity if there is momentum, else empty.
 func (o SGD) Slots() []string {
 	if o.Momentum == 0 {
 		return nil

@@ -10,8 +10,9 @@ import (
 )
 
 // optimizerTolerance is for ten steps on weights near 2, each rounded to
-// float32 two or three times: 3e-7 is seen. A wrong term (the rate inside the
-// velocity, a missing bias correction, L2 after the step) is off by 1e-4 and more.
+// float32 two or three times: errors of 3e-7 are seen. A wrong term (the rate
+// inside the velocity, a missing bias correction, L2 after the step) is off by
+// 1e-4 and more.
 const optimizerTolerance = 1e-6
 
 // optimize runs the oracle's ten steps and compares the weights after each.

@@ -6,21 +6,21 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// SoftmaxConfig describes the projection to a vocabulary.
+// SoftmaxConfig describes a projection to a vocabulary.
 type SoftmaxConfig struct {
 	Vocab int // number of tokens, at least 1
 	Dim   int // width of the model, at least 1
-	// Tied is the parameter (Vocab, Dim) to use as weight, such as an
-	// embedding's table (Press and Wolf 2017); nil: an own weight.
+	// Tied is the parameter (Vocab, Dim) to use as the weight, such as an
+	// embedding's table (Press and Wolf 2017); nil: its own weight.
 	Tied *Param
 	// ClipLogits limits logits to this magnitude, against the instability of
-	// deep Transformers (Huang et al. 2019, section 5); 0: they are not limited.
+	// deep Transformers (Huang et al. 2019, section 5); 0: no limit.
 	ClipLogits float32
-	Init       Initializer // of an own weight; nil: Normal(Dim^-0.5)
+	Init       Initializer // of its own weight; nil: Normal(Dim^-0.5)
 }
 
-// Softmax is the layer of softmax pre-activations, x·Wᵀ + b. Turning them into
-// probabilities is left to the loss, which is both cheaper and more exact.
+// Softmax is the layer of softmax pre-activations, x·Wᵀ + b. The loss turns
+// them into probabilities, which is both cheaper and more exact.
 type Softmax struct {
 	Weight *Param // (vocab, dim)
 	Bias   *Param // (vocab)
@@ -57,7 +57,7 @@ func (s *Softmax) Name() string { return s.name }
 
 func (s *Softmax) Params() []*Param { return []*Param{s.Weight, s.Bias} }
 
-// Forward takes x (..., dim) and gives logits (..., vocab).
+// Forward takes x (..., dim) and returns logits (..., vocab).
 func (s *Softmax) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	WantTuple("softmax", s.name, in, 1)
 	wantWidth("softmax", s.name, in[0], s.config.Dim)

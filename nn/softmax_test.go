@@ -7,8 +7,8 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// TestSoftmax by hand: x·Wᵀ + b, its clipping, and that nothing flows back
-// through a clipped logit.
+// TestSoftmax compares with a calculation by hand: x·Wᵀ + b and its clipping;
+// nothing flows back through a clipped logit.
 func TestSoftmax(t *testing.T) {
 	for _, c := range []struct {
 		limit  float32
