@@ -1,17 +1,17 @@
 package graph
 
-// AttentionOp is scaled dot-product attention over Heads heads of HeadDim each
-// (Vaswani et al. 2017, section 3.2), heads side by side in a row, so nothing
-// is permuted. Inputs:
+// AttentionOp is scaled dot-product attention with Heads heads of HeadDim each
+// (Vaswani et al. 2017, section 3.2). The heads are side by side in a row, so
+// nothing is permuted. Inputs:
 //
 //	self:  qkv (b, t, 3*Heads*HeadDim), the projections side by side
 //	cross: q (b, tq, Heads*HeadDim), kv (b, tk, 2*Heads*HeadDim)
 //
-// and, if Padded, lengths (b) int32: keys at a length and beyond are not seen.
-// Causal lets query i see keys 0..i. Outputs: o (b, tq, Heads*HeadDim), and
-// lse (b, Heads, tq), the log-sum-exp of each row of scores: the backward
-// computes the probabilities again from it instead of keeping them
-// (Dao et al. 2022, section 3.1).
+// and, if Padded, lengths (b) int32: keys at and beyond a length are not seen.
+// Causal lets query i see keys 0..i. Outputs: o (b, tq, Heads*HeadDim), and lse
+// (b, Heads, tq), the log-sum-exp of each row of scores, from which the
+// backward computes the probabilities again instead of storing them (Dao et al.
+// 2022, section 3.1).
 type AttentionOp struct {
 	Heads, HeadDim        int
 	Cross, Causal, Padded bool
@@ -22,7 +22,7 @@ func (g *Graph) Attention(op AttentionOp, in ...*Node) *Node { return g.Apply(op
 
 func (AttentionOp) Name() string { return "attention" }
 
-// operands tells the inputs apart; kv is q in self-attention.
+// operands returns the inputs by name; kv is q in self-attention.
 func (o AttentionOp) operands(in []*Node) (q, kv, lengths *Node) {
 	q, kv, in = in[0], in[0], in[1:]
 	if o.Cross {
@@ -34,7 +34,8 @@ func (o AttentionOp) operands(in []*Node) (q, kv, lengths *Node) {
 	return q, kv, lengths
 }
 
-// Dims are the batch size, queries and keys of a call whose inputs start at in.
+// Dims returns the batch size and the numbers of queries and keys of a call
+// with the inputs in.
 func (o AttentionOp) Dims(in []*Node) (batch, queries, keys int) {
 	q, kv, _ := o.operands(in)
 	return q.Shape[0], q.Shape[1], kv.Shape[1]
@@ -76,20 +77,20 @@ func (o AttentionOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	return grads
 }
 
-// FLOPs counts both products in full, also where a causal mask lets the kernel
-// leave half of them out, as is the custom.
+// FLOPs counts both products in full, as is the custom, although with a causal
+// mask the kernel skips half of them.
 func (o AttentionOp) FLOPs(c *Call) int64 {
 	b, tq, tk := o.Dims(c.In)
 	return 4 * int64(b) * int64(tq) * int64(tk) * int64(o.Heads*o.HeadDim)
 }
 
-// Hidden are the scores.
+// Hidden describes the scores.
 func (o AttentionOp) Hidden(c *Call) (s Shape, flopsEach float64) {
 	b, tq, tk := o.Dims(c.In)
 	return Shape{b, o.Heads, tq, tk}, 4 * float64(o.HeadDim)
 }
 
-// AttentionGradOp takes do, o, lse and the inputs of the attention, and gives
+// AttentionGradOp takes do, o, lse and the inputs of the attention, and returns
 // the gradients of its floating-point inputs.
 type AttentionGradOp struct{ AttentionOp }
 
@@ -105,8 +106,8 @@ func (AttentionGradOp) Gradient(*Graph, *Call, []*Node) []*Node {
 	return noGradient{}.Gradient(nil, nil, nil)
 }
 
-// FLOPs counts the four products of the gradient; recomputing the scores is
-// the kernel's own affair and is not counted.
+// FLOPs counts the four products of the gradient. The kernel's recomputation of
+// the scores is not counted.
 func (o AttentionGradOp) FLOPs(c *Call) int64 {
 	b, tq, tk := o.Dims(c.In[3:])
 	return 8 * int64(b) * int64(tq) * int64(tk) * int64(o.Heads*o.HeadDim)

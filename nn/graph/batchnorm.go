@@ -1,16 +1,16 @@
 package graph
 
 // NormChunk is the number of rows whose moments a batch norm computes together.
-// Chunks are combined in ascending order, so the bits depend on the rows alone,
+// Chunks are combined in ascending order, so the bits depend only on the rows,
 // and threads can share the chunks.
 const NormChunk = 128
 
 // BatchNorm normalises every column (channel) of x (..., C) over all rows, that
-// is over examples and pixels of the micro-batch, and applies gamma and beta
-// (C), then max(., 0) if relu (Ioffe and Szegedy 2015, algorithm 1; GPipe,
+// is over the examples and pixels of the micro-batch, and applies gamma and
+// beta (C), then max(., 0) if relu (Ioffe and Szegedy 2015, algorithm 1; GPipe,
 // section 2.2: statistics of the micro-batch).
 //
-// The second result collects the statistics of a mini-batch's micro-batches:
+// The second result accumulates the statistics of a mini-batch's micro-batches,
 // see BatchNormStatsOp.
 func (g *Graph) BatchNorm(x, gamma, beta *Node, eps float32, relu bool) (y, tally *Node) {
 	moments := g.apply1(BatchNormMomentsOp{}, x)
@@ -18,8 +18,8 @@ func (g *Graph) BatchNorm(x, gamma, beta *Node, eps float32, relu bool) (y, tall
 	return g.apply1(BatchNormOp{ReLU: relu}, x, stats[0], gamma, beta), stats[1]
 }
 
-// BatchNormMomentsOp gives the mean and the sum of squared deviations of every
-// chunk of x (rows, C): (chunks, 2, C).
+// BatchNormMomentsOp returns the mean and the sum of squared deviations of
+// every chunk of x (rows, C): (chunks, 2, C).
 type BatchNormMomentsOp struct{ noProducts }
 
 func (BatchNormMomentsOp) Name() string { return "batch-norm-moments" }
@@ -32,14 +32,14 @@ func (BatchNormMomentsOp) Infer(in []*Node) []Type {
 }
 func (BatchNormMomentsOp) Gradient(*Graph, *Call, []*Node) []*Node { return statisticsGradient() }
 
-// BatchNormStatsOp combines moments (chunks, 2, C) of Rows rows (Chan, Golub and
-// LeVeque 1979, in float64): stats (2, C) = mean and 1/sqrt(variance + Eps),
-// the variance divided by the rows.
+// BatchNormStatsOp combines moments (chunks, 2, C) of Rows rows (Chan, Golub
+// and LeVeque 1979, in float64): stats (2, C) = mean and 1/sqrt(variance +
+// Eps). The variance is divided by the number of rows.
 //
-// Its second output adds up what the mini-batch's micro-batches have: count,
-// mean and sum of squared deviations of every channel in float64. Like an
-// accumulator of gradients it lives for a step. A recomputation does not add
-// to it.
+// Its second output accumulates the statistics of the mini-batch's
+// micro-batches: count, mean and sum of squared deviations of every channel in
+// float64. Like an accumulator of gradients it lives for one step. A
+// recomputation adds nothing.
 type BatchNormStatsOp struct {
 	noProducts
 	Rows int
@@ -52,12 +52,12 @@ func (o BatchNormStatsOp) Infer(in []*Node) []Type {
 		misuse("batch-norm", "eps %v is not positive", o.Eps)
 	}
 	c := in[0].Shape.Last()
-	return []Type{{Shape{2, c}, F32}, {Shape{3, c, 2}, F32}} // a float64 takes two places
+	return []Type{{Shape{2, c}, F32}, {Shape{3, c, 2}, F32}} // a float64 takes two floats
 }
 func (BatchNormStatsOp) Gradient(*Graph, *Call, []*Node) []*Node { return statisticsGradient() }
 
-// statisticsGradient: BatchNormOp's gradient knows that its statistics are
-// those of its input.
+// statisticsGradient is nil: BatchNormOp's gradient takes into account that its
+// statistics depend on its input.
 func statisticsGradient() []*Node { return []*Node{nil} }
 
 // BatchNormOp is y = (x - mean) / sqrt(variance + eps) * gamma + beta, then
@@ -81,9 +81,10 @@ func (o BatchNormOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 }
 func (BatchNormOp) InPlace() []int { return []int{0} }
 
-// BatchNormGradSumsOp gives every chunk's sums of dz and of dz times the
-// normalised x, (chunks, 2, C), from dy, x, stats, gamma, beta. Where ReLU, dz
-// is dy where the output was positive, which is found from x.
+// BatchNormGradSumsOp returns every chunk's sums of dz and of dz times the
+// normalised x, (chunks, 2, C), from dy, x, stats, gamma, beta. Without ReLU dz
+// is dy; with ReLU it is dy where the output, computed from x, was positive,
+// else 0.
 type BatchNormGradSumsOp struct {
 	noProducts
 	noGradient
@@ -104,7 +105,7 @@ func (BatchNormGradTotalsOp) Infer(in []*Node) []Type {
 	return []Type{{Shape{2, in[0].Shape.Last()}, F32}}
 }
 
-// BatchNormGradOp gives dx from dy, x, stats, totals, gamma, beta (Ioffe and
+// BatchNormGradOp returns dx from dy, x, stats, totals, gamma, beta (Ioffe and
 // Szegedy 2015, section 3).
 type BatchNormGradOp struct {
 	noProducts
@@ -129,7 +130,7 @@ func (BatchNormParamGradOp) Infer(in []*Node) []Type {
 }
 func (BatchNormParamGradOp) Accumulates() {}
 
-// BatchNormEvalOp is the batch norm of evaluation: given moving averages
+// BatchNormEvalOp is the batch norm of an evaluation, with moving averages
 // instead of statistics; from x, mean, variance, gamma, beta.
 type BatchNormEvalOp struct {
 	noProducts

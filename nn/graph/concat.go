@@ -54,13 +54,13 @@ func (o SliceOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	return []*Node{g.Pad(dout[0], o.From, c.In[0].Shape.Last()-o.To)}
 }
 
-// PadOp puts columns of zeros before and after the last dimension.
+// PadOp adds columns of zeros before and after the last dimension.
 type PadOp struct {
 	noProducts
 	Before, After int
 }
 
-// Pad returns x with columns of zeros on either side.
+// Pad returns x with columns of zeros on both sides.
 func (g *Graph) Pad(x *Node, before, after int) *Node {
 	return g.apply1(PadOp{Before: before, After: after}, x)
 }

@@ -1,12 +1,12 @@
 package graph
 
-// Conv2DOp is a two-dimensional convolution (a cross-correlation, as the field
-// has it) of channels-last images: x (N, H, W, C) and w (KH, KW, C, O) give
+// Conv2DOp is a two-dimensional convolution (in fact a cross-correlation, as is
+// the custom) of channels-last images: x (N, H, W, C) and w (KH, KW, C, O) give
 // (N, OH, OW, O).
 type Conv2DOp struct{ Window }
 
-// Conv2D convolves x (N, H, W, C) with w (KH, KW, C, O). The window's kernel is
-// w's.
+// Conv2D convolves x (N, H, W, C) with w (KH, KW, C, O), which sets the
+// window's kernel size.
 func (g *Graph) Conv2D(x, w *Node, win Window) *Node {
 	if len(w.Shape) != 4 {
 		misuse("conv2d", "weight %s is not (KH, KW, C, O)", w)
@@ -34,7 +34,7 @@ func (o Conv2DOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 }
 func (Conv2DOp) FLOPs(c *Call) int64 { return convFLOPs(c.Out[0], c.In[1].Shape) }
 
-// ConvInputGradOp gives dx (N, H, W, C) from dy and w.
+// ConvInputGradOp returns dx (N, H, W, C) from dy and w.
 type ConvInputGradOp struct {
 	noGradient
 	Window

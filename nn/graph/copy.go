@@ -1,7 +1,7 @@
 package graph
 
-// CopyOp is y = x. Programs use it where a stage hands on what it was given,
-// and networks where a layer hands on one value twice.
+// CopyOp is y = x. Programs use it where a stage passes an input on as an
+// output, and networks where a layer returns one value twice.
 type CopyOp struct{ noProducts }
 
 // Copy returns a copy of x, of any dtype.

@@ -9,13 +9,13 @@ import "math"
 // Ranks the number of classes that come before the target (-1 where masked).
 //
 // It starts the backward chain: the gradient is that of the sum of the rows'
-// losses times a scale that the run gives, one over the mini-batch's count.
+// losses times the run's loss scale, one over the mini-batch's count.
 type CrossEntropyOp struct {
 	noProducts
 	Smoothing float32
 	Ranks     bool
-	// Weight is the share of this loss in the network's: a factor of the
-	// gradient, and not of the outputs; 0: 1.
+	// Weight is the factor of this loss in the network's loss. It applies to
+	// the gradient, not to the outputs; 0: 1.
 	Weight float32
 }
 

@@ -1,16 +1,16 @@
 package graph
 
 // DropPathOp zeroes whole examples with probability Rate and scales the others
-// by 1/(1-Rate): a branch is left out for an example (Larsson et al. 2016;
-// AmoebaNet's drop-path). Like a dropout's, the mask is drawn again whenever it
-// is needed; it is a function of (seed, step, Path, example).
+// by 1/(1-Rate), which removes a branch for those examples (Larsson et al.
+// 2016; AmoebaNet's drop-path). As for a dropout, the mask is drawn again
+// whenever it is needed; it is a function of (seed, step, Path, example).
 type DropPathOp struct {
 	noProducts
 	Rate float32
 	Path string
 }
 
-// DropPath drops examples of x, which are its first dimension.
+// DropPath drops examples of x, whose first dimension counts them.
 func (g *Graph) DropPath(x *Node, rate float32, path string) *Node {
 	return g.apply1(DropPathOp{Rate: rate, Path: path}, x)
 }

@@ -5,7 +5,7 @@ type noProducts struct{}
 
 func (noProducts) FLOPs(*Call) int64 { return 0 }
 
-// noGradient is embedded by ops that appear in backward functions only.
+// noGradient is embedded by ops that occur only in backward functions.
 type noGradient struct{}
 
 func (noGradient) Gradient(*Graph, *Call, []*Node) []*Node {
@@ -62,7 +62,7 @@ func (o ScaleOp) Gradient(g *Graph, _ *Call, dout []*Node) []*Node {
 }
 func (ScaleOp) InPlace() []int { return []int{0} }
 
-// ReLUOp is y = max(x, 0). Its gradient needs y only.
+// ReLUOp is y = max(x, 0). Its gradient needs only y.
 type ReLUOp struct{ noProducts }
 
 // ReLU returns max(x, 0).
@@ -143,16 +143,16 @@ func (ClipGradOp) Infer(in []*Node) []Type { return sameAs(in[0]) }
 func (ClipGradOp) InPlace() []int          { return []int{0, 1} }
 
 // DropoutOp zeroes elements with probability Rate and scales the others by
-// 1/(1-Rate). The mask is a function of (seed, step, Path, example, element)
-// alone, so the backward function and every recomputation draw it again
-// instead of keeping it.
+// 1/(1-Rate). The mask is a function of only (seed, step, Path, example,
+// element), so the backward function and every recomputation draw it again
+// instead of storing it.
 type DropoutOp struct {
 	noProducts
 	Rate float32
 	Path string
 }
 
-// Dropout drops elements of x, whose first dimension is the examples.
+// Dropout drops elements of x, whose first dimension counts the examples.
 func (g *Graph) Dropout(x *Node, rate float32, path string) *Node {
 	return g.apply1(DropoutOp{Rate: rate, Path: path}, x)
 }

@@ -2,8 +2,9 @@ package graph
 
 import "slices"
 
-// EmbedOp looks tokens up: table (v, d), ids (b, t) int32, positions (t', d)
-// with t' >= t: y = table[id]*Scale + positions[place], (b, t, d).
+// EmbedOp looks tokens up: from table (v, d), ids (b, t) int32 and positions
+// (t', d) with t' >= t it computes y (b, t, d) = table[id]*Scale +
+// positions[i], where i is the token's index in its sequence.
 type EmbedOp struct {
 	noProducts
 	Scale float32

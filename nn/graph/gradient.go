@@ -1,7 +1,7 @@
 package graph
 
 // ParamGrad is the gradient of one use of a parameter: Node is an output of an
-// [Accumulator]. A parameter that several calls consume has one ParamGrad a
+// [Accumulator]. A parameter that several calls consume has one ParamGrad per
 // use, in the order of the calls; the update adds them in that order (the
 // arithmetic contract, rule 4).
 type ParamGrad struct {
@@ -11,14 +11,14 @@ type ParamGrad struct {
 
 // Gradients appends the backward function of everything in g so far.
 //
-// Outs are the values whose gradients come from outside, douts these gradients
-// (nil for one that has none, such as an integer tensor or a loss, whose op
-// starts the chain itself). It returns the gradients of ins, nil for those
-// that have none, and of every parameter's uses.
+// Outs are the values whose gradients come from outside, and douts are these
+// gradients (nil for a value without one, such as an integer tensor or a loss,
+// whose op starts the chain itself). Gradients returns the gradients of ins,
+// nil for those without one, and of every use of a parameter.
 //
-// Where a value has several consumers their gradients are added one at a time,
-// the latest consumer's first. A boundary gradient counts as the first of all,
-// so the order, and with it the bits, are the same wherever a network is cut.
+// If a value has several consumers, their gradients are added one at a time,
+// that of the last consumer first. A boundary gradient precedes them all, so
+// the order, and with it the bits, are the same wherever a network is cut.
 func (g *Graph) Gradients(outs, douts, ins []*Node) (dins []*Node, params []ParamGrad) {
 	forward := g.Calls // calls appended from here on belong to the backward
 	grad := make([]*Node, g.nodes)

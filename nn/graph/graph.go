@@ -1,6 +1,6 @@
 // Package graph is the expression graph that layers are traced into: ops,
 // shapes, dtypes, costs and gradient rules. It does no arithmetic and holds no
-// data; 83.9 billion parameters are as cheap to trace as eighty.
+// data, so 83.9 billion parameters are as cheap to trace as eighty.
 //
 // A [Graph] is a list of calls in the order they were made, which is a
 // topological order. [Graph.Gradients] appends the calls of the backward
@@ -20,12 +20,12 @@ import (
 type DType uint8
 
 const (
-	F32  DType = iota // IEEE 754 binary32, what host and emulated devices compute in
+	F32  DType = iota // IEEE 754 binary32, in which host and emulated devices compute
 	BF16              // bfloat16, for modelled devices
 	I32               // token ids, lengths, labels: carries no gradient
 )
 
-// Bytes is the size of one element.
+// Bytes returns the size of one element.
 func (d DType) Bytes() int64 {
 	if d == BF16 {
 		return 2
@@ -38,7 +38,7 @@ func (d DType) String() string { return [...]string{"f32", "bf16", "i32"}[d] }
 // Shape lists a tensor's dimensions, outermost first. Data is row-major.
 type Shape []int
 
-// Elems is the number of elements.
+// Elems returns the number of elements.
 func (s Shape) Elems() int {
 	n := 1
 	for _, d := range s {
@@ -47,11 +47,11 @@ func (s Shape) Elems() int {
 	return n
 }
 
-// Last is the innermost dimension; Rows the product of all others. Together
-// they are the matrix that dense layers see.
+// Last returns the innermost dimension. With Rows it gives the matrix that
+// dense layers see.
 func (s Shape) Last() int { return s[len(s)-1] }
 
-// Rows is the product of all dimensions but the last.
+// Rows returns the product of all dimensions but the last.
 func (s Shape) Rows() int { return s[:len(s)-1].Elems() }
 
 // With returns a copy whose last dimension is n.
@@ -69,14 +69,14 @@ func (s Shape) String() string {
 	return "(" + strings.Join(parts, ",") + ")"
 }
 
-// Role says where a node's value comes from.
+// Role is the origin of a node's value.
 type Role uint8
 
 const (
 	Computed Role = iota // by a call
 	Input                // from outside: a boundary tensor, a label, an output's gradient
 	Param                // a trained parameter
-	Const                // a table that is computed once, when a device is set up
+	Const                // a table that is computed once, when a device is opened
 )
 
 // Node is one value.
@@ -90,7 +90,7 @@ type Node struct {
 	Index int   // which of the call's outputs
 }
 
-// Elems is the number of the value's elements.
+// Elems returns the number of the value's elements.
 func (n *Node) Elems() int { return n.Shape.Elems() }
 
 func (n *Node) String() string {
@@ -106,54 +106,54 @@ type Call struct {
 	Op    Op
 	In    []*Node
 	Out   []*Node
-	Layer int // which layer of the pipeline it belongs to; nothing is fused across layers
+	Layer int // the pipeline layer it belongs to; nothing is fused across layers
 }
 
-// Type is what an op's inference says of one output.
+// Type is the shape and dtype that an op infers for one output.
 type Type struct {
 	Shape Shape
 	DType DType
 }
 
 // Op is a kind of call. Ops are small comparable structs whose fields are the
-// attributes; package program has the kernel of each.
+// attributes; package program has a kernel for each.
 type Op interface {
 	// Name is the op's name in listings and errors.
 	Name() string
-	// Infer gives the types of the outputs, or panics through [misuse].
+	// Infer returns the types of the outputs, or panics through [misuse].
 	Infer(in []*Node) []Type
-	// Gradient appends to g what computes the gradient of each input from
-	// those of the outputs (nil where there is none) and returns them; nil
-	// where an input has none.
+	// Gradient appends to g the calls that compute the gradients of the inputs
+	// from those of the outputs (nil for an output without one) and returns
+	// them, nil for an input without one.
 	Gradient(g *Graph, c *Call, dout []*Node) []*Node
 	// FLOPs counts 2 x multiply-adds of matrix products, and nothing else.
 	FLOPs(c *Call) int64
 }
 
-// Accumulator marks ops whose kernels add to what their outputs hold, one
-// chain over the examples in ascending order. Gradients of parameters must
-// come from such ops, since micro-batches add to them one after another
-// (the arithmetic contract, rule 2).
+// Accumulator marks ops whose kernels add to the contents of their outputs, as
+// one chain over the examples in ascending order. Gradients of parameters must
+// come from such ops, since micro-batches add to them one after another (the
+// arithmetic contract, rule 2).
 type Accumulator interface{ Accumulates() }
 
 // InPlacer is implemented by ops whose first output may overwrite one of
 // their inputs; InPlace lists the inputs for which that is safe.
 type InPlacer interface{ InPlace() []int }
 
-// Indexer is implemented by ops that look something up by an int32 input.
+// Indexer is implemented by ops that use an int32 input as an index.
 type Indexer interface{ Index(c *Call) Index }
 
-// Index is what such an input may hold.
+// Index describes the values that such an input may hold.
 type Index struct {
-	In    int    // of the op's inputs
-	What  string // an element is called: token, target
-	Least int32  // math.MinInt32: negative ones are masked
-	Limit int    // above all that there is
+	In    int    // index of the input among the op's
+	What  string // name of an element: token, target
+	Least int32  // smallest valid value; math.MinInt32: negative ones are masked
+	Limit int    // all values are below it
 }
 
 // Hider is implemented by ops that compute a value which is in none of their
-// tensors and may be larger than all of them. Hidden is its shape, and the FLOPs
-// of each element: those of the call, where their number does not overflow.
+// tensors and may be larger than all of them. Hidden returns its shape and the
+// FLOPs per element; their product is the call's FLOPs unless it overflows.
 type Hider interface {
 	Hidden(c *Call) (s Shape, flopsEach float64)
 }
@@ -161,7 +161,7 @@ type Hider interface {
 // Graph is a traced function. The zero value is empty and ready.
 type Graph struct {
 	Calls []*Call
-	// Layer is given to the calls that are added from now on.
+	// Layer is the pipeline layer of calls added from now on.
 	Layer int
 
 	nodes int
@@ -189,12 +189,12 @@ func (g *Graph) Apply(op Op, in ...*Node) []*Node {
 // apply1 is Apply for ops of one output.
 func (g *Graph) apply1(op Op, in ...*Node) *Node { return g.Apply(op, in...)[0] }
 
-// Misuse is what tracing panics with where layers, and what flows into them, do not
-// fit together. It is a programmer's error, unless the shapes are a user's: who
-// traces with those recovers it, and nothing else.
+// Misuse is the value with which tracing panics if layers and their inputs do
+// not fit together. That is a programmer's error, unless a user chose the
+// shapes: code that traces a user's shapes recovers a *Misuse and nothing else.
 type Misuse struct {
-	Of    string // package, and the op or the layer
-	Wrong string // with all shapes that it is about
+	Of    string // the package, and the op or the layer
+	Wrong string // the error, with all shapes concerned
 }
 
 func (m *Misuse) Error() string { return m.Of + ": " + m.Wrong }

@@ -2,8 +2,8 @@ package graph
 
 import "slices"
 
-// MatMulOp is a product of two matrices. An operand of more than two
-// dimensions is the matrix (product of the others, last).
+// MatMulOp is a product of two matrices. An operand with more than two
+// dimensions is taken as the matrix (product of all but the last, last).
 type MatMulOp struct {
 	TransA, TransB bool
 }
@@ -25,7 +25,8 @@ func (o MatMulOp) Name() string {
 	return name
 }
 
-// Dims are the product's sizes: C (m, n), k terms an element.
+// Dims returns the product's sizes: C is (m, n), and each element a sum of k
+// terms.
 func (o MatMulOp) Dims(c *Call) (m, n, k int) {
 	a, b := c.In[0].Shape, c.In[1].Shape
 	m, k, n = a.Rows(), a.Last(), b.Last()
@@ -58,8 +59,8 @@ func (o MatMulOp) Infer(in []*Node) []Type {
 	return []Type{{slices.Clone(a.With(n)), in[0].DType}}
 }
 
-// Gradient derives dx = dy·wᵀ and dw = xᵀ·dy. The weight's gradient runs over
-// the rows, so its k is the examples: one ascending chain.
+// Gradient derives dx = dy·wᵀ and dw = xᵀ·dy. In the weight's gradient k runs
+// over the rows, that is over the examples: one ascending chain.
 func (o MatMulOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	x, w, dy := c.In[0], c.In[1], dout[0]
 	switch {
@@ -77,6 +78,6 @@ func (o MatMulOp) FLOPs(c *Call) int64 {
 	return 2 * int64(m) * int64(n) * int64(k)
 }
 
-// Accumulates: the kernel starts its chains from what the output holds when
-// the output is a parameter's gradient.
+// Accumulates: if the output is a parameter's gradient, the kernel starts its
+// chains from the output's contents.
 func (o MatMulOp) Accumulates() {}

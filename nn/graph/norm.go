@@ -31,7 +31,7 @@ func (LayerNormOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 }
 func (LayerNormOp) InPlace() []int { return []int{0} }
 
-// LayerNormGradOp gives dx from dy, x, gamma, stats.
+// LayerNormGradOp returns dx from dy, x, gamma, stats.
 type LayerNormGradOp struct {
 	noProducts
 	noGradient

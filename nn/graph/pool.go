@@ -1,7 +1,7 @@
 package graph
 
-// MaxPoolOp is the largest pixel of each window, channel by channel; what lies
-// outside the image is left out.
+// MaxPoolOp is the largest pixel of each window, channel by channel; positions
+// outside the image take no part.
 type MaxPoolOp struct {
 	noProducts
 	Window
@@ -26,8 +26,8 @@ type MaxPoolGradOp struct {
 func (MaxPoolGradOp) Name() string            { return "max-pool-grad" }
 func (MaxPoolGradOp) Infer(in []*Node) []Type { return sameAs(in[1]) }
 
-// AvgPoolOp is the mean of each window's pixels inside the image: the padding
-// is not counted.
+// AvgPoolOp is the mean of each window's pixels inside the image; padding does
+// not count.
 type AvgPoolOp struct {
 	noProducts
 	Window
@@ -43,7 +43,7 @@ func (o AvgPoolOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	return []*Node{g.apply1(AvgPoolGradOp{Window: o.Window, H: x[1], W: x[2]}, dout[0])}
 }
 
-// AvgPoolGradOp gives dx (N, H, W, C) from dy.
+// AvgPoolGradOp returns dx (N, H, W, C) from dy.
 type AvgPoolGradOp struct {
 	noProducts
 	noGradient
@@ -59,14 +59,14 @@ func (o AvgPoolGradOp) Infer(in []*Node) []Type {
 
 func pooled(op string, win Window, x *Node) []Type {
 	oh, ow := win.infer(op, x)
-	// Every window then has a pixel inside the image.
+	// This guarantees that every window has a pixel inside the image.
 	if max(win.Top, win.Bottom) >= win.KH || max(win.Left, win.Right) >= win.KW {
 		misuse(op, "window %s has padding of its own size", win)
 	}
 	return []Type{{Shape{x.Shape[0], oh, ow, x.Shape[3]}, x.DType}}
 }
 
-// GlobalAvgPoolOp is the mean over all pixels: x (N, H, W, C) gives (N, C).
+// GlobalAvgPoolOp is the mean over all pixels: x (N, H, W, C) becomes (N, C).
 type GlobalAvgPoolOp struct{ noProducts }
 
 // GlobalAvgPool returns each image's mean pixel.
@@ -83,7 +83,7 @@ func (GlobalAvgPoolOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	return []*Node{g.apply1(GlobalAvgPoolGradOp{H: x[1], W: x[2]}, dout[0])}
 }
 
-// GlobalAvgPoolGradOp gives dx (N, H, W, C) from dy (N, C).
+// GlobalAvgPoolGradOp returns dx (N, H, W, C) from dy (N, C).
 type GlobalAvgPoolGradOp struct {
 	noProducts
 	noGradient

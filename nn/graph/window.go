@@ -2,30 +2,30 @@ package graph
 
 import "fmt"
 
-// Window is how a convolution's or a pool's kernel moves over images
-// (N, H, W, C). Output (oh, ow) looks at the pixels (oh*SH+kh-Top,
-// ow*SW+kw-Left) for 0 <= kh < KH, 0 <= kw < KW.
+// Window describes how a convolution's or a pool's kernel moves over images (N,
+// H, W, C). Output (oh, ow) covers the pixels (oh*SH+kh-Top, ow*SW+kw-Left) for
+// 0 <= kh < KH, 0 <= kw < KW.
 type Window struct {
 	KH, KW int // the kernel's height and width, at least 1
 	SH, SW int // strides, at least 1
-	// Padding outside the image's edges. A negative one crops: a factorised
-	// reduction's second convolution has Top = Left = -1, which shifts its input
-	// by one pixel.
+	// Padding beyond the image's edges, in pixels. A negative one crops: the
+	// second convolution of a factorised reduction has Top = Left = -1, which
+	// shifts its input by one pixel.
 	Top, Bottom, Left, Right int
 }
 
 // Square is a k x k window without padding.
 func Square(k, stride int) Window { return Window{KH: k, KW: k, SH: stride, SW: stride} }
 
-// Padded pads all edges alike.
+// Padded pads all edges by p pixels.
 func (w Window) Padded(p int) Window {
 	w.Top, w.Bottom, w.Left, w.Right = p, p, p, p
 	return w
 }
 
 // Same pads images of the given size as TensorFlow's SAME does: the output has
-// ceil(size/stride) pixels, and what padding that takes is cut in halves, the
-// odd pixel at the bottom and on the right.
+// ceil(size/stride) pixels, and the necessary padding is halved, with the odd
+// pixel at the bottom and on the right.
 func (w Window) Same(height, width int) Window {
 	half := func(size, k, s int) (before, after int) {
 		total := max(((size+s-1)/s-1)*s+k-size, 0)
@@ -36,8 +36,8 @@ func (w Window) Same(height, width int) Window {
 	return w
 }
 
-// Out is the size of what comes out for images of the given size; below 1 if
-// the kernel does not fit.
+// Out returns the output size for images of the given size, below 1 if the
+// kernel does not fit.
 func (w Window) Out(height, width int) (oh, ow int) {
 	out := func(size, k, s int) int {
 		if size < k {
@@ -52,7 +52,7 @@ func (w Window) String() string {
 	return fmt.Sprintf("%dx%d stride %dx%d padding %d,%d,%d,%d", w.KH, w.KW, w.SH, w.SW, w.Top, w.Bottom, w.Left, w.Right)
 }
 
-// infer is Out for x, which it checks.
+// infer returns Out for x, after checking w and x.
 func (w Window) infer(op string, x *Node) (oh, ow int) {
 	wantImages(op, x)
 	if w.KH < 1 || w.KW < 1 || w.SH < 1 || w.SW < 1 {

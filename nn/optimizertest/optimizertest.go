@@ -1,9 +1,9 @@
-// Package optimizertest is the conformance suite of nn.Optimizer: what the update
-// of a pipeline relies on, for every implementation.
+// Package optimizertest is the conformance suite of nn.Optimizer: the
+// properties on which a pipeline's update relies, for every implementation.
 //
-// An update is element-wise and has no memory but its state. So a tensor may be cut
-// into pieces, for threads or for replicas, and tensors come in any order, and the
-// bits are the same.
+// An update is element-wise and keeps nothing but its state. So a tensor may be
+// cut into pieces, for threads or for replicas, and tensors may come in any
+// order: the bits stay the same.
 package optimizertest
 
 import (
@@ -20,7 +20,7 @@ import (
 // Suite is an optimiser to be tested.
 type Suite struct {
 	Optimizer nn.Optimizer
-	Start     map[string]float32 // what slots start from, by name; of all others 0
+	Start     map[string]float32 // initial values of slots, by name; of all others 0
 	Decays    bool               // weights shrink without a gradient, unless NoDecay
 	Refused   []nn.Optimizer     // settings that Validate reports
 }
@@ -45,7 +45,7 @@ func Run(t *testing.T, s Suite) {
 	})
 }
 
-// tensor is a parameter in training. Its size is no multiple of a vector's.
+// tensor is a parameter in training. Its size is not a multiple of a vector's.
 type tensor struct {
 	w, g  []float32
 	state [][]float32
@@ -53,7 +53,7 @@ type tensor struct {
 
 const size, steps = 53, 4
 
-// start is the seed-th parameter before the first update.
+// start returns the seed-th parameter before the first update.
 func (s Suite) start(seed int) *tensor {
 	x := &tensor{w: make([]float32, size), g: make([]float32, size)}
 	for i := range x.w {
@@ -66,8 +66,8 @@ func (s Suite) start(seed int) *tensor {
 	return x
 }
 
-// update applies a step to elements [from, to) with what u has of settings. The
-// gradient is another for every step.
+// update applies a step to the elements [from, to) with the settings in u. The
+// gradient differs from step to step.
 func (s Suite) update(x *tensor, step, from, to int, u nn.Update) {
 	for i := from; i < to; i++ {
 		x.g[i] = float32(math.Cos(float64(i*step))) * 0.25 / u.Scale
@@ -81,7 +81,7 @@ func (s Suite) update(x *tensor, step, from, to int, u nn.Update) {
 
 var usual = nn.Update{LR: 0.125, Scale: 1, L2: 0.01}
 
-// whole is a parameter after all steps, each in one piece.
+// whole returns a parameter after all steps, each applied to the whole tensor.
 func (s Suite) whole(seed int, u nn.Update) *tensor {
 	x := s.start(seed)
 	for step := 1; step <= steps; step++ {
@@ -90,7 +90,7 @@ func (s Suite) whole(seed int, u nn.Update) *tensor {
 	return x
 }
 
-// same wants the bits of two parameters and of their state to be equal.
+// same fails unless two parameters and their state have the same bits.
 func same(t *testing.T, s Suite, got, want *tensor) {
 	t.Helper()
 	equal := func(a, b []float32) bool {
@@ -119,16 +119,17 @@ func settings(t *testing.T, s Suite) {
 		t.Error("no settings to be refused are known")
 	}
 	if k := reflect.TypeOf(s.Optimizer).Kind(); k != reflect.Struct {
-		t.Errorf("a %v: want a struct of hyper-parameters, since all state lies in the device's memory", k)
+		t.Errorf("a %v: want a struct of hyper-parameters, since all state is in the device's memory", k)
 	}
 }
 
-// Slots have names of their own, fit for a file, and start from what is said.
+// Slots have distinct names that are fit for a file, and the initial values of
+// Start.
 func slots(t *testing.T, s Suite) {
 	names := s.Optimizer.Slots()
 	for i, name := range names {
 		if !regexp.MustCompile(`^[a-z][a-z_]*$`).MatchString(name) || slices.Contains(names[:i], name) {
-			t.Errorf("slots %q: want names of their own, of small letters", names)
+			t.Errorf("slots %q: want distinct names in lower case", names)
 		}
 	}
 	for name := range s.Start {
@@ -165,7 +166,7 @@ func inPieces(t *testing.T, s Suite) {
 		}
 		same(t, s, x, want)
 	}
-	// From the last piece to the first, too.
+	// Also from the last piece to the first.
 	x := s.start(0)
 	for step := 1; step <= steps; step++ {
 		s.update(x, step, 20, size, usual)
@@ -174,7 +175,7 @@ func inPieces(t *testing.T, s Suite) {
 	same(t, s, x, want)
 }
 
-// Two tensors that take turns do not know of each other.
+// The updates of two tensors that alternate are independent.
 func orderOfTensors(t *testing.T, s Suite) {
 	a, b := s.start(1), s.start(2)
 	for step := 1; step <= steps; step++ {
@@ -190,8 +191,8 @@ func orderOfTensors(t *testing.T, s Suite) {
 	same(t, s, b, s.whole(2, usual))
 }
 
-// Without a gradient a new parameter stays where it is, or shrinks by what the
-// optimiser decays; one with NoDecay stays.
+// Without a gradient a new parameter keeps its value, or shrinks by the
+// optimiser's weight decay; one with NoDecay keeps its value.
 func zeroGradient(t *testing.T, s Suite) {
 	for _, noDecay := range []bool{false, true} {
 		x, before := s.start(0), s.start(0).w
@@ -211,8 +212,8 @@ func zeroGradient(t *testing.T, s Suite) {
 	}
 }
 
-// Scale multiplies the gradient, as clipping its norm does: a gradient of twice
-// the size and half of it are the same.
+// Scale multiplies the gradient, as clipping its norm does: a gradient twice as
+// large with half the Scale gives the same.
 func scaled(t *testing.T, s Suite) {
 	half := usual
 	half.Scale = 0.5
@@ -220,10 +221,10 @@ func scaled(t *testing.T, s Suite) {
 	same(t, s, got, want)
 }
 
-// L2 is part of the gradient: a scaled gradient g and a weight w move as g + L2*w
-// without L2 does.
+// L2 is part of the gradient: a scaled gradient g and a weight w move the
+// weight as g + L2*w without L2 does.
 func l2(t *testing.T, s Suite) {
-	const share = 0.25 // exact, as are the products of it with few bits
+	const share = 0.25 // exact, as are its products with numbers of few bits
 	g, w := []float32{0.5, -0.25, 1}, []float32{1, 0.5, -2}
 	moved := func(g []float32, l2 float32) []float32 {
 		x := slices.Clone(w)

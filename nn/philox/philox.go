@@ -1,7 +1,7 @@
 // Package philox is the counter-based random number generator Philox4x32-10
 // (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3,
-// SC 2011). A number is a pure function of a key and a counter, so who draws
-// it, when, and on which device does not matter.
+// SC 2011). A number is a pure function of a key and a counter, so it does not
+// matter which thread or device draws it, or when.
 package philox
 
 import (
@@ -43,7 +43,8 @@ func KeyOf(seed uint64, name string) Key {
 	for i := range len(name) {
 		h = (h ^ uint64(name[i])) * prime
 	}
-	// FNV's low bits mix weakly into its high ones; one round of splitmix64 evens it out.
+	// FNV's low bits mix weakly into its high ones; one round of splitmix64
+	// mixes them.
 	h ^= h >> 30
 	h *= 0xbf58476d1ce4e5b9
 	h ^= h >> 27
@@ -52,8 +53,8 @@ func KeyOf(seed uint64, name string) Key {
 	return Key{uint32(h), uint32(h >> 32)}
 }
 
-// Stream draws numbers one after another from one key: counter (n, 0, hi).
-// The zero counter is the start; a Stream is a value and can be copied.
+// Stream draws numbers one after another from one key, with the counters (n, 0,
+// hi). It starts from the counter 0. A Stream is a value and can be copied.
 type Stream struct {
 	key  Key
 	ctr  [4]uint32
@@ -62,7 +63,7 @@ type Stream struct {
 }
 
 // NewStream returns the stream of a key. Streams of one key with different
-// index never meet.
+// indices never overlap.
 func NewStream(k Key, index uint64) *Stream {
 	return &Stream{key: k, ctr: [4]uint32{0, 0, uint32(index), uint32(index >> 32)}}
 }
@@ -81,8 +82,8 @@ func (s *Stream) Uint32() uint32 {
 	return v
 }
 
-// Uint64 returns the next two words, the first in the low half. With it a
-// Stream is a math/rand/v2 Source.
+// Uint64 returns the next two words, the first in the low half. It makes a
+// Stream a math/rand/v2 Source.
 func (s *Stream) Uint64() uint64 {
 	lo := uint64(s.Uint32())
 	return lo | uint64(s.Uint32())<<32
@@ -91,7 +92,7 @@ func (s *Stream) Uint64() uint64 {
 // Float64 returns a number in [0, 1) with 53 random bits.
 func (s *Stream) Float64() float64 { return float64(s.Uint64()>>11) * 0x1p-53 }
 
-// Skip moves the stream n words on, as n calls of Uint32 do.
+// Skip advances the stream by n words, as n calls of Uint32 would.
 func (s *Stream) Skip(n uint64) {
 	if n <= uint64(s.left) {
 		s.left -= int(n)
@@ -106,20 +107,20 @@ func (s *Stream) Skip(n uint64) {
 	}
 }
 
-// How many words a number takes, for Fill.
+// The numbers of words that one call takes, for Fill.
 const (
 	Float64Words = 2
 	NormalWords  = 2 * Float64Words
 )
 
-// fillPart is how many numbers Fill has a core draw at once.
+// fillPart is the number of draws that Fill gives a core at a time.
 const fillPart = 1 << 14
 
-// Fill sets dst to what so many calls of draw with s would return, and leaves s
-// behind them. Each call of draw must take exactly so many words. As a number is
-// a function of its place in the stream, all cores draw; only the caller's
-// goroutine writes to dst, as it alone may be ready for the faults of memory that
-// ends before dst does.
+// Fill fills dst as len(dst) successive calls of draw(s) would, and advances s
+// past them. Each call of draw must take exactly the given number of words. As
+// a number is a function of its place in the stream, all cores draw. Only the
+// caller's goroutine writes to dst, since it alone may be prepared for memory
+// faults beyond the end of the mapped memory.
 func (s *Stream) Fill(dst []float32, words int, draw func(*Stream) float32) {
 	if len(dst) < 2*fillPart {
 		for i := range dst {
@@ -160,8 +161,8 @@ func (s *Stream) Intn(n int) int {
 	}
 }
 
-// Normal returns a standard normal number (Box-Muller, the cosine half, so
-// that a number costs a fixed count of words).
+// Normal returns a standard normal number (Box-Muller, only the cosine half, so
+// that every number takes the same count of words).
 func (s *Stream) Normal() float64 {
 	u := 1 - s.Float64() // (0, 1]
 	v := s.Float64()

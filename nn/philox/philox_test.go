@@ -92,7 +92,8 @@ func TestSkipIsSoManyDraws(t *testing.T) {
 	}
 }
 
-// Lengths below, at and beyond what the cores draw at once, from within a block.
+// The lengths are below, at and above the number that the cores draw at once,
+// from within a block.
 func TestFillIsSoManyDraws(t *testing.T) {
 	normal := func(s *Stream) float32 { return float32(s.Normal()) }
 	uniform := func(s *Stream) float32 { return float32(s.Float64()) }
@@ -112,7 +113,7 @@ func TestFillIsSoManyDraws(t *testing.T) {
 				}
 			}
 			if got, want := filled.Uint32(), drawn.Uint32(); got != want {
-				t.Errorf("%s: the word behind %d is %x, want %x", name, n, got, want)
+				t.Errorf("%s: the word after %d is %x, want %x", name, n, got, want)
 			}
 		}
 	}

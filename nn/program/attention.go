@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// heads describes where the heads of an attention lie in its operands.
+// heads describes the places of an attention's heads in its operands.
 type heads struct {
 	shape      kernel.AttentionShape
 	batch      int
@@ -34,8 +34,8 @@ func newHeads(op graph.AttentionOp, in []*graph.Node) heads {
 	}
 }
 
-// at cuts the operands of head h of example b: q, k and v out of qkv, or out
-// of q and kv; in are the attention's inputs (or their gradients).
+// at returns the operands of head h of example b: q, k and v from qkv, or from
+// q and kv; in are the attention's inputs (or their gradients).
 func (hs *heads) at(in [][]float32, b, h int) (q, k, v []float32) {
 	s, inner, off := &hs.shape, hs.count*hs.dim, h*hs.dim
 	if hs.cross {
@@ -47,7 +47,7 @@ func (hs *heads) at(in [][]float32, b, h int) (q, k, v []float32) {
 	return qkv[off:], qkv[inner+off:], qkv[2*inner+off:]
 }
 
-// valid is the number of keys that example b has.
+// valid returns the number of keys of example b.
 func (hs *heads) valid(in [][]float32, b int) int {
 	if !hs.padded {
 		return hs.shape.Keys
@@ -70,7 +70,7 @@ func lowerAttention(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int) {
 	}, hs.shape.Scratch()
 }
 
-// lowerAttentionGrad has the inputs do, o, lse in front of the attention's own.
+// lowerAttentionGrad: the inputs do, o, lse precede those of the attention.
 func lowerAttentionGrad(op graph.AttentionGradOp, in []*graph.Node) (kernelFunc, int) {
 	hs := newHeads(op.AttentionOp, in)
 	return func(w *worker, in, out [][]float32, part, parts int) {

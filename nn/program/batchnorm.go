@@ -8,13 +8,14 @@ import (
 )
 
 // The kernels of batch norm. Statistics are computed by chunks of rows, which
-// threads share; where there are fewer chunks than threads they share columns.
+// the threads share; if there are fewer chunks than threads, they share the
+// columns.
 
-// Graph and kernels agree on the rows of a chunk.
+// The graph and the kernels must agree on the number of rows per chunk.
 var _ [graph.NormChunk - kernel.NormChunk]struct{}
 var _ [kernel.NormChunk - graph.NormChunk]struct{}
 
-// shareChunks cuts (chunks, 2, cols) by chunks or by columns.
+// shareChunks divides (chunks, 2, cols) among threads by chunks or by columns.
 func shareChunks(rows, cols, part, parts int) (chunk0, chunk1, col0, col1 int) {
 	chunks := kernel.NormChunks(rows)
 	if chunks >= parts {
@@ -45,7 +46,7 @@ func lowerBatchNormStats(op graph.BatchNormStatsOp, c *graph.Call) kernelFunc {
 	}
 }
 
-// doubles sees pairs of places, which start at a cache line, as float64.
+// doubles views pairs of floats, aligned to a cache line, as float64.
 func doubles(x []float32) []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/2)
 }
@@ -80,7 +81,7 @@ func lowerBatchNormGradSums(op graph.BatchNormGradSumsOp, c *graph.Call) kernelF
 
 func lowerBatchNormGradTotals(c *graph.Call) kernelFunc {
 	sums := c.In[0].Shape
-	rows, cols := sums[0]*kernel.NormChunk, sums.Last() // at most: what counts are the chunks
+	rows, cols := sums[0]*kernel.NormChunk, sums.Last() // an upper bound: only the number of chunks matters
 	return func(_ *worker, in, out [][]float32, part, parts int) {
 		col0, col1 := share(cols, part, parts, align)
 		kernel.BatchNormGradTotals(out[0], in[0], rows, cols, col0, col1)

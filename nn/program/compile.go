@@ -7,25 +7,26 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Function is a traced forward function of one stage.
+// Function is the traced forward function of one stage.
 type Function struct {
 	Graph *graph.Graph
-	In    []*graph.Node // what comes in: the boundary tuple
-	Feeds []*graph.Node // what comes from the mini-batch beside it: labels at the last stage
-	Out   []*graph.Node // the boundary tuple that goes out, or a loss's rows
+	In    []*graph.Node // the boundary tuple from the previous stage
+	Feeds []*graph.Node // further inputs from the mini-batch: labels, at the last stage
+	Out   []*graph.Node // the boundary tuple for the next stage, or a loss's rows
 	// Params are the parameters and constants in the order of their layout.
 	Params []*graph.Node
-	// Tallies add up statistics over the micro-batches of a step: outputs of
-	// forward calls that keep what they hold until it is cleared.
+	// Tallies accumulate statistics over the micro-batches of a step. They are
+	// outputs of forward calls, and keep their contents until they are cleared.
 	Tallies []*graph.Node
-	// Room is the same function of tensors that are no smaller, compiled for as
-	// many threads. If it is there, the programs span no more than its, since every
-	// value of the workspace gets the place of its counterpart. Compiled by
-	// themselves they might: buffers are packed greedily, and blocks cut evenly.
+	// Room, if not nil, is the same function of tensors at least as large,
+	// compiled for the same number of threads. Every value of the workspace
+	// then gets the place of its counterpart in Room, so that no program spans
+	// more than its counterpart. Otherwise one might: buffers are packed
+	// greedily, and blocks are cut evenly.
 	Room *Stage
 }
 
-// Tensor is a named place for something that crosses a stage's edge.
+// Tensor is a named place for a tensor that crosses a stage's edge.
 type Tensor struct {
 	Operand
 	Shape graph.Shape
@@ -43,12 +44,12 @@ type Stage struct {
 	Forward, Keep, Backward *Program
 
 	In, Feeds, Out []Tensor
-	// DOut and DIn have the places of the gradients of Out and In; Len 0 where
-	// a tensor has no gradient.
+	// DOut and DIn have the places of the gradients of Out and In; Len is 0 for
+	// a tensor without a gradient.
 	DOut, DIn []Tensor
 	Params    []Operand
 	Uses      []Use
-	Tallies   []Operand // of Function.Tallies, behind the uses in Grads
+	Tallies   []Operand // of Function.Tallies, after the uses in Grads
 
 	// Span is the extent of each space in floats; Workspace is that of the
 	// largest program.
@@ -60,15 +61,16 @@ type Stage struct {
 }
 
 // Compile derives the backward function of f and compiles all three programs
-// for the given number of worker threads. GradOut tells which of f.Out get a
+// for the given number of worker threads. GradOut says which of f.Out have a
 // gradient from outside; nil means none, as for a loss, which starts the chain.
-// GradIn says whether the gradients of f.In are wanted; a first stage has
-// nobody to send them to.
+// GradIn says whether to compute the gradients of f.In, which the first stage
+// does not need.
 func Compile(f Function, gradOut []bool, gradIn bool, threads int) *Stage {
 	return CompileStored(f, gradOut, gradIn, threads, Storage{})
 }
 
-// CompileStored is Compile for a device that stores values in its own way.
+// CompileStored is Compile for a device that stores values as storage
+// describes.
 func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage Storage) *Stage {
 	g := f.Graph
 	s := &Stage{graph: g}
@@ -96,7 +98,7 @@ func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage
 		s.Saved[n.Call.Layer] += o.Len
 	}
 
-	// Accumulators, in the order of parameters and, within one, of its uses.
+	// The accumulators, in the order of the parameters and of the uses of each.
 	var sizes []int
 	var uses []*graph.Node
 	of := map[*graph.Node][]*graph.Node{}
@@ -126,7 +128,8 @@ func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage
 		c.fixed[n] = o
 	}
 
-	// Fusing looks at uses in both functions, so that it is the same with and without residuals.
+	// Fusing considers the uses in both functions, so that it is the same with
+	// and without residuals.
 	count := countUses(append(slices.Clip(calls), derived...), f.Out, dins)
 	steps := fuse(calls, count)
 	s.Forward = c.assemble(forward, steps, f.Out, Out, nil, &s.Span)
@@ -142,7 +145,7 @@ func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage
 	return s
 }
 
-// CompileEvaluate compiles the forward function alone, keeping nothing.
+// CompileEvaluate compiles only the forward function, without residuals.
 func CompileEvaluate(f Function, threads int) *Stage {
 	s := &Stage{graph: f.Graph}
 	c := newCompiler(f, threads)
@@ -162,15 +165,15 @@ type compiler struct {
 	consumable Space
 	store      *storage
 	lastOut    []Operand           // of the program assembled last
-	room       map[*graph.Call]int // places of the calls in f.Graph, if there is f.Room
+	room       map[*graph.Call]int // indices of the calls in f.Graph, if there is f.Room
 }
 
 func newCompiler(f Function, threads int) *compiler {
 	return &compiler{f: f, threads: threads, fixed: map[*graph.Node]Operand{}, consumable: Workspace, store: newStorage(Storage{})}
 }
 
-// counterpart is the computed node of f.Room that stands where n does, n if there
-// is no Room.
+// counterpart returns the computed node of f.Room that corresponds to n, or n
+// if there is no Room.
 func (c *compiler) counterpart(n *graph.Node) *graph.Node {
 	if c.f.Room == nil {
 		return n
@@ -184,8 +187,8 @@ func (c *compiler) counterpart(n *graph.Node) *graph.Node {
 	return c.f.Room.graph.Calls[c.room[n.Call]].Out[n.Index]
 }
 
-// larger is the program of f.Room that stands where one does, nil if there is no
-// Room.
+// larger returns the program of f.Room that corresponds to the named one, or
+// nil if there is no Room.
 func (c *compiler) larger(name string) *Program {
 	switch {
 	case c.f.Room == nil:
@@ -201,7 +204,7 @@ func (c *compiler) larger(name string) *Program {
 // The programs' names.
 const forward, keep, backward, evaluate = "forward", "forward-keep", "backward", "evaluate"
 
-// place lays out what exists before any program runs.
+// place lays out the tensors that exist before any program runs.
 func (c *compiler) place(s *Stage) {
 	sizes := make([]int, len(c.f.Params))
 	for i, p := range c.f.Params {
@@ -219,7 +222,7 @@ func (c *compiler) place(s *Stage) {
 	s.In, s.Feeds = tensors[:len(c.f.In)], tensors[len(c.f.In):]
 }
 
-// inputs lays nodes out in a space; nil nodes take no room.
+// inputs lays out nodes in a space; nil nodes take no space.
 func (c *compiler) inputs(space Space, nodes []*graph.Node, span *[Spaces]int) []Tensor {
 	tensors := make([]Tensor, len(nodes))
 	sizes := make([]int, len(nodes))
@@ -252,7 +255,7 @@ func (c *compiler) outputs(nodes []*graph.Node) []Tensor {
 	return tensors
 }
 
-// residuals places what the forward computes and the backward reads.
+// residuals places the values that the forward computes and the backward reads.
 func (c *compiler) residuals(forward, backward []*graph.Call, span *[Spaces]int) map[*graph.Node]Operand {
 	made := map[*graph.Node]bool{}
 	var order []*graph.Node
@@ -285,7 +288,8 @@ func (c *compiler) residuals(forward, backward []*graph.Call, span *[Spaces]int)
 	return places
 }
 
-// live drops the calls of the backward function that nothing wanted depends on.
+// live drops the calls of the backward function on which no wanted value
+// depends.
 func live(calls []*graph.Call, dins []*graph.Node, grads []graph.ParamGrad) []*graph.Call {
 	wanted := map[*graph.Node]bool{}
 	for _, n := range dins {
@@ -324,8 +328,8 @@ func countUses(calls []*graph.Call, results ...[]*graph.Node) map[*graph.Node]in
 	return count
 }
 
-// assemble gives every operand of the steps its place. Results go to space
-// dst; special has the places of further values (residuals or accumulators).
+// assemble places every operand of the steps. Results go to space dst; special
+// has the places of further values (residuals or accumulators).
 func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, dst Space, special map[*graph.Node]Operand, span *[Spaces]int) *Program {
 	place := map[*graph.Node]Operand{}
 	for n, o := range c.fixed {
@@ -335,8 +339,8 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		place[n] = o
 	}
 
-	// A result is computed in its place, or copied there when it has another
-	// one already (it was handed in, is kept, or leaves twice).
+	// A result is computed in its place, or copied there if it has another
+	// place already (because it is an input, is kept, or leaves twice).
 	sizes := make([]int, len(results))
 	for i, n := range results {
 		if n != nil {
@@ -374,7 +378,8 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		}
 	}
 
-	// Buffers of workspace; a value that overwrites another shares its buffer.
+	// The buffers of the workspace; a value that overwrites another shares its
+	// buffer.
 	held := map[*graph.Node]*buffer{}
 	var buffers []*buffer
 	p := &Program{Name: name}
@@ -400,7 +405,8 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 	}
 	ws := pack(buffers)
 
-	// Scratch lies in front, so that the space ends with an element of a tensor.
+	// Scratch is at the start, so that the space ends with an element of a
+	// tensor.
 	base := 0
 	operands := func(nodes []*graph.Node) []Operand {
 		ops := make([]Operand, len(nodes))
@@ -423,7 +429,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		}
 	}
 	if larger := c.larger(name); larger != nil {
-		p.scratch = min(p.scratch, larger.scratch) // all kernels do with that
+		p.scratch = min(p.scratch, larger.scratch) // all kernels work with this much
 	}
 	base = p.scratch * c.threads
 	p.Span = base + ws
@@ -443,8 +449,8 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 	return p
 }
 
-// overwrite lets the first output n of step t take the place of an input that
-// dies there.
+// overwrite lets the first output n of step t take the place of an input whose
+// last use is step t.
 func (c *compiler) overwrite(s *step, n *graph.Node, t int, last map[*graph.Node]int, held map[*graph.Node]*buffer, place map[*graph.Node]Operand) bool {
 	for _, i := range s.inPlace() {
 		in := s.in[i]

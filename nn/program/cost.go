@@ -9,11 +9,12 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Cost is what an instruction moves and computes.
+// Cost is the amount of data that an instruction moves and of arithmetic that
+// it does.
 type Cost struct {
 	FLOPs int64 // 2 x multiply-adds of matrix products
-	Elems int64 // elements that come out, for what is not a product
-	Bytes int64 // operands read and written once
+	Elems int64 // output elements, for instructions that are not products
+	Bytes int64 // of the operands, each read or written once
 }
 
 func cost(s *step) Cost {
@@ -31,15 +32,15 @@ func cost(s *step) Cost {
 // Move is an operand that an instruction reads or writes.
 type Move struct {
 	Operand
-	Elems      int64 // that move: of a table that is looked up, the rows that are
+	Elems      int64 // number moved: for a table that is looked up, only the elements of the rows read
 	Width      int   // the last dimension
 	ElemBytes  int64 // as stored
-	Activation bool  // and neither a parameter, an accumulator, an id nor a statistic
-	Written    bool  // else read
+	Activation bool  // whether it is neither a parameter, an accumulator, an id nor a statistic
+	Written    bool  // false: read
 }
 
-// Moves are the instruction's operands: each that is read, then each that is
-// written. An accumulator is both.
+// Moves lists the instruction's operands: first those that it reads, then those
+// that it writes. An accumulator is both.
 func (in *Instr) Moves() iter.Seq[Move] {
 	return func(yield func(Move) bool) {
 		s := in.step
@@ -47,7 +48,7 @@ func (in *Instr) Moves() iter.Seq[Move] {
 		for i, n := range s.in {
 			m := in.store.move(n, in.in[i], false)
 			switch first.(type) {
-			case graph.EmbedOp, graph.SliceOp: // the rows or columns that come out
+			case graph.EmbedOp, graph.SliceOp: // only the rows or columns of the output
 				if i != 1 {
 					m.Elems = min(m.Elems, int64(s.out[0].Elems()))
 				}
@@ -77,15 +78,15 @@ func (in *Instr) Moves() iter.Seq[Move] {
 }
 
 // PaddedFLOPs is Cost.FLOPs with the widths of products padded to a multiple of
-// lanes: both widths of a weight, in all three products that it is part of; of a
-// convolution the channels that come in and those that go out; of attention a
-// head's and the keys'. That is how a matrix unit computes.
+// lanes, as a matrix unit computes: both widths of a weight, in all three
+// products in which it occurs; the input and output channels of a convolution;
+// for attention the width of a head and the number of keys.
 func (in *Instr) PaddedFLOPs(lanes int) int64 {
 	c := in.step.call
 	switch op := c.Op.(type) {
 	case graph.MatMulOp:
 		m, n, k := op.Dims(c)
-		if op.TransA { // k are the rows
+		if op.TransA { // k is the number of rows
 			return in.padded(lanes, m, n)
 		}
 		return in.padded(lanes, n, k)
@@ -105,9 +106,9 @@ func (in *Instr) PaddedFLOPs(lanes int) int64 {
 	return in.Cost.FLOPs
 }
 
-// VectorFLOPs is Cost.FLOPs with the last dimension of what comes out padded to
-// a multiple of lanes: how this program's kernels compute, a row's neighbours in
-// one vector.
+// VectorFLOPs is Cost.FLOPs with the last dimension of the output padded to a
+// multiple of lanes, as this package's kernels compute: neighbours of a row are
+// in one vector.
 func (in *Instr) VectorFLOPs(lanes int) int64 {
 	out := in.step.call.Out[0].Shape
 	return in.padded(lanes, out[len(out)-1])
@@ -124,8 +125,8 @@ func (in *Instr) padded(lanes int, widths ...int) int64 {
 	return flops
 }
 
-// Shape names what the instruction computes, and of which shapes: those of one
-// name do the same work.
+// Shape names the operation and the shapes of its operands: instructions of the
+// same name do the same work.
 func (in *Instr) Shape() string {
 	var b strings.Builder
 	b.WriteString(in.Op)
@@ -152,10 +153,10 @@ func dims(shape graph.Shape) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint([]int(shape)), " ", "x"), "[]")
 }
 
-// Elementwise tells whether a compiler could compute the instruction element by
-// element while its input is being made: additions, products, activations,
-// dropout, the normalisation of batch norm once its statistics are known, and
-// what only moves data. A fused one is what it begins with.
+// Elementwise reports whether a compiler could compute the instruction element
+// by element while its input is computed: additions, products, activations,
+// dropout, the normalisation of batch norm given its statistics, and moves of
+// data. A fused instruction counts as its first operation.
 func (in *Instr) Elementwise() bool {
 	switch in.step.call.Op.(type) {
 	case graph.AddOp, graph.MulOp, graph.ScaleOp, graph.ReLUOp, graph.ReLUGradOp, graph.GELUOp, graph.GELUGradOp,
@@ -166,8 +167,8 @@ func (in *Instr) Elementwise() bool {
 	return false
 }
 
-// Ends tells whether a value in the workspace is dead once the instruction has
-// run: freed, or overwritten in its place.
+// Ends reports whether a value in the workspace is dead after the instruction:
+// freed, or overwritten in place.
 func (in *Instr) Ends(o Operand) bool {
 	if o.Space != Workspace {
 		return false

@@ -10,9 +10,9 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// What instructions move, with bfloat16 activations: of a table the rows that
-// are looked up, of an accumulator what it holds and what it gets, in float32;
-// activations in two bytes, the norm's statistics in four.
+// What instructions move, with bfloat16 activations: of a table only the rows
+// that are looked up; for an accumulator its contents and the addend, in
+// float32; activations in two bytes, the norm's statistics in four.
 func TestMoves(t *testing.T) {
 	g := &graph.Graph{}
 	table := g.NewNode(graph.Param, "table", graph.F32, 100, 16)
@@ -54,9 +54,9 @@ embed-grad -96x2 -6x4 -96x4 +96x4
 	}
 }
 
-// Products padded to lanes of 8: by a matrix unit both widths of the weight, by
-// vectors the width that comes out. Shapes tell operations apart by their
-// operands and their windows.
+// Products padded to 8 lanes: for a matrix unit both widths of the weight, for
+// vectors the output's width. Shapes distinguish operations by their operands
+// and their windows.
 func TestPaddedProducts(t *testing.T) {
 	g := &graph.Graph{}
 	x := g.NewNode(graph.Input, "x", graph.F32, 1, 4, 4, 3)

@@ -2,22 +2,24 @@ package program
 
 import "gpipebench/nn/graph"
 
-// step is one instruction before its operands have places: a call and the
-// calls whose work its kernel does as well.
+// step is one instruction before its operands have places: a call, and the
+// calls that its kernel does as well.
 type step struct {
 	call *graph.Call
-	// Epilogue of a matrix product, done block by block while C is in cache.
+	// Epilogue of a matrix product, done block by block while C is in the
+	// cache.
 	bias *graph.Call
 	// Addition that the kernel of a dropout, a batch norm or a norm's gradient
-	// does in passing.
+	// does in the same pass.
 	add *graph.Call
-	// Activation behind the bias, the addition, or an addition alone.
+	// Activation after the bias or the addition, or after an addition that is
+	// call.
 	act *graph.Call
 
 	in, out []*graph.Node
 }
 
-// last is the call that makes the step's results.
+// last returns the call that makes the step's results.
 func (s *step) last() *graph.Call {
 	switch {
 	case s.act != nil:
@@ -30,12 +32,12 @@ func (s *step) last() *graph.Call {
 	return s.call
 }
 
-// fuse folds calls into steps. A value disappears into a fusion only when the
+// fuse folds calls into steps. A value disappears into a fusion only if the
 // call that takes it over is its single use in the whole of g, forward and
 // backward, and in the same layer: so Forward and Keep fuse alike, and a cut
-// between layers changes nothing. Fused or not, every element has the same
-// chain of operations; only the layer norm's gradient rounds its last product
-// and the addition once.
+// between layers changes nothing. With and without fusion every element has the
+// same chain of operations; only the layer norm's gradient rounds its last
+// product and the addition together.
 func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 	consumer := map[*graph.Node]*graph.Call{}
 	for _, c := range calls {
@@ -43,10 +45,11 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 			consumer[n] = c
 		}
 	}
-	owner := map[*graph.Call]*step{} // of calls that another step does
+	owner := map[*graph.Call]*step{} // of calls that are part of another step
 
-	// next is the call in the same layer that alone consumes n, unless another
-	// step does it already: a sum of two dropouts goes with the first.
+	// next returns the call in the same layer that is the only consumer of c's
+	// output, or nil if it is part of another step already: a sum of two
+	// dropouts goes with the first.
 	next := func(c *graph.Call) *graph.Call {
 		n := c.Out[0]
 		if t := consumer[n]; t != nil && uses[n] == 1 && t.Layer == c.Layer && owner[t] == nil {
@@ -60,7 +63,8 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 		if s := owner[c]; s != nil && s.last() != c {
 			continue
 		} else if s != nil {
-			// The fused step stands where its last call stood, so that all its inputs are ready.
+			// The fused step takes the position of its last call, so that all
+			// its inputs are ready.
 			steps = append(steps, s)
 			continue
 		}
@@ -108,7 +112,7 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 	return steps
 }
 
-// addition is c if it adds two values, else nil.
+// addition returns c if it adds two different values, else nil.
 func addition(c *graph.Call) *graph.Call {
 	if c != nil && c.Op == (graph.AddOp{}) && c.In[0] != c.In[1] {
 		return c
@@ -116,7 +120,7 @@ func addition(c *graph.Call) *graph.Call {
 	return nil
 }
 
-// rectifier is c if it is a ReLU, else nil.
+// rectifier returns c if it is a ReLU, else nil.
 func rectifier(c *graph.Call) *graph.Call {
 	if c != nil && c.Op == (graph.ReLUOp{}) {
 		return c
@@ -124,8 +128,8 @@ func rectifier(c *graph.Call) *graph.Call {
 	return nil
 }
 
-// connect lists the step's inputs and outputs in the order its kernel expects:
-// those of the call, then the bias, then the addend.
+// connect lists the step's inputs and outputs in the order that its kernel
+// expects: those of the call, then the bias, then the addend.
 func (s *step) connect() {
 	s.in = append(s.in, s.call.In...)
 	s.out = s.call.Out
@@ -142,8 +146,8 @@ func (s *step) connect() {
 	s.out = s.last().Out
 }
 
-// addend is a piece of what the step adds in passing, its last input; nil if
-// there is none.
+// addend returns a piece of the value that the step adds in the same pass, its
+// last input, or nil if there is none.
 func (s *step) addend(in [][]float32, from, to int) []float32 {
 	if s.add == nil {
 		return nil

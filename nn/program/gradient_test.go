@@ -2,7 +2,7 @@ package program_test
 
 import "testing"
 
-// TestGradients compares what is derived from the ops' gradient rules with
+// TestGradients compares the gradients that follow from the ops' rules with
 // finite differences.
 func TestGradients(t *testing.T) {
 	for _, c := range opCases {

@@ -6,7 +6,8 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// The kernels of images: convolutions, pools, and what moves channels about.
+// The kernels of images: convolutions, pools, and operations that move
+// channels.
 
 // convOf describes a convolution between images x and y with weight w.
 func convOf(win graph.Window, x, w, y graph.Shape) kernel.Conv {
@@ -69,7 +70,7 @@ func lowerAvgPoolGrad(op graph.AvgPoolGradOp, c *graph.Call) kernelFunc {
 	}
 }
 
-// shareImages cuts images by examples where there are enough, else by channels.
+// shareImages divides images by examples if there are enough, else by channels.
 func shareImages(n, c, part, parts int) (n0, n1, c0, c1 int) {
 	if n >= parts {
 		n0, n1 = share(n, part, parts, 1)

@@ -11,7 +11,7 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// The arithmetic contract on every op: none of what follows may change a bit.
+// The arithmetic contract for every op: none of the following may change a bit.
 
 const miniBatch = 6
 
@@ -69,8 +69,8 @@ func TestRunAgain(t *testing.T) {
 }
 
 // TestForwardIsKeep: storing residuals changes no value, and neither does
-// running Forward first, as re-materialisation does; what runs again is not
-// counted again.
+// running Forward first, as re-materialisation does; a second run adds nothing
+// to the tallies.
 func TestForwardIsKeep(t *testing.T) {
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		r := c.runner(t, 0, miniBatch, 1)
@@ -87,8 +87,8 @@ func TestForwardIsKeep(t *testing.T) {
 	})
 }
 
-// TestRoom: nor does it when programs lie in the workspace where those of larger
-// tensors do, and with no more scratch; none then spans more than its counterpart.
+// TestRoom: neither does placing values where larger tensors have theirs, with
+// no more scratch; and no program spans more than its counterpart.
 func TestRoom(t *testing.T) {
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		for larger := miniBatch; larger <= 64; larger = larger*3/2 + 1 {
@@ -104,14 +104,14 @@ func TestRoom(t *testing.T) {
 				}
 				got := programtest.Results{}
 				got.Step(r, 0)
-				want.Same(t, got, fmt.Sprint("in the room for ", larger))
+				want.Same(t, got, fmt.Sprint("in the places of ", larger))
 			}
 		}
 	})
 }
 
-// TestEvaluate: so is what the programs of evaluation compute, which have other
-// fusions since there is no backward.
+// TestEvaluate: the programs of evaluation compute the same bits, although they
+// have other fusions since there is no backward.
 func TestEvaluate(t *testing.T) {
 	forEachOp(t, func(t *testing.T, c opCase, _ programtest.Results) {
 		r := c.runner(t, 0, miniBatch, 1)
@@ -130,7 +130,7 @@ func TestEvaluate(t *testing.T) {
 }
 
 // TestWorkspaceIsWritten: programs read nothing of the workspace that they did
-// not write. Runs elsewhere are poisoned; this one starts from zeros.
+// not write. Other tests poison it; this one starts from zeros.
 func TestWorkspaceIsWritten(t *testing.T) {
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		r := c.runner(t, 0, miniBatch, 1)
@@ -143,9 +143,9 @@ func TestWorkspaceIsWritten(t *testing.T) {
 	})
 }
 
-// TestFusion: an op fused has the bits of the ops it is fused of. Ops of
-// different pipeline layers are not fused, so the same function with a layer
-// an op is the reference. There is one exception, see TestLayerNormGradPlusAdd.
+// TestFusion: a fused op has the bits of the separate ops. Ops of different
+// pipeline layers are not fused, so the reference is the same function with one
+// layer per op. There is one exception, see TestLayerNormGradPlusAdd.
 func TestFusion(t *testing.T) {
 	fused := map[string]bool{}
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
@@ -180,9 +180,10 @@ func TestFusion(t *testing.T) {
 	}
 }
 
-// TestLayerNormGradPlusAdd: the exception. Fused, the gradient's last product
-// and the addition are one multiply-add. Cuts do not see that: a gradient is
-// added in the layer of the norm or it is not, wherever a network is cut.
+// TestLayerNormGradPlusAdd is the exception: fused, the gradient's last product
+// and the addition are one multiply-add. Cuts do not affect it: whether a
+// gradient is added in the norm's layer does not depend on where a network is
+// cut.
 func TestLayerNormGradPlusAdd(t *testing.T) {
 	norm := func(residual bool) *programtest.Runner {
 		return opCase{trace: func(b *builder) []*graph.Node {

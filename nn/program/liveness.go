@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// buffer is a piece of workspace and the instructions during which it is
+// buffer is a piece of the workspace and the instructions during which it is
 // alive, both ends included.
 type buffer struct {
 	first, last int
@@ -14,13 +14,14 @@ type buffer struct {
 }
 
 // pack gives every buffer an offset so that no two that are alive at once
-// overlap, and returns the span. Greedy by size (Pisarchyk and Lee, Efficient
-// Memory Management for Deep Neural Net Inference, 2020, algorithm 3): the
-// largest buffer first, each into the smallest gap between those already
-// placed that it fits. Deterministic: ties go to the buffer that is born first.
+// overlap, and returns the span. It is greedy by size (Pisarchyk and Lee,
+// Efficient Memory Management for Deep Neural Net Inference, 2020, algorithm
+// 3): the largest buffer first, each into the smallest gap that it fits between
+// those already placed. It is deterministic: ties go to the buffer that is born
+// first.
 //
-// Only buffers that are alive together are held against each other, so that ten
-// thousand layers take ten thousand times what one takes.
+// Only buffers that are alive together are compared, so that ten thousand
+// layers take ten thousand times as long as one.
 func pack(buffers []*buffer) (span int) {
 	order := slices.Clone(buffers)
 	slices.SortStableFunc(order, func(a, b *buffer) int {
@@ -34,8 +35,8 @@ func pack(buffers []*buffer) (span int) {
 		steps = max(steps, b.last+1)
 	}
 	var (
-		alive  = make([][]*buffer, steps) // placed ones, by every step of their lives
-		born   = make([][]*buffer, steps) // and by the first
+		alive  = make([][]*buffer, steps) // placed buffers, by every step of their lives
+		born   = make([][]*buffer, steps) // placed buffers, by their first step
 		beside []*buffer
 	)
 	for _, b := range order {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// packPlainly is the algorithm as it stands in the paper: every buffer is held
-// against all that are placed.
+// packPlainly is the algorithm as the paper prints it: every buffer is compared
+// with all that are placed.
 func packPlainly(buffers []*buffer) (span int) {
 	order := slices.Clone(buffers)
 	slices.SortStableFunc(order, func(a, b *buffer) int {
@@ -38,7 +38,7 @@ func packPlainly(buffers []*buffer) (span int) {
 	return span
 }
 
-// TestPack: offsets are those of the plain algorithm, to the last float.
+// TestPack: the offsets are those of the plain algorithm, to the last float.
 func TestPack(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -60,14 +60,14 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestPackManyLayers: the buffers of ten thousand layers take seconds,
-// and not the hour that holding each against all others would.
+// TestPackManyLayers: packing the buffers of ten thousand layers takes seconds,
+// not the hour that comparing all with all would.
 func TestPackManyLayers(t *testing.T) {
 	var buffers []*buffer
 	for step := range 400_000 {
 		buffers = append(buffers, &buffer{first: step, last: step + 3, size: 16 * (1 + step%7)})
 	}
-	buffers = append(buffers, &buffer{first: 0, last: 400_000, size: 64}) // one that lives throughout
+	buffers = append(buffers, &buffer{first: 0, last: 400_000, size: 64}) // alive throughout
 	start := time.Now()
 	if span := pack(buffers); span <= 0 {
 		t.Errorf("span %d", span)

@@ -9,13 +9,13 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// kernelFunc computes one part of an instruction. Operands come in the order
-// of the step's inputs and outputs.
+// kernelFunc computes one part of an instruction. Operands are in the order of
+// the step's inputs and outputs.
 type kernelFunc func(w *worker, in, out [][]float32, part, parts int)
 
-// lower chooses the kernel of a step and says how much scratch a thread needs.
-// Ops that accumulate add to their outputs if told so and start from zero
-// otherwise.
+// lower returns the kernel of a step and the scratch that a thread needs, in
+// floats. Ops that accumulate add to their outputs if accumulates is true, and
+// start from zero otherwise.
 func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) {
 	switch op := s.call.Op.(type) {
 	case graph.MatMulOp:
@@ -134,7 +134,7 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 
 func matrix(n *graph.Node) (rows, cols int) { return n.Shape.Rows(), n.Shape.Last() }
 
-// ints views a tensor of int32, which lies in the arena like any other.
+// ints views as int32 a tensor of int32, which is in the arena like any other.
 func ints(x []float32) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
@@ -153,8 +153,8 @@ func binary(f func(dst, a, b []float32)) kernelFunc {
 	}
 }
 
-// fromZero adapts a kernel that adds to its outputs to outputs that are no
-// accumulators. The case is rare, and not split over threads.
+// fromZero adapts a kernel that adds to its outputs to outputs that are not
+// accumulators. The case is rare, and is not split over threads.
 func fromZero(clear bool, f kernelFunc) kernelFunc {
 	if !clear {
 		return f
@@ -170,7 +170,7 @@ func fromZero(clear bool, f kernelFunc) kernelFunc {
 	}
 }
 
-// epilogue is what a matrix product does to a block of C once its values are
+// epilogue is the work of a matrix product on a block of C after its values are
 // final.
 type epilogue struct {
 	c, bias []float32
@@ -235,7 +235,7 @@ func lowerMatMul(s *step, op graph.MatMulOp, accumulate bool, threads int) (kern
 	}, scratch
 }
 
-// Parts of a product start at multiples of these, so that no thread gets a
+// Parts of a product start at multiples of these, so that no thread has a
 // narrow tile in the middle.
 const rowUnit, colUnit = 14, 32
 

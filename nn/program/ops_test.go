@@ -22,16 +22,16 @@ type opCase struct {
 	loss bool
 	// whole: some input has no examples, so a batch cannot be split.
 	whole bool
-	// exact: for exact comparisons only. Finite differences would step over a
+	// exact: for exact comparisons only. Finite differences would cross a
 	// ReLU's kink, or take too long.
 	exact bool
-	// fma: fused, a product and a sum are rounded once.
+	// fma: when fused, a product and a sum are rounded once.
 	fma bool
 }
 
-// builder traces a case for a number of examples and remembers what values its
-// inputs take: numbers that depend on the name, the example and the element,
-// so that a part of a batch gets what the whole has there.
+// builder traces a case for a number of examples and remembers the values of
+// its inputs: numbers that depend on the name, the example and the element, so
+// that a part of a batch gets the same values as in the whole.
 type builder struct {
 	*programtest.Trace
 	examples int
@@ -54,8 +54,8 @@ func (b *builder) common(name string, dims ...int) *graph.Node {
 	return b.In(name, graph.F32, dims...)
 }
 
-// w adds a parameter; matrices have small weights, which keeps a step of the
-// finite differences small in what follows.
+// w adds a parameter. Matrices have small weights, so that a step of the finite
+// differences stays small in the layers after it.
 func (b *builder) w(name string, dims ...int) *graph.Node {
 	b.fill[name] = normal
 	if len(dims) > 1 {
@@ -89,7 +89,8 @@ func normal(r *philox.Stream) float64 { return math.Round(64*r.Normal()) / 64 }
 
 func small(r *philox.Stream) float64 { return math.Round(16*r.Normal()) / 64 }
 
-// offKinks is normal and clear of zero and of the clip's limit by more than twice the step.
+// offKinks draws as normal does, but further than twice the step from zero and
+// from the clip's limits.
 func offKinks(r *philox.Stream) float64 {
 	for {
 		v := normal(r)
@@ -106,7 +107,7 @@ func between(low, high int) func(r *philox.Stream) int32 {
 const clipLimit = 1
 
 // runner compiles the case for examples [from, to) of a mini-batch and fills
-// everything that the stage is given.
+// all inputs of the stage.
 func (c opCase) runner(t testing.TB, from, to, threads int) *programtest.Runner {
 	t.Helper()
 	return c.bind(t, c.traced(to-from), from, threads)
@@ -166,7 +167,7 @@ func (c opCase) bind(t testing.TB, b *builder, from, threads int) *programtest.R
 	return r
 }
 
-// traced is the case's function.
+// traced returns the case's function.
 func (c opCase) traced(examples int) *builder {
 	b := &builder{
 		programtest.NewTrace(), examples,
@@ -185,7 +186,7 @@ func fillFloats(name string, index int, x []float32, fill func(*philox.Stream) f
 
 func one(n *graph.Node) []*graph.Node { return []*graph.Node{n} }
 
-// attend is an attention of 2 heads of 3 over 5 queries and, in cross
+// attend is an attention with 2 heads of 3 over 5 queries and, in cross
 // attention, 4 keys.
 func attend(cross, causal, padded bool) opCase {
 	name := "attention"
@@ -214,22 +215,22 @@ func attend(cross, causal, padded bool) opCase {
 	}}
 }
 
-// conv is a convolution of images of 5x6.
+// conv is a convolution of images of 5x6 pixels.
 func conv(name string, in, out, kh, kw int, win graph.Window) opCase {
 	return opCase{name: "conv2d/" + name, trace: func(b *builder) []*graph.Node {
 		return one(b.Conv2D(b.x("x", 5, 6, in), b.w("w", kh, kw, in, out), win))
 	}}
 }
 
-// norm is something with a batch norm over images of 3x2 with 19 channels: its
-// statistics are those of the whole batch.
+// norm is a case with a batch norm over images of 3x2 pixels and 19 channels,
+// whose statistics are those of the whole batch.
 func norm(name string, f func(b *builder, x *graph.Node) *graph.Node) opCase {
 	return opCase{name: name, whole: true, exact: strings.Contains(name, "+relu"), trace: func(b *builder) []*graph.Node {
 		return one(f(b, b.x("x", 3, 2, 19)))
 	}}
 }
 
-// normed is the batch norm of x.
+// normed returns the batch norm of x.
 func normed(b *builder, x *graph.Node, name string, relu bool) *graph.Node {
 	c := x.Shape.Last()
 	y, tally := b.BatchNorm(x, b.w("gamma"+name, c), b.w("beta"+name, c), 1e-3, relu)
@@ -237,14 +238,14 @@ func normed(b *builder, x *graph.Node, name string, relu bool) *graph.Node {
 	return y
 }
 
-// apart draws numbers that are hardly ever within reach of each other.
+// apart draws numbers that are almost never close to each other.
 func apart(r *philox.Stream) float64 { return float64(r.Intn(1<<16)) / 4 }
 
 // farFromZero draws 8 or -8.
 func farFromZero(r *philox.Stream) float64 { return float64(16*r.Intn(2) - 8) }
 
-// opCases has every op that a layer can trace, and what the compiler makes of
-// several together. Sizes leave tails behind vectors and tiles.
+// opCases covers every op that a layer can trace, and the fusions of the
+// compiler. The sizes are not multiples of vectors and tiles.
 var opCases = []opCase{
 	{name: "matmul", trace: func(b *builder) []*graph.Node { return one(b.MatMul(b.x("x", 3, 5), b.w("w", 5, 37))) }},
 	{name: "matmul-t", trace: func(b *builder) []*graph.Node { return one(b.MatMulT(b.x("x", 3, 5), b.w("w", 37, 5))) }},
@@ -329,7 +330,7 @@ var opCases = []opCase{
 	norm("batch-norm", func(b *builder, x *graph.Node) *graph.Node { return normed(b, x, "", false) }),
 	norm("batch-norm/relu", func(b *builder, x *graph.Node) *graph.Node {
 		y := normed(b, x, "", true)
-		b.fill["beta"] = farFromZero // no kink within reach of finite differences
+		b.fill["beta"] = farFromZero // no kink within the step of the finite differences
 		return y
 	}),
 	{name: "batch-norm/many rows", whole: true, exact: true, trace: func(b *builder) []*graph.Node {
@@ -342,7 +343,7 @@ var opCases = []opCase{
 		return one(b.BatchNormEval(x, b.constant("mean", 19), v, b.constant("gamma", 19), b.constant("beta", 19), 1e-3, true))
 	}, absent: []int{0}},
 
-	// What the compiler fuses.
+	// Fusions of the compiler.
 	norm("fused/batch-norm+add+relu", func(b *builder, x *graph.Node) *graph.Node {
 		return b.ReLU(b.Add(normed(b, x, "", false), b.x("shortcut", x.Shape[1:]...)))
 	}),
@@ -392,7 +393,7 @@ var opCases = []opCase{
 		return one(b.Mul(n1, n2))
 	}},
 
-	// Values with several consumers, outputs that are inputs, gradients that are absent.
+	// Values with several consumers, outputs that are inputs, absent gradients.
 	{name: "consumers/three", trace: func(b *builder) []*graph.Node {
 		x := b.x("x", 7)
 		return one(b.Add(b.Mul(x, b.GELU(x)), b.Scale(x, 3)))
@@ -422,7 +423,7 @@ var opCases = []opCase{
 		return []*graph.Node{y, y}
 	}},
 	{name: "outputs/residual", trace: func(b *builder) []*graph.Node {
-		h := b.Scale(b.x("x", 7), 0.5) // GELU's gradient reads h, which leaves as well
+		h := b.Scale(b.x("x", 7), 0.5) // GELU's gradient reads h, which is an output as well
 		return []*graph.Node{h, b.GELU(h)}
 	}},
 	{name: "outputs/no gradient", absent: []int{1}, trace: func(b *builder) []*graph.Node {
@@ -437,7 +438,7 @@ var opCases = []opCase{
 		return one(b.GELU(b.x("x", 7)))
 	}},
 
-	// Chains that run in place.
+	// Chains of operations in place.
 	{name: "in-place/chain", trace: func(b *builder) []*graph.Node {
 		h := b.AddBias(b.Scale(b.x("x", 19), 2), b.w("b", 19))
 		return one(b.Scale(b.GELU(b.Dropout(b.LayerNorm(h, b.w("gamma", 19), b.w("beta", 19), 1e-5), 0.2, "a/drop")), 0.5))
@@ -452,11 +453,11 @@ var opCases = []opCase{
 		return []*graph.Node{loss, correct}
 	}},
 	{name: "block", trace: func(b *builder) []*graph.Node { return one(transformerLayer(b, 5, 3, 11)) }},
-	// Weights' gradients of more rows than a cache block of the product has.
+	// Gradients of weights with more rows than a cache block of the product.
 	{name: "block/large", exact: true, trace: func(b *builder) []*graph.Node { return one(transformerLayer(b, 80, 24, 130)) }},
 }
 
-// transformerLayer has two heads, over a sequence of the given length.
+// transformerLayer has two heads, and a sequence of the given length.
 func transformerLayer(b *builder, time, headDim, hidden int) *graph.Node {
 	dim := 2 * headDim
 	x := b.x("x", time, dim)

@@ -8,9 +8,9 @@ import (
 	"gpipebench/internal/defect"
 )
 
-// Pool is the worker budget of a device: the goroutine that calls [Pool.Do]
-// and threads-1 workers. Kernels are cut into as many parts as there are
-// threads, by outputs; which thread does a part does not matter to the bits.
+// Pool is the worker budget of a device: the goroutine that calls [Pool.Do] and
+// threads-1 workers. Kernels are cut by outputs into as many parts as there are
+// threads; the bits do not depend on which thread does which part.
 //
 // Workers spin briefly for the next kernel before they sleep, since the gaps
 // inside a program are far shorter than a wake-up.
@@ -31,7 +31,7 @@ type Pool struct {
 	worked  []atomic.Int64
 }
 
-// NewPool starts the workers; Close ends them. Threads is at least 1.
+// NewPool starts the workers; Close ends them. Fewer than 1 thread counts as 1.
 func NewPool(threads int) *Pool {
 	p := &Pool{threads: max(threads, 1)}
 	p.wake.L = &p.mu
@@ -49,10 +49,10 @@ func NewPool(threads int) *Pool {
 	return p
 }
 
-// Threads is the number of parts that work is cut into.
+// Threads returns the number of parts into which work is cut.
 func (p *Pool) Threads() int { return p.threads }
 
-// Worked counts the parts that each thread has done.
+// Worked returns the number of parts that each thread has done.
 func (p *Pool) Worked() []int64 {
 	n := make([]int64, p.threads)
 	for i := range n {
@@ -61,8 +61,8 @@ func (p *Pool) Worked() []int64 {
 	return n
 }
 
-// Running tells which layer's kernel a program is at, if one is being run or
-// was left by a panic.
+// Running returns the layer of the instruction that a program is executing, or
+// was executing when it panicked.
 func (p *Pool) Running() (layer int, ok bool) {
 	if p.run.instr == nil {
 		return 0, false
@@ -77,8 +77,8 @@ func (p *Pool) Close() {
 	p.exited.Wait()
 }
 
-// Do calls job(part) for every part, one a thread, and returns when all are
-// done. A panic in any of them comes out of Do as a *defect.Error.
+// Do calls job(part) for every part, one per thread, and returns when all are
+// done. If any of them panics, Do panics with a *defect.Error.
 func (p *Pool) Do(job func(part int)) {
 	if p.threads == 1 {
 		p.worked[0].Add(1)
@@ -126,7 +126,7 @@ func (p *Pool) work(part int) {
 	}
 }
 
-// await returns when the epoch has moved on from seen.
+// await returns when the epoch differs from seen.
 func (p *Pool) await(seen uint64) {
 	for spins := 1; spins < spinsToSleep; spins++ {
 		if p.epoch.Load() != seen {
@@ -155,7 +155,8 @@ func (p *Pool) attempt(part int) {
 	p.job(part)
 }
 
-// share is the part-th of parts pieces of [0, n), cut at multiples of unit.
+// share returns the part-th of parts pieces of [0, n), cut at multiples of
+// unit.
 func share(n, part, parts, unit int) (from, to int) {
 	units := (n + unit - 1) / unit
 	from = units * part / parts * unit

@@ -13,27 +13,27 @@ import (
 type Program struct {
 	Name   string
 	Instrs []Instr
-	Span   int // floats of workspace, scratch of all threads included
+	Span   int // floats of workspace, including the scratch of all threads
 
 	threads int
-	scratch int // floats of each thread, at the start of the workspace
+	scratch int // floats per thread, at the start of the workspace
 }
 
 // Instr is one kernel call.
 type Instr struct {
 	Op    string
-	Layer int // of the pipeline
+	Layer int // of the network
 	Cost  Cost
 
 	in, out []Operand
-	frees   []Operand // workspace that is dead once the instruction has run
+	frees   []Operand // workspace that is dead after the instruction
 	kernel  kernelFunc
 
-	step  *step // what it was made of, for its costs
+	step  *step // from which it was made, for its costs
 	store *storage
 }
 
-// Cost sums the costs of all instructions.
+// Cost returns the sum of the costs of all instructions.
 func (p *Program) Cost() Cost {
 	var sum Cost
 	for _, in := range p.Instrs {
@@ -47,32 +47,33 @@ func (p *Program) Cost() Cost {
 // Binding gives each space its memory for one run.
 type Binding [Spaces][]float32
 
-// Env is what a run knows beside its tensors.
+// Env has the inputs of a run that are not tensors.
 type Env struct {
 	Seed      uint64
 	Step      uint64
 	Example   uint64  // index within the mini-batch of the micro-batch's first example
 	LossScale float32 // one over the mini-batch's count: the gradient of each row's loss
-	// Again says that this micro-batch's forward function has run before in
-	// this step: its statistics are not counted twice.
+	// Again says that the forward function of this micro-batch has run before
+	// in this step: its statistics are not counted twice.
 	Again bool
 }
 
-// Options of a run; the zero value runs and nothing else.
+// Options of a run. The zero value only runs.
 type Options struct {
-	// Touch is told the extent of every operand that is used.
+	// Touch, if not nil, is called with the extent of every operand that is
+	// used.
 	Touch func(s Space, end int)
-	// Poison fills the workspace with NaN before the run and every buffer
-	// again when it dies, so that reading what was not written shows.
+	// Poison fills the workspace with NaN before the run, and every buffer
+	// again when it dies, so that reads of unwritten memory show.
 	Poison bool
-	// Trap stops after the first instruction whose output is not finite, with
-	// a *NonFiniteError.
+	// Trap stops after the first instruction with an output that is not finite,
+	// with a *NonFiniteError.
 	Trap bool
-	// Ran is told of every instruction once it has run.
+	// Ran, if not nil, is called after every instruction.
 	Ran func(in *Instr)
 }
 
-// NonFiniteError tells where a NaN or an infinity first came out.
+// NonFiniteError says where a NaN or an infinity first occurred.
 type NonFiniteError struct {
 	Program string
 	Op      string
@@ -94,8 +95,9 @@ type worker struct {
 
 const maxOperands = 8
 
-// Run executes the program on the memory of b with the threads of pool, as many
-// as it was compiled for: a part of a kernel is as large as its scratch allows.
+// Run executes the program on the memory of b with the threads of pool. There
+// must be as many as it was compiled for: the size of a kernel's parts depends
+// on them.
 func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
 	if pool.Threads() != p.threads {
 		return fmt.Errorf("program: %s was compiled for %d threads, not %d", p.Name, p.threads, pool.Threads())
@@ -183,7 +185,8 @@ func (r *execution) runPart(part int) {
 	in.kernel(&r.workers[part], r.in[:len(in.in)], r.out[:len(in.out)], part, r.parts)
 }
 
-// Widest is the layer whose instruction reaches furthest into the workspace.
+// Widest returns the layer whose instruction reaches furthest into the
+// workspace.
 func (p *Program) Widest() (layer int) {
 	most := -1
 	for i := range p.Instrs {

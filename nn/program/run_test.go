@@ -10,8 +10,8 @@ import (
 	"gpipebench/nn/program"
 )
 
-// TestTouchReachesSpan: what the plan says of each space is what the three
-// programs use of it, to the float.
+// TestTouchReachesSpan: the three programs use of each space exactly what the
+// plan says, to the float.
 func TestTouchReachesSpan(t *testing.T) {
 	for _, c := range opCases {
 		for _, threads := range []int{1, 3} {
@@ -36,7 +36,8 @@ func TestTouchReachesSpan(t *testing.T) {
 					}
 				}
 				for s, span := range r.Stage.Span {
-					// Inputs, parameters and gradients from outside need not be read.
+					// Inputs, parameters and gradients from outside need not be
+					// read to their end.
 					given := s == int(program.In) || s == int(program.Params) || s == int(program.DOut)
 					if most[s] > span || most[s] < span && !given {
 						t.Errorf("%s: up to %d are used, %d are planned", program.Space(s), most[s], span)
@@ -47,8 +48,8 @@ func TestTouchReachesSpan(t *testing.T) {
 	}
 }
 
-// TestTrap: the first instruction out of which a value comes that is not
-// finite is named, with its layer.
+// TestTrap: the error names the first instruction with an output that is not
+// finite, and its layer.
 func TestTrap(t *testing.T) {
 	c := opCase{trace: func(b *builder) []*graph.Node {
 		x := b.Scale(b.x("x", 7), 2)
@@ -77,7 +78,7 @@ func TestTrap(t *testing.T) {
 	}
 }
 
-// TestThreadsOfRun: scratch is laid out for one number of threads.
+// TestThreadsOfRun: scratch is laid out for a fixed number of threads.
 func TestThreadsOfRun(t *testing.T) {
 	r := opCases[0].runner(t, 0, 2, 2)
 	pool := program.NewPool(1)

@@ -6,25 +6,25 @@
 // are properties of the program, known before anything runs.
 //
 // [Compile] makes the three programs of a pipeline stage from one traced
-// forward function: Forward, Keep (Forward that leaves the residuals behind)
-// and Backward. [CompileEvaluate] makes the one of evaluation. Forward and Keep
-// store different things and compute the same bits.
+// forward function: Forward, Keep (a Forward that stores the residuals) and
+// Backward. [CompileEvaluate] makes the one of evaluation. Forward and Keep
+// store different values and compute the same bits.
 package program
 
-// Space is a part of a device's memory that programs address. The runtime
-// binds each to real memory for a run: a different slot of the boundary stash
-// for every micro-batch, say.
+// Space is a part of a device's memory that programs address. The runtime binds
+// each to real memory for a run: for example a different slot of the boundary
+// stash for every micro-batch.
 type Space uint8
 
 const (
 	Params    Space = iota // parameters and constants
 	Grads                  // accumulators of the parameters' gradients
-	In                     // boundary tensors that come in, and labels
-	Out                    // boundary tensors that go out, or a loss's rows
+	In                     // boundary tensors from the previous stage, and labels
+	Out                    // boundary tensors for the next stage, or a loss's rows
 	DOut                   // gradients of Out, from the next stage
 	DIn                    // gradients of In, for the previous stage
-	Residual               // what Keep leaves for Backward
-	Workspace              // everything that lives within one run
+	Residual               // values that Keep stores for Backward
+	Workspace              // everything that lives only within one run
 	Spaces                 // their number
 )
 
@@ -32,26 +32,27 @@ func (s Space) String() string {
 	return [...]string{"parameters", "gradients", "input", "output", "output-gradient", "input-gradient", "residuals", "workspace"}[s]
 }
 
-// Operand is a tensor's place.
+// Operand is the place of a tensor.
 type Operand struct {
 	Space Space
 	Off   int // in floats
 	Len   int // in floats
 }
 
-// End is the first float behind the operand.
+// End returns the offset of the first float after the operand.
 func (o Operand) End() int { return o.Off + o.Len }
 
-// align is the granularity of offsets in floats: one cache line and one
-// 512-bit vector. Sizes are not rounded, so a space ends with its last element.
+// align is the granularity of offsets in floats: one cache line and one 512-bit
+// vector. Sizes are not rounded, so a space ends with its last element.
 const align = 16
 
-// AlignUp is the first offset, of those at which a tensor may lie, that is not below n.
+// AlignUp returns the smallest multiple of the alignment of tensors that is at
+// least n.
 func AlignUp(n int) int { return (n + align - 1) &^ (align - 1) }
 
-// Layout places tensors one behind another and returns their offsets and the
-// span of all, in floats. Where there is no tensor (size 0) the offset is 0, so
-// that it can be sliced from the space like any other.
+// Layout places tensors one after another and returns their offsets and the
+// total span, in floats. A missing tensor (size 0) has offset 0, so that it can
+// be sliced from the space like any other.
 func Layout(sizes []int) (offsets []int, span int) {
 	offsets = make([]int, len(sizes))
 	next := 0

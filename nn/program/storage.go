@@ -2,31 +2,33 @@ package program
 
 import "gpipebench/nn/graph"
 
-// Storage is how values lie in a device's memory. The zero value is that of
-// what computes here: float32 throughout, and packing buffers beside them.
-// With any other, programs can be planned and costed and not run.
+// Storage describes how values are stored in a device's memory. The zero value
+// is for the devices that compute here: float32 throughout, and packing buffers
+// beside the tensors. With any other value, programs can be planned and costed
+// but not run.
 type Storage struct {
-	// DType is that of activations and their gradients. Parameters,
-	// accumulators and statistics are float32 in any case, and ids int32.
+	// DType is the type of activations and their gradients. Parameters,
+	// accumulators and statistics are always float32, and ids int32.
 	DType graph.DType
 	// NoPacking leaves out the packing buffers of this machine's kernels.
 	NoPacking bool
-	// KeepScores has attention keep its probabilities for the backward, as was
-	// the custom, where our kernel keeps their log-sum-exp and computes them again.
+	// KeepScores makes attention store its probabilities for the backward, as
+	// was the custom; our kernel stores their log-sum-exp and computes them
+	// again.
 	KeepScores bool
 }
 
-// storage is a Storage and what it has found out.
+// storage is a Storage with a cache of what it has inferred.
 type storage struct {
 	Storage
-	wide map[*graph.Call][]bool // outputs that are float32 whatever the activations are
+	wide map[*graph.Call][]bool // outputs that are float32 whatever the dtype of activations
 }
 
 func newStorage(s Storage) *storage {
 	return &storage{s, map[*graph.Call][]bool{}}
 }
 
-// elems is the number of a value's elements.
+// elems returns the number of elements stored for a value.
 func (s *storage) elems(n *graph.Node) int {
 	if s.scores(n) {
 		_, _, keys := n.Call.Op.(graph.AttentionOp).Dims(n.Call.In)
@@ -35,7 +37,7 @@ func (s *storage) elems(n *graph.Node) int {
 	return n.Elems()
 }
 
-// scores tells whether n stands for an attention's probabilities.
+// scores reports whether n is stored as an attention's probabilities.
 func (s *storage) scores(n *graph.Node) bool {
 	if !s.KeepScores || n.Index != 1 || n.Call == nil {
 		return false
@@ -44,7 +46,7 @@ func (s *storage) scores(n *graph.Node) bool {
 	return ok
 }
 
-// floats is the room that a value takes, in units of four bytes.
+// floats returns the space that a value takes, in units of four bytes.
 func (s *storage) floats(n *graph.Node) int {
 	elems := s.elems(n)
 	if s.DType == graph.BF16 && s.activation(n) {
@@ -53,8 +55,8 @@ func (s *storage) floats(n *graph.Node) int {
 	return elems
 }
 
-// activation tells whether a value is of the activations' dtype. An op's
-// inference knows which of its outputs are statistics: those that stay float32
+// activation reports whether a value has the activations' dtype. The op's
+// inference shows which of its outputs are statistics: those that stay float32
 // when its inputs are bfloat16.
 func (s *storage) activation(n *graph.Node) bool {
 	switch {
@@ -86,7 +88,7 @@ func (s *storage) activation(n *graph.Node) bool {
 	return !wide[n.Index]
 }
 
-// move describes an operand.
+// move returns the description of an operand.
 func (s *storage) move(n *graph.Node, o Operand, written bool) Move {
 	m := Move{Operand: o, Elems: int64(s.elems(n)), Width: 1, ElemBytes: 4, Written: written, Activation: s.activation(n)}
 	if len(n.Shape) > 0 {

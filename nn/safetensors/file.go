@@ -7,7 +7,8 @@ import (
 	"gpipebench/internal/files"
 )
 
-// Open is [Read] of the named file, to be closed when its tensors have been read.
+// Open is [Read] of the named file. The caller closes it after reading its
+// tensors.
 func Open(name string) (*File, error) {
 	r, size, err := files.OpenRegular(name, files.Kind{What: "weights", Bytes: math.MaxInt64})
 	if err != nil {
@@ -22,7 +23,8 @@ func Open(name string) (*File, error) {
 	return f, nil
 }
 
-// WriteFile is [Write] to the named file, all of it or nothing: see [files.Write].
+// WriteFile is [Write] to the named file, which is written whole or not at all:
+// see [files.Write].
 func WriteFile(name string, tensors []Tensor, metadata map[string]string) error {
 	return files.Write(name, func(w io.Writer) error { return Write(w, tensors, metadata) })
 }

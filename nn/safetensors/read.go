@@ -22,10 +22,10 @@ type File struct {
 
 	name  string
 	data  *io.SectionReader
-	close func() error // of what Open opened
+	close func() error // closes the file if Open opened it
 }
 
-// Entry is a tensor in a file.
+// Entry describes a tensor in a file.
 type Entry struct {
 	Name  string
 	Shape []int
@@ -33,11 +33,12 @@ type Entry struct {
 	from, to int64 // bytes of the data
 }
 
-// Elems is the number of the tensor's elements.
+// Elems returns the number of the tensor's elements.
 func (e *Entry) Elems() int64 { return (e.to - e.from) / elemBytes }
 
 // Read reads the header of a file of the given size and checks all of it; r is
-// kept for the tensors. Errors are one line that starts with the file's name.
+// kept for reading the tensors. Errors are one line that starts with the file's
+// name.
 func Read(r io.ReaderAt, size int64, name string) (*File, error) {
 	f := &File{name: name}
 	if err := f.read(r, size); err != nil {
@@ -46,13 +47,13 @@ func Read(r io.ReaderAt, size int64, name string) (*File, error) {
 	return f, nil
 }
 
-// Data is the bytes of tensor i.
+// Data returns a reader of the bytes of tensor i.
 func (f *File) Data(i int) *io.SectionReader {
 	t := &f.Tensors[i]
 	return io.NewSectionReader(f.data, t.from, t.to-t.from)
 }
 
-// Floats reads tensor i into dst, which is as long as it.
+// Floats reads tensor i into dst, which must have its length.
 func (f *File) Floats(i int, dst []float32) error {
 	if t := &f.Tensors[i]; int64(len(dst)) != t.Elems() {
 		panic(fmt.Sprintf("safetensors: tensor %s of %d elements into %d", t.Name, t.Elems(), len(dst)))
@@ -83,7 +84,7 @@ func (f *File) Close() error {
 
 func (f *File) wrap(err error) error { return fmt.Errorf("%s: %w", f.name, err) }
 
-// cut says what the end of a file means to someone who knew its size.
+// cut replaces the end of file, which a file that keeps its size does not reach.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the file became shorter while it was read")
@@ -108,7 +109,8 @@ func (f *File) read(r io.ReaderAt, size int64) error {
 	if n > maxHeader {
 		return fmt.Errorf("not safetensors: a header of %d bytes, want at most %d", n, maxHeader)
 	}
-	// One byte, before memory for as many as a file of zeros may claim.
+	// Read one byte first, before allocating as many as the header of a sparse
+	// file of zeros may claim.
 	first := make([]byte, min(n, 1))
 	if _, err := io.ReadFull(io.NewSectionReader(r, lengthBytes, int64(n)), first); err != nil {
 		return cut(err)
@@ -128,7 +130,7 @@ func (f *File) read(r io.ReaderAt, size int64) error {
 	return f.layout()
 }
 
-// layout puts the tensors in the order of their data and checks that they fill
+// layout sorts the tensors by the place of their data and checks that they fill
 // all of it.
 func (f *File) layout() error {
 	slices.SortStableFunc(f.Tensors, func(a, b Entry) int {
@@ -151,13 +153,13 @@ func (f *File) layout() error {
 		if len(f.Tensors) == 0 {
 			return fmt.Errorf("%d bytes of data, and no tensors", rest)
 		}
-		return fmt.Errorf("%d bytes behind the last tensor, %s", rest, quoted(f.Tensors[len(f.Tensors)-1].Name))
+		return fmt.Errorf("%d bytes after the last tensor, %s", rest, quoted(f.Tensors[len(f.Tensors)-1].Name))
 	}
 	return nil
 }
 
 // parse reads the header's JSON token by token: decoding into Go values would
-// let pass, unseen, names that come twice and fields that differ in case.
+// silently accept names that occur twice and fields that differ in case.
 func (f *File) parse(header []byte) error {
 	if !utf8.Valid(header) {
 		return errors.New("the header is not UTF-8")
@@ -187,14 +189,14 @@ func (f *File) parse(header []byte) error {
 		return err
 	}
 	if rest := bytes.TrimLeft(header[p.InputOffset():], " "); len(rest) > 0 {
-		return fmt.Errorf("%q behind the header's object: want spaces", rest[:1])
+		return fmt.Errorf("%q after the header's object: want spaces", rest[:1])
 	}
 	return nil
 }
 
 type parser struct{ *json.Decoder }
 
-// token is the next token, which has to be there.
+// token returns the next token; the end of the header is an error.
 func (p parser) token() (json.Token, error) {
 	t, err := p.Token()
 	switch err {
@@ -214,7 +216,7 @@ func (p parser) delimiter(want json.Delim) error {
 	return err
 }
 
-// object reads an object: value reads what stands behind each key.
+// object reads an object; value reads what follows each key.
 func (p parser) object(what string, value func(key string) error) error {
 	if err := p.delimiter('{'); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -225,7 +227,7 @@ func (p parser) object(what string, value func(key string) error) error {
 		if err != nil {
 			return err
 		}
-		key := t.(string) // the decoder takes nothing else for a key
+		key := t.(string) // the decoder accepts nothing else as a key
 		if seen[key] {
 			return fmt.Errorf("%s: %s comes twice", what, quoted(key))
 		}
@@ -245,10 +247,10 @@ func (p parser) text() (string, error) {
 	if s, ok := t.(string); ok {
 		return s, nil
 	}
-	return "", fmt.Errorf("%s where a text should be", shown(t))
+	return "", fmt.Errorf("%s where a string should be", shown(t))
 }
 
-// entry reads what the header says of one tensor.
+// entry reads a tensor's entry in the header.
 func (p parser) entry(name string) (Entry, error) {
 	e := Entry{Name: name}
 	var have struct{ dtype, shape, offsets bool }
@@ -275,7 +277,7 @@ func (p parser) entry(name string) (Entry, error) {
 			case err != nil:
 				return err
 			case len(at) != 2 || at[0] > at[1]:
-				return fmt.Errorf("data_offsets %s: want where the data starts and where it ends", shown(at))
+				return fmt.Errorf("data_offsets %s: want the start and the end of the data", shown(at))
 			}
 			e.from, e.to = at[0], at[1]
 			return nil
@@ -293,12 +295,12 @@ func (p parser) entry(name string) (Entry, error) {
 		return e, errors.New("no data_offsets")
 	}
 	if bytes := e.to - e.from; bytes%elemBytes != 0 || !holds(e.Shape, bytes/elemBytes) {
-		return e, fmt.Errorf("%d bytes of data: shape %s of %s wants another number", bytes, shown(e.Shape), dtype)
+		return e, fmt.Errorf("%d bytes of data: shape %s of %s needs a different number", bytes, shown(e.Shape), dtype)
 	}
 	return e, nil
 }
 
-// numbers reads an array of integers from 0 that fit into the given bits.
+// numbers reads an array of non-negative integers that fit into the given bits.
 func (p parser) numbers(what string, bits int) ([]int64, error) {
 	if err := p.delimiter('['); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
@@ -315,14 +317,14 @@ func (p parser) numbers(what string, bits int) ([]int64, error) {
 		digits, ok := t.(json.Number)
 		n, err := strconv.ParseUint(digits.String(), 10, bits)
 		if !ok || err != nil {
-			return nil, fmt.Errorf("%s: %s is no whole number from 0", what, shown(t))
+			return nil, fmt.Errorf("%s: %s is not a whole number of at least 0", what, shown(t))
 		}
 		ns = append(ns, int64(n))
 	}
 	return ns, p.delimiter(']')
 }
 
-// shown is a token, or a list of numbers, in a message.
+// shown formats a token, or a list of numbers, for a message.
 func shown(v any) string {
 	if s, ok := v.(string); ok {
 		return quoted(s)
@@ -337,7 +339,8 @@ func shown(v any) string {
 	return s
 }
 
-// quoted is a text in a message: on one line, and not the whole of a long one.
+// quoted formats a string for a message: on one line, and shortened if it is
+// long.
 func quoted(s string) string {
 	if len(s) > longest {
 		return strconv.Quote(s[:longest]) + "..."

@@ -5,22 +5,23 @@
 //	N bytes   header: a JSON object that starts with '{', then spaces
 //	the rest  data: tensors one behind another, row-major, little-endian
 //
-// The header has an entry for each tensor, and perhaps texts about the file:
+// The header has an entry for each tensor, and optionally metadata about the
+// file:
 //
 //	{"__metadata__": {"key": "text", ...},
 //	 "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
 //
 // Offsets count from the start of the data. Tensors fill the data without a gap
-// or an overlap, and no name comes twice. A shape may be empty (one number) or
-// have a 0 (none).
+// or an overlap, and no name occurs twice. A shape may be empty (one number) or
+// contain a 0 (none).
 //
-// [Read] accepts exactly such files, as long as every tensor is float32; other
-// element types, fields that the format does not have and numbers that are not
-// plain decimals are refused, and so are more than 64 dimensions. Values are not
-// looked at: NaN is one like others.
+// [Read] accepts exactly such files, as long as every tensor is float32. It
+// rejects other element types, fields that the format does not have, numbers
+// that are not plain decimals and more than 64 dimensions. It does not look at
+// the values: a NaN is valid.
 package safetensors
 
-// Tensor is a named array: what [Write] writes.
+// Tensor is a named array to be written by [Write].
 type Tensor struct {
 	Name  string
 	Shape []int // each dimension at least 0; empty for a single number
@@ -35,6 +36,7 @@ const (
 	maxHeader   = 100_000_000
 	maxDims     = 64
 
-	// chunk is how much is converted between floats and bytes at a time.
+	// chunk is the number of bytes converted between floats and bytes at a
+	// time.
 	chunk = 64 << 10
 )

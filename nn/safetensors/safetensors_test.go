@@ -22,8 +22,8 @@ import (
 	"gpipebench/internal/files"
 )
 
-// byHand is a whole file, byte by byte: a (2,3), an empty one, a single number
-// and a name that JSON has to escape.
+// byHand is a whole file, byte by byte: a (2,3) tensor, an empty one, a single
+// number, and a name that JSON has to escape.
 var (
 	byHandHeader = `{"__metadata__":{"made by":"hand \"1\"","z":"<&>"},` +
 		`"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},` +
@@ -31,7 +31,7 @@ var (
 		`"layer1/\"ü\"":{"dtype":"F32","shape":[],"data_offsets":[24,28]}}`
 	byHandData = "0000803f" + "00000040" + "00004040" + // 1 2 3
 		"00000080" + "0000807f" + "010000c0" + // -0, +Inf, the number below -2
-		"0100c07f" // a NaN with something in it
+		"0100c07f" // a NaN with a payload
 
 	byHandTensors = []Tensor{
 		{"a", []int{2, 3}, []float32{1, 2, 3, float32(math.Copysign(0, -1)), float32(math.Inf(1)), math.Nextafter32(-2, -3)}},
@@ -86,7 +86,7 @@ func TestReadByHand(t *testing.T) {
 	same(t, byHandTensors, tensors(t, f))
 }
 
-// TestReadOthers: what Write does not write, and the format allows.
+// TestReadOthers: what Write never writes, but the format allows.
 func TestReadOthers(t *testing.T) {
 	a := `"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}`
 	b := `"b":{"data_offsets":[4,8],"dtype":"F32","shape":[1,1,1]}`
@@ -115,7 +115,7 @@ func TestReadOthers(t *testing.T) {
 	}
 }
 
-// TestRefused has one file for each reason, each a change of a good one.
+// TestRefused has one file for each reason, each a change of a valid one.
 func TestRefused(t *testing.T) {
 	entry := func(fields string) string { return `{"w":{` + fields + `}}` }
 	four := "\x00\x00\x80\x3f"
@@ -136,7 +136,7 @@ func TestRefused(t *testing.T) {
 		{good[:61], "a header of 54 bytes should follow the first 8, there are 53"},
 		{good[:62], `tensor "w": its data ends at byte 4, the file's at 0: truncated?`},
 		{good[:65], `tensor "w": its data ends at byte 4, the file's at 3: truncated?`},
-		{append(slices.Clone(good), 0), `1 bytes behind the last tensor, "w"`},
+		{append(slices.Clone(good), 0), `1 bytes after the last tensor, "w"`},
 		{[]byte("PK\x03\x04\x14\x00\x08\x08 and so on"), "not safetensors, or truncated: a header of "},
 		{slices.Concat(bytes.Repeat([]byte{0xff}, 8), good[8:]), "a header of 18446744073709551615 bytes"},
 		{file("", ""), "the header does not start with '{'"},
@@ -148,16 +148,16 @@ func TestRefused(t *testing.T) {
 		{file(`{"w" {}}`, ""), "the header's JSON: invalid character '{' after object key"},
 		{file(`{,}`, ""), "the header's JSON: invalid character ','"},
 		{file("{\"\xff\":{}}", ""), "the header is not UTF-8"},
-		{file(`{}x`, ""), `"x" behind the header's object`},
-		{file("{}\n", ""), `"\n" behind the header's object`},
-		{file("{}\x00", ""), `"\x00" behind the header's object`},
-		{file("{} {}", ""), `"{" behind the header's object`},
+		{file(`{}x`, ""), `"x" after the header's object`},
+		{file("{}\n", ""), `"\n" after the header's object`},
+		{file("{}\x00", ""), `"\x00" after the header's object`},
+		{file("{} {}", ""), `"{" after the header's object`},
 		{file(`{}`, "abc"), "3 bytes of data, and no tensors"},
 		{file(`{"w":[1,2]}`, ""), `tensor "w": its entry: [ where "{" should be`},
 		{file(`{"w":"a`+`\n`+`b"}`, ""), `tensor "w": its entry: "a\nb" where "{" should be`},
 		{file(`{"__metadata__":null}`, ""), `__metadata__: null where "{" should be`},
-		{file(`{"__metadata__":{"a":1}}`, ""), `__metadata__: "a": 1 where a text should be`},
-		{file(`{"__metadata__":{"a":{}}}`, ""), `__metadata__: "a": { where a text should be`},
+		{file(`{"__metadata__":{"a":1}}`, ""), `__metadata__: "a": 1 where a string should be`},
+		{file(`{"__metadata__":{"a":{}}}`, ""), `__metadata__: "a": { where a string should be`},
 		{file(`{"__metadata__":{"a":"1","a":"1"}}`, ""), `__metadata__: "a" comes twice`},
 		{file(`{"__metadata__":{},"__metadata__":{}}`, ""), `the header: "__metadata__" comes twice`},
 		{file(`{"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"\u0077":{}}`, ""), `the header: "w" comes twice`},
@@ -170,14 +170,14 @@ func TestRefused(t *testing.T) {
 		{file(entry(`"DType":"F32","shape":[1],"data_offsets":[0,4]`), four), `tensor "w": unknown field "DType"`},
 		{file(entry(`"dtype":"BF16","shape":[2],"data_offsets":[0,4]`), four), `tensor "w": dtype "BF16": want "F32"`},
 		{file(entry(`"dtype":"f32","shape":[1],"data_offsets":[0,4]`), four), `tensor "w": dtype "f32": want "F32"`},
-		{file(entry(`"dtype":32,"shape":[1],"data_offsets":[0,4]`), four), `tensor "w": 32 where a text should be`},
+		{file(entry(`"dtype":32,"shape":[1],"data_offsets":[0,4]`), four), `tensor "w": 32 where a string should be`},
 		{file(entry(`"dtype":"F32","shape":1,"data_offsets":[0,4]`), four), `tensor "w": shape: 1 where "[" should be`},
-		{file(entry(`"dtype":"F32","shape":[-1],"data_offsets":[0,4]`), four), `tensor "w": shape: -1 is no whole number from 0`},
-		{file(entry(`"dtype":"F32","shape":[1.0],"data_offsets":[0,4]`), four), `tensor "w": shape: 1.0 is no whole number from 0`},
-		{file(entry(`"dtype":"F32","shape":[1e0],"data_offsets":[0,4]`), four), `tensor "w": shape: 1e0 is no whole number from 0`},
-		{file(entry(`"dtype":"F32","shape":["1"],"data_offsets":[0,4]`), four), `tensor "w": shape: "1" is no whole number from 0`},
-		{file(entry(`"dtype":"F32","shape":[1,null],"data_offsets":[0,4]`), four), `tensor "w": shape: null is no whole number from 0`},
-		{file(entry(`"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,4]`), four), `tensor "w": shape: 9223372036854775808 is no whole number`},
+		{file(entry(`"dtype":"F32","shape":[-1],"data_offsets":[0,4]`), four), `tensor "w": shape: -1 is not a whole number of at least 0`},
+		{file(entry(`"dtype":"F32","shape":[1.0],"data_offsets":[0,4]`), four), `tensor "w": shape: 1.0 is not a whole number of at least 0`},
+		{file(entry(`"dtype":"F32","shape":[1e0],"data_offsets":[0,4]`), four), `tensor "w": shape: 1e0 is not a whole number of at least 0`},
+		{file(entry(`"dtype":"F32","shape":["1"],"data_offsets":[0,4]`), four), `tensor "w": shape: "1" is not a whole number of at least 0`},
+		{file(entry(`"dtype":"F32","shape":[1,null],"data_offsets":[0,4]`), four), `tensor "w": shape: null is not a whole number of at least 0`},
+		{file(entry(`"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,4]`), four), `tensor "w": shape: 9223372036854775808 is not a whole number`},
 		{file(entry(`"dtype":"F32","shape":[`+strings.Repeat("1,", 64)+`1],"data_offsets":[0,4]`), four), `tensor "w": shape: more than 64 numbers`},
 		{file(entry(`"dtype":"F32","shape":[2],"data_offsets":[0,4]`), four), `tensor "w": 4 bytes of data: shape [2] of F32`},
 		{file(entry(`"dtype":"F32","shape":[0],"data_offsets":[0,4]`), four), `tensor "w": 4 bytes of data: shape [0] of F32`},
@@ -191,7 +191,7 @@ func TestRefused(t *testing.T) {
 		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[4,0]`), four), `tensor "w": data_offsets [4 0]: want`},
 		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[0]`), four), `tensor "w": data_offsets [0]: want`},
 		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[0,4,4]`), four), `tensor "w": data_offsets [0 4 4]: want`},
-		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[9223372036854775808,9223372036854775812]`), four), `is no whole number`},
+		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[9223372036854775808,9223372036854775812]`), four), `is not a whole number`},
 		{file(entry(`"dtype":"F32","shape":[1],"data_offsets":[9223372036854775803,9223372036854775807]`), four), `ends at byte 9223372036854775807`},
 
 		{file(two("0,8", "12,20"), strings.Repeat(four, 5)), `tensor "b": its data starts at byte 12: the 4 bytes before it belong to no tensor`},
@@ -200,7 +200,7 @@ func TestRefused(t *testing.T) {
 		{file(two("8,16", "8,16"), strings.Repeat(four, 4)), `tensor "a": its data starts at byte 8`},
 		{file(two("0,8", "0,8"), strings.Repeat(four, 2)), `tensor "b": its data starts at byte 0, within that of "a"`},
 		{file(two("0,8", "8,16"), strings.Repeat(four, 3)), `tensor "b": its data ends at byte 16, the file's at 12: truncated?`},
-		{file(two("0,8", "8,16"), strings.Repeat(four, 5)), `4 bytes behind the last tensor, "b"`},
+		{file(two("0,8", "8,16"), strings.Repeat(four, 5)), `4 bytes after the last tensor, "b"`},
 	} {
 		f, err := readBytes(c.file)
 		switch {
@@ -212,7 +212,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLongNamesAreCut: a message stays one line of bearable length.
+// TestLongNamesAreCut: a message stays one line of limited length.
 func TestLongNamesAreCut(t *testing.T) {
 	long := strings.Repeat("x", 1<<16)
 	for _, header := range []string{
@@ -238,7 +238,7 @@ func TestWriteRefuses(t *testing.T) {
 		{[]Tensor{{"w", []int{0}, one}}, nil, `tensor "w": shape [0] does not hold 1 numbers`},
 		{[]Tensor{{"w", nil, nil}}, nil, `tensor "w": shape [] does not hold 0 numbers`},
 		{[]Tensor{{"w", nil, one}, {"v", nil, one}, {"w", nil, one}}, nil, `two tensors named "w"`},
-		{[]Tensor{{"__metadata__", nil, one}}, nil, `the name is the metadata's`},
+		{[]Tensor{{"__metadata__", nil, one}}, nil, `the name is reserved for the metadata`},
 		{[]Tensor{{"\xff", nil, one}}, nil, `tensor "\xff": the name is not UTF-8`},
 		{nil, map[string]string{"a": "\xff"}, `metadata "a": "\xff" is not UTF-8`},
 		{nil, map[string]string{"\xff": "a"}, `metadata "\xff": "a" is not UTF-8`},
@@ -250,7 +250,7 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// TestChunks: tensors of sizes around what is converted at a time.
+// TestChunks: tensors of sizes around that of a chunk.
 func TestChunks(t *testing.T) {
 	var want []Tensor
 	for i, n := range []int{chunk/4 - 1, chunk / 4, chunk/4 + 1, 0, chunk + 3} {
@@ -274,7 +274,7 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestFailingReader: what goes wrong behind the header names the tensor.
+// TestFailingReader: an error after the header names the tensor.
 func TestFailingReader(t *testing.T) {
 	whole := byHand(t)
 	size := int64(len(whole))
@@ -289,8 +289,8 @@ func TestFailingReader(t *testing.T) {
 	}
 }
 
-// A file of holes that claims the longest header is refused without memory for it,
-// and so is what cannot be read in parts.
+// A sparse file that claims the longest header is rejected without allocating
+// it, and so is a file that cannot be read in parts.
 func TestHugeFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "weights")
 	f, err := os.Create(name)
@@ -322,7 +322,7 @@ func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "weights")
 	want := []Tensor{{"w", []int{2}, []float32{1, 2}}}
-	for _, tensors := range [][]Tensor{byHandTensors, want} { // the second takes the place of the first
+	for _, tensors := range [][]Tensor{byHandTensors, want} { // the second replaces the first
 		if err := WriteFile(name, tensors, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +340,7 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// A link stays one, and leads to the weights.
+	// A link stays a link, and leads to the weights.
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(name, link); err != nil {
 		t.Fatal(err)
@@ -362,7 +362,8 @@ func TestFiles(t *testing.T) {
 	}
 	os.Remove(any)
 
-	// Whatever fails: the file stays, and nothing is beside it.
+	// After any failure the old file is intact, and there is no other beside
+	// it.
 	boom := errors.New("no space left on device")
 	fail := map[string]error{
 		name + ": two tensors": WriteFile(name, append(want, want...), nil),
@@ -405,9 +406,10 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever the bytes, Read returns a line or a file that is one: JSON
-// to others, too, tensors that fill the data, and when written anew the same.
-// Off is what the header's length is wrong by.
+// FuzzRead: for any bytes, Read returns a one-line error or a valid file: one
+// that other decoders of JSON accept too, whose tensors fill the data, and
+// which is the same when written again. Off is the error in the header's
+// length.
 func FuzzRead(f *testing.F) {
 	whole := byHand(f)
 	f.Add(uint64(0), byHandHeader, whole[256:])

@@ -12,12 +12,12 @@ import (
 	"unicode/utf8"
 )
 
-// dataAlign is what the data's place in the file is a multiple of: a cache
-// line, so that a mapped file can be used where it lies.
+// dataAlign is the alignment of the data's offset in the file: a cache line, so
+// that a mapped file can be used in place.
 const dataAlign = 64
 
 // Write writes tensors in the order given, and metadata, which may be nil. The
-// same arguments make the same bytes. An error of the arguments comes before
+// same arguments give the same bytes. Invalid arguments are reported before
 // anything is written.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	h, err := header(tensors, metadata)
@@ -42,7 +42,7 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	return nil
 }
 
-// header is everything in front of the data.
+// header returns everything that precedes the data.
 func header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	var h bytes.Buffer
 	h.Write(make([]byte, lengthBytes))
@@ -88,7 +88,7 @@ func header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 		offset = end
 	}
 	if separator == '{' {
-		h.WriteByte('{') // nothing in it
+		h.WriteByte('{') // empty
 	}
 	h.WriteByte('}')
 	for h.Len()%dataAlign != 0 {
@@ -107,7 +107,7 @@ func quote(h *bytes.Buffer, s string) {
 	e := json.NewEncoder(h)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(s); err != nil {
-		panic(err) // of a string and a buffer, never
+		panic(err) // cannot happen with a string and a buffer
 	}
 	h.Truncate(h.Len() - 1) // the encoder's newline
 }
@@ -115,7 +115,7 @@ func quote(h *bytes.Buffer, s string) {
 func (t *Tensor) check() error {
 	switch {
 	case t.Name == metadataKey:
-		return fmt.Errorf("the name is the metadata's")
+		return fmt.Errorf("the name is reserved for the metadata")
 	case !utf8.ValidString(t.Name):
 		return fmt.Errorf("the name is not UTF-8")
 	case slices.ContainsFunc(t.Shape, func(d int) bool { return d < 0 }):
@@ -128,8 +128,8 @@ func (t *Tensor) check() error {
 	return nil
 }
 
-// holds tells whether a shape has exactly n elements. Dimensions are at least 0
-// and their product may be beyond any integer.
+// holds reports whether a shape has exactly n elements. Dimensions are at least
+// 0, and their product may overflow any integer.
 func holds(shape []int, n int64) bool {
 	if slices.Contains(shape, 0) {
 		return n == 0

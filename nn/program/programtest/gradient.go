@@ -10,15 +10,15 @@ import (
 )
 
 // GradientStep is the step of the finite differences that CheckGradients
-// compares with, GradientTolerance what may remain between them, in units of a
-// tensor's largest gradient, or of 1 where that is smaller.
+// compares with, and GradientTolerance the allowed difference, in units of a
+// tensor's largest gradient, or of 1 if that is smaller.
 //
 // They are central differences of five points. Kernels compute in float32, so
-// an output of magnitude 1 is off by some 1e-7 and the quotient by that over
-// the step; the formula's own error is the step to the fourth over 30, times
-// the fifth derivative. With 2^-5 the first is near 5e-6 and the second below
-// that for what is smooth on the scale of 1. The largest seen is 8e-5, in the
-// first layer norm of a Transformer layer.
+// an output of magnitude 1 has an error of about 1e-7 and the quotient that
+// over the step; the formula's own error is the step to the fourth over 30,
+// times the fifth derivative. With 2^-5 the first is near 5e-6, and the second
+// below that for functions that are smooth on the scale of 1. The largest
+// difference seen is 8e-5, in the first layer norm of a Transformer layer.
 const (
 	GradientStep      = 1.0 / 32
 	GradientTolerance = 2e-4
@@ -31,10 +31,10 @@ var fivePoints = fd.Formula{
 }
 
 // CheckGradients runs a training step and compares the gradients of all inputs
-// and parameters with finite differences of the objective: the losses in output
-// 0 times the scale if loss, else the outputs times the gradients given for
-// them, added in float64. Inputs should be short binary fractions, so that a
-// step away from them is exact. Constants are left out.
+// and parameters with finite differences of an objective: if loss, the losses
+// in output 0 times the loss scale, else the outputs times the gradients given
+// for them, added in float64. Inputs should be short binary fractions, so that
+// a step away from them is exact. Constants are left out.
 func (r *Runner) CheckGradients(t *testing.T, loss bool) {
 	t.Helper()
 	r.Keep()
@@ -64,7 +64,7 @@ func (r *Runner) CheckGradients(t *testing.T, loss bool) {
 			continue
 		}
 		got := make([]float32, len(r.In(i)))
-		copy(got, r.DIn(i)) // none where nothing depends on it
+		copy(got, r.DIn(i)) // zeros if nothing depends on it
 		checkGradient(t, n.Name, r.In(i), got, objective)
 	}
 	for _, n := range r.Function.Params {
@@ -74,7 +74,7 @@ func (r *Runner) CheckGradients(t *testing.T, loss bool) {
 	}
 }
 
-// checkGradient moves x and puts it back.
+// checkGradient changes x and restores it.
 func checkGradient(t *testing.T, name string, x, got []float32, objective func() float64) {
 	t.Helper()
 	start := make([]float64, len(x))

@@ -8,7 +8,7 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// Network says what CompileLayers compiles.
+// Network is the input of CompileLayers.
 type Network struct {
 	Layers      []nn.Layer
 	Loss        nn.Loss      // nil: none, and every floating-point output has a gradient from outside
@@ -40,8 +40,8 @@ func CompileLayers(t testing.TB, n Network) *Runner {
 	return r
 }
 
-// Floats is the type of a float32 tensor.
+// Floats returns the type of a float32 tensor.
 func Floats(shape ...int) graph.Type { return graph.Type{Shape: shape, DType: graph.F32} }
 
-// Integers is the type of an int32 tensor.
+// Integers returns the type of an int32 tensor.
 func Integers(shape ...int) graph.Type { return graph.Type{Shape: shape, DType: graph.I32} }

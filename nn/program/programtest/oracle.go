@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Oracle is a file of vectors made by PyTorch in float64 (see the script that
-// it names).
+// Oracle is a file of vectors that PyTorch computed in float64 (by the script
+// that it names).
 type Oracle struct {
 	t       testing.TB
 	config  json.RawMessage
@@ -45,7 +45,7 @@ func (o *Oracle) Config(into any) {
 	}
 }
 
-// Has tells whether there is a tensor of the name.
+// Has reports whether there is a tensor of that name.
 func (o *Oracle) Has(name string) bool { _, ok := o.tensors[name]; return ok }
 
 // Names lists the tensors, in no order.
@@ -57,13 +57,13 @@ func (o *Oracle) Names() []string {
 	return names
 }
 
-// Shape is a tensor's.
+// Shape returns the shape of a tensor.
 func (o *Oracle) Shape(name string) []int { o.t.Helper(); return o.tensor(name).Shape }
 
-// Exact is a tensor as it is in the file.
+// Exact returns a tensor as it is in the file.
 func (o *Oracle) Exact(name string) []float64 { o.t.Helper(); return o.tensor(name).Data }
 
-// Floats is a tensor rounded to float32.
+// Floats returns a tensor rounded to float32.
 func (o *Oracle) Floats(name string) []float32 {
 	o.t.Helper()
 	data := o.tensor(name).Data
@@ -74,7 +74,7 @@ func (o *Oracle) Floats(name string) []float32 {
 	return x
 }
 
-// Ints is a tensor of integers.
+// Ints returns a tensor of integers.
 func (o *Oracle) Ints(name string) []int32 {
 	o.t.Helper()
 	data := o.tensor(name).Data
@@ -94,14 +94,14 @@ func (o *Oracle) tensor(name string) oracleTensor {
 	return t
 }
 
-// Close fails where got is further than tolerance from the tensor, in units of
-// the tensor's largest magnitude (of 1 where all is 0). It logs the error.
+// Close fails if got differs from the tensor by more than tolerance, in units
+// of the tensor's largest magnitude (of 1 if all are 0). It logs the error.
 func (o *Oracle) Close(t testing.TB, name string, got []float32, tolerance float64) {
 	t.Helper()
 	CloseTo(t, name, got, o.Exact(name), tolerance)
 }
 
-// CloseTo is [Oracle.Close] with any reference.
+// CloseTo is [Oracle.Close] with any reference values.
 func CloseTo(t testing.TB, name string, got []float32, want []float64, tolerance float64) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -10,11 +10,11 @@ import (
 	"gpipebench/nn/program"
 )
 
-// Results are the bits of everything that comes out of training steps, by name,
-// such as "out 0 of example 3", to be compared between runs that must agree.
+// Results are the bits of all outputs of training steps, by name, such as "out
+// 0 of example 3", to be compared between runs that must agree.
 type Results map[string][]uint32
 
-// Step runs a training step on r and adds what comes out. First is the index of
+// Step runs a training step on r and adds its outputs. First is the index of
 // r's first example within the mini-batch.
 func (rs Results) Step(r *Runner, first int) {
 	r.t.Helper()
@@ -38,7 +38,7 @@ func (rs Results) Step(r *Runner, first int) {
 	}
 }
 
-// Outputs adds what a forward program has left in r.
+// Outputs adds the outputs of the forward program that ran last on r.
 func (rs Results) Outputs(r *Runner, first int) {
 	for i := range r.Stage.Out {
 		rs.examples(fmt.Sprint("out ", i), r.Out(i), r.examples(), first)
@@ -52,7 +52,7 @@ func (rs Results) examples(what string, x []float32, n, first int) {
 	}
 }
 
-// Same fails where got has other bits or other names.
+// Same fails if got has other bits or other names.
 func (rs Results) Same(t *testing.T, got Results, what string) {
 	t.Helper()
 	if a, b := slices.Sorted(maps.Keys(rs)), slices.Sorted(maps.Keys(got)); !slices.Equal(a, b) {
@@ -69,8 +69,8 @@ func (rs Results) Same(t *testing.T, got Results, what string) {
 	}
 }
 
-// Bits are the bit patterns of x, to compare exactly, NaNs and the signs of
-// zeros included.
+// Bits returns the bit patterns of x, for exact comparison, including NaNs and
+// the signs of zeros.
 func Bits(x []float32) []uint32 {
 	b := make([]uint32, len(x))
 	for i, v := range x {
@@ -79,5 +79,5 @@ func Bits(x []float32) []uint32 {
 	return b
 }
 
-// examples is the number of examples that a run of r has.
+// examples returns the number of examples of a run of r.
 func (r *Runner) examples() int { return r.Stage.In[0].Shape[0] }

@@ -10,14 +10,14 @@ import (
 	"gpipebench/nn/program"
 )
 
-// Runner is a compiled stage with memory of its own: one piece a space, exactly
-// as long as the plan says, between guards that every run checks.
+// Runner is a compiled stage with its own memory: one slice per space, exactly
+// as long as planned, between guards that every run checks.
 type Runner struct {
 	Function program.Function
 	Stage    *program.Stage
 
 	Env     program.Env
-	Options program.Options // Poison is on to begin with
+	Options program.Options // Poison is initially on
 
 	t      testing.TB
 	pool   *program.Pool
@@ -26,7 +26,7 @@ type Runner struct {
 }
 
 // Compile compiles f for the given number of threads. GradOut is as in
-// program.Compile. All gradients start from zero and all else from NaN.
+// program.Compile. Gradients start from zero and everything else from NaN.
 func Compile(t testing.TB, f program.Function, gradOut []bool, threads int) *Runner {
 	return bind(t, f, program.Compile(f, gradOut, true, threads), threads)
 }
@@ -36,10 +36,10 @@ func CompileEvaluate(t testing.TB, f program.Function, threads int) *Runner {
 	return bind(t, f, program.CompileEvaluate(f, threads), threads)
 }
 
-// guard is the number of floats on either side of a space.
+// guard is the number of floats on each side of a space.
 const guard = 64
 
-// guardBits is a NaN that no kernel makes.
+// guardBits is a NaN that no kernel produces.
 const guardBits = 0x7fc0beef
 
 func bind(t testing.TB, f program.Function, s *program.Stage, threads int) *Runner {
@@ -62,10 +62,10 @@ func bind(t testing.TB, f program.Function, s *program.Stage, threads int) *Runn
 	return r
 }
 
-// Forward runs the program of that name.
+// Forward runs the forward program without residuals.
 func (r *Runner) Forward() { r.t.Helper(); r.run(r.Stage.Forward) }
 
-// Keep runs the forward program that leaves the residuals behind.
+// Keep runs the forward program that stores the residuals.
 func (r *Runner) Keep() { r.t.Helper(); r.run(r.Stage.Keep) }
 
 // Backward runs the backward program; Keep must have run.
@@ -86,7 +86,7 @@ func (r *Runner) run(p *program.Program) {
 	}
 }
 
-// Space is the whole memory of a space.
+// Space returns the whole memory of a space.
 func (r *Runner) Space(s program.Space) []float32 { return r.memory[s] }
 
 func (r *Runner) at(o program.Operand) []float32 { return r.memory[o.Space][o.Off:o.End():o.End()] }
@@ -95,16 +95,17 @@ func (r *Runner) In(i int) []float32   { return r.at(r.Stage.In[i].Operand) }
 func (r *Runner) Feed(i int) []float32 { return r.at(r.Stage.Feeds[i].Operand) }
 func (r *Runner) Out(i int) []float32  { return r.at(r.Stage.Out[i].Operand) }
 
-// DOut is the gradient of Out(i) that comes in; empty if it has none.
+// DOut returns the gradient of Out(i) that comes from outside; empty if it has
+// none.
 func (r *Runner) DOut(i int) []float32 { return r.at(r.Stage.DOut[i].Operand) }
 
-// DIn is the gradient of In(i); empty if it has none.
+// DIn returns the gradient of In(i); empty if it has none.
 func (r *Runner) DIn(i int) []float32 { return r.at(r.Stage.DIn[i].Operand) }
 
-// Param is the parameter or constant whose node has the name.
+// Param returns the parameter or constant whose node has the name.
 func (r *Runner) Param(name string) []float32 { return r.at(r.Stage.Params[r.param(name)]) }
 
-// Grads are the accumulators of a parameter, one a use.
+// Grads returns the accumulators of a parameter, one per use.
 func (r *Runner) Grads(name string) [][]float32 {
 	var uses [][]float32
 	for _, u := range r.Stage.Uses {
@@ -115,7 +116,7 @@ func (r *Runner) Grads(name string) [][]float32 {
 	return uses
 }
 
-// Grad is the sum of a parameter's uses, in order.
+// Grad returns the sum of a parameter's accumulators, in order.
 func (r *Runner) Grad(name string) []float32 {
 	sum := make([]float32, len(r.Param(name)))
 	for _, use := range r.Grads(name) {
@@ -126,7 +127,8 @@ func (r *Runner) Grad(name string) []float32 {
 	return sum
 }
 
-// Tally is what the i-th tally has added up since the gradients were cleared.
+// Tally returns what the i-th tally has accumulated since the gradients were
+// cleared.
 func (r *Runner) Tally(i int) []float64 {
 	x := r.at(r.Stage.Tallies[i])
 	return unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(x))), len(x)/2)
@@ -143,7 +145,7 @@ func (r *Runner) param(name string) int {
 	return -1
 }
 
-// Ints views a tensor as the int32 values that it holds.
+// Ints views a tensor as the int32 values that it contains.
 func Ints(x []float32) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }

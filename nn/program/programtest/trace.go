@@ -5,26 +5,26 @@ import (
 	"gpipebench/nn/program"
 )
 
-// Trace builds a function out of inputs by hand.
+// Trace builds a function by hand from its inputs.
 type Trace struct {
 	*graph.Graph
 	Function program.Function
 }
 
-// NewTrace is an empty trace.
+// NewTrace returns an empty trace.
 func NewTrace() *Trace {
 	g := &graph.Graph{}
 	return &Trace{g, program.Function{Graph: g}}
 }
 
-// In adds a tensor that comes in.
+// In adds a boundary input.
 func (t *Trace) In(name string, dt graph.DType, shape ...int) *graph.Node {
 	n := t.NewNode(graph.Input, name, dt, shape...)
 	t.Function.In = append(t.Function.In, n)
 	return n
 }
 
-// Feed adds a tensor that comes from the mini-batch.
+// Feed adds an input from the mini-batch.
 func (t *Trace) Feed(name string, dt graph.DType, shape ...int) *graph.Node {
 	n := t.NewNode(graph.Input, name, dt, shape...)
 	t.Function.Feeds = append(t.Function.Feeds, n)
