@@ -7,44 +7,45 @@ import "math"
 //
 //	o = softmax(Scale * q kᵀ) v
 //
-// Row i of q starts at q[i*QStride] and holds HeadDim floats, and the same
-// holds for k, v and o and for the gradients dq, dk, dv and do, which lie like
-// the tensors that they belong to. Heads lie side by side in a row, so that a
-// stride is the width of the whole projection. Elements between the HeadDim
-// columns of two rows are neither read nor written.
+// Row i of q starts at q[i*QStride] and has HeadDim floats. The same holds for
+// k, v and o and for the gradients dq, dk, dv and do, which have the layout of
+// their tensors. Heads are side by side in a row, so that a stride is the width
+// of the whole projection. Elements between the HeadDim columns of two rows are
+// neither read nor written.
 //
-// The bits of a head depend on its inputs and on Queries, Keys, HeadDim,
-// Causal, Valid and Scale alone: not on strides or places in a buffer, and not
-// on rows of k and v at Valid and beyond, which are never read.
+// The bits of a head depend only on its inputs and on Queries, Keys, HeadDim,
+// Causal, Valid and Scale: not on strides or places in a buffer, and not on
+// rows of k and v at Valid and beyond, which are never read.
 type AttentionShape struct {
 	Queries, Keys, HeadDim             int
 	QStride, KStride, VStride, OStride int
 
-	// Causal lets query i see keys 0 to i+Keys-Queries only: the last query
+	// Causal restricts query i to the keys 0 to i+Keys-Queries: the last query
 	// sees every key.
 	Causal bool
 
-	// Valid is the number of keys that are not padding; Keys if none is.
+	// Valid is the number of keys that are not padding; Keys if there is no
+	// padding.
 	Valid int
 
 	// Scale multiplies the scores before the softmax. It is positive.
 	Scale float32
 }
 
-// attentionTile is the number of query rows that are handled at once: what
-// attention.mul does best. The scores of a tile stay in the first-level cache
+// attentionTile is the number of query rows that are handled at once, which
+// suits attention.mul best. The scores of a tile stay in the first-level cache
 // up to a thousand keys, and rounding the causal triangle up to tiles wastes
 // half a tile per row.
 const attentionTile = 8
 
 // Attention computes o, and in lse the log-sum-exp of every query's scaled and
-// masked scores, which is all that AttentionGrad needs to have the softmax
-// again. A query that sees no key has o = 0 and lse = -Inf. scratch has Scratch
-// floats; its contents do not matter.
+// masked scores, from which AttentionGrad computes the softmax again. A query
+// that sees no key has o = 0 and lse = -Inf. scratch has Scratch floats; its
+// contents do not matter.
 //
 // A NaN or infinity stays a NaN or infinity in every query that sees it. One in
-// a row of v that causality hides may also reach the queries up to seven rows
-// before, since weights of zero are multiplied there.
+// a row of v that causality hides may also reach up to seven preceding queries,
+// since their tile multiplies it by weights of zero.
 func Attention(s AttentionShape, o, lse, q, k, v, scratch []float32) {
 	first := s.first()
 	for i := range first {
@@ -59,8 +60,8 @@ func Attention(s AttentionShape, o, lse, q, k, v, scratch []float32) {
 	kt, scratch := scratch[:s.HeadDim*ld], scratch[s.HeadDim*ld:]
 	p, scratch := scratch[:attentionTile*ld], scratch[attentionTile*ld:]
 	attention.transpose(kt, ld, k, s.KStride, s.keys(), s.HeadDim)
-	// Every tile reads all of v. Where its rows lie far apart, each costs an
-	// entry of the first-level translation buffer, which has some 64.
+	// Every tile reads all of v. If its rows are far apart, each takes an entry
+	// of the first-level translation buffer, which has about 64.
 	packed := scratch[:s.Keys*s.HeadDim]
 	for j := range s.keys() {
 		copy(packed[j*s.HeadDim:][:s.HeadDim], v[j*s.VStride:][:s.HeadDim])
@@ -79,8 +80,8 @@ func Attention(s AttentionShape, o, lse, q, k, v, scratch []float32) {
 			clear(row[seen:])
 		}
 		attention.mul(m, s.HeadDim, n, p, ld, 1, packed, s.HeadDim, o[i0*s.OStride:], s.OStride, false)
-		// The weights are at most one before they are normalised, so that
-		// normalising o instead costs no accuracy and less time.
+		// The weights are at most one before they are normalised, so
+		// normalising o instead takes less time and loses no accuracy.
 		for i := range m {
 			row := o[(i0+i)*s.OStride:][:s.HeadDim]
 			Scale(row, row, 1/sum[i])
@@ -95,10 +96,10 @@ func (s AttentionShape) Scratch() int {
 	return (s.HeadDim+attentionTile)*scratchStride(s.Keys) + s.Keys*s.HeadDim
 }
 
-// keys is the number of keys that are not padding.
+// keys returns the number of keys that are not padding.
 func (s AttentionShape) keys() int { return max(0, min(s.Valid, s.Keys)) }
 
-// sees is the number of keys that query i sees: it sees keys 0 to sees(i)-1.
+// sees returns the number of keys that query i sees: keys 0 to sees(i)-1.
 func (s AttentionShape) sees(i int) int {
 	if s.Causal {
 		return max(0, min(s.keys(), i+1+s.Keys-s.Queries))
@@ -106,7 +107,7 @@ func (s AttentionShape) sees(i int) int {
 	return s.keys()
 }
 
-// first is the first query that sees a key. All after it do so, too.
+// first returns the first query that sees a key. All later queries see one too.
 func (s AttentionShape) first() int {
 	switch {
 	case s.keys() == 0:
@@ -117,8 +118,9 @@ func (s AttentionShape) first() int {
 	return 0
 }
 
-// scratchStride is the distance of rows in scratch that have n elements. It is an odd number of cache lines, so that the rows of a column do
-// not all fall into the same few sets of a cache.
+// scratchStride returns the distance between rows of n elements in scratch. It
+// is an odd number of cache lines, so that the rows of a column do not all fall
+// into the same few sets of a cache.
 func scratchStride(n int) int { return roundUp16(n) | 16 }
 
 func roundUp16(n int) int { return (n + 15) &^ 15 }

@@ -4,7 +4,8 @@ package kernel
 
 //go:generate go run -C asm ./attention -out ../attention_amd64.s -stubs ../attention_stubs_amd64.go -pkg kernel
 
-// attentionTables returns what this processor can run, fastest first.
+// attentionTables returns the tables that this processor can run, fastest
+// first.
 func attentionTables() []*attentionTable {
 	var t []*attentionTable
 	if hasAVX512 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A head of a small model, where q, k and v lie side by side in one projection,
+// A head of a small model, where q, k and v are side by side in one projection,
 // and long sequences.
 var attentionBenchShapes = []AttentionShape{
 	{Queries: 128, Keys: 128, HeadDim: 32, QStride: 768, KStride: 768, VStride: 768, OStride: 256, Causal: true, Valid: 128, Scale: 0.177},
@@ -15,7 +15,7 @@ var attentionBenchShapes = []AttentionShape{
 	{Queries: 1024, Keys: 1024, HeadDim: 64, QStride: 1536, KStride: 1536, VStride: 1536, OStride: 512, Causal: true, Valid: 1024, Scale: 0.125},
 }
 
-// flops counts two per multiply-add, for the keys that queries see.
+// flops counts two per multiply-add, only for the keys that queries see.
 func (s AttentionShape) flops(products int) float64 {
 	pairs := 0
 	for i := range s.Queries {

@@ -2,5 +2,6 @@
 
 package kernel
 
-// attentionTables returns what this processor can run, fastest first.
+// attentionTables returns the tables that this processor can run, fastest
+// first.
 func attentionTables() []*attentionTable { return []*attentionTable{&genericAttention} }

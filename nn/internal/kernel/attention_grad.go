@@ -1,8 +1,8 @@
 package kernel
 
-// The weights and their gradients are alive for a block of so many queries and
-// keys at a time, which fit in the second-level cache together with the rows
-// that they meet. No result's bits depend on these sizes.
+// The weights and their gradients exist for one block of queries and keys at a
+// time. Together with the rows involved a block fits in the second-level cache.
+// No result's bits depend on these sizes.
 const (
 	attentionGradQueries = 8 * attentionTile
 	attentionGradKeys    = 256
@@ -13,7 +13,7 @@ const (
 // dk and dv: queries that see no key and keys that no query sees have zero
 // gradients. scratch has GradScratch floats.
 //
-// The weights were not kept. They are computed again from the log-sum-exp, one
+// The weights are not stored. They are computed again from the log-sum-exp, one
 // block at a time (Dao et al. 2022, section 3.1 and appendix B.4):
 //
 //	P  = exp(Scale q kᵀ - lse)
@@ -22,7 +22,7 @@ const (
 //	dq = dS k,  dk = dSᵀ q,  dv = Pᵀ do
 //
 // An element of dq is one chain over the keys in ascending order, and one of dk
-// or dv over the queries.
+// or dv is one over the queries.
 func AttentionGrad(s AttentionShape, dq, dk, dv, do, q, k, v, o, lse, scratch []float32) {
 	for j := range s.Keys {
 		Zero(dk[j*s.KStride:][:s.HeadDim])
@@ -71,7 +71,7 @@ func (s AttentionShape) gradStride() int {
 	return scratchStride(min(s.Keys, attentionGradKeys))
 }
 
-// firstToSee is the first query that sees key j.
+// firstToSee returns the first query that sees key j.
 func (s AttentionShape) firstToSee(j int) int {
 	if s.Causal {
 		return max(0, j-(s.Keys-s.Queries))
@@ -79,8 +79,8 @@ func (s AttentionShape) firstToSee(j int) int {
 	return 0
 }
 
-// attentionGrad is the state of AttentionGrad: the inputs, and what scratch
-// holds for queries i0 to i1-1 and keys j0 to j1-1.
+// attentionGrad is the state of AttentionGrad: the inputs, and the contents of
+// scratch for queries i0 to i1-1 and keys j0 to j1-1.
 type attentionGrad struct {
 	AttentionShape
 	do, q, lse     []float32
@@ -103,8 +103,9 @@ func (g *attentionGrad) queries(dq, k []float32) {
 			p, ds := p[r*g.ld:][:roundUp16(n)], ds[r*g.ld:][:roundUp16(n)]
 			expShift(p[:seen], p[:seen], g.Scale, g.lse[i+r])
 			attention.gradRow(ds[:roundUp16(seen)], p[:roundUp16(seen)], g.d[i+r], g.Scale)
-			// Other queries of the tile see more keys, and keys are taken
-			// by tiles too: what this query does not see must be zero.
+			// Other queries of the tile see more keys, and keys are handled in
+			// tiles too: the elements for keys that this query does not see
+			// must be zero.
 			clear(p[seen:])
 			clear(ds[seen:])
 		}

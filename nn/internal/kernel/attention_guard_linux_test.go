@@ -2,8 +2,8 @@ package kernel
 
 import "testing"
 
-// besideGuard returns a copy of x that ends right before a page that nothing
-// may touch, or begins right behind one.
+// besideGuard returns a copy of x that ends right before an inaccessible page,
+// or begins right after one.
 func besideGuard(t *testing.T, x []float32, atEnd bool) []float32 {
 	t.Helper()
 	y := float32s(guardedMemory(t, 4*len(x)))
@@ -14,7 +14,7 @@ func besideGuard(t *testing.T, x []float32, atEnd bool) []float32 {
 	return y[:len(x)]
 }
 
-// Nothing outside the rows is touched, be it only by a vector's dead lanes.
+// Nothing outside the rows is touched, not even by a vector's dead lanes.
 func TestAttentionGuardPages(t *testing.T) {
 	attentionProfiles(t, func(t *testing.T) {
 		for _, s := range attentionShapes() {
@@ -26,7 +26,7 @@ func TestAttentionGuardPages(t *testing.T) {
 				c.run()
 				want := c.results(t)
 				if s.Valid < s.Keys && s.Valid > 0 {
-					// Rows of padding are not even read.
+					// Rows of padding are never read.
 					c.k = c.k[:(s.Valid-1)*s.KStride+s.HeadDim]
 					c.v = c.v[:(s.Valid-1)*s.VStride+s.HeadDim]
 				}

@@ -10,13 +10,13 @@ type attentionTable struct {
 	// over ascending p.
 	//
 	// Unlike Gemm it packs nothing. With the 16 to 128 columns of a head,
-	// packing A would cost as much as multiplying, and all of it is in a near
+	// packing A would take as long as multiplying, and all of A is in a near
 	// cache anyway.
 	mul func(m, n, k int, a []float32, ars, acs int, b []float32, brs int, c []float32, ldc int, accumulate bool)
 
 	// transpose sets dst[j*ld+i] = src[i*stride+j] for i < rows and j < cols.
-	// The rows of dst have room for a multiple of 16; what becomes of the room
-	// is not specified.
+	// The rows of dst have space for a multiple of 16; the contents of the
+	// excess are unspecified.
 	transpose func(dst []float32, ld int, src []float32, stride, rows, cols int)
 
 	// gradRow sets ds = scale p (ds - d). The length is a multiple of 16.

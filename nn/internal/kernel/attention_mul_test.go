@@ -90,7 +90,7 @@ func TestAttentionTranspose(t *testing.T) {
 	})
 }
 
-// gradRow rounds after every operation, in this order.
+// gradRow rounds after every operation, in the order of the definition.
 func TestAttentionGradRow(t *testing.T) {
 	attentionProfiles(t, func(t *testing.T) {
 		for _, n := range []int{16, 48} {

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/diff/fd"
 )
 
-// attentionReference computes Attention in float64 from rows without gaps, the
-// plain way. It knows no block and no log-sum-exp but the definition's.
+// attentionReference computes Attention in float64 from rows without gaps,
+// directly by the definition, without blocks.
 func attentionReference(s AttentionShape, q, k, v []float64) (o, lse []float64, p [][]float64) {
 	o, lse = make([]float64, s.Queries*s.HeadDim), make([]float64, s.Queries)
 	for i := range s.Queries {
@@ -85,7 +85,7 @@ func attentionNormals(n int, seed uint64) []float64 {
 	return x
 }
 
-// The reference's gradient is itself checked once, by central differences.
+// The reference's gradient is itself compared with central differences.
 func TestAttentionGradReference(t *testing.T) {
 	for _, s := range []AttentionShape{
 		{Queries: 4, Keys: 4, HeadDim: 3, Valid: 4, Scale: 0.6},
@@ -119,7 +119,7 @@ func (s AttentionShape) String() string {
 	return fmt.Sprintf("Tq=%d/Tk=%d/dh=%d/causal=%t/valid=%d", s.Queries, s.Keys, s.HeadDim, s.Causal, s.Valid)
 }
 
-// attentionShapes is the table of the tests, with strides that leave gaps.
+// attentionShapes lists the shapes of the tests, with strides that leave gaps.
 func attentionShapes() []AttentionShape {
 	var shapes []AttentionShape
 	add := func(queries, keys, dim int, causal bool, valid int) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// attentionProfiles runs a test once with every profile that the processor has.
+// attentionProfiles runs a test with every profile that the processor supports.
 func attentionProfiles(t *testing.T, test func(t *testing.T)) {
 	a, v := attention, vector
 	defer func() { attention, vector = a, v }()
@@ -31,8 +31,9 @@ type attentionCase struct {
 	scratch, gradSc []float32
 }
 
-// rowsOf spreads rows of HeadDim values by stride, NaNs between them; the last
-// row ends the slice. Nil values make every element NaN.
+// rowsOf places rows of HeadDim values at distances of stride, with NaNs
+// between them; the last row ends the slice. If values is nil, every element is
+// NaN.
 func rowsOf(values []float64, rows, dim, stride int) []float32 {
 	x := make([]float32, (rows-1)*stride+dim)
 	for i := range x {
@@ -68,7 +69,8 @@ func (c *attentionCase) run() {
 	AttentionGrad(c.AttentionShape, c.dq, c.dk, c.dv, c.do, c.q, c.k, c.v, c.o, c.lse, c.gradSc)
 }
 
-// results returns the outputs' rows without gaps, and fails if a gap changed.
+// results returns the rows of the outputs without gaps, and fails if a gap
+// changed.
 func (c *attentionCase) results(t *testing.T) map[string][]float32 {
 	t.Helper()
 	pack := func(name string, x []float32, stride int) []float32 {
@@ -88,8 +90,9 @@ func (c *attentionCase) results(t *testing.T) map[string][]float32 {
 	}
 }
 
-// Against float64, an element is off by at most 4e-6 of the largest element of
-// its tensor, or 4e-6 if none is above one: the inputs have variance one.
+// Compared with float64, the error of an element is at most 4e-6 of the largest
+// element of its tensor, or 4e-6 if none is above one: the inputs have variance
+// one.
 func TestAttention(t *testing.T) {
 	attentionProfiles(t, func(t *testing.T) {
 		worst := map[string]float64{}
@@ -136,7 +139,7 @@ func largestError(got []float32, want []float64) (off float64, at int) {
 	return off, at
 }
 
-// Queries that see nothing, and keys that are not seen, are zero exactly.
+// Queries that see nothing, and keys that no query sees, give exact zeros.
 func TestAttentionSeesNothing(t *testing.T) {
 	attentionProfiles(t, func(t *testing.T) {
 		for _, s := range attentionShapes() {
@@ -182,7 +185,7 @@ func sameResults(t *testing.T, what fmt.Stringer, got, want map[string][]float32
 	}
 }
 
-// What lies in padding rows of k and v changes no bit.
+// The contents of padding rows of k and v change no bit.
 func TestAttentionPadding(t *testing.T) {
 	attentionProfiles(t, func(t *testing.T) {
 		for _, s := range attentionShapes() {
@@ -203,7 +206,7 @@ func TestAttentionPadding(t *testing.T) {
 	})
 }
 
-// Strides, places in a buffer and what is in scratch change no bit.
+// Strides, places in a buffer and the contents of scratch change no bit.
 func TestAttentionStrides(t *testing.T) {
 	attentionProfiles(t, func(t *testing.T) {
 		for _, s := range attentionShapes() {
@@ -224,7 +227,7 @@ func TestAttentionStrides(t *testing.T) {
 	})
 }
 
-// A NaN in a row of q reaches that row's results and no other query's.
+// A NaN in a row of q reaches the results of that row and of no other query.
 func TestAttentionKeepsNaN(t *testing.T) {
 	attentionProfiles(t, func(t *testing.T) {
 		s := AttentionShape{Queries: 20, Keys: 20, HeadDim: 5, QStride: 5, KStride: 5, VStride: 5, OStride: 5, Causal: true, Valid: 20, Scale: 1}
@@ -249,7 +252,7 @@ func TestAttentionKeepsNaN(t *testing.T) {
 	})
 }
 
-// Scores of hundreds, where a softmax without its shift would overflow.
+// Scores of hundreds, for which a softmax without its shift would overflow.
 func TestAttentionLargeScores(t *testing.T) {
 	attentionProfiles(t, func(t *testing.T) {
 		s := AttentionShape{Queries: 33, Keys: 33, HeadDim: 16, QStride: 16, KStride: 16, VStride: 16, OStride: 16, Valid: 33, Scale: 60}
@@ -257,7 +260,7 @@ func TestAttentionLargeScores(t *testing.T) {
 		c.run()
 		n := s.Keys * s.HeadDim
 		o, lse, _ := attentionReference(s, attentionNormals(n, 1), attentionNormals(n, 2), attentionNormals(n, 3))
-		// A score of 1000 carries an error of 1e-4, and so does its weight.
+		// A score of 1000 has an error of 1e-4, and so does its weight.
 		if off, _ := largestError(c.o, o); !(off < 1e-3) {
 			t.Errorf("o is off by %.2g", off)
 		}
@@ -283,7 +286,7 @@ func TestAttentionAllocatesNothing(t *testing.T) {
 	})
 }
 
-// Scratch does not depend on the mask, and grows with the keys, not their square.
+// Scratch does not depend on the mask, and grows linearly with the keys.
 func TestAttentionScratch(t *testing.T) {
 	s := AttentionShape{Queries: 2048, Keys: 2048, HeadDim: 64}
 	causal := s

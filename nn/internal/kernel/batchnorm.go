@@ -7,13 +7,13 @@ package kernel
 //	BatchNormMoments, BatchNormStats, BatchNorm
 //
 // and backwards through BatchNormGradSums, BatchNormGradTotals, BatchNormGrad.
-// Each step wants the one before it whole; within a step threads may share
-// chunks, columns or rows as the step's comment says.
+// Each step needs the complete result of the one before it; within a step
+// threads may share chunks, columns or rows as the step's comment says.
 
-// NormChunk is the number of rows that are reduced together, the last chunk of
-// a micro-batch being shorter. Within a chunk a column is one chain over the
-// rows in ascending order, and so are the chunks, hence the bits of a
-// statistic depend on the column's values alone.
+// NormChunk is the number of rows that are reduced together; the last chunk of
+// a micro-batch may be shorter. Within a chunk a column is one chain over the
+// rows in ascending order, and the chunks are one chain too, so the bits of a
+// statistic depend only on the column's values.
 const NormChunk = 128
 
 // NormChunks returns the number of chunks of a micro-batch.
@@ -25,7 +25,7 @@ func chunkRows(chunk, rows int) (first, n int) {
 	return first, min(NormChunk, rows-first)
 }
 
-// BatchNormMoments sets the mean and the sum of squared deviations from it of
+// BatchNormMoments sets the mean, and the sum of squared deviations from it, of
 // each chunk in [chunk0, chunk1), for the columns [col0, col1). moments is
 // (chunks, 2, cols), x is (rows, cols).
 func BatchNormMoments(moments, x []float32, rows, cols, chunk0, chunk1, col0, col1 int) {
@@ -37,16 +37,17 @@ func BatchNormMoments(moments, x []float32, rows, cols, chunk0, chunk1, col0, co
 }
 
 // BatchNormStats combines the chunks' moments in ascending order in float64,
-// for the columns [col0, col1): the mean of the chunks' means by their rows, and
-// the sum of what deviates within the chunks and between them. stats, (2,
-// cols), gets the mean and 1/√(var + eps) with the biased variance.
+// for the columns [col0, col1): the mean of the chunks' means weighted by their
+// rows, and the sum of squared deviations within the chunks and between them.
+// It sets stats (2, cols) to the mean and 1/√(var + eps) with the biased
+// variance.
 //
 // tally may be nil. It is (3, cols): count, mean and sum of squared deviations
-// of each column over all micro-batches merged so far, zeros at first, and
-// this micro-batch is merged into it (Chan, Golub and LeVeque: Updating
-// Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979,
-// equation 2.1). Every column has its own count, so that calls for different
-// columns share nothing.
+// of each column over all micro-batches merged so far, initially zeros, into
+// which this micro-batch is merged (Chan, Golub and LeVeque: Updating Formulae
+// and a Pairwise Algorithm for Computing Sample Variances, 1979, equation 2.1).
+// Every column has its own count, so that calls for different columns share
+// nothing.
 func BatchNormStats(stats, moments []float32, tally []float64, rows, cols int, eps float32, col0, col1 int) {
 	mean, scale, moments := stats[col0:col1], stats[cols+col0:cols+col1], moments[col0:]
 	if tally == nil {
@@ -62,8 +63,9 @@ func BatchNormStats(stats, moments []float32, tally []float64, rows, cols int, e
 //
 //	average = momentum * average + (1 - momentum) * value
 //
-// in float64. The variance is the sum of squared deviations by the count, or,
-// unbiased, by the count less one. A column without values keeps its averages.
+// in float64. The variance is the sum of squared deviations divided by the
+// count, or, if unbiased, by the count less one. A column without values keeps
+// its averages.
 func MoveStatistics(mean, variance []float32, tally []float64, momentum float64, unbiased bool) {
 	cols := len(mean)
 	move := func(average *float32, value float64) {
@@ -86,11 +88,11 @@ func MoveStatistics(mean, variance []float32, tally []float64, momentum float64,
 //
 //	y = (x - mean) / √(var + eps) * gamma + beta [+ add]
 //
-// and Relu of that if relu. x and y are rows of cols columns, any rows of the
+// followed by Relu if relu. x and y are rows of cols columns, any rows of the
 // micro-batch; stats is (2, cols) from BatchNormStats, gamma and beta are
 // (cols). add may be nil or has x's shape. y may be x or add.
 //
-// With both add and relu the gradient is ReluGrad (of y) before
+// With both add and relu, the gradient is ReluGrad (of y), then
 // BatchNormGradSums and BatchNormGrad without relu.
 func BatchNorm(y, x, add, stats, gamma, beta []float32, rows, cols int, relu bool) {
 	mean, scale := stats[:cols], stats[cols:2*cols]
@@ -107,7 +109,7 @@ func BatchNorm(y, x, add, stats, gamma, beta []float32, rows, cols int, relu boo
 }
 
 // BatchNormEval is BatchNorm for evaluation, with a given mean and variance,
-// both (cols), in the place of the micro-batch's.
+// both (cols), instead of the micro-batch's.
 func BatchNormEval(y, x, add, mean, variance, gamma, beta []float32, rows, cols int, eps float32, relu bool) {
 	switch {
 	case add == nil && relu:
@@ -123,9 +125,9 @@ func BatchNormEval(y, x, add, mean, variance, gamma, beta []float32, rows, cols 
 
 // BatchNormGradSums sets the sums of dz and of dz times the normalised x of
 // each chunk in [chunk0, chunk1), for the columns [col0, col1). sums is
-// (chunks, 2, cols); dy and x are (rows, cols). dz is dy, or with relu dy where
-// BatchNorm's output (without add) is positive and 0 elsewhere; the output is
-// computed again from x with the same bits.
+// (chunks, 2, cols); dy and x are (rows, cols). Without relu dz is dy; with
+// relu it is dy where BatchNorm's output (without add) is positive, else 0. The
+// output is computed again from x with the same bits.
 func BatchNormGradSums(sums, dy, x, stats, gamma, beta []float32, relu bool, rows, cols, chunk0, chunk1, col0, col1 int) {
 	mean, scale := stats[col0:col1], stats[cols+col0:cols+col1]
 	gamma, beta = gamma[col0:col1], beta[col0:col1]
@@ -155,7 +157,8 @@ func BatchNormGradTotals(totals, sums []float32, rows, cols, col0, col1 int) {
 //	dx = gamma/√(var + eps) * (dz - totals[0]/n - h totals[1]/n) [+ add]
 //
 // where h is the normalised x and dz is as in BatchNormGradSums. add may be
-// nil; it is the gradient that reaches x past the norm. dx may be dy, x or add.
+// nil; it is the gradient that reaches x by another path. dx may be dy, x or
+// add.
 func BatchNormGrad(dx, dy, x, add, stats, totals, gamma, beta []float32, relu bool, rows, cols, n int) {
 	mean, scale := stats[:cols], stats[cols:2*cols]
 	total, totalX := totals[:cols], totals[cols:2*cols]

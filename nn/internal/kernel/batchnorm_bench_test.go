@@ -13,8 +13,8 @@ var images = [][4]int{
 	{16, 32, 32, 64}, {16, 16, 16, 256}, {16, 8, 8, 512}, {16, 4, 4, 1024}, {16, 2, 2, 2048},
 }
 
-// eachImage runs benchmarks of one profile after the other; bytes are those
-// that a pass reads and writes at least.
+// eachImage runs benchmarks with one profile after the other; bytes is the
+// least that a pass reads and writes.
 func eachImage(b *testing.B, f func(b *testing.B, n, h, w, c int)) {
 	before := vector
 	defer func() { vector = before }()

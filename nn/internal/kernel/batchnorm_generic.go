@@ -162,7 +162,7 @@ func batchNormGradAddGeneric(dx, dy, x, add, mean, scale, total, totalX, gamma [
 	batchNormReluGradAddGeneric(dx, dy, x, add, mean, scale, total, totalX, gamma, nil, rows, cols, share)
 }
 
-// Without beta there is no Relu to pass.
+// Without beta there is no Relu.
 func batchNormReluGradAddGeneric(dx, dy, x, add, mean, scale, total, totalX, gamma, beta []float32, rows, cols int, share float32) {
 	for j := range cols {
 		k, meanZ, meanZX := float32(gamma[j]*scale[j]), float32(total[j]*share), float32(totalX[j]*share)

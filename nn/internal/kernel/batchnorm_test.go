@@ -11,7 +11,7 @@ import (
 // A columnTally is the count, mean and sum of squared deviations of values.
 type columnTally struct{ count, mean, squares float64 }
 
-// add takes one more value (Welford's update).
+// add adds one value (Welford's update).
 func (t *columnTally) add(v float64) {
 	t.count++
 	d := v - t.mean
@@ -153,7 +153,7 @@ func batchNormKernels() []vectorKernel {
 }
 
 // normAndGradient returns the normalised x and the gradient that passes Relu.
-// Whether it passes is decided in float32, as the kernels do.
+// Like the kernels, it decides in float32 whether the gradient passes.
 func normAndGradient(x, dy, mean, scale, gamma, beta float32, relu bool) (h, dz float64) {
 	if !relu || fma32(normalised(x, mean, scale), gamma, beta) > 0 {
 		dz = float64(dy)
@@ -161,7 +161,7 @@ func normAndGradient(x, dy, mean, scale, gamma, beta float32, relu bool) (h, dz 
 	return (float64(x) - float64(mean)) * float64(scale), dz
 }
 
-// A batchNormCase is one micro-batch with everything that goes through it.
+// A batchNormCase is one micro-batch with all operands of both passes.
 type batchNormCase struct {
 	rows, cols                     int
 	relu                           bool
@@ -169,7 +169,7 @@ type batchNormCase struct {
 	moments, stats, y              []float32
 	sums, totals, dx               []float32
 	tally                          []float64
-	chunkCuts, colCuts, rowsAtOnce []int // ranges of the calls, from and to all
+	chunkCuts, colCuts, rowsAtOnce []int // boundaries of the calls' ranges, including both ends
 }
 
 func newBatchNormCase(rows, cols int, relu bool) *batchNormCase {
@@ -192,7 +192,7 @@ func newBatchNormCase(rows, cols int, relu bool) *batchNormCase {
 	}
 }
 
-// run does a forward and a backward pass in calls that the cuts make.
+// run does a forward and a backward pass in the calls that the cuts define.
 func (b *batchNormCase) run() {
 	each := func(cuts []int, f func(from, to int)) {
 		for i := range len(cuts) - 1 {
@@ -220,7 +220,7 @@ func (b *batchNormCase) run() {
 	})
 }
 
-// outputs returns everything that a run sets.
+// outputs returns everything that a run computes.
 func (b *batchNormCase) outputs() [][]float32 {
 	tally := make([]float32, 0, 2*len(b.tally)) // its bits
 	for _, v := range b.tally {
@@ -245,7 +245,7 @@ func eachBatchNormCase(t *testing.T, f func(t *testing.T, b *batchNormCase)) {
 	})
 }
 
-// column is column j in float64.
+// column returns column j in float64.
 func (b *batchNormCase) column(x []float32, j int) []float64 {
 	c := make([]float64, b.rows)
 	for i := range c {
@@ -307,8 +307,8 @@ func TestBatchNormEvalOfManyRows(t *testing.T) {
 	})
 }
 
-// The gradient against central differences of the formula, which knows that
-// mean and variance are those of x.
+// The gradient against central differences of the formula, in which mean and
+// variance depend on x.
 func TestBatchNormGradAgainstDifferences(t *testing.T) {
 	eachBatchNormCase(t, func(t *testing.T, b *batchNormCase) {
 		b.run()
@@ -336,7 +336,8 @@ func TestBatchNormGradAgainstDifferences(t *testing.T) {
 				x[i] = v - h
 				want := (up - loss()) / (2 * h)
 				x[i] = v
-				// Two rows close together divide by a small deviation.
+				// With two rows close together, the deviation to divide by is
+				// small.
 				size := max(1, math.Abs(want), float64(b.stats[b.cols+j]))
 				if got := float64(b.dx[i*b.cols+j]); math.Abs(got-want) > 2e-5*size {
 					t.Fatalf("dx[%d, %d] is %v, by differences %v", i, j, got, want)
@@ -347,8 +348,8 @@ func TestBatchNormGradAgainstDifferences(t *testing.T) {
 }
 
 // The backward pass lets a gradient through exactly where the forward pass's
-// output is positive. Here that is decided by the last bit: beta is the
-// negative of the rounded product, so that a chain that rounds it gives 0.
+// output is positive. Here the last bit decides that: beta is the negative of
+// the rounded product, so that a chain that rounds the product gives 0.
 func TestBatchNormGradientPassesWhereOutputIsPositive(t *testing.T) {
 	eachTable(t, func(t *testing.T) {
 		const cols = 1000
@@ -395,8 +396,8 @@ func TestBatchNormBitsHoweverCut(t *testing.T) {
 	})
 }
 
-// The tally of several micro-batches is that of all their rows, and a nil tally
-// changes nothing else.
+// The tally of several micro-batches is that of all their rows, and without a
+// tally the other results are the same.
 func TestBatchNormTallyAndMovingStatistics(t *testing.T) {
 	eachTable(t, func(t *testing.T) {
 		const cols = 37

@@ -1,6 +1,6 @@
 package kernel
 
-// Kernels that treat each column of a matrix by itself. Matrices are (rows,
+// Kernels that treat the columns of a matrix separately. Matrices are (rows,
 // cols) with leading dimension ld, so that a caller can cut columns as well as
 // rows. dst may be x.
 

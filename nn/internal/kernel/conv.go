@@ -1,10 +1,9 @@
 package kernel
 
-// Conv describes a convolution of x (N, H, W, C) with w (KH, KW, C, O) to
-// y (N, OH, OW, O). Output pixel (oh,ow) meets input pixel
-// (oh*StrideH+kh-Top, ow*StrideW+kw-Left) at tap (kh,kw). Where that is outside
-// the image, the tap is left out, as if the image were zero there. Top and Left
-// may be negative, which crops.
+// Conv describes a convolution of x (N, H, W, C) with w (KH, KW, C, O) to y (N,
+// OH, OW, O). At tap (kh,kw) output pixel (oh,ow) reads input pixel
+// (oh*StrideH+kh-Top, ow*StrideW+kw-Left). A tap outside the image is left out,
+// as if the image were zero there. Top and Left may be negative, which crops.
 type Conv struct {
 	N, H, W, C       int
 	KH, KW           int
@@ -16,8 +15,8 @@ type Conv struct {
 // ConvForward computes y from x and w. Every element is one chain of fused
 // multiply-adds, from zero, over (kh, kw, c) ascending.
 //
-// Like its gradients, it computes the part-th of parts parts of the output,
-// and no bit depends on how many there are.
+// Like its gradients, it computes the part-th of parts parts of the output. No
+// bit depends on the number of parts.
 func ConvForward(c Conv, y, x, w []float32, part, parts int, scratch []float32) {
 	if c.pointwise() {
 		gemm.part(c.N*c.H*c.W, c.O, c.C, lines{x, c.C, 1}, lines{w, 1, c.O}, y, false, part, parts, scratch)
@@ -28,8 +27,8 @@ func ConvForward(c Conv, y, x, w []float32, part, parts int, scratch []float32) 
 }
 
 // ConvGradInput computes dx from dy and w. Every element is one chain of fused
-// multiply-adds, from zero, over (kh, kw) descending and o ascending. What no
-// output looks at is zero.
+// multiply-adds, from zero, over (kh, kw) descending and o ascending. Elements
+// that no output reads are zero.
 func ConvGradInput(c Conv, dx, dy, w []float32, part, parts int, scratch []float32) {
 	if c.pointwise() {
 		gemm.part(c.N*c.H*c.W, c.C, c.O, lines{dy, c.O, 1}, lines{w, c.O, 1}, dx, false, part, parts, scratch)
@@ -54,7 +53,7 @@ func ConvGradWeight(c Conv, dw, x, dy []float32, accumulate bool, part, parts in
 	gemm.convGradWeight(&c, dw, x, dy, accumulate, part, parts, scratch)
 }
 
-// ConvForwardScratch returns how many floats of scratch each of parts threads
+// ConvForwardScratch returns the floats of scratch that each of parts threads
 // needs for ConvForward.
 func ConvForwardScratch(c Conv, parts int) int {
 	if c.pointwise() {
@@ -87,14 +86,15 @@ func ConvGradWeightScratch(c Conv, parts int) int {
 	return gemm.convScratch(c.N*c.OH*c.OW, c.O, c.N*c.OH)
 }
 
-// pointwise reports whether pixels are multiplied each by itself: the
-// convolution is a product of matrices as they lie.
+// pointwise reports whether each pixel is multiplied separately: the
+// convolution is then a product of the matrices in place.
 func (c Conv) pointwise() bool {
 	return c.KH == 1 && c.KW == 1 && c.StrideH == 1 && c.StrideW == 1 &&
 		c.Top == 0 && c.Left == 0 && c.OH == c.H && c.OW == c.W
 }
 
-// part computes a part of C = A·B or C += A·B, cut along its longer side.
+// part computes a part of C = A·B or C += A·B, which is cut along its longer
+// side.
 func (g *gemmTable) part(m, n, k int, a, b lines, c []float32, accumulate bool, part, parts int, scratch []float32) {
 	i0, i1, j0, j1 := g.cut(m, n, part, parts)
 	if i0 < i1 && j0 < j1 {
@@ -111,8 +111,8 @@ func (g *gemmTable) partScratch(m, n, k, parts int) int {
 	return floats
 }
 
-// cut returns the rows and columns of a part of C. Columns are cut where
-// vectors end.
+// cut returns the rows and columns of a part of C. Columns are cut at multiples
+// of a vector.
 func (g *gemmTable) cut(m, n, part, parts int) (i0, i1, j0, j1 int) {
 	if m >= n {
 		i0, i1 = share(m, 1, part, parts)
@@ -122,8 +122,8 @@ func (g *gemmTable) cut(m, n, part, parts int) (i0, i1, j0, j1 int) {
 	return 0, m, j0, j1
 }
 
-// share returns the part-th of parts even parts of n, but for the last in
-// whole units.
+// share returns the part-th of parts even parts of n, in whole units except for
+// the last.
 func share(n, unit, part, parts int) (from, to int) {
 	units := (n + unit - 1) / unit
 	return min(n, units*part/parts*unit), min(n, units*(part+1)/parts*unit)

@@ -53,7 +53,7 @@ func (c Conv) layer() string {
 	return fmt.Sprintf("%dx%dx%d/%dx%d/s%d/%d-%d", c.N, c.H, c.W, c.KH, c.KW, c.StrideH, c.C, c.O)
 }
 
-// BenchmarkConv counts taps outside the image like any other.
+// BenchmarkConv counts taps outside the image like all others.
 func BenchmarkConv(b *testing.B) {
 	for _, layer := range convLayers() {
 		for i, c := range convCases(layer) {

@@ -1,8 +1,8 @@
 package kernel
 
-// A block is what one pass over the destination multiplies: k-steps [k0,k1) of
-// columns [j0,j0+nb). The first whole columns of B are read from in, the others
-// from packed.
+// A block is the part of B that one pass over the destination multiplies:
+// k-steps [k0,k1) of columns [j0,j0+nb). The first whole columns of B are read
+// from in, the others from packed.
 type block struct {
 	k0, k1, j0, nb int
 	whole          int
@@ -12,10 +12,10 @@ type block struct {
 
 	dst, src []float32
 	runs     runs      // of the region that is multiplied
-	aPacked  []float32 // room for a tile's lines
+	aPacked  []float32 // space for a tile's lines
 }
 
-// A direction has count pixels, from one to the next in source and destination.
+// A direction has count pixels, with their distances in source and destination.
 type direction struct{ count, from, to int }
 
 // region multiplies the runs with the lines that begin at from, in all three
@@ -56,8 +56,8 @@ func (b *block) region(g *gemmTable, d [3]direction, from, to int, load bool) {
 	}
 }
 
-// order joins directions where one goes on in the other, and returns the one
-// that tiles go along at the least cost.
+// order joins directions where one continues the other, and returns the one
+// along which tiles have the least cost.
 func (b *block) order(g *gemmTable, d *[3]direction) int {
 	for i := range 2 {
 		for j := i + 1; j < 3; j++ {
@@ -74,8 +74,8 @@ func (b *block) order(g *gemmTable, d *[3]direction) int {
 	for i, x := range d {
 		rows := evenly(x.count, g.rows)
 		tiles := (x.count + rows - 1) / rows * (d[(i+1)%3].count * d[(i+2)%3].count)
-		// The time of a tile of few rows is that of reading B; 13 columns take as
-		// long as packing.
+		// The time of a tile of few rows is that of reading B; packing takes as
+		// long as 13 columns.
 		cost := tiles * (max(rows, 6) + 1) * 64
 		if b.packs(g, x, rows) {
 			cost += tiles * rows * 64 * 13 / b.nb
@@ -87,9 +87,9 @@ func (b *block) order(g *gemmTable, d *[3]direction) int {
 	return best
 }
 
-// packs reports whether the lines of a tile are packed: lines that fall on the
-// same few sets of the first-level cache, if they do not all have room there or
-// are read again for many columns.
+// packs reports whether to pack the lines of a tile: lines that fall on the
+// same few sets of the first-level cache, if they do not all fit there or are
+// read again for many columns.
 func (b *block) packs(g *gemmTable, x direction, rows int) bool {
 	return !g.strided || x.count > 1 && x.from%cacheWay == 0 && (b.nb > 2*g.cols || rows > 8)
 }

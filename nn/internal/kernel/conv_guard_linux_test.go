@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// Nothing outside the operands is touched, be it only by a vector's dead lanes.
+// Nothing outside the operands is touched, not even by a vector's dead lanes.
 func TestConvBesideGuardPages(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
 		for i, shape := range convShapes() {
 			if i%3 != 0 {
-				continue // mapping takes its time
+				continue // mapping is slow
 			}
 			for _, c := range convCases(shape) {
 				for parts := 1; parts <= 2; parts++ {

@@ -6,22 +6,22 @@ import "unsafe"
 const (
 	runInts = 4
 
-	runFrom   = 0 // where A's elements begin, as they are multiplied
-	runRow    = 1 // the row of B's block where B's begin
-	runK      = 2 // how many there are, more than 0
-	runSource = 3 // where A's elements begin before they are packed
+	runFrom   = 0 // offset of A's elements, as they are multiplied
+	runRow    = 1 // first row in B's block
+	runK      = 2 // number of products, more than 0
+	runSource = 3 // offset of A's elements before they are packed
 )
 
-// runs lists the runs of a block. Places are relative to those of the first
+// runs lists the runs of a block. Offsets are relative to those of the first
 // one: first, row.
 type runs struct {
 	table      []int
 	first, row int
-	k          int // in all
+	k          int // total number of products
 }
 
-// add appends a run. One that goes on where the last one ends, step by step,
-// makes it longer.
+// add appends a run. One that continues the last one, step by step, is joined
+// with it.
 func (r *runs) add(source, row, k, step int) {
 	if len(r.table) == 0 {
 		r.first, r.row, r.k = source, row, 0
@@ -38,8 +38,8 @@ func (r *runs) add(source, row, k, step int) {
 	r.table = append(r.table, source, row, k, source)
 }
 
-// pack makes the runs' places those of packed lines, width side by side, run
-// after run.
+// pack changes the runs' offsets to those of packed lines: width side by side,
+// run after run.
 func (r *runs) pack(width int) {
 	from := 0
 	for run := r.table; len(run) > 0; run = run[runInts:] {
@@ -48,7 +48,7 @@ func (r *runs) pack(width int) {
 	}
 }
 
-// packRuns packs the elements that count lines have in the runs.
+// packRuns packs the elements of count lines that the runs cover.
 func (g *gemmTable) packRuns(width, count int, r *runs, a lines, dst []float32) {
 	for run := r.table; len(run) > 0; run = run[runInts:] {
 		g.pack(width, count, run[runK], lines{a.x[run[runSource]:], a.line, a.step}, dst[run[runFrom]:])
@@ -57,12 +57,12 @@ func (g *gemmTable) packRuns(width, count int, r *runs, a lines, dst []float32) 
 
 // convBuffers are the parts of a convolution's scratch.
 type convBuffers struct {
-	runs []int // empty, with room for as many runs as there can be
+	runs []int // empty, with the capacity for all runs of a block
 	b, a []float32
 }
 
-// convScratch returns how many floats a product of k steps to n columns needs
-// whose blocks have at most limit runs.
+// convScratch returns the floats of scratch for a product of k steps and n
+// columns whose blocks have at most limit runs.
 func (g *gemmTable) convScratch(k, n, limit int) int {
 	if k == 0 {
 		return 0
@@ -75,9 +75,9 @@ func (g *gemmTable) convFloats(kc, nc, limit int) int {
 	return cacheLine - 1 + tableFloats(min(limit, kc)) + kc*nc + packGrain*g.cols + (kc+packGrain)*g.lines
 }
 
-// convBuffers cuts up the scratch for blocks of B of kc by nc: as convScratch
-// has them, or with fewer steps where there is less, as where a smaller product
-// must do with what a larger one has, whose steps happen to divide better.
+// convBuffers divides the scratch for blocks of B of kc by nc. The blocks are
+// those of convScratch, or have fewer steps if there is less scratch: a smaller
+// product whose steps divide better must fit in the scratch of a larger one.
 func (g *gemmTable) convBuffers(k, n, limit int, scratch []float32) (buffers convBuffers, kc, nc int) {
 	kc, nc = g.convBlock(k, n)
 	for kc > packGrain && g.convFloats(kc, nc, limit) > len(scratch) {
@@ -91,10 +91,12 @@ func (g *gemmTable) convBuffers(k, n, limit int, scratch []float32) (buffers con
 	return convBuffers{ints[:0], x[:b], x[b:]}, kc, nc
 }
 
-// tableFloats returns the room of a table of runs, in whole cache lines.
+// tableFloats returns the size of a table of runs in floats, in whole cache
+// lines.
 func tableFloats(limit int) int { return roundUp(limit*runInts*2, cacheLine) }
 
-// convBlock returns the block of B for a product of k steps to n columns.
+// convBlock returns the size of B's blocks for a product of k steps and n
+// columns.
 func (g *gemmTable) convBlock(k, n int) (kc, nc int) {
 	return roundUp(evenly(k, g.kc), packGrain), roundUp(evenly(n, g.nc), g.cols)
 }

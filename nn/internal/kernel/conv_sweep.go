@@ -1,32 +1,33 @@
 package kernel
 
 // A sweep moves a kernel over images. It is a convolution, or one phase of its
-// input's gradient: the pixels of dx that are a stride apart meet the same
-// taps, which lie a stride apart as well, and pixel after pixel of dy.
+// input's gradient: pixels of dx that are a stride apart meet the same taps,
+// which are a stride apart as well, and successive pixels of dy.
 //
-// It is a matrix product whose A has a line for each pixel of the destination
-// and an element for each (tap, channel of the source). In channels-last images
-// the taps of a row of the kernel lie side by side, so a line of A is made of
-// runs, one for each row of taps, and is read where it lies. Pixels at the edges
-// of the image lack taps; all those that lack the same are a region, where the
-// lines of A lie at even distances from column to column, from row to row and
-// from example to example. A tile goes along whichever fills it best.
+// It is a matrix product. A has a line for each pixel of the destination and an
+// element for each (tap, channel of the source). In channels-last images the
+// taps of a row of the kernel are side by side, so a line of A consists of
+// runs, one for each row of taps, and is read in place. Pixels at the edges of
+// the image lack taps; all those that lack the same taps form a region, where
+// the lines of A are at constant distances from column to column, from row to
+// row and from example to example. A tile goes along the direction that fills
+// it best.
 type sweep struct {
 	n           int  // examples
 	down, along axis // rows and columns
 	k, j        int  // channels of the source and of the destination
 
-	first      int // place of the destination's first pixel
-	dn, dp, dq int // from there to the next example, row and pixel
+	first      int // offset of the destination's first pixel
+	dn, dp, dq int // distances to the next example, row and pixel
 
 	w             lines // of a tap: j lines of k
-	wFirst        int   // place in w of the first tap
-	wDown, wAlong int   // from there to the next one
-	flipped       bool  // taps do not follow each other as steps of w do
+	wFirst        int   // offset of the first tap in w
+	wDown, wAlong int   // distances to the next tap
+	flipped       bool  // the taps' order is not that of w's steps
 }
 
-// An axis has count positions. Position i meets place i*stride+t-before of size
-// places at tap t of taps.
+// An axis has count positions. At tap t of taps, position i meets input
+// i*stride+t-before of size.
 type axis struct {
 	count, stride, before int
 	taps, size            int
@@ -76,8 +77,8 @@ func gradAxis(size, stride, before, taps, out, phase int) (x axis, last int) {
 	return x, 0
 }
 
-// span returns the taps [from, to) that position i has in the image, and the
-// end of the positions up to limit that have the same.
+// span returns the taps [from, to) of position i that are inside the image, and
+// the end of the following positions, up to limit, with the same taps.
 func (x axis) span(i, limit int) (from, to, end int) {
 	from, to = x.tapsAt(i)
 	for end = i + 1; end < limit; end++ {
@@ -109,8 +110,8 @@ func (s *sweep) scratch(parts int) int {
 }
 
 // cut returns the columns and the rows (of all examples' images) of a part.
-// What is cut along rows packs all of B for each, what is cut along columns may
-// pack all of A.
+// Parts that are cut along rows each pack all of B; parts that are cut along
+// columns may each pack all of A.
 func (s *sweep) cut(part, parts int) (j0, j1, r0, r1 int) {
 	pixels, rows := s.n*s.down.count*s.along.count, s.n*s.down.count
 	if s.j >= parts*gemm.cols && (pixels < s.j || rows < parts) {
@@ -150,7 +151,7 @@ func (s *sweep) run(dst, src, w []float32, part, parts int, scratch []float32) {
 			for j := b.whole; j < b.nb; j += g.cols {
 				s.packB(g, b.j0+j, min(g.cols, b.nb-j), b.k0, b.k1, b.packed[(j-b.whole)*(b.k1-b.k0):])
 			}
-			// Whole examples, and the rows before and behind them.
+			// Whole examples, and the partial ones before and after them.
 			for r := r0; r < r1; {
 				n, p := r/s.down.count, r%s.down.count
 				examples, rows := 1, min(s.down.count-p, r1-r)
@@ -190,7 +191,7 @@ func (s *sweep) packB(g *gemmTable, j, count, k0, k1 int, dst []float32) {
 	}
 }
 
-// regions multiplies the block into rows [p0,p1) of examples [n0,n1).
+// regions multiplies the block by the rows [p0,p1) of examples [n0,n1).
 func (s *sweep) regions(g *gemmTable, b *block, n0, n1, p0, p1 int) {
 	for p := p0; p < p1; {
 		t0, t1, pEnd := s.down.span(p, p1)
@@ -227,7 +228,7 @@ func (s *sweep) regions(g *gemmTable, b *block, n0, n1, p0, p1 int) {
 	}
 }
 
-// findRuns lists what of the block the taps [t0,t1)x[u0,u1) have.
+// findRuns lists the runs of the block that the taps [t0,t1)x[u0,u1) have.
 func (s *sweep) findRuns(b *block, t0, t1, u0, u1 int) {
 	b.runs.table = b.runs.table[:0]
 	for t := t0; t < t1; t++ {

@@ -11,9 +11,9 @@ import (
 	"unsafe"
 )
 
-// convShapes are geometries of every kind: kernels of one, two, three and
-// seven pixels, strides apart, odd sizes, padding that is larger on one side,
-// crops, kernels larger than the image, and channels around all tiles' widths.
+// convShapes are geometries of every kind: kernels of one, two, three and seven
+// pixels, various strides, odd sizes, padding that is larger on one side,
+// crops, kernels larger than the image, and channels around all tile widths.
 func convShapes() []Conv {
 	var shapes []Conv
 	add := func(c Conv, bottom, right int) {
@@ -43,17 +43,18 @@ func convShapes() []Conv {
 		Conv
 		bottom, right int
 	}{
-		// Crops; taps that never meet the image, outputs that meet nothing.
+		// Crops; taps that never meet the image, outputs without any tap.
 		{Conv{N: 2, H: 8, W: 8, C: 16, KH: 1, KW: 1, StrideH: 2, StrideW: 2, Top: -1, Left: -1, O: 8}, 1, 1},
 		{Conv{N: 2, H: 7, W: 9, C: 5, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: -1, Left: -2, O: 33}, -1, 0},
 		{Conv{N: 2, H: 2, W: 2, C: 33, KH: 3, KW: 3, StrideH: 1, StrideW: 1, Top: 1, Left: 1, O: 40}, 1, 1},
 		{Conv{N: 3, H: 1, W: 2, C: 4, KH: 5, KW: 7, StrideH: 1, StrideW: 1, Top: 6, Left: 9, O: 3}, 7, 8},
 		{Conv{N: 1, H: 2, W: 3, C: 4, KH: 2, KW: 2, StrideH: 4, StrideW: 5, Top: 3, Left: 6, O: 20}, 9, 9},
 		{Conv{N: 1, H: 2, W: 30, C: 2, KH: 11, KW: 1, StrideH: 1, StrideW: 1, Top: 10, O: 3}, 10, 0},
-		// A 1 x 1 kernel that is and that is not a plain product.
+		// 1 x 1 kernels that are a plain product, and that are not.
 		{Conv{N: 3, H: 5, W: 7, C: 33, KH: 1, KW: 1, StrideH: 1, StrideW: 1, O: 17}, 0, 0},
 		{Conv{N: 3, H: 5, W: 7, C: 8, KH: 1, KW: 1, StrideH: 1, StrideW: 1, Top: 1, O: 17}, 1, 0},
-		// Several blocks of k and of columns; lines of A on the same cache sets.
+		// Several blocks of k and of columns; lines of A on the same cache
+		// sets.
 		{Conv{N: 2, H: 20, W: 19, C: 3, KH: 3, KW: 2, StrideH: 1, StrideW: 2, Top: 1, Left: 1, O: 5}, 1, 1},
 		{Conv{N: 2, H: 3, W: 5, C: 3, KH: 2, KW: 3, StrideH: 1, StrideW: 1, Left: 1, O: 530}, 0, 1},
 		{Conv{N: 2, H: 3, W: 5, C: 530, KH: 2, KW: 1, StrideH: 1, StrideW: 1, O: 3}, 0, 0},
@@ -119,7 +120,8 @@ func (c *convCase) part(out []float32, part, parts int, scratch []float32) {
 	}
 }
 
-// run returns the output in parts, each with as much scratch as promised.
+// run returns the output computed in parts, each with exactly the promised
+// scratch.
 func (c *convCase) run(parts int) []float32 {
 	out := append([]float32(nil), c.out...)
 	scratch := make([]float32, c.scratch(parts))
@@ -132,8 +134,8 @@ func (c *convCase) run(parts int) []float32 {
 	return out
 }
 
-// want returns the output as the contract has it, each element one chain, and
-// for each the exact value with the magnitude of what was added.
+// want returns the output by the contract, each element one chain, and for each
+// the exact value and the sum of the magnitudes of its terms.
 func (c *convCase) want(multiplyAdd func(a, b, c float32) float32) (chain []float32, exact, magnitude []float64) {
 	chain, exact, magnitude = append([]float32(nil), c.out...), make([]float64, len(c.out)), make([]float64, len(c.out))
 	for i, x := range c.out {
@@ -159,9 +161,9 @@ func (c *convCase) want(multiplyAdd func(a, b, c float32) float32) (chain []floa
 	return chain, exact, magnitude
 }
 
-// eachProduct calls f with the elements of x, y and w that meet. The order is
-// that of the chains of all three: along oh and ow ascending, kh and kw descend
-// for an element of x.
+// eachProduct calls f with the indices of the elements of x, y and w that are
+// multiplied. The order is that of the chains of all three: along oh and ow
+// ascending, kh and kw descend for an element of x.
 func (c Conv) eachProduct(f func(x, y, w int)) {
 	for n := range c.N {
 		for oh := range c.OH {
@@ -227,8 +229,8 @@ func TestConv(t *testing.T) {
 	})
 }
 
-// An example's outputs do not depend on its batch, and a weight's gradient not
-// on how its examples are batched.
+// An example's outputs do not depend on its batch, nor a weight's gradient on
+// how its examples are batched.
 func TestConvBatches(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
 		for _, shape := range convShapes() {
@@ -256,8 +258,8 @@ func TestConvBatches(t *testing.T) {
 	})
 }
 
-// Every product is made by the profile's kernel of panels, and none with what
-// is outside the image.
+// The profile's kernel of panels does every product, and none with pixels
+// outside the image.
 func TestConvProfile(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
 		panels, products := gemm.panels, 0
@@ -286,8 +288,8 @@ func TestConvProfile(t *testing.T) {
 	})
 }
 
-// Images are read where they lie, and not packed, where their lines fall on
-// different cache sets.
+// Images are read in place, and not packed, if their lines fall on different
+// cache sets.
 func TestConvReadsInPlace(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
 		if !gemm.strided {

@@ -1,8 +1,8 @@
 package kernel
 
 // convGradWeight multiplies, for each tap, the pixels of x that the tap meets,
-// as a transposed A, with dy. Steps along k are the pixels of dy; those of a row
-// that a tap has in the image are a run.
+// as a transposed A, with dy. Steps along k are the pixels of dy; those of a
+// row whose tap is inside the image form a run.
 func (g *gemmTable) convGradWeight(c *Conv, dw, x, dy []float32, accumulate bool, part, parts int, scratch []float32) {
 	m, k := c.KH*c.KW*c.C, c.N*c.OH*c.OW
 	i0, i1, j0, j1 := g.cutGradWeight(c, part, parts)
@@ -72,8 +72,8 @@ func (g *gemmTable) tap(c *Conv, r *runs, channels int, x, dy []float32, nb, who
 	}
 }
 
-// pixelRuns lists the pixels [k0,k1) of dy that a tap meets in the image, and
-// reports whether it meets one before them.
+// pixelRuns lists the pixels [k0,k1) of dy whose tap is inside the image, and
+// reports whether there is such a pixel before k0.
 func (c *Conv) pixelRuns(r *runs, kh, kw, k0, k1 int) (before bool) {
 	r.table = r.table[:0]
 	from, to := axis{c.OH, c.StrideH, c.Top, c.KH, c.H}.positions(kh)
@@ -95,7 +95,7 @@ func (c *Conv) pixelRuns(r *runs, kh, kw, k0, k1 int) (before bool) {
 	return from*c.OW+left < k0
 }
 
-// positions returns the positions [from, to) that meet the image at tap t.
+// positions returns the positions [from, to) whose tap t is inside the image.
 func (x axis) positions(t int) (from, to int) {
 	first := t - x.before
 	from = max(0, (-first+x.stride-1)/x.stride)

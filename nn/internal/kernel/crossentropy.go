@@ -8,9 +8,9 @@ import "math"
 //	lse[r]  = log Σ exp(z)
 //	loss[r] = (1-smoothing) (lse - z[t]) + smoothing (lse - mean(z))
 //
-// Smoothing spreads that part of the target evenly over all classes (Szegedy
+// Smoothing spreads that share of the target evenly over all classes (Szegedy
 // et al.: Rethinking the Inception Architecture, arXiv 1512.00567, section 7;
-// PyTorch's definition). correct[r] is 1 where t is the first of the largest
+// PyTorch's definition). correct[r] is 1 if t is the first of the largest
 // logits, else 0. A row with t < 0 is padding: loss and correct are 0. loss,
 // correct, lse and targets are (rows).
 func CrossEntropy(loss, correct, lse, logits []float32, targets []int32, rows, vocab int, smoothing float32) {
@@ -35,11 +35,12 @@ func CrossEntropy(loss, correct, lse, logits []float32, targets []int32, rows, v
 	}
 }
 
-// TargetRanks sets ranks[r] to the number of classes that come before the target
-// of row r, by their logits and among equal ones by their index: 0 where
-// CrossEntropy's correct is 1, less than k where the target is among the first
+// TargetRanks sets ranks[r] to the number of classes that come before the
+// target of row r, by larger logits and among equal ones by a smaller index: 0
+// if CrossEntropy's correct is 1, less than k if the target is among the first
 // k. It is -1 for padding. A class whose logit is NaN comes before the target,
-// and so does every class where the target's is. ranks and targets are (rows).
+// and so does every class if the target's logit is NaN. ranks and targets are
+// (rows).
 func TargetRanks(ranks, logits []float32, targets []int32, rows, vocab int) {
 	for r := range rows {
 		t := targets[r]
@@ -68,7 +69,7 @@ func TargetRanks(ranks, logits []float32, targets []int32, rows, vocab int) {
 //
 //	dz = scale (exp(z - lse) - (1-smoothing) [j = t] - smoothing/vocab)
 //
-// Rows with t < 0 get zeros. dlogits may be logits.
+// Rows with t < 0 are set to zero. dlogits may be logits.
 func CrossEntropyGrad(dlogits, logits, lse []float32, targets []int32, scale float32, rows, vocab int, smoothing float32) {
 	spread := smoothing / float32(vocab)
 	for r := range rows {
@@ -78,8 +79,9 @@ func CrossEntropyGrad(dlogits, logits, lse []float32, targets []int32, scale flo
 			clear(dz)
 			continue
 		}
-		// The target's own element before its logit is overwritten: taking
-		// 1-smoothing off the scaled sum afterwards would round it twice.
+		// Compute the target's own element before its logit is overwritten:
+		// subtracting 1-smoothing from the scaled sum afterwards would round it
+		// twice.
 		atTarget := expSum(z[t:t+1], 1, lse[r]) - (1 - smoothing) - spread
 		vector.softmaxGrad(dz, z, lse[r], spread, scale)
 		dz[t] = atTarget * scale

@@ -9,7 +9,7 @@ import (
 
 const testSmoothing = 0.1
 
-// targetsOf returns targets below vocab for 16 rows, some of them padding.
+// targetsOf returns targets below vocab for 16 rows, including some of padding.
 func targetsOf(vocab int) []int32 {
 	if t, ok := targetsByVocab[vocab]; ok {
 		return t
@@ -38,7 +38,7 @@ func crossEntropyKernels() []vectorKernel {
 			name: "CrossEntropy", byRow: true,
 			operands: []operand{row, row, row, {role: reads}},
 			call: func(o [][]float32, c cut) {
-				for r := 0; r < c.rows; r += 8 { // so that the benchmark's rows have targets
+				for r := 0; r < c.rows; r += 8 { // the benchmark's rows need targets
 					n := min(8, c.rows-r)
 					part := cut{c.row + r, 0, n, c.cols, c.ld}
 					CrossEntropy(o[0][r:], o[1][r:], o[2][r:], o[3][r*c.cols:], targets(part), n, c.cols, testSmoothing)
@@ -75,7 +75,8 @@ func crossEntropyKernels() []vectorKernel {
 			want: func(o [][]float32, c cut) [][]float64 {
 				ranks := make([]float64, c.rows)
 				for r := range c.rows {
-					// The target's place when the classes are sorted, ties left in order.
+					// The target's position when the classes are sorted, with
+					// ties in their order.
 					z := o[1][r*c.cols : (r+1)*c.cols]
 					order := make([]int, c.cols)
 					for j := range order {
@@ -172,7 +173,7 @@ func TestCrossEntropyOfTiesAndLargeLogits(t *testing.T) {
 	})
 }
 
-// Padded rows get zeros whatever they hold.
+// Padded rows are set to zero whatever they contain.
 func TestCrossEntropyGradOfPadding(t *testing.T) {
 	eachTable(t, func(t *testing.T) {
 		z := []float32{1, float32(math.NaN()), 2}
@@ -183,7 +184,7 @@ func TestCrossEntropyGradOfPadding(t *testing.T) {
 	})
 }
 
-// What is no number is never behind the target.
+// A class with a NaN never comes after the target.
 func TestTargetRanksOfNaN(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range []struct {

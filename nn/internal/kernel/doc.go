@@ -1,12 +1,12 @@
-// Package kernel holds the float32 kernels that programs are made of.
+// Package kernel has the float32 kernels of which programs consist.
 //
 // # Contract
 //
 // Every output element is a fixed chain of operations. The chain does not
 // depend on the number of rows or columns of the call, on how the work is cut
-// into tiles, cache blocks or threads, nor on where an element lies in its
-// buffer. A caller may therefore split the rows (or, where a kernel says so,
-// the columns) of a call in any way and gets the same bits.
+// into tiles, cache blocks or threads, nor on the place of an element in its
+// buffer. A caller may therefore split the rows (or, if a kernel says so, the
+// columns) of a call in any way without changing a bit.
 //
 //   - Gemm: fused multiply-adds over k in ascending order, starting from C
 //     when it accumulates and from zero when it does not.
@@ -25,8 +25,8 @@
 //
 // The bits may differ between profiles (see Profile), never within one.
 //
-// Kernels start no goroutines, allocate nothing, write no element outside
-// their outputs and read none outside their inputs (a guard page may lie right
-// behind either). Lengths are trusted: the program checked them when it was
+// Kernels start no goroutines, allocate nothing, write no element outside their
+// outputs and read none outside their inputs (a guard page may follow
+// directly). Lengths are trusted: the program checked them when it was
 // compiled. Matrices are row-major.
 package kernel

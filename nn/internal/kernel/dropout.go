@@ -6,12 +6,13 @@ import "gpipebench/nn/philox"
 // first to first+len(dst) of one example (Srivastava et al.: Dropout, JMLR 15,
 // 2014, scaled while training). add may be nil. dst may be x or add.
 //
-// Whether an element is kept is a function of the key, the step, the example
-// and the element's index e alone: word (e/16)%4 of the Philox block with counter
+// Whether an element is kept is a function of only the key, the step, the
+// example and the element's index e: word (e/16)%4 of the Philox block with
+// counter
 //
 //	{16(e/64) + e%16, step, example, step>>32 ^ example>>32<<16}
 //
-// is at least rate * 2^32. So 64 elements share 16 counters, one to a vector
+// is at least rate * 2^32. So 64 elements share 16 counters, one per vector
 // lane. rate is in [0, 1).
 func Dropout(dst, x, add []float32, rate float32, key philox.Key, step, example uint64, first int) {
 	threshold := uint32(float64(rate) * (1 << 32))

@@ -12,7 +12,7 @@ const (
 	testRate    = 0.3
 	testStep    = 3<<32 + 17
 	testExample = 5<<32 + 1234
-	testFirst   = 61 // so that cuts meet every place in a group
+	testFirst   = 61 // so that cuts fall on every place in a group
 )
 
 var testKey = philox.KeyOf(1, "layer/dropout")
@@ -51,7 +51,7 @@ func dropoutKernels() []vectorKernel {
 	return kernels
 }
 
-// dropoutReference is the definition, one element at a time.
+// dropoutReference computes the definition for one element.
 func dropoutReference(x, add, rate float32, step, example uint64, e int) float32 {
 	word := philox.Block(testKey, [4]uint32{
 		uint32(16*(e/64) + e%16), uint32(step), uint32(example), uint32(step>>32) ^ uint32(example>>32)<<16,

@@ -2,8 +2,7 @@ package kernel
 
 import "math"
 
-// Kernels on each element by itself, over len(dst) elements. dst may be any of
-// the inputs.
+// Element-wise kernels, over len(dst) elements. dst may be any of the inputs.
 
 // Add sets dst to a + b.
 func Add(dst, a, b []float32) { vector.add(dst, a, b) }
@@ -20,8 +19,8 @@ func AddScaled(dst, a, b []float32, s float32) { vector.addScaled(dst, a, b, s) 
 // Zero sets dst to +0.
 func Zero(dst []float32) { clear(dst) }
 
-// Relu sets dst to x where x is not negative and to 0 elsewhere. NaN and -0
-// stay what they are.
+// Relu sets dst to x where x is not negative and to 0 elsewhere. NaN and -0 are
+// preserved.
 func Relu(dst, x []float32) { vector.relu(dst, x) }
 
 // AddRelu sets dst to Relu(a + b).
@@ -31,17 +30,17 @@ func AddRelu(dst, a, b []float32) { vector.addRelu(dst, a, b) }
 // output or its input.
 func ReluGrad(dst, dy, y []float32) { vector.reluGrad(dst, dy, y) }
 
-// Gelu sets dst to the Gaussian error linear unit of x in its tanh form,
-// x(1 + tanh u)/2 with u = √(2/π)(x + 0.044715x³) (Hendrycks and Gimpel:
-// Gaussian Error Linear Units, arXiv 1606.08415, section 2). It is computed as
-// x / (1 + exp(-2u)), which does not cancel for negative x. The formula has no
-// value at -Inf: it gives NaN.
+// Gelu sets dst to the Gaussian error linear unit of x in its tanh form, x(1 +
+// tanh u)/2 with u = √(2/π)(x + 0.044715x³) (Hendrycks and Gimpel: Gaussian
+// Error Linear Units, arXiv 1606.08415, section 2). It is computed as x / (1 +
+// exp(-2u)), which does not cancel for negative x. The formula is undefined at
+// -Inf and gives NaN.
 func Gelu(dst, x []float32) { vector.gelu(dst, x) }
 
 // GeluGrad sets dst to dy times the derivative of Gelu at x.
 func GeluGrad(dst, dy, x []float32) { vector.geluGrad(dst, dy, x) }
 
-// Clip sets dst to x cut to [-limit, limit]. NaN stays NaN.
+// Clip sets dst to x limited to [-limit, limit]. NaN stays NaN.
 func Clip(dst, x []float32, limit float32) { vector.clip(dst, x, limit) }
 
 // ClipGrad sets dst to dy where |x| <= limit and to 0 elsewhere, also where x
@@ -115,7 +114,7 @@ func gelu(x float32) float32 {
 }
 
 // geluGradGeneric uses x(1 + tanh u)/2 = x s(2u) with the logistic function s,
-// whose derivative is s(1-s). Beyond 12 s is 0 or 1.
+// whose derivative is s(1-s). Beyond ±12 s is 0 or 1.
 func geluGradGeneric(dst, dy, x []float32) {
 	for i := range dst {
 		v := min(max(float64(x[i]), -12), 12)

@@ -49,11 +49,12 @@ func elementwiseKernels() []vectorKernel {
 	return kernels
 }
 
-// geluUlps allows for the exponential's argument, up to 88 and off by 1.5 ulp.
+// geluUlps allows for the exponential's argument, which is up to 88 and off by
+// 1.5 ulp.
 const geluUlps = 256
 
-// geluReference is the published formula, x(1 + tanh u)/2, where float64's
-// cancellation allows, and its limits elsewhere.
+// geluReference is the published formula, x(1 + tanh u)/2, where it does not
+// cancel in float64, and its limits elsewhere.
 func geluReference(x float64) float64 {
 	switch {
 	case math.IsInf(x, -1):

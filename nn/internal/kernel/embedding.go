@@ -4,8 +4,8 @@ package kernel
 //
 //	table[ids[r]] * scale + add[r % period]
 //
-// by fused multiply-adds. table is (vocabulary, dim). add, (period, dim), holds
-// the position embedding and may be nil.
+// by fused multiply-adds. table is (vocabulary, dim). add, (period, dim), has
+// the position embeddings and may be nil.
 func Embed(dst, table []float32, ids []int32, dim int, scale float32, add []float32, period int) {
 	for r, id := range ids {
 		out, row := dst[r*dim:(r+1)*dim], table[int(id)*dim:(int(id)+1)*dim]
@@ -18,9 +18,9 @@ func Embed(dst, table []float32, ids []int32, dim int, scale float32, add []floa
 	}
 }
 
-// EmbedGrad adds scale * dy[r] to row ids[r] of dtable, rows ascending, by fused
-// multiply-adds, in the columns from to to only: threads may cut the columns,
-// never the rows. dy is (len(ids), dim).
+// EmbedGrad adds scale * dy[r] to row ids[r] of dtable, rows ascending, by
+// fused multiply-adds, only in the columns from to to-1: threads may cut the
+// columns, never the rows. dy is (len(ids), dim).
 func EmbedGrad(dtable, dy []float32, ids []int32, dim, from, to int, scale float32) {
 	for r, id := range ids {
 		sum := dtable[int(id)*dim+from : int(id)*dim+to]

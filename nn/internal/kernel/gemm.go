@@ -6,32 +6,32 @@ package kernel
 // and one of B's is 1.
 //
 // scratch has at least GemmScratch(m,n,k) elements. If epilogue is not nil, it
-// is called for blocks [i0,i1)x[j0,j1) that tile C, for each when its values
-// are final, while they are still in cache.
+// is called once for each of the blocks [i0,i1)x[j0,j1) that tile C, when the
+// block's values are final and still in cache.
 func Gemm(m, n, k int, a []float32, ars, acs int, b []float32, brs, bcs int, c []float32, ldc int, accumulate bool, scratch []float32, epilogue func(i0, i1, j0, j1 int)) {
 	gemm.run(m, n, k, lines{a, ars, acs}, lines{b, bcs, brs}, c, ldc, accumulate, scratch, epilogue)
 }
 
-// GemmScratch returns how many floats of scratch Gemm needs. It is monotone in
-// m, n and k: what suffices for a product suffices for its parts.
+// GemmScratch returns the floats of scratch that Gemm needs. It is monotone in
+// m, n and k: the scratch for a product suffices for its parts.
 func GemmScratch(m, n, k int) int { return gemm.scratch(m, n, k) }
 
 // A gemmTable is one implementation of Gemm.
 //
-// A block of B, kc by at most nc, is packed and stays in the second-level
-// cache while all of A passes by, a few rows at a time, kc elements of each,
-// which stay in the first-level cache while the block's panels pass by. This
-// is the loop order of Goto and van de Geijn (Anatomy of High-Performance
-// Matrix Multiplication, ACM TOMS 34, 2008) with the roles of A and B
-// exchanged and a block of A that is as small as can be: so C is walked by
-// rows, the epilogue gets long ones, and the scratch is small.
+// A block of B, kc by at most nc, is packed and stays in the second-level cache
+// while all of A passes by, a few rows at a time, kc elements of each, which
+// stay in the first-level cache while the block's panels pass by. This is the
+// loop order of Goto and van de Geijn (Anatomy of High-Performance Matrix
+// Multiplication, ACM TOMS 34, 2008) with the roles of A and B exchanged and
+// the smallest possible block of A: so C is traversed by rows, the epilogue's
+// blocks have long rows, and the scratch is small.
 //
-// The blocks after the first along k start from C. That keeps the chain of
-// every element whole.
+// The blocks after the first along k start from C, which keeps every element
+// one chain.
 type gemmTable struct {
 	profile    string
 	rows, cols int // the largest tile of C; cols is the width of B's packed panels
-	lines      int // the width of A's, which hold as many tiles as fit
+	lines      int // the width of A's panels, which contain as many tiles as fit
 	kc, nc     int // the largest block of B
 	strided    bool
 
@@ -41,12 +41,12 @@ type gemmTable struct {
 	// is padded. The chains start from C if load, else from zero. Unless
 	// strided, A and B are packed.
 	//
-	// They go on with the runs in more, runInts each: k products, from where A
-	// is a[from] and p is row.
+	// The chains continue with the runs in more, of runInts ints each: k
+	// products, where A starts at a[from] and p at row.
 	panels func(rows, n, k int, a []float32, aLine, aStep int, b []float32, bStep, bPanel int, c []float32, ldc int, load bool, more []int)
 
 	// packRows and packColumns pack count <= width lines into one panel, for
-	// lines that lie side by side and for lines that are a stride apart: they
+	// lines that are side by side and for lines that are a stride apart: they
 	// set dst[p*width+i] to src[p*stride+i] or to src[i*stride+p] for p < k and
 	// i < count, and to zero for count <= i < width. They may overwrite the
 	// panel as if k were a multiple of 8.
@@ -60,7 +60,7 @@ const (
 	packGrain = 8    // see packColumns
 	cacheLine = 16   // floats in a cache line
 	cacheWay  = 1024 // floats of a first-level cache that fall on different sets
-	epilogues = 4096 // elements of C that an epilogue gets at least, if there are
+	epilogues = 4096 // least number of elements of C per epilogue, if C has as many
 )
 
 func (g *gemmTable) scratch(m, n, k int) int {
@@ -132,8 +132,8 @@ func (g *gemmTable) run(m, n, k int, a, b lines, c []float32, ldc int, accumulat
 	}
 }
 
-// evenly returns the largest of the parts of at most limit into which n falls
-// when it is cut evenly.
+// evenly returns the size of the largest part when n is cut evenly into the
+// fewest parts of at most limit.
 func evenly(n, limit int) int {
 	parts := (n + limit - 1) / limit
 	return (n + parts - 1) / parts

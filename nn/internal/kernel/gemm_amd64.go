@@ -4,7 +4,7 @@ package kernel
 
 //go:generate go run -C asm ./gemm -out ../gemm_amd64.s -stubs ../gemm_stubs_amd64.go -pkg kernel
 
-// gemmTables returns what this processor can run, fastest first.
+// gemmTables returns the tables that this processor can run, fastest first.
 func gemmTables() []*gemmTable {
 	var t []*gemmTable
 	if hasAVX512 {
@@ -16,7 +16,7 @@ func gemmTables() []*gemmTable {
 	return append(t, &genericGemm)
 }
 
-// A block of B takes half a megabyte, which leaves room in the second-level
+// A block of B takes half a megabyte, which leaves space in the second-level
 // cache of a server's core.
 
 var avx512Gemm = gemmTable{

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// BenchmarkGemm has squares, then the products of a Transformer's training step
-// (2048 positions, width 256, feed-forward 1024, vocabulary 8192): outputs,
-// gradients of inputs (n t) and of weights (t n +), and an attention head.
-// bench/peers/openblas.c times the same.
+// BenchmarkGemm times squares, then the products of a Transformer's training
+// step (2048 positions, width 256, feed-forward 1024, vocabulary 8192):
+// outputs, gradients of inputs (n t) and of weights (t n +), and an attention
+// head. bench/peers/openblas.c times the same products.
 func BenchmarkGemm(b *testing.B) {
 	shapes := []gemmShape{
 		{m: 256, n: 256, k: 256}, {m: 512, n: 512, k: 512}, {m: 768, n: 768, k: 768}, {m: 1024, n: 1024, k: 1024},

@@ -1,7 +1,7 @@
 package kernel
 
-// genericGemm multiplies and adds with a rounding each. Its tile is what stays
-// in the sixteen floating-point registers of the smallest usual set.
+// genericGemm multiplies and adds with a rounding each. Its tile fits in
+// sixteen floating-point registers, the smallest usual number.
 var genericGemm = gemmTable{
 	profile: "generic",
 	rows:    2, cols: 4, lines: 2,
@@ -32,7 +32,7 @@ func gemmPanelsGeneric(rows, n, k int, a []float32, _, _ int, b []float32, _, bP
 }
 
 // gemmTileGeneric adds the products of packed panels. The conversions keep the
-// compiler from fusing, which it would on some processors only.
+// compiler from fusing, which it would do only on some processors.
 func gemmTileGeneric(k int, a, b []float32, c *[2][4]float32) {
 	c00, c01, c02, c03 := c[0][0], c[0][1], c[0][2], c[0][3]
 	c10, c11, c12, c13 := c[1][0], c[1][1], c[1][2], c[1][3]

@@ -2,12 +2,12 @@ package kernel
 
 import "testing"
 
-// Nothing outside the operands is touched, be it only by a vector's dead lanes.
+// Nothing outside the operands is touched, not even by a vector's dead lanes.
 func TestGemmBesideGuardPages(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
 		for i, s := range gemmShapes() {
 			if i%3 != 0 || s.m*s.n*s.k > 1<<20 {
-				continue // mapping takes its time
+				continue // mapping is slow
 			}
 			c := newGemmCase(s)
 			c.run()

@@ -2,5 +2,5 @@
 
 package kernel
 
-// gemmTables returns what this processor can run, fastest first.
+// gemmTables returns the tables that this processor can run, fastest first.
 func gemmTables() []*gemmTable { return []*gemmTable{&genericGemm} }

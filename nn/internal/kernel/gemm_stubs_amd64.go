@@ -35,7 +35,7 @@ func gemmPanelsAVX2(rows int, n int, k int, a []float32, aLine int, aStep int, b
 func gemmPackRowsAVX2(width int, count int, k int, src []float32, stride int, dst []float32)
 
 // gemmPackColumns sets dst[p*width+i] to src[i*stride+p] for p < k and i < count, and to
-// zero for count <= i < width, a multiple of 8. What is behind dst[k*width] is overwritten
+// zero for count <= i < width, a multiple of 8. The memory after dst[k*width] is overwritten
 // as if k were the next multiple of 8.
 //
 //go:noescape

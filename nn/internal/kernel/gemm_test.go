@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// eachGemm runs a test once for every implementation that this processor has.
+// eachGemm runs a test with every implementation that this processor supports.
 func eachGemm(t *testing.T, test func(t *testing.T)) {
 	g := gemm
 	defer func() { gemm = g }()
@@ -38,8 +38,9 @@ func TestGemmProfile(t *testing.T) {
 	})
 }
 
-// gemmShape is a product and how its operands lie. The leading dimension of an
-// operand is that of its rows, plus gap, rounded up to a multiple of align.
+// gemmShape is a product and the layout of its operands. The leading dimension
+// of an operand is its rows' length, plus gap, rounded up to a multiple of
+// align.
 type gemmShape struct {
 	m, n, k                            int
 	transposeA, transposeB, accumulate bool
@@ -55,7 +56,7 @@ func (s gemmShape) String() string {
 	return fmt.Sprintf("%s,gap=%d,align=%d", name, s.gap, s.align)
 }
 
-// A gemmCase is a shape with its operands, none with an element to spare.
+// A gemmCase is a shape with its operands, without spare elements.
 type gemmCase struct {
 	gemmShape
 	a, b, c, scratch        []float32
@@ -97,14 +98,14 @@ func (c *gemmCase) run() {
 	Gemm(c.m, c.n, c.k, c.a, c.ars, c.acs, c.b, c.brs, c.bcs, c.c, c.ldc, c.accumulate, c.scratch, c.epilogue)
 }
 
-// part computes a block of C from some of the products.
+// part computes a block of C from a range of the products.
 func (c *gemmCase) part(i0, i1, j0, j1, p0, p1 int, accumulate bool) {
 	Gemm(i1-i0, j1-j0, p1-p0, c.a[i0*c.ars+p0*c.acs:], c.ars, c.acs, c.b[p0*c.brs+j0*c.bcs:], c.brs, c.bcs,
 		c.c[i0*c.ldc+j0:], c.ldc, accumulate, make([]float32, GemmScratch(i1-i0, j1-j0, p1-p0)), nil)
 }
 
-// want returns C as the contract has it: each element one chain, and what lies
-// between the rows as it was.
+// want returns C by the contract: each element one chain, and the elements
+// between the rows unchanged.
 func (c *gemmCase) want() []float32 {
 	multiplyAdd := fusedMultiplyAdd
 	if gemm.profile == "generic" {
@@ -136,9 +137,9 @@ func (c *gemmCase) same(t *testing.T, want []float32) {
 }
 
 // fusedMultiplyAdd rounds a*b + c once. The product is exact in float64; the
-// sum is rounded to odd, which rounding to float32 cannot tell from the exact
-// sum (Boldo and Melquiond, Emulation of a FMA and Correctly Rounded Sums,
-// IEEE Transactions on Computers 57, 2008).
+// sum is rounded to odd, which then rounds to the same float32 as the exact sum
+// (Boldo and Melquiond, Emulation of a FMA and Correctly Rounded Sums, IEEE
+// Transactions on Computers 57, 2008).
 func fusedMultiplyAdd(a, b, c float32) float32 {
 	x, y := float64(a)*float64(b), float64(c)
 	sum := x + y
@@ -169,9 +170,9 @@ func TestFusedMultiplyAdd(t *testing.T) {
 	}
 }
 
-// gemmShapes reaches every height of a tile and every width of a tail, blocks
-// in all three directions, and the paths for operands that are read where they
-// lie and for those that are packed.
+// gemmShapes covers every height of a tile and every width of a tail, blocks in
+// all three directions, and the paths for operands that are read in place and
+// for those that are packed.
 func gemmShapes() []gemmShape {
 	var shapes []gemmShape
 	add := func(m, n, k int) {
@@ -209,7 +210,7 @@ func TestGemm(t *testing.T) {
 	})
 }
 
-// The strides of a single row or column mean nothing.
+// The strides of a single row or column do not matter.
 func TestGemmDegenerateStrides(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
 		for _, s := range []gemmShape{{m: 1, n: 5, k: 9}, {m: 5, n: 1, k: 9}, {m: 5, n: 7, k: 1}, {m: 1, n: 1, k: 9}, {m: 1, n: 70, k: 1}} {
@@ -232,7 +233,7 @@ func TestGemmDegenerateStrides(t *testing.T) {
 	})
 }
 
-// What is stored has every element's value: denormals, infinities, NaN.
+// Special values propagate: denormals, infinities, NaN.
 func TestGemmSpecialValues(t *testing.T) {
 	eachGemm(t, func(t *testing.T) {
 		for _, x := range []float32{0, 1e-22, 1e-38, 1e38, float32(math.Inf(1)), float32(math.NaN())} {

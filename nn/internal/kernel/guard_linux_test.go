@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// guardedMemory maps pages that nothing may touch before and behind pages that
-// may be used, and returns those.
+// guardedMemory maps usable pages between inaccessible ones, and returns the
+// usable ones.
 func guardedMemory(t *testing.T, bytes int) []byte {
 	t.Helper()
 	page := syscall.Getpagesize()
@@ -34,8 +34,8 @@ func float32s(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }
 
-// Operands end right before a page that nothing may touch, or begin right
-// behind one. A fault kills the test.
+// Operands end right before an inaccessible page, or begin right after one. A
+// fault kills the test.
 func TestVectorKernelsBesideGuardPages(t *testing.T) {
 	eachKernel(t, func(t *testing.T, k vectorKernel) {
 		memory := make([][]float32, len(k.operands))

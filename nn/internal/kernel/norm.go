@@ -8,8 +8,8 @@ import "math"
 //
 // with the row's mean and biased variance, in two passes (Ba, Kiros and Hinton:
 // Layer Normalization, arXiv 1607.06450, section 3). gamma and beta are (cols).
-// stats, (rows, 2), gets the mean and 1/√(var + eps) for the backward pass. y
-// may be x.
+// stats, (rows, 2), is set to the mean and 1/√(var + eps) for the backward
+// pass. y may be x.
 func LayerNorm(y, stats, x, gamma, beta []float32, rows, cols int, eps float32) {
 	vector.layerNorm(y, stats, x, gamma, beta, rows, cols, eps)
 }
@@ -19,7 +19,8 @@ func LayerNorm(y, stats, x, gamma, beta []float32, rows, cols int, eps float32) 
 //	dx = (g - mean(g) - h mean(g h)) / √(var + eps) [+ add]
 //
 // where g = dy gamma, h is the normalised x, and means are over the row. add
-// may be nil; it is the gradient that reaches x past the norm. dx may be dy, x or add.
+// may be nil; it is the gradient that reaches x by another path. dx may be dy,
+// x or add.
 func LayerNormGrad(dx, dy, x, gamma, stats, add []float32, rows, cols int) {
 	if add == nil {
 		vector.layerNormGrad(dx, dy, x, gamma, stats, rows, cols)

@@ -36,7 +36,7 @@ func normKernels() []vectorKernel {
 				}
 				return [][]float64{y, stats, nil, nil, nil}
 			},
-			// A row of one column divides rounding errors by √eps.
+			// A row of one column divides its rounding errors by √eps.
 			ulps: 256, floor: 4,
 		},
 		{
@@ -106,7 +106,7 @@ func normReference(x []float64) (mean, scale float64) {
 	return mean, 1 / math.Sqrt(variance+testEps)
 }
 
-// normGradReference differentiates Σ dy y by central differences.
+// normGradReference computes the gradient of Σ dy y by central differences.
 func normGradReference(dy, x, gamma []float32, c cut) []float64 {
 	want := make([]float64, len(x))
 	for r := range c.rows {
@@ -131,7 +131,7 @@ func normGradReference(dy, x, gamma []float32, c cut) []float64 {
 	return want
 }
 
-// In one pass, float32 would lose the variance of such a row altogether.
+// With a single pass, float32 would lose the variance of such a row altogether.
 func TestLayerNormOfLargeMean(t *testing.T) {
 	eachTable(t, func(t *testing.T) {
 		const n = 1000

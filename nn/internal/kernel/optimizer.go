@@ -2,15 +2,15 @@ package kernel
 
 import "math"
 
-// Steps of the optimisers, element by element, over len(w). g holds the
-// mini-batch's gradient; a step works on s*g + l2*w, where s carries the norm
+// Update steps of the optimisers, element by element, over len(w). g is the
+// mini-batch's gradient; a step uses s*g + l2*w, where s is the factor of norm
 // clipping.
 
 // SGD takes a step of stochastic gradient descent: w -= lr g.
 func SGD(w, g []float32, lr, s, l2 float32) { vector.sgd(w, g, lr, s, l2) }
 
 // Momentum takes a step with the velocity v = mu v + g: w -= lr v, or with
-// nesterov w -= lr (g + mu v), as PyTorch has it (Sutskever et al.: On the
+// nesterov w -= lr (g + mu v), as in PyTorch (Sutskever et al.: On the
 // importance of initialization and momentum in deep learning, ICML 2013, with
 // lr outside the velocity). v starts from zero.
 func Momentum(w, v, g []float32, lr, mu, s, l2 float32, nesterov bool) {
@@ -22,7 +22,7 @@ func Momentum(w, v, g []float32, lr, mu, s, l2 float32, nesterov bool) {
 }
 
 // Adam takes a step of Adam (Kingma and Ba, arXiv 1412.6980, algorithm 1), as
-// PyTorch has it:
+// in PyTorch:
 //
 //	w -= lr decay w    (decoupled decay, AdamW: Loshchilov and Hutter, arXiv 1711.05101)
 //	m  = beta1 m + (1-beta1) g
@@ -36,7 +36,7 @@ func Adam(w, m, v, g []float32, lr, beta1, beta2, eps, bias1, bias2, s, l2, deca
 	vector.adam(w, m, v, g, beta1, 1-beta1, beta2, 1-beta2, eps, lr/bias1, root, lr*decay, s, l2)
 }
 
-// RMSProp takes a step of RMSProp with momentum as TensorFlow 1 has it
+// RMSProp takes a step of RMSProp with momentum as in TensorFlow 1
 // (tf.train.RMSPropOptimizer; Tieleman and Hinton, Coursera lecture 6.5, 2012,
 // and eps inside the root):
 //
@@ -49,11 +49,11 @@ func RMSProp(w, ms, mom, g []float32, lr, decay, mu, eps, s, l2 float32) {
 	vector.rmsprop(w, ms, mom, g, decay, 1-decay, mu, eps, lr, s, l2)
 }
 
-// Average moves an exponential moving average of w by rest of its way, which
-// is 1 less the decay: avg += rest (w - avg).
+// Average moves an exponential moving average of w by the share rest, which is
+// 1 less the decay, of its distance from w: avg += rest (w - avg).
 func Average(avg, w []float32, rest float32) { vector.average(avg, w, rest) }
 
-// scaledGradient is what a step works on.
+// scaledGradient returns the gradient that a step uses.
 func scaledGradient(g, w, s, l2 float32) float32 { return fma32(l2, w, float32(s*g)) }
 
 func sgdGeneric(w, g []float32, lr, s, l2 float32) {

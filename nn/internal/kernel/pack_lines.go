@@ -2,16 +2,16 @@ package kernel
 
 import "unsafe"
 
-// lines is an operand as Gemm sees it: the rows of A or the columns of B, each
-// with the elements that are multiplied in turn.
+// lines is an operand in Gemm's view: the rows of A or the columns of B, each
+// with the elements to be multiplied in turn.
 type lines struct {
 	x    []float32
-	line int // from line to line
-	step int // from one element of a line to the next
+	line int // distance from line to line
+	step int // distance from one element of a line to the next
 }
 
-// normal returns o such that its lines lie side by side or are contiguous,
-// which the strides of a single line need not say.
+// normal returns o with strides such that its lines are side by side or
+// contiguous, which the given strides of a single line may not show.
 func (o lines) normal(count int) lines {
 	if count == 1 {
 		o.line = 1
@@ -19,7 +19,7 @@ func (o lines) normal(count int) lines {
 	return o
 }
 
-// from returns o without its first lines and their first elements.
+// from returns o without its first lines and without their first p elements.
 func (o lines) from(line, p int) lines {
 	o.x = o.x[line*o.line+p*o.step:]
 	return o
@@ -33,10 +33,10 @@ func (g *gemmTable) pack(width, count, k int, o lines, dst []float32) {
 	}
 }
 
-// readA reports whether A is multiplied where it lies. For few columns of B
-// packing costs more than whatever it saves. Otherwise A has to lie such that
-// the rows of a tile stay in the first-level cache from panel to panel, or are
-// quickly read from the next.
+// readA reports whether to multiply A in place. For few columns of B packing
+// costs more than it can save. Otherwise A must have a layout such that the
+// rows of a tile stay in the first-level cache from panel to panel, or are read
+// quickly from the next.
 func (g *gemmTable) readA(n int, a lines) bool {
 	switch {
 	case !g.strided:
@@ -44,21 +44,21 @@ func (g *gemmTable) readA(n int, a lines) bool {
 	case n <= 2*g.cols:
 		return true
 	case a.line == 1:
-		// Each step is another cache line. A tile should use most of it.
+		// Each step is in another cache line. A tile should use most of it.
 		return a.step < cacheWay && 2*g.rows > cacheLine
 	}
 	return a.line%cacheWay != 0
 }
 
-// readB reports whether B is multiplied where it lies, up to its last panel.
-// That pays where few rows of A share the cost of packing; but with more than
-// one tile the panels should not fall on the same few sets of the caches.
+// readB reports whether to multiply B in place, up to its last panel. That pays
+// if only few rows of A share the cost of packing; but with more than one tile
+// the panels should not fall on the same few sets of the caches.
 func (g *gemmTable) readB(m int, b lines) bool {
 	return g.strided && b.line == 1 && (m <= g.rows || m <= 128 && b.step < cacheWay)
 }
 
-// fromCacheLine returns x from where a cache line begins, so that no packed
-// vector straddles two.
+// fromCacheLine returns x from the start of a cache line, so that no packed
+// vector crosses two.
 func fromCacheLine(x []float32) []float32 {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(x))) / 4
 	return x[-at%cacheLine:]

@@ -3,7 +3,7 @@ package kernel
 // Pools over images (N, H, W, C), channel by channel.
 
 // A Pool has N images of H by W pixels of C channels, (N, H, W, C), and windows
-// of KH by KW pixels: output pixel (oh, ow) of (N, OH, OW, C) has the pixels
+// of KH by KW pixels: output pixel (oh, ow) of (N, OH, OW, C) covers the pixels
 // (oh*StrideH + kh - Top, ow*StrideW + kw - Left), kh < KH and kw < KW. Those
 // outside the image are left out; every window has at least one inside.
 type Pool struct{ N, H, W, C, KH, KW, StrideH, StrideW, Top, Left, OH, OW int }
@@ -23,9 +23,9 @@ func MaxPool(y, x []float32, p Pool, from, to int) {
 
 // MaxPoolGrad sets dx to the gradient of MaxPool's x, for the images [n0, n1)
 // and the channels [c0, c1). A window's gradient goes to the first of its
-// pixels, by rows, that equals its maximum (where that is NaN, to its first
-// pixel), and the gradients that meet at a pixel are added in ascending order
-// of outputs, starting from +0.
+// pixels, by rows, that equals its maximum (if that is NaN, to its first
+// pixel). The gradients of one pixel are added in ascending order of outputs,
+// starting from +0.
 func MaxPoolGrad(dx, dy, x, y []float32, p Pool, n0, n1, c0, c1 int) {
 	for n := n0; n < n1; n++ {
 		p.clearImage(dx, n, c0, c1)
@@ -41,7 +41,7 @@ func MaxPoolGrad(dx, dy, x, y []float32, p Pool, n0, n1, c0, c1 int) {
 }
 
 // AvgPool sets the output rows [from, to), of N*OH, to the windows' means over
-// the pixels inside the image: their sum, by rows, times the float32 next to
+// the pixels inside the image: their sum, by rows, times the float32 nearest to
 // 1/count.
 func AvgPool(y, x []float32, p Pool, from, to int) {
 	for row := from; row < to; row++ {
@@ -70,20 +70,20 @@ func AvgPoolGrad(dx, dy []float32, p Pool, n0, n1, c0, c1 int) {
 	}
 }
 
-// input returns where pixel (ih, iw) of image n begins.
+// input returns the offset of pixel (ih, iw) of image n.
 func (p *Pool) input(n, ih, iw int) int { return ((n*p.H+ih)*p.W + iw) * p.C }
 
-// output returns where output pixel (oh, ow) of image n begins.
+// output returns the offset of output pixel (oh, ow) of image n.
 func (p *Pool) output(n, oh, ow int) int { return ((n*p.OH+oh)*p.OW + ow) * p.C }
 
-// inside returns the part of a window that lies in an image of the given
-// length, along one axis, from where it begins.
+// inside returns the part of a window, which starts at begin, that is inside an
+// image of the given length, along one axis.
 func inside(begin, window, length int) (first, count int) {
 	first = max(begin, 0)
 	return first, min(begin+window, length) - first
 }
 
-// rowRange is the rows of the image that a row of outputs looks at.
+// rowRange is the range of image rows that a row of outputs covers.
 type rowRange struct{ ih, kh int }
 
 func (p *Pool) rows(oh int) rowRange {
@@ -91,8 +91,8 @@ func (p *Pool) rows(oh int) rowRange {
 	return rowRange{ih, kh}
 }
 
-// A poolRun is n outputs side by side, from ow, whose windows have the same number
-// kw of columns inside the image; those of the first begin at iw.
+// A poolRun is n outputs side by side, from ow, whose windows have the same
+// number kw of columns inside the image; the first window begins at column iw.
 type poolRun struct{ ow, n, iw, kw int }
 
 func (p *Pool) firstRun() (poolRun, bool) { return p.runFrom(0) }
@@ -106,7 +106,7 @@ func (p *Pool) runFrom(ow int) (poolRun, bool) {
 	begin := ow*p.StrideW - p.Left
 	iw, kw := inside(begin, p.KW, p.W)
 	r := poolRun{ow, 1, iw, kw}
-	if kw == p.KW { // all that are whole
+	if kw == p.KW { // all windows that are whole
 		r.n = min(p.OW-ow, (p.W-p.KW-begin)/p.StrideW+1)
 	}
 	return r, true
@@ -125,8 +125,8 @@ func (p *Pool) clearImage(dx []float32, n, c0, c1 int) {
 }
 
 // GlobalAvgPool sets y, (n, c), to the mean pixel of each image of x, (n,
-// pixels, c): the sum in ascending order times the float32 next to 1/pixels.
-// An image is a pixel run of its own, so that a caller may cut n.
+// pixels, c): the sum in ascending order times the float32 nearest to 1/pixels.
+// Images are independent, so that a caller may cut n.
 func GlobalAvgPool(y, x []float32, n, pixels, c int) {
 	y = y[:n*c]
 	clear(y)
@@ -149,9 +149,10 @@ func GlobalAvgPoolGrad(dx, dy []float32, n, pixels, c int) {
 	}
 }
 
-// Below, a window has kh by kw pixels, one pixel being ld and one row of pixels
-// row elements after the other, and moves by step elements from one output to
-// the next. Outputs are ld apart, or, where nothing cuts the channels, cols.
+// Below, a window has kh by kw pixels. Neighbouring pixels are ld elements
+// apart and rows of pixels row elements; from one output to the next the window
+// moves by step elements. Outputs are ld elements apart, or cols in kernels
+// without ld.
 
 func maxPoolGeneric(y, x []float32, pixels, cols, step, kh, kw, row int) {
 	for o := range pixels {
@@ -180,7 +181,7 @@ func maxPoolGradGeneric(dx, dy, x, y []float32, pixels, cols, ld, step, kh, kw, 
 	}
 }
 
-// firstMaximum returns where the window at x[0] first holds y.
+// firstMaximum returns the offset of the first y in the window at x[0].
 func firstMaximum(x []float32, y float32, ld, kh, kw, row int) int {
 	for h := range kh {
 		for w := range kw {

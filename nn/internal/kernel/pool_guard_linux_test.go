@@ -6,7 +6,7 @@ import (
 )
 
 // besideGuards returns functions that place operands right before and right
-// behind pages that nothing may touch.
+// after inaccessible pages.
 func besideGuards(t *testing.T, operands, floats int) []func() func(n int) []float32 {
 	t.Helper()
 	memory := make([][]float32, operands)

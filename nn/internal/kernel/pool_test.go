@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// pools are geometries of every kind: whole windows, padding that differs from
-// side to side, windows partly outside, pixels that no window has, windows
-// larger than the image.
+// pools are geometries of every kind: whole windows, different padding on
+// different sides, windows partly outside, pixels in no window, windows larger
+// than the image.
 var pools = []Pool{
 	{N: 1, H: 1, W: 1, KH: 1, KW: 1, StrideH: 1, StrideW: 1, OH: 1, OW: 1},
 	{N: 2, H: 4, W: 6, KH: 2, KW: 2, StrideH: 2, StrideW: 2, OH: 2, OW: 3},
@@ -93,7 +93,7 @@ func filled(n int) []float32 {
 	return v
 }
 
-// Maxima are exact; so are the chains of the gradient.
+// Maxima are exact; so are the chains of additions in the gradient.
 func TestMaxPool(t *testing.T) {
 	eachPool(t, func(t *testing.T, p Pool) {
 		random := rand.New(rand.NewPCG(1, uint64(p.C)))
@@ -186,8 +186,8 @@ func TestAvgPool(t *testing.T) {
 	})
 }
 
-// runPools returns all outputs of the pools in calls for the rows, images and
-// channels that every says.
+// runPools returns all outputs of the pools, computed by calls for every rows,
+// images or channels.
 func runPools(p Pool, place func(n int) []float32, every int) [][]float32 {
 	random := rand.New(rand.NewPCG(4, uint64(p.C)))
 	put := func(v []float32) []float32 {

@@ -1,9 +1,10 @@
 package kernel
 
-// Profile names the set of kernels in use: "avx512", "avx2" or "generic". It
-// is part of every record, since bits are promised within a profile only.
+// Profile names the set of kernels in use: "avx512", "avx2" or "generic". It is
+// part of every record, since the same bits are guaranteed only within one
+// profile.
 //
 // It is chosen once, at start, from the processor's features. Setting
 // GODEBUG=cpu.avx512f=off (and cpu.avx2=off) masks features, and the build tag
-// purego leaves the assembly out.
+// purego excludes the assembly.
 func Profile() string { return profile }

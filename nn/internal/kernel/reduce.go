@@ -3,8 +3,8 @@ package kernel
 import "math"
 
 // Reductions of one row, and of a whole tensor for norms and checks. A sum is a
-// fixed tree over lanes: it depends on the length and the profile, never on
-// where the row lies.
+// fixed tree over lanes: it depends on the length and the profile, never on the
+// row's place.
 
 // SumSquares returns the sum of x², accumulated in float64.
 func SumSquares(x []float32) float64 { return vector.sumSquares(x) }
@@ -18,8 +18,8 @@ func FirstNonFinite(x []float32) int {
 	return start + nonFiniteGeneric(x[start:])
 }
 
-// rowMax returns the largest element of x. NaNs are left out: the maximum of
-// nothing else is -Inf.
+// rowMax returns the largest element of x. It ignores NaNs; the maximum of no
+// element is -Inf.
 func rowMax(x []float32) float32 { return vector.rowMax(x) }
 
 // rowSum returns the sum of x.
@@ -34,7 +34,7 @@ func expShift(dst, x []float32, scale, shift float32) float32 {
 	return vector.expShift(dst, x, scale, shift)
 }
 
-// expSum returns what expShift returns, and writes nothing.
+// expSum returns the result of expShift without writing anything.
 func expSum(x []float32, scale, shift float32) float32 { return vector.expSum(x, scale, shift) }
 
 func rowMaxGeneric(x []float32) float32 {

@@ -1,8 +1,8 @@
 package kernel
 
 // A vectorTable is one implementation of the vector kernels. The exported
-// function of the same name says what an entry does; rowMax to softmaxGrad work
-// on one row.
+// function of the same name documents an entry; rowMax to softmaxGrad process
+// one row.
 type vectorTable struct {
 	profile string
 
@@ -23,7 +23,7 @@ type vectorTable struct {
 	expSum                func(x []float32, scale, shift float32) float32
 	softmaxGrad           func(dst, x []float32, lse, offset, scale float32)
 	sumSquares            func(x []float32) float64
-	nonFinite             func(x []float32) int // the start of a block that holds the first one, or -1
+	nonFinite             func(x []float32) int // start of the block with the first one, or -1
 	layerNorm             func(y, stats, x, gamma, beta []float32, rows, cols int, eps float32)
 	layerNormGrad         func(dx, dy, x, gamma, stats []float32, rows, cols int)
 	layerNormGradAdd      func(dx, dy, x, gamma, stats, add []float32, rows, cols int)
@@ -64,8 +64,8 @@ type vectorTable struct {
 var vector = *vectorTables()[0]
 
 // fma32 rounds a*b + c to float64 and then to float32. The product is exact, so
-// that the result differs from a true fused multiply-add only where float64
-// rounds the sum to half way between two float32s.
+// the result differs from a true fused multiply-add only if the sum's float64
+// is half way between two float32s after rounding.
 func fma32(a, b, c float32) float32 {
 	return float32(float64(float64(a)*float64(b)) + float64(c))
 }

@@ -4,7 +4,7 @@ package kernel
 
 //go:generate go run -C asm ./vector -out ../vector_amd64.s -stubs ../vector_stubs_amd64.go -pkg kernel
 
-// vectorTables returns what this processor can run, fastest first.
+// vectorTables returns the tables that this processor can run, fastest first.
 func vectorTables() []*vectorTable {
 	var t []*vectorTable
 	if hasAVX512 {

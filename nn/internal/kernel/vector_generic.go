@@ -2,5 +2,5 @@
 
 package kernel
 
-// vectorTables returns what this processor can run, fastest first.
+// vectorTables returns the tables that this processor can run, fastest first.
 func vectorTables() []*vectorTable { return []*vectorTable{&genericVector} }

@@ -12,9 +12,9 @@ import (
 )
 
 // Every vector kernel is described once, by a vectorKernel, and every
-// implementation that the processor has goes through the same tests: the values
-// against float64, and the bits against themselves wherever the operands lie
-// and however the work is cut.
+// implementation that the processor supports goes through the same tests: the
+// values against float64, and the bits against those of other places of the
+// operands and other cuts of the work.
 
 type layout int
 
@@ -36,10 +36,10 @@ type operand struct {
 	role     role
 	layout   layout
 	width    int  // of perRow and perColumn
-	positive bool // values to fill it with
+	positive bool // positive random values
 }
 
-// A cut is the part of a problem that one call does.
+// A cut is the part of a problem that one call processes.
 type cut struct{ row, col, rows, cols, ld int }
 
 type vectorKernel struct {
@@ -51,7 +51,8 @@ type vectorKernel struct {
 	aliases  []int                      // inputs that operand 0 may be
 	prepare  func(o [][]float32, c cut) // overwrites random values that must agree
 	call     func(o [][]float32, c cut)
-	// want returns what outputs should hold, by operand, from all operands' values before the call.
+	// want returns the expected outputs, by operand, from all operands' values
+	// before the call.
 	want func(o [][]float32, c cut) [][]float64
 	// Tolerance in 2^-24 of max(|want|, floor).
 	ulps, floor float64
@@ -62,7 +63,7 @@ func vectorKernels() []vectorKernel {
 		batchNormKernels(), crossEntropyKernels(), dropoutKernels(), optimizerKernels())
 }
 
-// eachTable runs f with every implementation in turn.
+// eachTable runs f with one implementation after the other.
 func eachTable(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	before := vector
@@ -114,7 +115,7 @@ func (o operand) length(c cut) int {
 	return (c.rows-1)*c.ld + c.cols
 }
 
-// part returns the operand of the call c out of the whole problem's.
+// part returns the operand of the call c as a part of the whole problem's.
 func (o operand) part(whole []float32, c cut) []float32 {
 	var from int
 	switch o.layout {
@@ -129,10 +130,11 @@ func (o operand) part(whole []float32, c cut) []float32 {
 	return whole[from : from+n : from+n]
 }
 
-// untouched fills outputs before a call; gaps between rows must keep it.
+// untouched fills outputs before a call; gaps between rows must keep this
+// value.
 var untouched = math.Float32frombits(0x7fc0beef)
 
-// fill makes the operands' values for a problem, the same each time.
+// fill returns the operands' values for a problem, the same in each call.
 func (k vectorKernel) fill(c cut) [][]float32 {
 	random := rand.New(rand.NewPCG(uint64(c.rows), uint64(c.cols)))
 	values := make([][]float32, len(k.operands))
@@ -155,8 +157,8 @@ func (k vectorKernel) fill(c cut) [][]float32 {
 	return values
 }
 
-// run calls the kernel for the parts of a problem, on copies of values that
-// place provides, and returns them.
+// run calls the kernel for the parts of a problem, on copies of the values in
+// memory from place, and returns the copies.
 func (k vectorKernel) run(values [][]float32, place func(n int) []float32, parts ...cut) [][]float32 {
 	whole := make([][]float32, len(values))
 	for i := range values {
@@ -186,8 +188,9 @@ func sameBits(t *testing.T, what string, got, want [][]float32) {
 	}
 }
 
-// closeTo reports whether got is want up to ulps of 2^-24 relative to at least floor, and
-// up to half the smallest denormal. NaN and infinities must agree.
+// closeTo reports whether got equals want up to ulps of 2^-24 relative to
+// max(|want|, floor), and up to half the smallest denormal. NaN and infinities
+// must agree.
 func closeTo(got float32, want, ulps, floor float64) bool {
 	if math.IsNaN(want) || got != got {
 		return math.IsNaN(want) && got != got
@@ -224,7 +227,7 @@ func TestVectorKernelsAgainstFloat64(t *testing.T) {
 	})
 }
 
-// specialValues are those and their neighbours.
+// specialValues are the special values of float32 and their neighbours.
 var specialValues = []float32{
 	float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, float32(math.Copysign(0, -1)),
 	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1.fffffep-127, -0x1.8p-128,
@@ -313,7 +316,7 @@ func TestVectorBitsWhenColumnsAreCut(t *testing.T) {
 	})
 }
 
-// The output may be any input that the kernel's comment names.
+// The output may be any input for which the kernel's comment allows it.
 func TestVectorBitsInPlace(t *testing.T) {
 	eachKernel(t, func(t *testing.T, k vectorKernel) {
 		for _, c := range k.shapes() {
@@ -365,8 +368,8 @@ func TestVectorTablesHoldTheirProfile(t *testing.T) {
 	}
 }
 
-// elementWise makes a want function of one that maps the operands' values at an
-// element to the outputs there, for operands in order.
+// elementWise sets a kernel's want to a function that maps the operands' values
+// at an element to the outputs there, for operands in order.
 func elementWise(k *vectorKernel, f func(v []float64) []float64) {
 	k.want = func(o [][]float32, c cut) [][]float64 {
 		want := make([][]float64, len(o))

@@ -11,16 +11,16 @@ import (
 const mulSignature = "func(n, k int, a *float32, ars, acs int, b *float32, brs int, c *float32, ldc int, accumulate bool)"
 
 // A product is the state of a kernel that computes a panel of a few rows of
-// C = A B or C += A B where nothing is packed: elements of A are broadcast from
-// wherever they lie, and rows of B are loaded as they are.
+// C = A B or C += A B without packing: elements of A are broadcast from their
+// places, and rows of B are loaded as they are.
 type product struct {
 	rows          int
-	n             Register // columns that are left
-	bTop, c       Register // row 0 of B and of C, from the first column that is left
+	n             Register // remaining columns
+	bTop, c       Register // row 0 of B and of C, from the first remaining column
 	acs, brs, ldc Register // in bytes
 	a, b          Register // row 0, column p of A and row p of B, in the loop over k
 	x             [8]Mem   // column p of A, row by row
-	left          Register // of k
+	left          Register // remaining steps of k
 	row           Register // of C
 }
 
@@ -35,7 +35,7 @@ func newProduct(rows int) *product {
 	for _, stride := range []Register{p.acs, p.brs, p.ldc} {
 		SHLQ(Imm(2), stride)
 	}
-	// Row 6, say, is a + 2*(3*ars): five registers reach eight rows.
+	// Row 6, for example, is a + 2*(3*ars): five registers reach eight rows.
 	ars := Load(Param("ars"), GP64())
 	SHLQ(Imm(2), ars)
 	odd := map[int]Register{1: ars}
@@ -78,8 +78,8 @@ type strip struct {
 	bytes int // of a register
 }
 
-// pass emits one pass over k: accumulators start from C or from zero, take the
-// products in ascending order, and go to C.
+// pass emits one pass over k: accumulators start from C or from zero, add the
+// products in ascending order, and are stored to C.
 func (p *product) pass(s strip) {
 	Commentf("%s", s.name)
 	accumulate := Load(Param("accumulate"), GP8())
@@ -115,7 +115,7 @@ func (p *product) pass(s strip) {
 	p.eachC(s, func(r, j int, m Mem) { s.store(s.acc(r, j), m, j) })
 }
 
-// eachC walks over the accumulators' places in C.
+// eachC loops over the accumulators' places in C.
 func (p *product) eachC(s strip, f func(r, j int, m Mem)) {
 	MOVQ(p.c, p.row)
 	for r := range p.rows {
@@ -128,16 +128,17 @@ func (p *product) eachC(s strip, f func(r, j int, m Mem)) {
 	}
 }
 
-// skip moves on to the next columns. The flags are those of what is left.
+// skip advances to the next columns. The flags are those of the remaining
+// columns.
 func (p *product) skip(columns int) {
 	ADDQ(U32(4*columns), p.bTop)
 	ADDQ(U32(4*columns), p.c)
 	SUBQ(U32(columns), p.n)
 }
 
-// mulAVX512 takes 32 columns at a time, 16 if no more are left. With eight
-// rows that is ten loads for sixteen multiply-adds, which is what two loads and
-// two multiply-adds in a cycle want, in more chains than their latency of four.
+// mulAVX512 processes 32 columns at a time, or 16 if no more are left. With
+// eight rows that is ten loads for sixteen multiply-adds, which suits two loads
+// and two multiply-adds per cycle, in more chains than their latency of four.
 func mulAVX512(rows int) {
 	TEXT(fmt.Sprintf("attentionMul%dAVX512", rows), NOSPLIT, mulSignature)
 	Doc(fmt.Sprintf("attentionMul%dAVX512 is attentionTable.mul for m = %d.", rows, rows))
@@ -172,7 +173,7 @@ func mulAVX512(rows int) {
 	RET()
 }
 
-// mulAVX2 takes 16 columns at a time and what is left in eights, with masks.
+// mulAVX2 processes 16 columns at a time and the rest in eights, with masks.
 func mulAVX2(rows int) {
 	TEXT(fmt.Sprintf("attentionMul%dAVX2", rows), NOSPLIT, mulSignature)
 	Doc(fmt.Sprintf("attentionMul%dAVX2 is attentionTable.mul for m = %d.", rows, rows))

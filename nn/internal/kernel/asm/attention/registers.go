@@ -11,8 +11,8 @@ var zmm = []VecPhysical{Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7, Z8, Z9, Z10, Z11, Z12, Z
 
 var ymm = []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15}
 
-// laneMasks makes of each mask the lanes that lie before n: mask j has lanes
-// 16j to 16j+15.
+// laneMasks sets the masks to the lanes before n: mask j has the lanes 16j to
+// 16j+15.
 func laneMasks(n Register, masks ...OpmaskPhysical) {
 	v := ZMM()
 	VPBROADCASTD(n.(GPVirtual).As32(), v)

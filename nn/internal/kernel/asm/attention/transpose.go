@@ -8,10 +8,10 @@ import (
 
 const transposeSignature = "func(rows, cols int, src *float32, stride int, dst *float32, ld int)"
 
-// A transposition goes through square blocks of a register's width, along the
-// rows first: where rows lie pages apart, each page is visited once. Rows and
-// columns behind the edge are never touched: registers of missing rows are
-// zero, and masks hide missing columns.
+// A transposition processes square blocks of a register's width, along the rows
+// first: if rows are pages apart, each page is visited once. Rows and columns
+// beyond the edge are never touched: registers of missing rows are zero, and
+// masks exclude missing columns.
 type transposition struct {
 	rows, cols, src, stride, dst, ld Register // strides in bytes
 }
@@ -27,7 +27,8 @@ func newTransposition() transposition {
 	return t
 }
 
-// blocks emits the walk. A row of a block is loaded into each x.
+// blocks emits the loops over the blocks. A row of a block is loaded into each
+// x.
 func (t transposition) blocks(x []VecPhysical, mask func(), load func(m Mem, r int), shuffle func(), store func(c int, m Mem)) {
 	width := len(x)
 	from, to, row, step := GP64(), GP64(), GP64(), GP64()
@@ -86,8 +87,8 @@ func transposeAVX512() {
 		func(m Mem, r int) { VMOVUPS_Z(m, K1, x[r]) },
 		func() {
 			fours(x, y)
-			// x[4g+c] has, in its lane l, column 4l+c of rows 4g to 4g+3:
-			// what is left is a transposition of lanes over g.
+			// In lane l, x[4g+c] now has column 4l+c of rows 4g to 4g+3: the
+			// rest is a transposition of lanes over g.
 			for c := range 4 {
 				VSHUFF32X4(Imm(0x88), x[4+c], x[c], y[c])
 				VSHUFF32X4(Imm(0x88), x[12+c], x[8+c], y[4+c])
@@ -124,7 +125,8 @@ func transposeAVX2() {
 		func(c int, m Mem) { VMOVUPS(y[c], m) })
 }
 
-// fours transposes the 4x4 blocks of each four rows of x, lane by lane, by way of y.
+// fours transposes the 4x4 blocks of each four rows of x, lane by lane, using
+// y.
 func fours(x, y []VecPhysical) {
 	for r := 0; r < len(x); r += 2 {
 		VUNPCKLPS(x[r+1], x[r], y[r])

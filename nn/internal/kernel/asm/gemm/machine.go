@@ -6,7 +6,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// A machine is an instruction set as the kernels see it.
+// A machine is an instruction set in the view of the kernels.
 type machine struct {
 	name  string
 	lanes int
@@ -21,9 +21,9 @@ type machine struct {
 	setMask func(mask Op, count Register, from int)
 	load    func(mem, mask, v Op)
 
-	// keepMask keeps the mask of the first (n-1)%lanes+1 lanes where it
-	// survives a multiplication, kept fetches it with a vector to spare, and
-	// store moves its lanes.
+	// keepMask stores the mask of the first (n-1)%lanes+1 lanes where a
+	// multiplication does not overwrite it, kept loads it with the help of a
+	// spare vector, and store stores its lanes.
 	keepMask func(n Op)
 	kept     func(spare Op) Op
 	store    func(v, mask, mem Op)
@@ -97,8 +97,8 @@ func avx2(table Mem) machine {
 	}
 }
 
-// maskTable declares eight lanes of ones, then eight of zeros: read j lanes
-// behind the start, it is the mask of the first 8-j lanes.
+// maskTable declares eight lanes of ones, then eight of zeros: read from j
+// lanes after the start, it is the mask of the first 8-j lanes.
 func maskTable() Mem {
 	table := GLOBL("gemmMasks", RODATA|NOPTR)
 	for i := range 16 {
@@ -119,7 +119,7 @@ func setMaskAVX2(table Mem, mask Op, count Register, from int) {
 	VMOVUPS(Mem{Base: start, Index: have, Scale: 4, Disp: 4 * 8}, mask)
 }
 
-// lanesFrom sets have to count-from, but at least zero and at most limit.
+// lanesFrom sets have to count-from, limited to [0, limit].
 func lanesFrom(count Register, from, limit int, have Register) {
 	bound := GP64()
 	MOVQ(count, have)

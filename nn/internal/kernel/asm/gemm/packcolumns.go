@@ -9,12 +9,12 @@ import (
 )
 
 // packColumns writes the packing of lines that are contiguous, a stride apart:
-// the rows of a row-major A, the columns of a transposed B. Sixteen elements,
-// about a cache line, are taken of eight lines at a time.
+// the rows of a row-major A, the columns of a transposed B. It takes sixteen
+// elements, about a cache line, of eight lines at a time.
 func packColumns(table Mem) {
 	TEXT("gemmPackColumns", NOSPLIT, "func(width, count, k int, src []float32, stride int, dst []float32)")
 	Doc("gemmPackColumns sets dst[p*width+i] to src[i*stride+p] for p < k and i < count, and to",
-		"zero for count <= i < width, a multiple of 8. What is behind dst[k*width] is overwritten",
+		"zero for count <= i < width, a multiple of 8. The memory after dst[k*width] is overwritten",
 		"as if k were the next multiple of 8.")
 	Pragma("noescape")
 	width, count := address("width"), address("count")

@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// packRows writes the packing of lines that lie side by side: the columns of a
+// packRows writes the packing of lines that are side by side: the columns of a
 // row-major B, the rows of a transposed A.
 func packRows(m machine) {
 	TEXT("gemmPackRows"+m.name, NOSPLIT, "func(width, count, k int, src []float32, stride int, dst []float32)")

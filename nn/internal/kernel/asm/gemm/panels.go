@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// An operation holds what stays the same over the tiles of one call.
+// An operation has the values that stay the same over the tiles of one call.
 type operation struct {
 	machine
 	b, c              Register // move from panel to panel
@@ -17,7 +17,7 @@ type operation struct {
 	a, k, bPanel      Op       // in memory: there are not enough registers
 	n, cStart, load   Op
 
-	more, cursor, end Op // in memory: the runs, the next one and where they end
+	more, cursor, end Op // in memory: the runs, the next one and their end
 }
 
 // panels writes the kernel that multiplies one panel of A, at most m.rows
@@ -97,12 +97,12 @@ func length(name string) Op {
 }
 
 // tile writes the code for tiles of C that are rows high and width vectors
-// wide. It runs from tile to tile while there are as many columns left, falls
-// through to the next narrower width, and returns at the end.
+// wide. It loops over tiles while enough columns are left, then falls through
+// to the next narrower width, and returns at the end.
 //
 // Each of A's elements is broadcast into a register that width multiply-adds
-// share. Broadcasts within the multiply-adds would be as fast where a core can
-// load three elements a cycle, but elsewhere there would be too many loads.
+// share. Broadcasts within the multiply-adds would be as fast on a core that
+// loads three elements per cycle, but on others there would be too many loads.
 func (o operation) tile(rows, width int) {
 	name := func(part string) string { return fmt.Sprintf("%s%dx%d", part, rows, width) }
 	jump := func(j func(Op), part string) { j(LabelRef(name(part))) }
@@ -166,7 +166,7 @@ func (o operation) tile(rows, width int) {
 		ADDQ(o.aLine.one, pa7)
 	}
 	step := func() {
-		// Where A is a transposed matrix, the next tile's rows lie here.
+		// If A is a transposed matrix, the next tile's rows are here.
 		PREFETCHT0(Mem{Base: pa, Disp: 4 * (2*rows - 1)})
 		for v := range b {
 			VMOVUPS(column(pb, v), b[v])
@@ -256,8 +256,9 @@ func (o operation) tile(rows, width int) {
 	RET()
 }
 
-// nextTile returns where the next tile of C begins and its last row. It is
-// prefetched row by row, for the tile cannot begin to multiply before it has C.
+// nextTile returns the places of the next tile of C and of its last row. The
+// tile is prefetched row by row, since it cannot begin to multiply before it
+// has C.
 func (o operation) nextTile(rows, width int, name func(string) string) (next, last GPVirtual) {
 	next, last = GP64(), GP64()
 	IMUL3Q(U8(rows-1), o.ldc, last)

@@ -61,7 +61,7 @@ func columnMoments(m machine) {
 }
 
 // batchNorm emits a forward pass. In evaluation the variance is given and the
-// scale found here, again for every panel, hence larger ones.
+// scale computed here, once for every panel; therefore the panels are larger.
 func batchNorm(m machine, eval, withAdd, relu bool) {
 	name := "batchNorm" + when(eval, "Eval") + when(withAdd, "Add") + when(relu, "Relu")
 	deviation, eps, least := "scale", "", 4
@@ -107,8 +107,8 @@ func batchNorm(m machine, eval, withAdd, relu bool) {
 	})
 }
 
-// loadWhere returns vector j in the lanes where z > 0, which are live, and 0
-// elsewhere. It uses z up.
+// loadWherePositive returns vector j in the lanes where z > 0, which must be
+// live, and 0 elsewhere. It overwrites z.
 func (b block) loadWherePositive(z reg.VecVirtual, p reg.Register, j int) reg.VecVirtual {
 	v, zero := b.vec(), b.zero()
 	if b.wide() {
@@ -122,7 +122,8 @@ func (b block) loadWherePositive(z reg.VecVirtual, p reg.Register, j int) reg.Ve
 	return v
 }
 
-// gradient returns dz, that is vector j of dy where relu lets it pass.
+// gradient returns dz: vector j of dy, or 0 in the lanes that relu does not let
+// through.
 func (b block) gradient(dy reg.Register, h reg.VecVirtual, gamma []reg.VecVirtual, beta []Op, relu bool, j int) reg.VecVirtual {
 	if !relu {
 		return b.load(dy, j)

@@ -55,8 +55,8 @@ func normStats(m machine, tally bool) {
 
 	m.doubleBlocks(cols, func(d doubles) {
 		at, count := GP64(), GP64()
-		// each emits body for the full chunks, then last for the last one;
-		// they leave at at the chunk's squares, and move it by ld.
+		// each emits body for the full chunks, then last for the last one. When
+		// they run, at is the chunk's squares; each chunk advances it by ld.
 		each := func(body, last func()) {
 			skip := label("last")
 			MOVQ(d.i, at)

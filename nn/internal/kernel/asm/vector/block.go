@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A block is what a kernel's body works on at a time: u vectors from element i.
+// A block is the unit that a kernel's body processes: u vectors from element i.
 type block struct {
 	machine
 	i    reg.Register
@@ -66,8 +66,8 @@ func (m machine) blocks(n reg.Register, u int, tail reg.Register, body func(b bl
 	Label(done)
 }
 
-// rows emits body once for each of n rows and moves the pointers on by stride
-// bytes after each.
+// rows emits a loop that runs body once for each of n rows and then advances
+// the pointers by stride bytes.
 func rows(n, stride reg.Register, pointers []reg.Register, body func()) {
 	top, done := label("row"), label("rows")
 	TESTQ(n, n)
@@ -82,7 +82,7 @@ func rows(n, stride reg.Register, pointers []reg.Register, body func()) {
 	Label(done)
 }
 
-// bytes returns 4n, the distance of n float32s.
+// bytes returns 4n, the size of n float32s.
 func bytes(n reg.Register) reg.Register {
 	r := GP64()
 	MOVQ(n, r)

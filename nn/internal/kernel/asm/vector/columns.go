@@ -72,8 +72,8 @@ func addBias(m machine, name, doc string, u int, activation func() func(v []reg.
 	})
 }
 
-// A rowGroup is a few rows that column reductions take at once, so that an
-// accumulator is loaded and stored once for all of them and memory is still
+// A rowGroup is a few rows that column reductions process together, so that an
+// accumulator is loaded and stored once for all of them while memory is still
 // read in long runs.
 type rowGroup struct {
 	rows           int

@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// doubles is a block of lanes/2 columns from i that are worked on in float64:
-// one vector of them, or half a vector of float32.
+// doubles is a block of lanes/2 columns from i that are processed in float64:
+// one vector of float64s, or half a vector of float32s.
 type doubles struct {
 	machine
 	i            reg.Register

@@ -36,7 +36,7 @@ func dropoutBody(m machine, withAdd bool) {
 	}
 
 	// Elements are counted from the start of first's group: those from low to
-	// end exist, and the pointers go back to the group's start.
+	// end exist, and the pointers move back to the group's start.
 	low, end, counter := GP64(), length("dst"), integer("first")
 	done := label("done")
 	TESTQ(end, end)
@@ -80,7 +80,8 @@ type dropper struct {
 	dst, x, add reg.Register // add may be nil
 }
 
-// group drops one group of elements; with low and end only those between.
+// group processes one group of elements; with low and end only those between
+// them.
 func (d dropper) group(counter, low, end reg.Register) {
 	var beforeLow, limit reg.VecVirtual
 	if low != nil {
@@ -105,7 +106,7 @@ func (d dropper) group(counter, low, end reg.Register) {
 	}
 }
 
-// drop writes one vector, at elements into the group.
+// drop writes one vector, from the group's element at.
 func (d dropper) drop(b block, word reg.VecVirtual, at int) {
 	factor, threshold := d.splat("scale"), d.splat("threshold")
 	if d.wide() {
@@ -149,7 +150,8 @@ func (d dropper) broadcast(n reg.Register) reg.VecVirtual {
 	return v
 }
 
-// keySchedule puts the key of every round on the stack and returns where.
+// keySchedule stores the keys of all rounds on the stack and returns their
+// places.
 func keySchedule(m machine) func(round, word int) Mem {
 	size := 4
 	if !m.wide() {
@@ -175,12 +177,12 @@ func keySchedule(m machine) func(round, word int) Mem {
 	return at
 }
 
-// philox returns the four words of counters counter+lane and following, one
-// counter to a lane.
+// philox returns the four words of the counters counter+lane and following, one
+// counter per lane.
 //
 // VPMULUDQ multiplies the lower halves of 64-bit lanes. So even and odd lanes
-// are kept apart, each word in the lower half of 64 bits with anything above
-// it, and joined at the end.
+// are kept separate, each word in the lower half of 64 bits below arbitrary
+// bits, and joined at the end.
 func (d dropper) philox(counter reg.Register, lane int) [4]reg.VecVirtual {
 	var sides [2][4]reg.VecVirtual
 	for odd := range sides {

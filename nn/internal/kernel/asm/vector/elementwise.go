@@ -132,8 +132,8 @@ func gelu(m machine) {
 		}
 	})
 
-	// s + x s (1-s) d(2u)/dx, with x cut to where s is 0 or 1 exactly, so that
-	// no infinite factor meets a zero.
+	// s + x s (1-s) d(2u)/dx, with x limited to where s is exactly 0 or 1, so
+	// that no infinite factor meets a zero.
 	m.flat("geluGrad", "func(dst, dy, x []float32)", "sets dst to dy * gelu'(x).", geluBlock, func(dst reg.Register) func(b block) {
 		dy, x, g := base("dy"), base("x"), m.geluConstants()
 		lower, upper := m.constant(-12), m.constant(12)

@@ -6,14 +6,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// exponential holds the constants of exp.
+// exponential has the constants of exp.
 //
-// exp(x) = 2^n e^r with n = round(x/ln 2) and r = x - n ln 2, ln 2 in two
-// parts (Cody and Waite, Software Manual for the Elementary Functions, 1980,
-// chapter 6). With fused multiply-adds the first subtraction is exact. On
-// |r| <= ln(2)/2, e^r = 1 + r + r²q(r), q the minimax polynomial of degree 4 by
-// relative error with its coefficients rounded to float32 one after another:
-// 2^-28.2.
+// exp(x) = 2^n e^r with n = round(x/ln 2) and r = x - n ln 2, where ln 2 is in
+// two parts (Cody and Waite, Software Manual for the Elementary Functions,
+// 1980, chapter 6). With fused multiply-adds the first subtraction is exact. On
+// |r| <= ln(2)/2, e^r = 1 + r + r²q(r), where q is the minimax polynomial of
+// degree 4 by relative error, 2^-28.2, with its coefficients rounded to float32
+// one after another.
 type exponential struct {
 	lowest, highest reg.VecVirtual
 	magic           reg.VecVirtual // 1.5*2^23: adding it leaves round(x) in the low bits
@@ -43,11 +43,12 @@ func (m machine) exponential() exponential {
 	return e
 }
 
-// exp replaces each x by its exponential, about 1 ulp off; NaN stays NaN.
+// exp replaces each x by its exponential, with an error of about 1 ulp; NaN
+// stays NaN.
 func (m machine) exp(e exponential, x []reg.VecVirtual) {
 	t, n, p := make([]reg.VecVirtual, len(x)), make([]reg.VecVirtual, len(x)), make([]reg.VecVirtual, len(x))
 	for j, x := range x {
-		// Of two operands MAX and MIN return the second (here x) if one is NaN.
+		// If one operand is NaN, MAX and MIN return the second (here x).
 		VMAXPS(x, e.lowest, x)
 		VMINPS(x, e.highest, x)
 		t[j] = m.vec()
@@ -75,8 +76,8 @@ func (m machine) exp(e exponential, x []reg.VecVirtual) {
 			VSCALEFPS(n[j], p[j], x)
 			continue
 		}
-		// Without SCALEF, multiply by 2^(n/2) and 2^(n-n/2): n reaches from
-		// -150 to 128, and only the second product may round.
+		// Without SCALEF, multiply by 2^(n/2) and 2^(n-n/2): n is from -150 to
+		// 128, and only the second product may round.
 		a, b := n[j], t[j]
 		VPSUBD(e.magicBits, b, b)
 		VPSRAD(U8(1), b, a)

@@ -9,7 +9,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A machine is a vector instruction set: its name ends the functions' names.
+// A machine is a vector instruction set; its name is the suffix of the
+// functions' names.
 type machine struct {
 	name  string
 	lanes int // float32 lanes of a vector
@@ -65,7 +66,7 @@ func integer(name string) reg.Register {
 	return Load(Param(name), GP64())
 }
 
-// address returns where a parameter lies on the stack.
+// address returns the place of a parameter on the stack.
 func address(name string) Mem {
 	b, err := Param(name).Resolve()
 	if err != nil {
@@ -96,8 +97,8 @@ func (m machine) zero() reg.VecVirtual {
 	return v
 }
 
-// clear zeroes v. For AVX2 it names the whole register, since the allocator takes
-// the upper half to live on otherwise, and registers are few.
+// clear zeroes v. For AVX2 it names the whole register, since the allocator
+// would otherwise consider the upper half live, and registers are few.
 func (m machine) clear(v reg.VecVirtual) {
 	if m.wide() {
 		VXORPS(v.AsX(), v.AsX(), v.AsX())
@@ -106,7 +107,7 @@ func (m machine) clear(v reg.VecVirtual) {
 	VXORPS(v, v, v)
 }
 
-// constants in read-only memory, by their bits, each repeated to 32 bytes.
+// constants are in read-only memory, by their bits, each repeated to 32 bytes.
 var constants = map[uint32]Mem{}
 
 func constantBits(bits uint32) Mem {
@@ -132,7 +133,7 @@ func (m machine) constantOf(bits uint32) Op {
 	return constantBits(bits)
 }
 
-// register is constant for where an instruction takes no memory operand.
+// register is constant for instructions that take no memory operand.
 func (m machine) register(x float32) reg.VecVirtual { return m.registerOf(math.Float32bits(x)) }
 
 func (m machine) registerOf(bits uint32) reg.VecVirtual {

@@ -1,9 +1,9 @@
 // Command vector writes the assembly of the vector kernels, each for AVX2 with
 // FMA and for AVX-512, from one description.
 //
-// A kernel walks its operands in blocks of a few vectors, then in single
+// A kernel processes its operands in blocks of a few vectors, then in single
 // vectors, then in one vector under a mask, always with the same instructions,
-// so that an element's bits do not depend on which of the three it falls in.
+// so that an element's bits do not depend on which of the three it belongs to.
 //
 // It is run by go generate in the kernel package.
 package main

@@ -6,12 +6,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A panel is how kernels with parameters for each column walk a matrix: some
-// rows at a time, all vectors of a column below each other, so that parameters
-// are loaded (and derived values computed) once for those rows, which stay few
-// enough to be near each other in memory.
+// A panel is the unit in which kernels with parameters for each column traverse
+// a matrix: some rows at a time, all vectors of a column one below the other,
+// so that parameters are loaded (and derived values computed) once for those
+// rows, which are few enough to be near each other in memory.
 
-// repeat emits body for n > 0 times. It uses n up.
+// repeat emits a loop that runs body n > 0 times. It overwrites n.
 func repeat(n reg.Register, body func()) {
 	top := label("repeat")
 	Label(top)
@@ -20,9 +20,9 @@ func repeat(n reg.Register, body func()) {
 	JNZ(LabelRef(top))
 }
 
-// below emits body for n > 0 rows of the block b of columns: its argument is the
-// block in the row, whose elements lie ld after the last row's. n is a
-// register or memory.
+// below emits body for n > 0 rows of the block b of columns: its argument is
+// the block in the row, ld elements after the row before. n is a register or
+// memory.
 func (b block) below(n Op, ld Op, body func(b block)) {
 	at, count := GP64(), GP64()
 	MOVQ(b.i, at)
@@ -33,12 +33,13 @@ func (b block) below(n Op, ld Op, body func(b block)) {
 	})
 }
 
-// panelElements is about the size of a panel; least is its least number of rows.
+// panelElements is the approximate size of a panel; least is its least number
+// of rows.
 const panelElements = 1024
 
 // panels emits code for a (rows, cols) matrix: prepare for every block of u
-// vectors of columns of every panel, and what it returns for its every row.
-// The pointers move on behind each panel.
+// vectors of columns of every panel, and the function that it returns for every
+// row of the panel. The pointers advance after each panel.
 func (m machine) panels(pointers []reg.Register, u, least int, prepare func(b block) func(b block)) {
 	left, cols := integer("rows"), integer("cols")
 	tail := m.tailMask(cols)

@@ -6,8 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Pools walk outputs side by side whose windows have kh by kw pixels, and for
-// each block of channels of an output the pixels of its window by rows.
+// Pools loop over outputs side by side whose windows have kh by kw pixels, and
+// for each block of channels of an output over the pixels of its window by
+// rows.
 
 func pools(m machine) {
 	const u = 4
@@ -84,9 +85,9 @@ func pools(m machine) {
 	})
 }
 
-// windows emits body for every block of channels of every output. The inputs'
-// pointers move on by step and the outputs' by ld elements from one output to
-// the next.
+// windows emits body for every block of channels of every output. From one
+// output to the next, the inputs' pointers advance by step and the outputs' by
+// ld elements.
 func (m machine) windows(ld reg.Register, u int, inputs, outputs []reg.Register, body func(b block)) {
 	pixels, cols := integer("pixels"), integer("cols")
 	tail := m.lastMask(cols)
@@ -109,8 +110,8 @@ func (b block) window(ld reg.Register, body func(b block)) {
 	})
 }
 
-// channels is blocks with a vector of 8 lanes before the masked one, whatever the
-// machine: what a masked store leaves behind is slow to load again, which
+// channels is blocks with a vector of 8 lanes before the masked one, whatever
+// the machine: the result of a masked store is slow to load again, which
 // gradients do at once for the next window, and 8 channels are common.
 func (m machine) channels(n reg.Register, u int, tail reg.Register, body func(b block)) {
 	if !m.wide() {
@@ -147,7 +148,7 @@ func (m machine) lastMask(n reg.Register) reg.Register {
 	return m.tailMask(rest)
 }
 
-// fit returns a vector of the kernel's machine as one of the block's.
+// fit returns a vector of the kernel's machine in the block's size.
 func (b block) fit(v reg.VecVirtual) Op {
 	if b.wide() {
 		return v
@@ -174,8 +175,8 @@ func (m machine) maxConstants() maxConstants {
 	return c
 }
 
-// maxima are running maxima: acc, and for AVX2 nan, 0 or a NaN of all ones once
-// there was one.
+// maxima are running maxima: acc, and for AVX2 nan, which is 0 or, after a NaN,
+// a NaN of all ones.
 type maxima struct {
 	block
 	constants maxConstants
@@ -194,7 +195,8 @@ func (b block) maxima(c maxConstants) maxima {
 	return maxima{b, c, acc, b.accumulators(b.u)}
 }
 
-// take makes accumulator j the larger of it and v, itself if they are equal.
+// take sets accumulator j to the larger of it and v, to itself if they are
+// equal.
 func (x maxima) take(v reg.VecVirtual, j int) {
 	acc := x.acc[j]
 	if x.wide() {
@@ -224,8 +226,8 @@ func (m machine) allLanes() reg.Register {
 	return m.registerOf(0xffffffff)
 }
 
-// firstEqual returns the lanes of todo where x is y or y is NaN, and takes them
-// out of todo. It may use x up.
+// firstEqual returns the lanes of todo where x is y or y is NaN, and removes
+// them from todo. It may overwrite x.
 func (m machine) firstEqual(x, y reg.VecVirtual, todo reg.Register) reg.Register {
 	if m.wide() {
 		k := K()

@@ -6,9 +6,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A lane tree is how a row is reduced: vector k of a full block goes to
-// accumulator k, all later vectors go to accumulator 0, and the accumulators
-// and then their lanes are combined pairwise. It depends on the row's length only.
+// A lane tree is the order in which a row is reduced: vector k of a full block
+// goes to accumulator k, all later vectors go to accumulator 0, and the
+// accumulators and then their lanes are combined pairwise. It depends only on
+// the row's length.
 
 // accumulators returns n vectors of zeros.
 func (m machine) accumulators(n int) []reg.VecVirtual {
@@ -19,8 +20,8 @@ func (m machine) accumulators(n int) []reg.VecVirtual {
 	return acc
 }
 
-// combine folds the accumulators and their lanes by op; the result lies in
-// lane 0 of acc[0].
+// combine reduces the accumulators and their lanes by op; the result is in lane
+// 0 of acc[0].
 func (m machine) combine(acc []reg.VecVirtual, op func(a, b, dst Op)) reg.VecVirtual {
 	for n := len(acc); n > 1; n /= 2 {
 		for j := range n / 2 {
@@ -124,8 +125,8 @@ func sumSquares(m machine) {
 	VMOVSD(v.AsX(), result.Addr)
 }
 
-// nonFinite compares the largest bits of a block, less their signs, with those
-// of the largest finite number.
+// nonFinite compares the largest bits of a block, without their signs, with
+// those of the largest finite number.
 func nonFinite(m machine) {
 	x, n := base("x"), length("x")
 	magnitude, largest := m.registerOf(0x7fffffff), m.registerOf(0x7f7fffff)
