@@ -177,7 +177,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --beam 1000000000000 --model transformer --pairs 50", 2, "want a whole number from 1 to 256"},
 		{"train --model resnet50 --data x --noise 0.1", 2, "want synthetic"},
 		{"train --model amoebanetd --layers 4", 2, "amoebanet: layers is 4, want a multiple of 3"},
-		{"train --model transformer --pairs 50 --heads 3", 2, "3 heads do not divide dim 64: want a number that does, or head-dim"},
+		{"train --model transformer --pairs 50 --heads 3", 2, "3 heads do not divide dim 64: want a divisor of dim, or head-dim"},
 		{"train --format pdf", 2, "want text, json"},
 		{"table2 --spec " + filepath.Join(dir, "missing.yaml"), 1, "missing.yaml"},
 		{"table2 --spec " + empty, 1, "empty.txt:1:1: experiment \"\": want one of"},

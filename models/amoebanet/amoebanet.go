@@ -1,12 +1,13 @@
 // Package amoebanet builds AmoebaNet-D (Real et al. 2019) of any size as lists
 // of pipeline layers: AmoebaNet-D(L, D) has L normal cells and D filters.
 //
-// The definition is the one whose parameters are, exactly, those of GPipe's
-// Table 1: torchgpipe's (benchmarks/models/amoebanet of its repository, [T] in
-// what follows), which takes the cells from TensorFlow's official code
-// (models/official/amoeba_net of tensorflow/tpu, [A]). Where the two differ
-// beyond the parameters, [A] is followed: max pools in the cells are max pools,
-// padding is TensorFlow's SAME, and pixels go into the stem without a ReLU.
+// The definition is the one whose parameters are exactly those of GPipe's Table
+// 1: that of torchgpipe (benchmarks/models/amoebanet of its repository, [T] in
+// the following), which takes the cells from TensorFlow's official code
+// (models/official/amoeba_net of tensorflow/tpu, [A]). Where the two differ in
+// more than the parameters, this package follows [A]: max pools in the cells
+// are max pools, padding is TensorFlow's SAME, and the stem has no ReLU before
+// it.
 package amoebanet
 
 import (
@@ -22,27 +23,28 @@ type Config struct {
 	Filters int // D: filters of the first stack's cells; a multiple of 8
 	Classes int // at least 1
 
-	Image    int // height and width in pixels, from 17 on; 0: 224
+	Image    int // height and width in pixels, at least 17; 0: 224
 	Channels int // of the images; 0: 3
 
 	// DropPath is the rate at which branches of the last cell are left out, in
-	// [0, 1); 0: none. Cell i of n (reductions count, i from 1) has i/n of it,
-	// and it meets every branch of a cell but identities: [A]'s drop-connect
-	// "v2". [A] as it is run raises the rate with the steps instead ("v1").
+	// [0, 1); 0: none. Cell i of n (including reductions, i from 1) has i/n of
+	// it. It applies to every branch of a cell except identities: [A]'s
+	// drop-connect "v2". By default [A] increases the rate with the steps
+	// instead ("v1").
 	DropPath float32
-	Dropout  float32 // rate in front of the classifier, in [0, 1); 0: none. [A]: 0.5
+	Dropout  float32 // rate before the classifier, in [0, 1); 0: none. [A]: 0.5
 
-	// Aux adds [A]'s auxiliary head behind the second stack, for training only.
-	// Its logits flow on to the end, for an [nn.AuxiliaryLoss].
+	// Aux adds [A]'s auxiliary head after the second stack, for training only.
+	// Its logits are passed on to the end, for an [nn.AuxiliaryLoss].
 	Aux bool
 	// AuxScale multiplies the widths of the auxiliary head, 128 and 768; 0: 0.4,
 	// as in [A].
 	AuxScale float64
 
-	// Official takes [A]'s stem: a convolution with 32 filters and no padding,
-	// and two reduction cells with D/4 and D/2 filters instead of D/2 and D. It
-	// also has [A]'s ReLU in front of the final pool. Filters is then a multiple
-	// of 16.
+	// Official selects [A]'s stem: a convolution with 32 filters and no
+	// padding, and two reduction cells with D/4 and D/2 filters instead of D/2
+	// and D. It also adds [A]'s ReLU before the final pool. Filters must then
+	// be a multiple of 16.
 	Official bool
 	// Delayed lowers the stride of the stem's convolution to 1 and raises that
 	// of the last cell's incoming convolutions to 2 (the first version of the
@@ -51,13 +53,14 @@ type Config struct {
 	// layer"): the same parameters, about four times the activations.
 	Delayed bool
 
-	// Momentum is the share that batch norm's moving averages keep at each
-	// mini-batch, in [0, 1); 0: 0.9, for runs of few steps. [A]: 0.9997.
+	// Momentum is the share of their value that batch norm's moving averages
+	// keep at each mini-batch, in [0, 1); 0: 0.9, for runs of few steps. [A]:
+	// 0.9997.
 	Momentum float64
 	Eps      float32 // added to batch norm's variance; 0: 1e-3, as in [A]
 }
 
-// Input is the type of one image, without the leading dimension.
+// Input returns the type of one image, without the leading dimension.
 func (c Config) Input() graph.Type {
 	c = c.withDefaults()
 	return graph.Type{Shape: graph.Shape{c.Image, c.Image, c.Channels}, DType: graph.F32}
@@ -67,10 +70,10 @@ func (c Config) Input() graph.Type {
 // "reduction2", the first stack of "normal1", "normal2", ..., "reduction3", the
 // second stack, "reduction4", the third stack, and "classifier".
 //
-// Images (n, h, w, channels) come in. Between the cells flows a pair, the
-// newest cell's output and the one before; behind an auxiliary head its logits
-// as well, while training. The logits (n, classes) come out, and then the
-// auxiliary ones.
+// Its inputs are images (n, h, w, channels). The value between the cells is a
+// pair: the newest cell's output and the one before it; after an auxiliary head
+// also its logits, in training. The outputs are the logits (n, classes),
+// followed by the auxiliary ones.
 func New(c Config) ([]nn.Layer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -95,11 +98,11 @@ func New(c Config) ([]nn.Layer, error) {
 	return append(layers, nn.Sequential("classifier", b.classifier())), nil
 }
 
-// builder knows what has been built so far.
+// builder is the state of a model under construction.
 type builder struct {
 	Config
-	newest, before int  // channels that flow; before is 0 behind the stem
-	reduced        bool // the newest cell is a reduction, so that the one before is larger
+	newest, before int  // channels of the pair; before is 0 after the stem
+	reduced        bool // the newest cell is a reduction, so the one before it has larger images
 	reductions     int
 	normals        int
 }
@@ -113,8 +116,8 @@ func (b *builder) reduction(filters int) nn.Layer {
 	return layer
 }
 
-// normal builds the next normal cell, with the auxiliary head behind the last
-// of the second stack.
+// normal builds the next normal cell, with the auxiliary head after the last
+// one of the second stack.
 func (b *builder) normal(filters int) nn.Layer {
 	b.normals++
 	stride := 1

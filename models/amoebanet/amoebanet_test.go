@@ -40,8 +40,8 @@ func ExampleNew() {
 }
 
 // TestParameters: the parameters of GPipe's Table 1 (81.5M, 319.0M, 542.7M,
-// 1.06B, 1.84B in torchgpipe's own, and as many in the paper), and those of its
-// other models, by hand from the same definition.
+// 1.06B, 1.84B in torchgpipe, and the same in the paper), and those of its
+// other models, counted by hand from the same definition.
 func TestParameters(t *testing.T) {
 	for _, c := range []struct {
 		layers, filters int
@@ -66,7 +66,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestMultiplyAdds: 15.17 G an image for (18, 256) at 224x224. SAME padding
+// TestMultiplyAdds: 15.17 G per image for (18, 256) at 224x224. SAME padding
 // counts as pixels.
 func TestMultiplyAdds(t *testing.T) {
 	c := Config{Layers: 18, Filters: 256, Classes: 1000}
@@ -80,7 +80,7 @@ func TestMultiplyAdds(t *testing.T) {
 }
 
 // TestOfficial: [A]'s stem and auxiliary head, counted by hand. The parameters
-// are within 0.4% of the definition's at (18, 208) and above.
+// are within 0.4% of those of the definition at (18, 208) and above.
 func TestOfficial(t *testing.T) {
 	c := Config{Layers: 18, Filters: 208, Classes: 1000, Official: true, Aux: true}
 	got := nn.CountParams(build(t, c))
@@ -93,7 +93,7 @@ func TestOfficial(t *testing.T) {
 	}
 }
 
-// TestFlow: what flows out of every layer, for all variants.
+// TestFlow: the output shapes of every layer, for all variants.
 func TestFlow(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -151,7 +151,7 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// TestPaths: the names that parameters are saved and seeded by, of one cell of
+// TestPaths: the names by which parameters are saved and seeded, of one cell of
 // each kind.
 func TestPaths(t *testing.T) {
 	layers := build(t, Config{Layers: 3, Filters: 8, Classes: 5, Image: 32, Aux: true})
@@ -190,7 +190,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestOptionsReachTheLayers: rates, in rising depth, and batch norm's options.
+// TestOptionsReachTheLayers: rates, which increase with depth, and batch norm's
+// options.
 func TestOptionsReachTheLayers(t *testing.T) {
 	c := Config{Layers: 3, Filters: 8, Classes: 5, Image: 32, DropPath: 0.7, Dropout: 0.5, Momentum: 0.75, Eps: 0.5}
 	s := trace(t, c, 2, true)
@@ -223,7 +224,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 			t.Errorf("%s: momentum %v, unbiased %v", m.Mean.Name, m.Momentum, m.Unbiased)
 		}
 	}
-	// Every branch of a cell but the identities: 8 of 10 in either kind.
+	// Every branch of a cell except the identities: 8 of 10 in either kind.
 	var branches []string
 	for _, call := range s.Function.Graph.Calls {
 		if op, ok := call.Op.(graph.DropPathOp); ok {
@@ -269,7 +270,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
-	// The smallest images go through every variant.
+	// The smallest images pass through every variant.
 	for _, c := range []Config{
 		{Layers: 3, Filters: 16, Classes: 5, Image: 17, Aux: true},
 		{Layers: 3, Filters: 16, Classes: 5, Image: 17, Aux: true, Delayed: true},

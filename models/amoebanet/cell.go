@@ -5,28 +5,28 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// cell is what both kinds of cells have: c filters, and the two values that
-// their operations start from, made of the pair that comes in.
+// cell is the common part of both kinds of cells: c filters, and the two values
+// from which their operations start, made from the incoming pair.
 type cell struct {
 	filters int
 	// h0 is a 1x1 convolution of the newest output.
 	h0 *unit
-	// h1 is the output before, brought to the size of the newest: through a
-	// factorised reduction behind a reduction cell, else through a 1x1
-	// convolution where its channels differ, else as it is.
-	h1         nn.Layer // nil: as it is
+	// h1 brings the output before to the size of the newest one: by a
+	// factorised reduction after a reduction cell, else by a 1x1 convolution if
+	// its channels differ, else unchanged.
+	h1         nn.Layer // nil: unchanged
 	h1Channels int
 	dropPath   float32
 }
 
-// cell builds the beginning of the next cell; stride is that of its incoming
-// convolutions.
+// cell builds the beginning of the next cell; stride is the stride of its
+// incoming convolutions.
 func (b *builder) cell(filters, stride int) *cell {
 	c := &cell{filters: filters, h1Channels: filters}
 	c.h0 = b.unit("h0", convolution{In: b.newest, Out: filters, Stride: stride})
 	before := b.before
 	if before == 0 {
-		before = b.newest // the stem's output stands for both
+		before = b.newest // the stem's output takes both roles
 	}
 	switch {
 	case b.reduced:
@@ -49,8 +49,8 @@ func (c *cell) Params() []*nn.Param {
 	return params(c.h0, c.h1)
 }
 
-// begin makes h0 and h1 of the newest output and the one before. Both begin
-// with a ReLU.
+// begin computes h0 and h1 from the newest output and the one before. Both
+// begin with a ReLU.
 func (c *cell) begin(t *nn.Trace, in []*graph.Node) (h0, h1 *graph.Node) {
 	newest := t.ReLU(in[0])
 	before, beforeReLU := in[0], newest
@@ -67,13 +67,13 @@ func (c *cell) begin(t *nn.Trace, in []*graph.Node) (h0, h1 *graph.Node) {
 	return h0, c.h1.Forward(t, beforeReLU)[0]
 }
 
-// drop is drop-path of one branch.
+// drop applies drop-path to one branch.
 func (c *cell) drop(t *nn.Trace, branch string, x *graph.Node) *graph.Node {
 	return nn.NewDropPath(branch+"/drop-path", c.dropPath).Forward(t, x)[0]
 }
 
-// end is what flows on: a cell's output, the newest output until now, and
-// whatever came with the pair.
+// end returns the tuple to pass on: the cell's output, the newest output so
+// far, and everything that came with the pair.
 func end(out *graph.Node, in []*graph.Node) []*graph.Node {
 	flow := []*graph.Node{out, in[0]}
 	if len(in) > 2 {
@@ -82,7 +82,7 @@ func end(out *graph.Node, in []*graph.Node) []*graph.Node {
 	return flow
 }
 
-// normalCell keeps the size of what comes in and makes 4c channels of it.
+// normalCell keeps the size of the images and makes 4c channels.
 type normalCell struct {
 	*cell
 	h2, h4, h6 *unit // 1x1
@@ -104,7 +104,7 @@ func (c *normalCell) Params() []*nn.Param {
 	return params(c.cell, c.h2, c.h3, c.h4, c.h4b, c.h6)
 }
 
-// Forward takes the pair and gives the next one.
+// Forward takes the pair and returns the next one.
 func (c *normalCell) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	h0, h1 := c.begin(t, in)
 	r0 := t.ReLU(h0) // read three times
@@ -116,13 +116,14 @@ func (c *normalCell) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return end(t.Concat(h0, h3, h4, h6), in)
 }
 
-// reductionCell halves height and width and makes 3c channels. What reads h0
-// or h1 has stride 2.
+// reductionCell halves height and width and makes 3c channels. The operations
+// on h0 and h1 have stride 2.
 type reductionCell struct {
 	*cell
 	h3 *bottleneck // 3x3
 	h4 *bottleneck // 1x7_7x1
-	// h5 fits the pooled h1 to the cell's filters, in [A]'s first cell; else nil.
+	// h5 brings the pooled h1 to the cell's filters, in [A]'s first cell; else
+	// nil.
 	h5 *unit
 	h6 *unit // 1x1
 }
@@ -147,7 +148,7 @@ func (c *reductionCell) Params() []*nn.Param {
 	return params(c.cell, c.h3, c.h4, c.h6)
 }
 
-// Forward takes the pair, or the stem's output, and gives the next pair.
+// Forward takes the pair, or the stem's output, and returns the next pair.
 func (c *reductionCell) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	h0, h1 := c.begin(t, in)
 	h2 := t.Add(c.drop(t, "h2/max2x2", maxPool(t, h0, 2, 2)), c.drop(t, "h2/max3x3", maxPool(t, h0, 3, 2)))
@@ -162,7 +163,7 @@ func (c *reductionCell) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return end(t.Concat(h4, h5, h6), in)
 }
 
-// params lists the parameters of parts.
+// params lists the parameters of all parts.
 func params(parts ...interface{ Params() []*nn.Param }) (all []*nn.Param) {
 	for _, p := range parts {
 		all = append(all, p.Params()...)

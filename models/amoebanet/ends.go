@@ -21,7 +21,7 @@ func (b *builder) stem() nn.Layer {
 // classifier is the last layer: global average pool, dropout and a projection
 // to the classes.
 type classifier struct {
-	relu    bool // in front of the pool
+	relu    bool // before the pool
 	pool    *nn.GlobalAvgPool
 	dropout *nn.Dropout
 	dense   *nn.Dense
@@ -40,8 +40,8 @@ func (c *classifier) Name() string { return "" } // its parts have names
 
 func (c *classifier) Params() []*nn.Param { return c.dense.Params() }
 
-// Forward takes the pair, and auxiliary logits if there are any, and gives the
-// logits (n, classes) and the auxiliary ones.
+// Forward takes the pair, and auxiliary logits if there are any, and returns
+// the logits (n, classes) and the auxiliary ones.
 func (c *classifier) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	x := in[0]
 	if c.relu {
@@ -53,12 +53,12 @@ func (c *classifier) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 }
 
 // auxiliary is [A]'s auxiliary head: ReLU, a 5x5 average pool of stride 3, a
-// 1x1 convolution, a convolution as large as what is left of the image, and a
-// classifier; a batch norm and a ReLU behind each convolution. Images smaller
-// than 5x5 are pooled whole.
+// 1x1 convolution, a convolution as large as the remaining image, and a
+// classifier, with a batch norm and a ReLU after each convolution. Images
+// smaller than 5x5 are pooled whole.
 //
-// The last batch norm has one pixel an image: it wants at least two examples in
-// a micro-batch.
+// The last batch norm has one pixel per image: it needs at least two examples
+// in a micro-batch.
 type auxiliary struct {
 	pool       *nn.Pool
 	proj, full *unit
@@ -67,7 +67,7 @@ type auxiliary struct {
 }
 
 func (b *builder) auxiliary() *auxiliary {
-	size := (b.stemSize() + 7) / 8 // three reductions behind the stem
+	size := (b.stemSize() + 7) / 8 // three reductions after the stem
 	window := min(5, size)
 	left := (size-window)/3 + 1
 	narrow, wide := int(128*b.AuxScale), int(768*b.AuxScale)
@@ -84,8 +84,8 @@ func (a *auxiliary) Name() string { return "aux" }
 
 func (a *auxiliary) Params() []*nn.Param { return params(a.proj, a.full, a.dense) }
 
-// Forward takes the pair and, while training, adds the auxiliary logits
-// (n, classes).
+// Forward takes the pair and, in training, adds the auxiliary logits (n,
+// classes).
 func (a *auxiliary) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	if !t.Train {
 		return in

@@ -5,23 +5,24 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// convolution describes a [unit]. Zeros are a kernel of 1x1 and a stride of 1.
+// convolution describes a [unit]. Zeros mean a kernel of 1x1 and a stride of 1.
 type convolution struct {
 	In, Out int
 	Kernel  [2]int
 	Stride  int
 	Padding nn.Padding // zero: none
-	ReLU    bool       // behind the batch norm, where nothing else reads it
+	ReLU    bool       // after the batch norm, if nothing else reads its output
 }
 
-// unit is a convolution without bias and a batch norm. The ReLU in front of
-// them is computed where their input is, once for all that read it.
+// unit is a convolution without bias and a batch norm. The ReLU before them is
+// computed with their input, once for all its readers.
 type unit struct {
 	conv *nn.Conv2D
 	norm *nn.BatchNorm
 }
 
-// unit builds one whose parameters are name/weight, name/gamma and name/beta.
+// unit builds a unit whose parameters are name/weight, name/gamma and
+// name/beta.
 func (b *builder) unit(name string, c convolution) *unit {
 	if c.Kernel == [2]int{} {
 		c.Kernel = [2]int{1, 1}
@@ -34,8 +35,8 @@ func (b *builder) unit(name string, c convolution) *unit {
 	}
 }
 
-// norm builds a batch norm. The moving variance is unbiased, as [A]'s fused
-// one and [T]'s are.
+// norm builds a batch norm. The moving variance is unbiased, as in [A]'s fused
+// kernel and in [T].
 func (b *builder) norm(name string, channels int, relu bool) *nn.BatchNorm {
 	return nn.NewBatchNorm(name, nn.BatchNormConfig{
 		Channels: channels, Eps: b.Eps, Momentum: b.Momentum, Unbiased: true, ReLU: relu,
@@ -46,14 +47,14 @@ func (u *unit) Name() string { return u.conv.Name() }
 
 func (u *unit) Params() []*nn.Param { return params(u.conv, u.norm) }
 
-// Forward takes x behind its ReLU.
+// Forward takes x after its ReLU.
 func (u *unit) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return u.norm.Forward(t, u.conv.Forward(t, in...)...)
 }
 
 func (u *unit) apply(t *nn.Trace, x *graph.Node) *graph.Node { return u.Forward(t, x)[0] }
 
-// bottleneck is units one after another, whose ReLUs are in their batch norms.
+// bottleneck is a sequence of units whose ReLUs are in their batch norms.
 type bottleneck struct {
 	name  string
 	units []*unit
@@ -89,7 +90,7 @@ func (b *bottleneck) Params() (all []*nn.Param) {
 	return all
 }
 
-// Forward takes x behind its ReLU.
+// Forward takes x after its ReLU.
 func (b *bottleneck) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	for _, u := range b.units {
 		in = u.Forward(t, in...)
@@ -99,10 +100,10 @@ func (b *bottleneck) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 
 func (b *bottleneck) apply(t *nn.Trace, x *graph.Node) *graph.Node { return b.Forward(t, x)[0] }
 
-// factorizedReduction brings an image to 1/stride of its size by two 1x1
-// convolutions, each to half of the channels, the second on the image shifted
-// by one pixel, so that not only every other pixel is read; a batch norm
-// follows.
+// factorizedReduction reduces an image to 1/stride of its size by two 1x1
+// convolutions, each to half of the channels. The second reads the image
+// shifted by one pixel, so that the skipped pixels are read as well. A batch
+// norm follows.
 type factorizedReduction struct {
 	name  string
 	paths [2]*nn.Conv2D
@@ -124,7 +125,7 @@ func (f *factorizedReduction) Name() string { return f.name }
 
 func (f *factorizedReduction) Params() []*nn.Param { return params(f.paths[0], f.paths[1], f.norm) }
 
-// Forward takes x behind its ReLU.
+// Forward takes x after its ReLU.
 func (f *factorizedReduction) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	path1, path2 := f.paths[0].Forward(t, in...)[0], f.paths[1].Forward(t, in...)[0]
 	return f.norm.Forward(t, t.Concat(path1, path2))
@@ -135,7 +136,7 @@ func maxPool(t *nn.Trace, x *graph.Node, size, stride int) *graph.Node {
 	return t.MaxPool(x, w.Same(x.Shape[1], x.Shape[2]))
 }
 
-// avgPool is 3x3 with stride 1. What lies outside the image does not count.
+// avgPool is 3x3 with stride 1. Pixels outside the image do not count.
 func avgPool(t *nn.Trace, x *graph.Node) *graph.Node {
 	return t.AvgPool(x, graph.Square(3, 1).Same(x.Shape[1], x.Shape[2]))
 }

@@ -10,9 +10,9 @@ import (
 	"gpipebench/nn/program/programtest"
 )
 
-// TestCellsAgainstPyTorch: a cell of each kind behind each kind, the last of
-// the delayed variant, and what the official stem differs in. PyTorch's own run
-// in float32 strays by 5e-7 at the most (amoebanet.py --float32).
+// TestCellsAgainstPyTorch: a cell of each kind after each kind, the last one of
+// the delayed variant, and the parts of the official stem that differ.
+// PyTorch's own run in float32 is off by at most 5e-7 (amoebanet.py --float32).
 func TestCellsAgainstPyTorch(t *testing.T) {
 	oracle := programtest.ReadOracle(t, "testdata/cells.json")
 	var config struct {
@@ -57,7 +57,7 @@ func TestCellsAgainstPyTorch(t *testing.T) {
 }
 
 // TestTrainingAgainstPyTorch: two mini-batches of several micro-batches of a
-// small model with its auxiliary head. PyTorch's own run in float32 strays by
+// small model with its auxiliary head. PyTorch's own run in float32 is off by
 // 6e-6, in gradients by 1.3e-5.
 func TestTrainingAgainstPyTorch(t *testing.T) {
 	oracle := programtest.ReadOracle(t, "testdata/training.json")

@@ -56,7 +56,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// stemSize is the height and width behind the stem's convolution.
+// stemSize returns the height and width after the stem's convolution.
 func (c Config) stemSize() int {
 	n := c.Image
 	if c.Official {
@@ -68,8 +68,9 @@ func (c Config) stemSize() int {
 	return (n + 1) / 2
 }
 
-// largeEnough tells whether every halving has two pixels to halve: the stem's
-// and the last cell's, of which only one has stride 2, and four reductions.
+// largeEnough reports whether every halving has two pixels to halve: that of
+// the stem or of the last cell, of which only one has stride 2, and those of
+// four reductions.
 func (c Config) largeEnough() bool {
 	n := c.stemSize()
 	for range 4 {

@@ -5,7 +5,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// expansion is how many times as wide a block's output is as its 3x3
+// expansion is the ratio of a block's output channels to those of its 3x3
 // convolution.
 const expansion = 4
 
@@ -13,15 +13,15 @@ const expansion = 4
 //
 //	y = relu(bn(1x1(relu(bn(3x3(relu(bn(1x1(x)))))))) + shortcut(x))
 //
-// whose shortcut is x itself, or a strided 1x1 convolution with a batch norm
-// where y has another shape.
+// whose shortcut is x itself, or a strided 1x1 convolution with a batch norm if
+// y has another shape.
 type block struct {
 	name      string
 	in, width int
 	stride    int
 }
 
-// block builds it as one pipeline layer or, fine, as three.
+// block builds b as one pipeline layer or, if fine, as three.
 func (c Config) block(b block) []nn.Layer {
 	out := expansion * b.width
 	first := &branch{"conv1", []nn.Layer{
@@ -58,17 +58,18 @@ func (c Config) block(b block) []nn.Layer {
 	return []nn.Layer{nn.Sequential(b.name, first, second, third)}
 }
 
-// norm builds the batch norm of the convolution of that name.
+// norm builds the batch norm after the convolution of that name.
 func (c Config) norm(name string, channels int, relu bool) *nn.BatchNorm {
 	return nn.NewBatchNorm(name, c.batchNorm(channels, relu, nil))
 }
 
-// batchNorm has an unbiased moving variance, as torchvision's.
+// batchNorm has an unbiased moving variance, as in torchvision.
 func (c Config) batchNorm(channels int, relu bool, init nn.Initializer) nn.BatchNormConfig {
 	return nn.BatchNormConfig{Channels: channels, Eps: c.Eps, Momentum: c.Momentum, Unbiased: true, ReLU: relu, Init: init}
 }
 
-// branch is a part of a block's branch, beside which the block's input flows.
+// branch is a part of a block's branch; the block's input is passed along with
+// it.
 type branch struct {
 	name   string
 	layers []nn.Layer
@@ -78,13 +79,13 @@ func (b *branch) Name() string { return b.name }
 
 func (b *branch) Params() []*nn.Param { return params(b.layers) }
 
-// Forward takes the branch and the block's input, or at the block's beginning
-// the latter alone, and gives both, the branch moved on.
+// Forward takes the branch and the block's input, or only the latter at the
+// block's beginning, and returns the branch's next value and the block's input.
 func (b *branch) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return []*graph.Node{run(t, b.layers, in[0]), in[len(in)-1]}
 }
 
-// merge is the end of a block's branch, which the shortcut is added to.
+// merge is the end of a block's branch, where the shortcut is added.
 type merge struct {
 	branch
 	shortcut []nn.Layer // none: the identity
@@ -92,7 +93,8 @@ type merge struct {
 
 func (m *merge) Params() []*nn.Param { return append(m.branch.Params(), params(m.shortcut)...) }
 
-// Forward takes the branch and the block's input and gives the block's output.
+// Forward takes the branch and the block's input and returns the block's
+// output.
 func (m *merge) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	h := run(t, m.layers, in[0])
 	return []*graph.Node{t.ReLU(t.Add(h, run(t, m.shortcut, in[1])))}

@@ -11,7 +11,7 @@ import (
 )
 
 // TestBlocksAgainstPyTorch: the stem, and bottlenecks with and without a
-// convolution in their shortcut. PyTorch's own run in float32 strays by 3.4e-7.
+// convolution in their shortcut. PyTorch's own run in float32 is off by 3.4e-7.
 func TestBlocksAgainstPyTorch(t *testing.T) {
 	oracle := programtest.ReadOracle(t, "testdata/blocks.json")
 	var c struct {
@@ -39,7 +39,7 @@ func TestBlocksAgainstPyTorch(t *testing.T) {
 }
 
 // TestTrainingAgainstPyTorch: two mini-batches of several micro-batches of a
-// small model, in either cut. PyTorch's own run in float32 strays by 8e-7, in
+// small model, in either cut. PyTorch's own run in float32 is off by 8e-7, in
 // gradients by 2.2e-6 (resnet.py --float32).
 func TestTrainingAgainstPyTorch(t *testing.T) {
 	oracle := programtest.ReadOracle(t, "testdata/training.json")
@@ -55,7 +55,7 @@ func TestTrainingAgainstPyTorch(t *testing.T) {
 	}
 }
 
-// model is what a file says of its model.
+// model is the description of a model in a file.
 type model struct {
 	Blocks                [4]int
 	Width, Classes, Image int

@@ -1,7 +1,7 @@
 // Package resnet builds residual networks (He et al. 2016) as lists of pipeline
-// layers: the bottleneck networks of 50, 101 and 152 layers that GPipe's first
-// version measures, as torchvision has them ("v1.5": the stride of a block is
-// in its 3x3 convolution).
+// layers: the bottleneck networks of 50, 101 and 152 layers that the first
+// version of the GPipe paper measures, in torchvision's form ("v1.5": the
+// stride of a block is in its 3x3 convolution).
 package resnet
 
 import (
@@ -22,17 +22,18 @@ type Config struct {
 	Channels int // of the images; 0: 3
 
 	// ZeroInit starts the gain of each block's last batch norm from 0, so that
-	// blocks begin as identities (Goyal et al. 2017, section 5.1); zero: from 1.
+	// blocks start as identities (Goyal et al. 2017, section 5.1); zero: from
+	// 1.
 	ZeroInit bool
 
-	// Momentum is the share that batch norm's moving averages keep at each
-	// mini-batch, in [0, 1); 0: 0.9, as in torchvision.
+	// Momentum is the share of their value that batch norm's moving averages
+	// keep at each mini-batch, in [0, 1); 0: 0.9, as in torchvision.
 	Momentum float64
 	Eps      float32 // added to batch norm's variance; 0: 1e-5, as in torchvision
 
-	// Fine makes three pipeline layers of each block, one a convolution, for
-	// partitions more even than blocks allow. Parameters, their paths and so
-	// every bit stay the same.
+	// Fine splits each block into three pipeline layers, one per convolution,
+	// for more even partitions than blocks allow. Parameters, their paths and
+	// so every bit stay the same.
 	Fine bool
 }
 
@@ -80,15 +81,15 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Input is the type of one image, without the leading dimension.
+// Input returns the type of one image, without the leading dimension.
 func (c Config) Input() graph.Type {
 	c = c.withDefaults()
 	return graph.Type{Shape: graph.Shape{c.Image, c.Image, c.Channels}, DType: graph.F32}
 }
 
-// New builds a model of one pipeline layer a block: "stem", "stage1/block1",
-// "stage1/block2", ..., "stage4/block3", ... and "classifier". Images (n, h, w,
-// channels) come in, logits (n, classes) come out.
+// New builds a model with one pipeline layer per block: "stem",
+// "stage1/block1", "stage1/block2", ..., "stage4/block3", ... and "classifier".
+// Its inputs are images (n, h, w, channels), its outputs logits (n, classes).
 func New(c Config) ([]nn.Layer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func ExampleNew() {
 	// classifier 2570
 }
 
-// TestParameters: those of torchvision's models.
+// TestParameters: the numbers of parameters of torchvision's models.
 func TestParameters(t *testing.T) {
 	for depth, want := range map[int]int64{50: 25_557_032, 101: 44_549_160, 152: 60_192_808} {
 		for _, fine := range []bool{false, true} {
@@ -39,7 +39,8 @@ func TestParameters(t *testing.T) {
 			if got := nn.CountParams(layers); got != want {
 				t.Errorf("ResNet-%d, fine %v: %d parameters, want %d", depth, fine, got, want)
 			}
-			// A block has three convolutions; stem and classifier are the two other layers of the depth.
+			// A block has three convolutions; the depth's other two layers are
+			// stem and classifier.
 			units := (depth - 2) / 3
 			if fine {
 				units *= 3
@@ -51,7 +52,7 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestMultiplyAdds: 7.80 G an image for ResNet-101 at 224x224.
+// TestMultiplyAdds: 7.80 G per image for ResNet-101 at 224x224.
 func TestMultiplyAdds(t *testing.T) {
 	var flops int64
 	for _, call := range trace(t, Config{Depth: 101, Classes: 1000}, true).Function.Graph.Calls {
@@ -62,7 +63,7 @@ func TestMultiplyAdds(t *testing.T) {
 	}
 }
 
-// TestFlow: what flows out of every layer.
+// TestFlow: the output shapes of every layer.
 func TestFlow(t *testing.T) {
 	for fine, want := range map[bool][]string{
 		false: {
@@ -95,7 +96,7 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// TestPaths: the names that parameters are saved and seeded by are the same
+// TestPaths: the names by which parameters are saved and seeded are the same
 // for both cuts.
 func TestPaths(t *testing.T) {
 	paths := func(fine bool) (all []string) {
@@ -127,7 +128,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestZeroInit: of each block's last gain, and of nothing else.
+// TestZeroInit affects each block's last gain and nothing else.
 func TestZeroInit(t *testing.T) {
 	for _, zero := range []bool{false, true} {
 		for _, l := range build(t, Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5, ZeroInit: zero}) {
@@ -148,7 +149,7 @@ func TestZeroInit(t *testing.T) {
 	}
 }
 
-// TestOptionsReachTheLayers: batch norm's.
+// TestOptionsReachTheLayers: the options of batch norm.
 func TestOptionsReachTheLayers(t *testing.T) {
 	c := Config{Blocks: [4]int{1, 1, 1, 1}, Width: 4, Classes: 5, Image: 32, Momentum: 0.75, Eps: 0.5}
 	s := trace(t, c, true)

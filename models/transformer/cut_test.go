@@ -15,9 +15,9 @@ var small = Config{
 	Dropout: 0.2, Tied: true, ClipLogits: 1.5, ScaledInit: true,
 }
 
-// TestCuts: however a model is cut, coarse or fine, into stages and into
-// micro-batches, and on however many threads, a training step gives the same
-// bits: losses and every use of every parameter.
+// TestCuts: a training step gives the same bits (losses and every use of every
+// parameter) however a model is cut, coarse or fine, into stages and into
+// micro-batches, and with any number of threads.
 func TestCuts(t *testing.T) {
 	m := lmSample(t, small, 6)
 	want := m.trainStep(t, nil, []int{6}, 1)
@@ -27,7 +27,7 @@ func TestCuts(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		model   sample
-		cuts    []int // first layers of the stages but the first
+		cuts    []int // first layers of all stages but the first
 		batches []int
 		threads int
 	}{
@@ -66,8 +66,7 @@ type sample struct {
 	targets tokens
 }
 
-// tokens is a tensor of integers, (examples, per) or, where per is 0,
-// (examples).
+// tokens is a tensor of integers, (examples, per) or, if per is 0, (examples).
 type tokens struct {
 	per  int
 	data []int32
@@ -84,7 +83,7 @@ func randomTokens(what string, examples, per, vocab int) tokens {
 	return x
 }
 
-// of is the type of n examples, and rows those from the first on.
+// of returns the type of n examples, and rows the values from the first one on.
 func (x tokens) of(n int) graph.Type {
 	if x.per == 0 {
 		return programtest.Integers(n)
@@ -97,7 +96,8 @@ func (x tokens) rows(first, n int) []int32 {
 	return x.data[first*per : (first+n)*per]
 }
 
-// values are all parameters by path, tied ones once, as seed 1 initialises them.
+// values returns all parameters by path, tied ones once, as seed 1 initialises
+// them.
 func values(layers []nn.Layer) map[string][]float32 {
 	all := map[string][]float32{}
 	for p, path := range paths(layers) {
@@ -107,7 +107,8 @@ func values(layers []nn.Layer) map[string][]float32 {
 	return all
 }
 
-// paths are the paths of all parameters. A tied one has that of its first layer.
+// paths returns the paths of all parameters. A tied one has that of its first
+// layer.
 func paths(layers []nn.Layer) map[*nn.Param]string {
 	all := map[*nn.Param]string{}
 	for _, l := range layers {
@@ -126,8 +127,8 @@ type cutStage struct {
 	params []*nn.Param
 }
 
-// trainStep runs one training step by hand: in stages, cut in front of the
-// given layers, and micro-batches of the given sizes.
+// trainStep runs one training step by hand: in stages, cut before the given
+// layers, and micro-batches of the given sizes.
 func (m sample) trainStep(t *testing.T, cuts, batches []int, threads int) programtest.Results {
 	t.Helper()
 	weights, path := values(m.layers), paths(m.layers)
@@ -195,8 +196,8 @@ func (m sample) trainStep(t *testing.T, cuts, batches []int, threads int) progra
 	return results
 }
 
-// compile compiles the stages for n examples, the last first: it knows which
-// boundary tensors have gradients.
+// compile compiles the stages for n examples, the last one first, since it
+// determines which boundary tensors have gradients.
 func (m sample) compile(t *testing.T, cuts []int, n, threads int) []cutStage {
 	t.Helper()
 	var in []graph.Type

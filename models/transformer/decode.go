@@ -10,48 +10,50 @@ import (
 	"gpipebench/nn"
 )
 
-// Predictor runs a [Translation] model: it takes source ids (n, s), source
-// lengths (n) and target ids (n, t), shifted right, and gives the logits
-// (n, t, vocabulary) as its only output: some examples' at a time to each, with
-// the index of their first, in order. They need be valid only until each returns;
-// its error ends the prediction. An example's logits must depend on that example
-// only. PredictEach of gpipe's Trainer is one.
+// Predictor runs a [Translation] model on source ids (n, s), source lengths (n)
+// and target ids (n, t), shifted right. Its only output, the logits (n, t,
+// vocabulary), is passed to each in order, some examples at a time, with the
+// index of the first. The tensors need be valid only until each returns; an
+// error of each ends the prediction. An example's logits must depend on that
+// example only. PredictEach of gpipe's Trainer is a Predictor.
 type Predictor func(ctx context.Context, each func(first int, outputs []nn.Tensor) error, inputs ...nn.Tensor) error
 
 // Decoding finds translations by beam search (Sutskever et al. 2014, section
 // 3.2), or greedily.
 //
-// A hypothesis is the beginning of a translation. In each round all hypotheses
-// of a sentence are extended by every token; the Beam most probable of the
-// results stay. Those that end there, or have MaxLen tokens, stop; of all that
-// stopped, the one of the highest Score is found. The search is over when no
-// hypothesis is left, or when none can still come to a higher Score.
+// A hypothesis is the beginning of a translation. In each round every
+// hypothesis of a sentence is extended by every token, and the Beam most
+// probable of the results are kept. Those that end or reach MaxLen tokens stop;
+// the result is the stopped hypothesis with the highest Score. The search is
+// over when no hypothesis is left, or when none can reach a higher Score any
+// more.
 //
-// Ties are resolved by the lower token id, at the first token that differs. Pad
+// Ties are resolved by the lower token id at the first token that differs. Pad
 // and Begin, which stand for no text, are never chosen.
 //
 // Nothing is cached between rounds: each runs encoder and decoder again over
-// the source and the whole prefix, and makes logits of all MaxLen positions, of
-// which one is used. A translation of n tokens takes n rounds.
+// the source and the whole prefix, and computes the logits of all MaxLen
+// positions, of which it uses one. A translation of n tokens takes n rounds.
 type Decoding struct {
-	Beam int // hypotheses of a sentence, at least 1, which is greedy; 0: 1
+	Beam int // hypotheses per sentence, at least 1, which is greedy; 0: 1
 
 	// LengthPenalty is alpha of Wu et al. 2016, section 7, at least 0: the
-	// probability's logarithm is divided by ((5+length)/6)^alpha, the end being
-	// part of the length, so that a higher one prefers longer translations. Their
-	// coverage penalty is left out: it needs the attention's weights. 0: none.
+	// logarithm of the probability is divided by ((5+length)/6)^alpha, where
+	// the length includes the end, so that a higher alpha prefers longer
+	// translations. Their coverage penalty is left out, since it needs the
+	// attention's weights. 0: none.
 	LengthPenalty float64
 
-	MaxLen int // tokens of a translation at most, the end included, at least 1: t of each prediction
-	Rows   int // examples of a prediction at most, at least 1: the mini-batch that a trainer was opened for
+	MaxLen int // most tokens of a translation, including the end, at least 1: t of each prediction
+	Rows   int // most examples of a prediction, at least 1: the mini-batch that a trainer was opened for
 
 	Pad, Begin, End int32 // three different tokens
 }
 
-// Hypothesis is a translation that was found.
+// Hypothesis is a translation.
 type Hypothesis struct {
 	Tokens  []int32 // without Begin and End
-	Ended   bool    // by itself; false: MaxLen tokens without an end
+	Ended   bool    // false: MaxLen tokens without an end
 	LogProb float64 // natural logarithm of the probability of Tokens, and of End if it ended
 	Score   float64 // LogProb over the length penalty
 }
@@ -74,12 +76,11 @@ func (d Decoding) Validate() error {
 }
 
 // Decode translates any number of sentences: ids (n, s) int32 and lengths (n)
-// int32, each from 1 to s. It gives the best hypothesis of each.
+// int32, each from 1 to s. It returns the best hypothesis of each.
 //
-// As many sentences are searched side by side as have room for their beams in a
-// prediction; when one is done, the next takes its place. A beam that is larger
-// than Rows is split over several predictions. What is found does not depend on
-// any of that.
+// As many sentences are searched at a time as have space for their beams in a
+// prediction; when one is done, the next takes its place. A beam larger than
+// Rows is split over several predictions. The results depend on none of that.
 func (d Decoding) Decode(ctx context.Context, predict Predictor, ids, lengths nn.Tensor) ([]Hypothesis, error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
@@ -139,14 +140,14 @@ func checkSources(ids, lengths nn.Tensor) error {
 	return nil
 }
 
-// row is an example of a prediction: a sentence, and what it may start with in
+// row is an example of a prediction: a sentence, and the beginning of its
 // translation.
 type row struct {
 	sentence int
 	prefix   []int32
 }
 
-// run predicts what follows each row: the logits (vocabulary) of its next token.
+// run predicts the next token of each row: it returns logits (vocabulary).
 func (d Decoding) run(ctx context.Context, predict Predictor, ids, lengths nn.Tensor, rows []row) ([][]float32, error) {
 	var next [][]float32
 	for part := range slices.Chunk(rows, d.Rows) {
@@ -176,7 +177,7 @@ func (d Decoding) run(ctx context.Context, predict Predictor, ids, lengths nn.Te
 	return next, nil
 }
 
-// inputs makes the tensors of a prediction.
+// inputs returns the tensors of a prediction.
 func (d Decoding) inputs(ids, lengths nn.Tensor, rows []row) []nn.Tensor {
 	n, width := len(rows), ids.Shape[1]
 	source, length, target := make([]int32, 0, n*width), make([]int32, 0, n), make([]int32, 0, n*d.MaxLen)
@@ -205,12 +206,12 @@ type search struct {
 	Decoding
 	sentence int
 	live     []prefix // most probable first
-	best     *prefix  // of those that stopped
+	best     *prefix  // best of those that stopped
 }
 
 // prefix is a hypothesis within the search.
 type prefix struct {
-	tokens  []int32 // without Begin; End is the last if it ended
+	tokens  []int32 // without Begin; with End as the last if it ended
 	logProb float64
 }
 
@@ -221,8 +222,8 @@ type candidate struct {
 	logProb float64
 }
 
-// advance takes, for each live hypothesis, the logits (vocabulary) of its next
-// token.
+// advance extends the live hypotheses, given for each the logits (vocabulary)
+// of its next token.
 func (s *search) advance(logits [][]float32) error {
 	var top []candidate // at most Beam, best first
 	for i, h := range s.live {
@@ -250,7 +251,7 @@ func (s *search) advance(logits [][]float32) error {
 	return nil
 }
 
-// offer puts a candidate where it belongs among the Beam best.
+// offer inserts a candidate at its place among the Beam best.
 func (s *search) offer(top []candidate, c candidate) []candidate {
 	order := func(a, b candidate) int {
 		if a.logProb != b.logProb {
@@ -268,8 +269,9 @@ func (s *search) offer(top []candidate, c candidate) []candidate {
 	return slices.Insert(top, i, c)
 }
 
-// done tells whether what is live cannot become better than what has stopped: it
-// has no more probability than now, and no more length than MaxLen.
+// done reports whether no live hypothesis can become better than the best one
+// that has stopped: its probability does not rise, and its length is at most
+// MaxLen.
 func (s *search) done() bool {
 	return len(s.live) == 0 || s.best != nil && s.score(*s.best) > s.live[0].logProb/s.penalty(s.MaxLen)
 }
@@ -285,7 +287,7 @@ func (d Decoding) ended(h prefix) bool {
 
 func (d Decoding) score(h prefix) float64 { return h.logProb / d.penalty(len(h.tokens)) }
 
-// penalty is lp of Wu et al., equation 14.
+// penalty returns lp of Wu et al., equation 14.
 func (d Decoding) penalty(length int) float64 {
 	return math.Pow(float64(5+length)/(5+1), d.LengthPenalty)
 }
@@ -298,7 +300,8 @@ func (h prefix) hypothesis(d Decoding) Hypothesis {
 	return found
 }
 
-// logSumExp is what a row of logits is above the logarithms of its probabilities.
+// logSumExp returns the difference between logits and logarithms of
+// probabilities.
 func logSumExp(x []float32) (float64, error) {
 	most := math.Inf(-1)
 	for token, v := range x {

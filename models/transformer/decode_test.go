@@ -17,7 +17,7 @@ import (
 )
 
 // A predictor is any function; this one translates by spelling backwards. Its
-// tokens are 0 for padding, 1 begin, 2 end, and letters from 3.
+// tokens are 0 for padding, 1 for begin, 2 for end, and letters from 3.
 func ExampleDecoding() {
 	backwards := func(_ context.Context, each func(first int, outputs []nn.Tensor) error, in ...nn.Tensor) error {
 		const vocab = 10
@@ -51,9 +51,9 @@ func ExampleDecoding() {
 	// [8 9] true
 }
 
-// toy is a model that depends on all that a model may: an example's source up
-// to its length, and the target's tokens up to the position. Its logits are
-// drawn from those as key. Coarse ones make many ties.
+// toy is a model that depends on everything a model may: an example's source up
+// to its length, and the target's tokens up to the position. They are the key
+// from which its logits are drawn. Coarse logits make many ties.
 type toy struct {
 	t      *testing.T
 	seed   uint64
@@ -67,7 +67,7 @@ type toy struct {
 
 var toyDecoding = Decoding{MaxLen: 4, Rows: 1000, Pad: 0, Begin: 1, End: 2}
 
-// logits of the token behind a prefix.
+// logits returns those of the token after a prefix.
 func (m *toy) logits(source, prefix []int32) []float32 {
 	r := philox.NewStream(philox.KeyOf(m.seed, fmt.Sprint(source, prefix)), 0)
 	x := make([]float32, m.vocab)
@@ -82,8 +82,8 @@ func (m *toy) logits(source, prefix []int32) []float32 {
 	return x
 }
 
-// inTwos makes a predictor of a function: it gives two rows at a time and spoils
-// them behind each.
+// inTwos makes a predictor of a function: it passes two rows at a time and
+// overwrites them after each call.
 func inTwos(predict func(ctx context.Context, in ...nn.Tensor) ([]nn.Tensor, error)) Predictor {
 	return func(ctx context.Context, each func(first int, outputs []nn.Tensor) error, in ...nn.Tensor) error {
 		out, err := predict(ctx, in...)
@@ -122,7 +122,7 @@ func (m *toy) predict(_ context.Context, in ...nn.Tensor) ([]nn.Tensor, error) {
 		for j := range t {
 			if length := int(lengths.I32[i]); j < used {
 				out.F32 = append(out.F32, m.logits(source.I32[i*s:i*s+length], ids[1:j+1])...)
-			} else { // behind the prefix nobody may look
+			} else { // positions after the prefix must not be read
 				out.F32 = append(out.F32, slices.Repeat([]float32{float32(math.NaN())}, m.vocab)...)
 			}
 		}
@@ -144,7 +144,7 @@ func (m *toy) decode(t *testing.T, d Decoding, sources ...[]int32) []Hypothesis 
 	return found
 }
 
-// padded puts sentences into a tensor; what is behind them changes nothing.
+// padded joins sentences into a tensor; the padding after them changes nothing.
 func padded(sources [][]int32) (ids, lengths nn.Tensor) {
 	width := 0
 	for _, s := range sources {
@@ -159,7 +159,7 @@ func padded(sources [][]int32) (ids, lengths nn.Tensor) {
 	return ids, lengths
 }
 
-// sentences are n sources, all different.
+// sentences returns n different sources.
 func sentences(n int) (all [][]int32) {
 	for i := range n {
 		s := []int32{int32(i)}
@@ -171,7 +171,7 @@ func sentences(n int) (all [][]int32) {
 	return all
 }
 
-// softmax is a row's logarithms of probabilities, by definition.
+// softmax returns a row's logarithms of probabilities, by definition.
 func softmax(x []float32) []float64 {
 	var sum float64
 	for _, v := range x {
@@ -184,8 +184,8 @@ func softmax(x []float32) []float64 {
 	return p
 }
 
-// everything is all hypotheses of a sentence, by enumeration: those that end
-// within most tokens, and those of most tokens without an end.
+// everything enumerates all hypotheses of a sentence: those that end within
+// most tokens, and those of most tokens without an end.
 func (m *toy) everything(d Decoding, source []int32) (all []Hypothesis) {
 	var extend func(prefix []int32, logProb float64)
 	extend = func(prefix []int32, logProb float64) {
@@ -209,7 +209,8 @@ func (m *toy) everything(d Decoding, source []int32) (all []Hypothesis) {
 	return all
 }
 
-// bestOf sorts hypotheses as Decoding says; scores closer than rounding are one.
+// bestOf returns the first hypothesis in Decoding's order; scores that differ
+// only by rounding are equal.
 func bestOf(d Decoding, all []Hypothesis) Hypothesis {
 	whole := func(h Hypothesis) []int32 {
 		if h.Ended {
@@ -233,8 +234,8 @@ func sameHypothesis(t *testing.T, got, want Hypothesis) {
 	}
 }
 
-// TestBeamOfEverything: a beam that loses nothing finds the best of all there
-// are, although it does not look at all of them.
+// TestBeamOfEverything: a beam that drops nothing finds the best of all
+// hypotheses, although it does not look at all of them.
 func TestBeamOfEverything(t *testing.T) {
 	var ended, cut, early, penalised int
 	for seed := range uint64(60) {
@@ -244,7 +245,7 @@ func TestBeamOfEverything(t *testing.T) {
 		for _, alpha := range []float64{0, 0.6, 1, 2} {
 			for most := 1; most <= 4; most++ {
 				d := toyDecoding
-				d.LengthPenalty, d.MaxLen, d.Beam = alpha, most, 4*4*4*4 // 4 tokens may follow, with the end
+				d.LengthPenalty, d.MaxLen, d.Beam = alpha, most, 4*4*4*4 // 4 tokens may follow, including the end
 				want := bestOf(d, m.everything(d, source))
 				m.calls = nil
 				sameHypothesis(t, m.decode(t, d, source)[0], want)
@@ -271,8 +272,8 @@ func TestBeamOfEverything(t *testing.T) {
 	}
 }
 
-// TestTies: where probabilities are equal, the lower id at the first token that
-// differs.
+// TestTies: if probabilities are equal, the lower id at the first token that
+// differs wins.
 func TestTies(t *testing.T) {
 	m := &toy{vocab: 6, coarse: true}
 	found := map[string]bool{}
@@ -290,8 +291,8 @@ func TestTies(t *testing.T) {
 		t.Errorf("only %d translations, want more kinds", len(found))
 	}
 
-	// All tokens alike: the end, 2, is the lowest that may be chosen, and where
-	// it is not, 3 is.
+	// If all tokens are equally probable, the end, 2, is the lowest allowed
+	// one; if the end is another token, 3 is.
 	flat := func(_ context.Context, in ...nn.Tensor) ([]nn.Tensor, error) {
 		n, w := in[2].Shape[0], in[2].Shape[1]
 		return []nn.Tensor{{Shape: []int{n, w, 6}, F32: make([]float32, n*w*6)}}, nil
@@ -311,8 +312,9 @@ func TestTies(t *testing.T) {
 	}
 }
 
-// TestTiesOfHypotheses: the same rule between hypotheses, by hand. Rules say
-// which tokens follow a prefix, all as probable; elsewhere it is any of 2 to 5.
+// TestTiesOfHypotheses: the same rule between hypotheses, by hand. Rules list
+// the tokens that may follow a prefix, all equally probable; other prefixes
+// allow 2 to 5.
 func TestTiesOfHypotheses(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -320,11 +322,11 @@ func TestTiesOfHypotheses(t *testing.T) {
 		beam  int
 		want  []int32
 	}{
-		// Each of [2 5] and [5] has one half, and 5 is the end: the search
-		// must not be over when it has seen [5].
+		// [2 5] and [5] each have probability one half, and 5 is the end: the
+		// search must not stop when it has found [5].
 		{"of other lengths", map[string][]int32{"[]": {2, 5}, "[2]": {5}}, 2, []int32{2}},
-		// The first round keeps [2] and [3], the second [2 2] and [2 3], not
-		// [3 2], which is as probable.
+		// The first round keeps [2] and [3], the second [2 2] and [2 3], not [3
+		// 2], which is equally probable.
 		{"of other parents", map[string][]int32{"[2 3]": {5}, "[3 2]": {5}}, 2, []int32{2, 3}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -357,7 +359,7 @@ func TestTiesOfHypotheses(t *testing.T) {
 	}
 }
 
-// argMaxChain is greedy decoding by definition.
+// argMaxChain is greedy decoding by its definition.
 func (m *toy) argMaxChain(d Decoding, source []int32) (h Hypothesis) {
 	for len(h.Tokens) < d.MaxLen {
 		x := m.logits(source, h.Tokens)
@@ -378,7 +380,7 @@ func (m *toy) argMaxChain(d Decoding, source []int32) (h Hypothesis) {
 	return h
 }
 
-// TestGreedy: beams of 0 and 1 are the chain of the most probable tokens,
+// TestGreedy: beams of 0 and 1 give the chain of the most probable tokens,
 // whatever the penalty.
 func TestGreedy(t *testing.T) {
 	ended := map[bool]int{}
@@ -407,8 +409,8 @@ func TestGreedy(t *testing.T) {
 	}
 }
 
-// byTheBook is beam search of one sentence, all at once and without an end
-// before MaxLen: each round sorts every extension.
+// byTheBook is beam search of one sentence, in one piece and without an end
+// before MaxLen: each round sorts all extensions.
 func (m *toy) byTheBook(d Decoding, source []int32) Hypothesis {
 	live := []Hypothesis{{}}
 	var stopped []Hypothesis
@@ -442,9 +444,9 @@ func (m *toy) byTheBook(d Decoding, source []int32) Hypothesis {
 	return bestOf(d, stopped)
 }
 
-// TestBeams: beams that lose something, against the same by the book; and what
-// is found does not depend on how many rows a prediction has, nor on which
-// sentences are beside.
+// TestBeams: beams that drop something, compared with byTheBook. The result
+// depends neither on the number of rows of a prediction nor on the other
+// sentences.
 func TestBeams(t *testing.T) {
 	better := 0
 	for seed := range uint64(12) {
@@ -478,14 +480,15 @@ func TestBeams(t *testing.T) {
 	}
 }
 
-// TestRowsAreUsed: predictions are as full as they can be, and sentences follow
-// one another into the rows that become free.
+// TestRowsAreUsed: predictions are as full as possible, and the next sentence
+// takes the rows that become free.
 func TestRowsAreUsed(t *testing.T) {
 	m := &toy{vocab: 8, end: -20} // never ends
 	d := toyDecoding
 	d.Beam, d.Rows, d.MaxLen = 3, 7, 4
 	m.decode(t, d, sentences(5)...)
-	// Two sentences at a time, of one row in the first round and three then.
+	// Two sentences at a time, with one row each in the first round and three
+	// afterwards.
 	want := []int{2, 6, 6, 6, 2, 6, 6, 6, 1, 3, 3, 3}
 	if !slices.Equal(m.calls, want) {
 		t.Errorf("rows of the predictions %v, want %v", m.calls, want)

@@ -8,8 +8,8 @@ import (
 )
 
 // family is GPipe's T(L, H, A) (section 5: model dimension 1024, vocabulary
-// 64k) with the parameters as printed, and as they are by the convention of
-// Translation's comment.
+// 64k) with the parameters as printed, and by the convention in Translation's
+// comment.
 var family = []struct {
 	layers, feedForward, heads int
 	printed                    float64
@@ -33,8 +33,8 @@ func TestFamily(t *testing.T) {
 	}
 }
 
-// TestFamilyConvention: no other convention comes nearer to all five that are
-// printed, by the one that is furthest off.
+// TestFamilyConvention: no other convention is closer to the five printed
+// numbers, by the largest deviation.
 func TestFamilyConvention(t *testing.T) {
 	furthest := func(vocab, headDim int, tie Tie) (most float64) {
 		for i, n := range countFamily(t, vocab, headDim, tie) {
@@ -54,7 +54,7 @@ func TestFamilyConvention(t *testing.T) {
 			}
 		}
 	}
-	// 65,536 tokens are as near; but Table 1's 32k are 32,000 exactly.
+	// 65,536 tokens are as close; but Table 1's 32k are exactly 32,000.
 	if e := furthest(65536, 64, TieSoftmax); math.Abs(e-ours) > 0.005 {
 		t.Errorf("65,536 tokens make a difference")
 	}
@@ -83,5 +83,5 @@ func countByHand(vocab, dim, layers, feedForward, inner int) int64 {
 	attention := norm + 3*(d*i+i) + (i*d + d)
 	feed := norm + (d*f + f) + (f*d + d)
 	encoder, decoder := attention+feed, 2*attention+feed
-	return 2*v*d + v + int64(layers)*(encoder+decoder) + norm // behind the encoder
+	return 2*v*d + v + int64(layers)*(encoder+decoder) + norm // the norm after the encoder
 }

@@ -7,7 +7,7 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// member is a place in the tuple that flows through a translation model.
+// member is an index into the tuple that layers of a translation model pass on.
 type member int
 
 const (
@@ -20,10 +20,10 @@ const (
 //
 //	x = x + dropout(branch(norm(x), what it reads besides))
 //
-// where x is one member of the tuple; the others are handed through.
+// where x is one member of the tuple; the others are passed on unchanged.
 type sublayer struct {
 	moves   member   // x
-	reads   []member // what the branch takes behind norm(x)
+	reads   []member // further inputs of the branch, after norm(x)
 	norm    *nn.LayerNorm
 	branch  nn.Layer
 	dropout *nn.Dropout
@@ -33,7 +33,7 @@ func (s *sublayer) Name() string { return "" } // its parts have names
 
 func (s *sublayer) Params() []*nn.Param { return append(s.norm.Params(), s.branch.Params()...) }
 
-// Forward takes the tuple and gives it with x moved on.
+// Forward takes the tuple and returns it with the new x.
 func (s *sublayer) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	x := in[s.moves]
 	h := s.norm.Forward(t, x)
@@ -47,7 +47,7 @@ func (s *sublayer) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return out
 }
 
-// on is a layer of one member of the tuple; the others are handed through.
+// on is a layer of one member of the tuple; the others are passed on unchanged.
 type on struct {
 	member
 	nn.Layer
@@ -59,7 +59,7 @@ func (o on) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return out
 }
 
-// pick is a layer that leaves one member of the tuple.
+// pick is a layer that returns only one member of the tuple.
 type pick member
 
 func (pick) Name() string        { return "" }

@@ -10,7 +10,7 @@ import (
 //	x = x + dropout(attention(norm1(x)))
 //	x = x + dropout(feedforward(norm2(x)))
 //
-// as one pipeline layer or, fine, as two.
+// as one pipeline layer or, if fine, as two.
 func newLayer(name string, c Config) []nn.Layer {
 	if c.Fine {
 		return []nn.Layer{
@@ -42,7 +42,7 @@ func (a *attention) Params() []*nn.Param {
 	return append(a.norm1.Params(), a.attention.Params()...)
 }
 
-// Forward takes x (n, t, dim) and gives x + dropout(attention(norm1(x))).
+// Forward takes x (n, t, dim) and returns x + dropout(attention(norm1(x))).
 func (a *attention) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	h := a.norm1.Forward(t, in[0])
 	h = a.attention.Forward(t, h...)
@@ -75,7 +75,7 @@ func (f *feedForward) Params() []*nn.Param {
 	return append(f.norm2.Params(), f.feedforward.Params()...)
 }
 
-// Forward takes x (n, t, dim) and gives x + dropout(feedforward(norm2(x))).
+// Forward takes x (n, t, dim) and returns x + dropout(feedforward(norm2(x))).
 func (f *feedForward) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	h := f.norm2.Forward(t, in[0])
 	h = f.feedforward.Forward(t, h...)

@@ -1,13 +1,13 @@
 // Package transformer builds Transformers (Vaswani et al. 2017) of any size
 // as lists of pipeline layers.
 //
-// [LM] is the decoder-only language model whose parameters are, exactly, those
-// of GPipe's Table 1: pre-norm layers with biases everywhere, sinusoidal
-// positions, an embedding and a softmax that are not tied, and no norm behind
+// [LM] is the decoder-only language model whose parameters are exactly those of
+// GPipe's Table 1: pre-norm layers with biases everywhere, sinusoidal
+// positions, an embedding and a softmax that are not tied, and no norm after
 // the last layer.
 //
-// [Translation] is the encoder-decoder of GPipe's section 5, of which [LM] is
-// the decoder without its cross-attention.
+// [Translation] is the encoder-decoder of GPipe's section 5. [LM] is its
+// decoder without cross-attention.
 package transformer
 
 import (
@@ -23,18 +23,18 @@ type Config struct {
 	FeedForward int // width inside the feed-forward layers, at least 1
 	Heads       int // attention heads, at least 1
 	Vocab       int // tokens, at least 1
-	SeqLen      int // the longest sequence, at least 1
+	SeqLen      int // longest sequence, at least 1
 
 	Activation nn.Activation // of the feed-forward layers, ReLU or GELU; zero: ReLU
-	Dropout    float32       // rate behind the embedding, attention and feed-forward, in [0, 1); 0: none
-	Tied       bool          // the softmax uses the embedding's table; zero: a weight of its own
+	Dropout    float32       // rate after embedding, attention and feed-forward, in [0, 1); 0: none
+	Tied       bool          // the softmax uses the embedding's table; zero: it has its own weight
 
 	// The two cures for unstable deep models (Huang et al. 2019, section 5).
-	ScaledInit bool    // feed-forward initialisation scaled down by Layers, see nn.DepthScaled; zero: not
-	ClipLogits float32 // largest magnitude of a logit; 0: not limited
+	ScaledInit bool    // feed-forward initialisation scaled down by Layers, see nn.DepthScaled; zero: not scaled
+	ClipLogits float32 // largest magnitude of a logit; 0: no limit
 
-	// Fine makes two pipeline layers of each Transformer layer, attention and
-	// feed-forward, for partitions more even than layers allow. Parameters,
+	// Fine splits each Transformer layer into two pipeline layers, attention
+	// and feed-forward, for more even partitions than layers allow. Parameters,
 	// their paths, random numbers and so every bit stay the same.
 	Fine bool
 }
@@ -48,14 +48,14 @@ func (c Config) Validate() error {
 		return err
 	}
 	if c.Dim%c.Heads != 0 {
-		return fmt.Errorf("transformer: %d heads do not divide Dim %d: want a number that does", c.Heads, c.Dim)
+		return fmt.Errorf("transformer: %d heads do not divide Dim %d: want a divisor of Dim", c.Heads, c.Dim)
 	}
 	return options{c.Activation, c.Dropout, c.ClipLogits}.validate()
 }
 
 // LM builds a language model: layers "embedding", "layer1", "layer2", ... and
-// "softmax". What comes in are token ids (n, t) int32; what comes out are the
-// logits (n, t, vocab) of each position's next token.
+// "softmax". Its inputs are token ids (n, t) int32; its outputs are the logits
+// (n, t, vocab) of each position's next token.
 func LM(c Config) ([]nn.Layer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -34,8 +34,8 @@ func ExampleLM() {
 }
 
 // TestTable1 counts the parameters of GPipe's Table 1 (Huang et al. 2019),
-// printed there as 282.2M, 785.8M, 5.3B, 21.0B and 83.9B: they are shapes, and
-// a model of 83.9 billion costs no memory until a device holds it.
+// printed there as 282.2M, 785.8M, 5.3B, 21.0B and 83.9B. They are only shapes:
+// a model of 83.9 billion takes no memory until a device holds it.
 func TestTable1(t *testing.T) {
 	for _, fine := range []bool{false, true} {
 		for layers, want := range map[int]int64{3: 282_178_816, 13: 785_761_536, 103: 5_318_006_016, 415: 21_029_786_880, 1663: 83_876_910_336} {
@@ -56,8 +56,8 @@ func TestTable1(t *testing.T) {
 	}
 }
 
-// TestLayerNames: the pipeline's units, whose names and parameter names make
-// the paths that seeds and saved weights go by.
+// TestLayerNames: the pipeline's units. Their names and parameter names are the
+// paths of seeds and saved weights.
 func TestLayerNames(t *testing.T) {
 	c := Config{Layers: 2, Dim: 4, FeedForward: 8, Heads: 2, Vocab: 5, SeqLen: 3}
 	describe := func() (names, paths []string) {
@@ -87,7 +87,7 @@ func TestLayerNames(t *testing.T) {
 	}
 }
 
-// TestScaledInit: the cure of section 5 reaches the feed-forward layers and
+// TestScaledInit: the cure of section 5 affects the feed-forward layers and
 // nothing else.
 func TestScaledInit(t *testing.T) {
 	c := Config{Layers: 4, Dim: 4, FeedForward: 8, Heads: 2, Vocab: 5, SeqLen: 3}
@@ -138,7 +138,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestOptionsReachTheLayers: every option is seen in what is traced, in either cut.
+// TestOptionsReachTheLayers: every option has an effect on the trace, in either
+// cut.
 func TestOptionsReachTheLayers(t *testing.T) {
 	c := Config{
 		Layers: 2, Dim: 4, FeedForward: 8, Heads: 2, Vocab: 5, SeqLen: 3,

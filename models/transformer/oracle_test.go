@@ -16,10 +16,10 @@ import (
 // gradient, and ten steps of Adam.
 //
 // The tolerance is in units of a tensor's largest magnitude. PyTorch's own run
-// in float32 strays by 1.1e-6 at the most (lm.py and translation.py --float32),
-// ours by 1.5e-6; a kernel that sums in another order may need a little more.
-// Adam makes a whole step of the smallest gradient, so weights would be off by
-// 1e-3 and more if one had the wrong sign.
+// in float32 is off by at most 1.1e-6 (lm.py and translation.py --float32),
+// ours by 1.5e-6; a kernel with another order of summation may need a little
+// more. Adam makes a whole step of the smallest gradient, so weights would be
+// off by 1e-3 and more if one gradient had the wrong sign.
 const tolerance = 3e-6
 
 func TestAgainstPyTorch(t *testing.T) {
@@ -46,16 +46,16 @@ func lmRecording(t *testing.T, file string, fine bool) recording {
 	return recording{oracle, layers, []string{"ids"}, c.Dim}
 }
 
-// recording is a model and what PyTorch made of it.
+// recording is a model with PyTorch's results.
 type recording struct {
 	*programtest.Oracle
 	layers []nn.Layer
-	inputs []string // names of the tensors that come in, all of integers
+	inputs []string // names of the input tensors, all of integers
 	inner  int      // width of all heads
 }
 
 // compile compiles the model, for training or with its logits as output, and
-// gives it what comes in.
+// sets its inputs.
 func (rec recording) compile(t *testing.T, train bool) (r *programtest.Runner, count int) {
 	n := programtest.Network{Layers: rec.layers, Evaluate: !train}
 	integers := func(name string) graph.Type { return programtest.Integers(rec.Shape(name)...) }
@@ -155,8 +155,8 @@ func (rec recording) compare(t *testing.T) {
 	}
 }
 
-// compareGradient compares a parameter's gradient and, where it has several
-// uses, that of each, in the order of the calls.
+// compareGradient compares a parameter's gradient and, if it has several uses,
+// that of each, in the order of the calls.
 func (rec recording) compareGradient(t *testing.T, r *programtest.Runner, p string) {
 	rec.Close(t, "grad/"+p, r.Grad(p), tolerance)
 	uses := r.Grads(p)
@@ -171,9 +171,9 @@ func (rec recording) compareGradient(t *testing.T, r *programtest.Runner, p stri
 	}
 }
 
-// withoutKeysBias leaves the bias of the keys out of that of a projection whose
-// columns are qkv or kv. Its gradient is zero but for rounding, which Adam turns
-// into steps of up to the rate.
+// withoutKeysBias drops the keys' part of the bias of a projection whose
+// columns are qkv or kv. Its gradient is zero except for rounding, from which
+// Adam makes steps of up to the rate.
 func withoutKeysBias[T float32 | float64](path string, inner int, x []T) []T {
 	switch {
 	case strings.HasSuffix(path, "/qkv/bias"):

@@ -13,13 +13,13 @@ type Tie uint8
 
 const (
 	TieNone    Tie = iota // three tables
-	TieSoftmax            // the softmax uses the target's: two
-	TieAll                // source and target have one vocabulary, and all is one table
+	TieSoftmax            // the softmax uses the target's table: two tables
+	TieAll                // source and target have one vocabulary, and all three are one table
 )
 
 var ties = []string{"none", "softmax", "all"}
 
-// tieNames lists them for messages.
+// tieNames lists the values for messages.
 var tieNames = strings.Join(ties[:len(ties)-1], ", ") + " or " + ties[len(ties)-1]
 
 func (t Tie) String() string {
@@ -29,7 +29,7 @@ func (t Tie) String() string {
 	return fmt.Sprintf("Tie(%d)", uint8(t))
 }
 
-// ParseTie reads what String writes.
+// ParseTie is the inverse of String.
 func ParseTie(s string) (Tie, error) {
 	if i := slices.Index(ties, s); i >= 0 {
 		return Tie(i), nil

@@ -16,20 +16,20 @@ type TranslationConfig struct {
 
 	SourceVocab int // tokens of the source, at least 1
 	TargetVocab int // tokens of the target; 0: SourceVocab
-	SourceLen   int // the longest source, at least 1
-	TargetLen   int // the longest target; 0: SourceLen
+	SourceLen   int // longest source, at least 1
+	TargetLen   int // longest target; 0: SourceLen
 
 	Activation nn.Activation // of the feed-forward layers, ReLU or GELU; zero: ReLU
-	Dropout    float32       // rate behind embeddings, attentions and feed-forwards, in [0, 1); 0: none
+	Dropout    float32       // rate after embeddings, attentions and feed-forwards, in [0, 1); 0: none
 	Tie        Tie           // which of the three vocabulary tables are one; zero: none
 
 	// The two cures for unstable deep models (Huang et al. 2019, section 5).
 	// The number of layers is 2*Layers: the paper calls its T(64, ...) a
 	// "128-layer Transformer".
-	ScaledInit bool    // feed-forward initialisation scaled down by it, see nn.DepthScaled; zero: not
-	ClipLogits float32 // largest magnitude of a logit; 0: not limited
+	ScaledInit bool    // feed-forward initialisation scaled down by that number, see nn.DepthScaled; zero: not scaled
+	ClipLogits float32 // largest magnitude of a logit; 0: no limit
 
-	// Fine makes a pipeline layer of each sub-layer: two of an encoder layer,
+	// Fine makes each sub-layer a pipeline layer: two of an encoder layer,
 	// attention and feed-forward, and three of a decoder layer, which has the
 	// cross-attention between them; the encoder's last norm is one, too.
 	// Parameters, their paths, random numbers and so every bit stay the same.
@@ -50,7 +50,7 @@ func (c TranslationConfig) Validate() error {
 	case c.HeadDim < 0:
 		return fmt.Errorf("transformer: HeadDim is %d, want at least 1 (0: Dim/Heads)", c.HeadDim)
 	case c.HeadDim == 0 && c.Dim%c.Heads != 0:
-		return fmt.Errorf("transformer: %d heads do not divide Dim %d: want a number that does, or HeadDim", c.Heads, c.Dim)
+		return fmt.Errorf("transformer: %d heads do not divide Dim %d: want a divisor of Dim, or HeadDim", c.Heads, c.Dim)
 	case c.Tie > TieAll:
 		return fmt.Errorf("transformer: Tie is %s, want %s", c.Tie, tieNames)
 	case c.Tie == TieAll && c.SourceVocab != c.TargetVocab:
@@ -72,31 +72,33 @@ func (c TranslationConfig) withDefaults() TranslationConfig {
 // Translation builds T(L, H, A), the encoder-decoder Transformer of GPipe's
 // section 5 with L encoder and L decoder layers, feed-forward width H and A
 // heads: layers "embedding", "encoder1", ..., "encoderL", "decoder1", ...,
-// "decoderL" and "softmax". What comes in are
+// "decoderL" and "softmax". Its inputs are
 //
 //	source ids      (n, s) int32
 //	source lengths  (n) int32: tokens at and beyond are padding; 0 is legal
 //	target ids      (n, t) int32, shifted right: begin-of-sentence comes first
 //
-// and what comes out are the logits (n, t, target vocabulary) of each target
-// position's token. Padding of targets needs no lengths: nothing but later
-// positions sees it, and its loss is masked.
+// and its outputs the logits (n, t, target vocabulary) of each target
+// position's token. Padding of targets needs no lengths: only later positions
+// see it, and its loss is masked.
 //
-// All layers are one sequence, through which a tuple flows (see member), so
-// that a pipeline may be cut anywhere: encoder layers hand the target's states
-// through, decoder layers the encoder's, to whose gradient each adds its own.
+// All layers are one sequence through which a tuple is passed (see member), so
+// that a pipeline may be cut anywhere: encoder layers pass on the target's
+// states, and decoder layers those of the encoder, to whose gradient each adds
+// its own.
 //
-// Layers are pre-norm, and so that everything a branch reads is normalised, the
-// last encoder layer ends with a norm: without it every decoder layer adds values
-// of the encoder's size, and deep models start from a loss that grows with depth.
-// What the softmax reads is not normalised, as in the [LM].
+// Layers are pre-norm. The last encoder layer ends with a norm, so that every
+// input of a branch is normalised: without it every decoder layer would add
+// values of the encoder's magnitude, and deep models would start from a loss
+// that grows with depth. The input of the softmax is not normalised, as in the
+// [LM].
 //
-// The paper gives its family's parameters as 400M, 1.3B, 1.3B, 3B and 6B at
-// model dimension 1024 and a vocabulary of 64k. Heads of 64 whatever their
-// number (T(24,8192,16) and T(12,16384,32) would not agree otherwise), 64,000
-// tokens (65,536 are as near) and TieSoftmax come nearest: 408,207,872,
-// 1,239,417,344, 1,239,233,024, 3,086,057,984 and 6,040,977,920, off by 4.7% at
-// most. No convention rounds to all five.
+// The paper prints its family's parameters as 400M, 1.3B, 1.3B, 3B and 6B at
+// model dimension 1024 and a vocabulary of 64k. The closest convention is a
+// head size of 64 for any number of heads (otherwise T(24,8192,16) and
+// T(12,16384,32) would not agree), 64,000 tokens (65,536 are as close) and
+// TieSoftmax: 408,207,872, 1,239,417,344, 1,239,233,024, 3,086,057,984 and
+// 6,040,977,920, off by at most 4.7%. No convention rounds to all five.
 func Translation(c TranslationConfig) ([]nn.Layer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

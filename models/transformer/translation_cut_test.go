@@ -36,8 +36,8 @@ func translationSample(t *testing.T, c TranslationConfig) sample {
 	}
 }
 
-// TestTranslationCuts: as TestCuts, where besides a table with three uses is
-// spread over stages, and the encoder's states over decoder layers.
+// TestTranslationCuts is TestCuts for a model in which a table with three uses
+// is spread over stages, and the encoder's states over decoder layers.
 func TestTranslationCuts(t *testing.T) {
 	for _, tie := range []Tie{TieNone, TieSoftmax, TieAll} {
 		c := smallTranslation
@@ -49,7 +49,7 @@ func TestTranslationCuts(t *testing.T) {
 		for _, c := range []struct {
 			name    string
 			model   sample
-			cuts    []int // first layers of the stages but the first
+			cuts    []int // first layers of all stages but the first
 			batches []int
 			threads int
 		}{
@@ -69,10 +69,10 @@ func TestTranslationCuts(t *testing.T) {
 	}
 }
 
-// TestTranslationBoundary: what is handed through has a gradient at a cut
-// exactly where something behind it uses it. Lengths never have one; the
+// TestTranslationBoundary: at a cut, a member of the tuple that is passed on
+// has a gradient exactly if a later layer uses it. Lengths never have one; the
 // encoder's states have one up to the last cross-attention, and the target's
-// also in front of the encoder layers, which only hand them on.
+// also before the encoder layers, which only pass them on.
 func TestTranslationBoundary(t *testing.T) {
 	c := smallTranslation
 	c.Fine = true
@@ -92,10 +92,10 @@ func TestTranslationBoundary(t *testing.T) {
 			}
 			got[behind] = append(got[behind], what)
 		}
-		// A gradient goes out of one stage where it comes into the one before.
+		// A stage sends a gradient exactly where the one before receives it.
 		for i, d := range stages[k].Stage.DOut {
 			if d.Len != s.Stage.DIn[i].Len {
-				t.Errorf("behind %s: a gradient of %d elements is expected, one of %d comes", behind, d.Len, s.Stage.DIn[i].Len)
+				t.Errorf("after %s: a gradient of %d elements is expected, one of %d is sent", behind, d.Len, s.Stage.DIn[i].Len)
 			}
 		}
 	}

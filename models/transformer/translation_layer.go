@@ -7,12 +7,12 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// translationEmbedding embeds both sides, each with positions and a dropout of
-// its own.
+// translationEmbedding embeds both sides, each with its own positions and
+// dropout.
 type translationEmbedding struct{ source, target *nn.Embedding }
 
 // newTranslationEmbedding returns the embedding, and the target's table for the
-// softmax. Where all tables are one it is the source's.
+// softmax, which is the source's if all tables are one.
 func newTranslationEmbedding(c TranslationConfig) (e *translationEmbedding, table *nn.Param) {
 	side := func(name string, vocab, length int, tied *nn.Param) *nn.Embedding {
 		return nn.NewEmbedding(name, nn.EmbeddingConfig{Vocab: vocab, Dim: c.Dim, SeqLen: length, Dropout: c.Dropout, Tied: tied})
@@ -32,8 +32,8 @@ func (e *translationEmbedding) Params() []*nn.Param {
 	return append(e.source.Params(), e.target.Params()...)
 }
 
-// Forward takes source ids (n, s), lengths (n) and target ids (n, t), and gives
-// the tuple that the layers pass on.
+// Forward takes source ids (n, s), lengths (n) and target ids (n, t), and
+// returns the tuple that the layers pass on.
 func (e *translationEmbedding) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	nn.WantTuple("translation embedding", t.Path(""), in, 3)
 	return []*graph.Node{
@@ -44,7 +44,7 @@ func (e *translationEmbedding) Forward(t *nn.Trace, in ...*graph.Node) []*graph.
 }
 
 // encoderLayer is self-attention over the source's tokens and a feed-forward.
-// Behind the last one stands the norm of what the decoder reads.
+// After the last one comes the norm of the decoder's input.
 func encoderLayer(name string, c TranslationConfig, last bool) []nn.Layer {
 	parts := []part{
 		c.attention("attention", source, nn.AttentionConfig{Padded: true}, lengths),
@@ -68,15 +68,15 @@ func decoderLayer(name string, c TranslationConfig) []nn.Layer {
 	)
 }
 
-// part is a part of a layer: make takes the path of its parameters within the
-// pipeline layer.
+// part is a part of a layer: make builds it, given the path of its parameters
+// within the pipeline layer.
 type part struct {
 	name string
 	make func(at string) nn.Layer
 }
 
-// layer makes one pipeline layer of the parts or, fine, one of each. Either way
-// the parameters of a part have the path name/part.
+// layer makes one pipeline layer of all parts or, if fine, one of each. In both
+// cases the parameters of a part have the path name/part.
 func (c TranslationConfig) layer(name string, parts ...part) []nn.Layer {
 	var all []nn.Layer
 	if c.Fine {
@@ -91,13 +91,13 @@ func (c TranslationConfig) layer(name string, parts ...part) []nn.Layer {
 	return []nn.Layer{nn.Sequential(name, all...)}
 }
 
-// attention is the sub-layer of an attention of the given mask and kind.
+// attention returns the sub-layer of an attention with the given mask and kind.
 func (c TranslationConfig) attention(name string, moves member, a nn.AttentionConfig, reads ...member) part {
 	a.Dim, a.Heads, a.HeadDim = c.Dim, c.Heads, c.HeadDim
 	return part{name, func(at string) nn.Layer { return c.sublayer(at, moves, nn.NewAttention(at, a), reads) }}
 }
 
-// feedForward is the sub-layer of a feed-forward.
+// feedForward returns the sub-layer of a feed-forward.
 func (c TranslationConfig) feedForward(name string, moves member) part {
 	f := nn.FeedForwardConfig{Dim: c.Dim, Hidden: c.FeedForward, Activation: c.Activation}
 	if c.ScaledInit {

@@ -10,8 +10,8 @@ import (
 )
 
 // TestTranslationAgainstPyTorch has ragged sources and targets, padded with
-// random tokens, heads of a size of their own, one table for all three uses,
-// and logits of which some are clipped.
+// random tokens, a head size of its own, one table for all three uses, and some
+// logits that are clipped.
 func TestTranslationAgainstPyTorch(t *testing.T) {
 	for _, fine := range []bool{false, true} {
 		t.Run(fmt.Sprint("fine=", fine), func(t *testing.T) {
@@ -38,7 +38,7 @@ func translationRecording(t *testing.T, tie Tie, fine bool) recording {
 	return recording{oracle, layers, []string{"source", "source_lengths", "shifted_targets"}, c.Heads * c.HeadDim}
 }
 
-// TestTranslationTying: where fewer tables are tied, each that starts from the
+// TestTranslationTying: with fewer tied tables, each table that starts from the
 // same values has the gradient of its own uses, and the logits are the same.
 func TestTranslationTying(t *testing.T) {
 	const shared = "embedding/source/table"

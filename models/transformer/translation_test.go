@@ -52,8 +52,8 @@ func build(t *testing.T, c TranslationConfig) []nn.Layer {
 	return layers
 }
 
-// TestTranslationNames: the pipeline's units, and the paths that seeds and saved
-// weights go by, which both cuts share.
+// TestTranslationNames: the pipeline's units, and the paths of seeds and saved
+// weights, which are the same for both cuts.
 func TestTranslationNames(t *testing.T) {
 	describe := func(c TranslationConfig) (names, params []string) {
 		seen := map[*nn.Param]bool{}
@@ -124,7 +124,7 @@ func TestTranslationNames(t *testing.T) {
 	}
 }
 
-// TestTranslationScaledInit: the cure of section 5 reaches the feed-forward
+// TestTranslationScaledInit: the cure of section 5 affects the feed-forward
 // layers and nothing else, and counts the layers of both halves.
 func TestTranslationScaledInit(t *testing.T) {
 	c := tiny
@@ -183,7 +183,8 @@ func TestParseTie(t *testing.T) {
 	}
 }
 
-// TestTranslationOptions: every option is seen in what is traced, in either cut.
+// TestTranslationOptions: every option has an effect on the trace, in either
+// cut.
 func TestTranslationOptions(t *testing.T) {
 	c := tiny
 	c.Layers, c.Activation, c.Dropout, c.ClipLogits = 1, nn.GELU, 0.25, 1.5
@@ -236,7 +237,7 @@ func TestTranslationGradients(t *testing.T) {
 	}
 	copy(programtest.Ints(r.Feed(0)), []int32{2, 1, 4, 4, 3, 3, -1, -1})
 	r.Env.LossScale = 4                   // gradients near 1
-	for _, p := range r.Function.Params { // short, so that a step away from them is exact
+	for _, p := range r.Function.Params { // few digits, so that a step away from them is exact
 		if p.Role == graph.Param {
 			stream := philox.NewStream(philox.KeyOf(2, p.Name), 0)
 			for i := range r.Param(p.Name) {

@@ -22,7 +22,7 @@ func positive(fields ...field) error {
 	return nil
 }
 
-// options are what all models have beside their sizes.
+// options are the settings that all models have besides their sizes.
 type options struct {
 	activation nn.Activation
 	dropout    float32

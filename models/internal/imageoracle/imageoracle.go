@@ -1,9 +1,9 @@
 // Package imageoracle compares image models with PyTorch, which has run the
-// same in float64 (imageoracle.py): layers by themselves, and training steps of
-// whole models with batch norm as GPipe has it.
+// same models in float64 (imageoracle.py): single layers, and training steps of
+// whole models with GPipe's batch norm.
 //
-// What goes in comes from a formula that both sides know; what comes out is
-// stored as digests.
+// Inputs come from a formula that both sides implement; outputs are stored as
+// digests.
 package imageoracle
 
 import (
@@ -20,20 +20,20 @@ import (
 )
 
 // Oracle is a file of digests. Tolerances are in units of a tensor's largest
-// magnitude, for gradients of a pipeline layer's largest: those in front of a
-// batch norm cancel, some to nearly nothing.
+// magnitude, for gradients in units of the pipeline layer's largest one:
+// gradients before a batch norm cancel, some to nearly nothing.
 type Oracle struct {
 	*programtest.Oracle
 	// Prefix begins the names of the tensors of one case.
 	Prefix string
-	// Seed is that of the formula.
+	// Seed is the seed of the formula.
 	Seed int
-	// Tolerance, and that of gradients.
+	// Tolerance of values, and of gradients.
 	Tolerance, Gradient float64
 }
 
-// Layer runs one training micro-batch of a layer by itself and compares its
-// outputs, all gradients and how the moving averages move.
+// Layer runs one training micro-batch of a single layer and compares its
+// outputs, all gradients and the update of the moving averages.
 func (o Oracle) Layer(t *testing.T, layer nn.Layer, names []string, in []graph.Type) {
 	t.Helper()
 	s, r := o.compile(t, []nn.Layer{layer}, nil, in, nil)
@@ -63,7 +63,7 @@ func (o Oracle) Layer(t *testing.T, layer nn.Layer, names []string, in []graph.T
 	o.all(t, compared)
 }
 
-// Training is what the files of training steps say of them.
+// Training describes training steps in the oracle's files.
 type Training struct {
 	Seed, Classes, Image int
 	Batches              []int
@@ -73,8 +73,8 @@ type Training struct {
 	Eps                  float32
 }
 
-// Training runs two mini-batches, each in micro-batches, with a step of SGD and
-// one update of the moving averages behind each, and compares the losses, the
+// Training runs two mini-batches, each in micro-batches and followed by a step
+// of SGD and one update of the moving averages. It compares the losses, the
 // first mini-batch's gradients and the averages.
 func (o Oracle) Training(t *testing.T, c Training, layers []nn.Layer, loss nn.Loss) {
 	t.Helper()
@@ -160,7 +160,7 @@ func (o Oracle) compile(t *testing.T, layers []nn.Layer, loss nn.Loss, in, targe
 
 func (o Oracle) seeded(name string) string { return fmt.Sprint(o.Seed, "/", name) }
 
-// averages are a batch norm's.
+// averages returns the moving averages of a batch norm.
 func (o Oracle) averages(s *nn.Stage, r *programtest.Runner, m nn.Moving) (mean, variance []float32) {
 	return r.Param(pathOf(s, m.Mean)), r.Param(pathOf(s, m.Variance))
 }
@@ -174,7 +174,7 @@ func pathOf(s *nn.Stage, p *nn.Param) string {
 	return s.Function.Params[slices.Index(s.Params, p)].Name
 }
 
-// gradients compares those of all parameters.
+// gradients compares the gradients of all parameters.
 func (o Oracle) gradients(t *testing.T, s *nn.Stage, r *programtest.Runner) (compared int) {
 	t.Helper()
 	units := map[string]float64{} // by pipeline layer
@@ -192,7 +192,7 @@ func (o Oracle) gradients(t *testing.T, s *nn.Stage, r *programtest.Runner) (com
 	return compared
 }
 
-// layerOf is the pipeline layer that a parameter's path begins with.
+// layerOf returns the pipeline layer with which a parameter's path begins.
 func layerOf(path string) string {
 	parts := strings.Split(path, "/")
 	if strings.HasPrefix(parts[0], "stage") {
@@ -208,7 +208,7 @@ func (o Oracle) compare(t *testing.T, name string, got []float32) (compared int)
 
 // digest compares a tensor with [largest magnitude, sum of magnitudes, product
 // with a tensor from the formula, up to four elements]. The product may be off
-// as if every element were by the tolerance.
+// by as much as if every element were off by the tolerance.
 func (o Oracle) digest(t *testing.T, name string, got []float32, unit, tolerance float64) int {
 	t.Helper()
 	want := o.Exact(o.Prefix + name)
@@ -229,7 +229,8 @@ func (o Oracle) digest(t *testing.T, name string, got []float32, unit, tolerance
 	if len(want) != 3+len(at) {
 		t.Fatalf("%s%s: %d values of a digest for %d elements", o.Prefix, name, len(want), n)
 	}
-	// A typical element weighs as much as the largest does, over their ratio.
+	// A typical element has the weight of the largest one divided by their
+	// ratio.
 	mean := 1.0
 	if want[0] > 0 {
 		mean = want[1] / want[0]
@@ -254,7 +255,7 @@ func (o Oracle) digest(t *testing.T, name string, got []float32, unit, tolerance
 	return 1
 }
 
-// all makes sure that the file has nothing that was not compared.
+// all fails unless everything in the file was compared.
 func (o Oracle) all(t *testing.T, compared int) {
 	t.Helper()
 	n := 0

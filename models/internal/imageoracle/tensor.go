@@ -15,7 +15,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// integers are count integers from 0 on, below n: those of the name (FNV-1a).
+// integers returns count integers in [0, n) that the name determines (FNV-1a).
 func integers(name string, count, n int) []int32 {
 	h := uint64(0xcbf29ce484222325)
 	for _, b := range []byte(name) {
@@ -28,7 +28,7 @@ func integers(name string, count, n int) []int32 {
 	return x
 }
 
-// tensor is multiples of 1/256 from around-limit to around+limit, evenly.
+// tensor returns multiples of 1/256, uniform from around-limit to around+limit.
 func tensor(name string, count int, limit, around float64) []float32 {
 	r := int(math.RoundToEven(256 * limit))
 	x := make([]float32, count)
@@ -38,7 +38,7 @@ func tensor(name string, count int, limit, around float64) []float32 {
 	return x
 }
 
-// parameter is a parameter's value.
+// parameter returns a parameter's value.
 func parameter(path string, shape graph.Shape) []float32 {
 	kind := path[strings.LastIndex(path, "/")+1:]
 	switch kind {
