@@ -16,14 +16,15 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// fault is a case. Status is 2 for usage, 1 for failure, 0 for none, -1 for an
-// end by a signal; of the rest, what is not stated is as defaults has it.
+// fault is a case. Status is 2 for usage errors, 1 for failures, 0 for success,
+// -1 for an end by a signal; other fields that are not given are those of
+// defaults.
 type fault struct {
 	Name       string
-	Files      map[string]file // before it; missing directories on the way are made
-	Before     []string        // command lines, which succeed
-	Damage     map[string]file // then, to files that are there: what they are from now on
-	Run        []string        // arguments: a list, or words between spaces
+	Files      map[string]file // created first; missing directories of their paths are made
+	Before     []string        // command lines that must succeed
+	Damage     map[string]file // changes of existing files, made next
+	Run        []string        // arguments: a list, or words separated by spaces
 	Stdin      string
 	StdinFile  string `yaml:"stdin_file"`
 	StdoutFile string `yaml:"stdout_file"`
@@ -33,22 +34,23 @@ type fault struct {
 	Status  int
 	Stderr  span              // lines
 	Stdout  span              // lines
-	Says    []string          // parts of the last line on standard error
-	SaysNot []string          `yaml:"says_not"` // in all that it prints
-	Prints  []string          // parts of standard output
-	Seconds float64           // of processor time; by the clock it is killed after several times that
-	MiB     int64             `yaml:"mib"` // resident at its peak
-	Makes   []string          // files that it is to make; dir/ with all that is in it
-	Changes []string          // files that it is to change, and that stay what they are
+	Says    []string          // substrings of the last line on standard error
+	SaysNot []string          `yaml:"says_not"` // substrings that must occur nowhere in its output
+	Prints  []string          // substrings of standard output
+	Seconds float64           // most processor time; the program is killed after several times that by the clock
+	MiB     int64             `yaml:"mib"` // most resident memory
+	Makes   []string          // files that it must make; dir/ with everything in it
+	Changes []string          // existing files that it must change
 	Modes   map[string]string // of files afterwards, such as -rw-r-----
 }
 
 var defaults = fault{Umask: "022", Status: 99, Stderr: span{1, 1}, Seconds: 5, MiB: 256}
 
-// load reads a file of cases. A case with rows stands for one case each, with
-// each for one for every combination: {key} is replaced by the value, in a command
-// line as part of one word; {key...} there is cut at spaces like the rest of it,
-// and !yaml "{key}" is what the value says in YAML.
+// load reads a file of cases. A case with rows stands for one case per row, and
+// one with each for a case per combination of the values: {key} is replaced by
+// the value, in a command line as part of one word. There {key...} is split at
+// spaces like the rest of the line, and !yaml "{key}" is the value parsed as
+// YAML.
 func load(name, repository string) ([]*fault, error) {
 	raw, err := os.ReadFile(name)
 	if err != nil {
@@ -106,12 +108,13 @@ func load(name, repository string) ([]*fault, error) {
 	return all, nil
 }
 
-// tiny makes a network that trains in milliseconds: {tiny} in a command line.
+// tiny describes a network that trains in milliseconds: {tiny} in a command
+// line.
 const tiny = "--layers=2 --dim=16 --ff=32 --heads=2 --seq=8 --batch=4 --vocab=64"
 
 // fill copies a case and replaces the keys of a row in it.
 func fill(n *yaml.Node, row map[string]string, repository string) *yaml.Node {
-	var own, cut []string // pairs, of a word and of words
+	var own, cut []string // pairs for replacement within a word, and into several words
 	for key, value := range row {
 		own = append(own, "{"+key+"}", value)
 		cut = append(cut, "{"+key+"...}", value)
@@ -130,7 +133,7 @@ func fill(n *yaml.Node, row map[string]string, repository string) *yaml.Node {
 				}
 			}
 		}
-		if n.Tag == "!yaml" { // a value that is more than a word
+		if n.Tag == "!yaml" { // a value that may be more than a word
 			var document yaml.Node
 			if err := yaml.Unmarshal([]byte(c.Value), &document); err != nil || len(document.Content) != 1 {
 				panic(fmt.Sprintf("line %d: %q: %v", n.Line, c.Value, err))
@@ -159,7 +162,7 @@ func fill(n *yaml.Node, row map[string]string, repository string) *yaml.Node {
 	return walk(n)
 }
 
-// span is a number of lines: n, n-m, n- or any.
+// span is a range of numbers of lines: n, n-m, n- or any.
 type span struct{ from, to int }
 
 func (s *span) UnmarshalText(text []byte) error {

@@ -1,14 +1,14 @@
 //go:build linux
 
-// Package faults holds the program against bad inputs and faults. A case is data,
-// in *.yaml beside this file: what lies in its directory, a command line, and what
-// is to be seen: exit status, lines on standard error and output, seconds, and
-// memory. Of every case besides: an error is one line, the last, without words of
-// Go's own or control characters; no file is left, changed or replaced that it
-// does not name; no process is left.
+// Package faults runs the program with bad inputs and faults. A case is data,
+// in *.yaml in this directory: files, a command line, and the expected exit
+// status, lines on standard error and output, seconds, and memory. For every
+// case the tests also require: an error is one line, the last one, without Go's
+// own words or control characters; no file is left over, changed or replaced
+// that the case does not name; no process is left over.
 //
-// A case has a temporary directory of its own. Device nodes, links, FIFOs and
-// mounts are made there, and nothing else is ever given to the program to write.
+// A case has its own temporary directory. Device nodes, links, FIFOs and mounts
+// are made there, and the program never gets anything else to write to.
 package faults
 
 import (
@@ -32,18 +32,19 @@ import (
 	"gpipebench/experiments/machine"
 )
 
-// addressSpace is what a case may map, in KiB: so that a runaway ends before the
-// machine does. What it may use is its own bound.
+// addressSpace is the limit on what a case may map, in KiB, so that a runaway
+// program ends before the machine does. The limit on resident memory is the
+// case's own.
 const addressSpace = 6 << 20
 
-// waits is how often a case may take its bound by the clock: it has what others
-// leave of the machine.
+// waits is the factor by which a case may exceed its bound of seconds by the
+// clock, since it shares the machine with others.
 const waits = 4
 
-// longestLine is how long an error may be, in bytes.
+// longestLine is the maximum length of an error, in bytes.
 const longestLine = 1200
 
-// ours are words that no line is to contain.
+// ours matches words that no line may contain.
 var ours = regexp.MustCompile(`panic|goroutine|strconv\.|unmarshal|<nil>|%!|invalid syntax|value out of range|internal error|runtime error|fatal error|stack trace|\.go:\d|reflect\.|interface conversion|(?:^| )(?:json|yaml): |!!(int|str|map|seq|float|bool|null)|\b(experiments|gpipe|main|runtime|nn)\.[A-Za-z]|\b(suite|records|workload|rounds|trials|machine|page|claims|simulation)\.[A-Z]|0xc0000|unsupported value`)
 
 func TestFaults(t *testing.T) {
@@ -54,7 +55,8 @@ func TestFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Without a stamp of the checkout: what such a program says of its origin is a case.
+	// Without a stamp of the checkout: such a program's report of its origin is
+	// a case.
 	program := filepath.Join(t.TempDir(), "gpipebench")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./cmd/gpipebench")
 	build.Dir = repository
@@ -84,7 +86,8 @@ func TestFaults(t *testing.T) {
 	t.Logf("%d cases", total)
 }
 
-// check prepares and runs one case and says what was not as stated.
+// check prepares and runs one case and reports every difference from its
+// expectations.
 func (c *fault) check(t *testing.T, program, repository string) {
 	dir, temporary := t.TempDir(), t.TempDir()
 	readers, err := c.prepare(t, dir, repository)
@@ -110,7 +113,7 @@ func (c *fault) check(t *testing.T, program, repository string) {
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.Stdin = strings.NewReader(c.Stdin)
 	if c.StdinFile != "" {
-		// Without waiting for who may write to it.
+		// Do not wait for a writer of a pipe.
 		f, err := os.OpenFile(filepath.Join(dir, c.StdinFile), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -135,11 +138,11 @@ func (c *fault) check(t *testing.T, program, repository string) {
 	if c.Signal != nil {
 		go c.Signal.send(t.Context(), group, stderr)
 	}
-	_ = cmd.Wait() // its status is looked at below
+	_ = cmd.Wait() // its status is checked below
 	took := time.Since(started)
 	inTime := late.Stop()
 	if left := remaining(group, dir); left != "" {
-		t.Errorf("left behind: %s", left)
+		t.Errorf("left over: %s", left)
 	}
 	syscall.Kill(-group, syscall.SIGKILL)
 	for _, r := range readers {
@@ -162,8 +165,8 @@ func (c *fault) check(t *testing.T, program, repository string) {
 	if status := cmd.ProcessState.ExitCode(); status != c.Status {
 		wrong("exit status %d (%v), want %d", status, cmd.ProcessState, c.Status)
 	}
-	// Of the largest process of those that ended, and not less than the small one
-	// that this is, which the kernel counts to its child.
+	// The peak is that of the largest of the ended processes, and at least that
+	// of this small one, which the kernel counts for its child.
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok && usage.Maxrss>>10 > c.MiB {
 		wrong("%d MiB resident after %.1f s, want at most %d", usage.Maxrss>>10, took.Seconds(), c.MiB)
 	}
@@ -180,7 +183,7 @@ func (c *fault) check(t *testing.T, program, repository string) {
 	}
 	for _, line := range said {
 		if w := ours.FindString(line); w != "" {
-			wrong("%q in what it says", w)
+			wrong("%q in its output", w)
 		}
 		if len(line) > longestLine {
 			wrong("a line of %d bytes, want at most %d", len(line), longestLine)
@@ -201,7 +204,7 @@ func (c *fault) check(t *testing.T, program, repository string) {
 	}
 	for _, no := range c.SaysNot {
 		if strings.Contains(stdout.String()+stderr.String(), no) {
-			wrong("%q in what it says", no)
+			wrong("%q in its output", no)
 		}
 	}
 	is, err := look(dir)
@@ -221,8 +224,8 @@ func (c *fault) check(t *testing.T, program, repository string) {
 	}
 }
 
-// command is the program in a shell that sets its limits, in a group of processes
-// of its own.
+// command returns the program's command, in a shell that sets its limits and in
+// a process group of its own.
 func (c *fault) command(ctx context.Context, program, dir, temporary string, args []string) *exec.Cmd {
 	limits := fmt.Sprintf(`ulimit -v %d && umask %s && exec "$0" "$@"`, addressSpace, c.Umask)
 	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", limits, program}, args...)...)
@@ -234,11 +237,11 @@ func (c *fault) command(ctx context.Context, program, dir, temporary string, arg
 	return cmd
 }
 
-// signal is sent to the program, or to a process that it has started.
+// signal is a signal to the program, or to a process that it has started.
 type signal struct {
 	Name    string  // INT, TERM, HUP, KILL, SEGV or ABRT
-	Behind  string  // part of what it has said on standard error by then
-	Seconds float64 // after that, or after its start
+	Behind  string  // send it after this substring has appeared on standard error
+	Seconds float64 // and after this time, else after this time from the start
 	Child   bool    // to its child
 }
 
@@ -275,8 +278,9 @@ func (s *signal) send(ctx context.Context, pid int, said *text) {
 	}
 }
 
-// remaining tells of processes of a group, or in a directory, that do not end
-// within five seconds: what computes looks now and then whether it is still wanted.
+// remaining describes processes of a group, or in a directory, that do not end
+// within five seconds: a computing process checks only now and then whether to
+// stop.
 func remaining(group int, dir string) string {
 	left := ""
 	for range 500 {
@@ -298,8 +302,8 @@ func remaining(group int, dir string) string {
 	return left
 }
 
-// differences tells which files have come, gone or changed that may not, and
-// which have not come that should.
+// differences lists the files that appeared, disappeared or changed although
+// they must not, and those that did not although they should.
 func (c *fault) differences(was, is map[string]string) []string {
 	var all []string
 	named := func(names []string, name string) bool {
@@ -311,7 +315,7 @@ func (c *fault) differences(was, is map[string]string) []string {
 		before, there := was[name]
 		switch {
 		case !there && !named(c.Makes, name):
-			all = append(all, fmt.Sprintf("%s is left behind: %s", name, now))
+			all = append(all, fmt.Sprintf("%s is left over: %s", name, now))
 		case there && now != before && !named(c.Changes, name):
 			all = append(all, fmt.Sprintf("%s was %s, now it is %s", name, before, now))
 		case there && strings.Fields(now)[0] != strings.Fields(before)[0]:
@@ -339,7 +343,7 @@ func (c *fault) differences(was, is map[string]string) []string {
 	return all
 }
 
-// text is what a process has said, up to a megabyte of it.
+// text is the output of a process, up to a megabyte of it.
 type text struct {
 	lock sync.Mutex
 	b    bytes.Buffer
@@ -360,7 +364,7 @@ func (t *text) String() string {
 	return t.b.String()
 }
 
-// lines counts them, the unfinished one too.
+// lines counts the lines, including an unfinished one.
 func (t *text) lines() int {
 	t.lock.Lock()
 	defer t.lock.Unlock()
@@ -379,8 +383,9 @@ func first(s string, n int) string {
 
 func TestMain(m *testing.M) {
 	status := m.Run()
-	// What this process uses the kernel counts to its children: it has to be small
-	// beside the bounds. (getrusage would begin with what started this process.)
+	// The kernel counts this process's memory for its children, so it must be
+	// small compared with the bounds. (getrusage would include the memory of
+	// the process that started this one.)
 	if mib := machine.MaxRSS() >> 20; mib > 150 {
 		fmt.Printf("the runner itself has used %d MiB\n", mib)
 		status = max(status, 1)

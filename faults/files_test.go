@@ -22,31 +22,31 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// file is what a case finds under a name: a text, or one of these.
+// file is the content of a case's file: a text, or one of these.
 type file struct {
 	Text   string
 	Repeat int    // of the text; 0: once
 	Hex    string // bytes
 	Copy   string // a file or directory of the repository
-	// Edit replaces texts, of which each must be there.
+	// Edit replaces texts; each must occur.
 	Edit   []struct{ Old, New string }
-	Append string // behind that
-	Cut    int64  // bytes that are left of it; 0: all
-	Tail   string // in hex, in the place of its last bytes
-	Size   int64  // bytes, of which those behind the others are zero and take no room
+	Append string // appended after that
+	Cut    int64  // number of bytes to keep; 0: all
+	Tail   string // in hex, replaces the last bytes
+	Size   int64  // total size in bytes; the added ones are zeros that take no space
 
-	Safetensors string // the header, behind its length
-	PNG         string `yaml:"png"` // 65535x65535: the size that it declares
-	Gzip        int64  // of so many zeros
+	Safetensors string // the header; its length is written before it
+	PNG         string `yaml:"png"` // 65535x65535: the size in the header
+	Gzip        int64  // this many zeros, compressed
 
-	Empty  bool // of damage
+	Empty  bool // for Damage: an empty file
 	Remove bool
 
 	Dir   bool
-	Link  string // where to
-	Pipe  string // nobody, reader: who is at its other end
+	Link  string // target of a symbolic link
+	Pipe  string // nobody, reader: the process at the other end
 	Node  string // c 1 5: a device node
-	Tmpfs string // a file system of that size
+	Tmpfs string // a file system of this size
 	Mode  uint32
 }
 
@@ -58,8 +58,8 @@ func (f *file) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*plain)(f))
 }
 
-// prepare makes the files of a case. Where the system does not permit one, the
-// case is left out.
+// prepare makes the files of a case. If the system does not permit one of them,
+// the case is skipped.
 func (c *fault) prepare(t *testing.T, dir, repository string) ([]*reader, error) {
 	var readers []*reader
 	for name, f := range c.Files {
@@ -86,8 +86,8 @@ func (c *fault) prepare(t *testing.T, dir, repository string) ([]*reader, error)
 	return readers, nil
 }
 
-// damage changes files: what is a text of its own replaces what is there, the rest
-// is done to it.
+// damage changes files: a file with a content of its own replaces the existing
+// one; otherwise the existing content is changed.
 func (c *fault) damage(dir string) error {
 	for name, f := range c.Damage {
 		path := filepath.Join(dir, name)
@@ -190,7 +190,7 @@ func (f *file) content(from string) (b []byte, err error) {
 	return f.change(b)
 }
 
-// change does to a content what the file says.
+// change applies the file's changes to a content.
 func (f *file) change(b []byte) ([]byte, error) {
 	for _, e := range f.Edit {
 		if !bytes.Contains(b, []byte(e.Old)) {
@@ -210,7 +210,8 @@ func (f *file) change(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// packed is so many zeros as gzip: members of 16 MiB, of which one is packed.
+// packed returns n zeros in gzip format: members of 16 MiB, of which it
+// compresses one.
 func packed(n int64) ([]byte, error) {
 	var member bytes.Buffer
 	w := gzip.NewWriter(&member)
@@ -222,7 +223,7 @@ func packed(n int64) ([]byte, error) {
 	return bytes.Repeat(member.Bytes(), int((n+size-1)/size)), nil
 }
 
-// png is a picture that declares a size and has next to no pixels.
+// png returns a picture that declares a size and has almost no pixels.
 func png(width, height uint32) []byte {
 	b := []byte("\x89PNG\r\n\x1a\n")
 	chunk := func(kind string, data []byte) {
@@ -237,7 +238,7 @@ func png(width, height uint32) []byte {
 	return b
 }
 
-// reader empties a FIFO until it is ended.
+// reader reads from a FIFO until it is stopped.
 type reader struct {
 	name string
 	f    *os.File
@@ -264,9 +265,9 @@ func newReader(path string) (*reader, error) {
 			if last {
 				return
 			}
-			select { // nobody writes to it, now
+			select { // no process is writing at the moment
 			case <-r.stop:
-				last = true // what was written since
+				last = true // read once more, for data written since
 			case <-time.After(5 * time.Millisecond):
 			}
 		}
@@ -280,7 +281,8 @@ func (r *reader) end() {
 	r.f.Close()
 }
 
-// look describes all that is in a directory, one word of mode first.
+// look describes everything in a directory; each description starts with the
+// mode.
 func look(dir string) (map[string]string, error) {
 	all := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {

@@ -1,5 +1,5 @@
-// Package defect is how a panic that no input explains is reported: as a defect of
-// this program, with the place where it happened and the trace of its goroutine.
+// Package defect reports a panic that no input explains: as a defect of this
+// program, with the place where it happened and the trace of its goroutine.
 package defect
 
 import (
@@ -13,13 +13,14 @@ import (
 
 // Error is a panic that was recovered.
 type Error struct {
-	Value any    // what it panicked with
+	Value any    // the value of the panic
 	Where string // function, file and line of the innermost frame of this module
 	Stack []byte // of the goroutine that panicked
 }
 
-// Recovered makes an error of what recover returned, in the deferred function that
-// called it. What is one already, from another goroutine, stays what it is.
+// Recovered returns an error for the value of recover, called in the same
+// deferred function. A value that is an *Error already, from another goroutine,
+// is returned unchanged.
 func Recovered(v any) *Error {
 	if e, ok := v.(*Error); ok {
 		return e
@@ -27,24 +28,24 @@ func Recovered(v any) *Error {
 	return &Error{v, where(), debug.Stack()}
 }
 
-// Catch, deferred, makes an error of a panic.
+// Catch, when deferred, turns a panic into an error.
 func Catch(err *error) {
 	if v := recover(); v != nil {
 		*err = Recovered(v)
 	}
 }
 
-// Error is what it panicked with. [Report] has the rest.
+// Error returns the value of the panic. [Report] returns the rest.
 func (e *Error) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Unwrap is what it panicked with, if that is an error.
+// Unwrap returns the value of the panic if it is an error.
 func (e *Error) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// Report is the line that says of an error that it is a defect and where, and its
-// trace; not ok: it is none.
+// Report returns a line which says that err is a defect and where it happened,
+// and its trace. ok is false if err is not a defect.
 func Report(err error) (line string, trace []byte, ok bool) {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -53,11 +54,11 @@ func Report(err error) (line string, trace []byte, ok bool) {
 	return fmt.Sprintf("a defect of this program, in %s: %v", e.Where, err), e.Stack, true
 }
 
-// module is the path that the names of this module's functions begin with.
+// module is the prefix of the names of this module's functions.
 const module = "gpipebench"
 
-// where is the innermost frame of this module below the first panic: deferred
-// functions run above it, and may panic again.
+// where returns the innermost frame of this module below the first panic:
+// deferred functions run above it, and may panic again.
 func where() string {
 	pcs := make([]uintptr, 256)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// recovered is the error of a function that panics.
+// recovered returns the error of a function that panics.
 func recovered(f func()) (err error) {
 	defer Catch(&err)
 	f()
@@ -18,14 +18,14 @@ func recovered(f func()) (err error) {
 
 func outOfRange(at int) int { return []int{1, 2}[at] }
 
-// rethrown is what panics again in a deferred function, as one does that recovers
-// another kind of panic only.
+// rethrown panics again in a deferred function, as a function does that
+// recovers only another kind of panic.
 func rethrown() {
 	defer func() { panic(recover()) }()
 	_ = outOfRange(2)
 }
 
-// A defect is where the first panic was, however it came here.
+// The place of a defect is that of the first panic, however it was passed on.
 func TestWhere(t *testing.T) {
 	for what, f := range map[string]func(){
 		"a panic":        func() { _ = outOfRange(2) },

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Descriptors have no names where there is no /dev.
+// Descriptors have no names on systems without /dev.
 func descriptor(string) (fd int, ok bool) { return 0, false }
 
 func duplicate(int, string) (*os.File, error) { return nil, errors.ErrUnsupported }

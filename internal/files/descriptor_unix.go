@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptor is which of this process's descriptors a path without links stands
-// for, as /dev/fd/1 does.
+// descriptor returns the descriptor of this process for which a path without
+// links stands, as /dev/fd/1 does for 1.
 func descriptor(path string) (fd int, ok bool) {
 	dir, base := filepath.Split(path)
 	own := "/proc/" + strconv.Itoa(os.Getpid())
@@ -23,9 +23,9 @@ func descriptor(path string) (fd int, ok bool) {
 	return fd, err == nil && fd >= 0
 }
 
-// duplicate makes a file of its own of a descriptor, with its place in what it
-// reads or writes. To open its name anew would begin at the start, and fails for
-// a socket.
+// duplicate returns a file for a copy of a descriptor, which shares its
+// position. Opening the name instead would start from the beginning, and fails
+// for a socket.
 func duplicate(fd int, name string) (*os.File, error) {
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

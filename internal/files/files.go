@@ -1,18 +1,18 @@
-// Package files is how the program writes and reads every file that has a name.
-// It is internal and at the module's root, since packages of all layers, from
-// safetensors to the command, need it and nobody outside does.
+// Package files writes and reads every file that has a name. It is internal and
+// at the module's root, since packages of all layers, from safetensors to the
+// command, need it and no other module does.
 //
-// Writing is all or nothing: [Write] makes a file beside the one that is named,
-// which takes its place when it is complete and on the disk. Reading is bounded:
-// [Read] and [Open] know how large a file may be before they take memory for it.
-// Neither waits for ever: not for the other end of a named pipe, nor for a device
-// that never ends.
+// Writing is all or nothing: [Write] makes a file beside the named one and
+// moves it there when it is complete and on the disk. Reading is bounded:
+// [Read] and [Open] know the maximum size of a file before they allocate
+// memory. Neither waits for ever: not for the other end of a named pipe, nor
+// for a device that never ends.
 //
-// A symbolic link stands for what it leads to. /dev/stdin, /dev/stdout and
-// /dev/fd/N are this process's own descriptors, read or written where they
-// stand.
+// A symbolic link stands for its target. /dev/stdin, /dev/stdout and /dev/fd/N
+// are this process's own descriptors, read or written from their current
+// position.
 //
-// Every error is an [Error]: the name as it was given, and what is wrong with it.
+// Every error is an [Error]: the name as it was given, and the reason.
 package files
 
 import (
@@ -24,17 +24,17 @@ import (
 	"time"
 )
 
-// Error is what is wrong with a file.
+// Error is an error about a named file.
 type Error struct {
 	Name string // as it was given
-	Err  error  // without a name of a file in it
+	Err  error  // without the name of a file
 }
 
 func (e *Error) Error() string { return Printable(e.Name) + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// named makes an Error of an error, if there is one. The path that one of the
-// file system has in it is dropped: it may be that of a temporary file.
+// named turns err, if not nil, into an Error. It drops the path in an error of
+// the file system, which may be that of a temporary file.
 func named(name string, err error) error {
 	switch e := err.(type) {
 	case nil:
@@ -49,8 +49,8 @@ func named(name string, err error) error {
 	return &Error{name, err}
 }
 
-// Reason is an error without the name of the file that it is about, for where
-// that is said already.
+// Reason returns an error without the name of its file, for messages that name
+// the file already.
 func Reason(err error) error {
 	if e, ok := err.(*Error); ok {
 		return e.Err
@@ -58,8 +58,8 @@ func Reason(err error) error {
 	return err
 }
 
-// Printable is a name as it can stand in a message of one line: itself, or
-// quoted where it has something in it that does not print.
+// Printable returns a name for a message of one line: unchanged, or quoted if
+// it contains something that does not print.
 func Printable(name string) string {
 	if q := strconv.Quote(name); name == "" || q[1:len(q)-1] != name {
 		return q
@@ -67,7 +67,8 @@ func Printable(name string) string {
 	return name
 }
 
-// Size writes a number of bytes as limits are stated: in MiB if they are whole.
+// Size formats a number of bytes as limits are stated: in MiB if they are
+// whole.
 func Size(bytes int64) string {
 	if bytes >= 1<<20 && bytes%(1<<20) == 0 {
 		return fmt.Sprintf("%d MiB", bytes>>20)
@@ -75,11 +76,12 @@ func Size(bytes int64) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// pipeWait is how long the other end of a named pipe may take to be opened.
+// pipeWait is the time within which the other end of a named pipe must be
+// opened.
 const pipeWait = 2 * time.Second
 
-// openPipe opens a named pipe, in os.O_RDONLY or os.O_WRONLY, unless nobody has
-// the other end.
+// openPipe opens a named pipe, with os.O_RDONLY or os.O_WRONLY. It fails if no
+// process opens the other end within wait.
 func openPipe(name string, flag int, wait time.Duration) (*os.File, error) {
 	type opened struct {
 		file *os.File
@@ -95,7 +97,7 @@ func openPipe(name string, flag int, wait time.Duration) (*os.File, error) {
 		return o.file, o.err
 	case <-time.After(wait):
 	}
-	// To be its other end ourselves lets go what waits in open.
+	// Opening the other end here releases the goroutine that waits in open.
 	other, what := os.O_WRONLY, "writes to"
 	if flag == os.O_WRONLY {
 		other, what = os.O_RDONLY, "reads from"

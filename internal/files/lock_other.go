@@ -6,5 +6,5 @@ import "os"
 
 const locks = false
 
-// lock does nothing where there is no flock.
+// lock does nothing on systems without flock.
 func lock(*os.File) error { return nil }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// elsewhere are the functions that nothing but this package calls: what opens files
-// by name, and what reads without a bound.
+// elsewhere lists the functions that only this package may call: those that
+// open files by name, and those that read without a bound.
 var elsewhere = map[string][]string{
 	"os":            {"Create", "CreateTemp", "NewFile", "Open", "OpenFile", "ReadFile", "Rename", "WriteFile"},
 	"io":            {"ReadAll"},
@@ -20,8 +20,8 @@ var elsewhere = map[string][]string{
 	"compress/gzip": {"NewReader"},
 }
 
-// Every file that the program reads or writes by name goes through this package.
-// Exempt is what only tests run.
+// The program reads and writes every named file through this package. Code that
+// only tests run is exempt.
 func TestNothingElseOpensFiles(t *testing.T) {
 	const root = "../.."
 	seen := 0
@@ -40,7 +40,7 @@ func TestNothingElseOpensFiles(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		refused := map[string]bool{} // as the file names them
+		refused := map[string]bool{} // under the names that the file uses
 		for _, i := range f.Imports {
 			path, _ := strconv.Unquote(i.Path.Value)
 			local := path[strings.LastIndexByte(path, '/')+1:]

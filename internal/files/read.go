@@ -15,10 +15,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Kind is what a file is read as.
+// Kind is the kind of content as which a file is read.
 type Kind struct {
 	What  string // for messages: "a spec"
-	Bytes int64  // that it may have at most; math.MaxInt64: any number, of what is read in parts
+	Bytes int64  // maximum size; math.MaxInt64: no limit, for files that are read in parts
 }
 
 func (k Kind) String() string {
@@ -28,8 +28,8 @@ func (k Kind) String() string {
 	return k.What + " of up to " + Size(k.Bytes)
 }
 
-// Read is the content of a file. It is read once, from its beginning or, for a
-// pipe, from where that stands.
+// Read returns the content of a file. The file is read once, from its beginning
+// or, for a descriptor, from its current position.
 func Read(name string, k Kind) ([]byte, error) {
 	r, err := Open(name, k)
 	if err != nil {
@@ -39,19 +39,19 @@ func Read(name string, k Kind) ([]byte, error) {
 	return ReadAll(r, r.Size)
 }
 
-// Reader reads a file that may be as large as its kind.
+// Reader reads a file up to the maximum size of its kind.
 type Reader struct {
-	Size int64 // of a regular file; 0 where it is not known
+	Size int64 // of a regular file; 0: unknown
 
 	file *os.File
 	name string
 	kind Kind
-	left int64 // that may still be read
+	left int64 // bytes that may still be read
 }
 
 // Open opens a regular file, a pipe or, by the name of a descriptor such as
-// /dev/stdin, whatever that is but for a device that is no terminal. A named pipe
-// without a writer, any other kind of file and one that is too large are
+// /dev/stdin, anything except a device that is not a terminal. A named pipe
+// without a writer, any other kind of file and a file that is too large are
 // errors.
 func Open(name string, k Kind) (*Reader, error) {
 	f, size, err := openRead(name, k)
@@ -83,7 +83,7 @@ func openRead(name string, k Kind) (*os.File, int64, error) {
 	return nil, 0, err
 }
 
-// openAny opens what may be opened without a consequence: devices not at all.
+// openAny opens a file if that has no side effects: never a device.
 func openAny(name string, k Kind) (*os.File, error) {
 	path, err := target(name)
 	if err == errNoFile {
@@ -112,7 +112,8 @@ func openAny(name string, k Kind) (*os.File, error) {
 }
 
 func (r *Reader) Read(p []byte) (int, error) {
-	// One byte more than may come tells a file that is too long from one that fits.
+	// One byte more than allowed distinguishes a file that is too long from one
+	// that fits.
 	if int64(len(p)) > r.left+1 {
 		p = p[:r.left+1]
 	}
@@ -129,7 +130,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 
 func (r *Reader) Close() error { return r.file.Close() }
 
-// OpenRegular opens a file that is read in parts, or more than once: a regular one.
+// OpenRegular opens a regular file, to be read in parts or more than once.
 func OpenRegular(name string, k Kind) (*os.File, int64, error) {
 	if err := regular(name, k); err != nil {
 		return nil, 0, named(name, err)
@@ -138,13 +139,12 @@ func OpenRegular(name string, k Kind) (*os.File, int64, error) {
 	return f, size, named(name, err)
 }
 
-// regular is what speaks against a name being that of a regular file of a kind,
-// if there is something.
+// regular returns why a name is not that of a regular file of kind k, or nil.
 func regular(name string, k Kind) error {
 	st, err := os.Stat(name)
 	switch {
 	case err != nil:
-		return nil // to open it says what
+		return nil // opening it reports the error
 	case !st.Mode().IsRegular():
 		return fmt.Errorf("%s, want a regular file: %v", kindOf(st.Mode()), k)
 	case st.Size() > k.Bytes:
@@ -153,12 +153,12 @@ func regular(name string, k Kind) error {
 	return nil
 }
 
-// ReadAll reads to the end of what is of about the given size, with memory for
-// that and not for twice as much; 0: it is not known. Beside an error it returns what
-// came before.
+// ReadAll reads r to its end with memory for about the given size, not for
+// twice as much. Size 0 means that it is unknown. With an error it also returns
+// the bytes before it.
 func ReadAll(r io.Reader, size int64) ([]byte, error) {
 	var full [][]byte
-	part := make([]byte, 0, max(size+1, 4<<10)) // a byte more meets the end
+	part := make([]byte, 0, max(size+1, 4<<10)) // one byte more, to reach the end
 	for {
 		n, err := r.Read(part[len(part):cap(part)])
 		part = part[:len(part)+n]
@@ -178,11 +178,11 @@ func ReadAll(r io.Reader, size int64) ([]byte, error) {
 	}
 }
 
-// ErrLongLine is of a line that is longer than may be.
+// ErrLongLine reports a line above the maximum length.
 var ErrLongLine = errors.New("line too long")
 
-// ReadLine reads a line of up to most bytes with the newline that ends it. Like
-// ReadBytes of bufio, it returns what is behind the last newline with io.EOF.
+// ReadLine reads a line of at most most bytes, including its newline. Like
+// ReadBytes of bufio, it returns the bytes after the last newline with io.EOF.
 func ReadLine(r *bufio.Reader, most int) ([]byte, error) {
 	var line []byte
 	for {
@@ -196,14 +196,15 @@ func ReadLine(r *bufio.Reader, most int) ([]byte, error) {
 	}
 }
 
-// What gzip may make of its input: texts and images become some ten times as
-// large, what is made to fill memory a thousand times.
+// Bounds on the output of gzip: texts and images expand about ten times, files
+// made to fill memory a thousand times.
 const (
-	gzipAlways = 16 << 20 // bytes that may come of anything
+	gzipAlways = 16 << 20 // bytes of output that are always allowed
 	gzipTimes  = 100
 )
 
-// Gunzip decompresses. Far more than is in texts and images is an error.
+// Gunzip decompresses r. Expansion far beyond that of texts and images is an
+// error.
 func Gunzip(r flate.Reader) (io.Reader, error) {
 	in := &counting{in: r}
 	z, err := gzip.NewReader(in)
@@ -213,8 +214,8 @@ func Gunzip(r flate.Reader) (io.Reader, error) {
 	return &inflating{z, in, 0}, nil
 }
 
-// counting counts what is read. With ReadByte it is read from no further than
-// gzip gets.
+// counting counts the bytes read. Since it has ReadByte, gzip reads no further
+// than it needs.
 type counting struct {
 	in flate.Reader
 	n  int64

@@ -56,7 +56,8 @@ func TestReadLimits(t *testing.T) {
 	}
 }
 
-// A reader that says nothing of its size gives all, and what it fails with.
+// From a reader of unknown size ReadAll returns everything, and the reader's
+// error.
 func TestReadAll(t *testing.T) {
 	for _, n := range []int{0, 1, 4095, 4096, 4097, 100_000, 1 << 20} {
 		want := bytes.Repeat([]byte("abc"), n)[:n]
@@ -73,7 +74,7 @@ func TestReadAll(t *testing.T) {
 			}
 		}
 	}
-	// Memory for a size that is known, and not for twice as much.
+	// Memory for a known size, and not for twice as much.
 	text := make([]byte, 1<<20)
 	if got, _ := ReadAll(bytes.NewReader(text), 1<<20); cap(got) > 1<<20+1<<16 {
 		t.Errorf("room for %d bytes", cap(got))
@@ -97,7 +98,7 @@ func TestReadLine(t *testing.T) {
 	}
 }
 
-// What gzip makes of little is bounded by it, however large it says it is.
+// The output of gzip is bounded by its input, whatever size it declares.
 func TestGunzip(t *testing.T) {
 	unzip := func(z []byte) (int64, error) {
 		r, err := Gunzip(bufio.NewReader(bytes.NewReader(z)))
@@ -122,8 +123,8 @@ func TestGunzip(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, Gunzip gives what gzip does, or an error, and never far more
-// than went in.
+// For any bytes, Gunzip gives what gzip does, or an error, and never far more
+// than its input.
 func FuzzGunzip(f *testing.F) {
 	for _, n := range []int{0, 1, 100_000} {
 		var b bytes.Buffer
@@ -153,13 +154,13 @@ func FuzzGunzip(f *testing.F) {
 	})
 }
 
-// A text's lines are what stands between its newlines.
+// The lines of a text are the pieces between its newlines.
 func FuzzReadLine(f *testing.F) {
 	for _, text := range []string{"", "\n", "a", "a\nbb\n", "0123456789\n", "01234567890123456789"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		const most = 18 // more than the buffer holds
+		const most = 18 // larger than the buffer
 		in := bufio.NewReaderSize(strings.NewReader(text), 16)
 		for want := range strings.Lines(text) {
 			line, err := ReadLine(in, most)
@@ -174,7 +175,7 @@ func FuzzReadLine(f *testing.F) {
 			}
 		}
 		if line, err := ReadLine(in, most); len(line) > 0 || err != io.EOF {
-			t.Fatalf("%q: %q behind the end, %v", text, line, err)
+			t.Fatalf("%q: %q after the end, %v", text, line, err)
 		}
 	})
 }

@@ -27,7 +27,7 @@ func TestSame(t *testing.T) {
 		{"one", "one", true}, {"one", "./one", true}, {"one", "dir/../one", true}, {"one", abs, true}, {"one", "link", true},
 		{"dir/x", "way/x", true}, {"there", "hard", true}, {"there", "./there", true},
 		{"one", "two", false}, {"one", "dir/one", false}, {"there", "other", false}, {"there", "one", false},
-		{"loop", "loop", false}, {"", "", false}, {"no/x", "no/x", false}, // which cannot be written in any case
+		{"loop", "loop", false}, {"", "", false}, {"no/x", "no/x", false}, // cannot be written in any case
 	} {
 		if got := Same(c.a, c.b); got != c.want {
 			t.Errorf("%q and %q: %v", c.a, c.b, got)

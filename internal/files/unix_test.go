@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Permissions are those of any new file, or of the one before.
+// The permissions are those of any new file, or of the file that is replaced.
 func TestWriteKeepsModes(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	name := filepath.Join(t.TempDir(), "file")
@@ -45,7 +45,7 @@ func fifo(t *testing.T) string {
 	return name
 }
 
-// What is no regular file stays what it is.
+// A file that is not regular keeps its kind.
 func TestWriteToPipe(t *testing.T) {
 	name := fifo(t)
 	if err := CheckWritable(name); err != nil {
@@ -69,7 +69,7 @@ func TestWriteToPipe(t *testing.T) {
 	nothingLeft(t, filepath.Dir(name))
 }
 
-// Nobody at the other end is an error, and soon.
+// A pipe without a process at the other end is an error, and soon.
 func TestPipeWithoutOtherEnd(t *testing.T) {
 	name := fifo(t)
 	start := time.Now()
@@ -86,7 +86,7 @@ func TestPipeWithoutOtherEnd(t *testing.T) {
 	}
 }
 
-// A device of our own making, if we may make one: a null of our own.
+// A device that the test makes itself, if it is permitted: its own null.
 func TestWriteToDevice(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "null")
 	if err := syscall.Mknod(name, syscall.S_IFCHR|0o600, 1<<8|3); err != nil {
@@ -101,7 +101,7 @@ func TestWriteToDevice(t *testing.T) {
 	}
 }
 
-// What a pipe gives is read once, up to the limit.
+// A pipe is read once, up to the limit.
 func TestReadFromPipe(t *testing.T) {
 	for content, want := range map[string]string{"0123456789": "", "0123456789a": "more than 10 bytes, want a spec of up to 10 bytes", strings.Repeat("x", 1<<20): "more than 10 bytes, want a spec of up to 10 bytes"} {
 		named := fifo(t)
@@ -114,7 +114,7 @@ func TestReadFromPipe(t *testing.T) {
 			w.Close()
 		}()
 		go func() {
-			time.Sleep(20 * time.Millisecond) // it may come later than the reader
+			time.Sleep(20 * time.Millisecond) // the data may come later than the reader
 			if f, err := os.OpenFile(named, os.O_WRONLY, 0); err == nil {
 				f.WriteString(content)
 				f.Close()
@@ -151,7 +151,8 @@ func TestReadFromDevice(t *testing.T) {
 	}
 }
 
-// A descriptor is written to where it stands, be it a file, a pipe or a socket.
+// A descriptor is written to at its position, whether it is a file, a pipe or a
+// socket.
 func TestWriteToDescriptor(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
@@ -202,9 +203,9 @@ func TestUnfinishedChild(t *testing.T) {
 	})
 }
 
-// What a process that was killed leaves behind goes with the next writing, and
-// nothing else does: not what a living one is at, in this process or another, nor
-// what only has a similar name.
+// The unfinished file of a killed process is removed by the next writing in its
+// directory, and nothing else is: neither a file that a living process is
+// writing, in this process or another, nor one that only has a similar name.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	child := exec.Command(os.Args[0], "-test.run=^TestUnfinishedChild$")
@@ -256,7 +257,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Many writers at once in one directory do not sweep each other away.
+// Concurrent writers in one directory do not remove each other's files.
 func TestWritersAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	var g sync.WaitGroup

@@ -13,17 +13,18 @@ import (
 	"syscall"
 )
 
-// Write makes a file of what write writes. It appears under its name, or takes
-// the place of the one before, only when it is complete and on the disk; after an
-// error, what was there is as it was, and nothing is left behind. A new file has
-// the permissions that the process gives any (umask); one that takes another's
+// Write makes a file with the output of write. It appears under its name, or
+// replaces the existing file, only when it is complete and on the disk. After
+// an error the existing file is unchanged and nothing is left over. A new file
+// has the permissions that the process gives to any (umask); a replacement has
+// those of the file it replaces.
 // place has that one's.
+// A symbolic link stays, and its target is written, even if it does not exist
+// yet. Files that are not regular (devices, named pipes, and descriptors such
+// as /dev/stdout) are written to in place.
 //
-// A symbolic link stays, and what it leads to is written, also if that is not
-// there yet. What is no regular file, a device or a named pipe or a descriptor
-// such as /dev/stdout, is written to as it is.
-//
-// What processes that were killed have left in the directory is removed.
+// Write also removes the unfinished files that killed processes left in the
+// directory.
 func Write(name string, write func(io.Writer) error) error {
 	path, err := target(name)
 	if err == nil {
@@ -33,7 +34,7 @@ func Write(name string, write func(io.Writer) error) error {
 }
 
 // CheckWritable fails early if a file could not be written at the end of a long
-// run. No name means that no file is wanted.
+// run. An empty name means that no file is wanted.
 func CheckWritable(name string) error {
 	if name == "" {
 		return nil
@@ -48,8 +49,8 @@ func CheckWritable(name string) error {
 	return err
 }
 
-// Same tells whether two names lead to one file, through links or otherwise, also
-// where nothing is there yet.
+// Same reports whether two names lead to the same file, through links or
+// otherwise, even if it does not exist yet.
 func Same(a, b string) bool {
 	x, errX := target(a)
 	y, errY := target(b)
@@ -64,15 +65,15 @@ func Same(a, b string) bool {
 	return same(x, y) || filepath.Base(x) == filepath.Base(y) && same(filepath.Dir(x), filepath.Dir(y))
 }
 
-// errNoFile is of what cannot be a file's name.
+// errNoFile reports a path that cannot be a file's name.
 var errNoFile = errors.New("is a directory, want the name of a file")
 
-// maxLinks is how many links are followed one after another, as Linux does.
+// maxLinks is the maximum length of a chain of links, as in Linux.
 const maxLinks = 40
 
-// target is the path without links that a name leads to, whether or not
-// something is there; of a descriptor, which leads on to what has no path, it is
-// the descriptor's.
+// target returns the path without links to which a name leads, whether or not
+// it exists. For a descriptor, which leads on to something without a path, it
+// returns the descriptor's path.
 func target(name string) (string, error) {
 	path := name
 	if name == "" {
@@ -96,7 +97,7 @@ func target(name string) (string, error) {
 		}
 		link, err := os.Readlink(path)
 		if err != nil {
-			return path, nil // no link, or nothing
+			return path, nil // not a link, or nothing
 		}
 		if path = link; !filepath.IsAbs(link) {
 			path = dir + string(filepath.Separator) + link
@@ -105,7 +106,7 @@ func target(name string) (string, error) {
 	return "", syscall.ELOOP
 }
 
-// existing is what is at a path; nil: nothing, as yet.
+// existing returns the information on a path; nil: nothing exists there yet.
 func existing(path string) (fs.FileInfo, error) {
 	st, err := os.Lstat(path)
 	switch {
@@ -144,7 +145,7 @@ func put(path string, write func(io.Writer) error) error {
 	return inPlace(f, write)
 }
 
-// inPlace writes to what is open, and closes it.
+// inPlace writes to an open file and closes it.
 func inPlace(f *os.File, write func(io.Writer) error) error {
 	err := fill(f, write)
 	if e := f.Close(); err == nil {
@@ -153,7 +154,7 @@ func inPlace(f *os.File, write func(io.Writer) error) error {
 	return err
 }
 
-// replace makes a regular file; before is the one that is there, if one is.
+// replace makes a regular file; before is the existing one, or nil.
 func replace(path string, before fs.FileInfo, write func(io.Writer) error) (err error) {
 	dir := filepath.Dir(path)
 	sweep(dir)
@@ -161,7 +162,7 @@ func replace(path string, before fs.FileInfo, write func(io.Writer) error) (err 
 	if err != nil {
 		return err
 	}
-	defer f.Close() // after the renaming: until then the lock says that it is alive
+	defer f.Close() // after the renaming: until then the lock shows that its writer is alive
 	defer func() {
 		if err != nil {
 			os.Remove(f.Name())
@@ -185,7 +186,7 @@ func replace(path string, before fs.FileInfo, write func(io.Writer) error) (err 
 	return nil
 }
 
-// try finds out whether put could write to a path.
+// try reports whether put could write to a path.
 func try(path string) error {
 	if fd, own := descriptor(path); own {
 		f, err := duplicate(fd, path)
@@ -208,7 +209,7 @@ func try(path string) error {
 	return os.Remove(f.Name())
 }
 
-// fill writes through a buffer, which it empties.
+// fill writes through a buffer, which it flushes.
 func fill(f *os.File, write func(io.Writer) error) error {
 	w := bufio.NewWriterSize(f, 64<<10)
 	if err := write(w); err != nil {
@@ -217,8 +218,9 @@ func fill(f *os.File, write func(io.Writer) error) error {
 	return w.Flush()
 }
 
-// keepMode gives a new file the permissions of the one whose place it takes.
-// Where they are so already nothing is changed: not every file system can.
+// keepMode gives a new file the permissions of the one that it replaces. It
+// changes nothing if they are equal, since not every file system supports the
+// change.
 func keepMode(f *os.File, mode fs.FileMode) error {
 	if st, err := f.Stat(); err != nil || st.Mode().Perm() == mode {
 		return err
@@ -226,14 +228,14 @@ func keepMode(f *os.File, mode fs.FileMode) error {
 	return f.Chmod(mode)
 }
 
-// temporary are the names of files that are not finished.
+// temporary matches the names of unfinished files.
 var temporary = regexp.MustCompile(`^\.unfinished-[0-9a-f]{16}$`)
 
-// Unfinished tells whether a name, without its directory, is that of a file that
-// is being written or whose writer was killed.
+// Unfinished reports whether a name, without its directory, is that of a file
+// that is being written or whose writer was killed.
 func Unfinished(name string) bool { return temporary.MatchString(name) }
 
-// unfinished makes an empty file of a new name, with the permissions of any new
+// unfinished makes an empty file with a new name and the permissions of any new
 // file, and locks it for as long as it is open.
 func unfinished(dir string) (*os.File, error) {
 	for {
@@ -245,8 +247,8 @@ func unfinished(dir string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Another process's sweep may come between the making and the lock. A file
-		// system that knows no locks has no sweep either.
+		// Another process may sweep between the creation and the lock. A file
+		// system without locks has no sweep either.
 		if !errors.Is(lock(f), syscall.EWOULDBLOCK) {
 			if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 				return f, nil
@@ -257,7 +259,7 @@ func unfinished(dir string) (*os.File, error) {
 }
 
 // sweep removes the unfinished files in a directory whose writers were killed:
-// those that nobody holds a lock on. What it cannot look at it leaves.
+// those that no process has locked. It leaves files that it cannot examine.
 func sweep(dir string) {
 	if !locks {
 		return
@@ -275,7 +277,8 @@ func sweep(dir string) {
 		if err != nil {
 			continue
 		}
-		// If it was finished in the meantime, the name is gone or another file's.
+		// If it was finished in the meantime, the name is gone or is another
+		// file's.
 		if lock(f) == nil && names(f, name) {
 			os.Remove(name)
 		}
@@ -283,7 +286,7 @@ func sweep(dir string) {
 	}
 }
 
-// names tells whether a name is that of an open file.
+// names reports whether a name is that of an open file.
 func names(f *os.File, name string) bool {
 	open, err := f.Stat()
 	if err != nil {
@@ -293,8 +296,8 @@ func names(f *os.File, name string) bool {
 	return err == nil && os.SameFile(open, at)
 }
 
-// syncDir makes a renaming last through a loss of power. Not every system lets
-// a directory be synced, and the file is complete either way: errors say nothing.
+// syncDir makes a renaming survive a loss of power. Not every system can sync a
+// directory, and the file is complete either way, so errors are ignored.
 func syncDir(dir string) {
 	if d, err := os.Open(dir); err == nil {
 		d.Sync()
@@ -302,12 +305,11 @@ func syncDir(dir string) {
 	}
 }
 
-// ErrInUse is that another process has a file open to append to it.
+// ErrInUse reports that another process has a file open for appending.
 var ErrInUse = errors.New("another process adds to it")
 
-// OpenAppend opens a regular file to read it and to append to it, and makes it
-// if it is not there. Until it is closed, no other process can, which finds
-// ErrInUse.
+// OpenAppend opens a regular file for reading and appending, and creates it if
+// it does not exist. Until it is closed, other processes get ErrInUse.
 func OpenAppend(name string, k Kind) (*os.File, error) {
 	f, err := openAppend(name, k)
 	return f, named(name, err)
@@ -331,7 +333,7 @@ func openAppend(name string, k Kind) (*os.File, error) {
 	return f, nil
 }
 
-// kindOf says what a file is that is no regular one.
+// kindOf describes a file that is not regular.
 func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
@@ -343,5 +345,5 @@ func kindOf(mode fs.FileMode) string {
 	case mode&fs.ModeSocket != 0:
 		return "is a socket"
 	}
-	return "is no regular file"
+	return "is not a regular file"
 }

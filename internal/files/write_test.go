@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// text is a write function of it.
+// text returns a write function for s.
 func text(s string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := io.WriteString(w, s)
@@ -18,7 +18,7 @@ func text(s string) func(io.Writer) error {
 	}
 }
 
-// has checks a file's content, and that nothing unfinished is beside it.
+// has checks a file's content, and that there is no unfinished file beside it.
 func has(t *testing.T, name, want string) {
 	t.Helper()
 	if got, err := os.ReadFile(name); err != nil || string(got) != want {
@@ -30,7 +30,7 @@ func has(t *testing.T, name, want string) {
 func nothingLeft(t *testing.T, dir string) {
 	t.Helper()
 	if left, _ := filepath.Glob(filepath.Join(dir, ".unfinished-*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left over: %v", left)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestWriteIsAllOrNothing(t *testing.T) {
 	before, _ := os.ReadFile(name)
 	boom := errors.New("no more")
 	err := Write(name, func(w io.Writer) error {
-		// What was there can be read until the end.
+		// The old content can be read until the end.
 		if now, _ := os.ReadFile(name); string(now) != string(before) {
 			t.Error("it changes while it is written")
 		}
@@ -100,14 +100,14 @@ func TestWriteFailures(t *testing.T) {
 	has(t, file, "here")
 }
 
-// A link stays a link, and what it leads to is written, there or not yet.
+// A link stays a link, and its target is written, whether it exists or not.
 func TestWriteFollowsLinks(t *testing.T) {
 	dir := t.TempDir()
 	real := filepath.Join(dir, "real")
 	if err := os.MkdirAll(filepath.Join(real, "deeper"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	links := map[string]string{ // name: what the link says
+	links := map[string]string{ // name: target as the link stores it
 		"absolute":      filepath.Join(real, "one"),
 		"relative":      "real/two",
 		"dangling":      "real/three",

@@ -1,5 +1,5 @@
-// Package plain makes texts fit to be printed: what comes from a file or a
-// command line may have characters that a terminal obeys, or be very long.
+// Package plain makes texts fit to be printed: text from a file or a command
+// line may contain characters that a terminal interprets, or be very long.
 package plain
 
 import (
@@ -9,9 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text has the characters of a text that are no graphic ones, and bytes that are
-// no UTF-8, as escapes like those of a Go string: \x1b, \u202e. Newlines and tabs
-// stay.
+// Text replaces characters that are not graphic, and bytes that are not UTF-8,
+// by escapes like those of a Go string: \x1b, \u202e. Newlines and tabs stay.
 func Text(s string) string {
 	fine := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsGraphic(r) }
 	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !fine(r) }) < 0 {
@@ -31,7 +30,7 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Line is Text on one line: what is parted by newlines is parted by semicolons.
+// Line is Text on one line: newlines become semicolons.
 func Line(s string) string {
 	if strings.ContainsAny(s, "\n\r\t") {
 		s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
@@ -40,8 +39,9 @@ func Line(s string) string {
 	return Text(s)
 }
 
-// Short is a text of at most about so many characters. The middle is left out of
-// words that are longer than a quarter of that, and then of the whole, which says so.
+// Short shortens a text to about most characters. It cuts the middle out of
+// words longer than a quarter of that, and then out of the whole text, and
+// marks each cut.
 func Short(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -13,9 +13,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Parse reads the only document of a text and returns what is in it, nil if that
-// is nothing. Every complaint is one line that begins with file:line:column; of
-// what is no YAML the column is 1, as the parser tells the line only.
+// Parse reads the only document of a text and returns its content, or nil if it
+// is empty. Every error is one line that begins with file:line:column. For text
+// that is not YAML the column is 1, since the parser reports only the line.
 func Parse(file string, text []byte) (*yaml.Node, error) {
 	if line, column, ok := notUTF8(text); ok {
 		return nil, fmt.Errorf("%s:%d:%d: a byte that is no UTF-8: want YAML in UTF-8", file, line, column)
@@ -44,7 +44,7 @@ func Parse(file string, text []byte) (*yaml.Node, error) {
 	return first.Content[0], nil
 }
 
-// notUTF8 finds the first byte that is no part of UTF-8.
+// notUTF8 finds the first byte that is not UTF-8.
 func notUTF8(text []byte) (line, column int, found bool) {
 	line, column = 1, 1
 	for len(text) > 0 {
@@ -61,7 +61,7 @@ func notUTF8(text []byte) (line, column int, found bool) {
 
 var position = regexp.MustCompile(`^(?:line (\d+): )?`)
 
-// syntax is what is no YAML at all, in the parser's words.
+// syntax returns the error for text that is not YAML, in the parser's words.
 func syntax(file string, err error) error {
 	said, line := strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "yaml: ")), " "), "1"
 	if m := position.FindStringSubmatch(said); m[1] != "" {

@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Whatever the text, it is refused at a place in one line, or a document.
+// Any text gives a document, or an error of one line with a place.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"", "a: 1\n", "a: &a [*a]", "a: 1\n---\nb: 2\n", "- ? [\n", "\xff", "a: !!binary x\n<<: {b: 1}"} {
 		f.Add(text)
