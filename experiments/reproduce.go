@@ -19,6 +19,7 @@ import (
 	"gpipebench/experiments/units"
 	"gpipebench/experiments/usage"
 	"gpipebench/internal/files"
+	"gpipebench/internal/plain"
 )
 
 // Reproducing runs experiments and writes what comes out: records to
@@ -98,7 +99,7 @@ func (r Reproducing) load() (list []suite.Experiment, from []suite.SpecFile, err
 	}
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
-			return nil, nil, usage.Errorf("experiment %s is named twice: want it once", usage.Quoted(id))
+			return nil, nil, usage.Errorf("experiment %s is named twice: want it once", plain.Quoted(id))
 		}
 	}
 	if r.Spec != "" {

@@ -13,7 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/usage"
+	"gpipebench/internal/plain"
 	"gpipebench/internal/yamldoc"
 )
 
@@ -92,7 +92,7 @@ func kindNames() string {
 
 func (k *ClaimKind) UnmarshalYAML(n *yaml.Node) error {
 	if !slices.Contains(ClaimKinds, ClaimKind(n.Value)) {
-		return suite.WantError(kindNames())
+		return yamldoc.WantError(kindNames())
 	}
 	*k = ClaimKind(n.Value)
 	return nil
@@ -105,11 +105,11 @@ type evidence struct{ name, expression string }
 
 func (e *evidences) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
-		return suite.WantError("names and expressions")
+		return yamldoc.WantError("names and expressions")
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i+1].Kind != yaml.ScalarNode {
-			return fmt.Errorf("%s: want an expression", usage.Quoted(n.Content[i].Value))
+			return fmt.Errorf("%s: want an expression", plain.Quoted(n.Content[i].Value))
 		}
 		*e = append(*e, evidence{n.Content[i].Value, n.Content[i+1].Value})
 	}
@@ -135,7 +135,7 @@ func parseLedger(name string, text []byte) (*Ledger, error) {
 	}
 	var all []Claim
 	for i, c := range l.Claims {
-		c.line = suite.NodeAt(root, []string{"claims", strconv.Itoa(i)}, false).Line
+		c.line = yamldoc.NodeAt(root, []string{"claims", strconv.Itoa(i)}, false).Line
 		all = append(all, c.expand()...)
 	}
 	l.Claims = all

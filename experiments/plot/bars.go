@@ -41,8 +41,8 @@ type Spread struct {
 	Lo, Hi float64
 }
 
-// AddInterval adds the 95% interval of a group's mean, if there is one.
-func AddInterval(to []Spread, group int, of stats.Paired) []Spread {
+// addInterval adds the 95% interval of a group's mean, if there is one.
+func addInterval(to []Spread, group int, of stats.Paired) []Spread {
 	if lo, hi, ok := of.Interval(0.95); ok {
 		to = append(to, Spread{group, lo, hi})
 	}
@@ -50,6 +50,13 @@ func AddInterval(to []Spread, group int, of stats.Paired) []Spread {
 }
 
 func (s *BarSeries) Add(value float64) { s.Values = append(s.Values, value) }
+
+// AddMean adds the mean of values with its interval, if there is one.
+func (s *BarSeries) AddMean(values []float64) {
+	mean := stats.Sampled(values)
+	s.Spread = addInterval(s.Spread, len(s.Values), mean)
+	s.Add(mean.Mean)
+}
 
 // AddValue adds a cell's number with its interval, or no bar if it has none.
 func (s *BarSeries) AddValue(v suite.Value) {

@@ -17,10 +17,13 @@ type DotPanel struct {
 	Title, Y string
 	Names    []string // of the groups
 	Groups   [][]float64
-	Spread   []Spread // the means' intervals
-	Band     *Band    // nil: none
-	Bare     bool     // without the means
-	Zero     bool     // 0 is among the values shown
+	Band     *Band // nil: none
+	Bare     bool  // without the means
+	Zero     bool  // 0 is among the values shown
+}
+
+func (p *DotPanel) Add(name string, values []float64) {
+	p.Names, p.Groups = append(p.Names, name), append(p.Groups, values)
 }
 
 // Band is a range of values across all groups. Its name stands below the title.
@@ -52,13 +55,15 @@ func (p *DotPanel) plot(map[string]color.Color) (*plot.Plot, []legendEntry, erro
 	}
 	out.Add(levelGrid())
 	var each, means plotter.XYs
+	var intervals []Spread
 	for i, values := range p.Groups {
 		for _, v := range values {
 			each = append(each, plotter.XY{X: float64(i) - 0.12, Y: v})
 		}
 		if len(values) > 0 && !p.Bare {
-			mean, _ := stats.MeanAndSD(values)
-			means = append(means, plotter.XY{X: float64(i), Y: mean})
+			mean := stats.Sampled(values)
+			means = append(means, plotter.XY{X: float64(i), Y: mean.Mean})
+			intervals = addInterval(intervals, i, mean)
 		}
 	}
 	var keys []legendEntry
@@ -81,8 +86,8 @@ func (p *DotPanel) plot(map[string]color.Color) (*plot.Plot, []legendEntry, erro
 		out.Add(dots)
 		keys = append(keys, legendEntry{s.name, dots})
 	}
-	if len(p.Spread) > 0 {
-		out.Add(whiskers{of: p.Spread})
+	if len(intervals) > 0 {
+		out.Add(whiskers{of: intervals})
 		keys = append(keys, legendEntry{MeanSpan, whiskers{}})
 	}
 	nominal(out, p.Names)

@@ -33,14 +33,16 @@ type Series struct {
 
 type Point struct{ X, Y float64 }
 
-// Binned is a training's losses as means of so many steps that some hundred
-// points are left.
-func Binned(losses []float64) (line []Point, every int) {
-	const points = 100
-	every = max(1, (len(losses)+points-1)/points)
-	for from := 0; from < len(losses); from += every {
-		to := min(from+every, len(losses))
-		line = append(line, Point{float64(to), stats.Mean(losses[from:to])})
+// Curve is how many points of a training's losses are drawn.
+const Curve = 100
+
+// Binned is a value of each step as means of so many steps that no more points are
+// left, each at its last step.
+func Binned(values []float64, points int) (line []Point, every int) {
+	every = max(1, (len(values)+points-1)/points)
+	for from := 0; from < len(values); from += every {
+		to := min(from+every, len(values))
+		line = append(line, Point{float64(to), stats.Mean(values[from:to])})
 	}
 	return line, every
 }

@@ -199,7 +199,7 @@ func TestSameFile(t *testing.T) {
 
 // No disc lies upon the axes, and the legend has what is drawn.
 func TestDotPanelPads(t *testing.T) {
-	p := &DotPanel{Names: []string{"a", "b"}, Groups: [][]float64{{1, 2}, {3}}, Spread: []Spread{{0, 0.5, 2.5}}, Zero: true}
+	p := &DotPanel{Names: []string{"a", "b"}, Groups: [][]float64{{1, 2}, {3}}, Zero: true}
 	drawn, keys, err := p.plot(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestDotPanelPads(t *testing.T) {
 	if len(keys) != 3 {
 		t.Errorf("%d entries in the legend: want each, mean and interval", len(keys))
 	}
-	p.Bare, p.Spread = true, nil
+	p.Bare = true
 	if _, keys, _ = p.plot(nil); len(keys) != 1 || keys[0].name != eachDot {
 		t.Errorf("without means: %v", keys)
 	}

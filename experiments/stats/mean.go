@@ -1,9 +1,6 @@
 package stats
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
 func Median(xs []float64) float64 {
 	if len(xs) == 0 {
@@ -40,12 +37,4 @@ func Mean(xs []float64) (m float64) {
 		m += x / float64(len(xs))
 	}
 	return m
-}
-
-// Last is the last value, NaN if there is none.
-func Last(xs []float64) float64 {
-	if len(xs) == 0 {
-		return math.NaN()
-	}
-	return xs[len(xs)-1]
 }

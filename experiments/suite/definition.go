@@ -3,7 +3,6 @@ package suite
 import (
 	"embed"
 	"fmt"
-	"reflect"
 	"regexp"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"gpipebench/experiments/machine"
 	"gpipebench/experiments/records"
+	"gpipebench/internal/yamldoc"
 )
 
 // Definition is what the list of experiments has of each. Its command, its Make
@@ -134,7 +134,7 @@ func (b *Base[S]) Decides() string {
 // Figures are those of every accelerator that a spec or a part of it names, in its
 // order. What only readers need is not among them.
 func Figures(spec any) (text string) {
-	for _, name := range namesOf(reflect.ValueOf(spec), "accelerator", false) {
+	for _, name := range yamldoc.Words(spec, "accelerator") {
 		text += AcceleratorText(name)
 	}
 	return text

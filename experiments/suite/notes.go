@@ -1,8 +1,6 @@
 package suite
 
 import (
-	_ "embed"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -11,7 +9,6 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/stats"
 	"gpipebench/experiments/units"
-	"gpipebench/experiments/workload"
 )
 
 func CommitName(s records.Provenance) string {
@@ -59,20 +56,6 @@ func ReportOf(e Experiment, log, reference *records.Log) (*Report, error) {
 		t.Notes = append(t.Notes, SeedsNote(log), ProvenanceNote(log))
 	}
 	return report, nil
-}
-
-// CheckTraining reports what a record of a training's outcome lacks: steps, an
-// evaluation, a hash.
-func CheckTraining(r *workload.TrainResult) error {
-	switch {
-	case r == nil:
-		return errors.New("no training")
-	case len(r.Losses) == 0:
-		return errors.New("no losses")
-	case r.Eval == nil:
-		return errors.New("no evaluation")
-	}
-	return records.CheckHash("weights_sha256", r.WeightsSHA256)
 }
 
 func SameDir(a, b string) bool {

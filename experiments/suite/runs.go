@@ -44,7 +44,7 @@ func CheckRuns(e Experiment, from SpecFile) error {
 			if e != nil {
 				return e
 			}
-			return At(err, r.Path...).error(from.Name, root)
+			return At(err, r.Path...).Located(from.Name, root)
 		}
 	}
 	return nil

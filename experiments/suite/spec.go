@@ -2,7 +2,6 @@ package suite
 
 import (
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,12 +11,13 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/usage"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/files"
+	"gpipebench/internal/plain"
 	"gpipebench/internal/yamldoc"
 )
 
@@ -63,110 +63,51 @@ func ReadSpec(name string, ids []string) (SpecFile, error) {
 	if err != nil {
 		return SpecFile{}, err
 	}
-	id := NodeAt(root, []string{"experiment"}, true)
+	id := yamldoc.NodeAt(root, []string{"experiment"}, true)
 	if !slices.Contains(ids, id.Value) {
-		return SpecFile{}, fmt.Errorf("%s:%d:%d: experiment %s: want one of %s", name, id.Line, id.Column, usage.Quoted(id.Value), strings.Join(ids, ", "))
+		return SpecFile{}, fmt.Errorf("%s:%d:%d: experiment %s: want one of %s", name, id.Line, id.Column, plain.Quoted(id.Value), strings.Join(ids, ", "))
 	}
 	return SpecFile{name, id.Value, text}, nil
 }
 
 // Problem is a value that a spec's check refuses, and where it is.
-type Problem struct {
-	Path []string
-	Err  error
-	at   *yaml.Node // nil: where the path leads to
-}
+type Problem = yamldoc.Problem
 
 // At makes a problem of an error, if there is one.
-func At(err error, path ...string) *Problem {
-	if err == nil {
-		return nil
-	}
-	return &Problem{Path: path, Err: err}
+func At(err error, path ...string) *Problem { return yamldoc.At(err, path...) }
+
+// DocumentationSource is data that learning makes: the Go distribution's documentation.
+const DocumentationSource = "go-documentation"
+
+// vocabularies are those of specs, by the words of their tags.
+var vocabularies = yamldoc.Vocabularies{
+	"schedule":    parsed(schedule.Parse),
+	"checkpoint":  parsed(schedule.ParseCheckpoint),
+	"partitioner": parsed(partition.Parse),
+	"cost":        parsed(workload.ParseCost),
+	"device":      parsed(gpipe.ParseKind),
+	"dtype":       parsed(workload.ParseDType),
+	"accounting":  parsed(gpipe.ParseAccounting),
+	"optimizer":   parsed(workload.ParseOptimizer),
+	"accelerator": parsed(accelerator.Named),
+	"model":       workload.CheckModelName,
+	"data":        yamldoc.OneOf("synthetic", DocumentationSource),
+	"split":       yamldoc.OneOf("coarse", "fine"),
+	"recompute":   yamldoc.OneOf("early", "late"),
+	"batches":     yamldoc.OneOf("filled", "shrunk", "fixed"),
 }
 
-// In is a problem under further keys.
-func (p *Problem) In(path ...string) *Problem {
-	if p != nil {
-		p.Path = append(path, p.Path...)
-	}
-	return p
-}
-
-// error is the problem in one line, with file:line:column in front.
-func (p *Problem) error(name string, root *yaml.Node) error {
-	n := p.at
-	if n == nil {
-		n = NodeAt(root, p.Path, false)
-	}
-	where := ""
-	if len(p.Path) > 0 {
-		where = strings.Join(p.Path, ".") + ": "
-	}
-	// A file's fault is no misuse of the program, also where a flag's would be.
-	return fmt.Errorf("%s:%d:%d: %s%v", name, n.Line, n.Column, where, p.Err)
-}
-
-// Decode decodes a spec, holds every field against what its type and tag
-// allow, and runs the spec's own check. Every error starts with
-// file:line:column.
-func Decode(name string, text []byte, into any, check func() *Problem) error {
-	root, err := yamldoc.Parse(name, text)
-	if err != nil {
+// parsed is the vocabulary of what parse takes.
+func parsed[T any](parse func(string) (T, error)) func(string) error {
+	return func(s string) error {
+		_, err := parse(s)
 		return err
 	}
-	if root == nil {
-		root = &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
-	}
-	if _, p := new(fieldReader).text(root, reflect.TypeOf(into), rule{}, nil); p != nil {
-		return p.error(name, root)
-	}
-	if err := root.Decode(into); err != nil {
-		return fmt.Errorf("%s:1:1: %s", name, strings.Join(strings.Fields(err.Error()), " "))
-	}
-	if check == nil {
-		return nil
-	}
-	if p := check(); p != nil {
-		return p.error(name, root)
-	}
-	return nil
 }
 
-// NodeAt finds what a path of keys and indices leads to, or as much of it as is
-// there. A value under a key is found at its key, unless it is itself asked for.
-func NodeAt(n *yaml.Node, path []string, value bool) *yaml.Node {
-	if n == nil {
-		return &yaml.Node{Line: 1, Column: 1}
-	}
-	at := n
-	for _, key := range path {
-		var next *yaml.Node
-		if n.Kind == yaml.AliasNode {
-			n = n.Alias
-		}
-		switch n.Kind {
-		case yaml.MappingNode:
-			for i := 0; i+1 < len(n.Content); i += 2 {
-				if n.Content[i].Value == key {
-					at, next = n.Content[i], n.Content[i+1]
-				}
-			}
-		case yaml.SequenceNode:
-			if i, err := strconv.Atoi(key); err == nil && i < len(n.Content) {
-				next = n.Content[i]
-				at = next
-			}
-		}
-		if next == nil {
-			return at
-		}
-		n = next
-	}
-	if value {
-		return n
-	}
-	return at
+// Decode decodes a spec and runs its own check: see yamldoc.Decode.
+func Decode(name string, text []byte, into any, check func() *Problem) error {
+	return yamldoc.Decode(name, text, into, vocabularies, check)
 }
 
 // Verbatim is a number as the paper prints it.
@@ -183,7 +124,7 @@ func (v *Verbatim) UnmarshalYAML(n *yaml.Node) (err error) {
 		v.Value, err = strconv.ParseFloat(n.Value, 64)
 	}
 	if err != nil || !(v.Value > 0) {
-		return WantError("a number above 0 in digits, such as 1.13")
+		return yamldoc.WantError("a number above 0 in digits, such as 1.13")
 	}
 	return nil
 }
@@ -202,7 +143,7 @@ type Span time.Duration
 func (s *Span) UnmarshalYAML(n *yaml.Node) error {
 	d, err := time.ParseDuration(n.Value)
 	if err != nil || d <= 0 || d > 10_000*time.Hour {
-		return WantError("a duration up to 10000h, such as 90s or 3m")
+		return yamldoc.WantError("a duration up to 10000h, such as 90s or 3m")
 	}
 	*s = Span(d)
 	return nil
@@ -220,20 +161,26 @@ type SetupSpec struct {
 	Threads     int    `yaml:"threads" json:"threads,omitempty" want:"0..1024"`
 }
 
-// Setup reads the names.
-func (s SetupSpec) Setup() (workload.Setup, error) {
-	out := workload.Setup{Partitions: max(s.K, 1), MicroBatches: max(s.M, 1), LateRecompute: s.Late, Threads: s.Threads}
-	var err error
-	read := func(name string, parse func() error) {
-		if name != "" && err == nil {
-			err = parse()
-		}
+// Setup is what the spec says, once Decode has taken it.
+func (s SetupSpec) Setup() workload.Setup {
+	return workload.Setup{
+		Partitions: max(s.K, 1), MicroBatches: max(s.M, 1), LateRecompute: s.Late, Threads: s.Threads,
+		Schedule: Named(schedule.Parse, s.Schedule), Checkpoint: Named(schedule.ParseCheckpoint, s.Checkpoint),
+		Partitioner: Named(partition.Parse, s.Partitioner), Device: Named(gpipe.ParseKind, s.Device),
 	}
-	read(s.Schedule, func() (e error) { out.Schedule, e = schedule.Parse(s.Schedule); return })
-	read(s.Checkpoint, func() (e error) { out.Checkpoint, e = schedule.ParseCheckpoint(s.Checkpoint); return })
-	read(s.Partitioner, func() (e error) { out.Partitioner, e = partition.Parse(s.Partitioner); return })
-	read(s.Device, func() (e error) { out.Device, e = gpipe.ParseKind(s.Device); return })
-	return out, err
+}
+
+// Named is what a name means that Decode has held against its vocabulary; of "" the
+// zero value.
+func Named[T any](parse func(string) (T, error), name string) (v T) {
+	if name == "" {
+		return v
+	}
+	v, err := parse(name)
+	if err != nil {
+		panic(fmt.Sprintf("suite: %v", err))
+	}
+	return v
 }
 
 // TrainingSpec is a Training in a spec, without its setup.

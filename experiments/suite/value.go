@@ -147,6 +147,15 @@ func List(between string, cells ...any) Value {
 	return Joined(strings.TrimSuffix(strings.Repeat("%v"+between, len(valuesOf(cells))), between), cells...)
 }
 
+// Ints is any number of whole numbers in one cell.
+func Ints(between string, ns []int) Value {
+	var cells []any
+	for _, n := range ns {
+		cells = append(cells, n)
+	}
+	return List(between, cells...)
+}
+
 // Figure is one as a paper prints it, such as 81,505, 1.8B, 3.15 GiB or 63.4%;
 // what does not begin with a number is a text.
 func Figure(text string) Value {
@@ -200,11 +209,7 @@ func valuesOf(cells []any) (all []Value) {
 		case uint64:
 			all = append(all, Value{Text: strconv.FormatUint(c, 10), Numbers: []float64{float64(c)}})
 		case []int: // a partition
-			var sizes []any
-			for _, n := range c {
-				sizes = append(sizes, n)
-			}
-			all = append(all, List(",", sizes...))
+			all = append(all, Ints(",", c))
 		case Verbatim:
 			v := Value{Text: c.Text}
 			if c.Value > 0 {

@@ -5,26 +5,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
-	"gpipebench/internal/defect"
+	"gpipebench/gpipe"
 	"gpipebench/nn"
 )
 
-// Check reports a profile whose training has no steps.
-func Check[P any](profiles map[string]P, of func(P) suite.TrainingSpec) *suite.Problem {
+// Profile is the size of trials: a training, and the seeds over which it is
+// repeated.
+type Profile struct {
+	Expected suite.Span         `yaml:"expected"`
+	Seeds    []uint64           `yaml:"seeds"`
+	Training suite.TrainingSpec `yaml:"training"`
+}
+
+func (p Profile) steps() int { return p.Training.Steps }
+
+// Check reports a profile whose training has no steps. Every P embeds Profile, or is
+// one.
+func Check[P interface{ steps() int }](profiles map[string]P) *suite.Problem {
 	for _, name := range suite.Profiles {
-		if training := of(profiles[name]); training.Steps < 1 {
+		if profiles[name].steps() < 1 {
 			return suite.At(errors.New("want 1 or more"), "profiles", name, "training", "steps")
 		}
+	}
+	return nil
+}
+
+// CheckSetup refuses devices on which trainings cannot run beside one another.
+func CheckSetup(s workload.Setup) error {
+	if s.Device != gpipe.Host {
+		return errors.New("trainings run beside one another: want host devices")
 	}
 	return nil
 }
@@ -74,46 +90,29 @@ func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *record
 	})
 }
 
-// Each has train make the samples that the log lacks of every arm and seed, as
-// many beside one another as there are cores: what comes out does not depend on it,
-// and nothing is timed. Train also says in a few words how a training ended.
+// Each calls train for every arm and seed whose sample the log lacks, and adds what
+// it returns: see suite.Beside. Train also returns in a few words how a training
+// ended.
 func Each(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress,
 	train func(context.Context, workload.Training) (sample any, end string, err error)) error {
-	type todo struct {
-		Arm
-		seed uint64
-	}
-	var list []todo
+	var jobs []suite.Job
 	for _, seed := range seeds {
 		for _, a := range arms {
-			if !log.Has(a.Sample(seed)) {
-				list = append(list, todo{a, seed})
-			}
+			jobs = append(jobs, suite.Job{Sample: a.Sample(seed), Seed: seed, Make: func(ctx context.Context) (any, string, error) {
+				sample, end, err := train(ctx, a.Training(seed))
+				if err != nil {
+					return nil, "", fmt.Errorf("%s, %s: %w", id, a.Sample(seed), err)
+				}
+				return sample, a.Sample(seed) + ": " + end, nil
+			}})
 		}
 	}
-	if len(list) == 0 {
+	if jobs = suite.Missing(log, jobs); len(jobs) == 0 {
 		return nil
 	}
-	p.Begin(fmt.Sprintf("%s: %d trainings", id, len(list)), len(list))
+	p.Begin(fmt.Sprintf("%s: %d trainings", id, len(jobs)), len(jobs))
 	defer p.End()
-	var one sync.Mutex // for log and progress
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for _, l := range list {
-		group.Go(func() (err error) {
-			defer defect.Catch(&err)
-			name := l.Sample(l.seed)
-			sample, end, err := train(ctx, l.Training(l.seed))
-			if err != nil {
-				return fmt.Errorf("%s, %s: %w", id, name, err)
-			}
-			one.Lock()
-			defer one.Unlock()
-			p.Advance(name + ": " + end)
-			return log.Add(name, l.seed, sample)
-		})
-	}
-	return group.Wait()
+	return suite.Beside(ctx, log, p, jobs)
 }
 
 // Train trains, and evaluates, or also translates, once at the end.
@@ -174,12 +173,64 @@ func (t Trials) Accuracies() []float64 {
 	return as
 }
 
-// Reference is a reference's mean accuracy of an arm, which it may not have.
-func Reference(all []Trials, arm int) suite.Value {
-	if arm >= len(all) {
-		return suite.Value{}
+// Results are a profile's trials by arm, and the reference's beside them.
+type Results struct {
+	Profile
+	All       []Trials
+	beside    bool     // there is a reference
+	reference []Trials // none if it is of another spec
+}
+
+// Open reads the results of a log.
+func Open(log, reference *records.Log, profiles map[string]Profile, arms func(Profile) []Arm) (*Results, error) {
+	p, err := suite.ProfileOf(profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
 	}
-	return suite.Joined("%v%%", suite.Mean(all[arm].Accuracies(), 2))
+	r := &Results{Profile: p, beside: reference != nil}
+	if r.All, err = Read(log, arms(p), p.Seeds); err != nil {
+		return nil, err
+	}
+	if r.beside {
+		if p, ok := profiles[reference.Key.Profile]; ok {
+			if r.reference, err = Read(reference, arms(p), p.Seeds); err != nil {
+				r.reference = nil
+			}
+		}
+	}
+	return r, nil
+}
+
+// Add adds an arm's row to a table. Where there is a reference the last column, which
+// the first row makes, has its mean accuracy, which it may not have of the arm.
+func (r *Results) Add(t *suite.Table, arm int, row ...any) {
+	if r.beside {
+		if arm == 0 {
+			t.Numbers("reference accuracy")
+		}
+		var mean suite.Value
+		if arm < len(r.reference) {
+			mean = r.reference[arm].mean()
+		}
+		row = append(row, mean)
+	}
+	t.Add(row...)
+}
+
+func (t Trials) mean() suite.Value { return suite.Joined("%v%%", suite.Mean(t.Accuracies(), 2)) }
+
+// Accuracy is an arm's mean accuracy and the deviation between its seeds, a cell each.
+func (t Trials) Accuracy() []suite.Value {
+	return []suite.Value{t.mean(), suite.SD(t.Accuracies(), 2)}
+}
+
+// Panel draws the accuracies of every arm.
+func (r *Results) Panel() *plot.DotPanel {
+	p := &plot.DotPanel{Title: "final accuracy", Y: "held-out accuracy (%)"}
+	for _, t := range r.All {
+		p.Add(t.Name, t.Accuracies())
+	}
+	return p
 }
 
 // EachTable is a table of all trials, a row for each seed.

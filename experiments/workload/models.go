@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/usage"
+	"gpipebench/internal/plain"
 	"gpipebench/models/amoebanet"
 	"gpipebench/models/resnet"
 	"gpipebench/models/transformer"
@@ -80,7 +80,7 @@ func CheckModelName(name string) error {
 	if slices.ContainsFunc(networks, func(n network) bool { return n.name == name }) {
 		return nil
 	}
-	return fmt.Errorf("unknown model %s: want %s", usage.Quoted(name), strings.Join(Models(), ", "))
+	return fmt.Errorf("unknown model %s: want %s", plain.Quoted(name), strings.Join(Models(), ", "))
 }
 
 // Images tells whether the network takes images.

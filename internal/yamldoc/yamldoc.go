@@ -1,4 +1,5 @@
-// Package yamldoc reads files of exactly one YAML document.
+// Package yamldoc reads files of exactly one YAML document, and holds them against
+// Go types.
 package yamldoc
 
 import (

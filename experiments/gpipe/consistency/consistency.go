@@ -2,6 +2,7 @@
 package consistency
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -83,14 +84,6 @@ func (c *consistency) Resolve() *suite.Problem {
 				return suite.At(fmt.Errorf("no steps for group %s: want 1 or more", g.Name), "profiles", name, "steps")
 			}
 		}
-		for j, r := range g.runs() {
-			if _, err := r.Setup(); err != nil {
-				if g.Cover != nil {
-					return suite.At(err, "groups", group, "cover")
-				}
-				return suite.At(err, "groups", group, "runs", fmt.Sprint(j))
-			}
-		}
 	}
 	return nil
 }
@@ -128,30 +121,21 @@ func (g *consistencyGroup) runs() []consistencyRun {
 
 // String is the configuration in words.
 func (r consistencyRun) String() string {
-	words := []string{fmt.Sprintf("K=%d M=%d", max(r.K, 1), max(r.M, 1))}
-	add := func(name, instead string) {
-		if name == "" {
-			name = instead
-		}
-		words = append(words, name)
-	}
-	add(r.Schedule, "gpipe")
-	add(r.Checkpoint, "always")
+	text := fmt.Sprintf("K=%d M=%d %s %s", max(r.K, 1), max(r.M, 1), cmp.Or(r.Schedule, "gpipe"), cmp.Or(r.Checkpoint, "always"))
 	if r.Late {
-		words = append(words, "late")
+		text += " late"
 	}
-	add(r.Device, "host")
-	words = append(words, fmt.Sprintf("%d thread", max(r.Threads, 1)))
+	text += fmt.Sprintf(" %s %d thread", cmp.Or(r.Device, "host"), max(r.Threads, 1))
 	if r.Threads > 1 {
-		words[len(words)-1] += "s"
+		text += "s"
 	}
 	if r.K > 1 {
-		add(r.Partitioner, "min-max")
+		text += " " + cmp.Or(r.Partitioner, "min-max")
 		if r.Fine {
-			words = append(words, "fine")
+			text += " fine"
 		}
 	}
-	return strings.Join(words, " ")
+	return text
 }
 
 // consistencySample is one run.
@@ -215,24 +199,16 @@ func (c *consistency) Measure(ctx context.Context, log *records.Log, p progress.
 }
 
 // training is that of one way.
-func (g *consistencyGroup) training(r consistencyRun, steps int, seed uint64) (workload.Training, error) {
-	setup, err := r.Setup()
-	if err != nil {
-		return workload.Training{}, err
-	}
-	t := g.Training.Training("synthetic", setup, seed)
+func (g *consistencyGroup) training(r consistencyRun, steps int, seed uint64) workload.Training {
+	t := g.Training.Training("synthetic", r.Setup(), seed)
 	t.Model.Fine = r.Fine
 	t.Steps = steps
-	return t, nil
+	return t
 }
 
 // measure trains in one way.
 func (g *consistencyGroup) measure(ctx context.Context, r consistencyRun, steps int, seed uint64) (*consistencySample, error) {
-	t, err := g.training(r, steps, seed)
-	if err != nil {
-		return nil, err
-	}
-	res, err := t.Run(ctx, nil)
+	res, err := g.training(r, steps, seed).Run(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -267,12 +243,12 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 	for i := range c.Spec.Groups {
 		g := &c.Spec.Groups[i]
 		runs.Caption = append(runs.Caption, fmt.Sprintf("%s: %s.", g.Name, g.Title))
-		var first consistencySample
-		firsts := map[int]consistencySample{} // by M, or all at 0
+		var first *consistencySample
+		firsts := map[int]*consistencySample{} // by M, or all at 0
 		drawn := &plot.HashPanel{Title: g.Name}
 		for j := range g.runs() {
-			var s consistencySample
-			if err := log.Get(sampleName(g.Name, j), &s); err != nil {
+			s := &consistencySample{}
+			if err := log.Get(sampleName(g.Name, j), s); err != nil {
 				return nil, err
 			}
 			drawn.Add(s.Run.K, s.Run.M, s.SHA256)
@@ -281,21 +257,19 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 				m = s.Run.M
 			}
 			equal := "yes"
-			switch other, there := firsts[m]; {
-			case !there:
+			switch other := firsts[m]; {
+			case other == nil:
 				firsts[m], equal = s, "is compared with"
-			case s.SHA256 != other.SHA256 || !equalFloats(s.Losses, other.Losses):
+			case s.SHA256 != other.SHA256 || !slices.Equal(s.Losses, other.Losses):
 				different++
 				equal = "NO"
 			}
-			if j == 0 {
-				first = s
-			}
+			first = cmp.Or(first, s)
 			moved = moved && s.SHA256 != s.Initial
 			for k := range s.Peak {
 				planned, used = planned+s.Peak[k], used+s.HighWater[k]
-				exact = exact && s.Peak[k] == s.HighWater[k]
 			}
+			exact = exact && slices.Equal(s.Peak, s.HighWater)
 			total++
 			last := s.Losses[len(s.Losses)-1]
 			runs.Add(g.Name, s.Run, s.Partition, s.Steps, suite.Fixed(last, 6), s.SHA256[:16], equal)
@@ -312,44 +286,46 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 		if reference != nil {
 			var ref consistencySample
 			if err := reference.Get(sampleName(g.Name, 0), &ref); err == nil && ref.Steps == first.Steps {
-				runs.Notes = append(runs.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles): %s.",
-					g.Name, ref.SHA256[:16], reference.Session.Machine.Kernels, sameOrNot(ref.SHA256 == first.SHA256)))
+				same := "different"
+				if ref.SHA256 == first.SHA256 {
+					same = "the same"
+				}
+				runs.Notes = append(runs.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles): %s here.",
+					g.Name, ref.SHA256[:16], reference.Session.Machine.Kernels, same))
 			}
 		}
 	}
 	r := &suite.Report{Tables: []*suite.Table{runs, ends}}
-	verdict := fmt.Sprintf("Verdict: all %d runs agree with the first of their network (with batch norm, of their network and M), in every weight and every loss, to the bit.", total)
+	verdict := fmt.Sprintf("all %d runs agree with the first of their network (with batch norm, of their network and M), in every weight and every loss, to the bit.", total)
+	fails := func(reason, says string) {
+		verdict, r.Verdict = says, errors.New("consistency: "+reason)
+	}
 	switch {
 	case different > 0:
-		verdict = fmt.Sprintf("Verdict: %d of %d runs DIFFER from the first of their network.", different, total)
-		r.Verdict = fmt.Errorf("consistency: %d of %d runs differ from the first of their network", different, total)
+		fails(fmt.Sprintf("%d of %d runs differ from the first of their network", different, total), fmt.Sprintf("%d of %d runs DIFFER from the first of their network.", different, total))
 	case !moved:
-		verdict = "Verdict: some run ends with the weights that it began with; nothing was trained."
-		r.Verdict = errors.New("consistency: a run ended with the weights that it began with")
+		fails("a run ended with the weights that it began with", "some run ends with the weights that it began with; nothing was trained.")
 	case unexpected:
-		verdict = "Verdict: a network with batch norm has the same weights at two values of M; its micro-batches were not normalised each by itself."
-		r.Verdict = errors.New("consistency: a network with batch norm has the same weights at two values of M")
+		fails("a network with batch norm has the same weights at two values of M", "a network with batch norm has the same weights at two values of M; its micro-batches were not normalised each by itself.")
+	case !exact:
+		fails("a device used other memory than was planned", verdict)
 	}
-	memory := fmt.Sprintf("Memory: %s used of %s planned, summed over all devices of all runs; ", units.FormatBytes(used), units.FormatBytes(planned))
-	if exact {
-		memory += "on each of them the two are equal to the byte."
-	} else {
-		memory += "they DIFFER on some of them."
-		if r.Verdict == nil {
-			r.Verdict = errors.New("consistency: a device used other memory than was planned")
-		}
+	equal := "on each of them the two are equal to the byte."
+	if !exact {
+		equal = "they DIFFER on some of them."
 	}
-	runs.Notes = append([]string{verdict, memory}, runs.Notes...)
-	var err error
-	if r.Files, err = plot.Files(c.ID(), c.Spec.Title, panels); err != nil {
-		return nil, err
-	}
+	runs.Notes = append([]string{
+		"Verdict: " + verdict,
+		fmt.Sprintf("Memory: %s used of %s planned, summed over all devices of all runs; %s", units.FormatBytes(used), units.FormatBytes(planned), equal),
+	}, runs.Notes...)
 	ends.Notes = []string{"All losses in nats per token. The floor is the entropy of the synthetic language, which no model can be expected to beat."}
-	return r, nil
+	var err error
+	r.Files, err = plot.Files(c.ID(), c.Spec.Title, panels)
+	return r, err
 }
 
 // apart says how many hashes the values of M have, and whether all differ.
-func apart(network string, firsts map[int]consistencySample) (note string, all bool) {
+func apart(network string, firsts map[int]*consistencySample) (note string, all bool) {
 	hashes := map[string]bool{}
 	var ms []string
 	for _, m := range slices.Sorted(maps.Keys(firsts)) {
@@ -360,25 +336,6 @@ func apart(network string, firsts map[int]consistencySample) (note string, all b
 		network, len(hashes), strings.Join(ms, ", ")), len(hashes) == len(firsts)
 }
 
-func sameOrNot(same bool) string {
-	if same {
-		return "the same here"
-	}
-	return "different here"
-}
-
-func equalFloats(a, b []float64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
-}
-
 func (c *consistency) Planned(profile string) (list []suite.PlannedRun) {
 	for i := range c.Spec.Groups {
 		g := &c.Spec.Groups[i]
@@ -387,11 +344,7 @@ func (c *consistency) Planned(profile string) (list []suite.PlannedRun) {
 			if g.Cover != nil {
 				path = []string{"groups", fmt.Sprint(i), "cover"}
 			}
-			t, err := g.training(r, c.Spec.Profiles[profile].Steps[g.Name], c.Spec.Seed)
-			if err != nil {
-				continue // which check has refused
-			}
-			list = append(list, suite.PlannedRun{Path: path, Run: t})
+			list = append(list, suite.PlannedRun{Path: path, Run: g.training(r, c.Spec.Profiles[profile].Steps[g.Name], c.Spec.Seed)})
 		}
 	}
 	return list

@@ -29,13 +29,7 @@ type delayedSpec struct {
 	Paper      suite.Verbatim            `yaml:"paper"` // times the activation memory
 	PaperModel workload.Model            `yaml:"paper_model"`
 	Setup      suite.SetupSpec           `yaml:"setup"`
-	Profiles   map[string]delayedProfile `yaml:"profiles"`
-}
-
-type delayedProfile struct {
-	Expected suite.Span         `yaml:"expected"`
-	Seeds    []uint64           `yaml:"seeds"`
-	Training suite.TrainingSpec `yaml:"training"`
+	Profiles   map[string]trials.Profile `yaml:"profiles"`
 }
 
 // Delayed compares a network that reduces images at its first convolution with
@@ -46,17 +40,14 @@ type Delayed struct {
 }
 
 func (d *Delayed) Resolve() *suite.Problem {
-	var err error
-	if d.setup, err = d.Spec.Setup.Setup(); err != nil {
+	d.setup = d.Spec.Setup.Setup()
+	if err := trials.CheckSetup(d.setup); err != nil {
 		return suite.At(err, "setup")
 	}
-	switch {
-	case d.setup.Device != gpipe.Host:
-		return suite.At(errors.New("trainings run beside one another: want host devices"), "setup")
-	case d.Spec.PaperModel.Name != workload.AmoebaNet:
+	if d.Spec.PaperModel.Name != workload.AmoebaNet {
 		return suite.At(fmt.Errorf("want %s", workload.AmoebaNet), "paper_model")
 	}
-	return trials.Check(d.Spec.Profiles, func(p delayedProfile) suite.TrainingSpec { return p.Training })
+	return trials.Check(d.Spec.Profiles)
 }
 
 // The two arms.
@@ -65,7 +56,7 @@ const (
 	late  = "reduced late"
 )
 
-func (d *Delayed) arms(p delayedProfile) []trials.Arm {
+func (d *Delayed) arms(p trials.Profile) []trials.Arm {
 	var arms []trials.Arm
 	for _, name := range []string{early, late} {
 		arms = append(arms, trials.Arm{Name: name, Training: func(seed uint64) workload.Training {
@@ -105,7 +96,7 @@ func (d *Delayed) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	return trials.Run(ctx, d.ID(), d.arms(profile), profile.Seeds, log, p)
 }
 
-func (d *Delayed) memory(ctx context.Context, p delayedProfile) (*delayedMemory, error) {
+func (d *Delayed) memory(ctx context.Context, p trials.Profile) (*delayedMemory, error) {
 	m := &delayedMemory{}
 	for i, arm := range d.arms(p) {
 		var err error
@@ -132,11 +123,7 @@ func (d *Delayed) memory(ctx context.Context, p delayedProfile) (*delayedMemory,
 }
 
 func (d *Delayed) Report(log, reference *records.Log) (*suite.Report, error) {
-	profile, err := suite.ProfileOf(d.Spec.Profiles, log.Key.Profile)
-	if err != nil {
-		return nil, err
-	}
-	all, err := trials.Read(log, d.arms(profile), profile.Seeds)
+	r, err := trials.Open(log, reference, d.Spec.Profiles, d.arms)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +131,7 @@ func (d *Delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 	if err := log.Get(memorySample, &m); err != nil {
 		return nil, err
 	}
-	t, n := profile.Training, len(profile.Seeds)
+	all, t, n := r.All, r.Training, len(r.Seeds)
 	table := &suite.Table{
 		ID: "delayed-reduction", Title: d.Spec.Title,
 		Caption: []string{
@@ -156,19 +143,8 @@ func (d *Delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	table.Texts("network")
 	table.Numbers("parameters", "planned activation memory", "ratio", "paper", "accuracy", "sd", "difference (points)")
-	if reference != nil {
-		table.Numbers("reference accuracy")
-	}
-	var refs []trials.Trials
-	if reference != nil {
-		if p, ok := d.Spec.Profiles[reference.Key.Profile]; ok {
-			if refs, err = trials.Read(reference, d.arms(p), p.Seeds); err != nil {
-				refs = nil // of another spec
-			}
-		}
-	}
-	base := all[0].Accuracies()
-	difference := stats.Pairs(all[1].Accuracies(), base)
+	gains := stats.Differences(all[1].Accuracies(), all[0].Accuracies())
+	difference := stats.Sampled(gains)
 	times := func(of [2]int64, i int) any {
 		if i == 0 {
 			return 1
@@ -176,20 +152,10 @@ func (d *Delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 		return suite.Fixed(float64(of[i])/float64(of[0]), 2)
 	}
 	paper, gain := [2]any{1, d.Spec.Paper}, [2]any{"", suite.Paired(difference, 2)}
-	var groups [][]float64
-	var intervals []plot.Spread
 	for i, arm := range all {
-		own := arm.Accuracies()
-		row := []any{arm.Name, arm.Runs[0].Params, suite.Bytes(m.Kept[i]), times(m.Kept, i), paper[i], suite.Joined("%v%%", suite.Mean(own, 2)), suite.SD(own, 2), gain[i]}
-		if reference != nil {
-			row = append(row, trials.Reference(refs, i))
-		}
-		table.Add(row...)
-		groups = append(groups, own)
-		intervals = plot.AddInterval(intervals, i, stats.Sampled(own))
+		r.Add(table, i, arm.Name, arm.Runs[0].Params, suite.Bytes(m.Kept[i]), times(m.Kept, i), paper[i], arm.Accuracy(), gain[i])
 	}
-	table.Notes = append(table.Notes, d.verdict(difference))
-	table.Notes = append(table.Notes, suite.FewSeedsNote(n)...)
+	table.Notes = append([]string{d.verdict(difference)}, suite.FewSeedsNote(n)...)
 	scale := &suite.Table{
 		ID: "delayed-reduction-paper", Title: "Delayed reduction at the paper's scale, by shapes",
 		Caption: []string{fmt.Sprintf("%v, one image; nothing is run. Kept activations are what the backward needs of every layer's forward.", d.Spec.PaperModel)},
@@ -199,21 +165,35 @@ func (d *Delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 	for i, arm := range all {
 		scale.Add(arm.Name, m.PaperParams[i], suite.Bytes(m.PaperSaved[i]), times(m.PaperSaved, i), paper[i], suite.Fixed(float64(m.PaperFLOPs[i])/1e9, 2), times(m.PaperFLOPs, i))
 	}
-	r := &suite.Report{Tables: []*suite.Table{table, scale, trials.EachTable("delayed-reduction-runs", "Delayed reduction: each training", all, profile.Seeds)}}
+	report := &suite.Report{Tables: []*suite.Table{table, scale, trials.EachTable("delayed-reduction-runs", "Delayed reduction: each training", all, r.Seeds)}}
 	if all[0].Runs[0].Params != all[1].Runs[0].Params || m.PaperParams[0] != m.PaperParams[1] {
-		r.Verdict = errors.New("delayed-reduction: the two networks have different numbers of parameters")
+		report.Verdict = errors.New("delayed-reduction: the two networks have different numbers of parameters")
 	}
-	r.Files, err = plot.Files(d.ID(), d.Spec.Title, d.panels(&m, groups, intervals))
-	return r, err
+	gained := &plot.DotPanel{Title: "difference, pairs of one seed", Y: "percentage points", Zero: true}
+	gained.Add(late+" - "+early, gains)
+	report.Files, err = plot.Files(d.ID(), d.Spec.Title, []plot.Axes{d.bill(&m), r.Panel(), gained})
+	return report, err
+}
+
+// bill is what late reduction costs.
+func (d *Delayed) bill(m *delayedMemory) *plot.BarPanel {
+	times := func(of [2]int64) float64 { return float64(of[1]) / float64(of[0]) }
+	return &plot.BarPanel{
+		Title: late + ", " + early + " = 1", Y: "ratio", Names: []string{"parameters", "activations", "forward FLOPs"},
+		Series: []plot.BarSeries{
+			{Name: "paper", Values: []float64{1, d.Spec.Paper.Value, 0}},
+			{Name: "modelled from shapes, the paper's scale", Values: []float64{times(m.PaperParams), times(m.PaperSaved), times(m.PaperFLOPs)}},
+			{Name: "planned memory of what is trained here", Values: []float64{0, times(m.Kept), 0}},
+		},
+	}
 }
 
 // verdict says whether late reduction was better.
 func (d *Delayed) verdict(difference stats.Paired) string {
-	lo, hi, ok := difference.Interval(0.95)
-	switch {
-	case ok && lo > 0:
+	switch difference.Sign() {
+	case 1:
 		return "Verdict: late reduction is more accurate, as the paper says: the interval of the difference is above 0."
-	case ok && hi < 0:
+	case -1:
 		return "Verdict: late reduction is less accurate, which is not what the paper says: the interval of the difference is below 0."
 	}
 	return fmt.Sprintf("Verdict: inconclusive: with %d pairs the interval of the difference has 0 in it.", difference.N)

@@ -9,12 +9,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"gpipebench/experiments/machine"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
 	"gpipebench/internal/files"
 )
@@ -46,16 +46,13 @@ type learning struct {
 }
 
 func (l *learning) Resolve() *suite.Problem {
-	var err error
-	if l.setup, err = l.Spec.Setup.Setup(); err != nil {
-		return suite.At(err, "setup")
-	}
+	l.setup = l.Spec.Setup.Setup()
 	for _, task := range l.Spec.Tasks {
 		for _, name := range suite.Profiles {
-			if _, ok := l.Spec.Profiles[name].Tasks[task.Name]; !ok {
+			switch training, ok := l.Spec.Profiles[name].Tasks[task.Name]; {
+			case !ok:
 				return suite.At(errors.New("no task "+task.Name), "profiles", name, "tasks")
-			}
-			if l.Spec.Profiles[name].Tasks[task.Name].Steps < 1 {
+			case training.Steps < 1:
 				return suite.At(errors.New("want 1 or more"), "profiles", name, "tasks", task.Name, "steps")
 			}
 		}
@@ -65,15 +62,11 @@ func (l *learning) Resolve() *suite.Problem {
 
 // learningSample is one training.
 type learningSample struct {
-	Training  suite.TrainingSpec `json:"-"`
-	Bytes     int                `json:"bytes,omitempty"` // of the text
-	Text      string             `json:"text,omitempty"`  // its hash
-	GoVersion string             `json:"go_version,omitempty"`
-	Seconds   float64            `json:"seconds"` // that the training took on this machine
-	*workload.TrainResult
+	Bytes     int    `json:"bytes,omitempty"` // of the text
+	Text      string `json:"text,omitempty"`  // its hash
+	GoVersion string `json:"go_version,omitempty"`
+	trials.Whole
 }
-
-func (s *learningSample) Check() error { return suite.CheckTraining(s.TrainResult) }
 
 func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	profile, err := suite.ProfileOf(l.Spec.Profiles, log.Key.Profile)
@@ -103,16 +96,12 @@ func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Pro
 			t.Data = "text:" + name
 			s.Bytes, s.Text, s.GoVersion = len(text), machine.Digest(string(text)), version
 		}
-		p.Begin("learning, "+task.Name, t.Steps)
-		start := time.Now()
-		if s.TrainResult, err = t.Run(ctx, func(step workload.TrainStep) { p.Advance(fmt.Sprintf("loss %.4f", step.Loss)) }); err != nil {
-			return fmt.Errorf("learning, %s: %w", task.Name, err)
+		if err := s.Train(ctx, l.ID(), task.Name, t, p); err != nil {
+			return err
 		}
-		s.Seconds = time.Since(start).Seconds()
 		if err := log.Add(task.Name, l.Spec.Seed, s); err != nil {
 			return err
 		}
-		p.End()
 	}
 	return nil
 }

@@ -8,16 +8,17 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/experiments/plot"
+	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
 )
 
 // Losses are drawn in bits, with what was held out and what both are held
 // against.
 func TestLearningPanel(t *testing.T) {
-	s := learningSample{Bytes: 10, TrainResult: &workload.TrainResult{
+	s := learningSample{Bytes: 10, Whole: trials.Whole{TrainResult: &workload.TrainResult{
 		Losses: make([]float64, 250), Eval: &workload.Evaluation{BitsPerToken: 1.75},
 		Yardsticks: []datasets.Yardstick{{Name: "uniform", Bits: 6}, {Name: "entropy", Bits: 1.5, Floor: true}},
-	}}
+	}}}
 	for i := range s.Losses {
 		s.Losses[i] = 2 * math.Ln2
 	}

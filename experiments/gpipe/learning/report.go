@@ -58,15 +58,9 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 			table.Add(row...)
 		}
 		panels = append(panels, s.panel(task.Title))
-		const points = 20
-		every := max(1, int(math.Ceil(float64(len(s.Losses))/points)))
-		for from := 0; from < len(s.Losses); from += every {
-			to := min(from+every, len(s.Losses))
-			var mean float64
-			for _, v := range s.Losses[from:to] {
-				mean += v / float64(to-from)
-			}
-			curve.Add(task.Name, to, suite.Fixed(mean, 4))
+		line, _ := plot.Binned(s.Losses, 20)
+		for _, at := range line {
+			curve.Add(task.Name, int(at.X), suite.Fixed(at.Y, 4))
 		}
 	}
 	r := &suite.Report{Tables: []*suite.Table{table, curve}}
@@ -78,7 +72,7 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 // panel is a training's losses in bits, what was held out at the end, and what
 // both are held against.
 func (s *learningSample) panel(title string) plot.LinePanel {
-	losses, every := plot.Binned(s.Losses)
+	losses, every := plot.Binned(s.Losses, plot.Curve)
 	for i := range losses {
 		losses[i].Y /= math.Ln2
 	}

@@ -259,17 +259,13 @@ func (s *scale) differenceTable(p scaleProfile, all []trials.Trials) *suite.Tabl
 // panels are both scores of the largest language by mini-batch, BLEU by network
 // and resource, and the difference of each pair of networks.
 func (s *scale) panels(p scaleProfile, batches, networks []trials.Trials) []plot.Axes {
-	add := func(panel *plot.DotPanel, name string, values []float64) {
-		panel.Spread = plot.AddInterval(panel.Spread, len(panel.Names), stats.Sampled(values))
-		panel.Names, panel.Groups = append(panel.Names, name), append(panel.Groups, values)
-	}
 	bleu := &plot.DotPanel{Title: "mini-batches: translations, largest language", Y: "BLEU"}
 	nats := &plot.DotPanel{Title: "mini-batches: held-out loss, largest language", Y: "nats per token"}
 	for i, b := range s.Spec.Batches {
 		own := p.largest().of(batches[i])
 		name := fmt.Sprintf("%d pairs\n(%s)", b.Times*p.SmallestBatch, b.Paper)
-		add(bleu, name, own.bleu)
-		add(nats, name, own.nats)
+		bleu.Add(name, own.bleu)
+		nats.Add(name, own.nats)
 	}
 	all := []plot.Axes{bleu, nats}
 	bars := &plot.BarPanel{Title: "networks: translations", Y: "BLEU", Whiskers: plot.MeanSpan}
@@ -278,11 +274,8 @@ func (s *scale) panels(p scaleProfile, batches, networks []trials.Trials) []plot
 	}
 	for _, r := range p.resources()[:2] {
 		of := plot.BarSeries{Name: r.name + " languages"}
-		for i, net := range networks {
-			own := r.of(net).bleu
-			mean := stats.Sampled(own)
-			of.Spread = plot.AddInterval(of.Spread, i, mean)
-			of.Add(mean.Mean)
+		for _, net := range networks {
+			of.AddMean(r.of(net).bleu)
 		}
 		bars.Series = append(bars.Series, of)
 	}
@@ -291,7 +284,7 @@ func (s *scale) panels(p scaleProfile, batches, networks []trials.Trials) []plot
 	gains := &plot.DotPanel{Title: "networks: differences, low-resource languages", Y: "BLEU", Zero: true}
 	for _, d := range s.Spec.Differences {
 		of, to := low.of(networks[s.network(d.Of)]), low.of(networks[s.network(d.To)])
-		add(gains, d.String(), stats.Differences(of.bleu, to.bleu))
+		gains.Add(d.String(), stats.Differences(of.bleu, to.bleu))
 	}
 	return append(all, gains)
 }

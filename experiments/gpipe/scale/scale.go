@@ -14,7 +14,6 @@ import (
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
-	"gpipebench/gpipe"
 )
 
 //go:embed spec.yaml about.md
@@ -64,14 +63,12 @@ type networkPair struct {
 func (d networkPair) String() string { return d.Of + " - " + d.To }
 
 type scaleProfile struct {
-	Expected suite.Span `yaml:"expected"`
-	Seeds    []uint64   `yaml:"seeds"`
-	Data     struct {
+	trials.Profile `yaml:",inline"` // its training is the networks', with the small one's model
+	Data           struct {
 		suite.PairsSpec `yaml:",inline"`
 		Low             int `yaml:"low"` // languages that count as low-resource: the last ones
 	} `yaml:"data"`
-	SmallestBatch int                `yaml:"smallest_batch"` // pairs
-	Training      suite.TrainingSpec `yaml:"training"`       // of the networks; its model is the small one
+	SmallestBatch int `yaml:"smallest_batch"` // pairs
 }
 
 // scale trains translators with several mini-batches, and several translators
@@ -82,14 +79,11 @@ type scale struct {
 }
 
 func (s *scale) Resolve() *suite.Problem {
-	var err error
-	if s.setup, err = s.Spec.Setup.Setup(); err != nil {
+	s.setup = s.Spec.Setup.Setup()
+	if err := trials.CheckSetup(s.setup); err != nil {
 		return suite.At(err, "setup")
 	}
-	switch {
-	case s.setup.Device != gpipe.Host:
-		return suite.At(errors.New("trainings run beside one another: want host devices"), "setup")
-	case len(s.Spec.Batches) < 2:
+	if len(s.Spec.Batches) < 2 {
 		return suite.At(errors.New("want a smallest batch and something to compare"), "batches")
 	}
 	for i, b := range s.Spec.Batches {
@@ -104,7 +98,7 @@ func (s *scale) Resolve() *suite.Problem {
 			}
 		}
 	}
-	if p := trials.Check(s.Spec.Profiles, func(p scaleProfile) suite.TrainingSpec { return p.Training }); p != nil {
+	if p := trials.Check(s.Spec.Profiles); p != nil {
 		return p
 	}
 	for _, name := range suite.Profiles {

@@ -1,6 +1,7 @@
 package stability
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,8 +19,9 @@ type outcome struct {
 	diverged []int // step, 0: it did not
 }
 
-func (o *outcome) failures() int {
-	return len(o.diverged) - len(slices.DeleteFunc(slices.Clone(o.diverged), func(step int) bool { return step > 0 }))
+// failures are the steps at which runs diverged.
+func (o *outcome) failures() []int {
+	return slices.DeleteFunc(slices.Clone(o.diverged), func(step int) bool { return step == 0 })
 }
 
 // values is what of gives for every run, as the median and, of several, the
@@ -48,12 +50,11 @@ func short(v float64) suite.Value {
 	return suite.Number("%.3g", v)
 }
 
-func (p probed) most(of func(probed) float64, in []probed) float64 {
-	m := of(in[0])
-	for _, at := range in {
-		m = max(m, of(at))
+// most is the largest of what of gives for a run's probes, of one or more.
+func most(of func(probed) float64) func(*stabilityRun) float64 {
+	return func(r *stabilityRun) float64 {
+		return of(slices.MaxFunc(r.Probes, func(a, b probed) int { return cmp.Compare(of(a), of(b)) }))
 	}
-	return m
 }
 
 func (s *stability) outcomes(log *records.Log, p stabilityProfile) ([]*outcome, error) {
@@ -82,11 +83,11 @@ func (s *stability) verdict(all []*outcome) string {
 	var parts []string
 	held, failed := false, true
 	for _, o := range all {
-		parts = append(parts, fmt.Sprintf("%s: %d of %d", o.Name, o.failures(), len(o.runs)))
+		parts = append(parts, fmt.Sprintf("%s: %d of %d", o.Name, len(o.failures()), len(o.runs)))
 		if o.Name == s.Spec.Cured {
-			held = o.failures() == 0
+			held = len(o.failures()) == 0
 		} else {
-			failed = failed && o.failures() == len(o.runs)
+			failed = failed && len(o.failures()) == len(o.runs)
 		}
 	}
 	says := "the two cures together do not hold, which is not what the paper says"
@@ -130,16 +131,8 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 	curve.Texts("variant")
 	curve.Numbers("seed", "step", "loss", "gradient norm", "largest logit", "kurtosis of the last states", "of logits")
 	for _, o := range all {
-		var steps []any
-		for _, step := range o.diverged {
-			if step > 0 {
-				steps = append(steps, step)
-			}
-		}
-		most := func(of func(probed) float64) func(*stabilityRun) float64 {
-			return func(r *stabilityRun) float64 { return probed{}.most(of, r.Probes) }
-		}
-		table.Add(o.Name, suite.Joined("%v of %v", o.failures(), len(o.runs)), suite.List(", ", steps...),
+		failures := o.failures()
+		table.Add(o.Name, suite.Joined("%v of %v", len(failures), len(o.runs)), suite.Ints(", ", failures),
 			o.values(func(r *stabilityRun) float64 { return stats.Mean(r.Losses[max(0, len(r.Losses)-d.Window):]) }),
 			o.values(func(r *stabilityRun) float64 { return r.HeldOut }),
 			o.values(func(r *stabilityRun) float64 { return slices.Max(r.GradNorms) }),
@@ -175,10 +168,8 @@ func (s *stability) panels(all []*outcome) []plot.Axes {
 		}
 		return line
 	}
-	norms := func(r *stabilityRun) (line []plot.Point) {
-		for i, v := range r.GradNorms {
-			line = append(line, plot.Point{X: float64(i + 1), Y: v})
-		}
+	norms := func(r *stabilityRun) []plot.Point {
+		line, _ := plot.Binned(r.GradNorms, max(1, len(r.GradNorms)))
 		return line
 	}
 	probes := func(of func(probed) float64) func(*stabilityRun) []plot.Point {
@@ -202,14 +193,14 @@ func (s *stability) panels(all []*outcome) []plot.Axes {
 	}
 	ends := &plot.DotPanel{Title: "the end, and how many diverge", Y: "held-out loss (nats)", Bare: true}
 	for _, o := range all {
-		ends.Names = append(ends.Names, fmt.Sprintf("%s\n%d of %d", o.Name, o.failures(), len(o.runs)))
+		name := fmt.Sprintf("%s\n%d of %d", o.Name, len(o.failures()), len(o.runs))
 		var losses []float64
 		for _, r := range o.runs {
 			if r.HeldOut > 0 { // 0: the run had ended
 				losses = append(losses, r.HeldOut)
 			}
 		}
-		ends.Groups = append(ends.Groups, losses)
+		ends.Add(name, losses)
 	}
 	return []plot.Axes{
 		lines(plot.LinePanel{

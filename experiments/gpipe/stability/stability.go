@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"gpipebench/datasets"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
@@ -49,14 +51,12 @@ type stabilityVariant struct {
 }
 
 type stabilityProfile struct {
-	Expected suite.Span `yaml:"expected"`
-	Seeds    []uint64   `yaml:"seeds"`
-	Probe    struct {
+	trials.Profile `yaml:",inline"`
+	Probe          struct {
 		Every    int `yaml:"every"`    // steps
 		Examples int `yaml:"examples"` // held-out pairs to look at activations of
 	} `yaml:"probe"`
-	Data     suite.PairsSpec    `yaml:"data"`
-	Training suite.TrainingSpec `yaml:"training"`
+	Data suite.PairsSpec `yaml:"data"`
 }
 
 // divergence says what it is to diverge.
@@ -84,11 +84,11 @@ type stability struct {
 }
 
 func (s *stability) Resolve() *suite.Problem {
-	var err error
-	if s.setup, err = s.Spec.Setup.Setup(); err != nil {
+	s.setup = s.Spec.Setup.Setup()
+	if err := trials.CheckSetup(s.setup); err != nil {
 		return suite.At(err, "setup")
 	}
-	if p := trials.Check(s.Spec.Profiles, func(p stabilityProfile) suite.TrainingSpec { return p.Training }); p != nil {
+	if p := trials.Check(s.Spec.Profiles); p != nil {
 		return p
 	}
 	if !slices.ContainsFunc(s.Spec.Variants, func(v stabilityVariant) bool { return v.Name == s.Spec.Cured }) {
@@ -161,7 +161,7 @@ func (s *stability) Measure(ctx context.Context, log *records.Log, p progress.Pr
 		if err != nil {
 			return nil, "", err
 		}
-		return r, fmt.Sprintf("%d steps, loss %.3f", len(r.Losses), stats.Last(r.Losses)), nil
+		return r, fmt.Sprintf("%d steps, held-out loss %.3f", len(r.Losses), r.HeldOut), nil
 	})
 }
 
@@ -269,7 +269,7 @@ func (p *probe) look(ctx context.Context, from *gpipe.Trainer) (probed, error) {
 	}
 	dim := out[0].Shape[2]
 	weight, bias := weights["softmax/weight"], weights["softmax/bias"]
-	var states, logits moments
+	var states, logits []float64
 	var largest float64
 	for at, target := range p.batch.Targets[0].I32 {
 		if target < 0 {
@@ -277,37 +277,22 @@ func (p *probe) look(ctx context.Context, from *gpipe.Trainer) (probed, error) {
 		}
 		x := out[0].F32[at*dim : (at+1)*dim]
 		for _, v := range x {
-			states.add(float64(v))
+			states = append(states, float64(v))
 		}
 		for token := range bias {
 			y := float64(bias[token])
 			for i, w := range weight[token*dim : (token+1)*dim] {
 				y += float64(w) * float64(x[i])
 			}
-			logits.add(y)
+			logits = append(logits, y)
 			largest = max(largest, math.Abs(y))
 		}
 	}
-	return probed{Hidden: states.kurtosis(), Logits: logits.kurtosis(), Largest: largest}, nil
+	return probed{Hidden: kurtosis(states), Logits: kurtosis(logits), Largest: largest}, nil
 }
 
-// moments gathers the first four central moments of values, one by one (Pébay
-// 2008, Formulas for Robust, One-Pass Parallel Computation of Covariances and
-// Arbitrary-Order Statistical Moments, section 2).
-type moments struct{ n, mean, m2, m3, m4 float64 }
-
-func (m *moments) add(x float64) {
-	before := m.n
-	m.n++
-	d := x - m.mean
-	dn := d / m.n
-	t := d * dn * before
-	m.mean += dn
-	m.m4 += t*dn*dn*(m.n*m.n-3*m.n+3) + 6*dn*dn*m.m2 - 4*dn*m.m3
-	m.m3 += t*dn*(m.n-2) - 3*dn*m.m2
-	m.m2 += t
-}
-
-// kurtosis is the fourth moment over the square of the second: 3 of a normal
+// kurtosis is the fourth central moment over the square of the second: 3 of a normal
 // distribution.
-func (m *moments) kurtosis() float64 { return m.n * m.m4 / (m.m2 * m.m2) }
+func kurtosis(xs []float64) float64 {
+	return stat.Moment(4, xs, nil) / math.Pow(stat.Moment(2, xs, nil), 2)
+}

@@ -18,6 +18,7 @@ import (
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
+	"gpipebench/internal/yamldoc"
 	"gpipebench/nn/graph"
 )
 
@@ -171,7 +172,7 @@ func (a *amount) UnmarshalYAML(n *yaml.Node) error {
 	}
 	v, err := strconv.ParseFloat(strings.TrimSuffix(number, "G"), 64)
 	if err != nil || !(v > 0 && v < 1e9) {
-		return suite.WantError("an amount such as 318M, 3.8GB or 6.4G")
+		return yamldoc.WantError("an amount such as 318M, 3.8GB or 6.4G")
 	}
 	a.Value = v * scale
 	return nil
@@ -184,7 +185,7 @@ type amountUnit float64
 
 func (u *amountUnit) UnmarshalYAML(n *yaml.Node) error {
 	if n.Value != "GB" && n.Value != "GiB" {
-		return suite.WantError("GB or GiB")
+		return yamldoc.WantError("GB or GiB")
 	}
 	bytes, err := units.ParseBytes("1" + n.Value)
 	*u = amountUnit(bytes)
@@ -206,7 +207,7 @@ type byteSize int64
 func (b *byteSize) UnmarshalYAML(n *yaml.Node) error {
 	bytes, err := units.ParseBytes(n.Value)
 	if err != nil || bytes < 1<<20 || bytes > 1<<40 || bytes%(1<<20) != 0 {
-		return suite.WantError("whole MiB from 1MiB to 1024GiB")
+		return yamldoc.WantError("whole MiB from 1MiB to 1024GiB")
 	}
 	*b = byteSize(bytes)
 	return nil

@@ -54,44 +54,29 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 	}
 	table.Texts("language, from high to low resource")
 	table.Numbers("training pairs", "share of a batch", "BLEU: copy", "dictionary", "no source", "Transformer", "nats per token", "of no source", "accuracy")
-	var refs *workload.Evaluation
+	var beside []workload.LanguageScore
 	if reference != nil {
 		var r translationSample
 		if reference.Get(seeing, &r) == nil && r.translates(true, profile.Data.Languages) == nil {
-			refs = r.Eval
+			beside = withAll(&r)
 		}
 		table.Numbers("reference BLEU")
 	}
-	// add adds a row: BLEU of copy, dictionary, no source, this and the reference,
-	// losses of this and no source.
-	add := func(name string, pairs int, share float64, bleu [5]float64, loss [2]float64, accuracy float64) {
-		row := []any{name, pairs, suite.Share(share, 1)}
-		for _, v := range bleu[:4] {
-			row = append(row, suite.Fixed(v, 2))
+	dark := withAll(&without)
+	for i, l := range withAll(&own) {
+		row := []any{l.Name, l.Train, suite.Share(l.Share, 1)}
+		for _, b := range own.Baselines {
+			row = append(row, suite.Fixed(append(slices.Clone(b.Languages), b.BLEU)[i], 2))
 		}
-		row = append(row, suite.Fixed(loss[0], 4), suite.Fixed(loss[1], 4), suite.Percent(accuracy, 1))
+		row = append(row, suite.Fixed(dark[i].BLEU, 2), suite.Fixed(l.BLEU, 2), suite.Fixed(l.Loss, 4), suite.Fixed(dark[i].Loss, 4), suite.Percent(l.Accuracy, 1))
 		switch {
-		case refs != nil:
-			row = append(row, suite.Fixed(bleu[4], 2))
+		case beside != nil:
+			row = append(row, suite.Fixed(beside[i].BLEU, 2))
 		case reference != nil:
 			row = append(row, "")
 		}
 		table.Add(row...)
 	}
-	pairs := 0
-	var ref float64
-	for i, l := range own.Eval.Languages {
-		pairs += l.Train
-		if refs != nil {
-			ref = refs.Languages[i].BLEU
-		}
-		dark := without.Eval.Languages[i]
-		add(l.Name, l.Train, l.Share, [5]float64{own.Baselines[0].Languages[i], own.Baselines[1].Languages[i], dark.BLEU, l.BLEU, ref}, [2]float64{l.Loss, dark.Loss}, l.Accuracy)
-	}
-	if refs != nil {
-		ref = *refs.BLEU
-	}
-	add("all", pairs, 1, [5]float64{own.Baselines[0].BLEU, own.Baselines[1].BLEU, *without.Eval.BLEU, *own.Eval.BLEU, ref}, [2]float64{own.Eval.Loss, without.Eval.Loss}, own.Eval.Accuracy)
 	r := &suite.Report{Tables: []*suite.Table{table}}
 	same := "is the same"
 	if own.HashAfter != check.WeightsSHA256 {
@@ -105,6 +90,15 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 		fmt.Sprintf("Weights at the end: SHA-256 %s.", own.WeightsSHA256[:16]))
 	r.Files, err = plot.Files(t.ID(), t.Spec.Title, translationPanels(&own, &without))
 	return r, err
+}
+
+// withAll are a sample's scores by language, and those of all as the last.
+func withAll(s *translationSample) []workload.LanguageScore {
+	all := workload.LanguageScore{Name: "all", Share: 1, BLEU: *s.Eval.BLEU, Loss: s.Eval.Loss, Accuracy: s.Eval.Accuracy}
+	for _, l := range s.Eval.Languages {
+		all.Train += l.Train
+	}
+	return append(slices.Clone(s.Eval.Languages), all)
 }
 
 // translationPanels are the BLEU of every language beside that of what needs
@@ -127,7 +121,7 @@ func translationPanels(own, without *translationSample) []plot.Axes {
 		name string
 		of   *translationSample
 	}{{dark, without}, {network, own}} {
-		line, _ := plot.Binned(s.of.Losses)
+		line, _ := plot.Binned(s.of.Losses, plot.Curve)
 		losses.Series = append(losses.Series, plot.Series{Name: s.name, Lines: [][]plot.Point{line}})
 	}
 	return []plot.Axes{scores, losses}

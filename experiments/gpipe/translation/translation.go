@@ -6,11 +6,11 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"time"
 
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
 )
 
@@ -51,13 +51,7 @@ type translation struct {
 }
 
 func (t *translation) Resolve() *suite.Problem {
-	var err error
-	if t.setup, err = t.Spec.Setup.Setup(); err != nil {
-		return suite.At(err, "setup")
-	}
-	if t.alone, err = t.Spec.Alone.Setup.Setup(); err != nil {
-		return suite.At(err, "alone", "setup")
-	}
+	t.setup, t.alone = t.Spec.Setup.Setup(), t.Spec.Alone.Setup.Setup()
 	for _, name := range suite.Profiles {
 		switch p := t.Spec.Profiles[name]; {
 		case t.Spec.Alone.Steps < 1 || t.Spec.Alone.Steps > p.Training.Steps:
@@ -78,14 +72,9 @@ const (
 )
 
 // translationSample is one training.
-type translationSample struct {
-	Seconds float64 `json:"seconds"` // that it took on this machine
-	*workload.TrainResult
-}
+type translationSample struct{ trials.Whole }
 
-func (s *translationSample) Check() error { return suite.CheckTraining(s.TrainResult) }
-
-// trainings are the profile's, by sample.
+// training is a profile's, by sample.
 func (t *translation) training(p translationProfile, sample string) workload.Training {
 	out := p.Training.Training("synthetic-translation", t.setup, t.Spec.Seed)
 	out.Config = p.Data.Config()
@@ -109,18 +98,13 @@ func (t *translation) Measure(ctx context.Context, log *records.Log, p progress.
 		if log.Has(sample) {
 			continue
 		}
-		training := t.training(profile, sample)
 		s := &translationSample{}
-		p.Begin("translation, "+sample, training.Steps)
-		start := time.Now()
-		if s.TrainResult, err = training.Run(ctx, func(step workload.TrainStep) { p.Advance(fmt.Sprintf("loss %.4f", step.Loss)) }); err != nil {
-			return fmt.Errorf("translation, %s: %w", sample, err)
+		if err := s.Train(ctx, t.ID(), sample, t.training(profile, sample), p); err != nil {
+			return err
 		}
-		s.Seconds = time.Since(start).Seconds()
 		if err := log.Add(sample, t.Spec.Seed, s); err != nil {
 			return err
 		}
-		p.End()
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
+	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
 )
 
@@ -22,7 +23,7 @@ func TestTranslationPanels(t *testing.T) {
 		for i, b := range bleu {
 			r.Eval.Languages = append(r.Eval.Languages, workload.LanguageScore{Name: []string{"high", "low"}[i], BLEU: b})
 		}
-		return &translationSample{TrainResult: r}
+		return &translationSample{trials.Whole{TrainResult: r}}
 	}
 	panels := translationPanels(sample(0.5, 90, 80), sample(2.5, 0, 0.5))
 	scores, losses := panels[0].(*plot.BarPanel), panels[1].(plot.LinePanel)

@@ -33,16 +33,10 @@ type accuracySpec struct {
 	// Level is that of the tests for equivalence.
 	Level float64 `yaml:"level" want:">0..0.499"`
 	// Setups are what is compared; the first is the baseline.
-	Setups   []suite.SetupSpec          `yaml:"setups"`
-	Profiles map[string]accuracyProfile `yaml:"profiles"`
+	Setups   []suite.SetupSpec         `yaml:"setups"`
+	Profiles map[string]trials.Profile `yaml:"profiles"`
 
 	setups []workload.Setup
-}
-
-type accuracyProfile struct {
-	Expected suite.Span         `yaml:"expected"`
-	Seeds    []uint64           `yaml:"seeds"`
-	Training suite.TrainingSpec `yaml:"training"`
 }
 
 // Accuracy trains a network with batch norm to the end at several M, over
@@ -57,21 +51,19 @@ func (a *Accuracy) Resolve() *suite.Problem {
 	}
 	a.Spec.setups = nil
 	for i, s := range a.Spec.Setups {
-		setup, err := s.Setup()
-		switch {
-		case err != nil:
-			return suite.At(err, "setups", fmt.Sprint(i))
-		case i == 0 && (setup.Partitions != 1 || setup.MicroBatches != 1):
+		setup := s.Setup()
+		if i == 0 && (setup.Partitions != 1 || setup.MicroBatches != 1) {
 			return suite.At(errors.New("want K = 1 and M = 1, the baseline"), "setups", "0")
-		case setup.Device != gpipe.Host:
-			return suite.At(errors.New("trainings run beside one another: want host devices"), "setups", fmt.Sprint(i))
+		}
+		if err := trials.CheckSetup(setup); err != nil {
+			return suite.At(err, "setups", fmt.Sprint(i))
 		}
 		a.Spec.setups = append(a.Spec.setups, setup)
 	}
-	return trials.Check(a.Spec.Profiles, func(p accuracyProfile) suite.TrainingSpec { return p.Training })
+	return trials.Check(a.Spec.Profiles)
 }
 
-func (a *Accuracy) arms(p accuracyProfile) []trials.Arm {
+func (a *Accuracy) arms(p trials.Profile) []trials.Arm {
 	var arms []trials.Arm
 	for _, s := range a.Spec.setups {
 		arms = append(arms, trials.Arm{
@@ -116,8 +108,7 @@ func compare(own, base []float64, margin float64) comparison {
 // says is the outcome in words: what was shown, and if nothing, that. Both may
 // be seen at once: a difference that is not 0 and is within the margin.
 func (c comparison) says(level float64) string {
-	lo, hi, ok := c.Interval(0.95)
-	differs := ok && (lo > 0 || hi < 0)
+	differs := c.Sign() != 0
 	switch {
 	case c.equivalence < level && differs:
 		return "equivalent, though not equal"
@@ -130,30 +121,17 @@ func (c comparison) says(level float64) string {
 }
 
 func (a *Accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
-	profile, err := suite.ProfileOf(a.Spec.Profiles, log.Key.Profile)
+	r, err := trials.Open(log, reference, a.Spec.Profiles, a.arms)
 	if err != nil {
 		return nil, err
 	}
-	all, err := trials.Read(log, a.arms(profile), profile.Seeds)
-	if err != nil {
-		return nil, err
-	}
-	var refs []trials.Trials
-	if reference != nil {
-		if p, ok := a.Spec.Profiles[reference.Key.Profile]; ok {
-			if refs, err = trials.Read(reference, a.arms(p), p.Seeds); err != nil {
-				refs = nil // of another spec
-			}
-		}
-	}
-	base := all[0].Accuracies()
-	baseMean, baseSD := stats.MeanAndSD(base)
-	t, n := profile.Training, len(profile.Seeds)
+	base := r.All[0].Accuracies()
+	t, n := r.Training, len(r.Seeds)
 	table := &suite.Table{
 		ID: "consistency-accuracy", Title: a.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("%v, %d parameters, %d steps of %d procedural images, %s; trained to the end %d times at each M, with the same seeds. Accuracy on %d held-out images, by the moving averages.",
-				t.Model, all[0].Runs[0].Params, t.Steps, t.Batch, t.Optimizer, n, all[0].Runs[0].Targets),
+				t.Model, r.All[0].Runs[0].Params, t.Steps, t.Batch, t.Optimizer, n, r.All[0].Runs[0].Targets),
 			fmt.Sprintf("The difference to M = 1 is the mean over pairs of one seed, in percentage points with its 95%% interval (Student's t). Equivalence is tested by two one-sided tests at %g%% against a margin of %g points, which was fixed beforehand.",
 				100*a.Spec.Level, a.Spec.Margin),
 			"[V1] is the paper's own criterion (first version, section 4.3.1): accuracy within two standard deviations of the baseline's mean. Batch norm sees one micro-batch at a time, so that its statistics are the noisier the smaller that is.",
@@ -164,24 +142,19 @@ func (a *Accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 	table.Texts("mean within")
 	table.Numbers("difference to M = 1 (points)", "p of equivalence", "smallest margin to hold")
 	table.Texts("outcome")
-	if reference != nil {
-		table.Numbers("reference accuracy")
+	mean, sd := stats.MeanAndSD(base)
+	final := r.Panel()
+	final.Band = &plot.Band{Name: "M = 1: mean ± 2 standard deviations", Lo: mean - 2*sd, Hi: mean + 2*sd}
+	gaps := &plot.DotPanel{
+		Title: "difference to M = 1, pairs of one seed", Y: "percentage points",
+		Band: &plot.Band{Name: fmt.Sprintf("margin: ± %g points", a.Spec.Margin), Lo: -a.Spec.Margin, Hi: a.Spec.Margin},
 	}
-	var names []string
-	var groups, toBase [][]float64
-	var means, gaps []plot.Spread
 	says := map[string][]string{}
-	for i, arm := range all {
-		own := arm.Accuracies()
+	for i, arm := range r.All {
 		setup := a.Spec.setups[i]
-		name := arm.Name
-		if i == 0 {
-			name = "M=1, no pipeline"
-		}
-		row := []any{name, micros(gpipe.MicroBatchSizes(t.Batch, setup.MicroBatches)), suite.Joined("%v%%", suite.Mean(own, 2)), suite.SD(own, 2)}
-		names, groups = append(names, arm.Name), append(groups, own)
-		means = plot.AddInterval(means, i, stats.Sampled(own))
+		name, held := "M=1, no pipeline", []any{"", "", "baseline", "", "", ""}
 		if i > 0 {
+			own := arm.Accuracies()
 			c := compare(own, base, a.Spec.Margin)
 			outcome := c.says(a.Spec.Level)
 			says[outcome] = append(says[outcome], fmt.Sprintf("M = %d", setup.MicroBatches))
@@ -189,26 +162,15 @@ func (a *Accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 			if smallest, ok := c.SmallestMargin(a.Spec.Level); ok {
 				margin = suite.Fixed(smallest, 2)
 			}
-			row = append(row, suite.Joined("%v of %v", c.within, n), suite.YesOrNo(c.mean), suite.Paired(c.Paired, 2), suite.Fixed(c.equivalence, 3), margin, outcome)
-			toBase = append(toBase, stats.Differences(own, base))
-			gaps = plot.AddInterval(gaps, i-1, c.Paired)
-		} else {
-			row = append(row, "", "", "baseline", "", "", "")
+			name = arm.Name
+			held = []any{suite.Joined("%v of %v", c.within, n), suite.YesOrNo(c.mean), suite.Paired(c.Paired, 2), suite.Fixed(c.equivalence, 3), margin, outcome}
+			gaps.Add(name, stats.Differences(own, base))
 		}
-		if reference != nil {
-			row = append(row, trials.Reference(refs, i))
-		}
-		table.Add(row...)
+		r.Add(table, i, name, micros(gpipe.MicroBatchSizes(t.Batch, setup.MicroBatches)), arm.Accuracy(), held)
 	}
-	table.Notes = append(table.Notes, a.verdict(says))
-	table.Notes = append(table.Notes, suite.FewSeedsNote(n)...)
-	each := trials.EachTable("consistency-accuracy-runs", "Final accuracy: each training", all, profile.Seeds)
-	files, err := plot.Files("consistency-accuracy", a.Spec.Title, []plot.Axes{
-		&plot.DotPanel{Title: "final accuracy", Y: "held-out accuracy (%)", Names: names, Groups: groups, Spread: means,
-			Band: &plot.Band{Name: "M = 1: mean ± 2 standard deviations", Lo: baseMean - 2*baseSD, Hi: baseMean + 2*baseSD}},
-		&plot.DotPanel{Title: "difference to M = 1, pairs of one seed", Y: "percentage points", Names: names[1:], Groups: toBase, Spread: gaps,
-			Band: &plot.Band{Name: fmt.Sprintf("margin: ± %g points", a.Spec.Margin), Lo: -a.Spec.Margin, Hi: a.Spec.Margin}},
-	})
+	table.Notes = append([]string{a.verdict(says)}, suite.FewSeedsNote(n)...)
+	each := trials.EachTable("consistency-accuracy-runs", "Final accuracy: each training", r.All, r.Seeds)
+	files, err := plot.Files("consistency-accuracy", a.Spec.Title, []plot.Axes{final, gaps})
 	return &suite.Report{Tables: []*suite.Table{table, each}, Files: files}, err
 }
 
@@ -233,9 +195,9 @@ func (a *Accuracy) verdict(says map[string][]string) string {
 // micros is the sizes of micro-batches, once if they are alike.
 func micros(sizes []int) suite.Value {
 	if last := sizes[len(sizes)-1]; sizes[0] != last {
-		return suite.List(" or ", last, sizes[0])
+		return suite.Ints(" or ", []int{last, sizes[0]})
 	}
-	return suite.List("", sizes[0])
+	return suite.Ints("", sizes[:1])
 }
 
 func (a *Accuracy) Planned(profile string) []suite.PlannedRun {

@@ -1,8 +1,6 @@
-package usage
+package plain
 
-import (
-	"strconv"
-)
+import "strconv"
 
 // Quoted is a text of a file in quotes, without control characters, and cut where
 // it is long.

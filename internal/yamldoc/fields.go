@@ -1,4 +1,4 @@
-package suite
+package yamldoc
 
 import (
 	"cmp"
@@ -14,15 +14,10 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"gpipebench/experiments/usage"
-	"gpipebench/experiments/workload"
-	"gpipebench/gpipe"
-	"gpipebench/gpipe/accelerator"
-	"gpipebench/gpipe/partition"
-	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/plain"
 )
 
-// What a spec's fields may be is said by their Go types and, where that is not
+// What a document's fields may be is said by their Go types and, where that is not
 // all, by tags `want:"..."`, words with commas between:
 //
 //	1..64, >0..1   a number's range; without an end of its own that of its type.
@@ -31,9 +26,9 @@ import (
 //	optional       may be left out, or be an empty list
 //	key            entries of a list differ in this field, or in the fields that
 //	               have this word together
-//	name           a text that may stand in a sample's name: see nameForm
+//	name           a text that may stand in other texts: see nameForm
 //	id             a text that may be a file's name: see idForm
-//	schedule, ...  one of a vocabulary: see vocabularies
+//	another word   one of a vocabulary: see Vocabularies
 //
 // The words for a list or a map are those of its entries, but for optional.
 // Whatever is not optional must be there, pointers and truth values excepted. No
@@ -44,46 +39,37 @@ var (
 	idForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 )
 
-// vocabularies are texts of which a field has one. Each reports what is none of
-// them, and what there is.
-var vocabularies = map[string]func(string) error{
-	"name":        formed(nameForm, "letters, digits, spaces and any of ._,()+- behind the first, at most 64"),
-	"id":          formed(idForm, "lower-case letters, digits and hyphens behind the first, at most 64"),
-	"schedule":    func(s string) error { _, err := schedule.Parse(s); return err },
-	"checkpoint":  func(s string) error { _, err := schedule.ParseCheckpoint(s); return err },
-	"partitioner": func(s string) error { _, err := partition.Parse(s); return err },
-	"cost":        func(s string) error { _, err := workload.ParseCost(s); return err },
-	"device":      func(s string) error { _, err := gpipe.ParseKind(s); return err },
-	"dtype":       func(s string) error { _, err := workload.ParseDType(s); return err },
-	"accounting":  func(s string) error { _, err := gpipe.ParseAccounting(s); return err },
-	"optimizer":   func(s string) error { _, err := workload.ParseOptimizer(s); return err },
-	"accelerator": func(s string) error { _, err := accelerator.Named(s); return err },
-	"model":       workload.CheckModelName,
-	"data":        oneOf("synthetic", DocumentationSource),
-	"split":       oneOf("coarse", "fine"),
-	"recompute":   oneOf("early", "late"),
-	"batches":     oneOf("filled", "shrunk", "fixed"),
+// Vocabularies are texts of which a field has one, by the words that tags have for
+// them. Each reports what is none of them, and what there is, as "...: want ...".
+// "name" and "id" are known without them.
+type Vocabularies map[string]func(string) error
+
+var builtIn = Vocabularies{
+	"name": formed(nameForm, "letters, digits, spaces and any of ._,()+- behind the first, at most 64"),
+	"id":   formed(idForm, "lower-case letters, digits and hyphens behind the first, at most 64"),
 }
 
 func formed(form *regexp.Regexp, what string) func(string) error {
 	return func(s string) error {
 		if !form.MatchString(s) {
-			return fmt.Errorf("%s: want %s", usage.Quoted(s), what)
+			return fmt.Errorf("%s: want %s", plain.Quoted(s), what)
 		}
 		return nil
 	}
 }
 
-func oneOf(words ...string) func(string) error {
+// OneOf is the vocabulary of these words.
+func OneOf(words ...string) func(string) error {
 	return func(s string) error {
 		if !slices.Contains(words, s) {
-			return fmt.Errorf("unknown %s: want %s", usage.Quoted(s), strings.Join(words, ", "))
+			return fmt.Errorf("unknown %s: want %s", plain.Quoted(s), strings.Join(words, ", "))
 		}
 		return nil
 	}
 }
 
-// WantError says what a field with a form of its own takes, such as 90s or 3m.
+// WantError says what a field with a form of its own takes, such as 90s or 3m. Its
+// UnmarshalYAML returns one.
 type WantError string
 
 func (w WantError) Error() string { return "want " + string(w) }
@@ -94,7 +80,7 @@ type rule struct {
 	above       bool    // least itself is not allowed
 	optional    bool
 	key         bool
-	word        string // one of vocabularies
+	word        string // of a vocabulary
 }
 
 var rangeForm = regexp.MustCompile(`^(>?)([-0-9.e]*?)\.\.([0-9.e]*)$`)
@@ -126,27 +112,25 @@ func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
 				r.most, err = strconv.ParseFloat(m[3], 64)
 			}
 			if err != nil {
-				panic("experiments: tag " + word)
+				panic("yamldoc: tag " + word)
 			}
 			r.above = m[1] != ""
-		case vocabularies[word] != nil:
-			r.word = word
 		default:
-			panic("experiments: tag " + word)
+			r.word = word
 		}
 	}
 	return r
 }
 
-// specField is a key that a struct is decoded from.
-type specField struct {
+// field is a key that a struct is decoded from.
+type field struct {
 	name string
 	of   reflect.Type
 	rule
 }
 
 // fieldsOf are the keys that a struct is decoded from.
-func fieldsOf(t reflect.Type) (fields []specField) {
+func fieldsOf(t reflect.Type) (fields []field) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
@@ -155,35 +139,40 @@ func fieldsOf(t reflect.Type) (fields []specField) {
 			fields = append(fields, fieldsOf(f.Type)...)
 		case name == "-" || !f.IsExported():
 		default:
-			fields = append(fields, specField{cmp.Or(name, strings.ToLower(f.Name)), f.Type, ruleOf(f.Tag, f.Type)})
+			fields = append(fields, field{cmp.Or(name, strings.ToLower(f.Name)), f.Type, ruleOf(f.Tag, f.Type)})
 		}
 	}
 	return fields
 }
 
-// namesOf lists the values in a spec that are of a vocabulary, in its order; is
-// says that v itself is of it.
-func namesOf(v reflect.Value, word string, is bool) (all []string) {
+// Words lists the texts in a value that are of a vocabulary, in the order of its
+// fields.
+func Words(of any, vocabulary string) []string {
+	return wordsOf(reflect.ValueOf(of), vocabulary, false)
+}
+
+// wordsOf is Words; is says that v itself is of the vocabulary.
+func wordsOf(v reflect.Value, word string, is bool) (all []string) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			return namesOf(v.Elem(), word, is)
+			return wordsOf(v.Elem(), word, is)
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			all = append(all, namesOf(v.Index(i), word, is)...)
+			all = append(all, wordsOf(v.Index(i), word, is)...)
 		}
 	case reflect.Map:
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 		for _, k := range keys {
-			all = append(all, namesOf(v.MapIndex(k), word, is)...)
+			all = append(all, wordsOf(v.MapIndex(k), word, is)...)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
 			if name, options, _ := strings.Cut(f.Tag.Get("yaml"), ","); options == "inline" || name != "-" && f.IsExported() {
-				all = append(all, namesOf(v.Field(i), word, ruleOf(f.Tag, f.Type).word == word)...)
+				all = append(all, wordsOf(v.Field(i), word, ruleOf(f.Tag, f.Type).word == word)...)
 			}
 		}
 	case reflect.String:
@@ -194,7 +183,7 @@ func namesOf(v reflect.Value, word string, is bool) (all []string) {
 	return all
 }
 
-func fieldNames(fields []specField) string {
+func fieldNames(fields []field) string {
 	var names []string
 	for _, f := range fields {
 		names = append(names, f.name)
@@ -202,14 +191,27 @@ func fieldNames(fields []specField) string {
 	return strings.Join(names, ", ")
 }
 
-// The most values and list entries that a spec may have: more is a mistake.
+// The most values and list entries that a document may have: more is a mistake.
 const (
 	maxValues  = 100_000
 	maxEntries = 1000
 )
 
-// fieldReader holds a spec against the type that it is decoded into.
-type fieldReader struct{ values int }
+// fieldReader holds a document against the type that it is decoded into.
+type fieldReader struct {
+	words  Vocabularies
+	values int // so far
+}
+
+// check holds a text against a vocabulary. A tag of none is the program's fault.
+func (r *fieldReader) check(word, text string) error {
+	for _, words := range []Vocabularies{r.words, builtIn} {
+		if of := words[word]; of != nil {
+			return of(text)
+		}
+	}
+	panic("yamldoc: tag " + word)
+}
 
 // text is a value in a form of its own, by which entries of lists are compared;
 // "" if it is what the field would be without it.
@@ -227,13 +229,13 @@ func (r *fieldReader) text(n *yaml.Node, t reflect.Type, rule rule, path []strin
 		t = t.Elem()
 	}
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
-		return fail("nothing: want %s", wanted(t, rule))
+		return fail("nothing: want %s", r.wanted(t, rule))
 	}
 	if own, ok := reflect.New(t).Interface().(yaml.Unmarshaler); ok {
 		err := own.UnmarshalYAML(n)
 		var want WantError
 		if errors.As(err, &want) && n.Kind == yaml.ScalarNode {
-			err = fmt.Errorf("%s: %w", usage.Quoted(n.Value), want)
+			err = fmt.Errorf("%s: %w", plain.Quoted(n.Value), want)
 		}
 		if err != nil {
 			return "", problem(n, path, err)
@@ -249,30 +251,30 @@ func (r *fieldReader) text(n *yaml.Node, t reflect.Type, rule rule, path []strin
 		return r.entries(n, t, rule, path)
 	}
 	if n.Kind != yaml.ScalarNode {
-		return fail("%s: want %s", kindText(n), wanted(t, rule))
+		return fail("%s: want %s", kindText(n), r.wanted(t, rule))
 	}
 	v := reflect.New(t)
 	tag := n.ShortTag()
 	switch t.Kind() {
 	case reflect.String:
 		if err := n.Decode(v.Interface()); err != nil {
-			return fail("%s: want %s", usage.Quoted(n.Value), wanted(t, rule))
+			return fail("%s: want %s", plain.Quoted(n.Value), r.wanted(t, rule))
 		}
 		s := v.Elem().String()
 		switch {
 		case s == "" && rule.optional:
 			return "", nil
 		case rule.word != "":
-			if err := vocabularies[rule.word](s); err != nil {
+			if err := r.check(rule.word, s); err != nil {
 				return "", problem(n, path, err)
 			}
 		case !isLine(s):
-			return fail("%s: want %s", usage.Quoted(s), wanted(t, rule))
+			return fail("%s: want %s", plain.Quoted(s), r.wanted(t, rule))
 		}
 		return strconv.Quote(s), nil
 	case reflect.Bool:
 		if tag != "!!bool" || n.Decode(v.Interface()) != nil {
-			return fail("%s: want true or false", usage.Quoted(n.Value))
+			return fail("%s: want true or false", plain.Quoted(n.Value))
 		}
 		if !v.Elem().Bool() {
 			return "", nil
@@ -281,15 +283,15 @@ func (r *fieldReader) text(n *yaml.Node, t reflect.Type, rule rule, path []strin
 	case reflect.Float64:
 		x := 0.0
 		if tag != "!!int" && tag != "!!float" || n.Decode(&x) != nil || !rule.takes(x) {
-			return fail("%s: want %s", usage.Quoted(n.Value), wanted(t, rule))
+			return fail("%s: want %s", plain.Quoted(n.Value), r.wanted(t, rule))
 		}
 		return nonZero(strconv.FormatFloat(x, 'g', -1, 64)), nil
 	}
 	if tag != "!!int" || n.Decode(v.Interface()) != nil {
-		return fail("%s: want %s", usage.Quoted(n.Value), wanted(t, rule))
+		return fail("%s: want %s", plain.Quoted(n.Value), r.wanted(t, rule))
 	}
 	if x := v.Elem(); x.CanInt() && !rule.takes(float64(x.Int())) || x.CanUint() && !rule.takes(float64(x.Uint())) {
-		return fail("%s: want %s", usage.Quoted(n.Value), wanted(t, rule))
+		return fail("%s: want %s", plain.Quoted(n.Value), r.wanted(t, rule))
 	}
 	return nonZero(fmt.Sprint(v.Elem().Interface())), nil
 }
@@ -317,7 +319,7 @@ func (r *fieldReader) fields(n *yaml.Node, t reflect.Type, path []string) (strin
 	seen := make([]bool, len(fields))
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
-		at := slices.IndexFunc(fields, func(f specField) bool { return f.name == key.Value })
+		at := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		switch {
 		case at < 0:
 			return "", problem(key, path, fmt.Errorf("unknown field %s: want %s", plainKey(key.Value), fieldNames(fields)))
@@ -333,7 +335,7 @@ func (r *fieldReader) fields(n *yaml.Node, t reflect.Type, path []string) (strin
 	var all strings.Builder
 	for i, f := range fields {
 		if !seen[i] && f.needed() {
-			return "", problem(n, path, fmt.Errorf("no %s: want %s", f.name, wanted(f.of, f.rule)))
+			return "", problem(n, path, fmt.Errorf("no %s: want %s", f.name, r.wanted(f.of, f.rule)))
 		}
 		if texts[i] != "" {
 			fmt.Fprintf(&all, "%s: %s, ", f.name, texts[i])
@@ -347,7 +349,7 @@ func (r *fieldReader) fields(n *yaml.Node, t reflect.Type, path []string) (strin
 
 // needed tells whether a field cannot be left out: what it would be then is not
 // in its range.
-func (f specField) needed() bool {
+func (f field) needed() bool {
 	if f.optional {
 		return false
 	}
@@ -358,7 +360,7 @@ func (f specField) needed() bool {
 	case reflect.Bool, reflect.Pointer:
 		return false
 	case reflect.Struct:
-		return slices.ContainsFunc(fieldsOf(f.of), specField.needed)
+		return slices.ContainsFunc(fieldsOf(f.of), field.needed)
 	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
 		return !f.takes(0)
 	}
@@ -369,7 +371,7 @@ func (f specField) needed() bool {
 func (r *fieldReader) list(n *yaml.Node, t reflect.Type, rule rule, path []string) (string, *Problem) {
 	switch {
 	case n.Kind != yaml.SequenceNode:
-		return "", problem(n, path, fmt.Errorf("%s: want %s", kindText(n), wanted(t, rule)))
+		return "", problem(n, path, fmt.Errorf("%s: want %s", kindText(n), r.wanted(t, rule)))
 	case t.Kind() == reflect.Array && len(n.Content) != t.Len():
 		return "", problem(n, path, fmt.Errorf("%d entries: want %d", len(n.Content), t.Len()))
 	case len(n.Content) == 0 && !rule.optional:
@@ -434,11 +436,11 @@ func keyTexts(n *yaml.Node, keys []string) (text string) {
 	return text
 }
 
-// entries reads a mapping whose keys are the spec's own.
+// entries reads a mapping whose keys are the document's own.
 func (r *fieldReader) entries(n *yaml.Node, t reflect.Type, rule rule, path []string) (string, *Problem) {
 	switch {
 	case n.Kind != yaml.MappingNode:
-		return "", problem(n, path, fmt.Errorf("%s: want %s", kindText(n), wanted(t, rule)))
+		return "", problem(n, path, fmt.Errorf("%s: want %s", kindText(n), r.wanted(t, rule)))
 	case len(n.Content) == 0 && !rule.optional:
 		return "", problem(n, path, errors.New("no entry: want at least one"))
 	case len(n.Content) > 2*maxEntries:
@@ -475,7 +477,7 @@ func problem(n *yaml.Node, path []string, err error) *Problem {
 }
 
 // wanted says in words what a field takes.
-func wanted(t reflect.Type, r rule) string {
+func (r *fieldReader) wanted(t reflect.Type, rule rule) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -496,8 +498,8 @@ func wanted(t reflect.Type, r rule) string {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.String:
-		if r.word != "" {
-			err := vocabularies[r.word]("")
+		if rule.word != "" {
+			err := r.check(rule.word, "")
 			if _, after, ok := strings.Cut(err.Error(), ": want "); ok {
 				return after
 			}
@@ -511,11 +513,11 @@ func wanted(t reflect.Type, r rule) string {
 	if t.Kind() == reflect.Uint64 {
 		return what + " of 1 or more"
 	}
-	ends := "from " + rangeEnd(r.least)
-	if r.above {
-		ends = "above " + rangeEnd(r.least)
+	ends := "from " + rangeEnd(rule.least)
+	if rule.above {
+		ends = "above " + rangeEnd(rule.least)
 	}
-	return fmt.Sprintf("%s %s to %s", what, ends, rangeEnd(r.most))
+	return fmt.Sprintf("%s %s to %s", what, ends, rangeEnd(rule.most))
 }
 
 // rangeEnd is an end of a range, in full where it is short.
@@ -537,7 +539,7 @@ func kindText(n *yaml.Node) string {
 	case yaml.MappingNode:
 		return "keys and values"
 	}
-	return usage.Quoted(n.Value)
+	return plain.Quoted(n.Value)
 }
 
 // plainKey is a key as it stands, in quotes if it is no plain word.
@@ -545,8 +547,5 @@ func plainKey(s string) string {
 	if nameForm.MatchString(s) {
 		return s
 	}
-	return usage.Quoted(s)
+	return plain.Quoted(s)
 }
-
-// DocumentationSource is data that learning makes: the Go distribution's documentation.
-const DocumentationSource = "go-documentation"

@@ -1,0 +1,49 @@
+package suite
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/internal/defect"
+)
+
+// Job makes a sample, in which nothing is timed. Make also returns in a few words
+// what it has made, for the progress.
+type Job struct {
+	Sample string
+	Seed   uint64
+	Make   func(ctx context.Context) (sample any, made string, err error)
+}
+
+// Missing are the jobs whose samples a log lacks.
+func Missing(log *records.Log, jobs []Job) []Job {
+	return slices.DeleteFunc(jobs, func(j Job) bool { return log.Has(j.Sample) })
+}
+
+// Beside adds the samples of jobs to a log, as many beside one another as there are
+// cores: what comes out does not depend on it.
+func Beside(ctx context.Context, log *records.Log, p progress.Progress, jobs []Job) error {
+	var one sync.Mutex // for log and progress
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, j := range jobs {
+		group.Go(func() (err error) {
+			defer defect.Catch(&err)
+			sample, made, err := j.Make(ctx)
+			if err != nil {
+				return err
+			}
+			one.Lock()
+			defer one.Unlock()
+			p.Advance(made)
+			return log.Add(j.Sample, j.Seed, sample)
+		})
+	}
+	return group.Wait()
+}

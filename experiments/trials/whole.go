@@ -1,0 +1,44 @@
+package trials
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/workload"
+)
+
+// Whole is a training with everything that train reports of it.
+type Whole struct {
+	Seconds float64 `json:"seconds"` // that it took on this machine
+	*workload.TrainResult
+}
+
+// Check reports what a record of a training's outcome lacks: steps, an evaluation,
+// a hash.
+func (w *Whole) Check() error {
+	switch r := w.TrainResult; {
+	case r == nil:
+		return errors.New("no training")
+	case len(r.Losses) == 0:
+		return errors.New("no losses")
+	case r.Eval == nil:
+		return errors.New("no evaluation")
+	}
+	return records.CheckHash("weights_sha256", w.WeightsSHA256)
+}
+
+// Train trains to the end. Id and sample say which training, for progress and errors.
+func (w *Whole) Train(ctx context.Context, id, sample string, t workload.Training, p progress.Progress) (err error) {
+	p.Begin(id+", "+sample, t.Steps)
+	defer p.End()
+	start := time.Now()
+	if w.TrainResult, err = t.Run(ctx, func(step workload.TrainStep) { p.Advance(fmt.Sprintf("loss %.4f", step.Loss)) }); err != nil {
+		return fmt.Errorf("%s, %s: %w", id, sample, err)
+	}
+	w.Seconds = time.Since(start).Seconds()
+	return nil
+}
