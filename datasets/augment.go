@@ -2,7 +2,8 @@ package datasets
 
 import "gpipebench/nn/philox"
 
-// augmentation is how training images are changed, see ImageConfig.
+// augmentation describes the random changes of training images, see
+// ImageConfig.
 type augmentation struct {
 	flip         bool
 	crop, cutout int
@@ -16,31 +17,31 @@ func newAugmentation(c Config) augmentation {
 	}
 }
 
-// change is what is done to one image.
+// change is the augmentation of one image.
 type change struct {
-	dx, dy   int // where the crop begins in the original, which may be outside
+	dx, dy   int // the crop's first pixel in the original, may be outside
 	mirrored bool
-	x, y     int // the first pixel of the patch that is cut out, which may be outside
+	x, y     int // the first pixel of the patch to cut out, may be outside
 	patch    int // its side
 }
 
-// of is the change of the training example with a number of its own, counted over
-// the epochs, for images of a size.
+// of returns the change of a training example, given its number counted over
+// all epochs, for images of a size.
 func (a augmentation) of(example uint64, size int) change {
 	random := philox.NewStream(a.key, example)
-	// All is drawn, whether it is wanted or not, so that to ask for a flip
-	// leaves the crops as they are.
+	// Everything is drawn, whether it is used or not, so that switching on
+	// flips does not change the crops.
 	mirrored := random.Uint32()>>31 == 1
 	dx, dy := random.Intn(2*a.crop+1)-a.crop, random.Intn(2*a.crop+1)-a.crop
 	x, y := random.Intn(size)-a.cutout/2, random.Intn(size)-a.cutout/2
 	return change{dx: dx, dy: dy, mirrored: a.flip && mirrored, x: x, y: y, patch: a.cutout}
 }
 
-// apply changes an image in place; next is a place to work in, as large. What is
-// around the original, and the patch, are 0: the mean.
+// apply changes an image in place; next is working memory of the same size.
+// Pixels around the original, and the patch, are set to 0: the mean.
 func (g change) apply(image, next []float32, size, channels int) {
 	if g == (change{x: g.x, y: g.y}) {
-		return // nothing to do
+		return // no change
 	}
 	copy(next, image)
 	for y := range size {
@@ -60,5 +61,5 @@ func (g change) apply(image, next []float32, size, channels int) {
 	}
 }
 
-// within reports whether x is one of the n numbers from a first one on.
+// within reports whether x is one of the n numbers from first on.
 func within(x, first, n int) bool { return first <= x && x < first+n }

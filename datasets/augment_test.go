@@ -64,7 +64,7 @@ func TestApplyChange(t *testing.T) {
 	}
 }
 
-// Everything that can happen does, evenly.
+// Every possible change occurs, with equal frequency.
 func TestChangesAreUniform(t *testing.T) {
 	const n, size = 20000, 8
 	a := newAugmentation(Config{Images: ImageConfig{Flip: true, Crop: 2, Cutout: 4}})
@@ -101,7 +101,7 @@ func TestChangesAreUniform(t *testing.T) {
 	}
 }
 
-// One kind of change leaves the others as they are.
+// One kind of change does not affect the others.
 func TestChangesAreIndependent(t *testing.T) {
 	all := newAugmentation(Config{Images: ImageConfig{Flip: true, Crop: 2, Cutout: 4}})
 	for i := range uint64(100) {

@@ -7,7 +7,7 @@ import (
 	"gpipebench/nn"
 )
 
-// What sources hand out has to be what the pipeline takes apart.
+// Batches of sources must be such that the pipeline can slice them.
 func TestSlicesAreViewsAndKeepTheCount(t *testing.T) {
 	s := mustSynthetic(t, Config{SeqLen: 8, Synthetic: SyntheticConfig{MinLen: 3}})
 	b := mustBatch(t, s, Train, 0, 5)
@@ -88,7 +88,7 @@ func mustSynthetic(t testing.TB, c Config) *Synthetic {
 	return s
 }
 
-// mustBatch is a batch that has passed its check.
+// mustBatch returns a batch that has passed its check.
 func mustBatch(t testing.TB, s Source, split Split, index, examples int) nn.Batch {
 	t.Helper()
 	b, err := s.Batch(split, index, examples)

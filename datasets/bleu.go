@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// maxBLEU is the longest n-gram that BLEU looks at.
+// maxBLEU is the length of the longest n-grams in BLEU.
 const maxBLEU = 4
 
 // BLEU is the corpus score of Papineni et al. (BLEU: a Method for Automatic
-// Evaluation of Machine Translation, ACL 2002, section 2.3), one reference to a
-// sentence:
+// Evaluation of Machine Translation, ACL 2002, section 2.3), with one reference
+// per sentence:
 //
 //	BLEU = BP exp(mean over n = 1..4 of ln p_n),  BP = min(1, exp(1 - r/c))
 //
-// p_n is the share of the translations' n-grams that their references have, of
-// each n-gram at most as many as the reference has ("modified" precision); c and
-// r are the lengths of translations and references. All are sums over the
-// corpus, sentence by sentence, before anything is divided. Nothing is smoothed:
-// without a single 4-gram that matches, the score is 0.
+// p_n is the share of the translations' n-grams that occur in their references,
+// where each n-gram counts at most as often as in the reference ("modified"
+// precision); c and r are the lengths of translations and references. All are
+// summed over the sentences of the corpus before the divisions. There is no
+// smoothing: without a matching 4-gram the score is 0.
 //
-// The zero value is an empty corpus. Words are what stands between white space;
-// case and punctuation count as they are.
+// The zero value is an empty corpus. Words are separated by white space; case
+// and punctuation are compared as they are.
 type BLEU struct {
 	Matches [maxBLEU]int // of n-grams of 1 to 4 words
 	Total   [maxBLEU]int // n-grams in the translations
@@ -30,13 +30,13 @@ type BLEU struct {
 	RefLen  int          // words in the references: r
 }
 
-// Add takes in one sentence's translation and its reference.
+// Add adds the translation of one sentence and its reference.
 func (b *BLEU) Add(translation, reference string) {
 	words, ref := strings.Fields(translation), strings.Fields(reference)
 	b.Words += len(words)
 	b.RefLen += len(ref)
 	for n := 1; n <= maxBLEU; n++ {
-		// A space cannot be in a word, so joined words tell n-grams apart.
+		// A word contains no space, so joined words identify an n-gram.
 		left := map[string]int{}
 		for i := range len(ref) - n + 1 {
 			left[strings.Join(ref[i:i+n], " ")]++
@@ -52,7 +52,7 @@ func (b *BLEU) Add(translation, reference string) {
 	}
 }
 
-// AddAll takes in another corpus.
+// AddAll adds another corpus.
 func (b *BLEU) AddAll(other BLEU) {
 	for i := range maxBLEU {
 		b.Matches[i] += other.Matches[i]
@@ -62,7 +62,7 @@ func (b *BLEU) AddAll(other BLEU) {
 	b.RefLen += other.RefLen
 }
 
-// Precision is p_n, n from 1 to 4; 0 where there is no n-gram.
+// Precision returns p_n for n from 1 to 4; 0 if there is no n-gram.
 func (b BLEU) Precision(n int) float64 {
 	if b.Total[n-1] == 0 {
 		return 0
@@ -70,7 +70,7 @@ func (b BLEU) Precision(n int) float64 {
 	return float64(b.Matches[n-1]) / float64(b.Total[n-1])
 }
 
-// BrevityPenalty is BP, 0 for an empty translation.
+// BrevityPenalty returns BP, 0 for an empty translation.
 func (b BLEU) BrevityPenalty() float64 {
 	switch {
 	case b.Words == 0:
@@ -81,7 +81,7 @@ func (b BLEU) BrevityPenalty() float64 {
 	return math.Exp(1 - float64(b.RefLen)/float64(b.Words))
 }
 
-// Score is BLEU as it is usually given, 0 to 100.
+// Score returns BLEU in the usual scale, 0 to 100.
 func (b BLEU) Score() float64 {
 	sum := 0.0
 	for n := 1; n <= maxBLEU; n++ {
@@ -90,7 +90,7 @@ func (b BLEU) Score() float64 {
 	return 100 * b.BrevityPenalty() * math.Exp(sum/maxBLEU)
 }
 
-// String is the score and what it is made of.
+// String returns the score and its components.
 func (b BLEU) String() string {
 	return fmt.Sprintf("BLEU %.2f (%.1f/%.1f/%.1f/%.1f, brevity penalty %.3f)", b.Score(),
 		100*b.Precision(1), 100*b.Precision(2), 100*b.Precision(3), 100*b.Precision(4), b.BrevityPenalty())

@@ -18,7 +18,7 @@ func bleuOf(pairs ...string) BLEU {
 	return b
 }
 
-// Each by hand.
+// All values are computed by hand.
 func TestBLEUByHand(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -27,13 +27,14 @@ func TestBLEUByHand(t *testing.T) {
 		total   [4]int
 		want    float64
 	}{
-		// Papineni et al., example 2: "the" is in the reference twice, so two of the
-		// seven count. No bigram is "the the" there.
+		// Papineni et al., example 2: "the" is twice in the reference, so two
+		// of the seven count. No bigram there is "the the".
 		{"clipping", []string{"the the the the the the the", "the cat is on the mat"},
 			[4]int{2, 0, 0, 0}, [4]int{7, 6, 5, 4}, 0},
 		{"itself", []string{"a b c d e", "a b c d e"}, [4]int{5, 4, 3, 2}, [4]int{5, 4, 3, 2}, 100},
-		// 1-grams: all of a b c d e but x, 5 of 6; 2-grams ab bc cd de of ab bc cd de ex; abc bcd cde
-		// of 4; abcd bcde of 3. No shorter than the reference.
+		// 1-grams: a b c d e, not x, 5 of 6; 2-grams ab bc cd de, not ex; abc
+		// bcd cde of 4; abcd bcde of 3. The translation is not shorter than the
+		// reference.
 		// (5/6 * 4/5 * 3/4 * 2/3)^(1/4) = (1/3)^(1/4).
 		{"a word more", []string{"a b c d e x", "a b c d e"},
 			[4]int{5, 4, 3, 2}, [4]int{6, 5, 4, 3}, 100 * math.Pow(1.0/3, 0.25)},
@@ -44,10 +45,11 @@ func TestBLEUByHand(t *testing.T) {
 		// (1 * 6/7 * 4/6 * 2/5)^(1/4) = (8/35)^(1/4).
 		{"order", []string{"e f g h a b c d", "a b c d e f g h"},
 			[4]int{8, 6, 4, 2}, [4]int{8, 7, 6, 5}, 100 * math.Pow(8.0/35, 0.25)},
-		// Counts are added up before they are divided, and so are lengths: the second
-		// sentence has no 4-gram and alone would have no score, and what it is too short
-		// the first is too long. 1-grams 5 of 6 + 2 of 2, 2-grams 4 of 5 + 1 of 1,
-		// 3-grams 3 of 4, 4-grams 2 of 3; c = 8 = r = 5 + 3.
+		// Counts are added before the divisions, and so are lengths: the second
+		// sentence has no 4-gram and would have no score alone, and it is as
+		// much too short as the first is too long. 1-grams 5 of 6 + 2 of 2,
+		// 2-grams 4 of 5 + 1 of 1, 3-grams 3 of 4, 4-grams 2 of 3; c = 8 = r =
+		// 5 + 3.
 		{"corpus", []string{"a b c d e x", "a b c d e", "p q", "p q r"},
 			[4]int{7, 5, 3, 2}, [4]int{8, 6, 4, 3}, 100 * math.Pow(7.0/8*5/6*3/4*2/3, 0.25)},
 		{"short sentences only", []string{"a b c", "a b c"}, [4]int{3, 2, 1, 0}, [4]int{3, 2, 1, 0}, 0},
@@ -60,14 +62,14 @@ func TestBLEUByHand(t *testing.T) {
 		if b.Matches != c.matches || b.Total != c.total {
 			t.Errorf("%s: matches %v of %v, want %v of %v", c.name, b.Matches, b.Total, c.matches, c.total)
 		}
-		if got := b.Score(); !(math.Abs(got-c.want) < 1e-9) { // also refuses NaN
+		if got := b.Score(); !(math.Abs(got-c.want) < 1e-9) { // also rejects NaN
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 }
 
-// bruteBLEU follows the paper's words: for each n-gram of a translation, the
-// lesser of how often it and its reference have it.
+// bruteBLEU follows the paper literally: each n-gram of a translation counts as
+// often as in the translation or in its reference, whichever is less.
 func bruteBLEU(pairs []string) float64 {
 	count := func(words, gram []string) (n int) {
 		for i := 0; i+len(gram) <= len(words); i++ {
@@ -128,7 +130,7 @@ func TestBLEUAgainstBruteForce(t *testing.T) {
 		if got > 0 {
 			scored++
 		}
-		// In two corpora that are put together.
+		// As two corpora that are added.
 		half := len(pairs) / 4 * 2
 		parts := bleuOf(pairs[:half]...)
 		parts.AddAll(bleuOf(pairs[half:]...))
@@ -141,8 +143,9 @@ func TestBLEUAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// By hand: 7 of 8 words, 4 of 6 pairs, 2 of 4 triples, 1 of 3 in fours; 8 words
-// where 9 were to come: exp(1 - 9/8) (7/8 4/6 2/4 1/3)^(1/4) = 0.8825 * 0.5584.
+// By hand: 7 of 8 words, 4 of 6 pairs, 2 of 4 triples, 1 of 3 4-grams; 8 words,
+// and 9 in the references: exp(1 - 9/8) (7/8 4/6 2/4 1/3)^(1/4) = 0.8825 *
+// 0.5584.
 func ExampleBLEU() {
 	var b BLEU
 	b.Add("the cat sat on a mat", "the cat sat on the mat")

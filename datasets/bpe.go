@@ -12,20 +12,21 @@ import (
 // BPE is a vocabulary of byte-pair encoding (Sennrich, Haddow and Birch, Neural
 // Machine Translation of Rare Words with Subword Units, ACL 2016, section 3.2).
 //
-// A word is its characters and an end-of-word mark. Learning joins, over and
-// over, the two neighbours that are seen most often within words; encoding
-// joins what learning has joined, the earliest learnt first. No piece goes over
-// a word's end, so white space separates words and is not kept:
-// Decode(Encode(x)) is strings.Join(strings.Fields(x), " "), with U+FFFD for
-// every character that was not learnt and for every byte that is no UTF-8.
-// Nothing else is normalised.
+// A word is its characters followed by an end-of-word mark. Learning repeatedly
+// joins the two neighbours that occur most often within words; encoding applies
+// the learnt joins, the earliest first. No piece crosses the end of a word, so
+// white space separates words and is not kept: Decode(Encode(x)) is
+// strings.Join(strings.Fields(x), " "), with U+FFFD for every character that
+// was not learnt and for every byte that is not UTF-8. There is no other
+// normalisation.
 type BPE struct {
-	pieces []bpePiece // of id - firstPiece
+	pieces []bpePiece // by id - firstPiece
 	ids    map[bpePiece]int32
 	joins  map[pair]join
 }
 
-// bpePiece is some characters of a word, and the mark if the word ends there.
+// bpePiece is consecutive characters of a word, and the mark if the word ends
+// there.
 type bpePiece struct {
 	text string
 	end  bool
@@ -43,22 +44,24 @@ func (p bpePiece) compare(q bpePiece) int {
 
 type pair struct{ left, right int32 }
 
-// join is what a pair becomes, and when it was learnt.
+// join is the result of joining a pair, and its rank in the order of learning.
 type join struct{ rank, id int32 }
 
-// minBPE is the least vocabulary: the special tokens, the mark and a character.
+// minBPE is the size of the smallest vocabulary: the special tokens, the mark
+// and a character.
 const minBPE = int(firstPiece) + 2
 
-// LearnBPE learns a vocabulary of at most the given size (special tokens
-// included, 6 or more) from how often words occur. The end-of-word mark comes
-// first, then the characters, the most frequent first; should they be too many,
-// the rarest are left out and there are no joins. Joins are learnt by falling
-// count, until the vocabulary is full or no pair is left that occurs twice; of
-// pairs as frequent, the one that comes first in byte order, the left piece
-// before the right one, is taken.
+// LearnBPE learns a vocabulary of at most the given size (including special
+// tokens, 6 or more) from the frequencies of words. The end-of-word mark comes
+// first, then the characters, the most frequent first; if they are too many,
+// the rarest are left out and there are no joins. Joins are learnt in
+// descending order of count, until the vocabulary is full or no pair occurs
+// twice. Of equally frequent pairs it takes the first in byte order, comparing
+// the left pieces before the right ones.
 //
-// Counts are kept up to date at the places that a join touches, so the time is
-// in proportion to the text's different words and what is joined in them.
+// Counts are updated only where a join changes them, so the time is
+// proportional to the number of different words in the text and of the joins in
+// them.
 func LearnBPE(words map[string]int, size int) *BPE {
 	l := newLearner(words, max(size, minBPE))
 	for len(l.pieces)+int(firstPiece) < l.size {
@@ -71,14 +74,15 @@ func LearnBPE(words map[string]int, size int) *BPE {
 	return &l.BPE
 }
 
-// bpeLearner is a vocabulary and the words it is learnt from, in its pieces.
+// bpeLearner is a vocabulary and the words from which it is learnt, in its
+// pieces.
 type bpeLearner struct {
 	BPE
 	size   int
 	words  [][]int32
-	times  []int // that each word occurs
+	times  []int // frequency of each word
 	counts map[pair]int
-	where  map[pair][]int32 // words that have, or had, the pair
+	where  map[pair][]int32 // words that contain, or contained, the pair
 	queue  pairQueue
 }
 
@@ -91,7 +95,7 @@ func newLearner(words map[string]int, size int) *bpeLearner {
 	}
 	l.queue.pieces = &l.pieces
 	l.add(bpePiece{end: true})
-	sorted := slices.Sorted(maps.Keys(words)) // a map's order must not matter
+	sorted := slices.Sorted(maps.Keys(words)) // must not depend on the map's order
 	sorted = slices.DeleteFunc(sorted, func(w string) bool { return words[w] < 1 })
 	for _, c := range alphabet(sorted, words, size-int(firstPiece)-1) {
 		l.add(bpePiece{text: string(c)})
@@ -110,7 +114,8 @@ func newLearner(words map[string]int, size int) *bpeLearner {
 	return l
 }
 
-// alphabet is the most frequent characters, as frequent ones in order of code.
+// alphabet returns the most frequent characters; equally frequent ones in order
+// of code.
 func alphabet(sorted []string, words map[string]int, limit int) []rune {
 	counts := map[rune]int{}
 	for _, w := range sorted {
@@ -124,7 +129,7 @@ func alphabet(sorted []string, words map[string]int, limit int) []rune {
 	return chars[:min(len(chars), limit)]
 }
 
-// add returns the id of a piece, which it makes if there is none.
+// add returns the id of a piece, which it adds if it is new.
 func (b *BPE) add(p bpePiece) int32 {
 	id, ok := b.ids[p]
 	if !ok {
@@ -134,7 +139,7 @@ func (b *BPE) add(p bpePiece) int32 {
 	return id
 }
 
-// characters is a word before anything is joined.
+// characters returns a word before any join.
 func (b *BPE) characters(word string) []int32 {
 	ids := make([]int32, 0, utf8.RuneCountInString(word)+1)
 	for _, c := range word {
@@ -147,8 +152,8 @@ func (b *BPE) characters(word string) []int32 {
 	return append(ids, firstPiece) // the mark
 }
 
-// count notes n occurrences, or with n < 0 their loss, of a pair in a word. What
-// is unknown is not joined.
+// count adds n occurrences of a pair in a word, or removes them if n < 0.
+// Unknown characters are not joined.
 func (l *bpeLearner) count(left, right int32, n int, word int32) {
 	if left == Unknown || right == Unknown {
 		return
@@ -162,8 +167,8 @@ func (l *bpeLearner) count(left, right int32, n int, word int32) {
 	}
 }
 
-// mostFrequent is the next pair to join. The queue may hold a pair several times,
-// with counts that have changed since, but never with less than the true one.
+// mostFrequent returns the next pair to join. The queue may contain a pair
+// several times, with outdated counts, but never with less than the true one.
 func (l *bpeLearner) mostFrequent() (pair, bool) {
 	for l.queue.Len() > 0 {
 		top := heap.Pop(&l.queue).(pairCount)
@@ -178,7 +183,7 @@ func (l *bpeLearner) mostFrequent() (pair, bool) {
 	return pair{}, false
 }
 
-// join makes a piece of a pair wherever it stands.
+// join makes a pair a piece wherever it occurs.
 func (l *bpeLearner) join(p pair) {
 	left, right := l.piece(p.left), l.piece(p.right)
 	id := l.add(bpePiece{left.text + right.text, right.end})
@@ -198,11 +203,12 @@ func (l *bpeLearner) join(p pair) {
 	}
 }
 
-// joinIn joins in one word, from left to right; more are the pairs it makes.
+// joinIn joins a pair in one word, from left to right, and adds the new pairs
+// to more.
 func (l *bpeLearner) joinIn(w int32, p pair, id int32, more map[pair]bool) {
 	word, n := l.words[w], l.times[w]
 	out := word[:0]
-	joined := -1 // where in out the last join is
+	joined := -1 // index in out of the last join
 	gain := func(i int) {
 		l.count(out[i], out[i+1], n, w)
 		more[pair{out[i], out[i+1]}] = true
@@ -215,8 +221,8 @@ func (l *bpeLearner) joinIn(w int32, p pair, id int32, more map[pair]bool) {
 			}
 			continue
 		}
-		// The pairs with both neighbours go. The one on the left has gone already
-		// if that neighbour has just been joined.
+		// The pairs with both neighbours disappear. The left one is gone
+		// already if that neighbour has just been joined.
 		if len(out) > 0 && joined != len(out)-1 {
 			l.count(out[len(out)-1], p.left, -n, w)
 		}
@@ -233,7 +239,7 @@ func (l *bpeLearner) joinIn(w int32, p pair, id int32, more map[pair]bool) {
 	l.words[w] = out
 }
 
-// pairQueue has the most frequent pair at its top.
+// pairQueue is a heap with the most frequent pair at its top.
 type pairQueue struct {
 	pairs  []pairCount
 	pieces *[]bpePiece
@@ -266,7 +272,7 @@ func (q *pairQueue) Pop() any {
 	return last
 }
 
-// Size is the number of ids, special tokens included.
+// Size returns the number of ids, including special tokens.
 func (b *BPE) Size() int { return int(firstPiece) + len(b.pieces) }
 
 // Encode returns the pieces of every word of a text.
@@ -278,7 +284,7 @@ func (b *BPE) Encode(text string) []int32 {
 	return ids
 }
 
-// encodeAll encodes many texts, each different word once.
+// encodeAll encodes many texts, but each different word only once.
 func (b *BPE) encodeAll(texts []string) [][]int32 {
 	known := map[string][]int32{}
 	out := make([][]int32, len(texts))
@@ -295,13 +301,13 @@ func (b *BPE) encodeAll(texts []string) [][]int32 {
 	return out
 }
 
-// encodeWord joins the pair that was learnt first, of several such the leftmost,
-// until there is none. A queue and a linked list keep the time for n characters
-// at n log n, whatever comes as a word.
+// encodeWord repeatedly joins the pair that was learnt first, the leftmost of
+// several, until there is none. A queue and a linked list keep the time at n
+// log n for n characters, whatever the word.
 func (b *BPE) encodeWord(word string) []int32 {
 	ids := b.characters(word)
 	n := len(ids)
-	prev, next := make([]int32, n), make([]int32, n) // n: none; a piece that has gone has id -1
+	prev, next := make([]int32, n), make([]int32, n) // n: none; a removed piece has id -1
 	for i := range ids {
 		prev[i], next[i] = int32(i-1), int32(i+1)
 	}
@@ -323,7 +329,7 @@ func (b *BPE) encodeWord(word string) []int32 {
 		i := c.at
 		right := next[i]
 		if ids[i] != c.left || int(right) == n || ids[right] != c.right {
-			continue // one of them has been joined since
+			continue // one of them has been joined meanwhile
 		}
 		ids[i], ids[right] = c.id, -1
 		next[i] = next[right]
@@ -390,7 +396,7 @@ func (b *BPE) Decode(ids []int32) string {
 	return text.String()
 }
 
-// Piece is an id's characters, with </w> where a word ends.
+// Piece returns the characters of an id, with </w> at the end of a word.
 func (b *BPE) Piece(id int32) string {
 	if id < firstPiece || int(id) >= b.Size() {
 		return special(id)

@@ -11,7 +11,7 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// pieces are all pieces of a vocabulary behind the special tokens.
+// pieces returns all pieces of a vocabulary after the special tokens.
 func pieces(v Vocabulary) []string {
 	var out []string
 	for id := firstPiece; int(id) < v.Size(); id++ {
@@ -20,7 +20,7 @@ func pieces(v Vocabulary) []string {
 	return out
 }
 
-// shown is how a text is cut.
+// shown returns the pieces of a text.
 func shown(v Vocabulary, text string) string {
 	var out []string
 	for _, id := range v.Encode(text) {
@@ -29,11 +29,11 @@ func shown(v Vocabulary, text string) string {
 	return strings.Join(out, " ")
 }
 
-// The dictionary of Sennrich et al., algorithm 1. Pairs, by hand: e r 9, r </w> 9,
-// w e 8 (newer 6, lowest 2), l o 7, o w 7, n e 6, e w 6, w i, i d, d e 3, ...
-// "e r" is before "r </w>" in byte order; then er </w> 9, l o 7 before o w 7, lo
-// w 7 (w e is 2 now, in lowest; w er 6), and of those with 6, e w before n e before
-// w er</w>: ew, then ew er</w> before n ew; newer</w>.
+// The dictionary of Sennrich et al., algorithm 1. Pairs, by hand: e r 9, r </w>
+// 9, w e 8 (newer 6, lowest 2), l o 7, o w 7, n e 6, e w 6, w i, i d, d e 3,
+// ... "e r" is before "r </w>" in byte order; then er </w> 9, l o 7 before o w
+// 7, lo w 7 (w e is now 2, in lowest; w er 6), and of those with 6, e w before
+// n e before w er</w>: ew, then ew er</w> before n ew; newer</w>.
 //
 // Characters are e 17 times, w 16, r 9, l 7, o 7, n 6, d 3, i 3, s 2, t 2.
 func TestBPEByHand(t *testing.T) {
@@ -44,7 +44,7 @@ func TestBPEByHand(t *testing.T) {
 		t.Fatalf("pieces %q, want %q", got, want)
 	}
 	for text, want := range map[string]string{
-		"newer lower": "newer</w> low er</w>", // the paper's "lower", which was never seen
+		"newer lower": "newer</w> low er</w>", // the paper's "lower", which is not in the dictionary
 		"wide":        "w i d e </w>",
 		"er":          "er</w>",
 		"erect":       "er e <unk> t </w>",
@@ -56,7 +56,7 @@ func TestBPEByHand(t *testing.T) {
 	}
 }
 
-// The mark and at most so many characters; no joins then.
+// The mark and a limited number of characters, and then no joins.
 func TestBPEAlphabet(t *testing.T) {
 	words := map[string]int{"aab": 3, "cb": 1, "dd": 0, "ee": -1}
 	for size, want := range map[int][]string{
@@ -65,9 +65,9 @@ func TestBPEAlphabet(t *testing.T) {
 		7: {"</w>", "a", "b"},
 		8: {"</w>", "a", "b", "c"},
 		9: {"</w>", "a", "b", "c", "b</w>"}, // 4 times; a a, a b 3 times each
-		// What is left of a a b</w>: a a and a b</w>, 3 each, and then aa b</w>.
+		// The rest of a a b</w>: a a and a b</w>, 3 each, and then aa b</w>.
 		11:  {"</w>", "a", "b", "c", "b</w>", "aa", "aab</w>"},
-		100: {"</w>", "a", "b", "c", "b</w>", "aa", "aab</w>"}, // nothing is left that is seen twice
+		100: {"</w>", "a", "b", "c", "b</w>", "aa", "aab</w>"}, // no remaining pair occurs twice
 	} {
 		b := LearnBPE(words, size)
 		if got := pieces(b); !slices.Equal(got, want) {
@@ -82,8 +82,8 @@ func TestBPEAlphabet(t *testing.T) {
 	}
 }
 
-// slowBPE is the algorithm as the paper has it: count all, join, count again. It
-// returns the joins in order.
+// slowBPE is the algorithm as printed in the paper: count everything, join,
+// count again. It returns the joins in order.
 func slowBPE(words map[string]int, size int) []string {
 	cut := map[string][]string{}
 	known := map[string]bool{"</w>": true}
@@ -134,7 +134,7 @@ func joinOnce(p []string, best [2]string) []string {
 	return out
 }
 
-// joins are what was learned, in order.
+// joins returns the joins in the order in which they were learnt.
 func joins(b *BPE) []string {
 	out := make([]string, len(b.joins))
 	for p, j := range b.joins {
@@ -143,8 +143,8 @@ func joins(b *BPE) []string {
 	return out
 }
 
-// slowEncode joins the pair learned first, of several such the leftmost, until
-// there is none.
+// slowEncode joins the pair that was learnt first, the leftmost of several,
+// until there is none.
 func slowEncode(b *BPE, word string) []int32 {
 	ids := b.characters(word)
 	for {
@@ -161,7 +161,7 @@ func slowEncode(b *BPE, word string) []int32 {
 	}
 }
 
-// randomWords has words of few letters, so that pairs overlap and tie.
+// randomWords returns words of few letters, so that pairs overlap and tie.
 func randomWords(random *philox.Stream, n, letters int) map[string]int {
 	words := map[string]int{}
 	for range n {
@@ -194,7 +194,7 @@ func TestBPEAgainstCountingAllOver(t *testing.T) {
 	}
 }
 
-// Equal counts everywhere: the order of a map must not show.
+// With equal counts everywhere, the order of a map must not show.
 func TestBPEIsDeterministic(t *testing.T) {
 	words := map[string]int{}
 	for a := range 12 {
@@ -219,7 +219,7 @@ func TestBPEDecode(t *testing.T) {
 		"abz":        "ab\uFFFD",
 		"z ab zz":    "\uFFFD ab \uFFFD\uFFFD",
 		"a\xffb":     "a\uFFFDb",
-		"b</w>b":     "b</w>b", // in a text these are characters
+		"b</w>b":     "b</w>b", // these are characters of the text
 		"":           "",
 	} {
 		if got := b.Decode(b.Encode(text)); got != want {
@@ -256,7 +256,7 @@ func TestBPEPiecesOfSpecialTokens(t *testing.T) {
 	}
 }
 
-// A word as long as a line may be: in time n log n, not n*n.
+// A word as long as a line may be: the time is n log n, not n*n.
 func TestBPELongWord(t *testing.T) {
 	long := strings.Repeat("abracadabra", MaxLine/11)
 	b := LearnBPE(map[string]int{long: 1, "abra": 3}, 60)
@@ -311,7 +311,7 @@ func FuzzBPE(f *testing.F) {
 	})
 }
 
-// As many different words as some ten thousand lines have.
+// The number of different words of about ten thousand lines.
 func BenchmarkLearnBPE(b *testing.B) {
 	random := philox.NewStream(philox.KeyOf(1, "bpe"), 0)
 	syllables := make([]string, 300)

@@ -18,15 +18,15 @@ const (
 	cifarPlane = cifarSide * cifarSide
 )
 
-// cifar is one of the two data sets of Krizhevsky (Learning Multiple Layers of
-// Features from Tiny Images, 2009) in its binary version.
+// cifar is the binary version of one of the two data sets of Krizhevsky
+// (Learning Multiple Layers of Features from Tiny Images, 2009).
 type cifar struct {
 	kind        string
-	folder      string // that the archive unpacks to
+	folder      string // folder in the archive
 	train, test []string
 	names       string // the file of the classes' names
-	labels      int    // bytes before an image, the last of which is its class
-	coarse      int    // values of the first of two labels
+	labels      int    // bytes before an image; the last is its class
+	coarse      int    // number of values of the first of two labels
 	classes     int
 }
 
@@ -43,18 +43,19 @@ var cifar100 = cifar{
 	labels: 2, coarse: 20, classes: 100,
 }
 
-// OpenCIFAR10 reads CIFAR-10's binary version: data_batch_1.bin to
-// data_batch_5.bin and test_batch.bin, which is held out, in dir or in its folder
-// cifar-10-batches-bin. A record is a byte for the class, 0 to 9, and 3072 for
-// the image: red, green and blue, each 32 rows of 32. A file has one record at
-// least, and all of those for training equally many. The classes have the names
-// in batches.meta.txt if it is there, else numbers.
+// OpenCIFAR10 reads CIFAR-10's binary version from dir or its folder
+// cifar-10-batches-bin: data_batch_1.bin to data_batch_5.bin, and
+// test_batch.bin, which is held out. A record is a byte for the class, 0 to 9,
+// and 3072 for the image: red, green and blue, each 32 rows of 32. A file has
+// at least one record, and all training files have equally many. The classes
+// have the names in batches.meta.txt if it exists, else numbers.
 func OpenCIFAR10(dir string, c Config) (*ImageSet, error) { return cifar10.open(dir, c) }
 
-// OpenCIFAR100 reads CIFAR-100's binary version: train.bin and test.bin, which is
-// held out, in dir or in its folder cifar-100-binary. A record is as CIFAR-10's,
-// but with two bytes before the image: the coarse class, 0 to 19, which is not
-// used, and the class, 0 to 99. The names are in fine_label_names.txt.
+// OpenCIFAR100 reads CIFAR-100's binary version from dir or its folder
+// cifar-100-binary: train.bin, and test.bin, which is held out. A record is as
+// CIFAR-10's, but with two bytes before the image: the coarse class, 0 to 19,
+// which is not used, and the class, 0 to 99. The names are in
+// fine_label_names.txt.
 func OpenCIFAR100(dir string, c Config) (*ImageSet, error) { return cifar100.open(dir, c) }
 
 func (d cifar) open(dir string, c Config) (*ImageSet, error) {
@@ -93,7 +94,7 @@ func (d cifar) open(dir string, c Config) (*ImageSet, error) {
 	return newStoredSet(name, names, size, 3, &images, c), nil
 }
 
-// record is the number of bytes of one.
+// record returns the size of a record in bytes.
 func (d cifar) record() int { return d.labels + 3*cifarPlane }
 
 func (d cifar) read(file string, all *storedSplit) error {
@@ -106,7 +107,7 @@ func (d cifar) read(file string, all *storedSplit) error {
 	return d.parse(bufio.NewReaderSize(r, 64<<10), all)
 }
 
-// parse adds a file's records: pixels are (N, 32, 32, 3).
+// parse adds the records of a file: pixels are (N, 32, 32, 3).
 func (d cifar) parse(r io.Reader, all *storedSplit) error {
 	size := d.record()
 	record := make([]byte, size)
@@ -139,10 +140,10 @@ func (d cifar) parse(r io.Reader, all *storedSplit) error {
 	}
 }
 
-// maxNames is how long the file of the classes' names may be.
+// maxNames is the maximum size of the file of class names, in bytes.
 const maxNames = 1 << 20
 
-// classNames are the lines of a file that may be missing.
+// classNames returns the lines of a file, which may be missing.
 func (d cifar) classNames(file string) ([]string, error) {
 	data, err := readFile(file, maxNames)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -167,7 +168,7 @@ func (d cifar) parseNames(data []byte) ([]string, error) {
 	return names, nil
 }
 
-// numbers are names for n classes that have none.
+// numbers returns names for n classes that have none.
 func numbers(n int) []string {
 	names := make([]string, n)
 	for i := range names {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// cifarRecord is a record in the true format, with the given bytes before the
-// image, whose value in channel c, row y and column x is seed + 64c + 2y + x.
+// cifarRecord is a record in the real format, with the given bytes before the
+// image. Its value in channel c, row y and column x is seed + 64c + 2y + x.
 func cifarRecord(seed int, labels ...byte) []byte {
 	record := labels
 	for c := range 3 {
@@ -26,7 +26,7 @@ func cifarRecord(seed int, labels ...byte) []byte {
 
 func cifarValue(seed, c, y, x int) byte { return byte(seed + 64*c + 2*y + x) }
 
-// writeFiles writes files into a new directory, and those given as nil not at all.
+// writeFiles writes files into a new directory, except those given as nil.
 func writeFiles(t testing.TB, files map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func writeFiles(t testing.TB, files map[string][]byte) string {
 	return dir
 }
 
-// cifar10Files are two records in each file; record r of all has class r%10.
+// cifar10Files are two records per file; record r of all has class r%10.
 func cifar10Files() map[string][]byte {
 	files := map[string][]byte{"batches.meta.txt": []byte("airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n")}
 	for i, f := range append(slices.Clone(cifar10.train), cifar10.test...) {
@@ -66,8 +66,8 @@ func cifar100Files() map[string][]byte {
 	}
 }
 
-// checkCIFAR looks at an image's class and every value. A held-out one is the i-th
-// after n for training.
+// checkCIFAR checks an image's class and every value. A held-out image is the
+// i-th after the n for training.
 func checkCIFAR(t *testing.T, s *ImageSet, split Split, i, seed, class int) {
 	t.Helper()
 	pixels := make([]byte, 3072)
@@ -125,7 +125,8 @@ func TestCIFAR100(t *testing.T) {
 	checkCIFAR(t, s, HeldOut, 0, 5, 77)
 }
 
-// Without names the classes are numbers; another size than CIFAR's is scaled to.
+// Without names the classes are numbers; images are scaled to a size other than
+// CIFAR's.
 func TestCIFARScaled(t *testing.T) {
 	files := cifar10Files()
 	files["batches.meta.txt"] = nil
@@ -244,7 +245,7 @@ func FuzzCIFAR(f *testing.F) {
 	})
 }
 
-// Names are as many as classes, one a line, or there are none.
+// There are as many names as classes, one per line, or none.
 func FuzzClassNames(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("airplane\nautomobile\nbird\n"))

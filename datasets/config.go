@@ -2,17 +2,17 @@ package datasets
 
 import "fmt"
 
-// Config says how a source is read, each source by its own part. The zero value is
-// usable. Fields with a name in a yaml tag may stand in a specification, see package
-// experiments/suite; the others follow from what is trained there.
+// Config says how a source is read; each source has its own part. The zero
+// value is usable. Fields with a name in a yaml tag may be in a specification,
+// see package experiments/suite; the others follow there from the model.
 type Config struct {
-	// SeqLen is the length T of a sequence in tokens, up to 2^20. Of
-	// translations it is the longest that either side of a pair may have, End
-	// included, 2 to 4096. Zero means 64.
+	// SeqLen is the length T of a sequence in tokens, up to 2^20. For
+	// translation it is the maximum length of either side of a pair, including
+	// End, 2 to 4096. Zero means 64.
 	SeqLen int
 
-	// Seed decides what is random: the order of a text, the synthetic languages
-	// and what is said in them.
+	// Seed determines everything random: the order of a text, the synthetic
+	// languages and their sentences.
 	Seed uint64
 
 	// Synthetic describes the synthetic language.
@@ -37,17 +37,17 @@ type SyntheticConfig struct {
 	// Zero means 64.
 	Vocab int `yaml:"-"`
 
-	// Successors is how many different symbols may follow a given one, and also
-	// the number of classes that symbols fall into; 2 to 256. Zero means 4.
+	// Successors is the number of different symbols that may follow a given
+	// one, and also the number of classes of symbols; 2 to 256. Zero means 4.
 	Successors int `yaml:"-"`
 
-	// Lag is how many tokens before the next one the token stands whose class
-	// favours a successor; 2 to SeqLen. At 2 it is the one before the current
-	// token. What is farther back is harder to learn. Zero means 2.
+	// Lag is the distance from a token back to the token whose class determines
+	// which successors are likely; 2 to SeqLen. At 2 that is the token before
+	// the current one. A larger Lag is harder to learn. Zero means 2.
 	Lag int `yaml:"lag" want:"0.."`
 
-	// Skew is the exponent of Zipf's law that successors follow: the r-th
-	// favourite has a probability in proportion to r^-Skew; above 0, up to 16.
+	// Skew is the exponent of Zipf's law that successors follow: the r-th most
+	// likely one has a probability proportional to r^-Skew; above 0, up to 16.
 	// Zero means 1.5.
 	Skew float64 `yaml:"-"`
 
@@ -55,37 +55,37 @@ type SyntheticConfig struct {
 	HeldOut int `yaml:"-"`
 
 	// MinLen makes sequences ragged: the number of targets of each is uniform
-	// in [MinLen, SeqLen] and the rest of it is padding; 1 to SeqLen. Zero means
-	// SeqLen, no padding. A ragged sequence begins like the same one unpadded.
+	// in [MinLen, SeqLen], and the rest is padding; 1 to SeqLen. Zero means
+	// SeqLen, no padding. A ragged sequence has the same beginning as the
+	// unpadded one.
 	MinLen int `yaml:"min_len" want:"0.."`
 }
 
 // TranslationConfig says how pairs of sentences are read.
 type TranslationConfig struct {
-	// Temperature T decides how languages share an epoch: language l with n_l
-	// training pairs has a part in proportion to n_l^(1/T). 1 is by size,
-	// infinity evenly. Zero means 1/0.7, multilingual BERT's, which the paper
-	// follows.
+	// Temperature T determines how languages share an epoch: language l with
+	// n_l training pairs has a share proportional to n_l^(1/T). 1 means by
+	// size, infinity equal shares. Zero means 1/0.7, as in multilingual BERT,
+	// which the paper follows.
 	Temperature float64 `yaml:"-"`
 
-	// Shapes is the largest number of shapes that batches may have, 1 to 64.
-	// Zero means 4.
+	// Shapes is the maximum number of shapes of batches, 1 to 64. Zero means 4.
 	Shapes int `yaml:"-"`
 
-	// HeldOut is the number of pairs of each language that are held out, up to
-	// 2^20: of files the last ones. Zero means a tenth of a language's pairs, but
-	// 1000 at most; of synthetic-translation 200.
+	// HeldOut is the number of held-out pairs of each language, up to 2^20: the
+	// last ones in files. Zero means a tenth of a language's pairs, at most
+	// 1000; for synthetic-translation 200.
 	HeldOut int `yaml:"held_out"`
 
-	// Vocab is the size of the vocabularies that are learned from files, special
-	// tokens included, 6 to 65536. Zero means 4000.
+	// Vocab is the size of the vocabularies learnt from files, including
+	// special tokens, 6 to 65536. Zero means 4000.
 	Vocab int `yaml:"-"`
 
-	// Shared makes one vocabulary of the sources' and the target's.
+	// Shared makes one vocabulary for the sources and the target.
 	Shared bool `yaml:"-"`
 
-	// Noise is the probability with which a token of a training target is
-	// replaced by a uniformly drawn one, 0 to 1.
+	// Noise is the probability that a token of a training target is replaced by
+	// a random one, uniformly distributed; 0 to 1.
 	Noise float64 `yaml:"noise"`
 }
 
@@ -99,9 +99,9 @@ type MultilingualConfig struct {
 	// Zero means 20000.
 	Pairs int `yaml:"pairs"`
 
-	// Skew is the exponent of Zipf's law that corpora follow: the r-th largest
-	// has Pairs * r^-Skew pairs, rounded, 1 at least; above 0, up to 16 (1e-9
-	// makes them alike). Zero means 2.
+	// Skew is the exponent of Zipf's law that the sizes of corpora follow: the
+	// r-th largest has Pairs * r^-Skew pairs, rounded, at least 1; above 0, up
+	// to 16 (1e-9 makes them equal). Zero means 2.
 	Skew float64 `yaml:"-"`
 
 	// Nouns is the number of nouns in every language, 4 to 1024. There are half
@@ -109,46 +109,47 @@ type MultilingualConfig struct {
 	Nouns int `yaml:"nouns" want:"0.."`
 }
 
-// ImageConfig says how images are read and augmented. Augmentation is for training
-// images only.
+// ImageConfig says how images are read and augmented. Only training images are
+// augmented.
 type ImageConfig struct {
-	// Size is the height and width in pixels, 8 to 1024, of synthetic-images 16
-	// at least. Images of another size are scaled, see OpenImages. Zero means the
-	// size that CIFAR and MNIST have, and 32 for other sources.
+	// Size is the height and width in pixels, 8 to 1024, for synthetic-images
+	// at least 16. Images of another size are scaled, see OpenImages. Zero
+	// means the size of CIFAR's or MNIST's images, and 32 for other sources.
 	Size int `yaml:"-"`
 
-	// Flip mirrors an image, left to right, with a probability of one half.
+	// Flip mirrors an image horizontally with a probability of one half.
 	Flip bool `yaml:"flip"`
 
-	// Crop surrounds an image by that many pixels of the mean and takes a random
-	// part of it that is as large as it was, up to Size/2. Zero leaves it as it is.
+	// Crop surrounds an image by that many pixels of the mean and takes a
+	// random part of the original size, up to Size/2. Zero means no crop.
 	Crop int `yaml:"crop" want:"0.."`
 
 	// Cutout sets a square of that side to the mean. Its centre is uniform over
 	// the image, so part of it may be outside (DeVries and Taylor, Improved
 	// Regularization of Convolutional Neural Networks with Cutout, 2017); up to
-	// Size. Zero leaves the image as it is.
+	// Size. Zero means no cutout.
 	Cutout int `yaml:"cutout" want:"0.."`
 }
 
 // SyntheticImagesConfig describes the task of a synthetic-images source.
 type SyntheticImagesConfig struct {
 	// Classes is the number of classes, each a shape with a texture, 2 to 20:
-	// five shapes, and every five classes other textures for them. Zero means 10.
+	// five shapes, with another texture for every five classes. Zero means 10.
 	Classes int `yaml:"-"`
 
-	// Train is the number of images of an epoch, up to 2^24. Zero means 10000.
+	// Train is the number of images per epoch, up to 2^24. Zero means 10000.
 	Train int `yaml:"train" want:"0.."`
 
-	// Fresh draws new images in every epoch; without, they are the same in each.
+	// Fresh draws new images in every epoch; otherwise every epoch has the same
+	// ones.
 	Fresh bool `yaml:"fresh"`
 
 	// HeldOut is the number of held-out images, up to 2^20. Zero means 1000.
 	HeldOut int `yaml:"held_out" want:"0.."`
 
 	// Noise is the standard deviation of the noise on every value of a pixel,
-	// whose range is 1: what makes the task hard; above 0, up to 1. Zero means
-	// 0.03, which a network hardly notices.
+	// whose range is 1. More noise makes the task harder; above 0, up to 1.
+	// Zero means 0.03, which hardly affects a network.
 	Noise float64 `yaml:"noise"`
 }
 
@@ -189,7 +190,7 @@ func (c Config) Validate() error {
 	return c.SyntheticImages.validate()
 }
 
-// validateSynthetic is all that matters to a Synthetic source.
+// validateSynthetic checks the fields that a Synthetic source uses.
 func (c Config) validateSynthetic() error {
 	if err := c.validateSeqLen(); err != nil {
 		return err
@@ -197,7 +198,7 @@ func (c Config) validateSynthetic() error {
 	return c.Synthetic.validate(c.withDefaults())
 }
 
-// validateSeqLen is all that matters to a source that is not synthetic.
+// validateSeqLen checks the only field that a text uses.
 func (c Config) validateSeqLen() error {
 	if c.SeqLen < 0 || c.SeqLen > maxSeqLen {
 		return fmt.Errorf("sequence length %d, want 1 to %d", c.SeqLen, maxSeqLen)
@@ -205,7 +206,7 @@ func (c Config) validateSeqLen() error {
 	return nil
 }
 
-// validateTranslation is all that matters to a source of pairs.
+// validateTranslation checks the fields that a source of pairs uses.
 func (c Config) validateTranslation() error {
 	if n := c.withDefaults().SeqLen; n < 2 || n > maxPairLen {
 		return fmt.Errorf("sequence length %d, want 2 to %d for translation", c.SeqLen, maxPairLen)
@@ -216,7 +217,7 @@ func (c Config) validateTranslation() error {
 func (t TranslationConfig) validate() error {
 	f := Config{Translation: t}.withDefaults().Translation
 	switch {
-	case !(f.Temperature >= 1): // also refuses NaN
+	case !(f.Temperature >= 1): // also rejects NaN
 		return fmt.Errorf("translation: temperature %v, want 1 or more", t.Temperature)
 	case f.Shapes < 1 || f.Shapes > maxShapes:
 		return fmt.Errorf("translation: %d shapes, want 1 to %d", t.Shapes, maxShapes)
@@ -230,7 +231,8 @@ func (t TranslationConfig) validate() error {
 	return nil
 }
 
-// validateSyntheticImages is all that matters to a source of procedural images.
+// validateSyntheticImages checks the fields that a source of procedural images
+// uses.
 func (c Config) validateSyntheticImages() error {
 	size := orDefault(c.Images.Size, 32)
 	if err := c.Images.validate(size); err != nil {
@@ -242,7 +244,8 @@ func (c Config) validateSyntheticImages() error {
 	return c.SyntheticImages.validate()
 }
 
-// validate checks the fields for images of a size, which is Size or its default.
+// validate checks the fields for images of the given size, which is Size or its
+// default.
 func (i ImageConfig) validate(size int) error {
 	switch {
 	case size < minImage || size > MaxImage:
@@ -264,7 +267,7 @@ func (s SyntheticImagesConfig) validate() error {
 		return fmt.Errorf("synthetic-images: %d training images, want 1 to %d", s.Train, MaxTrainImages)
 	case f.HeldOut < 1 || f.HeldOut > MaxHeldOut:
 		return fmt.Errorf("synthetic-images: %d held-out images, want 1 to %d", s.HeldOut, MaxHeldOut)
-	case !(f.Noise > 0 && f.Noise <= 1): // also refuses NaN
+	case !(f.Noise > 0 && f.Noise <= 1): // also rejects NaN
 		return fmt.Errorf("synthetic-images: noise %v, want above 0 and up to 1", s.Noise)
 	}
 	return nil
@@ -285,7 +288,7 @@ func (m MultilingualConfig) validate() error {
 	return nil
 }
 
-// validate checks the fields as they were given; full is them with defaults.
+// validate checks the fields as they were given; full has them with defaults.
 func (s SyntheticConfig) validate(full Config) error {
 	f := full.Synthetic
 	switch {
@@ -297,7 +300,7 @@ func (s SyntheticConfig) validate(full Config) error {
 		return fmt.Errorf("synthetic: lag %d, want 2 or more", s.Lag)
 	case f.Lag > full.SeqLen:
 		return fmt.Errorf("synthetic: lag %d, want at most the sequence length %d", f.Lag, full.SeqLen)
-	case !(f.Skew > 0 && f.Skew <= maxSkew): // also refuses NaN
+	case !(f.Skew > 0 && f.Skew <= maxSkew): // also rejects NaN
 		return fmt.Errorf("synthetic: skew %v, want above 0 and up to %d", s.Skew, maxSkew)
 	case f.HeldOut < 1 || f.HeldOut > MaxHeldOut:
 		return fmt.Errorf("synthetic: %d held-out sequences, want 1 to %d", s.HeldOut, MaxHeldOut)
@@ -307,7 +310,7 @@ func (s SyntheticConfig) validate(full Config) error {
 	return nil
 }
 
-// withDefaults puts the documented defaults where zeros are.
+// withDefaults replaces zeros by the documented defaults.
 func (c Config) withDefaults() Config {
 	c.SeqLen = orDefault(c.SeqLen, 64)
 	s := &c.Synthetic

@@ -47,14 +47,14 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A text needs nothing of the synthetic language's settings.
+// A text ignores the settings of the synthetic language.
 func TestTextIgnoresSyntheticConfig(t *testing.T) {
 	if _, err := NewText("text:x", make([]byte, 10), Config{SeqLen: 1, Synthetic: SyntheticConfig{Vocab: -1}}); err != nil {
 		t.Error(err)
 	}
 }
 
-// A source looks at its own part of a configuration only.
+// A source checks only its own part of a configuration.
 func TestSourcesIgnoreWhatIsNotTheirs(t *testing.T) {
 	bad := Config{Translation: TranslationConfig{Shapes: -1}, Multilingual: MultilingualConfig{Nouns: -1}}
 	if _, err := NewSynthetic(bad); err != nil {

@@ -7,7 +7,7 @@ import (
 	"gpipebench/datasets/sourcetest"
 )
 
-// TestContract: every source keeps what package datasets says of them.
+// TestContract: every source satisfies the contract of package datasets.
 func TestContract(t *testing.T) {
 	for name, open := range datasets.Sources(t) {
 		t.Run(name, func(t *testing.T) { sourcetest.Run(t, open) })

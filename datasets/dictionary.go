@@ -5,28 +5,28 @@ import (
 	"strings"
 )
 
-// Dictionary translates word by word, each word by the one that the training
-// pairs make most likely, in the order of the source: what a translator has to
-// beat that knows words and no grammar.
+// Dictionary translates word by word, each word by the most probable one given
+// the training pairs, in the order of the source. It is the baseline for a
+// translator: it knows words and no grammar.
 //
 // Its probabilities are those of IBM Model 1 (Brown et al., The Mathematics of
 // Statistical Machine Translation, Computational Linguistics 19(2), 1993,
 // section 4.3): every target word comes from one source word of its sentence,
-// or from none, whichever it is a priori. A source word from which fewer than
-// half a target word is expected to come translates to nothing; one that
-// training does not have stays as it is.
+// or from none, all equally likely a priori. A source word with less than half
+// a target word in expectation translates to nothing; a word that is not in the
+// training pairs stays as it is.
 type Dictionary struct {
 	best map[string]string
 }
 
 const (
 	dictionaryRounds = 6      // of expectation and maximisation
-	dictionaryPairs  = 20_000 // the first so many pairs are looked at
-	dictionaryWords  = 100    // longer sentences are not
+	dictionaryPairs  = 20_000 // only the first pairs are used, up to this number
+	dictionaryWords  = 100    // longer sentences are not used
 )
 
-// LearnDictionary learns from pairs, of which it looks at the first 20,000 that
-// have at most 100 words on either side.
+// LearnDictionary learns from the first 20,000 pairs with at most 100 words on
+// either side.
 func LearnDictionary(pairs []Pair) *Dictionary {
 	m := newModel1(pairs)
 	for range dictionaryRounds {
@@ -37,7 +37,7 @@ func LearnDictionary(pairs []Pair) *Dictionary {
 		if s == noWord {
 			continue
 		}
-		// Of equal ones the first in the texts: entries are in that order.
+		// Of equal ones take the first in the texts: entries are in that order.
 		best, fertility := -1, 0.0
 		for _, e := range m.entriesOf[s] {
 			fertility += m.expected[e]
@@ -68,7 +68,8 @@ func (d *Dictionary) Translate(text string) string {
 	return strings.Join(out, " ")
 }
 
-// model1 has an entry for each two words that share a pair of sentences.
+// model1 has an entry for each two words that occur in the same pair of
+// sentences.
 type model1 struct {
 	source, target wordList
 	sentences      []aligned
@@ -80,14 +81,14 @@ type model1 struct {
 	occurs         []int     // of each source word
 }
 
-// aligned are the entries (len(target), len(source)) of a pair of sentences; the
-// last source word is noWord.
+// aligned are the entries (len(target), len(source)) of a pair of sentences;
+// the last source word is noWord.
 type aligned struct {
 	entries []int32
 	sources int
 }
 
-// noWord is the source word that stands for none.
+// noWord is the source word for "none".
 const noWord = 0
 
 // wordList numbers words in order of appearance.
@@ -110,7 +111,7 @@ func (l *wordList) id(word string) int {
 
 func newModel1(pairs []Pair) *model1 {
 	m := &model1{}
-	m.source.id("") // noWord: no word of a text is empty
+	m.source.id("") // noWord: words of a text are not empty
 	entry := map[[2]int]int32{}
 	taken := 0
 	for _, p := range pairs {
@@ -155,11 +156,11 @@ func newModel1(pairs []Pair) *model1 {
 	return m
 }
 
-// round is one of expectation and maximisation.
+// round does one round of expectation and maximisation.
 func (m *model1) round() {
 	clear(m.expected)
 	for _, a := range m.sentences {
-		for row := range slices.Chunk(a.entries, a.sources) { // of a target word
+		for row := range slices.Chunk(a.entries, a.sources) { // one per target word
 			sum := 0.0
 			for _, e := range row {
 				sum += m.prob[e]
@@ -180,14 +181,14 @@ func (m *model1) round() {
 	}
 }
 
-// Baseline is what something simple scores on the held-out pairs.
+// Baseline is the score of a simple method on the held-out pairs.
 type Baseline struct {
 	Name string
 	BLEU []BLEU // by language
 }
 
-// Baselines are the translations that need no network: the source itself, and
-// each language's Dictionary. They take as long as reading the data.
+// Baselines returns the translations that need no network: the source itself,
+// and each language's Dictionary. They take as long as reading the data.
 func (t *Translation) Baselines() []Baseline {
 	copied := Baseline{Name: "copy of the source"}
 	looked := Baseline{Name: "word-by-word dictionary"}

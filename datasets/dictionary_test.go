@@ -14,11 +14,12 @@ func texts(pairs ...string) []Pair {
 	return out
 }
 
-// Two pairs, "a b" = "x y" and "a" = "x", one round by hand. All are equal at
-// first; none is written 0. In the first pair each target word is a third a's, b's and
-// 0's, in the second x is half a's, half 0's. So a expects x 1/3+1/2, y 1/3: p(x|a) =
-// 5/7; b x 1/3, y 1/3: p(x|b) = 1/2; 0 as a. In the second round x of the first
-// pair is in proportion 5/7 : 1/2 : 5/7, y 2/7 : 1/2 : 2/7.
+// Two pairs, "a b" = "x y" and "a" = "x", one round by hand. Initially all are
+// equal; 0 is the source word for "none". In the first pair each target word
+// comes with 1/3 from a, b and 0, in the second x comes with 1/2 from a and 0.
+// So a expects x 1/3+1/2, y 1/3: p(x|a) = 5/7; b expects x 1/3, y 1/3: p(x|b) =
+// 1/2; 0 is like a. In the second round x of the first pair is divided 5/7 :
+// 1/2 : 5/7, and y 2/7 : 1/2 : 2/7.
 func TestModel1ByHand(t *testing.T) {
 	m := newModel1(texts("a b", "x y", "a", "x"))
 	prob := func(s, to string) float64 {
@@ -51,7 +52,8 @@ func TestModel1ByHand(t *testing.T) {
 }
 
 func TestDictionary(t *testing.T) {
-	// "uh" means nothing: none of the others needs it. Order is another.
+	// "uh" means nothing: none of the other words needs it. The order of words
+	// differs.
 	d := LearnDictionary(texts(
 		"cat uh black", "noir chat",
 		"dog uh black", "noir chien",
@@ -63,7 +65,7 @@ func TestDictionary(t *testing.T) {
 	for text, want := range map[string]string{
 		"dog uh black":  "chien noir",
 		"white cat":     "blanc chat",
-		"cat bird  cat": "chat bird chat", // what it does not know stays
+		"cat bird  cat": "chat bird chat", // an unknown word stays
 		"uh":            "",
 		"":              "",
 	} {
@@ -73,7 +75,7 @@ func TestDictionary(t *testing.T) {
 	}
 }
 
-// Only so many pairs, and none too long.
+// The numbers of pairs and of words are limited.
 func TestDictionaryLimits(t *testing.T) {
 	long := ""
 	for i := range dictionaryWords + 1 {

@@ -7,15 +7,15 @@ import (
 )
 
 // figures draws the images of the procedural task. A class is a shape filled
-// with a texture; all else is nuisance, drawn anew for every image: where the
-// figure stands, its size and how far it is turned, the colours of figure and
-// ground and which of them is the lighter one, a slope of brightness, the
-// texture's period, phase, contrast and how far it is turned, and noise.
+// with a texture. Everything else is nuisance, drawn for every image: the
+// position, size and rotation of the figure, the colours of figure and ground
+// and which of them is lighter, a gradient of brightness, the texture's period,
+// phase, contrast and rotation, and noise.
 //
-// Figure and ground are as likely to have a pair of colours as its reverse. So
-// the mean of a pixel is the same in every class, and nothing linear in the
-// pixels tells classes apart. Turns are small enough for stripes to stay
-// different from bands, and triangles to stand on a side.
+// A pair of colours is as likely as the reverse pair. So the mean of a pixel is
+// the same in every class, and nothing linear in the pixels distinguishes
+// classes. Rotations are small enough that stripes stay different from bands,
+// and triangles stand on a side.
 type figures struct {
 	size    int // height and width
 	classes int
@@ -23,13 +23,14 @@ type figures struct {
 	keys    [2]philox.Key // by split
 }
 
-// reach is how far from the origin a figure can be seen: its own reach, and the
-// half pixel of a soft edge at the smallest radius, 0.34*16 pixels.
+// reach is the distance from the origin within which a figure is visible: its
+// own reach, and the half pixel of a soft edge at the smallest radius, 0.34*16
+// pixels.
 const reach = 1.15 + 0.5/(0.34*minFigure)
 
-// shape is the signed distance of (u, v) from a figure's outline, negative
-// within. Figures have about the same area and reach at most 1.15 from the
-// origin.
+// shape is a figure, given by the signed distance of (u, v) from its outline,
+// negative inside. Shapes have about the same area and reach at most 1.15 from
+// the origin.
 type shape struct {
 	name     string
 	distance func(u, v float32) float32
@@ -49,7 +50,7 @@ var shapes = []shape{
 	{"ring", func(u, v float32) float32 { return abs(hypot(u, v)-0.75) - 0.27 }},
 }
 
-// texture is a pattern of period 1 between -1 and 1.
+// texture is a pattern with period 1 and values between -1 and 1.
 type texture struct {
 	name    string
 	pattern func(u, v float32) float32
@@ -62,10 +63,10 @@ var textures = []texture{
 	{"chequered", func(u, v float32) float32 { return clamp(4 * triangleWave(0.85*u) * triangleWave(0.85*v)) }},
 }
 
-// maxFigures is the number of classes that there can be.
+// maxFigures is the maximum number of classes.
 var maxFigures = len(shapes) * len(textures)
 
-// names are the classes'.
+// names returns the names of the classes.
 func (f *figures) names() []string {
 	var names []string
 	for c := range f.classes {
@@ -75,10 +76,10 @@ func (f *figures) names() []string {
 	return names
 }
 
-// class is what images of class c show. Shapes change fastest. The first fifteen
-// classes turn through the first three textures, so that neither shape nor
-// texture tells the class alone; the fourth, which is harder to learn, is for the
-// last five.
+// class returns the shape and the texture of class c. Shapes change fastest.
+// The first fifteen classes rotate through the first three textures, so that
+// neither shape nor texture alone determines the class; the fourth texture,
+// which is harder to learn, is for the last five.
 func (f *figures) class(c int) (shape, texture) {
 	shape, round := c%len(shapes), c/len(shapes)
 	if easy := len(textures) - 1; round < easy {
@@ -87,8 +88,8 @@ func (f *figures) class(c int) (shape, texture) {
 	return shapes[shape], textures[round]
 }
 
-// read draws image i, (size, size, 3) in [0, 255]. Its class is i modulo their
-// number, so that all are equally frequent.
+// read draws image i, (size, size, 3) in [0, 255]. Its class is i modulo the
+// number of classes, so that all are equally frequent.
 func (f *figures) read(split Split, i int, pixels []byte) int32 {
 	random := philox.NewStream(f.keys[split], uint64(i))
 	between := func(a, b float32) float32 { return a + (b-a)*float32(random.Uint32()>>8)*0x1p-24 }
@@ -122,7 +123,8 @@ func (f *figures) read(split Split, i int, pixels []byte) int32 {
 		for x := range f.size {
 			dx := float32(x) + 0.5 - x0
 			u, v := (dx*cos+dy*sin)*inverse, (dy*cos-dx*sin)*inverse
-			// The pixel's part that the figure covers, its edge being straight there.
+			// The share of the pixel that the figure covers, if its edge is
+			// straight there.
 			cover, fill := float32(0), float32(0)
 			if u*u+v*v < reach*reach {
 				cover = min(max(0.5-radius*shape.distance(u, v), 0), 1)
@@ -142,8 +144,9 @@ func (f *figures) read(split Split, i int, pixels []byte) int32 {
 	return int32(class)
 }
 
-// noiseStream draws many coarse normal numbers fast: sixteen from a block of
-// Philox, whose counters have 1 where those of a Stream's first 2^32 blocks have 0.
+// noiseStream draws many coarse normal numbers fast: sixteen per block of
+// Philox, with counters that have 1 where those of a Stream's first 2^32 blocks
+// have 0.
 type noiseStream struct {
 	key   philox.Key
 	image uint64
@@ -162,7 +165,7 @@ func (n *noiseStream) normal() float32 {
 	return normals[byte(n.words[n.left/4]>>(n.left%4*8))]
 }
 
-// normals are the middles of 256 equally likely parts of the standard normal
+// normals are the middles of 256 equally probable parts of the standard normal
 // distribution.
 var normals = func() (table [256]float32) {
 	for i := range table {
@@ -172,13 +175,13 @@ var normals = func() (table [256]float32) {
 	return table
 }()
 
-// direction is the unit vector at a part of a full turn.
+// direction returns the unit vector at a fraction of a full turn.
 func direction(turn float32) (cos, sin float32) {
 	s, c := math.Sincos(2 * math.Pi * float64(turn))
 	return float32(c), float32(s)
 }
 
-// unit is a random direction among colours.
+// unit returns a random direction in the space of colours.
 func unit(random *philox.Stream) (d [3]float32) {
 	var v [3]float64
 	norm := 0.0
@@ -194,7 +197,7 @@ func unit(random *philox.Stream) (d [3]float32) {
 	return d
 }
 
-// triangleWave goes from 1 to -1 and back in a period of 1.
+// triangleWave is 1 at 0, falls to -1 and rises back to 1 in a period of 1.
 func triangleWave(x float32) float32 {
 	return 4*abs(x-float32(math.Floor(float64(x)))-0.5) - 1
 }

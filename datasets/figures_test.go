@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Shapes are as large as their comment says, and textures are in range and as
-// much above 0 as below, so that size and mean colour do not give them away.
+// Shapes have the size that their comment gives, and textures are in range and
+// symmetric around 0, so that size and mean colour do not identify them.
 func TestShapesAndTextures(t *testing.T) {
 	const steps = 400
 	for _, s := range shapes {
@@ -42,8 +42,8 @@ func TestShapesAndTextures(t *testing.T) {
 	}
 }
 
-// Every class is equally frequent, has a name of its own, and no pixel's mean
-// tells one from another.
+// Every class is equally frequent and has its own name, and the mean of no
+// pixel distinguishes classes.
 func TestFiguresClasses(t *testing.T) {
 	const n = 8000
 	f := &figures{size: 16, classes: 20, noise: 0.05}
@@ -68,7 +68,8 @@ func TestFiguresClasses(t *testing.T) {
 			t.Errorf("class %d has %d images, want %d", class, counts[class], n/20)
 		}
 		for p, sum := range sums[class] {
-			// A value's deviation is about 50, that of a mean of 400 2.5.
+			// A value's deviation is about 50, that of the mean of 400 values
+			// 2.5.
 			if mean := sum / float64(counts[class]); math.Abs(mean-127.5) > 5*2.5 {
 				t.Errorf("class %d: value %d has mean %.1f, want about 127.5", class, p, mean)
 			}
@@ -76,7 +77,7 @@ func TestFiguresClasses(t *testing.T) {
 	}
 }
 
-// An image is the same in every epoch, or new in each.
+// Images are the same in every epoch, or new in each.
 func TestFreshImages(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
 		c := Config{Images: ImageConfig{Size: 16}, SyntheticImages: SyntheticImagesConfig{Train: 40, Fresh: fresh}}
@@ -117,7 +118,7 @@ func TestNoiseIsNormal(t *testing.T) {
 	}
 }
 
-// More noise makes neighbours differ more.
+// With more noise neighbours differ more.
 func TestNoiseKnob(t *testing.T) {
 	rough := func(noise float64) float64 {
 		s, err := NewSyntheticImages(Config{Images: ImageConfig{Size: 16}, SyntheticImages: SyntheticImagesConfig{Noise: noise}})

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/image/draw"
 )
 
-// byteError is what is wrong in a file, and the byte where it shows, from 0.
+// byteError is an error in a file with the offset of the byte where it shows.
 type byteError struct {
 	at  int
 	err error
@@ -27,8 +27,8 @@ func atByte(at int, format string, a ...any) error {
 	return &byteError{at, fmt.Errorf(format, a...)}
 }
 
-// inFile says in which file of a data set an error is. A path that the error has
-// already is left out.
+// inFile wraps an error with the file of a data set in which it is. It drops a
+// path that the error already contains.
 func inFile(kind, file string, err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -42,8 +42,8 @@ func readFile(file string, limit int64) ([]byte, error) {
 	return files.Read(file, files.Kind{What: "a file", Bytes: limit})
 }
 
-// firstFile is the first of several names that a file of a data set can have.
-// Where there is none, it is the first name, whose absence can be told.
+// firstFile returns the first existing one of several possible names of a file.
+// If none exists, it returns the first name, for the error message.
 func firstFile(dir string, names ...string) string {
 	for _, n := range names {
 		file := filepath.Join(dir, n)
@@ -59,8 +59,8 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// gunzip decompresses what begins as gzip does, to up to limit bytes. The byte in
-// an error is one of the compressed file.
+// gunzip decompresses data that begins as gzip does, to at most limit bytes.
+// The offset in an error is one in the compressed file.
 func gunzip(data []byte, limit int64) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, nil
@@ -83,10 +83,11 @@ func gunzip(data []byte, limit int64) ([]byte, error) {
 	return out, nil
 }
 
-// scaleSquare scales the largest square in the middle of an image to size pixels
-// a side and writes its red, green and blue. The filter is a tent (bilinear
-// interpolation), widened in proportion where the image shrinks, so that every
-// pixel of the original counts. What is transparent is blended with black.
+// scaleSquare scales the largest square in the middle of an image to size
+// pixels a side and writes its red, green and blue. The filter is a tent
+// (bilinear interpolation), widened in proportion if the image shrinks, so that
+// every pixel of the original counts. Transparent pixels are blended with
+// black.
 func scaleSquare(in image.Image, size int, pixels []byte) {
 	b := in.Bounds()
 	side := min(b.Dx(), b.Dy())
@@ -99,7 +100,8 @@ func scaleSquare(in image.Image, size int, pixels []byte) {
 	}
 }
 
-// checkImages refuses more images of a size than are kept in memory.
+// checkImages reports whether n images of a size are too many to be kept in
+// memory.
 func checkImages(n, size, channels int) error {
 	if int64(n) > MaxImages/int64(size*size*channels) {
 		return fmt.Errorf("%d images of %dx%d pixels, want at most %d MiB", n, size, size, MaxImages>>20)
@@ -132,7 +134,7 @@ func (s *storedImages) scale(from, to, channels int) error {
 	return nil
 }
 
-// stored is an image in memory, channels last, as an image.Image.
+// stored returns an image in memory, channels last, as an image.Image.
 func stored(pixels []byte, size, channels int) image.Image {
 	if channels == 1 {
 		return &image.Gray{Pix: pixels, Stride: size, Rect: image.Rect(0, 0, size, size)}

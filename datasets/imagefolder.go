@@ -22,30 +22,30 @@ import (
 )
 
 const (
-	// MaxImages is the number of bytes up to which the images of a data set are
-	// kept in memory, one for each channel of each pixel of the configured size.
+	// MaxImages is the maximum size of the images of a data set in memory, in
+	// bytes: one for each channel of each pixel of the configured size.
 	MaxImages = 4 << 30
 
 	maxImageFile   = 1 << 28 // bytes
 	maxImagePixels = 1 << 26 // of a file, before it is scaled
 )
 
-// OpenImages reads PNG and JPEG images from a folder for each class, which goes by
-// the folder's name; classes are numbered in the order of the names, bytewise.
+// OpenImages reads PNG and JPEG images from one folder per class, which has the
+// folder's name; classes are numbered in the bytewise order of their names.
 //
-// If dir holds train and val or test (val, if it holds both), the classes are in
-// these, the same in both, and val or test is held out. If not, they are in dir
-// itself, and a tenth of every class, rounded up, is held out: the images whose
-// names (class/file) have the smallest hashes, whatever the seed and the images'
-// number.
+// If dir contains train and val or test (val, if it contains both), they
+// contain the classes, both the same, and val or test is held out. Otherwise
+// dir itself contains the classes, and a tenth of every class, rounded up, is
+// held out: the images whose names (class/file) have the smallest hashes,
+// whatever the seed and the number of images.
 //
-// The largest square in the middle of an image is scaled to the configured size,
-// by bilinear interpolation, widened in proportion where an image shrinks. Images
-// have three channels, grey ones too; what is transparent is blended with black;
-// a colour profile or an orientation in the file is not looked at. A file's
-// first bytes, not its name, tell its format. Names that begin with a dot are
-// left out; anything else that is no image is an error, as are a class without
-// images and fewer than two classes.
+// The largest square in the middle of an image is scaled to the configured
+// size, by bilinear interpolation, widened in proportion if an image shrinks.
+// Images have three channels, grey ones too; transparent pixels are blended
+// with black; a colour profile or an orientation in the file is ignored. A
+// file's first bytes, not its name, determine its format. Names that begin with
+// a dot are ignored. Any other file that is not an image is an error, as are a
+// class without images and fewer than two classes.
 func OpenImages(dir string, c Config) (*ImageSet, error) {
 	size := orDefault(c.Images.Size, 32)
 	if err := c.Images.validate(size); err != nil {
@@ -71,13 +71,13 @@ func OpenImages(dir string, c Config) (*ImageSet, error) {
 	return newStoredSet(name, classes, size, 3, &images, c), nil
 }
 
-// labelled is the file of an image.
+// labelled is the file of an image and its class.
 type labelled struct {
 	path  string
 	class int32
 }
 
-// listImages finds the classes and the files of both splits, in order.
+// listImages returns the classes and the files of both splits, in order.
 func listImages(dir string) (classes []string, files [2][]labelled, err error) {
 	train := filepath.Join(dir, "train")
 	held := firstFile(dir, "val", "test")
@@ -109,7 +109,7 @@ func listImages(dir string) (classes []string, files [2][]labelled, err error) {
 	return classes, files, nil
 }
 
-// listClasses finds the folders in dir and what is in them.
+// listClasses returns the folders in dir and their files.
 func listClasses(dir string) (classes []string, files []labelled, err error) {
 	if classes, err = list(dir); err != nil {
 		return nil, nil, inFile("images", dir, err)
@@ -133,7 +133,8 @@ func listClasses(dir string) (classes []string, files []labelled, err error) {
 	return classes, files, nil
 }
 
-// list is the names in a folder but for those that begin with a dot, in order.
+// list returns the names in a folder in order, except those that begin with a
+// dot.
 func list(folder string) ([]string, error) {
 	if info, err := os.Stat(folder); err != nil {
 		return nil, err
@@ -154,7 +155,7 @@ func list(folder string) ([]string, error) {
 	return names, nil
 }
 
-// heldOutImages: of every class a tenth, rounded up, is held out.
+// heldOutImages: a tenth of every class, rounded up, is held out.
 const heldOutImages = 10
 
 func holdOut(dir string, classes []string, all []labelled) (files [2][]labelled, err error) {
@@ -190,8 +191,8 @@ func holdOut(dir string, classes []string, all []labelled) (files [2][]labelled,
 	return files, nil
 }
 
-// decodeFiles is the pixels of files, (len(files), size, size, 3). Of several that
-// cannot be decoded the error is about the first.
+// decodeFiles returns the pixels of files, (len(files), size, size, 3). If
+// several cannot be decoded, the error is about the first.
 func decodeFiles(files []labelled, size int) ([]byte, error) {
 	image := 3 * size * size
 	pixels := make([]byte, len(files)*image)
@@ -204,7 +205,8 @@ func decodeFiles(files []labelled, size int) ([]byte, error) {
 		g.Go(func() error {
 			for {
 				i := next.Add(1) - 1
-				// Files are taken in order, so all before the first bad one are seen.
+				// Files are taken in order, so all before the first bad one are
+				// decoded.
 				if i >= int64(len(files)) || i > firstBad.Load() {
 					return nil
 				}
@@ -230,12 +232,12 @@ func decodeFile(file string, size int, pixels []byte) error {
 	return decodeImage(data, size, pixels)
 }
 
-// decodeImage decodes a PNG or JPEG file and scales it. The byte in an error is how
-// far the decoder had read.
+// decodeImage decodes a PNG or JPEG file and scales it. The offset in an error
+// is how far the decoder had read.
 func decodeImage(data []byte, size int, pixels []byte) error {
 	formats := []struct {
 		magic  string
-		end    string // how a whole file ends, or nearly
+		end    string // the end of a complete file, or nearly its end
 		config func(io.Reader) (image.Config, error)
 		decode func(io.Reader) (image.Image, error)
 	}{

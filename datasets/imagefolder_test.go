@@ -97,7 +97,7 @@ func TestImageFolder(t *testing.T) {
 	}
 }
 
-// Without parts, a tenth of each class is held out, for ever the same.
+// Without parts, a tenth of each class is held out, always the same images.
 func TestImageFolderHoldsOut(t *testing.T) {
 	var before map[string]bool
 	for _, n := range []int{31, 40} {
@@ -130,7 +130,7 @@ func TestImageFolderHoldsOut(t *testing.T) {
 			t.Errorf("parts have %v of %d images", counts, len(all))
 		}
 		if before != nil {
-			// Nine more images take the place of at most a few.
+			// Nine more images replace at most a few.
 			kept := 0
 			for name := range maps.Keys(held) {
 				if before[name] {
@@ -162,7 +162,7 @@ func TestImageFolderHoldsOut(t *testing.T) {
 	}
 }
 
-// The middle square is what is kept, averaged where it shrinks.
+// The middle square is kept, and averaged if it shrinks.
 func TestScaleSquare(t *testing.T) {
 	in := image.NewRGBA(image.Rect(3, 5, 3+20, 5+8)) // an image need not begin at 0
 	for y := range 8 {
@@ -214,14 +214,14 @@ func TestImageFolderErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	huge := slices.Clone(good)
-	copy(huge[16:24], []byte{0, 1, 0, 0, 0, 1, 0, 0}) // 65536x65536; its checksum is wrong then
+	copy(huge[16:24], []byte{0, 1, 0, 0, 0, 1, 0, 0}) // 65536x65536; its checksum is then wrong
 	for _, c := range []struct {
 		name string
 		file string
 		data []byte
 		drop string // the files to leave out
-		at   string // what the error names
-		want string // and says
+		at   string // the file that the error names
+		want string // the reason that it gives
 	}{
 		{"truncated PNG", "train/red/a.png", long[:len(long)/2], "", "train/red/a.png", fmt.Sprintf("byte %d: ends in the middle of the image", len(long)/2)},
 		{"truncated in the header", "train/red/a.png", long[:20], "", "train/red/a.png", "byte 20: ends in the middle of the image"},
@@ -255,14 +255,15 @@ func TestImageFolderErrors(t *testing.T) {
 	}
 }
 
-// The first bad file in order is told, whichever a goroutine meets first.
+// The error is about the first bad file in order, whichever a goroutine reads
+// first.
 func TestFirstBadImageIsTold(t *testing.T) {
 	files := map[string][]byte{}
 	for i := range 40 {
 		files[fmt.Sprintf("a/%02d.png", i)] = pngOf(t, uniform(8, 8, red))
 		files[fmt.Sprintf("b/%02d.png", i)] = []byte("bad")
 	}
-	// Takes longer than the bad ones after it.
+	// This file takes longer than the bad ones after it.
 	files["a/39.png"] = flipped(pngOf(t, uniform(400, 400, red)), 300)
 	dir := writeFiles(t, files)
 	for range 10 {
@@ -293,7 +294,7 @@ func FuzzImageFile(f *testing.F) {
 	f.Add(jpegOf(f, small), uint8(3))
 	f.Fuzz(func(t *testing.T, data []byte, s uint8) {
 		if len(data) > 1<<12 {
-			return // the decoders are tested elsewhere; a large image only takes time
+			return // the decoders are tested elsewhere; a large image would only take time
 		}
 		size := 1 + int(s%32)
 		pixels := make([]byte, 3*size*size)

@@ -10,25 +10,26 @@ import (
 )
 
 // Images is a Source of labelled images. A batch has one input (N, H, W, C),
-// float32, and one target (N), int32, the class; Count is N. A pixel is (p/255 -
-// mean) / deviation with constants of the data set for each channel, so that
-// values are around 0 with a deviation around 1. Vocab is the number of classes.
+// float32, and one target (N), int32, the class; Count is N. A pixel is (p/255
+// - mean) / deviation, with constants of the data set for each channel, so that
+// values have mean 0 and deviation 1, approximately. Vocab is the number of
+// classes.
 //
-// An epoch visits every training image once, in random order. What augmentation
-// does to an image is a function of (seed, epoch, image); the held-out split is
-// never augmented. The last batch of a pass is short where the batch size does
-// not divide it.
+// An epoch visits every training image once, in random order. The augmentation
+// of an image is a function of (seed, epoch, image); the held-out split is
+// never augmented. The last batch of a pass is short if the batch size does not
+// divide the pass.
 type Images interface {
 	Source
 
-	// Shape is that of an image: (H, W, C).
+	// Shape returns the shape of an image: (H, W, C).
 	Shape() []int
 
-	// Classes are the names of the classes 0..Vocab-1.
+	// Classes returns the names of the classes 0..Vocab-1.
 	Classes() []string
 }
 
-// ImageSet is the Images that the constructors of this package return.
+// ImageSet is the implementation of Images in this package.
 type ImageSet struct {
 	name     string
 	classes  []string
@@ -36,23 +37,23 @@ type ImageSet struct {
 	channels int
 	examples [2]int // by split
 	pixels   pixelReader
-	fresh    bool // an epoch does not come again: image i of epoch e is e*examples+i
+	fresh    bool // epochs differ: image i of epoch e is e*examples+i
 	scale    PixelScale
-	values   [3][256]float32 // of a pixel's byte, by channel: what scale makes of it
+	values   [3][256]float32 // the value of each byte of a pixel, by channel, after scaling
 	change   augmentation
 	order    philox.Key
 }
 
 var _ Images = (*ImageSet)(nil)
 
-// pixelReader is where images come from, always the same for a split and i. Any
-// number of goroutines may read at once.
+// pixelReader supplies images, always the same for a split and i. Any number of
+// goroutines may read at once.
 type pixelReader interface {
 	// read writes image i, (size, size, channels) bytes, and returns its class.
 	read(split Split, i int, pixels []byte) int32
 }
 
-// newImageSet lacks a pixelReader and normalize.
+// newImageSet returns a set without pixelReader and normalisation.
 func newImageSet(name string, classes []string, size, channels int, c Config) *ImageSet {
 	return &ImageSet{
 		name: name, classes: classes, size: size, channels: channels,
@@ -60,29 +61,30 @@ func newImageSet(name string, classes []string, size, channels int, c Config) *I
 	}
 }
 
-// PixelScale is what makes a value of a pixel's byte p, channel by channel: (p/255
-// - Mean) / Deviation.
+// PixelScale describes the value of a pixel's byte p, channel by channel:
+// (p/255 - Mean) / Deviation.
 type PixelScale struct {
 	Mean      []float64 `json:"mean"`
 	Deviation []float64 `json:"deviation"` // above 0
 }
 
-// Equal tells whether two scales are the same to the bit.
+// Equal reports whether two scales are the same to the bit.
 func (p PixelScale) Equal(q PixelScale) bool {
 	return slices.Equal(p.Mean, q.Mean) && slices.Equal(p.Deviation, q.Deviation)
 }
 
-// Scale is that of the set's pixels.
+// Scale returns the scale of the set's pixels.
 func (s *ImageSet) Scale() PixelScale { return s.scale }
 
-// Rescale makes another scale that of the set's pixels, such as that of the images
-// that a network was trained on. It is not for use beside Batch.
+// Rescale changes the scale of the set's pixels, for example to that of the
+// images on which a network was trained. It must not run concurrently with
+// Batch.
 func (s *ImageSet) Rescale(to PixelScale) error {
 	if len(to.Mean) != s.channels || len(to.Deviation) != s.channels {
 		return fmt.Errorf("%d means and %d deviations of pixels, want %d, one for each channel", len(to.Mean), len(to.Deviation), s.channels)
 	}
 	for c := range s.channels {
-		// Not beyond what float32 holds of the values.
+		// Keep the values within the range of float32.
 		if mean, deviation := to.Mean[c], to.Deviation[c]; !(math.Abs(mean) <= 1e6 && deviation >= 1e-6 && deviation <= 1e6) {
 			return fmt.Errorf("mean %v and deviation %v of pixels, want up to 1e6, and deviations from 1e-6", mean, deviation)
 		}
@@ -91,7 +93,7 @@ func (s *ImageSet) Rescale(to PixelScale) error {
 	return nil
 }
 
-// normalize settles what a pixel's byte means in each channel.
+// normalize sets the values of a pixel's bytes in each channel.
 func (s *ImageSet) normalize(to PixelScale) {
 	s.scale = to
 	for c := range s.channels {
@@ -106,15 +108,15 @@ func (s *ImageSet) Vocab() int        { return len(s.classes) }
 func (s *ImageSet) Classes() []string { return s.classes }
 func (s *ImageSet) Shape() []int      { return []int{s.size, s.size, s.channels} }
 
-// Examples is the number of images in a pass over a split.
+// Examples returns the number of images in a pass over a split.
 func (s *ImageSet) Examples(split Split) int { return s.examples[split] }
 
-// Batches is the number of batches of an epoch, or of the held-out pass.
+// Batches returns the number of batches of an epoch, or of the held-out pass.
 func (s *ImageSet) Batches(split Split, examples int) int {
 	return ceilDiv(s.examples[split], examples)
 }
 
-// elements is the number of bytes of an image.
+// elements returns the number of bytes of an image.
 func (s *ImageSet) elements() int { return s.size * s.size * s.channels }
 
 // Batch returns a batch of images.
@@ -150,12 +152,12 @@ func (s *ImageSet) Batch(split Split, index, examples int) (nn.Batch, error) {
 	}, nil
 }
 
-// epochOrder is the order of an epoch's training images.
+// epochOrder returns the order of an epoch's training images.
 func (s *ImageSet) epochOrder(epoch int) shuffle {
 	return newShuffle(s.examples[Train], s.order, uint64(epoch))
 }
 
-// inEpoch is the image that is training example i of an epoch.
+// inEpoch returns the image that is training example i of an epoch.
 func (s *ImageSet) inEpoch(epoch, i int) int {
 	if s.fresh {
 		return epoch*s.examples[Train] + i
@@ -163,7 +165,7 @@ func (s *ImageSet) inEpoch(epoch, i int) int {
 	return i
 }
 
-// decode turns bytes into values; the channel changes fastest in both.
+// decode converts bytes to values; the channel changes fastest in both.
 func (s *ImageSet) decode(values []float32, pixels []byte) {
 	for i, c := 0, 0; i < len(values); i++ {
 		values[i] = s.values[c][pixels[i]]
@@ -173,7 +175,8 @@ func (s *ImageSet) decode(values []float32, pixels []byte) {
 	}
 }
 
-// Yardsticks are guessing and a linear model of the pixels; see linearModel.
+// Yardsticks returns guessing and a linear model of the pixels; see
+// linearModel.
 func (s *ImageSet) Yardsticks() ([]Yardstick, error) {
 	classes := float64(s.Vocab())
 	loss, accuracy := trainLinear(s).score(s)
@@ -196,9 +199,9 @@ func (s *storedImages) read(split Split, i int, pixels []byte) int32 {
 	return from.classes[i]
 }
 
-// newStoredSet is the set of images that were read from files. Pixels are
-// normalised by the mean and deviation of the training images' channels, computed
-// in exact integers.
+// newStoredSet returns the set of images that were read from files. Pixels are
+// normalised by the mean and deviation of the training images' channels,
+// computed in exact integers.
 func newStoredSet(name string, classes []string, size, channels int, images *storedImages, c Config) *ImageSet {
 	s := newImageSet(name, classes, size, channels, c)
 	s.pixels = images
@@ -218,8 +221,8 @@ func newStoredSet(name string, classes []string, size, channels int, images *sto
 	return s
 }
 
-// moments are the mean and standard deviation of bytes as parts of 255. Bytes
-// that are all the same are given a deviation of 1.
+// moments returns the mean and standard deviation of bytes as fractions of 255.
+// If all bytes are equal, the deviation is 1.
 func moments(counts *[256]int) (mean, deviation float64) {
 	n, sum, squares, values := 0, 0, 0, 0
 	for p, count := range counts {

@@ -11,8 +11,8 @@ import (
 	"gpipebench/nn"
 )
 
-// numberedImages is a set of n images and held of the held-out ones, of size 8,
-// whose pixels tell their number; the class is the number modulo 3.
+// numberedImages is a set of n training images and held held-out ones, of size
+// 8, whose pixels encode their number; the class is the number modulo 3.
 func numberedImages(n, held, channels int, c Config) *ImageSet {
 	var images storedImages
 	for split, n := range []int{n, held} {
@@ -26,7 +26,7 @@ func numberedImages(n, held, channels int, c Config) *ImageSet {
 	return newStoredSet("images:test", numbers(3), 8, channels, &images, c)
 }
 
-// numberOf is which image of numberedImages an example is.
+// numberOf returns which image of numberedImages an example is.
 func numberOf(s *ImageSet, b nn.Batch, i int) int {
 	values := b.Slice(i, i+1).Inputs[0].F32
 	at := func(c int) int { return slices.Index(s.values[c%s.channels][:], values[c]) }
@@ -78,7 +78,7 @@ func TestEpochVisitsEveryImageOnce(t *testing.T) {
 	}
 }
 
-// augmented asks for everything.
+// augmented switches on all augmentations.
 var augmented = ImageConfig{Size: 16, Flip: true, Crop: 2, Cutout: 4}
 
 func imageSets(t *testing.T, c Config) map[string]*ImageSet {
@@ -114,7 +114,7 @@ func TestImageErrors(t *testing.T) {
 	}
 }
 
-// An image is augmented in another way in every epoch.
+// The augmentation of an image differs from epoch to epoch.
 func TestAugmentationDependsOnTheEpoch(t *testing.T) {
 	var images storedImages
 	for split := range images {
@@ -147,8 +147,8 @@ func TestHeldOutIsNotAugmented(t *testing.T) {
 	}
 }
 
-// The mean is 0 and the standard deviation 1, in every channel: exactly, but for
-// rounding, over a stored training part, roughly for procedural images.
+// The mean is 0 and the standard deviation 1, in every channel: up to rounding
+// over a stored training part, approximately for procedural images.
 func TestImagesAreNormalized(t *testing.T) {
 	for name, s := range imageSets(t, Config{Images: ImageConfig{Size: 16}}) {
 		within := 1e-5
@@ -162,14 +162,14 @@ func TestImagesAreNormalized(t *testing.T) {
 				v := float64(values[i])
 				n, sum, squares = n+1, sum+v, squares+v*v
 			}
-			if mean, variance := sum/n, squares/n; !(math.Abs(mean) <= within && math.Abs(math.Sqrt(variance)-1) <= within) { // NaN neither
+			if mean, variance := sum/n, squares/n; !(math.Abs(mean) <= within && math.Abs(math.Sqrt(variance)-1) <= within) { // also rejects NaN
 				t.Errorf("%s: channel %d has mean %g and deviation %g", name, c, mean, math.Sqrt(variance))
 			}
 		}
 	}
 }
 
-// All of one colour is 0 everywhere, not a division by 0.
+// Images of one colour are 0 everywhere, without a division by 0.
 func TestImagesOfOneColour(t *testing.T) {
 	var images storedImages
 	for split := range images {
@@ -177,7 +177,7 @@ func TestImagesOfOneColour(t *testing.T) {
 	}
 	s := newStoredSet("images:test", numbers(2), 8, 3, &images, Config{})
 	for i, v := range mustBatch(t, s, Train, 0, 2).Inputs[0].F32 {
-		if !(math.Abs(float64(v)) <= 1e-7) { // NaN neither
+		if !(math.Abs(float64(v)) <= 1e-7) { // also rejects NaN
 			t.Fatalf("value %d is %v", i, v)
 		}
 	}
@@ -213,7 +213,7 @@ func TestImageConfig(t *testing.T) {
 			t.Errorf("%+v: error %v, want %q in it", c.c, err, c.want)
 		}
 		if c.c.Images.Size == 15 {
-			continue // right for other sources
+			continue // valid for other sources
 		}
 		if valid := c.c.Validate(); fmt.Sprint(valid) != fmt.Sprint(err) {
 			t.Errorf("%+v: Validate says %v, NewSyntheticImages %v", c.c, valid, err)

@@ -6,42 +6,43 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// language is the stochastic source behind Synthetic, made so that its entropies
-// are known exactly and not estimated.
+// language is the stochastic process of Synthetic, constructed such that its
+// entropies are known exactly.
 //
-// There are V symbols in S classes of V/S. After symbol a may follow S symbols,
-// one of each class: next(a, 0..S-1). Which of them does depends on the symbol b
-// that stands Lag tokens before: with probability p[r] it is the one of class
+// There are V symbols in S classes of V/S. S symbols may follow symbol a, one
+// of each class: next(a, 0..S-1). Which of them does depends on the symbol b
+// that is Lag tokens before: with probability p[r] it is the one of class
 //
 //	(class(b) + r) mod S
 //
 // so that every context has the same p, shifted, and every token after the
-// first Lag has entropy H(p), no more and no less, whatever went before.
+// first Lag has entropy exactly H(p), whatever precedes it.
 //
-// The second property wanted is that nothing short of looking back Lag tokens
-// helps. For every pair of classes (k, c), next(., c) maps the symbols of class
+// The second property is that looking back by less than Lag tokens does not
+// help. For every pair of classes (k, c), next(., c) maps the symbols of class
 // k one to one onto those of class c. A symbol then has S predecessors, one of
-// each class. Let W be the chain which begins with a uniform symbol and goes on
-// to each successor with probability 1/S. Under W symbols stay uniform, and seen
-// backwards it goes to each predecessor with probability 1/S; so, given the
-// tokens after it, the class of a token is uniform. Hence if any Lag tokens in
-// a row follow W, the next token given all but the first of them is uniform over
-// the successors, and the last Lag tokens follow W again. A sequence begins with
-// Lag tokens drawn from W, so at every place a model of order 1 to Lag-1 faces
-// exactly ln S, one of order 0 exactly ln V, and the ideal model H(p), except
-// for the first tokens, which have no token Lag before: ln S.
+// each class. Let W be the chain that starts with a uniform symbol and
+// continues with each successor with probability 1/S. Under W symbols stay
+// uniform, and in reverse it goes to each predecessor with probability 1/S; so,
+// given the tokens after it, the class of a token is uniform. Hence if Lag
+// consecutive tokens follow W, the next token, given all but the first of them,
+// is uniform over the successors, and the last Lag tokens follow W again. A
+// sequence begins with Lag tokens drawn from W. So at every position the
+// entropy for a model of order 1 to Lag-1 is exactly ln S, for one of order 0
+// exactly ln V, and for the ideal model H(p), except for the first tokens,
+// which have no token Lag before: ln S.
 type language struct {
 	vocab, succ, lag int
 
 	class []int32 // (vocab)
 	next  []int32 // (vocab, succ): successor of each class
 
-	// Probabilities are whole multiples of 2^-32, cumulated, so that what is
-	// drawn follows exactly what the entropy is computed from, and so that no
+	// Probabilities are whole multiples of 2^-32, cumulated, so that the draws
+	// follow exactly the distribution whose entropy is computed, and no
 	// platform's exponential function can change a sequence.
 	cum     []uint64  // (succ+1): 0 to 2^32
 	p       []float64 // (succ)
-	entropy float64   // of p, nats
+	entropy float64   // of p, in nats
 }
 
 func newLanguage(c SyntheticConfig, seed uint64) *language {
@@ -69,7 +70,7 @@ func (l *language) drawTable(random *philox.Stream) {
 	}
 }
 
-// permutation is a uniform order of 0..n-1 (Fisher and Yates).
+// permutation returns a uniform order of 0..n-1 (Fisher and Yates).
 func permutation(random *philox.Stream, n int) []int32 {
 	order := make([]int32, n)
 	for i := range order {
@@ -91,7 +92,8 @@ func (l *language) zipf(skew float64) {
 	}
 }
 
-// zipf cumulates Zipf's law over n ranks, in multiples of 2^-32: 0 to 2^32 (n+1).
+// zipf returns Zipf's law over n ranks, cumulated, in multiples of 2^-32: 0 to
+// 2^32 (n+1 values).
 func zipf(n int, skew float64) []uint64 {
 	sum := 0.0
 	for r := range n {
@@ -122,7 +124,7 @@ func (l *language) generate(random *philox.Stream, tokens []int32) {
 	}
 }
 
-// rank maps a uniform word to a rank distributed as p.
+// rank maps a uniform word to a rank with distribution p.
 func (l *language) rank(u uint32) int {
 	r := 0
 	for uint64(u) >= l.cum[r+1] {
@@ -131,7 +133,7 @@ func (l *language) rank(u uint32) int {
 	return r
 }
 
-// prob is the probability of a token after those before it.
+// prob returns the probability of a token given those before it.
 func (l *language) prob(before []int32, token int32) float64 {
 	t := len(before)
 	if t == 0 {
@@ -151,8 +153,8 @@ func (l *language) prob(before []int32, token int32) float64 {
 	return l.p[r]
 }
 
-// floor is the entropy of the n tokens after a sequence's first, in nats: what
-// the ideal model loses on n targets, on average over sequences.
+// floor returns the entropy of the n tokens after a sequence's first, in nats:
+// the ideal model's expected total loss on n targets.
 func (l *language) floor(n int) float64 {
 	short := min(n, l.lag-1) // targets 1..Lag-1 of a sequence
 	return float64(short)*math.Log(float64(l.succ)) + float64(n-short)*l.entropy

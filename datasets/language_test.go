@@ -19,7 +19,7 @@ func testLanguage(c SyntheticConfig, seed uint64) *language {
 	return newLanguage(Config{Synthetic: c}.withDefaults().Synthetic, seed)
 }
 
-// The two properties of the table that the entropies rest on.
+// The two properties of the table on which the entropies depend.
 func TestLanguageTable(t *testing.T) {
 	for _, c := range languages {
 		l := testLanguage(c, 3)
@@ -43,8 +43,8 @@ func TestLanguageTable(t *testing.T) {
 	}
 }
 
-// The entropy of every place given the m tokens before it, exactly, by carrying
-// the distribution of whole sequences forward through prob.
+// The exact entropy of every position given the m tokens before it, computed by
+// carrying the distribution of whole sequences forward with prob.
 func TestEntropiesByEnumeration(t *testing.T) {
 	for _, c := range []SyntheticConfig{
 		{Vocab: 4, Successors: 2, Lag: 2, Skew: 2},
@@ -81,7 +81,7 @@ func TestEntropiesByEnumeration(t *testing.T) {
 	}
 }
 
-// conditionalEntropy of the last symbol given the n before it.
+// conditionalEntropy returns that of the last symbol given the n before it.
 func conditionalEntropy(sequences map[string]float64, n int) float64 {
 	joint, context := map[string]float64{}, map[string]float64{}
 	for s, p := range sequences {
@@ -107,7 +107,7 @@ func TestFloorIsTheEntropyOfTheTargets(t *testing.T) {
 	}
 }
 
-// Probabilities, entropy and what is drawn have to be one distribution.
+// Probabilities, entropy and draws must agree on one distribution.
 func TestRanksFollowZipf(t *testing.T) {
 	l := testLanguage(SyntheticConfig{Skew: 2}, 1)
 	sum := 1 + 1/4.0 + 1/9.0 + 1/16.0
@@ -130,7 +130,8 @@ func TestRanksFollowZipf(t *testing.T) {
 	}
 }
 
-// So skewed that the last ranks round to nothing: still a distribution.
+// With so much skew that the last ranks round to zero it is still a
+// distribution.
 func TestExtremeSkew(t *testing.T) {
 	l := testLanguage(SyntheticConfig{Vocab: 256, Successors: 256, Skew: 16}, 1)
 	sum := 0.0

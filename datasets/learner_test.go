@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// countModel is the simplest learner: it counts what followed each context of up
+// countModel is the simplest learner: it counts what follows each context of up
 // to n tokens, and smooths each order with the one below (Witten and Bell).
 type countModel struct {
 	vocab  int
@@ -48,7 +48,7 @@ func (m *countModel) prob(before []int32, token int32) float64 {
 	return p
 }
 
-// loss is the mean over the held-out split.
+// loss returns the mean loss over the held-out split.
 func (m *countModel) loss(t testing.TB, s *Synthetic) float64 {
 	b := mustBatch(t, s, HeldOut, 0, s.heldOut)
 	sum := 0.0
@@ -61,8 +61,9 @@ func (m *countModel) loss(t testing.TB, s *Synthetic) float64 {
 	return sum / float64(b.Count)
 }
 
-// A model of the language's order comes down to the floor, from above; one of a
-// lower order stays at ln S. Held-out noise is taken out with the ideal loss.
+// The loss of a model of the language's order falls to the floor; that of one
+// of a lower order stays at ln S. Subtracting the ideal loss removes the noise
+// of the held-out sequences.
 func TestCountingReachesTheFloorWithTheRightOrderOnly(t *testing.T) {
 	for _, c := range []SyntheticConfig{{HeldOut: 512}, {HeldOut: 512, Vocab: 16, Lag: 3, Skew: 2}} {
 		s := mustSynthetic(t, Config{Synthetic: c})

@@ -2,22 +2,22 @@ package datasets
 
 import "math"
 
-// linearModel is multinomial logistic regression of an image's values: a baseline
-// that says how much of a task needs no network. An image of more than 32 pixels
-// a side is reduced to at most that by averaging blocks.
+// linearModel is multinomial logistic regression on an image's values: a
+// baseline that shows how much of a task needs no network. An image of more
+// than 32 pixels a side is reduced to at most that by averaging blocks.
 //
-// It is trained on images as they are, without augmentation, by stochastic
-// gradient descent: an image a step, the step divided by the image's squared norm
-// (as normalised least mean squares has it) and shrinking to 0 by the end. It is
-// neither tuned nor trained until nothing changes, and takes a second or two:
-// linearPasses passes, or fewer where they would cost more than linearWork
-// multiplications or read more than linearValues values of pixels, and as many of
-// the held-out images as cost no more.
+// It is trained on images without augmentation, by stochastic gradient descent:
+// one image per step, with a rate that is divided by the image's squared norm
+// (as in normalised least mean squares) and falls to 0 at the end. It is
+// neither tuned nor trained to convergence, and takes a second or two:
+// linearPasses passes, or fewer if they would take more than linearWork
+// multiplications or read more than linearValues values of pixels, and as many
+// of the held-out images as take no more.
 type linearModel struct {
 	block    int // side of the blocks that are averaged
-	side     int // of what is left, in blocks
+	side     int // of the reduced image, in blocks
 	channels int
-	weights  [][]float32 // (classes, side*side*channels + 1), the last for a bias
+	weights  [][]float32 // (classes, side*side*channels + 1); the last is a bias
 }
 
 const (
@@ -28,7 +28,7 @@ const (
 	linearRate   = 0.1
 )
 
-// trainLinear is a pure function of the set.
+// trainLinear returns a model that is a pure function of the set.
 func trainLinear(s *ImageSet) *linearModel {
 	m := &linearModel{block: ceilDiv(s.size, linearSide), channels: s.channels, weights: make([][]float32, s.Vocab())}
 	m.side = s.size / m.block
@@ -47,7 +47,7 @@ func trainLinear(s *ImageSet) *linearModel {
 		}
 		class := in.read(Train, s.inEpoch(epoch, order.at(i)))
 		m.probabilities(p, in.features)
-		p[class]-- // now the gradient of the loss by the logits
+		p[class]-- // now the gradient of the loss with respect to the logits
 		rate := linearRate * (1 - float64(step)/float64(steps)) / float64(dot(in.features, in.features))
 		for c, g := range p {
 			axpy(float32(-rate*g), in.features, m.weights[c])
@@ -56,12 +56,12 @@ func trainLinear(s *ImageSet) *linearModel {
 	return m
 }
 
-// affordable is how many images may be looked at.
+// affordable returns the maximum number of images to process.
 func (m *linearModel) affordable(s *ImageSet) int {
 	return max(1, min(linearWork/(2*len(m.weights)*len(m.weights[0])), linearValues/s.elements()))
 }
 
-// score is the mean loss in nats and the accuracy on held-out images.
+// score returns the mean loss in nats and the accuracy on held-out images.
 func (m *linearModel) score(s *ImageSet) (loss, accuracy float64) {
 	held := s.examples[HeldOut]
 	n := min(held, m.affordable(s))
@@ -83,7 +83,7 @@ func (m *linearModel) score(s *ImageSet) (loss, accuracy float64) {
 	return loss / float64(n), accuracy / float64(n)
 }
 
-// probabilities are the softmax of the logits.
+// probabilities sets p to the softmax of the logits.
 func (m *linearModel) probabilities(p []float64, features []float32) {
 	top, sum := math.Inf(-1), 0.0
 	for c, w := range m.weights {
@@ -99,7 +99,7 @@ func (m *linearModel) probabilities(p []float64, features []float32) {
 	}
 }
 
-// linearInput reads images as a linear model sees them.
+// linearInput reads images in the form that a linear model takes.
 type linearInput struct {
 	set      *ImageSet
 	model    *linearModel
@@ -115,8 +115,8 @@ func (m *linearModel) newInput(s *ImageSet) *linearInput {
 	return in
 }
 
-// read fills features and returns the class. What does not fill a block, at the
-// right and below, is left out.
+// read fills features and returns the class. Pixels that do not fill a block,
+// at the right and at the bottom, are ignored.
 func (in *linearInput) read(split Split, i int) int32 {
 	class := in.set.pixels.read(split, i, in.pixels)
 	in.set.decode(in.values, in.pixels)
@@ -143,7 +143,7 @@ func (in *linearInput) read(split Split, i int) int32 {
 	return class
 }
 
-// dot adds up in four chains, which the processor runs side by side.
+// dot adds in four chains, which the processor runs in parallel.
 func dot(a, b []float32) float32 {
 	var s0, s1, s2, s3 float32
 	i := 0

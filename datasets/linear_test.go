@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The procedural task is not for a linear model.
+// A linear model does not solve the procedural task.
 func TestLinearModelFailsAtFigures(t *testing.T) {
 	s, err := NewSyntheticImages(Config{Images: ImageConfig{Size: 16}, SyntheticImages: SyntheticImagesConfig{Train: 2000}})
 	if err != nil {
@@ -23,7 +23,8 @@ func TestLinearModelFailsAtFigures(t *testing.T) {
 	}
 }
 
-// It does learn what is linear, from large images too, whose blocks it averages.
+// It does learn a linear task, also from large images, whose blocks it
+// averages.
 func TestLinearModelLearns(t *testing.T) {
 	for _, size := range []int{8, 70} {
 		s, err := NewSyntheticImages(Config{Images: ImageConfig{Size: 70}, SyntheticImages: SyntheticImagesConfig{Train: 300, HeldOut: 100, Classes: 3}})
@@ -50,7 +51,7 @@ func TestLinearModelLearns(t *testing.T) {
 	}
 }
 
-// brightRow has a class for each third of the rows, which is brighter.
+// brightRow has one class per third of the rows; that third is brighter.
 type brightRow struct{ size int }
 
 func (b brightRow) read(_ Split, i int, pixels []byte) int32 {

@@ -6,11 +6,11 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// meaning is what a sentence says, in no language: who does what to whom, where
-// and how, when, or that it is not so.
+// meaning is the content of a sentence, independent of language: who does what
+// to whom, where and how, when, or that it does not happen.
 type meaning struct {
 	subject  phrase
-	verb     int // the first half of the verbs takes an object, the other none
+	verb     int // the first half of the verbs takes an object, the second does not
 	tense    tense
 	negated  bool
 	object   *phrase
@@ -24,7 +24,7 @@ type phrase struct {
 	kind       phraseKind
 	head       int // the noun, name or pronoun
 	plural     bool
-	number     int // which numeral, -1: none; a numeral means plural
+	number     int // which numeral, -1: none; a numeral implies the plural
 	definite   bool
 	adjectives []int // up to two
 }
@@ -46,8 +46,9 @@ const (
 	tenses
 )
 
-// Words of a kind, but for nouns, verbs and adjectives, which the configuration
-// gives. The last half of the pronouns is plural.
+// Numbers of words of each kind, except nouns, verbs and adjectives, whose
+// numbers the configuration determines. The last half of the pronouns is
+// plural.
 const (
 	numNames       = 24
 	numAdverbs     = 8
@@ -56,8 +57,8 @@ const (
 	numPronouns    = 6
 )
 
-// wordSkew is the exponent of Zipf's law that nouns, verbs, adjectives and names
-// follow.
+// wordSkew is the exponent of Zipf's law that nouns, verbs, adjectives and
+// names follow.
 const wordSkew = 0.8
 
 // speaker draws meanings.
@@ -131,7 +132,7 @@ func (s *speaker) phrase(random *philox.Stream, subject bool) phrase {
 
 func oneIn(random *philox.Stream, n int) bool { return random.Intn(n) == 0 }
 
-// drawn is a rank of a cumulated distribution.
+// drawn returns a rank drawn from a cumulated distribution.
 func drawn(random *philox.Stream, cum []uint64) int {
 	u := uint64(random.Uint32())
 	rank, _ := slices.BinarySearch(cum[1:], u+1)

@@ -8,13 +8,13 @@ import (
 
 const mnistClasses = 10
 
-// OpenMNIST reads MNIST, or another data set of ten classes in its format (LeCun,
-// Cortes and Burges, The MNIST Database of Handwritten Digits): the files
-// train-images-idx3-ubyte and train-labels-idx1-ubyte, and for what is held out
-// the same with t10k instead of train. A dot may stand before idx instead of the
-// hyphen, and .gz at the end; a file that begins as gzip does is decompressed,
-// whatever its name. Images are square, all of one size, and have one channel;
-// classes are 0 to 9.
+// OpenMNIST reads MNIST, or another data set of ten classes in its format
+// (LeCun, Cortes and Burges, The MNIST Database of Handwritten Digits): the
+// files train-images-idx3-ubyte and train-labels-idx1-ubyte, and for the
+// held-out split the same with t10k instead of train. A dot may replace the
+// hyphen before idx, and .gz may follow; a file that begins as gzip does is
+// decompressed, whatever its name. Images are square, all of one size, and have
+// one channel; classes are 0 to 9.
 func OpenMNIST(dir string, c Config) (*ImageSet, error) {
 	if err := c.Images.validate(orDefault(c.Images.Size, 28)); err != nil {
 		return nil, err
@@ -49,12 +49,13 @@ func OpenMNIST(dir string, c Config) (*ImageSet, error) {
 	return newStoredSet(name, numbers(mnistClasses), size, 1, &images, c), nil
 }
 
-// idxFile is the file of one of the names that MNIST's files go by.
+// idxFile returns the existing one of the possible names of a file.
 func idxFile(dir, part, kind string) string {
 	return firstFile(dir, part+"-"+kind, part+"-"+kind+".gz", part+"."+kind, part+"."+kind+".gz")
 }
 
-// checkSquare looks at the shape of images; side is that of the ones before, or 0.
+// checkSquare checks the shape of images; side is that of the training images,
+// or 0.
 func checkSquare(shape []int, side int) error {
 	switch {
 	case shape[1] != shape[2]:
@@ -94,13 +95,13 @@ func readIDX(file string, dims int) (shape []int, data []byte, err error) {
 	return parseIDX(raw, dims, MaxText)
 }
 
-// idxHeader is the number of bytes before the elements.
+// idxHeader returns the number of bytes before the elements.
 func idxHeader(dims int) int { return 4 + 4*dims }
 
-// parseIDX takes an IDX file of bytes apart, gzip or not: two bytes 0, 8 for
-// unsigned bytes, the number of dimensions, and the dimensions, each four bytes,
-// the highest first. Bytes in errors are of the decompressed file, but for those
-// about the compression.
+// parseIDX parses an IDX file of bytes, compressed by gzip or not: two bytes 0,
+// 8 for unsigned bytes, the number of dimensions, and the dimensions, four
+// bytes each, the highest first. Offsets in errors are in the decompressed
+// file, except in errors about the compression.
 func parseIDX(raw []byte, dims int, limit int64) (shape []int, data []byte, err error) {
 	file, err := gunzip(raw, limit)
 	if err != nil {

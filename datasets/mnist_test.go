@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// idx is a file in the true format: bytes in the given dimensions.
+// idx returns a file in the real format: bytes in the given dimensions.
 func idx(data []byte, dims ...int) []byte {
 	file := []byte{0, 0, 8, byte(len(dims))}
 	for _, d := range dims {
@@ -20,7 +20,7 @@ func idx(data []byte, dims ...int) []byte {
 
 func gzipped(t testing.TB, data []byte) []byte { return []byte(zipped(t, string(data))) }
 
-// digits are n images of 9x9 pixels: pixel p of image i is 9i + p.
+// digits returns n images of 9x9 pixels: pixel p of image i is 9i + p.
 func digits(n int) []byte {
 	var data []byte
 	for i := range n {
@@ -44,7 +44,7 @@ func TestMNIST(t *testing.T) {
 	compressed, dotted := map[string][]byte{}, map[string][]byte{}
 	for name, data := range mnistFiles() {
 		compressed[name+".gz"] = gzipped(t, data)
-		dotted[strings.Replace(name, "-idx", ".idx", 1)] = gzipped(t, data) // its name does not say so
+		dotted[strings.Replace(name, "-idx", ".idx", 1)] = gzipped(t, data) // its name does not show that
 	}
 	for _, files := range []map[string][]byte{mnistFiles(), compressed, dotted} {
 		dir := writeFiles(t, files)
@@ -124,7 +124,7 @@ func TestMNISTErrors(t *testing.T) {
 	}
 	for _, c := range []struct {
 		data []byte
-		want string // in it
+		want string // substring of the error
 	}{
 		{short[:len(short)/2], ": gzip: ends in the middle, after "},
 		{short[:5], "byte 5: gzip: ends in the middle, after 0 decompressed bytes"},
@@ -148,14 +148,15 @@ func TestMNISTErrors(t *testing.T) {
 	}
 }
 
-// flipped is data with one byte changed.
+// flipped returns data with one byte changed.
 func flipped(data []byte, at int) []byte {
 	data = slices.Clone(data)
 	data[at] ^= 0xff
 	return data
 }
 
-// What decompresses to more than is allowed is refused before it is all there.
+// Data that decompresses to more than allowed is rejected before it is all in
+// memory.
 func TestGunzipLimit(t *testing.T) {
 	z := gzipped(t, make([]byte, 1000))
 	if out, err := gunzip(z, 1000); err != nil || len(out) != 1000 {
@@ -197,7 +198,7 @@ func FuzzIDX(f *testing.F) {
 	})
 }
 
-// Neither gzip nor an image size makes gigabytes of a small file.
+// Neither gzip nor an image size turns a small file into gigabytes.
 func TestMNISTIsBounded(t *testing.T) {
 	const images = "train-images-idx3-ubyte"
 	const n = 5000

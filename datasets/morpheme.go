@@ -8,19 +8,20 @@ import (
 
 // morphemes is the vocabulary of invented languages. Its pieces are whole
 // morphemes: stems, names and particles, which are words by themselves, and
-// prefixes and suffixes, which are spelled together with the word behind or
+// prefixes and suffixes, which are spelled together with the word after or
 // before them.
 //
-// The letters of a word say what it is made of, c a consonant and v a vowel:
+// The letters of a word show its parts, with c for a consonant and v for a
+// vowel:
 //
 //	vc cvcvc vc vc      prefix, stem, suffixes
 //	   cvcvcv vc vc     name, suffixes
 //	   cvc              particle
 //
-// An affix is therefore read off a word's length, and Decode(Encode(x)) is x for
-// every text in these languages.
+// A word's length therefore determines its affixes, and Decode(Encode(x)) is x
+// for every text in these languages.
 type morphemes struct {
-	pieces []string // of id - firstPiece; "-at" is a suffix, "at-" a prefix
+	pieces []string // by id - firstPiece; "-at" is a suffix, "at-" a prefix
 	ids    map[string]int32
 }
 
@@ -36,10 +37,10 @@ func (m *morphemes) add(piece string) int32 {
 	return id
 }
 
-// Size is the number of ids, special tokens included.
+// Size returns the number of ids, including special tokens.
 func (m *morphemes) Size() int { return int(firstPiece) + len(m.pieces) }
 
-// Piece is a morpheme, with a hyphen where it joins another.
+// Piece returns a morpheme, with a hyphen where it joins another.
 func (m *morphemes) Piece(id int32) string {
 	if id < firstPiece || int(id) >= m.Size() {
 		return special(id)
@@ -47,8 +48,8 @@ func (m *morphemes) Piece(id int32) string {
 	return m.pieces[id-firstPiece]
 }
 
-// Encode returns the morphemes of every word; a word with one that is not in the
-// vocabulary is Unknown.
+// Encode returns the morphemes of every word; a word that contains an unknown
+// one is Unknown.
 func (m *morphemes) Encode(text string) []int32 {
 	var ids []int32
 	for _, word := range strings.Fields(text) {
@@ -65,14 +66,14 @@ func (m *morphemes) Encode(text string) []int32 {
 	return ids
 }
 
-// cutWord is a word's pieces, if it is one of these languages.
+// cutWord returns the pieces of a word of these languages, nil for other words.
 func cutWord(word string) []string {
 	var pieces []string
 	rest := word
 	if len(rest) > 2 && strings.IndexByte(vowels, rest[0]) >= 0 {
 		pieces, rest = append(pieces, rest[:2]+"-"), rest[2:]
 	}
-	root := 5 // a stem: with its suffixes, of odd length
+	root := 5 // a stem: its length with suffixes is odd
 	switch {
 	case len(rest) == 3:
 		root = 3
@@ -92,7 +93,7 @@ func cutWord(word string) []string {
 // Decode returns the words of ids, see Vocabulary.
 func (m *morphemes) Decode(ids []int32) string {
 	var text strings.Builder
-	joined := true // to what is before: nothing at first, or a prefix
+	joined := true // to what precedes it: initially nothing, later a prefix
 	for _, id := range ids {
 		if id == End {
 			break
@@ -120,13 +121,13 @@ const (
 	consonants = "bcdfghjklmnpqrstvwxz"
 )
 
-// speller makes up morphemes in the sounds of one language. Stems, names and
-// particles are no other's; affixes are other than this language's.
+// speller makes up morphemes in the sounds of one language. Its stems, names
+// and particles are in no other language; its affixes differ from each other.
 type speller struct {
 	random     *philox.Stream
 	vowels     string
 	consonants string
-	taken      map[string]bool // by all languages
+	taken      map[string]bool // by any language
 	affixes    map[string]bool
 }
 
@@ -137,7 +138,7 @@ func newSpeller(random *philox.Stream, taken map[string]bool) *speller {
 	return s
 }
 
-// some is n of the letters.
+// some returns n of the letters.
 func some(random *philox.Stream, letters string, n int) string {
 	var out strings.Builder
 	for _, i := range permutation(random, len(letters))[:n] {
@@ -146,7 +147,7 @@ func some(random *philox.Stream, letters string, n int) string {
 	return out.String()
 }
 
-// spell draws letters of a pattern of c and v until they are not taken.
+// spell draws letters for a pattern of c and v until the word is not taken.
 func (s *speller) spell(pattern string, taken map[string]bool) string {
 	for {
 		word := make([]byte, len(pattern))

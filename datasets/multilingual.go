@@ -7,28 +7,28 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// multilingualHeldOut is how many pairs of each language are held out by default.
+// multilingualHeldOut is the default number of held-out pairs per language.
 const multilingualHeldOut = 200
 
-// NewMultilingual returns the synthetic-translation source: sentences in invented
-// languages, which differ in words, order of words and how they mark number,
-// tense, negation, definiteness and objects, and their translations into one
-// more. It is what GPipe's translation from 102 languages to English is about, in
-// small (Huang et al. 2019, section 5): some languages have many pairs, others
-// few (see MultilingualConfig.Skew).
+// NewMultilingual returns the synthetic-translation source: sentences in
+// invented languages, which differ in words, word order and the marking of
+// number, tense, negation, definiteness and objects, and their translations
+// into one more language. It is a small version of GPipe's translation from 102
+// languages to English (Huang et al. 2019, section 5): some languages have many
+// pairs, others few (see MultilingualConfig.Skew).
 //
-// A sentence is a meaning (drawn; see speaker) in the words and the grammar of a
-// language. Each language says all of it, so the translation is a function of
-// the source's sentence, without an error; but not word by word: the target's
-// order is no other's, its nouns fall into classes that articles, adjectives and
-// plurals agree with and that no source shows, and its verbs agree with the
-// subject. Names are the same everywhere; no other stem or particle is in two
-// languages, and affixes may be alike by chance.
+// A sentence expresses a meaning (drawn; see speaker) in the words and the
+// grammar of a language. Each language expresses all of it, so the translation
+// is a function of the source's sentence, without exception; but it is not word
+// by word: the target has a word order of its own, its nouns have classes with
+// which articles, adjectives and plurals agree and which no source shows, and
+// its verbs agree with the subject. Names are the same everywhere; no other
+// stem or particle is in two languages, and affixes may coincide by chance.
 //
-// The held-out sentences say the same in every language, so that scores can be
-// compared, each something else; and the training part of no language has any of
-// them. Which grammar has which corpus, all words and all sentences are drawn by
-// the seed. A larger Pairs adds to the corpora that a smaller one has.
+// The held-out sentences have the same meanings in every language, all
+// different, so that scores are comparable; no language has any of them in its
+// training part. The seed determines which grammar has which corpus, all words
+// and all sentences. A larger Pairs extends the corpora of a smaller one.
 func NewMultilingual(c Config) (*Translation, error) {
 	if err := c.validateTranslation(); err != nil {
 		return nil, err
@@ -47,13 +47,13 @@ func NewMultilingual(c Config) (*Translation, error) {
 	return newTranslation("synthetic-translation", w.sourceWords, w.targetWords, corpora, c)
 }
 
-// world is some languages and what there is to be said.
+// world is a set of languages and the means to draw their sentences.
 type world struct {
 	seed                     uint64
 	speaker                  *speaker
 	tongues                  []*tongue // the one with the largest corpus first
 	target                   *tongue
-	sourceWords, targetWords *morphemes // one if shared
+	sourceWords, targetWords *morphemes // one and the same if shared
 }
 
 func newWorld(c Config) *world {
@@ -68,7 +68,8 @@ func newWorld(c Config) *world {
 	for range numNames {
 		names = append(names, speller.name())
 	}
-	// The target comes first, and so does not depend on how many there are.
+	// The target comes first, so that it does not depend on the number of
+	// languages.
 	w.target = newTongue(targetTypology, c.Multilingual.Nouns, names, spell(targetTypology.name), w.targetWords)
 	which := permutation(w.stream("typologies", 0), len(typologies))
 	for _, i := range which[:c.Multilingual.Languages] {
@@ -110,8 +111,8 @@ func (w *world) heldOut(n int) []saying {
 	return held
 }
 
-// corpus is n pairs of a language, none of them held out, and behind them those
-// that are.
+// corpus returns n pairs of a language, none of them held out, followed by
+// those that are.
 func (w *world) corpus(g *tongue, n int, held []saying) corpus {
 	from := corpus{name: g.name, heldOut: len(held)}
 	add := func(s *saying, random *philox.Stream) {

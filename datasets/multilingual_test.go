@@ -18,7 +18,7 @@ func mustMultilingual(t testing.TB, c Config) *Translation {
 	return s
 }
 
-// small is a task that takes no time.
+// smallTask is a task that takes almost no time.
 func smallTask() Config {
 	return Config{Seed: 2, Translation: TranslationConfig{HeldOut: 20}, Multilingual: MultilingualConfig{Languages: 4, Pairs: 300, Nouns: 8}}
 }
@@ -49,8 +49,8 @@ func TestMultilingualSizes(t *testing.T) {
 	}
 }
 
-// A golden pair: a change of the generator changes every recorded run, and has to
-// be a decision.
+// A golden pair: changing the generator changes every recorded run, so it must
+// be deliberate.
 func TestMultilingualGolden(t *testing.T) {
 	s := mustMultilingual(t, Config{Seed: 1})
 	p := s.Pairs(0, Train)[0]
@@ -88,7 +88,8 @@ func TestHeldOutSentencesAreNew(t *testing.T) {
 	}
 }
 
-// A larger corpus begins like a smaller one, and so do more languages.
+// A larger corpus begins like a smaller one, and more languages leave the
+// others as they are.
 func TestMultilingualGrows(t *testing.T) {
 	c := smallTask()
 	small := mustMultilingual(t, c)
@@ -107,7 +108,7 @@ func TestMultilingualGrows(t *testing.T) {
 			}
 		}
 	}
-	// Neither size nor number decides which languages they are.
+	// Neither sizes nor their number determine which languages they are.
 	c.Seed++
 	other := mustMultilingual(t, c)
 	if reflect.DeepEqual(other.Pairs(0, Train)[0].TargetText, more.Pairs(0, Train)[0].TargetText) {
@@ -136,7 +137,8 @@ func TestMultilingualSharedVocabulary(t *testing.T) {
 	}
 }
 
-// Copying and looking up words stay far below, for every grammar and some seeds.
+// Copying and looking words up score far lower, for every grammar and several
+// seeds.
 func TestBaselinesStayFarBelow(t *testing.T) {
 	highest := map[string]float64{}
 	seeds, sentences := uint64(2), 3000
@@ -161,7 +163,7 @@ func TestBaselinesStayFarBelow(t *testing.T) {
 	t.Logf("highest: %v", highest)
 }
 
-// How far one gets without the source.
+// The best loss without the source.
 func TestTargetIsNotGuessable(t *testing.T) {
 	s := mustMultilingual(t, Config{})
 	y, err := s.Yardsticks()
@@ -230,7 +232,7 @@ func ExampleNewMultilingual() {
 	pairs := s.Pairs(0, HeldOut)[:3]
 	b := s.Collate(pairs)
 	fmt.Println("source", b.Inputs[0].Shape, "lengths", b.Inputs[1].I32, "target", b.Inputs[2].Shape)
-	perfect := pairs[0].Target // what a network is to come up with
+	perfect := pairs[0].Target // stands for a network's output
 	var score BLEU
 	score.Add(s.Target().Decode(perfect), pairs[0].TargetText)
 	fmt.Println(pairs[0].SourceText, "->", s.Target().Decode(perfect), score.Score())

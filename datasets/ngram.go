@@ -10,31 +10,32 @@ import (
 
 // NGram is a byte n-gram model with interpolated modified Kneser-Ney smoothing
 // (Chen and Goodman, An Empirical Study of Smoothing Techniques for Language
-// Modeling, TR-10-98, section 3.2): the baseline that a network on a text has to
-// beat. On English, source code and licences its 5-gram took 2 to 8% fewer bits
-// per byte than Witten-Bell's and than absolute discounting of plain counts; up
+// Modeling, TR-10-98, section 3.2): the baseline for a network on a text. On
+// English, source code and licences its 5-gram took 2 to 8% fewer bits per byte
+// than Witten-Bell smoothing and than absolute discounting of plain counts; up
 // to n = 3, the three were within 1%.
 //
 // The probability of w after the context h of k-1 bytes is
 //
 //	p(w|h) = (c(hw) - D(c(hw)) + (D1 N1(h) + D2 N2(h) + D3 N3+(h)) p(w|h')) / c(h)
 //
-// where h' is h without its first byte, Ni(h) the number of bytes seen i times
-// after h, N3+ that of those seen three times or more, and c(h) the sum of
-// c(hw). At order n, c counts occurrences. At a lower one it counts the
-// different bytes that precede, the start of the text being one more such byte:
-// a lower order is asked only where the higher ones know little, and there
-// matters in how many contexts a byte occurs, not how often. Below order 1 all
-// 256 bytes are equal. A context that was never seen leaves p(w|h').
+// where h' is h without its first byte, Ni(h) is the number of bytes seen i
+// times after h, N3+ that of bytes seen three times or more, and c(h) the sum
+// of c(hw). At order n, c counts occurrences. At a lower order it counts the
+// different preceding bytes, where the start of the text is one more such byte:
+// a lower order matters only where the higher ones have seen little, and there
+// the number of contexts of a byte matters, not its frequency. Below order 1
+// all 256 bytes are equal. After a context that was never seen p(w|h) is
+// p(w|h').
 type NGram struct {
 	levels []level // of order 1..n
 }
 
-// maxNGram keeps contexts within 32 bits.
+// maxNGram limits contexts to 32 bits.
 const maxNGram = 5
 
-// TrainNGram counts a text. n is 1 to 5, the text at least n bytes long.
-// Memory is in proportion to the number of different n-grams.
+// TrainNGram counts a text. n is 1 to 5, and the text has at least n bytes. The
+// memory is proportional to the number of different n-grams.
 func TrainNGram(n int, text []byte) (*NGram, error) {
 	if n < 1 || n > maxNGram {
 		return nil, fmt.Errorf("n-gram model of order %d, want 1 to %d", n, maxNGram)
@@ -53,10 +54,10 @@ func TrainNGram(n int, text []byte) (*NGram, error) {
 	return m, nil
 }
 
-// gram is up to five bytes, the oldest the most significant.
+// gram is up to five bytes, the oldest one the most significant.
 type gram uint64
 
-// keep is the last k bytes of g.
+// keep returns the last k bytes of g.
 func (g gram) keep(k int) gram { return g & (1<<(8*k) - 1) }
 
 // occurrences counts the n-grams of a text.
@@ -79,7 +80,7 @@ func continuations(longer map[gram]uint32, k int, text []byte) map[gram]uint32 {
 	for g := range longer {
 		counts[g.keep(k)]++
 	}
-	var first gram // has the start of the text before it
+	var first gram // its predecessor is the start of the text
 	for _, b := range text[:k] {
 		first = first<<8 | gram(b)
 	}
@@ -87,11 +88,11 @@ func continuations(longer map[gram]uint32, k int, text []byte) map[gram]uint32 {
 	return counts
 }
 
-// Order is n.
+// Order returns n.
 func (m *NGram) Order() int { return len(m.levels) }
 
-// Prob is the probability of a byte after a context, of which the last n-1
-// bytes matter; fewer are used as they are.
+// Prob returns the probability of a byte after a context, of which only the
+// last n-1 bytes matter; it may be shorter.
 func (m *NGram) Prob(context []byte, b byte) float64 {
 	var h gram
 	for _, c := range context[max(0, len(context)-(m.Order()-1)):] {
@@ -106,14 +107,14 @@ func (m *NGram) prob(context gram, known int, b byte) float64 {
 	for k := range known + 1 {
 		seen := m.levels[k].interpolate(context.keep(k), b, &p)
 		if !seen {
-			break // nor was any longer one
+			break // longer contexts were not seen either
 		}
 	}
 	return p
 }
 
-// Bits is the mean number of bits per byte of a text that follows a context. An
-// empty text has 0.
+// Bits returns the mean number of bits per byte of a text that follows a
+// context, 0 for an empty text.
 func (m *NGram) Bits(context, text []byte) float64 {
 	if len(text) == 0 {
 		return 0
@@ -133,7 +134,7 @@ func (m *NGram) Bits(context, text []byte) float64 {
 	return sum / float64(len(text))
 }
 
-// level is the statistics of one order.
+// level has the statistics of one order.
 type level struct {
 	contexts map[gram]row
 	symbols  []byte // of all rows, ascending in each
@@ -141,9 +142,9 @@ type level struct {
 	discount [4]float64 // by count; the last for 3 and more
 }
 
-// row is what was seen after one context.
+// row describes what was seen after one context.
 type row struct {
-	first, n int     // its place in symbols and counts
+	first, n int     // its range in symbols and counts
 	total    float64 // sum of its counts
 	rest     float64 // probability that discounts leave to the lower order
 }
@@ -174,8 +175,8 @@ func newLevel(counts map[gram]uint32) level {
 	return l
 }
 
-// interpolate replaces p, the lower order's probability of b, by this order's. It
-// reports whether the context was seen; if not, p stays.
+// interpolate replaces p, the lower order's probability of b, by this order's.
+// It reports whether the context was seen; if not, p is unchanged.
 func (l *level) interpolate(context gram, b byte, p *float64) bool {
 	r, seen := l.contexts[context]
 	if !seen {
@@ -189,11 +190,11 @@ func (l *level) interpolate(context gram, b byte, p *float64) bool {
 	return true
 }
 
-// discounts are Chen and Goodman's estimates (equation 26) from the numbers of
-// grams that were counted once to four times. Where these are too few for an
-// estimate of Di that lies above 0 and below i, it is i/2, as in KenLM (Heafield,
-// WMT 2011). Each stands alone, and D1 may be 1: where nearly all grams occur
-// once, as in noise, that is the truth, and it matters most.
+// discounts returns Chen and Goodman's estimates (equation 26) from the numbers
+// of grams that were counted once to four times. If these are too few for an
+// estimate of Di above 0 and below i, it is i/2, as in KenLM (Heafield, WMT
+// 2011). Each is decided separately, and D1 may be 1: if nearly all grams occur
+// once, as in noise, that is correct, and it matters most.
 func discounts(counts map[gram]uint32) [4]float64 {
 	var n [5]float64
 	for _, c := range counts {
@@ -205,7 +206,7 @@ func discounts(counts map[gram]uint32) [4]float64 {
 	var d [4]float64
 	for i := 1; i <= 3; i++ {
 		d[i] = float64(i) - float64(i+1)*y*n[i+1]/n[i]
-		// Written so that it is false also for 0/0.
+		// Written such that it is false for 0/0, too.
 		if ok := d[i] > 0 && (d[i] < float64(i) || i == 1); !ok {
 			d[i] = float64(i) / 2
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// bruteProb is the model straight from its definition: counts are found by
+// bruteProb is the model directly from its definition: counts are found by
 // searching the text, nothing is stored, and the recursion goes down, not up.
 func bruteProb(text, context string, n int, b byte) float64 {
 	context = context[max(0, len(context)-(n-1)):]
@@ -18,7 +18,7 @@ func bruteLevel(text string, n int, context string, k int, b byte) float64 {
 	if k == 0 {
 		return 1.0 / 256
 	}
-	var seen [257]int // bytes by how often they follow the context, up to
+	var seen [257]int // number of bytes by how often they follow the context, up to
 	total, rest := 0, 0.0
 	d := bruteDiscounts(text, n, k)
 	for w := range 256 {
@@ -45,8 +45,8 @@ func bruteLevel(text string, n int, context string, k int, b byte) float64 {
 	return p
 }
 
-// bruteCount is how often a gram occurs, or at an order below n after how many
-// different bytes, the start of the text counting as one.
+// bruteCount returns how often a gram occurs, or at an order below n after how
+// many different bytes, with the start of the text as one.
 func bruteCount(text string, n int, gram string) int {
 	before := map[string]bool{}
 	occurrences := 0
@@ -137,7 +137,8 @@ func TestNGramProbabilitiesSumToOne(t *testing.T) {
 	}
 }
 
-// contexts are some that the text has and some that it has not, short and long.
+// contexts returns some that occur in the text and some that do not, short and
+// long.
 func contexts(text string) []string {
 	out := []string{"", "a", "z", "qqqqqq", "\xff\x00", "zthe ", "thez"}
 	for i := 0; i < min(len(text), 60); i += 5 {
@@ -150,9 +151,9 @@ func contexts(text string) []string {
 	return out
 }
 
-// "abab", order 2. Bigrams: ab twice and ba once, so Y = 1/3 and D1 = 1/3; for D2
-// there is too little, so 1. Order 1 counts different predecessors: a has the
-// start and b, b has a; the discounts are the same. So p(a) = (2-1)/3 +
+// "abab", order 2. Bigrams: ab twice and ba once, so Y = 1/3 and D1 = 1/3; for
+// D2 there are too few, so it is 1. Order 1 counts different predecessors: a
+// has the start and b, b has a; the discounts are the same. So p(a) = (2-1)/3 +
 // (1+1/3)/3/256, p(a|b) = (1-1/3)/1 + 1/3 p(a), and p(a|a) = 1/2 p(a).
 func TestNGramByHand(t *testing.T) {
 	m, err := TrainNGram(2, []byte("abab"))
@@ -219,7 +220,7 @@ func TestBitsIsTheMeanOfProb(t *testing.T) {
 	}
 }
 
-// A context that is too short is not one that begins with zeros.
+// A context that is too short differs from one that begins with zeros.
 func TestBitsBeginWithoutContext(t *testing.T) {
 	text := []byte("\x00\x00b\x00\x00b\x00\x00b")
 	m, err := TrainNGram(3, text)
@@ -236,7 +237,7 @@ func TestBitsBeginWithoutContext(t *testing.T) {
 	}
 }
 
-// Bytes that no model can predict: no model of them claims to.
+// Bytes that no model can predict: the model's loss shows that.
 func TestNGramOfNoise(t *testing.T) {
 	s := mustSynthetic(t, Config{SeqLen: 2, Synthetic: SyntheticConfig{Vocab: 256, Successors: 256}})
 	var text []byte

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// MaxText is the size in bytes up to which a text is read: 1 GiB, all of it in
-// memory, so that nobody who writes to the file can change a run.
+// MaxText is the maximum size of a text in bytes: 1 GiB. All of it is read into
+// memory, so that a later change of the file does not affect a run.
 const MaxText = 1 << 30
 
 // Open returns the source that a specification names. For language models it is
 // "synthetic" or "text:FILE"; for translation "synthetic-translation" or
 // "parallel:SRC,TGT[,SRC2,TGT2...]", with two files for each source language,
-// whose names then cannot have commas in them; for images, then an Images,
-// "synthetic-images", "cifar10:DIR", "cifar100:DIR", "mnist:DIR" or "images:DIR". An
-// error is one line.
+// whose names then cannot contain commas; for images (the source is then an
+// Images) "synthetic-images", "cifar10:DIR", "cifar100:DIR", "mnist:DIR" or
+// "images:DIR". An error is one line.
 func Open(spec string, c Config) (Source, error) {
 	kind, argument, err := parse(spec)
 	if err != nil {
@@ -25,16 +25,16 @@ func Open(spec string, c Config) (Source, error) {
 	return kinds[kind].open(argument, c)
 }
 
-// NamesFiles tells whether a specification names files that can be at fault, and is
-// not wrong by itself.
+// NamesFiles reports whether a specification is valid and names files, which
+// may then be the cause of an error.
 func NamesFiles(spec string) bool {
 	_, argument, err := parse(spec)
 	return err == nil && argument != ""
 }
 
-// kinds are what a specification can begin with.
+// kinds lists the possible beginnings of a specification.
 var kinds = map[string]struct {
-	argument string // what has to follow a colon; "" for nothing
+	argument string // what must follow a colon; "" for nothing
 	open     func(argument string, c Config) (Source, error)
 }{
 	"synthetic":             {"", source(func(_ string, c Config) (*Synthetic, error) { return NewSynthetic(c) })},
@@ -48,7 +48,8 @@ var kinds = map[string]struct {
 	"images":                {"DIR", source(OpenImages)},
 }
 
-// source makes a Source of what a constructor returns: a nil *Text is no nil Source.
+// source makes a Source of a constructor's result: a nil *Text is not a nil
+// Source.
 func source[S Source](open func(string, Config) (S, error)) func(string, Config) (Source, error) {
 	return func(argument string, c Config) (Source, error) {
 		s, err := open(argument, c)
@@ -59,11 +60,12 @@ func source[S Source](open func(string, Config) (S, error)) func(string, Config)
 	}
 }
 
-// accepted is what Open takes.
+// accepted describes what Open accepts.
 const accepted = "want synthetic or text:FILE, for translation synthetic-translation or parallel:SRC,TGT, " +
 	"or for images synthetic-images, cifar10:DIR, cifar100:DIR, mnist:DIR or images:DIR"
 
-// parse splits a specification into its kind and what follows the first colon.
+// parse splits a specification into its kind and the text after the first
+// colon.
 func parse(spec string) (kind, argument string, err error) {
 	kind, argument, colon := strings.Cut(spec, ":")
 	k, known := kinds[kind]
@@ -88,10 +90,10 @@ func OpenText(file string, c Config) (*Text, error) {
 	name := "text:" + printable(file)
 	text, err := files.Read(file, files.Kind{What: "a readable file", Bytes: MaxText})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, files.Reason(err)) // the path is in the name already
+		return nil, fmt.Errorf("%s: %w", name, files.Reason(err)) // the name includes the path already
 	}
 	return NewText(name, text, c)
 }
 
-// printable is a name as it can stand in a message of one line.
+// printable returns a name in a form that fits into a message of one line.
 func printable(s string) string { return files.Printable(s) }

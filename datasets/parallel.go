@@ -12,29 +12,29 @@ import (
 	"unicode/utf8"
 )
 
-// MaxLine is the length in bytes up to which a line of a parallel text is read.
+// MaxLine is the maximum length of a line of a parallel text in bytes.
 const MaxLine = 1 << 16
 
-// MaxLines is how many lines of a parallel text are read: a line takes memory also
-// where hardly anything is in it.
+// MaxLines is the maximum number of lines of a parallel text: a line takes
+// memory even if it is nearly empty.
 const MaxLines = 5_000_000
 
-// OpenParallel reads aligned texts: files holds, for each language, the file of
-// its sentences and that of their translations, line by line. See Translation
-// for what it makes of them, TranslationConfig for what can be chosen.
+// OpenParallel reads aligned texts: files has, for each language, the file of
+// its sentences and that of their translations, line by line. Translation
+// describes the source, and TranslationConfig its options.
 //
-// Files are UTF-8, plain or compressed by gzip, which their first bytes tell.
-// White space separates words (a carriage return is some, too) and a byte order
-// mark at the beginning is skipped; nothing else is normalised. A line that is
-// empty in both files is left out; one that is empty in one of them only is an
-// error, as are another number of lines, a byte 0, a sequence that is no UTF-8, a
-// line of more than MaxLine bytes, a file of more than MaxText or MaxLines lines and
-// gzip that makes far more of its bytes than text does. A language
-// goes by the name of its first file, without the directory if that is enough
-// to tell it apart.
+// Files are UTF-8, plain or compressed by gzip, which is recognised by their
+// first bytes. White space, including carriage returns, separates words, and a
+// byte order mark at the beginning is skipped; there is no other normalisation.
+// A line that is empty in both files is left out. It is an error if a line is
+// empty in only one of them, if the numbers of lines differ, if a file contains
+// a byte 0 or is not UTF-8, if a line has more than MaxLine bytes, a file more
+// than MaxText bytes or MaxLines lines, or if gzip expands far more than text
+// does. A language has the name of its first file, without the directory if
+// that is unique.
 //
 // The last pairs of each language are held out. Byte-pair vocabularies are
-// learned from the training part: one of all languages' sentences and one of all
+// learnt from the training part: one of all languages' sentences and one of all
 // their translations, or one of both (TranslationConfig.Shared).
 func OpenParallel(files []string, c Config) (*Translation, error) {
 	if err := c.validateTranslation(); err != nil {
@@ -68,8 +68,8 @@ func OpenParallel(files []string, c Config) (*Translation, error) {
 	return newTranslation("parallel:"+strings.Join(printed, ","), source, target, corpora, c)
 }
 
-// languageNames are the first files' base names, or where two are the same, their
-// paths.
+// languageNames returns the first files' base names, or their paths if two are
+// the same.
 func languageNames(files []string) ([]string, error) {
 	var names []string
 	paths, bases := map[string]bool{}, map[string]int{}
@@ -90,7 +90,7 @@ func languageNames(files []string) ([]string, error) {
 	return names, nil
 }
 
-// readCorpus reads and aligns two files. heldOut 0 stands for the default.
+// readCorpus reads and aligns two files. heldOut 0 means the default.
 func readCorpus(name, source, target string, heldOut int) (corpus, error) {
 	from := corpus{name: name}
 	a, err := readLines(source)
@@ -107,7 +107,7 @@ func readCorpus(name, source, target string, heldOut int) (corpus, error) {
 			longer, shorter = target, source
 		}
 		common := min(len(a), len(b))
-		return from, fmt.Errorf("parallel: %s:%d: no line beside it: %d lines, but %d in %s, want the same number",
+		return from, fmt.Errorf("parallel: %s:%d: no matching line: %d lines, but %d in %s, want the same number",
 			printable(longer), common+1, max(len(a), len(b)), common, printable(shorter))
 	}
 	for i := range a {
@@ -137,7 +137,7 @@ func emptyBeside(empty, other string, line int) error {
 	return fmt.Errorf("parallel: %s:%d: empty, but not in %s: want a line in both or in neither", printable(empty), line+1, printable(other))
 }
 
-// readLines reads a file's lines, their words one space apart.
+// readLines reads a file's lines, with single spaces between words.
 func readLines(file string) ([]string, error) {
 	lines, err := func() ([]string, error) {
 		f, err := files.Open(file, textKind)
@@ -164,12 +164,12 @@ func readLines(file string) ([]string, error) {
 	return nil, fmt.Errorf("parallel: %s: %w, want %v", printable(file), err, textKind)
 }
 
-// textKind is what a file of parallel text is read as.
+// textKind is the kind of file of a parallel text.
 var textKind = files.Kind{What: "a text, plain or gzip,", Bytes: MaxText}
 
-// lineError is what is wrong in a line.
+// lineError is an error in a line.
 type lineError struct {
-	line, column int // from 1; column 0: all of it
+	line, column int // from 1; column 0: the whole line
 	err          error
 }
 
@@ -189,7 +189,7 @@ var (
 	errCutShort = errors.New("gzip: ends in the middle")
 )
 
-// textLimits are how large a text may be.
+// textLimits are the limits of a text.
 type textLimits struct {
 	text  int64 // bytes, after decompression
 	line  int   // bytes of a line
@@ -202,7 +202,7 @@ func parseLines(r io.Reader, most textLimits) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A line comes with its end and, the first, with a byte order mark.
+	// A line includes its end and, if it is the first, a byte order mark.
 	in := bufio.NewReaderSize(text, max(most.line+len("\n")+len(byteOrderMark), 16))
 	var lines []string
 	var size int64
@@ -237,7 +237,7 @@ func parseLines(r io.Reader, most textLimits) ([]string, error) {
 
 const byteOrderMark = "\uFEFF"
 
-// plain decompresses what begins as gzip does.
+// plain decompresses data that begins as gzip does.
 func plain(r io.Reader) (io.Reader, error) {
 	in := bufio.NewReader(r)
 	magic, err := in.Peek(2)
@@ -254,7 +254,7 @@ func plain(r io.Reader) (io.Reader, error) {
 	return z, nil
 }
 
-// cutShort says in plainer words that there should have been more.
+// cutShort replaces the error of a truncated file by a plainer one.
 func cutShort(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errCutShort
@@ -262,8 +262,7 @@ func cutShort(err error) error {
 	return files.Reason(err)
 }
 
-// checkLine finds the first thing that text does not have. The column counts
-// bytes.
+// checkLine finds the first invalid byte of a line. The column counts bytes.
 func checkLine(line []byte) *lineError {
 	for i := 0; i < len(line); {
 		r, size := utf8.DecodeRune(line[i:])
@@ -278,7 +277,7 @@ func checkLine(line []byte) *lineError {
 	return nil
 }
 
-// learnVocabularies learns from the training part, of all languages together.
+// learnVocabularies learns from the training parts of all languages together.
 func learnVocabularies(corpora []corpus, c TranslationConfig) (source, target *BPE) {
 	sources, targets := map[string]int{}, map[string]int{}
 	if c.Shared {

@@ -44,7 +44,8 @@ func zipped(t testing.TB, text string) string {
 	return b.String()
 }
 
-// lines are n of a text, the i-th with its number spelled by repeated words.
+// lines returns n lines of a text, the i-th with its number expressed by
+// repeated words.
 func lines(n int, word string) string {
 	var out strings.Builder
 	for i := range n {
@@ -97,8 +98,8 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// A byte order mark, carriage returns, any white space, a last line without an
-// end and compression change nothing.
+// A byte order mark, carriage returns, other white space, a last line without
+// an end and compression change nothing.
 func TestParallelWritings(t *testing.T) {
 	want := mustParallel(t, textFiles(t, lines(40, "uno"), lines(40, "one")), Config{})
 	for name, change := range map[string]func(string) string{
@@ -124,7 +125,7 @@ func TestParallelWritings(t *testing.T) {
 	}
 }
 
-// Several languages, of which one is compressed.
+// Several languages, one of them compressed.
 func TestParallelLanguages(t *testing.T) {
 	texts := []string{lines(100, "uno"), lines(100, "one"), zipped(t, lines(30, "eins")), lines(30, "one")}
 	paths := textFiles(t, texts...)
@@ -146,7 +147,7 @@ func TestParallelLanguages(t *testing.T) {
 	if s := mustParallel(t, paths, c); s.Source() != s.Target() || s.Vocab() != s.SourceVocab() || s.Target().Decode(s.Target().Encode("uno")) != "uno" {
 		t.Error("vocabularies are not shared")
 	}
-	// The same through Open, whose separator is a comma.
+	// The same through Open, where the separator is a comma.
 	opened, err := Open("parallel:"+strings.Join(paths, ","), c)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +157,7 @@ func TestParallelLanguages(t *testing.T) {
 	}
 }
 
-// Base names, but paths where they are needed.
+// Base names, or paths where necessary.
 func TestLanguageNames(t *testing.T) {
 	for _, c := range []struct {
 		files, want []string
@@ -173,8 +174,8 @@ func TestLanguageNames(t *testing.T) {
 	}
 }
 
-// What is held out does not shape the vocabulary, and can have letters unknown
-// to it.
+// The held-out part does not influence the vocabulary, and may have letters
+// that are unknown to it.
 func TestParallelVocabularyIsOfTheTrainingPart(t *testing.T) {
 	text := lines(30, "uno") + strings.Repeat("żółw\n", 3)
 	s := mustParallel(t, textFiles(t, text, text), Config{Translation: TranslationConfig{HeldOut: 3, Vocab: 30}})
@@ -202,20 +203,20 @@ func TestParallelErrors(t *testing.T) {
 	cut := zipped(t, lines(5000, "uno"))
 	for _, c := range []struct {
 		source, target string
-		want           string // A and B for the files
+		want           string // A and B stand for the files
 	}{
 		{"", ok, "parallel: A: empty, want a text, plain or gzip, of up to 1024 MiB"},
 		{ok, "", "parallel: B: empty, want a text, plain or gzip, of up to 1024 MiB"},
 		{ok, zipped(t, ""), "parallel: B: empty, want a text, plain or gzip, of up to 1024 MiB"},
-		{ok, ok + "six\n", "parallel: B:5: no line beside it: 5 lines, but 4 in A, want the same number"},
-		{ok + "six\nseven", ok, "parallel: A:5: no line beside it: 6 lines, but 4 in B, want the same number"},
+		{ok, ok + "six\n", "parallel: B:5: no matching line: 5 lines, but 4 in A, want the same number"},
+		{ok + "six\nseven", ok, "parallel: A:5: no matching line: 6 lines, but 4 in B, want the same number"},
 		{"one\n\nthree\n", "one\ntwo\nthree\n", "parallel: A:2: empty, but not in B: want a line in both or in neither"},
 		{"one\ntwo\nthree\n", "one\ntwo\n \t\n", "parallel: B:3: empty, but not in A: want a line in both or in neither"},
 		{"one\nt\x00o\n", "one\ntwo\n", "parallel: A:2:2: a byte 0, want UTF-8 text"},
 		{"one\ntwo\n", "one\ntw\xffo\n", "parallel: B:2:3: not UTF-8, want UTF-8 text"},
 		{"one\ntwo\n", zipped(t, "o\xed\xa0\x80ne\ntwo\n"), "parallel: B:1:2: not UTF-8, want UTF-8 text"},
 		{"\xff\xfeo\x00n\x00e\x00", ok, "parallel: A:1:1: not UTF-8, want UTF-8 text"},
-		{"one\n" + long + "\n", "one\ntwo\n", ""}, // just
+		{"one\n" + long + "\n", "one\ntwo\n", ""}, // exactly the limit
 		{"one\n" + long + "x\n", ok, "parallel: A:2: line too long, want at most 65536 bytes"},
 		{"one\n" + long + long, ok, "parallel: A:2: line too long, want at most 65536 bytes"},
 		{"\x1f\x8bnonsense, not gzip", ok, "parallel: A: gzip: invalid header, want a text, plain or gzip, of up to 1024 MiB"},
@@ -278,7 +279,7 @@ func FuzzLines(f *testing.F) {
 	for _, text := range []string{
 		"", "a", "a\nb", "a\n\nb\r\n", "\uFEFFa b\n", "\x1f\x8b", "a\x00", "\xff", "\n\n\n", "0123456789", " \u00A0\u2003x\u2028y ",
 		zipped(f, "a\nb\n"), zipped(f, "a\nb\n")[:15], zipped(f, "\uFEFFa") + "x",
-		strings.Repeat("\n", 199) + "a", // as long as a text may be, without its last end
+		strings.Repeat("\n", 199) + "a", // as long as a text may be, without its last line end
 	} {
 		f.Add([]byte(text))
 	}
@@ -300,8 +301,8 @@ func FuzzLines(f *testing.F) {
 		if bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
 			return
 		}
-		// What is plain has as many lines as it has ends, and one more if it does not
-		// close with one.
+		// A plain text has as many lines as line ends, and one more if it does
+		// not end with one.
 		want := bytes.Count(text, []byte("\n"))
 		if len(text) > 0 && text[len(text)-1] != '\n' {
 			want++
@@ -309,7 +310,8 @@ func FuzzLines(f *testing.F) {
 		if len(got) != want || len(text) > limit {
 			t.Fatalf("%q has lines %q, want %d", text, got, want)
 		}
-		// A mark that was second is now first; the last line may have got its end.
+		// A mark that was second may now be first; the last line may now have
+		// an end.
 		if len(got) > 0 && !strings.HasPrefix(again, byteOrderMark) {
 			if second, err := parseLines(strings.NewReader(again), textLimits{limit + 1, longest, limit}); err != nil || !slices.Equal(second, got) {
 				t.Fatalf("%q, then %q: %v", got, second, err)
@@ -352,11 +354,11 @@ func ExampleOpenParallel() {
 	// {Name:text.de Train:36 HeldOut:4 Dropped:0 Cut:0 Empty:0 Share:1}
 	// [die</w>][k][atze</w>][s][chläft</w>][</s>]
 	// the cat sleeps
-	// parallel: text.en:41: no line beside it: 41 lines, but 40 in text.de, want the same number
+	// parallel: text.en:41: no matching line: 41 lines, but 40 in text.de, want the same number
 }
 
-// What little gzip makes too much text, and too many lines, is refused before there
-// is memory for it.
+// Gzip that expands too much, and too many lines, are rejected before memory is
+// allocated for them.
 func TestParallelIsBounded(t *testing.T) {
 	bomb := zipped(t, strings.Repeat("word word\n", 5<<20))
 	paths := textFiles(t, bomb, "a\n")
@@ -376,15 +378,15 @@ func TestParallelIsBounded(t *testing.T) {
 	if lines, err := parseLines(strings.NewReader("a\nb\n\n"), textLimits{100, 10, 3}); len(lines) != 3 || err != nil {
 		t.Errorf("%q, %v", lines, err)
 	}
-	// Empty members of gzip, one behind another, end with their file.
+	// Empty members of gzip, one after another, end with their file.
 	empty := textFiles(t, strings.Repeat(zipped(t, ""), 1000), "a\n")
 	if _, err := OpenParallel(empty, Config{}); err == nil || !strings.Contains(err.Error(), "empty") {
 		t.Errorf("nothing a thousand times: %v", err)
 	}
 }
 
-// Whatever two files hold, they are refused in one line, or all their pairs are
-// there: for training, held out, left out as empty or too long.
+// For any two files, the result is an error of one line, or all their pairs: in
+// training, held out, left out as empty or too long.
 func FuzzParallel(f *testing.F) {
 	f.Add([]byte("a\nb\nc\n"), []byte("x\ny\nz\n"), uint8(1))
 	f.Add([]byte("a b\n\nc\n"), []byte("x\n\nz z"), uint8(0))

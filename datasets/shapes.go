@@ -6,8 +6,8 @@ import (
 	"gpipebench/nn"
 )
 
-// Shape is the size of a mini-batch of pairs but for the number of examples:
-// what sentences are padded to, in tokens.
+// Shape is the size of a mini-batch of pairs without the number of examples:
+// the lengths to which sentences are padded, in tokens.
 type Shape struct {
 	Source, Target int
 }
@@ -15,30 +15,31 @@ type Shape struct {
 // fits reports whether a pair of these lengths can be padded to the shape.
 func (s Shape) fits(source, target int) bool { return source <= s.Source && target <= s.Target }
 
-// Shaped is a Source whose batches come in a few shapes, so that little is
-// padded: a program has to be compiled for each, and planned for the largest.
+// Shaped is a Source whose batches have one of a few shapes, which reduces
+// padding: a program has to be compiled for each shape, and memory planned for
+// the largest.
 //
-// To keep the sentences of a batch alike, which of them share one depends on the
-// batch size and not on their order alone.
+// Since the sentences of a batch are of similar length, which of them share a
+// batch depends on the batch size, and not only on their order.
 type Shaped interface {
 	Source
 
-	// Shapes are all that occur, each at least as large as the one before in
+	// Shapes returns all shapes, each at least as large as the one before in
 	// both dimensions: the last is the largest.
 	Shapes() []Shape
 
-	// Largest is a batch of the largest shape with the given number of
-	// examples, to plan with; its examples mean nothing.
+	// Largest returns a batch of the largest shape with the given number of
+	// examples, for planning; the contents of its examples mean nothing.
 	Largest(examples int) nn.Batch
 }
 
-// bounds cuts the lengths 1..len(counts)-1, of which each occurs as often as
-// counts says, into at most n groups, each padded to its longest, so that the sum
-// of padded lengths is the least: exact, by dynamic programming over the longest
-// of the last group. Of equally good cuts it takes the one whose last group
-// begins first, and as many groups as help.
+// bounds divides the lengths 1..len(counts)-1, with the frequencies counts,
+// into at most n groups, each padded to its longest, with the minimum sum of
+// padded lengths. It is exact, by dynamic programming over the longest length
+// of the last group. Of equally good divisions it takes the one whose last
+// group begins first; it uses only as many groups as reduce the sum.
 func bounds(counts []int, n int) []int {
-	var lengths []int // that occur
+	var lengths []int // those that occur
 	for l, c := range counts {
 		if c > 0 {
 			lengths = append(lengths, l)
@@ -48,7 +49,7 @@ func bounds(counts []int, n int) []int {
 		return nil
 	}
 	n = min(n, len(lengths))
-	upTo := make([]int, len(lengths)+1) // upTo[i] is how often the first i lengths occur
+	upTo := make([]int, len(lengths)+1) // upTo[i] is the total count of the first i lengths
 	for i, l := range lengths {
 		upTo[i+1] = upTo[i] + counts[l]
 	}
@@ -57,7 +58,7 @@ func bounds(counts []int, n int) []int {
 	for j := 1; j < len(cost); j++ {
 		cost[j] = none
 	}
-	from := make([][]int, n) // from[g][j]: where group g begins if it ends before j
+	from := make([][]int, n) // from[g][j] is the start of group g if it ends before j
 	for g := range n {
 		from[g] = make([]int, len(cost))
 		better := make([]int, len(cost))
@@ -83,8 +84,9 @@ func bounds(counts []int, n int) []int {
 	return out
 }
 
-// shapesOf are at most n shapes for pairs: the longer of a pair's two lengths is
-// cut by bounds, and a shape is as large as the pairs up to its bound need.
+// shapesOf returns at most n shapes for pairs: bounds divides the longer of a
+// pair's two lengths, and a shape is as large as the pairs up to its bound
+// need.
 func shapesOf(sizes []Shape, n int) []Shape {
 	var counts []int
 	longer := func(s Shape) int { return max(s.Source, s.Target) }
@@ -106,12 +108,12 @@ func shapesOf(sizes []Shape, n int) []Shape {
 	return shapes
 }
 
-// union is the least shape that both fit.
+// union returns the smallest shape that both fit.
 func (s Shape) union(o Shape) Shape {
 	return Shape{max(s.Source, o.Source), max(s.Target, o.Target)}
 }
 
-// shapeFor is the index of the first shape that fits, len(shapes) if none does.
+// shapeFor returns the index of the first shape that fits, or len(shapes).
 func shapeFor(shapes []Shape, source, target int) int {
 	k := 0
 	for k < len(shapes) && !shapes[k].fits(source, target) {
@@ -120,9 +122,9 @@ func shapeFor(shapes []Shape, source, target int) int {
 	return k
 }
 
-// group puts items of alike shape together, in groups of the given size, of
-// which only the last may be smaller. What does not fill up a group goes to the
-// next larger shape. The order within a shape is the one that arrange leaves.
+// group divides items into groups of similar shape and of the given size; only
+// the last may be smaller. Items that do not fill a group are passed to the
+// next larger shape. arrange determines the order within a shape.
 func group[T any](items []T, shapes int, shapeOf func(T) int, size int, arrange func(shape int, items []T)) [][]T {
 	byShape := make([][]T, shapes)
 	for _, item := range items {

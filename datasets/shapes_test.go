@@ -31,7 +31,8 @@ func TestBoundsByHand(t *testing.T) {
 		{[]int{0, 0, 10, 1, 0, 0, 0, 0, 0, 1}, 2, []int{2, 9}},
 		// Now 3 at the end: {2,9} pads 6 still, {3,9} 1.
 		{[]int{0, 0, 1, 1, 0, 0, 0, 0, 0, 3}, 2, []int{3, 9}},
-		// {1,3} and {2,3} both pad 1: the last group that begins first.
+		// {1,3} and {2,3} both pad 1: take the one whose last group begins
+		// first.
 		{[]int{0, 1, 1, 1}, 2, []int{1, 3}},
 		{nil, 3, nil},
 	} {
@@ -106,8 +107,8 @@ func TestShapesAreNestedAndFit(t *testing.T) {
 }
 
 func TestGroup(t *testing.T) {
-	// Items are their shapes. Three of shape 0, four of 1, one of 2, in twos: the
-	// third 0 goes to the 1s, and the fifth there to the 2.
+	// Items are their shapes. Three of shape 0, four of 1, one of 2, in groups
+	// of two: the third 0 goes to the 1s, and the fifth item there to the 2.
 	items := []int{1, 0, 2, 0, 1, 1, 0, 1}
 	var arranged [][]int
 	got := group(items, 3, func(i int) int { return i }, 2, func(k int, members []int) {
@@ -120,7 +121,7 @@ func TestGroup(t *testing.T) {
 	if want := [][]int{{0, 0, 0}, {0, 1, 1, 1, 1}, {1, 2}}; !slices.EqualFunc(arranged, want, slices.Equal) {
 		t.Errorf("arranged %v, want %v", arranged, want)
 	}
-	// What is left over at the end is a short group.
+	// The remaining items form a short group.
 	got = group(items, 3, func(i int) int { return i }, 3, keepOrder)
 	if want := [][]int{{0, 0, 0}, {1, 1, 1}, {1, 2}}; !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("groups %v, want %v", got, want)

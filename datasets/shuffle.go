@@ -6,16 +6,17 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// shuffle is a random order of 0..n-1 which is computed one place at a time, so
-// that an epoch of any size costs no memory and can be entered anywhere: a
+// shuffle is a random order of 0..n-1 that is computed one position at a time,
+// so that an epoch of any size takes no memory and can be entered anywhere: a
 // balanced Feistel network (Luby and Rackoff, 1988) over the next even power of
-// two, with Philox as its round function, walked along its cycle until it falls
-// below n (Black and Rogaway, Ciphers with Arbitrary Finite Domains, CT-RSA 2002).
+// two, with Philox as its round function, followed along its cycle until the
+// value is below n (Black and Rogaway, Ciphers with Arbitrary Finite Domains,
+// CT-RSA 2002).
 type shuffle struct {
 	n     uint64
 	half  uint32 // bits in each half
 	key   philox.Key
-	tweak uint64 // one order for each
+	tweak uint64 // each gives another order
 }
 
 const shuffleRounds = 8
@@ -24,7 +25,7 @@ func newShuffle(n int, key philox.Key, tweak uint64) shuffle {
 	return shuffle{n: uint64(n), half: uint32(bits.Len64(uint64(n-1))+1) / 2, key: key, tweak: tweak}
 }
 
-// at is the number in place i, 0 <= i < n.
+// at returns the number at position i, 0 <= i < n.
 func (s shuffle) at(i int) int {
 	x := uint64(i)
 	for {
@@ -34,7 +35,7 @@ func (s shuffle) at(i int) int {
 	}
 }
 
-// encrypt is a bijection of the numbers of 2*half bits.
+// encrypt is a bijection on the numbers of 2*half bits.
 func (s shuffle) encrypt(x uint64) uint64 {
 	mask := uint32(1)<<s.half - 1
 	left, right := uint32(x>>s.half), uint32(x)&mask

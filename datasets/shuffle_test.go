@@ -46,8 +46,8 @@ func TestShufflesDiffer(t *testing.T) {
 	}
 }
 
-// Over many orders, every number is in every place about equally often: also
-// where the numbers are so few that a weak network would show.
+// Over many orders, every number is at every position about equally often, even
+// for so few numbers that a weak network would show.
 func TestShuffleIsEven(t *testing.T) {
 	for _, n := range []int{3, 4, 6, 17} {
 		const orders = 4000

@@ -2,21 +2,20 @@
 // loss is known, and loaders of real formats.
 //
 // The contract of every source: a batch is a pure function of (seed, split,
-// index, examples). Nothing depends on which batches were asked for before, so
-// a run can be stopped, resumed, repeated and compared, and any number of
-// goroutines may ask at once. A batch is its source's, which may hand it out again:
-// whoever wants to change one changes a copy. Package sourcetest holds sources
-// against all this.
+// index, examples). Nothing depends on earlier calls, so a run can be stopped,
+// resumed, repeated and compared, and any number of goroutines may call at
+// once. A batch belongs to its source, which may return it again: to change
+// one, change a copy. Package sourcetest tests a source for all this.
 //
-// Language-model batches have one input (N, T) of token ids and one target
-// (N, T), both int32. Target t of an example is the token that follows input t.
-// A place without a target (padding) has input 0 and target -1, and does not
+// Language-model batches have one input (N, T) of token ids and one target (N,
+// T), both int32. Target t of an example is the token that follows input t. A
+// position without a target (padding) has input 0 and target -1, and does not
 // count: a batch's Count is its number of targets. T is Config.SeqLen in every
-// batch, so that one compiled program serves them all; N is what was asked for,
-// or less in the last batch of a pass.
+// batch, so that one compiled program serves them all; N is the requested
+// number of examples, or less in the last batch of a pass.
 //
-// Translation batches have three inputs, and come in a few shapes: see
-// Translation and Shaped. So do batches of images: see Images.
+// Translation batches have three inputs, and one of a few shapes: see
+// Translation and Shaped. For batches of images see Images.
 //
 // Losses are in nats per target.
 package datasets
@@ -46,54 +45,55 @@ func (s Split) String() string {
 	return fmt.Sprintf("Split(%d)", int(s))
 }
 
-// Source is a data set as training and evaluation see it.
+// Source is a data set for training and evaluation.
 type Source interface {
-	// Name is the source's specification, see Open, fit to print.
+	// Name returns the source's specification, see Open, in printable form.
 	Name() string
 
-	// Vocab is the number of values a target can take: token ids are 0..Vocab-1.
+	// Vocab returns the number of values of a target: token ids are 0..Vocab-1.
 	Vocab() int
 
-	// Batches is the number of batches of one pass over a split, when they have
-	// the given number of examples (at least 1) and the last may have fewer. 0
-	// says that the split has no end, so that there is no epoch.
+	// Batches returns the number of batches of one pass over a split, if they
+	// have the given number of examples (at least 1) and the last may have
+	// fewer. 0 means that the split has no end, so that there are no epochs.
 	Batches(split Split, examples int) int
 
 	// Batch returns a mini-batch of at most the given number of examples.
 	//
-	// Of the training split every index >= 0 is a batch: pass e, called an
-	// epoch, is the indices from e*Batches to (e+1)*Batches, each pass in an
-	// order of its own. The held-out split is one pass, the same each time: an
-	// index beyond it is an error.
+	// For the training split every index >= 0 is a batch: pass e, called an
+	// epoch, has the indices from e*Batches to (e+1)*Batches-1, and each pass
+	// its own order. The held-out split is one pass, always the same: an index
+	// beyond it is an error.
 	//
-	// The examples of a pass come in an order that does not depend on how many
-	// go into a batch, unless the source is Shaped.
+	// The order of the examples of a pass does not depend on the number of
+	// examples in a batch, unless the source is Shaped.
 	Batch(split Split, index, examples int) (nn.Batch, error)
 
-	// Yardsticks are losses to hold a network's held-out loss against, worst
-	// first. They may take as long to compute as reading the data does.
+	// Yardsticks returns losses with which to compare a network's held-out
+	// loss, the worst first. They may take as long to compute as reading the
+	// data takes.
 	Yardsticks() ([]Yardstick, error)
 }
 
-// Yardstick is what a simple or an ideal model scores on the held-out split.
+// Yardstick is the score of a simple or an ideal model on the held-out split.
 type Yardstick struct {
 	Name  string  `json:"name"`
 	Loss  float64 `json:"loss"`  // nats per target
 	Bits  float64 `json:"bits"`  // the same in bits
-	Floor bool    `json:"floor"` // no model can be expected to do better
+	Floor bool    `json:"floor"` // lower bound on the expected loss of any model
 
-	// Accuracy is the part of targets that it guesses first, where that is
-	// known (of images); 0 elsewhere.
+	// Accuracy is the share of targets that the model ranks first, if known
+	// (for images); else 0.
 	Accuracy float64 `json:"accuracy,omitempty"`
 }
 
-// NewYardstick is the yardstick of a loss, in nats per target.
+// NewYardstick returns the yardstick of a loss, in nats per target.
 func NewYardstick(name string, loss float64) Yardstick {
 	return Yardstick{Name: name, Loss: loss, Bits: loss / math.Ln2}
 }
 
-// checkBatch reports a batch that no source can supply. Every source has fewer
-// than 2^31 elements in a tensor, which index arithmetic relies on.
+// checkBatch reports a batch that no source can supply. Index arithmetic relies
+// on tensors of less than 2^31 elements.
 func checkBatch(split Split, index, examples, elements int) error {
 	switch {
 	case split != Train && split != HeldOut:
@@ -108,7 +108,7 @@ func checkBatch(split Split, index, examples, elements int) error {
 	return nil
 }
 
-// ceilDiv is a/b rounded up, a >= 0, b > 0, without overflow.
+// ceilDiv returns a/b rounded up, for a >= 0 and b > 0, without overflow.
 func ceilDiv(a, b int) int {
 	q := a / b
 	if a%b != 0 {
@@ -117,7 +117,7 @@ func ceilDiv(a, b int) int {
 	return q
 }
 
-// lmBatch is a language-model batch that is being filled.
+// lmBatch is a language-model batch under construction.
 type lmBatch struct {
 	inputs, targets []int32 // (n, seqLen)
 	n, seqLen       int
@@ -133,7 +133,7 @@ func newLMBatch(n, seqLen int) *lmBatch {
 	return b
 }
 
-// row is the inputs and targets of example i, (seqLen) each.
+// row returns the inputs and targets of example i, (seqLen) each.
 func (b *lmBatch) row(i int) (inputs, targets []int32) {
 	from, to := i*b.seqLen, (i+1)*b.seqLen
 	return b.inputs[from:to], b.targets[from:to]
@@ -148,8 +148,8 @@ func (b *lmBatch) batch() nn.Batch {
 	}
 }
 
-// fill makes tokens example i: all but the last are inputs, all but the first
-// targets. There are at most seqLen+1 of them.
+// fill sets example i from tokens: all but the last are inputs, all but the
+// first targets. There are at most seqLen+1 of them.
 func fill[T int32 | byte](b *lmBatch, i int, tokens []T) {
 	inputs, targets := b.row(i)
 	for t, next := range tokens[1:] {

@@ -2,8 +2,8 @@ package datasets
 
 import "testing"
 
-// Sources are small ones of every kind, each by what it is opened with: for the
-// contract's tests.
+// Sources returns functions that open small sources of every kind, by
+// specification, for the tests of the contract.
 func Sources(t *testing.T) map[string]func(seed uint64) Source {
 	pairs := []string{lines(60, "to"), lines(60, "von")}
 	files := textFiles(t, pairs...)

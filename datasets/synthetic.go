@@ -8,19 +8,19 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// Synthetic is an endless stream of sequences in a random language of which the
-// best possible loss is known exactly: the floor.
+// Synthetic is an endless stream of sequences in a random language whose best
+// possible loss, the floor, is known exactly.
 //
-// A symbol has a few successors, and the class of the token Lag places before
-// says which are likely (see language). So there are three levels that a
-// training curve passes, all exact: ln Vocab before anything is learnt, ln
-// Successors once the current token is used, and the floor once attention finds
-// the right token further back. Nothing in between is to be had from fewer
-// tokens.
+// A symbol has a few successors, and the class of the token Lag positions
+// before determines which are likely (see language). So a training curve passes
+// three levels, all exact: ln Vocab before anything is learnt, ln Successors
+// once the current token is used, and the floor once attention finds the right
+// token further back. No smaller part of the context gives a loss between these
+// levels.
 //
-// Sequence i of a split is a pure function of (seed, split, i); batch `index` of
-// n examples is sequences index*n to index*n+n-1. A longer SeqLen or a MinLen
-// changes where sequences end, not how they begin.
+// Sequence i of a split is a pure function of (seed, split, i); batch `index`
+// of n examples has the sequences index*n to index*n+n-1. A longer SeqLen or a
+// MinLen changes where sequences end, not how they begin.
 type Synthetic struct {
 	lang          *language
 	seqLen        int
@@ -51,7 +51,7 @@ func NewSynthetic(c Config) (*Synthetic, error) {
 func (s *Synthetic) Name() string { return "synthetic" }
 func (s *Synthetic) Vocab() int   { return s.lang.vocab }
 
-// Batches is 0 for the training split, which has no end.
+// Batches returns 0 for the training split, which has no end.
 func (s *Synthetic) Batches(split Split, examples int) int {
 	if split == Train {
 		return 0
@@ -59,7 +59,7 @@ func (s *Synthetic) Batches(split Split, examples int) int {
 	return ceilDiv(s.heldOut, examples)
 }
 
-// Batch returns sequences index*examples and following of a split.
+// Batch returns the sequences from index*examples on of a split.
 func (s *Synthetic) Batch(split Split, index, examples int) (nn.Batch, error) {
 	if err := checkBatch(split, index, examples, s.seqLen); err != nil {
 		return nn.Batch{}, fmt.Errorf("%s: %w", s.Name(), err)
@@ -81,18 +81,18 @@ func (s *Synthetic) Batch(split Split, index, examples int) (nn.Batch, error) {
 	return b.batch(), nil
 }
 
-// length is the number of targets of sequence i.
+// length returns the number of targets of sequence i.
 func (s *Synthetic) length(split Split, i int) int {
 	return s.minLen + philox.NewStream(s.sizes[split], uint64(i)).Intn(s.seqLen-s.minLen+1)
 }
 
-// Floor is the mean loss per target that the ideal model expects on sequences of
+// Floor returns the ideal model's expected mean loss per target on sequences of
 // n targets: (min(n, Lag-1) ln Successors + max(0, n-Lag+1) H(p)) / n.
 func (s *Synthetic) Floor(n int) float64 { return s.lang.floor(n) / float64(n) }
 
-// FloorOf is the floor of a batch of this source, given the lengths of its
+// FloorOf returns the floor of a batch of this source, given the lengths of its
 // sequences. It is divided by the batch's Count, so the floors of the slices of
-// a mini-batch add up to the mini-batch's, as losses do.
+// a mini-batch add up to that of the mini-batch, as losses do.
 func (s *Synthetic) FloorOf(b nn.Batch) float64 {
 	sum := 0.0
 	for i := range b.Examples() {
@@ -101,10 +101,11 @@ func (s *Synthetic) FloorOf(b nn.Batch) float64 {
 	return sum / float64(b.Count)
 }
 
-// Ideal is the loss of the ideal model on the very tokens of a batch of this
+// Ideal returns the loss of the ideal model on the tokens of a batch of this
 // source, divided by its Count. It varies around FloorOf from batch to batch;
-// the difference of a network's loss and Ideal has far less noise than that of
-// its loss and the floor. A batch which the source cannot have made has +Inf.
+// the difference between a network's loss and Ideal has far less noise than
+// that between its loss and the floor. For a batch that the source cannot have
+// made Ideal returns +Inf.
 func (s *Synthetic) Ideal(b nn.Batch) float64 {
 	sum := 0.0
 	for i := range b.Examples() {
@@ -116,7 +117,7 @@ func (s *Synthetic) Ideal(b nn.Batch) float64 {
 	return sum / float64(b.Count)
 }
 
-// sequence is example i as it was generated, without the padding.
+// sequence returns example i as it was generated, without the padding.
 func (s *Synthetic) sequence(b nn.Batch, i int) []int32 {
 	row := b.Slice(i, i+1)
 	in, out := row.Inputs[0].I32, row.Targets[0].I32
@@ -130,8 +131,8 @@ func (s *Synthetic) sequence(b nn.Batch, i int) []int32 {
 	return sequence
 }
 
-// Yardsticks are the three levels of the loss, the floor taken over the
-// held-out sequences' lengths.
+// Yardsticks returns the three levels of the loss; the floor is taken over the
+// lengths of the held-out sequences.
 func (s *Synthetic) Yardsticks() ([]Yardstick, error) {
 	sum, targets := 0.0, 0
 	for i := range s.heldOut {

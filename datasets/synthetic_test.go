@@ -8,8 +8,8 @@ import (
 	"gpipebench/nn"
 )
 
-// A golden sequence: a change of the generator changes every recorded run, and
-// has to be a decision.
+// A golden sequence: changing the generator changes every recorded run, so it
+// must be deliberate.
 func TestSyntheticGolden(t *testing.T) {
 	b := mustBatch(t, mustSynthetic(t, Config{SeqLen: 12, Seed: 1}), Train, 0, 1)
 	want := []int32{43, 54, 31, 8, 59, 52, 47, 18, 12, 50, 40, 61}
@@ -120,7 +120,7 @@ func TestFloorsOfSlicesAddUp(t *testing.T) {
 	}
 }
 
-// The ideal model's loss varies around the floor as much as its variance allows.
+// The ideal model's loss varies around the floor within its standard deviation.
 func TestIdealLossMeetsTheFloor(t *testing.T) {
 	for _, c := range languages {
 		s := mustSynthetic(t, Config{SeqLen: 20, Seed: 2, Synthetic: c})

@@ -6,10 +6,10 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// NewSyntheticImages returns the procedural image task of a configuration: shapes
-// filled with textures, see figures. Images are drawn when they are asked for,
-// each a pure function of (seed, split, number), and all classes are equally
-// frequent. A linear model of the pixels stays below a third; a small
+// NewSyntheticImages returns the procedural image task of a configuration:
+// shapes filled with textures, see figures. Images are drawn on demand, each a
+// pure function of (seed, split, number), and all classes are equally frequent.
+// The accuracy of a linear model of the pixels stays below a third; a small
 // convolutional network (78 thousand parameters) passes 90% after about five
 // thousand presentations at 16x16.
 func NewSyntheticImages(c Config) (*ImageSet, error) {
@@ -25,8 +25,8 @@ func NewSyntheticImages(c Config) (*ImageSet, error) {
 	s := newImageSet("synthetic-images", f.names(), f.size, 3, c)
 	s.pixels, s.fresh = f, i.Fresh
 	s.examples = [2]int{Train: i.Train, HeldOut: i.HeldOut}
-	// Colours are symmetric around the middle; with the default noise
-	// their deviation is 0.23.
+	// Colours are symmetric around the middle; with the default noise their
+	// deviation is 0.23.
 	s.normalize(PixelScale{Mean: []float64{0.5, 0.5, 0.5}, Deviation: []float64{0.23, 0.23, 0.23}})
 	return s, nil
 }

@@ -2,10 +2,10 @@ package datasets
 
 import "math"
 
-// targetModel is an n-gram model of target ids, n up to 3, smoothed as Witten and
-// Bell do (The Zero-Frequency Problem, IEEE Transactions on Information Theory
-// 37(4), 1991, method C, interpolated): with c(h) tokens seen after the context
-// h, d(h) of them different,
+// targetModel is an n-gram model of target ids, n up to 3, with the smoothing
+// of Witten and Bell (The Zero-Frequency Problem, IEEE Transactions on
+// Information Theory 37(4), 1991, method C, interpolated): with c(h) tokens
+// after the context h, d(h) of them different,
 //
 //	p(w|h) = (c(hw) + d(h) p(w|h')) / (c(h) + d(h))
 //
@@ -27,7 +27,8 @@ func newTargetModel(vocab, n int) *targetModel {
 	return m
 }
 
-// history is the k tokens before place i of a sentence, Begin before the first.
+// history returns the k tokens before position i of a sentence, with Begin
+// before the first.
 func history(ids []int32, i, k int) (h [2]int32) {
 	for j := 1; j <= k; j++ {
 		h[2-j] = Begin
@@ -51,7 +52,7 @@ func (m *targetModel) learn(ids []int32) {
 	}
 }
 
-// nats is the loss on a sentence.
+// nats returns the loss on a sentence.
 func (m *targetModel) nats(ids []int32) float64 {
 	sum := 0.0
 	for i, w := range ids {

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// Sentences 4 End and 4 4 End of a vocabulary of 5. Of 5 tokens 3 are 4, 2 End,
-// and two kinds: p(4) = (3 + 2/5) / 7, p(End) = (2 + 2/5) / 7, p(0) = (2/5) / 7.
-// After 4: 4 once, End twice: p(4|4) = (1 + 2 p(4)) / 5. After Begin: 4 twice, one
-// kind: p(4|Begin) = (2 + p(4)) / 3. What was never seen leaves the shorter one:
-// after 0.
+// Sentences 4 End and 4 4 End with a vocabulary of 5. Of 5 tokens 3 are 4 and 2
+// End, two different ones: p(4) = (3 + 2/5) / 7, p(End) = (2 + 2/5) / 7, p(0) =
+// (2/5) / 7. After 4: 4 once, End twice: p(4|4) = (1 + 2 p(4)) / 5. After
+// Begin: 4 twice, one kind: p(4|Begin) = (2 + p(4)) / 3. After 0, an unseen
+// context, the shorter context is used.
 func TestTargetModelByHand(t *testing.T) {
 	m := newTargetModel(5, 2)
 	m.learn([]int32{4, End})

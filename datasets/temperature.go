@@ -6,12 +6,13 @@ import (
 	"slices"
 )
 
-// quotas shares out total examples to languages with n_l pairs each, in
+// quotas divides total examples among languages with n_l pairs each, in
 // proportion to n_l^(1/temperature) (the exponentially smoothed weighting of
-// multilingual BERT, https://github.com/google-research/bert/blob/master/multilingual.md,
-// where 1/temperature is 0.7): at temperature 1 by size, at infinity evenly. A
-// share is rounded down and what is left goes to the largest remainders, the
-// first of equals. Every language gets one at least.
+// multilingual BERT,
+// https://github.com/google-research/bert/blob/master/multilingual.md, where
+// 1/temperature is 0.7): at temperature 1 by size, at infinity equally. Shares
+// are rounded down, and the rest goes to the largest remainders, the first of
+// equal ones. Every language gets at least one.
 func quotas(pairs []int, temperature float64, total int) []int {
 	weights := make([]float64, len(pairs))
 	sum := 0.0

@@ -17,11 +17,11 @@ func TestQuotasByHand(t *testing.T) {
 		{[]int{7}, 5, 7, []int{7}},
 		// Square roots 4, 2, 1 of 21: 12, 6, 3.
 		{[]int{16, 4, 1}, 2, 21, []int{12, 6, 3}},
-		// Evenly, and of 22 the one that is left goes to the first.
+		// Equal shares, and the one left over of 22 goes to the first.
 		{[]int{16, 4, 1}, math.Inf(1), 21, []int{7, 7, 7}},
 		{[]int{16, 4, 2}, math.Inf(1), 22, []int{8, 7, 7}},
-		// 4/7, 2/7, 1/7 of 20 are 11.43, 5.71, 2.86: two are left, for the largest
-		// remainders.
+		// 4/7, 2/7, 1/7 of 20 are 11.43, 5.71, 2.86: two are left over, for the
+		// largest remainders.
 		{[]int{16, 4, 1}, 2, 20, []int{11, 6, 3}},
 		{[]int{1000000, 1}, 1, 10, []int{9, 1}},
 	} {

@@ -8,21 +8,23 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// heldOutPart: the last 1/heldOutPart of a text is held out, in one piece: from
-// scattered pieces a model could profit by having seen what is around them.
+// heldOutPart: the last 1/heldOutPart of a text is held out, in one piece,
+// since a model could profit from having seen the surroundings of scattered
+// pieces.
 const heldOutPart = 10
 
-// Text is a text as a stream of bytes; a token is a byte.
+// Text is a text as a stream of bytes; each byte is a token.
 //
-// A training epoch cuts the training part into windows of SeqLen targets, which
-// do not overlap, and visits each once in random order. The cut begins at a
-// random place below SeqLen of its own in each epoch, so that bytes meet
-// different contexts; an epoch therefore leaves out fewer than 2 SeqLen bytes.
-// The last batch of an epoch is short where the batch size does not divide the
+// A training epoch cuts the training part into non-overlapping windows of
+// SeqLen targets, and visits each once in random order. Each epoch's cut begins
+// at its own random position below SeqLen, so that bytes occur in different
+// contexts; an epoch therefore leaves out fewer than 2 SeqLen bytes. The last
+// batch of an epoch is short if the batch size does not divide the number of
 // windows.
 //
-// Held-out evaluation is windows in order, the last padded. Every held-out byte
-// is a target exactly once: the first one's input is the last training byte.
+// Held-out evaluation takes windows in order, the last one padded. Every
+// held-out byte is a target exactly once: the first one's input is the last
+// training byte.
 type Text struct {
 	name         string
 	text         []byte
@@ -32,9 +34,9 @@ type Text struct {
 	order, phase philox.Key
 }
 
-// NewText returns the source of a text in memory. The text must be at least ten
-// sequences long, so that one fits the held-out part, and is kept, not copied.
-// The name appears in errors.
+// NewText returns the source of a text in memory. The text must have at least
+// ten sequences, so that one fits into the held-out part, and is kept, not
+// copied. The name appears in errors.
 func NewText(name string, text []byte, c Config) (*Text, error) {
 	if err := c.validateSeqLen(); err != nil {
 		return nil, err
@@ -54,7 +56,7 @@ func NewText(name string, text []byte, c Config) (*Text, error) {
 		text:    text,
 		cut:     cut,
 		seqLen:  seqLen,
-		windows: cut/seqLen - 1, // at least 8, for cut is at least 9 sequences
+		windows: cut/seqLen - 1, // at least 8, since cut is at least 9 sequences
 		order:   philox.KeyOf(c.Seed, "datasets/text/order"),
 		phase:   philox.KeyOf(c.Seed, "datasets/text/phase"),
 	}, nil
@@ -62,10 +64,10 @@ func NewText(name string, text []byte, c Config) (*Text, error) {
 
 func (t *Text) Name() string { return t.name }
 
-// Vocab is 256, whichever bytes the text has.
+// Vocab returns 256, whichever bytes occur in the text.
 func (t *Text) Vocab() int { return 256 }
 
-// Bytes is the text of a split. It must not be changed.
+// Bytes returns the text of a split. It must not be changed.
 func (t *Text) Bytes(split Split) []byte {
 	if split == Train {
 		return t.text[:t.cut]
@@ -73,12 +75,12 @@ func (t *Text) Bytes(split Split) []byte {
 	return t.text[t.cut:]
 }
 
-// Batches is the number of batches of an epoch, or of the held-out pass.
+// Batches returns the number of batches of an epoch, or of the held-out pass.
 func (t *Text) Batches(split Split, examples int) int {
 	return ceilDiv(t.examples(split), examples)
 }
 
-// examples is the number of windows in a pass over a split.
+// examples returns the number of windows in a pass over a split.
 func (t *Text) examples(split Split) int {
 	if split == Train {
 		return t.windows
@@ -113,14 +115,14 @@ func (t *Text) Batch(split Split, index, examples int) (nn.Batch, error) {
 	return b.batch(), nil
 }
 
-// heldOutWindow is the bytes of window i and the one before them.
+// heldOutWindow returns the bytes of window i and the one before them.
 func (t *Text) heldOutWindow(i int) []byte {
 	from := t.cut + i*t.seqLen
 	return t.text[from-1 : min(from+t.seqLen, len(t.text))]
 }
 
-// Yardsticks are uniform guessing and 3-gram and 5-gram models of the training
-// part.
+// Yardsticks returns uniform guessing and 3-gram and 5-gram models of the
+// training part.
 func (t *Text) Yardsticks() ([]Yardstick, error) {
 	out := []Yardstick{NewYardstick("uniform", math.Log(256))}
 	train, held := t.Bytes(Train), t.Bytes(HeldOut)

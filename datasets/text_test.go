@@ -11,7 +11,7 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// numbered is a text in which four bytes tell where they stand.
+// numbered returns a text in which four bytes identify their position.
 func numbered(n int) []byte {
 	text := make([]byte, 0, n+4)
 	for i := 0; len(text) < n; i++ {
@@ -29,7 +29,7 @@ func mustText(t testing.TB, text []byte, c Config) *Text {
 	return s
 }
 
-// window is example i of a batch as bytes: its inputs and the last target.
+// window returns example i of a batch as bytes: its inputs and the last target.
 func window(t testing.TB, b nn.Batch, i int) []byte {
 	t.Helper()
 	row := b.Slice(i, i+1)
@@ -60,14 +60,14 @@ func TestEpochVisitsEveryWindowOnce(t *testing.T) {
 		train := s.Bytes(Train)
 		batches := s.Batches(Train, c.examples)
 		for epoch := range 3 {
-			covered := make([]int, len(train)) // as a target
+			covered := make([]int, len(train)) // times that a byte is a target
 			for i := range batches {
 				b := mustBatch(t, s, Train, epoch*batches+i, c.examples)
 				if want := min(c.examples, s.windows-i*c.examples); b.Examples() != want || b.Count != want*c.seqLen {
 					t.Fatalf("%+v: batch %d has %d examples and count %d, want %d and %d", c, i, b.Examples(), b.Count, want, want*c.seqLen)
 				}
 				if c.seqLen < 7 {
-					continue // too short to tell where it stands
+					continue // too short to identify its position
 				}
 				for e := range b.Examples() {
 					w := window(t, b, e)
@@ -99,8 +99,8 @@ func TestEpochVisitsEveryWindowOnce(t *testing.T) {
 	}
 }
 
-// Over the epochs the cut begins everywhere, and the window that comes first is
-// another one each time, not the same with another cut.
+// Over the epochs the cut begins at every position, and the first window is
+// another one each time, not the same one with another cut.
 func TestEpochsDiffer(t *testing.T) {
 	s := mustText(t, numbered(2000), Config{SeqLen: 8})
 	phases, firsts := map[int]bool{}, map[int]bool{}
@@ -175,7 +175,7 @@ func TestTextYardsticks(t *testing.T) {
 	}
 }
 
-// words is a text with something to learn: words in random order.
+// words returns a text that can be learnt: words in random order.
 func words(n int) []byte {
 	random := philox.NewStream(philox.KeyOf(1, "words"), 0)
 	list := strings.Fields("a pipeline of stages that compute what the whole network would have computed micro batch by micro batch")

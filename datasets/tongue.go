@@ -6,32 +6,33 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// typology is a language's grammar. Every language says all of a meaning, so the
-// target's sentence is a function of any source's.
+// typology is a language's grammar. Every language expresses all of a meaning,
+// so the target's sentence is a function of any source's sentence.
 type typology struct {
 	name string
 
-	// orders are those of subject S, verb V, object O, place P and adverb A. A
-	// language with several uses them as it likes, and marks its objects.
+	// orders are the possible orders of subject S, verb V, object O, place P
+	// and adverb A. A language with several chooses freely among them, and
+	// marks its objects.
 	orders []string
 
 	adjectiveAfter, numeralAfter, postpositions bool
 
-	definite, plural, past, negation, object marker // past is for every tense but the present
+	definite, plural, past, negation, object marker // past applies to every tense but the present
 
-	// bareAfterNumeral leaves out the plural beside a numeral.
+	// bareAfterNumeral omits the plural with a numeral.
 	bareAfterNumeral bool
 
-	// dropsPronouns says them by the verb's ending.
+	// dropsPronouns expresses them by the verb's ending.
 	dropsPronouns bool
 
-	// classes makes nouns fall into classes, which articles, adjectives and
-	// plurals agree with, articles also in number, and verbs agree with the
-	// subject in number.
+	// classes is the number of classes of nouns, with which articles,
+	// adjectives and plurals agree, articles also in number; verbs then agree
+	// with the subject in number.
 	classes int
 }
 
-// marker is how a feature is said.
+// marker is the way in which a feature is expressed.
 type marker uint8
 
 const (
@@ -40,14 +41,14 @@ const (
 	after
 	prefix
 	suffix
-	fused   // a form of its own
+	fused   // a separate form
 	doubled // the word twice
 )
 
 func (m marker) onWord() bool { return m == prefix || m == suffix }
 
-// typologies are the source languages' grammars. None has the target's order of
-// words. Which of them has the largest corpus is drawn.
+// typologies are the source languages' grammars. None has the target's word
+// order. Which of them has the largest corpus is drawn.
 var typologies = [MaxLanguages]typology{
 	{name: "agglutinating SOV", orders: []string{"SOPAV", "OSPAV"}, postpositions: true, bareAfterNumeral: true,
 		definite: suffix, plural: suffix, past: suffix, negation: suffix, object: suffix},
@@ -67,7 +68,7 @@ var typologies = [MaxLanguages]typology{
 		definite: suffix, plural: after, past: after, negation: prefix, object: after},
 }
 
-// targetTypology is the grammar of what is translated to.
+// targetTypology is the target language's grammar.
 var targetTypology = typology{
 	name: "target", orders: []string{"SVOPA"},
 	definite: before, plural: suffix, past: suffix, negation: before, classes: 3,
@@ -96,8 +97,8 @@ type noun struct {
 	singular, plural int32 // equal unless fused
 }
 
-// newTongue makes up a language's words. Those it adds are in the vocabulary;
-// names are given.
+// newTongue makes up a language's words and adds them to the vocabulary; names
+// are given.
 func newTongue(t typology, nouns int, names []string, s *speller, vocabulary *morphemes) *tongue {
 	g := &tongue{typology: t}
 	add := vocabulary.add
@@ -167,7 +168,8 @@ func newTongue(t typology, nouns int, names []string, s *speller, vocabulary *mo
 	return g
 }
 
-// say is a meaning's sentence. random is for what the grammar leaves open.
+// say returns the sentence of a meaning. random decides what the grammar leaves
+// open.
 func (g *tongue) say(m *meaning, random *philox.Stream) []int32 {
 	var ids []int32
 	for _, part := range g.orders[random.Intn(len(g.orders))] {
@@ -191,7 +193,7 @@ func (g *tongue) say(m *meaning, random *philox.Stream) []int32 {
 	return ids
 }
 
-// beside puts a mark, if there is one, where its marker says.
+// beside adds a mark, if there is one, at the place that its marker determines.
 func beside(ids []int32, m marker, mark int32) []int32 {
 	switch {
 	case mark == 0:
@@ -230,7 +232,7 @@ func (g *tongue) phrase(p *phrase, object bool) []int32 {
 			word = []int32{n.singular, n.singular}
 		}
 	}
-	// The plural stands nearest, then the article, then the case.
+	// The plural is nearest, then the article, then the case.
 	marked := func(ids []int32, onWord bool) []int32 {
 		for _, x := range []struct {
 			m    marker

@@ -9,7 +9,7 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// glossed is a language in which every morpheme is called by what it means.
+// glossed is a language in which the name of every morpheme is its meaning.
 type glossed struct {
 	*tongue
 	names map[int32]string
@@ -75,7 +75,7 @@ func gloss(t typology) glossed {
 	return glossed{g, names}
 }
 
-// say is a sentence in glosses, of each of the language's orders.
+// say returns a sentence in glosses, in each of the language's orders.
 func (g glossed) say(t *testing.T, m meaning) []string {
 	var out []string
 	for _, order := range g.orders {
@@ -112,7 +112,7 @@ var shortMeaning = meaning{
 	adverb: -1,
 }
 
-// What each grammar makes of two meanings, for a reader to check.
+// The sentences of two meanings in each grammar, for a reader to check.
 func TestGrammars(t *testing.T) {
 	for _, c := range []struct {
 		t           typology
@@ -156,9 +156,8 @@ func TestGrammars(t *testing.T) {
 	}
 }
 
-// With few words and few letters' worth of difference, sentences would collide if
-// a grammar left something out: two meanings that the target tells apart must
-// differ in every language.
+// With few words, sentences would coincide if a grammar left something out: two
+// meanings that differ in the target must differ in every language.
 func TestEveryLanguageSaysAllOfAMeaning(t *testing.T) {
 	c := Config{Multilingual: MultilingualConfig{Languages: MaxLanguages, Nouns: minNouns}}.withDefaults()
 	w := newWorld(c)
@@ -189,7 +188,7 @@ func TestEveryLanguageSaysAllOfAMeaning(t *testing.T) {
 	}
 }
 
-// Whatever is said can be read back: affixes are told from a word's length.
+// Every sentence can be decoded again: a word's length determines its affixes.
 func TestMorphemesComeBack(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		c := Config{Seed: 3, Multilingual: MultilingualConfig{Languages: MaxLanguages}, Translation: TranslationConfig{Shared: shared}}.withDefaults()
@@ -209,7 +208,7 @@ func TestMorphemesComeBack(t *testing.T) {
 	}
 }
 
-// No stem or particle is in two languages, names are in all.
+// No stem or particle is in two languages; names are in all.
 func TestLexiconsAreApart(t *testing.T) {
 	w := newWorld(Config{Multilingual: MultilingualConfig{Languages: MaxLanguages, Nouns: 300}}.withDefaults())
 	owner := map[string]string{}
@@ -266,7 +265,7 @@ func TestMorphemesDecode(t *testing.T) {
 		want string
 	}{
 		{[]int32{Begin, pre, stem, suf, Pad, particle, End, stem}, "obtanakat pox"},
-		{[]int32{suf, suf, stem, pre}, "atat tanak ob"}, // no language's
+		{[]int32{suf, suf, stem, pre}, "atat tanak ob"}, // of no language
 		{[]int32{stem, Unknown, 99, pre, -1}, "tanak \uFFFD \uFFFD ob\uFFFD"},
 		{nil, ""},
 	} {

@@ -10,7 +10,7 @@ import (
 	"gpipebench/nn/philox"
 )
 
-// Translation is a source of sentence pairs in one or several languages and
+// Translation is a source of sentence pairs in one or several languages with
 // their translations into one. Its batches have three inputs and a target, all
 // int32:
 //
@@ -19,22 +19,22 @@ import (
 //	target ids      (N, T), shifted right: Begin, the sentence, then Pad
 //	targets         (N, T): the sentence, End, then -1
 //
-// Count is the number of targets that are not -1, End included. Nothing in a
-// batch says which language a sentence is in: the target is the same for all,
-// and a source gives itself away.
+// Count is the number of targets that are not -1, including End. Nothing in a
+// batch names the language of a sentence: the target language is the same for
+// all, and a source sentence shows its own.
 //
-// (S, T) is one of Shapes: pairs of like length share a batch. Within an epoch
-// every batch is full but the last, whose shape is any.
+// (S, T) is one of Shapes: pairs of similar length share a batch. Within an
+// epoch every batch is full except the last, which may have any shape.
 //
-// An epoch has as many examples as there are training pairs, but languages share
-// it by temperature (see TranslationConfig.Temperature): each has a fixed part of
-// every epoch, and goes through its pairs again and again, each pass in an order
-// of its own, so that no pair is seen twice before all others have been seen
-// once. At temperature 1 an epoch has every pair once. Batches and what is in
-// them are drawn by seed and epoch.
+// An epoch has as many examples as there are training pairs, but languages
+// share it by temperature (see TranslationConfig.Temperature): each has a fixed
+// part of every epoch and passes through its pairs again and again, each time
+// in another order, so that no pair occurs twice before all others have
+// occurred once. At temperature 1 an epoch has every pair once. Seed and epoch
+// determine the batches and their contents.
 //
 // The held-out pass has each held-out pair of each language once, short ones
-// first. To score languages apart, take Pairs, Groups and Collate.
+// first. To score languages separately, use Pairs, Groups and Collate.
 type Translation struct {
 	name           string
 	source, target Vocabulary
@@ -56,19 +56,19 @@ type Language struct {
 	Name    string
 	Train   int     // training pairs
 	HeldOut int     // held-out pairs
-	Dropped int     // pairs left out of training, longer than Config.SeqLen on a side
-	Cut     int     // held-out pairs that are cut to Config.SeqLen tokens on a side
-	Empty   int     // lines left out, empty in both files
-	Share   float64 // of an epoch's examples
+	Dropped int     // pairs left out of training: a side is longer than Config.SeqLen
+	Cut     int     // held-out pairs with a side cut to Config.SeqLen tokens
+	Empty   int     // lines left out: empty in both files
+	Share   float64 // share of an epoch's examples
 }
 
 // Pair is a sentence and its translation.
 type Pair struct {
 	Source, Target         []int32 // ids, with End unless the pair was cut
-	SourceText, TargetText string  // whole: what translations are scored against
+	SourceText, TargetText string  // uncut: the reference for scores
 }
 
-// corpus is a language's pairs before they have become ids.
+// corpus is a language's pairs before they are encoded.
 type corpus struct {
 	name                 string
 	source, target       []string // aligned
@@ -77,7 +77,7 @@ type corpus struct {
 	empty                int
 }
 
-// newTranslation makes the source of corpora that have ids. c has defaults.
+// newTranslation returns the source of encoded corpora. c has its defaults.
 func newTranslation(name string, source, target Vocabulary, corpora []corpus, c Config) (*Translation, error) {
 	t := &Translation{
 		name:   name,
@@ -129,8 +129,8 @@ func newTranslation(name string, source, target Vocabulary, corpora []corpus, c 
 	return t, nil
 }
 
-// end puts End behind both sides. A side that is then longer than limit is cut
-// instead, and end is false.
+// end appends End to both sides. A side that would exceed limit is cut instead,
+// and end returns false.
 func (p *Pair) end(limit int) bool {
 	fits := true
 	for _, side := range []*[]int32{&p.Source, &p.Target} {
@@ -143,8 +143,8 @@ func (p *Pair) end(limit int) bool {
 	return fits
 }
 
-// noise replaces target ids of training pairs by others, as many as
-// TranslationConfig.Noise says. Texts stay.
+// noise replaces target ids of training pairs at random, with the probability
+// TranslationConfig.Noise. Texts are unchanged.
 func (t *Translation) noise(pairs []Pair, language string, c Config) {
 	if c.Translation.Noise == 0 {
 		return
@@ -163,27 +163,28 @@ func (t *Translation) noise(pairs []Pair, language string, c Config) {
 
 func (t *Translation) Name() string { return t.name }
 
-// Vocab is the size of the target's vocabulary.
+// Vocab returns the size of the target's vocabulary.
 func (t *Translation) Vocab() int { return t.target.Size() }
 
-// SourceVocab is the size of the source languages' vocabulary.
+// SourceVocab returns the size of the source languages' vocabulary.
 func (t *Translation) SourceVocab() int { return t.source.Size() }
 
-// Source is the vocabulary of all source languages.
+// Source returns the vocabulary of all source languages.
 func (t *Translation) Source() Vocabulary { return t.source }
 
-// Target is the target's vocabulary, and the very same as Source if they share one.
+// Target returns the target's vocabulary, which is identical to Source if they
+// share one.
 func (t *Translation) Target() Vocabulary { return t.target }
 
-// Languages are the source languages, in the order of the specification.
+// Languages returns the source languages, in the order of the specification.
 func (t *Translation) Languages() []Language { return slices.Clone(t.languages) }
 
-// Shapes are those of batches. The last is the largest; no side is longer than
-// Config.SeqLen.
+// Shapes returns the shapes of batches. The last is the largest; no side is
+// longer than Config.SeqLen.
 func (t *Translation) Shapes() []Shape { return slices.Clone(t.shapes) }
 
-// LongestTarget is the most tokens that a target to train on has, its End
-// included. What is held out may have more.
+// LongestTarget returns the maximum number of tokens of a training target,
+// including End. Held-out targets may have more.
 func (t *Translation) LongestTarget() int {
 	most := 0
 	for _, pairs := range t.pairs[Train] {
@@ -194,12 +195,12 @@ func (t *Translation) LongestTarget() int {
 	return most
 }
 
-// Pairs are a language's pairs of a split, in the order of its corpus. They must
-// not be changed.
+// Pairs returns a language's pairs of a split, in the order of its corpus. They
+// must not be changed.
 func (t *Translation) Pairs(language int, split Split) []Pair { return t.pairs[split][language] }
 
-// Encode makes a pair of any two texts; the target may be empty, as what is to be
-// translated has none. One longer than the largest shape is cut.
+// Encode makes a pair of any two texts; the target may be empty, as for a text
+// to be translated. A pair longer than the largest shape is cut.
 func (t *Translation) Encode(source, target string) Pair {
 	p := Pair{t.source.Encode(source), t.target.Encode(target), source, target}
 	largest := t.shapes[len(t.shapes)-1]
@@ -209,8 +210,8 @@ func (t *Translation) Encode(source, target string) Pair {
 	return p
 }
 
-// Groups puts pairs of like length together, the given number to a group (at
-// least 1) but for the last: places in pairs, short ones first.
+// Groups divides pairs into groups of similar length and of the given size (at
+// least 1; the last may be smaller): indices into pairs, short ones first.
 func (t *Translation) Groups(pairs []Pair, examples int) [][]int {
 	places := make([]int, len(pairs))
 	for i := range places {
@@ -223,8 +224,8 @@ func keepOrder[T any](int, []T) {}
 
 func (t *Translation) shapeOf(p *Pair) int { return shapeFor(t.shapes, len(p.Source), len(p.Target)) }
 
-// Collate makes a batch of pairs, in their order, of the smallest shape that
-// fits. The pairs are this source's, one at least.
+// Collate returns a batch of pairs, in their order, of the smallest shape that
+// fits. The pairs are from this source, at least one.
 func (t *Translation) Collate(pairs []Pair) nn.Batch {
 	var need Shape
 	for _, p := range pairs {
@@ -259,14 +260,15 @@ func (t *Translation) Collate(pairs []Pair) nn.Batch {
 	return nn.Batch{Inputs: []nn.Tensor{source, lengths, inputs}, Targets: []nn.Tensor{targets}, Count: count}
 }
 
-// Largest is a batch of the largest shape, of sentences that are all Unknown.
+// Largest returns a batch of the largest shape, with sentences that are all
+// Unknown.
 func (t *Translation) Largest(examples int) nn.Batch {
 	largest := t.shapes[len(t.shapes)-1]
 	p := Pair{Source: slices.Repeat([]int32{Unknown}, largest.Source), Target: slices.Repeat([]int32{Unknown}, largest.Target)}
 	return t.Collate(slices.Repeat([]Pair{p}, examples))
 }
 
-// Batches is the number of batches of an epoch, or of the held-out pass.
+// Batches returns the number of batches of an epoch, or of the held-out pass.
 func (t *Translation) Batches(split Split, examples int) int {
 	return ceilDiv(t.examples(split), examples)
 }
@@ -278,7 +280,7 @@ func (t *Translation) examples(split Split) int {
 	return t.heldOut
 }
 
-// Batch returns a batch of pairs of like length.
+// Batch returns a batch of pairs of similar length.
 func (t *Translation) Batch(split Split, index, examples int) (nn.Batch, error) {
 	largest := t.shapes[len(t.shapes)-1]
 	if err := checkBatch(split, index, examples, max(largest.Source, largest.Target)); err != nil {
@@ -297,15 +299,15 @@ func (t *Translation) Batch(split Split, index, examples int) (nn.Batch, error) 
 	return t.Collate(pairs), nil
 }
 
-// order is which pairs the batches of a pass have. It is a pure function of seed,
-// split, epoch and examples; one is kept only because it takes a whole pass to
-// make.
+// order lists the pairs in the batches of a pass. It is a pure function of
+// seed, split, epoch and examples; one is kept only because computing it takes
+// a whole pass.
 type order struct {
 	epoch, examples int
 	batches         [][]pick
 }
 
-// pick is a pair of a language.
+// pick identifies a pair of a language.
 type pick struct{ language, pair int32 }
 
 func (t *Translation) order(split Split, epoch, examples int) *order {
@@ -327,13 +329,13 @@ func (t *Translation) order(split Split, epoch, examples int) *order {
 	return o
 }
 
-// drawn is an epoch's share of every language's passes.
+// drawn returns an epoch's part of every language's passes.
 func (t *Translation) drawn(epoch int) []pick {
 	picks := make([]pick, 0, t.epoch)
 	for l, part := range t.parts {
 		n := len(t.pairs[Train][l])
 		for i := range part {
-			// In 64 bits and modulo what they hold, the same on every machine.
+			// In 64 bits, with wrap-around, the same on every machine.
 			draw := uint64(epoch)*uint64(part) + uint64(i)
 			pass := newShuffle(n, t.passes[l], draw/uint64(n))
 			picks = append(picks, pick{int32(l), int32(pass.at(int(draw % uint64(n))))})
@@ -342,7 +344,7 @@ func (t *Translation) drawn(epoch int) []pick {
 	return picks
 }
 
-// all is every held-out pair.
+// all returns every held-out pair.
 func (t *Translation) all() []pick {
 	picks := make([]pick, 0, t.heldOut)
 	for l, pairs := range t.pairs[HeldOut] {
@@ -353,7 +355,7 @@ func (t *Translation) all() []pick {
 	return picks
 }
 
-// mix puts items in a uniform order (Fisher and Yates).
+// mix puts items in a uniform random order (Fisher and Yates).
 func mix[T any](random *philox.Stream, items []T) {
 	for i := len(items) - 1; i > 0; i-- {
 		j := random.Intn(i + 1)
@@ -361,9 +363,9 @@ func mix[T any](random *philox.Stream, items []T) {
 	}
 }
 
-// Yardsticks are uniform guessing, and unigram and trigram models of the
-// training targets, which do not see the source: what a network loses that does
-// not look at it either.
+// Yardsticks returns uniform guessing, and unigram and trigram models of the
+// training targets, which ignore the source: a network that ignores it, too,
+// can have their loss.
 func (t *Translation) Yardsticks() ([]Yardstick, error) {
 	out := []Yardstick{NewYardstick("uniform", math.Log(float64(t.Vocab())))}
 	for _, n := range []int{1, 3} {

@@ -11,8 +11,8 @@ import (
 	"gpipebench/nn"
 )
 
-// pairIn is example i of a batch, read as whoever trains on it would: its source
-// without padding, and its targets. It checks all that the contract says.
+// pairIn returns example i of a batch as a trainer reads it: its source without
+// padding, and its targets. It checks everything that the contract says.
 func pairIn(t *testing.T, b nn.Batch, i int) (source, target []int32) {
 	t.Helper()
 	one := b.Slice(i, i+1)
@@ -37,7 +37,7 @@ func pairIn(t *testing.T, b nn.Batch, i int) (source, target []int32) {
 	return ids[:length], target
 }
 
-// key is a pair as a string, to count with.
+// key returns a pair as a string, for counting.
 func key(source, target []int32) string { return fmt.Sprint(source, target) }
 
 // pass counts the pairs of batches from <= i < to, and checks their shapes and
@@ -96,7 +96,7 @@ func TestTranslationHeldOutPass(t *testing.T) {
 }
 
 // At temperature 1 every epoch has every pair once. Otherwise each language has
-// its part, and goes through all its pairs before it begins again.
+// its part, and passes through all its pairs before it begins again.
 func TestTranslationEpochs(t *testing.T) {
 	for _, temperature := range []float64{1, 0, math.Inf(1)} {
 		c := smallTask()
@@ -127,7 +127,8 @@ func TestTranslationEpochs(t *testing.T) {
 			part := s.parts[l] * epochs
 			for k, times := range pairs {
 				drawn += total[k]
-				// A sentence that the corpus has several times is several pairs.
+				// A sentence that occurs several times in the corpus is several
+				// pairs.
 				least := part / s.languages[l].Train * times
 				if total[k] < least || total[k] > least+times {
 					t.Errorf("temperature %v, language %d: a pair came %d times, want %d to %d", temperature, l, total[k], least, least+times)
@@ -140,8 +141,8 @@ func TestTranslationEpochs(t *testing.T) {
 	}
 }
 
-// Batches are of pairs of like length, come in no order of length, and mix
-// languages.
+// Batches consist of pairs of similar length, are in no order of length, and
+// mix languages.
 func TestTranslationPadsLittle(t *testing.T) {
 	s := mustMultilingual(t, Config{})
 	places, targets, alone, rises := 0, 0, 0, 0
@@ -206,8 +207,8 @@ func TestTranslationErrors(t *testing.T) {
 	}
 }
 
-// What is too long is dropped from training, and cut in what is held out; the
-// reference stays whole.
+// Pairs that are too long are dropped from training, and cut in the held-out
+// split; the reference stays whole.
 func TestTranslationLimit(t *testing.T) {
 	c := smallTask()
 	all := mustMultilingual(t, c)
@@ -363,7 +364,7 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// An epoch's order is made once; most batches only copy.
+// An epoch's order is computed once; most batches only copy.
 func BenchmarkTranslationBatch(b *testing.B) {
 	s, err := NewMultilingual(Config{})
 	if err != nil {

@@ -5,43 +5,44 @@ import "fmt"
 // The special tokens are the first ids of every vocabulary.
 const (
 	Pad     int32 = iota // fills up a row
-	Begin                // stands before a target
+	Begin                // precedes a target
 	End                  // ends a source and a target
-	Unknown              // what the vocabulary has no piece for
+	Unknown              // text for which the vocabulary has no piece
 
 	firstPiece
 )
 
-// unknownText is what Unknown reads as.
+// unknownText is the text of Unknown.
 const unknownText = "\uFFFD"
 
-// Vocabulary maps text to token ids and back. A text is words with white space
-// between them; how much, and which, is not kept.
+// Vocabulary maps text to token ids and back. A text is words separated by
+// white space, of which neither amount nor kind is kept.
 type Vocabulary interface {
-	// Size is the number of ids, special tokens included: they are 0..Size-1.
+	// Size returns the number of ids, including special tokens: they are
+	// 0..Size-1.
 	Size() int
 
 	// Encode returns the pieces of a text, without Begin or End.
 	Encode(text string) []int32
 
-	// Decode returns the words of ids up to the first End, one space between
-	// them. Pad and Begin are skipped; Unknown, and an id that the vocabulary
-	// does not have, read as U+FFFD.
+	// Decode returns the words of ids up to the first End, separated by single
+	// spaces. Pad and Begin are skipped; Unknown, and ids that the vocabulary
+	// does not have, become U+FFFD.
 	Decode(ids []int32) string
 
-	// Piece is an id as it can be shown, with a mark for where a word ends or
-	// goes on.
+	// Piece returns an id in printable form, which marks where a word ends or
+	// continues.
 	Piece(id int32) string
 }
 
-// VocabularyDescription is all of a vocabulary, as it can be kept with the weights
-// of a network that was trained on it.
+// VocabularyDescription is a complete description of a vocabulary, to be kept
+// with the weights of a network that was trained on it.
 type VocabularyDescription struct {
-	// Pieces are what Piece says of each id.
+	// Pieces are the results of Piece for all ids.
 	Pieces []string `json:"pieces"`
-	// Joins are the ids of the left and the right piece of each join of byte pairs,
-	// the one that was learnt first first. What they make is the piece of both
-	// texts. Nil of a vocabulary that joins nothing.
+	// Joins are the ids of the left and the right piece of each join of byte
+	// pairs, in the order in which they were learnt. The result of a join is
+	// the piece with both texts. Nil for a vocabulary without joins.
 	Joins [][2]int32 `json:"joins,omitempty"`
 }
 
@@ -60,7 +61,7 @@ func DescribeVocabulary(v Vocabulary) VocabularyDescription {
 	return d
 }
 
-// special is the name of a special token.
+// special returns the name of a special token.
 func special(id int32) string {
 	switch id {
 	case Pad:

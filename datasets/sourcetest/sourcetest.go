@@ -1,5 +1,6 @@
-// Package sourcetest holds a datasets.Source against its contract: every source runs
-// it, those of this repository in datasets/contract_test.go.
+// Package sourcetest tests the contract of datasets.Source. Every
+// implementation runs it; those of this repository do in
+// datasets/contract_test.go.
 package sourcetest
 
 import (
@@ -14,9 +15,9 @@ import (
 	"gpipebench/nn"
 )
 
-// Run tests the source that open makes for a seed, always the same for the same one.
-// It makes several, and goes through what each holds out: a few hundred examples are
-// enough.
+// Run tests the source that open returns for a seed, which must always be the
+// same for the same seed. It opens several, and reads all their held-out
+// examples: a few hundred are enough.
 func Run(t *testing.T, open func(seed uint64) datasets.Source) {
 	t.Run("function", func(t *testing.T) { testFunction(t, open) })
 	t.Run("passes", func(t *testing.T) { testPasses(t, open(1)) })
@@ -25,8 +26,8 @@ func Run(t *testing.T, open func(seed uint64) datasets.Source) {
 	t.Run("yardsticks", func(t *testing.T) { testYardsticks(t, open(1)) })
 }
 
-// batch is a batch that is well formed: of the types of its source, with targets that
-// it can have, and with the count of them.
+// batch returns a batch after checking it: the types of its source, valid
+// targets, and their count.
 func batch(t *testing.T, s datasets.Source, split datasets.Split, index, examples int) nn.Batch {
 	t.Helper()
 	b, err := s.Batch(split, index, examples)
@@ -51,8 +52,8 @@ func batch(t *testing.T, s datasets.Source, split datasets.Split, index, example
 	return b
 }
 
-// testFunction: a batch is a pure function of (seed, split, index, examples), asked
-// for at any time and from any goroutine.
+// testFunction: a batch is a pure function of (seed, split, index, examples),
+// at any time and from any goroutine.
 func testFunction(t *testing.T, open func(uint64) datasets.Source) {
 	s := open(1)
 	later := max(s.Batches(datasets.Train, 4), 8) + 1
@@ -94,14 +95,15 @@ func testFunction(t *testing.T, open func(uint64) datasets.Source) {
 	}
 }
 
-// testPasses: a pass has as many batches as the source says, all of them full but
-// the last, which nothing comes after in the held-out split. All have the shapes of
-// the first, or are no larger than the largest of a Shaped source.
+// testPasses: a pass has the number of batches that the source reports, all of
+// them full except the last; after the last held-out batch comes an error. All
+// have the shapes of the first, or are no larger than the largest of a Shaped
+// source.
 func testPasses(t *testing.T, s datasets.Source) {
 	for _, split := range []datasets.Split{datasets.Train, datasets.HeldOut} {
 		all := s.Batches(split, 1)
 		if all == 0 && split == datasets.Train {
-			continue // it has no end
+			continue // endless
 		}
 		for _, examples := range []int{3, 7, all, all + 1} {
 			n := s.Batches(split, examples)
@@ -139,8 +141,7 @@ func testPasses(t *testing.T, s datasets.Source) {
 	}
 }
 
-// testOrder: examples come in an order that does not depend on how many go into a
-// batch.
+// testOrder: the order of examples does not depend on the size of a batch.
 func testOrder(t *testing.T, s datasets.Source) {
 	if _, ok := s.(datasets.Shaped); ok {
 		return
@@ -163,7 +164,8 @@ func testOrder(t *testing.T, s datasets.Source) {
 	}
 }
 
-// testRefusals: what no source can supply is an error of one line with its name.
+// testRefusals: a batch that no source can supply is an error of one line with
+// its name.
 func testRefusals(t *testing.T, s datasets.Source) {
 	for _, c := range []struct {
 		split           datasets.Split
@@ -179,7 +181,7 @@ func testRefusals(t *testing.T, s datasets.Source) {
 	}
 }
 
-// testYardsticks: each has a name of its own and a loss that a model can have.
+// testYardsticks: each has a distinct name and a possible loss.
 func testYardsticks(t *testing.T, s datasets.Source) {
 	all, err := s.Yardsticks()
 	if err != nil || len(all) == 0 {
