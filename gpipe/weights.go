@@ -94,7 +94,7 @@ func (t *Trainer) Load(path string) error {
 	if want, ok := f.Metadata[FunctionKey]; ok {
 		got, err := t.net.Fingerprint(t.net.opensFor(t.net.input))
 		if err == nil && got != want {
-			err = fmt.Errorf("its weights are of a network that computes another function with them: its function's SHA-256 is %.64q, want this network's %q", want, got)
+			err = fmt.Errorf("its weights are of a network that computes another function with them: the SHA-256 of its function is %.64q, want this network's, %q", want, got)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
