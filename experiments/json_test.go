@@ -10,6 +10,7 @@ import (
 
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/workload"
+	"gpipebench/internal/floatjson"
 )
 
 // Every number is printed, recorded and read back, also those that JSON does not
@@ -25,7 +26,7 @@ func TestJSON(t *testing.T) {
 	inf := math.Inf(1)
 	v := numbers{A: inf, B: []float64{1, math.Inf(-1), 2.5e-300}, C: &inf, D: map[string]float64{"x": -inf}}
 	var b bytes.Buffer
-	if err := records.WriteJSON(&b, v); err != nil {
+	if err := floatjson.Write(&b, v); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := strings.Join(strings.Fields(b.String()), ""), `{"a":"Infinity","b":[1,"-Infinity",2.5e-300],"c":"Infinity","d":{"x":"-Infinity"}}`; got != want {
@@ -46,7 +47,7 @@ func TestJSON(t *testing.T) {
 	if err := log.Get("nan", &nan); err != nil || !math.IsNaN(nan[0]) {
 		t.Errorf("%v, %v: want NaN", nan, err)
 	}
-	if err := records.UnmarshalJSON([]byte(`["1"]`), &nan); err == nil || !strings.Contains(err.Error(), "want a number") {
+	if err := floatjson.Unmarshal([]byte(`["1"]`), &nan); err == nil || !strings.Contains(err.Error(), "want a number") {
 		t.Errorf("a string for a number: %v", err)
 	}
 
@@ -60,11 +61,11 @@ func TestJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := records.MarshalJSON(r); err != nil || !bytes.Equal(got, line) {
+	if got, err := floatjson.Marshal(r); err != nil || !bytes.Equal(got, line) {
 		t.Errorf("%s, %v\nwant %s", got, err, line)
 	}
 	b.Reset()
-	if err := records.WriteJSON(&b, r); err != nil {
+	if err := floatjson.Write(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := b.String(), strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(want))+"\n"; got != want {

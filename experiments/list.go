@@ -22,7 +22,7 @@ import (
 	"gpipebench/experiments/gpipe/translation"
 	"gpipebench/experiments/gpipe/validation"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/usage"
+	"gpipebench/internal/usage"
 )
 
 // Paper is a group of experiments.

@@ -16,8 +16,8 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/usage"
 	"gpipebench/internal/files"
+	"gpipebench/internal/usage"
 )
 
 // inProcesses measures what the log lacks of all rounds, each in a process of

@@ -16,10 +16,10 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
-	"gpipebench/experiments/usage"
 	"gpipebench/internal/files"
 	"gpipebench/internal/plain"
+	"gpipebench/internal/units"
+	"gpipebench/internal/usage"
 )
 
 // Reproducing runs experiments and writes what comes out: records to

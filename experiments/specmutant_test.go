@@ -20,7 +20,7 @@ import (
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/usage"
+	"gpipebench/internal/usage"
 )
 
 // scalars are what a value in a spec is replaced with.

@@ -62,7 +62,7 @@ func (p Pipeline) Describe(in Input) (*Description, error) {
 // example.
 func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
 	defer Misfit(&err)
-	st := nn.TraceStage(p.Layers, 0, p.Loss, batched(in.Inputs, examples), batched(in.Targets, examples), true)
+	st := nn.TraceStage(p.Layers, 0, p.Loss, BatchOf(in.Inputs, examples), BatchOf(in.Targets, examples), true)
 	if err := (&network{Pipeline: p}).countable([]*nn.Stage{st}, 1); err != nil {
 		return nil, err
 	}

@@ -112,8 +112,8 @@ func (p Pipeline) opensFor(in Input) Input {
 	return in
 }
 
-// batched gives types of single examples their leading dimension.
-func batched(types []graph.Type, n int) []graph.Type {
+// BatchOf returns the types of n examples: those of one with a leading dimension.
+func BatchOf(types []graph.Type, n int) []graph.Type {
 	out := make([]graph.Type, len(types))
 	for i, t := range types {
 		out[i] = graph.Type{Shape: append(graph.Shape{n}, t.Shape...), DType: t.DType}

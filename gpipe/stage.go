@@ -84,12 +84,12 @@ func (n *network) layerName(i int) string {
 // trace traces all stages for a micro-batch of the given size.
 func (n *network) trace(in Input, size int, what purpose) []*nn.Stage {
 	traced := make([]*nn.Stage, n.Partitions)
-	flow := batched(in.Inputs, size)
+	flow := BatchOf(in.Inputs, size)
 	for k := range traced {
 		var loss nn.Loss
 		var targets []graph.Type
 		if k == n.Partitions-1 && what != predicting {
-			loss, targets = n.Loss, batched(in.Targets, size)
+			loss, targets = n.Loss, BatchOf(in.Targets, size)
 		}
 		traced[k] = nn.TraceStage(n.stageLayers(k), n.first[k], loss, flow, targets, what == training)
 		flow = traced[k].Out

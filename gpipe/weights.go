@@ -27,7 +27,7 @@ const (
 // weights: see [nn.Fingerprint]. in describes the mini-batches.
 func (p Pipeline) Fingerprint(in Input) (sha256 string, err error) {
 	defer Misfit(&err)
-	return nn.Fingerprint(p.Layers, batched(in.Inputs, 1)), nil
+	return nn.Fingerprint(p.Layers, BatchOf(in.Inputs, 1)), nil
 }
 
 // Save writes the weights to a file in the safetensors format: every parameter

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments/units"
 	"gpipebench/experiments/workload"
+	"gpipebench/internal/units"
 )
 
 func newBench() *cobra.Command {

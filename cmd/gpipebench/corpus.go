@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpipebench/experiments/gpipe/learning"
-	"gpipebench/experiments/usage"
 	"gpipebench/internal/files"
+	"gpipebench/internal/usage"
 )
 
 func newCorpus() *cobra.Command {

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/units"
 )
 
 // parsed is a flag whose value is read by a function.

@@ -27,11 +27,11 @@ import (
 
 	"gpipebench"
 	"gpipebench/experiments"
-	"gpipebench/experiments/usage"
 	"gpipebench/gpipe"
 	"gpipebench/internal/defect"
 	"gpipebench/internal/files"
 	"gpipebench/internal/plain"
+	"gpipebench/internal/usage"
 )
 
 func main() {

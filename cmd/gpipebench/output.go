@@ -12,11 +12,11 @@ import (
 	"golang.org/x/term"
 
 	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/units"
-	"gpipebench/experiments/usage"
 	"gpipebench/internal/files"
+	"gpipebench/internal/floatjson"
 	"gpipebench/internal/plain"
+	"gpipebench/internal/units"
+	"gpipebench/internal/usage"
 )
 
 // output is where a command prints: results to out, progress to progress.
@@ -63,7 +63,7 @@ func (o *output) printf(format string, args ...any) error {
 }
 
 // json prints a value as one JSON document.
-func (o *output) json(v any) error { return records.WriteJSON(o.out, v) }
+func (o *output) json(v any) error { return floatjson.Write(o.out, v) }
 
 // bar is the progress of a terminal.
 type bar struct {

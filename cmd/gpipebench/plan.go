@@ -9,9 +9,9 @@ import (
 
 	"gpipebench/experiments/simulation"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/units"
 )
 
 func newPlan() *cobra.Command {

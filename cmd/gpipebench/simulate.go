@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/experiments/simulation"
-	"gpipebench/experiments/units"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/units"
 )
 
 func newSimulate() *cobra.Command {

@@ -13,8 +13,8 @@ import (
 	"gpipebench/experiments"
 	"gpipebench/experiments/page"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 	"gpipebench/internal/files"
+	"gpipebench/internal/units"
 )
 
 // reference is where a checkout has the records to show beside one's own.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments/units"
-	"gpipebench/experiments/usage"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/units"
+	"gpipebench/internal/usage"
 	"gpipebench/nn"
 )
 

@@ -17,6 +17,7 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/internal/files"
+	"gpipebench/internal/sums"
 )
 
 // Verdict is what came out for a claim.
@@ -236,7 +237,7 @@ func (v Verifying) hold(all []*examined) (*Verification, error) {
 		return nil, err
 	}
 	r.Wrong = append(r.Wrong, unfounded...)
-	listed, wrong, err := checkSums(v.Results)
+	listed, wrong, err := sums.Check(v.Results, resultKind, resultFolders...)
 	r.Listed, r.Wrong = listed, append(r.Wrong, wrong...)
 	return r, err
 }
@@ -259,13 +260,21 @@ func (v Verifying) compare(x *examined, made map[string]bool) (wrong []string) {
 		made[f.Name] = true
 	}
 	if len(differ) > 0 {
-		wrong = append(wrong, fmt.Sprintf("%s: not what the records of %s give; reproduce writes tables again%s", firstOf(dir, differ), x.Experiment, hint))
+		wrong = append(wrong, fmt.Sprintf("%s: not what the records of %s give; reproduce writes tables again%s", files.FirstOf(dir, differ), x.Experiment, hint))
 	}
 	if len(missing) > 0 {
-		wrong = append(wrong, fmt.Sprintf("%s: not there, though the records of %s are; reproduce writes tables again", firstOf(dir, missing), x.Experiment))
+		wrong = append(wrong, fmt.Sprintf("%s: not there, though the records of %s are; reproduce writes tables again", files.FirstOf(dir, missing), x.Experiment))
 	}
 	return append(wrong, unreadable...)
 }
+
+// resultFolders are what a directory's SHA256SUMS is about. A record's own sum is no
+// signature: only this list, where it is kept out of reach (as by commits), finds
+// records that were changed together with their sums and the tables made of them.
+var resultFolders = []string{"records", "tables"}
+
+// resultKind is what a file of results may be.
+var resultKind = files.Kind{What: "a file of results", Bytes: records.RecordsKind.Bytes}
 
 // tableKind is what a file of a report may be: none has reached a megabyte.
 var tableKind = files.Kind{What: "a file that reproduce writes", Bytes: 16 << 20}
@@ -290,7 +299,7 @@ func differing(dir string, should []suite.File) (differ, missing, unreadable []s
 // unfounded says which tables no report has that is made of usable records.
 func (v Verifying) unfounded(all []*examined, made map[string]bool) (wrong []string, err error) {
 	dir := filepath.Join(v.Results, "tables")
-	names, err := filesBelow(v.Results, "tables")
+	names, err := files.Below(v.Results, "tables")
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +328,7 @@ func (v Verifying) unfounded(all []*examined, made map[string]bool) (wrong []str
 		}
 		unusable = append(unusable, x.Experiment)
 		if len(of[x]) > 0 {
-			wrong = append(wrong, fmt.Sprintf("%s: tables without usable records: %s: %s", firstOf(dir, of[x]), x.file, x.why()))
+			wrong = append(wrong, fmt.Sprintf("%s: tables without usable records: %s: %s", files.FirstOf(dir, of[x]), x.file, x.why()))
 		}
 	}
 	if len(of[nil]) > 0 {
@@ -327,7 +336,7 @@ func (v Verifying) unfounded(all []*examined, made map[string]bool) (wrong []str
 		if len(unusable) > 0 {
 			what = fmt.Sprintf("in no report that has usable records, which %s have not", strings.Join(unusable, ", "))
 		}
-		wrong = append(wrong, firstOf(dir, of[nil])+": "+what)
+		wrong = append(wrong, files.FirstOf(dir, of[nil])+": "+what)
 	}
 	return wrong, nil
 }
@@ -505,7 +514,7 @@ func (v *Verification) Tables() []*suite.Table {
 	}
 	claims.Notes = []string{fmt.Sprintf("%d claims: %s.", len(v.Claims), strings.Join(counts, ", "))}
 	if v.Listed > 0 {
-		claims.Notes = append(claims.Notes, fmt.Sprintf("%d files have the digests that %s lists.", v.Listed, sumsName))
+		claims.Notes = append(claims.Notes, fmt.Sprintf("%d files have the digests that %s lists.", v.Listed, sums.Name))
 	}
 	for _, what := range v.Wrong {
 		claims.Notes = append(claims.Notes, "Wrong: "+what+".")

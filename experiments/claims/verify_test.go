@@ -23,6 +23,7 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/sums"
 )
 
 // results is a copy of a directory of results that a test may change.
@@ -274,7 +275,7 @@ func TestVerifyWithoutReference(t *testing.T) {
 func TestVerifyFindsEveryForgery(t *testing.T) {
 	suitetest.RendersReference(t)
 	r := copyOf(t, filepath.Join("..", "..", "results", "reference"))
-	r.remove(sumsName)
+	r.remove(sums.Name)
 	ids := experiments.IDs()
 	whole := r.examine(ids...)
 	if wrong := r.err(whole); wrong != "" {
@@ -386,19 +387,19 @@ func forgedRecord(t *testing.T, text string, n int) string {
 func TestReferenceSums(t *testing.T) {
 	dir := filepath.Join("..", "..", "results", "reference")
 	if *suitetest.Update {
-		sums, err := sumsOf(dir)
+		digests, err := sums.Of(dir, resultKind, resultFolders...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, sumsName), []byte(writeSums(sums)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, sums.Name), []byte(sums.Text(digests)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	switch listed, wrong, err := checkSums(dir); {
+	switch listed, wrong, err := sums.Check(dir, resultKind, resultFolders...); {
 	case err != nil || len(wrong) > 0:
 		t.Errorf("%v, %s: write them anew, if that is what you want, with make reference", err, strings.Join(wrong, "; "))
 	case listed == 0:
-		t.Errorf("no %s", sumsName)
+		t.Errorf("no %s", sums.Name)
 	}
 }
 
@@ -409,7 +410,7 @@ func TestVerifyHoldsDigests(t *testing.T) {
 	r := copyOf(t, filepath.Join("..", "..", "results", "reference"))
 	const id = "delayed-reduction"
 	recordsDir := "records/" + id + ".jsonl"
-	if wrong := r.err(r.examine(id)); strings.Contains(wrong, sumsName) {
+	if wrong := r.err(r.examine(id)); strings.Contains(wrong, sums.Name) {
 		t.Fatal(wrong)
 	}
 	r.change(recordsDir, func(s string) string {
@@ -429,19 +430,19 @@ func TestVerifyHoldsDigests(t *testing.T) {
 		t.Errorf("a consistent forgery: %s", wrong)
 	}
 
-	sums, err := sumsOf(r.dir)
+	digests, err := sums.Of(r.dir, resultKind, resultFolders...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.write(sumsName, writeSums(sums))
+	r.write(sums.Name, sums.Text(digests))
 	check := func(what, want string) {
 		t.Helper()
-		if _, wrong, err := checkSums(r.dir); err != nil || !strings.Contains(filepath.ToSlash(strings.Join(wrong, "; ")), want) || (want == "") != (len(wrong) == 0) {
+		if _, wrong, err := sums.Check(r.dir, resultKind, resultFolders...); err != nil || !strings.Contains(filepath.ToSlash(strings.Join(wrong, "; ")), want) || (want == "") != (len(wrong) == 0) {
 			t.Errorf("%s: %q, %v, want %q", what, wrong, err, want)
 		}
 	}
 	check("anew", "")
-	for _, name := range slices.Sorted(maps.Keys(sums)) {
+	for _, name := range slices.Sorted(maps.Keys(digests)) {
 		text, err := os.ReadFile(r.path(name))
 		if err != nil {
 			t.Fatal(err)
@@ -460,6 +461,6 @@ func TestVerifyHoldsDigests(t *testing.T) {
 	r.write("records/more.jsonl", "")
 	check("one more", "records/more.jsonl is not listed")
 	r.remove("records/more.jsonl")
-	r.change(sumsName, func(s string) string { return strings.Replace(s, "  ", " ", 1) })
-	check("a bad line", sumsName+":1: want 64 hexadecimal digits")
+	r.change(sums.Name, func(s string) string { return strings.Replace(s, "  ", " ", 1) })
+	check("a bad line", sums.Name+":1: want 64 hexadecimal digits")
 }

@@ -15,7 +15,7 @@ import (
 	"gpipebench/experiments"
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/usage"
+	"gpipebench/internal/usage"
 )
 
 // The page is the same bytes each time, has a section for each experiment that

@@ -20,7 +20,7 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/experiments/units"
+	"gpipebench/internal/units"
 )
 
 // No number in README.md and docs that comes out of the reference is typed: what

@@ -5,6 +5,8 @@ package records
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +20,7 @@ import (
 
 	"gpipebench/experiments/machine"
 	"gpipebench/internal/files"
+	"gpipebench/internal/floatjson"
 )
 
 // Record is one line of a records file: a session, which is where samples come
@@ -283,7 +286,7 @@ func (l *Log) Has(name string) bool { _, ok := l.Samples[name]; return ok }
 
 // Add adds a sample.
 func (l *Log) Add(name string, seed uint64, data any) error {
-	raw, err := MarshalJSON(data)
+	raw, err := floatjson.Marshal(data)
 	if err != nil {
 		return err
 	}
@@ -409,7 +412,7 @@ func (l *Log) Get(name string, into any) error {
 	if !ok {
 		return fmt.Errorf("records of %s (%s): no sample %s", l.Key.Experiment, l.Key.Profile, name)
 	}
-	err := complete(r.Data, into)
+	err := floatjson.Complete("the sample", r.Data, into)
 	if c, checked := into.(Checked); err == nil && checked {
 		err = c.Check()
 	}
@@ -422,6 +425,14 @@ func (l *Log) Get(name string, into any) error {
 // Strange is that a sample is not what this version writes, and why.
 func (l *Log) Strange(name string, why error) error {
 	return fmt.Errorf("records of %s (%s): sample %s is not what this version writes (%w): want others, by --fresh", l.Key.Experiment, l.Key.Profile, name, why)
+}
+
+// CheckHash refuses what is not a SHA-256 as samples have it.
+func CheckHash(name, hash string) error {
+	if bytes, err := hex.DecodeString(hash); err != nil || len(bytes) != sha256.Size {
+		return fmt.Errorf("%q is %.70q, want a SHA-256", name, hash)
+	}
+	return nil
 }
 
 // Close closes the log's file.

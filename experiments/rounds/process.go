@@ -18,8 +18,8 @@ import (
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 	"gpipebench/internal/files"
+	"gpipebench/internal/units"
 )
 
 // Repeated is a measurement of time that is repeated in rounds. A round has the

@@ -9,10 +9,10 @@ import (
 	"gpipebench/experiments/machine"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/stats"
-	"gpipebench/experiments/usage"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/usage"
 	"gpipebench/nn"
 )
 

@@ -67,6 +67,6 @@ func (d Describing) Run(ctx context.Context) (*Description, error) {
 		}
 		r.Partition.Sizes, r.Partition.Note = cut.Sizes, cut.Moved
 	}
-	r.Partition.Costs, r.Partition.Efficiency = workload.StageCosts(costs, r.Partition.Sizes)
+	r.Partition.Costs, r.Partition.Efficiency = partition.StageCosts(costs, r.Partition.Sizes), partition.Efficiency(costs, r.Partition.Sizes)
 	return r, nil
 }

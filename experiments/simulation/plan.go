@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"gpipebench/experiments/progress"
-	"gpipebench/experiments/usage"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/usage"
 	"gpipebench/nn"
 )
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"gpipebench/experiments/progress"
-	"gpipebench/experiments/usage"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/usage"
 	"gpipebench/nn/graph"
 )
 

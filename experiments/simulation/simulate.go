@@ -6,12 +6,12 @@ import (
 	"context"
 	"fmt"
 
-	"gpipebench/experiments/usage"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/usage"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )

@@ -13,7 +13,7 @@ import (
 
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
-	"gpipebench/experiments/usage"
+	"gpipebench/internal/usage"
 )
 
 // Experiment is one of the suite: it measures into a log, and reports from one.

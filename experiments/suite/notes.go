@@ -8,7 +8,7 @@ import (
 
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/stats"
-	"gpipebench/experiments/units"
+	"gpipebench/internal/units"
 )
 
 func CommitName(s records.Provenance) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
 
-	"gpipebench/experiments/records"
+	"gpipebench/internal/floatjson"
 	"gpipebench/internal/plain"
 )
 
@@ -115,7 +115,7 @@ func (t *Table) Write(w io.Writer, format string) error {
 	case "csv":
 		return t.writeCSV(w)
 	case "json":
-		return records.WriteJSON(w, t)
+		return floatjson.Write(w, t)
 	}
 	return CheckFormat(format)
 }

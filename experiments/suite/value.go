@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"gpipebench/experiments/stats"
-	"gpipebench/experiments/units"
+	"gpipebench/internal/units"
 )
 
 // Value is what a cell of a table holds: a text, or numbers and how they are

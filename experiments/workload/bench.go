@@ -6,8 +6,8 @@ import (
 
 	"gpipebench/experiments/machine"
 	"gpipebench/experiments/stats"
-	"gpipebench/experiments/usage"
 	"gpipebench/gpipe"
+	"gpipebench/internal/usage"
 )
 
 // Benching times training steps: SGD with momentum 0.9, no dropout, all steps on

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/usage"
 	"gpipebench/gpipe"
+	"gpipebench/internal/usage"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"

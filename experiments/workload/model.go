@@ -14,8 +14,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"gpipebench/experiments/usage"
 	"gpipebench/gpipe"
+	"gpipebench/internal/usage"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 )

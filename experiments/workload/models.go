@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"gpipebench/gpipe"
 	"gpipebench/internal/plain"
 	"gpipebench/models/amoebanet"
+	"gpipebench/models/convnet"
 	"gpipebench/models/resnet"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
@@ -18,6 +20,7 @@ const (
 	LanguageModel = "transformer-lm"
 	Translator    = "transformer" // encoder and decoder
 	AmoebaNet     = "amoebanetd"
+	ConvNet       = "convnet" // no example sees another; not among Models
 )
 
 // network is a row of the table of networks.
@@ -38,7 +41,7 @@ var networks = []network{
 	{name: "resnet50", kind: images{}, build: resNet(50), flags: "width zero-init bn-momentum", preset: resNetPreset},
 	{name: "resnet101", kind: images{}, build: resNet(101), flags: "width zero-init bn-momentum", preset: resNetPreset},
 	{name: "resnet152", kind: images{}, build: resNet(152), flags: "width zero-init bn-momentum", preset: resNetPreset},
-	{name: ConvNet, kind: images{}, build: Model.buildConvNet, flags: "layers filters", hidden: true},
+	{name: ConvNet, kind: images{}, build: convNet, flags: "layers filters", hidden: true},
 }
 
 // network is the model's row. One that is unknown, which Build refuses, takes tokens.
@@ -153,4 +156,24 @@ func resNet(depth int) func(Model) ([]nn.Layer, error) {
 			ZeroInit: m.ZeroInit, Momentum: m.BNMomentum, Fine: m.Fine,
 		})
 	}
+}
+
+func convNet(m Model) ([]nn.Layer, error) {
+	return convnet.New(convnet.Config{
+		Layers: m.Layers, Filters: m.Filters, Channels: cmp.Or(m.Channels, 3), Classes: m.Classes,
+		DropPath: float32(m.DropPath), Dropout: float32(m.Dropout),
+	})
+}
+
+// FlopsOf returns the FLOPs of a model's layers, from their shapes.
+func FlopsOf(m Model) ([]float64, error) {
+	layers, err := m.Build()
+	if err != nil {
+		return nil, err
+	}
+	d, err := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}}.Describe(m.Input(1))
+	if err != nil {
+		return nil, err
+	}
+	return d.FLOPs(), nil
 }

@@ -9,8 +9,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"gpipebench/experiments/usage"
 	"gpipebench/gpipe"
+	"gpipebench/internal/usage"
 	"gpipebench/nn"
 )
 

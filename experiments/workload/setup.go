@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/usage"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/usage"
 	"gpipebench/nn"
 )
 
@@ -108,7 +108,7 @@ func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeli
 func (c Cost) Of(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, d *gpipe.Description) ([]float64, error) {
 	switch c {
 	case Time:
-		return timeLayers(ctx, p, in)
+		return p.LayerTimes(ctx, in)
 	case Memory:
 		return d.Memory(), nil
 	}

@@ -79,7 +79,7 @@ func CutStep(s Setup, costs []float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	stages, _ := StageCosts(costs, cut.Sizes)
+	stages := partition.StageCosts(costs, cut.Sizes)
 	lists, err := schedule.Build(s.Schedule, s.Partitions, s.MicroBatches, s.Checkpoint, s.LateRecompute)
 	if err != nil {
 		return 0, err

@@ -44,14 +44,3 @@ func TestTiming(t *testing.T) {
 		t.Errorf("%d networks measured, %d mini-batches made, want 2 and 1", len(g.costs), len(g.batches))
 	}
 }
-
-// One core's rate is that of matrix products, not of their overhead.
-func TestCoreRate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("slow without assembly")
-	}
-	rate, err := CoreRate(t.Context())
-	if err != nil || !(rate > 1e8 && rate < 1e13) {
-		t.Errorf("%v, %v", rate, err)
-	}
-}

@@ -7,11 +7,11 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/experiments/machine"
-	"gpipebench/experiments/units"
-	"gpipebench/experiments/usage"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/files"
+	"gpipebench/internal/units"
+	"gpipebench/internal/usage"
 	"gpipebench/nn"
 )
 

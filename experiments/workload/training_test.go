@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"gpipebench/experiments/usage"
 	"gpipebench/experiments/workload"
 	"gpipebench/experiments/workload/workloadtest"
+	"gpipebench/internal/usage"
 )
 
 // Weights of a network of the same shapes that computes something else are

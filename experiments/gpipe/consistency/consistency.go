@@ -15,8 +15,8 @@ import (
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 	"gpipebench/experiments/workload"
+	"gpipebench/internal/units"
 )
 
 //go:embed spec.yaml about.md

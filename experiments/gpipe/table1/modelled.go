@@ -149,7 +149,7 @@ func convolved(m workload.Model) (elems int64, err error) {
 		return 0, err
 	}
 	in := m.Input(1)
-	traced := nn.TraceStage(p.Layers, 0, p.Loss, workload.BatchOf(in.Inputs, 1), workload.BatchOf(in.Targets, 1), true)
+	traced := nn.TraceStage(p.Layers, 0, p.Loss, gpipe.BatchOf(in.Inputs, 1), gpipe.BatchOf(in.Targets, 1), true)
 	for _, call := range traced.Function.Graph.Calls {
 		if _, ok := call.Op.(graph.Conv2DOp); ok {
 			elems += int64(call.Out[0].Elems())

@@ -14,10 +14,10 @@ import (
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
+	"gpipebench/internal/units"
 	"gpipebench/internal/yamldoc"
 	"gpipebench/nn/graph"
 )

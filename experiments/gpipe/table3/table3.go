@@ -17,6 +17,7 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/nn/program"
 )
 
 //go:embed spec.yaml about.md
@@ -127,7 +128,7 @@ func (r table3Rounds) Samples() [][]string {
 
 func (r table3Rounds) Round(ctx context.Context, round int, log *records.Log) error {
 	if name := coreRate(round); !log.Has(name) {
-		rate, err := workload.CoreRate(ctx)
+		rate, err := program.CoreRate(ctx)
 		if err != nil {
 			return fmt.Errorf("%s, %s: %w", r.ID, name, err)
 		}

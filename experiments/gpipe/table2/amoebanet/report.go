@@ -10,9 +10,9 @@ import (
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/units"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/internal/units"
 )
 
 func (a *Amoeba) Report(log, reference *records.Log) (*suite.Report, error) {

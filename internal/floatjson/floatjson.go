@@ -1,9 +1,12 @@
-package records
+// Package floatjson writes and reads JSON whose numbers need not be finite.
+//
+// JSON has no number for what is infinite or no number, such as the perplexity of a
+// network that has diverged. Here it is the string "Infinity", "-Infinity" or "NaN",
+// as in the JSON of protocol buffers, and is read back from that.
+package floatjson
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -16,10 +19,6 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// JSON has no number for what is infinite or no number, such as the perplexity of
-// a network that has diverged. In all that the program prints or records, it is
-// the string "Infinity", "-Infinity" or "NaN", as in the JSON of protocol buffers,
-// and is read back from that.
 var (
 	writeNonFinite = json.WithMarshalers(json.MarshalToFunc(func(e *jsontext.Encoder, f float64) error {
 		switch {
@@ -54,8 +53,8 @@ var (
 	}))
 )
 
-// WriteJSON writes a value as one document, indented, with a newline behind it.
-func WriteJSON(w io.Writer, v any) error {
+// Write writes a value as one document, indented, and a newline after it.
+func Write(w io.Writer, v any) error {
 	text, err := json.Marshal(v, jsonv1.DefaultOptionsV1(), writeNonFinite, jsontext.WithIndent("  "), jsontext.EscapeForHTML(false))
 	if err != nil {
 		return err
@@ -64,17 +63,23 @@ func WriteJSON(w io.Writer, v any) error {
 	return err
 }
 
-// MarshalJSON makes one line of a value, unmarshalJSON reads it.
-func MarshalJSON(v any) ([]byte, error) {
+// Marshal returns a value in one line.
+func Marshal(v any) ([]byte, error) {
 	return json.Marshal(v, jsonv1.DefaultOptionsV1(), writeNonFinite)
 }
 
-// complete reads a value and refuses a text that lacks what writing it would make.
-func complete(text []byte, into any) error {
-	if err := UnmarshalJSON(text, into); err != nil {
+// Unmarshal reads a value.
+func Unmarshal(text []byte, into any) error {
+	return json.Unmarshal(text, into, jsonv1.DefaultOptionsV1(), readNonFinite)
+}
+
+// Complete reads a value and refuses a text that lacks what writing the value would
+// make. Its error calls the text what.
+func Complete(what string, text []byte, into any) error {
+	if err := Unmarshal(text, into); err != nil {
 		return err
 	}
-	again, err := MarshalJSON(into)
+	again, err := Marshal(into)
 	if err != nil || bytes.Equal(again, text) {
 		return err
 	}
@@ -82,11 +87,11 @@ func complete(text []byte, into any) error {
 	if err := errors.Join(json.Unmarshal(again, &written), json.Unmarshal(text, &there)); err != nil {
 		return err
 	}
-	return lacks(written, there, "the sample")
+	return lacks(written, there, what)
 }
 
-// lacks reports the first part of a document, written at some place, that another
-// one has not. What that has beyond it does not matter.
+// lacks returns an error for the first part of a document, named at, that another one
+// does not have. What the other has beyond it does not matter.
 func lacks(written, there any, at string) error {
 	switch w := written.(type) {
 	case map[string]any:
@@ -116,16 +121,4 @@ func lacks(written, there any, at string) error {
 		}
 	}
 	return nil
-}
-
-// CheckHash refuses what is not a SHA-256 as samples have it.
-func CheckHash(name, hash string) error {
-	if bytes, err := hex.DecodeString(hash); err != nil || len(bytes) != sha256.Size {
-		return fmt.Errorf("%q is %.70q, want a SHA-256", name, hash)
-	}
-	return nil
-}
-
-func UnmarshalJSON(text []byte, into any) error {
-	return json.Unmarshal(text, into, jsonv1.DefaultOptionsV1(), readNonFinite)
 }

@@ -1,4 +1,4 @@
-package workload
+package gpipe
 
 import (
 	"context"
@@ -7,31 +7,28 @@ import (
 	"strings"
 	"time"
 
-	"gpipebench/experiments/machine"
-	"gpipebench/gpipe"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
 	"gpipebench/nn/program"
 )
 
-// timeLayers measures what a layer costs a pipeline with re-materialisation:
-// its forward, the forward again that keeps the residuals, and its backward,
-// on a micro-batch of the pipeline's largest size, by itself and with the
-// threads of the first device. Each layer is run once to warm up and then seven
-// times, in turn with the others so that a disturbance hits no layer alone; its
-// cost is the least in seconds, since what disturbs a layer only adds to it: on a
-// busy machine the median of five moved cuts by many layers. The loss is part of
-// the last layer's cost, as it is part of the last stage.
+// LayerTimes measures the layers' costs for a partitioner, in seconds: what each
+// costs a pipeline with re-materialisation, its forward, the forward again that
+// keeps the residuals, and its backward, on a micro-batch of the pipeline's largest
+// size, by itself and with the threads of the first device. The last layer's cost
+// includes the loss, as the last stage does.
 //
-// Layers that compute the same on the same shapes are timed as one, the first of
-// them: ten thousand equal layers take as long and as much memory as one does.
+// Each layer runs once to warm up and then seven times, in turn with the others so
+// that a disturbance hits no layer alone. Its cost is the shortest time, since a
+// disturbance only adds to it: on a busy machine the median of five moved cuts by
+// many layers. Layers that compute the same on the same shapes are timed as one, the
+// first of them: ten thousand equal layers take as long and as much memory as one.
 // Every layer runs on what the layer before it makes of token 0 (or of ones). The
 // parameters of all that is timed are in memory once while this runs.
-func timeLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float64, error) {
-	// No garbage while the clock runs, as on emulated devices.
-	defer gpipe.PauseCollector()()
-	size := gpipe.MicroBatchSizes(in.Examples, p.MicroBatches)[0]
+func (p Pipeline) LayerTimes(ctx context.Context, in Input) ([]float64, error) {
+	defer PauseCollector()() // no garbage while the clock runs, as on emulated devices
+	size := MicroBatchSizes(in.Examples, p.MicroBatches)[0]
 	threads := max(p.Devices[0].Threads, 1)
 	pool := program.NewPool(threads)
 	defer pool.Close()
@@ -70,8 +67,9 @@ func timeLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input) ([]float6
 }
 
 // distinctLayers compiles the layers that compute something that no layer before
-// them does, and tells for each of the network's which of those it is.
-func distinctLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, size, threads int) (layers []*timedLayer, of []int, err error) {
+// them does. For each layer of the network, of is the index of the one that stands
+// for it.
+func distinctLayers(ctx context.Context, p Pipeline, in Input, size, threads int) (layers []*timedLayer, of []int, err error) {
 	known := map[string]int{}
 	var bytes float64
 	var previous *timedLayer
@@ -102,8 +100,8 @@ func distinctLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, size,
 		}
 		of, previous, types = append(of, n), layers[n], traced.Out
 	}
-	if has := float64(machine.Memory()); bytes > has {
-		return nil, nil, fmt.Errorf("the layers to be timed take %.0f bytes of memory, and this machine has %.0f: want a smaller network or micro-batch, or cuts by another cost than time", bytes, has)
+	if has, _ := MachineMemory(); has > 0 && bytes > float64(has) {
+		return nil, nil, fmt.Errorf("the layers to be timed take %.0f bytes of memory, and this machine has %d: want a smaller network or micro-batch, or cuts by another cost than time", bytes, has)
 	}
 	return layers, of, nil
 }
@@ -111,21 +109,21 @@ func distinctLayers(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, size,
 // timedLayer is one layer compiled as if it were a stage, and its memory.
 type timedLayer struct {
 	layer  nn.Layer
-	after  *timedLayer // what it gets is what that makes; nil: token 0
+	after  *timedLayer // whose outputs are its inputs; nil: token 0
 	params []*nn.Param
 	stage  *program.Stage
 	memory program.Binding
 }
 
-// tracedLayer traces a layer by itself, with an error where it does not fit what
-// comes in, as a batch norm and a single value.
+// tracedLayer traces a layer by itself. It returns a MisfitError where the layer does
+// not fit its inputs, such as a batch norm and a single value.
 func tracedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type) (st *nn.Stage, err error) {
-	defer gpipe.Misfit(&err)
+	defer Misfit(&err)
 	return nn.TraceStage([]nn.Layer{layer}, index, l, in, targets, true), nil
 }
 
-// computes is the same text for layers that compute the same on the same shapes,
-// whatever their names, parameters and random numbers are.
+// computes returns the same text for layers that compute the same on the same
+// shapes, whatever their names, parameters and random numbers are.
 func computes(st *nn.Stage, gradIn bool, l nn.Loss) string {
 	var b strings.Builder
 	fmt.Fprint(&b, gradIn, l != nil)
@@ -165,7 +163,7 @@ func compiledLayer(layer nn.Layer, traced *nn.Stage, index int, l nn.Loss, threa
 	return &timedLayer{layer: layer, params: traced.Params, stage: program.Compile(traced.Function, gradOut, index > 0, threads)}
 }
 
-// allocate gives a compiled layer its memory, with parameters as a seed makes them.
+// allocate allocates a compiled layer's memory and initialises its parameters.
 func (t *timedLayer) allocate(seed uint64) {
 	for s, span := range t.stage.Span {
 		t.memory[s] = make([]float32, span)
@@ -180,7 +178,7 @@ func (t *timedLayer) allocate(seed uint64) {
 	}
 }
 
-// run runs the layer's three programs once and tells how long they took.
+// run runs the layer's three programs once and returns the seconds that they took.
 func (t *timedLayer) run(pool *program.Pool, examples int) (float64, error) {
 	env := program.Env{Step: 1, LossScale: 1 / float32(examples)}
 	start := time.Now()
@@ -190,40 +188,4 @@ func (t *timedLayer) run(pool *program.Pool, examples int) (float64, error) {
 		}
 	}
 	return time.Since(start).Seconds(), nil
-}
-
-// CoreRate is the rate that one core reaches in a product of 512 x 512 matrices, in
-// FLOP/s: the best of some, as a peak is.
-func CoreRate(ctx context.Context) (float64, error) {
-	const n, times = 512, 40
-	pool := program.NewPool(1)
-	defer pool.Close()
-	dense := nn.NewDense("product", nn.DenseConfig{In: n, Out: n, NoBias: true})
-	traced, err := tracedLayer(dense, 0, nil, []graph.Type{{Shape: graph.Shape{n, n}}}, nil)
-	if err != nil {
-		return 0, err
-	}
-	product := compiledLayer(dense, traced, 0, nil, 1)
-	product.allocate(1)
-	var best float64
-	for range times {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		start := time.Now()
-		if err := product.stage.Forward.Run(pool, &product.memory, &program.Env{Step: 1, LossScale: 1}, program.Options{}); err != nil {
-			return 0, err
-		}
-		best = max(best, 2*n*n*n/time.Since(start).Seconds())
-	}
-	return best, nil
-}
-
-// BatchOf gives types of single examples their leading dimension.
-func BatchOf(types []graph.Type, n int) []graph.Type {
-	out := make([]graph.Type, len(types))
-	for i, t := range types {
-		out[i] = graph.Type{Shape: append(graph.Shape{n}, t.Shape...), DType: t.DType}
-	}
-	return out
 }

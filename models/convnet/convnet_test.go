@@ -1,0 +1,26 @@
+package convnet
+
+import (
+	"strings"
+	"testing"
+
+	"gpipebench/nn"
+)
+
+// A network has a stem, its blocks and a classifier; what has no blocks or channels is
+// refused.
+func TestNew(t *testing.T) {
+	layers, err := New(Config{Layers: 4, Filters: 8, Channels: 3, Classes: 10})
+	if err != nil || len(layers) != 6 {
+		t.Fatalf("%d layers, %v", len(layers), err)
+	}
+	block := 8*8*(9+7+7+2) + 4*8
+	if got, want := nn.CountParams(layers), int64(8*3*9+8+4*block+8*10+10); got != want {
+		t.Errorf("%d parameters, want %d", got, want)
+	}
+	for _, c := range []Config{{Filters: 8, Channels: 3, Classes: 10}, {Layers: 1, Channels: 3, Classes: 10}, {Layers: 1, Filters: 8, Classes: 10}, {Layers: 1, Filters: 8, Channels: 3}} {
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "want 1 or more") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

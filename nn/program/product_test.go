@@ -1,0 +1,14 @@
+package program
+
+import "testing"
+
+// One core's rate is that of matrix products, not of their overhead.
+func TestCoreRate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow without assembly")
+	}
+	rate, err := CoreRate(t.Context())
+	if err != nil || !(rate > 1e8 && rate < 1e13) {
+		t.Errorf("%v, %v", rate, err)
+	}
+}
