@@ -3,7 +3,7 @@
 // at a time, in turns, as medians. It asserts nothing. What it measures it adds to
 // bench.jsonl among the records of a directory of results, with its provenance.
 //
-// Peers that are not installed are said to be missing: OpenBLAS
+// It reports peers that are not installed as missing: OpenBLAS
 // (bench/peers/openblas.c, needs a C compiler and libopenblas-dev) and PyTorch
 // (bench/peers/pytorch.py, needs python3-torch).
 package main
@@ -28,22 +28,10 @@ func main() {
 	only := flag.String("only", "", "comma-separated rows: "+strings.Join(names(), ", "))
 	out := flag.String("out", filepath.Join("results", "local"), "directory of results; its records/bench.jsonl gets the samples")
 	rounds := flag.Int("rounds", 7, "measurements of each side, taken in turns")
-	// A row's turns are processes of their own, so that their memory is theirs alone.
-	of := flag.String("step-of", "", "time the steps of an image model in this process and print JSON, as the rows do in processes of their own")
-	threads := flag.Int("threads", 1, "of -step-of")
-	steps := flag.Int("steps", 4, "of -step-of, behind one that warms up")
-	save := flag.String("save", "", "of -step-of: write the weights it starts from to this file")
 	flag.Parse()
 	if flag.NArg() > 0 || *rounds < 1 {
 		flag.Usage()
 		os.Exit(2)
-	}
-	if *of != "" {
-		if err := stepOf(*of, *threads, *steps, *save); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
 	}
 	chosen := names()
 	if *only != "" {
@@ -61,7 +49,7 @@ func main() {
 	}
 }
 
-// measureRows measures the chosen rows; one that cannot be is said to be so.
+// measureRows measures the chosen rows, and prints why a row cannot be measured.
 func measureRows(command string, rounds int, out string, chosen []string) error {
 	log, err := records.Open(filepath.Join(out, "records", "bench.jsonl"), rows.Key(), true)
 	if err != nil {
@@ -80,9 +68,9 @@ func measureRows(command string, rounds int, out string, chosen []string) error 
 	return log.Close()
 }
 
-// runs are what measures each row.
+// runs measure each row.
 var runs = map[string]func(*bench) error{
-	"sgemm": (*bench).sgemm, "step": (*bench).step, "resnet": (*bench).resnet, "amoebanet": (*bench).amoebanet,
+	"sgemm": (*bench).sgemm, "step": (*bench).steps, "resnet": (*bench).steps, "amoebanet": (*bench).steps,
 	"pipeline": (*bench).pipeline, "emulated": (*bench).emulated, "remat": (*bench).remat, "simulate": (*bench).simulate,
 }
 
@@ -96,7 +84,7 @@ func names() (all []string) {
 type bench struct {
 	command string
 	rounds  int
-	row     rows.Row // that is being measured
+	row     rows.Row // the one that is measured
 	log     *records.Log
 }
 
@@ -106,7 +94,7 @@ func (b *bench) add(s *rows.Sample) error {
 	return b.log.Add(b.row.SampleName(s), 0, s)
 }
 
-// ratios are those of each round.
+// ratios returns those of each round.
 func ratios(a, b []float64) []float64 {
 	all := make([]float64, len(a))
 	for i := range a {

@@ -7,19 +7,21 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"gpipebench/experiments/machine"
 )
 
 // measureCommand is the first argument of a process of this program that starts
-// another program, and says on its standard error's last line how much memory that
-// had resident, in bytes.
+// another program and prints, in the last line of its standard error, how much memory
+// that had resident, in bytes.
 const measureCommand = "-measure"
 
-// measured runs a program to its end: what it printed, and the most memory that it
-// had resident, in bytes.
+// measured runs a program to its end. It returns what the program printed, and the
+// most memory that it had resident, in bytes.
 //
-// On Linux a process begins with the peak of the one that started it, so that what
-// a large process is told of its children is its own. The program is therefore
-// started by a process between the two, which has no memory to speak of.
+// On Linux a process begins with the peak of the one that started it, so that a large
+// process would get its own for that of its children. Therefore a small process
+// between the two starts the program.
 func measured(name string, args ...string) (out []byte, rss int64, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -40,7 +42,7 @@ func measured(name string, args ...string) (out []byte, rss int64, err error) {
 	return out, rss, nil
 }
 
-// measure is what the process between does. It returns its exit status.
+// measure is what the process between does, and returns its exit status.
 func measure(name string, args []string) int {
 	cmd := exec.Command(name, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -50,6 +52,6 @@ func measure(name string, args []string) int {
 		}
 		return 1
 	}
-	fmt.Fprintf(os.Stderr, "\n%d\n", maxRSS(cmd.ProcessState))
+	fmt.Fprintf(os.Stderr, "\n%d\n", machine.MaxRSSOf(cmd.ProcessState))
 	return 0
 }

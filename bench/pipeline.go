@@ -6,91 +6,76 @@ import (
 
 	"gpipebench/bench/rows"
 	"gpipebench/experiments/stats"
+	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/models/transformer"
-	"gpipebench/nn"
 )
 
 // even is a Transformer whose halves cost the same: a vocabulary so small that
 // embedding and softmax do not count.
-var even = transformer.Config{Layers: 8, Dim: 256, FeedForward: 1024, Heads: 8, Vocab: 64, SeqLen: 128}
+var even = workload.Training{
+	Model: workload.Model{Name: workload.LanguageModel, Layers: 8, Dim: 256, FF: 1024, Heads: 8, Vocab: 64, Seq: 128},
+	Setup: workload.Setup{MicroBatches: 16},
+	Batch: 32, Optimizer: "momentum", LR: 0.01, LRSchedule: "constant",
+}
 
-const evenBatch, evenMicro = 32, 16
+// way is a way to run it.
+type way struct {
+	k          int
+	kind       gpipe.Kind
+	checkpoint schedule.Checkpoint
+}
 
-// side is one way to run it, measured in turns with others.
+// side is what the steps of one way took.
 type side struct {
-	*gpipe.Trainer
 	times   gpipe.Samples
 	seconds []float64
 }
 
-func openEven(k int, kind gpipe.Kind, c schedule.Checkpoint) (*side, error) {
-	layers, err := transformer.LM(even)
-	if err != nil {
-		return nil, err
-	}
-	p := gpipe.Pipeline{
-		Layers: layers, Loss: nn.CrossEntropy{}, Partitions: k, MicroBatches: evenMicro, Checkpoint: c,
-		Devices:   []gpipe.Device{{Kind: kind}},
-		Optimizer: nn.SGD{Momentum: 0.9}, LR: nn.ConstantLR(0.01),
-	}
-	t, err := p.Open(gpipe.InputOf(evenData()))
-	if err != nil {
-		return nil, err
-	}
-	return &side{Trainer: t}, nil
+// median returns the medians of the tasks' times.
+func (s side) median() *gpipe.Times {
+	return s.times.Median(gpipe.MicroBatchSizes(even.Batch, even.Setup.MicroBatches))
 }
 
-func evenData() nn.Batch {
-	n := evenBatch * even.SeqLen
-	ids := make([]int32, n)
-	for i := range ids {
-		ids[i] = int32(i * 31 % even.Vocab)
+// inTurns measures two ways one after the other, round after round.
+func (b *bench) inTurns(ways [2]way) (sides [2]side, err error) {
+	ctx := context.Background()
+	var timing workload.Timing
+	var loops [2]*workload.Loop
+	for i, w := range ways {
+		t := even
+		t.Setup.Partitions, t.Setup.Device, t.Setup.Checkpoint = w.k, w.kind, w.checkpoint
+		if loops[i], err = timing.Open(ctx, t); err != nil {
+			return sides, err
+		}
+		defer loops[i].Close()
 	}
-	t := nn.Tensor{Shape: []int{evenBatch, even.SeqLen}, I32: ids}
-	return nn.Batch{Inputs: []nn.Tensor{t}, Targets: []nn.Tensor{t}, Count: n}
-}
-
-func (s *side) measure(keep bool) error {
-	r, err := s.Step(context.Background(), evenData())
-	if err == nil && keep {
-		s.seconds = append(s.seconds, r.Seconds)
-		s.times.Add(r.Times)
-	}
-	return err
-}
-
-// inTurns measures the sides one after another, round after round.
-func (b *bench) inTurns(sides ...*side) error {
-	for i := range b.rounds + 1 {
-		for _, s := range sides {
-			if err := s.measure(i > 0); err != nil { // the first round warms up
-				return err
+	for round := range b.rounds + 1 {
+		for i, l := range loops {
+			step, err := l.Step(ctx)
+			if err != nil {
+				return sides, err
+			}
+			if round > 0 { // the first round warms up
+				sides[i].seconds = append(sides[i].seconds, step.Seconds)
+				sides[i].times.Add(step.Times)
 			}
 		}
 	}
-	return nil
+	return sides, nil
 }
 
 // pipeline compares two real cores with what the closed form makes of one.
 func (b *bench) pipeline() error {
 	for _, c := range []schedule.Checkpoint{schedule.Never, schedule.Always} {
-		one, err := openEven(1, gpipe.Host, c)
+		sides, err := b.inTurns([2]way{{1, gpipe.Host, c}, {2, gpipe.Host, c}})
 		if err != nil {
 			return err
 		}
-		two, err := openEven(2, gpipe.Host, c)
-		if err != nil {
-			return err
-		}
-		if err := b.inTurns(one, two); err != nil {
-			return err
-		}
-		sizes := gpipe.MicroBatchSizes(evenBatch, evenMicro)
-		t := one.times.Median(sizes).Stages[0]
+		one, two := sides[0], sides[1]
+		t := one.median().Stages[0]
 		// A stage of two does half of each of the whole's tasks.
-		ideal, err := schedule.StepTime(schedule.GPipe, c, false, 2, evenMicro, t.F[0]/2, t.R[0]/2, t.B[0]/2)
+		ideal, err := schedule.StepTime(schedule.GPipe, c, false, 2, even.Setup.MicroBatches, t.F[0]/2, t.R[0]/2, t.B[0]/2)
 		if err != nil {
 			return err
 		}
@@ -108,29 +93,17 @@ func (b *bench) pipeline() error {
 		if err := b.add(s); err != nil {
 			return err
 		}
-		one.Close()
-		two.Close()
 	}
 	return nil
 }
 
 // emulated compares the virtual clock with the real one.
 func (b *bench) emulated() error {
-	real, err := openEven(2, gpipe.Host, schedule.Always)
+	sides, err := b.inTurns([2]way{{2, gpipe.Host, schedule.Always}, {2, gpipe.Emulated, schedule.Always}})
 	if err != nil {
 		return err
 	}
-	defer real.Close()
-	emulated, err := openEven(2, gpipe.Emulated, schedule.Always)
-	if err != nil {
-		return err
-	}
-	defer emulated.Close()
-	if err := b.inTurns(real, emulated); err != nil {
-		return err
-	}
-	sizes := gpipe.MicroBatchSizes(evenBatch, evenMicro)
-	alone, together := emulated.times.Median(sizes), real.times.Median(sizes)
+	together, alone := sides[0].median(), sides[1].median()
 	replay, err := alone.Replay()
 	if err != nil {
 		return err
@@ -139,9 +112,9 @@ func (b *bench) emulated() error {
 	if err != nil {
 		return err
 	}
-	took := stats.Median(real.seconds)
+	took := stats.Median(sides[0].seconds)
 	s := &rows.Sample{What: "the step", Note: "the last three say what of the difference is from tasks that run beside each other"}
-	s.Add("real", "s", real.seconds...)
+	s.Add("real", "s", sides[0].seconds...)
 	s.Add("emulated", "s", replay.Span())
 	s.Add("ratio", "", replay.Span()/took)
 	s.Add("tasks beside each other over alone", "", sum(together)/sum(alone))
@@ -150,7 +123,7 @@ func (b *bench) emulated() error {
 	return b.add(s)
 }
 
-// sum is the time of all tasks of a step.
+// sum returns the time of all tasks of a step.
 func sum(t *gpipe.Times) (s float64) {
 	for k, list := range t.Lists {
 		for _, task := range list {
@@ -160,24 +133,15 @@ func sum(t *gpipe.Times) (s float64) {
 	return s
 }
 
-// remat is what one more forward costs.
+// remat measures what one more forward costs.
 func (b *bench) remat() error {
-	never, err := openEven(1, gpipe.Host, schedule.Never)
+	sides, err := b.inTurns([2]way{{1, gpipe.Host, schedule.Never}, {1, gpipe.Host, schedule.Always}})
 	if err != nil {
-		return err
-	}
-	defer never.Close()
-	always, err := openEven(1, gpipe.Host, schedule.Always)
-	if err != nil {
-		return err
-	}
-	defer always.Close()
-	if err := b.inTurns(never, always); err != nil {
 		return err
 	}
 	s := &rows.Sample{What: "the step"}
-	s.Add("never", "s", never.seconds...)
-	s.Add("always", "s", always.seconds...)
-	s.Add("ratio", "", stats.Median(always.seconds)/stats.Median(never.seconds))
+	s.Add("never", "s", sides[0].seconds...)
+	s.Add("always", "s", sides[1].seconds...)
+	s.Add("ratio", "", stats.Median(sides[1].seconds)/stats.Median(sides[0].seconds))
 	return b.add(s)
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"gpipebench/bench/rows"
-	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
 
@@ -19,17 +18,23 @@ func (b *bench) sgemm() error {
 	peer, cleanup, missing := buildOpenBLAS()
 	defer cleanup()
 	for _, n := range []int{256, 512, 768, 1024} {
-		product := newProduct(n)
+		product := program.NewProduct(n)
+		defer product.Close()
+		if _, err := product.Rate(0); err != nil { // warms up
+			return err
+		}
 		var ours, theirs []float64
 		for range b.rounds {
-			ours = append(ours, product.rate())
+			rate, err := product.Rate(100 * time.Millisecond)
+			if err != nil {
+				return err
+			}
+			ours = append(ours, rate/1e9)
 			if missing == nil {
-				var rate float64
 				rate, missing = peer.rate(n)
 				theirs = append(theirs, rate)
 			}
 		}
-		product.pool.Close()
 		s := &rows.Sample{What: fmt.Sprintf("n = %d", n)}
 		s.Add("ours", "GFLOP/s", ours...)
 		if missing == nil {
@@ -47,42 +52,6 @@ func (b *bench) sgemm() error {
 		return fmt.Errorf("OpenBLAS: %w", missing)
 	}
 	return nil
-}
-
-// product is C = A·B as a program of one instruction.
-type product struct {
-	n    int
-	st   *program.Stage
-	pool *program.Pool
-	bind program.Binding
-}
-
-func newProduct(n int) *product {
-	g := &graph.Graph{}
-	a := g.NewNode(graph.Input, "a", graph.F32, n, n)
-	w := g.NewNode(graph.Param, "b", graph.F32, n, n)
-	f := program.Function{Graph: g, In: []*graph.Node{a}, Out: []*graph.Node{g.MatMul(a, w)}, Params: []*graph.Node{w}}
-	p := &product{n: n, st: program.CompileEvaluate(f, 1), pool: program.NewPool(1)}
-	for s := range program.Spaces {
-		p.bind[s] = make([]float32, p.st.Span[s])
-		for i := range p.bind[s] {
-			p.bind[s][i] = float32(i%7) - 3
-		}
-	}
-	return p
-}
-
-// rate runs for about a tenth of a second and returns GFLOP/s.
-func (p *product) rate() float64 {
-	once := func() { _ = p.st.Forward.Run(p.pool, &p.bind, &program.Env{}, program.Options{}) }
-	once()
-	start := time.Now()
-	count := 0
-	for time.Since(start) < 100*time.Millisecond {
-		once()
-		count++
-	}
-	return 2 * float64(p.n) * float64(p.n) * float64(p.n) * float64(count) / time.Since(start).Seconds() / 1e9
 }
 
 type openBLAS struct {

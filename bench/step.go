@@ -4,20 +4,36 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"gpipebench/bench/rows"
+	"gpipebench/experiments/workload"
 )
 
-// lm is the model of DESIGN's step row, as flags of both programs.
-var lm = []string{"--layers", "6", "--dim", "256", "--ff", "1024", "--heads", "8", "--seq", "128", "--vocab", "8192", "--batch", "16"}
+// network is what a row of training steps is of.
+type network struct {
+	flags         string // of both programs
+	steps, warmUp int
+	// The same as flags, of a network whose first step is compared with PyTorch's.
+	model workload.Model
+	batch int
+}
+
+var networks = map[string]network{
+	"step": {flags: "--model transformer-lm --layers 6 --dim 256 --ff 1024 --heads 8 --seq 128 --vocab 8192 --batch 16", steps: 8, warmUp: 2},
+	"resnet": {flags: "--model resnet101 --image 64 --classes 1000 --batch 16", steps: 4, warmUp: 1,
+		model: workload.Model{Name: "resnet101", Image: 64, Classes: 1000}, batch: 16},
+	"amoebanet": {flags: "--model amoebanetd --layers 6 --filters 64 --image 224 --classes 1000 --batch 4", steps: 4, warmUp: 1,
+		model: workload.Model{Name: workload.AmoebaNet, Layers: 6, Filters: 64, Image: 224, Classes: 1000}, batch: 4},
+}
 
 type timed struct {
 	Step struct {
-		Median float64   `json:"median"`
-		All    []float64 `json:"all"`
+		Median float64 `json:"median"`
 	} `json:"step_seconds"`
-	RSS     int64     `json:"-"` // as the system says when the process has ended
+	RSS     int64     `json:"-"` // as the system reports when the process has ended
 	BLAS    string    `json:"blas"`
 	Version string    `json:"version"`
 	Variant string    `json:"variant"`
@@ -37,17 +53,19 @@ func runJSON(name string, args ...string) (t timed, err error) {
 	return t, nil
 }
 
-// step times training steps of lm.
-func (b *bench) step() error {
-	ours := []string{b.command, "bench", "--model", "transformer-lm", "-k", "1", "-m", "1", "--checkpoint", "never", "--steps", "8", "--json"}
-	return b.steps(append(ours, lm...), append([]string{"--steps", "8", "--warmup", "2"}, lm...), nil)
+// pytorch runs the peer on a network.
+func (n network) pytorch(steps, warmUp int, threads, variant string, more ...string) (timed, error) {
+	return runJSON("/usr/bin/python3", slices.Concat([]string{"bench/peers/pytorch.py"}, strings.Fields(n.flags),
+		[]string{"--steps", strconv.Itoa(steps), "--warmup", strconv.Itoa(warmUp), "--threads", threads, "--variant", variant}, more)...)
 }
 
-// steps times whole training steps of a network, each side in a process of its
-// own, in turns, with one thread and with two. Ours is a program and its arguments,
-// theirs are those of PyTorch. Compare, if it is not nil, then checks that both
-// compute the same, and says so.
-func (b *bench) steps(ours, theirs []string, compare func(variant string) (note string, err error)) error {
+// steps times whole training steps of the row's network, each side in a process of
+// its own, in turns, with one thread and with two. It checks that both compute the
+// same where the network has a model to compare.
+func (b *bench) steps() error {
+	n := networks[b.row.Name]
+	ours := append([]string{"bench", "-k", "1", "-m", "1", "--checkpoint", "never", "--json",
+		"--steps", strconv.Itoa(n.steps), "--warmup", strconv.Itoa(n.warmUp)}, strings.Fields(n.flags)...)
 	var missing error
 	for _, threads := range []string{"1", "2"} {
 		var us, them timed
@@ -55,14 +73,14 @@ func (b *bench) steps(ours, theirs []string, compare func(variant string) (note 
 		variant := "best"
 		for range b.rounds {
 			var err error
-			if us, err = runJSON(ours[0], slices.Concat(ours[1:], []string{"--threads", threads})...); err != nil {
+			if us, err = runJSON(b.command, slices.Concat(ours, []string{"--threads", threads})...); err != nil {
 				return err
 			}
 			ourTimes = append(ourTimes, us.Step.Median)
 			if missing != nil {
 				continue
 			}
-			if them, missing = pytorch(slices.Concat(theirs, []string{"--threads", threads, "--variant", variant})...); missing != nil {
+			if them, missing = n.pytorch(n.steps, n.warmUp, threads, variant); missing != nil {
 				continue
 			}
 			variant = them.Variant // the trial's choice, once for all rounds
@@ -76,8 +94,8 @@ func (b *bench) steps(ours, theirs []string, compare func(variant string) (note 
 			s.Add("resident", "MiB", float64(them.RSS>>20))
 			s.Add("ratio", "", ratios(ourTimes, theirTimes)...)
 			s.Note = fmt.Sprintf("PyTorch %s, %s, %s", them.Version, them.BLAS, them.Variant)
-			if threads == "1" && compare != nil {
-				note, err := compare(variant)
+			if threads == "1" && n.batch > 0 {
+				note, err := n.compare(variant)
 				if err != nil {
 					return err
 				}
@@ -94,19 +112,14 @@ func (b *bench) steps(ours, theirs []string, compare func(variant string) (note 
 	return nil
 }
 
-func pytorch(args ...string) (timed, error) {
-	return runJSON("/usr/bin/python3", append([]string{"bench/peers/pytorch.py"}, args...)...)
-}
-
 // simulate times the paper's largest model on modelled devices.
 func (b *bench) simulate() error {
-	args := []string{"simulate", "--model", "transformer-lm", "--layers", "1663", "--dim", "2048", "--ff", "8192", "--heads", "32", "--vocab", "32000",
-		"--seq", "1024", "--batch", "32", "-k", "128", "-m", "32", "--device", "tpuv3", "--json"}
+	const args = "simulate --model transformer-lm --layers 1663 --dim 2048 --ff 8192 --heads 32 --vocab 32000 --seq 1024 --batch 32 -k 128 -m 32 --device tpuv3 --json"
 	var seconds []float64
 	var rss int64
 	for range min(b.rounds, 3) {
 		start := time.Now()
-		_, most, err := measured(b.command, args...)
+		_, most, err := measured(b.command, strings.Fields(args)...)
 		if err != nil {
 			return err
 		}

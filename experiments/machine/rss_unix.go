@@ -3,18 +3,20 @@
 package machine
 
 import (
+	"os"
 	"regexp"
 	"runtime"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"gpipebench/internal/files"
 )
 
-// MaxRSS is the most memory that the process has had resident, in bytes. What
-// getrusage tells on Linux begins with the peak of the process that started this
-// one; /proc has its own.
+// MaxRSS returns the most memory that this process has had resident, in bytes, 0 if
+// that is unknown. On Linux it is read from /proc, since getrusage's begins with the
+// peak of the process that started this one.
 func MaxRSS() int64 {
 	if status, err := files.Read("/proc/self/status", procKind); err == nil {
 		if m := ownPeak.FindSubmatch(status); m != nil {
@@ -26,10 +28,23 @@ func MaxRSS() int64 {
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
 		return 0
 	}
-	if runtime.GOOS == "linux" {
-		return int64(u.Maxrss) << 10 // it counts in KiB
+	return rssBytes(int64(u.Maxrss))
+}
+
+// MaxRSSOf returns the same of a process that has ended.
+func MaxRSSOf(s *os.ProcessState) int64 {
+	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
+		return rssBytes(int64(u.Maxrss))
 	}
-	return int64(u.Maxrss)
+	return 0
+}
+
+// rssBytes returns what getrusage counts in KiB on Linux, in bytes elsewhere.
+func rssBytes(n int64) int64 {
+	if runtime.GOOS == "linux" {
+		return n << 10
+	}
+	return n
 }
 
 var ownPeak = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)

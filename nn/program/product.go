@@ -31,12 +31,19 @@ func NewProduct(n int) *Product {
 	return p
 }
 
-// Rate computes the product once and returns how fast, in FLOP/s.
-func (p *Product) Rate() (float64, error) {
-	start := time.Now()
-	err := p.stage.Forward.Run(p.pool, &p.binding, &Env{Step: 1, LossScale: 1}, Options{})
+// Rate computes the product, again and again for as long as given, and returns how
+// fast, in FLOP/s.
+func (p *Product) Rate(least time.Duration) (float64, error) {
 	n := float64(p.n)
-	return 2 * n * n * n / time.Since(start).Seconds(), err
+	start := time.Now()
+	for flops := 2 * n * n * n; ; flops += 2 * n * n * n {
+		if err := p.stage.Forward.Run(p.pool, &p.binding, &Env{}, Options{}); err != nil {
+			return 0, err
+		}
+		if took := time.Since(start); took >= least {
+			return flops / took.Seconds(), nil
+		}
+	}
 }
 
 // Close ends the product's thread.
@@ -51,7 +58,7 @@ func CoreRate(ctx context.Context) (best float64, err error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		rate, err := p.Rate()
+		rate, err := p.Rate(0)
 		if err != nil {
 			return 0, err
 		}
