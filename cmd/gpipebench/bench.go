@@ -25,7 +25,7 @@ The first steps (--warmup) are discarded.`,
 			r, err := b.Run(ctx, func(step int, seconds float64) {
 				if step == 1-b.WarmUp { // the first: it tells how long all will take
 					all := seconds * float64(b.Steps+b.WarmUp)
-					o.progress.Begin(fmt.Sprintf("bench: %d steps, and %d before them that are discarded, %s", b.Steps, b.WarmUp, about(time.Duration(all*float64(time.Second)))), b.Steps+b.WarmUp)
+					o.progress.Begin(fmt.Sprintf("bench: %d steps, and %d before them that are discarded, %s", b.Steps, b.WarmUp, units.About(time.Duration(all*float64(time.Second)))), b.Steps+b.WarmUp)
 				}
 				o.progress.Advance("step " + units.FormatSeconds(seconds))
 			})

@@ -159,14 +159,8 @@ func (f *failure) Unwrap() error { return f.error }
 // does makes the function of a command that takes no arguments.
 func does(f func(ctx context.Context, out *output) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		o := newOutput(cmd.OutOrStdout(), cmd.ErrOrStderr())
-		patience := time.Second
-		if _, terminal := o.progress.(*bar); !terminal {
-			patience = 10 * time.Second // in a log, what takes seconds need not be announced
-		}
-		heard := awaited(o.progress, patience, cmd.Name()+": at work; a large network or file takes a while")
-		defer heard.stop()
-		o.progress = heard
+		o, stop := newOutput(cmd.OutOrStdout(), cmd.ErrOrStderr(), cmd.Name())
+		defer stop()
 		if err := f(cmd.Context(), o); err != nil {
 			return &failure{err}
 		}

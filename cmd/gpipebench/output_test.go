@@ -1,29 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 )
-
-// Plain progress tells how long the rest takes, in either kind of line, and the
-// last line, of which nothing is left, does not.
-func TestTimeLeft(t *testing.T) {
-	var text bytes.Buffer
-	l := &lines{w: &text}
-	l.Begin("work", 10)
-	l.start = l.start.Add(-time.Hour)
-	l.Advance("one")
-	l.Line("two", "", true)
-	l.done = 9
-	l.Line("ten", "", true)
-	got := strings.Split(strings.TrimSpace(text.String()), "\n")
-	if len(got) != 4 || !strings.HasPrefix(got[1], "  1/10  one, about ") || !strings.HasPrefix(got[2], "two, about ") || !strings.HasSuffix(got[2], " left") || got[3] != "ten" {
-		t.Errorf("%q", got)
-	}
-}
 
 // The expected duration comes before the first step.
 func TestExpectedDuration(t *testing.T) {
@@ -33,63 +13,4 @@ func TestExpectedDuration(t *testing.T) {
 			t.Errorf("%s: exit status %d, %q: want the duration in the first line", args, status, stderr)
 		}
 	}
-}
-
-// TestBarFits: however narrow a terminal is, the bar takes one of its lines.
-func TestBarFits(t *testing.T) {
-	for _, width := range []int{20, 40, 59, 80} {
-		var text bytes.Buffer
-		b := &bar{w: &text, width: width}
-		b.Begin("work: of some kind", 1_000_000)
-		heading := text.Len()
-		for range 3 {
-			b.drawn = time.Time{}
-			b.Advance("a detail that is about as long as those of real work are")
-		}
-		b.End()
-		for _, line := range strings.FieldsFunc(text.String()[heading:], func(r rune) bool { return r == '\r' || r == '\n' }) {
-			if n := len([]rune(line)); n >= width {
-				t.Errorf("%d columns: a line of %d: %q", width, n, line)
-			}
-		}
-	}
-}
-
-// TestProgressIsPlain: names in what progress says cannot move the cursor.
-func TestProgressIsPlain(t *testing.T) {
-	var text bytes.Buffer
-	for _, p := range []display{&lines{w: &text}, &bar{w: &text, width: 80}} {
-		p.Say("a file \x1b[2J\nhere")
-		p.Begin("work on \x1b[2J", 2)
-		p.Advance("\x1b[2J")
-		p.Line("\x1b[2J", "\x1b[2J", true)
-		p.End()
-	}
-	if strings.Contains(text.String(), "\x1b") {
-		t.Errorf("%q", text.String())
-	}
-}
-
-// TestFirstWord: work that says nothing for a while is said to go on, once; work
-// that has something to say, or is done, is not.
-func TestFirstWord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, c := range []struct {
-			after time.Duration
-			say   bool
-			want  string
-		}{{2 * time.Second, true, "at work\nfirst\n"}, {500 * time.Millisecond, true, "first\n"}, {500 * time.Millisecond, false, ""}, {3 * time.Second, false, "at work\n"}} {
-			var text bytes.Buffer
-			f := awaited(&lines{w: &text}, time.Second, "at work")
-			time.Sleep(c.after)
-			if c.say {
-				f.Say("first")
-			}
-			f.stop()
-			time.Sleep(5 * time.Second)
-			if got := text.String(); got != c.want {
-				t.Errorf("%v, %v: %q, want %q", c.after, c.say, got, c.want)
-			}
-		}
-	})
 }

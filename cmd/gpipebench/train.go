@@ -42,7 +42,7 @@ With a network for images it is, for
 				return &usage.Error{Err: errors.New("no step, and so no timeline: want steps, or neither --timeline nor --trace")}
 			}
 			t.Announce = func(steps int, expected time.Duration) {
-				o.progress.Begin(fmt.Sprintf("train: %d steps, %s", steps, about(expected)), steps)
+				o.progress.Begin(fmt.Sprintf("train: %d steps, %s", steps, units.About(expected)), steps)
 			}
 			t.Closing = func(what string) {
 				o.progress.End()

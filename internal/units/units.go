@@ -83,3 +83,11 @@ func FormatWait(d time.Duration) string {
 	}
 	return fmt.Sprintf("%.0f min", d.Minutes())
 }
+
+// About writes how long something is expected to take.
+func About(d time.Duration) string {
+	if d < time.Second {
+		return "less than 1 s"
+	}
+	return "about " + FormatWait(d)
+}
