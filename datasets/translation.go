@@ -14,7 +14,7 @@ import (
 // their translations into one. Its batches have three inputs and a target, all
 // int32:
 //
-//	source ids      (N, S), each sentence with End behind it, then Pad
+//	source ids      (N, S), each sentence followed by End, then Pad
 //	source lengths  (N), End included
 //	target ids      (N, T), shifted right: Begin, the sentence, then Pad
 //	targets         (N, T): the sentence, End, then -1

@@ -9,9 +9,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Decode decodes the only document of a text, after it has held every field
-// against what its type and tag allow, and runs check, unless it is nil. Every error
-// starts with file:line:column.
+// Decode decodes the only document of a text into a value. Before that it
+// checks every field against its type and tag; afterwards it runs check, unless
+// that is nil. Every error starts with file:line:column.
 func Decode(file string, text []byte, into any, words Vocabularies, check func() *Problem) error {
 	root, err := Parse(file, text)
 	if err != nil {
@@ -35,14 +35,14 @@ func Decode(file string, text []byte, into any, words Vocabularies, check func()
 	return nil
 }
 
-// Problem is a value that is refused, and where it is.
+// Problem is an invalid value and its place.
 type Problem struct {
 	Path []string
 	Err  error
-	at   *yaml.Node // nil: where the path leads to
+	at   *yaml.Node // nil: the node at Path
 }
 
-// At makes a problem of an error, if there is one.
+// At makes a Problem of an error, or nil of nil.
 func At(err error, path ...string) *Problem {
 	if err == nil {
 		return nil
@@ -50,7 +50,7 @@ func At(err error, path ...string) *Problem {
 	return &Problem{Path: path, Err: err}
 }
 
-// In is a problem under further keys.
+// In prepends keys to the path of a problem.
 func (p *Problem) In(path ...string) *Problem {
 	if p != nil {
 		p.Path = append(path, p.Path...)
@@ -58,7 +58,8 @@ func (p *Problem) In(path ...string) *Problem {
 	return p
 }
 
-// Located is the problem in one line, with file:line:column in front.
+// Located returns the problem as an error of one line, starting with
+// file:line:column.
 func (p *Problem) Located(file string, root *yaml.Node) error {
 	n := p.at
 	if n == nil {
@@ -68,12 +69,14 @@ func (p *Problem) Located(file string, root *yaml.Node) error {
 	if len(p.Path) > 0 {
 		where = strings.Join(p.Path, ".") + ": "
 	}
-	// A file's fault is no misuse of the program, also where a flag's would be.
+	// Drop the type of the error: a bad file is not a misuse of the program,
+	// even if the same value in a flag would be.
 	return fmt.Errorf("%s:%d:%d: %s%v", file, n.Line, n.Column, where, p.Err)
 }
 
-// NodeAt finds what a path of keys and indices leads to, or as much of it as is
-// there. A value under a key is found at its key, unless it is itself asked for.
+// NodeAt returns the node to which a path of keys and indices leads, or the
+// last existing node on the way. For a value under a key it returns the key,
+// unless value is set.
 func NodeAt(n *yaml.Node, path []string, value bool) *yaml.Node {
 	if n == nil {
 		return &yaml.Node{Line: 1, Column: 1}

@@ -17,21 +17,22 @@ import (
 	"gpipebench/internal/plain"
 )
 
-// What a document's fields may be is said by their Go types and, where that is not
-// all, by tags `want:"..."`, words with commas between:
+// The values of a document's fields are limited by their Go types and by tags
+// `want:"..."`, words separated by commas:
 //
-//	1..64, >0..1   a number's range; without an end of its own that of its type.
+//	1..64, >0..1   the range of a number; a missing end is that of its type.
 //	               Whole numbers are 1..16777216 unless a tag says otherwise,
 //	               others 0..1e9.
-//	optional       may be left out, or be an empty list
+//	optional       may be missing, or an empty list
 //	key            entries of a list differ in this field, or in the fields that
 //	               have this word together
-//	name           a text that may stand in other texts: see nameForm
+//	name           a text that may be part of other texts: see nameForm
 //	id             a text that may be a file's name: see idForm
-//	another word   one of a vocabulary: see Vocabularies
+//	another word   a text of that vocabulary: see Vocabularies
 //
-// The words for a list or a map are those of its entries, but for optional.
-// Whatever is not optional must be there, pointers and truth values excepted. No
+// The words of a list or a map apply to its entries, except optional. Every
+// field must be present unless it is optional, a pointer or a truth value. No
+// list may contain an entry twice.
 // list may have an entry twice.
 
 var (
@@ -39,14 +40,14 @@ var (
 	idForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 )
 
-// Vocabularies are texts of which a field has one, by the words that tags have for
-// them. Each reports what is none of them, and what there is, as "...: want ...".
-// "name" and "id" are known without them.
+// Vocabularies are the sets of allowed texts, by the words that tags use for
+// them. Each reports a text that is not in the set, and what is allowed, as
+// "...: want ...". "name" and "id" are predefined.
 type Vocabularies map[string]func(string) error
 
 var builtIn = Vocabularies{
-	"name": formed(nameForm, "letters, digits, spaces and any of ._,()+- behind the first, at most 64"),
-	"id":   formed(idForm, "lower-case letters, digits and hyphens behind the first, at most 64"),
+	"name": formed(nameForm, "letters, digits, spaces and any of ._,()+- after the first, at most 64"),
+	"id":   formed(idForm, "lower-case letters, digits and hyphens after the first, at most 64"),
 }
 
 func formed(form *regexp.Regexp, what string) func(string) error {
@@ -58,7 +59,7 @@ func formed(form *regexp.Regexp, what string) func(string) error {
 	}
 }
 
-// OneOf is the vocabulary of these words.
+// OneOf returns the vocabulary of the given words.
 func OneOf(words ...string) func(string) error {
 	return func(s string) error {
 		if !slices.Contains(words, s) {
@@ -68,15 +69,15 @@ func OneOf(words ...string) func(string) error {
 	}
 }
 
-// WantError says what a field with a form of its own takes, such as 90s or 3m. Its
-// UnmarshalYAML returns one.
+// WantError says what a field with its own syntax accepts, such as 90s or 3m.
+// The type's UnmarshalYAML returns one.
 type WantError string
 
 func (w WantError) Error() string { return "want " + string(w) }
 
-// rule is what a tag says.
+// rule is the content of a tag.
 type rule struct {
-	least, most float64 // of numbers; both 0: as their type has it
+	least, most float64 // range of numbers
 	above       bool    // least itself is not allowed
 	optional    bool
 	key         bool
@@ -85,7 +86,7 @@ type rule struct {
 
 var rangeForm = regexp.MustCompile(`^(>?)([-0-9.e]*?)\.\.([0-9.e]*)$`)
 
-// ruleOf reads a tag. What cannot be read is the program's fault.
+// ruleOf parses a tag. An invalid one is a defect of the program.
 func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
 	for t.Kind() == reflect.Slice || t.Kind() == reflect.Array || t.Kind() == reflect.Map || t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -122,14 +123,14 @@ func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
 	return r
 }
 
-// field is a key that a struct is decoded from.
+// field is a key from which a struct is decoded.
 type field struct {
 	name string
 	of   reflect.Type
 	rule
 }
 
-// fieldsOf are the keys that a struct is decoded from.
+// fieldsOf returns the keys from which a struct is decoded.
 func fieldsOf(t reflect.Type) (fields []field) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -145,13 +146,13 @@ func fieldsOf(t reflect.Type) (fields []field) {
 	return fields
 }
 
-// Words lists the texts in a value that are of a vocabulary, in the order of its
-// fields.
+// Words lists the texts in a value that belong to a vocabulary, in the order of
+// its fields.
 func Words(of any, vocabulary string) []string {
 	return wordsOf(reflect.ValueOf(of), vocabulary, false)
 }
 
-// wordsOf is Words; is says that v itself is of the vocabulary.
+// wordsOf is Words; is says that v itself belongs to the vocabulary.
 func wordsOf(v reflect.Value, word string, is bool) (all []string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -191,19 +192,20 @@ func fieldNames(fields []field) string {
 	return strings.Join(names, ", ")
 }
 
-// The most values and list entries that a document may have: more is a mistake.
+// The maximum numbers of values and of list entries in a document.
 const (
 	maxValues  = 100_000
 	maxEntries = 1000
 )
 
-// fieldReader holds a document against the type that it is decoded into.
+// fieldReader checks a document against the type into which it is decoded.
 type fieldReader struct {
 	words  Vocabularies
-	values int // so far
+	values int // read so far
 }
 
-// check holds a text against a vocabulary. A tag of none is the program's fault.
+// check checks a text against a vocabulary. An unknown vocabulary is a defect
+// of the program.
 func (r *fieldReader) check(word, text string) error {
 	for _, words := range []Vocabularies{r.words, builtIn} {
 		if of := words[word]; of != nil {
@@ -213,8 +215,8 @@ func (r *fieldReader) check(word, text string) error {
 	panic("yamldoc: tag " + word)
 }
 
-// text is a value in a form of its own, by which entries of lists are compared;
-// "" if it is what the field would be without it.
+// text checks a value and returns it in a normal form, by which entries of
+// lists are compared; "" if it equals that of a missing field.
 func (r *fieldReader) text(n *yaml.Node, t reflect.Type, rule rule, path []string) (text string, p *Problem) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -296,7 +298,7 @@ func (r *fieldReader) text(n *yaml.Node, t reflect.Type, rule rule, path []strin
 	return nonZero(fmt.Sprint(v.Elem().Interface())), nil
 }
 
-// nonZero is a number's text, none of 0.
+// nonZero returns the text of a number, "" for 0.
 func nonZero(s string) string {
 	if s == "0" || s == "-0" {
 		return ""
@@ -304,12 +306,12 @@ func nonZero(s string) string {
 	return s
 }
 
-// takes tells whether a number is in range.
+// takes reports whether a number is in range.
 func (r rule) takes(x float64) bool {
 	return (x > r.least || x == r.least && !r.above) && x <= r.most
 }
 
-// fields reads a mapping into a struct.
+// fields checks a mapping against a struct.
 func (r *fieldReader) fields(n *yaml.Node, t reflect.Type, path []string) (string, *Problem) {
 	fields := fieldsOf(t)
 	if n.Kind != yaml.MappingNode {
@@ -347,7 +349,7 @@ func (r *fieldReader) fields(n *yaml.Node, t reflect.Type, path []string) (strin
 	return "{" + all.String() + "}", nil
 }
 
-// needed tells whether a field cannot be left out: what it would be then is not
+// needed reports whether a field must be present, because its zero value is not
 // in its range.
 func (f field) needed() bool {
 	if f.optional {
@@ -367,7 +369,7 @@ func (f field) needed() bool {
 	return true
 }
 
-// list reads a sequence.
+// list checks a sequence.
 func (r *fieldReader) list(n *yaml.Node, t reflect.Type, rule rule, path []string) (string, *Problem) {
 	switch {
 	case n.Kind != yaml.SequenceNode:
@@ -417,7 +419,7 @@ func (r *fieldReader) list(n *yaml.Node, t reflect.Type, rule rule, path []strin
 	return "[" + all.String() + "]", nil
 }
 
-// keyTexts is what some fields of an entry, which has been read, say.
+// keyTexts returns the values of some fields of an entry that has been checked.
 func keyTexts(n *yaml.Node, keys []string) (text string) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -436,7 +438,7 @@ func keyTexts(n *yaml.Node, keys []string) (text string) {
 	return text
 }
 
-// entries reads a mapping whose keys are the document's own.
+// entries checks a mapping with arbitrary keys.
 func (r *fieldReader) entries(n *yaml.Node, t reflect.Type, rule rule, path []string) (string, *Problem) {
 	switch {
 	case n.Kind != yaml.MappingNode:
@@ -468,15 +470,15 @@ func (r *fieldReader) entries(n *yaml.Node, t reflect.Type, rule rule, path []st
 	return fmt.Sprint(all), nil // in the order of keys
 }
 
-// below is the path of what is under a key.
+// below returns the path of the value under a key.
 func below(path []string, key string) []string { return append(slices.Clone(path), key) }
 
-// problem is an error about a node.
+// problem returns an error about a node.
 func problem(n *yaml.Node, path []string, err error) *Problem {
 	return &Problem{Path: path, Err: err, at: n}
 }
 
-// wanted says in words what a field takes.
+// wanted describes what a field accepts.
 func (r *fieldReader) wanted(t reflect.Type, rule rule) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -520,18 +522,18 @@ func (r *fieldReader) wanted(t reflect.Type, rule rule) string {
 	return fmt.Sprintf("%s %s to %s", what, ends, rangeEnd(rule.most))
 }
 
-// rangeEnd is an end of a range, in full where it is short.
+// rangeEnd formats an end of a range, without an exponent if it is short.
 func rangeEnd(x float64) string { return strconv.FormatFloat(x, 'g', 10, 64) }
 
-// maxLine is how long a text may be, in bytes.
+// maxLine is the maximum length of a text, in bytes.
 const maxLine = 4000
 
-// isLine tells whether a text can stand in tables and notes.
+// isLine reports whether a text fits into tables and notes.
 func isLine(s string) bool {
 	return strings.TrimSpace(s) != "" && len(s) <= maxLine && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// kindText is what a node is, in words.
+// kindText describes a node.
 func kindText(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.SequenceNode:
@@ -542,7 +544,7 @@ func kindText(n *yaml.Node) string {
 	return plain.Quoted(n.Value)
 }
 
-// plainKey is a key as it stands, in quotes if it is no plain word.
+// plainKey returns a key, quoted unless it is a plain word.
 func plainKey(s string) string {
 	if nameForm.MatchString(s) {
 		return s

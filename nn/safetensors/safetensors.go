@@ -3,7 +3,7 @@
 //
 //	8 bytes   N, little-endian: the header's length, at most 100,000,000
 //	N bytes   header: a JSON object that starts with '{', then spaces
-//	the rest  data: tensors one behind another, row-major, little-endian
+//	the rest  data: tensors one after another, row-major, little-endian
 //
 // The header has an entry for each tensor, and optionally metadata about the
 // file:
