@@ -350,7 +350,7 @@ func TestRoundsKeepThePartition(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s rounds.Sample
-	if err := log.Get(run.Sample(1, 0), &s); err != nil || suite.JoinInts(s.Partition) != "1,8" {
+	if err := log.Get(run.Sample(1, 0), &s); err != nil || suite.JoinWith(s.Partition, ",") != "1,8" {
 		t.Errorf("partition %v, %v; want that of the first sample", s.Partition, err)
 	}
 	// A run may be cut by time.
@@ -411,7 +411,7 @@ func TestKeysHangOnAccelerators(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch e := e.(type) {
-		case *table1.Table1:
+		case *table1.Experiment:
 			e.Spec.Networks[1].Accelerator = file
 		case *table2.Table2:
 			e.Modelled.Networks[0].Accelerator = file

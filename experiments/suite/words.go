@@ -7,11 +7,6 @@ import (
 	"gpipebench/gpipe/accelerator"
 )
 
-// JoinInts is a partition in few letters.
-func JoinInts(sizes []int) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(sizes), " ", ","), "[]")
-}
-
 func YesOrNo(yes bool) string {
 	if yes {
 		return "yes"
@@ -36,6 +31,7 @@ func EarlyOrLate(late bool) string {
 	return "early (one micro-batch ahead)"
 }
 
+// JoinWith is whole numbers in one text.
 func JoinWith(xs []int, by string) string {
 	var s []string
 	for _, x := range xs {

@@ -8,9 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
-	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/nn"
 )
@@ -43,72 +40,32 @@ type trained struct {
 	Seconds   float64 `json:"seconds"`
 }
 
-// measure adds the samples of a network on devices of this host.
-func (t *Table1) measure(ctx context.Context, n *table1Network, m table1Measured, log *records.Log, p progress.Progress) error {
-	optimizer, err := workload.ParseOptimizer(t.Spec.Optimizer)
-	if err != nil {
-		return err
-	}
-	h := &hosted{table1Measured: m, optimizer: optimizer, lr: t.Spec.LR, seed: t.Spec.Seed, cuts: newCuts(t.partitioner)}
-	for _, w := range t.Spec.Measured {
-		name := table1Name("measured", n.Name, w.Name)
-		if !log.Has(name) {
-			sample, err := h.way(ctx, w)
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			if err := log.Add(name, t.Spec.Seed, sample); err != nil {
-				return err
-			}
-		}
-		p.Advance(name)
-	}
-	return nil
-}
-
 // hosted trains networks of a grid on devices of this host.
 type hosted struct {
-	table1Measured
+	small
 	optimizer nn.Optimizer
 	lr        float64
 	seed      uint64
 	cuts      *cuts
-	guess     []int // per row: where the border was before
 }
 
 // way finds the borders, and trains on both sides of them.
 func (h *hosted) way(ctx context.Context, w way) (*measuredWay, error) {
-	out := &measuredWay{}
 	least, err := h.leastMicro(w)
 	if err != nil {
 		return nil, err
 	}
-	rows := w.rows(h.Grid, h.Model)
-	for i, row := range rows {
-		guess := -1
-		if i < len(h.guess) {
-			guess = h.guess[i]
+	out := &measuredWay{}
+	none := func([]candidate) int { return -1 }
+	out.Borders, out.Candidate, err = h.cuts.borders(h.Model, w.rows(h.Grid, h.Model), none, func(c candidate) (bool, error) {
+		if err := ctx.Err(); err != nil {
+			return false, err
 		}
-		b, err := search(row, guess, func(c candidate) (bool, error) {
-			if err := ctx.Err(); err != nil {
-				return false, err
-			}
-			planned, err := h.plan(w, c, least)
-			return err == nil && planned.OutOfMemory == nil, err
-		})
-		if err != nil {
-			return nil, err
-		}
-		out.Borders = append(out.Borders, b)
-		more, err := larger(h.Model, b.Fits, out.Candidate)
-		if err != nil {
-			return nil, err
-		}
-		if more {
-			out.Candidate = b.Fits
-		}
+		return h.fits(w, c, least)
+	})
+	if err != nil {
+		return nil, err
 	}
-	h.remember(rows, out.Borders)
 	for _, b := range out.Borders {
 		for _, c := range []candidate{b.Fits, b.Not} {
 			if c.none() {
@@ -116,7 +73,8 @@ func (h *hosted) way(ctx context.Context, w way) (*measuredWay, error) {
 			}
 			micro := least
 			if c == b.Fits {
-				if micro, err = h.largestMicro(w, c, least); err != nil {
+				micro, err = largestMicro(h.Batch, least, func(size int) (bool, error) { return h.fits(w, c, size) })
+				if err != nil {
 					return nil, err
 				}
 			}
@@ -131,13 +89,6 @@ func (h *hosted) way(ctx context.Context, w way) (*measuredWay, error) {
 		}
 	}
 	return out, nil
-}
-
-func (h *hosted) remember(rows [][]candidate, borders []border[candidate]) {
-	h.guess = make([]int, len(rows))
-	for i, b := range borders {
-		h.guess[i] = slices.Index(rows[i], b.Fits)
-	}
 }
 
 // pipeline is a candidate's, on devices that have the capacity.
@@ -161,6 +112,12 @@ func (h *hosted) plan(w way, c candidate, micro int) (*gpipe.Planned, error) {
 	return p.Plans(h.Model.Input(h.Batch))
 }
 
+// fits tells whether the plan says that every device holds its part.
+func (h *hosted) fits(w way, c candidate, micro int) (bool, error) {
+	planned, err := h.plan(w, c, micro)
+	return err == nil && planned.OutOfMemory == nil, err
+}
+
 // leastMicro is the smallest micro-batch that the network can be trained with:
 // one, unless that leaves a batch norm a single value.
 func (h *hosted) leastMicro(w way) (int, error) {
@@ -179,24 +136,6 @@ func (h *hosted) leastMicro(w way) (int, error) {
 		}
 	}
 	return 0, first
-}
-
-// largestMicro is the largest micro-batch with which a network fits that does
-// with the least.
-func (h *hosted) largestMicro(w way, c candidate, least int) (int, error) {
-	if w.Naive {
-		return least, nil
-	}
-	for _, size := range microSizes(h.Batch) {
-		planned, err := h.plan(w, c, size)
-		if err != nil {
-			return 0, err
-		}
-		if planned.OutOfMemory == nil {
-			return size, nil
-		}
-	}
-	return least, nil
 }
 
 // train runs one step without asking the plan. What is returned as an error is

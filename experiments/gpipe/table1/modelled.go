@@ -3,19 +3,11 @@ package table1
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"slices"
-	"sync"
 
-	"golang.org/x/sync/errgroup"
-
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
-	"gpipebench/internal/defect"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -66,51 +58,8 @@ type largest struct {
 	PrintedMemory memory `json:"printed_memory"` // with that, or with the smallest
 }
 
-func table1Name(part, network, column string) string {
-	return part + "/" + network + "/" + column
-}
-
-func (n *table1Network) sample(c *table1Column) string { return table1Name("modelled", n.Name, c.Name) }
-
-// model adds the samples of a network on modelled accelerators.
-func (t *Table1) model(ctx context.Context, n *table1Network, conventions []counting, log *records.Log, p progress.Progress) error {
-	optimizer, err := workload.ParseOptimizer(t.Spec.Optimizer)
-	if err != nil {
-		return err
-	}
-	accelerator, err := accelerator.Named(n.Accelerator)
-	if err != nil {
-		return err
-	}
-	var one sync.Mutex // for log and progress
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	var list []*table1Column
-	for i := range n.Columns {
-		if c := &n.Columns[i]; !log.Has(n.sample(c)) {
-			list = append(list, c)
-		} else {
-			p.Advance(n.sample(c))
-		}
-	}
-	for _, c := range list {
-		group.Go(func() (err error) {
-			defer defect.Catch(&err)
-			e := newEstimator(ctx, t.partitioner, optimizer, accelerator)
-			sample, err := t.modelColumn(e, n, c, conventions)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.Name, err)
-			}
-			one.Lock()
-			defer one.Unlock()
-			p.Advance(n.sample(c))
-			return log.Add(n.sample(c), 0, sample)
-		})
-	}
-	return group.Wait()
-}
-
-func (t *Table1) modelColumn(e *estimator, n *table1Network, c *table1Column, conventions []counting) (*modelledColumn, error) {
+// model makes a column's sample.
+func (t *Experiment) model(e *estimator, n *network, c *column, conventions []counting) (*modelledColumn, error) {
 	out := &modelledColumn{Capacity: e.accelerator.Memory, Memory: map[string]memory{}, Largest: map[string]largest{}, Held: map[string]largest{}}
 	var err error
 	if out.Params, err = params(c.candidate.of(n.Model)); err != nil {
@@ -165,12 +114,11 @@ type estimator struct {
 	accelerator *accelerator.Accelerator
 	cuts        *cuts
 	seen        map[estimated]memory
-	guess       map[int]int // where along a row the border was before
-	whole       int         // the last of miniBatch's
+	whole       int // the last of miniBatch's
 }
 
 func newEstimator(ctx context.Context, by partition.Partitioner, optimizer nn.Optimizer, a *accelerator.Accelerator) *estimator {
-	return &estimator{ctx: ctx, optimizer: optimizer, accelerator: a, cuts: newCuts(by), seen: map[estimated]memory{}, guess: map[int]int{}}
+	return &estimator{ctx: ctx, optimizer: optimizer, accelerator: a, cuts: newCuts(by), seen: map[estimated]memory{}}
 }
 
 // estimated is what a plan depends on.
@@ -184,7 +132,6 @@ type estimated struct {
 
 // memory is what a network takes, with all its devices.
 func (e *estimator) memory(w way, m workload.Model, batch, micro int, how gpipe.Modelling) (memory, error) {
-	how.Accounting = 0
 	if m.Images() {
 		how.KeepScores = false // there are none
 	}
@@ -286,42 +233,30 @@ func (m *memory) add(d gpipe.DeviceEstimate, times int64) {
 
 // fits tells whether every device holds its part.
 func (e *estimator) fits(w way, m workload.Model, batch, micro int, c counting) (bool, error) {
-	got, err := e.memory(w, m, batch, micro, c.how)
+	got, err := e.memory(w, m, batch, micro, c.storage())
 	return err == nil && got.Peak[c.Accounting] <= e.accelerator.Memory, err
 }
 
 // largest searches the grid under a convention, with micro-batches of at least
 // so many examples. A network fits if it does with the smallest, with which it
 // takes least.
-func (e *estimator) largest(n *table1Network, c *table1Column, conv counting, least int) (largest, error) {
-	var out largest
-	for i, row := range c.rows(n.Grid, n.Model) {
-		guess, ok := e.guess[i]
+func (e *estimator) largest(n *network, c *column, conv counting, least int) (out largest, err error) {
+	guess := func(row []candidate) int {
 		switch {
-		case !ok && alike(n.Model):
-			guess = min(12*c.K, len(row)-1) // a dozen layers to a device
-		case !ok && !c.Naive:
-			guess = len(row) / 3
+		case alike(n.Model):
+			return min(12*c.K, len(row)-1) // a dozen layers to a device
+		case c.Naive:
+			return 0
 		}
-		b, err := search(row, guess, func(x candidate) (bool, error) {
-			return e.fits(c.way, x.of(n.Model), n.Batch, least, conv)
-		})
-		e.guess[i] = max(0, slices.Index(row, b.Fits))
-		if err != nil {
-			return out, err
-		}
-		out.Borders = append(out.Borders, b)
-		more, err := larger(n.Model, b.Fits, out.Candidate)
-		if err != nil {
-			return out, err
-		}
-		if more {
-			out.Candidate = b.Fits
-		}
+		return len(row) / 3
 	}
-	var err error
-	if !out.Candidate.none() {
-		m := out.Candidate.of(n.Model)
+	out.Borders, out.Candidate, err = e.cuts.borders(n.Model, c.rows(n.Grid, n.Model), guess, func(x candidate) (bool, error) {
+		return e.fits(c.way, x.of(n.Model), n.Batch, least, conv)
+	})
+	if err != nil {
+		return out, err
+	}
+	if m := out.Candidate.of(n.Model); !out.Candidate.none() {
 		if out.Params, err = params(m); err != nil {
 			return out, err
 		}
@@ -329,12 +264,11 @@ func (e *estimator) largest(n *table1Network, c *table1Column, conv counting, le
 			return out, err
 		}
 	}
-	m := c.candidate.of(n.Model)
+	fit := e.micro
 	if c.Naive {
-		out.PrintedMicro, out.PrintedMemory, err = e.miniBatch(c.way, m, n.Batch, conv)
-	} else {
-		out.PrintedMicro, out.PrintedMemory, err = e.micro(c.way, m, n.Batch, least, conv)
+		fit = e.miniBatch
 	}
+	out.PrintedMicro, out.PrintedMemory, err = fit(c.way, c.candidate.of(n.Model), n.Batch, least, conv)
 	return out, err
 }
 
@@ -344,22 +278,17 @@ func (e *estimator) micro(w way, m workload.Model, batch, least int, c counting)
 	if w.Naive {
 		least = batch
 	}
-	var row []int
-	for size := least; size <= batch && batch%size == 0; size *= 2 {
-		row = append(row, size)
+	size, err = largestMicro(batch, least, func(size int) (bool, error) { return e.fits(w, m, batch, size, c) })
+	if err == nil {
+		got, err = e.memory(w, m, batch, max(size, least), c.storage())
 	}
-	b, err := search(row, 0, func(size int) (bool, error) { return e.fits(w, m, batch, size, c) })
-	if err != nil {
-		return 0, memory{}, err
-	}
-	got, err = e.memory(w, m, batch, max(b.Fits, least), c.how)
-	return b.Fits, got, err
+	return size, got, err
 }
 
 // miniBatch is the largest mini-batch up to a limit with which a network fits if
 // it is trained naively, and what it takes with the limit.
-func (e *estimator) miniBatch(w way, m workload.Model, most int, c counting) (int, memory, error) {
-	whole, err := e.memory(w, m, most, most, c.how)
+func (e *estimator) miniBatch(w way, m workload.Model, most, _ int, c counting) (int, memory, error) {
+	whole, err := e.memory(w, m, most, most, c.storage())
 	if err != nil {
 		return 0, memory{}, err
 	}

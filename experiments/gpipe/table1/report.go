@@ -2,6 +2,7 @@ package table1
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -15,47 +16,70 @@ import (
 	"gpipebench/internal/units"
 )
 
-// table1Results is everything that a log has for a profile.
-type table1Results struct {
-	profile  table1Profile
-	modelled [][]modelledColumn // by network and column
-	measured [][]measuredWay    // by network and way
+// results are everything that a log has for a profile.
+type results struct {
+	conventions []counting // that are modelled
+	halves      []*half
 }
 
-func (t *Table1) results(log *records.Log) (*table1Results, error) {
+// half is a network's results. Rows are the printed ones, with the ways that are only
+// measured among them, by K.
+type half struct {
+	*network
+	small         small
+	printed, rows []*row
+}
+
+// row is what there is for a way, or nil.
+type row struct {
+	way
+	column   *column
+	modelled *modelledColumn
+	measured *measuredWay
+}
+
+func (t *Experiment) results(log *records.Log) (*results, error) {
 	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
 	}
-	r := &table1Results{profile: profile}
-	for i := range t.Spec.Networks {
-		n := &t.Spec.Networks[i]
-		modelled := make([]modelledColumn, len(n.Columns))
-		for j := range n.Columns {
-			if err := log.Get(n.sample(&n.Columns[j]), &modelled[j]); err != nil {
+	r := &results{conventions: t.Spec.Conventions[:profile.Conventions]}
+	for i, n := range t.Spec.Networks {
+		h := &half{network: n, small: profile.Networks[i]}
+		for _, c := range n.Columns {
+			m := &modelledColumn{}
+			if err := log.Get(n.modelled(c), m); err != nil {
 				return nil, err
 			}
-			if _, ok := modelled[j].Largest[t.convention().String()]; !ok {
-				return nil, log.Strange(n.sample(&n.Columns[j]), fmt.Errorf("no largest network of %v", t.convention()))
+			if _, ok := m.Largest[t.convention().String()]; !ok {
+				return nil, log.Strange(n.modelled(c), fmt.Errorf("no largest network of %v", t.convention()))
 			}
+			h.printed = append(h.printed, &row{way: c.way, column: c, modelled: m})
 		}
-		measured := make([]measuredWay, len(t.Spec.Measured))
-		for j, w := range t.Spec.Measured {
-			if err := log.Get(table1Name("measured", n.Name, w.Name), &measured[j]); err != nil {
+		h.rows = slices.Clone(h.printed)
+		for _, w := range t.Spec.Measured {
+			at := slices.IndexFunc(h.rows, func(r *row) bool { return r.way == w })
+			if at < 0 {
+				at = len(h.rows)
+				h.rows = append(h.rows, &row{way: w})
+			}
+			h.rows[at].measured = &measuredWay{}
+			if err := log.Get(n.measured(w), h.rows[at].measured); err != nil {
 				return nil, err
 			}
 		}
-		r.modelled, r.measured = append(r.modelled, modelled), append(r.measured, measured)
+		slices.SortStableFunc(h.rows, func(a, b *row) int { return cmp.Compare(a.K, b.K) })
+		r.halves = append(r.halves, h)
 	}
 	return r, nil
 }
 
-func (t *Table1) Report(log, reference *records.Log) (*suite.Report, error) {
+func (t *Experiment) Report(log, reference *records.Log) (*suite.Report, error) {
 	r, err := t.results(log)
 	if err != nil {
 		return nil, err
 	}
-	var ref *table1Results
+	var ref *results
 	var refErr error
 	if reference != nil {
 		ref, refErr = t.results(reference)
@@ -68,8 +92,8 @@ func (t *Table1) Report(log, reference *records.Log) (*suite.Report, error) {
 		main.Notes = append(main.Notes, suite.ReferenceNote(reference))
 	}
 	report := &suite.Report{Tables: []*suite.Table{main, t.growthTable(r), t.memoryTable(r), t.fitsTable(r), t.conventionsTable(r, false), t.conventionsTable(r, true)}}
-	for i := range t.Spec.Networks {
-		activations, err := t.activationsTable(r, i)
+	for _, h := range r.halves {
+		activations, err := t.activationsTable(h)
 		if err != nil {
 			return nil, err
 		}
@@ -80,49 +104,27 @@ func (t *Table1) Report(log, reference *records.Log) (*suite.Report, error) {
 		return nil, err
 	}
 	var wrong []string
-	for i, ways := range r.measured {
-		for j := range ways {
-			if err := ways[j].judge(); err != nil {
-				wrong = append(wrong, fmt.Sprintf("%s, %s, %s: %v", t.ID(), t.Spec.Networks[i].Name, t.Spec.Measured[j].Name, err))
+	for _, h := range r.halves {
+		for _, w := range h.rows {
+			if w.measured == nil {
+				continue
+			}
+			if err := w.measured.judge(); err != nil {
+				wrong = append(wrong, fmt.Sprintf("%s, %s, %s: %v", t.ID(), h.Name, w.Name, err))
 			}
 		}
 	}
 	if len(wrong) > 0 {
-		report.Verdict = fmt.Errorf("%s", strings.Join(wrong, "; "))
+		report.Verdict = errors.New(strings.Join(wrong, "; "))
 	}
 	return report, nil
 }
 
-// table1Row is a way's place in a network's results: an index, or -1.
-type table1Row struct {
-	way
-	printed, measured int
-}
+func (t *Experiment) convention() counting { return t.Spec.Conventions[0] }
 
-// rows are the ways of a network, those that are only measured among the
-// others, by K.
-func (t *Table1) rows(n *table1Network) []table1Row {
-	var rows []table1Row
-	for i, c := range n.Columns {
-		rows = append(rows, table1Row{c.way, i, -1})
-	}
-	for i, w := range t.Spec.Measured {
-		at := slices.IndexFunc(rows, func(r table1Row) bool { return r.way == w })
-		if at < 0 {
-			at = len(rows)
-			rows = append(rows, table1Row{w, -1, i})
-		}
-		rows[at].measured = i
-	}
-	slices.SortStableFunc(rows, func(a, b table1Row) int { return cmp.Compare(a.K, b.K) })
-	return rows
-}
+func (t *Experiment) defaultOf(c *modelledColumn) largest { return c.Largest[t.convention().String()] }
 
-func (t *Table1) convention() counting { return t.Spec.Conventions[0] }
-
-func (t *Table1) defaultOf(c *modelledColumn) largest { return c.Largest[t.convention().String()] }
-
-func (t *Table1) mainTable(r, ref *table1Results) *suite.Table {
+func (t *Experiment) mainTable(r, ref *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1", Title: t.Spec.Title,
 		Caption: []string{
@@ -137,32 +139,28 @@ func (t *Table1) mainTable(r, ref *table1Results) *suite.Table {
 	if ref != nil {
 		table.Numbers("measured, reference")
 	}
-	for i := range t.Spec.Networks {
-		n := &t.Spec.Networks[i]
-		for _, row := range t.rows(n) {
+	for i, h := range r.halves {
+		for j, w := range h.rows {
 			none := []any{"-", "-", "-"}
 			printed, modelled, measured, beside := none, none, none, suite.Absent
-			if row.printed >= 0 {
-				column, c := &n.Columns[row.printed], &r.modelled[i][row.printed]
-				l := t.defaultOf(c)
-				printed = []any{column.candidate.value(), millions(c.Params), column.Torchgpipe.largest()}
+			if w.column != nil {
+				l := t.defaultOf(w.modelled)
+				printed = []any{w.column.value(), millions(w.modelled.Params), w.column.Torchgpipe.largest()}
 				modelled = largestCells(l.Candidate, l.Params, l.Memory.M)
 			}
-			if row.measured >= 0 {
-				m := &r.measured[i][row.measured]
-				measured = largestCells(m.Candidate, m.Params, m.M)
+			if w.measured != nil {
+				measured = largestCells(w.measured.Candidate, w.measured.Params, w.measured.M)
 			}
-			cells := []any{n.Name, row.Name, printed, modelled, measured}
+			cells := []any{h.Name, w.Name, printed, modelled, measured}
 			if ref != nil {
-				if row.measured >= 0 {
-					beside = ref.measured[i][row.measured].Candidate.value()
+				if w.measured != nil {
+					beside = ref.halves[i].rows[j].measured.Candidate.value()
 				}
 				cells = append(cells, beside)
 			}
 			table.Add(cells...)
 		}
-		m := r.profile.Networks[i]
-		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %s, mini-batches of %d, %s a device.", n.Name, gridText(m.Model, m.Grid), m.Batch, units.FormatBytes(int64(m.Capacity))))
+		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %s, mini-batches of %d, %s a device.", h.Name, gridText(h.small.Model, h.small.Grid), h.small.Batch, units.FormatBytes(int64(h.small.Capacity))))
 	}
 	table.Notes = append(table.Notes, t.footnotes(r)...)
 	return table
@@ -176,7 +174,7 @@ func largestCells(c candidate, params int64, m int) []any {
 	return []any{c.value(), millions(params), m}
 }
 
-func (t *Table1) modelledCaption() string {
+func (t *Experiment) modelledCaption() string {
 	var parts []string
 	for _, n := range t.Spec.Networks {
 		parts = append(parts, fmt.Sprintf("%s on %s with mini-batches of %d", n.Name, n.Accelerator, n.Batch))
@@ -186,7 +184,7 @@ func (t *Table1) modelledCaption() string {
 
 func conventionCaption(c counting) string {
 	accounting := "parameters with the optimiser's state (12 bytes) and activations counted, gradients not, as in the paper"
-	if c.how.Accounting == gpipe.FullAccounting {
+	if c.Accounting == gpipe.FullAccounting.String() {
 		accounting = "everything counted, gradients too"
 	}
 	scores := "attention's probabilities kept"
@@ -198,7 +196,7 @@ func conventionCaption(c counting) string {
 
 func gridText(m workload.Model, g grid) string {
 	if m.Images() {
-		return fmt.Sprintf("%s at %dx%d pixels, %d classes, L of %s, D in steps of %d", m.Name, m.Image, m.Image, m.Classes, suite.JoinInts(g.Layers), g.Filters.Step)
+		return fmt.Sprintf("%s at %dx%d pixels, %d classes, L of %s, D in steps of %d", m.Name, m.Image, m.Image, m.Classes, suite.JoinWith(g.Layers, ","), g.Filters.Step)
 	}
 	return fmt.Sprintf("%s of width %d, feed-forward %d, %d heads, vocabulary %d, %d tokens, layers one by one", m.Name, m.Dim, m.FF, m.Heads, m.Vocab, m.Seq)
 }
@@ -215,70 +213,63 @@ func millions(n int64) suite.Value {
 }
 
 // footnotes are what is odd about the printed table, computed from it.
-func (t *Table1) footnotes(r *table1Results) []string {
-	var notes []string
-	for i := range t.Spec.Networks {
-		n := &t.Spec.Networks[i]
-		column := func(name string) int {
-			return slices.IndexFunc(n.Columns, func(c table1Column) bool { return c.Name == name })
-		}
-		from, to := column(n.Claim.Columns[0]), column(n.Claim.Columns[1])
+func (t *Experiment) footnotes(r *results) (notes []string) {
+	for _, h := range r.halves {
+		from, to := h.printed[h.column(h.Claim.Columns[0])], h.printed[h.column(h.Claim.Columns[1])]
 		notes = append(notes, fmt.Sprintf("%s: the paper says that %s holds %g times %s's parameters. Its printed figures (%s, %s) give %.1f, the networks themselves %.1f.",
-			n.Name, n.Claim.Columns[1], n.Claim.Times, n.Claim.Columns[0], n.Columns[to].Params.Text, n.Columns[from].Params.Text,
-			n.Columns[to].Params.Value/n.Columns[from].Params.Value, float64(r.modelled[i][to].Params)/float64(r.modelled[i][from].Params)))
-		notes = append(notes, t.amountNotes(r, i)...)
-		if first := n.Columns[0].candidate; n.Grid.Filters.Step > 0 && first.Filters%n.Grid.Filters.Step != 0 {
-			notes = append(notes, fmt.Sprintf("%s: the paper's %v is on no grid in steps of %d.", n.Name, first, n.Grid.Filters.Step))
+			h.Name, to.Name, h.Claim.Times, from.Name, to.column.Params.Text, from.column.Params.Text,
+			to.column.Params.Value/from.column.Params.Value, float64(to.modelled.Params)/float64(from.modelled.Params)))
+		notes = append(notes, t.amountNotes(h)...)
+		if first := h.Columns[0].candidate; h.Grid.Filters.Step > 0 && first.Filters%h.Grid.Filters.Step != 0 {
+			notes = append(notes, fmt.Sprintf("%s: the paper's %v is on no grid in steps of %d.", h.Name, first, h.Grid.Filters.Step))
 		}
 	}
 	return notes
 }
 
 // amountNotes are those on a network's printed amounts of memory.
-func (t *Table1) amountNotes(r *table1Results, network int) (notes []string) {
-	n := &t.Spec.Networks[network]
+func (t *Experiment) amountNotes(h *half) (notes []string) {
 	var off []string
-	for j := range n.Columns {
-		c := &n.Columns[j]
-		bytes := 12 * r.modelled[network][j].Params
+	for _, w := range h.printed {
+		c, bytes := w.column, 12*w.modelled.Params
 		if c.Swapped {
 			notes = append(notes, fmt.Sprintf("%s, %s: printed are %s for parameters and %s for activations; 12 bytes a parameter are %s %v, so the two are interchanged in print, and are taken as meant here.",
-				n.Name, c.Name, c.ParamMemory.Text, c.Activations.Text, n.Unit.of(bytes), n.Unit))
+				h.Name, c.Name, c.ParamMemory.Text, c.Activations.Text, h.Unit.of(bytes), h.Unit))
 		}
 		got, _ := c.memory()
-		if ratio := got.Value * float64(n.Unit) / float64(bytes); math.Abs(ratio-1) > 0.05 {
-			off = append(off, fmt.Sprintf("%s %s for %s", c.Name, got.Text, n.Unit.of(bytes)))
+		if ratio := got.Value * float64(h.Unit) / float64(bytes); math.Abs(ratio-1) > 0.05 {
+			off = append(off, fmt.Sprintf("%s %s for %s", c.Name, got.Text, h.Unit.of(bytes)))
 		}
 	}
 	other := amountUnit(1 << 30)
-	if n.Unit == other {
+	if h.Unit == other {
 		other = 1e9
 	}
-	middle := &n.Columns[1]
-	bytes := 12 * r.modelled[network][1].Params
+	middle := h.printed[1]
+	bytes := 12 * middle.modelled.Params
 	unit := fmt.Sprintf("%s: the paper's amounts of memory are in %v: 12 bytes a parameter of %s are %s %v or %s %v, printed is %s.",
-		n.Name, n.Unit, middle.Name, n.Unit.of(bytes), n.Unit, other.of(bytes), other, middle.ParamMemory.Text)
+		h.Name, h.Unit, middle.Name, h.Unit.of(bytes), h.Unit, other.of(bytes), other, middle.column.ParamMemory.Text)
 	if len(off) > 0 {
 		unit += " More than 5% off: " + strings.Join(off, "; ") + "."
 	}
-	return append(notes, unit, t.naiveNote(n, &n.Columns[0], &r.modelled[network][0]))
+	return append(notes, unit, t.naiveNote(h, h.printed[0]))
 }
 
 // naiveNote says with which mini-batch the paper's network could be trained
 // naively.
-func (t *Table1) naiveNote(n *table1Network, c *table1Column, m *modelledColumn) string {
+func (t *Experiment) naiveNote(h *half, w *row) string {
 	var parts []string
 	for _, conv := range t.Spec.Conventions {
-		if l, ok := m.Largest[conv.String()]; ok {
+		if l, ok := w.modelled.Largest[conv.String()]; ok {
 			parts = append(parts, fmt.Sprintf("%d (%v)", l.PrintedMicro, conv))
 		}
 	}
-	_, act := c.memory()
-	whole := t.defaultOf(m).PrintedMemory
+	_, act := w.column.memory()
+	whole := t.defaultOf(w.modelled).PrintedMemory
 	text := fmt.Sprintf("%s: with every activation kept, %v takes %s %v for a mini-batch of %d (%v; printed is %s).",
-		n.Name, c.candidate, n.Unit.of(whole.activations()), n.Unit, n.Batch, t.convention(), act.Text)
-	if m.Convolved > 0 {
-		text += fmt.Sprintf(" The outputs of its convolutions alone take %s.", n.Unit.of(m.Convolved*t.convention().how.DType.Bytes()*int64(n.Batch)))
+		h.Name, w.column.candidate, h.Unit.of(whole.activations()), h.Unit, h.Batch, t.convention(), act.Text)
+	if w.modelled.Convolved > 0 {
+		text += fmt.Sprintf(" The outputs of its convolutions alone take %s.", h.Unit.of(w.modelled.Convolved*t.convention().storage().DType.Bytes()*int64(h.Batch)))
 	}
 	return text + " The largest mini-batch with which it fits: " + strings.Join(parts, ", ") + "."
 }
@@ -290,23 +281,33 @@ func times(a, b int64) suite.Value {
 	return suite.Fixed(float64(a)/float64(b), 1)
 }
 
-// growth is parameters relative to the first and to the second way.
-func (t *Table1) growthTable(r *table1Results) *suite.Table {
+// sizes are the parameters of a way's networks: the paper's, modelled, measured, and
+// modelled with the micro-batch held; 0 where there is none.
+func (t *Experiment) sizes(w *row) []int64 {
+	s := make([]int64, 4)
+	if m := w.modelled; m != nil {
+		s[0], s[1], s[3] = m.Params, t.defaultOf(m).Params, m.Held[t.convention().String()].Params
+	}
+	if w.measured != nil {
+		s[2] = w.measured.Params
+	}
+	return s
+}
+
+// growthTable is parameters relative to the first and to the second way.
+func (t *Experiment) growthTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-growth", Title: "Table 1: by how much networks may grow",
 		Caption: []string{"Parameters of the largest network that fits, relative to Naive-1's and to Pipeline-1's. Paper: of its networks themselves. A coarse grid makes growth coarse: the first network of Naive-1 most of all."},
 	}
 	table.Texts("network", "way")
 	table.Numbers("paper / Naive-1", "modelled / Naive-1", "measured / Naive-1", "paper / Pipeline-1", "modelled / Pipeline-1", "measured / Pipeline-1")
-	for i := range t.Spec.Networks {
-		n := &t.Spec.Networks[i]
-		rows := t.rows(n)
-		paper, modelled, measured := t.sizes(r, i, rows)
-		for j, row := range rows {
-			cells := []any{n.Name, row.Name}
-			for _, base := range []int{0, 1} {
-				for _, sizes := range [][]int64{paper, modelled, measured} {
-					cells = append(cells, times(sizes[j], sizes[base]))
+	for _, h := range r.halves {
+		for _, w := range h.rows {
+			cells := []any{h.Name, w.Name}
+			for _, base := range h.rows[:2] {
+				for i, size := range t.sizes(w)[:3] {
+					cells = append(cells, times(size, t.sizes(base)[i]))
 				}
 			}
 			table.Add(cells...)
@@ -315,44 +316,20 @@ func (t *Table1) growthTable(r *table1Results) *suite.Table {
 	return table
 }
 
-// sizes are a network's parameters by row, 0 where there are none.
-func (t *Table1) sizes(r *table1Results, network int, rows []table1Row) (paper, modelled, measured []int64) {
-	for _, row := range rows {
-		var p, mo, me int64
-		if row.printed >= 0 {
-			c := &r.modelled[network][row.printed]
-			p, mo = c.Params, t.defaultOf(c).Params
-		}
-		if row.measured >= 0 {
-			me = r.measured[network][row.measured].Params
-		}
-		paper, modelled, measured = append(paper, p), append(modelled, mo), append(measured, me)
-	}
-	return paper, modelled, measured
-}
-
 // panels draw growth over K.
-func (t *Table1) panels(r *table1Results) []plot.Axes {
+func (t *Experiment) panels(r *results) []plot.Axes {
 	var out []plot.Axes
-	for i := range t.Spec.Networks {
-		n := &t.Spec.Networks[i]
-		rows := t.rows(n)
-		paper, modelled, measured := t.sizes(r, i, rows)
-		held := make([]int64, len(rows))
-		for j, row := range rows {
-			if row.printed >= 0 {
-				held[j] = r.modelled[i][row.printed].Held[t.convention().String()].Params
-			}
-		}
-		p := plot.LinePanel{Title: n.Name, X: "accelerators K", Y: "parameters, Pipeline-1 = 1", Logarithmic: true, Doubling: true}
+	for _, h := range r.halves {
+		base := t.sizes(h.rows[1])
+		p := plot.LinePanel{Title: h.Name, X: "accelerators K", Y: "parameters, Pipeline-1 = 1", Logarithmic: true, Doubling: true}
 		for _, s := range []struct {
-			name  string
-			sizes []int64
-		}{{"paper", paper}, {"modelled", modelled}, {"modelled, micro-batch held", held}, {"measured", measured}} {
+			name string
+			of   int
+		}{{"paper", 0}, {"modelled", 1}, {"modelled, micro-batch held", 3}, {"measured", 2}} {
 			var line []plot.Point
-			for j, row := range rows {
-				if s.sizes[j] > 0 && s.sizes[1] > 0 && !row.Naive {
-					line = append(line, plot.Point{X: float64(row.K), Y: float64(s.sizes[j]) / float64(s.sizes[1])})
+			for _, w := range h.rows {
+				if size := t.sizes(w)[s.of]; size > 0 && base[s.of] > 0 && !w.Naive {
+					line = append(line, plot.Point{X: float64(w.K), Y: float64(size) / float64(base[s.of])})
 				}
 			}
 			p.Series = append(p.Series, plot.Series{Name: s.name, Lines: [][]plot.Point{line}})
@@ -363,7 +340,7 @@ func (t *Table1) panels(r *table1Results) []plot.Axes {
 }
 
 // memoryTable is the paper's networks themselves.
-func (t *Table1) memoryTable(r *table1Results) *suite.Table {
+func (t *Experiment) memoryTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-memory", Title: "Table 1: memory of the paper's networks",
 		Caption: []string{
@@ -376,13 +353,11 @@ func (t *Table1) memoryTable(r *table1Results) *suite.Table {
 	table.Texts("unit")
 	table.Numbers("parameters", "paper: parameters", "torchgpipe: parameters", "12 bytes each", "paper: parameters' memory", "torchgpipe: parameters' memory",
 		"activations", "M", "paper: activations", "torchgpipe: activations")
-	for i := range t.Spec.Networks {
-		n := &t.Spec.Networks[i]
-		for j := range n.Columns {
-			c, m := &n.Columns[j], &r.modelled[i][j]
-			l := t.defaultOf(m)
-			activations := n.Unit.of(l.PrintedMemory.activations())
-			if l.PrintedMicro == 0 || c.Naive && l.PrintedMicro < n.Batch {
+	for _, h := range r.halves {
+		for _, w := range h.printed {
+			c, l := w.column, t.defaultOf(w.modelled)
+			activations := h.Unit.of(l.PrintedMemory.activations())
+			if l.PrintedMicro == 0 || c.Naive && l.PrintedMicro < h.Batch {
 				activations = suite.Joined("(%v)", activations)
 			}
 			other := otherFigures{"-", "-", "-"}
@@ -390,87 +365,97 @@ func (t *Table1) memoryTable(r *table1Results) *suite.Table {
 				other = *c.Torchgpipe
 			}
 			printedParams, printedActivations := c.memory()
-			table.Add(n.Name, c.Name, c.candidate.value(), n.Unit, commas(m.Params), c.Params.cell(), suite.Figure(other.Params),
-				n.Unit.of(12*m.Params), printedParams.cell(), suite.Figure(other.ParamMemory),
+			table.Add(h.Name, c.Name, c.value(), h.Unit, commas(w.modelled.Params), c.Params.cell(), suite.Figure(other.Params),
+				h.Unit.of(12*w.modelled.Params), printedParams.cell(), suite.Figure(other.ParamMemory),
 				activations, l.PrintedMemory.M, printedActivations.cell(), suite.Figure(other.Activations))
 		}
-		table.Notes = append(table.Notes, t.amountNotes(r, i)...)
+		table.Notes = append(table.Notes, t.amountNotes(h)...)
 	}
 	return table
 }
 
-// fitsTable tells under which conventions the paper's networks fit, as the paper
+// byConvention adds a column for each convention, and a row for each of the paper's
+// networks: its lead, and what cell makes of the largest network, which also reports
+// whether that is as the paper says. A note counts those.
+func (r *results) byConvention(table *suite.Table, note string, lead func(*row) []any, of func(*modelledColumn) map[string]largest,
+	cell func(h *half, w *row, c counting, l largest) (v any, found bool)) {
+	found, all := make([]int, len(r.conventions)), make([]int, len(r.conventions))
+	for _, c := range r.conventions {
+		table.Numbers(c.String())
+	}
+	for _, h := range r.halves {
+		for _, w := range h.printed {
+			cells := []any{h.Name, w.Name, lead(w)}
+			for k, c := range r.conventions {
+				l, ok := of(w.modelled)[c.String()]
+				if !ok {
+					cells = append(cells, "-")
+					continue
+				}
+				all[k]++
+				v, yes := cell(h, w, c, l)
+				if yes {
+					found[k]++
+				}
+				cells = append(cells, v)
+			}
+			table.Add(cells...)
+		}
+	}
+	var parts []string
+	for k, c := range r.conventions {
+		parts = append(parts, fmt.Sprintf("%d of %d (%v)", found[k], all[k], c))
+	}
+	table.Notes = append(table.Notes, note+strings.Join(parts, ", ")+".")
+}
+
+func bySize(m *modelledColumn) map[string]largest { return m.Largest }
+
+func heldSize(m *modelledColumn) map[string]largest { return m.Held }
+
+// fitsTable shows under which conventions the paper's networks fit, as the paper
 // found.
-func (t *Table1) fitsTable(r *table1Results) *suite.Table {
+func (t *Experiment) fitsTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
 		Caption: []string{"The smallest M with which every accelerator holds its part of the paper's network, by convention (see table1-conventions), and the peak of the fullest; where none does, what that takes with the smallest micro-batch. Naive-1, where the mini-batch does not fit: how many examples would."},
 	}
 	table.Texts("network", "way")
 	table.Numbers("L, D", "capacity")
-	conventions := t.Spec.Conventions[:r.profile.Conventions]
-	fit := make([]int, len(conventions))
-	cellsOf := make([]int, len(conventions))
-	for _, c := range conventions {
-		table.Numbers(c.String())
-	}
-	for i := range t.Spec.Networks {
-		n := &t.Spec.Networks[i]
-		for j := range n.Columns {
-			c := &n.Columns[j]
-			cells := []any{n.Name, c.Name, c.candidate.value(), suite.Bytes(r.modelled[i][j].Capacity)}
-			for k, conv := range conventions {
-				l, ok := r.modelled[i][j].Largest[conv.String()]
-				if !ok {
-					cells = append(cells, "-")
-					continue
-				}
-				cellsOf[k]++
-				peak := suite.Bytes(l.PrintedMemory.Peak[conv.Accounting])
-				switch {
-				case c.Naive && l.PrintedMicro < n.Batch:
-					cells = append(cells, suite.Joined("no: %v examples", l.PrintedMicro))
-				case l.PrintedMicro == 0:
-					cells = append(cells, suite.Joined("no: %v", peak))
-				default:
-					fit[k]++
-					cells = append(cells, suite.Joined("M = %v: %v", l.PrintedMemory.M, peak))
-				}
-			}
-			table.Add(cells...)
+	lead := func(w *row) []any { return []any{w.column.value(), suite.Bytes(w.modelled.Capacity)} }
+	r.byConvention(table, "The paper's networks that fit: ", lead, bySize, func(h *half, w *row, c counting, l largest) (any, bool) {
+		peak := suite.Bytes(l.PrintedMemory.Peak[c.Accounting])
+		switch {
+		case w.Naive && l.PrintedMicro < h.Batch:
+			return suite.Joined("no: %v examples", l.PrintedMicro), false
+		case l.PrintedMicro == 0:
+			return suite.Joined("no: %v", peak), false
 		}
-	}
-	var parts []string
-	for k, c := range conventions {
-		parts = append(parts, fmt.Sprintf("%d of %d (%v)", fit[k], cellsOf[k], c))
-	}
-	table.Notes = append(table.Notes, "The paper's networks that fit: "+strings.Join(parts, ", ")+".")
-	for i := range t.Spec.Networks {
-		table.Notes = append(table.Notes, t.smallestNote(r, i))
+		return suite.Joined("M = %v: %v", l.PrintedMemory.M, peak), true
+	})
+	for _, h := range r.halves {
+		table.Notes = append(table.Notes, r.smallestNote(h))
 	}
 	return table
 }
 
 // smallestNote is what the fullest device of a network's last column takes with
 // the smallest micro-batch, by convention.
-func (t *Table1) smallestNote(r *table1Results, network int) string {
-	n := &t.Spec.Networks[network]
-	last := len(n.Columns) - 1
-	c, micro := &r.modelled[network][last], slices.Min(n.MicroBatches)
+func (r *results) smallestNote(h *half) string {
+	last, micro := h.printed[len(h.printed)-1], slices.Min(h.MicroBatches)
 	var parts []string
-	for _, conv := range t.Spec.Conventions[:r.profile.Conventions] {
-		if n.Model.Images() && !conv.Scores {
+	for _, conv := range r.conventions {
+		if h.Model.Images() && !conv.Scores {
 			continue
 		}
-		m := c.Memory[memoryName(gpipe.Modelling{DType: conv.how.DType, KeepScores: conv.how.KeepScores}, micro)]
-		peak := m.Peak[conv.Accounting]
+		peak := last.modelled.Memory[memoryName(conv.storage(), micro)].Peak[conv.Accounting]
 		part := fmt.Sprintf("%s (%v)", units.FormatBytes(peak), conv)
-		if peak > c.Capacity {
+		if peak > last.modelled.Capacity {
 			part += ", which does not fit"
 		}
 		parts = append(parts, part)
 	}
-	return fmt.Sprintf("%s, %s at M = %d: of %s the fullest device takes %s.", n.Name, n.Columns[last].Name, n.Batch/micro, units.FormatBytes(c.Capacity), strings.Join(parts, ", "))
+	return fmt.Sprintf("%s, %s at M = %d: of %s the fullest device takes %s.", h.Name, last.Name, h.Batch/micro, units.FormatBytes(last.modelled.Capacity), strings.Join(parts, ", "))
 }
 
 // commas is a number in groups of three digits.
@@ -484,68 +469,38 @@ func commas(n int64) suite.Value {
 
 // conventionsTable is what fits by convention, with micro-batches as small as
 // they need be or of a size that is held.
-func (t *Table1) conventionsTable(r *table1Results, held bool) *suite.Table {
+func (t *Experiment) conventionsTable(r *results, held bool) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-conventions", Title: "Table 1: the largest network that fits, by convention",
 		Caption: []string{
 			"As the modelled column of table1, with memory counted in other ways: dtype of activations; paper: gradients (4 bytes a parameter) are not counted, full: they are; no scores: attention computes its probabilities again. After the network: M.",
 		},
 	}
-	table.Texts("network", "way")
-	table.Numbers("paper")
+	of := bySize
 	if held {
 		var sizes []string
 		for _, n := range t.Spec.Networks {
 			sizes = append(sizes, fmt.Sprintf("%d examples for %s", n.Held, n.Name))
 		}
+		of = heldSize
 		table.ID, table.Title = "table1-held", "Table 1: the largest network that fits with the micro-batch held, by convention"
 		table.Caption = append(table.Caption, "Here micro-batches are not made smaller than those with which the activations come nearest to the paper's: "+strings.Join(sizes, ", ")+". These sizes were read off table1-activations, so what comes out is a fit and no prediction.")
 	}
-	conventions := t.Spec.Conventions[:r.profile.Conventions]
-	found := make([]int, len(conventions))
-	cellsOf := make([]int, len(conventions))
-	for _, c := range conventions {
-		table.Numbers(c.String())
-	}
-	for i := range t.Spec.Networks {
-		n := &t.Spec.Networks[i]
-		for j := range n.Columns {
-			c := &r.modelled[i][j]
-			cells := []any{n.Name, n.Columns[j].Name, n.Columns[j].candidate.value()}
-			for k, conv := range conventions {
-				l, ok := c.Largest[conv.String()]
-				if held {
-					l, ok = c.Held[conv.String()]
-				}
-				if ok {
-					cellsOf[k]++
-				}
-				if l.Candidate == n.Columns[j].candidate {
-					found[k]++
-				}
-				switch {
-				case !ok:
-					cells = append(cells, "-")
-				case l.Candidate.none():
-					cells = append(cells, "none")
-				default:
-					cells = append(cells, suite.Joined("%v, %v", l.Candidate.value(), l.Memory.M))
-				}
-			}
-			table.Add(cells...)
+	table.Texts("network", "way")
+	table.Numbers("paper")
+	lead := func(w *row) []any { return []any{w.column.value()} }
+	r.byConvention(table, "The network found is the paper's: ", lead, of, func(h *half, w *row, c counting, l largest) (any, bool) {
+		if l.Candidate.none() {
+			return l.Candidate.value(), false
 		}
-	}
-	var parts []string
-	for k, c := range conventions {
-		parts = append(parts, fmt.Sprintf("%d of %d (%v)", found[k], cellsOf[k], c))
-	}
-	table.Notes = append(table.Notes, "The network found is the paper's: "+strings.Join(parts, ", ")+".")
+		return suite.Joined("%v, %v", l.Candidate.value(), l.Memory.M), l.Candidate == w.column.candidate
+	})
 	return table
 }
 
 // activationsTable is the ablation of a network's activation memory.
-func (t *Table1) activationsTable(r *table1Results, network int) (*suite.Table, error) {
-	n := &t.Spec.Networks[network]
+func (t *Experiment) activationsTable(h *half) (*suite.Table, error) {
+	n := h.network
 	table := &suite.Table{
 		ID: "table1-activations-" + slug(n.Name), Title: "Table 1: activation memory of the paper's networks by assumption, " + n.Name,
 		Caption: []string{
@@ -559,10 +514,10 @@ func (t *Table1) activationsTable(r *table1Results, network int) (*suite.Table, 
 	}
 	cells := []any{"paper", "-"}
 	var paper []float64
-	for j := range n.Columns {
-		_, a := n.Columns[j].memory()
+	for _, c := range n.Columns {
+		_, a := c.memory()
 		paper = append(paper, a.Value*float64(n.Unit))
-		table.Numbers(n.Columns[j].Name)
+		table.Numbers(c.Name)
 		cells = append(cells, suite.Fixed(a.Value, 2))
 	}
 	table.Numbers("error", "with Naive-1", "no workspace")
@@ -589,15 +544,14 @@ func (t *Table1) activationsTable(r *table1Results, network int) (*suite.Table, 
 		}
 		for _, micro := range n.MicroBatches {
 			var ours, bare, convolutions []float64
-			for j := range n.Columns {
-				c := &r.modelled[network][j]
-				m, ok := c.Memory[memoryName(how, micro)]
+			for _, w := range h.printed {
+				m, ok := w.modelled.Memory[memoryName(how, micro)]
 				if !ok {
-					return nil, fmt.Errorf("records of %s: %s has no memory of %s", t.ID(), n.sample(&n.Columns[j]), memoryName(how, micro))
+					return nil, fmt.Errorf("records of %s: %s has no memory of %s", t.ID(), n.modelled(w.column), memoryName(how, micro))
 				}
 				ours = append(ours, float64(m.activations()))
 				bare = append(bare, float64(m.activations()-m.Workspace))
-				convolutions = append(convolutions, float64(m.Boundary+c.Convolved*how.DType.Bytes()*int64(n.Batch/m.M)))
+				convolutions = append(convolutions, float64(m.Boundary+w.modelled.Convolved*how.DType.Bytes()*int64(n.Batch/m.M)))
 			}
 			name := storageName(how)
 			if n.Model.Images() {
@@ -616,7 +570,7 @@ func (t *Table1) activationsTable(r *table1Results, network int) (*suite.Table, 
 
 // torchgpipeRow is what torchgpipe measured, with micro-batches of one image, in
 // the paper's unit; nil of a network that it has not.
-func (n *table1Network) torchgpipeRow() []any {
+func (n *network) torchgpipeRow() []any {
 	cells := []any{"torchgpipe, f32", 1}
 	for _, c := range n.Columns {
 		if c.Torchgpipe == nil {
@@ -643,7 +597,7 @@ func meanError(a, b []float64) float64 {
 func slug(name string) string { return strings.ToLower(strings.ReplaceAll(name, " ", "-")) }
 
 // bordersTable is the training steps on both sides of the borders.
-func (t *Table1) bordersTable(r *table1Results) *suite.Table {
+func (t *Experiment) bordersTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-borders", Title: "Table 1, measured: training steps at the border of what fits",
 		Caption: []string{"Of every line of the grid the largest network that the plan accepts and the smallest that it refuses. Both are then run without asking the plan, on devices whose memory ends with a page that cannot be touched: one step, or the error of what was out of memory. Peak: the largest plan of a device, and what the run reached. A refused network has the smallest micro-batch, with which it takes least."},
@@ -651,10 +605,12 @@ func (t *Table1) bordersTable(r *table1Results) *suite.Table {
 	table.Texts("network", "way")
 	table.Numbers("L, D", "parameters", "M", "capacity", "peak, planned", "peak, run")
 	table.Texts("plan", "run")
-	for i := range t.Spec.Networks {
-		n := &t.Spec.Networks[i]
-		for j, w := range t.Spec.Measured {
-			for _, s := range r.measured[i][j].Trained {
+	for _, h := range r.halves {
+		for _, w := range h.rows {
+			if w.measured == nil {
+				continue
+			}
+			for _, s := range w.measured.Trained {
 				plan, reached, outcome := "accepts", suite.Absent, suite.Value{Text: "out of memory: " + s.Error}
 				if !s.Accepted {
 					plan = "refuses"
@@ -663,8 +619,7 @@ func (t *Table1) bordersTable(r *table1Results) *suite.Table {
 					outcome = suite.Joined("trains, loss %v", suite.Fixed(s.Loss, 4))
 					reached = suite.List("", slices.Max(s.HighWater))
 				}
-				table.Add(n.Name, w.Name, s.candidate.value(), commas(s.Params), s.M,
-					int64(r.profile.Networks[i].Capacity), slices.Max(s.Peak), reached, plan, outcome)
+				table.Add(h.Name, w.Name, s.value(), commas(s.Params), s.M, int64(h.small.Capacity), slices.Max(s.Peak), reached, plan, outcome)
 			}
 		}
 	}

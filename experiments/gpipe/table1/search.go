@@ -155,6 +155,42 @@ func search[T any](row []T, guess int, fits func(T) (bool, error)) (border[T], e
 	return b, nil
 }
 
+// borders finds the border in every row of a grid, and the largest network that fits.
+// The search begins where a border was found before, or at guess.
+func (c *cuts) borders(m workload.Model, rows [][]candidate, guess func(row []candidate) int, fits func(candidate) (bool, error)) (all []border[candidate], most candidate, err error) {
+	for i, row := range rows {
+		at, ok := c.found[i]
+		if !ok {
+			at = guess(row)
+		}
+		b, err := search(row, at, fits)
+		if err != nil {
+			return nil, most, err
+		}
+		c.found[i] = max(0, slices.Index(row, b.Fits))
+		all = append(all, b)
+		more, err := larger(m, b.Fits, most)
+		if err != nil {
+			return nil, most, err
+		}
+		if more {
+			most = b.Fits
+		}
+	}
+	return all, most, nil
+}
+
+// largestMicro finds the largest micro-batch that fits, of those that are the least
+// times a power of two and divide the mini-batch; 0 if none does.
+func largestMicro(batch, least int, fits func(size int) (bool, error)) (int, error) {
+	var row []int
+	for size := least; size <= batch && batch%size == 0; size *= 2 {
+		row = append(row, size)
+	}
+	b, err := search(row, 0, fits)
+	return b.Fits, err
+}
+
 // pipeline is a network trained in a way, with micro-batches of some examples,
 // of which naive training takes no notice. A nil balance is decided by FLOPs.
 func (w way) pipeline(m workload.Model, balance []int, batch, micro int, optimizer nn.Optimizer) (gpipe.Pipeline, error) {
@@ -173,11 +209,13 @@ func (w way) pipeline(m workload.Model, balance []int, batch, micro int, optimiz
 	return p, nil
 }
 
-// cuts caches what networks' layers cost, and where they are cut.
+// cuts caches what networks' layers cost, where they are cut, and where borders were
+// found.
 type cuts struct {
 	by    partition.Partitioner
 	costs map[workload.Model][]float64
 	sizes map[cutModel][]int
+	found map[int]int // the last that fit, by row of a grid
 }
 
 type cutModel struct {
@@ -186,7 +224,7 @@ type cutModel struct {
 }
 
 func newCuts(by partition.Partitioner) *cuts {
-	return &cuts{by, map[workload.Model][]float64{}, map[cutModel][]int{}}
+	return &cuts{by, map[workload.Model][]float64{}, map[cutModel][]int{}, map[int]int{}}
 }
 
 // flops are the layers' costs.
@@ -279,13 +317,4 @@ func params(m workload.Model) (int64, error) {
 	}
 	b, err := count(two)
 	return a + int64(m.Layers-1)*(b-a), err
-}
-
-// microSizes are the micro-batches that divide a mini-batch, in examples: the powers
-// of two, the largest first.
-func microSizes(batch int) (sizes []int) {
-	for size := batch & -batch; size >= 1; size /= 2 {
-		sizes = append(sizes, size)
-	}
-	return sizes
 }

@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,22 +17,23 @@ import (
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/internal/units"
 	"gpipebench/internal/yamldoc"
+	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "table1", Folder: folder, New: suite.New[Table1]}
+var Definition = suite.Definition{ID: "table1", Folder: folder, New: suite.New[Experiment]}
 
 // Planned are the paper's own networks in each column's way, and the smallest
 // ones that are searched here.
-func (t *Table1) Planned(profile string) (list []suite.PlannedRun) {
-	for i := range t.Spec.Networks {
-		n := &t.Spec.Networks[i]
+func (t *Experiment) Planned(profile string) (list []suite.PlannedRun) {
+	for i, n := range t.Spec.Networks {
 		for j, c := range n.Columns {
 			list = append(list, suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "columns", fmt.Sprint(j)},
 				Run: suite.ModelledRun{Model: c.candidate.of(n.Model), Most: c.K}},
@@ -45,18 +47,18 @@ func (t *Table1) Planned(profile string) (list []suite.PlannedRun) {
 	return list
 }
 
-// table1Spec is spec.yaml.
-type table1Spec struct {
+// spec is spec.yaml.
+type spec struct {
 	suite.Head  `yaml:",inline"`
-	Torchgpipe  string          `yaml:"torchgpipe"` // source of its values
-	Optimizer   string          `yaml:"optimizer" want:"optimizer"`
-	LR          float64         `yaml:"lr" want:">0.."`
-	Partitioner string          `yaml:"partitioner" want:"partitioner"`
-	Conventions []counting      `yaml:"conventions"` // the first is the default
-	Networks    []table1Network `yaml:"networks"`
-	Measured    []way           `yaml:"measured"`
+	Torchgpipe  string     `yaml:"torchgpipe"` // source of its values
+	Optimizer   string     `yaml:"optimizer" want:"optimizer"`
+	LR          float64    `yaml:"lr" want:">0.."`
+	Partitioner string     `yaml:"partitioner" want:"partitioner"`
+	Conventions []counting `yaml:"conventions"` // the first is the default
+	Networks    []*network `yaml:"networks"`
+	Measured    []way      `yaml:"measured"`
 
-	Profiles map[string]table1Profile `yaml:"profiles"`
+	Profiles map[string]profile `yaml:"profiles"`
 }
 
 // counting is how the memory of modelled devices is counted.
@@ -64,8 +66,11 @@ type counting struct {
 	DType      string `yaml:"dtype" want:"dtype"`
 	Accounting string `yaml:"accounting" want:"accounting"`
 	Scores     bool   `yaml:"scores"` // attention writes its probabilities and keeps them
+}
 
-	how gpipe.Modelling
+// storage is what plans differ in by convention.
+func (c counting) storage() gpipe.Modelling {
+	return gpipe.Modelling{DType: suite.Named(workload.ParseDType, c.DType), KeepScores: c.Scores}
 }
 
 func (c counting) String() string {
@@ -76,8 +81,8 @@ func (c counting) String() string {
 	return s
 }
 
-// table1Network is one half of the table.
-type table1Network struct {
+// network is one half of the table.
+type network struct {
 	Name         string         `yaml:"name" want:"name,key"`
 	Model        workload.Model `yaml:"model"` // without what the search settles
 	Batch        int            `yaml:"batch"`
@@ -87,7 +92,7 @@ type table1Network struct {
 	Held         int            `yaml:"held"`          // examples of a micro-batch, where it is not as small as need be
 	MicroBatches []int          `yaml:"micro_batches"` // of the ablation of activations, in examples
 	Claim        growthClaim    `yaml:"claim"`
-	Columns      []table1Column `yaml:"columns"`
+	Columns      []*column      `yaml:"columns"`
 }
 
 // growthClaim is by how much the paper says that networks may grow.
@@ -104,8 +109,8 @@ type way struct {
 	Naive bool   `yaml:"naive"`
 }
 
-// table1Column is one column of the paper's table, and torchgpipe's.
-type table1Column struct {
+// column is one of the paper's table, and torchgpipe's.
+type column struct {
 	way         `yaml:",inline"`
 	candidate   `yaml:",inline"`
 	Params      amount        `yaml:"params"`
@@ -134,21 +139,21 @@ func (f *otherFigures) largest() suite.Value {
 	return suite.Figure(f.Params)
 }
 
-func (p *table1Column) memory() (params, activations amount) {
+func (p *column) memory() (params, activations amount) {
 	if p.Swapped {
 		return p.Activations, p.ParamMemory
 	}
 	return p.ParamMemory, p.Activations
 }
 
-type table1Profile struct {
-	Expected    suite.Span       `yaml:"expected"`
-	Conventions int              `yaml:"conventions"` // the first so many are modelled
-	Networks    []table1Measured `yaml:"networks"`    // one for each network
+type profile struct {
+	Expected    suite.Span `yaml:"expected"`
+	Conventions int        `yaml:"conventions"` // the first so many are modelled
+	Networks    []small    `yaml:"networks"`    // one for each network
 }
 
-// table1Measured is a network at the scale of this host.
-type table1Measured struct {
+// small is a network at the scale of this host.
+type small struct {
 	Capacity byteSize       `yaml:"capacity"` // of each device
 	Batch    int            `yaml:"batch"`
 	Model    workload.Model `yaml:"model"`
@@ -184,12 +189,15 @@ func (a amount) cell() suite.Value { return suite.Value{Text: a.Text, Numbers: [
 type amountUnit float64
 
 func (u *amountUnit) UnmarshalYAML(n *yaml.Node) error {
-	if n.Value != "GB" && n.Value != "GiB" {
+	switch n.Value {
+	case "GB":
+		*u = 1e9
+	case "GiB":
+		*u = 1 << 30
+	default:
 		return yamldoc.WantError("GB or GiB")
 	}
-	bytes, err := units.ParseBytes("1" + n.Value)
-	*u = amountUnit(bytes)
-	return err
+	return nil
 }
 
 func (u amountUnit) String() string {
@@ -213,120 +221,132 @@ func (b *byteSize) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// Table1 searches for the largest networks that fit: the paper's own on modelled
+// Experiment searches for the largest networks that fit: the paper's own on modelled
 // accelerators, smaller ones on devices of this host, where they also train.
-type Table1 struct {
-	suite.Base[table1Spec]
+type Experiment struct {
+	suite.Base[spec]
 
 	partitioner partition.Partitioner
+	optimizer   nn.Optimizer
 }
 
-func (t *Table1) Resolve() *suite.Problem {
-	for i := range t.Spec.Conventions {
-		c := &t.Spec.Conventions[i]
-		var err error
-		if c.how.DType, err = workload.ParseDType(c.DType); err != nil {
-			return suite.At(err, "conventions", fmt.Sprint(i), "dtype")
-		}
-		if c.how.Accounting, err = gpipe.ParseAccounting(c.Accounting); err != nil {
-			return suite.At(err, "conventions", fmt.Sprint(i), "accounting")
-		}
-		c.how.KeepScores = c.Scores
-	}
-	var err error
-	if t.partitioner, err = partition.Parse(t.Spec.Partitioner); err != nil {
-		return suite.At(err, "partitioner")
-	}
-	for i := range t.Spec.Networks {
-		n := &t.Spec.Networks[i]
-		where := []string{"networks", fmt.Sprint(i)}
-		if err := n.Grid.Check(n.Model); err != nil {
-			return suite.At(err, append(where, "grid")...)
-		}
-		for _, size := range n.MicroBatches {
-			if n.Batch%size != 0 {
-				return suite.At(fmt.Errorf("micro-batches of %d examples do not divide the %d of %s", size, n.Batch, n.Name), append(where, "micro_batches")...)
-			}
-		}
-		if n.Held < 2 || n.Batch%n.Held != 0 {
-			return suite.At(fmt.Errorf("micro-batches of %d examples: want 2 or more that divide %d", n.Held, n.Batch), append(where, "held")...)
-		}
-		for _, name := range n.Claim.Columns {
-			if n.column(name) == nil {
-				return suite.At(fmt.Errorf("no column %q", name), append(where, "claim")...)
-			}
-		}
-		if !n.Columns[0].Naive {
-			return suite.At(errors.New("want the naive way first: what follows is said relative to it"), append(where, "columns")...)
+func (t *Experiment) Resolve() *suite.Problem {
+	t.partitioner = suite.Named(partition.Parse, t.Spec.Partitioner)
+	t.optimizer = suite.Named(workload.ParseOptimizer, t.Spec.Optimizer)
+	for i, n := range t.Spec.Networks {
+		if p := n.check(); p != nil {
+			return p.In("networks", fmt.Sprint(i))
 		}
 	}
 	if !t.Spec.Measured[0].Naive {
-		return suite.At(errors.New("want the naive way first: what follows is said relative to it"), "measured")
+		return suite.At(errNaive, "measured")
 	}
 	for _, name := range suite.Profiles {
-		p := t.Spec.Profiles[name]
-		if len(p.Networks) != len(t.Spec.Networks) {
-			return suite.At(fmt.Errorf("%d networks, where %d are modelled: want one for each", len(p.Networks), len(t.Spec.Networks)), "profiles", name, "networks")
-		}
-		if p.Conventions < 1 || p.Conventions > len(t.Spec.Conventions) {
-			return suite.At(fmt.Errorf("%d conventions: want 1 to %d", p.Conventions, len(t.Spec.Conventions)), "profiles", name, "conventions")
-		}
-		for i, m := range p.Networks {
-			where := []string{"profiles", name, "networks", fmt.Sprint(i)}
-			if err := m.Grid.Check(m.Model); err != nil {
-				return suite.At(err, append(where, "grid")...)
-			}
-			if m.Batch&(m.Batch-1) != 0 {
-				return suite.At(fmt.Errorf("a mini-batch of %d: want a power of two", m.Batch), append(where, "batch")...)
-			}
+		if p := t.checkProfile(t.Spec.Profiles[name]); p != nil {
+			return p.In("profiles", name)
 		}
 	}
 	return nil
 }
 
-func (n *table1Network) column(name string) *table1Column {
-	for i := range n.Columns {
-		if n.Columns[i].Name == name {
-			return &n.Columns[i]
+var errNaive = errors.New("want the naive way first: what follows is said relative to it")
+
+func (n *network) check() *suite.Problem {
+	if err := n.Grid.Check(n.Model); err != nil {
+		return suite.At(err, "grid")
+	}
+	for _, size := range n.MicroBatches {
+		if n.Batch%size != 0 {
+			return suite.At(fmt.Errorf("micro-batches of %d examples do not divide the %d of %s", size, n.Batch, n.Name), "micro_batches")
+		}
+	}
+	if n.Held < 2 || n.Batch%n.Held != 0 {
+		return suite.At(fmt.Errorf("micro-batches of %d examples: want 2 or more that divide %d", n.Held, n.Batch), "held")
+	}
+	for _, name := range n.Claim.Columns {
+		if n.column(name) < 0 {
+			return suite.At(fmt.Errorf("no column %q", name), "claim")
+		}
+	}
+	if !n.Columns[0].Naive {
+		return suite.At(errNaive, "columns")
+	}
+	return nil
+}
+
+func (t *Experiment) checkProfile(p profile) *suite.Problem {
+	if len(p.Networks) != len(t.Spec.Networks) {
+		return suite.At(fmt.Errorf("%d networks, where %d are modelled: want one for each", len(p.Networks), len(t.Spec.Networks)), "networks")
+	}
+	if p.Conventions < 1 || p.Conventions > len(t.Spec.Conventions) {
+		return suite.At(fmt.Errorf("%d conventions: want 1 to %d", p.Conventions, len(t.Spec.Conventions)), "conventions")
+	}
+	for i, m := range p.Networks {
+		if err := m.Grid.Check(m.Model); err != nil {
+			return suite.At(err, "networks", fmt.Sprint(i), "grid")
+		}
+		if m.Batch&(m.Batch-1) != 0 {
+			return suite.At(fmt.Errorf("a mini-batch of %d: want a power of two", m.Batch), "networks", fmt.Sprint(i), "batch")
 		}
 	}
 	return nil
 }
 
-func (t *Table1) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+// column is a column's place, -1 if there is none of that name.
+func (n *network) column(name string) int {
+	return slices.IndexFunc(n.Columns, func(c *column) bool { return c.Name == name })
+}
+
+// modelled and measured are the names of samples.
+func (n *network) modelled(c *column) string { return "modelled/" + n.Name + "/" + c.Name }
+func (n *network) measured(w way) string     { return "measured/" + n.Name + "/" + w.Name }
+
+func (t *Experiment) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
 	}
-	steps := len(t.Spec.Networks) * len(t.Spec.Measured)
-	for i := range t.Spec.Networks {
-		steps += len(t.Spec.Networks[i].Columns)
+	var modelled, measured []suite.Job
+	for i, n := range t.Spec.Networks {
+		a, err := accelerator.Named(n.Accelerator)
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", t.ID(), n.Name, err)
+		}
+		job := func(name string, seed uint64, sample func(context.Context) (any, error)) suite.Job {
+			return suite.Job{Sample: name, Seed: seed, Make: func(ctx context.Context) (any, string, error) {
+				s, err := sample(ctx)
+				if err != nil {
+					err = fmt.Errorf("%s, %s: %w", t.ID(), name, err)
+				}
+				return s, name, err
+			}}
+		}
+		for _, c := range n.Columns {
+			modelled = append(modelled, job(n.modelled(c), 0, func(ctx context.Context) (any, error) {
+				return t.model(newEstimator(ctx, t.partitioner, t.optimizer, a), n, c, t.Spec.Conventions[:profile.Conventions])
+			}))
+		}
+		h := &hosted{small: profile.Networks[i], optimizer: t.optimizer, lr: t.Spec.LR, seed: t.Spec.Seed, cuts: newCuts(t.partitioner)}
+		for _, w := range t.Spec.Measured {
+			measured = append(measured, job(n.measured(w), t.Spec.Seed, func(ctx context.Context) (any, error) { return h.way(ctx, w) }))
+		}
 	}
-	p.Begin(t.ID(), steps)
+	modelled, measured = suite.Missing(log, modelled), suite.Missing(log, measured)
+	p.Begin(t.ID(), len(modelled)+len(measured))
 	defer p.End()
-	for i := range t.Spec.Networks {
-		n := &t.Spec.Networks[i]
-		if err := t.model(ctx, n, t.Spec.Conventions[:profile.Conventions], log, p); err != nil {
-			return fmt.Errorf("%s, %s: %w", t.ID(), n.Name, err)
+	err = suite.Beside(ctx, log, p, modelled)
+	for i := range measured {
+		if err == nil { // one by one, as the next begins its search where this ends
+			err = suite.Beside(ctx, log, p, measured[i:i+1])
 		}
 	}
-	for i := range t.Spec.Networks {
-		n := &t.Spec.Networks[i]
-		if err := t.measure(ctx, n, profile.Networks[i], log, p); err != nil {
-			return fmt.Errorf("%s, %s: %w", t.ID(), n.Name, err)
-		}
-	}
-	return nil
+	return err
 }
 
-// storages are the conventions' dtypes, and whether scores are kept: what plans
-// differ in.
-func (t *Table1) storages() (list []gpipe.Modelling) {
-	seen := map[gpipe.Modelling]bool{}
+// storages are the conventions' without repetitions.
+func (t *Experiment) storages() (list []gpipe.Modelling) {
 	for _, c := range t.Spec.Conventions {
-		how := gpipe.Modelling{DType: c.how.DType, KeepScores: c.how.KeepScores}
-		if !seen[how] {
-			seen[how] = true
+		if how := c.storage(); !slices.Contains(list, how) {
 			list = append(list, how)
 		}
 	}

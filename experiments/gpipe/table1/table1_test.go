@@ -79,11 +79,9 @@ func TestRowsOfAGrid(t *testing.T) {
 // are rounded, their memory at 12 bytes each within an eighth once Naive-1's two
 // cells are interchanged, which only makes it worse elsewhere.
 func TestTable1Prints(t *testing.T) {
-	e := suitetest.Loaded[*Table1](t, Definition.Load)
-	for i := range e.Spec.Networks {
-		n := &e.Spec.Networks[i]
-		for j := range n.Columns {
-			c := &n.Columns[j]
+	e := suitetest.Loaded[*Experiment](t, Definition.Load)
+	for _, n := range e.Spec.Networks {
+		for _, c := range n.Columns {
 			exact, err := params(c.candidate.of(n.Model))
 			if err != nil {
 				t.Fatal(err)
@@ -166,14 +164,14 @@ func TestLikeStages(t *testing.T) {
 // What the search says is so: the border, and the micro-batch.
 func TestLargestModelled(t *testing.T) {
 	e := smallEstimator(t, 3<<20)
-	n := &table1Network{
+	n := &network{
 		Model: workload.Model{Name: workload.LanguageModel, Dim: 32, FF: 128, Heads: 2, Vocab: 500, Seq: 32}, Batch: 8, Grid: grid{UpTo: 300},
 	}
 	before := 0
-	for _, c := range []table1Column{{way: way{Name: "n", K: 1, Naive: true}}, {way: way{Name: "1", K: 1}}, {way: way{Name: "4", K: 4}}} {
+	for _, c := range []*column{{way: way{Name: "n", K: 1, Naive: true}}, {way: way{Name: "1", K: 1}}, {way: way{Name: "4", K: 4}}} {
 		c.candidate = candidate{Layers: 6}
 		for _, conv := range []counting{{Accounting: "full"}, {Accounting: "paper"}} {
-			l, err := e.largest(n, &c, conv, 1)
+			l, err := e.largest(n, c, conv, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -212,7 +210,7 @@ func TestLargestModelled(t *testing.T) {
 			if most := l.Memory.Gradients; c.K == 1 && full != paper+most || full <= paper || full > paper+most {
 				t.Errorf("%s: peaks %v beside %d bytes of gradients", c.Name, l.Memory.Peak, most)
 			}
-			held, err := e.largest(n, &c, conv, 4)
+			held, err := e.largest(n, c, conv, 4)
 			if err != nil || held.Micro < 4 || held.Candidate.Layers > l.Candidate.Layers {
 				t.Errorf("%s, %s: held at 4: %+v, %v", c.Name, conv.Accounting, held, err)
 			}
@@ -233,16 +231,15 @@ func cancelled() context.Context {
 // The paper's activation memory of its Transformers comes out within 5% with
 // activations in bf16, attention's probabilities kept and micro-batches of four.
 func TestActivationsOfThePapersTransformers(t *testing.T) {
-	e := suitetest.Loaded[*Table1](t, Definition.Load)
-	n := &e.Spec.Networks[1]
+	e := suitetest.Loaded[*Experiment](t, Definition.Load)
+	n := e.Spec.Networks[1]
 	a, err := accelerator.Named(n.Accelerator)
 	if err != nil {
 		t.Fatal(err)
 	}
 	est := newEstimator(context.Background(), e.partitioner, nn.RMSProp{}, a)
-	for j := 1; j < len(n.Columns); j++ {
-		c := &n.Columns[j]
-		m, err := est.memory(c.way, c.candidate.of(n.Model), n.Batch, n.Held, e.convention().how)
+	for _, c := range n.Columns[1:] {
+		m, err := est.memory(c.way, c.candidate.of(n.Model), n.Batch, n.Held, e.convention().storage())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,8 +257,8 @@ func tinyHosted() []*hosted {
 	var g grid
 	g.Layers, g.Filters.Step, g.Filters.Most = []int{3}, 8, 96
 	return []*hosted{
-		{table1Measured: table1Measured{Capacity: 2 << 20, Batch: 4, Grid: g, Model: workload.Model{Name: workload.AmoebaNet, Image: 32, Classes: 3}}},
-		{table1Measured: table1Measured{Capacity: 1 << 20, Batch: 4, Grid: grid{UpTo: 200}, Model: workload.Model{Name: workload.LanguageModel, Dim: 16, FF: 64, Heads: 2, Vocab: 60, Seq: 16}}},
+		{small: small{Capacity: 2 << 20, Batch: 4, Grid: g, Model: workload.Model{Name: workload.AmoebaNet, Image: 32, Classes: 3}}},
+		{small: small{Capacity: 1 << 20, Batch: 4, Grid: grid{UpTo: 200}, Model: workload.Model{Name: workload.LanguageModel, Dim: 16, FF: 64, Heads: 2, Vocab: 60, Seq: 16}}},
 	}
 }
 
@@ -368,13 +365,11 @@ func TestConvolved(t *testing.T) {
 
 // printedLog has for every column what the paper prints, and measured networks
 // that grow as the paper's.
-func printedLog(t *testing.T, e *Table1) *records.Log {
+func printedLog(t *testing.T, e *Experiment) *records.Log {
 	t.Helper()
 	log := records.New(e.Key("smoke"))
-	for i := range e.Spec.Networks {
-		n := &e.Spec.Networks[i]
-		for j := range n.Columns {
-			c := &n.Columns[j]
+	for _, n := range e.Spec.Networks {
+		for _, c := range n.Columns {
 			exact, err := params(c.candidate.of(n.Model))
 			if err != nil {
 				t.Fatal(err)
@@ -397,7 +392,7 @@ func printedLog(t *testing.T, e *Table1) *records.Log {
 				}
 			}
 			out.Largest[e.convention().String()], out.Held[e.convention().String()] = l, l
-			if err := log.Add(n.sample(c), 0, out); err != nil {
+			if err := log.Add(n.modelled(c), 0, out); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -405,7 +400,7 @@ func printedLog(t *testing.T, e *Table1) *records.Log {
 			m := measuredWay{Candidate: candidate{Layers: 3 * w.K}, Params: int64(1000 * (j + 1)), M: 4, Trained: []trained{
 				{candidate: candidate{Layers: 3 * w.K}, Accepted: true, OK: true, Peak: []int64{77}, HighWater: []int64{77}},
 			}}
-			if err := log.Add(table1Name("measured", n.Name, w.Name), 1, m); err != nil {
+			if err := log.Add(n.measured(w), 1, m); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -415,7 +410,7 @@ func printedLog(t *testing.T, e *Table1) *records.Log {
 }
 
 func TestTable1Report(t *testing.T) {
-	e := suitetest.Loaded[*Table1](t, Definition.Load)
+	e := suitetest.Loaded[*Experiment](t, Definition.Load)
 	if _, err := e.Report(records.New(e.Key("smoke")), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
 		t.Errorf("without records: %v", err)
 	}
@@ -510,13 +505,13 @@ func TestTable1Report(t *testing.T) {
 		}
 	}
 	bad := measuredWay{Trained: []trained{{candidate: candidate{Layers: 9}, OK: true, Refusal: "no", Peak: []int64{1}, HighWater: []int64{1}}}}
-	if err := log.Add(table1Name("measured", "Transformer", "Pipeline-8"), 1, bad); err != nil {
+	if err := log.Add("measured/Transformer/Pipeline-8", 1, bad); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := e.Report(log, nil); err != nil || r.Verdict == nil || !strings.Contains(r.Verdict.Error(), "table1, Transformer, Pipeline-8: 9 was refused (no) and trained") {
 		t.Errorf("verdict %v, %v", r.Verdict, err)
 	}
-	if err := log.Add(e.Spec.Networks[0].sample(&e.Spec.Networks[0].Columns[2]), 0, modelledColumn{}); err != nil {
+	if err := log.Add(e.Spec.Networks[0].modelled(e.Spec.Networks[0].Columns[2]), 0, modelledColumn{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "modelled/AmoebaNet-D/Pipeline-2 is not what this version writes (no largest network of bf16, paper)") {
