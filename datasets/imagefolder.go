@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"gpipebench/internal/defect"
 	"gpipebench/nn/philox"
 )
 
@@ -224,7 +225,10 @@ func decodeFiles(files []labelled, size int) ([]byte, error) {
 	return pixels, nil
 }
 
-func decodeFile(file string, size int, pixels []byte) error {
+// decodeFile reads and decodes a file. A decoder's panic, which in this goroutine
+// would end the program, is an error too.
+func decodeFile(file string, size int, pixels []byte) (err error) {
+	defer defect.Catch(&err)
 	data, err := readFile(file, maxImageFile)
 	if err != nil {
 		return err
@@ -232,22 +236,25 @@ func decodeFile(file string, size int, pixels []byte) error {
 	return decodeImage(data, size, pixels)
 }
 
+type imageFormat struct {
+	magic  string
+	end    string // the end of a complete file, or nearly its end
+	config func(io.Reader) (image.Config, error)
+	decode func(io.Reader) (image.Image, error)
+}
+
+var imageFormats = []imageFormat{
+	{"\x89PNG\r\n\x1a\n", "IEND", png.DecodeConfig, png.Decode},
+	{"\xff\xd8", "\xff\xd9", jpeg.DecodeConfig, jpeg.Decode},
+}
+
 // decodeImage decodes a PNG or JPEG file and scales it. The offset in an error
 // is how far the decoder had read.
 func decodeImage(data []byte, size int, pixels []byte) error {
-	formats := []struct {
-		magic  string
-		end    string // the end of a complete file, or nearly its end
-		config func(io.Reader) (image.Config, error)
-		decode func(io.Reader) (image.Image, error)
-	}{
-		{"\x89PNG\r\n\x1a\n", "IEND", png.DecodeConfig, png.Decode},
-		{"\xff\xd8", "\xff\xd9", jpeg.DecodeConfig, jpeg.Decode},
-	}
 	if len(data) == 0 {
 		return atByte(0, "empty, want a PNG or JPEG image")
 	}
-	for _, f := range formats {
+	for _, f := range imageFormats {
 		if !bytes.HasPrefix(data, []byte(f.magic)) {
 			continue
 		}

@@ -8,11 +8,14 @@ import (
 	"image/gif"
 	"image/jpeg"
 	"image/png"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"gpipebench/internal/defect"
 )
 
 // uniform is an image of one colour.
@@ -282,6 +285,25 @@ func TestFirstBadImageIsTold(t *testing.T) {
 				t.Fatalf("error %v, want one about %s", err, want)
 			}
 		}
+	}
+}
+
+// A decoder that panics, in a goroutine of its own, is an error about its file.
+func TestImageDecoderPanics(t *testing.T) {
+	was := imageFormats
+	t.Cleanup(func() { imageFormats = was })
+	imageFormats = append(slices.Clone(was), imageFormat{
+		magic: "fake", end: "fake",
+		config: func(io.Reader) (image.Config, error) { return image.Config{Width: 8, Height: 8}, nil },
+		decode: func(io.Reader) (image.Image, error) { panic("no such row") },
+	})
+	files := folderFiles(t)
+	files["train/red/a.png"] = []byte("fake")
+	dir := writeFiles(t, files)
+	_, err := Open("images:"+dir, Config{})
+	line, _, ok := defect.Report(err)
+	if want := "images: " + filepath.Join(dir, "train/red/a.png") + ": panic: no such row"; !ok || !strings.HasSuffix(line, want) {
+		t.Errorf("%v, reported as %q; want a defect, %s", err, line, want)
 	}
 }
 
