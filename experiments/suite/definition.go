@@ -52,6 +52,18 @@ func (d Definition) Load(from ...SpecFile) (Experiment, error) {
 // Spec is the text of spec.yaml.
 func (d Definition) Spec() string { return d.text("spec.yaml") }
 
+var titleLine = regexp.MustCompile(`(?m)^title: .+$`)
+
+// Title returns the spec's title, read from its line alone: every command that is
+// started lists the titles of all experiments.
+func (d Definition) Title() string {
+	var head struct{ Title string }
+	if err := yaml.Unmarshal(titleLine.Find([]byte(d.Spec())), &head); err != nil || head.Title == "" {
+		panic(fmt.Sprintf("suite: experiment %s: want a title in one line: %v", d.ID, err)) // it is part of the program
+	}
+	return head.Title
+}
+
 func (d Definition) text(name string) string {
 	text, err := d.Folder.ReadFile(name)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"gpipebench/gpipe/accelerators"
 	"gpipebench/gpipe/timeline"
@@ -61,8 +62,15 @@ type OpRate struct {
 	Overhead  float64 // seconds per operation; 0: the accelerator's
 }
 
-// All returns the accelerators that come with the program, by name.
+// All returns the accelerators that come with the program, by name. Their maps are
+// shared by all callers.
 func All() ([]Accelerator, error) {
+	list, err := embedded()
+	return slices.Clone(list), err
+}
+
+// embedded reads them once: every spec that names one asks for it.
+var embedded = sync.OnceValues(func() ([]Accelerator, error) {
 	files, err := accelerators.Files.ReadDir(".")
 	if err != nil {
 		return nil, err
@@ -80,7 +88,7 @@ func All() ([]Accelerator, error) {
 		list = append(list, *a)
 	}
 	return list, nil
-}
+})
 
 // fileKind limits an accelerator's file. A calibration's has some hundred kilobytes,
 // a line for each shape.
