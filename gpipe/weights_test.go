@@ -271,7 +271,7 @@ func TestLoadRefuses(t *testing.T) {
 	for _, cut := range []int{n, n + 1, (n + len(good)) / 2, len(good) - 4, len(good) - 1} {
 		written(good[:cut], "truncated")
 	}
-	written(append(slices.Clone(good), 0), `1 bytes behind the last tensor, "softmax/bias"`)
+	written(append(slices.Clone(good), 0), `1 bytes after the last tensor, "softmax/bias"`)
 	flipped := slices.Clone(good)
 	flipped[(n+len(good))/2] ^= 1
 	written(flipped, "the values are not those that were saved: SHA-256 ")
