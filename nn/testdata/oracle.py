@@ -3,8 +3,8 @@
 
     python3 nn/testdata/oracle.py
 
-Inputs lie on the grid of multiples of 1/256 (1/32 around a thousand), so that nine digits, a float32 and a
-float64 all hold them exactly. Everything computed from them is computed in float64, on one thread: a test in
+Inputs are multiples of 1/256 (of 1/32 around a thousand), so that nine digits, a float32 and a float64 all
+represent them exactly. Everything computed from them is computed in float64, on one thread: a test in
 float32 compares with the exact value, not with another rounding. Magnitudes below 1e-14 are float64's own
 rounding noise around an exact zero and are written as 0. The files are the same, byte for byte, on every run;
 rewrite them only when a convention changes or a case is added.
@@ -34,7 +34,7 @@ def grid(rng, *shape, std=1.0, mean=0.0, per_unit=256):
 
 
 def leaves(**tensors):
-    """Fresh copies that gradients can be taken of."""
+    """Copies with gradients."""
     return {name.replace("__", "/"): t.clone().requires_grad_() for name, t in tensors.items()}
 
 
@@ -88,7 +88,7 @@ def attention():
         )
         y = y.transpose(0, 1)
 
-        # The same by the formula, so that the layout of qkv stated in the configuration is the one computed.
+        # The same by the formula, which checks that the layout of qkv is the one in the configuration.
         q, k, v = ((p["x"] @ p["qkv/weight"] + p["qkv/bias"])
                    .reshape(batch, time, 3, heads, dim // heads).permute(2, 0, 3, 1, 4))
         unseen = torch.zeros(batch, 1, time, time, dtype=torch.bool)
@@ -238,7 +238,7 @@ def optimizers():
 
 
 def clipping(rng, tensors):
-    """Gradient-norm clipping over several tensors, as PyTorch has it and without its epsilon."""
+    """Gradient-norm clipping over several tensors, as in PyTorch but without its epsilon."""
     shapes = {"a": (3, 4), "b": (5,), "c": (1,)}
     given = {n: grid(rng, *s) for n, s in shapes.items()}
     cases = {"above": 1.0, "below": 100.0}
@@ -279,7 +279,7 @@ def same(size, kernel, stride):
 
 
 def padded(x, kernel, stride, padding):
-    """Images (N, C, H, W) with "same", "valid" or (top, bottom, left, right) padding, zeros; negative crops."""
+    """Images (N, C, H, W) with "same", "valid" or (top, bottom, left, right) padding with zeros; a negative padding crops."""
     if padding == "same":
         top, bottom = same(x.shape[2], kernel[0], stride[0])
         left, right = same(x.shape[3], kernel[1], stride[1])
@@ -318,7 +318,7 @@ def convolution():
 
 
 def pools():
-    """Max and average pools; what is padded takes no part and is not counted."""
+    """Max and average pools; padding takes no part and does not count."""
     rng = random.Random(7)
     x = grid(rng, 2, 5, 7, 3)
     cases = {
@@ -352,7 +352,7 @@ def pools():
 
 
 def batch_norm():
-    """Training, with and without a ReLU behind, channels around a thousand and nearly constant ones among them, and evaluation."""
+    """Training, with and without a ReLU after it, including channels around a thousand and nearly constant ones, and evaluation."""
     rng = random.Random(8)
     rows, channels, eps, momentum = (3, 2, 3), 5, 1e-3, 0.75
     x = grid(rng, *rows, channels)

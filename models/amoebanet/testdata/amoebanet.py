@@ -3,16 +3,16 @@
 
     python3 models/amoebanet/testdata/amoebanet.py
 
-A second writing of the definition, after tensorflow/tpu, models/official/amoeba_net, and torchgpipe,
+A second implementation of the definition, after tensorflow/tpu, models/official/amoeba_net, and torchgpipe,
 benchmarks/models/amoebanet; see models/internal/imageoracle/imageoracle.py for the conventions.
 
     python3 models/amoebanet/testdata/amoebanet.py --search
 
-writes nothing and prints seeds whose ReLUs and max pools are clear of turning over in float32.
+writes nothing and prints seeds with which no ReLU or max pool changes its choice in float32.
 
     python3 models/amoebanet/testdata/amoebanet.py --float32
 
-writes nothing and prints how far the same runs in float32 stray, for choosing a test's tolerance.
+writes nothing and prints the errors of the same runs in float32, for choosing a test's tolerance.
 """
 
 import os
@@ -89,7 +89,7 @@ def reduction(name, c, after_reduction, official=False):
         h3 = h2 + chain(run, h1, name + "/h3/3x3", c, (3, 3), stride=2)
         h4 = chain(run, h2, name + "/h4/1x7_7x1", c, (1, 7), (7, 1)) + run.max_pool(h2, 3, 1)
         pooled = run.max_pool(h1, 2, 2)
-        if pooled.shape[1] != c:  # no ReLU in front
+        if pooled.shape[1] != c:  # no ReLU before it
             pooled = run.norm(run.conv(pooled, name + "/h5/1x1", (1, 1), c), name + "/h5/1x1")
         h5 = h3 + pooled
         h6 = avg3x3(h2) + one_by_one(run, h3, name + "/h6/1x1", c)
@@ -140,7 +140,7 @@ def loss(run, x, labels):
     return one(main) + AUX_WEIGHT * one(aux)
 
 
-# Layers by themselves: seed, function, and the shapes of the inputs.
+# Single layers: seed, function, and the shapes of the inputs.
 N = 3
 CELLS = {
     # of (6, 16)

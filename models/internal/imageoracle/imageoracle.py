@@ -1,10 +1,10 @@
-"""What the oracle scripts of the image models have in common: tensors from a formula, images in TensorFlow's and
-PyTorch's paddings, batch norm as GPipe has it, and the files.
+"""The common part of the image models' oracle scripts: tensors from a formula, images in TensorFlow's and
+PyTorch's paddings, GPipe's batch norm, and the files.
 
 Nothing that a test can compute by itself is stored: inputs, weights and output gradients come from the formula in
-tensor(), which package imageoracle has as well. What is stored of a large tensor is a digest, see digest().
+tensor(), which package imageoracle has as well. Of a large tensor only a digest is stored, see digest().
 
-Images are (N, H, W, C) and convolutions' weights (KH, KW, in, out) wherever a test sees them. Everything is computed
+Images are (N, H, W, C) and convolutions' weights (KH, KW, in, out) in tests. Everything is computed
 in float64 on one thread, so the files are the same, byte for byte, on every run.
 """
 
@@ -28,7 +28,7 @@ def mix(x):
 
 
 def integers(name, count, n):
-    """count integers from 0 on, below n: those of the name (FNV-1a)."""
+    """count integers in [0, n) that the name determines (FNV-1a)."""
     h = 0xCBF29CE484222325
     for b in name.encode():
         h = ((h ^ b) * 0x100000001B3) & MASK
@@ -36,14 +36,14 @@ def integers(name, count, n):
 
 
 def tensor(name, shape, limit, around=0):
-    """Multiples of 1/256 from around-limit to around+limit, evenly."""
+    """Multiples of 1/256, uniform from around-limit to around+limit."""
     r = round(256 * limit)
     data = [around + (k - r) / 256 for k in integers(name, math.prod(shape), 2 * r + 1)]
     return torch.tensor(data, dtype=torch.float64).reshape(shape)
 
 
 def parameter(path, shape):
-    """A parameter's value: weights as He et al. would have them, all else near where it usually starts, but not there."""
+    """A parameter's value: weights as in He et al., all others near their usual initial value, but not equal to it."""
     kind = path.rsplit("/", 1)[-1]
     if kind == "weight":
         return tensor(path, shape, math.sqrt(6 / math.prod(shape[:-1])))
@@ -51,14 +51,14 @@ def parameter(path, shape):
 
 
 class Run:
-    """A network's parameters, and what its batch norms see of a mini-batch."""
+    """A network's parameters, and the inputs of its batch norms in a mini-batch."""
 
     def __init__(self, seed, eps, dtype=torch.float64):
         self.seed, self.eps, self.dtype = seed, eps, dtype
         self.params = {}  # leaves, in the order of their first use
         self.moving = {}
         self.seen = {}  # by batch norm, its inputs of every micro-batch
-        self.kinks = []  # how far ReLUs' inputs and max pools' winners are from turning over; exact zeros and ties stay
+        self.kinks = []  # distances of ReLUs' inputs and max pools' maxima from a change of choice; exact zeros and ties do not change
 
     def param(self, path, *shape):
         if path not in self.params:
@@ -119,12 +119,12 @@ def padded(x, kernel, stride, pad, value=0.0):
 
 
 def images(run, name, *shape):
-    """Images (N, H, W, C) from the formula, as PyTorch wants them: (N, C, H, W)."""
+    """Images (N, H, W, C) from the formula, as PyTorch needs them: (N, C, H, W)."""
     return tensor("%d/%s" % (run.seed, name), shape, 2).to(run.dtype).permute(0, 3, 1, 2)
 
 
 def outwards(x):
-    """Channels last, as a test sees it."""
+    """Channels last, as in tests."""
     return x.permute(0, 2, 3, 1) if x.dim() == 4 else x
 
 
@@ -156,8 +156,8 @@ def write(script, name, config, tensors):
 
 
 def layer(run, forward, inputs):
-    """One layer by itself: digests of what it makes of inputs (N, H, W, C) by name, of all gradients, given those of
-    its outputs from the formula, and of the moving averages behind this one micro-batch."""
+    """A single layer: digests of its outputs for inputs (N, H, W, C) by name, of all gradients, given those of
+    its outputs from the formula, and of the moving averages after this micro-batch."""
     xs = [images(run, name, *shape).requires_grad_() for name, shape in inputs.items()]
     outs = forward(run, *xs)
     tensors = {}
@@ -179,7 +179,7 @@ def layer(run, forward, inputs):
 
 
 def training(run, loss, image, classes, batches, lr, momentum):
-    """Two mini-batches, each of micro-batches of the given sizes, with a step of SGD behind each. The gradients are
+    """Two mini-batches, each of micro-batches of the given sizes, with a step of SGD after each. The gradients are
     those of the first. loss(run, images, labels) is the sum over a micro-batch's examples."""
     n = sum(batches)
     tensors, losses, kink = {}, [], 0
@@ -208,7 +208,7 @@ def training(run, loss, image, classes, batches, lr, momentum):
 
 
 def strays(exact, single):
-    """How far a run in float32 strays from that in float64, at most, by kind of tensor and in the units of a test: a
+    """The largest errors of a run in float32 against that in float64, by kind of tensor and in the units of a test: a
     gradient's elements in those of its pipeline layer's largest gradient, any other's in those of its tensor's, and a
     product with the formula in as many of them as the tensor has elements on average."""
     worst = {}

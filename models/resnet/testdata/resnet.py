@@ -3,16 +3,16 @@
 
     python3 models/resnet/testdata/resnet.py
 
-A second writing of the definition, after torchvision's (the stride of a block in its 3x3 convolution); see
+A second implementation of the definition, after torchvision's (the stride of a block in its 3x3 convolution); see
 models/internal/imageoracle/imageoracle.py for the conventions.
 
     python3 models/resnet/testdata/resnet.py --search
 
-writes nothing and prints seeds whose ReLUs and max pools are clear of turning over in float32.
+writes nothing and prints seeds with which no ReLU or max pool changes its choice in float32.
 
     python3 models/resnet/testdata/resnet.py --float32
 
-writes nothing and prints how far the same runs in float32 stray, for choosing a test's tolerance.
+writes nothing and prints the errors of the same runs in float32, for choosing a test's tolerance.
 """
 
 import os
@@ -60,7 +60,7 @@ def loss(run, x, labels):
     return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=SMOOTHING)
 
 
-# Layers by themselves: seed, function, and the shape of the input.
+# Single layers: seed, function, and the shape of the input.
 N = 3
 CASES = {
     "stem": (12, stem, [N, 16, 16, 3]),

@@ -9,14 +9,14 @@ The model (pre-norm, no final norm):
     logits = x W' + b, W being softmax/weight (vocab, d) or, tied, the embedding's table
     loss = mean over targets other than -1 of the cross-entropy with label smoothing
 
-Parameters start on the grid of multiples of 1/256, which nine digits and a float32 hold exactly; everything
+Parameters start from multiples of 1/256, which nine digits and a float32 represent exactly; everything
 computed from them is computed in float64, on one thread. Magnitudes below 1e-14 are float64's own rounding noise
 around an exact zero and are written as 0. The files are the same, byte for byte, on every run; rewrite them only
 when the model's definition changes.
 
     python3 models/transformer/testdata/lm.py --float32
 
-writes nothing and prints how far the same run in float32 strays, for choosing a test's tolerance.
+writes nothing and prints the errors of the same run in float32, for choosing a test's tolerance.
 """
 
 import json
@@ -33,7 +33,7 @@ SCRIPT = "models/transformer/testdata/lm.py"
 NOISE = 1e-14
 
 VOCAB, DIM, FF, HEADS, TIME, BATCH, LAYERS = 11, 8, 16, 2, 6, 4, 2
-LENGTHS = [6, 4, 5, 1]  # targets at and beyond are masked
+LENGTHS = [6, 4, 5, 1]  # targets at and beyond a length are masked
 SMOOTHING, EPS, MASKED = 0.1, 1e-5, -1
 ADAM = dict(lr=1e-3, betas=(0.9, 0.98), eps=1e-9)
 STEPS = 10
@@ -46,7 +46,7 @@ def grid(rng, *shape, std, mean=0.0):
 
 
 def initial(tied):
-    """Every parameter by name, in the model's order. Biases and norms are not at their usual 0 and 1: they must count."""
+    """Every parameter by name, in the model's order. Biases and norms differ from their usual 0 and 1, so that they matter."""
     rng = random.Random(13)  # a seed that keeps ReLU inputs and gradients clear of 0, see the end of run
     p = {"embedding/table": grid(rng, VOCAB, DIM, std=0.35)}
     for layer in range(1, LAYERS + 1):
@@ -72,7 +72,7 @@ def initial(tied):
 
 
 def batch():
-    """Ids, and as targets the next id; what lies beyond an example's length is id 0, target masked."""
+    """Ids, and as targets the next id; beyond an example's length the id is 0 and the target masked."""
     rng = random.Random(12)
     text = torch.tensor([[rng.randrange(VOCAB) for _ in range(TIME + 1)] for _ in range(BATCH)])
     beyond = torch.arange(TIME)[None, :] >= torch.tensor(LENGTHS)[:, None]
@@ -129,7 +129,7 @@ def run(tied, dtype=torch.float64):
     out = {"ids": ids, "targets": targets}
     out.update({"param/" + name: t.detach().clone() for name, t in p.items()})
 
-    # The softmax's weight is a leaf of its own, so that a tied table's two gradients can be told apart.
+    # The softmax's weight is a separate leaf, so that a tied table's two gradients can be distinguished.
     use1 = p[weight].detach().clone().requires_grad_()
     kinks = []
     logits = logits_of(p, ids, use1, kinks)
@@ -162,8 +162,8 @@ def run(tied, dtype=torch.float64):
         losses.append(loss.detach())
     out["losses"] = torch.stack(losses)
     out.update({"adam10/" + name: t for name, t in p.items()})
-    # What float32 may see on the other side of zero would spoil the oracle: a ReLU's input there, or a gradient,
-    # of which Adam takes little but the sign.
+    # Values with another sign in float32 would spoil the oracle: inputs of a ReLU, and gradients, of which Adam uses
+    # little more than the sign.
     assert min(k.abs().min() for k in kinks) > 1e-4
     if dtype == torch.float64:
         for name, t in out.items():

@@ -3,12 +3,12 @@
 
     python3 models/transformer/testdata/translation.py
 
-The model (pre-norm, a norm behind the encoder and none behind the decoder; heads have a size of their own, not d / heads):
+The model (pre-norm, a norm after the encoder and none after the decoder; the head size is not d / heads):
     source = table[source_ids] * sqrt(d) + PE,  target = table[target_ids] * sqrt(d) + PE,
         PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(the same)
     encoder layer: source += Attention(LN(source)), keys at and beyond an example's length unseen
                    source += relu(LN(source) W1 + b1) W2 + b2
-    behind the last one: source = LN(source)
+    after the last one: source = LN(source)
     decoder layer: target += Attention(LN(target)), causal
                    target += Attention(LN(target) to source), keys as in the encoder
                    target += relu(LN(target) W1 + b1) W2 + b2
@@ -20,11 +20,11 @@ model's definition changes.
 
     python3 models/transformer/testdata/translation.py --float32
 
-writes nothing and prints how far the same run in float32 strays, for choosing a test's tolerance.
+writes nothing and prints the errors of the same run in float32, for choosing a test's tolerance.
 
     python3 models/transformer/testdata/translation.py --seeds N
 
-tries N seeds and prints those that keep clear of what float32 may see on the other side of zero (see distances).
+tries N seeds and prints those with which no relevant value has another sign in float32 (see distances).
 """
 
 import json
@@ -43,7 +43,7 @@ SCRIPT = "models/transformer/testdata/translation.py"
 VOCAB, DIM, FF, HEADS, HEAD_DIM, LAYERS = 11, 8, 12, 2, 3, 2
 BATCH, SOURCE_TIME, TARGET_TIME = 4, 6, 5
 SOURCE_LENGTHS = [4, 6, 1, 5]
-TARGET_LENGTHS = [5, 1, 4, 3]  # targets at and beyond are masked
+TARGET_LENGTHS = [5, 1, 4, 3]  # targets at and beyond a length are masked
 CLIP = 3.0
 BEGIN = 0
 INNER = HEADS * HEAD_DIM
@@ -52,7 +52,7 @@ TABLE = "embedding/source/table"
 
 
 def initial(seed):
-    """Every parameter by name, in the model's order. Biases and norms are not at their usual 0 and 1: they must count."""
+    """Every parameter by name, in the model's order. Biases and norms differ from their usual 0 and 1, so that they matter."""
     rng = random.Random(seed)
     p = {TABLE: grid(rng, VOCAB, DIM, std=0.35)}
 
@@ -92,7 +92,7 @@ def beyond(lengths, time):
 
 
 def batch():
-    """Source ids, target ids shifted right, targets. Tokens beyond a length are random, too: nobody may see them."""
+    """Source ids, target ids shifted right, targets. Tokens beyond a length are random, too: they must not be used."""
     rng = random.Random(21)
     draw = lambda time: torch.tensor([[rng.randrange(VOCAB) for _ in range(time)] for _ in range(BATCH)])
     source, text = draw(SOURCE_TIME), draw(TARGET_TIME)
@@ -116,7 +116,7 @@ def attend(q, k, v, unseen):
 
 def logits_of(p, source_ids, target_ids, tables, kinks):
     """The model's logits (n, t, vocab). Tables are those of the source, the target and the softmax. kinks collects the
-    distances of everything from where a ReLU or the clipping bends."""
+    distances of all values from the kinks of ReLU and clipping."""
     dtype = p[TABLE].dtype
     padding = beyond(SOURCE_LENGTHS, SOURCE_TIME)[:, None, None, :]
     future = torch.ones(TARGET_TIME, TARGET_TIME, dtype=torch.bool).triu(1)
@@ -166,7 +166,7 @@ def loss_by_hand(logits, targets):
 
 
 def keys_biases(grads):
-    """The parts of gradients that are those of keys' biases: softmax does not see them, so they are zero."""
+    """The parts of gradients for keys' biases, which are zero, since softmax does not depend on them."""
     for name, g in grads.items():
         if name.endswith("/qkv/bias"):
             yield g[INNER:2 * INNER]
@@ -184,7 +184,7 @@ def run(seed, dtype=torch.float64):
     }
     out.update({"param/" + name: t.detach().clone() for name, t in p.items()})
 
-    # Each use of the table is a leaf of its own here, so that their gradients can be told apart.
+    # Each use of the table is a separate leaf here, so that their gradients can be distinguished.
     uses = [p[TABLE].detach().clone().requires_grad_() for _ in range(3)]
     kinks = []
     logits = logits_of(p, source, shifted, uses, kinks)
@@ -219,8 +219,8 @@ def run(seed, dtype=torch.float64):
 
 
 def distances(out, kinks):
-    """Distances from what would spoil the oracle: a bend that float32 may see the other side of, and a gradient whose
-    sign it may get wrong, of which Adam takes little else."""
+    """Distances from what would spoil the oracle: from a kink that a value may cross in float32, and from 0 for a
+    gradient, since Adam uses little more than its sign."""
     smallest = min(t[t.abs() > NOISE].abs().min() for name, t in out.items() if name.startswith("grad/"))
     return min(k.min() for k in kinks).item(), smallest.item()
 
