@@ -1,4 +1,5 @@
-// Package display shows how far work is: as a bar on a terminal, as lines elsewhere.
+// Package display shows the progress of work: as a bar on a terminal, as lines
+// elsewhere.
 package display
 
 import (
@@ -16,29 +17,30 @@ import (
 	"gpipebench/internal/units"
 )
 
-// Display shows how far work is.
+// Display shows the progress of work.
 type Display interface {
-	// Begin starts a piece of work of so many units.
+	// Begin starts a piece of work of the given number of units.
 	Begin(what string, units int)
-	// Advance shows that one more unit is done, and something about it.
+	// Advance shows that one more unit is done, with a detail about it.
 	Advance(detail string)
-	// Line is Advance for work whose every unit has a line, of which a bar shows
-	// the short form. A line to keep is shown in any case.
+	// Line is Advance for work with a line per unit, whose short form a bar
+	// shows. If keep is set, the line is always shown.
 	Line(text, short string, keep bool)
 	// End ends the piece of work.
 	End()
-	// Say shows a line that is not about any unit.
+	// Say shows a line that is not about a unit.
 	Say(line string)
 }
 
-// New returns the display that suits w. If it shows nothing for a while (a second on a
-// terminal, ten elsewhere), notice is shown, unless stop is called before.
+// New returns the display that suits w. If it shows nothing for a while (a
+// second on a terminal, ten elsewhere), it shows notice, unless stop is called
+// before.
 func New(w io.Writer, notice string) (d Display, stop func()) {
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		heard := awaited(w, time.Second, notice)
 		return &bar{w: heard, width: Columns(f)}, heard.stop
 	}
-	heard := awaited(w, 10*time.Second, notice) // in a log, what takes seconds need not be announced
+	heard := awaited(w, 10*time.Second, notice) // in a log, work of a few seconds needs no notice
 	return &lines{w: heard}, heard.stop
 }
 
@@ -60,10 +62,11 @@ type bar struct {
 	drawn time.Time
 }
 
-// barWidth is how many columns share, bar, count and times take beside the description.
+// barWidth is the number of columns that share, bar, count and times take
+// besides the description.
 const barWidth = 50
 
-// cut shortens a text to n characters, or not at all if that left nothing.
+// cut shortens a text to n characters, unless that would leave almost nothing.
 func cut(text string, n int) string {
 	if n < 10 || len(text) <= n {
 		return text
@@ -71,7 +74,7 @@ func cut(text string, n int) string {
 	return text[:n-2] + ".."
 }
 
-// fitting writes to a terminal's last line, and leaves out what would run over into
+// fitting writes to a terminal's last line, and cuts off what would continue on
 // another.
 type fitting struct {
 	w     io.Writer
@@ -79,7 +82,7 @@ type fitting struct {
 }
 
 func (f fitting) Write(p []byte) (int, error) {
-	parts := strings.Split(string(p), "\r") // each begins the line anew
+	parts := strings.Split(string(p), "\r") // each starts the line again
 	for i, part := range parts {
 		if r := []rune(part); len(r) >= f.width {
 			parts[i] = string(r[:f.width-1])
@@ -93,7 +96,7 @@ func (f fitting) Write(p []byte) (int, error) {
 
 func (b *bar) Begin(what string, units int) {
 	what = plain.Line(what)
-	fmt.Fprintln(b.w, what) // stays, and may be longer than what is left beside a bar
+	fmt.Fprintln(b.w, what) // stays, and may be longer than the space beside a bar
 	what, _, _ = strings.Cut(what, ":")
 	b.what, b.done = what, 0
 	b.bar = progressbar.NewOptions(units,
@@ -102,7 +105,8 @@ func (b *bar) Begin(what string, units int) {
 	)
 }
 
-// Advance ignores errors: a bar that cannot be drawn is no error of the work.
+// Advance ignores errors: a bar that cannot be drawn is not an error of the
+// work.
 func (b *bar) Advance(detail string) {
 	if b.bar != nil {
 		b.done++
@@ -136,7 +140,7 @@ func (b *bar) Line(text, short string, keep bool) {
 	b.Advance(short)
 }
 
-// lines is the display of a file or pipe: a line now and then.
+// lines is the display of a file or pipe: a line from time to time.
 type lines struct {
 	w           io.Writer
 	what        string
@@ -144,7 +148,7 @@ type lines struct {
 	start, last time.Time
 }
 
-// interval is the least time between two lines.
+// interval is the minimum time between two lines.
 const interval = 2 * time.Second
 
 func (l *lines) Begin(what string, units int) {
@@ -152,8 +156,8 @@ func (l *lines) Begin(what string, units int) {
 	fmt.Fprintln(l.w, plain.Line(what))
 }
 
-// due reports whether the unit that has just been done is to be shown: the first,
-// the last, and others if some time has passed or there are few.
+// due reports whether to show the unit just done: the first, the last, and
+// others if some time has passed or there are few.
 func (l *lines) due() bool {
 	l.done++
 	if l.done > 1 && l.done < l.units && l.units > 20 && time.Since(l.last) < interval {
@@ -169,7 +173,7 @@ func (l *lines) Advance(detail string) {
 	}
 }
 
-// left returns how long the rest takes at the same speed, "" of short work.
+// left returns the time for the rest at the same speed, "" if it is short.
 func (l *lines) left() string {
 	gone := time.Since(l.start)
 	rest := gone * time.Duration(l.units-l.done) / time.Duration(l.done)
@@ -188,15 +192,16 @@ func (l *lines) Line(text, _ string, keep bool) {
 func (l *lines) End()            {}
 func (l *lines) Say(line string) { fmt.Fprintln(l.w, plain.Line(line)) }
 
-// firstWord is a writer that something is written to within a time.
+// firstWord is a writer that makes sure that something is written within a
+// time.
 type firstWord struct {
 	w     io.Writer
 	mutex sync.Mutex
-	timer *time.Timer // nil: nothing is waited for any more
+	timer *time.Timer // nil: it no longer waits
 }
 
-// awaited returns a writer to w that writes a line if nothing else is written until
-// patience ends.
+// awaited returns a writer to w that writes line if nothing else has been
+// written when patience ends.
 func awaited(w io.Writer, patience time.Duration, line string) *firstWord {
 	f := &firstWord{w: w}
 	f.mutex.Lock()

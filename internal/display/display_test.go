@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Plain progress tells how long the rest takes, in either kind of line, and the
-// last line, of which nothing is left, does not.
+// Plain progress shows the remaining time in both kinds of line, except in the
+// last.
 func TestTimeLeft(t *testing.T) {
 	var text bytes.Buffer
 	l := &lines{w: &text}
@@ -25,7 +25,7 @@ func TestTimeLeft(t *testing.T) {
 	}
 }
 
-// TestBarFits: however narrow a terminal is, the bar takes one of its lines.
+// TestBarFits: the bar takes one line of a terminal, however narrow that is.
 func TestBarFits(t *testing.T) {
 	for _, width := range []int{20, 40, 59, 80} {
 		var text bytes.Buffer
@@ -45,7 +45,7 @@ func TestBarFits(t *testing.T) {
 	}
 }
 
-// TestProgressIsPlain: names in what progress says cannot move the cursor.
+// TestProgressIsPlain: names in progress messages cannot move the cursor.
 func TestProgressIsPlain(t *testing.T) {
 	var text bytes.Buffer
 	for _, p := range []Display{&lines{w: &text}, &bar{w: &text, width: 80}} {
@@ -60,8 +60,8 @@ func TestProgressIsPlain(t *testing.T) {
 	}
 }
 
-// TestFirstWord: work that says nothing for a while is said to go on, once; work
-// that has something to say, or is done, is not.
+// TestFirstWord: work that shows nothing for a while is announced, once; work
+// that shows something, or ends, is not.
 func TestFirstWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {

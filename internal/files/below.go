@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 )
 
-// Below lists the files in a folder of a directory and below it, by their names
-// below the directory, with slashes. It leaves out directories and what a process
-// that was killed may have left unfinished. A folder that is not there has nothing.
+// Below lists the files in a folder of a directory and its subfolders, by their
+// names relative to the directory, with slashes. It leaves out directories and
+// the unfinished files of killed processes. A folder that does not exist has no
+// files.
 func Below(dir, folder string) (names []string, err error) {
 	err = fs.WalkDir(os.DirFS(dir), folder, func(name string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name == folder {
@@ -27,7 +28,8 @@ func Below(dir, folder string) (names []string, err error) {
 	return names, err
 }
 
-// FirstOf names the first of some files of a directory, and how many more there are.
+// FirstOf names the first of some files of a directory and the number of the
+// others.
 func FirstOf(dir string, names []string) string {
 	text := filepath.Join(dir, filepath.FromSlash(names[0]))
 	if more := len(names) - 1; more > 0 {

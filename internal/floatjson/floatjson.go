@@ -1,8 +1,8 @@
 // Package floatjson writes and reads JSON whose numbers need not be finite.
 //
-// JSON has no number for what is infinite or no number, such as the perplexity of a
-// network that has diverged. Here it is the string "Infinity", "-Infinity" or "NaN",
-// as in the JSON of protocol buffers, and is read back from that.
+// JSON has no representation of infinities and NaN, such as the perplexity of a
+// network that has diverged. Here they are the strings "Infinity", "-Infinity"
+// and "NaN", as in the JSON of protocol buffers.
 package floatjson
 
 import (
@@ -29,7 +29,7 @@ var (
 		case math.IsInf(f, -1):
 			return e.WriteToken(jsontext.String("-Infinity"))
 		}
-		return errors.ErrUnsupported // as any other number
+		return errors.ErrUnsupported // like any other number
 	}))
 	readNonFinite = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, f *float64) error {
 		if d.PeekKind() != '"' {
@@ -53,7 +53,7 @@ var (
 	}))
 )
 
-// Write writes a value as one document, indented, and a newline after it.
+// Write writes a value as one indented document followed by a newline.
 func Write(w io.Writer, v any) error {
 	text, err := json.Marshal(v, jsonv1.DefaultOptionsV1(), writeNonFinite, jsontext.WithIndent("  "), jsontext.EscapeForHTML(false))
 	if err != nil {
@@ -63,18 +63,18 @@ func Write(w io.Writer, v any) error {
 	return err
 }
 
-// Marshal returns a value in one line.
+// Marshal returns the JSON of a value on one line.
 func Marshal(v any) ([]byte, error) {
 	return json.Marshal(v, jsonv1.DefaultOptionsV1(), writeNonFinite)
 }
 
-// Unmarshal reads a value.
+// Unmarshal parses JSON into a value.
 func Unmarshal(text []byte, into any) error {
 	return json.Unmarshal(text, into, jsonv1.DefaultOptionsV1(), readNonFinite)
 }
 
-// Complete reads a value and refuses a text that lacks what writing the value would
-// make. Its error calls the text what.
+// Complete parses JSON into a value and rejects a text that lacks a member
+// which writing the value would produce. Its error calls the text what.
 func Complete(what string, text []byte, into any) error {
 	if err := Unmarshal(text, into); err != nil {
 		return err
@@ -90,8 +90,8 @@ func Complete(what string, text []byte, into any) error {
 	return lacks(written, there, what)
 }
 
-// lacks returns an error for the first part of a document, named at, that another one
-// does not have. What the other has beyond it does not matter.
+// lacks returns an error for the first part of written that there does not
+// have. Further parts of there do not matter; at names the document.
 func lacks(written, there any, at string) error {
 	switch w := written.(type) {
 	case map[string]any:

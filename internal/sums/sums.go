@@ -1,5 +1,5 @@
-// Package sums lists the SHA-256 digests of a directory's files, as sha256sum writes
-// them, and holds the files against such a list.
+// Package sums lists the SHA-256 digests of a directory's files, in the format
+// of sha256sum, and checks the files against such a list.
 package sums
 
 import (
@@ -17,12 +17,12 @@ import (
 	"gpipebench/internal/files"
 )
 
-// Name is the file in a directory that lists the digests of the files in some of its
-// folders.
+// Name is the name of the list. It is in a directory, and has the digests of
+// the files in some of its folders.
 const Name = "SHA256SUMS"
 
-// Of computes the digests of the files of a kind in some folders of a directory, by
-// their names below it, with slashes.
+// Of computes the digests of the files of a kind in some folders of a
+// directory, by their names relative to it, with slashes.
 func Of(dir string, k files.Kind, folders ...string) (map[string]string, error) {
 	sums := map[string]string{}
 	for _, folder := range folders {
@@ -39,7 +39,7 @@ func Of(dir string, k files.Kind, folders ...string) (map[string]string, error) 
 	return sums, nil
 }
 
-// of returns a regular file's SHA-256 in hexadecimal digits.
+// of returns a regular file's SHA-256 in hexadecimal.
 func of(name string, k files.Kind) (string, error) {
 	f, _, err := files.OpenRegular(name, k)
 	if err != nil {
@@ -53,7 +53,7 @@ func of(name string, k files.Kind) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Text lists digests as sha256sum does.
+// Text lists digests in the format of sha256sum.
 func Text(sums map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
@@ -62,7 +62,7 @@ func Text(sums map[string]string) string {
 	return b.String()
 }
 
-// parse reads what Text returns. Its error begins with the line's number.
+// parse parses the result of Text. Its errors begin with the line's number.
 func parse(text string) (map[string]string, error) {
 	sums := map[string]string{}
 	n := 0
@@ -77,9 +77,9 @@ func parse(text string) (map[string]string, error) {
 	return sums, nil
 }
 
-// Check compares a directory's files with its list of digests, which is about all
-// files in these folders. It returns how many are as listed, and what is wrong.
-// Without a list it returns nothing.
+// Check compares the files in some folders of a directory with the directory's
+// list of digests. It returns the number of files that agree, and descriptions
+// of those that do not. Without a list it returns nothing.
 func Check(dir string, k files.Kind, folders ...string) (listed int, wrong []string, err error) {
 	list := filepath.Join(dir, Name)
 	text, err := files.Read(list, k)

@@ -34,8 +34,8 @@ func ParseBytes(s string) (int64, error) {
 	return int64(v * size), nil
 }
 
-// FormatBytes writes an amount of memory in binary units, with the digits that
-// tell amounts apart.
+// FormatBytes formats an amount of memory in binary units, with enough digits
+// to distinguish amounts.
 func FormatBytes(n int64) string {
 	if n < 1<<10 {
 		return strconv.FormatInt(n, 10) + " B"
@@ -51,7 +51,7 @@ func FormatBytes(n int64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64) + " " + unit
 }
 
-// FormatSeconds writes a time in four digits and the unit that suits it.
+// FormatSeconds formats a time with four digits and a suitable unit.
 func FormatSeconds(t float64) string {
 	for _, u := range []struct {
 		name string
@@ -64,7 +64,7 @@ func FormatSeconds(t float64) string {
 	return strconv.FormatFloat(t/1e-6, 'g', 4, 64) + " us"
 }
 
-// FormatShare writes a part of a whole in percent.
+// FormatShare formats a part of a whole in percent.
 func FormatShare(part, whole float64) string {
 	s := fmt.Sprintf("%.1f%%", 100*part/whole)
 	if s == "-0.0%" {
@@ -73,7 +73,7 @@ func FormatShare(part, whole float64) string {
 	return s
 }
 
-// FormatWait writes how long something will take, roughly.
+// FormatWait formats the approximate duration of something.
 func FormatWait(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -84,7 +84,7 @@ func FormatWait(d time.Duration) string {
 	return fmt.Sprintf("%.0f min", d.Minutes())
 }
 
-// About writes how long something is expected to take.
+// About formats an expected duration.
 func About(d time.Duration) string {
 	if d < time.Second {
 		return "less than 1 s"

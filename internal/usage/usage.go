@@ -1,14 +1,14 @@
-// Package usage marks requests that cannot be carried out as they stand, and quotes
-// what they said.
+// Package usage marks errors about requests that cannot be carried out as they
+// are, and quotes the requests.
 package usage
 
 import (
 	"fmt"
 )
 
-// Error is a request that cannot be carried out as it stands, whatever the
-// machine and the files: an unknown name, a number out of range, more
-// partitions than layers. Other errors are failures.
+// Error is an error about a request that cannot be carried out as it is,
+// whatever the machine and the files: an unknown name, a number out of range,
+// more partitions than layers. Other errors are failures.
 type Error struct{ Err error }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -19,7 +19,7 @@ func Errorf(format string, args ...any) error {
 	return &Error{fmt.Errorf(format, args...)}
 }
 
-// Mark marks an error, if there is one, as a UsageError.
+// Mark turns an error, if not nil, into an *Error.
 func Mark(err error) error {
 	if err == nil {
 		return nil

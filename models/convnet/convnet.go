@@ -1,6 +1,6 @@
-// Package convnet builds a network for images in which no example sees another, so
-// that its bits do not depend on M either: there is no batch norm. It is for tests of
-// the same bits; nothing else is to be learned from it.
+// Package convnet builds a network for images without batch norm: no example
+// affects another, so its bits do not depend on M either. It exists for tests
+// of the same bits and for nothing else.
 package convnet
 
 import (
@@ -10,14 +10,14 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Config is a network's scale.
+// Config describes a network.
 type Config struct {
 	Layers   int     // residual blocks, 1 or more
 	Filters  int     // channels of each block, 1 or more
 	Channels int     // of the images, 1 or more
 	Classes  int     // 1 or more
-	DropPath float32 // rate at which blocks' branches are left out, from 0 up to 1
-	Dropout  float32 // rate before the classifier, from 0 up to 1
+	DropPath float32 // rate at which blocks' branches are left out, in [0, 1)
+	Dropout  float32 // rate before the classifier, in [0, 1)
 }
 
 // New returns a stem, the residual blocks and a classifier, with every kind of
@@ -50,8 +50,8 @@ func New(c Config) ([]nn.Layer, error) {
 	)), nil
 }
 
-// newConv returns a convolution whose weights are half as large as He's, since no norm
-// keeps sums in check.
+// newConv returns a convolution whose weights are half as large as He's, since
+// no norm limits the sums.
 func newConv(name string, in, out, height, width int) *nn.Conv2D {
 	return nn.NewConv2D(name, nn.Conv2DConfig{
 		In: in, Out: out, Kernel: [2]int{height, width}, Padding: nn.Same, Bias: true, Init: nn.Scaled(nn.HeNormal(), 0.5),

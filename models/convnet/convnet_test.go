@@ -7,8 +7,8 @@ import (
 	"gpipebench/nn"
 )
 
-// A network has a stem, its blocks and a classifier; what has no blocks or channels is
-// refused.
+// A network has a stem, its blocks and a classifier; a configuration without
+// blocks or channels is rejected.
 func TestNew(t *testing.T) {
 	layers, err := New(Config{Layers: 4, Filters: 8, Channels: 3, Classes: 10})
 	if err != nil || len(layers) != 6 {

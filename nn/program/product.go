@@ -7,8 +7,8 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Product is C = A·B of n x n matrices as a program of one instruction, on one
-// thread: what a core's rate is measured with.
+// Product is C = A·B of n x n matrices as a program of one instruction on one
+// thread, for measuring the rate of a core.
 type Product struct {
 	n       int
 	stage   *Stage
@@ -31,8 +31,8 @@ func NewProduct(n int) *Product {
 	return p
 }
 
-// Rate computes the product, again and again for as long as given, and returns how
-// fast, in FLOP/s.
+// Rate computes the product repeatedly for at least the given time and returns
+// the rate in FLOP/s.
 func (p *Product) Rate(least time.Duration) (float64, error) {
 	n := float64(p.n)
 	start := time.Now()
@@ -49,8 +49,8 @@ func (p *Product) Rate(least time.Duration) (float64, error) {
 // Close ends the product's thread.
 func (p *Product) Close() { p.pool.Close() }
 
-// CoreRate is the rate that one core reaches in a product of 512 x 512 matrices, in
-// FLOP/s: the best of 40, as a peak is.
+// CoreRate returns the rate that one core reaches in a product of 512 x 512
+// matrices, in FLOP/s: the best of 40, as for a peak.
 func CoreRate(ctx context.Context) (best float64, err error) {
 	p := NewProduct(512)
 	defer p.Close()
