@@ -14,13 +14,12 @@ import (
 
 func newBench() *cobra.Command {
 	var b workload.Benching
-	var asJSON bool
+	var format string
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Time training steps",
 		Long: `Bench times training steps: SGD with momentum 0.9, no dropout, synthetic data.
 The first steps (--warmup) are discarded.`,
-		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			r, err := b.Run(ctx, func(step int, seconds float64) {
 				if step == 1-b.WarmUp { // the first: it tells how long all will take
@@ -33,7 +32,7 @@ The first steps (--warmup) are discarded.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if format == "json" {
 				return o.json(r)
 			}
 			return printBench(o, r)
@@ -46,7 +45,7 @@ The first steps (--warmup) are discarded.`,
 	pipelineFlags(fs, &b.Setup, 1, 1)
 	deviceFlags(fs, &b.Setup, "host")
 	seedFlag(fs, &b.Seed, "of weights and data")
-	outcomeFlags(fs, &asJSON)
+	outcomeFlags(fs, &format, "text", "json")
 	return cmd
 }
 

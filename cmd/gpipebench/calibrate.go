@@ -25,7 +25,6 @@ file of an accelerator that is this machine's core: gpipebench calibrate > host.
 then gpipebench simulate --device host.yaml --dtype f32. With --model the operations
 of that network are timed too, one by one, on one device: simulate then tells what
 several such devices take.`,
-		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := files.CheckWritable(file); err != nil {
 				return err

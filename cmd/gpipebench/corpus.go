@@ -16,7 +16,6 @@ func newCorpus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "corpus",
 		Short: "Write the Go distribution's documentation as one text, to train on",
-		Args:  noArguments,
 		RunE: does(func(_ context.Context, o *output) error {
 			if out == "" {
 				return &usage.Error{Err: errors.New("--out: want the name of a file")}

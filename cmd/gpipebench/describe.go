@@ -14,18 +14,16 @@ import (
 
 func newDescribe() *cobra.Command {
 	var d simulation.Describing
-	var asJSON bool
 	var format string
 	cmd := &cobra.Command{
 		Use:   "describe",
 		Short: "Show a network layer by layer, and how it would be cut",
-		Args:  noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			r, err := d.Run(ctx)
 			if err != nil {
 				return err
 			}
-			if asJSON || format == "json" {
+			if format == "json" {
 				return o.json(r)
 			}
 			return printDescription(o, &d, r, format)
@@ -36,8 +34,7 @@ func newDescribe() *cobra.Command {
 	count(fs, &d.Setup.Partitions, "k|partitions", 1, 1, gpipe.MaxTasks, "partitions, K: 1 to the number of layers")
 	cutFlags(fs, &d.Setup)
 	batchFlag(fs, &d.Batch, 1, "examples in a micro-batch, for --cost time")
-	formatFlag(fs, &format)
-	fs.BoolVar(&asJSON, "json", false, "print it as JSON, as --format json")
+	outcomeFlags(fs, &format, suite.Formats...)
 	return cmd
 }
 

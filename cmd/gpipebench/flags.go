@@ -206,13 +206,16 @@ func threadsFlag(fs *pflag.FlagSet, to *int) {
 	count(fs, to, "threads", 1, 1, gpipe.MaxThreads, "threads of each device")
 }
 
-// outcomeFlags add --format where no table is printed, and --json.
-func outcomeFlags(fs *pflag.FlagSet, asJSON *bool) {
-	value(fs, asJSON, "format", "text", "text|json", "how to print the outcome", func(s string) (bool, error) {
-		word, err := oneOf("text", "json")(s)
-		return word == "json", err
+// outcomeFlags adds --format and --json for a command that prints one outcome.
+func outcomeFlags(fs *pflag.FlagSet, format *string, formats ...string) {
+	formatFlag(fs, format, "the outcome", formats...)
+	fs.BoolFunc("json", "print the outcome as JSON, as --format json; a number that is none there is \"Infinity\", \"-Infinity\" or \"NaN\"", func(s string) error {
+		on, err := strconv.ParseBool(s)
+		if on {
+			*format = "json"
+		}
+		return err
 	})
-	fs.BoolVar(asJSON, "json", *asJSON, "print the outcome as JSON, as --format json; a number that is none there is \"Infinity\", \"-Infinity\" or \"NaN\"")
 }
 
 // profileFlag adds --profile.
@@ -221,6 +224,6 @@ func profileFlag(cmd *cobra.Command, to *string) {
 }
 
 // formatFlag adds --format.
-func formatFlag(fs *pflag.FlagSet, to *string) {
-	value(fs, to, "format", "text", strings.Join(suite.Formats, "|"), "how to print tables", oneOf(suite.Formats...))
+func formatFlag(fs *pflag.FlagSet, to *string, what string, formats ...string) {
+	value(fs, to, "format", "text", strings.Join(formats, "|"), "how to print "+what, oneOf(formats...))
 }

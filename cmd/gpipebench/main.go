@@ -188,6 +188,9 @@ Begin with: gpipebench reproduce`,
 	for _, c := range experiments.Commands() {
 		root.AddCommand(newTable(c))
 	}
+	for _, c := range root.Commands() {
+		c.Args = noArguments
+	}
 	root.SetOut(stdout) // before there is a completion command, which asks once
 	root.SetErr(stderr)
 	root.InitDefaultHelpCmd()
@@ -244,7 +247,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q: want %s", args[0], strings.Join(names, ", "))
 }
 
-// noArguments refuses arguments, since everything is a flag.
+// noArguments refuses arguments, since commands have flags only.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

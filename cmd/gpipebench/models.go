@@ -23,39 +23,29 @@ func sizedModel() workload.Model {
 	return m
 }
 
-// modelFlags begins the flags of a command with those that make a model, of which it
-// then takes none that is not the named network's. Later ones fill in what the
-// command has beside them.
+// modelFlags begins the flags of a command with those that make a model, and makes the
+// command refuse those of other networks than the named one. It returns the flags for
+// the command to add its own.
 func modelFlags(cmd *cobra.Command, m *workload.Model, standard workload.Model) *pflag.FlagSet {
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return ownFlags(cmd, m.Name) }
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(workload.Models(), ", "))
-	size := func(to *int, name string, standard int, usage string) {
-		count(fs, to, name, standard, min(standard, 1), workload.MaxSize(name), usage) // 0 where that is a default
-	}
-	size(&m.Layers, "layers", standard.Layers, "Transformer layers, of transformer in encoder and decoder each; normal cells of amoebanetd")
-	size(&m.Dim, "dim", standard.Dim, "width of the model")
-	size(&m.FF, "ff", standard.FF, "width inside the feed-forward layers")
-	size(&m.Heads, "heads", standard.Heads, "attention heads")
-	vocab, image, classes := "tokens of the vocabulary", "height and width of images in pixels; 0: 224", "classes of images"
+	zero := map[string]string{"image": "; 0: 224"}
 	if standard.Vocab == 0 {
-		vocab += "; 0: as many as the data has"
-		image, classes = "height and width of images in pixels; 0: the data's", "classes of images; 0: as many as the data has"
+		zero = map[string]string{"vocab": "; 0: as many as the data has", "image": "; 0: the data's", "classes": "; 0: as many as the data has"}
 	}
-	size(&m.Vocab, "vocab", standard.Vocab, vocab)
-	size(&m.Seq, "seq", standard.Seq, "tokens of an example, at most")
+	for _, s := range workload.Sizes {
+		if n := *s.Of(&standard); s.Flag != "" {
+			count(fs, s.Of(m), s.Flag, n, min(n, 1), s.Most, s.Usage+zero[s.Flag]) // 0 where that is a default
+		}
+	}
 	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "which of the tables of source, target and softmax are one; alone: softmax", workload.ParseTying)
 	fs.Lookup("tied").NoOptDefVal = "softmax"
-	size(&m.HeadDim, "head-dim", standard.HeadDim, "width of an attention head of transformer; 0: dim/heads")
-	size(&m.Filters, "filters", standard.Filters, "filters of amoebanetd's first stack of cells")
-	size(&m.Width, "width", standard.Width, "channels of a ResNet's stem; 0: 64")
-	size(&m.Image, "image", standard.Image, image)
-	size(&m.Classes, "classes", standard.Classes, classes)
 	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of the loss of amoebanetd's auxiliary head, such as 0.4; 0: no head")
 	fs.BoolVar(&m.Official, "official", false, "amoebanetd with the stem of the official code")
 	fs.BoolVar(&m.Delayed, "delayed", false, "amoebanetd that is reduced later: strides moved from its first convolution to its last")
-	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "what a pipeline may cut behind: layers, or also their halves; of ResNets blocks, or also their convolutions", func(s string) (bool, error) {
+	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "what a pipeline may cut after: layers, or also their halves; of ResNets blocks, or also their convolutions", func(s string) (bool, error) {
 		word, err := oneOf("coarse", "fine")(s)
 		return word == "fine", err
 	})

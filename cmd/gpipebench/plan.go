@@ -16,7 +16,6 @@ import (
 
 func newPlan() *cobra.Command {
 	var s simulation.Planning
-	var asJSON bool
 	var format string
 	cmd := &cobra.Command{
 		Use:   "plan",
@@ -24,13 +23,12 @@ func newPlan() *cobra.Command {
 		Long: `Plan searches among all K up to the devices, all M up to the mini-batch (powers of
 two, and the largest), and all checkpoint modes. Layers are cut by modelled time,
 within the devices' memory. Each plan can be looked at with simulate.`,
-		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			r, err := s.Run(ctx, o.progress)
 			if err != nil {
 				return err
 			}
-			if asJSON || format == "json" {
+			if format == "json" {
 				err = o.json(r)
 			} else if len(r.Plans) > 0 {
 				err = printPlan(o, &s, r, format)
@@ -50,8 +48,7 @@ within the devices' memory. Each plan can be looked at with simulate.`,
 	optimizerFlag(fs, &s.Optimizer)
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
 	count(fs, &s.Keep, "top", 5, 1, 1000, "how many plans to show")
-	formatFlag(fs, &format)
-	fs.BoolVar(&asJSON, "json", false, "print the plans as JSON, as --format json")
+	outcomeFlags(fs, &format, suite.Formats...)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if s.MaxBatch > 0 && s.MaxBatch < s.Batch {
 			return fmt.Errorf("--max-batch %d: want %d, the mini-batch, or more", s.MaxBatch, s.Batch)

@@ -25,7 +25,6 @@ needs no other file, network or script. The same records give the same bytes.
 Nothing is measured; it takes some seconds.`,
 		Example: `  gpipebench report
   gpipebench report --results results/local --out page.html`,
-		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if file == "" {
 				file = filepath.Join(r.Results, "report.html")

@@ -13,7 +13,6 @@ func newRound() *cobra.Command {
 		Use:    rounds.RoundCommand,
 		Short:  "Measure one round of an experiment, asked for on standard input, for reproduce",
 		Hidden: true,
-		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := experiments.RunRound(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout()); err != nil {
 				return &failure{err}

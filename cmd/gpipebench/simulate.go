@@ -19,14 +19,14 @@ import (
 func newSimulate() *cobra.Command {
 	var s simulation.Simulating
 	var trace, memory string
-	var draw, asJSON bool
+	var format string
+	var draw bool
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Plan and time a step on modelled accelerators, at any scale",
 		Long: `Simulate compiles the programs that a training would run, plans every device's
 memory and replays a step with the times that a roofline gives each operation.
 Nothing is computed.`,
-		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := checkOutputs([2]string{"trace", trace}, [2]string{"memory", memory}); err != nil {
 				return err
@@ -45,7 +45,7 @@ Nothing is computed.`,
 					return err
 				}
 			}
-			if asJSON {
+			if format == "json" {
 				return o.json(r)
 			}
 			if err := printSimulation(o, r); err != nil || !draw {
@@ -64,7 +64,7 @@ Nothing is computed.`,
 	fs.StringVar(&trace, "trace", "", "file for the step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
 	fs.StringVar(&memory, "memory", "", "file for a picture of each device's memory over the step: PNG if it ends in .png, else SVG")
 	fs.BoolVar(&draw, "timeline", false, "draw the step's timeline")
-	outcomeFlags(fs, &asJSON)
+	outcomeFlags(fs, &format, "text", "json")
 	return cmd
 }
 

@@ -38,7 +38,6 @@ engine measured it, and --fresh measures anew. Where
 		Example: `  gpipebench reproduce
   gpipebench reproduce --profile smoke --out /tmp/smoke
   gpipebench reproduce --only table2,figure3`,
-		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			total, err := r.ExpectedTotal()
 			if err != nil {
@@ -87,7 +86,7 @@ engine measured it, and --fresh measures anew. Where
 		return append(r.Only, ids...), nil // the flag may be given more than once
 	})
 	cmd.Flags().StringVar(&r.Out, "out", "results/local", "directory for records and tables")
-	formatFlag(cmd.Flags(), &format)
+	formatFlag(cmd.Flags(), &format, "tables", suite.Formats...)
 	runFlags(cmd, &r)
 	return cmd
 }
@@ -124,8 +123,7 @@ func newTable(parts []suite.Definition) *cobra.Command {
 	r := experiments.Reproducing{}
 	format := ""
 	cmd := &cobra.Command{
-		Use:  parts[0].ID,
-		Args: noArguments,
+		Use: parts[0].ID,
 		RunE: does(func(ctx context.Context, o *output) error {
 			return printReports(ctx, o, r, format, func(*suite.Report) error { return nil })
 		}),
@@ -136,7 +134,7 @@ func newTable(parts []suite.Definition) *cobra.Command {
 	}
 	cmd.Short = strings.Join(titles, "; ")
 	profileFlag(cmd, &r.Profile)
-	formatFlag(cmd.Flags(), &format)
+	formatFlag(cmd.Flags(), &format, "tables", suite.Formats...)
 	cmd.Flags().StringVar(&r.Out, "out", "", "directory for records and tables (default: none are written)")
 	runFlags(cmd, &r)
 	return cmd

@@ -20,7 +20,8 @@ import (
 func newTrain() *cobra.Command {
 	var t workload.Training
 	var trace string
-	var draw, asJSON bool
+	var format string
+	var draw bool
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train a network through the pipeline",
@@ -33,7 +34,6 @@ With --model ` + presetUsage(false) + `.
 
 With a network for images it is, for
 ` + presetUsage(true) + `.`,
-		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := checkOutputs([2]string{"save", t.Save}, [2]string{"trace", trace}); err != nil {
 				return err
@@ -58,10 +58,10 @@ With a network for images it is, for
 			}
 			// The steps are done: whatever failed behind them, the outcome is printed.
 			printed := printTraining
-			if asJSON {
+			if format == "json" {
 				printed = func(o *output, r *workload.TrainResult) error { return o.json(r) }
 			}
-			return cmp.Or(err, printed(o, r), lastStep(o, r.LastStep, trace, draw && !asJSON))
+			return cmp.Or(err, printed(o, r), lastStep(o, r.LastStep, trace, draw && format == "text"))
 		}),
 	}
 	fs := modelFlags(cmd, &t.Model, trainedModel)
@@ -93,7 +93,7 @@ With a network for images it is, for
 	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
 	fs.StringVar(&trace, "trace", "", "file for the last step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
 	fs.BoolVar(&draw, "timeline", false, "draw the last step's timeline")
-	outcomeFlags(fs, &asJSON)
+	outcomeFlags(fs, &format, "text", "json")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("epochs") {
 			if cmd.Flags().Changed("steps") {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +33,6 @@ which.
 As CSV there are the verdicts alone; JSON has the state of the records as well.`,
 		Example: `  gpipebench verify
   gpipebench verify --results results/local --format markdown`,
-		Args: noArguments,
 		RunE: does(func(ctx context.Context, o *output) error {
 			r, err := v.Run(ctx)
 			if err != nil {
@@ -59,6 +57,6 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 	cmd.Flags().StringVar(&v.Results, "results", reference, "directory with records and tables")
 	cmd.Flags().StringVar(&v.Reference, "reference", reference, "directory with the run that the tables show beside, if they do")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where a claim or an experiment has no records")
-	value(cmd.Flags(), &format, "format", "text", strings.Join(suite.Formats, "|"), "how to print the verdicts", oneOf(suite.Formats...))
+	formatFlag(cmd.Flags(), &format, "the verdicts", suite.Formats...)
 	return cmd
 }

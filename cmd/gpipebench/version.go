@@ -12,11 +12,10 @@ import (
 )
 
 func newVersion() *cobra.Command {
-	var asJSON bool
+	var format string
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Show what this program was built from and which kernels it uses here",
-		Args:  noArguments,
 		RunE: does(func(_ context.Context, o *output) error {
 			v := struct {
 				Version string          `json:"version"`
@@ -28,7 +27,7 @@ func newVersion() *cobra.Command {
 				v.Version = info.Main.Version
 			}
 			v.Commit, v.Dirty = gpipebench.Commit()
-			if asJSON {
+			if format == "json" {
 				return o.json(v)
 			}
 			commit := v.Commit
@@ -41,6 +40,6 @@ func newVersion() *cobra.Command {
 			return o.printf("gpipebench %s\ncommit %s\n%s\n", v.Version, commit, v.Machine)
 		}),
 	}
-	outcomeFlags(cmd.Flags(), &asJSON)
+	outcomeFlags(cmd.Flags(), &format, "text", "json")
 	return cmd
 }

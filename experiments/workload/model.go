@@ -78,35 +78,32 @@ func (t *Tying) UnmarshalYAML(n *yaml.Node) (err error) {
 	return err
 }
 
-// size is one of a model's sizes.
-type size struct {
-	flag, of, name string // the command's flag, what it counts, and its name in String; "": none
-	most           int
-	count          func(Model) int
+// Size is one of a model's sizes.
+type Size struct {
+	Flag     string // the command's; "": none
+	Usage    string // of the flag
+	Most     int    // larger ones are refused
+	Of       func(*Model) *int
+	of, name string // what it counts, and its name in String; "": none
 }
 
-// sizes are what a model's size is given by, and the most that anybody can
-// train: networks that are not refused are built and planned in seconds to
-// minutes, and nothing that is counted of them overflows.
-var sizes = []size{
-	{"layers", "layers", "layers", 10_000, func(m Model) int { return m.Layers }},
-	{"dim", "dimensions", "dimension", 1 << 20, func(m Model) int { return m.Dim }},
-	{"ff", "dimensions in feed-forward layers", "feed-forward", 1 << 22, func(m Model) int { return m.FF }},
-	{"heads", "heads", "heads", 1 << 20, func(m Model) int { return m.Heads }},
-	{"head-dim", "dimensions of a head", "", 1 << 20, func(m Model) int { return m.HeadDim }},
-	{"vocab", "tokens in the vocabulary", "vocabulary", 1 << 24, func(m Model) int { return m.Vocab }},
-	{"", "tokens in the source's vocabulary", "", 1 << 24, func(m Model) int { return m.SourceVocab }},
-	{"seq", "tokens in an example", "sequence", 1 << 20, func(m Model) int { return m.Seq }},
-	{"filters", "filters", "filters", 1 << 16, func(m Model) int { return m.Filters }},
-	{"width", "channels of the stem", "width", 1 << 16, func(m Model) int { return m.Width }},
-	{"image", "pixels on an image's side", "images of", 1 << 14, func(m Model) int { return m.Image }},
-	{"", "channels of an image", "", 1 << 10, func(m Model) int { return m.Channels }},
-	{"classes", "classes", "classes", 1 << 24, func(m Model) int { return m.Classes }},
-}
-
-// MaxSize is the most that the flag of a model's size may be.
-func MaxSize(flag string) int {
-	return sizes[slices.IndexFunc(sizes, func(s size) bool { return s.flag == flag })].most
+// Sizes are what a model's size is given by, and the most that can be trained:
+// networks that are not refused are built and planned in seconds to minutes, and
+// counts of them do not overflow.
+var Sizes = []Size{
+	{"layers", "Transformer layers, of transformer in encoder and decoder each; normal cells of amoebanetd", 10_000, func(m *Model) *int { return &m.Layers }, "layers", "layers"},
+	{"dim", "width of the model", 1 << 20, func(m *Model) *int { return &m.Dim }, "dimensions", "dimension"},
+	{"ff", "width inside the feed-forward layers", 1 << 22, func(m *Model) *int { return &m.FF }, "dimensions in feed-forward layers", "feed-forward"},
+	{"heads", "attention heads", 1 << 20, func(m *Model) *int { return &m.Heads }, "heads", "heads"},
+	{"head-dim", "width of an attention head of transformer; 0: dim/heads", 1 << 20, func(m *Model) *int { return &m.HeadDim }, "dimensions of a head", ""},
+	{"vocab", "tokens of the vocabulary", 1 << 24, func(m *Model) *int { return &m.Vocab }, "tokens in the vocabulary", "vocabulary"},
+	{"", "", 1 << 24, func(m *Model) *int { return &m.SourceVocab }, "tokens in the source's vocabulary", ""},
+	{"seq", "tokens of an example, at most", 1 << 20, func(m *Model) *int { return &m.Seq }, "tokens in an example", "sequence"},
+	{"filters", "filters of amoebanetd's first stack of cells", 1 << 16, func(m *Model) *int { return &m.Filters }, "filters", "filters"},
+	{"width", "channels of a ResNet's stem; 0: 64", 1 << 16, func(m *Model) *int { return &m.Width }, "channels of the stem", "width"},
+	{"image", "height and width of images in pixels", 1 << 14, func(m *Model) *int { return &m.Image }, "pixels on an image's side", "images of"},
+	{"", "", 1 << 10, func(m *Model) *int { return &m.Channels }, "channels of an image", ""},
+	{"classes", "classes of images", 1 << 24, func(m *Model) *int { return &m.Classes }, "classes", "classes"},
 }
 
 // maxImageLayers is the most layers of networks for images, which are cells of
@@ -114,12 +111,12 @@ func MaxSize(flag string) int {
 const maxImageLayers = 1500
 
 func (m Model) checkSizes() error {
-	for _, s := range sizes {
-		most := s.most
-		if s.flag == "layers" && m.Images() {
+	for _, s := range Sizes {
+		most := s.Most
+		if s.Flag == "layers" && m.Images() {
 			most = maxImageLayers
 		}
-		if n := s.count(m); n > most {
+		if n := *s.Of(&m); n > most {
 			return usage.Errorf("%s: %d %s: want at most %d", m.Name, n, s.of, most)
 		}
 	}
@@ -200,8 +197,8 @@ func bits(nats float64) float64 { return nats / math.Ln2 }
 // String names the network and its scale.
 func (m Model) String() string {
 	var scale []string
-	for _, s := range sizes {
-		if n := s.count(m); n != 0 && s.name != "" && slices.Contains(m.network().allFlags(), s.flag) {
+	for _, s := range Sizes {
+		if n := *s.Of(&m); n != 0 && s.name != "" && slices.Contains(m.network().allFlags(), s.Flag) {
 			scale = append(scale, fmt.Sprintf("%s %d", s.name, n))
 		}
 	}

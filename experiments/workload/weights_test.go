@@ -160,7 +160,7 @@ func TestLoadUnsaid(t *testing.T) {
 	}
 	// Of a version that computes something else for the same settings.
 	changed := withMetadata(t, file, func(m map[string]string) { m[gpipe.FunctionKey] = strings.Repeat("0", 64) })
-	if _, _, err := loading(t, training, changed); err == nil || !strings.Contains(err.Error(), "its function's SHA-256 is") {
+	if _, _, err := loading(t, training, changed); err == nil || !strings.Contains(err.Error(), "the SHA-256 of its function is") {
 		t.Errorf("%v: want the function refused", err)
 	}
 }
