@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"gpipebench/bench/rows"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/stats"
 )
 
 // even is a Transformer whose halves cost the same: a vocabulary so small that

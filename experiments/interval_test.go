@@ -11,9 +11,9 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/rounds/roundstest"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/stats"
 )
 
 // Each table of an experiment says which seeds went into it, and that rounds are

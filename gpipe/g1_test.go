@@ -2,13 +2,13 @@ package gpipe
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/pairwise"
 	"gpipebench/models/transformer"
 )
 
@@ -74,9 +74,11 @@ var factors = []factor{
 
 // everyWay runs a test in each of a pairwise-covering set of ways.
 func everyWay(t *testing.T, examples int, run func(t *testing.T, w way)) {
-	rows, pairs := covering(factors)
-	t.Logf("%d runs cover all %d pairs of levels", len(rows), pairs)
-	for _, row := range rows {
+	var levels []int
+	for _, f := range factors {
+		levels = append(levels, len(f.levels))
+	}
+	for _, row := range pairwise.Cover(levels) {
 		w := way{Pipeline: Pipeline{Devices: []Device{{}}}, examples: examples}
 		var name []string
 		for f, level := range row {
@@ -85,57 +87,6 @@ func everyWay(t *testing.T, examples int, run func(t *testing.T, w way)) {
 		}
 		t.Run(strings.Join(name, ","), func(t *testing.T) { run(t, w) })
 	}
-}
-
-// covering returns rows of levels such that every pair of levels of every two
-// factors is in at least one row, and the number of pairs. Greedy, from a fixed
-// seed: each row is the best of some candidates.
-func covering(fs []factor) (rows [][]int, pairs int) {
-	type pair struct{ f, a, g, b int }
-	left := map[pair]bool{}
-	for f := range fs {
-		for g := f + 1; g < len(fs); g++ {
-			for a := range fs[f].levels {
-				for b := range fs[g].levels {
-					left[pair{f, a, g, b}] = true
-				}
-			}
-		}
-	}
-	pairs = len(left)
-	each := func(row []int, do func(pair)) {
-		for f := range fs {
-			for g := f + 1; g < len(fs); g++ {
-				do(pair{f, row[f], g, row[g]})
-			}
-		}
-	}
-	r := rand.New(rand.NewPCG(1, 2))
-	for len(left) > 0 {
-		var best []int
-		most := 0
-		for range 200 {
-			row := make([]int, len(fs))
-			for f := range fs {
-				row[f] = r.IntN(len(fs[f].levels))
-			}
-			n := 0
-			each(row, func(p pair) {
-				if left[p] {
-					n++
-				}
-			})
-			if n > most {
-				best, most = row, n
-			}
-		}
-		if best == nil {
-			continue
-		}
-		each(best, func(p pair) { delete(left, p) })
-		rows = append(rows, best)
-	}
-	return rows, pairs
 }
 
 // TestG1 checks this package's main guarantee: one hash over a pairwise-covering set

@@ -3,9 +3,9 @@ package gpipe
 import (
 	"slices"
 
-	"gpipebench/gpipe/internal/median"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/stats"
 )
 
 // Samples collects the task times of several steps of one trainer. The emulated
@@ -35,7 +35,7 @@ func (s *Samples) Median(sizes []int) *Times {
 			}
 			out := make([]float64, len(sizes))
 			for i, size := range sizes {
-				out[i] = median.Of(bySize[size])
+				out[i] = stats.Median(bySize[size])
 			}
 			return out
 		}
@@ -44,7 +44,7 @@ func (s *Samples) Median(sizes []int) *Times {
 			for _, st := range s.steps {
 				vs = append(vs, of(&st.Stages[k]))
 			}
-			return median.Of(vs)
+			return stats.Median(vs)
 		}
 		m.Stages = append(m.Stages, StageTimes{
 			F:      pick(func(t *StageTimes) []float64 { return t.F }),

@@ -8,8 +8,8 @@ import (
 
 	"gpipebench/experiments/machine"
 	"gpipebench/experiments/records"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
+	"gpipebench/internal/stats"
 )
 
 // Row is one line of "How good is good" in docs/design.md.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpipebench/experiments/gpipe/learning"
+	"gpipebench/datasets"
 	"gpipebench/internal/files"
 	"gpipebench/internal/usage"
 )
@@ -23,11 +23,11 @@ func newCorpus() *cobra.Command {
 			if err := files.CheckWritable(out); err != nil {
 				return err
 			}
-			n, err := learning.WriteCorpus(out)
+			text, _, err := datasets.WriteGoDocumentation(out)
 			if err != nil {
 				return err
 			}
-			return o.printf("%s: %d bytes\n", out, n)
+			return o.printf("%s: %d bytes\n", out, len(text))
 		}),
 	}
 	cmd.Flags().StringVar(&out, "out", "", "file to write")

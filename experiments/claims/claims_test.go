@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/stats"
 )
 
 func TestLedger(t *testing.T) {

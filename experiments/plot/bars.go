@@ -13,8 +13,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
+	"gpipebench/internal/stats"
 )
 
 // BarPanel is groups of bars, one bar for each series: beside one another or,

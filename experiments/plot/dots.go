@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"gpipebench/experiments/stats"
+	"gpipebench/internal/stats"
 )
 
 // DotPanel is values in groups beside one another: a small disc for each, a

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"gpipebench/experiments/stats"
+	"gpipebench/internal/stats"
 )
 
 // LinePanel is lines.

@@ -9,12 +9,12 @@ import (
 
 	"gpipebench/experiments/machine"
 	"gpipebench/experiments/records"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/stats"
 )
 
 // Rounds times training steps of several pipelines. Every round times every

@@ -8,10 +8,10 @@ import (
 
 	"gpipebench/experiments/machine"
 	"gpipebench/experiments/progress"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/internal/stats"
 	"gpipebench/internal/usage"
 	"gpipebench/nn"
 )

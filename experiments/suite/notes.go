@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"gpipebench/experiments/records"
-	"gpipebench/experiments/stats"
+	"gpipebench/internal/stats"
 	"gpipebench/internal/units"
 )
 

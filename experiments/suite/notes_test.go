@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/stats"
+	"gpipebench/internal/stats"
 )
 
 // There is an interval from the least number of values on, and a warning below.

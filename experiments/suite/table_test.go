@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/stats"
 )
 
 func TestTableFormats(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gpipebench/experiments/stats"
+	"gpipebench/internal/stats"
 	"gpipebench/internal/units"
 )
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"gpipebench/experiments/machine"
-	"gpipebench/experiments/stats"
 	"gpipebench/gpipe"
+	"gpipebench/internal/stats"
 	"gpipebench/internal/usage"
 )
 

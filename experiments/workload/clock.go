@@ -1,8 +1,8 @@
 package workload
 
 import (
-	"gpipebench/experiments/stats"
 	"gpipebench/gpipe"
+	"gpipebench/internal/stats"
 )
 
 // stepClock makes one time of many steps: on host devices the median of their

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/gpipe/internal/median"
+	"gpipebench/internal/stats"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
@@ -40,7 +40,7 @@ func (c *Calibration) Watch(in *program.Instr, seconds float64) {
 func (c *Calibration) Tasks(steps [][]float64, micro int) {
 	var instrs float64 // each runs once a micro-batch
 	for _, times := range c.instrs {
-		instrs += median.Of(times)
+		instrs += stats.Median(times)
 	}
 	var beyond []float64
 	for _, tasks := range steps {
@@ -51,7 +51,7 @@ func (c *Calibration) Tasks(steps [][]float64, micro int) {
 		beyond = append(beyond, max(0, sum-float64(micro)*instrs)/float64(len(tasks)))
 	}
 	if len(beyond) > 0 {
-		c.tasks = append(c.tasks, median.Of(beyond))
+		c.tasks = append(c.tasks, stats.Median(beyond))
 	}
 }
 
@@ -80,7 +80,7 @@ func (c *Calibration) Moved(op string, bytes, seconds float64) {
 func (c *Calibration) Fit(a *Accelerator) {
 	samples := map[string][]workTime{}
 	for in, times := range c.instrs {
-		w := workTime{flops: a.arithmetic(in), seconds: median.Of(times)}
+		w := workTime{flops: a.arithmetic(in), seconds: stats.Median(times)}
 		for m := range in.Moves() {
 			w.bytes += a.traffic(m)
 			if isWeight(m) {
@@ -96,7 +96,7 @@ func (c *Calibration) Fit(a *Accelerator) {
 		a.Ops[name] = fitRate(s)
 	}
 	if len(c.tasks) > 0 {
-		a.Ops["task"] = OpRate{Overhead: digits(median.Of(c.tasks))}
+		a.Ops["task"] = OpRate{Overhead: digits(stats.Median(c.tasks))}
 	}
 }
 
@@ -107,7 +107,7 @@ func (c *Calibration) Shapes(a *Accelerator) {
 	sums, counts := map[string]float64{}, map[string]float64{}
 	for in, times := range c.instrs {
 		shape := in.Shape()
-		sums[shape] += median.Of(times)
+		sums[shape] += stats.Median(times)
 		counts[shape]++
 	}
 	a.Shapes = map[string]float64{}

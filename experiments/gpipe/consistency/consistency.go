@@ -16,6 +16,7 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
+	"gpipebench/internal/pairwise"
 	"gpipebench/internal/units"
 )
 
@@ -105,7 +106,7 @@ func (g *consistencyGroup) runs() []consistencyRun {
 			K: 1, M: m, Schedule: "gpipe", Checkpoint: "never", Device: "host", Threads: 1, Partitioner: "min-max",
 		}})
 	}
-	for _, row := range cover([]int{
+	for _, row := range pairwise.Cover([]int{
 		len(c.K), len(c.M), len(c.Schedule), len(c.Checkpoint), len(c.Late), len(c.Device), len(c.Threads), len(c.Partitioner), len(c.Fine),
 	}) {
 		runs = append(runs, consistencyRun{

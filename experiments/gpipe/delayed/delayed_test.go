@@ -9,9 +9,9 @@ import (
 	"gpipebench/experiments/plot/plottest"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/stats"
 )
 
 // The bill is what late reduction takes, relative to early.

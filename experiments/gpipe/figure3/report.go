@@ -6,10 +6,10 @@ import (
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/internal/stats"
 )
 
 func (f *Figure3) Report(log, reference *records.Log) (*suite.Report, error) {

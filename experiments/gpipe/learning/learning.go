@@ -6,17 +6,16 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
+	"gpipebench/datasets"
 	"gpipebench/experiments/machine"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
-	"gpipebench/internal/files"
 )
 
 //go:embed spec.yaml about.md
@@ -80,18 +79,15 @@ func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Pro
 		t := profile.Tasks[task.Name].Training(task.Data, l.setup, l.Spec.Seed)
 		s := &learningSample{}
 		if task.Data == suite.DocumentationSource {
-			text, version, err := goDocumentation()
-			if err != nil {
-				return fmt.Errorf("learning, %s: %w", task.Name, err)
-			}
 			dir, err := os.MkdirTemp("", "corpus-*")
 			if err != nil {
 				return err
 			}
 			defer os.RemoveAll(dir)
 			name := filepath.Join(dir, "go-documentation.txt")
-			if err := writeText(name, text); err != nil {
-				return err
+			text, version, err := datasets.WriteGoDocumentation(name)
+			if err != nil {
+				return fmt.Errorf("learning, %s: %w", task.Name, err)
 			}
 			t.Data = "text:" + name
 			s.Bytes, s.Text, s.GoVersion = len(text), machine.Digest(string(text)), version
@@ -104,22 +100,6 @@ func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Pro
 		}
 	}
 	return nil
-}
-
-// WriteCorpus writes goDocumentation to a file.
-func WriteCorpus(name string) (bytes int, err error) {
-	text, _, err := goDocumentation()
-	if err != nil {
-		return 0, err
-	}
-	return len(text), writeText(name, text)
-}
-
-func writeText(name string, text []byte) error {
-	return files.Write(name, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
 }
 
 func (l *learning) Planned(profile string) (list []suite.PlannedRun) {

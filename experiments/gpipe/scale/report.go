@@ -8,10 +8,10 @@ import (
 
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/records"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
+	"gpipebench/internal/stats"
 )
 
 // resource is a group of languages, from the largest one on.

@@ -8,8 +8,8 @@ import (
 
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/records"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
+	"gpipebench/internal/stats"
 )
 
 // outcome is a variant's runs, by seed.

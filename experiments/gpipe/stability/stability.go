@@ -15,11 +15,11 @@ import (
 	"gpipebench/datasets"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/internal/stats"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )

@@ -11,11 +11,11 @@ import (
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/stats"
 )
 
 // cutTheory replays the schedule on stages cut out of layers with the given

@@ -10,13 +10,13 @@ import (
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/stats"
 	"gpipebench/nn/program"
 )
 

@@ -9,8 +9,8 @@ import (
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
+	"gpipebench/internal/stats"
 )
 
 func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {

@@ -7,8 +7,8 @@ import (
 
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/internal/stats"
 )
 
 // A round of tiny networks: every sample is there, the modelled host knows every

@@ -12,11 +12,11 @@ import (
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
-	"gpipebench/experiments/stats"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/internal/stats"
 )
 
 //go:embed spec.yaml about.md

@@ -1,6 +1,7 @@
-package consistency
+// Package pairwise covers the ways in which settings combine with few runs.
+package pairwise
 
-// cover chooses combinations of factors' levels such that every pair of levels
+// Cover chooses combinations of factors' levels such that every pair of levels
 // of two factors occurs in at least one of them: most faults that depend on how
 // settings combine depend on two (Kuhn, Wallace, Gallo 2004), and a few dozen
 // runs do for thousands of combinations. Levels[i] is the number of levels of
@@ -9,7 +10,7 @@ package consistency
 // It is the greedy construction: each row begins with the first pair that is
 // still to come and gives every other factor, in order, the level that adds the
 // most new pairs, the lowest of several. So it is always the same.
-func cover(levels []int) [][]int {
+func Cover(levels []int) [][]int {
 	type pair struct{ i, a, j, b int } // level a of factor i with level b of factor j > i
 	var missing []pair
 	for i := range levels {

@@ -1,8 +1,9 @@
-package learning
+package datasets
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,9 +14,20 @@ import (
 	"gpipebench/internal/files"
 )
 
-// goDocumentation is a text that every machine with a Go toolchain has: what is
-// in its doc directory (the language's specification, the memory model) and the
-// package documentation of its standard library, in order of path.
+// WriteGoDocumentation writes to a file, and returns, a text that every machine with a
+// Go toolchain has, and the toolchain's version: what is in its doc directory (the
+// language's specification, the memory model) and the package documentation of its
+// standard library, in order of path.
+func WriteGoDocumentation(name string) (text []byte, version string, err error) {
+	if text, version, err = goDocumentation(); err != nil {
+		return nil, "", err
+	}
+	return text, version, files.Write(name, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
 func goDocumentation() (text []byte, version string, err error) {
 	out, err := exec.Command("go", "env", "GOROOT", "GOVERSION").Output()
 	if err != nil {

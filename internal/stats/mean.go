@@ -2,6 +2,7 @@ package stats
 
 import "slices"
 
+// Median is the median of xs; of an even number the mean of the middle two, of none 0.
 func Median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0

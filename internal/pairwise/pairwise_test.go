@@ -1,0 +1,28 @@
+package pairwise
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestCover(t *testing.T) {
+	levels := []int{4, 3, 3, 3, 2, 2, 2, 4, 2}
+	rows := Cover(levels)
+	for i := range levels {
+		for j := i + 1; j < len(levels); j++ {
+			seen := map[[2]int]bool{}
+			for _, row := range rows {
+				seen[[2]int{row[i], row[j]}] = true
+			}
+			if len(seen) != levels[i]*levels[j] {
+				t.Errorf("factors %d and %d: %d pairs of %d", i, j, len(seen), levels[i]*levels[j])
+			}
+		}
+	}
+	if len(rows) > 2*4*4 {
+		t.Errorf("%d rows", len(rows))
+	}
+	if a, b := fmt.Sprint(rows), fmt.Sprint(Cover(levels)); a != b {
+		t.Errorf("two calls differ: %s and %s", a, b)
+	}
+}
