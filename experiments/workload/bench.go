@@ -21,12 +21,11 @@ type Benching struct {
 	Seed   uint64
 }
 
-// Bench is what they took. The first three keys are the ones that other
-// programs rely on.
+// Bench is what the steps took. Other programs rely on the first three keys.
 type Bench struct {
 	StepSeconds StepSeconds `json:"step_seconds"`
 	PeakBytes   []int64     `json:"peak_bytes"`    // planned, by device
-	MaxRSSBytes int64       `json:"max_rss_bytes"` // of the process; 0 where the system does not tell
+	MaxRSSBytes int64       `json:"max_rss_bytes"` // of the process; 0 if unknown
 
 	ExamplesPerSecond float64 `json:"examples_per_second"`
 	ClosedForm        float64 `json:"closed_form_seconds"`

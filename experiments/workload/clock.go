@@ -5,16 +5,16 @@ import (
 	"gpipebench/internal/stats"
 )
 
-// stepClock makes one time of many steps: on host devices the median of their
-// wall times; on emulated ones a replay in which every kind of task takes the
-// median of its repeats. The closed form gets the same medians.
+// stepClock computes one time of many steps: on host devices the median of their wall
+// times; on emulated ones a replay in which every kind of task takes the median of its
+// repeats. The closed form gets the same medians.
 type stepClock struct {
 	sizes   []int
 	last    []*gpipe.Result // up to clockSteps
 	counted int
 }
 
-// clockSteps is how many of the last steps are looked at.
+// clockSteps is how many of the last steps count.
 const clockSteps = 50
 
 func (c *stepClock) add(r *gpipe.Result) {

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"gpipebench/datasets"
@@ -50,8 +51,9 @@ func (e *Evaluation) String() string {
 	return text
 }
 
-// Score evaluates a network and, of a translator, translates what is held out. The
-// training's Closing is told. An evaluation comes with an error if it was done.
+// Score evaluates a network and, of a translator, translates what is held out. It calls
+// the training's Closing. If only translating fails, it returns the evaluation with the
+// error.
 func (l *Loop) Score(ctx context.Context) (*Evaluation, error) {
 	t := l.training
 	t.closing("evaluating on what is held out")
@@ -119,12 +121,12 @@ func (t *Training) evaluate(ctx context.Context, trainer *gpipe.Trainer, s datas
 	return e, nil
 }
 
-// tally sums evaluations up.
+// tally sums evaluations of mini-batches.
 type tally struct {
 	loss             float64
 	correct, targets int
 	five             int  // targets among the first five
-	images           bool // which has been counted
+	images           bool // it is of images
 }
 
 func (t *tally) add(ctx context.Context, trainer *gpipe.Trainer, b nn.Batch) error {
@@ -151,7 +153,7 @@ func (t *tally) evaluation(step int) *Evaluation {
 		e.Top1, e.Top5 = &e.Accuracy, &five
 		return e
 	}
-	e.Perplexity = perplexity(e.Loss)
-	e.BitsPerToken = bits(e.Loss)
+	e.Perplexity = math.Exp(e.Loss)
+	e.BitsPerToken = e.Loss / math.Ln2
 	return e
 }

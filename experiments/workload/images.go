@@ -19,7 +19,7 @@ func (images) flags() string {
 	return "image classes flip crop cutout train-images held-out fresh noise"
 }
 
-// imageShape is that of one image.
+// imageShape returns the shape of one image.
 func (m Model) imageShape() graph.Shape {
 	size := cmp.Or(m.Image, 224)
 	return graph.Shape{size, size, cmp.Or(m.Channels, 3)}
@@ -31,7 +31,7 @@ func (images) input(m Model, examples int) gpipe.Input {
 	}
 }
 
-// random is images that show nothing, of any classes.
+// random is a batch of noise with random classes.
 func (images) random(m Model, examples int, seed uint64) (func() (nn.Batch, error), error) {
 	return func() (nn.Batch, error) {
 		random := philox.NewStream(philox.KeyOf(seed, "experiments/images"), 0)
@@ -48,7 +48,7 @@ func (images) random(m Model, examples int, seed uint64) (func() (nn.Batch, erro
 	}, nil
 }
 
-// open settles the images' size and the number of classes.
+// open sets the images' size and the number of classes.
 func (images) open(t *Training) (datasets.Source, error) {
 	spec, config := t.Data, t.Config
 	if spec == "synthetic" {

@@ -16,13 +16,13 @@ import (
 // kind is what networks take and learn from, the same for all of them that do:
 // tokens, pairs or images.
 type kind interface {
-	flags() string                                                               // the command's that they have beside their own
+	flags() string                                                               // the command's, besides the networks' own
 	input(m Model, examples int) gpipe.Input                                     // see Model.Input
 	random(m Model, examples int, seed uint64) (func() (nn.Batch, error), error) // see Model.Random
 	open(t *Training) (datasets.Source, error)                                   // see Training.Source
 }
 
-// openData opens data whose error is misuse unless it is that of files.
+// openData opens data. Its error is misuse unless the data are files.
 func openData(spec string, c datasets.Config) (datasets.Source, error) {
 	s, err := datasets.Open(spec, c)
 	if err != nil && !datasets.NamesFiles(spec) {
@@ -41,7 +41,7 @@ func (tokens) input(m Model, examples int) gpipe.Input {
 	return gpipe.Input{Examples: examples, Inputs: []graph.Type{ids}, Targets: []graph.Type{ids}}
 }
 
-// random is of the synthetic language, with a number of successors that divides
+// random is a batch of the synthetic language, with a number of successors that divides
 // the vocabulary.
 func (tokens) random(m Model, examples int, seed uint64) (func() (nn.Batch, error), error) {
 	successors := 2
@@ -77,7 +77,7 @@ func (tokens) open(t *Training) (datasets.Source, error) {
 	return s, t.settleVocab(s)
 }
 
-// openTokens opens what has tokens.
+// openTokens opens data with tokens.
 func (t *Training) openTokens(c datasets.Config) (datasets.Source, error) {
 	s, err := openData(t.Data, c)
 	if err != nil {
@@ -111,7 +111,7 @@ func (pairs) input(m Model, examples int) gpipe.Input {
 	}
 }
 
-// random is tokens that are all drawn, none of them padding.
+// random is a batch of random tokens without padding.
 func (pairs) random(m Model, examples int, seed uint64) (func() (nn.Batch, error), error) {
 	if m.Vocab < 1 || m.Seq < 1 {
 		return nil, usage.Errorf("a mini-batch of %d examples of %d tokens out of %d: want 1 or more", examples, m.Seq, m.Vocab)
@@ -133,7 +133,7 @@ func (pairs) random(m Model, examples int, seed uint64) (func() (nn.Batch, error
 	}, nil
 }
 
-// open settles the vocabularies, and the shapes of mini-batches.
+// open sets the vocabularies, and the shapes of mini-batches.
 func (pairs) open(t *Training) (datasets.Source, error) {
 	config := t.Config
 	config.SeqLen, config.Seed = t.Model.Seq, t.Seed

@@ -33,8 +33,8 @@ type Hooks struct {
 	After func(*TrainStep) error
 }
 
-// Open opens what the training learns from and its pipeline, begins with the
-// weights of a file if it is to, and refuses what would only fail later.
+// Open opens the training's data and pipeline, and loads the weights of a file if it is
+// to. It refuses what would only fail later.
 func (t Training) Open(ctx context.Context) (l *Loop, err error) {
 	source, err := t.Source()
 	if err != nil {
@@ -109,7 +109,7 @@ func (l *Loop) Step(ctx context.Context) (*TrainStep, error) {
 	return &TrainStep{Step: l.Trainer.Steps(), Steps: l.Steps, Result: r, Examples: b.Examples()}, nil
 }
 
-// Memory is each device's planned peak and what has been used of it, in bytes.
+// Memory returns each device's planned peak and what has been used of it, in bytes.
 func (l *Loop) Memory() (peak, high []int64) {
 	for k, plan := range l.Trainer.Plans() {
 		_, used := l.Trainer.HighWater(k)
@@ -118,8 +118,8 @@ func (l *Loop) Memory() (peak, high []int64) {
 	return peak, high
 }
 
-// expect estimates how long a training will take from forward passes of its
-// first mini-batch, which change nothing. A backward pass counts as two.
+// expect estimates how long a training will take from forward passes of its first
+// mini-batch, which do not change the weights. A backward pass counts as two.
 func (l *Loop) expect(ctx context.Context) (time.Duration, error) {
 	batch, err := l.batch(0)
 	if err != nil {
@@ -148,7 +148,7 @@ func (l *Loop) expect(ctx context.Context) (time.Duration, error) {
 	return time.Duration(float64(passes) * float64(forward)), nil
 }
 
-// uses are what a pipeline is opened for: its devices' memory is planned for that.
+// uses are what a pipeline is opened for, as its devices' memory depends on it.
 type uses uint8
 
 const (

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,7 +56,7 @@ type Model struct {
 }
 
 // Tying says which vocabulary tables are one: none (also ""), softmax or all, as
-// transformer.ParseTie reads it. A language model has but two, so that softmax
+// transformer.ParseTie reads it. A language model has only two tables, so that softmax
 // and all are the same.
 type Tying string
 
@@ -123,8 +122,8 @@ func (m Model) checkSizes() error {
 	return nil
 }
 
-// flagNames are what flags call those fields of the models' configurations that
-// they do not call alike.
+// flagNames are the flags' names for fields of the models' configurations, where they
+// differ.
 var flagNames = map[string]string{
 	"feed-forward": "ff", "seq-len": "seq", "source-len": "seq", "target-len": "seq", "target-vocab": "vocab",
 	"momentum": "bn-momentum", "aux-scale": "aux", "tie": "tied",
@@ -132,7 +131,7 @@ var flagNames = map[string]string{
 
 var fieldName = regexp.MustCompile(`\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b`)
 
-// inFlags is an error of a model's configuration with flags' names for its fields.
+// inFlags returns an error of a model's configuration with flags' names for its fields.
 func inFlags(err error) error {
 	if err == nil {
 		return nil
@@ -149,7 +148,7 @@ func inFlags(err error) error {
 	}))
 }
 
-// Build makes the model's layers.
+// Build returns the model's layers.
 func (m Model) Build() ([]nn.Layer, error) {
 	if err := m.checkSizes(); err != nil {
 		return nil, err
@@ -161,14 +160,14 @@ func (m Model) Build() ([]nn.Layer, error) {
 	return layers, usage.Mark(inFlags(err))
 }
 
-// Input is what the model takes in mini-batches of the given size. Language
+// Input returns what the model takes in mini-batches of the given size. Language
 // models: token ids, and as targets the next ones; transformer: what
 // datasets.Translation gives, both sides Seq long; the others: images, and as
 // targets their classes.
 func (m Model) Input(examples int) gpipe.Input { return m.network().kind.input(m, examples) }
 
-// Random is a mini-batch to take times with, which do not depend on what is in it.
-// It is made by the function: large images take as long as a step.
+// Random returns a function that makes a mini-batch for timing, which does not depend
+// on its content. It is a function since large images take as long as a step.
 func (m Model) Random(examples int, seed uint64) (func() (nn.Batch, error), error) {
 	if examples < 1 {
 		return nil, usage.Errorf("a mini-batch of %d examples: want 1 or more", examples)
@@ -176,7 +175,7 @@ func (m Model) Random(examples int, seed uint64) (func() (nn.Batch, error), erro
 	return m.network().kind.random(m, examples, seed)
 }
 
-// Loss is the model's loss.
+// Loss returns the model's loss.
 func (m Model) Loss(smoothing float64) (nn.Loss, error) {
 	if !(smoothing >= 0 && smoothing < 1) {
 		return nil, usage.Errorf("label smoothing of %v: want at least 0 and less than 1", smoothing)
@@ -187,12 +186,6 @@ func (m Model) Loss(smoothing float64) (nn.Loss, error) {
 	}
 	return l, nil
 }
-
-// perplexity is that of a mean loss in nats.
-func perplexity(loss float64) float64 { return math.Exp(loss) }
-
-// bits is a loss in nats as bits.
-func bits(nats float64) float64 { return nats / math.Ln2 }
 
 // String names the network and its scale.
 func (m Model) String() string {

@@ -28,7 +28,7 @@ type network struct {
 	name   string
 	kind   kind // what it takes and learns from
 	build  func(Model) ([]nn.Layer, error)
-	flags  string  // the command's that it has and not all have; those of its kind beside
+	flags  string  // the command's that not all networks have, besides its kind's
 	preset *Preset // nil: none
 	hidden bool    // not listed among the names
 }
@@ -44,7 +44,7 @@ var networks = []network{
 	{name: ConvNet, kind: images{}, build: convNet, flags: "layers filters", hidden: true},
 }
 
-// network is the model's row. One that is unknown, which Build refuses, takes tokens.
+// network returns the model's row. An unknown one, which Build refuses, takes tokens.
 func (m Model) network() network {
 	for _, n := range networks {
 		if n.name == m.Name {
@@ -56,7 +56,7 @@ func (m Model) network() network {
 
 func (n network) allFlags() []string { return strings.Fields(n.flags + " " + n.kind.flags()) }
 
-// namesOf lists those of the networks that are listed and of which has holds.
+// namesOf returns the names of the networks that are not hidden and that has accepts.
 func namesOf(has func(network) bool) (names []string) {
 	for _, n := range networks {
 		if !n.hidden && has(n) {
@@ -69,8 +69,8 @@ func namesOf(has func(network) bool) (names []string) {
 // Models lists the names that Model.Name may have.
 func Models() []string { return namesOf(func(network) bool { return true }) }
 
-// ModelsWith lists the networks that a flag of the command is for; none if it is no
-// network's own.
+// ModelsWith lists the networks that a flag of the command is for; none if it is for
+// all.
 func ModelsWith(flag string) []string {
 	return namesOf(func(n network) bool { return slices.Contains(n.allFlags(), flag) })
 }
@@ -86,10 +86,10 @@ func CheckModelName(name string) error {
 	return fmt.Errorf("unknown model %s: want %s", plain.Quoted(name), strings.Join(Models(), ", "))
 }
 
-// Images tells whether the network takes images.
+// Images reports whether the network takes images.
 func (m Model) Images() bool { return m.network().kind == images{} }
 
-// tie is Tied as the transformers have it.
+// tie returns Tied as a transformer.Tie.
 func (m Model) tie() (transformer.Tie, error) {
 	tied, err := ParseTying(string(m.Tied))
 	if err != nil {
@@ -140,7 +140,7 @@ func amoebaNet(m Model) ([]nn.Layer, error) {
 	})
 }
 
-// resNet builds the ResNet of a depth.
+// resNet returns the builder of ResNets of a depth.
 func resNet(depth int) func(Model) ([]nn.Layer, error) {
 	return func(m Model) ([]nn.Layer, error) {
 		switch {

@@ -8,9 +8,9 @@ import (
 	"gpipebench/nn"
 )
 
-// The optimisers by name. Momentum is 0.9 where there is one; Adam's figures
-// are its paper's; AdamW decays weights by 0.01; RMSProp's figures are those of
-// AmoebaNet's training.
+// The optimisers by name. Momentum is 0.9 where there is one; Adam's settings are its
+// paper's; AdamW decays weights by 0.01; RMSProp's settings are those of AmoebaNet's
+// training.
 var optimizers = []struct {
 	name string
 	nn.Optimizer
@@ -32,7 +32,7 @@ func Optimizers() []string {
 	return names
 }
 
-// ParseOptimizer gives the optimiser of a name.
+// ParseOptimizer returns the optimiser of a name.
 func ParseOptimizer(name string) (nn.Optimizer, error) {
 	names := Optimizers()
 	if i := slices.Index(names, name); i >= 0 {

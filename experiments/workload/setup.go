@@ -12,10 +12,10 @@ import (
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/usage"
 	"gpipebench/nn"
+	"gpipebench/nn/graph"
 )
 
-// Setup is how a network is run: everything that must not change a bit of what
-// comes out.
+// Setup is how a network is run: everything that must not change a bit of the result.
 type Setup struct {
 	Partitions    int // K
 	MicroBatches  int // M
@@ -54,8 +54,8 @@ func ParseCost(s string) (Cost, error) {
 	return 0, fmt.Errorf("unknown cost %q: want %s", s, strings.Join(costs[:], ", "))
 }
 
-// Pipeline describes the run of a network with this setup on mini-batches of
-// one kind. It measures the layers if the cost asks for it.
+// Pipeline returns the pipeline of a network with this setup on mini-batches of one
+// kind. It measures the layers if Cost is Time.
 func (s Setup) Pipeline(ctx context.Context, layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeline, error) {
 	p, err := s.Uncut(layers, l, in)
 	if err != nil {
@@ -64,8 +64,8 @@ func (s Setup) Pipeline(ctx context.Context, layers []nn.Layer, l nn.Loss, in gp
 	return p, s.cut(ctx, &p, in, nil)
 }
 
-// cut makes the layers' costs known, if something is to be cut by them. Measured are
-// the layers' times, nil if they are not known yet.
+// cut sets the layers' costs, if something is to be cut by them. Measured are the
+// layers' times, nil if they are not known yet.
 func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measured []float64) (err error) {
 	if s.Balance != nil || s.Partitions == 1 {
 		return nil
@@ -84,7 +84,7 @@ func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measu
 	return err
 }
 
-// Uncut is pipeline without the layers' costs.
+// Uncut is Pipeline without the layers' costs.
 func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeline, error) {
 	p := gpipe.Pipeline{
 		Layers: layers, Loss: l,
@@ -104,7 +104,7 @@ func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeli
 	return p, usage.Mark(p.Validate(in))
 }
 
-// Of is what each layer costs, from the network's description or measured.
+// Of returns what each layer costs, from the network's description or measured.
 func (c Cost) Of(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, d *gpipe.Description) ([]float64, error) {
 	switch c {
 	case Time:
@@ -113,4 +113,15 @@ func (c Cost) Of(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, d *gpipe
 		return d.Memory(), nil
 	}
 	return d.FLOPs(), nil
+}
+
+// ParseDType reads the dtype of a simulation's activations.
+func ParseDType(s string) (graph.DType, error) {
+	switch s {
+	case "bf16":
+		return graph.BF16, nil
+	case "f32":
+		return graph.F32, nil
+	}
+	return 0, fmt.Errorf("unknown dtype %q: want bf16 or f32", s)
 }

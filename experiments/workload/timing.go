@@ -11,10 +11,10 @@ import (
 	"gpipebench/nn"
 )
 
-// Timing opens trainings to time their steps. What takes as long as steps do is
-// made once for all that have it in common: mini-batches, and the times of layers,
-// so that pipelines that differ only in how they are cut are cut by the same
-// figures. The zero value is ready.
+// Timing opens trainings to time their steps. Those that have mini-batches or the times
+// of layers in common share them, as making them takes as long as steps do; so
+// pipelines that differ only in how they are cut are cut by the same times. The zero
+// value is ready.
 type Timing struct {
 	batches map[timingBatchKey]nn.Batch
 	costs   map[layerCostsKey][]float64 // in seconds

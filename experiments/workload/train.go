@@ -35,27 +35,27 @@ type Training struct {
 	ClipNorm       float64
 	L2             float64
 	LabelSmoothing float64
-	// EMA is the decay of an average of the weights, as nn.EMA has it, with
-	// which the network is evaluated; 0: none.
+	// EMA is the decay of an average of the weights (see nn.EMA), with which the
+	// network is evaluated; 0: none.
 	EMA float64
 
 	EvalEvery int // evaluate every so many steps; 0: at the end only, of images after each epoch
 
-	EmptySource bool // a translator is shown no source
+	EmptySource bool // a translator gets no source sentences
 	Beam        int  // of the search for translations; 0 or 1: greedy
 
 	Load, Save string // files of weights to begin with and to end with; "": none
 	SaveEMA    bool   // Save the average instead of the weights that were trained
 	HashAfter  int    // a step to take a hash after; 0: none
 
-	// Announce is told before the first step how long all of them will take,
-	// about. Nil: that is not found out, which takes about half a step.
+	// Announce is called before the first step with the time that all of them will
+	// take, about. Nil: that is not estimated, which takes about half a step.
 	Announce func(steps int, expected time.Duration)
-	// Closing is told what begins after the last step and may take long. Nil:
-	// nobody is told.
+	// Closing is called with what begins after the last step and may take long, if
+	// it is not nil.
 	Closing func(what string)
-	// Notice is told, in a line, what Load's file does not say and is therefore not
-	// checked, and what is taken from it instead of the data. Nil: nobody is told.
+	// Notice, if it is not nil, is called with a line about what Load's file does
+	// not say and is therefore not checked, and what it replaces in the data.
 	Notice func(what string)
 
 	input      gpipe.Input // of a Shaped source: its largest mini-batch
@@ -84,8 +84,7 @@ func (s TrainStep) String() string {
 	return text
 }
 
-// TrainResult is the outcome. The first five keys are the ones that other programs
-// rely on.
+// TrainResult is the outcome. Other programs rely on the first five keys.
 type TrainResult struct {
 	WeightsSHA256     string      `json:"weights_sha256"`
 	Losses            []float64   `json:"losses"` // of the steps: what is trained, smoothing and auxiliary head included
@@ -111,11 +110,11 @@ type TrainResult struct {
 	LastStep *timeline.Timeline `json:"-"`
 }
 
-// Source opens what the training learns from, and settles the model's vocabulary,
-// or its images and classes.
+// Source opens the data of the training, and sets the model's vocabulary, or its images
+// and classes, where the data decide them.
 func (t *Training) Source() (datasets.Source, error) { return t.Model.network().kind.open(t) }
 
-// steps settles the number of steps.
+// steps returns the number of steps, and sets how often to evaluate.
 func (t *Training) steps(s datasets.Source) (int, error) {
 	switch {
 	case t.Beam < 0 || t.Beam > MaxBeam:
@@ -150,16 +149,15 @@ func (t *Training) steps(s datasets.Source) (int, error) {
 	return t.epochSteps * t.Epochs, nil
 }
 
-// The largest numbers of steps and of hypotheses of a search: what takes longer
-// is a mistake.
+// The largest numbers of steps and of hypotheses of a search.
 const (
 	MaxSteps = 1<<31 - 1
 	MaxBeam  = 256
 )
 
-// Run trains, and evaluates at the end. It tells onStep about every step. When all
-// steps are done there is a result even if there is an error: of what comes after
-// them, such as evaluating.
+// Run trains, and evaluates at the end. It calls onStep after every step. When all
+// steps are done it returns a result even with an error, which is then of what comes
+// after them, such as evaluating.
 func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult, error) {
 	if err := files.CheckWritable(t.Save); err != nil {
 		return nil, err
@@ -213,9 +211,8 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 	return r, err
 }
 
-// conclude is what comes after the last step: the outcome, what is saved, and
-// scores. Any of it may fail or be interrupted, so what a training leaves comes
-// first.
+// conclude does what comes after the last step: the outcome, files and scores. Any of
+// it may fail or be interrupted, so the weights come first.
 func (l *Loop) conclude(ctx context.Context, r *TrainResult, clock *stepClock) (err error) {
 	t := l.training
 	r.WeightsSHA256 = l.Trainer.Hash()
@@ -245,8 +242,7 @@ func (l *Loop) conclude(ctx context.Context, r *TrainResult, clock *stepClock) (
 	return err
 }
 
-// pipeline builds the model and describes its pipeline, not yet cut, and what it
-// takes.
+// pipeline builds the model and returns its pipeline, not yet cut, and its input.
 func (t *Training) pipeline() (p gpipe.Pipeline, in gpipe.Input, err error) {
 	layers, err := t.Model.Build()
 	if err != nil {
@@ -273,4 +269,39 @@ func (t *Training) pipeline() (p gpipe.Pipeline, in gpipe.Input, err error) {
 	p.Seed, p.Optimizer, p.LR, p.ClipNorm, p.L2 = t.Seed, optimizer, rate, t.ClipNorm, t.L2
 	p.EMA = nn.EMA{Decay: t.EMA}
 	return p, in, usage.Mark(p.Validate(in))
+}
+
+// Check reports why a training cannot begin, as far as shapes and settings show: not
+// whether its memory suffices. Models in known are not traced again.
+func (t Training) Check(known map[Model]int) error {
+	switch {
+	case t.Data != "":
+		if pairs := &t.Config.Multilingual.Pairs; *pairs > 1000 { // which are made at once
+			if err := (datasets.Config{Multilingual: t.Config.Multilingual}).Validate(); err != nil {
+				return err
+			}
+			*pairs = 1000
+		}
+		s, err := t.Source()
+		if err != nil {
+			return err
+		}
+		if _, err := t.steps(s); err != nil {
+			return err
+		}
+	default:
+		if _, err := t.Model.Random(t.Batch, t.Seed); err != nil {
+			return err
+		}
+	}
+	p, in, err := t.pipeline()
+	if err != nil {
+		return err
+	}
+	if _, ok := known[t.Model]; !ok {
+		if _, err = p.Describe(in); err == nil {
+			known[t.Model] = len(p.Layers)
+		}
+	}
+	return err
 }

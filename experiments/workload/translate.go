@@ -48,7 +48,7 @@ func baselines(s *datasets.Translation) []Baseline {
 	return out
 }
 
-// blind is a batch of pairs without its sources, if that is what is trained.
+// blind returns a batch of pairs without its sources, if the training is blind.
 func (t *Training) blind(b nn.Batch) nn.Batch {
 	if t.EmptySource {
 		b.Inputs = slices.Clone(b.Inputs)
@@ -57,7 +57,7 @@ func (t *Training) blind(b nn.Batch) nn.Batch {
 	return b
 }
 
-// evaluatePairs is evaluate, language by language.
+// evaluatePairs is evaluate by language.
 func (t *Training) evaluatePairs(ctx context.Context, trainer *gpipe.Trainer, s *datasets.Translation) (*Evaluation, error) {
 	var sum tally
 	var languages []LanguageScore
@@ -86,7 +86,7 @@ func (t *Training) evaluatePairs(ctx context.Context, trainer *gpipe.Trainer, s 
 	return e, nil
 }
 
-// heldOut is a language's held-out pairs in mini-batches of like length.
+// heldOut returns a language's held-out pairs in mini-batches of similar length.
 func (t *Training) heldOut(s *datasets.Translation, language int) [][]datasets.Pair {
 	pairs := s.Pairs(language, datasets.HeldOut)
 	var batches [][]datasets.Pair

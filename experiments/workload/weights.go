@@ -14,8 +14,8 @@ import (
 	"gpipebench/nn/safetensors"
 )
 
-// The metadata of a weights file beside those of gpipe.Trainer.Save: which network
-// its weights are of, and what the numbers that go in and come out stand for.
+// The metadata of a weights file besides those of gpipe.Trainer.Save: which network its
+// weights are of, and the meaning of its inputs and outputs.
 const (
 	modelKey  = "model"             // a Model
 	SourceKey = "source_vocabulary" // a datasets.VocabularyDescription, of a translator
@@ -24,8 +24,8 @@ const (
 	PixelKey  = "pixels"            // a datasets.PixelScale, of images
 )
 
-// meaning is what a source's numbers stand for, by key; a source whose numbers
-// stand for themselves, such as bytes, has none.
+// meaning returns what a source's numbers stand for, by key; nil if they stand for
+// themselves, as bytes do.
 func meaning(s datasets.Source) map[string]any {
 	switch s := s.(type) {
 	case *datasets.Translation:
@@ -55,10 +55,10 @@ func (t *Training) save(l *Loop) error {
 	return write()
 }
 
-// load begins with the weights of a file, if there is one. A file that says that
-// its weights are of a network that computes something else, although every shape
-// may be the same, or of other vocabularies or classes, is refused. Pixels are
-// scaled as the file says. What a file does not say, Notice is told.
+// load loads the weights of a file, if there is one. It refuses a file that says that
+// its weights are of a network that computes something else, although every shape may
+// be the same, or of other vocabularies or classes. Pixels are scaled as the file says.
+// Notice gets what a file does not say.
 func (t *Training) load(l *Loop) error {
 	if t.Load == "" {
 		return nil
@@ -85,14 +85,14 @@ func (t *Training) load(l *Loop) error {
 	return l.Trainer.Load(t.Load)
 }
 
-// checkNetwork refuses the weights of a network that computes something else, by
-// the settings that make it so. It tells whether the metadata says of which network
-// they are. Those of older versions have its settings alone.
+// checkNetwork refuses the weights of a network that computes something else, and names
+// the settings that make it so. It returns whether the metadata says which network they
+// are of. Metadata of older versions have its settings alone.
 func (t *Training) checkNetwork(metadata map[string]string) (says bool, err error) {
 	var from Model
 	function, says := metadata[gpipe.FunctionKey]
 	if json.Unmarshal([]byte(metadata[modelKey]), &from) != nil || from == (Model{}) {
-		return says, nil // somebody else's; Trainer.Load looks at the function
+		return says, nil // another program's; Trainer.Load compares the function
 	}
 	ours, err := t.Model.Fingerprint()
 	if err != nil {
@@ -112,7 +112,8 @@ func (t *Training) checkNetwork(metadata map[string]string) (says bool, err erro
 	return true, nil
 }
 
-// Fingerprint tells the networks of models apart: see gpipe.Pipeline.Fingerprint.
+// Fingerprint is the same for networks that compute the same: see
+// gpipe.Pipeline.Fingerprint.
 func (m Model) Fingerprint() (string, error) {
 	layers, err := m.Build()
 	if err != nil {
@@ -121,8 +122,8 @@ func (m Model) Fingerprint() (string, error) {
 	return gpipe.Pipeline{Layers: layers}.Fingerprint(m.Input(1))
 }
 
-// othersThan lists the settings of another model that each alone would make this
-// one, whose fingerprint is given, compute something else.
+// othersThan returns the settings of another model each of which would make this one,
+// whose fingerprint is given, compute something else.
 func (m Model) othersThan(from Model, fingerprint string) (others []string) {
 	theirs, ours := reflect.ValueOf(from), reflect.ValueOf(m)
 	for i := range ours.NumField() {
@@ -147,8 +148,8 @@ func (m Model) othersThan(from Model, fingerprint string) (others []string) {
 	return others
 }
 
-// checkMeaning refuses other vocabularies and classes than the source's, and
-// scales its pixels. It lists what the metadata does not say.
+// checkMeaning refuses other vocabularies and classes than the source's, and scales its
+// pixels. It returns what the metadata does not say.
 func (t *Training) checkMeaning(s datasets.Source, metadata map[string]string) (unsaid []string, err error) {
 	ours := meaning(s)
 	for _, key := range slices.Sorted(maps.Keys(ours)) {
@@ -179,7 +180,7 @@ func (t *Training) checkMeaning(s datasets.Source, metadata map[string]string) (
 	return unsaid, nil
 }
 
-// named is a key of metadata in a message.
+// named returns a key of metadata as it stands in a message.
 func named(key string) string { return strings.ReplaceAll(key, "_", " ") }
 
 // sameNames refuses names that are not ours, in our order.
@@ -195,7 +196,7 @@ func sameNames(theirs, ours []string) error {
 	return nil
 }
 
-// rescale scales pixels as they were when the weights were trained.
+// rescale scales the source's pixels as in the training of the weights.
 func (t *Training) rescale(s *datasets.ImageSet, to datasets.PixelScale) error {
 	from := s.Scale()
 	if to.Equal(from) {
