@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/display"
 	"gpipebench/internal/files"
 	"gpipebench/internal/floatjson"
@@ -39,6 +40,14 @@ func (o *output) printf(format string, args ...any) error {
 
 // json prints a value as one JSON document.
 func (o *output) json(v any) error { return floatjson.Write(o.out, v) }
+
+// writeTimeline writes a step's timeline to a file, if there is a name for one.
+func writeTimeline(name string, tl *timeline.Timeline) error {
+	if name == "" {
+		return nil
+	}
+	return files.Write(name, func(w io.Writer) error { return timeline.Write(w, name, tl) })
+}
 
 // checkOutputs fails early if a file that flags name could not be written at the
 // end, or if two flags name the same file. Outputs are flags and the files that they

@@ -35,10 +35,8 @@ Nothing is computed.`,
 			if err != nil {
 				return err
 			}
-			if trace != "" {
-				if err := writeTimeline(trace, r.Timeline); err != nil {
-					return err
-				}
+			if err := writeTimeline(trace, r.Timeline); err != nil {
+				return err
 			}
 			if memory != "" {
 				if err := simulation.WriteMemory(memory, r); err != nil {

@@ -114,18 +114,10 @@ func lastStep(o *output, t *timeline.Timeline, trace string, draw bool) error {
 	if t == nil && (draw || trace != "") {
 		return errors.New("no step, and so no timeline")
 	}
-	if trace != "" {
-		if err := writeTimeline(trace, t); err != nil {
-			return err
-		}
-	}
-	if !draw {
-		return nil
-	}
-	if err := o.printf("\nthe last step:\n"); err != nil {
+	if err := writeTimeline(trace, t); err != nil || !draw {
 		return err
 	}
-	return timeline.WriteText(o.out, t, o.width)
+	return cmp.Or(o.printf("\nthe last step:\n"), timeline.WriteText(o.out, t, o.width))
 }
 
 func printTraining(o *output, r *workload.TrainResult) error {

@@ -4,10 +4,9 @@ import (
 	"context"
 	"runtime/debug"
 
-	"gpipebench"
-
 	"github.com/spf13/cobra"
 
+	"gpipebench"
 	"gpipebench/experiments/machine"
 )
 

@@ -15,7 +15,7 @@ import (
 	"gpipebench/nn"
 )
 
-// Memory is the machine's memory, or a terabyte if nobody knows.
+// Memory returns the machine's memory in bytes, a terabyte if unknown.
 func Memory() int64 {
 	if ram, _ := gpipe.MachineMemory(); ram > 0 {
 		return ram
@@ -23,7 +23,7 @@ func Memory() int64 {
 	return 1 << 40
 }
 
-// Machine is what times depend on beside the program.
+// Machine is what times depend on, besides the program.
 type Machine struct {
 	Kernels    string `json:"kernel_profile"`
 	CPU        string `json:"cpu"`
@@ -34,30 +34,29 @@ type Machine struct {
 	Go         string `json:"go"`
 }
 
-// Key is the machine in few letters.
+// Key returns the machine in 16 letters.
 func (m Machine) Key() string {
 	return Digest(m.Kernels, m.CPU, strconv.Itoa(m.Cores), strconv.Itoa(m.GOMAXPROCS), m.OS, m.Arch, m.Go)
 }
 
-// String is the machine in words.
+// String returns the machine in words.
 func (m Machine) String() string {
 	return m.CPU + ", " + strconv.Itoa(m.Cores) + " cores, " + m.OS + "/" + m.Arch + ", " + m.Go + ", " + m.Kernels + " kernels"
 }
 
-// This is the one that this process runs on.
+// This returns the machine that this process runs on.
 func This() Machine {
 	return Machine{
-		Kernels: KernelProfile(), CPU: CpuModel(), Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
+		Kernels: nn.KernelProfile(), CPU: CPUModel(), Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(),
 	}
 }
 
-func KernelProfile() string { return nn.KernelProfile() }
-
 // procKind is what is read of the kernel's files.
 var procKind = files.Kind{What: "a file of the kernel", Bytes: 16 << 20}
 
-func CpuModel() string {
+// CPUModel returns the processor's name.
+func CPUModel() string {
 	info, err := files.Read("/proc/cpuinfo", procKind)
 	if err == nil {
 		for line := range strings.Lines(string(info)) {
@@ -74,7 +73,7 @@ func CpuModel() string {
 	return "unknown " + runtime.GOARCH
 }
 
-// Digest is a short hash of some texts.
+// Digest returns a hash of texts in 16 letters.
 func Digest(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {

@@ -9,11 +9,20 @@ import (
 	"gpipebench/experiments/machine"
 )
 
+// Key says which samples may be compared: those of one spec, one profile and one
+// machine. The engine that measured them is in their sessions' provenance.
+type Key struct {
+	Experiment string `json:"experiment"`
+	Profile    string `json:"profile"`
+	Spec       string `json:"spec"` // hash of the spec's text
+	Machine    string `json:"machine"`
+}
+
 // Provenance says where numbers come from: what was run, on what, when.
 type Provenance struct {
 	Time    string            `json:"time"` // RFC 3339, UTC
 	Commit  string            `json:"commit,omitempty"`
-	Dirty   bool              `json:"dirty"`            // the checkout had changes beside the commit
+	Dirty   bool              `json:"dirty"`            // the checkout differed from the commit
 	Engine  string            `json:"engine,omitempty"` // gpipebench.Engine; "" of records of earlier versions
 	Go      string            `json:"go"`
 	Modules map[string]string `json:"modules"`
@@ -30,7 +39,7 @@ type Process struct {
 	Round *int `json:"round,omitempty"`
 }
 
-// provenance describes this process, now.
+// provenance returns this process's, now.
 func provenance() Provenance {
 	p := Provenance{
 		Time: time.Now().UTC().Format(time.RFC3339), Go: runtime.Version(), Engine: gpipebench.Engine(),

@@ -139,7 +139,7 @@ func (k *calibrator) Turn(ctx context.Context, timed bool) error {
 // Host is this machine's core, by rates and overheads of its operations.
 func (k *calibrator) Host() (*accelerator.Accelerator, error) {
 	a := &accelerator.Accelerator{
-		Name: k.Name, Description: fmt.Sprintf("%d threads of %s, %s kernels", max(k.Threads, 1), machine.CpuModel(), machine.KernelProfile()),
+		Name: k.Name, Description: fmt.Sprintf("%d threads of %s, %s kernels", max(k.Threads, 1), machine.CPUModel(), nn.KernelProfile()),
 		Memory: machine.Memory(), Bandwidth: vectorBandwidth(), Lanes: vectorLanes(), Tiled: true, Packing: true,
 		Sources: map[string]string{
 			"flops": "the fastest of ops", "bandwidth": "measured: a sum of two vectors of 64 MiB", "memory": "the machine's", "lanes": "the kernels' vectors of float32",
@@ -234,7 +234,7 @@ func (o *Probe) Unwatched(ctx context.Context, timed bool) error {
 
 // vectorLanes is how many float32 a vector of the kernels holds.
 func vectorLanes() int {
-	switch machine.KernelProfile() {
+	switch nn.KernelProfile() {
 	case "avx512":
 		return 16
 	case "avx2":

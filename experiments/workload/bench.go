@@ -8,6 +8,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/internal/stats"
 	"gpipebench/internal/usage"
+	"gpipebench/nn"
 )
 
 // Benching times training steps: SGD with momentum 0.9, no dropout, all steps on
@@ -63,7 +64,7 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 		return nil, err
 	}
 	defer l.Close()
-	r := &Bench{Discarded: b.WarmUp, Device: b.Setup.Device.String(), Threads: max(b.Setup.Threads, 1), KernelProfile: machine.KernelProfile()}
+	r := &Bench{Discarded: b.WarmUp, Device: b.Setup.Device.String(), Threads: max(b.Setup.Threads, 1), KernelProfile: nn.KernelProfile()}
 	r.Partition, r.Note = l.Trainer.Sizes()
 	clock := stepClock{sizes: gpipe.MicroBatchSizes(b.Batch, b.Setup.MicroBatches)}
 	err = l.Run(ctx, Hooks{After: func(step *TrainStep) error {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/machine"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/files"
@@ -175,7 +174,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 		t.Announce(l.Steps, expected)
 	}
 	p := l.Pipeline
-	r := &TrainResult{Losses: []float64{}, Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: machine.KernelProfile()}
+	r := &TrainResult{Losses: []float64{}, Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: nn.KernelProfile()}
 	r.Partition, r.Note = l.Trainer.Sizes()
 	r.InitialSHA256 = l.Trainer.Hash()
 	clock := stepClock{sizes: gpipe.MicroBatchSizes(t.Batch, t.Setup.MicroBatches)}

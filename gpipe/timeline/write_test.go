@@ -1,0 +1,22 @@
+package timeline_test
+
+import (
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/timeline"
+)
+
+// The ending of a file's name decides the format.
+func TestWrite(t *testing.T) {
+	tl := &timeline.Timeline{Devices: 2, Events: []timeline.Event{{End: 1}, {At: place.Stage(1), Micro: 3, Start: 1, End: 2}}}
+	for name, want := range map[string]string{
+		"a.json": `"traceEvents":[`, "a": `"traceEvents":[`, "a.svg": "K = 2, M = 4</text>", "a.SVG": "<svg", "a.txt": "0 |F0",
+	} {
+		var text strings.Builder
+		if err := timeline.Write(&text, name, tl); err != nil || !strings.Contains(text.String(), want) {
+			t.Errorf("%s: %v, no %s in\n%s", name, err, want, &text)
+		}
+	}
+}
