@@ -22,7 +22,7 @@ import (
 
 // inProcesses measures what the log lacks of all rounds, each in a process of
 // its own.
-func (r Reproducing) inProcesses(ctx context.Context, e rounds.Timed, spec []suite.SpecFile, log *records.Log, p progress.Progress) error {
+func (r Reproducing) inProcesses(ctx context.Context, e rounds.Experiment, spec []suite.SpecFile, log *records.Log, p progress.Progress) error {
 	timed, err := e.Repeated(log.Key.Profile)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func RunRound(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	t, ok := e.(rounds.Timed)
+	t, ok := e.(rounds.Experiment)
 	if !ok {
 		return usage.Errorf("%s is not measured in rounds", e.ID())
 	}

@@ -152,7 +152,7 @@ func (r Reproducing) one(ctx context.Context, e suite.Experiment, spec []suite.S
 	}
 	before := len(log.Names)
 	start := time.Now()
-	if t, ok := e.(rounds.Timed); ok && r.Executable != "" {
+	if t, ok := e.(rounds.Experiment); ok && r.Executable != "" {
 		if err := r.inProcesses(ctx, t, spec, log, p); err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/simulation"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
@@ -281,7 +282,7 @@ func init() {
 			if err != nil {
 				return nil, err
 			}
-			return workload.EvenStep(workload.Setup{Partitions: int(ns[0]), MicroBatches: int(ns[1]), Schedule: schedule.GPipe, Checkpoint: schedule.Always})
+			return rounds.EvenStep(workload.Setup{Partitions: int(ns[0]), MicroBatches: int(ns[1]), Schedule: schedule.GPipe, Checkpoint: schedule.Always})
 		},
 		"activations": func(e *evaluator, args []any) (any, error) {
 			m, err := modelOf(args)

@@ -1,5 +1,5 @@
-// Package paperscale models the paper's own networks on its accelerators, under the
-// conventions that it does not state.
+// Package paperscale models the cells of a table with the paper's own networks on its
+// accelerators, under the conventions that the paper leaves open.
 package paperscale
 
 import (
@@ -19,11 +19,8 @@ import (
 	"gpipebench/gpipe/timeline"
 )
 
-// Cells of a table at the paper's own scale, on modelled accelerators, under
-// conventions that the paper leaves open.
-
-// ConventionsSpec lists, for each thing that is open, what it may be. The first
-// of each is the default.
+// ConventionsSpec lists, for each convention, what it may be. The first of each is
+// the default.
 type ConventionsSpec struct {
 	Cuts      []CutSpec `yaml:"cuts"`
 	Splits    []string  `yaml:"splits" want:"split"`        // coarse, fine
@@ -40,6 +37,12 @@ type CutSpec struct {
 
 func (c CutSpec) String() string { return c.Partitioner + " over " + c.Cost }
 
+// Setup is a setup with this rule.
+func (c CutSpec) Setup(s workload.Setup) workload.Setup {
+	s.Partitioner, s.Cost = suite.Named(partition.Parse, c.Partitioner), suite.Named(workload.ParseCost, c.Cost)
+	return s
+}
+
 // Network is a network as the paper has it, and what the paper reports.
 type Network struct {
 	ID          string           `yaml:"id" want:"id,key"`
@@ -49,7 +52,7 @@ type Network struct {
 	DType       string           `yaml:"dtype" want:"dtype"`
 	Optimizer   string           `yaml:"optimizer" want:"optimizer"`
 	Batch       int              `yaml:"batch"`
-	Splits      []string         `yaml:"splits" want:"split"`   // of the conventions', those that it has
+	Splits      []string         `yaml:"splits" want:"split"`   // those of the conventions' that it has
 	Reach       float64          `yaml:"reach" want:">0..1000"` // of the mean absolute error at the largest M, percent
 	Paper       suite.PaperCells `yaml:"paper"`
 
@@ -63,6 +66,7 @@ type Scale struct {
 	Networks    []*Network      `yaml:"networks"`
 }
 
+// Check refuses values that do not go together.
 func (s *Scale) Check() *suite.Problem {
 	c := s.Conventions
 	for i, n := range s.Networks {
@@ -99,6 +103,15 @@ type Convention struct {
 func (c Convention) String() string {
 	split := map[string]string{"coarse": "whole layers", "fine": "halves of layers"}[c.Split]
 	return fmt.Sprintf("%v, %s, %s recomputation, %s batch", c.Cut, split, c.Recompute, c.Batch)
+}
+
+// freeLinks is early recomputation and links that take no time.
+const freeLinks = "free"
+
+// Free is the convention with links that take no time, and early recomputation.
+func (c Convention) Free() Convention {
+	c.Recompute = freeLinks
+	return c
 }
 
 // ConventionsOf are all combinations that a network has, the default first.
@@ -138,89 +151,95 @@ type Sample struct {
 	Fixed  Step `json:"fixed"`
 }
 
-func SampleName(n *Network, split string, cut CutSpec, c suite.Cell) string {
-	return fmt.Sprintf("scale/%s/%s/%s/%s/K=%d/M=%d", n.ID, split, cut.Partitioner, cut.Cost, c.K, c.M)
+// Point is what a sample is of.
+type Point struct {
+	Network *Network
+	Split   string
+	Cell    suite.Cell
+	Cut     CutSpec
 }
 
-// Measure adds the samples that the log lacks.
-func (s *Scale) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	type todo struct {
-		n     *Network
-		split string
-		cut   CutSpec
-		c     suite.Cell
-	}
-	var list []todo
+// String names the sample.
+func (p Point) String() string {
+	return fmt.Sprintf("scale/%s/%s/%s/%s/K=%d/M=%d", p.Network.ID, p.Split, p.Cut.Partitioner, p.Cut.Cost, p.Cell.K, p.Cell.M)
+}
+
+// Points are what all samples are of.
+func (s *Scale) Points() (all []Point) {
 	for _, n := range s.Networks {
 		for _, split := range n.Splits {
 			for _, c := range s.Cells() {
 				for _, cut := range s.Conventions.Cuts {
-					if !log.Has(SampleName(n, split, cut, c)) {
-						list = append(list, todo{n, split, cut, c})
-					}
+					all = append(all, Point{n, split, c, cut})
 				}
 			}
 		}
 	}
+	return all
+}
+
+// Measure adds the samples that the log lacks.
+func (s *Scale) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	list := slices.DeleteFunc(s.Points(), func(p Point) bool { return log.Has(p.String()) })
 	if len(list) == 0 {
 		return nil
 	}
 	p.Begin(fmt.Sprintf("%d modelled cells", len(list)), len(list))
+	defer p.End()
 	models := map[string]*Modeller{}
-	for _, t := range list {
-		key := t.n.ID + "/" + t.split
+	for _, of := range list {
+		n, key := of.Network, of.Network.ID+"/"+of.Split
 		if models[key] == nil {
-			m, err := NewModeller(t.n, t.split == "fine")
+			m, err := NewModeller(n, of.Split == "fine")
 			if err != nil {
-				return fmt.Errorf("%s: %w", t.n.Name, err)
+				return fmt.Errorf("%s: %w", n.Name, err)
 			}
 			models[key] = m
 		}
-		sample, err := models[key].cell(ctx, t.cut, t.c, t.n.Batch, s.Conventions.Most)
+		sample, err := models[key].cell(ctx, of.Cut, of.Cell, n.Batch, s.Conventions.Most)
 		if err != nil {
-			return fmt.Errorf("%s: %w", SampleName(t.n, t.split, t.cut, t.c), err)
+			return fmt.Errorf("%s: %w", of, err)
 		}
-		if err := log.Add(SampleName(t.n, t.split, t.cut, t.c), 0, sample); err != nil {
+		if err := log.Add(of.String(), 0, sample); err != nil {
 			return err
 		}
-		p.Advance(SampleName(t.n, t.split, t.cut, t.c))
+		p.Advance(of.String())
 	}
-	p.End()
 	return nil
 }
 
-// Step reads what a convention makes of a cell, and its seconds.
-func (s *Scale) Step(log *records.Log, n *Network, v Convention, c suite.Cell) (*Step, float64, error) {
-	var sample Sample
-	if err := log.Get(SampleName(n, v.Split, v.Cut, c), &sample); err != nil {
-		return nil, 0, err
+// Modelled is a Scale with its samples.
+type Modelled struct {
+	*Scale
+	samples map[Point]*Sample
+}
+
+// Read reads all samples.
+func (s *Scale) Read(log *records.Log) (*Modelled, error) {
+	m := &Modelled{s, map[Point]*Sample{}}
+	for _, p := range s.Points() {
+		m.samples[p] = &Sample{}
+		if err := log.Get(p.String(), m.samples[p]); err != nil {
+			return nil, err
+		}
 	}
+	return m, nil
+}
+
+// Step is what a convention makes of a cell, and its seconds.
+func (m *Modelled) Step(n *Network, v Convention, c suite.Cell) (*Step, float64) {
+	sample := m.samples[Point{n, v.Split, c, v.Cut}]
 	step := map[string]*Step{"filled": &sample.Filled, "shrunk": &sample.Shrunk, "fixed": &sample.Fixed}[v.Batch]
-	if v.Recompute == "late" {
-		return step, step.Late, nil
-	}
-	return step, step.Early, nil
+	return step, map[string]float64{"early": step.Early, "late": step.Late, freeLinks: step.Free}[v.Recompute]
 }
 
 // Throughput is a cell's, relative to the base's under the same convention.
-// Free: with links that take no time, early recomputation.
-func (s *Scale) Throughput(log *records.Log, n *Network, v Convention, c suite.Cell, free bool) (float64, error) {
-	rate := func(c suite.Cell) (float64, error) {
-		step, seconds, err := s.Step(log, n, v, c)
-		if err != nil {
-			return 0, err
-		}
-		if free {
-			seconds = step.Free
-		}
-		return float64(step.Micro*c.M) / seconds, nil
+func (m *Modelled) Throughput(n *Network, v Convention, c suite.Cell) float64 {
+	rate := func(c suite.Cell) float64 {
+		step, seconds := m.Step(n, v, c)
+		return float64(step.Micro*c.M) / seconds
 	}
-	base, err := rate(s.Base)
-	if err != nil {
-		return 0, err
-	}
-	r, err := rate(c)
-	return r / base, err
+	return rate(c) / rate(m.Base)
 }
 
 // Modeller simulates one network on its accelerators. It remembers what it has
@@ -235,16 +254,13 @@ type Modeller struct {
 }
 
 func NewModeller(n *Network, fine bool) (*Modeller, error) {
-	dtype, err := workload.ParseDType(n.DType)
-	if err != nil {
-		return nil, err
-	}
 	m := &Modeller{
-		sim:    simulation.Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, DType: dtype},
+		sim:    simulation.Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, DType: suite.Named(workload.ParseDType, n.DType)},
 		change: n.Change,
 		times:  map[int][]gpipe.LayerEstimate{}, Steps: map[string]*Step{}, Fill: map[string]float64{},
 	}
 	m.sim.Model.Fine = fine
+	var err error
 	m.Flops, err = workload.FlopsOf(m.sim.Model)
 	return m, err
 }
@@ -297,26 +313,20 @@ func (m *Modeller) Layers(ctx context.Context, micro int) ([]gpipe.LayerEstimate
 	return m.times[micro], nil
 }
 
-// Cut cuts the network.
+// Cut is the sizes of so many stages of the network, cut by a rule.
 func (m *Modeller) Cut(ctx context.Context, how CutSpec, stages, micro int) ([]int, error) {
-	rule, err := partition.Parse(how.Partitioner)
+	s := how.Setup(workload.Setup{})
+	costs, err := m.Costs(ctx, s.Cost, micro)
 	if err != nil {
 		return nil, err
 	}
-	cost, err := workload.ParseCost(how.Cost)
-	if err != nil {
-		return nil, err
-	}
-	costs, err := m.Costs(ctx, cost, micro)
-	if err != nil {
-		return nil, err
-	}
-	r, err := partition.Split(rule, costs, stages)
+	r, err := partition.Split(s.Partitioner, costs, stages)
 	return r.Sizes, err
 }
 
 // cell simulates a cell with the fixed mini-batch, with that made smaller where
-// it does not fit, and with one that fills memory. All are cut alike, by what layers cost at the fixed mini-batch.
+// it does not fit, and with one that fills memory. All are cut alike, by what layers
+// cost at the fixed mini-batch.
 func (m *Modeller) cell(ctx context.Context, how CutSpec, c suite.Cell, batch, most int) (*Sample, error) {
 	sizes, err := m.Cut(ctx, how, c.K, batch/c.M)
 	if err != nil {
@@ -337,8 +347,8 @@ func (m *Modeller) cell(ctx context.Context, how CutSpec, c suite.Cell, batch, m
 	return &Sample{*filled, *shrunk, *fixed}, nil
 }
 
-// RoundSizes are 1, 2, 3, 4, 6, 8, 12, ..., up to most: powers of two, and what
-// is half-way between them.
+// RoundSizes are 1, 2, 3, 4, 6, 8, 12, ..., up to most: powers of two, and the
+// numbers half-way between them.
 func RoundSizes(most int) (sizes []int) {
 	for n := 1; n <= most; n *= 2 {
 		sizes = append(sizes, n)
@@ -363,23 +373,25 @@ func (m *Modeller) Filled(ctx context.Context, sizes []int, count, known, most i
 	if err != nil {
 		return nil, err
 	}
-	if at.Fits {
-		for i+1 < len(round) {
-			next, err := m.Step(ctx, sizes, round[i+1], count)
-			if err != nil || !next.Fits {
-				return at, err
-			}
-			at, i = next, i+1
+	up := at.Fits
+	for {
+		if i++; !up {
+			i -= 2
 		}
-		return at, nil
-	}
-	for i > 0 && !at.Fits {
-		i--
-		if at, err = m.Step(ctx, sizes, round[i], count); err != nil {
+		if i < 0 || i >= len(round) {
+			return at, nil
+		}
+		next, err := m.Step(ctx, sizes, round[i], count)
+		switch {
+		case err != nil:
 			return nil, err
+		case up && !next.Fits:
+			return at, nil
+		case !up && next.Fits:
+			return next, nil
 		}
+		at = next
 	}
-	return at, nil
 }
 
 func (m *Modeller) Key(sizes []int, micro, count int) string { return fmt.Sprint(sizes, micro, count) }
@@ -418,6 +430,7 @@ func (m *Modeller) Step(ctx context.Context, sizes []int, micro, count int) (*St
 	return s, nil
 }
 
+// Planned are the networks in their splits, on as many devices as any cell has.
 func (s *Scale) Planned() (list []suite.PlannedRun) {
 	for i, n := range s.Networks {
 		for _, split := range n.Splits {

@@ -113,10 +113,11 @@ func TestPaperScaleMeasures(t *testing.T) {
 		t.Errorf("%d samples, want %d", len(log.Names), want)
 	}
 	late := paperscale.Convention{Cut: s.Conventions.Cuts[1], Split: "fine", Recompute: "late", Batch: "fixed"}
-	step, seconds, err := s.Step(log, n, late, suite.Cell{K: 3, M: 4})
+	m, err := s.Read(log)
 	if err != nil {
 		t.Fatal(err)
 	}
+	step, seconds := m.Step(n, late, suite.Cell{K: 3, M: 4})
 	sim := simulation.Simulating{Model: paperscaletest.SmallLM, Setup: workload.Setup{Partitions: 3, MicroBatches: 4, Cost: workload.Time, LateRecompute: true}, Accelerator: n.Accelerator, Batch: 16, Optimizer: "adam"}
 	sim.Model.Fine = true
 	sim.DType, _ = workload.ParseDType("f32")
@@ -129,11 +130,8 @@ func TestPaperScaleMeasures(t *testing.T) {
 	}
 	for _, c := range s.Cells() {
 		for _, v := range s.ConventionsOf(n) {
-			fixed, _, err := s.Step(log, n, paperscale.Convention{Cut: v.Cut, Split: v.Split, Recompute: v.Recompute, Batch: "fixed"}, c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, _, _ := s.Step(log, n, v, c)
+			fixed, _ := m.Step(n, paperscale.Convention{Cut: v.Cut, Split: v.Split, Recompute: v.Recompute, Batch: "fixed"}, c)
+			got, _ := m.Step(n, v, c)
 			if want := map[bool]int{true: fixed.Micro}[fixed.Fits]; v.Batch == "shrunk" && want > 0 && got.Micro != want {
 				t.Errorf("K = %d, M = %d: shrunk to %d, though %d fit", c.K, c.M, got.Micro, want)
 			}
@@ -163,11 +161,12 @@ func TestPaperScaleErrors(t *testing.T) {
 		}
 		return rate
 	})
-	standard := s.ConventionsOf(n)[0]
-	e, err := s.Errors(log, n, standard)
+	m, err := s.Read(log)
 	if err != nil {
 		t.Fatal(err)
 	}
+	standard := s.ConventionsOf(n)[0]
+	e := m.Errors(n, standard)
 	near := func(got, want float64) bool { return math.Abs(got-want) < 1e-12 }
 	if last, all := (1./3+1./4)/2, (1./2+1./3+1./4)/3; !near(e.Last, last) || !near(e.All, all) || !math.IsNaN(e.TorchLast) {
 		t.Errorf("%+v; want %v at the largest M, %v in all, and nothing of torchgpipe", e, last, all)
@@ -178,23 +177,17 @@ func TestPaperScaleErrors(t *testing.T) {
 	n.Paper[3].Torchgpipe = suite.Verbatim{Text: "6", Value: 6}
 	fixed := standard
 	fixed.Batch = "fixed"
-	if e, err = s.Errors(log, n, fixed); err != nil || !near(e.Last, (1./3+0)/2) || !near(e.TorchAll, 1./3) || !near(e.TorchLast, 1./3) {
-		t.Errorf("%+v, %v", e, err)
+	if e = m.Errors(n, fixed); !near(e.Last, (1./3+0)/2) || !near(e.TorchAll, 1./3) || !near(e.TorchLast, 1./3) {
+		t.Errorf("%+v", e)
 	}
-	table, err := paperscale.ErrorTable(log, "errors", []paperscale.Goal{{Name: "it", Of: s, Networks: s.Networks, Percent: 20}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := paperscale.ErrorTable("errors", []paperscale.Goal{{Name: "it", Of: m, Networks: s.Networks, Percent: 20}})
 	if row := table.Printed()[0]; !strings.Contains(row[0], "(default)") || row[1] != "29.2%" || row[2] != "0 of 1" {
 		t.Errorf("default: %q", row)
 	}
 	if row := table.Printed()[2]; row[1] != "16.7%" || row[2] != "1 of 1" {
 		t.Errorf("%q", row)
 	}
-	cells, conventions, err := s.Tables(log, "t", "Table", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cells, conventions := m.Tables("t", "Table", nil)
 	if got := strings.Join(cells[0].Printed()[3][:7], " "); got != "3 4 4 3.00 -25% 3.00 6.00" {
 		t.Errorf("cell: %s", got)
 	}

@@ -22,22 +22,22 @@ import (
 	"gpipebench/internal/units"
 )
 
-// Repeated is a measurement of time that is repeated in rounds. A round has the
-// same samples as every other, so that what is compared is compared within it,
-// and, where a program is known that can be started for it, a process of its
-// own: what one process happens to have for all its life, such as where its
-// memory lies, is then in the interval over rounds like any other chance.
+// Repeated is a measurement of time that is repeated in rounds. Every round has the
+// same samples, so that what is compared is compared within a round, and, where a
+// program can be started for it, a process of its own: what stays the same
+// throughout a process, such as where its memory lies, then varies over rounds and
+// is in their interval.
 type Repeated interface {
-	// samples names those of each round.
+	// Samples names those of each round.
 	Samples() [][]string
-	// round adds the samples of one round that the log lacks. Of other rounds' it
-	// may read what that round is to do alike.
+	// Round adds the samples of one round that the log lacks. It may read those of
+	// other rounds for what all rounds must do alike.
 	Round(ctx context.Context, round int, log *records.Log) error
 }
 
-// Timed is an experiment with a repeated measurement. Its Measure takes the
-// rounds in this process, as far as the log lacks them.
-type Timed interface {
+// Experiment is one with a repeated measurement. Its Measure takes the rounds that
+// the log lacks in this process.
+type Experiment interface {
 	suite.Experiment
 	Repeated(profile string) (Repeated, error)
 }
@@ -47,7 +47,7 @@ func InThisProcess(ctx context.Context, r Repeated, log *records.Log, p progress
 	return EachRound(r, log, p, "in this process", func(round int) error { return r.Round(ctx, round, log) })
 }
 
-// EachRound has measure add the samples of every round that lacks some.
+// EachRound calls measure for every round of which the log lacks samples.
 func EachRound(r Repeated, log *records.Log, p progress.Progress, where string, measure func(round int) error) error {
 	rounds := r.Samples()
 	total := 0
@@ -86,17 +86,17 @@ func sampleLine(name string, data []byte) string {
 }
 
 // RoundCommand is the argument that Reproducing.Executable is started with for
-// a round. That program is to hand its standard input and output to RunRound.
+// a round. That program must call RunRound with its standard input and output.
 const RoundCommand = "round"
 
 // RoundRequest is what a round's process reads: one line of JSON. Its input ends
-// when the process that asks does.
+// when the process that asks for the round ends.
 type RoundRequest struct {
 	Key     records.Key                `json:"key"`
 	Engine  string                     `json:"engine"`
 	Round   int                        `json:"round"`
 	Spec    *SpecText                  `json:"spec,omitempty"` // instead of the one in the program
-	Samples map[string]json.RawMessage `json:"samples"`        // that are there
+	Samples map[string]json.RawMessage `json:"samples"`        // that the log has
 }
 
 // MaxRequest is how long a request may be: all samples of an experiment are in it.
@@ -108,8 +108,8 @@ type SpecText struct {
 }
 
 // AdoptAll adds the records that a round's process prints to the log: those of
-// its session and samples of the round. What is behind the last newline was
-// never finished.
+// its session and samples of the round. What follows the last newline is incomplete
+// and ignored.
 func AdoptAll(out io.Reader, names []string, log *records.Log) error {
 	lines := bufio.NewReader(out)
 	for {
@@ -127,9 +127,9 @@ func AdoptAll(out io.Reader, names []string, log *records.Log) error {
 }
 
 // Ending says how a process ended early: by which signal, or with which status and
-// what it said last, or why it panicked. Go's runtime has some signals end a
-// process with a dump of its goroutines, that begins with the signal's name, and
-// status 2.
+// what it printed last, or why it panicked. On some signals Go's runtime ends a
+// process with status 2 after a dump of its goroutines that begins with the signal's
+// name.
 func Ending(state *os.ProcessState, said, executable string) string {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return fmt.Sprintf("was ended by a signal (%d, %v)", int(status.Signal()), status.Signal())
@@ -153,23 +153,18 @@ var dumped = regexp.MustCompile(`^SIG[A-Z]+: [a-z ]+$`)
 // ProcessNote says which processes the rounds ran in.
 func ProcessNote(r Repeated, log *records.Log) string {
 	rounds := r.Samples()
-	of := map[*records.Provenance]map[int]bool{} // rounds, by the session that measured them
-	more := 0                                    // rounds with several sessions
+	of := map[*records.Provenance][]int{} // rounds, by the session that measured them
+	more := 0                             // rounds with several sessions
 	for round, names := range rounds {
-		sessions := map[*records.Provenance]bool{}
+		sessions := 0
 		for _, name := range names {
-			if s := log.Origin(name); s != nil {
-				sessions[s] = true
+			if s := log.Origin(name); s != nil && !slices.Contains(of[s], round) {
+				of[s] = append(of[s], round)
+				sessions++
 			}
 		}
-		if len(sessions) > 1 {
+		if sessions > 1 {
 			more++
-		}
-		for s := range sessions {
-			if of[s] == nil {
-				of[s] = map[int]bool{}
-			}
-			of[s][round] = true
 		}
 	}
 	fresh := true

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"slices"
 
+	"gpipebench/experiments/machine"
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
-	"gpipebench/experiments/workload"
-	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe"
+	"gpipebench/internal/stats"
 )
 
 // EmulatedCaption says how steps of emulated devices are timed, in rounds of
@@ -17,121 +18,134 @@ func EmulatedCaption(rounds int, what string) string {
 	return fmt.Sprintf("Measured on emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats, the schedule is replayed with these times. Median of %d rounds, each with every %s in it, ratios within a round; in brackets the 95%% interval of order statistics.", rounds, what)
 }
 
-const TheoryCaption = "Theory, even: the closed form for even stages, f:r:b = 1:1:2. Theory, cut: the schedule replayed for the stages as cut, FLOPs for times, f:r:b = 1:1:2. Closed form: the same formula as the first with the means of the measured f, r, b, setup and update."
+// Reporting is a report in the making: what Timed.Show computes it from, and what
+// it adds to.
+type Reporting[P any] struct {
+	Log     *records.Log
+	Profile P
+	Rounds  *Rounds              // with the runs that were measured
+	Runs    map[string]*Measured // by name
+	Refs    map[string]*Measured // the reference's; nil: none is shown
 
-// Against is the throughput of a setup relative to that of a base, if step tells
-// how long a step takes.
-func Against(step func(workload.Setup) (float64, error), base, s workload.Setup) (float64, error) {
-	b, err := step(base)
-	if err != nil {
-		return 0, err
-	}
-	t, err := step(s)
-	return b / t, err
+	Table  *suite.Table   // the main one; it has its id and title
+	Parts  *suite.Table   // a PartsTable
+	Tables []*suite.Table // after these
+	Panels []plot.Axes    // of the figure
+	Files  []suite.File   // after the figure
 }
 
-// Theory is the throughput of a setup relative to that of a base: of even stages,
-// by the closed form, and of the stages as cut, by a replay, with each of several
-// costs of the layers; f:r:b = 1:1:2, no link, no update.
-func Theory(base, s workload.Setup, costs ...[]float64) ([]suite.Value, error) {
-	steps := []func(workload.Setup) (float64, error){workload.EvenStep}
-	for _, of := range costs {
-		steps = append(steps, func(s workload.Setup) (float64, error) { return workload.CutStep(s, of) })
-	}
-	var all []suite.Value
-	for _, step := range steps {
-		x, err := Against(step, base, s)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, suite.Fixed(x, 2))
-	}
-	return all, nil
-}
-
-// PartsTable is a table of where measured steps' time goes: what names a run,
-// and then the cells of a run.
-func PartsTable(id, title string, names ...string) *suite.Table {
-	t := &suite.Table{ID: id, Title: title, Caption: []string{partsCaption + " Balance: what the stages' tasks take, the mean over the largest."}}
-	t.Texts(names...)
-	t.Numbers("K", "M", "step", "95%", "closed form", "computation", "recompute", "bubble", "classic bubble", "imbalance", "communication", "setup", "barrier", "update", "balance", "largest peak")
-	t.Texts("partition")
-	return t
-}
-
-const partsCaption = "Shares of the step, averaged over devices; they add up to the whole. Every kind of task at the median of its repeats over all rounds; the 95% interval of the step is that of its rounds. Classic bubble: (K-1)/(M+K-1), which leaves recomputation out."
-
-// FreeLinks leaves out of a parts table what says nothing where links are free.
-func FreeLinks(t *suite.Table) {
-	t.Caption[0] = partsCaption
-	t.Only(func(i int) bool { return t.Columns[i].Name != "communication" && t.Columns[i].Name != "balance" })
-}
-
-// Cells are a run's cells in a PartsTable.
-func (m *Measured) Cells(s workload.Setup) []any {
-	share := func(x float64) suite.Value { return suite.Share(x, m.Span) }
-	p, span, interval := m.Parts, suite.Seconds(m.Span), suite.Bracketed(m.Rounds, suite.Seconds)
-	span.Interval = interval.Interval
-	return []any{
-		s.Partitions, s.MicroBatches, span, interval, suite.Seconds(m.Closed),
-		share(p.Computation), share(p.Recompute), share(p.Bubble), suite.Share(schedule.Bubble(s.Partitions, s.MicroBatches), 1),
-		share(p.Imbalance), share(p.Communication), share(p.Setup), share(p.Barrier), share(p.Update),
-		suite.Fixed(m.Balance(), 2), suite.Bytes(slices.Max(append([]int64{0}, m.Peak...))), m.Partition,
-	}
-}
-
-// References are the runs of a reference, if there is one; then the table has
-// columns for them. A table whose reference has other runs says so.
-func References[P any](t *suite.Table, reference *records.Log, profiles map[string]P, runs func(*records.Log, P) (map[string]*Measured, error), columns ...string) map[string]*Measured {
-	if reference == nil {
-		return nil
-	}
-	profile, err := suite.ProfileOf(profiles, reference.Key.Profile)
-	var refs map[string]*Measured
-	if err == nil {
-		refs, err = runs(reference, profile)
-	}
-	if err != nil {
-		t.Notes = append(t.Notes, fmt.Sprintf("The reference is not shown: %v.", err))
-		return nil
-	}
-	t.Numbers(columns...)
-	return refs
-}
-
-// Files are an experiment's figure, and the steps in the Go benchmark format.
-func (r *Rounds) Files(log *records.Log, id, title string, panels []plot.Axes) ([]suite.File, error) {
-	files, err := plot.Files(id, title, panels)
+// Report makes the tables that Show fills, their notes, the figure, and the steps in
+// the Go benchmark format.
+func (t *Timed[S, P]) Report(log, reference *records.Log) (*suite.Report, error) {
+	r, err := t.read(log)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := r.StepTimes(log)
-	return append(files, suite.File{Name: id + ".bench.txt", Text: BenchFormat(log, steps)}), err
-}
-
-// Balance is what the stages' tasks take, the mean over the largest: the
-// efficiency of the partition by measured time.
-func (m *Measured) Balance() float64 {
-	var sum, most float64
-	for i := range m.Times.Stages {
-		st := &m.Times.Stages[i]
-		var stage float64
-		for j := range st.F {
-			stage += st.F[j] + st.R[j] + st.B[j]
-		}
-		sum += stage
-		most = max(most, stage)
-	}
-	return sum / (float64(len(m.Times.Stages)) * most)
-}
-
-// Work is what all F and B take together, in seconds.
-func (m *Measured) Work() (sum float64) {
-	for i := range m.Times.Stages {
-		st := &m.Times.Stages[i]
-		for j := range st.F {
-			sum += st.F[j] + st.B[j]
+	r.Table = &suite.Table{ID: t.ID(), Title: t.Title()}
+	if reference != nil {
+		if of, err := t.read(reference); err != nil {
+			r.Table.Notes = []string{fmt.Sprintf("The reference is not shown: %v.", err)}
+		} else {
+			r.Refs = of.Runs
 		}
 	}
-	return sum
+	if err := t.Show(r); err != nil {
+		return nil, err
+	}
+	r.Table.Notes = append(r.Table.Notes, r.Notes(gpipe.Emulated)...)
+	if r.Refs != nil {
+		r.Table.Notes = append(r.Table.Notes, suite.ReferenceNote(reference))
+	}
+	r.Parts.Notes = suite.FewRoundsNote(r.Rounds.Count)
+	report := &suite.Report{Tables: append([]*suite.Table{r.Table, r.Parts}, r.Tables...)}
+	if report.Files, err = plot.Files(t.ID(), t.Title(), r.Panels); err != nil {
+		return nil, err
+	}
+	report.Files = slices.Concat(report.Files, r.Files, []suite.File{{Name: t.ID() + ".bench.txt", Text: BenchFormat(log, r.steps())}})
+	return report, nil
+}
+
+// read reads a log's samples. Runs that need several cores are left out if the log
+// has none of them.
+func (t *Timed[S, P]) read(log *records.Log) (*Reporting[P], error) {
+	all, p, err := t.Rounds(log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(all.Runs, func(run Run) bool { return run.Cores > 1 && log.Has(run.Sample(0, 0)) }) {
+		all = all.within(1)
+	}
+	r := &Reporting[P]{Log: log, Profile: p, Rounds: all}
+	if t.Reduce != nil {
+		r.Runs, err = t.Reduce(all, log, p)
+	} else {
+		r.Runs, err = all.All(log)
+	}
+	return r, err
+}
+
+// Relative are the cells of a run's throughput relative to a base's, round by round:
+// the median and its interval.
+func Relative(runs map[string]*Measured, base, run string) []suite.Value {
+	return suite.Ratio(stats.RatioOf(runs[base].Rounds, runs[run].Rounds), run == base)
+}
+
+// Measured are these cells, and the median over what the paper has.
+func (r *Reporting[P]) Measured(base, run string, paper float64) []suite.Value {
+	cells := Relative(r.Runs, base, run)
+	return append(cells, suite.Fixed(cells[0].Numbers[0]/paper, 2))
+}
+
+// Referred is the reference's median; no cell if none is shown.
+func (r *Reporting[P]) Referred(base, run string) []suite.Value {
+	if r.Refs == nil {
+		return nil
+	}
+	return []suite.Value{suite.Fixed(Relative(r.Refs, base, run)[0].Numbers[0], 2)}
+}
+
+// ReferenceColumns adds columns for what Referred has.
+func (r *Reporting[P]) ReferenceColumns(names ...string) {
+	if r.Refs != nil {
+		r.Table.Numbers(names...)
+	}
+}
+
+// Notes say what a reader of times on a kind of device should know: how busy the
+// machine was, whether there are too few rounds, and which processes they ran in.
+func (r *Reporting[P]) Notes(device gpipe.Kind) []string {
+	return slices.Concat(r.crowdNotes(device), suite.FewRoundsNote(r.Rounds.Count), []string{ProcessNote(r.Rounds, r.Log)})
+}
+
+// crowdNotes says in how many steps on devices of a kind other processes took
+// cores that were needed.
+func (r *Reporting[P]) crowdNotes(device gpipe.Kind) []string {
+	here := r.Log.Session.Machine
+	cores := min(here.Cores, here.GOMAXPROCS)
+	steps, disturbed := 0, 0
+	for _, m := range r.Runs {
+		if m.run.Training.Setup.Device != device {
+			continue
+		}
+		for _, s := range m.samples {
+			steps++
+			if machine.Crowded(s.Others, m.run.cores(), cores) {
+				disturbed++
+			}
+		}
+	}
+	if disturbed == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("The machine was busy: in %d of these %d steps other processes took cores that the step needed. The median tolerates this in fewer than half of the steps.", disturbed, steps)}
+}
+
+// steps are the times of every sample.
+func (r *Reporting[P]) steps() (all []StepTime) {
+	for _, run := range r.Rounds.Runs {
+		for _, s := range r.Runs[run.Name].samples {
+			all = append(all, StepTime{run.Bench, s.Seconds})
+		}
+	}
+	return all
 }

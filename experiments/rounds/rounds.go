@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 
 	"gpipebench/experiments/machine"
@@ -12,37 +13,35 @@ import (
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/schedule"
-	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
+	"gpipebench/nn/program"
 )
 
 // Rounds times training steps of several pipelines. Every round times every
 // pipeline, so that a disturbance or a drift hits all of them alike, and ratios
 // are taken within a round. Which pipeline is first moves from round to round.
 type Rounds struct {
-	ID     string // of the experiment
-	Runs   []Run
-	Count  int    // rounds
-	WarmUp int    // steps at the beginning of a round, of its first pipeline, that are not counted
-	Seed   uint64 // of weights and data
+	ID       string // of the experiment
+	Runs     []Run
+	Count    int    // rounds
+	WarmUp   int    // steps at the beginning of a round, of its first pipeline, that are not counted
+	Seed     uint64 // of weights and data
+	CoreRate bool   // each round begins with a sample of the rate of one core
 }
 
 // Run is one of the pipelines that take turns.
 type Run struct {
 	Name     string            // of its samples
-	Bench    string            // in the Go benchmark format
+	Bench    string            // in the Go benchmark format; "": Name
 	Training workload.Training // every step trains on the same mini-batch of its model's kind
 	Steps    int               // in a round
-	// over are links that emulated steps, timed without, are replayed with; nil: none.
-	Over *Crossing
+	Cores    int               // that the machine must have; with fewer, the run is left out
+	Over     *Crossing         // what emulated steps, timed without links, are replayed with; nil: no link
 }
 
-func (r *Run) Sample(round, step int) string { return StepName(r.Name, round, step) }
-
-// StepName is the name of a run's sample.
-func StepName(run string, round, step int) string {
-	return fmt.Sprintf("%s/round=%d/step=%d", run, round, step)
+// Sample names a run's step in a round.
+func (r *Run) Sample(round, step int) string {
+	return fmt.Sprintf("%s/round=%d/step=%d", r.Name, round, step)
 }
 
 // cores is how many the run keeps busy.
@@ -52,6 +51,16 @@ func (r *Run) cores() int {
 	}
 	return r.Training.Setup.Partitions
 }
+
+// within leaves out the runs that need more cores.
+func (r *Rounds) within(cores int) *Rounds {
+	out := *r
+	out.Runs = slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool { return run.Cores > cores })
+	return &out
+}
+
+// hostCores is how many cores host devices may count on.
+func hostCores() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
 
 // Sample is one timed step. Tasks are in nanoseconds, by stage and
 // micro-batch.
@@ -68,8 +77,8 @@ type Sample struct {
 	Others    float64   `json:"others"` // cores that other processes took meanwhile; -1: unknown
 }
 
-// check wants a time of each task of k stages and so many micro-batches, what is of
-// each stage for all of them, and all layers that hand something on.
+// check refuses a sample that lacks a task's time of k stages and micro micro-batches,
+// or a stage's figure, or whose partition is not of the layers that over has.
 func (s *Sample) check(k, micro int, over *Crossing) error {
 	for name, tasks := range map[string][][]int64{"f": s.F, "r": s.R, "b": s.B} {
 		if len(tasks) != k || slices.ContainsFunc(tasks, func(of []int64) bool { return len(of) != micro }) {
@@ -94,6 +103,21 @@ func (s *Sample) check(k, micro int, over *Crossing) error {
 	return nil
 }
 
+// CoreRate names a round's sample of the rate of one core, in floating-point
+// operations per second.
+func CoreRate(round int) string { return fmt.Sprintf("core/flops-per-second/round=%d", round) }
+
+// MedianCoreRate is the median of these samples.
+func (r *Rounds) MedianCoreRate(log *records.Log) (float64, error) {
+	rates := make([]float64, r.Count)
+	for round := range rates {
+		if err := log.Get(CoreRate(round), &rates[round]); err != nil {
+			return 0, err
+		}
+	}
+	return stats.Median(rates), nil
+}
+
 // Order is the runs of a round, from first to last.
 func (r *Rounds) Order(round int) []*Run {
 	runs := make([]*Run, len(r.Runs))
@@ -107,6 +131,9 @@ func (r *Rounds) Order(round int) []*Run {
 func (r *Rounds) Samples() [][]string {
 	names := make([][]string, r.Count)
 	for round := range names {
+		if r.CoreRate {
+			names[round] = []string{CoreRate(round)}
+		}
 		for _, run := range r.Order(round) {
 			for step := range run.Steps {
 				names[round] = append(names[round], run.Sample(round, step))
@@ -119,6 +146,15 @@ func (r *Rounds) Samples() [][]string {
 // Round adds the samples of a round that the log lacks. A pipeline is open for
 // its own turn only.
 func (r *Rounds) Round(ctx context.Context, round int, log *records.Log) error {
+	if name := CoreRate(round); r.CoreRate && !log.Has(name) {
+		rate, err := program.CoreRate(ctx)
+		if err == nil {
+			err = log.Add(name, 0, rate)
+		}
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", r.ID, name, err)
+		}
+	}
 	warmUp, timing := r.WarmUp, &workload.Timing{}
 	for _, run := range r.Order(round) {
 		var lacks []int
@@ -171,7 +207,7 @@ func (r *Rounds) turn(ctx context.Context, round int, run *Run, steps []int, war
 }
 
 // balance is how a run is cut: as its samples were, if it has some, since a
-// partition by measured time could come out otherwise. Nil: as its setup says.
+// partition by measured time could come out differently. Nil: as its setup says.
 func (r *Rounds) balance(log *records.Log, run *Run) ([]int, error) {
 	if run.Training.Setup.Balance != nil {
 		return run.Training.Setup.Balance, nil
@@ -190,13 +226,10 @@ func (r *Rounds) balance(log *records.Log, run *Run) ([]int, error) {
 
 func newTimedSample(res *gpipe.Result) *Sample {
 	s := &Sample{Seconds: res.Seconds}
-	for i := range res.Times.Stages {
-		st := &res.Times.Stages[i]
-		s.F = append(s.F, nanoseconds(st.F))
-		s.R = append(s.R, nanoseconds(st.R))
-		s.B = append(s.B, nanoseconds(st.B))
-		s.Setup = append(s.Setup, nanoseconds([]float64{st.Setup})...)
-		s.Update = append(s.Update, nanoseconds([]float64{st.Update})...)
+	for _, st := range res.Times.Stages {
+		ends := nanoseconds([]float64{st.Setup, st.Update})
+		s.F, s.R, s.B = append(s.F, nanoseconds(st.F)), append(s.R, nanoseconds(st.R)), append(s.B, nanoseconds(st.B))
+		s.Setup, s.Update = append(s.Setup, ends[0]), append(s.Update, ends[1])
 	}
 	return s
 }
@@ -207,157 +240,6 @@ func nanoseconds(seconds []float64) []int64 {
 		ns[i] = int64(math.Round(s * 1e9))
 	}
 	return ns
-}
-
-func fromNanoseconds(ns []int64) []float64 {
-	seconds := make([]float64, len(ns))
-	for i, n := range ns {
-		seconds[i] = float64(n) / 1e9
-	}
-	return seconds
-}
-
-// Times is the sample as the virtual clock takes it.
-func (s *Sample) Times(lists [][]schedule.Task) *gpipe.Times {
-	t := &gpipe.Times{Lists: lists}
-	for k := range s.F {
-		t.Stages = append(t.Stages, gpipe.StageTimes{
-			F: fromNanoseconds(s.F[k]), R: fromNanoseconds(s.R[k]), B: fromNanoseconds(s.B[k]),
-			Setup: float64(s.Setup[k]) / 1e9, Update: float64(s.Update[k]) / 1e9,
-		})
-	}
-	return t
-}
-
-// Measured is a run's samples, reduced.
-type Measured struct {
-	Partition []int
-	Peak      []int64
-	Rounds    []float64        // seconds of a step, one for each round
-	Shares    []timeline.Parts // of the steps of emulated devices, one for each round
-	Times     *gpipe.Times     // every kind of task at the median of its repeats over all rounds
-	Closed    float64          // closed form with the means of times over stages
-	Parts     timeline.Parts
-	Span      float64 // of a replay of times
-}
-
-// measured reads and reduces the samples of one run.
-func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
-	setup := run.Training.Setup
-	lists, err := schedule.Build(setup.Schedule, setup.Partitions, setup.MicroBatches, setup.Checkpoint, setup.LateRecompute)
-	if err != nil {
-		return nil, err
-	}
-	sizes := gpipe.MicroBatchSizes(run.Training.Batch, setup.MicroBatches)
-	m := &Measured{}
-	var all gpipe.Samples
-	for round := range r.Count {
-		var samples gpipe.Samples
-		var wall []float64
-		for step := range run.Steps {
-			var s Sample
-			name := run.Sample(round, step)
-			if err := log.Get(name, &s); err != nil {
-				return nil, err
-			}
-			if err := s.check(setup.Partitions, len(sizes), run.Over); err != nil {
-				return nil, log.Strange(name, err)
-			}
-			samples.Add(s.Times(lists))
-			all.Add(s.Times(lists))
-			wall = append(wall, s.Seconds)
-			m.Partition, m.Peak = s.Partition, s.Peak
-		}
-		seconds := stats.Median(wall)
-		if setup.Device == gpipe.Emulated {
-			parts, err := run.Crossed(samples.Median(sizes), m.Partition).Breakdown()
-			if err != nil {
-				return nil, err
-			}
-			seconds = parts.Step
-			m.Shares = append(m.Shares, parts)
-		}
-		m.Rounds = append(m.Rounds, seconds)
-	}
-	m.Times = run.Crossed(all.Median(sizes), m.Partition)
-	if m.Closed, err = m.Times.ClosedForm(setup.Schedule, setup.Checkpoint, setup.LateRecompute); err != nil {
-		return nil, err
-	}
-	if m.Parts, err = m.Times.Breakdown(); err != nil {
-		return nil, err
-	}
-	m.Span = m.Parts.Step
-	return m, nil
-}
-
-// All reads and reduces the samples of every run, by name.
-func (r *Rounds) All(log *records.Log) (map[string]*Measured, error) {
-	by := map[string]*Measured{}
-	for i := range r.Runs {
-		m, err := r.measured(log, &r.Runs[i])
-		if err != nil {
-			return nil, err
-		}
-		by[r.Runs[i].Name] = m
-	}
-	return by, nil
-}
-
-// crowdNotes says in how many steps on devices of a kind other processes took
-// cores that were needed.
-func (r *Rounds) crowdNotes(log *records.Log, device gpipe.Kind) []string {
-	cores := min(log.Session.Machine.Cores, log.Session.Machine.GOMAXPROCS)
-	steps, disturbed := 0, 0
-	for i := range r.Runs {
-		run := &r.Runs[i]
-		if run.Training.Setup.Device != device {
-			continue
-		}
-		for round := range r.Count {
-			for step := range run.Steps {
-				var s Sample
-				if log.Get(run.Sample(round, step), &s) != nil {
-					continue
-				}
-				steps++
-				if machine.Crowded(s.Others, run.cores(), cores) {
-					disturbed++
-				}
-			}
-		}
-	}
-	if disturbed == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("The machine was busy: in %d of these %d steps other processes took cores that the step needed. A median bears some of that, not half.", disturbed, steps)}
-}
-
-// Notes say what a reader of the times should know: how busy the machine was,
-// whether there are too few rounds, and which processes they ran in.
-func (r *Rounds) Notes(log *records.Log, device gpipe.Kind) []string {
-	return slices.Concat(r.crowdNotes(log, device), suite.FewRoundsNote(r.Count), []string{ProcessNote(r, log)})
-}
-
-// StepTimes lists every sample's step. Host devices may have none, on one core.
-func (r *Rounds) StepTimes(log *records.Log) ([]StepTime, error) {
-	var all []StepTime
-	for i := range r.Runs {
-		run := &r.Runs[i]
-		for round := range r.Count {
-			for step := range run.Steps {
-				name := run.Sample(round, step)
-				if !log.Has(name) && run.Training.Setup.Device == gpipe.Host {
-					continue
-				}
-				var s Sample
-				if err := log.Get(name, &s); err != nil {
-					return nil, err
-				}
-				all = append(all, StepTime{run.Bench, s.Seconds})
-			}
-		}
-	}
-	return all, nil
 }
 
 // Planned are the trainings of timed runs, whose models are a profile's.

@@ -8,6 +8,8 @@ import (
 	"gpipebench/experiments/paperscale"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/experiments/workload"
 )
 
@@ -53,4 +55,14 @@ func TestAblation(t *testing.T) {
 	if row := r.Tables[0].Printed()[0]; row[5] != "1.00" {
 		t.Errorf("the base is %s", row[5])
 	}
+}
+
+func TestKey(t *testing.T) {
+	suitetest.CheckKey(t, func(file string) suite.Experiment {
+		e, err := Definition.Load(suite.SpecFile{Name: "x.yaml", Text: suitetest.Edited(t, Definition, "accelerator: tpuv3", "accelerator: "+file)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	})
 }

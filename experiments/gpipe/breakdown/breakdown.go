@@ -1,36 +1,32 @@
-// Package breakdown says where the time of a step goes (Figure 4 of V1).
+// Package breakdown reports where the time of a step goes (Figure 4 of V1).
 package breakdown
 
 import (
-	"context"
 	"embed"
 	"fmt"
+	"strings"
 
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
+	"gpipebench/experiments/plot"
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "breakdown", Folder: folder, New: suite.New[Breakdown]}
+var Definition = suite.Definition{ID: "breakdown", Folder: folder, New: load}
 
-// breakdownSpec is spec.yaml.
-type breakdownSpec struct {
-	suite.Head `yaml:",inline"`
-	K          []int       `yaml:"k" want:"1..1024"`
-	M          int         `yaml:"m" want:"1..65536"`
-	Optimizer  string      `yaml:"optimizer" want:"optimizer"`
-	LR         float64     `yaml:"lr" want:">0.."`
-	Paper      paperShares `yaml:"paper"`
-	Picture    suite.Cell  `yaml:"picture"`
-
-	Profiles map[string]breakdownProfile `yaml:"profiles"`
+// spec is spec.yaml.
+type spec struct {
+	rounds.Spec[profile] `yaml:",inline"`
+	K                    []int       `yaml:"k" want:"1..1024"`
+	M                    int         `yaml:"m" want:"1..65536"`
+	Paper                paperShares `yaml:"paper"`
+	Picture              suite.Cell  `yaml:"picture"`
 }
 
 // paperShares is the paper's breakdown, in percent.
@@ -44,31 +40,25 @@ type paperShares struct {
 	Update      suite.Verbatim `yaml:"update"`
 }
 
-type breakdownProfile struct {
-	Expected suite.Span     `yaml:"expected"`
-	Model    workload.Model `yaml:"model"`
-	Batch    int            `yaml:"batch"`
-	Rounds   int            `yaml:"rounds" want:"1..1000"`
-	WarmUp   int            `yaml:"warm_up" want:"0..1000"`
+type profile struct {
+	rounds.Profile `yaml:",inline"`
+	Model          workload.Model `yaml:"model"`
+	Batch          int            `yaml:"batch"`
 }
 
-// Breakdown times one network at several K on emulated devices, and takes the
-// picture of a step with GPipe and of one without.
-type Breakdown struct {
-	suite.Base[breakdownSpec]
+// breakdown times one network at several K on emulated devices, and draws a step
+// with GPipe and one without.
+type breakdown struct {
+	rounds.Timed[spec, profile]
 }
 
-func (b *Breakdown) Resolve() *suite.Problem {
-	for _, name := range suite.Profiles {
-		p := b.Spec.Profiles[name]
-		for _, m := range []int{b.Spec.M, b.Spec.Picture.M} {
-			if p.Batch%m != 0 {
-				return suite.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", m, p.Batch), "profiles", name, "batch")
-			}
-		}
-	}
-	return nil
+func load() (suite.Experiment, error) {
+	b := &breakdown{}
+	b.Runs, b.Show = b.Spec.runs, b.show
+	return b, nil
 }
+
+func (b *breakdown) Resolve() *suite.Problem { return b.CheckRuns() }
 
 // The runs of the picture.
 const (
@@ -76,52 +66,153 @@ const (
 	pictureGPipe = "picture/gpipe"
 )
 
-func BreakdownRun(k int) string { return fmt.Sprintf("K=%d", k) }
+func runName(k int) string { return fmt.Sprintf("K=%d", k) }
 
-func (b *Breakdown) setup(k, m int) workload.Setup {
+func setup(k, m int) workload.Setup {
 	return workload.Setup{Partitions: k, MicroBatches: m, Device: gpipe.Emulated, Threads: 1}
 }
 
-// Rounds are those of a profile: a breakdown for each K, and the picture's two.
-func (b *Breakdown) Rounds(profile breakdownProfile) *rounds.Rounds {
-	r := &rounds.Rounds{ID: b.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: b.Spec.Seed}
+// runs are one for each K, and the picture's two.
+func (s *spec) runs(p profile) (runs []rounds.Run) {
 	add := func(name string, s workload.Setup) {
-		r.Runs = append(r.Runs, rounds.Run{
-			Name: name, Bench: name,
-			Training: workload.Training{
-				Model: profile.Model, Batch: profile.Batch,
-				Optimizer: b.Spec.Optimizer, LR: b.Spec.LR, LRSchedule: "constant",
-				Setup: s,
-			},
-			Steps: 1,
-		})
+		runs = append(runs, rounds.Run{Name: name, Steps: 1, Training: workload.Training{Model: p.Model, Batch: p.Batch, Setup: s}})
 	}
-	for _, k := range b.Spec.K {
-		add(BreakdownRun(k), b.setup(k, b.Spec.M))
+	for _, k := range s.K {
+		add(runName(k), setup(k, s.M))
 	}
-	naive := b.setup(b.Spec.Picture.K, 1)
+	naive := setup(s.Picture.K, 1)
 	naive.Schedule, naive.Checkpoint = schedule.Naive, schedule.Never
 	add(pictureNaive, naive)
-	add(pictureGPipe, b.setup(b.Spec.Picture.K, b.Spec.Picture.M))
-	return r
+	add(pictureGPipe, setup(s.Picture.K, s.Picture.M))
+	return runs
 }
 
-func (b *Breakdown) Repeated(profile string) (rounds.Repeated, error) {
-	p, err := suite.ProfileOf(b.Spec.Profiles, profile)
-	if err != nil {
-		return nil, err
+// part is one of a step.
+type part struct {
+	name  string
+	of    func(*timeline.Parts) float64
+	paper func(*paperShares) *suite.Verbatim // nil: the paper has no name for it
+}
+
+// parts are from the bottom of a bar up.
+var parts = []part{
+	{"computation", func(p *timeline.Parts) float64 { return p.Computation }, func(p *paperShares) *suite.Verbatim { return &p.Computation }},
+	{"recompute", func(p *timeline.Parts) float64 { return p.Recompute }, func(p *paperShares) *suite.Verbatim { return &p.Recompute }},
+	{"bubble", func(p *timeline.Parts) float64 { return p.Bubble }, func(p *paperShares) *suite.Verbatim { return &p.Bubble }},
+	{"load imbalance", func(p *timeline.Parts) float64 { return p.Imbalance }, func(p *paperShares) *suite.Verbatim { return &p.Imbalance }},
+	{"setup", func(p *timeline.Parts) float64 { return p.Setup }, func(p *paperShares) *suite.Verbatim { return &p.Setup }},
+	{"weight update", func(p *timeline.Parts) float64 { return p.Update }, func(p *paperShares) *suite.Verbatim { return &p.Update }},
+	{"communication", func(p *timeline.Parts) float64 { return p.Communication }, nil},
+	{"barrier", func(p *timeline.Parts) float64 { return p.Barrier }, nil},
+}
+
+// column is a breakdown; each of the measured has another after it, of intervals.
+type column struct {
+	name string
+	bar  bool // it is drawn
+	cell func(part) suite.Value
+}
+
+// columns of each K are theory, what was measured and the reference, and once the
+// paper's.
+func (b *breakdown) columns(r *rounds.Reporting[profile]) (all []column, err error) {
+	for _, k := range b.Spec.K {
+		add := func(name string, bar bool, cell func(part) suite.Value) {
+			all = append(all, column{fmt.Sprintf("%s, K = %d", name, k), bar, cell})
+		}
+		shares := func(of timeline.Parts) func(part) suite.Value {
+			return func(p part) suite.Value { return suite.Share(p.of(&of), of.Step) }
+		}
+		if k == b.Spec.Paper.K {
+			add("paper", true, func(p part) suite.Value {
+				if p.paper == nil {
+					return suite.Absent
+				}
+				return suite.Joined("%v%%", p.paper(&b.Spec.Paper))
+			})
+		}
+		theory, err := rounds.EvenParts(setup(k, b.Spec.M))
+		if err != nil {
+			return nil, err
+		}
+		run := r.Runs[runName(k)]
+		add("theory", true, shares(theory))
+		add("measured", true, shares(run.Parts))
+		add("95%", false, func(p part) suite.Value {
+			var each []float64
+			for _, of := range run.Shares {
+				each = append(each, p.of(&of)/of.Step)
+			}
+			return suite.Bracketed(each, func(x float64) suite.Value { return suite.Share(x, 1) })
+		})
+		if r.Refs != nil {
+			add("reference", false, shares(r.Refs[runName(k)].Parts))
+		}
 	}
-	return b.Rounds(p), nil
+	return all, nil
 }
 
-func (b *Breakdown) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	r, err := b.Repeated(log.Key.Profile)
+func (b *breakdown) show(r *rounds.Reporting[profile]) error {
+	p := r.Profile
+	r.Table.Caption = []string{
+		fmt.Sprintf("Measured as %v, mini-batch %d, M = %d, everything recomputed, early; whole layers cut by %v over %v; free links, one thread a device, %s.",
+			p.Model, p.Batch, b.Spec.M, setup(1, 1).Partitioner, setup(1, 1).Cost, b.Spec.Optimizer),
+		fmt.Sprintf("Emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats over %d rounds; in brackets the 95%% interval of order statistics of the rounds' shares.", p.Rounds),
+		"Parts of the step, averaged over devices, by replays of the schedule, each with one thing more: even stages without links (bubble), the stages' true times (load imbalance), links (communication), the barrier before the update. They add up to the step; none is a remainder.",
+		"Theory: the same replays for even stages, f:r:b = 1:1:2, and nothing else.",
+		"Source of the paper's values: " + b.Spec.Source + ". It has no part for the last two: its weight update is the remainder.",
+	}
+	r.Table.Texts("part")
+	columns, err := b.columns(r)
 	if err != nil {
 		return err
 	}
-	return rounds.InThisProcess(ctx, r, log, p)
+	bars := &plot.BarPanel{Stacked: true, Y: "share of the step (%)"}
+	for _, c := range columns {
+		r.Table.Numbers(c.name)
+		if c.bar {
+			bars.Names = append(bars.Names, strings.Replace(c.name, ", ", "\n", 1))
+		}
+	}
+	for _, part := range parts {
+		row := []any{part.name}
+		series := plot.BarSeries{Name: part.name}
+		for _, c := range columns {
+			cell := c.cell(part)
+			row = append(row, cell)
+			if c.bar {
+				series.AddValue(cell)
+			} else if of := cell.Interval; of != nil { // of the bar before
+				series.Spread = append(series.Spread, plot.Spread{Group: len(series.Values) - 1, Lo: of[0], Hi: of[1]})
+			}
+		}
+		r.Table.Add(row...)
+		bars.Series = append(bars.Series, series)
+	}
+	r.Panels = []plot.Axes{bars}
+	r.Parts = rounds.PartsTable("breakdown-steps", "Figure 4: the measured steps", "run")
+	for _, run := range r.Rounds.Runs {
+		r.Parts.Add(run.Name, r.Runs[run.Name].Cells())
+	}
+	return b.draw(r)
 }
 
-func (b *Breakdown) Planned(profile string) []suite.PlannedRun {
-	return b.Rounds(b.Spec.Profiles[profile]).Planned(profile)
+// draw draws a step of naive model parallelism above one of GPipe: the paper's
+// Figure 2b and c, of a network that was run.
+func (b *breakdown) draw(r *rounds.Reporting[profile]) error {
+	naive, err := r.Runs[pictureNaive].Times.Replay()
+	if err != nil {
+		return err
+	}
+	pipelined, err := r.Runs[pictureGPipe].Times.Replay()
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	err = timeline.WriteSVG(&text,
+		timeline.Drawing{Caption: fmt.Sprintf("Naive model parallelism: %s, K = %d, M = 1", r.Profile.Model.Name, b.Spec.Picture.K), Timeline: naive},
+		timeline.Drawing{Caption: fmt.Sprintf("GPipe: the same network and mini-batch, K = %d, M = %d", b.Spec.Picture.K, b.Spec.Picture.M), Timeline: pipelined},
+	)
+	r.Files = []suite.File{{Name: "timeline.svg", Text: text.String()}}
+	return err
 }

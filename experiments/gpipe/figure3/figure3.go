@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
@@ -18,23 +19,19 @@ import (
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "figure3", Folder: folder, New: suite.New[Figure3]}
+var Definition = suite.Definition{ID: "figure3", Folder: folder, New: load}
 
-// figure3Spec is spec.yaml.
-type figure3Spec struct {
-	suite.Head `yaml:",inline"`
-	Torchgpipe string           `yaml:"torchgpipe"`        // source of its values
-	M          int              `yaml:"m" want:"1..65536"` // of the pipelines
-	Optimizer  string           `yaml:"optimizer" want:"optimizer"`
-	LR         float64          `yaml:"lr" want:">0.."`
-	Modelled   ModelledSpec     `yaml:"modelled"`
-	Networks   []figure3Network `yaml:"networks"`
-
-	Profiles map[string]figure3Profile `yaml:"profiles"`
+// spec is spec.yaml.
+type spec struct {
+	rounds.Spec[profile] `yaml:",inline"`
+	Torchgpipe           string       `yaml:"torchgpipe"`        // source of its values
+	M                    int          `yaml:"m" want:"1..65536"` // of the pipelines
+	Modelled             modelledSpec `yaml:"modelled"`
+	Networks             []network    `yaml:"networks"`
 }
 
-// figure3Network is one half of the figure.
-type figure3Network struct {
+// network is one half of the figure.
+type network struct {
 	Name      string         `yaml:"name" want:"name,key"`
 	Model     workload.Model `yaml:"model"`            // as the paper has it
 	Base      string         `yaml:"base" want:"name"` // the scenario that is 1
@@ -51,21 +48,25 @@ type scenario struct {
 	setup workload.Setup
 }
 
-type figure3Profile struct {
-	Expected suite.Span       `yaml:"expected"`
-	Models   []workload.Model `yaml:"models"` // one for each network
-	Batch    int              `yaml:"batch"`
-	Rounds   int              `yaml:"rounds" want:"1..1000"`
-	Naive    int              `yaml:"naive_steps" want:"1..1000"` // of a baseline in a round, whose tasks are too few for a median; of pipelines 1
-	WarmUp   int              `yaml:"warm_up" want:"0..1000"`
+type profile struct {
+	rounds.Profile `yaml:",inline"`
+	Models         []workload.Model `yaml:"models"` // one for each network
+	Batch          int              `yaml:"batch"`
+	Naive          int              `yaml:"naive_steps" want:"1..1000"` // of a baseline in a round, whose tasks are too few for a median; of pipelines 1
 }
 
-// Figure3 times scenarios of two networks on emulated devices.
-type Figure3 struct {
-	suite.Base[figure3Spec]
+// figure3 times scenarios of two networks on emulated devices.
+type figure3 struct {
+	rounds.Timed[spec, profile]
 }
 
-func (f *Figure3) Resolve() *suite.Problem {
+func load() (suite.Experiment, error) {
+	f := &figure3{}
+	f.Runs, f.Show, f.Beside, f.Also = f.Spec.runs, f.show, f.Spec.measureModelled, f.Spec.planModelled
+	return f, nil
+}
+
+func (f *figure3) Resolve() *suite.Problem {
 	if m := f.Spec.Modelled; m.Most < m.Batch {
 		return suite.At(fmt.Errorf("at most %d examples: want %d or more", m.Most, m.Batch), "modelled", "most")
 	}
@@ -79,90 +80,117 @@ func (f *Figure3) Resolve() *suite.Problem {
 			}
 			s.setup.Device, s.setup.Threads = gpipe.Emulated, 1
 		}
-		if base := n.scenario(n.Base); base == nil || base.Paper.Value != 1 {
+		if base := n.base(); base == nil || base.Paper.Value != 1 {
 			return suite.At(errors.New("want the scenario whose value in the paper is 1"), "networks", fmt.Sprint(i), "base")
 		}
 	}
 	for _, name := range suite.Profiles {
-		p := f.Spec.Profiles[name]
-		switch {
-		case len(p.Models) != len(f.Spec.Networks):
+		if p := f.Spec.Profiles[name]; len(p.Models) != len(f.Spec.Networks) {
 			return suite.At(fmt.Errorf("%d models for %d networks: want one for each", len(p.Models), len(f.Spec.Networks)), "profiles", name, "models")
-		case p.Batch%f.Spec.M != 0:
-			return suite.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", f.Spec.M, p.Batch), "profiles", name, "batch")
 		}
 	}
-	return nil
+	return f.CheckRuns()
 }
 
-func (n *figure3Network) scenario(name string) *scenario {
+// base is the scenario that is 1; nil: none has its name.
+func (n *network) base() *scenario {
 	for i := range n.Scenarios {
-		if n.Scenarios[i].Name == name {
+		if n.Scenarios[i].Name == n.Base {
 			return &n.Scenarios[i]
 		}
 	}
 	return nil
 }
 
-func figure3Run(n *figure3Network, s *scenario) string { return n.Name + "/" + s.Name }
+func runName(n *network, s *scenario) string { return n.Name + "/" + s.Name }
 
-// Rounds are those of a profile.
-func (f *Figure3) Rounds(profile figure3Profile) *rounds.Rounds {
-	r := &rounds.Rounds{ID: f.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: f.Spec.Seed}
-	for i := range f.Spec.Networks {
-		n := &f.Spec.Networks[i]
+// each calls do for every scenario, with the index of its network and its own.
+func (f *spec) each(do func(i, j int, n *network, s *scenario) error) error {
+	for i := range f.Networks {
+		n := &f.Networks[i]
 		for j := range n.Scenarios {
-			s := &n.Scenarios[j]
-			steps := 1
-			if s.setup.MicroBatches == 1 {
-				steps = profile.Naive
-			}
-			r.Runs = append(r.Runs, rounds.Run{
-				Name:  figure3Run(n, s),
-				Bench: fmt.Sprintf("model=%s/scenario=%s", profile.Models[i].Name, s.Name),
-				Training: workload.Training{
-					Model: profile.Models[i], Batch: profile.Batch,
-					Optimizer: f.Spec.Optimizer, LR: f.Spec.LR, LRSchedule: "constant",
-					Setup: s.setup,
-				},
-				Steps: steps,
-			})
-		}
-	}
-	return r
-}
-
-func (f *Figure3) Repeated(profile string) (rounds.Repeated, error) {
-	p, err := suite.ProfileOf(f.Spec.Profiles, profile)
-	if err != nil {
-		return nil, err
-	}
-	return f.Rounds(p), nil
-}
-
-func (f *Figure3) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	r, err := f.Repeated(log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	for i := range f.Spec.Networks {
-		n := &f.Spec.Networks[i]
-		for j := range n.Scenarios {
-			s := &n.Scenarios[j]
-			if err := f.Spec.Modelled.Measure(ctx, log, figure3Run(n, s), n.Model, s.setup); err != nil {
+			if err := do(i, j, n, &n.Scenarios[j]); err != nil {
 				return err
 			}
 		}
 	}
-	return rounds.InThisProcess(ctx, r, log, p)
+	return nil
 }
 
-func (f *Figure3) Planned(profile string) []suite.PlannedRun {
-	list := f.Rounds(f.Spec.Profiles[profile]).Planned(profile)
-	for i, n := range f.Spec.Networks {
-		for j, s := range n.Scenarios {
-			list = append(list, suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "scenarios", fmt.Sprint(j)}, Run: suite.ModelledRun{Model: n.Model, Most: s.setup.Partitions}})
+func (f *spec) runs(p profile) (runs []rounds.Run) {
+	_ = f.each(func(i, _ int, n *network, s *scenario) error {
+		steps := 1
+		if s.setup.MicroBatches == 1 {
+			steps = p.Naive
+		}
+		runs = append(runs, rounds.Run{
+			Name: runName(n, s), Bench: fmt.Sprintf("model=%s/scenario=%s", p.Models[i].Name, s.Name), Steps: steps,
+			Training: workload.Training{Model: p.Models[i], Batch: p.Batch, Setup: s.setup},
+		})
+		return nil
+	})
+	return runs
+}
+
+func (f *spec) measureModelled(ctx context.Context, log *records.Log, _ progress.Progress) error {
+	return f.each(func(_, _ int, n *network, s *scenario) error {
+		return f.Modelled.measure(ctx, log, runName(n, s), n.Model, s.setup)
+	})
+}
+
+func (f *spec) planModelled() (list []suite.PlannedRun) {
+	_ = f.each(func(i, j int, n *network, s *scenario) error {
+		list = append(list, suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "scenarios", fmt.Sprint(j)}, Run: suite.ModelledRun{Model: n.Model, Most: s.setup.Partitions}})
+		return nil
+	})
+	return list
+}
+
+func (f *figure3) show(r *rounds.Reporting[profile]) error {
+	cut := f.Spec.Networks[0].Scenarios[1].setup
+	table := r.Table
+	table.Caption = []string{
+		fmt.Sprintf("Throughput relative to naive-k: the network over k accelerators, one at a time, M = 1, nothing recomputed. Pipeline-k: GPipe over k accelerators, M = %d, everything recomputed, early; whole layers cut by %v over %v. Mini-batch %d throughout (the paper adjusted it to maximise throughput), free links, one thread a device, %s.",
+			f.Spec.M, cut.Partitioner, cut.Cost, r.Profile.Batch, f.Spec.Optimizer),
+		rounds.EmulatedCaption(r.Profile.Rounds, "scenario"),
+		rounds.TheoryCaption,
+		f.Spec.Modelled.caption(),
+		"Work: what all F and B take together, relative to the baseline's. It is not 1 on processors whose caches small micro-batches fit better, and whose every micro-batch reads all weights.",
+		"Source of the paper's values: " + f.Spec.Source + ". torchgpipe: " + f.Spec.Torchgpipe + ".",
+	}
+	table.Texts("network", "scenario")
+	table.Numbers("paper", "torchgpipe", "theory, even", "theory, cut")
+	table.Numbers(modelledColumns...)
+	table.Numbers("work", "closed form", "measured", "95%", "measured/paper")
+	r.ReferenceColumns("reference")
+	r.Parts = rounds.PartsTable("figure3-steps", "Figure 3: where the measured steps' time goes", "network", "scenario")
+	costs := make([][]float64, len(f.Spec.Networks))
+	for i, model := range r.Profile.Models {
+		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %v.", f.Spec.Networks[i].Name, model))
+		var err error
+		if costs[i], err = workload.FlopsOf(model); err != nil {
+			return err
 		}
 	}
-	return list
+	err := f.Spec.each(func(i, _ int, n *network, s *scenario) error {
+		base, run := runName(n, n.base()), runName(n, s)
+		one, m := r.Runs[base], r.Runs[run]
+		theory, err := rounds.Theory(n.base().setup, s.setup, costs[i])
+		if err != nil {
+			return err
+		}
+		modelled, err := f.Spec.Modelled.cells(r.Log, base, run)
+		if err != nil {
+			return err
+		}
+		table.Add(n.Name, s.Name, s.Paper, s.Torchgpipe, theory, modelled, suite.Fixed(m.Work()/one.Work(), 2), suite.Fixed(one.Closed/m.Closed, 2),
+			r.Measured(base, run, s.Paper.Value), r.Referred(base, run))
+		r.Parts.Add(n.Name, s.Name, m.Cells())
+		return nil
+	})
+	r.Panels = plot.TableBars{
+		Panel: "network", Group: "scenario", Y: "throughput relative to naive",
+		Bars: []string{"paper", "torchgpipe", "theory, cut", "modelled, memory filled", "measured"},
+	}.Panels(table)
+	return err
 }

@@ -10,8 +10,8 @@ import (
 	"gpipebench/experiments/workload"
 )
 
-// ModelledSpec is steps at the paper's own scale on modelled accelerators.
-type ModelledSpec struct {
+// modelledSpec is steps at the paper's own scale on modelled accelerators.
+type modelledSpec struct {
 	Accelerator string `yaml:"accelerator" want:"accelerator"`
 	DType       string `yaml:"dtype" want:"dtype"`
 	Optimizer   string `yaml:"optimizer" want:"optimizer"`
@@ -21,33 +21,29 @@ type ModelledSpec struct {
 	Most  int `yaml:"most"`
 }
 
-// ModelledSample is what comes out for one pipeline. Nothing in it depends on
-// the machine.
-type ModelledSample struct {
+// modelledSample is the outcome of one pipeline. Nothing in it depends on the
+// machine.
+type modelledSample struct {
 	Batch         int     `json:"batch"`
 	Seconds       float64 `json:"seconds"`
 	Filled        int     `json:"filled_batch"` // 0: not even Batch fits
 	FilledSeconds float64 `json:"filled_seconds"`
 }
 
-func ModelledName(run string) string { return "modelled/" + run }
+func modelledName(run string) string { return "modelled/" + run }
 
-// Measure adds the sample of a run if the log lacks it.
-func (m ModelledSpec) Measure(ctx context.Context, log *records.Log, run string, model workload.Model, s workload.Setup) error {
-	if log.Has(ModelledName(run)) {
+// measure adds the sample of a run if the log lacks it.
+func (m modelledSpec) measure(ctx context.Context, log *records.Log, run string, model workload.Model, s workload.Setup) error {
+	if log.Has(modelledName(run)) {
 		return nil
-	}
-	dtype, err := workload.ParseDType(m.DType)
-	if err != nil {
-		return err
 	}
 	simulate := func(batch int) (*simulation.Simulation, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r, err := simulation.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Batch: batch, Optimizer: m.Optimizer, DType: dtype}.Run(ctx)
+		r, err := simulation.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Batch: batch, Optimizer: m.Optimizer, DType: suite.Named(workload.ParseDType, m.DType)}.Run(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", ModelledName(run), err)
+			return nil, fmt.Errorf("%s: %w", modelledName(run), err)
 		}
 		return r, nil
 	}
@@ -55,10 +51,8 @@ func (m ModelledSpec) Measure(ctx context.Context, log *records.Log, run string,
 	if err != nil {
 		return err
 	}
-	out := ModelledSample{Batch: m.Batch, Seconds: fixed.StepSeconds}
-	// Multiples: fits does, not does not.
-	fits, not := 0, m.Most/m.Batch+1
-	for fits+1 < not {
+	out := modelledSample{Batch: m.Batch, Seconds: fixed.StepSeconds}
+	for fits, not := 0, m.Most/m.Batch+1; fits+1 < not; { // multiples of Batch
 		n := (fits + not) / 2
 		r, err := simulate(n * m.Batch)
 		if err != nil {
@@ -70,44 +64,32 @@ func (m ModelledSpec) Measure(ctx context.Context, log *records.Log, run string,
 		}
 		fits, out.Filled, out.FilledSeconds = n, n*m.Batch, r.StepSeconds
 	}
-	return log.Add(ModelledName(run), 0, out)
-}
-
-// throughput reads a run's modelled throughputs, in examples per second: with
-// the fixed mini-batch, and with the one that fills memory, 0 if none fits.
-func (m ModelledSpec) throughput(log *records.Log, run string) (fixed, filled float64, err error) {
-	var s ModelledSample
-	if err := log.Get(ModelledName(run), &s); err != nil {
-		return 0, 0, err
-	}
-	fixed = float64(s.Batch) / s.Seconds
-	if s.Filled > 0 {
-		filled = float64(s.Filled) / s.FilledSeconds
-	}
-	return fixed, filled, nil
-}
-
-// Cells are a run's modelled throughputs relative to a base's.
-func (m ModelledSpec) Cells(log *records.Log, base, run string) ([]suite.Value, error) {
-	baseFixed, baseFilled, err := m.throughput(log, base)
-	if err != nil {
-		return nil, err
-	}
-	fixed, filled, err := m.throughput(log, run)
-	if err != nil {
-		return nil, err
-	}
-	out := []suite.Value{suite.Fixed(fixed/baseFixed, 2), suite.Absent}
-	if filled > 0 && baseFilled > 0 {
-		out[1] = suite.Fixed(filled/baseFilled, 2)
-	}
-	return out, nil
+	return log.Add(modelledName(run), 0, out)
 }
 
 // modelledColumns are those of cells.
 var modelledColumns = []string{"modelled, fixed batch", "modelled, memory filled"}
 
-func (m ModelledSpec) caption() string {
+// cells are a run's modelled throughputs relative to a base's: with the fixed
+// mini-batch, and with those that fill memory, if some fit both.
+func (m modelledSpec) cells(log *records.Log, base, run string) ([]suite.Value, error) {
+	var b, s modelledSample
+	if err := log.Get(modelledName(base), &b); err != nil {
+		return nil, err
+	}
+	if err := log.Get(modelledName(run), &s); err != nil {
+		return nil, err
+	}
+	relative := func(batch int, seconds float64, baseBatch int, baseSeconds float64) suite.Value {
+		if batch == 0 || baseBatch == 0 {
+			return suite.Absent
+		}
+		return suite.Fixed(float64(batch)/seconds/(float64(baseBatch)/baseSeconds), 2)
+	}
+	return []suite.Value{relative(s.Batch, s.Seconds, b.Batch, b.Seconds), relative(s.Filled, s.FilledSeconds, b.Filled, b.FilledSeconds)}, nil
+}
+
+func (m modelledSpec) caption() string {
 	return fmt.Sprintf("Modelled: the paper's own network in %s on %s, a roofline for every operation, memory and links as planned, %s; with a mini-batch of %d throughout, and with the largest multiple of %d (up to %d) that fits the pipeline.",
 		m.DType, m.Accelerator, m.Optimizer, m.Batch, m.Batch, m.Most)
 }

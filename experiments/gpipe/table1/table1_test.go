@@ -545,3 +545,13 @@ func TestTable1SpecErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestKey(t *testing.T) {
+	suitetest.CheckKey(t, func(file string) suite.Experiment {
+		e, err := Definition.Load(suite.SpecFile{Name: "x.yaml", Text: suitetest.Edited(t, Definition, "accelerator: tpuv3", "accelerator: "+file)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	})
+}

@@ -7,9 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
+
 	"gpipebench/experiments/gpipe/table2/modelled"
 	"gpipebench/experiments/plot"
-	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
@@ -18,129 +19,76 @@ import (
 	"gpipebench/internal/stats"
 )
 
-// cutTheory replays the schedule on stages cut out of layers with the given
-// costs, f:r:b = 1:1:2, and gives the throughput relative to the base.
-func (t *Table2) cutTheory(costs []float64, c suite.Cell, late bool) (float64, error) {
-	step := func(c suite.Cell) (float64, error) {
-		s := t.setup(table2Run{c, gpipe.Emulated})
-		s.LateRecompute = late
-		return workload.CutStep(s, costs)
-	}
-	base, err := step(t.Spec.Base)
-	if err != nil {
-		return 0, err
-	}
-	s, err := step(c)
-	return base / s, err
-}
+// emulated names the run of a cell on emulated devices.
+func emulated(c suite.Cell) string { return runName(gpipe.Emulated, c) }
 
-func (t *Table2) Report(log, reference *records.Log) (*suite.Report, error) {
-	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
+func (t *table2) show(r *rounds.Reporting[profile]) error {
+	costs, err := workload.FlopsOf(r.Profile.Model)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	cores := 1
-	if log.Has(rounds.StepName(table2Run{suite.Cell{K: 2, M: t.Spec.HostM}, gpipe.Host}.name(), 0, 0)) {
-		cores = 2
-	}
-	timed := t.rounds(profile, cores)
-	runs, err := timed.All(log)
+	besides, err := t.Modelled.Cells(r.Log)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	main, err := t.mainTable(profile, timed, log, runs, reference)
-	if err != nil {
-		return nil, err
-	}
-	r := &suite.Report{Tables: []*suite.Table{main, t.stepsTable(timed, runs)}}
-	spread, err := t.spreadTable()
-	if err != nil {
-		return nil, err
-	}
-	r.Tables = append(r.Tables, spread)
-	if cores == 2 {
-		host, err := t.hostTable(runs)
-		if err != nil {
-			return nil, err
-		}
-		host.Notes = timed.Notes(log, gpipe.Host)
-		r.Tables = append(r.Tables, host)
-	} else {
-		main.Notes = append(main.Notes, "K = 2 on real cores was not measured: the machine gave the process fewer than two.")
-	}
-	bars := plot.TableBars{
-		Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", t.Spec.Base.K, t.Spec.Base.M),
-		Bars: []string{"paper", "theory, cut", "closed form", "modelled", "measured"},
-	}
-	if r.Files, err = timed.Files(log, "table2", t.Spec.Title, bars.Panels(main)); err != nil {
-		return nil, err
-	}
-	drawn, err := t.timelines(runs)
-	r.Files = slices.Insert(r.Files, len(r.Files)-1, drawn...) // the benchmark comes last
-	return r, err
-}
-
-// emulated is the run of a cell on emulated devices.
-func emulated(runs map[string]*rounds.Measured, c suite.Cell) *rounds.Measured {
-	return runs[table2Run{c, gpipe.Emulated}.name()]
-}
-
-func (t *Table2) mainTable(profile table2Profile, timed *rounds.Rounds, log *records.Log, runs map[string]*rounds.Measured, reference *records.Log) (*suite.Table, error) {
-	costs, err := workload.FlopsOf(profile.Model)
-	if err != nil {
-		return nil, err
-	}
-	table := &suite.Table{
-		ID: "table2", Title: t.Spec.Title,
-		Caption: []string{
-			fmt.Sprintf("The paper's 48 layers at reduced scale (dimension %d, feed-forward %d, heads %d, vocabulary %d, sequence %d: width divided by %.3g, sequence by %.3g; the softmax costs %.2f layers by FLOPs, the paper's %.2f), mini-batch %d throughout.",
-				profile.Model.Dim, profile.Model.FF, profile.Model.Heads, profile.Model.Vocab, profile.Model.Seq,
-				float64(t.Spec.PaperModel.Dim)/float64(profile.Model.Dim), float64(t.Spec.PaperModel.Seq)/float64(profile.Model.Seq), softmaxShare(costs), t.paperSoftmaxShare(), t.Spec.Batch),
-			fmt.Sprintf("Conventions: schedule %v, checkpoint %v, recomputation %s, cuts at whole layers by %v over %v, free links, one thread a device, %s.",
-				t.schedule, t.checkpoint, suite.EarlyOrLate(t.Spec.Late), t.partitioner, t.cost, t.Spec.Optimizer),
-			rounds.EmulatedCaption(profile.Rounds, "cell"),
-			rounds.TheoryCaption,
-			t.Modelled.Caption(),
-			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe has no Transformer row.",
-		},
+	model, paperModel, base, table := r.Profile.Model, t.Spec.PaperModel, t.Spec.Base, r.Table
+	table.Caption = []string{
+		fmt.Sprintf("The paper's 48 layers at reduced scale (dimension %d, feed-forward %d, heads %d, vocabulary %d, sequence %d: width divided by %.3g, sequence by %.3g; the softmax costs %.2f layers by FLOPs, the paper's %.2f), mini-batch %d throughout.",
+			model.Dim, model.FF, model.Heads, model.Vocab, model.Seq, float64(paperModel.Dim)/float64(model.Dim), float64(paperModel.Seq)/float64(model.Seq),
+			softmaxShare(costs), t.paperSoftmaxShare(), t.Spec.Batch),
+		fmt.Sprintf("Conventions: schedule %v, checkpoint %v, recomputation %s, cuts at whole layers by %v over %v, free links, one thread a device, %s.",
+			t.conventions.Schedule, t.conventions.Checkpoint, suite.EarlyOrLate(t.Spec.Late), t.conventions.Partitioner, t.conventions.Cost, t.Spec.Optimizer),
+		rounds.EmulatedCaption(r.Profile.Rounds, "cell"),
+		rounds.TheoryCaption,
+		t.Modelled.Caption(),
+		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe has no Transformer row.",
 	}
 	table.Numbers("K", "M", "paper", "theory, even", "theory, cut", "closed form")
-	table.Numbers(modelled.BesideColumns...)
+	table.Numbers(modelled.Columns...)
 	table.Numbers("measured", "95%", "measured/paper")
-	refs := rounds.References(table, reference, t.Spec.Profiles, func(log *records.Log, p table2Profile) (map[string]*rounds.Measured, error) {
-		return t.rounds(p, 1).All(log)
-	}, "reference")
-	base := emulated(runs, t.Spec.Base)
+	r.ReferenceColumns("reference")
+	r.Parts = rounds.PartsTable("table2-steps", "Table 2: where the measured steps' time goes")
+	one := r.Runs[emulated(base)]
 	for _, c := range t.Spec.Cells() {
-		paper := t.Spec.Paper.Of(c).Value
-		theory, err := rounds.Theory(t.setup(table2Run{t.Spec.Base, gpipe.Emulated}), t.setup(table2Run{c, gpipe.Emulated}), costs)
+		paper, run := t.Spec.Paper.Of(c).Value, r.Runs[emulated(c)]
+		theory, err := rounds.Theory(t.setup(base), t.setup(c), costs)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		got := stats.RatioOf(base.Rounds, emulated(runs, c).Rounds)
-		modelled, err := t.Modelled.Cells(log, c)
-		if err != nil {
-			return nil, err
-		}
-		row := []any{c.K, c.M, paper, theory, suite.Fixed(base.Closed/emulated(runs, c).Closed, 2),
-			modelled, suite.Ratio(got, c == t.Spec.Base), suite.Fixed(got.Median/paper.Value, 2)}
-		if refs != nil {
-			row = append(row, suite.Fixed(stats.RatioOf(emulated(refs, t.Spec.Base).Rounds, emulated(refs, c).Rounds).Median, 2))
-		}
-		table.Add(row...)
+		table.Add(c.K, c.M, paper, theory, suite.Fixed(one.Closed/run.Closed, 2), besides(c),
+			r.Measured(emulated(base), emulated(c), paper.Value), r.Referred(emulated(base), emulated(c)))
+		r.Parts.Add(run.Cells()...)
 	}
+	rounds.FreeLinks(r.Parts)
 	table.Notes = append(table.Notes, t.boundNotes()...)
-	table.Notes = append(table.Notes, timed.Notes(log, gpipe.Emulated)...)
-	if refs != nil {
-		table.Notes = append(table.Notes, fmt.Sprintf("Reference: %s, profile %s, %s.", reference.Session.Machine, reference.Key.Profile, reference.Session.Time))
+	r.Panels = plot.TableBars{
+		Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", base.K, base.M),
+		Bars: []string{"paper", "theory, cut", "closed form", "modelled", "measured"},
+	}.Panels(table)
+	spread, err := t.spreadTable()
+	if err != nil {
+		return err
 	}
-	return table, nil
+	r.Tables = []*suite.Table{spread}
+	host := func(k int) *rounds.Measured { return r.Runs[runName(gpipe.Host, suite.Cell{K: k, M: t.Spec.HostM})] }
+	if host(2) == nil {
+		table.Notes = append(table.Notes, "K = 2 on real cores was not measured: the machine gave the process fewer than two.")
+	} else {
+		of, err := t.hostTable(host(1), host(2), r.Runs[emulated(suite.Cell{K: 2, M: t.Spec.HostM})])
+		if err != nil {
+			return err
+		}
+		of.Notes = r.Notes(gpipe.Host)
+		r.Tables = append(r.Tables, of)
+	}
+	r.Files, err = t.timelines(r.Runs)
+	return err
 }
 
 // softmaxShare is what the last layer costs, in layers.
 func softmaxShare(costs []float64) float64 { return costs[len(costs)-1] / costs[1] }
 
-func (t *Table2) paperSoftmaxShare() float64 {
+func (t *table2) paperSoftmaxShare() float64 {
 	costs, err := workload.FlopsOf(t.Spec.PaperModel)
 	if err != nil {
 		return math.NaN()
@@ -150,7 +98,7 @@ func (t *Table2) paperSoftmaxShare() float64 {
 
 // boundNotes compares the paper's values with what a fill-drain schedule can
 // reach at all: K*M/(M+K-1) stages at work on average, over the base's.
-func (t *Table2) boundNotes() []string {
+func (t *table2) boundNotes() []string {
 	bound := func(c suite.Cell) float64 { return float64(c.K*c.M) / float64(c.M+c.K-1) }
 	var notes []string
 	for _, m := range t.Spec.M {
@@ -170,20 +118,9 @@ func (t *Table2) boundNotes() []string {
 	return notes
 }
 
-// stepsTable is where the measured steps' time goes.
-func (t *Table2) stepsTable(timed *rounds.Rounds, runs map[string]*rounds.Measured) *suite.Table {
-	table := rounds.PartsTable("table2-steps", "Table 2: where the measured steps' time goes")
-	table.Notes = suite.FewRoundsNote(timed.Count)
-	for _, c := range t.Spec.Cells() {
-		table.Add(emulated(runs, c).Cells(t.setup(table2Run{c, gpipe.Emulated}))...)
-	}
-	rounds.FreeLinks(table)
-	return table
-}
-
 // spreadTable shows how far theory moves with conventions that the paper does
 // not state.
-func (t *Table2) spreadTable() (*suite.Table, error) {
+func (t *table2) spreadTable() (*suite.Table, error) {
 	last := t.Spec.M[len(t.Spec.M)-1]
 	table := &suite.Table{
 		ID: "table2-theory", Title: fmt.Sprintf("Table 2: theory at the paper's own scale under conventions that it does not state, M = %d", last),
@@ -204,12 +141,11 @@ func (t *Table2) spreadTable() (*suite.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	free := append([]float64(nil), coarse...)
+	free := slices.Clone(coarse)
 	free[len(free)-1] = 0
 	paper := []any{"the paper"}
 	for _, k := range t.Spec.K {
-		v := t.Spec.Paper.Of(suite.Cell{K: k, M: last}).Value
-		paper = append(paper, v)
+		paper = append(paper, t.Spec.Paper.Of(suite.Cell{K: k, M: last}).Value)
 	}
 	table.Add(paper...)
 	for _, row := range []struct {
@@ -225,7 +161,9 @@ func (t *Table2) spreadTable() (*suite.Table, error) {
 	} {
 		cells := []any{row.name}
 		for _, k := range t.Spec.K {
-			v, err := t.cutTheory(row.costs, suite.Cell{K: k, M: last}, row.late)
+			base, s := t.setup(t.Spec.Base), t.setup(suite.Cell{K: k, M: last})
+			base.LateRecompute, s.LateRecompute = row.late, row.late
+			v, err := rounds.Against(func(s workload.Setup) (float64, error) { return rounds.CutStep(s, row.costs) }, base, s)
 			if err != nil {
 				return nil, err
 			}
@@ -238,11 +176,7 @@ func (t *Table2) spreadTable() (*suite.Table, error) {
 
 // hostTable holds K = 2 on two real cores against one core, the emulation and
 // the closed form.
-func (t *Table2) hostTable(runs map[string]*rounds.Measured) (*suite.Table, error) {
-	on := func(k int, device gpipe.Kind) *rounds.Measured {
-		return runs[table2Run{suite.Cell{K: k, M: t.Spec.HostM}, device}.name()]
-	}
-	one, two, emulated := on(1, gpipe.Host), on(2, gpipe.Host), on(2, gpipe.Emulated)
+func (t *table2) hostTable(one, two, emulated *rounds.Measured) (*suite.Table, error) {
 	table := &suite.Table{
 		ID: "table2-host", Title: fmt.Sprintf("K = 2 on two real cores, M = %d", t.Spec.HostM),
 		Caption: []string{
@@ -258,7 +192,7 @@ func (t *Table2) hostTable(runs map[string]*rounds.Measured) (*suite.Table, erro
 	half.F, half.R, half.B = halved(half.F), halved(half.R), halved(half.B)
 	half.Setup, half.Update = half.Setup/2, half.Update/2
 	halves.Stages = []gpipe.StageTimes{half, half}
-	ideal, err := halves.ClosedForm(t.schedule, t.checkpoint, t.Spec.Late)
+	ideal, err := halves.ClosedForm(t.conventions.Schedule, t.conventions.Checkpoint, t.Spec.Late)
 	if err != nil {
 		return nil, err
 	}
@@ -275,32 +209,16 @@ func (t *Table2) hostTable(runs map[string]*rounds.Measured) (*suite.Table, erro
 	table.Add("speed-up by the closed form", suite.Fixed(closed, 2), "")
 	table.Add("speed-up measured / closed form", suite.Fixed(speedup.Median/closed, 3), "")
 	table.Add("emulated step / real step", again)
-	share := func(own *rounds.Measured) float64 {
-		var sum float64
-		for i := range own.Times.Stages {
-			st := &own.Times.Stages[i]
-			for m := range st.F {
-				sum += st.F[m] + st.R[m] + st.B[m]
-			}
-		}
-		return sum
-	}
-	table.Add("work of two busy cores / of emulated ones, which run alone", suite.Fixed(share(two)/share(emulated), 3), "")
+	table.Add("work of two busy cores / of emulated ones, which run alone", suite.Fixed(floats.Sum(two.Times.Tasks())/floats.Sum(emulated.Times.Tasks()), 3), "")
 	return table, nil
 }
 
-func halved(xs []float64) []float64 {
-	out := make([]float64, len(xs))
-	for i, x := range xs {
-		out[i] = x / 2
-	}
-	return out
-}
+func halved(xs []float64) []float64 { return floats.ScaleTo(make([]float64, len(xs)), 0.5, xs) }
 
-// timelines draws the step of a middling cell and gives it as a trace.
-func (t *Table2) timelines(runs map[string]*rounds.Measured) ([]suite.File, error) {
+// timelines are the step of a cell in the grid's middle, drawn and as a trace.
+func (t *table2) timelines(runs map[string]*rounds.Measured) ([]suite.File, error) {
 	c := suite.Cell{K: t.Spec.K[len(t.Spec.K)/2], M: t.Spec.M[len(t.Spec.M)/2]}
-	tl, err := emulated(runs, c).Times.Replay()
+	tl, err := runs[emulated(c)].Times.Replay()
 	if err != nil {
 		return nil, err
 	}

@@ -7,58 +7,31 @@ import (
 	"testing"
 
 	"gpipebench/experiments/gpipe/table2/modelled/modelledtest"
-	"gpipebench/experiments/machine"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/rounds/roundstest"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/gpipe"
-	"gpipebench/gpipe/schedule"
 )
 
 // evenLog has records of Table 2 as ideal devices would leave them: even stages
 // that take 1, 1 and 2 units, in proportion to the work of a stage and
 // micro-batch.
-func evenLog(t *testing.T, e *Table2) *records.Log {
+func evenLog(t *testing.T, e *table2) *records.Log {
 	t.Helper()
 	log := records.New(e.Key("smoke"))
-	profile := e.Spec.Profiles["smoke"]
-	for _, run := range e.runs(2) {
-		unit := int64(1<<20) / int64(run.K*run.M)
-		s := &rounds.Sample{Setup: make([]int64, run.K), Update: make([]int64, run.K)}
-		for range run.K {
-			var f, b []int64
-			for range run.M {
-				f, b = append(f, unit), append(b, 2*unit)
-			}
-			s.F, s.R, s.B = append(s.F, f), append(s.R, f), append(s.B, b)
-			s.Partition, s.Peak, s.HighWater = append(s.Partition, 50/run.K), append(s.Peak, 1<<20), append(s.HighWater, 1<<20)
-		}
-		lists, err := schedule.Build(e.schedule, run.K, run.M, e.checkpoint, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tl, err := s.Times(lists).Replay()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Seconds = tl.Span()
-		for round := range profile.Rounds {
-			for step := range profile.Steps[run.M] {
-				if err := log.Add(rounds.StepName(run.name(), round, step), 1, s); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
 	modelledtest.FillBeside(t, log, e.Modelled)
-	log.Session = records.Provenance{Time: "then", Machine: machine.Machine{CPU: "a machine", Cores: 2, GOMAXPROCS: 2}}
+	r, _, err := e.Rounds("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roundstest.FillRounds(t, log, r, 0, func(*rounds.Run, int) float64 { return 1. / 16 })
 	return log
 }
 
 func TestTable2Report(t *testing.T) {
-	e := suitetest.Loaded[*Table2](t, Definition.Load)
+	e := suitetest.Loaded[*table2](t, Definition.Load)
 	log := evenLog(t, e)
 	r, err := e.Report(log, log)
 	if err != nil {
@@ -104,7 +77,7 @@ func TestTable2Report(t *testing.T) {
 // The figures that the paper's sources leave to derive, and its M = 4 row that
 // no fixed mini-batch can reach.
 func TestTable2Theory(t *testing.T) {
-	e := suitetest.Loaded[*Table2](t, Definition.Load)
+	e := suitetest.Loaded[*table2](t, Definition.Load)
 	spread, err := e.spreadTable()
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +89,7 @@ func TestTable2Theory(t *testing.T) {
 			t.Errorf("%s: %s, want %s", spread.Printed()[i][0], got, want)
 		}
 	}
-	if v, err := rounds.Theory(e.setup(table2Run{e.Spec.Base, gpipe.Emulated}), e.setup(table2Run{suite.Cell{K: 4, M: 1}, gpipe.Emulated})); err != nil || fmt.Sprintf("%.3f", v[0].Numbers[0]) != "1.077" {
+	if v, err := rounds.Theory(e.setup(e.Spec.Base), e.setup(suite.Cell{K: 4, M: 1})); err != nil || fmt.Sprintf("%.3f", v[0].Numbers[0]) != "1.077" {
 		t.Errorf("K = 4, M = 1 gains %v, %v; want 1.077", v, err)
 	}
 	notes := e.boundNotes()
@@ -130,7 +103,7 @@ func TestTable2Measures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	e := suitetest.Loaded[*Table2](t, Definition.Load)
+	e := suitetest.Loaded[*table2](t, Definition.Load)
 	log := records.New(e.Key("smoke"))
 	if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -146,4 +119,12 @@ func TestTable2Measures(t *testing.T) {
 	if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil || len(log.Names) != n {
 		t.Errorf("measured again: %d samples more, %v", len(log.Names)-n, err)
 	}
+}
+
+func TestKey(t *testing.T) {
+	e := suitetest.Loaded[*table2](t, Definition.Load)
+	suitetest.CheckKey(t, func(file string) suite.Experiment {
+		e.Modelled.Networks[0].Accelerator = file
+		return e
+	})
 }

@@ -2,160 +2,95 @@
 package table3
 
 import (
-	"context"
 	"embed"
 	"fmt"
+	"slices"
+	"strings"
 
 	"gpipebench/experiments/paperscale"
-	"gpipebench/experiments/progress"
+	"gpipebench/experiments/plot"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
-	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/stats"
-	"gpipebench/nn/program"
 )
 
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "table3", Folder: folder, New: suite.New[Table3]}
+var Definition = suite.Definition{ID: "table3", Folder: folder, New: load}
 
-func (t *Table3) Planned(profile string) []suite.PlannedRun {
-	return append(t.rounds(t.Spec.Profiles[profile]).Planned(profile), t.Spec.Scale.Planned()...)
+// spec is spec.yaml.
+type spec struct {
+	rounds.Spec[profile] `yaml:",inline"`
+	Torchgpipe           string `yaml:"torchgpipe"`
+	paperscale.Scale     `yaml:",inline"`
+	paperscale.CutSpec   `yaml:",inline"` // of the measured part
 }
 
-// table3Spec is spec.yaml.
-type table3Spec struct {
-	suite.Head       `yaml:",inline"`
-	Torchgpipe       string `yaml:"torchgpipe"`
-	paperscale.Scale `yaml:",inline"`
-	Partitioner      string  `yaml:"partitioner" want:"partitioner"`
-	Cost             string  `yaml:"cost" want:"cost"`
-	Optimizer        string  `yaml:"optimizer" want:"optimizer"`
-	LR               float64 `yaml:"lr" want:">0.."`
-
-	Profiles map[string]table3Profile `yaml:"profiles"`
+type profile struct {
+	rounds.Profile `yaml:",inline"`
+	Models         []workload.Model `yaml:"models"` // one for each network
+	Batch          int              `yaml:"batch"`
 }
 
-type table3Profile struct {
-	Expected suite.Span       `yaml:"expected"`
-	Models   []workload.Model `yaml:"models"` // one for each network
-	Batch    int              `yaml:"batch"`
-	Rounds   int              `yaml:"rounds" want:"1..1000"`
-	WarmUp   int              `yaml:"warm_up" want:"0..1000"`
-}
-
-// Table3 times pipelines on emulated devices and replays their steps over links
+// Experiment times pipelines on emulated devices and replays their steps over links
 // as slow, beside a core of this machine, as PCI-E is beside a P100; and models
 // the paper's own networks on P100s.
-type Table3 struct {
-	suite.Base[table3Spec]
-	partitioner partition.Partitioner
-	cost        workload.Cost
+type Experiment struct {
+	rounds.Timed[spec, profile]
+	cut workload.Setup // of the measured part, but for K and M
 }
 
-func (t *Table3) Resolve() *suite.Problem {
+func load() (suite.Experiment, error) {
+	t := &Experiment{}
+	t.Runs, t.Show, t.Reduce, t.CoreRate = t.runs, t.show, t.reduce, true
+	t.Beside, t.Also = t.Spec.Scale.Measure, t.Spec.Scale.Planned
+	return t, nil
+}
+
+func (t *Experiment) Resolve() *suite.Problem {
 	if p := t.Spec.Scale.Check(); p != nil {
 		return p
 	}
-	var err error
-	if t.partitioner, err = partition.Parse(t.Spec.Partitioner); err != nil {
-		return suite.At(err, "partitioner")
+	t.cut = t.Spec.CutSpec.Setup(workload.Setup{Device: gpipe.Emulated, Threads: 1})
+	if p := t.Spec.checkModels(); p != nil {
+		return p
 	}
-	if t.cost, err = workload.ParseCost(t.Spec.Cost); err != nil {
-		return suite.At(err, "cost")
-	}
+	return t.CheckRuns()
+}
+
+// checkModels wants a model for each network in every profile.
+func (s *spec) checkModels() *suite.Problem {
 	for _, name := range suite.Profiles {
-		p := t.Spec.Profiles[name]
-		if len(p.Models) != len(t.Spec.Networks) {
-			return suite.At(fmt.Errorf("%d models for %d networks: want one for each", len(p.Models), len(t.Spec.Networks)), "profiles", name, "models")
-		}
-		for _, m := range t.Spec.M {
-			if p.Batch%m != 0 {
-				return suite.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", m, p.Batch), "profiles", name, "batch")
-			}
+		if n := len(s.Profiles[name].Models); n != len(s.Networks) {
+			return suite.At(fmt.Errorf("%d models for %d networks: want one for each", n, len(s.Networks)), "profiles", name, "models")
 		}
 	}
 	return nil
 }
 
-func table3Run(n *paperscale.Network, c suite.Cell) string {
+func runName(n *paperscale.Network, c suite.Cell) string {
 	return fmt.Sprintf("model=%s/K=%d/M=%d", n.ID, c.K, c.M)
 }
 
-func (t *Table3) setup(c suite.Cell) workload.Setup {
-	return workload.Setup{Partitions: c.K, MicroBatches: c.M, Partitioner: t.partitioner, Cost: t.cost, Device: gpipe.Emulated, Threads: 1}
+func (t *Experiment) setup(c suite.Cell) workload.Setup {
+	s := t.cut
+	s.Partitions, s.MicroBatches = c.K, c.M
+	return s
 }
 
-// rounds are those of a profile.
-func (t *Table3) rounds(profile table3Profile) *rounds.Rounds {
-	r := &rounds.Rounds{ID: t.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: t.Spec.Seed}
+// runs are all cells of one network, and then of the next.
+func (t *Experiment) runs(p profile) (runs []rounds.Run) {
 	for i, n := range t.Spec.Networks {
 		for _, c := range t.Spec.Cells() {
-			r.Runs = append(r.Runs, rounds.Run{
-				Name: table3Run(n, c), Bench: table3Run(n, c),
-				Training: workload.Training{
-					Model: profile.Models[i], Batch: profile.Batch,
-					Optimizer: t.Spec.Optimizer, LR: t.Spec.LR, LRSchedule: "constant",
-					Setup: t.setup(c),
-				},
-				Steps: 1,
-			})
+			runs = append(runs, rounds.Run{Name: runName(n, c), Steps: 1, Training: workload.Training{Model: p.Models[i], Batch: p.Batch, Setup: t.setup(c)}})
 		}
 	}
-	return r
-}
-
-// table3Rounds are those of the pipelines. Each begins with the rate of a core.
-type table3Rounds struct{ *rounds.Rounds }
-
-// coreRate names a round's sample with the rate of one core, in floating-point
-// operations per second.
-func coreRate(round int) string { return fmt.Sprintf("core/flops-per-second/round=%d", round) }
-
-func (r table3Rounds) Samples() [][]string {
-	names := r.Rounds.Samples()
-	for round := range names {
-		names[round] = append([]string{coreRate(round)}, names[round]...)
-	}
-	return names
-}
-
-func (r table3Rounds) Round(ctx context.Context, round int, log *records.Log) error {
-	if name := coreRate(round); !log.Has(name) {
-		rate, err := program.CoreRate(ctx)
-		if err != nil {
-			return fmt.Errorf("%s, %s: %w", r.ID, name, err)
-		}
-		if err := log.Add(name, 0, rate); err != nil {
-			return err
-		}
-	}
-	return r.Rounds.Round(ctx, round, log)
-}
-
-func (t *Table3) Repeated(profile string) (rounds.Repeated, error) {
-	p, err := suite.ProfileOf(t.Spec.Profiles, profile)
-	if err != nil {
-		return nil, err
-	}
-	return table3Rounds{t.rounds(p)}, nil
-}
-
-func (t *Table3) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	r, err := t.Repeated(log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	if err := t.Spec.Measure(ctx, log, p); err != nil {
-		return err
-	}
-	return rounds.InThisProcess(ctx, r, log, p)
+	return runs
 }
 
 // linkRatios are the links that a network's steps are replayed over.
@@ -166,31 +101,18 @@ type linkRatios struct {
 	link    timeline.Link
 }
 
-// linksOf are those for a network that is measured as model.
-func (t *Table3) linksOf(log *records.Log, n *paperscale.Network, model workload.Model) (r linkRatios, err error) {
-	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
-	if err != nil {
-		return r, err
-	}
-	rates := make([]float64, profile.Rounds)
-	for round := range rates {
-		if err := log.Get(coreRate(round), &rates[round]); err != nil {
-			return r, err
-		}
-	}
-	r.rate = stats.Median(rates)
+// linksOf are those for a network that is measured as model, on cores of a rate.
+func linksOf(rate float64, n *paperscale.Network, model workload.Model) (r linkRatios, err error) {
 	a, err := accelerator.Named(n.Accelerator)
 	if err != nil {
 		return r, err
 	}
-	r.peak, r.link = a.F32, a.Link
 	here, err := rounds.TrafficOf(model)
 	if err != nil {
 		return r, err
 	}
 	paper, err := rounds.TrafficOf(n.Model)
-	r.traffic = here / paper
-	return r, err
+	return linkRatios{rate, a.F32, here / paper, a.Link}, err
 }
 
 // strict has the accelerator's bytes for each floating-point operation. The
@@ -207,4 +129,115 @@ func (r linkRatios) scaled() timeline.Link {
 	l := r.strict()
 	l.Bandwidth *= r.traffic
 	return l
+}
+
+// links are those of the measured part: names, and what they are.
+var links = []struct {
+	name string
+	of   func(linkRatios) timeline.Link
+}{
+	{"PCI-E, to scale", linkRatios.scaled},
+	{"PCI-E, bytes per FLOP", linkRatios.strict},
+	{"fast link", func(linkRatios) timeline.Link { return timeline.Link{} }},
+}
+
+// over reduces all runs as if over a link, by name.
+func (t *Experiment) over(r *rounds.Rounds, log *records.Log, of func(linkRatios) timeline.Link) (map[string]*rounds.Measured, error) {
+	rate, err := r.MedianCoreRate(log)
+	if err != nil {
+		return nil, err
+	}
+	cells := len(t.Spec.Cells())
+	for i, n := range t.Spec.Networks {
+		runs := r.Runs[i*cells : (i+1)*cells]
+		ratios, err := linksOf(rate, n, runs[0].Training.Model)
+		if err != nil {
+			return nil, err
+		}
+		out, _, err := rounds.HandedOn(runs[0].Training.Model)
+		if err != nil {
+			return nil, err
+		}
+		for j := range runs {
+			runs[j].Over = &rounds.Crossing{Link: of(ratios), Out: out}
+		}
+	}
+	return r.All(log)
+}
+
+func (t *Experiment) reduce(r *rounds.Rounds, log *records.Log, _ profile) (map[string]*rounds.Measured, error) {
+	return t.over(r, log, links[0].of)
+}
+
+func (t *Experiment) show(r *rounds.Reporting[profile]) error {
+	runs := []map[string]*rounds.Measured{r.Runs}
+	for _, l := range links[1:] {
+		over, err := t.over(r.Rounds, r.Log, l.of)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, over)
+	}
+	rate, err := r.Rounds.MedianCoreRate(r.Log)
+	if err != nil {
+		return err
+	}
+	m, err := t.Spec.Scale.Read(r.Log)
+	if err != nil {
+		return err
+	}
+	base, table := t.Spec.Base, r.Table
+	table.Caption = []string{
+		fmt.Sprintf("M = %d, everything re-materialised, early; whole layers cut by %v over %v. Mini-batch %d throughout the measured part, %s, one thread a device. Each column is relative to its own K = %d.", base.M, t.cut.Partitioner, t.cut.Cost, r.Profile.Batch, t.Spec.Optimizer, base.K),
+		rounds.EmulatedCaption(r.Profile.Rounds, "cell"),
+		"Links: the same timed tasks, replayed over three links. Through PCI-E a transfer goes by way of the host's memory: two legs, each of which occupies its device. Bytes per FLOP: the link is as slow, beside a core of this machine, as PCI-E is beside a P100. To scale: as much faster as the smaller network hands on more bytes for each operation, so that transfers weigh what they weigh in the paper's network. Fast link: transfers take no time. Latencies, microseconds beside long tasks at the paper's scale, are left out of the measured part.",
+		"Modelled: " + t.Spec.StandardCaption() + "; fast link: the same with links that take no time.",
+		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
+	}
+	table.Texts("network")
+	table.Numbers("K", "paper", "theory, even", "theory, cut", "modelled", "error", "modelled, fast link")
+	bars := []string{"paper", "modelled"}
+	for _, l := range links {
+		bars = append(bars, "measured, "+l.name)
+		table.Numbers("measured, "+l.name, "95%, "+strings.TrimPrefix(l.name, "PCI-E, "))
+	}
+	table.Numbers("measured/paper, to scale")
+	r.ReferenceColumns("reference, to scale")
+	r.Parts = rounds.PartsTable(t.ID()+"-steps", "Table 3: where the measured steps' time goes", "network", "link")
+	for i, n := range t.Spec.Networks {
+		model := r.Profile.Models[i]
+		ratios, err := linksOf(rate, n, model)
+		if err != nil {
+			return err
+		}
+		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %v. A core here reaches %.1f GFLOP/s, the P100's peak is %.1f TFLOP/s and its PCI-E %.0f GB/s a direction: the link has %.0f MB/s, and to scale, with %.1f times the traffic for each operation, %.0f MB/s.",
+			n.Name, model, ratios.rate/1e9, ratios.peak/1e12, ratios.link.Bandwidth/1e9, ratios.strict().Bandwidth/1e6, ratios.traffic, ratios.scaled().Bandwidth/1e6))
+		costs, err := workload.FlopsOf(model)
+		if err != nil {
+			return err
+		}
+		standard := t.Spec.ConventionsOf(n)[0]
+		for _, c := range t.Spec.Cells() {
+			paper, got, off := n.Paper.Of(c).Value, m.Throughput(n, standard, c), suite.Absent
+			if c != base {
+				off = suite.Signed(got/paper.Value - 1)
+			}
+			theory, err := rounds.Theory(t.setup(base), t.setup(c), costs)
+			if err != nil {
+				return err
+			}
+			row := []any{n.Name, c.K, paper, theory, suite.Fixed(got, 2), off, suite.Fixed(m.Throughput(n, standard.Free(), c), 2)}
+			one, run := runName(n, base), runName(n, c)
+			for j, l := range links {
+				row = append(row, rounds.Relative(runs[j], one, run))
+				r.Parts.Add(n.Name, l.name, runs[j][run].Cells())
+			}
+			table.Add(row, r.Measured(one, run, paper.Value)[2], r.Referred(one, run))
+		}
+		table.Notes = append(table.Notes, n.Name+", modelled. "+m.ReachNote(n))
+	}
+	r.Panels = plot.TableBars{Panel: "network", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d", base.K), Bars: bars}.Panels(table)
+	cells, conventions := m.Tables(t.ID()+"-modelled", "Table 3", []string{"Source of the paper's values: " + t.Spec.Source + "."})
+	r.Tables = slices.Concat(cells, conventions)
+	return nil
 }

@@ -55,14 +55,18 @@ func TestCrossing(t *testing.T) {
 }
 
 // loadedTable3 is Table 3 and records of even stages in its smoke profile.
-func loadedTable3(t *testing.T) (*Table3, *records.Log) {
+func loadedTable3(t *testing.T) (*Experiment, *records.Log) {
 	t.Helper()
-	t3 := suitetest.Loaded[*Table3](t, Definition.Load)
+	t3 := suitetest.Loaded[*Experiment](t, Definition.Load)
 	log := records.New(t3.Key("smoke"))
-	roundstest.FillRounds(t, log, t3.rounds(t3.Spec.Profiles["smoke"]), 0, roundstest.Even)
+	r, p, err := t3.Rounds("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roundstest.FillRounds(t, log, r, 0, roundstest.Even)
 	paperscaletest.FillScale(t, log, &t3.Spec.Scale, func(suite.Cell, paperscale.CutSpec, string, string) float64 { return 1 })
-	for round := range t3.Spec.Profiles["smoke"].Rounds {
-		if err := log.Add(coreRate(round), 0, 9.3e8); err != nil { // a ten-thousandth of the P100's peak
+	for round := range p.Rounds {
+		if err := log.Add(rounds.CoreRate(round), 0, 9.3e8); err != nil { // a ten-thousandth of the P100's peak
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +109,7 @@ func TestTable3Report(t *testing.T) {
 			t.Errorf("shares of communication to scale, by the FLOP and over a fast link: %v", lost[i:i+3])
 		}
 	}
-	ratios, err := e.linksOf(log, e.Spec.Networks[1], e.Spec.Profiles["smoke"].Models[1])
+	ratios, err := linksOf(9.3e8, e.Spec.Networks[1], e.Spec.Profiles["smoke"].Models[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,4 +122,12 @@ func TestTable3Report(t *testing.T) {
 	if _, err := e.Report(short, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
 		t.Errorf("without records: %v", err)
 	}
+}
+
+func TestKey(t *testing.T) {
+	e := suitetest.Loaded[*Experiment](t, Definition.Load)
+	suitetest.CheckKey(t, func(file string) suite.Experiment {
+		e.Spec.Networks[1].Accelerator = file
+		return e
+	})
 }

@@ -50,22 +50,17 @@ func SmallScale(t *testing.T) *paperscale.Scale {
 // says for its convention.
 func FillScale(t *testing.T, log *records.Log, s *paperscale.Scale, of func(c suite.Cell, cut paperscale.CutSpec, batch, recompute string) float64) {
 	t.Helper()
-	for _, n := range s.Networks {
-		for _, split := range n.Splits {
-			for _, c := range s.Cells() {
-				for _, cut := range s.Conventions.Cuts {
-					step := func(batch string) paperscale.Step {
-						micro := len(batch) + c.K
-						seconds := func(recompute string) float64 {
-							return float64(micro*c.M) / (float64(c.K) * of(c, cut, batch, recompute))
-						}
-						return paperscale.Step{Partition: make([]int, c.K), Micro: micro, Fits: true, Early: seconds("early"), Late: seconds("late"), Free: seconds("free")}
-					}
-					if err := log.Add(paperscale.SampleName(n, split, cut, c), 0, paperscale.Sample{Filled: step("filled"), Shrunk: step("shrunk"), Fixed: step("fixed")}); err != nil {
-						t.Fatal(err)
-					}
-				}
+	for _, p := range s.Points() {
+		c := p.Cell
+		step := func(batch string) paperscale.Step {
+			micro := len(batch) + c.K
+			seconds := func(recompute string) float64 {
+				return float64(micro*c.M) / (float64(c.K) * of(c, p.Cut, batch, recompute))
 			}
+			return paperscale.Step{Partition: make([]int, c.K), Micro: micro, Fits: true, Early: seconds("early"), Late: seconds("late"), Free: seconds("free")}
+		}
+		if err := log.Add(p.String(), 0, paperscale.Sample{Filled: step("filled"), Shrunk: step("shrunk"), Fixed: step("fixed")}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

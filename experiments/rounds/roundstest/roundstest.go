@@ -2,12 +2,18 @@
 package roundstest
 
 import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
-	"gpipebench/experiments/gpipe/figure3"
 	"gpipebench/experiments/machine"
+	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -60,12 +66,80 @@ func FillRounds(t *testing.T, log *records.Log, r *rounds.Rounds, ends int64, of
 			}
 		}
 	}
-	for i := range r.Runs {
-		if err := log.Add(figure3.ModelledName(r.Runs[i].Name), 0, figure3.ModelledSample{Batch: 32, Seconds: 2, Filled: 64, FilledSeconds: 2}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	log.Session = records.Provenance{Time: "then", Machine: machine.Machine{CPU: "a machine", Cores: 2, GOMAXPROCS: 2}}
 }
 
 func Even(*rounds.Run, int) float64 { return 1 }
+
+// CheckSame checks that columns hold the same in every row.
+func CheckSame(t *testing.T, table *suite.Table, columns ...string) {
+	t.Helper()
+	for _, name := range columns {
+		at := table.Column(name)
+		if at < 0 {
+			t.Fatalf("%s has no column %s", table.ID, name)
+		}
+		for _, row := range table.Printed() {
+			if want := row[table.Column(columns[0])]; row[at] != want {
+				t.Errorf("%s, row %q: %s %s, want %s", table.ID, row[0], name, row[at], want)
+			}
+		}
+	}
+}
+
+// CheckParts checks a table of even stages' steps: the shares add up, nothing is
+// lost between stages, and a baseline recomputes nothing.
+func CheckParts(t *testing.T, table *suite.Table) {
+	t.Helper()
+	for _, row := range table.Printed() {
+		share := map[string]float64{}
+		var sum float64
+		for i, c := range table.Columns {
+			if text, ok := strings.CutSuffix(row[i], "%"); ok {
+				v, err := strconv.ParseFloat(text, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				share[c.Name] = v
+				if c.Name != "classic bubble" {
+					sum += v
+				}
+			}
+			if c.Name == "balance" && row[i] != "1.00" {
+				t.Errorf("%s, %q: balance %s of even stages", table.ID, row, row[i])
+			}
+		}
+		naive := strings.Contains(strings.Join(row[:2], " "), "naive")
+		if math.Abs(sum-100) > 0.5 || share["imbalance"] != 0 || (share["recompute"] == 0) != naive || share["bubble"] > share["classic bubble"] {
+			t.Errorf("%s: %q", table.ID, row)
+		}
+	}
+}
+
+// CheckMeasures checks that measuring a small network leaves what a report needs, and
+// that what is there is not measured again.
+func CheckMeasures(t *testing.T, r *rounds.Rounds, log *records.Log, report func() (*suite.Report, error)) {
+	t.Helper()
+	r.WarmUp = 0
+	for i := range r.Runs {
+		r.Runs[i].Training.Model = workload.Model{Name: "amoebanetd", Layers: 3, Filters: 8, Image: 48, Classes: 3}
+	}
+	for range 2 {
+		n := len(log.Names)
+		if err := rounds.InThisProcess(t.Context(), r, log, progress.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+		made, err := report()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range made.Rendered() {
+			if f.Text == "" {
+				t.Errorf("%s is empty", f.Name)
+			}
+		}
+		if want := slices.Concat(r.Samples()...); len(log.Lacks(want)) > 0 || n > len(want) && n != len(log.Names) {
+			t.Errorf("%d samples, and then %d", n, len(log.Names))
+		}
+	}
+}

@@ -73,3 +73,37 @@ func Refused(t *testing.T, d suite.Definition, old, replacement string) error {
 func LineWith(text []byte, part string) int {
 	return 1 + slices.IndexFunc(strings.Split(string(text), "\n"), func(l string) bool { return strings.Contains(l, strings.TrimSpace(part)) })
 }
+
+// CheckRefused holds what is wrong with an experiment's spec, in which the first of
+// each case is replaced by the second, against the third.
+func CheckRefused(t *testing.T, d suite.Definition, cases [][3]string) {
+	t.Helper()
+	for _, c := range cases {
+		err := Refused(t, d, c[0], c[1])
+		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c[2]) {
+			t.Errorf("%s: %v; want %s", c[1], err, c[2])
+		}
+	}
+}
+
+// CheckKey checks that the key of an experiment's samples depends on the figures of an
+// accelerator that it models by, and not on its description or sources. Modelling
+// returns the experiment with the accelerator of a file.
+func CheckKey(t *testing.T, modelling func(file string) suite.Experiment) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "own.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte("name: own\nflops: {bf16: 1e12, f32: 1e12}\nbandwidth: 1e11\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("memory: 1GiB")
+	e := modelling(file)
+	key := e.Key("smoke")
+	if write("memory: 1GiB\ndescription: mine\nsources: {memory: a guess}"); e.Key("smoke") != key {
+		t.Errorf("%s: another description gives another key", e.ID())
+	}
+	if write("memory: 2GiB"); e.Key("smoke") == key {
+		t.Errorf("%s: more memory gives the same key", e.ID())
+	}
+}

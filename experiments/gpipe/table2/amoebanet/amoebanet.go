@@ -2,18 +2,18 @@
 package amoebanet
 
 import (
-	"context"
 	"embed"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gpipebench/experiments/gpipe/table2/modelled"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
+	"gpipebench/experiments/plot"
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/internal/units"
 )
 
 //go:embed spec.yaml about.md
@@ -21,116 +21,142 @@ var folder embed.FS
 
 var Definition = suite.Definition{ID: "table2-amoebanet", Folder: folder, New: load, Command: "table2"}
 
-func (a *Amoeba) Planned(profile string) []suite.PlannedRun {
-	return append(a.Rounds(a.Spec.Profiles[profile]).Planned(profile),
-		suite.PlannedRun{Path: []string{"paper_model"}, Run: suite.ModelledRun{Model: a.Spec.PaperModel, Most: slices.Max(a.Spec.K)}})
+// spec is spec.yaml.
+type spec struct {
+	rounds.Spec[profile] `yaml:",inline"`
+	Torchgpipe           string `yaml:"torchgpipe"` // source of its values
+	suite.Grid           `yaml:",inline"`
+	Costs                []string         `yaml:"costs" want:"cost"`
+	Paper                suite.PaperCells `yaml:"paper"`
+	PaperModel           workload.Model   `yaml:"paper_model"`
 }
 
-// amoebaSpec is spec.yaml.
-type amoebaSpec struct {
-	suite.Head `yaml:",inline"`
-	Torchgpipe string `yaml:"torchgpipe"` // source of its values
-	suite.Grid `yaml:",inline"`
-	Costs      []string         `yaml:"costs" want:"cost"`
-	Optimizer  string           `yaml:"optimizer" want:"optimizer"`
-	LR         float64          `yaml:"lr" want:">0.."`
-	Paper      suite.PaperCells `yaml:"paper"`
-	PaperModel workload.Model   `yaml:"paper_model"`
-
-	Profiles map[string]amoebaProfile `yaml:"profiles"`
+type profile struct {
+	rounds.Profile `yaml:",inline"`
+	Model          workload.Model `yaml:"model"`
+	Batch          int            `yaml:"batch"`
+	Steps          map[int]int    `yaml:"steps" want:"1..1000"` // in a round, by M
 }
 
-type amoebaProfile struct {
-	Expected suite.Span     `yaml:"expected"`
-	Model    workload.Model `yaml:"model"`
-	Batch    int            `yaml:"batch"`
-	Rounds   int            `yaml:"rounds" want:"1..1000"`
-	Steps    map[int]int    `yaml:"steps" want:"1..1000"` // in a round, by M
-	WarmUp   int            `yaml:"warm_up" want:"0..1000"`
-}
-
-// Amoeba is Table 2's other half: a grid of K and M on emulated devices, cut in
+// amoebanet is Table 2's other half: a grid of K and M on emulated devices, cut in
 // several ways.
-type Amoeba struct {
-	suite.Base[amoebaSpec]
-	costs []workload.Cost
+type amoebanet struct {
+	rounds.Timed[spec, profile]
+	Modelled modelled.Beside
 
-	Modelled modelled.ModelledBeside
+	costs []workload.Cost
 }
 
 func load() (suite.Experiment, error) {
-	a := &Amoeba{}
-	var err error
-	a.Modelled, err = modelled.Beside("amoebanet")
-	a.Others = a.Modelled.Decides
+	beside, err := modelled.Network("amoebanet")
+	a := &amoebanet{Modelled: beside}
+	a.Runs, a.Show, a.Also = a.runs, a.show, a.Spec.also
+	a.Beside, a.Others = beside.Measure, beside.Decides
 	return a, err
 }
 
-func (a *Amoeba) Resolve() *suite.Problem {
+func (a *amoebanet) Resolve() *suite.Problem {
 	a.costs = nil
-	for i, name := range a.Spec.Costs {
-		c, err := workload.ParseCost(name)
-		if err != nil {
-			return suite.At(err, "costs", fmt.Sprint(i))
-		}
-		a.costs = append(a.costs, c)
+	for _, name := range a.Spec.Costs {
+		a.costs = append(a.costs, suite.Named(workload.ParseCost, name))
 	}
-	for _, name := range suite.Profiles {
-		p := a.Spec.Profiles[name]
-		for _, m := range a.Spec.M {
-			if p.Steps[m] < 1 {
-				return suite.At(fmt.Errorf("no steps for M = %d: want 1 or more", m), "profiles", name, "steps")
-			}
-			if p.Batch%m != 0 {
-				return suite.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", m, p.Batch), "profiles", name, "batch")
-			}
-		}
+	if p := a.CheckRuns(); p != nil {
+		return p
 	}
 	return a.Spec.CheckPaper(a.Spec.Paper)
 }
 
-func amoebaRun(cost workload.Cost, c suite.Cell) string {
+func (s *spec) also() []suite.PlannedRun {
+	return []suite.PlannedRun{{Path: []string{"paper_model"}, Run: suite.ModelledRun{Model: s.PaperModel, Most: slices.Max(s.K)}}}
+}
+
+func runName(cost workload.Cost, c suite.Cell) string {
 	return fmt.Sprintf("cut=%v/K=%d/M=%d", cost, c.K, c.M)
 }
 
-func (a *Amoeba) Setup(cost workload.Cost, c suite.Cell) workload.Setup {
+func setup(cost workload.Cost, c suite.Cell) workload.Setup {
 	return workload.Setup{Partitions: c.K, MicroBatches: c.M, Cost: cost, Device: gpipe.Emulated, Threads: 1}
 }
 
-// Rounds are those of a profile: every cell with every cut.
-func (a *Amoeba) Rounds(profile amoebaProfile) *rounds.Rounds {
-	r := &rounds.Rounds{ID: a.ID(), Count: profile.Rounds, WarmUp: profile.WarmUp, Seed: a.Spec.Seed}
+// runs are every cell with every cut.
+func (a *amoebanet) runs(p profile) (runs []rounds.Run) {
 	for _, c := range a.Spec.Cells() {
 		for _, cost := range a.costs {
-			r.Runs = append(r.Runs, rounds.Run{
-				Name: amoebaRun(cost, c), Bench: amoebaRun(cost, c),
-				Training: workload.Training{
-					Model: profile.Model, Batch: profile.Batch,
-					Optimizer: a.Spec.Optimizer, LR: a.Spec.LR, LRSchedule: "constant",
-					Setup: a.Setup(cost, c),
-				},
-				Steps: profile.Steps[c.M],
-			})
+			runs = append(runs, rounds.Run{Name: runName(cost, c), Steps: p.Steps[c.M], Training: workload.Training{Model: p.Model, Batch: p.Batch, Setup: setup(cost, c)}})
 		}
 	}
-	return r
+	return runs
 }
 
-func (a *Amoeba) Repeated(profile string) (rounds.Repeated, error) {
-	p, err := suite.ProfileOf(a.Spec.Profiles, profile)
-	if err != nil {
-		return nil, err
-	}
-	return a.Rounds(p), nil
-}
-
-func (a *Amoeba) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	r, err := a.Repeated(log.Key.Profile)
+func (a *amoebanet) show(r *rounds.Reporting[profile]) error {
+	costs, err := workload.FlopsOf(r.Profile.Model)
 	if err != nil {
 		return err
 	}
-	if err := a.Modelled.Measure(ctx, log, p); err != nil {
+	paperCosts, err := workload.FlopsOf(a.Spec.PaperModel)
+	if err != nil {
 		return err
 	}
-	return rounds.InThisProcess(ctx, r, log, p)
+	besides, err := a.Modelled.Cells(r.Log)
+	if err != nil {
+		return err
+	}
+	base, table := a.Spec.Base, r.Table
+	standard := setup(workload.FLOPs, base)
+	table.Caption = []string{
+		fmt.Sprintf("The paper's 18 normal cells at reduced scale: %v, mini-batch %d throughout (the paper adjusted it to fit memory, torchgpipe for every cell).", r.Profile.Model, r.Profile.Batch),
+		fmt.Sprintf("Conventions: schedule %v, checkpoint %v, recomputation %s, cuts at whole layers by %v, free links, one thread a device, %s. Every cell is cut twice: to balance FLOPs, and to balance what each layer takes by itself on this machine, measured beforehand. Each cut is relative to its own K = %d, M = %d.",
+			standard.Schedule, standard.Checkpoint, suite.EarlyOrLate(standard.LateRecompute), standard.Partitioner, a.Spec.Optimizer, base.K, base.M),
+		rounds.EmulatedCaption(r.Profile.Rounds, "cell"),
+		"Theory, even: the closed form for even stages, f:r:b = 1:1:2. Theory, cut: the schedule replayed for the stages as cut by FLOPs, FLOPs for times, f:r:b = 1:1:2, at the measured scale and at the paper's.",
+		a.Modelled.Caption(),
+		"Source of the paper's values: " + a.Spec.Source + ". torchgpipe: " + a.Spec.Torchgpipe + ".",
+	}
+	table.Numbers("K", "M", "paper", "torchgpipe", "theory, even", "theory, cut", "theory, cut, paper's scale")
+	table.Numbers(modelled.Columns...)
+	bars := []string{"paper", "torchgpipe", "theory, cut", "modelled"}
+	for _, cost := range a.costs {
+		measured := fmt.Sprintf("measured, cut by %v", cost)
+		table.Numbers(measured, fmt.Sprintf("95%%, %v", cost), fmt.Sprintf("measured/paper, %v", cost))
+		bars = append(bars, measured)
+	}
+	for _, cost := range a.costs {
+		r.ReferenceColumns(fmt.Sprintf("reference, %v", cost))
+	}
+	r.Parts = rounds.PartsTable(a.ID()+"-steps", "Table 2, AmoebaNet: where the measured steps' time goes", "cut by")
+	for _, c := range a.Spec.Cells() {
+		paper := a.Spec.Paper.Of(c)
+		theory, err := rounds.Theory(standard, setup(workload.FLOPs, c), costs, paperCosts)
+		if err != nil {
+			return err
+		}
+		var measured, referred []suite.Value
+		for _, cost := range a.costs {
+			one, run := runName(cost, base), runName(cost, c)
+			measured = append(measured, r.Measured(one, run, paper.Value.Value)...)
+			referred = append(referred, r.Referred(one, run)...)
+			r.Parts.Add(cost, r.Runs[run].Cells())
+		}
+		table.Add(c.K, c.M, paper.Value, paper.Torchgpipe, theory, besides(c), measured, referred)
+	}
+	table.Notes = append(table.Notes, a.imbalanceNote(r.Runs))
+	r.Panels = plot.TableBars{Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", base.K, base.M), Bars: bars}.Panels(table)
+	return nil
+}
+
+// imbalanceNote says what the cuts come to where there are the most
+// micro-batches, and so the least bubble.
+func (a *amoebanet) imbalanceNote(runs map[string]*rounds.Measured) string {
+	m := a.Spec.M[len(a.Spec.M)-1]
+	var each []string
+	for _, cost := range a.costs {
+		var balances, losses []string
+		for _, k := range a.Spec.K {
+			run := runs[runName(cost, suite.Cell{K: k, M: m})]
+			balances = append(balances, fmt.Sprintf("%.2f", run.Balance()))
+			losses = append(losses, units.FormatShare(run.Parts.Imbalance, run.Parts.Step))
+		}
+		each = append(each, fmt.Sprintf("cut by %v their mean is %s of the largest, and %s of the step is imbalance", cost, strings.Join(balances, " / "), strings.Join(losses, " / ")))
+	}
+	return fmt.Sprintf("Stages' measured times at M = %d, K = %s: %s.", m, suite.JoinWith(a.Spec.K, " / "), strings.Join(each, "; "))
 }

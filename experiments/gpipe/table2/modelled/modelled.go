@@ -22,22 +22,20 @@ var folder embed.FS
 
 var Definition = suite.Definition{ID: "table2-modelled", Folder: folder, New: load, Command: "table2"}
 
-func (t *Table2Modelled) Planned(string) []suite.PlannedRun { return t.Spec.Scale.Planned() }
-
-// table2ModelledSpec is spec.yaml.
-type table2ModelledSpec struct {
+// spec is spec.yaml.
+type spec struct {
 	suite.Head       `yaml:",inline"`
 	Torchgpipe       string `yaml:"torchgpipe"` // source of its values
 	paperscale.Scale `yaml:",inline"`
-	WhatIf           []string `yaml:"what_if" want:"optional"` // names of whatIfs
+	WhatIf           []string `yaml:"what_if" want:"optional"` // names of paperscale.WhatIfs
 
 	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
 }
 
-// Table2Modelled is Table 2 at the paper's own scale.
-type Table2Modelled struct {
-	suite.Base[table2ModelledSpec]
-	Table3 *table3.Table3 // whose networks are held to the same conventions
+// modelled is Table 2 at the paper's own scale.
+type modelled struct {
+	suite.Base[spec]
+	table3 *table3.Experiment // whose networks are held to the same conventions
 }
 
 func load() (suite.Experiment, error) {
@@ -45,105 +43,101 @@ func load() (suite.Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table2Modelled{Table3: other.(*table3.Table3)}
-	t.Others = t.Table3.Decides
+	t := &modelled{table3: other.(*table3.Experiment)}
+	t.Others = t.table3.Decides
 	return t, nil
 }
 
-func (t *Table2Modelled) Resolve() *suite.Problem {
+func (t *modelled) Resolve() *suite.Problem {
 	if p := t.Spec.Scale.Check(); p != nil {
 		return p
 	}
-	if !reflect.DeepEqual(t.Spec.Conventions, t.Table3.Spec.Conventions) {
+	if !reflect.DeepEqual(t.Spec.Conventions, t.table3.Spec.Conventions) {
 		return suite.At(errors.New("want those of table3's spec"), "conventions")
 	}
-	if err := paperscale.CheckWhatIfs(t.Spec.WhatIf); err != nil {
-		return suite.At(err, "what_if")
-	}
-	return nil
+	return suite.At(paperscale.CheckWhatIfs(t.Spec.WhatIf), "what_if")
 }
 
-func (t *Table2Modelled) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	if err := t.Spec.Measure(ctx, log, p); err != nil {
-		return err
-	}
-	if err := t.Table3.Spec.Measure(ctx, log, p); err != nil {
-		return err
-	}
+func (t *modelled) Planned(string) []suite.PlannedRun { return t.Spec.Scale.Planned() }
+
+func (t *modelled) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	both := []*paperscale.Scale{&t.Spec.Scale, &t.table3.Spec.Scale}
+	all := both
 	for _, name := range t.Spec.WhatIf {
-		for _, s := range []*paperscale.Scale{&t.Spec.Scale, &t.Table3.Spec.Scale} {
-			if err := s.What(name).Measure(ctx, log, p); err != nil {
-				return err
-			}
+		all = append(all, both[0].What(name), both[1].What(name))
+	}
+	for _, s := range all {
+		if err := s.Measure(ctx, log, p); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (t *Table2Modelled) Report(log, _ *records.Log) (*suite.Report, error) {
-	cells, conventions, err := t.Spec.Tables(log, t.ID(), "Table 2", []string{
+func (t *modelled) Report(log, _ *records.Log) (*suite.Report, error) {
+	own, err := t.Spec.Read(log)
+	if err != nil {
+		return nil, err
+	}
+	other, err := t.table3.Spec.Read(log)
+	if err != nil {
+		return nil, err
+	}
+	cells, conventions := own.Tables(t.ID(), "Table 2", []string{
 		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
 	})
-	if err != nil {
-		return nil, err
-	}
 	var goals []paperscale.Goal
 	for _, n := range t.Spec.Networks {
-		goals = append(goals, paperscale.Goal{Name: "Table 2, " + n.Name, Of: &t.Spec.Scale, Networks: []*paperscale.Network{n}, Percent: n.Reach})
+		goals = append(goals, paperscale.Goal{Name: "Table 2, " + n.Name, Of: own, Networks: []*paperscale.Network{n}, Percent: n.Reach})
 	}
-	other := &t.Table3.Spec.Scale
 	goals = append(goals, paperscale.Goal{Name: "Table 3", Of: other, Networks: other.Networks, Percent: other.Networks[0].Reach})
-	all, err := paperscale.ErrorTable(log, t.ID()+"-errors", goals)
+	whatIf, err := paperscale.WhatIfTable(log, t.ID()+"-what-if", t.Spec.WhatIf, goals)
 	if err != nil {
 		return nil, err
 	}
-	hang, err := paperscale.WhatIfTable(log, t.ID()+"-what-if", t.Spec.WhatIf, goals)
-	if err != nil {
-		return nil, err
-	}
-	panels, err := t.Spec.Panels(log)
-	if err != nil {
-		return nil, err
-	}
-	report := &suite.Report{Tables: slices.Concat(cells, []*suite.Table{all, hang}, conventions)}
-	report.Files, err = plot.Files(t.ID(), t.Spec.Title, panels)
+	report := &suite.Report{Tables: slices.Concat(cells, []*suite.Table{paperscale.ErrorTable(t.ID()+"-errors", goals), whatIf}, conventions)}
+	report.Files, err = plot.Files(t.ID(), t.Spec.Title, own.Panels())
 	return report, err
 }
 
-// ModelledBeside is one of the spec's networks under the default convention, for
-// the table in which it is measured at reduced scale.
-type ModelledBeside struct{ *paperscale.Scale }
+// Beside is one of the spec's networks under the default convention, for the table
+// in which it is measured at reduced scale.
+type Beside struct{ *paperscale.Scale }
 
-// Beside finds a network by its id.
-func Beside(id string) (ModelledBeside, error) {
+// Network finds a network by its id.
+func Network(id string) (Beside, error) {
 	e, err := Definition.Load()
 	if err != nil {
-		return ModelledBeside{}, err
+		return Beside{}, err
 	}
-	one := e.(*Table2Modelled).Spec.Standard()
+	one := e.(*modelled).Spec.Standard()
 	one.Networks = slices.DeleteFunc(one.Networks, func(n *paperscale.Network) bool { return n.ID != id })
 	if len(one.Networks) != 1 {
-		return ModelledBeside{}, fmt.Errorf("table2-modelled: no network %q", id)
+		return Beside{}, fmt.Errorf("table2-modelled: no network %q", id)
 	}
-	return ModelledBeside{one}, nil
+	return Beside{one}, nil
 }
 
 // Decides is what its samples depend on.
-func (m ModelledBeside) Decides() string { return Definition.Spec() + suite.Figures(m.Scale) }
+func (b Beside) Decides() string { return Definition.Spec() + suite.Figures(b.Scale) }
 
-// BesideColumns are those of cells.
-var BesideColumns = []string{"modelled", "modelled/paper"}
+// Columns are those of Cells.
+var Columns = []string{"modelled", "modelled/paper"}
 
-// Cells are a cell's throughput relative to the base's, and that beside the paper's.
-func (m ModelledBeside) Cells(log *records.Log, c suite.Cell) ([]suite.Value, error) {
-	n := m.Networks[0]
-	got, err := m.Throughput(log, n, m.ConventionsOf(n)[0], c, false)
+// Cells returns a function that makes a cell's throughput relative to the base's,
+// and that over the paper's.
+func (b Beside) Cells(log *records.Log) (func(suite.Cell) []suite.Value, error) {
+	m, err := b.Read(log)
 	if err != nil {
 		return nil, err
 	}
-	return []suite.Value{suite.Fixed(got, 2), suite.Fixed(got/n.Paper.Of(c).Value.Value, 2)}, nil
+	n := b.Networks[0]
+	return func(c suite.Cell) []suite.Value {
+		got := m.Throughput(n, b.ConventionsOf(n)[0], c)
+		return []suite.Value{suite.Fixed(got, 2), suite.Fixed(got/n.Paper.Of(c).Value.Value, 2)}
+	}, nil
 }
 
-func (m ModelledBeside) Caption() string {
-	return fmt.Sprintf("Modelled on %s: %s. More in table2-modelled-%s.", m.Networks[0].Accelerator, m.StandardCaption(), m.Networks[0].ID)
+func (b Beside) Caption() string {
+	return fmt.Sprintf("Modelled on %s: %s. More in table2-modelled-%s.", b.Networks[0].Accelerator, b.StandardCaption(), b.Networks[0].ID)
 }

@@ -16,14 +16,14 @@ import (
 // A what-if is the default convention, with samples of its own.
 func TestWhatIfs(t *testing.T) {
 	s := paperscaletest.SmallScale(t)
-	names := map[string]bool{paperscale.SampleName(s.Networks[0], "coarse", s.Conventions.Cuts[0], s.Base): true}
+	names := map[string]bool{paperscale.Point{Network: s.Networks[0], Split: "coarse", Cell: s.Base, Cut: s.Conventions.Cuts[0]}.String(): true}
 	for name := range paperscale.WhatIfs {
 		w := s.What(name)
 		all := w.ConventionsOf(w.Networks[0])
 		if len(all) != 1 || all[0] != s.ConventionsOf(s.Networks[0])[0] || suite.JoinWith(w.M, " ") != "1 4" {
 			t.Errorf("%s: conventions %v, M = %v", name, all, w.M)
 		}
-		names[paperscale.SampleName(w.Networks[0], "coarse", w.Conventions.Cuts[0], w.Base)] = true
+		names[paperscale.Point{Network: w.Networks[0], Split: "coarse", Cell: w.Base, Cut: w.Conventions.Cuts[0]}.String()] = true
 	}
 	if len(names) != 1+len(paperscale.WhatIfs) {
 		t.Errorf("%d names for %d what-ifs and the published figures", len(names), len(paperscale.WhatIfs))
@@ -68,16 +68,16 @@ func TestWhatIfsChangeSteps(t *testing.T) {
 }
 
 // The modelled tables of both specs come from one log.
-func TestTable2ModelledReport(t *testing.T) {
-	m := suitetest.Loaded[*Table2Modelled](t, Definition.Load)
+func TestReport(t *testing.T) {
+	m := suitetest.Loaded[*modelled](t, Definition.Load)
 	log := records.New(m.Key("smoke"))
 	one := func(suite.Cell, paperscale.CutSpec, string, string) float64 { return 1 }
 	paperscaletest.FillScale(t, log, &m.Spec.Scale, one)
-	paperscaletest.FillScale(t, log, &m.Table3.Spec.Scale, one)
+	paperscaletest.FillScale(t, log, &m.table3.Spec.Scale, one)
 	for _, name := range m.Spec.WhatIf {
 		paperscaletest.FillScale(t, log, m.Spec.What(name), one)
 		// Table 3's networks twice as fast with K = 8: 1, 2, 8 against 1.7 and 2.7, 1.8 and 3.3.
-		paperscaletest.FillScale(t, log, m.Table3.Spec.What(name), func(c suite.Cell, _ paperscale.CutSpec, _, _ string) float64 {
+		paperscaletest.FillScale(t, log, m.table3.Spec.What(name), func(c suite.Cell, _ paperscale.CutSpec, _, _ string) float64 {
 			return map[int]float64{2: 1, 4: 1, 8: 2}[c.K]
 		})
 	}
@@ -94,4 +94,12 @@ func TestTable2ModelledReport(t *testing.T) {
 	if row := r.Tables[3].Printed()[1]; row[1] != want+" [4.00]" || row[3] != third+" [8.00, 8.00]" {
 		t.Errorf("what if: %q; want %s and %s", row, want, third)
 	}
+}
+
+func TestKey(t *testing.T) {
+	e := suitetest.Loaded[*modelled](t, Definition.Load)
+	suitetest.CheckKey(t, func(file string) suite.Experiment {
+		e.table3.Spec.Networks[1].Accelerator = file
+		return e
+	})
 }

@@ -11,8 +11,8 @@ import (
 	"gpipebench/experiments/suite"
 )
 
-// FillBeside has for every modelled cell what the paper has.
-func FillBeside(t *testing.T, log *records.Log, m modelled.ModelledBeside) {
+// FillBeside makes every modelled cell what the paper has.
+func FillBeside(t *testing.T, log *records.Log, m modelled.Beside) {
 	t.Helper()
 	n := m.Networks[0]
 	paperscaletest.FillScale(t, log, m.Scale, func(c suite.Cell, _ paperscale.CutSpec, _, _ string) float64 {

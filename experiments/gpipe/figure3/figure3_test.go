@@ -1,0 +1,141 @@
+package figure3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/rounds/roundstest"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/experiments/workload"
+)
+
+// loaded is the experiment, its rounds, and a log of what is modelled, all in the
+// smoke profile.
+func loaded(t *testing.T) (*figure3, *rounds.Rounds, *records.Log) {
+	t.Helper()
+	f := suitetest.Loaded[*figure3](t, Definition.Load)
+	r, _, err := f.Rounds("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := records.New(f.Key("smoke"))
+	if _, err := f.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("without records: %v", err)
+	}
+	for _, run := range r.Runs {
+		if err := log.Add(modelledName(run.Name), 0, modelledSample{Batch: 32, Seconds: 2, Filled: 64, FilledSeconds: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f, r, log
+}
+
+// On even stages theory, closed form and measurement are one.
+func TestReportOnEvenStages(t *testing.T) {
+	f, rounds, log := loaded(t)
+	roundstest.FillRounds(t, log, rounds, 0, roundstest.Even)
+	r, err := f.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roundstest.CheckSame(t, r.Tables[0], "theory, even", "closed form", "measured", "reference")
+	roundstest.CheckParts(t, r.Tables[1])
+}
+
+// The figures that are derived: even stages at M = 32, f:r:b = 1:1:2.
+func TestTheory(t *testing.T) {
+	f, rounds, log := loaded(t)
+	roundstest.FillRounds(t, log, rounds, 0, roundstest.Even)
+	r, err := f.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// naive-2 takes 3 forwards of the network. Pipeline-k: ((31+k) 3 + 32) / (32 k).
+	for i, k := range []float64{0, 2, 4, 8, 0, 1, 2, 4, 8} {
+		want := "1.00"
+		if k > 0 {
+			want = fmt.Sprintf("%.2f", 3*32*k/((31+k)*3+32))
+		}
+		row := r.Tables[0].Printed()[i]
+		if row[4] != want {
+			t.Errorf("%s: %s, want %s", row[1], row[4], want)
+		}
+		if row[8] != "1.00" {
+			t.Errorf("%s: work %s, which no pipeline changes", row[1], row[8])
+		}
+	}
+}
+
+// The networks are smaller than those of the smoke profile.
+func TestMeasures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	f, rounds, log := loaded(t)
+	roundstest.CheckMeasures(t, rounds, log, func() (*suite.Report, error) { return f.Report(log, nil) })
+}
+
+// Modelled steps: a larger mini-batch pays where it fits, and none fits a
+// network that is too large.
+func TestModelled(t *testing.T) {
+	m := modelledSpec{Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Batch: 32, Most: 100}
+	log := records.New(records.Key{})
+	s := workload.Setup{Partitions: 2, MicroBatches: 4}
+	for name, model := range map[string]workload.Model{
+		"small": {Name: "resnet50", Width: 8, Image: 64, Classes: 10}, "large": {Name: "amoebanetd", Layers: 36, Filters: 1024, Classes: 10},
+	} {
+		for range 2 { // once is enough
+			if err := m.measure(context.Background(), log, name, model, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var small, large modelledSample
+	if err := errors.Join(log.Get(modelledName("small"), &small), log.Get(modelledName("large"), &large)); err != nil {
+		t.Fatal(err)
+	}
+	if small.Batch != 32 || small.Filled != 96 || !(small.FilledSeconds > small.Seconds && small.FilledSeconds < 3*small.Seconds) {
+		t.Errorf("a small network: %+v; want 96 examples in less than three times as long as 32", small)
+	}
+	if large.Filled != 0 || !(large.Seconds > 0) {
+		t.Errorf("a network that is too large: %+v", large)
+	}
+	if got, err := m.cells(log, "small", "large"); err != nil || got[1].Text != "-" {
+		t.Errorf("cells %q, %v", got, err)
+	}
+	if _, err := m.cells(log, "small", "none"); err == nil {
+		t.Error("no error without a sample")
+	}
+}
+
+func TestSpecErrors(t *testing.T) {
+	suitetest.CheckRefused(t, Definition, [][3]string{
+		{"base: naive-2", "base: Pipeline-2", "value in the paper is 1"},
+		{"schedule: naive, ", "schedule: none, ", "want gpipe, naive or 1f1b"},
+		{"    batch: 32", "    batch: 33", "not of one size"},
+		{"m: 32", "m: 0", "want a whole number from 1 to 65536"},
+		{"rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},
+		{"naive_steps: 1", "naive_steps: 0", "want a whole number from 1 to 1000"},
+		{"      - {name: resnet101, width: 8, image: 64, classes: 10}\n", "", "1 models for 2 networks"},
+		{"accelerator: tpuv2", "accelerator: abacus", "unknown accelerator"},
+		{"dtype: bf16", "dtype: bf8", "want bf16 or f32"},
+		{"optimizer: rmsprop", "optimizer: luck", "momentum"},
+		{"batch: 32,", "batch: 0,", "\"0\": want a whole number from 1"},
+		{"most: 4096", "most: 31", "at most 31 examples: want 32 or more"},
+		{", most: 4096", "", "modelled: no most: want a whole number"},
+	})
+}
+
+func TestKey(t *testing.T) {
+	f := suitetest.Loaded[*figure3](t, Definition.Load)
+	suitetest.CheckKey(t, func(file string) suite.Experiment {
+		f.Spec.Modelled.Accelerator = file
+		return f
+	})
+}

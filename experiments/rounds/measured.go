@@ -1,0 +1,156 @@
+package rounds
+
+import (
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/stats"
+)
+
+// Measured is a run's samples, reduced.
+type Measured struct {
+	Partition []int
+	Peak      []int64
+	Rounds    []float64        // seconds of a step, one for each round
+	Shares    []timeline.Parts // of the steps of emulated devices, one for each round
+	Times     *gpipe.Times     // every kind of task at the median of its repeats over all rounds
+	Closed    float64          // closed form with the means of Times over stages
+	Parts     timeline.Parts   // of a replay of Times
+
+	run     *Run
+	samples []Sample
+}
+
+// All reads and reduces the samples of every run, by name.
+func (r *Rounds) All(log *records.Log) (map[string]*Measured, error) {
+	by := map[string]*Measured{}
+	for i := range r.Runs {
+		m, err := r.measured(log, &r.Runs[i])
+		if err != nil {
+			return nil, err
+		}
+		by[r.Runs[i].Name] = m
+	}
+	return by, nil
+}
+
+// measured reads and reduces the samples of one run.
+func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
+	setup := run.Training.Setup
+	lists, err := schedule.Build(setup.Schedule, setup.Partitions, setup.MicroBatches, setup.Checkpoint, setup.LateRecompute)
+	if err != nil {
+		return nil, err
+	}
+	sizes := gpipe.MicroBatchSizes(run.Training.Batch, setup.MicroBatches)
+	m := &Measured{run: run}
+	var all gpipe.Samples
+	for round := range r.Count {
+		var samples gpipe.Samples
+		var wall []float64
+		for step := range run.Steps {
+			var s Sample
+			name := run.Sample(round, step)
+			if err := log.Get(name, &s); err != nil {
+				return nil, err
+			}
+			if err := s.check(setup.Partitions, len(sizes), run.Over); err != nil {
+				return nil, log.Strange(name, err)
+			}
+			samples.Add(s.Times(lists))
+			all.Add(s.Times(lists))
+			wall = append(wall, s.Seconds)
+			m.Partition, m.Peak, m.samples = s.Partition, s.Peak, append(m.samples, s)
+		}
+		seconds := stats.Median(wall)
+		if setup.Device == gpipe.Emulated {
+			parts, err := run.Crossed(samples.Median(sizes), m.Partition).Breakdown()
+			if err != nil {
+				return nil, err
+			}
+			seconds = parts.Step
+			m.Shares = append(m.Shares, parts)
+		}
+		m.Rounds = append(m.Rounds, seconds)
+	}
+	m.Times = run.Crossed(all.Median(sizes), m.Partition)
+	if m.Closed, err = m.Times.ClosedForm(setup.Schedule, setup.Checkpoint, setup.LateRecompute); err != nil {
+		return nil, err
+	}
+	m.Parts, err = m.Times.Breakdown()
+	return m, err
+}
+
+// Times is the sample as the virtual clock takes it.
+func (s *Sample) Times(lists [][]schedule.Task) *gpipe.Times {
+	seconds := func(ns []int64) []float64 {
+		out := make([]float64, len(ns))
+		for i, n := range ns {
+			out[i] = float64(n) / 1e9
+		}
+		return out
+	}
+	setup, update := seconds(s.Setup), seconds(s.Update)
+	t := &gpipe.Times{Lists: lists}
+	for k := range s.F {
+		t.Stages = append(t.Stages, gpipe.StageTimes{F: seconds(s.F[k]), R: seconds(s.R[k]), B: seconds(s.B[k]), Setup: setup[k], Update: update[k]})
+	}
+	return t
+}
+
+// Balance is the efficiency of the partition by measured time: what the stages'
+// tasks take, the mean over the largest.
+func (m *Measured) Balance() float64 {
+	var stages []float64
+	for _, st := range m.Times.Stages {
+		stages = append(stages, floats.Sum(st.F)+floats.Sum(st.R)+floats.Sum(st.B))
+	}
+	return stat.Mean(stages, nil) / slices.Max(stages)
+}
+
+// Work is what all F and B take together, in seconds.
+func (m *Measured) Work() (sum float64) {
+	for _, st := range m.Times.Stages {
+		sum += floats.Sum(st.F) + floats.Sum(st.B)
+	}
+	return sum
+}
+
+// PartsTable is a table of where measured steps' time goes: what names a run,
+// and then the cells of a run.
+func PartsTable(id, title string, names ...string) *suite.Table {
+	t := &suite.Table{ID: id, Title: title, Caption: []string{partsCaption + " Balance: what the stages' tasks take, the mean over the largest."}}
+	t.Texts(names...)
+	t.Numbers("K", "M", "step", "95%", "closed form", "computation", "recompute", "bubble", "classic bubble", "imbalance", "communication", "setup", "barrier", "update", "balance", "largest peak")
+	t.Texts("partition")
+	return t
+}
+
+const partsCaption = "Shares of the step, averaged over devices; they add up to the whole. Every kind of task at the median of its repeats over all rounds; the 95% interval of the step is that of its rounds. Classic bubble: (K-1)/(M+K-1), which leaves recomputation out."
+
+// FreeLinks removes from a parts table the columns that say nothing where links
+// are free.
+func FreeLinks(t *suite.Table) {
+	t.Caption[0] = partsCaption
+	t.Only(func(i int) bool { return t.Columns[i].Name != "communication" && t.Columns[i].Name != "balance" })
+}
+
+// Cells are a run's cells in a PartsTable.
+func (m *Measured) Cells() []any {
+	p, k, micro := m.Parts, m.run.Training.Setup.Partitions, m.run.Training.Setup.MicroBatches
+	share := func(x float64) suite.Value { return suite.Share(x, p.Step) }
+	step, interval := suite.Seconds(p.Step), suite.Bracketed(m.Rounds, suite.Seconds)
+	step.Interval = interval.Interval
+	return []any{
+		k, micro, step, interval, suite.Seconds(m.Closed),
+		share(p.Computation), share(p.Recompute), share(p.Bubble), suite.Share(schedule.Bubble(k, micro), 1),
+		share(p.Imbalance), share(p.Communication), share(p.Setup), share(p.Barrier), share(p.Update),
+		suite.Fixed(m.Balance(), 2), suite.Bytes(slices.Max(append([]int64{0}, m.Peak...))), m.Partition,
+	}
+}
