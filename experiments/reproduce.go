@@ -179,7 +179,7 @@ func (r Reproducing) ReferenceOf(e suite.Experiment, p progress.Progress) *recor
 	if r.Reference == "" {
 		return nil
 	}
-	if r.Out != "" && suite.SameDir(r.Out, r.Reference) {
+	if r.Out != "" && files.SameDir(r.Out, r.Reference) {
 		return nil // it is the reference that is being made
 	}
 	log, err := records.Load(filepath.Join(r.Reference, "records", e.ID()+".jsonl"), e.ID())

@@ -14,6 +14,7 @@ import (
 
 	"gpipebench/experiments/suite"
 	"gpipebench/internal/plain"
+	"gpipebench/internal/units"
 	"gpipebench/internal/yamldoc"
 )
 
@@ -194,7 +195,7 @@ func (c *Claim) Check(versions map[string]string) (field string, err error) {
 			return v.name, err
 		}
 	}
-	_, _, readable := suite.ReadFigure(c.Paper)
+	_, _, readable := units.ReadFigure(c.Paper)
 	switch c.Kind {
 	case Exact, Ratio:
 		switch {

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,9 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/internal/files"
+	"gpipebench/internal/plain"
 	"gpipebench/internal/sums"
+	"gpipebench/internal/units"
 )
 
 // Verdict is what came out for a claim.
@@ -248,7 +251,7 @@ func (v Verifying) compare(x *examined, made map[string]bool) (wrong []string) {
 	dir := filepath.Join(v.Results, "tables")
 	differ, missing, unreadable := differing(dir, x.files)
 	should, hint := x.files, ""
-	if len(differ)+len(missing) > 0 && v.Reference != "" && !suite.SameDir(v.Results, v.Reference) {
+	if len(differ)+len(missing) > 0 && v.Reference != "" && !files.SameDir(v.Results, v.Reference) {
 		// They may have been made with a reference beside.
 		if beside, err := x.beside(); err != nil {
 			hint = fmt.Sprintf("; a run that they may show beside cannot be read (--reference %s): %v", v.Reference, files.Reason(err))
@@ -443,7 +446,7 @@ func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error)
 // figure holds a value against the paper's.
 func (c *Claim) figure(name string, x float64) ClaimFigure {
 	f := ClaimFigure{Name: name, Value: x}
-	paper, half, ok := suite.ReadFigure(c.Paper)
+	paper, half, ok := units.ReadFigure(c.Paper)
 	if !ok || c.Kind == Contradiction {
 		return f // for evidence
 	}
@@ -504,7 +507,7 @@ func (v *Verification) Tables() []*suite.Table {
 	claims.Numbers("paper")
 	claims.Texts("here", "verdict")
 	for _, c := range v.Claims {
-		claims.Add(c.Claim.Claim, c.Version+" "+c.Where, string(c.Kind), suite.OrDash(c.Paper), c.here(), string(c.Verdict))
+		claims.Add(c.Claim.Claim, c.Version+" "+c.Where, string(c.Kind), cmp.Or(c.Paper, "-"), c.here(), string(c.Verdict))
 	}
 	var counts []string
 	for _, verdict := range []Verdict{Reproduced, Holds, Shown, Partly, Differs, Fails, Noisy, TooSmall, NoRecord, NotAttempted} {
@@ -522,7 +525,7 @@ func (v *Verification) Tables() []*suite.Table {
 	records := &suite.Table{ID: "claims-records", Title: "Records in " + v.Results}
 	records.Texts("experiment", "profile", "records")
 	for _, s := range v.Records {
-		records.Add(s.Experiment, suite.OrDash(s.Profile), s.State)
+		records.Add(s.Experiment, cmp.Or(s.Profile, "-"), s.State)
 	}
 	return []*suite.Table{claims, records}
 }
@@ -538,7 +541,7 @@ func (v *Verification) WriteText(w io.Writer) error {
 		if c.Paper != "" {
 			from += ", paper " + c.Paper
 		}
-		for _, line := range suite.Fold(from+"; here: "+c.here(), 96) {
+		for _, line := range plain.Fold(from+"; here: "+c.here(), func(line string) bool { return len(line) <= 96 }) {
 			fmt.Fprintf(&b, "%14s%s\n", "", line)
 		}
 	}
@@ -576,7 +579,7 @@ func (c *ClaimVerdict) here() string {
 	if c.Note != "" {
 		parts = append(parts, c.Note)
 	}
-	return suite.OrDash(strings.Join(parts, "; "))
+	return cmp.Or(strings.Join(parts, "; "), "-")
 }
 
 // shortNumber writes four digits, large numbers with M or B as the paper does.

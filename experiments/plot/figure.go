@@ -18,6 +18,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"gpipebench/experiments/suite"
+	"gpipebench/internal/plain"
 )
 
 // Axes is one set of axes of a figure.
@@ -183,7 +184,7 @@ func newFigure(title string, panels []Axes) (*figure, error) {
 	y := -vg.Length(gap)
 	below := func(height vg.Length) { y -= height }
 	heading := letters(headingSize)
-	for _, line := range wrapped(title, heading, f.width-2*gap) {
+	for _, line := range plain.Fold(title, func(line string) bool { return heading.Width(line) <= f.width-2*gap }) {
 		height := heading.Height(line)
 		below(height)
 		f.pieces = append(f.pieces, piece{"heading", vg.Rectangle{Min: vg.Point{X: gap, Y: y}, Max: vg.Point{X: f.width - gap, Y: y + height}}, func(c draw.Canvas) {
@@ -274,7 +275,7 @@ func (f *figure) png() (string, error) {
 	return b.String(), err
 }
 
-// Same tells whether two texts of a file of a report say the same. Two PNGs
+// Same reports whether two texts of a file of a report say the same. Two PNGs
 // do if they show the same: what compresses them differs between Go versions,
 // and the rounding of what smooths edges between processors.
 func Same(name, a, b string) bool {
@@ -282,19 +283,14 @@ func Same(name, a, b string) bool {
 		return a == b
 	}
 	// What is not of the same size is not decoded: a few bytes may declare any size.
-	size, err := png.DecodeConfig(strings.NewReader(a))
-	if err != nil {
+	as, errA := png.DecodeConfig(strings.NewReader(a))
+	bs, errB := png.DecodeConfig(strings.NewReader(b))
+	if errA != nil || errB != nil || as.Width != bs.Width || as.Height != bs.Height {
 		return false
 	}
-	if as, err := png.DecodeConfig(strings.NewReader(b)); err != nil || as.Width != size.Width || as.Height != size.Height {
-		return false
-	}
-	one, err := png.Decode(strings.NewReader(a))
-	if err != nil {
-		return false
-	}
-	other, err := png.Decode(strings.NewReader(b))
-	if err != nil {
+	one, errA := png.Decode(strings.NewReader(a))
+	other, errB := png.Decode(strings.NewReader(b))
+	if errA != nil || errB != nil {
 		return false
 	}
 	const rounding = 8 << 8 // of 16 bits
@@ -309,19 +305,4 @@ func Same(name, a, b string) bool {
 		}
 	}
 	return true
-}
-
-// wrapped is a text in lines that are not wider than width, if its words are
-// not.
-func wrapped(line string, style text.Style, width vg.Length) (lines []string) {
-	at := ""
-	for _, word := range strings.Fields(line) {
-		switch longer := strings.TrimSpace(at + " " + word); {
-		case at == "" || style.Width(longer) <= width:
-			at = longer
-		default:
-			lines, at = append(lines, at), word
-		}
-	}
-	return append(lines, at)
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
 )
 
 // Whose numbers a series has is seen by its colour in every figure; others have
@@ -122,19 +121,6 @@ func TestTicks(t *testing.T) {
 		}
 		if got := strings.Join(labels, " "); got != test.want {
 			t.Errorf("%T from %v to %v: %s, want %s", test.marker, test.lo, test.hi, got, test.want)
-		}
-	}
-}
-
-func TestWrapped(t *testing.T) {
-	style := letters(titleSize)
-	lines := wrapped("Delayed reduction: the same parameters, more activations", style, 6*vg.Centimeter)
-	if len(lines) < 2 || strings.Join(lines, " ") != "Delayed reduction: the same parameters, more activations" {
-		t.Errorf("%q", lines)
-	}
-	for _, l := range lines {
-		if style.Width(l) > 6*vg.Centimeter {
-			t.Errorf("%q is %v wide", l, style.Width(l))
 		}
 	}
 }

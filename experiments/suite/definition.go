@@ -11,6 +11,7 @@ import (
 
 	"gpipebench/experiments/machine"
 	"gpipebench/experiments/records"
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/yamldoc"
 )
 
@@ -147,7 +148,13 @@ func (b *Base[S]) Decides() string {
 // order. What only readers need is not among them.
 func Figures(spec any) (text string) {
 	for _, name := range yamldoc.Words(spec, "accelerator") {
-		text += AcceleratorText(name)
+		a, err := accelerator.Named(name)
+		if err != nil {
+			panic(err) // specs are checked
+		}
+		figures := *a
+		figures.Description, figures.Sources = "", nil
+		text += fmt.Sprintf("%+v", figures)
 	}
 	return text
 }

@@ -2,7 +2,6 @@ package suite
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -56,12 +55,6 @@ func ReportOf(e Experiment, log, reference *records.Log) (*Report, error) {
 		t.Notes = append(t.Notes, SeedsNote(log), ProvenanceNote(log))
 	}
 	return report, nil
-}
-
-func SameDir(a, b string) bool {
-	x, errX := os.Stat(a)
-	y, errY := os.Stat(b)
-	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // SeedsNote lists every seed of an experiment's samples.

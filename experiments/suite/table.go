@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -109,9 +108,9 @@ func (t *Table) Only(keep func(column int) bool) {
 func (t *Table) Write(w io.Writer, format string) error {
 	switch format {
 	case "text":
-		return t.writeProse(w, "", "", plainText, func() error { return t.Draw(w, false) })
+		return t.writeProse(w, "", "", plain.Text, func() error { return t.Draw(w, false) })
 	case "markdown":
-		return t.writeProse(w, "## ", "\n", markdownText, func() error { return t.Draw(w, true) })
+		return t.writeProse(w, "## ", "\n", plain.Markdown, func() error { return t.Draw(w, true) })
 	case "csv":
 		return t.writeCSV(w)
 	case "json":
@@ -151,25 +150,15 @@ func (t *Table) writeProse(w io.Writer, mark, between string, text func(string) 
 	return err
 }
 
-// plainText is text without what a terminal obeys.
-func plainText(s string) string { return plain.Text(s) }
-
-var MarkdownTag = regexp.MustCompile(`<([A-Za-z/!?])`)
-
-// markdownText is text as Markdown, in which what a spec or a machine calls
-// itself is no HTML.
-func markdownText(s string) string { return MarkdownTag.ReplaceAllString(plain.Text(s), "&lt;$1") }
-
 // Draw draws columns and rows, as plain text or as Markdown.
 func (t *Table) Draw(w io.Writer, markdown bool) error {
-	cell := plainText
+	cell := plain.Text
 	if markdown {
-		cell = func(s string) string { return strings.ReplaceAll(markdownText(s), "|", `\|`) }
+		cell = func(s string) string { return strings.ReplaceAll(plain.Markdown(s), "|", `\|`) }
 	}
-	var names []string
+	names, rows := t.texts(cell)
 	var aligns tw.Alignment
 	for _, c := range t.Columns {
-		names = append(names, cell(c.Name))
 		if c.Left {
 			aligns = append(aligns, tw.AlignLeft)
 		} else {
@@ -197,34 +186,27 @@ func (t *Table) Draw(w io.Writer, markdown bool) error {
 	}
 	table := tablewriter.NewTable(w, options...)
 	table.Header(names)
-	for _, row := range t.Printed() {
-		for i, c := range row {
-			row[i] = cell(c)
-		}
-		if err := table.Append(row); err != nil {
-			return err
-		}
+	if err := table.Bulk(rows); err != nil {
+		return err
 	}
 	return table.Render()
 }
 
 func (t *Table) writeCSV(w io.Writer) error {
-	c := csv.NewWriter(w)
-	var names []string
-	for _, col := range t.Columns {
-		names = append(names, plainText(col.Name))
+	names, rows := t.texts(plain.Text)
+	return csv.NewWriter(w).WriteAll(append([][]string{names}, rows...))
+}
+
+// texts are the names of the columns, and the rows, as text makes each cell.
+func (t *Table) texts(text func(string) string) (names []string, rows [][]string) {
+	for _, c := range t.Columns {
+		names = append(names, text(c.Name))
 	}
-	if err := c.Write(names); err != nil {
-		return err
-	}
-	for _, row := range t.Printed() {
-		for i, cell := range row {
-			row[i] = plainText(cell)
+	rows = t.Printed()
+	for _, row := range rows {
+		for i, c := range row {
+			row[i] = text(c)
 		}
-		if err := c.Write(row); err != nil {
-			return err
-		}
 	}
-	c.Flush()
-	return c.Error()
+	return names, rows
 }

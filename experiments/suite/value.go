@@ -3,7 +3,6 @@ package suite
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -160,33 +159,10 @@ func Ints(between string, ns []int) Value {
 // what does not begin with a number is a text.
 func Figure(text string) Value {
 	v := Value{Text: text}
-	if x, _, ok := ReadFigure(text); ok {
+	if x, _, ok := units.ReadFigure(text); ok {
 		v.Numbers = []float64{x}
 	}
 	return v
-}
-
-var figureForm = regexp.MustCompile(`^([+-]?[0-9]+(?:,[0-9]{3})*(?:\.([0-9]+))?) ?([A-Za-z]*)`)
-
-// figureUnits are what a paper's figure may be in.
-var figureUnits = map[string]float64{
-	"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "MB": 1e6, "GB": 1e9,
-	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
-}
-
-// ReadFigure reads a figure as a paper prints it, and half a unit of its last
-// digit.
-func ReadFigure(text string) (value, half float64, ok bool) {
-	m := figureForm.FindStringSubmatch(text)
-	if m == nil {
-		return 0, 0, false
-	}
-	value, err := strconv.ParseFloat(strings.ReplaceAll(m[1], ",", ""), 64)
-	unit, known := figureUnits[m[3]]
-	if !known {
-		unit = 1
-	}
-	return value * unit, unit * math.Pow(10, -float64(len(m[2]))) / 2, err == nil
 }
 
 // valuesOf makes values of what cells are made of, and takes lists of them

@@ -248,3 +248,10 @@ func (i *inflating) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// SameDir reports whether two names lead to one directory or file that is there.
+func SameDir(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}

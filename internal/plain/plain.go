@@ -3,6 +3,7 @@
 package plain
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -37,6 +38,26 @@ func Line(s string) string {
 		s = strings.ReplaceAll(s, "\t", " ")
 	}
 	return Text(s)
+}
+
+// Tag is what begins an HTML tag.
+var Tag = regexp.MustCompile(`<([A-Za-z/!?])`)
+
+// Markdown returns Text as Markdown, in which what a file or a machine calls itself
+// is no HTML.
+func Markdown(s string) string { return Tag.ReplaceAllString(Text(s), "&lt;$1") }
+
+// Fold breaks a text between words into lines that fit, or that are one word.
+func Fold(text string, fits func(line string) bool) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		longer := strings.TrimLeft(line+" "+word, " ")
+		if line != "" && !fits(longer) {
+			lines, longer = append(lines, line), word
+		}
+		line = longer
+	}
+	return append(lines, line)
 }
 
 // Short shortens a text to about most characters. It cuts the middle out of

@@ -33,3 +33,14 @@ func TestShort(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestFold(t *testing.T) {
+	const text = "Delayed reduction: the same parameters, more activations"
+	lines := Fold(text, func(line string) bool { return len(line) <= 16 })
+	if got := strings.Join(lines, "|"); got != "Delayed|reduction: the|same parameters,|more activations" {
+		t.Errorf("%q", lines)
+	}
+	if got := Fold("activations", func(string) bool { return false }); len(got) != 1 || got[0] != "activations" {
+		t.Errorf("one word: %q", got)
+	}
+}

@@ -145,7 +145,7 @@ func (t *Experiment) mainTable(r, ref *results) *suite.Table {
 			printed, modelled, measured, beside := none, none, none, suite.Absent
 			if w.column != nil {
 				l := t.defaultOf(w.modelled)
-				printed = []any{w.column.value(), millions(w.modelled.Params), w.column.Torchgpipe.largest()}
+				printed = []any{w.column.value(), suite.Whole(w.modelled.Params, units.FormatCount(w.modelled.Params)), w.column.Torchgpipe.largest()}
 				modelled = largestCells(l.Candidate, l.Params, l.Memory.M)
 			}
 			if w.measured != nil {
@@ -171,7 +171,7 @@ func largestCells(c candidate, params int64, m int) []any {
 	if c.none() {
 		return []any{c.value(), "-", "-"}
 	}
-	return []any{c.value(), millions(params), m}
+	return []any{c.value(), suite.Whole(params, units.FormatCount(params)), m}
 }
 
 func (t *Experiment) modelledCaption() string {
@@ -199,17 +199,6 @@ func gridText(m workload.Model, g grid) string {
 		return fmt.Sprintf("%s at %dx%d pixels, %d classes, L of %s, D in steps of %d", m.Name, m.Image, m.Image, m.Classes, suite.JoinWith(g.Layers, ","), g.Filters.Step)
 	}
 	return fmt.Sprintf("%s of width %d, feed-forward %d, %d heads, vocabulary %d, %d tokens, layers one by one", m.Name, m.Dim, m.FF, m.Heads, m.Vocab, m.Seq)
-}
-
-func millions(n int64) suite.Value {
-	format, unit := "%.3gM", 1e6
-	switch v := float64(n); {
-	case v >= 1e9:
-		format, unit = "%.3gB", 1e9
-	case v >= 1e8:
-		format = "%.0fM"
-	}
-	return suite.Whole(n, fmt.Sprintf(format, float64(n)/unit))
 }
 
 // footnotes are what is odd about the printed table, computed from it.
@@ -365,7 +354,7 @@ func (t *Experiment) memoryTable(r *results) *suite.Table {
 				other = *c.Torchgpipe
 			}
 			printedParams, printedActivations := c.memory()
-			table.Add(h.Name, c.Name, c.value(), h.Unit, commas(w.modelled.Params), c.Params.cell(), suite.Figure(other.Params),
+			table.Add(h.Name, c.Name, c.value(), h.Unit, suite.Whole(w.modelled.Params, units.FormatCommas(w.modelled.Params)), c.Params.cell(), suite.Figure(other.Params),
 				h.Unit.of(12*w.modelled.Params), printedParams.cell(), suite.Figure(other.ParamMemory),
 				activations, l.PrintedMemory.M, printedActivations.cell(), suite.Figure(other.Activations))
 		}
@@ -456,15 +445,6 @@ func (r *results) smallestNote(h *half) string {
 		parts = append(parts, part)
 	}
 	return fmt.Sprintf("%s, %s at M = %d: of %s the fullest device takes %s.", h.Name, last.Name, h.Batch/micro, units.FormatBytes(last.modelled.Capacity), strings.Join(parts, ", "))
-}
-
-// commas is a number in groups of three digits.
-func commas(n int64) suite.Value {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return suite.Whole(n, s)
 }
 
 // conventionsTable is what fits by convention, with micro-batches as small as
@@ -619,7 +599,7 @@ func (t *Experiment) bordersTable(r *results) *suite.Table {
 					outcome = suite.Joined("trains, loss %v", suite.Fixed(s.Loss, 4))
 					reached = suite.List("", slices.Max(s.HighWater))
 				}
-				table.Add(h.Name, w.Name, s.value(), commas(s.Params), s.M, int64(h.small.Capacity), slices.Max(s.Peak), reached, plan, outcome)
+				table.Add(h.Name, w.Name, s.value(), suite.Whole(s.Params, units.FormatCommas(s.Params)), s.M, int64(h.small.Capacity), slices.Max(s.Peak), reached, plan, outcome)
 			}
 		}
 	}

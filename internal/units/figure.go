@@ -1,0 +1,53 @@
+package units
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+var figureForm = regexp.MustCompile(`^([+-]?[0-9]+(?:,[0-9]{3})*(?:\.([0-9]+))?) ?([A-Za-z]*)`)
+
+// figureUnits are what a paper's figure may be in.
+var figureUnits = map[string]float64{
+	"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "MB": 1e6, "GB": 1e9,
+	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+}
+
+// ReadFigure reads a figure as a paper prints it, and half a unit of its last
+// digit.
+func ReadFigure(text string) (value, half float64, ok bool) {
+	m := figureForm.FindStringSubmatch(text)
+	if m == nil {
+		return 0, 0, false
+	}
+	value, err := strconv.ParseFloat(strings.ReplaceAll(m[1], ",", ""), 64)
+	unit, known := figureUnits[m[3]]
+	if !known {
+		unit = 1
+	}
+	return value * unit, unit * math.Pow(10, -float64(len(m[2]))) / 2, err == nil
+}
+
+// FormatCommas formats a number in groups of three digits.
+func FormatCommas(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// FormatCount formats a number of 0 or more in millions or billions, in three digits.
+func FormatCount(n int64) string {
+	switch v := float64(n); {
+	case v >= 1e9:
+		return fmt.Sprintf("%.3gB", v/1e9)
+	case v >= 1e8:
+		return fmt.Sprintf("%.0fM", v/1e6)
+	default:
+		return fmt.Sprintf("%.3gM", v/1e6)
+	}
+}
