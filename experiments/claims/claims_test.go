@@ -100,11 +100,11 @@ func TestFormatsDoNotMatter(t *testing.T) {
 		table := &suite.Table{ID: "a"}
 		table.Numbers("K", "speed", "95%", "share")
 		table.Add(suite.Fixed(2, digits), suite.Joined("about %v", suite.Fixed(third.Median, digits)), suite.Interval(suite.Fixed(third.Lo, digits), suite.Fixed(third.Hi, digits)), suite.Percent(third.Median, digits))
-		e := &evaluator{ctx: context.Background(), tables: tablesOf{"a": {table, false}}}
+		e := newEvaluator(context.Background(), tablesOf{"a": {table, false}})
 		for text, want := range map[string]float64{
 			`cell("a", "speed", "K", 2)`: third.Median, `low("a", "95%", "K", 2)`: third.Lo, `high("a", "95%", "K", 2)`: third.Hi, `cell("a", "share", "K", 2)`: 100 * third.Median,
 		} {
-			if got, err := e.number(text); err != nil || got != want {
+			if got, err := e.Number(text); err != nil || got != want {
 				t.Errorf("%d digits: %s is %v, %v; want %v", digits, text, got, err, want)
 			}
 		}
@@ -140,8 +140,8 @@ func TestExpressions(t *testing.T) {
 			t.Errorf("%s: %v", c.text, err)
 			continue
 		}
-		e := &evaluator{ctx: context.Background(), tables: claimTables()}
-		if got, err := e.evaluate(c.text); err != nil || got != c.want {
+		e := newEvaluator(context.Background(), claimTables())
+		if got, err := e.Evaluate(c.text); err != nil || got != c.want {
 			t.Errorf("%s is %v, %v; want %v", c.text, got, err, c.want)
 		}
 	}
@@ -149,13 +149,13 @@ func TestExpressions(t *testing.T) {
 		`cell("b", "speed")`, `cell("a", "sped", "K", 2)`, `cell("a", "speed", "K", 4)`, `cell("a", "speed", "K", 3)`, `cell("a", "network", "K", 2)`, `low("a", "95%", "network", "small", "K", 4)`, `nth(3, "a", "memory", "network", "small", "K", 4)`,
 	} {
 		var missing *missingEvidence
-		if _, err := (&evaluator{tables: claimTables()}).evaluate(text); !errors.As(err, &missing) {
+		if _, err := newEvaluator(context.Background(), claimTables()).Evaluate(text); !errors.As(err, &missing) {
 			t.Errorf("%s: %v, want missing evidence", text, err)
 		}
 	}
 	for _, text := range []string{`1 + "a"`, `!1`, `1 && 2`, `even(1)`, `rising("a", "b")`, `params("{name: none}")`, `cell("a", "speed", "K")`, `nth(0, "a", "speed", "K", 2)`, `nth("a", "speed", "K", 2)`} {
 		var missing *missingEvidence
-		if v, err := (&evaluator{ctx: context.Background(), tables: claimTables()}).evaluate(text); err == nil || errors.As(err, &missing) {
+		if v, err := newEvaluator(context.Background(), claimTables()).Evaluate(text); err == nil || errors.As(err, &missing) {
 			t.Errorf("%s is %v, %v; want an error", text, v, err)
 		}
 	}
@@ -176,7 +176,7 @@ func FuzzExpression(f *testing.F) {
 			return // as large as is asked for
 		}
 		if checkExpression(text) == nil {
-			_, _ = (&evaluator{ctx: context.Background(), tables: tables}).evaluate(text)
+			_, _ = newEvaluator(context.Background(), tables).Evaluate(text)
 		}
 	})
 }

@@ -121,8 +121,8 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 // of a directory of results give.
 func (v Verifying) Figures(ctx context.Context) (of func(expression string) (float64, error), err error) {
 	_, tables, err := v.read(ctx)
-	e := &evaluator{ctx: ctx, tables: tables}
-	return e.number, err
+	e := newEvaluator(ctx, tables)
+	return e.Number, err
 }
 
 // read examines all experiments, and gathers the tables of those that are usable.
@@ -355,11 +355,11 @@ func (s RecordsState) why() string {
 // judge computes a claim's verdict. Its error is of the claim.
 func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error) {
 	v := ClaimVerdict{Claim: c, Verdict: NotAttempted}
-	e := &evaluator{ctx: ctx, tables: tables}
+	e := newEvaluator(ctx, tables)
 	if c.Kind == NotHere || c.Kind == NotYet {
 		for _, value := range c.Values {
 			var m *missingEvidence
-			x, err := e.evaluate(value.expression)
+			x, err := e.Evaluate(value.expression)
 			if err != nil && !errors.As(err, &m) {
 				return v, err
 			}
@@ -379,7 +379,7 @@ func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error)
 		return false
 	}
 	for _, value := range c.Values {
-		x, err := e.number(value.expression)
+		x, err := e.Number(value.expression)
 		if missing(err) {
 			continue // others may be there
 		}
@@ -395,7 +395,7 @@ func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error)
 	holds := true
 	if c.Holds != "" {
 		var err error
-		if holds, err = e.truth(c.Holds); missing(err) {
+		if holds, err = e.Truth(c.Holds); missing(err) {
 			holds, v.Figures = true, nil // half of an evidence is none
 		} else if err != nil {
 			return v, err
@@ -406,7 +406,7 @@ func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error)
 	noisy := false
 	if !holds && c.Noisy != "" && !e.small {
 		var err error
-		if noisy, err = e.truth(c.Noisy); err != nil && !missing(err) {
+		if noisy, err = e.Truth(c.Noisy); err != nil && !missing(err) {
 			return v, err
 		}
 	}

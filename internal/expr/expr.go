@@ -1,0 +1,256 @@
+// Package expr evaluates expressions in Go's syntax: numbers, texts, + - * /,
+// comparisons, && || ! and functions. Values are float64, string or bool.
+//
+// Every set of functions has these as well:
+//
+//	rising(a, b, ...)             whether each is larger than the one before
+//	abs(a), min(a, ...), max(a, ...)
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Function computes a value of its arguments.
+type Function func(args []any) (any, error)
+
+// Functions are those that an expression may call, by name.
+type Functions map[string]Function
+
+var builtin = Functions{
+	"rising": func(args []any) (any, error) {
+		ns, err := Numbers(args, 2)
+		if err != nil {
+			return nil, err
+		}
+		for i := range ns[1:] {
+			if !(ns[i] < ns[i+1]) {
+				return false, nil
+			}
+		}
+		return true, nil
+	},
+	"abs": ofNumbers(func(ns []float64) float64 { return math.Abs(ns[0]) }),
+	"min": ofNumbers(func(ns []float64) float64 { return slices.Min(ns) }),
+	"max": ofNumbers(func(ns []float64) float64 { return slices.Max(ns) }),
+}
+
+// named returns the function that an expression calls, with its name.
+func (fs Functions) named(call *ast.CallExpr) (name string, f Function) {
+	if id, ok := call.Fun.(*ast.Ident); ok {
+		if f = fs[id.Name]; f == nil {
+			f = builtin[id.Name]
+		}
+		return id.Name, f
+	}
+	return "", nil
+}
+
+// Check refuses what cannot be evaluated whatever the functions return.
+func (fs Functions) Check(text string) error {
+	x, err := parser.ParseExpr(text)
+	if err != nil {
+		return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	}
+	var bad error
+	ast.Inspect(x, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case nil, *ast.BasicLit, *ast.BinaryExpr, *ast.ParenExpr, *ast.UnaryExpr, *ast.Ident:
+		case *ast.CallExpr:
+			if _, f := fs.named(n); f == nil {
+				names := slices.Concat(slices.Collect(maps.Keys(fs)), slices.Collect(maps.Keys(builtin)))
+				slices.Sort(names)
+				bad = fmt.Errorf("%s is no function: want %s", text[n.Fun.Pos()-1:n.Fun.End()-1], strings.Join(names, ", "))
+			}
+		default:
+			bad = fmt.Errorf("%q: want numbers, texts, operators and functions", text[n.Pos()-1:n.End()-1])
+		}
+		return bad == nil
+	})
+	return bad
+}
+
+// Number evaluates an expression that is one.
+func (fs Functions) Number(text string) (float64, error) { return as[float64](fs, text, "a number") }
+
+// Truth evaluates an expression that is true or false.
+func (fs Functions) Truth(text string) (bool, error) { return as[bool](fs, text, "true or false") }
+
+func as[T any](fs Functions, text, want string) (T, error) {
+	v, err := fs.Evaluate(text)
+	x, ok := v.(T)
+	if err == nil && !ok {
+		err = fmt.Errorf("%s is %v: want %s", text, v, want)
+	}
+	return x, err
+}
+
+// Evaluate evaluates an expression.
+func (fs Functions) Evaluate(text string) (any, error) {
+	x, err := parser.ParseExpr(text)
+	if err != nil {
+		return nil, err
+	}
+	return fs.eval(x)
+}
+
+func (fs Functions) eval(x ast.Expr) (any, error) {
+	switch x := x.(type) {
+	case *ast.ParenExpr:
+		return fs.eval(x.X)
+	case *ast.BasicLit:
+		if x.Kind == token.STRING {
+			return strconv.Unquote(x.Value)
+		}
+		return strconv.ParseFloat(x.Value, 64)
+	case *ast.UnaryExpr:
+		v, err := fs.eval(x.X)
+		if err != nil {
+			return nil, err
+		}
+		switch v := v.(type) {
+		case float64:
+			if x.Op == token.SUB {
+				return -v, nil
+			}
+		case bool:
+			if x.Op == token.NOT {
+				return !v, nil
+			}
+		}
+		return nil, fmt.Errorf("%s before %v", x.Op, v)
+	case *ast.BinaryExpr:
+		// Both sides, so that an error of either is reported.
+		a, err := fs.eval(x.X)
+		if err != nil {
+			return nil, err
+		}
+		b, err := fs.eval(x.Y)
+		if err != nil {
+			return nil, err
+		}
+		return operate(x.Op, a, b)
+	case *ast.CallExpr:
+		name, f := fs.named(x)
+		if f == nil {
+			return nil, errors.New("no such function")
+		}
+		var args []any
+		for _, arg := range x.Args {
+			v, err := fs.eval(arg)
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, v)
+		}
+		v, err := f(args)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return v, nil
+	}
+	return nil, errors.New("want numbers, texts, operators and functions")
+}
+
+func operate(op token.Token, a, b any) (any, error) {
+	switch a := a.(type) {
+	case float64:
+		if b, ok := b.(float64); ok {
+			switch op {
+			case token.ADD:
+				return a + b, nil
+			case token.SUB:
+				return a - b, nil
+			case token.MUL:
+				return a * b, nil
+			case token.QUO:
+				return a / b, nil
+			case token.LSS:
+				return a < b, nil
+			case token.LEQ:
+				return a <= b, nil
+			case token.GTR:
+				return a > b, nil
+			case token.GEQ:
+				return a >= b, nil
+			case token.EQL:
+				return a == b, nil
+			case token.NEQ:
+				return a != b, nil
+			}
+		}
+	case bool:
+		if b, ok := b.(bool); ok {
+			switch op {
+			case token.LAND:
+				return a && b, nil
+			case token.LOR:
+				return a || b, nil
+			}
+		}
+	case string:
+		if b, ok := b.(string); ok {
+			switch op {
+			case token.EQL:
+				return a == b, nil
+			case token.NEQ:
+				return a != b, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%v %s %v has no meaning", a, op, b)
+}
+
+func ofNumbers(f func([]float64) float64) Function {
+	return func(args []any) (any, error) {
+		ns, err := Numbers(args, 1)
+		if err != nil {
+			return nil, err
+		}
+		return f(ns), nil
+	}
+}
+
+// Numbers returns arguments that are numbers, at least so many.
+func Numbers(args []any, least int) ([]float64, error) {
+	var ns []float64
+	for _, a := range args {
+		n, ok := a.(float64)
+		if !ok {
+			return nil, fmt.Errorf("%v: want a number", a)
+		}
+		ns = append(ns, n)
+	}
+	if len(ns) < least {
+		return nil, fmt.Errorf("%d arguments: want %d", len(ns), least)
+	}
+	return ns, nil
+}
+
+// Texts returns arguments that are texts or numbers as texts, at least so many.
+func Texts(args []any, least int) ([]string, error) {
+	var texts []string
+	for _, a := range args {
+		switch a := a.(type) {
+		case string:
+			texts = append(texts, a)
+		case float64:
+			texts = append(texts, strconv.FormatFloat(a, 'f', -1, 64))
+		default:
+			return nil, fmt.Errorf("%v: want a text or a number", a)
+		}
+	}
+	if len(texts) < least {
+		return nil, fmt.Errorf("%d arguments: want %d or more", len(texts), least)
+	}
+	return texts, nil
+}
