@@ -328,7 +328,7 @@ func TestRoundGoesOn(t *testing.T) {
 }
 
 // request is what a process for a round of an experiment's smoke profile reads.
-func request(t *testing.T, id string, change func(*rounds.RoundRequest)) string {
+func request(t testing.TB, id string, change func(*rounds.RoundRequest)) string {
 	t.Helper()
 	e, err := Load(id)
 	if err != nil {
@@ -366,6 +366,58 @@ func TestRunRoundErrors(t *testing.T) {
 			t.Errorf("%.60q: %v, want %q", c.in, err, c.want)
 		}
 	}
+}
+
+// Whatever a process is asked, it refuses in one line; what it may measure ends with
+// the context.
+func FuzzRunRound(f *testing.F) {
+	for _, change := range []func(*rounds.RoundRequest){
+		nil,
+		func(r *rounds.RoundRequest) { r.Round = -1 },
+		func(r *rounds.RoundRequest) {
+			r.Samples = map[string]json.RawMessage{"K=2/round=0/step=0": []byte("{}")}
+		},
+		func(r *rounds.RoundRequest) { r.Spec = &rounds.SpecText{Name: "x.yaml", Text: []byte("k: [1]\n")} },
+	} {
+		f.Add(request(f, "breakdown", change))
+	}
+	for _, text := range []string{"", "[]\n", "null\n", "{\"key\":5}\n", request(f, "learning", nil)} {
+		f.Add(text)
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	f.Fuzz(func(t *testing.T, text string) {
+		err := RunRound(ended, strings.NewReader(text), io.Discard)
+		if err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, want one line", text, err)
+		}
+	})
+}
+
+// Whatever a round's process prints, the log takes what it asked for or says in one
+// line why not.
+func FuzzAdoptAll(f *testing.F) {
+	own := records.Key{Experiment: "e", Profile: "smoke"}
+	var lines bytes.Buffer
+	other := records.New(own)
+	other.PrintTo(&lines, 0)
+	if err := errors.Join(other.Add("a", 3, 1), other.Add("b", 4, []int{1})); err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range []string{"", "\n", "rubbish\n", lines.String(), lines.String() + lines.String(), lines.String()[:lines.Len()-1]} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		log := records.New(own)
+		if err := rounds.AdoptAll(bytes.NewReader(text), []string{"a", "b"}, log); err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v", text, err)
+		}
+		for _, name := range log.Names {
+			if name != "a" && name != "b" {
+				t.Errorf("%q: adopts %q", text, name)
+			}
+		}
+	})
 }
 
 // An interrupted run ends at once, and its process with it.
