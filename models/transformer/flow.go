@@ -18,7 +18,7 @@ const (
 
 // sublayer is one pre-norm residual branch,
 //
-//	x = x + dropout(branch(norm(x), what it reads besides))
+//	x = x + dropout(branch(norm(x), its further inputs))
 //
 // where x is one member of the tuple; the others are passed on unchanged.
 type sublayer struct {
