@@ -14,10 +14,10 @@ import (
 	"gpipebench/internal/files"
 )
 
-// WriteGoDocumentation writes to a file, and returns, a text that every machine with a
-// Go toolchain has, and the toolchain's version: what is in its doc directory (the
-// language's specification, the memory model) and the package documentation of its
-// standard library, in order of path.
+// WriteGoDocumentation writes a text to a file, and returns it with the version
+// of the Go toolchain. Every machine with that toolchain has the text: the
+// files of its doc directory (the language's specification, the memory model)
+// and the package documentation of its standard library, in order of path.
 func WriteGoDocumentation(name string) (text []byte, version string, err error) {
 	if text, version, err = goDocumentation(); err != nil {
 		return nil, "", err
@@ -52,7 +52,7 @@ func goDocumentation() (text []byte, version string, err error) {
 	return text, strings.TrimSpace(version), nil
 }
 
-// documentation lists the files in order.
+// documentation lists the files in order of path.
 func documentation(root fs.FS) ([]string, error) {
 	var files []string
 	for _, pattern := range []string{"doc/*.html", "doc/*.md"} {

@@ -46,7 +46,7 @@ func TestSpecErrorsSayWhatIsAllowed(t *testing.T) {
 		{"title:", "\"tit\\ele\":", "unknown field \"tit\\x1ble\": want experiment"},
 		{"seed: 1", "seed: 1\n---\nseed: 2", "x.yaml:9:1: a second document: want one in a file"},
 		{"seed: 1", "seed: 1\n--- [", "want YAML"},
-		{"seed: 1", "seed: \"\xff\"", "x.yaml:7:8: a byte that is no UTF-8"},
+		{"seed: 1", "seed: \"\xff\"", "x.yaml:7:8: a byte that is not UTF-8"},
 		{"profiles:", "profiles: &p\n  full: *p", "profiles.full: unknown field full"},
 	} {
 		err := suitetest.Refused(t, delayed.Definition, c.old, c.replacement)

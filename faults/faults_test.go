@@ -209,7 +209,7 @@ func (c *fault) check(t *testing.T, program, repository string) {
 			wrong("a line of %d bytes, want at most %d", len(line), longestLine)
 		}
 		if !utf8.ValidString(line) || strings.ContainsFunc(line, unicode.IsControl) {
-			wrong("control characters or no UTF-8 in %q", first(line, 300))
+			wrong("control characters, or a byte that is not UTF-8, in %q", first(line, 300))
 		}
 	}
 	for _, want := range c.Says {

@@ -71,7 +71,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --split thin", 2, "want coarse, fine"},
 		{"train --balance 1,0", 2, "want whole numbers from 1"},
 		{"train --device gpu", 2, "want host or emulated"},
-		{"train --memory-cap lots", 2, "no amount of memory"},
+		{"train --memory-cap lots", 2, "not an amount of memory"},
 		{"train --link-latency soon", 2, "want a duration"},
 		{"train --link-latency 1ms", 2, "want emulated devices"},
 		{"train --optimizer newton", 2, "want sgd, momentum, nesterov, adam, adamw"},

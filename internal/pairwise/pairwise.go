@@ -1,15 +1,15 @@
-// Package pairwise covers the ways in which settings combine with few runs.
+// Package pairwise covers the combinations of settings with few runs.
 package pairwise
 
 // Cover chooses combinations of factors' levels such that every pair of levels
-// of two factors occurs in at least one of them: most faults that depend on how
-// settings combine depend on two (Kuhn, Wallace, Gallo 2004), and a few dozen
-// runs do for thousands of combinations. Levels[i] is the number of levels of
-// factor i, at least 1; a row has one level for each.
+// of two factors occurs in at least one of them: most faults that depend on a
+// combination of settings depend on two (Kuhn, Wallace, Gallo 2004), and a few
+// dozen runs cover the pairs of thousands of combinations. Levels[i] is the
+// number of levels of factor i, at least 1; a row has one level for each.
 //
-// It is the greedy construction: each row begins with the first pair that is
-// still to come and gives every other factor, in order, the level that adds the
-// most new pairs, the lowest of several. So it is always the same.
+// The construction is greedy: each row begins with the first pair not yet
+// covered, and gives every other factor, in order, the level that adds the most
+// new pairs, the lowest of several. The result is always the same.
 func Cover(levels []int) [][]int {
 	type pair struct{ i, a, j, b int } // level a of factor i with level b of factor j > i
 	var missing []pair

@@ -40,14 +40,15 @@ func Line(s string) string {
 	return Text(s)
 }
 
-// Tag is what begins an HTML tag.
+// Tag matches the beginning of an HTML tag.
 var Tag = regexp.MustCompile(`<([A-Za-z/!?])`)
 
-// Markdown returns Text as Markdown, in which what a file or a machine calls itself
-// is no HTML.
+// Markdown returns Text as Markdown in which names of files or machines are not
+// read as HTML.
 func Markdown(s string) string { return Tag.ReplaceAllString(Text(s), "&lt;$1") }
 
-// Fold breaks a text between words into lines that fit, or that are one word.
+// Fold breaks a text between words into lines that fit, or that are a single
+// word.
 func Fold(text string, fits func(line string) bool) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {

@@ -19,8 +19,8 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// Where all or none of n trials succeed the interval has a closed form; one of
-// ten is in printed tables.
+// If all or none of n trials succeed, the interval has a closed form; that of
+// one in ten is in printed tables.
 func TestRateInterval(t *testing.T) {
 	for n := 1; n < 10; n++ {
 		end := 1 - math.Pow(0.025, 1/float64(n))

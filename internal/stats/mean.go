@@ -2,7 +2,8 @@ package stats
 
 import "slices"
 
-// Median is the median of xs; of an even number the mean of the middle two, of none 0.
+// Median returns the median of xs: the mean of the middle two if their number
+// is even, 0 if there are none.
 func Median(xs []float64) float64 {
 	if len(xs) == 0 {
 		return 0
@@ -15,14 +16,14 @@ func Median(xs []float64) float64 {
 	return (xs[mid-1] + xs[mid]) / 2
 }
 
-// Ratio is a quotient of two runs' times, taken round by round.
+// Ratio summarises the quotients of two runs' times, one per round.
 type Ratio struct {
 	Median, Lo, Hi float64
-	Known          bool // that there is an interval: fewRoundsNote says if not
+	Known          bool // whether there is an interval; if not, fewRoundsNote says so
 }
 
 // RatioOf summarises a/b by the median and the interval of order statistics
-// that holds the true median with 95% confidence, whatever the distribution.
+// that contains the true median with 95% confidence, whatever the distribution.
 func RatioOf(a, b []float64) Ratio {
 	var qs []float64
 	for i := range a {

@@ -7,18 +7,18 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Paired is what n pairs of values say about the mean of their differences, if
-// those are drawn from a normal distribution: Student's t with n-1 degrees of
+// Paired is the result of n pairs of values for the mean of their differences,
+// which are assumed to be normally distributed: Student's t with n-1 degrees of
 // freedom.
 type Paired struct {
 	N        int
 	Mean, sd float64 // of the differences; sd is the estimate with n-1
 }
 
-// Pairs takes the differences as[i] - bs[i], of at least one pair.
+// Pairs summarises the differences as[i] - bs[i], of at least one pair.
 func Pairs(as, bs []float64) Paired { return Sampled(Differences(as, bs)) }
 
-// Differences are as[i] - bs[i].
+// Differences returns as[i] - bs[i].
 func Differences(as, bs []float64) []float64 {
 	ds := make([]float64, len(as))
 	for i := range as {
@@ -27,13 +27,14 @@ func Differences(as, bs []float64) []float64 {
 	return ds
 }
 
-// Sampled takes at least one value as it is, a difference to nothing.
+// Sampled summarises at least one value, in the place of differences.
 func Sampled(xs []float64) Paired {
 	mean, sd := MeanAndSD(xs)
 	return Paired{len(xs), mean, sd}
 }
 
-// MeanAndSD are of a sample; the deviation of a single value is 0.
+// MeanAndSD returns the mean and the standard deviation of a sample; the latter
+// is 0 for a single value.
 func MeanAndSD(xs []float64) (mean, sd float64) {
 	if len(xs) < 2 {
 		return stat.Mean(xs, nil), 0
@@ -41,10 +42,11 @@ func MeanAndSD(xs []float64) (mean, sd float64) {
 	return stat.MeanStdDev(xs, nil)
 }
 
-// standardError is that of the mean.
+// standardError returns the standard error of the mean.
 func (p Paired) standardError() float64 { return p.sd / math.Sqrt(float64(p.N)) }
 
-// Interval is the confidence interval of the mean. Of a single pair there is none.
+// Interval returns the confidence interval of the mean; ok is false for a
+// single pair.
 func (p Paired) Interval(confidence float64) (lo, hi float64, ok bool) {
 	if p.N < 2 {
 		return 0, 0, false
@@ -53,11 +55,12 @@ func (p Paired) Interval(confidence float64) (lo, hi float64, ok bool) {
 	return p.Mean - half, p.Mean + half, true
 }
 
-// Equivalence is the p value of two one-sided tests (Schuirmann 1987) of the
-// hypothesis that the mean lies at margin or beyond, to either side. It is below
-// 5% just if the 90% interval lies within the margin. Of a single pair it is 1.
+// Equivalence returns the p value of two one-sided tests (Schuirmann 1987) of
+// the hypothesis that the mean differs from 0 by margin or more, in either
+// direction. It is below 5% exactly if the 90% interval is within the margin.
+// For a single pair it is 1.
 func (p Paired) Equivalence(margin float64) float64 {
-	inside := margin - math.Abs(p.Mean) // from the nearer end
+	inside := margin - math.Abs(p.Mean) // distance from the nearer end
 	switch {
 	case p.N < 2:
 		return 1
@@ -69,14 +72,15 @@ func (p Paired) Equivalence(margin float64) float64 {
 	return student(p.N - 1).Survival(inside / p.standardError())
 }
 
-// SmallestMargin is the one that the same pairs would have shown at that p value.
+// SmallestMargin returns the smallest margin with that p value for the same
+// pairs.
 func (p Paired) SmallestMargin(level float64) (margin float64, ok bool) {
 	lo, hi, ok := p.Interval(1 - 2*level)
 	return max(-lo, hi), ok
 }
 
-// RateInterval is the 95% confidence interval of a probability of which n trials
-// gave some successes (Clopper and Pearson 1934).
+// RateInterval returns the 95% confidence interval of a probability, given the
+// number of successes in n trials (Clopper and Pearson 1934).
 func RateInterval(successes, n int) (lo, hi float64) {
 	lo, hi = 0, 1
 	k := float64(successes)
@@ -93,10 +97,11 @@ func student(degrees int) distuv.StudentsT {
 	return distuv.StudentsT{Sigma: 1, Nu: float64(degrees)}
 }
 
-// studentQuantile is where Student's t distribution has p below it.
+// studentQuantile returns the p-quantile of Student's t distribution.
 func studentQuantile(p float64, degrees int) float64 { return student(degrees).Quantile(p) }
 
-// Sign is that of the mean if its 95% interval does not have 0 in it, else 0.
+// Sign returns the sign of the mean if its 95% interval does not contain 0,
+// else 0.
 func (p Paired) Sign() int {
 	lo, hi, ok := p.Interval(0.95)
 	switch {

@@ -7,7 +7,7 @@ import (
 
 func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
 
-// Quantiles as printed tables have them.
+// Quantiles as in printed tables.
 func TestStudentQuantile(t *testing.T) {
 	for _, c := range []struct {
 		p       float64
@@ -31,12 +31,12 @@ func TestPairs(t *testing.T) {
 	if lo, hi, ok := p.Interval(0.95); !ok || !near(lo, 0.03676, 1e-4) || !near(hi, 3.96324, 1e-4) {
 		t.Errorf("95%% interval [%v, %v], %v", lo, hi, ok)
 	}
-	// It ends at 2 + 1.50745.
+	// The 90% interval ends at 2 + 1.50745.
 	margin, ok := p.SmallestMargin(0.05)
 	if !ok || !near(margin, 3.50745, 1e-4) {
 		t.Errorf("smallest margin %v, %v", margin, ok)
 	}
-	// At that margin the test is on its edge, and at 2, the mean, a toss.
+	// At that margin p is exactly 5%; at 2, the mean, it is one half.
 	for _, c := range []struct{ margin, want float64 }{{3.50745, 0.05}, {2, 0.5}, {1, 0.88495}, {4, 0.02355}} {
 		if got := p.Equivalence(c.margin); !near(got, c.want, 2e-3) {
 			t.Errorf("margin %v: p = %v, want %v", c.margin, got, c.want)
@@ -52,7 +52,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// A single pair shows nothing, and pairs that are all alike have no spread.
+// A single pair shows nothing, and equal differences have no spread.
 func TestPairsAtTheEdge(t *testing.T) {
 	one := Pairs([]float64{3}, []float64{1})
 	if _, _, ok := one.Interval(0.95); ok || one.Mean != 2 || one.sd != 0 || one.Equivalence(100) != 1 {

@@ -10,14 +10,14 @@ import (
 
 var figureForm = regexp.MustCompile(`^([+-]?[0-9]+(?:,[0-9]{3})*(?:\.([0-9]+))?) ?([A-Za-z]*)`)
 
-// figureUnits are what a paper's figure may be in.
+// figureUnits are the units in which papers print figures.
 var figureUnits = map[string]float64{
 	"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "MB": 1e6, "GB": 1e9,
 	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
 }
 
-// ReadFigure reads a figure as a paper prints it, and half a unit of its last
-// digit.
+// ReadFigure reads a figure as a paper prints it, and returns half a unit of
+// its last digit as well.
 func ReadFigure(text string) (value, half float64, ok bool) {
 	m := figureForm.FindStringSubmatch(text)
 	if m == nil {

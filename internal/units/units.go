@@ -29,7 +29,7 @@ func ParseBytes(s string) (int64, error) {
 	}
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || !(v >= 0) || v*size >= math.MaxInt64 {
-		return 0, fmt.Errorf("%q is no amount of memory: want a number of bytes, or one with a unit such as 64MiB, 1.5GiB or 2GB", s)
+		return 0, fmt.Errorf("%q is not an amount of memory: want a number of bytes, or one with a unit such as 64MiB, 1.5GiB or 2GB", s)
 	}
 	return int64(v * size), nil
 }

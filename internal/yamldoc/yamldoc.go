@@ -1,5 +1,5 @@
-// Package yamldoc reads files of exactly one YAML document, and holds them against
-// Go types.
+// Package yamldoc reads files of exactly one YAML document, and checks them
+// against Go types.
 package yamldoc
 
 import (
@@ -19,7 +19,7 @@ import (
 // that is not YAML the column is 1, since the parser reports only the line.
 func Parse(file string, text []byte) (*yaml.Node, error) {
 	if line, column, ok := notUTF8(text); ok {
-		return nil, fmt.Errorf("%s:%d:%d: a byte that is no UTF-8: want YAML in UTF-8", file, line, column)
+		return nil, fmt.Errorf("%s:%d:%d: a byte that is not UTF-8: want YAML in UTF-8", file, line, column)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var first, second yaml.Node

@@ -15,7 +15,7 @@ func TestParse(t *testing.T) {
 		{"a: 1\n---\n", "x.yaml:3:1: a second document"},
 		{"a: 1\n--- [\n", "x.yaml:2:1: did not find expected node content: want YAML"},
 		{"a: [\n", "x.yaml:1:1: did not find expected node content: want YAML"},
-		{"a: \xff\n", "x.yaml:1:4: a byte that is no UTF-8: want YAML in UTF-8"},
+		{"a: \xff\n", "x.yaml:1:4: a byte that is not UTF-8: want YAML in UTF-8"},
 		{"a: 1\nb: \x01\n", "x.yaml:1:1: control characters are not allowed: want YAML"},
 	} {
 		_, err := Parse("x.yaml", []byte(c.text))
