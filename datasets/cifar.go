@@ -163,7 +163,7 @@ func (d cifar) parseNames(data []byte) ([]string, error) {
 		}
 	}
 	if len(names) != d.classes {
-		return nil, atByte(len(data), "ends after %d names, want %d, a line each", len(names), d.classes)
+		return nil, atByte(len(data), "ends after %d names, want %d, one per line", len(names), d.classes)
 	}
 	return names, nil
 }

@@ -169,7 +169,7 @@ func holdOut(dir string, classes []string, all []labelled) (files [2][]labelled,
 		of := all[:n]
 		all = all[n:]
 		if n == 1 {
-			return files, inFile("images", filepath.Join(dir, classes[class]), errors.New("1 image, want 2 or more: a tenth of them, one at least, is held out"))
+			return files, inFile("images", filepath.Join(dir, classes[class]), errors.New("1 image, want 2 or more: a tenth of them, at least one, is held out"))
 		}
 		hash := func(f labelled) uint64 {
 			k := philox.KeyOf(0, classes[class]+"/"+filepath.Base(f.path))

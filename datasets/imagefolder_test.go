@@ -240,7 +240,7 @@ func TestImageFolderErrors(t *testing.T) {
 		{"a class more to test", "val/green/a.png", good, "", "train", "no folder green, want the classes of "},
 		{"empty class", "train/green/.hidden", good, "", "train/green", "empty, want PNG or JPEG images"},
 		{"one class", "train/red/c.png", good, "train/blue", "train", "1 classes, want 2 to 65536, a folder of images for each"},
-		{"no part", "red/a.png", good, "val", "red", "1 image, want 2 or more: a tenth of them, one at least, is held out"},
+		{"no part", "red/a.png", good, "val", "red", "1 image, want 2 or more: a tenth of them, at least one, is held out"},
 	} {
 		files := folderFiles(t)
 		files[c.file] = c.data

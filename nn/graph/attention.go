@@ -63,7 +63,7 @@ func (o AttentionOp) Infer(in []*Node) []Type {
 	}
 	wantFloat("attention", q, kv)
 	if lengths != nil && (lengths.DType != I32 || len(lengths.Shape) != 1 || lengths.Shape[0] != q.Shape[0]) {
-		misuse("attention", "lengths %s are not one int32 an example of %s", lengths, q)
+		misuse("attention", "lengths %s are not one int32 per example of %s", lengths, q)
 	}
 	b, t := q.Shape[0], q.Shape[1]
 	return []Type{{Shape{b, t, inner}, q.DType}, {Shape{b, o.Heads, t}, F32}}

@@ -47,7 +47,7 @@ func (o CrossEntropyOp) Infer(in []*Node) []Type {
 	logits, targets := in[0], in[1]
 	wantFloat("cross-entropy", logits)
 	if targets.DType != I32 || targets.Elems() != logits.Shape.Rows() {
-		misuse("cross-entropy", "targets %s are not one int32 a row of %s", targets, logits)
+		misuse("cross-entropy", "targets %s are not one int32 per row of %s", targets, logits)
 	}
 	if !(o.Smoothing >= 0 && o.Smoothing < 1) {
 		misuse("cross-entropy", "label smoothing %v is not in [0,1)", o.Smoothing)
