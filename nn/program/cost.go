@@ -13,7 +13,7 @@ import (
 // it does.
 type Cost struct {
 	FLOPs int64 // 2 x multiply-adds of matrix products
-	Elems int64 // output elements, for instructions that are not products
+	Elems int64 // output elements: the work of instructions that are not products
 	Bytes int64 // of the operands, each read or written once
 }
 

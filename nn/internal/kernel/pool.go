@@ -149,10 +149,9 @@ func GlobalAvgPoolGrad(dx, dy []float32, n, pixels, c int) {
 	}
 }
 
-// Below, a window has kh by kw pixels. Neighbouring pixels are ld elements
-// apart and rows of pixels row elements; from one output to the next the window
-// moves by step elements. Outputs are ld elements apart, or cols in kernels
-// without ld.
+// Below, a window has kh by kw pixels. Neighbouring pixels, and neighbouring
+// outputs, are ld elements apart (cols in kernels without ld) and rows of pixels
+// row elements; from one output to the next the window moves by step elements.
 
 func maxPoolGeneric(y, x []float32, pixels, cols, step, kh, kw, row int) {
 	for o := range pixels {
