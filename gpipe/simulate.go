@@ -61,15 +61,15 @@ type Simulation struct {
 
 // DeviceEstimate is one modelled device.
 type DeviceEstimate struct {
-	ParamBytes      int64   // parameters and optimiser state, as the paper counts (12 bytes a parameter for two slots)
-	GradientBytes   int64   // float32 accumulators
-	ActivationBytes int64   // boundary stash, residuals and workspace
-	BoundaryBytes   int64   // the first part of those
-	ResidualBytes   int64   // the second: of the micro-batches in flight without recomputation, or of the one that is recomputed
-	WorkspaceBytes  int64   // the third
-	PeakBytes       int64   // as the accounting counts
-	Capacity        int64   // of the accelerator
-	BusySeconds     float64 // F, R and B
+	ParamBytes      int64   `json:"param_bytes"`      // parameters and optimiser state, as the paper counts (12 bytes a parameter for two slots)
+	ActivationBytes int64   `json:"activation_bytes"` // boundary stash, residuals and workspace
+	PeakBytes       int64   `json:"peak_bytes"`       // as the accounting counts
+	BusySeconds     float64 `json:"busy_seconds"`     // F, R and B
+	BoundaryBytes   int64   `json:"boundary_bytes"`   // the first part of the activations
+	ResidualBytes   int64   `json:"residual_bytes"`   // the second: of the micro-batches in flight without recomputation, or of the one that is recomputed
+	WorkspaceBytes  int64   `json:"workspace_bytes"`  // the third
+	GradientBytes   int64   `json:"gradient_bytes"`   // float32 accumulators
+	Capacity        int64   `json:"capacity_bytes"`   // of the accelerator
 }
 
 // Fits reports whether the plan fits the accelerator's memory.
@@ -193,6 +193,15 @@ type LayerEstimate struct {
 
 // Seconds is the time that a layer adds to a stage with re-materialisation.
 func (l LayerEstimate) Seconds() float64 { return l.Forward + l.Recompute + l.Backward }
+
+// LayerSeconds are the times of layers, as costs to cut by.
+func LayerSeconds(layers []LayerEstimate) []float64 {
+	costs := make([]float64, len(layers))
+	for i, l := range layers {
+		costs[i] = l.Seconds()
+	}
+	return costs
+}
 
 // ModelLayers times every layer on the first of the modelled devices.
 func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) {

@@ -10,6 +10,7 @@ import (
 	"gpipebench/experiments/simulation"
 	"gpipebench/experiments/suite"
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/planner"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/units"
 )
@@ -59,7 +60,7 @@ within the devices' memory. Each plan can be looked at with simulate.`,
 }
 
 // nothingFits says by how much.
-func nothingFits(r *simulation.Plan, devices int) error {
+func nothingFits(r *planner.Plan, devices int) error {
 	if r.Nearest == nil {
 		return fmt.Errorf("%d parameters with their optimizer state do not fit %d x %s, whatever the plan: want more devices or larger ones", r.Params, devices, r.Accelerator)
 	}
@@ -68,7 +69,7 @@ func nothingFits(r *simulation.Plan, devices int) error {
 		devices, r.Accelerator, n.K, n.M, n.Batch, n.Checkpoint, units.FormatBytes(n.LacksBytes))
 }
 
-func printPlan(o *output, s *simulation.Planning, r *simulation.Plan, format string) error {
+func printPlan(o *output, s *simulation.Planning, r *planner.Plan, format string) error {
 	t := suite.Table{
 		Title: fmt.Sprintf("%s: %d parameters on up to %d x %s", s.Model.Name, r.Params, s.Devices, r.Accelerator),
 		Notes: []string{fmt.Sprintf("%d steps simulated; %d more ways of K, M and mini-batch could not be better.", r.Simulated, r.Dismissed)},

@@ -35,7 +35,7 @@ Nothing is computed.`,
 			if err != nil {
 				return err
 			}
-			if err := writeTimeline(trace, r.Timeline); err != nil {
+			if err := writeTimeline(trace, r.Step.Timeline); err != nil {
 				return err
 			}
 			if memory != "" {
@@ -49,7 +49,7 @@ Nothing is computed.`,
 			if err := printSimulation(o, r); err != nil || !draw {
 				return err
 			}
-			return timeline.WriteText(o.out, r.Timeline, o.width)
+			return timeline.WriteText(o.out, r.Step.Timeline, o.width)
 		}),
 	}
 	fs := modelFlags(cmd, &s.Model, sizedModel())
@@ -109,11 +109,11 @@ func printSimulation(o *output, r *simulation.Simulation) error {
 	}
 	fmt.Fprintf(&b, "parameters with optimizer state %s, %s activations %s, in all; the fullest device takes %s of %s (%s accounting): %s\n",
 		units.FormatBytes(params), r.DType, units.FormatBytes(activations),
-		units.FormatBytes(most.PeakBytes), units.FormatBytes(most.CapacityBytes), r.Accounting, fits)
+		units.FormatBytes(most.PeakBytes), units.FormatBytes(most.Capacity), r.Accounting, fits)
 	for k, d := range r.Devices {
 		if !d.Fits {
 			fmt.Fprintf(&b, "device %d (%s to %s) lacks %s: parameters with optimizer state %s, boundary stash %s, residuals %s, workspace %s",
-				k, d.FirstLayer, d.LastLayer, units.FormatBytes(d.PeakBytes-d.CapacityBytes), units.FormatBytes(d.ParamBytes),
+				k, d.FirstLayer, d.LastLayer, units.FormatBytes(d.PeakBytes-d.Capacity), units.FormatBytes(d.ParamBytes),
 				units.FormatBytes(d.BoundaryBytes), units.FormatBytes(d.ResidualBytes), units.FormatBytes(d.WorkspaceBytes))
 			if r.Accounting == gpipe.FullAccounting.String() { // what counts, and nothing else
 				fmt.Fprintf(&b, ", gradients %s", units.FormatBytes(d.GradientBytes))

@@ -296,7 +296,7 @@ func (m *Modeller) Costs(ctx context.Context, cost workload.Cost, micro int) ([]
 		return d.Memory(), nil
 	}
 	layers, err := m.Layers(ctx, micro)
-	return simulation.Seconds(layers), err
+	return gpipe.LayerSeconds(layers), err
 }
 
 // Layers times the layers, each by itself.

@@ -30,7 +30,7 @@ func TestMemoryOverTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for k, corners := range r.MemoryOverTime() {
+		for k, corners := range r.Step.MemoryOverTime() {
 			d := r.Devices[k]
 			always := d.PeakBytes - d.ResidualBytes - d.WorkspaceBytes
 			var peak int64

@@ -70,23 +70,15 @@ type Simulation struct {
 	Tiled         bool           `json:"tiled"` // activations move padded
 	Fits          bool           `json:"fits"`  // every device's peak is within its capacity
 
-	Timeline *timeline.Timeline `json:"-"`
+	Step *gpipe.Simulation `json:"-"` // of which all that is
 }
 
 // SimulatedDevice is one modelled device.
 type SimulatedDevice struct {
-	ParamBytes      int64   `json:"param_bytes"` // with the optimiser's state
-	ActivationBytes int64   `json:"activation_bytes"`
-	PeakBytes       int64   `json:"peak_bytes"`
-	BusySeconds     float64 `json:"busy_seconds"`
-	BoundaryBytes   int64   `json:"boundary_bytes"` // the three parts of the activations
-	ResidualBytes   int64   `json:"residual_bytes"`
-	WorkspaceBytes  int64   `json:"workspace_bytes"`
-	GradientBytes   int64   `json:"gradient_bytes"`
-	CapacityBytes   int64   `json:"capacity_bytes"`
-	Fits            bool    `json:"fits"`
-	FirstLayer      string  `json:"first_layer"`
-	LastLayer       string  `json:"last_layer"`
+	gpipe.DeviceEstimate
+	Fits       bool   `json:"fits"`
+	FirstLayer string `json:"first_layer"`
+	LastLayer  string `json:"last_layer"`
 }
 
 // Modelling is how the simulation counts.
@@ -140,10 +132,7 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 		if err != nil {
 			return p, err
 		}
-		p.Costs = make([]float64, len(estimates))
-		for i, e := range estimates {
-			p.Costs[i] = e.Seconds()
-		}
+		p.Costs = gpipe.LayerSeconds(estimates)
 	}
 	return p, nil
 }
@@ -173,19 +162,14 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 		Partition:      sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
 		DType: s.DType.String(), Accounting: s.Accounting.String(),
 		Fused: p.Devices[0].Accelerator.Fused, Tiled: p.Devices[0].Accelerator.Tiled,
-		Fits:     true,
-		Timeline: sim.Timeline,
+		Fits: true,
+		Step: sim,
 	}
 	next := 0
 	for k, d := range sim.Devices {
 		first, last := next, next+sim.Sizes[k]-1
 		next += sim.Sizes[k]
-		r.Devices = append(r.Devices, SimulatedDevice{
-			ParamBytes: d.ParamBytes, ActivationBytes: d.ActivationBytes, PeakBytes: d.PeakBytes,
-			BoundaryBytes: d.BoundaryBytes, ResidualBytes: d.ResidualBytes, WorkspaceBytes: d.WorkspaceBytes,
-			BusySeconds: d.BusySeconds, GradientBytes: d.GradientBytes, CapacityBytes: d.Capacity,
-			Fits: d.Fits(), FirstLayer: p.Layers[first].Name(), LastLayer: p.Layers[last].Name(),
-		})
+		r.Devices = append(r.Devices, SimulatedDevice{d, d.Fits(), p.Layers[first].Name(), p.Layers[last].Name()})
 		r.Fits = r.Fits && d.Fits()
 	}
 	return r

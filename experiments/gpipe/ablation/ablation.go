@@ -13,9 +13,9 @@ import (
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
-	"gpipebench/experiments/simulation"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 )
@@ -145,7 +145,7 @@ func (a *Ablation) sample(ctx context.Context, m *paperscale.Modeller, n *ablati
 		if err != nil {
 			return nil, err
 		}
-		s.Cuts = append(s.Cuts, ablationCut{partition.Efficiency(m.Flops, sizes), partition.Efficiency(simulation.Seconds(layers), sizes), *step})
+		s.Cuts = append(s.Cuts, ablationCut{partition.Efficiency(m.Flops, sizes), partition.Efficiency(gpipe.LayerSeconds(layers), sizes), *step})
 	}
 	return s, nil
 }
