@@ -245,7 +245,7 @@ func TestAdopt(t *testing.T) {
 	}{
 		{[]byte("1/7  a"), "no record"},
 		{bytes.Replace(good, []byte(`"data":1`), []byte(`"data":2`), 1), "no record"},
-		{line(records.Record{Key: own, Sample: "c", Data: []byte("1")}), "nobody asked for"},
+		{line(records.Record{Key: own, Sample: "c", Data: []byte("1")}), "was not asked for"},
 		{line(records.Record{Key: records.Key{Experiment: "e", Profile: "full"}, Sample: "a", Data: []byte("1")}), "profile full"},
 	} {
 		if err := log.Adopt(c.line, []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), c.want) {

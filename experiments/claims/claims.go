@@ -27,12 +27,12 @@ type Ledger struct {
 
 // Claim is one claim of the paper.
 type Claim struct {
-	ID      string    `yaml:"id" json:"id"`
-	Version string    `yaml:"version" json:"version"` // one of Ledger.Versions, or several: N, V1
-	Where   string    `yaml:"where" json:"where"`     // section, table or figure
-	Claim   string    `yaml:"claim" json:"claim"`
-	Paper   string    `yaml:"paper" json:"paper,omitempty" want:"optional"` // the figure as it is printed
-	Kind    ClaimKind `yaml:"kind" json:"kind"`
+	ID      string `yaml:"id" json:"id"`
+	Version string `yaml:"version" json:"version"` // one of Ledger.Versions, or several: N, V1
+	Where   string `yaml:"where" json:"where"`     // section, table or figure
+	Claim   string `yaml:"claim" json:"claim"`
+	Paper   string `yaml:"paper" json:"paper,omitempty" want:"optional"` // the figure as it is printed
+	Kind    Kind   `yaml:"kind" json:"kind"`
 	// Tolerance is how far from the paper a figure may be and still count as
 	// reproduced, in percent. 0: of exact claims, half a unit of the last digit
 	// that is printed.
@@ -42,8 +42,8 @@ type Claim struct {
 	// See the evaluator for what an expression may be.
 	Values evidences `yaml:"values" json:"-" want:"optional"`
 	Holds  string    `yaml:"holds" json:"-" want:"optional"` // an expression that is true if the claim is
-	// Noisy is an expression that is true if the records show that the machine
-	// cannot tell whether a claim of ours that does not hold does.
+	// Noisy is an expression that is true if the records are too noisy to refute a
+	// claim of ours.
 	Noisy string `yaml:"noisy" json:"-" want:"optional"`
 	// Reason is why a claim cannot be reproduced here or has not been tried, and
 	// StandIn what is done in its place.
@@ -57,46 +57,43 @@ type Claim struct {
 	line int
 }
 
-// ClaimKind says how a claim is judged.
-type ClaimKind string
+// Kind says how a claim is judged.
+type Kind string
 
 const (
 	// Exact claims are recomputed, and fail where they do not come out.
-	Exact ClaimKind = "exact"
+	Exact Kind = "exact"
 	// Ratio claims are figures of the paper's machines. That ours differ is shown,
 	// and is no failure.
-	Ratio ClaimKind = "ratio"
+	Ratio Kind = "ratio"
 	// Trend claims are predicates over what was measured, and fail where they do
 	// not hold.
-	Trend ClaimKind = "trend"
+	Trend Kind = "trend"
 	// Contradiction is the evidence that the paper contradicts itself or arithmetic.
 	// It fails where the evidence does not hold.
-	Contradiction ClaimKind = "contradiction"
+	Contradiction Kind = "contradiction"
 	// Ours are promises about this suite's own tools. They fail as trends do, unless
-	// what Noisy says holds.
-	Ours ClaimKind = "ours"
+	// Noisy is true.
+	Ours Kind = "ours"
 	// NotHere is what cannot be reproduced on an ordinary machine.
-	NotHere ClaimKind = "not here"
+	NotHere Kind = "not here"
 	// NotYet is what has not been attempted.
-	NotYet ClaimKind = "not yet"
+	NotYet Kind = "not yet"
 )
 
-var ClaimKinds = []ClaimKind{Exact, Ratio, Trend, Contradiction, Ours, NotHere, NotYet}
+// Kinds lists the kinds in the order of the report.
+var Kinds = []Kind{Exact, Ratio, Trend, Contradiction, Ours, NotHere, NotYet}
 
-func kindNames() string {
+func (k *Kind) UnmarshalYAML(n *yaml.Node) error {
 	var names []string
-	for _, k := range ClaimKinds {
-		names = append(names, string(k))
+	for _, known := range Kinds {
+		if n.Value == string(known) {
+			*k = known
+			return nil
+		}
+		names = append(names, string(known))
 	}
-	return strings.Join(names, ", ")
-}
-
-func (k *ClaimKind) UnmarshalYAML(n *yaml.Node) error {
-	if !slices.Contains(ClaimKinds, ClaimKind(n.Value)) {
-		return yamldoc.WantError(kindNames())
-	}
-	*k = ClaimKind(n.Value)
-	return nil
+	return yamldoc.WantError(strings.Join(names, ", "))
 }
 
 // evidences are expressions by name, in the order in which they stand.
@@ -169,7 +166,7 @@ func (l *Ledger) Check() *suite.Problem {
 	return nil
 }
 
-// Check returns the field that is wrong.
+// Check returns the first field that is wrong.
 func (c *Claim) Check(versions map[string]string) (field string, err error) {
 	for _, f := range []struct{ name, text string }{{"id", c.ID}, {"where", c.Where}, {"claim", c.Claim}, {"kind", string(c.Kind)}} {
 		if f.text == "" {
@@ -227,7 +224,7 @@ func (c *Claim) Check(versions map[string]string) (field string, err error) {
 	return "", nil
 }
 
-// expand is a claim for each of Each.
+// expand returns a claim for each of Each.
 func (c Claim) expand() []Claim {
 	if len(c.Each) == 0 {
 		return []Claim{c}
@@ -239,7 +236,7 @@ func (c Claim) expand() []Claim {
 	return all
 }
 
-// with replaces names in braces.
+// with returns the claim with values for the names in braces.
 func (c Claim) with(each map[string]string) Claim {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(each)) {

@@ -82,11 +82,11 @@ func (e *evaluator) every(args []any) (any, error) {
 	}
 	for _, row := range t.Printed() {
 		if !slices.Contains(texts[2:], row[column]) {
-			e.reads = append(e.reads, fmt.Sprintf("%s: %s: %s", t.ID, strings.Join(row, ", "), row[column]))
+			e.saw(fmt.Sprintf("%s: %s: %s", t.ID, strings.Join(row, ", "), row[column]))
 			return false, nil
 		}
 	}
-	e.reads = append(e.reads, fmt.Sprintf("%s: %s: %s in all %d rows", t.ID, texts[1], strings.Join(texts[2:], " or "), len(t.Rows)))
+	e.saw(fmt.Sprintf("%s: %s: %s in all %d rows", t.ID, texts[1], strings.Join(texts[2:], " or "), len(t.Rows)))
 	return len(t.Rows) > 0, nil
 }
 
@@ -176,6 +176,13 @@ func (e *evaluator) column(table, name string) (*suite.Table, int, error) {
 	return t.Table, i, nil
 }
 
+// saw keeps a cell as evidence, once.
+func (e *evaluator) saw(cell string) {
+	if !slices.Contains(e.reads, cell) {
+		e.reads = append(e.reads, cell)
+	}
+}
+
 // read finds a cell by its table, its column, and pairs of a column and its text or
 // number in the row.
 func (e *evaluator) read(args []any) (suite.Value, error) {
@@ -208,7 +215,7 @@ func (e *evaluator) read(args []any) (suite.Value, error) {
 		return none, &missingEvidence{fmt.Sprintf("table %s has %d rows with %s", texts[0], len(rows), strings.Join(keys, " "))}
 	}
 	v := rows[0][column]
-	e.reads = append(e.reads, strings.TrimSpace(fmt.Sprintf("%s %s", strings.Join(keys, " "), texts[1]))+" "+v.Text)
+	e.saw(strings.TrimSpace(fmt.Sprintf("%s %s", strings.Join(keys, " "), texts[1])) + " " + v.Text)
 	return v, nil
 }
 

@@ -23,7 +23,7 @@ import (
 	"gpipebench/internal/units"
 )
 
-// Verdict is what came out for a claim.
+// Verdict is the outcome of a claim.
 type Verdict string
 
 const (
@@ -42,7 +42,7 @@ const (
 // Verification is a verdict for each claim, and what is wrong with the records.
 type Verification struct {
 	Results string         `json:"results"`
-	Claims  []ClaimVerdict `json:"claims"`
+	Claims  []Judgement    `json:"claims"`
 	Records []RecordsState `json:"records"`
 	Wrong   []string       `json:"wrong"` // with records and derived tables: falsified, damaged, differing, missing, too many
 	// Listed is how many files have the digests that SHA256SUMS lists; 0: there is
@@ -51,24 +51,24 @@ type Verification struct {
 	Counts map[Verdict]int `json:"counts"`
 }
 
-// ClaimVerdict is a claim and what came out.
-type ClaimVerdict struct {
+// Judgement is a claim and its outcome.
+type Judgement struct {
 	Claim
-	Verdict  Verdict       `json:"verdict"`
-	Figures  []ClaimFigure `json:"figures,omitempty"`
-	Evidence []string      `json:"evidence,omitempty"` // the cells that were read
-	Why      string        `json:"why,omitempty"`      // of no record
+	Verdict  Verdict  `json:"verdict"`
+	Figures  []Figure `json:"figures,omitempty"`
+	Evidence []string `json:"evidence,omitempty"` // the cells that were read
+	Why      string   `json:"why,omitempty"`      // of no record
 }
 
-// ClaimFigure is a figure of ours beside the paper's.
-type ClaimFigure struct {
+// Figure is a figure of ours, compared with the paper's.
+type Figure struct {
 	Name      string  `json:"name"`
 	Value     float64 `json:"value"`
 	Deviation float64 `json:"deviation"` // from the paper's, relative
 	Within    bool    `json:"within"`    // its tolerance
 }
 
-// RecordsState is what there is of an experiment.
+// RecordsState is the state of an experiment's records.
 type RecordsState struct {
 	Experiment string `json:"experiment"`
 	Profile    string `json:"profile,omitempty"`
@@ -76,14 +76,14 @@ type RecordsState struct {
 	Usable     bool   `json:"usable"`
 }
 
-// Verifying checks the ledger's claims against a directory of results.
+// Verifying checks the ledger's claims with a directory of results.
 type Verifying struct {
 	Results   string // with records and tables
 	Reference string // what its tables may show beside; "": nothing
 }
 
-// Run computes the verdicts. Its error says that they could not be computed; that
-// claims fail is in the verification.
+// Run computes the verdicts. It returns an error if they cannot be computed; claims
+// that fail are in the verification.
 func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 	ledger, err := LoadLedger()
 	if err != nil {
@@ -117,15 +117,15 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 	return r, nil
 }
 
-// Figures evaluates numbers as claims have them, over the tables that the records
-// of a directory of results give.
+// Figures returns what evaluates expressions as claims have them, over the tables that
+// the records of a directory of results give.
 func (v Verifying) Figures(ctx context.Context) (of func(expression string) (float64, error), err error) {
 	_, tables, err := v.read(ctx)
 	e := newEvaluator(ctx, tables)
 	return e.Number, err
 }
 
-// read examines all experiments, and gathers the tables of those that are usable.
+// read examines all experiments, and returns the tables of those that are usable.
 func (v Verifying) read(ctx context.Context) (all []*examined, tables tablesOf, err error) {
 	tables = tablesOf{}
 	for _, id := range experiments.IDs() {
@@ -165,7 +165,7 @@ type examined struct {
 	beside func() (*suite.Report, error)
 }
 
-// examine reads an experiment's records and makes its report of them.
+// examine reads an experiment's records and makes its report.
 func (v Verifying) examine(id string) (*examined, error) {
 	e, err := experiments.Load(id)
 	if err != nil {
@@ -216,8 +216,8 @@ func (v Verifying) records(id string) string {
 	return filepath.Join(v.Results, "records", id+".jsonl")
 }
 
-// hold holds the tables and the list of digests of a directory of results
-// against the records of all experiments. Claims are not judged yet.
+// hold compares the tables and the list of digests of a directory of results with the
+// records of all experiments. It does not judge claims.
 func (v Verifying) hold(all []*examined) (*Verification, error) {
 	r := &Verification{Results: v.Results, Counts: map[Verdict]int{}}
 	none := true
@@ -245,8 +245,8 @@ func (v Verifying) hold(all []*examined) (*Verification, error) {
 	return r, err
 }
 
-// compare says which of an experiment's tables are not what its records give,
-// and adds the names of those that it should have to made.
+// compare returns which of an experiment's tables are not what its records give, and
+// adds the names of those that it should have to made.
 func (v Verifying) compare(x *examined, made map[string]bool) (wrong []string) {
 	dir := filepath.Join(v.Results, "tables")
 	differ, missing, unreadable := differing(dir, x.files)
@@ -276,14 +276,14 @@ func (v Verifying) compare(x *examined, made map[string]bool) (wrong []string) {
 // records that were changed together with their sums and the tables made of them.
 var resultFolders = []string{"records", "tables"}
 
-// resultKind is what a file of results may be.
-var resultKind = files.Kind{What: "a file of results", Bytes: records.RecordsKind.Bytes}
+// resultKind bounds a file of results.
+var resultKind = files.Kind{What: "a file of results", Bytes: records.FileKind.Bytes}
 
-// tableKind is what a file of a report may be: none has reached a megabyte.
+// tableKind bounds a file of a report: none has reached a megabyte.
 var tableKind = files.Kind{What: "a file that reproduce writes", Bytes: 16 << 20}
 
-// differing lists the files of a report that a directory has otherwise or not at
-// all, and why others cannot be read.
+// differing returns the files of a report that differ in a directory, those that are
+// missing there, and why others cannot be read.
 func differing(dir string, should []suite.File) (differ, missing, unreadable []string) {
 	for _, f := range should {
 		text, err := files.Read(filepath.Join(dir, f.Name), tableKind)
@@ -299,7 +299,7 @@ func differing(dir string, should []suite.File) (differ, missing, unreadable []s
 	return differ, missing, unreadable
 }
 
-// unfounded says which tables no report has that is made of usable records.
+// unfounded returns which tables are in no report that is made of usable records.
 func (v Verifying) unfounded(all []*examined, made map[string]bool) (wrong []string, err error) {
 	dir := filepath.Join(v.Results, "tables")
 	names, err := files.Below(v.Results, "tables")
@@ -344,7 +344,7 @@ func (v Verifying) unfounded(all []*examined, made map[string]bool) (wrong []str
 	return wrong, nil
 }
 
-// why says why records cannot be used.
+// why returns why records cannot be used.
 func (s RecordsState) why() string {
 	if s.State == "none" {
 		return "not there"
@@ -353,30 +353,27 @@ func (s RecordsState) why() string {
 }
 
 // judge computes a claim's verdict. Its error is of the claim.
-func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error) {
-	v := ClaimVerdict{Claim: c, Verdict: NotAttempted}
+func (c Claim) judge(ctx context.Context, tables tablesOf) (Judgement, error) {
+	v := Judgement{Claim: c, Verdict: NotAttempted}
 	e := newEvaluator(ctx, tables)
 	if c.Kind == NotHere || c.Kind == NotYet {
 		for _, value := range c.Values {
-			var m *missingEvidence
 			x, err := e.Evaluate(value.expression)
-			if err != nil && !errors.As(err, &m) {
-				return v, err
-			}
 			if err == nil {
 				v.Evidence = append(v.Evidence, fmt.Sprintf("%s: %v", value.name, x))
+			} else if _, missing := errors.AsType[*missingEvidence](err); !missing {
+				return v, err
 			}
 		}
 		return v, nil
 	}
 	within := 0
 	missing := func(err error) bool {
-		var m *missingEvidence
-		if errors.As(err, &m) {
+		m, is := errors.AsType[*missingEvidence](err)
+		if is {
 			v.Why = m.what
-			return true
 		}
-		return false
+		return is
 	}
 	for _, value := range c.Values {
 		x, err := e.Number(value.expression)
@@ -410,11 +407,7 @@ func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error)
 			return v, err
 		}
 	}
-	for _, read := range e.reads {
-		if !slices.Contains(v.Evidence, read) {
-			v.Evidence = append(v.Evidence, read)
-		}
-	}
+	v.Evidence = e.reads
 	switch {
 	case len(c.Values) > 0 && len(v.Figures) == 0, c.Holds != "" && v.Why != "":
 		v.Verdict = NoRecord
@@ -432,7 +425,7 @@ func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error)
 	case !holds, c.Kind == Exact && within < len(v.Figures):
 		v.Verdict = Fails
 	default:
-		v.Verdict = map[ClaimKind]Verdict{Exact: Reproduced, Trend: Holds, Ours: Holds, Contradiction: Shown}[c.Kind]
+		v.Verdict = map[Kind]Verdict{Exact: Reproduced, Trend: Holds, Ours: Holds, Contradiction: Shown}[c.Kind]
 	}
 	if len(v.Figures) == len(c.Values) {
 		v.Why = ""
@@ -443,9 +436,9 @@ func (c Claim) judge(ctx context.Context, tables tablesOf) (ClaimVerdict, error)
 	return v, nil
 }
 
-// figure holds a value against the paper's.
-func (c *Claim) figure(name string, x float64) ClaimFigure {
-	f := ClaimFigure{Name: name, Value: x}
+// figure compares a value with the paper's.
+func (c *Claim) figure(name string, x float64) Figure {
+	f := Figure{Name: name, Value: x}
 	paper, half, ok := units.ReadFigure(c.Paper)
 	if !ok || c.Kind == Contradiction {
 		return f // for evidence
@@ -459,12 +452,11 @@ func (c *Claim) figure(name string, x float64) ClaimFigure {
 	return f
 }
 
-// Err says what must not be: an exact claim or a trend that fails, a
-// contradiction that is not there, records or tables that are wrong; if strict
-// also evidence that is missing: a claim's, or an experiment's records and with
-// them its tables.
+// Err returns an error for an exact claim or a trend that fails, a contradiction that
+// is not there, and records or tables that are wrong; if strict also for evidence that
+// is missing: a claim's, or an experiment's records.
 func (v *Verification) Err(strict bool) error {
-	var failed, without, unusable []string
+	var failed, without, unusable, what []string
 	for _, c := range v.Claims {
 		switch c.Verdict {
 		case Fails:
@@ -473,21 +465,21 @@ func (v *Verification) Err(strict bool) error {
 			without = append(without, c.ID)
 		}
 	}
-	var what []string
-	if len(failed) > 0 {
-		what = append(what, fmt.Sprintf("%d claims fail: %s", len(failed), strings.Join(failed, ", ")))
-	}
-	what = append(what, v.Wrong...)
 	for _, x := range v.Records {
 		if !x.Usable {
 			unusable = append(unusable, fmt.Sprintf("%s (%s)", x.Experiment, x.why()))
 		}
 	}
-	if strict && len(unusable) > 0 {
-		what = append(what, fmt.Sprintf("%d experiments have no usable records: %s", len(unusable), strings.Join(unusable, ", ")))
+	add := func(list []string, of string) {
+		if len(list) > 0 {
+			what = append(what, fmt.Sprintf("%d %s: %s", len(list), of, strings.Join(list, ", ")))
+		}
 	}
-	if strict && len(without) > 0 {
-		what = append(what, fmt.Sprintf("%d claims have no record: %s", len(without), strings.Join(without, ", ")))
+	add(failed, "claims fail")
+	what = append(what, v.Wrong...)
+	if strict {
+		add(unusable, "experiments have no usable records")
+		add(without, "claims have no record")
 	}
 	if len(what) == 0 {
 		return nil
@@ -495,7 +487,7 @@ func (v *Verification) Err(strict bool) error {
 	return errors.New(v.Results + ": " + strings.Join(what, "; "))
 }
 
-// Tables are the verdicts, and what there is of each experiment.
+// Tables returns the verdicts, and the state of each experiment's records.
 func (v *Verification) Tables() []*suite.Table {
 	claims := &suite.Table{
 		ID: "claims", Title: "Claims of the GPipe paper, and what came out here",
@@ -530,7 +522,7 @@ func (v *Verification) Tables() []*suite.Table {
 	return []*suite.Table{claims, records}
 }
 
-// WriteText writes the verdicts one after another, each with what it rests on.
+// WriteText writes the verdicts one after another, each with its evidence.
 func (v *Verification) WriteText(w io.Writer) error {
 	tables := v.Tables()
 	var b strings.Builder
@@ -552,11 +544,11 @@ func (v *Verification) WriteText(w io.Writer) error {
 	return tables[1].Write(w, "text")
 }
 
-// here is what there is on this side, in a few words.
-func (c *ClaimVerdict) here() string {
+// here returns our side of a claim in a few words.
+func (c *Judgement) here() string {
 	var parts []string
 	for _, f := range c.Figures {
-		text := fmt.Sprintf("%s %s", f.Name, shortNumber(f.Value))
+		text := fmt.Sprintf("%s %s", f.Name, units.FormatFigure(f.Value))
 		if f.Deviation != 0 {
 			text += fmt.Sprintf(" (%+.3g%%)", 100*f.Deviation)
 		}
@@ -580,15 +572,4 @@ func (c *ClaimVerdict) here() string {
 		parts = append(parts, c.Note)
 	}
 	return cmp.Or(strings.Join(parts, "; "), "-")
-}
-
-// shortNumber writes four digits, large numbers with M or B as the paper does.
-func shortNumber(x float64) string {
-	switch {
-	case math.Abs(x) >= 1e9:
-		return fmt.Sprintf("%.4gB", x/1e9)
-	case math.Abs(x) >= 1e6:
-		return fmt.Sprintf("%.4gM", x/1e6)
-	}
-	return fmt.Sprintf("%.4g", x)
 }

@@ -262,7 +262,7 @@ type pageClaims struct {
 	Summary *pageTable // counts by kind
 	Counts  []pageCount
 	Wrong   []string
-	Fails   []claims.ClaimVerdict
+	Fails   []claims.Judgement
 	Tables  []*pageTable
 	Total   int
 }
@@ -298,7 +298,7 @@ func (r Reporting) claims(ctx context.Context) (*pageClaims, error) {
 		m.Class = "v-" + strings.ReplaceAll(string(m.Verdict), " ", "-")
 		c.Counts = append(c.Counts, m)
 	}
-	counts := map[claims.ClaimKind]map[claims.Verdict]int{}
+	counts := map[claims.Kind]map[claims.Verdict]int{}
 	for _, one := range v.Claims {
 		if counts[one.Kind] == nil {
 			counts[one.Kind] = map[claims.Verdict]int{}
@@ -314,7 +314,7 @@ func (r Reporting) claims(ctx context.Context) (*pageClaims, error) {
 	for _, m := range verdictMeanings {
 		summary.Numbers(string(m.Verdict))
 	}
-	for _, kind := range claims.ClaimKinds {
+	for _, kind := range claims.Kinds {
 		row, sum := []any{}, 0
 		for _, m := range verdictMeanings {
 			n := counts[kind][m.Verdict]

@@ -1,5 +1,5 @@
-// Package records keeps samples: a line of JSON each, with its checksum, keyed by what
-// decides it, and with its provenance.
+// Package records keeps samples: a line of JSON each, with its checksum, its key (what
+// decides it) and its provenance.
 package records
 
 import (
@@ -23,12 +23,12 @@ import (
 	"gpipebench/internal/floatjson"
 )
 
-// Record is one line of a records file: a session, which is where samples come
-// from, or a sample. The line ends with a checksum over what is before it.
+// Record is one line of a records file: a session, which says where samples come from,
+// or a sample. The line ends with a checksum of what is before it.
 type Record struct {
 	Session string `json:"session"` // the session's id, its own or that of the sample
 	Key
-	Sources string `json:"sources,omitempty"` // of earlier versions, whose keys held it; says nothing
+	Sources string `json:"sources,omitempty"` // in keys of earlier versions; has no meaning
 
 	Provenance *Provenance `json:"provenance,omitempty"` // of a session
 
@@ -42,12 +42,12 @@ type Record struct {
 // MaxRecord is how long a line may be: a hundred times the longest so far.
 const MaxRecord = 8 << 20
 
-// RecordsKind is what a records file may be: every sample of it is in memory.
-var RecordsKind = files.Kind{What: "records", Bytes: 256 << 20}
+// FileKind bounds a records file: every sample of it is in memory.
+var FileKind = files.Kind{What: "records", Bytes: 256 << 20}
 
 const sumMark = `,"sha256":"`
 
-// Encode makes the record's line, without the newline.
+// Encode returns the record's line, without the newline.
 func (r *Record) Encode() ([]byte, error) {
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -78,20 +78,19 @@ func DecodeRecord(line []byte) (*Record, error) {
 	return &r, nil
 }
 
-// Log is the samples of one key, in memory and, if it has a file, appended to
-// that as soon as they are there. A file may hold samples of other keys too;
-// they are left alone.
+// Log is the samples of one key, in memory and, if it has a file, appended to the file
+// as soon as they come. A file may hold samples of other keys too; they are left alone.
 type Log struct {
 	Key     Key
 	Session Provenance // of the last session that has samples here
-	// Reused is how many samples were there already when the log was opened.
+	// Reused is how many samples the file had when the log was opened.
 	Reused int
-	// Damaged says which lines do not count, if any: those that do not have the sum
-	// of their content, as they were changed, and samples of a session that no line
-	// before them describes, as nothing says where they are from.
+	// Damaged names the lines that do not count, if any: those whose checksum is not
+	// that of their content, and samples of a session that no line before them
+	// describes.
 	Damaged string
-	// Torn says where the file's last line ends too early, if it does: the process
-	// that wrote it was stopped. OpenLog sets it aside.
+	// Torn names the file's last line if it is incomplete, as its writer was stopped.
+	// Open sets it aside.
 	Torn string
 
 	file     *os.File
@@ -101,7 +100,7 @@ type Log struct {
 	sessions map[string]*Provenance         // by id
 	Names    []string                       // of the samples, in the order in which they came
 	Samples  map[string]*Record             // by name
-	added    func(name string, data []byte) // told of each sample that comes, if not nil
+	added    func(name string, data []byte) // see Observe
 }
 
 // New returns a log without a file.
@@ -109,15 +108,14 @@ func New(k Key) *Log {
 	return &Log{Key: k, process: Process{ID: os.Getpid()}, sessions: map[string]*Provenance{}, Samples: map[string]*Record{}}
 }
 
-// Open reads the samples of a key from a records file, and opens it to
-// append to. If fresh, samples that are there do not count. No other process may
-// have it open so.
+// Open reads the samples of a key from a records file, and opens the file to append to
+// it. If fresh, the samples do not count. No other process may have the file open so.
 func Open(name string, k Key, fresh bool) (*Log, error) {
 	l := New(k)
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return nil, err
 	}
-	f, err := files.OpenAppend(name, RecordsKind)
+	f, err := files.OpenAppend(name, FileKind)
 	if errors.Is(err, files.ErrInUse) {
 		return nil, fmt.Errorf("%w: wait for it, or choose another directory", err)
 	}
@@ -137,10 +135,10 @@ func Open(name string, k Key, fresh bool) (*Log, error) {
 	return l, nil
 }
 
-// Load reads a records file that is not to be added to, such as the
-// reference's: the samples of whatever key was written last.
+// Load reads a records file only to be read, such as the reference's: the samples of
+// the experiment's key that was written last.
 func Load(name, experiment string) (*Log, error) {
-	f, _, err := files.OpenRegular(name, RecordsKind)
+	f, _, err := files.OpenRegular(name, FileKind)
 	if err != nil {
 		return nil, err
 	}
@@ -165,14 +163,14 @@ func Load(name, experiment string) (*Log, error) {
 	return l, err
 }
 
-// setAside takes what is behind the last newline away from a records file: to a
-// file beside it, unless it is a whole record.
+// setAside moves what is after the last newline of a records file to another file next
+// to it, unless it is a whole record.
 func (l *Log) setAside(f *os.File, name string, rest []byte) error {
 	if _, err := DecodeRecord(rest); err == nil {
 		_, err := f.WriteString("\n")
 		return err
 	}
-	aside, err := files.OpenAppend(name+".torn", RecordsKind)
+	aside, err := files.OpenAppend(name+".torn", FileKind)
 	if err != nil {
 		return err
 	}
@@ -195,8 +193,8 @@ func (l *Log) setAside(f *os.File, name string, rest []byte) error {
 	return f.Truncate(st.Size() - int64(len(rest)))
 }
 
-// read takes in the records that want accepts and returns what is behind the
-// last newline, if anything is.
+// read takes in the records that want accepts and returns what is after the last
+// newline, nil if nothing is.
 func (l *Log) read(f *os.File, name string, want func(*Record) bool) (rest []byte, err error) {
 	var changed, unknown []int // lines that do not count
 	defer func() {
@@ -222,7 +220,7 @@ func (l *Log) read(f *os.File, name string, want func(*Record) bool) (rest []byt
 			case bad != nil:
 				changed = append(changed, n)
 			case !want(r):
-			case r.Provenance == nil && !l.describes(r.Session):
+			case r.Provenance == nil && l.sessions[r.Session] == nil:
 				unknown = append(unknown, n)
 			default:
 				l.Put(r)
@@ -240,7 +238,7 @@ func (l *Log) read(f *os.File, name string, want func(*Record) bool) (rest []byt
 // recordMark is how a record's line begins.
 const recordMark = `{"session":"`
 
-// beginsRecord tells whether a line that is no record may be the beginning of one.
+// beginsRecord reports whether a line that is no record may be the beginning of one.
 func beginsRecord(line []byte) bool {
 	n := min(len(line), len(recordMark))
 	return string(line[:n]) == recordMark[:n]
@@ -260,9 +258,6 @@ func linesOf(name string, numbers []int) string {
 	return text
 }
 
-// describes tells whether there is a line that says what a session is.
-func (l *Log) describes(session string) bool { _, ok := l.sessions[session]; return ok }
-
 // Put takes in a record: a session's, or a sample.
 func (l *Log) Put(r *Record) {
 	if r.Provenance != nil {
@@ -281,7 +276,7 @@ func (l *Log) Put(r *Record) {
 	}
 }
 
-// Has tells whether a sample is there.
+// Has reports whether a sample is there.
 func (l *Log) Has(name string) bool { _, ok := l.Samples[name]; return ok }
 
 // Add adds a sample.
@@ -321,8 +316,8 @@ func (l *Log) write(r *Record) error {
 	return nil
 }
 
-// Adopt takes over a line from another process, which measures some samples for
-// this log.
+// Adopt takes in a line from another process, which measures some samples for this
+// log.
 func (l *Log) Adopt(line []byte, names []string) error {
 	r, err := DecodeRecord(line)
 	switch {
@@ -331,15 +326,15 @@ func (l *Log) Adopt(line []byte, names []string) error {
 	case r.Key != l.Key:
 		return fmt.Errorf("it printed a record of %s, profile %s, of another spec, program or machine", r.Experiment, r.Profile)
 	case r.Provenance == nil && !slices.Contains(l.Lacks(names), r.Sample):
-		return fmt.Errorf("it printed a sample that nobody asked for: %q", r.Sample)
+		return fmt.Errorf("it printed a sample that was not asked for: %q", r.Sample)
 	}
 	return l.write(r)
 }
 
-// Observe has f told of each sample that comes from now on. Nil: nobody is.
+// Observe makes the log call f, unless nil, with each sample that comes from now on.
 func (l *Log) Observe(f func(name string, data []byte)) { l.added = f }
 
-// Snapshot is the data of all samples, for another process.
+// Snapshot returns the data of all samples, for another process.
 func (l *Log) Snapshot() map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	for name, sample := range l.Samples {
@@ -355,11 +350,11 @@ func (l *Log) Restore(samples map[string]json.RawMessage) {
 	}
 }
 
-// PrintTo has new lines written to the process that asked this one to measure a
+// PrintTo makes the log write new lines to the process that asked this one to measure a
 // round.
 func (l *Log) PrintTo(w io.Writer, round int) { l.out, l.process.Round = w, &round }
 
-// Origin is the session that a sample is from, nil if there is none.
+// Origin returns the session that a sample is from, nil if there is none.
 func (l *Log) Origin(name string) *Provenance {
 	if r, ok := l.Samples[name]; ok {
 		return l.sessions[r.Session]
@@ -367,7 +362,7 @@ func (l *Log) Origin(name string) *Provenance {
 	return nil
 }
 
-// Lacks is which of some samples are not there.
+// Lacks returns those of some samples that are not there.
 func (l *Log) Lacks(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), l.Has)
 }
@@ -388,8 +383,8 @@ func (l *Log) Measuring() []Provenance {
 	return all
 }
 
-// Seeds lists the seeds of the samples, in ascending order. Samples that no
-// random number goes into have none.
+// Seeds lists the seeds of the samples, in ascending order. Samples without random
+// numbers have none.
 func (l *Log) Seeds() []uint64 {
 	seeds := map[uint64]bool{}
 	for _, r := range l.Samples {
@@ -400,13 +395,13 @@ func (l *Log) Seeds() []uint64 {
 	return slices.Sorted(maps.Keys(seeds))
 }
 
-// Checked is a sample that knows what its readers count on beside its members'
-// types, such as lists of one length.
+// Checked is a sample that checks what its readers rely on besides its members' types,
+// such as lists of one length.
 type Checked interface{ Check() error }
 
-// Get reads a sample. That it is missing, lacks a member that this version writes,
-// or contradicts itself is an error: records of another version of this program, or
-// changed by hand, may.
+// Get reads a sample. It refuses one that is missing, lacks a member that this version
+// writes, or contradicts itself, as may those of another version of this program or
+// those changed by hand.
 func (l *Log) Get(name string, into any) error {
 	r, ok := l.Samples[name]
 	if !ok {
@@ -422,12 +417,12 @@ func (l *Log) Get(name string, into any) error {
 	return nil
 }
 
-// Strange is that a sample is not what this version writes, and why.
+// Strange returns the error that a sample is not what this version writes, and why.
 func (l *Log) Strange(name string, why error) error {
 	return fmt.Errorf("records of %s (%s): sample %s is not what this version writes (%w): want others, by --fresh", l.Key.Experiment, l.Key.Profile, name, why)
 }
 
-// CheckHash refuses what is not a SHA-256 as samples have it.
+// CheckHash refuses what is not a SHA-256 in hexadecimal digits.
 func CheckHash(name, hash string) error {
 	if bytes, err := hex.DecodeString(hash); err != nil || len(bytes) != sha256.Size {
 		return fmt.Errorf("%q is %.70q, want a SHA-256", name, hash)
