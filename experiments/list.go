@@ -22,6 +22,7 @@ import (
 	"gpipebench/experiments/gpipe/translation"
 	"gpipebench/experiments/gpipe/validation"
 	"gpipebench/experiments/suite"
+	"gpipebench/experiments/workload"
 	"gpipebench/internal/usage"
 )
 
@@ -87,11 +88,16 @@ func Commands() (commands [][]suite.Definition) {
 // Load finds an experiment and reads its spec, the one that is part of the
 // program unless a file is given.
 func Load(id string, from ...suite.SpecFile) (suite.Experiment, error) {
+	return load(id, map[workload.Model]int{}, from...)
+}
+
+// load is Load with what is known of models' layers.
+func load(id string, known map[workload.Model]int, from ...suite.SpecFile) (suite.Experiment, error) {
 	for _, d := range List() {
 		if d.ID == id {
 			loaded, err := d.Load(from...)
 			if err == nil && len(from) > 0 {
-				err = suite.CheckRuns(loaded, from[0])
+				err = suite.CheckRuns(loaded, from[0], known)
 			}
 			return loaded, err
 		}

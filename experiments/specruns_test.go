@@ -13,6 +13,7 @@ import (
 	"gpipebench/experiments/gpipe/translation"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/experiments/workload"
 )
 
 // What measuring and reporting rely on is refused when the spec is loaded.
@@ -45,7 +46,7 @@ func TestOwnSpecsCanRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := suite.CheckRuns(loaded, suite.SpecFile{Name: d.ID}); err != nil {
+			if err := suite.CheckRuns(loaded, suite.SpecFile{Name: d.ID}, map[workload.Model]int{}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -27,13 +27,14 @@ type checked interface {
 }
 
 // CheckRuns refuses a spec of somebody's own by which something cannot run. The
-// program's own specs are held to the same by a test: it takes some time.
-func CheckRuns(e Experiment, from SpecFile) error {
+// program's own specs are held to the same by a test: it takes some time. Known are
+// models that were found to be possible, with their numbers of layers; those that this
+// finds are added.
+func CheckRuns(e Experiment, from SpecFile, known map[workload.Model]int) error {
 	p, ok := e.(planner)
 	if !ok {
 		return nil
 	}
-	known := map[workload.Model]int{}
 	for _, profile := range Profiles {
 		for _, r := range p.Planned(profile) {
 			err := r.Run.Check(known)
