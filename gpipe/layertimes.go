@@ -13,19 +13,19 @@ import (
 	"gpipebench/nn/program"
 )
 
-// LayerTimes measures the layers' costs for a partitioner, in seconds: what each
-// costs a pipeline with re-materialisation, its forward, the forward again that
-// keeps the residuals, and its backward, on a micro-batch of the pipeline's largest
-// size, by itself and with the threads of the first device. The last layer's cost
-// includes the loss, as the last stage does.
+// LayerTimes measures the layers' costs for a partitioner, in seconds: the time that
+// each takes in a pipeline with re-materialisation. That is its forward, the forward
+// again that keeps the residuals, and its backward, on a micro-batch of the pipeline's
+// largest size, alone and with the threads of the first device. The last layer's cost
+// includes the loss.
 //
 // Each layer runs once to warm up and then seven times, in turn with the others so
-// that a disturbance hits no layer alone. Its cost is the shortest time, since a
-// disturbance only adds to it: on a busy machine the median of five moved cuts by
-// many layers. Layers that compute the same on the same shapes are timed as one, the
-// first of them: ten thousand equal layers take as long and as much memory as one.
-// Every layer runs on what the layer before it makes of token 0 (or of ones). The
-// parameters of all that is timed are in memory once while this runs.
+// that a disturbance does not affect one layer only. Its cost is the shortest time,
+// since a disturbance only adds to it: on a busy machine the median of five moved cuts
+// by many layers. Of layers that compute the same on the same shapes only the first is
+// timed: ten thousand equal layers take the time and memory of one. The first layer
+// runs on token 0 (or zeros), every other one on the outputs of the layer before it.
+// Meanwhile the parameters of all timed layers are in memory once.
 func (p Pipeline) LayerTimes(ctx context.Context, in Input) ([]float64, error) {
 	defer PauseCollector()() // no garbage while the clock runs, as on emulated devices
 	size := MicroBatchSizes(in.Examples, p.MicroBatches)[0]
@@ -67,8 +67,8 @@ func (p Pipeline) LayerTimes(ctx context.Context, in Input) ([]float64, error) {
 }
 
 // distinctLayers compiles the layers that compute something that no layer before
-// them does. For each layer of the network, of is the index of the one that stands
-// for it.
+// them does. For each layer of the network, of is the index of the compiled one that
+// is timed for it.
 func distinctLayers(ctx context.Context, p Pipeline, in Input, size, threads int) (layers []*timedLayer, of []int, err error) {
 	known := map[string]int{}
 	var bytes float64
@@ -109,14 +109,14 @@ func distinctLayers(ctx context.Context, p Pipeline, in Input, size, threads int
 // timedLayer is one layer compiled as if it were a stage, and its memory.
 type timedLayer struct {
 	layer  nn.Layer
-	after  *timedLayer // whose outputs are its inputs; nil: token 0
+	after  *timedLayer // the layer whose outputs are its inputs; nil: token 0
 	params []*nn.Param
 	stage  *program.Stage
 	memory program.Binding
 }
 
-// tracedLayer traces a layer by itself. It returns a MisfitError where the layer does
-// not fit its inputs, such as a batch norm and a single value.
+// tracedLayer traces one layer. It returns a *MisfitError if the layer does not fit its
+// inputs, such as a batch norm with a single value.
 func tracedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type) (st *nn.Stage, err error) {
 	defer Misfit(&err)
 	return nn.TraceStage([]nn.Layer{layer}, index, l, in, targets, true), nil
@@ -139,7 +139,7 @@ func computes(st *nn.Stage, gradIn bool, l nn.Loss) string {
 	}
 	for _, c := range f.Graph.Calls {
 		op := c.Op
-		switch random := op.(type) { // which has a path of its own
+		switch random := op.(type) { // its path differs from layer to layer
 		case graph.DropoutOp:
 			random.Path = ""
 			op = random
@@ -154,7 +154,7 @@ func computes(st *nn.Stage, gradIn bool, l nn.Loss) string {
 	return b.String()
 }
 
-// compiledLayer has no memory yet.
+// compiledLayer compiles a traced layer, without memory.
 func compiledLayer(layer nn.Layer, traced *nn.Stage, index int, l nn.Loss, threads int) *timedLayer {
 	gradOut := make([]bool, len(traced.Out))
 	for i, t := range traced.Out {
@@ -172,7 +172,7 @@ func (t *timedLayer) allocate(seed uint64) {
 		o := t.stage.Params[i]
 		p.Init(philox.NewStream(philox.KeyOf(seed, t.layer.Name()+"/"+p.Name), 0), p.Shape, t.memory[program.Params][o.Off:o.End()])
 	}
-	// Any gradient will do, but denormal numbers would not.
+	// Any gradient will do, as long as no number is denormal.
 	for i := range t.memory[program.DOut] {
 		t.memory[program.DOut][i] = 1
 	}

@@ -19,7 +19,7 @@ func (s *Simulation) MemoryOverTime() [][]MemoryPoint {
 	}
 	type micro struct{ device, micro int }
 	changes := make([][]change, len(s.Devices))
-	kept := map[micro]float64{} // since when
+	kept := map[micro]float64{} // the time at which a residual set began
 	events := slices.Clone(s.Timeline.Events)
 	slices.SortStableFunc(events, func(a, b timeline.Event) int { return cmp.Compare(a.Start, b.Start) })
 	for _, e := range events {

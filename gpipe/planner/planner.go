@@ -14,7 +14,7 @@ import (
 	"gpipebench/nn"
 )
 
-// Search is what is searched, and how far.
+// Search says what to search, and how far.
 type Search struct {
 	// Pipeline has the network, the optimizer, the schedule and the modelled device.
 	// Its K, M and cut are not used.
@@ -26,20 +26,20 @@ type Search struct {
 	Batch    int // the mini-batch, or the smallest
 	MaxBatch int // the largest, as it grows by doubling; Batch or more
 	Keep     int // how many plans to return, 1 or more
-	// Looked is called after each way to cut that was simulated, with the numbers of
-	// those so far and of those that are left at most. Nil: it is not called.
+	// Looked is called after each (K, M, mini-batch) that was simulated, with the number
+	// of those so far and the largest number of those that remain. Nil: it is not called.
 	Looked func(k, m, batch, looked, left int)
 }
 
-// Plan is the outcome, best first.
+// Plan is the result of a search.
 type Plan struct {
 	Accelerator string      `json:"accelerator"`
 	Params      int64       `json:"params"`
-	Plans       []Candidate `json:"plans"` // those that fit
-	// Nearest lacks the least memory, if no plan fits.
+	Plans       []Candidate `json:"plans"` // those that fit, best first
+	// Nearest is the candidate that lacks the least memory, if none fits.
 	Nearest   *Candidate `json:"nearest,omitempty"`
 	Simulated int        `json:"simulated"` // steps that were planned and timed
-	Dismissed int        `json:"dismissed"` // ways to cut that could not be better than Plans
+	Dismissed int        `json:"dismissed"` // (K, M, mini-batch) that could not be better than Plans
 }
 
 // Candidate is one way to train.
@@ -57,14 +57,14 @@ type Candidate struct {
 	BubbleFraction    float64 `json:"bubble_fraction"`
 }
 
-// cut is a (K, M, mini-batch) and what it can reach at best.
+// cut is a (K, M, mini-batch) and an upper bound of its throughput.
 type cut struct {
 	k, m, batch int
 	layers      []gpipe.LayerEstimate
 	bounds      map[schedule.Checkpoint]float64 // examples per second, of the modes that may fit
 }
 
-// bound is that of the best mode.
+// bound is the bound of the best mode.
 func (c cut) bound() (most float64) {
 	for _, b := range c.bounds {
 		most = max(most, b)
@@ -72,9 +72,9 @@ func (c cut) bound() (most float64) {
 	return most
 }
 
-// Run searches. It orders all (K, M, mini-batch) by what a replay of the layers'
-// own times says, with free links, and simulates them from the most promising
-// on until no other can be among the plans to keep.
+// Run searches. It orders all (K, M, mini-batch) by a replay of the layers' own times
+// with free links, and simulates them, the most promising first, until no other can be
+// among the plans to keep.
 func (s Search) Run(ctx context.Context) (*Plan, error) {
 	s.Pipeline.Partitions, s.Pipeline.MicroBatches, s.Pipeline.Balance, s.Pipeline.Costs = 1, 1, nil, nil
 	r := &Plan{Accelerator: s.device().Accelerator.Name, Params: nn.CountParams(s.Pipeline.Layers)}
@@ -140,7 +140,7 @@ type search struct {
 
 func (s Search) device() gpipe.Device { return s.Pipeline.Devices[0] }
 
-// stateBytes is the memory of a parameter, with all that is kept for it.
+// stateBytes is the memory of a parameter and of all that is kept for it, in bytes.
 func (s Search) stateBytes() int64 {
 	state := int64(4 * (1 + len(s.Pipeline.Optimizer.Slots())))
 	if s.How.Accounting == gpipe.FullAccounting {
@@ -149,7 +149,7 @@ func (s Search) stateBytes() int64 {
 	return state
 }
 
-// holdsParams reports whether k devices hold so many parameters, and nothing else.
+// holdsParams reports whether k devices can hold the parameters, with nothing else.
 func (s Search) holdsParams(params int64, k int) bool {
 	capacity := s.device().Capacity
 	return capacity == 0 || s.stateBytes()*params/int64(k) <= capacity
@@ -204,10 +204,10 @@ func (s *search) cuts(ctx context.Context) ([]cut, error) {
 	return cuts, nil
 }
 
-// limit sets the bounds: the throughput without updates and links, of the best
-// cut by time. Mode never has no bound if its residuals and the parameters could not
-// fit all devices together, were they spread evenly; the residuals are taken a fifth
-// lower, as a cut saves some.
+// limit sets the bounds: the throughput of the best cut by time, without updates and
+// links. Mode never has no bound if its residuals and the parameters would not fit all
+// devices together even if spread evenly; a fifth of the residuals is not counted,
+// since a cut saves some.
 func (s *search) limit(c *cut) error {
 	sizes, err := partition.Split(partition.MinMax, gpipe.LayerSeconds(c.layers), c.k)
 	if err != nil {
@@ -242,7 +242,7 @@ func (s *search) limit(c *cut) error {
 	return nil
 }
 
-// checkpoints are all modes; for one micro-batch, except-last is never.
+// checkpoints are all modes; for one micro-batch, except-last is the same as never.
 func checkpoints(m int) []schedule.Checkpoint {
 	if m == 1 {
 		return []schedule.Checkpoint{schedule.Always, schedule.Never}
@@ -250,9 +250,9 @@ func checkpoints(m int) []schedule.Checkpoint {
 	return []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never}
 }
 
-// simulate cuts by time; for the modes in which that does not fit, by time among
-// the cuts whose estimated memory fits, and by memory. Modes that cannot reach more
-// than enough are left out.
+// simulate simulates the cut by time; for the modes in which that does not fit, also
+// the cut by time among those whose estimated memory fits, and the cut by memory. Modes
+// whose bound is no higher than enough are left out.
 func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 	costs := gpipe.LayerSeconds(c.layers)
 	found := map[schedule.Checkpoint]Candidate{}
@@ -328,18 +328,18 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 	return all, nil
 }
 
-// planMemory estimates a stage's memory without a plan: parameters, residuals, and
-// the stash of what comes in, but no workspace.
+// planMemory estimates a stage's memory in bytes without a plan: parameters, residuals,
+// and the stash of inputs, but no workspace.
 type planMemory struct {
 	perLayer []float64 // parameters and residuals
-	stash    []float64 // of a stage that begins with the layer
+	stash    []float64 // by layer: of a stage that begins with it
 	capacity float64
 
 	params, residuals float64 // of all layers
 }
 
 func (s *search) memory(c cut, mode schedule.Checkpoint) planMemory {
-	held := 1 // sets of residuals; at least, where the schedule is not fill-drain
+	held := 1 // sets of residuals; a lower limit if the schedule is not fill-drain
 	if mode == schedule.Never && s.Pipeline.Schedule == schedule.GPipe {
 		held = c.m
 	}
@@ -361,7 +361,8 @@ func (s *search) memory(c cut, mode schedule.Checkpoint) planMemory {
 	return e
 }
 
-// fits leaves a twentieth for the workspace.
+// fits reports whether layers from to to-1 fit a device of which a twentieth is left
+// for the workspace.
 func (e planMemory) fits(from, to int) bool {
 	sum := e.stash[from]
 	for _, b := range e.perLayer[from:to] {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Write writes a step's timeline as a file of that name has it: as a picture if the
-// name ends in .svg, as text if it ends in .txt, and otherwise as Chrome trace JSON.
+// Write writes a step's timeline in the format that a file's name asks for: a picture
+// if it ends in .svg, text if it ends in .txt, and otherwise Chrome trace JSON.
 func Write(w io.Writer, name string, tl *Timeline) error {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".svg":
