@@ -32,8 +32,8 @@ type Paper struct {
 	Experiments []suite.Definition
 }
 
-// Papers have the experiments in the order in which they run and a reader of the
-// report meets them.
+// Papers list the experiments in the order in which they run and the report has
+// them.
 var Papers = []Paper{
 	{"gpipe", []suite.Definition{
 		table1.Definition,
@@ -55,7 +55,7 @@ var Papers = []Paper{
 	}},
 }
 
-// List has the experiments of all papers.
+// List returns the experiments of all papers.
 func List() (list []suite.Definition) {
 	for _, p := range Papers {
 		list = append(list, p.Experiments...)
@@ -63,7 +63,7 @@ func List() (list []suite.Definition) {
 	return list
 }
 
-// IDs are those of List.
+// IDs returns those of List.
 func IDs() (ids []string) {
 	for _, d := range List() {
 		ids = append(ids, d.ID)
@@ -71,8 +71,8 @@ func IDs() (ids []string) {
 	return ids
 }
 
-// Commands lists the experiments that each command runs. The first gives it its
-// name.
+// Commands lists the experiments that each command runs. The first gives the command
+// its name.
 func Commands() (commands [][]suite.Definition) {
 	for _, d := range List() {
 		of := slices.IndexFunc(commands, func(c []suite.Definition) bool { return c[0].ID == d.Command })
@@ -85,8 +85,7 @@ func Commands() (commands [][]suite.Definition) {
 	return commands
 }
 
-// Load finds an experiment and reads its spec, the one that is part of the
-// program unless a file is given.
+// Load finds an experiment and reads its spec: the program's unless a file is given.
 func Load(id string, from ...suite.SpecFile) (suite.Experiment, error) {
 	return load(id, map[workload.Model]int{}, from...)
 }

@@ -20,8 +20,7 @@ import (
 	"gpipebench/internal/usage"
 )
 
-// inProcesses measures what the log lacks of all rounds, each in a process of
-// its own.
+// inProcesses measures what the log lacks, each round in a process of its own.
 func (r Reproducing) inProcesses(ctx context.Context, e rounds.Experiment, spec []suite.SpecFile, log *records.Log, p progress.Progress) error {
 	timed, err := e.Repeated(log.Key.Profile)
 	if err != nil {
@@ -40,9 +39,8 @@ func (r Reproducing) inProcesses(ctx context.Context, e rounds.Experiment, spec 
 	})
 }
 
-// startRound runs a process that measures a round, and adds each of its samples
-// to the log as soon as it is there. The process ends with the context, and with
-// this process.
+// startRound runs a process that measures a round, and adds each of its samples to the
+// log as soon as it comes. The process ends with the context, and with this process.
 func startRound(ctx context.Context, executable string, request *rounds.RoundRequest, names []string, log *records.Log) error {
 	own, stop := context.WithCancel(ctx)
 	defer stop()
@@ -79,9 +77,9 @@ func startRound(ctx context.Context, executable string, request *rounds.RoundReq
 	return <-sent
 }
 
-// RunRound is what a process that is started with RoundCommand does: it reads
-// which round to measure, and writes records. It ends early when in does, since
-// then nobody takes them.
+// RunRound is what a process that is started with RoundCommand does: it reads which
+// round to measure, and writes records. It ends early when in ends, since then no
+// process takes them.
 func RunRound(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	var request rounds.RoundRequest

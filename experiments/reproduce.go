@@ -22,24 +22,23 @@ import (
 	"gpipebench/internal/usage"
 )
 
-// Reproducing runs experiments and writes what comes out: records to
-// Out/records, tables to Out/tables.
+// Reproducing runs experiments and writes their records to Out/records and their tables
+// to Out/tables.
 type Reproducing struct {
 	Profile   string
 	Only      []string // ids, each once; nil: all
 	Out       string   // directory; "": nothing is written, and nothing reused
-	Reference string   // directory with a run to show beside; "" or missing: none
+	Reference string   // directory with a run to compare with; "" or missing: none
 	Fresh     bool     // measure again what there are records of
 	Spec      string   // file of a spec; only the experiment that it is for runs, by it
 	// Executable is a program that calls RunRound when it is started with
-	// RoundCommand, such as gpipebench itself: where time is measured, each round
-	// then has a process of its own. If empty, rounds share this process, and the
-	// records and tables say so.
+	// RoundCommand, such as gpipebench itself: each timed round then has a process of
+	// its own. If empty, rounds share this process, and the records and tables say so.
 	Executable string
 }
 
-// Run runs one experiment after another and hands each report to show as soon
-// as it is there. It ends with the verdicts' error, if there is one.
+// Run runs one experiment after another and calls show with each report as soon as it
+// is complete. At the end it returns the verdicts' error, if there is one.
 func (r Reproducing) Run(ctx context.Context, p progress.Progress, show func(suite.Experiment, *suite.Report) error) error {
 	if err := suite.CheckProfile(r.Profile); err != nil {
 		return usage.Mark(err)
@@ -70,7 +69,7 @@ func (r Reproducing) Run(ctx context.Context, p progress.Progress, show func(sui
 	return nil
 }
 
-// checkOut fails before anything is measured where its outcome could not be written.
+// checkOut fails, before anything is measured, if the outcome could not be written.
 func (r Reproducing) checkOut() error {
 	if r.Out == "" {
 		return nil
@@ -87,8 +86,8 @@ func (r Reproducing) checkOut() error {
 	return nil
 }
 
-// load loads the experiments that are to run, and the spec that is to be used
-// instead of the program's, if there is one.
+// load loads the experiments that are to run, and the spec that replaces the program's,
+// if there is one.
 func (r Reproducing) load() (list []suite.Experiment, from []suite.SpecFile, err error) {
 	ids := r.Only
 	switch {
@@ -174,7 +173,7 @@ func (r Reproducing) one(ctx context.Context, e suite.Experiment, spec []suite.S
 	return report, WriteReport(filepath.Join(r.Out, "tables"), report)
 }
 
-// ReferenceOf loads the run to show beside an experiment, if there is one.
+// ReferenceOf loads the run to compare an experiment with, nil if there is none.
 func (r Reproducing) ReferenceOf(e suite.Experiment, p progress.Progress) *records.Log {
 	if r.Reference == "" {
 		return nil
@@ -193,8 +192,8 @@ func (r Reproducing) ReferenceOf(e suite.Experiment, p progress.Progress) *recor
 	return log
 }
 
-// engineNote says so if samples that are there were measured by another engine
-// than this program's. They count all the same: most changes decide nothing.
+// engineNote returns a note if samples in the log were measured by another engine than
+// this program's. They count all the same: most changes decide nothing.
 func engineNote(log *records.Log, engine string) string {
 	for _, s := range log.Measuring() {
 		switch s.Engine {
@@ -208,7 +207,7 @@ func engineNote(log *records.Log, engine string) string {
 	return ""
 }
 
-// WriteReport writes tables as Markdown and CSV, and the other files.
+// WriteReport writes a report's files: tables as Markdown and CSV, and the others.
 func WriteReport(dir string, r *suite.Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -221,7 +220,7 @@ func WriteReport(dir string, r *suite.Report) error {
 	return nil
 }
 
-// ExpectedTotal is how long measuring everything takes, about.
+// ExpectedTotal returns how long measuring everything takes, about.
 func (r Reproducing) ExpectedTotal() (time.Duration, error) {
 	list, _, err := r.load()
 	if err != nil {

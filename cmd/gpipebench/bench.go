@@ -22,7 +22,7 @@ func newBench() *cobra.Command {
 The first steps (--warmup) are discarded.`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			r, err := b.Run(ctx, func(step int, seconds float64) {
-				if step == 1-b.WarmUp { // the first: it tells how long all will take
+				if step == 1-b.WarmUp { // the first: every step will take about as long
 					all := seconds * float64(b.Steps+b.WarmUp)
 					o.progress.Begin(fmt.Sprintf("bench: %d steps, and %d before them that are discarded, %s", b.Steps, b.WarmUp, units.About(time.Duration(all*float64(time.Second)))), b.Steps+b.WarmUp)
 				}

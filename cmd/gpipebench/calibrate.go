@@ -23,8 +23,8 @@ func newCalibrate() *cobra.Command {
 		Long: `Calibrate times the operations of small networks, for some seconds, and prints the
 file of an accelerator that is this machine's core: gpipebench calibrate > host.yaml,
 then gpipebench simulate --device host.yaml --dtype f32. With --model the operations
-of that network are timed too, one by one, on one device: simulate then tells what
-several such devices take.`,
+of that network are timed too, one by one, on one device: simulate then shows how
+long several such devices take.`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := files.CheckWritable(file); err != nil {
 				return err

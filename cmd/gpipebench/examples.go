@@ -12,8 +12,8 @@ import (
 	"gpipebench/experiments/workload"
 )
 
-// examples are those of subcommands that do not bring their own. Tables have the
-// same ones.
+// examples are those of subcommands that have none of their own. Tables have the same
+// ones.
 var examples = map[string]string{
 	"train": `  gpipebench train --layers 4 -k 2 -m 8 --batch 32 --steps 200 --timeline
   gpipebench train --model resnet50 --width 8 --data cifar10:cifar-10-batches-bin -k 4 -m 4 --epochs 1
@@ -39,7 +39,7 @@ var examples = map[string]string{
   gpipebench version --json`,
 }
 
-// addExamples gives every subcommand of root its examples.
+// addExamples adds examples to every subcommand of root.
 func addExamples(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		text, ok := examples[c.Name()]
@@ -53,8 +53,8 @@ func addExamples(root *cobra.Command) {
 	}
 }
 
-// What shells complete, by the flag's name: words beside those that its type
-// lists, names of files or of directories. All others are numbers and switches.
+// What shells complete, by the flag's name: words besides those that its type lists,
+// names of files or of directories. Other flags are numbers and switches.
 var (
 	flagWords = map[string]func() []string{
 		"model":  workload.Models,
@@ -69,7 +69,7 @@ var (
 	flagDirectories = strings.Fields("results reference")
 )
 
-// addCompletions lets a shell complete the values of flags.
+// addCompletions makes shells complete the values of flags.
 func addCompletions(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if c.ValidArgsFunction == nil && !c.HasSubCommands() {
@@ -89,7 +89,7 @@ func addCompletions(root *cobra.Command) {
 			} else if list := flagWords[f.Name]; list != nil {
 				words = list()
 			}
-			if f.Name == "data" || f.Name == "lr-schedule" { // more follows
+			if f.Name == "data" || f.Name == "lr-schedule" { // not at its end
 				directive |= cobra.ShellCompDirectiveNoSpace
 			}
 			if err := c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, directive)); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ import (
 	"gpipebench/internal/units"
 )
 
-// parsed is a flag whose value is read by a function.
+// parsed is a flag whose value a function reads.
 type parsed[T any] struct {
 	to    *T
 	text  string // as it was given
@@ -37,8 +38,8 @@ func (p *parsed[T]) Set(text string) error {
 	return err
 }
 
-// value adds a flag that parse reads. The default must parse, or be "" for the
-// value that is there. A name may begin with a letter that stands for it: k|partitions.
+// value adds a flag that parse reads. The default must parse; "" leaves the value as it
+// is. A name may begin with a letter that stands for it: k|partitions.
 func value[T any](fs *pflag.FlagSet, to *T, name, standard, kind, usage string, parse func(string) (T, error)) {
 	short, name := shorthand(name)
 	p := &parsed[T]{to: to, kind: kind, parse: parse}
@@ -50,7 +51,7 @@ func value[T any](fs *pflag.FlagSet, to *T, name, standard, kind, usage string, 
 	fs.VarP(p, name, short, usage)
 }
 
-// shorthand parts a name such as k|partitions.
+// shorthand splits a name such as k|partitions.
 func shorthand(name string) (short, long string) {
 	if short, long, ok := strings.Cut(name, "|"); ok {
 		return short, long
@@ -58,13 +59,11 @@ func shorthand(name string) (short, long string) {
 	return "", name
 }
 
-// oneOf is a parser for a flag that must be one of some words.
+// oneOf returns a parser of words.
 func oneOf(words ...string) func(string) (string, error) {
 	return func(s string) (string, error) {
-		for _, w := range words {
-			if s == w {
-				return s, nil
-			}
+		if slices.Contains(words, s) {
+			return s, nil
 		}
 		return "", fmt.Errorf("want %s", strings.Join(words, ", "))
 	}
@@ -72,17 +71,13 @@ func oneOf(words ...string) func(string) (string, error) {
 
 // count adds a flag for a whole number from least to most.
 func count(fs *pflag.FlagSet, to *int, name string, standard, least, most int, usage string) {
-	value(fs, to, name, strconv.Itoa(standard), "n", usage, wholeNumber(least, most))
-}
-
-func wholeNumber(least, most int) func(string) (int, error) {
-	return func(s string) (int, error) {
+	value(fs, to, name, strconv.Itoa(standard), "n", usage, func(s string) (int, error) {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < least || n > most {
 			return 0, fmt.Errorf("want a whole number from %d to %d", least, most)
 		}
 		return n, nil
-	}
+	})
 }
 
 // span is the numbers that a flag takes.
@@ -111,7 +106,7 @@ func (r span) String() string {
 	return fmt.Sprintf("from %v to %v", r.least, r.most)
 }
 
-// has compares what is left of a number where it is used, a float32.
+// has reports whether a number is in the span as the float32 that is used.
 func (r span) has(v float64) bool {
 	f := float64(float32(v))
 	return f >= r.least && f <= r.most && !(r.open && f == r.most) && !(r.above && v <= r.least)
@@ -161,7 +156,7 @@ func cutFlags(fs *pflag.FlagSet, s *workload.Setup) {
 	value(fs, &s.Balance, "balance", "", "n,n,...", "layers of each partition, instead of a partitioner", parseInts)
 }
 
-// deviceFlags adds the flags that say what computes.
+// deviceFlags adds the flags of the devices.
 func deviceFlags(fs *pflag.FlagSet, s *workload.Setup, device string) {
 	value(fs, &s.Device, "device", device, "host|emulated", "host: threads of this machine and its clock; emulated: tasks one at a time and a virtual clock", parseDevice)
 	threadsFlag(fs, &s.Threads)

@@ -2,10 +2,10 @@
 // machine, and trains, times, describes and simulates networks cut into
 // pipelines.
 //
-// It parses, calls package experiments and prints. Results go to standard
-// output, progress and errors to standard error. Exit status: 0 done, 1 failed,
-// 2 usage. An error is one line; if it is a defect of this program, the line says
-// so and where, and names the file with the trace.
+// It parses, calls package experiments and prints. Results go to standard output,
+// progress and errors to standard error. Exit status: 0 done, 1 failed, 2 usage. An
+// error is one line; if it is a defect of this program, the line says so and where,
+// and names the file with the trace.
 package main
 
 import (
@@ -44,8 +44,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// grace is how long a command may take to stop once it is interrupted. What
-// computes notices between two tasks; what plans and allocates does not.
+// grace is how long a command may take to stop once it is interrupted. Computing
+// notices that between two tasks; planning and allocating do not.
 const grace = 5 * time.Second
 
 // run executes a command line and returns the exit status.
@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			err = ctx.Err()
 		}
 	}
-	if out.err != nil && (err == nil || errors.Is(err, out.err)) { // help, for one, does not look
+	if out.err != nil && (err == nil || errors.Is(err, out.err)) { // help, for one, ignores it
 		err = &failure{out.err}
 	}
 	switch {
@@ -80,14 +80,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// caught runs a command; a panic is an error.
+// caught runs a command and returns a panic as an error.
 func caught(ctx context.Context, root *cobra.Command) (err error) {
 	defer defect.Catch(&err)
 	return root.ExecuteContext(ctx)
 }
 
-// complaint is an error in a line, and the exit status that goes with it. Of a
-// defect the line names the file that the trace is in.
+// complaint returns an error in a line, and its exit status. The line of a defect names
+// the file with the trace.
 func complaint(err error) (text string, status int) {
 	if line, trace, ok := defect.Report(err); ok {
 		line = plain.Line("gpipebench: " + line)
@@ -110,7 +110,7 @@ func complaint(err error) (text string, status int) {
 	return plain.Short(plain.Line("gpipebench: "+err.Error()), longest), status
 }
 
-// writeTrace writes what is known of a defect to a file of its own.
+// writeTrace writes a defect's trace to a file of its own.
 func writeTrace(line string, trace []byte) (name string, err error) {
 	dir, err := os.MkdirTemp("", "gpipebench-defect-*")
 	if err != nil {
@@ -124,12 +124,12 @@ func writeTrace(line string, trace []byte) (name string, err error) {
 	})
 }
 
-// longest is how many characters of an error are printed: what was given may be
-// of any length.
+// longest is how many characters of an error are printed, as an input may be of any
+// length.
 const longest = 1000
 
-// results is where a command's results go. It keeps the first error, since not
-// all that prints looks.
+// results is where a command's results go. It keeps the first error, since not every
+// writer checks it.
 type results struct {
 	to  io.Writer
 	err error
@@ -150,13 +150,13 @@ func (r *results) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// failure is an error of a command that had been understood. All others are
-// cobra's, about flags and arguments.
+// failure is an error of a command that runs. Other errors are cobra's, about flags and
+// arguments.
 type failure struct{ error }
 
 func (f *failure) Unwrap() error { return f.error }
 
-// does makes the function of a command that takes no arguments.
+// does returns the function of a command that takes no arguments.
 func does(f func(ctx context.Context, out *output) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		o, stop := newOutput(cmd.OutOrStdout(), cmd.ErrOrStderr(), cmd.Name())
@@ -216,7 +216,8 @@ Begin with: gpipebench reproduce`,
 	return root
 }
 
-// badValue says what a flag takes, and shows as much as can be read of what it got.
+// badValue returns an error with what a flag takes, and as much of its value as can be
+// read.
 func badValue(invalid *pflag.InvalidValueError) error {
 	value, text := invalid.GetValue(), invalid.Error()
 	var number *strconv.NumError
@@ -237,7 +238,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	}
 	var names []string
 	for _, c := range cmd.Commands() {
-		if c.Name() == args[0] { // of which help is wanted
+		if c.Name() == args[0] { // help of it is wanted
 			return nil
 		}
 		if !c.Hidden {

@@ -12,8 +12,8 @@ import (
 	"gpipebench/experiments/workload"
 )
 
-// trainedModel is a network that two cores train in minutes, its vocabulary and
-// classes those of the data.
+// trainedModel is a network that two cores train in minutes. Its vocabulary and classes
+// are those of the data.
 var trainedModel = workload.Model{Name: workload.LanguageModel, Layers: 6, Dim: 64, FF: 256, Heads: 4, Seq: 64, Filters: 64}
 
 // sizedModel is the same for commands that have no data.
@@ -66,8 +66,8 @@ func imageFlags(fs *pflag.FlagSet, t *workload.Training) {
 	number(fs, &t.Config.SyntheticImages.Noise, "noise", 0, shares, "deviation of the noise on the pixels of synthetic, up to 1; 0: 0.03")
 }
 
-// ownFlags refuses flags of other networks than the one that is named, which would
-// have no effect. Unknown names are refused where a model is built.
+// ownFlags refuses flags of other networks than the named one, which would have no
+// effect. Model.Build refuses unknown names.
 func ownFlags(cmd *cobra.Command, model string) (err error) {
 	if !slices.Contains(workload.Models(), model) {
 		return nil
@@ -80,7 +80,7 @@ func ownFlags(cmd *cobra.Command, model string) (err error) {
 	return err
 }
 
-// preset sets the flags of train that were not given to what suits the network.
+// preset sets the flags of train that were not given to the network's preset.
 func preset(cmd *cobra.Command, t *workload.Training) error {
 	p := workload.PresetOf(t.Model.Name)
 	if p == nil {
@@ -114,7 +114,7 @@ func preset(cmd *cobra.Command, t *workload.Training) error {
 	return nil
 }
 
-// presetUsage is what preset does for networks that take images, or the others, for
+// presetUsage returns the presets of networks that take images, or of the others, for
 // help.
 func presetUsage(images bool) string {
 	is, next, schedule := ", what is not given is\n ", "\nand with --model ", " --lr-schedule "

@@ -59,7 +59,7 @@ within the devices' memory. Each plan can be looked at with simulate.`,
 	return cmd
 }
 
-// nothingFits says by how much.
+// nothingFits returns an error that says by how much.
 func nothingFits(r *planner.Plan, devices int) error {
 	if r.Nearest == nil {
 		return fmt.Errorf("%d parameters with their optimizer state do not fit %d x %s, whatever the plan: want more devices or larger ones", r.Params, devices, r.Accelerator)
@@ -85,7 +85,7 @@ func printPlan(o *output, s *simulation.Planning, r *planner.Plan, format string
 	return t.Write(o.out, format)
 }
 
-// short writes sizes, runs of equal ones as 13 x 127.
+// short returns sizes as text, runs of equal ones as 13 x 127.
 func short(sizes []int) string {
 	if len(sizes) <= 16 {
 		return fmt.Sprint(sizes)

@@ -12,13 +12,13 @@ import (
 	"gpipebench/internal/files"
 )
 
-// newReport is the command that joins results into one page.
+// newReport returns the command that makes one page of results.
 func newReport() *cobra.Command {
 	r := page.Reporting{}
 	file := ""
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Join tables, plots, claims and provenance into one HTML page",
+		Short: "Make one HTML page of tables, plots, claims and provenance",
 		Long: `Report computes every table and plot from the records of a directory of results,
 with the verdicts on the paper's claims, and writes them as one HTML page that
 needs no other file, network or script. The same records give the same bytes.
@@ -33,7 +33,7 @@ Nothing is measured; it takes some seconds.`,
 		}),
 	}
 	cmd.Flags().StringVar(&r.Results, "results", reference, "directory with records, as reproduce writes it")
-	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory with a run to show beside, if it is there")
+	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory with a run to show as well, if it is there")
 	cmd.Flags().StringVar(&file, "out", "", "file to write; - for standard output (default: report.html in the directory of results)")
 	return cmd
 }
@@ -46,8 +46,8 @@ func writePage(ctx context.Context, o *output, r page.Reporting, file string) er
 	if err := files.CheckWritable(file); err != nil {
 		return err
 	}
-	// In full before the file: its name in front of what is wrong with the records
-	// would mislead.
+	// In memory first, so that an error of the records does not begin with the file's
+	// name.
 	var page bytes.Buffer
 	if err := r.Write(ctx, &page); err != nil {
 		return err

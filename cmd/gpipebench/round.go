@@ -7,7 +7,7 @@ import (
 	"gpipebench/experiments/rounds"
 )
 
-// newRound is the command that reproduce starts for each round of what is timed.
+// newRound returns the command that reproduce starts for each timed round.
 func newRound() *cobra.Command {
 	return &cobra.Command{
 		Use:    rounds.RoundCommand,

@@ -25,8 +25,8 @@ func newSimulate() *cobra.Command {
 		Use:   "simulate",
 		Short: "Plan and time a step on modelled accelerators, at any scale",
 		Long: `Simulate compiles the programs that a training would run, plans every device's
-memory and replays a step with the times that a roofline gives each operation.
-Nothing is computed.`,
+memory and replays a step with the times that a roofline gives each operation. It
+computes no values.`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := checkOutputs([2]string{"trace", trace}, [2]string{"memory", memory}); err != nil {
 				return err
@@ -66,7 +66,7 @@ Nothing is computed.`,
 	return cmd
 }
 
-// acceleratorFlags adds the flags that say what is modelled, and how it counts.
+// acceleratorFlags adds the flags of the modelled devices, and of what counts.
 func acceleratorFlags(fs *pflag.FlagSet, s *simulation.Simulating) {
 	fs.StringVar(&s.Accelerator, "device", "tpuv3", "accelerator: "+strings.Join(simulation.Accelerators(), ", ")+", or a YAML file of one")
 	value(fs, &s.DType, "dtype", "bf16", "bf16|f32", "of activations", workload.ParseDType)

@@ -17,7 +17,7 @@ import (
 	"gpipebench/internal/units"
 )
 
-// reference is where a checkout has the records to show beside one's own.
+// reference is where a checkout has the records to compare with.
 const reference = "results/reference"
 
 func newReproduce() *cobra.Command {
@@ -31,10 +31,10 @@ records that they are computed from, to a directory: records/*.jsonl,
 tables/*.md, *.csv, plots, steps' timelines as text, SVG and Chrome trace JSON;
 report.html joins all of it.
 
-What that directory holds already for the same spec and machine is not measured
+Samples that the directory has already for the same spec and machine are not measured
 again, so a run that was stopped goes on where it was; a line says so if another
-engine measured it, and --fresh measures anew. Where
-` + reference + ` is found, its values are shown beside.`,
+engine measured them, and --fresh measures anew. Tables show the values of
+` + reference + ` as well, if it is there.`,
 		Example: `  gpipebench reproduce
   gpipebench reproduce --profile smoke --out /tmp/smoke
   gpipebench reproduce --only table2,figure3`,
@@ -70,7 +70,7 @@ engine measured it, and --fresh measures anew. Where
 			if ctx.Err() != nil || r.Out == "" || shown == 0 {
 				return err
 			}
-			// Verdicts that must not be are on the page as well.
+			// The page has failing verdicts as well.
 			page := page.Reporting{Results: r.Out, Reference: r.Reference}
 			return errors.Join(err, writePage(ctx, o, page, filepath.Join(r.Out, "report.html")))
 		}),
@@ -91,8 +91,8 @@ engine measured it, and --fresh measures anew. Where
 	return cmd
 }
 
-// printReports runs experiments and prints the tables of each as soon as they are
-// there, and what then adds to them; JSON is one document at the end.
+// printReports runs experiments, prints the tables of each as soon as they are complete
+// and calls then; JSON is one document at the end.
 func printReports(ctx context.Context, o *output, r experiments.Reproducing, format string, then func(*suite.Report) error) error {
 	var all suite.Report
 	err := r.Run(ctx, o.progress, func(_ suite.Experiment, report *suite.Report) error {
@@ -109,10 +109,10 @@ func printReports(ctx context.Context, o *output, r experiments.Reproducing, for
 	return err
 }
 
-// runFlags adds the flags that reproduce and single tables share.
+// runFlags adds the flags that reproduce and single tables have in common.
 func runFlags(cmd *cobra.Command, r *experiments.Reproducing) {
-	r.Executable, _ = os.Executable() // where the system does not tell, rounds share this process
-	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory with a run to show beside, if it is there")
+	r.Executable, _ = os.Executable() // if unknown, rounds share this process
+	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory with a run to show as well, if it is there")
 	cmd.Flags().StringVar(&r.Spec, "spec", "", "file of a spec to use instead of the one in the program (spec.yaml in a folder of experiments/); it says which experiment runs")
 	cmd.Flags().BoolVar(&r.Fresh, "fresh", false, "measure again what there are records of")
 }

@@ -26,9 +26,9 @@ func newTrain() *cobra.Command {
 		Use:   "train",
 		Short: "Train a network through the pipeline",
 		Long: `Train cuts a network into partitions, trains it through the pipeline and
-evaluates it on what its data holds out. The weights' SHA-256 that it prints at
-the end does not depend on -k, nor on how the pipeline is cut, scheduled and run,
-and for networks without batch norm not on -m.
+evaluates it on held-out data. The weights' SHA-256 that it prints at the end does
+not depend on -k, on how the pipeline is cut, scheduled and run, or, for networks
+without batch norm, on -m.
 
 With --model ` + presetUsage(false) + `.
 
@@ -56,7 +56,7 @@ With a network for images it is, for
 			if r == nil {
 				return err
 			}
-			// The steps are done: whatever failed behind them, the outcome is printed.
+			// The steps are done, so the outcome is printed whatever failed after them.
 			printed := printTraining
 			if format == "json" {
 				printed = func(o *output, r *workload.TrainResult) error { return o.json(r) }
@@ -73,7 +73,7 @@ With a network for images it is, for
 	deviceFlags(fs, &t.Setup, "host")
 	seedFlag(fs, &t.Seed, "of weights, dropout and data")
 	number(fs, &t.Model.Dropout, "dropout", 0.1, rates, "rate, from 0 up to 1")
-	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(workload.Optimizers(), "|"), "momentum and Nesterov 0.9; rmsprop as TensorFlow has it", oneOf(workload.Optimizers()...))
+	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(workload.Optimizers(), "|"), "momentum and Nesterov 0.9; rmsprop as in TensorFlow", oneOf(workload.Optimizers()...))
 	number(fs, &t.LR, "lr", 0.003, positive, "learning rate")
 	value(fs, &t.LRSchedule, "lr-schedule", "inverse-sqrt:200", "schedule", nn.LRScheduleForms, func(s string) (string, error) {
 		_, err := (nn.LRUnits{Batch: 1, EpochSteps: 1 << 20}).Parse(s, 1) // neither is known yet
@@ -85,7 +85,7 @@ With a network for images it is, for
 	number(fs, &t.LabelSmoothing, "label-smoothing", 0, rates, "share of the target's probability that all tokens or classes get in training, from 0 up to 1")
 	number(fs, &t.L2, "l2", 0, anything, "added to the gradient, times the weight")
 	number(fs, &t.EMA, "ema", 0, rates, "decay of an average of the weights to evaluate with, such as 0.9999; at first less, (1+step)/(10+step); 0: none")
-	count(fs, &t.EvalEvery, "eval-every", 0, 0, workload.MaxSteps, "steps between evaluations; 0: only at the end, of images behind each epoch")
+	count(fs, &t.EvalEvery, "eval-every", 0, 0, workload.MaxSteps, "steps between evaluations; 0: only at the end, of images after each epoch")
 	translationFlags(fs, &t)
 	imageFlags(fs, &t)
 	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors), of a network that computes the same with them; with --steps 0 only to evaluate")
@@ -158,8 +158,8 @@ func printTraining(o *output, r *workload.TrainResult) error {
 	return o.printf("%s", b.String())
 }
 
-// printMemory lists the devices' planned peaks beside what was used: less, where
-// no mini-batch of the run had the largest shapes.
+// printMemory lists the devices' planned peaks and what was used: less, where no
+// mini-batch of the run had the largest shapes.
 func printMemory(b *strings.Builder, partition []int, peak, high []int64) {
 	for k := range peak {
 		sign := "="

@@ -20,7 +20,7 @@ func translationFlags(fs *pflag.FlagSet, t *workload.Training) {
 	number(fs, &t.Config.Translation.Noise, "target-noise", 0, shares, "share of training target tokens that are replaced by any, from 0 to 1")
 }
 
-// joinTied lets the value of --tied, which may be left out, stand apart.
+// joinTied joins --tied and its value, which is optional, to one argument.
 func joinTied(args []string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {
@@ -34,7 +34,7 @@ func joinTied(args []string) []string {
 	return out
 }
 
-// printTranslation lists what each language scores, and what stands beside it.
+// printTranslation lists the scores of each language and of the baselines.
 func printTranslation(b *strings.Builder, r *workload.TrainResult) {
 	if r.Eval.BLEU == nil {
 		return

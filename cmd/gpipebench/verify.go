@@ -9,13 +9,13 @@ import (
 	"gpipebench/experiments/suite"
 )
 
-// newVerify is the command that holds the paper's claims against records.
+// newVerify returns the command that checks the paper's claims with records.
 func newVerify() *cobra.Command {
 	v := claims.Verifying{}
 	format, strict := "", false
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Hold every claim of the paper against the records, and give a verdict for each",
+		Short: "Check every claim of the paper with the records, and give a verdict for each",
 		Long: `Verify computes a verdict for each claim of both versions of the paper, which
 experiments/claims/claims.yaml lists, from a directory of results: exact claims are
 recomputed, ratios are compared with what was measured and modelled, trends are
@@ -23,12 +23,12 @@ predicates over it. It also checks every record's checksum, that the tables are
 all that the records give and nothing else, and the digests in SHA256SUMS, if the
 directory has that file.
 
-It fails where an exact claim or a trend does, where a record was changed, where
-a table differs from its records, is missing or has no records, or where there are
-no records at all. That a ratio of ours differs from the paper's is shown and is
-no failure. An experiment that was not measured yet fails only with --strict.
-Tables that show another run beside were made with that run: --reference says
-which.
+It fails if an exact claim or a trend fails, if a record was changed, if a table
+differs from its records, is missing or has no records, or if there are no records
+at all. A ratio of ours that differs from the paper's is shown and is no failure.
+An experiment that was not measured yet fails only with --strict.
+Tables that show another run as well were made with that run: --reference names
+it.
 
 As CSV there are the verdicts alone; JSON has the state of the records as well.`,
 		Example: `  gpipebench verify
@@ -55,7 +55,7 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 		}),
 	}
 	cmd.Flags().StringVar(&v.Results, "results", reference, "directory with records and tables")
-	cmd.Flags().StringVar(&v.Reference, "reference", reference, "directory with the run that the tables show beside, if they do")
+	cmd.Flags().StringVar(&v.Reference, "reference", reference, "directory with the run that the tables show as well, if they do")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where a claim or an experiment has no records")
 	formatFlag(cmd.Flags(), &format, "the verdicts", suite.Formats...)
 	return cmd

@@ -1,4 +1,4 @@
-// Package page writes the report, one HTML page of everything.
+// Package page writes the report: one HTML page of all results.
 package page
 
 import (
@@ -24,12 +24,12 @@ import (
 	"gpipebench/experiments/suite"
 )
 
-// Reporting joins a directory of results into one page: the claims' verdicts,
-// the tables, the plots and where all of it comes from. The page is computed
-// from the records, as the tables are, and the same records give the same bytes.
+// Reporting makes one page of a directory of results: the claims' verdicts, the
+// tables, the plots and the provenance. The page is computed from the records, as the
+// tables are, and the same records give the same bytes.
 type Reporting struct {
 	Results   string // a directory that reproduce has written, with records
-	Reference string // directory with a run to show beside; "" or missing: none
+	Reference string // directory with a run to show as well; "" or missing: none
 }
 
 // Write writes the page as HTML that needs no other file, network or script.
@@ -74,14 +74,14 @@ type pageSection struct {
 	Plots    []pagePlot
 	Texts    []pageDrawing
 	Tables   []*pageTable
-	Files    []string // what stands beside the tables and is not on the page
+	Files    []string // of the tables' directory, that are not on the page
 	Origin   string   // of the numbers
-	Warnings []string // what a reader should know about the records, and what must not be
+	Warnings []string // about the records, and what must not be
 	Problem  string   // why there is nothing to show
 }
 
-// pagePlot is a figure: whole, or the pieces of one of ours, which the page lays
-// out by its width.
+// pagePlot is a figure: whole, or the pieces of one that the page lays out by its
+// width.
 type pagePlot struct {
 	Name           string
 	SVG            template.HTML
@@ -107,20 +107,20 @@ func newPagePlot(name, text, scope string) pagePlot {
 	return p
 }
 
-// pageDrawing is a drawing in letters.
+// pageDrawing is a drawing made of letters.
 type pageDrawing struct{ Name, Text string }
 
-// pageTable is a table with what its cells look like.
+// pageTable is a table and how it looks.
 type pageTable struct {
 	*suite.Table
 	Class string
 	Fold  bool // so long that it is shown on demand
 }
 
-// longTable is how many rows are shown without being asked for.
+// longTable is how many rows are shown unfolded.
 const longTable = 24
 
-// ColumnClass tells whose numbers a column has.
+// ColumnClass returns the style of a column: numbers or words, and whose.
 func (t *pageTable) ColumnClass(i int) string {
 	c := t.Columns[i]
 	class := "number"
@@ -135,7 +135,7 @@ func (t *pageTable) ColumnClass(i int) string {
 	return class
 }
 
-// CellClass is that of a cell.
+// CellClass returns the style of a cell.
 func (t *pageTable) CellClass(column int, cell suite.Value) string {
 	class := t.ColumnClass(column)
 	if t.Columns[column].Name == "verdict" {
@@ -338,7 +338,7 @@ func (r Reporting) claims(ctx context.Context) (*pageClaims, error) {
 	return c, nil
 }
 
-// prose is a text with what stands between backquotes as code.
+// prose returns a text as HTML, with what is between backquotes as code.
 func prose(text string) template.HTML {
 	var b strings.Builder
 	for i, part := range strings.Split(text, "`") {

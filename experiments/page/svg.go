@@ -19,8 +19,8 @@ var (
 	svgID       = regexp.MustCompile(`( id="|url\(#)([A-Za-z][\w-]*)`)
 )
 
-// themed are the colours of plots that are others on a dark page; the page's
-// style sheet says which.
+// themed are the colours of plots that differ on a dark page; the page's style sheet
+// has them.
 var themed = map[string]string{
 	"FFFFFF": "none", // the ground is the page's
 	"000000": "var(--ink)",
@@ -31,8 +31,8 @@ var themed = map[string]string{
 	"555555": "var(--dim)",
 }
 
-// voiceStyles gives the heads of columns the colours that plots have for whose
-// numbers these are.
+// voiceStyles gives the heads of columns the colours that plots have for the same
+// voice.
 func voiceStyles() template.CSS {
 	var b strings.Builder
 	for _, v := range plot.Voices {
@@ -44,7 +44,7 @@ func voiceStyles() template.CSS {
 	return template.CSS(b.String())
 }
 
-// pageColor is a colour, of six hexadecimal digits, as the page has it.
+// pageColor returns the page's name of a colour of six hexadecimal digits.
 func pageColor(hex string) string {
 	if other, ok := themed[hex]; ok {
 		return other
@@ -52,9 +52,9 @@ func pageColor(hex string) string {
 	return "#" + hex
 }
 
-// inlineSVG makes a picture's text part of a page: without what comes before the
-// element, its ids and rules its own, its colours the page's where they would
-// not show on dark ground. Scope names the element's class, unique in the page.
+// inlineSVG returns a picture as part of a page: without what comes before the element,
+// with ids and rules of its own, and with the page's colours where others would not
+// show on dark ground. Scope is the element's class, unique in the page.
 func inlineSVG(text, scope string) template.HTML {
 	scope = notClass.ReplaceAllString(scope, "-")
 	text = svgComment.ReplaceAllString(text, "")

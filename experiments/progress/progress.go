@@ -1,15 +1,15 @@
-// Package progress is how work tells how far it is.
+// Package progress is how work reports its progress.
 package progress
 
-// Progress is told how far long work is.
+// Progress is called by long work.
 type Progress interface {
-	// Begin starts a piece of work of so many units.
+	// Begin is called before a piece of work of so many units.
 	Begin(what string, units int)
-	// Advance says that one more unit is done, and something about it.
+	// Advance is called after each unit, with something about it.
 	Advance(detail string)
-	// End ends the piece of work.
+	// End is called after the piece of work.
 	End()
-	// Say passes a line on that is not about any unit.
+	// Say is called with a line that is not about any unit.
 	Say(line string)
 }
 
@@ -17,9 +17,6 @@ type Progress interface {
 type Silent struct{}
 
 func (Silent) Begin(string, int) {}
-
-func (Silent) Advance(string) {}
-
-func (Silent) End() {}
-
-func (Silent) Say(string) {}
+func (Silent) Advance(string)    {}
+func (Silent) End()              {}
+func (Silent) Say(string)        {}
