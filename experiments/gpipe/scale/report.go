@@ -47,45 +47,30 @@ func (r resource) of(t trials.Trials) scores {
 	return s
 }
 
-// read reads the trials of arms, which must be of the profile's languages.
-func (s *scale) read(log *records.Log, p scaleProfile, arms []trials.Arm) ([]trials.Trials, error) {
-	all, err := trials.Read(log, arms, p.Seeds)
+// read reads the trials of all arms, which must be of the profile's languages.
+func (s *scale) read(log *records.Log) (p scaleProfile, batches, networks []trials.Trials, err error) {
+	if p, err = suite.ProfileOf(s.Spec.Profiles, log.Key.Profile); err != nil {
+		return p, nil, nil, err
+	}
+	all, err := trials.Read(log, s.arms(p), p.Seeds)
 	if err != nil {
-		return nil, err
+		return p, nil, nil, err
 	}
 	for _, t := range all {
 		for i, r := range t.Runs {
 			if len(r.Languages) != p.Data.Languages {
-				return nil, fmt.Errorf("%s, %s: %d languages: want %d", s.ID(), t.Sample(p.Seeds[i]), len(r.Languages), p.Data.Languages)
+				return p, nil, nil, fmt.Errorf("%s, %s: %d languages: want %d", s.ID(), t.Sample(p.Seeds[i]), len(r.Languages), p.Data.Languages)
 			}
 		}
 	}
-	return all, nil
+	n := len(s.Spec.Batches)
+	return p, all[:n], all[n:], nil
 }
 
 func (s *scale) Report(log, reference *records.Log) (*suite.Report, error) {
-	profile, err := suite.ProfileOf(s.Spec.Profiles, log.Key.Profile)
+	profile, batches, networks, err := s.read(log)
 	if err != nil {
 		return nil, err
-	}
-	batches, err := s.read(log, profile, s.batches(profile))
-	if err != nil {
-		return nil, err
-	}
-	networks, err := s.read(log, profile, s.networks(profile))
-	if err != nil {
-		return nil, err
-	}
-	var refBatches, refNetworks []trials.Trials
-	if reference != nil {
-		if p, ok := s.Spec.Profiles[reference.Key.Profile]; ok {
-			if refBatches, err = s.read(reference, p, s.batches(p)); err == nil {
-				refNetworks, err = s.read(reference, p, s.networks(p))
-			}
-			if err != nil {
-				refBatches, refNetworks = nil, nil // of another spec
-			}
-		}
 	}
 	r := &suite.Report{Tables: []*suite.Table{
 		s.batchTable(profile, batches),
@@ -94,6 +79,7 @@ func (s *scale) Report(log, reference *records.Log) (*suite.Report, error) {
 		trials.EachTable(s.ID()+"-runs", "Larger mini-batches and larger networks for translation: each training", slices.Concat(batches, networks), profile.Seeds),
 	}}
 	if reference != nil {
+		_, refBatches, refNetworks, _ := s.read(reference) // none of another spec
 		addReference(r.Tables[0], refBatches, profile.largest())
 		addReference(r.Tables[1], refNetworks, profile.resources()[2])
 	}
@@ -152,38 +138,30 @@ func (s *scale) batchTable(p scaleProfile, all []trials.Trials) *suite.Table {
 // batchVerdict says whether each batch is better than the one before it, by both
 // scores, as in the paper.
 func (s *scale) batchVerdict(p scaleProfile, all []trials.Trials) string {
-	var better, worse, open []string
+	var f found
 	for i := 1; i < len(all); i++ {
 		own, before := p.largest().of(all[i]), p.largest().of(all[i-1])
-		name := fmt.Sprintf("%d against %d", s.Spec.Batches[i].Times*p.SmallestBatch, s.Spec.Batches[i-1].Times*p.SmallestBatch)
-		switch bleu, loss := stats.Pairs(own.bleu, before.bleu).Sign(), stats.Pairs(before.nats, own.nats).Sign(); {
-		case bleu > 0 && loss > 0:
-			better = append(better, name)
-		case bleu < 0 || loss < 0:
-			worse = append(worse, name)
-		default:
-			open = append(open, name)
-		}
+		bleu, loss := stats.Pairs(own.bleu, before.bleu).Sign(), stats.Pairs(before.nats, own.nats).Sign()
+		f.add(min(bleu, loss), fmt.Sprintf("%d against %d", s.Spec.Batches[i].Times*p.SmallestBatch, s.Spec.Batches[i-1].Times*p.SmallestBatch))
 	}
-	return "Verdict: the larger mini-batch is " + outcomes([]found{
-		{better, "better by BLEU and by loss, as in the paper"},
-		{worse, "worse by BLEU or by loss, which is not what the paper has"},
-		{open, "not shown to be better by both"},
-	}) + "."
+	return "Verdict: the larger mini-batch is " + f.says("better by BLEU and by loss, as in the paper", "worse by BLEU or by loss, which is not what the paper has", "not shown to be better by both") + "."
 }
 
-// found is an outcome and what it was found of.
-type found struct {
-	of   []string
-	says string
+// found are names by what was found of them: better, worse, neither shown.
+type found [3][]string
+
+// add adds a name; sign is that of a difference, 0 if none was shown.
+func (f *found) add(sign int, name string) {
+	i := map[int]int{1: 0, -1: 1, 0: 2}[sign]
+	f[i] = append(f[i], name)
 }
 
-// outcomes lists those that there are.
-func outcomes(all []found) string {
+// says lists the outcomes that there are, each with its names.
+func (f found) says(better, worse, neither string) string {
 	var parts []string
-	for _, f := range all {
-		if len(f.of) > 0 {
-			parts = append(parts, f.says+" ("+strings.Join(f.of, ", ")+")")
+	for i, says := range []string{better, worse, neither} {
+		if len(f[i]) > 0 {
+			parts = append(parts, says+" ("+strings.Join(f[i], ", ")+")")
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -235,21 +213,14 @@ func (s *scale) differenceTable(p scaleProfile, all []trials.Trials) *suite.Tabl
 	for _, d := range s.Spec.Differences {
 		of, to := all[s.network(d.Of)], all[s.network(d.To)]
 		row, nats := []any{d}, []any{}
-		var better, worse, open []string
+		var f found
 		for _, r := range p.resources() {
 			a, b := r.of(of), r.of(to)
 			bleu, loss := stats.Pairs(a.bleu, b.bleu), stats.Pairs(a.nats, b.nats)
 			row, nats = append(row, suite.Paired(bleu, 2)), append(nats, suite.Paired(loss, 4))
-			switch bleu.Sign() {
-			case 1:
-				better = append(better, r.name)
-			case -1:
-				worse = append(worse, r.name)
-			default:
-				open = append(open, r.name)
-			}
+			f.add(bleu.Sign(), r.name)
 		}
-		says = append(says, d.Of+" against "+d.To+": "+outcomes([]found{{better, "better"}, {worse, "worse"}, {open, "neither shown"}}))
+		says = append(says, d.Of+" against "+d.To+": "+f.says("better", "worse", "neither shown"))
 		table.Add(row, nats)
 	}
 	table.Notes = append([]string{"Verdict by BLEU: " + strings.Join(says, "; ") + "."}, suite.FewSeedsNote(len(p.Seeds))...)

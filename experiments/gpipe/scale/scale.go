@@ -23,7 +23,7 @@ var Definition = suite.Definition{ID: "translation-scale", Folder: folder, New: 
 
 func (s *scale) Planned(profile string) []suite.PlannedRun {
 	p := s.Spec.Profiles[profile]
-	return trials.PlannedArms(profile, append(s.batches(p), s.networks(p)...), p.Seeds)
+	return trials.PlannedArms(profile, s.arms(p), p.Seeds)
 }
 
 // scaleSpec is spec.yaml.
@@ -144,30 +144,23 @@ func (n scaledNetwork) scaled(m workload.Model) workload.Model {
 	return m
 }
 
-func (s *scale) arm(p scaleProfile, name string, change func(*workload.Training)) trials.Arm {
-	return trials.Arm{Name: name, Training: func(seed uint64) workload.Training {
-		t := p.Training.Training("synthetic-translation", s.setup, seed)
-		t.Config = p.Data.Config()
-		change(&t)
-		return t
-	}}
-}
-
-// batches are the arms of Table 5, with the profile's model as it is.
-func (s *scale) batches(p scaleProfile) []trials.Arm {
-	var arms []trials.Arm
+// arms are those of Table 5, with the profile's model as it is, and then those of
+// Figure 3.
+func (s *scale) arms(p scaleProfile) (arms []trials.Arm) {
+	add := func(name string, change func(*workload.Training)) {
+		arms = append(arms, trials.Arm{Name: name, Training: func(seed uint64) workload.Training {
+			t := p.Training.Training("synthetic-translation", s.setup, seed)
+			t.Config = p.Data.Config()
+			change(&t)
+			return t
+		}})
+	}
 	for _, b := range s.Spec.Batches {
 		pairs := b.Times * p.SmallestBatch
-		arms = append(arms, s.arm(p, fmt.Sprintf("batch of %d", pairs), func(t *workload.Training) { t.Batch = pairs }))
+		add(fmt.Sprintf("batch of %d", pairs), func(t *workload.Training) { t.Batch = pairs })
 	}
-	return arms
-}
-
-// networks are the arms of Figure 3.
-func (s *scale) networks(p scaleProfile) []trials.Arm {
-	var arms []trials.Arm
 	for _, n := range s.Spec.Networks {
-		arms = append(arms, s.arm(p, n.Name, func(t *workload.Training) { t.Model = n.scaled(t.Model) }))
+		add(n.Name, func(t *workload.Training) { t.Model = n.scaled(t.Model) })
 	}
 	return arms
 }
@@ -177,5 +170,5 @@ func (s *scale) Measure(ctx context.Context, log *records.Log, p progress.Progre
 	if err != nil {
 		return err
 	}
-	return trials.Run(ctx, s.ID(), append(s.batches(profile), s.networks(profile)...), profile.Seeds, log, p)
+	return trials.Run(ctx, s.ID(), s.arms(profile), profile.Seeds, log, p)
 }

@@ -24,7 +24,7 @@ func scaleLog(t *testing.T, s *scale, profile string, of func(arm string, seed i
 	t.Helper()
 	log := records.New(s.Key(profile))
 	p := s.Spec.Profiles[profile]
-	for _, arm := range append(s.batches(p), s.networks(p)...) {
+	for _, arm := range s.arms(p) {
 		for j, seed := range p.Seeds {
 			bleu, nats := of(arm.Name, j)
 			r := trials.Trial{SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{2, 2}}
@@ -132,7 +132,7 @@ func TestScaleVerdicts(t *testing.T) {
 	}
 	// Scores of other languages than the spec's are refused.
 	p := s.Spec.Profiles["quick"]
-	if err := log.Add(s.networks(p)[2].Sample(3), 3, trials.Trial{SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{2, 2}, Languages: []workload.LanguageScore{{}}}); err != nil {
+	if err := log.Add(s.arms(p)[len(s.Spec.Batches)+2].Sample(3), 3, trials.Trial{SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{2, 2}, Languages: []workload.LanguageScore{{}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Report(log, nil); err == nil || !strings.Contains(err.Error(), "wide/seed3: 1 languages: want 4") {
@@ -145,7 +145,7 @@ func TestScaleVerdicts(t *testing.T) {
 func TestScaleMeasures(t *testing.T) {
 	s := suitetest.Loaded[*scale](t, Definition.Load)
 	p := s.Spec.Profiles["smoke"]
-	arms := append(s.batches(p), s.networks(p)...)
+	arms := s.arms(p)
 	log := records.New(s.Key("smoke"))
 	if err := s.Measure(context.Background(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
