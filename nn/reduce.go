@@ -25,7 +25,3 @@ func MoveStatistics(mean, variance []float32, tally []float64, momentum float64,
 
 // FirstNonFinite returns the index of the first NaN or infinity in x, or -1.
 func FirstNonFinite(x []float32) int { return kernel.FirstNonFinite(x) }
-
-// KernelProfile names the kernels in use: "avx512", "avx2" or "generic".
-// Results have the same bits only within one profile.
-func KernelProfile() string { return kernel.Profile() }

@@ -5,18 +5,18 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/nn"
 )
 
 // Crossing is a link and what crosses it. Emulated devices are timed without
-// links: their tasks take as long as ever, and a replay on the virtual clock
-// adds the transfers. Steps over different links so differ by these alone.
+// links, and a replay on the virtual clock adds the transfers, so that steps over
+// different links differ by these alone.
 type Crossing struct {
 	Link timeline.Link
-	Out  []int64 // bytes that a layer hands on for each example
+	Out  []int64 // bytes that a layer passes on for each example
 }
 
-// Crossed gives times, of a network cut so, the run's link.
+// Crossed adds the run's link, if it has one, to times of a network with that
+// partition.
 func (r *Run) Crossed(t *gpipe.Times, partition []int) *gpipe.Times {
 	if r.Over == nil {
 		return t
@@ -33,14 +33,10 @@ func (r *Run) Crossed(t *gpipe.Times, partition []int) *gpipe.Times {
 	return t
 }
 
-// HandedOn is what each layer of a network hands on for an example, in float32,
-// and the network's FLOPs for it.
+// HandedOn returns the bytes that each layer of a network passes on for an example,
+// in float32, and the network's FLOPs for it.
 func HandedOn(m workload.Model) (out []int64, flops float64, err error) {
-	layers, err := m.Build()
-	if err != nil {
-		return nil, 0, err
-	}
-	d, err := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}}.Describe(m.Input(1))
+	d, err := workload.Described(m)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -55,9 +51,9 @@ func HandedOn(m workload.Model) (out []int64, flops float64, err error) {
 	return out, flops, nil
 }
 
-// TrafficOf is how many bytes a network's layers hand on for each of its FLOPs,
-// about what the cuts of pipelines with many stages carry. The last layer's
-// output goes nowhere.
+// TrafficOf is the number of bytes that a network's layers pass on for each of its
+// FLOPs, about what the cuts of pipelines with many stages carry. The last layer's
+// output is passed to none.
 func TrafficOf(m workload.Model) (float64, error) {
 	out, flops, err := HandedOn(m)
 	if err != nil {

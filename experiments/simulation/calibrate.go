@@ -11,7 +11,6 @@ import (
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
-	"gpipebench/internal/stats"
 	"gpipebench/internal/usage"
 	"gpipebench/nn"
 )
@@ -140,7 +139,7 @@ func (k *calibrator) Turn(ctx context.Context, timed bool) error {
 func (k *calibrator) Host() (*accelerator.Accelerator, error) {
 	a := &accelerator.Accelerator{
 		Name: k.Name, Description: fmt.Sprintf("%d threads of %s, %s kernels", max(k.Threads, 1), machine.CPUModel(), nn.KernelProfile()),
-		Memory: machine.Memory(), Bandwidth: vectorBandwidth(), Lanes: vectorLanes(), Tiled: true, Packing: true,
+		Memory: machine.Memory(), Bandwidth: nn.VectorBandwidth(), Lanes: nn.VectorLanes(), Tiled: true, Packing: true,
 		Sources: map[string]string{
 			"flops": "the fastest of ops", "bandwidth": "measured: a sum of two vectors of 64 MiB", "memory": "the machine's", "lanes": "the kernels' vectors of float32",
 			"ops": fmt.Sprintf("measured %s: the operations of small networks on an emulated device, %s; rates and overheads by a Poisson regression of times", time.Now().UTC().Format(time.DateOnly), k.Optimizer),
@@ -230,29 +229,4 @@ func (o *Probe) Unwatched(ctx context.Context, timed bool) error {
 		o.Times = append(o.Times, r.Times)
 	}
 	return err
-}
-
-// vectorLanes is how many float32 a vector of the kernels holds.
-func vectorLanes() int {
-	switch nn.KernelProfile() {
-	case "avx512":
-		return 16
-	case "avx2":
-		return 8
-	}
-	return 1
-}
-
-// vectorBandwidth is what adding a vector to another moves, in bytes per
-// second: two are read and one is written, too long for caches.
-func vectorBandwidth() float64 {
-	const floats = 16 << 20
-	x, y := make([]float32, floats), make([]float32, floats)
-	var times []float64
-	for range 5 {
-		start := time.Now()
-		nn.AddInto(x, y)
-		times = append(times, time.Since(start).Seconds())
-	}
-	return 3 * 4 * floats / stats.Median(times)
 }

@@ -165,15 +165,20 @@ func convNet(m Model) ([]nn.Layer, error) {
 	})
 }
 
-// FlopsOf returns the FLOPs of a model's layers, from their shapes.
+// FlopsOf is what the layers of a model cost, from their shapes.
 func FlopsOf(m Model) ([]float64, error) {
-	layers, err := m.Build()
-	if err != nil {
-		return nil, err
-	}
-	d, err := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}}.Describe(m.Input(1))
+	d, err := Described(m)
 	if err != nil {
 		return nil, err
 	}
 	return d.FLOPs(), nil
+}
+
+// Described is a model's network for one example, from its shapes.
+func Described(m Model) (*gpipe.Description, error) {
+	layers, err := m.Build()
+	if err != nil {
+		return nil, err
+	}
+	return gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}}.Describe(m.Input(1))
 }
