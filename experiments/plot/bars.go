@@ -24,7 +24,7 @@ type BarPanel struct {
 	Names    []string // of the groups
 	Series   []BarSeries
 	Stacked  bool
-	near     float64 // what values should be near: they are marks about a line there, not bars from 0; 0: bars
+	near     float64 // not 0: values are marks around a line here instead of bars from 0
 	Whiskers string  // what the intervals are; "": 95% intervals
 }
 
@@ -78,72 +78,63 @@ func (p *BarPanel) intervals() string { return cmp.Or(p.Whiskers, "95% interval"
 
 func (p *BarPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error) {
 	out := newPlot(p.Title, "", p.Y)
-	out.Y.Min = 0
+	out.Y.Min, out.Y.Max = p.near, p.near
 	out.Add(levelGrid())
 	room := groupRoom(len(p.Names))
 	width := 0.6 * room
 	if !p.Stacked {
 		width = 0.8 * room / vg.Length(len(p.Series))
 	}
-	stacks := make([]float64, len(p.Names)) // what lies below a series
-	if p.near != 0 {
-		return p.marked(out, width, inks)
-	}
 	var keys []legendEntry
+	intervals := func(of []Spread, offset vg.Length) {
+		if len(of) > 0 {
+			out.Add(whiskers{of, offset})
+			keys = append(keys, legendEntry{p.intervals(), whiskers{}})
+		}
+	}
+	stacks := make([]float64, len(p.Names)) // what lies below a series
 	var below *plotter.BarChart
 	for i, s := range p.Series {
+		beside := width * vg.Length(float64(i)-float64(len(p.Series)-1)/2)
+		if p.near != 0 {
+			m := marks{s.Values, draw.GlyphStyle{Color: inks[s.Name], Radius: vg.Points(3.5), Shape: shapes[i%len(shapes)]}, beside}
+			keys = append(keys, legendEntry{s.Name, m})
+			intervals(s.Spread, beside)
+			out.Add(m)
+			continue
+		}
 		bars, err := plotter.NewBarChart(s.Values, width)
 		if err != nil {
 			return nil, nil, err
 		}
 		bars.Color = inks[s.Name]
 		bars.LineStyle.Width = 0
+		over, offset := slices.Clone(s.Spread), beside
 		if p.Stacked {
+			beside = 0
 			if below != nil {
 				bars.StackOn(below)
 			}
 			below = bars
-		} else {
-			bars.Offset = width * vg.Length(float64(i)-float64(len(p.Series)-1)/2)
+			for k := range over { // each beside those of the series below
+				over[k].Lo += stacks[over[k].Group]
+				over[k].Hi += stacks[over[k].Group]
+			}
+			offset = 0.8 * width * vg.Length((float64(i)+0.5)/float64(len(p.Series))-0.5)
+			for k, v := range s.Values {
+				stacks[k] += v
+			}
 		}
+		bars.Offset = beside
 		out.Add(bars)
 		keys = append(keys, legendEntry{s.Name, bars})
-		if len(s.Spread) > 0 {
-			over, offset := slices.Clone(s.Spread), bars.Offset
-			if p.Stacked { // each beside those of the series below
-				for k := range over {
-					over[k].Lo += stacks[over[k].Group]
-					over[k].Hi += stacks[over[k].Group]
-				}
-				offset = 0.8 * width * vg.Length((float64(i)+0.5)/float64(len(p.Series))-0.5)
-			}
-			out.Add(whiskers{over, offset})
-			keys = append(keys, legendEntry{p.intervals(), whiskers{}})
-		}
-		for k := range s.Values {
-			stacks[k] += s.Values[k]
-		}
+		intervals(over, offset)
 	}
 	nominal(out, p.Names)
-	out.Y.Max *= 1.05
-	return out, keys, nil
-}
-
-// marked adds marks with their intervals instead of bars of a width.
-func (p *BarPanel) marked(out *plot.Plot, width vg.Length, inks map[string]color.Color) (*plot.Plot, []legendEntry, error) {
-	var keys []legendEntry
-	out.Y.Min, out.Y.Max = p.near, p.near
-	for i, s := range p.Series {
-		m := marks{s.Values, draw.GlyphStyle{Color: inks[s.Name], Radius: vg.Points(3.5), Shape: shapes[i%len(shapes)]},
-			width * vg.Length(float64(i)-float64(len(p.Series)-1)/2)}
-		keys = append(keys, legendEntry{s.Name, m})
-		if len(s.Spread) > 0 {
-			out.Add(whiskers{s.Spread, m.offset})
-			keys = append(keys, legendEntry{p.intervals(), whiskers{}})
-		}
-		out.Add(m)
+	if p.near == 0 {
+		out.Y.Max *= 1.05
+		return out, keys, nil
 	}
-	nominal(out, p.Names)
 	pad := 0.08 * (out.Y.Max - out.Y.Min)
 	out.Y.Min, out.Y.Max = out.Y.Min-pad, out.Y.Max+pad
 	out.Add(levels{[]Level{{"", p.near}}, out.X.Max})

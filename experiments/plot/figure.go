@@ -78,16 +78,17 @@ func letters(size vg.Length) text.Style {
 	return s
 }
 
-// Palette is Okabe and Ito's, which the colour-blind can tell apart. Its black is
-// none, as vgsvg does not write that of areas, and a dark page needs another.
+// Palette is Okabe and Ito's, whose colours the colour-blind can distinguish. Its black
+// is a dark grey: vgsvg does not write the colour of black areas, and a dark page needs
+// another.
 var Palette = []color.Color{
 	color.RGBA{0xd5, 0x5e, 0x00, 0xff}, color.RGBA{0xe6, 0x9f, 0x00, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff}, color.RGBA{0x00, 0x9e, 0x73, 0xff},
 	color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xf0, 0xe4, 0x42, 0xff}, color.RGBA{0x22, 0x22, 0x22, 0xff},
 }
 
-// Voices are the colours of whose numbers are shown, the same in all figures and
-// in the heads of the report's tables: by what a series' name begins with, the
-// first of such a name in a figure, the second and so on.
+// Voices are the colours of the sources of numbers, the same in all figures and in the
+// heads of the report's tables. A series has the voice with whose prefix its name
+// begins: the first of a figure has the first colour, the second the second.
 var Voices = []struct {
 	Prefix string
 	Inks   []color.Color
@@ -199,13 +200,12 @@ func newFigure(title string, panels []Axes) (*figure, error) {
 	height := entry.FontExtents().Height
 	x := vg.Length(gap)
 	first := true
-	seen := map[string]bool{}
 	for _, name := range names {
 		k, ok := legend[name]
-		if !ok || seen[name] {
+		if !ok {
 			continue
 		}
-		seen[name] = true
+		delete(legend, name) // once
 		width := thumb + space + entry.Width(name) + vg.Millimeter
 		if first || x+width > f.width-gap {
 			below(height)

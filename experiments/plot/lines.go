@@ -47,7 +47,7 @@ func Binned(values []float64, points int) (line []Point, every int) {
 	return line, every
 }
 
-// Level is a value that lines are held against: a dashed line across, with its
+// Level is a value that lines are compared with: a dashed line across, with its
 // name at the right.
 type Level struct {
 	Name string
@@ -158,7 +158,7 @@ func (b both) Thumbnail(c *draw.Canvas) {
 	b.above.Thumbnail(c)
 }
 
-// levels draws lines up to end, and behind it their names.
+// levels draws lines up to end, and their names to the right of it.
 type levels struct {
 	of  []Level
 	end float64

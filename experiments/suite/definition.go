@@ -15,7 +15,7 @@ import (
 	"gpipebench/internal/yamldoc"
 )
 
-// Definition is what the list of experiments has of each. Its command, its Make
+// Definition is an experiment's entry in the list. Its command, its Make
 // target, its place in the report and its line in README.md follow from it.
 type Definition struct {
 	ID     string   // that its spec begins with: of its records, its command, its section of the report
@@ -73,7 +73,7 @@ func (d Definition) text(name string) string {
 	return string(text)
 }
 
-// About is what is said of an experiment beside its tables.
+// About is the text on an experiment, beside its tables.
 type About struct {
 	Place string // in the paper
 	Text  string // what a reader of the report should know first
@@ -134,7 +134,7 @@ func (b *Base[S]) Key(profile string) records.Key {
 	return records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides()), Machine: machine.This().Key()}
 }
 
-// Decides is what decides samples, as text: the spec, the figures of the
+// Decides returns what decides samples, as text: the spec, the figures of the
 // accelerators that it names, and Others.
 func (b *Base[S]) Decides() string {
 	text := b.text + Figures(&b.Spec)
@@ -144,8 +144,8 @@ func (b *Base[S]) Decides() string {
 	return text
 }
 
-// Figures are those of every accelerator that a spec or a part of it names, in its
-// order. What only readers need is not among them.
+// Figures returns the figures of every accelerator that a spec, or a part of it, names,
+// in its order, without descriptions and sources.
 func Figures(spec any) (text string) {
 	for _, name := range yamldoc.Words(spec, "accelerator") {
 		a, err := accelerator.Named(name)

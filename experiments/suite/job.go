@@ -26,8 +26,8 @@ func Missing(log *records.Log, jobs []Job) []Job {
 	return slices.DeleteFunc(jobs, func(j Job) bool { return log.Has(j.Sample) })
 }
 
-// Beside adds the samples of jobs to a log, as many beside one another as there are
-// cores: what comes out does not depend on it.
+// Beside makes the samples of jobs, as many at a time as there are cores, and adds them
+// to a log. The samples do not depend on how many are made at a time.
 func Beside(ctx context.Context, log *records.Log, p progress.Progress, jobs []Job) error {
 	var one sync.Mutex // for log and progress
 	group, ctx := errgroup.WithContext(ctx)

@@ -30,9 +30,8 @@ func FewRoundsNote(n int) []string {
 	return []string{fmt.Sprintf("Warning: n = %d rounds. A 95%% interval of order statistics takes %d, so medians stand here without one: how far another run would be from them is not known.", n, least)}
 }
 
-// FewSeedsNote warns of what n pairs, or n runs, of one seed each cannot show:
-// Student's t takes them to be normal, which only a larger number could bear
-// out or do without.
+// FewSeedsNote warns if n seeds are few: Student's t assumes normal values, which few
+// values cannot show.
 func FewSeedsNote(n int) []string {
 	least := stats.LeastForInterval(0.95)
 	switch {

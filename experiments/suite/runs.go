@@ -7,10 +7,10 @@ import (
 	"gpipebench/internal/yamldoc"
 )
 
-// planner is an experiment that tells what it will run, so that what cannot run
-// is refused when its spec is loaded and not behind the first measurement.
+// planner is an experiment that lists what it will run, so that a spec with a run that
+// is impossible is refused when it is loaded, not after the first measurement.
 type planner interface {
-	// planned lists what a profile runs, with the place in the spec that it is from.
+	// Planned lists what a profile runs, with the place in the spec that it is from.
 	Planned(profile string) []PlannedRun
 }
 
@@ -20,16 +20,15 @@ type PlannedRun struct {
 	Run  checked
 }
 
-// checked is what can be held to be possible without being run. Known are the
-// numbers of layers of models that were found to be possible.
+// checked is a run that can be found impossible without being run. Known has the
+// number of layers of each model that was found possible.
 type checked interface {
 	Check(known map[workload.Model]int) error
 }
 
-// CheckRuns refuses a spec of somebody's own by which something cannot run. The
-// program's own specs are held to the same by a test: it takes some time. Known are
-// models that were found to be possible, with their numbers of layers; those that this
-// finds are added.
+// CheckRuns refuses a spec given by --spec of which a run is impossible. A test checks
+// the program's own specs: it takes some time. Known has the number of layers of each
+// model that was found possible; those that this finds are added.
 func CheckRuns(e Experiment, from SpecFile, known map[workload.Model]int) error {
 	p, ok := e.(planner)
 	if !ok {
@@ -51,7 +50,7 @@ func CheckRuns(e Experiment, from SpecFile, known map[workload.Model]int) error 
 	return nil
 }
 
-// ModelledRun is a network in so many partitions, or less, on modelled devices.
+// ModelledRun is a network in at most so many partitions on modelled devices.
 type ModelledRun struct {
 	Model workload.Model
 	Most  int // partitions

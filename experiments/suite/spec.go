@@ -25,7 +25,7 @@ import (
 // it takes.
 var Profiles = []string{"smoke", "quick", "full"}
 
-// CheckProfile refuses what is not among Profiles.
+// CheckProfile returns an error unless the name is one of Profiles.
 func CheckProfile(name string) error {
 	if slices.Contains(Profiles, name) {
 		return nil
@@ -49,8 +49,8 @@ type SpecFile struct {
 	Text       []byte
 }
 
-// SpecKind is what the file of a spec may be: ten times the longest of ours. YAML's
-// decoder compares each key of a mapping with every other.
+// SpecKind bounds a spec's file to ten times the longest of ours: YAML's decoder
+// compares each key of a mapping with every other.
 var SpecKind = files.Kind{What: "a spec", Bytes: 64 << 10}
 
 // ReadSpec reads a spec's file, and which of the experiments it is for.
@@ -161,7 +161,7 @@ type SetupSpec struct {
 	Threads     int    `yaml:"threads" json:"threads,omitempty" want:"0..1024"`
 }
 
-// Setup is what the spec says, once Decode has taken it.
+// Setup returns the setup of a spec that Decode has accepted.
 func (s SetupSpec) Setup() workload.Setup {
 	return workload.Setup{
 		Partitions: max(s.K, 1), MicroBatches: max(s.M, 1), LateRecompute: s.Late, Threads: s.Threads,
@@ -170,8 +170,8 @@ func (s SetupSpec) Setup() workload.Setup {
 	}
 }
 
-// Named is what a name means that Decode has held against its vocabulary; of "" the
-// zero value.
+// Named parses a name that Decode has checked against its vocabulary; "" is the zero
+// value.
 func Named[T any](parse func(string) (T, error), name string) (v T) {
 	if name == "" {
 		return v

@@ -19,7 +19,7 @@ import (
 type Table struct {
 	ID      string    `json:"id"` // name of its files
 	Title   string    `json:"title"`
-	Caption []string  `json:"caption,omitempty"` // what it shows and how it was had, one sentence or more each
+	Caption []string  `json:"caption,omitempty"` // what it shows and how it was measured, one sentence or more each
 	Columns []Column  `json:"columns"`           // each of its own name
 	Rows    [][]Value `json:"rows"`
 	Notes   []string  `json:"notes,omitempty"` // below
@@ -48,7 +48,7 @@ func (t *Table) Texts(names ...string) { t.add(true, names) }
 // Numbers adds columns of numbers, which stand at the right.
 func (t *Table) Numbers(names ...string) { t.add(false, names) }
 
-// add panics if there is a column of that name: nobody could tell the two apart.
+// add panics if there is a column of that name: columns are read by their names.
 func (t *Table) add(left bool, names []string) {
 	for _, name := range names {
 		if t.Column(name) >= 0 {
@@ -63,8 +63,8 @@ func (t *Table) Column(name string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 }
 
-// Add adds a row of values, texts, whole numbers, partitions, what has a String,
-// and lists of these, which are as many cells.
+// Add adds a row. A cell is a Value, a text, a whole number, a partition or has a
+// String; a list of these is as many cells.
 func (t *Table) Add(cells ...any) {
 	row := valuesOf(cells)
 	if len(row) != len(t.Columns) {
@@ -84,7 +84,7 @@ func (t *Table) Printed() [][]string {
 	return rows
 }
 
-// Only takes columns out that keep does not want.
+// Only removes the columns for which keep returns false.
 func (t *Table) Only(keep func(column int) bool) {
 	var columns []Column
 	for i, c := range t.Columns {
@@ -119,8 +119,8 @@ func (t *Table) Write(w io.Writer, format string) error {
 	return CheckFormat(format)
 }
 
-// writeProse puts title and caption above what draw draws, and notes below.
-// Between is what parts paragraphs; text makes text of the format.
+// writeProse writes title and caption, the table by draw, and notes. Between separates
+// paragraphs; text escapes what the format would read otherwise.
 func (t *Table) writeProse(w io.Writer, mark, between string, text func(string) string, draw func() error) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s%s\n%s", mark, text(t.Title), between)

@@ -11,7 +11,7 @@ import (
 )
 
 // Value is what a cell of a table holds: a text, or numbers and how they are
-// printed. Who reads a table reads the numbers, which no format rounds.
+// printed. Claims and plots read the numbers, which are not rounded.
 type Value struct {
 	Text     string
 	Numbers  []float64 // in seconds, in bytes, in percent after a %; a cell's number is the first
@@ -27,18 +27,18 @@ func (v Value) MarshalText() ([]byte, error) { return []byte(v.Text), nil }
 // Absent stands where there is no value.
 var Absent = Value{Text: "-"}
 
-// Number is a number as format prints it.
+// Number returns x, printed with format.
 func Number(format string, x float64) Value {
 	return Value{Text: fmt.Sprintf(format, x), Numbers: []float64{x}}
 }
 
-// Fixed has so many digits behind the point.
+// Fixed prints so many digits after the decimal point.
 func Fixed(x float64, digits int) Value { return Number("%."+strconv.Itoa(digits)+"f", x) }
 
-// Difference has a sign as well.
+// Difference is Fixed with a sign.
 func Difference(x float64, digits int) Value { return Number("%+."+strconv.Itoa(digits)+"f", x) }
 
-// Percent is a share with so many digits, absent if it is not a number.
+// Percent prints a share in percent with so many digits; NaN is Absent.
 func Percent(share float64, digits int) Value {
 	if math.IsNaN(share) {
 		return Absent
@@ -51,8 +51,7 @@ func Share(part, whole float64) Value {
 	return Value{Text: units.FormatShare(part, whole), Numbers: []float64{100 * part / whole}}
 }
 
-// Signed is a relative difference in whole percent; what rounds to none has no
-// sign of its own.
+// Signed is a relative difference in whole percent; one that rounds to 0 is +0%.
 func Signed(x float64) Value {
 	return Value{Text: fmt.Sprintf("%+.0f%%", math.Round(100*x)+0), Numbers: []float64{100 * x}}
 }
@@ -68,13 +67,13 @@ func Bytes(n int64) Value {
 // Whole is a number without a fraction, as text prints it.
 func Whole(n int64, text string) Value { return Value{Text: text, Numbers: []float64{float64(n)}} }
 
-// Interval is one alone, [lo, hi].
+// Interval is an interval without a value of its own: [lo, hi].
 func Interval(lo, hi Value) Value {
 	return Value{Text: fmt.Sprintf("[%v, %v]", lo, hi), Interval: []float64{lo.Numbers[0], hi.Numbers[0]}}
 }
 
-// Bracketed is the 95% interval of values, each as print has it; absent if they
-// are too few.
+// Bracketed returns the 95% interval of the values' median, whose ends print makes;
+// Absent if there are too few values.
 func Bracketed(values []float64, print func(float64) Value) Value {
 	lo, hi, ok := stats.Interval(values, 0.95)
 	if !ok {
@@ -83,16 +82,16 @@ func Bracketed(values []float64, print func(float64) Value) Value {
 	return Interval(print(lo), print(hi))
 }
 
-// Median is that of values and, in a cell of its own, its 95% interval, if there
-// is one.
+// Median returns the median of values and, as a second cell, its 95% interval, if
+// there is one.
 func Median(values []float64, print func(float64) Value) []Value {
 	v, interval := print(stats.Median(values)), Bracketed(values, print)
 	v.Interval = interval.Interval
 	return []Value{v, interval}
 }
 
-// Ratio is a quotient of two runs with its interval in a cell of its own, which
-// what is 1 by definition has not.
+// Ratio returns a ratio of two runs and, as a second cell, its interval; a ratio that
+// is 1 by definition has none.
 func Ratio(r stats.Ratio, one bool) []Value {
 	v := Fixed(r.Median, 2)
 	if !r.Known || one {
@@ -103,10 +102,10 @@ func Ratio(r stats.Ratio, one bool) []Value {
 	return []Value{v, interval}
 }
 
-// Mean is that of a sample, of one value or more.
+// Mean returns the mean of one value or more.
 func Mean(xs []float64, digits int) Value { return Fixed(stats.Sampled(xs).Mean, digits) }
 
-// SD is the deviation between seeds; of a single one there is none.
+// SD returns the standard deviation between seeds; Absent for a single seed.
 func SD(xs []float64, digits int) Value {
 	if len(xs) < 2 {
 		return Absent
@@ -124,9 +123,9 @@ func Paired(p stats.Paired, digits int) Value {
 	return v
 }
 
-// Joined is several values in one cell, whose texts are put as format has it. The
-// numbers are in the order of the values, the interval is the first's that has
-// one.
+// Joined returns one cell of several values. Format has a %v for the text of each. The
+// numbers are in the order of the values; the interval is that of the first value that
+// has one.
 func Joined(format string, cells ...any) Value {
 	var joined Value
 	var texts []any
@@ -141,12 +140,12 @@ func Joined(format string, cells ...any) Value {
 	return joined
 }
 
-// List is any number of values in one cell.
+// List returns one cell of any number of values, with a text between them.
 func List(between string, cells ...any) Value {
 	return Joined(strings.TrimSuffix(strings.Repeat("%v"+between, len(valuesOf(cells))), between), cells...)
 }
 
-// Ints is any number of whole numbers in one cell.
+// Ints is List of whole numbers.
 func Ints(between string, ns []int) Value {
 	var cells []any
 	for _, n := range ns {
@@ -155,8 +154,8 @@ func Ints(between string, ns []int) Value {
 	return List(between, cells...)
 }
 
-// Figure is one as a paper prints it, such as 81,505, 1.8B, 3.15 GiB or 63.4%;
-// what does not begin with a number is a text.
+// Figure reads a figure as a paper prints it, such as 81,505, 1.8B, 3.15 GiB or 63.4%;
+// a text that does not begin with a number stays a text.
 func Figure(text string) Value {
 	v := Value{Text: text}
 	if x, _, ok := units.ReadFigure(text); ok {
@@ -165,8 +164,7 @@ func Figure(text string) Value {
 	return v
 }
 
-// valuesOf makes values of what cells are made of, and takes lists of them
-// apart.
+// valuesOf converts what Table.Add takes to values, one for each cell.
 func valuesOf(cells []any) (all []Value) {
 	for _, cell := range cells {
 		switch c := cell.(type) {

@@ -74,7 +74,7 @@ type Trial struct {
 	Seconds   float64                  `json:"seconds"`
 }
 
-// Check wants the weights' hash.
+// Check requires the weights' hash.
 func (t *Trial) Check() error { return records.CheckHash("weights_sha256", t.SHA256) }
 
 func (a Arm) Sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", a.Name, seed) }
@@ -142,7 +142,7 @@ func Train(ctx context.Context, t workload.Training) (*Trial, error) {
 	return r, nil
 }
 
-// Trials are an arm's, by seed.
+// Trials are an arm's trainings, by seed.
 type Trials struct {
 	Arm
 	Runs []*Trial
@@ -164,7 +164,7 @@ func Read(log *records.Log, arms []Arm, seeds []uint64) ([]Trials, error) {
 	return all, nil
 }
 
-// Accuracies are in percent.
+// Accuracies returns the accuracies in percent.
 func (t Trials) Accuracies() []float64 {
 	var as []float64
 	for _, r := range t.Runs {

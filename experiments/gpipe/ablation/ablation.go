@@ -1,5 +1,4 @@
-// Package ablation holds partitioners and costs against each other on the paper's
-// networks.
+// Package ablation compares partitioners and costs on the paper's networks.
 package ablation
 
 import (
@@ -25,21 +24,21 @@ var folder embed.FS
 
 var Definition = suite.Definition{ID: "ablation", Folder: folder, New: suite.New[Ablation]}
 
-// ablationSpec is spec.yaml.
-type ablationSpec struct {
+// spec is spec.yaml.
+type spec struct {
 	suite.Head   `yaml:",inline"`
 	K            []int              `yaml:"k" want:"1..1024"`
 	M            int                `yaml:"m" want:"1..65536"`
 	Partitioners []string           `yaml:"partitioners" want:"partitioner"`
 	Costs        []string           `yaml:"costs" want:"cost"`
 	Base         paperscale.CutSpec `yaml:"base"`
-	Networks     []*ablationNetwork `yaml:"networks"`
+	Networks     []*network         `yaml:"networks"`
 
 	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
 }
 
-// ablationNetwork is a network on its accelerator.
-type ablationNetwork struct {
+// network is a network on its accelerator.
+type network struct {
 	Name        string         `yaml:"name" want:"name,key"`
 	Model       workload.Model `yaml:"model"`
 	Accelerator string         `yaml:"accelerator" want:"accelerator"`
@@ -50,15 +49,17 @@ type ablationNetwork struct {
 
 // Ablation cuts the paper's networks by every rule and models what comes out.
 type Ablation struct {
-	suite.Base[ablationSpec]
+	suite.Base[spec]
 }
 
 func (a *Ablation) Resolve() *suite.Problem {
-	if !slices.Contains(a.cuts(), a.Spec.Base) {
+	if a.base() < 0 {
 		return suite.At(errors.New("want one of the partitioners over one of the costs"), "base")
 	}
 	return nil
 }
+
+func (a *Ablation) base() int { return slices.Index(a.cuts(), a.Spec.Base) }
 
 // cuts are every partitioner over every cost.
 func (a *Ablation) cuts() (cuts []paperscale.CutSpec) {
@@ -70,30 +71,30 @@ func (a *Ablation) cuts() (cuts []paperscale.CutSpec) {
 	return cuts
 }
 
-// ablationSample is what one network on K devices comes to. Nothing in it
+// sample is what one network on K devices comes to. Nothing in it
 // depends on the machine.
-type ablationSample struct {
-	Cuts []ablationCut `json:"cuts"` // as the spec's
+type sample struct {
+	Cuts []outcome `json:"cuts"` // as the spec's
 	// Even is the step on stages of the same time, which no cut at layers may
 	// give: the closed form, without links and update.
 	Even float64 `json:"even_seconds"`
 }
 
-// ablationCut is the outcome of a cut.
-type ablationCut struct {
+// outcome is what a cut comes to.
+type outcome struct {
 	ByFLOPs float64         `json:"efficiency_flops"` // mean stage over largest
 	ByTime  float64         `json:"efficiency_time"`
 	Step    paperscale.Step `json:"step"`
 }
 
-func ablationName(n *ablationNetwork, k int) string { return fmt.Sprintf("%s/K=%d", n.Name, k) }
+func (n *network) sample(k int) string { return fmt.Sprintf("%s/K=%d", n.Name, k) }
 
 // read reads what a network on K devices comes to.
-func (a *Ablation) read(log *records.Log, n *ablationNetwork, k int) (*ablationSample, error) {
-	s := &ablationSample{}
-	err := log.Get(ablationName(n, k), s)
+func (a *Ablation) read(log *records.Log, n *network, k int) (*sample, error) {
+	s := &sample{}
+	err := log.Get(n.sample(k), s)
 	if want := len(a.cuts()); err == nil && len(s.Cuts) != want {
-		err = log.Strange(ablationName(n, k), fmt.Errorf("%d cuts, want %d", len(s.Cuts), want))
+		err = log.Strange(n.sample(k), fmt.Errorf("%d cuts, want %d", len(s.Cuts), want))
 	}
 	return s, err
 }
@@ -106,24 +107,24 @@ func (a *Ablation) Measure(ctx context.Context, log *records.Log, p progress.Pro
 			return fmt.Errorf("%s: %w", n.Name, err)
 		}
 		for _, k := range a.Spec.K {
-			if log.Has(ablationName(n, k)) {
+			if log.Has(n.sample(k)) {
 				continue
 			}
-			s, err := a.sample(ctx, m, n, k)
+			s, err := a.measure(ctx, m, n, k)
 			if err != nil {
-				return fmt.Errorf("%s: %w", ablationName(n, k), err)
+				return fmt.Errorf("%s: %w", n.sample(k), err)
 			}
-			if err := log.Add(ablationName(n, k), 0, s); err != nil {
+			if err := log.Add(n.sample(k), 0, s); err != nil {
 				return err
 			}
-			p.Advance(ablationName(n, k))
+			p.Advance(n.sample(k))
 		}
 	}
 	p.End()
 	return nil
 }
 
-func (a *Ablation) sample(ctx context.Context, m *paperscale.Modeller, n *ablationNetwork, k int) (*ablationSample, error) {
+func (a *Ablation) measure(ctx context.Context, m *paperscale.Modeller, n *network, k int) (*sample, error) {
 	layers, err := m.Layers(ctx, n.Micro)
 	if err != nil {
 		return nil, err
@@ -132,7 +133,7 @@ func (a *Ablation) sample(ctx context.Context, m *paperscale.Modeller, n *ablati
 	for _, l := range layers {
 		f, r, b = f+l.Forward/float64(k), r+l.Recompute/float64(k), b+l.Backward/float64(k)
 	}
-	s := &ablationSample{}
+	s := &sample{}
 	if s.Even, err = schedule.StepTime(schedule.GPipe, schedule.Always, false, k, a.Spec.M, f, r, b); err != nil {
 		return nil, err
 	}
@@ -145,13 +146,12 @@ func (a *Ablation) sample(ctx context.Context, m *paperscale.Modeller, n *ablati
 		if err != nil {
 			return nil, err
 		}
-		s.Cuts = append(s.Cuts, ablationCut{partition.Efficiency(m.Flops, sizes), partition.Efficiency(gpipe.LayerSeconds(layers), sizes), *step})
+		s.Cuts = append(s.Cuts, outcome{partition.Efficiency(m.Flops, sizes), partition.Efficiency(gpipe.LayerSeconds(layers), sizes), *step})
 	}
 	return s, nil
 }
 
 func (a *Ablation) Report(log, _ *records.Log) (*suite.Report, error) {
-	base := slices.Index(a.cuts(), a.Spec.Base)
 	main := &suite.Table{
 		ID: a.ID(), Title: "Modelled throughput of every partitioner, relative to the paper's rule",
 		Caption: []string{
@@ -183,12 +183,15 @@ func (a *Ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 			}
 		}
 		panel.Series = append(panel.Series, plot.BarSeries{Name: "even stages"})
-		for _, k := range a.Spec.K {
+		for i, k := range a.Spec.K {
 			s, err := a.read(log, n, k)
 			if err != nil {
 				return nil, err
 			}
-			standard := s.Cuts[base]
+			if i == len(a.Spec.K)-1 {
+				main.Notes = append(main.Notes, a.answer(n, k, s))
+			}
+			standard := s.Cuts[a.base()]
 			row := []any{n.Name, n.Accelerator, k, suite.Fixed(standard.ByFLOPs, 3), suite.Fixed(standard.ByTime, 3)}
 			bar := 0
 			panel.Names = append(panel.Names, fmt.Sprintf("K = %d", k))
@@ -209,46 +212,29 @@ func (a *Ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 		}
 		panels = append(panels, panel)
 	}
-	notes, err := a.answer(log)
-	if err != nil {
-		return nil, err
-	}
-	main.Notes = notes
-	report := &suite.Report{Tables: []*suite.Table{main, all}}
-	report.Files, err = plot.Files(a.ID(), a.Spec.Title, panels)
-	return report, err
+	files, err := plot.Files(a.ID(), a.Spec.Title, panels)
+	return &suite.Report{Tables: []*suite.Table{main, all}, Files: files}, err
 }
 
-// drawn tells whether a cut has bars: not memory, which nobody would cut by for
-// speed, nor the base, which is 1.
+// drawn reports whether a cut has bars: not by memory, which is no cost for speed, nor
+// the base, which is 1.
 func (a *Ablation) drawn(c paperscale.CutSpec) bool { return c.Cost != "memory" && c != a.Spec.Base }
 
-// answer says for the largest K what the best rule over FLOPs and the best of
-// all gain, and what would be left to gain.
-func (a *Ablation) answer(log *records.Log) (notes []string, err error) {
-	base, k := slices.Index(a.cuts(), a.Spec.Base), a.Spec.K[len(a.Spec.K)-1]
-	for _, n := range a.Spec.Networks {
-		s, err := a.read(log, n, k)
-		if err != nil {
-			return nil, err
-		}
-		best := func(cost string) (name string, gain float64) {
-			for i, how := range a.cuts() {
-				g := s.Cuts[base].Step.Early/s.Cuts[i].Step.Early - 1
-				if how.Cost == cost && (name == "" || g > gain) {
-					name, gain = how.Partitioner, g
-				}
+// answer says what the best rule over each cost gains on K devices, and what would be
+// left to gain.
+func (a *Ablation) answer(n *network, k int, s *sample) string {
+	base := s.Cuts[a.base()].Step.Early
+	text := fmt.Sprintf("%s, K = %d:", n.Name, k)
+	for _, cost := range a.Spec.Costs {
+		name, gain := "", 0.0
+		for i, how := range a.cuts() {
+			if g := base/s.Cuts[i].Step.Early - 1; how.Cost == cost && (name == "" || g > gain) {
+				name, gain = how.Partitioner, g
 			}
-			return name, gain
 		}
-		text := fmt.Sprintf("%s, K = %d:", n.Name, k)
-		for _, cost := range a.Spec.Costs {
-			name, gain := best(cost)
-			text += fmt.Sprintf(" best over %s %s (%s);", cost, suite.Signed(gain), name)
-		}
-		notes = append(notes, fmt.Sprintf("%s even stages %s.", text, suite.Signed(s.Cuts[base].Step.Early/s.Even-1)))
+		text += fmt.Sprintf(" best over %s %s (%s);", cost, suite.Signed(gain), name)
 	}
-	return notes, nil
+	return fmt.Sprintf("%s even stages %s.", text, suite.Signed(base/s.Even-1))
 }
 
 func (a *Ablation) Planned(string) (list []suite.PlannedRun) {

@@ -22,7 +22,7 @@ func TestAblation(t *testing.T) {
 	}
 	e := loaded.(*Ablation)
 	e.Spec.K = []int{2, 4}
-	e.Spec.Networks = []*ablationNetwork{{Name: "small", Model: workload.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Micro: 4}}
+	e.Spec.Networks = []*network{{Name: "small", Model: workload.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Micro: 4}}
 	log := records.New(records.Key{})
 	for range 2 { // once is enough
 		if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil {
@@ -38,7 +38,7 @@ func TestAblation(t *testing.T) {
 		t.Errorf("%d samples, tables of %d and %d rows, %d files", len(log.Names), len(r.Tables[0].Rows), len(r.Tables[1].Rows), len(r.Files))
 	}
 	for _, name := range log.Names {
-		var s ablationSample
+		var s sample
 		if err := log.Get(name, &s); err != nil {
 			t.Fatal(err)
 		}

@@ -153,7 +153,7 @@ type consistencySample struct {
 	Floor     float64              `json:"floor,omitempty"` // nats
 }
 
-// Check wants a loss a step, both hashes, and memory planned and used of each device.
+// Check requires a loss a step, both hashes, and memory planned and used of each device.
 func (s *consistencySample) Check() error {
 	switch {
 	case s.Steps < 1 || len(s.Losses) != s.Steps:
@@ -325,7 +325,7 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 	return r, err
 }
 
-// apart says how many hashes the values of M have, and whether all differ.
+// apart reports how many hashes the values of M have, and whether all differ.
 func apart(network string, firsts map[int]*consistencySample) (note string, all bool) {
 	hashes := map[string]bool{}
 	var ms []string

@@ -38,7 +38,7 @@ type learningSpec struct {
 	} `yaml:"profiles"`
 }
 
-// learning trains to the end and holds the outcome against yardsticks.
+// learning trains to the end and compares the outcome with yardsticks.
 type learning struct {
 	suite.Base[learningSpec]
 	setup workload.Setup

@@ -59,15 +59,15 @@ type stabilityProfile struct {
 	Data suite.PairsSpec `yaml:"data"`
 }
 
-// divergence says what it is to diverge.
+// divergence defines when a run diverges.
 type divergence struct {
 	After  int     `yaml:"after"`
 	Window int     `yaml:"window"`
 	Loss   float64 `yaml:"loss" want:">0.."`
 }
 
-// at is the first step, from 1, at which a run of these losses has diverged; 0
-// if it does not. What is not finite ends a run, which says so itself.
+// at returns the first step, from 1, at which a run with these losses has diverged, or
+// 0. A value that is not finite ends a run, whose record says so.
 func (d divergence) at(losses []float64) int {
 	for step := max(d.After, d.Window); step <= len(losses); step++ {
 		if stats.Mean(losses[step-d.Window:step]) > d.Loss {
@@ -115,8 +115,8 @@ type stabilityRun struct {
 	Seconds   float64   `json:"seconds"`
 }
 
-// Check wants a gradient's norm for each loss, and losses unless the first step ended
-// the run.
+// Check requires a gradient's norm for each loss, and losses unless the first step
+// ended the run.
 func (r *stabilityRun) Check() error {
 	if len(r.GradNorms) != len(r.Losses) || r.NonFinite == "" && len(r.Losses) == 0 {
 		return fmt.Errorf("%d losses and %d norms of gradients", len(r.Losses), len(r.GradNorms))
@@ -124,8 +124,8 @@ func (r *stabilityRun) Check() error {
 	return nil
 }
 
-// probed is what the activations are like, on the same held-out pairs each time
-// and without dropout.
+// probed describes the activations, on the same held-out pairs each time and without
+// dropout.
 type probed struct {
 	Step int `json:"step"`
 	// Hidden is the kurtosis of what the softmax layer reads, and Logits that of
@@ -242,8 +242,8 @@ func newProbe(p gpipe.Pipeline, s *datasets.Translation, examples int) (*probe, 
 	return &probe{t, b}, err
 }
 
-// decoderStates takes the softmax layer's place: of source, lengths and target
-// it leaves the target.
+// decoderStates replaces the softmax layer: of source, lengths and target it returns
+// the target.
 type decoderStates struct{}
 
 func (decoderStates) Name() string { return "states" }
@@ -254,7 +254,7 @@ func (decoderStates) Forward(_ *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return in[len(in)-1:]
 }
 
-// look takes the weights over, and looks at the places that have a target.
+// look copies the weights, and examines the positions that have a target.
 func (p *probe) look(ctx context.Context, from *gpipe.Trainer) (probed, error) {
 	weights := map[string][]float32{}
 	for _, w := range from.Weights() {

@@ -12,8 +12,8 @@ import (
 	"gpipebench/nn"
 )
 
-// measuredWay is what the plan says of a way to train on devices of this host,
-// and what came of it.
+// measuredWay is what fits by the plan, trained in a way on devices of this host, and
+// what training showed.
 type measuredWay struct {
 	Candidate candidate           `json:"candidate"` // the largest that fits
 	Params    int64               `json:"params"`
@@ -23,8 +23,8 @@ type measuredWay struct {
 	Trained   []trained           `json:"trained"` // both sides of every border
 }
 
-// trained is one training step, or how it failed, on devices that were never
-// asked whether they have room: the capacity is a wall.
+// trained is one training step, or how it failed, without a check of the plan: the
+// devices' capacity is a wall.
 type trained struct {
 	candidate `json:",inline"`
 	Params    int64   `json:"params"`
@@ -57,7 +57,7 @@ func (h *hosted) way(ctx context.Context, w way) (*measuredWay, error) {
 	}
 	out := &measuredWay{}
 	none := func([]candidate) int { return -1 }
-	out.Borders, out.Candidate, err = h.cuts.borders(h.Model, w.rows(h.Grid, h.Model), none, func(c candidate) (bool, error) {
+	out.Borders, out.Candidate, out.Params, err = h.cuts.borders(h.Model, w.rows(h.Grid, h.Model), none, func(c candidate) (bool, error) {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
@@ -83,7 +83,7 @@ func (h *hosted) way(ctx context.Context, w way) (*measuredWay, error) {
 				return nil, fmt.Errorf("%v: %w", c, err)
 			}
 			if c == out.Candidate {
-				out.Params, out.Micro, out.M = step.Params, micro, step.M
+				out.Micro, out.M = micro, step.M
 			}
 			out.Trained = append(out.Trained, *step)
 		}
@@ -104,17 +104,13 @@ func (h *hosted) pipeline(w way, c candidate, micro int) (gpipe.Pipeline, error)
 	return p, err
 }
 
-func (h *hosted) plan(w way, c candidate, micro int) (*gpipe.Planned, error) {
+// fits reports whether, by the plan, every device holds its part.
+func (h *hosted) fits(w way, c candidate, micro int) (bool, error) {
 	p, err := h.pipeline(w, c, micro)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	return p.Plans(h.Model.Input(h.Batch))
-}
-
-// fits tells whether the plan says that every device holds its part.
-func (h *hosted) fits(w way, c candidate, micro int) (bool, error) {
-	planned, err := h.plan(w, c, micro)
+	planned, err := p.Plans(h.Model.Input(h.Batch))
 	return err == nil && planned.OutOfMemory == nil, err
 }
 
@@ -127,7 +123,7 @@ func (h *hosted) leastMicro(w way) (int, error) {
 	smallest := w.rows(h.Grid, h.Model)[0][0]
 	var first error
 	for size := 1; size <= h.Batch; size *= 2 {
-		_, err := h.plan(w, smallest, size)
+		_, err := h.fits(w, smallest, size)
 		if err == nil {
 			return size, nil
 		}
@@ -138,14 +134,15 @@ func (h *hosted) leastMicro(w way) (int, error) {
 	return 0, first
 }
 
-// train runs one step without asking the plan. What is returned as an error is
-// neither training nor running out of memory.
+// train runs one step without a check of the plan. Running out of memory is an
+// outcome, not an error.
 func (h *hosted) train(ctx context.Context, w way, c candidate, micro int) (*trained, error) {
-	planned, err := h.plan(w, c, micro)
+	p, err := h.pipeline(w, c, micro)
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.pipeline(w, c, micro)
+	in := h.Model.Input(h.Batch)
+	planned, err := p.Plans(in)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +166,7 @@ func (h *hosted) train(ctx context.Context, w way, c candidate, micro int) (*tra
 		return nil, err
 	}
 	start := time.Now()
-	out.Loss, out.HighWater, err = oneStep(ctx, p, h.Model.Input(h.Batch), data)
+	out.Loss, out.HighWater, err = oneStep(ctx, p, in, data)
 	out.Seconds = time.Since(start).Seconds()
 	var oom *gpipe.OutOfMemoryError
 	switch {
@@ -201,7 +198,7 @@ func oneStep(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, data nn.Batc
 	return r.Loss, highWater, nil
 }
 
-// judge says where run and plan disagree: what was accepted must have trained
+// judge reports where run and plan disagree: what was accepted must have trained
 // within its plan, what was refused must have run out of memory.
 func (m *measuredWay) judge() error {
 	var wrong []string

@@ -231,7 +231,7 @@ func (m *memory) add(d gpipe.DeviceEstimate, times int64) {
 	}
 }
 
-// fits tells whether every device holds its part.
+// fits reports whether every device holds its part.
 func (e *estimator) fits(w way, m workload.Model, batch, micro int, c counting) (bool, error) {
 	got, err := e.memory(w, m, batch, micro, c.storage())
 	return err == nil && got.Peak[c.Accounting] <= e.accelerator.Memory, err
@@ -250,17 +250,14 @@ func (e *estimator) largest(n *network, c *column, conv counting, least int) (ou
 		}
 		return len(row) / 3
 	}
-	out.Borders, out.Candidate, err = e.cuts.borders(n.Model, c.rows(n.Grid, n.Model), guess, func(x candidate) (bool, error) {
+	out.Borders, out.Candidate, out.Params, err = e.cuts.borders(n.Model, c.rows(n.Grid, n.Model), guess, func(x candidate) (bool, error) {
 		return e.fits(c.way, x.of(n.Model), n.Batch, least, conv)
 	})
 	if err != nil {
 		return out, err
 	}
-	if m := out.Candidate.of(n.Model); !out.Candidate.none() {
-		if out.Params, err = params(m); err != nil {
-			return out, err
-		}
-		if out.Micro, out.Memory, err = e.micro(c.way, m, n.Batch, least, conv); err != nil {
+	if !out.Candidate.none() {
+		if out.Micro, out.Memory, err = e.micro(c.way, out.Candidate.of(n.Model), n.Batch, least, conv); err != nil {
 			return out, err
 		}
 	}

@@ -1,6 +1,7 @@
 package table1
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -58,7 +59,7 @@ func (c candidate) value() suite.Value {
 	return v
 }
 
-// none tells whether nothing fits.
+// none reports whether nothing fits.
 func (c candidate) none() bool { return c.Layers == 0 }
 
 func (c candidate) of(m workload.Model) workload.Model {
@@ -113,8 +114,8 @@ type border[T any] struct {
 	Not  T `json:"not"`  // the first that does not; zero: all do
 }
 
-// search finds the border in a row by bisection, which supposes that what is
-// larger takes more memory. It looks first at guess, the index of a
+// search finds the border in a row by bisection, which assumes that a larger network
+// takes more memory. It looks first at guess, the index of a
 // border that may be near; below 0: none.
 func search[T any](row []T, guess int, fits func(T) (bool, error)) (border[T], error) {
 	lo, hi := -1, len(row)
@@ -155,9 +156,9 @@ func search[T any](row []T, guess int, fits func(T) (bool, error)) (border[T], e
 	return b, nil
 }
 
-// borders finds the border in every row of a grid, and the largest network that fits.
-// The search begins where a border was found before, or at guess.
-func (c *cuts) borders(m workload.Model, rows [][]candidate, guess func(row []candidate) int, fits func(candidate) (bool, error)) (all []border[candidate], most candidate, err error) {
+// borders finds the border in every row of a grid, and the largest network that fits,
+// of most parameters. The search begins where a border was found before, or at guess.
+func (c *cuts) borders(m workload.Model, rows [][]candidate, guess func(row []candidate) int, fits func(candidate) (bool, error)) (all []border[candidate], largest candidate, most int64, err error) {
 	for i, row := range rows {
 		at, ok := c.found[i]
 		if !ok {
@@ -165,19 +166,22 @@ func (c *cuts) borders(m workload.Model, rows [][]candidate, guess func(row []ca
 		}
 		b, err := search(row, at, fits)
 		if err != nil {
-			return nil, most, err
+			return nil, largest, 0, err
 		}
 		c.found[i] = max(0, slices.Index(row, b.Fits))
 		all = append(all, b)
-		more, err := larger(m, b.Fits, most)
-		if err != nil {
-			return nil, most, err
+		if b.Fits.none() {
+			continue
 		}
-		if more {
-			most = b.Fits
+		size, err := params(b.Fits.of(m))
+		if err != nil {
+			return nil, largest, 0, err
+		}
+		if size > most {
+			largest, most = b.Fits, size
 		}
 	}
-	return all, most, nil
+	return all, largest, most, nil
 }
 
 // largestMicro finds the largest micro-batch that fits, of those that are the least
@@ -191,8 +195,8 @@ func largestMicro(batch, least int, fits func(size int) (bool, error)) (int, err
 	return b.Fits, err
 }
 
-// pipeline is a network trained in a way, with micro-batches of some examples,
-// of which naive training takes no notice. A nil balance is decided by FLOPs.
+// pipeline returns a network trained in a way. Micro is the number of examples of a
+// micro-batch, which naive training ignores. A nil balance is decided by FLOPs.
 func (w way) pipeline(m workload.Model, balance []int, batch, micro int, optimizer nn.Optimizer) (gpipe.Pipeline, error) {
 	layers, err := m.Build()
 	if err != nil {
@@ -252,7 +256,7 @@ func (c *cuts) flops(m workload.Model) ([]float64, error) {
 	return costs, nil
 }
 
-// alike tells whether a network is an embedding, layers of one kind, and a
+// alike reports whether a network is an embedding, layers of one kind, and a
 // softmax.
 func alike(m workload.Model) bool { return m.Name == workload.LanguageModel && !m.Fine }
 
@@ -287,34 +291,15 @@ func (w way) rows(g grid, m workload.Model) [][]candidate {
 	return rows
 }
 
-// larger tells whether a network has more parameters than another.
-func larger(m workload.Model, a, b candidate) (bool, error) {
-	if a.none() || b.none() {
-		return !a.none(), nil
-	}
-	x, err := params(a.of(m))
-	if err != nil {
-		return false, err
-	}
-	y, err := params(b.of(m))
-	return x > y, err
-}
-
 // params counts a network's parameters.
 func params(m workload.Model) (int64, error) {
-	count := func(m workload.Model) (int64, error) {
-		layers, err := m.Build()
-		return nn.CountParams(layers), err
+	if alike(m) && m.Layers > 2 { // layers are of one size
+		one, two := m, m
+		one.Layers, two.Layers = 1, 2
+		a, errA := params(one)
+		b, errB := params(two)
+		return a + int64(m.Layers-1)*(b-a), errors.Join(errA, errB)
 	}
-	if !alike(m) || m.Layers < 3 {
-		return count(m)
-	}
-	one, two := m, m
-	one.Layers, two.Layers = 1, 2
-	a, err := count(one)
-	if err != nil {
-		return 0, err
-	}
-	b, err := count(two)
-	return a + int64(m.Layers-1)*(b-a), err
+	layers, err := m.Build()
+	return nn.CountParams(layers), err
 }

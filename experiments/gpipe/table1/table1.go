@@ -160,7 +160,7 @@ type small struct {
 	Grid     grid           `yaml:"grid"`
 }
 
-// amount is a number with a unit behind it, as the paper prints it: 318M, 3.8GB,
+// amount is a number with a unit, as the paper prints it: 318M, 3.8GB,
 // 6.4G. Value is without the unit's size where that is of bytes.
 type amount struct {
 	Text  string

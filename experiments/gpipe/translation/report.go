@@ -10,8 +10,8 @@ import (
 	"gpipebench/experiments/workload"
 )
 
-// translates wants scores of all languages, and of the network that is compared with
-// what needs less the two baselines and the hash on the way.
+// translates checks that there are scores of all languages and, of the network that is
+// compared with baselines, these and the hash on the way.
 func (s *translationSample) translates(compared bool, languages int) error {
 	if s.Eval.BLEU == nil || len(s.Eval.Languages) != languages {
 		return fmt.Errorf("scores of %d languages, want %d", len(s.Eval.Languages), languages)
@@ -101,8 +101,8 @@ func withAll(s *translationSample) []workload.LanguageScore {
 	return append(slices.Clone(s.Eval.Languages), all)
 }
 
-// translationPanels are the BLEU of every language beside that of what needs
-// less, and how both networks learned.
+// translationPanels are the BLEU of every language beside that of the baselines, and
+// how both networks learned.
 func translationPanels(own, without *translationSample) []plot.Axes {
 	scores := &plot.BarPanel{Title: "held-out translations", Y: "BLEU"}
 	for _, b := range own.Baselines {

@@ -44,7 +44,7 @@ type translationProfile struct {
 	Training   suite.TrainingSpec `yaml:"training"`
 }
 
-// translation trains an encoder-decoder and holds it against what needs less.
+// translation trains an encoder-decoder and compares it with baselines.
 type translation struct {
 	suite.Base[translationSpec]
 	setup, alone workload.Setup

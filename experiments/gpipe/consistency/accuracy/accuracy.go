@@ -1,4 +1,4 @@
-// Package accuracy holds final accuracies with batch norm over M against M = 1's.
+// Package accuracy compares final accuracies with batch norm over M with M = 1's.
 package accuracy
 
 import (
@@ -82,7 +82,7 @@ func (a *Accuracy) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	return trials.Run(ctx, a.ID(), a.arms(profile), profile.Seeds, log, p)
 }
 
-// comparison is an arm's accuracy held against the baseline's.
+// comparison is an arm's accuracy beside the baseline's.
 type comparison struct {
 	stats.Paired
 	equivalence float64 // p value at the margin
