@@ -14,11 +14,11 @@ var collector struct {
 	percent int // before the first of them
 }
 
-// PauseCollector turns the process's garbage collector off until resume is called;
+// pauseCollector turns the process's garbage collector off until resume is called;
 // further calls of resume do nothing. Pauses may overlap: the last to end restores
 // the percentage that the first one found. [debug.SetGCPercent] must not be called
 // meanwhile.
-func PauseCollector() (resume func()) {
+func pauseCollector() (resume func()) {
 	collector.Lock()
 	defer collector.Unlock()
 	if collector.pauses++; collector.pauses == 1 {

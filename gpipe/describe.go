@@ -61,7 +61,7 @@ func (p Pipeline) Describe(in Input) (*Description, error) {
 // describe traces the network for the given number of examples; its figures are per
 // example.
 func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
-	defer Misfit(&err)
+	defer misfit(&err)
 	st := nn.TraceStage(p.Layers, 0, p.Loss, BatchOf(in.Inputs, examples), BatchOf(in.Targets, examples), true)
 	if err := (&network{Pipeline: p}).countable([]*nn.Stage{st}, 1); err != nil {
 		return nil, err

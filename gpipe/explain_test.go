@@ -70,8 +70,8 @@ func TestCollectorResumes(t *testing.T) {
 		return now
 	}
 	before := percent()
-	first := PauseCollector()
-	second := PauseCollector()
+	first := pauseCollector()
+	second := pauseCollector()
 	first()
 	first() // has no effect
 	if percent() != -1 {

@@ -27,7 +27,7 @@ import (
 // runs on token 0 (or zeros), every other one on the outputs of the layer before it.
 // Meanwhile the parameters of all timed layers are in memory once.
 func (p Pipeline) LayerTimes(ctx context.Context, in Input) ([]float64, error) {
-	defer PauseCollector()() // no garbage while the clock runs, as on emulated devices
+	defer pauseCollector()() // no garbage while the clock runs, as on emulated devices
 	size := MicroBatchSizes(in.Examples, p.MicroBatches)[0]
 	threads := max(p.Devices[0].Threads, 1)
 	pool := program.NewPool(threads)
@@ -118,7 +118,7 @@ type timedLayer struct {
 // tracedLayer traces one layer. It returns a *MisfitError if the layer does not fit its
 // inputs, such as a batch norm with a single value.
 func tracedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type) (st *nn.Stage, err error) {
-	defer Misfit(&err)
+	defer misfit(&err)
 	return nn.TraceStage([]nn.Layer{layer}, index, l, in, targets, true), nil
 }
 

@@ -245,7 +245,7 @@ const (
 	// timed alone, and its clock is virtual: the schedule's dependencies are
 	// replayed with the measured times. It stands for K accelerators on fewer
 	// cores. While a step runs the process's garbage collector is off (see
-	// PauseCollector).
+	// pauseCollector).
 	Emulated
 	// Modelled computes nothing: it has shapes only, and a roofline as its clock.
 	Modelled

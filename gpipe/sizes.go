@@ -29,10 +29,10 @@ func (e *MisfitError) Error() string {
 }
 func (e *MisfitError) Unwrap() error { return e.Reason }
 
-// Misfit, deferred by functions that trace layers, turns a *graph.Misuse panic into a
+// misfit, deferred by functions that trace layers, turns a *graph.Misuse panic into a
 // *MisfitError: whether layers and input fit together depends on the input. Any other
 // panic continues.
-func Misfit(err *error) {
+func misfit(err *error) {
 	switch v := recover().(type) {
 	case nil:
 	case *graph.Misuse:

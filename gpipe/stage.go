@@ -104,7 +104,7 @@ func (n *network) programs(in Input, size int, what purpose) (c compiled, err er
 	if c, ok := n.compiled[v]; ok {
 		return c, nil
 	}
-	defer Misfit(&err)
+	defer misfit(&err)
 	traced := n.trace(in, size, what)
 	if err := n.countable(traced, (in.Examples+size-1)/size); err != nil {
 		return nil, err

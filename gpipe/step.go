@@ -76,7 +76,7 @@ func (s *step) run(parent context.Context) (*Result, error) {
 		session.Abort(err)
 	}
 	if t.alone != nil {
-		defer PauseCollector()() // tasks are timed one at a time, and nothing else may run meanwhile
+		defer pauseCollector()() // tasks are timed one at a time, and nothing else may run meanwhile
 	}
 	stages := make([]*stageRun, len(t.devices))
 	for i, d := range t.devices {

@@ -26,7 +26,7 @@ const (
 // Fingerprint differs between networks that compute different functions with the same
 // weights: see [nn.Fingerprint]. in describes the mini-batches.
 func (p Pipeline) Fingerprint(in Input) (sha256 string, err error) {
-	defer Misfit(&err)
+	defer misfit(&err)
 	return nn.Fingerprint(p.Layers, BatchOf(in.Inputs, 1)), nil
 }
 

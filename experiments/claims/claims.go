@@ -117,8 +117,8 @@ func (e *evidences) UnmarshalYAML(n *yaml.Node) error {
 //go:embed claims.yaml
 var ledgerText []byte
 
-// LoadLedger reads the ledger that is part of the program.
-func LoadLedger() (*Ledger, error) {
+// loadLedger reads the ledger that is part of the program.
+func loadLedger() (*Ledger, error) {
 	return parseLedger("claims.yaml", ledgerText)
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 func TestLedger(t *testing.T) {
-	l, err := LoadLedger()
+	l, err := loadLedger()
 	if err != nil {
 		t.Fatal(err)
 	}

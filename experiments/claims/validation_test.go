@@ -17,7 +17,7 @@ func TestValidationClaims(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger, err := LoadLedger()
+	ledger, err := loadLedger()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ type Verifying struct {
 // Run computes the verdicts. It returns an error if they cannot be computed; claims
 // that fail are in the verification.
 func (v Verifying) Run(ctx context.Context) (*Verification, error) {
-	ledger, err := LoadLedger()
+	ledger, err := loadLedger()
 	if err != nil {
 		return nil, err
 	}
