@@ -16,6 +16,7 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/suite"
+	"gpipebench/internal/child"
 	"gpipebench/internal/files"
 	"gpipebench/internal/usage"
 )
@@ -72,7 +73,7 @@ func startRound(ctx context.Context, executable string, request *rounds.RoundReq
 	case read != nil:
 		return fmt.Errorf("its process: %w", read)
 	case ended != nil:
-		return fmt.Errorf("its process %s", rounds.Ending(c.ProcessState, said.String(), executable))
+		return fmt.Errorf("its process %s", child.Ending(c.ProcessState, said.String(), executable))
 	}
 	return <-sent
 }

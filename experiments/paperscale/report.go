@@ -88,7 +88,7 @@ func (g Goal) mean(of func(*Network) float64) (sum float64) {
 func ErrorTable(id string, goals []Goal) *suite.Table {
 	t := &suite.Table{
 		ID: id, Title: "Tables 2 and 3, modelled: mean absolute error at the largest M under one convention for all",
-		Caption: []string{"The first row is the default convention, which the specs fixed beforehand; the others show how much hangs on what the paper leaves open, and are not there to choose from. Networks without finer cuts are cut at whole layers."},
+		Caption: []string{"The first row is the default convention, which the specs fixed beforehand; the others show how much depends on what the paper leaves open; none of them was chosen. Networks without finer cuts are cut at whole layers."},
 	}
 	t.Texts("convention")
 	var widest []Convention
@@ -208,7 +208,7 @@ func (m *Modelled) ReachNote(n *Network) string {
 		text += fmt.Sprintf(" Over all cells: %s.", suite.Percent(e.All, 1))
 	}
 	if n.hasTorchgpipe() {
-		text += fmt.Sprintf(" Against torchgpipe, whose GPUs these accelerators are not: %s, over all cells %s.", suite.Percent(e.TorchLast, 1), suite.Percent(e.TorchAll, 1))
+		text += fmt.Sprintf(" Against torchgpipe, which ran on other GPUs: %s, over all cells %s.", suite.Percent(e.TorchLast, 1), suite.Percent(e.TorchAll, 1))
 	}
 	return text
 }
@@ -289,8 +289,8 @@ func (m *Modelled) Panels() (panels []plot.Axes) {
 // WhatIfTable holds the goals against what-ifs.
 func WhatIfTable(log *records.Log, id string, names []string, goals []Goal) (*suite.Table, error) {
 	t := &suite.Table{
-		ID: id, Title: "Tables 2 and 3, modelled: what the default convention's errors hang on",
-		Caption: []string{"Mean absolute error at the largest M, and in brackets the cells of the largest K, were the accelerators others than published. A roofline lets every product run at the published peak, which none does in practice; these rows say how much hangs on that, and nothing was fitted by them."},
+		ID: id, Title: "Tables 2 and 3, modelled: what the default convention's errors depend on",
+		Caption: []string{"Mean absolute error at the largest M, and in brackets the cells of the largest K, were the accelerators others than published. A roofline lets every product run at the published peak, which none does in practice; these rows show how much depends on that; nothing was fitted to them."},
 	}
 	t.Texts("accelerators")
 	for _, g := range goals {

@@ -62,8 +62,8 @@ func (r *Rounds) within(cores int) *Rounds {
 // hostCores is how many cores host devices may count on.
 func hostCores() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
 
-// Sample is one timed step. Tasks are in nanoseconds, by stage and
-// micro-batch.
+// Sample is one timed step. Tasks are in nanoseconds, by stage and micro-batch;
+// Setup, Update and what follows are by stage.
 type Sample struct {
 	Seconds   float64   `json:"seconds"` // of the step, on its devices' clock
 	F         [][]int64 `json:"f"`

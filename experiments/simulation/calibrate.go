@@ -17,8 +17,7 @@ import (
 
 // Calibrating measures one core of this machine as an accelerator: the
 // operations of small networks of each kind, in micro-batches of two sizes, on
-// an emulated device. It takes seconds, and wants a machine that does nothing
-// else.
+// an emulated device. It takes some seconds, in which the machine must do nothing else.
 type Calibrating struct {
 	Name      string
 	Optimizer string // whose update is measured
@@ -37,8 +36,8 @@ type ProbeShape struct {
 	Batch, M, K int
 }
 
-// ProbeShapes have the kinds of operation that the networks have. Their
-// sizes are fixed: a calibration knows nothing of what it will predict.
+// ProbeShapes have all kinds of operation that the models have. Their sizes are
+// fixed: a calibration does not depend on what it will predict.
 var ProbeShapes = []ProbeShape{
 	{workload.Model{Name: workload.LanguageModel, Layers: 2, Dim: 192, FF: 768, Heads: 6, Vocab: 1536, Seq: 96}, 8, 4, 2},
 	{workload.Model{Name: workload.LanguageModel, Layers: 2, Dim: 320, FF: 1280, Heads: 10, Vocab: 1536, Seq: 48}, 8, 4, 2},
@@ -50,14 +49,14 @@ var ProbeShapes = []ProbeShape{
 	{workload.Model{Name: "resnet50", Width: 40, Image: 64, Classes: 100}, 8, 4, 4},
 }
 
-// taskProbe is a network of many tasks whose instructions take next to nothing:
-// it tells what a task takes beside them.
+// taskProbe is a network of many tasks whose instructions take almost no time: what is
+// left is the overhead of a task.
 var taskProbe = ProbeShape{workload.Model{Name: workload.LanguageModel, Layers: 6, Dim: 16, FF: 16, Heads: 1, Vocab: 16, Seq: 8}, 8, 8, 8}
 
 // calibrationTurns are timed after one that is not.
 const calibrationTurns = 4
 
-// Run measures. The outcome is the text of an accelerator's file.
+// Run measures, and returns the accelerator.
 func (c Calibrating) Run(ctx context.Context, p progress.Progress) (*accelerator.Accelerator, error) {
 	// First what may be refused.
 	if err := accelerator.CheckName(c.Name); err != nil {
@@ -98,14 +97,15 @@ func (c Calibrating) Run(ctx context.Context, p progress.Progress) (*accelerator
 	return own.Shapes(host), nil
 }
 
-// calibrator has the probes open. They take turns, so that a change of the
-// machine's pace hits all of them alike.
+// calibrator has open probes. They take turns, so that a change of the machine's
+// speed affects all of them alike.
 type calibrator struct {
 	Calibrating
 	probes []*Probe
 	tasks  *Probe
 }
 
+// Open opens the probes.
 func (c Calibrating) Open(ctx context.Context, probes []ProbeShape) (k *calibrator, err error) {
 	k = &calibrator{Calibrating: c}
 	defer func() {
@@ -124,8 +124,8 @@ func (c Calibrating) Open(ctx context.Context, probes []ProbeShape) (k *calibrat
 	return k, err
 }
 
-// Turn has every probe take a step, the last one two: one that is watched, and
-// one that is not.
+// Turn makes every probe take a step, and the probe of tasks a second one that is not
+// watched.
 func (k *calibrator) Turn(ctx context.Context, timed bool) error {
 	for _, probe := range append(slices.Clip(k.probes), k.tasks) {
 		if err := probe.Watched(ctx, timed); err != nil {
@@ -135,7 +135,8 @@ func (k *calibrator) Turn(ctx context.Context, timed bool) error {
 	return k.tasks.Unwatched(ctx, timed)
 }
 
-// Host is this machine's core, by rates and overheads of its operations.
+// Host returns this machine's core as an accelerator, by rates and overheads of its
+// operations.
 func (k *calibrator) Host() (*accelerator.Accelerator, error) {
 	a := &accelerator.Accelerator{
 		Name: k.Name, Description: fmt.Sprintf("%d threads of %s, %s kernels", max(k.Threads, 1), machine.CPUModel(), nn.KernelProfile()),
@@ -181,7 +182,7 @@ type Probe struct {
 	Times   []*gpipe.Times // of steps that were not watched
 }
 
-// Training is a probe's.
+// Training returns that of a probe.
 func (c Calibrating) Training(probe ProbeShape) workload.Training {
 	return workload.Training{
 		Model: probe.Model, Setup: workload.Setup{Partitions: probe.K, MicroBatches: probe.M, Device: gpipe.Emulated, Threads: max(c.Threads, 1)},
@@ -189,6 +190,7 @@ func (c Calibrating) Training(probe ProbeShape) workload.Training {
 	}
 }
 
+// OpenProbe opens one.
 func (c Calibrating) OpenProbe(ctx context.Context, probe ProbeShape) (*Probe, error) {
 	l, err := new(workload.Timing).Open(ctx, c.Training(probe))
 	if err != nil {
@@ -197,7 +199,7 @@ func (c Calibrating) OpenProbe(ctx context.Context, probe ProbeShape) (*Probe, e
 	return &Probe{Loop: l, watched: &accelerator.Calibration{}}, nil
 }
 
-// Watched makes a step of which every instruction is watched.
+// Watched makes a step and, if it is timed, records the time of every instruction.
 func (o *Probe) Watched(ctx context.Context, timed bool) error {
 	if timed {
 		o.Trainer.Watch(o.watched.Watch)
@@ -215,14 +217,14 @@ func (o *Probe) Watched(ctx context.Context, timed bool) error {
 	return nil
 }
 
-// Shapes is the host with the times of the probe's own operations.
+// Shapes returns the host with the times of the probe's own operations.
 func (o *Probe) Shapes(host *accelerator.Accelerator) *accelerator.Accelerator {
 	own := *host
 	o.watched.Shapes(&own)
 	return &own
 }
 
-// Unwatched has a step timed by its tasks.
+// Unwatched makes a step and, if it is timed, records the times of its tasks.
 func (o *Probe) Unwatched(ctx context.Context, timed bool) error {
 	r, err := o.Step(ctx)
 	if err == nil && timed {

@@ -8,7 +8,7 @@ import (
 	"gpipebench/gpipe/partition"
 )
 
-// Describing is a network to look at and how to cut it.
+// Describing is a network to describe and how to cut it.
 type Describing struct {
 	Model workload.Model
 	Setup workload.Setup
@@ -23,7 +23,7 @@ type Description struct {
 	Partition Partition         `json:"partition"`
 }
 
-// Partition is a cut of a network and what it is worth.
+// Partition is a cut of a network and its efficiency.
 type Partition struct {
 	Sizes []int `json:"sizes"`
 	// Efficiency is the sum of the stages' costs over K times the largest.

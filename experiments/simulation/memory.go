@@ -43,9 +43,9 @@ func (s *Simulation) memoryPanel(title, y string, unit float64) plot.LinePanel {
 	return p
 }
 
-// MemoryIllustration draws what schedules and re-materialisation do to memory:
-// the paper's Transformer-48 (Table 2) on four modelled accelerators. It is
-// computed from shapes, when it is drawn.
+// MemoryIllustration draws the effect of schedules and re-materialisation on memory:
+// the paper's Transformer-48 (Table 2) on four modelled accelerators, computed from
+// shapes.
 func MemoryIllustration(ctx context.Context) (picture, caption string, err error) {
 	sim := Simulating{
 		Model:       workload.Model{Name: "transformer-lm", Layers: 48, Dim: 2048, FF: 8192, Heads: 16, Vocab: 32000, Seq: 1024},

@@ -81,12 +81,12 @@ type SimulatedDevice struct {
 	LastLayer  string `json:"last_layer"`
 }
 
-// Modelling is how the simulation counts.
+// Modelling says how the simulation counts.
 func (s Simulating) Modelling() gpipe.Modelling {
 	return gpipe.Modelling{DType: s.DType, Accounting: s.Accounting, KeepScores: s.KeepScores}
 }
 
-// accelerator is the one that is asked for, with the switches set.
+// accelerator returns the one that Accelerator names, with the switches set.
 func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
 	a, err := accelerator.Named(s.Accelerator)
 	if err != nil && accelerator.NamesFile(s.Accelerator) {
@@ -151,7 +151,7 @@ func (s Simulating) Run(ctx context.Context) (*Simulation, error) {
 	return s.outcome(p, sim), nil
 }
 
-// outcome is what a simulation has to say.
+// outcome returns what is reported of a simulation.
 func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation {
 	r := &Simulation{
 		StepSeconds: sim.Seconds, ExamplesPerSecond: float64(s.Batch) / sim.Seconds,

@@ -181,7 +181,7 @@ func (t *table2) hostTable(one, two, emulated *rounds.Measured) (*suite.Table, e
 		ID: "table2-host", Title: fmt.Sprintf("K = 2 on two real cores, M = %d", t.Spec.HostM),
 		Caption: []string{
 			"The same network and conventions on host devices of one thread each, by the wall clock, in the same rounds.",
-			"The closed form takes the mean f, r and b of K = 1's own tasks, halved, so it holds the bubble and nothing that running two stages at once costs.",
+			"The closed form takes the mean f, r and b of K = 1's own tasks, halved, so it includes the bubble, but no cost of running two stages at once.",
 		},
 	}
 	table.Texts("what")

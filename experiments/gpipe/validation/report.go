@@ -24,7 +24,7 @@ func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
 		Caption: []string{
 			fmt.Sprintf("Emulated: real arithmetic, each task timed alone, the schedule replayed with the medians, %s. Modelled: the same programs with the same partition on a device calibrated in the same round; links free, one thread a device. Medians of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", v.Spec.Optimizer, profile.Rounds),
 			"By rates: each kind of operation by rates and an overhead that were fitted to other, smaller networks. By own operations: each operation by its time in the same network on one device, so what is left is the error of the pipeline's model alone.",
-			fmt.Sprintf("How well the machine repeats itself: the 95%% interval of the emulated step, over its median. A ratio that is further than %v%% off is noisy, and decides nothing, if its interval reaches within %[1]v%% and the emulated step, which no model has a part in, is off its own median by as much.", v.Spec.Within),
+			fmt.Sprintf("How well the machine repeats itself: the 95%% interval of the emulated step, over its median. A ratio that is more than %v%% off is called noisy, and decides nothing, if its interval reaches within %[1]v%% and the emulated step, in which no model takes part, is off its own median by as much.", v.Spec.Within),
 			"Memory: the peaks of all devices as modelled, as planned and as reached.",
 		},
 	}
@@ -81,16 +81,16 @@ func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
 	return report, nil
 }
 
-// repetition is how well a machine repeats a measurement: times over their median.
+// repetition shows how well a machine repeats a measurement: times over their median.
 func repetition(times []float64) stats.Ratio {
 	return stats.RatioOf(times, slices.Repeat([]float64{stats.Median(times)}, len(times)))
 }
 
-// nearOne tells whether a ratio to what was emulated is near 1: yes, no, or noisy
-// where the rounds cannot tell. That takes two things, so that a model that is
-// wrong fails on a machine that is noisy, and on one that is not a model that is
-// only just wrong: the ratio's interval reaches within the percentage, and so far
-// from its median reaches that of the emulated step itself.
+// nearOne reports whether a ratio to the emulated step is near 1: yes, no, or noisy
+// if the rounds do not show it. Noisy needs two things, so that a wrong model fails on
+// a noisy machine too, and a slightly wrong one on a quiet machine: the ratio's
+// interval reaches within the percentage, and the emulated step's own interval reaches
+// as far from its median.
 func nearOne(x, emulated stats.Ratio, percent float64) string {
 	near := percent / 100
 	switch {

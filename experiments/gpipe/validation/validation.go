@@ -1,4 +1,4 @@
-// Package validation holds modelled devices against emulated ones.
+// Package validation compares modelled devices with emulated ones.
 package validation
 
 import (
@@ -57,8 +57,8 @@ type validationNetwork struct {
 	M     int            `yaml:"m"`
 }
 
-// Validation holds modelled devices of this machine's kind against emulated runs
-// of the same networks.
+// Validation compares modelled devices of this machine's kind with emulated runs of
+// the same networks.
 type Validation struct {
 	suite.Base[validationSpec]
 }
@@ -110,7 +110,7 @@ type ValidationSample struct {
 	Others       float64 `json:"others"` // cores that other processes took meanwhile; -1: unknown
 }
 
-// sameMemory tells whether plan, run and model agree to the byte.
+// sameMemory reports whether plan, run and model agree to the byte.
 func (s *ValidationSample) sameMemory() bool {
 	return slices.Equal(s.Peak, s.HighWater) && slices.Equal(s.Peak, s.ModelledPeak)
 }
@@ -145,9 +145,9 @@ type validationRun struct {
 	on      *simulation.Probe
 }
 
-// Round measures all of a round: its samples belong together. Everything is open
-// at once and takes turns, so that a change of the machine's pace hits the
-// calibration and what it is held against alike.
+// Round measures all samples of a round, also those that the log has: they belong
+// together. All pipelines are open at once and take turns, so that a change of the
+// machine's speed affects the calibration and what it is compared with alike.
 func (v *validationRounds) Round(ctx context.Context, round int, log *records.Log) (err error) {
 	c := simulation.Calibrating{Name: "host", Optimizer: v.Spec.Optimizer, Threads: 1, Seed: v.Spec.Seed}
 	host, err := c.Open(ctx, simulation.ProbeShapes)
@@ -206,8 +206,8 @@ func (v *validationRounds) Round(ctx context.Context, round int, log *records.Lo
 	return nil
 }
 
-// open opens each network on one device and then on several; what is open
-// already is returned with an error.
+// open opens each network on one device and then on several. With an error it returns
+// the runs that are open.
 func (v *validationRounds) open(ctx context.Context, c simulation.Calibrating) (runs []*validationRun, err error) {
 	for _, n := range v.profile.Networks {
 		for _, k := range append([]int{1}, v.Spec.K...) {
@@ -221,7 +221,7 @@ func (v *validationRounds) open(ctx context.Context, c simulation.Calibrating) (
 	return runs, nil
 }
 
-// sample is what a round tells of a run.
+// sample reduces a run's round to its sample.
 func (r *validationRun) sample(rates, own *accelerator.Accelerator) (*ValidationSample, error) {
 	s := &ValidationSample{}
 	var samples gpipe.Samples
