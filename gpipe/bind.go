@@ -64,7 +64,7 @@ const (
 	again          // a recomputation, or a backward function: no statistics are counted
 )
 
-// exec runs a program on what is bound.
+// exec runs a program on the bound slots.
 func (r *stageRun) exec(p *program.Program, m int, what pass) error {
 	env := program.Env{
 		Seed: r.trainer.net.Seed, Step: uint64(r.trainer.steps + 1),

@@ -112,7 +112,7 @@ func TestAbsurdSizes(t *testing.T) {
 		{"1000000000 partitions of 8 layers", func(p *Pipeline, _ *Input) { p.Partitions = 1e9 }},
 		{"a mini-batch of 1000000000000 examples: want 1 to", func(_ *Pipeline, in *Input) { in.Examples = 1e12 }},
 		{"on 8 partitions: want a product of at most", func(p *Pipeline, in *Input) { p.Partitions, p.MicroBatches, in.Examples = 8, 1e6, 1e6 }},
-		{"makes has shape (16777216,7,1000000)", func(p *Pipeline, in *Input) {
+		{"wide: a result of matmul has shape (16777216,7,1000000)", func(p *Pipeline, in *Input) {
 			in.Examples = MaxExamples
 			p.Layers = append(p.Layers, nn.Sequential("wide", nn.NewDense("", nn.DenseConfig{In: small.model.Vocab, Out: 1e6})))
 		}},

@@ -250,7 +250,7 @@ func TestRefusals(t *testing.T) {
 		c.change(&p, &in)
 		if tr, err := p.Open(in); err == nil {
 			tr.Close()
-			t.Errorf("accepted what should be refused with %q", c.want)
+			t.Errorf("accepted, want the refusal %q", c.want)
 		} else if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: want one line with %q", err, c.want)
 		}

@@ -10,8 +10,9 @@ import (
 // MemoryOverTime returns, for each device, the memory that it holds during the step, as
 // corners of a staircase. A residual set is held from the forward that keeps it (the
 // recomputation, if there is one) to the end of its backward, the workspace while a
-// task runs. Parameters and what counts with them, and the boundary slots, which are
-// reserved, are held throughout. A staircase's highest step is the device's PeakBytes.
+// task runs. Parameters, optimiser state, gradients if they are counted, and the
+// boundary slots, which are reserved, are held throughout. A staircase's highest step
+// is the device's PeakBytes.
 func (s *Simulation) MemoryOverTime() [][]MemoryPoint {
 	type change struct {
 		at        float64
@@ -42,7 +43,7 @@ func (s *Simulation) MemoryOverTime() [][]MemoryPoint {
 	}
 	all := make([][]MemoryPoint, len(s.Devices))
 	for k, d := range s.Devices {
-		// What ends at a time is gone before what begins then.
+		// At each time, endings come before beginnings.
 		slices.SortStableFunc(changes[k], func(a, b change) int {
 			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.sets+a.run, b.sets+b.run))
 		})

@@ -198,7 +198,7 @@ func TestBubble(t *testing.T) {
 
 // "re-computation during the backward pass can be scheduled earlier, without
 // waiting for the gradients from earlier layers" (section 2.3): it shortens the
-// step by what the drain would have waited.
+// step by the time that the drain would have waited.
 func TestEarlyRecomputationHidesInTheBubble(t *testing.T) {
 	const k, m, f, r, b = 4, 8, 1.0, 1.0, 2.0
 	early, _ := schedule.StepTime(schedule.GPipe, schedule.Always, false, k, m, f, r, b)

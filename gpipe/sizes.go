@@ -67,7 +67,7 @@ func (n *network) countable(stages []*nn.Stage, micro int) error {
 			}
 		}
 		for _, c := range st.Function.Graph.Calls {
-			where := n.layerName(c.Layer) + ": what " + c.Op.Name() + " makes"
+			where := n.layerName(c.Layer) + ": a result of " + c.Op.Name()
 			for _, o := range c.Out {
 				if err := add(where, o.Shape, float64(micro)); err != nil {
 					return err

@@ -466,7 +466,7 @@ func (n *network) checkCapacity(k int, p *Plan) error {
 			return err
 		}
 	}
-	// What is left of the peak: the workspace, and the padding between tensors.
+	// The rest of the peak is the workspace and the padding between tensors.
 	where := n.layerName(p.widest.Widest())
 	if p.widestFor != training && n.trains() {
 		where += " in " + p.widestFor.String()

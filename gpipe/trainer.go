@@ -185,7 +185,8 @@ func (in Input) bytes() (sum float64) {
 	return sum
 }
 
-// checkMachine is an error if what takes more bytes than the machine's memory has.
+// checkMachine is an error if bytes exceeds the machine's memory; what names the things
+// that take them, with a verb.
 func checkMachine(bytes float64, what string) error {
 	ram, swap := MachineMemory()
 	if has := float64(ram + swap); has > 0 && bytes > has {
@@ -400,9 +401,9 @@ func (n *network) opened(got Input, what purpose) error {
 	case want.Examples == 0:
 		return fmt.Errorf("%v: the pipeline was not opened for any: want its largest mini-batch in %s", what, [...]string{"Open's Input", "Pipeline.Evaluating", "Pipeline.Predicting"}[what])
 	case got.Examples > want.Examples:
-		return fmt.Errorf("a mini-batch of %d examples: want at most %d, what the pipeline was opened for", got.Examples, want.Examples)
+		return fmt.Errorf("a mini-batch of %d examples: want at most %d, for which the pipeline was opened", got.Examples, want.Examples)
 	case !within(got.Inputs, want.Inputs) || !within(got.Targets, want.Targets):
-		return fmt.Errorf("examples of shapes %v, %v: want %v, %v or less, what the pipeline was opened for", got.Inputs, got.Targets, want.Inputs, want.Targets)
+		return fmt.Errorf("examples of shapes %v, %v: want %v, %v or less, for which the pipeline was opened", got.Inputs, got.Targets, want.Inputs, want.Targets)
 	}
 	return nil
 }

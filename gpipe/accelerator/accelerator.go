@@ -29,13 +29,13 @@ type Accelerator struct {
 	BF16, F32 float64
 	Memory    int64   // bytes
 	Bandwidth float64 // bytes per second of that memory
-	// Lanes is what the widths of products are padded to; at least 1.
+	// Lanes is at least 1; the widths of products are padded to a multiple of it.
 	Lanes int
 	// Tiled says that activations are read and written with their last
 	// dimension padded to Lanes.
 	Tiled bool
-	// Fused says that its compiler runs element-wise operations together with
-	// what makes their input.
+	// Fused says that its compiler runs element-wise operations together with the
+	// operation that makes their input.
 	Fused bool
 	// Packing says that it runs this program's kernels, whose packing buffers
 	// then count as workspace: a calibrated host.

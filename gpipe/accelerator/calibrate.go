@@ -102,7 +102,7 @@ func (c *Calibration) Fit(a *Accelerator) {
 
 // Shapes sets the accelerator's times by shape: for each shape, take the median of
 // each instruction's runs, then the mean of these medians. Times measured with a
-// network on one device then say what it takes on several.
+// network on one device then predict its time on several.
 func (c *Calibration) Shapes(a *Accelerator) {
 	sums, counts := map[string]float64{}, map[string]float64{}
 	for in, times := range c.instrs {

@@ -10,7 +10,7 @@ import (
 )
 
 // The paper's Figure 2c: four stages, four micro-batches, with the B of a stage
-// twice as long as its F, and what becomes of the step's time.
+// twice as long as its F, and the parts of the step's time.
 func Example() {
 	tasks, err := schedule.Build(schedule.GPipe, 4, 4, schedule.Never, false)
 	if err != nil {

@@ -336,7 +336,7 @@ func TestReplayRefuses(t *testing.T) {
 		{good, with(func(c *Costs) { c.Setup = func(at place.Place) float64 { return float64(-at.Stage) } }), "timeline: stage 1: setup takes -1 seconds: want a finite time, not negative"},
 		{good, with(func(c *Costs) { c.Update = func(place.Place) float64 { return math.NaN() } }), "timeline: stage 0: update takes NaN seconds: want a finite time, not negative"},
 		{good, with(func(c *Costs) { c.Boundary = func(place.Place, int) int64 { return -5 } }), "timeline: stage 0: transfer of 0 carries -5 bytes: want 0 or more"},
-		// Each stage by itself is in order; together they wait in a circle.
+		// Each stage alone is in order; together they wait in a circle.
 		{[]list{{F(0), B(0), F(1), B(1)}, {F(0), F(1), B(0), B(1)}}, ok,
 			"timeline: deadlock: stage 0, B0 waits for its output gradient from stage 1 (2 stages wait)"},
 		{[]list{{F(0), B(0), F(1), B(1)}, {F(1), B(1), F(0), B(0)}}, ok,

@@ -256,7 +256,7 @@ func (v *validator) crossings(tl *Timeline) error {
 	check := func(c crossing, made *Event, needed ...*Event) error {
 		direct, out, in := legs[Transfer][c], legs[ToHost][c], legs[FromHost][c]
 		if (direct != nil) == (out != nil) || (out != nil) != (in != nil) {
-			return fmt.Errorf("what %v makes must reach stage %d in one transfer or in two legs through the host", made, c.to)
+			return fmt.Errorf("the output of %v must reach stage %d in one transfer or in two legs through the host", made, c.to)
 		}
 		first, last := direct, direct
 		if direct == nil {

@@ -145,7 +145,7 @@ func TestValidateSays(t *testing.T) {
 		{"endless", Link{}, func(tl *Timeline) { find(tl, 1, Backward, 1).End = math.Inf(1) }, "want 0 <= start <= end"},
 		{"a device too many", Link{}, func(tl *Timeline) { tl.Devices++ }, "3 devices, want one for each of 2 stages"},
 
-		{"a crossing lost", Link{}, func(tl *Timeline) { drop(tl, 0, Transfer, 1) }, "what F1 on device 0 (2 to 3 s) makes must reach stage 1 in one transfer or in two legs through the host"},
+		{"a crossing lost", Link{}, func(tl *Timeline) { drop(tl, 0, Transfer, 1) }, "the output of F1 on device 0 (2 to 3 s) must reach stage 1 in one transfer or in two legs through the host"},
 		{"a crossing twice", slow, func(tl *Timeline) { tl.Events = append(tl.Events, *find(tl, 1, Transfer, 1)) }, "transfer of 1 on device 1 (9 to 10 s) is there twice"},
 		{"a crossing too early", slow, func(tl *Timeline) { move(find(tl, 0, Transfer, 0), 1.5) }, "transfer of 0 on device 0 (1.5 to 2.5 s) starts before the end of F0 on device 0 (1 to 2 s)"},
 		{"a crossing too late", slow, func(tl *Timeline) { move(find(tl, 1, Transfer, 0), 7.5) }, "B0 on device 0 (8 to 9 s) starts before the end of transfer of 0 on device 1 (7.5 to 8.5 s)"},
@@ -157,7 +157,7 @@ func TestValidateSays(t *testing.T) {
 		{"a shared gradient to itself", slow, func(tl *Timeline) {
 			tl.Events = append(tl.Events, Event{At: place.Stage(1), Peer: place.Stage(1), Kind: Transfer, Micro: -1, Start: 9, End: 12})
 		}, "transfer on device 1 (9 to 12 s) between stages 1 and 1 of 2: want two different stages"},
-		{"a leg lost", host, func(tl *Timeline) { drop(tl, 1, FromHost, 0) }, "what F0 on device 0 (1 to 2 s) makes must reach stage 1"},
+		{"a leg lost", host, func(tl *Timeline) { drop(tl, 1, FromHost, 0) }, "the output of F0 on device 0 (1 to 2 s) must reach stage 1"},
 		{"legs in the wrong order", host, func(tl *Timeline) { move(find(tl, 1, FromHost, 0), 2.5) }, "from-host 0 on device 1 (2.5 to 3.5 s) starts before the end of to-host 0 on device 0 (2 to 3 s)"},
 		{"two legs and a transfer", host, func(tl *Timeline) {
 			tl.Events = append(tl.Events, Event{At: place.Stage(0), Peer: place.Stage(1), Kind: Transfer, Start: 3, End: 3})

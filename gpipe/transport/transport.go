@@ -16,7 +16,7 @@ import (
 	"gpipebench/gpipe/place"
 )
 
-// Transport is a process's end of what connects the processes of a run.
+// Transport is a process's end of the connection between the processes of a run.
 type Transport interface {
 	// Rank is the number of this process.
 	Rank() int
