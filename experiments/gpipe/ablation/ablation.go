@@ -22,7 +22,7 @@ import (
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "ablation", Folder: folder, New: suite.New[Ablation]}
+var Definition = suite.Definition{ID: "ablation", Folder: folder, New: suite.New[ablation]}
 
 // spec is spec.yaml.
 type spec struct {
@@ -47,22 +47,22 @@ type network struct {
 	Micro       int            `yaml:"micro"` // examples of a micro-batch
 }
 
-// Ablation cuts the paper's networks by every rule and models what comes out.
-type Ablation struct {
+// ablation cuts the paper's networks by every rule and models what comes out.
+type ablation struct {
 	suite.Base[spec]
 }
 
-func (a *Ablation) Resolve() *suite.Problem {
+func (a *ablation) Resolve() *suite.Problem {
 	if a.base() < 0 {
 		return suite.At(errors.New("want one of the partitioners over one of the costs"), "base")
 	}
 	return nil
 }
 
-func (a *Ablation) base() int { return slices.Index(a.cuts(), a.Spec.Base) }
+func (a *ablation) base() int { return slices.Index(a.cuts(), a.Spec.Base) }
 
 // cuts are every partitioner over every cost.
-func (a *Ablation) cuts() (cuts []paperscale.CutSpec) {
+func (a *ablation) cuts() (cuts []paperscale.CutSpec) {
 	for _, cost := range a.Spec.Costs {
 		for _, rule := range a.Spec.Partitioners {
 			cuts = append(cuts, paperscale.CutSpec{Partitioner: rule, Cost: cost})
@@ -90,7 +90,7 @@ type outcome struct {
 func (n *network) sample(k int) string { return fmt.Sprintf("%s/K=%d", n.Name, k) }
 
 // read reads what a network on K devices comes to.
-func (a *Ablation) read(log *records.Log, n *network, k int) (*sample, error) {
+func (a *ablation) read(log *records.Log, n *network, k int) (*sample, error) {
 	s := &sample{}
 	err := log.Get(n.sample(k), s)
 	if want := len(a.cuts()); err == nil && len(s.Cuts) != want {
@@ -99,7 +99,7 @@ func (a *Ablation) read(log *records.Log, n *network, k int) (*sample, error) {
 	return s, err
 }
 
-func (a *Ablation) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+func (a *ablation) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	p.Begin(a.ID(), len(a.Spec.Networks)*len(a.Spec.K))
 	for _, n := range a.Spec.Networks {
 		m, err := paperscale.NewModeller(&paperscale.Network{Model: n.Model, Accelerator: n.Accelerator, DType: n.DType, Optimizer: n.Optimizer}, false)
@@ -124,7 +124,7 @@ func (a *Ablation) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	return nil
 }
 
-func (a *Ablation) measure(ctx context.Context, m *paperscale.Modeller, n *network, k int) (*sample, error) {
+func (a *ablation) measure(ctx context.Context, m *paperscale.Modeller, n *network, k int) (*sample, error) {
 	layers, err := m.Layers(ctx, n.Micro)
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (a *Ablation) measure(ctx context.Context, m *paperscale.Modeller, n *netwo
 	return s, nil
 }
 
-func (a *Ablation) Report(log, _ *records.Log) (*suite.Report, error) {
+func (a *ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 	main := &suite.Table{
 		ID: a.ID(), Title: "Modelled throughput of every partitioner, relative to the paper's rule",
 		Caption: []string{
@@ -218,11 +218,11 @@ func (a *Ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 
 // drawn reports whether a cut has bars: not by memory, which is no cost for speed, nor
 // the base, which is 1.
-func (a *Ablation) drawn(c paperscale.CutSpec) bool { return c.Cost != "memory" && c != a.Spec.Base }
+func (a *ablation) drawn(c paperscale.CutSpec) bool { return c.Cost != "memory" && c != a.Spec.Base }
 
 // answer says what the best rule over each cost gains on K devices, and what would be
 // left to gain.
-func (a *Ablation) answer(n *network, k int, s *sample) string {
+func (a *ablation) answer(n *network, k int, s *sample) string {
 	base := s.Cuts[a.base()].Step.Early
 	text := fmt.Sprintf("%s, K = %d:", n.Name, k)
 	for _, cost := range a.Spec.Costs {
@@ -237,7 +237,7 @@ func (a *Ablation) answer(n *network, k int, s *sample) string {
 	return fmt.Sprintf("%s even stages %s.", text, suite.Signed(base/s.Even-1))
 }
 
-func (a *Ablation) Planned(string) (list []suite.PlannedRun) {
+func (a *ablation) Planned(string) (list []suite.PlannedRun) {
 	for i, n := range a.Spec.Networks {
 		list = append(list, suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "model"}, Run: suite.ModelledRun{Model: n.Model, Most: slices.Max(a.Spec.K)}})
 	}

@@ -20,7 +20,7 @@ func TestAblation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := loaded.(*Ablation)
+	e := loaded.(*ablation)
 	e.Spec.K = []int{2, 4}
 	e.Spec.Networks = []*network{{Name: "small", Model: workload.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Micro: 4}}
 	log := records.New(records.Key{})

@@ -25,15 +25,15 @@ var folder embed.FS
 
 var Definition = suite.Definition{ID: "consistency", Folder: folder, New: suite.New[consistency]}
 
-// consistencySpec is spec.yaml.
-type consistencySpec struct {
+// spec is spec.yaml.
+type spec struct {
 	suite.Head `yaml:",inline"`
-	Groups     []consistencyGroup            `yaml:"groups"`
-	Profiles   map[string]consistencyProfile `yaml:"profiles"`
+	Groups     []network       `yaml:"groups"`
+	Profiles   map[string]size `yaml:"profiles"`
 }
 
-// consistencyGroup is one training and the ways in which it is run.
-type consistencyGroup struct {
+// network is one training and the ways in which it is run.
+type network struct {
 	Name     string             `yaml:"name" want:"name,key"`
 	Title    string             `yaml:"title"`
 	Training suite.TrainingSpec `yaml:"training"`
@@ -52,23 +52,23 @@ type consistencyGroup struct {
 		Partitioner []string `yaml:"partitioner" want:"partitioner"`
 		Fine        []bool   `yaml:"fine"`
 	} `yaml:"cover"`
-	Runs []consistencyRun `yaml:"runs" want:"optional"`
+	Runs []way `yaml:"runs" want:"optional"`
 }
 
-// consistencyRun is one way to run a training.
-type consistencyRun struct {
+// way is one way to run a training.
+type way struct {
 	suite.SetupSpec `yaml:",inline"`
 	Fine            bool `yaml:"fine"`
 }
 
-type consistencyProfile struct {
+type size struct {
 	Expected suite.Span     `yaml:"expected"`
 	Steps    map[string]int `yaml:"steps" want:"1..1000000"` // by group
 }
 
 // consistency trains the same network in many ways and compares the weights.
 type consistency struct {
-	suite.Base[consistencySpec]
+	suite.Base[spec]
 }
 
 func (c *consistency) Resolve() *suite.Problem {
@@ -91,7 +91,7 @@ func (c *consistency) Resolve() *suite.Problem {
 
 // runs lists the ways; the first, or the first of the same M if only those are
 // equal, is what the others are compared with.
-func (g *consistencyGroup) runs() []consistencyRun {
+func (g *network) runs() []way {
 	c := g.Cover
 	if c == nil {
 		return g.Runs
@@ -100,16 +100,16 @@ func (g *consistencyGroup) runs() []consistencyRun {
 	if g.EachM {
 		ms = c.M
 	}
-	var runs []consistencyRun
+	var runs []way
 	for _, m := range ms {
-		runs = append(runs, consistencyRun{SetupSpec: suite.SetupSpec{
+		runs = append(runs, way{SetupSpec: suite.SetupSpec{
 			K: 1, M: m, Schedule: "gpipe", Checkpoint: "never", Device: "host", Threads: 1, Partitioner: "min-max",
 		}})
 	}
 	for _, row := range pairwise.Cover([]int{
 		len(c.K), len(c.M), len(c.Schedule), len(c.Checkpoint), len(c.Late), len(c.Device), len(c.Threads), len(c.Partitioner), len(c.Fine),
 	}) {
-		runs = append(runs, consistencyRun{
+		runs = append(runs, way{
 			SetupSpec: suite.SetupSpec{
 				K: c.K[row[0]], M: c.M[row[1]], Schedule: c.Schedule[row[2]], Checkpoint: c.Checkpoint[row[3]],
 				Late: c.Late[row[4]], Device: c.Device[row[5]], Threads: c.Threads[row[6]], Partitioner: c.Partitioner[row[7]],
@@ -121,7 +121,7 @@ func (g *consistencyGroup) runs() []consistencyRun {
 }
 
 // String is the configuration in words.
-func (r consistencyRun) String() string {
+func (r way) String() string {
 	text := fmt.Sprintf("K=%d M=%d %s %s", max(r.K, 1), max(r.M, 1), cmp.Or(r.Schedule, "gpipe"), cmp.Or(r.Checkpoint, "always"))
 	if r.Late {
 		text += " late"
@@ -139,9 +139,9 @@ func (r consistencyRun) String() string {
 	return text
 }
 
-// consistencySample is one run.
-type consistencySample struct {
-	Run       consistencyRun       `json:"run"`
+// record is one run.
+type record struct {
+	Run       way                  `json:"run"`
 	Steps     int                  `json:"steps"`
 	Losses    []float64            `json:"losses"`
 	Initial   string               `json:"initial_sha256"`
@@ -154,7 +154,7 @@ type consistencySample struct {
 }
 
 // Check requires a loss a step, both hashes, and memory planned and used of each device.
-func (s *consistencySample) Check() error {
+func (s *record) Check() error {
 	switch {
 	case s.Steps < 1 || len(s.Losses) != s.Steps:
 		return fmt.Errorf("%d losses of %d steps", len(s.Losses), s.Steps)
@@ -200,7 +200,7 @@ func (c *consistency) Measure(ctx context.Context, log *records.Log, p progress.
 }
 
 // training is that of one way.
-func (g *consistencyGroup) training(r consistencyRun, steps int, seed uint64) workload.Training {
+func (g *network) training(r way, steps int, seed uint64) workload.Training {
 	t := g.Training.Training("synthetic", r.Setup(), seed)
 	t.Model.Fine = r.Fine
 	t.Steps = steps
@@ -208,12 +208,12 @@ func (g *consistencyGroup) training(r consistencyRun, steps int, seed uint64) wo
 }
 
 // measure trains in one way.
-func (g *consistencyGroup) measure(ctx context.Context, r consistencyRun, steps int, seed uint64) (*consistencySample, error) {
+func (g *network) measure(ctx context.Context, r way, steps int, seed uint64) (*record, error) {
 	res, err := g.training(r, steps, seed).Run(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	s := &consistencySample{
+	s := &record{
 		Run: r, Steps: steps, Losses: res.Losses, Initial: res.InitialSHA256, SHA256: res.WeightsSHA256,
 		Partition: res.Partition, Peak: res.PeakBytes, HighWater: res.HighWaterBytes,
 	}
@@ -244,11 +244,11 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 	for i := range c.Spec.Groups {
 		g := &c.Spec.Groups[i]
 		runs.Caption = append(runs.Caption, fmt.Sprintf("%s: %s.", g.Name, g.Title))
-		var first *consistencySample
-		firsts := map[int]*consistencySample{} // by M, or all at 0
+		var first *record
+		firsts := map[int]*record{} // by M, or all at 0
 		drawn := &plot.HashPanel{Title: g.Name}
 		for j := range g.runs() {
-			s := &consistencySample{}
+			s := &record{}
 			if err := log.Get(sampleName(g.Name, j), s); err != nil {
 				return nil, err
 			}
@@ -285,7 +285,7 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 			unexpected = unexpected || !apart
 		}
 		if reference != nil {
-			var ref consistencySample
+			var ref record
 			if err := reference.Get(sampleName(g.Name, 0), &ref); err == nil && ref.Steps == first.Steps {
 				same := "different"
 				if ref.SHA256 == first.SHA256 {
@@ -326,7 +326,7 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 }
 
 // apart reports how many hashes the values of M have, and whether all differ.
-func apart(network string, firsts map[int]*consistencySample) (note string, all bool) {
+func apart(network string, firsts map[int]*record) (note string, all bool) {
 	hashes := map[string]bool{}
 	var ms []string
 	for _, m := range slices.Sorted(maps.Keys(firsts)) {

@@ -14,12 +14,12 @@ func TestConsistencyReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := loaded.(*consistency)
-	fill := func(change func(group, run int, s *consistencySample)) *records.Log {
+	fill := func(change func(group, run int, s *record)) *records.Log {
 		log := records.New(e.Key("smoke"))
 		for i := range e.Spec.Groups {
 			g := &e.Spec.Groups[i]
 			for j, run := range g.runs() {
-				s := consistencySample{
+				s := record{
 					Run: run, Steps: 2, Losses: []float64{3, 2}, Initial: strings.Repeat("0", 64), SHA256: strings.Repeat("ab", 32),
 					Partition: []int{4}, Peak: []int64{1 << 20}, HighWater: []int64{1 << 20},
 				}
@@ -36,33 +36,33 @@ func TestConsistencyReport(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(group, run int, s *consistencySample)
+		change func(group, run int, s *record)
 		want   string // of the error; "": none
 		note   string
 	}{
-		{"all equal", func(int, int, *consistencySample) {}, "", "Verdict: all "},
-		{"one weight", func(g, r int, s *consistencySample) {
+		{"all equal", func(int, int, *record) {}, "", "Verdict: all "},
+		{"one weight", func(g, r int, s *record) {
 			if g == 0 && r == 3 {
 				s.SHA256 = "ff" + s.SHA256[2:]
 			}
 		}, "1 of", "DIFFER"},
-		{"one loss", func(g, r int, s *consistencySample) {
+		{"one loss", func(g, r int, s *record) {
 			if g == 1 && r == 2 {
 				s.Losses = []float64{3, 2.0000001}
 			}
 		}, "1 of", "DIFFER"},
-		{"nothing trained", func(_, _ int, s *consistencySample) { s.SHA256 = s.Initial }, "began with", "nothing was trained"},
-		{"one weight, with batch norm", func(g, r int, s *consistencySample) {
+		{"nothing trained", func(_, _ int, s *record) { s.SHA256 = s.Initial }, "began with", "nothing was trained"},
+		{"one weight, with batch norm", func(g, r int, s *record) {
 			if e.Spec.Groups[g].EachM && r == 9 {
 				s.Losses = []float64{3, 2.5}
 			}
 		}, "2 of", "DIFFER"},
-		{"micro-batches are not normalised", func(g, _ int, s *consistencySample) {
+		{"micro-batches are not normalised", func(g, _ int, s *record) {
 			if e.Spec.Groups[g].EachM {
 				s.SHA256 = strings.Repeat("ab", 32)
 			}
 		}, "the same weights at two values of M", "not normalised each by itself"},
-		{"a byte more", func(g, r int, s *consistencySample) {
+		{"a byte more", func(g, r int, s *record) {
 			if r == 1 {
 				s.HighWater = []int64{1<<20 + 4}
 			}

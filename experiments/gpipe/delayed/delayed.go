@@ -21,10 +21,10 @@ import (
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "delayed-reduction", Folder: folder, New: suite.New[Delayed]}
+var Definition = suite.Definition{ID: "delayed-reduction", Folder: folder, New: suite.New[delayed]}
 
-// delayedSpec is spec.yaml.
-type delayedSpec struct {
+// spec is spec.yaml.
+type spec struct {
 	suite.Head `yaml:",inline"`
 	Paper      suite.Verbatim            `yaml:"paper"` // times the activation memory
 	PaperModel workload.Model            `yaml:"paper_model"`
@@ -32,14 +32,14 @@ type delayedSpec struct {
 	Profiles   map[string]trials.Profile `yaml:"profiles"`
 }
 
-// Delayed compares a network that reduces images at its first convolution with
+// delayed compares a network that reduces images at its first convolution with
 // the same one that does so at its last ones.
-type Delayed struct {
-	suite.Base[delayedSpec]
+type delayed struct {
+	suite.Base[spec]
 	setup workload.Setup
 }
 
-func (d *Delayed) Resolve() *suite.Problem {
+func (d *delayed) Resolve() *suite.Problem {
 	d.setup = d.Spec.Setup.Setup()
 	if err := trials.CheckSetup(d.setup); err != nil {
 		return suite.At(err, "setup")
@@ -56,7 +56,7 @@ const (
 	late  = "reduced late"
 )
 
-func (d *Delayed) arms(p trials.Profile) []trials.Arm {
+func (d *delayed) arms(p trials.Profile) []trials.Arm {
 	var arms []trials.Arm
 	for _, name := range []string{early, late} {
 		arms = append(arms, trials.Arm{Name: name, Training: func(seed uint64) workload.Training {
@@ -68,8 +68,8 @@ func (d *Delayed) arms(p trials.Profile) []trials.Arm {
 	return arms
 }
 
-// delayedMemory is what both networks plan to hold, early and late.
-type delayedMemory struct {
+// footprint is what both networks plan to hold, early and late.
+type footprint struct {
 	Kept [2]int64 `json:"kept"` // activations of the training as it is run
 	// Of one image at the paper's scale, by shapes.
 	PaperParams [2]int64 `json:"paper_params"`
@@ -79,7 +79,7 @@ type delayedMemory struct {
 
 const memorySample = "memory"
 
-func (d *Delayed) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+func (d *delayed) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	profile, err := suite.ProfileOf(d.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
@@ -96,8 +96,8 @@ func (d *Delayed) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	return trials.Run(ctx, d.ID(), d.arms(profile), profile.Seeds, log, p)
 }
 
-func (d *Delayed) memory(ctx context.Context, p trials.Profile) (*delayedMemory, error) {
-	m := &delayedMemory{}
+func (d *delayed) memory(ctx context.Context, p trials.Profile) (*footprint, error) {
+	m := &footprint{}
 	for i, arm := range d.arms(p) {
 		var err error
 		if m.Kept[i], err = activations(ctx, arm.Training(d.Spec.Seed)); err != nil {
@@ -122,12 +122,12 @@ func (d *Delayed) memory(ctx context.Context, p trials.Profile) (*delayedMemory,
 	return m, nil
 }
 
-func (d *Delayed) Report(log, reference *records.Log) (*suite.Report, error) {
+func (d *delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 	r, err := trials.Open(log, reference, d.Spec.Profiles, d.arms)
 	if err != nil {
 		return nil, err
 	}
-	var m delayedMemory
+	var m footprint
 	if err := log.Get(memorySample, &m); err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (d *Delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 }
 
 // bill is what late reduction costs.
-func (d *Delayed) bill(m *delayedMemory) *plot.BarPanel {
+func (d *delayed) bill(m *footprint) *plot.BarPanel {
 	times := func(of [2]int64) float64 { return float64(of[1]) / float64(of[0]) }
 	return &plot.BarPanel{
 		Title: late + ", " + early + " = 1", Y: "ratio", Names: []string{"parameters", "activations", "forward FLOPs"},
@@ -189,7 +189,7 @@ func (d *Delayed) bill(m *delayedMemory) *plot.BarPanel {
 }
 
 // verdict says whether late reduction was better.
-func (d *Delayed) verdict(difference stats.Paired) string {
+func (d *delayed) verdict(difference stats.Paired) string {
 	switch difference.Sign() {
 	case 1:
 		return "Verdict: late reduction is more accurate, as the paper says: the interval of the difference is above 0."
@@ -215,7 +215,7 @@ func activations(ctx context.Context, t workload.Training) (bytes int64, err err
 	return bytes, nil
 }
 
-func (d *Delayed) Planned(profile string) []suite.PlannedRun {
+func (d *delayed) Planned(profile string) []suite.PlannedRun {
 	p := d.Spec.Profiles[profile]
 	list := trials.PlannedArms(profile, d.arms(p), p.Seeds)
 	for _, a := range d.arms(p) {

@@ -16,9 +16,9 @@ import (
 
 // The bill is what late reduction takes, relative to early.
 func TestDelayedReductionBill(t *testing.T) {
-	d := &Delayed{}
+	d := &delayed{}
 	d.Spec.Paper = suite.Verbatim{Text: "4", Value: 4}
-	bill := d.bill(&delayedMemory{Kept: [2]int64{10, 35}, PaperParams: [2]int64{5, 5}, PaperSaved: [2]int64{100, 390}, PaperFLOPs: [2]int64{2, 7}})
+	bill := d.bill(&footprint{Kept: [2]int64{10, 35}, PaperParams: [2]int64{5, 5}, PaperSaved: [2]int64{100, 390}, PaperFLOPs: [2]int64{2, 7}})
 	for i, want := range [][]float64{{1, 4, 0}, {1, 3.9, 3.5}, {0, 3.5, 0}} {
 		if !slices.Equal(bill.Series[i].Values, want) {
 			t.Errorf("%s: %v, want %v", bill.Series[i].Name, bill.Series[i].Values, want)
@@ -27,7 +27,7 @@ func TestDelayedReductionBill(t *testing.T) {
 }
 
 func TestDelayedReduction(t *testing.T) {
-	d := suitetest.Loaded[*Delayed](t, Definition.Load)
+	d := suitetest.Loaded[*delayed](t, Definition.Load)
 	log := records.New(d.Key("smoke"))
 	if err := d.Measure(context.Background(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestDelayedReduction(t *testing.T) {
 }
 
 func TestDelayedVerdict(t *testing.T) {
-	d := &Delayed{}
+	d := &delayed{}
 	for _, c := range []struct {
 		late []float64
 		want string

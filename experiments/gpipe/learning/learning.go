@@ -23,8 +23,8 @@ var folder embed.FS
 
 var Definition = suite.Definition{ID: "learning", Folder: folder, New: suite.New[learning]}
 
-// learningSpec is spec.yaml.
-type learningSpec struct {
+// spec is spec.yaml.
+type spec struct {
 	suite.Head `yaml:",inline"`
 	Setup      suite.SetupSpec `yaml:"setup"`
 	Tasks      []struct {
@@ -40,7 +40,7 @@ type learningSpec struct {
 
 // learning trains to the end and compares the outcome with yardsticks.
 type learning struct {
-	suite.Base[learningSpec]
+	suite.Base[spec]
 	setup workload.Setup
 }
 
@@ -59,8 +59,8 @@ func (l *learning) Resolve() *suite.Problem {
 	return nil
 }
 
-// learningSample is one training.
-type learningSample struct {
+// record is one training.
+type record struct {
 	Bytes     int    `json:"bytes,omitempty"` // of the text
 	Text      string `json:"text,omitempty"`  // its hash
 	GoVersion string `json:"go_version,omitempty"`
@@ -77,7 +77,7 @@ func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Pro
 			continue
 		}
 		t := profile.Tasks[task.Name].Training(task.Data, l.setup, l.Spec.Seed)
-		s := &learningSample{}
+		s := &record{}
 		if task.Data == suite.DocumentationSource {
 			dir, err := os.MkdirTemp("", "corpus-*")
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 // Losses are drawn in bits, with what was held out and what both are held
 // against.
 func TestLearningPanel(t *testing.T) {
-	s := learningSample{Bytes: 10, Whole: trials.Whole{TrainResult: &workload.TrainResult{
+	s := record{Bytes: 10, Whole: trials.Whole{TrainResult: &workload.TrainResult{
 		Losses: make([]float64, 250), Eval: &workload.Evaluation{BitsPerToken: 1.75},
 		Yardsticks: []datasets.Yardstick{{Name: "uniform", Bits: 6}, {Name: "entropy", Bits: 1.5, Floor: true}},
 	}}}

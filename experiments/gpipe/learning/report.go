@@ -33,7 +33,7 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	var panels []plot.Axes
 	for _, task := range l.Spec.Tasks {
-		var s learningSample
+		var s record
 		if err := log.Get(task.Name, &s); err != nil {
 			return nil, err
 		}
@@ -46,7 +46,7 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 			if i == 0 {
 				own = []any{what, s.Params, len(s.Losses), suite.Fixed(s.Eval.BitsPerToken, 4), suite.Percent(s.Eval.Accuracy, 1)}
 				hash = s.WeightsSHA256[:16]
-				var ref learningSample
+				var ref record
 				if reference != nil && reference.Get(task.Name, &ref) == nil {
 					beside = suite.Fixed(ref.Eval.BitsPerToken, 4)
 				}
@@ -71,7 +71,7 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 
 // panel is a training's losses in bits, what was held out at the end, and what
 // both are held against.
-func (s *learningSample) panel(title string) plot.LinePanel {
+func (s *record) panel(title string) plot.LinePanel {
 	losses, every := plot.Binned(s.Losses, plot.Curve)
 	for i := range losses {
 		losses[i].Y /= math.Ln2

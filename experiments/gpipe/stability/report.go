@@ -14,8 +14,8 @@ import (
 
 // outcome is a variant's runs, by seed.
 type outcome struct {
-	stabilityVariant
-	runs     []*stabilityRun
+	variant
+	runs     []*record
 	diverged []int // step, 0: it did not
 }
 
@@ -26,7 +26,7 @@ func (o *outcome) failures() []int {
 
 // values is what of gives for every run, as the median and, of several, the
 // range.
-func (o *outcome) values(of func(*stabilityRun) float64) suite.Value {
+func (o *outcome) values(of func(*record) float64) suite.Value {
 	var vs []float64
 	for _, r := range o.runs {
 		if len(r.Losses) > 0 && len(r.Probes) > 0 {
@@ -51,18 +51,18 @@ func short(v float64) suite.Value {
 }
 
 // most is the largest of what of gives for a run's probes, of one or more.
-func most(of func(probed) float64) func(*stabilityRun) float64 {
-	return func(r *stabilityRun) float64 {
+func most(of func(probed) float64) func(*record) float64 {
+	return func(r *record) float64 {
 		return of(slices.MaxFunc(r.Probes, func(a, b probed) int { return cmp.Compare(of(a), of(b)) }))
 	}
 }
 
-func (s *stability) outcomes(log *records.Log, p stabilityProfile) ([]*outcome, error) {
+func (s *stability) outcomes(log *records.Log, p size) ([]*outcome, error) {
 	var all []*outcome
 	for _, v := range s.Spec.Variants {
-		o := &outcome{stabilityVariant: v}
+		o := &outcome{variant: v}
 		for _, seed := range p.Seeds {
-			r := &stabilityRun{}
+			r := &record{}
 			if err := log.Get(v.sample(seed), r); err != nil {
 				return nil, err
 			}
@@ -133,9 +133,9 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 	for _, o := range all {
 		failures := o.failures()
 		table.Add(o.Name, suite.Joined("%v of %v", len(failures), len(o.runs)), suite.Ints(", ", failures),
-			o.values(func(r *stabilityRun) float64 { return stats.Mean(r.Losses[max(0, len(r.Losses)-d.Window):]) }),
-			o.values(func(r *stabilityRun) float64 { return r.HeldOut }),
-			o.values(func(r *stabilityRun) float64 { return slices.Max(r.GradNorms) }),
+			o.values(func(r *record) float64 { return stats.Mean(r.Losses[max(0, len(r.Losses)-d.Window):]) }),
+			o.values(func(r *record) float64 { return r.HeldOut }),
+			o.values(func(r *record) float64 { return slices.Max(r.GradNorms) }),
 			o.values(most(func(p probed) float64 { return p.Largest })),
 			o.values(most(func(p probed) float64 { return p.Hidden })),
 			o.values(most(func(p probed) float64 { return p.Logits })))
@@ -162,25 +162,25 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 func (s *stability) panels(all []*outcome) []plot.Axes {
 	d := s.Spec.Diverges
 	// A point is a mean of the last losses, which is what a run is judged by.
-	judged := func(r *stabilityRun) (line []plot.Point) {
+	judged := func(r *record) (line []plot.Point) {
 		for i := range r.Losses {
 			line = append(line, plot.Point{X: float64(i + 1), Y: stats.Mean(r.Losses[max(0, i+1-d.Window) : i+1])})
 		}
 		return line
 	}
-	norms := func(r *stabilityRun) []plot.Point {
+	norms := func(r *record) []plot.Point {
 		line, _ := plot.Binned(r.GradNorms, max(1, len(r.GradNorms)))
 		return line
 	}
-	probes := func(of func(probed) float64) func(*stabilityRun) []plot.Point {
-		return func(r *stabilityRun) (line []plot.Point) {
+	probes := func(of func(probed) float64) func(*record) []plot.Point {
+		return func(r *record) (line []plot.Point) {
 			for _, p := range r.Probes {
 				line = append(line, plot.Point{X: float64(p.Step), Y: of(p)})
 			}
 			return line
 		}
 	}
-	lines := func(p plot.LinePanel, of func(*stabilityRun) []plot.Point) plot.LinePanel {
+	lines := func(p plot.LinePanel, of func(*record) []plot.Point) plot.LinePanel {
 		p.X = "step"
 		for _, o := range all {
 			one := plot.Series{Name: o.Name}

@@ -34,23 +34,23 @@ func (s *stability) Planned(profile string) []suite.PlannedRun {
 	return trials.PlannedArms(profile, s.arms(p), p.Seeds)
 }
 
-// stabilitySpec is spec.yaml.
-type stabilitySpec struct {
+// spec is spec.yaml.
+type spec struct {
 	suite.Head `yaml:",inline"`
-	Setup      suite.SetupSpec             `yaml:"setup"`
-	Variants   []stabilityVariant          `yaml:"variants"`
-	Cured      string                      `yaml:"cured" want:"name"` // name of the variant with both cures
-	Diverges   divergence                  `yaml:"diverges"`
-	Profiles   map[string]stabilityProfile `yaml:"profiles"`
+	Setup      suite.SetupSpec `yaml:"setup"`
+	Variants   []variant       `yaml:"variants"`
+	Cured      string          `yaml:"cured" want:"name"` // name of the variant with both cures
+	Diverges   divergence      `yaml:"diverges"`
+	Profiles   map[string]size `yaml:"profiles"`
 }
 
-type stabilityVariant struct {
+type variant struct {
 	Name       string  `yaml:"name" want:"name,key"`
 	ScaledInit bool    `yaml:"scaled_init"`
 	ClipLogits float64 `yaml:"clip_logits"`
 }
 
-type stabilityProfile struct {
+type size struct {
 	trials.Profile `yaml:",inline"`
 	Probe          struct {
 		Every    int `yaml:"every"`    // steps
@@ -79,7 +79,7 @@ func (d divergence) at(losses []float64) int {
 
 // stability trains a deep network on noisy targets in several variants.
 type stability struct {
-	suite.Base[stabilitySpec]
+	suite.Base[spec]
 	setup workload.Setup
 }
 
@@ -91,7 +91,7 @@ func (s *stability) Resolve() *suite.Problem {
 	if p := trials.Check(s.Spec.Profiles); p != nil {
 		return p
 	}
-	if !slices.ContainsFunc(s.Spec.Variants, func(v stabilityVariant) bool { return v.Name == s.Spec.Cured }) {
+	if !slices.ContainsFunc(s.Spec.Variants, func(v variant) bool { return v.Name == s.Spec.Cured }) {
 		return suite.At(fmt.Errorf("no variant %q", s.Spec.Cured), "cured")
 	}
 	for _, name := range suite.Profiles {
@@ -102,9 +102,9 @@ func (s *stability) Resolve() *suite.Problem {
 	return nil
 }
 
-// stabilityRun is one training. Values that are not finite end it and are not
+// record is one training. Values that are not finite end it and are not
 // in it.
-type stabilityRun struct {
+type record struct {
 	Losses    []float64 `json:"losses"`
 	GradNorms []float64 `json:"grad_norms"`
 	Probes    []probed  `json:"probes"`
@@ -117,7 +117,7 @@ type stabilityRun struct {
 
 // Check requires a gradient's norm for each loss, and losses unless the first step
 // ended the run.
-func (r *stabilityRun) Check() error {
+func (r *record) Check() error {
 	if len(r.GradNorms) != len(r.Losses) || r.NonFinite == "" && len(r.Losses) == 0 {
 		return fmt.Errorf("%d losses and %d norms of gradients", len(r.Losses), len(r.GradNorms))
 	}
@@ -136,10 +136,10 @@ type probed struct {
 	Largest float64 `json:"largest_logit"`
 }
 
-func (v stabilityVariant) sample(seed uint64) string { return trials.Arm{Name: v.Name}.Sample(seed) }
+func (v variant) sample(seed uint64) string { return trials.Arm{Name: v.Name}.Sample(seed) }
 
 // arms are the variants.
-func (s *stability) arms(p stabilityProfile) (arms []trials.Arm) {
+func (s *stability) arms(p size) (arms []trials.Arm) {
 	for _, v := range s.Spec.Variants {
 		arms = append(arms, trials.Arm{Name: v.Name, Training: func(seed uint64) workload.Training {
 			t := p.Training.Training("synthetic-translation", s.setup, seed)
@@ -166,7 +166,7 @@ func (s *stability) Measure(ctx context.Context, log *records.Log, p progress.Pr
 }
 
 // train makes a run. It looks at activations on the way and at the end.
-func (p stabilityProfile) train(ctx context.Context, t workload.Training) (*stabilityRun, error) {
+func (p size) train(ctx context.Context, t workload.Training) (*record, error) {
 	start := time.Now()
 	l, err := t.Open(ctx)
 	if err != nil {
@@ -180,7 +180,7 @@ func (p stabilityProfile) train(ctx context.Context, t workload.Training) (*stab
 	}
 	defer probe.trainer.Close()
 
-	r := &stabilityRun{Uniform: math.Log(float64(pairs.Vocab())), Params: nn.CountParams(l.Pipeline.Layers)}
+	r := &record{Uniform: math.Log(float64(pairs.Vocab())), Params: nn.CountParams(l.Pipeline.Layers)}
 	err = l.Run(ctx, workload.Hooks{
 		At: func(done int) error {
 			if done%p.Probe.Every != 0 && done < l.Steps {
@@ -211,7 +211,7 @@ func (p stabilityProfile) train(ctx context.Context, t workload.Training) (*stab
 	return r, nil
 }
 
-func (r *stabilityRun) probe(ctx context.Context, p *probe, trainer *gpipe.Trainer, step int) error {
+func (r *record) probe(ctx context.Context, p *probe, trainer *gpipe.Trainer, step int) error {
 	at, err := p.look(ctx, trainer)
 	if err != nil {
 		return err

@@ -21,12 +21,12 @@ import (
 func TestStabilityPanels(t *testing.T) {
 	e := &stability{}
 	e.Spec.Diverges = divergence{After: 2, Window: 2, Loss: 4.5}
-	run := func(heldOut float64, losses ...float64) *stabilityRun {
-		return &stabilityRun{Losses: losses, GradNorms: losses, HeldOut: heldOut, Probes: []probed{{Step: 0, Hidden: 3, Largest: 7}}}
+	run := func(heldOut float64, losses ...float64) *record {
+		return &record{Losses: losses, GradNorms: losses, HeldOut: heldOut, Probes: []probed{{Step: 0, Hidden: 3, Largest: 7}}}
 	}
 	panels := e.panels([]*outcome{
-		{stabilityVariant: stabilityVariant{Name: "neither"}, runs: []*stabilityRun{run(6, 4, 6, 8), run(0, 4)}, diverged: []int{2, 2}},
-		{stabilityVariant: stabilityVariant{Name: "both"}, runs: []*stabilityRun{run(2, 4, 2, 1)}, diverged: []int{0}},
+		{variant: variant{Name: "neither"}, runs: []*record{run(6, 4, 6, 8), run(0, 4)}, diverged: []int{2, 2}},
+		{variant: variant{Name: "both"}, runs: []*record{run(2, 4, 2, 1)}, diverged: []int{0}},
 	})
 	training, ends := panels[0].(plot.LinePanel), panels[1].(*plot.DotPanel)
 	if want := []plot.Point{{X: 1, Y: 4}, {X: 2, Y: 5}, {X: 3, Y: 7}}; !slices.Equal(training.Series[0].Lines[0], want) {
@@ -88,7 +88,7 @@ func TestStabilityVerdict(t *testing.T) {
 		p := s.Spec.Profiles["quick"]
 		for _, v := range s.Spec.Variants {
 			for _, seed := range p.Seeds {
-				r := &stabilityRun{Params: 7, Uniform: 4.6, HeldOut: 4}
+				r := &record{Params: 7, Uniform: 4.6, HeldOut: 4}
 				for i := range p.Training.Steps {
 					loss := 2.0
 					for _, name := range c.diverge {
@@ -135,7 +135,7 @@ func TestStabilityMeasures(t *testing.T) {
 	if n := len(r.Tables[0].Rows); n != len(s.Spec.Variants) {
 		t.Errorf("%d rows", n)
 	}
-	var first stabilityRun
+	var first record
 	if err := log.Get(s.Spec.Variants[3].sample(1), &first); err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ type trained struct {
 
 // hosted trains networks of a grid on devices of this host.
 type hosted struct {
-	small
+	miniature
 	optimizer nn.Optimizer
 	lr        float64
 	seed      uint64

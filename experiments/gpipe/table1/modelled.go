@@ -59,7 +59,7 @@ type largest struct {
 }
 
 // model makes a column's sample.
-func (t *Experiment) model(e *estimator, n *network, c *column, conventions []counting) (*modelledColumn, error) {
+func (t *table1) model(e *estimator, n *network, c *column, conventions []counting) (*modelledColumn, error) {
 	out := &modelledColumn{Capacity: e.accelerator.Memory, Memory: map[string]memory{}, Largest: map[string]largest{}, Held: map[string]largest{}}
 	var err error
 	if out.Params, err = params(c.candidate.of(n.Model)); err != nil {

@@ -26,7 +26,7 @@ type results struct {
 // measured among them, by K.
 type half struct {
 	*network
-	small         small
+	small         miniature
 	printed, rows []*row
 }
 
@@ -38,7 +38,7 @@ type row struct {
 	measured *measuredWay
 }
 
-func (t *Experiment) results(log *records.Log) (*results, error) {
+func (t *table1) results(log *records.Log) (*results, error) {
 	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (t *Experiment) results(log *records.Log) (*results, error) {
 	return r, nil
 }
 
-func (t *Experiment) Report(log, reference *records.Log) (*suite.Report, error) {
+func (t *table1) Report(log, reference *records.Log) (*suite.Report, error) {
 	r, err := t.results(log)
 	if err != nil {
 		return nil, err
@@ -120,11 +120,11 @@ func (t *Experiment) Report(log, reference *records.Log) (*suite.Report, error) 
 	return report, nil
 }
 
-func (t *Experiment) convention() counting { return t.Spec.Conventions[0] }
+func (t *table1) convention() counting { return t.Spec.Conventions[0] }
 
-func (t *Experiment) defaultOf(c *modelledColumn) largest { return c.Largest[t.convention().String()] }
+func (t *table1) defaultOf(c *modelledColumn) largest { return c.Largest[t.convention().String()] }
 
-func (t *Experiment) mainTable(r, ref *results) *suite.Table {
+func (t *table1) mainTable(r, ref *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1", Title: t.Spec.Title,
 		Caption: []string{
@@ -174,7 +174,7 @@ func largestCells(c candidate, params int64, m int) []any {
 	return []any{c.value(), suite.Whole(params, units.FormatCount(params)), m}
 }
 
-func (t *Experiment) modelledCaption() string {
+func (t *table1) modelledCaption() string {
 	var parts []string
 	for _, n := range t.Spec.Networks {
 		parts = append(parts, fmt.Sprintf("%s on %s with mini-batches of %d", n.Name, n.Accelerator, n.Batch))
@@ -202,7 +202,7 @@ func gridText(m workload.Model, g grid) string {
 }
 
 // footnotes are what is odd about the printed table, computed from it.
-func (t *Experiment) footnotes(r *results) (notes []string) {
+func (t *table1) footnotes(r *results) (notes []string) {
 	for _, h := range r.halves {
 		from, to := h.printed[h.column(h.Claim.Columns[0])], h.printed[h.column(h.Claim.Columns[1])]
 		notes = append(notes, fmt.Sprintf("%s: the paper says that %s holds %g times %s's parameters. Its printed figures (%s, %s) give %.1f, the networks themselves %.1f.",
@@ -217,7 +217,7 @@ func (t *Experiment) footnotes(r *results) (notes []string) {
 }
 
 // amountNotes are those on a network's printed amounts of memory.
-func (t *Experiment) amountNotes(h *half) (notes []string) {
+func (t *table1) amountNotes(h *half) (notes []string) {
 	var off []string
 	for _, w := range h.printed {
 		c, bytes := w.column, 12*w.modelled.Params
@@ -246,7 +246,7 @@ func (t *Experiment) amountNotes(h *half) (notes []string) {
 
 // naiveNote says with which mini-batch the paper's network could be trained
 // naively.
-func (t *Experiment) naiveNote(h *half, w *row) string {
+func (t *table1) naiveNote(h *half, w *row) string {
 	var parts []string
 	for _, conv := range t.Spec.Conventions {
 		if l, ok := w.modelled.Largest[conv.String()]; ok {
@@ -272,7 +272,7 @@ func times(a, b int64) suite.Value {
 
 // sizes are the parameters of a way's networks: the paper's, modelled, measured, and
 // modelled with the micro-batch held; 0 where there is none.
-func (t *Experiment) sizes(w *row) []int64 {
+func (t *table1) sizes(w *row) []int64 {
 	s := make([]int64, 4)
 	if m := w.modelled; m != nil {
 		s[0], s[1], s[3] = m.Params, t.defaultOf(m).Params, m.Held[t.convention().String()].Params
@@ -284,7 +284,7 @@ func (t *Experiment) sizes(w *row) []int64 {
 }
 
 // growthTable is parameters relative to the first and to the second way.
-func (t *Experiment) growthTable(r *results) *suite.Table {
+func (t *table1) growthTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-growth", Title: "Table 1: by how much networks may grow",
 		Caption: []string{"Parameters of the largest network that fits, relative to Naive-1's and to Pipeline-1's. Paper: of its networks themselves. A coarse grid makes growth coarse: the first network of Naive-1 most of all."},
@@ -306,7 +306,7 @@ func (t *Experiment) growthTable(r *results) *suite.Table {
 }
 
 // panels draw growth over K.
-func (t *Experiment) panels(r *results) []plot.Axes {
+func (t *table1) panels(r *results) []plot.Axes {
 	var out []plot.Axes
 	for _, h := range r.halves {
 		base := t.sizes(h.rows[1])
@@ -329,7 +329,7 @@ func (t *Experiment) panels(r *results) []plot.Axes {
 }
 
 // memoryTable is the paper's networks themselves.
-func (t *Experiment) memoryTable(r *results) *suite.Table {
+func (t *table1) memoryTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-memory", Title: "Table 1: memory of the paper's networks",
 		Caption: []string{
@@ -404,7 +404,7 @@ func heldSize(m *modelledColumn) map[string]largest { return m.Held }
 
 // fitsTable shows under which conventions the paper's networks fit, as the paper
 // found.
-func (t *Experiment) fitsTable(r *results) *suite.Table {
+func (t *table1) fitsTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
 		Caption: []string{"The smallest M with which every accelerator holds its part of the paper's network, by convention (see table1-conventions), and the peak of the fullest; where none does, what that takes with the smallest micro-batch. Naive-1, where the mini-batch does not fit: how many examples would."},
@@ -449,7 +449,7 @@ func (r *results) smallestNote(h *half) string {
 
 // conventionsTable is what fits by convention, with micro-batches as small as
 // they need be or of a size that is held.
-func (t *Experiment) conventionsTable(r *results, held bool) *suite.Table {
+func (t *table1) conventionsTable(r *results, held bool) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-conventions", Title: "Table 1: the largest network that fits, by convention",
 		Caption: []string{
@@ -479,7 +479,7 @@ func (t *Experiment) conventionsTable(r *results, held bool) *suite.Table {
 }
 
 // activationsTable is the ablation of a network's activation memory.
-func (t *Experiment) activationsTable(h *half) (*suite.Table, error) {
+func (t *table1) activationsTable(h *half) (*suite.Table, error) {
 	n := h.network
 	table := &suite.Table{
 		ID: "table1-activations-" + slug(n.Name), Title: "Table 1: activation memory of the paper's networks by assumption, " + n.Name,
@@ -577,7 +577,7 @@ func meanError(a, b []float64) float64 {
 func slug(name string) string { return strings.ToLower(strings.ReplaceAll(name, " ", "-")) }
 
 // bordersTable is the training steps on both sides of the borders.
-func (t *Experiment) bordersTable(r *results) *suite.Table {
+func (t *table1) bordersTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-borders", Title: "Table 1, measured: training steps at the border of what fits",
 		Caption: []string{"Of every line of the grid the largest network that the plan accepts and the smallest that it refuses. Both are then run without asking the plan, on devices whose memory ends with a page that cannot be touched: one step, or the error of what was out of memory. Peak: the largest plan of a device, and what the run reached. A refused network has the smallest micro-batch, with which it takes least."},

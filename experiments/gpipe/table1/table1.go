@@ -28,11 +28,11 @@ import (
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "table1", Folder: folder, New: suite.New[Experiment]}
+var Definition = suite.Definition{ID: "table1", Folder: folder, New: suite.New[table1]}
 
 // Planned are the paper's own networks in each column's way, and the smallest
 // ones that are searched here.
-func (t *Experiment) Planned(profile string) (list []suite.PlannedRun) {
+func (t *table1) Planned(profile string) (list []suite.PlannedRun) {
 	for i, n := range t.Spec.Networks {
 		for j, c := range n.Columns {
 			list = append(list, suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "columns", fmt.Sprint(j)},
@@ -58,7 +58,7 @@ type spec struct {
 	Networks    []*network `yaml:"networks"`
 	Measured    []way      `yaml:"measured"`
 
-	Profiles map[string]profile `yaml:"profiles"`
+	Profiles map[string]scope `yaml:"profiles"`
 }
 
 // counting is how the memory of modelled devices is counted.
@@ -146,14 +146,14 @@ func (p *column) memory() (params, activations amount) {
 	return p.ParamMemory, p.Activations
 }
 
-type profile struct {
-	Expected    suite.Span `yaml:"expected"`
-	Conventions int        `yaml:"conventions"` // the first so many are modelled
-	Networks    []small    `yaml:"networks"`    // one for each network
+type scope struct {
+	Expected    suite.Span  `yaml:"expected"`
+	Conventions int         `yaml:"conventions"` // the first so many are modelled
+	Networks    []miniature `yaml:"networks"`    // one for each network
 }
 
-// small is a network at the scale of this host.
-type small struct {
+// miniature is a network at the scale of this host.
+type miniature struct {
 	Capacity byteSize       `yaml:"capacity"` // of each device
 	Batch    int            `yaml:"batch"`
 	Model    workload.Model `yaml:"model"`
@@ -221,16 +221,16 @@ func (b *byteSize) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// Experiment searches for the largest networks that fit: the paper's own on modelled
+// table1 searches for the largest networks that fit: the paper's own on modelled
 // accelerators, smaller ones on devices of this host, where they also train.
-type Experiment struct {
+type table1 struct {
 	suite.Base[spec]
 
 	partitioner partition.Partitioner
 	optimizer   nn.Optimizer
 }
 
-func (t *Experiment) Resolve() *suite.Problem {
+func (t *table1) Resolve() *suite.Problem {
 	t.partitioner = suite.Named(partition.Parse, t.Spec.Partitioner)
 	t.optimizer = suite.Named(workload.ParseOptimizer, t.Spec.Optimizer)
 	for i, n := range t.Spec.Networks {
@@ -274,7 +274,7 @@ func (n *network) check() *suite.Problem {
 	return nil
 }
 
-func (t *Experiment) checkProfile(p profile) *suite.Problem {
+func (t *table1) checkProfile(p scope) *suite.Problem {
 	if len(p.Networks) != len(t.Spec.Networks) {
 		return suite.At(fmt.Errorf("%d networks, where %d are modelled: want one for each", len(p.Networks), len(t.Spec.Networks)), "networks")
 	}
@@ -301,7 +301,7 @@ func (n *network) column(name string) int {
 func (n *network) modelled(c *column) string { return "modelled/" + n.Name + "/" + c.Name }
 func (n *network) measured(w way) string     { return "measured/" + n.Name + "/" + w.Name }
 
-func (t *Experiment) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+func (t *table1) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	profile, err := suite.ProfileOf(t.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
@@ -326,7 +326,7 @@ func (t *Experiment) Measure(ctx context.Context, log *records.Log, p progress.P
 				return t.model(newEstimator(ctx, t.partitioner, t.optimizer, a), n, c, t.Spec.Conventions[:profile.Conventions])
 			}))
 		}
-		h := &hosted{small: profile.Networks[i], optimizer: t.optimizer, lr: t.Spec.LR, seed: t.Spec.Seed, cuts: newCuts(t.partitioner)}
+		h := &hosted{miniature: profile.Networks[i], optimizer: t.optimizer, lr: t.Spec.LR, seed: t.Spec.Seed, cuts: newCuts(t.partitioner)}
 		for _, w := range t.Spec.Measured {
 			measured = append(measured, job(n.measured(w), t.Spec.Seed, func(ctx context.Context) (any, error) { return h.way(ctx, w) }))
 		}
@@ -344,7 +344,7 @@ func (t *Experiment) Measure(ctx context.Context, log *records.Log, p progress.P
 }
 
 // storages are the conventions' without repetitions.
-func (t *Experiment) storages() (list []gpipe.Modelling) {
+func (t *table1) storages() (list []gpipe.Modelling) {
 	for _, c := range t.Spec.Conventions {
 		if how := c.storage(); !slices.Contains(list, how) {
 			list = append(list, how)

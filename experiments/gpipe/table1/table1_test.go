@@ -79,7 +79,7 @@ func TestRowsOfAGrid(t *testing.T) {
 // are rounded, their memory at 12 bytes each within an eighth once Naive-1's two
 // cells are interchanged, which only makes it worse elsewhere.
 func TestTable1Prints(t *testing.T) {
-	e := suitetest.Loaded[*Experiment](t, Definition.Load)
+	e := suitetest.Loaded[*table1](t, Definition.Load)
 	for _, n := range e.Spec.Networks {
 		for _, c := range n.Columns {
 			exact, err := params(c.candidate.of(n.Model))
@@ -231,7 +231,7 @@ func cancelled() context.Context {
 // The paper's activation memory of its Transformers comes out within 5% with
 // activations in bf16, attention's probabilities kept and micro-batches of four.
 func TestActivationsOfThePapersTransformers(t *testing.T) {
-	e := suitetest.Loaded[*Experiment](t, Definition.Load)
+	e := suitetest.Loaded[*table1](t, Definition.Load)
 	n := e.Spec.Networks[1]
 	a, err := accelerator.Named(n.Accelerator)
 	if err != nil {
@@ -257,8 +257,8 @@ func tinyHosted() []*hosted {
 	var g grid
 	g.Layers, g.Filters.Step, g.Filters.Most = []int{3}, 8, 96
 	return []*hosted{
-		{small: small{Capacity: 2 << 20, Batch: 4, Grid: g, Model: workload.Model{Name: workload.AmoebaNet, Image: 32, Classes: 3}}},
-		{small: small{Capacity: 1 << 20, Batch: 4, Grid: grid{UpTo: 200}, Model: workload.Model{Name: workload.LanguageModel, Dim: 16, FF: 64, Heads: 2, Vocab: 60, Seq: 16}}},
+		{miniature: miniature{Capacity: 2 << 20, Batch: 4, Grid: g, Model: workload.Model{Name: workload.AmoebaNet, Image: 32, Classes: 3}}},
+		{miniature: miniature{Capacity: 1 << 20, Batch: 4, Grid: grid{UpTo: 200}, Model: workload.Model{Name: workload.LanguageModel, Dim: 16, FF: 64, Heads: 2, Vocab: 60, Seq: 16}}},
 	}
 }
 
@@ -365,7 +365,7 @@ func TestConvolved(t *testing.T) {
 
 // printedLog has for every column what the paper prints, and measured networks
 // that grow as the paper's.
-func printedLog(t *testing.T, e *Experiment) *records.Log {
+func printedLog(t *testing.T, e *table1) *records.Log {
 	t.Helper()
 	log := records.New(e.Key("smoke"))
 	for _, n := range e.Spec.Networks {
@@ -410,7 +410,7 @@ func printedLog(t *testing.T, e *Experiment) *records.Log {
 }
 
 func TestTable1Report(t *testing.T) {
-	e := suitetest.Loaded[*Experiment](t, Definition.Load)
+	e := suitetest.Loaded[*table1](t, Definition.Load)
 	if _, err := e.Report(records.New(e.Key("smoke")), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
 		t.Errorf("without records: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // translates checks that there are scores of all languages and, of the network that is
 // compared with baselines, these and the hash on the way.
-func (s *translationSample) translates(compared bool, languages int) error {
+func (s *record) translates(compared bool, languages int) error {
 	if s.Eval.BLEU == nil || len(s.Eval.Languages) != languages {
 		return fmt.Errorf("scores of %d languages, want %d", len(s.Eval.Languages), languages)
 	}
@@ -30,8 +30,8 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 	if err != nil {
 		return nil, err
 	}
-	var own, without, check translationSample
-	for sample, into := range map[string]*translationSample{seeing: &own, blind: &without, alone: &check} {
+	var own, without, check record
+	for sample, into := range map[string]*record{seeing: &own, blind: &without, alone: &check} {
 		err := log.Get(sample, into)
 		if err == nil && sample != alone {
 			if err = into.translates(sample == seeing, profile.Data.Languages); err != nil {
@@ -56,7 +56,7 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 	table.Numbers("training pairs", "share of a batch", "BLEU: copy", "dictionary", "no source", "Transformer", "nats per token", "of no source", "accuracy")
 	var beside []workload.LanguageScore
 	if reference != nil {
-		var r translationSample
+		var r record
 		if reference.Get(seeing, &r) == nil && r.translates(true, profile.Data.Languages) == nil {
 			beside = withAll(&r)
 		}
@@ -88,12 +88,12 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 		fmt.Sprintf("After %d steps the weights' SHA-256 %s at K = %d (%s) and at K = %d (%s).",
 			t.Spec.Alone.Steps, same, t.setup.Partitions, own.HashAfter[:16], t.alone.Partitions, check.WeightsSHA256[:16]),
 		fmt.Sprintf("Weights at the end: SHA-256 %s.", own.WeightsSHA256[:16]))
-	r.Files, err = plot.Files(t.ID(), t.Spec.Title, translationPanels(&own, &without))
+	r.Files, err = plot.Files(t.ID(), t.Spec.Title, panelsOf(&own, &without))
 	return r, err
 }
 
 // withAll are a sample's scores by language, and those of all as the last.
-func withAll(s *translationSample) []workload.LanguageScore {
+func withAll(s *record) []workload.LanguageScore {
 	all := workload.LanguageScore{Name: "all", Share: 1, BLEU: *s.Eval.BLEU, Loss: s.Eval.Loss, Accuracy: s.Eval.Accuracy}
 	for _, l := range s.Eval.Languages {
 		all.Train += l.Train
@@ -101,9 +101,9 @@ func withAll(s *translationSample) []workload.LanguageScore {
 	return append(slices.Clone(s.Eval.Languages), all)
 }
 
-// translationPanels are the BLEU of every language beside that of the baselines, and
+// panelsOf are the BLEU of every language beside that of the baselines, and
 // how both networks learned.
-func translationPanels(own, without *translationSample) []plot.Axes {
+func panelsOf(own, without *record) []plot.Axes {
 	scores := &plot.BarPanel{Title: "held-out translations", Y: "BLEU"}
 	for _, b := range own.Baselines {
 		scores.Series = append(scores.Series, plot.BarSeries{Name: b.Name, Values: slices.Clone(b.Languages)})
@@ -119,7 +119,7 @@ func translationPanels(own, without *translationSample) []plot.Axes {
 	losses := plot.LinePanel{Title: "training loss", X: "step", Y: "nats per token", FromZero: true}
 	for _, s := range []struct {
 		name string
-		of   *translationSample
+		of   *record
 	}{{dark, without}, {network, own}} {
 		line, _ := plot.Binned(s.of.Losses, plot.Curve)
 		losses.Series = append(losses.Series, plot.Series{Name: s.name, Lines: [][]plot.Point{line}})

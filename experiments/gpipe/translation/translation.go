@@ -26,18 +26,18 @@ func (t *translation) Planned(profile string) (list []suite.PlannedRun) {
 	return list
 }
 
-// translationSpec is spec.yaml.
-type translationSpec struct {
+// spec is spec.yaml.
+type spec struct {
 	suite.Head `yaml:",inline"`
 	Setup      suite.SetupSpec `yaml:"setup"`
 	Alone      struct {
 		Steps int             `yaml:"steps"`
 		Setup suite.SetupSpec `yaml:"setup"`
 	} `yaml:"alone"`
-	Profiles map[string]translationProfile `yaml:"profiles"`
+	Profiles map[string]size `yaml:"profiles"`
 }
 
-type translationProfile struct {
+type size struct {
 	Expected   suite.Span         `yaml:"expected"`
 	Data       suite.PairsSpec    `yaml:"data"`
 	BlindSteps int                `yaml:"blind_steps"` // of the network that sees no source
@@ -46,7 +46,7 @@ type translationProfile struct {
 
 // translation trains an encoder-decoder and compares it with baselines.
 type translation struct {
-	suite.Base[translationSpec]
+	suite.Base[spec]
 	setup, alone workload.Setup
 }
 
@@ -71,11 +71,11 @@ const (
 	alone  = "alone"
 )
 
-// translationSample is one training.
-type translationSample struct{ trials.Whole }
+// record is one training.
+type record struct{ trials.Whole }
 
 // training is a profile's, by sample.
-func (t *translation) training(p translationProfile, sample string) workload.Training {
+func (t *translation) training(p size, sample string) workload.Training {
 	out := p.Training.Training("synthetic-translation", t.setup, t.Spec.Seed)
 	out.Config = p.Data.Config()
 	switch sample {
@@ -98,7 +98,7 @@ func (t *translation) Measure(ctx context.Context, log *records.Log, p progress.
 		if log.Has(sample) {
 			continue
 		}
-		s := &translationSample{}
+		s := &record{}
 		if err := s.Train(ctx, t.ID(), sample, t.training(profile, sample), p); err != nil {
 			return err
 		}

@@ -18,14 +18,14 @@ import (
 // Every language has the BLEU of all that translate it, and a network's colour
 // is that of its losses.
 func TestTranslationPanels(t *testing.T) {
-	sample := func(loss float64, bleu ...float64) *translationSample {
+	sample := func(loss float64, bleu ...float64) *record {
 		r := &workload.TrainResult{Losses: []float64{loss}, Eval: &workload.Evaluation{}, Baselines: []workload.Baseline{{Name: "copy", Languages: []float64{1, 2}}, {Name: "dictionary", Languages: []float64{3, 4}}}}
 		for i, b := range bleu {
 			r.Eval.Languages = append(r.Eval.Languages, workload.LanguageScore{Name: []string{"high", "low"}[i], BLEU: b})
 		}
-		return &translationSample{trials.Whole{TrainResult: r}}
+		return &record{trials.Whole{TrainResult: r}}
 	}
-	panels := translationPanels(sample(0.5, 90, 80), sample(2.5, 0, 0.5))
+	panels := panelsOf(sample(0.5, 90, 80), sample(2.5, 0, 0.5))
 	scores, losses := panels[0].(*plot.BarPanel), panels[1].(plot.LinePanel)
 	var values [][]float64
 	for _, s := range scores.Series {
@@ -64,7 +64,7 @@ func TestTranslationMeasures(t *testing.T) {
 	if n := r.Tables[0].Notes[0]; !strings.Contains(n, "is the same at K = 4") {
 		t.Errorf("note %q", n)
 	}
-	var s translationSample
+	var s record
 	if err := log.Get(alone, &s); err != nil {
 		t.Fatal(err)
 	}

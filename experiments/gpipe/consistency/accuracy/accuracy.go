@@ -22,10 +22,10 @@ import (
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "consistency-accuracy", Folder: folder, New: suite.New[Accuracy], Command: "consistency"}
+var Definition = suite.Definition{ID: "consistency-accuracy", Folder: folder, New: suite.New[accuracy], Command: "consistency"}
 
-// accuracySpec is spec.yaml.
-type accuracySpec struct {
+// spec is spec.yaml.
+type spec struct {
 	suite.Head `yaml:",inline"`
 	// Margin, in percentage points, is the largest mean difference of accuracy to
 	// the baseline that counts as none.
@@ -39,13 +39,13 @@ type accuracySpec struct {
 	setups []workload.Setup
 }
 
-// Accuracy trains a network with batch norm to the end at several M, over
+// accuracy trains a network with batch norm to the end at several M, over
 // seeds.
-type Accuracy struct {
-	suite.Base[accuracySpec]
+type accuracy struct {
+	suite.Base[spec]
 }
 
-func (a *Accuracy) Resolve() *suite.Problem {
+func (a *accuracy) Resolve() *suite.Problem {
 	if len(a.Spec.Setups) < 2 {
 		return suite.At(errors.New("want a baseline and something to compare"), "setups")
 	}
@@ -63,7 +63,7 @@ func (a *Accuracy) Resolve() *suite.Problem {
 	return trials.Check(a.Spec.Profiles)
 }
 
-func (a *Accuracy) arms(p trials.Profile) []trials.Arm {
+func (a *accuracy) arms(p trials.Profile) []trials.Arm {
 	var arms []trials.Arm
 	for _, s := range a.Spec.setups {
 		arms = append(arms, trials.Arm{
@@ -74,7 +74,7 @@ func (a *Accuracy) arms(p trials.Profile) []trials.Arm {
 	return arms
 }
 
-func (a *Accuracy) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+func (a *accuracy) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	profile, err := suite.ProfileOf(a.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (c comparison) says(level float64) string {
 	return "inconclusive"
 }
 
-func (a *Accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
+func (a *accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 	r, err := trials.Open(log, reference, a.Spec.Profiles, a.arms)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (a *Accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 // verdict lists the values of M by outcome. None of them fails the run: that
 // micro-batches are normalised each by itself is part of the method, and what it
 // does to accuracy is what is asked here.
-func (a *Accuracy) verdict(says map[string][]string) string {
+func (a *accuracy) verdict(says map[string][]string) string {
 	var parts []string
 	for _, o := range []struct{ outcome, means string }{
 		{"equivalent", "equivalent to M = 1 within %g points"},
@@ -200,7 +200,7 @@ func micros(sizes []int) suite.Value {
 	return suite.Ints("", sizes[:1])
 }
 
-func (a *Accuracy) Planned(profile string) []suite.PlannedRun {
+func (a *accuracy) Planned(profile string) []suite.PlannedRun {
 	p := a.Spec.Profiles[profile]
 	return trials.PlannedArms(profile, a.arms(p), p.Seeds)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // accuracyLog is a log of made-up accuracies: of(setup, seed) in percent.
-func accuracyLog(t *testing.T, a *Accuracy, profile string, of func(setup, seed int) float64) *records.Log {
+func accuracyLog(t *testing.T, a *accuracy, profile string, of func(setup, seed int) float64) *records.Log {
 	t.Helper()
 	log := records.New(a.Key(profile))
 	p := a.Spec.Profiles[profile]
@@ -33,7 +33,7 @@ func accuracyLog(t *testing.T, a *Accuracy, profile string, of func(setup, seed 
 // five seeds that alternate by d around a mean the deviation of the differences
 // is about d, the 95% interval about 1.2 d to either side, the 90% one 0.95 d.
 func TestAccuracyOutcomes(t *testing.T) {
-	a := suitetest.Loaded[*Accuracy](t, Definition.Load)
+	a := suitetest.Loaded[*accuracy](t, Definition.Load)
 	a.Spec.Margin = 3
 	five := a.Spec.Profiles["quick"]
 	five.Seeds = []uint64{1, 2, 3, 4, 5}
@@ -82,7 +82,7 @@ func TestAccuracyOutcomes(t *testing.T) {
 
 // The smallest profile is measured, twice the same, and goes on where it was.
 func TestAccuracyMeasures(t *testing.T) {
-	a := suitetest.Loaded[*Accuracy](t, Definition.Load)
+	a := suitetest.Loaded[*accuracy](t, Definition.Load)
 	log := records.New(a.Key("smoke"))
 	if err := a.Measure(context.Background(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
