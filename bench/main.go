@@ -51,7 +51,7 @@ func main() {
 
 // measureRows measures the chosen rows, and prints why a row cannot be measured.
 func measureRows(command string, rounds int, out string, chosen []string) error {
-	log, err := records.Open(filepath.Join(out, "records", "bench.jsonl"), rows.Key(), true)
+	log, err := records.Open(records.File(out, rows.Key().Experiment), rows.Key(), true)
 	if err != nil {
 		return err
 	}

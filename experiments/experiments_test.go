@@ -147,7 +147,7 @@ func TestReferenceTables(t *testing.T) {
 	dir := filepath.Join("..", "results", "reference")
 	made := map[string]bool{}
 	for _, id := range IDs() {
-		log, err := records.Load(filepath.Join(dir, "records", id+".jsonl"), id)
+		log, err := records.Load(records.File(dir, id), id)
 		if errors.Is(err, os.ErrNotExist) {
 			t.Logf("%s: no reference yet", id)
 			continue

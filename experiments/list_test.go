@@ -85,7 +85,7 @@ func TestEveryExperimentIsListed(t *testing.T) {
 // stands beside those.
 func TestKeysAreTheReferences(t *testing.T) {
 	for _, id := range IDs() {
-		log, err := records.Load(filepath.Join("..", "results", "reference", "records", id+".jsonl"), id)
+		log, err := records.Load(records.File(filepath.Join("..", "results", "reference"), id), id)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -124,8 +124,7 @@ func (r Reproducing) load() (list []suite.Experiment, from []suite.SpecFile, err
 func (r Reproducing) one(ctx context.Context, e suite.Experiment, spec []suite.SpecFile, p progress.Progress) (report *suite.Report, err error) {
 	log := records.New(e.Key(r.Profile))
 	if r.Out != "" {
-		name := filepath.Join(r.Out, "records", e.ID()+".jsonl")
-		if log, err = records.Open(name, e.Key(r.Profile), r.Fresh); err != nil {
+		if log, err = records.Open(records.File(r.Out, e.ID()), e.Key(r.Profile), r.Fresh); err != nil {
 			return nil, err
 		}
 		defer func() {
@@ -181,7 +180,7 @@ func (r Reproducing) ReferenceOf(e suite.Experiment, p progress.Progress) *recor
 	if r.Out != "" && files.SameDir(r.Out, r.Reference) {
 		return nil // it is the reference that is being made
 	}
-	log, err := records.Load(filepath.Join(r.Reference, "records", e.ID()+".jsonl"), e.ID())
+	log, err := records.Load(records.File(r.Reference, e.ID()), e.ID())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil

@@ -22,7 +22,7 @@ func TestStrangeRecordsAreAnError(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			log, err := records.Load(filepath.Join("..", "results", "reference", "records", id+".jsonl"), id)
+			log, err := records.Load(records.File(filepath.Join("..", "results", "reference"), id), id)
 			if err != nil {
 				t.Fatal(err)
 			}

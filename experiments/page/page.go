@@ -168,7 +168,7 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 		if err != nil {
 			return nil, err
 		}
-		log, err := records.Load(filepath.Join(r.Results, "records", id+".jsonl"), id)
+		log, err := records.Load(records.File(r.Results, id), id)
 		if errors.Is(err, fs.ErrNotExist) {
 			p.Missing = append(p.Missing, id)
 			continue

@@ -233,7 +233,7 @@ func commandsTable(dir, path string) (string, error) {
 			makes, takes = append(makes, d.About().Makes), takes+e.Expected("quick")
 		}
 		last := "-"
-		log, err := records.Load(filepath.Join(dir, "records", id+".jsonl"), id)
+		log, err := records.Load(records.File(dir, id), id)
 		if err == nil {
 			tables, err := filepath.Glob(filepath.Join(dir, "tables", id+"*.md"))
 			if err != nil || len(tables) == 0 {

@@ -103,6 +103,9 @@ type Log struct {
 	added    func(name string, data []byte) // see Observe
 }
 
+// File returns the name of an experiment's records file in a directory of results.
+func File(dir, experiment string) string { return filepath.Join(dir, "records", experiment+".jsonl") }
+
 // New returns a log without a file.
 func New(k Key) *Log {
 	return &Log{Key: k, process: Process{ID: os.Getpid()}, sessions: map[string]*Provenance{}, Samples: map[string]*Record{}}
