@@ -7,13 +7,14 @@ import (
 
 	"gpipebench/experiments/gpipe/validation"
 	"gpipebench/experiments/records"
+	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/suite/suitetest"
 )
 
 // The claims on validation hold, fail or are left open by what its table says.
 func TestValidationClaims(t *testing.T) {
-	v := suitetest.Loaded[*validation.Validation](t, validation.Definition.Load)
-	rounds, err := v.Repeated("quick")
+	v := suitetest.Loaded[rounds.Experiment](t, validation.Definition.Load)
+	repeated, err := v.Repeated("quick")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +28,8 @@ func TestValidationClaims(t *testing.T) {
 		want  Verdict
 	}{{1.05, 1, Holds}, {1.12, 1, Fails}, {1.12, 1.3, Noisy}, {0.8, 1.3, Fails}} {
 		log := records.New(v.Key("quick"))
-		for round, names := range rounds.Samples() {
-			s := validation.ValidationSample{Seconds: 1, Rates: c.rates, Own: 1, Peak: []int64{5}, HighWater: []int64{5}, ModelledPeak: []int64{5}}
+		for round, names := range repeated.Samples() {
+			s := validation.Sample{Seconds: 1, Rates: c.rates, Own: 1, Peak: []int64{5}, HighWater: []int64{5}, ModelledPeak: []int64{5}}
 			if round == 5 {
 				s.Seconds, s.Own = c.last, c.last
 			}

@@ -178,6 +178,7 @@ func (k *calibrator) Close() {
 // Probe is a probe's training, and what has been timed of it.
 type Probe struct {
 	*workload.Loop
+	Shape   ProbeShape
 	watched *accelerator.Calibration
 	Times   []*gpipe.Times // of steps that were not watched
 }
@@ -196,7 +197,7 @@ func (c Calibrating) OpenProbe(ctx context.Context, probe ProbeShape) (*Probe, e
 	if err != nil {
 		return nil, err
 	}
-	return &Probe{Loop: l, watched: &accelerator.Calibration{}}, nil
+	return &Probe{Loop: l, Shape: probe, watched: &accelerator.Calibration{}}, nil
 }
 
 // Watched makes a step and, if it is timed, records the time of every instruction.

@@ -13,7 +13,7 @@ import (
 	"gpipebench/internal/stats"
 )
 
-func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
+func (v *validation) Report(log, _ *records.Log) (*suite.Report, error) {
 	profile, err := suite.ProfileOf(v.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return nil, err
@@ -43,8 +43,8 @@ func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
 			var emulated, byRates, byOwn []float64
 			memory := "equal"
 			for round := range profile.Rounds {
-				var s ValidationSample
-				if err := log.Get(n.sample(k, round), &s); err != nil {
+				var s Sample
+				if err := log.Get(sampleName(n.on(k), round), &s); err != nil {
 					return nil, err
 				}
 				emulated, byRates, byOwn = append(emulated, s.Seconds), append(byRates, s.Rates), append(byOwn, s.Own)
@@ -64,9 +64,10 @@ func (v *Validation) Report(log, _ *records.Log) (*suite.Report, error) {
 				suite.Ratio(ratesRatio, false), nearOne(ratesRatio, repeat, v.Spec.Within), suite.Ratio(ownRatio, false), nearOne(ownRatio, repeat, v.Spec.Within), memory)
 		}
 	}
-	table.Notes = append(table.Notes, fmt.Sprintf("Within %v%%: by rates %v; by own operations %v.", v.Spec.Within, rates, own))
-	table.Notes = append(table.Notes, rounds.ProcessNote(&validationRounds{&v.Spec, profile}, log))
-	table.Notes = append(table.Notes, suite.FewRoundsNote(profile.Rounds)...)
+	table.Notes = append([]string{
+		fmt.Sprintf("Within %v%%: by rates %v; by own operations %v.", v.Spec.Within, rates, own),
+		rounds.ProcessNote(&measurement{&v.Spec, profile}, log),
+	}, suite.FewRoundsNote(profile.Rounds)...)
 	if len(disturbed) > 0 {
 		table.Notes = append(table.Notes, fmt.Sprintf("In %d of %d rounds other processes took cores that were needed.", len(disturbed), profile.Rounds))
 	}

@@ -22,57 +22,51 @@ import (
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "validation", Folder: folder, New: suite.New[Validation]}
+var Definition = suite.Definition{ID: "validation", Folder: folder, New: suite.New[validation]}
 
-func (v *Validation) Planned(profile string) (list []suite.PlannedRun) {
-	for i, n := range v.Spec.Profiles[profile].Networks {
-		for _, k := range v.Spec.K {
-			t := simulation.Calibrating{Threads: 1, Optimizer: v.Spec.Optimizer}.Training(simulation.ProbeShape{Model: n.Model, Batch: n.Batch, M: n.M, K: k})
-			list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i)}, Run: t})
-		}
-	}
-	return list
-}
-
-// validationSpec is spec.yaml.
-type validationSpec struct {
+// spec is spec.yaml.
+type spec struct {
 	suite.Head `yaml:",inline"`
 	K          []int   `yaml:"k" want:"2..1024"`
 	Optimizer  string  `yaml:"optimizer" want:"optimizer"`
 	Within     float64 `yaml:"within" want:">0..1000"` // of the emulated step, in percent
 
-	Profiles map[string]validationProfile `yaml:"profiles"`
+	Profiles map[string]profile `yaml:"profiles"`
 }
 
-type validationProfile struct {
-	Expected suite.Span          `yaml:"expected"`
-	Networks []validationNetwork `yaml:"networks"`
-	Rounds   int                 `yaml:"rounds" want:"1..1000"`
-	Turns    int                 `yaml:"turns" want:"1..1000"` // of every pipeline, in a round
+type profile struct {
+	Expected suite.Span `yaml:"expected"`
+	Networks []network  `yaml:"networks"`
+	Rounds   int        `yaml:"rounds" want:"1..1000"`
+	Turns    int        `yaml:"turns" want:"1..1000"` // of every pipeline, in a round
 }
 
-type validationNetwork struct {
+type network struct {
 	Model workload.Model `yaml:"model"`
 	Batch int            `yaml:"batch"`
 	M     int            `yaml:"m"`
 }
 
-// Validation compares modelled devices of this machine's kind with emulated runs of
-// the same networks.
-type Validation struct {
-	suite.Base[validationSpec]
+// on is a pipeline of the network.
+func (n network) on(k int) simulation.ProbeShape {
+	return simulation.ProbeShape{Model: n.Model, Batch: n.Batch, M: n.M, K: k}
 }
 
-func (v *Validation) Resolve() *suite.Problem {
+// validation compares modelled devices of this machine's kind with emulated runs of
+// the same networks.
+type validation struct {
+	suite.Base[spec]
+}
+
+func (v *validation) Resolve() *suite.Problem {
 	for _, name := range suite.Profiles {
-		p := v.Spec.Profiles[name]
 		models := map[string]bool{}
-		for i, n := range p.Networks {
+		for i, n := range v.Spec.Profiles[name].Networks {
 			where := []string{"profiles", name, "networks", fmt.Sprint(i)}
 			if n.Batch < n.M {
 				return suite.At(fmt.Errorf("%d micro-batches of %d examples: want 1 to %d", n.M, n.Batch, n.Batch), append(where, "m")...)
 			}
-			if models[n.Model.Name] { // samples go by it
+			if models[n.Model.Name] { // samples have its name
 				return suite.At(fmt.Errorf("a second %s: want each model once", n.Model.Name), append(where, "model")...)
 			}
 			models[n.Model.Name] = true
@@ -81,15 +75,22 @@ func (v *Validation) Resolve() *suite.Problem {
 	return nil
 }
 
-func (v *Validation) Repeated(profile string) (rounds.Repeated, error) {
-	p, err := suite.ProfileOf(v.Spec.Profiles, profile)
-	if err != nil {
-		return nil, err
+func (v *validation) Planned(profile string) (list []suite.PlannedRun) {
+	for i, n := range v.Spec.Profiles[profile].Networks {
+		for _, k := range v.Spec.K {
+			t := simulation.Calibrating{Threads: 1, Optimizer: v.Spec.Optimizer}.Training(n.on(k))
+			list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i)}, Run: t})
+		}
 	}
-	return &validationRounds{&v.Spec, p}, nil
+	return list
 }
 
-func (v *Validation) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+func (v *validation) Repeated(profile string) (rounds.Repeated, error) {
+	p, err := suite.ProfileOf(v.Spec.Profiles, profile)
+	return &measurement{&v.Spec, p}, err
+}
+
+func (v *validation) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	r, err := v.Repeated(log.Key.Profile)
 	if err != nil {
 		return err
@@ -97,9 +98,9 @@ func (v *Validation) Measure(ctx context.Context, log *records.Log, p progress.P
 	return rounds.InThisProcess(ctx, r, log, p)
 }
 
-// ValidationSample is one pipeline in one round: emulated, and modelled by what
+// Sample is one pipeline in one round: emulated, and modelled by what
 // was calibrated in the same round.
-type ValidationSample struct {
+type Sample struct {
 	Seconds      float64 `json:"seconds"` // of an emulated step whose tasks take the medians of their kinds
 	Own          float64 `json:"own"`     // modelled by the network's own operations, timed on one device
 	Rates        float64 `json:"rates"`   // modelled by rates and overheads from other networks
@@ -111,70 +112,69 @@ type ValidationSample struct {
 }
 
 // sameMemory reports whether plan, run and model agree to the byte.
-func (s *ValidationSample) sameMemory() bool {
+func (s *Sample) sameMemory() bool {
 	return slices.Equal(s.Peak, s.HighWater) && slices.Equal(s.Peak, s.ModelledPeak)
 }
 
-// validationRounds is the measurement of a profile.
-type validationRounds struct {
-	Spec    *validationSpec
-	profile validationProfile
+// measurement is that of a profile.
+type measurement struct {
+	*spec
+	profile
 }
 
-// sample names one of a round's.
-func (n validationNetwork) sample(k, round int) string {
-	return fmt.Sprintf("%s/K=%d/round=%d", n.Model.Name, k, round)
+// sampleName is that of a pipeline in a round.
+func sampleName(p simulation.ProbeShape, round int) string {
+	return fmt.Sprintf("%s/K=%d/round=%d", p.Model.Name, p.K, round)
 }
 
-func (v *validationRounds) Samples() [][]string {
-	rounds := make([][]string, v.profile.Rounds)
-	for round := range rounds {
-		for _, n := range v.profile.Networks {
-			for _, k := range v.Spec.K {
-				rounds[round] = append(rounds[round], n.sample(k, round))
+func (m *measurement) Samples() [][]string {
+	names := make([][]string, m.Rounds)
+	for round := range names {
+		for _, n := range m.Networks {
+			for _, k := range m.K {
+				names[round] = append(names[round], sampleName(n.on(k), round))
 			}
 		}
 	}
-	return rounds
-}
-
-// validationRun is one pipeline, open.
-type validationRun struct {
-	network validationNetwork
-	k       int
-	on      *simulation.Probe
+	return names
 }
 
 // Round measures all samples of a round, also those that the log has: they belong
 // together. All pipelines are open at once and take turns, so that a change of the
 // machine's speed affects the calibration and what it is compared with alike.
-func (v *validationRounds) Round(ctx context.Context, round int, log *records.Log) (err error) {
-	c := simulation.Calibrating{Name: "host", Optimizer: v.Spec.Optimizer, Threads: 1, Seed: v.Spec.Seed}
+func (m *measurement) Round(ctx context.Context, round int, log *records.Log) (err error) {
+	c := simulation.Calibrating{Name: "host", Optimizer: m.Optimizer, Threads: 1, Seed: m.Seed}
 	host, err := c.Open(ctx, simulation.ProbeShapes)
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	runs, err := v.open(ctx, c)
+	var probes []*simulation.Probe // of each network on one device and then on several
 	defer func() {
-		for _, r := range runs {
-			r.on.Close()
+		for _, p := range probes {
+			p.Close()
 		}
 	}()
-	if err != nil {
-		return err
+	for _, n := range m.Networks {
+		for _, k := range append([]int{1}, m.K...) {
+			p, err := c.OpenProbe(ctx, n.on(k))
+			if err != nil {
+				return fmt.Errorf("%s, K=%d: %w", n.Model.Name, k, err)
+			}
+			probes = append(probes, p)
+		}
 	}
 	meter := machine.StartMeter()
-	for turn := range v.profile.Turns + 1 {
+	for turn := range m.Turns + 1 {
 		timed := turn > 0 // the first warms up
 		if err := host.Turn(ctx, timed); err != nil {
 			return err
 		}
-		for i := range runs {
-			r := runs[(i+round)%len(runs)]
-			step := r.on.Unwatched
-			if r.k == 1 {
-				step = r.on.Watched
+		for i := range probes {
+			p := probes[(i+round)%len(probes)]
+			step := p.Unwatched
+			if p.Shape.K == 1 {
+				step = p.Watched
 			}
 			if err := step(ctx, timed); err != nil {
 				return err
@@ -187,18 +187,18 @@ func (v *validationRounds) Round(ctx context.Context, round int, log *records.Lo
 		return err
 	}
 	var own *accelerator.Accelerator
-	for _, r := range runs {
-		if r.k == 1 {
-			own = r.on.Shapes(rates)
+	for _, p := range probes {
+		if p.Shape.K == 1 {
+			own = p.Shapes(rates)
 			continue
 		}
-		s, err := r.sample(rates, own)
+		s, err := newSample(p, rates, own)
 		if err != nil {
 			return err
 		}
 		s.Others = others
-		if name := r.network.sample(r.k, round); !log.Has(name) {
-			if err := log.Add(name, v.Spec.Seed, s); err != nil {
+		if name := sampleName(p.Shape, round); !log.Has(name) {
+			if err := log.Add(name, m.Seed, s); err != nil {
 				return err
 			}
 		}
@@ -206,36 +206,27 @@ func (v *validationRounds) Round(ctx context.Context, round int, log *records.Lo
 	return nil
 }
 
-// open opens each network on one device and then on several. With an error it returns
-// the runs that are open.
-func (v *validationRounds) open(ctx context.Context, c simulation.Calibrating) (runs []*validationRun, err error) {
-	for _, n := range v.profile.Networks {
-		for _, k := range append([]int{1}, v.Spec.K...) {
-			on, err := c.OpenProbe(ctx, simulation.ProbeShape{Model: n.Model, Batch: n.Batch, M: n.M, K: k})
-			if err != nil {
-				return runs, fmt.Errorf("%s, K=%d: %w", n.Model.Name, k, err)
-			}
-			runs = append(runs, &validationRun{network: n, k: k, on: on})
-		}
-	}
-	return runs, nil
-}
-
-// sample reduces a run's round to its sample.
-func (r *validationRun) sample(rates, own *accelerator.Accelerator) (*ValidationSample, error) {
-	s := &ValidationSample{}
+// newSample reduces what was timed of a pipeline, which rates and own then model.
+func newSample(p *simulation.Probe, rates, own *accelerator.Accelerator) (*Sample, error) {
+	s := &Sample{}
 	var samples gpipe.Samples
-	for _, t := range r.on.Times {
+	for _, t := range p.Times {
 		samples.Add(t)
 	}
-	tl, err := samples.Median(gpipe.MicroBatchSizes(r.network.Batch, r.network.M)).Replay()
+	tl, err := samples.Median(gpipe.MicroBatchSizes(p.Shape.Batch, p.Shape.M)).Replay()
 	if err != nil {
 		return nil, err
 	}
 	s.Seconds = tl.Span()
-	s.Partition, _ = r.on.Trainer.Sizes()
-	s.Peak, s.HighWater = r.on.Memory()
-	sim, err := r.modelled(rates)
+	s.Partition, _ = p.Trainer.Sizes()
+	s.Peak, s.HighWater = p.Memory()
+	modelled := func(host *accelerator.Accelerator) (*gpipe.Simulation, error) {
+		on := p.Pipeline
+		on.Balance = s.Partition
+		on.Devices = []gpipe.Device{{Kind: gpipe.Modelled, Threads: 1, Accelerator: host, Capacity: host.Memory, Link: host.Link}}
+		return on.Simulate(p.Shape.Model.Input(p.Shape.Batch), gpipe.Modelling{DType: graph.F32, Accounting: gpipe.FullAccounting})
+	}
+	sim, err := modelled(rates)
 	if err != nil {
 		return nil, err
 	}
@@ -243,16 +234,9 @@ func (r *validationRun) sample(rates, own *accelerator.Accelerator) (*Validation
 	for _, d := range sim.Devices {
 		s.ModelledPeak = append(s.ModelledPeak, d.PeakBytes)
 	}
-	if sim, err = r.modelled(own); err == nil {
-		s.Own = sim.Seconds
+	if sim, err = modelled(own); err != nil {
+		return nil, err
 	}
-	return s, err
-}
-
-// modelled is the run's step on modelled devices, with the same partition.
-func (r *validationRun) modelled(host *accelerator.Accelerator) (*gpipe.Simulation, error) {
-	p := r.on.Pipeline
-	p.Balance, _ = r.on.Trainer.Sizes()
-	p.Devices = []gpipe.Device{{Kind: gpipe.Modelled, Threads: 1, Accelerator: host, Capacity: host.Memory, Link: host.Link}}
-	return p.Simulate(r.network.Model.Input(r.network.Batch), gpipe.Modelling{DType: graph.F32, Accounting: gpipe.FullAccounting})
+	s.Own = sim.Seconds
+	return s, nil
 }

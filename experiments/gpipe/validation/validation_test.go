@@ -17,7 +17,7 @@ func TestValidationRound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("twenty networks: minutes under the race detector, which runs short tests")
 	}
-	v := suitetest.Loaded[*Validation](t, Definition.Load)
+	v := suitetest.Loaded[*validation](t, Definition.Load)
 	rounds, err := v.Repeated("smoke")
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestValidationRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range rounds.Samples()[0] {
-		var s ValidationSample
+		var s Sample
 		if err := log.Get(name, &s); err != nil {
 			t.Fatal(err)
 		}
@@ -50,15 +50,15 @@ func TestValidationRound(t *testing.T) {
 
 // A byte too many, wherever it is, is a verdict and names the row.
 func TestValidationMemoryVerdict(t *testing.T) {
-	v := suitetest.Loaded[*Validation](t, Definition.Load)
-	for what, change := range map[string]func(*ValidationSample){
-		"modelled": func(s *ValidationSample) { s.ModelledPeak[1]++ },
-		"reached":  func(s *ValidationSample) { s.HighWater[0]++ },
+	v := suitetest.Loaded[*validation](t, Definition.Load)
+	for what, change := range map[string]func(*Sample){
+		"modelled": func(s *Sample) { s.ModelledPeak[1]++ },
+		"reached":  func(s *Sample) { s.HighWater[0]++ },
 	} {
 		log := records.New(v.Key("smoke"))
 		rounds, _ := v.Repeated("smoke")
 		for i, name := range rounds.Samples()[0] {
-			s := ValidationSample{Seconds: 1, Rates: 1.05, Own: 0.8, Peak: []int64{5, 6}, HighWater: []int64{5, 6}, ModelledPeak: []int64{5, 6}}
+			s := Sample{Seconds: 1, Rates: 1.05, Own: 0.8, Peak: []int64{5, 6}, HighWater: []int64{5, 6}, ModelledPeak: []int64{5, 6}}
 			if i == 4 {
 				change(&s)
 			}
