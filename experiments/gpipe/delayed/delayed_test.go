@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/plot/plottest"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
@@ -56,7 +55,7 @@ func TestDelayedReduction(t *testing.T) {
 	if runs[0][5] == runs[len(runs)-2][5] {
 		t.Errorf("both networks end with the weights %s", runs[0][5])
 	}
-	plottest.Check(t, r)
+	suitetest.CheckPlots(t, r)
 }
 
 func TestDelayedVerdict(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/plot/plottest"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
@@ -95,7 +94,7 @@ func TestScaleReport(t *testing.T) {
 	if want := fmt.Sprintf("Verdict by BLEU: deep against small: %s; wide against small: %s; larger against deep: %s; deep against wide: %s.", better, better, open, better); differences.Notes[0] != want {
 		t.Error(differences.Notes[0])
 	}
-	plottest.Check(t, r)
+	suitetest.CheckPlots(t, r)
 }
 
 // The verdicts of a batch that is worse and of networks that are, or may be.

@@ -115,9 +115,7 @@ func TestStabilityVerdict(t *testing.T) {
 		if got := r.Tables[0].Notes[0]; !strings.Contains(got, c.want) {
 			t.Errorf("%v diverge: %q, want %q", c.diverge, got, c.want)
 		}
-		if len(r.Files) != 2 || !strings.HasPrefix(r.Files[0].Text, "<?xml") || !strings.HasPrefix(r.Files[1].Text, "\x89PNG") {
-			t.Errorf("%d files, want an SVG and a PNG", len(r.Files))
-		}
+		suitetest.CheckPlots(t, r)
 	}
 }
 
@@ -161,6 +159,14 @@ func TestStabilityInEpochs(t *testing.T) {
 	p.Training.LRSchedule = "warmup:0.1epochs,constant"
 	s.Spec.Profiles["smoke"], s.Spec.Variants = p, s.Spec.Variants[:1]
 	if err := s.Measure(t.Context(), records.New(s.Key("smoke")), progress.Silent{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Trainings run beside one another, so that devices must not wait for a turn.
+func TestStabilityRefusesDevices(t *testing.T) {
+	err := suitetest.Refused(t, Definition, "device: host", "device: emulated")
+	if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:16:1: setup: trainings run beside one another: want host devices") {
 		t.Error(err)
 	}
 }

@@ -107,3 +107,11 @@ func CheckKey(t *testing.T, modelling func(file string) suite.Experiment) {
 		t.Errorf("%s: more memory gives the same key", e.ID())
 	}
 }
+
+// CheckPlots checks that a report's files are a figure, as SVG and PNG.
+func CheckPlots(t *testing.T, r *suite.Report) {
+	t.Helper()
+	if len(r.Files) != 2 || !strings.HasPrefix(r.Files[0].Text, "<?xml") || !strings.HasPrefix(r.Files[1].Text, "\x89PNG") {
+		t.Errorf("%d files, want an SVG and a PNG", len(r.Files))
+	}
+}

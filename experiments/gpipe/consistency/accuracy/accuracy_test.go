@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/plot/plottest"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite/suitetest"
@@ -76,7 +75,7 @@ func TestAccuracyOutcomes(t *testing.T) {
 		if got := table.Printed()[0][2]; got != "64.00%" || table.Printed()[0][10] != got {
 			t.Errorf("baseline %q", table.Printed()[0])
 		}
-		plottest.Check(t, r)
+		suitetest.CheckPlots(t, r)
 	}
 }
 

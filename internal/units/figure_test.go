@@ -1,0 +1,27 @@
+package units
+
+import "testing"
+
+func TestReadFigure(t *testing.T) {
+	for text, want := range map[string][2]float64{
+		"81,505": {81505, 0.5}, "1.8B": {1.8e9, 0.05e9}, "3.15 GiB": {3.15 * (1 << 30), 0.005 * (1 << 30)}, "63.4%": {63.4, 0.05}, "-3 points": {-3, 0.5},
+	} {
+		near := func(a, b float64) bool { return a-b < 1e-9*max(1, b, -b) && b-a < 1e-9*max(1, b, -b) }
+		if value, half, ok := ReadFigure(text); !ok || !near(value, want[0]) || !near(half, want[1]) {
+			t.Errorf("%s: %v ± %v, %v; want %v", text, value, half, ok, want)
+		}
+	}
+	if _, _, ok := ReadFigure("out of memory"); ok {
+		t.Error("a text is a figure")
+	}
+}
+
+func TestFormatCount(t *testing.T) {
+	for n, want := range map[int64][2]string{
+		7: {"7", "7e-06M"}, 81505540: {"81,505,540", "81.5M"}, 282_200_000: {"282,200,000", "282M"}, 83_876_910_336: {"83,876,910,336", "83.9B"},
+	} {
+		if commas, count := FormatCommas(n), FormatCount(n); commas != want[0] || count != want[1] {
+			t.Errorf("%d: %s, %s; want %s", n, commas, count, want)
+		}
+	}
+}
