@@ -22,9 +22,9 @@ type resource struct {
 
 // Of a profile's languages: the largest, which stands for the paper's German in
 // Table 5, and those of Figure 3.
-func (p scaleProfile) largest() resource { return resource{"largest language", 0, 1} }
+func (p profile) largest() resource { return resource{"largest language", 0, 1} }
 
-func (p scaleProfile) resources() []resource {
+func (p profile) resources() []resource {
 	n, high := p.Data.Languages, p.Data.Languages-p.Data.Low
 	return []resource{{"high-resource", 0, high}, {"low-resource", high, n}, {"all", 0, n}}
 }
@@ -48,7 +48,7 @@ func (r resource) of(t trials.Trials) scores {
 }
 
 // read reads the trials of all arms, which must be of the profile's languages.
-func (s *scale) read(log *records.Log) (p scaleProfile, batches, networks []trials.Trials, err error) {
+func (s *scale) read(log *records.Log) (p profile, batches, networks []trials.Trials, err error) {
 	if p, err = suite.ProfileOf(s.Spec.Profiles, log.Key.Profile); err != nil {
 		return p, nil, nil, err
 	}
@@ -101,7 +101,7 @@ func addReference(t *suite.Table, refs []trials.Trials, of resource) {
 }
 
 // recipe says how all networks are trained.
-func (s *scale) recipe(p scaleProfile) string {
+func (s *scale) recipe(p profile) string {
 	t := p.Training
 	return fmt.Sprintf("%d steps, %s at %g (%s), the same in every training; K = %d, M = %d. %d seeds; %d invented languages, the largest with %d pairs; held out: %d pairs of each, the same sentences in all.",
 		t.Steps, t.Optimizer, t.LR, t.Training("", s.setup, 0).LRSchedule, s.setup.Partitions, s.setup.MicroBatches, len(p.Seeds), p.Data.Languages, p.Data.Pairs, p.Data.HeldOut)
@@ -109,7 +109,7 @@ func (s *scale) recipe(p scaleProfile) string {
 
 func shapeText(m workload.Model) string { return fmt.Sprintf("T(%d, %d, %d)", m.Layers, m.FF, m.Heads) }
 
-func (s *scale) batchTable(p scaleProfile, all []trials.Trials) *suite.Table {
+func (s *scale) batchTable(p profile, all []trials.Trials) *suite.Table {
 	model := p.Training.Model
 	table := &suite.Table{
 		ID: s.ID() + "-batches", Title: "Larger mini-batches for translation, in small",
@@ -137,7 +137,7 @@ func (s *scale) batchTable(p scaleProfile, all []trials.Trials) *suite.Table {
 
 // batchVerdict says whether each batch is better than the one before it, by both
 // scores, as in the paper.
-func (s *scale) batchVerdict(p scaleProfile, all []trials.Trials) string {
+func (s *scale) batchVerdict(p profile, all []trials.Trials) string {
 	var f found
 	for i := 1; i < len(all); i++ {
 		own, before := p.largest().of(all[i]), p.largest().of(all[i-1])
@@ -167,7 +167,7 @@ func (f found) says(better, worse, neither string) string {
 	return strings.Join(parts, ", ")
 }
 
-func (s *scale) networkTable(p scaleProfile, all []trials.Trials) *suite.Table {
+func (s *scale) networkTable(p profile, all []trials.Trials) *suite.Table {
 	table := &suite.Table{
 		ID: s.ID() + "-networks", Title: "Larger networks for translation, in small: depth and width",
 		Caption: []string{
@@ -192,7 +192,7 @@ func (s *scale) networkTable(p scaleProfile, all []trials.Trials) *suite.Table {
 }
 
 // addScores adds columns of both scores for each group of languages.
-func (p scaleProfile) addScores(t *suite.Table) {
+func (p profile) addScores(t *suite.Table) {
 	for _, score := range []string{"BLEU, ", "nats, "} {
 		for _, r := range p.resources() {
 			t.Numbers(score + r.name)
@@ -200,7 +200,7 @@ func (p scaleProfile) addScores(t *suite.Table) {
 	}
 }
 
-func (s *scale) differenceTable(p scaleProfile, all []trials.Trials) *suite.Table {
+func (s *scale) differenceTable(p profile, all []trials.Trials) *suite.Table {
 	table := &suite.Table{
 		ID: s.ID() + "-differences", Title: "Larger networks for translation, in small: differences",
 		Caption: []string{fmt.Sprintf("After %d steps, which may show what is learned first and not what can be learned: means over pairs of one seed, with their 95%% intervals (Student's t). More BLEU and fewer nats per token are better.", p.Training.Steps),
@@ -229,7 +229,7 @@ func (s *scale) differenceTable(p scaleProfile, all []trials.Trials) *suite.Tabl
 
 // panels are both scores of the largest language by mini-batch, BLEU by network
 // and resource, and the difference of each pair of networks.
-func (s *scale) panels(p scaleProfile, batches, networks []trials.Trials) []plot.Axes {
+func (s *scale) panels(p profile, batches, networks []trials.Trials) []plot.Axes {
 	bleu := &plot.DotPanel{Title: "mini-batches: translations, largest language", Y: "BLEU"}
 	nats := &plot.DotPanel{Title: "mini-batches: held-out loss, largest language", Y: "nats per token"}
 	for i, b := range s.Spec.Batches {

@@ -26,14 +26,14 @@ func (s *scale) Planned(profile string) []suite.PlannedRun {
 	return trials.PlannedArms(profile, s.arms(p), p.Seeds)
 }
 
-// scaleSpec is spec.yaml.
-type scaleSpec struct {
+// spec is spec.yaml.
+type spec struct {
 	suite.Head  `yaml:",inline"`
-	Setup       suite.SetupSpec         `yaml:"setup"`
-	Batches     []scaledBatch           `yaml:"batches"` // the first is the smallest
-	Networks    []scaledNetwork         `yaml:"networks"`
-	Differences []networkPair           `yaml:"differences" want:"optional"`
-	Profiles    map[string]scaleProfile `yaml:"profiles"`
+	Setup       suite.SetupSpec    `yaml:"setup"`
+	Batches     []scaledBatch      `yaml:"batches"` // the first is the smallest
+	Networks    []scaledNetwork    `yaml:"networks"`
+	Differences []networkPair      `yaml:"differences" want:"optional"`
+	Profiles    map[string]profile `yaml:"profiles"`
 }
 
 // scaledBatch is a column of the paper's Table 5, and what stands for it here.
@@ -62,7 +62,7 @@ type networkPair struct {
 
 func (d networkPair) String() string { return d.Of + " - " + d.To }
 
-type scaleProfile struct {
+type profile struct {
 	trials.Profile `yaml:",inline"` // its training is the networks', with the small one's model
 	Data           struct {
 		suite.PairsSpec `yaml:",inline"`
@@ -74,7 +74,7 @@ type scaleProfile struct {
 // scale trains translators with several mini-batches, and several translators
 // with one.
 type scale struct {
-	suite.Base[scaleSpec]
+	suite.Base[spec]
 	setup workload.Setup
 }
 
@@ -109,7 +109,7 @@ func (s *scale) Resolve() *suite.Problem {
 	return nil
 }
 
-func (s *scale) checkProfile(p scaleProfile) *suite.Problem {
+func (s *scale) checkProfile(p profile) *suite.Problem {
 	m := p.Training.Model
 	switch {
 	case m.Name != workload.Translator:
@@ -146,7 +146,7 @@ func (n scaledNetwork) scaled(m workload.Model) workload.Model {
 
 // arms are those of Table 5, with the profile's model as it is, and then those of
 // Figure 3.
-func (s *scale) arms(p scaleProfile) (arms []trials.Arm) {
+func (s *scale) arms(p profile) (arms []trials.Arm) {
 	add := func(name string, change func(*workload.Training)) {
 		arms = append(arms, trials.Arm{Name: name, Training: func(seed uint64) workload.Training {
 			t := p.Training.Training("synthetic-translation", s.setup, seed)
