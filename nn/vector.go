@@ -11,7 +11,7 @@ import (
 // Results have the same bits only within one profile.
 func KernelProfile() string { return kernel.Profile() }
 
-// VectorLanes is how many float32 a vector of the kernels in use holds.
+// VectorLanes returns the number of float32s in a vector of the kernels in use.
 func VectorLanes() int {
 	switch kernel.Profile() {
 	case "avx512":
@@ -22,9 +22,9 @@ func VectorLanes() int {
 	return 1
 }
 
-// VectorBandwidth measures the bytes per second that adding a vector of 64 MiB to
-// another moves: two are read and one is written, and caches do not hold them. It is
-// the median of five.
+// VectorBandwidth measures the bytes per second that are moved when a vector of
+// 64 MiB is added to another, too large for caches: two are read and one is
+// written. It is the median of five measurements.
 func VectorBandwidth() float64 {
 	const floats = 16 << 20
 	x, y := make([]float32, floats), make([]float32, floats)

@@ -1,4 +1,4 @@
-// Package child says how a process that this one started has ended.
+// Package child describes how a child process ended.
 package child
 
 import (
@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// Ending says how a process ended early: by which signal, or with which status and
-// what it printed last, or why it panicked. On some signals Go's runtime ends a
-// process with status 2 after a dump of its goroutines that begins with the signal's
-// name.
+// Ending describes how a child process ended early: by which signal, or with
+// which status and last line of output, or why it panicked. On some signals
+// Go's runtime ends a process with status 2 after a dump of its goroutines,
+// which begins with the signal's name.
 func Ending(state *os.ProcessState, printed, executable string) string {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return fmt.Sprintf("was ended by a signal (%d, %v)", int(status.Signal()), status.Signal())

@@ -92,7 +92,8 @@ func About(d time.Duration) string {
 	return "about " + FormatWait(d)
 }
 
-// FormatFigure writes four digits, large numbers with M or B as papers do.
+// FormatFigure formats a number with four digits, large ones with M or B as in
+// papers.
 func FormatFigure(x float64) string {
 	switch {
 	case math.Abs(x) >= 1e9:

@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// even has a form of its own.
+// even is an even number, with its own UnmarshalYAML.
 type even int
 
 func (e *even) UnmarshalYAML(n *yaml.Node) error {
@@ -77,7 +77,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A tag of no vocabulary is a fault of the program.
+// A tag with an unknown vocabulary is a defect of the program.
 func TestUnknownVocabulary(t *testing.T) {
 	defer func() {
 		if recover() == nil {
