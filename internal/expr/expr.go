@@ -20,10 +20,10 @@ import (
 	"strings"
 )
 
-// Function computes a value of its arguments.
+// Function computes a value from its arguments.
 type Function func(args []any) (any, error)
 
-// Functions are those that an expression may call, by name.
+// Functions are the functions that an expression may call, by name.
 type Functions map[string]Function
 
 var builtin = Functions{
@@ -44,7 +44,7 @@ var builtin = Functions{
 	"max": ofNumbers(func(ns []float64) float64 { return slices.Max(ns) }),
 }
 
-// named returns the function that an expression calls, with its name.
+// named returns the function that an expression calls, and its name.
 func (fs Functions) named(call *ast.CallExpr) (name string, f Function) {
 	if id, ok := call.Fun.(*ast.Ident); ok {
 		if f = fs[id.Name]; f == nil {
@@ -55,7 +55,8 @@ func (fs Functions) named(call *ast.CallExpr) (name string, f Function) {
 	return "", nil
 }
 
-// Check refuses what cannot be evaluated whatever the functions return.
+// Check rejects an expression that cannot be evaluated whatever the functions
+// return.
 func (fs Functions) Check(text string) error {
 	x, err := parser.ParseExpr(text)
 	if err != nil {
@@ -79,10 +80,10 @@ func (fs Functions) Check(text string) error {
 	return bad
 }
 
-// Number evaluates an expression that is one.
+// Number evaluates an expression whose value is a number.
 func (fs Functions) Number(text string) (float64, error) { return as[float64](fs, text, "a number") }
 
-// Truth evaluates an expression that is true or false.
+// Truth evaluates an expression whose value is true or false.
 func (fs Functions) Truth(text string) (bool, error) { return as[bool](fs, text, "true or false") }
 
 func as[T any](fs Functions, text, want string) (T, error) {
@@ -129,7 +130,7 @@ func (fs Functions) eval(x ast.Expr) (any, error) {
 		}
 		return nil, fmt.Errorf("%s before %v", x.Op, v)
 	case *ast.BinaryExpr:
-		// Both sides, so that an error of either is reported.
+		// Evaluate both sides, so that an error of either is reported.
 		a, err := fs.eval(x.X)
 		if err != nil {
 			return nil, err
@@ -220,7 +221,7 @@ func ofNumbers(f func([]float64) float64) Function {
 	}
 }
 
-// Numbers returns arguments that are numbers, at least so many.
+// Numbers returns the arguments, which must be at least least numbers.
 func Numbers(args []any, least int) ([]float64, error) {
 	var ns []float64
 	for _, a := range args {
@@ -236,7 +237,8 @@ func Numbers(args []any, least int) ([]float64, error) {
 	return ns, nil
 }
 
-// Texts returns arguments that are texts or numbers as texts, at least so many.
+// Texts returns the arguments as texts. They must be at least least texts or
+// numbers.
 func Texts(args []any, least int) ([]string, error) {
 	var texts []string
 	for _, a := range args {

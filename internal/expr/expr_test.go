@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Operators and functions compute; what has no meaning is an error, and what is no
-// expression at all is refused before.
+// Operators and functions compute; a meaningless operation is an error, and a
+// text that is not an expression is rejected before.
 func TestExpressions(t *testing.T) {
 	own := Functions{
 		"length": func(args []any) (any, error) {
