@@ -17,8 +17,8 @@ import (
 	"gpipebench/internal/stats"
 )
 
-// BarPanel is groups of bars, one bar for each series: beside one another or,
-// if stacked, upon one another.
+// BarPanel is groups of bars, one bar for each series: side by side or, if stacked, one
+// on top of another.
 type BarPanel struct {
 	Title, Y string
 	Names    []string // of the groups
@@ -141,7 +141,7 @@ func (p *BarPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 	return out, keys, nil
 }
 
-// marks are values of groups, beside the groups' middle by offset.
+// marks are values of groups, at an offset from the groups' middle.
 type marks struct {
 	of     plotter.Values
 	style  draw.GlyphStyle
@@ -160,20 +160,20 @@ func (m marks) DataRange() (xmin, xmax, ymin, ymax float64) {
 	return 0, float64(len(m.of) - 1), slices.Min(m.of), slices.Max(m.of)
 }
 
-// Thumbnail is one of them.
+// Thumbnail draws one mark.
 func (m marks) Thumbnail(c *draw.Canvas) { c.DrawGlyph(m.style, c.Center()) }
 
-// levelGrid is the lines of a grid that values are read by.
+// levelGrid is a grid of horizontal lines.
 func levelGrid() *plotter.Grid {
 	g := plotter.NewGrid()
 	g.Vertical.Color = nil
 	return g
 }
 
-// groupRoom is how wide a group of n is, about.
+// groupRoom is the approximate width of one of n groups.
 func groupRoom(n int) vg.Length { return 0.82 * panelWidth / vg.Length(n) }
 
-// nominal names groups on the x axis, aslant where there is no room for it.
+// nominal names groups on the x axis, at a slant where there is too little room.
 func nominal(p *plot.Plot, groups []string) {
 	aslant := false
 	for _, name := range groups {
@@ -194,8 +194,7 @@ func nominal(p *plot.Plot, groups []string) {
 	p.X.Min, p.X.Max = -0.5, float64(len(groups))-0.5
 }
 
-// whiskers draws intervals over bars that stand beside the middle of their group
-// by offset.
+// whiskers draws intervals over bars at an offset from the middle of their group.
 type whiskers struct {
 	of     []Spread
 	offset vg.Length
@@ -216,7 +215,7 @@ func whisker(c draw.Canvas, x, lo, hi vg.Length) {
 	c.StrokeLine2(style, x-half, hi, x+half, hi)
 }
 
-// Thumbnail is one of them.
+// Thumbnail draws one interval.
 func (w whiskers) Thumbnail(c *draw.Canvas) {
 	whisker(*c, (c.Min.X+c.Max.X)/2, c.Min.Y, c.Max.Y)
 }

@@ -11,8 +11,8 @@ import (
 	"gpipebench/internal/stats"
 )
 
-// DotPanel is values in groups beside one another: a small disc for each, a
-// larger disc for their mean, and the mean's interval, if there is one.
+// DotPanel is groups of values, side by side: a small disc for each value, a larger one
+// for the group's mean, and the mean's 95% interval, if there is one.
 type DotPanel struct {
 	Title, Y string
 	Names    []string // of the groups
@@ -94,7 +94,7 @@ func (p *DotPanel) plot(map[string]color.Color) (*plot.Plot, []legendEntry, erro
 	if p.Zero {
 		out.Y.Min, out.Y.Max = min(0, out.Y.Min), max(0, out.Y.Max)
 	}
-	// Nothing lies upon the axes.
+	// No disc touches the axes.
 	pad := 0.05 * (out.Y.Max - out.Y.Min)
 	out.Y.Min, out.Y.Max = out.Y.Min-pad, out.Y.Max+pad
 	return out, keys, nil

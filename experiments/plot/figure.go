@@ -181,7 +181,7 @@ func newFigure(title string, panels []Axes) (*figure, error) {
 	}
 	const gap = panelGap
 	f := &figure{width: vg.Length(columns)*(panelWidth+gap) + gap}
-	// From above down, below 0; moved up at the end.
+	// y runs downwards from 0; at the end all pieces are moved up.
 	y := -vg.Length(gap)
 	below := func(height vg.Length) { y -= height }
 	heading := letters(headingSize)
@@ -239,8 +239,8 @@ func newFigure(title string, panels []Axes) (*figure, error) {
 // svgHead is what begins an SVG of vgsvg.
 var svgHead = regexp.MustCompile(`(?s)^.*?<svg[^>]*>`)
 
-// svg puts every piece into an element of its own, so that a narrow page can
-// lay them out otherwise.
+// svg writes every piece as an element of its own, so that a narrow page can lay them
+// out differently.
 func (f *figure) svg() (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<?xml version="1.0"?>
@@ -275,9 +275,9 @@ func (f *figure) png() (string, error) {
 	return b.String(), err
 }
 
-// Same reports whether two texts of a file of a report say the same. Two PNGs
-// do if they show the same: what compresses them differs between Go versions,
-// and the rounding of what smooths edges between processors.
+// Same reports whether two contents of a report's file say the same. Two PNGs do if
+// they show the same: compression differs between Go versions, and the rounding of
+// smoothed edges between processors.
 func Same(name, a, b string) bool {
 	if a == b || filepath.Ext(name) != ".png" {
 		return a == b

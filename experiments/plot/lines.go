@@ -36,8 +36,8 @@ type Point struct{ X, Y float64 }
 // Curve is how many points of a training's losses are drawn.
 const Curve = 100
 
-// Binned is a value of each step as means of so many steps that no more points are
-// left, each at its last step.
+// Binned returns at most so many points of a series with a value for each step: means
+// of every so many steps, each at the last of them.
 func Binned(values []float64, points int) (line []Point, every int) {
 	every = max(1, (len(values)+points-1)/points)
 	for from := 0; from < len(values); from += every {

@@ -1,5 +1,5 @@
-// Package suite is what an experiment is: a spec, samples, tables; and what all of
-// them share to read specs and to write reports.
+// Package suite defines an experiment (a spec, samples, tables) and has what all
+// experiments share to read specs and to write reports.
 package suite
 
 import (
@@ -23,7 +23,7 @@ type Experiment interface {
 	Title() string
 	// Expected is how long measuring takes on two cores of a few years ago.
 	Expected(profile string) time.Duration
-	// Key is that of the samples of a profile on this machine.
+	// Key returns the key of a profile's samples on this machine.
 	Key(profile string) records.Key
 	Read(from SpecFile, check func() *Problem) error
 
@@ -31,8 +31,8 @@ type Experiment interface {
 	Resolve() *Problem
 	// Measure adds the samples that the log lacks.
 	Measure(ctx context.Context, log *records.Log, p progress.Progress) error
-	// Report computes what is shown from a complete log. A reference, if there
-	// is one, is shown beside.
+	// Report computes what is shown from a complete log, and shows a reference, if there
+	// is one, beside it.
 	Report(log, reference *records.Log) (*Report, error)
 }
 
@@ -55,7 +55,7 @@ func (f File) Write(w io.Writer) error {
 	return err
 }
 
-// Rendered is everything that a report writes.
+// Rendered returns every file of a report, tables included.
 func (r *Report) Rendered() []File {
 	var files []File
 	for _, t := range r.Tables {
@@ -70,7 +70,7 @@ func (r *Report) Rendered() []File {
 	return append(files, r.Files...)
 }
 
-// ProfileOf picks a profile out of a spec.
+// ProfileOf returns a spec's profile of a name, or an error that lists the names.
 func ProfileOf[P any](profiles map[string]P, name string) (P, error) {
 	p, ok := profiles[name]
 	if !ok {
@@ -79,7 +79,7 @@ func ProfileOf[P any](profiles map[string]P, name string) (P, error) {
 	return p, nil
 }
 
-// checkProfiles reports a profile that a spec lacks, or has too many.
+// checkProfiles reports a profile that a spec lacks, or one of an unknown name.
 func checkProfiles(profiles map[string]ExpectedOnly) *Problem {
 	for _, name := range slices.Sorted(maps.Keys(profiles)) {
 		if err := CheckProfile(name); err != nil {

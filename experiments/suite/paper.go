@@ -38,7 +38,7 @@ type PaperCell struct {
 
 type PaperCells []PaperCell
 
-// Of is what is printed for a cell, of value 0 if nothing is.
+// Of returns what is printed for a cell; its value is 0 if nothing is.
 func (cells PaperCells) Of(c Cell) PaperCell {
 	for _, p := range cells {
 		if p.Cell == c {

@@ -15,7 +15,7 @@ import (
 	"gpipebench/internal/plain"
 )
 
-// Table is a table as it is shown and written, and read: values in cells.
+// Table is a table of values, which is shown, written, and read by claims and plots.
 type Table struct {
 	ID      string    `json:"id"` // name of its files
 	Title   string    `json:"title"`
@@ -58,7 +58,7 @@ func (t *Table) add(left bool, names []string) {
 	}
 }
 
-// Column is a column's place, -1 if there is none of that name.
+// Column returns a column's place, -1 if there is none of that name.
 func (t *Table) Column(name string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 }
@@ -73,7 +73,7 @@ func (t *Table) Add(cells ...any) {
 	t.Rows = append(t.Rows, row)
 }
 
-// Printed is the rows as they are printed.
+// Printed returns the rows as they are printed.
 func (t *Table) Printed() [][]string {
 	rows := make([][]string, len(t.Rows))
 	for i, row := range t.Rows {
@@ -197,7 +197,7 @@ func (t *Table) writeCSV(w io.Writer) error {
 	return csv.NewWriter(w).WriteAll(append([][]string{names}, rows...))
 }
 
-// texts are the names of the columns, and the rows, as text makes each cell.
+// texts returns the names of the columns, and the rows, each cell after text.
 func (t *Table) texts(text func(string) string) (names []string, rows [][]string) {
 	for _, c := range t.Columns {
 		names = append(names, text(c.Name))

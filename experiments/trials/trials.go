@@ -201,8 +201,8 @@ func Open(log, reference *records.Log, profiles map[string]Profile, arms func(Pr
 	return r, nil
 }
 
-// Add adds an arm's row to a table. Where there is a reference the last column, which
-// the first row makes, has its mean accuracy, which it may not have of the arm.
+// Add adds an arm's row to a table. If there is a reference, the first row also adds a
+// last column, for the reference's mean accuracy: empty if it has none of the arm.
 func (r *Results) Add(t *suite.Table, arm int, row ...any) {
 	if r.beside {
 		if arm == 0 {
@@ -219,7 +219,7 @@ func (r *Results) Add(t *suite.Table, arm int, row ...any) {
 
 func (t Trials) mean() suite.Value { return suite.Joined("%v%%", suite.Mean(t.Accuracies(), 2)) }
 
-// Accuracy is an arm's mean accuracy and the deviation between its seeds, a cell each.
+// Accuracy returns the mean accuracy and the deviation between seeds, a cell each.
 func (t Trials) Accuracy() []suite.Value {
 	return []suite.Value{t.mean(), suite.SD(t.Accuracies(), 2)}
 }

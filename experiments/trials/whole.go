@@ -31,7 +31,7 @@ func (w *Whole) Check() error {
 	return records.CheckHash("weights_sha256", w.WeightsSHA256)
 }
 
-// Train trains to the end. Id and sample say which training, for progress and errors.
+// Train trains to the end. Id and sample name the training in progress and errors.
 func (w *Whole) Train(ctx context.Context, id, sample string, t workload.Training, p progress.Progress) (err error) {
 	p.Begin(id+", "+sample, t.Steps)
 	defer p.End()
