@@ -1,10 +1,7 @@
-// Package usage marks errors about requests that cannot be carried out as they
-// are, and quotes the requests.
+// Package usage marks errors about requests that cannot be carried out as they are.
 package usage
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Error is an error about a request that cannot be carried out as it is,
 // whatever the machine and the files: an unknown name, a number out of range,
@@ -15,6 +12,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// Errorf returns an *Error.
 func Errorf(format string, args ...any) error {
 	return &Error{fmt.Errorf(format, args...)}
 }
