@@ -3,7 +3,6 @@ package table2
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -27,6 +26,10 @@ func (t *table2) show(r *rounds.Reporting[profile]) error {
 	if err != nil {
 		return err
 	}
+	paperCosts, err := workload.FlopsOf(t.Spec.PaperModel)
+	if err != nil {
+		return err
+	}
 	besides, err := t.Modelled.Cells(r.Log)
 	if err != nil {
 		return err
@@ -35,7 +38,7 @@ func (t *table2) show(r *rounds.Reporting[profile]) error {
 	table.Caption = []string{
 		fmt.Sprintf("The paper's 48 layers at reduced scale (dimension %d, feed-forward %d, heads %d, vocabulary %d, sequence %d: width divided by %.3g, sequence by %.3g; the softmax costs %.2f layers by FLOPs, the paper's %.2f), mini-batch %d throughout.",
 			model.Dim, model.FF, model.Heads, model.Vocab, model.Seq, float64(paperModel.Dim)/float64(model.Dim), float64(paperModel.Seq)/float64(model.Seq),
-			softmaxShare(costs), t.paperSoftmaxShare(), t.Spec.Batch),
+			softmaxShare(costs), softmaxShare(paperCosts), t.Spec.Batch),
 		fmt.Sprintf("Conventions: schedule %v, checkpoint %v, recomputation %s, cuts at whole layers by %v over %v, free links, one thread a device, %s.",
 			t.conventions.Schedule, t.conventions.Checkpoint, suite.EarlyOrLate(t.Spec.Late), t.conventions.Partitioner, t.conventions.Cost, t.Spec.Optimizer),
 		rounds.EmulatedCaption(r.Profile.Rounds, "cell"),
@@ -87,14 +90,6 @@ func (t *table2) show(r *rounds.Reporting[profile]) error {
 
 // softmaxShare is what the last layer costs, in layers.
 func softmaxShare(costs []float64) float64 { return costs[len(costs)-1] / costs[1] }
-
-func (t *table2) paperSoftmaxShare() float64 {
-	costs, err := workload.FlopsOf(t.Spec.PaperModel)
-	if err != nil {
-		return math.NaN()
-	}
-	return softmaxShare(costs)
-}
 
 // boundNotes compares the paper's values with what a fill-drain schedule can
 // reach at all: K*M/(M+K-1) stages at work on average, over the base's.
