@@ -42,16 +42,21 @@ func killedRun(dir string, inProcesses bool) Reproducing {
 	return r
 }
 
-// childProgress tells the parent of every step: that measuring has begun, and
-// each sample.
+// childProgress reports every step to the parent: that measuring has begun, and each
+// sample. It waits after each, so that also on a busy machine the parent kills within
+// the run and not after its last sample.
 type childProgress struct{ progress.Silent }
 
-func (childProgress) Begin(string, int) { fmt.Println("step") }
+func (childProgress) Begin(string, int) { reportStep() }
 
-func (childProgress) Advance(string) { fmt.Println("step") }
+func (childProgress) Advance(string) { reportStep() }
 
-// waitForSteps reads what childProgress says until it has said n steps, or has
-// ended.
+func reportStep() {
+	fmt.Println("step")
+	time.Sleep(60 * time.Millisecond)
+}
+
+// waitForSteps reads the output of childProgress until it has n steps or ends.
 func waitForSteps(out io.Reader, n int) {
 	for lines := bufio.NewScanner(out); n > 0 && lines.Scan(); {
 		if lines.Text() == "step" {
