@@ -104,7 +104,11 @@ func killRuns(t *testing.T, inProcesses bool) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		waitForSteps(out, 1+random.IntN(3))
+		steps := 1 + random.IntN(3)
+		if i < 3 {
+			steps = 2 // begun, and one sample: some runs must add to the records
+		}
+		waitForSteps(out, steps)
 		time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond)
 		if inProcesses && i%2 == 1 && killLastRound(t, dir, child.Process.Pid) {
 			_, _ = io.Copy(io.Discard, out) // it ends by itself
