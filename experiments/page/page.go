@@ -146,7 +146,7 @@ func (t *pageTable) CellClass(column int, cell suite.Value) string {
 
 func (r Reporting) page(ctx context.Context) (*page, error) {
 	if st, err := os.Stat(filepath.Join(r.Results, "records")); err != nil || !st.IsDir() {
-		return nil, fmt.Errorf("%s has no records: want a directory that gpipebench reproduce has written", r.Results)
+		return nil, fmt.Errorf("%s has no records: want a directory written by gpipebench reproduce", r.Results)
 	}
 	p := &page{Title: "GPipe, reproduced: tables, figures and claims"}
 	origins := &suite.Table{
@@ -227,10 +227,10 @@ func (s *pageSection) fill(e suite.Experiment, log, reference *records.Log) {
 	}
 	s.Origin = suite.SeedsNote(log) + " " + suite.ProvenanceNote(log) // once, not under every table
 	if log.Damaged != "" {
-		s.Warnings = append(s.Warnings, "Damaged records were passed over: "+log.Damaged+".")
+		s.Warnings = append(s.Warnings, "Damaged records were skipped: "+log.Damaged+".")
 	}
 	if now := e.Key(log.Key.Profile).Spec; now != log.Key.Spec {
-		s.Warnings = append(s.Warnings, fmt.Sprintf("Measured by spec %s, which has changed since (now %s): the claims above do not count it.", log.Key.Spec, now))
+		s.Warnings = append(s.Warnings, fmt.Sprintf("Measured with spec %s. The spec has changed since (now %s), so the claims above do not use these records.", log.Key.Spec, now))
 	}
 	if report.Verdict != nil {
 		s.Warnings = append(s.Warnings, report.Verdict.Error())

@@ -191,7 +191,7 @@ func TestPaperScaleErrors(t *testing.T) {
 	if got := strings.Join(cells[0].Printed()[3][:7], " "); got != "3 4 4 3.00 -25% 3.00 6.00" {
 		t.Errorf("cell: %s", got)
 	}
-	if !strings.Contains(cells[0].Notes[0], "misses by 19.2 points") || !strings.Contains(cells[0].Notes[1], "16.7%") {
+	if !strings.Contains(cells[0].Notes[0], "missed by 19.2 points") || !strings.Contains(cells[0].Notes[1], "16.7%") {
 		t.Errorf("notes: %q", cells[0].Notes)
 	}
 	if len(conventions[0].Rows) != 1+len(s.ConventionsOf(n)) {

@@ -88,7 +88,7 @@ func (g Goal) mean(of func(*Network) float64) (sum float64) {
 func ErrorTable(id string, goals []Goal) *suite.Table {
 	t := &suite.Table{
 		ID: id, Title: "Tables 2 and 3, modelled: mean absolute error at the largest M under one convention for all",
-		Caption: []string{"The first row is the default convention, which the specs fixed beforehand; the others show how much depends on what the paper leaves open; none of them was chosen. Networks without finer cuts are cut at whole layers."},
+		Caption: []string{"The first row is the default convention, which the specs fixed beforehand. The other rows show how much depends on the choices that the paper leaves open; none of them was chosen. Networks without finer cuts are cut at whole layers."},
 	}
 	t.Texts("convention")
 	var widest []Convention
@@ -125,9 +125,9 @@ func ErrorTable(id string, goals []Goal) *suite.Table {
 		}
 		t.Add(name, row, suite.Joined("%v of %v", within, len(goals)))
 	}
-	t.Notes = []string{"No convention reaches all."}
+	t.Notes = []string{"No convention reaches all goals."}
 	if len(reached) > 0 {
-		t.Notes[0] = fmt.Sprintf("%d of %d conventions reach all, found by looking: %s.", len(reached), len(widest), strings.Join(reached, "; "))
+		t.Notes[0] = fmt.Sprintf("%d of %d conventions reach all goals: %s. They were found by trying all conventions, so they predict nothing.", len(reached), len(widest), strings.Join(reached, "; "))
 	}
 	return t
 }
@@ -154,7 +154,7 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *su
 		ID: id + "-" + n.ID, Title: fmt.Sprintf("%s, modelled: %s on %s, relative to K = %d, M = %d", title, n.Name, n.Accelerator, m.Base.K, m.Base.M),
 		Caption: append([]string{
 			fmt.Sprintf("The paper's own network, %v, %s activations, %s, everything re-materialised; a roofline for every operation from published figures (gpipe/accelerators/%s.yaml), memory and links as planned. Nothing is fitted.", n.Model, n.DType, n.Optimizer, n.Accelerator),
-			fmt.Sprintf("Modelled: the default convention, %v. Filled: the largest micro-batch of %s, ... examples that fits (parameters and optimiser state of 12 bytes a parameter, and activations), up to %d examples in all; where not even one fits, one, with an asterisk. Fixed: %d examples. Shrunk: these, or fewer where they do not fit.", standard, suite.JoinWith(RoundSizes(12), ", "), m.Conventions.Most, n.Batch),
+			fmt.Sprintf("Modelled: the default convention, %v. Filled: the largest micro-batch of %s, ... examples that fits (parameters and optimiser state of 12 bytes a parameter, and activations), up to %d examples in all; if not even one example fits, the micro-batch is one example, and an asterisk marks the figure. Fixed: %d examples. Shrunk: the same number, or fewer if they do not fit.", standard, suite.JoinWith(RoundSizes(12), ", "), m.Conventions.Most, n.Batch),
 			fmt.Sprintf("Lowest, highest: over %d conventions. Free links: the same with links that take no time. Bubble, imbalance, communication and update are shares of the modelled step.", len(all)),
 		}, sources...),
 	}
@@ -188,7 +188,7 @@ func (m *Modelled) cellTable(n *Network, id, title string, sources []string) *su
 	}
 	t.Notes = []string{
 		m.ReachNote(n),
-		fmt.Sprintf("Of all conventions, %v comes nearest at M = %d: %s. It was found by looking, so it predicts nothing.", nearest, m.last().M, suite.Percent(least, 1)),
+		fmt.Sprintf("Of all conventions, %v comes nearest at M = %d: %s. It was found by trying all conventions, so it predicts nothing.", nearest, m.last().M, suite.Percent(least, 1)),
 	}
 	return t
 }
@@ -199,9 +199,9 @@ func (m *Modelled) ReachNote(n *Network) string {
 	e := m.Errors(n, m.ConventionsOf(n)[0])
 	text := fmt.Sprintf("Mean absolute error at M = %d under the default convention: %s", m.last().M, suite.Percent(e.Last, 1))
 	if 100*e.Last > n.Reach {
-		text += fmt.Sprintf("; %.0f%% were to be reached, so it misses by %.1f points.", n.Reach, 100*e.Last-n.Reach)
+		text += fmt.Sprintf("; the goal is %.0f%%, missed by %.1f points.", n.Reach, 100*e.Last-n.Reach)
 	} else {
-		text += fmt.Sprintf(", within the %.0f%% that were to be reached.", n.Reach)
+		text += fmt.Sprintf(", within the goal of %.0f%%.", n.Reach)
 	}
 	text += fmt.Sprintf(" With free links: %s.", suite.Percent(e.Free, 1))
 	if len(m.M) > 1 {
@@ -217,7 +217,7 @@ func (m *Modelled) conventionTable(n *Network, id, title string) *suite.Table {
 	last, several, torch := m.last().M, len(m.M) > 1, n.hasTorchgpipe()
 	t := &suite.Table{
 		ID: id + "-" + n.ID + "-conventions", Title: fmt.Sprintf("%s, modelled: %s under every convention", title, n.Name),
-		Caption: []string{fmt.Sprintf("Each convention's cells are relative to its own K = %d, M = %d. Errors: mean absolute ones over the cells that are not 1 by definition. A cell with an asterisk does not fit the devices' memory.", m.Base.K, m.Base.M)},
+		Caption: []string{fmt.Sprintf("Each convention's cells are relative to its own K = %d, M = %d. Errors: mean absolute errors over the cells that are not 1 by definition. A cell with an asterisk does not fit the devices' memory.", m.Base.K, m.Base.M)},
 	}
 	t.Texts("cut by", "at", "recomputation", "batch")
 	papers, torches := []any{"the paper", "", "", ""}, []any{"torchgpipe", "", "", ""}
@@ -290,7 +290,7 @@ func (m *Modelled) Panels() (panels []plot.Axes) {
 func WhatIfTable(log *records.Log, id string, names []string, goals []Goal) (*suite.Table, error) {
 	t := &suite.Table{
 		ID: id, Title: "Tables 2 and 3, modelled: what the default convention's errors depend on",
-		Caption: []string{"Mean absolute error at the largest M, and in brackets the cells of the largest K, were the accelerators others than published. A roofline lets every product run at the published peak, which none does in practice; these rows show how much depends on that; nothing was fitted to them."},
+		Caption: []string{"Mean absolute error at the largest M, and in brackets the cells of the largest K, if the accelerators differed from their published figures. A roofline lets every product run at the published peak, which no product reaches in practice. These rows show how much depends on that; nothing was fitted to them."},
 	}
 	t.Texts("accelerators")
 	for _, g := range goals {

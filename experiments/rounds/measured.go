@@ -125,14 +125,14 @@ func (m *Measured) Work() (sum float64) {
 // PartsTable is a table of where measured steps' time goes: what names a run,
 // and then the cells of a run.
 func PartsTable(id, title string, names ...string) *suite.Table {
-	t := &suite.Table{ID: id, Title: title, Caption: []string{partsCaption + " Balance: what the stages' tasks take, the mean over the largest."}}
+	t := &suite.Table{ID: id, Title: title, Caption: []string{partsCaption + " Balance: the time of a stage's tasks, the mean stage over the largest."}}
 	t.Texts(names...)
 	t.Numbers("K", "M", "step", "95%", "closed form", "computation", "recompute", "bubble", "classic bubble", "imbalance", "communication", "setup", "barrier", "update", "balance", "largest peak")
 	t.Texts("partition")
 	return t
 }
 
-const partsCaption = "Shares of the step, averaged over devices; they add up to the whole. Every kind of task at the median of its repeats over all rounds; the 95% interval of the step is that of its rounds. Classic bubble: (K-1)/(M+K-1), which leaves recomputation out."
+const partsCaption = "Shares of the step, averaged over devices; they add up to the whole. Every kind of task takes the median of its repeats over all rounds; the 95% interval of the step is that of the rounds. Classic bubble: (K-1)/(M+K-1), without recomputation."
 
 // FreeLinks removes from a parts table the columns that say nothing where links
 // are free.

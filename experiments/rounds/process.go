@@ -144,9 +144,9 @@ func ProcessNote(r Repeated, log *records.Log) string {
 	}
 	switch {
 	case !fresh:
-		return fmt.Sprintf("Processes: %d for %d rounds, so that rounds share one: what differs from process to process is not in the intervals.", len(of), len(rounds))
+		return fmt.Sprintf("Processes: %d for %d rounds, so rounds share a process: differences between processes are not in the intervals.", len(of), len(rounds))
 	case more > 0:
-		return fmt.Sprintf("Processes: a fresh one for each of the %d rounds; %d of them, which were interrupted, went on in another.", len(rounds), more)
+		return fmt.Sprintf("Processes: a fresh one for each of the %d rounds; %d rounds were interrupted and continued in another process.", len(rounds), more)
 	}
 	return fmt.Sprintf("Processes: a fresh one for each of the %d rounds.", len(rounds))
 }

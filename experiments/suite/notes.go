@@ -27,7 +27,7 @@ func FewRoundsNote(n int) []string {
 	if n >= least {
 		return nil
 	}
-	return []string{fmt.Sprintf("Warning: n = %d rounds. A 95%% interval of order statistics takes %d, so medians stand here without one: how far another run would be from them is not known.", n, least)}
+	return []string{fmt.Sprintf("Warning: n = %d rounds. A 95%% interval of order statistics needs at least %d rounds, so the medians have no interval here: how far another run would be from them is not known.", n, least)}
 }
 
 // FewSeedsNote warns if n seeds are few: Student's t assumes normal values, which few
@@ -38,9 +38,9 @@ func FewSeedsNote(n int) []string {
 	case n >= least:
 		return nil
 	case n < 2:
-		return []string{fmt.Sprintf("Warning: n = %d seed. There is no deviation, no interval and no test: nothing is said of other seeds.", n)}
+		return []string{fmt.Sprintf("Warning: n = %d seed. One seed gives no standard deviation, no interval and no test, and shows nothing about other seeds.", n)}
 	}
-	return []string{fmt.Sprintf("Warning: n = %d seeds. Student's t has %d degrees of freedom and takes the values to be normal, which so few cannot show; a 95%% interval that takes nothing for granted (order statistics) needs %d.", n, n-1, least)}
+	return []string{fmt.Sprintf("Warning: n = %d seeds. Student's t has %d degrees of freedom and assumes that the values are normally distributed, which %[1]d values cannot show. A 95%% interval without this assumption (order statistics) needs at least %[3]d seeds.", n, n-1, least)}
 }
 
 // ReportOf is an experiment's report with a note under every table that says
@@ -60,7 +60,7 @@ func ReportOf(e Experiment, log, reference *records.Log) (*Report, error) {
 func SeedsNote(log *records.Log) string {
 	seeds := log.Seeds()
 	if len(seeds) == 0 {
-		return "Seeds: none; no random number goes into this."
+		return "Seeds: none; no random numbers are used."
 	}
 	var all []string
 	for _, s := range seeds {
@@ -100,6 +100,6 @@ func FewRunsNote(n int) []string {
 	}
 	_, none := stats.RateInterval(0, n)
 	all, _ := stats.RateInterval(n, n)
-	return []string{fmt.Sprintf("Warning: n = %d. That none of so few runs diverges is within the 95%% interval (Clopper and Pearson) of rates up to %s, that all do of rates from %s. Medians stand with the range of the runs, as a 95%% interval takes %d.",
+	return []string{fmt.Sprintf("Warning: n = %d runs. If none of them diverges, the rate of divergence may still be up to %s; if all of them diverge, it may be as low as %s (95%% intervals of Clopper and Pearson). Medians are printed with the range of the runs, because a 95%% interval of a median needs at least %d runs.",
 		n, units.FormatShare(none, 1), units.FormatShare(all, 1), least)}
 }

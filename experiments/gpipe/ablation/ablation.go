@@ -155,8 +155,8 @@ func (a *ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 	main := &suite.Table{
 		ID: a.ID(), Title: "Modelled throughput of every partitioner, relative to the paper's rule",
 		Caption: []string{
-			fmt.Sprintf("Section 2.2 of the paper cuts by estimated costs and says that better partitioning algorithms can potentially improve. The paper's own networks at M = %d, everything re-materialised, early, whole layers, a mini-batch of the same size for every cut. 1: %v. Even: stages of one time, no link, no update: about what is left to gain.", a.Spec.M, a.Spec.Base),
-			"Cost: flops, derived from shapes; time, modelled for each layer on this accelerator; memory, parameters with their state and what is saved for the backward. Efficiency: the mean stage over the largest, of the paper's rule.",
+			fmt.Sprintf("Section 2.2 of the paper cuts by estimated costs and says that better partitioning algorithms can potentially improve on that. The paper's own networks at M = %d; everything is recomputed, early; cuts are at whole layers; the mini-batch has the same size for every cut. Throughput 1 is %v. Even: stages of equal time, without links and without the update; this is about as much as better cuts could gain.", a.Spec.M, a.Spec.Base),
+			"Cost: flops are derived from shapes; time is modelled for each layer on the row's accelerator; memory is the parameters with their state and the values saved for the backward. Efficiency: the mean stage over the largest stage, under the paper's rule.",
 		},
 	}
 	main.Texts("network", "on")
@@ -167,7 +167,7 @@ func (a *ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 	main.Numbers("even")
 	all := &suite.Table{
 		ID: a.ID() + "-partitions", Title: "Every partition, its efficiency and its modelled step",
-		Caption: []string{"Efficiency: the mean stage over the largest, by FLOPs and by modelled time. Imbalance: of the step. An asterisk: the fullest device has not enough memory."},
+		Caption: []string{"Efficiency: the mean stage over the largest stage, by FLOPs and by modelled time. Imbalance and communication: their shares of the step. Asterisk: the fullest device does not have enough memory."},
 	}
 	all.Texts("network")
 	all.Numbers("K")

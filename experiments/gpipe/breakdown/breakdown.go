@@ -158,9 +158,9 @@ func (b *breakdown) show(r *rounds.Reporting[profile]) error {
 		fmt.Sprintf("Measured as %v, mini-batch %d, M = %d, everything recomputed, early; whole layers cut by %v over %v; free links, one thread a device, %s.",
 			p.Model, p.Batch, b.Spec.M, setup(1, 1).Partitioner, setup(1, 1).Cost, b.Spec.Optimizer),
 		fmt.Sprintf("Emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats over %d rounds; in brackets the 95%% interval of order statistics of the rounds' shares.", p.Rounds),
-		"Parts of the step, averaged over devices, by replays of the schedule, each with one thing more: even stages without links (bubble), the stages' true times (load imbalance), links (communication), the barrier before the update. They add up to the step; none is a remainder.",
+		"Parts of the step, averaged over devices. They come from replays of the schedule, each of which adds one thing: even stages without links (bubble), the stages' true times (load imbalance), links (communication), the barrier before the update. They add up to the step; none is a remainder.",
 		"Theory: the same replays for even stages, f:r:b = 1:1:2, and nothing else.",
-		"Source of the paper's values: " + b.Spec.Source + ". It has no part for the last two: its weight update is the remainder.",
+		"Source of the paper's values: " + b.Spec.Source + ". The paper has no part for the last two: its weight update is the remainder.",
 	}
 	r.Table.Texts("part")
 	columns, err := b.columns(r)

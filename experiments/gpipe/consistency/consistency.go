@@ -291,35 +291,35 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 				if ref.SHA256 == first.SHA256 {
 					same = "the same"
 				}
-				runs.Notes = append(runs.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles): %s here.",
+				runs.Notes = append(runs.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles); the hash here is %s.",
 					g.Name, ref.SHA256[:16], reference.Session.Machine.Kernels, same))
 			}
 		}
 	}
 	r := &suite.Report{Tables: []*suite.Table{runs, ends}}
-	verdict := fmt.Sprintf("all %d runs agree with the first of their network (with batch norm, of their network and M), in every weight and every loss, to the bit.", total)
+	verdict := fmt.Sprintf("all %d runs agree to the bit, in every weight and every loss, with the first run of their network (with batch norm: of their network and M).", total)
 	fails := func(reason, says string) {
 		verdict, r.Verdict = says, errors.New("consistency: "+reason)
 	}
 	switch {
 	case different > 0:
-		fails(fmt.Sprintf("%d of %d runs differ from the first of their network", different, total), fmt.Sprintf("%d of %d runs DIFFER from the first of their network.", different, total))
+		fails(fmt.Sprintf("%d of %d runs differ from the first run of their network", different, total), fmt.Sprintf("%d of %d runs DIFFER from the first run of their network.", different, total))
 	case !moved:
-		fails("a run ended with the weights that it began with", "some run ends with the weights that it began with; nothing was trained.")
+		fails("a run ended with the weights that it began with", "a run ends with its initial weights; nothing was trained.")
 	case unexpected:
-		fails("a network with batch norm has the same weights at two values of M", "a network with batch norm has the same weights at two values of M; its micro-batches were not normalised each by itself.")
+		fails("a network with batch norm has the same weights at two values of M", "a network with batch norm has the same weights at two values of M; micro-batches were not normalised separately.")
 	case !exact:
-		fails("a device used other memory than was planned", verdict)
+		fails("a device did not use exactly the planned memory", verdict)
 	}
-	equal := "on each of them the two are equal to the byte."
+	equal := "on each device, used and planned memory are equal to the byte."
 	if !exact {
-		equal = "they DIFFER on some of them."
+		equal = "on some devices, used and planned memory DIFFER."
 	}
 	runs.Notes = append([]string{
 		"Verdict: " + verdict,
 		fmt.Sprintf("Memory: %s used of %s planned, summed over all devices of all runs; %s", units.FormatBytes(used), units.FormatBytes(planned), equal),
 	}, runs.Notes...)
-	ends.Notes = []string{"All losses in nats per token. The floor is the entropy of the synthetic language, which no model can be expected to beat."}
+	ends.Notes = []string{"All losses are in nats per token. The floor is the entropy of the synthetic language; no model is expected to reach a lower loss."}
 	var err error
 	r.Files, err = plot.Files(c.ID(), c.Spec.Title, panels)
 	return r, err
@@ -333,7 +333,7 @@ func apart(network string, firsts map[int]*record) (note string, all bool) {
 		hashes[firsts[m].SHA256] = true
 		ms = append(ms, fmt.Sprint(m))
 	}
-	return fmt.Sprintf("%s: one hash at each M, %d in all for M = %s, since batch norm normalises micro-batches. Its moving statistics are part of the hash.",
+	return fmt.Sprintf("%s: one hash at each M, %d in all for M = %s, because batch norm normalises each micro-batch separately. The moving statistics of batch norm are part of the hash.",
 		network, len(hashes), strings.Join(ms, ", ")), len(hashes) == len(firsts)
 }
 

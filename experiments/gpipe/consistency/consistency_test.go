@@ -61,12 +61,12 @@ func TestConsistencyReport(t *testing.T) {
 			if e.Spec.Groups[g].EachM {
 				s.SHA256 = strings.Repeat("ab", 32)
 			}
-		}, "the same weights at two values of M", "not normalised each by itself"},
+		}, "the same weights at two values of M", "not normalised separately"},
 		{"a byte more", func(g, r int, s *record) {
 			if r == 1 {
 				s.HighWater = []int64{1<<20 + 4}
 			}
-		}, "other memory", "DIFFER"},
+		}, "planned memory", "DIFFER"},
 	} {
 		r, err := e.Report(fill(c.change), nil)
 		if err != nil {

@@ -135,10 +135,10 @@ func (d *delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 	table := &suite.Table{
 		ID: "delayed-reduction", Title: d.Spec.Title,
 		Caption: []string{
-			fmt.Sprintf("%v, %d steps of %d procedural images, %s, at K = %d and M = %d, trained %d times each with the same seeds; accuracy on %d held-out images. The difference is the mean over pairs of one seed, in percentage points with its 95%% interval (Student's t).",
+			fmt.Sprintf("%v, %d steps of %d procedural images, %s, at K = %d and M = %d. Each network is trained %d times, with the same seeds; accuracy is measured on %d held-out images. The difference is the mean over pairs of trainings with the same seed, in percentage points, with its 95%% interval (Student's t).",
 				t.Model, t.Steps, t.Batch, t.Optimizer, d.setup.Partitions, d.setup.MicroBatches, n, all[0].Runs[0].Targets),
-			"Reduced late is the same network with stride 1 instead of 2 in the first convolution and stride 2 in the last cell. Activation memory is what the device's plan has beside parameters, gradients and the optimiser's state.",
-			fmt.Sprintf("The paper (first version, section 5) has the same model size, %s times the activation memory and a better top-1 accuracy, whose figures are lost.", d.Spec.Paper.Text),
+			"Reduced late: the same network with stride 1 instead of 2 in the first convolution, and with stride 2 in the last cell. Activation memory: the planned memory of the device without parameters, gradients and the optimiser's state.",
+			fmt.Sprintf("In the paper (first version, section 5), late reduction has the same model size, %s times the activation memory and a better top-1 accuracy; the figures of the accuracy are lost.", d.Spec.Paper.Text),
 		},
 	}
 	table.Texts("network")
@@ -158,7 +158,7 @@ func (d *delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 	table.Notes = append([]string{d.verdict(difference)}, suite.FewSeedsNote(n)...)
 	scale := &suite.Table{
 		ID: "delayed-reduction-paper", Title: "Delayed reduction at the paper's scale, by shapes",
-		Caption: []string{fmt.Sprintf("%v, one image; nothing is run. Kept activations are what the backward needs of every layer's forward.", d.Spec.PaperModel)},
+		Caption: []string{fmt.Sprintf("%v, one image; nothing is run. Activations kept: the values that the backward needs from the forward of every layer.", d.Spec.PaperModel)},
 	}
 	scale.Texts("network")
 	scale.Numbers("parameters", "activations kept", "ratio", "paper", "GFLOP forward", "ratio of FLOPs")
@@ -196,7 +196,7 @@ func (d *delayed) verdict(difference stats.Paired) string {
 	case -1:
 		return "Verdict: late reduction is less accurate, which is not what the paper says: the interval of the difference is below 0."
 	}
-	return fmt.Sprintf("Verdict: inconclusive: with %d pairs the interval of the difference has 0 in it.", difference.N)
+	return fmt.Sprintf("Verdict: inconclusive: with %d pairs the interval of the difference contains 0.", difference.N)
 }
 
 // activations is what a network's devices plan to hold beside parameters,

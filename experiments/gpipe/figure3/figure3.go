@@ -155,7 +155,7 @@ func (f *figure3) show(r *rounds.Reporting[profile]) error {
 		rounds.EmulatedCaption(r.Profile.Rounds, "scenario"),
 		rounds.TheoryCaption,
 		f.Spec.Modelled.caption(),
-		"Work: what all F and B take together, relative to the baseline's. It is not 1 on processors: small micro-batches fit their caches better, and every micro-batch reads all weights.",
+		"Work: the time of all F and B together, relative to the baseline. It is not 1 on processors: small micro-batches fit their caches better, and every micro-batch reads all weights.",
 		"Source of the paper's values: " + f.Spec.Source + ". torchgpipe: " + f.Spec.Torchgpipe + ".",
 	}
 	table.Texts("network", "scenario")

@@ -13,7 +13,7 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 	table := &suite.Table{
 		ID: "learning", Title: l.Spec.Title,
 		Caption: []string{
-			fmt.Sprintf("K = %d, M = %d, checkpoint %v, %v devices. Losses in bits per token (of the text: per byte), on what was held out.",
+			fmt.Sprintf("K = %d, M = %d, checkpoint %v, %v devices. Losses are in bits per token (for the text: per byte), on held-out data. Held against: a loss to compare with, its bits, and the loss of the network over it.",
 				l.setup.Partitions, l.setup.MicroBatches, l.setup.Checkpoint, l.setup.Device),
 		},
 	}
@@ -24,7 +24,7 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 	table.Texts("SHA-256 of the weights")
 	curve := &suite.Table{
 		ID: "learning-curve", Title: "Learning: training losses",
-		Caption: []string{"Nats per token, the mean of the steps since the row before."},
+		Caption: []string{"Losses in nats per token, each the mean over the steps since the previous row."},
 	}
 	curve.Texts("task")
 	curve.Numbers("step", "loss")

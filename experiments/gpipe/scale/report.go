@@ -103,7 +103,7 @@ func addReference(t *suite.Table, refs []trials.Trials, of resource) {
 // recipe says how all networks are trained.
 func (s *scale) recipe(p profile) string {
 	t := p.Training
-	return fmt.Sprintf("%d steps, %s at %g (%s), the same in every training; K = %d, M = %d. %d seeds; %d invented languages, the largest with %d pairs; held out: %d pairs of each, the same sentences in all.",
+	return fmt.Sprintf("%d steps, %s at %g (%s), the same in every training; K = %d, M = %d. %d seeds; %d invented languages, the largest with %d pairs; held out: %d pairs of each language, the same sentences in all of them.",
 		t.Steps, t.Optimizer, t.LR, t.Training("", s.setup, 0).LRSchedule, s.setup.Partitions, s.setup.MicroBatches, len(p.Seeds), p.Data.Languages, p.Data.Pairs, p.Data.HeldOut)
 }
 
@@ -115,7 +115,7 @@ func (s *scale) batchTable(p profile, all []trials.Trials) *suite.Table {
 		ID: s.ID() + "-batches", Title: "Larger mini-batches for translation, in small",
 		Caption: []string{
 			fmt.Sprintf("%s of width %d, %d parameters. %s", shapeText(model), model.Dim, all[0].Runs[0].Params, s.recipe(p)),
-			"The paper's Table 5 has German to English and the same optimisation parameters for all batches; here it is the largest language. Tokens are the targets of a mini-batch, about, by the length of held-out sentences. Differences are the mean over pairs of one seed, with the 95% interval (Student's t).",
+			"The paper's Table 5 translates German to English, with the same optimisation parameters for all batches; here the largest language stands for German. Tokens: about the number of target tokens in a mini-batch, estimated from the length of held-out sentences. Differences are means over pairs of trainings with the same seed, with their 95% intervals (Student's t).",
 		},
 	}
 	table.Numbers("paper: batch in tokens", "paper: BLEU", "paper: NLL", "mini-batch in pairs", "tokens", "BLEU", "sd of BLEU", "nats per token", "sd of nats",
@@ -144,7 +144,7 @@ func (s *scale) batchVerdict(p profile, all []trials.Trials) string {
 		bleu, loss := stats.Pairs(own.bleu, before.bleu).Sign(), stats.Pairs(before.nats, own.nats).Sign()
 		f.add(min(bleu, loss), fmt.Sprintf("%d against %d", s.Spec.Batches[i].Times*p.SmallestBatch, s.Spec.Batches[i-1].Times*p.SmallestBatch))
 	}
-	return "Verdict: the larger mini-batch is " + f.says("better by BLEU and by loss, as in the paper", "worse by BLEU or by loss, which is not what the paper has", "not shown to be better by both") + "."
+	return "Verdict: the larger mini-batch is " + f.says("better by BLEU and by loss, as in the paper", "worse by BLEU or by loss, unlike in the paper", "not shown to be better by both") + "."
 }
 
 // found are names by what was found of them: better, worse, neither shown.
@@ -172,7 +172,7 @@ func (s *scale) networkTable(p profile, all []trials.Trials) *suite.Table {
 		ID: s.ID() + "-networks", Title: "Larger networks for translation, in small: depth and width",
 		Caption: []string{
 			fmt.Sprintf("Networks T(L, H, A) of width %d with heads of %d, mini-batches of %d pairs. %s", p.Training.Model.Dim, p.Training.Model.HeadDim, p.Training.Batch, s.recipe(p)),
-			fmt.Sprintf("The paper's two cures for deep networks, in all of them: feed-forward layers' initial values divided by the number of layers: %s; logits clipped at a magnitude (0: not): %g. Scores are means over languages and seeds; low-resource are the last %d by pairs.",
+			fmt.Sprintf("All networks have the same setting of the paper's two cures for deep networks. Initial values of feed-forward layers divided by the number of layers: %s. Magnitude at which logits are clipped (0: not clipped): %g. Scores are means over languages and seeds; the %d languages with the fewest pairs are low-resource.",
 				suite.YesOrNo(p.Training.Model.ScaledInit), p.Training.Model.ClipLogits, p.Data.Low),
 		},
 	}
@@ -203,8 +203,8 @@ func (p profile) addScores(t *suite.Table) {
 func (s *scale) differenceTable(p profile, all []trials.Trials) *suite.Table {
 	table := &suite.Table{
 		ID: s.ID() + "-differences", Title: "Larger networks for translation, in small: differences",
-		Caption: []string{fmt.Sprintf("After %d steps, which may show what is learned first and not what can be learned: means over pairs of one seed, with their 95%% intervals (Student's t). More BLEU and fewer nats per token are better.", p.Training.Steps),
-			"The paper: 1.3B is better than 400M in all languages, 3B and 6B less so than 1.3B; deep and wide are alike on high-resource languages, and deep is much better on low-resource ones.",
+		Caption: []string{fmt.Sprintf("Means over pairs of trainings with the same seed, with their 95%% intervals (Student's t), after %d steps; so few steps may show what is learned first, not what can be learned. More BLEU and fewer nats per token are better.", p.Training.Steps),
+			"The paper: 1.3B is better than 400M in all languages, and 3B and 6B add less to 1.3B; deep and wide are alike on high-resource languages, and deep is much better on low-resource ones.",
 		},
 	}
 	table.Texts("difference")

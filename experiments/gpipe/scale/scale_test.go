@@ -118,7 +118,7 @@ func TestScaleVerdicts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if note := r.Tables[0].Notes[0]; note != "Verdict: the larger mini-batch is worse by BLEU or by loss, which is not what the paper has (256 against 64), not shown to be better by both (64 against 16)." {
+	if note := r.Tables[0].Notes[0]; note != "Verdict: the larger mini-batch is worse by BLEU or by loss, unlike in the paper (256 against 64), not shown to be better by both (64 against 16)." {
 		t.Error(note)
 	}
 	note := r.Tables[2].Notes[0]

@@ -90,12 +90,12 @@ func (s *stability) verdict(all []*outcome) string {
 			failed = failed && len(o.failures()) == len(o.runs)
 		}
 	}
-	says := "the two cures together do not hold, which is not what the paper says"
+	says := "the two cures together do not prevent divergence, unlike in the paper"
 	switch {
 	case held && failed:
-		says = "the two cures together hold and nothing less does, as the paper says"
+		says = "only the two cures together prevent divergence, as the paper says"
 	case held:
-		says = "the two cures together hold, as the paper says, but something less than both holds too"
+		says = "the two cures together prevent divergence, as the paper says, but not every run with less than both diverges"
 	}
 	return fmt.Sprintf("Verdict: %s. Runs that diverge: %s.", says, strings.Join(parts, "; "))
 }
@@ -113,9 +113,9 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 	table := &suite.Table{
 		ID: "stability", Title: s.Spec.Title,
 		Caption: []string{
-			fmt.Sprintf("%d encoder and %d decoder layers of width %d, %d parameters; %g%% of the training targets' tokens are replaced by any; %s at a learning rate of %g, %d steps of %d pairs, without clipping of gradients. Medians and ranges over %d seeds.",
+			fmt.Sprintf("%d encoder and %d decoder layers of width %d, %d parameters; %g%% of the tokens of the training targets are replaced by random tokens; %s at a learning rate of %g, %d steps of %d pairs; gradients are not clipped. Medians and ranges over %d seeds.",
 				m.Layers, m.Layers, m.Dim, all[0].runs[0].Params, 100*profile.Data.Noise, profile.Training.Optimizer, profile.Training.LR, profile.Training.Steps, profile.Training.Batch, len(profile.Seeds)),
-			fmt.Sprintf("A run diverges at the first step that is not finite, or from step %d on the first where the mean of the last %d losses is above %g nats; guessing costs %.2f. Held-out targets have no noise. Logits are looked at before they are clipped; a kurtosis of 3 is that of normal values.",
+			fmt.Sprintf("A run diverges at the first step with a value that is not finite, or at the first step, from step %d on, at which the mean of the last %d losses is above %g nats; guessing costs %.2f nats. Held-out targets have no noise. Logits are measured before they are clipped. Normally distributed values have a kurtosis of 3.",
 				d.After, d.Window, d.Loss, all[0].runs[0].Uniform),
 		},
 		Notes: append([]string{s.verdict(all)}, suite.FewRunsNote(len(profile.Seeds))...),
@@ -126,7 +126,7 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 	table.Numbers("loss at the end", "held-out loss", "largest gradient norm", "largest logit", "kurtosis of the last states", "of logits")
 	curve := &suite.Table{
 		ID: "stability-curve", Title: "Stability: each run",
-		Caption: []string{"Losses and gradient norms are means of the steps since the row before."},
+		Caption: []string{"Losses and gradient norms are means over the steps since the previous row."},
 	}
 	curve.Texts("variant")
 	curve.Numbers("seed", "step", "loss", "gradient norm", "largest logit", "kurtosis of the last states", "of logits")

@@ -79,10 +79,10 @@ func TestStabilityVerdict(t *testing.T) {
 		ended   bool     // by a value that is not finite
 		want    string
 	}{
-		{[]string{"neither", "scaled init", "clipped logits"}, false, "together hold and nothing less does"},
-		{[]string{"neither", "scaled init", "clipped logits"}, true, "together hold and nothing less does"},
-		{[]string{"neither"}, false, "something less than both holds too"},
-		{[]string{"both"}, false, "do not hold, which is not what the paper says"},
+		{[]string{"neither", "scaled init", "clipped logits"}, false, "only the two cures together prevent divergence"},
+		{[]string{"neither", "scaled init", "clipped logits"}, true, "only the two cures together prevent divergence"},
+		{[]string{"neither"}, false, "not every run with less than both diverges"},
+		{[]string{"both"}, false, "together do not prevent divergence, unlike in the paper"},
 	} {
 		log := records.New(s.Key("quick"))
 		p := s.Spec.Profiles["quick"]

@@ -128,9 +128,9 @@ func (t *table1) mainTable(r, ref *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1", Title: t.Spec.Title,
 		Caption: []string{
-			"The largest network that K accelerators hold. Naive-1: in one piece, M = 1, every activation of the mini-batch kept. Pipeline-K: GPipe over K accelerators, everything recomputed; M is the smallest power of two with which the network fits, whole layers are cut by " + t.Spec.Partitioner + " over FLOPs.",
-			fmt.Sprintf("Modelled: the paper's networks on its accelerators, planned from shapes, %s; %s.", t.modelledCaption(), conventionCaption(t.convention())),
-			"Measured: smaller networks on devices of this host whose memory is a mapping of exactly the capacity (gradients and all) with a page behind it that cannot be touched; one training step of each, see table1-borders.",
+			"The largest network that fits on K accelerators. Naive-1: the whole network on one accelerator, M = 1; every activation of the mini-batch is kept. Pipeline-K: GPipe over K accelerators; everything is recomputed, M is the smallest power of two with which the network fits, and cuts are at whole layers, by " + t.Spec.Partitioner + " over FLOPs.",
+			fmt.Sprintf("Modelled: the paper's networks on the paper's accelerators, planned from shapes: %s. Convention: %s.", t.modelledCaption(), conventionCaption(t.convention())),
+			"Measured: smaller networks on devices of this host. The memory of a device, gradients included, is a mapping of exactly the capacity, and the next page cannot be accessed. Each network runs one training step, see table1-borders.",
 			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe trained the same networks: " + t.Spec.Torchgpipe + ".",
 		},
 	}
@@ -160,7 +160,7 @@ func (t *table1) mainTable(r, ref *results) *suite.Table {
 			}
 			table.Add(cells...)
 		}
-		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %s, mini-batches of %d, %s a device.", h.Name, gridText(h.small.Model, h.small.Grid), h.small.Batch, units.FormatBytes(int64(h.small.Capacity))))
+		table.Caption = append(table.Caption, fmt.Sprintf("%s is measured as %s; mini-batches of %d; %s per device.", h.Name, gridText(h.small.Model, h.small.Grid), h.small.Batch, units.FormatBytes(int64(h.small.Capacity))))
 	}
 	table.Notes = append(table.Notes, t.footnotes(r)...)
 	return table
@@ -183,34 +183,34 @@ func (t *table1) modelledCaption() string {
 }
 
 func conventionCaption(c counting) string {
-	accounting := "parameters with the optimiser's state (12 bytes) and activations counted, gradients not, as in the paper"
+	accounting := "memory counts parameters with the optimiser's state (12 bytes) and activations but not gradients, as in the paper"
 	if c.Accounting == gpipe.FullAccounting.String() {
-		accounting = "everything counted, gradients too"
+		accounting = "memory counts everything, gradients included"
 	}
-	scores := "attention's probabilities kept"
+	scores := "attention keeps its probabilities"
 	if !c.Scores {
-		scores = "attention's probabilities computed again"
+		scores = "attention computes its probabilities again"
 	}
-	return fmt.Sprintf("activations in %s, %s, %s", c.DType, accounting, scores)
+	return fmt.Sprintf("activations in %s; %s; %s", c.DType, accounting, scores)
 }
 
 func gridText(m workload.Model, g grid) string {
 	if m.Images() {
 		return fmt.Sprintf("%s at %dx%d pixels, %d classes, L of %s, D in steps of %d", m.Name, m.Image, m.Image, m.Classes, suite.JoinWith(g.Layers, ","), g.Filters.Step)
 	}
-	return fmt.Sprintf("%s of width %d, feed-forward %d, %d heads, vocabulary %d, %d tokens, layers one by one", m.Name, m.Dim, m.FF, m.Heads, m.Vocab, m.Seq)
+	return fmt.Sprintf("%s of width %d, feed-forward %d, %d heads, vocabulary %d, %d tokens, L in steps of 1", m.Name, m.Dim, m.FF, m.Heads, m.Vocab, m.Seq)
 }
 
 // footnotes are what is odd about the printed table, computed from it.
 func (t *table1) footnotes(r *results) (notes []string) {
 	for _, h := range r.halves {
 		from, to := h.printed[h.column(h.Claim.Columns[0])], h.printed[h.column(h.Claim.Columns[1])]
-		notes = append(notes, fmt.Sprintf("%s: the paper says that %s holds %g times %s's parameters. Its printed figures (%s, %s) give %.1f, the networks themselves %.1f.",
+		notes = append(notes, fmt.Sprintf("%s: the paper says that %s holds %g times the parameters of %s. The printed figures (%s, %s) give %.1f times; the networks themselves give %.1f times.",
 			h.Name, to.Name, h.Claim.Times, from.Name, to.column.Params.Text, from.column.Params.Text,
 			to.column.Params.Value/from.column.Params.Value, float64(to.modelled.Params)/float64(from.modelled.Params)))
 		notes = append(notes, t.amountNotes(h)...)
 		if first := h.Columns[0].candidate; h.Grid.Filters.Step > 0 && first.Filters%h.Grid.Filters.Step != 0 {
-			notes = append(notes, fmt.Sprintf("%s: the paper's %v is on no grid in steps of %d.", h.Name, first, h.Grid.Filters.Step))
+			notes = append(notes, fmt.Sprintf("%s: the paper's %v is not on the grid, because %d filters are not a multiple of %d.", h.Name, first, first.Filters, h.Grid.Filters.Step))
 		}
 	}
 	return notes
@@ -222,12 +222,12 @@ func (t *table1) amountNotes(h *half) (notes []string) {
 	for _, w := range h.printed {
 		c, bytes := w.column, 12*w.modelled.Params
 		if c.Swapped {
-			notes = append(notes, fmt.Sprintf("%s, %s: printed are %s for parameters and %s for activations; 12 bytes a parameter are %s %v, so the two are interchanged in print, and are taken as meant here.",
+			notes = append(notes, fmt.Sprintf("%s, %s: the paper prints %s for parameters and %s for activations. 12 bytes per parameter are %s %v, so the two figures are interchanged in print. Here they are in the right order.",
 				h.Name, c.Name, c.ParamMemory.Text, c.Activations.Text, h.Unit.of(bytes), h.Unit))
 		}
 		got, _ := c.memory()
 		if ratio := got.Value * float64(h.Unit) / float64(bytes); math.Abs(ratio-1) > 0.05 {
-			off = append(off, fmt.Sprintf("%s %s for %s", c.Name, got.Text, h.Unit.of(bytes)))
+			off = append(off, fmt.Sprintf("%s, %s printed and %s computed", c.Name, got.Text, h.Unit.of(bytes)))
 		}
 	}
 	other := amountUnit(1 << 30)
@@ -236,10 +236,10 @@ func (t *table1) amountNotes(h *half) (notes []string) {
 	}
 	middle := h.printed[1]
 	bytes := 12 * middle.modelled.Params
-	unit := fmt.Sprintf("%s: the paper's amounts of memory are in %v: 12 bytes a parameter of %s are %s %v or %s %v, printed is %s.",
+	unit := fmt.Sprintf("%s: the paper's memory figures are in %v: 12 bytes per parameter of %s are %s %v or %s %v, and the paper prints %s.",
 		h.Name, h.Unit, middle.Name, h.Unit.of(bytes), h.Unit, other.of(bytes), other, middle.column.ParamMemory.Text)
 	if len(off) > 0 {
-		unit += " More than 5% off: " + strings.Join(off, "; ") + "."
+		unit += " Figures that are more than 5% off: " + strings.Join(off, "; ") + "."
 	}
 	return append(notes, unit, t.naiveNote(h, h.printed[0]))
 }
@@ -255,12 +255,12 @@ func (t *table1) naiveNote(h *half, w *row) string {
 	}
 	_, act := w.column.memory()
 	whole := t.defaultOf(w.modelled).PrintedMemory
-	text := fmt.Sprintf("%s: with every activation kept, %v takes %s %v for a mini-batch of %d (%v; printed is %s).",
+	text := fmt.Sprintf("%s: with every activation kept, the activations of the paper's network, %v, take %s %v for a mini-batch of %d (%v); the paper prints %s.",
 		h.Name, w.column.candidate, h.Unit.of(whole.activations()), h.Unit, h.Batch, t.convention(), act.Text)
 	if w.modelled.Convolved > 0 {
-		text += fmt.Sprintf(" The outputs of its convolutions alone take %s.", h.Unit.of(w.modelled.Convolved*t.convention().storage().DType.Bytes()*int64(h.Batch)))
+		text += fmt.Sprintf(" The outputs of its convolutions alone take %s %v.", h.Unit.of(w.modelled.Convolved*t.convention().storage().DType.Bytes()*int64(h.Batch)), h.Unit)
 	}
-	return text + " The largest mini-batch with which it fits: " + strings.Join(parts, ", ") + "."
+	return text + " The largest mini-batch with which the network fits: " + strings.Join(parts, ", ") + "."
 }
 
 func times(a, b int64) suite.Value {
@@ -287,7 +287,7 @@ func (t *table1) sizes(w *row) []int64 {
 func (t *table1) growthTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-growth", Title: "Table 1: by how much networks may grow",
-		Caption: []string{"Parameters of the largest network that fits, relative to Naive-1's and to Pipeline-1's. Paper: of its networks themselves. A coarse grid makes growth coarse: the first network of Naive-1 most of all."},
+		Caption: []string{"The number of parameters of the largest network that fits, relative to Naive-1 and to Pipeline-1. Paper: computed from the paper's networks themselves. The coarser the grid of networks, the coarser these ratios; the first network of Naive-1 has the largest effect."},
 	}
 	table.Texts("network", "way")
 	table.Numbers("paper / Naive-1", "modelled / Naive-1", "measured / Naive-1", "paper / Pipeline-1", "modelled / Pipeline-1", "measured / Pipeline-1")
@@ -333,7 +333,7 @@ func (t *table1) memoryTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-memory", Title: "Table 1: memory of the paper's networks",
 		Caption: []string{
-			"Parameters and, summed over the accelerators, memory of parameters (12 bytes each) and peak memory of activations, in the paper's unit. Ours: " + conventionCaption(t.convention()) + "; activations are boundary stash, residuals and workspace with the largest micro-batch with which the network fits (M beside them), or, in brackets, with the smallest, if it does not fit.",
+			"The number of parameters, the memory of parameters (12 bytes each) and the peak memory of activations. Memory is summed over the accelerators, in the paper's unit. Ours: " + conventionCaption(t.convention()) + ". Activations are boundary stash, residuals and workspace, with the largest micro-batch with which the network fits (the next column is its M). In brackets: the network does not fit, and the figure is that of the smallest micro-batch.",
 			"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
 		},
 	}
@@ -407,7 +407,7 @@ func heldSize(m *modelledColumn) map[string]largest { return m.Held }
 func (t *table1) fitsTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-fits", Title: "Table 1: which conventions let the paper's networks fit",
-		Caption: []string{"The smallest M with which every accelerator holds its part of the paper's network, by convention (see table1-conventions), and the peak of the fullest; where none does, what that takes with the smallest micro-batch. Naive-1, where the mini-batch does not fit: how many examples would."},
+		Caption: []string{"For each convention (see table1-conventions): the smallest M with which every accelerator holds its part of the paper's network, and the peak of the fullest accelerator. no: the network does not fit with any M; then the peak is that of the smallest micro-batch. Naive-1, no: the mini-batch does not fit; then the number is that of the examples that would fit."},
 	}
 	table.Texts("network", "way")
 	table.Numbers("L, D", "capacity")
@@ -444,7 +444,7 @@ func (r *results) smallestNote(h *half) string {
 		}
 		parts = append(parts, part)
 	}
-	return fmt.Sprintf("%s, %s at M = %d: of %s the fullest device takes %s.", h.Name, last.Name, h.Batch/micro, units.FormatBytes(last.modelled.Capacity), strings.Join(parts, ", "))
+	return fmt.Sprintf("%s, %s at M = %d: a device has %s, and the fullest one takes %s.", h.Name, last.Name, h.Batch/micro, units.FormatBytes(last.modelled.Capacity), strings.Join(parts, ", "))
 }
 
 // conventionsTable is what fits by convention, with micro-batches as small as
@@ -453,7 +453,7 @@ func (t *table1) conventionsTable(r *results, held bool) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-conventions", Title: "Table 1: the largest network that fits, by convention",
 		Caption: []string{
-			"As the modelled column of table1, with memory counted in other ways: dtype of activations; paper: gradients (4 bytes a parameter) are not counted, full: they are; no scores: attention computes its probabilities again. After the network: M.",
+			"The modelled column of table1 under other conventions. bf16, f32: the type of activations. paper: gradients (4 bytes per parameter) are not counted; full: gradients are counted. no scores: attention computes its probabilities again. Each cell is a network and, after it, M.",
 		},
 	}
 	of := bySize
@@ -464,12 +464,12 @@ func (t *table1) conventionsTable(r *results, held bool) *suite.Table {
 		}
 		of = heldSize
 		table.ID, table.Title = "table1-held", "Table 1: the largest network that fits with the micro-batch held, by convention"
-		table.Caption = append(table.Caption, "Here micro-batches are not made smaller than those with which the activations come nearest to the paper's: "+strings.Join(sizes, ", ")+". These sizes were read off table1-activations, so what comes out is a fit and no prediction.")
+		table.Caption = append(table.Caption, "Here micro-batches are not smaller than the size with which the activations are nearest to the paper's: "+strings.Join(sizes, ", ")+". These sizes were taken from table1-activations, so the result is a fit, not a prediction.")
 	}
 	table.Texts("network", "way")
 	table.Numbers("paper")
 	lead := func(w *row) []any { return []any{w.column.value()} }
-	r.byConvention(table, "The network found is the paper's: ", lead, of, func(h *half, w *row, c counting, l largest) (any, bool) {
+	r.byConvention(table, "How often the largest network is the paper's: ", lead, of, func(h *half, w *row, c counting, l largest) (any, bool) {
 		if l.Candidate.none() {
 			return l.Candidate.value(), false
 		}
@@ -484,13 +484,13 @@ func (t *table1) activationsTable(h *half) (*suite.Table, error) {
 	table := &suite.Table{
 		ID: "table1-activations-" + slug(n.Name), Title: "Table 1: activation memory of the paper's networks by assumption, " + n.Name,
 		Caption: []string{
-			fmt.Sprintf("Peak activation memory summed over the accelerators, in %v: boundary stash, residuals and workspace. The error is the mean of |ours/paper - 1|, over the pipelines and, in the columns to the right, with Naive-1 too (which has no micro-batches) and with the workspace left out. The nearest to the pipelines comes first.", n.Unit),
+			fmt.Sprintf("Peak activation memory (boundary stash, residuals and workspace) summed over the accelerators, in %v. Error: the mean of |ours/paper - 1| over the pipelines. With Naive-1: the mean over the pipelines and Naive-1, which has no micro-batches. No workspace: the mean over the pipelines, with the workspace left out. The row with the smallest error comes first.", n.Unit),
 		},
 	}
 	table.Texts("activations")
 	table.Numbers("micro-batch")
 	if n.Model.Images() {
-		table.Caption = append(table.Caption, "Convolutions: of the residuals, convolutions' outputs only, and no workspace. Batch norms, activations, sums and pools of these are then computed again in the backward pass; a compiler may do so where memory runs short.")
+		table.Caption = append(table.Caption, "Convolutions: the only residuals are the outputs of convolutions, and there is no workspace. The backward pass then computes batch norms, activations, sums and pools again from these outputs. A compiler may do so when memory is short.")
 	}
 	cells := []any{"paper", "-"}
 	var paper []float64
@@ -580,7 +580,7 @@ func slug(name string) string { return strings.ToLower(strings.ReplaceAll(name, 
 func (t *table1) bordersTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: "table1-borders", Title: "Table 1, measured: training steps at the border of what fits",
-		Caption: []string{"Of every line of the grid the largest network that the plan accepts and the smallest that it refuses. Both are then run without asking the plan, on devices whose memory ends with a page that cannot be touched: one step, or the error of what was out of memory. Peak: the largest plan of a device, and what the run reached. A refused network has the smallest micro-batch, with which it takes least."},
+		Caption: []string{"For every line of the grid: the largest network that the plan accepts and the smallest network that the plan refuses. Both then run for one step without a check of the plan, on devices whose memory ends at a page that cannot be accessed. Run: the loss, or the out-of-memory error. Peak: the largest planned memory of a device, and the largest that the run reached. A refused network has the smallest micro-batch, which takes the least memory."},
 	}
 	table.Texts("network", "way")
 	table.Numbers("L, D", "parameters", "M", "capacity", "peak, planned", "peak, run")

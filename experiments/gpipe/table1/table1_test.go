@@ -479,13 +479,13 @@ func TestTable1Report(t *testing.T) {
 	}
 	notes := strings.Join(tables["table1"].Notes, "\n")
 	for _, want := range []string{
-		"Pipeline-8 holds 25 times Naive-1's parameters. Its printed figures (1.8B, 82M) give 22.0, the networks themselves 22.6.",
-		"holds 298 times Naive-1's parameters. Its printed figures (83.9B, 282.2M) give 297.3",
-		"printed are 11.7G for parameters and 3.15G for activations; 12 bytes a parameter are 3.15 GiB",
-		"amounts of memory are in GiB: 12 bytes a parameter of Pipeline-1 are 8.78 GiB or 9.43 GB, printed is 8.8G.",
-		"More than 5% off: Naive-1 1.05GB for 0.98; Pipeline-8 24.62GB for 22.14.",
-		"the paper's (18, 208) is on no grid in steps of 32",
-		"(18, 208) takes 6.26 GB for a mini-batch of 128 (bf16, paper; printed is 6.26GB). The outputs of its convolutions alone take 50.08.",
+		"Pipeline-8 holds 25 times the parameters of Naive-1. The printed figures (1.8B, 82M) give 22.0 times; the networks themselves give 22.6 times.",
+		"holds 298 times the parameters of Naive-1. The printed figures (83.9B, 282.2M) give 297.3 times",
+		"the paper prints 11.7G for parameters and 3.15G for activations. 12 bytes per parameter are 3.15 GiB",
+		"memory figures are in GiB: 12 bytes per parameter of Pipeline-1 are 8.78 GiB or 9.43 GB, and the paper prints 8.8G.",
+		"more than 5% off: Naive-1, 1.05GB printed and 0.98 computed; Pipeline-8, 24.62GB printed and 22.14 computed.",
+		"the paper's (18, 208) is not on the grid, because 208 filters are not a multiple of 32",
+		"(18, 208), take 6.26 GB for a mini-batch of 128 (bf16, paper); the paper prints 6.26GB. The outputs of its convolutions alone take 50.08 GB.",
 	} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no note %q in\n%s", want, notes)
@@ -499,7 +499,7 @@ func TestTable1Report(t *testing.T) {
 	if notes := strings.Join(tables["table1-held"].Notes, "\n"); !strings.Contains(notes, "10 of 10 (bf16, paper)") {
 		t.Errorf("notes:\n%s", notes)
 	}
-	for _, want := range []string{"8 of 10 (bf16, paper)", "Transformer, Pipeline-128 at M = 32: of 8.00 GiB the fullest device takes 7.00 GiB (bf16, paper)."} {
+	for _, want := range []string{"8 of 10 (bf16, paper)", "Transformer, Pipeline-128 at M = 32: a device has 8.00 GiB, and the fullest one takes 7.00 GiB (bf16, paper)."} {
 		if notes := strings.Join(tables["table1-fits"].Notes, "\n"); !strings.Contains(notes, want) {
 			t.Errorf("no note %q in\n%s", want, notes)
 		}

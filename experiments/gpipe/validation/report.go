@@ -23,8 +23,8 @@ func (v *validation) Report(log, _ *records.Log) (*suite.Report, error) {
 		ID: "validation", Title: v.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("Emulated: real arithmetic, each task timed alone, the schedule replayed with the medians, %s. Modelled: the same programs with the same partition on a device calibrated in the same round; links free, one thread a device. Medians of %d rounds, ratios within a round; in brackets the 95%% interval of order statistics.", v.Spec.Optimizer, profile.Rounds),
-			"By rates: each kind of operation by rates and an overhead that were fitted to other, smaller networks. By own operations: each operation by its time in the same network on one device, so what is left is the error of the pipeline's model alone.",
-			fmt.Sprintf("How well the machine repeats itself: the 95%% interval of the emulated step, over its median. A ratio that is more than %v%% off is called noisy, and decides nothing, if its interval reaches within %[1]v%% and the emulated step, in which no model takes part, is off its own median by as much.", v.Spec.Within),
+			"By rates: each kind of operation by rates and an overhead that were fitted to other, smaller networks. By own operations: each operation by its time in the same network on one device, so the remaining error is that of the pipeline's model alone.",
+			fmt.Sprintf("How repeatable the machine is: the 95%% interval of the emulated step, over its median. A ratio that is more than %v%% off is called noisy, and decides nothing, if two things hold: its interval reaches within %[1]v%%, and the interval of the emulated step, which involves no model, is as far off its own median.", v.Spec.Within),
 			"Memory: the peaks of all devices as modelled, as planned and as reached.",
 		},
 	}

@@ -130,11 +130,11 @@ func (a *accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 	table := &suite.Table{
 		ID: "consistency-accuracy", Title: a.Spec.Title,
 		Caption: []string{
-			fmt.Sprintf("%v, %d parameters, %d steps of %d procedural images, %s; trained to the end %d times at each M, with the same seeds. Accuracy on %d held-out images, by the moving averages.",
+			fmt.Sprintf("%v, %d parameters, %d steps of %d procedural images, %s; %d complete trainings at each M, with the same seeds. Accuracy is measured on %d held-out images, with the moving averages of batch norm.",
 				t.Model, r.All[0].Runs[0].Params, t.Steps, t.Batch, t.Optimizer, n, r.All[0].Runs[0].Targets),
-			fmt.Sprintf("The difference to M = 1 is the mean over pairs of one seed, in percentage points with its 95%% interval (Student's t). Equivalence is tested by two one-sided tests at %g%% against a margin of %g points, which was fixed beforehand.",
+			fmt.Sprintf("The difference to M = 1 is the mean over pairs of trainings with the same seed, in percentage points, with its 95%% interval (Student's t). Equivalence is tested by two one-sided tests at %g%% against a margin of %g points; the margin was fixed beforehand.",
 				100*a.Spec.Level, a.Spec.Margin),
-			"[V1] is the paper's own criterion (first version, section 4.3.1): accuracy within two standard deviations of the baseline's mean. Batch norm sees one micro-batch at a time, so that its statistics are the noisier the smaller that is.",
+			"[V1] is the paper's own criterion (first version, section 4.3.1): accuracy within two standard deviations of the baseline's mean. Batch norm sees one micro-batch at a time: the smaller the micro-batch, the noisier the statistics.",
 		},
 	}
 	table.Texts("training", "micro-batch")
@@ -182,7 +182,7 @@ func (a *accuracy) verdict(says map[string][]string) string {
 	for _, o := range []struct{ outcome, means string }{
 		{"equivalent", "equivalent to M = 1 within %g points"},
 		{"equivalent, though not equal", "equivalent to M = 1 within %g points, though the difference is not 0"},
-		{"inconclusive", "inconclusive, as neither a difference nor its absence beyond %g points was shown"},
+		{"inconclusive", "inconclusive, since neither a difference nor equivalence within %g points was shown"},
 		{"different", "different from M = 1, maybe by more than %g points"},
 	} {
 		if ms := says[o.outcome]; len(ms) > 0 {

@@ -49,7 +49,7 @@ func TestAccuracyOutcomes(t *testing.T) {
 		{0.5, 1, "equivalent", "equivalent to M = 1 within 3 points", "5 of 5", "yes"},
 		{-1.9, 1, "equivalent, though not equal", "though the difference is not 0", "5 of 5", "yes"},
 		{-8, 1, "different", "different from M = 1, maybe by more", "2 of 5", "no"},
-		{2, 4, "inconclusive", "neither a difference nor its absence", "4 of 5", "yes"},
+		{2, 4, "inconclusive", "neither a difference nor equivalence", "4 of 5", "yes"},
 	} {
 		log := accuracyLog(t, a, "quick", func(setup, seed int) float64 {
 			if setup == 0 {
