@@ -115,7 +115,7 @@ func TestReproduceGoesOn(t *testing.T) {
 	}
 }
 
-// said is a Progress that keeps what it is told.
+// said is a Progress that keeps its calls' arguments.
 type said struct {
 	begun, lines []string
 	advanced     func(string)

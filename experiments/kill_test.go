@@ -148,7 +148,7 @@ func killRuns(t *testing.T, inProcesses bool) {
 			t.Errorf("%s is there %d times", name, n)
 		}
 	}
-	// As many as of a run that nobody disturbs.
+	// As many as an undisturbed run has.
 	whole := &said{}
 	log := records.New(records.Key{})
 	e, err := Load("breakdown")

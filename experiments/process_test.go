@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 		_ = (*records.Log)(nil).Key
 	case "prints rubbish":
 		fmt.Println("rubbish")
-		_, _ = io.Copy(io.Discard, os.Stdin) // goes on until it is told to end
+		_, _ = io.Copy(io.Discard, os.Stdin) // goes on until its input ends
 	case "says nothing":
 		os.Exit(1)
 	case "is killed", "is quit":
@@ -345,8 +345,8 @@ func request(t testing.TB, id string, change func(*rounds.RoundRequest)) string 
 	return string(text) + "\n"
 }
 
-// A process refuses what it cannot measure, and ends early when nobody is left
-// to take what it measures.
+// A process refuses a request that it cannot measure, and ends early when its parent
+// is gone.
 func TestRunRoundErrors(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"", "it is reproduce that starts this"},
@@ -358,7 +358,7 @@ func TestRunRoundErrors(t *testing.T) {
 		{request(t, "breakdown", func(r *rounds.RoundRequest) {
 			r.Spec = &rounds.SpecText{Name: "mine.yaml", Text: []byte("experiment: breakdown\nrounds: 3\n")}
 		}), "mine.yaml:2:1: unknown field rounds"},
-		{request(t, "breakdown", nil), "context canceled"}, // the input ends behind the request
+		{request(t, "breakdown", nil), "context canceled"}, // the input ends after the request
 	} {
 		var out bytes.Buffer
 		err := RunRound(t.Context(), strings.NewReader(c.in), &out)
@@ -484,7 +484,7 @@ func waitUntilGone(t *testing.T, id int) {
 		if err != nil {
 			return
 		}
-		// proc(5): the state is behind the name, which is in parentheses.
+		// proc(5): the state is after the name, which is in parentheses.
 		if _, after, ok := strings.Cut(string(stat), ") "); ok && strings.HasPrefix(after, "Z") {
 			return
 		}

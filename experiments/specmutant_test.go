@@ -30,7 +30,7 @@ var scalars = []string{
 	`""`, "x", "../../../evil/x", "/dev/null", `"a\nb"`, `"a\x1b[31m"`, `"a|b"`, "<script>", "naive", "1f1b", "fine", "both", "host", "emulated", "transformer", "resnet50", "adam", "time", "GB", "1s",
 }
 
-// mutant changes a spec's text in a few places, as somebody may who tries
+// mutant changes a spec's text in a few places, as a user may who tries
 // something: values, entries and fields that are other, missing, there twice or
 // too many.
 func mutant(text []byte, random *rand.Rand) string {

@@ -64,7 +64,7 @@ def read_safetensors(path):
         tensors[name] = torch.frombuffer(bytearray(data[start:stop]), dtype=torch.float32).reshape(entry["shape"])
         end = stop
     if end != len(data):
-        raise Misfit("%d bytes behind the last tensor" % (len(data) - end))
+        raise Misfit("%d bytes after the last tensor" % (len(data) - end))
     if metadata.get("weights_sha256", "") not in ("", hashlib.sha256(data).hexdigest()):
         raise Misfit("the values are not those that were saved: their SHA-256 is another")
     return tensors, metadata
@@ -126,7 +126,7 @@ def future(ids):
 
 
 class LanguageModel(nn.ModuleDict):
-    """Pre-norm, causal, no norm behind the last layer."""
+    """Pre-norm, causal, no norm after the last layer."""
 
     tied = {"softmax/weight": "embedding/table"}
 

@@ -566,7 +566,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// firstLine tells when something that is more than a heading was written.
+// firstLine reports when more than a heading was written.
 type firstLine struct {
 	text bytes.Buffer
 	seen chan struct{}

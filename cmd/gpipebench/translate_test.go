@@ -146,7 +146,7 @@ func TestMemoryCapOfTranslators(t *testing.T) {
 	}
 }
 
-// TestOutcomeOutlivesErrors: what fails behind the last step costs neither the
+// TestOutcomeOutlivesErrors: a failure after the last step costs neither the
 // outcome nor what is saved.
 func TestOutcomeOutlivesErrors(t *testing.T) {
 	for _, how := range []string{"", "--json", "--json --k 2", "--trace TRACE"} {

@@ -341,7 +341,7 @@ func TestVerifyFindsEveryForgery(t *testing.T) {
 
 var digit = regexp.MustCompile(`[0-9]`)
 
-// nextDigit changes the first digit behind a place, and not to 0, which JSON does
+// nextDigit changes the first digit after a place, and not to 0, which JSON does
 // not allow before others.
 func nextDigit(s string, from int) string {
 	d := from + digit.FindStringIndex(s[from:])[0]

@@ -173,7 +173,7 @@ func (d document) values(text string) (string, error) {
 	return text, unknown
 }
 
-// generated is what belongs behind one marker.
+// generated is the text that belongs after one marker.
 func (d document) generated(kind, id, more string) (string, error) {
 	dir, path := d.results, d.tables
 	switch kind {

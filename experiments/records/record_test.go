@@ -77,8 +77,8 @@ func TestRecords(t *testing.T) {
 		t.Error("LoadLog of an experiment that is not there: no error")
 	}
 
-	// One changed digit is passed over and told, a last line that was torn off is
-	// set aside and told once.
+	// A line with one changed digit is passed over and reported; a last line that was
+	// torn off is set aside and reported once.
 	damaged := strings.Replace(string(all), `{"X":[1,`, `{"X":[2,`, 1) + `{"session":"x","exper`
 	if err := os.WriteFile(name, []byte(damaged), 0o600); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestRecords(t *testing.T) {
 	}
 	l.Close()
 	l.Close()
-	// What is behind the last newline and is no beginning of a record is damage, set
+	// Text after the last newline that cannot begin a record is damage, set
 	// aside as well.
 	whole, err := os.ReadFile(name)
 	if err != nil {

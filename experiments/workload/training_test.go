@@ -46,7 +46,7 @@ func TestLoadOfAnotherNetwork(t *testing.T) {
 	}
 }
 
-// What is told before the first step changes nothing of the training.
+// The report before the first step does not change the training.
 func TestAnnounce(t *testing.T) {
 	told := workloadtest.TinyTraining()
 	var steps int

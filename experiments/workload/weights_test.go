@@ -122,7 +122,7 @@ func saved(t *testing.T, training workload.Training) (file string, e *workload.E
 	return training.Save, r.Eval
 }
 
-// loading evaluates the weights of a file, and collects what is told.
+// loading evaluates the weights of a file, and collects the messages.
 func loading(t *testing.T, training workload.Training, file string) (e *workload.Evaluation, notices string, err error) {
 	t.Helper()
 	training.Load, training.Steps, training.Epochs = file, 0, 0
@@ -138,7 +138,7 @@ func loading(t *testing.T, training workload.Training, file string) (e *workload
 }
 
 // Files of older versions say less, those of other programs nothing: they are
-// loaded, and what could not be checked is told. What an older one says is checked.
+// loaded, and a message names what could not be checked. The entries of an older file are checked.
 func TestLoadUnsaid(t *testing.T) {
 	training := workloadtest.TinyTraining()
 	training.Model.ClipLogits = 30
