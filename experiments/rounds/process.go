@@ -146,7 +146,7 @@ func ProcessNote(r Repeated, log *records.Log) string {
 	case !fresh:
 		return fmt.Sprintf("Processes: %d for %d rounds, so rounds share a process: differences between processes are not in the intervals.", len(of), len(rounds))
 	case more > 0:
-		return fmt.Sprintf("Processes: a fresh one for each of the %d rounds; %d rounds were interrupted and continued in another process.", len(rounds), more)
+		return fmt.Sprintf("Processes: a fresh one for each of the %d rounds. Interrupted rounds that continued in another process: %d.", len(rounds), more)
 	}
 	return fmt.Sprintf("Processes: a fresh one for each of the %d rounds.", len(rounds))
 }
