@@ -180,6 +180,10 @@ func (t *Training) open(ctx context.Context, to uses, measured []float64) (*Loop
 	if err := t.Setup.cut(ctx, &p, in, measured); err != nil {
 		return nil, err
 	}
+	// Opening takes seconds where weights are many, and several pipelines may follow.
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	trainer, err := p.Open(trained)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -42,5 +44,19 @@ func TestTiming(t *testing.T) {
 	}
 	if len(g.costs) != 2 || len(g.batches) != 1 {
 		t.Errorf("%d networks measured, %d mini-batches made, want 2 and 1", len(g.costs), len(g.batches))
+	}
+}
+
+// A training that was interrupted opens no pipeline, which may take seconds.
+func TestInterruptedOpen(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := new(Timing).Open(ctx, Training{
+		Model: Model{Name: Translator, Layers: 1, Dim: 16, FF: 32, Heads: 2, Vocab: 50, Seq: 8}, Batch: 2,
+		Optimizer: "momentum", LR: 0.001, LRSchedule: "constant",
+		Setup: Setup{Partitions: 2, MicroBatches: 1, Device: gpipe.Emulated, Threads: 1},
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want %v", err, context.Canceled)
 	}
 }
