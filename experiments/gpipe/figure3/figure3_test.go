@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"gpipebench/experiments/records"
@@ -20,14 +19,7 @@ import (
 func loaded(t *testing.T) (*figure3, *rounds.Rounds, *records.Log) {
 	t.Helper()
 	f := suitetest.Loaded[*figure3](t, Definition.Load)
-	r, _, err := f.Rounds("smoke")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := records.New(f.Key("smoke"))
-	if _, err := f.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	r, log := roundstest.Start(t, f)
 	for _, run := range r.Runs {
 		if err := log.Add(modelledName(run.Name), 0, modelledSample{Batch: 32, Seconds: 2, Filled: 64, FilledSeconds: 2}); err != nil {
 			t.Fatal(err)

@@ -15,6 +15,27 @@ import (
 	"gpipebench/gpipe/schedule"
 )
 
+// Timed is an experiment that embeds rounds.Timed.
+type Timed[P any] interface {
+	suite.Experiment
+	Rounds(profile string) (*rounds.Rounds, P, error)
+}
+
+// Start returns an experiment's rounds and an empty log, in the smoke profile. A
+// report of that log must say that it has no samples.
+func Start[P any](t *testing.T, e Timed[P]) (*rounds.Rounds, *records.Log) {
+	t.Helper()
+	r, _, err := e.Rounds("smoke")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := records.New(e.Key("smoke"))
+	if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("without records: %v", err)
+	}
+	return r, log
+}
+
 // FillRounds gives every run's samples to a log, as devices would leave them on
 // which a task of stage k takes of(run, k) per forward unit and twice as much
 // backward. A forward unit is one part in K M of the network. Setup and update

@@ -2,7 +2,6 @@ package amoebanet
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"gpipebench/experiments/gpipe/table2/modelled/modelledtest"
@@ -19,14 +18,7 @@ import (
 func loaded(t *testing.T) (*amoebanet, *rounds.Rounds, *records.Log) {
 	t.Helper()
 	a := suitetest.Loaded[*amoebanet](t, Definition.Load)
-	r, _, err := a.Rounds("smoke")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := records.New(a.Key("smoke"))
-	if _, err := a.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	r, log := roundstest.Start(t, a)
 	modelledtest.FillBeside(t, log, a.Modelled)
 	return a, r, log
 }
