@@ -1,0 +1,65 @@
+package reduction
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"gpipebench/gpipe/timeline"
+)
+
+// Kind is a modelled all-reduce.
+type Kind uint8
+
+const (
+	// Tree is recursive halving and doubling: as many bytes as a ring, in 2 log2 n
+	// messages. Its additions are those of this package.
+	Tree Kind = iota
+	// Ring sends 1/n of the data to the next of n neighbours 2 (n-1) times. The order of
+	// its additions depends on n, so it is only modelled.
+	Ring
+	// Torus is two-dimensional: a ring along X, then one along Y on 1/X of the data (Ying
+	// et al. 2018, "Image Classification at Supercomputer Scale", section 3). Only
+	// modelled.
+	Torus
+)
+
+var kinds = [...]string{"tree", "ring", "2d"}
+
+func (k Kind) String() string { return kinds[k] }
+
+// ParseKind reads what String writes.
+func ParseKind(s string) (Kind, error) {
+	if i := slices.Index(kinds[:], s); i >= 0 {
+		return Kind(i), nil
+	}
+	return 0, fmt.Errorf("unknown all-reduce %q: want %s", s, strings.Join(kinds[:], ", "))
+}
+
+// Cost is the time of an all-reduce of bytes over x*y ranks whose neighbours are
+// connected by the link: of its first half, after which the sums are divided over the
+// ranks, and of its second. Only Torus distinguishes x and y. A rank sends in one
+// direction at a time, and additions take no time of their own.
+func Cost(k Kind, x, y int, bytes float64, link timeline.Link) (reduce, gather float64) {
+	ring := func(n int, bytes float64, messages int) float64 {
+		if n < 2 {
+			return 0
+		}
+		t := float64(messages) * link.Latency
+		if link.Bandwidth > 0 {
+			t += float64(n-1) / float64(n) * bytes / link.Bandwidth
+		}
+		return t
+	}
+	var half float64
+	switch n := x * y; k {
+	case Tree:
+		half = ring(n, bytes, bits.Len(uint(n-1)))
+	case Ring:
+		half = ring(n, bytes, n-1)
+	case Torus:
+		half = ring(x, bytes, x-1) + ring(y, bytes/float64(x), y-1)
+	}
+	return half, half
+}
