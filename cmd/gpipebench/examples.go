@@ -16,6 +16,7 @@ import (
 // ones.
 var examples = map[string]string{
 	"train": `  gpipebench train --layers 4 -k 2 -m 8 --batch 32 --steps 200 --timeline
+  gpipebench train --layers 2 --steps 300 --eval-every 50 --log losses.csv --curve losses.svg
   gpipebench train --model resnet50 --width 8 --data cifar10:cifar-10-batches-bin -k 4 -m 4 --epochs 1
   gpipebench train --device emulated -k 8 -m 32 --batch 64 --steps 20 --trace step.svg`,
 	"bench": `  gpipebench bench --layers 6 --dim 256 --ff 1024 --heads 8 --batch 16 -k 2 -m 16
@@ -65,7 +66,7 @@ var (
 		},
 		"lr-schedule": func() []string { return strings.Fields("constant inverse-sqrt: warmup: batch/") },
 	}
-	flagFiles       = strings.Fields("device spec load save trace memory out")
+	flagFiles       = strings.Fields("device spec load save log curve trace memory out")
 	flagDirectories = strings.Fields("results reference")
 )
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,6 +68,19 @@ func oneOf(words ...string) func(string) (string, error) {
 		}
 		return "", fmt.Errorf("want %s", strings.Join(words, ", "))
 	}
+}
+
+// fileFlag adds a flag for the name of a file to write, whose ending says in which
+// format. A name without an ending, such as that of a device, is a file of the first one.
+func fileFlag(fs *pflag.FlagSet, to *string, name, usage string, endings ...string) {
+	value(fs, to, name, "", "string", usage, func(file string) (string, error) {
+		ending := strings.ToLower(filepath.Ext(file))
+		if ending != "" && !slices.Contains(endings, ending) {
+			last := len(endings) - 1
+			return "", fmt.Errorf("want a name that ends in %s or %s", strings.Join(endings[:last], ", "), endings[last])
+		}
+		return file, nil
+	})
 }
 
 // count adds a flag for a whole number from least to most.

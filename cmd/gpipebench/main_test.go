@@ -62,6 +62,8 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --save one --trace " + dir + "/../" + filepath.Base(dir) + "/x --save " + dir + "/x", 2, "--save and --trace both name"},
 		{"simulate --trace " + dir + "/x --memory " + dir + "/./x", 2, "--trace and --memory both name"},
 		{"train --steps 0 --save " + dir + "/x --timeline", 2, "no step, and so no timeline"},
+		{"train --steps 0 --save " + dir + "/x --curve x.svg", 2, "no step, and so no timeline or curve"},
+		{"train --log one --curve ./one", 2, "--log and --curve both name"},
 		{"train -k", 2, "needs an argument"},
 		{"train -k two", 2, `invalid argument "two" for "-k, --partitions"`},
 		{"train --schedule zigzag", 2, `unknown schedule "zigzag": want gpipe, naive or 1f1b`},

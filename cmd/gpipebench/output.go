@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/spf13/pflag"
+
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/display"
 	"gpipebench/internal/files"
@@ -40,6 +42,11 @@ func (o *output) printf(format string, args ...any) error {
 
 // json prints a value as one JSON document.
 func (o *output) json(v any) error { return floatjson.Write(o.out, v) }
+
+// traceFlag adds --trace for a step.
+func traceFlag(fs *pflag.FlagSet, to *string, step string) {
+	fileFlag(fs, to, "trace", "file for "+step+" step's timeline: .json (Chrome trace), .svg or .txt", timeline.Endings...)
+}
 
 // writeTimeline writes a step's timeline to a file, if there is a name for one.
 func writeTimeline(name string, tl *timeline.Timeline) error {

@@ -59,8 +59,8 @@ computes no values.`,
 	fs.Lookup("cost").Usage = "what to balance; time is the modelled one of every layer"
 	optimizerFlag(fs, &s.Optimizer)
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
-	fs.StringVar(&trace, "trace", "", "file for the step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
-	fs.StringVar(&memory, "memory", "", "file for a picture of each device's memory over the step: PNG if it ends in .png, else SVG")
+	traceFlag(fs, &trace, "the")
+	fileFlag(fs, &memory, "memory", "file for a picture of each device's memory over the step: .svg or .png", ".svg", ".png")
 	fs.BoolVar(&draw, "timeline", false, "draw the step's timeline")
 	outcomeFlags(fs, &format, "text", "json")
 	return cmd

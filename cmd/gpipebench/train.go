@@ -19,7 +19,7 @@ import (
 
 func newTrain() *cobra.Command {
 	var t workload.Training
-	var trace string
+	var trace, curve string
 	var format string
 	var draw bool
 	cmd := &cobra.Command{
@@ -35,11 +35,11 @@ With --model ` + presetUsage(false) + `.
 With a network for images it is, for
 ` + presetUsage(true) + `.`,
 		RunE: does(func(ctx context.Context, o *output) error {
-			if err := checkOutputs([2]string{"save", t.Save}, [2]string{"trace", trace}); err != nil {
+			if err := checkOutputs([2]string{"save", t.Save}, [2]string{"trace", trace}, [2]string{"log", t.Log}, [2]string{"curve", curve}); err != nil {
 				return err
 			}
-			if t.Steps == 0 && t.Epochs == 0 && (draw || trace != "") {
-				return &usage.Error{Err: errors.New("no step, and so no timeline: want steps, or neither --timeline nor --trace")}
+			if t.Steps == 0 && t.Epochs == 0 && (draw || trace != "" || curve != "") {
+				return &usage.Error{Err: errors.New("no step, and so no timeline or curve: want steps, or none of --timeline, --trace and --curve")}
 			}
 			t.Announce = func(steps int, expected time.Duration) {
 				o.progress.Begin(fmt.Sprintf("train: %d steps, %s", steps, units.About(expected)), steps)
@@ -61,7 +61,7 @@ With a network for images it is, for
 			if format == "json" {
 				printed = func(o *output, r *workload.TrainResult) error { return o.json(r) }
 			}
-			return cmp.Or(err, printed(o, r), lastStep(o, r.LastStep, trace, draw && format == "text"))
+			return cmp.Or(err, printed(o, r), writeCurve(curve, &t, r), lastStep(o, r.LastStep, trace, draw && format == "text"))
 		}),
 	}
 	fs := modelFlags(cmd, &t.Model, trainedModel)
@@ -91,7 +91,9 @@ With a network for images it is, for
 	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors), of a network that computes the same with them; with --steps 0 only to evaluate")
 	fs.StringVar(&t.Save, "save", "", "file to save the weights to (safetensors); with --steps 0 the initial ones, or those of --load")
 	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
-	fs.StringVar(&trace, "trace", "", "file for the last step's timeline: a picture if it ends in .svg, text in .txt, else Chrome trace JSON")
+	fileFlag(fs, &t.Log, "log", "file for the losses, a line for each step and each evaluation, which an interrupted run keeps: .csv or .jsonl", workload.RowEndings...)
+	fileFlag(fs, &curve, "curve", "file for a picture of the losses: .svg or .png", ".svg", ".png")
+	traceFlag(fs, &trace, "the last")
 	fs.BoolVar(&draw, "timeline", false, "draw the last step's timeline")
 	outcomeFlags(fs, &format, "text", "json")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {

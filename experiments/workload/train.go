@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -45,6 +46,7 @@ type Training struct {
 
 	Load, Save string // files of weights to begin with and to end with; "": none
 	SaveEMA    bool   // Save the average instead of the weights that were trained
+	Log        string // file for the losses, a line for each step and evaluation, whose ending is one of RowEndings; "": none
 	HashAfter  int    // a step to take a hash after; 0: none
 
 	// Announce is called before the first step with the time that all of them will
@@ -157,9 +159,11 @@ const (
 // Run trains, and evaluates at the end. It calls onStep after every step. When all
 // steps are done it returns a result even with an error, which is then of what comes
 // after them, such as evaluating.
-func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult, error) {
-	if err := files.CheckWritable(t.Save); err != nil {
-		return nil, err
+func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *TrainResult, err error) {
+	for _, name := range []string{t.Save, t.Log} {
+		if err := files.CheckWritable(name); err != nil {
+			return nil, err
+		}
 	}
 	l, err := t.Open(ctx)
 	if err != nil {
@@ -173,8 +177,13 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 		}
 		t.Announce(l.Steps, expected)
 	}
+	log, err := openLog(t.Log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, log.close()) }()
 	p := l.Pipeline
-	r := &TrainResult{Losses: []float64{}, Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: nn.KernelProfile()}
+	r = &TrainResult{Losses: []float64{}, Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: nn.KernelProfile()}
 	r.Partition, r.Note = l.Trainer.Sizes()
 	r.InitialSHA256 = l.Trainer.Hash()
 	clock := stepClock{sizes: gpipe.MicroBatchSizes(t.Batch, t.Setup.MicroBatches)}
@@ -191,11 +200,17 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 		if step.Examples == t.Batch {
 			clock.add(step.Result)
 		}
+		if err = log.step(step); err != nil {
+			return err
+		}
 		if every > 0 && step.Step%every == 0 && step.Step < l.Steps {
 			if step.Eval, err = l.Evaluate(ctx); err != nil {
 				return err
 			}
 			r.Evals = append(r.Evals, *step.Eval)
+			if err = log.evaluation(step.Eval); err != nil {
+				return err
+			}
 		}
 		if onStep != nil {
 			onStep(*step)
@@ -207,7 +222,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (*TrainResult
 	}
 	err = l.conclude(ctx, r, &clock)
 	r.PeakBytes, r.HighWaterBytes = l.Memory()
-	return r, err
+	return r, cmp.Or(err, log.evaluation(r.Eval))
 }
 
 // conclude does what comes after the last step: the outcome, files and scores. Any of

@@ -7,10 +7,16 @@ import (
 	"strings"
 )
 
-// Write writes a step's timeline in the format that a file's name asks for: a picture
-// if it ends in .svg, text if it ends in .txt, and otherwise Chrome trace JSON.
+// Endings are those of the file names that Write knows. A name without an ending is a
+// file of the first kind.
+var Endings = []string{".json", ".svg", ".txt"}
+
+// Write writes a step's timeline in the format that a file's name asks for: Chrome trace
+// JSON, a picture, or text. It refuses names with other endings.
 func Write(w io.Writer, name string, tl *Timeline) error {
 	switch strings.ToLower(filepath.Ext(name)) {
+	case "", ".json":
+		return WriteChrome(w, tl, nil)
 	case ".svg":
 		micro := 0
 		for _, e := range tl.Events {
@@ -20,5 +26,5 @@ func Write(w io.Writer, name string, tl *Timeline) error {
 	case ".txt":
 		return WriteText(w, tl, 120)
 	}
-	return WriteChrome(w, tl, nil)
+	return fmt.Errorf("a timeline in %q: want a name that ends in %s", filepath.Base(name), strings.Join(Endings, ", "))
 }

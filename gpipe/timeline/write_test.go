@@ -19,4 +19,10 @@ func TestWrite(t *testing.T) {
 			t.Errorf("%s: %v, no %s in\n%s", name, err, want, &text)
 		}
 	}
+	for _, name := range []string{"a.png", "a.json.gz", ".hidden"} {
+		var text strings.Builder
+		if err := timeline.Write(&text, name, tl); err == nil || !strings.Contains(err.Error(), "want a name that ends in .json, .svg, .txt") || text.Len() > 0 {
+			t.Errorf("%s: %v, %q", name, err, &text)
+		}
+	}
 }

@@ -3,7 +3,8 @@
 // command, need it and no other module does.
 //
 // Writing is all or nothing: [Write] makes a file beside the named one and
-// moves it there when it is complete and on the disk. Reading is bounded:
+// moves it there when it is complete and on the disk. Only the log of a long
+// run grows piece by piece ([Grow]). Reading is bounded:
 // [Read] and [Open] know the maximum size of a file before they allocate
 // memory. Neither waits for ever: not for the other end of a named pipe, nor
 // for a device that never ends.

@@ -18,7 +18,7 @@ import (
 // an error the existing file is unchanged and nothing is left over. A new file
 // has the permissions that the process gives to any (umask); a replacement has
 // those of the file it replaces.
-// place has that one's.
+//
 // A symbolic link stays, and its target is written, even if it does not exist
 // yet. Files that are not regular (devices, named pipes, and descriptors such
 // as /dev/stdout) are written to in place.

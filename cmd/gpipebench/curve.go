@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/workload"
+	"gpipebench/internal/files"
+)
+
+// writeCurve draws the losses of a training, if there is a name of a file for them. A
+// file that ends in .png is one, others are SVGs.
+func writeCurve(name string, t *workload.Training, r *workload.TrainResult) error {
+	if name == "" {
+		return nil
+	}
+	drawn, err := plot.Files("curve", fmt.Sprintf("%s on %s, mini-batches of %d", t.Model.Name, t.Data, t.Batch), []plot.Axes{curve(r)})
+	if err != nil {
+		return err
+	}
+	file := drawn[0]
+	if strings.EqualFold(filepath.Ext(name), ".png") {
+		file = drawn[1]
+	}
+	return files.Write(name, func(w io.Writer) error { return file.Write(w) })
+}
+
+// curve has the loss of the steps and that of what is held out, and the losses that a
+// training's outcome is compared with as levels.
+func curve(r *workload.TrainResult) plot.LinePanel {
+	line, every := plot.Binned(r.Losses, plot.Curve)
+	training := "training"
+	if every > 1 {
+		training = fmt.Sprintf("training, means of %d steps", every)
+	}
+	p := plot.LinePanel{X: "step", Y: "loss (nats)", Series: []plot.Series{{Name: training, Lines: [][]plot.Point{line}}}}
+	var held []plot.Point
+	for _, e := range r.Evals {
+		held = append(held, plot.Point{X: float64(e.Step), Y: e.Loss})
+	}
+	if r.Eval != nil {
+		held = append(held, plot.Point{X: float64(r.Eval.Step), Y: r.Eval.Loss})
+	}
+	p.Series = append(p.Series, plot.Series{Name: "held out", Lines: [][]plot.Point{held}})
+	for _, y := range r.Yardsticks {
+		p.Levels = append(p.Levels, plot.Level{Name: y.Name, Y: y.Loss})
+	}
+	return p
+}
