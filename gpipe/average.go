@@ -30,8 +30,14 @@ func (n *network) copies() int {
 
 // startState sets a weight's state, all zeros so far, to its first values.
 func (n *network) startState(w *weight) {
-	for i, state := range w.state[:len(n.Optimizer.Slots())] {
-		nn.InitState(n.Optimizer, i, state)
+	if o, ok := n.Optimizer.(nn.StateInitializer); ok {
+		for i, state := range w.state[:len(n.Optimizer.Slots())] {
+			if v := o.InitState(i); v != 0 { // otherwise its pages stay untouched
+				for j := range state {
+					state[j] = v
+				}
+			}
+		}
 	}
 	if n.EMA.Kept() {
 		copy(w.average(), w.w)

@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -62,8 +63,8 @@ func (p Pipeline) Describe(in Input) (*Description, error) {
 // example.
 func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
 	defer misfit(&err)
-	st := nn.TraceStage(p.Layers, 0, p.Loss, BatchOf(in.Inputs, examples), BatchOf(in.Targets, examples), true)
-	if err := (&network{Pipeline: p}).countable([]*nn.Stage{st}, 1); err != nil {
+	st := tracer.Trace(p.Layers, 0, p.Loss, BatchOf(in.Inputs, examples), BatchOf(in.Targets, examples), true)
+	if err := (&network{Pipeline: p}).countable([]*tracer.Stage{st}, 1); err != nil {
 		return nil, err
 	}
 	forward := st.Function.Graph.Calls

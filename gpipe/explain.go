@@ -9,7 +9,7 @@ import (
 
 	"gpipebench/gpipe/place"
 	"gpipebench/internal/defect"
-	"gpipebench/nn"
+	"gpipebench/internal/tracer"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
@@ -94,7 +94,7 @@ func (s *step) outside() error {
 	if s.purpose == predicting {
 		loss = nil
 	}
-	whole := nn.TraceStage(n.Layers, 0, loss, BatchOf(in.Inputs, 1), BatchOf(in.Targets, 1), false)
+	whole := tracer.Trace(n.Layers, 0, loss, BatchOf(in.Inputs, 1), BatchOf(in.Targets, 1), false)
 	for _, c := range whole.Function.Graph.Calls {
 		op, ok := c.Op.(graph.Indexer)
 		if !ok {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -117,14 +118,14 @@ type timedLayer struct {
 
 // tracedLayer traces one layer. It returns a *MisfitError if the layer does not fit its
 // inputs, such as a batch norm with a single value.
-func tracedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type) (st *nn.Stage, err error) {
+func tracedLayer(layer nn.Layer, index int, l nn.Loss, in, targets []graph.Type) (st *tracer.Stage, err error) {
 	defer misfit(&err)
-	return nn.TraceStage([]nn.Layer{layer}, index, l, in, targets, true), nil
+	return tracer.Trace([]nn.Layer{layer}, index, l, in, targets, true), nil
 }
 
 // computes returns the same text for layers that compute the same on the same
 // shapes, whatever their names, parameters and random numbers are.
-func computes(st *nn.Stage, gradIn bool, l nn.Loss) string {
+func computes(st *tracer.Stage, gradIn bool, l nn.Loss) string {
 	var b strings.Builder
 	fmt.Fprint(&b, gradIn, l != nil)
 	nodes := func(ns []*graph.Node) {
@@ -155,7 +156,7 @@ func computes(st *nn.Stage, gradIn bool, l nn.Loss) string {
 }
 
 // compiledLayer compiles a traced layer, without memory.
-func compiledLayer(layer nn.Layer, traced *nn.Stage, index int, l nn.Loss, threads int) *timedLayer {
+func compiledLayer(layer nn.Layer, traced *tracer.Stage, index int, l nn.Loss, threads int) *timedLayer {
 	gradOut := make([]bool, len(traced.Out))
 	for i, t := range traced.Out {
 		gradOut[i] = l == nil && t.DType != graph.I32

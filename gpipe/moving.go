@@ -3,6 +3,8 @@ package gpipe
 import (
 	"unsafe"
 
+	"gpipebench/internal/kernel"
+	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
 )
@@ -19,7 +21,7 @@ const tallyBytes = 3 * 8
 
 // moving is a pair of averages on a device.
 type moving struct {
-	nn.Moving
+	tracer.Moving
 	mean, variance []float32
 	tally          []float64
 }
@@ -43,6 +45,6 @@ func (d *device) findMoving(values map[*nn.Param][]float32) {
 // moveStatistics moves the averages by the mini-batch's statistics.
 func (d *device) moveStatistics() {
 	for _, m := range d.moving {
-		nn.MoveStatistics(m.mean, m.variance, m.tally, m.Momentum, m.Unbiased)
+		kernel.MoveStatistics(m.mean, m.variance, m.tally, m.Momentum, m.Unbiased)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"gpipebench/nn"
+	"gpipebench/internal/tracer"
 	"gpipebench/nn/graph"
 )
 
@@ -44,7 +44,7 @@ func misfit(err *error) {
 
 // countable rejects stages whose element or FLOP counts could overflow. Each is
 // traced for one of the given number of micro-batches.
-func (n *network) countable(stages []*nn.Stage, micro int) error {
+func (n *network) countable(stages []*tracer.Stage, micro int) error {
 	var total float64
 	for k, st := range stages {
 		var flops float64

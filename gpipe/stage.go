@@ -6,6 +6,7 @@ import (
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -22,7 +23,7 @@ type network struct {
 	note     string
 	params   []parameter          // of the whole network, in layer order, tied ones once
 	paths    map[*nn.Param]string // of all parameters, by the first layer that lists each
-	moving   [][]nn.Moving        // of each stage, in the order of its programs' tallies
+	moving   [][]tracer.Moving    // of each stage, in the order of its programs' tallies
 	compiled map[variant]compiled
 	watch    func(in *program.Instr, seconds float64) // see Trainer.Watch
 }
@@ -82,8 +83,8 @@ func (n *network) layerName(i int) string {
 }
 
 // trace traces all stages for a micro-batch of the given size.
-func (n *network) trace(in Input, size int, what purpose) []*nn.Stage {
-	traced := make([]*nn.Stage, n.Partitions)
+func (n *network) trace(in Input, size int, what purpose) []*tracer.Stage {
+	traced := make([]*tracer.Stage, n.Partitions)
 	flow := BatchOf(in.Inputs, size)
 	for k := range traced {
 		var loss nn.Loss
@@ -91,7 +92,7 @@ func (n *network) trace(in Input, size int, what purpose) []*nn.Stage {
 		if k == n.Partitions-1 && what != predicting {
 			loss, targets = n.Loss, BatchOf(in.Targets, size)
 		}
-		traced[k] = nn.TraceStage(n.stageLayers(k), n.first[k], loss, flow, targets, what == training)
+		traced[k] = tracer.Trace(n.stageLayers(k), n.first[k], loss, flow, targets, what == training)
 		flow = traced[k].Out
 	}
 	return traced
@@ -139,7 +140,7 @@ func (n *network) plans(v variant) bool {
 	return v == variantOf(in, v.size, v.purpose) && slices.Contains(MicroBatchSizes(in.Examples, n.MicroBatches), v.size)
 }
 
-func (n *network) compile(traced []*nn.Stage, what purpose) (c compiled) {
+func (n *network) compile(traced []*tracer.Stage, what purpose) (c compiled) {
 	if what == training {
 		c = n.compileTraining(traced)
 	} else {
@@ -167,7 +168,7 @@ func (c compiled) fits(room compiled) bool {
 
 // compileTraining goes from the last stage to the first, since the later stage
 // determines which boundary tensors have gradients.
-func (n *network) compileTraining(traced []*nn.Stage) compiled {
+func (n *network) compileTraining(traced []*tracer.Stage) compiled {
 	c := make(compiled, n.Partitions)
 	var gradOut []bool
 	for k := n.Partitions - 1; k >= 0; k-- {
@@ -182,7 +183,7 @@ func (n *network) compileTraining(traced []*nn.Stage) compiled {
 
 // listParams finds every parameter's uses over all stages. If nothing is trained, a
 // stage that has a parameter counts as a use.
-func (n *network) listParams(traced []*nn.Stage, stages compiled) {
+func (n *network) listParams(traced []*tracer.Stage, stages compiled) {
 	index := map[*nn.Param]int{}
 	n.paths = map[*nn.Param]string{}
 	for _, l := range n.Layers {

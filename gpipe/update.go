@@ -10,6 +10,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
+	"gpipebench/internal/kernel"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
 )
@@ -23,7 +24,7 @@ import (
 func (r *stageRun) zeroGradients() error {
 	grads := r.dev.mem.slot(program.Grads, 0)
 	parts := r.dev.pool.Threads()
-	r.dev.pool.Do(func(part int) { nn.Zero(grads[len(grads)*part/parts : len(grads)*(part+1)/parts]) })
+	r.dev.pool.Do(func(part int) { kernel.Zero(grads[len(grads)*part/parts : len(grads)*(part+1)/parts]) })
 	r.touch(program.Grads, len(grads))
 	return nil
 }
@@ -94,10 +95,10 @@ func (r *stageRun) gradients(ctx context.Context) ([]float64, error) {
 			for _, w := range r.dev.weightsOf(part) {
 				if !n.params[w.param].shared() {
 					for _, g := range w.grads[1:] {
-						nn.AddInto(w.grads[0], g)
+						kernel.Add(w.grads[0], w.grads[0], g)
 					}
 				}
-				sums[w.param] = nn.SumSquares(w.grads[0])
+				sums[w.param] = kernel.SumSquares(w.grads[0])
 			}
 		})
 	})
@@ -180,7 +181,7 @@ func (r *stageRun) exchange(ctx context.Context, w *weight) error {
 			if i == 0 {
 				copy(sum, g)
 			} else {
-				nn.AddInto(sum, g)
+				kernel.Add(sum, sum, g)
 			}
 		}
 		return nil

@@ -11,7 +11,7 @@ import (
 	"math"
 	"slices"
 
-	"gpipebench/nn"
+	"gpipebench/internal/tracer"
 	"gpipebench/nn/safetensors"
 )
 
@@ -23,11 +23,17 @@ const (
 	FunctionKey = "function_sha256"
 )
 
-// Fingerprint differs between networks that compute different functions with the same
-// weights: see [nn.Fingerprint]. in describes the mini-batches.
+// Fingerprint returns the SHA-256 of the function that the layers compute from their
+// inputs and weights in evaluation: of every operation with its arguments, down to the
+// inputs, and of all parameters by path and shape. in describes the mini-batches.
+//
+// It is the same for every cut of a network, for other rates of dropout, other initial
+// values and whatever else only training uses; and for inputs of other sizes, unless an
+// operation depends on them, as the padding of a convolution may. Constant tables, such
+// as positions, count by their path.
 func (p Pipeline) Fingerprint(in Input) (sha256 string, err error) {
 	defer misfit(&err)
-	return nn.Fingerprint(p.Layers, BatchOf(in.Inputs, 1)), nil
+	return tracer.Fingerprint(p.Layers, BatchOf(in.Inputs, 1)), nil
 }
 
 // Save writes the weights to a file in the safetensors format: every parameter

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"gpipebench/nn/internal/kernel"
+	"gpipebench/internal/kernel"
 )
 
 // Adam is the optimiser of Kingma and Ba (2015, algorithm 1), and AdamW of

@@ -3,6 +3,7 @@ package nn
 import (
 	"path"
 
+	"gpipebench/internal/tracer/state"
 	"gpipebench/nn/graph"
 )
 
@@ -56,14 +57,14 @@ func NewBatchNorm(name string, c BatchNormConfig) *BatchNorm {
 		misuse("batch norm", name, "Momentum is %v, want at least 0 and less than 1", c.Momentum)
 	}
 	shape := graph.Shape{c.Channels}
-	state := func(what string, init Initializer) *Param {
+	moving := func(what string, init Initializer) *Param {
 		return &Param{Name: path.Join(name, what), Shape: shape, Init: init, Frozen: true, State: true}
 	}
 	return &BatchNorm{
 		Gamma:    &Param{Name: path.Join(name, "gamma"), Shape: shape, Init: orInit(c.Init, Ones()), NoDecay: true},
 		Beta:     &Param{Name: path.Join(name, "beta"), Shape: shape, Init: Zeros(), NoDecay: true},
-		Mean:     state("moving_mean", Zeros()),
-		Variance: state("moving_variance", Ones()),
+		Mean:     moving("moving_mean", Zeros()),
+		Variance: moving("moving_variance", Ones()),
 		name:     name,
 		config:   c,
 	}
@@ -86,14 +87,8 @@ func (n *BatchNorm) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 		misuse("batch norm", t.Path(n.name), "%d value per channel in %s: training wants at least 2, that is larger micro-batches or larger images", rows, x)
 	}
 	y, tally := t.BatchNorm(x, gamma, beta, n.config.Eps, n.config.ReLU)
-	t.Move(tally, Moving{n.Mean, n.Variance, n.config.Momentum, n.config.Unbiased})
+	t.state.Moving = append(t.state.Moving, state.Moving[Param]{
+		Mean: n.Mean, Variance: n.Variance, Momentum: n.config.Momentum, Unbiased: n.config.Unbiased, Tally: tally,
+	})
 	return []*graph.Node{y}
-}
-
-// Moving is a pair of moving averages that follow the statistics of
-// mini-batches.
-type Moving struct {
-	Mean, Variance *Param
-	Momentum       float64
-	Unbiased       bool
 }

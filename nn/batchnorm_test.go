@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/internal/kernel"
+	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program/programtest"
@@ -47,7 +49,7 @@ func TestBatchNormAgainstPyTorch(t *testing.T) {
 			oracle.Close(t, name+"/dbeta", r.Grad("norm/beta"), tolerance)
 
 			mean, variance := oracle.Floats("mean"), oracle.Floats("variance")
-			nn.MoveStatistics(mean, variance, r.Tally(0), config.Momentum, true)
+			kernel.MoveStatistics(mean, variance, r.Tally(0), config.Momentum, true)
 			oracle.Close(t, "moved/mean", mean, oracleTolerance)
 			oracle.Close(t, "moved/variance", variance, oracleTolerance)
 
@@ -88,7 +90,7 @@ func TestTallyOfMicroBatches(t *testing.T) {
 
 		for _, unbiased := range []bool{false, true} {
 			mean, variance := []float32{1, 2, 3}, []float32{4, 5, 6}
-			nn.MoveStatistics(mean, variance, r.Tally(0), 0.75, unbiased)
+			kernel.MoveStatistics(mean, variance, r.Tally(0), 0.75, unbiased)
 			for c := range channels {
 				var sum, squares float64
 				for i := c; i < len(whole); i += channels {
@@ -114,7 +116,7 @@ func TestBatchNormWantsTwoValues(t *testing.T) {
 	norm := []nn.Layer{nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: 3})}
 	trace := func(train bool, examples int) (refusal any) {
 		defer func() { refusal = recover() }()
-		nn.TraceStage([]nn.Layer{nn.Sequential("layer", norm...)}, 0, nil, one(programtest.Floats(examples, 3)), nil, train)
+		tracer.Trace([]nn.Layer{nn.Sequential("layer", norm...)}, 0, nil, one(programtest.Floats(examples, 3)), nil, train)
 		return
 	}
 	if trace(true, 2) != nil || trace(false, 1) != nil {

@@ -3,7 +3,7 @@ package nn
 import (
 	"fmt"
 
-	"gpipebench/nn/internal/kernel"
+	"gpipebench/internal/kernel"
 )
 
 // EMA is an exponential moving average of weights, with which AmoebaNet is

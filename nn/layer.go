@@ -8,12 +8,9 @@
 package nn
 
 import (
-	"fmt"
-	"slices"
-
+	"gpipebench/internal/tracer/state"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
-	"gpipebench/nn/program"
 )
 
 // Layer is the unit of partition: a pipeline may cut a network after any layer.
@@ -105,104 +102,24 @@ type Trace struct {
 	// nor label smoothing.
 	Train bool
 
-	layer  string
-	params map[*Param]*graph.Node
-	moving []Moving
-	tally  []*graph.Node
+	state *state.Trace[Param]
 }
 
-// Move registers a pair of moving averages. At the update they move by the
-// mini-batch statistics that the micro-batches have accumulated in tally.
-func (t *Trace) Move(tally *graph.Node, m Moving) {
-	t.tally = append(t.tally, tally)
-	t.moving = append(t.moving, m)
+// NewTrace is for the pipeline, which traces the layers of a stage into one
+// graph.
+func NewTrace(g *graph.Graph, train bool, s *state.Trace[Param]) *Trace {
+	return &Trace{g, train, s}
 }
 
 // Path names something within the layer that is being traced, such as the key
 // of a dropout.
-func (t *Trace) Path(name string) string { return t.layer + "/" + name }
+func (t *Trace) Path(name string) string { return t.state.Layer + "/" + name }
 
 // Param returns the value of a parameter of the layer that is being traced.
 func (t *Trace) Param(p *Param) *graph.Node {
-	n := t.params[p]
+	n := t.state.Params[p]
 	if n == nil {
-		graph.Refuse("nn", "layer %s uses the parameter %s that its Params does not list", t.layer, p.Name)
+		graph.Refuse("nn", "layer %s uses the parameter %s that its Params does not list", t.state.Layer, p.Name)
 	}
 	return n
-}
-
-// Stage is the trace of consecutive layers.
-type Stage struct {
-	Function program.Function
-	Params   []*Param     // of Function.Params, in this order; tied ones once
-	Out      []graph.Type // the types of Function.Out
-	Layers   []LayerIO    // one per layer, without the loss
-	Moving   []Moving     // of Function.Tallies, in this order
-}
-
-// LayerIO has the inputs and outputs of one layer of a stage.
-type LayerIO struct{ In, Out []*graph.Node }
-
-// TraceStage traces layers as one function. First is the index of layers[0] in
-// the network; loss is nil unless the last layer of the network is among them.
-// In are the types of the input tuple and targets those of the labels, both for
-// one micro-batch.
-func TraceStage(layers []Layer, first int, loss Loss, in, targets []graph.Type, train bool) *Stage {
-	g := &graph.Graph{}
-	t := &Trace{Graph: g, Train: train, params: map[*Param]*graph.Node{}}
-	s := &Stage{Function: program.Function{Graph: g}}
-	f := &s.Function
-	for _, l := range layers {
-		for _, p := range l.Params() {
-			if t.params[p] != nil {
-				continue
-			}
-			role := graph.Param
-			if p.Frozen {
-				role = graph.Const
-			}
-			n := g.NewNode(role, ScopeOf(l)+"/"+p.Name, graph.F32, p.Shape...)
-			t.params[p] = n
-			s.Params = append(s.Params, p)
-			f.Params = append(f.Params, n)
-		}
-	}
-	for i, ty := range in {
-		f.In = append(f.In, g.NewNode(graph.Input, fmt.Sprintf("in%d", i), ty.DType, ty.Shape...))
-	}
-	flow := f.In
-	for i, l := range layers {
-		g.Layer = first + i
-		t.layer = ScopeOf(l)
-		out := distinct(t, l.Forward(t, flow...))
-		s.Layers = append(s.Layers, LayerIO{flow, out})
-		flow = out
-	}
-	if loss != nil {
-		g.Layer = first + len(layers)
-		t.layer = "loss"
-		for i, ty := range targets {
-			f.Feeds = append(f.Feeds, g.NewNode(graph.Input, fmt.Sprintf("target%d", i), ty.DType, ty.Shape...))
-		}
-		flow = loss.Loss(t, flow, f.Feeds)
-	}
-	f.Out = flow
-	f.Tallies, s.Moving = t.tally, t.moving
-	for _, n := range flow {
-		s.Out = append(s.Out, graph.Type{Shape: n.Shape, DType: n.DType})
-	}
-	return s
-}
-
-// distinct copies a value that leaves a layer twice. Each of the two then has a
-// gradient of its own, and they are added at the layer's edge: in the same
-// order whether the network is cut there or not.
-func distinct(t *Trace, out []*graph.Node) []*graph.Node {
-	out = slices.Clone(out)
-	for i, n := range out {
-		if slices.Contains(out[:i], n) {
-			out[i] = t.Copy(n)
-		}
-	}
-	return out
 }

@@ -22,20 +22,6 @@ type StateInitializer interface {
 	InitState(slot int) float32
 }
 
-// InitState sets a slot of an optimiser's state, all zeros so far, to its
-// initial value.
-func InitState(o Optimizer, slot int, state []float32) {
-	s, ok := o.(StateInitializer)
-	if !ok {
-		return
-	}
-	if v := s.InitState(slot); v != 0 { // otherwise its pages stay untouched
-		for i := range state {
-			state[i] = v
-		}
-	}
-}
-
 // Update is one parameter (or a piece of it: updates are element-wise) and what
 // the optimiser needs for its update.
 type Update struct {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"gpipebench/nn/internal/kernel"
+	"gpipebench/internal/kernel"
 )
 
 // RMSProp is the optimiser of Tieleman and Hinton (2012) with momentum, in the

@@ -16,10 +16,7 @@ import (
 //	ms  = 0.9*1 + 0.1*4 = 1.3  mom = 0.9*0.0707107 - 0.1*2/sqrt(1.3+1)  = -0.0682365   w = 1.9975258
 func TestRMSPropByHand(t *testing.T) {
 	o := nn.RMSProp{}
-	w, state := []float32{2}, [][]float32{{0}, {0}}
-	for i := range state {
-		nn.InitState(o, i, state[i])
-	}
+	w, state := []float32{2}, optimizertest.State(o, 1)
 	for i, want := range []struct{ g, ms, mom, w float64 }{
 		{1, 1, 0.0707107, 1.9292893},
 		{-2, 1.3, -0.0682365, 1.9975258},
@@ -55,11 +52,7 @@ func TestRMSPropAgainstFloat64(t *testing.T) {
 		{nn.RMSProp{Decay: 0.75, Momentum: 0.5, Eps: 0.001}, 0.75, 0.5, 0.001, 0.01},
 	} {
 		w := append([]float32(nil), start...)
-		state := make([][]float32, len(c.o.Slots()))
-		for i := range state {
-			state[i] = make([]float32, size)
-			nn.InitState(c.o, i, state[i])
-		}
+		state := optimizertest.State(c.o, size)
 		w64, ms, mom := make([]float64, size), make([]float64, size), make([]float64, size)
 		for i, v := range start {
 			w64[i], ms[i] = float64(v), 1

@@ -3,7 +3,7 @@ package nn
 import (
 	"fmt"
 
-	"gpipebench/nn/internal/kernel"
+	"gpipebench/internal/kernel"
 )
 
 // SGD is stochastic gradient descent, with momentum if that is not 0. The zero

@@ -3,8 +3,8 @@ package nn
 import (
 	"time"
 
+	"gpipebench/internal/kernel"
 	"gpipebench/internal/stats"
-	"gpipebench/nn/internal/kernel"
 )
 
 // KernelProfile names the kernels in use: "avx512", "avx2" or "generic".
@@ -31,7 +31,7 @@ func VectorBandwidth() float64 {
 	var times []float64
 	for range 5 {
 		start := time.Now()
-		AddInto(x, y)
+		kernel.Add(x, x, y)
 		times = append(times, time.Since(start).Seconds())
 	}
 	return 3 * 4 * floats / stats.Median(times)

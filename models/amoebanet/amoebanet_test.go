@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -290,9 +291,9 @@ func build(t *testing.T, c Config) []nn.Layer {
 }
 
 // trace traces a whole model for n images.
-func trace(t *testing.T, c Config, n int, train bool) *nn.Stage {
+func trace(t *testing.T, c Config, n int, train bool) *tracer.Stage {
 	t.Helper()
 	image := c.Input()
 	image.Shape = append(graph.Shape{n}, image.Shape...)
-	return nn.TraceStage(build(t, c), 0, nil, []graph.Type{image}, nil, train)
+	return tracer.Trace(build(t, c), 0, nil, []graph.Type{image}, nil, train)
 }

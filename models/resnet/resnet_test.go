@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -203,9 +204,9 @@ func build(t *testing.T, c Config) []nn.Layer {
 }
 
 // trace traces a whole model for two images.
-func trace(t *testing.T, c Config, train bool) *nn.Stage {
+func trace(t *testing.T, c Config, train bool) *tracer.Stage {
 	t.Helper()
 	image := c.Input()
 	image.Shape = append(graph.Shape{2}, image.Shape...)
-	return nn.TraceStage(build(t, c), 0, nil, []graph.Type{image}, nil, train)
+	return tracer.Trace(build(t, c), 0, nil, []graph.Type{image}, nil, train)
 }

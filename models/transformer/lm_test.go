@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program/programtest"
@@ -150,7 +151,7 @@ func TestOptionsReachTheLayers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := nn.TraceStage(layers, 0, nil, []graph.Type{programtest.Integers(1, 3)}, nil, true)
+		s := tracer.Trace(layers, 0, nil, []graph.Type{programtest.Integers(1, 3)}, nil, true)
 		var got []string
 		for _, call := range s.Function.Graph.Calls {
 			switch op := call.Op.(type) {

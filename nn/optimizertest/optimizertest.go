@@ -55,15 +55,26 @@ const size, steps = 53, 4
 
 // start returns the seed-th parameter before the first update.
 func (s Suite) start(seed int) *tensor {
-	x := &tensor{w: make([]float32, size), g: make([]float32, size)}
+	x := &tensor{w: make([]float32, size), g: make([]float32, size), state: State(s.Optimizer, size)}
 	for i := range x.w {
 		x.w[i] = float32(math.Sin(float64(i + 100*seed)))
 	}
-	for slot := range s.Optimizer.Slots() {
-		x.state = append(x.state, make([]float32, size))
-		nn.InitState(s.Optimizer, slot, x.state[slot])
-	}
 	return x
+}
+
+// State returns an optimiser's state for a parameter of n elements before the
+// first update.
+func State(o nn.Optimizer, n int) [][]float32 {
+	state := make([][]float32, len(o.Slots()))
+	for slot := range state {
+		state[slot] = make([]float32, n)
+		if init, ok := o.(nn.StateInitializer); ok {
+			for i := range state[slot] {
+				state[slot][i] = init.InitState(slot)
+			}
+		}
+	}
+	return state
 }
 
 // update applies a step to the elements [from, to) with the settings in u. The
@@ -228,12 +239,7 @@ func l2(t *testing.T, s Suite) {
 	g, w := []float32{0.5, -0.25, 1}, []float32{1, 0.5, -2}
 	moved := func(g []float32, l2 float32) []float32 {
 		x := slices.Clone(w)
-		state := make([][]float32, len(s.Optimizer.Slots()))
-		for i := range state {
-			state[i] = make([]float32, len(w))
-			nn.InitState(s.Optimizer, i, state[i])
-		}
-		s.Optimizer.Update(nn.Update{W: x, G: g, State: state, Step: 1, LR: 0.125, Scale: 1, L2: l2})
+		s.Optimizer.Update(nn.Update{W: x, G: g, State: State(s.Optimizer, len(w)), Step: 1, LR: 0.125, Scale: 1, L2: l2})
 		return x
 	}
 	sum := slices.Clone(g)

@@ -3,8 +3,8 @@ package program
 import (
 	"unsafe"
 
+	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/kernel"
 )
 
 // The kernels of batch norm. Statistics are computed by chunks of rows, which

@@ -1,8 +1,8 @@
 package program
 
 import (
+	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/kernel"
 	"gpipebench/nn/philox"
 )
 

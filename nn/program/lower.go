@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"unsafe"
 
+	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/kernel"
 	"gpipebench/nn/philox"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
-	"gpipebench/nn/internal/kernel"
 )
 
 // Program is an ordered list of kernel calls with fixed operands. It holds no

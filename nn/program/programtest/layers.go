@@ -3,6 +3,7 @@ package programtest
 import (
 	"testing"
 
+	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
@@ -22,7 +23,7 @@ type Network struct {
 func CompileLayers(t testing.TB, n Network) *Runner {
 	t.Helper()
 	threads := max(n.Threads, 1)
-	s := nn.TraceStage(n.Layers, 0, n.Loss, n.In, n.Targets, !n.Evaluate)
+	s := tracer.Trace(n.Layers, 0, n.Loss, n.In, n.Targets, !n.Evaluate)
 	var r *Runner
 	if n.Evaluate {
 		r = CompileEvaluate(t, s.Function, threads)

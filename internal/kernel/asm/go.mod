@@ -1,4 +1,4 @@
-module gpipebench/nn/internal/kernel/asm
+module gpipebench/internal/kernel/asm
 
 go 1.26.0
 

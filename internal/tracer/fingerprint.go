@@ -1,4 +1,4 @@
-package nn
+package tracer
 
 import (
 	"crypto/sha256"
@@ -8,20 +8,14 @@ import (
 	"reflect"
 	"slices"
 
+	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
 
-// Fingerprint returns the SHA-256 of the function that layers compute from
-// their inputs and weights in evaluation: of every operation with its
-// arguments, down to the inputs, and of all parameters by path and shape. In
-// are the types of the inputs, with a leading dimension of any size.
-//
-// It is the same for every cut of a network, for other rates of dropout, other
-// initial values and whatever else only training uses; and for inputs of other
-// sizes, unless an operation depends on them, as the padding of a convolution
-// may. Constant tables, such as positions, count by their path.
-func Fingerprint(layers []Layer, in []graph.Type) string {
-	traced := TraceStage(layers, 0, nil, in, nil, false)
+// Fingerprint is gpipe.Pipeline.Fingerprint of layers. In are the types of the
+// inputs, with a leading dimension of any size.
+func Fingerprint(layers []nn.Layer, in []graph.Type) string {
+	traced := Trace(layers, 0, nil, in, nil, false)
 	f := traced.Function
 	values := map[*graph.Node]string{}
 	for i, n := range f.In {
