@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"gpipebench/gpipe/schedule"
 	"gpipebench/nn/program"
 )
 
@@ -64,8 +65,9 @@ const (
 	again          // a recomputation, or a backward function: no statistics are counted
 )
 
-// exec runs a program on the bound slots.
-func (r *stageRun) exec(p *program.Program, m int, what pass) error {
+// exec runs a task's program on the bound slots.
+func (r *stageRun) exec(p *program.Program, t schedule.Task, what pass) error {
+	m := t.Micro
 	env := program.Env{
 		Seed: r.trainer.net.Seed, Step: uint64(r.trainer.steps + 1),
 		Example: uint64(r.firsts[m]), LossScale: float32(1 / float64(r.batch.Count)),
@@ -76,10 +78,13 @@ func (r *stageRun) exec(p *program.Program, m int, what pass) error {
 		Poison: r.trainer.net.testing.poison,
 		Trap:   r.hunting,
 	}
-	if watch := r.trainer.net.watch; watch != nil {
+	if watch := r.trainer.net.watch; watch != nil && r.purpose == training {
 		last := time.Now()
 		o.Ran = func(in *program.Instr) {
-			watch(in, time.Since(last).Seconds())
+			if h := r.trainer.net.testing.inKernel; h != nil {
+				h(in)
+			}
+			watch(KernelRun{r.at, t.Kind, in, time.Since(last).Seconds()})
 			last = time.Now()
 		}
 	}

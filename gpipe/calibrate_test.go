@@ -50,9 +50,9 @@ func TestCalibrationIsAFile(t *testing.T) {
 	c.Moved(accelerator.Clear, plan.ClearBytes(), r.Times.Stages[0].Setup)
 	c.Moved(accelerator.Update, plan.UpdateBytes(), r.Times.Stages[0].Update)
 	watched := map[*program.Instr]bool{}
-	tr.Watch(func(in *program.Instr, seconds float64) {
-		watched[in] = true
-		c.Watch(in, seconds)
+	tr.Watch(func(run KernelRun) {
+		watched[run.Instr] = true
+		c.Watch(run.Instr, run.Seconds)
 	})
 	if _, err := tr.Step(t.Context(), small.data(1)); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/defect"
 	"gpipebench/internal/tracer"
 	"gpipebench/nn/graph"
@@ -66,7 +67,7 @@ func (s *step) hunt(ctx context.Context, bad *lossError) error {
 		r.use(program.In, bad.Micro%r.input.slots)
 		r.use(program.Out, 0)
 		var nf *program.NonFiniteError
-		if e := r.exec(r.stage(bad.Micro).Forward, bad.Micro, again); errors.As(e, &nf) {
+		if e := r.exec(r.stage(bad.Micro).Forward, schedule.Task{Kind: schedule.Forward, Micro: bad.Micro}, again); errors.As(e, &nf) {
 			found = &StageError{r.at, task, s.nonFinite(nf)}
 			break
 		}

@@ -197,4 +197,5 @@ type hooks struct {
 	lists        [][]schedule.Task                                // of every training step, whatever the schedule
 	bound        func(r *stageRun, kind timeline.Kind, micro int) // sees a timed task's slots
 	inTask       func(stage int, kind timeline.Kind, micro int)   // runs inside every timed task
+	inKernel     func(in *program.Instr)                          // runs inside the time of every kernel that is watched
 }

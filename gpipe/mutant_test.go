@@ -59,8 +59,8 @@ var mutants = []mutant{
 	{"statistics that a recomputation counts again", "bind.go",
 		"Again: what != firstTime,", "Again: false,", "TestRecomputationDoesNotCount"},
 	{"an update of the moving averages a micro-batch", "tasks.go",
-		"		return r.exec(prog, m, firstTime)\n",
-		`		err := r.exec(prog, m, firstTime)
+		"		return r.exec(prog, t, firstTime)\n",
+		`		err := r.exec(prog, t, firstTime)
 		if r.purpose == training {
 			r.dev.moveStatistics()
 			for _, m := range r.dev.moving {
@@ -70,11 +70,11 @@ var mutants = []mutant{
 		return err
 `, "TestMovingAverages"},
 	{"moving averages by the last micro-batch alone", "tasks.go",
-		"		return r.exec(prog, m, firstTime)\n",
+		"		return r.exec(prog, t, firstTime)\n",
 		`		for _, m := range r.dev.moving {
 			clear(m.tally)
 		}
-		return r.exec(prog, m, firstTime)
+		return r.exec(prog, t, firstTime)
 `, "TestMovingAverages"},
 	{"an evaluation by the micro-batch's statistics", "../nn/batchnorm.go",
 		"if !t.Train {", "if false {", "TestEvaluateImages"},

@@ -25,7 +25,7 @@ type network struct {
 	paths    map[*nn.Param]string // of all parameters, by the first layer that lists each
 	moving   [][]tracer.Moving    // of each stage, in the order of its programs' tallies
 	compiled map[variant]compiled
-	watch    func(in *program.Instr, seconds float64) // see Trainer.Watch
+	watch    func(KernelRun) // see Trainer.Watch
 }
 
 // variant is what programs are compiled for: a purpose, the shapes of an

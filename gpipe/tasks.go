@@ -52,7 +52,7 @@ func (r *stageRun) forward(ctx context.Context, t schedule.Task) error {
 	}
 	err := r.timed(ctx, timeline.Forward, m, func() error {
 		r.load(st, m)
-		return r.exec(prog, m, firstTime)
+		return r.exec(prog, t, firstTime)
 	})
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (r *stageRun) recompute(ctx context.Context, t schedule.Task) error {
 	} else {
 		r.useWorkspace(program.Out, r.dev.mem.plan.discard, r.stage(m).Span[program.Out])
 	}
-	return r.timed(ctx, timeline.Recompute, m, func() error { return r.exec(programOf(r.stage(m), t), m, again) })
+	return r.timed(ctx, timeline.Recompute, m, func() error { return r.exec(programOf(r.stage(m), t), t, again) })
 }
 
 // backward is B(m): output gradient from the next stage, input gradient to the
@@ -106,7 +106,7 @@ func (r *stageRun) backward(ctx context.Context, t schedule.Task) error {
 	}
 	r.use(program.In, m%r.input.slots)
 	r.use(program.Residual, r.held(m))
-	if err := r.timed(ctx, timeline.Backward, m, func() error { return r.exec(programOf(r.stage(m), t), m, again) }); err != nil {
+	if err := r.timed(ctx, timeline.Backward, m, func() error { return r.exec(programOf(r.stage(m), t), t, again) }); err != nil {
 		return err
 	}
 	r.residual[r.held(m)] = -1

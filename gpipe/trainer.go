@@ -27,7 +27,8 @@ type Trainer struct {
 	devices   []*device     // of this process, in order
 	alone     chan struct{} // on emulated devices: held by the task that runs
 	steps     int
-	averaged  bool // the weights and their averages are exchanged
+	averaged  bool     // the weights and their averages are exchanged
+	profile   *Profile // that times the steps; nil: none
 	broken    error
 }
 
@@ -272,11 +273,6 @@ func (t *Trainer) Worked() [][]int64 {
 	return w
 }
 
-// Watch makes every stage call f, from the next step on, with each instruction that it
-// has run and its time in seconds, on the stage's goroutine; nil ends this. On emulated
-// devices one stage runs at a time. The calls take time themselves.
-func (t *Trainer) Watch(f func(in *program.Instr, seconds float64)) { t.net.watch = f }
-
 // Steps is the number of updates so far.
 func (t *Trainer) Steps() int { return t.steps }
 
@@ -338,6 +334,9 @@ func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
 		return nil, t.broken
 	}
 	t.steps++
+	if t.profile != nil {
+		t.profile.add(r)
+	}
 	return r, nil
 }
 

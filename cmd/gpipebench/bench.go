@@ -3,24 +3,30 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/internal/units"
 )
 
 func newBench() *cobra.Command {
 	var b workload.Benching
-	var format string
+	var format, profile string
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Time training steps",
 		Long: `Bench times training steps: SGD with momentum 0.9, no dropout, synthetic data.
-The first steps (--warmup) are discarded.`,
-		RunE: does(func(ctx context.Context, o *output) error {
+The first steps (--warmup) are discarded.
+
+With --by-op it also says where the steps' time goes: for each kernel its calls,
+time, FLOPs and bytes in a step, and how near that is to this machine's roofline;
+then what devices do besides kernels. All rows add up to the step.`,
+		RunE: does(profiled(&profile, func(ctx context.Context, o *output) error {
 			r, err := b.Run(ctx, func(step int, seconds float64) {
 				if step == 1-b.WarmUp { // the first: every step will take about as long
 					all := seconds * float64(b.Steps+b.WarmUp)
@@ -36,7 +42,7 @@ The first steps (--warmup) are discarded.`,
 				return o.json(r)
 			}
 			return printBench(o, r)
-		}),
+		})),
 	}
 	fs := modelFlags(cmd, &b.Model, sizedModel())
 	batchFlag(fs, &b.Batch, 32, "examples of a mini-batch")
@@ -45,6 +51,8 @@ The first steps (--warmup) are discarded.`,
 	pipelineFlags(fs, &b.Setup, 1, 1)
 	deviceFlags(fs, &b.Setup, "host")
 	seedFlag(fs, &b.Seed, "of weights and data")
+	fs.BoolVar(&b.ByOp, "by-op", false, "time every kernel, and compare it with this machine's roofline")
+	cpuProfileFlag(fs, &profile)
 	outcomeFlags(fs, &format, "text", "json")
 	return cmd
 }
@@ -60,5 +68,45 @@ func printBench(o *output, r *workload.Bench) error {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)
 	}
 	fmt.Fprintf(&b, "resident memory of the process, at most: %s\n", units.FormatBytes(r.MaxRSSBytes))
-	return o.printf("%s", b.String())
+	if err := o.printf("%s", b.String()); err != nil || r.ByOp == nil {
+		return err
+	}
+	return printByOp(o, r)
+}
+
+func printByOp(o *output, r *workload.Bench) error {
+	by, devices := r.ByOp, float64(len(r.PeakBytes))
+	t := suite.Table{
+		Title: "\nBy operation",
+		Caption: []string{fmt.Sprintf("Means of %d steps of %s; sums over the devices, %s of device time a step.",
+			len(r.StepSeconds.All), units.FormatSeconds(by.StepSeconds), units.FormatSeconds(by.StepSeconds*devices))},
+		Notes: []string{
+			fmt.Sprintf("The roofline of a device, measured after the steps, threads %d: %.4g GFLOP/s in a matrix product, %.4g GB/s in a sum of vectors.", by.Roof.Threads, by.Roof.FLOPs/1e9, by.Roof.Bandwidth/1e9),
+			"A row's part of it is the time that its FLOPs or its bytes take at these rates, whichever is longer, over its own: above 100% where operands were in a cache.",
+			"FLOPs are those of matrix products; bytes those of the operands, each read or written once.",
+		},
+	}
+	t.Texts("task", "operation")
+	t.Numbers("calls", "time", "share", "MFLOP", "MB", "GFLOP/s", "GB/s", "of roofline")
+	part := func(x float64, format string) suite.Value {
+		if x == 0 {
+			return suite.Absent
+		}
+		return suite.Number(format, x)
+	}
+	sum := workload.OpRow{}
+	sum.Op = "all"
+	for _, row := range by.Rows {
+		sum.Seconds += row.Seconds
+		sum.Share += row.Share
+	}
+	for _, row := range append(slices.Clip(by.Rows), sum) {
+		rate := 0.0
+		if row.Seconds > 0 {
+			rate = 1e-9 / row.Seconds
+		}
+		t.Add(row.Task, row.Op, part(row.Calls, "%.4g"), suite.Seconds(row.Seconds), suite.Percent(row.Share, 1),
+			part(row.FLOPs/1e6, "%.1f"), part(row.Bytes/1e6, "%.1f"), part(row.FLOPs*rate, "%.1f"), part(row.Bytes*rate, "%.1f"), part(100*row.OfRoof, "%.0f%%"))
+	}
+	return t.Write(o.out, "text")
 }

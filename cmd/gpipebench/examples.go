@@ -20,7 +20,8 @@ var examples = map[string]string{
   gpipebench train --model resnet50 --width 8 --data cifar10:cifar-10-batches-bin -k 4 -m 4 --epochs 1
   gpipebench train --device emulated -k 8 -m 32 --batch 64 --steps 20 --trace step.svg`,
 	"bench": `  gpipebench bench --layers 6 --dim 256 --ff 1024 --heads 8 --batch 16 -k 2 -m 16
-  gpipebench bench --model resnet101 --image 64 --batch 16 --threads 2 --json`,
+  gpipebench bench --model resnet101 --image 64 --batch 16 --threads 2 --json
+  gpipebench bench --model amoebanetd --layers 6 --filters 64 --image 64 --batch 4 --by-op`,
 	"describe": `  gpipebench describe --model amoebanetd --layers 18 --filters 256 -k 4
   gpipebench describe --model transformer-lm --layers 48 --dim 2048 --ff 8192 --heads 16 --vocab 32000 -k 8 --split fine`,
 	"simulate": `  gpipebench simulate --model amoebanetd --layers 18 --filters 208 --device tpuv2 -k 8 -m 32 --batch 128
@@ -66,7 +67,7 @@ var (
 		},
 		"lr-schedule": func() []string { return strings.Fields("constant inverse-sqrt: warmup: batch/") },
 	}
-	flagFiles       = strings.Fields("device spec load save log curve trace memory out")
+	flagFiles       = strings.Fields("device spec load save log curve trace memory out cpuprofile")
 	flagDirectories = strings.Fields("results reference")
 )
 

@@ -455,6 +455,26 @@ func TestOtherCommands(t *testing.T) {
 	if all := m["step_seconds"].(map[string]any)["all"].([]any); len(all) != 2 {
 		t.Errorf("bench: %d times of 2 steps", len(all))
 	}
+	if m["by_op"] != nil {
+		t.Error("bench: a profile that was not asked for")
+	}
+
+	profile := filepath.Join(t.TempDir(), "profile")
+	status, stdout, stderr = execute(t, append(strings.Fields("bench --by-op --steps 2 --vocab 16 -k 2 --cpuprofile "+profile), tiny...)...)
+	if status != 0 {
+		t.Fatalf("bench --by-op: %d, %s", status, stderr)
+	}
+	for _, row := range []string{"backward   matmul-at ", "forward    cross-entropy ", "clear gradients", "update", "besides kernels", "copies between stages", "waiting", "all", "GFLOP/s in a matrix product"} {
+		if !strings.Contains(stdout, row) {
+			t.Errorf("bench --by-op has no %q:\n%s", row, stdout)
+		}
+	}
+	if strings.Contains(stdout, "NaN") || strings.Contains(stdout, "Inf") {
+		t.Errorf("bench --by-op:\n%s", stdout)
+	}
+	if raw, err := os.ReadFile(profile); err != nil || !bytes.HasPrefix(raw, []byte{0x1f, 0x8b}) { // gzip, as pprof's format says
+		t.Errorf("a profile of %d bytes, %v", len(raw), err)
+	}
 
 	status, stdout, stderr = execute(t, strings.Fields("describe --json --layers 1 --dim 2048 --ff 8192 --heads 32 --vocab 32000 --seq 1024 -k 3")...)
 	if status != 0 {

@@ -19,7 +19,7 @@ import (
 
 func newTrain() *cobra.Command {
 	var t workload.Training
-	var trace, curve string
+	var trace, curve, profile string
 	var format string
 	var draw bool
 	cmd := &cobra.Command{
@@ -34,8 +34,8 @@ With --model ` + presetUsage(false) + `.
 
 With a network for images it is, for
 ` + presetUsage(true) + `.`,
-		RunE: does(func(ctx context.Context, o *output) error {
-			if err := checkOutputs([2]string{"save", t.Save}, [2]string{"trace", trace}, [2]string{"log", t.Log}, [2]string{"curve", curve}); err != nil {
+		RunE: does(profiled(&profile, func(ctx context.Context, o *output) error {
+			if err := checkOutputs([2]string{"save", t.Save}, [2]string{"trace", trace}, [2]string{"log", t.Log}, [2]string{"curve", curve}, [2]string{"cpuprofile", profile}); err != nil {
 				return err
 			}
 			if t.Steps == 0 && t.Epochs == 0 && (draw || trace != "" || curve != "") {
@@ -62,7 +62,7 @@ With a network for images it is, for
 				printed = func(o *output, r *workload.TrainResult) error { return o.json(r) }
 			}
 			return cmp.Or(err, printed(o, r), writeCurve(curve, &t, r), lastStep(o, r.LastStep, trace, draw && format == "text"))
-		}),
+		})),
 	}
 	fs := modelFlags(cmd, &t.Model, trainedModel)
 	fs.StringVar(&t.Data, "data", "synthetic", "what to learn: synthetic, text:FILE; of transformer synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...]; of images synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder a class)")
@@ -95,6 +95,7 @@ With a network for images it is, for
 	fileFlag(fs, &curve, "curve", "file for a picture of the losses: .svg or .png", ".svg", ".png")
 	traceFlag(fs, &trace, "the last")
 	fs.BoolVar(&draw, "timeline", false, "draw the last step's timeline")
+	cpuProfileFlag(fs, &profile)
 	outcomeFlags(fs, &format, "text", "json")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("epochs") {

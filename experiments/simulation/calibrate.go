@@ -203,7 +203,7 @@ func (c Calibrating) OpenProbe(ctx context.Context, probe ProbeShape) (*Probe, e
 // Watched makes a step and, if it is timed, records the time of every instruction.
 func (o *Probe) Watched(ctx context.Context, timed bool) error {
 	if timed {
-		o.Trainer.Watch(o.watched.Watch)
+		o.Trainer.Watch(func(run gpipe.KernelRun) { o.watched.Watch(run.Instr, run.Seconds) })
 		defer o.Trainer.Watch(nil)
 	}
 	r, err := o.Step(ctx)

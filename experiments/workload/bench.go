@@ -20,6 +20,7 @@ type Benching struct {
 	Steps  int // timed
 	WarmUp int // run before them and discarded
 	Seed   uint64
+	ByOp   bool // time every kernel of the timed steps as well
 }
 
 // Bench is what the steps took. Other programs rely on the first three keys.
@@ -37,6 +38,8 @@ type Bench struct {
 	Threads           int     `json:"threads"`
 	KernelProfile     string  `json:"kernel_profile"`
 	HighWaterBytes    []int64 `json:"high_water_bytes"`
+
+	ByOp *ByOp `json:"by_op,omitempty"` // if it was asked for
 }
 
 // StepSeconds are the times of steps.
@@ -67,7 +70,14 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	r := &Bench{Discarded: b.WarmUp, Device: b.Setup.Device.String(), Threads: max(b.Setup.Threads, 1), KernelProfile: nn.KernelProfile()}
 	r.Partition, r.Note = l.Trainer.Sizes()
 	clock := stepClock{sizes: gpipe.MicroBatchSizes(b.Batch, b.Setup.MicroBatches)}
-	err = l.Run(ctx, Hooks{After: func(step *TrainStep) error {
+	var profile *gpipe.Profile
+	begin := func(done int) error {
+		if b.ByOp && done == b.WarmUp {
+			profile = l.Trainer.Profile()
+		}
+		return nil
+	}
+	err = l.Run(ctx, Hooks{At: begin, After: func(step *TrainStep) error {
 		if step.Step > b.WarmUp {
 			r.StepSeconds.All = append(r.StepSeconds.All, step.Seconds)
 			clock.add(step.Result)
@@ -88,5 +98,8 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	}
 	r.PeakBytes, r.HighWaterBytes = l.Memory()
 	r.MaxRSSBytes = machine.MaxRSS()
-	return r, nil
+	if b.ByOp {
+		r.ByOp, err = byOp(ctx, profile, b.Setup.Threads)
+	}
+	return r, err
 }

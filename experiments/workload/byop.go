@@ -1,0 +1,40 @@
+package workload
+
+import (
+	"context"
+
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
+)
+
+// ByOp is where the time of steps goes, by operation.
+type ByOp struct {
+	StepSeconds float64          `json:"step_seconds"` // mean of the steps
+	Roof        accelerator.Roof `json:"roof"`         // of one device, measured after them
+	Rows        []OpRow          `json:"rows"`         // their seconds add up to the step's, times the devices
+}
+
+// OpRow is a row of a profile beside the roofline.
+type OpRow struct {
+	gpipe.ProfileRow
+	// OfRoof is the least time by the roofline over the row's: above 1 if operands were in
+	// a cache, 0 of a row that neither computes nor moves anything of its own.
+	OfRoof float64 `json:"of_roof"`
+}
+
+// byOp reads a profile, and measures the roofline of a device.
+func byOp(ctx context.Context, p *gpipe.Profile, threads int) (*ByOp, error) {
+	roof, err := accelerator.MeasureRoof(ctx, threads)
+	if err != nil {
+		return nil, err
+	}
+	all := &ByOp{StepSeconds: p.StepSeconds(), Roof: roof}
+	for _, row := range p.Rows() {
+		of := OpRow{ProfileRow: row}
+		if row.Seconds > 0 {
+			of.OfRoof = roof.Seconds(row.FLOPs, row.Bytes) / row.Seconds
+		}
+		all.Rows = append(all.Rows, of)
+	}
+	return all, nil
+}

@@ -1,0 +1,211 @@
+package gpipe
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn/program"
+)
+
+// KernelRun is one run of a kernel in a training step.
+type KernelRun struct {
+	At      place.Place
+	Task    schedule.Kind
+	Instr   *program.Instr
+	Seconds float64
+}
+
+// Watch makes every stage call f, from the next training step on, with each kernel that
+// it has run, on the stage's goroutine; nil ends this. On emulated devices one stage runs
+// at a time. The calls take time themselves.
+func (t *Trainer) Watch(f func(KernelRun)) { t.net.watch = f }
+
+// Profile says where the time of training steps goes, by operation. It is made by
+// [Trainer.Profile].
+type Profile struct {
+	trainer *Trainer
+	kernels []map[kernelOf]*kernelTime // by stage
+	steps   int
+	seconds float64
+	parts   stepParts
+}
+
+// kernelOf is an instruction as a kind of task runs it: an F that keeps its residuals
+// runs the program of R.
+type kernelOf struct {
+	task  schedule.Kind
+	instr *program.Instr
+}
+
+type kernelTime struct {
+	calls   int
+	seconds float64
+}
+
+// stepParts is device time in seconds, of the devices of this process.
+type stepParts struct{ setup, tasks, update, crossing, waiting float64 }
+
+// Profile begins to time every kernel of the training steps that follow, in place of what
+// [Trainer.Watch] has been given. Of a pipeline in several processes it covers the devices
+// of this one.
+func (t *Trainer) Profile() *Profile {
+	p := &Profile{trainer: t, kernels: make([]map[kernelOf]*kernelTime, t.net.Partitions)}
+	for k := range p.kernels {
+		p.kernels[k] = map[kernelOf]*kernelTime{}
+	}
+	t.profile = p
+	t.Watch(func(run KernelRun) {
+		of := kernelOf{run.Task, run.Instr}
+		sum := p.kernels[run.At.Stage][of] // no other goroutine has this stage
+		if sum == nil {
+			sum = &kernelTime{}
+			p.kernels[run.At.Stage][of] = sum
+		}
+		sum.calls++
+		sum.seconds += run.Seconds
+	})
+	return p
+}
+
+// Stop ends the timing. What was timed stays.
+func (p *Profile) Stop() {
+	if p.trainer.profile == p {
+		p.trainer.profile = nil
+		p.trainer.Watch(nil)
+	}
+}
+
+// add counts a step that is done.
+func (p *Profile) add(r *Result) {
+	p.steps++
+	p.seconds += r.Seconds
+	for _, d := range p.trainer.devices {
+		p.parts.add(r, d.k)
+	}
+}
+
+// add adds the parts of one device's step. Together they are the step: the events on the
+// device, and the time between them.
+func (s *stepParts) add(r *Result, k int) {
+	times := &r.Times.Stages[k]
+	s.setup += times.Setup
+	s.update += times.Update
+	for _, all := range [][]float64{times.F, times.R, times.B} {
+		for _, t := range all {
+			s.tasks += t
+		}
+	}
+	var busy, transfers []interval
+	for _, e := range r.Timeline.Events {
+		switch here := e.At.Stage == k; {
+		case here && e.Kind.OnDevice():
+			busy = append(busy, interval{e.Start, e.End})
+		case e.Kind == timeline.Transfer && (here || e.Peer.Stage == k):
+			transfers = append(transfers, interval{e.Start, e.End})
+		}
+	}
+	span := r.Timeline.Span()
+	idle := span - length(busy)
+	// Transfers while the device computes take none of its time.
+	beside := length(transfers) + length(busy) - length(slices.Concat(transfers, busy))
+	crossing := length(transfers) - beside
+	s.crossing += crossing + r.Timeline.Busy(k, timeline.ToHost, timeline.FromHost)
+	// On the wall clock the gradients' sums and norms, which are part of the update, lie
+	// within the barrier.
+	norms := times.Update - r.Timeline.Busy(k, timeline.Update)
+	s.waiting += idle - crossing + r.Timeline.Busy(k, timeline.Barrier) - norms
+}
+
+// interval is from one second of a step to another.
+type interval struct{ from, to float64 }
+
+// length is the time that intervals cover, each moment once.
+func length(of []interval) (sum float64) {
+	of = slices.SortedFunc(slices.Values(of), func(a, b interval) int { return cmp.Compare(a.from, b.from) })
+	end := 0.0
+	for _, i := range of {
+		if i.to > end {
+			sum += i.to - max(i.from, end)
+			end = i.to
+		}
+	}
+	return sum
+}
+
+// ProfileRow is an operation's part of a training step: means over the steps, sums over
+// the devices.
+type ProfileRow struct {
+	Task    string  `json:"task"` // forward, recompute or backward of a kernel; else ""
+	Op      string  `json:"op"`
+	Calls   float64 `json:"calls"`
+	Seconds float64 `json:"seconds"`
+	// Share is of the device time: of the step, times the devices.
+	Share float64 `json:"share"`
+	FLOPs float64 `json:"flops"` // 2 x multiply-adds of matrix products; 0 of other kernels
+	Bytes float64 `json:"bytes"` // of the operands, each read or written once
+}
+
+// The rows of a profile that are not kernels.
+const (
+	ClearRow    = "clear gradients"       // before the first task
+	UpdateRow   = "update"                // sums of gradients, their norms, the optimiser, moving averages
+	BesideRow   = "besides kernels"       // tasks without their kernels: inputs are copied, kernels started and timed
+	CrossingRow = "copies between stages" // while the device does nothing else
+	WaitingRow  = "waiting"               // the bubble, imbalance, the barrier, and what is between two tasks
+)
+
+// StepSeconds is the mean time of a step, on its devices' clock.
+func (p *Profile) StepSeconds() float64 { return p.seconds / float64(max(p.steps, 1)) }
+
+// Steps is how many steps have been timed.
+func (p *Profile) Steps() int { return p.steps }
+
+// Rows returns the kernels, those that take longest first, and then everything else that
+// the devices' time goes to. The rows' seconds add up to the step's, times the devices.
+func (p *Profile) Rows() []ProfileRow {
+	steps := float64(max(p.steps, 1))
+	share := func(row *ProfileRow) { row.Share = row.Seconds / (p.StepSeconds() * float64(len(p.trainer.devices))) }
+	sums := map[[2]string]*ProfileRow{}
+	var kernels float64
+	for _, stage := range p.kernels {
+		for of, time := range stage {
+			id := [2]string{[...]string{"forward", "recompute", "backward"}[of.task], of.instr.Op}
+			if sums[id] == nil {
+				sums[id] = &ProfileRow{Task: id[0], Op: id[1]}
+			}
+			row, calls := sums[id], float64(time.calls)/steps
+			row.Calls += calls
+			row.Seconds += time.seconds / steps
+			row.FLOPs += calls * float64(of.instr.Cost.FLOPs)
+			for m := range of.instr.Moves() {
+				row.Bytes += calls * float64(m.Elems*m.ElemBytes)
+			}
+			kernels += time.seconds
+		}
+	}
+	var rows []ProfileRow
+	for _, id := range slices.SortedFunc(maps.Keys(sums), func(a, b [2]string) int {
+		return cmp.Or(-cmp.Compare(sums[a].Seconds, sums[b].Seconds), slices.Compare(a[:], b[:]))
+	}) {
+		rows = append(rows, *sums[id])
+	}
+	clear, update := ProfileRow{Op: ClearRow, Seconds: p.parts.setup / steps}, ProfileRow{Op: UpdateRow, Seconds: p.parts.update / steps}
+	for _, d := range p.trainer.devices {
+		clear.Bytes += d.mem.plan.ClearBytes()
+		update.Bytes += d.mem.plan.UpdateBytes()
+		clear.Calls++
+		update.Calls++
+	}
+	rows = append(rows, clear, update,
+		ProfileRow{Op: BesideRow, Seconds: (p.parts.tasks - kernels) / steps},
+		ProfileRow{Op: CrossingRow, Seconds: p.parts.crossing / steps},
+		ProfileRow{Op: WaitingRow, Seconds: p.parts.waiting / steps})
+	for i := range rows {
+		share(&rows[i])
+	}
+	return rows
+}

@@ -1,0 +1,141 @@
+package gpipe
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn/program"
+)
+
+// What a kernel and a task besides its kernels take in the tests of profiles.
+const besideTime = 7 * time.Millisecond
+
+func kernelSeconds(op string) float64 { return 0.001 * float64(len(op)) }
+
+// In a synctest bubble kernels that sleep take exactly that time, so a profile can be
+// compared with what was slept and with the closed form.
+func TestProfileAddsUp(t *testing.T) {
+	for _, kind := range []Kind{Host, Emulated} {
+		for _, km := range [][2]int{{1, 1}, {1, 3}, {2, 3}, {4, 4}} {
+			synctest.Test(t, func(t *testing.T) {
+				p := small.pipeline(t)
+				p.Partitions, p.MicroBatches = km[0], km[1]
+				p.Devices = []Device{{Kind: kind}}
+				p.testing.inKernel = func(in *program.Instr) {
+					time.Sleep(time.Duration(kernelSeconds(in.Op) * float64(time.Second)))
+				}
+				p.testing.inTask = func(_ int, kind timeline.Kind, _ int) {
+					if kind.Task() || kind == timeline.Update {
+						time.Sleep(besideTime)
+					}
+				}
+				tr, err := p.Open(InputOf(small.data(0)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tr.Close()
+				if _, err := tr.Step(t.Context(), small.data(0)); err != nil { // not counted
+					t.Fatal(err)
+				}
+				profile := tr.Profile()
+				const steps = 2
+				var step float64
+				for i := range steps {
+					r, err := tr.Step(t.Context(), small.data(1+i))
+					if err != nil {
+						t.Fatal(err)
+					}
+					step += r.Seconds / steps
+				}
+				profile.Stop()
+				if _, err := tr.Step(t.Context(), small.data(0)); err != nil {
+					t.Fatal(err)
+				}
+				near := func(what string, got, want float64) {
+					t.Helper()
+					if math.Abs(got-want) > 1e-9 {
+						t.Errorf("%v K=%d M=%d: %s %v, want %v", kind, km[0], km[1], what, got, want)
+					}
+				}
+				near("step", profile.StepSeconds(), step)
+				var sum, shares float64
+				rows := map[string]ProfileRow{}
+				for _, row := range profile.Rows() {
+					sum += row.Seconds
+					shares += row.Share
+					rows[strings.TrimSpace(row.Task+" "+row.Op)] = row
+					if row.Task != "" {
+						near(row.Op, row.Seconds, row.Calls*kernelSeconds(row.Op))
+					}
+				}
+				near("sum of rows", sum, step*float64(km[0]))
+				near("sum of shares", shares, 1)
+
+				tasks := float64(3 * km[0] * km[1]) // F, R and B
+				near(BesideRow, rows[BesideRow].Seconds, tasks*besideTime.Seconds())
+				near(UpdateRow, rows[UpdateRow].Seconds, float64(2*km[0])*besideTime.Seconds()) // before the barrier and after it
+				near(ClearRow, rows[ClearRow].Seconds, 0)
+				near(CrossingRow, rows[CrossingRow].Seconds, 0)
+				if km[0] == 1 {
+					near(WaitingRow, rows[WaitingRow].Seconds, 0)
+				} else if rows[WaitingRow].Seconds <= 0 {
+					t.Errorf("%v K=%d: no bubble", kind, km[0])
+				}
+				for _, kernel := range []string{"forward cross-entropy", "recompute cross-entropy", "backward cross-entropy-grad"} {
+					near(kernel, rows[kernel].Calls, float64(km[1]))
+				}
+				if r := rows["backward matmul-at"]; r.FLOPs == 0 || r.Bytes == 0 {
+					t.Errorf("a product of %v FLOPs and %v bytes", r.FLOPs, r.Bytes)
+				}
+			})
+		}
+	}
+}
+
+// Copies count where the device does nothing else, each moment once.
+func TestProfileOfCopies(t *testing.T) {
+	times := newStageTimes(1)
+	times.F[0], times.B[0], times.Update = 2, 3, 1.5
+	at := func(kind timeline.Kind, from, to float64) timeline.Event {
+		return timeline.Event{Kind: kind, Start: from, End: to}
+	}
+	r := &Result{Times: &Times{Stages: []StageTimes{*times}}, Timeline: &timeline.Timeline{Devices: 1, Events: []timeline.Event{
+		at(timeline.Forward, 1, 3), at(timeline.Backward, 6, 9), at(timeline.Barrier, 9, 11), at(timeline.Update, 11, 12),
+		at(timeline.Transfer, 2.5, 4), at(timeline.Transfer, 3.5, 4.5), at(timeline.FromHost, 5, 5.5),
+	}}}
+	var got stepParts
+	got.add(r, 0)
+	want := stepParts{tasks: 5, update: 1.5, crossing: 2, waiting: 3.5}
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// An F that keeps its residuals counts as forward, though it runs the program of R.
+func TestProfileOfKeptResiduals(t *testing.T) {
+	p := small.pipeline(t)
+	p.MicroBatches, p.Checkpoint = 3, schedule.ExceptLast
+	tr, err := p.Open(InputOf(small.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	profile := tr.Profile()
+	if _, err := tr.Step(t.Context(), small.data(0)); err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]float64{}
+	for _, row := range profile.Rows() {
+		if strings.HasPrefix(row.Op, "cross-entropy") {
+			calls[row.Task] += row.Calls
+		}
+	}
+	if calls["forward"] != 3 || calls["recompute"] != 2 || calls["backward"] != 3 {
+		t.Errorf("calls of the loss: %v, want 3 forward, 2 recompute, 3 backward", calls)
+	}
+}
