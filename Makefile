@@ -56,8 +56,9 @@ RESULTS ?= $(if $(wildcard results/local/records),results/local,results/referenc
 report: build
 	$(BIN) report --results $(RESULTS)
 
-# Opens the page in a headless browser at the width of a phone and of a desk,
-# light and dark, if there is a browser.
+# Opens the page and the pictures in a headless browser: of a phone, a desk and a large
+# screen, light and dark, with and without the font of the pictures. Some ten seconds;
+# it is skipped where there is no browser.
 check-report: report
 	bench/check_report.sh $(RESULTS)/report.html
 

@@ -1,9 +1,15 @@
 #!/bin/sh
-# Opens a report in headless Chromium at the width of a phone and of a desk, in
-# light and dark: nothing may be wider than the window, nothing may be said on
-# the console, no file but the page be asked for, and every plot must be legible:
-# not flat, no letters below 9 pixels, beyond the plot's edge or upon others.
-# Skips where there is no browser.
+# Opens a report, and every picture beside it by itself, in headless Chromium: at the
+# width of a phone, a desk and a large screen, in light and dark, with the fonts that
+# are installed and without Liberation, which pictures are laid out with. Then
+#
+#	nothing is wider than the window,
+#	nothing is said on the console, and no file but the page is asked for,
+#	every plot is legible: not flat, no letters below 9 pixels, beyond its edge or upon others,
+#	a desk shows what was measured in every table without scrolling,
+#	and the first figure is of an experiment.
+#
+# It takes some ten seconds, and skips where there is no browser.
 #
 #	bench/check_report.sh results/local/report.html [directory for screenshots]
 set -eu
@@ -13,51 +19,89 @@ browser=
 for name in chromium chromium-browser google-chrome; do
 	if command -v "$name" >/dev/null; then browser=$name; break; fi
 done
-if [ -z "$browser" ]; then echo "check-report: no Chromium here, skipped"; exit 0; fi
+if [ -z "$browser" ]; then echo "check-report: skipped, because there is no Chromium here"; exit 0; fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-cat "$page" - >"$scratch/page.html" <<'SCRIPT'
-<script>
-const plots = [...document.querySelectorAll("figure > svg, .panels svg")]
-const panels = [...document.querySelectorAll(".panels svg, .legend svg")]
+cat >"$scratch/check.js" <<'SCRIPT'
+const all = (within, what) => [...within.querySelectorAll(what)]
 const box = e => e.getBoundingClientRect()
-// Slanting letters lie in boxes that say nothing.
+const wide = innerWidth >= 1280
+const figures = all(document, "figure > svg, .panels > svg")
+// A box around slanting letters says nothing.
 const straight = t => { const m = t.getScreenCTM(); return Math.min(Math.abs(m.a), Math.abs(m.b)) < .01 }
 const size = t => { const m = t.getScreenCTM(); return parseFloat(getComputedStyle(t).fontSize) * Math.hypot(m.a, m.b) }
-const texts = p => [...p.querySelectorAll("text")].filter(straight)
-const within = (t, p) => t.left > p.left - 3 && t.right < p.right + 3 && t.top > p.top - 3 && t.bottom < p.bottom + 3
+const texts = f => all(f, "text").filter(t => straight(t) && t.textContent.trim())
+const within = (t, f) => t.left > f.left - 3 && t.right < f.right + 3 && t.top > f.top - 3 && t.bottom < f.bottom + 3
 const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 5
-parent.postMessage([
-	innerWidth, document.scrollingElement.scrollWidth, performance.getEntriesByType("resource").length,
-	plots.filter(p => box(p).height < 50).length,
-	panels.flatMap(texts).filter(t => size(t) < 9).length,
-	panels.flatMap(p => texts(p).filter(t => !within(box(t), box(p)))).length,
-	panels.flatMap(p => texts(p).map(box).filter((a, i, all) => all.slice(0, i).some(b => meet(a, b)))).length,
-].join(" "), "*")
-</script>
+// The first column of measured values of a table, unless the table is folded.
+const measured = all(document, ".scroll").map(s => [s, s.querySelector("th.measured")]).filter(([s, th]) => th && box(s).width > 0)
+const found = {
+	"wider than the window": document.scrollingElement.scrollWidth > innerWidth ? [document.scrollingElement.scrollWidth] : [],
+	"files asked for": performance.getEntriesByType("resource").map(r => r.name),
+	"flat plots": figures.filter(f => box(f).height < 50).map(f => f.getAttribute("class")),
+	"letters below 9 pixels": figures.flatMap(f => texts(f).filter(t => size(t) < 9)).map(t => t.textContent),
+	"letters beyond the edge": figures.flatMap(f => texts(f).filter(t => !within(box(t), box(f)))).map(t => t.textContent),
+	"letters upon letters": figures.flatMap(f => texts(f).filter((t, i, of) => of.slice(0, i).some(u => meet(box(t), box(u))))).map(t => t.textContent),
+	"names upon names": all(document, ".legend").flatMap(l => all(l, "li").filter((e, i, of) => of.slice(0, i).some(u => meet(box(e), box(u))))).map(e => e.textContent),
+	"tables whose measured values are out of sight": wide ? measured.filter(([s, th]) => box(th).right > box(s).right + 1).map(([s, th]) => s.getAttribute("aria-label") + ": " + th.textContent) : [],
+}
+if (document.querySelector("main")) {
+	found["the first figure is of no experiment"] = document.querySelector("figure").closest("section") ? [] : [document.querySelector("figure").id]
+	if (!figures.length || !measured.length) found["nothing to see"] = [figures.length, measured.length]
+}
+parent.postMessage(Object.entries(found).filter(([, of]) => of.length).map(([what, of]) => `${of.length} ${what}: ${of.slice(0, 4).join(" | ")}`).join("; ") || "all is well", "*")
 SCRIPT
+{ cat "$page"; printf '<script>'; cat "$scratch/check.js"; echo '</script>'; } >"$scratch/page.html"
+# Pictures by themselves, as they are in files: as wide as they say.
+{
+	echo '<!DOCTYPE html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><link rel="icon" href="data:,"><body style="margin:0"><div style="overflow-x:auto">'
+	for svg in "$(dirname "$page")"/tables/*.svg; do
+		[ -f "$svg" ] || continue
+		echo '<figure style="margin:0">'
+		sed 's/<?xml[^>]*>//' "$svg"
+		echo '</figure>'
+	done
+	printf '</div><script>'
+	cat "$scratch/check.js"
+	echo '</script>'
+} >"$scratch/pictures.html"
+cat >"$scratch/fonts.conf" <<'FONTS'
+<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+<include ignore_missing="yes">/etc/fonts/fonts.conf</include>
+<selectfont><rejectfont><pattern><patelt name="family"><string>Liberation Sans</string></patelt></pattern></rejectfont></selectfont>
+</fontconfig>
+FONTS
 failed=0
-for width in 360 1280; do
-	# A browser's window has a least width; a frame has none.
+# look PAGE WIDTH SCHEME FONTS opens a page in a frame: a browser's window has a least width, a frame has none.
+look() {
 	cat >"$scratch/frame.html" <<FRAME
 <!DOCTYPE html><meta name="color-scheme" content="light dark"><body style="margin:0">
 <script>onmessage = m => document.documentElement.dataset.checked = m.data</script>
-<iframe src="page.html" width="$width" height="3000" style="border:0"></iframe>
+<iframe src="$1.html" width="$2" height="3000" style="border:0"></iframe>
 FRAME
+	run() {
+		if [ "$4" != installed ]; then export FONTCONFIG_FILE="$scratch/fonts.conf"; else unset FONTCONFIG_FILE; fi
+		timeout 120 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$scratch/profile" \
+			--window-size="$2",3000 --blink-settings=preferredColorScheme="$([ "$3" = dark ] && echo 0 || echo 1)" \
+			--virtual-time-budget=3000 --enable-logging=stderr "$5" "file://$scratch/frame.html" 2>"$scratch/log"
+	}
+	got=$(run "$@" --dump-dom | tr '\n' ' ' | sed -n 's/.*data-checked="\([^"]*\)".*/\1/p')
+	console=$(grep CONSOLE "$scratch/log" || true)
+	if [ "$got" != "all is well" ] || [ -n "$console" ]; then
+		echo "check-report: $1, $2 wide, $3, fonts: $4: ${got:-nothing was seen} $console"
+		failed=1
+	fi
+	[ -z "$shots" ] || run "$@" --screenshot="$shots/$1-$2-$3-$4.png" >/dev/null
+}
+for fonts in installed without-liberation; do
 	for scheme in dark light; do
-		run() {
-			timeout 120 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$scratch/profile" \
-				--window-size=$width,3000 --blink-settings=preferredColorScheme=$([ $scheme = dark ] && echo 0 || echo 1) \
-				--virtual-time-budget=3000 --enable-logging=stderr "$@" "file://$scratch/frame.html" 2>"$scratch/log"
-		}
-		got=$(run --dump-dom | sed -n 's/.*data-checked="\([0-9 ]*\)".*/\1/p' | head -1)
-		console=$(grep CONSOLE "$scratch/log" || true)
-		if [ "$got" != "$width $width 0 0 0 0 0" ] || [ -n "$console" ]; then
-			echo "check-report: $width wide, $scheme: window, page, files asked for, flat plots, letters of plots that are small, beyond the edge, upon others are ${got:-nothing}: want $width $width 0 0 0 0 0 $console"
-			failed=1
-		fi
-		[ -z "$shots" ] || run --screenshot="$shots/$width-$scheme.png" >/dev/null
+		for width in 400 1280 1920; do
+			look page $width $scheme $fonts
+		done
 	done
+	look pictures 1280 light $fonts
 done
-[ $failed = 1 ] || echo "check-report: $page is as wide as its window at 360 and 1280, in light and dark, and its plots are legible"
+[ $failed = 1 ] || echo "check-report: $page and the pictures beside it are in order at 400, 1280 and 1920 pixels, in light and dark, with and without Liberation Sans"
 exit $failed

@@ -83,9 +83,16 @@ type pageSection struct {
 // pagePlot is a figure: whole, or the pieces of one that the page lays out by its
 // width.
 type pagePlot struct {
-	Name           string
-	SVG            template.HTML
-	Legend, Panels []template.HTML
+	Name   string
+	SVG    template.HTML
+	Legend []pageSign
+	Panels []template.HTML
+}
+
+// pageSign is an entry of a legend: its name is text of the page, in the page's font.
+type pageSign struct {
+	Sign template.HTML
+	Name string
 }
 
 func newPagePlot(name, text, scope string) pagePlot {
@@ -98,8 +105,8 @@ func newPagePlot(name, text, scope string) pagePlot {
 	for _, piece := range pieces {
 		drawn := inlineSVG(piece.Text, scope)
 		switch piece.Class {
-		case "entry":
-			p.Legend = append(p.Legend, drawn)
+		case "sign":
+			p.Legend = append(p.Legend, pageSign{drawn, piece.Label})
 		case "panel":
 			p.Panels = append(p.Panels, drawn)
 		}
@@ -109,40 +116,6 @@ func newPagePlot(name, text, scope string) pagePlot {
 
 // pageDrawing is a drawing made of letters.
 type pageDrawing struct{ Name, Text string }
-
-// pageTable is a table and how it looks.
-type pageTable struct {
-	*suite.Table
-	Class string
-	Fold  bool // so long that it is shown on demand
-}
-
-// longTable is how many rows are shown unfolded.
-const longTable = 24
-
-// ColumnClass returns the style of a column: numbers or words, and whose.
-func (t *pageTable) ColumnClass(i int) string {
-	c := t.Columns[i]
-	class := "number"
-	if c.Left {
-		class = "words"
-	}
-	for _, who := range []string{"paper", "torchgpipe", "theory", "modelled", "measured", "reference"} {
-		if strings.HasPrefix(strings.ToLower(c.Name), who) && !strings.Contains(c.Name, "/") {
-			class += " " + who
-		}
-	}
-	return class
-}
-
-// CellClass returns the style of a cell.
-func (t *pageTable) CellClass(column int, cell suite.Value) string {
-	class := t.ColumnClass(column)
-	if t.Columns[column].Name == "verdict" {
-		class += " v-" + strings.ReplaceAll(cell.Text, " ", "-")
-	}
-	return class
-}
 
 func (r Reporting) page(ctx context.Context) (*page, error) {
 	if st, err := os.Stat(filepath.Join(r.Results, "records")); err != nil || !st.IsDir() {
@@ -206,7 +179,7 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 		return nil, fmt.Errorf("%s has no records of any experiment: run gpipebench reproduce --out %[1]s", r.Results)
 	}
 	p.Machines, p.Kernels, p.Commits, p.Profiles = sortedKeys(machines), sortedKeys(kernels), sortedKeys(commits), sortedKeys(profiles)
-	p.Origins = &pageTable{Table: origins, Class: "origins"}
+	p.Origins = newPageTable(origins, "origins")
 	picture, caption, err := simulation.MemoryIllustration(ctx)
 	if err != nil {
 		return nil, err
@@ -236,7 +209,7 @@ func (s *pageSection) fill(e suite.Experiment, log, reference *records.Log) {
 		s.Warnings = append(s.Warnings, report.Verdict.Error())
 	}
 	for _, t := range report.Tables {
-		s.Tables = append(s.Tables, &pageTable{Table: t, Fold: len(t.Rows) > longTable})
+		s.Tables = append(s.Tables, newPageTable(t, ""))
 		s.Files = append(s.Files, t.ID+".csv")
 	}
 	drawn := map[string]bool{}
@@ -329,7 +302,7 @@ func (r Reporting) claims(ctx context.Context) (*pageClaims, error) {
 			summary.Add(string(kind), sum, row)
 		}
 	}
-	c.Summary = &pageTable{Table: summary, Class: "summary"}
+	c.Summary = newPageTable(summary, "summary")
 	for _, t := range v.Tables() {
 		if t.ID == "claims" {
 			c.Tables = append(c.Tables, &pageTable{Table: t, Class: "ledger"})

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -120,7 +119,12 @@ func TestPagePlot(t *testing.T) {
 	if len(p.Panels) != 2 || len(p.Legend) != 2 || p.SVG != "" {
 		t.Errorf("%d panels, %d names, %q", len(p.Panels), len(p.Legend), p.SVG)
 	}
-	for _, piece := range slices.Concat(p.Legend, p.Panels) {
+	for i, want := range []string{"paper", "measured"} {
+		if got := p.Legend[i]; got.Name != want || strings.Count(string(got.Sign), "<svg") != 1 || strings.Contains(string(got.Sign), "<text") {
+			t.Errorf("entry %d is %q, %s", i, got.Name, got.Sign)
+		}
+	}
+	for _, piece := range p.Panels {
 		if n := strings.Count(string(piece), "<svg"); n != 1 || !strings.Contains(string(piece), `<svg class="of-test"`) || strings.Contains(string(piece), "A title") {
 			t.Errorf("%d elements in %.200s", n, piece)
 		}

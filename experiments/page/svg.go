@@ -28,7 +28,8 @@ var themed = map[string]string{
 	"808080": "var(--grid)",
 	"DDEEF8": "var(--band)",
 	"0072B2": "var(--blue)",
-	"555555": "var(--dim)",
+	"999999": "var(--pale)",
+	"555555": "var(--strong)",
 }
 
 // voiceStyles gives the heads of columns the colours that plots have for the same

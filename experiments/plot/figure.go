@@ -3,11 +3,13 @@ package plot
 
 import (
 	"fmt"
+	"html"
 	"image/color"
 	"image/png"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -36,13 +38,22 @@ type legendEntry struct {
 }
 
 // A panel is so narrow that its letters are legible on a phone, where a panel is
-// as wide as the page.
+// as wide as the page, and three panels side by side are on a page of a desk.
 const (
-	panelWidth  = 10.5 * vg.Centimeter
-	panelHeight = 8 * vg.Centimeter
-	panelGap    = 5 * vg.Millimeter
+	panelWidth  = 9 * vg.Centimeter
+	panelHeight = 7.5 * vg.Centimeter
+	panelGap    = 4 * vg.Millimeter
 	pngDPI      = 120
 )
+
+// columnsOf is how many of n panels stand side by side: three at most, and four panels
+// as two by two.
+func columnsOf(n int) int {
+	if n == 4 {
+		return 2
+	}
+	return min(n, 3)
+}
 
 // Sizes of letters.
 const (
@@ -126,16 +137,17 @@ func inks(names []string) map[string]color.Color {
 	return of
 }
 
-// figure is a heading, the legend below it, and the panels, two to a row.
+// figure is a heading, the legend below it, and the panels.
 type figure struct {
 	width, height vg.Length
 	pieces        []piece
 }
 
-// piece is a part of a figure that a page may put elsewhere: the heading, an
-// entry of the legend, or a panel.
+// piece is a part of a figure that a page may put elsewhere: a line of the heading, a
+// sign of the legend, a name beside it, or a panel.
 type piece struct {
 	class string
+	label string       // of a sign: its name
 	at    vg.Rectangle // in the figure, upwards from below
 	paint func(draw.Canvas)
 }
@@ -163,7 +175,7 @@ func newFigure(title string, panels []Axes) (*figure, error) {
 		names = append(names, p.seriesNames()...)
 	}
 	colors := inks(names)
-	columns := min(2, len(panels))
+	columns := columnsOf(len(panels))
 	rows := (len(panels) + columns - 1) / columns
 	var plots []*plot.Plot
 	legend := map[string]legendEntry{}
@@ -188,7 +200,7 @@ func newFigure(title string, panels []Axes) (*figure, error) {
 	for _, line := range plain.Fold(title, func(line string) bool { return heading.Width(line) <= f.width-2*gap }) {
 		height := heading.Height(line)
 		below(height)
-		f.pieces = append(f.pieces, piece{"heading", vg.Rectangle{Min: vg.Point{X: gap, Y: y}, Max: vg.Point{X: f.width - gap, Y: y + height}}, func(c draw.Canvas) {
+		f.pieces = append(f.pieces, piece{"heading", "", vg.Rectangle{Min: vg.Point{X: gap, Y: y}, Max: vg.Point{X: f.width - gap, Y: y + height}}, func(c draw.Canvas) {
 			c.FillText(heading, c.Min, line)
 		}})
 		below(vg.Millimeter)
@@ -214,19 +226,18 @@ func newFigure(title string, panels []Axes) (*figure, error) {
 			}
 			x, first = gap, false
 		}
-		f.pieces = append(f.pieces, piece{"entry", vg.Rectangle{Min: vg.Point{X: x, Y: y}, Max: vg.Point{X: x + width, Y: y + height}}, func(c draw.Canvas) {
-			sign := c
-			sign.Max.X = c.Min.X + thumb
-			sign.Min.Y, sign.Max.Y = c.Min.Y+0.15*height, c.Max.Y-0.15*height
-			k.thumb.Thumbnail(&sign)
-			c.FillText(entry, vg.Point{X: c.Min.X + thumb + space, Y: c.Center().Y}, name)
+		f.pieces = append(f.pieces, piece{"sign", name, vg.Rectangle{Min: vg.Point{X: x, Y: y}, Max: vg.Point{X: x + thumb, Y: y + height}}, func(c draw.Canvas) {
+			c.Min.Y, c.Max.Y = c.Min.Y+0.15*height, c.Max.Y-0.15*height
+			k.thumb.Thumbnail(&c)
+		}}, piece{"name", "", vg.Rectangle{Min: vg.Point{X: x + thumb + space, Y: y}, Max: vg.Point{X: x + width, Y: y + height}}, func(c draw.Canvas) {
+			c.FillText(entry, vg.Point{X: c.Min.X, Y: c.Center().Y}, name)
 		}})
 		x += width + 3*vg.Millimeter
 	}
 	below(gap)
 	for i, p := range plots {
 		at := vg.Point{X: gap + vg.Length(i%columns)*(panelWidth+gap), Y: y - panelHeight - vg.Length(i/columns)*(panelHeight+gap)}
-		f.pieces = append(f.pieces, piece{"panel", vg.Rectangle{Min: at, Max: at.Add(vg.Point{X: panelWidth, Y: panelHeight})}, p.Draw})
+		f.pieces = append(f.pieces, piece{"panel", "", vg.Rectangle{Min: at, Max: at.Add(vg.Point{X: panelWidth, Y: panelHeight})}, p.Draw})
 	}
 	f.height = vg.Length(rows)*(panelHeight+gap) - y
 	for i := range f.pieces {
@@ -236,11 +247,31 @@ func newFigure(title string, panels []Axes) (*figure, error) {
 	return f, nil
 }
 
-// svgHead is what begins an SVG of vgsvg.
-var svgHead = regexp.MustCompile(`(?s)^.*?<svg[^>]*>`)
+var (
+	// svgHead is what begins an SVG of vgsvg.
+	svgHead = regexp.MustCompile(`(?s)^.*?<svg[^>]*>`)
+	// svgLetters is a text of vgsvg: its place, size, colour and letters.
+	svgLetters = regexp.MustCompile(`<text ([^\n]*)\n\tstyle="font-family:[^"]*;font-size:([0-9.]+)px([^"]*)">([^<]*)</text>`)
+)
 
-// svg writes every piece as an element of its own, so that a narrow page can lay them
-// out differently.
+// measured gives the texts of an SVG of vgsvg the widths that they have in the font that
+// the figure was laid out with. A reader may have another font: its letters are drawn
+// narrower or wider, so that nothing lies upon anything else in any font.
+func measured(svg string) string {
+	return svgLetters.ReplaceAllStringFunc(svg, func(whole string) string {
+		m := svgLetters.FindStringSubmatch(whole)
+		size, err := strconv.ParseFloat(m[2], 64)
+		if err != nil {
+			panic(err) // the expression has found it
+		}
+		wide := letters(vg.Points(size))
+		return fmt.Sprintf(`<text %s textLength="%.5g" lengthAdjust="spacingAndGlyphs" style="font-family:'Liberation Sans',Arial,Helvetica,sans-serif;font-size:%spx%s">%s</text>`,
+			m[1], wide.Width(html.UnescapeString(m[4])).Points(), m[2], m[3], m[4])
+	})
+}
+
+// svg writes every piece as an element of its own, so that a page can lay them out
+// differently.
 func (f *figure) svg() (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<?xml version="1.0"?>
@@ -255,8 +286,13 @@ func (f *figure) svg() (string, error) {
 		if _, err := canvas.WriteTo(&own); err != nil {
 			return "", err
 		}
-		b.WriteString(svgHead.ReplaceAllString(own.String(), fmt.Sprintf(`<svg class="%s" x="%.5g" y="%.5g" width="%.5g" height="%.5g" viewBox="0 0 %.5[4]g %.5[5]g" overflow="visible">`,
-			p.class, p.at.Min.X.Points(), (f.height-p.at.Max.Y).Points(), size.X.Points(), size.Y.Points())))
+		label := ""
+		if p.label != "" {
+			label = fmt.Sprintf(` aria-label="%s"`, html.EscapeString(p.label))
+		}
+		b.WriteString(fmt.Sprintf(`<svg class="%s"%s x="%.5g" y="%.5g" width="%.5g" height="%.5g" viewBox="0 0 %.5[5]g %.5[6]g" overflow="visible">`,
+			p.class, label, p.at.Min.X.Points(), (f.height - p.at.Max.Y).Points(), size.X.Points(), size.Y.Points()))
+		b.WriteString(measured(svgHead.ReplaceAllString(own.String(), "")))
 	}
 	b.WriteString("</svg>\n")
 	return b.String(), nil

@@ -2,9 +2,11 @@ package plot
 
 import (
 	"encoding/xml"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +60,7 @@ func TestFigure(t *testing.T) {
 		}
 	}
 	// paper, measured, what intervals are, and the name of the lines'.
-	if count["panel"] != 3 || count["entry"] != 4 || count["heading"] < 2 {
+	if count["panel"] != 3 || count["sign"] != 4 || count["name"] != 4 || count["heading"] < 2 {
 		t.Errorf("pieces: %v", count)
 	}
 	text, err := f.svg()
@@ -88,8 +90,30 @@ func TestFigure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w, h := picture.Bounds().Dx(), picture.Bounds().Dy(); w < 900 || h < 600 {
+	if w, h := picture.Bounds().Dx(), picture.Bounds().Dy(); w < 1200 || h < 450 {
 		t.Errorf("%d x %d pixels", w, h)
+	}
+}
+
+// Every text of an SVG has its width in it, so that another font takes no more room.
+func TestMeasuredWidths(t *testing.T) {
+	bars := &BarPanel{Title: "a < b", Y: "throughput", Names: []string{"K = 2"}, Series: []BarSeries{{Name: "paper & theory", Values: []float64{1}}}}
+	files, err := Files("p", "A title", []Axes{bars})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := regexp.MustCompile(`<text [^>]*>`).FindAllString(files[0].Text, -1)
+	if len(texts) < 6 {
+		t.Fatalf("%d texts", len(texts))
+	}
+	for _, text := range texts {
+		if !regexp.MustCompile(` textLength="[0-9.]+" lengthAdjust="spacingAndGlyphs"`).MatchString(text) {
+			t.Errorf("no width in %s", text)
+		}
+	}
+	wide, narrow := letters(titleSize).Width("a < b").Points(), letters(tickSize).Width("a < b").Points()
+	if got := fmt.Sprintf(`textLength="%.5g" lengthAdjust="spacingAndGlyphs" style="font-family:'Liberation Sans',Arial,Helvetica,sans-serif;font-size:11px">a &lt; b<`, wide); !strings.Contains(files[0].Text, got) || wide <= narrow {
+		t.Errorf("no %s: %g in small letters", got, narrow)
 	}
 }
 
