@@ -6,7 +6,7 @@ import (
 	"math/bits"
 	"sync"
 
-	"gpipebench/nn"
+	"gpipebench/internal/kernel"
 )
 
 // Peers carries chunks between the ranks of a reduction, all of which make the same
@@ -136,7 +136,7 @@ func (a *AllReduce) sum(ctx context.Context, chunk, lo, hi int, parts [][]float3
 		return err
 	}
 	for i := range parts {
-		nn.AddInto(parts[i], other[i])
+		kernel.AddInto(parts[i], other[i])
 	}
 	return nil
 }

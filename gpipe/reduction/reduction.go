@@ -18,7 +18,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"gpipebench/nn"
+	"gpipebench/internal/kernel"
 )
 
 // Split is the number of groups on the left of the tree's root: the largest power of
@@ -33,7 +33,7 @@ func Sum(groups [][]float32) []float32 {
 	}
 	p := Split(len(groups))
 	sum := Sum(groups[:p])
-	nn.AddInto(sum, Sum(groups[p:]))
+	kernel.AddInto(sum, Sum(groups[p:]))
 	return sum
 }
 

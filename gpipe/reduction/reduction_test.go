@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"gpipebench/nn"
+	"gpipebench/internal/kernel"
 )
 
 // random are tensors whose sums depend on the order of additions.
@@ -74,11 +74,11 @@ func TestStack(t *testing.T) {
 			if g < n-1 {
 				s.Push(
 					func(i int) { copy(places[i], running) },
-					func(i int) { nn.AddInto(places[i], running) },
-					func(i int) { nn.AddInto(places[i], places[i+1]) })
+					func(i int) { kernel.AddInto(places[i], running) },
+					func(i int) { kernel.AddInto(places[i], places[i+1]) })
 			}
 		}
-		s.Finish(func(i int) { nn.AddInto(running, places[i]) })
+		s.Finish(func(i int) { kernel.AddInto(running, places[i]) })
 		if !same(running, Sum(groups)) {
 			t.Errorf("%d groups: the stack's sum is not the tree's", n)
 		}
