@@ -136,7 +136,7 @@ func (a *AllReduce) sum(ctx context.Context, chunk, lo, hi int, parts [][]float3
 		return err
 	}
 	for i := range parts {
-		kernel.AddInto(parts[i], other[i])
+		kernel.Add(parts[i], parts[i], other[i])
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func Sum(groups [][]float32) []float32 {
 	}
 	p := Split(len(groups))
 	sum := Sum(groups[:p])
-	kernel.AddInto(sum, Sum(groups[p:]))
+	kernel.Add(sum, sum, Sum(groups[p:]))
 	return sum
 }
 

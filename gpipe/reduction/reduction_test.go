@@ -74,11 +74,11 @@ func TestStack(t *testing.T) {
 			if g < n-1 {
 				s.Push(
 					func(i int) { copy(places[i], running) },
-					func(i int) { kernel.AddInto(places[i], running) },
-					func(i int) { kernel.AddInto(places[i], places[i+1]) })
+					func(i int) { kernel.Add(places[i], places[i], running) },
+					func(i int) { kernel.Add(places[i], places[i], places[i+1]) })
 			}
 		}
-		s.Finish(func(i int) { kernel.AddInto(running, places[i]) })
+		s.Finish(func(i int) { kernel.Add(running, running, places[i]) })
 		if !same(running, Sum(groups)) {
 			t.Errorf("%d groups: the stack's sum is not the tree's", n)
 		}
