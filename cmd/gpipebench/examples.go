@@ -33,7 +33,7 @@ var examples = map[string]string{
   gpipebench simulate --device host.yaml --dtype f32 -k 2 -m 8
   gpipebench calibrate --model resnet50 --width 16 --image 64 --batch 16 -m 4 --out resnet.yaml`,
 	"corpus": `  gpipebench corpus --out go.txt
-  gpipebench train --data text:go.txt -k 2 -m 4 --steps 500`,
+  gpipebench train --data text:go.txt -k 2 -m 4 --steps 500 --generate 200`,
 	"completion": `  gpipebench completion bash > ~/.local/share/bash-completion/completions/gpipebench
   gpipebench completion fish > ~/.config/fish/completions/gpipebench.fish`,
 	"help": `  gpipebench help train`,
@@ -67,7 +67,7 @@ var (
 		},
 		"lr-schedule": func() []string { return strings.Fields("constant inverse-sqrt: warmup: batch/") },
 	}
-	flagFiles       = strings.Fields("device spec load save log curve trace memory out cpuprofile")
+	flagFiles       = strings.Fields("device spec load save log curve translations trace memory out cpuprofile")
 	flagDirectories = strings.Fields("results reference")
 )
 

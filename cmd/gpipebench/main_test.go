@@ -108,6 +108,8 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --model resnet50 --filters 8", 2, "--filters: resnet50 has no such thing"},
 		{"train --model amoebanetd --heads 8", 2, "--heads: amoebanetd has no such thing"},
 		{"train --filters 8", 2, "--filters: transformer-lm has no such thing"},
+		{"train --model resnet50 --generate 5", 2, "--generate: resnet50 has no such thing: want it with transformer-lm"},
+		{"train --translations x.csv", 2, "--translations: transformer-lm has no such thing: want it with transformer"},
 		{"bench --image 8", 2, "--image: transformer-lm has no such thing"},
 		{"train --model amoebanetd --filters 7", 2, "multiple of 8"},
 		{"train --model amoebanetd --drop-path 1", 2, "want a number of at least 0 and less than 1"},

@@ -35,7 +35,10 @@ With --model ` + presetUsage(false) + `.
 With a network for images it is, for
 ` + presetUsage(true) + `.`,
 		RunE: does(profiled(&profile, func(ctx context.Context, o *output) error {
-			if err := checkOutputs([2]string{"save", t.Save}, [2]string{"trace", trace}, [2]string{"log", t.Log}, [2]string{"curve", curve}, [2]string{"cpuprofile", profile}); err != nil {
+			if err := checkOutputs(
+				[2]string{"save", t.Save}, [2]string{"trace", trace}, [2]string{"log", t.Log}, [2]string{"curve", curve},
+				[2]string{"translations", t.Translations}, [2]string{"cpuprofile", profile},
+			); err != nil {
 				return err
 			}
 			if t.Steps == 0 && t.Epochs == 0 && (draw || trace != "" || curve != "") {
@@ -86,6 +89,7 @@ With a network for images it is, for
 	number(fs, &t.L2, "l2", 0, anything, "added to the gradient, times the weight")
 	number(fs, &t.EMA, "ema", 0, rates, "decay of an average of the weights to evaluate with, such as 0.9999; at first less, (1+step)/(10+step); 0: none")
 	count(fs, &t.EvalEvery, "eval-every", 0, 0, workload.MaxSteps, "steps between evaluations; 0: only at the end, of images after each epoch")
+	count(fs, &t.Generate, "generate", 0, 0, workload.MaxGenerate, "tokens of text to generate at the end, of a language model: greedily, and sampled with the seed")
 	translationFlags(fs, &t)
 	imageFlags(fs, &t)
 	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors), of a network that computes the same with them; with --steps 0 only to evaluate")
@@ -157,8 +161,22 @@ func printTraining(o *output, r *workload.TrainResult) error {
 	if r.Note != "" {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)
 	}
+	printGenerated(&b, r.Generated)
 	fmt.Fprintf(&b, "weights SHA-256 %s\n", r.WeightsSHA256)
 	return o.printf("%s", b.String())
+}
+
+// printGenerated prints what a language model goes on with, each line after a bar.
+func printGenerated(b *strings.Builder, g *workload.Generated) {
+	if g == nil {
+		return
+	}
+	for _, part := range []struct{ name, text string }{
+		{"prompt, where the held-out part begins", g.Prompt}, {fmt.Sprintf("%d tokens after it, the most probable each time", g.Tokens), g.Greedy},
+		{fmt.Sprintf("%d tokens after it, sampled", g.Tokens), g.Sampled},
+	} {
+		fmt.Fprintf(b, "%s:\n  | %s\n", part.name, strings.ReplaceAll(part.text, "\n", "\n  | "))
+	}
 }
 
 // printMemory lists the devices' planned peaks and what was used: less, where no

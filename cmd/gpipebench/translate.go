@@ -14,6 +14,7 @@ import (
 // translationFlags adds the flags that only translations have.
 func translationFlags(fs *pflag.FlagSet, t *workload.Training) {
 	count(fs, &t.Beam, "beam", 1, 1, workload.MaxBeam, "hypotheses of the search for translations, none longer than the longest target to train on; 1: greedy")
+	fileFlag(fs, &t.Translations, "translations", "file for the translations of what is held out, with sources and references: .csv or .jsonl", workload.RowEndings...)
 	count(fs, &t.Config.Multilingual.Languages, "languages", 6, 1, datasets.MaxLanguages, "languages of synthetic-translation")
 	count(fs, &t.Config.Multilingual.Pairs, "pairs", 40000, 1, datasets.MaxPairs, "training pairs of the largest language of synthetic-translation")
 	number(fs, &t.Config.Translation.Temperature, "temperature", 1/0.7, span{least: 1, most: math.MaxFloat32}, "by which languages share an epoch, from 1 (by size)")

@@ -34,7 +34,7 @@ func openData(spec string, c datasets.Config) (datasets.Source, error) {
 // tokens are texts as sequences of tokens, of which the next one is predicted.
 type tokens struct{}
 
-func (tokens) flags() string { return "vocab seq" }
+func (tokens) flags() string { return "vocab seq generate" }
 
 func (tokens) input(m Model, examples int) gpipe.Input {
 	ids := graph.Type{Shape: graph.Shape{m.Seq}, DType: graph.I32}
@@ -102,7 +102,9 @@ func (t *Training) settleVocab(s datasets.Source) error {
 // pairs are sentences and their translations: see datasets.Translation.
 type pairs struct{}
 
-func (pairs) flags() string { return "vocab seq beam languages pairs temperature target-noise" }
+func (pairs) flags() string {
+	return "vocab seq beam translations languages pairs temperature target-noise"
+}
 
 func (pairs) input(m Model, examples int) gpipe.Input {
 	ids := graph.Type{Shape: graph.Shape{m.Seq}, DType: graph.I32}

@@ -44,7 +44,10 @@ func (t Training) Open(ctx context.Context) (l *Loop, err error) {
 	if err != nil {
 		return nil, err
 	}
-	to := toEvaluate | toTranslate
+	if err := t.generating(); err != nil {
+		return nil, err
+	}
+	to := toEvaluate | toPredict
 	if steps > 0 {
 		to |= toTrain
 	}
@@ -154,7 +157,7 @@ type uses uint8
 const (
 	toTrain uses = 1 << iota
 	toEvaluate
-	toTranslate // of other networks: nothing
+	toPredict // translations, or text of a language model; of other networks: nothing
 )
 
 // open builds the model and opens its pipeline. Layers whose times are measured
@@ -167,7 +170,7 @@ func (t *Training) open(ctx context.Context, to uses, measured []float64) (*Loop
 	if to&toEvaluate != 0 {
 		p.Evaluating = in
 	}
-	if to&toTranslate != 0 {
+	if to&toPredict != 0 {
 		p.Predicting = t.predicting
 	}
 	trained := in

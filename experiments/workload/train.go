@@ -46,8 +46,12 @@ type Training struct {
 
 	Load, Save string // files of weights to begin with and to end with; "": none
 	SaveEMA    bool   // Save the average instead of the weights that were trained
-	Log        string // file for the losses, a line for each step and evaluation, whose ending is one of RowEndings; "": none
-	HashAfter  int    // a step to take a hash after; 0: none
+	Generate   int    // tokens of text to generate at the end, of a language model; 0: none
+	// Translations is a file for a translator's translations of what is held out, whose
+	// ending is one of RowEndings; "": none.
+	Translations string
+	Log          string // file for the losses, a line for each step and evaluation, whose ending is one of RowEndings; "": none
+	HashAfter    int    // a step to take a hash after; 0: none
 
 	// Announce is called before the first step with the time that all of them will
 	// take, about. Nil: that is not estimated, which takes about half a step.
@@ -60,7 +64,7 @@ type Training struct {
 	Notice func(what string)
 
 	input      gpipe.Input // of a Shaped source: its largest mini-batch
-	predicting gpipe.Input // of a translator: the largest that a search predicts
+	predicting gpipe.Input // the largest that a translator's search or a language model's Generate predicts
 	epochSteps int         // mini-batches of an epoch; 0: there are no epochs
 }
 
@@ -96,6 +100,7 @@ type TrainResult struct {
 	InitialSHA256  string               `json:"initial_sha256"`         // of the weights before the first step
 	HashAfter      string               `json:"sha256_after,omitempty"` // what Training.HashAfter asks for
 	EMASHA256      string               `json:"ema_sha256,omitempty"`   // of the weights' average
+	Generated      *Generated           `json:"generated,omitempty"`
 	Yardsticks     []datasets.Yardstick `json:"yardsticks"`
 	Baselines      []Baseline           `json:"baselines,omitempty"` // of translations
 	Evals          []Evaluation         `json:"evals,omitempty"`     // those on the way
@@ -160,7 +165,7 @@ const (
 // steps are done it returns a result even with an error, which is then of what comes
 // after them, such as evaluating.
 func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *TrainResult, err error) {
-	for _, name := range []string{t.Save, t.Log} {
+	for _, name := range []string{t.Save, t.Log, t.Translations} {
 		if err := files.CheckWritable(name); err != nil {
 			return nil, err
 		}
@@ -251,6 +256,12 @@ func (l *Loop) conclude(ctx context.Context, r *TrainResult, clock *stepClock) (
 	}
 	if pairs, ok := l.Source.(*datasets.Translation); ok {
 		r.Baselines = baselines(pairs)
+	}
+	if t.Generate > 0 {
+		t.closing(fmt.Sprintf("generating %d tokens, each by a forward pass", t.Generate))
+		if r.Generated, err = l.generate(ctx); err != nil {
+			return err
+		}
 	}
 	r.Yardsticks, err = l.Source.Yardsticks()
 	return err

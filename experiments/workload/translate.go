@@ -3,10 +3,12 @@ package workload
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
+	"gpipebench/internal/files"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 )
@@ -63,8 +65,9 @@ func (t *Training) evaluatePairs(ctx context.Context, trainer *gpipe.Trainer, s 
 	var languages []LanguageScore
 	for i, l := range s.Languages() {
 		var own tally
-		for _, b := range t.heldOut(s, i) {
-			if err := own.add(ctx, trainer, t.blind(s.Collate(b))); err != nil {
+		pairs := s.Pairs(i, datasets.HeldOut)
+		for _, places := range s.Groups(pairs, t.Batch) {
+			if err := own.add(ctx, trainer, t.blind(s.Collate(at(pairs, places)))); err != nil {
 				return nil, err
 			}
 		}
@@ -86,22 +89,16 @@ func (t *Training) evaluatePairs(ctx context.Context, trainer *gpipe.Trainer, s 
 	return e, nil
 }
 
-// heldOut returns a language's held-out pairs in mini-batches of similar length.
-func (t *Training) heldOut(s *datasets.Translation, language int) [][]datasets.Pair {
-	pairs := s.Pairs(language, datasets.HeldOut)
-	var batches [][]datasets.Pair
-	for _, places := range s.Groups(pairs, t.Batch) {
-		var b []datasets.Pair
-		for _, i := range places {
-			b = append(b, pairs[i])
-		}
-		batches = append(batches, b)
+// at returns the pairs at some places.
+func at(pairs []datasets.Pair, places []int) (some []datasets.Pair) {
+	for _, i := range places {
+		some = append(some, pairs[i])
 	}
-	return batches
+	return some
 }
 
-// translate translates what is held out, with the weights that are in place, and
-// adds the scores to an evaluation.
+// translate translates what is held out, with the weights that are in place, adds the
+// scores to an evaluation, and writes the translations to a file if there is to be one.
 func (t *Training) translate(ctx context.Context, trainer *gpipe.Trainer, s *datasets.Translation, e *Evaluation) error {
 	search := transformer.Decoding{
 		Beam: t.Beam, MaxLen: s.LongestTarget(), Rows: t.Batch,
@@ -112,17 +109,22 @@ func (t *Training) translate(ctx context.Context, trainer *gpipe.Trainer, s *dat
 	}
 	var all datasets.BLEU
 	languages := slices.Clone(e.Languages) // an error leaves the evaluation as it is
+	translations := make([][]string, len(languages))
 	for i := range languages {
 		l := &languages[i]
 		var own datasets.BLEU
-		for _, pairs := range t.heldOut(s, i) {
-			b := s.Collate(pairs)
+		pairs := s.Pairs(i, datasets.HeldOut)
+		translations[i] = make([]string, len(pairs))
+		for _, places := range s.Groups(pairs, t.Batch) {
+			b := s.Collate(at(pairs, places))
 			found, err := search.Decode(ctx, predict, b.Inputs[0], b.Inputs[1])
 			if err != nil {
 				return err
 			}
 			for j, h := range found {
-				own.Add(s.Target().Decode(h.Tokens), pairs[j].TargetText)
+				text := s.Target().Decode(h.Tokens)
+				translations[i][places[j]] = text
+				own.Add(text, pairs[places[j]].TargetText)
 				if !h.Ended {
 					l.Unended++
 				}
@@ -133,5 +135,27 @@ func (t *Training) translate(ctx context.Context, trainer *gpipe.Trainer, s *dat
 	}
 	score := all.Score()
 	e.BLEU, e.Languages = &score, languages
-	return nil
+	return writeTranslations(t.Translations, s, translations)
+}
+
+// writeTranslations writes translations of what is held out of each language, in the
+// order of its pairs, if there is a name of a file for them.
+func writeTranslations(name string, s *datasets.Translation, translations [][]string) error {
+	if name == "" {
+		return nil
+	}
+	return files.Write(name, func(w io.Writer) error {
+		rows, err := newRowWriter(w, name, "language", "source", "reference", "translation")
+		if err != nil {
+			return err
+		}
+		for i, l := range s.Languages() {
+			for j, p := range s.Pairs(i, datasets.HeldOut) {
+				if err := rows.add(l.Name, p.SourceText, p.TargetText, translations[i][j]); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 }
