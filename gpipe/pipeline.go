@@ -280,9 +280,9 @@ type Device struct {
 }
 
 // DeviceOf is a modelled device of an accelerator's kind, with its memory as
-// capacity.
+// capacity and its link as it is reached.
 func DeviceOf(a *accelerator.Accelerator) Device {
-	return Device{Kind: Modelled, Accelerator: a, Capacity: a.Memory, Link: a.Link}
+	return Device{Kind: Modelled, Accelerator: a, Capacity: a.Memory, Link: a.Hop()}
 }
 
 func (d Device) threads() int { return max(d.Threads, 1) }

@@ -25,8 +25,9 @@ func newSimulate() *cobra.Command {
 		Use:   "simulate",
 		Short: "Plan and time a step on modelled accelerators, at any scale",
 		Long: `Simulate compiles the programs that a training would run, plans every device's
-memory and replays a step with the times that a roofline gives each operation. It
-computes no values.`,
+memory and replays a step with the times that a roofline gives each operation: at the
+shares of the peak rates that others have measured, where the accelerator's file
+has them, or with --peak at the peaks. It computes no values.`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			if err := checkOutputs([2]string{"trace", trace}, [2]string{"memory", memory}); err != nil {
 				return err
@@ -73,6 +74,7 @@ func acceleratorFlags(fs *pflag.FlagSet, s *simulation.Simulating) {
 	value(fs, &s.Accounting, "accounting", "paper", "paper|full", "what counts as peak memory; paper: parameters, optimizer state and activations; full: gradients too", gpipe.ParseAccounting)
 	value(fs, &s.Fused, "fused", "file", "file|on|off", "whether the device's compiler fuses element-wise operations", simulation.ParseSwitch)
 	value(fs, &s.Tiled, "tiled", "file", "file|on|off", "whether activations move padded to the device's lanes", simulation.ParseSwitch)
+	fs.BoolVar(&s.Peak, "peak", false, "everything runs at the device's peak rates, instead of the measured shares of them that its file has")
 	fs.BoolVar(&s.KeepScores, "keep-scores", false, "attention keeps its probabilities for the backward, instead of computing them again")
 }
 
@@ -82,8 +84,12 @@ func optimizerFlag(fs *pflag.FlagSet, to *string) {
 
 func printSimulation(o *output, r *simulation.Simulation) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d parameters on %d x %s: step %s, %.4g examples/s\n",
-		r.Params, len(r.Devices), r.Accelerator, units.FormatSeconds(r.StepSeconds), r.ExamplesPerSecond)
+	rates := "at measured rates"
+	if r.Peak {
+		rates = "at peak rates"
+	}
+	fmt.Fprintf(&b, "%d parameters on %d x %s %s: step %s, %.4g examples/s\n",
+		r.Params, len(r.Devices), r.Accelerator, rates, units.FormatSeconds(r.StepSeconds), r.ExamplesPerSecond)
 	p := r.Breakdown
 	var parts []string
 	for _, part := range []struct {

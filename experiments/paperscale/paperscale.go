@@ -255,7 +255,7 @@ type Modeller struct {
 
 func NewModeller(n *Network, fine bool) (*Modeller, error) {
 	m := &Modeller{
-		sim:    simulation.Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, DType: suite.Named(workload.ParseDType, n.DType)},
+		sim:    simulation.Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, Peak: true, DType: suite.Named(workload.ParseDType, n.DType)},
 		change: n.Change,
 		times:  map[int][]gpipe.LayerEstimate{}, Steps: map[string]*Step{}, Fill: map[string]float64{},
 	}

@@ -26,6 +26,7 @@ type Simulating struct {
 	DType       graph.DType // of activations
 	Accounting  gpipe.Accounting
 	KeepScores  bool   // attention keeps its probabilities
+	Peak        bool   // everything runs at its peak, whatever the accelerator's file has of efficiencies
 	Fused       Switch // whether the accelerator's compiler fuses
 	Tiled       Switch // whether activations move padded to its lanes
 }
@@ -68,6 +69,7 @@ type Simulation struct {
 	Accounting    string         `json:"accounting"`
 	Fused         bool           `json:"fused"` // element-wise operations
 	Tiled         bool           `json:"tiled"` // activations move padded
+	Peak          bool           `json:"peak"`  // everything runs at its peak
 	Fits          bool           `json:"fits"`  // every device's peak is within its capacity
 
 	Step *gpipe.Simulation `json:"-"` // of which all that is
@@ -97,6 +99,9 @@ func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
 	}
 	s.Fused.set(&a.Fused)
 	s.Tiled.set(&a.Tiled)
+	if s.Peak {
+		a = a.Peak()
+	}
 	return a, nil
 }
 
@@ -162,6 +167,7 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 		Partition:      sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
 		DType: s.DType.String(), Accounting: s.Accounting.String(),
 		Fused: p.Devices[0].Accelerator.Fused, Tiled: p.Devices[0].Accelerator.Tiled,
+		Peak: len(p.Devices[0].Accelerator.Efficiencies) == 0,
 		Fits: true,
 		Step: sim,
 	}

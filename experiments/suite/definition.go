@@ -144,17 +144,15 @@ func (b *Base[S]) Decides() string {
 	return text
 }
 
-// Figures returns the figures of every accelerator that a spec, or a part of it, names,
-// in its order, without descriptions and sources.
+// Figures returns the peak figures of every accelerator that a spec, or a part of it,
+// names, in its order, without descriptions and sources.
 func Figures(spec any) (text string) {
 	for _, name := range yamldoc.Words(spec, "accelerator") {
 		a, err := accelerator.Named(name)
 		if err != nil {
 			panic(err) // specs are checked
 		}
-		figures := *a
-		figures.Description, figures.Sources = "", nil
-		text += fmt.Sprintf("%+v", figures)
+		text += a.Figures()
 	}
 	return text
 }

@@ -19,8 +19,8 @@ import (
 // Accelerator is a device that is modelled by a roofline (Williams, Waterman,
 // Patterson 2009): an operation takes as long as its arithmetic at peak rate or
 // as its memory traffic at full bandwidth, whichever is longer, plus an
-// overhead. Accelerators are data: see package accelerators, and [Read] for the
-// form.
+// overhead. [Accelerator.Efficiencies] say which share of either is reached.
+// Accelerators are data: see package accelerators, and [Read] for the form.
 type Accelerator struct {
 	Name        string
 	Description string
@@ -47,8 +47,32 @@ type Accelerator struct {
 	// Shapes has the seconds of operations that were timed on it, by
 	// [program.Instr.Shape].
 	Shapes map[string]float64
-	// Sources says for each field where its figures are from.
+	// Sources says for each field where its figures are from, beginning with verified
+	// (read at the source), excerpt (only a quotation was at hand) or assumed.
 	Sources map[string]string
+
+	// Efficiencies say which share of the peaks is reached; none: all of it.
+	Efficiencies []Efficiency
+	// Torus is the shape of the links between devices, X x Y; zero: each device has a
+	// link to the next. Far is a second, slower link. Nothing that is modelled so far
+	// uses either.
+	Torus [2]int
+	Far   FarLink
+}
+
+// FarLink is the link between devices of different groups: boards, sockets or
+// machines.
+type FarLink struct {
+	Devices int // of a group: consecutive ones; 0: there is no such link
+	timeline.Link
+}
+
+// Figures returns the peaks, conventions and times by shape as text: what decided the
+// samples of records before there were efficiencies. Its form never changes, since it is
+// part of their keys. What efficiencies decide has [Accelerator.Efficient] in its name.
+func (a *Accelerator) Figures() string {
+	return fmt.Sprintf("{Name:%v Description: BF16:%v F32:%v Memory:%v Bandwidth:%v Lanes:%v Tiled:%v Fused:%v Packing:%v Overhead:%v Link:%+v Ops:%+v Shapes:%v Sources:map[]}",
+		a.Name, a.BF16, a.F32, a.Memory, a.Bandwidth, a.Lanes, a.Tiled, a.Fused, a.Packing, a.Overhead, a.Link, a.Ops, a.Shapes)
 }
 
 // OpRate times one kind of operation: Overhead + FLOPs/rate + traffic/rate. It is a

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -282,8 +283,23 @@ func (a *Accelerator) Text() string {
 	line("fused: %v", a.Fused)
 	line("packing: %v", a.Packing)
 	line("overhead: %.6g", a.Overhead)
+	link := func(l timeline.Link) string {
+		return fmt.Sprintf("bandwidth: %.6g, latency: %.6g, through_host: %v", l.Bandwidth, l.Latency, l.ThroughHost)
+	}
 	if a.Link.Bandwidth > 0 {
-		line("link: {bandwidth: %.6g, latency: %.6g, through_host: %v}", a.Link.Bandwidth, a.Link.Latency, a.Link.ThroughHost)
+		line("link: {%s}", link(a.Link))
+	}
+	if a.Far.Devices > 0 {
+		line("far_link: {devices: %d, %s}", a.Far.Devices, link(a.Far.Link))
+	}
+	if a.Torus[0] > 0 {
+		line("torus: [%d, %d]", a.Torus[0], a.Torus[1])
+	}
+	if len(a.Efficiencies) > 0 {
+		line("efficiencies:")
+	}
+	for _, e := range a.Efficiencies {
+		line("  - %s", e.text())
 	}
 	if len(a.Ops) > 0 {
 		line("ops:")

@@ -10,6 +10,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/yamldoc"
 )
 
@@ -48,6 +49,13 @@ func (r accelReader) fields(a *Accelerator) []accelField {
 			return err
 		}
 	}
+	link := func(to *timeline.Link, most float64) []accelField {
+		return []accelField{
+			{"bandwidth", true, number(&to.Bandwidth, "bytes a second", 1, most)},
+			{"latency", false, number(&to.Latency, "seconds", 0, 10)},
+			{"through_host", false, r.truth(&to.ThroughHost)},
+		}
+	}
 	fields := []accelField{
 		{"name", true, func(n *yaml.Node) error {
 			name := n.Value
@@ -76,25 +84,39 @@ func (r accelReader) fields(a *Accelerator) []accelField {
 			return err
 		}},
 		{"bandwidth", true, number(&a.Bandwidth, "bytes a second", 1, 1e18)},
-		{"lanes", false, func(n *yaml.Node) error {
-			v, err := r.number(n, "lanes", 1, 1<<16)
-			if err == nil && v != math.Trunc(v) {
-				err = r.at(n, "%q: want a whole number of lanes", n.Value)
-			}
-			a.Lanes = int(v)
+		{"lanes", false, func(n *yaml.Node) (err error) {
+			a.Lanes, err = r.whole(n, "lanes", 1, 1<<16)
 			return err
 		}},
 		{"tiled", false, r.truth(&a.Tiled)},
 		{"fused", false, r.truth(&a.Fused)},
 		{"packing", false, r.truth(&a.Packing)},
 		{"overhead", false, number(&a.Overhead, "seconds", 0, 1)},
-		{"link", false, func(n *yaml.Node) error {
-			return r.mapping(n, "link.", []accelField{
-				{"bandwidth", true, number(&a.Link.Bandwidth, "bytes a second", 1, 1e18)},
-				{"latency", false, number(&a.Link.Latency, "seconds", 0, 10)},
-				{"through_host", false, r.truth(&a.Link.ThroughHost)},
-			})
+		{"link", false, func(n *yaml.Node) error { return r.mapping(n, "link.", link(&a.Link, 1e18)) }},
+		{"far_link", false, func(n *yaml.Node) error {
+			if a.Link.Bandwidth == 0 {
+				return r.at(n, "far_link without a link before it: want link, and far_link after it")
+			}
+			devices := accelField{"devices", true, func(n *yaml.Node) (err error) {
+				a.Far.Devices, err = r.whole(n, "devices of a group", 1, 1<<20)
+				return err
+			}}
+			return r.mapping(n, "far_link.", append(link(&a.Far.Link, a.Link.Bandwidth), devices))
 		}},
+		{"torus", false, func(n *yaml.Node) error {
+			if n.Kind != yaml.SequenceNode || len(n.Content) != 2 {
+				return r.at(n, "torus: want its two sides in devices, such as [32, 32]")
+			}
+			for i := range a.Torus {
+				side, err := r.whole(n.Content[i], "devices", 1, 1<<16)
+				if err != nil {
+					return err
+				}
+				a.Torus[i] = side
+			}
+			return nil
+		}},
+		{"efficiencies", false, func(n *yaml.Node) error { return r.efficiencies(n, a) }},
 		{"ops", false, func(n *yaml.Node) error {
 			a.Ops = map[string]OpRate{}
 			var ops []accelField
@@ -200,6 +222,14 @@ func (r accelReader) number(n *yaml.Node, unit string, least, most float64) (flo
 		return 0, r.at(n, "%s: want %s from %g to %g", n.Value, unit, least, most)
 	}
 	return v, nil
+}
+
+func (r accelReader) whole(n *yaml.Node, unit string, least, most float64) (int, error) {
+	v, err := r.number(n, unit, least, most)
+	if err == nil && v != math.Trunc(v) {
+		err = r.at(n, "%q: want a whole number of %s", n.Value, unit)
+	}
+	return int(v), err
 }
 
 func (r accelReader) bytes(n *yaml.Node) (int64, error) {

@@ -19,6 +19,10 @@ import (
 // them together are one operation with one overhead. Nothing is fused across an
 // instruction in between.
 //
+// Where the accelerator's file has them, efficiencies ([Efficiency]) take the place of
+// peaks: a product runs at the share of the peak that products of its kind and size
+// reach, and memory moves what it was seen to move.
+//
 // Kinds of operations with measured rates ([OpRate]) are timed by these instead, and
 // operations that were timed themselves ([Accelerator.Shapes]) by that time.
 //
@@ -43,6 +47,7 @@ func (a *Accelerator) Operations(p *program.Program, dt graph.DType, each func(l
 			each(layer, max(arithmetic, traffic)+overhead)
 		}
 	}
+	bandwidth := a.bandwidth()
 	var before *program.Instr
 	var made []program.Move // what before writes
 	for i := range p.Instrs {
@@ -56,7 +61,7 @@ func (a *Accelerator) Operations(p *program.Program, dt graph.DType, each func(l
 			}
 		}
 		own, measured := a.Ops[opName(in.Op)]
-		rate := OpRate{a.Rate(dt), a.Bandwidth, math.Inf(1), a.Overhead}
+		rate := OpRate{a.Rate(dt) * a.productShare(in, dt), bandwidth, math.Inf(1), a.Overhead}
 		if measured {
 			rate = OpRate{cmp.Or(own.FLOPs, math.Inf(1)), cmp.Or(own.Bandwidth, math.Inf(1)), cmp.Or(own.Weights, math.Inf(1)), cmp.Or(own.Overhead, a.Overhead)}
 		}
@@ -143,7 +148,7 @@ func (a *Accelerator) Moving(op string, bytes float64) float64 {
 	if own, ok := a.Ops[op]; ok {
 		return bytes/cmp.Or(own.Bandwidth, math.Inf(1)) + cmp.Or(own.Overhead, a.Overhead)
 	}
-	return bytes/a.Bandwidth + a.Overhead
+	return bytes/a.bandwidth() + a.Overhead
 }
 
 func pad(n, lanes int) int {

@@ -106,6 +106,44 @@ func (in *Instr) PaddedFLOPs(lanes int) int64 {
 	return in.Cost.FLOPs
 }
 
+// Product says which kind of matrix product an instruction is, and how large the
+// smallest of its three dimensions is: rows, columns, and terms of each sum. The kinds
+// are dense, attention (its smallest is a head's size, the queries or the keys), and
+// conv-1x1, conv-3x3 (with strides of 1) and conv (any other window), whose gradients end
+// in -input-grad and -weight-grad; a convolution has a row for each pixel of its output,
+// and a term for each channel of each pixel of its window. Any other kind is "".
+func (in *Instr) Product() (kind string, least int) {
+	c := in.step.call
+	conv := func(win graph.Window, y, w graph.Shape, gradient string) (string, int) {
+		kind := "conv"
+		switch {
+		case win.KH == 1 && win.KW == 1:
+			kind = "conv-1x1"
+		case win.KH == 3 && win.KW == 3 && win.SH == 1 && win.SW == 1:
+			kind = "conv-3x3"
+		}
+		return kind + gradient, min(y.Rows(), w[3], w[0]*w[1]*w[2])
+	}
+	switch op := c.Op.(type) {
+	case graph.MatMulOp:
+		m, n, k := op.Dims(c)
+		return "dense", min(m, n, k)
+	case graph.Conv2DOp:
+		return conv(op.Window, c.Out[0].Shape, c.In[1].Shape, "")
+	case graph.ConvInputGradOp:
+		return conv(op.Window, c.In[0].Shape, c.In[1].Shape, "-input-grad")
+	case graph.ConvWeightGradOp:
+		return conv(op.Window, c.In[1].Shape, c.Out[0].Shape, "-weight-grad")
+	case graph.AttentionOp:
+		_, queries, keys := op.Dims(c.In)
+		return "attention", min(op.HeadDim, queries, keys)
+	case graph.AttentionGradOp:
+		_, queries, keys := op.AttentionOp.Dims(c.In[3:])
+		return "attention", min(op.HeadDim, queries, keys)
+	}
+	return "", 0
+}
+
 // VectorFLOPs is Cost.FLOPs with the last dimension of the output padded to a
 // multiple of lanes, as this package's kernels compute: neighbours of a row are
 // in one vector.

@@ -73,17 +73,18 @@ func TestPaddedProducts(t *testing.T) {
 			if in.Cost.FLOPs == 0 {
 				continue
 			}
-			fmt.Fprintf(&b, "%s: %d, %d, %d\n", in.Shape(), in.Cost.FLOPs, in.PaddedFLOPs(8), in.VectorFLOPs(8))
+			kind, least := in.Product()
+			fmt.Fprintf(&b, "%s: %d, %d, %d; %s of %d\n", in.Shape(), in.Cost.FLOPs, in.PaddedFLOPs(8), in.VectorFLOPs(8), kind, least)
 			if in.PaddedFLOPs(1) != in.Cost.FLOPs || in.VectorFLOPs(1) != in.Cost.FLOPs {
 				t.Errorf("%s: padded to one lane", in.Op)
 			}
 		}
 	}
-	want := `conv2d (3x3 stride 1x1 padding 1,1,1,1) 1x4x4x3 3x3x3x5 -> 1x4x4x5: 4320, 18432, 6912
-conv2d (1x1 stride 2x2 padding 0,0,0,0) 1x4x4x5 1x1x5x9 -> 1x2x2x9: 360, 1024, 640
-conv2d-input-grad (1x1 stride 2x2 padding 0,0,0,0) 1x2x2x9 1x1x5x9 -> 1x4x4x5: 360, 1024, 576
-conv2d-weight-grad (1x1 stride 2x2 padding 0,0,0,0) 1x4x4x5 1x2x2x9 -> 1x1x5x9: 360, 1024, 640
-conv2d-weight-grad (3x3 stride 1x1 padding 1,1,1,1) 1x4x4x3 1x4x4x5 -> 3x3x3x5: 4320, 18432, 6912
+	want := `conv2d (3x3 stride 1x1 padding 1,1,1,1) 1x4x4x3 3x3x3x5 -> 1x4x4x5: 4320, 18432, 6912; conv-3x3 of 5
+conv2d (1x1 stride 2x2 padding 0,0,0,0) 1x4x4x5 1x1x5x9 -> 1x2x2x9: 360, 1024, 640; conv-1x1 of 4
+conv2d-input-grad (1x1 stride 2x2 padding 0,0,0,0) 1x2x2x9 1x1x5x9 -> 1x4x4x5: 360, 1024, 576; conv-1x1-input-grad of 4
+conv2d-weight-grad (1x1 stride 2x2 padding 0,0,0,0) 1x4x4x5 1x2x2x9 -> 1x1x5x9: 360, 1024, 640; conv-1x1-weight-grad of 4
+conv2d-weight-grad (3x3 stride 1x1 padding 1,1,1,1) 1x4x4x3 1x4x4x5 -> 3x3x3x5: 4320, 18432, 6912; conv-3x3-weight-grad of 5
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

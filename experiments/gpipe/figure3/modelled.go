@@ -41,7 +41,7 @@ func (m modelledSpec) measure(ctx context.Context, log *records.Log, run string,
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r, err := simulation.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Batch: batch, Optimizer: m.Optimizer, DType: suite.Named(workload.ParseDType, m.DType)}.Run(ctx)
+		r, err := simulation.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Peak: true, Batch: batch, Optimizer: m.Optimizer, DType: suite.Named(workload.ParseDType, m.DType)}.Run(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", modelledName(run), err)
 		}

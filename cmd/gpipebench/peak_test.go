@@ -1,0 +1,58 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// With --peak, steps and plans are what they were before accelerators had efficiencies,
+// to the last digit; without it they are not, where the file has some. The files of
+// testdata/peak were written then, and are never written anew.
+func TestPeakIsTheOldRoofline(t *testing.T) {
+	const dir = "testdata/peak"
+	commands, err := os.ReadFile(filepath.Join(dir, "commands"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(commands)) {
+		name, command, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		text, err := os.ReadFile(filepath.Join(dir, name+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := decoded(t, name, string(text))
+		run := func(flags ...string) any {
+			status, out, errs := execute(t, append(append(strings.Fields(command), "--json"), flags...)...)
+			if status != 0 || errs != "" {
+				t.Fatalf("%s: status %d, %s", name, status, errs)
+			}
+			return decoded(t, name, out)
+		}
+		if diff := cmp.Diff(want, run("--peak")); diff != "" {
+			t.Errorf("%s: (-as it was +got)\n%s", name, diff)
+		}
+		// TPUs have none for convolutions, and what else these networks do waits for memory.
+		atPeak := !strings.Contains(name, "p100") && !strings.Contains(name, "v100") && name != "transformer-tpuv3"
+		if same := cmp.Equal(want, run()); same != atPeak {
+			t.Errorf("%s: the same as at the peak: %v, want %v", name, same, atPeak)
+		}
+	}
+}
+
+// decoded reads a command's JSON, without the field that says which rates it is at.
+func decoded(t *testing.T, name, text string) map[string]any {
+	t.Helper()
+	var v map[string]any
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatal(name, err)
+	}
+	delete(v, "peak")
+	return v
+}

@@ -1,0 +1,137 @@
+package accelerator
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+)
+
+// Efficiency is the share of a peak that one kind of work reaches, as others have
+// measured and published it.
+type Efficiency struct {
+	// Of is a kind of product ([program.Instr.Product]), Memory or Link.
+	Of string
+	// DType is that of the product's operands; "": any.
+	DType string
+	// Points are ascending by size. Between two of them the share is interpolated
+	// over the size's logarithm, outside it is that of the nearest.
+	Points []Point
+	// Source says where the figures are from. It begins with verified (read at the
+	// source), excerpt (only a quotation was at hand) or assumed.
+	Source string
+}
+
+// Point is a share for products whose smallest dimension is Size, above 0 and perhaps
+// above 1: an algorithm may need fewer operations than are counted (Winograd's).
+// Low and High are the band of what was published; both are Share if there is none.
+type Point struct {
+	Size             int
+	Share, Low, High float64
+}
+
+// What an Efficiency can be of, besides products.
+const (
+	Memory = "memory" // a share of the memory's bandwidth
+	Link   = "link"   // of the link's bandwidth
+)
+
+// efficiencyKinds are what a file may have efficiencies of.
+var efficiencyKinds = []string{
+	"dense", "attention",
+	"conv", "conv-input-grad", "conv-weight-grad",
+	"conv-1x1", "conv-1x1-input-grad", "conv-1x1-weight-grad",
+	"conv-3x3", "conv-3x3-input-grad", "conv-3x3-weight-grad",
+	Memory, Link,
+}
+
+// fallback is the kind whose efficiency a kind of product has if the file has none for
+// it: a gradient of a window that of any window, then that of the forward, and
+// everything that of dense products.
+var fallback = map[string]string{
+	"attention": "dense",
+	"conv":      "dense", "conv-input-grad": "conv", "conv-weight-grad": "conv",
+	"conv-1x1": "conv", "conv-1x1-input-grad": "conv-input-grad", "conv-1x1-weight-grad": "conv-weight-grad",
+	"conv-3x3": "conv", "conv-3x3-input-grad": "conv-input-grad", "conv-3x3-weight-grad": "conv-weight-grad",
+}
+
+// Peak returns the accelerator without its efficiencies: everything runs at its peak.
+func (a *Accelerator) Peak() *Accelerator {
+	peak := *a
+	peak.Efficiencies = nil
+	return &peak
+}
+
+// efficiency finds that of a kind, or of what it falls back on; nil: none.
+func (a *Accelerator) efficiency(kind string, dt graph.DType) *Efficiency {
+	for ; kind != ""; kind = fallback[kind] {
+		for i := range a.Efficiencies {
+			if e := &a.Efficiencies[i]; e.Of == kind && (e.DType == "" || e.DType == dt.String()) {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// share is the share of its peak that a kind of work of a size reaches.
+func (a *Accelerator) share(kind string, dt graph.DType, size int) float64 {
+	if e := a.efficiency(kind, dt); e != nil {
+		return e.at(size)
+	}
+	return 1
+}
+
+// productShare is that of an instruction; 1 if it is not a product.
+func (a *Accelerator) productShare(in *program.Instr, dt graph.DType) float64 {
+	if len(a.Efficiencies) == 0 {
+		return 1
+	}
+	kind, least := in.Product()
+	return a.share(kind, dt, least)
+}
+
+func (e *Efficiency) at(size int) float64 {
+	p := e.Points
+	i, found := slices.BinarySearchFunc(p, size, func(p Point, size int) int { return p.Size - size })
+	switch {
+	case found || i == 0:
+		return p[i].Share
+	case i == len(p):
+		return p[i-1].Share
+	}
+	low, high := p[i-1], p[i]
+	part := math.Log(float64(size)/float64(low.Size)) / math.Log(float64(high.Size)/float64(low.Size))
+	return low.Share + part*(high.Share-low.Share)
+}
+
+// bandwidth is that of the memory, as it is reached.
+func (a *Accelerator) bandwidth() float64 { return a.Bandwidth * a.share(Memory, graph.F32, 0) }
+
+// Hop returns the link to the next device, as it is reached.
+func (a *Accelerator) Hop() timeline.Link {
+	l := a.Link
+	l.Bandwidth *= a.share(Link, graph.F32, 0)
+	return l
+}
+
+// Efficient names the efficiencies' shares in 8 letters: accelerators of the same peaks
+// and the same name time all programs alike. It is "" if there are none.
+func (a *Accelerator) Efficient() string {
+	if len(a.Efficiencies) == 0 {
+		return ""
+	}
+	h := sha256.New()
+	for _, e := range a.Efficiencies {
+		fmt.Fprintln(h, e.Of, e.DType)
+		for _, p := range e.Points {
+			fmt.Fprintln(h, p.Size, p.Share)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))[:8]
+}
