@@ -122,6 +122,15 @@ func loadLedger() (*Ledger, error) {
 	return parseLedger("claims.yaml", ledgerText)
 }
 
+// Versions are the ledger's: the short names of what makes claims, and what they are.
+func Versions() (map[string]string, error) {
+	l, err := loadLedger()
+	if err != nil {
+		return nil, err
+	}
+	return l.Versions, nil
+}
+
 func parseLedger(name string, text []byte) (*Ledger, error) {
 	l := &Ledger{}
 	if err := suite.Decode(name, text, l, l.Check); err != nil {

@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"gpipebench/experiments"
-	"gpipebench/experiments/claims"
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
@@ -47,6 +46,7 @@ var pageText string
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"prose":  prose,
 	"voices": voiceStyles,
+	"id":     idOf,
 	"dict":   func(t *pageTable, anchor string) map[string]any { return map[string]any{"Table": t, "Anchor": anchor} },
 }).Parse(pageText))
 
@@ -228,87 +228,6 @@ func (s *pageSection) fill(e suite.Experiment, log, reference *records.Log) {
 			s.Files = append(s.Files, f.Name)
 		}
 	}
-}
-
-// pageClaims are the verdicts.
-type pageClaims struct {
-	Summary *pageTable // counts by kind
-	Counts  []pageCount
-	Wrong   []string
-	Fails   []claims.Judgement
-	Tables  []*pageTable
-	Total   int
-}
-
-type pageCount struct {
-	Verdict claims.Verdict
-	Class   string
-	N       int
-	Means   string
-}
-
-// verdictMeanings in the order in which they are shown.
-var verdictMeanings = []pageCount{
-	{Verdict: claims.Reproduced, Means: "exact, or within the tolerance"},
-	{Verdict: claims.Holds, Means: "a trend, in what was measured"},
-	{Verdict: claims.Shown, Means: "the paper against itself"},
-	{Verdict: claims.Partly, Means: "some of our figures are near"},
-	{Verdict: claims.Differs, Means: "a figure of other machines"},
-	{Verdict: claims.Fails, Means: "does not come out here"},
-	{Verdict: claims.Noisy, Means: "this machine cannot tell"},
-	{Verdict: claims.NoRecord, Means: "not measured in these results"},
-	{Verdict: claims.NotAttempted, Means: "not possible here, or not yet"},
-}
-
-func (r Reporting) claims(ctx context.Context) (*pageClaims, error) {
-	v, err := claims.Verifying(r).Run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c := &pageClaims{Wrong: v.Wrong, Total: len(v.Claims)}
-	for _, m := range verdictMeanings {
-		m.N = v.Counts[m.Verdict]
-		m.Class = "v-" + strings.ReplaceAll(string(m.Verdict), " ", "-")
-		c.Counts = append(c.Counts, m)
-	}
-	counts := map[claims.Kind]map[claims.Verdict]int{}
-	for _, one := range v.Claims {
-		if counts[one.Kind] == nil {
-			counts[one.Kind] = map[claims.Verdict]int{}
-		}
-		counts[one.Kind][one.Verdict]++
-		if one.Verdict == claims.Fails {
-			c.Fails = append(c.Fails, one)
-		}
-	}
-	summary := &suite.Table{ID: "claims-summary", Title: "Claims by kind"}
-	summary.Texts("kind of claim")
-	summary.Numbers("claims")
-	for _, m := range verdictMeanings {
-		summary.Numbers(string(m.Verdict))
-	}
-	for _, kind := range claims.Kinds {
-		row, sum := []any{}, 0
-		for _, m := range verdictMeanings {
-			n := counts[kind][m.Verdict]
-			sum += n
-			if n > 0 {
-				row = append(row, n)
-			} else {
-				row = append(row, "")
-			}
-		}
-		if sum > 0 {
-			summary.Add(string(kind), sum, row)
-		}
-	}
-	c.Summary = newPageTable(summary, "summary")
-	for _, t := range v.Tables() {
-		if t.ID == "claims" {
-			c.Tables = append(c.Tables, &pageTable{Table: t, Class: "ledger"})
-		}
-	}
-	return c, nil
 }
 
 // prose returns a text as HTML, with what is between backquotes as code.

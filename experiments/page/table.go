@@ -140,7 +140,7 @@ func (t *pageTable) Place(i int) template.CSS {
 func (t *pageTable) CellClass(column int, cell suite.Value) string {
 	class := t.ColumnClass(column)
 	if t.Columns[column].Name == "verdict" {
-		class += " v-" + strings.ReplaceAll(cell.Text, " ", "-")
+		class += " verdict " + toneOf(cell.Text)
 	}
 	return class
 }

@@ -1,0 +1,62 @@
+package page
+
+import (
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/claims"
+	"gpipebench/experiments/suite/suitetest"
+)
+
+// Every claim has an id that its own names make, and what filters find it by: each
+// verdict, kind and version that occurs.
+func TestLedger(t *testing.T) {
+	one := func(id, version string, kind claims.Kind, verdict claims.Verdict) claims.Judgement {
+		return claims.Judgement{Claim: claims.Claim{ID: id, Version: version, Kind: kind}, Verdict: verdict}
+	}
+	v := &claims.Verification{Claims: []claims.Judgement{
+		one("growth/Naive-1", "N, V1", claims.Ratio, claims.Differs),
+		one("hash", "here", claims.Ours, claims.Holds),
+	}}
+	l, err := newLedger(v, []pageCount{{Verdict: claims.Holds, N: 1}, {Verdict: claims.Fails}, {Verdict: claims.Differs, N: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := l.RowID(0), "claim-growth-Naive-1"; got != want {
+		t.Errorf("id %s, want %s", got, want)
+	}
+	if got, want := l.RowClass(0), "verdict-differs kind-ratio paper-N paper-V1"; got != want {
+		t.Errorf("class %s, want %s", got, want)
+	}
+	if len(l.Verdicts) != 2 {
+		t.Errorf("verdicts to choose from: %v, want those that occur", l.Verdicts)
+	}
+	for _, hides := range []string{
+		"main:has(#verdict-holds:target) .ledger tbody tr:not(.verdict-holds)",
+		"main:has(#only-kind-ours:checked) .ledger tbody tr:not(.kind-ours)",
+		"main:has(#only-paper-V1:checked) .ledger tbody tr:not(.paper-V1)",
+	} {
+		if !strings.Contains(string(l.Styles), hides) {
+			t.Errorf("no style %s in %s", hides, l.Styles)
+		}
+	}
+	if means := l.Filters[1].Values[0].Means; !strings.Contains(means, "NeurIPS") {
+		t.Errorf("version N is %q", means)
+	}
+}
+
+// Every claim is counted on one tile.
+func TestTiles(t *testing.T) {
+	suitetest.RendersReference(t)
+	c, err := Reporting{Results: "../../results/reference"}.claims(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, tile := range c.Counts {
+		sum += tile.N
+	}
+	if sum != c.Total || c.Total == 0 {
+		t.Errorf("tiles count %d claims of %d", sum, c.Total)
+	}
+}
