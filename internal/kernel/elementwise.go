@@ -13,6 +13,16 @@ func Mul(dst, a, b []float32) { vector.mul(dst, a, b) }
 // Scale sets dst to a * s.
 func Scale(dst, a []float32, s float32) { vector.scale(dst, a, s) }
 
+// Sub sets dst to a - b.
+func Sub(dst, a, b []float32) { vector.addScaled(dst, a, b, -1) }
+
+// Shift sets dst to a + s.
+func Shift(dst, a []float32, s float32) {
+	for i := range dst {
+		dst[i] = a[i] + s
+	}
+}
+
 // AddScaled sets dst to a + s*b, one fused multiply-add.
 func AddScaled(dst, a, b []float32, s float32) { vector.addScaled(dst, a, b, s) }
 

@@ -40,6 +40,24 @@ func elementwiseKernels() []vectorKernel {
 		func(v []float64) float64 { return min(max(v[1], -float64(limit)), float64(limit)) })
 	define("ClipGrad", binary, 0, func(o [][]float32, _ cut) { ClipGrad(o[0], o[1], o[2], limit) },
 		func(v []float64) float64 { return where(math.Abs(v[2]) <= float64(limit), v[1]) })
+	define("Sub", binary, 1, func(o [][]float32, _ cut) { Sub(o[0], o[1], o[2]) },
+		func(v []float64) float64 { return v[1] - v[2] })
+	define("Shift", unary, 1, func(o [][]float32, _ cut) { Shift(o[0], o[1], s) },
+		func(v []float64) float64 { return v[1] + float64(s) })
+	define("Log", unary, 1, func(o [][]float32, _ cut) { Log(o[0], o[1]) },
+		func(v []float64) float64 { return math.Log(v[1]) })
+	define("LogGrad", binary, 1, func(o [][]float32, _ cut) { LogGrad(o[0], o[1], o[2]) },
+		func(v []float64) float64 { return v[1] / v[2] })
+	define("Exp", unary, 16, func(o [][]float32, _ cut) { Exp(o[0], o[1]) },
+		func(v []float64) float64 { return math.Exp(v[1]) })
+	define("Sigmoid", unary, 8, func(o [][]float32, _ cut) { Sigmoid(o[0], o[1]) },
+		func(v []float64) float64 { return 1 / (1 + math.Exp(-v[1])) })
+	define("SigmoidGrad", binary, 4, func(o [][]float32, _ cut) { SigmoidGrad(o[0], o[1], o[2]) },
+		func(v []float64) float64 { return v[1] * float64(float32(v[2]*(1-v[2]))) })
+	define("Tanh", unary, 6, func(o [][]float32, _ cut) { Tanh(o[0], o[1]) },
+		func(v []float64) float64 { return math.Tanh(v[1]) })
+	define("TanhGrad", binary, 4, func(o [][]float32, _ cut) { TanhGrad(o[0], o[1], o[2]) },
+		func(v []float64) float64 { return v[1] * float64(float32(1-v[2]*v[2])) })
 	define("Gelu", unary, geluUlps, func(o [][]float32, _ cut) { Gelu(o[0], o[1]) },
 		func(v []float64) float64 { return geluReference(v[1]) })
 	define("GeluGrad", binary, 0, func(o [][]float32, _ cut) { GeluGrad(o[0], o[1], o[2]) },

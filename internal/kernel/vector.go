@@ -12,6 +12,8 @@ type vectorTable struct {
 	addRelu               func(dst, a, b []float32)
 	relu, gelu            func(dst, x []float32)
 	reluGrad, geluGrad    func(dst, dy, x []float32)
+	exp, sigmoid, tanh    func(dst, x []float32)
+	sigmoidGrad, tanhGrad func(dst, dy, y []float32)
 	clip                  func(dst, x []float32, limit float32)
 	clipGrad              func(dst, dy, x []float32, limit float32)
 	addBias, addBiasRelu  func(dst, x, bias []float32, rows, cols, ld int)
@@ -80,6 +82,11 @@ var genericVector = vectorTable{
 	gelu:                  geluGeneric,
 	reluGrad:              reluGradGeneric,
 	geluGrad:              geluGradGeneric,
+	exp:                   expGeneric,
+	sigmoid:               sigmoidGeneric,
+	sigmoidGrad:           sigmoidGradGeneric,
+	tanh:                  tanhGeneric,
+	tanhGrad:              tanhGradGeneric,
 	clip:                  clipGeneric,
 	clipGrad:              clipGradGeneric,
 	addBias:               addBiasGeneric,

@@ -1227,6 +1227,793 @@ DATA splat_be5b33b6<>+24(SB)/4, $0xbe5b33b6
 DATA splat_be5b33b6<>+28(SB)/4, $0xbe5b33b6
 GLOBL splat_be5b33b6<>(SB), RODATA|NOPTR, $32
 
+// func expAVX2(dst []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·expAVX2(SB), $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+7, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         x_base+24(FP), DX
+	VBROADCASTSS splat_c2d00000<>+0(SB), Y1
+	VBROADCASTSS splat_42b20000<>+0(SB), Y2
+	VBROADCASTSS splat_4b400000<>+0(SB), Y3
+	XORQ         BX, BX
+	SUBQ         $+16, CX
+	JL           done57
+
+loop56:
+	VMOVUPS      (DX)(BX*4), Y4
+	VMOVUPS      32(DX)(BX*4), Y5
+	VMAXPS       Y4, Y1, Y4
+	VMINPS       Y4, Y2, Y4
+	VMOVAPS      Y3, Y6
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y4, Y6
+	VMAXPS       Y5, Y1, Y5
+	VMINPS       Y5, Y2, Y5
+	VMOVAPS      Y3, Y7
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y5, Y7
+	VSUBPS       Y3, Y6, Y8
+	VFNMADD231PS splat_3f317218<>+0(SB), Y8, Y4
+	VFNMADD231PS splat_b102e308<>+0(SB), Y8, Y4
+	VSUBPS       Y3, Y7, Y8
+	VFNMADD231PS splat_3f317218<>+0(SB), Y8, Y5
+	VFNMADD231PS splat_b102e308<>+0(SB), Y8, Y5
+	VMOVUPS      splat_3ab56359<>+0(SB), Y9
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y4, Y9
+	VMOVUPS      splat_3ab56359<>+0(SB), Y10
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y5, Y10
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y4, Y9
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y5, Y10
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y4, Y9
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y5, Y10
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y4, Y9
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y5, Y10
+	VFMADD213PS  splat_3f800000<>+0(SB), Y4, Y9
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y10
+	VFMADD213PS  splat_3f800000<>+0(SB), Y4, Y9
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y10
+	VPSUBD       splat_4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y8
+	VPSUBD       Y8, Y6, Y6
+	VPSLLD       $0x17, Y8, Y8
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       splat_3f800000<>+0(SB), Y8, Y8
+	VPADDD       splat_3f800000<>+0(SB), Y6, Y6
+	VMULPS       Y8, Y9, Y4
+	VMULPS       Y6, Y4, Y4
+	VPSUBD       splat_4b400000<>+0(SB), Y7, Y7
+	VPSRAD       $0x01, Y7, Y8
+	VPSUBD       Y8, Y7, Y7
+	VPSLLD       $0x17, Y8, Y8
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       splat_3f800000<>+0(SB), Y8, Y8
+	VPADDD       splat_3f800000<>+0(SB), Y7, Y7
+	VMULPS       Y8, Y10, Y5
+	VMULPS       Y7, Y5, Y5
+	VMOVUPS      Y4, (AX)(BX*4)
+	VMOVUPS      Y5, 32(AX)(BX*4)
+	ADDQ         $+16, BX
+	SUBQ         $+16, CX
+	JGE          loop56
+
+done57:
+	ADDQ $+16, CX
+	SUBQ $+8, CX
+	JL   done59
+
+loop58:
+	VMOVUPS      (DX)(BX*4), Y4
+	VMAXPS       Y4, Y1, Y4
+	VMINPS       Y4, Y2, Y4
+	VMOVAPS      Y3, Y5
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       Y3, Y5, Y6
+	VFNMADD231PS splat_3f317218<>+0(SB), Y6, Y4
+	VFNMADD231PS splat_b102e308<>+0(SB), Y6, Y4
+	VMOVUPS      splat_3ab56359<>+0(SB), Y7
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y4, Y7
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y4, Y7
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y4, Y7
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y4, Y7
+	VFMADD213PS  splat_3f800000<>+0(SB), Y4, Y7
+	VFMADD213PS  splat_3f800000<>+0(SB), Y4, Y7
+	VPSUBD       splat_4b400000<>+0(SB), Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPSLLD       $0x17, Y6, Y6
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       splat_3f800000<>+0(SB), Y6, Y6
+	VPADDD       splat_3f800000<>+0(SB), Y5, Y5
+	VMULPS       Y6, Y7, Y4
+	VMULPS       Y5, Y4, Y4
+	VMOVUPS      Y4, (AX)(BX*4)
+	ADDQ         $+8, BX
+	SUBQ         $+8, CX
+	JGE          loop58
+
+done59:
+	ADDQ         $+8, CX
+	JZ           done60
+	VMASKMOVPS   (DX)(BX*4), Y0, Y4
+	VMAXPS       Y4, Y1, Y4
+	VMINPS       Y4, Y2, Y4
+	VMOVAPS      Y3, Y1
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y4, Y1
+	VSUBPS       Y3, Y1, Y2
+	VFNMADD231PS splat_3f317218<>+0(SB), Y2, Y4
+	VFNMADD231PS splat_b102e308<>+0(SB), Y2, Y4
+	VMOVUPS      splat_3ab56359<>+0(SB), Y3
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y4, Y3
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y4, Y3
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y4, Y3
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y4, Y3
+	VFMADD213PS  splat_3f800000<>+0(SB), Y4, Y3
+	VFMADD213PS  splat_3f800000<>+0(SB), Y4, Y3
+	VPSUBD       splat_4b400000<>+0(SB), Y1, Y1
+	VPSRAD       $0x01, Y1, Y2
+	VPSUBD       Y2, Y1, Y1
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       splat_3f800000<>+0(SB), Y2, Y2
+	VPADDD       splat_3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y2, Y3, Y4
+	VMULPS       Y1, Y4, Y4
+	VMASKMOVPS   Y4, Y0, (AX)(BX*4)
+
+done60:
+	VZEROUPPER
+	RET
+
+// func sigmoidAVX2(dst []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·sigmoidAVX2(SB), $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+7, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         x_base+24(FP), DX
+	VBROADCASTSS splat_c2d00000<>+0(SB), Y1
+	VBROADCASTSS splat_42b20000<>+0(SB), Y2
+	VBROADCASTSS splat_4b400000<>+0(SB), Y3
+	XORQ         BX, BX
+	SUBQ         $+16, CX
+	JL           done62
+
+loop61:
+	VMOVUPS      (DX)(BX*4), Y4
+	VMOVUPS      32(DX)(BX*4), Y5
+	VMOVUPS      Y4, Y6
+	VORPS        splat_80000000<>+0(SB), Y6, Y6
+	VMOVUPS      Y5, Y7
+	VORPS        splat_80000000<>+0(SB), Y7, Y7
+	VMAXPS       Y6, Y1, Y6
+	VMINPS       Y6, Y2, Y6
+	VMOVAPS      Y3, Y8
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y6, Y8
+	VMAXPS       Y7, Y1, Y7
+	VMINPS       Y7, Y2, Y7
+	VMOVAPS      Y3, Y9
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y7, Y9
+	VSUBPS       Y3, Y8, Y10
+	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y6
+	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y6
+	VSUBPS       Y3, Y9, Y10
+	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y7
+	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y7
+	VMOVUPS      splat_3ab56359<>+0(SB), Y11
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y6, Y11
+	VMOVUPS      splat_3ab56359<>+0(SB), Y12
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3f800000<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3f800000<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y12
+	VPSUBD       splat_4b400000<>+0(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y8, Y8
+	VMULPS       Y10, Y11, Y6
+	VMULPS       Y8, Y6, Y6
+	VPSUBD       splat_4b400000<>+0(SB), Y9, Y9
+	VPSRAD       $0x01, Y9, Y10
+	VPSUBD       Y10, Y9, Y9
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y9, Y9
+	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y9, Y9
+	VMULPS       Y10, Y12, Y7
+	VMULPS       Y9, Y7, Y7
+	VMOVUPS      splat_3f800000<>+0(SB), Y8
+	VXORPS       Y9, Y9, Y9
+	VCMPPS       $0x11, Y9, Y4, Y4
+	VBLENDVPS    Y4, Y6, Y8, Y8
+	VADDPS       splat_3f800000<>+0(SB), Y6, Y6
+	VDIVPS       Y6, Y8, Y6
+	VMOVUPS      splat_3f800000<>+0(SB), Y4
+	VXORPS       Y8, Y8, Y8
+	VCMPPS       $0x11, Y8, Y5, Y5
+	VBLENDVPS    Y5, Y7, Y4, Y4
+	VADDPS       splat_3f800000<>+0(SB), Y7, Y7
+	VDIVPS       Y7, Y4, Y7
+	VMOVUPS      Y6, (AX)(BX*4)
+	VMOVUPS      Y7, 32(AX)(BX*4)
+	ADDQ         $+16, BX
+	SUBQ         $+16, CX
+	JGE          loop61
+
+done62:
+	ADDQ $+16, CX
+	SUBQ $+8, CX
+	JL   done64
+
+loop63:
+	VMOVUPS      (DX)(BX*4), Y4
+	VMOVUPS      Y4, Y5
+	VORPS        splat_80000000<>+0(SB), Y5, Y5
+	VMAXPS       Y5, Y1, Y5
+	VMINPS       Y5, Y2, Y5
+	VMOVAPS      Y3, Y6
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       Y3, Y6, Y7
+	VFNMADD231PS splat_3f317218<>+0(SB), Y7, Y5
+	VFNMADD231PS splat_b102e308<>+0(SB), Y7, Y5
+	VMOVUPS      splat_3ab56359<>+0(SB), Y8
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y8
+	VPSUBD       splat_4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPSLLD       $0x17, Y7, Y7
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       splat_3f800000<>+0(SB), Y7, Y7
+	VPADDD       splat_3f800000<>+0(SB), Y6, Y6
+	VMULPS       Y7, Y8, Y5
+	VMULPS       Y6, Y5, Y5
+	VMOVUPS      splat_3f800000<>+0(SB), Y6
+	VXORPS       Y7, Y7, Y7
+	VCMPPS       $0x11, Y7, Y4, Y4
+	VBLENDVPS    Y4, Y5, Y6, Y6
+	VADDPS       splat_3f800000<>+0(SB), Y5, Y5
+	VDIVPS       Y5, Y6, Y5
+	VMOVUPS      Y5, (AX)(BX*4)
+	ADDQ         $+8, BX
+	SUBQ         $+8, CX
+	JGE          loop63
+
+done64:
+	ADDQ         $+8, CX
+	JZ           done65
+	VMASKMOVPS   (DX)(BX*4), Y0, Y4
+	VMOVUPS      Y4, Y5
+	VORPS        splat_80000000<>+0(SB), Y5, Y5
+	VMAXPS       Y5, Y1, Y5
+	VMINPS       Y5, Y2, Y5
+	VMOVAPS      Y3, Y1
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y5, Y1
+	VSUBPS       Y3, Y1, Y2
+	VFNMADD231PS splat_3f317218<>+0(SB), Y2, Y5
+	VFNMADD231PS splat_b102e308<>+0(SB), Y2, Y5
+	VMOVUPS      splat_3ab56359<>+0(SB), Y3
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y3
+	VPSUBD       splat_4b400000<>+0(SB), Y1, Y1
+	VPSRAD       $0x01, Y1, Y2
+	VPSUBD       Y2, Y1, Y1
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       splat_3f800000<>+0(SB), Y2, Y2
+	VPADDD       splat_3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y2, Y3, Y5
+	VMULPS       Y1, Y5, Y5
+	VMOVUPS      splat_3f800000<>+0(SB), Y1
+	VXORPS       Y2, Y2, Y2
+	VCMPPS       $0x11, Y2, Y4, Y4
+	VBLENDVPS    Y4, Y5, Y1, Y1
+	VADDPS       splat_3f800000<>+0(SB), Y5, Y5
+	VDIVPS       Y5, Y1, Y5
+	VMASKMOVPS   Y5, Y0, (AX)(BX*4)
+
+done65:
+	VZEROUPPER
+	RET
+
+DATA splat_80000000<>+0(SB)/4, $0x80000000
+DATA splat_80000000<>+4(SB)/4, $0x80000000
+DATA splat_80000000<>+8(SB)/4, $0x80000000
+DATA splat_80000000<>+12(SB)/4, $0x80000000
+DATA splat_80000000<>+16(SB)/4, $0x80000000
+DATA splat_80000000<>+20(SB)/4, $0x80000000
+DATA splat_80000000<>+24(SB)/4, $0x80000000
+DATA splat_80000000<>+28(SB)/4, $0x80000000
+GLOBL splat_80000000<>(SB), RODATA|NOPTR, $32
+
+// func sigmoidGradAVX2(dst []float32, dy []float32, y []float32)
+// Requires: AVX, AVX2
+TEXT ·sigmoidGradAVX2(SB), $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+7, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         dy_base+24(FP), DX
+	MOVQ         y_base+48(FP), BX
+	XORQ         SI, SI
+	SUBQ         $+32, CX
+	JL           done67
+
+loop66:
+	VMOVUPS (BX)(SI*4), Y1
+	VMOVUPS splat_3f800000<>+0(SB), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS (DX)(SI*4), Y1
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS Y2, (AX)(SI*4)
+	VMOVUPS 32(BX)(SI*4), Y1
+	VMOVUPS splat_3f800000<>+0(SB), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS 32(DX)(SI*4), Y1
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS Y2, 32(AX)(SI*4)
+	VMOVUPS 64(BX)(SI*4), Y1
+	VMOVUPS splat_3f800000<>+0(SB), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS 64(DX)(SI*4), Y1
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS Y2, 64(AX)(SI*4)
+	VMOVUPS 96(BX)(SI*4), Y1
+	VMOVUPS splat_3f800000<>+0(SB), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS 96(DX)(SI*4), Y1
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS Y2, 96(AX)(SI*4)
+	ADDQ    $+32, SI
+	SUBQ    $+32, CX
+	JGE     loop66
+
+done67:
+	ADDQ $+32, CX
+	SUBQ $+8, CX
+	JL   done69
+
+loop68:
+	VMOVUPS (BX)(SI*4), Y1
+	VMOVUPS splat_3f800000<>+0(SB), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS (DX)(SI*4), Y1
+	VMULPS  Y1, Y2, Y2
+	VMOVUPS Y2, (AX)(SI*4)
+	ADDQ    $+8, SI
+	SUBQ    $+8, CX
+	JGE     loop68
+
+done69:
+	ADDQ       $+8, CX
+	JZ         done70
+	VMASKMOVPS (BX)(SI*4), Y0, Y1
+	VMOVUPS    splat_3f800000<>+0(SB), Y2
+	VSUBPS     Y1, Y2, Y2
+	VMULPS     Y1, Y2, Y2
+	VMASKMOVPS (DX)(SI*4), Y0, Y1
+	VMULPS     Y1, Y2, Y2
+	VMASKMOVPS Y2, Y0, (AX)(SI*4)
+
+done70:
+	VZEROUPPER
+	RET
+
+// func tanhAVX2(dst []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·tanhAVX2(SB), $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+7, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         x_base+24(FP), DX
+	VBROADCASTSS splat_c2d00000<>+0(SB), Y1
+	VBROADCASTSS splat_42b20000<>+0(SB), Y2
+	VBROADCASTSS splat_4b400000<>+0(SB), Y3
+	XORQ         BX, BX
+	SUBQ         $+16, CX
+	JL           done72
+
+loop71:
+	VMOVUPS      (DX)(BX*4), Y4
+	VMOVUPS      32(DX)(BX*4), Y5
+	VMOVUPS      Y4, Y6
+	VANDPS       splat_7fffffff<>+0(SB), Y6, Y6
+	VADDPS       Y6, Y6, Y6
+	VMOVUPS      Y5, Y7
+	VANDPS       splat_7fffffff<>+0(SB), Y7, Y7
+	VADDPS       Y7, Y7, Y7
+	VMAXPS       Y6, Y1, Y6
+	VMINPS       Y6, Y2, Y6
+	VMOVAPS      Y3, Y8
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y6, Y8
+	VMAXPS       Y7, Y1, Y7
+	VMINPS       Y7, Y2, Y7
+	VMOVAPS      Y3, Y9
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y7, Y9
+	VSUBPS       Y3, Y8, Y10
+	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y6
+	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y6
+	VSUBPS       Y3, Y9, Y10
+	VFNMADD231PS splat_3f317218<>+0(SB), Y10, Y7
+	VFNMADD231PS splat_b102e308<>+0(SB), Y10, Y7
+	VMOVUPS      splat_3ab56359<>+0(SB), Y11
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y6, Y11
+	VMOVUPS      splat_3ab56359<>+0(SB), Y12
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3f800000<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y12
+	VFMADD213PS  splat_3f800000<>+0(SB), Y6, Y11
+	VFMADD213PS  splat_3f800000<>+0(SB), Y7, Y12
+	VPSUBD       splat_4b400000<>+0(SB), Y8, Y8
+	VPSRAD       $0x01, Y8, Y10
+	VPSUBD       Y10, Y8, Y8
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y8, Y8
+	VMULPS       Y10, Y11, Y6
+	VMULPS       Y8, Y6, Y6
+	VPSUBD       splat_4b400000<>+0(SB), Y9, Y9
+	VPSRAD       $0x01, Y9, Y10
+	VPSUBD       Y10, Y9, Y9
+	VPSLLD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y9, Y9
+	VPADDD       splat_3f800000<>+0(SB), Y10, Y10
+	VPADDD       splat_3f800000<>+0(SB), Y9, Y9
+	VMULPS       Y10, Y12, Y7
+	VMULPS       Y9, Y7, Y7
+	VADDPS       splat_3f800000<>+0(SB), Y6, Y6
+	VMOVUPS      splat_40000000<>+0(SB), Y8
+	VDIVPS       Y6, Y8, Y6
+	VMOVUPS      splat_3f800000<>+0(SB), Y8
+	VSUBPS       Y6, Y8, Y8
+	VMOVUPS      Y4, Y6
+	VANDPS       splat_80000000<>+0(SB), Y6, Y6
+	VORPS        Y8, Y6, Y6
+	VMULPS       Y4, Y4, Y8
+	VMOVUPS      splat_bbbaf0e1<>+0(SB), Y9
+	VFMADD213PS  splat_3ca9134c<>+0(SB), Y8, Y9
+	VFMADD213PS  splat_bd5c1e2d<>+0(SB), Y8, Y9
+	VFMADD213PS  splat_3e088393<>+0(SB), Y8, Y9
+	VFMADD213PS  splat_beaaaa99<>+0(SB), Y8, Y9
+	VMULPS       Y4, Y8, Y8
+	VFMADD213PS  Y4, Y8, Y9
+	VMOVUPS      Y4, Y8
+	VANDPS       splat_7fffffff<>+0(SB), Y8, Y8
+	VMOVUPS      splat_3f200000<>+0(SB), Y4
+	VCMPPS       $0x12, Y4, Y8, Y8
+	VBLENDVPS    Y8, Y9, Y6, Y6
+	VADDPS       splat_3f800000<>+0(SB), Y7, Y7
+	VMOVUPS      splat_40000000<>+0(SB), Y4
+	VDIVPS       Y7, Y4, Y7
+	VMOVUPS      splat_3f800000<>+0(SB), Y4
+	VSUBPS       Y7, Y4, Y4
+	VMOVUPS      Y5, Y7
+	VANDPS       splat_80000000<>+0(SB), Y7, Y7
+	VORPS        Y4, Y7, Y7
+	VMULPS       Y5, Y5, Y4
+	VMOVUPS      splat_bbbaf0e1<>+0(SB), Y8
+	VFMADD213PS  splat_3ca9134c<>+0(SB), Y4, Y8
+	VFMADD213PS  splat_bd5c1e2d<>+0(SB), Y4, Y8
+	VFMADD213PS  splat_3e088393<>+0(SB), Y4, Y8
+	VFMADD213PS  splat_beaaaa99<>+0(SB), Y4, Y8
+	VMULPS       Y5, Y4, Y4
+	VFMADD213PS  Y5, Y4, Y8
+	VMOVUPS      Y5, Y4
+	VANDPS       splat_7fffffff<>+0(SB), Y4, Y4
+	VMOVUPS      splat_3f200000<>+0(SB), Y5
+	VCMPPS       $0x12, Y5, Y4, Y4
+	VBLENDVPS    Y4, Y8, Y7, Y7
+	VMOVUPS      Y6, (AX)(BX*4)
+	VMOVUPS      Y7, 32(AX)(BX*4)
+	ADDQ         $+16, BX
+	SUBQ         $+16, CX
+	JGE          loop71
+
+done72:
+	ADDQ $+16, CX
+	SUBQ $+8, CX
+	JL   done74
+
+loop73:
+	VMOVUPS      (DX)(BX*4), Y4
+	VMOVUPS      Y4, Y5
+	VANDPS       splat_7fffffff<>+0(SB), Y5, Y5
+	VADDPS       Y5, Y5, Y5
+	VMAXPS       Y5, Y1, Y5
+	VMINPS       Y5, Y2, Y5
+	VMOVAPS      Y3, Y6
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       Y3, Y6, Y7
+	VFNMADD231PS splat_3f317218<>+0(SB), Y7, Y5
+	VFNMADD231PS splat_b102e308<>+0(SB), Y7, Y5
+	VMOVUPS      splat_3ab56359<>+0(SB), Y8
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y8
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y8
+	VPSUBD       splat_4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPSLLD       $0x17, Y7, Y7
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       splat_3f800000<>+0(SB), Y7, Y7
+	VPADDD       splat_3f800000<>+0(SB), Y6, Y6
+	VMULPS       Y7, Y8, Y5
+	VMULPS       Y6, Y5, Y5
+	VADDPS       splat_3f800000<>+0(SB), Y5, Y5
+	VMOVUPS      splat_40000000<>+0(SB), Y6
+	VDIVPS       Y5, Y6, Y5
+	VMOVUPS      splat_3f800000<>+0(SB), Y6
+	VSUBPS       Y5, Y6, Y6
+	VMOVUPS      Y4, Y5
+	VANDPS       splat_80000000<>+0(SB), Y5, Y5
+	VORPS        Y6, Y5, Y5
+	VMULPS       Y4, Y4, Y6
+	VMOVUPS      splat_bbbaf0e1<>+0(SB), Y7
+	VFMADD213PS  splat_3ca9134c<>+0(SB), Y6, Y7
+	VFMADD213PS  splat_bd5c1e2d<>+0(SB), Y6, Y7
+	VFMADD213PS  splat_3e088393<>+0(SB), Y6, Y7
+	VFMADD213PS  splat_beaaaa99<>+0(SB), Y6, Y7
+	VMULPS       Y4, Y6, Y6
+	VFMADD213PS  Y4, Y6, Y7
+	VMOVUPS      Y4, Y6
+	VANDPS       splat_7fffffff<>+0(SB), Y6, Y6
+	VMOVUPS      splat_3f200000<>+0(SB), Y4
+	VCMPPS       $0x12, Y4, Y6, Y6
+	VBLENDVPS    Y6, Y7, Y5, Y5
+	VMOVUPS      Y5, (AX)(BX*4)
+	ADDQ         $+8, BX
+	SUBQ         $+8, CX
+	JGE          loop73
+
+done74:
+	ADDQ         $+8, CX
+	JZ           done75
+	VMASKMOVPS   (DX)(BX*4), Y0, Y4
+	VMOVUPS      Y4, Y5
+	VANDPS       splat_7fffffff<>+0(SB), Y5, Y5
+	VADDPS       Y5, Y5, Y5
+	VMAXPS       Y5, Y1, Y5
+	VMINPS       Y5, Y2, Y5
+	VMOVAPS      Y3, Y1
+	VFMADD231PS  splat_3fb8aa3b<>+0(SB), Y5, Y1
+	VSUBPS       Y3, Y1, Y2
+	VFNMADD231PS splat_3f317218<>+0(SB), Y2, Y5
+	VFNMADD231PS splat_b102e308<>+0(SB), Y2, Y5
+	VMOVUPS      splat_3ab56359<>+0(SB), Y3
+	VFMADD213PS  splat_3c091ef0<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3d2aac2c<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3e2aaa46<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3efffffe<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y3
+	VFMADD213PS  splat_3f800000<>+0(SB), Y5, Y3
+	VPSUBD       splat_4b400000<>+0(SB), Y1, Y1
+	VPSRAD       $0x01, Y1, Y2
+	VPSUBD       Y2, Y1, Y1
+	VPSLLD       $0x17, Y2, Y2
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       splat_3f800000<>+0(SB), Y2, Y2
+	VPADDD       splat_3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y2, Y3, Y5
+	VMULPS       Y1, Y5, Y5
+	VADDPS       splat_3f800000<>+0(SB), Y5, Y5
+	VMOVUPS      splat_40000000<>+0(SB), Y1
+	VDIVPS       Y5, Y1, Y5
+	VMOVUPS      splat_3f800000<>+0(SB), Y1
+	VSUBPS       Y5, Y1, Y1
+	VMOVUPS      Y4, Y5
+	VANDPS       splat_80000000<>+0(SB), Y5, Y5
+	VORPS        Y1, Y5, Y5
+	VMULPS       Y4, Y4, Y1
+	VMOVUPS      splat_bbbaf0e1<>+0(SB), Y2
+	VFMADD213PS  splat_3ca9134c<>+0(SB), Y1, Y2
+	VFMADD213PS  splat_bd5c1e2d<>+0(SB), Y1, Y2
+	VFMADD213PS  splat_3e088393<>+0(SB), Y1, Y2
+	VFMADD213PS  splat_beaaaa99<>+0(SB), Y1, Y2
+	VMULPS       Y4, Y1, Y1
+	VFMADD213PS  Y4, Y1, Y2
+	VMOVUPS      Y4, Y1
+	VANDPS       splat_7fffffff<>+0(SB), Y1, Y1
+	VMOVUPS      splat_3f200000<>+0(SB), Y3
+	VCMPPS       $0x12, Y3, Y1, Y1
+	VBLENDVPS    Y1, Y2, Y5, Y5
+	VMASKMOVPS   Y5, Y0, (AX)(BX*4)
+
+done75:
+	VZEROUPPER
+	RET
+
+DATA splat_40000000<>+0(SB)/4, $0x40000000
+DATA splat_40000000<>+4(SB)/4, $0x40000000
+DATA splat_40000000<>+8(SB)/4, $0x40000000
+DATA splat_40000000<>+12(SB)/4, $0x40000000
+DATA splat_40000000<>+16(SB)/4, $0x40000000
+DATA splat_40000000<>+20(SB)/4, $0x40000000
+DATA splat_40000000<>+24(SB)/4, $0x40000000
+DATA splat_40000000<>+28(SB)/4, $0x40000000
+GLOBL splat_40000000<>(SB), RODATA|NOPTR, $32
+
+DATA splat_3f200000<>+0(SB)/4, $0x3f200000
+DATA splat_3f200000<>+4(SB)/4, $0x3f200000
+DATA splat_3f200000<>+8(SB)/4, $0x3f200000
+DATA splat_3f200000<>+12(SB)/4, $0x3f200000
+DATA splat_3f200000<>+16(SB)/4, $0x3f200000
+DATA splat_3f200000<>+20(SB)/4, $0x3f200000
+DATA splat_3f200000<>+24(SB)/4, $0x3f200000
+DATA splat_3f200000<>+28(SB)/4, $0x3f200000
+GLOBL splat_3f200000<>(SB), RODATA|NOPTR, $32
+
+DATA splat_bbbaf0e1<>+0(SB)/4, $0xbbbaf0e1
+DATA splat_bbbaf0e1<>+4(SB)/4, $0xbbbaf0e1
+DATA splat_bbbaf0e1<>+8(SB)/4, $0xbbbaf0e1
+DATA splat_bbbaf0e1<>+12(SB)/4, $0xbbbaf0e1
+DATA splat_bbbaf0e1<>+16(SB)/4, $0xbbbaf0e1
+DATA splat_bbbaf0e1<>+20(SB)/4, $0xbbbaf0e1
+DATA splat_bbbaf0e1<>+24(SB)/4, $0xbbbaf0e1
+DATA splat_bbbaf0e1<>+28(SB)/4, $0xbbbaf0e1
+GLOBL splat_bbbaf0e1<>(SB), RODATA|NOPTR, $32
+
+DATA splat_3ca9134c<>+0(SB)/4, $0x3ca9134c
+DATA splat_3ca9134c<>+4(SB)/4, $0x3ca9134c
+DATA splat_3ca9134c<>+8(SB)/4, $0x3ca9134c
+DATA splat_3ca9134c<>+12(SB)/4, $0x3ca9134c
+DATA splat_3ca9134c<>+16(SB)/4, $0x3ca9134c
+DATA splat_3ca9134c<>+20(SB)/4, $0x3ca9134c
+DATA splat_3ca9134c<>+24(SB)/4, $0x3ca9134c
+DATA splat_3ca9134c<>+28(SB)/4, $0x3ca9134c
+GLOBL splat_3ca9134c<>(SB), RODATA|NOPTR, $32
+
+DATA splat_bd5c1e2d<>+0(SB)/4, $0xbd5c1e2d
+DATA splat_bd5c1e2d<>+4(SB)/4, $0xbd5c1e2d
+DATA splat_bd5c1e2d<>+8(SB)/4, $0xbd5c1e2d
+DATA splat_bd5c1e2d<>+12(SB)/4, $0xbd5c1e2d
+DATA splat_bd5c1e2d<>+16(SB)/4, $0xbd5c1e2d
+DATA splat_bd5c1e2d<>+20(SB)/4, $0xbd5c1e2d
+DATA splat_bd5c1e2d<>+24(SB)/4, $0xbd5c1e2d
+DATA splat_bd5c1e2d<>+28(SB)/4, $0xbd5c1e2d
+GLOBL splat_bd5c1e2d<>(SB), RODATA|NOPTR, $32
+
+DATA splat_3e088393<>+0(SB)/4, $0x3e088393
+DATA splat_3e088393<>+4(SB)/4, $0x3e088393
+DATA splat_3e088393<>+8(SB)/4, $0x3e088393
+DATA splat_3e088393<>+12(SB)/4, $0x3e088393
+DATA splat_3e088393<>+16(SB)/4, $0x3e088393
+DATA splat_3e088393<>+20(SB)/4, $0x3e088393
+DATA splat_3e088393<>+24(SB)/4, $0x3e088393
+DATA splat_3e088393<>+28(SB)/4, $0x3e088393
+GLOBL splat_3e088393<>(SB), RODATA|NOPTR, $32
+
+DATA splat_beaaaa99<>+0(SB)/4, $0xbeaaaa99
+DATA splat_beaaaa99<>+4(SB)/4, $0xbeaaaa99
+DATA splat_beaaaa99<>+8(SB)/4, $0xbeaaaa99
+DATA splat_beaaaa99<>+12(SB)/4, $0xbeaaaa99
+DATA splat_beaaaa99<>+16(SB)/4, $0xbeaaaa99
+DATA splat_beaaaa99<>+20(SB)/4, $0xbeaaaa99
+DATA splat_beaaaa99<>+24(SB)/4, $0xbeaaaa99
+DATA splat_beaaaa99<>+28(SB)/4, $0xbeaaaa99
+GLOBL splat_beaaaa99<>(SB), RODATA|NOPTR, $32
+
+// func tanhGradAVX2(dst []float32, dy []float32, y []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·tanhGradAVX2(SB), $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+7, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	MOVQ         dy_base+24(FP), DX
+	MOVQ         y_base+48(FP), BX
+	XORQ         SI, SI
+	SUBQ         $+32, CX
+	JL           done77
+
+loop76:
+	VMOVUPS      (BX)(SI*4), Y1
+	VMOVUPS      splat_3f800000<>+0(SB), Y2
+	VFNMADD231PS Y1, Y1, Y2
+	VMOVUPS      (DX)(SI*4), Y1
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)(SI*4)
+	VMOVUPS      32(BX)(SI*4), Y1
+	VMOVUPS      splat_3f800000<>+0(SB), Y2
+	VFNMADD231PS Y1, Y1, Y2
+	VMOVUPS      32(DX)(SI*4), Y1
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 32(AX)(SI*4)
+	VMOVUPS      64(BX)(SI*4), Y1
+	VMOVUPS      splat_3f800000<>+0(SB), Y2
+	VFNMADD231PS Y1, Y1, Y2
+	VMOVUPS      64(DX)(SI*4), Y1
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 64(AX)(SI*4)
+	VMOVUPS      96(BX)(SI*4), Y1
+	VMOVUPS      splat_3f800000<>+0(SB), Y2
+	VFNMADD231PS Y1, Y1, Y2
+	VMOVUPS      96(DX)(SI*4), Y1
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 96(AX)(SI*4)
+	ADDQ         $+32, SI
+	SUBQ         $+32, CX
+	JGE          loop76
+
+done77:
+	ADDQ $+32, CX
+	SUBQ $+8, CX
+	JL   done79
+
+loop78:
+	VMOVUPS      (BX)(SI*4), Y1
+	VMOVUPS      splat_3f800000<>+0(SB), Y2
+	VFNMADD231PS Y1, Y1, Y2
+	VMOVUPS      (DX)(SI*4), Y1
+	VMULPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)(SI*4)
+	ADDQ         $+8, SI
+	SUBQ         $+8, CX
+	JGE          loop78
+
+done79:
+	ADDQ         $+8, CX
+	JZ           done80
+	VMASKMOVPS   (BX)(SI*4), Y0, Y1
+	VMOVUPS      splat_3f800000<>+0(SB), Y2
+	VFNMADD231PS Y1, Y1, Y2
+	VMASKMOVPS   (DX)(SI*4), Y0, Y1
+	VMULPS       Y1, Y2, Y2
+	VMASKMOVPS   Y2, Y0, (AX)(SI*4)
+
+done80:
+	VZEROUPPER
+	RET
+
 // func addBiasAVX2(dst []float32, x []float32, bias []float32, rows int, cols int, ld int)
 // Requires: AVX, AVX2
 TEXT ·addBiasAVX2(SB), $0-96
@@ -1243,15 +2030,15 @@ TEXT ·addBiasAVX2(SB), $0-96
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 	TESTQ        BX, BX
-	JZ           rows57
+	JZ           rows82
 
-row56:
+row81:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+32, R9
-	JL   done59
+	JL   done84
 
-loop58:
+loop83:
 	VMOVUPS (CX)(R8*4), Y1
 	VMOVUPS 32(CX)(R8*4), Y2
 	VMOVUPS 64(CX)(R8*4), Y3
@@ -1270,37 +2057,37 @@ loop58:
 	VMOVUPS Y4, 96(AX)(R8*4)
 	ADDQ    $+32, R8
 	SUBQ    $+32, R9
-	JGE     loop58
+	JGE     loop83
 
-done59:
+done84:
 	ADDQ $+32, R9
 	SUBQ $+8, R9
-	JL   done61
+	JL   done86
 
-loop60:
+loop85:
 	VMOVUPS (CX)(R8*4), Y1
 	VMOVUPS (DX)(R8*4), Y2
 	VADDPS  Y2, Y1, Y1
 	VMOVUPS Y1, (AX)(R8*4)
 	ADDQ    $+8, R8
 	SUBQ    $+8, R9
-	JGE     loop60
+	JGE     loop85
 
-done61:
+done86:
 	ADDQ       $+8, R9
-	JZ         done62
+	JZ         done87
 	VMASKMOVPS (CX)(R8*4), Y0, Y1
 	VMASKMOVPS (DX)(R8*4), Y0, Y2
 	VADDPS     Y2, Y1, Y1
 	VMASKMOVPS Y1, Y0, (AX)(R8*4)
 
-done62:
+done87:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row56
+	JNZ  row81
 
-rows57:
+rows82:
 	VZEROUPPER
 	RET
 
@@ -1321,15 +2108,15 @@ TEXT ·addBiasReluAVX2(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 	VXORPS       Y1, Y1, Y1
 	TESTQ        BX, BX
-	JZ           rows64
+	JZ           rows89
 
-row63:
+row88:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+32, R9
-	JL   done66
+	JL   done91
 
-loop65:
+loop90:
 	VMOVUPS (CX)(R8*4), Y2
 	VMOVUPS 32(CX)(R8*4), Y3
 	VMOVUPS 64(CX)(R8*4), Y4
@@ -1352,14 +2139,14 @@ loop65:
 	VMOVUPS Y5, 96(AX)(R8*4)
 	ADDQ    $+32, R8
 	SUBQ    $+32, R9
-	JGE     loop65
+	JGE     loop90
 
-done66:
+done91:
 	ADDQ $+32, R9
 	SUBQ $+8, R9
-	JL   done68
+	JL   done93
 
-loop67:
+loop92:
 	VMOVUPS (CX)(R8*4), Y2
 	VMOVUPS (DX)(R8*4), Y3
 	VADDPS  Y3, Y2, Y2
@@ -1367,24 +2154,24 @@ loop67:
 	VMOVUPS Y2, (AX)(R8*4)
 	ADDQ    $+8, R8
 	SUBQ    $+8, R9
-	JGE     loop67
+	JGE     loop92
 
-done68:
+done93:
 	ADDQ       $+8, R9
-	JZ         done69
+	JZ         done94
 	VMASKMOVPS (CX)(R8*4), Y0, Y2
 	VMASKMOVPS (DX)(R8*4), Y0, Y3
 	VADDPS     Y3, Y2, Y2
 	VMAXPS     Y2, Y1, Y2
 	VMASKMOVPS Y2, Y0, (AX)(R8*4)
 
-done69:
+done94:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row63
+	JNZ  row88
 
-rows64:
+rows89:
 	VZEROUPPER
 	RET
 
@@ -1407,15 +2194,15 @@ TEXT ·addBiasGeluAVX2(SB), $0-96
 	VBROADCASTSS splat_42b20000<>+0(SB), Y2
 	VBROADCASTSS splat_4b400000<>+0(SB), Y3
 	TESTQ        BX, BX
-	JZ           rows71
+	JZ           rows96
 
-row70:
+row95:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+16, R9
-	JL   done73
+	JL   done98
 
-loop72:
+loop97:
 	VMOVUPS      (CX)(R8*4), Y4
 	VMOVUPS      32(CX)(R8*4), Y5
 	VMOVUPS      (DX)(R8*4), Y6
@@ -1484,14 +2271,14 @@ loop72:
 	VMOVUPS      Y5, 32(AX)(R8*4)
 	ADDQ         $+16, R8
 	SUBQ         $+16, R9
-	JGE          loop72
+	JGE          loop97
 
-done73:
+done98:
 	ADDQ $+16, R9
 	SUBQ $+8, R9
-	JL   done75
+	JL   done100
 
-loop74:
+loop99:
 	VMOVUPS      (CX)(R8*4), Y4
 	VMOVUPS      (DX)(R8*4), Y5
 	VADDPS       Y5, Y4, Y4
@@ -1527,11 +2314,11 @@ loop74:
 	VMOVUPS      Y4, (AX)(R8*4)
 	ADDQ         $+8, R8
 	SUBQ         $+8, R9
-	JGE          loop74
+	JGE          loop99
 
-done75:
+done100:
 	ADDQ         $+8, R9
-	JZ           done76
+	JZ           done101
 	VMASKMOVPS   (CX)(R8*4), Y0, Y4
 	VMASKMOVPS   (DX)(R8*4), Y0, Y5
 	VADDPS       Y5, Y4, Y4
@@ -1566,13 +2353,13 @@ done75:
 	VDIVPS       Y5, Y4, Y4
 	VMASKMOVPS   Y4, Y0, (AX)(R8*4)
 
-done76:
+done101:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row70
+	JNZ  row95
 
-rows71:
+rows96:
 	VZEROUPPER
 	RET
 
@@ -1593,15 +2380,15 @@ TEXT ·copyColumnsAVX2(SB), $0-80
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 	TESTQ        DX, DX
-	JZ           rows78
+	JZ           rows103
 
-row77:
+row102:
 	XORQ R8, R8
 	MOVQ BX, R9
 	SUBQ $+32, R9
-	JL   done80
+	JL   done105
 
-loop79:
+loop104:
 	VMOVUPS (CX)(R8*4), Y1
 	VMOVUPS 32(CX)(R8*4), Y2
 	VMOVUPS 64(CX)(R8*4), Y3
@@ -1612,33 +2399,33 @@ loop79:
 	VMOVUPS Y4, 96(AX)(R8*4)
 	ADDQ    $+32, R8
 	SUBQ    $+32, R9
-	JGE     loop79
+	JGE     loop104
 
-done80:
+done105:
 	ADDQ $+32, R9
 	SUBQ $+8, R9
-	JL   done82
+	JL   done107
 
-loop81:
+loop106:
 	VMOVUPS (CX)(R8*4), Y1
 	VMOVUPS Y1, (AX)(R8*4)
 	ADDQ    $+8, R8
 	SUBQ    $+8, R9
-	JGE     loop81
+	JGE     loop106
 
-done82:
+done107:
 	ADDQ       $+8, R9
-	JZ         done83
+	JZ         done108
 	VMASKMOVPS (CX)(R8*4), Y0, Y1
 	VMASKMOVPS Y1, Y0, (AX)(R8*4)
 
-done83:
+done108:
 	ADDQ DI, CX
 	ADDQ SI, AX
 	DECQ DX
-	JNZ  row77
+	JNZ  row102
 
-rows78:
+rows103:
 	VZEROUPPER
 	RET
 
@@ -1662,15 +2449,15 @@ TEXT ·colSumAVX2(SB), $0-72
 	MOVQ         DX, R9
 	SHRQ         $0x02, R9
 	TESTQ        R9, R9
-	JZ           rows85
+	JZ           rows110
 
-row84:
+row109:
 	XORQ R10, R10
 	MOVQ BX, R11
 	SUBQ $+16, R11
-	JL   done87
+	JL   done112
 
-loop86:
+loop111:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Y1
 	VMOVUPS 32(AX)(R10*4), Y2
@@ -1694,14 +2481,14 @@ loop86:
 	VMOVUPS Y2, 32(AX)(R10*4)
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop86
+	JGE     loop111
 
-done87:
+done112:
 	ADDQ $+16, R11
 	SUBQ $+8, R11
-	JL   done89
+	JL   done114
 
-loop88:
+loop113:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Y1
 	VMOVUPS (R12), Y2
@@ -1715,11 +2502,11 @@ loop88:
 	VMOVUPS Y1, (AX)(R10*4)
 	ADDQ    $+8, R10
 	SUBQ    $+8, R11
-	JGE     loop88
+	JGE     loop113
 
-done89:
+done114:
 	ADDQ       $+8, R11
-	JZ         done90
+	JZ         done115
 	LEAQ       (CX)(R10*4), R11
 	VMASKMOVPS (AX)(R10*4), Y0, Y1
 	VMASKMOVPS (R11), Y0, Y2
@@ -1732,23 +2519,23 @@ done89:
 	VADDPS     Y2, Y1, Y1
 	VMASKMOVPS Y1, Y0, (AX)(R10*4)
 
-done90:
+done115:
 	ADDQ R8, CX
 	DECQ R9
-	JNZ  row84
+	JNZ  row109
 
-rows85:
+rows110:
 	ANDQ  $+3, DX
 	TESTQ DX, DX
-	JZ    rows92
+	JZ    rows117
 
-row91:
+row116:
 	XORQ DI, DI
 	MOVQ BX, R8
 	SUBQ $+16, R8
-	JL   done94
+	JL   done119
 
-loop93:
+loop118:
 	VMOVUPS (AX)(DI*4), Y1
 	VMOVUPS 32(AX)(DI*4), Y2
 	VMOVUPS (CX)(DI*4), Y3
@@ -1759,36 +2546,36 @@ loop93:
 	VMOVUPS Y2, 32(AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop93
+	JGE     loop118
 
-done94:
+done119:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done96
+	JL   done121
 
-loop95:
+loop120:
 	VMOVUPS (AX)(DI*4), Y1
 	VMOVUPS (CX)(DI*4), Y2
 	VADDPS  Y2, Y1, Y1
 	VMOVUPS Y1, (AX)(DI*4)
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop95
+	JGE     loop120
 
-done96:
+done121:
 	ADDQ       $+8, R8
-	JZ         done97
+	JZ         done122
 	VMASKMOVPS (AX)(DI*4), Y0, Y1
 	VMASKMOVPS (CX)(DI*4), Y0, Y2
 	VADDPS     Y2, Y1, Y1
 	VMASKMOVPS Y1, Y0, (AX)(DI*4)
 
-done97:
+done122:
 	ADDQ SI, CX
 	DECQ DX
-	JNZ  row91
+	JNZ  row116
 
-rows92:
+rows117:
 	VZEROUPPER
 	RET
 
@@ -1809,9 +2596,9 @@ TEXT ·rowMaxAVX2(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Y5, Y5
 	XORQ         DX, DX
 	SUBQ         $+32, CX
-	JL           done99
+	JL           done124
 
-loop98:
+loop123:
 	VMOVUPS (AX)(DX*4), Y6
 	VMAXPS  Y1, Y6, Y1
 	VMOVUPS 32(AX)(DX*4), Y6
@@ -1822,28 +2609,28 @@ loop98:
 	VMAXPS  Y4, Y6, Y4
 	ADDQ    $+32, DX
 	SUBQ    $+32, CX
-	JGE     loop98
+	JGE     loop123
 
-done99:
+done124:
 	ADDQ $+32, CX
 	SUBQ $+8, CX
-	JL   done101
+	JL   done126
 
-loop100:
+loop125:
 	VMOVUPS (AX)(DX*4), Y6
 	VMAXPS  Y1, Y6, Y1
 	ADDQ    $+8, DX
 	SUBQ    $+8, CX
-	JGE     loop100
+	JGE     loop125
 
-done101:
+done126:
 	ADDQ       $+8, CX
-	JZ         done102
+	JZ         done127
 	VMASKMOVPS (AX)(DX*4), Y5, Y6
 	VBLENDVPS  Y5, Y6, Y0, Y6
 	VMAXPS     Y1, Y6, Y1
 
-done102:
+done127:
 	VMAXPS       Y3, Y1, Y1
 	VMAXPS       Y4, Y2, Y2
 	VMAXPS       Y2, Y1, Y1
@@ -1883,9 +2670,9 @@ TEXT ·rowSumAVX2(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
 	XORQ         DX, DX
 	SUBQ         $+32, CX
-	JL           done104
+	JL           done129
 
-loop103:
+loop128:
 	VMOVUPS (AX)(DX*4), Y5
 	VADDPS  Y5, Y0, Y0
 	VMOVUPS 32(AX)(DX*4), Y5
@@ -1896,27 +2683,27 @@ loop103:
 	VADDPS  Y5, Y3, Y3
 	ADDQ    $+32, DX
 	SUBQ    $+32, CX
-	JGE     loop103
+	JGE     loop128
 
-done104:
+done129:
 	ADDQ $+32, CX
 	SUBQ $+8, CX
-	JL   done106
+	JL   done131
 
-loop105:
+loop130:
 	VMOVUPS (AX)(DX*4), Y5
 	VADDPS  Y5, Y0, Y0
 	ADDQ    $+8, DX
 	SUBQ    $+8, CX
-	JGE     loop105
+	JGE     loop130
 
-done106:
+done131:
 	ADDQ       $+8, CX
-	JZ         done107
+	JZ         done132
 	VMASKMOVPS (AX)(DX*4), Y4, Y4
 	VADDPS     Y4, Y0, Y0
 
-done107:
+done132:
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y1, Y0, Y0
@@ -1947,9 +2734,9 @@ TEXT ·dotAVX2(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done109
+	JL           done134
 
-loop108:
+loop133:
 	VMOVUPS     (AX)(BX*4), Y5
 	VMOVUPS     (CX)(BX*4), Y6
 	VFMADD231PS Y5, Y6, Y0
@@ -1964,29 +2751,29 @@ loop108:
 	VFMADD231PS Y5, Y6, Y3
 	ADDQ        $+32, BX
 	SUBQ        $+32, DX
-	JGE         loop108
+	JGE         loop133
 
-done109:
+done134:
 	ADDQ $+32, DX
 	SUBQ $+8, DX
-	JL   done111
+	JL   done136
 
-loop110:
+loop135:
 	VMOVUPS     (AX)(BX*4), Y5
 	VMOVUPS     (CX)(BX*4), Y6
 	VFMADD231PS Y5, Y6, Y0
 	ADDQ        $+8, BX
 	SUBQ        $+8, DX
-	JGE         loop110
+	JGE         loop135
 
-done111:
+done136:
 	ADDQ        $+8, DX
-	JZ          done112
+	JZ          done137
 	VMASKMOVPS  (AX)(BX*4), Y4, Y5
 	VMASKMOVPS  (CX)(BX*4), Y4, Y4
 	VFMADD231PS Y5, Y4, Y0
 
-done112:
+done137:
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 	VADDPS       Y1, Y0, Y0
@@ -2020,9 +2807,9 @@ TEXT ·sumSquaresAVX2(SB), $0-32
 	VPCMPGTD     lane_numbers<>+0(SB), Y8, Y8
 	XORQ         DX, DX
 	SUBQ         $+32, CX
-	JL           done114
+	JL           done139
 
-loop113:
+loop138:
 	VMOVUPS      (AX)(DX*4), Y9
 	VCVTPS2PD    X9, Y10
 	VEXTRACTF128 $0x01, Y9, X9
@@ -2049,14 +2836,14 @@ loop113:
 	VFMADD231PD  Y9, Y9, Y7
 	ADDQ         $+32, DX
 	SUBQ         $+32, CX
-	JGE          loop113
+	JGE          loop138
 
-done114:
+done139:
 	ADDQ $+32, CX
 	SUBQ $+8, CX
-	JL   done116
+	JL   done141
 
-loop115:
+loop140:
 	VMOVUPS      (AX)(DX*4), Y9
 	VCVTPS2PD    X9, Y10
 	VEXTRACTF128 $0x01, Y9, X9
@@ -2065,11 +2852,11 @@ loop115:
 	VFMADD231PD  Y9, Y9, Y1
 	ADDQ         $+8, DX
 	SUBQ         $+8, CX
-	JGE          loop115
+	JGE          loop140
 
-done116:
+done141:
 	ADDQ         $+8, CX
-	JZ           done117
+	JZ           done142
 	VMASKMOVPS   (AX)(DX*4), Y8, Y8
 	VCVTPS2PD    X8, Y9
 	VEXTRACTF128 $0x01, Y8, X8
@@ -2077,7 +2864,7 @@ done116:
 	VFMADD231PD  Y9, Y9, Y0
 	VFMADD231PD  Y8, Y8, Y1
 
-done117:
+done142:
 	VADDPD       Y4, Y0, Y0
 	VADDPD       Y5, Y1, Y1
 	VADDPD       Y6, Y2, Y2
@@ -2108,9 +2895,9 @@ TEXT ·nonFiniteAVX2(SB), $0-32
 	XORQ         DX, DX
 	MOVQ         CX, BX
 	SUBQ         $+32, BX
-	JL           done119
+	JL           done144
 
-loop118:
+loop143:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Y3
 	VMOVUPS  32(AX)(DX*4), Y4
@@ -2128,14 +2915,14 @@ loop118:
 	JNZ      end
 	ADDQ     $+32, DX
 	SUBQ     $+32, BX
-	JGE      loop118
+	JGE      loop143
 
-done119:
+done144:
 	ADDQ $+32, BX
 	SUBQ $+8, BX
-	JL   done121
+	JL   done146
 
-loop120:
+loop145:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Y3
 	VPAND    Y0, Y3, Y3
@@ -2144,11 +2931,11 @@ loop120:
 	JNZ      end
 	ADDQ     $+8, DX
 	SUBQ     $+8, BX
-	JGE      loop120
+	JGE      loop145
 
-done121:
+done146:
 	ADDQ       $+8, BX
-	JZ         done122
+	JZ         done147
 	MOVQ       DX, CX
 	VMASKMOVPS (AX)(DX*4), Y2, Y2
 	VPAND      Y0, Y2, Y2
@@ -2156,7 +2943,7 @@ done121:
 	VPTEST     Y0, Y0
 	JNZ        end
 
-done122:
+done147:
 	MOVQ $-1, CX
 
 end:
@@ -2194,9 +2981,9 @@ TEXT ·expShiftAVX2(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
 	XORQ         BX, BX
 	SUBQ         $+16, DX
-	JL           done124
+	JL           done149
 
-loop123:
+loop148:
 	VMOVUPS      (CX)(BX*4), Y8
 	VMOVUPS      32(CX)(BX*4), Y9
 	VFMSUB213PS  Y1, Y0, Y8
@@ -2253,14 +3040,14 @@ loop123:
 	VADDPS       Y9, Y6, Y6
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop123
+	JGE          loop148
 
-done124:
+done149:
 	ADDQ $+16, DX
 	SUBQ $+8, DX
-	JL   done126
+	JL   done151
 
-loop125:
+loop150:
 	VMOVUPS      (CX)(BX*4), Y8
 	VFMSUB213PS  Y1, Y0, Y8
 	VMAXPS       Y8, Y2, Y8
@@ -2290,11 +3077,11 @@ loop125:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $+8, BX
 	SUBQ         $+8, DX
-	JGE          loop125
+	JGE          loop150
 
-done126:
+done151:
 	ADDQ         $+8, DX
-	JZ           done127
+	JZ           done152
 	VMASKMOVPS   (CX)(BX*4), Y7, Y8
 	VFMSUB213PS  Y1, Y0, Y8
 	VMAXPS       Y8, Y2, Y8
@@ -2324,7 +3111,7 @@ done126:
 	VANDPS       Y7, Y8, Y8
 	VADDPS       Y8, Y5, Y5
 
-done127:
+done152:
 	VADDPS       Y6, Y5, Y5
 	VEXTRACTF128 $0x01, Y5, X0
 	VADDPS       X0, X5, X5
@@ -2355,9 +3142,9 @@ TEXT ·expSumAVX2(SB), $0-36
 	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
 	XORQ         DX, DX
 	SUBQ         $+16, CX
-	JL           done129
+	JL           done154
 
-loop128:
+loop153:
 	VMOVUPS      (AX)(DX*4), Y8
 	VMOVUPS      32(AX)(DX*4), Y9
 	VFMSUB213PS  Y1, Y0, Y8
@@ -2412,14 +3199,14 @@ loop128:
 	VADDPS       Y9, Y6, Y6
 	ADDQ         $+16, DX
 	SUBQ         $+16, CX
-	JGE          loop128
+	JGE          loop153
 
-done129:
+done154:
 	ADDQ $+16, CX
 	SUBQ $+8, CX
-	JL   done131
+	JL   done156
 
-loop130:
+loop155:
 	VMOVUPS      (AX)(DX*4), Y8
 	VFMSUB213PS  Y1, Y0, Y8
 	VMAXPS       Y8, Y2, Y8
@@ -2448,11 +3235,11 @@ loop130:
 	VADDPS       Y8, Y5, Y5
 	ADDQ         $+8, DX
 	SUBQ         $+8, CX
-	JGE          loop130
+	JGE          loop155
 
-done131:
+done156:
 	ADDQ         $+8, CX
-	JZ           done132
+	JZ           done157
 	VMASKMOVPS   (AX)(DX*4), Y7, Y8
 	VFMSUB213PS  Y1, Y0, Y8
 	VMAXPS       Y8, Y2, Y8
@@ -2481,7 +3268,7 @@ done131:
 	VANDPS       Y7, Y8, Y8
 	VADDPS       Y8, Y5, Y5
 
-done132:
+done157:
 	VADDPS       Y6, Y5, Y5
 	VEXTRACTF128 $0x01, Y5, X0
 	VADDPS       X0, X5, X5
@@ -2512,9 +3299,9 @@ TEXT ·softmaxGradAVX2(SB), $0-60
 	VBROADCASTSS scale+56(FP), Y6
 	XORQ         BX, BX
 	SUBQ         $+16, CX
-	JL           done134
+	JL           done159
 
-loop133:
+loop158:
 	VMOVUPS      (DX)(BX*4), Y7
 	VMOVUPS      32(DX)(BX*4), Y8
 	VSUBPS       Y4, Y7, Y7
@@ -2573,14 +3360,14 @@ loop133:
 	VMOVUPS      Y8, 32(AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop133
+	JGE          loop158
 
-done134:
+done159:
 	ADDQ $+16, CX
 	SUBQ $+8, CX
-	JL   done136
+	JL   done161
 
-loop135:
+loop160:
 	VMOVUPS      (DX)(BX*4), Y7
 	VSUBPS       Y4, Y7, Y7
 	VMAXPS       Y7, Y1, Y7
@@ -2611,11 +3398,11 @@ loop135:
 	VMOVUPS      Y7, (AX)(BX*4)
 	ADDQ         $+8, BX
 	SUBQ         $+8, CX
-	JGE          loop135
+	JGE          loop160
 
-done136:
+done161:
 	ADDQ         $+8, CX
-	JZ           done137
+	JZ           done162
 	VMASKMOVPS   (DX)(BX*4), Y0, Y7
 	VSUBPS       Y4, Y7, Y7
 	VMAXPS       Y7, Y1, Y7
@@ -2645,7 +3432,7 @@ done136:
 	VMULPS       Y6, Y7, Y7
 	VMASKMOVPS   Y7, Y0, (AX)(BX*4)
 
-done137:
+done162:
 	VZEROUPPER
 	RET
 
@@ -2669,9 +3456,9 @@ TEXT ·layerNormAVX2(SB), $0-140
 	VXORPS       Y1, Y1, Y1
 	VCVTSI2SSQ   R8, X1, X1
 	TESTQ        DI, DI
-	JZ           rows139
+	JZ           rows164
 
-row138:
+row163:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
@@ -2679,9 +3466,9 @@ row138:
 	XORQ   R10, R10
 	MOVQ   R8, R11
 	SUBQ   $+32, R11
-	JL     done141
+	JL     done166
 
-loop140:
+loop165:
 	VMOVUPS (DX)(R10*4), Y6
 	VADDPS  Y6, Y2, Y2
 	VMOVUPS 32(DX)(R10*4), Y6
@@ -2692,27 +3479,27 @@ loop140:
 	VADDPS  Y6, Y5, Y5
 	ADDQ    $+32, R10
 	SUBQ    $+32, R11
-	JGE     loop140
+	JGE     loop165
 
-done141:
+done166:
 	ADDQ $+32, R11
 	SUBQ $+8, R11
-	JL   done143
+	JL   done168
 
-loop142:
+loop167:
 	VMOVUPS (DX)(R10*4), Y6
 	VADDPS  Y6, Y2, Y2
 	ADDQ    $+8, R10
 	SUBQ    $+8, R11
-	JGE     loop142
+	JGE     loop167
 
-done143:
+done168:
 	ADDQ       $+8, R11
-	JZ         done144
+	JZ         done169
 	VMASKMOVPS (DX)(R10*4), Y0, Y6
 	VADDPS     Y6, Y2, Y2
 
-done144:
+done169:
 	VADDPS       Y4, Y2, Y2
 	VADDPS       Y5, Y3, Y3
 	VADDPS       Y3, Y2, Y2
@@ -2731,9 +3518,9 @@ done144:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+32, R11
-	JL           done146
+	JL           done171
 
-loop145:
+loop170:
 	VMOVUPS     (DX)(R10*4), Y7
 	VSUBPS      Y2, Y7, Y7
 	VFMADD231PS Y7, Y7, Y3
@@ -2748,30 +3535,30 @@ loop145:
 	VFMADD231PS Y7, Y7, Y6
 	ADDQ        $+32, R10
 	SUBQ        $+32, R11
-	JGE         loop145
+	JGE         loop170
 
-done146:
+done171:
 	ADDQ $+32, R11
 	SUBQ $+8, R11
-	JL   done148
+	JL   done173
 
-loop147:
+loop172:
 	VMOVUPS     (DX)(R10*4), Y7
 	VSUBPS      Y2, Y7, Y7
 	VFMADD231PS Y7, Y7, Y3
 	ADDQ        $+8, R10
 	SUBQ        $+8, R11
-	JGE         loop147
+	JGE         loop172
 
-done148:
+done173:
 	ADDQ        $+8, R11
-	JZ          done149
+	JZ          done174
 	VMASKMOVPS  (DX)(R10*4), Y0, Y7
 	VSUBPS      Y2, Y7, Y7
 	VANDPS      Y0, Y7, Y7
 	VFMADD231PS Y7, Y7, Y3
 
-done149:
+done174:
 	VADDPS       Y5, Y3, Y3
 	VADDPS       Y6, Y4, Y4
 	VADDPS       Y4, Y3, Y3
@@ -2793,9 +3580,9 @@ done149:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+32, R11
-	JL           done151
+	JL           done176
 
-loop150:
+loop175:
 	VMOVUPS     (DX)(R10*4), Y4
 	VSUBPS      Y2, Y4, Y4
 	VMULPS      Y3, Y4, Y4
@@ -2826,14 +3613,14 @@ loop150:
 	VMOVUPS     Y5, 96(AX)(R10*4)
 	ADDQ        $+32, R10
 	SUBQ        $+32, R11
-	JGE         loop150
+	JGE         loop175
 
-done151:
+done176:
 	ADDQ $+32, R11
 	SUBQ $+8, R11
-	JL   done153
+	JL   done178
 
-loop152:
+loop177:
 	VMOVUPS     (DX)(R10*4), Y4
 	VSUBPS      Y2, Y4, Y4
 	VMULPS      Y3, Y4, Y4
@@ -2843,11 +3630,11 @@ loop152:
 	VMOVUPS     Y5, (AX)(R10*4)
 	ADDQ        $+8, R10
 	SUBQ        $+8, R11
-	JGE         loop152
+	JGE         loop177
 
-done153:
+done178:
 	ADDQ        $+8, R11
-	JZ          done154
+	JZ          done179
 	VMASKMOVPS  (DX)(R10*4), Y0, Y4
 	VSUBPS      Y2, Y4, Y4
 	VMULPS      Y3, Y4, Y4
@@ -2856,13 +3643,13 @@ done153:
 	VFMADD231PS Y3, Y4, Y2
 	VMASKMOVPS  Y2, Y0, (AX)(R10*4)
 
-done154:
+done179:
 	ADDQ R9, AX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row138
+	JNZ  row163
 
-rows139:
+rows164:
 	VZEROUPPER
 	RET
 
@@ -2886,9 +3673,9 @@ TEXT ·layerNormGradAVX2(SB), $0-136
 	VXORPS       Y1, Y1, Y1
 	VCVTSI2SSQ   R8, X1, X1
 	TESTQ        DI, DI
-	JZ           rows156
+	JZ           rows181
 
-row155:
+row180:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 4(SI), Y3
 	ADDQ         $+8, SI
@@ -2899,9 +3686,9 @@ row155:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
-	JL           done158
+	JL           done183
 
-loop157:
+loop182:
 	VMOVUPS     (CX)(R10*4), Y8
 	VMOVUPS     (BX)(R10*4), Y9
 	VMULPS      Y9, Y8, Y8
@@ -2920,14 +3707,14 @@ loop157:
 	VFMADD231PS Y9, Y8, Y7
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop157
+	JGE         loop182
 
-done158:
+done183:
 	ADDQ $+16, R11
 	SUBQ $+8, R11
-	JL   done160
+	JL   done185
 
-loop159:
+loop184:
 	VMOVUPS     (CX)(R10*4), Y8
 	VMOVUPS     (BX)(R10*4), Y9
 	VMULPS      Y9, Y8, Y8
@@ -2938,11 +3725,11 @@ loop159:
 	VFMADD231PS Y9, Y8, Y6
 	ADDQ        $+8, R10
 	SUBQ        $+8, R11
-	JGE         loop159
+	JGE         loop184
 
-done160:
+done185:
 	ADDQ        $+8, R11
-	JZ          done161
+	JZ          done186
 	VMASKMOVPS  (CX)(R10*4), Y0, Y8
 	VMASKMOVPS  (BX)(R10*4), Y0, Y9
 	VMULPS      Y9, Y8, Y8
@@ -2952,7 +3739,7 @@ done160:
 	VMULPS      Y3, Y9, Y9
 	VFMADD231PS Y9, Y8, Y6
 
-done161:
+done186:
 	VADDPS       Y5, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X5
 	VADDPS       X5, X4, X4
@@ -2974,9 +3761,9 @@ done161:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
-	JL           done163
+	JL           done188
 
-loop162:
+loop187:
 	VMOVUPS      (CX)(R10*4), Y5
 	VMOVUPS      (BX)(R10*4), Y7
 	VMULPS       Y7, Y5, Y5
@@ -2999,14 +3786,14 @@ loop162:
 	VMOVUPS      Y5, 32(AX)(R10*4)
 	ADDQ         $+16, R10
 	SUBQ         $+16, R11
-	JGE          loop162
+	JGE          loop187
 
-done163:
+done188:
 	ADDQ $+16, R11
 	SUBQ $+8, R11
-	JL   done165
+	JL   done190
 
-loop164:
+loop189:
 	VMOVUPS      (CX)(R10*4), Y5
 	VMOVUPS      (BX)(R10*4), Y7
 	VMULPS       Y7, Y5, Y5
@@ -3019,11 +3806,11 @@ loop164:
 	VMOVUPS      Y5, (AX)(R10*4)
 	ADDQ         $+8, R10
 	SUBQ         $+8, R11
-	JGE          loop164
+	JGE          loop189
 
-done165:
+done190:
 	ADDQ         $+8, R11
-	JZ           done166
+	JZ           done191
 	VMASKMOVPS   (CX)(R10*4), Y0, Y5
 	VMASKMOVPS   (BX)(R10*4), Y0, Y7
 	VMULPS       Y7, Y5, Y5
@@ -3035,14 +3822,14 @@ done165:
 	VMULPS       Y3, Y5, Y5
 	VMASKMOVPS   Y5, Y0, (AX)(R10*4)
 
-done166:
+done191:
 	ADDQ R9, AX
 	ADDQ R9, CX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row155
+	JNZ  row180
 
-rows156:
+rows181:
 	VZEROUPPER
 	RET
 
@@ -3067,9 +3854,9 @@ TEXT ·layerNormGradAddAVX2(SB), $0-160
 	VXORPS       Y1, Y1, Y1
 	VCVTSI2SSQ   R9, X1, X1
 	TESTQ        R8, R8
-	JZ           rows168
+	JZ           rows193
 
-row167:
+row192:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 4(SI), Y3
 	ADDQ         $+8, SI
@@ -3080,9 +3867,9 @@ row167:
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+16, R12
-	JL           done170
+	JL           done195
 
-loop169:
+loop194:
 	VMOVUPS     (CX)(R11*4), Y8
 	VMOVUPS     (BX)(R11*4), Y9
 	VMULPS      Y9, Y8, Y8
@@ -3101,14 +3888,14 @@ loop169:
 	VFMADD231PS Y9, Y8, Y7
 	ADDQ        $+16, R11
 	SUBQ        $+16, R12
-	JGE         loop169
+	JGE         loop194
 
-done170:
+done195:
 	ADDQ $+16, R12
 	SUBQ $+8, R12
-	JL   done172
+	JL   done197
 
-loop171:
+loop196:
 	VMOVUPS     (CX)(R11*4), Y8
 	VMOVUPS     (BX)(R11*4), Y9
 	VMULPS      Y9, Y8, Y8
@@ -3119,11 +3906,11 @@ loop171:
 	VFMADD231PS Y9, Y8, Y6
 	ADDQ        $+8, R11
 	SUBQ        $+8, R12
-	JGE         loop171
+	JGE         loop196
 
-done172:
+done197:
 	ADDQ        $+8, R12
-	JZ          done173
+	JZ          done198
 	VMASKMOVPS  (CX)(R11*4), Y0, Y8
 	VMASKMOVPS  (BX)(R11*4), Y0, Y9
 	VMULPS      Y9, Y8, Y8
@@ -3133,7 +3920,7 @@ done172:
 	VMULPS      Y3, Y9, Y9
 	VFMADD231PS Y9, Y8, Y6
 
-done173:
+done198:
 	VADDPS       Y5, Y4, Y4
 	VEXTRACTF128 $0x01, Y4, X5
 	VADDPS       X5, X4, X4
@@ -3155,9 +3942,9 @@ done173:
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+16, R12
-	JL           done175
+	JL           done200
 
-loop174:
+loop199:
 	VMOVUPS      (CX)(R11*4), Y5
 	VMOVUPS      (BX)(R11*4), Y7
 	VMULPS       Y7, Y5, Y5
@@ -3182,14 +3969,14 @@ loop174:
 	VMOVUPS      Y5, 32(AX)(R11*4)
 	ADDQ         $+16, R11
 	SUBQ         $+16, R12
-	JGE          loop174
+	JGE          loop199
 
-done175:
+done200:
 	ADDQ $+16, R12
 	SUBQ $+8, R12
-	JL   done177
+	JL   done202
 
-loop176:
+loop201:
 	VMOVUPS      (CX)(R11*4), Y5
 	VMOVUPS      (BX)(R11*4), Y7
 	VMULPS       Y7, Y5, Y5
@@ -3203,11 +3990,11 @@ loop176:
 	VMOVUPS      Y5, (AX)(R11*4)
 	ADDQ         $+8, R11
 	SUBQ         $+8, R12
-	JGE          loop176
+	JGE          loop201
 
-done177:
+done202:
 	ADDQ         $+8, R12
-	JZ           done178
+	JZ           done203
 	VMASKMOVPS   (CX)(R11*4), Y0, Y5
 	VMASKMOVPS   (BX)(R11*4), Y0, Y7
 	VMULPS       Y7, Y5, Y5
@@ -3220,15 +4007,15 @@ done177:
 	VFMADD213PS  Y2, Y3, Y5
 	VMASKMOVPS   Y5, Y0, (AX)(R11*4)
 
-done178:
+done203:
 	ADDQ R10, AX
 	ADDQ R10, CX
 	ADDQ R10, DX
 	ADDQ R10, DI
 	DECQ R8
-	JNZ  row167
+	JNZ  row192
 
-rows168:
+rows193:
 	VZEROUPPER
 	RET
 
@@ -3255,9 +4042,9 @@ TEXT ·layerNormParamGradAVX2(SB), $8-144
 	MOVQ         DI, R12
 	SHRQ         $0x02, R12
 	TESTQ        R12, R12
-	JZ           rows180
+	JZ           rows205
 
-row179:
+row204:
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS 4(SI), Y2
 	VBROADCASTSS 8(SI), Y3
@@ -3270,9 +4057,9 @@ row179:
 	XORQ         R13, R13
 	MOVQ         R8, R14
 	SUBQ         $+8, R14
-	JL           done182
+	JL           done207
 
-loop181:
+loop206:
 	LEAQ        (DX)(R13*4), R15
 	LEAQ        (BX)(R13*4), BP
 	VMOVUPS     (AX)(R13*4), Y9
@@ -3305,11 +4092,11 @@ loop181:
 	VMOVUPS     Y10, (CX)(R13*4)
 	ADDQ        $+8, R13
 	SUBQ        $+8, R14
-	JGE         loop181
+	JGE         loop206
 
-done182:
+done207:
 	ADDQ        $+8, R14
-	JZ          done183
+	JZ          done208
 	LEAQ        (DX)(R13*4), R14
 	LEAQ        (BX)(R13*4), R15
 	VMASKMOVPS  (AX)(R13*4), Y0, Y9
@@ -3341,27 +4128,27 @@ done182:
 	VMASKMOVPS  Y9, Y0, (AX)(R13*4)
 	VMASKMOVPS  Y10, Y0, (CX)(R13*4)
 
-done183:
+done208:
 	ADDQ R11, DX
 	ADDQ R11, BX
 	DECQ R12
-	JNZ  row179
+	JNZ  row204
 
-rows180:
+rows205:
 	ANDQ  $+3, DI
 	TESTQ DI, DI
-	JZ    rows185
+	JZ    rows210
 
-row184:
+row209:
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS 4(SI), Y2
 	ADDQ         $+8, SI
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+8, R11
-	JL           done187
+	JL           done212
 
-loop186:
+loop211:
 	VMOVUPS     (AX)(R10*4), Y3
 	VMOVUPS     (CX)(R10*4), Y4
 	VMOVUPS     (DX)(R10*4), Y5
@@ -3374,11 +4161,11 @@ loop186:
 	VMOVUPS     Y4, (CX)(R10*4)
 	ADDQ        $+8, R10
 	SUBQ        $+8, R11
-	JGE         loop186
+	JGE         loop211
 
-done187:
+done212:
 	ADDQ        $+8, R11
-	JZ          done188
+	JZ          done213
 	VMASKMOVPS  (AX)(R10*4), Y0, Y3
 	VMASKMOVPS  (CX)(R10*4), Y0, Y4
 	VMASKMOVPS  (DX)(R10*4), Y0, Y5
@@ -3390,13 +4177,13 @@ done187:
 	VMASKMOVPS  Y3, Y0, (AX)(R10*4)
 	VMASKMOVPS  Y4, Y0, (CX)(R10*4)
 
-done188:
+done213:
 	ADDQ R9, DX
 	ADDQ R9, BX
 	DECQ DI
-	JNZ  row184
+	JNZ  row209
 
-rows185:
+rows210:
 	VZEROUPPER
 	RET
 
@@ -3419,9 +4206,9 @@ TEXT ·columnMomentsAVX2(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 	XORQ         R8, R8
 	SUBQ         $+32, SI
-	JL           done190
+	JL           done215
 
-loop189:
+loop214:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
@@ -3429,7 +4216,7 @@ loop189:
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
-repeat191:
+repeat216:
 	VMOVUPS (DX)(R9*4), Y6
 	VADDPS  Y6, Y2, Y2
 	VMOVUPS 32(DX)(R9*4), Y6
@@ -3440,7 +4227,7 @@ repeat191:
 	VADDPS  Y6, Y5, Y5
 	ADDQ    DI, R9
 	DECQ    R10
-	JNZ     repeat191
+	JNZ     repeat216
 	VDIVPS  Y0, Y2, Y2
 	VDIVPS  Y0, Y3, Y3
 	VDIVPS  Y0, Y4, Y4
@@ -3456,7 +4243,7 @@ repeat191:
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
-repeat192:
+repeat217:
 	VMOVUPS     (DX)(R9*4), Y10
 	VSUBPS      Y2, Y10, Y10
 	VFMADD231PS Y10, Y10, Y6
@@ -3471,77 +4258,77 @@ repeat192:
 	VFMADD231PS Y10, Y10, Y9
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat192
+	JNZ         repeat217
 	VMOVUPS     Y6, (CX)(R8*4)
 	VMOVUPS     Y7, 32(CX)(R8*4)
 	VMOVUPS     Y8, 64(CX)(R8*4)
 	VMOVUPS     Y9, 96(CX)(R8*4)
 	ADDQ        $+32, R8
 	SUBQ        $+32, SI
-	JGE         loop189
+	JGE         loop214
 
-done190:
+done215:
 	ADDQ $+32, SI
 	SUBQ $+8, SI
-	JL   done194
+	JL   done219
 
-loop193:
+loop218:
 	VXORPS Y2, Y2, Y2
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
-repeat195:
+repeat220:
 	VMOVUPS (DX)(R9*4), Y3
 	VADDPS  Y3, Y2, Y2
 	ADDQ    DI, R9
 	DECQ    R10
-	JNZ     repeat195
+	JNZ     repeat220
 	VDIVPS  Y0, Y2, Y2
 	VMOVUPS Y2, (AX)(R8*4)
 	VXORPS  Y3, Y3, Y3
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
-repeat196:
+repeat221:
 	VMOVUPS     (DX)(R9*4), Y4
 	VSUBPS      Y2, Y4, Y4
 	VFMADD231PS Y4, Y4, Y3
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat196
+	JNZ         repeat221
 	VMOVUPS     Y3, (CX)(R8*4)
 	ADDQ        $+8, R8
 	SUBQ        $+8, SI
-	JGE         loop193
+	JGE         loop218
 
-done194:
+done219:
 	ADDQ   $+8, SI
-	JZ     done197
+	JZ     done222
 	VXORPS Y2, Y2, Y2
 	MOVQ   R8, SI
 	MOVQ   BX, R9
 
-repeat198:
+repeat223:
 	VMASKMOVPS (DX)(SI*4), Y1, Y3
 	VADDPS     Y3, Y2, Y2
 	ADDQ       DI, SI
 	DECQ       R9
-	JNZ        repeat198
+	JNZ        repeat223
 	VDIVPS     Y0, Y2, Y2
 	VMASKMOVPS Y2, Y1, (AX)(R8*4)
 	VXORPS     Y0, Y0, Y0
 	MOVQ       R8, AX
 
-repeat199:
+repeat224:
 	VMASKMOVPS  (DX)(AX*4), Y1, Y3
 	VSUBPS      Y2, Y3, Y3
 	VFMADD231PS Y3, Y3, Y0
 	ADDQ        DI, AX
 	DECQ        BX
-	JNZ         repeat199
+	JNZ         repeat224
 	VMASKMOVPS  Y0, Y1, (CX)(R8*4)
 
-done197:
+done222:
 	VZEROUPPER
 	RET
 
@@ -3563,17 +4350,17 @@ TEXT ·batchNormAVX2(SB), $0-160
 	DIVQ         DI
 	ADDQ         $+4, AX
 
-panel200:
+panel225:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels201
+	JLE     panels226
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+16, R8
-	JL      done203
+	JL      done228
 
-loop202:
+loop227:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Y1
 	VMOVUPS 32(R9)(DX*4), Y2
@@ -3589,7 +4376,7 @@ loop202:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat204:
+repeat229:
 	VMOVUPS     (BX)(R9*4), Y9
 	VSUBPS      Y1, Y9, Y9
 	VMULPS      Y3, Y9, Y9
@@ -3602,17 +4389,17 @@ repeat204:
 	VMOVUPS     Y9, 32(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat204
+	JNZ         repeat229
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop202
+	JGE         loop227
 
-done203:
+done228:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done206
+	JL   done231
 
-loop205:
+loop230:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Y1
 	MOVQ    scale_base+72(FP), R9
@@ -3624,7 +4411,7 @@ loop205:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat207:
+repeat232:
 	VMOVUPS     (BX)(R9*4), Y5
 	VSUBPS      Y1, Y5, Y5
 	VMULPS      Y2, Y5, Y5
@@ -3632,14 +4419,14 @@ repeat207:
 	VMOVUPS     Y5, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat207
+	JNZ         repeat232
 	ADDQ        $+8, DX
 	SUBQ        $+8, R8
-	JGE         loop205
+	JGE         loop230
 
-done206:
+done231:
 	ADDQ       $+8, R8
-	JZ         done208
+	JZ         done233
 	MOVQ       mean_base+48(FP), R8
 	VMASKMOVPS (R8)(DX*4), Y0, Y1
 	MOVQ       scale_base+72(FP), R8
@@ -3650,7 +4437,7 @@ done206:
 	VMASKMOVPS (R8)(DX*4), Y0, Y4
 	MOVQ       AX, R8
 
-repeat209:
+repeat234:
 	VMASKMOVPS  (BX)(DX*4), Y0, Y5
 	VSUBPS      Y1, Y5, Y5
 	VMULPS      Y2, Y5, Y5
@@ -3658,17 +4445,17 @@ repeat209:
 	VMASKMOVPS  Y5, Y0, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat209
+	JNZ         repeat234
 
-done208:
+done233:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel200
+	JMP   panel225
 
-panels201:
+panels226:
 	VZEROUPPER
 	RET
 
@@ -3690,17 +4477,17 @@ TEXT ·batchNormReluAVX2(SB), $0-160
 	DIVQ         DI
 	ADDQ         $+4, AX
 
-panel210:
+panel235:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels211
+	JLE     panels236
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+16, R8
-	JL      done213
+	JL      done238
 
-loop212:
+loop237:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Y2
 	VMOVUPS 32(R9)(DX*4), Y3
@@ -3716,7 +4503,7 @@ loop212:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat214:
+repeat239:
 	VMOVUPS     (BX)(R9*4), Y10
 	VSUBPS      Y2, Y10, Y10
 	VMULPS      Y4, Y10, Y10
@@ -3731,17 +4518,17 @@ repeat214:
 	VMOVUPS     Y10, 32(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat214
+	JNZ         repeat239
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop212
+	JGE         loop237
 
-done213:
+done238:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done216
+	JL   done241
 
-loop215:
+loop240:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Y2
 	MOVQ    scale_base+72(FP), R9
@@ -3753,7 +4540,7 @@ loop215:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat217:
+repeat242:
 	VMOVUPS     (BX)(R9*4), Y6
 	VSUBPS      Y2, Y6, Y6
 	VMULPS      Y3, Y6, Y6
@@ -3762,14 +4549,14 @@ repeat217:
 	VMOVUPS     Y6, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat217
+	JNZ         repeat242
 	ADDQ        $+8, DX
 	SUBQ        $+8, R8
-	JGE         loop215
+	JGE         loop240
 
-done216:
+done241:
 	ADDQ       $+8, R8
-	JZ         done218
+	JZ         done243
 	MOVQ       mean_base+48(FP), R8
 	VMASKMOVPS (R8)(DX*4), Y1, Y2
 	MOVQ       scale_base+72(FP), R8
@@ -3780,7 +4567,7 @@ done216:
 	VMASKMOVPS (R8)(DX*4), Y1, Y5
 	MOVQ       AX, R8
 
-repeat219:
+repeat244:
 	VMASKMOVPS  (BX)(DX*4), Y1, Y6
 	VSUBPS      Y2, Y6, Y6
 	VMULPS      Y3, Y6, Y6
@@ -3789,17 +4576,17 @@ repeat219:
 	VMASKMOVPS  Y6, Y1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat219
+	JNZ         repeat244
 
-done218:
+done243:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel210
+	JMP   panel235
 
-panels211:
+panels236:
 	VZEROUPPER
 	RET
 
@@ -3822,17 +4609,17 @@ TEXT ·batchNormAddAVX2(SB), $0-184
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel220:
+panel245:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels221
+	JLE     panels246
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+16, R9
-	JL      done223
+	JL      done248
 
-loop222:
+loop247:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Y1
 	VMOVUPS 32(R10)(DX*4), Y2
@@ -3848,7 +4635,7 @@ loop222:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat224:
+repeat249:
 	VMOVUPS     (BX)(R10*4), Y9
 	VSUBPS      Y1, Y9, Y9
 	VMULPS      Y3, Y9, Y9
@@ -3865,17 +4652,17 @@ repeat224:
 	VMOVUPS     Y9, 32(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat224
+	JNZ         repeat249
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop222
+	JGE         loop247
 
-done223:
+done248:
 	ADDQ $+16, R9
 	SUBQ $+8, R9
-	JL   done226
+	JL   done251
 
-loop225:
+loop250:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Y1
 	MOVQ    scale_base+96(FP), R10
@@ -3887,7 +4674,7 @@ loop225:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat227:
+repeat252:
 	VMOVUPS     (BX)(R10*4), Y5
 	VSUBPS      Y1, Y5, Y5
 	VMULPS      Y2, Y5, Y5
@@ -3897,14 +4684,14 @@ repeat227:
 	VMOVUPS     Y5, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat227
+	JNZ         repeat252
 	ADDQ        $+8, DX
 	SUBQ        $+8, R9
-	JGE         loop225
+	JGE         loop250
 
-done226:
+done251:
 	ADDQ       $+8, R9
-	JZ         done228
+	JZ         done253
 	MOVQ       mean_base+72(FP), R9
 	VMASKMOVPS (R9)(DX*4), Y0, Y1
 	MOVQ       scale_base+96(FP), R9
@@ -3915,7 +4702,7 @@ done226:
 	VMASKMOVPS (R9)(DX*4), Y0, Y4
 	MOVQ       AX, R9
 
-repeat229:
+repeat254:
 	VMASKMOVPS  (BX)(DX*4), Y0, Y5
 	VSUBPS      Y1, Y5, Y5
 	VMULPS      Y2, Y5, Y5
@@ -3925,18 +4712,18 @@ repeat229:
 	VMASKMOVPS  Y5, Y0, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat229
+	JNZ         repeat254
 
-done228:
+done253:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel220
+	JMP   panel245
 
-panels221:
+panels246:
 	VZEROUPPER
 	RET
 
@@ -3959,17 +4746,17 @@ TEXT ·batchNormAddReluAVX2(SB), $0-184
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel230:
+panel255:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels231
+	JLE     panels256
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+16, R9
-	JL      done233
+	JL      done258
 
-loop232:
+loop257:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Y2
 	VMOVUPS 32(R10)(DX*4), Y3
@@ -3985,7 +4772,7 @@ loop232:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat234:
+repeat259:
 	VMOVUPS     (BX)(R10*4), Y10
 	VSUBPS      Y2, Y10, Y10
 	VMULPS      Y4, Y10, Y10
@@ -4004,17 +4791,17 @@ repeat234:
 	VMOVUPS     Y10, 32(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat234
+	JNZ         repeat259
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop232
+	JGE         loop257
 
-done233:
+done258:
 	ADDQ $+16, R9
 	SUBQ $+8, R9
-	JL   done236
+	JL   done261
 
-loop235:
+loop260:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Y2
 	MOVQ    scale_base+96(FP), R10
@@ -4026,7 +4813,7 @@ loop235:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat237:
+repeat262:
 	VMOVUPS     (BX)(R10*4), Y6
 	VSUBPS      Y2, Y6, Y6
 	VMULPS      Y3, Y6, Y6
@@ -4037,14 +4824,14 @@ repeat237:
 	VMOVUPS     Y6, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat237
+	JNZ         repeat262
 	ADDQ        $+8, DX
 	SUBQ        $+8, R9
-	JGE         loop235
+	JGE         loop260
 
-done236:
+done261:
 	ADDQ       $+8, R9
-	JZ         done238
+	JZ         done263
 	MOVQ       mean_base+72(FP), R9
 	VMASKMOVPS (R9)(DX*4), Y1, Y2
 	MOVQ       scale_base+96(FP), R9
@@ -4055,7 +4842,7 @@ done236:
 	VMASKMOVPS (R9)(DX*4), Y1, Y5
 	MOVQ       AX, R9
 
-repeat239:
+repeat264:
 	VMASKMOVPS  (BX)(DX*4), Y1, Y6
 	VSUBPS      Y2, Y6, Y6
 	VMULPS      Y3, Y6, Y6
@@ -4066,18 +4853,18 @@ repeat239:
 	VMASKMOVPS  Y6, Y1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat239
+	JNZ         repeat264
 
-done238:
+done263:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel230
+	JMP   panel255
 
-panels231:
+panels256:
 	VZEROUPPER
 	RET
 
@@ -4099,17 +4886,17 @@ TEXT ·batchNormEvalAVX2(SB), $0-164
 	DIVQ         DI
 	ADDQ         $+16, AX
 
-panel240:
+panel265:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels241
+	JLE     panels266
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+16, R8
-	JL      done243
+	JL      done268
 
-loop242:
+loop267:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Y1
 	VMOVUPS      32(R9)(DX*4), Y2
@@ -4133,7 +4920,7 @@ loop242:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat244:
+repeat269:
 	VMOVUPS     (BX)(R9*4), Y9
 	VSUBPS      Y1, Y9, Y9
 	VMULPS      Y3, Y9, Y9
@@ -4146,17 +4933,17 @@ repeat244:
 	VMOVUPS     Y9, 32(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat244
+	JNZ         repeat269
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop242
+	JGE         loop267
 
-done243:
+done268:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done246
+	JL   done271
 
-loop245:
+loop270:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Y1
 	MOVQ         variance_base+72(FP), R9
@@ -4173,7 +4960,7 @@ loop245:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat247:
+repeat272:
 	VMOVUPS     (BX)(R9*4), Y5
 	VSUBPS      Y1, Y5, Y5
 	VMULPS      Y2, Y5, Y5
@@ -4181,14 +4968,14 @@ repeat247:
 	VMOVUPS     Y5, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat247
+	JNZ         repeat272
 	ADDQ        $+8, DX
 	SUBQ        $+8, R8
-	JGE         loop245
+	JGE         loop270
 
-done246:
+done271:
 	ADDQ         $+8, R8
-	JZ           done248
+	JZ           done273
 	MOVQ         mean_base+48(FP), R8
 	VMASKMOVPS   (R8)(DX*4), Y0, Y1
 	MOVQ         variance_base+72(FP), R8
@@ -4204,7 +4991,7 @@ done246:
 	VMASKMOVPS   (R8)(DX*4), Y0, Y4
 	MOVQ         AX, R8
 
-repeat249:
+repeat274:
 	VMASKMOVPS  (BX)(DX*4), Y0, Y5
 	VSUBPS      Y1, Y5, Y5
 	VMULPS      Y2, Y5, Y5
@@ -4212,17 +4999,17 @@ repeat249:
 	VMASKMOVPS  Y5, Y0, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat249
+	JNZ         repeat274
 
-done248:
+done273:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel240
+	JMP   panel265
 
-panels241:
+panels266:
 	VZEROUPPER
 	RET
 
@@ -4244,17 +5031,17 @@ TEXT ·batchNormEvalReluAVX2(SB), $0-164
 	DIVQ         DI
 	ADDQ         $+16, AX
 
-panel250:
+panel275:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels251
+	JLE     panels276
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+16, R8
-	JL      done253
+	JL      done278
 
-loop252:
+loop277:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Y2
 	VMOVUPS      32(R9)(DX*4), Y3
@@ -4278,7 +5065,7 @@ loop252:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat254:
+repeat279:
 	VMOVUPS     (BX)(R9*4), Y10
 	VSUBPS      Y2, Y10, Y10
 	VMULPS      Y4, Y10, Y10
@@ -4293,17 +5080,17 @@ repeat254:
 	VMOVUPS     Y10, 32(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat254
+	JNZ         repeat279
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop252
+	JGE         loop277
 
-done253:
+done278:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done256
+	JL   done281
 
-loop255:
+loop280:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Y2
 	MOVQ         variance_base+72(FP), R9
@@ -4320,7 +5107,7 @@ loop255:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat257:
+repeat282:
 	VMOVUPS     (BX)(R9*4), Y6
 	VSUBPS      Y2, Y6, Y6
 	VMULPS      Y3, Y6, Y6
@@ -4329,14 +5116,14 @@ repeat257:
 	VMOVUPS     Y6, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat257
+	JNZ         repeat282
 	ADDQ        $+8, DX
 	SUBQ        $+8, R8
-	JGE         loop255
+	JGE         loop280
 
-done256:
+done281:
 	ADDQ         $+8, R8
-	JZ           done258
+	JZ           done283
 	MOVQ         mean_base+48(FP), R8
 	VMASKMOVPS   (R8)(DX*4), Y1, Y2
 	MOVQ         variance_base+72(FP), R8
@@ -4352,7 +5139,7 @@ done256:
 	VMASKMOVPS   (R8)(DX*4), Y1, Y5
 	MOVQ         AX, R8
 
-repeat259:
+repeat284:
 	VMASKMOVPS  (BX)(DX*4), Y1, Y6
 	VSUBPS      Y2, Y6, Y6
 	VMULPS      Y3, Y6, Y6
@@ -4361,17 +5148,17 @@ repeat259:
 	VMASKMOVPS  Y6, Y1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat259
+	JNZ         repeat284
 
-done258:
+done283:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel250
+	JMP   panel275
 
-panels251:
+panels276:
 	VZEROUPPER
 	RET
 
@@ -4394,17 +5181,17 @@ TEXT ·batchNormEvalAddAVX2(SB), $0-188
 	DIVQ         R8
 	ADDQ         $+16, AX
 
-panel260:
+panel285:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels261
+	JLE     panels286
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+16, R9
-	JL      done263
+	JL      done288
 
-loop262:
+loop287:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Y1
 	VMOVUPS      32(R10)(DX*4), Y2
@@ -4428,7 +5215,7 @@ loop262:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat264:
+repeat289:
 	VMOVUPS     (BX)(R10*4), Y9
 	VSUBPS      Y1, Y9, Y9
 	VMULPS      Y3, Y9, Y9
@@ -4445,17 +5232,17 @@ repeat264:
 	VMOVUPS     Y9, 32(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat264
+	JNZ         repeat289
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop262
+	JGE         loop287
 
-done263:
+done288:
 	ADDQ $+16, R9
 	SUBQ $+8, R9
-	JL   done266
+	JL   done291
 
-loop265:
+loop290:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Y1
 	MOVQ         variance_base+96(FP), R10
@@ -4472,7 +5259,7 @@ loop265:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat267:
+repeat292:
 	VMOVUPS     (BX)(R10*4), Y5
 	VSUBPS      Y1, Y5, Y5
 	VMULPS      Y2, Y5, Y5
@@ -4482,14 +5269,14 @@ repeat267:
 	VMOVUPS     Y5, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat267
+	JNZ         repeat292
 	ADDQ        $+8, DX
 	SUBQ        $+8, R9
-	JGE         loop265
+	JGE         loop290
 
-done266:
+done291:
 	ADDQ         $+8, R9
-	JZ           done268
+	JZ           done293
 	MOVQ         mean_base+72(FP), R9
 	VMASKMOVPS   (R9)(DX*4), Y0, Y1
 	MOVQ         variance_base+96(FP), R9
@@ -4505,7 +5292,7 @@ done266:
 	VMASKMOVPS   (R9)(DX*4), Y0, Y4
 	MOVQ         AX, R9
 
-repeat269:
+repeat294:
 	VMASKMOVPS  (BX)(DX*4), Y0, Y5
 	VSUBPS      Y1, Y5, Y5
 	VMULPS      Y2, Y5, Y5
@@ -4515,18 +5302,18 @@ repeat269:
 	VMASKMOVPS  Y5, Y0, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat269
+	JNZ         repeat294
 
-done268:
+done293:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel260
+	JMP   panel285
 
-panels261:
+panels286:
 	VZEROUPPER
 	RET
 
@@ -4549,17 +5336,17 @@ TEXT ·batchNormEvalAddReluAVX2(SB), $0-188
 	DIVQ         R8
 	ADDQ         $+16, AX
 
-panel270:
+panel295:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels271
+	JLE     panels296
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+16, R9
-	JL      done273
+	JL      done298
 
-loop272:
+loop297:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Y2
 	VMOVUPS      32(R10)(DX*4), Y3
@@ -4583,7 +5370,7 @@ loop272:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat274:
+repeat299:
 	VMOVUPS     (BX)(R10*4), Y10
 	VSUBPS      Y2, Y10, Y10
 	VMULPS      Y4, Y10, Y10
@@ -4602,17 +5389,17 @@ repeat274:
 	VMOVUPS     Y10, 32(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat274
+	JNZ         repeat299
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop272
+	JGE         loop297
 
-done273:
+done298:
 	ADDQ $+16, R9
 	SUBQ $+8, R9
-	JL   done276
+	JL   done301
 
-loop275:
+loop300:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Y2
 	MOVQ         variance_base+96(FP), R10
@@ -4629,7 +5416,7 @@ loop275:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat277:
+repeat302:
 	VMOVUPS     (BX)(R10*4), Y6
 	VSUBPS      Y2, Y6, Y6
 	VMULPS      Y3, Y6, Y6
@@ -4640,14 +5427,14 @@ repeat277:
 	VMOVUPS     Y6, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat277
+	JNZ         repeat302
 	ADDQ        $+8, DX
 	SUBQ        $+8, R9
-	JGE         loop275
+	JGE         loop300
 
-done276:
+done301:
 	ADDQ         $+8, R9
-	JZ           done278
+	JZ           done303
 	MOVQ         mean_base+72(FP), R9
 	VMASKMOVPS   (R9)(DX*4), Y1, Y2
 	MOVQ         variance_base+96(FP), R9
@@ -4663,7 +5450,7 @@ done276:
 	VMASKMOVPS   (R9)(DX*4), Y1, Y5
 	MOVQ         AX, R9
 
-repeat279:
+repeat304:
 	VMASKMOVPS  (BX)(DX*4), Y1, Y6
 	VSUBPS      Y2, Y6, Y6
 	VMULPS      Y3, Y6, Y6
@@ -4674,18 +5461,18 @@ repeat279:
 	VMASKMOVPS  Y6, Y1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat279
+	JNZ         repeat304
 
-done278:
+done303:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel270
+	JMP   panel295
 
-panels271:
+panels296:
 	VZEROUPPER
 	RET
 
@@ -4704,9 +5491,9 @@ TEXT ·batchNormGradSumsAVX2(SB), $0-168
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 	XORQ         DI, DI
 	SUBQ         $+16, BX
-	JL           done281
+	JL           done306
 
-loop280:
+loop305:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Y1
 	VMOVUPS 32(R8)(DI*4), Y2
@@ -4720,7 +5507,7 @@ loop280:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat282:
+repeat307:
 	VMOVUPS     (CX)(R8*4), Y9
 	VSUBPS      Y1, Y9, Y9
 	VMULPS      Y3, Y9, Y9
@@ -4735,7 +5522,7 @@ repeat282:
 	VFMADD231PS Y10, Y9, Y8
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat282
+	JNZ         repeat307
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Y5, (R8)(DI*4)
 	VMOVUPS     Y6, 32(R8)(DI*4)
@@ -4744,14 +5531,14 @@ repeat282:
 	VMOVUPS     Y8, 32(R8)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, BX
-	JGE         loop280
+	JGE         loop305
 
-done281:
+done306:
 	ADDQ $+16, BX
 	SUBQ $+8, BX
-	JL   done284
+	JL   done309
 
-loop283:
+loop308:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Y1
 	MOVQ    scale_base+120(FP), R8
@@ -4761,7 +5548,7 @@ loop283:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat285:
+repeat310:
 	VMOVUPS     (CX)(R8*4), Y5
 	VSUBPS      Y1, Y5, Y5
 	VMULPS      Y2, Y5, Y5
@@ -4770,18 +5557,18 @@ repeat285:
 	VFMADD231PS Y6, Y5, Y4
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat285
+	JNZ         repeat310
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Y3, (R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
 	VMOVUPS     Y4, (R8)(DI*4)
 	ADDQ        $+8, DI
 	SUBQ        $+8, BX
-	JGE         loop283
+	JGE         loop308
 
-done284:
+done309:
 	ADDQ       $+8, BX
-	JZ         done286
+	JZ         done311
 	MOVQ       mean_base+96(FP), BX
 	VMASKMOVPS (BX)(DI*4), Y0, Y1
 	MOVQ       scale_base+120(FP), BX
@@ -4790,7 +5577,7 @@ done284:
 	VXORPS     Y4, Y4, Y4
 	MOVQ       DI, BX
 
-repeat287:
+repeat312:
 	VMASKMOVPS  (CX)(BX*4), Y0, Y5
 	VSUBPS      Y1, Y5, Y5
 	VMULPS      Y2, Y5, Y5
@@ -4799,13 +5586,13 @@ repeat287:
 	VFMADD231PS Y6, Y5, Y4
 	ADDQ        SI, BX
 	DECQ        DX
-	JNZ         repeat287
+	JNZ         repeat312
 	MOVQ        sum_base+0(FP), AX
 	VMASKMOVPS  Y3, Y0, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
 	VMASKMOVPS  Y4, Y0, (AX)(DI*4)
 
-done286:
+done311:
 	VZEROUPPER
 	RET
 
@@ -4827,17 +5614,17 @@ TEXT ·batchNormGradAVX2(SB), $0-212
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel288:
+panel313:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels289
+	JLE     panels314
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+8, R9
-	JL      done291
+	JL      done316
 
-loop290:
+loop315:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Y1
 	MOVQ         scale_base+96(FP), R10
@@ -4855,7 +5642,7 @@ loop290:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat292:
+repeat317:
 	VMOVUPS      (SI)(R10*4), Y6
 	VSUBPS       Y1, Y6, Y6
 	VMULPS       Y2, Y6, Y6
@@ -4866,14 +5653,14 @@ repeat292:
 	VMOVUPS      Y7, (CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat292
+	JNZ          repeat317
 	ADDQ         $+8, DX
 	SUBQ         $+8, R9
-	JGE          loop290
+	JGE          loop315
 
-done291:
+done316:
 	ADDQ         $+8, R9
-	JZ           done293
+	JZ           done318
 	MOVQ         mean_base+72(FP), R9
 	VMASKMOVPS   (R9)(DX*4), Y0, Y1
 	MOVQ         scale_base+96(FP), R9
@@ -4890,7 +5677,7 @@ done291:
 	VMULPS       Y6, Y5, Y5
 	MOVQ         AX, R9
 
-repeat294:
+repeat319:
 	VMASKMOVPS   (SI)(DX*4), Y0, Y6
 	VSUBPS       Y1, Y6, Y6
 	VMULPS       Y2, Y6, Y6
@@ -4901,18 +5688,18 @@ repeat294:
 	VMASKMOVPS   Y7, Y0, (CX)(DX*4)
 	ADDQ         R8, DX
 	DECQ         R9
-	JNZ          repeat294
+	JNZ          repeat319
 
-done293:
+done318:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel288
+	JMP   panel313
 
-panels289:
+panels314:
 	VZEROUPPER
 	RET
 
@@ -4935,17 +5722,17 @@ TEXT ·batchNormGradAddAVX2(SB), $0-236
 	DIVQ         R9
 	ADDQ         $+4, AX
 
-panel295:
+panel320:
 	CMPQ    R8, AX
 	CMOVQLT R8, AX
 	TESTQ   AX, AX
-	JLE     panels296
+	JLE     panels321
 	XORQ    DX, DX
 	MOVQ    R9, R10
 	SUBQ    $+8, R10
-	JL      done298
+	JL      done323
 
-loop297:
+loop322:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Y1
 	MOVQ         scale_base+120(FP), R11
@@ -4963,7 +5750,7 @@ loop297:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat299:
+repeat324:
 	VMOVUPS      (SI)(R11*4), Y6
 	VSUBPS       Y1, Y6, Y6
 	VMULPS       Y2, Y6, Y6
@@ -4975,14 +5762,14 @@ repeat299:
 	VMOVUPS      Y7, (CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat299
+	JNZ          repeat324
 	ADDQ         $+8, DX
 	SUBQ         $+8, R10
-	JGE          loop297
+	JGE          loop322
 
-done298:
+done323:
 	ADDQ         $+8, R10
-	JZ           done300
+	JZ           done325
 	MOVQ         mean_base+96(FP), R10
 	VMASKMOVPS   (R10)(DX*4), Y0, Y1
 	MOVQ         scale_base+120(FP), R10
@@ -4999,7 +5786,7 @@ done298:
 	VMULPS       Y6, Y5, Y5
 	MOVQ         AX, R10
 
-repeat301:
+repeat326:
 	VMASKMOVPS   (SI)(DX*4), Y0, Y6
 	VSUBPS       Y1, Y6, Y6
 	VMULPS       Y2, Y6, Y6
@@ -5011,9 +5798,9 @@ repeat301:
 	VMASKMOVPS   Y7, Y0, (CX)(DX*4)
 	ADDQ         R9, DX
 	DECQ         R10
-	JNZ          repeat301
+	JNZ          repeat326
 
-done300:
+done325:
 	SUBQ  AX, R8
 	MOVQ  AX, DX
 	IMULQ R9, DX
@@ -5021,9 +5808,9 @@ done300:
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
 	LEAQ  (DI)(DX*4), DI
-	JMP   panel295
+	JMP   panel320
 
-panels296:
+panels321:
 	VZEROUPPER
 	RET
 
@@ -5042,9 +5829,9 @@ TEXT ·batchNormReluGradSumsAVX2(SB), $0-216
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 	XORQ         DI, DI
 	SUBQ         $+16, BX
-	JL           done303
+	JL           done328
 
-loop302:
+loop327:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Y1
 	VMOVUPS 32(R8)(DI*4), Y2
@@ -5062,7 +5849,7 @@ loop302:
 	MOVQ    DI, R9
 	MOVQ    DX, R10
 
-repeat304:
+repeat329:
 	VMOVUPS     (CX)(R9*4), Y11
 	VSUBPS      Y1, Y11, Y11
 	VMULPS      Y3, Y11, Y11
@@ -5085,7 +5872,7 @@ repeat304:
 	VFMADD231PS Y12, Y11, Y10
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat304
+	JNZ         repeat329
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Y7, (R8)(DI*4)
 	VMOVUPS     Y8, 32(R8)(DI*4)
@@ -5094,14 +5881,14 @@ repeat304:
 	VMOVUPS     Y10, 32(R8)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, BX
-	JGE         loop302
+	JGE         loop327
 
-done303:
+done328:
 	ADDQ $+16, BX
 	SUBQ $+8, BX
-	JL   done306
+	JL   done331
 
-loop305:
+loop330:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Y1
 	MOVQ    scale_base+120(FP), R8
@@ -5114,7 +5901,7 @@ loop305:
 	MOVQ    DI, R9
 	MOVQ    DX, R10
 
-repeat307:
+repeat332:
 	VMOVUPS     (CX)(R9*4), Y6
 	VSUBPS      Y1, Y6, Y6
 	VMULPS      Y2, Y6, Y6
@@ -5127,18 +5914,18 @@ repeat307:
 	VFMADD231PS Y7, Y6, Y5
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat307
+	JNZ         repeat332
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Y4, (R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
 	VMOVUPS     Y5, (R8)(DI*4)
 	ADDQ        $+8, DI
 	SUBQ        $+8, BX
-	JGE         loop305
+	JGE         loop330
 
-done306:
+done331:
 	ADDQ       $+8, BX
-	JZ         done308
+	JZ         done333
 	MOVQ       mean_base+96(FP), BX
 	VMASKMOVPS (BX)(DI*4), Y0, Y1
 	MOVQ       scale_base+120(FP), BX
@@ -5151,7 +5938,7 @@ done306:
 	VXORPS     Y6, Y6, Y6
 	MOVQ       DI, BX
 
-repeat309:
+repeat334:
 	VMASKMOVPS  (CX)(BX*4), Y0, Y7
 	VSUBPS      Y1, Y7, Y7
 	VMULPS      Y2, Y7, Y7
@@ -5164,13 +5951,13 @@ repeat309:
 	VFMADD231PS Y8, Y7, Y6
 	ADDQ        SI, BX
 	DECQ        DX
-	JNZ         repeat309
+	JNZ         repeat334
 	MOVQ        sum_base+0(FP), AX
 	VMASKMOVPS  Y5, Y0, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
 	VMASKMOVPS  Y6, Y0, (AX)(DI*4)
 
-done308:
+done333:
 	VZEROUPPER
 	RET
 
@@ -5192,17 +5979,17 @@ TEXT ·batchNormReluGradAVX2(SB), $0-236
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel310:
+panel335:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels311
+	JLE     panels336
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+8, R9
-	JL      done313
+	JL      done338
 
-loop312:
+loop337:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Y1
 	MOVQ         scale_base+96(FP), R10
@@ -5221,7 +6008,7 @@ loop312:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat314:
+repeat339:
 	VMOVUPS      (SI)(R11*4), Y6
 	VSUBPS       Y1, Y6, Y6
 	VMULPS       Y2, Y6, Y6
@@ -5236,14 +6023,14 @@ repeat314:
 	VMOVUPS      Y8, (CX)(R11*4)
 	ADDQ         R8, R11
 	DECQ         R12
-	JNZ          repeat314
+	JNZ          repeat339
 	ADDQ         $+8, DX
 	SUBQ         $+8, R9
-	JGE          loop312
+	JGE          loop337
 
-done313:
+done338:
 	ADDQ         $+8, R9
-	JZ           done315
+	JZ           done340
 	MOVQ         mean_base+72(FP), R9
 	VMASKMOVPS   (R9)(DX*4), Y0, Y1
 	MOVQ         scale_base+96(FP), R9
@@ -5262,7 +6049,7 @@ done313:
 	VMASKMOVPS   (R9)(DX*4), Y0, Y6
 	MOVQ         AX, R9
 
-repeat316:
+repeat341:
 	VMASKMOVPS   (SI)(DX*4), Y0, Y8
 	VSUBPS       Y1, Y8, Y8
 	VMULPS       Y2, Y8, Y8
@@ -5277,18 +6064,18 @@ repeat316:
 	VMASKMOVPS   Y9, Y0, (CX)(DX*4)
 	ADDQ         R8, DX
 	DECQ         R9
-	JNZ          repeat316
+	JNZ          repeat341
 
-done315:
+done340:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel310
+	JMP   panel335
 
-panels311:
+panels336:
 	VZEROUPPER
 	RET
 
@@ -5311,17 +6098,17 @@ TEXT ·batchNormReluGradAddAVX2(SB), $0-260
 	DIVQ         R9
 	ADDQ         $+4, AX
 
-panel317:
+panel342:
 	CMPQ    R8, AX
 	CMOVQLT R8, AX
 	TESTQ   AX, AX
-	JLE     panels318
+	JLE     panels343
 	XORQ    DX, DX
 	MOVQ    R9, R10
 	SUBQ    $+8, R10
-	JL      done320
+	JL      done345
 
-loop319:
+loop344:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Y1
 	MOVQ         scale_base+120(FP), R11
@@ -5340,7 +6127,7 @@ loop319:
 	MOVQ         DX, R12
 	MOVQ         AX, R13
 
-repeat321:
+repeat346:
 	VMOVUPS      (SI)(R12*4), Y6
 	VSUBPS       Y1, Y6, Y6
 	VMULPS       Y2, Y6, Y6
@@ -5356,14 +6143,14 @@ repeat321:
 	VMOVUPS      Y8, (CX)(R12*4)
 	ADDQ         R9, R12
 	DECQ         R13
-	JNZ          repeat321
+	JNZ          repeat346
 	ADDQ         $+8, DX
 	SUBQ         $+8, R10
-	JGE          loop319
+	JGE          loop344
 
-done320:
+done345:
 	ADDQ         $+8, R10
-	JZ           done322
+	JZ           done347
 	MOVQ         mean_base+96(FP), R10
 	VMASKMOVPS   (R10)(DX*4), Y0, Y1
 	MOVQ         scale_base+120(FP), R10
@@ -5382,7 +6169,7 @@ done320:
 	VMASKMOVPS   (R10)(DX*4), Y0, Y6
 	MOVQ         AX, R10
 
-repeat323:
+repeat348:
 	VMASKMOVPS   (SI)(DX*4), Y0, Y8
 	VSUBPS       Y1, Y8, Y8
 	VMULPS       Y2, Y8, Y8
@@ -5398,9 +6185,9 @@ repeat323:
 	VMASKMOVPS   Y9, Y0, (CX)(DX*4)
 	ADDQ         R9, DX
 	DECQ         R10
-	JNZ          repeat323
+	JNZ          repeat348
 
-done322:
+done347:
 	SUBQ  AX, R8
 	MOVQ  AX, DX
 	IMULQ R9, DX
@@ -5408,9 +6195,9 @@ done322:
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
 	LEAQ  (DI)(DX*4), DI
-	JMP   panel317
+	JMP   panel342
 
-panels318:
+panels343:
 	VZEROUPPER
 	RET
 
@@ -5442,24 +6229,24 @@ TEXT ·normStatsAVX2(SB), $0-100
 	VBROADCASTSD X2, Y2
 	XORQ         DI, DI
 	SUBQ         $+4, BX
-	JL           rest325
+	JL           rest350
 
-loop324:
+loop349:
 	VXORPS Y3, Y3, Y3
 	MOVQ   DI, R9
 	MOVQ   R8, R10
 	TESTQ  R10, R10
-	JZ     last327
+	JZ     last352
 
-repeat328:
+repeat353:
 	VCVTPS2PD (DX)(R9*4), Y4
 	VADDPD    Y4, Y3, Y3
 	ADDQ      SI, R9
 	ADDQ      SI, R9
 	DECQ      R10
-	JNZ       repeat328
+	JNZ       repeat353
 
-last327:
+last352:
 	VCVTPS2PD   (DX)(R9*4), Y4
 	VMULPD      Y2, Y3, Y3
 	VFMADD231PD Y1, Y4, Y3
@@ -5471,9 +6258,9 @@ last327:
 	MOVQ        DI, R9
 	MOVQ        R8, R10
 	TESTQ       R10, R10
-	JZ          last329
+	JZ          last354
 
-repeat330:
+repeat355:
 	VCVTPS2PD   (DX)(R9*4), Y6
 	VSUBPD      Y3, Y6, Y6
 	ADDQ        SI, R9
@@ -5482,9 +6269,9 @@ repeat330:
 	VFMADD231PD Y6, Y6, Y5
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat330
+	JNZ         repeat355
 
-last329:
+last354:
 	VCVTPS2PD    (DX)(R9*4), Y6
 	VSUBPD       Y3, Y6, Y6
 	ADDQ         SI, R9
@@ -5508,11 +6295,11 @@ last329:
 	VMOVUPS      X3, (CX)(DI*4)
 	ADDQ         $+4, DI
 	SUBQ         $+4, BX
-	JGE          loop324
+	JGE          loop349
 
-rest325:
+rest350:
 	ADDQ         $+4, BX
-	JZ           done326
+	JZ           done351
 	VMOVD        BX, X3
 	VPBROADCASTD X3, X3
 	VPCMPGTD     lane_numbers<>+0(SB), X3, X3
@@ -5521,18 +6308,18 @@ rest325:
 	MOVQ         DI, BX
 	MOVQ         R8, R9
 	TESTQ        R9, R9
-	JZ           last331
+	JZ           last356
 
-repeat332:
+repeat357:
 	VMASKMOVPS (DX)(BX*4), X3, X5
 	VCVTPS2PD  X5, Y5
 	VADDPD     Y5, Y4, Y4
 	ADDQ       SI, BX
 	ADDQ       SI, BX
 	DECQ       R9
-	JNZ        repeat332
+	JNZ        repeat357
 
-last331:
+last356:
 	VMASKMOVPS  (DX)(BX*4), X3, X5
 	VCVTPS2PD   X5, Y5
 	VMULPD      Y2, Y4, Y4
@@ -5545,9 +6332,9 @@ last331:
 	MOVQ        DI, BX
 	MOVQ        R8, R9
 	TESTQ       R9, R9
-	JZ          last333
+	JZ          last358
 
-repeat334:
+repeat359:
 	VMASKMOVPS  (DX)(BX*4), X3, X7
 	VCVTPS2PD   X7, Y7
 	VSUBPD      Y4, Y7, Y7
@@ -5558,9 +6345,9 @@ repeat334:
 	VFMADD231PD Y7, Y7, Y6
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat334
+	JNZ         repeat359
 
-last333:
+last358:
 	VMASKMOVPS   (DX)(BX*4), X3, X7
 	VCVTPS2PD    X7, Y7
 	VSUBPD       Y4, Y7, Y7
@@ -5585,7 +6372,7 @@ last333:
 	VCVTPD2PSY   Y0, X0
 	VMASKMOVPS   X0, X3, (CX)(DI*4)
 
-done326:
+done351:
 	VZEROUPPER
 	RET
 
@@ -5617,24 +6404,24 @@ TEXT ·normStatsTallyAVX2(SB), $0-172
 	VBROADCASTSD X2, Y2
 	XORQ         DI, DI
 	SUBQ         $+4, BX
-	JL           rest336
+	JL           rest361
 
-loop335:
+loop360:
 	VXORPS Y3, Y3, Y3
 	MOVQ   DI, R9
 	MOVQ   R8, R10
 	TESTQ  R10, R10
-	JZ     last338
+	JZ     last363
 
-repeat339:
+repeat364:
 	VCVTPS2PD (DX)(R9*4), Y4
 	VADDPD    Y4, Y3, Y3
 	ADDQ      SI, R9
 	ADDQ      SI, R9
 	DECQ      R10
-	JNZ       repeat339
+	JNZ       repeat364
 
-last338:
+last363:
 	VCVTPS2PD   (DX)(R9*4), Y4
 	VMULPD      Y2, Y3, Y3
 	VFMADD231PD Y1, Y4, Y3
@@ -5646,9 +6433,9 @@ last338:
 	MOVQ        DI, R9
 	MOVQ        R8, R10
 	TESTQ       R10, R10
-	JZ          last340
+	JZ          last365
 
-repeat341:
+repeat366:
 	VCVTPS2PD   (DX)(R9*4), Y6
 	VSUBPD      Y3, Y6, Y6
 	ADDQ        SI, R9
@@ -5657,9 +6444,9 @@ repeat341:
 	VFMADD231PD Y6, Y6, Y5
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat341
+	JNZ         repeat366
 
-last340:
+last365:
 	VCVTPS2PD    (DX)(R9*4), Y6
 	VSUBPD       Y3, Y6, Y6
 	ADDQ         SI, R9
@@ -5700,11 +6487,11 @@ last340:
 	VMOVUPD      Y7, (R9)(DI*8)
 	ADDQ         $+4, DI
 	SUBQ         $+4, BX
-	JGE          loop335
+	JGE          loop360
 
-rest336:
+rest361:
 	ADDQ         $+4, BX
-	JZ           done337
+	JZ           done362
 	VMOVD        BX, X3
 	VPBROADCASTD X3, X3
 	VPCMPGTD     lane_numbers<>+0(SB), X3, X3
@@ -5713,18 +6500,18 @@ rest336:
 	MOVQ         DI, BX
 	MOVQ         R8, R9
 	TESTQ        R9, R9
-	JZ           last342
+	JZ           last367
 
-repeat343:
+repeat368:
 	VMASKMOVPS (DX)(BX*4), X3, X6
 	VCVTPS2PD  X6, Y6
 	VADDPD     Y6, Y5, Y5
 	ADDQ       SI, BX
 	ADDQ       SI, BX
 	DECQ       R9
-	JNZ        repeat343
+	JNZ        repeat368
 
-last342:
+last367:
 	VMASKMOVPS  (DX)(BX*4), X3, X6
 	VCVTPS2PD   X6, Y6
 	VMULPD      Y2, Y5, Y5
@@ -5737,9 +6524,9 @@ last342:
 	MOVQ        DI, BX
 	MOVQ        R8, R9
 	TESTQ       R9, R9
-	JZ          last344
+	JZ          last369
 
-repeat345:
+repeat370:
 	VMASKMOVPS  (DX)(BX*4), X3, X8
 	VCVTPS2PD   X8, Y8
 	VSUBPD      Y5, Y8, Y8
@@ -5750,9 +6537,9 @@ repeat345:
 	VFMADD231PD Y8, Y8, Y7
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat345
+	JNZ         repeat370
 
-last344:
+last369:
 	VMASKMOVPS   (DX)(BX*4), X3, X8
 	VCVTPS2PD    X8, Y8
 	VSUBPD       Y5, Y8, Y8
@@ -5794,7 +6581,7 @@ last344:
 	VFMADD231PD  Y1, Y5, Y2
 	VMASKMOVPD   Y2, Y4, (AX)(DI*8)
 
-done337:
+done362:
 	VZEROUPPER
 	RET
 
@@ -5809,15 +6596,15 @@ TEXT ·normTotalsAVX2(SB), $0-96
 	MOVQ ld+88(FP), DI
 	XORQ R8, R8
 	SUBQ $+4, SI
-	JL   rest347
+	JL   rest372
 
-loop346:
+loop371:
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 
-repeat349:
+repeat374:
 	VCVTPS2PD  (DX)(R9*4), Y2
 	VADDPD     Y2, Y0, Y0
 	ADDQ       DI, R9
@@ -5825,18 +6612,18 @@ repeat349:
 	VADDPD     Y2, Y1, Y1
 	ADDQ       DI, R9
 	DECQ       R10
-	JNZ        repeat349
+	JNZ        repeat374
 	VCVTPD2PSY Y0, X0
 	VMOVUPS    X0, (AX)(R8*4)
 	VCVTPD2PSY Y1, X0
 	VMOVUPS    X0, (CX)(R8*4)
 	ADDQ       $+4, R8
 	SUBQ       $+4, SI
-	JGE        loop346
+	JGE        loop371
 
-rest347:
+rest372:
 	ADDQ         $+4, SI
-	JZ           done348
+	JZ           done373
 	VMOVD        SI, X0
 	VPBROADCASTD X0, X0
 	VPCMPGTD     lane_numbers<>+0(SB), X0, X0
@@ -5845,7 +6632,7 @@ rest347:
 	VXORPS       Y1, Y1, Y1
 	VXORPS       Y2, Y2, Y2
 
-repeat350:
+repeat375:
 	VMASKMOVPS (DX)(SI*4), X0, X3
 	VCVTPS2PD  X3, Y3
 	VADDPD     Y3, Y1, Y1
@@ -5855,13 +6642,13 @@ repeat350:
 	VADDPD     Y3, Y2, Y2
 	ADDQ       DI, SI
 	DECQ       BX
-	JNZ        repeat350
+	JNZ        repeat375
 	VCVTPD2PSY Y1, X1
 	VMASKMOVPS X1, X0, (AX)(R8*4)
 	VCVTPD2PSY Y2, X1
 	VMASKMOVPS X1, X0, (CX)(R8*4)
 
-done348:
+done373:
 	VZEROUPPER
 	RET
 
@@ -5881,13 +6668,13 @@ TEXT ·maxPoolAVX2(SB), $0-96
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 
-repeat351:
+repeat376:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+32, R8
-	JL   done353
+	JL   done378
 
-loop352:
+loop377:
 	VMOVAPS Y0, Y2
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
@@ -5899,11 +6686,11 @@ loop352:
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat354:
+repeat379:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat355:
+repeat380:
 	VMOVUPS (CX)(R11*4), Y10
 	VCMPPS  $0x03, Y6, Y10, Y6
 	VMAXPS  Y2, Y10, Y2
@@ -5918,10 +6705,10 @@ repeat355:
 	VMAXPS  Y5, Y10, Y5
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat355
+	JNZ     repeat380
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat354
+	JNZ     repeat379
 	VORPS   Y6, Y2, Y2
 	VORPS   Y7, Y3, Y3
 	VORPS   Y8, Y4, Y4
@@ -5932,70 +6719,70 @@ repeat355:
 	VMOVUPS Y5, 96(AX)(DI*4)
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop352
+	JGE     loop377
 
-done353:
+done378:
 	ADDQ $+32, R8
 	SUBQ $+8, R8
-	JL   done357
+	JL   done382
 
-loop356:
+loop381:
 	VMOVAPS Y0, Y2
 	VXORPS  Y3, Y3, Y3
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat358:
+repeat383:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat359:
+repeat384:
 	VMOVUPS (CX)(R11*4), Y4
 	VCMPPS  $0x03, Y3, Y4, Y3
 	VMAXPS  Y2, Y4, Y2
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat359
+	JNZ     repeat384
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat358
+	JNZ     repeat383
 	VORPS   Y3, Y2, Y2
 	VMOVUPS Y2, (AX)(DI*4)
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop356
+	JGE     loop381
 
-done357:
+done382:
 	ADDQ    $+8, R8
-	JZ      done360
+	JZ      done385
 	VMOVAPS Y0, Y2
 	VXORPS  Y3, Y3, Y3
 	MOVQ    DI, R8
 	MOVQ    kh+72(FP), R9
 
-repeat361:
+repeat386:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat362:
+repeat387:
 	VMASKMOVPS (CX)(R10*4), Y1, Y4
 	VCMPPS     $0x03, Y3, Y4, Y3
 	VMAXPS     Y2, Y4, Y2
 	ADDQ       DX, R10
 	DECQ       R11
-	JNZ        repeat362
+	JNZ        repeat387
 	ADDQ       row+88(FP), R8
 	DECQ       R9
-	JNZ        repeat361
+	JNZ        repeat386
 	VORPS      Y3, Y2, Y2
 	VMASKMOVPS Y2, Y1, (AX)(DI*4)
 
-done360:
+done385:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat351
+	JNZ  repeat376
 	VZEROUPPER
 	RET
 
@@ -6016,13 +6803,13 @@ TEXT ·maxPoolGradAVX2(SB), $0-152
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
 
-repeat363:
+repeat388:
 	XORQ R9, R9
 	MOVQ R8, R10
 	SUBQ $+32, R10
-	JL   done365
+	JL   done390
 
-loop364:
+loop389:
 	VMOVUPS      (BX)(R9*4), Y1
 	VMOVUPS      32(BX)(R9*4), Y2
 	VMOVUPS      64(BX)(R9*4), Y3
@@ -6038,11 +6825,11 @@ loop364:
 	MOVQ         R9, R11
 	MOVQ         kh+128(FP), R12
 
-repeat366:
+repeat391:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat367:
+repeat392:
 	VMOVUPS (AX)(R13*4), Y13
 	VMOVUPS (DX)(R13*4), Y14
 	VCMPPS  $0x08, Y1, Y14, Y14
@@ -6077,31 +6864,31 @@ repeat367:
 	VMOVUPS Y13, 96(AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat367
+	JNZ     repeat392
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat366
+	JNZ     repeat391
 	ADDQ    $+32, R9
 	SUBQ    $+32, R10
-	JGE     loop364
+	JGE     loop389
 
-done365:
+done390:
 	ADDQ $+32, R10
 	SUBQ $+8, R10
-	JL   done369
+	JL   done394
 
-loop368:
+loop393:
 	VMOVUPS      (BX)(R9*4), Y1
 	VMOVUPS      (CX)(R9*4), Y2
 	VBROADCASTSS splat_ffffffff<>+0(SB), Y3
 	MOVQ         R9, R11
 	MOVQ         kh+128(FP), R12
 
-repeat370:
+repeat395:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat371:
+repeat396:
 	VMOVUPS (AX)(R13*4), Y4
 	VMOVUPS (DX)(R13*4), Y5
 	VCMPPS  $0x08, Y1, Y5, Y5
@@ -6112,27 +6899,27 @@ repeat371:
 	VMOVUPS Y4, (AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat371
+	JNZ     repeat396
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat370
+	JNZ     repeat395
 	ADDQ    $+8, R9
 	SUBQ    $+8, R10
-	JGE     loop368
+	JGE     loop393
 
-done369:
+done394:
 	ADDQ         $+8, R10
-	JZ           done372
+	JZ           done397
 	VMASKMOVPS   (BX)(R9*4), Y0, Y1
 	VMASKMOVPS   (CX)(R9*4), Y0, Y2
 	VBROADCASTSS splat_ffffffff<>+0(SB), Y3
 	MOVQ         kh+128(FP), R10
 
-repeat373:
+repeat398:
 	MOVQ R9, R11
 	MOVQ kw+136(FP), R12
 
-repeat374:
+repeat399:
 	VMASKMOVPS (AX)(R11*4), Y0, Y4
 	VMASKMOVPS (DX)(R11*4), Y0, Y5
 	VCMPPS     $0x08, Y1, Y5, Y5
@@ -6143,19 +6930,19 @@ repeat374:
 	VMASKMOVPS Y4, Y0, (AX)(R11*4)
 	ADDQ       SI, R11
 	DECQ       R12
-	JNZ        repeat374
+	JNZ        repeat399
 	ADDQ       row+144(FP), R9
 	DECQ       R10
-	JNZ        repeat373
+	JNZ        repeat398
 
-done372:
+done397:
 	LEAQ (BX)(SI*4), BX
 	LEAQ (CX)(SI*4), CX
 	MOVQ step+120(FP), R9
 	LEAQ (DX)(R9*4), DX
 	LEAQ (AX)(R9*4), AX
 	DECQ DI
-	JNZ  repeat363
+	JNZ  repeat388
 	VZEROUPPER
 	RET
 
@@ -6185,13 +6972,13 @@ TEXT ·avgPoolAVX2(SB), $0-100
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 
-repeat375:
+repeat400:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+32, R8
-	JL   done377
+	JL   done402
 
-loop376:
+loop401:
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
@@ -6199,11 +6986,11 @@ loop376:
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat378:
+repeat403:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat379:
+repeat404:
 	VMOVUPS (CX)(R11*4), Y6
 	VADDPS  Y6, Y2, Y2
 	VMOVUPS 32(CX)(R11*4), Y6
@@ -6214,10 +7001,10 @@ repeat379:
 	VADDPS  Y6, Y5, Y5
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat379
+	JNZ     repeat404
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat378
+	JNZ     repeat403
 	VMULPS  Y0, Y2, Y2
 	VMULPS  Y0, Y3, Y3
 	VMULPS  Y0, Y4, Y4
@@ -6228,66 +7015,66 @@ repeat379:
 	VMOVUPS Y5, 96(AX)(DI*4)
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop376
+	JGE     loop401
 
-done377:
+done402:
 	ADDQ $+32, R8
 	SUBQ $+8, R8
-	JL   done381
+	JL   done406
 
-loop380:
+loop405:
 	VXORPS Y2, Y2, Y2
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat382:
+repeat407:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat383:
+repeat408:
 	VMOVUPS (CX)(R11*4), Y3
 	VADDPS  Y3, Y2, Y2
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat383
+	JNZ     repeat408
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat382
+	JNZ     repeat407
 	VMULPS  Y0, Y2, Y2
 	VMOVUPS Y2, (AX)(DI*4)
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop380
+	JGE     loop405
 
-done381:
+done406:
 	ADDQ   $+8, R8
-	JZ     done384
+	JZ     done409
 	VXORPS Y2, Y2, Y2
 	MOVQ   DI, R8
 	MOVQ   kh+72(FP), R9
 
-repeat385:
+repeat410:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat386:
+repeat411:
 	VMASKMOVPS (CX)(R10*4), Y1, Y3
 	VADDPS     Y3, Y2, Y2
 	ADDQ       DX, R10
 	DECQ       R11
-	JNZ        repeat386
+	JNZ        repeat411
 	ADDQ       row+88(FP), R8
 	DECQ       R9
-	JNZ        repeat385
+	JNZ        repeat410
 	VMULPS     Y0, Y2, Y2
 	VMASKMOVPS Y2, Y1, (AX)(DI*4)
 
-done384:
+done409:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat375
+	JNZ  repeat400
 	VZEROUPPER
 	RET
 
@@ -6307,13 +7094,13 @@ TEXT ·avgPoolGradAVX2(SB), $0-108
 	VPBROADCASTD X1, Y1
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 
-repeat387:
+repeat412:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+32, R8
-	JL   done389
+	JL   done414
 
-loop388:
+loop413:
 	VMOVUPS (CX)(DI*4), Y2
 	VMOVUPS 32(CX)(DI*4), Y3
 	VMOVUPS 64(CX)(DI*4), Y4
@@ -6325,11 +7112,11 @@ loop388:
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat390:
+repeat415:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat391:
+repeat416:
 	VMOVUPS (AX)(R11*4), Y6
 	VADDPS  Y2, Y6, Y6
 	VMOVUPS Y6, (AX)(R11*4)
@@ -6344,71 +7131,71 @@ repeat391:
 	VMOVUPS Y6, 96(AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat391
+	JNZ     repeat416
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat390
+	JNZ     repeat415
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop388
+	JGE     loop413
 
-done389:
+done414:
 	ADDQ $+32, R8
 	SUBQ $+8, R8
-	JL   done393
+	JL   done418
 
-loop392:
+loop417:
 	VMOVUPS (CX)(DI*4), Y2
 	VMULPS  Y0, Y2, Y2
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat394:
+repeat419:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat395:
+repeat420:
 	VMOVUPS (AX)(R11*4), Y3
 	VADDPS  Y2, Y3, Y3
 	VMOVUPS Y3, (AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat395
+	JNZ     repeat420
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat394
+	JNZ     repeat419
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop392
+	JGE     loop417
 
-done393:
+done418:
 	ADDQ       $+8, R8
-	JZ         done396
+	JZ         done421
 	VMASKMOVPS (CX)(DI*4), Y1, Y2
 	VMULPS     Y0, Y2, Y2
 	MOVQ       kh+80(FP), R8
 
-repeat397:
+repeat422:
 	MOVQ DI, R9
 	MOVQ kw+88(FP), R10
 
-repeat398:
+repeat423:
 	VMASKMOVPS (AX)(R9*4), Y1, Y3
 	VADDPS     Y2, Y3, Y3
 	VMASKMOVPS Y3, Y1, (AX)(R9*4)
 	ADDQ       DX, R9
 	DECQ       R10
-	JNZ        repeat398
+	JNZ        repeat423
 	ADDQ       row+96(FP), DI
 	DECQ       R8
-	JNZ        repeat397
+	JNZ        repeat422
 
-done396:
+done421:
 	LEAQ (CX)(DX*4), CX
 	MOVQ step+72(FP), DI
 	LEAQ (AX)(DI*4), AX
 	DECQ BX
-	JNZ  repeat387
+	JNZ  repeat412
 	VZEROUPPER
 	RET
 
@@ -6502,7 +7289,7 @@ TEXT ·dropoutAVX2(SB), $640-84
 	MOVQ         dst_len+8(FP), SI
 	MOVQ         first+48(FP), DI
 	TESTQ        SI, SI
-	JZ           done399
+	JZ           done424
 	MOVQ         DI, BX
 	ANDQ         $+63, BX
 	ADDQ         BX, SI
@@ -6514,11 +7301,11 @@ TEXT ·dropoutAVX2(SB), $640-84
 	SUBQ         R8, CX
 	SUBQ         R8, DX
 
-group400:
+group425:
 	TESTQ        BX, BX
-	JNZ          partial401
+	JNZ          partial426
 	CMPQ         SI, $+64
-	JL           partial401
+	JL           partial426
 	VMOVD        DI, X0
 	VPBROADCASTD X0, Y0
 	VMOVUPS      lane_numbers<>+0(SB), Y1
@@ -6947,9 +7734,9 @@ group400:
 	VMOVUPS      224(DX)(AX*4), Y0
 	VMULPS       Y1, Y0, Y0
 	VMOVUPS      Y0, 224(CX)(AX*4)
-	JMP          next402
+	JMP          next427
 
-partial401:
+partial426:
 	LEAQ         -1(BX), BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Y0
@@ -7419,14 +8206,14 @@ partial401:
 	VMULPS       Y0, Y1, Y1
 	VMASKMOVPS   Y1, Y3, 224(CX)(AX*4)
 
-next402:
+next427:
 	XORQ BX, BX
 	ADDQ $+64, AX
 	ADDQ $+16, DI
 	SUBQ $+64, SI
-	JG   group400
+	JG   group425
 
-done399:
+done424:
 	VZEROUPPER
 	RET
 
@@ -7541,7 +8328,7 @@ TEXT ·dropoutAddAVX2(SB), $640-108
 	MOVQ         dst_len+8(FP), DI
 	MOVQ         first+72(FP), R8
 	TESTQ        DI, DI
-	JZ           done403
+	JZ           done428
 	MOVQ         R8, SI
 	ANDQ         $+63, SI
 	ADDQ         SI, DI
@@ -7554,11 +8341,11 @@ TEXT ·dropoutAddAVX2(SB), $640-108
 	SUBQ         R9, DX
 	SUBQ         R9, BX
 
-group404:
+group429:
 	TESTQ        SI, SI
-	JNZ          partial405
+	JNZ          partial430
 	CMPQ         DI, $+64
-	JL           partial405
+	JL           partial430
 	VMOVD        R8, X0
 	VPBROADCASTD X0, Y0
 	VMOVUPS      lane_numbers<>+0(SB), Y1
@@ -8003,9 +8790,9 @@ group404:
 	VMOVUPS      224(BX)(AX*4), Y1
 	VADDPS       Y1, Y0, Y0
 	VMOVUPS      Y0, 224(CX)(AX*4)
-	JMP          next406
+	JMP          next431
 
-partial405:
+partial430:
 	LEAQ         -1(SI), SI
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y0
@@ -8491,14 +9278,14 @@ partial405:
 	VADDPS       Y0, Y1, Y1
 	VMASKMOVPS   Y1, Y3, 224(CX)(AX*4)
 
-next406:
+next431:
 	XORQ SI, SI
 	ADDQ $+64, AX
 	ADDQ $+16, R8
 	SUBQ $+64, DI
-	JG   group404
+	JG   group429
 
-done403:
+done428:
 	VZEROUPPER
 	RET
 
@@ -8518,9 +9305,9 @@ TEXT ·sgdAVX2(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Y3, Y3
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done408
+	JL           done433
 
-loop407:
+loop432:
 	VMOVUPS      (AX)(BX*4), Y4
 	VMOVUPS      (CX)(BX*4), Y5
 	VMULPS       Y1, Y5, Y5
@@ -8547,14 +9334,14 @@ loop407:
 	VMOVUPS      Y4, 96(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, DX
-	JGE          loop407
+	JGE          loop432
 
-done408:
+done433:
 	ADDQ $+32, DX
 	SUBQ $+8, DX
-	JL   done410
+	JL   done435
 
-loop409:
+loop434:
 	VMOVUPS      (AX)(BX*4), Y4
 	VMOVUPS      (CX)(BX*4), Y5
 	VMULPS       Y1, Y5, Y5
@@ -8563,11 +9350,11 @@ loop409:
 	VMOVUPS      Y4, (AX)(BX*4)
 	ADDQ         $+8, BX
 	SUBQ         $+8, DX
-	JGE          loop409
+	JGE          loop434
 
-done410:
+done435:
 	ADDQ         $+8, DX
-	JZ           done411
+	JZ           done436
 	VMASKMOVPS   (AX)(BX*4), Y3, Y4
 	VMASKMOVPS   (CX)(BX*4), Y3, Y5
 	VMULPS       Y1, Y5, Y5
@@ -8575,7 +9362,7 @@ done410:
 	VFNMADD231PS Y0, Y5, Y4
 	VMASKMOVPS   Y4, Y3, (AX)(BX*4)
 
-done411:
+done436:
 	VZEROUPPER
 	RET
 
@@ -8597,9 +9384,9 @@ TEXT ·momentumAVX2(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	SUBQ         $+16, BX
-	JL           done413
+	JL           done438
 
-loop412:
+loop437:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -8620,14 +9407,14 @@ loop412:
 	VMOVUPS      Y5, 32(AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop412
+	JGE          loop437
 
-done413:
+done438:
 	ADDQ $+16, BX
 	SUBQ $+8, BX
-	JL   done415
+	JL   done440
 
-loop414:
+loop439:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -8639,11 +9426,11 @@ loop414:
 	VMOVUPS      Y5, (AX)(SI*4)
 	ADDQ         $+8, SI
 	SUBQ         $+8, BX
-	JGE          loop414
+	JGE          loop439
 
-done415:
+done440:
 	ADDQ         $+8, BX
-	JZ           done416
+	JZ           done441
 	VMASKMOVPS   (AX)(SI*4), Y4, Y5
 	VMASKMOVPS   (CX)(SI*4), Y4, Y6
 	VMASKMOVPS   (DX)(SI*4), Y4, Y7
@@ -8654,7 +9441,7 @@ done415:
 	VFNMADD231PS Y0, Y6, Y5
 	VMASKMOVPS   Y5, Y4, (AX)(SI*4)
 
-done416:
+done441:
 	VZEROUPPER
 	RET
 
@@ -8676,9 +9463,9 @@ TEXT ·nesterovAVX2(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Y4, Y4
 	XORQ         SI, SI
 	SUBQ         $+16, BX
-	JL           done418
+	JL           done443
 
-loop417:
+loop442:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -8701,14 +9488,14 @@ loop417:
 	VMOVUPS      Y5, 32(AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop417
+	JGE          loop442
 
-done418:
+done443:
 	ADDQ $+16, BX
 	SUBQ $+8, BX
-	JL   done420
+	JL   done445
 
-loop419:
+loop444:
 	VMOVUPS      (AX)(SI*4), Y5
 	VMOVUPS      (CX)(SI*4), Y6
 	VMOVUPS      (DX)(SI*4), Y7
@@ -8721,11 +9508,11 @@ loop419:
 	VMOVUPS      Y5, (AX)(SI*4)
 	ADDQ         $+8, SI
 	SUBQ         $+8, BX
-	JGE          loop419
+	JGE          loop444
 
-done420:
+done445:
 	ADDQ         $+8, BX
-	JZ           done421
+	JZ           done446
 	VMASKMOVPS   (AX)(SI*4), Y4, Y5
 	VMASKMOVPS   (CX)(SI*4), Y4, Y6
 	VMASKMOVPS   (DX)(SI*4), Y4, Y7
@@ -8737,7 +9524,7 @@ done420:
 	VFNMADD231PS Y0, Y6, Y5
 	VMASKMOVPS   Y5, Y4, (AX)(SI*4)
 
-done421:
+done446:
 	VZEROUPPER
 	RET
 
@@ -8766,9 +9553,9 @@ TEXT ·adamAVX2(SB), $0-136
 	VPCMPGTD     lane_numbers<>+0(SB), Y10, Y10
 	XORQ         DI, DI
 	SUBQ         $+8, SI
-	JL           done423
+	JL           done448
 
-loop422:
+loop447:
 	VMOVUPS      (AX)(DI*4), Y11
 	VMOVUPS      (BX)(DI*4), Y12
 	VMULPS       Y8, Y12, Y12
@@ -8790,11 +9577,11 @@ loop422:
 	VMOVUPS      Y11, (AX)(DI*4)
 	ADDQ         $+8, DI
 	SUBQ         $+8, SI
-	JGE          loop422
+	JGE          loop447
 
-done423:
+done448:
 	ADDQ         $+8, SI
-	JZ           done424
+	JZ           done449
 	VMASKMOVPS   (AX)(DI*4), Y10, Y11
 	VMASKMOVPS   (BX)(DI*4), Y10, Y12
 	VMULPS       Y8, Y12, Y12
@@ -8815,7 +9602,7 @@ done423:
 	VFNMADD231PS Y5, Y8, Y11
 	VMASKMOVPS   Y11, Y10, (AX)(DI*4)
 
-done424:
+done449:
 	VZEROUPPER
 	RET
 
@@ -8841,9 +9628,9 @@ TEXT ·rmspropAVX2(SB), $0-124
 	VPCMPGTD     lane_numbers<>+0(SB), Y7, Y7
 	XORQ         DI, DI
 	SUBQ         $+8, SI
-	JL           done426
+	JL           done451
 
-loop425:
+loop450:
 	VMOVUPS     (AX)(DI*4), Y8
 	VMOVUPS     (BX)(DI*4), Y9
 	VMULPS      Y5, Y9, Y9
@@ -8864,11 +9651,11 @@ loop425:
 	VMOVUPS     Y8, (AX)(DI*4)
 	ADDQ        $+8, DI
 	SUBQ        $+8, SI
-	JGE         loop425
+	JGE         loop450
 
-done426:
+done451:
 	ADDQ        $+8, SI
-	JZ          done427
+	JZ          done452
 	VMASKMOVPS  (AX)(DI*4), Y7, Y8
 	VMASKMOVPS  (BX)(DI*4), Y7, Y9
 	VMULPS      Y5, Y9, Y9
@@ -8888,7 +9675,7 @@ done426:
 	VSUBPS      Y0, Y8, Y8
 	VMASKMOVPS  Y8, Y7, (AX)(DI*4)
 
-done427:
+done452:
 	VZEROUPPER
 	RET
 
@@ -8906,9 +9693,9 @@ TEXT ·averageAVX2(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Y1, Y1
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done429
+	JL           done454
 
-loop428:
+loop453:
 	VMOVUPS     (AX)(BX*4), Y2
 	VMOVUPS     (CX)(BX*4), Y3
 	VSUBPS      Y2, Y3, Y3
@@ -8931,14 +9718,14 @@ loop428:
 	VMOVUPS     Y2, 96(AX)(BX*4)
 	ADDQ        $+32, BX
 	SUBQ        $+32, DX
-	JGE         loop428
+	JGE         loop453
 
-done429:
+done454:
 	ADDQ $+32, DX
 	SUBQ $+8, DX
-	JL   done431
+	JL   done456
 
-loop430:
+loop455:
 	VMOVUPS     (AX)(BX*4), Y2
 	VMOVUPS     (CX)(BX*4), Y3
 	VSUBPS      Y2, Y3, Y3
@@ -8946,18 +9733,18 @@ loop430:
 	VMOVUPS     Y2, (AX)(BX*4)
 	ADDQ        $+8, BX
 	SUBQ        $+8, DX
-	JGE         loop430
+	JGE         loop455
 
-done431:
+done456:
 	ADDQ        $+8, DX
-	JZ          done432
+	JZ          done457
 	VMASKMOVPS  (AX)(BX*4), Y1, Y2
 	VMASKMOVPS  (CX)(BX*4), Y1, Y3
 	VSUBPS      Y2, Y3, Y3
 	VFMADD231PS Y0, Y3, Y2
 	VMASKMOVPS  Y2, Y1, (AX)(BX*4)
 
-done432:
+done457:
 	VZEROUPPER
 	RET
 
@@ -8975,9 +9762,9 @@ TEXT ·addAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done434
+	JL           done459
 
-loop433:
+loop458:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
@@ -8996,31 +9783,31 @@ loop433:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop433
+	JGE     loop458
 
-done434:
+done459:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done436
+	JL   done461
 
-loop435:
+loop460:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop435
+	JGE     loop460
 
-done436:
+done461:
 	ADDQ      $+16, CX
-	JZ        done437
+	JZ        done462
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done437:
+done462:
 	VZEROUPPER
 	RET
 
@@ -9038,9 +9825,9 @@ TEXT ·mulAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done439
+	JL           done464
 
-loop438:
+loop463:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
@@ -9059,31 +9846,31 @@ loop438:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop438
+	JGE     loop463
 
-done439:
+done464:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done441
+	JL   done466
 
-loop440:
+loop465:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop440
+	JGE     loop465
 
-done441:
+done466:
 	ADDQ      $+16, CX
-	JZ        done442
+	JZ        done467
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VMULPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done442:
+done467:
 	VZEROUPPER
 	RET
 
@@ -9102,9 +9889,9 @@ TEXT ·addReluAVX512(SB), $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done444
+	JL           done469
 
-loop443:
+loop468:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -9127,14 +9914,14 @@ loop443:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop443
+	JGE     loop468
 
-done444:
+done469:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done446
+	JL   done471
 
-loop445:
+loop470:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -9142,18 +9929,18 @@ loop445:
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop445
+	JGE     loop470
 
-done446:
+done471:
 	ADDQ      $+16, CX
-	JZ        done447
+	JZ        done472
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done447:
+done472:
 	VZEROUPPER
 	RET
 
@@ -9171,9 +9958,9 @@ TEXT ·scaleAVX512(SB), $0-52
 	VBROADCASTSS s+48(FP), Z0
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done449
+	JL           done474
 
-loop448:
+loop473:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
@@ -9188,29 +9975,29 @@ loop448:
 	VMOVUPS Z1, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop448
+	JGE     loop473
 
-done449:
+done474:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done451
+	JL   done476
 
-loop450:
+loop475:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop450
+	JGE     loop475
 
-done451:
+done476:
 	ADDQ      $+16, CX
-	JZ        done452
+	JZ        done477
 	VMOVUPS.Z (DX)(BX*4), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, K1, (AX)(BX*4)
 
-done452:
+done477:
 	VZEROUPPER
 	RET
 
@@ -9229,9 +10016,9 @@ TEXT ·addScaledAVX512(SB), $0-76
 	VBROADCASTSS s+72(FP), Z0
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done454
+	JL           done479
 
-loop453:
+loop478:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
@@ -9250,31 +10037,31 @@ loop453:
 	VMOVUPS     Z1, 192(AX)(SI*4)
 	ADDQ        $+64, SI
 	SUBQ        $+64, CX
-	JGE         loop453
+	JGE         loop478
 
-done454:
+done479:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done456
+	JL   done481
 
-loop455:
+loop480:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, (AX)(SI*4)
 	ADDQ        $+16, SI
 	SUBQ        $+16, CX
-	JGE         loop455
+	JGE         loop480
 
-done456:
+done481:
 	ADDQ        $+16, CX
-	JZ          done457
+	JZ          done482
 	VMOVUPS.Z   (DX)(SI*4), K1, Z1
 	VMOVUPS.Z   (BX)(SI*4), K1, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(SI*4)
 
-done457:
+done482:
 	VZEROUPPER
 	RET
 
@@ -9292,9 +10079,9 @@ TEXT ·reluAVX512(SB), $0-48
 	VXORPS       X1, X1, X1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done459
+	JL           done484
 
-loop458:
+loop483:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
@@ -9309,29 +10096,29 @@ loop458:
 	VMOVUPS Z0, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop458
+	JGE     loop483
 
-done459:
+done484:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done461
+	JL   done486
 
-loop460:
+loop485:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop460
+	JGE     loop485
 
-done461:
+done486:
 	ADDQ      $+16, CX
-	JZ        done462
+	JZ        done487
 	VMOVUPS.Z (DX)(BX*4), K1, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(BX*4)
 
-done462:
+done487:
 	VZEROUPPER
 	RET
 
@@ -9350,9 +10137,9 @@ TEXT ·reluGradAVX512(SB), $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done464
+	JL           done489
 
-loop463:
+loop488:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -9375,14 +10162,14 @@ loop463:
 	VMOVUPS   Z0, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop463
+	JGE       loop488
 
-done464:
+done489:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done466
+	JL   done491
 
-loop465:
+loop490:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -9390,18 +10177,18 @@ loop465:
 	VMOVUPS   Z0, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop465
+	JGE       loop490
 
-done466:
+done491:
 	ADDQ      $+16, CX
-	JZ        done467
+	JZ        done492
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
 	VMOVAPS.Z Z0, K2, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done467:
+done492:
 	VZEROUPPER
 	RET
 
@@ -9421,9 +10208,9 @@ TEXT ·clipAVX512(SB), $0-52
 	VSUBPS       Z0, Z1, Z1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done469
+	JL           done494
 
-loop468:
+loop493:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
@@ -9442,31 +10229,31 @@ loop468:
 	VMOVUPS Z2, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop468
+	JGE     loop493
 
-done469:
+done494:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done471
+	JL   done496
 
-loop470:
+loop495:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
 	VMOVUPS Z2, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop470
+	JGE     loop495
 
-done471:
+done496:
 	ADDQ      $+16, CX
-	JZ        done472
+	JZ        done497
 	VMOVUPS.Z (DX)(BX*4), K1, Z2
 	VMAXPS    Z2, Z1, Z2
 	VMINPS    Z2, Z0, Z2
 	VMOVUPS   Z2, K1, (AX)(BX*4)
 
-done472:
+done497:
 	VZEROUPPER
 	RET
 
@@ -9486,9 +10273,9 @@ TEXT ·clipGradAVX512(SB), $0-76
 	VBROADCASTSS splat_7fffffff<>+0(SB), Z1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done474
+	JL           done499
 
-loop473:
+loop498:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -9515,14 +10302,14 @@ loop473:
 	VMOVUPS   Z2, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop473
+	JGE       loop498
 
-done474:
+done499:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done476
+	JL   done501
 
-loop475:
+loop500:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -9531,11 +10318,11 @@ loop475:
 	VMOVUPS   Z2, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop475
+	JGE       loop500
 
-done476:
+done501:
 	ADDQ      $+16, CX
-	JZ        done477
+	JZ        done502
 	VMOVUPS.Z (DX)(SI*4), K1, Z2
 	VMOVUPS.Z (BX)(SI*4), K1, Z3
 	VPANDD    Z1, Z3, Z3
@@ -9543,7 +10330,7 @@ done476:
 	VMOVAPS.Z Z2, K2, Z2
 	VMOVUPS   Z2, K1, (AX)(SI*4)
 
-done477:
+done502:
 	VZEROUPPER
 	RET
 
@@ -9574,9 +10361,9 @@ TEXT ·geluAVX512(SB), $0-48
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done479
+	JL           done504
 
-loop478:
+loop503:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMOVUPS      64(DX)(BX*4), Z15
 	VMULPS       Z14, Z14, Z16
@@ -9625,14 +10412,14 @@ loop478:
 	VMOVUPS      Z15, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop478
+	JGE          loop503
 
-done479:
+done504:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done481
+	JL   done506
 
-loop480:
+loop505:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z16
@@ -9658,11 +10445,11 @@ loop480:
 	VMOVUPS      Z14, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop480
+	JGE          loop505
 
-done481:
+done506:
 	ADDQ         $+16, CX
-	JZ           done482
+	JZ           done507
 	VMOVUPS.Z    (DX)(BX*4), K1, Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z13
@@ -9687,7 +10474,7 @@ done481:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(BX*4)
 
-done482:
+done507:
 	VZEROUPPER
 	RET
 
@@ -9723,9 +10510,9 @@ TEXT ·geluGradAVX512(SB), $0-72
 	VBROADCASTSS splat_be5b33b6<>+0(SB), Z17
 	XORQ         SI, SI
 	SUBQ         $+32, CX
-	JL           done484
+	JL           done509
 
-loop483:
+loop508:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      64(BX)(SI*4), Z19
 	VMOVUPS      Z14, Z20
@@ -9804,14 +10591,14 @@ loop483:
 	VMOVUPS      Z21, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, CX
-	JGE          loop483
+	JGE          loop508
 
-done484:
+done509:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done486
+	JL   done511
 
-loop485:
+loop510:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      Z14, Z19
 	VMAXPS       Z18, Z19, Z18
@@ -9852,11 +10639,11 @@ loop485:
 	VMOVUPS      Z19, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, CX
-	JGE          loop485
+	JGE          loop510
 
-done486:
+done511:
 	ADDQ         $+16, CX
-	JZ           done487
+	JZ           done512
 	VMOVUPS.Z    (BX)(SI*4), K1, Z18
 	VMOVUPS      Z14, Z14
 	VMAXPS       Z18, Z14, Z18
@@ -9896,7 +10683,659 @@ done486:
 	VMULPS       Z0, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(SI*4)
 
-done487:
+done512:
+	VZEROUPPER
+	RET
+
+// func expAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512F
+TEXT ·expAVX512(SB), $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+15, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         x_base+24(FP), DX
+	VBROADCASTSS splat_c2d00000<>+0(SB), Z0
+	VBROADCASTSS splat_42b20000<>+0(SB), Z1
+	VBROADCASTSS splat_4b400000<>+0(SB), Z2
+	VBROADCASTSS splat_3fb8aa3b<>+0(SB), Z3
+	VBROADCASTSS splat_3f317218<>+0(SB), Z4
+	VBROADCASTSS splat_b102e308<>+0(SB), Z5
+	VBROADCASTSS splat_3f800000<>+0(SB), Z6
+	VBROADCASTSS splat_3ab56359<>+0(SB), Z7
+	VBROADCASTSS splat_3c091ef0<>+0(SB), Z8
+	VBROADCASTSS splat_3d2aac2c<>+0(SB), Z9
+	VBROADCASTSS splat_3e2aaa46<>+0(SB), Z10
+	VBROADCASTSS splat_3efffffe<>+0(SB), Z11
+	XORQ         BX, BX
+	SUBQ         $+32, CX
+	JL           done514
+
+loop513:
+	VMOVUPS      (DX)(BX*4), Z12
+	VMOVUPS      64(DX)(BX*4), Z13
+	VMAXPS       Z12, Z0, Z12
+	VMINPS       Z12, Z1, Z12
+	VMOVAPS      Z2, Z14
+	VFMADD231PS  Z3, Z12, Z14
+	VMAXPS       Z13, Z0, Z13
+	VMINPS       Z13, Z1, Z13
+	VMOVAPS      Z2, Z15
+	VFMADD231PS  Z3, Z13, Z15
+	VSUBPS       Z2, Z14, Z14
+	VFNMADD231PS Z4, Z14, Z12
+	VFNMADD231PS Z5, Z14, Z12
+	VSUBPS       Z2, Z15, Z15
+	VFNMADD231PS Z4, Z15, Z13
+	VFNMADD231PS Z5, Z15, Z13
+	VMOVUPS      Z7, Z16
+	VFMADD213PS  Z8, Z12, Z16
+	VMOVUPS      Z7, Z17
+	VFMADD213PS  Z8, Z13, Z17
+	VFMADD213PS  Z9, Z12, Z16
+	VFMADD213PS  Z9, Z13, Z17
+	VFMADD213PS  Z10, Z12, Z16
+	VFMADD213PS  Z10, Z13, Z17
+	VFMADD213PS  Z11, Z12, Z16
+	VFMADD213PS  Z11, Z13, Z17
+	VFMADD213PS  Z6, Z12, Z16
+	VFMADD213PS  Z6, Z13, Z17
+	VFMADD213PS  Z6, Z12, Z16
+	VFMADD213PS  Z6, Z13, Z17
+	VSCALEFPS    Z14, Z16, Z12
+	VSCALEFPS    Z15, Z17, Z13
+	VMOVUPS      Z12, (AX)(BX*4)
+	VMOVUPS      Z13, 64(AX)(BX*4)
+	ADDQ         $+32, BX
+	SUBQ         $+32, CX
+	JGE          loop513
+
+done514:
+	ADDQ $+32, CX
+	SUBQ $+16, CX
+	JL   done516
+
+loop515:
+	VMOVUPS      (DX)(BX*4), Z12
+	VMAXPS       Z12, Z0, Z12
+	VMINPS       Z12, Z1, Z12
+	VMOVAPS      Z2, Z13
+	VFMADD231PS  Z3, Z12, Z13
+	VSUBPS       Z2, Z13, Z13
+	VFNMADD231PS Z4, Z13, Z12
+	VFNMADD231PS Z5, Z13, Z12
+	VMOVUPS      Z7, Z14
+	VFMADD213PS  Z8, Z12, Z14
+	VFMADD213PS  Z9, Z12, Z14
+	VFMADD213PS  Z10, Z12, Z14
+	VFMADD213PS  Z11, Z12, Z14
+	VFMADD213PS  Z6, Z12, Z14
+	VFMADD213PS  Z6, Z12, Z14
+	VSCALEFPS    Z13, Z14, Z12
+	VMOVUPS      Z12, (AX)(BX*4)
+	ADDQ         $+16, BX
+	SUBQ         $+16, CX
+	JGE          loop515
+
+done516:
+	ADDQ         $+16, CX
+	JZ           done517
+	VMOVUPS.Z    (DX)(BX*4), K1, Z12
+	VMAXPS       Z12, Z0, Z12
+	VMINPS       Z12, Z1, Z12
+	VMOVAPS      Z2, Z0
+	VFMADD231PS  Z3, Z12, Z0
+	VSUBPS       Z2, Z0, Z0
+	VFNMADD231PS Z4, Z0, Z12
+	VFNMADD231PS Z5, Z0, Z12
+	VMOVUPS      Z7, Z1
+	VFMADD213PS  Z8, Z12, Z1
+	VFMADD213PS  Z9, Z12, Z1
+	VFMADD213PS  Z10, Z12, Z1
+	VFMADD213PS  Z11, Z12, Z1
+	VFMADD213PS  Z6, Z12, Z1
+	VFMADD213PS  Z6, Z12, Z1
+	VSCALEFPS    Z0, Z1, Z12
+	VMOVUPS      Z12, K1, (AX)(BX*4)
+
+done517:
+	VZEROUPPER
+	RET
+
+// func sigmoidAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512F
+TEXT ·sigmoidAVX512(SB), $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+15, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         x_base+24(FP), DX
+	VBROADCASTSS splat_c2d00000<>+0(SB), Z0
+	VBROADCASTSS splat_42b20000<>+0(SB), Z2
+	VBROADCASTSS splat_4b400000<>+0(SB), Z3
+	VBROADCASTSS splat_3fb8aa3b<>+0(SB), Z4
+	VBROADCASTSS splat_3f317218<>+0(SB), Z5
+	VBROADCASTSS splat_b102e308<>+0(SB), Z6
+	VBROADCASTSS splat_3f800000<>+0(SB), Z7
+	VBROADCASTSS splat_3ab56359<>+0(SB), Z8
+	VBROADCASTSS splat_3c091ef0<>+0(SB), Z9
+	VBROADCASTSS splat_3d2aac2c<>+0(SB), Z10
+	VBROADCASTSS splat_3e2aaa46<>+0(SB), Z11
+	VBROADCASTSS splat_3efffffe<>+0(SB), Z12
+	VBROADCASTSS splat_3f800000<>+0(SB), Z13
+	VBROADCASTSS splat_80000000<>+0(SB), Z14
+	XORQ         BX, BX
+	SUBQ         $+32, CX
+	JL           done519
+
+loop518:
+	VMOVUPS      (DX)(BX*4), Z15
+	VMOVUPS      64(DX)(BX*4), Z16
+	VMOVUPS      Z15, Z17
+	VPORD        Z14, Z17, Z17
+	VMOVUPS      Z16, Z18
+	VPORD        Z14, Z18, Z18
+	VMAXPS       Z17, Z0, Z17
+	VMINPS       Z17, Z2, Z17
+	VMOVAPS      Z3, Z19
+	VFMADD231PS  Z4, Z17, Z19
+	VMAXPS       Z18, Z0, Z18
+	VMINPS       Z18, Z2, Z18
+	VMOVAPS      Z3, Z20
+	VFMADD231PS  Z4, Z18, Z20
+	VSUBPS       Z3, Z19, Z19
+	VFNMADD231PS Z5, Z19, Z17
+	VFNMADD231PS Z6, Z19, Z17
+	VSUBPS       Z3, Z20, Z20
+	VFNMADD231PS Z5, Z20, Z18
+	VFNMADD231PS Z6, Z20, Z18
+	VMOVUPS      Z8, Z21
+	VFMADD213PS  Z9, Z17, Z21
+	VMOVUPS      Z8, Z22
+	VFMADD213PS  Z9, Z18, Z22
+	VFMADD213PS  Z10, Z17, Z21
+	VFMADD213PS  Z10, Z18, Z22
+	VFMADD213PS  Z11, Z17, Z21
+	VFMADD213PS  Z11, Z18, Z22
+	VFMADD213PS  Z12, Z17, Z21
+	VFMADD213PS  Z12, Z18, Z22
+	VFMADD213PS  Z7, Z17, Z21
+	VFMADD213PS  Z7, Z18, Z22
+	VFMADD213PS  Z7, Z17, Z21
+	VFMADD213PS  Z7, Z18, Z22
+	VSCALEFPS    Z19, Z21, Z17
+	VSCALEFPS    Z20, Z22, Z18
+	VMOVUPS      Z13, Z19
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x11, Z1, Z15, K2
+	VBLENDMPS    Z17, Z19, K2, Z19
+	VADDPS       Z13, Z17, Z17
+	VDIVPS       Z17, Z19, Z17
+	VMOVUPS      Z13, Z15
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x11, Z1, Z16, K2
+	VBLENDMPS    Z18, Z15, K2, Z15
+	VADDPS       Z13, Z18, Z18
+	VDIVPS       Z18, Z15, Z18
+	VMOVUPS      Z17, (AX)(BX*4)
+	VMOVUPS      Z18, 64(AX)(BX*4)
+	ADDQ         $+32, BX
+	SUBQ         $+32, CX
+	JGE          loop518
+
+done519:
+	ADDQ $+32, CX
+	SUBQ $+16, CX
+	JL   done521
+
+loop520:
+	VMOVUPS      (DX)(BX*4), Z15
+	VMOVUPS      Z15, Z16
+	VPORD        Z14, Z16, Z16
+	VMAXPS       Z16, Z0, Z16
+	VMINPS       Z16, Z2, Z16
+	VMOVAPS      Z3, Z17
+	VFMADD231PS  Z4, Z16, Z17
+	VSUBPS       Z3, Z17, Z17
+	VFNMADD231PS Z5, Z17, Z16
+	VFNMADD231PS Z6, Z17, Z16
+	VMOVUPS      Z8, Z18
+	VFMADD213PS  Z9, Z16, Z18
+	VFMADD213PS  Z10, Z16, Z18
+	VFMADD213PS  Z11, Z16, Z18
+	VFMADD213PS  Z12, Z16, Z18
+	VFMADD213PS  Z7, Z16, Z18
+	VFMADD213PS  Z7, Z16, Z18
+	VSCALEFPS    Z17, Z18, Z16
+	VMOVUPS      Z13, Z17
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x11, Z1, Z15, K2
+	VBLENDMPS    Z16, Z17, K2, Z17
+	VADDPS       Z13, Z16, Z16
+	VDIVPS       Z16, Z17, Z16
+	VMOVUPS      Z16, (AX)(BX*4)
+	ADDQ         $+16, BX
+	SUBQ         $+16, CX
+	JGE          loop520
+
+done521:
+	ADDQ         $+16, CX
+	JZ           done522
+	VMOVUPS.Z    (DX)(BX*4), K1, Z15
+	VMOVUPS      Z15, Z16
+	VPORD        Z14, Z16, Z16
+	VMAXPS       Z16, Z0, Z16
+	VMINPS       Z16, Z2, Z16
+	VMOVAPS      Z3, Z0
+	VFMADD231PS  Z4, Z16, Z0
+	VSUBPS       Z3, Z0, Z0
+	VFNMADD231PS Z5, Z0, Z16
+	VFNMADD231PS Z6, Z0, Z16
+	VMOVUPS      Z8, Z2
+	VFMADD213PS  Z9, Z16, Z2
+	VFMADD213PS  Z10, Z16, Z2
+	VFMADD213PS  Z11, Z16, Z2
+	VFMADD213PS  Z12, Z16, Z2
+	VFMADD213PS  Z7, Z16, Z2
+	VFMADD213PS  Z7, Z16, Z2
+	VSCALEFPS    Z0, Z2, Z16
+	VMOVUPS      Z13, Z0
+	VXORPS       X1, X1, X1
+	VCMPPS       $0x11, Z1, Z15, K2
+	VBLENDMPS    Z16, Z0, K2, Z0
+	VADDPS       Z13, Z16, Z16
+	VDIVPS       Z16, Z0, Z16
+	VMOVUPS      Z16, K1, (AX)(BX*4)
+
+done522:
+	VZEROUPPER
+	RET
+
+// func sigmoidGradAVX512(dst []float32, dy []float32, y []float32)
+// Requires: AVX, AVX512F
+TEXT ·sigmoidGradAVX512(SB), $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+15, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         dy_base+24(FP), DX
+	MOVQ         y_base+48(FP), BX
+	VBROADCASTSS splat_3f800000<>+0(SB), Z0
+	XORQ         SI, SI
+	SUBQ         $+64, CX
+	JL           done524
+
+loop523:
+	VMOVUPS (BX)(SI*4), Z1
+	VMOVUPS Z0, Z2
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS (DX)(SI*4), Z1
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS Z2, (AX)(SI*4)
+	VMOVUPS 64(BX)(SI*4), Z1
+	VMOVUPS Z0, Z2
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS 64(DX)(SI*4), Z1
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS Z2, 64(AX)(SI*4)
+	VMOVUPS 128(BX)(SI*4), Z1
+	VMOVUPS Z0, Z2
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS 128(DX)(SI*4), Z1
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS Z2, 128(AX)(SI*4)
+	VMOVUPS 192(BX)(SI*4), Z1
+	VMOVUPS Z0, Z2
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS 192(DX)(SI*4), Z1
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS Z2, 192(AX)(SI*4)
+	ADDQ    $+64, SI
+	SUBQ    $+64, CX
+	JGE     loop523
+
+done524:
+	ADDQ $+64, CX
+	SUBQ $+16, CX
+	JL   done526
+
+loop525:
+	VMOVUPS (BX)(SI*4), Z1
+	VMOVUPS Z0, Z2
+	VSUBPS  Z1, Z2, Z2
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS (DX)(SI*4), Z1
+	VMULPS  Z1, Z2, Z2
+	VMOVUPS Z2, (AX)(SI*4)
+	ADDQ    $+16, SI
+	SUBQ    $+16, CX
+	JGE     loop525
+
+done526:
+	ADDQ      $+16, CX
+	JZ        done527
+	VMOVUPS.Z (BX)(SI*4), K1, Z1
+	VMOVUPS   Z0, Z0
+	VSUBPS    Z1, Z0, Z0
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS.Z (DX)(SI*4), K1, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(SI*4)
+
+done527:
+	VZEROUPPER
+	RET
+
+// func tanhAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512F
+TEXT ·tanhAVX512(SB), $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+15, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         x_base+24(FP), DX
+	VBROADCASTSS splat_c2d00000<>+0(SB), Z0
+	VBROADCASTSS splat_42b20000<>+0(SB), Z1
+	VBROADCASTSS splat_4b400000<>+0(SB), Z2
+	VBROADCASTSS splat_3fb8aa3b<>+0(SB), Z3
+	VBROADCASTSS splat_3f317218<>+0(SB), Z4
+	VBROADCASTSS splat_b102e308<>+0(SB), Z5
+	VBROADCASTSS splat_3f800000<>+0(SB), Z6
+	VBROADCASTSS splat_3ab56359<>+0(SB), Z7
+	VBROADCASTSS splat_3c091ef0<>+0(SB), Z8
+	VBROADCASTSS splat_3d2aac2c<>+0(SB), Z9
+	VBROADCASTSS splat_3e2aaa46<>+0(SB), Z10
+	VBROADCASTSS splat_3efffffe<>+0(SB), Z11
+	VBROADCASTSS splat_3f800000<>+0(SB), Z12
+	VBROADCASTSS splat_40000000<>+0(SB), Z13
+	VBROADCASTSS splat_3f200000<>+0(SB), Z14
+	VBROADCASTSS splat_80000000<>+0(SB), Z15
+	VBROADCASTSS splat_7fffffff<>+0(SB), Z16
+	VBROADCASTSS splat_bbbaf0e1<>+0(SB), Z17
+	VBROADCASTSS splat_3ca9134c<>+0(SB), Z18
+	VBROADCASTSS splat_bd5c1e2d<>+0(SB), Z19
+	VBROADCASTSS splat_3e088393<>+0(SB), Z20
+	VBROADCASTSS splat_beaaaa99<>+0(SB), Z21
+	XORQ         BX, BX
+	SUBQ         $+32, CX
+	JL           done529
+
+loop528:
+	VMOVUPS      (DX)(BX*4), Z22
+	VMOVUPS      64(DX)(BX*4), Z23
+	VMOVUPS      Z22, Z24
+	VPANDD       Z16, Z24, Z24
+	VADDPS       Z24, Z24, Z24
+	VMOVUPS      Z23, Z25
+	VPANDD       Z16, Z25, Z25
+	VADDPS       Z25, Z25, Z25
+	VMAXPS       Z24, Z0, Z24
+	VMINPS       Z24, Z1, Z24
+	VMOVAPS      Z2, Z26
+	VFMADD231PS  Z3, Z24, Z26
+	VMAXPS       Z25, Z0, Z25
+	VMINPS       Z25, Z1, Z25
+	VMOVAPS      Z2, Z27
+	VFMADD231PS  Z3, Z25, Z27
+	VSUBPS       Z2, Z26, Z26
+	VFNMADD231PS Z4, Z26, Z24
+	VFNMADD231PS Z5, Z26, Z24
+	VSUBPS       Z2, Z27, Z27
+	VFNMADD231PS Z4, Z27, Z25
+	VFNMADD231PS Z5, Z27, Z25
+	VMOVUPS      Z7, Z28
+	VFMADD213PS  Z8, Z24, Z28
+	VMOVUPS      Z7, Z29
+	VFMADD213PS  Z8, Z25, Z29
+	VFMADD213PS  Z9, Z24, Z28
+	VFMADD213PS  Z9, Z25, Z29
+	VFMADD213PS  Z10, Z24, Z28
+	VFMADD213PS  Z10, Z25, Z29
+	VFMADD213PS  Z11, Z24, Z28
+	VFMADD213PS  Z11, Z25, Z29
+	VFMADD213PS  Z6, Z24, Z28
+	VFMADD213PS  Z6, Z25, Z29
+	VFMADD213PS  Z6, Z24, Z28
+	VFMADD213PS  Z6, Z25, Z29
+	VSCALEFPS    Z26, Z28, Z24
+	VSCALEFPS    Z27, Z29, Z25
+	VADDPS       Z12, Z24, Z24
+	VMOVUPS      Z13, Z26
+	VDIVPS       Z24, Z26, Z24
+	VMOVUPS      Z12, Z26
+	VSUBPS       Z24, Z26, Z26
+	VMOVUPS      Z22, Z24
+	VPANDD       Z15, Z24, Z24
+	VPORD        Z26, Z24, Z24
+	VMULPS       Z22, Z22, Z26
+	VMOVUPS      Z17, Z27
+	VFMADD213PS  Z18, Z26, Z27
+	VFMADD213PS  Z19, Z26, Z27
+	VFMADD213PS  Z20, Z26, Z27
+	VFMADD213PS  Z21, Z26, Z27
+	VMULPS       Z22, Z26, Z26
+	VFMADD213PS  Z22, Z26, Z27
+	VMOVUPS      Z22, Z26
+	VPANDD       Z16, Z26, Z26
+	VMOVUPS      Z14, Z22
+	VCMPPS       $0x12, Z22, Z26, K2
+	VBLENDMPS    Z27, Z24, K2, Z24
+	VADDPS       Z12, Z25, Z25
+	VMOVUPS      Z13, Z22
+	VDIVPS       Z25, Z22, Z25
+	VMOVUPS      Z12, Z22
+	VSUBPS       Z25, Z22, Z22
+	VMOVUPS      Z23, Z25
+	VPANDD       Z15, Z25, Z25
+	VPORD        Z22, Z25, Z25
+	VMULPS       Z23, Z23, Z22
+	VMOVUPS      Z17, Z26
+	VFMADD213PS  Z18, Z22, Z26
+	VFMADD213PS  Z19, Z22, Z26
+	VFMADD213PS  Z20, Z22, Z26
+	VFMADD213PS  Z21, Z22, Z26
+	VMULPS       Z23, Z22, Z22
+	VFMADD213PS  Z23, Z22, Z26
+	VMOVUPS      Z23, Z22
+	VPANDD       Z16, Z22, Z22
+	VMOVUPS      Z14, Z23
+	VCMPPS       $0x12, Z23, Z22, K2
+	VBLENDMPS    Z26, Z25, K2, Z25
+	VMOVUPS      Z24, (AX)(BX*4)
+	VMOVUPS      Z25, 64(AX)(BX*4)
+	ADDQ         $+32, BX
+	SUBQ         $+32, CX
+	JGE          loop528
+
+done529:
+	ADDQ $+32, CX
+	SUBQ $+16, CX
+	JL   done531
+
+loop530:
+	VMOVUPS      (DX)(BX*4), Z22
+	VMOVUPS      Z22, Z23
+	VPANDD       Z16, Z23, Z23
+	VADDPS       Z23, Z23, Z23
+	VMAXPS       Z23, Z0, Z23
+	VMINPS       Z23, Z1, Z23
+	VMOVAPS      Z2, Z24
+	VFMADD231PS  Z3, Z23, Z24
+	VSUBPS       Z2, Z24, Z24
+	VFNMADD231PS Z4, Z24, Z23
+	VFNMADD231PS Z5, Z24, Z23
+	VMOVUPS      Z7, Z25
+	VFMADD213PS  Z8, Z23, Z25
+	VFMADD213PS  Z9, Z23, Z25
+	VFMADD213PS  Z10, Z23, Z25
+	VFMADD213PS  Z11, Z23, Z25
+	VFMADD213PS  Z6, Z23, Z25
+	VFMADD213PS  Z6, Z23, Z25
+	VSCALEFPS    Z24, Z25, Z23
+	VADDPS       Z12, Z23, Z23
+	VMOVUPS      Z13, Z24
+	VDIVPS       Z23, Z24, Z23
+	VMOVUPS      Z12, Z24
+	VSUBPS       Z23, Z24, Z24
+	VMOVUPS      Z22, Z23
+	VPANDD       Z15, Z23, Z23
+	VPORD        Z24, Z23, Z23
+	VMULPS       Z22, Z22, Z24
+	VMOVUPS      Z17, Z25
+	VFMADD213PS  Z18, Z24, Z25
+	VFMADD213PS  Z19, Z24, Z25
+	VFMADD213PS  Z20, Z24, Z25
+	VFMADD213PS  Z21, Z24, Z25
+	VMULPS       Z22, Z24, Z24
+	VFMADD213PS  Z22, Z24, Z25
+	VMOVUPS      Z22, Z24
+	VPANDD       Z16, Z24, Z24
+	VMOVUPS      Z14, Z22
+	VCMPPS       $0x12, Z22, Z24, K2
+	VBLENDMPS    Z25, Z23, K2, Z23
+	VMOVUPS      Z23, (AX)(BX*4)
+	ADDQ         $+16, BX
+	SUBQ         $+16, CX
+	JGE          loop530
+
+done531:
+	ADDQ         $+16, CX
+	JZ           done532
+	VMOVUPS.Z    (DX)(BX*4), K1, Z22
+	VMOVUPS      Z22, Z23
+	VPANDD       Z16, Z23, Z23
+	VADDPS       Z23, Z23, Z23
+	VMAXPS       Z23, Z0, Z23
+	VMINPS       Z23, Z1, Z23
+	VMOVAPS      Z2, Z0
+	VFMADD231PS  Z3, Z23, Z0
+	VSUBPS       Z2, Z0, Z0
+	VFNMADD231PS Z4, Z0, Z23
+	VFNMADD231PS Z5, Z0, Z23
+	VMOVUPS      Z7, Z1
+	VFMADD213PS  Z8, Z23, Z1
+	VFMADD213PS  Z9, Z23, Z1
+	VFMADD213PS  Z10, Z23, Z1
+	VFMADD213PS  Z11, Z23, Z1
+	VFMADD213PS  Z6, Z23, Z1
+	VFMADD213PS  Z6, Z23, Z1
+	VSCALEFPS    Z0, Z1, Z23
+	VADDPS       Z12, Z23, Z23
+	VMOVUPS      Z13, Z0
+	VDIVPS       Z23, Z0, Z23
+	VMOVUPS      Z12, Z0
+	VSUBPS       Z23, Z0, Z0
+	VMOVUPS      Z22, Z23
+	VPANDD       Z15, Z23, Z23
+	VPORD        Z0, Z23, Z23
+	VMULPS       Z22, Z22, Z0
+	VMOVUPS      Z17, Z1
+	VFMADD213PS  Z18, Z0, Z1
+	VFMADD213PS  Z19, Z0, Z1
+	VFMADD213PS  Z20, Z0, Z1
+	VFMADD213PS  Z21, Z0, Z1
+	VMULPS       Z22, Z0, Z0
+	VFMADD213PS  Z22, Z0, Z1
+	VMOVUPS      Z22, Z0
+	VPANDD       Z16, Z0, Z0
+	VMOVUPS      Z14, Z2
+	VCMPPS       $0x12, Z2, Z0, K2
+	VBLENDMPS    Z1, Z23, K2, Z23
+	VMOVUPS      Z23, K1, (AX)(BX*4)
+
+done532:
+	VZEROUPPER
+	RET
+
+// func tanhGradAVX512(dst []float32, dy []float32, y []float32)
+// Requires: AVX, AVX512F
+TEXT ·tanhGradAVX512(SB), $0-72
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $+15, DX
+	VMOVD        DX, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	MOVQ         dy_base+24(FP), DX
+	MOVQ         y_base+48(FP), BX
+	VBROADCASTSS splat_3f800000<>+0(SB), Z0
+	XORQ         SI, SI
+	SUBQ         $+64, CX
+	JL           done534
+
+loop533:
+	VMOVUPS      (BX)(SI*4), Z1
+	VMOVUPS      Z0, Z2
+	VFNMADD231PS Z1, Z1, Z2
+	VMOVUPS      (DX)(SI*4), Z1
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      Z2, (AX)(SI*4)
+	VMOVUPS      64(BX)(SI*4), Z1
+	VMOVUPS      Z0, Z2
+	VFNMADD231PS Z1, Z1, Z2
+	VMOVUPS      64(DX)(SI*4), Z1
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      Z2, 64(AX)(SI*4)
+	VMOVUPS      128(BX)(SI*4), Z1
+	VMOVUPS      Z0, Z2
+	VFNMADD231PS Z1, Z1, Z2
+	VMOVUPS      128(DX)(SI*4), Z1
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      Z2, 128(AX)(SI*4)
+	VMOVUPS      192(BX)(SI*4), Z1
+	VMOVUPS      Z0, Z2
+	VFNMADD231PS Z1, Z1, Z2
+	VMOVUPS      192(DX)(SI*4), Z1
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      Z2, 192(AX)(SI*4)
+	ADDQ         $+64, SI
+	SUBQ         $+64, CX
+	JGE          loop533
+
+done534:
+	ADDQ $+64, CX
+	SUBQ $+16, CX
+	JL   done536
+
+loop535:
+	VMOVUPS      (BX)(SI*4), Z1
+	VMOVUPS      Z0, Z2
+	VFNMADD231PS Z1, Z1, Z2
+	VMOVUPS      (DX)(SI*4), Z1
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      Z2, (AX)(SI*4)
+	ADDQ         $+16, SI
+	SUBQ         $+16, CX
+	JGE          loop535
+
+done536:
+	ADDQ         $+16, CX
+	JZ           done537
+	VMOVUPS.Z    (BX)(SI*4), K1, Z1
+	VMOVUPS      Z0, Z0
+	VFNMADD231PS Z1, Z1, Z0
+	VMOVUPS.Z    (DX)(SI*4), K1, Z1
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (AX)(SI*4)
+
+done537:
 	VZEROUPPER
 	RET
 
@@ -9916,15 +11355,15 @@ TEXT ·addBiasAVX512(SB), $0-96
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	TESTQ        BX, BX
-	JZ           rows489
+	JZ           rows539
 
-row488:
+row538:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done491
+	JL   done541
 
-loop490:
+loop540:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z1
 	VMOVUPS 128(CX)(R8*4), Z2
@@ -9943,37 +11382,37 @@ loop490:
 	VMOVUPS Z3, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop490
+	JGE     loop540
 
-done491:
+done541:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done493
+	JL   done543
 
-loop492:
+loop542:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop492
+	JGE     loop542
 
-done493:
+done543:
 	ADDQ      $+16, R9
-	JZ        done494
+	JZ        done544
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done494:
+done544:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row488
+	JNZ  row538
 
-rows489:
+rows539:
 	VZEROUPPER
 	RET
 
@@ -9994,15 +11433,15 @@ TEXT ·addBiasReluAVX512(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	VXORPS       X1, X1, X1
 	TESTQ        BX, BX
-	JZ           rows496
+	JZ           rows546
 
-row495:
+row545:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done498
+	JL   done548
 
-loop497:
+loop547:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z2
 	VMOVUPS 128(CX)(R8*4), Z3
@@ -10025,14 +11464,14 @@ loop497:
 	VMOVUPS Z4, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop497
+	JGE     loop547
 
-done498:
+done548:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done500
+	JL   done550
 
-loop499:
+loop549:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -10040,24 +11479,24 @@ loop499:
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop499
+	JGE     loop549
 
-done500:
+done550:
 	ADDQ      $+16, R9
-	JZ        done501
+	JZ        done551
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done501:
+done551:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row495
+	JNZ  row545
 
-rows496:
+rows546:
 	VZEROUPPER
 	RET
 
@@ -10091,15 +11530,15 @@ TEXT ·addBiasGeluAVX512(SB), $0-96
 	VBROADCASTSS splat_bfcc422a<>+0(SB), Z12
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	TESTQ        BX, BX
-	JZ           rows503
+	JZ           rows553
 
-row502:
+row552:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+32, R9
-	JL   done505
+	JL   done555
 
-loop504:
+loop554:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      64(CX)(R8*4), Z15
 	VMOVUPS      (DX)(R8*4), Z16
@@ -10152,14 +11591,14 @@ loop504:
 	VMOVUPS      Z15, 64(AX)(R8*4)
 	ADDQ         $+32, R8
 	SUBQ         $+32, R9
-	JGE          loop504
+	JGE          loop554
 
-done505:
+done555:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done507
+	JL   done557
 
-loop506:
+loop556:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      (DX)(R8*4), Z15
 	VADDPS       Z15, Z14, Z14
@@ -10187,11 +11626,11 @@ loop506:
 	VMOVUPS      Z14, (AX)(R8*4)
 	ADDQ         $+16, R8
 	SUBQ         $+16, R9
-	JGE          loop506
+	JGE          loop556
 
-done507:
+done557:
 	ADDQ         $+16, R9
-	JZ           done508
+	JZ           done558
 	VMOVUPS.Z    (CX)(R8*4), K1, Z14
 	VMOVUPS.Z    (DX)(R8*4), K1, Z15
 	VADDPS       Z15, Z14, Z14
@@ -10218,13 +11657,13 @@ done507:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(R8*4)
 
-done508:
+done558:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row502
+	JNZ  row552
 
-rows503:
+rows553:
 	VZEROUPPER
 	RET
 
@@ -10245,15 +11684,15 @@ TEXT ·copyColumnsAVX512(SB), $0-80
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	TESTQ        DX, DX
-	JZ           rows510
+	JZ           rows560
 
-row509:
+row559:
 	XORQ R8, R8
 	MOVQ BX, R9
 	SUBQ $+64, R9
-	JL   done512
+	JL   done562
 
-loop511:
+loop561:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z1
 	VMOVUPS 128(CX)(R8*4), Z2
@@ -10264,33 +11703,33 @@ loop511:
 	VMOVUPS Z3, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop511
+	JGE     loop561
 
-done512:
+done562:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done514
+	JL   done564
 
-loop513:
+loop563:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop513
+	JGE     loop563
 
-done514:
+done564:
 	ADDQ      $+16, R9
-	JZ        done515
+	JZ        done565
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done515:
+done565:
 	ADDQ DI, CX
 	ADDQ SI, AX
 	DECQ DX
-	JNZ  row509
+	JNZ  row559
 
-rows510:
+rows560:
 	VZEROUPPER
 	RET
 
@@ -10314,15 +11753,15 @@ TEXT ·colSumAVX512(SB), $0-72
 	MOVQ         DX, R9
 	SHRQ         $0x02, R9
 	TESTQ        R9, R9
-	JZ           rows517
+	JZ           rows567
 
-row516:
+row566:
 	XORQ R10, R10
 	MOVQ BX, R11
 	SUBQ $+32, R11
-	JL   done519
+	JL   done569
 
-loop518:
+loop568:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS 64(AX)(R10*4), Z1
@@ -10346,14 +11785,14 @@ loop518:
 	VMOVUPS Z1, 64(AX)(R10*4)
 	ADDQ    $+32, R10
 	SUBQ    $+32, R11
-	JGE     loop518
+	JGE     loop568
 
-done519:
+done569:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done521
+	JL   done571
 
-loop520:
+loop570:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS (R12), Z1
@@ -10367,11 +11806,11 @@ loop520:
 	VMOVUPS Z0, (AX)(R10*4)
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop520
+	JGE     loop570
 
-done521:
+done571:
 	ADDQ      $+16, R11
-	JZ        done522
+	JZ        done572
 	LEAQ      (CX)(R10*4), R11
 	VMOVUPS.Z (AX)(R10*4), K1, Z0
 	VMOVUPS.Z (R11), K1, Z1
@@ -10384,23 +11823,23 @@ done521:
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R10*4)
 
-done522:
+done572:
 	ADDQ R8, CX
 	DECQ R9
-	JNZ  row516
+	JNZ  row566
 
-rows517:
+rows567:
 	ANDQ  $+3, DX
 	TESTQ DX, DX
-	JZ    rows524
+	JZ    rows574
 
-row523:
+row573:
 	XORQ DI, DI
 	MOVQ BX, R8
 	SUBQ $+32, R8
-	JL   done526
+	JL   done576
 
-loop525:
+loop575:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS 64(AX)(DI*4), Z1
 	VMOVUPS (CX)(DI*4), Z2
@@ -10411,36 +11850,36 @@ loop525:
 	VMOVUPS Z1, 64(AX)(DI*4)
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop525
+	JGE     loop575
 
-done526:
+done576:
 	ADDQ $+32, R8
 	SUBQ $+16, R8
-	JL   done528
+	JL   done578
 
-loop527:
+loop577:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS (CX)(DI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop527
+	JGE     loop577
 
-done528:
+done578:
 	ADDQ      $+16, R8
-	JZ        done529
+	JZ        done579
 	VMOVUPS.Z (AX)(DI*4), K1, Z0
 	VMOVUPS.Z (CX)(DI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(DI*4)
 
-done529:
+done579:
 	ADDQ SI, CX
 	DECQ DX
-	JNZ  row523
+	JNZ  row573
 
-rows524:
+rows574:
 	VZEROUPPER
 	RET
 
@@ -10461,9 +11900,9 @@ TEXT ·rowMaxAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z5, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done531
+	JL           done581
 
-loop530:
+loop580:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	VMOVUPS 64(AX)(DX*4), Z5
@@ -10474,28 +11913,28 @@ loop530:
 	VMAXPS  Z4, Z5, Z4
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop530
+	JGE     loop580
 
-done531:
+done581:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done533
+	JL   done583
 
-loop532:
+loop582:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop532
+	JGE     loop582
 
-done533:
+done583:
 	ADDQ      $+16, CX
-	JZ        done534
+	JZ        done584
 	VMOVUPS.Z (AX)(DX*4), K1, Z5
 	VBLENDMPS Z5, Z0, K1, Z5
 	VMAXPS    Z1, Z5, Z1
 
-done534:
+done584:
 	VMAXPS        Z3, Z1, Z1
 	VMAXPS        Z4, Z2, Z2
 	VMAXPS        Z2, Z1, Z1
@@ -10527,9 +11966,9 @@ TEXT ·rowSumAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done536
+	JL           done586
 
-loop535:
+loop585:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS 64(AX)(DX*4), Z4
@@ -10540,27 +11979,27 @@ loop535:
 	VADDPS  Z4, Z3, Z3
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop535
+	JGE     loop585
 
-done536:
+done586:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done538
+	JL   done588
 
-loop537:
+loop587:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop537
+	JGE     loop587
 
-done538:
+done588:
 	ADDQ      $+16, CX
-	JZ        done539
+	JZ        done589
 	VMOVUPS.Z (AX)(DX*4), K1, Z4
 	VADDPS    Z4, Z0, Z0
 
-done539:
+done589:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -10593,9 +12032,9 @@ TEXT ·dotAVX512(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done541
+	JL           done591
 
-loop540:
+loop590:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
@@ -10610,29 +12049,29 @@ loop540:
 	VFMADD231PS Z4, Z5, Z3
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop540
+	JGE         loop590
 
-done541:
+done591:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done543
+	JL   done593
 
-loop542:
+loop592:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop542
+	JGE         loop592
 
-done543:
+done593:
 	ADDQ        $+16, DX
-	JZ          done544
+	JZ          done594
 	VMOVUPS.Z   (AX)(BX*4), K1, Z4
 	VMOVUPS.Z   (CX)(BX*4), K1, Z5
 	VFMADD231PS Z4, Z5, Z0
 
-done544:
+done594:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -10668,9 +12107,9 @@ TEXT ·sumSquaresAVX512(SB), $0-32
 	VPCMPGTD     lane_numbers<>+0(SB), Z8, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done546
+	JL           done596
 
-loop545:
+loop595:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -10697,14 +12136,14 @@ loop545:
 	VFMADD231PD   Z8, Z8, Z7
 	ADDQ          $+64, DX
 	SUBQ          $+64, CX
-	JGE           loop545
+	JGE           loop595
 
-done546:
+done596:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done548
+	JL   done598
 
-loop547:
+loop597:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -10713,11 +12152,11 @@ loop547:
 	VFMADD231PD   Z8, Z8, Z1
 	ADDQ          $+16, DX
 	SUBQ          $+16, CX
-	JGE           loop547
+	JGE           loop597
 
-done548:
+done598:
 	ADDQ          $+16, CX
-	JZ            done549
+	JZ            done599
 	VMOVUPS.Z     (AX)(DX*4), K1, Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -10725,7 +12164,7 @@ done548:
 	VFMADD231PD   Z9, Z9, Z0
 	VFMADD231PD   Z8, Z8, Z1
 
-done549:
+done599:
 	VADDPD        Z4, Z0, Z0
 	VADDPD        Z5, Z1, Z1
 	VADDPD        Z6, Z2, Z2
@@ -10758,9 +12197,9 @@ TEXT ·nonFiniteAVX512(SB), $0-32
 	XORQ         DX, DX
 	MOVQ         CX, BX
 	SUBQ         $+64, BX
-	JL           done551
+	JL           done601
 
-loop550:
+loop600:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VMOVUPS  64(AX)(DX*4), Z3
@@ -10778,14 +12217,14 @@ loop550:
 	JNZ      end
 	ADDQ     $+64, DX
 	SUBQ     $+64, BX
-	JGE      loop550
+	JGE      loop600
 
-done551:
+done601:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done553
+	JL   done603
 
-loop552:
+loop602:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VPANDD   Z0, Z2, Z2
@@ -10794,11 +12233,11 @@ loop552:
 	JNZ      end
 	ADDQ     $+16, DX
 	SUBQ     $+16, BX
-	JGE      loop552
+	JGE      loop602
 
-done553:
+done603:
 	ADDQ      $+16, BX
-	JZ        done554
+	JZ        done604
 	MOVQ      DX, CX
 	VMOVUPS.Z (AX)(DX*4), K1, Z2
 	VPANDD    Z0, Z2, Z2
@@ -10806,7 +12245,7 @@ done553:
 	KORTESTW  K1, K1
 	JNZ       end
 
-done554:
+done604:
 	MOVQ $-1, CX
 
 end:
@@ -10843,9 +12282,9 @@ TEXT ·expShiftAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done556
+	JL           done606
 
-loop555:
+loop605:
 	VMOVUPS      (CX)(BX*4), Z16
 	VMOVUPS      64(CX)(BX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -10886,14 +12325,14 @@ loop555:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, BX
 	SUBQ         $+32, DX
-	JGE          loop555
+	JGE          loop605
 
-done556:
+done606:
 	ADDQ $+32, DX
 	SUBQ $+16, DX
-	JL   done558
+	JL   done608
 
-loop557:
+loop607:
 	VMOVUPS      (CX)(BX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -10915,11 +12354,11 @@ loop557:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop557
+	JGE          loop607
 
-done558:
+done608:
 	ADDQ         $+16, DX
-	JZ           done559
+	JZ           done609
 	VMOVUPS.Z    (CX)(BX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -10941,7 +12380,7 @@ done558:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done559:
+done609:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -10983,9 +12422,9 @@ TEXT ·expSumAVX512(SB), $0-36
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         DX, DX
 	SUBQ         $+32, CX
-	JL           done561
+	JL           done611
 
-loop560:
+loop610:
 	VMOVUPS      (AX)(DX*4), Z16
 	VMOVUPS      64(AX)(DX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -11024,14 +12463,14 @@ loop560:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, DX
 	SUBQ         $+32, CX
-	JGE          loop560
+	JGE          loop610
 
-done561:
+done611:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done563
+	JL   done613
 
-loop562:
+loop612:
 	VMOVUPS      (AX)(DX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -11052,11 +12491,11 @@ loop562:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, DX
 	SUBQ         $+16, CX
-	JGE          loop562
+	JGE          loop612
 
-done563:
+done613:
 	ADDQ         $+16, CX
-	JZ           done564
+	JZ           done614
 	VMOVUPS.Z    (AX)(DX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -11077,7 +12516,7 @@ done563:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done564:
+done614:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -11119,9 +12558,9 @@ TEXT ·softmaxGradAVX512(SB), $0-60
 	VBROADCASTSS scale+56(FP), Z14
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done566
+	JL           done616
 
-loop565:
+loop615:
 	VMOVUPS      (DX)(BX*4), Z15
 	VMOVUPS      64(DX)(BX*4), Z16
 	VSUBPS       Z12, Z15, Z15
@@ -11164,14 +12603,14 @@ loop565:
 	VMOVUPS      Z16, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop565
+	JGE          loop615
 
-done566:
+done616:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done568
+	JL   done618
 
-loop567:
+loop617:
 	VMOVUPS      (DX)(BX*4), Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -11194,11 +12633,11 @@ loop567:
 	VMOVUPS      Z15, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop567
+	JGE          loop617
 
-done568:
+done618:
 	ADDQ         $+16, CX
-	JZ           done569
+	JZ           done619
 	VMOVUPS.Z    (DX)(BX*4), K1, Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -11220,7 +12659,7 @@ done568:
 	VMULPS       Z14, Z15, Z15
 	VMOVUPS      Z15, K1, (AX)(BX*4)
 
-done569:
+done619:
 	VZEROUPPER
 	RET
 
@@ -11244,9 +12683,9 @@ TEXT ·layerNormAVX512(SB), $0-140
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows571
+	JZ           rows621
 
-row570:
+row620:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
@@ -11254,9 +12693,9 @@ row570:
 	XORQ   R10, R10
 	MOVQ   R8, R11
 	SUBQ   $+64, R11
-	JL     done573
+	JL     done623
 
-loop572:
+loop622:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	VMOVUPS 64(DX)(R10*4), Z9
@@ -11267,27 +12706,27 @@ loop572:
 	VADDPS  Z9, Z4, Z4
 	ADDQ    $+64, R10
 	SUBQ    $+64, R11
-	JGE     loop572
+	JGE     loop622
 
-done573:
+done623:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done575
+	JL   done625
 
-loop574:
+loop624:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop574
+	JGE     loop624
 
-done575:
+done625:
 	ADDQ      $+16, R11
-	JZ        done576
+	JZ        done626
 	VMOVUPS.Z (DX)(R10*4), K1, Z9
 	VADDPS    Z9, Z1, Z1
 
-done576:
+done626:
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z2, Z1, Z1
@@ -11308,9 +12747,9 @@ done576:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done578
+	JL            done628
 
-loop577:
+loop627:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
@@ -11325,30 +12764,30 @@ loop577:
 	VFMADD231PS Z9, Z9, Z8
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop577
+	JGE         loop627
 
-done578:
+done628:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done580
+	JL   done630
 
-loop579:
+loop629:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop579
+	JGE         loop629
 
-done580:
+done630:
 	ADDQ        $+16, R11
-	JZ          done581
+	JZ          done631
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMOVAPS.Z   Z9, K1, Z9
 	VFMADD231PS Z9, Z9, Z5
 
-done581:
+done631:
 	VADDPS        Z7, Z5, Z5
 	VADDPS        Z8, Z6, Z6
 	VADDPS        Z6, Z5, Z5
@@ -11372,9 +12811,9 @@ done581:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done583
+	JL            done633
 
-loop582:
+loop632:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -11405,14 +12844,14 @@ loop582:
 	VMOVUPS     Z10, 192(AX)(R10*4)
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop582
+	JGE         loop632
 
-done583:
+done633:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done585
+	JL   done635
 
-loop584:
+loop634:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -11422,11 +12861,11 @@ loop584:
 	VMOVUPS     Z10, (AX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop584
+	JGE         loop634
 
-done585:
+done635:
 	ADDQ        $+16, R11
-	JZ          done586
+	JZ          done636
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -11435,13 +12874,13 @@ done585:
 	VFMADD231PS Z11, Z9, Z10
 	VMOVUPS     Z10, K1, (AX)(R10*4)
 
-done586:
+done636:
 	ADDQ R9, AX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row570
+	JNZ  row620
 
-rows571:
+rows621:
 	VZEROUPPER
 	RET
 
@@ -11465,9 +12904,9 @@ TEXT ·layerNormGradAVX512(SB), $0-136
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows588
+	JZ           rows638
 
-row587:
+row637:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -11478,9 +12917,9 @@ row587:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+32, R11
-	JL           done590
+	JL           done640
 
-loop589:
+loop639:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -11499,14 +12938,14 @@ loop589:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R10
 	SUBQ        $+32, R11
-	JGE         loop589
+	JGE         loop639
 
-done590:
+done640:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done592
+	JL   done642
 
-loop591:
+loop641:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -11517,11 +12956,11 @@ loop591:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop591
+	JGE         loop641
 
-done592:
+done642:
 	ADDQ        $+16, R11
-	JZ          done593
+	JZ          done643
 	VMOVUPS.Z   (CX)(R10*4), K1, Z7
 	VMOVUPS.Z   (BX)(R10*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -11531,7 +12970,7 @@ done592:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done593:
+done643:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -11557,9 +12996,9 @@ done593:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+32, R11
-	JL            done595
+	JL            done645
 
-loop594:
+loop644:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -11582,14 +13021,14 @@ loop594:
 	VMOVUPS      Z7, 64(AX)(R10*4)
 	ADDQ         $+32, R10
 	SUBQ         $+32, R11
-	JGE          loop594
+	JGE          loop644
 
-done595:
+done645:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done597
+	JL   done647
 
-loop596:
+loop646:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -11602,11 +13041,11 @@ loop596:
 	VMOVUPS      Z7, (AX)(R10*4)
 	ADDQ         $+16, R10
 	SUBQ         $+16, R11
-	JGE          loop596
+	JGE          loop646
 
-done597:
+done647:
 	ADDQ         $+16, R11
-	JZ           done598
+	JZ           done648
 	VMOVUPS.Z    (CX)(R10*4), K1, Z7
 	VMOVUPS.Z    (BX)(R10*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -11618,14 +13057,14 @@ done597:
 	VMULPS       Z6, Z7, Z7
 	VMOVUPS      Z7, K1, (AX)(R10*4)
 
-done598:
+done648:
 	ADDQ R9, AX
 	ADDQ R9, CX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row587
+	JNZ  row637
 
-rows588:
+rows638:
 	VZEROUPPER
 	RET
 
@@ -11650,9 +13089,9 @@ TEXT ·layerNormGradAddAVX512(SB), $0-160
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R9, X0, X0
 	TESTQ        R8, R8
-	JZ           rows600
+	JZ           rows650
 
-row599:
+row649:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -11663,9 +13102,9 @@ row599:
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+32, R12
-	JL           done602
+	JL           done652
 
-loop601:
+loop651:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -11684,14 +13123,14 @@ loop601:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R11
 	SUBQ        $+32, R12
-	JGE         loop601
+	JGE         loop651
 
-done602:
+done652:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done604
+	JL   done654
 
-loop603:
+loop653:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -11702,11 +13141,11 @@ loop603:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R11
 	SUBQ        $+16, R12
-	JGE         loop603
+	JGE         loop653
 
-done604:
+done654:
 	ADDQ        $+16, R12
-	JZ          done605
+	JZ          done655
 	VMOVUPS.Z   (CX)(R11*4), K1, Z7
 	VMOVUPS.Z   (BX)(R11*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -11716,7 +13155,7 @@ done604:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done605:
+done655:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -11742,9 +13181,9 @@ done605:
 	XORQ          R11, R11
 	MOVQ          R9, R12
 	SUBQ          $+32, R12
-	JL            done607
+	JL            done657
 
-loop606:
+loop656:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -11769,14 +13208,14 @@ loop606:
 	VMOVUPS      Z7, 64(AX)(R11*4)
 	ADDQ         $+32, R11
 	SUBQ         $+32, R12
-	JGE          loop606
+	JGE          loop656
 
-done607:
+done657:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done609
+	JL   done659
 
-loop608:
+loop658:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -11790,11 +13229,11 @@ loop608:
 	VMOVUPS      Z7, (AX)(R11*4)
 	ADDQ         $+16, R11
 	SUBQ         $+16, R12
-	JGE          loop608
+	JGE          loop658
 
-done609:
+done659:
 	ADDQ         $+16, R12
-	JZ           done610
+	JZ           done660
 	VMOVUPS.Z    (CX)(R11*4), K1, Z7
 	VMOVUPS.Z    (BX)(R11*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -11807,15 +13246,15 @@ done609:
 	VFMADD213PS  Z5, Z6, Z7
 	VMOVUPS      Z7, K1, (AX)(R11*4)
 
-done610:
+done660:
 	ADDQ R10, AX
 	ADDQ R10, CX
 	ADDQ R10, DX
 	ADDQ R10, DI
 	DECQ R8
-	JNZ  row599
+	JNZ  row649
 
-rows600:
+rows650:
 	VZEROUPPER
 	RET
 
@@ -11842,9 +13281,9 @@ TEXT ·layerNormParamGradAVX512(SB), $8-144
 	MOVQ         DI, R12
 	SHRQ         $0x02, R12
 	TESTQ        R12, R12
-	JZ           rows612
+	JZ           rows662
 
-row611:
+row661:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	VBROADCASTSS 8(SI), Z2
@@ -11857,9 +13296,9 @@ row611:
 	XORQ         R13, R13
 	MOVQ         R8, R14
 	SUBQ         $+16, R14
-	JL           done614
+	JL           done664
 
-loop613:
+loop663:
 	LEAQ        (DX)(R13*4), R15
 	LEAQ        (BX)(R13*4), BP
 	VMOVUPS     (AX)(R13*4), Z8
@@ -11892,11 +13331,11 @@ loop613:
 	VMOVUPS     Z9, (CX)(R13*4)
 	ADDQ        $+16, R13
 	SUBQ        $+16, R14
-	JGE         loop613
+	JGE         loop663
 
-done614:
+done664:
 	ADDQ        $+16, R14
-	JZ          done615
+	JZ          done665
 	LEAQ        (DX)(R13*4), R14
 	LEAQ        (BX)(R13*4), R15
 	VMOVUPS.Z   (AX)(R13*4), K1, Z8
@@ -11928,27 +13367,27 @@ done614:
 	VMOVUPS     Z8, K1, (AX)(R13*4)
 	VMOVUPS     Z9, K1, (CX)(R13*4)
 
-done615:
+done665:
 	ADDQ R11, DX
 	ADDQ R11, BX
 	DECQ R12
-	JNZ  row611
+	JNZ  row661
 
-rows612:
+rows662:
 	ANDQ  $+3, DI
 	TESTQ DI, DI
-	JZ    rows617
+	JZ    rows667
 
-row616:
+row666:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	ADDQ         $+8, SI
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
-	JL           done619
+	JL           done669
 
-loop618:
+loop668:
 	VMOVUPS     (AX)(R10*4), Z2
 	VMOVUPS     (CX)(R10*4), Z3
 	VMOVUPS     (DX)(R10*4), Z4
@@ -11961,11 +13400,11 @@ loop618:
 	VMOVUPS     Z3, (CX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop618
+	JGE         loop668
 
-done619:
+done669:
 	ADDQ        $+16, R11
-	JZ          done620
+	JZ          done670
 	VMOVUPS.Z   (AX)(R10*4), K1, Z2
 	VMOVUPS.Z   (CX)(R10*4), K1, Z3
 	VMOVUPS.Z   (DX)(R10*4), K1, Z4
@@ -11977,13 +13416,13 @@ done619:
 	VMOVUPS     Z2, K1, (AX)(R10*4)
 	VMOVUPS     Z3, K1, (CX)(R10*4)
 
-done620:
+done670:
 	ADDQ R9, DX
 	ADDQ R9, BX
 	DECQ DI
-	JNZ  row616
+	JNZ  row666
 
-rows617:
+rows667:
 	VZEROUPPER
 	RET
 
@@ -12006,9 +13445,9 @@ TEXT ·columnMomentsAVX512(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 	XORQ         R8, R8
 	SUBQ         $+64, SI
-	JL           done622
+	JL           done672
 
-loop621:
+loop671:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
@@ -12016,7 +13455,7 @@ loop621:
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
-repeat623:
+repeat673:
 	VMOVUPS (DX)(R9*4), Z1
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS 64(DX)(R9*4), Z1
@@ -12027,7 +13466,7 @@ repeat623:
 	VADDPS  Z1, Z5, Z5
 	ADDQ    DI, R9
 	DECQ    R10
-	JNZ     repeat623
+	JNZ     repeat673
 	VDIVPS  Z0, Z2, Z2
 	VDIVPS  Z0, Z3, Z3
 	VDIVPS  Z0, Z4, Z4
@@ -12043,7 +13482,7 @@ repeat623:
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
-repeat624:
+repeat674:
 	VMOVUPS     (DX)(R9*4), Z1
 	VSUBPS      Z2, Z1, Z1
 	VFMADD231PS Z1, Z1, Z6
@@ -12058,77 +13497,77 @@ repeat624:
 	VFMADD231PS Z1, Z1, Z9
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat624
+	JNZ         repeat674
 	VMOVUPS     Z6, (CX)(R8*4)
 	VMOVUPS     Z7, 64(CX)(R8*4)
 	VMOVUPS     Z8, 128(CX)(R8*4)
 	VMOVUPS     Z9, 192(CX)(R8*4)
 	ADDQ        $+64, R8
 	SUBQ        $+64, SI
-	JGE         loop621
+	JGE         loop671
 
-done622:
+done672:
 	ADDQ $+64, SI
 	SUBQ $+16, SI
-	JL   done626
+	JL   done676
 
-loop625:
+loop675:
 	VXORPS X10, X10, X10
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
-repeat627:
+repeat677:
 	VMOVUPS (DX)(R9*4), Z1
 	VADDPS  Z1, Z10, Z10
 	ADDQ    DI, R9
 	DECQ    R10
-	JNZ     repeat627
+	JNZ     repeat677
 	VDIVPS  Z0, Z10, Z10
 	VMOVUPS Z10, (AX)(R8*4)
 	VXORPS  X11, X11, X11
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
-repeat628:
+repeat678:
 	VMOVUPS     (DX)(R9*4), Z1
 	VSUBPS      Z10, Z1, Z1
 	VFMADD231PS Z1, Z1, Z11
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat628
+	JNZ         repeat678
 	VMOVUPS     Z11, (CX)(R8*4)
 	ADDQ        $+16, R8
 	SUBQ        $+16, SI
-	JGE         loop625
+	JGE         loop675
 
-done626:
+done676:
 	ADDQ   $+16, SI
-	JZ     done629
+	JZ     done679
 	VXORPS X12, X12, X12
 	MOVQ   R8, SI
 	MOVQ   BX, R9
 
-repeat630:
+repeat680:
 	VMOVUPS.Z (DX)(SI*4), K1, Z1
 	VADDPS    Z1, Z12, Z12
 	ADDQ      DI, SI
 	DECQ      R9
-	JNZ       repeat630
+	JNZ       repeat680
 	VDIVPS    Z0, Z12, Z12
 	VMOVUPS   Z12, K1, (AX)(R8*4)
 	VXORPS    X13, X13, X13
 	MOVQ      R8, AX
 
-repeat631:
+repeat681:
 	VMOVUPS.Z   (DX)(AX*4), K1, Z0
 	VSUBPS      Z12, Z0, Z0
 	VFMADD231PS Z0, Z0, Z13
 	ADDQ        DI, AX
 	DECQ        BX
-	JNZ         repeat631
+	JNZ         repeat681
 	VMOVUPS     Z13, K1, (CX)(R8*4)
 
-done629:
+done679:
 	VZEROUPPER
 	RET
 
@@ -12150,17 +13589,17 @@ TEXT ·batchNormAVX512(SB), $0-160
 	DIVQ         DI
 	ADDQ         $+4, AX
 
-panel632:
+panel682:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels633
+	JLE     panels683
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done635
+	JL      done685
 
-loop634:
+loop684:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z0
 	VMOVUPS 64(R9)(DX*4), Z1
@@ -12184,7 +13623,7 @@ loop634:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat636:
+repeat686:
 	VMOVUPS     (BX)(R9*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -12207,17 +13646,17 @@ repeat636:
 	VMOVUPS     Z16, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat636
+	JNZ         repeat686
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop634
+	JGE         loop684
 
-done635:
+done685:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done638
+	JL   done688
 
-loop637:
+loop687:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z0
 	MOVQ    scale_base+72(FP), R9
@@ -12229,7 +13668,7 @@ loop637:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat639:
+repeat689:
 	VMOVUPS     (BX)(R9*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12237,14 +13676,14 @@ repeat639:
 	VMOVUPS     Z4, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat639
+	JNZ         repeat689
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop637
+	JGE         loop687
 
-done638:
+done688:
 	ADDQ      $+16, R8
-	JZ        done640
+	JZ        done690
 	MOVQ      mean_base+48(FP), R8
 	VMOVUPS.Z (R8)(DX*4), K1, Z0
 	MOVQ      scale_base+72(FP), R8
@@ -12255,7 +13694,7 @@ done638:
 	VMOVUPS.Z (R8)(DX*4), K1, Z3
 	MOVQ      AX, R8
 
-repeat641:
+repeat691:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12263,17 +13702,17 @@ repeat641:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat641
+	JNZ         repeat691
 
-done640:
+done690:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel632
+	JMP   panel682
 
-panels633:
+panels683:
 	VZEROUPPER
 	RET
 
@@ -12295,17 +13734,17 @@ TEXT ·batchNormReluAVX512(SB), $0-160
 	DIVQ         DI
 	ADDQ         $+4, AX
 
-panel642:
+panel692:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels643
+	JLE     panels693
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done645
+	JL      done695
 
-loop644:
+loop694:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z1
 	VMOVUPS 64(R9)(DX*4), Z2
@@ -12329,7 +13768,7 @@ loop644:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat646:
+repeat696:
 	VMOVUPS     (BX)(R9*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -12356,17 +13795,17 @@ repeat646:
 	VMOVUPS     Z17, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat646
+	JNZ         repeat696
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop644
+	JGE         loop694
 
-done645:
+done695:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done648
+	JL   done698
 
-loop647:
+loop697:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z1
 	MOVQ    scale_base+72(FP), R9
@@ -12378,7 +13817,7 @@ loop647:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat649:
+repeat699:
 	VMOVUPS     (BX)(R9*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12387,14 +13826,14 @@ repeat649:
 	VMOVUPS     Z5, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat649
+	JNZ         repeat699
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop647
+	JGE         loop697
 
-done648:
+done698:
 	ADDQ      $+16, R8
-	JZ        done650
+	JZ        done700
 	MOVQ      mean_base+48(FP), R8
 	VMOVUPS.Z (R8)(DX*4), K1, Z1
 	MOVQ      scale_base+72(FP), R8
@@ -12405,7 +13844,7 @@ done648:
 	VMOVUPS.Z (R8)(DX*4), K1, Z4
 	MOVQ      AX, R8
 
-repeat651:
+repeat701:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12414,17 +13853,17 @@ repeat651:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat651
+	JNZ         repeat701
 
-done650:
+done700:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel642
+	JMP   panel692
 
-panels643:
+panels693:
 	VZEROUPPER
 	RET
 
@@ -12447,17 +13886,17 @@ TEXT ·batchNormAddAVX512(SB), $0-184
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel652:
+panel702:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels653
+	JLE     panels703
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done655
+	JL      done705
 
-loop654:
+loop704:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z0
 	VMOVUPS 64(R10)(DX*4), Z1
@@ -12481,7 +13920,7 @@ loop654:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat656:
+repeat706:
 	VMOVUPS     (BX)(R10*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -12512,17 +13951,17 @@ repeat656:
 	VMOVUPS     Z16, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat656
+	JNZ         repeat706
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop654
+	JGE         loop704
 
-done655:
+done705:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done658
+	JL   done708
 
-loop657:
+loop707:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z0
 	MOVQ    scale_base+96(FP), R10
@@ -12534,7 +13973,7 @@ loop657:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat659:
+repeat709:
 	VMOVUPS     (BX)(R10*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12544,14 +13983,14 @@ repeat659:
 	VMOVUPS     Z4, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat659
+	JNZ         repeat709
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop657
+	JGE         loop707
 
-done658:
+done708:
 	ADDQ      $+16, R9
-	JZ        done660
+	JZ        done710
 	MOVQ      mean_base+72(FP), R9
 	VMOVUPS.Z (R9)(DX*4), K1, Z0
 	MOVQ      scale_base+96(FP), R9
@@ -12562,7 +14001,7 @@ done658:
 	VMOVUPS.Z (R9)(DX*4), K1, Z3
 	MOVQ      AX, R9
 
-repeat661:
+repeat711:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12572,18 +14011,18 @@ repeat661:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat661
+	JNZ         repeat711
 
-done660:
+done710:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel652
+	JMP   panel702
 
-panels653:
+panels703:
 	VZEROUPPER
 	RET
 
@@ -12606,17 +14045,17 @@ TEXT ·batchNormAddReluAVX512(SB), $0-184
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel662:
+panel712:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels663
+	JLE     panels713
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done665
+	JL      done715
 
-loop664:
+loop714:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z1
 	VMOVUPS 64(R10)(DX*4), Z2
@@ -12640,7 +14079,7 @@ loop664:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat666:
+repeat716:
 	VMOVUPS     (BX)(R10*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -12675,17 +14114,17 @@ repeat666:
 	VMOVUPS     Z17, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat666
+	JNZ         repeat716
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop664
+	JGE         loop714
 
-done665:
+done715:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done668
+	JL   done718
 
-loop667:
+loop717:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z1
 	MOVQ    scale_base+96(FP), R10
@@ -12697,7 +14136,7 @@ loop667:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat669:
+repeat719:
 	VMOVUPS     (BX)(R10*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12708,14 +14147,14 @@ repeat669:
 	VMOVUPS     Z5, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat669
+	JNZ         repeat719
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop667
+	JGE         loop717
 
-done668:
+done718:
 	ADDQ      $+16, R9
-	JZ        done670
+	JZ        done720
 	MOVQ      mean_base+72(FP), R9
 	VMOVUPS.Z (R9)(DX*4), K1, Z1
 	MOVQ      scale_base+96(FP), R9
@@ -12726,7 +14165,7 @@ done668:
 	VMOVUPS.Z (R9)(DX*4), K1, Z4
 	MOVQ      AX, R9
 
-repeat671:
+repeat721:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -12737,18 +14176,18 @@ repeat671:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat671
+	JNZ         repeat721
 
-done670:
+done720:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel662
+	JMP   panel712
 
-panels663:
+panels713:
 	VZEROUPPER
 	RET
 
@@ -12770,17 +14209,17 @@ TEXT ·batchNormEvalAVX512(SB), $0-164
 	DIVQ         DI
 	ADDQ         $+16, AX
 
-panel672:
+panel722:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels673
+	JLE     panels723
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done675
+	JL      done725
 
-loop674:
+loop724:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z0
 	VMOVUPS      64(R9)(DX*4), Z1
@@ -12818,7 +14257,7 @@ loop674:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat676:
+repeat726:
 	VMOVUPS     (BX)(R9*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -12841,17 +14280,17 @@ repeat676:
 	VMOVUPS     Z16, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat676
+	JNZ         repeat726
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop674
+	JGE         loop724
 
-done675:
+done725:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done678
+	JL   done728
 
-loop677:
+loop727:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z0
 	MOVQ         variance_base+72(FP), R9
@@ -12868,7 +14307,7 @@ loop677:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat679:
+repeat729:
 	VMOVUPS     (BX)(R9*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12876,14 +14315,14 @@ repeat679:
 	VMOVUPS     Z4, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat679
+	JNZ         repeat729
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop677
+	JGE         loop727
 
-done678:
+done728:
 	ADDQ         $+16, R8
-	JZ           done680
+	JZ           done730
 	MOVQ         mean_base+48(FP), R8
 	VMOVUPS.Z    (R8)(DX*4), K1, Z0
 	MOVQ         variance_base+72(FP), R8
@@ -12899,7 +14338,7 @@ done678:
 	VMOVUPS.Z    (R8)(DX*4), K1, Z3
 	MOVQ         AX, R8
 
-repeat681:
+repeat731:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -12907,17 +14346,17 @@ repeat681:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat681
+	JNZ         repeat731
 
-done680:
+done730:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel672
+	JMP   panel722
 
-panels673:
+panels723:
 	VZEROUPPER
 	RET
 
@@ -12939,17 +14378,17 @@ TEXT ·batchNormEvalReluAVX512(SB), $0-164
 	DIVQ         DI
 	ADDQ         $+16, AX
 
-panel682:
+panel732:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels683
+	JLE     panels733
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done685
+	JL      done735
 
-loop684:
+loop734:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z1
 	VMOVUPS      64(R9)(DX*4), Z2
@@ -12987,7 +14426,7 @@ loop684:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat686:
+repeat736:
 	VMOVUPS     (BX)(R9*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -13014,17 +14453,17 @@ repeat686:
 	VMOVUPS     Z17, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat686
+	JNZ         repeat736
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop684
+	JGE         loop734
 
-done685:
+done735:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done688
+	JL   done738
 
-loop687:
+loop737:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z1
 	MOVQ         variance_base+72(FP), R9
@@ -13041,7 +14480,7 @@ loop687:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat689:
+repeat739:
 	VMOVUPS     (BX)(R9*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -13050,14 +14489,14 @@ repeat689:
 	VMOVUPS     Z5, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat689
+	JNZ         repeat739
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop687
+	JGE         loop737
 
-done688:
+done738:
 	ADDQ         $+16, R8
-	JZ           done690
+	JZ           done740
 	MOVQ         mean_base+48(FP), R8
 	VMOVUPS.Z    (R8)(DX*4), K1, Z1
 	MOVQ         variance_base+72(FP), R8
@@ -13073,7 +14512,7 @@ done688:
 	VMOVUPS.Z    (R8)(DX*4), K1, Z4
 	MOVQ         AX, R8
 
-repeat691:
+repeat741:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -13082,17 +14521,17 @@ repeat691:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat691
+	JNZ         repeat741
 
-done690:
+done740:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel682
+	JMP   panel732
 
-panels683:
+panels733:
 	VZEROUPPER
 	RET
 
@@ -13115,17 +14554,17 @@ TEXT ·batchNormEvalAddAVX512(SB), $0-188
 	DIVQ         R8
 	ADDQ         $+16, AX
 
-panel692:
+panel742:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels693
+	JLE     panels743
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done695
+	JL      done745
 
-loop694:
+loop744:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z1
@@ -13163,7 +14602,7 @@ loop694:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat696:
+repeat746:
 	VMOVUPS     (BX)(R10*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -13194,17 +14633,17 @@ repeat696:
 	VMOVUPS     Z16, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat696
+	JNZ         repeat746
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop694
+	JGE         loop744
 
-done695:
+done745:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done698
+	JL   done748
 
-loop697:
+loop747:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         variance_base+96(FP), R10
@@ -13221,7 +14660,7 @@ loop697:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat699:
+repeat749:
 	VMOVUPS     (BX)(R10*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -13231,14 +14670,14 @@ repeat699:
 	VMOVUPS     Z4, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat699
+	JNZ         repeat749
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop697
+	JGE         loop747
 
-done698:
+done748:
 	ADDQ         $+16, R9
-	JZ           done700
+	JZ           done750
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         variance_base+96(FP), R9
@@ -13254,7 +14693,7 @@ done698:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z3
 	MOVQ         AX, R9
 
-repeat701:
+repeat751:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -13264,18 +14703,18 @@ repeat701:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat701
+	JNZ         repeat751
 
-done700:
+done750:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel692
+	JMP   panel742
 
-panels693:
+panels743:
 	VZEROUPPER
 	RET
 
@@ -13298,17 +14737,17 @@ TEXT ·batchNormEvalAddReluAVX512(SB), $0-188
 	DIVQ         R8
 	ADDQ         $+16, AX
 
-panel702:
+panel752:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels703
+	JLE     panels753
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done705
+	JL      done755
 
-loop704:
+loop754:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z1
 	VMOVUPS      64(R10)(DX*4), Z2
@@ -13346,7 +14785,7 @@ loop704:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat706:
+repeat756:
 	VMOVUPS     (BX)(R10*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -13381,17 +14820,17 @@ repeat706:
 	VMOVUPS     Z17, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat706
+	JNZ         repeat756
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop704
+	JGE         loop754
 
-done705:
+done755:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done708
+	JL   done758
 
-loop707:
+loop757:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z1
 	MOVQ         variance_base+96(FP), R10
@@ -13408,7 +14847,7 @@ loop707:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat709:
+repeat759:
 	VMOVUPS     (BX)(R10*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -13419,14 +14858,14 @@ repeat709:
 	VMOVUPS     Z5, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat709
+	JNZ         repeat759
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop707
+	JGE         loop757
 
-done708:
+done758:
 	ADDQ         $+16, R9
-	JZ           done710
+	JZ           done760
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z1
 	MOVQ         variance_base+96(FP), R9
@@ -13442,7 +14881,7 @@ done708:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z4
 	MOVQ         AX, R9
 
-repeat711:
+repeat761:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -13453,18 +14892,18 @@ repeat711:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat711
+	JNZ         repeat761
 
-done710:
+done760:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel702
+	JMP   panel752
 
-panels703:
+panels753:
 	VZEROUPPER
 	RET
 
@@ -13483,9 +14922,9 @@ TEXT ·batchNormGradSumsAVX512(SB), $0-168
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	XORQ         DI, DI
 	SUBQ         $+64, BX
-	JL           done713
+	JL           done763
 
-loop712:
+loop762:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	VMOVUPS 64(R8)(DI*4), Z13
@@ -13507,7 +14946,7 @@ loop712:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat714:
+repeat764:
 	VMOVUPS     (CX)(R8*4), Z20
 	VSUBPS      Z0, Z20, Z20
 	VMULPS      Z16, Z20, Z20
@@ -13534,7 +14973,7 @@ repeat714:
 	VFMADD231PS Z21, Z20, Z8
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat714
+	JNZ         repeat764
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z1, (R8)(DI*4)
 	VMOVUPS     Z2, 64(R8)(DI*4)
@@ -13547,14 +14986,14 @@ repeat714:
 	VMOVUPS     Z8, 192(R8)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, BX
-	JGE         loop712
+	JGE         loop762
 
-done713:
+done763:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done716
+	JL   done766
 
-loop715:
+loop765:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	MOVQ    scale_base+120(FP), R8
@@ -13564,7 +15003,7 @@ loop715:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat717:
+repeat767:
 	VMOVUPS     (CX)(R8*4), Z2
 	VSUBPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
@@ -13573,18 +15012,18 @@ repeat717:
 	VFMADD231PS Z3, Z2, Z10
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat717
+	JNZ         repeat767
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z9, (R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
 	VMOVUPS     Z10, (R8)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, BX
-	JGE         loop715
+	JGE         loop765
 
-done716:
+done766:
 	ADDQ      $+16, BX
-	JZ        done718
+	JZ        done768
 	MOVQ      mean_base+96(FP), BX
 	VMOVUPS.Z (BX)(DI*4), K1, Z0
 	MOVQ      scale_base+120(FP), BX
@@ -13593,7 +15032,7 @@ done716:
 	VXORPS    X12, X12, X12
 	MOVQ      DI, BX
 
-repeat719:
+repeat769:
 	VMOVUPS.Z   (CX)(BX*4), K1, Z2
 	VSUBPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
@@ -13602,13 +15041,13 @@ repeat719:
 	VFMADD231PS Z3, Z2, Z12
 	ADDQ        SI, BX
 	DECQ        DX
-	JNZ         repeat719
+	JNZ         repeat769
 	MOVQ        sum_base+0(FP), AX
 	VMOVUPS     Z11, K1, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
 	VMOVUPS     Z12, K1, (AX)(DI*4)
 
-done718:
+done768:
 	VZEROUPPER
 	RET
 
@@ -13630,17 +15069,17 @@ TEXT ·batchNormGradAVX512(SB), $0-212
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel720:
+panel770:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels721
+	JLE     panels771
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+32, R9
-	JL      done723
+	JL      done773
 
-loop722:
+loop772:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z1
@@ -13666,7 +15105,7 @@ loop722:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat724:
+repeat774:
 	VMOVUPS      (SI)(R10*4), Z10
 	VSUBPS       Z0, Z10, Z10
 	VMULPS       Z2, Z10, Z10
@@ -13685,17 +15124,17 @@ repeat724:
 	VMOVUPS      Z11, 64(CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat724
+	JNZ          repeat774
 	ADDQ         $+32, DX
 	SUBQ         $+32, R9
-	JGE          loop722
+	JGE          loop772
 
-done723:
+done773:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done726
+	JL   done776
 
-loop725:
+loop775:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         scale_base+96(FP), R10
@@ -13713,7 +15152,7 @@ loop725:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat727:
+repeat777:
 	VMOVUPS      (SI)(R10*4), Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -13724,14 +15163,14 @@ repeat727:
 	VMOVUPS      Z6, (CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat727
+	JNZ          repeat777
 	ADDQ         $+16, DX
 	SUBQ         $+16, R9
-	JGE          loop725
+	JGE          loop775
 
-done726:
+done776:
 	ADDQ         $+16, R9
-	JZ           done728
+	JZ           done778
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         scale_base+96(FP), R9
@@ -13748,7 +15187,7 @@ done726:
 	VMULPS       Z5, Z4, Z4
 	MOVQ         AX, R9
 
-repeat729:
+repeat779:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -13759,18 +15198,18 @@ repeat729:
 	VMOVUPS      Z6, K1, (CX)(DX*4)
 	ADDQ         R8, DX
 	DECQ         R9
-	JNZ          repeat729
+	JNZ          repeat779
 
-done728:
+done778:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel720
+	JMP   panel770
 
-panels721:
+panels771:
 	VZEROUPPER
 	RET
 
@@ -13793,17 +15232,17 @@ TEXT ·batchNormGradAddAVX512(SB), $0-236
 	DIVQ         R9
 	ADDQ         $+4, AX
 
-panel730:
+panel780:
 	CMPQ    R8, AX
 	CMOVQLT R8, AX
 	TESTQ   AX, AX
-	JLE     panels731
+	JLE     panels781
 	XORQ    DX, DX
 	MOVQ    R9, R10
 	SUBQ    $+32, R10
-	JL      done733
+	JL      done783
 
-loop732:
+loop782:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	VMOVUPS      64(R11)(DX*4), Z1
@@ -13829,7 +15268,7 @@ loop732:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat734:
+repeat784:
 	VMOVUPS      (SI)(R11*4), Z10
 	VSUBPS       Z0, Z10, Z10
 	VMULPS       Z2, Z10, Z10
@@ -13850,17 +15289,17 @@ repeat734:
 	VMOVUPS      Z11, 64(CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat734
+	JNZ          repeat784
 	ADDQ         $+32, DX
 	SUBQ         $+32, R10
-	JGE          loop732
+	JGE          loop782
 
-done733:
+done783:
 	ADDQ $+32, R10
 	SUBQ $+16, R10
-	JL   done736
+	JL   done786
 
-loop735:
+loop785:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	MOVQ         scale_base+120(FP), R11
@@ -13878,7 +15317,7 @@ loop735:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat737:
+repeat787:
 	VMOVUPS      (SI)(R11*4), Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -13890,14 +15329,14 @@ repeat737:
 	VMOVUPS      Z6, (CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat737
+	JNZ          repeat787
 	ADDQ         $+16, DX
 	SUBQ         $+16, R10
-	JGE          loop735
+	JGE          loop785
 
-done736:
+done786:
 	ADDQ         $+16, R10
-	JZ           done738
+	JZ           done788
 	MOVQ         mean_base+96(FP), R10
 	VMOVUPS.Z    (R10)(DX*4), K1, Z0
 	MOVQ         scale_base+120(FP), R10
@@ -13914,7 +15353,7 @@ done736:
 	VMULPS       Z5, Z4, Z4
 	MOVQ         AX, R10
 
-repeat739:
+repeat789:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -13926,9 +15365,9 @@ repeat739:
 	VMOVUPS      Z6, K1, (CX)(DX*4)
 	ADDQ         R9, DX
 	DECQ         R10
-	JNZ          repeat739
+	JNZ          repeat789
 
-done738:
+done788:
 	SUBQ  AX, R8
 	MOVQ  AX, DX
 	IMULQ R9, DX
@@ -13936,9 +15375,9 @@ done738:
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
 	LEAQ  (DI)(DX*4), DI
-	JMP   panel730
+	JMP   panel780
 
-panels731:
+panels781:
 	VZEROUPPER
 	RET
 
@@ -13957,9 +15396,9 @@ TEXT ·batchNormReluGradSumsAVX512(SB), $0-216
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	XORQ         DI, DI
 	SUBQ         $+64, BX
-	JL           done741
+	JL           done791
 
-loop740:
+loop790:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	VMOVUPS 64(R8)(DI*4), Z10
@@ -13991,7 +15430,7 @@ loop740:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat742:
+repeat792:
 	VMOVUPS     (CX)(R8*4), Z25
 	VSUBPS      Z0, Z25, Z25
 	VMULPS      Z13, Z25, Z25
@@ -14034,7 +15473,7 @@ repeat742:
 	VFMADD231PS Z26, Z25, Z8
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat742
+	JNZ         repeat792
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z1, (R8)(DI*4)
 	VMOVUPS     Z2, 64(R8)(DI*4)
@@ -14047,14 +15486,14 @@ repeat742:
 	VMOVUPS     Z8, 192(R8)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, BX
-	JGE         loop740
+	JGE         loop790
 
-done741:
+done791:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done744
+	JL   done794
 
-loop743:
+loop793:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	MOVQ    scale_base+120(FP), R8
@@ -14068,7 +15507,7 @@ loop743:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat745:
+repeat795:
 	VMOVUPS     (CX)(R8*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -14081,18 +15520,18 @@ repeat745:
 	VFMADD231PS Z5, Z4, Z27
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat745
+	JNZ         repeat795
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z9, (R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
 	VMOVUPS     Z27, (R8)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, BX
-	JGE         loop743
+	JGE         loop793
 
-done744:
+done794:
 	ADDQ      $+16, BX
-	JZ        done746
+	JZ        done796
 	MOVQ      mean_base+96(FP), BX
 	VMOVUPS.Z (BX)(DI*4), K1, Z0
 	MOVQ      scale_base+120(FP), BX
@@ -14105,7 +15544,7 @@ done744:
 	VXORPS    X29, X29, X29
 	MOVQ      DI, BX
 
-repeat747:
+repeat797:
 	VMOVUPS.Z   (CX)(BX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -14118,13 +15557,13 @@ repeat747:
 	VFMADD231PS Z5, Z4, Z29
 	ADDQ        SI, BX
 	DECQ        DX
-	JNZ         repeat747
+	JNZ         repeat797
 	MOVQ        sum_base+0(FP), AX
 	VMOVUPS     Z28, K1, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
 	VMOVUPS     Z29, K1, (AX)(DI*4)
 
-done746:
+done796:
 	VZEROUPPER
 	RET
 
@@ -14146,17 +15585,17 @@ TEXT ·batchNormReluGradAVX512(SB), $0-236
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel748:
+panel798:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels749
+	JLE     panels799
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+32, R9
-	JL      done751
+	JL      done801
 
-loop750:
+loop800:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z2
@@ -14185,7 +15624,7 @@ loop750:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat752:
+repeat802:
 	VMOVUPS      (SI)(R10*4), Z15
 	VSUBPS       Z0, Z15, Z15
 	VMULPS       Z3, Z15, Z15
@@ -14212,17 +15651,17 @@ repeat752:
 	VMOVUPS      Z16, 64(CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat752
+	JNZ          repeat802
 	ADDQ         $+32, DX
 	SUBQ         $+32, R9
-	JGE          loop750
+	JGE          loop800
 
-done751:
+done801:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done754
+	JL   done804
 
-loop753:
+loop803:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         scale_base+96(FP), R10
@@ -14242,7 +15681,7 @@ loop753:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat755:
+repeat805:
 	VMOVUPS      (SI)(R10*4), Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -14257,14 +15696,14 @@ repeat755:
 	VMOVUPS      Z9, (CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat755
+	JNZ          repeat805
 	ADDQ         $+16, DX
 	SUBQ         $+16, R9
-	JGE          loop753
+	JGE          loop803
 
-done754:
+done804:
 	ADDQ         $+16, R9
-	JZ           done756
+	JZ           done806
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         scale_base+96(FP), R9
@@ -14283,7 +15722,7 @@ done754:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z6
 	MOVQ         AX, R9
 
-repeat757:
+repeat807:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -14298,18 +15737,18 @@ repeat757:
 	VMOVUPS      Z9, K1, (CX)(DX*4)
 	ADDQ         R8, DX
 	DECQ         R9
-	JNZ          repeat757
+	JNZ          repeat807
 
-done756:
+done806:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel748
+	JMP   panel798
 
-panels749:
+panels799:
 	VZEROUPPER
 	RET
 
@@ -14332,17 +15771,17 @@ TEXT ·batchNormReluGradAddAVX512(SB), $0-260
 	DIVQ         R9
 	ADDQ         $+4, AX
 
-panel758:
+panel808:
 	CMPQ    R8, AX
 	CMOVQLT R8, AX
 	TESTQ   AX, AX
-	JLE     panels759
+	JLE     panels809
 	XORQ    DX, DX
 	MOVQ    R9, R10
 	SUBQ    $+32, R10
-	JL      done761
+	JL      done811
 
-loop760:
+loop810:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	VMOVUPS      64(R11)(DX*4), Z2
@@ -14371,7 +15810,7 @@ loop760:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat762:
+repeat812:
 	VMOVUPS      (SI)(R11*4), Z15
 	VSUBPS       Z0, Z15, Z15
 	VMULPS       Z3, Z15, Z15
@@ -14400,17 +15839,17 @@ repeat762:
 	VMOVUPS      Z16, 64(CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat762
+	JNZ          repeat812
 	ADDQ         $+32, DX
 	SUBQ         $+32, R10
-	JGE          loop760
+	JGE          loop810
 
-done761:
+done811:
 	ADDQ $+32, R10
 	SUBQ $+16, R10
-	JL   done764
+	JL   done814
 
-loop763:
+loop813:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	MOVQ         scale_base+120(FP), R11
@@ -14430,7 +15869,7 @@ loop763:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat765:
+repeat815:
 	VMOVUPS      (SI)(R11*4), Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -14446,14 +15885,14 @@ repeat765:
 	VMOVUPS      Z9, (CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat765
+	JNZ          repeat815
 	ADDQ         $+16, DX
 	SUBQ         $+16, R10
-	JGE          loop763
+	JGE          loop813
 
-done764:
+done814:
 	ADDQ         $+16, R10
-	JZ           done766
+	JZ           done816
 	MOVQ         mean_base+96(FP), R10
 	VMOVUPS.Z    (R10)(DX*4), K1, Z0
 	MOVQ         scale_base+120(FP), R10
@@ -14472,7 +15911,7 @@ done764:
 	VMOVUPS.Z    (R10)(DX*4), K1, Z6
 	MOVQ         AX, R10
 
-repeat767:
+repeat817:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -14488,9 +15927,9 @@ repeat767:
 	VMOVUPS      Z9, K1, (CX)(DX*4)
 	ADDQ         R9, DX
 	DECQ         R10
-	JNZ          repeat767
+	JNZ          repeat817
 
-done766:
+done816:
 	SUBQ  AX, R8
 	MOVQ  AX, DX
 	IMULQ R9, DX
@@ -14498,9 +15937,9 @@ done766:
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
 	LEAQ  (DI)(DX*4), DI
-	JMP   panel758
+	JMP   panel808
 
-panels759:
+panels809:
 	VZEROUPPER
 	RET
 
@@ -14532,24 +15971,24 @@ TEXT ·normStatsAVX512(SB), $0-100
 	VBROADCASTSD X2, Z2
 	XORQ         DI, DI
 	SUBQ         $+8, BX
-	JL           rest769
+	JL           rest819
 
-loop768:
+loop818:
 	VXORPS X3, X3, X3
 	MOVQ   DI, R9
 	MOVQ   R8, R10
 	TESTQ  R10, R10
-	JZ     last771
+	JZ     last821
 
-repeat772:
+repeat822:
 	VCVTPS2PD (DX)(R9*4), Z4
 	VADDPD    Z4, Z3, Z3
 	ADDQ      SI, R9
 	ADDQ      SI, R9
 	DECQ      R10
-	JNZ       repeat772
+	JNZ       repeat822
 
-last771:
+last821:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VMULPD      Z2, Z3, Z3
 	VFMADD231PD Z1, Z4, Z3
@@ -14561,9 +16000,9 @@ last771:
 	MOVQ        DI, R9
 	MOVQ        R8, R10
 	TESTQ       R10, R10
-	JZ          last773
+	JZ          last823
 
-repeat774:
+repeat824:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VSUBPD      Z3, Z4, Z4
 	ADDQ        SI, R9
@@ -14572,9 +16011,9 @@ repeat774:
 	VFMADD231PD Z4, Z4, Z6
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat774
+	JNZ         repeat824
 
-last773:
+last823:
 	VCVTPS2PD    (DX)(R9*4), Z4
 	VSUBPD       Z3, Z4, Z4
 	ADDQ         SI, R9
@@ -14598,11 +16037,11 @@ last773:
 	VMOVUPS      Y4, (CX)(DI*4)
 	ADDQ         $+8, DI
 	SUBQ         $+8, BX
-	JGE          loop768
+	JGE          loop818
 
-rest769:
+rest819:
 	ADDQ         $+8, BX
-	JZ           done770
+	JZ           done820
 	VMOVD        BX, X3
 	VPBROADCASTD X3, Y3
 	VPCMPGTD     lane_numbers<>+0(SB), Y3, K1
@@ -14610,17 +16049,17 @@ rest769:
 	MOVQ         DI, BX
 	MOVQ         R8, R9
 	TESTQ        R9, R9
-	JZ           last775
+	JZ           last825
 
-repeat776:
+repeat826:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VADDPD      Z3, Z7, Z7
 	ADDQ        SI, BX
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat776
+	JNZ         repeat826
 
-last775:
+last825:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VMULPD      Z2, Z7, Z7
 	VFMADD231PD Z1, Z3, Z7
@@ -14632,9 +16071,9 @@ last775:
 	MOVQ        DI, BX
 	MOVQ        R8, R9
 	TESTQ       R9, R9
-	JZ          last777
+	JZ          last827
 
-repeat778:
+repeat828:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VSUBPD      Z7, Z3, Z3
 	ADDQ        SI, BX
@@ -14643,9 +16082,9 @@ repeat778:
 	VFMADD231PD Z3, Z3, Z9
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat778
+	JNZ         repeat828
 
-last777:
+last827:
 	VCVTPS2PD.Z  (DX)(BX*4), K1, Z3
 	VSUBPD       Z7, Z3, Z3
 	ADDQ         SI, BX
@@ -14668,7 +16107,7 @@ last777:
 	VCVTPD2PS    Z0, Y0
 	VMOVUPS      Y0, K1, (CX)(DI*4)
 
-done770:
+done820:
 	VZEROUPPER
 	RET
 
@@ -14700,24 +16139,24 @@ TEXT ·normStatsTallyAVX512(SB), $0-172
 	VBROADCASTSD X2, Z2
 	XORQ         DI, DI
 	SUBQ         $+8, BX
-	JL           rest780
+	JL           rest830
 
-loop779:
+loop829:
 	VXORPS X3, X3, X3
 	MOVQ   DI, R9
 	MOVQ   R8, R10
 	TESTQ  R10, R10
-	JZ     last782
+	JZ     last832
 
-repeat783:
+repeat833:
 	VCVTPS2PD (DX)(R9*4), Z4
 	VADDPD    Z4, Z3, Z3
 	ADDQ      SI, R9
 	ADDQ      SI, R9
 	DECQ      R10
-	JNZ       repeat783
+	JNZ       repeat833
 
-last782:
+last832:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VMULPD      Z2, Z3, Z3
 	VFMADD231PD Z1, Z4, Z3
@@ -14729,9 +16168,9 @@ last782:
 	MOVQ        DI, R9
 	MOVQ        R8, R10
 	TESTQ       R10, R10
-	JZ          last784
+	JZ          last834
 
-repeat785:
+repeat835:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VSUBPD      Z3, Z4, Z4
 	ADDQ        SI, R9
@@ -14740,9 +16179,9 @@ repeat785:
 	VFMADD231PD Z4, Z4, Z6
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat785
+	JNZ         repeat835
 
-last784:
+last834:
 	VCVTPS2PD    (DX)(R9*4), Z4
 	VSUBPD       Z3, Z4, Z4
 	ADDQ         SI, R9
@@ -14783,11 +16222,11 @@ last784:
 	VMOVUPD      Z11, (R9)(DI*8)
 	ADDQ         $+8, DI
 	SUBQ         $+8, BX
-	JGE          loop779
+	JGE          loop829
 
-rest780:
+rest830:
 	ADDQ         $+8, BX
-	JZ           done781
+	JZ           done831
 	VMOVD        BX, X3
 	VPBROADCASTD X3, Y3
 	VPCMPGTD     lane_numbers<>+0(SB), Y3, K1
@@ -14795,17 +16234,17 @@ rest780:
 	MOVQ         DI, BX
 	MOVQ         R8, R9
 	TESTQ        R9, R9
-	JZ           last786
+	JZ           last836
 
-repeat787:
+repeat837:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VADDPD      Z3, Z7, Z7
 	ADDQ        SI, BX
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat787
+	JNZ         repeat837
 
-last786:
+last836:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VMULPD      Z2, Z7, Z7
 	VFMADD231PD Z1, Z3, Z7
@@ -14817,9 +16256,9 @@ last786:
 	MOVQ        DI, BX
 	MOVQ        R8, R9
 	TESTQ       R9, R9
-	JZ          last788
+	JZ          last838
 
-repeat789:
+repeat839:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VSUBPD      Z7, Z3, Z3
 	ADDQ        SI, BX
@@ -14828,9 +16267,9 @@ repeat789:
 	VFMADD231PD Z3, Z3, Z9
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat789
+	JNZ         repeat839
 
-last788:
+last838:
 	VCVTPS2PD.Z  (DX)(BX*4), K1, Z3
 	VSUBPD       Z7, Z3, Z3
 	ADDQ         SI, BX
@@ -14870,7 +16309,7 @@ last788:
 	VFMADD231PD  Z1, Z7, Z2
 	VMOVUPD      Z2, K1, (AX)(DI*8)
 
-done781:
+done831:
 	VZEROUPPER
 	RET
 
@@ -14885,15 +16324,15 @@ TEXT ·normTotalsAVX512(SB), $0-96
 	MOVQ ld+88(FP), DI
 	XORQ R8, R8
 	SUBQ $+8, SI
-	JL   rest791
+	JL   rest841
 
-loop790:
+loop840:
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-repeat793:
+repeat843:
 	VCVTPS2PD (DX)(R9*4), Z2
 	VADDPD    Z2, Z0, Z0
 	ADDQ      DI, R9
@@ -14901,18 +16340,18 @@ repeat793:
 	VADDPD    Z2, Z1, Z1
 	ADDQ      DI, R9
 	DECQ      R10
-	JNZ       repeat793
+	JNZ       repeat843
 	VCVTPD2PS Z0, Y2
 	VMOVUPS   Y2, (AX)(R8*4)
 	VCVTPD2PS Z1, Y2
 	VMOVUPS   Y2, (CX)(R8*4)
 	ADDQ      $+8, R8
 	SUBQ      $+8, SI
-	JGE       loop790
+	JGE       loop840
 
-rest791:
+rest841:
 	ADDQ         $+8, SI
-	JZ           done792
+	JZ           done842
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, K1
@@ -14920,7 +16359,7 @@ rest791:
 	VXORPS       X3, X3, X3
 	VXORPS       X4, X4, X4
 
-repeat794:
+repeat844:
 	VCVTPS2PD.Z (DX)(SI*4), K1, Z0
 	VADDPD      Z0, Z3, Z3
 	ADDQ        DI, SI
@@ -14928,13 +16367,13 @@ repeat794:
 	VADDPD      Z0, Z4, Z4
 	ADDQ        DI, SI
 	DECQ        BX
-	JNZ         repeat794
+	JNZ         repeat844
 	VCVTPD2PS   Z3, Y0
 	VMOVUPS     Y0, K1, (AX)(R8*4)
 	VCVTPD2PS   Z4, Y0
 	VMOVUPS     Y0, K1, (CX)(R8*4)
 
-done792:
+done842:
 	VZEROUPPER
 	RET
 
@@ -14955,13 +16394,13 @@ TEXT ·maxPoolAVX512(SB), $0-96
 	VPBROADCASTD X2, Z2
 	VPCMPGTD     lane_numbers<>+0(SB), Z2, K1
 
-repeat795:
+repeat845:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done797
+	JL   done847
 
-loop796:
+loop846:
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
@@ -14969,11 +16408,11 @@ loop796:
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat798:
+repeat848:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat799:
+repeat849:
 	VMOVUPS     (CX)(R11*4), Z6
 	VMAXPS      Z2, Z6, Z2
 	VFIXUPIMMPS $0x00, Z1, Z6, Z2
@@ -14988,107 +16427,107 @@ repeat799:
 	VFIXUPIMMPS $0x00, Z1, Z6, Z5
 	ADDQ        DX, R11
 	DECQ        R12
-	JNZ         repeat799
+	JNZ         repeat849
 	ADDQ        row+88(FP), R9
 	DECQ        R10
-	JNZ         repeat798
+	JNZ         repeat848
 	VMOVUPS     Z2, (AX)(DI*4)
 	VMOVUPS     Z3, 64(AX)(DI*4)
 	VMOVUPS     Z4, 128(AX)(DI*4)
 	VMOVUPS     Z5, 192(AX)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, R8
-	JGE         loop796
+	JGE         loop846
 
-done797:
+done847:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done801
+	JL   done851
 
-loop800:
+loop850:
 	VMOVAPS Z0, Z2
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat802:
+repeat852:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat803:
+repeat853:
 	VMOVUPS     (CX)(R11*4), Z3
 	VMAXPS      Z2, Z3, Z2
 	VFIXUPIMMPS $0x00, Z1, Z3, Z2
 	ADDQ        DX, R11
 	DECQ        R12
-	JNZ         repeat803
+	JNZ         repeat853
 	ADDQ        row+88(FP), R9
 	DECQ        R10
-	JNZ         repeat802
+	JNZ         repeat852
 	VMOVUPS     Z2, (AX)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, R8
-	JGE         loop800
+	JGE         loop850
 
-done801:
+done851:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done805
+	JL   done855
 
-loop804:
+loop854:
 	VMOVAPS Y0, Y2
 	VXORPS  Y3, Y3, Y3
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat806:
+repeat856:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat807:
+repeat857:
 	VMOVUPS (CX)(R11*4), Y4
 	VCMPPS  $0x03, Y3, Y4, Y3
 	VMAXPS  Y2, Y4, Y2
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat807
+	JNZ     repeat857
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat806
+	JNZ     repeat856
 	VORPS   Y3, Y2, Y2
 	VMOVUPS Y2, (AX)(DI*4)
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop804
+	JGE     loop854
 
-done805:
+done855:
 	ADDQ    $+8, R8
-	JZ      done808
+	JZ      done858
 	VMOVAPS Z0, Z2
 	MOVQ    DI, R8
 	MOVQ    kh+72(FP), R9
 
-repeat809:
+repeat859:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat810:
+repeat860:
 	VMOVUPS.Z   (CX)(R10*4), K1, Z3
 	VMAXPS      Z2, Z3, Z2
 	VFIXUPIMMPS $0x00, Z1, Z3, Z2
 	ADDQ        DX, R10
 	DECQ        R11
-	JNZ         repeat810
+	JNZ         repeat860
 	ADDQ        row+88(FP), R8
 	DECQ        R9
-	JNZ         repeat809
+	JNZ         repeat859
 	VMOVUPS     Z2, K1, (AX)(DI*4)
 
-done808:
+done858:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat795
+	JNZ  repeat845
 	VZEROUPPER
 	RET
 
@@ -15119,13 +16558,13 @@ TEXT ·maxPoolGradAVX512(SB), $0-152
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 
-repeat811:
+repeat861:
 	XORQ R9, R9
 	MOVQ R8, R10
 	SUBQ $+64, R10
-	JL   done813
+	JL   done863
 
-loop812:
+loop862:
 	VMOVUPS (BX)(R9*4), Z0
 	VMOVUPS 64(BX)(R9*4), Z1
 	VMOVUPS 128(BX)(R9*4), Z2
@@ -15145,11 +16584,11 @@ loop812:
 	MOVQ    R9, R11
 	MOVQ    kh+128(FP), R12
 
-repeat814:
+repeat864:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat815:
+repeat865:
 	VMOVUPS (AX)(R13*4), Z8
 	VMOVUPS (DX)(R13*4), Z9
 	VCMPPS  $0x08, Z0, Z9, K2, K6
@@ -15176,20 +16615,20 @@ repeat815:
 	VMOVUPS Z8, 192(AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat815
+	JNZ     repeat865
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat814
+	JNZ     repeat864
 	ADDQ    $+64, R9
 	SUBQ    $+64, R10
-	JGE     loop812
+	JGE     loop862
 
-done813:
+done863:
 	ADDQ $+64, R10
 	SUBQ $+16, R10
-	JL   done817
+	JL   done867
 
-loop816:
+loop866:
 	VMOVUPS (BX)(R9*4), Z0
 	VMOVUPS (CX)(R9*4), Z1
 	MOVL    $0xffffffff, R11
@@ -15197,11 +16636,11 @@ loop816:
 	MOVQ    R9, R11
 	MOVQ    kh+128(FP), R12
 
-repeat818:
+repeat868:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat819:
+repeat869:
 	VMOVUPS (AX)(R13*4), Z2
 	VMOVUPS (DX)(R13*4), Z3
 	VCMPPS  $0x08, Z0, Z3, K2, K3
@@ -15210,31 +16649,31 @@ repeat819:
 	VMOVUPS Z2, (AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat819
+	JNZ     repeat869
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat818
+	JNZ     repeat868
 	ADDQ    $+16, R9
 	SUBQ    $+16, R10
-	JGE     loop816
+	JGE     loop866
 
-done817:
+done867:
 	ADDQ $+16, R10
 	SUBQ $+8, R10
-	JL   done821
+	JL   done871
 
-loop820:
+loop870:
 	VMOVUPS      (BX)(R9*4), Y0
 	VMOVUPS      (CX)(R9*4), Y1
 	VBROADCASTSS splat_ffffffff<>+0(SB), Y2
 	MOVQ         R9, R11
 	MOVQ         kh+128(FP), R12
 
-repeat822:
+repeat872:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat823:
+repeat873:
 	VMOVUPS (AX)(R13*4), Y3
 	VMOVUPS (DX)(R13*4), Y4
 	VCMPPS  $0x08, Y0, Y4, Y4
@@ -15245,28 +16684,28 @@ repeat823:
 	VMOVUPS Y3, (AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat823
+	JNZ     repeat873
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat822
+	JNZ     repeat872
 	ADDQ    $+8, R9
 	SUBQ    $+8, R10
-	JGE     loop820
+	JGE     loop870
 
-done821:
+done871:
 	ADDQ      $+8, R10
-	JZ        done824
+	JZ        done874
 	VMOVUPS.Z (BX)(R9*4), K1, Z0
 	VMOVUPS.Z (CX)(R9*4), K1, Z1
 	MOVL      $0xffffffff, R10
 	KMOVW     R10, K2
 	MOVQ      kh+128(FP), R10
 
-repeat825:
+repeat875:
 	MOVQ R9, R11
 	MOVQ kw+136(FP), R12
 
-repeat826:
+repeat876:
 	VMOVUPS.Z (AX)(R11*4), K1, Z2
 	VMOVUPS.Z (DX)(R11*4), K1, Z3
 	VCMPPS    $0x08, Z0, Z3, K2, K3
@@ -15275,19 +16714,19 @@ repeat826:
 	VMOVUPS   Z2, K1, (AX)(R11*4)
 	ADDQ      SI, R11
 	DECQ      R12
-	JNZ       repeat826
+	JNZ       repeat876
 	ADDQ      row+144(FP), R9
 	DECQ      R10
-	JNZ       repeat825
+	JNZ       repeat875
 
-done824:
+done874:
 	LEAQ (BX)(SI*4), BX
 	LEAQ (CX)(SI*4), CX
 	MOVQ step+120(FP), R9
 	LEAQ (DX)(R9*4), DX
 	LEAQ (AX)(R9*4), AX
 	DECQ DI
-	JNZ  repeat811
+	JNZ  repeat861
 	VZEROUPPER
 	RET
 
@@ -15307,13 +16746,13 @@ TEXT ·avgPoolAVX512(SB), $0-100
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 
-repeat827:
+repeat877:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done829
+	JL   done879
 
-loop828:
+loop878:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
@@ -15321,11 +16760,11 @@ loop828:
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat830:
+repeat880:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat831:
+repeat881:
 	VMOVUPS (CX)(R11*4), Z1
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS 64(CX)(R11*4), Z1
@@ -15336,10 +16775,10 @@ repeat831:
 	VADDPS  Z1, Z5, Z5
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat831
+	JNZ     repeat881
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat830
+	JNZ     repeat880
 	VMULPS  Z0, Z2, Z2
 	VMULPS  Z0, Z3, Z3
 	VMULPS  Z0, Z4, Z4
@@ -15350,95 +16789,95 @@ repeat831:
 	VMOVUPS Z5, 192(AX)(DI*4)
 	ADDQ    $+64, DI
 	SUBQ    $+64, R8
-	JGE     loop828
+	JGE     loop878
 
-done829:
+done879:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done833
+	JL   done883
 
-loop832:
+loop882:
 	VXORPS X6, X6, X6
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat834:
+repeat884:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat835:
+repeat885:
 	VMOVUPS (CX)(R11*4), Z1
 	VADDPS  Z1, Z6, Z6
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat835
+	JNZ     repeat885
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat834
+	JNZ     repeat884
 	VMULPS  Z0, Z6, Z6
 	VMOVUPS Z6, (AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop832
+	JGE     loop882
 
-done833:
+done883:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done837
+	JL   done887
 
-loop836:
+loop886:
 	VXORPS Y1, Y1, Y1
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat838:
+repeat888:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat839:
+repeat889:
 	VMOVUPS (CX)(R11*4), Y8
 	VADDPS  Y8, Y1, Y1
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat839
+	JNZ     repeat889
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat838
+	JNZ     repeat888
 	VMULPS  Y0, Y1, Y1
 	VMOVUPS Y1, (AX)(DI*4)
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop836
+	JGE     loop886
 
-done837:
+done887:
 	ADDQ   $+8, R8
-	JZ     done840
+	JZ     done890
 	VXORPS X7, X7, X7
 	MOVQ   DI, R8
 	MOVQ   kh+72(FP), R9
 
-repeat841:
+repeat891:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat842:
+repeat892:
 	VMOVUPS.Z (CX)(R10*4), K1, Z1
 	VADDPS    Z1, Z7, Z7
 	ADDQ      DX, R10
 	DECQ      R11
-	JNZ       repeat842
+	JNZ       repeat892
 	ADDQ      row+88(FP), R8
 	DECQ      R9
-	JNZ       repeat841
+	JNZ       repeat891
 	VMULPS    Z0, Z7, Z7
 	VMOVUPS   Z7, K1, (AX)(DI*4)
 
-done840:
+done890:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat827
+	JNZ  repeat877
 	VZEROUPPER
 	RET
 
@@ -15458,13 +16897,13 @@ TEXT ·avgPoolGradAVX512(SB), $0-108
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 
-repeat843:
+repeat893:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done845
+	JL   done895
 
-loop844:
+loop894:
 	VMOVUPS (CX)(DI*4), Z1
 	VMOVUPS 64(CX)(DI*4), Z2
 	VMOVUPS 128(CX)(DI*4), Z3
@@ -15476,11 +16915,11 @@ loop844:
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat846:
+repeat896:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat847:
+repeat897:
 	VMOVUPS (AX)(R11*4), Z5
 	VADDPS  Z1, Z5, Z5
 	VMOVUPS Z5, (AX)(R11*4)
@@ -15495,100 +16934,100 @@ repeat847:
 	VMOVUPS Z5, 192(AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat847
+	JNZ     repeat897
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat846
+	JNZ     repeat896
 	ADDQ    $+64, DI
 	SUBQ    $+64, R8
-	JGE     loop844
+	JGE     loop894
 
-done845:
+done895:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done849
+	JL   done899
 
-loop848:
+loop898:
 	VMOVUPS (CX)(DI*4), Z1
 	VMULPS  Z0, Z1, Z1
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat850:
+repeat900:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat851:
+repeat901:
 	VMOVUPS (AX)(R11*4), Z2
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS Z2, (AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat851
+	JNZ     repeat901
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat850
+	JNZ     repeat900
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop848
+	JGE     loop898
 
-done849:
+done899:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done853
+	JL   done903
 
-loop852:
+loop902:
 	VMOVUPS (CX)(DI*4), Y1
 	VMULPS  Y0, Y1, Y1
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat854:
+repeat904:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat855:
+repeat905:
 	VMOVUPS (AX)(R11*4), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, (AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat855
+	JNZ     repeat905
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat854
+	JNZ     repeat904
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop852
+	JGE     loop902
 
-done853:
+done903:
 	ADDQ      $+8, R8
-	JZ        done856
+	JZ        done906
 	VMOVUPS.Z (CX)(DI*4), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	MOVQ      kh+80(FP), R8
 
-repeat857:
+repeat907:
 	MOVQ DI, R9
 	MOVQ kw+88(FP), R10
 
-repeat858:
+repeat908:
 	VMOVUPS.Z (AX)(R9*4), K1, Z2
 	VADDPS    Z1, Z2, Z2
 	VMOVUPS   Z2, K1, (AX)(R9*4)
 	ADDQ      DX, R9
 	DECQ      R10
-	JNZ       repeat858
+	JNZ       repeat908
 	ADDQ      row+96(FP), DI
 	DECQ      R8
-	JNZ       repeat857
+	JNZ       repeat907
 
-done856:
+done906:
 	LEAQ (CX)(DX*4), CX
 	MOVQ step+72(FP), DI
 	LEAQ (AX)(DI*4), AX
 	DECQ BX
-	JNZ  repeat843
+	JNZ  repeat893
 	VZEROUPPER
 	RET
 
@@ -15646,7 +17085,7 @@ TEXT ·dropoutAVX512(SB), $80-84
 	MOVQ         dst_len+8(FP), SI
 	MOVQ         first+48(FP), DI
 	TESTQ        SI, SI
-	JZ           done859
+	JZ           done909
 	MOVQ         DI, BX
 	ANDQ         $+63, BX
 	ADDQ         BX, SI
@@ -15658,11 +17097,11 @@ TEXT ·dropoutAVX512(SB), $80-84
 	SUBQ         R8, CX
 	SUBQ         R8, DX
 
-group860:
+group910:
 	TESTQ           BX, BX
-	JNZ             partial861
+	JNZ             partial911
 	CMPQ            SI, $+64
-	JL              partial861
+	JL              partial911
 	VMOVD           DI, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -15829,9 +17268,9 @@ group860:
 	VMOVUPS         192(DX)(AX*4), Z2
 	VMULPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next862
+	JMP             next912
 
-partial861:
+partial911:
 	LEAQ            -1(BX), BX
 	VMOVD           BX, X2
 	VPBROADCASTD    X2, Z2
@@ -16019,14 +17458,14 @@ partial861:
 	VMULPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next862:
+next912:
 	XORQ BX, BX
 	ADDQ $+64, AX
 	ADDQ $+16, DI
 	SUBQ $+64, SI
-	JG   group860
+	JG   group910
 
-done859:
+done909:
 	VZEROUPPER
 	RET
 
@@ -16085,7 +17524,7 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	MOVQ         dst_len+8(FP), DI
 	MOVQ         first+72(FP), R8
 	TESTQ        DI, DI
-	JZ           done863
+	JZ           done913
 	MOVQ         R8, SI
 	ANDQ         $+63, SI
 	ADDQ         SI, DI
@@ -16098,11 +17537,11 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	SUBQ         R9, DX
 	SUBQ         R9, BX
 
-group864:
+group914:
 	TESTQ           SI, SI
-	JNZ             partial865
+	JNZ             partial915
 	CMPQ            DI, $+64
-	JL              partial865
+	JL              partial915
 	VMOVD           R8, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -16277,9 +17716,9 @@ group864:
 	VMOVUPS         192(BX)(AX*4), Z3
 	VADDPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next866
+	JMP             next916
 
-partial865:
+partial915:
 	LEAQ            -1(SI), SI
 	VMOVD           SI, X2
 	VPBROADCASTD    X2, Z2
@@ -16475,14 +17914,14 @@ partial865:
 	VADDPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next866:
+next916:
 	XORQ SI, SI
 	ADDQ $+64, AX
 	ADDQ $+16, R8
 	SUBQ $+64, DI
-	JG   group864
+	JG   group914
 
-done863:
+done913:
 	VZEROUPPER
 	RET
 
@@ -16502,9 +17941,9 @@ TEXT ·sgdAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z3, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done868
+	JL           done918
 
-loop867:
+loop917:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -16531,14 +17970,14 @@ loop867:
 	VMOVUPS      Z3, 192(AX)(BX*4)
 	ADDQ         $+64, BX
 	SUBQ         $+64, DX
-	JGE          loop867
+	JGE          loop917
 
-done868:
+done918:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done870
+	JL   done920
 
-loop869:
+loop919:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -16547,11 +17986,11 @@ loop869:
 	VMOVUPS      Z3, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop869
+	JGE          loop919
 
-done870:
+done920:
 	ADDQ         $+16, DX
-	JZ           done871
+	JZ           done921
 	VMOVUPS.Z    (AX)(BX*4), K1, Z3
 	VMOVUPS.Z    (CX)(BX*4), K1, Z4
 	VMULPS       Z1, Z4, Z4
@@ -16559,7 +17998,7 @@ done870:
 	VFNMADD231PS Z0, Z4, Z3
 	VMOVUPS      Z3, K1, (AX)(BX*4)
 
-done871:
+done921:
 	VZEROUPPER
 	RET
 
@@ -16581,9 +18020,9 @@ TEXT ·momentumAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done873
+	JL           done923
 
-loop872:
+loop922:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -16604,14 +18043,14 @@ loop872:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop872
+	JGE          loop922
 
-done873:
+done923:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done875
+	JL   done925
 
-loop874:
+loop924:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -16623,11 +18062,11 @@ loop874:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop874
+	JGE          loop924
 
-done875:
+done925:
 	ADDQ         $+16, BX
-	JZ           done876
+	JZ           done926
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -16638,7 +18077,7 @@ done875:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done876:
+done926:
 	VZEROUPPER
 	RET
 
@@ -16660,9 +18099,9 @@ TEXT ·nesterovAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done878
+	JL           done928
 
-loop877:
+loop927:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -16685,14 +18124,14 @@ loop877:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop877
+	JGE          loop927
 
-done878:
+done928:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done880
+	JL   done930
 
-loop879:
+loop929:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -16705,11 +18144,11 @@ loop879:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop879
+	JGE          loop929
 
-done880:
+done930:
 	ADDQ         $+16, BX
-	JZ           done881
+	JZ           done931
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -16721,7 +18160,7 @@ done880:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done881:
+done931:
 	VZEROUPPER
 	RET
 
@@ -16750,9 +18189,9 @@ TEXT ·adamAVX512(SB), $0-136
 	VPCMPGTD     lane_numbers<>+0(SB), Z10, K1
 	XORQ         DI, DI
 	SUBQ         $+16, SI
-	JL           done883
+	JL           done933
 
-loop882:
+loop932:
 	VMOVUPS      (AX)(DI*4), Z10
 	VMOVUPS      (BX)(DI*4), Z11
 	VMULPS       Z8, Z11, Z11
@@ -16774,11 +18213,11 @@ loop882:
 	VMOVUPS      Z10, (AX)(DI*4)
 	ADDQ         $+16, DI
 	SUBQ         $+16, SI
-	JGE          loop882
+	JGE          loop932
 
-done883:
+done933:
 	ADDQ         $+16, SI
-	JZ           done884
+	JZ           done934
 	VMOVUPS.Z    (AX)(DI*4), K1, Z10
 	VMOVUPS.Z    (BX)(DI*4), K1, Z11
 	VMULPS       Z8, Z11, Z11
@@ -16799,7 +18238,7 @@ done883:
 	VFNMADD231PS Z5, Z8, Z10
 	VMOVUPS      Z10, K1, (AX)(DI*4)
 
-done884:
+done934:
 	VZEROUPPER
 	RET
 
@@ -16825,9 +18264,9 @@ TEXT ·rmspropAVX512(SB), $0-124
 	VPCMPGTD     lane_numbers<>+0(SB), Z7, K1
 	XORQ         DI, DI
 	SUBQ         $+16, SI
-	JL           done886
+	JL           done936
 
-loop885:
+loop935:
 	VMOVUPS     (AX)(DI*4), Z7
 	VMOVUPS     (BX)(DI*4), Z8
 	VMULPS      Z5, Z8, Z8
@@ -16848,11 +18287,11 @@ loop885:
 	VMOVUPS     Z7, (AX)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, SI
-	JGE         loop885
+	JGE         loop935
 
-done886:
+done936:
 	ADDQ        $+16, SI
-	JZ          done887
+	JZ          done937
 	VMOVUPS.Z   (AX)(DI*4), K1, Z7
 	VMOVUPS.Z   (BX)(DI*4), K1, Z8
 	VMULPS      Z5, Z8, Z8
@@ -16872,7 +18311,7 @@ done886:
 	VSUBPS      Z0, Z7, Z7
 	VMOVUPS     Z7, K1, (AX)(DI*4)
 
-done887:
+done937:
 	VZEROUPPER
 	RET
 
@@ -16890,9 +18329,9 @@ TEXT ·averageAVX512(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done889
+	JL           done939
 
-loop888:
+loop938:
 	VMOVUPS     (AX)(BX*4), Z1
 	VMOVUPS     (CX)(BX*4), Z2
 	VSUBPS      Z1, Z2, Z2
@@ -16915,14 +18354,14 @@ loop888:
 	VMOVUPS     Z1, 192(AX)(BX*4)
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop888
+	JGE         loop938
 
-done889:
+done939:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done891
+	JL   done941
 
-loop890:
+loop940:
 	VMOVUPS     (AX)(BX*4), Z1
 	VMOVUPS     (CX)(BX*4), Z2
 	VSUBPS      Z1, Z2, Z2
@@ -16930,17 +18369,17 @@ loop890:
 	VMOVUPS     Z1, (AX)(BX*4)
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop890
+	JGE         loop940
 
-done891:
+done941:
 	ADDQ        $+16, DX
-	JZ          done892
+	JZ          done942
 	VMOVUPS.Z   (AX)(BX*4), K1, Z1
 	VMOVUPS.Z   (CX)(BX*4), K1, Z2
 	VSUBPS      Z1, Z2, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(BX*4)
 
-done892:
+done942:
 	VZEROUPPER
 	RET

@@ -59,6 +59,31 @@ func geluAVX2(dst []float32, x []float32)
 //go:noescape
 func geluGradAVX2(dst []float32, dy []float32, x []float32)
 
+// expAVX2 sets dst to exp(x).
+//
+//go:noescape
+func expAVX2(dst []float32, x []float32)
+
+// sigmoidAVX2 sets dst to 1 / (1 + exp(-x)).
+//
+//go:noescape
+func sigmoidAVX2(dst []float32, x []float32)
+
+// sigmoidGradAVX2 sets dst to dy * y * (1 - y).
+//
+//go:noescape
+func sigmoidGradAVX2(dst []float32, dy []float32, y []float32)
+
+// tanhAVX2 sets dst to tanh(x).
+//
+//go:noescape
+func tanhAVX2(dst []float32, x []float32)
+
+// tanhGradAVX2 sets dst to dy * (1 - y * y).
+//
+//go:noescape
+func tanhGradAVX2(dst []float32, dy []float32, y []float32)
+
 // addBiasAVX2 sets dst to x + bias.
 //
 //go:noescape
@@ -348,6 +373,31 @@ func geluAVX512(dst []float32, x []float32)
 //
 //go:noescape
 func geluGradAVX512(dst []float32, dy []float32, x []float32)
+
+// expAVX512 sets dst to exp(x).
+//
+//go:noescape
+func expAVX512(dst []float32, x []float32)
+
+// sigmoidAVX512 sets dst to 1 / (1 + exp(-x)).
+//
+//go:noescape
+func sigmoidAVX512(dst []float32, x []float32)
+
+// sigmoidGradAVX512 sets dst to dy * y * (1 - y).
+//
+//go:noescape
+func sigmoidGradAVX512(dst []float32, dy []float32, y []float32)
+
+// tanhAVX512 sets dst to tanh(x).
+//
+//go:noescape
+func tanhAVX512(dst []float32, x []float32)
+
+// tanhGradAVX512 sets dst to dy * (1 - y * y).
+//
+//go:noescape
+func tanhGradAVX512(dst []float32, dy []float32, y []float32)
 
 // addBiasAVX512 sets dst to x + bias.
 //

@@ -8,8 +8,7 @@ import "math"
 // highest logit (1 or 0), the log-sum-exp that the backward needs, and with
 // Ranks the number of classes that come before the target (-1 where masked).
 //
-// It starts the backward chain: the gradient is that of the sum of the rows'
-// losses times the run's loss scale, one over the mini-batch's count.
+// It ends a loss, see [Ender].
 type CrossEntropyOp struct {
 	noProducts
 	Smoothing float32
@@ -38,7 +37,7 @@ func (g *Graph) CrossEntropy(logits, targets *Node, smoothing float32) (loss, co
 	return out[0], out[1]
 }
 
-func (CrossEntropyOp) startsChain() {}
+func (CrossEntropyOp) EndsLoss()    {}
 func (CrossEntropyOp) Name() string { return "cross-entropy" }
 func (CrossEntropyOp) Index(c *Call) Index {
 	return Index{In: 1, What: "target", Least: math.MinInt32, Limit: c.In[0].Shape.Last()}

@@ -29,6 +29,23 @@ func (AddOp) Infer(in []*Node) []Type {
 func (AddOp) Gradient(_ *Graph, _ *Call, dout []*Node) []*Node { return []*Node{dout[0], dout[0]} }
 func (AddOp) InPlace() []int                                   { return []int{0, 1} }
 
+// SubOp is z = a - b.
+type SubOp struct{ noProducts }
+
+// Sub returns a - b, of equal shapes.
+func (g *Graph) Sub(a, b *Node) *Node { return g.apply1(SubOp{}, a, b) }
+
+func (SubOp) Name() string { return "sub" }
+func (SubOp) Infer(in []*Node) []Type {
+	wantFloat("sub", in...)
+	wantSameShape("sub", in[0], in[1])
+	return sameAs(in[0])
+}
+func (SubOp) Gradient(g *Graph, _ *Call, dout []*Node) []*Node {
+	return []*Node{dout[0], g.Scale(dout[0], -1)}
+}
+func (SubOp) InPlace() []int { return []int{0, 1} }
+
 // MulOp is z = a * b, element by element.
 type MulOp struct{ noProducts }
 
@@ -61,6 +78,22 @@ func (o ScaleOp) Gradient(g *Graph, _ *Call, dout []*Node) []*Node {
 	return []*Node{g.Scale(dout[0], o.S)}
 }
 func (ScaleOp) InPlace() []int { return []int{0} }
+
+// ShiftOp is z = x + S.
+type ShiftOp struct {
+	noProducts
+	S float32
+}
+
+// Shift returns x + s.
+func (g *Graph) Shift(x *Node, s float32) *Node { return g.apply1(ShiftOp{S: s}, x) }
+
+func (ShiftOp) Name() string            { return "shift" }
+func (ShiftOp) Infer(in []*Node) []Type { wantFloat("shift", in...); return sameAs(in[0]) }
+func (ShiftOp) Gradient(_ *Graph, _ *Call, dout []*Node) []*Node {
+	return []*Node{dout[0]}
+}
+func (ShiftOp) InPlace() []int { return []int{0} }
 
 // ReLUOp is y = max(x, 0). Its gradient needs only y.
 type ReLUOp struct{ noProducts }

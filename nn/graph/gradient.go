@@ -13,7 +13,7 @@ type ParamGrad struct {
 //
 // Outs are the values whose gradients come from outside, and douts are these
 // gradients (nil for a value without one, such as an integer tensor or a loss,
-// whose op starts the chain itself). Gradients returns the gradients of ins,
+// see [Ender]). Gradients returns the gradients of ins,
 // nil for those without one, and of every use of a parameter.
 //
 // If a value has several consumers, their gradients are added one at a time,
@@ -44,7 +44,7 @@ func (g *Graph) Gradients(outs, douts, ins []*Node) (dins []*Node, params []Para
 			dout[j] = grad[o.ID]
 			known = known || dout[j] != nil
 		}
-		if _, starts := c.Op.(chainStart); !known && !starts {
+		if _, ends := c.Op.(Ender); !known && !ends {
 			continue
 		}
 		g.Layer = c.Layer
@@ -70,6 +70,3 @@ func (g *Graph) Gradients(outs, douts, ins []*Node) (dins []*Node, params []Para
 	}
 	return dins, params
 }
-
-// chainStart marks losses: their gradient needs none from outside.
-type chainStart interface{ startsChain() }

@@ -435,6 +435,9 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 	p.Span = base + ws
 	for t, s := range steps {
 		in := Instr{Op: s.call.Op.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], Cost: cost(s), step: s, store: c.store}
+		if in.idle() {
+			in.Cost = Cost{}
+		}
 		if s.last() != s.call {
 			in.Op += "+" + s.last().Op.Name()
 		}

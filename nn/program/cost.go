@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gpipebench/nn/graph"
+	"gpipebench/nn/internal/gradop"
 )
 
 // Cost is the amount of data that an instruction moves and of arithmetic that
@@ -29,6 +30,16 @@ func cost(s *step) Cost {
 	return k
 }
 
+// idle reports whether the instruction leaves everything in its place: a value
+// gets another shape where it is.
+func (in *Instr) idle() bool {
+	switch in.step.call.Op.(type) {
+	case graph.ReshapeOp, graph.EndLossOp:
+		return in.in[0] == in.out[0]
+	}
+	return false
+}
+
 // Move is an operand that an instruction reads or writes.
 type Move struct {
 	Operand
@@ -40,9 +51,12 @@ type Move struct {
 }
 
 // Moves lists the instruction's operands: first those that it reads, then those
-// that it writes. An accumulator is both.
+// that it writes. An accumulator is both. A reshape in place moves nothing.
 func (in *Instr) Moves() iter.Seq[Move] {
 	return func(yield func(Move) bool) {
+		if in.idle() {
+			return
+		}
 		s := in.step
 		first, last := s.call.Op, s.last().Op
 		for i, n := range s.in {
@@ -196,8 +210,9 @@ func dims(shape graph.Shape) string {
 // dropout, the normalisation of batch norm given its statistics, and moves of
 // data. A fused instruction counts as its first operation.
 func (in *Instr) Elementwise() bool {
-	switch in.step.call.Op.(type) {
-	case graph.AddOp, graph.MulOp, graph.ScaleOp, graph.ReLUOp, graph.ReLUGradOp, graph.GELUOp, graph.GELUGradOp,
+	switch attributesOf(in.step.call.Op).(type) {
+	case graph.AddOp, graph.SubOp, graph.MulOp, graph.ShiftOp, graph.ExpOp, graph.LogOp, gradop.Log, graph.SigmoidOp, gradop.Sigmoid,
+		graph.TanhOp, gradop.Tanh, graph.RepeatOp, graph.ReshapeOp, graph.TransposeOp, graph.OneHotOp, gradop.LossScale, graph.ScaleOp, graph.ReLUOp, graph.ReLUGradOp, graph.GELUOp, graph.GELUGradOp,
 		graph.ClipOp, graph.ClipGradOp, graph.DropoutOp, graph.DropPathOp, graph.AddBiasOp, graph.CopyOp,
 		graph.BatchNormOp, graph.BatchNormEvalOp, graph.BatchNormGradOp, graph.ConcatOp, graph.SliceOp, graph.PadOp:
 		return true

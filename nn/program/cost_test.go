@@ -90,3 +90,31 @@ conv2d-weight-grad (3x3 stride 1x1 padding 1,1,1,1) 1x4x4x3 1x4x4x5 -> 3x3x3x5: 
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
+
+// A reshape of a value that is not needed afterwards moves nothing; of one that
+// is, all of it.
+func TestReshapeInPlaceIsFree(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		g := &graph.Graph{}
+		x := g.NewNode(graph.Input, "x", graph.F32, 2, 3, 4)
+		h := g.Exp(x)
+		y := g.Tanh(g.Flatten(h))
+		out := []*graph.Node{y}
+		if again {
+			out = append(out, g.Exp(h))
+		}
+		s := CompileEvaluate(Function{Graph: g, In: []*graph.Node{x}, Out: out}, 1)
+		in := &s.Forward.Instrs[1]
+		moves := 0
+		for range in.Moves() {
+			moves++
+		}
+		want := Cost{}
+		if again {
+			want = Cost{Elems: 24, Bytes: 2 * 4 * 24}
+		}
+		if in.Op != "reshape" || in.Cost != want || (moves > 0) != again {
+			t.Errorf("needed again %v: %s costs %+v in %d moves, want %+v", again, in.Op, in.Cost, moves, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/internal/gradop"
 	"gpipebench/nn/philox"
 )
 
@@ -17,7 +18,7 @@ type kernelFunc func(w *worker, in, out [][]float32, part, parts int)
 // floats. Ops that accumulate add to their outputs if accumulates is true, and
 // start from zero otherwise.
 func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) {
-	switch op := s.call.Op.(type) {
+	switch op := attributesOf(s.call.Op).(type) {
 	case graph.MatMulOp:
 		return lowerMatMul(s, op, accumulates, threads)
 	case graph.AttentionOp:
@@ -128,8 +129,69 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 		return unary(func(dst, x []float32) { kernel.Scale(dst, x, op.S) }), 0
 	case graph.CopyOp:
 		return unary(func(dst, x []float32) { copy(dst, x) }), 0
+
+	case graph.SubOp:
+		return binary(kernel.Sub), 0
+	case graph.ShiftOp:
+		return unary(func(dst, x []float32) { kernel.Shift(dst, x, op.S) }), 0
+	case graph.ExpOp:
+		return unary(kernel.Exp), 0
+	case graph.LogOp:
+		return unary(kernel.Log), 0
+	case gradop.Log:
+		return binary(kernel.LogGrad), 0
+	case graph.SigmoidOp:
+		return unary(kernel.Sigmoid), 0
+	case gradop.Sigmoid:
+		return binary(kernel.SigmoidGrad), 0
+	case graph.TanhOp:
+		return unary(kernel.Tanh), 0
+	case gradop.Tanh:
+		return binary(kernel.TanhGrad), 0
+	case graph.SoftmaxOp:
+		rows, cols := matrix(s.call.In[0])
+		return func(_ *worker, in, out [][]float32, part, parts int) {
+			from, to := share(rows, part, parts, 1)
+			kernel.Softmax(out[0][from*cols:to*cols], in[0][from*cols:to*cols], to-from, cols)
+		}, 0
+	case gradop.Softmax:
+		rows, cols := matrix(s.call.In[0])
+		return func(_ *worker, in, out [][]float32, part, parts int) {
+			from, to := share(rows, part, parts, 1)
+			kernel.SoftmaxGrad(out[0][from*cols:to*cols], in[0][from*cols:to*cols], in[1][from*cols:to*cols], to-from, cols)
+		}, 0
+	case graph.SumOp:
+		return lowerSum(op, s.call), 0
+	case graph.RepeatOp:
+		return lowerRepeat(op, s.call), 0
+	case graph.ReshapeOp:
+		return unary(move), 0
+	case graph.TransposeOp:
+		return lowerTranspose(op, s.call), 0
+	case graph.OneHotOp:
+		return lowerOneHot(op, s.call), 0
+	case graph.EndLossOp:
+		return unary(move), 0
+	case gradop.LossScale:
+		return func(w *worker, _, out [][]float32, part, parts int) {
+			from, to := share(len(out[0]), part, parts, align)
+			for i := range out[0][from:to] {
+				out[0][from+i] = w.env.LossScale
+			}
+		}, 0
+	case gradop.ExampleSum:
+		return fromZero(!accumulates, lowerExampleSum(s.call)), 0
 	}
 	panic(fmt.Sprintf("program: no kernel for op %s", s.call.Op.Name()))
+}
+
+// attributesOf returns what decides an op's kernel: the op itself, or the
+// attributes of one that package graph derives.
+func attributesOf(op graph.Op) any {
+	if d, ok := op.(gradop.Op); ok {
+		return d.Derived()
+	}
+	return op
 }
 
 func matrix(n *graph.Node) (rows, cols int) { return n.Shape.Rows(), n.Shape.Last() }

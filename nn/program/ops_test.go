@@ -241,6 +241,9 @@ func normed(b *builder, x *graph.Node, name string, relu bool) *graph.Node {
 // apart draws numbers that are almost never close to each other.
 func apart(r *philox.Stream) float64 { return float64(r.Intn(1<<16)) / 4 }
 
+// aboveOne draws numbers of at least 1.
+func aboveOne(r *philox.Stream) float64 { return 1 + math.Abs(normal(r)) }
+
 // farFromZero draws 8 or -8.
 func farFromZero(r *philox.Stream) float64 { return float64(16*r.Intn(2) - 8) }
 
@@ -293,6 +296,50 @@ var opCases = []opCase{
 		loss, correct, ranks := b.CrossEntropyRanks(b.x("x", 3, 19), b.targets(19, 3), 0.1)
 		return []*graph.Node{loss, correct, ranks}
 	}},
+
+	{name: "sub", trace: func(b *builder) []*graph.Node { return one(b.Sub(b.x("x", 7), b.x("y", 7))) }},
+	{name: "shift", trace: func(b *builder) []*graph.Node { return one(b.Shift(b.x("x", 7), -1.5)) }},
+	{name: "exp", trace: func(b *builder) []*graph.Node { return one(b.Exp(b.Scale(b.x("x", 19), 0.5))) }},
+	{name: "log", trace: func(b *builder) []*graph.Node { return one(b.Log(b.values("x", aboveOne, 19))) }},
+	{name: "sigmoid", trace: func(b *builder) []*graph.Node { return one(b.Sigmoid(b.x("x", 19))) }},
+	{name: "tanh", trace: func(b *builder) []*graph.Node { return one(b.Tanh(b.x("x", 19))) }},
+	{name: "softmax", trace: func(b *builder) []*graph.Node { return one(b.Softmax(b.x("x", 3, 19))) }},
+	{name: "sum/last axis", trace: func(b *builder) []*graph.Node { return one(b.Sum(b.x("x", 3, 19), 2)) }},
+	{name: "sum/middle axis", trace: func(b *builder) []*graph.Node { return one(b.Sum(b.x("x", 3, 4, 19), 1)) }},
+	{name: "sum/of each example", trace: func(b *builder) []*graph.Node { return one(b.Sum(b.x("x", 3, 4, 5))) }},
+	{name: "sum/axes apart", trace: func(b *builder) []*graph.Node { return one(b.Sum(b.x("x", 3, 4, 5, 2), 3, 1, 4)) }},
+	{name: "mean", trace: func(b *builder) []*graph.Node { return one(b.Mean(b.x("x", 3, 5, 19), 1, 2)) }},
+	{name: "repeat", trace: func(b *builder) []*graph.Node { return one(b.Repeat(b.x("x", 3, 7), 2, 5)) }},
+	{name: "repeat/last", trace: func(b *builder) []*graph.Node { return one(b.Repeat(b.x("x", 3, 7), 3, 5)) }},
+	{name: "repeat/parameter", trace: func(b *builder) []*graph.Node {
+		x := b.x("x", 3, 17)
+		return one(b.Mul(x, b.Repeat(b.Repeat(b.w("w", 17), 0, x.Shape[0]), 1, 3)))
+	}},
+	{name: "repeat/constant", trace: func(b *builder) []*graph.Node {
+		x := b.x("x", 3, 5)
+		return one(b.Sub(x, b.Repeat(b.constant("c", 3, 5), 0, x.Shape[0])))
+	}},
+	{name: "reshape", trace: func(b *builder) []*graph.Node {
+		return one(b.Tanh(b.Reshape(b.Scale(b.x("x", 3, 4, 5), 0.5), 2, -1)))
+	}},
+	{name: "reshape/input to output", trace: func(b *builder) []*graph.Node { return one(b.Reshape(b.x("x", 3, 4), 4, 3)) }},
+	{name: "reshape/of a residual", trace: func(b *builder) []*graph.Node {
+		h := b.Sigmoid(b.x("x", 3, 4))
+		return one(b.MatMul(b.Flatten(h), b.w("w", 12, 5)))
+	}},
+	{name: "transpose", trace: func(b *builder) []*graph.Node { return one(b.Transpose(b.x("x", 3, 5), 1, 2)) }},
+	{name: "transpose/apart", trace: func(b *builder) []*graph.Node { return one(b.Transpose(b.x("x", 3, 2, 5, 4), 3, 1)) }},
+	{name: "end-loss/squares", loss: true, trace: func(b *builder) []*graph.Node {
+		d := b.Sub(b.MatMul(b.x("x", 5), b.w("w", 5, 3)), b.x("y", 3))
+		return one(b.EndLoss(b.Mean(b.Mul(d, d))))
+	}},
+	{name: "end-loss/focal", loss: true, trace: func(b *builder) []*graph.Node {
+		p := b.Sum(b.Mul(b.Softmax(b.x("x", 3, 19)), b.OneHot(b.targets(19, 3), 19)), 2)
+		p = b.Shift(p, 0.125) // the masked have a logarithm, too
+		q := b.Shift(b.Scale(p, -1), 1)
+		return one(b.EndLoss(b.Scale(b.Mul(b.Mul(q, q), b.Log(p)), -1)))
+	}},
+	{name: "end-loss/in place of nothing", loss: true, trace: func(b *builder) []*graph.Node { return one(b.EndLoss(b.x("x", 3))) }},
 
 	conv("1x1", 5, 19, 1, 1, graph.Window{SH: 1, SW: 1}),
 	conv("3x3", 3, 5, 3, 3, graph.Window{SH: 1, SW: 1}.Padded(1)),

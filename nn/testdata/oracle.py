@@ -175,6 +175,9 @@ def activation():
         "gelu_tanh": lambda v: F.gelu(v, approximate="tanh"),
         "relu": F.relu,
         "clip": lambda v: v.clamp(-limit, limit),
+        "sigmoid": torch.sigmoid,
+        "tanh": torch.tanh,
+        "softplus": F.softplus,
     }
     tensors = {"x": x, "dy": dy}
     for name, f in functions.items():
@@ -185,6 +188,52 @@ def activation():
     write("activation.json", {
         "limit": limit, "functions": list(functions),
         "edges": "relu'(0) = 0; clip passes the gradient where |x| <= limit, the limits included",
+    }, tensors)
+
+
+def shaping():
+    """Functions of whole examples, (n, h, w, c): sums, copies, other shapes; and losses made of them."""
+    rng = random.Random(9)
+    x, positive = grid(rng, 3, 4, 5, 2), grid(rng, 3, 4, 5, 2).abs() + 1 / 256
+    functions = {
+        "exp": torch.exp,
+        "sub": lambda v: v - positive,
+        "softmax": lambda v: v.softmax(-1),
+        "sum1": lambda v: v.sum(1),
+        "sum13": lambda v: v.sum((1, 3)),
+        "mean": lambda v: v.mean((1, 2, 3)),
+        "repeat2": lambda v: v.unsqueeze(2).expand(3, 4, 6, 5, 2),
+        "flatten": lambda v: v.flatten(1),
+        "reshape": lambda v: v.reshape(3, 10, 4),
+        "transpose13": lambda v: v.transpose(1, 3),
+    }
+    tensors = {"x": x, "positive": positive}
+    for name, f in functions.items():
+        v = x.clone().requires_grad_()
+        y = f(v)
+        dy = grid(rng, *y.shape)
+        tensors[name + "/y"], tensors[name + "/dy"] = y, dy
+        tensors[name + "/dx"], = torch.autograd.grad(y, v, dy)
+    v = positive.clone().requires_grad_()
+    dy = grid(rng, *v.shape)
+    y = v.log()
+    tensors["log/y"], tensors["log/dy"] = y, dy
+    tensors["log/dx"], = torch.autograd.grad(y, v, dy)
+
+    rows, classes = 4, 7
+    logits, goal, targets = grid(rng, rows, classes), grid(rng, rows, classes), torch.tensor([3, 0, 6, 3])
+    v = logits.clone().requires_grad_()
+    squares = ((v - goal) ** 2).mean(1)
+    tensors.update({"logits": logits, "goal": goal, "targets": targets, "squares/loss": squares})
+    tensors["squares/dlogits"], = torch.autograd.grad(F.mse_loss(v, goal), v)
+    v = logits.clone().requires_grad_()
+    p = v.softmax(1).gather(1, targets[:, None])[:, 0]
+    focal = -((1 - p) ** 2) * p.log()
+    tensors["focal/loss"] = focal
+    tensors["focal/dlogits"], = torch.autograd.grad(focal.mean(), v)
+    write("shaping.json", {
+        "functions": list(functions) + ["log"], "focal": "Lin et al. 2017, equation 4, with gamma 2",
+        "dlogits": "gradient of the mean over the rows",
     }, tensors)
 
 
@@ -379,5 +428,5 @@ def batch_norm():
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for make in (attention, layer_norm, cross_entropy, activation, optimizers, convolution, pools, batch_norm):
+    for make in (attention, layer_norm, cross_entropy, activation, shaping, optimizers, convolution, pools, batch_norm):
         make()

@@ -212,6 +212,7 @@ func (m machine) gelu(g geluConstants, x []reg.VecVirtual) {
 
 // Predicates of VCMPPS, false if an operand is NaN.
 const (
+	lessThan    = U8(0x11)
 	lessOrEqual = U8(0x12)
 	greaterThan = U8(0x1e)
 )

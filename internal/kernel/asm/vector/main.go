@@ -15,6 +15,7 @@ func main() {
 	for _, m := range []machine{avx2, avx512} {
 		elementwise(m)
 		gelu(m)
+		logistic(m)
 		columns(m)
 		rowReductions(m)
 		softmax(m)

@@ -1,0 +1,58 @@
+package graph_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"gpipebench/nn/graph"
+)
+
+// refused returns the message with which f refuses its inputs.
+func refused(t *testing.T, f func()) (message string) {
+	t.Helper()
+	defer func() {
+		err, _ := recover().(error)
+		var misuse *graph.Misuse
+		if !errors.As(err, &misuse) {
+			t.Fatalf("%v instead of a misuse", err)
+		}
+		message = misuse.Error()
+	}()
+	f()
+	return ""
+}
+
+// Ops of examples name the axis or the value that does not fit, and what would.
+func TestOpsOfExamplesAreRefused(t *testing.T) {
+	g := &graph.Graph{}
+	x := g.NewNode(graph.Input, "x", graph.F32, 2, 3, 4)
+	w := g.NewNode(graph.Param, "w", graph.F32, 3, 4)
+	ids := g.NewNode(graph.Input, "ids", graph.I32, 2)
+	for want, f := range map[string]func(){
+		"sum: axis 0 of %0 x f32(2,3,4), want 1 to 2":                      func() { g.Sum(x, 0) },
+		"sum: axis 3 of %0 x f32(2,3,4), want 1 to 2":                      func() { g.Sum(x, 1, 3) },
+		"sum: axis 2 is there twice":                                       func() { g.Sum(x, 2, 1, 2) },
+		"mean: axis -1 of":                                                 func() { g.Mean(x, -1) },
+		"sum: %1 w f32(3,4) has no examples: want Repeat":                  func() { g.Sum(w, 1) },
+		"sum: input %2 ids i32(2) is not floating point":                   func() { g.Sum(ids) },
+		"repeat: axis 0 counts the examples: %0 x f32(2,3,4) is neither":   func() { g.Repeat(x, 0, 2) },
+		"repeat: parameter %1 w f32(3,4) has no examples":                  func() { g.Repeat(w, 1, 2) },
+		"repeat: axis 4 of":                                                func() { g.Repeat(x, 4, 2) },
+		"repeat: 0 copies":                                                 func() { g.Repeat(x, 1, 0) },
+		"reshape: examples of %0 x f32(2,3,4) do not fill the shape [5 2]": func() { g.Reshape(x, 5, 2) },
+		"reshape: examples of %0 x f32(2,3,4) do not fill the shape [5 -1": func() { g.Reshape(x, 5, -1) },
+		"reshape: dimensions [-1 -1]":                                      func() { g.Reshape(x, -1, -1) },
+		"reshape: dimensions [0 12]":                                       func() { g.Reshape(x, 0, 12) },
+		"want at most 7 dimensions":                                        func() { g.Reshape(x, 12, 1, 1, 1, 1, 1, 1, 1) },
+		"transpose: axis 0 of":                                             func() { g.Transpose(x, 0, 1) },
+		"one-hot: %0 x":                                                    func() { g.OneHot(x, 3) },
+		"end-loss: %1 w":                                                   func() { g.EndLoss(w) },
+		"softmax: input %2 ids":                                            func() { g.Softmax(ids) },
+		"sub: inputs":                                                      func() { g.Sub(x, g.Sum(x, 1)) },
+	} {
+		if got := refused(t, f); !strings.Contains(got, want) {
+			t.Errorf("%q does not say %q", got, want)
+		}
+	}
+}
