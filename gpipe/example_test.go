@@ -4,13 +4,18 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/transport"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -154,4 +159,171 @@ func ExamplePipeline_Describe() {
 	// layer2 64 parameters, 128 FLOPs an example, (8)
 	// layer3 64 parameters, 128 FLOPs an example, (8)
 	// classifier 27 parameters, 48 FLOPs an example, (3)
+}
+
+// opened is a small language model on two stages, with what change adds to it.
+func opened(vocabulary int, change func(*gpipe.Pipeline)) *gpipe.Trainer {
+	layers, err := transformer.LM(transformer.Config{Layers: 2, Dim: 16, FeedForward: 32, Heads: 2, Vocab: vocabulary, SeqLen: 6})
+	if err != nil {
+		log.Fatal(err)
+	}
+	p := gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Partitions: 2, MicroBatches: 4, LR: nn.ConstantLR(0.1)}
+	if change != nil {
+		change(&p)
+	}
+	trainer, err := p.Open(gpipe.InputOf(tokens()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return trainer
+}
+
+// Gradients can be read before an update and after it, by the parameters' paths.
+func ExampleTrainer_Gradients() {
+	trainer := opened(11, func(p *gpipe.Pipeline) { p.ClipNorm = 0.5 })
+	defer trainer.Close()
+	r, err := trainer.Differentiate(context.Background(), tokens())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, g := range trainer.Gradients() {
+		if g.Path == "softmax/bias" {
+			fmt.Println(g.Path, g.Shape, "has a gradient:", g.Data[0] != 0)
+		}
+	}
+	fmt.Println("steps:", trainer.Steps(), "clipped:", r.Clipping < 1)
+	// Output:
+	// softmax/bias [11] has a gradient: true
+	// steps: 0 clipped: true
+}
+
+// Fine-tuning: what fits another vocabulary is loaded, and what was loaded learns slowly
+// or not at all.
+func ExampleTrainer_LoadPart() {
+	file := filepath.Join(os.TempDir(), fmt.Sprint("gpipe-example-", os.Getpid(), ".safetensors"))
+	defer os.Remove(file)
+	first := opened(11, nil)
+	defer first.Close()
+	if err := first.Save(file, nil); err != nil {
+		log.Fatal(err)
+	}
+	tuned := opened(13, func(p *gpipe.Pipeline) {
+		p.Rates = []gpipe.Rate{{Path: "layer1", Factor: 0}, {Path: "layer*/attention", Factor: 0.1}}
+	})
+	defer tuned.Close()
+	left, err := tuned.LoadPart(file)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("not loaded:", left.Network)
+	fmt.Println("not used:", left.File)
+	before := map[string]float32{}
+	for _, w := range tuned.Weights() {
+		before[w.Path] = w.Data[0]
+	}
+	if _, err := tuned.Step(context.Background(), tokens()); err != nil {
+		log.Fatal(err)
+	}
+	moved := map[bool]int{}
+	for _, w := range tuned.Weights() {
+		if w.Path == "layer1/attention/qkv/weight" || w.Path == "layer2/attention/qkv/weight" {
+			moved[w.Data[0] != before[w.Path]]++
+		}
+	}
+	fmt.Println("frozen:", moved[false], "learning:", moved[true])
+	// Output:
+	// not loaded: [embedding/table [13 16] softmax/weight [13 16] softmax/bias [13]]
+	// not used: [embedding/table [11 16] softmax/weight [11 16] softmax/bias [11]]
+	// frozen: 1 learning: 1
+}
+
+// A schedule of your own is a function that returns the stages' lists: here each
+// micro-batch is finished before the next one starts. The bits are those of every other.
+func ExamplePipeline_tasks() {
+	hash := map[string]bool{}
+	for _, tasks := range []func(stages, micro int) [][]schedule.Task{nil, func(stages, micro int) [][]schedule.Task {
+		var list []schedule.Task
+		for m := range micro {
+			list = append(list, schedule.Task{Kind: schedule.Forward, Micro: m, Keep: true}, schedule.Task{Kind: schedule.Backward, Micro: m})
+		}
+		return slices.Repeat([][]schedule.Task{list}, stages)
+	}} {
+		trainer := opened(11, func(p *gpipe.Pipeline) { p.Tasks = tasks })
+		r, err := trainer.Step(context.Background(), tokens())
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(r.Times.Lists[0])
+		hash[trainer.Hash()] = true
+		trainer.Close()
+	}
+	fmt.Println("different weights:", len(hash))
+	// Output:
+	// [F0 F1 F2 F3 R0 B0 R1 B1 R2 B2 R3 B3]
+	// [F0 B0 F1 B1 F2 B2 F3 B3]
+	// different weights: 1
+}
+
+// counting is a transport that counts what stages send each other. One of your own that
+// connects processes must pass the cases of package transporttest.
+type counting struct {
+	transport.Transport
+	bytes *atomic.Int64
+}
+
+func (c counting) Begin() transport.Session { return counted{c.Transport.Begin(), c.bytes} }
+
+type counted struct {
+	transport.Session
+	bytes *atomic.Int64
+}
+
+func (c counted) Send(ctx context.Context, to transport.Route, tensors [][]float32) error {
+	for _, t := range tensors {
+		c.bytes.Add(int64(4 * len(t)))
+	}
+	return c.Session.Send(ctx, to, tensors)
+}
+
+// All that stages exchange goes through the pipeline's transport.
+func ExamplePipeline_transport() {
+	var bytes atomic.Int64
+	trainer := opened(11, func(p *gpipe.Pipeline) { p.Transport = counting{transport.InProcess(), &bytes} })
+	defer trainer.Close()
+	if _, err := trainer.Step(context.Background(), tokens()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("bytes forward and back:", bytes.Load(), "=", 2*4*8*6*16)
+	// Output:
+	// bytes forward and back: 6144 = 6144
+}
+
+// A profile says where the time of steps goes. Its rows add up to the steps.
+func ExampleTrainer_Profile() {
+	trainer := opened(11, nil)
+	defer trainer.Close()
+	profile := trainer.Profile()
+	for range 3 {
+		if _, err := trainer.Step(context.Background(), tokens()); err != nil {
+			log.Fatal(err)
+		}
+	}
+	profile.Stop()
+	calls := map[string]float64{}
+	var share float64
+	for _, row := range profile.Rows() {
+		share += row.Share
+		if row.Op == "attention" || row.Op == "attention-grad" {
+			calls[row.Task+" "+row.Op] = row.Calls
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		fmt.Println(name, calls[name], "times a step")
+	}
+	fmt.Printf("all rows: %.0f%%\n", 100*share)
+	// Output:
+	// backward attention-grad 8 times a step
+	// forward attention 8 times a step
+	// recompute attention 8 times a step
+	// all rows: 100%
 }

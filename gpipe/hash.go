@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// NamedWeights is one parameter's path, shape and values.
+// NamedWeights is one parameter's path, shape and values, or its gradient.
 type NamedWeights struct {
 	Path  string
 	Shape []int
@@ -30,8 +30,38 @@ func (t *Trainer) Weights() []NamedWeights {
 	return all
 }
 
-func (t *Trainer) weights() ([]NamedWeights, error) {
-	all := t.ownWeights()
+// Gradients returns the gradients of the last [Trainer.Step] or [Trainer.Differentiate],
+// in layer order, each tied parameter's once with all its uses added up. They are those
+// of the loss, a mean over the mini-batch's count: as before the update, which does not
+// change them, without L2 and without clipping (by Result.Clipping). The slices are the
+// memory of this process's devices, valid until the next of these calls, Load or Close; if
+// several processes run the pipeline, it is as with [Trainer.Weights]. Before the first
+// step and after one that failed, there are none.
+func (t *Trainer) Gradients() []NamedWeights {
+	if t.broken != nil || !t.differentiated {
+		return nil
+	}
+	var own []NamedWeights
+	for i := range t.net.params {
+		p := &t.net.params[i]
+		g := NamedWeights{Path: p.path, Shape: p.Shape}
+		if d := t.device(p.home()); d != nil {
+			g.Data = d.weights[d.index[i]].grads[0]
+		}
+		own = append(own, g)
+	}
+	all, err := t.joined(own)
+	if err != nil {
+		t.broken = err
+		return nil
+	}
+	return all
+}
+
+func (t *Trainer) weights() ([]NamedWeights, error) { return t.joined(t.ownWeights()) }
+
+// joined fills in the data that other processes have.
+func (t *Trainer) joined(all []NamedWeights) ([]NamedWeights, error) {
 	if len(t.peers) == 1 {
 		return all, nil
 	}

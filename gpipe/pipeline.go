@@ -44,6 +44,12 @@ type Pipeline struct {
 	// LateRecompute makes recomputation wait for the output gradient. By
 	// default it starts earlier (section 2.3), one micro-batch ahead.
 	LateRecompute bool
+	// Tasks, if not nil, returns the stages' lists for a mini-batch of so many
+	// micro-batches, in place of Schedule, Checkpoint and LateRecompute. They must have the
+	// properties that package schedule lists, and no stages may wait for each other in a
+	// circle: both are checked before anything runs. Mini-batches of fewer micro-batches,
+	// such as the one at an epoch's end, must not hold more than the largest ones.
+	Tasks func(stages, micro int) [][]schedule.Task
 
 	// Balance is the number of layers of each partition. If it is nil,
 	// Partitioner cuts the layers by Costs (nil: FLOPs of the layers).
@@ -58,13 +64,15 @@ type Pipeline struct {
 	Seed      uint64
 	Optimizer nn.Optimizer  // nil: plain SGD
 	LR        nn.LRSchedule // nil: 0.1, constant
+	Rates     []Rate        // of the parameters' learning rates: the first with a parameter's path counts; else the factor is 1
 	ClipNorm  float64       // largest global norm of the gradient; 0: no clipping
 	L2        float64       // added to the gradient, times the weight; 0: none
 	EMA       nn.EMA        // an average of the weights to evaluate with (Trainer.Averaged); zero: none
 
 	// Transport connects the processes that run the pipeline together. Each process
 	// opens the same pipeline with its own end, and makes the same calls with the same
-	// mini-batches. Nil: this process runs all stages.
+	// mini-batches. Nil: this process runs all stages. An implementation of your own must
+	// pass package transporttest, on which the guarantees depend.
 	Transport transport.Transport
 
 	// Evaluating and Predicting describe the largest mini-batches that will be
@@ -188,6 +196,11 @@ func (p Pipeline) Validate(in Input) error {
 	if err := schedule.Check(p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint); err != nil {
 		return err
 	}
+	if p.Tasks != nil {
+		if _, err := p.ownTasks(p.MicroBatches); err != nil {
+			return err
+		}
+	}
 	if p.Partitioner > partition.Block {
 		return fmt.Errorf("unknown partitioner %v: want min-max, min-variance, lingvo or block", p.Partitioner)
 	}
@@ -198,7 +211,7 @@ func (p Pipeline) Validate(in Input) error {
 		return err
 	}
 	if p.Balance != nil {
-		if err := partition.FromBalance(p.Balance, len(p.Layers), p.Partitions); err != nil {
+		if err := partition.CheckBalance(p.Balance, len(p.Layers), p.Partitions); err != nil {
 			return err
 		}
 	}
@@ -219,6 +232,9 @@ func (p Pipeline) Validate(in Input) error {
 			}
 			owner[path] = q
 		}
+	}
+	if err := p.checkRates(owner); err != nil {
+		return err
 	}
 	for i, d := range p.Devices {
 		if err := d.validate(); err != nil {

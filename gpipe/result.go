@@ -24,6 +24,7 @@ func (s *step) result(reports []report) (*Result, error) {
 	}
 	if s.purpose == training {
 		r.LR = n.LR.Rate(s.trainer.steps + 1)
+		r.Clipping = float64(n.clipping(r.GradNorm))
 	}
 	wall := &timeline.Timeline{Devices: len(reports)}
 	for _, of := range reports {

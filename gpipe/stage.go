@@ -25,7 +25,8 @@ type network struct {
 	paths    map[*nn.Param]string // of all parameters, by the first layer that lists each
 	moving   [][]tracer.Moving    // of each stage, in the order of its programs' tallies
 	compiled map[variant]compiled
-	watch    func(KernelRun) // see Trainer.Watch
+	lists    map[int][][]schedule.Task // of Pipeline.Tasks, by number of micro-batches
+	watch    func(KernelRun)           // see Trainer.Watch
 }
 
 // variant is what programs are compiled for: a purpose, the shapes of an
@@ -63,7 +64,8 @@ type compiled []*program.Stage
 type parameter struct {
 	*nn.Param
 	path string
-	uses []use // in layer order
+	rate float64 // factor of the learning rate; 0: frozen
+	uses []use   // in layer order
 }
 
 // use is one accumulator: the index-th Use of a stage.
@@ -194,7 +196,7 @@ func (n *network) listParams(traced []*tracer.Stage, stages compiled) {
 			n.paths[p] = nn.ScopeOf(l) + "/" + p.Name
 			if !p.Frozen {
 				index[p] = len(n.params)
-				n.params = append(n.params, parameter{Param: p, path: n.paths[p]})
+				n.params = append(n.params, parameter{Param: p, path: n.paths[p], rate: n.rate(n.paths[p])})
 			}
 		}
 	}
@@ -268,15 +270,6 @@ func (n *network) forLargest(what purpose) []compiled {
 		panic(err)
 	}
 	return all
-}
-
-// taskLists are the stages' lists for a training mini-batch of the given number of
-// micro-batches.
-func (n *network) taskLists(micro int) ([][]schedule.Task, error) {
-	if n.testing.lists != nil {
-		return n.testing.lists, nil
-	}
-	return schedule.Build(n.Schedule, n.Partitions, micro, n.Checkpoint, n.LateRecompute)
 }
 
 // plan makes the memory plan of stage k for the largest mini-batches of every

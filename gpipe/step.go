@@ -23,6 +23,7 @@ type step struct {
 	purpose  purpose
 	each     func(first int, outputs []nn.Tensor) error // called with a prediction's outputs
 	hunting  bool                                       // the first value that is not finite ends it
+	still    bool                                       // a training step without its update
 	sizes    []int                                      // examples of each micro-batch
 	firsts   []int                                      // index of its first example
 	programs []compiled                                 // of its size

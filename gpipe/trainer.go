@@ -27,9 +27,11 @@ type Trainer struct {
 	devices   []*device     // of this process, in order
 	alone     chan struct{} // on emulated devices: held by the task that runs
 	steps     int
-	averaged  bool     // the weights and their averages are exchanged
-	profile   *Profile // that times the steps; nil: none
-	broken    error
+	averaged  bool // the weights and their averages are exchanged
+	// differentiated says that the accumulators hold gradients of a whole mini-batch.
+	differentiated bool
+	profile        *Profile // that times the steps; nil: none
+	broken         error
 }
 
 // Open plans the pipeline for mini-batches of the given kind to train on, and for
@@ -286,8 +288,10 @@ type Result struct {
 	// It is nil if the loss does not report it.
 	Ranks []float32
 	LR    float64
-	// GradNorm is the global norm of the gradients before clipping.
-	GradNorm float64
+	// GradNorm is the global norm of the gradients before clipping, without those of
+	// frozen parameters; Clipping is the factor by which clipping then multiplied all of
+	// them: 1 if it did nothing.
+	GradNorm, Clipping float64
 	// Seconds is the step's time on its devices' clock, Timeline its events, and Times
 	// the time of each task.
 	Seconds  float64
@@ -321,6 +325,22 @@ func (t *Trainer) Prepare(in Input) error {
 // begun leaves the trainer broken, since some stages may have updated their weights;
 // later calls return it again.
 func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
+	r, err := t.train(ctx, b, false)
+	if r != nil {
+		t.steps++
+	}
+	return r, err
+}
+
+// Differentiate is Step without the update: it computes the loss and the gradients of
+// the step that would come next, and changes neither a weight nor an average. Steps does
+// not count it, and the next Step draws the same random numbers.
+func (t *Trainer) Differentiate(ctx context.Context, b nn.Batch) (*Result, error) {
+	return t.train(ctx, b, true)
+}
+
+// train is Step or, if still, Differentiate.
+func (t *Trainer) train(ctx context.Context, b nn.Batch, still bool) (*Result, error) {
 	if err := t.trainable(); err != nil {
 		return nil, err
 	}
@@ -328,12 +348,17 @@ func (t *Trainer) Step(ctx context.Context, b nn.Batch) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.still = still
+	t.differentiated = false
 	r, err := s.run(ctx)
-	if err != nil {
+	switch {
+	case err != nil && still:
+		return nil, fmt.Errorf("gradients: %w", err)
+	case err != nil:
 		t.broken = fmt.Errorf("step %d: %w", t.steps+1, err)
 		return nil, t.broken
 	}
-	t.steps++
+	t.differentiated = true
 	if t.profile != nil {
 		t.profile.add(r)
 	}

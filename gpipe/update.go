@@ -48,6 +48,9 @@ func (r *stageRun) update(ctx context.Context) error {
 		return err
 	}
 	return r.timed(ctx, timeline.Update, -1, func() error {
+		if r.still {
+			return nil
+		}
 		r.move(scale)
 		r.dev.moveStatistics()
 		return nil
@@ -78,7 +81,7 @@ func (r *stageRun) gather(ctx context.Context, values []float64) ([][]float64, e
 
 // gradients adds up the uses of every parameter in its first accumulator and returns
 // the float64 sum of squares of each, by its index in the network; 0 for parameters
-// that are not on this stage.
+// that are not on this stage, or frozen.
 func (r *stageRun) gradients(ctx context.Context) ([]float64, error) {
 	n := r.trainer.net
 	sums := make([]float64, len(n.params))
@@ -98,7 +101,9 @@ func (r *stageRun) gradients(ctx context.Context) ([]float64, error) {
 						kernel.Add(w.grads[0], w.grads[0], g)
 					}
 				}
-				sums[w.param] = kernel.SumSquares(w.grads[0])
+				if n.params[w.param].rate > 0 {
+					sums[w.param] = kernel.SumSquares(w.grads[0])
+				}
 			}
 		})
 	})
@@ -214,29 +219,38 @@ func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
 			}
 		}
 	}
-	if n.ClipNorm > 0 && r.norm > n.ClipNorm {
-		return float32(n.ClipNorm / r.norm), nil
+	return n.clipping(r.norm), nil
+}
+
+// clipping is the factor of gradients of a global norm.
+func (n *network) clipping(norm float64) float32 {
+	if n.ClipNorm > 0 && norm > n.ClipNorm {
+		return float32(n.ClipNorm / norm)
 	}
-	return 1, nil
+	return 1
 }
 
 // move updates every parameter of the stage, divided over the device's threads.
 func (r *stageRun) move(scale float32) {
 	n, mem := r.trainer.net, r.dev.mem
 	step := r.trainer.steps + 1
-	lr := float32(n.LR.Rate(step))
+	lr := n.LR.Rate(step)
 	parts := r.dev.pool.Threads()
 	r.dev.pool.Do(func(part int) {
 		state := make([][]float32, len(n.Optimizer.Slots()))
 		for i := range r.dev.weights {
 			w := &r.dev.weights[i]
+			rate := n.params[w.param].rate
+			if rate == 0 {
+				continue
+			}
 			from, to := len(w.w)*part/parts, len(w.w)*(part+1)/parts
 			for j := range state {
 				state[j] = w.state[j][from:to]
 			}
 			u := nn.Update{
 				W: w.w[from:to], G: w.grads[0][from:to], State: state,
-				Step: step, LR: lr, Scale: scale, NoDecay: n.params[w.param].NoDecay,
+				Step: step, LR: float32(lr * rate), Scale: scale, NoDecay: n.params[w.param].NoDecay,
 			}
 			if !u.NoDecay {
 				u.L2 = float32(n.L2)

@@ -109,8 +109,17 @@ func (t *Trainer) Load(path string) error {
 	if err := verify(f, index, t.net.AllowNonFinite); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	return t.replace(f, index)
+}
+
+// replace replaces the weights by tensors of a file that has been verified: index has the
+// one for each of [Trainer.Weights], or -1 for none.
+func (t *Trainer) replace(f *safetensors.File, index []int) error {
 	own := t.ownWeights()
 	for i, at := range index {
+		if at < 0 {
+			continue
+		}
 		read := own[i].Data
 		var copies [][]float32 // a tied one has several
 		for _, d := range t.devices {
@@ -125,7 +134,7 @@ func (t *Trainer) Load(path string) error {
 			continue // another process's
 		}
 		if err := f.Floats(at, read); err != nil {
-			// verify has just read it without an error.
+			// It has just been read without an error.
 			t.broken = fmt.Errorf("weights half replaced: %w", err)
 			return t.broken
 		}

@@ -123,9 +123,9 @@ func check(cost []float64, stages int) error {
 	return nil
 }
 
-// FromBalance checks an explicit balance: there must be one size for each stage, each
+// CheckBalance refuses sizes that are no cut of so many layers: there must be one size for each stage, each
 // at least 1, and they must add up to the layers.
-func FromBalance(sizes []int, layers, stages int) error {
+func CheckBalance(sizes []int, layers, stages int) error {
 	if len(sizes) != stages {
 		return fmt.Errorf("partition: balance %v has %d stages: want %d", sizes, len(sizes), stages)
 	}

@@ -278,7 +278,7 @@ func TestSplitInvariants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := FromBalance(got.Sizes, n, stages); err != nil {
+			if err := CheckBalance(got.Sizes, n, stages); err != nil {
 				t.Fatalf("%v of %v in %d stages: %v", p, cost, stages, err)
 			}
 			e, most := Efficiency(cost, got.Sizes), Efficiency(cost, optimal.Sizes)
@@ -326,7 +326,7 @@ func TestSplitRefuses(t *testing.T) {
 	}
 }
 
-func TestFromBalance(t *testing.T) {
+func TestCheckBalance(t *testing.T) {
 	for _, test := range []struct {
 		sizes          []int
 		layers, stages int
@@ -340,9 +340,9 @@ func TestFromBalance(t *testing.T) {
 		{[]int{2, 2}, 5, 2, "partition: balance [2 2] adds up to 4: want the 5 layers"},
 		{[]int{math.MaxInt, 3}, 5, 2, fmt.Sprintf("partition: balance [%d 3] adds up to more: want the 5 layers", math.MaxInt)},
 	} {
-		err := FromBalance(test.sizes, test.layers, test.stages)
+		err := CheckBalance(test.sizes, test.layers, test.stages)
 		if got := fmt.Sprint(err); err == nil && test.want != "" || err != nil && got != test.want {
-			t.Errorf("FromBalance(%v, %d, %d): %v, want %s", test.sizes, test.layers, test.stages, err, test.want)
+			t.Errorf("CheckBalance(%v, %d, %d): %v, want %s", test.sizes, test.layers, test.stages, err, test.want)
 		}
 	}
 }

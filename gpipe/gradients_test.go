@@ -1,0 +1,152 @@
+package gpipe
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/nn"
+)
+
+// flat are all values, in order.
+func flat(all []NamedWeights) (values []float32) {
+	for _, w := range all {
+		values = append(values, w.Data...)
+	}
+	return values
+}
+
+// Gradients have the same bits however the network is run, before the update as after
+// it, and reading them changes nothing.
+func TestGradientsOfEveryWay(t *testing.T) {
+	reference := openSmall(t, small.pipeline(t))
+	if got := reference.Gradients(); got != nil {
+		t.Errorf("%d gradients before the first step", len(got))
+	}
+	r, err := reference.Differentiate(t.Context(), small.data(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := flat(reference.Gradients())
+	paths := fmt.Sprint(reference.Weights()[0].Path, len(reference.Weights()), len(want))
+	if got := fmt.Sprint(reference.Gradients()[0].Path, len(reference.Gradients()), len(want)); got != paths {
+		t.Errorf("gradients %s, weights %s", got, paths)
+	}
+	var squares float64
+	for _, g := range want {
+		squares += float64(g) * float64(g)
+	}
+	if norm := math.Sqrt(squares); math.Abs(norm/r.GradNorm-1) > 1e-6 || math.Abs(r.Clipping-0.5/norm) > 1e-6 {
+		t.Errorf("norm %v and clipping %v, want %v and %v", r.GradNorm, r.Clipping, norm, 0.5/norm)
+	}
+	stepSmall(t, reference, 0)
+	hash := reference.Hash()
+	for _, w := range []Pipeline{
+		{Partitions: 1, MicroBatches: 4, Checkpoint: schedule.Never},
+		{Partitions: 3, MicroBatches: 4, Schedule: schedule.OneFOneB},
+		{Partitions: 8, MicroBatches: 9, Devices: []Device{{Kind: Emulated}}},
+		{Partitions: 2, MicroBatches: 2, Devices: []Device{{Threads: 3}}},
+	} {
+		p := small.pipeline(t)
+		p.Partitions, p.MicroBatches, p.Schedule, p.Checkpoint, p.Devices = w.Partitions, w.MicroBatches, w.Schedule, w.Checkpoint, w.Devices
+		tr := openSmall(t, p)
+		for range 2 {
+			before := tr.Hash()
+			got, err := tr.Differentiate(t.Context(), small.data(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tr.Hash() != before || tr.Steps() != 0 || got.Loss != r.Loss || got.GradNorm != r.GradNorm || got.Clipping != r.Clipping {
+				t.Errorf("K=%d: %d steps, loss %v, norm %v, clipping %v", w.Partitions, tr.Steps(), got.Loss, got.GradNorm, got.Clipping)
+			}
+			if !slices.Equal(flat(tr.Gradients()), want) {
+				t.Errorf("K=%d M=%d: other gradients", w.Partitions, w.MicroBatches)
+			}
+		}
+		stepSmall(t, tr, 0)
+		if !slices.Equal(flat(tr.Gradients()), want) || tr.Hash() != hash {
+			t.Errorf("K=%d M=%d: other gradients or weights after the update", w.Partitions, w.MicroBatches)
+		}
+	}
+	ps := apart(t, []int{0, 1, 0}, InputOf(small.data(0)), func() Pipeline { return small.pipeline(t) })
+	ps.all(func(rank int, tr *Trainer) {
+		if _, err := tr.Differentiate(t.Context(), small.data(0)); err != nil {
+			t.Error(err)
+		}
+		if !slices.Equal(flat(tr.Gradients()), want) {
+			t.Errorf("rank %d: other gradients", rank)
+		}
+	})
+}
+
+// Gradients are the loss's derivatives: by central differences, of a tied table among
+// them.
+func TestGradientsAreDerivatives(t *testing.T) {
+	p := small.pipeline(t)
+	p.Partitions, p.MicroBatches = 2, 3
+	tr := openSmall(t, p)
+	loss := func() float64 {
+		r, err := tr.Differentiate(t.Context(), small.data(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Loss
+	}
+	loss()
+	var gradients []NamedWeights
+	for _, g := range tr.Gradients() {
+		g.Data = slices.Clone(g.Data)
+		gradients = append(gradients, g)
+	}
+	const h = 1.0 / 1024
+	checked := 0
+	for i, g := range gradients {
+		if i%5 != 0 {
+			continue
+		}
+		at := len(g.Data) / 2
+		// Every copy of a tied weight moves.
+		moved := func(by float32) {
+			for _, d := range tr.devices {
+				if j, here := d.index[i]; here {
+					d.weights[j].w[at] += by
+				}
+			}
+		}
+		moved(h)
+		up := loss()
+		moved(-2 * h)
+		down := loss()
+		moved(h)
+		if want := (up - down) / (2 * h); math.Abs(float64(g.Data[at])-want) > 2e-3 {
+			t.Errorf("%s[%d]: %v, by differences %v", g.Path, at, g.Data[at], want)
+		}
+		checked++
+	}
+	if checked < 5 {
+		t.Errorf("%d gradients compared", checked)
+	}
+}
+
+// The update is by these gradients, times Clipping.
+func TestUpdateIsByGradients(t *testing.T) {
+	p := small.pipeline(t)
+	p.Optimizer, p.LR, p.L2 = nn.SGD{}, nn.ConstantLR(0.5), 0
+	tr := openSmall(t, p)
+	before := slices.Clone(values(tr))
+	r, err := tr.Step(t.Context(), small.data(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Clipping >= 1 {
+		t.Fatalf("clipping %v: nothing is clipped", r.Clipping)
+	}
+	after := values(tr)
+	for i, g := range flat(tr.Gradients()) {
+		if want := float64(before[i]) - 0.5*r.Clipping*float64(g); math.Abs(float64(after[i])-want) > 1e-6 {
+			t.Fatalf("weight %d: %v, want %v", i, after[i], want)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package gpipe
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/nn/safetensors"
+)
+
+// What fits is loaded, on every stage that has it, and what does not is left out on both
+// sides: of a network with other classes and one layer more.
+func TestLoadPart(t *testing.T) {
+	untied := small
+	untied.model.Tied = false
+	source := openSmall(t, untied.pipeline(t))
+	stepSmall(t, source, 0)
+	file := filepath.Join(t.TempDir(), "w.safetensors")
+	if err := source.Save(file, nil); err != nil {
+		t.Fatal(err)
+	}
+	from := map[string][]float32{}
+	for _, w := range source.Weights() {
+		from[w.Path] = w.Data
+	}
+	larger := untied
+	larger.model.Layers, larger.model.Vocab = 7, 23
+	for _, k := range []int{1, 3} {
+		p := larger.pipeline(t)
+		p.Partitions, p.EMA.Decay = k, 0.9
+		tr, err := p.Open(InputOf(larger.data(0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		before := map[string][]float32{}
+		for _, w := range tr.Weights() {
+			before[w.Path] = slices.Clone(w.Data)
+		}
+		out, err := tr.LoadPart(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(out.File); got != "[embedding/table [19 16] softmax/weight [19 16] softmax/bias [19]]" {
+			t.Errorf("left out of the file: %s", got)
+		}
+		left := map[string]bool{}
+		for _, s := range out.Network {
+			left[s.Path] = true
+			if !strings.HasPrefix(s.Path, "layer7/") && !strings.HasPrefix(s.Path, "embedding/") && !strings.HasPrefix(s.Path, "softmax/") {
+				t.Errorf("left out of the network: %v", s)
+			}
+		}
+		check := func() error {
+			for _, w := range tr.Weights() {
+				want := from[w.Path]
+				if left[w.Path] {
+					want = before[w.Path]
+				}
+				if !slices.Equal(w.Data, want) {
+					t.Errorf("K=%d: %s has neither its own values nor the file's", k, w.Path)
+				}
+			}
+			return nil
+		}
+		check()
+		if err := tr.Averaged(check); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tr.Step(t.Context(), larger.data(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Of the same network it is Load.
+	tr := openSmall(t, untied.pipeline(t))
+	if out, err := tr.LoadPart(file); err != nil || len(out.File)+len(out.Network) != 0 || tr.Hash() != source.Hash() {
+		t.Errorf("%v, %v, hash %s, want %s", out, err, tr.Hash(), source.Hash())
+	}
+}
+
+// A file that is refused changes nothing.
+func TestLoadPartRefuses(t *testing.T) {
+	tr := openSmall(t, small.pipeline(t))
+	before := tr.Hash()
+	file := filepath.Join(t.TempDir(), "w.safetensors")
+	refuses := func(metadata map[string]string, want string, tensors ...safetensors.Tensor) {
+		t.Helper()
+		if err := safetensors.WriteFile(file, tensors, metadata); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tr.LoadPart(file); err == nil || !strings.HasPrefix(err.Error(), file+": "+want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if tr.Hash() != before {
+			t.Error("the weights were changed")
+		}
+	}
+	bias := safetensors.Tensor{Name: "softmax/bias", Shape: []int{19}, Data: slices.Repeat([]float32{1}, 19)}
+	other := safetensors.Tensor{Name: "other", Shape: []int{1}, Data: []float32{float32(math.NaN())}}
+	refuses(nil, "none of its 1 tensors has the path and shape of a weight: want one such as embedding/table [19 16]", other)
+	refuses(map[string]string{HashKey: strings.Repeat("0", 64)}, "the values are not those that were saved", bias)
+	refuses(nil, `tensor "other" has a value that is NaN`, bias, other)
+	if err := safetensors.WriteFile(file, []safetensors.Tensor{bias}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := tr.LoadPart(file); err != nil || len(out.File) != 0 || len(out.Network) != len(tr.Weights())-1 || tr.Hash() == before {
+		t.Errorf("%v, %v", out, err)
+	}
+	tr.Close()
+	if _, err := tr.LoadPart(file); err == nil || !strings.Contains(err.Error(), "not loaded: the trainer is closed") {
+		t.Errorf("a closed trainer loads: %v", err)
+	}
+}

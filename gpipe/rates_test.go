@@ -1,0 +1,123 @@
+package gpipe
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/nn"
+)
+
+// Frozen parameters keep their bits whatever else an update does, the others learn, and
+// all of it is the same however the network is run.
+func TestFrozenParametersKeepTheirBits(t *testing.T) {
+	rated := func() Pipeline {
+		p := small.pipeline(t)
+		p.Optimizer, p.EMA = nn.Adam{WeightDecay: 0.1}, nn.EMA{Decay: 0.9}
+		p.Rates = []Rate{{Path: "layer2/attention"}, {Path: "layer[34]"}, {Path: "embedding"}, {Path: "layer*", Factor: 0.5}}
+		return p
+	}
+	frozen := func(path string) bool {
+		return strings.HasPrefix(path, "layer2/attention/") || strings.HasPrefix(path, "layer3/") || strings.HasPrefix(path, "layer4/") || strings.HasPrefix(path, "embedding/")
+	}
+	hashes := map[string]bool{}
+	for _, w := range []Pipeline{
+		{Partitions: 1, MicroBatches: 1},
+		{Partitions: 4, MicroBatches: 3, Schedule: schedule.OneFOneB},
+		{Partitions: 8, MicroBatches: 9, Devices: []Device{{Kind: Emulated, Threads: 2}}},
+	} {
+		p := rated()
+		p.Partitions, p.MicroBatches, p.Schedule, p.Devices = w.Partitions, w.MicroBatches, w.Schedule, w.Devices
+		tr := openSmall(t, p)
+		var before [][]float32
+		for _, w := range tr.Weights() {
+			before = append(before, slices.Clone(w.Data))
+		}
+		for i := range 3 {
+			r, err := tr.Step(t.Context(), small.data(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var squares float64
+			for _, g := range tr.Gradients() {
+				for _, v := range g.Data {
+					if !frozen(g.Path) {
+						squares += float64(v) * float64(v)
+					}
+				}
+			}
+			if norm := math.Sqrt(squares); math.Abs(norm/r.GradNorm-1) > 1e-6 {
+				t.Errorf("norm %v, of what is not frozen %v", r.GradNorm, norm)
+			}
+		}
+		count := 0
+		check := func(what string) {
+			for i, w := range tr.Weights() {
+				if same := slices.Equal(w.Data, before[i]); same != frozen(w.Path) {
+					t.Errorf("K=%d: %s of %s: the same bits: %v, frozen: %v", p.Partitions, what, w.Path, same, frozen(w.Path))
+				} else if same {
+					count++
+				}
+			}
+		}
+		check("weights")
+		if err := tr.Averaged(func() error { check("averages"); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if count == 0 {
+			t.Error("nothing is frozen")
+		}
+		hashes[tr.Hash()] = true
+	}
+	if len(hashes) != 1 {
+		t.Errorf("%d different outcomes", len(hashes))
+	}
+}
+
+// A factor multiplies the rate, the first that matches counts, and 1 changes nothing.
+func TestRatesAreFactors(t *testing.T) {
+	after := func(lr float64, rates ...Rate) map[string][]float32 {
+		p := small.pipeline(t)
+		p.Optimizer, p.LR, p.Rates = nn.SGD{Momentum: 0.9}, nn.ConstantLR(lr), rates
+		tr := openSmall(t, p)
+		stepSmall(t, tr, 0)
+		all := map[string][]float32{}
+		for _, w := range tr.Weights() {
+			all[w.Path] = slices.Clone(w.Data)
+		}
+		return all
+	}
+	plain, doubled := after(0.25), after(0.5)
+	for path, w := range after(0.25, Rate{"layer1", 2}, Rate{"layer*", 1}) {
+		want := plain
+		if strings.HasPrefix(path, "layer1/") {
+			want = doubled
+		}
+		if !slices.Equal(w, want[path]) {
+			t.Errorf("%s has other bits", path)
+		}
+	}
+}
+
+func TestRatesRefused(t *testing.T) {
+	for _, c := range []struct {
+		rate Rate
+		want string
+	}{
+		{Rate{"layer1", -1}, `rate 0, of "layer1": a factor of -1: want 0 or more`},
+		{Rate{"layer1", math.NaN()}, `rate 0, of "layer1": a factor of NaN: want 0 or more`},
+		{Rate{"layer1", math.Inf(1)}, `rate 0, of "layer1": a factor of +Inf: want 0 or more`},
+		{Rate{"layer77", 0}, `rate 0: no trained parameter's path begins with "layer77": want one such as embedding/table`},
+		{Rate{"layer", 0}, `rate 0: no trained parameter's path begins with "layer": want one such as embedding/table`},
+		{Rate{"layer[", 0}, `rate 0: "layer[": syntax error in pattern: want a path whose elements are patterns such as layer*`},
+		{Rate{"", 0}, `rate 0: no trained parameter's path begins with "": want one such as embedding/table`},
+	} {
+		p := small.pipeline(t)
+		p.Rates = []Rate{c.rate}
+		if _, err := p.Open(InputOf(small.data(0))); err == nil || err.Error() != c.want {
+			t.Errorf("%+v: %v, want %s", c.rate, err, c.want)
+		}
+	}
+}
