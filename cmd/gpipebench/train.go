@@ -78,7 +78,7 @@ With a network for images it is, for
 	number(fs, &t.Model.Dropout, "dropout", 0.1, rates, "rate, from 0 up to 1")
 	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(workload.Optimizers(), "|"), "momentum and Nesterov 0.9; rmsprop as in TensorFlow", oneOf(workload.Optimizers()...))
 	number(fs, &t.LR, "lr", 0.003, positive, "learning rate")
-	value(fs, &t.LRSchedule, "lr-schedule", "inverse-sqrt:200", "schedule", nn.LRScheduleForms, func(s string) (string, error) {
+	value(fs, &t.LRSchedule, "lr-schedule", "", "schedule", nn.LRScheduleForms+" (default inverse-sqrt:W, W being 200, or a quarter of the steps if that is less)", func(s string) (string, error) {
 		_, err := (nn.LRUnits{Batch: 1, EpochSteps: 1 << 20}).Parse(s, 1) // neither is known yet
 		return s, err
 	})

@@ -35,16 +35,16 @@ var translatorPreset = &Preset{
 	For:   Translator + ", which translates",
 	Flags: "--data synthetic-translation --layers 2 --dim 64 --ff 256 --heads 4 --batch 64 --steps 3000 --lr 0.005 --dropout 0 --threads 2",
 	Schedule: func(steps, epochs int) string {
-		const warmUp = 200
 		if epochs > 0 {
 			steps = 3000
 		}
+		warmUp := WarmUp(steps)
 		if steps <= warmUp {
 			return ""
 		}
 		return fmt.Sprintf("warmup:%d,cosine:%d", warmUp, steps-warmUp)
 	},
-	Form: "warmup:200,cosine:(steps-200)",
+	Form: "warmup:W,cosine:(steps-W), where W is 200,\nor a quarter of the steps if that is less",
 }
 
 // For more than 90% of the synthetic images, learned by a small network. ResNets

@@ -31,7 +31,7 @@ type Training struct {
 	Seed           uint64
 	Optimizer      string
 	LR             float64
-	LRSchedule     string // as nn.LRUnits.Parse reads it
+	LRSchedule     string // as nn.LRUnits.Parse reads it; "": inverse-sqrt with a warm-up that suits the steps, see WarmUp
 	ClipNorm       float64
 	L2             float64
 	LabelSmoothing float64
@@ -120,8 +120,22 @@ type TrainResult struct {
 // and classes, where the data decide them.
 func (t *Training) Source() (datasets.Source, error) { return t.Model.network().kind.open(t) }
 
-// steps returns the number of steps, and sets how often to evaluate.
+// steps returns the number of steps, and sets how often to evaluate and, where there is
+// none yet, the schedule of the learning rate.
 func (t *Training) steps(s datasets.Source) (int, error) {
+	steps, err := t.count(s)
+	if t.LRSchedule == "" {
+		t.LRSchedule = fmt.Sprintf("inverse-sqrt:%d", WarmUp(steps))
+	}
+	return steps, err
+}
+
+// WarmUp is how many of a training's steps the learning rate rises where its user does
+// not say: 200, or a quarter of the steps if that is less.
+func WarmUp(steps int) int { return max(1, min(200, steps/4)) }
+
+// count returns the number of steps, and sets how often to evaluate.
+func (t *Training) count(s datasets.Source) (int, error) {
 	switch {
 	case t.Beam < 0 || t.Beam > MaxBeam:
 		return 0, usage.Errorf("a beam of %d: want 1 to %d", t.Beam, MaxBeam)
