@@ -10,6 +10,7 @@ import (
 	"gpipebench/experiments/gpipe/consistency"
 	"gpipebench/experiments/gpipe/consistency/accuracy"
 	"gpipebench/experiments/gpipe/delayed"
+	"gpipebench/experiments/gpipe/efficiency"
 	"gpipebench/experiments/gpipe/figure3"
 	"gpipebench/experiments/gpipe/learning"
 	"gpipebench/experiments/gpipe/scale"
@@ -52,6 +53,7 @@ var Papers = []Paper{
 		scale.Definition,
 		ablation.Definition,
 		validation.Definition,
+		efficiency.Definition,
 	}},
 }
 

@@ -156,3 +156,18 @@ func Figures(spec any) (text string) {
 	}
 	return text
 }
+
+// AtRates is the name of a sample that is modelled on an accelerator. At its peak, whose
+// figures are in the key, it is the sample's own. Otherwise it also names the
+// accelerator's efficiencies, so that other efficiencies make other samples while what
+// else has the same key, such as timed steps, stays.
+func AtRates(sample, on string, peak bool) string {
+	a, err := accelerator.Named(on)
+	if err != nil {
+		panic(err) // specs are checked
+	}
+	if e := a.Efficient(); e != "" && !peak {
+		return sample + "/efficiencies=" + e
+	}
+	return sample
+}

@@ -87,7 +87,8 @@ func CheckRefused(t *testing.T, d suite.Definition, cases [][3]string) {
 }
 
 // CheckKey checks that the key of an experiment's samples depends on the figures of an
-// accelerator that it models by, and not on its description or sources. Modelling
+// accelerator that it models by, and not on its description, sources or efficiencies, which
+// are in the names of the samples that they decide. Modelling
 // returns the experiment with the accelerator of a file.
 func CheckKey(t *testing.T, modelling func(file string) suite.Experiment) {
 	t.Helper()
@@ -102,6 +103,13 @@ func CheckKey(t *testing.T, modelling func(file string) suite.Experiment) {
 	key := e.Key("smoke")
 	if write("memory: 1GiB\ndescription: mine\nsources: {memory: a guess}"); e.Key("smoke") != key {
 		t.Errorf("%s: another description gives another key", e.ID())
+	}
+	peak, rated := suite.AtRates("s", file, true), suite.AtRates("s", file, false)
+	if write("memory: 1GiB\nefficiencies: [{of: dense, share: 0.5, source: mine}]"); e.Key("smoke") != key {
+		t.Errorf("%s: efficiencies give another key", e.ID())
+	}
+	if half := suite.AtRates("s", file, false); rated != "s" || peak != "s" || suite.AtRates("s", file, true) != peak || half == rated {
+		t.Errorf("%s: samples %q and %q at the peak, with efficiencies %q", e.ID(), peak, rated, half)
 	}
 	if write("memory: 2GiB"); e.Key("smoke") == key {
 		t.Errorf("%s: more memory gives the same key", e.ID())
