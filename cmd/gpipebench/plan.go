@@ -46,6 +46,7 @@ within the devices' memory. Each plan can be looked at with simulate.`,
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
 	count(fs, &s.MaxBatch, "max-batch", 0, 0, gpipe.MaxExamples, "the mini-batch may grow up to this, by doubling; 0: not at all")
 	value(fs, &s.Setup.Schedule, "schedule", "gpipe", "gpipe|naive|1f1b", "order of the tasks", schedule.Parse)
+	fs.BoolVar(&s.Setup.LateRecompute, "late-recompute", false, "recompute when the gradient is there, not one micro-batch ahead")
 	optimizerFlag(fs, &s.Optimizer)
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
 	count(fs, &s.Keep, "top", 5, 1, 1000, "how many plans to show")

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // What does not fit is said of each device, with what the accounting counts.
@@ -15,5 +19,19 @@ func TestSimulateSaysWhatDoesNotFit(t *testing.T) {
 		if strings.Count(out, " lacks ") != 2 || strings.Count(out, "gradients") != gradients {
 			t.Errorf("%s accounting:\n%s", accounting, out)
 		}
+	}
+}
+
+// Plan takes the networks and devices that simulate and describe take: all of their flags
+// but those of what it searches itself, and those of pictures of one step.
+func TestPlanTakesWhatSimulateTakes(t *testing.T) {
+	plan := newPlan().Flags()
+	searched := strings.Fields("partitions micro-batches checkpoint balance partitioner cost trace memory timeline")
+	for _, c := range []*cobra.Command{newSimulate(), newDescribe()} {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if plan.Lookup(f.Name) == nil && !slices.Contains(searched, f.Name) {
+				t.Errorf("%s takes --%s, and plan does not", c.Name(), f.Name)
+			}
+		})
 	}
 }

@@ -45,8 +45,8 @@ func (s Planning) Run(ctx context.Context, p progress.Progress) (*planner.Plan, 
 		}
 	}()
 	return planner.Search{
-		Pipeline: pipeline, Input: s.Model.Input, How: s.Modelling(),
-		Devices: s.Devices, Batch: s.Batch, MaxBatch: max(s.MaxBatch, s.Batch), Keep: s.Keep,
+		Pipeline: pipeline, Input: s.Model.Input(s.Batch), How: s.Modelling(),
+		Devices: s.Devices, MaxBatch: max(s.MaxBatch, s.Batch), Keep: s.Keep,
 		Looked: func(k, m, batch, looked, left int) {
 			if shown {
 				p.Advance(fmt.Sprintf("K=%d M=%d, mini-batch %d", k, m, batch))

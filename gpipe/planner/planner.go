@@ -16,16 +16,15 @@ import (
 
 // Search says what to search, and how far.
 type Search struct {
-	// Pipeline has the network, the optimizer, the schedule and the modelled device.
-	// Its K, M and cut are not used.
+	// Pipeline has the network, of any layers, its loss, the optimizer, the schedule and
+	// one modelled device, as of gpipe.DeviceOf. Its K, M, cut and task lists are not used.
 	Pipeline gpipe.Pipeline
-	Input    func(examples int) gpipe.Input // of a mini-batch
+	Input    gpipe.Input // the mini-batch, or the smallest
 	How      gpipe.Modelling
 
 	Devices  int // at most, 1 or more; K may be less
-	Batch    int // the mini-batch, or the smallest
-	MaxBatch int // the largest, as it grows by doubling; Batch or more
-	Keep     int // how many plans to return, 1 or more
+	MaxBatch int // examples of the largest mini-batch, as it grows by doubling; 0: those of Input
+	Keep     int // how many plans to return; 0: 1
 	// Looked is called after each (K, M, mini-batch) that was simulated, with the number
 	// of those so far and the largest number of those that remain. Nil: it is not called.
 	Looked func(k, m, batch, looked, left int)
@@ -76,12 +75,14 @@ func (c cut) bound() (most float64) {
 // with free links, and simulates them, the most promising first, until no other can be
 // among the plans to keep.
 func (s Search) Run(ctx context.Context) (*Plan, error) {
-	s.Pipeline.Partitions, s.Pipeline.MicroBatches, s.Pipeline.Balance, s.Pipeline.Costs = 1, 1, nil, nil
+	if err := s.complete(); err != nil {
+		return nil, err
+	}
 	r := &Plan{Accelerator: s.device().Accelerator.Name, Params: nn.CountParams(s.Pipeline.Layers)}
 	if !s.holdsParams(r.Params, s.Devices) {
 		return r, nil
 	}
-	described, err := s.Pipeline.Describe(s.Input(s.Batch))
+	described, err := s.Pipeline.Describe(s.Input)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +128,35 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 	return r, nil
 }
 
+// complete fills in what is 0 or nil, and refuses what cannot be searched.
+func (s *Search) complete() error {
+	p := &s.Pipeline
+	p.Partitions, p.MicroBatches, p.Balance, p.Costs, p.Tasks = 1, 1, nil, nil, nil
+	if p.Optimizer == nil {
+		p.Optimizer = nn.SGD{}
+	}
+	if s.MaxBatch == 0 {
+		s.MaxBatch = s.Input.Examples
+	}
+	s.Keep = max(s.Keep, 1)
+	switch {
+	case len(p.Devices) != 1 || p.Devices[0].Kind != gpipe.Modelled:
+		return fmt.Errorf("a search on %d devices that are described: want one that is modelled and stands for all", len(p.Devices))
+	case s.Devices < 1:
+		return fmt.Errorf("at most %d devices: want 1 or more", s.Devices)
+	case s.MaxBatch < s.Input.Examples:
+		return fmt.Errorf("a largest mini-batch of %d examples: want %d or more, the smallest", s.MaxBatch, s.Input.Examples)
+	}
+	return p.Validate(s.Input)
+}
+
+// input is a mini-batch of so many examples.
+func (s Search) input(examples int) gpipe.Input {
+	in := s.Input
+	in.Examples = examples
+	return in
+}
+
 // better puts the higher throughput first, then fewer devices, then fewer micro-batches.
 func better(a, b Candidate) int {
 	return cmp.Or(-cmp.Compare(a.ExamplesPerSecond, b.ExamplesPerSecond), cmp.Compare(a.K, b.K), cmp.Compare(a.M, b.M))
@@ -168,7 +198,7 @@ func doublings(most int) (ns []int) {
 func (s *search) cuts(ctx context.Context) ([]cut, error) {
 	estimates := map[int][]gpipe.LayerEstimate{} // by size of micro-batch
 	var cuts []cut
-	for batch := s.Batch; batch <= s.MaxBatch; batch *= 2 {
+	for batch := s.Input.Examples; batch <= s.MaxBatch; batch *= 2 {
 		for _, k := range doublings(min(s.Devices, len(s.Pipeline.Layers))) {
 			if !s.holdsParams(s.described.Params, k) {
 				continue
@@ -184,7 +214,7 @@ func (s *search) cuts(ctx context.Context) ([]cut, error) {
 				if estimates[size] == nil {
 					q := s.Pipeline
 					q.MicroBatches = 1
-					layers, err := q.ModelLayers(s.Input(size), s.How)
+					layers, err := q.ModelLayers(s.input(size), s.How)
 					if err != nil {
 						return nil, err
 					}
@@ -271,7 +301,7 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 			v.Checkpoint = mode
 			variants = append(variants, v)
 		}
-		sims, err := q.SimulateVariants(s.Input(c.batch), s.How, variants...)
+		sims, err := q.SimulateVariants(s.input(c.batch), s.How, variants...)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"gpipebench/gpipe"
@@ -27,10 +28,8 @@ func small(t *testing.T, memory int64, widths ...int) Search {
 	}
 	return Search{
 		Pipeline: gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}, Optimizer: nn.Adam{}, Devices: []gpipe.Device{gpipe.DeviceOf(a)}},
-		Input: func(n int) gpipe.Input {
-			return gpipe.Input{Examples: n, Inputs: []graph.Type{{Shape: graph.Shape{widths[0]}}}, Targets: []graph.Type{{DType: graph.I32}}}
-		},
-		Devices: 4, Batch: 8, MaxBatch: 16, Keep: 3,
+		Input:    gpipe.Input{Examples: 8, Inputs: []graph.Type{{Shape: graph.Shape{widths[0]}}}, Targets: []graph.Type{{DType: graph.I32}}},
+		Devices:  4, MaxBatch: 16, Keep: 3,
 	}
 }
 
@@ -53,7 +52,7 @@ func TestPlansAreSimulated(t *testing.T) {
 		if p.Checkpoint, err = schedule.ParseCheckpoint(c.Checkpoint); err != nil {
 			t.Fatal(err)
 		}
-		sim, err := p.Simulate(s.Input(c.Batch), s.How)
+		sim, err := p.Simulate(s.input(c.Batch), s.How)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +67,7 @@ func TestPlansAreSimulated(t *testing.T) {
 func TestNothingFits(t *testing.T) {
 	const params = 64*256 + 256 + 256*10 + 10
 	s := small(t, 12*params/2+16<<10, 64, 256, 10)
-	s.Devices, s.Batch, s.MaxBatch = 2, 4096, 4096
+	s.Devices, s.Input.Examples, s.MaxBatch = 2, 4096, 4096
 	plan, err := s.Run(t.Context())
 	if err != nil || len(plan.Plans) > 0 || plan.Nearest == nil || plan.Nearest.LacksBytes <= 0 {
 		t.Errorf("activations that do not fit: %+v, %v", plan, err)
@@ -76,6 +75,20 @@ func TestNothingFits(t *testing.T) {
 	s = small(t, 1<<10, 64, 256, 10)
 	if plan, err := s.Run(t.Context()); err != nil || len(plan.Plans) > 0 || plan.Nearest != nil || plan.Params != params {
 		t.Errorf("parameters that do not fit: %+v, %v", plan, err)
+	}
+	for want, change := range map[string]func(s *Search){
+		"a search on 0 devices that are described: want one that is modelled and stands for all": func(s *Search) { s.Pipeline.Devices = nil },
+		"a search on 1 devices that are described: want one that is modelled and stands for all": func(s *Search) { s.Pipeline.Devices = []gpipe.Device{{}} },
+		"at most 0 devices: want 1 or more":                                func(s *Search) { s.Devices = 0 },
+		"a largest mini-batch of 4 examples: want 8 or more, the smallest": func(s *Search) { s.MaxBatch = 4 },
+		"no loss":                            func(s *Search) { s.Pipeline.Loss = nil },
+		"a mini-batch of 0 examples: want 1": func(s *Search) { s.Input.Examples = 0 },
+	} {
+		s := small(t, 1<<30, 64, 10)
+		change(&s)
+		if _, err := s.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
