@@ -27,6 +27,7 @@ var themed = map[string]string{
 	"222222": "var(--ink)",
 	"808080": "var(--grid)",
 	"DDEEF8": "var(--band)",
+	"CCCCCC": "var(--range)",
 	"0072B2": "var(--blue)",
 	"999999": "var(--pale)",
 	"555555": "var(--strong)",

@@ -261,29 +261,37 @@ func (s *Step) Fullest() suite.Value {
 	return suite.Bytes(s.Peak)
 }
 
-// Panels are bars of paper, torchgpipe and model for each network and M.
+// Panels are the paper, the model over all conventions, and torchgpipe, for each network
+// and M.
 func (m *Modelled) Panels() (panels []plot.Axes) {
 	for _, n := range m.Networks {
 		for _, micro := range m.M {
 			p := &plot.BarPanel{
 				Title: fmt.Sprintf("%s, M = %d", n.Name, micro), Y: fmt.Sprintf("throughput relative to K = %d, M = %d", m.Base.K, m.Base.M),
-				Series: []plot.BarSeries{{Name: "paper"}, {Name: "torchgpipe"}, {Name: "modelled"}}, Whiskers: "modelled, all conventions",
+				Series:   []plot.BarSeries{{Name: "paper", As: plot.Across}, {Name: "modelled", As: plot.Range}, {Name: "torchgpipe"}},
+				Whiskers: "modelled, all conventions",
+			}
+			value := func(v suite.Verbatim) float64 {
+				if v.Value == 0 {
+					return math.NaN() // not printed
+				}
+				return v.Value
 			}
 			for _, k := range m.K {
 				c := suite.Cell{K: k, M: micro}
 				p.Names = append(p.Names, fmt.Sprintf("K = %d", k))
-				p.Series[0].Add(n.Paper.Of(c).Value.Value)
-				p.Series[1].Add(n.Paper.Of(c).Torchgpipe.Value)
+				p.Series[0].Add(value(n.Paper.Of(c).Value))
 				got := suite.Value{Numbers: []float64{m.Throughput(n, m.ConventionsOf(n)[0], c)}}
 				if lo, hi := m.span(n, c); lo < hi {
 					got.Interval = []float64{lo, hi}
 				}
-				p.Series[2].AddValue(got)
+				p.Series[1].AddValue(got)
+				p.Series[2].Add(value(n.Paper.Of(c).Torchgpipe))
 			}
 			panels = append(panels, p)
 		}
 	}
-	return panels
+	return plot.OneScale(panels)
 }
 
 // WhatIfTable holds the goals against what-ifs.

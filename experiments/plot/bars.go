@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -17,25 +18,39 @@ import (
 	"gpipebench/internal/stats"
 )
 
-// BarPanel is groups of bars, one bar for each series: side by side or, if stacked, one
-// on top of another.
+// BarPanel is groups of values, one of each series in a group: side by side or, if
+// stacked, one on top of another.
 type BarPanel struct {
 	Title, Y string
 	Names    []string // of the groups
 	Series   []BarSeries
 	Stacked  bool
-	near     float64 // not 0: values are marks around a line here instead of bars from 0
-	Whiskers string  // what the intervals are; "": 95% intervals
+	Printed  bool // stacked bars have their values in them, where there is room
+	Levels   []Level
+	Band     *Band  // nil: none
+	Whiskers string // what the intervals are; "": 95% intervals
 }
 
-// BarSeries is the bars of one colour, one for each group.
+// BarSeries is the values of one colour, one for each group.
 type BarSeries struct {
 	Name   string
-	Values plotter.Values
-	Spread []Spread // of some bars
+	As     Shape
+	Ink    color.Color    // nil: that of the name
+	Values plotter.Values // NaN: none
+	Spread []Spread       // of some values
 }
 
-// Spread is the interval of a bar.
+// Shape is how a series' values are drawn.
+type Shape int
+
+const (
+	Bar    Shape = iota // from 0 up
+	Mark                // a sign at the value
+	Across              // a line across the whole group, for what all others of the group are compared with
+	Range               // a grey band over the value's Spread, and a tick at the value
+)
+
+// Spread is the interval of a value.
 type Spread struct {
 	Group  int
 	Lo, Hi float64
@@ -58,12 +73,12 @@ func (s *BarSeries) AddMean(values []float64) {
 	s.Add(mean.Mean)
 }
 
-// AddValue adds a cell's number with its interval, or no bar if it has none.
+// AddValue adds a cell's number with its interval, or nothing if it has none.
 func (s *BarSeries) AddValue(v suite.Value) {
 	if len(v.Interval) > 0 {
 		s.Spread = append(s.Spread, Spread{len(s.Values), v.Interval[0], v.Interval[1]})
 	}
-	s.Add(append(v.Numbers, 0)[0])
+	s.Add(append(v.Numbers, math.NaN())[0])
 }
 
 func (p *BarPanel) seriesNames() (names []string) {
@@ -78,12 +93,26 @@ func (p *BarPanel) intervals() string { return cmp.Or(p.Whiskers, "95% interval"
 
 func (p *BarPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error) {
 	out := newPlot(p.Title, "", p.Y)
-	out.Y.Min, out.Y.Max = p.near, p.near
+	fromZero := p.Stacked
+	beside := 0 // series that stand side by side
+	for _, s := range p.Series {
+		fromZero = fromZero || s.As == Bar
+		if s.As != Across && s.any() {
+			beside++
+		}
+	}
+	if fromZero {
+		out.Y.Min, out.Y.Max = 0, 0
+	}
+	if p.Band != nil {
+		out.Title.Text += p.Band.below()
+		out.Add(area{*p.Band, len(p.Names)})
+	}
 	out.Add(levelGrid())
 	room := groupRoom(len(p.Names))
 	width := 0.6 * room
 	if !p.Stacked {
-		width = 0.8 * room / vg.Length(len(p.Series))
+		width = 0.8 * room / vg.Length(max(beside, 1))
 	}
 	var keys []legendEntry
 	intervals := func(of []Spread, offset vg.Length) {
@@ -92,58 +121,137 @@ func (p *BarPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 			keys = append(keys, legendEntry{p.intervals(), whiskers{}})
 		}
 	}
-	stacks := make([]float64, len(p.Names)) // what lies below a series
-	var below *plotter.BarChart
+	base := make([]float64, len(p.Names)) // where a stacked bar begins
+	var over []plot.Plotter               // what must not be covered
+	place := 0
 	for i, s := range p.Series {
-		beside := width * vg.Length(float64(i)-float64(len(p.Series)-1)/2)
-		if p.near != 0 {
-			m := marks{s.Values, draw.GlyphStyle{Color: inks[s.Name], Radius: vg.Points(3.5), Shape: shapes[i%len(shapes)]}, beside}
-			keys = append(keys, legendEntry{s.Name, m})
-			intervals(s.Spread, beside)
-			out.Add(m)
+		if !s.any() {
 			continue
 		}
-		bars, err := plotter.NewBarChart(s.Values, width)
-		if err != nil {
-			return nil, nil, err
+		ink := s.Ink
+		if ink == nil {
+			ink = inks[s.Name]
 		}
-		bars.Color = inks[s.Name]
-		bars.LineStyle.Width = 0
-		over, offset := slices.Clone(s.Spread), beside
-		if p.Stacked {
-			beside = 0
-			if below != nil {
-				bars.StackOn(below)
+		offset := width * vg.Length(float64(place)-float64(beside-1)/2)
+		if s.As != Across {
+			place++
+		}
+		switch {
+		case p.Stacked:
+			b := bars{of: s.Values, base: slices.Clone(base), ink: ink, width: width, printed: p.Printed}
+			spread := slices.Clone(s.Spread)
+			for k := range spread {
+				spread[k].Lo += base[spread[k].Group]
+				spread[k].Hi += base[spread[k].Group]
 			}
-			below = bars
-			for k := range over { // each beside those of the series below
-				over[k].Lo += stacks[over[k].Group]
-				over[k].Hi += stacks[over[k].Group]
-			}
-			offset = 0.8 * width * vg.Length((float64(i)+0.5)/float64(len(p.Series))-0.5)
 			for k, v := range s.Values {
-				stacks[k] += v
+				if v > 0 {
+					base[k] += v
+				}
 			}
+			out.Add(b)
+			keys = append(keys, legendEntry{s.Name, b})
+			// Each beside those of the series below.
+			intervals(spread, 0.8*width*vg.Length((float64(i)+0.5)/float64(len(p.Series))-0.5))
+		case s.As == Bar:
+			b := bars{of: s.Values, base: base, ink: ink, width: width, offset: offset}
+			out.Add(b)
+			keys = append(keys, legendEntry{s.Name, b})
+			intervals(s.Spread, offset)
+		case s.As == Mark:
+			m := marks{s.Values, draw.GlyphStyle{Color: ink, Radius: vg.Points(3.5), Shape: shapes[i%len(shapes)]}, offset}
+			keys = append(keys, legendEntry{s.Name, m})
+			intervals(s.Spread, offset)
+			out.Add(m)
+		case s.As == Range:
+			r := ranges{whiskers{s.Spread, offset}, width}
+			t := ticks{s.Values, ink, width, offset}
+			out.Add(r, t)
+			keys = append(keys, legendEntry{s.Name, t}, legendEntry{p.intervals(), r})
+		case s.As == Across:
+			t := ticks{s.Values, ink, 0.92 * room, 0}
+			over = append(over, t)
+			keys = append(keys, legendEntry{s.Name, t})
 		}
-		bars.Offset = beside
-		out.Add(bars)
-		keys = append(keys, legendEntry{s.Name, bars})
-		intervals(over, offset)
 	}
+	out.Add(over...)
 	nominal(out, p.Names)
-	if p.near == 0 {
+	if len(p.Levels) > 0 {
+		out.Add(levels{p.Levels, out.X.Max})
+	}
+	if fromZero {
 		out.Y.Max *= 1.05
+		if out.Y.Min < 0 {
+			out.Y.Min *= 1.05
+		}
 		return out, keys, nil
 	}
 	pad := 0.08 * (out.Y.Max - out.Y.Min)
 	out.Y.Min, out.Y.Max = out.Y.Min-pad, out.Y.Max+pad
-	out.Add(levels{[]Level{{"", p.near}}, out.X.Max})
 	return out, keys, nil
+}
+
+// any reports whether a series has a value.
+func (s *BarSeries) any() bool {
+	return slices.ContainsFunc(s.Values, func(v float64) bool { return !math.IsNaN(v) })
+}
+
+// valueRange is that of the values that there are, of n groups.
+func valueRange(values []float64) (xmin, xmax, ymin, ymax float64) {
+	ymin, ymax = math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			ymin, ymax = min(ymin, v), max(ymax, v)
+		}
+	}
+	return 0, float64(len(values) - 1), ymin, ymax
+}
+
+// bars are values of groups as bars, at an offset from the groups' middle.
+type bars struct {
+	of, base      []float64 // NaN: none
+	ink           color.Color
+	width, offset vg.Length
+	printed       bool
+}
+
+func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	letters := p.Y.Tick.Label
+	letters.Color = onBars
+	letters.XAlign, letters.YAlign = draw.XCenter, draw.YCenter
+	for i, v := range b.of {
+		if math.IsNaN(v) {
+			continue
+		}
+		x, from, to := toX(float64(i))+b.offset, toY(b.base[i]), toY(b.base[i]+v)
+		c.FillPolygon(b.ink, []vg.Point{{X: x - b.width/2, Y: from}, {X: x + b.width/2, Y: from}, {X: x + b.width/2, Y: to}, {X: x - b.width/2, Y: to}})
+		if text := strconv.FormatFloat(v, 'f', 1, 64); b.printed && to-from > letters.FontExtents().Height && letters.Width(text) < b.width {
+			c.FillText(letters, vg.Point{X: x, Y: (from + to) / 2}, text)
+		}
+	}
+}
+
+// onBars is the colour of letters on bars, which is the same on a dark page.
+var onBars = color.RGBA{0x11, 0x11, 0x11, 0xff}
+
+// DataRange keeps the bars within the axes.
+func (b bars) DataRange() (xmin, xmax, ymin, ymax float64) {
+	tops := slices.Clone(b.of)
+	for i := range tops {
+		tops[i] += b.base[i]
+	}
+	return valueRange(tops)
+}
+
+// Thumbnail draws one bar.
+func (b bars) Thumbnail(c *draw.Canvas) {
+	c.FillPolygon(b.ink, []vg.Point{c.Min, {X: c.Max.X, Y: c.Min.Y}, c.Max, {X: c.Min.X, Y: c.Max.Y}})
 }
 
 // marks are values of groups, at an offset from the groups' middle.
 type marks struct {
-	of     plotter.Values
+	of     []float64 // NaN: none
 	style  draw.GlyphStyle
 	offset vg.Length
 }
@@ -151,17 +259,65 @@ type marks struct {
 func (m marks) Plot(c draw.Canvas, p *plot.Plot) {
 	toX, toY := p.Transforms(&c)
 	for i, v := range m.of {
-		c.DrawGlyph(m.style, vg.Point{X: toX(float64(i)) + m.offset, Y: toY(v)})
+		if !math.IsNaN(v) {
+			c.DrawGlyph(m.style, vg.Point{X: toX(float64(i)) + m.offset, Y: toY(v)})
+		}
 	}
 }
 
 // DataRange keeps the values within the axes.
-func (m marks) DataRange() (xmin, xmax, ymin, ymax float64) {
-	return 0, float64(len(m.of) - 1), slices.Min(m.of), slices.Max(m.of)
-}
+func (m marks) DataRange() (xmin, xmax, ymin, ymax float64) { return valueRange(m.of) }
 
 // Thumbnail draws one mark.
 func (m marks) Thumbnail(c *draw.Canvas) { c.DrawGlyph(m.style, c.Center()) }
+
+// ticks are values of groups as thick lines.
+type ticks struct {
+	of            []float64 // NaN: none
+	ink           color.Color
+	width, offset vg.Length
+}
+
+// line is as thick as a tick.
+func (t ticks) line() draw.LineStyle { return draw.LineStyle{Color: t.ink, Width: vg.Points(2.2)} }
+
+func (t ticks) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	for i, v := range t.of {
+		if !math.IsNaN(v) {
+			x, y := toX(float64(i))+t.offset, toY(v)
+			c.StrokeLine2(t.line(), x-t.width/2, y, x+t.width/2, y)
+		}
+	}
+}
+
+// DataRange keeps the values within the axes.
+func (t ticks) DataRange() (xmin, xmax, ymin, ymax float64) { return valueRange(t.of) }
+
+// Thumbnail draws one tick.
+func (t ticks) Thumbnail(c *draw.Canvas) {
+	c.StrokeLine2(t.line(), c.Min.X, c.Center().Y, c.Max.X, c.Center().Y)
+}
+
+// ranges are intervals of groups as grey bands.
+type ranges struct {
+	whiskers
+	width vg.Length
+}
+
+// bandGrey is the colour of bands between bars.
+var bandGrey = color.RGBA{0xcc, 0xcc, 0xcc, 0xff}
+
+func (r ranges) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	for _, s := range r.of {
+		x, lo, hi := toX(float64(s.Group))+r.offset, toY(s.Lo), toY(s.Hi)
+		c.FillPolygon(bandGrey, []vg.Point{{X: x - r.width/2, Y: lo}, {X: x + r.width/2, Y: lo}, {X: x + r.width/2, Y: hi}, {X: x - r.width/2, Y: hi}})
+	}
+}
+
+// Thumbnail draws one band.
+func (r ranges) Thumbnail(c *draw.Canvas) { bars{ink: bandGrey}.Thumbnail(c) }
 
 // levelGrid is a grid of horizontal lines.
 func levelGrid() *plotter.Grid {

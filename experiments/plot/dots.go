@@ -32,6 +32,29 @@ type Band struct {
 	Lo, Hi float64
 }
 
+// below is what a title says of a band.
+func (b Band) below() string { return "\nshaded: " + b.Name }
+
+// area is a band across so many groups.
+type area struct {
+	Band
+	groups int
+}
+
+func (a area) Plot(c draw.Canvas, p *plot.Plot) {
+	_, toY := p.Transforms(&c)
+	lo, hi := max(c.Min.Y, toY(a.Lo)), min(c.Max.Y, toY(a.Hi))
+	c.FillPolygon(bandBlue, []vg.Point{{X: c.Min.X, Y: lo}, {X: c.Max.X, Y: lo}, {X: c.Max.X, Y: hi}, {X: c.Min.X, Y: hi}})
+}
+
+// bandBlue is the colour of a band across groups; a dark page has another.
+var bandBlue = color.RGBA{0xdd, 0xee, 0xf8, 0xff}
+
+// DataRange keeps the band within the axes.
+func (a area) DataRange() (xmin, xmax, ymin, ymax float64) {
+	return -0.5, float64(a.groups) - 0.5, a.Lo, a.Hi
+}
+
 const (
 	eachDot  = "each seed"
 	meanDot  = "mean"
@@ -43,15 +66,8 @@ func (p *DotPanel) seriesNames() []string { return []string{eachDot, meanDot, Me
 func (p *DotPanel) plot(map[string]color.Color) (*plot.Plot, []legendEntry, error) {
 	out := newPlot(p.Title, "", p.Y)
 	if p.Band != nil {
-		out.Title.Text += "\nshaded: " + p.Band.Name
-		left, right := -0.5, float64(len(p.Names))-0.5
-		area, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: p.Band.Lo}, {X: right, Y: p.Band.Lo}, {X: right, Y: p.Band.Hi}, {X: left, Y: p.Band.Hi}})
-		if err != nil {
-			return nil, nil, err
-		}
-		area.Color = color.RGBA{0xdd, 0xee, 0xf8, 0xff}
-		area.LineStyle.Width = 0
-		out.Add(area)
+		out.Title.Text += p.Band.below()
+		out.Add(area{*p.Band, len(p.Names)})
 	}
 	out.Add(levelGrid())
 	var each, means plotter.XYs

@@ -97,6 +97,15 @@ var Palette = []color.Color{
 	color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xf0, 0xe4, 0x42, 0xff}, color.RGBA{0x22, 0x22, 0x22, 0xff},
 }
 
+// Ink reads a colour of the form #rrggbb, as drawings have it.
+func Ink(name string) color.Color {
+	n, err := strconv.ParseUint(strings.TrimPrefix(name, "#"), 16, 24)
+	if err != nil || len(name) != len("#rrggbb") {
+		panic(fmt.Sprintf("plot: colour %q: want #rrggbb", name)) // it is part of the program
+	}
+	return color.RGBA{uint8(n >> 16), uint8(n >> 8), uint8(n), 0xff}
+}
+
 // Voices are the colours of the sources of numbers, the same in all figures and in the
 // heads of the report's tables. A series has the voice with whose prefix its name
 // begins: the first of a figure has the first colour, the second the second.

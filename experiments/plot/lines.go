@@ -59,7 +59,7 @@ type Level struct {
 const fewPoints = 12
 
 var shapes = []draw.GlyphDrawer{
-	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{},
+	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, outline{}, outline{4}, outline{3}, crossing{}, crossing{upright: true},
 }
 
 func (p LinePanel) seriesNames() (names []string) {

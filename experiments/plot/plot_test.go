@@ -6,6 +6,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -247,12 +248,16 @@ func TestStackedIntervals(t *testing.T) {
 
 // Ratios that should be near 1 are marks on an axis that has 1 and all intervals.
 func TestMarks(t *testing.T) {
-	p := &BarPanel{near: 1, Names: []string{"K = 2", "K = 4"}, Series: []BarSeries{{Name: "a", Values: []float64{1.1, 1.2}, Spread: []Spread{{1, 1.15, 1.3}}}, {Name: "b", Values: []float64{1.05, 1.1}}}}
+	p := &BarPanel{
+		Names:  []string{"K = 2", "K = 4"},
+		Series: []BarSeries{{Name: "a", As: Mark, Values: []float64{1.1, 1.2}, Spread: []Spread{{1, 1.15, 1.3}}}, {Name: "b", As: Mark, Values: []float64{1.05, math.NaN()}}},
+		Levels: []Level{{"", 1}}, Band: &Band{"near", 0.9, 1.1},
+	}
 	drawn, keys, err := p.plot(inks(p.seriesNames()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if drawn.Y.Min >= 1 || drawn.Y.Min < 0.9 || drawn.Y.Max <= 1.3 || drawn.Y.Max > 1.4 {
+	if drawn.Y.Min >= 0.9 || drawn.Y.Min < 0.8 || drawn.Y.Max <= 1.3 || drawn.Y.Max > 1.4 {
 		t.Errorf("y from %v to %v", drawn.Y.Min, drawn.Y.Max)
 	}
 	if len(keys) != 3 {
@@ -260,5 +265,49 @@ func TestMarks(t *testing.T) {
 	}
 	if _, err := Files("marks", "Marks", []Axes{p}); err != nil {
 		t.Error(err)
+	}
+}
+
+// What the others of a group are compared with is a line across it and takes no place
+// beside them, and neither does a series without a value.
+func TestAcross(t *testing.T) {
+	none := math.NaN()
+	p := &BarPanel{Names: []string{"K = 2"}, Series: []BarSeries{
+		{Name: "paper", As: Across, Values: []float64{3}}, {Name: "other", Values: []float64{none}}, {Name: "modelled", As: Range, Values: []float64{2}, Spread: []Spread{{0, 1, 5}}},
+	}}
+	drawn, keys, err := p.plot(inks(p.seriesNames()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, k := range keys {
+		names = append(names, k.name)
+	}
+	if want := []string{"paper", "modelled", "95% interval"}; !slices.Equal(names, want) {
+		t.Errorf("legend %q, want %q", names, want)
+	}
+	if drawn.Y.Min >= 1 || drawn.Y.Max <= 5 {
+		t.Errorf("y from %v to %v: want room for 1 to 5", drawn.Y.Min, drawn.Y.Max)
+	}
+	if r := keys[1].thumb.(ticks); r.offset != 0 || r.width < 0.7*groupRoom(1) {
+		t.Errorf("the only one beside others has %v of the width, %v off the middle", r.width, r.offset)
+	}
+	if keys[0].thumb.(ticks).width <= keys[1].thumb.(ticks).width {
+		t.Error("the line across is shorter than what it is across")
+	}
+}
+
+// Panels on one scale have the same y axis, whatever their own values.
+func TestOneScale(t *testing.T) {
+	low := &BarPanel{Names: []string{"a"}, Series: []BarSeries{{Name: "x", Values: []float64{1}}}}
+	high := &BarPanel{Names: []string{"a"}, Series: []BarSeries{{Name: "x", Values: []float64{-2}}, {Name: "y", Values: []float64{10}}}}
+	for _, p := range OneScale([]Axes{low, high}) {
+		drawn, _, err := p.plot(inks(p.seriesNames()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if drawn.Y.Min != 1.05*-2 || drawn.Y.Max != 1.05*10 {
+			t.Errorf("y from %v to %v", drawn.Y.Min, drawn.Y.Max)
+		}
 	}
 }

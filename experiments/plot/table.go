@@ -8,18 +8,21 @@ import (
 
 // TableBars draws columns of a table as bars with their intervals, so that the
 // paper, theory, model and measurement of a row stand together: a panel for each
-// value of one column, a group of bars for each row in it.
+// value of one column, a group of bars for each row in it. All panels have one scale.
 type TableBars struct {
 	Panel, Group string // columns
 	Y            string
+	Across       string   // the column that a line across each group shows; "": none
 	Bars         []string // columns, a series each
-	Near         float64  // see barPanel
+	Marks        bool     // signs instead of bars
+	Levels       []Level
+	Band         *Band
 }
 
 // Panels makes the panels. Columns that the table
 // does not have are left out; a cell without a number has no bar.
 func (b TableBars) Panels(t *suite.Table) []Axes {
-	used := slices.DeleteFunc(slices.Clone(b.Bars), func(name string) bool { return t.Column(name) < 0 })
+	used := slices.DeleteFunc(append([]string{b.Across}, b.Bars...), func(name string) bool { return t.Column(name) < 0 })
 	// named is what a row has in a column of texts, or the column's name with it.
 	named := func(row []suite.Value, name string) string {
 		i := t.Column(name)
@@ -34,9 +37,16 @@ func (b TableBars) Panels(t *suite.Table) []Axes {
 		name := named(row, b.Panel)
 		p := at[name]
 		if p == nil {
-			p = &BarPanel{Title: name, Y: b.Y, near: b.Near}
+			p = &BarPanel{Title: name, Y: b.Y, Levels: b.Levels, Band: b.Band}
 			for _, c := range used {
-				p.Series = append(p.Series, BarSeries{Name: c})
+				s := BarSeries{Name: c}
+				switch {
+				case c == b.Across:
+					s.As = Across
+				case b.Marks:
+					s.As = Mark
+				}
+				p.Series = append(p.Series, s)
 			}
 			at[name] = p
 			all = append(all, p)
@@ -46,5 +56,5 @@ func (b TableBars) Panels(t *suite.Table) []Axes {
 			p.Series[i].AddValue(row[t.Column(c)])
 		}
 	}
-	return all
+	return OneScale(all)
 }

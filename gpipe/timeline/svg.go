@@ -64,7 +64,14 @@ func WriteSVG(w io.Writer, drawings ...Drawing) error {
 
 	var out strings.Builder
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%s" viewBox="0 0 %[1]d %s" role="img">`+"\n", svgWidth, pixels(p.y), pixels(p.y))
-	fmt.Fprintf(&out, "<title>%s</title>\n%s", escaped(cmp.Or(strings.Join(captions, "; "), "timeline")), svgHead)
+	var inks strings.Builder
+	for _, look := range svgKinds {
+		if look.ink != "" {
+			fmt.Fprintf(&inks, ".%s { fill: %s }\n", look.class, look.ink)
+		}
+	}
+	fmt.Fprintf(&out, "<title>%s</title>\n", escaped(cmp.Or(strings.Join(captions, "; "), "timeline")))
+	fmt.Fprintf(&out, svgHead, inks.String())
 	out.WriteString(axis)
 	out.WriteString(p.body.String())
 	out.WriteString("</svg>\n")
@@ -72,8 +79,7 @@ func WriteSVG(w io.Writer, drawings ...Drawing) error {
 	return err
 }
 
-// svgHead is the style of a picture. The colours of kinds are those of Okabe and Ito,
-// which colour-blind readers can distinguish, and dark text is legible on all of them.
+// svgHead is the style of a picture, less the colours of kinds.
 const svgHead = `<style>
 text { font-family: Helvetica, Arial, sans-serif; font-size: 13px; fill: #1a1a1a }
 .ground { fill: #ffffff }
@@ -87,14 +93,8 @@ text { font-family: Helvetica, Arial, sans-serif; font-size: 13px; fill: #1a1a1a
 .grid { stroke: #d0d0d0; stroke-width: 1 }
 .lane { fill: #f4f4f4 }
 .hatch { stroke: #cccccc; stroke-width: 1.5 }
-.forward { fill: #56b4e9 }
-.recompute { fill: #e69f00 }
-.backward { fill: #2bb58a }
-.setup { fill: #b3b3b3 }
 .barrier { fill: none; pointer-events: all }
-.update { fill: #d98cb3 }
-.to-host, .from-host { fill: #f0e442 }
-@media (prefers-color-scheme: dark) {
+%s@media (prefers-color-scheme: dark) {
 text { fill: #e6e6e6 }
 .ground { fill: #16181c }
 .caption, .end, .bubble { stroke: #16181c }
@@ -104,25 +104,38 @@ text { fill: #e6e6e6 }
 }
 </style>
 <defs><pattern id="idle" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="lane" width="6" height="6"/><line class="hatch" x1="0" y1="0" x2="0" y2="6"/></pattern></defs>
-<rect class="ground" width="100%" height="100%"/>
+<rect class="ground" width="100%%" height="100%%"/>
 `
 
 // svgKind is how a kind is drawn. The letter is what a box shows.
 type svgKind struct {
 	kind                Kind
 	class, letter, name string
+	ink                 string // "": none
 }
 
-// svgKinds are in the legend's order.
+// svgKinds are in the legend's order. The colours are those of Okabe and Ito, which
+// colour-blind readers can distinguish, and dark text is legible on all of them.
 var svgKinds = []svgKind{
-	{Setup, "setup", "S", "setup"},
-	{Forward, "forward", "F", "forward"},
-	{Recompute, "recompute", "R", "recompute"},
-	{Backward, "backward", "B", "backward"},
-	{Update, "update", "U", "update"},
-	{Barrier, "barrier", "", "barrier"},
-	{ToHost, "to-host", "", "to host"},
-	{FromHost, "from-host", "", "from host"},
+	{Setup, "setup", "S", "setup", "#b3b3b3"},
+	{Forward, "forward", "F", "forward", "#56b4e9"},
+	{Recompute, "recompute", "R", "recompute", "#e69f00"},
+	{Backward, "backward", "B", "backward", "#2bb58a"},
+	{Update, "update", "U", "update", "#d98cb3"},
+	{Barrier, "barrier", "", "barrier", ""},
+	{ToHost, "to-host", "", "to host", "#f0e442"},
+	{FromHost, "from-host", "", "from host", "#f0e442"},
+}
+
+// Ink returns the colour of a kind in drawings, as #rrggbb; "": it is drawn as idle time
+// is, or not at all.
+func (k Kind) Ink() string {
+	for _, look := range svgKinds {
+		if look.kind == k {
+			return look.ink
+		}
+	}
+	return ""
 }
 
 func lookOf(k Kind) svgKind {
@@ -292,7 +305,9 @@ func (p *picture) legend() {
 		}
 	}
 	entry(`fill="url(#idle)"`, "idle")
-	p.y += 26
+	p.y += 32
+	p.text("name", svgLeft, p.y, "F k,m is the forward of micro-batch m on device k; R and B likewise")
+	p.y += 12
 }
 
 // pixels writes a coordinate, to a hundredth.

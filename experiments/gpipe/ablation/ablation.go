@@ -176,13 +176,13 @@ func (a *ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 	all.Texts("partition")
 	var panels []plot.Axes
 	for _, n := range a.Spec.Networks {
-		panel := &plot.BarPanel{Title: n.Name, Y: "throughput, " + a.Spec.Base.String() + " = 1"}
+		panel := &plot.BarPanel{Title: n.Name, Y: "throughput, " + a.Spec.Base.String() + " = 1", Levels: []plot.Level{{Y: 1}}}
 		for _, c := range a.cuts() {
 			if a.drawn(c) {
-				panel.Series = append(panel.Series, plot.BarSeries{Name: c.String()})
+				panel.Series = append(panel.Series, plot.BarSeries{Name: c.String(), As: plot.Mark})
 			}
 		}
-		panel.Series = append(panel.Series, plot.BarSeries{Name: "even stages"})
+		panel.Series = append(panel.Series, plot.BarSeries{Name: "even stages", As: plot.Across})
 		for i, k := range a.Spec.K {
 			s, err := a.read(log, n, k)
 			if err != nil {
@@ -212,11 +212,11 @@ func (a *ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 		}
 		panels = append(panels, panel)
 	}
-	files, err := plot.Files(a.ID(), a.Spec.Title, panels)
+	files, err := plot.Files(a.ID(), a.Spec.Title, plot.OneScale(panels))
 	return &suite.Report{Tables: []*suite.Table{main, all}, Files: files}, err
 }
 
-// drawn reports whether a cut has bars: not by memory, which is no cost for speed, nor
+// drawn reports whether a cut is drawn: not by memory, which is no cost for speed, nor
 // the base, which is 1.
 func (a *ablation) drawn(c paperscale.CutSpec) bool { return c.Cost != "memory" && c != a.Spec.Base }
 

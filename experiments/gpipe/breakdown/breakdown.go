@@ -92,18 +92,19 @@ type part struct {
 	name  string
 	of    func(*timeline.Parts) float64
 	paper func(*paperShares) *suite.Verbatim // nil: the paper has no name for it
+	ink   string                             // as timelines have it; what they leave idle is grey
 }
 
 // parts are from the bottom of a bar up.
 var parts = []part{
-	{"computation", func(p *timeline.Parts) float64 { return p.Computation }, func(p *paperShares) *suite.Verbatim { return &p.Computation }},
-	{"recompute", func(p *timeline.Parts) float64 { return p.Recompute }, func(p *paperShares) *suite.Verbatim { return &p.Recompute }},
-	{"bubble", func(p *timeline.Parts) float64 { return p.Bubble }, func(p *paperShares) *suite.Verbatim { return &p.Bubble }},
-	{"load imbalance", func(p *timeline.Parts) float64 { return p.Imbalance }, func(p *paperShares) *suite.Verbatim { return &p.Imbalance }},
-	{"setup", func(p *timeline.Parts) float64 { return p.Setup }, func(p *paperShares) *suite.Verbatim { return &p.Setup }},
-	{"weight update", func(p *timeline.Parts) float64 { return p.Update }, func(p *paperShares) *suite.Verbatim { return &p.Update }},
-	{"communication", func(p *timeline.Parts) float64 { return p.Communication }, nil},
-	{"barrier", func(p *timeline.Parts) float64 { return p.Barrier }, nil},
+	{"computation", func(p *timeline.Parts) float64 { return p.Computation }, func(p *paperShares) *suite.Verbatim { return &p.Computation }, timeline.Forward.Ink()},
+	{"recompute", func(p *timeline.Parts) float64 { return p.Recompute }, func(p *paperShares) *suite.Verbatim { return &p.Recompute }, timeline.Recompute.Ink()},
+	{"bubble", func(p *timeline.Parts) float64 { return p.Bubble }, func(p *paperShares) *suite.Verbatim { return &p.Bubble }, "#e0e0e0"},
+	{"load imbalance", func(p *timeline.Parts) float64 { return p.Imbalance }, func(p *paperShares) *suite.Verbatim { return &p.Imbalance }, "#c4c4c4"},
+	{"setup", func(p *timeline.Parts) float64 { return p.Setup }, func(p *paperShares) *suite.Verbatim { return &p.Setup }, timeline.Setup.Ink()},
+	{"weight update", func(p *timeline.Parts) float64 { return p.Update }, func(p *paperShares) *suite.Verbatim { return &p.Update }, timeline.Update.Ink()},
+	{"communication", func(p *timeline.Parts) float64 { return p.Communication }, nil, timeline.ToHost.Ink()},
+	{"barrier", func(p *timeline.Parts) float64 { return p.Barrier }, nil, "#909090"},
 }
 
 // column is a breakdown; each of the measured has another after it, of intervals.
@@ -167,34 +168,61 @@ func (b *breakdown) show(r *rounds.Reporting[profile]) error {
 	if err != nil {
 		return err
 	}
-	bars := &plot.BarPanel{Stacked: true, Y: "share of the step (%)"}
 	for _, c := range columns {
 		r.Table.Numbers(c.name)
-		if c.bar {
-			bars.Names = append(bars.Names, strings.Replace(c.name, ", ", "\n", 1))
-		}
 	}
 	for _, part := range parts {
 		row := []any{part.name}
-		series := plot.BarSeries{Name: part.name}
 		for _, c := range columns {
-			cell := c.cell(part)
-			row = append(row, cell)
-			if c.bar {
-				series.AddValue(cell)
-			} else if of := cell.Interval; of != nil { // of the bar before
-				series.Spread = append(series.Spread, plot.Spread{Group: len(series.Values) - 1, Lo: of[0], Hi: of[1]})
-			}
+			row = append(row, c.cell(part))
 		}
 		r.Table.Add(row...)
-		bars.Series = append(bars.Series, series)
 	}
-	r.Panels = []plot.Axes{bars}
+	r.Panels = panels(columns)
 	r.Parts = rounds.PartsTable("breakdown-steps", "Figure 4: the measured steps", "run")
 	for _, run := range r.Rounds.Runs {
 		r.Parts.Add(run.Name, r.Runs[run.Name].Cells())
 	}
 	return b.draw(r)
+}
+
+// panels are the steps as a whole, and each part by itself: the paper's and the measured
+// with their intervals.
+func panels(columns []column) []plot.Axes {
+	whole := &plot.BarPanel{Title: "the whole step", Stacked: true, Printed: true, Y: "share of the step (%)"}
+	each := &plot.BarPanel{Title: "each part", Y: "share of the step (%)"}
+	for _, part := range parts {
+		each.Names = append(each.Names, part.name)
+		series := plot.BarSeries{Name: part.name, Ink: plot.Ink(part.ink)}
+		for _, c := range columns {
+			if c.bar {
+				series.AddValue(c.cell(part))
+			}
+		}
+		whole.Series = append(whole.Series, series)
+	}
+	for i, c := range columns {
+		if !c.bar {
+			continue
+		}
+		whole.Names = append(whole.Names, strings.Replace(c.name, ", ", "\n", 1))
+		series := plot.BarSeries{Name: c.name, As: plot.Mark}
+		switch {
+		case strings.HasPrefix(c.name, "theory"):
+			continue
+		case strings.HasPrefix(c.name, "paper"):
+			series.As = plot.Across
+		}
+		for _, part := range parts {
+			cell := c.cell(part)
+			if i+1 < len(columns) && strings.HasPrefix(columns[i+1].name, "95%") {
+				cell.Interval = columns[i+1].cell(part).Interval
+			}
+			series.AddValue(cell)
+		}
+		each.Series = append(each.Series, series)
+	}
+	return []plot.Axes{whole, each}
 }
 
 // draw draws a step of naive model parallelism above one of GPipe: the paper's

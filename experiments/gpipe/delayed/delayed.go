@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"math"
 
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
@@ -178,12 +179,13 @@ func (d *delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 // bill is what late reduction costs.
 func (d *delayed) bill(m *footprint) *plot.BarPanel {
 	times := func(of [2]int64) float64 { return float64(of[1]) / float64(of[0]) }
+	none := math.NaN()
 	return &plot.BarPanel{
 		Title: late + ", " + early + " = 1", Y: "ratio", Names: []string{"parameters", "activations", "forward FLOPs"},
 		Series: []plot.BarSeries{
-			{Name: "paper", Values: []float64{1, d.Spec.Paper.Value, 0}},
+			{Name: "paper", Values: []float64{1, d.Spec.Paper.Value, none}},
 			{Name: "modelled from shapes, the paper's scale", Values: []float64{times(m.PaperParams), times(m.PaperSaved), times(m.PaperFLOPs)}},
-			{Name: "planned memory of what is trained here", Values: []float64{0, times(m.Kept), 0}},
+			{Name: "planned memory of what is trained here", Values: []float64{none, times(m.Kept), none}},
 		},
 	}
 }

@@ -190,7 +190,7 @@ func (f *figure3) show(r *rounds.Reporting[profile]) error {
 	})
 	r.Panels = plot.TableBars{
 		Panel: "network", Group: "scenario", Y: "throughput relative to naive",
-		Bars: []string{"paper", "torchgpipe", "theory, cut", "modelled, memory filled", "measured"},
+		Across: "paper", Bars: []string{"measured", "modelled, memory filled", "torchgpipe", "theory, cut"},
 	}.Panels(table)
 	return err
 }

@@ -66,7 +66,7 @@ func (t *table2) show(r *rounds.Reporting[profile]) error {
 	table.Notes = append(table.Notes, t.boundNotes()...)
 	r.Panels = plot.TableBars{
 		Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", base.K, base.M),
-		Bars: []string{"paper", "theory, cut", "closed form", "modelled", "measured"},
+		Across: "paper", Bars: []string{"measured", "modelled", "closed form", "theory, cut"},
 	}.Panels(table)
 	spread, err := t.spreadTable()
 	if err != nil {

@@ -131,14 +131,15 @@ func (r linkRatios) scaled() timeline.Link {
 	return l
 }
 
-// links are those of the measured part: names, and what they are.
+// links are those of the measured part: names, and what they are. What is compared with
+// the paper is measured to scale.
 var links = []struct {
 	name string
 	of   func(linkRatios) timeline.Link
 }{
+	{"fast link", func(linkRatios) timeline.Link { return timeline.Link{} }},
 	{"PCI-E, to scale", linkRatios.scaled},
 	{"PCI-E, bytes per FLOP", linkRatios.strict},
-	{"fast link", func(linkRatios) timeline.Link { return timeline.Link{} }},
 }
 
 // over reduces all runs as if over a link, by name.
@@ -166,12 +167,12 @@ func (t *Experiment) over(r *rounds.Rounds, log *records.Log, of func(linkRatios
 }
 
 func (t *Experiment) reduce(r *rounds.Rounds, log *records.Log, _ profile) (map[string]*rounds.Measured, error) {
-	return t.over(r, log, links[0].of)
+	return t.over(r, log, linkRatios.scaled)
 }
 
 func (t *Experiment) show(r *rounds.Reporting[profile]) error {
-	runs := []map[string]*rounds.Measured{r.Runs}
-	for _, l := range links[1:] {
+	var runs []map[string]*rounds.Measured
+	for _, l := range links {
 		over, err := t.over(r.Rounds, r.Log, l.of)
 		if err != nil {
 			return err
@@ -196,7 +197,7 @@ func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 	}
 	table.Texts("network")
 	table.Numbers("K", "paper", "theory, even", "theory, cut", "modelled", "error", "modelled, fast link")
-	bars := []string{"paper", "modelled"}
+	var bars []string
 	for _, l := range links {
 		bars = append(bars, "measured, "+l.name)
 		table.Numbers("measured, "+l.name, "95%, "+strings.TrimPrefix(l.name, "PCI-E, "))
@@ -236,7 +237,7 @@ func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 		}
 		table.Notes = append(table.Notes, n.Name+", modelled. "+m.ReachNote(n))
 	}
-	r.Panels = plot.TableBars{Panel: "network", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d", base.K), Bars: bars}.Panels(table)
+	r.Panels = plot.TableBars{Panel: "network", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d", base.K), Across: "paper", Bars: append(bars, "modelled")}.Panels(table)
 	cells, conventions := m.Tables(t.ID()+"-modelled", "Table 3", []string{"Source of the paper's values: " + t.Spec.Source + "."})
 	r.Tables = slices.Concat(cells, conventions)
 	return nil

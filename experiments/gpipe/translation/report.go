@@ -106,10 +106,10 @@ func withAll(s *record) []workload.LanguageScore {
 func panelsOf(own, without *record) []plot.Axes {
 	scores := &plot.BarPanel{Title: "held-out translations", Y: "BLEU"}
 	for _, b := range own.Baselines {
-		scores.Series = append(scores.Series, plot.BarSeries{Name: b.Name, Values: slices.Clone(b.Languages)})
+		scores.Series = append(scores.Series, plot.BarSeries{Name: b.Name, As: plot.Mark, Values: slices.Clone(b.Languages)})
 	}
 	const network, dark = "Transformer", "Transformer without source"
-	full, none := plot.BarSeries{Name: network}, plot.BarSeries{Name: dark}
+	full, none := plot.BarSeries{Name: network, As: plot.Mark}, plot.BarSeries{Name: dark, As: plot.Mark}
 	for i, l := range own.Eval.Languages {
 		scores.Names = append(scores.Names, l.Name)
 		full.Add(l.BLEU)

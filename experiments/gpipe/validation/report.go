@@ -71,9 +71,11 @@ func (v *validation) Report(log, _ *records.Log) (*suite.Report, error) {
 	if len(disturbed) > 0 {
 		table.Notes = append(table.Notes, fmt.Sprintf("In %d of %d rounds other processes took cores that were needed.", len(disturbed), profile.Rounds))
 	}
+	near := v.Spec.Within / 100
 	bars := plot.TableBars{
-		Panel: "network", Group: "K", Y: "step, modelled over emulated", Near: 1,
-		Bars: []string{"rates/emulated", "own/emulated"},
+		Panel: "network", Group: "K", Y: "step, modelled over emulated",
+		Bars: []string{"rates/emulated", "own/emulated"}, Marks: true,
+		Levels: []plot.Level{{Y: 1}}, Band: &plot.Band{Name: fmt.Sprintf("%.2g to %.2g", 1-near, 1+near), Lo: 1 - near, Hi: 1 + near},
 	}
 	if report.Files, err = plot.Files("validation", v.Spec.Title, bars.Panels(table)); err != nil {
 		return nil, err

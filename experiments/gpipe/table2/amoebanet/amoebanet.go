@@ -114,7 +114,7 @@ func (a *amoebanet) show(r *rounds.Reporting[profile]) error {
 	}
 	table.Numbers("K", "M", "paper", "torchgpipe", "theory, even", "theory, cut", "theory, cut, paper's scale")
 	table.Numbers(modelled.Columns...)
-	bars := []string{"paper", "torchgpipe", "theory, cut", "modelled"}
+	var bars []string
 	for _, cost := range a.costs {
 		measured := fmt.Sprintf("measured, cut by %v", cost)
 		table.Numbers(measured, fmt.Sprintf("95%%, %v", cost), fmt.Sprintf("measured/paper, %v", cost))
@@ -140,7 +140,7 @@ func (a *amoebanet) show(r *rounds.Reporting[profile]) error {
 		table.Add(c.K, c.M, paper.Value, paper.Torchgpipe, theory, besides(c), measured, referred)
 	}
 	table.Notes = append(table.Notes, a.imbalanceNote(r.Runs))
-	r.Panels = plot.TableBars{Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", base.K, base.M), Bars: bars}.Panels(table)
+	r.Panels = plot.TableBars{Panel: "M", Group: "K", Y: fmt.Sprintf("throughput relative to K = %d, M = %d", base.K, base.M), Across: "paper", Bars: append(bars, "modelled", "torchgpipe", "theory, cut")}.Panels(table)
 	return nil
 }
 

@@ -1,0 +1,36 @@
+package plot
+
+import (
+	"image/color"
+
+	"gonum.org/v1/plot"
+)
+
+// OneScale gives panels that are compared with each other the same y axis.
+func OneScale(panels []Axes) (scaled []Axes) {
+	for _, p := range panels {
+		scaled = append(scaled, onScale{p, panels})
+	}
+	return scaled
+}
+
+// onScale is axes whose y axis has the values of several.
+type onScale struct {
+	Axes
+	all []Axes
+}
+
+func (s onScale) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error) {
+	out, keys, err := s.Axes.plot(inks)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, other := range s.all {
+		p, _, err := other.plot(inks)
+		if err != nil {
+			return nil, nil, err
+		}
+		out.Y.Min, out.Y.Max = min(out.Y.Min, p.Y.Min), max(out.Y.Max, p.Y.Max)
+	}
+	return out, keys, nil
+}
