@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/ram"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -129,8 +130,8 @@ func TestAbsurdSizes(t *testing.T) {
 // Devices that together plan more memory than the machine has are refused before any
 // is allocated, although each alone would get its memory.
 func TestMoreThanTheMachineHas(t *testing.T) {
-	ram, swap := MachineMemory()
-	has := ram + swap
+	memory, swap := ram.Total()
+	has := memory + swap
 	if has == 0 {
 		t.Skip("the machine's memory is not known")
 	}

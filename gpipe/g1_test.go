@@ -157,7 +157,8 @@ func TestThreadsTakePart(t *testing.T) {
 	if _, err := tr.Step(t.Context(), small.data(0)); err != nil {
 		t.Fatal(err)
 	}
-	for k, threads := range tr.Worked() {
+	for k, d := range tr.devices {
+		threads := d.pool.Worked()
 		for i, n := range threads {
 			if n == 0 || n != threads[0] {
 				t.Errorf("device %d: thread %d did %d parts of kernels, thread 0 %d", k, i, n, threads[0])

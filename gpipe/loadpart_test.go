@@ -101,7 +101,7 @@ func TestLoadPartRefuses(t *testing.T) {
 	bias := safetensors.Tensor{Name: "softmax/bias", Shape: []int{19}, Data: slices.Repeat([]float32{1}, 19)}
 	other := safetensors.Tensor{Name: "other", Shape: []int{1}, Data: []float32{float32(math.NaN())}}
 	refuses(nil, "none of its 1 tensors has the path and shape of a weight: want one such as embedding/table [19 16]", other)
-	refuses(map[string]string{HashKey: strings.Repeat("0", 64)}, "the values are not those that were saved", bias)
+	refuses(map[string]string{hashKey: strings.Repeat("0", 64)}, "the values are not those that were saved", bias)
 	refuses(nil, `tensor "other" has a value that is NaN`, bias, other)
 	if err := safetensors.WriteFile(file, []safetensors.Tensor{bias}, nil); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,8 @@ import (
 
 // Samples collects the task times of several steps of one trainer. The emulated
 // time of a kind of task on a stage is the median of its repeats, over
-// micro-batches of one size and over steps.
+// micro-batches of one size and over steps. It is for programs that time several steps
+// ([Result.Times]) and want one step of them, in which no task was disturbed.
 type Samples struct {
 	steps []*Times
 }

@@ -8,7 +8,8 @@ import (
 	"gpipebench/gpipe/timeline"
 )
 
-// Times has the times of one step's tasks, in seconds, by stage.
+// Times has the times of one step's tasks, in seconds, by stage. A [Result] has those that
+// were measured; a program can make others, to replay a step with them.
 type Times struct {
 	Stages   []StageTimes
 	Lists    [][]schedule.Task

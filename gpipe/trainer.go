@@ -11,6 +11,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
+	"gpipebench/internal/ram"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
 )
@@ -191,8 +192,8 @@ func (in Input) bytes() (sum float64) {
 // checkMachine is an error if bytes exceeds the machine's memory; what names the things
 // that take them, with a verb.
 func checkMachine(bytes float64, what string) error {
-	ram, swap := MachineMemory()
-	if has := float64(ram + swap); has > 0 && bytes > has {
+	memory, swap := ram.Total()
+	if has := float64(memory + swap); has > 0 && bytes > has {
 		return fmt.Errorf("%s %.0f bytes of memory, and this machine has %.0f: want a smaller network or mini-batch, or more micro-batches", what, bytes, has)
 	}
 	return nil
@@ -263,16 +264,6 @@ func (t *Trainer) Plans() []*Plan { return slices.Clone(t.plans) }
 // last step, evaluation or prediction, by category and in all.
 func (t *Trainer) HighWater(device int) (bytes [Categories]int64, peak int64) {
 	return t.used[device].Bytes, t.used[device].Peak
-}
-
-// Worked counts the pieces of kernels done so far, by device of this process and by
-// thread.
-func (t *Trainer) Worked() [][]int64 {
-	w := make([][]int64, len(t.devices))
-	for i, d := range t.devices {
-		w[i] = d.pool.Worked()
-	}
-	return w
 }
 
 // Steps is the number of updates so far.

@@ -15,13 +15,14 @@ import (
 	"gpipebench/nn/safetensors"
 )
 
-// The metadata of a weights file that [Trainer.Save] adds.
-const (
-	// HashKey is the weights' [Trainer.Hash], which is the SHA-256 of the file's data.
-	HashKey = "weights_sha256"
-	// FunctionKey identifies the function computed with them: [Pipeline.Fingerprint].
-	FunctionKey = "function_sha256"
-)
+// hashKey is the key of the weights' [Trainer.Hash] in the metadata of a file, which is the
+// SHA-256 of its data.
+const hashKey = "weights_sha256"
+
+// FunctionKey is the key of the [Pipeline.Fingerprint] in the metadata of a file that
+// [Trainer.Save] writes: exported for programs that compare it before they open a
+// pipeline, to say more about a difference than [Trainer.Load] does.
+const FunctionKey = "function_sha256"
 
 // Fingerprint returns the SHA-256 of the function that the layers compute from their
 // inputs and weights in evaluation: of every operation with its arguments, down to the
@@ -38,7 +39,7 @@ func (p Pipeline) Fingerprint(in Input) (sha256 string, err error) {
 
 // Save writes the weights to a file in the safetensors format: every parameter
 // by its path in layer order, tied ones once, then batch norm's moving averages.
-// metadata may be nil; it goes into the file with [HashKey] and [FunctionKey], which
+// metadata may be nil; it goes into the file with weights_sha256 and [FunctionKey], which
 // it must not have. The same weights and metadata make the same bytes, however the
 // network is cut. Constant tables and the optimiser's state are not saved.
 //
@@ -57,7 +58,7 @@ func (t *Trainer) Save(path string, metadata map[string]string) error {
 		t.broken = err
 		return fmt.Errorf("%s: not saved: %w", path, err)
 	}
-	all := map[string]string{HashKey: hashOf(weights), FunctionKey: function}
+	all := map[string]string{hashKey: hashOf(weights), FunctionKey: function}
 	for key := range all {
 		if _, ok := metadata[key]; ok {
 			return fmt.Errorf("%s: not saved: metadata %q is Save's own", path, key)
@@ -73,7 +74,7 @@ func (t *Trainer) Save(path string, metadata map[string]string) error {
 
 // Load replaces the weights by those of a file, on every stage that uses them.
 // The file's tensors must be those that Save writes, by path and shape, all
-// and no others, in any order. If it has [HashKey], its values must have that hash;
+// and no others, in any order. If it has weights_sha256, its values must have that hash;
 // if it has [FunctionKey], this network must have that fingerprint. All of this is
 // checked, and the whole file read once, before any weight is changed, so a file that
 // is refused changes nothing.
@@ -193,7 +194,7 @@ func verify(f *safetensors.File, index []int, nonFinite bool) error {
 			left -= int64(len(part))
 		}
 	}
-	want, ok := f.Metadata[HashKey]
+	want, ok := f.Metadata[hashKey]
 	if got := hex.EncodeToString(h.Sum(nil)); ok && got != want {
 		return errors.New("the values are not those that were saved: SHA-256 " + got + ", the file says " + want)
 	}

@@ -174,7 +174,7 @@ func TestSavedFile(t *testing.T) {
 	if !slices.Equal(names, want) || names[0] != "embedding/source/table" || slices.Contains(names, "softmax/weight") {
 		t.Errorf("tensors %v, want %v", names, want)
 	}
-	if len(f.Metadata[FunctionKey]) != 64 || !maps.Equal(f.Metadata, map[string]string{"heads": "3", HashKey: tr.Hash(), FunctionKey: f.Metadata[FunctionKey]}) {
+	if len(f.Metadata[FunctionKey]) != 64 || !maps.Equal(f.Metadata, map[string]string{"heads": "3", hashKey: tr.Hash(), FunctionKey: f.Metadata[FunctionKey]}) {
 		t.Errorf("metadata %v", f.Metadata)
 	}
 	all := read(t, file)
@@ -295,7 +295,7 @@ func TestLoadRefuses(t *testing.T) {
 		return all
 	}, nil, `no tensor "layer1/attention/qkv/weight", which the network has`)
 	weights(func(all []safetensors.Tensor) []safetensors.Tensor { return all },
-		map[string]string{HashKey: before}, "the file says "+before)
+		map[string]string{hashKey: before}, "the file says "+before)
 
 	if got := evaluated(t, tr, s.data(9)); got != loss {
 		t.Errorf("evaluation loss %s, before %s", got, loss)
@@ -357,7 +357,7 @@ func TestSaveFails(t *testing.T) {
 	fails(filepath.Join(file, "weights"), nil, "not a directory")
 	fails(dir, nil, "is a directory")
 	fails(file, map[string]string{"name": "\xff"}, "is not UTF-8")
-	fails(file, map[string]string{HashKey: tr.Hash()}, "Save's own")
+	fails(file, map[string]string{hashKey: tr.Hash()}, "Save's own")
 	fails(file, map[string]string{FunctionKey: "f"}, "Save's own")
 	if os.Geteuid() > 0 { // root may write anywhere
 		if err := os.Chmod(dir, 0o555); err != nil {

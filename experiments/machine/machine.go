@@ -10,15 +10,15 @@ import (
 	"strconv"
 	"strings"
 
-	"gpipebench/gpipe"
 	"gpipebench/internal/files"
+	"gpipebench/internal/ram"
 	"gpipebench/nn"
 )
 
 // Memory returns the machine's memory in bytes, a terabyte if unknown.
 func Memory() int64 {
-	if ram, _ := gpipe.MachineMemory(); ram > 0 {
-		return ram
+	if has, _ := ram.Total(); has > 0 {
+		return has
 	}
 	return 1 << 40
 }

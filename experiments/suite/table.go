@@ -34,8 +34,8 @@ type Column struct {
 // Formats are what Table.Write writes.
 var Formats = []string{"text", "markdown", "csv", "json"}
 
-// CheckFormat refuses what is not among Formats.
-func CheckFormat(name string) error {
+// checkFormat refuses what is not among Formats.
+func checkFormat(name string) error {
 	if slices.Contains(Formats, name) {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (t *Table) Write(w io.Writer, format string) error {
 	case "json":
 		return floatjson.Write(w, t)
 	}
-	return CheckFormat(format)
+	return checkFormat(format)
 }
 
 // writeProse writes title and caption, the table by draw, and notes. Between separates

@@ -15,7 +15,9 @@ import (
 
 // Calibration fits a roofline to instructions that were timed on this machine: for
 // each kind of operation the rates of arithmetic and of traffic, and an overhead.
-// The zero value is ready. Watch, Tasks and Moved add measurements.
+// The zero value is ready. Watch, Tasks and Moved add measurements. Package gpipe, which
+// runs what is timed, is above this one, so the caller connects the two: see
+// gpipe.Trainer.Watch.
 type Calibration struct {
 	instrs map[*program.Instr][]float64
 	whole  map[string][]workTime // of Clear and Update

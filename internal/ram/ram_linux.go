@@ -1,10 +1,11 @@
-package gpipe
+// Package ram says how much memory the machine has.
+package ram
 
 import "syscall"
 
-// MachineMemory is the machine's memory and swap space in bytes, free or not; 0 if
+// Total returns the machine's memory and swap space in bytes, free or not; 0 if
 // they are not known.
-func MachineMemory() (ram, swap int64) {
+func Total() (ram, swap int64) {
 	var info syscall.Sysinfo_t
 	if syscall.Sysinfo(&info) != nil {
 		return 0, 0
