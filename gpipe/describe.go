@@ -22,6 +22,10 @@ type LayerInfo struct {
 type Description struct {
 	Params int64
 	Layers []LayerInfo
+	// OutsideContract names the operations outside the arithmetic contract: those of a
+	// caller who promises nothing (graph.NoPromise). The same bits for every way to run
+	// are promised only if there are none.
+	OutsideContract []string
 }
 
 // FLOPs are the layers' costs for a partitioner: the derived ones, or a layer's own
@@ -68,7 +72,7 @@ func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
 		return nil, err
 	}
 	forward := st.Function.Graph.Calls
-	d = &Description{Params: nn.CountParams(p.Layers)}
+	d = &Description{Params: nn.CountParams(p.Layers), OutsideContract: st.Function.Graph.OutsideContract()}
 	seen := map[*nn.Param]bool{}
 	for i, l := range p.Layers {
 		info := LayerInfo{Name: l.Name()}

@@ -225,7 +225,7 @@ func TestRefusals(t *testing.T) {
 		{"10 micro-batches of a mini-batch of 9: want at most one micro-batch an example", func(p *Pipeline, _ *Input) { p.MicroBatches = 10 }},
 		{"-2 micro-batches: want 1 to 9, the mini-batch", func(p *Pipeline, _ *Input) { p.MicroBatches = -2 }},
 		{"no layers", func(p *Pipeline, _ *Input) { p.Layers = nil }},
-		{"no loss", func(p *Pipeline, _ *Input) { p.Loss = nil }},
+		{"no loss: want one such as nn.CrossEntropy{}, or your own", func(p *Pipeline, _ *Input) { p.Loss = nil }},
 		{"balance", func(p *Pipeline, _ *Input) { p.Partitions, p.Balance = 2, []int{3, 4} }},
 		{"balance", func(p *Pipeline, _ *Input) { p.Partitions, p.Balance = 2, []int{8, 0} }},
 		{"2 costs for 8 layers", func(p *Pipeline, _ *Input) { p.Costs = []float64{1, 2} }},
@@ -235,7 +235,8 @@ func TestRefusals(t *testing.T) {
 			twin := small.pipeline(t)
 			p.Layers = append(p.Layers, nn.Part("layer1", "another", twin.Layers[1]))
 		}},
-		{"is listed by its layer and not used", func(p *Pipeline, _ *Input) { p.Layers[2] = idle{p.Layers[2]} }},
+		{"layer 2 of 8 is nil: want an nn.Layer", func(p *Pipeline, _ *Input) { p.Layers[2] = nil }},
+		{"gets no gradient: its layer lists it and does not use it", func(p *Pipeline, _ *Input) { p.Layers[2] = idle{p.Layers[2]} }},
 		{"unknown schedule", func(p *Pipeline, _ *Input) { p.Schedule = 9 }},
 		{"unknown partitioner", func(p *Pipeline, _ *Input) { p.Partitioner = 77 }},
 		{"clipping at norm -1", func(p *Pipeline, _ *Input) { p.ClipNorm = -1 }},

@@ -179,7 +179,7 @@ func (p Pipeline) Validate(in Input) error {
 	case len(p.Layers) == 0:
 		return fmt.Errorf("no layers: want at least one")
 	case p.Loss == nil:
-		return fmt.Errorf("no loss")
+		return fmt.Errorf("no loss: want one such as nn.CrossEntropy{}, or your own that ends with Trace.EndLoss")
 	case in.Examples < 1 || in.Examples > MaxExamples:
 		return fmt.Errorf("a mini-batch of %d examples: want 1 to %d", in.Examples, MaxExamples)
 	case p.Evaluating.Examples < 0 || p.Evaluating.Examples > MaxExamples || p.Predicting.Examples < 0 || p.Predicting.Examples > MaxExamples:
@@ -220,7 +220,10 @@ func (p Pipeline) Validate(in Input) error {
 	}
 	seen := map[string]bool{}
 	owner := map[string]*nn.Param{}
-	for _, l := range p.Layers {
+	for i, l := range p.Layers {
+		if l == nil {
+			return fmt.Errorf("layer %d of %d is nil: want an nn.Layer", i, len(p.Layers))
+		}
 		if seen[l.Name()] {
 			return fmt.Errorf("two layers named %q: want names of their own, since they key parameters and random numbers", l.Name())
 		}

@@ -217,7 +217,7 @@ func (n *network) listParams(traced []*tracer.Stage, stages compiled) {
 	}
 	for _, p := range n.params {
 		if len(p.uses) == 0 {
-			graph.Refuse("gpipe", "parameter %s is listed by its layer and not used", p.path)
+			graph.Refuse("gpipe", "parameter %s gets no gradient: its layer lists it and does not use it, or an operation after it has no gradient", p.path)
 		}
 	}
 }

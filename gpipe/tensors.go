@@ -51,8 +51,10 @@ func (r *stageRun) collect(st *program.Stage, m int) error {
 	for _, v := range out[st.Out[0].Off:st.Out[0].End()] {
 		r.loss += float64(v)
 	}
-	for _, v := range out[st.Out[1].Off:st.Out[1].End()] {
-		r.correct += float64(v)
+	if len(st.Out) > 1 {
+		for _, v := range out[st.Out[1].Off:st.Out[1].End()] {
+			r.correct += float64(v)
+		}
 	}
 	if len(st.Out) > 2 {
 		r.ranks = append(r.ranks, out[st.Out[2].Off:st.Out[2].End()]...)

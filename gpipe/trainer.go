@@ -272,7 +272,7 @@ func (t *Trainer) Steps() int { return t.steps }
 // Result is what a training step reports.
 type Result struct {
 	Loss    float64 // mean over the mini-batch's count
-	Correct int     // rows whose target had the highest logit
+	Correct int     // rows whose target had the highest logit; 0 if the loss does not report it
 	Count   int
 	// Ranks is how many classes have a higher logit than each row's target, or the
 	// same logit and a lower index, in the order of the rows; -1 for a masked row.

@@ -2,17 +2,22 @@ package nn
 
 import (
 	"fmt"
+	"math"
 
 	"gpipebench/nn/graph"
 )
 
-// Activation is the non-linearity that a dense layer applies after its bias.
+// Activation is a non-linearity that is applied element by element: by a dense
+// layer after its bias, or by a layer of its own (NewActivation).
 type Activation uint8
 
 const (
-	Linear Activation = iota // none
-	ReLU                     // max(x, 0)
-	GELU                     // the tanh form, see graph.GELUOp
+	Linear   Activation = iota // none
+	ReLU                       // max(x, 0)
+	GELU                       // the tanh form, see graph.GELUOp
+	Sigmoid                    // 1/(1 + exp(-x))
+	Tanh                       // the hyperbolic tangent
+	Softplus                   // log(1 + exp(x))
 )
 
 func (a Activation) String() string {
@@ -22,7 +27,7 @@ func (a Activation) String() string {
 	return fmt.Sprintf("Activation(%d)", uint8(a))
 }
 
-var activationNames = [...]string{"linear", "relu", "gelu"}
+var activationNames = [...]string{"linear", "relu", "gelu", "sigmoid", "tanh", "softplus"}
 
 // valid reports whether a is one of the constants above.
 func (a Activation) valid() bool { return int(a) < len(activationNames) }
@@ -33,6 +38,19 @@ func (a Activation) apply(t *Trace, x *graph.Node) *graph.Node {
 		return t.ReLU(x)
 	case GELU:
 		return t.GELU(x)
+	case Sigmoid:
+		return t.Sigmoid(x)
+	case Tanh:
+		return t.Tanh(x)
+	case Softplus:
+		return t.Map(softplus, x)
 	}
 	return x
+}
+
+// softplus does not overflow for large x.
+var softplus = graph.Elementwise{
+	Name:       "softplus",
+	F:          func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) },
+	Derivative: func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
 }

@@ -19,7 +19,10 @@ func TestActivationsAgainstPyTorch(t *testing.T) {
 		"gelu_tanh": func(tr *programtest.Trace, x *graph.Node) *graph.Node { return tr.GELU(x) },
 		"sigmoid":   func(tr *programtest.Trace, x *graph.Node) *graph.Node { return tr.Sigmoid(x) },
 		"tanh":      func(tr *programtest.Trace, x *graph.Node) *graph.Node { return tr.Tanh(x) },
-		"clip":      func(tr *programtest.Trace, x *graph.Node) *graph.Node { return tr.Clip(x, config.Limit) },
+		"softplus": func(tr *programtest.Trace, x *graph.Node) *graph.Node {
+			return nn.NewActivation("", nn.Softplus).Forward(&nn.Trace{Graph: tr.Graph}, x)[0]
+		},
+		"clip": func(tr *programtest.Trace, x *graph.Node) *graph.Node { return tr.Clip(x, config.Limit) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := programtest.NewTrace()
@@ -45,7 +48,7 @@ func TestActivationsAgainstPyTorch(t *testing.T) {
 }
 
 func TestActivationString(t *testing.T) {
-	for a, want := range map[nn.Activation]string{nn.Linear: "linear", nn.ReLU: "relu", nn.GELU: "gelu", 9: "Activation(9)"} {
+	for a, want := range map[nn.Activation]string{nn.Linear: "linear", nn.ReLU: "relu", nn.GELU: "gelu", nn.Softplus: "softplus", 9: "Activation(9)"} {
 		if a.String() != want {
 			t.Errorf("%d is %s, want %s", uint8(a), a, want)
 		}

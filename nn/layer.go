@@ -50,8 +50,9 @@ func ScopeOf(l Layer) string {
 }
 
 // Loss ends a network. Its first output is one loss per row (an example, or a
-// token), 0 where the row is masked; the second is 1 for each row whose
-// prediction was right. A third, if there is one, is the rank of each row's
+// token), 0 where the row is masked: what [graph.Graph.EndLoss] returns for a loss
+// made of other ops, or the loss of a cross-entropy. The second, if there is one,
+// is 1 for each row whose prediction was right. A third is the rank of each row's
 // target, -1 where masked.
 type Loss interface {
 	Loss(t *Trace, out, targets []*graph.Node) []*graph.Node

@@ -35,6 +35,20 @@ var layerCases = []struct {
 	{name: "dense/gelu", in: one(programtest.Floats(5)), layers: func() []nn.Layer {
 		return []nn.Layer{nn.NewDense("dense", nn.DenseConfig{In: 5, Out: 7, Activation: nn.GELU})}
 	}},
+	{name: "flatten", in: one(programtest.Floats(3, 5)), layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewFlatten("flat"), nn.NewDense("dense", nn.DenseConfig{In: 15, Out: 2, Activation: nn.Tanh})}
+	}},
+	{name: "reshape", in: one(programtest.Floats(3, 8)), layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewReshape("wide", 2, -1), nn.NewActivation("squash", nn.Sigmoid), nn.NewActivation("bend", nn.Softplus)}
+	}},
+	{name: "func", in: one(programtest.Floats(3, 5)), layers: func() []nn.Layer {
+		w := &nn.Param{Name: "slope", Shape: graph.Shape{5}, Init: nn.Constant(0.25)}
+		return []nn.Layer{nn.Func("slopes", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+			x := in[0]
+			slopes := t.Repeat(t.Repeat(t.Param(w), 0, x.Shape[0]), 1, x.Shape[1])
+			return []*graph.Node{t.Mul(slopes, x)}
+		}, w)}
+	}},
 	{name: "layer norm", in: one(programtest.Floats(3, 7)), layers: func() []nn.Layer {
 		return []nn.Layer{nn.NewLayerNorm("norm", nn.LayerNormConfig{Dim: 7})}
 	}},
@@ -207,37 +221,43 @@ func TestMisuse(t *testing.T) {
 	dense := nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 2})
 	table := &nn.Param{Name: "table", Shape: graph.Shape{5, 4}}
 	for want, f := range map[string]func(){
-		`dense "fc": Out is 0`:             func() { nn.NewDense("fc", nn.DenseConfig{In: 3}) },
-		`dense "fc": In is -1`:             func() { nn.NewDense("fc", nn.DenseConfig{In: -1, Out: 3}) },
-		`dense "fc": unknown activation`:   func() { nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 3, Activation: 9}) },
-		`dense "fc": BiasInit`:             func() { nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 3, NoBias: true, BiasInit: nn.Ones()}) },
-		`dense "fc": 2 tensors`:            forward(append(x(4, 3), x(4, 3)...), dense),
-		`(4,5) comes in, want rows of 3`:   forward(x(4, 5), dense),
-		`layer norm "n": Dim is 0`:         func() { nn.NewLayerNorm("n", nn.LayerNormConfig{}) },
-		`layer norm "n": Eps is -1`:        func() { nn.NewLayerNorm("n", nn.LayerNormConfig{Dim: 2, Eps: -1}) },
-		`dropout "d": rate is 1`:           func() { nn.NewDropout("d", 1) },
-		`dropout "d": rate is NaN`:         func() { nn.NewDropout("d", float32(math.NaN())) },
-		`embedding "e": SeqLen is 0`:       func() { nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 2, Dim: 2}) },
-		`at most 4 tokens`:                 forward(one(programtest.Integers(2, 5)), nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 2, Dim: 2, SeqLen: 4})),
-		`attention "a": 3 heads do not`:    func() { nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 3}) },
-		`attention "a": 1 tensors come in`: forward(x(2, 3, 8), nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 2, Padded: true})),
-		`feed-forward "f": Hidden is 0`:    func() { nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8}) },
-		`layers is -1`:                     func() { nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8, Hidden: 8, ScaleLayers: -1}) },
-		`softmax "s": ClipLogits is -1`:    func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, ClipLogits: -1}) },
-		`tied to table of shape (5,4)`:     func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 4, Dim: 5, Tied: table}) },
-		`Init of a tied weight`:            func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, Tied: table, Init: nn.Ones()}) },
-		`conv2d "c": Kernel is 0`:          func() { nn.NewConv2D("c", nn.Conv2DConfig{In: 1, Out: 1}) },
-		`comes in, want images`:            forward(x(4, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 3, Out: 1, Kernel: [2]int{1, 1}})),
-		`comes in, want rows of 2`:         forward(x(4, 5, 5, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 2, Out: 1, Kernel: [2]int{1, 1}})),
-		`max pool "p": Stride is -1`:       func() { nn.NewMaxPool("p", nn.PoolConfig{Kernel: [2]int{2, 2}, Stride: [2]int{-1, 0}}) },
-		`batch norm "n": Momentum is 1`:    func() { nn.NewBatchNorm("n", nn.BatchNormConfig{Channels: 2, Momentum: 1}) },
-		`drop-path "d": rate is 1`:         func() { nn.NewDropPath("d", 1) },
-		`sequential "": want a name`:       func() { nn.Sequential("") },
-		`has no fan in and out`:            func() { nn.HeNormal()(nil, graph.Shape{3}, make([]float32, 3)) },
+		`dense "fc": Out is 0`:              func() { nn.NewDense("fc", nn.DenseConfig{In: 3}) },
+		`dense "fc": In is -1`:              func() { nn.NewDense("fc", nn.DenseConfig{In: -1, Out: 3}) },
+		`dense "fc": unknown activation`:    func() { nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 3, Activation: 9}) },
+		`dense "fc": BiasInit`:              func() { nn.NewDense("fc", nn.DenseConfig{In: 3, Out: 3, NoBias: true, BiasInit: nn.Ones()}) },
+		`dense "fc": 2 tensors`:             forward(append(x(4, 3), x(4, 3)...), dense),
+		`(4,5) comes in, want rows of 3`:    forward(x(4, 5), dense),
+		`layer norm "n": Dim is 0`:          func() { nn.NewLayerNorm("n", nn.LayerNormConfig{}) },
+		`layer norm "n": Eps is -1`:         func() { nn.NewLayerNorm("n", nn.LayerNormConfig{Dim: 2, Eps: -1}) },
+		`dropout "d": rate is 1`:            func() { nn.NewDropout("d", 1) },
+		`dropout "d": rate is NaN`:          func() { nn.NewDropout("d", float32(math.NaN())) },
+		`embedding "e": SeqLen is 0`:        func() { nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 2, Dim: 2}) },
+		`at most 4 tokens`:                  forward(one(programtest.Integers(2, 5)), nn.NewEmbedding("e", nn.EmbeddingConfig{Vocab: 2, Dim: 2, SeqLen: 4})),
+		`attention "a": 3 heads do not`:     func() { nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 3}) },
+		`attention "a": 1 tensors come in`:  forward(x(2, 3, 8), nn.NewAttention("a", nn.AttentionConfig{Dim: 8, Heads: 2, Padded: true})),
+		`feed-forward "f": Hidden is 0`:     func() { nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8}) },
+		`layers is -1`:                      func() { nn.NewFeedForward("f", nn.FeedForwardConfig{Dim: 8, Hidden: 8, ScaleLayers: -1}) },
+		`softmax "s": ClipLogits is -1`:     func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, ClipLogits: -1}) },
+		`tied to table of shape (5,4)`:      func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 4, Dim: 5, Tied: table}) },
+		`Init of a tied weight`:             func() { nn.NewSoftmax("s", nn.SoftmaxConfig{Vocab: 5, Dim: 4, Tied: table, Init: nn.Ones()}) },
+		`conv2d "c": Kernel is 0`:           func() { nn.NewConv2D("c", nn.Conv2DConfig{In: 1, Out: 1}) },
+		`comes in, want images`:             forward(x(4, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 3, Out: 1, Kernel: [2]int{1, 1}})),
+		`comes in, want rows of 2`:          forward(x(4, 5, 5, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 2, Out: 1, Kernel: [2]int{1, 1}})),
+		`max pool "p": Stride is -1`:        func() { nn.NewMaxPool("p", nn.PoolConfig{Kernel: [2]int{2, 2}, Stride: [2]int{-1, 0}}) },
+		`batch norm "n": Momentum is 1`:     func() { nn.NewBatchNorm("n", nn.BatchNormConfig{Channels: 2, Momentum: 1}) },
+		`drop-path "d": rate is 1`:          func() { nn.NewDropPath("d", 1) },
+		`sequential: want a name`:           func() { nn.Sequential("") },
+		`func "f": want a forward function`: func() { nn.Func("f", nil) },
+		`activation "a": unknown`:           func() { nn.NewActivation("a", 9) },
+		`flatten "x": 2 tensors`:            forward(append(x(4, 3), x(4, 3)...), nn.NewFlatten("x")),
+		`has no fan in and out`:             func() { nn.HeNormal()(nil, graph.Shape{3}, make([]float32, 3)) },
 	} {
 		func() {
 			defer func() {
 				got := fmt.Sprint(recover())
+				if _, after, ok := strings.Cut(got, ": "); ok && strings.HasPrefix(got, "layer ") {
+					got = after
+				}
 				if !strings.HasPrefix(got, "nn: ") || !strings.Contains(got, want) {
 					t.Errorf("panic %q, want %q after the prefix nn:", got, want)
 				}

@@ -70,3 +70,42 @@ func TestCrossEntropyAgainstPyTorch(t *testing.T) {
 		}
 	}
 }
+
+// TestLossesOfOpsAgainstPyTorch: the mean squared error, and a focal loss made of
+// ops alone.
+func TestLossesOfOpsAgainstPyTorch(t *testing.T) {
+	oracle := programtest.ReadOracle(t, "testdata/shaping.json")
+	shape := oracle.Shape("logits")
+	for _, c := range []struct {
+		name   string
+		loss   nn.Loss
+		target graph.Type
+		fill   func(x []float32)
+	}{
+		{"squares", nn.MeanSquaredError{}, programtest.Floats(shape...), func(x []float32) { copy(x, oracle.Floats("goal")) }},
+		{"focal", focal{}, programtest.Integers(shape[0]), func(x []float32) { copy(programtest.Ints(x), oracle.Ints("targets")) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := programtest.CompileLayers(t, programtest.Network{
+				Loss: c.loss, In: []graph.Type{programtest.Floats(shape...)}, Targets: []graph.Type{c.target},
+			})
+			copy(r.In(0), oracle.Floats("logits"))
+			c.fill(r.Feed(0))
+			r.Env.LossScale = 1 / float32(shape[0])
+			r.Keep()
+			r.Backward()
+			oracle.Close(t, c.name+"/loss", r.Out(0), oracleTolerance)
+			oracle.Close(t, c.name+"/dlogits", r.DIn(0), oracleTolerance)
+		})
+	}
+}
+
+// focal is the focal loss with gamma 2 (Lin et al. 2017, equation 4).
+type focal struct{}
+
+func (focal) Loss(t *nn.Trace, out, targets []*graph.Node) []*graph.Node {
+	logits := out[0]
+	p := t.Sum(t.Mul(t.Softmax(logits), t.OneHot(targets[0], logits.Shape.Last())), 1)
+	q := t.Shift(t.Scale(p, -1), 1)
+	return []*graph.Node{t.EndLoss(t.Scale(t.Mul(t.Mul(q, q), t.Log(p)), -1))}
+}

@@ -9,7 +9,11 @@ import (
 // misuse panics in the one form that the package promises for a programmer's
 // mistake: with a [*graph.Misuse] that names the kind of layer and its name.
 func misuse(kind, name, format string, args ...any) {
-	graph.Refuse(fmt.Sprintf("nn: %s %q", kind, name), format, args...)
+	of := "nn: " + kind
+	if name != "" { // a part may have none: it is its pipeline layer
+		of += fmt.Sprintf(" %q", name)
+	}
+	graph.Refuse(of, format, args...)
 }
 
 // WantTuple panics with a [*graph.Misuse] unless n tensors flow into a layer.

@@ -30,15 +30,21 @@ type Moving = state.Moving[nn.Param]
 // Trace traces layers as one function. First is the index of layers[0] in the
 // network; loss is nil unless the last layer of the network is among them. In
 // are the types of the input tuple and targets those of the labels, both for
-// one micro-batch.
+// one micro-batch. A [*graph.Misuse] panic names the layer that does not fit.
 func Trace(layers []nn.Layer, first int, loss nn.Loss, in, targets []graph.Type, train bool) *Stage {
 	g := &graph.Graph{}
 	st := &state.Trace[nn.Param]{Params: map[*nn.Param]*graph.Node{}}
 	t := nn.NewTrace(g, train, st)
 	s := &Stage{Function: program.Function{Graph: g}}
 	f := &s.Function
-	for _, l := range layers {
+	for i, l := range layers {
+		if l == nil {
+			graph.Refuse("nn", "layer %d of the network is nil", first+i)
+		}
 		for _, p := range l.Params() {
+			if p == nil {
+				graph.Refuse("nn", "layer %s lists a parameter that is nil", l.Name())
+			}
 			if st.Params[p] != nil {
 				continue
 			}
@@ -53,13 +59,13 @@ func Trace(layers []nn.Layer, first int, loss nn.Loss, in, targets []graph.Type,
 		}
 	}
 	for i, ty := range in {
-		f.In = append(f.In, g.NewNode(graph.Input, fmt.Sprintf("in%d", i), ty.DType, ty.Shape...))
+		f.In = append(f.In, g.NewNode(graph.Input, fmt.Sprintf("input %d", i), ty.DType, ty.Shape...))
 	}
 	flow := f.In
 	for i, l := range layers {
 		g.Layer = first + i
 		st.Layer = nn.ScopeOf(l)
-		out := distinct(t, l.Forward(t, flow...))
+		out := distinct(t, within(l.Name(), func() []*graph.Node { return l.Forward(t, flow...) }))
 		s.Layers = append(s.Layers, LayerIO{flow, out})
 		flow = out
 	}
@@ -67,9 +73,12 @@ func Trace(layers []nn.Layer, first int, loss nn.Loss, in, targets []graph.Type,
 		g.Layer = first + len(layers)
 		st.Layer = "loss"
 		for i, ty := range targets {
-			f.Feeds = append(f.Feeds, g.NewNode(graph.Input, fmt.Sprintf("target%d", i), ty.DType, ty.Shape...))
+			f.Feeds = append(f.Feeds, g.NewNode(graph.Input, fmt.Sprintf("target %d", i), ty.DType, ty.Shape...))
 		}
-		flow = loss.Loss(t, flow, f.Feeds)
+		flow = within("loss", func() []*graph.Node { return loss.Loss(t, flow, f.Feeds) })
+		if !ended(g) {
+			graph.Refuse("nn", "the loss %T starts no gradient: want its first result from EndLoss or a cross-entropy", loss)
+		}
 	}
 	f.Out = flow
 	s.Moving = st.Moving
@@ -80,6 +89,31 @@ func Trace(layers []nn.Layer, first int, loss nn.Loss, in, targets []graph.Type,
 		s.Out = append(s.Out, graph.Type{Shape: n.Shape, DType: n.DType})
 	}
 	return s
+}
+
+// within runs f, which traces a layer, and adds the layer's name to a misuse.
+func within(layer string, f func() []*graph.Node) []*graph.Node {
+	defer func() {
+		v := recover()
+		if m, ok := v.(*graph.Misuse); ok && m.Layer == "" {
+			m.Layer = layer
+		}
+		if v != nil {
+			panic(v)
+		}
+	}()
+	out := f()
+	for i, n := range out {
+		if n == nil {
+			graph.Refuse("nn", "result %d is nil", i)
+		}
+	}
+	return out
+}
+
+// ended reports whether a call of g ends a loss.
+func ended(g *graph.Graph) bool {
+	return slices.ContainsFunc(g.Calls, func(c *graph.Call) bool { _, ok := c.Op.(graph.Ender); return ok })
 }
 
 // distinct copies a value that leaves a layer twice. Each of the two then has a

@@ -52,7 +52,7 @@ func (g *Graph) Gradients(outs, douts, ins []*Node) (dins []*Node, params []Para
 			switch in := c.In[j]; {
 			case d == nil:
 			case in.Role == Param:
-				if _, ok := d.Call.Op.(Accumulator); !ok {
+				if !accumulates(d.Call) {
 					misuse(c.Op.Name(), "gradient of parameter %s comes from %s, which does not accumulate", in, d)
 				}
 				params = append(params, ParamGrad{in, d})
@@ -69,4 +69,17 @@ func (g *Graph) Gradients(outs, douts, ins []*Node) (dins []*Node, params []Para
 		dins = append(dins, grad[in.ID])
 	}
 	return dins, params
+}
+
+// accumulates reports whether the results of a call, which is nil for an input,
+// continue what is in their place.
+func accumulates(c *Call) bool {
+	if c == nil {
+		return false
+	}
+	if f, ok := c.Op.(FunctionOp); ok {
+		return f.of.Accumulates
+	}
+	_, ok := c.Op.(Accumulator)
+	return ok
 }

@@ -93,12 +93,14 @@ type Node struct {
 // Elems returns the number of the value's elements.
 func (n *Node) Elems() int { return n.Shape.Elems() }
 
+// String is the value's origin and type, such as "input 0 f32(8,3)" or "relu
+// f32(8,3)".
 func (n *Node) String() string {
 	name := n.Name
 	if n.Call != nil {
 		name = n.Call.Op.Name()
 	}
-	return fmt.Sprintf("%%%d %s %s%s", n.ID, name, n.DType, n.Shape)
+	return fmt.Sprintf("%s %s%s", name, n.DType, n.Shape)
 }
 
 // Call is one application of an op.
@@ -193,14 +195,22 @@ func (g *Graph) apply1(op Op, in ...*Node) *Node { return g.Apply(op, in...)[0] 
 // not fit together. That is a programmer's error, unless a user chose the
 // shapes: code that traces a user's shapes recovers a *Misuse and nothing else.
 type Misuse struct {
-	Of    string // the package, and the op or the layer
+	Layer string // the pipeline layer, if one was being traced
+	Of    string // the package, and the op or the part of a layer
 	Wrong string // the error, with all shapes concerned
 }
 
-func (m *Misuse) Error() string { return m.Of + ": " + m.Wrong }
+func (m *Misuse) Error() string {
+	if m.Layer != "" {
+		return "layer " + m.Layer + ": " + m.Of + ": " + m.Wrong
+	}
+	return m.Of + ": " + m.Wrong
+}
 
 // Refuse panics with a [*Misuse].
-func Refuse(of, format string, args ...any) { panic(&Misuse{of, fmt.Sprintf(format, args...)}) }
+func Refuse(of, format string, args ...any) {
+	panic(&Misuse{Of: of, Wrong: fmt.Sprintf(format, args...)})
+}
 
 func misuse(op string, format string, args ...any) { Refuse("graph: "+op, format, args...) }
 

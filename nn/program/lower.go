@@ -170,6 +170,21 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 		return lowerTranspose(op, s.call), 0
 	case graph.OneHotOp:
 		return lowerOneHot(op, s.call), 0
+	case graph.ElementwiseOp:
+		f := op.F()
+		return unary(func(dst, x []float32) {
+			for i := range dst {
+				dst[i] = float32(f(float64(x[i])))
+			}
+		}), 0
+	case gradop.Elementwise:
+		return binary(func(dst, dy, x []float32) {
+			for i := range dst {
+				dst[i] = float32(float64(dy[i]) * op.Derivative(float64(x[i])))
+			}
+		}), 0
+	case graph.FunctionOp:
+		return lowerFunction(op, s.call, accumulates, threads), 0
 	case graph.EndLossOp:
 		return unary(move), 0
 	case gradop.LossScale:

@@ -244,6 +244,69 @@ func apart(r *philox.Stream) float64 { return float64(r.Intn(1<<16)) / 4 }
 // aboveOne draws numbers of at least 1.
 func aboveOne(r *philox.Stream) float64 { return 1 + math.Abs(normal(r)) }
 
+// softplus is log(1 + exp(x)).
+var softplus = graph.Elementwise{
+	Name: "softplus", FLOPs: 4,
+	F:          func(x float64) float64 { return math.Log1p(math.Exp(x)) },
+	Derivative: func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
+}
+
+// rowScale multiplies each row of x (n, ..., d) by w (d).
+func rowScale() graph.Function {
+	scale := graph.Function{
+		Name:    "row-scale",
+		Promise: graph.PerExample,
+		Types:   func(in []graph.Type) ([]graph.Type, error) { return in[:1], nil },
+		Run: func(out, in []graph.Tensor) {
+			x, w := in[0].F32, in[1].F32
+			for i := range out[0].F32 {
+				out[0].F32[i] = x[i] * w[i%len(w)]
+			}
+		},
+		FLOPs: func(in, out []graph.Type) int64 { return int64(out[0].Shape.Elems()) },
+	}
+	inputGrad := scale
+	inputGrad.Name = "row-scale-input-grad"
+	scale.Gradient = func(g *graph.Graph, in, out, dout []*graph.Node) []*graph.Node {
+		weightGrad := graph.Function{
+			Name: "row-scale-weight-grad", Promise: graph.PerExample, Accumulates: true,
+			Types: func([]graph.Type) ([]graph.Type, error) {
+				return []graph.Type{{Shape: in[1].Shape, DType: graph.F32}}, nil
+			},
+			Run: func(out, in []graph.Tensor) {
+				dw, x := out[0].F32, in[1].F32
+				for i, dy := range in[0].F32 {
+					dw[i%len(dw)] += dy * x[i]
+				}
+			},
+		}
+		return []*graph.Node{g.Compute(inputGrad, dout[0], in[1])[0], g.Compute(weightGrad, dout[0], in[0])[0]}
+	}
+	return scale
+}
+
+// centred subtracts the mean over all elements of the micro-batch. It is its own
+// gradient.
+func centred() graph.Function {
+	grad := graph.Function{
+		Name:  "centred-grad",
+		Types: func(in []graph.Type) ([]graph.Type, error) { return in, nil },
+		Run: func(out, in []graph.Tensor) {
+			mean := 0.0
+			for _, v := range in[0].F32 {
+				mean += float64(v) / float64(len(in[0].F32))
+			}
+			for i, v := range in[0].F32 {
+				out[0].F32[i] = float32(float64(v) - mean)
+			}
+		},
+	}
+	f := grad
+	f.Name = "centred"
+	f.Gradient = func(g *graph.Graph, _, _, dout []*graph.Node) []*graph.Node { return g.Compute(grad, dout...) }
+	return f
+}
+
 // farFromZero draws 8 or -8.
 func farFromZero(r *philox.Stream) float64 { return float64(16*r.Intn(2) - 8) }
 
@@ -340,6 +403,16 @@ var opCases = []opCase{
 		return one(b.EndLoss(b.Scale(b.Mul(b.Mul(q, q), b.Log(p)), -1)))
 	}},
 	{name: "end-loss/in place of nothing", loss: true, trace: func(b *builder) []*graph.Node { return one(b.EndLoss(b.x("x", 3))) }},
+
+	{name: "elementwise", trace: func(b *builder) []*graph.Node {
+		return one(b.Map(softplus, b.Map(softplus, b.x("x", 3, 19))))
+	}},
+	{name: "function", trace: func(b *builder) []*graph.Node {
+		return b.Compute(rowScale(), b.x("x", 3, 5), b.w("w", 5))
+	}},
+	{name: "function/without a promise", whole: true, trace: func(b *builder) []*graph.Node {
+		return b.Compute(centred(), b.x("x", 5))
+	}},
 
 	conv("1x1", 5, 19, 1, 1, graph.Window{SH: 1, SW: 1}),
 	conv("3x3", 3, 5, 3, 3, graph.Window{SH: 1, SW: 1}.Padded(1)),

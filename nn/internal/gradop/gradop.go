@@ -19,6 +19,10 @@ type (
 // Log is dy / x, of the gradient of y and the value of x.
 type Log struct{}
 
+// Elementwise is dy times the derivative at x, of the gradient of y and the value
+// of x.
+type Elementwise struct{ Derivative func(x float64) float64 }
+
 // ExampleSum adds the examples of its input to an accumulator, in ascending
 // order.
 type ExampleSum struct{}

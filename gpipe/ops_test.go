@@ -1,0 +1,141 @@
+package gpipe
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// ownLayers is a network of the ops that an own layer would use, with an
+// element-wise op, a general op and a loss of a caller.
+func ownLayers() []nn.Layer {
+	layer := func(name string, f func(t *nn.Trace, x *graph.Node) *graph.Node, params ...*nn.Param) nn.Layer {
+		return nn.Func(name, func(t *nn.Trace, in ...*graph.Node) []*graph.Node { return []*graph.Node{f(t, in[0])} }, params...)
+	}
+	slope := &nn.Param{Name: "slope", Shape: graph.Shape{4}, Init: nn.Uniform(1)}
+	gain := &nn.Param{Name: "gain", Shape: graph.Shape{6}, Init: nn.Uniform(1)}
+	return []nn.Layer{
+		nn.NewDense("in", nn.DenseConfig{In: 5, Out: 24}),
+		layer("rows", func(t *nn.Trace, x *graph.Node) *graph.Node { return t.Tanh(t.Reshape(x, 4, -1)) }),
+		layer("weights", func(t *nn.Trace, x *graph.Node) *graph.Node { return t.Mul(t.Softmax(x), x) }),
+		layer("columns", func(t *nn.Trace, x *graph.Node) *graph.Node {
+			x = t.Transpose(x, 1, 2) // (n, 6, 4)
+			return t.Mul(x, t.Repeat(t.Repeat(t.Param(slope), 0, x.Shape[0]), 1, 6))
+		}, slope),
+		layer("log", func(t *nn.Trace, x *graph.Node) *graph.Node { return t.Log(t.Shift(t.Exp(x), 0.5)) }),
+		layer("centre", func(t *nn.Trace, x *graph.Node) *graph.Node {
+			return t.Sub(t.Map(swish, x), t.Repeat(t.Mean(x, 2), 2, 4))
+		}),
+		layer("gain", func(t *nn.Trace, x *graph.Node) *graph.Node {
+			return t.Compute(columnGain(), t.Transpose(x, 1, 2), t.Param(gain))[0]
+		}, gain),
+		layer("flat", func(t *nn.Trace, x *graph.Node) *graph.Node { return t.Sigmoid(t.Flatten(x)) }),
+		nn.NewDense("out", nn.DenseConfig{In: 24, Out: 3, Activation: nn.Softplus}),
+	}
+}
+
+var swish = graph.Elementwise{
+	Name: "swish", FLOPs: 4,
+	F: func(x float64) float64 { return x / (1 + math.Exp(-x)) },
+	Derivative: func(x float64) float64 {
+		s := 1 / (1 + math.Exp(-x))
+		return s + x*s*(1-s)
+	},
+}
+
+// columnGain multiplies the columns of x (n, ..., d) by w (d).
+func columnGain() graph.Function {
+	gain := graph.Function{
+		Name: "column-gain", Promise: graph.PerExample,
+		Types: func(in []graph.Type) ([]graph.Type, error) { return in[:1], nil },
+		Run: func(out, in []graph.Tensor) {
+			for i, x := range in[0].F32 {
+				out[0].F32[i] = x * in[1].F32[i%len(in[1].F32)]
+			}
+		},
+	}
+	inputGrad := gain
+	gain.Gradient = func(g *graph.Graph, in, _, dout []*graph.Node) []*graph.Node {
+		weightGrad := graph.Function{
+			Name: "column-gain-weight-grad", Promise: graph.PerExample, Accumulates: true,
+			Types: func([]graph.Type) ([]graph.Type, error) {
+				return []graph.Type{{Shape: in[1].Shape, DType: in[1].DType}}, nil
+			},
+			Run: func(out, in []graph.Tensor) {
+				dw := out[0].F32
+				for i, dy := range in[0].F32 {
+					dw[i%len(dw)] += dy * in[1].F32[i]
+				}
+			},
+		}
+		return []*graph.Node{g.Compute(inputGrad, dout[0], in[1])[0], g.Compute(weightGrad, dout[0], in[0])[0]}
+	}
+	return gain
+}
+
+// focal is the focal loss with gamma 2 (Lin et al. 2017, equation 4).
+type focal struct{}
+
+func (focal) Loss(t *nn.Trace, out, targets []*graph.Node) []*graph.Node {
+	p := t.Sum(t.Mul(t.Softmax(out[0]), t.OneHot(targets[0], out[0].Shape.Last())), 1)
+	q := t.Shift(t.Scale(p, -1), 1)
+	return []*graph.Node{t.EndLoss(t.Scale(t.Mul(t.Mul(q, q), t.Log(p)), -1))}
+}
+
+// ownData is the i-th mini-batch of 9 examples for ownLayers.
+func ownData(i int) nn.Batch {
+	b := nn.Batch{Inputs: []nn.Tensor{{Shape: []int{9, 5}}}, Targets: []nn.Tensor{{Shape: []int{9}}}, Count: 9}
+	for j := range 45 {
+		b.Inputs[0].F32 = append(b.Inputs[0].F32, float32(math.Sin(float64(7*j+i))))
+	}
+	for j := range 9 {
+		b.Targets[0].I32 = append(b.Targets[0].I32, int32((j+i)%3))
+	}
+	return b
+}
+
+// TestG1OfOwnOps: guarantees G1 to G3 for layers, ops and a loss of a caller.
+func TestG1OfOwnOps(t *testing.T) {
+	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 1}
+	if d, err := p.Describe(InputOf(ownData(0))); err != nil || len(d.OutsideContract) > 0 {
+		t.Fatalf("outside the contract: %v, %v", d, err)
+	}
+	want := train(t, p, 3, ownData)
+	want.changes(t)
+	everyWay(t, 9, func(t *testing.T, w way) {
+		if got := train(t, w.of(p), 3, ownData); got != want {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+	})
+}
+
+// An op that promises nothing is listed, and the weights depend on M.
+func TestOutsideTheContract(t *testing.T) {
+	subtractFirst := graph.Function{
+		Name:  "minus-first",
+		Types: func(in []graph.Type) ([]graph.Type, error) { return in, nil },
+		Run: func(out, in []graph.Tensor) {
+			for i, x := range in[0].F32 {
+				out[0].F32[i] = x - in[0].F32[0]
+			}
+		},
+		Gradient: func(_ *graph.Graph, _, _, dout []*graph.Node) []*graph.Node { return dout },
+	}
+	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.1)}
+	p.Layers[2] = nn.Func("across", func(t *nn.Trace, in ...*graph.Node) []*graph.Node { return t.Compute(subtractFirst, in...) })
+	d, err := p.Describe(InputOf(ownData(0)))
+	if err != nil || fmt.Sprint(d.OutsideContract) != "[minus-first]" {
+		t.Fatalf("outside the contract: %v, %v", d, err)
+	}
+	hashes := map[string]bool{}
+	for _, m := range []int{1, 9} {
+		p.MicroBatches = m
+		hashes[train(t, p, 1, ownData).hash] = true
+	}
+	if len(hashes) != 2 {
+		t.Error("the weights do not depend on M: the test proves nothing")
+	}
+}

@@ -1,0 +1,52 @@
+package nn
+
+import "gpipebench/nn/graph"
+
+// Func makes a layer of a forward function. The name is the layer's, and params
+// are what it uses by [Trace.Param]: see the examples Func and Param.
+func Func(name string, forward func(t *Trace, in ...*graph.Node) []*graph.Node, params ...*Param) Layer {
+	if forward == nil {
+		misuse("func", name, "want a forward function")
+	}
+	return &function{name, forward, params}
+}
+
+type function struct {
+	name    string
+	forward func(t *Trace, in ...*graph.Node) []*graph.Node
+	params  []*Param
+}
+
+func (f *function) Name() string { return f.name }
+
+func (f *function) Params() []*Param { return f.params }
+
+func (f *function) Forward(t *Trace, in ...*graph.Node) []*graph.Node { return f.forward(t, in...) }
+
+// unary is a layer without parameters that maps one tensor to one.
+func unary(kind, name string, f func(t *Trace, x *graph.Node) *graph.Node) Layer {
+	return Func(name, func(t *Trace, in ...*graph.Node) []*graph.Node {
+		WantTuple(kind, name, in, 1)
+		return []*graph.Node{f(t, in[0])}
+	})
+}
+
+// NewFlatten returns a layer that makes one row of each example: (n, ...) becomes
+// (n, elements).
+func NewFlatten(name string) Layer {
+	return unary("flatten", name, func(t *Trace, x *graph.Node) *graph.Node { return t.Flatten(x) })
+}
+
+// NewReshape returns a layer that gives each example the dimensions dims, of which
+// one may be -1: what remains. Elements keep their row-major order.
+func NewReshape(name string, dims ...int) Layer {
+	return unary("reshape", name, func(t *Trace, x *graph.Node) *graph.Node { return t.Reshape(x, dims...) })
+}
+
+// NewActivation returns a layer that applies an activation, element by element.
+func NewActivation(name string, a Activation) Layer {
+	if !a.valid() {
+		misuse("activation", name, "unknown activation %s", a)
+	}
+	return unary("activation", name, func(t *Trace, x *graph.Node) *graph.Node { return a.apply(t, x) })
+}
