@@ -67,7 +67,7 @@ var (
 		},
 		"lr-schedule": func() []string { return strings.Fields("constant inverse-sqrt: warmup: batch/") },
 	}
-	flagFiles       = strings.Fields("device spec load save log curve translations trace memory out cpuprofile")
+	flagFiles       = strings.Fields("device spec load load-part save log curve translations trace memory out cpuprofile")
 	flagDirectories = strings.Fields("results reference")
 )
 

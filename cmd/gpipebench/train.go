@@ -93,6 +93,7 @@ With a network for images it is, for
 	translationFlags(fs, &t)
 	imageFlags(fs, &t)
 	fs.StringVar(&t.Load, "load", "", "file of weights to begin with (safetensors), of a network that computes the same with them; with --steps 0 only to evaluate")
+	fs.StringVar(&t.LoadPart, "load-part", "", "file of weights of which to load those that fit by path and shape, in place of --load; what is left out is said")
 	fs.StringVar(&t.Save, "save", "", "file to save the weights to (safetensors); with --steps 0 the initial ones, or those of --load")
 	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
 	fileFlag(fs, &t.Log, "log", "file for the losses, a line for each step and each evaluation, which an interrupted run keeps: .csv or .jsonl", workload.RowEndings...)

@@ -49,8 +49,8 @@ func FuzzWeightsMetadata(f *testing.F) {
 		_, err := training.checkNetwork(metadata)
 		errs := []error{err}
 		for _, s := range []datasets.Source{pairs, images} {
-			_, err := training.checkMeaning(s, metadata)
-			errs = append(errs, err)
+			_, differences := training.checkMeaning("file", s, metadata)
+			errs = append(errs, differences...)
 		}
 		for _, err := range errs {
 			if err != nil && (strings.ContainsAny(err.Error(), "\n\x1b") || len(err.Error()) > 3000) {

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -63,7 +64,7 @@ func (t Training) Open(ctx context.Context) (l *Loop, err error) {
 		return t.blind(b), nil
 	}
 	if err = l.prepareLast(); err == nil {
-		err = t.load(l)
+		err = cmp.Or(t.load(l), t.loadPart(l))
 	}
 	if err != nil {
 		l.Close()

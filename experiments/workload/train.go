@@ -45,6 +45,7 @@ type Training struct {
 	Beam        int  // of the search for translations; 0 or 1: greedy
 
 	Load, Save string // files of weights to begin with and to end with; "": none
+	LoadPart   string // a file in place of Load, of which what fits is loaded; "": none
 	SaveEMA    bool   // Save the average instead of the weights that were trained
 	Generate   int    // tokens of text to generate at the end, of a language model; 0: none
 	// Translations is a file for a translator's translations of what is held out, whose
@@ -145,6 +146,8 @@ func (t *Training) count(s datasets.Source) (int, error) {
 		return 0, usage.Errorf("%d steps, %d epochs: want 1 to %d", t.Steps, t.Epochs, MaxSteps)
 	case t.EvalEvery < 0:
 		return 0, usage.Errorf("an evaluation every %d steps: want 0 or more", t.EvalEvery)
+	case t.Load != "" && t.LoadPart != "":
+		return 0, usage.Errorf("a file of weights to load and one to load a part of: want one of them")
 	case t.SaveEMA && (t.EMA == 0 || t.Save == ""):
 		return 0, usage.Errorf("the average is to be saved, but there is no decay for one or no file to save to: want both")
 	}
@@ -155,7 +158,7 @@ func (t *Training) count(s datasets.Source) (int, error) {
 	switch {
 	case t.Steps > 0:
 		return t.Steps, nil
-	case t.Epochs == 0 && (t.Load != "" || t.Save != ""):
+	case t.Epochs == 0 && (t.Load != "" || t.LoadPart != "" || t.Save != ""):
 		return 0, nil // only to be evaluated, or initial weights to be saved
 	case t.Epochs == 0:
 		return 0, usage.Errorf("neither steps nor epochs: want one of them, or a file of weights to load or to save")

@@ -68,9 +68,9 @@ func (t *Training) load(l *Loop) error {
 		return err
 	}
 	defer f.Close()
-	unsaid, err := t.checkMeaning(l.Source, f.Metadata)
-	if err != nil {
-		return fmt.Errorf("%s: %w", t.Load, err)
+	unsaid, differences := t.checkMeaning(t.Load, l.Source, f.Metadata)
+	if len(differences) > 0 {
+		return fmt.Errorf("%s: %w", t.Load, differences[0])
 	}
 	says, err := t.checkNetwork(f.Metadata)
 	if err != nil {
@@ -83,6 +83,49 @@ func (t *Training) load(l *Loop) error {
 		t.notice(fmt.Sprintf("%s does not say of which %s its weights are, which is not checked", t.Load, strings.Join(unsaid, ", ")))
 	}
 	return l.Trainer.Load(t.Load)
+}
+
+// loadPart loads what fits of a file of weights, if there is one. Notice gets what was
+// left out, and where the weights' meaning differs. Pixels are scaled as the file says.
+func (t *Training) loadPart(l *Loop) error {
+	if t.LoadPart == "" {
+		return nil
+	}
+	f, err := safetensors.Open(t.LoadPart)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, differences := t.checkMeaning(t.LoadPart, l.Source, f.Metadata)
+	for _, difference := range differences {
+		t.notice(fmt.Sprintf("%s: %v", t.LoadPart, difference))
+	}
+	left, err := l.Trainer.LoadPart(t.LoadPart)
+	if err != nil {
+		return err
+	}
+	for _, side := range []struct {
+		what string
+		left []gpipe.NamedShape
+	}{{"that the file lacks, which keep their initial values", left.Network}, {"of the file that the network lacks", left.File}} {
+		if n := len(side.left); n > 0 {
+			t.notice(fmt.Sprintf("%s: not loaded: %d tensors %s: %s", t.LoadPart, n, side.what, someOf(side.left)))
+		}
+	}
+	return nil
+}
+
+// someOf returns the first of the tensors, as text.
+func someOf(all []gpipe.NamedShape) string {
+	const most = 8
+	var names []string
+	for _, s := range all[:min(len(all), most)] {
+		names = append(names, fmt.Sprintf("%.60q %v", s.Path, s.Shape))
+	}
+	if len(all) > most {
+		names = append(names, "...")
+	}
+	return strings.Join(names, ", ")
 }
 
 // checkNetwork refuses the weights of a network that computes something else, and names
@@ -148,9 +191,9 @@ func (m Model) othersThan(from Model, fingerprint string) (others []string) {
 	return others
 }
 
-// checkMeaning refuses other vocabularies and classes than the source's, and scales its
-// pixels. It returns what the metadata does not say.
-func (t *Training) checkMeaning(s datasets.Source, metadata map[string]string) (unsaid []string, err error) {
+// checkMeaning finds other vocabularies and classes than the source's, and scales its
+// pixels. It returns what a file's metadata does not say, and where it differs.
+func (t *Training) checkMeaning(file string, s datasets.Source, metadata map[string]string) (unsaid []string, differences []error) {
 	ours := meaning(s)
 	for _, key := range slices.Sorted(maps.Keys(ours)) {
 		text, said := metadata[key]
@@ -160,8 +203,10 @@ func (t *Training) checkMeaning(s datasets.Source, metadata map[string]string) (
 		}
 		theirs := reflect.New(reflect.TypeOf(ours[key]))
 		if json.Unmarshal([]byte(text), theirs.Interface()) != nil {
-			return nil, fmt.Errorf("its metadata %s is %.60q: want what train --save writes there", key, text)
+			differences = append(differences, fmt.Errorf("its metadata %s is %.60q: want what train --save writes there", key, text))
+			continue
 		}
+		var err error
 		switch theirs := theirs.Elem().Interface().(type) {
 		case datasets.VocabularyDescription:
 			ours := ours[key].(datasets.VocabularyDescription)
@@ -171,13 +216,13 @@ func (t *Training) checkMeaning(s datasets.Source, metadata map[string]string) (
 		case []string:
 			err = sameNames(theirs, ours[key].([]string))
 		case datasets.PixelScale:
-			err = t.rescale(s.(*datasets.ImageSet), theirs)
+			err = t.rescale(file, s.(*datasets.ImageSet), theirs)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("its %s: not that of %s: %w", named(key), s.Name(), err)
+			differences = append(differences, fmt.Errorf("its %s: not that of %s: %w", named(key), s.Name(), err))
 		}
 	}
-	return unsaid, nil
+	return unsaid, differences
 }
 
 // named returns a key of metadata as it stands in a message.
@@ -197,7 +242,7 @@ func sameNames(theirs, ours []string) error {
 }
 
 // rescale scales the source's pixels as in the training of the weights.
-func (t *Training) rescale(s *datasets.ImageSet, to datasets.PixelScale) error {
+func (t *Training) rescale(file string, s *datasets.ImageSet, to datasets.PixelScale) error {
 	from := s.Scale()
 	if to.Equal(from) {
 		return nil
@@ -206,7 +251,7 @@ func (t *Training) rescale(s *datasets.ImageSet, to datasets.PixelScale) error {
 		return err
 	}
 	t.notice(fmt.Sprintf("pixels are scaled as %s says: means %.4g, deviations %.4g; those of %s are %.4g and %.4g",
-		t.Load, to.Mean, to.Deviation, s.Name(), from.Mean, from.Deviation))
+		file, to.Mean, to.Deviation, s.Name(), from.Mean, from.Deviation))
 	return nil
 }
 

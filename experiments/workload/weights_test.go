@@ -290,3 +290,36 @@ func TestLoadClassesAndPixels(t *testing.T) {
 		t.Errorf("classes %q, %v", f.Metadata[workload.ClassKey], err)
 	}
 }
+
+// A part of a file's weights is loaded into a larger network, and what is left out is
+// said.
+func TestLoadPart(t *testing.T) {
+	training := workloadtest.TinyTraining()
+	file, _ := saved(t, training)
+	larger := training
+	larger.Model.Layers, larger.LoadPart = 3, file
+	var notices []string
+	larger.Notice = func(what string) { notices = append(notices, what) }
+	if _, err := larger.Run(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(notices) != 1 || !strings.HasPrefix(notices[0], file+`: not loaded: 12 tensors that the file lacks, which keep their initial values: "layer3/`) || !strings.HasSuffix(notices[0], ", ...") {
+		t.Errorf("%q", notices)
+	}
+	larger.Load = file
+	if _, err := larger.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "want one of them") {
+		t.Errorf("both: %v", err)
+	}
+	// Images of other classes: the pixels are scaled as in the file, and the classes are said.
+	images := workloadtest.TinyImages()
+	file, _ = saved(t, images)
+	file = withMetadata(t, file, func(m map[string]string) { m[workload.ClassKey] = `["a","b"]` })
+	images.LoadPart, notices = file, nil
+	images.Notice = func(what string) { notices = append(notices, what) }
+	if _, err := images.Run(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(notices) != 1 || !strings.HasPrefix(notices[0], file+": its classes: not that of ") {
+		t.Errorf("%q", notices)
+	}
+}
