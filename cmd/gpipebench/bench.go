@@ -27,6 +27,7 @@ With --by-op it also says where the steps' time goes: for each kernel its calls,
 time, FLOPs and bytes in a step, and how near that is to this machine's roofline;
 then what devices do besides kernels. All rows add up to the step.`,
 		RunE: does(profiled(&profile, func(ctx context.Context, o *output) error {
+			b.Notice = o.progress.Say
 			r, err := b.Run(ctx, func(step int, seconds float64) {
 				if step == 1-b.WarmUp { // the first: every step will take about as long
 					all := seconds * float64(b.Steps+b.WarmUp)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpipebench/experiments/simulation"
+	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/internal/files"
 )
@@ -33,6 +34,9 @@ long several such devices take.`,
 			if err != nil {
 				return err
 			}
+			if slow := (workload.Setup{Device: gpipe.Emulated, Threads: c.Threads}).Crowded(); slow != "" {
+				o.progress.Say(slow)
+			}
 			if file != "" {
 				return files.Write(file, func(w io.Writer) error {
 					_, err := io.WriteString(w, a.Text())
@@ -47,7 +51,7 @@ long several such devices take.`,
 	optimizerFlag(fs, &c.Optimizer)
 	fs.Lookup("optimizer").Usage = "whose update is measured"
 	threadsFlag(fs, &c.Threads)
-	fs.Lookup("threads").Usage = "threads of the device"
+	fs.Lookup("threads").Usage = "threads of the device; more than this machine's cores slow it down"
 	seedFlag(fs, &c.Seed, "of weights and data")
 	model := sizedModel()
 	model.Name = ""

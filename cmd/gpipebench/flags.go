@@ -158,7 +158,7 @@ func pipelineFlags(fs *pflag.FlagSet, s *workload.Setup, k, m int) {
 	count(fs, &s.Partitions, "k|partitions", k, 1, gpipe.MaxTasks, "partitions, K: 1 to the number of layers")
 	count(fs, &s.MicroBatches, "m|micro-batches", m, 1, gpipe.MaxExamples, "micro-batches of a mini-batch, M: 1 to its examples")
 	value(fs, &s.Schedule, "schedule", "gpipe", "gpipe|naive|1f1b", "order of the tasks", schedule.Parse)
-	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "which micro-batches are recomputed", schedule.ParseCheckpoint)
+	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "which micro-batches are recomputed; except-last, torchgpipe's name: all but the one whose backward comes first, here micro-batch 0", schedule.ParseCheckpoint)
 	fs.BoolVar(&s.LateRecompute, "late-recompute", false, "recompute when the gradient is there, not one micro-batch ahead")
 	cutFlags(fs, s)
 }
@@ -212,7 +212,7 @@ func parseInts(s string) ([]int, error) {
 
 // threadsFlag adds --threads.
 func threadsFlag(fs *pflag.FlagSet, to *int) {
-	count(fs, to, "threads", 1, 1, gpipe.MaxThreads, "threads of each device")
+	count(fs, to, "threads", 1, 1, gpipe.MaxThreads, "threads of each device; more than this machine's cores slow it down")
 }
 
 // outcomeFlags adds --format and --json for a command that prints one outcome.

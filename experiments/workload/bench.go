@@ -21,6 +21,8 @@ type Benching struct {
 	WarmUp int // run before them and discarded
 	Seed   uint64
 	ByOp   bool // time every kernel of the timed steps as well
+
+	Notice func(what string) // called with a reason for long times, if it is not nil
 }
 
 // Bench is what the steps took. Other programs rely on the first three keys.
@@ -67,6 +69,9 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 		return nil, err
 	}
 	defer l.Close()
+	if slow := b.Setup.Crowded(); slow != "" && b.Notice != nil {
+		b.Notice(slow)
+	}
 	r := &Bench{Discarded: b.WarmUp, Device: b.Setup.Device.String(), Threads: max(b.Setup.Threads, 1), KernelProfile: nn.KernelProfile()}
 	r.Partition, r.Note = l.Trainer.Sizes()
 	clock := stepClock{sizes: gpipe.MicroBatchSizes(b.Batch, b.Setup.MicroBatches)}

@@ -17,6 +17,14 @@ type stepClock struct {
 // clockSteps is how many of the last steps count.
 const clockSteps = 50
 
+// examples returns those of a mini-batch.
+func (c *stepClock) examples() (n int) {
+	for _, size := range c.sizes {
+		n += size
+	}
+	return n
+}
+
 func (c *stepClock) add(r *gpipe.Result) {
 	if len(c.last) < clockSteps {
 		c.last = append(c.last, nil)

@@ -24,7 +24,8 @@ type Evaluation struct {
 	Averaged     bool    `json:"averaged,omitempty"` // of the weights' average
 
 	// Of images, instead of perplexity and bits: the parts whose class was the
-	// network's first guess (which is the accuracy), or among its first five.
+	// network's first guess (which is the accuracy), or among its first five, where
+	// there are more classes than these.
 	Top1 *float64 `json:"top1,omitempty"`
 	Top5 *float64 `json:"top5,omitempty"`
 
@@ -39,8 +40,11 @@ func (e *Evaluation) String() string {
 		measure = fmt.Sprintf("%.4f bits per byte", e.BitsPerByte)
 	}
 	text := fmt.Sprintf("held-out loss %.4f, %s, accuracy %.2f%%", e.Loss, measure, 100*e.Accuracy)
+	if e.Top1 != nil {
+		text = fmt.Sprintf("held-out loss %.4f, top-1 %.2f%%", e.Loss, 100**e.Top1)
+	}
 	if e.Top5 != nil {
-		text = fmt.Sprintf("held-out loss %.4f, top-1 %.2f%%, top-5 %.2f%%", e.Loss, 100**e.Top1, 100**e.Top5)
+		text += fmt.Sprintf(", top-5 %.2f%%", 100**e.Top5)
 	}
 	if e.Averaged {
 		text += " with the averaged weights"
@@ -101,7 +105,7 @@ func (t *Training) evaluate(ctx context.Context, trainer *gpipe.Trainer, s datas
 	if pairs, ok := s.(*datasets.Translation); ok {
 		return t.evaluatePairs(ctx, trainer, pairs)
 	}
-	var sum tally
+	sum := tally{classes: s.Vocab()}
 	for i := range s.Batches(datasets.HeldOut, t.Batch) {
 		b, err := s.Batch(datasets.HeldOut, i, t.Batch)
 		if err != nil {
@@ -127,6 +131,7 @@ type tally struct {
 	correct, targets int
 	five             int  // targets among the first five
 	images           bool // it is of images
+	classes          int  // of images
 }
 
 func (t *tally) add(ctx context.Context, trainer *gpipe.Trainer, b nn.Batch) error {
@@ -149,8 +154,11 @@ func (t *tally) evaluation(step int) *Evaluation {
 	e.Loss = t.loss / float64(t.targets)
 	e.Accuracy = float64(t.correct) / float64(t.targets)
 	if t.images {
-		five := float64(t.five) / float64(t.targets)
-		e.Top1, e.Top5 = &e.Accuracy, &five
+		e.Top1 = &e.Accuracy
+		if t.classes > 5 {
+			five := float64(t.five) / float64(t.targets)
+			e.Top5 = &five
+		}
 		return e
 	}
 	e.Perplexity = math.Exp(e.Loss)

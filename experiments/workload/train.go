@@ -60,7 +60,8 @@ type Training struct {
 	// Closing is called with what begins after the last step and may take long, if
 	// it is not nil.
 	Closing func(what string)
-	// Notice, if it is not nil, is called with a line about what Load's file does
+	// Notice, if it is not nil, is called with a line about what was found in files of
+	// data, settings that have less effect than they seem to have, what Load's file does
 	// not say and is therefore not checked, and what it replaces in the data.
 	Notice func(what string)
 
@@ -192,6 +193,11 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *TrainResu
 		return nil, err
 	}
 	defer l.Close()
+	full, err := l.full()
+	if err != nil {
+		return nil, err
+	}
+	l.notices(full)
 	if t.Announce != nil && l.Steps > 0 {
 		expected, err := l.expect(ctx)
 		if err != nil {
@@ -208,7 +214,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *TrainResu
 	r = &TrainResult{Losses: []float64{}, Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: nn.KernelProfile()}
 	r.Partition, r.Note = l.Trainer.Sizes()
 	r.InitialSHA256 = l.Trainer.Hash()
-	clock := stepClock{sizes: gpipe.MicroBatchSizes(t.Batch, t.Setup.MicroBatches)}
+	clock := stepClock{sizes: gpipe.MicroBatchSizes(full, t.Setup.MicroBatches)}
 	every := l.training.EvalEvery
 	err = l.Run(ctx, Hooks{After: func(step *TrainStep) (err error) {
 		r.Losses = append(r.Losses, step.Loss)
@@ -219,7 +225,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *TrainResu
 		if step.ClosedForm, err = step.Times.ClosedForm(p.Schedule, p.Checkpoint, p.LateRecompute); err != nil {
 			return err
 		}
-		if step.Examples == t.Batch {
+		if step.Examples == full {
 			clock.add(step.Result)
 		}
 		if err = log.step(step); err != nil {
@@ -261,7 +267,7 @@ func (l *Loop) conclude(ctx context.Context, r *TrainResult, clock *stepClock) (
 		return err
 	}
 	if r.StepSeconds > 0 {
-		r.ExamplesPerSecond = float64(t.Batch) / r.StepSeconds
+		r.ExamplesPerSecond = float64(clock.examples()) / r.StepSeconds
 	}
 	if t.Save != "" {
 		if err := t.save(l); err != nil {

@@ -290,6 +290,8 @@ func (a *Accelerator) Text() string {
 	}
 	if a.Link.Bandwidth > 0 {
 		line("link: {%s}", link(a.Link))
+	} else {
+		line("link: none")
 	}
 	if a.Far.Devices > 0 {
 		line("far_link: {devices: %d, %s}", a.Far.Devices, link(a.Far.Link))

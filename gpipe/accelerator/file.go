@@ -92,7 +92,12 @@ func (r accelReader) fields(a *Accelerator) []accelField {
 		{"fused", false, r.truth(&a.Fused)},
 		{"packing", false, r.truth(&a.Packing)},
 		{"overhead", false, number(&a.Overhead, "seconds", 0, 1)},
-		{"link", false, func(n *yaml.Node) error { return r.mapping(n, "link.", link(&a.Link, 1e18)) }},
+		{"link", true, func(n *yaml.Node) error {
+			if n.Value == "none" {
+				return nil
+			}
+			return r.mapping(n, "link.", link(&a.Link, 1e18))
+		}},
 		{"far_link", false, func(n *yaml.Node) error {
 			if a.Link.Bandwidth == 0 {
 				return r.at(n, "far_link without a link before it: want link, and far_link after it")
@@ -206,7 +211,11 @@ func (r accelReader) mapping(n *yaml.Node, prefix string, fields []accelField) e
 		}
 	}
 	for _, f := range fields {
-		if f.required && !seen[f.key] {
+		switch {
+		case !f.required || seen[f.key]:
+		case prefix+f.key == "link":
+			return r.at(n, "no link: want its bandwidth, such as link: {bandwidth: 16e9}, or link: none, where transfers take no time")
+		default:
 			return r.at(n, "no %s%s: it cannot be left out", prefix, f.key)
 		}
 	}
@@ -240,6 +249,9 @@ func (r accelReader) bytes(n *yaml.Node) (int64, error) {
 		}
 	}
 	v, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && unit == 1 && v > 0 && v < 1<<20 { // whose unit was forgotten
+		return 0, r.at(n, "%s bytes: want a unit, such as %sGiB", text, text)
+	}
 	if n.Kind != yaml.ScalarNode || err != nil || v < 1 || v > 1<<50/unit {
 		return 0, r.at(n, "%q: want bytes from 1 to 1024TiB, such as 16GiB", n.Value)
 	}

@@ -94,7 +94,7 @@ func CheckKey(t *testing.T, modelling func(file string) suite.Experiment) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "own.yaml")
 	write := func(text string) {
-		if err := os.WriteFile(file, []byte("name: own\nflops: {bf16: 1e12, f32: 1e12}\nbandwidth: 1e11\n"+text), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("name: own\nflops: {bf16: 1e12, f32: 1e12}\nbandwidth: 1e11\nlink: none\n"+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
