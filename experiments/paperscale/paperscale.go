@@ -56,7 +56,7 @@ type Network struct {
 	Reach       float64          `yaml:"reach" want:">0..1000"` // of the mean absolute error at the largest M, percent
 	Paper       suite.PaperCells `yaml:"paper"`
 
-	Change func(*accelerator.Accelerator) `yaml:"-"` // of its figures; nil: none
+	Change func(*accelerator.Accelerator) `yaml:"-"` // of what is assumed of it; nil: none
 }
 
 // Scale is networks, cells and conventions.
@@ -161,7 +161,8 @@ type Point struct {
 
 // String names the sample.
 func (p Point) String() string {
-	return fmt.Sprintf("scale/%s/%s/%s/%s/K=%d/M=%d", p.Network.ID, p.Split, p.Cut.Partitioner, p.Cut.Cost, p.Cell.K, p.Cell.M)
+	name := fmt.Sprintf("scale/%s/%s/%s/%s/K=%d/M=%d", p.Network.ID, p.Split, p.Cut.Partitioner, p.Cut.Cost, p.Cell.K, p.Cell.M)
+	return suite.AtRates(name, p.Network.Accelerator, p.Network.Change)
 }
 
 // Points are what all samples are of.
@@ -178,25 +179,36 @@ func (s *Scale) Points() (all []Point) {
 	return all
 }
 
-// Measure adds the samples that the log lacks.
+// Measure adds the samples that the log lacks, at measured rates and at peak rates.
 func (s *Scale) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	if err := s.MeasureOwn(ctx, log, p); err != nil {
+		return err
+	}
+	return s.Varied(atPeak).MeasureOwn(ctx, log, p)
+}
+
+// MeasureOwn adds those at the networks' own rates: measured ones, unless they were varied.
+func (s *Scale) MeasureOwn(ctx context.Context, log *records.Log, p progress.Progress) error {
 	list := slices.DeleteFunc(s.Points(), func(p Point) bool { return log.Has(p.String()) })
 	if len(list) == 0 {
 		return nil
 	}
 	p.Begin(fmt.Sprintf("%d modelled cells", len(list)), len(list))
 	defer p.End()
-	models := map[string]*Modeller{}
+	models := map[*Network]map[string]*Modeller{}
 	for _, of := range list {
-		n, key := of.Network, of.Network.ID+"/"+of.Split
-		if models[key] == nil {
+		n := of.Network
+		if models[n] == nil {
+			models[n] = map[string]*Modeller{}
+		}
+		if models[n][of.Split] == nil {
 			m, err := NewModeller(n, of.Split == "fine")
 			if err != nil {
 				return fmt.Errorf("%s: %w", n.Name, err)
 			}
-			models[key] = m
+			models[n][of.Split] = m
 		}
-		sample, err := models[key].cell(ctx, of.Cut, of.Cell, n.Batch, s.Conventions.Most)
+		sample, err := models[n][of.Split].cell(ctx, of.Cut, of.Cell, n.Batch, s.Conventions.Most)
 		if err != nil {
 			return fmt.Errorf("%s: %w", of, err)
 		}
@@ -212,11 +224,25 @@ func (s *Scale) Measure(ctx context.Context, log *records.Log, p progress.Progre
 type Modelled struct {
 	*Scale
 	samples map[Point]*Sample
+	peak    *Modelled // the same at peak rates
+}
+
+// Peak is a network of m, and all cells, at peak rates.
+func (m *Modelled) Peak(n *Network) (*Modelled, *Network) {
+	return m.peak, m.peak.Networks[slices.Index(m.Networks, n)]
 }
 
 // Read reads all samples.
-func (s *Scale) Read(log *records.Log) (*Modelled, error) {
-	m := &Modelled{s, map[Point]*Sample{}}
+func (s *Scale) Read(log *records.Log) (m *Modelled, err error) {
+	if m, err = s.ReadOwn(log); err == nil {
+		m.peak, err = s.Varied(atPeak).ReadOwn(log)
+	}
+	return m, err
+}
+
+// ReadOwn reads those at the networks' own rates.
+func (s *Scale) ReadOwn(log *records.Log) (*Modelled, error) {
+	m := &Modelled{Scale: s, samples: map[Point]*Sample{}}
 	for _, p := range s.Points() {
 		m.samples[p] = &Sample{}
 		if err := log.Get(p.String(), m.samples[p]); err != nil {
@@ -245,19 +271,17 @@ func (m *Modelled) Throughput(n *Network, v Convention, c suite.Cell) float64 {
 // Modeller simulates one network on its accelerators. It remembers what it has
 // simulated, since different cuts often come to the same stages.
 type Modeller struct {
-	sim    simulation.Simulating
-	change func(*accelerator.Accelerator)
-	Flops  []float64
-	times  map[int][]gpipe.LayerEstimate // of the layers, by size of micro-batch
-	Steps  map[string]*Step
-	Fill   map[string]float64 // micro-batches that should fill memory
+	sim   simulation.Simulating
+	Flops []float64
+	times map[int][]gpipe.LayerEstimate // of the layers, by size of micro-batch
+	Steps map[string]*Step
+	Fill  map[string]float64 // micro-batches that should fill memory
 }
 
 func NewModeller(n *Network, fine bool) (*Modeller, error) {
 	m := &Modeller{
-		sim:    simulation.Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, Peak: true, DType: suite.Named(workload.ParseDType, n.DType)},
-		change: n.Change,
-		times:  map[int][]gpipe.LayerEstimate{}, Steps: map[string]*Step{}, Fill: map[string]float64{},
+		sim:   simulation.Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, Change: n.Change, DType: suite.Named(workload.ParseDType, n.DType)},
+		times: map[int][]gpipe.LayerEstimate{}, Steps: map[string]*Step{}, Fill: map[string]float64{},
 	}
 	m.sim.Model.Fine = fine
 	var err error
@@ -271,11 +295,6 @@ func (m *Modeller) pipeline(ctx context.Context, sizes []int, micro, count int) 
 	sim := m.sim
 	sim.Setup = workload.Setup{Partitions: len(sizes), MicroBatches: count, Balance: sizes}
 	p, err := sim.Pipeline(ctx, in)
-	if err == nil && m.change != nil {
-		a := p.Devices[0].Accelerator // this pipeline's own
-		m.change(a)
-		p.Devices[0] = gpipe.DeviceOf(a)
-	}
 	return p, in, err
 }
 

@@ -15,6 +15,7 @@ import (
 	"gpipebench/experiments/simulation"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
+	"gpipebench/gpipe/accelerator"
 )
 
 func TestRoundSizes(t *testing.T) {
@@ -90,7 +91,11 @@ func TestModellerCosts(t *testing.T) {
 		t.Errorf("time %v and %v, FLOPs %v, memory %v", at(workload.Time, 1), at(workload.Time, 16), at(workload.FLOPs, 1), at(workload.Memory, 1))
 	}
 	published := at(workload.Time, 16)
-	n := &paperscale.Network{Model: paperscaletest.SmallLM, Accelerator: paperscaletest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam", Change: paperscale.WhatIfs["half the arithmetic rate"]}
+	half, err := accelerator.ParseVariation("half the arithmetic rate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &paperscale.Network{Model: paperscaletest.SmallLM, Accelerator: paperscaletest.SmallAccelerator(t, 400), DType: "f32", Optimizer: "adam", Change: half.Change}
 	if m, err = paperscale.NewModeller(n, false); err != nil {
 		t.Fatal(err)
 	}
@@ -181,14 +186,14 @@ func TestPaperScaleErrors(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	table := paperscale.ErrorTable("errors", []paperscale.Goal{{Name: "it", Of: m, Networks: s.Networks, Percent: 20}})
-	if row := table.Printed()[0]; !strings.Contains(row[0], "(default)") || row[1] != "29.2%" || row[2] != "0 of 1" {
+	if row := table.Printed()[0]; !strings.Contains(row[0], "(default)") || row[1] != "29.2%" || row[2] != "29.2%" || row[3] != "0 of 1" {
 		t.Errorf("default: %q", row)
 	}
-	if row := table.Printed()[2]; row[1] != "16.7%" || row[2] != "1 of 1" {
+	if row := table.Printed()[2]; row[1] != "16.7%" || row[3] != "1 of 1" {
 		t.Errorf("%q", row)
 	}
 	cells, conventions := m.Tables("t", "Table", nil)
-	if got := strings.Join(cells[0].Printed()[3][:7], " "); got != "3 4 4 3.00 -25% 3.00 6.00" {
+	if got := strings.Join(cells[0].Printed()[3][:9], " "); got != "3 4 4 3.00 -25% 3.00 -25% 3.00 6.00" {
 		t.Errorf("cell: %s", got)
 	}
 	if !strings.Contains(cells[0].Notes[0], "missed by 19.2 points") || !strings.Contains(cells[0].Notes[1], "16.7%") {

@@ -25,10 +25,11 @@ type Simulating struct {
 	Optimizer   string
 	DType       graph.DType // of activations
 	Accounting  gpipe.Accounting
-	KeepScores  bool   // attention keeps its probabilities
-	Peak        bool   // everything runs at its peak, whatever the accelerator's file has of efficiencies
-	Fused       Switch // whether the accelerator's compiler fuses
-	Tiled       Switch // whether activations move padded to its lanes
+	KeepScores  bool                           // attention keeps its probabilities
+	Peak        bool                           // everything runs at its peak, whatever the accelerator's file has of efficiencies
+	Change      func(*accelerator.Accelerator) // of the accelerator, after the others; nil: none
+	Fused       Switch                         // whether the accelerator's compiler fuses
+	Tiled       Switch                         // whether activations move padded to its lanes
 }
 
 // Switch is on, off, or what an accelerator's file says: the zero value.
@@ -100,7 +101,10 @@ func (s Simulating) accelerator() (*accelerator.Accelerator, error) {
 	s.Fused.set(&a.Fused)
 	s.Tiled.set(&a.Tiled)
 	if s.Peak {
-		a = a.Peak()
+		accelerator.AtPeak(a)
+	}
+	if s.Change != nil {
+		s.Change(a)
 	}
 	return a, nil
 }

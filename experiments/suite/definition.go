@@ -157,16 +157,19 @@ func Figures(spec any) (text string) {
 	return text
 }
 
-// AtRates is the name of a sample that is modelled on an accelerator. At its peak, whose
-// figures are in the key, it is the sample's own. Otherwise it also names the
-// accelerator's efficiencies, so that other efficiencies make other samples while what
-// else has the same key, such as timed steps, stays.
-func AtRates(sample, on string, peak bool) string {
+// AtRates is the name of a sample that is modelled on an accelerator of the given name,
+// with a change (nil: none). At its peak, whose figures are in the key, it is the sample's
+// own. Otherwise it also names the accelerator's efficiencies, so that other efficiencies
+// make other samples while what else has the same key, such as timed steps, stays.
+func AtRates(sample, on string, change func(*accelerator.Accelerator)) string {
 	a, err := accelerator.Named(on)
 	if err != nil {
 		panic(err) // specs are checked
 	}
-	if e := a.Efficient(); e != "" && !peak {
+	if change != nil {
+		change(a)
+	}
+	if e := a.Efficient(); e != "" {
 		return sample + "/efficiencies=" + e
 	}
 	return sample

@@ -60,13 +60,6 @@ var fallback = map[string]string{
 	"conv-3x3": "conv", "conv-3x3-input-grad": "conv-input-grad", "conv-3x3-weight-grad": "conv-weight-grad",
 }
 
-// Peak returns the accelerator without its efficiencies: everything runs at its peak.
-func (a *Accelerator) Peak() *Accelerator {
-	peak := *a
-	peak.Efficiencies = nil
-	return &peak
-}
-
 // efficiency finds that of a kind, or of what it falls back on; nil: none.
 func (a *Accelerator) efficiency(kind string, dt graph.DType) *Efficiency {
 	for ; kind != ""; kind = fallback[kind] {

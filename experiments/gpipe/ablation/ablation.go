@@ -87,7 +87,9 @@ type outcome struct {
 	Step    paperscale.Step `json:"step"`
 }
 
-func (n *network) sample(k int) string { return fmt.Sprintf("%s/K=%d", n.Name, k) }
+func (n *network) sample(k int) string {
+	return suite.AtRates(fmt.Sprintf("%s/K=%d", n.Name, k), n.Accelerator, nil)
+}
 
 // read reads what a network on K devices comes to.
 func (a *ablation) read(log *records.Log, n *network, k int) (*sample, error) {
@@ -155,7 +157,7 @@ func (a *ablation) Report(log, _ *records.Log) (*suite.Report, error) {
 	main := &suite.Table{
 		ID: a.ID(), Title: "Modelled throughput of every partitioner, relative to the paper's rule",
 		Caption: []string{
-			fmt.Sprintf("Section 2.2 of the paper cuts by estimated costs and says that better partitioning algorithms can potentially improve on that. The paper's own networks at M = %d; everything is recomputed, early; cuts are at whole layers; the mini-batch has the same size for every cut. Throughput 1 is %v. Even: stages of equal time, without links and without the update; this is about as much as better cuts could gain.", a.Spec.M, a.Spec.Base),
+			fmt.Sprintf("Section 2.2 of the paper cuts by estimated costs and says that better partitioning algorithms can potentially improve on that. The paper's own networks at M = %d; everything is recomputed, early; cuts are at whole layers; the mini-batch has the same size for every cut; accelerators run at measured rates. Throughput 1 is %v. Even: stages of equal time, without links and without the update; this is about as much as better cuts could gain.", a.Spec.M, a.Spec.Base),
 			"Cost: flops are derived from shapes; time is modelled for each layer on the row's accelerator; memory is the parameters with their state and the values saved for the backward. Efficiency: the mean stage over the largest stage, under the paper's rule.",
 		},
 	}

@@ -66,7 +66,12 @@ type sample struct {
 }
 
 // name is that of a network's sample, at peak or at measured rates.
-func (n *network) name(peak bool) string { return suite.AtRates(n.ID, n.Accelerator, peak) }
+func (n *network) name(peak bool) string {
+	if peak {
+		return n.ID
+	}
+	return suite.AtRates(n.ID, n.Accelerator, nil)
+}
 
 func (e *efficiency) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	p.Begin(e.ID(), 2*len(e.Spec.Networks))

@@ -14,6 +14,7 @@ import (
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/accelerator"
 )
 
 //go:embed spec.yaml about.md
@@ -134,7 +135,9 @@ func (f *spec) runs(p profile) (runs []rounds.Run) {
 
 func (f *spec) measureModelled(ctx context.Context, log *records.Log, _ progress.Progress) error {
 	return f.each(func(_, _ int, n *network, s *scenario) error {
-		return f.Modelled.measure(ctx, log, runName(n, s), n.Model, s.setup)
+		return errors.Join(
+			f.Modelled.measure(ctx, log, runName(n, s), n.Model, s.setup, nil),
+			f.Modelled.measure(ctx, log, runName(n, s), n.Model, s.setup, accelerator.AtPeak))
 	})
 }
 

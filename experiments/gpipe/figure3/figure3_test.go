@@ -12,6 +12,7 @@ import (
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/experiments/workload"
+	"gpipebench/gpipe/accelerator"
 )
 
 // loaded is the experiment, its rounds, and a log of what is modelled, all in the
@@ -21,8 +22,10 @@ func loaded(t *testing.T) (*figure3, *rounds.Rounds, *records.Log) {
 	f := suitetest.Loaded[*figure3](t, Definition.Load)
 	r, log := roundstest.Start(t, f)
 	for _, run := range r.Runs {
-		if err := log.Add(modelledName(run.Name), 0, modelledSample{Batch: 32, Seconds: 2, Filled: 64, FilledSeconds: 2}); err != nil {
-			t.Fatal(err)
+		for _, change := range []func(*accelerator.Accelerator){nil, accelerator.AtPeak} {
+			if err := log.Add(f.Spec.Modelled.name(run.Name, change), 0, modelledSample{Batch: 32, Seconds: 2, Filled: 64, FilledSeconds: 2}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	return f, r, log
@@ -83,13 +86,13 @@ func TestModelled(t *testing.T) {
 		"small": {Name: "resnet50", Width: 8, Image: 64, Classes: 10}, "large": {Name: "amoebanetd", Layers: 36, Filters: 1024, Classes: 10},
 	} {
 		for range 2 { // once is enough
-			if err := m.measure(context.Background(), log, name, model, s); err != nil {
+			if err := m.measure(context.Background(), log, name, model, s, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	var small, large modelledSample
-	if err := errors.Join(log.Get(modelledName("small"), &small), log.Get(modelledName("large"), &large)); err != nil {
+	if err := errors.Join(log.Get(m.name("small", nil), &small), log.Get(m.name("large", nil), &large)); err != nil {
 		t.Fatal(err)
 	}
 	if small.Batch != 32 || small.Filled != 96 || !(small.FilledSeconds > small.Seconds && small.FilledSeconds < 3*small.Seconds) {
@@ -98,7 +101,7 @@ func TestModelled(t *testing.T) {
 	if large.Filled != 0 || !(large.Seconds > 0) {
 		t.Errorf("a network that is too large: %+v", large)
 	}
-	if got, err := m.cells(log, "small", "large"); err != nil || got[1].Text != "-" {
+	if got, err := m.relative(log, "small", "large", nil); err != nil || got[1].Text != "-" {
 		t.Errorf("cells %q, %v", got, err)
 	}
 	if _, err := m.cells(log, "small", "none"); err == nil {

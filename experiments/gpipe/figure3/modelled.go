@@ -8,6 +8,7 @@ import (
 	"gpipebench/experiments/simulation"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
+	"gpipebench/gpipe/accelerator"
 )
 
 // modelledSpec is steps at the paper's own scale on modelled accelerators.
@@ -30,20 +31,24 @@ type modelledSample struct {
 	FilledSeconds float64 `json:"filled_seconds"`
 }
 
-func modelledName(run string) string { return "modelled/" + run }
+// name is that of a run's sample, with a change of what is assumed of accelerators.
+func (m modelledSpec) name(run string, change func(*accelerator.Accelerator)) string {
+	return suite.AtRates("modelled/"+run, m.Accelerator, change)
+}
 
 // measure adds the sample of a run if the log lacks it.
-func (m modelledSpec) measure(ctx context.Context, log *records.Log, run string, model workload.Model, s workload.Setup) error {
-	if log.Has(modelledName(run)) {
+func (m modelledSpec) measure(ctx context.Context, log *records.Log, run string, model workload.Model, s workload.Setup, change func(*accelerator.Accelerator)) error {
+	name := m.name(run, change)
+	if log.Has(name) {
 		return nil
 	}
 	simulate := func(batch int) (*simulation.Simulation, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r, err := simulation.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Peak: true, Batch: batch, Optimizer: m.Optimizer, DType: suite.Named(workload.ParseDType, m.DType)}.Run(ctx)
+		r, err := simulation.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Change: change, Batch: batch, Optimizer: m.Optimizer, DType: suite.Named(workload.ParseDType, m.DType)}.Run(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", modelledName(run), err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		return r, nil
 	}
@@ -64,20 +69,33 @@ func (m modelledSpec) measure(ctx context.Context, log *records.Log, run string,
 		}
 		fits, out.Filled, out.FilledSeconds = n, n*m.Batch, r.StepSeconds
 	}
-	return log.Add(modelledName(run), 0, out)
+	return log.Add(name, 0, out)
 }
 
 // modelledColumns are those of cells.
-var modelledColumns = []string{"modelled, fixed batch", "modelled, memory filled"}
+var modelledColumns = []string{"modelled, fixed batch", "modelled, memory filled", "at peak, memory filled"}
 
 // cells are a run's modelled throughputs relative to a base's: with the fixed
-// mini-batch, and with those that fill memory, if some fit both.
+// mini-batch and with those that fill memory, if some fit both, and the latter at peak.
 func (m modelledSpec) cells(log *records.Log, base, run string) ([]suite.Value, error) {
-	var b, s modelledSample
-	if err := log.Get(modelledName(base), &b); err != nil {
+	cells, err := m.relative(log, base, run, nil)
+	if err != nil {
 		return nil, err
 	}
-	if err := log.Get(modelledName(run), &s); err != nil {
+	peak, err := m.relative(log, base, run, accelerator.AtPeak)
+	if err != nil {
+		return nil, err
+	}
+	return append(cells, peak[1]), nil
+}
+
+// relative are the first two of cells, with a change of what is assumed.
+func (m modelledSpec) relative(log *records.Log, base, run string, change func(*accelerator.Accelerator)) ([]suite.Value, error) {
+	var b, s modelledSample
+	if err := log.Get(m.name(base, change), &b); err != nil {
+		return nil, err
+	}
+	if err := log.Get(m.name(run, change), &s); err != nil {
 		return nil, err
 	}
 	relative := func(batch int, seconds float64, baseBatch int, baseSeconds float64) suite.Value {
@@ -90,6 +108,6 @@ func (m modelledSpec) cells(log *records.Log, base, run string) ([]suite.Value, 
 }
 
 func (m modelledSpec) caption() string {
-	return fmt.Sprintf("Modelled: the paper's own network in %s on %s, a roofline for every operation, memory and links as planned, %s; with a mini-batch of %d throughout, and with the largest multiple of %d (up to %d) that fits the pipeline.",
+	return fmt.Sprintf("Modelled: the paper's own network in %s on %s, a roofline for every operation at measured rates (at peak: at the accelerator's peak), memory and links as planned, %s; with a mini-batch of %d throughout, and with the largest multiple of %d (up to %d) that fits the pipeline.",
 		m.DType, m.Accelerator, m.Optimizer, m.Batch, m.Batch, m.Most)
 }

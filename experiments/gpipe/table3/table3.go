@@ -196,7 +196,7 @@ func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
 	}
 	table.Texts("network")
-	table.Numbers("K", "paper", "theory, even", "theory, cut", "modelled", "error", "modelled, fast link")
+	table.Numbers("K", "paper", "theory, even", "theory, cut", "modelled", "error", "at peak", "modelled, fast link")
 	var bars []string
 	for _, l := range links {
 		bars = append(bars, "measured, "+l.name)
@@ -218,6 +218,7 @@ func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 			return err
 		}
 		standard := t.Spec.ConventionsOf(n)[0]
+		atPeak, peak := m.Peak(n)
 		for _, c := range t.Spec.Cells() {
 			paper, got, off := n.Paper.Of(c).Value, m.Throughput(n, standard, c), suite.Absent
 			if c != base {
@@ -227,7 +228,7 @@ func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 			if err != nil {
 				return err
 			}
-			row := []any{n.Name, c.K, paper, theory, suite.Fixed(got, 2), off, suite.Fixed(m.Throughput(n, standard.Free(), c), 2)}
+			row := []any{n.Name, c.K, paper, theory, suite.Fixed(got, 2), off, suite.Fixed(atPeak.Throughput(peak, standard, c), 2), suite.Fixed(m.Throughput(n, standard.Free(), c), 2)}
 			one, run := runName(n, base), runName(n, c)
 			for j, l := range links {
 				row = append(row, rounds.Relative(runs[j], one, run))

@@ -11,6 +11,7 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
+	"gpipebench/gpipe/accelerator"
 )
 
 // SmallAccelerator is a file of one with a memory of so many KiB.
@@ -47,10 +48,14 @@ func SmallScale(t *testing.T) *paperscale.Scale {
 }
 
 // FillScale gives a log steps by which a cell's throughput is K times what of
-// says for its convention.
+// says for its convention, at measured rates and at peak.
 func FillScale(t *testing.T, log *records.Log, s *paperscale.Scale, of func(c suite.Cell, cut paperscale.CutSpec, batch, recompute string) float64) {
 	t.Helper()
-	for _, p := range s.Points() {
+	points := append(s.Points(), s.Varied(accelerator.Variation{Change: accelerator.AtPeak}).Points()...)
+	for _, p := range points {
+		if log.Has(p.String()) {
+			continue // an accelerator without efficiencies
+		}
 		c := p.Cell
 		step := func(batch string) paperscale.Step {
 			micro := len(batch) + c.K

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gpipebench/experiments/suite"
+	"gpipebench/gpipe/accelerator"
 )
 
 // Use -update where a table is meant to look different, and read the diff.
@@ -104,11 +105,11 @@ func CheckKey(t *testing.T, modelling func(file string) suite.Experiment) {
 	if write("memory: 1GiB\ndescription: mine\nsources: {memory: a guess}"); e.Key("smoke") != key {
 		t.Errorf("%s: another description gives another key", e.ID())
 	}
-	peak, rated := suite.AtRates("s", file, true), suite.AtRates("s", file, false)
+	peak, rated := suite.AtRates("s", file, accelerator.AtPeak), suite.AtRates("s", file, nil)
 	if write("memory: 1GiB\nefficiencies: [{of: dense, share: 0.5, source: mine}]"); e.Key("smoke") != key {
 		t.Errorf("%s: efficiencies give another key", e.ID())
 	}
-	if half := suite.AtRates("s", file, false); rated != "s" || peak != "s" || suite.AtRates("s", file, true) != peak || half == rated {
+	if half := suite.AtRates("s", file, nil); rated != "s" || peak != "s" || suite.AtRates("s", file, accelerator.AtPeak) != peak || half == rated {
 		t.Errorf("%s: samples %q and %q at the peak, with efficiencies %q", e.ID(), peak, rated, half)
 	}
 	if write("memory: 2GiB"); e.Key("smoke") == key {

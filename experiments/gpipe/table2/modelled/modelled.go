@@ -15,6 +15,7 @@ import (
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
+	"gpipebench/gpipe/accelerator"
 )
 
 //go:embed spec.yaml about.md
@@ -27,7 +28,7 @@ type spec struct {
 	suite.Head       `yaml:",inline"`
 	Torchgpipe       string `yaml:"torchgpipe"` // source of its values
 	paperscale.Scale `yaml:",inline"`
-	WhatIf           []string `yaml:"what_if" want:"optional"` // names of paperscale.WhatIfs
+	WhatIf           []string `yaml:"what_if" want:"optional"` // variations of accelerators at their peaks
 
 	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
 }
@@ -35,7 +36,8 @@ type spec struct {
 // modelled is Table 2 at the paper's own scale.
 type modelled struct {
 	suite.Base[spec]
-	table3 *table3.Experiment // whose networks are held to the same conventions
+	table3  *table3.Experiment // whose networks are held to the same conventions
+	whatIfs []accelerator.Variation
 }
 
 func load() (suite.Experiment, error) {
@@ -55,20 +57,28 @@ func (t *modelled) Resolve() *suite.Problem {
 	if !reflect.DeepEqual(t.Spec.Conventions, t.table3.Spec.Conventions) {
 		return suite.At(errors.New("want those of table3's spec"), "conventions")
 	}
-	return suite.At(paperscale.CheckWhatIfs(t.Spec.WhatIf), "what_if")
+	t.whatIfs = nil
+	for _, name := range t.Spec.WhatIf {
+		v, err := accelerator.ParseVariation(name)
+		if err != nil {
+			return suite.At(err, "what_if")
+		}
+		t.whatIfs = append(t.whatIfs, v)
+	}
+	return nil
 }
 
 func (t *modelled) Planned(string) []suite.PlannedRun { return t.Spec.Scale.Planned() }
 
 func (t *modelled) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	both := []*paperscale.Scale{&t.Spec.Scale, &t.table3.Spec.Scale}
-	all := both
-	for _, name := range t.Spec.WhatIf {
-		all = append(all, both[0].What(name), both[1].What(name))
-	}
-	for _, s := range all {
+	for _, s := range []*paperscale.Scale{&t.Spec.Scale, &t.table3.Spec.Scale} {
 		if err := s.Measure(ctx, log, p); err != nil {
 			return err
+		}
+		for _, v := range t.whatIfs {
+			if err := s.WhatIf(v).MeasureOwn(ctx, log, p); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -91,7 +101,7 @@ func (t *modelled) Report(log, _ *records.Log) (*suite.Report, error) {
 		goals = append(goals, paperscale.Goal{Name: "Table 2, " + n.Name, Of: own, Networks: []*paperscale.Network{n}, Percent: n.Reach})
 	}
 	goals = append(goals, paperscale.Goal{Name: "Table 3", Of: other, Networks: other.Networks, Percent: other.Networks[0].Reach})
-	whatIf, err := paperscale.WhatIfTable(log, t.ID()+"-what-if", t.Spec.WhatIf, goals)
+	whatIf, err := paperscale.WhatIfTable(log, t.ID()+"-what-if", t.whatIfs, goals)
 	if err != nil {
 		return nil, err
 	}
@@ -122,19 +132,21 @@ func Network(id string) (Beside, error) {
 func (b Beside) Decides() string { return Definition.Spec() + suite.Figures(b.Scale) }
 
 // Columns are those of Cells.
-var Columns = []string{"modelled", "modelled/paper"}
+var Columns = []string{"modelled", "modelled/paper", "at peak"}
 
-// Cells returns a function that makes a cell's throughput relative to the base's,
-// and that over the paper's.
+// Cells returns a function that makes a cell's throughput relative to the base's, that
+// over the paper's, and the throughput at peak rates.
 func (b Beside) Cells(log *records.Log) (func(suite.Cell) []suite.Value, error) {
 	m, err := b.Read(log)
 	if err != nil {
 		return nil, err
 	}
 	n := b.Networks[0]
+	standard := b.ConventionsOf(n)[0]
+	atPeak, peak := m.Peak(n)
 	return func(c suite.Cell) []suite.Value {
-		got := m.Throughput(n, b.ConventionsOf(n)[0], c)
-		return []suite.Value{suite.Fixed(got, 2), suite.Fixed(got/n.Paper.Of(c).Value.Value, 2)}
+		got := m.Throughput(n, standard, c)
+		return []suite.Value{suite.Fixed(got, 2), suite.Fixed(got/n.Paper.Of(c).Value.Value, 2), suite.Fixed(atPeak.Throughput(peak, standard, c), 2)}
 	}, nil
 }
 

@@ -2,6 +2,7 @@ package modelled
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"gpipebench/experiments/paperscale"
@@ -13,29 +14,33 @@ import (
 	"gpipebench/gpipe/timeline"
 )
 
-// A what-if is the default convention, with samples of its own.
+// A what-if is the default convention at peak rates, with samples of its own.
 func TestWhatIfs(t *testing.T) {
+	m := suitetest.Loaded[*modelled](t, Definition.Load)
 	s := paperscaletest.SmallScale(t)
-	names := map[string]bool{paperscale.Point{Network: s.Networks[0], Split: "coarse", Cell: s.Base, Cut: s.Conventions.Cuts[0]}.String(): true}
-	for name := range paperscale.WhatIfs {
-		w := s.What(name)
+	s.Networks[0].Accelerator = "p100"
+	sample := func(s *paperscale.Scale) string {
+		return paperscale.Point{Network: s.Networks[0], Split: "coarse", Cell: s.Base, Cut: s.Conventions.Cuts[0]}.String()
+	}
+	names := map[string]bool{sample(s): true, sample(s.Varied(accelerator.Variation{Change: accelerator.AtPeak})): true}
+	for _, v := range m.whatIfs {
+		w := s.WhatIf(v)
 		all := w.ConventionsOf(w.Networks[0])
 		if len(all) != 1 || all[0] != s.ConventionsOf(s.Networks[0])[0] || suite.JoinWith(w.M, " ") != "1 4" {
-			t.Errorf("%s: conventions %v, M = %v", name, all, w.M)
+			t.Errorf("%s: conventions %v, M = %v", v.Name, all, w.M)
 		}
-		names[paperscale.Point{Network: w.Networks[0], Split: "coarse", Cell: w.Base, Cut: w.Conventions.Cuts[0]}.String()] = true
+		if name := sample(w); names[name] || strings.Contains(name, "efficiencies") {
+			t.Errorf("%s: sample %s, which is another's or not at the peak", v.Name, name)
+		}
+		names[sample(w)] = true
 	}
-	if len(names) != 1+len(paperscale.WhatIfs) {
-		t.Errorf("%d names for %d what-ifs and the published figures", len(names), len(paperscale.WhatIfs))
+	if len(names) != 2+7 {
+		t.Errorf("%d names, want one for each what-if, for measured rates and for the peak", len(names))
 	}
 }
 
-// A what-if changes what is simulated, wherever an accelerator's figures go.
-func TestWhatIfsChangeSteps(t *testing.T) {
-	a, err := accelerator.Named("p100")
-	if err != nil {
-		t.Fatal(err)
-	}
+// A variation changes what is simulated, wherever an accelerator's figures go.
+func TestVariationsChangeSteps(t *testing.T) {
 	n := &paperscale.Network{ID: "small", Model: paperscaletest.SmallLM, Accelerator: "p100", DType: "f32", Optimizer: "adam"}
 	step := func(change func(*accelerator.Accelerator)) *paperscale.Step {
 		n.Change = change
@@ -49,21 +54,24 @@ func TestWhatIfsChangeSteps(t *testing.T) {
 		}
 		return s
 	}
-	published := step(nil)
+	measured, peak := step(nil), step(accelerator.AtPeak)
+	if measured.Early <= peak.Early {
+		t.Errorf("at measured rates %v s, at peak rates %v", measured.Early, peak.Early)
+	}
 	for _, name := range []string{"half the memory bandwidth", "element-wise operations fused", "transfers beside computation"} {
-		if changed := step(paperscale.WhatIfs[name]); changed.Early == published.Early {
+		v, err := accelerator.ParseVariation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changed := step(v.Change); changed.Early == measured.Early {
 			t.Errorf("%s: the step is as long as before", name)
 		}
 	}
-	if free := step(func(a *accelerator.Accelerator) { a.Link = timeline.Link{} }); free.Early != published.Free {
-		t.Errorf("no link: %v s, want %v", free.Early, published.Free)
+	if free := step(func(a *accelerator.Accelerator) { a.Link = timeline.Link{} }); free.Early != measured.Free {
+		t.Errorf("no link: %v s, want %v", free.Early, measured.Free)
 	}
-	if tight := step(func(a *accelerator.Accelerator) { a.Memory = 1 }); tight.Fits || !published.Fits {
+	if tight := step(func(a *accelerator.Accelerator) { a.Memory = 1 }); tight.Fits || !measured.Fits {
 		t.Error("a memory of one byte suffices")
-	}
-	paperscale.BesideComputation(a)
-	if a.Link.ThroughHost || a.Link.Bandwidth != 8e9 || a.Link.Latency != 20e-6 {
-		t.Errorf("link %+v", a.Link)
 	}
 }
 
@@ -74,10 +82,10 @@ func TestReport(t *testing.T) {
 	one := func(suite.Cell, paperscale.CutSpec, string, string) float64 { return 1 }
 	paperscaletest.FillScale(t, log, &m.Spec.Scale, one)
 	paperscaletest.FillScale(t, log, &m.table3.Spec.Scale, one)
-	for _, name := range m.Spec.WhatIf {
-		paperscaletest.FillScale(t, log, m.Spec.What(name), one)
+	for _, v := range m.whatIfs {
+		paperscaletest.FillScale(t, log, m.Spec.Scale.WhatIf(v), one)
 		// Table 3's networks twice as fast with K = 8: 1, 2, 8 against 1.7 and 2.7, 1.8 and 3.3.
-		paperscaletest.FillScale(t, log, m.table3.Spec.What(name), func(c suite.Cell, _ paperscale.CutSpec, _, _ string) float64 {
+		paperscaletest.FillScale(t, log, m.table3.Spec.Scale.WhatIf(v), func(c suite.Cell, _ paperscale.CutSpec, _, _ string) float64 {
 			return map[int]float64{2: 1, 4: 1, 8: 2}[c.K]
 		})
 	}
@@ -91,7 +99,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("%q; want %s for AmoebaNet", row, want)
 	}
 	third := suite.Percent(((2/1.7-1)+(8/2.7-1)+(2/1.8-1)+(8/3.3-1))/4, 1).Text
-	if row := r.Tables[3].Printed()[1]; row[1] != want+" [4.00]" || row[3] != third+" [8.00, 8.00]" {
+	if row := r.Tables[3].Printed()[2]; row[1] != want+" [4.00]" || row[3] != third+" [8.00, 8.00]" {
 		t.Errorf("what if: %q; want %s and %s", row, want, third)
 	}
 }
