@@ -20,7 +20,7 @@ func BenchFormat(log *records.Log, steps []StepTime) string {
 	var b strings.Builder
 	for _, c := range [][2]string{
 		{"goos", m.OS}, {"goarch", m.Arch}, {"pkg", "gpipebench/experiments"}, {"cpu", m.CPU},
-		{"commit", log.Session.Commit}, {"kernels", m.Kernels}, {"profile", log.Key.Profile},
+		{"commit", timedCommit(log)}, {"kernels", m.Kernels}, {"profile", log.Key.Profile},
 	} {
 		fmt.Fprintf(&b, "%s: %s\n", c[0], c[1])
 	}
@@ -30,4 +30,16 @@ func BenchFormat(log *records.Log, steps []StepTime) string {
 		fmt.Fprintf(&b, "Benchmark%s/%s 1 %.0f ns/op\n", id, s.Name, s.Seconds*1e9)
 	}
 	return b.String()
+}
+
+// timedCommit is the commit of the last process that timed a round. A later one may have
+// added what is modelled beside the times.
+func timedCommit(log *records.Log) string {
+	commit := log.Session.Commit
+	for _, s := range log.Measuring() {
+		if s.Process != nil && s.Process.Round != nil {
+			commit = s.Commit
+		}
+	}
+	return commit
 }
