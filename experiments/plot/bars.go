@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"gpipebench/experiments/suite"
+	"gpipebench/internal/plain"
 	"gpipebench/internal/stats"
 )
 
@@ -329,11 +330,22 @@ func levelGrid() *plotter.Grid {
 // groupRoom is the approximate width of one of n groups.
 func groupRoom(n int) vg.Length { return 0.82 * panelWidth / vg.Length(n) }
 
-// nominal names groups on the x axis, at a slant where there is too little room.
+// nominal names groups on the x axis: in several lines where a name is wider than its
+// group, and at a slant where a single word is.
 func nominal(p *plot.Plot, groups []string) {
 	aslant := false
-	for _, name := range groups {
-		aslant = aslant || p.X.Tick.Label.Width(name) > 0.95*groupRoom(len(groups))
+	fits := func(text string) bool { return p.X.Tick.Label.Width(text) <= 0.95*groupRoom(len(groups)) }
+	folded := make([]string, len(groups))
+	for i, name := range groups {
+		var lines []string
+		for line := range strings.SplitSeq(name, "\n") {
+			lines = append(lines, plain.Fold(line, fits)...)
+		}
+		aslant = aslant || slices.ContainsFunc(lines, func(line string) bool { return !fits(line) })
+		folded[i] = strings.Join(lines, "\n")
+	}
+	if !aslant {
+		groups = folded
 	}
 	ticks := make(plot.ConstantTicks, len(groups))
 	for i, name := range groups {

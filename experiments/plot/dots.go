@@ -2,6 +2,7 @@ package plot
 
 import (
 	"image/color"
+	"math"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -20,6 +21,11 @@ type DotPanel struct {
 	Band     *Band // nil: none
 	Bare     bool  // without the means
 	Zero     bool  // 0 is among the values shown
+	// Logarithmic is the y axis, whose values must be above 0.
+	Logarithmic bool
+	// Across is the paper's value of each group, a line across it; NaN: none. nil: of
+	// no group.
+	Across []float64
 }
 
 func (p *DotPanel) Add(name string, values []float64) {
@@ -56,15 +62,23 @@ func (a area) DataRange() (xmin, xmax, ymin, ymax float64) {
 }
 
 const (
-	eachDot  = "each seed"
-	meanDot  = "mean"
-	MeanSpan = "95% interval of the mean"
+	eachDot   = "each seed"
+	paperLine = "paper"
+	meanDot   = "mean"
+	MeanSpan  = "95% interval of the mean"
 )
 
-func (p *DotPanel) seriesNames() []string { return []string{eachDot, meanDot, MeanSpan} }
+func (p *DotPanel) seriesNames() []string {
+	names := []string{eachDot, meanDot, MeanSpan}
+	if p.Across != nil {
+		names = append([]string{paperLine}, names...)
+	}
+	return names
+}
 
-func (p *DotPanel) plot(map[string]color.Color) (*plot.Plot, []legendEntry, error) {
-	out := newPlot(p.Title, "", p.Y)
+func (p *DotPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error) {
+	title, y := axisTitles(p.Title, p.Y, p.Logarithmic)
+	out := newPlot(title, "", y)
 	if p.Band != nil {
 		out.Title.Text += p.Band.below()
 		out.Add(area{*p.Band, len(p.Names)})
@@ -83,13 +97,18 @@ func (p *DotPanel) plot(map[string]color.Color) (*plot.Plot, []legendEntry, erro
 		}
 	}
 	var keys []legendEntry
+	if p.Across != nil {
+		t := ticks{p.Across, inks[paperLine], 0.92 * groupRoom(len(p.Names)), 0}
+		out.Add(t)
+		keys = append(keys, legendEntry{paperLine, t})
+	}
 	for _, s := range []struct {
 		name  string
 		at    plotter.XYs
 		glyph draw.GlyphStyle
 	}{
 		{eachDot, each, draw.GlyphStyle{Color: Palette[5], Radius: vg.Points(2), Shape: draw.CircleGlyph{}}},
-		{meanDot, means, draw.GlyphStyle{Color: Palette[0], Radius: vg.Points(3.5), Shape: draw.CircleGlyph{}}},
+		{meanDot, means, draw.GlyphStyle{Color: Palette[7], Radius: vg.Points(3.5), Shape: draw.CircleGlyph{}}},
 	} {
 		if len(s.at) == 0 {
 			continue
@@ -102,6 +121,15 @@ func (p *DotPanel) plot(map[string]color.Color) (*plot.Plot, []legendEntry, erro
 		out.Add(dots)
 		keys = append(keys, legendEntry{s.name, dots})
 	}
+	if p.Logarithmic { // an interval may reach beyond 0
+		floor := math.Inf(1)
+		for _, at := range each {
+			floor = min(floor, at.Y/2)
+		}
+		for i := range intervals {
+			intervals[i].Lo = max(intervals[i].Lo, floor)
+		}
+	}
 	if len(intervals) > 0 {
 		out.Add(whiskers{of: intervals})
 		keys = append(keys, legendEntry{MeanSpan, whiskers{}})
@@ -109,6 +137,11 @@ func (p *DotPanel) plot(map[string]color.Color) (*plot.Plot, []legendEntry, erro
 	nominal(out, p.Names)
 	if p.Zero {
 		out.Y.Min, out.Y.Max = min(0, out.Y.Min), max(0, out.Y.Max)
+	}
+	if p.Logarithmic {
+		out.Y.Scale, out.Y.Tick.Marker = plot.LogScale{}, powers{}
+		out.Y.Min, out.Y.Max = out.Y.Min/1.2, out.Y.Max*1.2
+		return out, keys, nil
 	}
 	// No disc touches the axes.
 	pad := 0.05 * (out.Y.Max - out.Y.Min)

@@ -19,19 +19,53 @@ import (
 type LinePanel struct {
 	Title, X, Y string
 	Logarithmic bool // the y axis; what is not above 0 is left out
-	Doubling    bool // the x axis is logarithmic, too, and marked at powers of two
 	FromZero    bool // the y axis
-	Series      []Series
-	Levels      []Level
+	Counts      bool // the y axis counts things, in millions and billions
+	// Names are those of the places 0, 1 ... on the x axis; nil: it has numbers.
+	Names  []string
+	Series []Series
+	Levels []Level
 }
 
 // Series is lines of one name and colour.
 type Series struct {
-	Name  string
-	Lines [][]Point
+	Name   string
+	Lines  [][]Point
+	Dashed bool
+	Spans  []Span // a band around a single line, of the same colour
 }
 
 type Point struct{ X, Y float64 }
+
+// Span is from where to where a band reaches at X.
+type Span struct{ X, Lo, Hi float64 }
+
+// MedianAndRange makes the lines of several runs one: at each place of the longest the
+// median over those that have it, in a band from the lowest to the highest. Lines that
+// end earlier have the same places up to there.
+func MedianAndRange(name string, lines [][]Point) Series {
+	s := Series{Name: name}
+	var median []Point
+	for i := 0; ; i++ {
+		var x float64
+		var ys []float64
+		for _, line := range lines {
+			if i < len(line) {
+				x, ys = line[i].X, append(ys, line[i].Y)
+			}
+		}
+		if len(ys) == 0 {
+			break
+		}
+		median = append(median, Point{x, stats.Median(ys)})
+		s.Spans = append(s.Spans, Span{x, slices.Min(ys), slices.Max(ys)})
+	}
+	s.Lines = [][]Point{median}
+	return s
+}
+
+// medianSign is what legends say of the lines of MedianAndRange and of their bands.
+const medianSign = "line: median over seeds, band: their range"
 
 // Curve is how many points of a training's losses are drawn.
 const Curve = 100
@@ -66,20 +100,29 @@ func (p LinePanel) seriesNames() (names []string) {
 	for _, s := range p.Series {
 		names = append(names, s.Name)
 	}
-	return names
+	return append(names, medianSign)
 }
 
 func (p LinePanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error) {
-	title, y := p.Title, p.Y
-	if p.Logarithmic {
-		// gonum/plot keeps room for the axis' name where the middle of a linear
-		// axis would be, which is near the end of this one.
-		title, y = strings.TrimSpace(title+"\n"+y), ""
-	}
+	title, y := axisTitles(p.Title, p.Y, p.Logarithmic)
 	out := newPlot(title, p.X, y)
-	out.Add(plotter.NewGrid())
+	grid := &endingGrid{plotter.NewGrid(), math.Inf(1)}
+	out.Add(grid)
 	var keys []legendEntry
 	lowest, highest, end, count := math.Inf(1), math.Inf(-1), math.Inf(-1), 0
+	banded := false
+	for _, s := range p.Series {
+		if len(s.Spans) > 0 {
+			out.Add(p.band(s, inks[s.Name]))
+			banded = true
+			for _, at := range s.Spans {
+				highest = max(highest, at.Hi)
+				if !p.Logarithmic || at.Lo > 0 {
+					lowest = min(lowest, at.Lo)
+				}
+			}
+		}
+	}
 	for _, s := range p.Series {
 		count += len(s.Lines)
 	}
@@ -104,6 +147,9 @@ func (p LinePanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 			if count > 8 {
 				l.Width = vg.Points(0.8)
 			}
+			if s.Dashed {
+				l.Dashes = []vg.Length{vg.Points(3), vg.Points(2)}
+			}
 			dots.GlyphStyle = draw.GlyphStyle{Color: inks[s.Name], Radius: vg.Points(3), Shape: shapes[i%len(shapes)]}
 			var thumb plot.Thumbnailer = l
 			switch {
@@ -121,6 +167,9 @@ func (p LinePanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 			}
 		}
 	}
+	if banded {
+		keys = append(keys, legendEntry{medianSign, span{ink: color.Gray{0x80}}})
+	}
 	if p.FromZero {
 		out.Y.Min, out.Y.Max = 0, highest*1.05
 	}
@@ -129,13 +178,12 @@ func (p LinePanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 			lowest, highest = lowest/2, highest*2
 		}
 		lowest = max(lowest, highest*1e-9) // what has died away needs no room
-		out.Y.Min, out.Y.Max = lowest, highest*1.1
+		out.Y.Min, out.Y.Max = lowest/1.15, highest*1.15
 		out.Y.Scale = plot.LogScale{}
-		out.Y.Tick.Marker = powers{}
+		out.Y.Tick.Marker = powers{counts: p.Counts}
 	}
-	if p.Doubling {
-		out.X.Scale = plot.LogScale{}
-		out.X.Tick.Marker = powersOfTwo{}
+	if p.Names != nil {
+		nominal(out, p.Names)
 	}
 	if len(p.Levels) > 0 {
 		var widest vg.Length
@@ -144,10 +192,76 @@ func (p LinePanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 		}
 		const inside = 0.85 * panelWidth // of the axis, about
 		out.X.Tick.Marker = upTo{end}
-		out.X.Max = out.X.Min + (end-out.X.Min)*float64(inside/(inside-widest-2*vg.Millimeter))
+		out.X.Max = out.X.Min + (end-out.X.Min)*float64(inside/(inside-widest-besideEnd-vg.Millimeter))
+		grid.end = end
 		out.Add(levels{p.Levels, end})
 	}
 	return out, keys, nil
+}
+
+// axisTitles returns a panel's title and the name of its y axis. gonum/plot keeps room for
+// the name where the middle of a linear axis would be, which is near the end of a
+// logarithmic one: there the name stands below the title.
+func axisTitles(title, y string, logarithmic bool) (string, string) {
+	if logarithmic {
+		return strings.TrimSpace(title + "\n" + y), ""
+	}
+	return title, y
+}
+
+// band is the band around a series' line. On a logarithmic axis it ends where there is
+// nothing above 0.
+func (p LinePanel) band(s Series, ink color.Color) plot.Plotter {
+	var upper, lower plotter.XYs
+	for _, at := range s.Spans {
+		if p.Logarithmic && at.Lo <= 0 {
+			continue
+		}
+		upper, lower = append(upper, plotter.XY{X: at.X, Y: at.Hi}), append(lower, plotter.XY{X: at.X, Y: at.Lo})
+	}
+	slices.Reverse(lower)
+	return span{append(upper, lower...), ink}
+}
+
+// span is an area that one can see through.
+type span struct {
+	plotter.XYs
+	ink color.Color
+}
+
+func (s span) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	var corners []vg.Point
+	for _, at := range s.XYs {
+		corners = append(corners, vg.Point{X: toX(at.X), Y: max(c.Min.Y, toY(at.Y))})
+	}
+	r, g, b, _ := s.ink.RGBA()
+	c.FillPolygon(color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 0x38}, corners)
+}
+
+// Thumbnail draws a band and the line in it.
+func (s span) Thumbnail(c *draw.Canvas) {
+	bars{ink: bandGrey}.Thumbnail(c)
+	c.StrokeLine2(draw.LineStyle{Color: s.ink, Width: vg.Points(1.3)}, c.Min.X, c.Center().Y, c.Max.X, c.Center().Y)
+}
+
+// DataRange keeps the area within the axes.
+func (s span) DataRange() (xmin, xmax, ymin, ymax float64) { return plotter.XYRange(s.XYs) }
+
+// endingGrid is a grid whose lines end where names of levels begin.
+type endingGrid struct {
+	*plotter.Grid
+	end float64
+}
+
+func (g *endingGrid) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, _ := p.Transforms(&c)
+	inside := *p
+	if x := toX(g.end); x < c.Max.X {
+		c.Max.X = x
+		inside.X.Max = g.end
+	}
+	g.Grid.Plot(c, &inside)
 }
 
 // both is a thumbnail over another.
@@ -157,6 +271,10 @@ func (b both) Thumbnail(c *draw.Canvas) {
 	b.below.Thumbnail(c)
 	b.above.Thumbnail(c)
 }
+
+// besideEnd is the room from where lines end, which may have a sign there, to the names
+// of levels.
+const besideEnd = 2 * vg.Millimeter
 
 // levels draws lines up to end, and their names to the right of it.
 type levels struct {
@@ -175,7 +293,7 @@ func (l levels) Plot(c draw.Canvas, p *plot.Plot) {
 		y := toY(at.Y)
 		c.StrokeLine2(line, c.Min.X, y, toX(l.end), y)
 		below = max(y, below+names.FontExtents().Height) // names do not lie upon one another
-		c.FillText(names, vg.Point{X: toX(l.end) + vg.Millimeter, Y: below}, at.Name)
+		c.FillText(names, vg.Point{X: toX(l.end) + besideEnd, Y: below}, at.Name)
 	}
 }
 

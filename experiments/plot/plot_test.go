@@ -42,7 +42,7 @@ func TestFigure(t *testing.T) {
 		Title: "one", Names: []string{"K = 2", "K = 4"},
 		Series: []BarSeries{{Name: "paper", Values: []float64{1, 2}}, {Name: "measured", Values: []float64{1, 3}, Spread: []Spread{{1, 2.5, 4}}}},
 	}
-	lines := LinePanel{Title: "another", X: "K", Y: "throughput", Series: []Series{{"paper", [][]Point{{{1, 2}, {2, 3}}}}, {"a <name> & " + strings.Repeat("more ", 15), [][]Point{{{1, 1}, {2, 7}}}}}}
+	lines := LinePanel{Title: "another", X: "K", Y: "throughput", Series: []Series{{Name: "paper", Lines: [][]Point{{{1, 2}, {2, 3}}}}, {Name: "a <name> & " + strings.Repeat("more ", 15), Lines: [][]Point{{{1, 1}, {2, 7}}}}}}
 	f, err := newFigure(strings.Repeat("A long title ", 20), []Axes{bars, lines, bars})
 	if err != nil {
 		t.Fatal(err)
@@ -131,9 +131,8 @@ func TestTicks(t *testing.T) {
 		{roundTicks{}, 0, 3000, "0 500 1000 1500 2000 2500 3000"},
 		{roundTicks{}, 7, 7, "7"},
 		{upTo{600}, 6, 700, "100 200 300 400 500 600"},
-		{powersOfTwo{}, 1, 8, "1 2 4 8"},
-		{powersOfTwo{}, 3, 33, "4 8 16 32"},
 		{powers{}, 1, 30, "1 2 5 10 20"},
+		{powers{counts: true}, 4e5, 3e8, "1M 10M 100M"},
 	} {
 		var labels []string
 		for _, tick := range test.marker.Ticks(test.lo, test.hi) {
@@ -152,7 +151,7 @@ func TestTicks(t *testing.T) {
 
 // What a line is held against is within the axes, its name too.
 func TestLevels(t *testing.T) {
-	p := LinePanel{FromZero: true, Series: []Series{{"loss", [][]Point{{{1, 5}, {100, 2}}}}}, Levels: []Level{{"uniform", 6}, {"entropy", 1.5}}}
+	p := LinePanel{FromZero: true, Series: []Series{{Name: "loss", Lines: [][]Point{{{1, 5}, {100, 2}}}}}, Levels: []Level{{"uniform", 6}, {"entropy", 1.5}}}
 	drawn, _, err := p.plot(inks(p.seriesNames()))
 	if err != nil {
 		t.Fatal(err)
@@ -167,13 +166,52 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// Names that have no room stand aslant and in one line.
+// Several runs are a line of medians within their range; a run that ended early counts
+// as long as it ran. The axis has the whole range.
+func TestMedianAndRange(t *testing.T) {
+	s := MedianAndRange("x", [][]Point{{{1, 4}, {2, 8}}, {{1, 2}}, {{1, 9}, {2, 10}}})
+	if want := []Point{{1, 4}, {2, 9}}; !slices.Equal(s.Lines[0], want) {
+		t.Errorf("medians %v, want %v", s.Lines[0], want)
+	}
+	if want := []Span{{1, 2, 9}, {2, 8, 10}}; !slices.Equal(s.Spans, want) {
+		t.Errorf("ranges %v, want %v", s.Spans, want)
+	}
+	p := LinePanel{Logarithmic: true, Series: []Series{s}}
+	drawn, keys, err := p.plot(inks(p.seriesNames()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if drawn.Y.Min >= 2 || drawn.Y.Max <= 10 {
+		t.Errorf("y from %v to %v: want room for 2 to 10", drawn.Y.Min, drawn.Y.Max)
+	}
+	if len(keys) != 2 || keys[1].name != medianSign {
+		t.Errorf("legend %v", keys)
+	}
+}
+
+// The paper's values are within the axes, also of one that is logarithmic.
+func TestDotsBesidePaper(t *testing.T) {
+	p := &DotPanel{Names: []string{"a"}, Groups: [][]float64{{0.2, 0.4}}, Across: []float64{3}, Logarithmic: true, Y: "nats"}
+	drawn, keys, err := p.plot(inks(p.seriesNames()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !(drawn.Y.Min > 0 && drawn.Y.Min < 0.2 && drawn.Y.Max > 3) {
+		t.Errorf("y from %v to %v", drawn.Y.Min, drawn.Y.Max)
+	}
+	if keys[0].name != "paper" || !strings.HasSuffix(drawn.Title.Text, "nats") {
+		t.Errorf("legend %v, title %q", keys, drawn.Title.Text)
+	}
+}
+
+// Names that have no room are in several lines, or stand aslant and in one line.
 func TestNominal(t *testing.T) {
 	for _, test := range []struct {
 		names  []string
 		aslant bool
 	}{
 		{[]string{"K = 2", "K = 4", "K = 8"}, false},
+		{[]string{"neither", "scaled init", "clipped logits, once more", "both"}, false},
 		{[]string{"agglutinating SOV", "case-marking\nVSO", "prefixing OSV", "pro-drop SOV", "fusing OVS"}, true},
 	} {
 		p := newPlot("", "", "")

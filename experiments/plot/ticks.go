@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"gonum.org/v1/plot"
+
+	"gpipebench/internal/units"
 )
 
 // roundTicks marks round values, some five to an axis.
@@ -35,21 +37,16 @@ type upTo struct{ hi float64 }
 
 func (u upTo) Ticks(lo, _ float64) []plot.Tick { return roundTicks{}.Ticks(lo, u.hi) }
 
-// powersOfTwo marks powers of two on a logarithmic axis.
-type powersOfTwo struct{}
-
-func (powersOfTwo) Ticks(lo, hi float64) (ticks []plot.Tick) {
-	for v := math.Exp2(math.Ceil(math.Log2(lo) - 1e-9)); v <= hi*(1+1e-9); v *= 2 {
-		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', -1, 64)})
-	}
-	return ticks
-}
-
 // powers marks powers of ten on a logarithmic axis: at most some eight with a
 // label, and 2 to 9 times each on an axis that has few.
-type powers struct{}
+type powers struct {
+	counts bool // in millions and billions
+}
 
-func (powers) Ticks(lo, hi float64) (ticks []plot.Tick) {
+func (p powers) Ticks(lo, hi float64) (ticks []plot.Tick) {
+	if !(lo > 0) {
+		return nil // no place on the axis
+	}
 	from, to := int(math.Floor(math.Log10(lo))), int(math.Ceil(math.Log10(hi)))
 	every := (to-from)/8 + 1
 	for e := from; e <= to; e++ {
@@ -59,6 +56,9 @@ func (powers) Ticks(lo, hi float64) (ticks []plot.Tick) {
 			switch {
 			case digit == 1 && e%every == 0, to-from <= 2 && (digit == 2 || digit == 5):
 				label = strconv.FormatFloat(v, 'g', -1, 32)
+				if p.counts {
+					label = units.FormatCount(int64(v))
+				}
 			case digit > 1 && to-from > 4:
 				continue
 			}

@@ -31,6 +31,16 @@ func WriteMemory(name string, s *Simulation) error {
 // memoryPanel has a line for each device; of many devices it has some.
 func (s *Simulation) memoryPanel(title, y string, unit float64) plot.LinePanel {
 	p := plot.LinePanel{X: "time of the step (ms)", Y: y, Title: title, FromZero: true}
+	var peak, capacity int64 // of the fullest device, of the smallest
+	for _, d := range s.Devices {
+		peak = max(peak, d.PeakBytes)
+		if d.Capacity > 0 && (capacity == 0 || d.Capacity < capacity) {
+			capacity = d.Capacity
+		}
+	}
+	if capacity > 0 && peak > capacity/4 { // less would be a line near the ground
+		p.Levels = []plot.Level{{Name: "capacity", Y: float64(capacity) / unit}}
+	}
 	devices := s.Step.MemoryOverTime()
 	every := (len(devices) + len(plot.Palette) - 1) / len(plot.Palette)
 	for k := 0; k < len(devices); k += every {
@@ -68,7 +78,7 @@ func MemoryIllustration(ctx context.Context) (picture, caption string, err error
 		}
 		panels = append(panels, s.memoryPanel(way.name, "memory (GiB)", 1<<30))
 	}
-	files, err := plot.Files("memory", "Memory of four devices over one step", panels)
+	files, err := plot.Files("memory", "Memory of four devices over one step", plot.OneScale(panels))
 	if err != nil {
 		return "", "", err
 	}

@@ -227,16 +227,17 @@ func (s *scale) differenceTable(p profile, all []trials.Trials) *suite.Table {
 	return table
 }
 
-// panels are both scores of the largest language by mini-batch, BLEU by network
+// panels are both scores of the largest language by mini-batch beside the paper's, BLEU by network
 // and resource, and the difference of each pair of networks.
 func (s *scale) panels(p profile, batches, networks []trials.Trials) []plot.Axes {
 	bleu := &plot.DotPanel{Title: "mini-batches: translations, largest language", Y: "BLEU"}
-	nats := &plot.DotPanel{Title: "mini-batches: held-out loss, largest language", Y: "nats per token"}
+	nats := &plot.DotPanel{Title: "mini-batches: held-out loss, largest language", Y: "nats per token", Logarithmic: true}
 	for i, b := range s.Spec.Batches {
 		own := p.largest().of(batches[i])
 		name := fmt.Sprintf("%d pairs\n(%s)", b.Times*p.SmallestBatch, b.Paper)
 		bleu.Add(name, own.bleu)
 		nats.Add(name, own.nats)
+		bleu.Across, nats.Across = append(bleu.Across, b.BLEU.Value), append(nats.Across, b.NLL.Value)
 	}
 	all := []plot.Axes{bleu, nats}
 	bars := &plot.BarPanel{Title: "networks: translations", Y: "BLEU", Whiskers: plot.MeanSpan}

@@ -157,8 +157,8 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 	return &suite.Report{Tables: []*suite.Table{table, curve}, Files: files}, err
 }
 
-// panels show what the runs went through, a colour for each variant and a line
-// for each seed, and where they ended.
+// panels show what the runs went through, for each variant the median over seeds within
+// the range, and where each ended.
 func (s *stability) panels(all []*outcome) []plot.Axes {
 	d := s.Spec.Diverges
 	// A point is a mean of the last losses, which is what a run is judged by.
@@ -169,7 +169,7 @@ func (s *stability) panels(all []*outcome) []plot.Axes {
 		return line
 	}
 	norms := func(r *record) []plot.Point {
-		line, _ := plot.Binned(r.GradNorms, max(1, len(r.GradNorms)))
+		line, _ := plot.Binned(r.GradNorms, plot.Curve/2)
 		return line
 	}
 	probes := func(of func(probed) float64) func(*record) []plot.Point {
@@ -183,15 +183,15 @@ func (s *stability) panels(all []*outcome) []plot.Axes {
 	lines := func(p plot.LinePanel, of func(*record) []plot.Point) plot.LinePanel {
 		p.X = "step"
 		for _, o := range all {
-			one := plot.Series{Name: o.Name}
+			var runs [][]plot.Point
 			for _, r := range o.runs {
-				one.Lines = append(one.Lines, of(r))
+				runs = append(runs, of(r))
 			}
-			p.Series = append(p.Series, one)
+			p.Series = append(p.Series, plot.MedianAndRange(o.Name, runs))
 		}
 		return p
 	}
-	ends := &plot.DotPanel{Title: "the end, and how many diverge", Y: "held-out loss (nats)", Bare: true}
+	ends := &plot.DotPanel{Title: "the end, and how many diverge", Y: "held-out loss (nats)", Bare: true, Logarithmic: true}
 	for _, o := range all {
 		name := fmt.Sprintf("%s\n%d of %d", o.Name, len(o.failures()), len(o.runs))
 		var losses []float64
@@ -209,6 +209,6 @@ func (s *stability) panels(all []*outcome) []plot.Axes {
 		ends,
 		lines(plot.LinePanel{Title: "logits, before clipping", Y: "largest |logit|", Logarithmic: true}, probes(func(p probed) float64 { return p.Largest })),
 		lines(plot.LinePanel{Title: "gradients", Y: "norm", Logarithmic: true}, norms),
-		lines(plot.LinePanel{Title: "sharpness of the last states", Y: "kurtosis", Levels: []plot.Level{{Name: "normal\nvalues", Y: 3}}}, probes(func(p probed) float64 { return p.Hidden })),
+		lines(plot.LinePanel{Title: "sharpness of the last states", Y: "kurtosis", Logarithmic: true, Levels: []plot.Level{{Name: "normal\nvalues", Y: 3}}}, probes(func(p probed) float64 { return p.Hidden })),
 	}
 }

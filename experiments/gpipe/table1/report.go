@@ -305,23 +305,30 @@ func (t *table1) growthTable(r *results) *suite.Table {
 	return table
 }
 
-// panels draw growth over K.
+// panels draw the networks' parameters, from the naive way to the largest K.
 func (t *table1) panels(r *results) []plot.Axes {
 	var out []plot.Axes
 	for _, h := range r.halves {
-		base := t.sizes(h.rows[1])
-		p := plot.LinePanel{Title: h.Name, X: "accelerators K", Y: "parameters, Pipeline-1 = 1", Logarithmic: true, Doubling: true}
+		p := plot.LinePanel{Title: h.Name, X: "accelerators K (naive: one)", Y: "parameters of the largest network", Logarithmic: true, Counts: true}
+		for _, w := range h.rows {
+			name := fmt.Sprint(w.K)
+			if w.Naive {
+				name = "naive"
+			}
+			p.Names = append(p.Names, name)
+		}
 		for _, s := range []struct {
-			name string
-			of   int
-		}{{"paper", 0}, {"modelled", 1}, {"modelled, micro-batch held", 3}, {"measured", 2}} {
+			name   string
+			of     int
+			dashed bool
+		}{{"paper", 0, false}, {"modelled", 1, false}, {"modelled, micro-batch held", 3, true}, {"measured", 2, false}} {
 			var line []plot.Point
-			for _, w := range h.rows {
-				if size := t.sizes(w)[s.of]; size > 0 && base[s.of] > 0 && !w.Naive {
-					line = append(line, plot.Point{X: float64(w.K), Y: float64(size) / float64(base[s.of])})
+			for i, w := range h.rows {
+				if size := t.sizes(w)[s.of]; size > 0 {
+					line = append(line, plot.Point{X: float64(i), Y: float64(size)})
 				}
 			}
-			p.Series = append(p.Series, plot.Series{Name: s.name, Lines: [][]plot.Point{line}})
+			p.Series = append(p.Series, plot.Series{Name: s.name, Lines: [][]plot.Point{line}, Dashed: s.dashed})
 		}
 		out = append(out, p)
 	}
