@@ -1,0 +1,81 @@
+package gpipebench
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The module examples/outside uses this one as a library: its tests pass, offline.
+func TestOutside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and tests another module")
+	}
+	dir := filepath.Join("examples", "outside")
+	offline(t, dir, "vet", "./...")
+	offline(t, dir, "test", "-count=1", "./...")
+}
+
+// README's program, in a module as README makes it, learns.
+func TestReadmeFromGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds another module")
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := bytes.Cut(readme, []byte("\n## From Go\n"))
+	if !ok {
+		t.Fatal("README.md has no section From Go")
+	}
+	commands := regexp.MustCompile("(?s)\n```\n(.*?)```\n").FindSubmatch(section)
+	program := regexp.MustCompile("(?s)\n```go\n(.*?)```\n").FindSubmatch(section)
+	if commands == nil || program == nil {
+		t.Fatal("From Go has no commands or no program")
+	}
+	root, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for line := range strings.Lines(string(commands[1])) {
+		args, is := strings.CutPrefix(strings.TrimSpace(line), "go ")
+		if is {
+			offline(t, dir, strings.Fields(strings.ReplaceAll(args, "/path/to/gpipebench", root))...)
+		}
+	}
+	// go mod tidy would ask a proxy for what only tests of dependencies use.
+	sums, err := os.ReadFile(filepath.Join("examples", "outside", "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"go.sum": sums, "main.go": program[1]} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := offline(t, dir, "run", "-mod=mod", ".")
+	if !regexp.MustCompile(`^step   0: loss 0\.\d+\nstep  50: loss 0\.\d+\nstep 100: loss 0\.00\d+\nweights [0-9a-f]{64}\n$`).MatchString(out) {
+		t.Errorf("it prints %q", out)
+	}
+}
+
+// offline runs the go command in a folder, without a proxy.
+func offline(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=", "GOWORK=off")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s in %s: %v\n%s%s", strings.Join(args, " "), dir, err, out, stderr.Bytes())
+	}
+	return string(out)
+}
