@@ -63,6 +63,7 @@ func printBench(o *output, r *workload.Bench) error {
 	fmt.Fprintf(&b, "step: median %s, fastest %s, of %d (%d before them discarded); closed form %s\n",
 		units.FormatSeconds(r.StepSeconds.Median), units.FormatSeconds(r.StepSeconds.Min), len(r.StepSeconds.All), r.Discarded,
 		units.FormatSeconds(r.ClosedForm))
+	printBelow(&b, r.StepSeconds.Median, r.ClosedForm)
 	fmt.Fprintf(&b, "%.4g examples/s, %s devices of %d threads, %s kernels\n", r.ExamplesPerSecond, r.Device, r.Threads, r.KernelProfile)
 	printMemory(&b, r.Partition, r.PeakBytes, r.HighWaterBytes)
 	if r.Note != "" {

@@ -102,6 +102,9 @@ func printSimulation(o *output, r *simulation.Simulation) error {
 		parts = append(parts, part.name+" "+units.FormatShare(part.seconds, r.StepSeconds))
 	}
 	fmt.Fprintf(&b, "%s; classic bubble %s\n", strings.Join(parts, ", "), units.FormatShare(r.ClassicBubble, 1))
+	if p.Imbalance < -0.0005*r.StepSeconds {
+		b.WriteString("  a negative imbalance: even stages would wait longer, as here early stages recompute while they wait in any case\n")
+	}
 	byPeak := func(a, b simulation.SimulatedDevice) int { return int(a.PeakBytes - b.PeakBytes) }
 	most := slices.MaxFunc(r.Devices, byPeak)
 	var params, activations int64

@@ -35,3 +35,23 @@ func TestPlanTakesWhatSimulateTakes(t *testing.T) {
 		})
 	}
 }
+
+// What looks impossible in an outcome is explained there, and nothing else is.
+func TestOddTimesAreExplained(t *testing.T) {
+	for line, negative := range map[string]bool{"-k 4 -m 1": true, "-k 4 -m 32": false, "-k 1 -m 4": false} {
+		status, out, errs := execute(t, strings.Fields("simulate --model amoebanetd --layers 18 --filters 256 --batch 32 "+line)...)
+		if status != 0 || strings.Contains(out, "imbalance -") != negative || strings.Contains(out, "a negative imbalance: ") != negative {
+			t.Errorf("%s: exit status %d, %s%s", line, status, out, errs)
+		}
+	}
+	for _, c := range []struct {
+		step, closed float64
+		explained    bool
+	}{{2, 1, false}, {1, 1, false}, {0.995, 1, false}, {0.9, 1, true}} {
+		var b strings.Builder
+		printBelow(&b, c.step, c.closed)
+		if (b.Len() > 0) != c.explained {
+			t.Errorf("a step of %v s, closed form %v s: %q", c.step, c.closed, &b)
+		}
+	}
+}

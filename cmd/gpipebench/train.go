@@ -137,6 +137,9 @@ func printTraining(o *output, r *workload.TrainResult) error {
 	b.WriteString("\n")
 	if r.Eval != nil {
 		fmt.Fprintf(&b, "%v\n", r.Eval)
+		if percent := int(100*r.Untrained + 0.5); percent > 0 {
+			fmt.Fprintf(&b, "  after %d steps batch norm's moving averages, with which this is evaluated, still are %d%% their initial values: more steps, or a smaller --bn-momentum\n", len(r.Losses), percent)
+		}
 		printTranslation(&b, r)
 	}
 	for _, y := range r.Yardsticks {
@@ -157,6 +160,7 @@ func printTraining(o *output, r *workload.TrainResult) error {
 	if r.StepSeconds > 0 {
 		fmt.Fprintf(&b, "step %s %s, closed form %s, %.4g examples/s\n",
 			units.FormatSeconds(r.StepSeconds), clock, units.FormatSeconds(r.ClosedForm), r.ExamplesPerSecond)
+		printBelow(&b, r.StepSeconds, r.ClosedForm)
 	}
 	printMemory(&b, r.Partition, r.PeakBytes, r.HighWaterBytes)
 	if r.Note != "" {
@@ -165,6 +169,14 @@ func printTraining(o *output, r *workload.TrainResult) error {
 	printGenerated(&b, r.Generated)
 	fmt.Fprintf(&b, "weights SHA-256 %s\n", r.WeightsSHA256)
 	return o.printf("%s", b.String())
+}
+
+// printBelow explains a step that is shorter than its closed form, if it is by more than
+// what varies from step to step.
+func printBelow(b *strings.Builder, step, closedForm float64) {
+	if step < 0.99*closedForm {
+		b.WriteString("  a step shorter than its closed form: that is for even stages whose tasks take their mean time, but early stages may recompute while they wait, and on shared cores a task is faster while other devices wait\n")
+	}
 }
 
 // printGenerated prints what a language model goes on with, each line after a bar.

@@ -1,9 +1,11 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gpipebench/datasets"
@@ -70,6 +72,18 @@ func (l *Loop) Score(ctx context.Context) (*Evaluation, error) {
 		err = t.averaged(l.Trainer, func() error { return t.translate(ctx, l.Trainer, pairs, e) })
 	}
 	return e, err
+}
+
+// untrained returns how much of their initial values batch norm's moving averages still
+// have, of a network that was not loaded.
+func (l *Loop) untrained() float64 {
+	t := l.training
+	if t.Load != "" || !slices.ContainsFunc(l.Pipeline.Layers, func(layer nn.Layer) bool {
+		return slices.ContainsFunc(layer.Params(), func(p *nn.Param) bool { return p.State })
+	}) {
+		return 0
+	}
+	return math.Pow(cmp.Or(t.Model.BNMomentum, 0.9), float64(l.Trainer.Steps()))
 }
 
 func (t *Training) closing(what string) {

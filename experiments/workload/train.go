@@ -99,9 +99,12 @@ type TrainResult struct {
 	PeakBytes         []int64     `json:"peak_bytes"` // planned, by device
 	ExamplesPerSecond float64     `json:"examples_per_second"`
 
-	InitialSHA256  string               `json:"initial_sha256"`         // of the weights before the first step
-	HashAfter      string               `json:"sha256_after,omitempty"` // what Training.HashAfter asks for
-	EMASHA256      string               `json:"ema_sha256,omitempty"`   // of the weights' average
+	InitialSHA256 string `json:"initial_sha256"`         // of the weights before the first step
+	HashAfter     string `json:"sha256_after,omitempty"` // what Training.HashAfter asks for
+	EMASHA256     string `json:"ema_sha256,omitempty"`   // of the weights' average
+	// Untrained is the share of their initial values that batch norm's moving averages,
+	// with which Eval is made, still have; 0 where that is unknown or there are none.
+	Untrained      float64              `json:"untrained_statistics,omitempty"`
 	Generated      *Generated           `json:"generated,omitempty"`
 	Yardsticks     []datasets.Yardstick `json:"yardsticks"`
 	Baselines      []Baseline           `json:"baselines,omitempty"` // of translations
@@ -277,6 +280,7 @@ func (l *Loop) conclude(ctx context.Context, r *TrainResult, clock *stepClock) (
 	if r.Eval, err = l.Score(ctx); err != nil {
 		return err
 	}
+	r.Untrained = l.untrained()
 	if pairs, ok := l.Source.(*datasets.Translation); ok {
 		r.Baselines = baselines(pairs)
 	}
