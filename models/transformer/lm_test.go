@@ -127,7 +127,7 @@ func TestValidate(t *testing.T) {
 		"Vocab is 0":                        func(c *Config) { c.Vocab = 0 },
 		"SeqLen is 0":                       func(c *Config) { c.SeqLen = 0 },
 		"3 heads do not divide Dim 4":       func(c *Config) { c.Heads = 3 },
-		"Activation is Activation(3)":       func(c *Config) { c.Activation = 3 },
+		"Activation is sigmoid":             func(c *Config) { c.Activation = nn.Sigmoid },
 		"Dropout is 1":                      func(c *Config) { c.Dropout = 1 },
 		"ClipLogits is -1, want at least 0": func(c *Config) { c.ClipLogits = -1 },
 	} {

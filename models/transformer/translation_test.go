@@ -161,7 +161,7 @@ func TestTranslationValidate(t *testing.T) {
 		"TargetLen is -1":                func(c *TranslationConfig) { c.TargetLen = -1 },
 		"SourceVocab is 5 and":           func(c *TranslationConfig) { c.Tie = TieAll },
 		"want none, softmax or all":      func(c *TranslationConfig) { c.Tie = 3 },
-		"Activation is Activation(3)":    func(c *TranslationConfig) { c.Activation = 3 },
+		"Activation is sigmoid":          func(c *TranslationConfig) { c.Activation = nn.Sigmoid },
 		"Dropout is 1":                   func(c *TranslationConfig) { c.Dropout = 1 },
 		"ClipLogits is -1, want at leas": func(c *TranslationConfig) { c.ClipLogits = -1 },
 	} {

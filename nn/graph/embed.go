@@ -1,6 +1,10 @@
 package graph
 
-import "slices"
+import (
+	"slices"
+
+	"gpipebench/nn/internal/gradop"
+)
 
 // EmbedOp looks tokens up: from table (v, d), ids (b, t) int32 and positions
 // (t', d) with t' >= t it computes y (b, t, d) = table[id]*Scale +
@@ -30,20 +34,21 @@ func (EmbedOp) Infer(in []*Node) []Type {
 	return []Type{{append(slices.Clone(ids.Shape), table.Shape[1]), table.DType}}
 }
 func (o EmbedOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
-	return []*Node{g.apply1(EmbedGradOp{Vocab: c.In[0].Shape[0], Scale: o.Scale}, dout[0], c.In[1]), nil, nil}
+	return []*Node{g.apply1(embedGradOp{Vocab: c.In[0].Shape[0], Scale: o.Scale}, dout[0], c.In[1]), nil, nil}
 }
 
-// EmbedGradOp adds Scale*dy to the rows of its output (Vocab, d) that ids name,
+// embedGradOp adds Scale*dy to the rows of its output (Vocab, d) that ids name,
 // in token order; inputs dy, ids.
-type EmbedGradOp struct {
+type embedGradOp struct {
 	noProducts
 	noGradient
 	Vocab int
 	Scale float32
 }
 
-func (EmbedGradOp) Name() string { return "embed-grad" }
-func (o EmbedGradOp) Infer(in []*Node) []Type {
+func (embedGradOp) Name() string   { return "embed-grad" }
+func (o embedGradOp) Derived() any { return gradop.Embed{Scale: o.Scale} }
+func (o embedGradOp) Infer(in []*Node) []Type {
 	return []Type{{Shape{o.Vocab, in[0].Shape.Last()}, in[0].DType}}
 }
-func (EmbedGradOp) Accumulates() {}
+func (embedGradOp) Accumulates() {}

@@ -3,6 +3,7 @@ package program
 import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/internal/gradop"
 
 	"math"
 )
@@ -71,8 +72,8 @@ func lowerAttention(op graph.AttentionOp, in []*graph.Node) (kernelFunc, int) {
 }
 
 // lowerAttentionGrad: the inputs do, o, lse precede those of the attention.
-func lowerAttentionGrad(op graph.AttentionGradOp, in []*graph.Node) (kernelFunc, int) {
-	hs := newHeads(op.AttentionOp, in)
+func lowerAttentionGrad(op gradop.Attention[graph.AttentionOp], in []*graph.Node) (kernelFunc, int) {
+	hs := newHeads(op.Of, in)
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		s := hs.shape
 		from, to := share(hs.batch*hs.count, part, parts, 1)

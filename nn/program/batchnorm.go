@@ -5,6 +5,7 @@ import (
 
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/internal/gradop"
 )
 
 // The kernels of batch norm. Statistics are computed by chunks of rows, which
@@ -71,7 +72,7 @@ func lowerBatchNormEval(op graph.BatchNormEvalOp, s *step) kernelFunc {
 	}
 }
 
-func lowerBatchNormGradSums(op graph.BatchNormGradSumsOp, c *graph.Call) kernelFunc {
+func lowerBatchNormGradSums(op gradop.BatchNormSums, c *graph.Call) kernelFunc {
 	rows, cols := matrix(c.In[0])
 	return func(_ *worker, in, out [][]float32, part, parts int) {
 		chunk0, chunk1, col0, col1 := shareChunks(rows, cols, part, parts)
@@ -88,7 +89,7 @@ func lowerBatchNormGradTotals(c *graph.Call) kernelFunc {
 	}
 }
 
-func lowerBatchNormGrad(op graph.BatchNormGradOp, s *step) kernelFunc {
+func lowerBatchNormGrad(op gradop.BatchNorm, s *step) kernelFunc {
 	rows, cols := matrix(s.call.In[0])
 	return func(_ *worker, in, out [][]float32, part, parts int) {
 		from, to := share(rows, part, parts, 1)

@@ -58,7 +58,7 @@ func (in *Instr) Moves() iter.Seq[Move] {
 			return
 		}
 		s := in.step
-		first, last := s.call.Op, s.last().Op
+		first, last := s.call.Op, attributesOf(s.last().Op)
 		for i, n := range s.in {
 			m := in.store.move(n, in.in[i], false)
 			switch first.(type) {
@@ -73,7 +73,7 @@ func (in *Instr) Moves() iter.Seq[Move] {
 		}
 		for i, n := range s.out {
 			m := in.store.move(n, in.out[i], true)
-			if _, ok := last.(graph.EmbedGradOp); ok {
+			if _, ok := last.(gradop.Embed); ok {
 				m.Elems = min(m.Elems, int64(s.in[0].Elems()))
 			}
 			if m.Space == Grads {
@@ -97,25 +97,25 @@ func (in *Instr) Moves() iter.Seq[Move] {
 // for attention the width of a head and the number of keys.
 func (in *Instr) PaddedFLOPs(lanes int) int64 {
 	c := in.step.call
-	switch op := c.Op.(type) {
+	switch op := attributesOf(c.Op).(type) {
 	case graph.MatMulOp:
 		m, n, k := op.Dims(c)
 		if op.TransA { // k is the number of rows
 			return in.padded(lanes, m, n)
 		}
 		return in.padded(lanes, n, k)
-	case graph.Conv2DOp, graph.ConvInputGradOp:
+	case graph.Conv2DOp, gradop.ConvInput[graph.Window]:
 		w := c.In[1].Shape
 		return in.padded(lanes, w[2], w[3])
-	case graph.ConvWeightGradOp:
+	case gradop.ConvWeight[graph.Window]:
 		w := c.Out[0].Shape
 		return in.padded(lanes, w[2], w[3])
 	case graph.AttentionOp:
 		_, _, keys := op.Dims(c.In)
 		return in.padded(lanes, op.HeadDim, keys)
-	case graph.AttentionGradOp:
-		_, _, keys := op.AttentionOp.Dims(c.In[3:])
-		return in.padded(lanes, op.HeadDim, keys)
+	case gradop.Attention[graph.AttentionOp]:
+		_, _, keys := op.Of.Dims(c.In[3:])
+		return in.padded(lanes, op.Of.HeadDim, keys)
 	}
 	return in.Cost.FLOPs
 }
@@ -138,22 +138,22 @@ func (in *Instr) Product() (kind string, least int) {
 		}
 		return kind + gradient, min(y.Rows(), w[3], w[0]*w[1]*w[2])
 	}
-	switch op := c.Op.(type) {
+	switch op := attributesOf(c.Op).(type) {
 	case graph.MatMulOp:
 		m, n, k := op.Dims(c)
 		return "dense", min(m, n, k)
 	case graph.Conv2DOp:
 		return conv(op.Window, c.Out[0].Shape, c.In[1].Shape, "")
-	case graph.ConvInputGradOp:
+	case gradop.ConvInput[graph.Window]:
 		return conv(op.Window, c.In[0].Shape, c.In[1].Shape, "-input-grad")
-	case graph.ConvWeightGradOp:
+	case gradop.ConvWeight[graph.Window]:
 		return conv(op.Window, c.In[1].Shape, c.Out[0].Shape, "-weight-grad")
 	case graph.AttentionOp:
 		_, queries, keys := op.Dims(c.In)
 		return "attention", min(op.HeadDim, queries, keys)
-	case graph.AttentionGradOp:
-		_, queries, keys := op.AttentionOp.Dims(c.In[3:])
-		return "attention", min(op.HeadDim, queries, keys)
+	case gradop.Attention[graph.AttentionOp]:
+		_, queries, keys := op.Of.Dims(c.In[3:])
+		return "attention", min(op.Of.HeadDim, queries, keys)
 	}
 	return "", 0
 }
@@ -211,10 +211,11 @@ func dims(shape graph.Shape) string {
 // data. A fused instruction counts as its first operation.
 func (in *Instr) Elementwise() bool {
 	switch attributesOf(in.step.call.Op).(type) {
-	case graph.AddOp, graph.SubOp, graph.MulOp, graph.ShiftOp, graph.ExpOp, graph.LogOp, gradop.Log, graph.SigmoidOp, gradop.Sigmoid,
-		graph.TanhOp, gradop.Tanh, graph.RepeatOp, graph.ReshapeOp, graph.TransposeOp, graph.OneHotOp, gradop.LossScale, graph.ScaleOp, graph.ReLUOp, graph.ReLUGradOp, graph.GELUOp, graph.GELUGradOp,
-		graph.ClipOp, graph.ClipGradOp, graph.DropoutOp, graph.DropPathOp, graph.AddBiasOp, graph.CopyOp,
-		graph.BatchNormOp, graph.BatchNormEvalOp, graph.BatchNormGradOp, graph.ConcatOp, graph.SliceOp, graph.PadOp:
+	case graph.AddOp, graph.SubOp, graph.MulOp, graph.ShiftOp, graph.ExpOp, graph.LogOp, gradop.Log, graph.SigmoidOp,
+		gradop.Sigmoid, graph.TanhOp, gradop.Tanh, graph.RepeatOp, graph.ReshapeOp, graph.TransposeOp, graph.OneHotOp,
+		gradop.LossScale, graph.ScaleOp, graph.ReLUOp, gradop.ReLU, graph.GELUOp, gradop.GELU, graph.ClipOp, gradop.Clip,
+		graph.DropoutOp, graph.DropPathOp, graph.AddBiasOp, graph.CopyOp, graph.BatchNormOp, graph.BatchNormEvalOp,
+		gradop.BatchNorm, graph.ConcatOp, graph.SliceOp, graph.PadOp, graph.ElementwiseOp, gradop.Elementwise, graph.EndLossOp:
 		return true
 	}
 	return false

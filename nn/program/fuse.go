@@ -1,6 +1,9 @@
 package program
 
-import "gpipebench/nn/graph"
+import (
+	"gpipebench/nn/graph"
+	"gpipebench/nn/internal/gradop"
+)
 
 // step is one instruction before its operands have places: a call, and the
 // calls that its kernel does as well.
@@ -77,7 +80,7 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 				s.act = rectifier(next(s.add))
 			}
 		}
-		switch op := c.Op.(type) {
+		switch op := attributesOf(c.Op).(type) {
 		case graph.MatMulOp:
 			if op.TransA {
 				break
@@ -88,7 +91,7 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 					s.act = t
 				}
 			}
-		case graph.DropoutOp, graph.LayerNormGradOp, graph.BatchNormGradOp:
+		case graph.DropoutOp, gradop.LayerNorm, gradop.BatchNorm:
 			s.add = addition(next(c))
 		case graph.BatchNormOp:
 			addThenRectify(op.ReLU)

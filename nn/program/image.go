@@ -3,6 +3,7 @@ package program
 import (
 	"gpipebench/internal/kernel"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/internal/gradop"
 	"gpipebench/nn/philox"
 )
 
@@ -25,14 +26,14 @@ func lowerConv(op graph.Conv2DOp, c *graph.Call, threads int) (kernelFunc, int) 
 	}, kernel.ConvForwardScratch(v, threads)
 }
 
-func lowerConvInputGrad(op graph.ConvInputGradOp, c *graph.Call, threads int) (kernelFunc, int) {
+func lowerConvInputGrad(op gradop.ConvInput[graph.Window], c *graph.Call, threads int) (kernelFunc, int) {
 	v := convOf(op.Window, c.Out[0].Shape, c.In[1].Shape, c.In[0].Shape)
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		kernel.ConvGradInput(v, out[0], in[0], in[1], part, parts, w.scratch)
 	}, kernel.ConvGradInputScratch(v, threads)
 }
 
-func lowerConvWeightGrad(op graph.ConvWeightGradOp, c *graph.Call, accumulates bool, threads int) (kernelFunc, int) {
+func lowerConvWeightGrad(op gradop.ConvWeight[graph.Window], c *graph.Call, accumulates bool, threads int) (kernelFunc, int) {
 	v := convOf(op.Window, c.In[0].Shape, c.Out[0].Shape, c.In[1].Shape)
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		kernel.ConvGradWeight(v, out[0], in[0], in[1], accumulates, part, parts, w.scratch)
@@ -54,7 +55,7 @@ func lowerPool(p kernel.Pool, pool func(y, x []float32, p kernel.Pool, from, to 
 	}
 }
 
-func lowerMaxPoolGrad(op graph.MaxPoolGradOp, c *graph.Call) kernelFunc {
+func lowerMaxPoolGrad(op gradop.MaxPool[graph.Window], c *graph.Call) kernelFunc {
 	p := poolOf(op.Window, c.In[1].Shape, c.In[0].Shape)
 	return func(_ *worker, in, out [][]float32, part, parts int) {
 		n0, n1, c0, c1 := shareImages(p.N, p.C, part, parts)
@@ -62,7 +63,7 @@ func lowerMaxPoolGrad(op graph.MaxPoolGradOp, c *graph.Call) kernelFunc {
 	}
 }
 
-func lowerAvgPoolGrad(op graph.AvgPoolGradOp, c *graph.Call) kernelFunc {
+func lowerAvgPoolGrad(op gradop.AvgPool[graph.Window], c *graph.Call) kernelFunc {
 	p := poolOf(op.Window, c.Out[0].Shape, c.In[0].Shape)
 	return func(_ *worker, in, out [][]float32, part, parts int) {
 		n0, n1, c0, c1 := shareImages(p.N, p.C, part, parts)

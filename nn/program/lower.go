@@ -23,7 +23,7 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 		return lowerMatMul(s, op, accumulates, threads)
 	case graph.AttentionOp:
 		return lowerAttention(op, s.call.In)
-	case graph.AttentionGradOp:
+	case gradop.Attention[graph.AttentionOp]:
 		return lowerAttentionGrad(op, s.call.In[3:])
 	case graph.EmbedOp:
 		return lowerEmbed(op, s.call), 0
@@ -31,30 +31,30 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 		return lowerDropout(op, s), 0
 	case graph.LayerNormOp:
 		return lowerLayerNorm(op, s.call), 0
-	case graph.LayerNormGradOp:
+	case gradop.LayerNorm:
 		return lowerLayerNormGrad(s), 0
 	case graph.CrossEntropyOp:
 		return lowerCrossEntropy(op, s.call), 0
-	case graph.CrossEntropyGradOp:
+	case gradop.CrossEntropy:
 		return lowerCrossEntropyGrad(op, s.call), 0
 
 	case graph.Conv2DOp:
 		return lowerConv(op, s.call, threads)
-	case graph.ConvInputGradOp:
+	case gradop.ConvInput[graph.Window]:
 		return lowerConvInputGrad(op, s.call, threads)
-	case graph.ConvWeightGradOp:
+	case gradop.ConvWeight[graph.Window]:
 		return lowerConvWeightGrad(op, s.call, accumulates, threads)
 	case graph.MaxPoolOp:
 		return lowerPool(poolOf(op.Window, s.call.In[0].Shape, s.call.Out[0].Shape), kernel.MaxPool), 0
-	case graph.MaxPoolGradOp:
+	case gradop.MaxPool[graph.Window]:
 		return lowerMaxPoolGrad(op, s.call), 0
 	case graph.AvgPoolOp:
 		return lowerPool(poolOf(op.Window, s.call.In[0].Shape, s.call.Out[0].Shape), kernel.AvgPool), 0
-	case graph.AvgPoolGradOp:
+	case gradop.AvgPool[graph.Window]:
 		return lowerAvgPoolGrad(op, s.call), 0
 	case graph.GlobalAvgPoolOp:
 		return lowerGlobalAvgPool(s.call), 0
-	case graph.GlobalAvgPoolGradOp:
+	case gradop.GlobalAvgPool:
 		return lowerGlobalAvgPoolGrad(s.call), 0
 	case graph.ConcatOp:
 		return lowerConcat(s.call), 0
@@ -72,28 +72,28 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 		return lowerBatchNorm(op, s), 0
 	case graph.BatchNormEvalOp:
 		return lowerBatchNormEval(op, s), 0
-	case graph.BatchNormGradSumsOp:
+	case gradop.BatchNormSums:
 		return lowerBatchNormGradSums(op, s.call), 0
-	case graph.BatchNormGradTotalsOp:
+	case gradop.BatchNormTotals:
 		return lowerBatchNormGradTotals(s.call), 0
-	case graph.BatchNormGradOp:
+	case gradop.BatchNorm:
 		return lowerBatchNormGrad(op, s), 0
-	case graph.BatchNormParamGradOp:
+	case gradop.BatchNormParams:
 		return fromZero(!accumulates, lowerBatchNormParamGrad(s.call)), 0
 
-	case graph.ColumnSumOp:
+	case gradop.ColumnSum:
 		rows, cols := matrix(s.call.In[0])
 		return fromZero(!accumulates, func(_ *worker, in, out [][]float32, part, parts int) {
 			from, to := share(cols, part, parts, align)
 			kernel.ColSum(out[0][from:to], in[0][from:], rows, to-from, cols)
 		}), 0
-	case graph.LayerNormParamGradOp:
+	case gradop.LayerNormParams:
 		rows, cols := matrix(s.call.In[0])
 		return fromZero(!accumulates, func(_ *worker, in, out [][]float32, part, parts int) {
 			from, to := share(cols, part, parts, align)
 			kernel.LayerNormParamGrad(out[0][from:to], out[1][from:to], in[0][from:], in[1][from:], in[2], rows, to-from, cols)
 		}), 0
-	case graph.EmbedGradOp:
+	case gradop.Embed:
 		dim := s.call.In[0].Shape.Last()
 		return fromZero(!accumulates, func(_ *worker, in, out [][]float32, part, parts int) {
 			from, to := share(dim, part, parts, align)
@@ -113,11 +113,11 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 		return binary(kernel.Add), 0
 	case graph.MulOp:
 		return binary(kernel.Mul), 0
-	case graph.ReLUGradOp:
+	case gradop.ReLU:
 		return binary(kernel.ReluGrad), 0
-	case graph.GELUGradOp:
+	case gradop.GELU:
 		return binary(kernel.GeluGrad), 0
-	case graph.ClipGradOp:
+	case gradop.Clip:
 		return binary(func(dst, dy, x []float32) { kernel.ClipGrad(dst, dy, x, op.Limit) }), 0
 	case graph.ReLUOp:
 		return unary(kernel.Relu), 0
@@ -366,7 +366,7 @@ func lowerCrossEntropy(op graph.CrossEntropyOp, c *graph.Call) kernelFunc {
 	}
 }
 
-func lowerCrossEntropyGrad(op graph.CrossEntropyGradOp, c *graph.Call) kernelFunc {
+func lowerCrossEntropyGrad(op gradop.CrossEntropy, c *graph.Call) kernelFunc {
 	rows, v := matrix(c.In[0])
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		from, to := share(rows, part, parts, 1)

@@ -9,6 +9,41 @@ type Op interface {
 	Derived() any
 }
 
+// Gradients of products and attention. A window or an attention has the type that
+// package graph has for it.
+type (
+	ConvInput[Window any]  struct{ Window Window } // dx, of dy and w
+	ConvWeight[Window any] struct{ Window Window } // adds to dw, of x and dy
+	Attention[Op any]      struct{ Of Op }         // of do, o, lse and the attention's inputs
+	Embed                  struct{ Scale float32 } // adds to the rows of the table, of dy and ids
+)
+
+// Gradients of norms.
+type (
+	LayerNorm       struct{}
+	LayerNormParams struct{}            // adds to dgamma and dbeta
+	BatchNormSums   struct{ ReLU bool } // of each chunk of rows
+	BatchNormTotals struct{}
+	BatchNorm       struct{ ReLU bool }
+	BatchNormParams struct{} // adds to dgamma and dbeta
+)
+
+// Gradients of pools and losses.
+type (
+	MaxPool[Window any] struct{ Window Window } // of dy, x and y
+	AvgPool[Window any] struct{ Window Window }
+	GlobalAvgPool       struct{}
+	CrossEntropy        struct{ Smoothing float32 } // of logits, log-sum-exp and targets
+)
+
+// Gradients of element-wise operations and of the bias.
+type (
+	ReLU      struct{} // of dy and y
+	GELU      struct{} // of dy and x
+	Clip      struct{ Limit float32 }
+	ColumnSum struct{} // adds the rows of its input to a bias
+)
+
 // Operations on the gradient of y and the value of y.
 type (
 	Sigmoid struct{} // dy y (1 - y)
