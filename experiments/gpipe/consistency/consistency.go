@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
@@ -229,7 +228,8 @@ func (g *network) measure(ctx context.Context, r way, steps int, seed uint64) (*
 }
 
 func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error) {
-	runs := &suite.Table{ID: "consistency", Title: c.Spec.Title}
+	networks := networksTable(c.Spec.Title)
+	runs := &suite.Table{ID: "consistency", Title: "Consistency: each run"}
 	runs.Texts("network", "configuration", "partition")
 	runs.Numbers("steps", "final loss")
 	runs.Texts("SHA-256 of the weights", "equal")
@@ -237,22 +237,20 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 	ends.Texts("configuration")
 	ends.Numbers("first loss", "last loss", "held-out loss", "floor", "above the floor")
 	ends.Texts("SHA-256 of the weights")
-	var panels []plot.Axes
 	total, different, moved := 0, 0, true
 	var planned, used int64
 	exact, unexpected := true, false
 	for i := range c.Spec.Groups {
 		g := &c.Spec.Groups[i]
-		runs.Caption = append(runs.Caption, fmt.Sprintf("%s: %s.", g.Name, g.Title))
+		networks.Caption = append(networks.Caption, fmt.Sprintf("%s: %s.", g.Name, g.Title))
+		tried := newCovered()
 		var first *record
 		firsts := map[int]*record{} // by M, or all at 0
-		drawn := &plot.HashPanel{Title: g.Name}
 		for j := range g.runs() {
 			s := &record{}
 			if err := log.Get(sampleName(g.Name, j), s); err != nil {
 				return nil, err
 			}
-			drawn.Add(s.Run.K, s.Run.M, s.SHA256)
 			m := 0
 			if g.EachM {
 				m = s.Run.M
@@ -265,6 +263,7 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 				different++
 				equal = "NO"
 			}
+			tried.add(s, equal != "NO")
 			first = cmp.Or(first, s)
 			moved = moved && s.SHA256 != s.Initial
 			for k := range s.Peak {
@@ -278,10 +277,10 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 				ends.Add(s.Run, suite.Fixed(s.Losses[0], 4), suite.Fixed(last, 4), suite.Fixed(s.Eval.Loss, 4), suite.Fixed(s.Floor, 4), suite.Number("%+.1f%%", 100*(s.Eval.Loss/s.Floor-1)), s.SHA256[:16])
 			}
 		}
-		panels = append(panels, drawn)
+		tried.addTo(networks, g.Name)
 		if g.EachM {
 			note, apart := apart(g.Name, firsts)
-			runs.Notes = append(runs.Notes, note)
+			networks.Notes = append(networks.Notes, note)
 			unexpected = unexpected || !apart
 		}
 		if reference != nil {
@@ -291,12 +290,12 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 				if ref.SHA256 == first.SHA256 {
 					same = "the same"
 				}
-				runs.Notes = append(runs.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles); the hash here is %s.",
+				networks.Notes = append(networks.Notes, fmt.Sprintf("Reference, %s: %s (%s kernels; hashes may differ between kernel profiles); the hash here is %s.",
 					g.Name, ref.SHA256[:16], reference.Session.Machine.Kernels, same))
 			}
 		}
 	}
-	r := &suite.Report{Tables: []*suite.Table{runs, ends}}
+	r := &suite.Report{Tables: []*suite.Table{networks, runs, ends}}
 	verdict := fmt.Sprintf("all %d runs agree to the bit, in every weight and every loss, with the first run of their network (with batch norm: of their network and M).", total)
 	fails := func(reason, says string) {
 		verdict, r.Verdict = says, errors.New("consistency: "+reason)
@@ -315,14 +314,12 @@ func (c *consistency) Report(log, reference *records.Log) (*suite.Report, error)
 	if !exact {
 		equal = "on some devices, used and planned memory DIFFER."
 	}
-	runs.Notes = append([]string{
+	networks.Notes = append([]string{
 		"Verdict: " + verdict,
 		fmt.Sprintf("Memory: %s used of %s planned, summed over all devices of all runs; %s", units.FormatBytes(used), units.FormatBytes(planned), equal),
-	}, runs.Notes...)
+	}, networks.Notes...)
 	ends.Notes = []string{"All losses are in nats per token. The floor is the entropy of the synthetic language; no model is expected to reach a lower loss."}
-	var err error
-	r.Files, err = plot.Files(c.ID(), c.Spec.Title, panels)
-	return r, err
+	return r, nil
 }
 
 // apart reports how many hashes the values of M have, and whether all differ.

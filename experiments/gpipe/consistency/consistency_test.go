@@ -2,10 +2,12 @@ package consistency
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
 )
 
 func TestConsistencyReport(t *testing.T) {
@@ -74,6 +76,11 @@ func TestConsistencyReport(t *testing.T) {
 		}
 		if (r.Verdict == nil) != (c.want == "") || r.Verdict != nil && !strings.Contains(r.Verdict.Error(), c.want) {
 			t.Errorf("%s: verdict %v, want %q", c.name, r.Verdict, c.want)
+		}
+		if table := r.Tables[0]; len(table.Rows) != len(e.Spec.Groups) || strings.HasSuffix(c.want, " of") != slices.ContainsFunc(table.Rows, func(row []suite.Value) bool {
+			return row[table.Column("that differ")].Text == "1"
+		}) {
+			t.Errorf("%s: networks %v", c.name, table.Printed())
 		}
 		if notes := strings.Join(r.Tables[0].Notes, "\n"); !strings.Contains(notes, c.note) {
 			t.Errorf("%s: notes %s", c.name, notes)
