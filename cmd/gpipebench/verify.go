@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -11,32 +12,53 @@ import (
 
 // newVerify returns the command that checks the paper's claims with records.
 func newVerify() *cobra.Command {
-	v := claims.Verifying{}
+	v, against := claims.Verifying{}, ""
 	format, strict := "", false
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check every claim of the paper with the records, and give a verdict for each",
 		Long: `Verify computes a verdict for each claim of both versions of the paper, which
-experiments/claims/claims.yaml lists, from a directory of results: exact claims are
-recomputed, ratios are compared with what was measured and modelled, trends are
-predicates over it. It also checks every record's checksum, that the tables are
-all that the records give and nothing else, and the digests in SHA256SUMS, if the
-directory has that file.
+experiments/claims/claims.yaml lists, from a directory of results: counts are
+recomputed, ratios are compared with what was measured and modelled within a
+tolerance, trends are conditions that must hold, stand-ins agree with the paper or
+disagree. A verdict uses the 95% intervals where there are some. It also checks
+every record's checksum, that the tables are all that the records give and nothing
+else, and the digests in SHA256SUMS, if the directory has that file.
 
-It fails if an exact claim or a trend fails, if a record was changed, if a table
-differs from its records, is missing or has no records, or if there are no records
-at all. A ratio of ours that differs from the paper's is shown and is no failure.
-An experiment that was not measured yet fails only with --strict.
-Tables that show another run as well were made with that run: --reference names
-it.
+It fails if a count or a trend fails, if a record was changed, if a table differs
+from its records, is missing or has no records, or if there are no records at all.
+A ratio of ours that differs from the paper's, or a stand-in that disagrees, is
+shown and is no failure. An experiment that was not measured yet fails only with
+--strict. Tables that show another run as well were made with that run:
+--reference names it.
+
+With --against the verdicts on two directories of results are compared, such as
+those of two machines; it lists the claims whose verdicts differ, and fails if
+there are any.
 
 As CSV there are the verdicts alone; JSON has the state of the records as well.`,
 		Example: `  gpipebench verify
-  gpipebench verify --results results/local --format markdown`,
+  gpipebench verify --only disagrees,differs
+  gpipebench verify --only cures,table1-25x
+  gpipebench verify --results results/local --format markdown
+  gpipebench verify --results results/local --against results/reference`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			r, err := v.Run(ctx)
 			if err != nil {
 				return err
+			}
+			if against != "" {
+				other, err := claims.Verifying{Results: against, Reference: v.Reference}.Run(ctx)
+				if err != nil {
+					return err
+				}
+				c := r.Against(other)
+				if format == "json" {
+					err = o.json(c)
+				} else {
+					err = c.Table().Write(o.out, format)
+				}
+				return cmp.Or(err, c.Err())
 			}
 			switch format {
 			case "json":
@@ -48,14 +70,13 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 			default:
 				err = writeTables(o, &suite.Report{Tables: r.Tables()}, format)
 			}
-			if err != nil {
-				return err
-			}
-			return r.Err(strict)
+			return cmp.Or(err, r.Err(strict))
 		}),
 	}
 	cmd.Flags().StringVar(&v.Results, "results", reference, "directory with records and tables")
 	cmd.Flags().StringVar(&v.Reference, "reference", reference, "directory with the run that the tables show as well, if they do")
+	value(cmd.Flags(), &v.Only, "only", "", "ID,...|VERDICT,...", "only these claims, by ID or verdict", claims.ParseOnly)
+	cmd.Flags().StringVar(&against, "against", "", "directory of results whose verdicts these are compared with")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where a claim or an experiment has no records")
 	formatFlag(cmd.Flags(), &format, "the verdicts", suite.Formats...)
 	return cmd

@@ -2,6 +2,7 @@
 package claims
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"gopkg.in/yaml.v3"
 
@@ -21,30 +23,52 @@ import (
 // Ledger is what the paper claims, in both of its versions, and how each claim
 // is checked: claims.yaml.
 type Ledger struct {
-	Versions map[string]string `yaml:"versions"` // of the paper: their short names and what they are
-	Claims   []Claim           `yaml:"claims"`
+	Versions   map[string]string    `yaml:"versions"` // of the paper: their short names and what they are
+	Tolerances map[string]Tolerance `yaml:"tolerances"`
+	Claims     []Claim              `yaml:"claims"`
+}
+
+// Tolerance is how far from the paper's figure ours may be and still count as
+// reproduced, and why so far.
+type Tolerance struct {
+	Name    string  `yaml:"-" json:"name"`
+	Percent float64 `yaml:"percent" json:"percent" want:"optional,0-100"` // 0: half a unit of the last digit that is printed
+	Because string  `yaml:"because" json:"because"`
+}
+
+// String is a tolerance in a few characters.
+func (t Tolerance) String() string {
+	if t.Percent == 0 {
+		return "digits"
+	}
+	return fmt.Sprintf("%s, %g%%", t.Name, t.Percent)
 }
 
 // Claim is one claim of the paper.
 type Claim struct {
-	ID      string `yaml:"id" json:"id"`
+	ID      string `yaml:"id" json:"id"`           // never changes, as others refer to it
 	Version string `yaml:"version" json:"version"` // one of Ledger.Versions, or several: N, V1
 	Where   string `yaml:"where" json:"where"`     // section, table or figure
 	Claim   string `yaml:"claim" json:"claim"`
 	Paper   string `yaml:"paper" json:"paper,omitempty" want:"optional"` // the figure as it is printed
+	// Reading says how the paper's figure was had: printed, the zero value, digitised, or
+	// what it is derived from.
+	Reading string `yaml:"reading" json:"reading,omitempty" want:"optional"`
+	Unit    string `yaml:"unit" json:"unit,omitempty" want:"optional"` // of the paper's figure, where its letters do not say it
 	Kind    Kind   `yaml:"kind" json:"kind"`
-	// Tolerance is how far from the paper a figure may be and still count as
-	// reproduced, in percent. 0: of exact claims, half a unit of the last digit
-	// that is printed.
-	Tolerance float64 `yaml:"tolerance" json:"tolerance,omitempty"`
-	// Values are expressions for the figure, by what they are: modelled, measured,
-	// counted; where the claim itself is not reproduced, what its stand-in shows.
-	// See the evaluator for what an expression may be.
-	Values evidences `yaml:"values" json:"-" want:"optional"`
-	Holds  string    `yaml:"holds" json:"-" want:"optional"` // an expression that is true if the claim is
-	// Noisy is an expression that is true if the records are too noisy to refute a
-	// claim of ours.
-	Noisy string `yaml:"noisy" json:"-" want:"optional"`
+	// Tolerance is the name of one of Ledger.Tolerances, of a claim whose check is a
+	// number: it is compared with the paper's figure.
+	Tolerance string `yaml:"tolerance" json:"tolerance,omitempty" want:"optional"`
+	// Check is the evidence, an expression by its basis: a number if there is a
+	// tolerance, otherwise a condition that is true if the claim is. Checks on several
+	// bases make several claims, with the basis at the end of their IDs. See the
+	// evaluator for what an expression may be.
+	Check evidences `yaml:"check" json:"-" want:"optional"`
+	// Shows are further figures, by what they are, which decide nothing.
+	Shows evidences `yaml:"shows" json:"-" want:"optional"`
+	// FalsifiedBy are values with which a condition turns, wherever one is read: see
+	// claims.yaml. Only tests use them.
+	FalsifiedBy counterexample `yaml:"falsified_by" json:"falsified_by,omitempty" want:"optional"`
 	// Reason is why a claim cannot be reproduced here or has not been tried, and
 	// StandIn what is done in its place.
 	Reason  string `yaml:"reason" json:"reason,omitempty" want:"optional"`
@@ -54,46 +78,11 @@ type Claim struct {
 	// Each makes several claims of one: in every text {name} is replaced.
 	Each []map[string]string `yaml:"each" json:"-" want:"optional"`
 
-	line int
-}
+	Basis Basis `yaml:"-" json:"basis,omitempty"` // of the check
 
-// Kind says how a claim is judged.
-type Kind string
-
-const (
-	// Exact claims are recomputed, and fail where they do not come out.
-	Exact Kind = "exact"
-	// Ratio claims are figures of the paper's machines. That ours differ is shown,
-	// and is no failure.
-	Ratio Kind = "ratio"
-	// Trend claims are predicates over what was measured, and fail where they do
-	// not hold.
-	Trend Kind = "trend"
-	// Contradiction is the evidence that the paper contradicts itself or arithmetic.
-	// It fails where the evidence does not hold.
-	Contradiction Kind = "contradiction"
-	// Ours are promises about this suite's own tools. They fail as trends do, unless
-	// Noisy is true.
-	Ours Kind = "ours"
-	// NotHere is what cannot be reproduced on an ordinary machine.
-	NotHere Kind = "not here"
-	// NotYet is what has not been attempted.
-	NotYet Kind = "not yet"
-)
-
-// Kinds lists the kinds in the order of the report.
-var Kinds = []Kind{Exact, Ratio, Trend, Contradiction, Ours, NotHere, NotYet}
-
-func (k *Kind) UnmarshalYAML(n *yaml.Node) error {
-	var names []string
-	for _, known := range Kinds {
-		if n.Value == string(known) {
-			*k = known
-			return nil
-		}
-		names = append(names, string(known))
-	}
-	return yamldoc.WantError(strings.Join(names, ", "))
+	check     string
+	tolerance *Tolerance
+	line      int
 }
 
 // evidences are expressions by name, in the order in which they stand.
@@ -112,6 +101,26 @@ func (e *evidences) UnmarshalYAML(n *yaml.Node) error {
 		*e = append(*e, evidence{n.Content[i].Value, n.Content[i+1].Value})
 	}
 	return nil
+}
+
+// with returns the expressions after replacements.
+func (e evidences) with(replace func(string) string) evidences {
+	e = slices.Clone(e)
+	for i := range e {
+		e[i].expression = replace(e[i].expression)
+	}
+	return e
+}
+
+// counterexample is one value, or a list.
+type counterexample []string
+
+func (c *counterexample) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		*c = counterexample{n.Value}
+		return nil
+	}
+	return n.Decode((*[]string)(c))
 }
 
 //go:embed claims.yaml
@@ -143,7 +152,13 @@ func parseLedger(name string, text []byte) (*Ledger, error) {
 	var all []Claim
 	for i, c := range l.Claims {
 		c.line = yamldoc.NodeAt(root, []string{"claims", strconv.Itoa(i)}, false).Line
-		all = append(all, c.expand()...)
+		for _, one := range c.expand() {
+			if t, ok := l.Tolerances[one.Tolerance]; ok {
+				t.Name = one.Tolerance
+				one.tolerance = &t
+			}
+			all = append(all, one)
+		}
 	}
 	l.Claims = all
 	return l, nil
@@ -153,30 +168,38 @@ func (l *Ledger) Check() *suite.Problem {
 	if len(l.Versions) == 0 {
 		return suite.At(errors.New("none: want at least one"), "versions")
 	}
-	seen := map[string]bool{}
+	seen, used := map[string]bool{}, map[string]bool{}
 	for i, c := range l.Claims {
+		used[c.Tolerance] = true
 		for j, each := range append(c.Each, nil) {
 			if each == nil && len(c.Each) > 0 {
 				break
 			}
 			one := c.with(each)
-			if field, err := one.Check(l.Versions); err != nil {
+			if field, err := one.validate(l); err != nil {
 				if each != nil {
 					err = fmt.Errorf("%w (each %d)", err, j+1)
 				}
 				return suite.At(err, "claims", strconv.Itoa(i), field)
 			}
-			if seen[one.ID] {
-				return suite.At(fmt.Errorf("%s is there twice", one.ID), "claims", strconv.Itoa(i), "id")
+			for _, based := range one.byBasis() {
+				if seen[based.ID] {
+					return suite.At(fmt.Errorf("%s is there twice", based.ID), "claims", strconv.Itoa(i), "id")
+				}
+				seen[based.ID] = true
 			}
-			seen[one.ID] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.Tolerances)) {
+		if !used[name] {
+			return suite.At(errors.New("no claim has this tolerance"), "tolerances", name)
 		}
 	}
 	return nil
 }
 
-// Check returns the first field that is wrong.
-func (c *Claim) Check(versions map[string]string) (field string, err error) {
+// validate returns the first field that is wrong.
+func (c *Claim) validate(l *Ledger) (field string, err error) {
 	for _, f := range []struct{ name, text string }{{"id", c.ID}, {"where", c.Where}, {"claim", c.Claim}, {"kind", string(c.Kind)}} {
 		if f.text == "" {
 			return f.name, fmt.Errorf("no %s", f.name)
@@ -186,61 +209,70 @@ func (c *Claim) Check(versions map[string]string) (field string, err error) {
 		}
 	}
 	for v := range strings.SplitSeq(c.Version, ", ") {
-		if versions[v] == "" {
-			return "version", fmt.Errorf("unknown version %q: want %s", v, strings.Join(slices.Sorted(maps.Keys(versions)), ", "))
+		if l.Versions[v] == "" {
+			return "version", fmt.Errorf("unknown version %q: want %s", v, strings.Join(slices.Sorted(maps.Keys(l.Versions)), ", "))
 		}
 	}
-	for _, v := range append(slices.Clone(c.Values), evidence{"holds", c.Holds}, evidence{"noisy", c.Noisy}) {
-		if v.expression == "" {
-			continue
-		}
-		if err := checkExpression(v.expression); err != nil {
-			if v.name != "holds" && v.name != "noisy" {
-				return "values", fmt.Errorf("%s: %w", v.name, err)
+	for _, list := range []struct {
+		field string
+		of    evidences
+	}{{"check", c.Check}, {"shows", c.Shows}} {
+		for _, v := range list.of {
+			if list.field == "check" && !slices.Contains(Bases, Basis(v.name)) {
+				return "check", fmt.Errorf("%s: want the basis of the evidence: %s", plain.Quoted(v.name), joined(Bases))
 			}
-			return v.name, err
+			if err := checkExpression(v.expression); err != nil {
+				return list.field, fmt.Errorf("%s: %w", v.name, err)
+			}
 		}
 	}
-	_, _, readable := units.ReadFigure(c.Paper)
-	switch c.Kind {
-	case Exact, Ratio:
-		switch {
-		case len(c.Values) == 0 && (c.Kind == Ratio || c.Holds == ""):
-			return "kind", errors.New("no evidence: want values, or of what is exact what holds")
-		case len(c.Values) > 0 && !readable:
-			return "paper", fmt.Errorf("%q: want the figure that the paper has", c.Paper)
-		case c.Kind == Ratio && !(c.Tolerance > 0):
-			return "tolerance", errors.New("want a number of percent above 0")
-		}
-	case Trend, Contradiction, Ours:
-		if c.Holds == "" {
-			return "holds", errors.New("want an expression")
-		}
-	case NotHere, NotYet:
-		if c.Reason == "" {
-			return "reason", errors.New("want a reason")
-		}
-		if c.Holds != "" {
-			return "holds", errors.New("what is not reproduced cannot hold; values are shown as the stand-in's")
-		}
+	if _, known := l.Tolerances[c.Tolerance]; c.Tolerance != "" && !known {
+		return "tolerance", fmt.Errorf("%q: want one of the ledger's tolerances: %s", c.Tolerance, strings.Join(slices.Sorted(maps.Keys(l.Tolerances)), ", "))
 	}
-	if c.Noisy != "" && c.Kind != Ours {
-		return "noisy", fmt.Errorf("only claims of kind %s may be left open by noise", Ours)
+	if _, ok := readPrinted(c.Paper, c.Unit); c.Tolerance != "" && !ok {
+		return "paper", fmt.Errorf("%q: want the figure that the paper has", c.Paper)
 	}
-	if c.Tolerance < 0 {
-		return "tolerance", errors.New("want a number of percent above 0")
+	if c.Kind == Ratio && c.Tolerance == "" {
+		return "tolerance", fmt.Errorf("want one of the ledger's tolerances: %s", strings.Join(slices.Sorted(maps.Keys(l.Tolerances)), ", "))
+	}
+	if c.Kind.judged() != (len(c.Check) > 0) {
+		return "check", map[bool]error{true: errors.New("want an expression"), false: fmt.Errorf("%s is not judged: figures that decide nothing are among shows", c.Kind)}[c.Kind.judged()]
+	}
+	if c.Reason == "" && (c.Kind == NotHere || c.Kind == NotYet) {
+		return "reason", errors.New("want a reason")
+	}
+	if c.StandIn == "" && c.Kind == StandIn {
+		return "stand_in", errors.New("want what stands in")
+	}
+	if c.Kind == Tested && !strings.HasPrefix(c.Command, "go test ") {
+		return "command", errors.New("want go test, with the test that holds it")
 	}
 	return "", nil
 }
 
-// expand returns a claim for each of Each.
-func (c Claim) expand() []Claim {
+// expand returns a claim for each of Each and each basis.
+func (c Claim) expand() (all []Claim) {
 	if len(c.Each) == 0 {
+		return c.byBasis()
+	}
+	for _, each := range c.Each {
+		all = append(all, c.with(each).byBasis()...)
+	}
+	return all
+}
+
+// byBasis returns a claim for each basis of the check.
+func (c Claim) byBasis() (all []Claim) {
+	if len(c.Check) == 0 {
 		return []Claim{c}
 	}
-	var all []Claim
-	for _, each := range c.Each {
-		all = append(all, c.with(each))
+	for _, v := range c.Check {
+		one := c
+		one.Basis, one.check = Basis(v.name), v.expression
+		if len(c.Check) > 1 {
+			one.ID += "-" + v.name
+		}
+		all = append(all, one)
 	}
 	return all
 }
@@ -252,13 +284,33 @@ func (c Claim) with(each map[string]string) Claim {
 		pairs = append(pairs, "{"+name+"}", each[name])
 	}
 	replace := strings.NewReplacer(pairs...).Replace
-	for _, text := range []*string{&c.ID, &c.Version, &c.Where, &c.Claim, &c.Paper, &c.Holds, &c.Noisy, &c.Reason, &c.StandIn, &c.Note, &c.Command} {
+	for _, text := range []*string{&c.ID, &c.Version, &c.Where, &c.Claim, &c.Paper, &c.Reading, &c.Reason, &c.StandIn, &c.Note, &c.Command} {
 		*text = replace(*text)
 	}
-	values := slices.Clone(c.Values)
-	for i := range values {
-		values[i].expression = replace(values[i].expression)
+	c.FalsifiedBy = slices.Clone(c.FalsifiedBy)
+	for i := range c.FalsifiedBy {
+		c.FalsifiedBy[i] = replace(c.FalsifiedBy[i])
 	}
-	c.Values, c.Each = values, nil
+	c.Check, c.Shows, c.Each = c.Check.with(replace), c.Shows.with(replace), nil
 	return c
 }
+
+// printed is a figure of a paper: its value, half a unit of its last digit, and the unit
+// in which it is printed, with the letters for it.
+type printed struct {
+	value, half, unit float64
+	letters           string
+}
+
+// readPrinted reads a figure in the unit that its letters say, or in unit.
+func readPrinted(text, unit string) (printed, bool) {
+	number := strings.TrimRightFunc(text, func(r rune) bool { return r == '%' || unicode.IsLetter(r) })
+	p := printed{letters: text[len(number):]}
+	value, half, ok := units.ReadFigure(number)
+	p.unit, _, _ = units.ReadFigure("1" + cmp.Or(unit, p.letters))
+	p.value, p.half = value*p.unit, half*p.unit
+	return p, ok
+}
+
+// print prints a value in the figure's unit.
+func (p printed) print(x float64) string { return fmt.Sprintf("%.4g%s", x/p.unit, p.letters) }

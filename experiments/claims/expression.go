@@ -12,41 +12,51 @@ import (
 	"gpipebench/experiments/simulation"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/expr"
+	"gpipebench/internal/stats"
+	"gpipebench/internal/units"
 	"gpipebench/nn"
+	"gpipebench/nn/graph"
 )
 
 // A claim's evidence is an expression over the cells of tables, as package expr has
 // them, with these functions:
 //
-//	cell(table, column, key, value, ...)  the number in the row where column key has value, ...: seconds,
-//	                                      bytes, percent, or as it is; exact, however it is printed
-//	nth(n, table, column, ...)            the n-th number of a cell that has several, from 1
+//	cell(table, column, key, value, ...)  the number in the row where column key has value, ..., with its
+//	                                      interval if it has one: seconds, bytes, percent, or as it is;
+//	                                      exact, however it is printed
+//	nth(n, table, column, ...)            the n-th number of a cell that has several, from 1, without interval
 //	text(table, column, key, value, ...)  what is printed there
 //	low(...), high(...)                   the ends of the interval there
-//	every(table, column, allowed, ...)    whether all of a column is among these
+//	rate(table, column, ...)              of a cell such as 1 of 3: the share, with its interval (Clopper
+//	                                      and Pearson, 95%)
+//	every(table, column, allowed, ...)    whether all of a column is among these; noisy cells leave it open
 //	params(model)                         parameters of a network, given as in a spec
+//	layer(what, model, name)              a layer's params, its saved bytes or flops for one example
 //	even(K, M)                            a step on even stages by the closed form, in units of the
 //	                                      network's F of a mini-batch: f:r:b = 1:1:2, early recomputation
 //	activations(model, K, M, N, mode)     bytes on the fullest of K modelled TPUs, as planned, that are
 //	                                      neither parameters nor gradients nor the optimiser's
+//	fullest(model, accelerator, K, M, N)  bytes on the fullest of K devices for a step with adam; bf16
+//	                                      activations and the paper's 12 bytes a parameter
 type evaluator struct {
 	expr.Functions
-	ctx    context.Context
-	tables tablesOf
-	reads  []string // the cells that were read, as evidence
-	small  bool     // one of the tables is of the smoke profile
+	ctx      context.Context
+	tables   tablesOf
+	reads    []string          // the cells that were read, as evidence
+	profiles map[string]string // of the experiments whose tables were read
 }
 
 func newEvaluator(ctx context.Context, tables tablesOf) *evaluator {
-	e := &evaluator{ctx: ctx, tables: tables}
+	e := &evaluator{ctx: ctx, tables: tables, profiles: map[string]string{}}
 	e.Functions = expr.Functions{
-		"cell": func(args []any) (any, error) { return e.nth(args, "no number", 1, numbersOf) },
+		"cell": e.cell,
 		"nth": func(args []any) (any, error) {
 			if len(args) > 0 {
-				if n, ok := args[0].(float64); ok && n >= 1 && n <= 1000 && n == math.Trunc(n) {
-					return e.nth(args[1:], fmt.Sprintf("no %v numbers", n), int(n), numbersOf)
+				if n, ok := args[0].(expr.Number); ok && n.X >= 1 && n.X <= 1000 && n.X == math.Trunc(n.X) {
+					return e.nth(args[1:], fmt.Sprintf("no %v numbers", n), int(n.X), numbersOf)
 				}
 			}
 			return nil, errors.New("want a whole number from 1 first")
@@ -57,10 +67,13 @@ func newEvaluator(ctx context.Context, tables tablesOf) *evaluator {
 		},
 		"low":         func(args []any) (any, error) { return e.nth(args, "no interval", 1, intervalOf) },
 		"high":        func(args []any) (any, error) { return e.nth(args, "no interval", 2, intervalOf) },
+		"rate":        e.rate,
 		"every":       e.every,
 		"params":      params,
+		"layer":       e.layer,
 		"even":        even,
 		"activations": e.activations,
+		"fullest":     e.fullest,
 	}
 	return e
 }
@@ -71,6 +84,32 @@ func checkExpression(text string) error { return newEvaluator(context.Background
 func numbersOf(v suite.Value) []float64  { return v.Numbers }
 func intervalOf(v suite.Value) []float64 { return v.Interval }
 
+func (e *evaluator) cell(args []any) (any, error) {
+	v, err := e.read(args)
+	if err != nil {
+		return nil, err
+	}
+	if len(v.Numbers) == 0 {
+		return nil, &missingEvidence{fmt.Sprintf("%v: %q has no number", args, v.Text)}
+	}
+	if len(v.Interval) == 2 {
+		return expr.Between(v.Numbers[0], v.Interval[0], v.Interval[1]), nil
+	}
+	return expr.Exact(v.Numbers[0]), nil
+}
+
+func (e *evaluator) rate(args []any) (any, error) {
+	v, err := e.read(args)
+	if err != nil {
+		return nil, err
+	}
+	if len(v.Numbers) != 2 || !(v.Numbers[1] > 0) {
+		return nil, &missingEvidence{fmt.Sprintf("%v: %q is not a number of several", args, v.Text)}
+	}
+	lo, hi := stats.RateInterval(int(v.Numbers[0]), int(v.Numbers[1]))
+	return expr.Between(v.Numbers[0]/v.Numbers[1], lo, hi), nil
+}
+
 func (e *evaluator) every(args []any) (any, error) {
 	texts, err := expr.Texts(args, 3)
 	if err != nil {
@@ -80,14 +119,21 @@ func (e *evaluator) every(args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	all, other := expr.Of(len(t.Rows) > 0), ""
 	for _, row := range t.Printed() {
-		if !slices.Contains(texts[2:], row[column]) {
-			e.saw(fmt.Sprintf("%s: %s: %s", t.ID, strings.Join(row, ", "), row[column]))
-			return false, nil
+		is := expr.Of(slices.Contains(texts[2:], row[column]))
+		if is == expr.No && row[column] == "noisy" {
+			is = expr.Undecided
+		}
+		if is < all {
+			all, other = is, fmt.Sprintf("%s: %s: %s", t.ID, strings.Join(row, ", "), row[column])
 		}
 	}
-	e.saw(fmt.Sprintf("%s: %s: %s in all %d rows", t.ID, texts[1], strings.Join(texts[2:], " or "), len(t.Rows)))
-	return len(t.Rows) > 0, nil
+	if other == "" {
+		other = fmt.Sprintf("%s: %s: %s in all %d rows", t.ID, texts[1], strings.Join(texts[2:], " or "), len(t.Rows))
+	}
+	e.saw(other)
+	return all, nil
 }
 
 func params(args []any) (any, error) {
@@ -99,7 +145,34 @@ func params(args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return float64(nn.CountParams(layers)), nil
+	return expr.Exact(float64(nn.CountParams(layers))), nil
+}
+
+func (e *evaluator) layer(args []any) (any, error) {
+	texts, err := expr.Texts(args, 3)
+	if err != nil {
+		return nil, err
+	}
+	m, err := modelOf(args[1:])
+	if err != nil {
+		return nil, err
+	}
+	d, err := simulation.Describing{Model: m, Setup: workload.Setup{Partitions: 1, MicroBatches: 1}, Batch: 1}.Run(e.ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(d.Layers, func(l gpipe.LayerInfo) bool { return l.Name == texts[2] })
+	if i < 0 {
+		return nil, fmt.Errorf("no layer %q", texts[2])
+	}
+	l := d.Layers[i]
+	figures := map[string]int64{"params": l.Params, "saved": l.SavedBytes, "flops": l.FLOPs}
+	figure, ok := figures[texts[0]]
+	if !ok {
+		return nil, fmt.Errorf("%q: want flops, params or saved", texts[0])
+	}
+	e.saw(fmt.Sprintf("%s of %s %d", texts[0], l.Name, figure))
+	return expr.Exact(float64(figure)), nil
 }
 
 func even(args []any) (any, error) {
@@ -107,37 +180,56 @@ func even(args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rounds.EvenStep(workload.Setup{Partitions: int(ns[0]), MicroBatches: int(ns[1]), Schedule: schedule.GPipe, Checkpoint: schedule.Always})
+	step, err := rounds.EvenStep(workload.Setup{Partitions: int(ns[0].X), MicroBatches: int(ns[1].X), Schedule: schedule.GPipe, Checkpoint: schedule.Always})
+	return expr.Exact(step), err
 }
 
 func (e *evaluator) activations(args []any) (any, error) {
-	m, err := modelOf(args)
-	if err != nil {
-		return nil, err
-	}
 	if len(args) != 5 {
 		return nil, errors.New("want a model, K, M, N and a checkpoint mode")
-	}
-	ns, err := expr.Numbers(args[1:4], 3)
-	if err != nil {
-		return nil, err
 	}
 	mode, err := schedule.ParseCheckpoint(fmt.Sprint(args[4]))
 	if err != nil {
 		return nil, err
 	}
-	s := simulation.Simulating{Model: m, Accelerator: "tpuv3", Batch: int(ns[2]), Optimizer: "adam"}
-	s.DType, _ = workload.ParseDType("f32")
-	s.Setup = workload.Setup{Partitions: int(ns[0]), MicroBatches: int(ns[1]), Checkpoint: mode}
+	devices, err := e.step(args[0], "tpuv3", args[1:4], mode, gpipe.Modelling{DType: graph.F32})
+	var most int64
+	for _, d := range devices {
+		most = max(most, d.ActivationBytes)
+	}
+	return expr.Exact(float64(most)), err
+}
+
+func (e *evaluator) fullest(args []any) (any, error) {
+	if len(args) != 5 {
+		return nil, errors.New("want a model, an accelerator, K, M and N")
+	}
+	devices, err := e.step(args[0], fmt.Sprint(args[1]), args[2:], schedule.Always, gpipe.Modelling{DType: graph.BF16, KeepScores: true})
+	var most int64
+	for _, d := range devices {
+		most = max(most, d.PeakBytes)
+	}
+	e.saw("fullest device " + units.FormatBytes(most))
+	return expr.Exact(float64(most)), err
+}
+
+// step simulates a step with K, M and N, and returns its devices.
+func (e *evaluator) step(model any, accelerator string, kmn []any, mode schedule.Checkpoint, how gpipe.Modelling) ([]simulation.SimulatedDevice, error) {
+	m, err := modelOf([]any{model})
+	if err != nil {
+		return nil, err
+	}
+	ns, err := expr.Numbers(kmn, 3)
+	if err != nil {
+		return nil, err
+	}
+	s := simulation.Simulating{Model: m, Accelerator: accelerator, Batch: int(ns[2].X), Optimizer: "adam", DType: how.DType, Accounting: how.Accounting, KeepScores: how.KeepScores}
+	s.Setup = workload.Setup{Partitions: int(ns[0].X), MicroBatches: int(ns[1].X), Checkpoint: mode}
 	r, err := s.Run(e.ctx)
 	if err != nil {
 		return nil, err
 	}
-	var most int64
-	for _, d := range r.Devices {
-		most = max(most, d.ActivationBytes)
-	}
-	return float64(most), nil
+	return r.Devices, nil
 }
 
 // missingEvidence is an error of an expression whose cells are not there.
@@ -164,7 +256,7 @@ func (e *evaluator) column(table, name string) (*suite.Table, int, error) {
 	if !ok {
 		return nil, 0, &missingEvidence{"no table " + table}
 	}
-	e.small = e.small || t.small
+	e.profiles[t.experiment] = t.profile
 	i := t.Column(name)
 	if i < 0 {
 		var names []string
@@ -205,10 +297,10 @@ func (e *evaluator) read(args []any) (suite.Value, error) {
 		if err != nil {
 			return none, err
 		}
-		number, isNumber := args[2+i+1].(float64)
+		number, isNumber := args[2+i+1].(expr.Number)
 		rows = slices.DeleteFunc(rows, func(row []suite.Value) bool {
 			v := row[key]
-			return v.Text != keys[i+1] && !(isNumber && len(v.Numbers) > 0 && v.Numbers[0] == number)
+			return v.Text != keys[i+1] && !(isNumber && len(v.Numbers) > 0 && v.Numbers[0] == number.X)
 		})
 	}
 	if len(rows) != 1 {
@@ -230,5 +322,5 @@ func (e *evaluator) nth(args []any, what string, n int, of func(suite.Value) []f
 	if len(numbers) < n {
 		return nil, &missingEvidence{fmt.Sprintf("%v: %q has %s", args, v.Text, what)}
 	}
-	return numbers[n-1], nil
+	return expr.Exact(numbers[n-1]), nil
 }

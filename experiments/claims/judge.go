@@ -2,160 +2,129 @@ package claims
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
-	"gpipebench/internal/units"
-)
-
-// Verdict is the outcome of a claim.
-type Verdict string
-
-const (
-	Reproduced   Verdict = "reproduced"    // exact, or a ratio within its tolerance
-	Partly       Verdict = "partly"        // some of a ratio's values are within its tolerance
-	Differs      Verdict = "differs"       // none is
-	Holds        Verdict = "holds"         // of a trend
-	Shown        Verdict = "shown"         // of a contradiction
-	Fails        Verdict = "fails"         // of all but ratios
-	Noisy        Verdict = "noisy"         // of what is ours: this machine cannot tell
-	TooSmall     Verdict = "too small"     // a trend that does not hold in the smoke profile, which is for testing programs
-	NoRecord     Verdict = "no record"     // that it could be computed from
-	NotAttempted Verdict = "not attempted" // here, or yet
+	"gpipebench/experiments/suite"
+	"gpipebench/internal/expr"
 )
 
 // Judgement is a claim and its outcome.
 type Judgement struct {
 	Claim
-	Verdict  Verdict  `json:"verdict"`
-	Figures  []Figure `json:"figures,omitempty"`
-	Evidence []string `json:"evidence,omitempty"` // the cells that were read
-	Why      string   `json:"why,omitempty"`      // of no record
+	Verdict  Verdict    `json:"verdict"`
+	Within   *Tolerance `json:"within,omitempty"`   // the claim's tolerance
+	Figure   *Figure    `json:"figure,omitempty"`   // what is compared with the paper's
+	Shown    []string   `json:"shown,omitempty"`    // further figures
+	Evidence []string   `json:"evidence,omitempty"` // the cells that the check read
+	Why      string     `json:"why,omitempty"`      // of no record
+	Records  []string   `json:"records,omitempty"`  // the experiments whose records it rests on
+	Profile  string     `json:"profile,omitempty"`  // of these records; several if they differ
 }
 
 // Figure is a figure of ours, compared with the paper's.
 type Figure struct {
-	Name      string  `json:"name"`
 	Value     float64 `json:"value"`
+	Low       float64 `json:"low"` // the ends of its interval; equal if it has none
+	High      float64 `json:"high"`
 	Deviation float64 `json:"deviation"` // from the paper's, relative
-	Within    bool    `json:"within"`    // its tolerance
+
+	text string
 }
 
 // judge computes a claim's verdict. Its error is of the claim.
-func (c Claim) judge(ctx context.Context, tables tablesOf) (Judgement, error) {
-	v := Judgement{Claim: c, Verdict: NotAttempted}
-	e := newEvaluator(ctx, tables)
-	if c.Kind == NotHere || c.Kind == NotYet {
-		for _, value := range c.Values {
-			x, err := e.Evaluate(value.expression)
-			if err == nil {
-				v.Evidence = append(v.Evidence, fmt.Sprintf("%s: %v", value.name, x))
-			} else if _, missing := errors.AsType[*missingEvidence](err); !missing {
-				return v, err
-			}
+func (c Claim) judge(e *evaluator) (Judgement, error) {
+	v := Judgement{Claim: c, Within: c.tolerance, Verdict: NotAttempted}
+	if c.Kind == Tested {
+		v.Verdict = ByTest
+	}
+	for _, shown := range c.Shows {
+		x, err := e.Evaluate(shown.expression)
+		if err == nil {
+			v.Shown = append(v.Shown, fmt.Sprintf("%s: %v", shown.name, x))
+		} else if _, missing := errors.AsType[*missingEvidence](err); !missing {
+			return v, err
 		}
+	}
+	if !c.Kind.judged() {
 		return v, nil
 	}
-	within := 0
-	missing := func(err error) bool {
-		m, is := errors.AsType[*missingEvidence](err)
-		if is {
-			v.Why = m.what
-		}
-		return is
+	e.reads, e.profiles = nil, map[string]string{} // what is shown decides nothing
+	truth, err := v.decide(e)
+	v.Records = slices.Sorted(maps.Keys(e.profiles))
+	v.Profile = strings.Join(slices.Compact(slices.Sorted(maps.Values(e.profiles))), ", ")
+	if missing, is := errors.AsType[*missingEvidence](err); is {
+		v.Verdict, v.Why = NoRecord, missing.what
+		return v, nil
 	}
-	for _, value := range c.Values {
-		x, err := e.Number(value.expression)
-		if missing(err) {
-			continue // others may be there
-		}
-		if err != nil {
-			return v, err
-		}
-		f := c.figure(value.name, x)
-		if f.Within {
-			within++
-		}
-		v.Figures = append(v.Figures, f)
-	}
-	holds := true
-	if c.Holds != "" {
-		var err error
-		if holds, err = e.Truth(c.Holds); missing(err) {
-			holds, v.Figures = true, nil // half of an evidence is none
-		} else if err != nil {
-			return v, err
-		} else {
-			v.Why = ""
-		}
-	}
-	noisy := false
-	if !holds && c.Noisy != "" && !e.small {
-		var err error
-		if noisy, err = e.Truth(c.Noisy); err != nil && !missing(err) {
-			return v, err
-		}
+	if err != nil {
+		return v, err
 	}
 	v.Evidence = e.reads
-	switch {
-	case len(c.Values) > 0 && len(v.Figures) == 0, c.Holds != "" && v.Why != "":
-		v.Verdict = NoRecord
-		return v, nil
-	case c.Kind == Ratio && within == len(v.Figures):
-		v.Verdict = Reproduced
-	case c.Kind == Ratio && within > 0:
-		v.Verdict = Partly
-	case c.Kind == Ratio:
-		v.Verdict = Differs
-	case !holds && (c.Kind == Trend || c.Kind == Ours) && e.small:
+	yes, open, no := c.Kind.outcomes()
+	v.Verdict = map[expr.Truth]Verdict{expr.Yes: yes, expr.Undecided: open, expr.No: no}[truth]
+	if v.Profile == suite.Profiles[0] && truth != expr.Yes && (c.Kind == Trend || c.Kind == StandIn || c.Kind == Ours) {
 		v.Verdict = TooSmall
-	case noisy:
-		v.Verdict = Noisy
-	case !holds, c.Kind == Exact && within < len(v.Figures):
-		v.Verdict = Fails
-	default:
-		v.Verdict = map[Kind]Verdict{Exact: Reproduced, Trend: Holds, Ours: Holds, Contradiction: Shown}[c.Kind]
-	}
-	if len(v.Figures) == len(c.Values) {
-		v.Why = ""
-	}
-	if noisy {
-		v.Why = "this machine is noisy"
 	}
 	return v, nil
 }
 
-// figure compares a value with the paper's.
-func (c *Claim) figure(name string, x float64) Figure {
-	f := Figure{Name: name, Value: x}
-	paper, half, ok := units.ReadFigure(c.Paper)
-	if !ok || c.Kind == Contradiction {
-		return f // for evidence
+// decide evaluates the check.
+func (v *Judgement) decide(e *evaluator) (expr.Truth, error) {
+	if v.tolerance == nil {
+		return e.Truth(v.check)
 	}
-	f.Deviation = x/paper - 1
-	if c.Tolerance > 0 {
-		f.Within = math.Abs(x-paper) <= c.Tolerance/100*math.Abs(paper)*(1+1e-12)
-	} else {
-		f.Within = math.Abs(x-paper) <= half*(1+1e-9)
+	n, err := e.Number(v.check)
+	if err != nil {
+		return 0, err
 	}
-	return f
+	paper, _ := readPrinted(v.Paper, v.Unit)
+	v.Figure = &Figure{n.X, n.Lo, n.Hi, n.X/paper.value - 1, paper.print(n.X)}
+	if !n.IsExact() {
+		v.Figure.text += fmt.Sprintf(" [%s, %s]", paper.print(n.Lo), paper.print(n.Hi))
+	}
+	reach := paper.half * (1 + 1e-9)
+	if v.tolerance.Percent > 0 {
+		reach = v.tolerance.Percent / 100 * math.Abs(paper.value) * (1 + 1e-12)
+	}
+	switch lo, hi := paper.value-reach, paper.value+reach; {
+	case lo <= n.Lo && n.Hi <= hi:
+		return expr.Yes, nil
+	case n.Lo <= hi && lo <= n.Hi:
+		return expr.Undecided, nil
+	}
+	return expr.No, nil
+}
+
+// printedBy returns the paper's figure, marked unless it is printed there.
+func (c *Claim) printedBy() string {
+	if c.Paper == "" {
+		return "-"
+	}
+	if c.Reading != "" && c.Reading != "printed" {
+		return c.Paper + " (" + c.Reading + ")"
+	}
+	return c.Paper
+}
+
+// tolerated returns the tolerance in a few characters.
+func (c *Judgement) tolerated() string {
+	if c.Within == nil {
+		return "-"
+	}
+	return c.Within.String()
 }
 
 // here returns our side of a claim in a few words.
 func (c *Judgement) here() string {
-	var parts []string
-	for _, f := range c.Figures {
-		text := fmt.Sprintf("%s %s", f.Name, units.FormatFigure(f.Value))
-		if f.Deviation != 0 {
-			text += fmt.Sprintf(" (%+.3g%%)", 100*f.Deviation)
-		}
-		parts = append(parts, text)
-	}
-	if len(parts) == 0 && c.Verdict != NoRecord {
+	parts := slices.Clone(c.Shown)
+	if f := c.Figure; f != nil {
+		parts = slices.Insert(parts, 0, fmt.Sprintf("%s (%+.3g%%)", f.text, 100*f.Deviation))
+	} else if len(parts) == 0 {
 		parts = slices.Clone(c.Evidence[:min(6, len(c.Evidence))])
 		if len(c.Evidence) > 6 {
 			parts = append(parts, "...")

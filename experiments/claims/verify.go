@@ -1,11 +1,9 @@
 package claims
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,7 +14,6 @@ import (
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/internal/files"
-	"gpipebench/internal/plain"
 	"gpipebench/internal/sums"
 )
 
@@ -44,6 +41,8 @@ type RecordsState struct {
 type Verifying struct {
 	Results   string // with records and tables
 	Reference string // what its tables may show beside; "": nothing
+	// Only are IDs of claims and verdicts: of other claims nothing is said. nil: all.
+	Only []string
 }
 
 // Run computes the verdicts. It returns an error if they cannot be computed; claims
@@ -71,9 +70,12 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 		return nil, err
 	}
 	for _, c := range ledger.Claims {
-		one, err := c.judge(ctx, tables)
+		one, err := c.judge(newEvaluator(ctx, tables))
 		if err != nil {
 			return nil, fmt.Errorf("claims.yaml:%d: %s: %w", c.line, c.ID, err)
+		}
+		if !selects(v.Only, one) {
+			continue
 		}
 		r.Counts[one.Verdict]++
 		r.Claims = append(r.Claims, one)
@@ -86,7 +88,10 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 func (v Verifying) Figures(ctx context.Context) (of func(expression string) (float64, error), err error) {
 	_, tables, err := v.read(ctx)
 	e := newEvaluator(ctx, tables)
-	return e.Number, err
+	return func(expression string) (float64, error) {
+		n, err := e.Number(expression)
+		return n.X, err
+	}, err
 }
 
 // read examines all experiments, and returns the tables of those that are usable.
@@ -103,7 +108,7 @@ func (v Verifying) read(ctx context.Context) (all []*examined, tables tablesOf, 
 		all = append(all, x)
 		if x.Usable {
 			for _, t := range x.report.Tables {
-				tables[t.ID] = claimTable{t, x.Profile == suite.Profiles[0]}
+				tables[t.ID] = claimTable{t, id, x.Profile}
 			}
 		}
 	}
@@ -115,7 +120,7 @@ type tablesOf map[string]claimTable
 
 type claimTable struct {
 	*suite.Table
-	small bool // measured in the smoke profile
+	experiment, profile string
 }
 
 // examined is an experiment's records, read.
@@ -312,9 +317,8 @@ func (s RecordsState) why() string {
 	return s.State
 }
 
-// Err returns an error for an exact claim or a trend that fails, a contradiction that
-// is not there, and records or tables that are wrong; if strict also for evidence that
-// is missing: a claim's, or an experiment's records.
+// Err returns an error for claims that fail, and records or tables that are wrong; if
+// strict also for evidence that is missing: a claim's, or an experiment's records.
 func (v *Verification) Err(strict bool) error {
 	var failed, without, unusable, what []string
 	for _, c := range v.Claims {
@@ -345,61 +349,4 @@ func (v *Verification) Err(strict bool) error {
 		return nil
 	}
 	return errors.New(v.Results + ": " + strings.Join(what, "; "))
-}
-
-// Tables returns the verdicts, and the state of each experiment's records.
-func (v *Verification) Tables() []*suite.Table {
-	claims := &suite.Table{
-		ID: "claims", Title: "Claims of the GPipe paper, and what came out here",
-		Caption: []string{
-			"Exact claims are recomputed. Ratios are figures of the paper's machines beside ours: reproduced within the tolerance, partly where only some of our figures are, and differing else, which is shown and is no failure. Trends are predicates over what was measured. Contradictions are the paper's own. Claims of ours are about this suite's own tools.",
-		},
-	}
-	claims.Texts("claim", "where", "kind")
-	claims.Numbers("paper")
-	claims.Texts("here", "verdict")
-	for _, c := range v.Claims {
-		claims.Add(c.Claim.Claim, c.Version+" "+c.Where, string(c.Kind), cmp.Or(c.Paper, "-"), c.here(), string(c.Verdict))
-	}
-	var counts []string
-	for _, verdict := range []Verdict{Reproduced, Holds, Shown, Partly, Differs, Fails, Noisy, TooSmall, NoRecord, NotAttempted} {
-		if n := v.Counts[verdict]; n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, verdict))
-		}
-	}
-	claims.Notes = []string{fmt.Sprintf("%d claims: %s.", len(v.Claims), strings.Join(counts, ", "))}
-	if v.Listed > 0 {
-		claims.Notes = append(claims.Notes, fmt.Sprintf("%d files have the digests that %s lists.", v.Listed, sums.Name))
-	}
-	for _, what := range v.Wrong {
-		claims.Notes = append(claims.Notes, "Wrong: "+what+".")
-	}
-	records := &suite.Table{ID: "claims-records", Title: "Records in " + v.Results}
-	records.Texts("experiment", "profile", "records")
-	for _, s := range v.Records {
-		records.Add(s.Experiment, cmp.Or(s.Profile, "-"), s.State)
-	}
-	return []*suite.Table{claims, records}
-}
-
-// WriteText writes the verdicts one after another, each with its evidence.
-func (v *Verification) WriteText(w io.Writer) error {
-	tables := v.Tables()
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", tables[0].Title)
-	for _, c := range v.Claims {
-		fmt.Fprintf(&b, "%-14s%s\n", c.Verdict, c.Claim.Claim)
-		from := c.Version + " " + c.Where + ", " + string(c.Kind)
-		if c.Paper != "" {
-			from += ", paper " + c.Paper
-		}
-		for _, line := range plain.Fold(from+"; here: "+c.here(), func(line string) bool { return len(line) <= 96 }) {
-			fmt.Fprintf(&b, "%14s%s\n", "", line)
-		}
-	}
-	b.WriteString("\n" + strings.Join(tables[0].Notes, "\n") + "\n\n")
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return err
-	}
-	return tables[1].Write(w, "text")
 }

@@ -16,44 +16,32 @@ import (
 type pageClaims struct {
 	Says    string     // what all verdicts together say about the paper
 	Summary *pageTable // counts by kind
-	Counts  []pageCount
-	Wrong   []string
-	Fails   []claims.Judgement
-	Ledger  *pageLedger
-	Total   int
+	Bases   *pageTable // and by what the evidence is
+	// Tolerances say how far a figure may be from the paper's, and why.
+	Tolerances *pageTable
+	Counts     []pageCount
+	Wrong      []string
+	Fails      []claims.Judgement
+	Ledger     *pageLedger
+	Total      int
 }
 
-// pageCount is a verdict: how many claims have it, what it means, and its colour.
+// pageCount is a verdict, its colour, and how many claims have it.
 type pageCount struct {
-	Verdict claims.Verdict
-	Tone    string // good, fair, bad; "": grey
-	N       int
-	Means   string
+	claims.VerdictMeaning
+	Tone string // good, fair, bad; "": grey
+	N    int
 }
 
-// verdictMeanings in the order in which they are shown.
-var verdictMeanings = []pageCount{
-	{Verdict: claims.Reproduced, Tone: "good", Means: "exact, or within the tolerance"},
-	{Verdict: claims.Holds, Tone: "good", Means: "a trend, in what was measured"},
-	{Verdict: claims.Shown, Tone: "good", Means: "the paper against itself"},
-	{Verdict: claims.Partly, Tone: "fair", Means: "some of our figures are near"},
-	{Verdict: claims.Differs, Tone: "fair", Means: "a figure of other machines"},
-	{Verdict: claims.Fails, Tone: "bad", Means: "does not come out here"},
-	{Verdict: claims.Noisy, Tone: "fair", Means: "this machine cannot tell"},
-	{Verdict: claims.TooSmall, Means: "a trend that needs more than the smoke profile"},
-	{Verdict: claims.NoRecord, Means: "not measured in these results"},
-	{Verdict: claims.NotAttempted, Means: "not possible here, or not yet"},
+// tones of verdicts; others are grey.
+var tones = map[claims.Verdict]string{
+	claims.Reproduced: "good", claims.Holds: "good", claims.Agrees: "good", claims.Shown: "good",
+	claims.Differs: "fair", claims.Disagrees: "fair", claims.Inconclusive: "fair", claims.NotDecided: "fair",
+	claims.Fails: "bad",
 }
 
 // toneOf returns a verdict's colour.
-func toneOf(verdict string) string {
-	for _, m := range verdictMeanings {
-		if string(m.Verdict) == verdict {
-			return m.Tone
-		}
-	}
-	return ""
-}
+func toneOf(verdict string) string { return tones[claims.Verdict(verdict)] }
 
 // pageLedger is every claim, which a reader filters by verdict, kind and version of the
 // paper. This takes no script: a link to a verdict's id shows its claims alone, and so
@@ -90,56 +78,28 @@ func (l *pageLedger) RowClass(row int) string { return l.rows[row].class }
 func idOf(text any) string { return notClass.ReplaceAllString(fmt.Sprint(text), "-") }
 
 func (r Reporting) claims(ctx context.Context) (*pageClaims, error) {
-	v, err := claims.Verifying(r).Run(ctx)
+	v, err := claims.Verifying{Results: r.Results, Reference: r.Reference}.Run(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c := &pageClaims{Wrong: v.Wrong, Total: len(v.Claims)}
-	for _, m := range verdictMeanings {
-		m.N = v.Counts[m.Verdict]
-		c.Counts = append(c.Counts, m)
+	for _, m := range claims.Verdicts {
+		c.Counts = append(c.Counts, pageCount{m, tones[m.Verdict], v.Counts[m.Verdict]})
 	}
 	for _, one := range v.Claims {
 		if one.Verdict == claims.Fails {
 			c.Fails = append(c.Fails, one)
 		}
 	}
-	c.Summary = &pageTable{Table: claimsByKind(v), Class: "summary"}
+	byKind, byBasis := v.Summary()
+	c.Summary, c.Bases = &pageTable{Table: byKind, Class: "summary"}, &pageTable{Table: byBasis, Class: "summary"}
+	for _, t := range v.Tables() {
+		if t.ID == "claims-tolerances" {
+			c.Tolerances = newPageTable(t, "")
+		}
+	}
 	c.Ledger, err = newLedger(v, c.Counts)
 	return c, err
-}
-
-// claimsByKind counts verdicts.
-func claimsByKind(v *claims.Verification) *suite.Table {
-	counts := map[claims.Kind]map[claims.Verdict]int{}
-	for _, one := range v.Claims {
-		if counts[one.Kind] == nil {
-			counts[one.Kind] = map[claims.Verdict]int{}
-		}
-		counts[one.Kind][one.Verdict]++
-	}
-	summary := &suite.Table{ID: "claims-summary", Title: "Claims by kind"}
-	summary.Texts("kind of claim")
-	summary.Numbers("claims")
-	for _, m := range verdictMeanings {
-		summary.Numbers(string(m.Verdict))
-	}
-	for _, kind := range claims.Kinds {
-		row, sum := []any{}, 0
-		for _, m := range verdictMeanings {
-			n := counts[kind][m.Verdict]
-			sum += n
-			if n > 0 {
-				row = append(row, n)
-			} else {
-				row = append(row, "")
-			}
-		}
-		if sum > 0 {
-			summary.Add(string(kind), sum, row)
-		}
-	}
-	return summary
 }
 
 // newLedger is the table of all claims, a row for each in the verification's order.
@@ -156,9 +116,13 @@ func newLedger(v *claims.Verification, counts []pageCount) (*pageLedger, error) 
 		return nil, err
 	}
 	kinds := &pageFilter{Name: "kind", Label: "Kind"}
+	bases := &pageFilter{Name: "basis", Label: "Evidence"}
 	papers := &pageFilter{Name: "paper", Label: "Version"}
 	for _, c := range v.Claims {
 		class := "verdict-" + idOf(c.Verdict) + " " + kinds.count(string(c.Kind), "")
+		if c.Basis != "" {
+			class += " " + bases.count(string(c.Basis), "")
+		}
 		for _, version := range strings.Split(c.Version, ", ") {
 			class += " " + papers.count(version, versions[version])
 		}
@@ -167,7 +131,7 @@ func newLedger(v *claims.Verification, counts []pageCount) (*pageLedger, error) 
 	slices.SortStableFunc(kinds.Values, func(a, b pageChoice) int {
 		return cmp.Compare(slices.Index(claims.Kinds, claims.Kind(a.Value)), slices.Index(claims.Kinds, claims.Kind(b.Value)))
 	})
-	l.Filters = []pageFilter{*kinds, *papers}
+	l.Filters = []pageFilter{*kinds, *bases, *papers}
 	l.Styles = l.styles()
 	return l, nil
 }

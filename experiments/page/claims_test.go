@@ -12,20 +12,20 @@ import (
 // verdict, kind and version that occurs.
 func TestLedger(t *testing.T) {
 	one := func(id, version string, kind claims.Kind, verdict claims.Verdict) claims.Judgement {
-		return claims.Judgement{Claim: claims.Claim{ID: id, Version: version, Kind: kind}, Verdict: verdict}
+		return claims.Judgement{Claim: claims.Claim{ID: id, Version: version, Kind: kind, Basis: claims.Measured}, Verdict: verdict}
 	}
 	v := &claims.Verification{Claims: []claims.Judgement{
 		one("growth/Naive-1", "N, V1", claims.Ratio, claims.Differs),
 		one("hash", "here", claims.Ours, claims.Holds),
 	}}
-	l, err := newLedger(v, []pageCount{{Verdict: claims.Holds, N: 1}, {Verdict: claims.Fails}, {Verdict: claims.Differs, N: 1}})
+	l, err := newLedger(v, []pageCount{{claims.VerdictMeaning{Verdict: claims.Holds}, "good", 1}, {claims.VerdictMeaning{Verdict: claims.Fails}, "bad", 0}, {claims.VerdictMeaning{Verdict: claims.Differs}, "fair", 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := l.RowID(0), "claim-growth-Naive-1"; got != want {
 		t.Errorf("id %s, want %s", got, want)
 	}
-	if got, want := l.RowClass(0), "verdict-differs kind-ratio paper-N paper-V1"; got != want {
+	if got, want := l.RowClass(0), "verdict-differs kind-ratio basis-measured paper-N paper-V1"; got != want {
 		t.Errorf("class %s, want %s", got, want)
 	}
 	if len(l.Verdicts) != 2 {
@@ -40,7 +40,7 @@ func TestLedger(t *testing.T) {
 			t.Errorf("no style %s in %s", hides, l.Styles)
 		}
 	}
-	if means := l.Filters[1].Values[0].Means; !strings.Contains(means, "NeurIPS") {
+	if means := l.Filters[2].Values[0].Means; !strings.Contains(means, "NeurIPS") {
 		t.Errorf("version N is %q", means)
 	}
 }

@@ -197,7 +197,12 @@ func (d document) generated(kind, id, more string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return summarised(c.Summary.Table)
+		byKind, err := summarised(c.Summary.Table)
+		if err != nil {
+			return "", err
+		}
+		byBasis, err := summarised(c.Bases.Table)
+		return byKind + "\n\n" + byBasis, err
 	case "commands":
 		return commandsTable(dir, path)
 	case "picture":

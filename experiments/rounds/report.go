@@ -90,6 +90,13 @@ func Relative(runs map[string]*Measured, base, run string) []suite.Value {
 	return suite.Ratio(stats.RatioOf(runs[base].Rounds, runs[run].Rounds), run == base)
 }
 
+// Growth names two columns for Relative to the smallest K at the same M, paired within
+// rounds as the other columns are.
+func Growth(k int, of string) []string {
+	name := fmt.Sprintf("measured / K = %d%s", k, of)
+	return []string{name, "95%, " + name}
+}
+
 // Measured are these cells, and the median over what the paper has.
 func (r *Reporting[P]) Measured(base, run string, paper float64) []suite.Value {
 	cells := Relative(r.Runs, base, run)

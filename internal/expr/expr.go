@@ -1,5 +1,8 @@
 // Package expr evaluates expressions in Go's syntax: numbers, texts, + - * /,
-// comparisons, && || ! and functions. Values are float64, string or bool.
+// comparisons, && || ! and functions. Values are Number, string or Truth: numbers carry
+// intervals, by interval arithmetic, and a comparison that the intervals leave open is
+// Undecided. Arithmetic treats the intervals of a number's uses as independent, so an
+// interval may come out too wide, never too narrow.
 //
 // Every set of functions has these as well:
 //
@@ -32,16 +35,15 @@ var builtin = Functions{
 		if err != nil {
 			return nil, err
 		}
+		t := Yes
 		for i := range ns[1:] {
-			if !(ns[i] < ns[i+1]) {
-				return false, nil
-			}
+			t = min(t, less(ns[i], ns[i+1]))
 		}
-		return true, nil
+		return t, nil
 	},
-	"abs": ofNumbers(func(ns []float64) float64 { return math.Abs(ns[0]) }),
-	"min": ofNumbers(func(ns []float64) float64 { return slices.Min(ns) }),
-	"max": ofNumbers(func(ns []float64) float64 { return slices.Max(ns) }),
+	"abs": ofNumbers(func(ns []Number) Number { return absolute(ns[0]) }),
+	"min": ofNumbers(func(ns []Number) Number { return each(ns, math.Min) }),
+	"max": ofNumbers(func(ns []Number) Number { return each(ns, math.Max) }),
 }
 
 // named returns the function that an expression calls, and its name.
@@ -81,10 +83,10 @@ func (fs Functions) Check(text string) error {
 }
 
 // Number evaluates an expression whose value is a number.
-func (fs Functions) Number(text string) (float64, error) { return as[float64](fs, text, "a number") }
+func (fs Functions) Number(text string) (Number, error) { return as[Number](fs, text, "a number") }
 
-// Truth evaluates an expression whose value is true or false.
-func (fs Functions) Truth(text string) (bool, error) { return as[bool](fs, text, "true or false") }
+// Truth evaluates an expression whose value is a truth value.
+func (fs Functions) Truth(text string) (Truth, error) { return as[Truth](fs, text, "true or false") }
 
 func as[T any](fs Functions, text, want string) (T, error) {
 	v, err := fs.Evaluate(text)
@@ -112,20 +114,21 @@ func (fs Functions) eval(x ast.Expr) (any, error) {
 		if x.Kind == token.STRING {
 			return strconv.Unquote(x.Value)
 		}
-		return strconv.ParseFloat(x.Value, 64)
+		number, err := strconv.ParseFloat(x.Value, 64)
+		return Exact(number), err
 	case *ast.UnaryExpr:
 		v, err := fs.eval(x.X)
 		if err != nil {
 			return nil, err
 		}
 		switch v := v.(type) {
-		case float64:
+		case Number:
 			if x.Op == token.SUB {
-				return -v, nil
+				return minus(Exact(0), v), nil
 			}
-		case bool:
+		case Truth:
 			if x.Op == token.NOT {
-				return !v, nil
+				return -v, nil
 			}
 		}
 		return nil, fmt.Errorf("%s before %v", x.Op, v)
@@ -164,54 +167,54 @@ func (fs Functions) eval(x ast.Expr) (any, error) {
 
 func operate(op token.Token, a, b any) (any, error) {
 	switch a := a.(type) {
-	case float64:
-		if b, ok := b.(float64); ok {
+	case Number:
+		if b, ok := b.(Number); ok {
 			switch op {
 			case token.ADD:
-				return a + b, nil
+				return plus(a, b), nil
 			case token.SUB:
-				return a - b, nil
+				return minus(a, b), nil
 			case token.MUL:
-				return a * b, nil
+				return times(a, b), nil
 			case token.QUO:
-				return a / b, nil
+				return over(a, b), nil
 			case token.LSS:
-				return a < b, nil
+				return less(a, b), nil
 			case token.LEQ:
-				return a <= b, nil
+				return atMost(a, b), nil
 			case token.GTR:
-				return a > b, nil
+				return less(b, a), nil
 			case token.GEQ:
-				return a >= b, nil
+				return atMost(b, a), nil
 			case token.EQL:
-				return a == b, nil
+				return equal(a, b), nil
 			case token.NEQ:
-				return a != b, nil
+				return -equal(a, b), nil
 			}
 		}
-	case bool:
-		if b, ok := b.(bool); ok {
+	case Truth:
+		if b, ok := b.(Truth); ok {
 			switch op {
 			case token.LAND:
-				return a && b, nil
+				return min(a, b), nil
 			case token.LOR:
-				return a || b, nil
+				return max(a, b), nil
 			}
 		}
 	case string:
 		if b, ok := b.(string); ok {
 			switch op {
 			case token.EQL:
-				return a == b, nil
+				return Of(a == b), nil
 			case token.NEQ:
-				return a != b, nil
+				return Of(a != b), nil
 			}
 		}
 	}
 	return nil, fmt.Errorf("%v %s %v has no meaning", a, op, b)
 }
 
-func ofNumbers(f func([]float64) float64) Function {
+func ofNumbers(f func([]Number) Number) Function {
 	return func(args []any) (any, error) {
 		ns, err := Numbers(args, 1)
 		if err != nil {
@@ -222,10 +225,10 @@ func ofNumbers(f func([]float64) float64) Function {
 }
 
 // Numbers returns the arguments, which must be at least least numbers.
-func Numbers(args []any, least int) ([]float64, error) {
-	var ns []float64
+func Numbers(args []any, least int) ([]Number, error) {
+	var ns []Number
 	for _, a := range args {
-		n, ok := a.(float64)
+		n, ok := a.(Number)
 		if !ok {
 			return nil, fmt.Errorf("%v: want a number", a)
 		}
@@ -245,8 +248,8 @@ func Texts(args []any, least int) ([]string, error) {
 		switch a := a.(type) {
 		case string:
 			texts = append(texts, a)
-		case float64:
-			texts = append(texts, strconv.FormatFloat(a, 'f', -1, 64))
+		case Number:
+			texts = append(texts, strconv.FormatFloat(a.X, 'f', -1, 64))
 		default:
 			return nil, fmt.Errorf("%v: want a text or a number", a)
 		}

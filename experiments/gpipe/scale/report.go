@@ -119,13 +119,15 @@ func (s *scale) batchTable(p profile, all []trials.Trials) *suite.Table {
 		},
 	}
 	table.Numbers("paper: batch in tokens", "paper: BLEU", "paper: NLL", "mini-batch in pairs", "tokens", "BLEU", "sd of BLEU", "nats per token", "sd of nats",
-		"BLEU, difference to the smallest", "nats, difference to the smallest")
+		"BLEU, difference to the smallest", "nats, difference to the smallest", "BLEU, difference to the one before", "nats, difference to the one before")
 	base := p.largest().of(all[0])
 	for i, b := range s.Spec.Batches {
 		own, pairsOf := p.largest().of(all[i]), b.Times*p.SmallestBatch
-		gains := []any{"baseline", "baseline"}
+		gains := []any{"baseline", "baseline", suite.Absent, suite.Absent}
 		if i > 0 {
-			gains = []any{suite.Paired(stats.Pairs(own.bleu, base.bleu), 2), suite.Paired(stats.Pairs(own.nats, base.nats), 4)}
+			before := p.largest().of(all[i-1])
+			gains = []any{suite.Paired(stats.Pairs(own.bleu, base.bleu), 2), suite.Paired(stats.Pairs(own.nats, base.nats), 4),
+				suite.Paired(stats.Pairs(own.bleu, before.bleu), 2), suite.Paired(stats.Pairs(own.nats, before.nats), 4)}
 		}
 		l := all[i].Runs[0].Languages[0]
 		tokens := int(math.Round(float64(pairsOf*l.Targets) / float64(l.HeldOut)))

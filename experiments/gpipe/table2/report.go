@@ -49,6 +49,7 @@ func (t *table2) show(r *rounds.Reporting[profile]) error {
 	table.Numbers("K", "M", "paper", "theory, even", "theory, cut", "closed form")
 	table.Numbers(modelled.Columns...)
 	table.Numbers("measured", "95%", "measured/paper")
+	table.Numbers(rounds.Growth(base.K, "")...)
 	r.ReferenceColumns("reference")
 	r.Parts = rounds.PartsTable("table2-steps", "Table 2: where the measured steps' time goes")
 	one := r.Runs[emulated(base)]
@@ -59,7 +60,7 @@ func (t *table2) show(r *rounds.Reporting[profile]) error {
 			return err
 		}
 		table.Add(c.K, c.M, paper, theory, suite.Fixed(one.Closed/run.Closed, 2), besides(c),
-			r.Measured(emulated(base), emulated(c), paper.Value), r.Referred(emulated(base), emulated(c)))
+			r.Measured(emulated(base), emulated(c), paper.Value), rounds.Relative(r.Runs, emulated(suite.Cell{K: base.K, M: c.M}), emulated(c)), r.Referred(emulated(base), emulated(c)))
 		r.Parts.Add(run.Cells()...)
 	}
 	rounds.FreeLinks(r.Parts)

@@ -16,6 +16,7 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/stats"
 )
 
 //go:embed spec.yaml about.md
@@ -170,6 +171,14 @@ func (t *Experiment) reduce(r *rounds.Rounds, log *records.Log, _ profile) (map[
 	return t.over(r, log, linkRatios.scaled)
 }
 
+// speedups are a run's over a base, by round.
+func speedups(runs map[string]*rounds.Measured, base, run string) (all []float64) {
+	for i, seconds := range runs[run].Rounds {
+		all = append(all, runs[base].Rounds[i]/seconds)
+	}
+	return all
+}
+
 func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 	var runs []map[string]*rounds.Measured
 	for _, l := range links {
@@ -191,7 +200,7 @@ func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 	table.Caption = []string{
 		fmt.Sprintf("M = %d, everything re-materialised, early; whole layers cut by %v over %v. Mini-batch %d throughout the measured part, %s, one thread a device. Each column is relative to its own K = %d.", base.M, t.cut.Partitioner, t.cut.Cost, r.Profile.Batch, t.Spec.Optimizer, base.K),
 		rounds.EmulatedCaption(r.Profile.Rounds, "cell"),
-		"Links: the same timed tasks, replayed over three links. Through PCI-E a transfer goes by way of the host's memory: two legs, each of which occupies its device. Bytes per FLOP: the link is as slow, beside a core of this machine, as PCI-E is beside a P100. To scale: the smaller network transfers more bytes for each operation than the paper's network, and the link is faster by the same factor, so transfers have the same weight as in the paper's network. Fast link: transfers take no time. The measured part leaves out latencies: at the paper's scale they are microseconds and tasks are long.",
+		"Links: the same timed tasks, replayed over three links. Through PCI-E a transfer goes by way of the host's memory: two legs, each of which occupies its device. Bytes per FLOP: the link is as slow, beside a core of this machine, as PCI-E is beside a P100. To scale: the smaller network transfers more bytes for each operation than the paper's network, and the link is faster by the same factor, so transfers have the same weight as in the paper's network. Fast link: transfers take no time. PCI-E / fast link: the speed-up over PCI-E, to scale, relative to that over the fast link, of the same tasks. The measured part leaves out latencies: at the paper's scale they are microseconds and tasks are long.",
 		"Modelled: " + t.Spec.StandardCaption() + "; fast link: the same with links that take no time.",
 		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
 	}
@@ -202,7 +211,7 @@ func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 		bars = append(bars, "measured, "+l.name)
 		table.Numbers("measured, "+l.name, "95%, "+strings.TrimPrefix(l.name, "PCI-E, "))
 	}
-	table.Numbers("measured/paper, to scale")
+	table.Numbers("measured/paper, to scale", "PCI-E / fast link", "95%, PCI-E / fast link")
 	r.ReferenceColumns("reference, to scale")
 	r.Parts = rounds.PartsTable(t.ID()+"-steps", "Table 3: where the measured steps' time goes", "network", "link")
 	for i, n := range t.Spec.Networks {
@@ -234,7 +243,8 @@ func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 				row = append(row, rounds.Relative(runs[j], one, run))
 				r.Parts.Add(n.Name, l.name, runs[j][run].Cells())
 			}
-			table.Add(row, r.Measured(one, run, paper.Value)[2], r.Referred(one, run))
+			slow, fast := speedups(runs[0], one, run), speedups(runs[len(runs)-1], one, run)
+			table.Add(row, r.Measured(one, run, paper.Value)[2], suite.Ratio(stats.RatioOf(slow, fast), c == base), r.Referred(one, run))
 		}
 		table.Notes = append(table.Notes, n.Name+", modelled. "+m.ReachNote(n))
 	}

@@ -118,6 +118,7 @@ func (a *amoebanet) show(r *rounds.Reporting[profile]) error {
 	for _, cost := range a.costs {
 		measured := fmt.Sprintf("measured, cut by %v", cost)
 		table.Numbers(measured, fmt.Sprintf("95%%, %v", cost), fmt.Sprintf("measured/paper, %v", cost))
+		table.Numbers(rounds.Growth(base.K, fmt.Sprintf(", %v", cost))...)
 		bars = append(bars, measured)
 	}
 	for _, cost := range a.costs {
@@ -134,6 +135,7 @@ func (a *amoebanet) show(r *rounds.Reporting[profile]) error {
 		for _, cost := range a.costs {
 			one, run := runName(cost, base), runName(cost, c)
 			measured = append(measured, r.Measured(one, run, paper.Value.Value)...)
+			measured = append(measured, rounds.Relative(r.Runs, runName(cost, suite.Cell{K: base.K, M: c.M}), run)...)
 			referred = append(referred, r.Referred(one, run)...)
 			r.Parts.Add(cost, r.Runs[run].Cells())
 		}

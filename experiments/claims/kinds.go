@@ -1,0 +1,139 @@
+package claims
+
+import (
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"gpipebench/internal/yamldoc"
+)
+
+// Kind says how a claim is judged.
+type Kind string
+
+const (
+	// Count claims are recomputed, and fail where they do not come out.
+	Count Kind = "count"
+	// Derived claims are arithmetic on figures that the paper prints. Nothing that is
+	// measured here can refute them, so they never count as reproduced.
+	Derived Kind = "derived"
+	// Ratio claims are figures of the paper's machines. That ours differ is shown,
+	// and is no failure.
+	Ratio Kind = "ratio"
+	// Trend claims are conditions that this suite must show, and fail where they do not
+	// hold.
+	Trend Kind = "trend"
+	// StandIn claims are shown in small or on modelled devices only. That ours disagree
+	// is shown, and is no failure.
+	StandIn Kind = "stand-in"
+	// Contradiction is the evidence that the paper contradicts itself or arithmetic.
+	// It fails where the evidence does not hold.
+	Contradiction Kind = "contradiction"
+	// Ours are promises about this suite's own tools. They fail as trends do.
+	Ours Kind = "ours"
+	// Tested are properties of the program that no table shows: a test holds them.
+	Tested Kind = "tested"
+	// NotHere is what cannot be reproduced on an ordinary machine.
+	NotHere Kind = "not here"
+	// NotYet is what has not been attempted.
+	NotYet Kind = "not yet"
+)
+
+// Kinds lists the kinds in the order of the report.
+var Kinds = []Kind{Count, Ratio, Trend, StandIn, Contradiction, Derived, Ours, Tested, NotHere, NotYet}
+
+// judged reports whether claims of the kind have a check.
+func (k Kind) judged() bool { return k != Tested && k != NotHere && k != NotYet }
+
+func (k *Kind) UnmarshalYAML(n *yaml.Node) error {
+	for _, known := range Kinds {
+		if n.Value == string(known) {
+			*k = known
+			return nil
+		}
+	}
+	return yamldoc.WantError(joined(Kinds))
+}
+
+// Basis says what the evidence of a claim is.
+type Basis string
+
+const (
+	Measured   Basis = "measured"   // run on this machine, in small
+	Modelled   Basis = "modelled"   // planned or simulated on modelled accelerators, at the paper's scale
+	Counted    Basis = "counted"    // of a network or a plan: parameters, bytes, equal bits
+	Arithmetic Basis = "arithmetic" // closed forms, and figures of the paper
+)
+
+// Bases lists them in the order of the report.
+var Bases = []Basis{Measured, Modelled, Counted, Arithmetic}
+
+// Verdict is the outcome of a claim.
+type Verdict string
+
+const (
+	Reproduced   Verdict = "reproduced"       // a count, or a ratio within its tolerance
+	Differs      Verdict = "differs"          // a ratio
+	Holds        Verdict = "holds"            // a trend, or what is ours
+	Agrees       Verdict = "agrees"           // a stand-in
+	Disagrees    Verdict = "disagrees"        // a stand-in
+	Inconclusive Verdict = "inconclusive"     // a stand-in
+	NotDecided   Verdict = "not decided here" // all others: the intervals leave it open
+	Shown        Verdict = "shown"            // a contradiction
+	Follows      Verdict = "follows"          // what is derived
+	Fails        Verdict = "fails"            // all but ratios and stand-ins
+	TooSmall     Verdict = "too small"        // does not hold in the smoke profile, which is for testing programs
+	NoRecord     Verdict = "no record"        // that it could be computed from
+	ByTest       Verdict = "held by a test"
+	NotAttempted Verdict = "not attempted" // here, or yet
+)
+
+// VerdictMeaning is a verdict in words.
+type VerdictMeaning struct {
+	Verdict Verdict
+	Means   string
+}
+
+// Verdicts lists them in the order of the report.
+var Verdicts = []VerdictMeaning{
+	{Reproduced, "a count comes out, or a figure is within its tolerance"},
+	{Differs, "our figure is outside the tolerance"},
+	{Holds, "a trend is seen here too"},
+	{Agrees, "shown in small, as in the paper"},
+	{Disagrees, "shown in small, unlike in the paper"},
+	{Inconclusive, "shown in small, and the interval leaves it open"},
+	{NotDecided, "the interval lies across the border"},
+	{Shown, "the paper against itself"},
+	{Follows, "arithmetic on the paper's own figures"},
+	{Fails, "does not come out here"},
+	{TooSmall, "the smoke profile cannot show it"},
+	{NoRecord, "not measured in these results"},
+	{ByTest, "a property of the program, which make test checks"},
+	{NotAttempted, "not possible here, or not yet"},
+}
+
+// outcomes of a kind: if the evidence says yes, leaves it open, says no.
+func (k Kind) outcomes() (yes, open, no Verdict) {
+	switch k {
+	case Ratio:
+		return Reproduced, NotDecided, Differs
+	case StandIn:
+		return Agrees, Inconclusive, Disagrees
+	case Count:
+		return Reproduced, NotDecided, Fails
+	case Derived:
+		return Follows, NotDecided, Fails
+	case Contradiction:
+		return Shown, NotDecided, Fails
+	}
+	return Holds, NotDecided, Fails
+}
+
+// joined lists words with commas.
+func joined[T ~string](words []T) string {
+	var all []string
+	for _, w := range words {
+		all = append(all, string(w))
+	}
+	return strings.Join(all, ", ")
+}
