@@ -32,6 +32,7 @@ import (
 //	<!-- picture: FILE | what it shows -->
 //	<!-- claims -->                       verdicts of verify by kind of claim
 //	<!-- commands -->                     the experiments' commands, what each makes, and its last result
+//	<!-- experiments -->                  each experiment, its plots, and links to its tables
 //	<!-- bench -->                        what make bench has measured
 //
 // and within a line
@@ -58,14 +59,17 @@ func TestDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(documents, root+"/README.md") {
+	for _, name := range append(documents, root+"/README.md", root+"/results/reference/README.md") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		base, _ := filepath.Rel(root, name)
-		up := strings.Repeat("../", strings.Count(base, "/"))
-		got, err := document{base, root + "/results/reference", up + "results/reference/tables/", figure}.regenerate(string(text))
+		tables, err := filepath.Rel(filepath.Dir(base), "results/reference/tables")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := document{base, root + "/results/reference", tables + "/", figure}.regenerate(string(text))
 		if err != nil {
 			t.Error(err)
 			continue
@@ -86,7 +90,7 @@ func TestDocuments(t *testing.T) {
 }
 
 var (
-	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|commands|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
+	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|commands|experiments|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
 	valueMarker  = regexp.MustCompile(`(<!-- value: ([a-z0-9-]+) -->)[^<\n]*(<!-- end -->)`)
 	valueNames   = regexp.MustCompile(`(?s)\n<!-- values\n(.*?)-->`)
 	readmeEnd    = "<!-- end -->"
@@ -204,13 +208,14 @@ func (d document) generated(kind, id, more string) (string, error) {
 		byBasis, err := summarised(c.Bases.Table)
 		return byKind + "\n\n" + byBasis, err
 	case "commands":
-		return commandsTable(dir, path)
+		return d.commandsTable()
+	case "experiments":
+		return experimentsIndex(dir, path)
 	case "picture":
-		_, err := os.Stat(filepath.Join(dir, "tables", id))
-		if errors.Is(err, fs.ErrNotExist) {
+		if !d.has(id) {
 			return notThere, nil
 		}
-		return fmt.Sprintf("![%s](%s)", more, path+id), err
+		return fmt.Sprintf("![%s](%s)", more, path+id), nil
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "tables", id+".md"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -219,33 +224,41 @@ func (d document) generated(kind, id, more string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return excerpt(string(text), more, path+id+".md")
+	return excerpt(string(text), more, fmt.Sprintf("[notes](%s%s.md)%s", path, id, d.plotOf(id)))
+}
+
+// has reports whether a file is among the tables.
+func (d document) has(name string) bool {
+	_, err := os.Stat(filepath.Join(d.results, "tables", name))
+	return err == nil
 }
 
 // commandsTable has a row for each command of experiments.
-func commandsTable(dir, path string) (string, error) {
+func (d document) commandsTable() (string, error) {
 	var b strings.Builder
 	b.WriteString("| command | makes | takes | last result |\n|---|---|---|---|")
 	for _, parts := range experiments.Commands() {
 		id := parts[0].ID
 		var makes []string
 		var takes time.Duration
-		for _, d := range parts {
-			e, err := d.Load()
+		plots := ""
+		for _, part := range parts {
+			e, err := part.Load()
 			if err != nil {
 				return "", err
 			}
-			makes, takes = append(makes, d.About().Makes), takes+e.Expected("quick")
+			makes, takes = append(makes, part.About().Makes), takes+e.Expected("quick")
+			plots += d.plotOf(part.ID)
 		}
 		last := "-"
-		log, err := records.Load(records.File(dir, id), id)
+		log, err := records.Load(records.File(d.results, id), id)
 		if err == nil {
-			tables, err := filepath.Glob(filepath.Join(dir, "tables", id+"*.md"))
+			tables, err := filepath.Glob(filepath.Join(d.results, "tables", id+"*.md"))
 			if err != nil || len(tables) == 0 {
 				return "", fmt.Errorf("%s has records and no table: %v", id, err)
 			}
 			first := slices.MinFunc(tables, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
-			last = fmt.Sprintf("[%s, %s](%s)", log.Session.Time[:len(time.DateOnly)], log.Key.Profile, path+filepath.Base(first))
+			last = fmt.Sprintf("[%s, %s](%s)", log.Session.Time[:len(time.DateOnly)], log.Key.Profile, d.tables+filepath.Base(first)) + plots
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
@@ -268,7 +281,7 @@ func summarised(t *suite.Table) (string, error) {
 
 // excerpt takes some columns of a table that was written as Markdown, all if
 // none are named, with its title, where the rest is, its verdict and its origin.
-func excerpt(text, columns, link string) (string, error) {
+func excerpt(text, columns, links string) (string, error) {
 	var title string
 	var rows [][]string
 	var notes []string
@@ -283,14 +296,14 @@ func excerpt(text, columns, link string) (string, error) {
 		}
 	}
 	if title == "" || len(rows) < 3 {
-		return "", fmt.Errorf("%s has no table with a title", link)
+		return "", fmt.Errorf("%s: no table with a title", links)
 	}
 	keep, err := chosen(rows[0], columns)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", link, err)
+		return "", fmt.Errorf("%s: %w", links, err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s** ([notes](%s))\n\n", title, link)
+	fmt.Fprintf(&b, "**%s** (%s)\n\n", title, links)
 	for n, row := range rows {
 		b.WriteString("|")
 		for _, i := range keep {
@@ -349,7 +362,7 @@ func TestExcerpt(t *testing.T) {
 	if err := table.Write(&b, "markdown"); err != nil {
 		t.Fatal(err)
 	}
-	got, err := excerpt(b.String(), "what; modelled; 95%", "there.md")
+	got, err := excerpt(b.String(), "what; modelled; 95%", "[notes](there.md)")
 	want := `**A sample** ([notes](there.md))
 
 | what | modelled | 95% |
@@ -357,7 +370,7 @@ func TestExcerpt(t *testing.T) {
 	if err != nil || !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "| a\\|b | 2 | x |\n\n<sub>Verdict: yes.</sub>\n\n<sub>Measured then.</sub>") {
 		t.Errorf("%v\n%s", err, got)
 	}
-	if _, err := excerpt(b.String(), "what; meant", "there.md"); err == nil || !strings.Contains(err.Error(), `no column "meant"`) {
+	if _, err := excerpt(b.String(), "what; meant", "[notes](there.md)"); err == nil || !strings.Contains(err.Error(), `no column "meant"`) {
 		t.Errorf("a column that is not there: %v", err)
 	}
 	for text, want := range map[string]string{
