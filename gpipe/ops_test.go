@@ -3,8 +3,10 @@ package gpipe
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
+	"gpipebench/gpipe/accelerator"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -137,5 +139,54 @@ func TestOutsideTheContract(t *testing.T) {
 	}
 	if len(hashes) != 2 {
 		t.Error("the weights do not depend on M: the test proves nothing")
+	}
+}
+
+// A label that is no class is named by its example.
+func TestOneHotNamesTheLabel(t *testing.T) {
+	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.1), Partitions: 2, MicroBatches: 3}
+	tr, err := p.Open(InputOf(ownData(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	b := ownData(0)
+	b.Targets[0].I32[5] = 3
+	if _, err := tr.Step(t.Context(), b); err == nil || !strings.Contains(err.Error(), "example 5, position 0: target 3: want 0 to 2") {
+		t.Errorf("%v, want the label by its example", err)
+	}
+}
+
+// Own operations are planned, costed and timed on modelled accelerators, also in
+// bfloat16.
+func TestOwnOpsAreModelled(t *testing.T) {
+	a, err := accelerator.Named("tpuv3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.1), Partitions: 3, MicroBatches: 3, Devices: []Device{DeviceOf(a)}}
+	for _, dtype := range []graph.DType{graph.F32, graph.BF16} {
+		s, err := p.Simulate(InputOf(ownData(0)), Modelling{DType: dtype})
+		if err != nil || s == nil {
+			t.Errorf("%v: %v, %v", dtype, s, err)
+		}
+	}
+	d, err := p.Describe(InputOf(ownData(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range d.Layers {
+		want := int64(0)
+		switch l.Name {
+		case "centre":
+			want = swish.FLOPs * 24
+		case "in":
+			want = 2 * 5 * 24
+		case "out":
+			want = 2 * 24 * 3
+		}
+		if l.FLOPs != want {
+			t.Errorf("layer %s has %d FLOPs, want %d", l.Name, l.FLOPs, want)
+		}
 	}
 }

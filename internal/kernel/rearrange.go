@@ -22,6 +22,15 @@ func Sum(dst, x []float32, outer, n, inner int) {
 // Repeat sets dst, which is (outer, n, inner), to n copies of each (inner) of x
 // (outer, inner).
 func Repeat(dst, x []float32, outer, n, inner int) {
+	if inner == 1 {
+		for i, v := range x[:outer] {
+			row := dst[i*n : (i+1)*n]
+			for j := range row {
+				row[j] = v
+			}
+		}
+		return
+	}
 	for i := range outer {
 		row := x[i*inner : (i+1)*inner]
 		for j := range n {
@@ -39,11 +48,17 @@ func Transpose(dst, x []float32, outer, a, mid, b, inner int) {
 		at := 0
 		for j := range b {
 			for m := range mid {
-				from := (m*b + j) * inner
-				for range a {
-					copy(to[at:at+inner], src[from:from+inner])
+				from, step := (m*b+j)*inner, mid*b*inner
+				if inner == 1 {
+					for i := range to[at : at+a] {
+						to[at+i] = src[from+i*step]
+					}
+					at += a
+					continue
+				}
+				for i := range a {
+					copy(to[at:at+inner], src[from+i*step:])
 					at += inner
-					from += mid * b * inner
 				}
 			}
 		}

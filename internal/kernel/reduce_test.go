@@ -92,6 +92,35 @@ func reduceKernels() []vectorKernel {
 			want: perRowOf(func([][]float64) float64 { return -1 }, 1),
 		},
 		{
+			name: "Softmax", operands: []operand{{role: writes}, {role: reads}}, byRow: true, aliases: []int{1},
+			call: func(o [][]float32, c cut) { Softmax(o[0], o[1], c.rows, c.cols) },
+			want: func(o [][]float32, c cut) [][]float64 { return [][]float64{softmaxReference(o[1], c.cols), nil} },
+			ulps: 32,
+		},
+		{
+			name: "SoftmaxGrad", operands: []operand{{role: writes}, {role: reads}, {role: reads, positive: true}}, byRow: true, aliases: []int{1},
+			call: func(o [][]float32, c cut) { SoftmaxGrad(o[0], o[1], o[2], c.rows, c.cols) },
+			want: func(o [][]float32, c cut) [][]float64 {
+				dx := make([]float64, len(o[1]))
+				for r := range c.rows {
+					row, sum := r*c.cols, 0.0
+					for i := row; i < row+c.cols; i++ {
+						sum += float64(o[1][i]) * float64(o[2][i])
+					}
+					for i := row; i < row+c.cols; i++ {
+						dx[i] = float64(o[2][i]) * (float64(o[1][i]) - sum)
+					}
+				}
+				return [][]float64{dx, nil, nil}
+			},
+			prepare: func(o [][]float32, c cut) { // probabilities
+				for i, p := range softmaxReference(o[2], c.cols) {
+					o[2][i] = float32(p)
+				}
+			},
+			ulps: 8, floor: 1,
+		},
+		{
 			name: "expShift", operands: []operand{{role: writes}, {role: reads}, result}, byRow: true, aliases: []int{1},
 			call: func(o [][]float32, c cut) {
 				eachRow(o, c, func(r, from, to int) { o[2][r] = expShift(o[0][from:to], o[1][from:to], scale, shift) })
@@ -222,4 +251,20 @@ func TestExpAtItsEdges(t *testing.T) {
 			t.Errorf("exp(NaN) is %v", nan)
 		}
 	})
+}
+
+// softmaxReference returns the softmax of each row of cols numbers.
+func softmaxReference(x []float32, cols int) []float64 {
+	y := make([]float64, len(x))
+	for row := 0; row < len(x); row += cols {
+		sum := 0.0
+		for i := row; i < row+cols; i++ {
+			y[i] = math.Exp(float64(x[i]))
+			sum += y[i]
+		}
+		for i := row; i < row+cols; i++ {
+			y[i] /= sum
+		}
+	}
+	return y
 }

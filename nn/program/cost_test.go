@@ -118,3 +118,32 @@ func TestReshapeInPlaceIsFree(t *testing.T) {
 		}
 	}
 }
+
+// The description of an instruction holds nothing that differs between runs of the
+// program, such as the address of a caller's function.
+func TestShapeOfOwnOps(t *testing.T) {
+	g := &graph.Graph{}
+	x := g.NewNode(graph.Input, "x", graph.F32, 2, 3)
+	f := func(x float64) float64 { return x }
+	y := g.Map(graph.Elementwise{Name: "own", F: f, Derivative: f, FLOPs: 5}, x)
+	y = g.Compute(graph.Function{
+		Name:  "general",
+		Types: func(in []graph.Type) ([]graph.Type, error) { return in, nil },
+		Run:   func(out, in []graph.Tensor) {},
+		FLOPs: func(in, out []graph.Type) int64 { return 7 },
+	}, y)[0]
+	s := Compile(Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{y}}, []bool{true}, true, 1)
+	for i, want := range []string{"own 2x3 -> 2x3", "general 2x3 -> 2x3"} {
+		in := &s.Forward.Instrs[i]
+		if in.Shape() != want || in.Cost.FLOPs != []int64{5 * 6, 7}[i] {
+			t.Errorf("%s with %d FLOPs, want %s", in.Shape(), in.Cost.FLOPs, want)
+		}
+	}
+	h := &graph.Graph{}
+	x = h.NewNode(graph.Input, "x", graph.F32, 2, 3)
+	y = h.Map(graph.Elementwise{Name: "own", F: f, Derivative: f}, x)
+	s = Compile(Function{Graph: h, In: []*graph.Node{x}, Out: []*graph.Node{y}}, []bool{true}, true, 1)
+	if got := s.Backward.Instrs[0].Shape(); got != "own-grad 2x3 2x3 -> 2x3" {
+		t.Errorf("the gradient is %s", got)
+	}
+}
