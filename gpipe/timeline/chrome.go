@@ -8,6 +8,8 @@ import (
 	"io"
 	"math"
 	"slices"
+
+	"gpipebench/gpipe/place"
 )
 
 // The processes that tracks are grouped under in a trace.
@@ -21,11 +23,13 @@ const (
 type traceEvent struct {
 	Name     string         `json:"name"`
 	Category string         `json:"cat,omitempty"`
-	Phase    string         `json:"ph"`            // X: an interval; M: metadata
+	Phase    string         `json:"ph"`            // X: an interval; s and f: an arrow's ends; M: metadata
 	Start    float64        `json:"ts"`            // microseconds
 	Length   *float64       `json:"dur,omitempty"` // microseconds; intervals only
 	Process  int            `json:"pid"`
 	Thread   int            `json:"tid"`
+	ID       int            `json:"id,omitempty"` // an arrow's
+	Bind     string         `json:"bp,omitempty"` // e: an arrow ends at the interval that its time lies in
 	Args     map[string]any `json:"args,omitempty"`
 }
 
@@ -115,8 +119,57 @@ func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 			return err
 		}
 	}
+	for i, a := range arrows(tl) {
+		// A nanosecond inside, as a neighbour may begin or end at the same instant.
+		out, in := nanoseconds(a.from.End), nanoseconds(a.to.Start)
+		ends := [2]traceEvent{
+			{Phase: "s", Start: max(nanoseconds(a.from.Start), out-1) / 1e3, Thread: a.from.At.Stage},
+			{Phase: "f", Start: min(nanoseconds(a.to.End), in+1) / 1e3, Thread: a.to.At.Stage, Bind: "e"},
+		}
+		for _, e := range ends {
+			e.Name, e.Category, e.Process, e.ID = a.carries, "boundary", deviceProcess, i+1
+			if err := put(e); err != nil {
+				return err
+			}
+		}
+	}
 	out.WriteString("\n]}\n")
 	return out.Flush()
+}
+
+// arrow leads from a task to the task of a neighbour that receives its boundary.
+type arrow struct {
+	from, to Event
+	carries  string
+}
+
+// arrows lists those of a step's F and B, in the order of their senders' events.
+func arrows(tl *Timeline) (all []arrow) {
+	type task struct {
+		at    place.Place
+		kind  Kind
+		micro int
+	}
+	tasks := map[task]Event{}
+	for _, e := range tl.Events {
+		tasks[task{e.At, e.Kind, e.Micro}] = e
+	}
+	for _, e := range tl.Events {
+		to, carries := task{e.At, e.Kind, e.Micro}, "activations"
+		switch e.Kind {
+		case Forward:
+			to.at.Stage++
+		case Backward:
+			to.at.Stage--
+			carries = "gradients"
+		default:
+			continue
+		}
+		if receiver, ok := tasks[to]; ok {
+			all = append(all, arrow{e, receiver, carries})
+		}
+	}
+	return all
 }
 
 // nanoseconds rounds a time to the unit in which viewers count. Starts and ends are

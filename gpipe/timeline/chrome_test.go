@@ -29,7 +29,11 @@ type parsedEvent struct {
 	Pid  int            `json:"pid"`
 	Tid  int            `json:"tid"`
 	Args map[string]any `json:"args"`
+	ID   int            `json:"id"`
+	Bp   string         `json:"bp"`
 }
+
+func (e parsedEvent) end() float64 { return e.Ts + *e.Dur }
 
 func chrome(t *testing.T, tl *Timeline, names []string) parsed {
 	t.Helper()
@@ -77,7 +81,11 @@ func TestWriteChrome(t *testing.T) {
 {"name":"B0","cat":"B","ph":"X","ts":8000,"dur":3000,"pid":1,"tid":0,"args":{"micro":0}},
 {"name":"barrier","cat":"barrier","ph":"X","ts":11000,"dur":0,"pid":1,"tid":0},
 {"name":"update","cat":"update","ph":"X","ts":11000,"dur":1000,"pid":1,"tid":0},
-{"name":"update","cat":"update","ph":"X","ts":11000,"dur":1000,"pid":1,"tid":1}
+{"name":"update","cat":"update","ph":"X","ts":11000,"dur":1000,"pid":1,"tid":1},
+{"name":"activations","cat":"boundary","ph":"s","ts":999.999,"pid":1,"tid":0,"id":1},
+{"name":"activations","cat":"boundary","ph":"f","ts":1500.001,"pid":1,"tid":1,"id":1,"bp":"e"},
+{"name":"gradients","cat":"boundary","ph":"s","ts":7499.999,"pid":1,"tid":1,"id":2},
+{"name":"gradients","cat":"boundary","ph":"f","ts":8000.001,"pid":1,"tid":0,"id":2,"bp":"e"}
 ]}
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
@@ -103,6 +111,9 @@ func TestWriteChromeReadBack(t *testing.T) {
 				named[at] = named[at] || e.Name == "thread_name"
 				continue
 			}
+			if e.Ph == "s" || e.Ph == "f" {
+				continue // TestWriteChromeArrows
+			}
 			if !named[at] {
 				t.Fatalf("%v: %s on a track without a name", in, e.Name)
 			}
@@ -124,6 +135,51 @@ func TestWriteChromeReadBack(t *testing.T) {
 		}
 		if n != len(tl.Events) {
 			t.Fatalf("%v: %d events of %d", in, n, len(tl.Events))
+		}
+	}
+}
+
+// Arrows have two ends within an F or B each, of neighbouring stages and the same
+// micro-batch, and do not go back in time: as many as there are boundaries.
+func TestWriteChromeArrows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	for range 50 {
+		in := random(t, rng, 0)
+		tl := in.replay(t)
+		p := chrome(t, tl, nil)
+		// within lists the F, or the B, that an arrow's end lies in; tasks may take no time.
+		within := func(end parsedEvent, kind string) (names []string) {
+			for _, e := range p.TraceEvents {
+				if e.Ph == "X" && e.Pid == end.Pid && e.Tid == end.Tid && e.Ts <= end.Ts && end.Ts <= e.end() && e.Cat == kind {
+					names = append(names, e.Name)
+				}
+			}
+			return names
+		}
+		starts := map[int]parsedEvent{}
+		sent, arrived := 0, 0
+		for _, e := range p.TraceEvents {
+			switch {
+			case e.Ph == "s":
+				starts[e.ID] = e
+			case e.Ph == "f":
+				arrived++
+				s := starts[e.ID]
+				kind, next := "F", 1
+				if e.Name == "gradients" {
+					kind, next = "B", -1
+				}
+				from, to := within(s, kind), within(e, kind)
+				same := slices.ContainsFunc(from, func(name string) bool { return slices.Contains(to, name) })
+				if !same || e.Tid != s.Tid+next || s.Ts > e.Ts || e.Bp != "e" {
+					t.Fatalf("%v: an arrow from %+v in %v to %+v in %v", in, s, from, e, to)
+				}
+			case e.Ph == "X" && (e.Cat == "F" && e.Tid < tl.Devices-1 || e.Cat == "B" && e.Tid > 0):
+				sent++
+			}
+		}
+		if arrived != sent || len(starts) != sent {
+			t.Fatalf("%v: %d boundaries, %d arrows begin and %d end", in, sent, len(starts), arrived)
 		}
 	}
 }

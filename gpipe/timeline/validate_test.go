@@ -201,7 +201,8 @@ func TestSharedGradient(t *testing.T) {
 		t.Error(err)
 	}
 	p := chrome(t, tl, nil)
-	last := p.TraceEvents[len(p.TraceEvents)-1]
+	intervals := slices.DeleteFunc(p.TraceEvents, func(e parsedEvent) bool { return e.Ph != "X" })
+	last := intervals[len(intervals)-1]
 	if last.Name != "transfer" || last.Args["bytes"] != 7.0 || last.Args["micro"] != nil {
 		t.Errorf("%+v", last)
 	}
