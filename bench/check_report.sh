@@ -6,7 +6,7 @@
 #	nothing is wider than the window,
 #	nothing is said on the console, and no file but the page is asked for,
 #	every plot is legible: not flat, no letters below 9 pixels, beyond its edge or upon others,
-#	a desk shows what was measured in every table without scrolling,
+#	a desk shows what was measured in every table, and every verdict, without scrolling,
 #	and the first figure is of an experiment.
 #
 # It takes some ten seconds, and skips where there is no browser.
@@ -43,6 +43,7 @@ const found = {
 	"letters beyond the edge": figures.flatMap(f => texts(f).filter(t => !within(box(t), box(f)))).map(t => t.textContent),
 	"letters upon letters": figures.flatMap(f => texts(f).filter((t, i, of) => of.slice(0, i).some(u => meet(box(t), box(u))))).map(t => t.textContent),
 	"names upon names": all(document, ".legend").flatMap(l => all(l, "li").filter((e, i, of) => of.slice(0, i).some(u => meet(box(e), box(u))))).map(e => e.textContent),
+	"verdicts out of sight": wide ? all(document, "td.verdict").filter(td => box(td).width > 0 && box(td).right > box(td.closest(".scroll")).right + 1).map(td => td.parentElement.id) : [],
 	"tables whose measured values are out of sight": wide ? measured.filter(([s, th]) => box(th).right > box(s).right + 1).map(([s, th]) => s.getAttribute("aria-label") + ": " + th.textContent) : [],
 }
 if (document.querySelector("main")) {

@@ -88,7 +88,7 @@ func keysOf(t *suite.Table) int {
 // keptWidths are those of the columns that stay in sight while the others scroll, in
 // rem: as many keys as leave room for numbers. A longer text wraps.
 func keptWidths(t *suite.Table, keys int) (widths []float64) {
-	const letter, padding, widest, all = 0.47, 1.4, 10.5, 19
+	const letter, padding, widest, all = 0.56, 1.4, 10.5, 19
 	sum := 0.0
 	for i := range keys {
 		letters := utf8.RuneCountInString(t.Columns[i].Name)

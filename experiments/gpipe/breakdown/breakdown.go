@@ -99,12 +99,12 @@ type part struct {
 var parts = []part{
 	{"computation", func(p *timeline.Parts) float64 { return p.Computation }, func(p *paperShares) *suite.Verbatim { return &p.Computation }, timeline.Forward.Ink()},
 	{"recompute", func(p *timeline.Parts) float64 { return p.Recompute }, func(p *paperShares) *suite.Verbatim { return &p.Recompute }, timeline.Recompute.Ink()},
-	{"bubble", func(p *timeline.Parts) float64 { return p.Bubble }, func(p *paperShares) *suite.Verbatim { return &p.Bubble }, "#e0e0e0"},
-	{"load imbalance", func(p *timeline.Parts) float64 { return p.Imbalance }, func(p *paperShares) *suite.Verbatim { return &p.Imbalance }, "#c4c4c4"},
+	{"bubble", func(p *timeline.Parts) float64 { return p.Bubble }, func(p *paperShares) *suite.Verbatim { return &p.Bubble }, "#e3e3e3"},
+	{"load imbalance", func(p *timeline.Parts) float64 { return p.Imbalance }, func(p *paperShares) *suite.Verbatim { return &p.Imbalance }, "#8f8f8f"},
 	{"setup", func(p *timeline.Parts) float64 { return p.Setup }, func(p *paperShares) *suite.Verbatim { return &p.Setup }, timeline.Setup.Ink()},
 	{"weight update", func(p *timeline.Parts) float64 { return p.Update }, func(p *paperShares) *suite.Verbatim { return &p.Update }, timeline.Update.Ink()},
 	{"communication", func(p *timeline.Parts) float64 { return p.Communication }, nil, timeline.ToHost.Ink()},
-	{"barrier", func(p *timeline.Parts) float64 { return p.Barrier }, nil, "#909090"},
+	{"barrier", func(p *timeline.Parts) float64 { return p.Barrier }, nil, "#4d4d4d"},
 }
 
 // column is a breakdown; each of the measured has another after it, of intervals.
