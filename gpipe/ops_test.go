@@ -54,6 +54,9 @@ func columnGain() graph.Function {
 		Name: "column-gain", Promise: graph.PerExample,
 		Types: func(in []graph.Type) ([]graph.Type, error) { return in[:1], nil },
 		Run: func(out, in []graph.Tensor) {
+			if in[0].Shape[0] < 1 || in[0].Shape.Elems() != len(in[0].F32) || in[1].Shape[0] != 6 {
+				panic(fmt.Sprint("operands ", in[0].Shape, in[1].Shape)) // a thread without an example has no call
+			}
 			for i, x := range in[0].F32 {
 				out[0].F32[i] = x * in[1].F32[i%len(in[1].F32)]
 			}

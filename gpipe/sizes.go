@@ -56,8 +56,8 @@ func (n *network) countable(stages []*tracer.Stage, micro int) error {
 			total += size * times
 			return nil
 		}
-		for _, p := range st.Params {
-			if err := add(p.Name, p.Shape, 1); err != nil {
+		for i, p := range st.Params {
+			if err := add(st.Function.Params[i].Name, p.Shape, 1); err != nil {
 				return err
 			}
 		}
