@@ -14,6 +14,7 @@ import (
 	"gpipebench/experiments/gpipe/figure3"
 	"gpipebench/experiments/gpipe/learning"
 	"gpipebench/experiments/gpipe/scale"
+	"gpipebench/experiments/gpipe/sensitivity"
 	"gpipebench/experiments/gpipe/stability"
 	"gpipebench/experiments/gpipe/table1"
 	"gpipebench/experiments/gpipe/table2"
@@ -54,6 +55,7 @@ var Papers = []Paper{
 		ablation.Definition,
 		validation.Definition,
 		efficiency.Definition,
+		sensitivity.Definition,
 	}},
 }
 

@@ -15,7 +15,6 @@ import (
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
-	"gpipebench/gpipe/accelerator"
 )
 
 //go:embed spec.yaml about.md
@@ -57,18 +56,18 @@ type profile struct {
 	Naive          int              `yaml:"naive_steps" want:"1..1000"` // of a baseline in a round, whose tasks are too few for a median; of pipelines 1
 }
 
-// figure3 times scenarios of two networks on emulated devices.
-type figure3 struct {
+// Experiment times scenarios of two networks on emulated devices.
+type Experiment struct {
 	rounds.Timed[spec, profile]
 }
 
 func load() (suite.Experiment, error) {
-	f := &figure3{}
+	f := &Experiment{}
 	f.Runs, f.Show, f.Beside, f.Also = f.Spec.runs, f.show, f.Spec.measureModelled, f.Spec.planModelled
 	return f, nil
 }
 
-func (f *figure3) Resolve() *suite.Problem {
+func (f *Experiment) Resolve() *suite.Problem {
 	if m := f.Spec.Modelled; m.Most < m.Batch {
 		return suite.At(fmt.Errorf("at most %d examples: want %d or more", m.Most, m.Batch), "modelled", "most")
 	}
@@ -137,8 +136,8 @@ func (f *spec) runs(p profile) (runs []rounds.Run) {
 func (f *spec) measureModelled(ctx context.Context, log *records.Log, _ progress.Progress) error {
 	return f.each(func(_, _ int, n *network, s *scenario) error {
 		return errors.Join(
-			f.Modelled.measure(ctx, log, runName(n, s), n.Model, s.setup, nil),
-			f.Modelled.measure(ctx, log, runName(n, s), n.Model, s.setup, accelerator.AtPeak))
+			f.Modelled.measure(ctx, log, runName(n, s), n.Model, s.setup, measured),
+			f.Modelled.measure(ctx, log, runName(n, s), n.Model, s.setup, atPeak))
 	})
 }
 
@@ -166,7 +165,7 @@ func missNote(t *suite.Table) string {
 		row[t.Column("network")], row[t.Column("scenario")], row[modelled], row[paper])
 }
 
-func (f *figure3) show(r *rounds.Reporting[profile]) error {
+func (f *Experiment) show(r *rounds.Reporting[profile]) error {
 	cut := f.Spec.Networks[0].Scenarios[1].setup
 	table := r.Table
 	table.Caption = []string{

@@ -17,12 +17,12 @@ import (
 
 // loaded is the experiment, its rounds, and a log of what is modelled, all in the
 // smoke profile.
-func loaded(t *testing.T) (*figure3, *rounds.Rounds, *records.Log) {
+func loaded(t *testing.T) (*Experiment, *rounds.Rounds, *records.Log) {
 	t.Helper()
-	f := suitetest.Loaded[*figure3](t, Definition.Load)
+	f := suitetest.Loaded[*Experiment](t, Definition.Load)
 	r, log := roundstest.Start(t, f)
 	for _, run := range r.Runs {
-		for _, change := range []func(*accelerator.Accelerator){nil, accelerator.AtPeak} {
+		for _, change := range []accelerator.Variation{measured, atPeak} {
 			if err := log.Add(f.Spec.Modelled.name(run.Name, change), 0, modelledSample{Batch: 32, Seconds: 2, Filled: 64, FilledSeconds: 2}); err != nil {
 				t.Fatal(err)
 			}
@@ -86,13 +86,13 @@ func TestModelled(t *testing.T) {
 		"small": {Name: "resnet50", Width: 8, Image: 64, Classes: 10}, "large": {Name: "amoebanetd", Layers: 36, Filters: 1024, Classes: 10},
 	} {
 		for range 2 { // once is enough
-			if err := m.measure(context.Background(), log, name, model, s, nil); err != nil {
+			if err := m.measure(context.Background(), log, name, model, s, measured); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	var small, large modelledSample
-	if err := errors.Join(log.Get(m.name("small", nil), &small), log.Get(m.name("large", nil), &large)); err != nil {
+	if err := errors.Join(log.Get(m.name("small", measured), &small), log.Get(m.name("large", measured), &large)); err != nil {
 		t.Fatal(err)
 	}
 	if small.Batch != 32 || small.Filled != 96 || !(small.FilledSeconds > small.Seconds && small.FilledSeconds < 3*small.Seconds) {
@@ -101,7 +101,7 @@ func TestModelled(t *testing.T) {
 	if large.Filled != 0 || !(large.Seconds > 0) {
 		t.Errorf("a network that is too large: %+v", large)
 	}
-	if got, err := m.relative(log, "small", "large", nil); err != nil || got[1].Text != "-" {
+	if got, err := m.relative(log, "small", "large", measured); err != nil || got[1].Text != "-" {
 		t.Errorf("cells %q, %v", got, err)
 	}
 	if _, err := m.cells(log, "small", "none"); err == nil {
@@ -128,7 +128,7 @@ func TestSpecErrors(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
-	f := suitetest.Loaded[*figure3](t, Definition.Load)
+	f := suitetest.Loaded[*Experiment](t, Definition.Load)
 	suitetest.CheckKey(t, func(file string) suite.Experiment {
 		f.Spec.Modelled.Accelerator = file
 		return f

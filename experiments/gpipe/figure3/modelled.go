@@ -31,14 +31,22 @@ type modelledSample struct {
 	FilledSeconds float64 `json:"filled_seconds"`
 }
 
-// name is that of a run's sample, with a change of what is assumed of accelerators.
-func (m modelledSpec) name(run string, change func(*accelerator.Accelerator)) string {
-	return suite.AtRates("modelled/"+run, m.Accelerator, change)
+// measured is what is assumed of accelerators; atPeak is at their peaks, with samples
+// whose names do not say which efficiencies.
+var measured, atPeak = accelerator.Variation{}, accelerator.Variation{Change: accelerator.AtPeak}
+
+// name is that of a run's sample, with a variation of what is assumed of accelerators.
+func (m modelledSpec) name(run string, v accelerator.Variation) string {
+	name := "modelled/" + run
+	if v.Name != "" {
+		name += "/" + v.Name
+	}
+	return suite.AtRates(name, m.Accelerator, v.Change)
 }
 
 // measure adds the sample of a run if the log lacks it.
-func (m modelledSpec) measure(ctx context.Context, log *records.Log, run string, model workload.Model, s workload.Setup, change func(*accelerator.Accelerator)) error {
-	name := m.name(run, change)
+func (m modelledSpec) measure(ctx context.Context, log *records.Log, run string, model workload.Model, s workload.Setup, v accelerator.Variation) error {
+	name := m.name(run, v)
 	if log.Has(name) {
 		return nil
 	}
@@ -46,7 +54,7 @@ func (m modelledSpec) measure(ctx context.Context, log *records.Log, run string,
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r, err := simulation.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Change: change, Batch: batch, Optimizer: m.Optimizer, DType: suite.Named(workload.ParseDType, m.DType)}.Run(ctx)
+		r, err := simulation.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Change: v.Change, Batch: batch, Optimizer: m.Optimizer, DType: suite.Named(workload.ParseDType, m.DType)}.Run(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -78,24 +86,24 @@ var modelledColumns = []string{"modelled, fixed batch", "modelled, memory filled
 // cells are a run's modelled throughputs relative to a base's: with the fixed
 // mini-batch and with those that fill memory, if some fit both, and the latter at peak.
 func (m modelledSpec) cells(log *records.Log, base, run string) ([]suite.Value, error) {
-	cells, err := m.relative(log, base, run, nil)
+	cells, err := m.relative(log, base, run, measured)
 	if err != nil {
 		return nil, err
 	}
-	peak, err := m.relative(log, base, run, accelerator.AtPeak)
+	peak, err := m.relative(log, base, run, atPeak)
 	if err != nil {
 		return nil, err
 	}
 	return append(cells, peak[1]), nil
 }
 
-// relative are the first two of cells, with a change of what is assumed.
-func (m modelledSpec) relative(log *records.Log, base, run string, change func(*accelerator.Accelerator)) ([]suite.Value, error) {
+// relative are the first two of cells, with a variation of what is assumed.
+func (m modelledSpec) relative(log *records.Log, base, run string, v accelerator.Variation) ([]suite.Value, error) {
 	var b, s modelledSample
-	if err := log.Get(m.name(base, change), &b); err != nil {
+	if err := log.Get(m.name(base, v), &b); err != nil {
 		return nil, err
 	}
-	if err := log.Get(m.name(run, change), &s); err != nil {
+	if err := log.Get(m.name(run, v), &s); err != nil {
 		return nil, err
 	}
 	relative := func(batch int, seconds float64, baseBatch int, baseSeconds float64) suite.Value {
@@ -110,4 +118,38 @@ func (m modelledSpec) relative(log *records.Log, base, run string, change func(*
 func (m modelledSpec) caption() string {
 	return fmt.Sprintf("Modelled: the paper's own network in %s on %s, a roofline for every operation at measured rates (at peak: at the accelerator's peak), memory and links as planned, %s; with a mini-batch of %d throughout, and with the largest multiple of %d (up to %d) that fits the pipeline.",
 		m.DType, m.Accelerator, m.Optimizer, m.Batch, m.Batch, m.Most)
+}
+
+// Cell is one of the figure's, modelled with memory filled.
+type Cell struct {
+	Network, Scenario string
+	Base              bool // 1 by definition
+	Paper, Value      float64
+}
+
+// Accelerator is what the figure is modelled on.
+func (f *Experiment) Accelerator() string { return f.Spec.Modelled.Accelerator }
+
+// MeasureModelled adds the samples that a log lacks of all cells, with a variation of what
+// is assumed of the accelerator.
+func (f *Experiment) MeasureModelled(ctx context.Context, log *records.Log, v accelerator.Variation) error {
+	return f.Spec.each(func(_, _ int, n *network, s *scenario) error {
+		return f.Spec.Modelled.measure(ctx, log, runName(n, s), n.Model, s.setup, v)
+	})
+}
+
+// Modelled reads all cells.
+func (f *Experiment) Modelled(log *records.Log, v accelerator.Variation) (cells []Cell, err error) {
+	err = f.Spec.each(func(_, _ int, n *network, s *scenario) error {
+		relative, err := f.Spec.Modelled.relative(log, runName(n, n.base()), runName(n, s), v)
+		if err != nil {
+			return err
+		}
+		if len(relative[1].Numbers) == 0 {
+			return fmt.Errorf("%s does not fit", runName(n, s))
+		}
+		cells = append(cells, Cell{n.Name, s.Name, s == n.base(), s.Paper.Value, relative[1].Numbers[0]})
+		return nil
+	})
+	return cells, err
 }

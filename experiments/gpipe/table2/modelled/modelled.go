@@ -33,8 +33,8 @@ type spec struct {
 	Profiles map[string]suite.ExpectedOnly `yaml:"profiles"`
 }
 
-// modelled is Table 2 at the paper's own scale.
-type modelled struct {
+// Experiment is Table 2 at the paper's own scale.
+type Experiment struct {
 	suite.Base[spec]
 	table3  *table3.Experiment // whose networks are held to the same conventions
 	whatIfs []accelerator.Variation
@@ -45,12 +45,12 @@ func load() (suite.Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &modelled{table3: other.(*table3.Experiment)}
+	t := &Experiment{table3: other.(*table3.Experiment)}
 	t.Others = t.table3.Decides
 	return t, nil
 }
 
-func (t *modelled) Resolve() *suite.Problem {
+func (t *Experiment) Resolve() *suite.Problem {
 	if p := t.Spec.Scale.Check(); p != nil {
 		return p
 	}
@@ -68,9 +68,9 @@ func (t *modelled) Resolve() *suite.Problem {
 	return nil
 }
 
-func (t *modelled) Planned(string) []suite.PlannedRun { return t.Spec.Scale.Planned() }
+func (t *Experiment) Planned(string) []suite.PlannedRun { return t.Spec.Scale.Planned() }
 
-func (t *modelled) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+func (t *Experiment) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	for _, s := range []*paperscale.Scale{&t.Spec.Scale, &t.table3.Spec.Scale} {
 		if err := s.Measure(ctx, log, p); err != nil {
 			return err
@@ -84,7 +84,7 @@ func (t *modelled) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	return nil
 }
 
-func (t *modelled) Report(log, _ *records.Log) (*suite.Report, error) {
+func (t *Experiment) Report(log, _ *records.Log) (*suite.Report, error) {
 	own, err := t.Spec.Read(log)
 	if err != nil {
 		return nil, err
@@ -96,11 +96,7 @@ func (t *modelled) Report(log, _ *records.Log) (*suite.Report, error) {
 	cells, conventions := own.Tables(t.ID(), "Table 2", []string{
 		"Source of the paper's values: " + t.Spec.Source + ". torchgpipe: " + t.Spec.Torchgpipe + ".",
 	})
-	var goals []paperscale.Goal
-	for _, n := range t.Spec.Networks {
-		goals = append(goals, paperscale.Goal{Name: "Table 2, " + n.Name, Of: own, Networks: []*paperscale.Network{n}, Percent: n.Reach})
-	}
-	goals = append(goals, paperscale.Goal{Name: "Table 3", Of: other, Networks: other.Networks, Percent: other.Networks[0].Reach})
+	goals := t.Goals(own, other)
 	whatIf, err := paperscale.WhatIfTable(log, t.ID()+"-what-if", t.whatIfs, goals)
 	if err != nil {
 		return nil, err
@@ -108,6 +104,19 @@ func (t *modelled) Report(log, _ *records.Log) (*suite.Report, error) {
 	report := &suite.Report{Tables: slices.Concat(cells, []*suite.Table{paperscale.ErrorTable(t.ID()+"-errors", goals), whatIf}, conventions)}
 	report.Files, err = plot.Files(t.ID(), t.Spec.Title, own.Panels())
 	return report, err
+}
+
+// Scales are Table 2's and Table 3's networks and conventions.
+func (t *Experiment) Scales() (two, three *paperscale.Scale) {
+	return &t.Spec.Scale, &t.table3.Spec.Scale
+}
+
+// Goals are what both tables were to reach.
+func (t *Experiment) Goals(two, three *paperscale.Modelled) (goals []paperscale.Goal) {
+	for _, n := range two.Networks {
+		goals = append(goals, paperscale.Goal{Name: "Table 2, " + n.Name, Of: two, Networks: []*paperscale.Network{n}, Percent: n.Reach})
+	}
+	return append(goals, paperscale.Goal{Name: "Table 3", Of: three, Networks: three.Networks, Percent: three.Networks[0].Reach})
 }
 
 // Beside is one of the spec's networks under the default convention, for the table
@@ -120,7 +129,7 @@ func Network(id string) (Beside, error) {
 	if err != nil {
 		return Beside{}, err
 	}
-	one := e.(*modelled).Spec.Standard()
+	one := e.(*Experiment).Spec.Standard()
 	one.Networks = slices.DeleteFunc(one.Networks, func(n *paperscale.Network) bool { return n.ID != id })
 	if len(one.Networks) != 1 {
 		return Beside{}, fmt.Errorf("table2-modelled: no network %q", id)

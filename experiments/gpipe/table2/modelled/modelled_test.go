@@ -16,7 +16,7 @@ import (
 
 // A what-if is the default convention at peak rates, with samples of its own.
 func TestWhatIfs(t *testing.T) {
-	m := suitetest.Loaded[*modelled](t, Definition.Load)
+	m := suitetest.Loaded[*Experiment](t, Definition.Load)
 	s := paperscaletest.SmallScale(t)
 	s.Networks[0].Accelerator = "p100"
 	sample := func(s *paperscale.Scale) string {
@@ -77,7 +77,7 @@ func TestVariationsChangeSteps(t *testing.T) {
 
 // The modelled tables of both specs come from one log.
 func TestReport(t *testing.T) {
-	m := suitetest.Loaded[*modelled](t, Definition.Load)
+	m := suitetest.Loaded[*Experiment](t, Definition.Load)
 	log := records.New(m.Key("smoke"))
 	one := func(suite.Cell, paperscale.CutSpec, string, string) float64 { return 1 }
 	paperscaletest.FillScale(t, log, &m.Spec.Scale, one)
@@ -105,7 +105,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
-	e := suitetest.Loaded[*modelled](t, Definition.Load)
+	e := suitetest.Loaded[*Experiment](t, Definition.Load)
 	suitetest.CheckKey(t, func(file string) suite.Experiment {
 		e.table3.Spec.Networks[1].Accelerator = file
 		return e
