@@ -207,10 +207,13 @@ func (f *Experiment) show(r *rounds.Reporting[profile]) error {
 		r.Parts.Add(n.Name, s.Name, m.Cells())
 		return nil
 	})
+	if err != nil {
+		return err
+	}
 	table.Notes = append(table.Notes, missNote(table))
 	r.Panels = plot.TableBars{
 		Panel: "network", Group: "scenario", Y: "throughput relative to naive",
 		Across: "paper", Bars: []string{"measured", "modelled, memory filled", "torchgpipe", "theory, cut"},
 	}.Panels(table)
-	return err
+	return nil
 }
