@@ -19,6 +19,7 @@ type pageClaims struct {
 	Bases   *pageTable // and by what the evidence is
 	// Tolerances say how far a figure may be from the paper's, and why.
 	Tolerances *pageTable
+	InSmall    *suite.Table // for documents
 	Counts     []pageCount
 	Wrong      []string
 	Fails      []claims.Judgement
@@ -82,7 +83,7 @@ func (r Reporting) claims(ctx context.Context) (*pageClaims, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &pageClaims{Wrong: v.Wrong, Total: len(v.Claims)}
+	c := &pageClaims{Says: v.Says(), Wrong: v.Wrong, Total: len(v.Claims), InSmall: v.InSmall()}
 	for _, m := range claims.Verdicts {
 		c.Counts = append(c.Counts, pageCount{m, tones[m.Verdict], v.Counts[m.Verdict]})
 	}

@@ -30,7 +30,9 @@ import (
 //	<!-- table: ID -->                    a table's columns, title and origin
 //	<!-- table: ID | column; column -->   some columns
 //	<!-- picture: FILE | what it shows -->
-//	<!-- claims -->                       verdicts of verify by kind of claim
+//	<!-- claims -->                       verdicts of verify by kind of claim, and by what the evidence is
+//	<!-- says -->                         what they say about the paper
+//	<!-- in-small -->                     claims that are shown in small, and what came out
 //	<!-- commands -->                     the experiments' commands, what each makes, and its last result
 //	<!-- experiments -->                  each experiment, its plots, and links to its tables
 //	<!-- bench -->                        what make bench has measured
@@ -90,7 +92,7 @@ func TestDocuments(t *testing.T) {
 }
 
 var (
-	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|commands|experiments|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
+	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|says|in-small|commands|experiments|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
 	valueMarker  = regexp.MustCompile(`(<!-- value: ([a-z0-9-]+) -->)[^<\n]*(<!-- end -->)`)
 	valueNames   = regexp.MustCompile(`(?s)\n<!-- values\n(.*?)-->`)
 	readmeEnd    = "<!-- end -->"
@@ -196,10 +198,16 @@ func (d document) generated(kind, id, more string) (string, error) {
 		var b strings.Builder
 		err = t.Draw(&b, true)
 		return strings.TrimSpace(b.String()) + "\n\n<sub>" + strings.Join(t.Notes, " ") + "</sub>", err
-	case "claims":
+	case "claims", "says", "in-small":
 		c, err := Reporting{Results: dir}.claims(context.Background())
 		if err != nil {
 			return "", err
+		}
+		switch kind {
+		case "says":
+			return c.Says, nil
+		case "in-small":
+			return summarised(c.InSmall)
 		}
 		byKind, err := summarised(c.Summary.Table)
 		if err != nil {

@@ -129,6 +129,9 @@ func (b *breakdown) columns(r *rounds.Reporting[profile]) (all []column, err err
 				if p.paper == nil {
 					return suite.Absent
 				}
+				if p.name == "weight update" {
+					return suite.Joined("(%v%%)", p.paper(&b.Spec.Paper))
+				}
 				return suite.Joined("%v%%", p.paper(&b.Spec.Paper))
 			})
 		}
@@ -161,7 +164,7 @@ func (b *breakdown) show(r *rounds.Reporting[profile]) error {
 		fmt.Sprintf("Emulated devices: every task runs alone and is timed, a kind of task takes the median of its repeats over %d rounds; in brackets the 95%% interval of order statistics of the rounds' shares.", p.Rounds),
 		"Parts of the step, averaged over devices. They come from replays of the schedule, each of which adds one thing: even stages without links (bubble), the stages' true times (load imbalance), links (communication), the barrier before the update. They add up to the step; none is a remainder.",
 		"Theory: the same replays for even stages, f:r:b = 1:1:2, and nothing else.",
-		"Source of the paper's values: " + b.Spec.Source + ". The paper has no part for the last two: its weight update is the remainder.",
+		"Source of the paper's values: " + b.Spec.Source + ". The paper has no part for the last two: its weight update, in brackets, is not printed: it is the remainder to 100%.",
 	}
 	r.Table.Texts("part")
 	columns, err := b.columns(r)

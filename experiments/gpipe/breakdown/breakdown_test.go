@@ -91,7 +91,7 @@ func TestColumnsAddUp(t *testing.T) {
 			if row[i+1] == "-" {
 				continue
 			}
-			share, err := strconv.ParseFloat(strings.TrimSuffix(row[i+1], "%"), 64)
+			share, err := strconv.ParseFloat(strings.Trim(row[i+1], "(%)"), 64)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -149,6 +149,15 @@ func (f *spec) planModelled() (list []suite.PlannedRun) {
 	return list
 }
 
+// paper is the scenario's value, marked as read off a plot; the baseline's is 1 by
+// definition.
+func (s *scenario) paper() suite.Value {
+	if s.Paper.Value == 1 {
+		return suite.Joined("%v", s.Paper)
+	}
+	return suite.Joined("≈%v", s.Paper)
+}
+
 // missNote says where the model is farthest from the paper in the picture, and why.
 func missNote(t *suite.Table) string {
 	paper, modelled := t.Column("paper"), t.Column("modelled, memory filled")
@@ -175,7 +184,7 @@ func (f *Experiment) show(r *rounds.Reporting[profile]) error {
 		rounds.TheoryCaption,
 		f.Spec.Modelled.caption(),
 		"Work: the time of all F and B together, relative to the baseline. It is not 1 on processors: small micro-batches fit their caches better, and every micro-batch reads all weights.",
-		"Source of the paper's values: " + f.Spec.Source + ". torchgpipe: " + f.Spec.Torchgpipe + ".",
+		"Source of the paper's values: " + f.Spec.Source + "; ≈ marks them, since the paper prints no figures. torchgpipe: " + f.Spec.Torchgpipe + ".",
 	}
 	table.Texts("network", "scenario")
 	table.Numbers("paper", "torchgpipe", "theory, even", "theory, cut")
@@ -202,7 +211,7 @@ func (f *Experiment) show(r *rounds.Reporting[profile]) error {
 		if err != nil {
 			return err
 		}
-		table.Add(n.Name, s.Name, s.Paper, s.Torchgpipe, theory, modelled, suite.Fixed(m.Work()/one.Work(), 2), suite.Fixed(one.Closed/m.Closed, 2),
+		table.Add(n.Name, s.Name, s.paper(), s.Torchgpipe, theory, modelled, suite.Fixed(m.Work()/one.Work(), 2), suite.Fixed(one.Closed/m.Closed, 2),
 			r.Measured(base, run, s.Paper.Value), r.Referred(base, run))
 		r.Parts.Add(n.Name, s.Name, m.Cells())
 		return nil

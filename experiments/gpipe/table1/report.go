@@ -145,7 +145,7 @@ func (t *table1) mainTable(r, ref *results) *suite.Table {
 			printed, modelled, measured, beside := none, none, none, suite.Absent
 			if w.column != nil {
 				l := t.defaultOf(w.modelled)
-				printed = []any{w.column.value(), suite.Whole(w.modelled.Params, units.FormatCount(w.modelled.Params)), w.column.Torchgpipe.largest()}
+				printed = []any{w.column.value(), w.column.Params.cell(), w.column.Torchgpipe.largest()}
 				modelled = largestCells(l.Candidate, l.Params, l.Memory.M)
 			}
 			if w.measured != nil {

@@ -132,14 +132,16 @@ func (r linkRatios) scaled() timeline.Link {
 	return l
 }
 
+const fastLink, toScale = "fast link", "PCI-E, to scale"
+
 // links are those of the measured part: names, and what they are. What is compared with
 // the paper is measured to scale.
 var links = []struct {
 	name string
 	of   func(linkRatios) timeline.Link
 }{
-	{"fast link", func(linkRatios) timeline.Link { return timeline.Link{} }},
-	{"PCI-E, to scale", linkRatios.scaled},
+	{fastLink, func(linkRatios) timeline.Link { return timeline.Link{} }},
+	{toScale, linkRatios.scaled},
 	{"PCI-E, bytes per FLOP", linkRatios.strict},
 }
 
@@ -180,13 +182,13 @@ func speedups(runs map[string]*rounds.Measured, base, run string) (all []float64
 }
 
 func (t *Experiment) show(r *rounds.Reporting[profile]) error {
-	var runs []map[string]*rounds.Measured
+	runs := map[string]map[string]*rounds.Measured{} // by link
 	for _, l := range links {
 		over, err := t.over(r.Rounds, r.Log, l.of)
 		if err != nil {
 			return err
 		}
-		runs = append(runs, over)
+		runs[l.name] = over
 	}
 	rate, err := r.Rounds.MedianCoreRate(r.Log)
 	if err != nil {
@@ -239,11 +241,11 @@ func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 			}
 			row := []any{n.Name, c.K, paper, theory, suite.Fixed(got, 2), off, suite.Fixed(atPeak.Throughput(peak, standard, c), 2), suite.Fixed(m.Throughput(n, standard.Free(), c), 2)}
 			one, run := runName(n, base), runName(n, c)
-			for j, l := range links {
-				row = append(row, rounds.Relative(runs[j], one, run))
-				r.Parts.Add(n.Name, l.name, runs[j][run].Cells())
+			for _, l := range links {
+				row = append(row, rounds.Relative(runs[l.name], one, run))
+				r.Parts.Add(n.Name, l.name, runs[l.name][run].Cells())
 			}
-			slow, fast := speedups(runs[0], one, run), speedups(runs[len(runs)-1], one, run)
+			slow, fast := speedups(runs[toScale], one, run), speedups(runs[fastLink], one, run)
 			table.Add(row, r.Measured(one, run, paper.Value)[2], suite.Ratio(stats.RatioOf(slow, fast), c == base), r.Referred(one, run))
 		}
 		table.Notes = append(table.Notes, n.Name+", modelled. "+m.ReachNote(n))

@@ -86,7 +86,11 @@ func TestTable3Report(t *testing.T) {
 	for i, c := range table.Columns {
 		column[c.Name] = i
 	}
-	for _, row := range table.Printed() {
+	for i, row := range table.Printed() {
+		of := func(name string) float64 { return table.Rows[i][column[name]].Numbers[0] }
+		if got, want := of("PCI-E / fast link"), of("measured, PCI-E, to scale")/of("measured, fast link"); math.Abs(got/want-1) > 1e-9 || !(got <= 1) {
+			t.Errorf("%q: PCI-E / fast link %v, want %v", row, got, want)
+		}
 		if row[column["measured, fast link"]] != row[column["theory, even"]] {
 			t.Errorf("%q: not theory's", row)
 		}
