@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Long documents begin with their contents: a link to each section, in order.
+func TestContents(t *testing.T) {
+	link := regexp.MustCompile(`\[([^\]]+)\]\(#([a-z0-9-]+)\)`)
+	notInAnchor := regexp.MustCompile(`[^a-z0-9 -]`)
+	for _, name := range []string{"README.md", "docs/design.md", "docs/howto.md", "docs/tutorial.md"} {
+		raw, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _, _ := strings.Cut(string(raw), "\n## ")
+		var listed, sections []string
+		for _, m := range link.FindAllStringSubmatch(before, -1) {
+			listed = append(listed, m[1])
+			if anchor := strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"); m[2] != anchor {
+				t.Errorf("%s: the link to %s leads to #%s, want #%s", name, m[1], m[2], anchor)
+			}
+		}
+		code := false
+		for line := range strings.Lines(string(raw)) {
+			if strings.HasPrefix(line, "```") {
+				code = !code
+			}
+			if heading, ok := strings.CutPrefix(line, "## "); ok && !code {
+				sections = append(sections, strings.TrimSpace(heading))
+			}
+		}
+		if !slices.Equal(listed, sections) {
+			t.Errorf("%s: contents %q, sections %q", name, listed, sections)
+		}
+	}
+}
+
+// The picture of the architecture names folders that there are.
+func TestArchitectureNamesFolders(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "architecture.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`class="package"[^>]*>([^<]*)<`).FindAllStringSubmatch(string(raw), -1)
+	if len(named) < 10 {
+		t.Errorf("only %d boxes name folders", len(named))
+	}
+	for _, m := range named {
+		for _, folder := range strings.Split(m[1], ", ") {
+			if st, err := os.Stat(filepath.Join("..", "..", folder)); err != nil || !st.IsDir() {
+				t.Errorf("the picture names %q: %v", folder, err)
+			}
+		}
+	}
+}
