@@ -1,0 +1,139 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// What docs/howto.md adds from end to end, a model and two experiments, one with a plot,
+// works when it is copied literally: new files as they stand there, and its lines in the
+// lists, over the files of this repository.
+func TestHowtoWorksAsWritten(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command")
+	}
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		t.Helper()
+		raw, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	howto, dir := read("docs/howto.md"), t.TempDir()
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	put := func(name, text string) {
+		t.Helper()
+		copied := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
+		if err := os.WriteFile(copied, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[filepath.Join(root, name)] = copied
+	}
+
+	// A block is a new file if the line before it names one that there is not yet.
+	files := map[string]string{}
+	named := regexp.MustCompile("`([a-z0-9/]+/[a-z0-9]+\\.(?:go|md|yaml))`")
+	for _, m := range regexp.MustCompile("(?s)\n([^\n]*:)\n\n```[a-z]+\n(.*?)```\n").FindAllStringSubmatch(howto, -1) {
+		names := named.FindAllStringSubmatch(m[1], -1)
+		if len(names) == 0 {
+			continue
+		}
+		name := names[len(names)-1][1]
+		if _, err := os.Stat(filepath.Join(root, name)); os.IsNotExist(err) {
+			files[name] = m[2]
+		}
+	}
+	files["experiments/gpipe/schedules/about.md"] = files["experiments/gpipe/accelerators/about.md"] // "as above"
+	for _, name := range []string{
+		"models/cnn/cnn.go", "experiments/gpipe/accelerators/spec.yaml", "experiments/gpipe/accelerators/about.md", "experiments/gpipe/accelerators/accelerators.go",
+		"experiments/gpipe/schedules/spec.yaml", "experiments/gpipe/schedules/about.md", "experiments/gpipe/schedules/schedules.go",
+	} {
+		if files[name] == "" {
+			t.Fatalf("docs/howto.md does not have the file %s", name)
+		}
+	}
+	for name, text := range files {
+		put(name, text)
+	}
+
+	insert := func(name, before, lines, imports string) {
+		t.Helper()
+		text := read(name)
+		if strings.Count(text, before) != 1 {
+			t.Fatalf("%s: %q is not there once", name, before)
+		}
+		text = strings.Replace(text, before, lines+before, 1)
+		put(name, strings.Replace(text, "import (\n", "import (\n"+imports, 1))
+	}
+	row := regexp.MustCompile("(?s)```go\n(\t\\{name: \"cnn\".*?)```").FindStringSubmatch(howto)
+	if row == nil {
+		t.Fatal("docs/howto.md has no row for the model")
+	}
+	insert("experiments/workload/models.go", "\t{name: ConvNet,", row[1], "\t\"gpipebench/models/cnn\"\n")
+	insert("experiments/list.go", "\t\tvalidation.Definition,\n", "\t\taccelerators.Definition,\n\t\tschedules.Definition,\n",
+		"\t\"gpipebench/experiments/gpipe/accelerators\"\n\t\"gpipebench/experiments/gpipe/schedules\"\n")
+
+	raw, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "gpipebench")
+	if runtime.GOOS == "windows" {
+		program += ".exe"
+	}
+	if err := os.WriteFile(list, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-buildvcs=false", "-overlay", list, "-o", program, "./cmd/gpipebench")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	gpipebench := func(line string) string {
+		t.Helper()
+		cmd := exec.Command(program, strings.Fields(line)...)
+		cmd.Dir = dir
+		var errs strings.Builder
+		cmd.Stderr = &errs
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, &errs)
+		}
+		return string(out)
+	}
+
+	if out := gpipebench("describe --model cnn --layers 6 --image 32 --classes 10 -k 3"); !strings.Contains(out, "(32,32,64)") {
+		t.Errorf("without a width the model does not have 64 channels:\n%s", out)
+	}
+	hash := regexp.MustCompile(`weights SHA-256 [0-9a-f]{64}`)
+	one := hash.FindString(gpipebench("train --model cnn --layers 6 --width 16 --image 32 --steps 5 -k 1 -m 8"))
+	three := hash.FindString(gpipebench("train --model cnn --layers 6 --width 16 --image 32 --steps 5 -k 3 -m 2 --schedule 1f1b"))
+	if one == "" || one != three {
+		t.Errorf("in one piece %s, in three %s", one, three)
+	}
+	for _, name := range []string{"accelerators", "schedules"} {
+		if out := gpipebench(name + " --profile smoke --format markdown --out " + name + " --reference="); !strings.Contains(out, "|") {
+			t.Errorf("%s prints\n%s", name, out)
+		}
+		for _, file := range []string{name + ".md", name + ".svg"} {
+			if _, err := os.Stat(filepath.Join(dir, name, "tables", file)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	svg, err := os.ReadFile(filepath.Join(dir, "accelerators", "tables", "accelerators.svg"))
+	if err != nil || !strings.Contains(string(svg), ">K = 8<") || !strings.Contains(string(svg), ">h100<") {
+		t.Errorf("the plot of the accelerators lacks a series or a group, %v", err)
+	}
+}
