@@ -90,8 +90,13 @@ var mutants = []mutant{
 			}
 		}
 `, "TestG1Convolutions"},
-	{"one gradient for a value that leaves a layer twice", "../nn/layer.go",
-		"distinct(t, l.Forward(t, flow...))", "l.Forward(t, flow...)", "TestSameValueTwice"},
+	{"one gradient for a value that leaves a layer twice", "../internal/tracer/tracer.go",
+		"if slices.Contains(out[:i], n) {", "if false {", "TestSameValueTwice"},
+	{"a loss of a caller without the mini-batch's count", "../nn/program/lower.go",
+		"out[0][from+i] = w.env.LossScale", "out[0][from+i] = 1 / float32(len(out[0]))", "TestG1OfOwnOps"},
+	{"a parameter's gradient that begins a chain for each micro-batch", "../nn/program/rearrange.go",
+		"kernel.ColSum(out[0][from:to], in[0][from:], examples, to-from, each)",
+		"x := make([]float32, to-from)\n\t\tkernel.ColSum(x, in[0][from:], examples, to-from, each)\n\t\tkernel.Add(out[0][from:to], out[0][from:to], x)", "TestG1OfOwnOps"},
 }
 
 // TestMutants puts one defect at a time into the code and checks that the tests fail.
