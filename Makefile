@@ -67,9 +67,9 @@ $(EXPERIMENTS): build
 	$(BIN) $@
 
 # What follows from results/reference/records, after these or a report have
-# changed: the tables, the digests of all files, what README.md shows.
+# changed: the tables, claims.json, the digests of all files, what README.md shows.
 reference:
-	$(GO) test -p 1 ./experiments ./experiments/page ./experiments/claims -run 'TestReferenceTables|TestReferenceSums|TestDocuments' -update
+	$(GO) test -p 1 ./experiments ./experiments/page ./experiments/claims -run 'TestReferenceTables|TestReferenceLedger|TestReferenceSums|TestDocuments' -update
 
 # A verdict for each of the paper's claims, from results/reference.
 verify: build

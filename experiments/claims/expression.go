@@ -43,14 +43,14 @@ import (
 //	                                      activations and the paper's 12 bytes a parameter
 type evaluator struct {
 	expr.Functions
-	ctx      context.Context
-	tables   tablesOf
-	reads    []string          // the cells that were read, as evidence
-	profiles map[string]string // of the experiments whose tables were read
+	ctx    context.Context
+	tables tablesOf
+	reads  []string              // the cells that were read, as evidence
+	rests  map[string]claimTable // by experiment: a table of it that was read
 }
 
 func newEvaluator(ctx context.Context, tables tablesOf) *evaluator {
-	e := &evaluator{ctx: ctx, tables: tables, profiles: map[string]string{}}
+	e := &evaluator{ctx: ctx, tables: tables, rests: map[string]claimTable{}}
 	e.Functions = expr.Functions{
 		"cell": e.cell,
 		"nth": func(args []any) (any, error) {
@@ -256,7 +256,7 @@ func (e *evaluator) column(table, name string) (*suite.Table, int, error) {
 	if !ok {
 		return nil, 0, &missingEvidence{"no table " + table}
 	}
-	e.profiles[t.experiment] = t.profile
+	e.rests[t.experiment] = t
 	i := t.Column(name)
 	if i < 0 {
 		var names []string

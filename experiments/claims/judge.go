@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/internal/expr"
 )
@@ -16,14 +17,15 @@ import (
 // Judgement is a claim and its outcome.
 type Judgement struct {
 	Claim
-	Verdict  Verdict    `json:"verdict"`
-	Within   *Tolerance `json:"within,omitempty"`   // the claim's tolerance
-	Figure   *Figure    `json:"figure,omitempty"`   // what is compared with the paper's
-	Shown    []string   `json:"shown,omitempty"`    // further figures
-	Evidence []string   `json:"evidence,omitempty"` // the cells that the check read
-	Why      string     `json:"why,omitempty"`      // of no record
-	Records  []string   `json:"records,omitempty"`  // the experiments whose records it rests on
-	Profile  string     `json:"profile,omitempty"`  // of these records; several if they differ
+	Verdict      Verdict    `json:"verdict"`
+	Within       *Tolerance `json:"within,omitempty"`   // the claim's tolerance
+	Figure       *Figure    `json:"figure,omitempty"`   // what is compared with the paper's
+	Shown        []string   `json:"shown,omitempty"`    // further figures
+	Evidence     []string   `json:"evidence,omitempty"` // the cells that the check read
+	Why          string     `json:"why,omitempty"`      // of no record
+	Records      []string   `json:"records,omitempty"`  // the experiments whose records it rests on
+	Profile      string     `json:"profile,omitempty"`  // of these records; several if they differ
+	records.Cost            // of these records
 }
 
 // Figure is a figure of ours, compared with the paper's.
@@ -53,10 +55,16 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 	if !c.Kind.judged() {
 		return v, nil
 	}
-	e.reads, e.profiles = nil, map[string]string{} // what is shown decides nothing
+	e.reads, e.rests = nil, map[string]claimTable{} // what is shown decides nothing
 	truth, err := v.decide(e)
-	v.Records = slices.Sorted(maps.Keys(e.profiles))
-	v.Profile = strings.Join(slices.Compact(slices.Sorted(maps.Values(e.profiles))), ", ")
+	v.Records = slices.Sorted(maps.Keys(e.rests))
+	var profiles []string
+	for _, id := range v.Records {
+		profiles = append(profiles, e.rests[id].profile)
+		v.Cost = v.Cost.Plus(e.rests[id].cost)
+	}
+	slices.Sort(profiles)
+	v.Profile = strings.Join(slices.Compact(slices.Clone(profiles)), ", ")
 	if missing, is := errors.AsType[*missingEvidence](err); is {
 		v.Verdict, v.Why = NoRecord, missing.what
 		return v, nil
@@ -67,7 +75,7 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 	v.Evidence = e.reads
 	yes, open, no := c.Kind.outcomes()
 	v.Verdict = map[expr.Truth]Verdict{expr.Yes: yes, expr.Undecided: open, expr.No: no}[truth]
-	if v.Profile == suite.Profiles[0] && truth != expr.Yes && (c.Kind == Trend || c.Kind == StandIn || c.Kind == Ours) {
+	if slices.Contains(profiles, suite.Profiles[0]) && truth != expr.Yes && (c.Kind == Trend || c.Kind == StandIn || c.Kind == Ours) {
 		v.Verdict = TooSmall
 	}
 	return v, nil

@@ -43,7 +43,7 @@ func TestValidationClaims(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tables := tablesOf{"validation": {r.Tables[0], "validation", "quick"}}
+		tables := tablesOf{"validation": {r.Tables[0], "validation", "quick", records.Cost{}}}
 		for id, want := range map[string]Verdict{"validation-rates": c.want, "validation-own": Holds} {
 			i := slices.IndexFunc(ledger.Claims, func(c Claim) bool { return c.ID == id })
 			got, err := ledger.Claims[i].judge(newEvaluator(t.Context(), tables))

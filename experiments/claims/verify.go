@@ -80,7 +80,7 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 		r.Counts[one.Verdict]++
 		r.Claims = append(r.Claims, one)
 	}
-	return r, nil
+	return r, v.compareLedger(r)
 }
 
 // Figures returns what evaluates expressions as claims have them, over the tables that
@@ -108,7 +108,7 @@ func (v Verifying) read(ctx context.Context) (all []*examined, tables tablesOf, 
 		all = append(all, x)
 		if x.Usable {
 			for _, t := range x.report.Tables {
-				tables[t.ID] = claimTable{t, id, x.Profile}
+				tables[t.ID] = claimTable{t, id, x.Profile, x.cost}
 			}
 		}
 	}
@@ -121,12 +121,14 @@ type tablesOf map[string]claimTable
 type claimTable struct {
 	*suite.Table
 	experiment, profile string
+	cost                records.Cost // of the experiment's records
 }
 
 // examined is an experiment's records, read.
 type examined struct {
 	RecordsState
 	file   string // of the records
+	cost   records.Cost
 	report *suite.Report
 	files  []suite.File // of the report, as they are written
 	wrong  []string
@@ -151,7 +153,7 @@ func (v Verifying) examine(id string) (*examined, error) {
 		x.wrong = append(x.wrong, err.Error())
 		return x, nil
 	}
-	x.Profile = log.Key.Profile
+	x.Profile, x.cost = log.Key.Profile, log.Cost()
 	if log.Damaged != "" {
 		x.wrong = append(x.wrong, fmt.Sprintf("changed or damaged records, which do not count: %s; remove these lines, and reproduce measures their samples again", log.Damaged))
 	}
@@ -239,7 +241,7 @@ func (v Verifying) compare(x *examined, made map[string]bool) (wrong []string) {
 // resultFolders are what a directory's SHA256SUMS is about. A record's own sum is no
 // signature: only this list, where it is kept out of reach (as by commits), finds
 // records that were changed together with their sums and the tables made of them.
-var resultFolders = []string{"records", "tables"}
+var resultFolders = []string{"records", "tables", LedgerFile}
 
 // resultKind bounds a file of results.
 var resultKind = files.Kind{What: "a file of results", Bytes: records.FileKind.Bytes}

@@ -36,6 +36,7 @@ type Record struct {
 	Seed   uint64          `json:"seed,omitempty"`
 	Time   string          `json:"time,omitempty"`
 	Load   *float64        `json:"load,omitempty"`
+	RSS    int64           `json:"rss,omitempty"` // the most memory that the process had had resident by then, in bytes
 	Data   json.RawMessage `json:"data,omitempty"`
 }
 
@@ -299,7 +300,7 @@ func (l *Log) Add(name string, seed uint64, data any) error {
 	load := machine.LoadAverage()
 	r := &Record{
 		Session: l.session, Key: l.Key, Sample: name, Seed: seed,
-		Time: time.Now().UTC().Format(time.RFC3339), Load: &load, Data: raw,
+		Time: time.Now().UTC().Format(time.RFC3339), Load: &load, RSS: machine.MaxRSS(), Data: raw,
 	}
 	return l.write(r)
 }

@@ -1,0 +1,28 @@
+package records
+
+import "testing"
+
+// Seconds are those between samples less long pauses, memory that of the process, or of
+// all devices where the process's is not recorded.
+func TestCost(t *testing.T) {
+	l := New(Key{Experiment: "x"})
+	session := func(id, time string) { l.Put(&Record{Session: id, Provenance: &Provenance{Time: time}}) }
+	sample := func(name, session, time, data string, rss int64) {
+		l.Put(&Record{Session: session, Sample: name, Time: time, RSS: rss, Data: []byte(data)})
+	}
+	session("a", "2026-01-01T00:00:00Z")
+	sample("1", "a", "2026-01-01T00:00:10Z", `{"high_water_bytes":[3,4]}`, 0)
+	sample("2", "a", "2026-01-01T00:00:05Z", `{"high_water_bytes":[5,1]}`, 0)
+	session("b", "2026-01-02T00:00:00Z")
+	sample("3", "b", "2026-01-02T00:01:00Z", `0.5`, 0)
+	if got, want := l.Cost(), (Cost{5, 7}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	sample("4", "b", "2026-01-02T00:01:01Z", `[]`, 99)
+	if got, want := l.Cost().Plus(Cost{9, 100}), (Cost{15, 100}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := New(Key{}).Cost(); got != (Cost{}) {
+		t.Errorf("of nothing: %+v", got)
+	}
+}
