@@ -27,7 +27,7 @@ const all = (within, what) => [...within.querySelectorAll(what)]
 const box = e => e.getBoundingClientRect()
 const wide = innerWidth >= 1280
 const figures = all(document, "figure > svg, .panels > svg")
-// A box around slanting letters says nothing.
+// A box around slanting letters does not say what they meet, only where they end.
 const straight = t => { const m = t.getScreenCTM(); return Math.min(Math.abs(m.a), Math.abs(m.b)) < .01 }
 const size = t => { const m = t.getScreenCTM(); return parseFloat(getComputedStyle(t).fontSize) * Math.hypot(m.a, m.b) }
 const texts = f => all(f, "text").filter(t => straight(t) && t.textContent.trim())
@@ -40,7 +40,7 @@ const found = {
 	"files asked for": performance.getEntriesByType("resource").map(r => r.name),
 	"flat plots": figures.filter(f => box(f).height < 50).map(f => f.getAttribute("class")),
 	"letters below 9 pixels": figures.flatMap(f => texts(f).filter(t => size(t) < 9)).map(t => t.textContent),
-	"letters beyond the edge": figures.flatMap(f => texts(f).filter(t => !within(box(t), box(f)))).map(t => t.textContent),
+	"letters beyond the edge": figures.flatMap(f => all(f, "text").filter(t => !within(box(t), box(f)))).map(t => t.textContent),
 	"letters upon letters": figures.flatMap(f => texts(f).filter((t, i, of) => of.slice(0, i).some(u => meet(box(t), box(u))))).map(t => t.textContent),
 	"names upon names": all(document, ".legend").flatMap(l => all(l, "li").filter((e, i, of) => of.slice(0, i).some(u => meet(box(e), box(u))))).map(e => e.textContent),
 	"verdicts out of sight": wide ? all(document, "td.verdict").filter(td => box(td).width > 0 && box(td).right > box(td.closest(".scroll")).right + 1).map(td => td.parentElement.id) : [],

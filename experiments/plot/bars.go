@@ -92,7 +92,7 @@ func (p *BarPanel) seriesNames() (names []string) {
 // intervals is their name in the legend.
 func (p *BarPanel) intervals() string { return cmp.Or(p.Whiskers, "95% interval") }
 
-func (p *BarPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error) {
+func (p *BarPanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plot, []legendEntry, error) {
 	out := newPlot(p.Title, "", p.Y)
 	fromZero := p.Stacked
 	beside := 0 // series that stand side by side
@@ -110,7 +110,7 @@ func (p *BarPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 		out.Add(area{*p.Band, len(p.Names)})
 	}
 	out.Add(levelGrid())
-	room := groupRoom(len(p.Names))
+	room := groupRoom(len(p.Names), panel)
 	width := 0.6 * room
 	if !p.Stacked {
 		width = 0.8 * room / vg.Length(max(beside, 1))
@@ -176,7 +176,7 @@ func (p *BarPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 		}
 	}
 	out.Add(over...)
-	nominal(out, p.Names)
+	nominal(out, p.Names, panel)
 	if len(p.Levels) > 0 {
 		out.Add(levels{p.Levels, out.X.Max})
 	}
@@ -327,14 +327,14 @@ func levelGrid() *plotter.Grid {
 	return g
 }
 
-// groupRoom is the approximate width of one of n groups.
-func groupRoom(n int) vg.Length { return 0.82 * panelWidth / vg.Length(n) }
+// groupRoom is the approximate width of one of n groups in a panel of a width.
+func groupRoom(n int, panel vg.Length) vg.Length { return 0.82 * panel / vg.Length(n) }
 
 // nominal names groups on the x axis: in several lines where a name is wider than its
 // group, and at a slant where a single word is.
-func nominal(p *plot.Plot, groups []string) {
-	aslant := false
-	fits := func(text string) bool { return p.X.Tick.Label.Width(text) <= 0.95*groupRoom(len(groups)) }
+func nominal(p *plot.Plot, groups []string, panel vg.Length) {
+	aslant, room := false, groupRoom(len(groups), panel)
+	fits := func(text string) bool { return p.X.Tick.Label.Width(text) <= 0.95*room }
 	folded := make([]string, len(groups))
 	for i, name := range groups {
 		var lines []string
@@ -355,7 +355,13 @@ func nominal(p *plot.Plot, groups []string) {
 		}
 	}
 	if aslant {
-		p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = math.Pi/5, text.XRight, text.YCenter
+		// As steep as it must be for the first names not to reach beyond the panel.
+		angle := math.Pi / 5
+		for i, tick := range ticks {
+			left := 0.1*panel + room*(vg.Length(i)+0.5)
+			angle = max(angle, math.Acos(min(1, float64(left/p.X.Tick.Label.Width(tick.Label)))))
+		}
+		p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = angle, text.XRight, text.YCenter
 	}
 	p.X.Tick.Length, p.X.Width = 0, 0
 	p.X.Tick.Marker = ticks

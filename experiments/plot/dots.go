@@ -76,7 +76,7 @@ func (p *DotPanel) seriesNames() []string {
 	return names
 }
 
-func (p *DotPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error) {
+func (p *DotPanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plot, []legendEntry, error) {
 	title, y := axisTitles(p.Title, p.Y, p.Logarithmic)
 	out := newPlot(title, "", y)
 	if p.Band != nil {
@@ -98,7 +98,7 @@ func (p *DotPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 	}
 	var keys []legendEntry
 	if p.Across != nil {
-		t := ticks{p.Across, inks[paperLine], 0.92 * groupRoom(len(p.Names)), 0}
+		t := ticks{p.Across, inks[paperLine], 0.92 * groupRoom(len(p.Names), panel), 0}
 		out.Add(t)
 		keys = append(keys, legendEntry{paperLine, t})
 	}
@@ -134,7 +134,7 @@ func (p *DotPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 		out.Add(whiskers{of: intervals})
 		keys = append(keys, legendEntry{MeanSpan, whiskers{}})
 	}
-	nominal(out, p.Names)
+	nominal(out, p.Names, panel)
 	if p.Zero {
 		out.Y.Min, out.Y.Max = min(0, out.Y.Min), max(0, out.Y.Max)
 	}

@@ -28,7 +28,8 @@ type Axes interface {
 	// seriesNames are those of the series, in the legend's order. A figure gives every
 	// name one colour, and shows it once.
 	seriesNames() []string
-	plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error)
+	// plot draws axes for a panel of a width.
+	plot(inks map[string]color.Color, width vg.Length) (*plot.Plot, []legendEntry, error)
 }
 
 // legendEntry is a name in a legend and its sign.
@@ -45,6 +46,14 @@ const (
 	panelGap    = 4 * vg.Millimeter
 	pngDPI      = 120
 )
+
+// widthOf is the width of each of n panels: one alone has room for names.
+func widthOf(n int) vg.Length {
+	if n == 1 {
+		return 15 * vg.Centimeter
+	}
+	return panelWidth
+}
 
 // columnsOf is how many of n panels stand side by side: three at most, and four panels
 // as two by two.
@@ -184,12 +193,12 @@ func newFigure(title string, panels []Axes) (*figure, error) {
 		names = append(names, p.seriesNames()...)
 	}
 	colors := inks(names)
-	columns := columnsOf(len(panels))
+	columns, width := columnsOf(len(panels)), widthOf(len(panels))
 	rows := (len(panels) + columns - 1) / columns
 	var plots []*plot.Plot
 	legend := map[string]legendEntry{}
 	for _, p := range panels {
-		drawn, keys, err := p.plot(colors)
+		drawn, keys, err := p.plot(colors, width)
 		if err != nil {
 			return nil, err
 		}
@@ -201,7 +210,7 @@ func newFigure(title string, panels []Axes) (*figure, error) {
 		}
 	}
 	const gap = panelGap
-	f := &figure{width: vg.Length(columns)*(panelWidth+gap) + gap}
+	f := &figure{width: vg.Length(columns)*(width+gap) + gap}
 	// y runs downwards from 0; at the end all pieces are moved up.
 	y := -vg.Length(gap)
 	below := func(height vg.Length) { y -= height }
@@ -245,8 +254,8 @@ func newFigure(title string, panels []Axes) (*figure, error) {
 	}
 	below(gap)
 	for i, p := range plots {
-		at := vg.Point{X: gap + vg.Length(i%columns)*(panelWidth+gap), Y: y - panelHeight - vg.Length(i/columns)*(panelHeight+gap)}
-		f.pieces = append(f.pieces, piece{"panel", "", vg.Rectangle{Min: at, Max: at.Add(vg.Point{X: panelWidth, Y: panelHeight})}, p.Draw})
+		at := vg.Point{X: gap + vg.Length(i%columns)*(width+gap), Y: y - panelHeight - vg.Length(i/columns)*(panelHeight+gap)}
+		f.pieces = append(f.pieces, piece{"panel", "", vg.Rectangle{Min: at, Max: at.Add(vg.Point{X: width, Y: panelHeight})}, p.Draw})
 	}
 	f.height = vg.Length(rows)*(panelHeight+gap) - y
 	for i := range f.pieces {

@@ -103,7 +103,7 @@ func (p LinePanel) seriesNames() (names []string) {
 	return append(names, medianSign)
 }
 
-func (p LinePanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error) {
+func (p LinePanel) plot(inks map[string]color.Color, panel vg.Length) (*plot.Plot, []legendEntry, error) {
 	title, y := axisTitles(p.Title, p.Y, p.Logarithmic)
 	out := newPlot(title, p.X, y)
 	grid := &endingGrid{plotter.NewGrid(), math.Inf(1)}
@@ -183,14 +183,14 @@ func (p LinePanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry,
 		out.Y.Tick.Marker = powers{counts: p.Counts}
 	}
 	if p.Names != nil {
-		nominal(out, p.Names)
+		nominal(out, p.Names, panel)
 	}
 	if len(p.Levels) > 0 {
 		var widest vg.Length
 		for _, at := range p.Levels {
 			widest = max(widest, out.Y.Tick.Label.Width(at.Name))
 		}
-		const inside = 0.85 * panelWidth // of the axis, about
+		inside := 0.85 * panel // of the axis, about
 		out.X.Tick.Marker = upTo{end}
 		out.X.Max = out.X.Min + (end-out.X.Min)*float64(inside/(inside-widest-besideEnd-vg.Millimeter))
 		grid.end = end

@@ -152,7 +152,7 @@ func TestTicks(t *testing.T) {
 // What a line is held against is within the axes, its name too.
 func TestLevels(t *testing.T) {
 	p := LinePanel{FromZero: true, Series: []Series{{Name: "loss", Lines: [][]Point{{{1, 5}, {100, 2}}}}}, Levels: []Level{{"uniform", 6}, {"entropy", 1.5}}}
-	drawn, _, err := p.plot(inks(p.seriesNames()))
+	drawn, _, err := p.plot(inks(p.seriesNames()), panelWidth)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestMedianAndRange(t *testing.T) {
 		t.Errorf("ranges %v, want %v", s.Spans, want)
 	}
 	p := LinePanel{Logarithmic: true, Series: []Series{s}}
-	drawn, keys, err := p.plot(inks(p.seriesNames()))
+	drawn, keys, err := p.plot(inks(p.seriesNames()), panelWidth)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestMedianAndRange(t *testing.T) {
 // The paper's values are within the axes, also of one that is logarithmic.
 func TestDotsBesidePaper(t *testing.T) {
 	p := &DotPanel{Names: []string{"a"}, Groups: [][]float64{{0.2, 0.4}}, Across: []float64{3}, Logarithmic: true, Y: "nats"}
-	drawn, keys, err := p.plot(inks(p.seriesNames()))
+	drawn, keys, err := p.plot(inks(p.seriesNames()), panelWidth)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestNominal(t *testing.T) {
 		{[]string{"agglutinating SOV", "case-marking\nVSO", "prefixing OSV", "pro-drop SOV", "fusing OVS"}, true},
 	} {
 		p := newPlot("", "", "")
-		nominal(p, test.names)
+		nominal(p, test.names, panelWidth)
 		ticks := p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max)
 		if got := p.X.Tick.Label.Rotation != 0; got != test.aslant || len(ticks) != len(test.names) {
 			t.Errorf("%q: aslant %v, %d ticks", test.names, got, len(ticks))
@@ -223,6 +223,17 @@ func TestNominal(t *testing.T) {
 		if slices.ContainsFunc(ticks, func(tick plot.Tick) bool { return strings.Contains(tick.Label, "\n") }) && test.aslant {
 			t.Errorf("%q: two lines aslant", test.names)
 		}
+	}
+}
+
+// A long name that stands aslant ends within the panel.
+func TestNominalAslant(t *testing.T) {
+	p := newPlot("", "", "")
+	long := strings.Repeat("agglutinating", 2)
+	nominal(p, []string{long, "b", "c", "d", "e", "f"}, panelWidth)
+	label := p.X.Tick.Label
+	if reach := float64(label.Width(long)) * math.Cos(label.Rotation); reach > float64(0.1*panelWidth+0.5*groupRoom(6, panelWidth))+1e-9 {
+		t.Errorf("at an angle of %v it reaches %v to the left", label.Rotation, reach)
 	}
 }
 
@@ -249,7 +260,7 @@ func TestSameFile(t *testing.T) {
 // No disc lies upon the axes, and the legend has what is drawn.
 func TestDotPanelPads(t *testing.T) {
 	p := &DotPanel{Names: []string{"a", "b"}, Groups: [][]float64{{1, 2}, {3}}, Zero: true}
-	drawn, keys, err := p.plot(nil)
+	drawn, keys, err := p.plot(nil, panelWidth)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +271,7 @@ func TestDotPanelPads(t *testing.T) {
 		t.Errorf("%d entries in the legend: want each, mean and interval", len(keys))
 	}
 	p.Bare = true
-	if _, keys, _ = p.plot(nil); len(keys) != 1 || keys[0].name != eachDot {
+	if _, keys, _ = p.plot(nil, panelWidth); len(keys) != 1 || keys[0].name != eachDot {
 		t.Errorf("without means: %v", keys)
 	}
 }
@@ -269,7 +280,7 @@ func TestDotPanelPads(t *testing.T) {
 // legend says what it is.
 func TestStackedIntervals(t *testing.T) {
 	p := &BarPanel{Stacked: true, Names: []string{"K = 2"}, Series: []BarSeries{{Name: "a", Values: []float64{60}}, {Name: "b", Values: []float64{40}, Spread: []Spread{{0, 35, 55}}}}}
-	drawn, keys, err := p.plot(inks(p.seriesNames()))
+	drawn, keys, err := p.plot(inks(p.seriesNames()), panelWidth)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +302,7 @@ func TestMarks(t *testing.T) {
 		Series: []BarSeries{{Name: "a", As: Mark, Values: []float64{1.1, 1.2}, Spread: []Spread{{1, 1.15, 1.3}}}, {Name: "b", As: Mark, Values: []float64{1.05, math.NaN()}}},
 		Levels: []Level{{"", 1}}, Band: &Band{"near", 0.9, 1.1},
 	}
-	drawn, keys, err := p.plot(inks(p.seriesNames()))
+	drawn, keys, err := p.plot(inks(p.seriesNames()), panelWidth)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +324,7 @@ func TestAcross(t *testing.T) {
 	p := &BarPanel{Names: []string{"K = 2"}, Series: []BarSeries{
 		{Name: "paper", As: Across, Values: []float64{3}}, {Name: "other", Values: []float64{none}}, {Name: "modelled", As: Range, Values: []float64{2}, Spread: []Spread{{0, 1, 5}}},
 	}}
-	drawn, keys, err := p.plot(inks(p.seriesNames()))
+	drawn, keys, err := p.plot(inks(p.seriesNames()), panelWidth)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +338,7 @@ func TestAcross(t *testing.T) {
 	if drawn.Y.Min >= 1 || drawn.Y.Max <= 5 {
 		t.Errorf("y from %v to %v: want room for 1 to 5", drawn.Y.Min, drawn.Y.Max)
 	}
-	if r := keys[1].thumb.(ticks); r.offset != 0 || r.width < 0.7*groupRoom(1) {
+	if r := keys[1].thumb.(ticks); r.offset != 0 || r.width < 0.7*groupRoom(1, panelWidth) {
 		t.Errorf("the only one beside others has %v of the width, %v off the middle", r.width, r.offset)
 	}
 	if keys[0].thumb.(ticks).width <= keys[1].thumb.(ticks).width {
@@ -340,7 +351,7 @@ func TestOneScale(t *testing.T) {
 	low := &BarPanel{Names: []string{"a"}, Series: []BarSeries{{Name: "x", Values: []float64{1}}}}
 	high := &BarPanel{Names: []string{"a"}, Series: []BarSeries{{Name: "x", Values: []float64{-2}}, {Name: "y", Values: []float64{10}}}}
 	for _, p := range OneScale([]Axes{low, high}) {
-		drawn, _, err := p.plot(inks(p.seriesNames()))
+		drawn, _, err := p.plot(inks(p.seriesNames()), panelWidth)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"image/color"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
 )
 
 // OneScale gives panels that are compared with each other the same y axis.
@@ -20,13 +21,13 @@ type onScale struct {
 	all []Axes
 }
 
-func (s onScale) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error) {
-	out, keys, err := s.Axes.plot(inks)
+func (s onScale) plot(inks map[string]color.Color, width vg.Length) (*plot.Plot, []legendEntry, error) {
+	out, keys, err := s.Axes.plot(inks, width)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, other := range s.all {
-		p, _, err := other.plot(inks)
+		p, _, err := other.plot(inks, width)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -35,7 +35,7 @@ const (
 
 func (p *TornadoPanel) seriesNames() []string { return []string{paperLine, asItIs, lowEnd, highEnd} }
 
-func (p *TornadoPanel) plot(inks map[string]color.Color) (*plot.Plot, []legendEntry, error) {
+func (p *TornadoPanel) plot(inks map[string]color.Color, _ vg.Length) (*plot.Plot, []legendEntry, error) {
 	out := newPlot(p.Title, p.X, "")
 	t := tornado{p, inks}
 	out.Add(t)
