@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/reduction"
 	"gpipebench/nn"
 	"gpipebench/nn/philox"
 	"gpipebench/nn/program"
@@ -12,14 +14,16 @@ import (
 // device is one partition set up to run: its memory, its threads and its
 // parameters. Only its stage's goroutine uses it during a step.
 type device struct {
-	k       int
+	at      place.Place
+	k       int // its stage
 	net     *network
 	mem     *memory
 	pool    *program.Pool
 	weights []weight
 	index   map[int]int // from a parameter of the network to its weight here
 	moving  []moving
-	states  [][]float32 // the moving averages, in layer order
+	states  [][]float32       // the moving averages, in layer order
+	layout  *reduction.Layout // of the weights, for norms and replicas
 }
 
 // weight is a trained parameter on a device.
@@ -28,10 +32,12 @@ type weight struct {
 	w     []float32
 	state [][]float32 // the optimiser's slots, then the average, if one is kept
 	grads [][]float32 // one accumulator for each use on this stage, in layer order
+	sums  [][]float32 // of groups, in the places of a reduction.Stack
 }
 
-// newDevice allocates the memory planned for stage k and initialises it.
-func newDevice(n *network, k int, plan *Plan) (*device, error) {
+// newDevice allocates the planned memory and initialises it.
+func newDevice(n *network, plan *Plan) (*device, error) {
+	k := plan.At.Stage
 	described := n.Devices[k]
 	var mem *memory
 	var err error
@@ -41,9 +47,9 @@ func newDevice(n *network, k int, plan *Plan) (*device, error) {
 		mem, err = allocate(plan, n.testing)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("device %d: %d bytes: %w", k, plan.Peak, err)
+		return nil, fmt.Errorf("device %d: %d bytes: %w", n.deviceOf(plan.At), plan.Peak, err)
 	}
-	d := &device{k: k, net: n, mem: mem, pool: program.NewPool(described.threads()), index: map[int]int{}}
+	d := &device{at: plan.At, k: k, net: n, mem: mem, pool: program.NewPool(described.threads()), index: map[int]int{}}
 	if err := d.initialise(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -102,6 +108,8 @@ func (d *device) initialise() (err error) {
 			}
 		}
 	}
+	d.findSums()
+	d.layout = reduction.NewLayout(n.sumSizes(d.k))
 	return nil
 }
 

@@ -63,6 +63,9 @@ func (s *step) hunt(ctx context.Context, bad *lossError) error {
 	s.hunting = true
 	var found error
 	for _, d := range s.trainer.devices {
+		if d.at.Replica != bad.Replica {
+			continue
+		}
 		r := newStageRun(s, d)
 		r.use(program.In, bad.Micro%r.input.slots)
 		r.use(program.Out, 0)
@@ -79,7 +82,7 @@ func (s *step) hunt(ctx context.Context, bad *lossError) error {
 	if found != nil {
 		return found
 	}
-	return &StageError{place.Stage(s.trainer.net.Partitions - 1), task, &NonFiniteError{What: "loss", Where: "the mini-batch", Value: bad.Value}}
+	return &StageError{place.Place{Replica: bad.Replica, Stage: s.trainer.net.Partitions - 1}, task, &NonFiniteError{What: "loss", Where: "the mini-batch", Value: bad.Value}}
 }
 
 func (s *step) nonFinite(nf *program.NonFiniteError) error {

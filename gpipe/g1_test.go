@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/pairwise"
@@ -16,7 +17,11 @@ import (
 func checkTimeline(t testing.TB, tr *Trainer, r *Result) {
 	t.Helper()
 	n := tr.net
-	if err := timeline.Validate(r.Timeline, n.Schedule, n.Partitions, len(r.Times.Stages[0].F), n.Checkpoint, n.LateRecompute); err != nil {
+	var micro []int
+	for replica := range n.Replicas {
+		micro = append(micro, len(r.Times.At(place.Place{Replica: replica}).F))
+	}
+	if err := timeline.ValidateReplicas(r.Timeline, n.Schedule, n.Partitions, micro, n.Checkpoint, n.LateRecompute); err != nil {
 		t.Error(err)
 	}
 }
@@ -43,6 +48,7 @@ type way struct {
 func (w way) of(p Pipeline) Pipeline {
 	p.Partitions, p.MicroBatches, p.Partitioner, p.Schedule, p.Checkpoint = w.Partitions, w.MicroBatches, w.Partitioner, w.Schedule, w.Checkpoint
 	p.LateRecompute, p.Devices, p.testing = w.LateRecompute, w.Devices, w.testing
+	p.Replicas, p.Groups = w.Replicas, w.Groups
 	return p
 }
 
@@ -74,6 +80,10 @@ var factors = []factor{
 
 // everyWay runs a test in each of a pairwise-covering set of ways.
 func everyWay(t *testing.T, examples int, run func(t *testing.T, w way)) {
+	everyWayOf(t, factors, examples, run)
+}
+
+func everyWayOf(t *testing.T, factors []factor, examples int, run func(t *testing.T, w way)) {
 	var levels []int
 	for _, f := range factors {
 		levels = append(levels, len(f.levels))

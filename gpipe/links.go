@@ -67,6 +67,11 @@ func crossing(slot []float32, places []program.Tensor) [][]float32 {
 	return ts
 }
 
+// neighbour is another stage of the same replica.
+func (r *stageRun) neighbour(k int) place.Place {
+	return place.Place{Replica: r.at.Replica, Stage: k}
+}
+
 // receive receives a neighbour's tensors for every micro-batch, in order.
 func (r *stageRun) receive(ctx context.Context, what transport.Payload, in *inbox, from int) error {
 	for m := range r.sizes {
@@ -78,12 +83,12 @@ func (r *stageRun) receive(ctx context.Context, what transport.Payload, in *inbo
 			space, places, log = program.DOut, r.stage(m).DOut, &r.crossed[1]
 		}
 		dst := crossing(r.dev.mem.slot(space, m%in.slots), places)
-		began, err := r.takeIn(ctx, transport.Route{From: place.Stage(from), To: r.at, What: what, Index: m}, dst)
+		began, err := r.takeIn(ctx, transport.Route{From: r.neighbour(from), To: r.at, What: what, Index: m}, dst)
 		if err != nil {
 			return err
 		}
 		*log = append(*log, timeline.Event{
-			At: place.Stage(from), Peer: r.at, Kind: timeline.Transfer, Micro: m,
+			At: r.neighbour(from), Peer: r.at, Kind: timeline.Transfer, Micro: m,
 			Start: began.Sub(r.start).Seconds(), End: time.Since(r.start).Seconds(),
 			Bytes: bytesOf(dst), Backward: what == transport.Gradient,
 		})
@@ -128,7 +133,7 @@ func (r *stageRun) send(ctx context.Context, what transport.Payload, out *outbox
 			space, places = program.DIn, r.stage(m).DIn
 		}
 		slot := r.dev.mem.slot(space, m%out.slots)
-		if err := r.session.Send(ctx, transport.Route{From: r.at, To: place.Stage(to), What: what, Index: m}, crossing(slot, places)); err != nil {
+		if err := r.session.Send(ctx, transport.Route{From: r.at, To: r.neighbour(to), What: what, Index: m}, crossing(slot, places)); err != nil {
 			return err
 		}
 		if r.trainer.net.testing.poison {

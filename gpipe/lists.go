@@ -8,12 +8,14 @@ import (
 	"gpipebench/gpipe/timeline"
 )
 
-// taskLists are the stages' lists for a training mini-batch of the given number of
-// micro-batches.
+// taskLists are the stages' lists for a replica's micro-batches in training. A replica
+// whose groups are all empty, as at an epoch's end, has empty lists.
 func (n *network) taskLists(micro int) ([][]schedule.Task, error) {
 	switch {
 	case n.testing.lists != nil:
 		return n.testing.lists, nil
+	case micro == 0:
+		return make([][]schedule.Task, n.Partitions), nil
 	case n.Tasks == nil:
 		return schedule.Build(n.Schedule, n.Partitions, micro, n.Checkpoint, n.LateRecompute)
 	case n.lists[micro] != nil:
@@ -23,7 +25,7 @@ func (n *network) taskLists(micro int) ([][]schedule.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	if most := len(MicroBatchSizes(n.input.Examples, n.MicroBatches)); micro < most {
+	if most := len(n.divide(n.input.Examples, training)[0].sizes); micro < most {
 		room, err := n.taskLists(most)
 		if err != nil {
 			return nil, err

@@ -13,7 +13,7 @@ type Category uint8
 
 const (
 	Parameters     Category = iota // parameters and constant tables
-	Gradients                      // one accumulator for each use of a parameter
+	Gradients                      // one accumulator for each use of a parameter, and the sums of groups
 	OptimizerState                 // the optimiser's slots, and the weights' average
 	Boundary                       // tensors at the partition's edges: inputs kept until their B, gradients, outputs not yet sent
 	Residuals                      // what a backward needs from its forward

@@ -24,6 +24,7 @@ type moving struct {
 	tracer.Moving
 	mean, variance []float32
 	tally          []float64
+	groups         [][]float64 // the tallies of this replica's groups; nil if there is one group in all
 }
 
 // findMoving finds a stage's averages and tallies in the arena.
@@ -42,7 +43,8 @@ func (d *device) findMoving(values map[*nn.Param][]float32) {
 	}
 }
 
-// moveStatistics moves the averages by the mini-batch's statistics.
+// moveStatistics moves the averages by the mini-batch's statistics, of all replicas'
+// groups in ascending order.
 func (d *device) moveStatistics() {
 	for _, m := range d.moving {
 		kernel.MoveStatistics(m.mean, m.variance, m.tally, m.Momentum, m.Unbiased)

@@ -22,10 +22,25 @@ var mutants = []mutant{
 		"LossScale: float32(1 / float64(r.batch.Count))",
 		"LossScale: float32(1 / float64(r.sizes[m]*len(r.sizes)))", "TestG1$"},
 	{"a dropout key that forgets the example", "bind.go",
-		"Example: uint64(r.firsts[m])", "Example: 0", "TestG1$"},
-	{"a norm summed per stage", "update.go",
-		"		total += all[home][i]",
-		"		if home == r.k {\n			total += all[home][i]\n		}", "TestG1$"},
+		"Example: uint64(r.firsts[m])", "Example: uint64(0 * m)", "TestG1$"},
+	{"a norm summed per stage", "norm.go",
+		"		total += tensors[i]",
+		"		if p.home() == r.k {\n			total += tensors[i]\n		}", "TestG1$"},
+	{"dropout keyed by the index within the replica", "bind.go",
+		"Example: uint64(r.firsts[m])", "Example: uint64(r.firsts[m] - r.firsts[0])", "TestG1Replicas$"},
+	{"a ring's order of additions", "reduction/allreduce.go",
+		"	middle := lo + Split(hi-lo)\n", "	middle := lo + 1\n", "TestG1Replicas$"},
+	{"ranks in the order of replicas' ends", "result.go",
+		"	for replica := range s.portions {\n		last :=", "	for replica := range s.portions {\n		replica = len(s.portions) - 1 - replica\n		last :=", "TestEvaluateReplicas"},
+	{"tallies in the order of arrival", "reduce.go",
+		"	for _, groups := range all {\n", "	for i := range all {\n		groups := all[len(all)-1-i]\n", "TestG1ReplicasOfImages"},
+	{"a mean of losses within the replica", "bind.go",
+		"LossScale: float32(1 / float64(r.batch.Count))",
+		"LossScale: float32(1 / float64(r.batch.Count/len(r.portions))) / float32(len(r.portions))", "TestG1Replicas$"},
+	{"norms from what a replica owns", "norm.go",
+		"			for replica := range n.Replicas {\n", "			for replica := r.at.Replica; replica <= r.at.Replica; replica++ {\n", "TestG1Replicas$"},
+	{"groups added one after another", "reduction/reduction.go",
+		"	completed := bits.TrailingZeros(^uint(s.groups))", "	completed := min(1, s.groups)", "TestG1Replicas$"},
 	{"a tied gradient that is not exchanged", "update.go",
 		"	copy(w.grads[0], sum)\n", "", "TestG1$"},
 	{"a matrix product that splits k", "../nn/program/lower.go",
@@ -53,13 +68,13 @@ var mutants = []mutant{
 	{"a workspace one float too short for predictions", "stage.go",
 		"predictionOffset(c[k]) + c[k].Span[program.Out]", "predictionOffset(c[k]) + c[k].Span[program.Out] - 1", "TestPurposesG2"},
 	{"slots of the training's sizes alone", "stage.go",
-		"			in.hold(s, i, all[i][k].Span[s])\n", "			in.hold(s, i, 0)\n", "TestPurposesG2"},
+		"			in.hold(s, m%count, all[m][k].Span[s])\n", "			in.hold(s, m%count, 0)\n", "TestPurposesG2"},
 	{"the residuals of another micro-batch", "tasks.go",
 		"r.use(program.Residual, r.held(m))", "r.use(program.Residual, 0)", "TestG1$"},
 	{"statistics that a recomputation counts again", "bind.go",
 		"Again: what != firstTime,", "Again: false,", "TestRecomputationDoesNotCount"},
 	{"an update of the moving averages a micro-batch", "tasks.go",
-		"		return r.exec(prog, t, firstTime)\n",
+		"		err := r.exec(prog, t, firstTime)\n		r.keepTallies(m)\n",
 		`		err := r.exec(prog, t, firstTime)
 		if r.purpose == training {
 			r.dev.moveStatistics()
@@ -67,14 +82,13 @@ var mutants = []mutant{
 				clear(m.tally)
 			}
 		}
-		return err
 `, "TestMovingAverages"},
 	{"moving averages by the last micro-batch alone", "tasks.go",
-		"		return r.exec(prog, t, firstTime)\n",
+		"		err := r.exec(prog, t, firstTime)\n		r.keepTallies(m)\n",
 		`		for _, m := range r.dev.moving {
 			clear(m.tally)
 		}
-		return r.exec(prog, t, firstTime)
+		err := r.exec(prog, t, firstTime)
 `, "TestMovingAverages"},
 	{"an evaluation by the micro-batch's statistics", "../nn/batchnorm.go",
 		"if !t.Train {", "if false {", "TestEvaluateImages"},

@@ -37,7 +37,14 @@ type Pipeline struct {
 	Loss   nn.Loss
 
 	Partitions   int // K; 0 means 1
-	MicroBatches int // M; 0 means 1. It need not divide the mini-batch: sizes differ by at most one
+	MicroBatches int // M, of each group; 0 means 1. It need not divide the group: sizes differ by at most one
+
+	// Replicas is R, the number of copies of the pipeline, each with its own part of
+	// every mini-batch and its own K devices; 0 means 1. Groups is G: a mini-batch is cut
+	// into that many consecutive groups of examples, whose gradients are added up by a
+	// fixed tree (package reduction), so the bits depend on G and not on R; 0 means R.
+	// R divides G, and G/R is a power of two; or R is 1.
+	Replicas, Groups int
 
 	Schedule   schedule.Schedule   // gpipe (fill-drain), naive or 1f1b
 	Checkpoint schedule.Checkpoint // always, except-last or never
@@ -136,6 +143,12 @@ func (p Pipeline) withDefaults() Pipeline {
 	if p.MicroBatches == 0 {
 		p.MicroBatches = 1
 	}
+	if p.Replicas == 0 {
+		p.Replicas = 1
+	}
+	if p.Groups == 0 {
+		p.Groups = p.Replicas
+	}
 	if len(p.Devices) == 0 {
 		p.Devices = []Device{{}}
 	}
@@ -186,12 +199,16 @@ func (p Pipeline) Validate(in Input) error {
 		return fmt.Errorf("mini-batches of %d examples to evaluate, %d to predict: want 0 to %d", p.Evaluating.Examples, p.Predicting.Examples, MaxExamples)
 	case p.MicroBatches > in.Examples:
 		return fmt.Errorf("%d micro-batches of a mini-batch of %d: want at most one micro-batch an example", p.MicroBatches, in.Examples)
-	case p.MicroBatches > MaxTasks/p.Partitions:
-		return fmt.Errorf("%d micro-batches on %d partitions: want a product of at most %d", p.MicroBatches, p.Partitions, MaxTasks)
 	case !(p.ClipNorm >= 0) || math.IsInf(p.ClipNorm, 0):
 		return fmt.Errorf("clipping at norm %v: want a positive norm, or 0 for none", p.ClipNorm)
 	case !(p.L2 >= 0) || math.IsInf(p.L2, 0):
 		return fmt.Errorf("L2 of %v: want 0 or more", p.L2)
+	}
+	if err := p.validateGroups(in); err != nil {
+		return err
+	}
+	if tasks := p.MicroBatches * p.Groups; tasks > MaxTasks/p.Partitions {
+		return fmt.Errorf("%d micro-batches on %d partitions: want a product of at most %d", tasks, p.Partitions, MaxTasks)
 	}
 	if err := schedule.Check(p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint); err != nil {
 		return err
@@ -328,12 +345,14 @@ const MaxThreads = 256
 // MicroBatchSizes splits n examples over m micro-batches; the first n mod m
 // have one more. m larger than n counts as n, for the short mini-batch at an
 // epoch's end.
-func MicroBatchSizes(n, m int) []int {
-	m = min(m, n)
-	sizes := make([]int, m)
+func MicroBatchSizes(n, m int) []int { return evenly(n, min(m, n)) }
+
+// evenly divides n into parts; the first n mod parts have one more.
+func evenly(n, parts int) []int {
+	sizes := make([]int, parts)
 	for i := range sizes {
-		sizes[i] = n / m
-		if i < n%m {
+		sizes[i] = n / parts
+		if i < n%parts {
 			sizes[i]++
 		}
 	}

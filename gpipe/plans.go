@@ -18,15 +18,10 @@ func (p Pipeline) Plans(in Input) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Planned{Sizes: slices.Clone(n.sizes), Note: n.note}
-	for k := range n.Partitions {
-		plan, err := n.plan(k)
-		if err != nil {
-			return nil, err
-		}
-		out.Plans = append(out.Plans, plan)
+	out := &Planned{Sizes: slices.Clone(n.sizes), Note: n.note, Plans: n.memoryPlans()}
+	for _, plan := range out.Plans {
 		if out.OutOfMemory == nil {
-			out.OutOfMemory = n.checkCapacity(k, plan)
+			out.OutOfMemory = n.checkCapacity(plan)
 		}
 	}
 	return out, nil
@@ -39,12 +34,8 @@ func (p Pipeline) Estimate(in Input, how Modelling) ([]DeviceEstimate, error) {
 		return nil, err
 	}
 	var all []DeviceEstimate
-	for k := range n.Partitions {
-		plan, err := n.plan(k)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, estimate(plan, n.Devices[k].Capacity, how.Accounting))
+	for _, plan := range n.memoryPlans() {
+		all = append(all, estimate(plan, n.Devices[plan.At.Stage].Capacity, how.Accounting))
 	}
 	return all, nil
 }

@@ -24,10 +24,12 @@ type report struct {
 	Times  StageTimes
 	Used   highWater
 
-	Norm          float64
-	Loss, Correct float64 // of the last stage only, as are Ranks
-	Ranks         []float32
-	Outputs       [][]nn.Tensor // by micro-batch, of a prediction in several processes
+	Norm    float64
+	Losses  []float64 // sums by group; of the last stages only, as are the next three
+	Rows    []float32
+	Correct float64
+	Ranks   []float32
+	Outputs [][]nn.Tensor // by micro-batch, of a prediction in several processes
 }
 
 // highWater is what a device has used of its memory so far.
@@ -39,14 +41,14 @@ type highWater struct {
 func (r *stageRun) report() report {
 	return report{
 		At: r.at, Events: slices.Concat(r.events, r.crossed[0], r.crossed[1]), Times: *r.times, Used: r.dev.mem.highWater(),
-		Norm: r.norm, Loss: r.loss, Correct: r.correct, Ranks: r.ranks, Outputs: r.outputs,
+		Norm: r.norm, Losses: r.losses, Rows: r.rows, Correct: r.correct, Ranks: r.ranks, Outputs: r.outputs,
 	}
 }
 
 // note stores the stages' reports of their used memory.
 func (t *Trainer) note(reports []report) {
 	for _, r := range reports {
-		t.used[r.At.Stage] = r.Used
+		t.used[t.net.deviceOf(r.At)] = r.Used
 	}
 }
 

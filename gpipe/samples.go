@@ -6,6 +6,8 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // Samples collects the task times of several steps of one trainer. The emulated
@@ -19,12 +21,13 @@ type Samples struct {
 // Add adds one step's times. All steps must have the same lists.
 func (s *Samples) Add(t *Times) { s.steps = append(s.steps, t) }
 
-// Median is a step in which every task takes the median of its kind, for
-// micro-batches of the given sizes.
-func (s *Samples) Median(sizes []int) *Times {
+// Median is a step in which every task takes the median of its kind.
+func (s *Samples) Median() *Times {
 	first := s.steps[0]
-	m := &Times{Lists: first.Lists, Boundary: first.Boundary, Link: first.Link, Exchanges: first.Exchanges}
+	m := *first
+	m.Stages = nil
 	for k := range first.Stages {
+		sizes := m.Examples[k*len(m.Examples)/len(first.Stages)]
 		pick := func(of func(*StageTimes) []float64) []float64 {
 			bySize := map[int][]float64{}
 			for _, st := range s.steps {
@@ -47,15 +50,26 @@ func (s *Samples) Median(sizes []int) *Times {
 			}
 			return stats.Median(vs)
 		}
+		var groups []float64
+		if ends := first.Stages[k].Groups; ends != nil {
+			groups = pick(func(t *StageTimes) []float64 { return t.Groups })
+			for i := range groups {
+				if ends[i] == 0 { // no group ends here
+					groups[i] = 0
+				}
+			}
+		}
 		m.Stages = append(m.Stages, StageTimes{
 			F:      pick(func(t *StageTimes) []float64 { return t.F }),
 			R:      pick(func(t *StageTimes) []float64 { return t.R }),
 			B:      pick(func(t *StageTimes) []float64 { return t.B }),
 			Setup:  one(func(t *StageTimes) float64 { return t.Setup }),
 			Update: one(func(t *StageTimes) float64 { return t.Update }),
+			Groups: groups,
+			Reduce: one(func(t *StageTimes) float64 { return t.Reduce }),
 		})
 	}
-	return m
+	return &m
 }
 
 // Replay runs the lists on the virtual clock with these times.
@@ -65,21 +79,23 @@ func (t *Times) Replay() (*timeline.Timeline, error) { return timeline.Replay(t.
 func (t *Times) Breakdown() (timeline.Parts, error) { return timeline.Breakdown(t.Lists, t.Costs()) }
 
 // ClosedForm is the theory's time for the same step on even stages: f, r and b
-// are the mean over stages of the tasks' mean times, links are free, and setup
-// and update are those of the slowest stage.
+// are the mean over devices of the tasks' mean times, links are free, and setup,
+// update and the time for adding up groups and replicas are those of the slowest
+// device.
 func (t *Times) ClosedForm(s schedule.Schedule, c schedule.Checkpoint, late bool) (float64, error) {
-	var f, r, b, setup, update float64
-	stages := len(t.Stages)
+	var f, r, b, setup, update, reduce float64
+	devices := float64(len(t.Stages))
 	micro := len(t.Stages[0].F)
 	for i := range t.Stages {
 		st := &t.Stages[i]
-		f += mean(st.F) / float64(stages)
-		r += meanNonZero(st.R) / float64(stages)
-		b += mean(st.B) / float64(stages)
+		f += mean(st.F) / devices
+		r += meanNonZero(st.R) / devices
+		b += mean(st.B) / devices
 		setup, update = max(setup, st.Setup), max(update, st.Update)
+		reduce = max(reduce, floats.Sum(st.Groups)+st.Reduce)
 	}
-	step, err := schedule.StepTime(s, c, late, stages, micro, f, r, b)
-	return setup + step + update, err
+	step, err := schedule.StepTime(s, c, late, len(t.Stages)/max(t.Replicas, 1), micro, f, r, b)
+	return setup + step + reduce + update, err
 }
 
 func mean(xs []float64) (m float64) {

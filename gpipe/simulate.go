@@ -107,25 +107,25 @@ func (how Modelling) storage(a *accelerator.Accelerator) program.Storage {
 }
 
 func (n *network) simulate(how Modelling) (*Simulation, error) {
-	micro := MicroBatchSizes(n.input.Examples, n.MicroBatches)
-	lists, err := n.taskLists(len(micro))
-	if err != nil {
-		return nil, err
-	}
-	programs := n.forLargest(training)
+	portions := n.largestPortions(training)
 	times := Times{
-		Lists: lists, Link: n.Devices[0].Link, Exchanges: n.exchanges(),
-		Boundary: func(at place.Place, m int) int64 { return programs[m].boundaryBytes(at.Stage) },
+		Replicas: n.Replicas,
+		Link:     n.Devices[0].Link, Exchanges: n.exchanges(),
+		Boundary: func(at place.Place, m int) int64 {
+			return portions[at.Replica].programs[m].boundaryBytes(at.Stage)
+		},
 	}
+	for _, p := range portions {
+		times.Lists = append(times.Lists, p.lists...)
+		times.Examples = append(times.Examples, p.sizes)
+	}
+	lists := times.Lists
 	s := &Simulation{Sizes: n.sizes, Note: n.note}
-	for k := range n.Partitions {
-		plan, err := n.plan(k)
-		if err != nil {
-			return nil, err
-		}
-		s.Devices = append(s.Devices, estimate(plan, n.Devices[k].Capacity, how.Accounting))
-		times.Stages = append(times.Stages, n.model(k, micro, plan, how.DType))
+	for _, plan := range n.memoryPlans() {
+		s.Devices = append(s.Devices, estimate(plan, n.Devices[plan.At.Stage].Capacity, how.Accounting))
+		times.Stages = append(times.Stages, n.model(plan, &portions[plan.At.Replica], how.DType))
 	}
+	var err error
 	if s.Timeline, err = timeline.Replay(lists, times.Costs()); err != nil {
 		return nil, err
 	}
@@ -155,16 +155,17 @@ func estimate(plan *Plan, capacity int64, how Accounting) DeviceEstimate {
 	return est
 }
 
-// model times stage k's tasks by the roofline.
-func (n *network) model(k int, micro []int, plan *Plan, dt graph.DType) StageTimes {
+// model times a device's tasks, for a replica's portion, by the roofline.
+func (n *network) model(plan *Plan, of *portion, dt graph.DType) StageTimes {
+	k := plan.At.Stage
 	a := n.Devices[k].Accelerator
-	t := newStageTimes(len(micro))
-	for m, size := range micro {
-		if m > 0 && size == micro[m-1] {
+	t := newStageTimes(len(of.sizes))
+	for m, size := range of.sizes {
+		if m > 0 && size == of.sizes[m-1] {
 			t.F[m], t.R[m], t.B[m] = t.F[m-1], t.R[m-1], t.B[m-1]
 			continue
 		}
-		st := n.planned(size, training)[k]
+		st := of.programs[m][k]
 		t.F[m] = a.Seconds(st.Forward, dt)
 		t.R[m] = a.Seconds(st.Keep, dt)
 		t.B[m] = a.Seconds(st.Backward, dt)

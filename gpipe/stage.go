@@ -35,6 +35,7 @@ type variant struct {
 	purpose purpose
 	shapes  string
 	size    int
+	largest int // size of the largest micro-batch that the replica's memory is planned for
 }
 
 // purpose is what a step is for.
@@ -101,9 +102,10 @@ func (n *network) trace(in Input, size int, what purpose) []*tracer.Stage {
 }
 
 // programs compiles the network, once, for examples of in's shapes and a micro-batch
-// size, neither larger than what is planned for the purpose.
-func (n *network) programs(in Input, size int, what purpose) (c compiled, err error) {
-	v := variantOf(in, size, what)
+// size, neither larger than what is planned for the purpose: for replicas whose memory
+// is planned for micro-batches of at most the size largest.
+func (n *network) programs(in Input, size int, what purpose, largest int) (c compiled, err error) {
+	v := variantOf(in, size, what, largest)
 	if c, ok := n.compiled[v]; ok {
 		return c, nil
 	}
@@ -114,8 +116,7 @@ func (n *network) programs(in Input, size int, what purpose) (c compiled, err er
 	}
 	c = n.compile(traced, what)
 	if !n.plans(v) {
-		largest := n.largestInput(what)
-		room, err := n.programs(largest, MicroBatchSizes(largest.Examples, n.MicroBatches)[0], what)
+		room, err := n.programs(n.largestInput(what), largest, what, largest)
 		if err != nil {
 			return nil, err
 		}
@@ -131,15 +132,17 @@ func (n *network) programs(in Input, size int, what purpose) (c compiled, err er
 	return c, nil
 }
 
-func variantOf(in Input, size int, what purpose) variant {
-	return variant{what, fmt.Sprint(in.Inputs, in.Targets), size}
+func variantOf(in Input, size int, what purpose, largest int) variant {
+	return variant{what, fmt.Sprint(in.Inputs, in.Targets), size, largest}
 }
 
-// plans reports whether the devices' memory is planned for the variant itself, not
-// for a larger one.
+// plans reports whether the memory of the variant's replicas is planned for the variant
+// itself, not for a larger one.
 func (n *network) plans(v variant) bool {
 	in := n.largestInput(v.purpose)
-	return v == variantOf(in, v.size, v.purpose) && slices.Contains(MicroBatchSizes(in.Examples, n.MicroBatches), v.size)
+	return v == variantOf(in, v.size, v.purpose, v.largest) && slices.ContainsFunc(n.divide(in.Examples, v.purpose), func(s portion) bool {
+		return s.largest() == v.largest && slices.Contains(s.sizes, v.size)
+	})
 }
 
 func (n *network) compile(traced []*tracer.Stage, what purpose) (c compiled) {
@@ -225,7 +228,7 @@ func (n *network) listParams(traced []*tracer.Stage, stages compiled) {
 // planned returns the programs for a micro-batch of the planned shapes and the given
 // size, which have been compiled.
 func (n *network) planned(size int, what purpose) compiled {
-	c, err := n.programs(n.largestInput(what), size, what)
+	c, err := n.programs(n.largestInput(what), size, what, n.largestMicro(what))
 	if err != nil {
 		panic(err)
 	}
@@ -237,58 +240,59 @@ func (n *network) planned(size int, what purpose) compiled {
 func (n *network) largest(k int) *program.Stage {
 	for what := training; what <= predicting; what++ {
 		if in := n.largestInput(what); in.Examples > 0 {
-			return n.planned(MicroBatchSizes(in.Examples, n.MicroBatches)[0], what)[k]
+			return n.planned(n.largestMicro(what), what)[k]
 		}
 	}
 	panic("gpipe: a network without a purpose")
 }
 
-// forEach returns the programs for each micro-batch of a mini-batch like in. They are
-// looked up once for each size of a micro-batch, of which there are at most two.
-func (n *network) forEach(in Input, what purpose) ([]compiled, error) {
-	sizes := MicroBatchSizes(in.Examples, n.MicroBatches)
-	all := make([]compiled, len(sizes))
-	for m, size := range sizes {
-		if m > 0 && size == sizes[m-1] {
-			all[m] = all[m-1]
+// memoryPlans makes the plans of all devices, in the order of place.Of. Replicas
+// whose micro-batches have the same sizes have the same plan.
+func (n *network) memoryPlans() []*Plan {
+	var shares [predicting + 1][]portion
+	for what := range shares {
+		if in := n.largestInput(purpose(what)); in.Examples > 0 {
+			shares[what] = n.largestPortions(purpose(what))
+		}
+	}
+	var all []*Plan
+	for _, at := range place.Of(n.Replicas, n.Partitions) {
+		var of [predicting + 1]*portion
+		like := at.Replica > 0
+		for what := range shares {
+			if shares[what] != nil {
+				of[what] = &shares[what][at.Replica]
+				like = like && slices.Equal(of[what].sizes, shares[what][at.Replica-1].sizes)
+			}
+		}
+		if like {
+			plan := *all[len(all)-n.Partitions]
+			plan.At = at
+			all = append(all, &plan)
 			continue
 		}
-		c, err := n.programs(in, size, what)
-		if err != nil {
-			return nil, err
-		}
-		all[m] = c
-	}
-	return all, nil
-}
-
-// forLargest is forEach of a purpose's largest mini-batch, whose programs have been
-// compiled.
-func (n *network) forLargest(what purpose) []compiled {
-	all, err := n.forEach(n.largestInput(what), what)
-	if err != nil {
-		panic(err)
+		all = append(all, n.plan(at, of))
 	}
 	return all
 }
 
-// plan makes the memory plan of stage k for the largest mini-batches of every
-// purpose. These do not run at the same time, so each piece of memory is as large as
-// the purpose that needs most of it requires.
-func (n *network) plan(k int) (*Plan, error) {
+// plan makes the memory plan of a device for a replica's shares of the largest
+// mini-batches of every purpose, nil if there are none. Purposes do not run at the same
+// time, so each piece of memory is as large as the purpose that needs most of it
+// requires.
+func (n *network) plan(at place.Place, shares [predicting + 1]*portion) *Plan {
 	var in planInput
+	k := at.Stage
 	st := n.largest(k)
 	in.hold(program.Workspace, 0, 0)
 	in.hold(program.Params, 0, st.Span[program.Params])
 	in.hold(program.Grads, 0, st.Span[program.Grads])
-	if n.trains() {
-		if err := n.planTraining(k, &in); err != nil {
-			return nil, err
-		}
+	if s := shares[training]; s != nil {
+		n.planTraining(k, s, &in)
 	}
 	for _, what := range []purpose{evaluating, predicting} {
-		if n.largestInput(what).Examples > 0 {
-			n.planForward(k, what, &in)
+		if s := shares[what]; s != nil {
+			n.planForward(k, what, s, &in)
 		}
 	}
 	in.state = n.stateSlots()
@@ -298,16 +302,15 @@ func (n *network) plan(k int) (*Plan, error) {
 		}
 	}
 	p := newPlan(in)
-	p.At = place.Stage(k)
-	return p, nil
+	p.At = at
+	return p
 }
 
 // planTraining adds what stage k needs to train.
-func (n *network) planTraining(k int, in *planInput) error {
-	train := n.forLargest(training)
-	lists, err := n.taskLists(len(train))
-	if err != nil {
-		return err
+func (n *network) planTraining(k int, s *portion, in *planInput) {
+	train, lists := s.programs, s.lists
+	if len(train) == 0 {
+		return
 	}
 	workspace := 0
 	for _, t := range lists[k] {
@@ -321,20 +324,32 @@ func (n *network) planTraining(k int, in *planInput) error {
 	}
 	in.hold(program.Workspace, 0, workspace)
 	in.widest = train[0][k].Backward
-	in.exchange = n.exchangeFloats(k)
+	in.exchange = max(n.exchangeFloats(k), n.reduceFloats(k))
 
 	// A receiver holds an input from its arrival to its B. Its sender has as
 	// many in flight as its own list says, and never runs further ahead.
 	inputs, _ := schedule.InFlight(lists[max(k-1, 0)])
 	_, residuals := schedule.InFlight(lists[k])
-	// Slot i holds micro-batches i, i+slots, ...; the earliest is the largest.
 	slots := func(s program.Space, count int) {
-		for i := range count {
-			in.hold(s, i, train[i][k].Span[s])
+		for m := range train {
+			in.hold(s, m%count, train[m][k].Span[s]) // slot i holds micro-batches i, i+count, ...
 		}
 	}
 	slots(program.In, inputs)
-	slots(program.Residual, residuals)
+	held := make([]int, residuals) // as stageRun.hold takes slots
+	for i := range held {
+		held[i] = -1
+	}
+	for _, t := range lists[k] {
+		switch {
+		case t.Kind == schedule.Backward:
+			held[slices.Index(held, t.Micro)] = -1
+		case t.Kind == schedule.Recompute || t.Keep:
+			i := slices.Index(held, -1)
+			held[i] = t.Micro
+			in.hold(program.Residual, i, train[t.Micro][k].Span[program.Residual])
+		}
+	}
 	pair := min(2, len(train))
 	if k < n.Partitions-1 {
 		slots(program.Out, pair)
@@ -345,21 +360,21 @@ func (n *network) planTraining(k int, in *planInput) error {
 	if k > 0 {
 		slots(program.DIn, pair)
 	}
-	return nil
+	n.planGroups(k, in)
 }
 
 // planForward adds what stage k needs to evaluate or predict. With training, the
 // training's slots are used, made larger where necessary; without, there is a pair at
 // each edge, so that a tensor can cross it while the next one is made.
-func (n *network) planForward(k int, what purpose, in *planInput) {
-	all := n.forLargest(what)
+func (n *network) planForward(k int, what purpose, s *portion, in *planInput) {
+	all := s.programs
 	last := k == n.Partitions-1
 	slots := func(s program.Space, count int) {
 		if trained := len(in.slots[s]); trained > 0 {
 			count = trained
 		}
-		for i := range min(count, len(all)) {
-			in.hold(s, i, all[i][k].Span[s])
+		for m := range all {
+			in.hold(s, m%count, all[m][k].Span[s])
 		}
 	}
 	slots(program.In, min(k+1, 2))
@@ -413,7 +428,8 @@ func (n *network) stageParams(k int) []*nn.Param {
 
 // checkCapacity walks a device's memory in the order in which it is set up and
 // reports the first piece that does not fit.
-func (n *network) checkCapacity(k int, p *Plan) error {
+func (n *network) checkCapacity(p *Plan) error {
+	k := p.At.Stage
 	capacity := n.Devices[k].Capacity
 	if capacity == 0 || p.Peak <= capacity {
 		return nil
@@ -421,16 +437,16 @@ func (n *network) checkCapacity(k int, p *Plan) error {
 	free := capacity
 	take := func(layer string, c Category, bytes int64) error {
 		if bytes > free {
-			return &OutOfMemoryError{k, layer, c, bytes, free, capacity}
+			return &OutOfMemoryError{n.deviceOf(p.At), layer, c, bytes, free, capacity}
 		}
 		free -= bytes
 		return nil
 	}
 	st := n.largest(k)
 	seen := map[*nn.Param]bool{}
-	per, perState := int64(n.copies()), int64(floatBytes)
+	per, perState := int64(n.copies()+n.sums()), int64(floatBytes)
 	if n.trains() {
-		perState += tallyBytes / 2 // a moving average's half of a tally
+		perState += int64(1+n.tallies()) * tallyBytes / 2 // a moving average's half of a tally
 	}
 	for _, l := range n.stageLayers(k) {
 		var bytes int64
@@ -465,5 +481,5 @@ func (n *network) checkCapacity(k int, p *Plan) error {
 	if p.widestFor != training && n.trains() {
 		where += " in " + p.widestFor.String()
 	}
-	return &OutOfMemoryError{k, where, Workspace, p.Peak - (capacity - free), free, capacity}
+	return &OutOfMemoryError{n.deviceOf(p.At), where, Workspace, p.Peak - (capacity - free), free, capacity}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
@@ -18,16 +19,14 @@ import (
 
 // step is one mini-batch on its way through the pipeline.
 type step struct {
-	trainer  *Trainer
-	batch    nn.Batch
-	purpose  purpose
-	each     func(first int, outputs []nn.Tensor) error // called with a prediction's outputs
-	hunting  bool                                       // the first value that is not finite ends it
-	still    bool                                       // a training step without its update
-	sizes    []int                                      // examples of each micro-batch
-	firsts   []int                                      // index of its first example
-	programs []compiled                                 // of its size
-	lists    [][]schedule.Task
+	trainer   *Trainer
+	batch     nn.Batch
+	purpose   purpose
+	each      func(first int, outputs []nn.Tensor) error // called with a prediction's outputs
+	predicted *sync.Mutex                                // held while each runs
+	hunting   bool                                       // the first value that is not finite ends it
+	still     bool                                       // a training step without its update
+	portions  []portion                                  // of each replica
 
 	session transport.Session
 	start   time.Time
@@ -38,11 +37,12 @@ type step struct {
 // the list, and for each neighbour one that receives and one that sends.
 type stageRun struct {
 	*step
-	at      place.Place
-	k       int // its stage
-	dev     *device
-	bind    program.Binding
-	origins [program.Spaces]origin // where the bound slots lie, to record what is used
+	*portion // its replica's
+	at       place.Place
+	k        int // its stage
+	dev      *device
+	bind     program.Binding
+	origins  [program.Spaces]origin // where the bound slots lie, to record what is used
 
 	input, gradient inbox
 	output, back    outbox
@@ -53,11 +53,14 @@ type stageRun struct {
 	// haveGradient is the last micro-batch whose output gradient the list has waited
 	// for, or -1. It only ascends, and the gradient's slot is occupied until B's end.
 	haveGradient int
+	group        int             // how many of the replica's groups have been added up
+	sums         reduction.Stack // their sums
 
 	events  []timeline.Event // of the list's goroutine
 	crossed [2][]timeline.Event
 	times   *StageTimes
-	loss    float64
+	losses  []float64 // their sum in each group
+	rows    []float32 // the losses themselves, of an evaluation by several replicas
 	correct float64
 	ranks   []float32
 	norm    float64
@@ -106,16 +109,18 @@ func (s *step) run(parent context.Context) (*Result, error) {
 }
 
 func newStageRun(s *step, d *device) *stageRun {
-	micro := len(s.sizes)
+	of := &s.portions[d.at.Replica]
+	micro := len(of.sizes)
 	slots := func(sp program.Space) int { return len(d.mem.plan.slots[sp]) }
 	r := &stageRun{
-		step: s, at: place.Stage(d.k), k: d.k, dev: d,
+		step: s, portion: of, at: d.at, k: d.k, dev: d,
 		input:    newInbox(slots(program.In), micro),
 		gradient: newInbox(slots(program.DOut), micro),
 		output:   newOutbox(slots(program.Out), micro),
 		back:     newOutbox(slots(program.DIn), micro),
 		residual: make([]int, slots(program.Residual)),
 		times:    newStageTimes(micro),
+		losses:   make([]float64, len(of.ends)),
 
 		haveGradient: -1,
 	}
@@ -190,6 +195,11 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 		task = tk.String()
 		if err := r.task(ctx, tk); err != nil {
 			return err
+		}
+		for tk.Kind == schedule.Backward && r.group < len(r.ends)-1 && r.ends[r.group] == tk.Micro+1 {
+			if err := r.endGroup(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	if r.purpose == training {

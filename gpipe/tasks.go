@@ -52,7 +52,9 @@ func (r *stageRun) forward(ctx context.Context, t schedule.Task) error {
 	}
 	err := r.timed(ctx, timeline.Forward, m, func() error {
 		r.load(st, m)
-		return r.exec(prog, t, firstTime)
+		err := r.exec(prog, t, firstTime)
+		r.keepTallies(m)
+		return err
 	})
 	if err != nil {
 		return err

@@ -33,12 +33,14 @@ func (r *stageRun) fill(places []program.Tensor, tensors []nn.Tensor) {
 }
 
 // collect takes the last stage's outputs for micro-batch m: predictions, or losses,
-// which are added up in example order.
+// which are added up in example order within each group.
 func (r *stageRun) collect(st *program.Stage, m int) error {
 	out := r.bind[program.Out]
 	if r.purpose == predicting {
 		made := views(out, st.Out)
 		if len(r.trainer.peers) == 1 {
+			r.predicted.Lock() // by one replica at a time
+			defer r.predicted.Unlock()
 			return r.each(r.firsts[m], made)
 		}
 		for i := range made { // to be reported
@@ -47,9 +49,14 @@ func (r *stageRun) collect(st *program.Stage, m int) error {
 		r.outputs = append(r.outputs, made)
 		return nil
 	}
-	before := r.loss
-	for _, v := range out[st.Out[0].Off:st.Out[0].End()] {
-		r.loss += float64(v)
+	rows := out[st.Out[0].Off:st.Out[0].End()]
+	sum := &r.losses[r.groupOf(m)]
+	before := *sum
+	for _, v := range rows {
+		*sum += float64(v)
+	}
+	if r.purpose == evaluating && r.trainer.net.Replicas > 1 {
+		r.rows = append(r.rows, rows...) // to be added up in example order over all replicas
 	}
 	if len(st.Out) > 1 {
 		for _, v := range out[st.Out[1].Off:st.Out[1].End()] {
@@ -59,8 +66,8 @@ func (r *stageRun) collect(st *program.Stage, m int) error {
 	if len(st.Out) > 2 {
 		r.ranks = append(r.ranks, out[st.Out[2].Off:st.Out[2].End()]...)
 	}
-	if !r.trainer.net.AllowNonFinite && (math.IsNaN(r.loss) || math.IsInf(r.loss, 0)) {
-		return &lossError{m, float32(r.loss - before)}
+	if !r.trainer.net.AllowNonFinite && (math.IsNaN(*sum) || math.IsInf(*sum, 0)) {
+		return &lossError{r.at.Replica, m, float32(*sum - before)}
 	}
 	return nil
 }
@@ -76,8 +83,8 @@ func views(slot []float32, places []program.Tensor) []nn.Tensor {
 
 // lossError stops a step whose loss is not finite; explain finds its origin.
 type lossError struct {
-	Micro int
-	Value float32
+	Replica, Micro int
+	Value          float32
 }
 
 func (e *lossError) Error() string { return fmt.Sprintf("the loss is %v", e.Value) }

@@ -11,8 +11,10 @@ import (
 // Times has the times of one step's tasks, in seconds, by stage. A [Result] has those that
 // were measured; a program can make others, to replay a step with them.
 type Times struct {
-	Stages   []StageTimes
-	Lists    [][]schedule.Task
+	Replicas int                                   // 0: one
+	Stages   []StageTimes                          // of all replicas, in the order of place.Of
+	Lists    [][]schedule.Task                     // of all stages
+	Examples [][]int                               // of each micro-batch, by replica
 	Boundary func(at place.Place, micro int) int64 // bytes that a place sends forward
 	Link     timeline.Link
 	// Exchanges are the gradients of weights that several stages share.
@@ -24,6 +26,10 @@ type Times struct {
 type StageTimes struct {
 	F, R, B       []float64
 	Setup, Update float64
+	// Groups are the times for adding up groups, by the micro-batch at whose end that
+	// happens; nil if there is one group. Reduce is that of adding up all replicas.
+	Groups []float64
+	Reduce float64
 }
 
 func newStageTimes(micro int) *StageTimes {
@@ -42,6 +48,15 @@ func (t *StageTimes) add(kind timeline.Kind, micro int, seconds float64) {
 		t.Setup += seconds
 	case timeline.Update:
 		t.Update += seconds
+	case timeline.Reduce:
+		if micro < 0 {
+			t.Reduce += seconds
+			return
+		}
+		if t.Groups == nil {
+			t.Groups = make([]float64, len(t.F))
+		}
+		t.Groups[micro] += seconds
 	}
 }
 
@@ -57,7 +72,9 @@ func (t *StageTimes) Task(task schedule.Task) float64 {
 }
 
 // At returns the times of a place's tasks.
-func (t *Times) At(p place.Place) *StageTimes { return &t.Stages[p.Stage] }
+func (t *Times) At(p place.Place) *StageTimes {
+	return &t.Stages[p.Replica*(len(t.Stages)/max(t.Replicas, 1))+p.Stage]
+}
 
 // Tasks returns the times of all F, R and B.
 func (t *Times) Tasks() (all []float64) {
@@ -75,6 +92,14 @@ func (t *Times) Costs() timeline.Costs {
 		Update:   func(at place.Place) float64 { return t.At(at).Update },
 		Boundary: t.Boundary,
 		Link:     t.Link,
+		Group: func(at place.Place, micro int) float64 {
+			if groups := t.At(at).Groups; groups != nil {
+				return groups[micro]
+			}
+			return 0
+		},
+		Replicas: t.Replicas,
+		Reduce:   func(at place.Place) float64 { return t.At(at).Reduce },
 
 		Exchanges: t.Exchanges,
 	}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/place"
-	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
 	"gpipebench/internal/ram"
@@ -72,18 +72,18 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 	if t.plans, err = n.affordable(t.here); err != nil {
 		return nil, err
 	}
-	t.used = make([]highWater, n.Partitions)
-	for k, plan := range t.plans {
-		if !t.here(k) {
+	t.used = make([]highWater, len(t.plans))
+	for i, plan := range t.plans {
+		if !t.here(plan.At) {
 			continue
 		}
-		d, err := newDevice(n, k, plan)
+		d, err := newDevice(n, plan)
 		if err != nil {
 			t.Close()
 			return nil, err
 		}
 		t.devices = append(t.devices, d)
-		t.used[k] = d.mem.highWater()
+		t.used[i] = d.mem.highWater()
 	}
 	return t, nil
 }
@@ -92,7 +92,7 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 func (t *Trainer) meet() error {
 	t.self = -1
 	seen := map[int]bool{}
-	for _, p := range place.Stages(t.net.Partitions) {
+	for _, p := range place.Of(t.net.Replicas, t.net.Partitions) {
 		owner := t.transport.Owner(p)
 		if seen[owner] {
 			continue
@@ -104,15 +104,15 @@ func (t *Trainer) meet() error {
 		t.peers = append(t.peers, p)
 	}
 	if t.self < 0 {
-		return fmt.Errorf("rank %d runs none of %d stages: want one at least", t.transport.Rank(), t.net.Partitions)
+		return fmt.Errorf("rank %d runs none of %d stages: want one at least", t.transport.Rank(), t.net.Replicas*t.net.Partitions)
 	}
 	return nil
 }
 
-// here reports whether a stage runs in this process.
-func (t *Trainer) here(k int) bool { return t.transport.Owner(place.Stage(k)) == t.transport.Rank() }
+// here reports whether a place is in this process.
+func (t *Trainer) here(p place.Place) bool { return t.transport.Owner(p) == t.transport.Rank() }
 
-// device is a stage's device, or nil if the stage runs in another process.
+// device is a stage's device, of the first replica that has it in this process, or nil.
 func (t *Trainer) device(k int) *device {
 	i := slices.IndexFunc(t.devices, func(d *device) bool { return d.k == k })
 	if i < 0 {
@@ -124,25 +124,21 @@ func (t *Trainer) device(k int) *device {
 // affordable plans all devices. It is an error if those of this process and a
 // mini-batch take more than the machine's memory: the system would grant that, and
 // kill the process once it is used.
-func (n *network) affordable(here func(k int) bool) (plans []*Plan, err error) {
+func (n *network) affordable(here func(place.Place) bool) ([]*Plan, error) {
 	sum := int64(n.largestBatch())
-	for k := range n.Partitions {
-		plan, err := n.plan(k)
-		if err != nil {
-			return nil, err
-		}
-		plans = append(plans, plan)
+	plans := n.memoryPlans()
+	for _, plan := range plans {
 		takes := plan.Peak
-		if d := n.Devices[k]; d.Overcommit {
+		if d := n.Devices[plan.At.Stage]; d.Overcommit {
 			takes = min(takes, d.Capacity)
-		} else if err := n.checkCapacity(k, plan); err != nil {
+		} else if err := n.checkCapacity(plan); err != nil {
 			return nil, err
 		}
-		if here(k) {
+		if here(plan.At) {
 			sum += takes
 		}
 	}
-	return plans, checkMachine(float64(sum), fmt.Sprintf("all %d devices and a mini-batch take", n.Partitions))
+	return plans, checkMachine(float64(sum), fmt.Sprintf("all %d devices and a mini-batch take", len(plans)))
 }
 
 // CheckMemory refuses a network whose weights, gradients and optimiser state alone
@@ -235,7 +231,7 @@ func (p Pipeline) networkStored(in Input, storage program.Storage) (*network, er
 		next += s
 	}
 	for what := training; what <= predicting; what++ {
-		if _, err := n.forEach(n.largestInput(what), what); err != nil {
+		if _, err := n.portions(n.largestInput(what), what); err != nil {
 			return nil, err
 		}
 	}
@@ -308,7 +304,7 @@ func (t *Trainer) Prepare(in Input) error {
 	if err := t.net.opened(in, training); err != nil {
 		return err
 	}
-	_, err := t.net.forEach(in, training)
+	_, err := t.net.portions(in, training)
 	return err
 }
 
@@ -437,31 +433,10 @@ func (t *Trainer) begin(b nn.Batch, what purpose) (*step, error) {
 	if err := n.opened(got, what); err != nil {
 		return nil, err
 	}
-	s := &step{trainer: t, batch: b, purpose: what, sizes: MicroBatchSizes(got.Examples, n.MicroBatches)}
+	s := &step{trainer: t, batch: b, purpose: what, predicted: new(sync.Mutex)}
 	var err error
-	if what == training {
-		s.lists, err = n.taskLists(len(s.sizes))
-	} else {
-		s.lists = forwardLists(n.Partitions, len(s.sizes))
-	}
-	if err != nil {
+	if s.portions, err = n.portions(got, what); err != nil {
 		return nil, err
-	}
-	if s.programs, err = n.forEach(got, what); err != nil {
-		return nil, err
-	}
-	first := 0
-	for _, size := range s.sizes {
-		s.firsts = append(s.firsts, first)
-		first += size
 	}
 	return s, nil
-}
-
-func forwardLists(stages, micro int) [][]schedule.Task {
-	list := make([]schedule.Task, micro)
-	for m := range list {
-		list[m] = schedule.Task{Kind: schedule.Forward, Micro: m}
-	}
-	return slices.Repeat([][]schedule.Task{list}, stages)
 }

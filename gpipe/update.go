@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"gpipebench/gpipe/place"
@@ -16,9 +17,10 @@ import (
 )
 
 // The update. Gradients of one parameter from its several uses are added in layer
-// order, also if the uses are on different stages. Then comes a barrier, at which the
-// stages gather the tensors' norms. Then every stage updates its own parameters. A
-// parameter that is tied across stages is updated in the same way by each of them.
+// order, also if the uses are on different stages; then those of groups, by the tree.
+// Then comes a barrier, at which all devices gather the tensors' norms. Then every
+// device updates its own parameters. A parameter that is tied across stages is updated
+// in the same way by each of them.
 
 // zeroGradients is the setup of a step.
 func (r *stageRun) zeroGradients() error {
@@ -30,12 +32,26 @@ func (r *stageRun) zeroGradients() error {
 }
 
 func (r *stageRun) update(ctx context.Context) error {
+	for r.group < len(r.ends)-1 { // empty groups
+		if err := r.endGroup(ctx); err != nil {
+			return err
+		}
+	}
 	start := time.Now()
-	norms, err := r.gradients(ctx)
+	if err := r.exchangeUses(ctx); err != nil {
+		return err
+	}
+	if r.trainer.net.Groups > 1 {
+		if err := r.sumGroups(ctx); err != nil {
+			return err
+		}
+		start = time.Now()
+	}
+	norms, err := r.norms(ctx)
 	if err != nil {
 		return err
 	}
-	all, err := r.gather(ctx, norms)
+	all, err := r.gather(ctx, place.Of(r.trainer.net.Replicas, r.trainer.net.Partitions), norms)
 	if err != nil {
 		return err
 	}
@@ -45,6 +61,9 @@ func (r *stageRun) update(ctx context.Context) error {
 	})
 	scale, err := r.globalNorm(all)
 	if err != nil {
+		return err
+	}
+	if err := r.gatherTallies(ctx); err != nil {
 		return err
 	}
 	return r.timed(ctx, timeline.Update, -1, func() error {
@@ -57,57 +76,56 @@ func (r *stageRun) update(ctx context.Context) error {
 	})
 }
 
-// gather waits for every stage's values and returns them all, by stage.
-func (r *stageRun) gather(ctx context.Context, values []float64) ([][]float64, error) {
+// gather waits for the values of all these places, this one among them, and returns
+// them by place.
+func (r *stageRun) gather(ctx context.Context, among []place.Place, values []float64) ([][]float64, error) {
 	message := make([]byte, 0, 8*len(values))
 	for _, v := range values {
 		message = binary.LittleEndian.AppendUint64(message, math.Float64bits(v))
 	}
-	messages, err := r.session.Gather(ctx, r.at, place.Stages(r.trainer.net.Partitions), message)
+	messages, err := r.session.Gather(ctx, r.at, among, message)
 	if err != nil {
 		return nil, err
 	}
 	all := make([][]float64, len(messages))
-	for k, m := range messages {
+	for i, m := range messages {
 		if len(m) != len(message) {
-			return nil, fmt.Errorf("stage %d gathers %d bytes of norms: want %d", k, len(m), len(message))
+			return nil, fmt.Errorf("%v gathers %d bytes: want %d", among[i], len(m), len(message))
 		}
 		for ; len(m) > 0; m = m[8:] {
-			all[k] = append(all[k], math.Float64frombits(binary.LittleEndian.Uint64(m)))
+			all[i] = append(all[i], math.Float64frombits(binary.LittleEndian.Uint64(m)))
 		}
 	}
 	return all, nil
 }
 
-// gradients adds up the uses of every parameter in its first accumulator and returns
-// the float64 sum of squares of each, by its index in the network; 0 for parameters
-// that are not on this stage, or frozen.
-func (r *stageRun) gradients(ctx context.Context) ([]float64, error) {
+// exchangeUses adds up, in their first accumulators, the uses of the parameters that
+// several stages share.
+func (r *stageRun) exchangeUses(ctx context.Context) error {
 	n := r.trainer.net
-	sums := make([]float64, len(n.params))
-	// Shared parameters come first, since other stages wait for them.
 	for i := range n.params { // in the same order on every stage
 		if j, here := r.dev.index[i]; here && n.params[i].shared() {
 			if err := r.exchange(ctx, &r.dev.weights[j]); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	err := r.timedWork(ctx, func() {
-		r.dev.pool.Do(func(part int) {
-			for _, w := range r.dev.weightsOf(part) {
-				if !n.params[w.param].shared() {
-					for _, g := range w.grads[1:] {
-						kernel.Add(w.grads[0], w.grads[0], g)
-					}
-				}
-				if n.params[w.param].rate > 0 {
-					sums[w.param] = kernel.SumSquares(w.grads[0])
-				}
+	return nil
+}
+
+// addUses adds up the uses of the stage's other parameters.
+func (r *stageRun) addUses() {
+	several := func(w weight) bool { return len(w.grads) > 1 && !r.trainer.net.params[w.param].shared() }
+	if !slices.ContainsFunc(r.dev.weights, several) {
+		return
+	}
+	r.eachPart(func(w *weight, from, to int) {
+		for _, g := range w.grads[1:] {
+			if several(*w) {
+				kernel.Add(w.grads[0][from:to], w.grads[0][from:to], g[from:to])
 			}
-		})
+		}
 	})
-	return sums, err
 }
 
 // weightsOf returns the weights that one thread handles: whole tensors, since each
@@ -132,11 +150,11 @@ func (d *device) weightsOf(part int) []weight {
 	return d.weights[from:to]
 }
 
-// timedWork times f, a part of the update before its barrier. It counts as update on
-// the virtual clock and has no event.
-func (r *stageRun) timedWork(ctx context.Context, f func()) error {
+// timedWork times f, a part of the step between its tasks and its barrier, which
+// counts on the virtual clock and has no event.
+func (r *stageRun) timedWork(ctx context.Context, kind timeline.Kind, f func()) error {
 	events := len(r.events)
-	err := r.timed(ctx, timeline.Update, -1, func() error { f(); return nil })
+	err := r.timed(ctx, kind, -1, func() error { f(); return nil })
 	r.events = r.events[:min(events, len(r.events))]
 	return err
 }
@@ -151,7 +169,7 @@ func (r *stageRun) exchange(ctx context.Context, w *weight) error {
 	r.touch(program.Workspace, sharedFloats(p))
 
 	route := func(from, to, use int) transport.Route {
-		return transport.Route{From: place.Stage(from), To: place.Stage(to), What: transport.TiedGradient, Index: w.param<<16 | use}
+		return transport.Route{From: r.neighbour(from), To: r.neighbour(to), What: transport.TiedGradient, Index: w.param<<16 | use}
 	}
 	sent := make(chan error, 1)
 	go func() {
@@ -196,38 +214,6 @@ func (r *stageRun) exchange(ctx context.Context, w *weight) error {
 	}
 	copy(w.grads[0], sum)
 	return err
-}
-
-// globalNorm adds the tensors' sums of squares in layer order, tied ones once, and
-// returns the factor by which clipping multiplies the gradients. Every stage computes
-// it from the same numbers.
-func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
-	n := r.trainer.net
-	var total float64
-	for i := range n.params {
-		p := &n.params[i]
-		home := p.home()
-		total += all[home][i]
-	}
-	r.norm = math.Sqrt(total)
-	if !n.AllowNonFinite && (math.IsNaN(total) || math.IsInf(total, 0)) {
-		// The backward pass starts at the loss, so the origin is the last one in layer order.
-		for i := len(n.params) - 1; i >= 0; i-- {
-			home := n.params[i].home()
-			if v := all[home][i]; math.IsNaN(v) || math.IsInf(v, 0) {
-				return 0, &NonFiniteError{What: "gradient", Where: n.params[i].path, Value: float32(v)}
-			}
-		}
-	}
-	return n.clipping(r.norm), nil
-}
-
-// clipping is the factor of gradients of a global norm.
-func (n *network) clipping(norm float64) float32 {
-	if n.ClipNorm > 0 && norm > n.ClipNorm {
-		return float32(n.ClipNorm / norm)
-	}
-	return 1
 }
 
 // move updates every parameter of the stage, divided over the device's threads.

@@ -50,6 +50,7 @@ then what devices do besides kernels. All rows add up to the step.`,
 	count(fs, &b.Steps, "steps", 10, 1, workload.MaxBenchSteps, "steps that are timed")
 	count(fs, &b.WarmUp, "warmup", 2, 0, workload.MaxBenchSteps, "steps before them, discarded")
 	pipelineFlags(fs, &b.Setup, 1, 1)
+	replicaFlags(fs, &b.Setup)
 	deviceFlags(fs, &b.Setup, "host")
 	seedFlag(fs, &b.Seed, "of weights and data")
 	fs.BoolVar(&b.ByOp, "by-op", false, "time every kernel, and compare it with this machine's roofline")

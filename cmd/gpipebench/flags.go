@@ -163,6 +163,18 @@ func pipelineFlags(fs *pflag.FlagSet, s *workload.Setup, k, m int) {
 	cutFlags(fs, s)
 }
 
+// replicaFlags adds the flags of data parallelism.
+func replicaFlags(fs *pflag.FlagSet, s *workload.Setup) {
+	count(fs, &s.Replicas, "replicas", 1, 1, gpipe.MaxReplicas, "copies of the pipeline, R, each with its part of every mini-batch and its own K devices")
+	value(fs, &s.Groups, "groups", "", "n", "groups G that a mini-batch is cut into, which alone decide the bits of sums over examples: R times a power of two, or any number with one replica; -m counts the micro-batches of one group (default: R)", func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > gpipe.MaxExamples {
+			return 0, fmt.Errorf("want a whole number from 1 to %d", gpipe.MaxExamples)
+		}
+		return n, nil
+	})
+}
+
 // cutFlags adds the flags that choose a partition.
 func cutFlags(fs *pflag.FlagSet, s *workload.Setup) {
 	value(fs, &s.Partitioner, "partitioner", "min-max", "min-max|min-variance|lingvo|block", "how to cut", partition.Parse)

@@ -73,6 +73,7 @@ With a network for images it is, for
 	count(fs, &t.Steps, "steps", 1500, 0, workload.MaxSteps, "mini-batches to train on")
 	count(fs, &t.Epochs, "epochs", 0, 0, workload.MaxSteps, "passes over the data to train for, instead of --steps")
 	pipelineFlags(fs, &t.Setup, 1, 4)
+	replicaFlags(fs, &t.Setup)
 	deviceFlags(fs, &t.Setup, "host")
 	seedFlag(fs, &t.Seed, "of weights, dropout and data")
 	number(fs, &t.Model.Dropout, "dropout", 0.1, rates, "rate, from 0 up to 1")

@@ -63,14 +63,14 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 			if err := s.check(setup.Partitions, len(sizes), run.Over); err != nil {
 				return nil, log.Strange(name, err)
 			}
-			samples.Add(s.Times(lists))
-			all.Add(s.Times(lists))
+			samples.Add(s.Times(lists, sizes))
+			all.Add(s.Times(lists, sizes))
 			wall = append(wall, s.Seconds)
 			m.Partition, m.Peak, m.samples = s.Partition, s.Peak, append(m.samples, s)
 		}
 		seconds := stats.Median(wall)
 		if setup.Device == gpipe.Emulated {
-			parts, err := run.Crossed(samples.Median(sizes), m.Partition).Breakdown()
+			parts, err := run.Crossed(samples.Median(), m.Partition).Breakdown()
 			if err != nil {
 				return nil, err
 			}
@@ -79,7 +79,7 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 		}
 		m.Rounds = append(m.Rounds, seconds)
 	}
-	m.Times = run.Crossed(all.Median(sizes), m.Partition)
+	m.Times = run.Crossed(all.Median(), m.Partition)
 	if m.Closed, err = m.Times.ClosedForm(setup.Schedule, setup.Checkpoint, setup.LateRecompute); err != nil {
 		return nil, err
 	}
@@ -87,8 +87,9 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 	return m, err
 }
 
-// Times is the sample as the virtual clock takes it.
-func (s *Sample) Times(lists [][]schedule.Task) *gpipe.Times {
+// Times is the sample as the virtual clock takes it; sizes are the examples of each
+// micro-batch.
+func (s *Sample) Times(lists [][]schedule.Task, sizes []int) *gpipe.Times {
 	seconds := func(ns []int64) []float64 {
 		out := make([]float64, len(ns))
 		for i, n := range ns {
@@ -97,7 +98,7 @@ func (s *Sample) Times(lists [][]schedule.Task) *gpipe.Times {
 		return out
 	}
 	setup, update := seconds(s.Setup), seconds(s.Update)
-	t := &gpipe.Times{Lists: lists}
+	t := &gpipe.Times{Lists: lists, Examples: [][]int{sizes}}
 	for k := range s.F {
 		t.Stages = append(t.Stages, gpipe.StageTimes{F: seconds(s.F[k]), R: seconds(s.R[k]), B: seconds(s.B[k]), Setup: setup[k], Update: update[k]})
 	}

@@ -74,7 +74,7 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	}
 	r := &Bench{Discarded: b.WarmUp, Device: b.Setup.Device.String(), Threads: max(b.Setup.Threads, 1), KernelProfile: nn.KernelProfile()}
 	r.Partition, r.Note = l.Trainer.Sizes()
-	clock := stepClock{sizes: gpipe.MicroBatchSizes(b.Batch, b.Setup.MicroBatches)}
+	clock := stepClock{batch: b.Batch}
 	var profile *gpipe.Profile
 	begin := func(done int) error {
 		if b.ByOp && done == b.WarmUp {

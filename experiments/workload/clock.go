@@ -9,21 +9,13 @@ import (
 // times; on emulated ones a replay in which every kind of task takes the median of its
 // repeats. The closed form gets the same medians.
 type stepClock struct {
-	sizes   []int
+	batch   int             // examples of a mini-batch
 	last    []*gpipe.Result // up to clockSteps
 	counted int
 }
 
 // clockSteps is how many of the last steps count.
 const clockSteps = 50
-
-// examples returns those of a mini-batch.
-func (c *stepClock) examples() (n int) {
-	for _, size := range c.sizes {
-		n += size
-	}
-	return n
-}
 
 func (c *stepClock) add(r *gpipe.Result) {
 	if len(c.last) < clockSteps {
@@ -43,7 +35,7 @@ func (c *stepClock) read(s Setup) (seconds, closedForm float64, err error) {
 		samples.Add(r.Times)
 		wall = append(wall, r.Seconds)
 	}
-	times := samples.Median(c.sizes)
+	times := samples.Median()
 	seconds = stats.Median(wall)
 	if s.Device == gpipe.Emulated {
 		tl, err := times.Replay()

@@ -15,10 +15,13 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// Setup is how a network is run: everything that must not change a bit of the result.
+// Setup is how a network is run: what must not change a bit of the result, and Groups,
+// which does.
 type Setup struct {
 	Partitions    int // K
-	MicroBatches  int // M
+	MicroBatches  int // M, of each group
+	Replicas      int // R; 0: one
+	Groups        int // G; 0: one for each replica
 	Schedule      schedule.Schedule
 	Checkpoint    schedule.Checkpoint
 	LateRecompute bool
@@ -88,7 +91,7 @@ func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measu
 func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeline, error) {
 	p := gpipe.Pipeline{
 		Layers: layers, Loss: l,
-		Partitions: s.Partitions, MicroBatches: s.MicroBatches,
+		Partitions: s.Partitions, MicroBatches: s.MicroBatches, Replicas: s.Replicas, Groups: s.Groups,
 		Schedule: s.Schedule, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
 		Balance: s.Balance, Partitioner: s.Partitioner,
 		Devices: []gpipe.Device{{Kind: s.Device, Threads: s.Threads, Capacity: s.MemoryCap, Link: s.Link}},

@@ -217,7 +217,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *TrainResu
 	r = &TrainResult{Losses: []float64{}, Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: nn.KernelProfile()}
 	r.Partition, r.Note = l.Trainer.Sizes()
 	r.InitialSHA256 = l.Trainer.Hash()
-	clock := stepClock{sizes: gpipe.MicroBatchSizes(full, t.Setup.MicroBatches)}
+	clock := stepClock{batch: full}
 	every := l.training.EvalEvery
 	err = l.Run(ctx, Hooks{After: func(step *TrainStep) (err error) {
 		r.Losses = append(r.Losses, step.Loss)
@@ -270,7 +270,7 @@ func (l *Loop) conclude(ctx context.Context, r *TrainResult, clock *stepClock) (
 		return err
 	}
 	if r.StepSeconds > 0 {
-		r.ExamplesPerSecond = float64(clock.examples()) / r.StepSeconds
+		r.ExamplesPerSecond = float64(clock.batch) / r.StepSeconds
 	}
 	if t.Save != "" {
 		if err := t.save(l); err != nil {

@@ -20,10 +20,15 @@ type Place struct {
 func Stage(k int) Place { return Place{Stage: k} }
 
 // Stages are the places of all stages where there is one replica and one chunk.
-func Stages(stages int) []Place {
-	all := make([]Place, stages)
-	for k := range all {
-		all[k] = Stage(k)
+func Stages(stages int) []Place { return Of(1, stages) }
+
+// Of are the places of all stages of all replicas, with one chunk a device, in order.
+func Of(replicas, stages int) []Place {
+	all := make([]Place, 0, replicas*stages)
+	for r := range replicas {
+		for k := range stages {
+			all = append(all, Place{Replica: r, Stage: k})
+		}
 	}
 	return all
 }

@@ -31,6 +31,8 @@ type AllReduce struct {
 	// Buffers has room for the chunks that are being added up: Buffers(R) of
 	// BlockFloats elements each.
 	Buffers [][]float32
+	// Add adds the second tensors to the first. Nil: kernel.Add on the calling goroutine.
+	Add func(sums, summands [][]float32)
 }
 
 // Buffers is the number of buffers that a reduction over ranks needs.
@@ -134,6 +136,10 @@ func (a *AllReduce) sum(ctx context.Context, chunk, lo, hi int, parts [][]float3
 	other := a.Layout.in(chunk, a.Buffers[free])
 	if err := a.sum(ctx, chunk, second[0], second[1], other, free+1); err != nil {
 		return err
+	}
+	if a.Add != nil {
+		a.Add(parts, other)
+		return nil
 	}
 	for i := range parts {
 		kernel.Add(parts[i], parts[i], other[i])

@@ -51,6 +51,14 @@ func (l *Layout) Blocks(chunk int) []Block { return l.chunks[chunk] }
 // Floats is the number of elements of a chunk, at most BlockFloats.
 func (l *Layout) Floats(chunk int) int { return l.floats[chunk+1] - l.floats[chunk] }
 
+// Largest is the number of elements of the largest chunk.
+func (l *Layout) Largest() (floats int) {
+	for chunk := range l.chunks {
+		floats = max(floats, l.Floats(chunk))
+	}
+	return floats
+}
+
 // Owned are the chunks, from from to to-1, that a rank out of ranks owns. Every chunk
 // has one owner, owners follow each other, and their numbers of elements are as even
 // as whole chunks allow; a rank may own none.

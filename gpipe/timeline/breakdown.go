@@ -17,16 +17,17 @@ type Parts struct {
 	Setup         float64 `json:"setup"`
 	Barrier       float64 `json:"barrier"` // idle that waiting for every device before the update adds
 	Update        float64 `json:"update"`
-	Step          float64 `json:"-"` // the step's length
+	Reduction     float64 `json:"reduction,omitzero"` // adding up the gradients of groups and replicas
+	Step          float64 `json:"-"`                  // the step's length
 }
 
 // Sum adds up the parts. It is Step, up to rounding.
 func (p Parts) Sum() float64 {
-	return p.Computation + p.Recompute + p.Bubble + p.Imbalance + p.Communication + p.Setup + p.Barrier + p.Update
+	return p.Computation + p.Recompute + p.Bubble + p.Imbalance + p.Communication + p.Setup + p.Barrier + p.Update + p.Reduction
 }
 
 // Breakdown reduces a step to its parts, by telescoping replays. What a device
-// works on (F, B, R, Setup and Update) is taken as timed: the mean over devices.
+// works on (F, B, R, Setup, Reduce and Update) is taken as timed: the mean over devices.
 // It is the same in every replay; what differs is the rest of the step, the
 // devices' mean waiting time
 //
@@ -110,6 +111,8 @@ func (p *Parts) of(kind Kind) *float64 {
 		return &p.Setup
 	case Update:
 		return &p.Update
+	case Reduce:
+		return &p.Reduction
 	}
 	return nil
 }
@@ -138,23 +141,27 @@ func even(tasks [][]schedule.Task, c Costs) Costs {
 	for k, list := range tasks {
 		for _, t := range list {
 			s := sums[t]
-			sums[t] = sum{s.seconds + c.Task(place.Stage(k), t), s.stages + 1}
+			sums[t] = sum{s.seconds + c.Task(c.at(k, len(tasks)), t), s.stages + 1}
 		}
 	}
 	e := c
 	e.Task = func(_ place.Place, t schedule.Task) float64 { return sums[t].seconds / float64(sums[t].stages) }
-	e.Setup = meanOf(c.Setup, len(tasks))
-	e.Update = meanOf(c.Update, len(tasks))
+	mean := func(seconds func(place.Place) float64) func(place.Place) float64 {
+		if seconds == nil {
+			return nil
+		}
+		var mean float64
+		for k := range tasks {
+			mean += seconds(c.at(k, len(tasks))) / float64(len(tasks))
+		}
+		return func(place.Place) float64 { return mean }
+	}
+	e.Setup, e.Update, e.Reduce = mean(c.Setup), mean(c.Update), mean(c.Reduce)
 	return e
 }
 
-func meanOf(seconds func(place.Place) float64, stages int) func(place.Place) float64 {
-	if seconds == nil {
-		return nil
-	}
-	var mean float64
-	for k := range stages {
-		mean += seconds(place.Stage(k)) / float64(stages)
-	}
-	return func(place.Place) float64 { return mean }
+// at is the place of the i-th of all devices.
+func (c Costs) at(i, devices int) place.Place {
+	stages := devices / max(c.Replicas, 1)
+	return place.Place{Replica: i / stages, Stage: i % stages}
 }

@@ -101,7 +101,7 @@ func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 		length := (end - start) / 1e3
 		entry := traceEvent{
 			Name: e.Label(), Category: e.Kind.String(), Phase: "X",
-			Start: start / 1e3, Length: &length, Process: deviceProcess, Thread: e.At.Stage,
+			Start: start / 1e3, Length: &length, Process: deviceProcess, Thread: tl.Device(e.At),
 		}
 		args := map[string]any{}
 		if e.Micro >= 0 {
@@ -113,7 +113,7 @@ func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 		entry.Args = args
 		if e.Kind == Transfer {
 			entry.Process = linkProcess
-			entry.Thread = slices.Index(tracks, track{e.At.Stage, e.Peer.Stage, e.Backward})
+			entry.Thread = slices.Index(tracks, track{tl.Device(e.At), tl.Device(e.Peer), e.Backward})
 		}
 		if err := put(entry); err != nil {
 			return err
@@ -182,7 +182,7 @@ func linkTracks(tl *Timeline) []track {
 	seen := map[track]bool{}
 	var tracks []track
 	for _, e := range tl.Events {
-		t := track{e.At.Stage, e.Peer.Stage, e.Backward}
+		t := track{tl.Device(e.At), tl.Device(e.Peer), e.Backward}
 		if e.Kind == Transfer && !seen[t] {
 			seen[t] = true
 			tracks = append(tracks, t)

@@ -19,12 +19,21 @@ type Costs struct {
 	Update   func(at place.Place) float64                  // after a barrier over all stages; nil: neither update nor barrier
 	Boundary func(at place.Place, micro int) int64         // bytes that the place sends forward; the gradient that comes back has as many; nil: 0
 	Link     Link
+	// Group is the time for adding up groups after the B of a micro-batch that ends one,
+	// during which the device is occupied; nil: none. If it is not 0 anywhere, stages that
+	// exchange (see Exchanges) wait for each other there.
+	Group func(at place.Place, micro int) float64
+	// Replicas is the number of copies of the pipeline; 0 means one. If there are
+	// several, Reduce is the time that adding up their gradients takes on a place, once
+	// the last of its replicas has done its tasks; it occupies the device.
+	Replicas int
+	Reduce   func(at place.Place) float64
 	// Exchanges happen when their sender has done its list, before the barrier
 	// and only with Update.
 	Exchanges []Exchange
 }
 
-// Exchange is something that one stage sends another, neighbour or not, once
+// Exchange is something that one stage of a replica sends another of the same, neighbour or not, once
 // all its tasks are done: the gradient of a weight that both have. It takes as
 // long as a transfer between neighbours, and several between two stages follow
 // one another.
@@ -108,21 +117,35 @@ func replay(tasks [][]schedule.Task, c Costs, barrier bool) (*Timeline, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	micro, err := checkLists(tasks)
-	if err != nil {
+	replicas := max(c.Replicas, 1)
+	if len(tasks)%replicas != 0 {
+		return nil, fmt.Errorf("timeline: lists of %d stages for %d replicas: want as many for each", len(tasks), replicas)
+	}
+	stages := len(tasks) / replicas
+	var all []*clock
+	for replica := range replicas {
+		lists := tasks[replica*stages : (replica+1)*stages]
+		micro, err := checkLists(lists)
+		if err != nil {
+			return nil, err
+		}
+		r := newClock(replica, lists, micro, c)
+		if err := r.run(); err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	if err := finish(all, barrier); err != nil {
 		return nil, err
 	}
-	r := newClock(tasks, micro, c)
-	if err := r.run(); err != nil {
-		return nil, err
+	tl := &Timeline{Devices: len(tasks), Replicas: c.Replicas}
+	for _, r := range all {
+		tl.Events = append(tl.Events, r.events...)
 	}
-	if err := r.update(barrier); err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(r.events, func(a, b Event) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.At.Stage, b.At.Stage))
+	slices.SortStableFunc(tl.Events, func(a, b Event) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.At.Replica, b.At.Replica), cmp.Compare(a.At.Stage, b.At.Stage))
 	})
-	return &Timeline{Devices: len(tasks), Events: r.events}, nil
+	return tl, nil
 }
 
 func (c Costs) check() error {
@@ -199,6 +222,7 @@ func checkLists(tasks [][]schedule.Task) (micro int, err error) {
 // clock is a discrete-event simulation. At each instant it first takes in all
 // that ends, then lets links and devices start what they can.
 type clock struct {
+	replica int
 	costs   Costs
 	now     float64
 	devices []device
@@ -218,6 +242,9 @@ type device struct {
 
 	forward, backward *link // outgoing; nil at the pipeline's ends
 	inputs, gradients *link // incoming; nil at the pipeline's ends
+
+	grouping float64 // the time for adding up the group that has just ended; 0: none
+	grouped  int     // its last micro-batch
 
 	// Through the host: the output whose leg goes before anything else.
 	unsent      *link // nil: none
@@ -255,9 +282,9 @@ func (e *endings) Pop() any {
 	return last
 }
 
-func newClock(tasks [][]schedule.Task, micro int, c Costs) *clock {
+func newClock(replica int, tasks [][]schedule.Task, micro int, c Costs) *clock {
 	stages := len(tasks)
-	r := &clock{costs: c, devices: make([]device, stages), links: make([]link, 2*(stages-1))}
+	r := &clock{replica: replica, costs: c, devices: make([]device, stages), links: make([]link, 2*(stages-1))}
 	for k := range r.devices {
 		r.devices[k].tasks = tasks[k]
 	}
@@ -305,6 +332,9 @@ func (r *clock) run() error {
 	}
 }
 
+// at is the place of a stage.
+func (r *clock) at(k int) place.Place { return place.Place{Replica: r.replica, Stage: k} }
+
 // start records an event that starts now; then is called when it ends.
 func (r *clock) start(e Event, seconds float64, then func()) error {
 	if !duration(seconds) {
@@ -334,7 +364,7 @@ func (r *clock) setup(k int) error {
 	if r.costs.Setup == nil {
 		return nil
 	}
-	return r.occupy(Event{At: place.Stage(k), Kind: Setup, Micro: -1}, r.costs.Setup(place.Stage(k)), func() {})
+	return r.occupy(Event{At: r.at(k), Kind: Setup, Micro: -1}, r.costs.Setup(r.at(k)), func() {})
 }
 
 // work lets device k start the next thing it has to do, if it can.
@@ -346,6 +376,10 @@ func (r *clock) work(k int) error {
 	if l := d.unsent; l != nil {
 		d.unsent = nil
 		return r.toHost(l, d.unsentMicro)
+	}
+	if seconds := d.grouping; seconds > 0 {
+		d.grouping = 0
+		return r.occupy(Event{At: r.at(k), Kind: Reduce, Micro: d.grouped}, seconds, func() {})
 	}
 	if r.costs.Link.ThroughHost {
 		for _, l := range []*link{d.inputs, d.gradients} {
@@ -363,8 +397,11 @@ func (r *clock) work(k int) error {
 	if out != nil {
 		out.outbox++
 	}
-	return r.occupy(Event{At: place.Stage(k), Kind: kindOf(t), Micro: t.Micro}, r.costs.Task(place.Stage(k), t), func() {
+	return r.occupy(Event{At: r.at(k), Kind: kindOf(t), Micro: t.Micro}, r.costs.Task(r.at(k), t), func() {
 		if t.Kind == schedule.Backward {
+			if r.costs.Group != nil {
+				d.grouping, d.grouped = r.costs.Group(r.at(k), t.Micro), t.Micro
+			}
 			for _, l := range []*link{d.inputs, d.gradients} {
 				if l != nil {
 					l.slots++
@@ -460,9 +497,9 @@ func (r *clock) fromHost(l *link) error {
 }
 
 func (r *clock) crossing(l *link, kind Kind, device, peer, micro int) Event {
-	e := Event{At: place.Stage(device), Peer: place.Stage(peer), Kind: kind, Micro: micro, Backward: l.backward}
+	e := Event{At: r.at(device), Peer: r.at(peer), Kind: kind, Micro: micro, Backward: l.backward}
 	if r.costs.Boundary != nil {
-		e.Bytes = r.costs.Boundary(place.Stage(min(l.from, l.to)), micro)
+		e.Bytes = r.costs.Boundary(r.at(min(l.from, l.to)), micro)
 	}
 	return e
 }
@@ -499,9 +536,9 @@ func (r *clock) exchange() error {
 	busy := map[ends]float64{}
 	inHost := make([]float64, len(r.costs.Exchanges))
 	cross := func(kind Kind, x Exchange, start float64) float64 {
-		e := Event{At: x.From, Peer: x.To, Kind: kind, Micro: -1, Bytes: x.Bytes, Start: start, Backward: true}
+		e := Event{At: r.at(x.From.Stage), Peer: r.at(x.To.Stage), Kind: kind, Micro: -1, Bytes: x.Bytes, Start: start, Backward: true}
 		if kind == FromHost {
-			e.At, e.Peer = x.To, x.From
+			e.At, e.Peer = e.Peer, e.At
 		}
 		e.End = start + r.costs.Link.seconds(x.Bytes)
 		r.events = append(r.events, e)
@@ -535,26 +572,61 @@ func (r *clock) exchange() error {
 	return nil
 }
 
-// update adds what follows the last task: the barrier, if wanted, and Update.
-func (r *clock) update(barrier bool) error {
-	if r.costs.Update == nil {
+// finish adds what follows the last tasks of all replicas: the addition of their
+// gradients, the barrier, if wanted, and Update.
+func finish(all []*clock, barrier bool) error {
+	costs := all[0].costs
+	if costs.Update == nil {
 		return nil
 	}
-	if err := r.exchange(); err != nil {
-		return err
+	for _, r := range all {
+		if err := r.exchange(); err != nil {
+			return err
+		}
+	}
+	if costs.Reduce != nil && len(all) > 1 {
+		if err := reduceAll(all); err != nil {
+			return err
+		}
 	}
 	var last float64
-	for k := range r.devices {
-		last = max(last, r.devices[k].free)
-	}
-	for k := range r.devices {
-		r.now = r.devices[k].free
-		if barrier {
-			r.events = append(r.events, Event{At: place.Stage(k), Kind: Barrier, Micro: -1, Start: r.now, End: last})
-			r.now = last
+	for _, r := range all {
+		for k := range r.devices {
+			last = max(last, r.devices[k].free)
 		}
-		if err := r.occupy(Event{At: place.Stage(k), Kind: Update, Micro: -1}, r.costs.Update(place.Stage(k)), func() {}); err != nil {
-			return err
+	}
+	for _, r := range all {
+		for k := range r.devices {
+			r.now = r.devices[k].free
+			if barrier {
+				r.events = append(r.events, Event{At: r.at(k), Kind: Barrier, Micro: -1, Start: r.now, End: last})
+				r.now = last
+			}
+			if err := r.occupy(Event{At: r.at(k), Kind: Update, Micro: -1}, costs.Update(r.at(k)), func() {}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reduceAll adds up each stage's gradients of all replicas, from the time at which the
+// last of them has them. The sums come in pieces from all replicas, so all of them
+// finish with the slowest.
+func reduceAll(all []*clock) error {
+	for k := range all[0].devices {
+		var from, longest float64
+		for _, r := range all {
+			from = max(from, r.devices[k].free)
+			seconds := r.costs.Reduce(r.at(k))
+			if !duration(seconds) {
+				return fmt.Errorf("timeline: %v: adding up replicas takes %v seconds: want a finite time, not negative", r.at(k), seconds)
+			}
+			longest = max(longest, seconds)
+		}
+		for _, r := range all {
+			r.devices[k].free = from + longest
+			r.events = append(r.events, Event{At: r.at(k), Kind: Reduce, Micro: -1, Start: from, End: from + longest})
 		}
 	}
 	return nil

@@ -173,7 +173,7 @@ func (p *picture) draw(d Drawing) {
 	every := int(math.Ceil((svgText + 1) / (lane + gap)))
 	events := slices.Clone(tl.Events)
 	slices.SortFunc(events, func(a, b Event) int {
-		return cmp.Or(-cmp.Compare(a.At.Stage, b.At.Stage), cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Micro, b.Micro))
+		return cmp.Or(-cmp.Compare(tl.Device(a.At), tl.Device(b.At)), cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Micro, b.Micro))
 	})
 	top := p.y
 	at := func(device int) float64 { return top + float64(tl.Devices-1-device)*(lane+gap) }
@@ -188,26 +188,26 @@ func (p *picture) draw(d Drawing) {
 	var idle Event // the longest
 	busy := make([]float64, tl.Devices)
 	wait := func(device int, until float64) {
-		if e := (Event{At: place.Stage(device), Start: busy[device], End: until}); e.Seconds() > idle.Seconds() {
+		if e := (Event{At: place.Place{Replica: device / tl.Stages(), Stage: device % tl.Stages()}, Start: busy[device], End: until}); e.Seconds() > idle.Seconds() {
 			idle = e
 		}
 	}
 	for _, e := range events {
 		if e.Kind.OnDevice() && e.Start < e.End {
 			p.seen[e.Kind] = true
-			p.box(e, at(e.At.Stage), lane)
+			p.box(e, at(tl.Device(e.At)), lane)
 			if e.Kind == Barrier {
 				continue // idle as well
 			}
-			wait(e.At.Stage, e.Start)
-			busy[e.At.Stage] = max(busy[e.At.Stage], e.End)
+			wait(tl.Device(e.At), e.Start)
+			busy[tl.Device(e.At)] = max(busy[tl.Device(e.At)], e.End)
 		}
 	}
 	for k := tl.Devices - 1; k >= 0; k-- {
 		wait(k, span)
 	}
 	if lane >= svgText && idle.Seconds()*p.scale >= 56 {
-		p.text("bubble", p.x((idle.Start+idle.End)/2), at(idle.At.Stage)+lane/2+4.5, "bubble")
+		p.text("bubble", p.x((idle.Start+idle.End)/2), at(tl.Device(idle.At))+lane/2+4.5, "bubble")
 	}
 	p.y = top + float64(tl.Devices)*(lane+gap) + 6
 }

@@ -40,7 +40,7 @@ func WriteText(w io.Writer, tl *Timeline, width int) error {
 		seen[e.Kind] = true
 		from := int(math.Round(e.Start / span * float64(columns)))
 		to := int(math.Round(e.End / span * float64(columns)))
-		copy(rows[e.At.Stage][from:to], cell(e, to-from))
+		copy(rows[tl.Device(e.At)][from:to], cell(e, to-from))
 	}
 
 	var out strings.Builder

@@ -7,8 +7,8 @@
 // by WriteText, WriteSVG and WriteChrome.
 //
 // The package is pure: it starts no goroutine, reads no clock and opens no
-// file. A step is one mini-batch; stage k of the pipeline is device k (of one
-// replica, with one chunk a device).
+// file. A step is one mini-batch; with one replica, stage k of the pipeline is device
+// k. There is one chunk a device.
 package timeline
 
 import (
@@ -32,11 +32,12 @@ const (
 	Update                // applying the gradients
 	ToHost                // the first leg of a transfer that goes through the host; occupies the sender
 	FromHost              // its second leg; occupies the receiver
+	Reduce                // adding up the gradients of groups, of the device's own or of all replicas
 )
 
 var kinds = [...]string{
 	Forward: "F", Recompute: "R", Backward: "B", Transfer: "transfer", Setup: "setup",
-	Barrier: "barrier", Update: "update", ToHost: "to-host", FromHost: "from-host",
+	Barrier: "barrier", Update: "update", ToHost: "to-host", FromHost: "from-host", Reduce: "reduce",
 }
 
 func (k Kind) String() string {
@@ -87,7 +88,11 @@ func (e Event) Label() string {
 
 // String says what, where and when: F0 on device 1 (0.5 to 0.75 s).
 func (e Event) String() string {
-	return fmt.Sprintf("%s on device %d (%v to %v s)", e.what(), e.At.Stage, e.Start, e.End)
+	replica := ""
+	if e.At.Replica > 0 {
+		replica = fmt.Sprintf(" of replica %d", e.At.Replica)
+	}
+	return fmt.Sprintf("%s on device %d%s (%v to %v s)", e.what(), e.At.Stage, replica, e.Start, e.End)
 }
 
 // what is the label in words.
@@ -100,9 +105,16 @@ func (e Event) what() string {
 
 // Timeline is one step. The zero value is an empty one.
 type Timeline struct {
-	Devices int     // how many, one a stage
-	Events  []Event // in no order that matters
+	Devices  int     // how many, one a stage of each replica
+	Replicas int     // 0: one
+	Events   []Event // in no order that matters
 }
+
+// Device is the number of a place's device: replica by replica, in the order of stages.
+func (tl *Timeline) Device(at place.Place) int { return at.Replica*tl.Stages() + at.Stage }
+
+// Stages is the number of devices of a replica.
+func (tl *Timeline) Stages() int { return tl.Devices / max(tl.Replicas, 1) }
 
 // Span is the step's length: from 0 to the end of its last event.
 func (tl *Timeline) Span() float64 {
@@ -121,7 +133,7 @@ func (tl *Timeline) Busy(device int, kinds ...Kind) float64 {
 	}
 	var sum float64
 	for _, e := range tl.Events {
-		if e.At.Stage == device && slices.Contains(kinds, e.Kind) {
+		if tl.Device(e.At) == device && slices.Contains(kinds, e.Kind) {
 			sum += e.Seconds()
 		}
 	}

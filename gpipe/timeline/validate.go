@@ -27,24 +27,78 @@ import (
 //     legs are), after what makes its data and before what needs it. A transfer
 //     of no micro-batch (Micro -1: the gradient of a weight that stages share)
 //     may go between any two devices, after the sender's last B.
+//   - A device adds up a group (Reduce) right after its last B, and replicas after all
+//     of them.
 //   - Setup comes before a device's tasks, Barrier and Update after them, each at
 //     most once a device; after a barrier, no device updates before the last B of
 //     all ("gradients are applied only at the end of each mini-batch").
 //
 // An event may start at the very instant at which another ends.
 func Validate(tl *Timeline, s schedule.Schedule, stages, micro int, c schedule.Checkpoint, late bool) error {
-	v := validator{
-		stages: stages, micro: micro,
-		schedule: s, checkpoint: c, late: late || s == schedule.Naive,
+	return ValidateReplicas(tl, s, stages, []int{micro}, c, late)
+}
+
+// ValidateReplicas is Validate for several replicas, with the number of micro-batches
+// of each. Each replica is checked by itself, and then that none updates before the
+// last B of all.
+func ValidateReplicas(tl *Timeline, s schedule.Schedule, stages int, micro []int, c schedule.Checkpoint, late bool) error {
+	if len(micro) != max(tl.Replicas, 1) || tl.Devices != len(micro)*stages {
+		return fmt.Errorf("timeline: %d devices, want one for each of %d stages of %d replicas", tl.Devices, stages, len(micro))
 	}
-	for _, check := range []func(*Timeline) error{
-		v.parameters, v.collect, v.complete, v.dependencies, v.order, v.crossings, v.overlaps, v.endsOfStep,
-	} {
-		if err := check(tl); err != nil {
-			return fmt.Errorf("timeline: %w", err)
+	for _, e := range tl.Events {
+		if e.At.Replica < 0 || e.At.Replica >= len(micro) {
+			return fmt.Errorf("timeline: %v: want replicas 0 to %d", e, len(micro)-1)
 		}
 	}
+	var lastB, update Event
+	update.Start = math.Inf(1)
+	barrier := false
+	for replica, m := range micro {
+		v := validator{
+			stages: stages, micro: m,
+			schedule: s, checkpoint: c, late: late || s == schedule.Naive,
+		}
+		own := tl.replica(replica)
+		for _, check := range []func(*Timeline) error{
+			v.parameters, v.collect, v.complete, v.dependencies, v.order, v.crossings, v.overlaps, v.endsOfStep,
+		} {
+			if err := check(own); err != nil {
+				if replica > 0 {
+					err = fmt.Errorf("replica %d: %w", replica, err)
+				}
+				return fmt.Errorf("timeline: %w", err)
+			}
+		}
+	}
+	for _, e := range tl.Events {
+		switch {
+		case e.Kind == Backward && e.End > lastB.End:
+			lastB = e
+		case e.Kind == Update && e.Start < update.Start:
+			update = e
+		case e.Kind == Barrier:
+			barrier = true
+		}
+	}
+	if barrier && update.Start < lastB.End {
+		return fmt.Errorf("timeline: after a barrier, %v starts before the end of %v", update, lastB)
+	}
 	return nil
+}
+
+// replica is the timeline of one replica by itself.
+func (tl *Timeline) replica(r int) *Timeline {
+	if tl.Replicas <= 1 {
+		return tl
+	}
+	own := &Timeline{Devices: tl.Stages()}
+	for _, e := range tl.Events {
+		if e.At.Replica == r && (!e.Kind.crosses() || e.Peer.Replica == r) {
+			e.At.Replica, e.Peer.Replica = 0, 0
+			own.Events = append(own.Events, e)
+		}
+	}
+	return own
 }
 
 type validator struct {
@@ -56,14 +110,8 @@ type validator struct {
 	f, r, b [][]*Event // by stage and micro-batch
 }
 
-func (v *validator) parameters(tl *Timeline) error {
-	if err := schedule.Check(v.schedule, v.stages, v.micro, v.checkpoint); err != nil {
-		return err
-	}
-	if tl.Devices != v.stages {
-		return fmt.Errorf("%d devices, want one for each of %d stages", tl.Devices, v.stages)
-	}
-	return nil
+func (v *validator) parameters(*Timeline) error {
+	return schedule.Check(v.schedule, v.stages, max(v.micro, 1), v.checkpoint)
 }
 
 func (v *validator) table() [][]*Event {
@@ -330,18 +378,33 @@ func (v *validator) endsOfStep(tl *Timeline) error {
 		of[e.At.Stage] = e
 	}
 	for k := range v.stages {
+		if v.micro == 0 {
+			break
+		}
 		first, last := v.f[k][0], v.b[k][v.micro-1]
 		setup, barrier, update := seen[Setup][k], seen[Barrier][k], seen[Update][k]
 		if err := firstError(follows(first, setup), follows(barrier, last), follows(update, last), follows(update, barrier)); err != nil {
 			return err
 		}
-		if barrier == nil {
+	}
+	for i := range tl.Events {
+		e := &tl.Events[i]
+		if e.Kind != Reduce || v.micro == 0 {
 			continue
 		}
-		for other := range v.stages {
-			if err := follows(update, v.b[other][v.micro-1]); err != nil {
-				return fmt.Errorf("after a barrier, %w", err)
-			}
+		b, micro := v.b[e.At.Stage], e.Micro
+		if micro < 0 {
+			micro = v.micro - 1
+		}
+		if micro >= v.micro {
+			return fmt.Errorf("%v: want micro-batches 0 to %d", e, v.micro-1)
+		}
+		err := follows(e, b[micro])
+		if micro+1 < v.micro {
+			err = firstError(err, follows(b[micro+1], e))
+		}
+		if err := firstError(err, follows(seen[Update][e.At.Stage], e)); err != nil {
+			return err
 		}
 	}
 	return nil

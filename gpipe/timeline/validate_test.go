@@ -135,7 +135,7 @@ func TestValidateSays(t *testing.T) {
 		{"B before its gradient", Link{}, func(tl *Timeline) { onlyTasks(tl); move(find(tl, 0, Backward, 0), 5.5) }, "B0 on device 0 (5.5 to 6.5 s) starts before the end of B0 on device 1 (5 to 6 s)"},
 		{"B before its R", Link{}, func(tl *Timeline) { move(find(tl, 1, Recompute, 0), 7) }, "B0 on device 1 (5 to 6 s) starts before the end of R0 on device 1 (7 to 8 s)"},
 		{"R before its F", Link{}, func(tl *Timeline) { move(find(tl, 0, Recompute, 1), 0) }, "R1 on device 0 (0 to 1 s) starts before the end of F1 on device 0 (2 to 3 s)"},
-		{"another replica", Link{}, func(tl *Timeline) { find(tl, 0, Forward, 0).At.Replica = 1 }, "F0 at replica 1, stage 0, peer stage 0: want one replica and one chunk"},
+		{"another replica", Link{}, func(tl *Timeline) { find(tl, 0, Forward, 0).At.Replica = 1 }, "F0 on device 0 of replica 1 (1 to 2 s): want replicas 0 to 0"},
 		{"an unknown device", Link{}, func(tl *Timeline) { find(tl, 0, Forward, 0).At.Stage = 2 }, "F0 on device 2 of 2"},
 		{"an unknown micro-batch", Link{}, func(tl *Timeline) { find(tl, 0, Forward, 0).Micro = 2 }, "want micro-batches 0 to 1"},
 		{"an unknown kind", Link{}, func(tl *Timeline) { tl.Events[3].Kind = 77 }, "event 3 of unknown kind 77"},

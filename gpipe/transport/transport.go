@@ -60,7 +60,7 @@ type Session interface {
 type Route struct {
 	From, To place.Place
 	What     Payload
-	Index    int // micro-batch of a boundary tensor; parameter and use of a tied gradient
+	Index    int // micro-batch of a boundary tensor; parameter and use of a tied gradient; chunk of a group gradient
 }
 
 // Line is the route without its Index: it is the same for routes that differ only in
@@ -81,9 +81,10 @@ const (
 	Activation Payload = iota
 	Gradient
 	TiedGradient
+	GroupGradient // a chunk of a replica's sums, or of the sums over all replicas
 )
 
-var payloads = [...]string{Activation: "activation", Gradient: "gradient", TiedGradient: "tied gradient"}
+var payloads = [...]string{Activation: "activation", Gradient: "gradient", TiedGradient: "tied gradient", GroupGradient: "group gradient"}
 
 func (p Payload) String() string {
 	if int(p) < len(payloads) {

@@ -213,7 +213,7 @@ func newSample(p *simulation.Probe, rates, own *accelerator.Accelerator) (*Sampl
 	for _, t := range p.Times {
 		samples.Add(t)
 	}
-	tl, err := samples.Median(gpipe.MicroBatchSizes(p.Shape.Batch, p.Shape.M)).Replay()
+	tl, err := samples.Median().Replay()
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -72,7 +73,7 @@ func FillRounds(t *testing.T, log *records.Log, r *rounds.Rounds, ends int64, of
 			t.Fatal(err)
 		}
 		s.Partition[0] += len(layers) - setup.Partitions
-		tl, err := s.Times(lists).Replay()
+		tl, err := s.Times(lists, gpipe.MicroBatchSizes(run.Training.Batch, setup.MicroBatches)).Replay()
 		if err != nil {
 			t.Fatal(err)
 		}

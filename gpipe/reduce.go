@@ -1,0 +1,224 @@
+package gpipe
+
+import (
+	"context"
+	"time"
+
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/reduction"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/transport"
+	"gpipebench/internal/kernel"
+	"gpipebench/nn/program"
+)
+
+// Gradients of groups are added up by the tree of package reduction: those of a
+// replica's own groups at the end of each but the last, those of all replicas before
+// the update.
+
+// endGroup adds a group, other than the replica's last, to those before it.
+func (r *stageRun) endGroup(ctx context.Context) error {
+	if err := r.exchangeUses(ctx); err != nil {
+		return err
+	}
+	micro := r.ends[r.group] - 1 // -1: the replica has no examples
+	err := r.timed(ctx, timeline.Reduce, micro, func() error {
+		r.addUses()
+		add := func(to, from func(w *weight) []float32) {
+			r.eachPart(func(w *weight, at, end int) {
+				dst := to(w)[at:end]
+				kernel.Add(dst, dst, from(w)[at:end])
+			})
+		}
+		place := func(i int) func(w *weight) []float32 { return func(w *weight) []float32 { return w.sums[i] } }
+		running := func(w *weight) []float32 { return w.grads[0] }
+		r.sums.Push(
+			func(i int) {
+				r.touchSums(i)
+				r.eachPart(func(w *weight, at, end int) { copy(w.sums[i][at:end], w.grads[0][at:end]) })
+			},
+			func(i int) { add(place(i), running) },
+			func(i int) { add(place(i), place(i+1)) })
+		r.eachPart(func(w *weight, at, end int) { // but not the tallies, which are of a later group already
+			for _, g := range w.grads {
+				kernel.Zero(g[at:end])
+			}
+		})
+		return nil
+	})
+	r.group++
+	return err
+}
+
+// sumGroups makes the first accumulator of every weight the sum of all groups: of all
+// of it in one replica, else of the chunks that this replica owns.
+func (r *stageRun) sumGroups(ctx context.Context) error {
+	err := r.timedWork(ctx, timeline.Reduce, func() {
+		r.addUses()
+		r.sums.Finish(func(i int) {
+			r.eachPart(func(w *weight, at, end int) {
+				dst := w.grads[0][at:end]
+				kernel.Add(dst, dst, w.sums[i][at:end])
+			})
+		})
+	})
+	if err != nil || r.trainer.net.Replicas == 1 {
+		return err
+	}
+	return r.reduced(ctx, func(a *reduction.AllReduce, tensors [][]float32) error {
+		if err := a.Reduce(ctx, tensors); err != nil {
+			return err
+		}
+		return a.Gather(ctx, tensors)
+	})
+}
+
+// reduced runs f as one event, with the all-reduce of this stage's gradients, whose
+// buffers lie in the workspace.
+func (r *stageRun) reduced(ctx context.Context, f func(a *reduction.AllReduce, gradients [][]float32) error) error {
+	a := &reduction.AllReduce{Layout: r.dev.layout, Peers: peers{r}, Add: r.addChunk}
+	ws, chunk := r.dev.mem.slot(program.Workspace, 0), r.dev.layout.Largest()
+	for i := range reduction.Buffers(r.trainer.net.Replicas) {
+		at := i * program.AlignUp(chunk)
+		a.Buffers = append(a.Buffers, ws[at:at+chunk])
+		r.touch(program.Workspace, at+chunk)
+	}
+	gradients := make([][]float32, len(r.dev.weights))
+	for i := range gradients {
+		gradients[i] = r.dev.weights[i].grads[0]
+	}
+	start := time.Now()
+	if err := f(a, gradients); err != nil {
+		return err
+	}
+	r.events = append(r.events, timeline.Event{
+		At: r.at, Kind: timeline.Reduce, Micro: -1,
+		Start: start.Sub(r.start).Seconds(), End: time.Since(r.start).Seconds(),
+	})
+	return nil
+}
+
+// reduceFloats is the workspace that a reduction over replicas takes on a stage.
+func (n *network) reduceFloats(k int) int {
+	buffers := reduction.Buffers(n.Replicas)
+	if buffers == 0 {
+		return 0
+	}
+	chunk := reduction.NewLayout(n.sumSizes(k)).Largest()
+	return (buffers-1)*program.AlignUp(chunk) + chunk
+}
+
+// peers are the same stage of all replicas.
+type peers struct{ *stageRun }
+
+func (p peers) Ranks() int { return p.trainer.net.Replicas }
+func (p peers) Rank() int  { return p.at.Replica }
+
+func (p peers) route(from, to, chunk int) transport.Route {
+	return transport.Route{
+		From: place.Place{Replica: from, Stage: p.k}, To: place.Place{Replica: to, Stage: p.k},
+		What: transport.GroupGradient, Index: chunk,
+	}
+}
+
+func (p peers) Send(ctx context.Context, to, chunk int, parts [][]float32) error {
+	return p.session.Send(ctx, p.route(p.Rank(), to, chunk), parts)
+}
+
+func (p peers) Receive(ctx context.Context, from, chunk int, parts [][]float32) error {
+	began, err := p.takeIn(ctx, p.route(from, p.Rank(), chunk), parts)
+	if err == nil {
+		p.times.Reduce += time.Since(began).Seconds()
+	}
+	return err
+}
+
+// addChunk is the addition of a reduction, divided over the device's threads.
+func (r *stageRun) addChunk(sums, summands [][]float32) {
+	if a := r.trainer.alone; a != nil {
+		a <- struct{}{}
+		defer func() { <-a }()
+	}
+	start := time.Now()
+	parts := r.dev.pool.Threads()
+	r.dev.pool.Do(func(part int) {
+		for i, sum := range sums {
+			from, to := len(sum)*part/parts, len(sum)*(part+1)/parts
+			kernel.Add(sum[from:to], sum[from:to], summands[i][from:to])
+		}
+	})
+	r.times.Reduce += time.Since(start).Seconds()
+}
+
+// eachPart calls f for a part of every weight on each of the device's threads.
+func (r *stageRun) eachPart(f func(w *weight, from, to int)) {
+	parts := r.dev.pool.Threads()
+	r.dev.pool.Do(func(part int) {
+		for i := range r.dev.weights {
+			w := &r.dev.weights[i]
+			f(w, len(w.w)*part/parts, len(w.w)*(part+1)/parts)
+		}
+	})
+}
+
+// touchSums records that a place for sums of groups is used.
+func (r *stageRun) touchSums(place int) {
+	mem := r.dev.mem
+	mem.touch(program.Grads, 1+place, mem.plan.slots[program.Grads][1+place].span)
+}
+
+// keepTallies stores a group's tallies once its last forward function has run, and
+// begins those of the next.
+func (r *stageRun) keepTallies(micro int) {
+	group := r.groupOf(micro)
+	if r.purpose != training || r.trainer.net.Groups == 1 || len(r.dev.moving) == 0 || micro+1 != r.ends[group] {
+		return
+	}
+	for _, m := range r.dev.moving {
+		copy(m.groups[group], m.tally)
+		clear(m.tally)
+	}
+}
+
+// gatherTallies makes the tallies those of the whole mini-batch: one chain over all
+// groups in ascending order, those of other replicas included.
+func (r *stageRun) gatherTallies(ctx context.Context) error {
+	n := r.trainer.net
+	if n.Groups == 1 || len(r.dev.moving) == 0 {
+		return nil
+	}
+	var own []float64
+	for g := range n.tallies() {
+		slot := 1 + n.sums() + g
+		r.dev.mem.touch(program.Grads, slot, r.dev.mem.plan.slots[program.Grads][slot].span)
+		for _, m := range r.dev.moving {
+			if r.groupIsEmpty(g) {
+				clear(m.groups[g])
+			}
+			own = append(own, m.groups[g]...)
+		}
+	}
+	all := [][]float64{own}
+	if n.Replicas > 1 {
+		var among []place.Place
+		for replica := range n.Replicas {
+			among = append(among, place.Place{Replica: replica, Stage: r.k})
+		}
+		var err error
+		if all, err = r.gather(ctx, among, own); err != nil {
+			return err
+		}
+	}
+	for _, m := range r.dev.moving {
+		clear(m.tally)
+	}
+	for _, groups := range all {
+		for len(groups) > 0 {
+			for _, m := range r.dev.moving {
+				kernel.CombineTallies(m.tally, groups[:len(m.tally)])
+				groups = groups[len(m.tally):]
+			}
+		}
+	}
+	return nil
+}
