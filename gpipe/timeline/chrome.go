@@ -123,8 +123,8 @@ func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 		// A nanosecond inside, as a neighbour may begin or end at the same instant.
 		out, in := nanoseconds(a.from.End), nanoseconds(a.to.Start)
 		ends := [2]traceEvent{
-			{Phase: "s", Start: max(nanoseconds(a.from.Start), out-1) / 1e3, Thread: a.from.At.Stage},
-			{Phase: "f", Start: min(nanoseconds(a.to.End), in+1) / 1e3, Thread: a.to.At.Stage, Bind: "e"},
+			{Phase: "s", Start: max(nanoseconds(a.from.Start), out-1) / 1e3, Thread: tl.Device(a.from.At)},
+			{Phase: "f", Start: min(nanoseconds(a.to.End), in+1) / 1e3, Thread: tl.Device(a.to.At), Bind: "e"},
 		}
 		for _, e := range ends {
 			e.Name, e.Category, e.Process, e.ID = a.carries, "boundary", deviceProcess, i+1
