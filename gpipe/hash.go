@@ -125,7 +125,9 @@ func appendFloats(to []byte, values []float32) []byte {
 }
 
 // Hash is the SHA-256 of [Trainer.Weights], as little-endian float32; empty if
-// other processes cannot be reached.
+// other processes cannot be reached. It is the same for every way to run a network
+// unless [Description.OutsideContract] names an operation, or statistics across
+// examples make it a function of M.
 func (t *Trainer) Hash() string {
 	all, err := t.weights()
 	if err != nil {
