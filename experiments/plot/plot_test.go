@@ -130,6 +130,7 @@ func TestTicks(t *testing.T) {
 		{roundTicks{}, -11.9, 5, "-10 -5 0 5"},
 		{roundTicks{}, 0, 3000, "0 500 1000 1500 2000 2500 3000"},
 		{roundTicks{}, 7, 7, "7"},
+		{innerTicks{}, 1.7, 1.901, "1.75 1.80 1.85"},
 		{upTo{600}, 6, 700, "100 200 300 400 500 600"},
 		{powers{}, 1, 30, "1 2 5 10 20"},
 		{powers{counts: true}, 4e5, 3e8, "1M 10M 100M"},

@@ -2,6 +2,7 @@ package plot
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -29,6 +30,15 @@ func (roundTicks) Ticks(lo, hi float64) (ticks []plot.Tick) {
 		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v+0, 'f', decimals, 64)})
 	}
 	return ticks
+}
+
+// innerTicks marks round values, but none so near an end that its label would reach
+// beyond a panel without a y axis.
+type innerTicks struct{}
+
+func (innerTicks) Ticks(lo, hi float64) []plot.Tick {
+	edge := 0.05 * (hi - lo)
+	return slices.DeleteFunc(roundTicks{}.Ticks(lo, hi), func(t plot.Tick) bool { return t.Value < lo+edge || t.Value > hi-edge })
 }
 
 // upTo marks round values, but none above hi, where the axis goes on for the

@@ -42,6 +42,7 @@ func (p *TornadoPanel) plot(inks map[string]color.Color, _ vg.Length) (*plot.Plo
 	pad := 0.04 * (out.X.Max - out.X.Min)
 	out.X.Min, out.X.Max = out.X.Min-pad, out.X.Max+pad
 	out.HideY()
+	out.X.Tick.Marker = innerTicks{}
 	key := func(name string) legendEntry { return legendEntry{name, bars{ink: inks[name]}} }
 	line := func(name string) legendEntry { return legendEntry{name, ticks{ink: inks[name]}} }
 	return out, []legendEntry{line(paperLine), line(asItIs), key(lowEnd), key(highEnd)}, nil
