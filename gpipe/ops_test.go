@@ -193,3 +193,23 @@ func TestOwnOpsAreModelled(t *testing.T) {
 		}
 	}
 }
+
+// A panic in an operation of a caller ends the step with the name of its layer.
+func TestPanicInOwnOp(t *testing.T) {
+	p := Pipeline{Layers: ownLayers(), Loss: focal{}, Optimizer: nn.SGD{}, LR: nn.ConstantLR(0.1), Partitions: 3, MicroBatches: 3, Devices: []Device{{Threads: 2}}}
+	broken := graph.Function{
+		Name: "broken", Promise: graph.PerExample,
+		Types:    func(in []graph.Type) ([]graph.Type, error) { return in, nil },
+		Run:      func(out, in []graph.Tensor) { panic("no such table") },
+		Gradient: func(_ *graph.Graph, _, _, dout []*graph.Node) []*graph.Node { return dout },
+	}
+	p.Layers[2] = nn.Func("lookup", func(t *nn.Trace, in ...*graph.Node) []*graph.Node { return t.Compute(broken, in...) })
+	tr, err := p.Open(InputOf(ownData(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	if _, err := tr.Step(t.Context(), ownData(0)); err == nil || !strings.HasSuffix(err.Error(), "F0: layer lookup: panic: no such table") {
+		t.Errorf("%v, want the layer", err)
+	}
+}

@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"context"
+	"fmt"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -175,7 +176,11 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 	task := "setup"
 	defer func() {
 		if v := recover(); v != nil {
-			err = r.panicked(v, r.where(task))
+			where := r.where(task)
+			err = r.panicked(v, where)
+			if _, defective := err.(*defect.Error); defective && where != task { // perhaps in a caller's operation
+				err = fmt.Errorf("layer %s: %w", where, err)
+			}
 		}
 		if err != nil {
 			err = &StageError{r.at, task, err}
