@@ -75,34 +75,46 @@ cat >"$scratch/fonts.conf" <<'FONTS'
 </fontconfig>
 FONTS
 failed=0
-# look PAGE WIDTH SCHEME FONTS opens a page in a frame: a browser's window has a least width, a frame has none.
+# look SCHEME FONTS SCREENSHOT "PAGE WIDTH"... opens pages in frames: a browser's window
+# has a least width, a frame has none. All frames of a colour scheme and of a set of fonts
+# are in one browser, which takes longer to start than to look.
 look() {
-	cat >"$scratch/frame.html" <<FRAME
+	scheme=$1 fonts=$2 shot=$3
+	shift 3
+	{
+		cat <<'FRAME'
 <!DOCTYPE html><meta name="color-scheme" content="light dark"><body style="margin:0">
-<script>onmessage = m => document.documentElement.dataset.checked = m.data</script>
-<iframe src="$1.html" width="$2" height="3000" style="border:0"></iframe>
+<script>
+const seen = {}
+onmessage = m => {
+	seen[[...document.querySelectorAll("iframe")].find(f => f.contentWindow === m.source).name] = m.data
+	const bad = Object.entries(seen).filter(([, says]) => says !== "all is well").map(([where, says]) => where + " wide: " + says)
+	document.documentElement.dataset.checked = bad.join("; ") || Object.keys(seen).length + " are in order"
+}
+</script>
 FRAME
-	run() {
-		if [ "$4" != installed ]; then export FONTCONFIG_FILE="$scratch/fonts.conf"; else unset FONTCONFIG_FILE; fi
-		timeout 120 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$scratch/profile" \
-			--window-size="$2",3000 --blink-settings=preferredColorScheme="$([ "$3" = dark ] && echo 0 || echo 1)" \
-			--virtual-time-budget=3000 --enable-logging=stderr "$5" "file://$scratch/frame.html" 2>"$scratch/log"
-	}
-	got=$(run "$@" --dump-dom | tr '\n' ' ' | sed -n 's/.*data-checked="\([^"]*\)".*/\1/p')
+		for one; do
+			echo "<iframe name='$one' src='${one% *}.html' width='${one#* }' height='3000' style='border:0;display:block'></iframe>"
+		done
+	} >"$scratch/frame.html"
+	if [ "$fonts" != installed ]; then export FONTCONFIG_FILE="$scratch/fonts.conf"; else unset FONTCONFIG_FILE; fi
+	got=$(timeout 120 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$scratch/profile" \
+		--window-size=1920,3000 --blink-settings=preferredColorScheme="$([ "$scheme" = dark ] && echo 0 || echo 1)" \
+		--virtual-time-budget=3000 --enable-logging=stderr ${shot:+--screenshot="$shot"} --dump-dom "file://$scratch/frame.html" 2>"$scratch/log" |
+		tr '\n' ' ' | sed -n 's/.*data-checked="\([^"]*\)".*/\1/p')
 	console=$(grep CONSOLE "$scratch/log" || true)
-	if [ "$got" != "all is well" ] || [ -n "$console" ]; then
-		echo "check-report: $1, $2 wide, $3, fonts: $4: ${got:-nothing was seen} $console"
+	if [ "$got" != "$# are in order" ] || [ -n "$console" ]; then
+		echo "check-report: $scheme, fonts: $fonts: ${got:-nothing was seen} $console"
 		failed=1
 	fi
-	[ -z "$shots" ] || run "$@" --screenshot="$shots/$1-$2-$3-$4.png" >/dev/null
 }
 for fonts in installed without-liberation; do
 	for scheme in dark light; do
-		for width in 400 1280 1920; do
-			look page $width $scheme $fonts
+		look $scheme $fonts "" "page 400" "page 1280" "page 1920" "pictures 1280"
+		[ -z "$shots" ] || for width in 400 1280 1920; do
+			look $scheme $fonts "$shots/$width-$scheme-$fonts.png" "page $width"
 		done
 	done
-	look pictures 1280 light $fonts
 done
 [ $failed = 1 ] || echo "check-report: $page and the pictures beside it are in order at 400, 1280 and 1920 pixels, in light and dark, with and without Liberation Sans"
 exit $failed
