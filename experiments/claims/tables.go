@@ -28,7 +28,7 @@ func (v *Verification) Tables() []*suite.Table {
 	for _, c := range v.Claims {
 		claims.Add(c.Claim.Claim, c.Version+" "+c.Where, string(c.Kind), cmp.Or(string(c.Basis), "-"), c.printedBy(), c.here(), c.tolerated(), string(c.Verdict), c.ID)
 	}
-	claims.Notes = []string{fmt.Sprintf("%d claims: %s.", len(v.Claims), v.counted(""))}
+	claims.Notes = []string{fmt.Sprintf("%d claims: %s.", len(v.Claims), v.counted())}
 	if v.Listed > 0 {
 		claims.Notes = append(claims.Notes, fmt.Sprintf("%d files have the digests that %s lists.", v.Listed, sums.Name))
 	}
@@ -62,21 +62,11 @@ func (v *Verification) tolerances() (all []Tolerance) {
 	return all
 }
 
-// count returns how many claims have a verdict on a basis; "": on any.
-func (v *Verification) count(verdict Verdict, basis Basis) (n int) {
-	for _, c := range v.Claims {
-		if c.Verdict == verdict && (basis == "" || c.Basis == basis) {
-			n++
-		}
-	}
-	return n
-}
-
-// counted lists how many claims on a basis have each verdict.
-func (v *Verification) counted(basis Basis) string {
+// counted lists how many claims have each verdict.
+func (v *Verification) counted() string {
 	var counts []string
 	for _, m := range Verdicts {
-		if n := v.count(m.Verdict, basis); n > 0 {
+		if n := v.Counts[m.Verdict]; n > 0 {
 			counts = append(counts, fmt.Sprintf("%d %s", n, m.Verdict))
 		}
 	}
