@@ -9,6 +9,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
 )
 
@@ -20,6 +21,37 @@ import (
 
 // MaxReplicas is the most replicas that a pipeline may have.
 const MaxReplicas = 1 << 16
+
+// AllReduce describes how the gradients of replicas are added up, for its time alone:
+// real ones are added up as package reduction says. The zero value takes no time for
+// links.
+type AllReduce struct {
+	Kind reduction.Kind
+	// Torus is the shape of the replicas' links, X x Y = R, for reduction.Torus.
+	Torus [2]int
+	Link  timeline.Link // between replicas
+}
+
+// seconds is the time of adding up bytes of gradients on r replicas' links.
+func (a AllReduce) seconds(r int, bytes float64) float64 {
+	if r < 2 {
+		return 0
+	}
+	x, y := r, 1
+	if a.Kind == reduction.Torus {
+		x, y = a.Torus[0], a.Torus[1]
+	}
+	reduce, gather := reduction.Cost(a.Kind, x, y, bytes, a.Link)
+	return reduce + gather
+}
+
+// gradientBytes is the size of a stage's gradients, the uses of a weight added up.
+func (n *network) gradientBytes(k int) (bytes float64) {
+	for _, size := range n.sumSizes(k) {
+		bytes += float64(size) * floatBytes
+	}
+	return bytes
+}
 
 // validateGroups checks replicas and groups of a pipeline that has its defaults.
 func (p Pipeline) validateGroups(in Input) error {
@@ -33,6 +65,8 @@ func (p Pipeline) validateGroups(in Input) error {
 		return fmt.Errorf("%d groups of a mini-batch of %d: want at most one group an example", g, in.Examples)
 	case g%r != 0 || r > 1 && bits.OnesCount(uint(g/r)) != 1:
 		return fmt.Errorf("%d groups on %d replicas: want %d, %d, %d, ... groups (a power of two on each replica), or one replica, which takes any number", g, r, r, 2*r, 4*r)
+	case p.AllReduce.Kind == reduction.Torus && r > 1 && p.AllReduce.Torus[0]*p.AllReduce.Torus[1] != r:
+		return fmt.Errorf("a torus of %d x %d for %d replicas: want as many", p.AllReduce.Torus[0], p.AllReduce.Torus[1], r)
 	case p.MicroBatches > in.Examples/g:
 		return fmt.Errorf("%d micro-batches in each of %d groups of a mini-batch of %d: want at most one micro-batch an example", p.MicroBatches, g, in.Examples)
 	}

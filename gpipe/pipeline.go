@@ -45,6 +45,8 @@ type Pipeline struct {
 	// fixed tree (package reduction), so the bits depend on G and not on R; 0 means R.
 	// R divides G, and G/R is a power of two; or R is 1.
 	Replicas, Groups int
+	// AllReduce is how replicas' links are modelled, on emulated and modelled devices.
+	AllReduce AllReduce
 
 	Schedule   schedule.Schedule   // gpipe (fill-drain), naive or 1f1b
 	Checkpoint schedule.Checkpoint // always, except-last or never

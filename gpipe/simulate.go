@@ -56,7 +56,11 @@ type Simulation struct {
 	Seconds  float64
 	Timeline *timeline.Timeline
 	Parts    timeline.Parts // the step's breakdown
-	Devices  []DeviceEstimate
+	// Devices are those of one replica, or, if replicas have micro-batches of different
+	// sizes, of one of each kind; so are the timeline's.
+	Devices []DeviceEstimate
+	// ReduceSeconds and UpdateSeconds are the longest of a stage.
+	ReduceSeconds, UpdateSeconds float64
 }
 
 // DeviceEstimate is one modelled device.
@@ -107,9 +111,19 @@ func (how Modelling) storage(a *accelerator.Accelerator) program.Storage {
 }
 
 func (n *network) simulate(how Modelling) (*Simulation, error) {
-	portions := n.largestPortions(training)
+	// Replicas with the same sizes of micro-batches take the same time, and one stands for
+	// all of them.
+	var portions []portion
+	var plans []*Plan
+	all := n.largestPortions(training)
+	for r, plan := 0, n.memoryPlans(); r < len(all); r++ {
+		if r == 0 || !slices.Equal(all[r].sizes, all[r-1].sizes) {
+			portions = append(portions, all[r])
+			plans = append(plans, plan[r*n.Partitions:(r+1)*n.Partitions]...)
+		}
+	}
 	times := Times{
-		Replicas: n.Replicas,
+		Replicas: len(portions),
 		Link:     n.Devices[0].Link, Exchanges: n.exchanges(),
 		Boundary: func(at place.Place, m int) int64 {
 			return portions[at.Replica].programs[m].boundaryBytes(at.Stage)
@@ -121,9 +135,12 @@ func (n *network) simulate(how Modelling) (*Simulation, error) {
 	}
 	lists := times.Lists
 	s := &Simulation{Sizes: n.sizes, Note: n.note}
-	for _, plan := range n.memoryPlans() {
+	for i, plan := range plans {
 		s.Devices = append(s.Devices, estimate(plan, n.Devices[plan.At.Stage].Capacity, how.Accounting))
-		times.Stages = append(times.Stages, n.model(plan, &portions[plan.At.Replica], how.DType))
+		t := n.model(plan, &portions[i/n.Partitions], how.DType)
+		t.Reduce = n.AllReduce.seconds(n.Replicas, n.gradientBytes(plan.At.Stage))
+		s.ReduceSeconds, s.UpdateSeconds = max(s.ReduceSeconds, t.Reduce), max(s.UpdateSeconds, t.Update)
+		times.Stages = append(times.Stages, t)
 	}
 	var err error
 	if s.Timeline, err = timeline.Replay(lists, times.Costs()); err != nil {
@@ -173,16 +190,24 @@ func (n *network) model(plan *Plan, of *portion, dt graph.DType) StageTimes {
 	// Setup clears the gradients. The update reads everything and writes all but them.
 	t.Setup = a.Moving(accelerator.Clear, plan.ClearBytes())
 	t.Update = a.Moving(accelerator.Update, plan.UpdateBytes())
+	if last := len(of.ends) - 1; last > 0 {
+		t.Groups = make([]float64, len(of.sizes))
+		for g, end := range of.ends[:last] {
+			if !of.groupIsEmpty(g) { // its gradients and a sum are read, the sum is written, and they are cleared
+				t.Groups[end-1] = a.Moving(accelerator.Update, 3*n.gradientBytes(k)) + a.Moving(accelerator.Clear, plan.ClearBytes())
+			}
+		}
+	}
 	return *t
 }
 
 // ClearBytes is how many bytes clearing the gradients moves.
-func (p *Plan) ClearBytes() float64 { return float64(p.Bytes[Gradients]) }
+func (p *Plan) ClearBytes() float64 { return float64(p.slots[program.Grads][0].span) * floatBytes }
 
 // UpdateBytes is how many bytes an update moves: parameters and optimiser state are
 // read and written, gradients read.
 func (p *Plan) UpdateBytes() float64 {
-	return float64(2*(p.Bytes[Parameters]+p.Bytes[OptimizerState]) + p.Bytes[Gradients])
+	return float64(2*(p.Bytes[Parameters]+p.Bytes[OptimizerState])) + p.ClearBytes()
 }
 
 // LayerEstimate is the cost of one layer on a modelled device, for the largest

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/models/transformer"
@@ -40,6 +41,51 @@ func simulate(t *testing.T, l lm, p Pipeline, how Modelling) *Simulation {
 		t.Error(err)
 	}
 	return s
+}
+
+// R replicas take the step of one with its part of the mini-batch, and the time of the
+// all-reduce. Replicas with micro-batches of one size are simulated once.
+func TestSimulateReplicas(t *testing.T) {
+	link := timeline.Link{Bandwidth: 1e6, Latency: 1e-3}
+	one := simulate(t, even, even.modelled(t, chip(), 1, 2), Modelling{})
+	many := even
+	for _, c := range []struct {
+		replicas int
+		reduce   AllReduce
+	}{
+		{2, AllReduce{Kind: reduction.Tree, Link: link}},
+		{1024, AllReduce{Kind: reduction.Ring, Link: link}},
+		{1024, AllReduce{Kind: reduction.Torus, Torus: [2]int{32, 32}, Link: link}},
+	} {
+		many.batch = c.replicas * even.batch
+		p := many.modelled(t, chip(), 1, 2)
+		p.Replicas, p.AllReduce = c.replicas, c.reduce
+		s, err := p.Simulate(InputOf(many.data(0)), Modelling{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var bytes float64
+		for _, d := range one.Devices {
+			bytes = max(bytes, float64(d.GradientBytes))
+		}
+		x, y := c.replicas, 1
+		if c.reduce.Kind == reduction.Torus {
+			x, y = 32, 32
+		}
+		reduce, gather := reduction.Cost(c.reduce.Kind, x, y, bytes, link)
+		if math.Abs(s.ReduceSeconds-(reduce+gather)) > 1e-2*s.ReduceSeconds { // the tied weight's uses are added up
+			t.Errorf("R = %d: %v s of all-reduce, want %v", c.replicas, s.ReduceSeconds, reduce+gather)
+		}
+		if want := one.Seconds + s.ReduceSeconds; math.Abs(s.Seconds-want) > 1e-9*want {
+			t.Errorf("R = %d: a step of %v s, want %v", c.replicas, s.Seconds, want)
+		}
+		if math.Abs(s.Parts.Sum()-s.Seconds) > 1e-9*s.Seconds || s.Parts.Reduction <= 0 {
+			t.Errorf("R = %d: parts %+v of %v s", c.replicas, s.Parts, s.Seconds)
+		}
+		if len(s.Devices) != 1 {
+			t.Errorf("R = %d: %d devices, want that of one replica", c.replicas, len(s.Devices))
+		}
+	}
 }
 
 // On a chip whose memory is free a step takes the time of its products at peak rate:

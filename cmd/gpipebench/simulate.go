@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"gpipebench/experiments/simulation"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/units"
 )
@@ -57,6 +59,9 @@ has them, or with --peak at the peaks. It computes no values.`,
 	acceleratorFlags(fs, &s)
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
 	pipelineFlags(fs, &s.Setup, 1, 1)
+	replicaFlags(fs, &s.Setup)
+	value(fs, &s.AllReduce, "all-reduce", "tree", "tree|ring|2d", "how the gradients of replicas are added up; tree: halving and doubling", reduction.ParseKind)
+	value(fs, &s.Torus, "topology", "flat", "flat|torus:XxY", "links between replicas, of which 2d wants a torus with X x Y replicas", parseTopology)
 	fs.Lookup("cost").Usage = "what to balance; time is the modelled one of every layer"
 	optimizerFlag(fs, &s.Optimizer)
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
@@ -78,6 +83,20 @@ func acceleratorFlags(fs *pflag.FlagSet, s *simulation.Simulating) {
 	fs.BoolVar(&s.KeepScores, "keep-scores", false, "attention keeps its probabilities for the backward, instead of computing them again")
 }
 
+// parseTopology reads flat, the zero value, or torus:XxY.
+func parseTopology(s string) (torus [2]int, err error) {
+	if s == "flat" {
+		return torus, nil
+	}
+	x, y, _ := strings.Cut(strings.TrimPrefix(s, "torus:"), "x")
+	for i, side := range []string{x, y} {
+		if torus[i], err = strconv.Atoi(side); err != nil || torus[i] < 1 || torus[i] > gpipe.MaxReplicas || !strings.HasPrefix(s, "torus:") {
+			return [2]int{}, fmt.Errorf("want flat, or a torus such as torus:32x32")
+		}
+	}
+	return torus, nil
+}
+
 func optimizerFlag(fs *pflag.FlagSet, to *string) {
 	value(fs, to, "optimizer", "adam", strings.Join(workload.Optimizers(), "|"), "its state counts as parameter memory", oneOf(workload.Optimizers()...))
 }
@@ -88,8 +107,12 @@ func printSimulation(o *output, r *simulation.Simulation) error {
 	if r.Peak {
 		rates = "at peak rates"
 	}
-	fmt.Fprintf(&b, "%d parameters on %d x %s %s: step %s, %.4g examples/s\n",
-		r.Params, len(r.Devices), r.Accelerator, rates, units.FormatSeconds(r.StepSeconds), r.ExamplesPerSecond)
+	devices := strconv.Itoa(len(r.Partition))
+	if r.Replicas > 1 {
+		devices = fmt.Sprintf("%d x %s", r.Replicas, devices)
+	}
+	fmt.Fprintf(&b, "%d parameters on %s x %s %s: step %s, %.4g examples/s\n",
+		r.Params, devices, r.Accelerator, rates, units.FormatSeconds(r.StepSeconds), r.ExamplesPerSecond)
 	p := r.Breakdown
 	var parts []string
 	for _, part := range []struct {
@@ -98,7 +121,11 @@ func printSimulation(o *output, r *simulation.Simulation) error {
 	}{
 		{"computation", p.Computation}, {"recompute", p.Recompute}, {"bubble", p.Bubble}, {"imbalance", p.Imbalance},
 		{"communication", p.Communication}, {"setup", p.Setup}, {"barrier", p.Barrier}, {"update", p.Update},
+		{"reduction", p.Reduction},
 	} {
+		if part.name == "reduction" && part.seconds == 0 {
+			continue // one group
+		}
 		parts = append(parts, part.name+" "+units.FormatShare(part.seconds, r.StepSeconds))
 	}
 	fmt.Fprintf(&b, "%s; classic bubble %s\n", strings.Join(parts, ", "), units.FormatShare(r.ClassicBubble, 1))

@@ -23,10 +23,11 @@ func TestSimulateSaysWhatDoesNotFit(t *testing.T) {
 }
 
 // Plan takes the networks and devices that simulate and describe take: all of their flags
-// but those of what it searches itself, and those of pictures of one step.
+// but those of what it searches itself, those of pictures of one step, and those of
+// replicas: it searches one pipeline.
 func TestPlanTakesWhatSimulateTakes(t *testing.T) {
 	plan := newPlan().Flags()
-	searched := strings.Fields("partitions micro-batches checkpoint balance partitioner cost trace memory timeline")
+	searched := strings.Fields("partitions micro-batches checkpoint balance partitioner cost trace memory timeline replicas groups all-reduce topology")
 	for _, c := range []*cobra.Command{newSimulate(), newDescribe()} {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if plan.Lookup(f.Name) == nil && !slices.Contains(searched, f.Name) {

@@ -9,6 +9,7 @@ import (
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/usage"
@@ -21,6 +22,8 @@ type Simulating struct {
 	Model       workload.Model
 	Setup       workload.Setup // its Device, Threads, MemoryCap and Link are the accelerator's; its cost of time is the modelled one
 	Accelerator string         // one of accelerator.All, or a file of one
+	AllReduce   reduction.Kind // of replicas' gradients
+	Torus       [2]int         // replicas' links, X x Y; zero: flat
 	Batch       int
 	Optimizer   string
 	DType       graph.DType // of activations
@@ -60,7 +63,11 @@ type Simulation struct {
 	BubbleFraction    float64           `json:"bubble_fraction"` // of the step, as the breakdown defines it
 	Devices           []SimulatedDevice `json:"devices"`
 
-	ClassicBubble float64        `json:"classic_bubble"` // (K-1)/(M+K-1)
+	Replicas      int            `json:"replicas"`
+	Groups        int            `json:"groups"`
+	ReduceSeconds float64        `json:"all_reduce_seconds"` // of the stage that takes longest
+	UpdateSeconds float64        `json:"update_seconds"`     // the same
+	ClassicBubble float64        `json:"classic_bubble"`     // (K-1)/(M+K-1)
 	Breakdown     timeline.Parts `json:"breakdown"`
 	Params        int64          `json:"params"`
 	Partition     []int          `json:"partition"`
@@ -136,6 +143,13 @@ func (s Simulating) Pipeline(ctx context.Context, in gpipe.Input) (p gpipe.Pipel
 	}
 	p.Devices = []gpipe.Device{gpipe.DeviceOf(accelerator)}
 	p.Optimizer = optimizer
+	p.AllReduce = gpipe.AllReduce{Kind: s.AllReduce, Torus: s.Torus, Link: accelerator.Link}
+	if accelerator.Far.Devices > 0 {
+		p.AllReduce.Link = accelerator.Far.Link
+	}
+	if err := p.Validate(in); err != nil {
+		return p, usage.Mark(err)
+	}
 	if modelled && p.Balance == nil && p.Partitions > 1 {
 		estimates, err := p.ModelLayers(in, s.Modelling())
 		if err != nil {
@@ -167,8 +181,10 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 		BubbleFraction: sim.Parts.Bubble / sim.Seconds,
 		ClassicBubble:  schedule.Bubble(p.Partitions, p.MicroBatches),
 		Breakdown:      sim.Parts,
-		Params:         nn.CountParams(p.Layers),
-		Partition:      sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
+		Replicas:       max(p.Replicas, 1), Groups: max(p.Groups, p.Replicas, 1),
+		ReduceSeconds: sim.ReduceSeconds, UpdateSeconds: sim.UpdateSeconds,
+		Params:    nn.CountParams(p.Layers),
+		Partition: sim.Sizes, Note: sim.Note, Accelerator: p.Devices[0].Accelerator.Name,
 		DType: s.DType.String(), Accounting: s.Accounting.String(),
 		Fused: p.Devices[0].Accelerator.Fused, Tiled: p.Devices[0].Accelerator.Tiled,
 		Peak: len(p.Devices[0].Accelerator.Efficiencies) == 0,
@@ -176,7 +192,11 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 		Step: sim,
 	}
 	next := 0
-	for k, d := range sim.Devices {
+	for i, d := range sim.Devices { // of several kinds of replicas, one after another
+		k := i % len(sim.Sizes)
+		if k == 0 {
+			next = 0
+		}
 		first, last := next, next+sim.Sizes[k]-1
 		next += sim.Sizes[k]
 		r.Devices = append(r.Devices, SimulatedDevice{d, d.Fits(), p.Layers[first].Name(), p.Layers[last].Name()})

@@ -114,6 +114,8 @@ type TrainResult struct {
 	Partition      []int                `json:"partition"` // layers of each partition
 	Note           string               `json:"partition_note,omitempty"`
 	Device         string               `json:"device"`
+	Replicas       int                  `json:"replicas,omitempty"` // records from before there were any lack both
+	Groups         int                  `json:"groups,omitempty"`
 	StepSeconds    float64              `json:"step_seconds"`
 	ClosedForm     float64              `json:"closed_form_seconds"` // of the same step, stages even
 	KernelProfile  string               `json:"kernel_profile"`
@@ -216,6 +218,8 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *TrainResu
 	p := l.Pipeline
 	r = &TrainResult{Losses: []float64{}, Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: nn.KernelProfile()}
 	r.Partition, r.Note = l.Trainer.Sizes()
+	r.Replicas = max(t.Setup.Replicas, 1)
+	r.Groups = max(t.Setup.Groups, r.Replicas)
 	r.InitialSHA256 = l.Trainer.Hash()
 	clock := stepClock{batch: full}
 	every := l.training.EvalEvery

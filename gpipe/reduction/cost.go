@@ -50,6 +50,9 @@ func Cost(k Kind, x, y int, bytes float64, link timeline.Link) (reduce, gather f
 		if link.Bandwidth > 0 {
 			t += float64(n-1) / float64(n) * bytes / link.Bandwidth
 		}
+		if link.ThroughHost {
+			t *= 2 // two legs
+		}
 		return t
 	}
 	var half float64

@@ -23,9 +23,9 @@ type Costs struct {
 	// during which the device is occupied; nil: none. If it is not 0 anywhere, stages that
 	// exchange (see Exchanges) wait for each other there.
 	Group func(at place.Place, micro int) float64
-	// Replicas is the number of copies of the pipeline; 0 means one. If there are
-	// several, Reduce is the time that adding up their gradients takes on a place, once
-	// the last of its replicas has done its tasks; it occupies the device.
+	// Replicas is the number of copies of the pipeline; 0 means one. Reduce is the time
+	// that adding up gradients takes on a place, once the last of its replicas has done its
+	// tasks; it occupies the device. Nil or 0: none.
 	Replicas int
 	Reduce   func(at place.Place) float64
 	// Exchanges happen when their sender has done its list, before the barrier
@@ -584,7 +584,7 @@ func finish(all []*clock, barrier bool) error {
 			return err
 		}
 	}
-	if costs.Reduce != nil && len(all) > 1 {
+	if costs.Reduce != nil {
 		if err := reduceAll(all); err != nil {
 			return err
 		}
@@ -623,6 +623,9 @@ func reduceAll(all []*clock) error {
 				return fmt.Errorf("timeline: %v: adding up replicas takes %v seconds: want a finite time, not negative", r.at(k), seconds)
 			}
 			longest = max(longest, seconds)
+		}
+		if longest == 0 {
+			continue
 		}
 		for _, r := range all {
 			r.devices[k].free = from + longest
