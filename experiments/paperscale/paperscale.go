@@ -193,7 +193,11 @@ func (s *Scale) MeasureOwn(ctx context.Context, log *records.Log, p progress.Pro
 	if len(list) == 0 {
 		return nil
 	}
-	p.Begin(fmt.Sprintf("%d modelled cells", len(list)), len(list))
+	var names []string
+	for _, n := range s.Networks {
+		names = append(names, n.ID)
+	}
+	p.Begin(fmt.Sprintf("%d modelled cells of %s", len(list), strings.Join(names, "; ")), len(list))
 	defer p.End()
 	models := map[*Network]map[string]*Modeller{}
 	for _, of := range list {
