@@ -265,6 +265,8 @@ func TestVerdicts(t *testing.T) {
 		{of(StandIn, speed+" > 1.5"), Inconclusive},
 		{of(StandIn, speed+" < 1"), Disagrees},
 		{of(StandIn, `cell("small", "speed", "K", 2) < 1`), TooSmall},
+		{Claim{Kind: Ratio, Basis: Measured, Paper: "1.5", check: `cell("small", "speed", "K", 2)`, tolerance: &Tolerance{Percent: 50}}, TooSmall},
+		{Claim{Kind: Ratio, Basis: Modelled, Paper: "1.5", check: `cell("small", "speed", "K", 2)`, tolerance: &Tolerance{Percent: 50}}, Reproduced},
 		{of(Ours, `every("a", "equal", "yes", "no", "noisy")`), Holds},
 		{of(Ours, `every("a", "equal", "yes", "no")`), NotDecided},
 		{of(Ours, `every("a", "equal", "yes", "noisy")`), Fails},

@@ -75,10 +75,22 @@ func (c Claim) judge(e *evaluator) (Judgement, error) {
 	v.Evidence = e.reads
 	yes, open, no := c.Kind.outcomes()
 	v.Verdict = map[expr.Truth]Verdict{expr.Yes: yes, expr.Undecided: open, expr.No: no}[truth]
-	if slices.Contains(profiles, suite.Profiles[0]) && truth != expr.Yes && (c.Kind == Trend || c.Kind == StandIn || c.Kind == Ours) {
+	if slices.Contains(profiles, suite.Profiles[0]) && v.needsMore(truth) {
 		v.Verdict = TooSmall
 	}
 	return v, nil
+}
+
+// needsMore reports whether the smoke profile, which is for testing programs, says too
+// little: a condition that does not hold there, or a figure that it measures.
+func (v *Judgement) needsMore(truth expr.Truth) bool {
+	switch v.Kind {
+	case Trend, StandIn, Ours:
+		return truth != expr.Yes
+	case Ratio:
+		return v.Basis == Measured
+	}
+	return false
 }
 
 // decide evaluates the check.
