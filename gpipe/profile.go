@@ -28,7 +28,7 @@ func (t *Trainer) Watch(f func(KernelRun)) { t.net.watch = f }
 // [Trainer.Profile].
 type Profile struct {
 	trainer *Trainer
-	kernels []map[kernelOf]*kernelTime // by stage
+	kernels map[place.Place]map[kernelOf]*kernelTime // of the devices of this process
 	steps   int
 	seconds float64
 	parts   stepParts
@@ -47,23 +47,23 @@ type kernelTime struct {
 }
 
 // stepParts is device time in seconds, of the devices of this process.
-type stepParts struct{ setup, tasks, update, crossing, waiting float64 }
+type stepParts struct{ setup, tasks, reduce, update, crossing, waiting float64 }
 
 // Profile begins to time every kernel of the training steps that follow, in place of what
 // [Trainer.Watch] has been given. Of a pipeline in several processes it covers the devices
 // of this one.
 func (t *Trainer) Profile() *Profile {
-	p := &Profile{trainer: t, kernels: make([]map[kernelOf]*kernelTime, t.net.Partitions)}
-	for k := range p.kernels {
-		p.kernels[k] = map[kernelOf]*kernelTime{}
+	p := &Profile{trainer: t, kernels: map[place.Place]map[kernelOf]*kernelTime{}}
+	for _, d := range t.devices {
+		p.kernels[d.at] = map[kernelOf]*kernelTime{}
 	}
 	t.profile = p
 	t.Watch(func(run KernelRun) {
-		of := kernelOf{run.Task, run.Instr}
-		sum := p.kernels[run.At.Stage][of] // no other goroutine has this stage
+		of, kernels := kernelOf{run.Task, run.Instr}, p.kernels[run.At] // which no other goroutine has
+		sum := kernels[of]
 		if sum == nil {
 			sum = &kernelTime{}
-			p.kernels[run.At.Stage][of] = sum
+			kernels[of] = sum
 		}
 		sum.calls++
 		sum.seconds += run.Seconds
@@ -84,40 +84,44 @@ func (p *Profile) add(r *Result) {
 	p.steps++
 	p.seconds += r.Seconds
 	for _, d := range p.trainer.devices {
-		p.parts.add(r, d.k)
+		p.parts.add(r, d.at)
 	}
 }
 
-// add adds the parts of one device's step. Together they are the step: the events on the
-// device, and the time between them.
-func (s *stepParts) add(r *Result, k int) {
-	times := &r.Times.Stages[k]
-	s.setup += times.Setup
-	s.update += times.Update
+// add adds the parts of one device's step. Together they are the step.
+func (s *stepParts) add(r *Result, at place.Place) {
+	times := r.Times.At(at)
+	own := stepParts{setup: times.Setup, update: times.Update, reduce: times.Reduce}
 	for _, all := range [][]float64{times.F, times.R, times.B} {
-		for _, t := range all {
-			s.tasks += t
-		}
+		own.tasks += sum(all)
 	}
+	own.reduce += sum(times.Groups)
 	var busy, transfers []interval
 	for _, e := range r.Timeline.Events {
-		switch here := e.At.Stage == k; {
-		case here && e.Kind.OnDevice():
+		switch {
+		case e.At == at && e.Kind.OnDevice():
 			busy = append(busy, interval{e.Start, e.End})
-		case e.Kind == timeline.Transfer && (here || e.Peer.Stage == k):
+		case e.Kind == timeline.Transfer && (e.At == at || e.Peer == at):
 			transfers = append(transfers, interval{e.Start, e.End})
 		}
 	}
-	span := r.Timeline.Span()
-	idle := span - length(busy)
 	// Transfers while the device computes take none of its time.
-	beside := length(transfers) + length(busy) - length(slices.Concat(transfers, busy))
-	crossing := length(transfers) - beside
-	s.crossing += crossing + r.Timeline.Busy(k, timeline.ToHost, timeline.FromHost)
-	// On the wall clock the gradients' sums and norms, which are part of the update, lie
-	// within the barrier.
-	norms := times.Update - r.Timeline.Busy(k, timeline.Update)
-	s.waiting += idle - crossing + r.Timeline.Busy(k, timeline.Barrier) - norms
+	own.crossing = length(slices.Concat(transfers, busy)) - length(busy) + r.Timeline.Busy(r.Timeline.Device(at), timeline.ToHost, timeline.FromHost)
+	own.waiting = r.Timeline.Span() - own.setup - own.tasks - own.reduce - own.update - own.crossing
+
+	s.setup += own.setup
+	s.tasks += own.tasks
+	s.reduce += own.reduce
+	s.update += own.update
+	s.crossing += own.crossing
+	s.waiting += own.waiting
+}
+
+func sum(xs []float64) (s float64) {
+	for _, x := range xs {
+		s += x
+	}
+	return s
 }
 
 // interval is from one second of a step to another.
@@ -152,10 +156,11 @@ type ProfileRow struct {
 // The rows of a profile that are not kernels.
 const (
 	ClearRow    = "clear gradients"       // before the first task
+	ReduceRow   = "sums over groups"      // of gradients, and over replicas
 	UpdateRow   = "update"                // sums of gradients, their norms, the optimiser, moving averages
 	BesideRow   = "besides kernels"       // tasks without their kernels: inputs are copied, kernels started and timed
 	CrossingRow = "copies between stages" // while the device does nothing else
-	WaitingRow  = "waiting"               // the bubble, imbalance, the barrier, and what is between two tasks
+	WaitingRow  = "waiting"               // the rest: the bubble, imbalance, the barrier, and what is between two tasks
 )
 
 // StepSeconds is the mean time of a step, on its devices' clock.
@@ -200,7 +205,11 @@ func (p *Profile) Rows() []ProfileRow {
 		clear.Calls++
 		update.Calls++
 	}
-	rows = append(rows, clear, update,
+	rows = append(rows, clear)
+	if p.parts.reduce > 0 {
+		rows = append(rows, ProfileRow{Op: ReduceRow, Seconds: p.parts.reduce / steps})
+	}
+	rows = append(rows, update,
 		ProfileRow{Op: BesideRow, Seconds: (p.parts.tasks - kernels) / steps},
 		ProfileRow{Op: CrossingRow, Seconds: p.parts.crossing / steps},
 		ProfileRow{Op: WaitingRow, Seconds: p.parts.waiting / steps})

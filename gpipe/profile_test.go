@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/program"
@@ -109,7 +110,7 @@ func TestProfileOfCopies(t *testing.T) {
 		at(timeline.Transfer, 2.5, 4), at(timeline.Transfer, 3.5, 4.5), at(timeline.FromHost, 5, 5.5),
 	}}}
 	var got stepParts
-	got.add(r, 0)
+	got.add(r, place.Stage(0))
 	want := stepParts{tasks: 5, update: 1.5, crossing: 2, waiting: 3.5}
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
@@ -137,5 +138,34 @@ func TestProfileOfKeptResiduals(t *testing.T) {
 	}
 	if calls["forward"] != 3 || calls["recompute"] != 2 || calls["backward"] != 3 {
 		t.Errorf("calls of the loss: %v, want 3 forward, 2 recompute, 3 backward", calls)
+	}
+}
+
+// Replicas have devices and goroutines of their own.
+func TestProfileOfReplicas(t *testing.T) {
+	p := small.pipeline(t)
+	p.Replicas, p.Groups, p.Partitions, p.MicroBatches = 2, 4, 2, 2
+	tr, err := p.Open(InputOf(small.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	profile := tr.Profile()
+	r, err := tr.Step(t.Context(), small.data(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum, reduce float64
+	for _, row := range profile.Rows() {
+		sum += row.Seconds
+		if row.Task == "forward" && row.Op == "cross-entropy" && row.Calls != 2*4 {
+			t.Errorf("%v forward losses, want one for each micro-batch of each group", row.Calls)
+		}
+		if row.Op == ReduceRow {
+			reduce = row.Seconds
+		}
+	}
+	if math.Abs(sum/(4*r.Seconds)-1) > 1e-9 || !(reduce > 0) {
+		t.Errorf("rows of %v s, of which sums %v s, on four devices in %v s", sum, reduce, r.Seconds)
 	}
 }
