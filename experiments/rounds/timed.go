@@ -23,7 +23,7 @@ func (s Spec[P]) timed() Spec[P] { return s }
 
 // Profile is what their profiles have in common.
 type Profile struct {
-	Expected suite.Span `yaml:"expected"`
+	Expected suite.Span `yaml:"expected" want:"shown"`
 	Rounds   int        `yaml:"rounds" want:"1..1000"`
 	WarmUp   int        `yaml:"warm_up" want:"0..1000"` // steps that are discarded when a round begins
 }

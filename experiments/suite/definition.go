@@ -99,7 +99,7 @@ type Base[S any] struct {
 	Spec S
 	// Others is what else decides samples, such as another experiment's spec; nil:
 	// nothing.
-	Others func() string
+	Others func(profile string) string
 
 	text string
 	head struct {
@@ -131,15 +131,18 @@ func (b *Base[S]) Expected(profile string) time.Duration {
 }
 
 func (b *Base[S]) Key(profile string) records.Key {
-	return records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides()), Machine: machine.This().Key()}
+	return records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides(profile)), Machine: machine.This().Key()}
 }
 
-// Decides returns what decides samples, as text: the spec, the figures of the
-// accelerators that it names, and Others.
-func (b *Base[S]) Decides() string {
-	text := b.text + Figures(&b.Spec)
+// Decides returns what decides a profile's samples, as text: what the spec says, without
+// other profiles and without fields that are only shown, the figures of the accelerators
+// that it names, and Others.
+func (b *Base[S]) Decides(profile string) string {
+	text := yamldoc.Deciding([]byte(b.text), &b.Spec, func(path []string) bool {
+		return len(path) == 2 && path[0] == "profiles" && path[1] != profile
+	}) + Figures(&b.Spec)
 	if b.Others != nil {
-		text += b.Others()
+		text += b.Others(profile)
 	}
 	return text
 }

@@ -64,5 +64,5 @@ func (g *Grid) CheckPaper(paper PaperCells) *Problem {
 
 // ExpectedOnly is a profile of an experiment that has one size.
 type ExpectedOnly struct {
-	Expected Span `yaml:"expected"`
+	Expected Span `yaml:"expected" want:"shown"`
 }

@@ -36,10 +36,10 @@ func CheckProfile(name string) error {
 // Head is what every spec begins with.
 type Head struct {
 	Experiment string `yaml:"experiment" want:"id"`
-	Title      string `yaml:"title"`
-	Source     string `yaml:"source"`  // of the paper's values
-	Discard    string `yaml:"discard"` // what is not counted, fixed beforehand
-	Seed       uint64 `yaml:"seed"`    // 0 is none: records take it so
+	Title      string `yaml:"title" want:"shown"`
+	Source     string `yaml:"source" want:"shown"`  // of the paper's values
+	Discard    string `yaml:"discard" want:"shown"` // what is not counted, fixed beforehand
+	Seed       uint64 `yaml:"seed"`                 // 0 is none: records take it so
 }
 
 // SpecFile is a spec to be used instead of one that is part of the program.

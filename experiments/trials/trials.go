@@ -19,7 +19,7 @@ import (
 // Profile is the size of trials: a training, and the seeds over which it is
 // repeated.
 type Profile struct {
-	Expected suite.Span         `yaml:"expected"`
+	Expected suite.Span         `yaml:"expected" want:"shown"`
 	Seeds    []uint64           `yaml:"seeds"`
 	Training suite.TrainingSpec `yaml:"training"`
 }

@@ -26,6 +26,7 @@ import (
 //	optional       may be missing, or an empty list
 //	key            entries of a list differ in this field, or in the fields that
 //	               have this word together
+//	shown          is only shown: see Deciding
 //	name           a text that may be part of other texts: see nameForm
 //	id             a text that may be a file's name: see idForm
 //	another word   a text of that vocabulary: see Vocabularies
@@ -33,7 +34,6 @@ import (
 // The words of a list or a map apply to its entries, except optional. Every
 // field must be present unless it is optional, a pointer or a truth value. No
 // list may contain an entry twice.
-// list may have an entry twice.
 
 var (
 	nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._,()+-]{0,63}$`)
@@ -81,6 +81,7 @@ type rule struct {
 	above       bool    // least itself is not allowed
 	optional    bool
 	key         bool
+	shown       bool
 	word        string // of a vocabulary
 }
 
@@ -107,6 +108,8 @@ func ruleOf(tag reflect.StructTag, t reflect.Type) (r rule) {
 			r.optional = true
 		case word == "key":
 			r.key = true
+		case word == "shown":
+			r.shown = true
 		case m != nil:
 			var err error
 			if r.least, err = strconv.ParseFloat(m[2], 64); err == nil && m[3] != "" {

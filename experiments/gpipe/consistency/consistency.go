@@ -61,7 +61,7 @@ type way struct {
 }
 
 type size struct {
-	Expected suite.Span     `yaml:"expected"`
+	Expected suite.Span     `yaml:"expected" want:"shown"`
 	Steps    map[string]int `yaml:"steps" want:"1..1000000"` // by group
 }
 

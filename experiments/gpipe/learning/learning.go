@@ -33,7 +33,7 @@ type spec struct {
 		Title string `yaml:"title"`
 	} `yaml:"tasks"`
 	Profiles map[string]struct {
-		Expected suite.Span                    `yaml:"expected"`
+		Expected suite.Span                    `yaml:"expected" want:"shown"`
 		Tasks    map[string]suite.TrainingSpec `yaml:"tasks"`
 	} `yaml:"profiles"`
 }

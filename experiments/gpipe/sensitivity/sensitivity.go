@@ -50,7 +50,7 @@ func load() (suite.Experiment, error) {
 		return nil, err
 	}
 	s := &sensitivity{tables: tables.(*modelled.Experiment), figure3: figure.(*figure3.Experiment)}
-	s.Base.Others = func() string { return s.tables.Decides() + s.figure3.Decides() }
+	s.Base.Others = func(profile string) string { return s.tables.Decides(profile) + s.figure3.Decides(profile) }
 	return s, nil
 }
 

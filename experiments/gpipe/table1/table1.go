@@ -147,7 +147,7 @@ func (p *column) memory() (params, activations amount) {
 }
 
 type scope struct {
-	Expected    suite.Span  `yaml:"expected"`
+	Expected    suite.Span  `yaml:"expected" want:"shown"`
 	Conventions int         `yaml:"conventions"` // the first so many are modelled
 	Networks    []miniature `yaml:"networks"`    // one for each network
 }

@@ -38,7 +38,7 @@ type spec struct {
 }
 
 type size struct {
-	Expected   suite.Span         `yaml:"expected"`
+	Expected   suite.Span         `yaml:"expected" want:"shown"`
 	Data       suite.PairsSpec    `yaml:"data"`
 	BlindSteps int                `yaml:"blind_steps"` // of the network that sees no source
 	Training   suite.TrainingSpec `yaml:"training"`

@@ -35,7 +35,7 @@ type spec struct {
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected"`
+	Expected suite.Span `yaml:"expected" want:"shown"`
 	Networks []network  `yaml:"networks"`
 	Rounds   int        `yaml:"rounds" want:"1..1000"`
 	Turns    int        `yaml:"turns" want:"1..1000"` // of every pipeline, in a round

@@ -26,7 +26,7 @@ var Definition = suite.Definition{ID: "table2-modelled", Folder: folder, New: lo
 // spec is spec.yaml.
 type spec struct {
 	suite.Head       `yaml:",inline"`
-	Torchgpipe       string `yaml:"torchgpipe"` // source of its values
+	Torchgpipe       string `yaml:"torchgpipe" want:"shown"` // source of its values
 	paperscale.Scale `yaml:",inline"`
 	WhatIf           []string `yaml:"what_if" want:"optional"` // variations of accelerators at their peaks
 
@@ -121,7 +121,10 @@ func (t *Experiment) Goals(two, three *paperscale.Modelled) (goals []paperscale.
 
 // Beside is one of the spec's networks under the default convention, for the table
 // in which it is measured at reduced scale.
-type Beside struct{ *paperscale.Scale }
+type Beside struct {
+	*paperscale.Scale
+	decides func(profile string) string
+}
 
 // Network finds a network by its id.
 func Network(id string) (Beside, error) {
@@ -134,11 +137,11 @@ func Network(id string) (Beside, error) {
 	if len(one.Networks) != 1 {
 		return Beside{}, fmt.Errorf("table2-modelled: no network %q", id)
 	}
-	return Beside{one}, nil
+	return Beside{one, e.(*Experiment).Base.Decides}, nil
 }
 
 // Decides is what its samples depend on.
-func (b Beside) Decides() string { return Definition.Spec() + suite.Figures(b.Scale) }
+func (b Beside) Decides(profile string) string { return b.decides(profile) }
 
 // Columns are those of Cells.
 var Columns = []string{"modelled", "modelled/paper", "at peak"}

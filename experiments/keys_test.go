@@ -1,0 +1,46 @@
+package experiments
+
+import (
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/gpipe/table2"
+	"gpipebench/experiments/suite"
+)
+
+// A key depends on what a spec says for its profile, and on nothing else that it has.
+func TestKeysSeeWhatDecides(t *testing.T) {
+	text := table2.Definition.Spec()
+	key := func(text, profile string) string {
+		e, err := Load("table2", suite.SpecFile{Name: "changed.yaml", Experiment: "table2", Text: []byte(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Key(profile).Spec
+	}
+	changed := func(from, to string) string {
+		if strings.Count(text, from) != 1 {
+			t.Fatalf("the spec has %q %d times: want once", from, strings.Count(text, from))
+		}
+		return strings.Replace(text, from, to, 1)
+	}
+	quick, full := key(text, "quick"), key(text, "full")
+	for what, same := range map[string]string{
+		"a comment": "# another\n" + text,
+		"the title": changed(`title: "`, `title: "Another `),
+		"the time":  changed("expected: 135s", "expected: 9m"),
+	} {
+		if key(same, "quick") != quick {
+			t.Errorf("%s decides samples", what)
+		}
+	}
+	rounds := changed("rounds: 25", "rounds: 26")
+	if key(rounds, "quick") != quick || key(rounds, "full") == full {
+		t.Error("a change of the full profile is not one of its samples alone")
+	}
+	for _, other := range []string{changed("batch: 32 #", "batch: 64 #"), changed("rounds: 6\n", "rounds: 7\n"), changed("partitioner: min-max", "partitioner: block")} {
+		if key(other, "quick") == quick {
+			t.Error("another spec has the same key")
+		}
+	}
+}
