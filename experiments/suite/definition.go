@@ -134,13 +134,18 @@ func (b *Base[S]) Key(profile string) records.Key {
 	return records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides(profile)), Machine: machine.This().Key()}
 }
 
-// Decides returns what decides a profile's samples, as text: what the spec says, without
-// other profiles and without fields that are only shown, the figures of the accelerators
-// that it names, and Others.
-func (b *Base[S]) Decides(profile string) string {
-	text := yamldoc.Deciding([]byte(b.text), &b.Spec, func(path []string) bool {
+// Says returns, as text, what the spec says for a profile: without other profiles and
+// without fields that are only shown.
+func (b *Base[S]) Says(profile string) string {
+	return yamldoc.Deciding([]byte(b.text), &b.Spec, func(path []string) bool {
 		return len(path) == 2 && path[0] == "profiles" && path[1] != profile
-	}) + Figures(&b.Spec)
+	})
+}
+
+// Decides returns what decides a profile's samples, as text: what the spec says for it,
+// the figures of the accelerators that it names, and Others.
+func (b *Base[S]) Decides(profile string) string {
+	text := b.Says(profile) + Figures(&b.Spec)
 	if b.Others != nil {
 		text += b.Others(profile)
 	}

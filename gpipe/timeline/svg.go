@@ -121,6 +121,7 @@ var svgKinds = []svgKind{
 	{Forward, "forward", "F", "forward", "#56b4e9"},
 	{Recompute, "recompute", "R", "recompute", "#e69f00"},
 	{Backward, "backward", "B", "backward", "#2bb58a"},
+	{Reduce, "reduce", "+", "sums over groups", "#f0e442"},
 	{Update, "update", "U", "update", "#d98cb3"},
 	{Barrier, "barrier", "", "barrier", ""},
 	{ToHost, "to-host", "", "to host", "#f0e442"},

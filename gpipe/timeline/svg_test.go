@@ -177,3 +177,21 @@ func TestNiceStep(t *testing.T) {
 		}
 	}
 }
+
+// Every kind that occupies a device can be drawn.
+func TestEveryKindIsDrawn(t *testing.T) {
+	for k := range kinds {
+		kind := Kind(k)
+		if !kind.OnDevice() {
+			continue
+		}
+		tl := &Timeline{Devices: 2, Replicas: 2, Events: []Event{{At: place.Place{Replica: 1}, Kind: kind, Micro: -1, End: 1}}}
+		var svg, text strings.Builder
+		if err := WriteSVG(&svg, Drawing{Timeline: tl}); err != nil {
+			t.Error(err)
+		}
+		if err := WriteText(&text, tl, 80); err != nil || !strings.Contains(text.String(), lookOf(kind).name) {
+			t.Errorf("%v: %v\n%s", kind, err, text.String())
+		}
+	}
+}

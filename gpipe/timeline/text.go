@@ -63,6 +63,7 @@ var drawn = [len(kinds)]struct {
 	Setup:     {'S', "setup"},
 	Barrier:   {':', "barrier"},
 	Update:    {'U', "update"},
+	Reduce:    {'+', "sums over groups"},
 	ToHost:    {'>', "to host"},
 	FromHost:  {'<', "from host"},
 }
@@ -73,7 +74,7 @@ func cell(e Event, n int) string {
 	switch e.Kind {
 	case Barrier, ToHost, FromHost:
 		return strings.Repeat(letter, n)
-	case Setup, Update:
+	case Setup, Update, Reduce:
 		return letter + strings.Repeat(" ", max(0, n-1))
 	}
 	text := e.Label()

@@ -123,7 +123,7 @@ func (t *Experiment) Goals(two, three *paperscale.Modelled) (goals []paperscale.
 // in which it is measured at reduced scale.
 type Beside struct {
 	*paperscale.Scale
-	decides func(profile string) string
+	says func(profile string) string // what the spec says
 }
 
 // Network finds a network by its id.
@@ -137,11 +137,11 @@ func Network(id string) (Beside, error) {
 	if len(one.Networks) != 1 {
 		return Beside{}, fmt.Errorf("table2-modelled: no network %q", id)
 	}
-	return Beside{one, e.(*Experiment).Base.Decides}, nil
+	return Beside{one, e.(*Experiment).Says}, nil
 }
 
 // Decides is what its samples depend on.
-func (b Beside) Decides(profile string) string { return b.decides(profile) }
+func (b Beside) Decides(profile string) string { return b.says(profile) + suite.Figures(b.Scale) }
 
 // Columns are those of Cells.
 var Columns = []string{"modelled", "modelled/paper", "at peak"}
