@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"errors"
+	"fmt"
 
 	"gpipebench/nn"
 )
@@ -40,18 +41,18 @@ func (n *network) startState(w *weight) {
 		}
 	}
 	if n.EMA.Kept() {
-		copy(w.average(), w.w)
+		copy(w.average(), w.w[w.own.From:])
 	}
 }
 
-// average is the weight's average. Averages must be kept.
+// average is the average of the part that the replica updates. Averages must be kept.
 func (w *weight) average() []float32 { return w.state[len(w.state)-1] }
 
 // Averaged runs f with the averages in the weights' places: what f evaluates,
 // predicts, hashes or saves is theirs. Batch norm's moving averages are not weights
 // and stay. Step and Load are errors meanwhile; after f the weights have the bits
 // that they had before. It is an error if no averages are kept.
-func (t *Trainer) Averaged(f func() error) error {
+func (t *Trainer) Averaged(f func() error) (err error) {
 	switch {
 	case t.broken != nil:
 		return t.broken
@@ -60,23 +61,39 @@ func (t *Trainer) Averaged(f func() error) error {
 	case t.averaged:
 		return errors.New("the averages are in the weights' places already")
 	}
-	t.swapAverages()
-	defer t.swapAverages()
+	if err := t.swapAverages(); err != nil {
+		return err
+	}
+	defer func() { // after a panic of f, too
+		if e := t.swapAverages(); err == nil {
+			err = e
+		}
+	}()
 	return f()
 }
 
-// swapAverages exchanges the weights and the averages.
-func (t *Trainer) swapAverages() {
+// swapAverages exchanges the weights and the averages. If each replica has averages of
+// a part, they hand these on afterwards.
+func (t *Trainer) swapAverages() error {
 	t.averaged = !t.averaged
 	for _, d := range t.devices {
 		for i := range d.weights {
 			w := &d.weights[i]
 			average := w.average()
-			for j, v := range w.w {
-				w.w[j], average[j] = average[j], v
+			weights := w.w[w.own.From:w.own.To]
+			for j, v := range weights {
+				weights[j], average[j] = average[j], v
 			}
 		}
 	}
+	if !t.net.ShardUpdate {
+		return nil
+	}
+	if err := t.gatherParts(weightsOf); err != nil {
+		t.broken = fmt.Errorf("averages: %w", err)
+		return t.broken
+	}
+	return nil
 }
 
 // restartAverages sets every average to the present weights.
@@ -86,7 +103,8 @@ func (t *Trainer) restartAverages() {
 	}
 	for _, d := range t.devices {
 		for i := range d.weights {
-			copy(d.weights[i].average(), d.weights[i].w)
+			w := &d.weights[i]
+			copy(w.average(), w.w[w.own.From:])
 		}
 	}
 }

@@ -30,9 +30,10 @@ type device struct {
 type weight struct {
 	param int // index into network.params
 	w     []float32
-	state [][]float32 // the optimiser's slots, then the average, if one is kept
-	grads [][]float32 // one accumulator for each use on this stage, in layer order
-	sums  [][]float32 // of groups, in the places of a reduction.Stack
+	own   reduction.Block // the part that this replica updates: all of it, unless updates are divided
+	state [][]float32     // of that part: the optimiser's slots, then the average, if one is kept
+	grads [][]float32     // one accumulator for each use on this stage, in layer order
+	sums  [][]float32     // of groups, in the places of a reduction.Stack
 }
 
 // newDevice allocates the planned memory and initialises it.
@@ -94,11 +95,15 @@ func (d *device) initialise() (err error) {
 		d.weights = append(d.weights, weight{param: global[p], w: w})
 	}
 	d.findMoving(values)
+	d.layout = reduction.NewLayout(n.sumSizes(d.k))
+	for i, own := range n.updated(d.at) {
+		d.weights[i].own = own
+	}
 	for i := range d.weights {
 		w := &d.weights[i]
 		for _, offsets := range mem.plan.state {
 			off := offsets[i]
-			w.state = append(w.state, mem.parts[OptimizerState][off:off+len(w.w):off+len(w.w)])
+			w.state = append(w.state, mem.parts[OptimizerState][off:off+w.own.Len():off+w.own.Len()])
 		}
 		n.startState(w)
 		for _, u := range n.params[w.param].uses {
@@ -109,7 +114,6 @@ func (d *device) initialise() (err error) {
 		}
 	}
 	d.findSums()
-	d.layout = reduction.NewLayout(n.sumSizes(d.k))
 	return nil
 }
 

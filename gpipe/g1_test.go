@@ -48,7 +48,7 @@ type way struct {
 func (w way) of(p Pipeline) Pipeline {
 	p.Partitions, p.MicroBatches, p.Partitioner, p.Schedule, p.Checkpoint = w.Partitions, w.MicroBatches, w.Partitioner, w.Schedule, w.Checkpoint
 	p.LateRecompute, p.Devices, p.testing = w.LateRecompute, w.Devices, w.testing
-	p.Replicas, p.Groups = w.Replicas, w.Groups
+	p.Replicas, p.Groups, p.ShardUpdate = w.Replicas, w.Groups, w.ShardUpdate
 	return p
 }
 

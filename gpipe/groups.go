@@ -32,17 +32,51 @@ type AllReduce struct {
 	Link  timeline.Link // between replicas
 }
 
-// seconds is the time of adding up bytes of gradients on r replicas' links.
-func (a AllReduce) seconds(r int, bytes float64) float64 {
-	if r < 2 {
-		return 0
+// addLinks adds the time that adding up a stage's gradients takes on the replicas'
+// links. If updates are divided, weights are gathered after them instead of gradients
+// before.
+func (n *network) addLinks(t *StageTimes, stage int) {
+	if n.Replicas < 2 {
+		return
 	}
-	x, y := r, 1
+	a, x, y := n.AllReduce, n.Replicas, 1
 	if a.Kind == reduction.Torus {
 		x, y = a.Torus[0], a.Torus[1]
 	}
-	reduce, gather := reduction.Cost(a.Kind, x, y, bytes, a.Link)
-	return reduce + gather
+	reduce, gather := reduction.Cost(a.Kind, x, y, n.gradientBytes(stage), a.Link)
+	t.Reduce += reduce
+	if n.ShardUpdate {
+		t.Gather += gather
+	} else {
+		t.Reduce += gather
+	}
+}
+
+// updated is the part of each of a stage's trained parameters that a replica updates: all
+// of it, or, if updates are divided, what it owns of the sums, which is consecutive.
+func (n *network) updated(at place.Place) []reduction.Block {
+	sizes := n.sumSizes(at.Stage)
+	parts := make([]reduction.Block, len(sizes))
+	for i, size := range sizes {
+		parts[i] = reduction.Block{Tensor: i, To: size}
+	}
+	if !n.ShardUpdate {
+		return parts
+	}
+	for i := range parts {
+		parts[i].To = 0
+	}
+	layout := reduction.NewLayout(sizes)
+	from, to := layout.Owned(n.Replicas, at.Replica)
+	for chunk := from; chunk < to; chunk++ {
+		for _, b := range layout.Blocks(chunk) {
+			if parts[b.Tensor].To == 0 {
+				parts[b.Tensor].From = b.From
+			}
+			parts[b.Tensor].To = b.To
+		}
+	}
+	return parts
 }
 
 // gradientBytes is the size of a stage's gradients, the uses of a weight added up.

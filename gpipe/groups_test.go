@@ -35,7 +35,8 @@ func groupWays(g, examples int) []factor {
 	for _, n := range micros {
 		m.levels = append(m.levels, strconv.Itoa(n))
 	}
-	all := []factor{r, m}
+	update := factor{"update", []string{"whole", "divided"}, func(w *way, i int) { w.ShardUpdate = i == 1 }}
+	all := []factor{r, m, update}
 	for _, f := range factors {
 		if f.name != "M" {
 			all = append(all, f)
@@ -251,5 +252,67 @@ func TestEvaluateFewExamples(t *testing.T) {
 	}
 	if got, want := loss(4), loss(1); got != want {
 		t.Errorf("loss %v, want %v", got, want)
+	}
+}
+
+// Divided updates: R replicas have one tensor of optimiser state together, to whole
+// blocks; averages of the weights, gradients and weights are those of undivided ones.
+func TestShardUpdate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	type result struct{ hash, averaged, gradients string }
+	l := large
+	l.steps = 2
+	run := func(r int, shard bool) (result, []*Plan) {
+		p := l.pipeline(t)
+		p.Replicas, p.Groups, p.Partitions, p.ShardUpdate = r, 4, 2, shard
+		p.EMA = nn.EMA{Decay: 0.9}
+		p.Evaluating = InputOf(l.data(0))
+		tr, err := p.Open(InputOf(l.data(0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		for i := range l.steps {
+			s, err := tr.Step(t.Context(), l.data(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkTimeline(t, tr, s)
+		}
+		got := result{hash: tr.Hash(), gradients: hashOf(tr.Gradients())}
+		if err := tr.Averaged(func() error {
+			got.averaged = tr.Hash()
+			_, err := tr.Evaluate(t.Context(), l.data(9))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if again := tr.Hash(); again != got.hash {
+			t.Errorf("R = %d: after Averaged the weights are %s, before %s", r, again, got.hash)
+		}
+		if _, err := tr.Step(t.Context(), l.data(7)); err != nil {
+			t.Fatal(err)
+		}
+		got.hash += tr.Hash()
+		checkMemory(t, tr)
+		return got, tr.Plans()
+	}
+	want, whole := run(1, false)
+	for _, r := range []int{2, 4} {
+		got, plans := run(r, true)
+		if got != want {
+			t.Errorf("R = %d: got %v, want %v", r, got, want)
+		}
+		for k := range 2 {
+			var sum int64
+			for replica := range r {
+				sum += plans[replica*2+k].Bytes[OptimizerState]
+			}
+			if least := whole[k].Bytes[OptimizerState]; sum < least || sum > least+int64(r)<<14 {
+				t.Errorf("R = %d, stage %d: %d bytes of state in all, want %d", r, k, sum, least)
+			}
+		}
 	}
 }

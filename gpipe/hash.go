@@ -41,6 +41,12 @@ func (t *Trainer) Gradients() []NamedWeights {
 	if t.broken != nil || !t.differentiated {
 		return nil
 	}
+	if t.net.ShardUpdate {
+		if err := t.gatherParts(gradientsOf); err != nil {
+			t.broken = err
+			return nil
+		}
+	}
 	var own []NamedWeights
 	for i := range t.net.params {
 		p := &t.net.params[i]

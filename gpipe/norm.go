@@ -39,7 +39,7 @@ func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 		}
 		r.dev.pool.Do(func(part int) {
 			if n.Groups == 1 {
-				for _, w := range r.dev.weightsOf(part) {
+				for _, w := range r.dev.weightsFor(part) {
 					if n.params[w.param].rate > 0 {
 						sums[first[w.param]] = kernel.SumSquares(w.grads[0])
 					}

@@ -45,6 +45,9 @@ type Pipeline struct {
 	// fixed tree (package reduction), so the bits depend on G and not on R; 0 means R.
 	// R divides G, and G/R is a power of two; or R is 1.
 	Replicas, Groups int
+	// ShardUpdate divides the optimiser's state and the update over replicas: each updates
+	// the weights whose sums it owns and hands them to the others. The bits stay.
+	ShardUpdate bool
 	// AllReduce is how replicas' links are modelled, on emulated and modelled devices.
 	AllReduce AllReduce
 

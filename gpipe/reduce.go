@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"gpipebench/gpipe/place"
@@ -65,37 +66,68 @@ func (r *stageRun) sumGroups(ctx context.Context) error {
 	if err != nil || r.trainer.net.Replicas == 1 {
 		return err
 	}
-	return r.reduced(ctx, func(a *reduction.AllReduce, tensors [][]float32) error {
-		if err := a.Reduce(ctx, tensors); err != nil {
+	return r.overReplicas(timeline.Reduce, gradientsOf, func(a *reduction.AllReduce, gradients [][]float32) error {
+		if err := a.Reduce(ctx, gradients); err != nil || r.trainer.net.ShardUpdate {
 			return err
 		}
-		return a.Gather(ctx, tensors)
+		return a.Gather(ctx, gradients)
 	})
 }
 
-// reduced runs f as one event, with the all-reduce of this stage's gradients, whose
-// buffers lie in the workspace.
-func (r *stageRun) reduced(ctx context.Context, f func(a *reduction.AllReduce, gradients [][]float32) error) error {
-	a := &reduction.AllReduce{Layout: r.dev.layout, Peers: peers{r}, Add: r.addChunk}
+func gradientsOf(w *weight) []float32 { return w.grads[0] }
+func weightsOf(w *weight) []float32   { return w.w }
+
+// overReplicas runs f as one event, with the all-reduce of a tensor of each of this
+// stage's weights. Its buffers lie in the workspace.
+func (r *stageRun) overReplicas(kind timeline.Kind, of func(*weight) []float32, f func(a *reduction.AllReduce, tensors [][]float32) error) error {
+	spent := &r.times.Reduce
+	if kind == timeline.Gather {
+		spent = &r.times.Gather
+	}
+	p := peers{r, spent}
+	a := &reduction.AllReduce{Layout: r.dev.layout, Peers: p, Add: p.add}
 	ws, chunk := r.dev.mem.slot(program.Workspace, 0), r.dev.layout.Largest()
 	for i := range reduction.Buffers(r.trainer.net.Replicas) {
 		at := i * program.AlignUp(chunk)
 		a.Buffers = append(a.Buffers, ws[at:at+chunk])
 		r.touch(program.Workspace, at+chunk)
 	}
-	gradients := make([][]float32, len(r.dev.weights))
-	for i := range gradients {
-		gradients[i] = r.dev.weights[i].grads[0]
+	tensors := make([][]float32, len(r.dev.weights))
+	for i := range tensors {
+		tensors[i] = of(&r.dev.weights[i])
 	}
 	start := time.Now()
-	if err := f(a, gradients); err != nil {
+	if err := f(a, tensors); err != nil {
 		return err
 	}
 	r.events = append(r.events, timeline.Event{
-		At: r.at, Kind: timeline.Reduce, Micro: -1,
+		At: r.at, Kind: kind, Micro: -1,
 		Start: start.Sub(r.start).Seconds(), End: time.Since(r.start).Seconds(),
 	})
 	return nil
+}
+
+// gatherParts makes whole tensors of the parts that the replicas have, between steps.
+func (t *Trainer) gatherParts(of func(*weight) []float32) error {
+	session := t.transport.Begin()
+	defer session.End()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for _, d := range t.devices {
+		r := &stageRun{step: &step{trainer: t, session: session}, at: d.at, k: d.k, dev: d, times: newStageTimes(0)}
+		r.use(program.Workspace, 0)
+		all.Go(func() {
+			if err := r.overReplicas(timeline.Gather, of, func(a *reduction.AllReduce, tensors [][]float32) error {
+				return a.Gather(ctx, tensors)
+			}); err != nil {
+				cancel(err)
+				session.Abort(err)
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
 }
 
 // reduceFloats is the workspace that a reduction over replicas takes on a stage.
@@ -108,8 +140,11 @@ func (n *network) reduceFloats(k int) int {
 	return (buffers-1)*program.AlignUp(chunk) + chunk
 }
 
-// peers are the same stage of all replicas.
-type peers struct{ *stageRun }
+// peers are the same stage of all replicas. Copies and additions are timed.
+type peers struct {
+	*stageRun
+	spent *float64 // seconds
+}
 
 func (p peers) Ranks() int { return p.trainer.net.Replicas }
 func (p peers) Rank() int  { return p.at.Replica }
@@ -128,26 +163,26 @@ func (p peers) Send(ctx context.Context, to, chunk int, parts [][]float32) error
 func (p peers) Receive(ctx context.Context, from, chunk int, parts [][]float32) error {
 	began, err := p.takeIn(ctx, p.route(from, p.Rank(), chunk), parts)
 	if err == nil {
-		p.times.Reduce += time.Since(began).Seconds()
+		*p.spent += time.Since(began).Seconds()
 	}
 	return err
 }
 
-// addChunk is the addition of a reduction, divided over the device's threads.
-func (r *stageRun) addChunk(sums, summands [][]float32) {
-	if a := r.trainer.alone; a != nil {
+// add is the addition of a reduction, divided over the device's threads.
+func (p peers) add(sums, summands [][]float32) {
+	if a := p.trainer.alone; a != nil {
 		a <- struct{}{}
 		defer func() { <-a }()
 	}
 	start := time.Now()
-	parts := r.dev.pool.Threads()
-	r.dev.pool.Do(func(part int) {
+	parts := p.dev.pool.Threads()
+	p.dev.pool.Do(func(part int) {
 		for i, sum := range sums {
 			from, to := len(sum)*part/parts, len(sum)*(part+1)/parts
 			kernel.Add(sum[from:to], sum[from:to], summands[i][from:to])
 		}
 	})
-	r.times.Reduce += time.Since(start).Seconds()
+	*p.spent += time.Since(start).Seconds()
 }
 
 // eachPart calls f for a part of every weight on each of the device's threads.

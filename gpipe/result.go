@@ -50,7 +50,7 @@ func (s *step) result(reports []report) (*Result, error) {
 	}
 	wall := &timeline.Timeline{Devices: len(reports), Replicas: n.Replicas}
 	for _, of := range reports {
-		of.Times.Reduce += n.AllReduce.seconds(n.Replicas, n.gradientBytes(of.At.Stage))
+		n.addLinks(&of.Times, of.At.Stage)
 		r.Times.Stages = append(r.Times.Stages, of.Times)
 		wall.Events = append(wall.Events, of.Events...)
 	}

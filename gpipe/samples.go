@@ -67,6 +67,7 @@ func (s *Samples) Median() *Times {
 			Update: one(func(t *StageTimes) float64 { return t.Update }),
 			Groups: groups,
 			Reduce: one(func(t *StageTimes) float64 { return t.Reduce }),
+			Gather: one(func(t *StageTimes) float64 { return t.Gather }),
 		})
 	}
 	return &m
@@ -92,7 +93,7 @@ func (t *Times) ClosedForm(s schedule.Schedule, c schedule.Checkpoint, late bool
 		r += meanNonZero(st.R) / devices
 		b += mean(st.B) / devices
 		setup, update = max(setup, st.Setup), max(update, st.Update)
-		reduce = max(reduce, floats.Sum(st.Groups)+st.Reduce)
+		reduce = max(reduce, floats.Sum(st.Groups)+st.Reduce+st.Gather)
 	}
 	step, err := schedule.StepTime(s, c, late, len(t.Stages)/max(t.Replicas, 1), micro, f, r, b)
 	return setup + step + reduce + update, err

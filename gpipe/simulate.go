@@ -138,8 +138,8 @@ func (n *network) simulate(how Modelling) (*Simulation, error) {
 	for i, plan := range plans {
 		s.Devices = append(s.Devices, estimate(plan, n.Devices[plan.At.Stage].Capacity, how.Accounting))
 		t := n.model(plan, &portions[i/n.Partitions], how.DType)
-		t.Reduce = n.AllReduce.seconds(n.Replicas, n.gradientBytes(plan.At.Stage))
-		s.ReduceSeconds, s.UpdateSeconds = max(s.ReduceSeconds, t.Reduce), max(s.UpdateSeconds, t.Update)
+		n.addLinks(&t, plan.At.Stage)
+		s.ReduceSeconds, s.UpdateSeconds = max(s.ReduceSeconds, t.Reduce+t.Gather), max(s.UpdateSeconds, t.Update)
 		times.Stages = append(times.Stages, t)
 	}
 	var err error

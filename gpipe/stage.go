@@ -258,7 +258,7 @@ func (n *network) memoryPlans() []*Plan {
 	var all []*Plan
 	for _, at := range place.Of(n.Replicas, n.Partitions) {
 		var of [predicting + 1]*portion
-		like := at.Replica > 0
+		like := at.Replica > 0 && !n.ShardUpdate
 		for what := range shares {
 			if shares[what] != nil {
 				of[what] = &shares[what][at.Replica]
@@ -296,10 +296,8 @@ func (n *network) plan(at place.Place, shares [predicting + 1]*portion) *Plan {
 		}
 	}
 	in.state = n.stateSlots()
-	for _, p := range n.stageParams(k) {
-		if !p.Frozen {
-			in.params = append(in.params, p.Shape.Elems())
-		}
+	for _, part := range n.updated(at) {
+		in.params = append(in.params, part.Len())
 	}
 	p := newPlan(in)
 	p.At = at
@@ -444,7 +442,8 @@ func (n *network) checkCapacity(p *Plan) error {
 	}
 	st := n.largest(k)
 	seen := map[*nn.Param]bool{}
-	per, perState := int64(n.copies()+n.sums()), int64(floatBytes)
+	per, perState := int64(n.copies()-n.stateSlots()+n.sums()), int64(floatBytes)
+	updated := n.updated(p.At) // in the order of the stage's trained parameters
 	if n.trains() {
 		perState += int64(1+n.tallies()) * tallyBytes / 2 // a moving average's half of a tally
 	}
@@ -458,7 +457,8 @@ func (n *network) checkCapacity(p *Plan) error {
 			case q.Frozen:
 				bytes += int64(q.Shape.Elems()) * floatBytes
 			default:
-				bytes += int64(q.Shape.Elems()) * floatBytes * per
+				bytes += int64(q.Shape.Elems())*floatBytes*per + int64(updated[0].Len()*n.stateSlots())*floatBytes
+				updated = updated[1:]
 			}
 			seen[q] = true
 		}

@@ -29,7 +29,8 @@ type StageTimes struct {
 	// Groups are the times for adding up groups, by the micro-batch at whose end that
 	// happens; nil if there is one group. Reduce is that of adding up all replicas.
 	Groups []float64
-	Reduce float64
+	// Gather is that of handing on updated weights.
+	Reduce, Gather float64
 }
 
 func newStageTimes(micro int) *StageTimes {
@@ -100,6 +101,7 @@ func (t *Times) Costs() timeline.Costs {
 		},
 		Replicas: t.Replicas,
 		Reduce:   func(at place.Place) float64 { return t.At(at).Reduce },
+		Gather:   func(at place.Place) float64 { return t.At(at).Gather },
 
 		Exchanges: t.Exchanges,
 	}

@@ -164,7 +164,11 @@ func (p Pipeline) CheckMemory(in Input) error {
 			case q.Frozen:
 				sum += elements(q.Shape) * floatBytes
 			default:
-				sum += elements(q.Shape) * floatBytes * float64(n.copies())
+				state := float64(n.stateSlots())
+				if p.ShardUpdate {
+					state /= float64(p.Replicas)
+				}
+				sum += elements(q.Shape) * floatBytes * (float64(n.copies()-n.stateSlots()) + state)
 			}
 			seen[q] = true
 		}
@@ -204,6 +208,7 @@ func (p Pipeline) networkStored(in Input, storage program.Storage) (*network, er
 		return nil, err
 	}
 	p = p.withDefaults().withoutState(in)
+	p.ShardUpdate = p.ShardUpdate && p.Replicas > 1
 	p.Predicting.Targets = nil
 	n := &network{Pipeline: p, input: in, storage: storage, compiled: map[variant]compiled{}}
 	if n.sizes = p.Balance; n.sizes == nil {

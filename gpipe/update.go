@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
 	"gpipebench/internal/kernel"
@@ -66,13 +67,19 @@ func (r *stageRun) update(ctx context.Context) error {
 	if err := r.gatherTallies(ctx); err != nil {
 		return err
 	}
-	return r.timed(ctx, timeline.Update, -1, func() error {
+	err = r.timed(ctx, timeline.Update, -1, func() error {
 		if r.still {
 			return nil
 		}
 		r.move(scale)
 		r.dev.moveStatistics()
 		return nil
+	})
+	if err != nil || r.still || !r.trainer.net.ShardUpdate {
+		return err
+	}
+	return r.overReplicas(timeline.Gather, weightsOf, func(a *reduction.AllReduce, weights [][]float32) error {
+		return a.Gather(ctx, weights)
 	})
 }
 
@@ -128,9 +135,9 @@ func (r *stageRun) addUses() {
 	})
 }
 
-// weightsOf returns the weights that one thread handles: whole tensors, since each
+// weightsFor returns the weights that one thread handles: whole tensors, since each
 // sum of squares is one fixed chain, balanced by element count.
-func (d *device) weightsOf(part int) []weight {
+func (d *device) weightsFor(part int) []weight {
 	total := 0
 	for _, w := range d.weights {
 		total += len(w.w)
@@ -230,10 +237,11 @@ func (r *stageRun) move(scale float32) {
 			if rate == 0 {
 				continue
 			}
-			from, to := len(w.w)*part/parts, len(w.w)*(part+1)/parts
+			at, end := w.own.Len()*part/parts, w.own.Len()*(part+1)/parts
 			for j := range state {
-				state[j] = w.state[j][from:to]
+				state[j] = w.state[j][at:end]
 			}
+			from, to := w.own.From+at, w.own.From+end
 			u := nn.Update{
 				W: w.w[from:to], G: w.grads[0][from:to], State: state,
 				Step: step, LR: float32(lr * rate), Scale: scale, NoDecay: n.params[w.param].NoDecay,
@@ -243,13 +251,13 @@ func (r *stageRun) move(scale float32) {
 			}
 			n.Optimizer.Update(u)
 			if n.EMA.Kept() {
-				n.EMA.Update(w.average()[from:to], u.W, step)
+				n.EMA.Update(w.average()[at:end], u.W, step)
 			}
 		}
 	})
 	for i, w := range r.dev.weights {
 		for _, offsets := range mem.plan.state {
-			mem.high[OptimizerState] = max(mem.high[OptimizerState], offsets[i]+len(w.w))
+			mem.high[OptimizerState] = max(mem.high[OptimizerState], offsets[i]+w.own.Len())
 		}
 	}
 }

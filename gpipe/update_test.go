@@ -21,7 +21,7 @@ func TestWeightsOf(t *testing.T) {
 			var got []int
 			for part := range threads {
 				elems := 0
-				for _, w := range d.weightsOf(part) {
+				for _, w := range d.weightsFor(part) {
 					got = append(got, len(w.w))
 					elems += len(w.w)
 				}

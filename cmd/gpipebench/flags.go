@@ -173,6 +173,7 @@ func replicaFlags(fs *pflag.FlagSet, s *workload.Setup) {
 		}
 		return n, nil
 	})
+	fs.BoolVar(&s.ShardUpdate, "shard-update", false, "divide the optimiser's state and the update over the replicas")
 }
 
 // cutFlags adds the flags that choose a partition.

@@ -27,7 +27,7 @@ func TestSimulateSaysWhatDoesNotFit(t *testing.T) {
 // replicas: it searches one pipeline.
 func TestPlanTakesWhatSimulateTakes(t *testing.T) {
 	plan := newPlan().Flags()
-	searched := strings.Fields("partitions micro-batches checkpoint balance partitioner cost trace memory timeline replicas groups all-reduce topology")
+	searched := strings.Fields("partitions micro-batches checkpoint balance partitioner cost trace memory timeline replicas groups shard-update all-reduce topology")
 	for _, c := range []*cobra.Command{newSimulate(), newDescribe()} {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if plan.Lookup(f.Name) == nil && !slices.Contains(searched, f.Name) {

@@ -22,6 +22,7 @@ type Setup struct {
 	MicroBatches  int // M, of each group
 	Replicas      int // R; 0: one
 	Groups        int // G; 0: one for each replica
+	ShardUpdate   bool
 	Schedule      schedule.Schedule
 	Checkpoint    schedule.Checkpoint
 	LateRecompute bool
@@ -91,7 +92,7 @@ func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measu
 func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeline, error) {
 	p := gpipe.Pipeline{
 		Layers: layers, Loss: l,
-		Partitions: s.Partitions, MicroBatches: s.MicroBatches, Replicas: s.Replicas, Groups: s.Groups,
+		Partitions: s.Partitions, MicroBatches: s.MicroBatches, Replicas: s.Replicas, Groups: s.Groups, ShardUpdate: s.ShardUpdate,
 		Schedule: s.Schedule, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
 		Balance: s.Balance, Partitioner: s.Partitioner,
 		Devices: []gpipe.Device{{Kind: s.Device, Threads: s.Threads, Capacity: s.MemoryCap, Link: s.Link}},

@@ -8,6 +8,9 @@ const BlockFloats = 1 << 16
 // Block is a part of a tensor: its elements from From to To, without To.
 type Block struct{ Tensor, From, To int }
 
+// Len is the number of the block's elements.
+func (b Block) Len() int { return b.To - b.From }
+
 // Layout divides tensors into chunks of whole blocks, each no larger than one full
 // block: a large tensor has several chunks, and small tensors share one. Chunks are
 // what messages carry, and what replicas own.

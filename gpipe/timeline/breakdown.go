@@ -111,7 +111,7 @@ func (p *Parts) of(kind Kind) *float64 {
 		return &p.Setup
 	case Update:
 		return &p.Update
-	case Reduce:
+	case Reduce, Gather:
 		return &p.Reduction
 	}
 	return nil
@@ -156,7 +156,7 @@ func even(tasks [][]schedule.Task, c Costs) Costs {
 		}
 		return func(place.Place) float64 { return mean }
 	}
-	e.Setup, e.Update, e.Reduce = mean(c.Setup), mean(c.Update), mean(c.Reduce)
+	e.Setup, e.Update, e.Reduce, e.Gather = mean(c.Setup), mean(c.Update), mean(c.Reduce), mean(c.Gather)
 	return e
 }
 

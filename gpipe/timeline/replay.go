@@ -28,6 +28,9 @@ type Costs struct {
 	// tasks; it occupies the device. Nil or 0: none.
 	Replicas int
 	Reduce   func(at place.Place) float64
+	// Gather is the time that handing on updated weights takes on a place, once the last of
+	// its replicas has updated; it occupies the device. Nil or 0: none.
+	Gather func(at place.Place) float64
 	// Exchanges happen when their sender has done its list, before the barrier
 	// and only with Update.
 	Exchanges []Exchange
@@ -584,10 +587,8 @@ func finish(all []*clock, barrier bool) error {
 			return err
 		}
 	}
-	if costs.Reduce != nil {
-		if err := reduceAll(all); err != nil {
-			return err
-		}
+	if err := together(all, Reduce, costs.Reduce); err != nil {
+		return err
 	}
 	var last float64
 	for _, r := range all {
@@ -602,25 +603,29 @@ func finish(all []*clock, barrier bool) error {
 				r.events = append(r.events, Event{At: r.at(k), Kind: Barrier, Micro: -1, Start: r.now, End: last})
 				r.now = last
 			}
-			if err := r.occupy(Event{At: r.at(k), Kind: Update, Micro: -1}, costs.Update(r.at(k)), func() {}); err != nil {
+			seconds := costs.Update(r.at(k))
+			if err := r.occupy(Event{At: r.at(k), Kind: Update, Micro: -1}, seconds, func() {}); err != nil {
 				return err
 			}
+			r.devices[k].free = r.now + seconds
 		}
 	}
-	return nil
+	return together(all, Gather, costs.Gather)
 }
 
-// reduceAll adds up each stage's gradients of all replicas, from the time at which the
-// last of them has them. The sums come in pieces from all replicas, so all of them
-// finish with the slowest.
-func reduceAll(all []*clock) error {
+// together makes every stage of all replicas do something at the same time, once the
+// last of them is free. It moves pieces between all of them, so all finish with the slowest.
+func together(all []*clock, kind Kind, cost func(place.Place) float64) error {
+	if cost == nil {
+		return nil
+	}
 	for k := range all[0].devices {
 		var from, longest float64
 		for _, r := range all {
 			from = max(from, r.devices[k].free)
-			seconds := r.costs.Reduce(r.at(k))
+			seconds := cost(r.at(k))
 			if !duration(seconds) {
-				return fmt.Errorf("timeline: %v: adding up replicas takes %v seconds: want a finite time, not negative", r.at(k), seconds)
+				return fmt.Errorf("timeline: %v: %v takes %v seconds: want a finite time, not negative", r.at(k), kind, seconds)
 			}
 			longest = max(longest, seconds)
 		}
@@ -629,7 +634,7 @@ func reduceAll(all []*clock) error {
 		}
 		for _, r := range all {
 			r.devices[k].free = from + longest
-			r.events = append(r.events, Event{At: r.at(k), Kind: Reduce, Micro: -1, Start: from, End: from + longest})
+			r.events = append(r.events, Event{At: r.at(k), Kind: kind, Micro: -1, Start: from, End: from + longest})
 		}
 	}
 	return nil

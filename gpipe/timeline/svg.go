@@ -123,6 +123,7 @@ var svgKinds = []svgKind{
 	{Backward, "backward", "B", "backward", "#2bb58a"},
 	{Reduce, "reduce", "+", "sums over groups", "#f0e442"},
 	{Update, "update", "U", "update", "#d98cb3"},
+	{Gather, "gather", "W", "weights of replicas", "#f0e442"},
 	{Barrier, "barrier", "", "barrier", ""},
 	{ToHost, "to-host", "", "to host", "#f0e442"},
 	{FromHost, "from-host", "", "from host", "#f0e442"},

@@ -64,6 +64,7 @@ var drawn = [len(kinds)]struct {
 	Barrier:   {':', "barrier"},
 	Update:    {'U', "update"},
 	Reduce:    {'+', "sums over groups"},
+	Gather:    {'W', "weights of replicas"},
 	ToHost:    {'>', "to host"},
 	FromHost:  {'<', "from host"},
 }
@@ -74,7 +75,7 @@ func cell(e Event, n int) string {
 	switch e.Kind {
 	case Barrier, ToHost, FromHost:
 		return strings.Repeat(letter, n)
-	case Setup, Update, Reduce:
+	case Setup, Update, Reduce, Gather:
 		return letter + strings.Repeat(" ", max(0, n-1))
 	}
 	text := e.Label()

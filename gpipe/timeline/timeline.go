@@ -32,12 +32,13 @@ const (
 	Update                // applying the gradients
 	ToHost                // the first leg of a transfer that goes through the host; occupies the sender
 	FromHost              // its second leg; occupies the receiver
+	Gather                // handing updated weights to the other replicas
 	Reduce                // adding up the gradients of groups, of the device's own or of all replicas
 )
 
 var kinds = [...]string{
 	Forward: "F", Recompute: "R", Backward: "B", Transfer: "transfer", Setup: "setup",
-	Barrier: "barrier", Update: "update", ToHost: "to-host", FromHost: "from-host", Reduce: "reduce",
+	Barrier: "barrier", Update: "update", ToHost: "to-host", FromHost: "from-host", Gather: "gather", Reduce: "reduce",
 }
 
 func (k Kind) String() string {
