@@ -91,7 +91,7 @@ func (p *Profile) add(r *Result) {
 // add adds the parts of one device's step. Together they are the step.
 func (s *stepParts) add(r *Result, at place.Place) {
 	times := r.Times.At(at)
-	own := stepParts{setup: times.Setup, update: times.Update, reduce: times.Reduce}
+	own := stepParts{setup: times.Setup, update: times.Update, reduce: times.Reduce + times.Gather}
 	for _, all := range [][]float64{times.F, times.R, times.B} {
 		own.tasks += sum(all)
 	}

@@ -32,13 +32,12 @@ func (r *stageRun) endGroup(ctx context.Context) error {
 			})
 		}
 		place := func(i int) func(w *weight) []float32 { return func(w *weight) []float32 { return w.sums[i] } }
-		running := func(w *weight) []float32 { return w.grads[0] }
 		r.sums.Push(
 			func(i int) {
 				r.touchSums(i)
 				r.eachPart(func(w *weight, at, end int) { copy(w.sums[i][at:end], w.grads[0][at:end]) })
 			},
-			func(i int) { add(place(i), running) },
+			func(i int) { add(place(i), gradientsOf) },
 			func(i int) { add(place(i), place(i+1)) })
 		r.eachPart(func(w *weight, at, end int) { // but not the tallies, which are of a later group already
 			for _, g := range w.grads {
@@ -205,8 +204,11 @@ func (r *stageRun) touchSums(place int) {
 // keepTallies stores a group's tallies once its last forward function has run, and
 // begins those of the next.
 func (r *stageRun) keepTallies(micro int) {
+	if r.purpose != training || r.trainer.net.Groups == 1 || len(r.dev.moving) == 0 {
+		return
+	}
 	group := r.groupOf(micro)
-	if r.purpose != training || r.trainer.net.Groups == 1 || len(r.dev.moving) == 0 || micro+1 != r.ends[group] {
+	if micro+1 != r.ends[group] {
 		return
 	}
 	for _, m := range r.dev.moving {

@@ -81,7 +81,7 @@ const (
 	Activation Payload = iota
 	Gradient
 	TiedGradient
-	GroupGradient // a chunk of a replica's sums, or of the sums over all replicas
+	GroupGradient // a chunk of a replica's sums, of those over all replicas, or of updated weights
 )
 
 var payloads = [...]string{Activation: "activation", Gradient: "gradient", TiedGradient: "tied gradient", GroupGradient: "group gradient"}
