@@ -1,11 +1,14 @@
-# Everything here needs Go and make; `make race` needs a C compiler as well.
+# Everything here needs Go and make; `make race` and `make mpi` need a C compiler as well.
 GO ?= go
 BIN := bin/gpipebench
 
 # The experiments with a command of their own, whose folders are not in another's.
 EXPERIMENTS := $(shell sed -n 's/^experiment: //p' experiments/*/*/spec.yaml)
 
-.PHONY: build test faults race lint check bench reproduce report check-report reference verify clean $(EXPERIMENTS)
+# The papers whose experiments are not those of reproduce.
+PAPERS := $(filter-out gpipe,$(patsubst experiments/%/claims.yaml,%,$(wildcard experiments/*/claims.yaml)))
+
+.PHONY: build corpus icons emoji test mpi mpi-ompi mpi-mpich faults race lint check bench reproduce report check-report reference verify clean $(EXPERIMENTS) $(PAPERS)
 
 build:
 	$(GO) build -buildvcs=auto -o $(BIN) ./cmd/gpipebench
@@ -14,10 +17,25 @@ build:
 # touch once more on the others: AVX2 (AVX-512 masked off) and portable Go. Among
 # the tests: README's tables and results/reference/tables are what the records
 # give.
-test: lint
-	$(GO) test ./...
-	GODEBUG=cpu.avx512f=off $(GO) test -short ./internal/kernel ./nn/... ./models/... ./gpipe/...
-	$(GO) test -tags purego -short ./internal/kernel ./nn/... ./models/... ./gpipe/...
+test: lint mpi
+	$(GO) test -timeout 30m ./...
+	GODEBUG=cpu.avx512f=off $(GO) test -short -timeout 30m ./internal/kernel ./nn/... ./models/... ./gpipe/...
+	$(GO) test -tags purego -short -timeout 30m ./internal/kernel ./nn/... ./models/... ./gpipe/...
+
+# The transport over MPI, with each MPI that is installed: the conformance suite, and
+# trainings in processes that mpirun starts. The go command takes a package that was
+# compiled with one MPI for that of another, unless C flags differ.
+mpi: mpi-ompi mpi-mpich
+
+mpi-ompi: TAG = mpi
+mpi-mpich: TAG = mpich
+mpi-ompi mpi-mpich: mpi-%:
+	@if pkg-config --exists $* 2>/dev/null && command -v mpirun >/dev/null; then set -e; \
+		export CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -DWITH_$*"; \
+		$(GO) vet -tags $(TAG) ./gpipe/transport/mpi/... ./cmd/gpipebench; \
+		$(GO) test -count=1 -tags $(TAG) ./gpipe/transport/mpi; \
+		$(GO) test -count=1 -tags $(TAG) ./cmd/gpipebench -run TestTransportMPI; \
+	else echo "$*, a package of pkg-config's, or mpirun is not installed: the transport over this MPI is not tested"; fi
 
 # The program, on bad inputs and faults: a part of test by itself.
 faults:
@@ -53,7 +71,7 @@ reproduce: build
 	$(BIN) reproduce
 
 # One page with everything, of the results that reproduce has written last.
-RESULTS ?= $(if $(wildcard results/local/records),results/local,results/reference)
+RESULTS ?= $(if $(wildcard results/local/records),results/local,results/reference-full)
 report: build
 	$(BIN) report --results $(RESULTS)
 
@@ -63,15 +81,42 @@ report: build
 check-report: report
 	bench/check_report.sh $(RESULTS)/report.html
 
-$(EXPERIMENTS): build
+$(EXPERIMENTS) $(PAPERS): build
 	$(BIN) $@
 
-# What follows from results/reference/records, after these or a report have
-# changed: the tables, claims.json, the digests of all files, what README.md shows.
+# Debian packages with gettext catalogs in some two hundred languages, for train --data
+# gettext:corpus/usr/share/locale. They are downloaded and unpacked into corpus, and not
+# installed. Another release of Debian may have other names: make corpus CORPUS="...".
+CORPUS ?= iso-codes gcc-12-locales gnucash-common gimp-data inkscape aptitude-common libgtk-3-common \
+	evolution-common vlc-l10n gettext libc-l10n kstars-data digikam-data
+corpus:
+	@command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || { \
+		echo "no apt-get and dpkg-deb here, which download and unpack: --data gettext:/usr/share/locale needs neither"; exit 1; }
+	mkdir -p corpus/packages
+	cd corpus/packages && for package in $(CORPUS); do \
+		ls $${package}_*.deb >/dev/null 2>&1 || apt-get download $$package || exit 1; done
+	for package in corpus/packages/*.deb; do \
+		dpkg-deb --fsys-tarfile $$package | tar -x -C corpus ./usr/share/locale || exit 1; done
+	$(GO) run ./cmd/gpipebench data gettext:corpus/usr/share/locale
+
+# Themes of icons in Debian packages, for train --data images:corpus/icons/THEME.
+THEMES ?= gnome-icon-theme mate-icon-theme oxygen-icon-theme elementary-xfce-icon-theme lxde-icon-theme
+icons:
+	datasets/icons.sh corpus $(THEMES)
+
+# Emoji in the drawings of two vendors, from npm packages, for the same.
+VENDORS ?= google twitter
+emoji:
+	datasets/emoji.sh corpus $(VENDORS)
+
+# What follows from the records of results/reference and results/reference-full, after
+# these or a report have changed: the tables, claims.json, the digests of all files, what
+# README.md shows.
 reference:
 	$(GO) test -p 1 ./experiments ./experiments/page ./experiments/claims -run 'TestReferenceTables|TestReferenceLedger|TestReferenceSums|TestDocuments' -update
 
-# A verdict for each of the paper's claims, from results/reference.
+# A verdict for each claim, from results/reference-full and, for what that
+# lacks, results/reference.
 verify: build
 	$(BIN) verify
 

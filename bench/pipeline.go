@@ -19,11 +19,13 @@ var even = workload.Training{
 	Batch: 32, Optimizer: "momentum", LR: 0.01, LRSchedule: "constant",
 }
 
-// way is a way to run it.
+// way is a way to run it: the micro-batches, of two examples each, are divided over the
+// replicas.
 type way struct {
-	k          int
-	kind       gpipe.Kind
-	checkpoint schedule.Checkpoint
+	k, replicas int
+	kind        gpipe.Kind
+	checkpoint  schedule.Checkpoint
+	divided     bool // the update, over the replicas
 }
 
 // side is what the steps of one way took.
@@ -45,6 +47,8 @@ func (b *bench) inTurns(ways [2]way) (sides [2]side, err error) {
 	for i, w := range ways {
 		t := even
 		t.Setup.Partitions, t.Setup.Device, t.Setup.Checkpoint = w.k, w.kind, w.checkpoint
+		t.Setup.Replicas, t.Setup.ShardUpdate = w.replicas, w.divided
+		t.Setup.MicroBatches /= w.replicas
 		if loops[i], err = timing.Open(ctx, t); err != nil {
 			return sides, err
 		}
@@ -68,7 +72,7 @@ func (b *bench) inTurns(ways [2]way) (sides [2]side, err error) {
 // pipeline compares two real cores with what the closed form makes of one.
 func (b *bench) pipeline() error {
 	for _, c := range []schedule.Checkpoint{schedule.Never, schedule.Always} {
-		sides, err := b.inTurns([2]way{{1, gpipe.Host, c}, {2, gpipe.Host, c}})
+		sides, err := b.inTurns([2]way{{k: 1, replicas: 1, checkpoint: c}, {k: 2, replicas: 1, checkpoint: c}})
 		if err != nil {
 			return err
 		}
@@ -97,9 +101,41 @@ func (b *bench) pipeline() error {
 	return nil
 }
 
-// emulated compares the virtual clock with the real one.
-func (b *bench) emulated() error {
-	sides, err := b.inTurns([2]way{{2, gpipe.Host, schedule.Always}, {2, gpipe.Emulated, schedule.Always}})
+// replicas compares two real cores with one, of the same mini-batch.
+func (b *bench) replicas() error {
+	for _, divided := range []bool{false, true} {
+		sides, err := b.inTurns([2]way{{k: 1, replicas: 1, checkpoint: schedule.Never}, {k: 1, replicas: 2, checkpoint: schedule.Never, divided: divided}})
+		if err != nil {
+			return err
+		}
+		one, two := sides[0].seconds, sides[1].seconds
+		of := ratios(one, two)
+		for i := range of {
+			of[i] /= 2
+		}
+		s := &rows.Sample{What: "update by each"}
+		if divided {
+			s.What = "update divided"
+		}
+		s.Add("R = 1", "s", one...)
+		s.Add("R = 2", "s", two...)
+		s.Add("of twice the throughput", "", of...)
+		if err := b.add(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) emulated() error { return b.virtual(way{k: 2, replicas: 1}) }
+
+func (b *bench) emulatedReplicas() error { return b.virtual(way{k: 1, replicas: 2}) }
+
+// virtual compares the virtual clock with the real one.
+func (b *bench) virtual(w way) error {
+	emulated := w
+	emulated.kind = gpipe.Emulated
+	sides, err := b.inTurns([2]way{w, emulated})
 	if err != nil {
 		return err
 	}
@@ -135,7 +171,7 @@ func sum(t *gpipe.Times) (s float64) {
 
 // remat measures what one more forward costs.
 func (b *bench) remat() error {
-	sides, err := b.inTurns([2]way{{1, gpipe.Host, schedule.Never}, {1, gpipe.Host, schedule.Always}})
+	sides, err := b.inTurns([2]way{{k: 1, replicas: 1, checkpoint: schedule.Never}, {k: 1, replicas: 1, checkpoint: schedule.Always}})
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,13 @@ const minBPE = int(firstPiece) + 2
 // proportional to the number of different words in the text and of the joins in
 // them.
 func LearnBPE(words map[string]int, size int) *BPE {
-	l := newLearner(words, max(size, minBPE))
+	size = max(size, minBPE)
+	return learnBPE(words, frequentCharacters(characterCounts(words), size-int(firstPiece)-1), size)
+}
+
+// learnBPE is LearnBPE with the characters that are to be pieces.
+func learnBPE(words map[string]int, characters []rune, size int) *BPE {
+	l := newLearner(words, characters, size)
 	for len(l.pieces)+int(firstPiece) < l.size {
 		p, ok := l.mostFrequent()
 		if !ok {
@@ -86,7 +92,7 @@ type bpeLearner struct {
 	queue  pairQueue
 }
 
-func newLearner(words map[string]int, size int) *bpeLearner {
+func newLearner(words map[string]int, characters []rune, size int) *bpeLearner {
 	l := &bpeLearner{
 		BPE:    BPE{ids: map[bpePiece]int32{}, joins: map[pair]join{}},
 		size:   size,
@@ -97,7 +103,7 @@ func newLearner(words map[string]int, size int) *bpeLearner {
 	l.add(bpePiece{end: true})
 	sorted := slices.Sorted(maps.Keys(words)) // must not depend on the map's order
 	sorted = slices.DeleteFunc(sorted, func(w string) bool { return words[w] < 1 })
-	for _, c := range alphabet(sorted, words, size-int(firstPiece)-1) {
+	for _, c := range characters {
 		l.add(bpePiece{text: string(c)})
 	}
 	for _, w := range sorted {
@@ -114,15 +120,23 @@ func newLearner(words map[string]int, size int) *bpeLearner {
 	return l
 }
 
-// alphabet returns the most frequent characters; equally frequent ones in order
-// of code.
-func alphabet(sorted []string, words map[string]int, limit int) []rune {
+// characterCounts counts the characters of words.
+func characterCounts(words map[string]int) map[rune]int {
 	counts := map[rune]int{}
-	for _, w := range sorted {
+	for w, n := range words {
+		if n < 1 {
+			continue
+		}
 		for _, c := range w {
-			counts[c] += words[w]
+			counts[c] += n
 		}
 	}
+	return counts
+}
+
+// frequentCharacters returns the most frequent characters; equally frequent ones in
+// order of code.
+func frequentCharacters(counts map[rune]int, limit int) []rune {
 	chars := slices.SortedFunc(maps.Keys(counts), func(a, b rune) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})

@@ -74,15 +74,25 @@ type TranslationConfig struct {
 
 	// HeldOut is the number of held-out pairs of each language, up to 2^20: the
 	// last ones in files. Zero means a tenth of a language's pairs, at most
-	// 1000; for synthetic-translation 200.
+	// 1000; for synthetic-translation 200. For gettext it is the maximum number
+	// of them: zero means 200, of a tenth of all sentences.
 	HeldOut int `yaml:"held_out"`
 
 	// Vocab is the size of the vocabularies learnt from files, including
-	// special tokens, 6 to 65536. Zero means 4000.
+	// special tokens, 6 to 65536. Zero means 4000, for gettext 16000.
 	Vocab int `yaml:"-"`
+
+	// SourceVocab is the size of the sources' vocabulary where it has another
+	// size than the target's, and is not shared. Zero means Vocab.
+	SourceVocab int `yaml:"-"`
 
 	// Shared makes one vocabulary for the sources and the target.
 	Shared bool `yaml:"-"`
+
+	// FromEnglish makes gettext translate from English into every language: a
+	// source begins with a token for its target language. Otherwise every
+	// language is translated into English.
+	FromEnglish bool `yaml:"-"`
 
 	// Noise is the probability that a token of a training target is replaced by
 	// a random one, uniformly distributed; 0 to 1.
@@ -94,6 +104,10 @@ type TranslationConfig struct {
 type MultilingualConfig struct {
 	// Languages is the number of source languages, up to 8. Zero means 6.
 	Languages int `yaml:"languages"`
+
+	// Only leaves out all of these languages but one, which it counts from 1, the
+	// largest. Zero means all.
+	Only int `yaml:"-"`
 
 	// Pairs is the number of training pairs of the largest language, up to 2^20.
 	// Zero means 20000.
@@ -129,6 +143,10 @@ type ImageConfig struct {
 	// Regularization of Convolutional Neural Networks with Cutout, 2017); up to
 	// Size. Zero means no cutout.
 	Cutout int `yaml:"cutout" want:"0.."`
+
+	// HeldOutOf is of how many images of a class OpenImages holds out one, rounded
+	// up, where the folders do not say, 2 to 1000. Zero means 10.
+	HeldOutOf int `yaml:"-"`
 }
 
 // SyntheticImagesConfig describes the task of a synthetic-images source.
@@ -136,6 +154,11 @@ type SyntheticImagesConfig struct {
 	// Classes is the number of classes, each a shape with a texture, 2 to 20:
 	// five shapes, with another texture for every five classes. Zero means 10.
 	Classes int `yaml:"-"`
+
+	// First is the number of the figure that is class 0; the other classes are the
+	// figures that follow, of 20. Tasks of other figures are other tasks of the same
+	// kind.
+	First int `yaml:"first" want:"0.."`
 
 	// Train is the number of images per epoch, up to 2^24. Zero means 10000.
 	Train int `yaml:"train" want:"0.."`
@@ -167,6 +190,7 @@ const (
 	minNouns     = 4
 	maxNouns     = 1024
 
+	maxHeldOutOf   = 1000
 	minImage       = 8
 	minFigure      = 16
 	MaxImage       = 1024
@@ -225,6 +249,8 @@ func (t TranslationConfig) validate() error {
 		return fmt.Errorf("translation: %d held-out pairs, want 1 to %d", t.HeldOut, MaxHeldOut)
 	case f.Vocab < minBPE || f.Vocab > maxVocab:
 		return fmt.Errorf("translation: vocabulary %d, want %d to %d", t.Vocab, minBPE, maxVocab)
+	case f.SourceVocab < minBPE || f.SourceVocab > maxVocab:
+		return fmt.Errorf("translation: vocabulary %d of the sources, want %d to %d", t.SourceVocab, minBPE, maxVocab)
 	case !(f.Noise >= 0 && f.Noise <= 1):
 		return fmt.Errorf("translation: noise %v, want 0 to 1", t.Noise)
 	}
@@ -254,6 +280,8 @@ func (i ImageConfig) validate(size int) error {
 		return fmt.Errorf("images: crop from a margin of %d pixels, want 0 to %d, half the size", i.Crop, size/2)
 	case i.Cutout < 0 || i.Cutout > size:
 		return fmt.Errorf("images: cutout of %d pixels, want 0 to the size, %d", i.Cutout, size)
+	case i.HeldOutOf != 0 && (i.HeldOutOf < 2 || i.HeldOutOf > maxHeldOutOf):
+		return fmt.Errorf("images: one of %d images held out, want one of 2 to %d", i.HeldOutOf, maxHeldOutOf)
 	}
 	return nil
 }
@@ -263,6 +291,8 @@ func (s SyntheticImagesConfig) validate() error {
 	switch {
 	case f.Classes < 2 || f.Classes > maxFigures:
 		return fmt.Errorf("synthetic-images: %d classes, want 2 to %d", s.Classes, maxFigures)
+	case f.First < 0 || f.First > maxFigures-f.Classes:
+		return fmt.Errorf("synthetic-images: %d classes from figure %d on, want 0 to %d, since there are %d figures", f.Classes, s.First, maxFigures-f.Classes, maxFigures)
 	case f.Train < 1 || f.Train > MaxTrainImages:
 		return fmt.Errorf("synthetic-images: %d training images, want 1 to %d", s.Train, MaxTrainImages)
 	case f.HeldOut < 1 || f.HeldOut > MaxHeldOut:
@@ -278,6 +308,8 @@ func (m MultilingualConfig) validate() error {
 	switch {
 	case f.Languages < 1 || f.Languages > MaxLanguages:
 		return fmt.Errorf("synthetic-translation: %d languages, want 1 to %d", m.Languages, MaxLanguages)
+	case m.Only < 0 || m.Only > f.Languages:
+		return fmt.Errorf("synthetic-translation: language %d alone, want 1 to the %d languages", m.Only, f.Languages)
 	case f.Pairs < 1 || f.Pairs > MaxPairs:
 		return fmt.Errorf("synthetic-translation: %d pairs, want 1 to %d", m.Pairs, MaxPairs)
 	case !(f.Skew > 0 && f.Skew <= maxSkew):
@@ -324,6 +356,7 @@ func (c Config) withDefaults() Config {
 	t.Temperature = orDefault(t.Temperature, 1/0.7)
 	t.Shapes = orDefault(t.Shapes, 4)
 	t.Vocab = orDefault(t.Vocab, 4000)
+	t.SourceVocab = orDefault(t.SourceVocab, t.Vocab)
 	m := &c.Multilingual
 	m.Languages = orDefault(m.Languages, 6)
 	m.Pairs = orDefault(m.Pairs, 20_000)

@@ -18,6 +18,7 @@ import (
 // and triangles stand on a side.
 type figures struct {
 	size    int // height and width
+	first   int // the number of the figure that is class 0
 	classes int
 	noise   float32
 	keys    [2]philox.Key // by split
@@ -70,18 +71,18 @@ var maxFigures = len(shapes) * len(textures)
 func (f *figures) names() []string {
 	var names []string
 	for c := range f.classes {
-		s, t := f.class(c)
+		s, t := figureOf(f.first + c)
 		names = append(names, t.name+" "+s.name)
 	}
 	return names
 }
 
-// class returns the shape and the texture of class c. Shapes change fastest.
-// The first fifteen classes rotate through the first three textures, so that
+// figureOf returns the shape and the texture of figure n. Shapes change fastest.
+// The first fifteen figures rotate through the first three textures, so that
 // neither shape nor texture alone determines the class; the fourth texture,
 // which is harder to learn, is for the last five.
-func (f *figures) class(c int) (shape, texture) {
-	shape, round := c%len(shapes), c/len(shapes)
+func figureOf(n int) (shape, texture) {
+	shape, round := n%len(shapes), n/len(shapes)
 	if easy := len(textures) - 1; round < easy {
 		return shapes[shape], textures[(shape+round)%easy]
 	}
@@ -94,7 +95,7 @@ func (f *figures) read(split Split, i int, pixels []byte) int32 {
 	random := philox.NewStream(f.keys[split], uint64(i))
 	between := func(a, b float32) float32 { return a + (b-a)*float32(random.Uint32()>>8)*0x1p-24 }
 	class := i % f.classes
-	shape, texture := f.class(class)
+	shape, texture := figureOf(f.first + class)
 
 	size := float32(f.size)
 	radius := size * between(0.34, 0.46)

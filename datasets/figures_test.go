@@ -137,6 +137,22 @@ func TestNoiseKnob(t *testing.T) {
 	}
 }
 
+// A task that begins with a later figure has the later classes of the whole task, and the
+// same images of them.
+func TestFirstFigure(t *testing.T) {
+	whole := &figures{size: 16, classes: 20, noise: 0.05}
+	later := &figures{size: 16, first: 10, classes: 10, noise: 0.05}
+	if names := later.names(); !slices.Equal(names, whole.names()[10:]) {
+		t.Errorf("classes %v", names)
+	}
+	a, b := make([]byte, 16*16*3), make([]byte, 16*16*3)
+	for i := 10; i < 20; i++ {
+		if x, y := whole.read(Train, i, a), later.read(Train, i, b); x != y+10 || !slices.Equal(a, b) {
+			t.Errorf("image %d: class %d of the whole task, and %d", i, x, y)
+		}
+	}
+}
+
 func BenchmarkFigures(b *testing.B) {
 	f := &figures{size: 32, classes: 10, noise: 0.05}
 	pixels := make([]byte, 32*32*3)

@@ -8,6 +8,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -36,24 +37,27 @@ const (
 //
 // If dir contains train and val or test (val, if it contains both), they
 // contain the classes, both the same, and val or test is held out. Otherwise
-// dir itself contains the classes, and a tenth of every class, rounded up, is
-// held out: the images whose names (class/file) have the smallest hashes,
-// whatever the seed and the number of images.
+// dir itself contains the classes, and a tenth of every class (see
+// ImageConfig.HeldOutOf), rounded up, is held out: the images whose names
+// (class/file) have the smallest hashes, whatever the seed and the number of
+// images.
 //
 // The largest square in the middle of an image is scaled to the configured
 // size, by bilinear interpolation, widened in proportion if an image shrinks.
 // Images have three channels, grey ones too; transparent pixels are blended
 // with black; a colour profile or an orientation in the file is ignored. A
 // file's first bytes, not its name, determine its format. Names that begin with
-// a dot are ignored. Any other file that is not an image is an error, as are a
-// class without images and fewer than two classes.
+// a dot are ignored, and so are links to another file in the folder of the
+// classes: they repeat an image, as most names in a theme of icons do, and could
+// be held out while it is trained on. Any other file that is not an image is an
+// error, as are a class without images and fewer than two classes.
 func OpenImages(dir string, c Config) (*ImageSet, error) {
 	size := orDefault(c.Images.Size, 32)
 	if err := c.Images.validate(size); err != nil {
 		return nil, err
 	}
 	name := "images:" + printable(dir)
-	classes, files, err := listImages(dir)
+	classes, files, err := listImages(dir, orDefault(c.Images.HeldOutOf, 10))
 	if err != nil {
 		return nil, err
 	}
@@ -78,14 +82,15 @@ type labelled struct {
 	class int32
 }
 
-// listImages returns the classes and the files of both splits, in order.
-func listImages(dir string) (classes []string, files [2][]labelled, err error) {
+// listImages returns the classes and the files of both splits, in order. One of
+// so many images of each class is held out where the folders do not say.
+func listImages(dir string, share int) (classes []string, files [2][]labelled, err error) {
 	train := filepath.Join(dir, "train")
 	held := firstFile(dir, "val", "test")
 	if !exists(train) || !exists(held) {
 		var all []labelled
 		if classes, all, err = listClasses(dir); err == nil {
-			files, err = holdOut(dir, classes, all)
+			files, err = holdOut(dir, classes, all, share)
 		}
 		return classes, files, err
 	}
@@ -121,6 +126,7 @@ func listClasses(dir string) (classes []string, files []labelled, err error) {
 	for i, class := range classes {
 		folder := filepath.Join(dir, class)
 		names, err := list(folder)
+		names = slices.DeleteFunc(names, func(name string) bool { return repeats(dir, filepath.Join(folder, name)) })
 		if err == nil && len(names) == 0 {
 			err = errors.New("empty, want PNG or JPEG images")
 		}
@@ -156,10 +162,25 @@ func list(folder string) ([]string, error) {
 	return names, nil
 }
 
-// heldOutImages: a tenth of every class, rounded up, is held out.
-const heldOutImages = 10
+// repeats reports whether a file is a link to another one below dir.
+func repeats(dir, file string) bool {
+	info, err := os.Lstat(file)
+	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+		return false
+	}
+	target, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return false // reading it reports the error
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return false
+	}
+	below, err := filepath.Rel(dir, target)
+	return err == nil && filepath.IsLocal(below)
+}
 
-func holdOut(dir string, classes []string, all []labelled) (files [2][]labelled, err error) {
+// holdOut holds out one of so many images of every class, rounded up.
+func holdOut(dir string, classes []string, all []labelled, share int) (files [2][]labelled, err error) {
 	for len(all) > 0 {
 		class := all[0].class
 		n := 1
@@ -169,7 +190,7 @@ func holdOut(dir string, classes []string, all []labelled) (files [2][]labelled,
 		of := all[:n]
 		all = all[n:]
 		if n == 1 {
-			return files, inFile("images", filepath.Join(dir, classes[class]), errors.New("1 image, want 2 or more: a tenth of them, at least one, is held out"))
+			return files, inFile("images", filepath.Join(dir, classes[class]), fmt.Errorf("1 image, want 2 or more: one of %d of them, at least one, is held out", share))
 		}
 		hash := func(f labelled) uint64 {
 			k := philox.KeyOf(0, classes[class]+"/"+filepath.Base(f.path))
@@ -180,7 +201,7 @@ func holdOut(dir string, classes []string, all []labelled) (files [2][]labelled,
 			hashes[i] = hash(f)
 		}
 		slices.Sort(hashes)
-		limit := hashes[ceilDiv(n, heldOutImages)-1]
+		limit := hashes[ceilDiv(n, share)-1]
 		for _, f := range of {
 			split := Train
 			if hash(f) <= limit {

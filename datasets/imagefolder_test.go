@@ -10,6 +10,7 @@ import (
 	"image/png"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,7 +113,7 @@ func TestImageFolderHoldsOut(t *testing.T) {
 			files[fmt.Sprintf("b/%d.png", i)] = pngOf(t, uniform(8, 8, color.Gray{byte(100 + i)}))
 		}
 		dir := writeFiles(t, files)
-		classes, parts, err := listImages(dir)
+		classes, parts, err := listImages(dir, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,6 +132,10 @@ func TestImageFolderHoldsOut(t *testing.T) {
 		}
 		if counts != [2][2]int{{n - 4, 1}, {4, 1}} || len(all) != n+2 {
 			t.Errorf("parts have %v of %d images", counts, len(all))
+		}
+		half, err := OpenImages(dir, Config{Images: ImageConfig{Size: 8, HeldOutOf: 2}})
+		if err != nil || half.Examples(Train) != n/2+1 || half.Examples(HeldOut) != (n+1)/2+1 {
+			t.Errorf("%v: %d and %d images, want half of each class held out, rounded up", err, half.Examples(Train), half.Examples(HeldOut))
 		}
 		if before != nil {
 			// Nine more images replace at most a few.
@@ -161,6 +166,47 @@ func TestImageFolderHoldsOut(t *testing.T) {
 					t.Errorf("seed %d: %s is held out, want %v", seed, name, held)
 				}
 			}
+		}
+	}
+}
+
+// A link to another image of the folder is left out, one to an image elsewhere
+// is not, and a link to nothing is an error.
+func TestImageFolderLinks(t *testing.T) {
+	elsewhere := writeFiles(t, map[string][]byte{"c.png": pngOf(t, uniform(8, 8, red))})
+	for name, part := range map[string]string{"parts": "train", "no parts": ""} {
+		files := map[string][]byte{}
+		for file, data := range folderFiles(t) {
+			if part == "" {
+				file = strings.TrimPrefix(file, "train/")
+				if strings.HasPrefix(file, "val/") {
+					continue
+				}
+			}
+			files[file] = data
+		}
+		dir := writeFiles(t, files)
+		link := func(to, from string) {
+			t.Helper()
+			if err := os.Symlink(to, filepath.Join(dir, part, from)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, _, err := listClasses(filepath.Join(dir, part))
+		if err != nil {
+			t.Fatal(err)
+		}
+		link("a.png", "red/same.png")
+		link("../red/a.png", "blue/other.png")
+		link("same.png", "red/twice.png")
+		link(filepath.Join(elsewhere, "c.png"), "red/c.png")
+		classes, listed, err := listClasses(filepath.Join(dir, part))
+		if err != nil || !slices.Equal(classes, before) || len(listed) != 5 {
+			t.Errorf("%s: %d images of %v, %v; want 5", name, len(listed), classes, err)
+		}
+		link("nowhere", "red/d.png")
+		if _, err := OpenImages(dir, Config{}); err == nil || !strings.Contains(err.Error(), "red/d.png: no such file") {
+			t.Errorf("%s: a link to nothing: %v", name, err)
 		}
 	}
 }
@@ -240,7 +286,7 @@ func TestImageFolderErrors(t *testing.T) {
 		{"a class more to test", "val/green/a.png", good, "", "train", "no folder green, want the classes of "},
 		{"empty class", "train/green/.hidden", good, "", "train/green", "empty, want PNG or JPEG images"},
 		{"one class", "train/red/c.png", good, "train/blue", "train", "1 classes, want 2 to 65536, a folder of images for each"},
-		{"no part", "red/a.png", good, "val", "red", "1 image, want 2 or more: a tenth of them, at least one, is held out"},
+		{"no part", "red/a.png", good, "val", "red", "1 image, want 2 or more: one of 10 of them, at least one, is held out"},
 	} {
 		files := folderFiles(t)
 		files[c.file] = c.data
@@ -270,7 +316,7 @@ func TestFirstBadImageIsTold(t *testing.T) {
 	files["a/39.png"] = flipped(pngOf(t, uniform(400, 400, red)), 300)
 	dir := writeFiles(t, files)
 	for range 10 {
-		_, parts, err := listImages(dir)
+		_, parts, err := listImages(dir, 10)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,6 +41,9 @@ func NewMultilingual(c Config) (*Translation, error) {
 	held := w.heldOut(orDefault(c.Translation.HeldOut, multilingualHeldOut))
 	var corpora []corpus
 	for r, g := range w.tongues {
+		if only := c.Multilingual.Only; only != 0 && only != r+1 {
+			continue
+		}
 		size := math.Round(float64(c.Multilingual.Pairs) * math.Pow(float64(r+1), -c.Multilingual.Skew))
 		corpora = append(corpora, w.corpus(g, max(int(size), 1), held))
 	}

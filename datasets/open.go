@@ -13,9 +13,10 @@ const MaxText = 1 << 30
 
 // Open returns the source that a specification names. For language models it is
 // "synthetic" or "text:FILE"; for translation "synthetic-translation" or
-// "parallel:SRC,TGT[,SRC2,TGT2...]", with two files for each source language,
-// whose names then cannot contain commas; for images (the source is then an
-// Images) "synthetic-images", "cifar10:DIR", "cifar100:DIR", "mnist:DIR" or
+// "parallel:SRC,TGT[,SRC2,TGT2...]", with two files for each source language, or
+// "gettext:DIR[,LANG...]", where DIR is SystemCatalogs if it is empty; these
+// names cannot contain commas. For images (the source is then an Images) it is
+// "synthetic-images", "cifar10:DIR", "cifar100:DIR", "mnist:DIR" or
 // "images:DIR". An error is one line.
 func Open(spec string, c Config) (Source, error) {
 	kind, argument, err := parse(spec)
@@ -41,6 +42,7 @@ var kinds = map[string]struct {
 	"text":                  {"FILE", source(OpenText)},
 	"synthetic-translation": {"", source(func(_ string, c Config) (*Translation, error) { return NewMultilingual(c) })},
 	"parallel":              {"SRC,TGT", source(func(files string, c Config) (*Translation, error) { return OpenParallel(strings.Split(files, ","), c) })},
+	"gettext":               {"DIR", source(OpenGettext)},
 	"synthetic-images":      {"", source(func(_ string, c Config) (*ImageSet, error) { return NewSyntheticImages(c) })},
 	"cifar10":               {"DIR", source(OpenCIFAR10)},
 	"cifar100":              {"DIR", source(OpenCIFAR100)},
@@ -61,7 +63,7 @@ func source[S Source](open func(string, Config) (S, error)) func(string, Config)
 }
 
 // accepted describes what Open accepts.
-const accepted = "want synthetic or text:FILE, for translation synthetic-translation or parallel:SRC,TGT, " +
+const accepted = "want synthetic or text:FILE, for translation synthetic-translation, parallel:SRC,TGT or gettext:DIR, " +
 	"or for images synthetic-images, cifar10:DIR, cifar100:DIR, mnist:DIR or images:DIR"
 
 // parse splits a specification into its kind and the text after the first
@@ -69,6 +71,9 @@ const accepted = "want synthetic or text:FILE, for translation synthetic-transla
 func parse(spec string) (kind, argument string, err error) {
 	kind, argument, colon := strings.Cut(spec, ":")
 	k, known := kinds[kind]
+	if kind == "gettext" && (argument == "" || argument[0] == ',') {
+		argument = SystemCatalogs + argument
+	}
 	switch {
 	case !known:
 		return "", "", fmt.Errorf("data source %s: unknown, %s", printable(spec), accepted)
@@ -77,6 +82,10 @@ func parse(spec string) (kind, argument string, err error) {
 	case kind == "parallel":
 		if files := strings.Split(argument, ","); len(files)%2 != 0 || slices.Contains(files, "") {
 			return "", "", fmt.Errorf("data source %s: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]", printable(spec))
+		}
+	case kind == "gettext":
+		if _, _, err := splitCatalogs(argument); err != nil {
+			return "", "", fmt.Errorf("data source %s: %w", printable(spec), err)
 		}
 	case k.argument != "" && argument == "":
 		what := map[string]string{"FILE": "file", "DIR": "directory"}[k.argument]

@@ -60,6 +60,13 @@ func TestOpenErrors(t *testing.T) {
 		"parallel:a,":             `data source parallel:a,: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
 		"parallel:a,b,c":          `data source parallel:a,b,c: want two files for each language, parallel:SRC,TGT[,SRC2,TGT2...]`,
 		"parallel:/nowhere/a,b":   `parallel: /nowhere/a: no such file or directory`,
+		"gettext:d,":              `data source gettext:d,: language "", want the name of a folder in d, such as fr or pt_BR`,
+		"gettext:d,../fr":         `data source gettext:d,../fr: language ../fr, want the name of a folder in d, such as fr or pt_BR`,
+		"gettext:d,..":            `data source gettext:d,..: language .., want the name of a folder in d, such as fr or pt_BR`,
+		"gettext:d,fr,de,fr":      `data source gettext:d,fr,de,fr: language fr is named twice, want it once`,
+		"gettext:,en_GB":          `data source gettext:,en_GB: language en_GB is English, want others: catalogs translate from English`,
+		"gettext:/nowhere":        `gettext: /nowhere: no such file or directory`,
+		"gettext:/nowhere,fr":     `gettext: /nowhere/fr/LC_MESSAGES: no such file or directory`,
 		"synthetic-translation:x": `data source synthetic-translation:x: synthetic-translation takes no argument`,
 		"text:/nowhere/b\nc":      `text:"/nowhere/b\nc": no such file or directory`,
 		"text:" + dir:             `text:` + dir + `: is a directory, want a readable file of up to 1024 MiB`,
@@ -83,7 +90,7 @@ func TestOpenErrors(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	for _, spec := range []string{"", "synthetic", "synthetic:", "text", "text:", "text:a.txt", "text:a:b", "cifar10:d", "a\nb", "\xff", "images", "synthetic-translation", "synthetic-images", "mnist:", "images:d:e", "parallel:a,b", "parallel:a,b,c", "parallel:a,,b,c"} {
+	for _, spec := range []string{"", "synthetic", "synthetic:", "text", "text:", "text:a.txt", "text:a:b", "cifar10:d", "a\nb", "\xff", "images", "synthetic-translation", "synthetic-images", "mnist:", "images:d:e", "parallel:a,b", "parallel:a,b,c", "parallel:a,,b,c", "gettext", "gettext:", "gettext:,fr", "gettext:d,fr,de", "gettext:d,.."} {
 		f.Add(spec)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {
@@ -95,7 +102,7 @@ func FuzzOpen(f *testing.F) {
 			}
 		case (argument == "") != (kinds[kind].argument == ""):
 			t.Errorf("parse(%q) = %q with argument %q", spec, kind, argument)
-		case spec != kind && spec != kind+":"+argument:
+		case spec != kind && spec != kind+":"+argument && (kind != "gettext" || kind+":"+SystemCatalogs+strings.TrimPrefix(spec, "gettext:") != kind+":"+argument):
 			t.Errorf("parse(%q) = %q, %q", spec, kind, argument)
 		}
 		if files := strings.Split(argument, ","); err == nil && kind == "parallel" && (len(files)%2 != 0 || slices.Contains(files, "")) {

@@ -288,11 +288,11 @@ func learnVocabularies(corpora []corpus, c TranslationConfig) (source, target *B
 		countWords(sources, from.source[:train])
 		countWords(targets, from.target[:train])
 	}
-	source = LearnBPE(sources, c.Vocab)
 	if c.Shared {
+		source = LearnBPE(sources, c.Vocab)
 		return source, source
 	}
-	return source, LearnBPE(targets, c.Vocab)
+	return LearnBPE(sources, c.SourceVocab), LearnBPE(targets, c.Vocab)
 }
 
 func countWords(counts map[string]int, texts []string) {

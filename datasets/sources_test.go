@@ -1,6 +1,10 @@
 package datasets
 
-import "testing"
+import (
+	"testing"
+
+	"gpipebench/datasets/gettext/gettexttest"
+)
 
 // Sources returns functions that open small sources of every kind, by
 // specification, for the tests of the contract.
@@ -11,7 +15,8 @@ func Sources(t *testing.T) map[string]func(seed uint64) Source {
 		"text":     textFiles(t, string(words(5000)))[0],
 		"parallel": files[0] + "," + files[1],
 		"cifar10":  writeFiles(t, cifar10Files()), "cifar100": writeFiles(t, cifar100Files()),
-		"mnist": writeFiles(t, mnistFiles()), "images": writeFiles(t, folderFiles(t)),
+		"gettext": gettexttest.Folder(t, map[string]int{"de": 60, "sr@latin": 20}),
+		"mnist":   writeFiles(t, mnistFiles()), "images": writeFiles(t, folderFiles(t)),
 	}
 	small := smallTask()
 	small.SeqLen = 16

@@ -11,7 +11,7 @@ import (
 )
 
 // Translation is a source of sentence pairs in one or several languages with
-// their translations into one. Its batches have three inputs and a target, all
+// their translations into one, or the reverse. Its batches have three inputs and a target, all
 // int32:
 //
 //	source ids      (N, S), each sentence followed by End, then Pad
@@ -21,7 +21,9 @@ import (
 //
 // Count is the number of targets that are not -1, including End. Nothing in a
 // batch names the language of a sentence: the target language is the same for
-// all, and a source sentence shows its own.
+// all, and a source sentence shows its own. Only if one language is translated
+// into several (TranslationConfig.FromEnglish), each source begins with a token
+// for its target language, <2fr>; texts lack it.
 //
 // (S, T) is one of Shapes: pairs of similar length share a batch. Within an
 // epoch every batch is full except the last, which may have any shape.
@@ -44,6 +46,7 @@ type Translation struct {
 	parts          []int // examples of each language in an epoch
 	epoch          int   // their sum
 	heldOut        int   // pairs
+	left           []string
 
 	passes        []philox.Key // of each language
 	within, among philox.Key   // orders within a shape, and among batches
@@ -51,7 +54,8 @@ type Translation struct {
 	last [2]atomic.Pointer[order] // the one computed last, by split
 }
 
-// Language is a source language of a Translation.
+// Language is a source language of a Translation, or a target language where
+// there are several.
 type Language struct {
 	Name    string
 	Train   int     // training pairs
@@ -178,6 +182,10 @@ func (t *Translation) Target() Vocabulary { return t.target }
 
 // Languages returns the source languages, in the order of the specification.
 func (t *Translation) Languages() []Language { return slices.Clone(t.languages) }
+
+// LeftOut returns the languages of gettext that have too few pairs, see
+// OpenGettext.
+func (t *Translation) LeftOut() []string { return slices.Clone(t.left) }
 
 // Shapes returns the shapes of batches. The last is the largest; no side is
 // longer than Config.SeqLen.

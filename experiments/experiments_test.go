@@ -12,6 +12,7 @@ import (
 
 	"gpipebench/experiments/gpipe/table2"
 	"gpipebench/experiments/plot"
+	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -40,7 +41,7 @@ func TestSpecErrorsHavePositions(t *testing.T) {
 		{"batch: 32", "bach: 32", "bach: 32", "unknown field bach"},
 		{"batch: 32", "batch: many", "batch: many", "many"},
 		{"batch: 32", "batch: 33", "batch: 33", "not of one size"},
-		{"schedule: gpipe", "schedule: zigzag", "schedule: zigzag", "want gpipe, naive or 1f1b"},
+		{"schedule: gpipe", "schedule: zigzag", "schedule: zigzag", "want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v"},
 		{"  - {k: 4, m: 4, value: 3.2}\n", "", "paper:", "no value for K = 4, M = 4"},
 		{"rounds: 2", "rounds: 0", "rounds: 0", "want a whole number from 1 to 1000"},
 		{"expected: 10s", "expected: soon", "expected: soon", "want a duration"},
@@ -133,10 +134,11 @@ func (s *said) Advance(detail string) {
 	}
 }
 
-// No number in results/reference is typed: its tables are what comes out of its
-// records. Make it anew with
+// No number in the reference is typed: its tables are what comes out of its records. Those
+// of profile full show those of profile quick beside. Make it anew with
 //
 //	gpipebench reproduce --out results/reference
+//	gpipebench reproduce --out results/reference-full --profile full --only ID,...
 //
 // and, after that or after a change of a report, what follows from the records
 // (with TestReferenceSums) by
@@ -144,7 +146,15 @@ func (s *said) Advance(detail string) {
 //	make reference
 func TestReferenceTables(t *testing.T) {
 	suitetest.RendersReference(t)
-	dir := filepath.Join("..", "results", "reference")
+	quick := filepath.Join("..", "results", "reference")
+	for dir, beside := range map[string]string{quick: "", quick + "-full": quick} {
+		t.Run(filepath.Base(dir), func(t *testing.T) { checkTables(t, dir, beside) })
+	}
+}
+
+// checkTables holds a directory's tables against its records, with those of another
+// directory beside; "": none.
+func checkTables(t *testing.T, dir, beside string) {
 	made := map[string]bool{}
 	for _, id := range IDs() {
 		log, err := records.Load(records.File(dir, id), id)
@@ -162,7 +172,7 @@ func TestReferenceTables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := suite.ReportOf(e, log, nil)
+		r, err := suite.ReportOf(e, log, Reproducing{Out: dir, Reference: beside}.ReferenceOf(e, progress.Silent{}))
 		if err != nil {
 			t.Errorf("%s: %v: the spec has changed since; make the reference anew", id, err)
 			continue

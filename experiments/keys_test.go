@@ -34,7 +34,7 @@ func TestKeysSeeWhatDecides(t *testing.T) {
 			t.Errorf("%s decides samples", what)
 		}
 	}
-	rounds := changed("rounds: 25", "rounds: 26")
+	rounds := changed("rounds: 9", "rounds: 26")
 	if key(rounds, "quick") != quick || key(rounds, "full") == full {
 		t.Error("a change of the full profile is not one of its samples alone")
 	}

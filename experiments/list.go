@@ -1,62 +1,39 @@
-// Package experiments lists the experiments, and reproduces them.
+// Package experiments lists the papers, and reproduces their experiments.
 package experiments
 
 import (
 	"slices"
 	"strings"
 
-	"gpipebench/experiments/gpipe/ablation"
-	"gpipebench/experiments/gpipe/breakdown"
-	"gpipebench/experiments/gpipe/consistency"
-	"gpipebench/experiments/gpipe/consistency/accuracy"
-	"gpipebench/experiments/gpipe/delayed"
-	"gpipebench/experiments/gpipe/efficiency"
-	"gpipebench/experiments/gpipe/figure3"
-	"gpipebench/experiments/gpipe/learning"
-	"gpipebench/experiments/gpipe/scale"
-	"gpipebench/experiments/gpipe/sensitivity"
-	"gpipebench/experiments/gpipe/stability"
-	"gpipebench/experiments/gpipe/table1"
-	"gpipebench/experiments/gpipe/table2"
-	"gpipebench/experiments/gpipe/table2/amoebanet"
-	"gpipebench/experiments/gpipe/table2/modelled"
-	"gpipebench/experiments/gpipe/table3"
-	"gpipebench/experiments/gpipe/translation"
-	"gpipebench/experiments/gpipe/validation"
+	"gpipebench/experiments/beyond"
+	"gpipebench/experiments/bubbles"
+	"gpipebench/experiments/densify"
+	"gpipebench/experiments/gpipe"
+	"gpipebench/experiments/mlperf"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/internal/usage"
 )
 
-// Paper is a group of experiments.
-type Paper struct {
-	Name        string
-	Experiments []suite.Definition
+// Papers are in the order of the report. The first is the one that is reproduced if no
+// other is asked for.
+var Papers = []suite.Paper{
+	gpipe.Paper,
+	densify.Paper,
+	bubbles.Paper,
+	mlperf.Paper,
+	beyond.Paper,
 }
 
-// Papers list the experiments in the order in which they run and the report has
-// them.
-var Papers = []Paper{
-	{"gpipe", []suite.Definition{
-		table1.Definition,
-		table2.Definition,
-		amoebanet.Definition,
-		modelled.Definition,
-		figure3.Definition,
-		breakdown.Definition,
-		table3.Definition,
-		consistency.Definition,
-		accuracy.Definition,
-		delayed.Definition,
-		stability.Definition,
-		learning.Definition,
-		translation.Definition,
-		scale.Definition,
-		ablation.Definition,
-		validation.Definition,
-		efficiency.Definition,
-		sensitivity.Definition,
-	}},
+// AllPapers stands for the names of all of them.
+const AllPapers = "all"
+
+// PaperNames lists the names of Papers, and AllPapers.
+func PaperNames() (names []string) {
+	for _, p := range Papers {
+		names = append(names, p.Name)
+	}
+	return append(names, AllPapers)
 }
 
 // List returns the experiments of all papers.
@@ -68,17 +45,32 @@ func List() (list []suite.Definition) {
 }
 
 // IDs returns those of List.
-func IDs() (ids []string) {
-	for _, d := range List() {
+func IDs() []string { return idsOf(List()) }
+
+// IDsOf returns those of a paper's experiments, or of all papers'.
+func IDsOf(paper string) ([]string, error) {
+	if paper == AllPapers {
+		return IDs(), nil
+	}
+	for _, p := range Papers {
+		if p.Name == paper {
+			return idsOf(p.Experiments), nil
+		}
+	}
+	return nil, usage.Errorf("unknown paper %q: want %s", paper, strings.Join(PaperNames(), ", "))
+}
+
+func idsOf(list []suite.Definition) (ids []string) {
+	for _, d := range list {
 		ids = append(ids, d.ID)
 	}
 	return ids
 }
 
-// Commands lists the experiments that each command runs. The first gives the command
-// its name.
-func Commands() (commands [][]suite.Definition) {
-	for _, d := range List() {
+// Commands divides a list of experiments by the commands that run them. The first of
+// each gives the command its name.
+func Commands(list []suite.Definition) (commands [][]suite.Definition) {
+	for _, d := range list {
 		of := slices.IndexFunc(commands, func(c []suite.Definition) bool { return c[0].ID == d.Command })
 		if of < 0 {
 			commands = append(commands, []suite.Definition{d})

@@ -33,6 +33,9 @@ func TestEveryExperimentIsListed(t *testing.T) {
 	}
 	of := map[string]string{}
 	for _, p := range Papers {
+		if text, err := os.ReadFile(filepath.Join(p.Name, "claims.yaml")); err != nil || string(text) != string(p.Claims) || p.Title == "" || p.Of == "" || p.Name == AllPapers {
+			t.Errorf("paper %q, of %q, titled %q: its claims are not those in its folder: %v", p.Name, p.Of, p.Title, err)
+		}
 		for _, d := range p.Experiments {
 			e, err := d.Load()
 			if err != nil {
@@ -56,7 +59,13 @@ func TestEveryExperimentIsListed(t *testing.T) {
 		}
 	}
 	var commands []string
-	for _, parts := range Commands() {
+	for _, p := range Papers[1:] {
+		if of[p.Name] != "" {
+			t.Errorf("%s is a paper and an experiment", p.Name)
+		}
+		commands = append(commands, p.Name)
+	}
+	for _, parts := range Commands(List()) {
 		commands = append(commands, parts[0].ID)
 		for _, d := range parts {
 			if !strings.HasPrefix(of[d.ID], of[parts[0].ID]) || (strings.Count(of[d.ID], "/") == 1) != (d.Command == "") {
@@ -81,23 +90,25 @@ func TestEveryExperimentIsListed(t *testing.T) {
 	}
 }
 
-// The specs decide what results/reference has been measured by: a record made now
-// stands beside those.
+// The specs decide what the reference has been measured by: a record made now stands
+// beside those.
 func TestKeysAreTheReferences(t *testing.T) {
-	for _, id := range IDs() {
-		log, err := records.Load(records.File(filepath.Join("..", "results", "reference"), id), id)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := Load(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if own := e.Key(log.Key.Profile); own.Spec != log.Key.Spec {
-			t.Errorf("%s: spec %s, the reference's is %s", id, own.Spec, log.Key.Spec)
+	for _, dir := range []string{"reference", "reference-full"} {
+		for _, id := range IDs() {
+			log, err := records.Load(records.File(filepath.Join("..", "results", dir), id), id)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := Load(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if own := e.Key(log.Key.Profile); own.Spec != log.Key.Spec {
+				t.Errorf("%s: spec %s, that of %s is %s", id, own.Spec, dir, log.Key.Spec)
+			}
 		}
 	}
 }

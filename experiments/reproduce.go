@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gpipebench"
+	"gpipebench/experiments/launch"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
@@ -26,14 +27,17 @@ import (
 // to Out/tables.
 type Reproducing struct {
 	Profile   string
-	Only      []string // ids, each once; nil: all
+	Only      []string // ids, each once; nil: all of Paper
+	Paper     string   // one of PaperNames; "": the first, or, with Only or Spec, any
 	Out       string   // directory; "": nothing is written, and nothing reused
 	Reference string   // directory with a run to compare with; "" or missing: none
 	Fresh     bool     // measure again what there are records of
 	Spec      string   // file of a spec; only the experiment that it is for runs, by it
-	// Executable is a program that calls RunRound when it is started with
-	// RoundCommand, such as gpipebench itself: each timed round then has a process of
-	// its own. If empty, rounds share this process, and the records and tables say so.
+	DType     string   // of activations, for the one experiment in Only, whose spec takes one; "": as the spec says
+	// Executable is a program that calls RunRound when it is started with RoundCommand,
+	// and launch.Obey with RankCommand, such as gpipebench itself: each timed round then
+	// has a process of its own. If empty, rounds share this process, and the records and
+	// tables say so; experiments on processes fail.
 	Executable string
 }
 
@@ -89,17 +93,9 @@ func (r Reproducing) checkOut() error {
 // load loads the experiments that are to run, and the spec that replaces the program's,
 // if there is one.
 func (r Reproducing) load() (list []suite.Experiment, from []suite.SpecFile, err error) {
-	ids := r.Only
-	switch {
-	case ids == nil:
-		ids = IDs()
-	case len(ids) == 0:
-		return nil, nil, usage.Errorf("no experiment: want some of %s", strings.Join(IDs(), ", "))
-	}
-	for i, id := range ids {
-		if slices.Contains(ids[:i], id) {
-			return nil, nil, usage.Errorf("experiment %s is named twice: want it once", plain.Quoted(id))
-		}
+	ids, err := r.chosen()
+	if err != nil {
+		return nil, nil, err
 	}
 	if r.Spec != "" {
 		spec, err := suite.ReadSpec(r.Spec, IDs())
@@ -111,6 +107,13 @@ func (r Reproducing) load() (list []suite.Experiment, from []suite.SpecFile, err
 		}
 		ids, from = []string{spec.Experiment}, []suite.SpecFile{spec}
 	}
+	if r.DType != "" {
+		if r.Spec != "" || len(ids) != 1 {
+			return nil, nil, usage.Errorf("activations of type %s: want one experiment by its own spec; a spec of yours says dtype: %s", r.DType, r.DType)
+		}
+		d := List()[slices.IndexFunc(List(), func(d suite.Definition) bool { return d.ID == ids[0] })]
+		from = []suite.SpecFile{{Name: ids[0] + "/spec.yaml", Experiment: ids[0], Text: []byte(d.Spec() + "\ndtype: " + r.DType + "\n")}}
+	}
 	for _, id := range ids {
 		e, err := Load(id, from...)
 		if err != nil {
@@ -119,6 +122,34 @@ func (r Reproducing) load() (list []suite.Experiment, from []suite.SpecFile, err
 		list = append(list, e)
 	}
 	return list, from, nil
+}
+
+// chosen returns the IDs of the experiments that are asked for.
+func (r Reproducing) chosen() ([]string, error) {
+	paper := r.Paper
+	switch {
+	case paper != "":
+	case r.Only == nil && r.Spec == "":
+		paper = Papers[0].Name
+	default:
+		paper = AllPapers
+	}
+	all, err := IDsOf(paper)
+	if err != nil || r.Only == nil {
+		return all, err
+	}
+	if len(r.Only) == 0 {
+		return nil, usage.Errorf("no experiment: want some of %s", strings.Join(all, ", "))
+	}
+	for i, id := range r.Only {
+		switch {
+		case slices.Contains(r.Only[:i], id):
+			return nil, usage.Errorf("experiment %s is named twice: want it once", plain.Quoted(id))
+		case !slices.Contains(all, id) && slices.Contains(IDs(), id):
+			return nil, usage.Errorf("experiment %s is not of %s: want some of %s", plain.Quoted(id), paper, strings.Join(all, ", "))
+		}
+	}
+	return r.Only, nil
 }
 
 func (r Reproducing) one(ctx context.Context, e suite.Experiment, spec []suite.SpecFile, p progress.Progress) (report *suite.Report, err error) {
@@ -154,6 +185,9 @@ func (r Reproducing) one(ctx context.Context, e suite.Experiment, spec []suite.S
 		if err := r.inProcesses(ctx, t, spec, log, p); err != nil {
 			return nil, err
 		}
+	}
+	if s, ok := e.(launch.Starter); ok {
+		s.StartWith(r.Executable)
 	}
 	if err := e.Measure(ctx, log, p); err != nil {
 		return nil, err

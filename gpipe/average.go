@@ -64,10 +64,13 @@ func (t *Trainer) Averaged(f func() error) (err error) {
 	if err := t.swapAverages(); err != nil {
 		return err
 	}
+	compared := t.compared
+	t.compared = -1
 	defer func() { // after a panic of f, too
 		if e := t.swapAverages(); err == nil {
 			err = e
 		}
+		t.compared = compared
 	}()
 	return f()
 }

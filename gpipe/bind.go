@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"context"
 	"math"
 	"slices"
 	"time"
@@ -17,39 +18,69 @@ type origin struct {
 }
 
 // use binds a slot of a space for the next program.
-func (r *stageRun) use(s program.Space, slot int) {
-	r.bind[s] = r.dev.mem.slot(s, slot)
-	r.origins[s] = origin{categoryOf[s], r.dev.mem.plan.slots[s][slot].off, slot}
+func (r *chunkRun) use(s program.Space, slot int) {
+	chunk := r.at.Chunk
+	if s == program.Workspace {
+		chunk = 0
+	}
+	r.bind[s] = r.dev.mem.slot(chunk, s, slot)
+	r.origins[s] = origin{categoryOf[s], r.dev.mem.plan.chunks[chunk][s][slot].off, slot}
 }
 
 // useWorkspace binds a space to a piece of the workspace.
-func (r *stageRun) useWorkspace(s program.Space, off, span int) {
-	ws := r.dev.mem.slot(program.Workspace, 0)
+func (r *chunkRun) useWorkspace(s program.Space, off, span int) {
+	ws := r.dev.mem.slot(0, program.Workspace, 0)
 	r.bind[s] = ws[off : off+span : off+span]
-	r.origins[s] = origin{Workspace, r.dev.mem.plan.slots[program.Workspace][0].off + off, -1}
+	r.origins[s] = origin{Workspace, r.dev.mem.plan.chunks[0][program.Workspace][0].off + off, -1}
 }
 
-// hold takes a free residual slot for micro-batch m and binds it.
-func (r *stageRun) hold(m int) {
-	i := slices.Index(r.residual, -1)
-	if i < 0 {
-		panic("gpipe: more residuals in flight than planned")
+// hold takes free residual slots for micro-batch m and binds them.
+func (r *chunkRun) hold(m int) {
+	r.use(program.Residual, r.residual.take(m))
+	if r.splits() {
+		r.use(program.Lasting, r.lasting.take(m))
 	}
-	r.residual[i] = m
-	r.use(program.Residual, i)
 }
 
-func (r *stageRun) held(m int) int { return slices.Index(r.residual, m) }
+// splits reports whether the lists have I and W.
+func (r *chunkRun) splits() bool { return len(r.lasting) > 0 }
+
+// holders is the micro-batch that each slot of a space holds, or -1.
+type holders []int
+
+func newHolders(slots int) holders {
+	h := make(holders, slots)
+	for i := range h {
+		h[i] = -1
+	}
+	return h
+}
+
+// take gives micro-batch m the first slot that is free.
+func (h holders) take(m int) (slot int) {
+	slot = h.of(-1)
+	if slot < 0 {
+		panic("gpipe: more micro-batches in flight than planned")
+	}
+	h[slot] = m
+	return slot
+}
+
+// of is the slot that holds micro-batch m.
+func (h holders) of(m int) (slot int) { return slices.Index(h, m) }
+
+// free gives the slot of micro-batch m back.
+func (h holders) free(m int) { h[h.of(m)] = -1 }
 
 // release gives an inbox slot back to the neighbour that fills it. In tests the slot
 // is poisoned first.
-func (r *stageRun) release(s program.Space, slot int, in *inbox) {
+func (r *chunkRun) release(s program.Space, slot int, in *inbox) {
 	r.use(s, slot)
 	r.poison(s)
 	in.credit <- struct{}{}
 }
 
-func (r *stageRun) poison(s program.Space) {
+func (r *chunkRun) poison(s program.Space) {
 	if r.trainer.net.testing.poison {
 		for i := range r.bind[s] {
 			r.bind[s][i] = float32(math.NaN())
@@ -66,7 +97,7 @@ const (
 )
 
 // exec runs a task's program on the bound slots.
-func (r *stageRun) exec(p *program.Program, t schedule.Task, what pass) error {
+func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task, what pass) error {
 	m := t.Micro
 	env := program.Env{
 		Seed: r.trainer.net.Seed, Step: uint64(r.trainer.steps + 1),
@@ -77,28 +108,32 @@ func (r *stageRun) exec(p *program.Program, t schedule.Task, what pass) error {
 		Touch:  r.touch,
 		Poison: r.trainer.net.testing.poison,
 		Trap:   r.hunting,
+		Meet:   func(m program.Meeting) error { return r.meet(ctx, t, m) },
+	}
+	if len(r.tables) > 0 {
+		o.Rows = func(g program.RowGradient) bool { return r.keepRows(m, g) }
 	}
 	if watch := r.trainer.net.watch; watch != nil && r.purpose == training {
-		last := time.Now()
+		last, away := time.Now(), r.away
 		o.Ran = func(in *program.Instr) {
 			if h := r.trainer.net.testing.inKernel; h != nil {
 				h(in)
 			}
-			watch(KernelRun{r.at, t.Kind, in, time.Since(last).Seconds()})
-			last = time.Now()
+			watch(KernelRun{r.at, t.Kind, in, (time.Since(last) - (r.away - away)).Seconds()})
+			last, away = time.Now(), r.away
 		}
 	}
 	return p.Run(r.dev.pool, &r.bind, &env, o)
 }
 
-func (r *stageRun) touch(s program.Space, end int) {
+func (r *chunkRun) touch(s program.Space, end int) {
 	o := r.origins[s]
 	high := &r.dev.mem.high[o.category]
 	*high = max(*high, o.off+end)
 }
 
 // touchAll records tensors that have arrived from outside as used, read or not.
-func (r *stageRun) touchAll(places []program.Tensor) {
+func (r *chunkRun) touchAll(places []program.Tensor) {
 	for _, p := range places {
 		if p.Len > 0 {
 			r.touch(p.Space, p.End())

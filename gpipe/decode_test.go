@@ -39,7 +39,7 @@ func phrases() (b nn.Batch, translations [][]int32) {
 
 // TestDecode: a network that has learned its phrases translates them, greedily
 // and by beam search, and the results, with the bits of their scores, are the same
-// however it is cut.
+// however it is cut, and with replicas.
 func TestDecode(t *testing.T) {
 	b, translations := phrases()
 	layers, err := transformer.Translation(transformer.TranslationConfig{
@@ -48,9 +48,9 @@ func TestDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func(k, m int) *Trainer {
+	open := func(r, k, m int) *Trainer {
 		tr, err := openForAll(Pipeline{
-			Layers: layers, Loss: nn.CrossEntropy{}, Partitions: k, MicroBatches: m, Seed: 5,
+			Layers: layers, Loss: nn.CrossEntropy{}, Replicas: r, Groups: 3, Partitions: k, MicroBatches: m, Seed: 5,
 			Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01),
 		}, InputOf(b))
 		if err != nil {
@@ -59,7 +59,7 @@ func TestDecode(t *testing.T) {
 		t.Cleanup(func() { tr.Close() })
 		return tr
 	}
-	one, three := open(1, 1), open(3, 4)
+	one, three, replicas := open(1, 1, 1), open(1, 3, 4), open(3, 2, 2)
 	decode := func(tr *Trainer, beam int, penalty float64) []transformer.Hypothesis {
 		t.Helper()
 		found, err := transformer.Decoding{
@@ -73,7 +73,7 @@ func TestDecode(t *testing.T) {
 	// Early, when translations are long and wrong, and after it has learned them.
 	var r *Result
 	for step := range 80 {
-		for _, tr := range []*Trainer{one, three} {
+		for _, tr := range []*Trainer{one, three, replicas} {
 			if r, err = tr.Step(context.Background(), b); err != nil {
 				t.Fatal(err)
 			}
@@ -84,8 +84,10 @@ func TestDecode(t *testing.T) {
 		for _, beam := range []int{1, 3, 20} {
 			for _, penalty := range []float64{0, 0.6} {
 				want := decode(one, beam, penalty)
-				if diff := cmp.Diff(want, decode(three, beam, penalty)); diff != "" {
-					t.Errorf("step %d, beam %d, penalty %v (-K=1 +K=3)\n%s", step, beam, penalty, diff)
+				for name, other := range map[string]*Trainer{"K = 3": three, "R = 3, K = 2": replicas} {
+					if diff := cmp.Diff(want, decode(other, beam, penalty)); diff != "" {
+						t.Errorf("step %d, beam %d, penalty %v (-K = 1 +%s)\n%s", step, beam, penalty, name, diff)
+					}
 				}
 				for i, h := range want {
 					if step == 79 && (!slices.Equal(h.Tokens, translations[i]) || !h.Ended) {
@@ -96,8 +98,8 @@ func TestDecode(t *testing.T) {
 		}
 		chain(t, three, b, decode(three, 1, 0))
 	}
-	if one.Hash() != three.Hash() {
-		t.Error("the two are not the same network")
+	if one.Hash() != three.Hash() || one.Hash() != replicas.Hash() {
+		t.Error("they are not the same network")
 	}
 	t.Logf("loss %.3g", r.Loss)
 }

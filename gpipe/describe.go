@@ -106,7 +106,7 @@ func (p Pipeline) describe(in Input, examples int) (d *Description, err error) {
 			gradOut[i] = n.DType != graph.I32
 		}
 	}
-	for layer, floats := range program.Compile(st.Function, gradOut, false, 1).Saved {
+	for layer, floats := range program.CompileStored(st.Function, gradOut, false, 1, program.Of(p.DType)).Saved {
 		if layer < len(d.Layers) {
 			d.Layers[layer].SavedBytes += int64(floats) * floatBytes / int64(examples)
 		}

@@ -11,29 +11,36 @@ import (
 	"gpipebench/nn/program"
 )
 
-// device is one partition set up to run: its memory, its threads and its
-// parameters. Only its stage's goroutine uses it during a step.
+// device is one or more pieces of the network set up to run: their memory, threads and
+// parameters. Only the goroutine of its list uses it during a step.
 type device struct {
 	at      place.Place
-	k       int // its stage
+	k       int // its number in its replica
 	net     *network
 	mem     *memory
 	pool    *program.Pool
 	weights []weight
-	index   map[int]int // from a parameter of the network to its weight here
+	index   map[int][]int // from a parameter of the network to its weights here, one in each piece that has it
 	moving  []moving
 	states  [][]float32       // the moving averages, in layer order
 	layout  *reduction.Layout // of the weights, for norms and replicas
+	reduced *reduction.Layout // the same without gathered gradients
 }
 
 // weight is a trained parameter on a device.
 type weight struct {
 	param int // index into network.params
+	chunk int
+	twin  bool // another piece of the device, before this one, has the parameter too
 	w     []float32
 	own   reduction.Block // the part that this replica updates: all of it, unless updates are divided
 	state [][]float32     // of that part: the optimiser's slots, then the average, if one is kept
 	grads [][]float32     // one accumulator for each use on this stage, in layer order
 	sums  [][]float32     // of groups, in the places of a reduction.Stack
+	// rows and ids are those of all groups of a mini-batch if the gradient is gathered, nil
+	// otherwise (see tableRows).
+	rows []float32
+	ids  []int32
 }
 
 // newDevice allocates the planned memory and initialises it.
@@ -50,7 +57,7 @@ func newDevice(n *network, plan *Plan) (*device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("device %d: %d bytes: %w", n.deviceOf(plan.At), plan.Peak, err)
 	}
-	d := &device{at: plan.At, k: k, net: n, mem: mem, pool: program.NewPool(described.threads()), index: map[int]int{}}
+	d := &device{at: plan.At, k: k, net: n, mem: mem, pool: program.NewPool(described.threads()), index: map[int][]int{}}
 	if err := d.initialise(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -70,32 +77,34 @@ func (d *device) initialise() (err error) {
 			}
 		}
 	}()
-	st := n.largest(d.k)
 	global := map[*nn.Param]int{}
 	for i := range n.params {
 		global[n.params[i].Param] = i
 	}
-	params := mem.slot(program.Params, 0)
-	values := map[*nn.Param][]float32{}
-	for j, p := range n.stageParams(d.k) {
-		o := st.Params[j]
-		w := params[o.Off:o.End():o.End()]
-		path := n.paths[p]
-		where = path
-		p.Init(philox.NewStream(philox.KeyOf(n.Seed, path), 0), p.Shape, w)
-		mem.touch(program.Params, 0, o.End())
-		if p.State {
-			values[p] = w
-			d.states = append(d.states, w)
+	for c, piece := range n.pieces.On(d.k) {
+		params := mem.slot(c, program.Params, 0)
+		values := map[*nn.Param][]float32{}
+		for j, p := range n.stageParams(piece) {
+			o := n.largest(piece).Params[j]
+			w := params[o.Off:o.End():o.End()]
+			path := n.paths[p]
+			where = path
+			p.Init(philox.NewStream(philox.KeyOf(n.Seed, path), 0), p.Shape, w)
+			mem.touch(c, program.Params, 0, o.End())
+			if p.State {
+				values[p] = w
+				d.states = append(d.states, w)
+			}
+			if p.Frozen {
+				continue
+			}
+			own := d.index[global[p]]
+			d.index[global[p]] = append(own, len(d.weights))
+			d.weights = append(d.weights, weight{param: global[p], chunk: c, twin: len(own) > 0, w: w})
 		}
-		if p.Frozen {
-			continue
-		}
-		d.index[global[p]] = len(d.weights)
-		d.weights = append(d.weights, weight{param: global[p], w: w})
+		d.findMoving(c, piece, values)
 	}
-	d.findMoving(values)
-	d.layout = reduction.NewLayout(n.sumSizes(d.k))
+	d.layout, d.reduced = n.layout(d.k), n.reducedLayout(d.k)
 	for i, own := range n.updated(d.at) {
 		d.weights[i].own = own
 	}
@@ -107,9 +116,9 @@ func (d *device) initialise() (err error) {
 		}
 		n.startState(w)
 		for _, u := range n.params[w.param].uses {
-			if u.stage == d.k && n.trains() {
-				o := st.Uses[u.index].Operand
-				w.grads = append(w.grads, mem.slot(program.Grads, 0)[o.Off:o.End():o.End()])
+			if u.stage == n.pieces.On(d.k)[w.chunk] && n.trains() {
+				o := n.largest(u.stage).Uses[u.index].Operand
+				w.grads = append(w.grads, mem.slot(w.chunk, program.Grads, 0)[o.Off:o.End():o.End()])
 			}
 		}
 	}

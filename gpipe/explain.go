@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/defect"
 	"gpipebench/internal/tracer"
@@ -57,32 +56,37 @@ func (s *step) named(err error) error {
 
 // hunt runs the forward functions of a training micro-batch again and checks every
 // instruction's output, to name the operation in which a value that is not finite
-// first appeared. The inputs are still in their slots.
+// first appeared. The inputs are still in their slots, and so are statistics over
+// replicas: if another replica has spoilt these, it is their batch norm that is named.
 func (s *step) hunt(ctx context.Context, bad *lossError) error {
 	task := "F" + strconv.Itoa(bad.Micro)
 	s.hunting = true
 	var found error
+	var chunks []*chunkRun
 	for _, d := range s.trainer.devices {
-		if d.at.Replica != bad.Replica {
-			continue
+		if d.at.Replica == bad.Replica {
+			chunks = append(chunks, newStageRun(s, d).chunks...)
 		}
-		r := newStageRun(s, d)
+	}
+	slices.SortFunc(chunks, func(a, b *chunkRun) int { return a.k - b.k })
+	for _, r := range chunks {
 		r.use(program.In, bad.Micro%r.input.slots)
 		r.use(program.Out, 0)
+		r.useStatistics(bad.Micro)
 		var nf *program.NonFiniteError
-		if e := r.exec(r.stage(bad.Micro).Forward, schedule.Task{Kind: schedule.Forward, Micro: bad.Micro}, again); errors.As(e, &nf) {
+		if e := r.exec(ctx, r.stage(bad.Micro).Forward.Again(), schedule.Task{Kind: schedule.Forward, Micro: bad.Micro}, again); errors.As(e, &nf) {
 			found = &StageError{r.at, task, s.nonFinite(nf)}
 			break
 		}
 	}
 	// The origin is in the first stage that finds such a value.
 	found = agree(ctx, s.trainer, found, func(a, b failure) bool {
-		return a.Task != "" && (b.Task == "" || a.At.Compare(b.At) < 0)
+		return a.Task != "" && (b.Task == "" || s.trainer.net.pieces.Piece(a.At) < s.trainer.net.pieces.Piece(b.At))
 	})
 	if found != nil {
 		return found
 	}
-	return &StageError{place.Place{Replica: bad.Replica, Stage: s.trainer.net.Partitions - 1}, task, &NonFiniteError{What: "loss", Where: "the mini-batch", Value: bad.Value}}
+	return &StageError{s.trainer.net.pieces.At(bad.Replica, s.trainer.net.pieces.Len()-1), task, &NonFiniteError{What: "loss", Where: "the mini-batch", Value: bad.Value}}
 }
 
 func (s *step) nonFinite(nf *program.NonFiniteError) error {

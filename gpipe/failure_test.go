@@ -97,6 +97,42 @@ func TestPanicInAKernel(t *testing.T) {
 	})
 }
 
+// A replica that fails is named: here the last of three, by its last example.
+func TestFailureOfAReplica(t *testing.T) {
+	token := small.data(0)
+	token.Inputs[0].I32[len(token.Inputs[0].I32)-1] = int32(small.model.Vocab)
+	dense := Pipeline{Loss: nn.CrossEntropy{}, Layers: []nn.Layer{nn.NewDense("in", nn.DenseConfig{In: 2, Out: 4}), nn.NewDense("out", nn.DenseConfig{In: 4, Out: 3})}}
+	value := nn.Batch{
+		Inputs:  []nn.Tensor{{Shape: []int{6, 2}, F32: make([]float32, 12)}},
+		Targets: []nn.Tensor{{Shape: []int{6}, I32: make([]int32, 6)}},
+		Count:   6,
+	}
+	value.Inputs[0].F32[11] = float32(math.NaN())
+	for _, c := range []struct {
+		name     string
+		pipeline Pipeline
+		batch    nn.Batch
+		says     string
+	}{
+		{"a token outside", small.pipeline(t), token, "replica 2, stage 0, F0: "},
+		{"a value that is not finite", dense, value, "replica 2, stage 0, F0: output of in is NaN"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer noGoroutineLeft(t)()
+			p := c.pipeline
+			p.Replicas, p.Partitions = 3, 2
+			tr, err := p.Open(InputOf(c.batch))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tr.Close()
+			if _, err := tr.Step(t.Context(), c.batch); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %s", err, c.says)
+			}
+		})
+	}
+}
+
 // poisoned is a layer whose weight is not finite.
 type poisoned struct {
 	nn.Layer
@@ -237,7 +273,7 @@ func TestRefusals(t *testing.T) {
 		}},
 		{"layer 2 of 8 is nil: want an nn.Layer", func(p *Pipeline, _ *Input) { p.Layers[2] = nil }},
 		{"gets no gradient: its layer lists it and does not use it", func(p *Pipeline, _ *Input) { p.Layers[2] = idle{p.Layers[2]} }},
-		{"unknown schedule", func(p *Pipeline, _ *Input) { p.Schedule = 9 }},
+		{"unknown schedule", func(p *Pipeline, _ *Input) { p.Schedule = 99 }},
 		{"unknown partitioner", func(p *Pipeline, _ *Input) { p.Partitioner = 77 }},
 		{"clipping at norm -1", func(p *Pipeline, _ *Input) { p.ClipNorm = -1 }},
 		{"L2 of NaN", func(p *Pipeline, _ *Input) { p.L2 = math.NaN() }},

@@ -1,7 +1,9 @@
 package gpipe
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,12 +19,33 @@ import (
 func checkTimeline(t testing.TB, tr *Trainer, r *Result) {
 	t.Helper()
 	n := tr.net
+	if n.Tasks != nil {
+		return // Validate knows the schedules by name
+	}
 	var micro []int
 	for replica := range n.Replicas {
 		micro = append(micro, len(r.Times.At(place.Place{Replica: replica}).F))
 	}
 	if err := timeline.ValidateReplicas(r.Timeline, n.Schedule, n.Partitions, micro, n.Checkpoint, n.LateRecompute); err != nil {
 		t.Error(err)
+	}
+	// The idle time of every device has causes, which add up to it.
+	for d, idle := range r.Timeline.Causes() {
+		var busy []timeline.Event
+		for _, e := range r.Timeline.Events {
+			if r.Timeline.Device(e.At) == d && e.Kind.OnDevice() && e.Kind != timeline.Barrier && e.Kind != timeline.Meet {
+				busy = append(busy, e)
+			}
+		}
+		slices.SortFunc(busy, func(a, b timeline.Event) int { return cmp.Compare(a.Start, b.Start) })
+		left, until := r.Timeline.Span(), 0.0
+		for _, e := range busy {
+			left -= max(0, e.End-max(e.Start, until))
+			until = max(until, e.End)
+		}
+		if off := idle.Sum() - left; off < -1e-9 || off > 1e-9 {
+			t.Errorf("device %d: idle %v s by cause, %v s in all: %+v", d, idle.Sum(), left, idle)
+		}
 	}
 }
 
@@ -48,7 +71,15 @@ type way struct {
 func (w way) of(p Pipeline) Pipeline {
 	p.Partitions, p.MicroBatches, p.Partitioner, p.Schedule, p.Checkpoint = w.Partitions, w.MicroBatches, w.Partitioner, w.Schedule, w.Checkpoint
 	p.LateRecompute, p.Devices, p.testing = w.LateRecompute, w.Devices, w.testing
-	p.Replicas, p.Groups, p.ShardUpdate = w.Replicas, w.Groups, w.ShardUpdate
+	p.Replicas, p.Groups, p.ShardUpdate, p.BatchNormScope = w.Replicas, w.Groups, w.ShardUpdate, w.BatchNormScope
+	// As many chunks, or devices with two, as there are layers for.
+	p.Chunks = min(w.Chunks, max(1, len(p.Layers)/max(w.Partitions, 1)))
+	if p.Schedule >= schedule.ZeroBubbleVee {
+		p.Partitions = min(p.Partitions, len(p.Layers)/2)
+	}
+	if p.Schedule == schedule.DualPipeVee && p.MicroBatches < 2*p.Partitions {
+		p.Schedule = schedule.ZeroBubbleVee // with fewer micro-batches there is no dualpipe-v
+	}
 	return p
 }
 
@@ -65,8 +96,14 @@ var factors = []factor{
 	{"partitioner", []string{"min-max", "min-variance", "lingvo", "block"}, func(w *way, i int) {
 		w.Partitioner = []partition.Partitioner{partition.MinMax, partition.MinVariance, partition.Lingvo, partition.Block}[i]
 	}},
-	{"schedule", []string{"gpipe", "naive", "1f1b"}, func(w *way, i int) {
-		w.Schedule = []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB}[i]
+	{"schedule", []string{"gpipe", "naive", "1f1b", "interleaved/1", "interleaved/2", "interleaved/3", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipe-v"}, func(w *way, i int) {
+		w.Chunks, w.Schedule = 0, schedule.Schedule(i)
+		if i >= int(schedule.InterleavedOneFOneB) {
+			w.Schedule = max(schedule.InterleavedOneFOneB, schedule.Schedule(i-2))
+		}
+		if w.Schedule == schedule.InterleavedOneFOneB {
+			w.Chunks = i - 2
+		}
 	}},
 	{"checkpoint", []string{"always", "except-last", "never"}, func(w *way, i int) {
 		w.Checkpoint = []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never}[i]

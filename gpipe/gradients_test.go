@@ -110,7 +110,7 @@ func TestGradientsAreDerivatives(t *testing.T) {
 		// Every copy of a tied weight moves.
 		moved := func(by float32) {
 			for _, d := range tr.devices {
-				if j, here := d.index[i]; here {
+				for _, j := range d.index[i] {
 					d.weights[j].w[at] += by
 				}
 			}

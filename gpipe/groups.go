@@ -32,19 +32,48 @@ type AllReduce struct {
 	Link  timeline.Link // between replicas
 }
 
-// addLinks adds the time that adding up a stage's gradients takes on the replicas'
-// links. If updates are divided, weights are gathered after them instead of gradients
-// before.
-func (n *network) addLinks(t *StageTimes, stage int) {
-	if n.Replicas < 2 {
-		return
+// Seconds is the time that links take to add up gradients of so many bytes: to give each
+// replica its part of the sums, and to hand these to all.
+func (a AllReduce) Seconds(replicas int, bytes float64) (reduce, gather float64) {
+	if replicas < 2 {
+		return 0, 0
 	}
-	a, x, y := n.AllReduce, n.Replicas, 1
+	x, y := replicas, 1
 	if a.Kind == reduction.Torus {
 		x, y = a.Torus[0], a.Torus[1]
 	}
-	reduce, gather := reduction.Cost(a.Kind, x, y, n.gradientBytes(stage), a.Link)
+	return reduction.Cost(a.Kind, x, y, bytes, a.Link)
+}
+
+// among is the all-reduce over n consecutive ones of the replicas: of a torus, whole rows
+// of it, or else a line.
+func (a AllReduce) among(n int) AllReduce {
+	if x := a.Torus[0]; a.Kind == reduction.Torus {
+		a.Torus = [2]int{n, 1}
+		if n%x == 0 {
+			a.Torus = [2]int{x, n / x}
+		}
+	}
+	return a
+}
+
+// addLinks adds the time that adding up a device's gradients and statistics takes on the
+// replicas' links, and gathering rows. If updates are divided, weights are gathered after
+// them instead of gradients before.
+func (n *network) addLinks(t *StageTimes, at place.Place, rows []tableRows) {
+	t.addMeetingLinks(n.AllReduce.among(n.together()), n.together())
+	stage := at.Stage
+	if at.Chunk > 0 { // what is the device's is counted with its first chunk
+		return
+	}
+	reduce, gather := n.AllReduce.Seconds(n.Replicas, n.gradientBytes(stage))
 	t.Reduce += reduce
+	for i := range rows {
+		if rows[i].on(stage) {
+			_, gather := n.AllReduce.Seconds(n.Replicas, float64(rows[i].bytes(0, rows[i].rows)))
+			t.Rows += gather
+		}
+	}
 	if n.ShardUpdate {
 		t.Gather += gather
 	} else {
@@ -55,9 +84,8 @@ func (n *network) addLinks(t *StageTimes, stage int) {
 // updated is the part of each of a stage's trained parameters that a replica updates: all
 // of it, or, if updates are divided, what it owns of the sums, which is consecutive.
 func (n *network) updated(at place.Place) []reduction.Block {
-	sizes := n.sumSizes(at.Stage)
-	parts := make([]reduction.Block, len(sizes))
-	for i, size := range sizes {
+	parts := make([]reduction.Block, len(n.trained[at.Stage]))
+	for i, size := range n.trained[at.Stage] {
 		parts[i] = reduction.Block{Tensor: i, To: size}
 	}
 	if !n.ShardUpdate {
@@ -66,7 +94,7 @@ func (n *network) updated(at place.Place) []reduction.Block {
 	for i := range parts {
 		parts[i].To = 0
 	}
-	layout := reduction.NewLayout(sizes)
+	layout := n.layout(at.Stage)
 	from, to := layout.Owned(n.Replicas, at.Replica)
 	for chunk := from; chunk < to; chunk++ {
 		for _, b := range layout.Blocks(chunk) {
@@ -79,9 +107,10 @@ func (n *network) updated(at place.Place) []reduction.Block {
 	return parts
 }
 
-// gradientBytes is the size of a stage's gradients, the uses of a weight added up.
+// gradientBytes is the size of a stage's gradients that are reduced, the uses of a weight
+// added up.
 func (n *network) gradientBytes(k int) (bytes float64) {
-	for _, size := range n.sumSizes(k) {
+	for _, size := range n.reduced[k] {
 		bytes += float64(size) * floatBytes
 	}
 	return bytes
@@ -101,6 +130,10 @@ func (p Pipeline) validateGroups(in Input) error {
 		return fmt.Errorf("%d groups on %d replicas: want %d, %d, %d, ... groups (a power of two on each replica), or one replica, which takes any number", g, r, r, 2*r, 4*r)
 	case p.AllReduce.Kind == reduction.Torus && r > 1 && p.AllReduce.Torus[0]*p.AllReduce.Torus[1] != r:
 		return fmt.Errorf("a torus of %d x %d for %d replicas: want as many", p.AllReduce.Torus[0], p.AllReduce.Torus[1], r)
+	case p.TiedGradients > GatherTied:
+		return fmt.Errorf("unknown way %d of tied gradients: want reduce or gather", p.TiedGradients)
+	case p.TiedGradients == GatherTied && p.ShardUpdate:
+		return fmt.Errorf("gathered gradients of tied tables with divided updates: want one of them, since every replica adds up all gathered rows")
 	case p.MicroBatches > in.Examples/g:
 		return fmt.Errorf("%d micro-batches in each of %d groups of a mini-batch of %d: want at most one micro-batch an example", p.MicroBatches, g, in.Examples)
 	}
@@ -115,7 +148,7 @@ type portion struct {
 	ends   []int // of each group: the number of micro-batches up to its end
 
 	programs []compiled        // of each micro-batch
-	lists    [][]schedule.Task // of each stage
+	lists    [][]schedule.Task // of each device
 }
 
 // divide cuts a mini-batch into the replicas' portions, without programs and lists.
@@ -149,6 +182,18 @@ func (s *portion) groupOf(micro int) int {
 	return slices.IndexFunc(s.ends, func(end int) bool { return micro < end })
 }
 
+// groups are the numbers of micro-batches of the groups.
+func (s *portion) groups() []int {
+	all := make([]int, len(s.ends))
+	for g, end := range s.ends {
+		all[g] = end
+		if g > 0 {
+			all[g] -= s.ends[g-1]
+		}
+	}
+	return all
+}
+
 // groupIsEmpty reports whether a group has no examples, as at an epoch's end.
 func (s *portion) groupIsEmpty(g int) bool {
 	return s.ends[g] == 0 || g > 0 && s.ends[g] == s.ends[g-1]
@@ -160,20 +205,24 @@ func (n *network) portions(in Input, what purpose) ([]portion, error) {
 	all, planned := n.divide(in.Examples, what), n.divide(n.largestInput(what).Examples, what)
 	for r := range all {
 		s := &all[r]
+		if r > 0 && slices.Equal(s.sizes, all[r-1].sizes) && planned[r].largest() == planned[r-1].largest() {
+			s.programs, s.lists = all[r-1].programs, all[r-1].lists
+			continue
+		}
 		var err error
 		if s.programs, err = n.forEach(in, s.sizes, what, planned[r].largest()); err != nil {
 			return nil, err
 		}
 		if what == training {
-			s.lists, err = n.taskLists(len(s.sizes))
+			s.lists, err = n.taskLists(s)
 		} else {
-			s.lists = forwardLists(n.Partitions, len(s.sizes))
+			s.lists = n.forwardLists(len(s.sizes))
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return all, nil
+	return all, n.validateMeetings(in.Examples, all)
 }
 
 // forEach returns the programs for micro-batches of these sizes, of which there are
@@ -217,29 +266,25 @@ func (s *portion) largest() int {
 	return s.sizes[0]
 }
 
-func forwardLists(stages, micro int) [][]schedule.Task {
-	lists := make([][]schedule.Task, stages)
-	for k := range lists {
-		for m := range micro {
-			lists[k] = append(lists[k], schedule.Task{Kind: schedule.Forward, Micro: m})
-		}
-	}
-	return lists
-}
-
 // deviceOf is the number of a place's device.
 func (n *network) deviceOf(at place.Place) int { return at.Replica*n.Partitions + at.Stage }
 
 // planGroups adds what a device needs to add up a replica's groups: besides the running
 // group's accumulators and tallies, which are the programs', the sums of groups before
-// it, and each group's tallies.
+// it, each group's tallies, and the rows of gathered gradients.
 func (n *network) planGroups(k int, in *planInput) {
-	_, span := program.Layout(n.sumSizes(k))
+	_, span := program.Layout(n.reduced[k])
+	grads := &in.chunks[0].slots[program.Grads]
 	for range n.sums() {
-		in.slots[program.Grads] = append(in.slots[program.Grads], span)
+		*grads = append(*grads, span)
 	}
 	for range n.tallies() {
-		in.slots[program.Grads] = append(in.slots[program.Grads], n.tallyFloats(k))
+		*grads = append(*grads, n.tallyFloats(k))
+	}
+	for i := range n.tables {
+		if t := &n.tables[i]; t.on(k) {
+			*grads = append(*grads, t.rows*t.dim, t.rows)
+		}
 	}
 }
 
@@ -259,37 +304,49 @@ func (n *network) tallies() int {
 	return n.Groups / n.Replicas
 }
 
-// sumSizes are the sizes of stage k's trained parameters, in the order of their weights.
-func (n *network) sumSizes(k int) (sizes []int) {
-	for _, p := range n.stageParams(k) {
-		if !p.Frozen {
-			sizes = append(sizes, p.Shape.Elems())
-		}
+// layout is how the sums of a stage's gradients are cut into chunks, which replicas own.
+// It is made when it is first asked for, which must be before stages run: all replicas
+// share it.
+func (n *network) layout(k int) *reduction.Layout {
+	if n.layouts[k] == nil {
+		n.layouts[k] = reduction.NewLayout(n.trained[k])
 	}
-	return sizes
+	return n.layouts[k]
 }
 
-// tallyFloats is the memory of all tallies of stage k.
-func (n *network) tallyFloats(k int) (floats int) {
-	for _, m := range n.moving[k] {
-		floats += 2 * tallyBytes / 8 * m.Mean.Shape.Elems()
+// tallyFloats is the memory of all tallies of a device.
+func (n *network) tallyFloats(device int) (floats int) {
+	for _, piece := range n.pieces.On(device) {
+		for _, m := range n.moving[piece] {
+			floats += 2 * tallyBytes / 8 * m.Mean.Shape.Elems()
+		}
 	}
 	return floats
 }
 
-// findSums finds the sums of groups and the groups' tallies in the arena.
+// reducedLayout is layout without the gradients that are gathered: what the replicas'
+// all-reduce carries.
+func (n *network) reducedLayout(k int) *reduction.Layout {
+	if len(n.tables) == 0 {
+		return n.layout(k)
+	}
+	return reduction.NewLayout(n.reduced[k])
+}
+
+// findSums finds the sums of groups, the groups' tallies and the places of gathered rows in
+// the arena.
 func (d *device) findSums() {
 	n := d.net
-	offsets, _ := program.Layout(n.sumSizes(d.k))
+	offsets, _ := program.Layout(n.reduced[d.k])
 	for place := range n.sums() {
-		slot := d.mem.slot(program.Grads, 1+place)
+		slot := d.mem.slot(0, program.Grads, 1+place)
 		for i := range d.weights {
 			w := &d.weights[i]
-			w.sums = append(w.sums, slot[offsets[i]:offsets[i]+len(w.w)])
+			w.sums = append(w.sums, slot[offsets[i]:offsets[i]+n.reduced[d.k][i]])
 		}
 	}
 	for g := range n.tallies() {
-		slot := d.mem.slot(program.Grads, 1+n.sums()+g)
+		slot := d.mem.slot(0, program.Grads, 1+n.sums()+g)
 		for i := range d.moving {
 			m := &d.moving[i]
 			all := unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(slot))), len(m.tally))
@@ -297,4 +354,5 @@ func (d *device) findSums() {
 			slot = slot[2*len(m.tally):]
 		}
 	}
+	d.findRows(1 + n.sums() + n.tallies())
 }

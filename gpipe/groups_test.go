@@ -11,7 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/reduction"
 	"gpipebench/nn"
+	"gpipebench/nn/graph"
 )
 
 // groupWays are the ways to run a network with g groups, which must not change its
@@ -131,7 +134,8 @@ func TestGroupsRefused(t *testing.T) {
 }
 
 // TestG1ReplicasOfImages is TestG1Replicas for networks with batch norm: one hash, and
-// the same tallies in float64, for each number of groups and of micro-batches.
+// the same tallies in float64, for each number of groups and of micro-batches, and for
+// each scope. With statistics of several replicas, a group may have a single value.
 func TestG1ReplicasOfImages(t *testing.T) {
 	type result struct {
 		hash    string
@@ -139,12 +143,20 @@ func TestG1ReplicasOfImages(t *testing.T) {
 	}
 	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "resnet": smallResNet} {
 		n.sizes = []int{17, 17, 13}
-		groups := []int{2, 3, 4}
-		if testing.Short() {
-			groups = []int{4}
+		type bits struct {
+			groups int
+			scope  Scope
 		}
-		for _, g := range groups {
-			t.Run(fmt.Sprintf("%s,G=%d", name, g), func(t *testing.T) {
+		all := []bits{{2, ReplicaScope}, {3, ReplicaScope}, {4, ReplicaScope}, {2, AllScope}, {3, AllScope}, {4, AllScope}, {4, 2}, {6, 3}, {6, 2}}
+		if testing.Short() {
+			all = []bits{{4, ReplicaScope}, {3, AllScope}, {4, 2}}
+		}
+		for _, of := range all {
+			g, least := of.groups, n.least
+			if of.scope != ReplicaScope {
+				least = 1
+			}
+			t.Run(fmt.Sprintf("%s,G=%d,%v", name, g, of.scope), func(t *testing.T) {
 				run := func(t *testing.T, p Pipeline) result {
 					tr := n.open(t, p)
 					for i := range n.sizes {
@@ -172,13 +184,19 @@ func TestG1ReplicasOfImages(t *testing.T) {
 				want := func(m int) result {
 					if _, ok := wants[m]; !ok {
 						p := n.pipeline(t, false)
-						p.MicroBatches, p.Groups = m, g
+						p.MicroBatches, p.Groups, p.BatchNormScope = m, g, of.scope
+						if of.scope != ReplicaScope {
+							p.Replicas = g
+						}
 						wants[m] = run(t, p)
 					}
 					return wants[m]
 				}
 				everyWayOf(t, groupWays(g, n.sizes[0]), n.sizes[0], func(t *testing.T, w way) {
-					w.MicroBatches = min(w.MicroBatches, n.sizes[len(n.sizes)-1]/g/n.least)
+					w.MicroBatches = min(w.MicroBatches, n.sizes[len(n.sizes)-1]/g/least)
+					if w.BatchNormScope = of.scope; of.scope != ReplicaScope {
+						w.Replicas = g
+					}
 					if got := run(t, w.of(n.pipeline(t, w.fine))); got != want(w.MicroBatches) {
 						t.Errorf("got  %v\nwant %v", got, want(w.MicroBatches))
 					}
@@ -314,5 +332,63 @@ func TestShardUpdate(t *testing.T) {
 				t.Errorf("R = %d, stage %d: %d bytes of state in all, want %d", r, k, sum, least)
 			}
 		}
+	}
+}
+
+// A divided update moves what the replica updates and no more: of 16 blocks of weights
+// with two moments each, 4 on each of 4 replicas. That is the modelled time as well.
+func TestDividedUpdateMoves(t *testing.T) {
+	const width = 512
+	a := chip()
+	a.Bandwidth = 1e9
+	p := Pipeline{Loss: nn.CrossEntropy{}, Optimizer: nn.Adam{}, Replicas: 4, Devices: []Device{DeviceOf(a)}}
+	for i, out := range []int{width, width, 2 * width} {
+		p.Layers = append(p.Layers, nn.NewDense(fmt.Sprint("dense", i), nn.DenseConfig{In: width, Out: out, NoBias: true}))
+	}
+	in := Input{Examples: 4, Inputs: []graph.Type{{Shape: graph.Shape{width}}}, Targets: []graph.Type{{DType: graph.I32}}}
+	want := 16 * reduction.BlockFloats * floatBytes * (2*3 + 1.0) // the gradient is only read
+	for _, p.ShardUpdate = range []bool{false, true} {
+		if p.ShardUpdate {
+			want /= 4
+		}
+		planned, err := p.Plans(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, plan := range planned.Plans {
+			if got := plan.UpdateBytes(); got != want {
+				t.Errorf("divided: %v, %v: %v bytes, want %v", p.ShardUpdate, plan.At, got, want)
+			}
+		}
+		s, err := p.Simulate(in, Modelling{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := s.UpdateSeconds, a.Moving(accelerator.Update, want); got != want {
+			t.Errorf("divided: %v: an update of %v s, want %v", p.ShardUpdate, got, want)
+		}
+	}
+}
+
+// Of a divided update a simulation shows the replica with most of it: 3 replicas have 1,
+// 2 and 1 of 4 blocks.
+func TestDividedUpdateIsTheFullest(t *testing.T) {
+	const width = 4 * 256
+	a := chip()
+	a.Packing = true // as Plans has it
+	p := Pipeline{Loss: nn.CrossEntropy{}, Optimizer: nn.Adam{}, Replicas: 3, ShardUpdate: true, Devices: []Device{DeviceOf(a)}}
+	p.Layers = []nn.Layer{nn.NewDense("dense", nn.DenseConfig{In: width, Out: 256, NoBias: true})}
+	in := Input{Examples: 3, Inputs: []graph.Type{{Shape: graph.Shape{width}}}, Targets: []graph.Type{{DType: graph.I32}}}
+	planned, err := p.Plans(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.Simulate(in, Modelling{Accounting: FullAccounting})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := planned.Plans[0].Peak, planned.Plans[1].Peak
+	if len(s.Devices) != 1 || s.Devices[0].PeakBytes != second || second <= first {
+		t.Errorf("devices %+v, want one of %d bytes, more than the first replica's %d", s.Devices, second, first)
 	}
 }

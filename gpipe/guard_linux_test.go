@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/defect"
 	"gpipebench/nn"
 )
@@ -76,10 +77,49 @@ func TestPlanSufficesToTheFloat(t *testing.T) {
 	}
 }
 
+// TestReplicaPlansSufficeToTheFloat: the same for the sums of groups and the buffers of
+// replicas' sums, which a stage that computes little needs most of its workspace for.
+func TestReplicaPlansSufficeToTheFloat(t *testing.T) {
+	for _, divided := range []bool{false, true} {
+		p := small.pipeline(t)
+		p.Replicas, p.Groups, p.Partitions, p.MicroBatches, p.ShardUpdate = 3, 6, 2, 1, divided
+		p.Devices = []Device{{Threads: 1}}
+		sufficesToTheFloat(t, p, small.data(0))
+	}
+}
+
+// The same for several chunks on a device.
+func TestChunkPlansSufficeToTheFloat(t *testing.T) {
+	for _, s := range []schedule.Schedule{schedule.InterleavedOneFOneB, schedule.MinVee} {
+		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.Never} {
+			with := func(p Pipeline) Pipeline {
+				p.Partitions, p.MicroBatches, p.Schedule, p.Checkpoint = 2, 4, s, c
+				p.Devices = []Device{{Threads: 2}}
+				return p
+			}
+			sufficesToTheFloat(t, with(small.pipeline(t)), small.data(0))
+			if s == schedule.InterleavedOneFOneB { // the widest of a split backward's has a last float that no kernel touches
+				sufficesToTheFloat(t, with(smallResNet.pipeline(t, false)), smallResNet.data(0))
+			}
+		}
+	}
+}
+
+// TestGatheredPlansSufficeToTheFloat: the same for the rows of gathered gradients, and the
+// table with which they are added up.
+func TestGatheredPlansSufficeToTheFloat(t *testing.T) {
+	for _, k := range []int{1, 2} {
+		p := smallTranslation.pipeline(t)
+		p.Replicas, p.Groups, p.Partitions, p.MicroBatches, p.TiedGradients = 3, 6, k, 1, GatherTied
+		p.Devices = []Device{{Threads: 2}}
+		sufficesToTheFloat(t, p, smallTranslation.data(0))
+	}
+}
+
 // TestImagePlansSufficeToTheFloat: the same for convolutions, pools and batch norm,
 // whose kernels read runs and write tiles at the edges of odd images.
 func TestImagePlansSufficeToTheFloat(t *testing.T) {
-	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "resnet": smallResNet, "convolutions": smallConvolutions} {
+	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "amoebanet-b": smallAmoebaNetB, "resnet": smallResNet, "convolutions": smallConvolutions} {
 		t.Run(name, func(t *testing.T) {
 			for _, threads := range []int{1, 3} {
 				p := n.pipeline(t, false)
@@ -88,6 +128,23 @@ func TestImagePlansSufficeToTheFloat(t *testing.T) {
 				sufficesToTheFloat(t, p, n.data(0))
 			}
 		})
+	}
+}
+
+// TestBF16PlansSufficeToTheFloat: the same where a float holds two values, and the blocks
+// that are converted lie at the workspace's start.
+func TestBF16PlansSufficeToTheFloat(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		p := small.pipeline(t).bf16()
+		p.Partitions, p.MicroBatches = 3, 2
+		p.Devices = []Device{{Threads: threads}}
+		sufficesToTheFloat(t, p, small.data(0))
+		for _, n := range []images{smallAmoebaNetB, smallResNet, smallConvolutions} {
+			p := n.pipeline(t, false).bf16()
+			p.Partitions, p.MicroBatches = 3, 2
+			p.Devices = []Device{{Threads: threads}}
+			sufficesToTheFloat(t, p, n.data(0))
+		}
 	}
 }
 

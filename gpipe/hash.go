@@ -7,6 +7,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
+
+	"gpipebench/gpipe/place"
 )
 
 // NamedWeights is one parameter's path, shape and values, or its gradient.
@@ -51,8 +54,8 @@ func (t *Trainer) Gradients() []NamedWeights {
 	for i := range t.net.params {
 		p := &t.net.params[i]
 		g := NamedWeights{Path: p.path, Shape: p.Shape}
-		if d := t.device(p.home()); d != nil {
-			g.Data = d.weights[d.index[i]].grads[0]
+		if d := t.device(t.net.device(p.home())); d != nil {
+			g.Data = d.weights[d.index[i][0]].grads[0]
 		}
 		own = append(own, g)
 	}
@@ -68,12 +71,12 @@ func (t *Trainer) weights() ([]NamedWeights, error) { return t.joined(t.ownWeigh
 
 // joined fills in the data that other processes have.
 func (t *Trainer) joined(all []NamedWeights) ([]NamedWeights, error) {
-	if len(t.peers) == 1 {
+	if t.stagesEverywhere() {
 		return all, nil
 	}
 	own := map[int][]byte{} // by index, little-endian
 	for i, w := range all {
-		if w.Data != nil {
+		if w.Data != nil && t.devices[0].at.Replica == 0 { // other replicas have the same
 			own[i] = appendFloats(nil, w.Data)
 		}
 	}
@@ -95,29 +98,42 @@ func (t *Trainer) joined(all []NamedWeights) ([]NamedWeights, error) {
 	return all, nil
 }
 
+// stagesEverywhere reports whether every process runs all stages, of some replica.
+func (t *Trainer) stagesEverywhere() bool {
+	n := t.net
+	type part struct{ rank, stage int }
+	parts := map[part]bool{}
+	for _, p := range place.Of(n.Replicas, n.Partitions) {
+		parts[part{t.transport.Owner(p), p.Stage}] = true
+	}
+	return len(parts) == len(t.peers)*n.Partitions
+}
+
 // ownWeights are Weights without the data of those that other processes hold.
 func (t *Trainer) ownWeights() (all []NamedWeights) {
 	n := t.net
 	for i := range n.params {
 		p := &n.params[i]
 		w := NamedWeights{Path: p.path, Shape: p.Shape}
-		if d := t.device(p.home()); d != nil {
-			w.Data = d.weights[d.index[i]].w
+		if d := t.device(n.device(p.home())); d != nil {
+			w.Data = d.weights[d.index[i][0]].w
 		}
 		all = append(all, w)
 	}
-	for k := range n.Partitions {
-		d, states := t.device(k), 0
+	states := make([]int, n.Partitions) // of each device, those that are listed
+	for k := range n.pieces.Len() {
+		on := n.device(k)
+		d := t.device(on)
 		for _, p := range n.stageParams(k) {
 			if !p.State {
 				continue
 			}
 			w := NamedWeights{Path: n.paths[p], Shape: p.Shape}
 			if d != nil {
-				w.Data = d.states[states]
+				w.Data = d.states[states[on]]
 			}
 			all = append(all, w)
-			states++
+			states[on]++
 		}
 	}
 	return all
@@ -147,8 +163,10 @@ func hashOf(weights []NamedWeights) string {
 	h := sha256.New()
 	var buf []byte
 	for _, w := range weights {
-		buf = appendFloats(buf[:0], w.Data)
-		h.Write(buf)
+		for part := range slices.Chunk(w.Data, 1<<14) { // which stays in the cache
+			buf = appendFloats(buf[:0], part)
+			h.Write(buf)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

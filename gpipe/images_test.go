@@ -42,6 +42,19 @@ var smallAmoebaNet = images{
 	size: 17, sizes: []int{9, 9, 8}, least: 2,
 }
 
+// smallAmoebaNetB has separable convolutions, and a drop-path that rises with the
+// steps as well.
+var smallAmoebaNetB = images{
+	layers: func(bool) ([]nn.Layer, error) {
+		return amoebanet.New(amoebanet.Config{
+			Cells: amoebanet.B, Layers: 3, Filters: 16, Classes: imageClasses, Image: 19,
+			DropPath: 0.4, DropPathSteps: 2, Dropout: 0.2, Aux: true, AuxScale: 0.1,
+		})
+	},
+	loss: nn.AuxiliaryLoss{CrossEntropy: nn.CrossEntropy{Smoothing: 0.1}},
+	size: 19, sizes: []int{9, 9, 8}, least: 2,
+}
+
 var smallResNet = images{
 	layers: func(fine bool) ([]nn.Layer, error) {
 		return resnet.New(resnet.Config{
@@ -53,7 +66,7 @@ var smallResNet = images{
 }
 
 // smallConvolutions has no batch norm: convolutions with biases of every kernel,
-// stride and padding, pools, a concatenation, dropout and drop-path.
+// stride and padding, separable ones, pools, a concatenation, dropout and drop-path.
 var smallConvolutions = images{
 	layers: func(bool) ([]nn.Layer, error) { return convolutions(), nil },
 	loss:   nn.CrossEntropy{Smoothing: 0.1},
@@ -86,6 +99,7 @@ func convolutions() []nn.Layer {
 		layer(7, func(t *nn.Trace, _, y *graph.Node) *graph.Node {
 			return nn.NewDropout("dropout", 0.2).Forward(t, t.ReLU(y))[0]
 		}, conv(32, 40, 3, 3, 1, nn.Pad(1))),
+		layer(8, add, nn.NewSeparable("separable", nn.SeparableConfig{In: 40, Out: 40, Kernel: [2]int{3, 3}, Dilation: 2, Padding: nn.Same})),
 		nn.Sequential("classifier", nn.NewGlobalAvgPool("pool"), nn.NewDense("", nn.DenseConfig{In: 40, Out: imageClasses})),
 	}
 }
@@ -144,7 +158,7 @@ func (n images) open(t testing.TB, p Pipeline) *Trainer {
 // included, over a pairwise-covering set of ways to run at each M. M does not
 // divide the mini-batches, of which the last is short.
 func TestG1Images(t *testing.T) {
-	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "resnet": smallResNet} {
+	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "amoebanet-b": smallAmoebaNetB, "resnet": smallResNet} {
 		t.Run(name, func(t *testing.T) {
 			wants := map[int]outcome{}
 			want := func(m int) outcome {
@@ -280,7 +294,7 @@ func strided7x7(x nn.Tensor, w []float32, out int) [][]float64 {
 // nothing and has no auxiliary head, so that it has the same bits at every M, K
 // and size of the mini-batch.
 func TestEvaluateImages(t *testing.T) {
-	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "resnet": smallResNet} {
+	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "amoebanet-b": smallAmoebaNetB, "resnet": smallResNet} {
 		t.Run(name, func(t *testing.T) {
 			var want []float32
 			for _, c := range []struct{ k, m, evaluated int }{{1, 1, 1}, {3, 4, 3}, {5, 2, 4}} {

@@ -92,7 +92,7 @@ func distinctLayers(ctx context.Context, p Pipeline, in Input, size, threads int
 		same := computes(traced, i > 0, l)
 		n, ok := known[same]
 		if !ok {
-			t := compiledLayer(layer, traced, i, l, threads)
+			t := compiledLayer(layer, traced, i, l, threads, program.Of(p.DType))
 			t.after = previous
 			for _, span := range t.stage.Span {
 				bytes += 4 * float64(span)
@@ -157,12 +157,12 @@ func computes(st *tracer.Stage, gradIn bool, l nn.Loss) string {
 }
 
 // compiledLayer compiles a traced layer, without memory.
-func compiledLayer(layer nn.Layer, traced *tracer.Stage, index int, l nn.Loss, threads int) *timedLayer {
+func compiledLayer(layer nn.Layer, traced *tracer.Stage, index int, l nn.Loss, threads int, s program.Storage) *timedLayer {
 	gradOut := make([]bool, len(traced.Out))
 	for i, t := range traced.Out {
 		gradOut[i] = l == nil && t.DType != graph.I32
 	}
-	return &timedLayer{layer: layer, params: traced.Params, stage: program.Compile(traced.Function, gradOut, index > 0, threads)}
+	return &timedLayer{layer: layer, params: traced.Params, stage: program.CompileStored(traced.Function, gradOut, index > 0, threads, s)}
 }
 
 // allocate allocates a compiled layer's memory and initialises its parameters.

@@ -67,28 +67,31 @@ func crossing(slot []float32, places []program.Tensor) [][]float32 {
 	return ts
 }
 
-// neighbour is another stage of the same replica.
+// neighbour is another device of the same replica.
 func (r *stageRun) neighbour(k int) place.Place {
 	return place.Place{Replica: r.at.Replica, Stage: k}
 }
 
+// piece is where the replica has a piece of the network.
+func (r *stageRun) piece(k int) place.Place { return r.trainer.net.pieces.At(r.at.Replica, k) }
+
 // receive receives a neighbour's tensors for every micro-batch, in order.
-func (r *stageRun) receive(ctx context.Context, what transport.Payload, in *inbox, from int) error {
+func (r *chunkRun) receive(ctx context.Context, what transport.Payload, in *inbox, from int) error {
 	for m := range r.sizes {
 		if err := take(ctx, in.credit); err != nil {
 			return err
 		}
-		space, places, log := program.In, r.stage(m).In, &r.crossed[0]
+		space, places, log, load := program.In, r.stage(m).In, &r.crossed[0], BoundaryActivations
 		if what == transport.Gradient {
-			space, places, log = program.DOut, r.stage(m).DOut, &r.crossed[1]
+			space, places, log, load = program.DOut, r.stage(m).DOut, &r.crossed[1], BoundaryGradients
 		}
-		dst := crossing(r.dev.mem.slot(space, m%in.slots), places)
-		began, err := r.takeIn(ctx, transport.Route{From: r.neighbour(from), To: r.at, What: what, Index: m}, dst)
+		dst := crossing(r.dev.mem.slot(r.at.Chunk, space, m%in.slots), places)
+		began, err := r.takeIn(ctx, transport.Route{From: r.piece(from), To: r.at, What: what, Index: m}, load, dst)
 		if err != nil {
 			return err
 		}
 		*log = append(*log, timeline.Event{
-			At: r.neighbour(from), Peer: r.at, Kind: timeline.Transfer, Micro: m,
+			At: r.piece(from), Peer: r.at, Kind: timeline.Transfer, Micro: m,
 			Start: began.Sub(r.start).Seconds(), End: time.Since(r.start).Seconds(),
 			Bytes: bytesOf(dst), Backward: what == transport.Gradient,
 		})
@@ -99,7 +102,7 @@ func (r *stageRun) receive(ctx context.Context, what transport.Payload, in *inbo
 
 // takeIn receives tensors and returns when the copying began. On emulated devices
 // nothing else runs meanwhile.
-func (r *stageRun) takeIn(ctx context.Context, from transport.Route, dst [][]float32) (began time.Time, err error) {
+func (r *stageRun) takeIn(ctx context.Context, from transport.Route, what Load, dst [][]float32) (began time.Time, err error) {
 	alone := r.trainer.alone
 	defer func() {
 		if alone != nil && !began.IsZero() {
@@ -112,11 +115,14 @@ func (r *stageRun) takeIn(ctx context.Context, from transport.Route, dst [][]flo
 		}
 		began = time.Now()
 	})
+	if err == nil {
+		r.received.add(Traffic{From: from.From, To: from.To, What: what, Messages: 1, Bytes: bytesOf(dst), Seconds: time.Since(began).Seconds()})
+	}
 	return began, err
 }
 
 // send sends what the list's goroutine has put into an outbox.
-func (r *stageRun) send(ctx context.Context, what transport.Payload, out *outbox, to int) error {
+func (r *chunkRun) send(ctx context.Context, what transport.Payload, out *outbox, to int) error {
 	for {
 		var m int
 		select {
@@ -132,8 +138,8 @@ func (r *stageRun) send(ctx context.Context, what transport.Payload, out *outbox
 		if what == transport.Gradient {
 			space, places = program.DIn, r.stage(m).DIn
 		}
-		slot := r.dev.mem.slot(space, m%out.slots)
-		if err := r.session.Send(ctx, transport.Route{From: r.at, To: r.neighbour(to), What: what, Index: m}, crossing(slot, places)); err != nil {
+		slot := r.dev.mem.slot(r.at.Chunk, space, m%out.slots)
+		if err := r.session.Send(ctx, transport.Route{From: r.at, To: r.piece(to), What: what, Index: m}, crossing(slot, places)); err != nil {
 			return err
 		}
 		if r.trainer.net.testing.poison {

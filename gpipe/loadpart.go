@@ -22,14 +22,15 @@ type NamedShape struct {
 func (s NamedShape) String() string { return fmt.Sprintf("%s %v", s.Path, s.Shape) }
 
 // LoadPart replaces those weights that a file has by path and shape, for fine-tuning: of
-// another number of classes, say, or of a network with further layers. It returns what was
-// left out on both sides; a tensor of a weight's path and another shape is on both. If
-// nothing fits, that is an error.
+// another number of classes, say, or of a network with further layers. Weights whose paths
+// are in keep, as in [Rate], keep their values even so. It returns what was left out on both
+// sides; a tensor of a weight's path and another shape is on both. If nothing is loaded, that
+// is an error.
 //
 // Another function computed with the weights is not an error, and the meaning of classes,
 // words and pixels is the caller's to compare. Else it is as with [Trainer.Load]: the whole
 // file is read and its hash compared before any weight is changed.
-func (t *Trainer) LoadPart(path string) (*LeftOut, error) {
+func (t *Trainer) LoadPart(path string, keep ...string) (*LeftOut, error) {
 	if t.broken != nil {
 		return nil, fmt.Errorf("%s: not loaded: %w", path, t.broken)
 	}
@@ -51,7 +52,8 @@ func (t *Trainer) LoadPart(path string) (*LeftOut, error) {
 	used := make([]bool, len(f.Tensors))
 	for _, w := range t.ownWeights() {
 		at, ok := byName[w.Path]
-		if !ok || !slices.Equal(f.Tensors[at].Shape, w.Shape) {
+		kept := slices.ContainsFunc(keep, func(k string) bool { return Rate{Path: k}.matches(w.Path) })
+		if kept || !ok || !slices.Equal(f.Tensors[at].Shape, w.Shape) {
 			out.Network = append(out.Network, NamedShape{w.Path, w.Shape})
 			at = -1
 		} else {

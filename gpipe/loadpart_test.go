@@ -22,6 +22,16 @@ func TestLoadPart(t *testing.T) {
 	if err := source.Save(file, nil); err != nil {
 		t.Fatal(err)
 	}
+	kept := openSmall(t, untied.pipeline(t))
+	if out, err := kept.LoadPart(file, "softmax", "layer*/attention"); err != nil || len(out.File) == 0 || len(out.File) != len(out.Network) {
+		t.Errorf("%v, %+v", err, out)
+	} else {
+		for _, s := range out.File {
+			if !strings.HasPrefix(s.Path, "softmax/") && !strings.Contains(s.Path, "/attention/") {
+				t.Errorf("%v fits and is not to be kept, and is not loaded", s)
+			}
+		}
+	}
 	from := map[string][]float32{}
 	for _, w := range source.Weights() {
 		from[w.Path] = w.Data

@@ -16,7 +16,7 @@ const (
 	Gradients                      // one accumulator for each use of a parameter, and the sums of groups
 	OptimizerState                 // the optimiser's slots, and the weights' average
 	Boundary                       // tensors at the partition's edges: inputs kept until their B, gradients, outputs not yet sent
-	Residuals                      // what a backward needs from its forward
+	Residuals                      // what a backward needs from its forward, and statistics over replicas
 	Workspace                      // everything that lives within one task, packing buffers included
 	Categories                     // their number
 )
@@ -29,7 +29,8 @@ func (c Category) String() string {
 var categoryOf = [program.Spaces]Category{
 	program.Params: Parameters, program.Grads: Gradients,
 	program.In: Boundary, program.Out: Boundary, program.DOut: Boundary, program.DIn: Boundary,
-	program.Residual: Residuals, program.Workspace: Workspace,
+	program.Residual: Residuals, program.Lasting: Residuals, program.Between: Residuals, program.Statistics: Residuals,
+	program.Workspace: Workspace,
 }
 
 const floatBytes = 4
@@ -49,32 +50,47 @@ type Plan struct {
 	Peak  int64
 
 	regions [Categories]region
-	slots   [program.Spaces][]slotPlace
-	state   [][]int // per optimiser slot and parameter: offset in its region
-	discard int     // where a recomputation's output goes, in the workspace
+	chunks  []spaces // of each of the device's pieces of the network
+	state   [][]int  // per optimiser slot and parameter: offset in its region
+	discard int      // where a recomputation's output goes, in the workspace
+
+	elsewhere int // elements of weights that other replicas update
+	normed    int // elements of weights whose norms the optimiser reads and this replica sums
 
 	widest    *program.Program // the one that needs the largest workspace
 	widestFor purpose
 }
+
+// spaces are the slots of programs' spaces. All chunks of a device share the workspace,
+// which is the first one's, as are the sums of groups.
+type spaces [program.Spaces][]slotPlace
 
 // slotPlace is one slot of a space: its place in its category's region, in floats.
 type slotPlace struct{ off, span int }
 
 // planInput is what a device's plan depends on.
 type planInput struct {
-	slots    [program.Spaces][]int // floats of each slot of a space
-	keep     int                   // workspace of the program that recomputation runs
-	discard  int                   // floats of output that recomputation throws away
-	exchange int                   // floats of workspace that the update needs
-	params   []int                 // sizes of the trained parameters
-	state    int                   // tensors of the optimiser's state for each
+	chunks   []chunkInput
+	keep     int   // workspace of the program that recomputation runs
+	discard  int   // floats of output that recomputation throws away
+	exchange int   // floats of workspace that the update needs
+	params   []int // sizes of the trained parameters
+	state    int   // tensors of the optimiser's state for each
 
 	widest    *program.Program // the one that needs the largest workspace
 	widestFor purpose
 }
 
+// chunkInput is what one of a device's pieces of the network needs.
+type chunkInput struct {
+	slots [program.Spaces][]int // floats of each slot of a space
+}
+
+// workspace makes the device's workspace at least so large.
+func (in *planInput) workspace(floats int) { in.chunks[0].hold(program.Workspace, 0, floats) }
+
 // hold makes a slot of a space at least as large as a program needs it.
-func (in *planInput) hold(s program.Space, slot, floats int) {
+func (in *chunkInput) hold(s program.Space, slot, floats int) {
 	for len(in.slots[s]) <= slot {
 		in.slots[s] = append(in.slots[s], 0)
 	}
@@ -82,8 +98,8 @@ func (in *planInput) hold(s program.Space, slot, floats int) {
 }
 
 func newPlan(in planInput) *Plan {
-	p := &Plan{widest: in.widest, widestFor: in.widestFor}
-	workspace := &in.slots[program.Workspace][0]
+	p := &Plan{widest: in.widest, widestFor: in.widestFor, chunks: make([]spaces, len(in.chunks))}
+	workspace := &in.chunks[0].slots[program.Workspace][0]
 	if in.discard > 0 {
 		// After everything that Keep has in the workspace.
 		p.discard = program.AlignUp(in.keep)
@@ -92,12 +108,14 @@ func newPlan(in planInput) *Plan {
 	*workspace = max(*workspace, in.exchange)
 
 	var sizes [Categories][]int
-	var of [Categories][]program.Space
-	for s, slots := range in.slots {
-		c := categoryOf[s]
-		for _, span := range slots {
-			sizes[c] = append(sizes[c], span)
-			of[c] = append(of[c], program.Space(s))
+	var of [Categories][]*[]slotPlace
+	for chunk := range in.chunks {
+		for s, slots := range in.chunks[chunk].slots {
+			c := categoryOf[s]
+			for _, span := range slots {
+				sizes[c] = append(sizes[c], span)
+				of[c] = append(of[c], &p.chunks[chunk][s])
+			}
 		}
 	}
 	for range in.state {
@@ -108,8 +126,8 @@ func newPlan(in planInput) *Plan {
 		offsets, span := program.Layout(sizes[c])
 		spans[c] = span
 		p.Bytes[c] = int64(span) * floatBytes
-		for i, s := range of[c] {
-			p.slots[s] = append(p.slots[s], slotPlace{offsets[i], sizes[c][i]})
+		for i, slots := range of[c] {
+			*slots = append(*slots, slotPlace{offsets[i], sizes[c][i]})
 		}
 		if c == OptimizerState {
 			for n := len(in.params); len(offsets) > 0; offsets = offsets[n:] {
@@ -135,16 +153,16 @@ type memory struct {
 	walled []float32 // of an overcommitted device: the arena and the protected memory after it
 }
 
-// slot is the memory of one slot of a space.
-func (m *memory) slot(s program.Space, i int) []float32 {
-	p := m.plan.slots[s][i]
+// slot is the memory of one slot of a chunk's space.
+func (m *memory) slot(chunk int, s program.Space, i int) []float32 {
+	p := m.plan.chunks[chunk][s][i]
 	return m.parts[categoryOf[s]][p.off : p.off+p.span : p.off+p.span]
 }
 
-// touch records that a space's slot has been used up to the float end.
-func (m *memory) touch(s program.Space, slot, end int) {
+// touch records that a slot of a chunk's space has been used up to the float end.
+func (m *memory) touch(chunk int, s program.Space, slot, end int) {
 	c := categoryOf[s]
-	if end += m.plan.slots[s][slot].off; end > m.high[c] {
+	if end += m.plan.chunks[chunk][s][slot].off; end > m.high[c] {
 		m.high[c] = end
 	}
 }
@@ -195,7 +213,7 @@ type hooks struct {
 	allocate     func(c Category, n int) []float32                // instead of one arena
 	panicOnFault bool                                             // memory faults become errors
 	lists        [][]schedule.Task                                // of every training step, whatever the schedule
-	bound        func(r *stageRun, kind timeline.Kind, micro int) // sees a timed task's slots
+	bound        func(r *chunkRun, kind timeline.Kind, micro int) // sees a timed task's slots
 	inTask       func(stage int, kind timeline.Kind, micro int)   // runs inside every timed task
 	inKernel     func(in *program.Instr)                          // runs inside the time of every kernel that is watched
 }

@@ -22,22 +22,23 @@ const tallyBytes = 3 * 8
 // moving is a pair of averages on a device.
 type moving struct {
 	tracer.Moving
+	chunk          int
 	mean, variance []float32
 	tally          []float64
 	groups         [][]float64 // the tallies of this replica's groups; nil if there is one group in all
 }
 
-// findMoving finds a stage's averages and tallies in the arena.
-func (d *device) findMoving(values map[*nn.Param][]float32) {
-	if len(d.net.moving[d.k]) == 0 {
+// findMoving finds a piece's averages and tallies in the arena.
+func (d *device) findMoving(chunk, piece int, values map[*nn.Param][]float32) {
+	if len(d.net.moving[piece]) == 0 {
 		return
 	}
-	grads := d.mem.slot(program.Grads, 0)
-	for i, m := range d.net.moving[d.k] {
-		o := d.net.largest(d.k).Tallies[i]
+	grads := d.mem.slot(chunk, program.Grads, 0)
+	for i, m := range d.net.moving[piece] {
+		o := d.net.largest(piece).Tallies[i]
 		at := grads[o.Off:o.End()] // at the start of a cache line
 		d.moving = append(d.moving, moving{
-			Moving: m, mean: values[m.Mean], variance: values[m.Variance],
+			Moving: m, chunk: chunk, mean: values[m.Mean], variance: values[m.Variance],
 			tally: unsafe.Slice((*float64)(unsafe.Pointer(unsafe.SliceData(at))), len(at)/2),
 		})
 	}

@@ -4,17 +4,27 @@ import (
 	"context"
 	"math"
 
+	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/kernel"
+	"gpipebench/nn"
 )
 
 // The global norm of the gradients is made of float64 sums of squares: with one group
 // one for each tensor, with several one for each block of it (reduction.BlockFloats),
 // so that replicas can divide them. Blocks are added in ascending order, then tensors
-// in layer order.
+// in layer order. A layer-wise optimiser (nn.LayerWise) also gets each tensor's own norm
+// and that of its values, whose squares are summed in the same way.
 
-// normCells is the number of sums of squares of a parameter.
+// adapts reports whether the optimiser reads a parameter's norms.
+func (n *network) adapts(p *parameter) bool {
+	_, layerWise := n.Optimizer.(nn.LayerWise)
+	return layerWise && !p.NoDecay && p.rate > 0
+}
+
+// normCells is the number of sums of squares of a parameter's gradient, and of its values
+// where the optimiser reads their norm.
 func (n *network) normCells(p *parameter) int {
 	if n.Groups == 1 {
 		return 1
@@ -22,8 +32,40 @@ func (n *network) normCells(p *parameter) int {
 	return (p.Shape.Elems() + reduction.BlockFloats - 1) / reduction.BlockFloats
 }
 
-// norms returns the sums of squares of all the network's parameters, in layer order; 0
-// for those that other devices compute, and for frozen ones.
+// normed is how many elements of parameters that adapt a device sums the squares of.
+func (n *network) normed(at place.Place) (elems int) {
+	if _, layerWise := n.Optimizer.(nn.LayerWise); !layerWise {
+		return 0
+	}
+	adapts := map[*nn.Param]bool{}
+	for i := range n.params {
+		adapts[n.params[i].Param] = n.adapts(&n.params[i])
+	}
+	var tensors []bool // the stage's trained ones
+	for _, p := range n.deviceParams(at.Stage) {
+		if !p.Frozen {
+			tensors = append(tensors, adapts[p])
+			adapts[p] = false // a second copy's are not summed
+		}
+	}
+	layout := n.layout(at.Stage)
+	from, to := 0, layout.Chunks()
+	if n.Groups > 1 {
+		from, to = layout.Owned(n.Replicas, at.Replica)
+	}
+	for chunk := from; chunk < to; chunk++ {
+		for _, b := range layout.Blocks(chunk) {
+			if tensors[b.Tensor] {
+				elems += b.Len()
+			}
+		}
+	}
+	return elems
+}
+
+// norms returns the sums of squares of all the network's parameters, in layer order: of
+// its gradient, then of its values if the optimiser reads their norm; 0 for those that
+// other devices compute, and for frozen ones.
 func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 	n := r.trainer.net
 	first := make([]int, len(n.params))
@@ -31,8 +73,25 @@ func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 	for i := range n.params {
 		first[i] = cells
 		cells += n.normCells(&n.params[i])
+		if n.adapts(&n.params[i]) {
+			cells += n.normCells(&n.params[i])
+		}
 	}
 	sums := make([]float64, cells)
+	square := func(w *weight, from, to int) {
+		p := &n.params[w.param]
+		if p.rate == 0 || w.twin {
+			return
+		}
+		cell := first[w.param]
+		if n.Groups > 1 {
+			cell += from / reduction.BlockFloats
+		}
+		sums[cell] = kernel.SumSquares(w.grads[0][from:to])
+		if n.adapts(p) {
+			sums[cell+n.normCells(p)] = kernel.SumSquares(w.w[from:to])
+		}
+	}
 	err := r.timedWork(ctx, timeline.Update, func() {
 		if n.Groups == 1 {
 			r.addUses() // otherwise they were before the groups
@@ -40,9 +99,7 @@ func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 		r.dev.pool.Do(func(part int) {
 			if n.Groups == 1 {
 				for _, w := range r.dev.weightsFor(part) {
-					if n.params[w.param].rate > 0 {
-						sums[first[w.param]] = kernel.SumSquares(w.grads[0])
-					}
+					square(&w, 0, len(w.w))
 				}
 				return
 			}
@@ -50,11 +107,7 @@ func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 			parts := r.dev.pool.Threads()
 			for chunk := from + (to-from)*part/parts; chunk < from+(to-from)*(part+1)/parts; chunk++ {
 				for _, b := range r.dev.layout.Blocks(chunk) {
-					w := &r.dev.weights[b.Tensor]
-					if n.params[w.param].rate == 0 {
-						continue
-					}
-					sums[first[w.param]+b.From/reduction.BlockFloats] = kernel.SumSquares(w.grads[0][b.From:b.To])
+					square(&r.dev.weights[b.Tensor], b.From, b.To)
 				}
 			}
 		})
@@ -63,23 +116,31 @@ func (r *stageRun) norms(ctx context.Context) ([]float64, error) {
 }
 
 // globalNorm adds the sums of squares, those of tied weights once, and returns the
-// factor by which clipping multiplies the gradients. Every device computes it from the
-// same numbers: all has those of each device.
+// factor by which clipping multiplies the gradients. It keeps the norms that the optimiser
+// reads. Every device computes them from the same numbers: all has those of each device.
 func (r *stageRun) globalNorm(all [][]float64) (scale float32, err error) {
 	n := r.trainer.net
 	var total float64
 	tensors := make([]float64, len(n.params))
 	cell := 0
-	for i := range n.params {
-		p := &n.params[i]
+	add := func(p *parameter) (squares float64) {
 		for range n.normCells(p) {
 			// One replica has it, and the others have 0.
 			var sum float64
 			for replica := range n.Replicas {
-				sum += all[replica*n.Partitions+p.home()][cell]
+				sum += all[replica*n.Partitions+n.device(p.home())][cell]
 			}
-			tensors[i] += sum
+			squares += sum
 			cell++
+		}
+		return squares
+	}
+	r.tensorNorms = make([]nn.Norms, len(n.params))
+	for i := range n.params {
+		p := &n.params[i]
+		tensors[i] = add(p)
+		if n.adapts(p) {
+			r.tensorNorms[i] = nn.Norms{G: math.Sqrt(tensors[i]), W: math.Sqrt(add(p))}
 		}
 		total += tensors[i]
 	}

@@ -58,9 +58,9 @@ func (d *device) overrun(v any, where string) error {
 		r := d.mem.plan.regions[c]
 		if begin := int64(r.base) * floatBytes; offset >= begin && offset < begin+d.mem.plan.Bytes[c] {
 			if c == Boundary { // it came from outside the stage, or goes there
-				where = d.net.layerName(d.net.first[d.k])
+				where = d.net.layerName(d.net.first[d.net.pieces.On(d.k)[0]])
 			}
-			return &OutOfMemoryError{d.k, where, c, d.mem.plan.Bytes[c], max(0, capacity-begin), capacity}
+			return &OutOfMemoryError{d.net.deviceOf(d.at), where, c, d.mem.plan.Bytes[c], max(0, capacity-begin), capacity}
 		}
 	}
 	return nil

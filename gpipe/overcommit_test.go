@@ -37,10 +37,11 @@ func TestPlansAreNeitherTimidNorBold(t *testing.T) {
 	for _, c := range []struct {
 		stages, micro, threads int
 		checkpoint             schedule.Checkpoint
-	}{{1, 1, 1, schedule.Never}, {1, 3, 2, schedule.Always}, {3, 4, 1, schedule.Always}, {2, 3, 2, schedule.Never}} {
+		replicas               int
+	}{{1, 1, 1, schedule.Never, 1}, {1, 3, 2, schedule.Always, 1}, {3, 4, 1, schedule.Always, 1}, {2, 3, 2, schedule.Never, 1}, {2, 3, 1, schedule.Always, 3}} {
 		defer noGoroutineLeft(t)()
 		p := small.pipeline(t)
-		p.Partitions, p.MicroBatches, p.Checkpoint = c.stages, c.micro, c.checkpoint
+		p.Partitions, p.MicroBatches, p.Checkpoint, p.Replicas = c.stages, c.micro, c.checkpoint, c.replicas
 		p.Devices = []Device{{Threads: c.threads}}
 		b := small.data(0)
 		in := InputOf(b)

@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"gpipebench/gpipe/timeline"
@@ -9,52 +10,59 @@ import (
 
 // MemoryOverTime returns, for each device, the memory that it holds during the step, as
 // corners of a staircase. A residual set is held from the forward that keeps it (the
-// recomputation, if there is one) to the end of its backward, the workspace while a
-// task runs. Parameters, optimiser state, gradients if they are counted, and the
+// recomputation, if there is one) to the end of its backward, or of I but for what W reads,
+// which is held with what I keeps for it to the end of W; the workspace while a task runs. Parameters, optimiser state, gradients if they are counted, and the
 // boundary slots, which are reserved, are held throughout. A staircase's highest step
 // is the device's PeakBytes.
 func (s *Simulation) MemoryOverTime() [][]MemoryPoint {
 	type change struct {
-		at        float64
-		sets, run int
+		at   float64
+		sets int64
+		run  int
 	}
-	type micro struct{ device, micro int }
+	type of struct{ device, chunk, micro int }
 	changes := make([][]change, len(s.Devices))
-	kept := map[micro]float64{} // the time at which a residual set began
+	kept := map[of]float64{} // the time at which a residual set began
 	events := slices.Clone(s.Timeline.Events)
 	slices.SortStableFunc(events, func(a, b timeline.Event) int { return cmp.Compare(a.Start, b.Start) })
 	for _, e := range events {
 		if !e.Kind.Task() && e.Kind != timeline.Update {
 			continue
 		}
-		add := func(at float64, sets, run int) {
+		add := func(at float64, sets int64, run int) {
 			changes[e.At.Stage] = append(changes[e.At.Stage], change{at, sets, run})
 		}
 		add(e.Start, 0, 1)
 		add(e.End, 0, -1)
-		of := micro{e.At.Stage, e.Micro}
+		of, set := of{e.At.Stage, e.At.Chunk, e.Micro}, s.Devices[e.At.Stage].kept[e.At.Chunk]
 		switch e.Kind {
 		case timeline.Forward, timeline.Recompute:
 			kept[of] = e.Start // a recomputation comes later and replaces the forward's
 		case timeline.Backward:
-			add(kept[of], 1, 0)
-			add(e.End, -1, 0)
+			add(kept[of], set.residual+set.lasting, 0)
+			add(e.End, -set.residual-set.lasting, 0)
+		case timeline.BackwardInput:
+			add(kept[of], set.residual+set.lasting, 0)
+			add(e.Start, set.between, 0)
+			add(e.End, -set.residual, 0)
+		case timeline.BackwardWeights:
+			add(e.End, -set.lasting-set.between, 0)
 		}
 	}
 	all := make([][]MemoryPoint, len(s.Devices))
 	for k, d := range s.Devices {
 		// At each time, endings come before beginnings.
 		slices.SortStableFunc(changes[k], func(a, b change) int {
-			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.sets+a.run, b.sets+b.run))
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.sets+int64(a.run), b.sets+int64(b.run)))
 		})
-		most, sets := 1, 0
+		most, sets := int64(1), int64(0)
 		for _, c := range changes[k] {
 			sets += c.sets
 			most = max(most, sets)
 		}
 		always := d.PeakBytes - d.ResidualBytes - d.WorkspaceBytes
 		held := always
-		sets, running := 0, 0
+		sets, running := int64(0), 0
 		corners := []MemoryPoint{{0, held}}
 		for i, c := range changes[k] {
 			sets, running = sets+c.sets, running+c.run
@@ -62,13 +70,25 @@ func (s *Simulation) MemoryOverTime() [][]MemoryPoint {
 				continue // one corner for all that happens at a time
 			}
 			corners = append(corners, MemoryPoint{c.at, held})
-			held = always + d.ResidualBytes*int64(sets)/int64(most) + d.WorkspaceBytes*int64(min(running, 1))
+			held = always + part(d.ResidualBytes, sets, most) + d.WorkspaceBytes*int64(min(running, 1))
 			corners = append(corners, MemoryPoint{c.at, held})
 		}
 		all[k] = append(corners, MemoryPoint{s.Timeline.Span(), held})
 	}
 	return all
 }
+
+// part is bytes * of / all, for of <= all.
+func part(bytes, of, all int64) int64 {
+	high, low := bits.Mul64(uint64(bytes), uint64(of))
+	q, _ := bits.Div64(high, low, uint64(all))
+	return int64(q)
+}
+
+// micro is what a micro-batch holds of a device's residuals: of what only B or I reads,
+// of what W reads as well, and of what I keeps for W; in units of which only the ratios
+// count.
+type micro struct{ residual, lasting, between int64 }
 
 // MemoryPoint is the memory that a device holds at a time of the step.
 type MemoryPoint struct {

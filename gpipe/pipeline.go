@@ -48,10 +48,18 @@ type Pipeline struct {
 	// ShardUpdate divides the optimiser's state and the update over replicas: each updates
 	// the weights whose sums it owns and hands them to the others. The bits stay.
 	ShardUpdate bool
+	// TiedGradients is how the gradients of tables that embeddings share with other layers
+	// are added up. The bits do not depend on it.
+	TiedGradients TableGradients
+	// BatchNormScope is whose examples batch norm takes its statistics from.
+	BatchNormScope Scope
 	// AllReduce is how replicas' links are modelled, on emulated and modelled devices.
 	AllReduce AllReduce
 
-	Schedule   schedule.Schedule   // gpipe (fill-drain), naive or 1f1b
+	Schedule schedule.Schedule // gpipe (fill-drain) or another
+	// Chunks is V, the number of pieces of the network that each device has; 0 means as many
+	// as the schedule has: one or two, and two of interleaved, which may have any number.
+	Chunks     int
 	Checkpoint schedule.Checkpoint // always, except-last or never
 	// LateRecompute makes recomputation wait for the output gradient. By
 	// default it starts earlier (section 2.3), one micro-batch ahead.
@@ -61,9 +69,17 @@ type Pipeline struct {
 	// properties that package schedule lists, and no stages may wait for each other in a
 	// circle: both are checked before anything runs. Mini-batches of fewer micro-batches,
 	// such as the one at an epoch's end, must not hold more than the largest ones.
+	//
+	// If Placement says that devices have several pieces, or a task is I or W, the lists are
+	// those of a group's micro-batches, and must be what schedule.Verify accepts; groups of
+	// fewer take them without the tasks of the micro-batches that they lack.
 	Tasks func(stages, micro int) [][]schedule.Task
+	// Placement says which device has which piece of the network, with Tasks; zero: each has
+	// one, in order.
+	Placement schedule.Placement
 
-	// Balance is the number of layers of each partition. If it is nil,
+	// Balance is the number of layers of each partition, or, with several chunks on a device,
+	// of each piece of the network, in their order. If it is nil,
 	// Partitioner cuts the layers by Costs (nil: FLOPs of the layers).
 	Balance     []int
 	Partitioner partition.Partitioner
@@ -72,6 +88,13 @@ type Pipeline struct {
 	// Devices has one entry, which describes the devices of all partitions, or K.
 	// Nil means host devices with one thread and no capacity.
 	Devices []Device
+
+	// DType is that of activations and their gradients on devices that compute: F32, or
+	// BF16, where the result of every operation is rounded and stored in two bytes.
+	// Parameters, accumulators, statistics, losses and the update stay float32, and so do
+	// the sums of products, whose operands are rounded. Modelled devices take theirs from
+	// Modelling.
+	DType graph.DType
 
 	Seed      uint64
 	Optimizer nn.Optimizer  // nil: plain SGD
@@ -91,6 +114,16 @@ type Pipeline struct {
 	// evaluated and predicted, so that the memory plan has room for them. Without
 	// examples: none, and the trainer refuses them. Predictions have no targets.
 	Evaluating, Predicting Input
+
+	// RecordsReductions adds to the timelines of host devices how each tensor is added up over
+	// replicas (timeline.Reduction). Otherwise, these are left out: the record grows with the
+	// number of messages.
+	RecordsReductions bool
+
+	// KeepsState says that this process keeps a copy of the training's state, as package
+	// snapshot does. It lies outside of the devices' memory, and counts where that of the
+	// machine is checked.
+	KeepsState bool
 
 	// AllowNonFinite turns off the errors for NaN or infinite losses and gradients.
 	AllowNonFinite bool
@@ -189,6 +222,9 @@ func (p Pipeline) Validate(in Input) error {
 	if p.Partitions > max(len(p.Layers), 1) {
 		return fmt.Errorf("%d partitions of %d layers: want at most one partition a layer", p.Partitions, len(p.Layers))
 	}
+	if p.Chunks < 0 || p.Chunks > MaxTasks {
+		return fmt.Errorf("%d chunks on each device: want 1 to %d, the number of layers", p.Chunks, len(p.Layers))
+	}
 	if n := len(p.Devices); n > 1 && n != max(p.Partitions, 1) {
 		return fmt.Errorf("%d devices for %d partitions: want one for each, or one that stands for all", n, max(p.Partitions, 1))
 	}
@@ -204,6 +240,10 @@ func (p Pipeline) Validate(in Input) error {
 		return fmt.Errorf("mini-batches of %d examples to evaluate, %d to predict: want 0 to %d", p.Evaluating.Examples, p.Predicting.Examples, MaxExamples)
 	case p.MicroBatches > in.Examples:
 		return fmt.Errorf("%d micro-batches of a mini-batch of %d: want at most one micro-batch an example", p.MicroBatches, in.Examples)
+	case p.DType != graph.F32 && p.DType != graph.BF16:
+		return fmt.Errorf("activations of type %v: want f32 or bf16", p.DType)
+	case p.DType != graph.F32 && p.Devices[0].Kind == Modelled:
+		return fmt.Errorf("activations of type %v for devices that compute: want the type of modelled ones in Modelling", p.DType)
 	case !(p.ClipNorm >= 0) || math.IsInf(p.ClipNorm, 0):
 		return fmt.Errorf("clipping at norm %v: want a positive norm, or 0 for none", p.ClipNorm)
 	case !(p.L2 >= 0) || math.IsInf(p.L2, 0):
@@ -212,16 +252,31 @@ func (p Pipeline) Validate(in Input) error {
 	if err := p.validateGroups(in); err != nil {
 		return err
 	}
-	if tasks := p.MicroBatches * p.Groups; tasks > MaxTasks/p.Partitions {
-		return fmt.Errorf("%d micro-batches on %d partitions: want a product of at most %d", tasks, p.Partitions, MaxTasks)
+	if err := p.validateScope(); err != nil {
+		return err
+	}
+	pieces := max(p.Partitions, p.Partitions*p.Chunks)
+	if tasks := p.MicroBatches * p.Groups; tasks > MaxTasks/pieces {
+		return fmt.Errorf("%d micro-batches on %d partitions: want a product of at most %d", tasks, pieces, MaxTasks)
 	}
 	if err := schedule.Check(p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint); err != nil {
 		return err
 	}
-	if p.Tasks != nil {
-		if _, err := p.ownTasks(p.MicroBatches); err != nil {
-			return err
-		}
+	tooMany := func() error {
+		return fmt.Errorf("%d chunks on %d devices of %d layers: want at most one chunk a layer", pieces, p.Partitions, len(p.Layers))
+	}
+	if pieces > len(p.Layers) {
+		return tooMany()
+	}
+	_, placed, err := p.wholeLists()
+	if err != nil {
+		return err
+	}
+	if pieces = placed.Stages(); pieces > len(p.Layers) {
+		return tooMany()
+	}
+	if pieces > p.Partitions && p.TiedGradients == GatherTied {
+		return fmt.Errorf("gathered gradients of tied tables with %d chunks on %d devices: want one chunk on each, or reduced gradients", pieces, p.Partitions)
 	}
 	if p.Partitioner > partition.Block {
 		return fmt.Errorf("unknown partitioner %v: want min-max, min-variance, lingvo or block", p.Partitioner)
@@ -233,7 +288,7 @@ func (p Pipeline) Validate(in Input) error {
 		return err
 	}
 	if p.Balance != nil {
-		if err := partition.CheckBalance(p.Balance, len(p.Layers), p.Partitions); err != nil {
+		if err := partition.CheckBalance(p.Balance, len(p.Layers), pieces); err != nil {
 			return err
 		}
 	}
@@ -260,6 +315,9 @@ func (p Pipeline) Validate(in Input) error {
 	}
 	if err := p.checkRates(owner); err != nil {
 		return err
+	}
+	if p.TiedGradients == GatherTied && !p.shares() {
+		return errNoTiedTable
 	}
 	for i, d := range p.Devices {
 		if err := d.validate(); err != nil {

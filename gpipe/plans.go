@@ -27,14 +27,14 @@ func (p Pipeline) Plans(in Input) (*Planned, error) {
 	return out, nil
 }
 
-// Estimate returns the memory of a simulation's devices: Simulate without a clock.
+// Estimate returns the memory of Simulation.Devices: Simulate without a clock.
 func (p Pipeline) Estimate(in Input, how Modelling) ([]DeviceEstimate, error) {
 	n, err := p.modelled(in, how)
 	if err != nil {
 		return nil, err
 	}
 	var all []DeviceEstimate
-	for _, plan := range n.memoryPlans() {
+	for _, plan := range n.fullestPlans(n.alike()) {
 		all = append(all, estimate(plan, n.Devices[plan.At.Stage].Capacity, how.Accounting))
 	}
 	return all, nil

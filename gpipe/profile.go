@@ -55,7 +55,9 @@ type stepParts struct{ setup, tasks, reduce, update, crossing, waiting float64 }
 func (t *Trainer) Profile() *Profile {
 	p := &Profile{trainer: t, kernels: map[place.Place]map[kernelOf]*kernelTime{}}
 	for _, d := range t.devices {
-		p.kernels[d.at] = map[kernelOf]*kernelTime{}
+		for _, piece := range t.net.pieces.On(d.k) {
+			p.kernels[t.net.pieces.At(d.at.Replica, piece)] = map[kernelOf]*kernelTime{}
+		}
 	}
 	t.profile = p
 	t.Watch(func(run KernelRun) {
@@ -91,17 +93,24 @@ func (p *Profile) add(r *Result) {
 // add adds the parts of one device's step. Together they are the step.
 func (s *stepParts) add(r *Result, at place.Place) {
 	times := r.Times.At(at)
-	own := stepParts{setup: times.Setup, update: times.Update, reduce: times.Reduce + times.Gather}
-	for _, all := range [][]float64{times.F, times.R, times.B} {
-		own.tasks += sum(all)
-	}
+	own := stepParts{setup: times.Setup, update: times.Update, reduce: times.Reduce + times.Gather + times.Rows}
 	own.reduce += sum(times.Groups)
+	for chunk := range r.Times.chunks(at.Stage) {
+		of := r.Times.At(place.Place{Replica: at.Replica, Stage: at.Stage, Chunk: chunk})
+		for _, all := range [][]float64{of.F, of.R, of.B, of.I, of.W} {
+			own.tasks += sum(all)
+		}
+		forward, backward := of.meetingSeconds()
+		own.reduce += forward + backward
+	}
+	on := func(p place.Place) bool { return p.Replica == at.Replica && p.Stage == at.Stage }
 	var busy, transfers []interval
 	for _, e := range r.Timeline.Events {
 		switch {
-		case e.At == at && e.Kind.OnDevice():
+		case !on(e.At) && !on(e.Peer):
+		case on(e.At) && e.Kind.OnDevice():
 			busy = append(busy, interval{e.Start, e.End})
-		case e.Kind == timeline.Transfer && (e.At == at || e.Peer == at):
+		case e.Kind == timeline.Transfer:
 			transfers = append(transfers, interval{e.Start, e.End})
 		}
 	}
@@ -143,7 +152,7 @@ func length(of []interval) (sum float64) {
 // ProfileRow is an operation's part of a training step: means over the steps, sums over
 // the devices.
 type ProfileRow struct {
-	Task    string  `json:"task"` // forward, recompute or backward of a kernel; else ""
+	Task    string  `json:"task"` // forward, recompute, backward, backward-input or backward-weights of a kernel; else ""
 	Op      string  `json:"op"`
 	Calls   float64 `json:"calls"`
 	Seconds float64 `json:"seconds"`
@@ -156,7 +165,7 @@ type ProfileRow struct {
 // The rows of a profile that are not kernels.
 const (
 	ClearRow    = "clear gradients"       // before the first task
-	ReduceRow   = "sums over groups"      // of gradients, and over replicas
+	ReduceRow   = "sums over groups"      // of gradients, gathered ones too, and over replicas of statistics as well
 	UpdateRow   = "update"                // sums of gradients, their norms, the optimiser, moving averages
 	BesideRow   = "besides kernels"       // tasks without their kernels: inputs are copied, kernels started and timed
 	CrossingRow = "copies between stages" // while the device does nothing else
@@ -178,7 +187,7 @@ func (p *Profile) Rows() []ProfileRow {
 	var kernels float64
 	for _, stage := range p.kernels {
 		for of, time := range stage {
-			id := [2]string{[...]string{"forward", "recompute", "backward"}[of.task], of.instr.Op}
+			id := [2]string{[...]string{"forward", "recompute", "backward", "backward-input", "backward-weights"}[of.task], of.instr.Op}
 			if sums[id] == nil {
 				sums[id] = &ProfileRow{Task: id[0], Op: id[1]}
 			}

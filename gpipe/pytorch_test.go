@@ -12,6 +12,7 @@ import (
 
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
+	"gpipebench/nn/graph"
 )
 
 // TestPyTorchLoads: bench/peers/load_weights.py loads what Save wrote into the
@@ -57,7 +58,7 @@ func TestPyTorchLoads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said, err := loadWeights(t, weights, inputs, out[0])
+			said, err := loadWeights(t, weights, map[string]any{"inputs": entries(inputs), "logits": entry{out[0].Shape, out[0].F32}})
 			if err != nil {
 				t.Fatalf("%v: %s", err, said)
 			}
@@ -69,32 +70,136 @@ func TestPyTorchLoads(t *testing.T) {
 			}
 			out[0].F32[5] += 2e-4
 			var exit *exec.ExitError
-			if said, err := loadWeights(t, weights, inputs, out[0]); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(said, "differ by 0.0002") {
+			if said, err := loadWeights(t, weights, map[string]any{"inputs": entries(inputs), "logits": entry{out[0].Shape, out[0].F32}}); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(said, "differ by 0.0002") {
 				t.Errorf("a logit that is off: %v, %s", err, said)
 			}
 		})
 	}
 }
 
+// Three replicas of two stages have the loss and the gradients of one PyTorch process
+// that takes the whole mini-batch: within 2e-6 of each gradient's norm, computed there in
+// float64. Replicas have different numbers of targets, so a mean of their means would differ.
+func TestPyTorchReplicas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts PyTorch, which takes seconds")
+	}
+	for _, tied := range []bool{true, false} {
+		l := small
+		l.model.Dropout, l.model.Tied = 0, tied
+		p := l.pipeline(t)
+		p.Replicas, p.Partitions, p.MicroBatches = 3, 2, 2
+		tr, err := p.Open(InputOf(l.data(0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		if _, err := tr.Step(t.Context(), l.data(1)); err != nil { // weights that no symmetry is left in
+			t.Fatal(err)
+		}
+		weights := filepath.Join(t.TempDir(), "weights.safetensors")
+		if err := tr.Save(weights, map[string]string{"model": fmt.Sprintf(`{"heads":%d,"clip_logits":%v}`, l.model.Heads, l.model.ClipLogits)}); err != nil {
+			t.Fatal(err)
+		}
+		batch := l.data(0)
+		r, err := tr.Differentiate(t.Context(), batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gradients := map[string]entry{}
+		for _, g := range tr.Gradients() {
+			gradients[g.Path] = entry{g.Shape, g.Data}
+		}
+		run := map[string]any{
+			"inputs": entries(batch.Inputs), "targets": entries(batch.Targets)[0], "count": batch.Count, "smoothing": l.smooth,
+			"loss": r.Loss, "gradients": gradients,
+		}
+		said, err := loadWeights(t, weights, run)
+		if err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+		t.Log(said)
+
+		// The script can fail: a gradient is slightly too long.
+		wrong := tr.Gradients()[3]
+		for i := range wrong.Data {
+			wrong.Data[i] *= 1 + 1e-5
+		}
+		var exit *exec.ExitError
+		if said, err := loadWeights(t, weights, run); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(said, "gradient of "+wrong.Path+" differs by ") {
+			t.Errorf("a gradient that is off: %v, %s", err, said)
+		}
+	}
+}
+
+// TestPyTorchAutocast: a step with activations in bfloat16 has the loss and the gradients of
+// PyTorch's own autocast, within eight times bfloat16's resolution (2^-8) of each gradient's
+// norm: both round about thirty results one after another, not all at the same places.
+func TestPyTorchAutocast(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts PyTorch, which takes seconds")
+	}
+	l := small
+	l.model.Dropout, l.model.ClipLogits, l.model.Activation = 0, 0, nn.GELU // without kinks, where a rounding could turn a gradient on or off
+	for _, dt := range []graph.DType{graph.BF16, graph.F32} {
+		p := l.pipeline(t)
+		p.Partitions, p.MicroBatches, p.DType = 2, 2, dt
+		tr, err := p.Open(InputOf(l.data(0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		for i := range 3 { // weights that no symmetry is left in
+			if _, err := tr.Step(t.Context(), l.data(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		weights := filepath.Join(t.TempDir(), "weights.safetensors")
+		if err := tr.Save(weights, map[string]string{"model": fmt.Sprintf(`{"heads":%d,"activation":"gelu"}`, l.model.Heads)}); err != nil {
+			t.Fatal(err)
+		}
+		batch := l.data(0)
+		r, err := tr.Differentiate(t.Context(), batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gradients := map[string]entry{}
+		for _, g := range tr.Gradients() {
+			gradients[g.Path] = entry{g.Shape, g.Data}
+		}
+		run := map[string]any{
+			"inputs": entries(batch.Inputs), "targets": entries(batch.Targets)[0], "count": batch.Count, "smoothing": l.smooth,
+			"loss": r.Loss, "gradients": gradients, "autocast": dt == graph.BF16,
+		}
+		said, err := loadWeights(t, weights, run)
+		if err != nil {
+			t.Fatalf("%v: %v: %s", dt, err, said)
+		}
+		t.Log(dt, said)
+	}
+}
+
+// entry is a tensor as the script reads it.
+type entry struct {
+	Shape []int `json:"shape"`
+	Data  any   `json:"data"`
+}
+
+// entries are tensors of ids.
+func entries(ids []nn.Tensor) (all []entry) {
+	for _, in := range ids {
+		all = append(all, entry{in.Shape, in.I32})
+	}
+	return all
+}
+
 // loadWeights runs the script and returns its output.
-func loadWeights(t *testing.T, weights string, inputs []nn.Tensor, logits nn.Tensor) (string, error) {
+func loadWeights(t *testing.T, weights string, run map[string]any) (string, error) {
 	t.Helper()
 	const python = "/usr/bin/python3"
 	if _, err := os.Stat(python); err != nil {
 		t.Skip("no " + python)
 	}
-	type entry struct {
-		Shape []int `json:"shape"`
-		Data  any   `json:"data"`
-	}
-	var run struct {
-		Inputs []entry `json:"inputs"`
-		Logits entry   `json:"logits"`
-	}
-	for _, in := range inputs {
-		run.Inputs = append(run.Inputs, entry{in.Shape, in.I32})
-	}
-	run.Logits = entry{logits.Shape, logits.F32}
 	text, err := json.Marshal(run)
 	if err != nil {
 		t.Fatal(err)

@@ -25,8 +25,9 @@ func (r *stageRun) endGroup(ctx context.Context) error {
 	micro := r.ends[r.group] - 1 // -1: the replica has no examples
 	err := r.timed(ctx, timeline.Reduce, micro, func() error {
 		r.addUses()
+		r.keepDense()
 		add := func(to, from func(w *weight) []float32) {
-			r.eachPart(func(w *weight, at, end int) {
+			r.eachReduced(func(w *weight, at, end int) {
 				dst := to(w)[at:end]
 				kernel.Add(dst, dst, from(w)[at:end])
 			})
@@ -35,7 +36,7 @@ func (r *stageRun) endGroup(ctx context.Context) error {
 		r.sums.Push(
 			func(i int) {
 				r.touchSums(i)
-				r.eachPart(func(w *weight, at, end int) { copy(w.sums[i][at:end], w.grads[0][at:end]) })
+				r.eachReduced(func(w *weight, at, end int) { copy(w.sums[i][at:end], w.grads[0][at:end]) })
 			},
 			func(i int) { add(place(i), gradientsOf) },
 			func(i int) { add(place(i), place(i+1)) })
@@ -56,7 +57,7 @@ func (r *stageRun) sumGroups(ctx context.Context) error {
 	err := r.timedWork(ctx, timeline.Reduce, func() {
 		r.addUses()
 		r.sums.Finish(func(i int) {
-			r.eachPart(func(w *weight, at, end int) {
+			r.eachReduced(func(w *weight, at, end int) {
 				dst := w.grads[0][at:end]
 				kernel.Add(dst, dst, w.sums[i][at:end])
 			})
@@ -79,17 +80,20 @@ func weightsOf(w *weight) []float32   { return w.w }
 // overReplicas runs f as one event, with the all-reduce of a tensor of each of this
 // stage's weights. Its buffers lie in the workspace.
 func (r *stageRun) overReplicas(kind timeline.Kind, of func(*weight) []float32, f func(a *reduction.AllReduce, tensors [][]float32) error) error {
-	spent := &r.times.Reduce
+	p := peers{r, &r.times.Reduce, Sums}
 	if kind == timeline.Gather {
-		spent = &r.times.Gather
+		p.spent, p.handed = &r.times.Gather, UpdatedWeights
 	}
-	p := peers{r, spent}
-	a := &reduction.AllReduce{Layout: r.dev.layout, Peers: p, Add: p.add}
-	ws, chunk := r.dev.mem.slot(program.Workspace, 0), r.dev.layout.Largest()
-	for i := range reduction.Buffers(r.trainer.net.Replicas) {
-		at := i * program.AlignUp(chunk)
-		a.Buffers = append(a.Buffers, ws[at:at+chunk])
-		r.touch(program.Workspace, at+chunk)
+	a := &reduction.AllReduce{Layout: r.dev.reduced, Peers: p, Add: p.add}
+	if r.trainer.net.lends() {
+		a.AddLent = p.addLent
+	}
+	ws := r.dev.mem.slot(0, program.Workspace, 0)
+	buffers, size := r.trainer.net.reduceBuffers(r.at)
+	for i := range buffers {
+		at := i * program.AlignUp(size)
+		a.Buffers = append(a.Buffers, ws[at:at+size])
+		r.dev.mem.touch(0, program.Workspace, 0, at+size)
 	}
 	tensors := make([][]float32, len(r.dev.weights))
 	for i := range tensors {
@@ -115,7 +119,6 @@ func (t *Trainer) gatherParts(of func(*weight) []float32) error {
 	var all sync.WaitGroup
 	for _, d := range t.devices {
 		r := &stageRun{step: &step{trainer: t, session: session}, at: d.at, k: d.k, dev: d, times: newStageTimes(0)}
-		r.use(program.Workspace, 0)
 		all.Go(func() {
 			if err := r.overReplicas(timeline.Gather, of, func(a *reduction.AllReduce, tensors [][]float32) error {
 				return a.Gather(ctx, tensors)
@@ -129,20 +132,35 @@ func (t *Trainer) gatherParts(of func(*weight) []float32) error {
 	return context.Cause(ctx)
 }
 
-// reduceFloats is the workspace that a reduction over replicas takes on a stage.
-func (n *network) reduceFloats(k int) int {
-	buffers := reduction.Buffers(n.Replicas)
+// reduceBuffers is the number and the size of the buffers, in the workspace, with which a
+// device adds up the messages with chunks that its replica owns.
+func (n *network) reduceBuffers(at place.Place) (buffers, floats int) {
+	if n.Replicas == 1 {
+		return 0, 0
+	}
+	if floats = n.reducedLayout(at.Stage).LargestMessage(n.Replicas, at.Replica); floats == 0 {
+		return 0, 0
+	}
+	return reduction.Buffers(n.Replicas, at.Replica, n.lends()), floats
+}
+
+// lends says that replicas read each other's gradients where they lie.
+func (n *network) lends() bool { return n.Transport == nil }
+
+// reduceFloats is the workspace that these buffers take.
+func (n *network) reduceFloats(at place.Place) int {
+	buffers, floats := n.reduceBuffers(at)
 	if buffers == 0 {
 		return 0
 	}
-	chunk := reduction.NewLayout(n.sumSizes(k)).Largest()
-	return (buffers-1)*program.AlignUp(chunk) + chunk
+	return (buffers-1)*program.AlignUp(floats) + floats
 }
 
 // peers are the same stage of all replicas. Copies and additions are timed.
 type peers struct {
 	*stageRun
-	spent *float64 // seconds
+	spent  *float64 // seconds
+	handed Load     // what the owner of a chunk sends the others
 }
 
 func (p peers) Ranks() int { return p.trainer.net.Replicas }
@@ -160,28 +178,56 @@ func (p peers) Send(ctx context.Context, to, chunk int, parts [][]float32) error
 }
 
 func (p peers) Receive(ctx context.Context, from, chunk int, parts [][]float32) error {
-	began, err := p.takeIn(ctx, p.route(from, p.Rank(), chunk), parts)
+	what := p.handed
+	if first, end := p.dev.reduced.Owned(p.Ranks(), p.Rank()); chunk >= first && chunk < end {
+		what = Summands
+	}
+	start := time.Now()
+	began, err := p.takeIn(ctx, p.route(from, p.Rank(), chunk), what, parts)
 	if err == nil {
 		*p.spent += time.Since(began).Seconds()
+		p.took(from, chunk, parts, start, began)
 	}
 	return err
 }
 
-// add is the addition of a reduction, divided over the device's threads.
-func (p peers) add(sums, summands [][]float32) {
-	if a := p.trainer.alone; a != nil {
-		a <- struct{}{}
-		defer func() { <-a }()
+// took records a message with gradients; those of updated weights are no reduction.
+func (p peers) took(from, chunk int, parts [][]float32, start, began time.Time) {
+	if c := &p.recorded; c.reductions != nil && p.handed == Sums {
+		c.weights = p.dev.reduced.Tensors(chunk, len(parts))
+		c.message(c.weights, from, start, began, bytesOf(parts))
 	}
+}
+
+// addLent adds a replica's chunks where that replica has them.
+func (p peers) addLent(ctx context.Context, from, chunk int, sums [][]float32) error {
 	start := time.Now()
-	parts := p.dev.pool.Threads()
-	p.dev.pool.Do(func(part int) {
-		for i, sum := range sums {
-			from, to := len(sum)*part/parts, len(sum)*(part+1)/parts
-			kernel.Add(sum[from:to], sum[from:to], summands[i][from:to])
-		}
+	return p.session.(transport.Lender).Lend(ctx, p.route(from, p.Rank(), chunk), sums, func(summands [][]float32) {
+		began := time.Now()
+		p.addUp(sums, summands)
+		p.took(from, chunk, sums, start, began)
+		p.received.add(Traffic{From: place.Place{Replica: from, Stage: p.k}, To: p.at, What: Summands, Messages: 1, Bytes: bytesOf(sums)})
 	})
-	*p.spent += time.Since(start).Seconds()
+}
+
+// add is addUp of the message that was received last.
+func (p peers) add(sums, summands [][]float32) {
+	start := time.Now()
+	p.addUp(sums, summands)
+	p.recorded.add(p.recorded.weights, timeline.Carry, -1, start, time.Now(), bytesOf(sums))
+}
+
+// addUp is the addition of a reduction, divided over the device's threads.
+func (p peers) addUp(sums, summands [][]float32) {
+	parts := p.dev.pool.Threads()
+	*p.spent += p.aloneFor(func() {
+		p.dev.pool.Do(func(part int) {
+			for i, sum := range sums {
+				from, to := len(sum)*part/parts, len(sum)*(part+1)/parts
+				kernel.Add(sum[from:to], sum[from:to], summands[i][from:to])
+			}
+		})
+	})
 }
 
 // eachPart calls f for a part of every weight on each of the device's threads.
@@ -195,15 +241,24 @@ func (r *stageRun) eachPart(f func(w *weight, from, to int)) {
 	})
 }
 
+// eachReduced is eachPart without the weights whose gradients are gathered.
+func (r *stageRun) eachReduced(f func(w *weight, from, to int)) {
+	r.eachPart(func(w *weight, from, to int) {
+		if !w.gathered() {
+			f(w, from, to)
+		}
+	})
+}
+
 // touchSums records that a place for sums of groups is used.
 func (r *stageRun) touchSums(place int) {
 	mem := r.dev.mem
-	mem.touch(program.Grads, 1+place, mem.plan.slots[program.Grads][1+place].span)
+	mem.touch(0, program.Grads, 1+place, mem.plan.chunks[0][program.Grads][1+place].span)
 }
 
 // keepTallies stores a group's tallies once its last forward function has run, and
 // begins those of the next.
-func (r *stageRun) keepTallies(micro int) {
+func (r *chunkRun) keepTallies(micro int) {
 	if r.purpose != training || r.trainer.net.Groups == 1 || len(r.dev.moving) == 0 {
 		return
 	}
@@ -212,8 +267,10 @@ func (r *stageRun) keepTallies(micro int) {
 		return
 	}
 	for _, m := range r.dev.moving {
-		copy(m.groups[group], m.tally)
-		clear(m.tally)
+		if m.chunk == r.at.Chunk {
+			copy(m.groups[group], m.tally)
+			clear(m.tally)
+		}
 	}
 }
 
@@ -227,7 +284,7 @@ func (r *stageRun) gatherTallies(ctx context.Context) error {
 	var own []float64
 	for g := range n.tallies() {
 		slot := 1 + n.sums() + g
-		r.dev.mem.touch(program.Grads, slot, r.dev.mem.plan.slots[program.Grads][slot].span)
+		r.dev.mem.touch(0, program.Grads, slot, r.dev.mem.plan.chunks[0][program.Grads][slot].span)
 		for _, m := range r.dev.moving {
 			if r.groupIsEmpty(g) {
 				clear(m.groups[g])

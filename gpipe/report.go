@@ -2,10 +2,12 @@ package gpipe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/gob"
 	"errors"
 	"slices"
+	"time"
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/timeline"
@@ -17,12 +19,17 @@ import (
 // reports of all stages, one message per process; otherwise weights, or the failure
 // of a step. A process that runs all stages sends none.
 
-// report is what a stage reports at the end of a step.
+// report is what a device reports of a chunk at the end of a step.
 type report struct {
-	At     place.Place
-	Events []timeline.Event
-	Times  StageTimes
-	Used   highWater
+	At         place.Place
+	Start      int64 // of the step in the stage's process, by rank 0's clock, in nanoseconds since 1970
+	Events     []timeline.Event
+	Reductions []timeline.Reduction
+	Times      StageTimes
+	Used       highWater
+	Stop       bool // its process has asked to stop
+
+	Traffic []Traffic // that the stage received, in sortTraffic's order
 
 	Norm    float64
 	Losses  []float64 // sums by group; of the last stages only, as are the next three
@@ -38,10 +45,51 @@ type highWater struct {
 	Peak  int64
 }
 
-func (r *stageRun) report() report {
-	return report{
-		At: r.at, Events: slices.Concat(r.events, r.crossed[0], r.crossed[1]), Times: *r.times, Used: r.dev.mem.highWater(),
-		Norm: r.norm, Losses: r.losses, Rows: r.rows, Correct: r.correct, Ranks: r.ranks, Outputs: r.outputs,
+// reports are those of the device's chunks. What is the device's is in the first.
+func (r *stageRun) reports() (all []report) {
+	sortTraffic(r.received.all)
+	for i, c := range r.chunks {
+		of := report{
+			At: c.at, Start: r.trainer.clock(r.start), Events: slices.Concat(c.crossed[0], c.crossed[1]), Times: *c.times, Used: r.dev.mem.highWater(),
+			Stop: r.trainer.stopping.Load(), Norm: r.norm,
+		}
+		if i == 0 {
+			of.Events, of.Traffic, of.Reductions = slices.Concat(r.events, of.Events), r.received.all, r.recorded.reductions
+		}
+		if c.isLast() {
+			of.Losses, of.Rows, of.Correct, of.Ranks, of.Outputs = r.losses, r.rows, r.correct, r.ranks, r.outputs
+		}
+		all = append(all, of)
+	}
+	return all
+}
+
+// clock is a time of this process by the clock of rank 0, in nanoseconds since 1970.
+func (t *Trainer) clock(at time.Time) int64 {
+	if c, ok := t.transport.(transport.Clocked); ok {
+		offset, _ := c.Clock()
+		at = at.Add(offset)
+	}
+	return at.UnixNano()
+}
+
+// onOneClock counts the events of all processes from the first one's start.
+func onOneClock(reports []report) {
+	first := slices.MinFunc(reports, func(a, b report) int { return cmp.Compare(a.Start, b.Start) }).Start
+	for _, r := range reports {
+		later := float64(r.Start-first) / 1e9
+		for i := range r.Events {
+			r.Events[i].Start += later
+			r.Events[i].End += later
+		}
+		for i := range r.Reductions {
+			of := &r.Reductions[i]
+			of.Ready += later
+			for j := range of.Activities {
+				of.Activities[j].Start += later
+				of.Activities[j].End += later
+			}
+		}
 	}
 }
 
@@ -73,6 +121,12 @@ func share[T any](ctx context.Context, t *Trainer, s transport.Session, mine T) 
 		}
 	}
 	return all, nil
+}
+
+// Exchange returns a message of each process, in the order of their first places. All
+// processes must call it, as with Step.
+func (t *Trainer) Exchange(ctx context.Context, message []byte) ([][]byte, error) {
+	return exchange(ctx, t, message)
 }
 
 // exchange is share in a session of its own.

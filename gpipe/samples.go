@@ -29,6 +29,9 @@ func (s *Samples) Median() *Times {
 	for k := range first.Stages {
 		sizes := m.Examples[k*len(m.Examples)/len(first.Stages)]
 		pick := func(of func(*StageTimes) []float64) []float64 {
+			if of(&first.Stages[k]) == nil {
+				return nil
+			}
 			bySize := map[int][]float64{}
 			for _, st := range s.steps {
 				for i, v := range of(&st.Stages[k]) {
@@ -40,6 +43,22 @@ func (s *Samples) Median() *Times {
 			out := make([]float64, len(sizes))
 			for i, size := range sizes {
 				out[i] = stats.Median(bySize[size])
+			}
+			return out
+		}
+		meetings := func(of func(*StageTimes) [][]timeline.Meeting) [][]timeline.Meeting {
+			if of(&first.Stages[k]) == nil {
+				return nil
+			}
+			bySize := map[int][][]timeline.Meeting{}
+			for _, st := range s.steps {
+				for i, of := range of(&st.Stages[k]) {
+					bySize[sizes[i]] = append(bySize[sizes[i]], of)
+				}
+			}
+			out := make([][]timeline.Meeting, len(sizes))
+			for i, size := range sizes {
+				out[i] = medianMeetings(bySize[size])
 			}
 			return out
 		}
@@ -60,17 +79,35 @@ func (s *Samples) Median() *Times {
 			}
 		}
 		m.Stages = append(m.Stages, StageTimes{
-			F:      pick(func(t *StageTimes) []float64 { return t.F }),
-			R:      pick(func(t *StageTimes) []float64 { return t.R }),
-			B:      pick(func(t *StageTimes) []float64 { return t.B }),
-			Setup:  one(func(t *StageTimes) float64 { return t.Setup }),
-			Update: one(func(t *StageTimes) float64 { return t.Update }),
-			Groups: groups,
-			Reduce: one(func(t *StageTimes) float64 { return t.Reduce }),
-			Gather: one(func(t *StageTimes) float64 { return t.Gather }),
+			F:         pick(func(t *StageTimes) []float64 { return t.F }),
+			R:         pick(func(t *StageTimes) []float64 { return t.R }),
+			B:         pick(func(t *StageTimes) []float64 { return t.B }),
+			I:         pick(func(t *StageTimes) []float64 { return t.I }),
+			W:         pick(func(t *StageTimes) []float64 { return t.W }),
+			FMeetings: meetings(func(t *StageTimes) [][]timeline.Meeting { return t.FMeetings }),
+			BMeetings: meetings(func(t *StageTimes) [][]timeline.Meeting { return t.BMeetings }),
+			Setup:     one(func(t *StageTimes) float64 { return t.Setup }),
+			Update:    one(func(t *StageTimes) float64 { return t.Update }),
+			Groups:    groups,
+			Reduce:    one(func(t *StageTimes) float64 { return t.Reduce }),
+			Gather:    one(func(t *StageTimes) float64 { return t.Gather }),
+			Rows:      one(func(t *StageTimes) float64 { return t.Rows }),
 		})
 	}
 	return &m
+}
+
+// medianMeetings are the meetings of a task, each with the medians of its repeats.
+func medianMeetings(repeats [][]timeline.Meeting) []timeline.Meeting {
+	all := slices.Clone(repeats[0])
+	for i := range all {
+		var at, seconds []float64
+		for _, of := range repeats {
+			at, seconds = append(at, of[i].At), append(seconds, of[i].Seconds)
+		}
+		all[i].At, all[i].Seconds = stats.Median(at), stats.Median(seconds)
+	}
+	return all
 }
 
 // Replay runs the lists on the virtual clock with these times.
@@ -82,21 +119,70 @@ func (t *Times) Breakdown() (timeline.Parts, error) { return timeline.Breakdown(
 // ClosedForm is the theory's time for the same step on even stages: f, r and b
 // are the mean over devices of the tasks' mean times, links are free, and setup,
 // update and the time for adding up groups and replicas are those of the slowest
-// device.
+// device. Meetings of replicas are part of f and b, without waiting. Of a schedule with I
+// and W, or several chunks on a device, it is that of [Times.EvenStep].
 func (t *Times) ClosedForm(s schedule.Schedule, c schedule.Checkpoint, late bool) (float64, error) {
-	var f, r, b, setup, update, reduce float64
+	if !s.Straight() || schedule.Splits(t.Lists) {
+		return t.EvenStep()
+	}
+	d, rest := t.even()
+	step, err := schedule.StepTime(s, c, late, len(t.Stages)/max(t.Replicas, 1), len(t.Stages[0].F), d.F, d.R, d.I+d.W)
+	return rest.setup + step + rest.reduce + rest.update, err
+}
+
+// EvenStep is the time of the step's own lists, where no formula is known: a run in which
+// every piece of the network takes the mean times of all, and links are free.
+func (t *Times) EvenStep() (float64, error) {
+	d, rest := t.even()
+	lists := t.Lists[:len(t.Lists)/max(t.Replicas, 1)]
+	run, err := schedule.Run(lists, t.Placement.Or(len(lists)), len(t.Stages[0].F), d)
+	if err != nil {
+		return 0, err
+	}
+	return rest.setup + run.Makespan() + rest.reduce + rest.update, nil
+}
+
+// besides is what a step takes besides its tasks.
+type besides struct{ setup, reduce, update float64 }
+
+// even are the means of the tasks' times, and the longest of everything else. Where B is
+// whole, it counts as I.
+func (t *Times) even() (d schedule.Durations, rest besides) {
+	split := schedule.Splits(t.Lists)
+	var f, r, b, i, w, halved float64
 	devices := float64(len(t.Stages))
 	micro := len(t.Stages[0].F)
+	tasks := float64(max(micro, 1))
+	for k := range t.Stages {
+		st := &t.Stages[k]
+		forward, backward := st.meetingSeconds()
+		f += (mean(st.F) + forward/tasks) / devices
+		r += meanNonZero(st.R) / devices
+		b += (mean(st.B) + backward/tasks) / devices
+		if one := meanNonZero(st.I); one > 0 { // a piece may have whole B only
+			i, w, halved = i+one+backward/tasks, w+meanNonZero(st.W), halved+1
+		}
+		rest.setup, rest.update = max(rest.setup, st.Setup), max(rest.update, st.Update)
+		rest.reduce = max(rest.reduce, floats.Sum(st.Groups)+st.Reduce+st.Gather+st.Rows)
+	}
+	if i, w = i/max(halved, 1), w/max(halved, 1); !split {
+		i, w = b, 0
+	}
+	return schedule.Durations{F: f, R: r, I: i, W: w}, rest
+}
+
+// CutClosedForm returns the closed form of a step of the stages as they are cut, each
+// with the means of its own times: that of [schedule.UnevenStepTime], which is for gpipe
+// where everything is recomputed early, on one replica.
+func (t *Times) CutClosedForm() float64 {
+	var f, r, b []float64
+	var setup, update float64
 	for i := range t.Stages {
 		st := &t.Stages[i]
-		f += mean(st.F) / devices
-		r += meanNonZero(st.R) / devices
-		b += mean(st.B) / devices
+		f, r, b = append(f, mean(st.F)), append(r, mean(st.R)), append(b, mean(st.B))
 		setup, update = max(setup, st.Setup), max(update, st.Update)
-		reduce = max(reduce, floats.Sum(st.Groups)+st.Reduce+st.Gather)
 	}
-	step, err := schedule.StepTime(s, c, late, len(t.Stages)/max(t.Replicas, 1), micro, f, r, b)
-	return setup + step + reduce + update, err
+	return setup + schedule.UnevenStepTime(len(t.Stages[0].F), f, r, b) + update
 }
 
 func mean(xs []float64) (m float64) {

@@ -8,6 +8,7 @@ import (
 
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -51,13 +52,15 @@ func ParseAccounting(s string) (Accounting, error) {
 // Simulation is a step on modelled devices: the programs, schedules, plans and clock
 // are those of emulated ones, the times those of a roofline.
 type Simulation struct {
-	Sizes    []int // layers of each partition
-	Note     string
-	Seconds  float64
-	Timeline *timeline.Timeline
-	Parts    timeline.Parts // the step's breakdown
+	Sizes     []int              // layers of each partition, or of each piece of the network
+	Placement schedule.Placement // where these are; zero: one on each device, in order
+	Note      string
+	Seconds   float64
+	Timeline  *timeline.Timeline
+	Parts     timeline.Parts // the step's breakdown
 	// Devices are those of one replica, or, if replicas have micro-batches of different
-	// sizes, of one of each kind; so are the timeline's.
+	// sizes, of one of each kind; so are the timeline's. Of a divided update, each stage is
+	// that of the replica that updates most of it.
 	Devices []DeviceEstimate
 	// ReduceSeconds and UpdateSeconds are the longest of a stage.
 	ReduceSeconds, UpdateSeconds float64
@@ -74,6 +77,8 @@ type DeviceEstimate struct {
 	WorkspaceBytes  int64   `json:"workspace_bytes"`  // the third
 	GradientBytes   int64   `json:"gradient_bytes"`   // float32 accumulators
 	Capacity        int64   `json:"capacity_bytes"`   // of the accelerator
+
+	kept []micro // of a micro-batch, for each chunk
 }
 
 // Fits reports whether the plan fits the accelerator's memory.
@@ -97,6 +102,9 @@ func (p Pipeline) modelled(in Input, how Modelling) (*network, error) {
 	if in.Examples == 0 {
 		return nil, errors.New("a simulation trains: want a mini-batch of examples")
 	}
+	if p.TiedGradients == GatherTied {
+		return nil, errors.New("gathered gradients of tied tables on modelled devices: want devices that compute, or reduced ones")
+	}
 	for _, d := range p.Devices {
 		if a := d.Accelerator; a != nil && a.Rate(how.DType) == 0 {
 			return nil, fmt.Errorf("%s has no rate for %v: want activations of another dtype", a.Name, how.DType)
@@ -111,22 +119,17 @@ func (how Modelling) storage(a *accelerator.Accelerator) program.Storage {
 }
 
 func (n *network) simulate(how Modelling) (*Simulation, error) {
-	// Replicas with the same sizes of micro-batches take the same time, and one stands for
-	// all of them.
-	var portions []portion
-	var plans []*Plan
-	all := n.largestPortions(training)
-	for r, plan := 0, n.memoryPlans(); r < len(all); r++ {
-		if r == 0 || !slices.Equal(all[r].sizes, all[r-1].sizes) {
-			portions = append(portions, all[r])
-			plans = append(plans, plan[r*n.Partitions:(r+1)*n.Partitions]...)
-		}
+	// One of the replicas that are alike stands for all of them.
+	alike := n.alike()
+	var portions []*portion
+	for _, of := range alike {
+		portions = append(portions, of.portions[training])
 	}
 	times := Times{
-		Replicas: len(portions),
-		Link:     n.Devices[0].Link, Exchanges: n.exchanges(),
+		Replicas: len(portions), Together: n.togetherOf(alike), Placement: n.placement(),
+		Link: n.Devices[0].Link, Exchanges: n.exchanges(),
 		Boundary: func(at place.Place, m int) int64 {
-			return portions[at.Replica].programs[m].boundaryBytes(at.Stage)
+			return portions[at.Replica].programs[m].boundaryBytes(n.pieces.Piece(at))
 		},
 	}
 	for _, p := range portions {
@@ -134,13 +137,16 @@ func (n *network) simulate(how Modelling) (*Simulation, error) {
 		times.Examples = append(times.Examples, p.sizes)
 	}
 	lists := times.Lists
-	s := &Simulation{Sizes: n.sizes, Note: n.note}
-	for i, plan := range plans {
+	s := &Simulation{Sizes: n.sizes, Placement: n.placement(), Note: n.note}
+	for i, plan := range n.fullestPlans(alike) {
 		s.Devices = append(s.Devices, estimate(plan, n.Devices[plan.At.Stage].Capacity, how.Accounting))
-		t := n.model(plan, &portions[i/n.Partitions], how.DType)
-		n.addLinks(&t, plan.At.Stage)
-		s.ReduceSeconds, s.UpdateSeconds = max(s.ReduceSeconds, t.Reduce+t.Gather), max(s.UpdateSeconds, t.Update)
-		times.Stages = append(times.Stages, t)
+		for _, piece := range n.pieces.On(plan.At.Stage) {
+			at := n.pieces.At(plan.At.Replica, piece)
+			t := n.model(plan, at, portions[i/n.Partitions], how.DType)
+			n.addLinks(&t, at, nil)
+			s.ReduceSeconds, s.UpdateSeconds = max(s.ReduceSeconds, t.Reduce+t.Gather), max(s.UpdateSeconds, t.Update)
+			times.Stages = append(times.Stages, t)
+		}
 	}
 	var err error
 	if s.Timeline, err = timeline.Replay(lists, times.Costs()); err != nil {
@@ -156,6 +162,17 @@ func (n *network) simulate(how Modelling) (*Simulation, error) {
 	return s, nil
 }
 
+// fullestPlans are the plans of one replica for all that are alike. Of a divided update, a
+// stage has the plan of the replica that updates most of it.
+func (n *network) fullestPlans(alike []replicas) (all []*Plan) {
+	for _, of := range alike {
+		for k := range n.Partitions {
+			all = append(all, n.plan(place.Place{Replica: n.fullest(of, k), Stage: k}, of.portions))
+		}
+	}
+	return all
+}
+
 // estimate is the estimate of a device with the given plan.
 func estimate(plan *Plan, capacity int64, how Accounting) DeviceEstimate {
 	est := DeviceEstimate{
@@ -163,6 +180,18 @@ func estimate(plan *Plan, capacity int64, how Accounting) DeviceEstimate {
 		GradientBytes: plan.Bytes[Gradients],
 		BoundaryBytes: plan.Bytes[Boundary], ResidualBytes: plan.Bytes[Residuals], WorkspaceBytes: plan.Bytes[Workspace],
 		Capacity: capacity,
+	}
+	for _, slots := range plan.chunks {
+		var of micro
+		for s, floats := range map[program.Space]*int64{program.Residual: &of.residual, program.Lasting: &of.lasting, program.Between: &of.between} {
+			if len(slots[s]) > 0 {
+				*floats = int64(slots[s][0].span)
+			}
+		}
+		if len(plan.chunks) == 1 && of.between == 0 {
+			of = micro{residual: 1} // of which only the number counts
+		}
+		est.kept = append(est.kept, of)
 	}
 	est.ActivationBytes = est.BoundaryBytes + est.ResidualBytes + est.WorkspaceBytes
 	est.PeakBytes = est.ParamBytes + est.ActivationBytes
@@ -172,20 +201,36 @@ func estimate(plan *Plan, capacity int64, how Accounting) DeviceEstimate {
 	return est
 }
 
-// model times a device's tasks, for a replica's portion, by the roofline.
-func (n *network) model(plan *Plan, of *portion, dt graph.DType) StageTimes {
-	k := plan.At.Stage
+// model times a chunk's tasks, for a replica's portion, by the roofline.
+func (n *network) model(plan *Plan, at place.Place, of *portion, dt graph.DType) StageTimes {
+	k := at.Stage
 	a := n.Devices[k].Accelerator
 	t := newStageTimes(len(of.sizes))
 	for m, size := range of.sizes {
 		if m > 0 && size == of.sizes[m-1] {
 			t.F[m], t.R[m], t.B[m] = t.F[m-1], t.R[m-1], t.B[m-1]
+			if t.I != nil {
+				t.I[m], t.W[m] = t.I[m-1], t.W[m-1]
+			}
+			t.meet(timeline.Forward, m, slices.Clone(t.Meetings(schedule.Task{Kind: schedule.Forward, Micro: m - 1})), 1)
+			t.meet(timeline.Backward, m, slices.Clone(t.Meetings(schedule.Task{Kind: schedule.Backward, Micro: m - 1})), 1)
 			continue
 		}
-		st := of.programs[m][k]
+		st := of.programs[m][n.pieces.Piece(at)]
 		t.F[m] = a.Seconds(st.Forward, dt)
-		t.R[m] = a.Seconds(st.Keep, dt)
+		t.R[m] = a.Seconds(st.Keep.Again(), dt)
 		t.B[m] = a.Seconds(st.Backward, dt)
+		t.meet(timeline.Forward, m, modelMeetings(a, st.Forward, dt), 1)
+		backward := st.Backward
+		if st.Input != nil { // all meetings are in I
+			backward = st.Input
+			t.inTwo()
+			t.I[m], t.W[m] = a.Seconds(st.Input, dt), a.Seconds(st.Weights, dt)
+		}
+		t.meet(timeline.Backward, m, modelMeetings(a, backward, dt), 1)
+	}
+	if at.Chunk > 0 { // what is the device's is counted with its first chunk
+		return *t
 	}
 	// Setup clears the gradients. The update reads everything and writes all but them.
 	t.Setup = a.Moving(accelerator.Clear, plan.ClearBytes())
@@ -202,18 +247,27 @@ func (n *network) model(plan *Plan, of *portion, dt graph.DType) StageTimes {
 }
 
 // ClearBytes is how many bytes clearing the gradients moves.
-func (p *Plan) ClearBytes() float64 { return float64(p.slots[program.Grads][0].span) * floatBytes }
+func (p *Plan) ClearBytes() (bytes float64) {
+	for _, chunk := range p.chunks {
+		bytes += float64(chunk[program.Grads][0].span) * floatBytes
+	}
+	return bytes
+}
 
 // UpdateBytes is how many bytes an update moves: parameters and optimiser state are
-// read and written, gradients read.
+// read and written, gradients read. What other replicas update of a divided update is
+// not touched. For a layer-wise optimiser parameters and gradients are read once more
+// before, for their norms: with one group all of them, else what the replica owns.
 func (p *Plan) UpdateBytes() float64 {
-	return float64(2*(p.Bytes[Parameters]+p.Bytes[OptimizerState])) + p.ClearBytes()
+	return float64(2*(p.Bytes[Parameters]+p.Bytes[OptimizerState])) + p.ClearBytes() +
+		(2*float64(p.normed)-3*float64(p.elsewhere))*floatBytes
 }
 
 // LayerEstimate is the cost of one layer on a modelled device, for the largest
 // micro-batch.
 type LayerEstimate struct {
 	Forward, Recompute, Backward float64 // seconds; the last layer includes the loss
+	Input, Weights               float64 // the parts of Backward, if the schedule has it in two
 	Residual                     int64   // bytes that its backward needs
 }
 
@@ -231,10 +285,19 @@ func LayerSeconds(layers []LayerEstimate) []float64 {
 
 // ModelLayers times every layer on the first of the modelled devices.
 func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) {
-	p.Partitions, p.Balance, p.Costs = 1, []int{len(p.Layers)}, nil
+	p.Partitions, p.Chunks, p.Balance, p.Costs = 1, 1, []int{len(p.Layers)}, nil
+	p.Tasks, p.Placement = nil, schedule.Placement{} // which has one piece of the network
+	switch {
+	case p.Schedule == schedule.InterleavedOneFOneB:
+		p.Schedule = schedule.OneFOneB
+	case p.Schedule >= schedule.ZeroBubbleVee:
+		p.Schedule = schedule.ZeroBubbleH1
+	}
 	p.Devices = p.Devices[:min(1, len(p.Devices))]
-	in.Examples = (in.Examples + max(p.MicroBatches, 1) - 1) / max(p.MicroBatches, 1)
-	p.MicroBatches = 1
+	for _, parts := range []int{max(p.Groups, p.Replicas, 1), max(p.MicroBatches, 1)} {
+		in.Examples = (in.Examples + parts - 1) / parts
+	}
+	p.Replicas, p.Groups, p.MicroBatches, p.BatchNormScope = 1, 1, 1, ReplicaScope
 	n, err := p.modelled(in, how)
 	if err != nil {
 		return nil, err
@@ -249,6 +312,10 @@ func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) 
 	add(st.Forward, func(l *LayerEstimate) *float64 { return &l.Forward })
 	add(st.Keep, func(l *LayerEstimate) *float64 { return &l.Recompute })
 	add(st.Backward, func(l *LayerEstimate) *float64 { return &l.Backward })
+	if st.Input != nil {
+		add(st.Input, func(l *LayerEstimate) *float64 { return &l.Input })
+		add(st.Weights, func(l *LayerEstimate) *float64 { return &l.Weights })
+	}
 	for layer, floats := range st.Saved {
 		layers[min(layer, len(layers)-1)].Residual += int64(floats) * floatBytes
 	}

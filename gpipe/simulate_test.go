@@ -295,6 +295,40 @@ func TestTiedExchangeTakesTime(t *testing.T) {
 	}
 }
 
+// With several groups the gradients of a tied weight travel at the end of each, and its
+// stages wait for them.
+func TestTiedExchangeOfGroups(t *testing.T) {
+	tied := even
+	tied.model.Tied = true
+	seconds := func(latency float64) float64 {
+		a := chip()
+		a.Link.Latency = latency
+		p := tied.modelled(t, a, 2, 1)
+		p.Groups = 4
+		s, err := p.Simulate(InputOf(tied.data(0)), Modelling{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := timeline.Validate(s.Timeline, p.Schedule, 2, 4, p.Checkpoint, p.LateRecompute); err != nil {
+			t.Error(err)
+		}
+		exchanged := 0
+		for _, e := range s.Timeline.Events {
+			if e.Kind == timeline.Transfer && e.Micro == -1 {
+				exchanged++
+			}
+		}
+		if exchanged != 2*4 {
+			t.Errorf("%d exchanges, want 2 for each of 4 groups", exchanged)
+		}
+		return s.Seconds
+	}
+	// The first F and each B cross the link, and then each group's gradient.
+	if free, slow := seconds(0), seconds(1); slow < free+8.5 {
+		t.Errorf("a step of %v s, with a latency of 1 s %v", free, slow)
+	}
+}
+
 // A scale after a product joins it: the product's result is neither written nor
 // read, and there is one overhead. If anything else reads the result, it is written.
 func TestRooflineFuses(t *testing.T) {

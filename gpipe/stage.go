@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -18,14 +20,22 @@ type network struct {
 	Pipeline                 // with its defaults filled in
 	input    Input           // to train on; no examples: it does not train
 	storage  program.Storage // on the devices
-	sizes    []int           // layers of each stage
-	first    []int           // index of each stage's first layer
+	placed   schedule.Placement
+	pieces   place.Pieces // where placed has them
+	// Of each piece, in the order of the layers. With one chunk a device, pieces are stages.
+	sizes    []int // layers
+	first    []int // index of the first layer
 	note     string
+	trained  [][]int              // of each device: the sizes of its trained parameters, in the order of its weights
+	reduced  [][]int              // the same with 0 for those whose gradients are gathered
+	layouts  []*reduction.Layout  // of each device, see layout; nil: not needed so far
+	tables   []tableRows          // of the largest mini-batch, see rowsOf
 	params   []parameter          // of the whole network, in layer order, tied ones once
 	paths    map[*nn.Param]string // of all parameters, by the first layer that lists each
-	moving   [][]tracer.Moving    // of each stage, in the order of its programs' tallies
+	moving   [][]tracer.Moving    // of each piece, in the order of its programs' tallies
 	compiled map[variant]compiled
 	lists    map[int][][]schedule.Task // of Pipeline.Tasks, by number of micro-batches
+	whole    [][]schedule.Task         // of a group, if groups are run one by one
 	watch    func(KernelRun)           // see Trainer.Watch
 }
 
@@ -58,7 +68,10 @@ func (n *network) largestInput(what purpose) Input {
 // trains reports whether the network is trained.
 func (n *network) trains() bool { return n.input.Examples > 0 }
 
-// compiled is the stages' programs for one micro-batch size.
+// device is the number of a piece's device.
+func (n *network) device(piece int) int { return n.placed.Device[piece] }
+
+// compiled is the pieces' programs for one micro-batch size.
 type compiled []*program.Stage
 
 // parameter is a trained parameter and where its uses are.
@@ -67,12 +80,18 @@ type parameter struct {
 	path string
 	rate float64 // factor of the learning rate; 0: frozen
 	uses []use   // in layer order
+	// gathered: its gradient goes as rows (see GatherTied).
+	gathered bool
 }
 
-// use is one accumulator: the index-th Use of a stage.
-type use struct{ stage, index int }
+// use is one accumulator: the index-th Use of a piece, which is the stage.
+type use struct {
+	stage, index int
+	sparse       bool    // a gradient of rows, of which a multiple by scale is added up
+	scale        float32 //
+}
 
-// stageLayers are the layers of stage k.
+// stageLayers are the layers of piece k.
 func (n *network) stageLayers(k int) []nn.Layer {
 	return n.Layers[n.first[k] : n.first[k]+n.sizes[k]]
 }
@@ -87,15 +106,16 @@ func (n *network) layerName(i int) string {
 
 // trace traces all stages for a micro-batch of the given size.
 func (n *network) trace(in Input, size int, what purpose) []*tracer.Stage {
-	traced := make([]*tracer.Stage, n.Partitions)
+	traced := make([]*tracer.Stage, n.pieces.Len())
+	wide := n.wide() && what == training
 	flow := BatchOf(in.Inputs, size)
 	for k := range traced {
 		var loss nn.Loss
 		var targets []graph.Type
-		if k == n.Partitions-1 && what != predicting {
+		if k == len(traced)-1 && what != predicting {
 			loss, targets = n.Loss, BatchOf(in.Targets, size)
 		}
-		traced[k] = tracer.Trace(n.stageLayers(k), n.first[k], loss, flow, targets, what == training)
+		traced[k] = tracer.Into(&graph.Graph{OverReplicas: wide}, n.stageLayers(k), n.first[k], loss, flow, targets, what == training)
 		flow = traced[k].Out
 	}
 	return traced
@@ -150,7 +170,7 @@ func (n *network) compile(traced []*tracer.Stage, what purpose) (c compiled) {
 		c = n.compileTraining(traced)
 	} else {
 		for k, tr := range traced {
-			c = append(c, program.CompileEvaluate(tr.Function, n.Devices[k].threads()))
+			c = append(c, program.CompileEvaluateStored(tr.Function, n.Devices[n.device(k)].threads(), n.storage))
 		}
 	}
 	if n.params == nil {
@@ -164,7 +184,9 @@ func (n *network) compile(traced []*tracer.Stage, what purpose) (c compiled) {
 func (c compiled) fits(room compiled) bool {
 	for k, st := range c {
 		if st.Forward.Span > room[k].Forward.Span ||
-			st.Keep != nil && (st.Keep.Span > room[k].Keep.Span || st.Backward.Span > room[k].Backward.Span) {
+			st.Keep != nil && (st.Keep.Span > room[k].Keep.Span || st.Keep.Again().Span > room[k].Keep.Again().Span ||
+				st.Backward.Span > room[k].Backward.Span ||
+				st.Input != nil && (st.Input.Span > room[k].Input.Span || st.Weights.Span > room[k].Weights.Span)) {
 			return false
 		}
 	}
@@ -174,10 +196,12 @@ func (c compiled) fits(room compiled) bool {
 // compileTraining goes from the last stage to the first, since the later stage
 // determines which boundary tensors have gradients.
 func (n *network) compileTraining(traced []*tracer.Stage) compiled {
-	c := make(compiled, n.Partitions)
+	c := make(compiled, len(traced))
 	var gradOut []bool
-	for k := n.Partitions - 1; k >= 0; k-- {
-		c[k] = program.CompileStored(traced[k].Function, gradOut, k > 0, n.Devices[k].threads(), n.storage)
+	splits := n.splits()
+	for k := len(c) - 1; k >= 0; k-- {
+		traced[k].Function.Split = splits
+		c[k] = program.CompileStored(traced[k].Function, gradOut, k > 0, n.Devices[n.device(k)].threads(), n.storage)
 		gradOut = make([]bool, len(c[k].DIn))
 		for i, d := range c[k].DIn {
 			gradOut[i] = d.Len > 0
@@ -215,7 +239,7 @@ func (n *network) listParams(traced []*tracer.Stage, stages compiled) {
 		}
 		for i, u := range uses {
 			p := &n.params[index[traced[k].Params[u.Param]]]
-			p.uses = append(p.uses, use{k, i})
+			p.uses = append(p.uses, use{stage: k, index: i, sparse: u.Rows > 0, scale: u.Scale})
 		}
 	}
 	for _, p := range n.params {
@@ -235,7 +259,7 @@ func (n *network) planned(size int, what purpose) compiled {
 	return c
 }
 
-// largest is the programs of stage k for the largest micro-batch: those of
+// largest is the programs of piece k for the largest micro-batch: those of
 // training, if there is any.
 func (n *network) largest(k int) *program.Stage {
 	for what := training; what <= predicting; what++ {
@@ -246,32 +270,71 @@ func (n *network) largest(k int) *program.Stage {
 	panic("gpipe: a network without a purpose")
 }
 
-// memoryPlans makes the plans of all devices, in the order of place.Of. Replicas
-// whose micro-batches have the same sizes have the same plan.
-func (n *network) memoryPlans() []*Plan {
-	var shares [predicting + 1][]portion
-	for what := range shares {
+// replicas are consecutive ones whose micro-batches have the same sizes: they take the
+// same time and the same memory, but for what they own of sums over replicas.
+type replicas struct {
+	from, to int                      // without to
+	portions [predicting + 1]*portion // of the largest mini-batch of every purpose; nil: there is none
+}
+
+// alike divides the replicas into those that are alike.
+func (n *network) alike() (all []replicas) {
+	var portions [predicting + 1][]portion
+	for what := range portions {
 		if in := n.largestInput(purpose(what)); in.Examples > 0 {
-			shares[what] = n.largestPortions(purpose(what))
+			portions[what] = n.largestPortions(purpose(what))
 		}
 	}
-	var all []*Plan
-	for _, at := range place.Of(n.Replicas, n.Partitions) {
-		var of [predicting + 1]*portion
-		like := at.Replica > 0 && !n.ShardUpdate
-		for what := range shares {
-			if shares[what] != nil {
-				of[what] = &shares[what][at.Replica]
-				like = like && slices.Equal(of[what].sizes, shares[what][at.Replica-1].sizes)
+	for r := range n.Replicas {
+		next, like := replicas{from: r, to: r + 1}, r > 0
+		for what := range portions {
+			if portions[what] != nil {
+				next.portions[what] = &portions[what][r]
+				like = like && slices.Equal(portions[what][r].sizes, portions[what][r-1].sizes)
 			}
 		}
 		if like {
-			plan := *all[len(all)-n.Partitions]
-			plan.At = at
-			all = append(all, &plan)
-			continue
+			all[len(all)-1].to++
+		} else {
+			all = append(all, next)
 		}
-		all = append(all, n.plan(at, of))
+	}
+	return all
+}
+
+// fullest is the one of replicas that are alike that stands for them on stage k: if updates
+// are divided, the one that updates most, and of these the one with the largest buffers
+// for the sums over replicas.
+func (n *network) fullest(of replicas, k int) int {
+	fullest, most := of.from, [2]int{-1, -1}
+	for r := of.from; r < of.to; r++ {
+		at := place.Place{Replica: r, Stage: k}
+		needs := [2]int{0, n.reduceFloats(at)}
+		for _, part := range n.updated(at) {
+			needs[0] += part.Len()
+		}
+		if slices.Compare(needs[:], most[:]) > 0 {
+			fullest, most = r, needs
+		}
+	}
+	return fullest
+}
+
+// memoryPlans makes the plans of all devices, in the order of place.Of.
+func (n *network) memoryPlans() (all []*Plan) {
+	for _, of := range n.alike() {
+		for r := of.from; r < of.to; r++ {
+			for k := range n.Partitions {
+				at := place.Place{Replica: r, Stage: k}
+				if r == of.from || n.ShardUpdate || n.reduceFloats(at) != n.reduceFloats(place.Place{Replica: r - 1, Stage: k}) {
+					all = append(all, n.plan(at, of.portions))
+					continue
+				}
+				plan := *all[len(all)-n.Partitions]
+				plan.At = at
+				all = append(all, &plan)
+			}
+		}
 	}
 	return all
 }
@@ -281,101 +344,154 @@ func (n *network) memoryPlans() []*Plan {
 // time, so each piece of memory is as large as the purpose that needs most of it
 // requires.
 func (n *network) plan(at place.Place, shares [predicting + 1]*portion) *Plan {
-	var in planInput
 	k := at.Stage
-	st := n.largest(k)
-	in.hold(program.Workspace, 0, 0)
-	in.hold(program.Params, 0, st.Span[program.Params])
-	in.hold(program.Grads, 0, st.Span[program.Grads])
+	in := planInput{chunks: make([]chunkInput, len(n.pieces.On(k)))}
+	in.workspace(0)
+	for c, piece := range n.pieces.On(k) {
+		st := n.largest(piece)
+		in.chunks[c].hold(program.Params, 0, st.Span[program.Params])
+		in.chunks[c].hold(program.Grads, 0, st.Span[program.Grads])
+	}
 	if s := shares[training]; s != nil {
-		n.planTraining(k, s, &in)
+		n.planTraining(at, s, &in, n.inputsAhead(shares))
 	}
 	for _, what := range []purpose{evaluating, predicting} {
 		if s := shares[what]; s != nil {
-			n.planForward(k, what, s, &in)
+			for c, piece := range n.pieces.On(k) {
+				n.planForward(piece, what, s, &in, &in.chunks[c], n.inputsAhead(shares))
+			}
 		}
 	}
 	in.state = n.stateSlots()
-	for _, part := range n.updated(at) {
+	elsewhere := 0
+	for i, part := range n.updated(at) {
 		in.params = append(in.params, part.Len())
+		elsewhere += n.trained[k][i] - part.Len()
 	}
 	p := newPlan(in)
-	p.At = at
+	p.At, p.elsewhere, p.normed = at, elsewhere, n.normed(at)
 	return p
 }
 
-// planTraining adds what stage k needs to train.
-func (n *network) planTraining(k int, s *portion, in *planInput) {
-	train, lists := s.programs, s.lists
+// inputsAhead is how many inputs each piece must have room for where nothing is trained,
+// with several chunks on a device; else nil: a pair is enough.
+func (n *network) inputsAhead(shares [predicting + 1]*portion) []int {
+	if n.placed.IsStraight() {
+		return nil
+	}
+	most := make([]int, n.pieces.Len())
+	for _, what := range []purpose{evaluating, predicting} {
+		if s := shares[what]; s != nil {
+			for k, ahead := range schedule.InputsAhead(s.lists, n.placed, len(s.sizes)) {
+				most[k] = max(most[k], ahead)
+			}
+		}
+	}
+	return most
+}
+
+// planTraining adds what a device needs to train.
+func (n *network) planTraining(at place.Place, s *portion, in *planInput, ahead []int) {
+	k, train, list := at.Stage, s.programs, s.lists[at.Stage]
 	if len(train) == 0 {
 		return
 	}
 	workspace := 0
-	for _, t := range lists[k] {
-		st := train[t.Micro][k]
+	for _, t := range list {
+		piece := n.pieces.On(k)[t.Chunk]
+		st := train[t.Micro][piece]
 		prog := programOf(st, t)
 		workspace = max(workspace, prog.Span)
-		if t.Kind == schedule.Recompute && k < n.Partitions-1 {
+		if t.Kind == schedule.Recompute && piece < n.pieces.Len()-1 {
 			in.keep = max(in.keep, prog.Span)
 			in.discard = max(in.discard, st.Span[program.Out])
 		}
 	}
-	in.hold(program.Workspace, 0, workspace)
-	in.widest = train[0][k].Backward
-	in.exchange = max(n.exchangeFloats(k), n.reduceFloats(k))
+	in.workspace(workspace)
+	in.exchange = max(n.exchangeFloats(k), n.rowFloats(k), n.reduceFloats(at))
+	gradients := timeline.GradientSlots(s.lists, n.placed, len(train))
+	for c, piece := range n.pieces.On(k) {
+		if of := train[0][piece].Backward; in.widest == nil || of.Span > in.widest.Span {
+			in.widest = of
+		}
+		n.planChunk(piece, s, ofChunk(list, c), &in.chunks[c], gradients[piece], ahead)
+	}
+	n.planGroups(k, in)
+}
 
+// planChunk adds what a device needs for one of its pieces of the network, whose tasks are
+// given.
+func (n *network) planChunk(k int, s *portion, list []schedule.Task, in *chunkInput, gradients int, ahead []int) {
+	train := s.programs
 	// A receiver holds an input from its arrival to its B. Its sender has as
 	// many in flight as its own list says, and never runs further ahead.
-	inputs, _ := schedule.InFlight(lists[max(k-1, 0)])
-	_, residuals := schedule.InFlight(lists[k])
+	before := n.pieces.At(0, max(k-1, 0))
+	inputs, _ := schedule.InFlight(ofChunk(s.lists[before.Stage], before.Chunk))
+	if ahead != nil {
+		inputs = max(inputs, ahead[k])
+	}
+	own, residuals := schedule.InFlight(list)
 	slots := func(s program.Space, count int) {
 		for m := range train {
 			in.hold(s, m%count, train[m][k].Span[s]) // slot i holds micro-batches i, i+count, ...
 		}
 	}
 	slots(program.In, inputs)
-	held := make([]int, residuals) // as stageRun.hold takes slots
-	for i := range held {
-		held[i] = -1
+	if train[0][k].Span[program.Statistics] > 0 {
+		slots(program.Statistics, own)
 	}
-	for _, t := range lists[k] {
-		switch {
-		case t.Kind == schedule.Backward:
-			held[slices.Index(held, t.Micro)] = -1
-		case t.Kind == schedule.Recompute || t.Keep:
-			i := slices.Index(held, -1)
-			held[i] = t.Micro
-			in.hold(program.Residual, i, train[t.Micro][k].Span[program.Residual])
+	holders := func(s program.Space, count int, takes, frees func(schedule.Task) bool) {
+		held := newHolders(count)
+		for _, t := range list {
+			if takes(t) {
+				in.hold(s, held.take(t.Micro), train[t.Micro][k].Span[s])
+			}
+			if frees(t) {
+				held.free(t.Micro)
+			}
 		}
 	}
+	holders(program.Residual, residuals, schedule.Task.MakesResiduals, schedule.Task.FreesResiduals)
+	if train[0][k].Input != nil {
+		lasting, between := schedule.AwaitingWeights(list)
+		holders(program.Lasting, lasting, schedule.Task.MakesResiduals, schedule.Task.Accumulates)
+		is := func(kind schedule.Kind) func(schedule.Task) bool {
+			return func(t schedule.Task) bool { return t.Kind == kind }
+		}
+		holders(program.Between, between, is(schedule.BackwardInput), is(schedule.BackwardWeights))
+	}
 	pair := min(2, len(train))
-	if k < n.Partitions-1 {
+	if k < n.pieces.Len()-1 {
 		slots(program.Out, pair)
-		slots(program.DOut, pair)
+		slots(program.DOut, gradients)
 	} else {
 		slots(program.Out, 1)
 	}
 	if k > 0 {
 		slots(program.DIn, pair)
 	}
-	n.planGroups(k, in)
 }
 
-// planForward adds what stage k needs to evaluate or predict. With training, the
+// planForward adds what a piece needs to evaluate or predict. With training, the
 // training's slots are used, made larger where necessary; without, there is a pair at
-// each edge, so that a tensor can cross it while the next one is made.
-func (n *network) planForward(k int, what purpose, s *portion, in *planInput) {
+// each edge, so that a tensor can cross it while the next one is made, or as many as are
+// ahead.
+func (n *network) planForward(k int, what purpose, s *portion, in *planInput, of *chunkInput, ahead []int) {
 	all := s.programs
-	last := k == n.Partitions-1
+	last := k == n.pieces.Len()-1
 	slots := func(s program.Space, count int) {
-		if trained := len(in.slots[s]); trained > 0 {
+		if trained := len(of.slots[s]); trained > 0 {
 			count = trained
 		}
 		for m := range all {
-			in.hold(s, m%count, all[m][k].Span[s])
+			of.hold(s, m%count, all[m][k].Span[s])
 		}
 	}
-	slots(program.In, min(k+1, 2))
+	inputs := min(k+1, 2)
+	if ahead != nil {
+		inputs = max(inputs, ahead[k])
+	}
+	slots(program.In, inputs)
 	switch {
 	case !last:
 		slots(program.Out, 2)
@@ -387,8 +503,8 @@ func (n *network) planForward(k int, what purpose, s *portion, in *planInput) {
 		if last && what == predicting {
 			need = predictionOffset(c[k]) + c[k].Span[program.Out]
 		}
-		if need > in.slots[program.Workspace][0] {
-			in.hold(program.Workspace, 0, need)
+		if need > in.chunks[0].slots[program.Workspace][0] {
+			in.workspace(need)
 			in.widest, in.widestFor = c[k].Forward, what
 		}
 	}
@@ -403,13 +519,28 @@ func programOf(st *program.Stage, t schedule.Task) *program.Program {
 	switch {
 	case t.Kind == schedule.Backward:
 		return st.Backward
-	case t.Kind == schedule.Recompute || t.Keep:
+	case t.Kind == schedule.BackwardInput:
+		return st.Input
+	case t.Kind == schedule.BackwardWeights:
+		return st.Weights
+	case t.Kind == schedule.Recompute:
+		return st.Keep.Again()
+	case t.Keep:
 		return st.Keep
 	}
 	return st.Forward
 }
 
-// stageParams lists the parameters and constants of stage k in layout order.
+// deviceParams lists the parameters and constants of all of a device's pieces: those of
+// each, and so one that two of them have twice, since each has a copy.
+func (n *network) deviceParams(device int) (ps []*nn.Param) {
+	for _, piece := range n.pieces.On(device) {
+		ps = append(ps, n.stageParams(piece)...)
+	}
+	return ps
+}
+
+// stageParams lists the parameters and constants of piece k in layout order.
 func (n *network) stageParams(k int) []*nn.Param {
 	var ps []*nn.Param
 	seen := map[*nn.Param]bool{}
@@ -440,14 +571,12 @@ func (n *network) checkCapacity(p *Plan) error {
 		free -= bytes
 		return nil
 	}
-	st := n.largest(k)
-	seen := map[*nn.Param]bool{}
 	per, perState := int64(n.copies()-n.stateSlots()+n.sums()), int64(floatBytes)
 	updated := n.updated(p.At) // in the order of the stage's trained parameters
 	if n.trains() {
 		perState += int64(1+n.tallies()) * tallyBytes / 2 // a moving average's half of a tally
 	}
-	for _, l := range n.stageLayers(k) {
+	weights := func(l nn.Layer, seen map[*nn.Param]bool) error {
 		var bytes int64
 		for _, q := range l.Params() {
 			switch {
@@ -457,23 +586,61 @@ func (n *network) checkCapacity(p *Plan) error {
 			case q.Frozen:
 				bytes += int64(q.Shape.Elems()) * floatBytes
 			default:
+				if n.gathers(q) { // the sums of groups take the place of rows
+					bytes -= int64(q.Shape.Elems()*n.sums()) * floatBytes
+				}
 				bytes += int64(q.Shape.Elems())*floatBytes*per + int64(updated[0].Len()*n.stateSlots())*floatBytes
 				updated = updated[1:]
 			}
 			seen[q] = true
 		}
-		if err := take(l.Name(), Parameters, bytes); err != nil {
-			return err
+		return take(l.Name(), Parameters, bytes)
+	}
+	for _, piece := range n.pieces.On(k) {
+		seen := map[*nn.Param]bool{}
+		for _, l := range n.stageLayers(piece) {
+			if err := weights(l, seen); err != nil {
+				return err
+			}
 		}
 	}
-	if err := take(n.layerName(n.first[k]), Boundary, p.Bytes[Boundary]); err != nil {
-		return err
+	for i := range n.tables {
+		if t := &n.tables[i]; t.on(k) {
+			if err := take(n.params[t.param].path, Gradients, t.bytes(0, t.rows)); err != nil {
+				return err
+			}
+		}
 	}
-	slots := int64(len(p.slots[program.Residual]))
-	last := n.first[k] + n.sizes[k]
-	for i := n.first[k]; i <= last; i++ {
-		if err := take(n.layerName(i), Residuals, slots*int64(st.Saved[i])*floatBytes); err != nil {
+	for c, piece := range n.pieces.On(k) {
+		st, slots := n.largest(piece), &p.chunks[c]
+		first := n.layerName(n.first[piece])
+		var boundary int64
+		for s, of := range slots {
+			for _, slot := range of {
+				if categoryOf[s] == Boundary {
+					boundary += int64(slot.span) * floatBytes
+				}
+			}
+		}
+		if len(p.chunks) == 1 {
+			boundary = p.Bytes[Boundary]
+		}
+		if err := take(first, Boundary, boundary); err != nil {
 			return err
+		}
+		statistics := int64(len(slots[program.Statistics])) * int64(st.Span[program.Statistics]) * floatBytes
+		if err := take(first, Residuals, statistics); err != nil {
+			return err
+		}
+		last := n.first[piece] + n.sizes[piece]
+		for i := n.first[piece]; i <= last; i++ {
+			var floats int
+			for _, s := range []program.Space{program.Residual, program.Lasting, program.Between} {
+				floats += len(slots[s]) * st.SavedIn[s][i]
+			}
+			if err := take(n.layerName(i), Residuals, int64(floats)*floatBytes); err != nil {
+				return err
+			}
 		}
 	}
 	// The rest of the peak is the workspace and the padding between tensors.

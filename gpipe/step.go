@@ -28,44 +28,68 @@ type step struct {
 	hunting   bool                                       // the first value that is not finite ends it
 	still     bool                                       // a training step without its update
 	portions  []portion                                  // of each replica
+	tables    []tableRows                                // of the gradients that are gathered
 
 	session transport.Session
 	start   time.Time
 	fail    func(error) // ends the step on all stages, with the first of these errors
 }
 
-// stageRun is one stage's part of a step. Its goroutines are the one that runs
-// the list, and for each neighbour one that receives and one that sends.
+// stageRun is one device's part of a step. One goroutine runs its list and the update.
 type stageRun struct {
 	*step
-	*portion // its replica's
-	at       place.Place
-	k        int // its stage
+	*portion             // its replica's
+	at       place.Place // of its first chunk
+	k        int         // the device's number in its replica
 	dev      *device
-	bind     program.Binding
-	origins  [program.Spaces]origin // where the bound slots lie, to record what is used
+	chunks   []*chunkRun
+
+	group int             // how many of the replica's groups have been added up
+	added int             // how many tasks have added to gradients
+	sums  reduction.Stack // of the groups
+
+	events   []timeline.Event // of the list's goroutine
+	recorded recorded
+	received traffic
+	times    *StageTimes // of the first chunk; what is not a chunk's is there
+	// Of the task that runs: when it began, how long it has been at meetings since, and
+	// these; met counts all of the step.
+	began    time.Time
+	away     time.Duration
+	meetings []timeline.Meeting
+	met      int
+
+	losses      []float64 // their sum in each group
+	rows        []float32 // the losses themselves, of an evaluation by several replicas
+	correct     float64
+	ranks       []float32
+	norm        float64
+	tensorNorms []nn.Norms    // of each parameter whose norms the optimiser reads
+	outputs     [][]nn.Tensor // by micro-batch, for other processes
+}
+
+// chunkRun is one of a device's pieces of the network in a step. For each neighbour it has
+// a goroutine that receives and one that sends; its tasks run on the device's.
+type chunkRun struct {
+	*stageRun
+	at      place.Place
+	k       int // the piece
+	bind    program.Binding
+	origins [program.Spaces]origin // where the bound slots lie, to record what is used
 
 	input, gradient inbox
 	output, back    outbox
-	// residual is the micro-batch that each residual slot holds, or -1. Invariants: a
-	// micro-batch holds one slot, from the F that keeps or the R to the end of its B,
-	// and none before and after; the plan has as many as the list has in flight.
-	residual []int
+	// residual are the slots of residuals. Invariants: a micro-batch holds one, from the F
+	// that keeps or the R to the end of its B or I, and none before and after; the plan has
+	// as many as the list has in flight. If the list has I and W, lasting are the same from
+	// there to the end of W, or of B, and between those from I to the end of W.
+	residual, lasting, between holders
 	// haveGradient is the last micro-batch whose output gradient the list has waited
 	// for, or -1. It only ascends, and the gradient's slot is occupied until B's end.
 	haveGradient int
-	group        int             // how many of the replica's groups have been added up
-	sums         reduction.Stack // their sums
 
-	events  []timeline.Event // of the list's goroutine
 	crossed [2][]timeline.Event
 	times   *StageTimes
-	losses  []float64 // their sum in each group
-	rows    []float32 // the losses themselves, of an evaluation by several replicas
-	correct float64
-	ranks   []float32
-	norm    float64
-	outputs [][]nn.Tensor // by micro-batch, for other processes
 }
 
 // run executes the step on all stages and waits until no goroutine is left.
@@ -93,9 +117,9 @@ func (s *step) run(parent context.Context) (*Result, error) {
 		st.launch(ctx, &all)
 	}
 	all.Wait()
-	own := make([]report, len(stages))
-	for i, st := range stages {
-		own[i] = st.report()
+	var own []report
+	for _, st := range stages {
+		own = append(own, st.reports()...)
 	}
 	t.note(own)
 	if ctx.Err() == nil {
@@ -111,22 +135,29 @@ func (s *step) run(parent context.Context) (*Result, error) {
 
 func newStageRun(s *step, d *device) *stageRun {
 	of := &s.portions[d.at.Replica]
-	micro := len(of.sizes)
-	slots := func(sp program.Space) int { return len(d.mem.plan.slots[sp]) }
-	r := &stageRun{
-		step: s, portion: of, at: d.at, k: d.k, dev: d,
+	r := &stageRun{step: s, portion: of, at: d.at, k: d.k, dev: d, losses: make([]float64, len(of.ends))}
+	for c, piece := range s.trainer.net.pieces.On(d.k) {
+		r.chunks = append(r.chunks, newChunkRun(r, c, piece))
+	}
+	r.times = r.chunks[0].times
+	return r
+}
+
+func newChunkRun(s *stageRun, chunk, piece int) *chunkRun {
+	micro := len(s.sizes)
+	slots := func(sp program.Space) int { return len(s.dev.mem.plan.chunks[chunk][sp]) }
+	r := &chunkRun{
+		stageRun: s, at: s.piece(piece), k: piece,
 		input:    newInbox(slots(program.In), micro),
 		gradient: newInbox(slots(program.DOut), micro),
 		output:   newOutbox(slots(program.Out), micro),
 		back:     newOutbox(slots(program.DIn), micro),
-		residual: make([]int, slots(program.Residual)),
+		residual: newHolders(slots(program.Residual)),
+		lasting:  newHolders(slots(program.Lasting)),
+		between:  newHolders(slots(program.Between)),
 		times:    newStageTimes(micro),
-		losses:   make([]float64, len(of.ends)),
 
 		haveGradient: -1,
-	}
-	for i := range r.residual {
-		r.residual[i] = -1
 	}
 	r.use(program.Params, 0)
 	r.use(program.Grads, 0)
@@ -134,9 +165,20 @@ func newStageRun(s *step, d *device) *stageRun {
 	return r
 }
 
-// launch starts the stage's goroutines.
+// launch starts the device's goroutines.
 func (r *stageRun) launch(ctx context.Context, all *sync.WaitGroup) {
-	last := r.trainer.net.Partitions - 1
+	for _, c := range r.chunks {
+		c.connect(ctx, all)
+	}
+	all.Go(func() {
+		if err := r.work(ctx); err != nil && ctx.Err() == nil {
+			r.fail(err)
+		}
+	})
+}
+
+// connect starts the goroutines that receive from the chunk's neighbours and send to them.
+func (r *chunkRun) connect(ctx context.Context, all *sync.WaitGroup) {
 	run := func(what string, f func(context.Context) error) {
 		all.Go(func() {
 			defer func() {
@@ -158,22 +200,17 @@ func (r *stageRun) launch(ctx context.Context, all *sync.WaitGroup) {
 			run("send", func(ctx context.Context) error { return r.send(ctx, transport.Gradient, &r.back, r.k-1) })
 		}
 	}
-	if r.k < last {
+	if !r.isLast() {
 		run("send", func(ctx context.Context) error { return r.send(ctx, transport.Activation, &r.output, r.k+1) })
 		if r.purpose == training {
 			run("receive", func(ctx context.Context) error { return r.receive(ctx, transport.Gradient, &r.gradient, r.k+1) })
 		}
 	}
-	all.Go(func() {
-		if err := r.work(ctx); err != nil && ctx.Err() == nil {
-			r.fail(err)
-		}
-	})
 }
 
-// work runs the stage's list and the update.
+// work runs the device's list and the update.
 func (r *stageRun) work(ctx context.Context) (err error) {
-	task := "setup"
+	task, at := "setup", r.at
 	defer func() {
 		if v := recover(); v != nil {
 			where := r.where(task)
@@ -183,30 +220,39 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 			}
 		}
 		if err != nil {
-			err = &StageError{r.at, task, err}
+			err = &StageError{at, task, err}
 		}
 	}()
 	if r.panicOnFault() {
 		r.dev.pool.Do(func(int) { debug.SetPanicOnFault(true) }) // a property of each goroutine
 	}
-	defer close(r.output.ready)
-	defer close(r.back.ready)
+	defer func() {
+		for _, c := range r.chunks {
+			close(c.output.ready)
+			close(c.back.ready)
+		}
+	}()
 	if r.purpose == training {
 		if err := r.timed(ctx, timeline.Setup, -1, r.zeroGradients); err != nil {
 			return err
 		}
 	}
 	for _, tk := range r.lists[r.k] {
-		task = tk.String()
-		if err := r.task(ctx, tk); err != nil {
+		task, at = schedule.Task{Kind: tk.Kind, Micro: tk.Micro}.String(), r.chunks[tk.Chunk].at
+		if err := r.chunks[tk.Chunk].task(ctx, tk); err != nil {
 			return err
 		}
-		for tk.Kind == schedule.Backward && r.group < len(r.ends)-1 && r.ends[r.group] == tk.Micro+1 {
+		if !tk.Accumulates() {
+			continue
+		}
+		r.added++
+		for r.group < len(r.ends)-1 && r.added == len(r.chunks)*r.ends[r.group] {
 			if err := r.endGroup(ctx); err != nil {
 				return err
 			}
 		}
 	}
+	at = r.at
 	if r.purpose == training {
 		task = "update"
 		return r.update(ctx)
@@ -227,8 +273,22 @@ func (r *stageRun) panicked(v any, where string) error {
 	return defect.Recovered(v)
 }
 
-// timed runs f as one event, alone if the devices are emulated.
+// timed runs f, which is no task, as one event, alone if the devices are emulated.
 func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
+	return r.timedAt(ctx, r.at, r.times, kind, micro, nil, f)
+}
+
+// timed runs f as one event of the chunk.
+func (r *chunkRun) timed(ctx context.Context, kind timeline.Kind, micro int, f func() error) error {
+	var bound func()
+	if h := r.trainer.net.testing.bound; h != nil {
+		bound = func() { h(r, kind, micro) }
+	}
+	return r.timedAt(ctx, r.at, r.times, kind, micro, bound, f)
+}
+
+// timedAt is timed for a place, whose times are given. bound, if not nil, runs before f.
+func (r *stageRun) timedAt(ctx context.Context, at place.Place, times *StageTimes, kind timeline.Kind, micro int, bound func(), f func() error) error {
 	if a := r.trainer.alone; a != nil {
 		select {
 		case a <- struct{}{}:
@@ -240,8 +300,9 @@ func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f f
 		return context.Cause(ctx)
 	}
 	start := time.Now()
-	if h := r.trainer.net.testing.bound; h != nil {
-		h(r, kind, micro)
+	r.began, r.away, r.meetings = start, 0, nil
+	if bound != nil {
+		bound()
 	}
 	if h := r.trainer.net.testing.inTask; h != nil {
 		h(r.k, kind, micro)
@@ -249,9 +310,11 @@ func (r *stageRun) timed(ctx context.Context, kind timeline.Kind, micro int, f f
 	err := f()
 	end := time.Now()
 	r.events = append(r.events, timeline.Event{
-		At: r.at, Kind: kind, Micro: micro,
-		Start: start.Sub(r.start).Seconds(), End: end.Sub(r.start).Seconds(),
+		At: at, Kind: kind, Micro: micro,
+		Start: start.Sub(r.start).Seconds(), End: end.Sub(r.start).Seconds(), Away: r.away.Seconds(),
 	})
-	r.times.add(kind, micro, end.Sub(start).Seconds())
+	seconds := (end.Sub(start) - r.away).Seconds()
+	times.add(kind, micro, seconds)
+	times.meet(kind, micro, r.meetings, seconds)
 	return err
 }

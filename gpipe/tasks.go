@@ -8,23 +8,25 @@ import (
 	"gpipebench/nn/program"
 )
 
-// The three kinds of task in a stage's list.
+// The kinds of task in a device's list. Each is of a chunk.
 
-func (r *stageRun) task(ctx context.Context, t schedule.Task) error {
+func (r *chunkRun) task(ctx context.Context, t schedule.Task) error {
 	switch t.Kind {
 	case schedule.Forward:
 		return r.forward(ctx, t)
 	case schedule.Recompute:
 		return r.recompute(ctx, t)
+	case schedule.BackwardWeights:
+		return r.weightGradients(ctx, t)
 	}
 	return r.backward(ctx, t)
 }
 
-func (r *stageRun) isLast() bool { return r.k == r.trainer.net.Partitions-1 }
+func (r *chunkRun) isLast() bool { return r.k == r.trainer.net.pieces.Len()-1 }
 
 // forward is F(m): input from the previous stage or the batch, output to the
 // next stage, or the loss.
-func (r *stageRun) forward(ctx context.Context, t schedule.Task) error {
+func (r *chunkRun) forward(ctx context.Context, t schedule.Task) error {
 	m := t.Micro
 	st := r.stage(m)
 	if r.k > 0 {
@@ -36,6 +38,7 @@ func (r *stageRun) forward(ctx context.Context, t schedule.Task) error {
 	}
 	r.use(program.In, m%r.input.slots)
 	r.touchAll(st.In)
+	r.useStatistics(m)
 	prog := programOf(st, t)
 	if t.Keep {
 		r.hold(m)
@@ -52,7 +55,7 @@ func (r *stageRun) forward(ctx context.Context, t schedule.Task) error {
 	}
 	err := r.timed(ctx, timeline.Forward, m, func() error {
 		r.load(st, m)
-		err := r.exec(prog, t, firstTime)
+		err := r.exec(ctx, prog, t, firstTime)
 		r.keepTallies(m)
 		return err
 	})
@@ -72,7 +75,7 @@ func (r *stageRun) forward(ctx context.Context, t schedule.Task) error {
 
 // recompute is R(m): the composite forward function again, this time keeping the
 // residuals. Its output has been sent after F(m) and is thrown away.
-func (r *stageRun) recompute(ctx context.Context, t schedule.Task) error {
+func (r *chunkRun) recompute(ctx context.Context, t schedule.Task) error {
 	m := t.Micro
 	if t.AwaitGrad && !r.isLast() {
 		if err := r.awaitGradient(ctx, m); err != nil {
@@ -80,18 +83,20 @@ func (r *stageRun) recompute(ctx context.Context, t schedule.Task) error {
 		}
 	}
 	r.use(program.In, m%r.input.slots)
+	r.useStatistics(m)
 	r.hold(m)
 	if r.isLast() {
 		r.use(program.Out, m%r.output.slots)
 	} else {
 		r.useWorkspace(program.Out, r.dev.mem.plan.discard, r.stage(m).Span[program.Out])
 	}
-	return r.timed(ctx, timeline.Recompute, m, func() error { return r.exec(programOf(r.stage(m), t), t, again) })
+	return r.timed(ctx, timeline.Recompute, m, func() error { return r.exec(ctx, programOf(r.stage(m), t), t, again) })
 }
 
 // backward is B(m): output gradient from the next stage, input gradient to the
-// previous one, parameter gradients added to the accumulators.
-func (r *stageRun) backward(ctx context.Context, t schedule.Task) error {
+// previous one, parameter gradients added to the accumulators. Or it is I(m), which
+// leaves some of the latter to W(m).
+func (r *chunkRun) backward(ctx context.Context, t schedule.Task) error {
 	m := t.Micro
 	if !r.isLast() {
 		if err := r.awaitGradient(ctx, m); err != nil {
@@ -107,12 +112,26 @@ func (r *stageRun) backward(ctx context.Context, t schedule.Task) error {
 		r.use(program.DIn, m%r.back.slots)
 	}
 	r.use(program.In, m%r.input.slots)
-	r.use(program.Residual, r.held(m))
-	if err := r.timed(ctx, timeline.Backward, m, func() error { return r.exec(programOf(r.stage(m), t), t, again) }); err != nil {
+	r.use(program.Residual, r.residual.of(m))
+	kind := timeline.Backward
+	if r.splits() {
+		r.use(program.Lasting, r.lasting.of(m))
+	}
+	if t.Kind == schedule.BackwardInput {
+		kind = timeline.BackwardInput
+		r.use(program.Between, r.between.take(m))
+	}
+	r.useStatistics(m)
+	if err := r.timed(ctx, kind, m, func() error { return r.exec(ctx, programOf(r.stage(m), t), t, again) }); err != nil {
 		return err
 	}
-	r.residual[r.held(m)] = -1
+	r.residual.free(m)
 	r.poison(program.Residual)
+	if r.splits() && t.Kind == schedule.Backward {
+		r.lasting.free(m)
+		r.poison(program.Lasting)
+	}
+	r.poison(program.Statistics)
 	r.release(program.In, m%r.input.slots, &r.input)
 	if !r.isLast() {
 		r.release(program.DOut, m%r.gradient.slots, &r.gradient)
@@ -123,9 +142,25 @@ func (r *stageRun) backward(ctx context.Context, t schedule.Task) error {
 	return nil
 }
 
+// weightGradients is W(m): the parameter gradients that I(m) has left, added to the
+// accumulators. It waits for nothing and sends nothing.
+func (r *chunkRun) weightGradients(ctx context.Context, t schedule.Task) error {
+	m := t.Micro
+	r.use(program.Lasting, r.lasting.of(m))
+	r.use(program.Between, r.between.of(m))
+	if err := r.timed(ctx, timeline.BackwardWeights, m, func() error { return r.exec(ctx, programOf(r.stage(m), t), t, again) }); err != nil {
+		return err
+	}
+	r.lasting.free(m)
+	r.between.free(m)
+	r.poison(program.Lasting)
+	r.poison(program.Between)
+	return nil
+}
+
 // awaitGradient waits for the output gradient of micro-batch m, unless a late
 // recomputation has done so already.
-func (r *stageRun) awaitGradient(ctx context.Context, m int) error {
+func (r *chunkRun) awaitGradient(ctx context.Context, m int) error {
 	if r.haveGradient == m {
 		return nil
 	}
@@ -134,4 +169,4 @@ func (r *stageRun) awaitGradient(ctx context.Context, m int) error {
 }
 
 // stage returns the stage's programs for micro-batch m.
-func (r *stageRun) stage(m int) *program.Stage { return r.programs[m][r.k] }
+func (r *chunkRun) stage(m int) *program.Stage { return r.programs[m][r.k] }

@@ -12,7 +12,7 @@ import (
 )
 
 // load copies micro-batch m's part of the mini-batch into the bound input slot.
-func (r *stageRun) load(st *program.Stage, m int) {
+func (r *chunkRun) load(st *program.Stage, m int) {
 	b := r.batch.Slice(r.firsts[m], r.firsts[m]+r.sizes[m])
 	if r.k == 0 {
 		r.fill(st.In, b.Inputs)
@@ -20,21 +20,21 @@ func (r *stageRun) load(st *program.Stage, m int) {
 	r.fill(st.Feeds, b.Targets)
 }
 
-func (r *stageRun) fill(places []program.Tensor, tensors []nn.Tensor) {
+func (r *chunkRun) fill(places []program.Tensor, tensors []nn.Tensor) {
 	for i, p := range places {
-		dst := r.bind[program.In][p.Off:p.End()]
 		r.touch(program.In, p.End())
 		if p.DType == graph.I32 {
+			dst := r.bind[program.In][p.Off:p.End()]
 			copy(unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(dst))), len(dst)), tensors[i].I32)
 		} else {
-			copy(dst, tensors[i].F32)
+			p.Fill(r.bind[program.In], tensors[i].F32)
 		}
 	}
 }
 
 // collect takes the last stage's outputs for micro-batch m: predictions, or losses,
 // which are added up in example order within each group.
-func (r *stageRun) collect(st *program.Stage, m int) error {
+func (r *chunkRun) collect(st *program.Stage, m int) error {
 	out := r.bind[program.Out]
 	if r.purpose == predicting {
 		made := views(out, st.Out)
@@ -49,7 +49,7 @@ func (r *stageRun) collect(st *program.Stage, m int) error {
 		r.outputs = append(r.outputs, made)
 		return nil
 	}
-	rows := out[st.Out[0].Off:st.Out[0].End()]
+	rows := st.Out[0].Floats(out)
 	sum := &r.losses[r.groupOf(m)]
 	before := *sum
 	for _, v := range rows {
@@ -59,12 +59,12 @@ func (r *stageRun) collect(st *program.Stage, m int) error {
 		r.rows = append(r.rows, rows...) // to be added up in example order over all replicas
 	}
 	if len(st.Out) > 1 {
-		for _, v := range out[st.Out[1].Off:st.Out[1].End()] {
+		for _, v := range st.Out[1].Floats(out) {
 			r.correct += float64(v)
 		}
 	}
 	if len(st.Out) > 2 {
-		r.ranks = append(r.ranks, out[st.Out[2].Off:st.Out[2].End()]...)
+		r.ranks = append(r.ranks, st.Out[2].Floats(out)...)
 	}
 	if !r.trainer.net.AllowNonFinite && (math.IsNaN(*sum) || math.IsInf(*sum, 0)) {
 		return &lossError{r.at.Replica, m, float32(*sum - before)}
@@ -72,11 +72,11 @@ func (r *stageRun) collect(st *program.Stage, m int) error {
 	return nil
 }
 
-// views are the tensors in a slot.
+// views are the tensors in a slot; those of bfloat16 are copies.
 func views(slot []float32, places []program.Tensor) []nn.Tensor {
 	var ts []nn.Tensor
 	for _, p := range places {
-		ts = append(ts, nn.Tensor{Shape: slices.Clone(p.Shape), F32: slot[p.Off:p.End()]})
+		ts = append(ts, nn.Tensor{Shape: slices.Clone(p.Shape), F32: p.Floats(slot)})
 	}
 	return ts
 }

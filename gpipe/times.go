@@ -12,25 +12,36 @@ import (
 // were measured; a program can make others, to replay a step with them.
 type Times struct {
 	Replicas int                                   // 0: one
-	Stages   []StageTimes                          // of all replicas, in the order of place.Of
-	Lists    [][]schedule.Task                     // of all stages
+	Together int                                   // consecutive replicas that meet within tasks; 0: all
+	Stages   []StageTimes                          // of all chunks of all replicas, in the order of their places
+	Lists    [][]schedule.Task                     // of all devices
 	Examples [][]int                               // of each micro-batch, by replica
 	Boundary func(at place.Place, micro int) int64 // bytes that a place sends forward
 	Link     timeline.Link
+	// Placement is where the pieces of the network are; zero: one on each device, in order.
+	Placement schedule.Placement
 	// Exchanges are the gradients of weights that several stages share.
 	Exchanges []timeline.Exchange
+	// Last are those at the end of the step alone, of gathered rows; nil: none.
+	Last func(replica int) []timeline.Exchange
 }
 
-// StageTimes are the times of one stage's tasks by micro-batch; a recomputation that
-// did not happen has 0.
+// StageTimes are the times of one stage's tasks by micro-batch; one that did not happen has
+// 0. I and W are nil if no B is in two. Of a device with several chunks each has its own, and
+// what is the device's is in the first's.
 type StageTimes struct {
-	F, R, B       []float64
+	F, R, B, I, W []float64
 	Setup, Update float64
+	// FMeetings and BMeetings are the meetings of replicas within each F and each B or I,
+	// which their times are without; nil: none.
+	FMeetings, BMeetings [][]timeline.Meeting
 	// Groups are the times for adding up groups, by the micro-batch at whose end that
 	// happens; nil if there is one group. Reduce is that of adding up all replicas.
 	Groups []float64
 	// Gather is that of handing on updated weights.
 	Reduce, Gather float64
+	// Rows is that of gathering rows of tied tables' gradients and adding them up.
+	Rows float64
 }
 
 func newStageTimes(micro int) *StageTimes {
@@ -45,6 +56,13 @@ func (t *StageTimes) add(kind timeline.Kind, micro int, seconds float64) {
 		t.R[micro] += seconds
 	case timeline.Backward:
 		t.B[micro] += seconds
+	case timeline.BackwardInput, timeline.BackwardWeights:
+		t.inTwo()
+		of := t.I
+		if kind == timeline.BackwardWeights {
+			of = t.W
+		}
+		of[micro] += seconds
 	case timeline.Setup:
 		t.Setup += seconds
 	case timeline.Update:
@@ -58,6 +76,15 @@ func (t *StageTimes) add(kind timeline.Kind, micro int, seconds float64) {
 			t.Groups = make([]float64, len(t.F))
 		}
 		t.Groups[micro] += seconds
+	case timeline.Rows:
+		t.Rows += seconds
+	}
+}
+
+// inTwo makes room for the times of I and W.
+func (t *StageTimes) inTwo() {
+	if t.I == nil {
+		t.I, t.W = make([]float64, len(t.F)), make([]float64, len(t.F))
 	}
 }
 
@@ -68,41 +95,70 @@ func (t *StageTimes) Task(task schedule.Task) float64 {
 		return t.F[task.Micro]
 	case schedule.Recompute:
 		return t.R[task.Micro]
+	case schedule.BackwardInput:
+		return t.I[task.Micro]
+	case schedule.BackwardWeights:
+		return t.W[task.Micro]
 	}
 	return t.B[task.Micro]
 }
 
 // At returns the times of a place's tasks.
 func (t *Times) At(p place.Place) *StageTimes {
-	return &t.Stages[p.Replica*(len(t.Stages)/max(t.Replicas, 1))+p.Stage]
+	return t.places()(p)
 }
 
-// Tasks returns the times of all F, R and B.
+// places is At for many places.
+func (t *Times) places() func(place.Place) *StageTimes {
+	if t.Placement.Devices == 0 {
+		stages := len(t.Stages) / max(t.Replicas, 1)
+		return func(p place.Place) *StageTimes { return &t.Stages[p.Replica*stages+p.Stage] }
+	}
+	pieces := place.NewPieces(t.Placement.Devices, t.Placement.Device)
+	return func(p place.Place) *StageTimes { return &t.Stages[pieces.Index(p)] }
+}
+
+// chunks is how many a device has.
+func (t *Times) chunks(device int) int {
+	if t.Placement.Devices == 0 {
+		return 1
+	}
+	return len(t.Placement.Chunks()[device])
+}
+
+// Tasks returns the times of all F, R, B, I and W.
 func (t *Times) Tasks() (all []float64) {
 	for _, st := range t.Stages {
-		all = slices.Concat(all, st.F, st.R, st.B)
+		all = slices.Concat(all, st.F, st.R, st.B, st.I, st.W)
 	}
 	return all
 }
 
 // Costs returns the times in the form that the virtual clock takes.
 func (t *Times) Costs() timeline.Costs {
+	of := t.places()
 	return timeline.Costs{
-		Task:     func(at place.Place, task schedule.Task) float64 { return t.At(at).Task(task) },
-		Setup:    func(at place.Place) float64 { return t.At(at).Setup },
-		Update:   func(at place.Place) float64 { return t.At(at).Update },
+		Task:     func(at place.Place, task schedule.Task) float64 { return of(at).Task(task) },
+		Setup:    func(at place.Place) float64 { return of(at).Setup },
+		Update:   func(at place.Place) float64 { return of(at).Update },
 		Boundary: t.Boundary,
 		Link:     t.Link,
+
+		Placement: t.Placement,
 		Group: func(at place.Place, micro int) float64 {
-			if groups := t.At(at).Groups; groups != nil {
+			if groups := of(at).Groups; groups != nil {
 				return groups[micro]
 			}
 			return 0
 		},
+		Meetings: func(at place.Place, task schedule.Task) []timeline.Meeting { return of(at).Meetings(task) },
 		Replicas: t.Replicas,
-		Reduce:   func(at place.Place) float64 { return t.At(at).Reduce },
-		Gather:   func(at place.Place) float64 { return t.At(at).Gather },
+		Together: t.Together,
+		Reduce:   func(at place.Place) float64 { return of(at).Reduce },
+		Gather:   func(at place.Place) float64 { return of(at).Gather },
 
-		Exchanges: t.Exchanges,
+		Rows: func(at place.Place) float64 { return of(at).Rows },
+
+		Exchanges: t.Exchanges, Last: t.Last,
 	}
 }

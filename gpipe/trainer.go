@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
 	"gpipebench/internal/ram"
@@ -28,11 +30,16 @@ type Trainer struct {
 	devices   []*device     // of this process, in order
 	alone     chan struct{} // on emulated devices: held by the task that runs
 	steps     int
+	compared  int  // the number of steps after which replicas were last compared; -1: not since their weights were set
 	averaged  bool // the weights and their averages are exchanged
 	// differentiated says that the accumulators hold gradients of a whole mini-batch.
 	differentiated bool
 	profile        *Profile // that times the steps; nil: none
+	function       string   // the network's fingerprint, once it is known
 	broken         error
+
+	stopping  atomic.Bool // this process has asked to stop
+	stopAsked bool        // a process had, by the end of the last step
 }
 
 // Open plans the pipeline for mini-batches of the given kind to train on, and for
@@ -56,7 +63,7 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 	if n.Devices[0].Kind == Modelled {
 		return nil, errors.New("modelled devices compute nothing: want host or emulated")
 	}
-	t := &Trainer{net: n}
+	t := &Trainer{net: n, compared: -1}
 	if t.transport = p.Transport; t.transport == nil {
 		t.transport = transport.InProcess()
 	}
@@ -121,11 +128,11 @@ func (t *Trainer) device(k int) *device {
 	return t.devices[i]
 }
 
-// affordable plans all devices. It is an error if those of this process and a
-// mini-batch take more than the machine's memory: the system would grant that, and
-// kill the process once it is used.
+// affordable plans all devices. It is an error if those of this process and what it has
+// beside them take more than the machine's memory: the system would grant that, and kill
+// the process once it is used.
 func (n *network) affordable(here func(place.Place) bool) ([]*Plan, error) {
-	sum := int64(n.largestBatch())
+	var sum int64
 	plans := n.memoryPlans()
 	for _, plan := range plans {
 		takes := plan.Peak
@@ -138,11 +145,12 @@ func (n *network) affordable(here func(place.Place) bool) ([]*Plan, error) {
 			sum += takes
 		}
 	}
-	return plans, checkMachine(float64(sum), fmt.Sprintf("all %d devices and a mini-batch take", len(plans)))
+	bytes, beside := n.beside()
+	return plans, checkMachine(float64(sum)+bytes, fmt.Sprintf("all %d devices%s take", len(plans), beside))
 }
 
-// CheckMemory refuses a network whose weights, gradients and optimiser state alone
-// are more than the machine's memory, however it is cut. It takes almost no time,
+// CheckMemory refuses a network whose weights, gradients and optimiser state alone, with
+// the copy of [Pipeline.KeepsState], are more than the machine's memory, however it is cut. It takes almost no time,
 // whereas Open must compile the network to know the rest of its memory.
 func (p Pipeline) CheckMemory(in Input) error {
 	if err := p.Validate(in); err != nil {
@@ -155,7 +163,7 @@ func (p Pipeline) CheckMemory(in Input) error {
 		}
 	}
 	n := &network{Pipeline: p.withoutState(in), input: in}
-	sum := n.largestBatch()
+	sum, beside := n.beside()
 	seen := map[*nn.Param]bool{}
 	for _, l := range p.Layers {
 		for _, q := range l.Params() {
@@ -173,7 +181,16 @@ func (p Pipeline) CheckMemory(in Input) error {
 			seen[q] = true
 		}
 	}
-	return checkMachine(sum, "weights, gradients, optimiser state and a mini-batch take")
+	return checkMachine(sum, "weights, gradients, optimiser state"+beside+" take")
+}
+
+// beside returns the bytes that a process needs beside its devices' memory, and words for
+// them.
+func (n *network) beside() (bytes float64, what string) {
+	if n.KeepsState {
+		return n.largestBatch() + n.stateBytes(), ", a mini-batch and a copy of the state for snapshots"
+	}
+	return n.largestBatch(), " and a mini-batch"
 }
 
 // largestBatch is the size in bytes of the largest mini-batch of any purpose.
@@ -200,7 +217,9 @@ func checkMachine(bytes float64, what string) error {
 }
 
 // network validates the pipeline, cuts it into partitions and compiles them.
-func (p Pipeline) network(in Input) (*network, error) { return p.networkStored(in, program.Storage{}) }
+func (p Pipeline) network(in Input) (*network, error) {
+	return p.networkStored(in, program.Of(p.DType))
+}
 
 // networkStored is network for devices that store values in their own way.
 func (p Pipeline) networkStored(in Input, storage program.Storage) (*network, error) {
@@ -211,6 +230,9 @@ func (p Pipeline) networkStored(in Input, storage program.Storage) (*network, er
 	p.ShardUpdate = p.ShardUpdate && p.Replicas > 1
 	p.Predicting.Targets = nil
 	n := &network{Pipeline: p, input: in, storage: storage, compiled: map[variant]compiled{}}
+	if err := n.place(); err != nil {
+		return nil, err
+	}
 	if n.sizes = p.Balance; n.sizes == nil {
 		costs := p.Costs
 		if costs == nil {
@@ -224,7 +246,7 @@ func (p Pipeline) networkStored(in Input, storage program.Storage) (*network, er
 			}
 			costs = d.FLOPs()
 		}
-		split, err := partition.Split(p.Partitioner, costs, p.Partitions)
+		split, err := partition.Split(p.Partitioner, costs, n.pieces.Len())
 		if err != nil {
 			return nil, err
 		}
@@ -235,12 +257,34 @@ func (p Pipeline) networkStored(in Input, storage program.Storage) (*network, er
 		n.first = append(n.first, next)
 		next += s
 	}
+	n.trained, n.layouts = make([][]int, n.Partitions), make([]*reduction.Layout, n.Partitions)
+	for k := range n.trained {
+		for _, q := range n.deviceParams(k) {
+			if !q.Frozen {
+				n.trained[k] = append(n.trained[k], q.Shape.Elems())
+			}
+		}
+	}
 	for what := training; what <= predicting; what++ {
 		if _, err := n.portions(n.largestInput(what), what); err != nil {
 			return nil, err
 		}
 	}
-	return n, nil
+	return n, n.gatherTied()
+}
+
+// place finds where the pieces of the network are, and the lists of a group if groups are
+// run one by one.
+func (n *network) place() error {
+	lists, placed, err := n.wholeLists()
+	if err != nil {
+		return err
+	}
+	n.placed, n.pieces, n.whole = placed, place.NewPieces(placed.Devices, placed.Device), nil
+	if !placed.IsStraight() || n.Tasks == nil && !n.Schedule.Straight() {
+		n.whole = lists
+	}
+	return nil
 }
 
 // Close frees the devices. The trainer cannot be used afterwards.
@@ -254,9 +298,12 @@ func (t *Trainer) Close() error {
 	return errors.Join(errs...)
 }
 
-// Sizes is the number of layers of each partition; the note says which layers the
+// Sizes is the number of layers of each partition, or of each piece of the network; the note says which layers the
 // partitioner moved to fill empty partitions, if any.
 func (t *Trainer) Sizes() (sizes []int, note string) { return slices.Clone(t.net.sizes), t.net.note }
+
+// Placement is the device of each partition where devices have several; else nil.
+func (t *Trainer) Placement() []int { return slices.Clone(t.net.placement().Device) }
 
 // Plans are the devices' memory plans.
 func (t *Trainer) Plans() []*Plan { return slices.Clone(t.plans) }
@@ -289,6 +336,20 @@ type Result struct {
 	Seconds  float64
 	Timeline *timeline.Timeline
 	Times    *Times
+	// Traffic is what the places sent each other, in-process or not; what goes between
+	// processes follows from transport.Transport's Owner.
+	Traffic []Traffic
+
+	planTraffic func() []Traffic // of a training step
+}
+
+// PlannedTraffic returns what Traffic must be of a training step, from shapes alone and so
+// without Seconds. Nil: it was no training step.
+func (r *Result) PlannedTraffic() []Traffic {
+	if r.planTraffic == nil {
+		return nil
+	}
+	return r.planTraffic()
 }
 
 // Within counts the rows whose target was among the k best classes, by Ranks; k = 1
@@ -394,10 +455,11 @@ func (t *Trainer) Predict(ctx context.Context, inputs ...nn.Tensor) ([]nn.Tensor
 	return all, nil
 }
 
-// PredictEach is Predict that passes the outputs to each, micro-batch by micro-batch
-// in order: those for the examples from first on, in the device's own memory, valid
-// until each returns. An error of each ends the prediction. If several processes run
-// the pipeline, all of them get copies of all outputs at the end.
+// PredictEach is Predict that passes the outputs to each, micro-batch by micro-batch, in
+// order within a replica: those for the examples from first on, in the device's own
+// memory (copies with Pipeline.DType BF16), valid until each returns. Calls of each do not overlap. An error of each ends
+// the prediction. If several processes run the pipeline, all of them get copies of all
+// outputs at the end.
 func (t *Trainer) PredictEach(ctx context.Context, each func(first int, outputs []nn.Tensor) error, inputs ...nn.Tensor) error {
 	s, err := t.begin(nn.Batch{Inputs: inputs, Count: 1}, predicting)
 	if err != nil {
@@ -438,10 +500,18 @@ func (t *Trainer) begin(b nn.Batch, what purpose) (*step, error) {
 	if err := n.opened(got, what); err != nil {
 		return nil, err
 	}
+	if what != training || t.compared < 0 {
+		if t.broken = t.compareReplicas(); t.broken != nil {
+			return nil, t.broken
+		}
+	}
 	s := &step{trainer: t, batch: b, purpose: what, predicted: new(sync.Mutex)}
 	var err error
 	if s.portions, err = n.portions(got, what); err != nil {
 		return nil, err
+	}
+	if what == training {
+		s.tables = n.rowsOf(s.portions)
 	}
 	return s, nil
 }

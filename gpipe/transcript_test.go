@@ -134,7 +134,7 @@ func (s *transcript) run(t *testing.T) {
 	var mu sync.Mutex
 	slots := make([]string, len(s.lists))
 	p.testing.lists = s.lists
-	p.testing.bound = func(r *stageRun, kind timeline.Kind, micro int) {
+	p.testing.bound = func(r *chunkRun, kind timeline.Kind, micro int) {
 		if !kind.Task() {
 			return
 		}
@@ -187,14 +187,14 @@ func (s *transcript) run(t *testing.T) {
 }
 
 // boundSlots names the slots that a task of this kind uses.
-func boundSlots(r *stageRun, kind timeline.Kind, micro int) (text string) {
+func boundSlots(r *chunkRun, kind timeline.Kind, micro int) (text string) {
 	add := func(name string, s program.Space) {
 		if slot := r.origins[s].slot; slot >= 0 {
 			text += fmt.Sprint(" ", name, slot)
 		}
 	}
 	add("in", program.In)
-	if r.held(micro) >= 0 {
+	if r.residual.of(micro) >= 0 {
 		add("residual", program.Residual)
 	}
 	switch {

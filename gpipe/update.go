@@ -25,10 +25,12 @@ import (
 
 // zeroGradients is the setup of a step.
 func (r *stageRun) zeroGradients() error {
-	grads := r.dev.mem.slot(program.Grads, 0)
 	parts := r.dev.pool.Threads()
-	r.dev.pool.Do(func(part int) { kernel.Zero(grads[len(grads)*part/parts : len(grads)*(part+1)/parts]) })
-	r.touch(program.Grads, len(grads))
+	for c := range r.chunks {
+		grads := r.dev.mem.slot(c, program.Grads, 0)
+		r.dev.pool.Do(func(part int) { kernel.Zero(grads[len(grads)*part/parts : len(grads)*(part+1)/parts]) })
+		r.dev.mem.touch(c, program.Grads, 0, len(grads))
+	}
 	return nil
 }
 
@@ -39,11 +41,18 @@ func (r *stageRun) update(ctx context.Context) error {
 		}
 	}
 	start := time.Now()
+	r.recordReductions()
 	if err := r.exchangeUses(ctx); err != nil {
 		return err
 	}
 	if r.trainer.net.Groups > 1 {
 		if err := r.sumGroups(ctx); err != nil {
+			return err
+		}
+		start = time.Now()
+	}
+	if len(r.tables) > 0 {
+		if err := r.gatherRows(ctx); err != nil {
 			return err
 		}
 		start = time.Now()
@@ -111,8 +120,8 @@ func (r *stageRun) gather(ctx context.Context, among []place.Place, values []flo
 func (r *stageRun) exchangeUses(ctx context.Context) error {
 	n := r.trainer.net
 	for i := range n.params { // in the same order on every stage
-		if j, here := r.dev.index[i]; here && n.params[i].shared() {
-			if err := r.exchange(ctx, &r.dev.weights[j]); err != nil {
+		if copies := r.dev.index[i]; len(copies) > 0 && n.params[i].shared() && !n.params[i].gathered {
+			if err := r.exchange(ctx, i, copies); err != nil {
 				return err
 			}
 		}
@@ -122,7 +131,9 @@ func (r *stageRun) exchangeUses(ctx context.Context) error {
 
 // addUses adds up the uses of the stage's other parameters.
 func (r *stageRun) addUses() {
-	several := func(w weight) bool { return len(w.grads) > 1 && !r.trainer.net.params[w.param].shared() }
+	several := func(w weight) bool {
+		return len(w.grads) > 1 && !r.trainer.net.params[w.param].shared() && !w.gathered()
+	}
 	if !slices.ContainsFunc(r.dev.weights, several) {
 		return
 	}
@@ -166,47 +177,55 @@ func (r *stageRun) timedWork(ctx context.Context, kind timeline.Kind, f func()) 
 	return err
 }
 
-// exchange sends this stage's accumulators of a shared parameter to the other
-// stages that use it, and adds up all uses in layer order.
-func (r *stageRun) exchange(ctx context.Context, w *weight) error {
-	p := &r.trainer.net.params[w.param]
-	ws := r.dev.mem.slot(program.Workspace, 0)
-	size := len(w.w)
-	sum, got := ws[:size], ws[program.AlignUp(size):sharedFloats(p)]
-	r.touch(program.Workspace, sharedFloats(p))
+// exchange sends this device's accumulators of a shared parameter to the other
+// devices that use it, and adds up all uses in layer order. Each of the device's copies of the
+// parameter gets the sum.
+func (r *stageRun) exchange(ctx context.Context, param int, copies []int) error {
+	n := r.trainer.net
+	p := &n.params[param]
+	devices := n.devicesOf(p)
+	ws := r.dev.mem.slot(0, program.Workspace, 0)
+	size := p.Shape.Elems()
+	sum, got := ws[:size], ws[min(program.AlignUp(size), n.sharedFloats(p)):n.sharedFloats(p)]
+	r.dev.mem.touch(0, program.Workspace, 0, n.sharedFloats(p))
 
+	own := make([][]float32, len(p.uses)) // nil: of another device
+	var accumulators [][]float32
+	for _, j := range copies {
+		accumulators = append(accumulators, r.dev.weights[j].grads...)
+	}
+	for i, u := range p.uses {
+		if n.device(u.stage) == r.k {
+			own[i], accumulators = accumulators[0], accumulators[1:]
+		}
+	}
 	route := func(from, to, use int) transport.Route {
-		return transport.Route{From: r.neighbour(from), To: r.neighbour(to), What: transport.TiedGradient, Index: w.param<<16 | use}
+		return transport.Route{From: r.neighbour(from), To: r.neighbour(to), What: transport.TiedGradient, Index: param<<16 | use}
 	}
 	sent := make(chan error, 1)
 	go func() {
 		sent <- func() error {
-			own := 0
-			for i, u := range p.uses {
-				if u.stage != r.k {
-					continue
-				}
-				for _, to := range p.stages() {
-					if to != r.k {
-						if err := r.session.Send(ctx, route(r.k, to, i), [][]float32{w.grads[own]}); err != nil {
-							return err
-						}
+			for i, g := range own {
+				for _, to := range devices {
+					if g == nil || to == r.k {
+						continue
+					}
+					if err := r.session.Send(ctx, route(r.k, to, i), [][]float32{g}); err != nil {
+						return err
 					}
 				}
-				own++
 			}
 			return nil
 		}()
 	}()
 	err := func() error {
-		own := 0
 		for i, u := range p.uses {
-			g := got
-			if u.stage == r.k {
-				g = w.grads[own]
-				own++
-			} else if _, err := r.takeIn(ctx, route(u.stage, r.k, i), [][]float32{got}); err != nil {
-				return err
+			g := own[i]
+			if g == nil {
+				g = got
+				if _, err := r.takeIn(ctx, route(n.device(u.stage), r.k, i), TiedGradients, [][]float32{got}); err != nil {
+					return err
+				}
 			}
 			if i == 0 {
 				copy(sum, g)
@@ -219,7 +238,9 @@ func (r *stageRun) exchange(ctx context.Context, w *weight) error {
 	if e := <-sent; err == nil {
 		err = e
 	}
-	copy(w.grads[0], sum)
+	for _, j := range copies {
+		copy(r.dev.weights[j].grads[0], sum)
+	}
 	return err
 }
 
@@ -245,6 +266,7 @@ func (r *stageRun) move(scale float32) {
 			u := nn.Update{
 				W: w.w[from:to], G: w.grads[0][from:to], State: state,
 				Step: step, LR: float32(lr * rate), Scale: scale, NoDecay: n.params[w.param].NoDecay,
+				Norms: r.tensorNorms[w.param],
 			}
 			if !u.NoDecay {
 				u.L2 = float32(n.L2)
@@ -262,10 +284,10 @@ func (r *stageRun) move(scale float32) {
 	}
 }
 
-// home is the stage whose copy counts: the one with the first use.
+// home is the piece whose copy counts: the one with the first use.
 func (p *parameter) home() int { return p.uses[0].stage }
 
-// stages lists the stages that use the parameter, in order.
+// stages lists the pieces that use the parameter, in order.
 func (p *parameter) stages() []int {
 	var ks []int
 	for _, u := range p.uses {
@@ -276,25 +298,40 @@ func (p *parameter) stages() []int {
 	return ks
 }
 
-// shared reports whether the parameter is used on more than one stage.
+// devicesOf lists the devices that use the parameter, in the order of their first pieces.
+func (n *network) devicesOf(p *parameter) (all []int) {
+	for _, piece := range p.stages() {
+		if d := n.device(piece); !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// shared reports whether the parameter is used in more than one piece.
 func (p *parameter) shared() bool { return p.uses[0].stage != p.uses[len(p.uses)-1].stage }
 
 // sharedFloats is the workspace that the exchange of a shared parameter takes, in
-// floats: the sum, then what was received.
-func sharedFloats(p *parameter) int { return program.AlignUp(p.Shape.Elems()) + p.Shape.Elems() }
+// floats: the sum, then, if there are other devices, what was received.
+func (n *network) sharedFloats(p *parameter) int {
+	if len(n.devicesOf(p)) == 1 {
+		return p.Shape.Elems()
+	}
+	return program.AlignUp(p.Shape.Elems()) + p.Shape.Elems()
+}
 
-// exchanges are the transfers between stages of the gradients of shared weights:
-// every accumulator goes to every other stage that has the weight.
+// exchanges are the transfers between devices of the gradients of shared weights that are
+// reduced: every accumulator goes to every other device that has the weight.
 func (n *network) exchanges() (all []timeline.Exchange) {
 	for i := range n.params {
 		p := &n.params[i]
-		if !p.shared() {
+		if !p.shared() || p.gathered {
 			continue
 		}
 		for _, u := range p.uses {
-			for _, to := range p.stages() {
-				if to != u.stage {
-					all = append(all, timeline.Exchange{From: place.Stage(u.stage), To: place.Stage(to), Bytes: int64(p.Shape.Elems()) * floatBytes})
+			for _, to := range n.devicesOf(p) {
+				if from := n.device(u.stage); to != from {
+					all = append(all, timeline.Exchange{From: place.Stage(from), To: place.Stage(to), Bytes: int64(p.Shape.Elems()) * floatBytes})
 				}
 			}
 		}
@@ -302,18 +339,13 @@ func (n *network) exchanges() (all []timeline.Exchange) {
 	return all
 }
 
-// exchangeFloats is the largest sharedFloats of stage k's shared parameters.
-func (n *network) exchangeFloats(k int) int {
+// exchangeFloats is the largest sharedFloats of a device's shared parameters.
+func (n *network) exchangeFloats(device int) int {
 	most := 0
 	for i := range n.params {
 		p := &n.params[i]
-		if !p.shared() {
-			continue
-		}
-		for _, on := range p.stages() {
-			if on == k {
-				most = max(most, sharedFloats(p))
-			}
+		if p.shared() && !p.gathered && slices.Contains(n.devicesOf(p), device) {
+			most = max(most, n.sharedFloats(p))
 		}
 	}
 	return most

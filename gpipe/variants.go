@@ -41,6 +41,9 @@ func (p Pipeline) SimulateVariants(in Input, how Modelling, variants ...Variant)
 		if err := n.Validate(in); err != nil {
 			return nil, err
 		}
+		if err := n.place(); err != nil {
+			return nil, err
+		}
 		s, err := n.simulate(how)
 		if err != nil {
 			return nil, err

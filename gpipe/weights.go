@@ -44,32 +44,59 @@ func (p Pipeline) Fingerprint(in Input) (sha256 string, err error) {
 // network is cut. Constant tables and the optimiser's state are not saved.
 //
 // The file takes its name only when it is complete. After an error, an older file of
-// this name is unchanged, and no other file is left.
+// this name is unchanged, and no other file is left. If several processes run the
+// pipeline, all must call it, as with [Trainer.Step]; with an empty path a process writes
+// no file.
 func (t *Trainer) Save(path string, metadata map[string]string) error {
 	if t.broken != nil {
 		return fmt.Errorf("%s: not saved: %w", path, t.broken)
 	}
-	function, err := t.net.Fingerprint(t.net.opensFor(t.net.input))
+	function, err := t.fingerprint()
 	if err != nil {
 		return fmt.Errorf("%s: not saved: %w", path, err)
+	}
+	if t.broken = t.compareReplicas(); t.broken != nil {
+		return fmt.Errorf("%s: not saved: %w", path, t.broken)
 	}
 	weights, err := t.weights()
 	if err != nil {
 		t.broken = err
 		return fmt.Errorf("%s: not saved: %w", path, err)
 	}
+	if path == "" {
+		return nil
+	}
+	if metadata, err = withOwn(metadata, weights, function); err != nil {
+		return fmt.Errorf("%s: not saved: %w", path, err)
+	}
+	return safetensors.WriteFile(path, tensorsOf(weights), metadata)
+}
+
+// withOwn returns metadata with those that every file of weights has.
+func withOwn(metadata map[string]string, weights []NamedWeights, function string) (map[string]string, error) {
 	all := map[string]string{hashKey: hashOf(weights), FunctionKey: function}
 	for key := range all {
 		if _, ok := metadata[key]; ok {
-			return fmt.Errorf("%s: not saved: metadata %q is Save's own", path, key)
+			return nil, fmt.Errorf("metadata %q is Save's own", key)
 		}
 	}
 	maps.Copy(all, metadata)
-	var tensors []safetensors.Tensor
-	for _, w := range weights {
-		tensors = append(tensors, safetensors.Tensor{Name: w.Path, Shape: w.Shape, Data: w.Data})
+	return all, nil
+}
+
+func tensorsOf(values []NamedWeights) (all []safetensors.Tensor) {
+	for _, v := range values {
+		all = append(all, safetensors.Tensor{Name: v.Path, Shape: v.Shape, Data: v.Data})
 	}
-	return safetensors.WriteFile(path, tensors, all)
+	return all
+}
+
+// fingerprint is the network's [Pipeline.Fingerprint], computed once.
+func (t *Trainer) fingerprint() (function string, err error) {
+	if t.function == "" {
+		t.function, err = t.net.Fingerprint(t.net.opensFor(t.net.input))
+	}
+	return t.function, err
 }
 
 // Load replaces the weights by those of a file, on every stage that uses them.
@@ -99,7 +126,7 @@ func (t *Trainer) Load(path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if want, ok := f.Metadata[FunctionKey]; ok {
-		got, err := t.net.Fingerprint(t.net.opensFor(t.net.input))
+		got, err := t.fingerprint()
 		if err == nil && got != want {
 			err = fmt.Errorf("its weights are of a network that computes another function with them: the SHA-256 of its function is %.64q, want this network's, %q", want, got)
 		}
@@ -116,35 +143,52 @@ func (t *Trainer) Load(path string) error {
 // replace replaces the weights by tensors of a file that has been verified: index has the
 // one for each of [Trainer.Weights], or -1 for none.
 func (t *Trainer) replace(f *safetensors.File, index []int) error {
-	own := t.ownWeights()
+	t.compared = -1
 	for i, at := range index {
-		if at < 0 {
+		copies := t.copies(i)
+		if at < 0 || len(copies) == 0 { // left out, or another process's
 			continue
 		}
-		read := own[i].Data
-		var copies [][]float32 // a tied one has several
-		for _, d := range t.devices {
-			if j, here := d.index[i]; here {
-				copies = append(copies, d.weights[j].w)
-			}
-		}
-		if read == nil && len(copies) > 0 {
-			read = copies[0]
-		}
-		if read == nil {
-			continue // another process's
-		}
-		if err := f.Floats(at, read); err != nil {
+		if err := f.Floats(at, copies[0]); err != nil {
 			// It has just been read without an error.
 			t.broken = fmt.Errorf("weights half replaced: %w", err)
 			return t.broken
 		}
-		for _, w := range copies {
-			copy(w, read)
+		for _, w := range copies[1:] {
+			copy(w, copies[0])
 		}
 	}
 	t.restartAverages()
 	return nil
+}
+
+// copies are all places where this process's devices have a tensor of [Trainer.Weights]:
+// one in each replica, and of a tied parameter one in each piece that uses it.
+func (t *Trainer) copies(i int) (all [][]float32) {
+	n := t.net
+	for _, d := range t.devices {
+		for _, j := range d.index[i] {
+			all = append(all, d.weights[j].w)
+		}
+	}
+	i -= len(n.params)
+	before := make([]int, n.Partitions)             // the states of a device's pieces before
+	for k := 0; i >= 0 && k < n.pieces.Len(); k++ { // a moving average
+		on, states := n.device(k), 0
+		for _, p := range n.stageParams(k) {
+			if p.State {
+				states++
+			}
+		}
+		for _, d := range t.devices {
+			if d.k == on && i < states {
+				all = append(all, d.states[before[on]+i])
+			}
+		}
+		before[on] += states
+		i -= states
+	}
+	return all
 }
 
 // match returns, for every tensor of [Trainer.Weights], its index in the file.

@@ -66,7 +66,7 @@ func trained(t *testing.T, tr *Trainer, data func(i int) nn.Batch) *Trainer {
 	return tr
 }
 
-func evaluated(t *testing.T, tr *Trainer, b nn.Batch) string {
+func evaluated(t testing.TB, tr *Trainer, b nn.Batch) string {
 	t.Helper()
 	r, err := tr.Evaluate(t.Context(), b)
 	if err != nil {
@@ -136,7 +136,7 @@ func sameCopies(t *testing.T, tr *Trainer, shared bool) {
 	for i, w := range tr.Weights() {
 		n := 0
 		for k, d := range tr.devices {
-			if j, here := d.index[i]; here {
+			for _, j := range d.index[i] {
 				n++
 				if !slices.Equal(d.weights[j].w, w.Data) {
 					t.Errorf("stage %d has other values of %s", k, w.Path)

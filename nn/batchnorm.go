@@ -27,7 +27,7 @@ type BatchNormConfig struct {
 // micro-batch and applies a gain and an offset (Ioffe and Szegedy 2015).
 //
 // As in GPipe (Huang et al. 2019, section 2.2), training normalises by the
-// statistics of the micro-batch. The moving averages move once per mini-batch,
+// statistics of the micro-batch, of one replica or of all (gpipe.Scope). The moving averages move once per mini-batch,
 // by the statistics of the whole mini-batch: counts, means and sums of squared
 // deviations of its micro-batches are combined, whatever their sizes. A
 // recomputation adds nothing. Evaluation normalises by the moving averages.
@@ -83,7 +83,7 @@ func (n *BatchNorm) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 		y := t.BatchNormEval(x, t.Param(n.Mean), t.Param(n.Variance), gamma, beta, n.config.Eps, n.config.ReLU)
 		return []*graph.Node{y}
 	}
-	if rows := x.Shape.Rows(); rows < 2 {
+	if rows := x.Shape.Rows(); rows < 2 && !t.OverReplicas {
 		misuse("batch norm", t.Path(n.name), "%d value per channel in %s: training wants at least 2, that is larger micro-batches or larger images", rows, x)
 	}
 	y, tally := t.BatchNorm(x, gamma, beta, n.config.Eps, n.config.ReLU)

@@ -9,6 +9,7 @@ import "gpipebench/nn/graph"
 type DropPath struct {
 	name string
 	rate float32
+	over int
 }
 
 // NewDropPath returns a drop-path of the given rate, in [0, 1); with 0 it does
@@ -17,7 +18,17 @@ func NewDropPath(name string, rate float32) *DropPath {
 	if !(rate >= 0 && rate < 1) {
 		misuse("drop-path", name, "rate is %v, want at least 0 and less than 1", rate)
 	}
-	return &DropPath{name, rate}
+	return &DropPath{name: name, rate: rate}
+}
+
+// Rising returns a drop-path whose rate rises from 0, by the same amount at each
+// step, and has its value after so many steps, as in NASNet's training (Zoph et
+// al. 2018); 0: it has its value at all steps.
+func (d *DropPath) Rising(steps int) *DropPath {
+	if steps < 0 {
+		misuse("drop-path", d.name, "a rise over %d steps, want at least 0", steps)
+	}
+	return &DropPath{d.name, d.rate, steps}
 }
 
 func (d *DropPath) Name() string { return d.name }
@@ -30,5 +41,5 @@ func (d *DropPath) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 	if !t.Train || d.rate == 0 {
 		return in
 	}
-	return []*graph.Node{t.DropPath(in[0], d.rate, t.Path(d.name))}
+	return []*graph.Node{t.DropPath(in[0], d.rate, d.over, t.Path(d.name))}
 }

@@ -69,8 +69,8 @@ type Param struct {
 	// State marks a moving average among the frozen ones: like weights it is
 	// hashed (after them), saved and loaded.
 	State bool
-	// NoDecay excludes the parameter from L2 and decoupled weight decay
-	// (biases and the gains and offsets of norms).
+	// NoDecay marks biases and the gains and offsets of norms: neither L2 nor
+	// decoupled weight decay is for them, and LARS gives them no ratio of their own.
 	NoDecay bool
 }
 

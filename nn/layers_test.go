@@ -61,6 +61,12 @@ var layerCases = []struct {
 	{name: "conv2d/explicit padding", in: one(programtest.Floats(5, 4, 3)), layers: func() []nn.Layer {
 		return []nn.Layer{nn.NewConv2D("conv", nn.Conv2DConfig{In: 3, Out: 2, Kernel: [2]int{2, 2}, Padding: nn.Pads(-1, 1, 0, 1)})}
 	}},
+	{name: "depthwise", in: one(programtest.Floats(5, 4, 3)), layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewDepthwise("depthwise", nn.DepthwiseConfig{Channels: 3, Kernel: [2]int{3, 2}, Stride: [2]int{1, 2}, Dilation: 2, Padding: nn.Same})}
+	}},
+	{name: "separable", in: one(programtest.Floats(5, 4, 3)), layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewSeparable("separable", nn.SeparableConfig{In: 3, Out: 4, Kernel: [2]int{3, 3}, Stride: [2]int{2, 1}, Padding: nn.Pad(1)})}
+	}},
 	{name: "average pool", in: one(programtest.Floats(5, 4, 3)), layers: func() []nn.Layer {
 		return []nn.Layer{nn.NewAvgPool("pool", nn.PoolConfig{Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Padding: nn.Pad(1)})}
 	}},
@@ -243,6 +249,10 @@ func TestMisuse(t *testing.T) {
 		`conv2d "c": Kernel is 0`:           func() { nn.NewConv2D("c", nn.Conv2DConfig{In: 1, Out: 1}) },
 		`comes in, want images`:             forward(x(4, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 3, Out: 1, Kernel: [2]int{1, 1}})),
 		`comes in, want rows of 2`:          forward(x(4, 5, 5, 3), nn.NewConv2D("c", nn.Conv2DConfig{In: 2, Out: 1, Kernel: [2]int{1, 1}})),
+		`depthwise "d": Channels is 0`:      func() { nn.NewDepthwise("d", nn.DepthwiseConfig{Kernel: [2]int{3, 3}}) },
+		`depthwise "d": Dilation is -1`:     func() { nn.NewDepthwise("d", nn.DepthwiseConfig{Channels: 1, Kernel: [2]int{3, 3}, Dilation: -1}) },
+		`separable "s": Out is 0`:           func() { nn.NewSeparable("s", nn.SeparableConfig{In: 1, Kernel: [2]int{3, 3}}) },
+		`depthwise "d": input 0`:            forward(x(4, 3), nn.NewDepthwise("d", nn.DepthwiseConfig{Channels: 3, Kernel: [2]int{1, 1}})),
 		`max pool "p": Stride is -1`:        func() { nn.NewMaxPool("p", nn.PoolConfig{Kernel: [2]int{2, 2}, Stride: [2]int{-1, 0}}) },
 		`batch norm "n": Momentum is 1`:     func() { nn.NewBatchNorm("n", nn.BatchNormConfig{Channels: 2, Momentum: 1}) },
 		`drop-path "d": rate is 1`:          func() { nn.NewDropPath("d", 1) },

@@ -62,6 +62,19 @@ func (r ExponentialLR) Rate(step int) float64 {
 	return r.Base * math.Pow(r.Factor, periods)
 }
 
+// PolynomialLR falls from Base to Final in Steps steps, by what is left of them to the
+// given Power, and stays there. With a power of 2 after a warm-up it is the schedule of
+// LARS (You et al. 2017, section 5; tf.train.polynomial_decay in MLPerf's ResNet-50).
+type PolynomialLR struct {
+	Base, Final, Power float64 // Power is more than 0
+	Steps              int     // at least 1
+}
+
+func (r PolynomialLR) Rate(step int) float64 {
+	left := max(1-float64(step-1)/float64(r.Steps), 0)
+	return r.Final + (r.Base-r.Final)*math.Pow(left, r.Power)
+}
+
 // CosineLR falls from Base to Final along half a cosine in Steps steps and
 // stays there (Loshchilov and Hutter 2017, equation 5, without restarts).
 type CosineLR struct {

@@ -9,7 +9,7 @@ import (
 
 // LRScheduleForms describes what [LRUnits.Parse] accepts, for messages and
 // help.
-const LRScheduleForms = "constant, inverse-sqrt:WARMUP[:DIM], exponential:FACTOR:EVERY[:smooth] or cosine:STEPS[:FINAL], each but inverse-sqrt also after warmup:STEPS, and each also after batch/N, which scales the rate by the mini-batch over N; steps may be epochs, such as 2.4epochs"
+const LRScheduleForms = "constant, inverse-sqrt:WARMUP[:DIM], exponential:FACTOR:EVERY[:smooth], polynomial:POWER:STEPS[:FINAL] or cosine:STEPS[:FINAL], each but inverse-sqrt also after warmup:STEPS, and each also after batch/N, which scales the rate by the mini-batch over N; steps may be epochs, such as 2.4epochs"
 
 // LRUnits are the units, besides steps and rates, in which schedules may be
 // given.
@@ -25,6 +25,8 @@ type LRUnits struct {
 //	inverse-sqrt:4000:512        the formula of Vaswani et al. for a width of 512, times base
 //	exponential:0.97:240         times 0.97 every 240 steps, in stairs
 //	exponential:0.97:240:smooth  the same without stairs
+//	polynomial:2:1000            falls to 0 in 1000 steps, as the square of what is left of them
+//	polynomial:2:1000:0.1        falls to a tenth of base
 //	cosine:1000                  falls to 0 in 1000 steps
 //	cosine:1000:0.1              falls to a tenth of base
 //	warmup:200                   climbs to base in 200 steps, then constant
@@ -105,6 +107,8 @@ func (u LRUnits) parsePart(text, part string, base float64) (s LRSchedule, err e
 		form, least, most = "inverse-sqrt:WARMUP[:DIM]", 1, 2
 	case "exponential":
 		form, least, most = "exponential:FACTOR:EVERY[:smooth]", 2, 3
+	case "polynomial":
+		form, least, most = "polynomial:POWER:STEPS[:FINAL]", 2, 3
 	case "cosine":
 		form, least, most = "cosine:STEPS[:FINAL]", 1, 2
 	case "warmup":
@@ -120,6 +124,8 @@ func (u LRUnits) parsePart(text, part string, base float64) (s LRSchedule, err e
 		s, err = u.parseInverseSqrt(args, base)
 	case "exponential":
 		s, err = u.parseExponential(args, base)
+	case "polynomial":
+		s, err = u.parsePolynomial(args, base)
 	case "cosine":
 		s, err = u.parseCosine(args, base)
 	default:
@@ -151,6 +157,19 @@ func (u LRUnits) parseExponential(args []string, base float64) (LRSchedule, erro
 	}
 	if err == nil {
 		s.Every, err = u.parseSteps(args[1])
+	}
+	return s, err
+}
+
+func (u LRUnits) parsePolynomial(args []string, base float64) (LRSchedule, error) {
+	s := PolynomialLR{Base: base}
+	var err error
+	if s.Power, err = strconv.ParseFloat(args[0], 64); err != nil || !(s.Power > 0) || math.IsInf(s.Power, 1) {
+		return nil, fmt.Errorf("%q is not a positive power", args[0])
+	}
+	if s.Steps, err = u.parseSteps(args[1]); err == nil && len(args) > 2 {
+		s.Final, err = parseShare(args[2])
+		s.Final *= base
 	}
 	return s, err
 }

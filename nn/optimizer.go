@@ -22,8 +22,22 @@ type StateInitializer interface {
 	InitState(slot int) float32
 }
 
-// Update is one parameter (or a piece of it: updates are element-wise) and what
-// the optimiser needs for its update.
+// LayerWise is implemented by an optimiser that adapts the rate of each parameter to
+// the norms of its values and of its gradient, such as [LARS]. Update.Norms has them.
+type LayerWise interface {
+	Optimizer
+	// ReadsNorms says that Update reads Norms.
+	ReadsNorms()
+}
+
+// Norms are Euclidean norms over all elements of a parameter.
+type Norms struct {
+	W float64 // of the values before the update
+	G float64 // of the gradient, before Scale and without L2
+}
+
+// Update is one parameter (or a piece of it: given the norms of the whole, updates are
+// element-wise) and what the optimiser needs for its update.
 type Update struct {
 	W, G    []float32
 	State   [][]float32 // as Optimizer.Slots names them
@@ -31,7 +45,8 @@ type Update struct {
 	LR      float32
 	Scale   float32 // factor of G, applied first: 1, or less where the global norm is clipped
 	L2      float32 // L2*W is added to the scaled gradient; 0 for parameters with NoDecay
-	NoDecay bool    // no decoupled weight decay
+	NoDecay bool    // a bias, or the gain or offset of a norm: no decoupled weight decay, and no rate of its own
+	Norms   Norms   // of the whole parameter, for a LayerWise optimiser unless NoDecay; else zero
 }
 
 // LRSchedule gives the learning rate of an update.

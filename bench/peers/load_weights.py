@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Loads saved weights of a Transformer into PyTorch and compares its logits with ours.
+"""Loads saved weights of a Transformer into PyTorch and compares its logits, or its loss and gradients, with ours.
 
     python3 bench/peers/load_weights.py WEIGHTS RUN
 
@@ -9,12 +9,19 @@ what went into the same network and what came out:
     {"inputs": [{"shape": [n, t], "data": [...]}, ...], "logits": {"shape": [n, t, vocab], "data": [...]}}
 
 with inputs in the network's order: token ids for a transformer-lm; source ids, source lengths and target ids for a
-transformer (encoder-decoder). Sizes are those of the tensors. What they do not show comes from the file's metadata, whose
-"model" is JSON, or from the option of the same name: heads, and where they are not the defaults activation (relu) and
-clip_logits (0).
+transformer (encoder-decoder). In place of logits there may be what came out of a training step without dropout:
 
-Prints the largest difference. Exit status: 0 if it is at most 1e-4, 1 if not or if something does not fit, 2 for wrong
-usage, 3 where there is no PyTorch (on Debian: apt install python3-torch).
+    "targets": {"shape": [n, t], "data": [...]}, "count": targets that are not -1, "smoothing": of labels,
+    "loss": the mean over the count, "gradients": {path: {"shape": [...], "data": [...]}, ...}
+
+PyTorch then computes those in float64, of the whole mini-batch at once, or with "autocast": true in float32 with its own
+autocast to bfloat16, for a step with activations in bfloat16. Sizes are those of the tensors. What they do not
+show comes from the file's metadata, whose "model" is JSON, or from the option of the same name: heads, and where they are
+not the defaults activation (relu) and clip_logits (0).
+
+Prints the largest difference. Exit status: 0 if it is at most 1e-4 (of the loss and of each gradient as a whole: at most
+2e-6 of its norm, with autocast eight times bfloat16's resolution of 2^-8), 1 if not or if something does not fit, 2 for wrong usage, 3 where there is no PyTorch (on Debian: apt
+install python3-torch).
 """
 
 import argparse
@@ -27,6 +34,8 @@ import sys
 
 NAME = "load_weights.py"
 TOLERANCE = 1e-4
+RELATIVE = 2e-6  # of losses and gradients
+ROUNDED = 8 * 2**-8  # the same with autocast
 
 try:
     import torch
@@ -235,12 +244,9 @@ class Config:
     def load(self):
         """The model with the file's values. Every tensor must have its place and every place its tensor."""
         model, state = self.model(self), {}
-        names = {"gamma": "weight", "beta": "bias", "table": "weight"}  # ours, PyTorch's
         for path, t in self.tensors.items():
-            *at, name = path.split("/")
-            if name == "weight" and path != "softmax/weight":
-                t = t.t()  # ours are (in, out), PyTorch's (out, in)
-            state[".".join(at + [names.get(name, name)])] = t
+            name, turned = place(path)
+            state[name] = t.t() if turned else t
         try:
             model.load_state_dict(state)
         except RuntimeError as e:
@@ -248,11 +254,66 @@ class Config:
         return model.eval()
 
 
+def place(path):
+    """A tensor's name in the model, and whether it lies there transposed: ours are (in, out), PyTorch's (out, in)."""
+    *at, name = path.split("/")
+    names = {"gamma": "weight", "beta": "bias", "table": "weight"}  # ours, PyTorch's
+    return ".".join(at + [names.get(name, name)]), name == "weight" and path != "softmax/weight"
+
+
 def number_tensor(entry, dtype):
     data = entry["data"]
     if len(data) != math.prod(entry["shape"]):
         raise Misfit("%d numbers for shape %s" % (len(data), entry["shape"]))
     return torch.tensor(data, dtype=dtype).reshape(entry["shape"])
+
+
+def compare_logits(model, run, inputs):
+    """What there is to say, what differs, by how much, and by how much it may."""
+    ours = number_tensor(run["logits"], torch.float32)
+    with torch.no_grad():
+        theirs = model(*inputs)
+    if theirs.shape != ours.shape:
+        raise Misfit("logits are %s, PyTorch's %s" % (tuple(ours.shape), tuple(theirs.shape)))
+    said = "%d logits of up to %.3g in magnitude" % (ours.numel(), theirs.abs().max().item())
+    return said, "logits", (ours - theirs).abs().max().item(), TOLERANCE
+
+
+def compare_gradients(model, run, inputs):
+    """The same of the loss and the gradients, as shares of their norms."""
+    rounded = run.get("autocast", False)
+    if not rounded:
+        model.double()
+    targets = number_tensor(run["targets"], torch.int64).flatten()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=rounded):
+        logits = model(*inputs).flatten(0, -2)
+    if rounded:
+        logits = logits.float()
+    loss = F.cross_entropy(logits, targets, ignore_index=-1,
+                           label_smoothing=run["smoothing"], reduction="sum") / run["count"]
+    loss.backward()
+    all_theirs = dict(model.named_parameters())
+
+    def gradient(path):
+        name, turned = place(path)
+        g = all_theirs.pop(name).grad
+        return g.t() if turned else g
+
+    differences = {"loss": abs(run["loss"] - loss.item()) / abs(loss.item())}
+    ours = {path: number_tensor(entry, torch.float64) for path, entry in run["gradients"].items()}
+    shared = {}  # by the path that the file has
+    for path, table in reversed(model.tied.items()):
+        if path not in ours:
+            shared[table] = shared.get(table, 0) + shared.pop(path, 0) + gradient(path)
+    for path, g in ours.items():
+        theirs = gradient(path) + shared.get(path, 0)
+        if theirs.shape != g.shape:
+            raise Misfit("the gradient of %s is %s, PyTorch's %s" % (path, tuple(g.shape), tuple(theirs.shape)))
+        differences["gradient of " + path] = ((g - theirs).norm() / theirs.norm()).item()
+    if all_theirs:
+        raise Misfit("no gradient of PyTorch's %s" % ", ".join(all_theirs))
+    worst = max(differences, key=lambda what: (differences[what] != differences[what], differences[what]))
+    return "loss %.6g and %d gradients" % (loss.item(), len(ours)), worst, differences[worst], ROUNDED if rounded else RELATIVE
 
 
 def compare(args):
@@ -265,25 +326,23 @@ def compare(args):
         with open(args.run) as f:
             run = json.load(f)
         inputs = [number_tensor(entry, torch.int64) for entry in run["inputs"]]
-        ours = number_tensor(run["logits"], torch.float32)
-        with torch.no_grad():
-            theirs = model(*inputs)
-        if theirs.shape != ours.shape:
-            raise Misfit("logits are %s, PyTorch's %s" % (tuple(ours.shape), tuple(theirs.shape)))
+        if "gradients" in run:
+            said, what, difference, most = compare_gradients(model, run, inputs)
+        else:
+            said, what, difference, most = compare_logits(model, run, inputs)
     except (OSError, KeyError, TypeError, ValueError, IndexError, RuntimeError, Misfit) as e:
         message = e.strerror if isinstance(e, OSError) else str(e)
         sys.exit("%s: %s: %s" % (NAME, where, message))
-    difference = (ours - theirs).abs().max().item()
-    print("%s of %d parameters: %d logits of up to %.3g in magnitude, largest difference %.2g" % (
-        type(model).__name__, sum(t.numel() for t in tensors.values()), ours.numel(), theirs.abs().max().item(), difference))
-    if not difference <= TOLERANCE:  # NaN is not
-        sys.exit("%s: the logits differ by %.2g: want at most %g" % (NAME, difference, TOLERANCE))
+    print("%s of %d parameters: %s, largest difference %.2g (%s)" % (
+        type(model).__name__, sum(t.numel() for t in tensors.values()), said, difference, what))
+    if not difference <= most:  # NaN is not
+        sys.exit("%s: the %s differ%s by %.2g: want at most %g" % (NAME, what, "" if what.endswith("s") else "s", difference, most))
 
 
 if __name__ == "__main__":
-    p = argparse.ArgumentParser(prog=NAME, description="Compares PyTorch's logits on saved weights with ours.")
+    p = argparse.ArgumentParser(prog=NAME, description="Compares PyTorch's logits, or loss and gradients, on saved weights with ours.")
     p.add_argument("weights", help="safetensors file")
-    p.add_argument("run", help="JSON of inputs and logits")
+    p.add_argument("run", help="JSON of inputs and logits, or inputs, targets, loss and gradients")
     p.add_argument("--heads", type=int)
     p.add_argument("--activation", choices=["relu", "gelu"])
     p.add_argument("--clip_logits", type=float)

@@ -17,7 +17,9 @@ import (
 func newBench() *cobra.Command {
 	var b workload.Benching
 	var format, profile string
-	cmd := &cobra.Command{
+	var in processes
+	var cmd *cobra.Command
+	cmd = &cobra.Command{
 		Use:   "bench",
 		Short: "Time training steps",
 		Long: `Bench times training steps: SGD with momentum 0.9, no dropout, synthetic data.
@@ -28,15 +30,20 @@ time, FLOPs and bytes in a step, and how near that is to this machine's roofline
 then what devices do besides kernels. All rows add up to the step.`,
 		RunE: does(profiled(&profile, func(ctx context.Context, o *output) error {
 			b.Notice = o.progress.Say
-			r, err := b.Run(ctx, func(step int, seconds float64) {
-				if step == 1-b.WarmUp { // the first: every step will take about as long
-					all := seconds * float64(b.Steps+b.WarmUp)
-					o.progress.Begin(fmt.Sprintf("bench: %d steps, and %d before them that are discarded, %s", b.Steps, b.WarmUp, units.About(time.Duration(all*float64(time.Second)))), b.Steps+b.WarmUp)
-				}
-				o.progress.Advance("step " + units.FormatSeconds(seconds))
+			var r *workload.Bench
+			err := in.together(ctx, cmd, &b.Setup, func(p *workload.Processes) (err error) {
+				b.Processes = p
+				r, err = b.Run(ctx, func(step int, seconds float64) {
+					if step == 1-b.WarmUp { // the first: every step will take about as long
+						all := seconds * float64(b.Steps+b.WarmUp)
+						o.progress.Begin(fmt.Sprintf("bench: %d steps, and %d before them that are discarded, %s", b.Steps, b.WarmUp, units.About(time.Duration(all*float64(time.Second)))), b.Steps+b.WarmUp)
+					}
+					o.progress.Advance("step " + units.FormatSeconds(seconds))
+				})
+				return err
 			})
 			o.progress.End()
-			if err != nil {
+			if err != nil || follows() {
 				return err
 			}
 			if format == "json" {
@@ -51,6 +58,9 @@ then what devices do besides kernels. All rows add up to the step.`,
 	count(fs, &b.WarmUp, "warmup", 2, 0, workload.MaxBenchSteps, "steps before them, discarded")
 	pipelineFlags(fs, &b.Setup, 1, 1)
 	replicaFlags(fs, &b.Setup)
+	tiedFlag(fs, &b.Setup)
+	dtypeFlag(fs, &b.Setup)
+	processFlags(fs, &in)
 	deviceFlags(fs, &b.Setup, "host")
 	seedFlag(fs, &b.Seed, "of weights and data")
 	fs.BoolVar(&b.ByOp, "by-op", false, "time every kernel, and compare it with this machine's roofline")
@@ -65,11 +75,16 @@ func printBench(o *output, r *workload.Bench) error {
 		units.FormatSeconds(r.StepSeconds.Median), units.FormatSeconds(r.StepSeconds.Min), len(r.StepSeconds.All), r.Discarded,
 		units.FormatSeconds(r.ClosedForm))
 	printBelow(&b, r.StepSeconds.Median, r.ClosedForm)
-	fmt.Fprintf(&b, "%.4g examples/s, %s devices of %d threads, %s kernels\n", r.ExamplesPerSecond, r.Device, r.Threads, r.KernelProfile)
-	printMemory(&b, r.Partition, r.PeakBytes, r.HighWaterBytes)
+	fmt.Fprintf(&b, "%.4g examples/s, %s devices of %d threads, %s kernels", r.ExamplesPerSecond, r.Device, r.Threads, r.KernelProfile)
+	if r.DType != "" {
+		fmt.Fprintf(&b, ", %s activations", r.DType)
+	}
+	b.WriteString("\n")
+	printMemory(&b, r.Partition, r.Placement, r.PeakBytes, r.HighWaterBytes)
 	if r.Note != "" {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)
 	}
+	printProcesses(&b, r.Processes, r.Traffic)
 	fmt.Fprintf(&b, "resident memory of the process, at most: %s\n", units.FormatBytes(r.MaxRSSBytes))
 	if err := o.printf("%s", b.String()); err != nil || r.ByOp == nil {
 		return err

@@ -13,7 +13,7 @@ import (
 // there are. What docs/howto.md adds is left out.
 func TestDocumentedCommands(t *testing.T) {
 	shown := 0
-	for _, name := range []string{"README.md", "docs/CONTRIBUTING.md", "docs/howto.md", "docs/design.md", "docs/tutorial.md"} {
+	for _, name := range []string{"README.md", "docs/CONTRIBUTING.md", "docs/howto.md", "docs/design.md", "docs/tutorial.md", "docs/cluster.md"} {
 		f, err := os.Open(filepath.Join("..", "..", name))
 		if err != nil {
 			t.Fatal(err)

@@ -17,23 +17,40 @@ import (
 var examples = map[string]string{
 	"train": `  gpipebench train --layers 4 -k 2 -m 8 --batch 32 --steps 200 --timeline
   gpipebench train --layers 2 --steps 300 --eval-every 50 --log losses.csv --curve losses.svg
+  gpipebench train --model transformer --data gettext:,fr,de,cy --steps 500 --translations fr.csv
   gpipebench train --model resnet50 --width 8 --data cifar10:cifar-10-batches-bin -k 4 -m 4 --epochs 1
-  gpipebench train --device emulated -k 8 -m 32 --batch 64 --steps 20 --trace step.svg`,
+  gpipebench train --model amoebanetb --recipe imagenet --dry
+  gpipebench train --device emulated -k 8 -m 32 --batch 64 --steps 20 --trace step.svg
+  gpipebench train --layers 6 -k 2 -m 8 --schedule interleaved --chunks 3 --timeline
+  gpipebench train --steps 2000 --snapshot-dir snapshots --snapshot-every 200
+  gpipebench train --steps 2000 --snapshot-dir snapshots --snapshot-every 200 -k 4 --resume`,
 	"bench": `  gpipebench bench --layers 6 --dim 256 --ff 1024 --heads 8 --batch 16 -k 2 -m 16
   gpipebench bench --model resnet101 --image 64 --batch 16 --threads 2 --json
   gpipebench bench --model amoebanetd --layers 6 --filters 64 --image 64 --batch 4 --by-op`,
+	"launch": `  gpipebench launch -n 2 -- train --layers 4 -k 2 -m 4 --steps 100
+  gpipebench launch -n 4 -- bench --replicas 2 -k 2 -m 4 --json
+  gpipebench launch -n 8 --hosts hosts.txt --timeout 60s -- train --replicas 8 --batch 64 --save weights.safetensors`,
 	"describe": `  gpipebench describe --model amoebanetd --layers 18 --filters 256 -k 4
   gpipebench describe --model transformer-lm --layers 48 --dim 2048 --ff 8192 --heads 16 --vocab 32000 -k 8 --split fine`,
+	"schedule": `  gpipebench schedule --schedule zb-h1 -k 8 -m 24 --times f=18.5,b=18.1,w=9.3,comm=.6
+  gpipebench schedule --schedule interleaved --chunks 3 -k 4 -m 8 --format csv
+  gpipebench schedule --search --memory-limit 16 -k 8 -m 24 --times f=18.5,b=18.1,w=9.3,comm=.6 --activations f=1,b=.6,w=.4
+  gpipebench schedule --schedule zb-v -k 4 -m 12 --times f=3,b=3,w=2,comm=.1 --svg zb-v.svg --html schedules.html
+  gpipebench schedule --schedule dualpipev.csv --activations f=34,b=2,w=32`,
 	"simulate": `  gpipebench simulate --model amoebanetd --layers 18 --filters 208 --device tpuv2 -k 8 -m 32 --batch 128
   gpipebench simulate --layers 12 -k 4 -m 8 --schedule 1f1b --checkpoint never --memory memory.svg --trace step.svg
+  gpipebench simulate --layers 12 -k 4 -m 8 --schedule zb-v --checkpoint never --trace step.svg
   gpipebench simulate --model transformer-lm --layers 1663 --dim 2048 --ff 8192 --heads 16 --vocab 32000 -k 128 -m 32 --json`,
 	"plan": `  gpipebench plan --model resnet101 --device p100 --batch 256
+  gpipebench plan --model resnet50 --classes 1000 --batch 32768 --devices 1024 --replicas 0 --all-reduce 2d
   gpipebench plan --model amoebanetd --layers 72 --filters 512 --batch 128 --json`,
 	"calibrate": `  gpipebench calibrate --out host.yaml
   gpipebench simulate --device host.yaml --dtype f32 -k 2 -m 8
   gpipebench calibrate --model resnet50 --width 16 --image 64 --batch 16 -m 4 --out resnet.yaml`,
 	"corpus": `  gpipebench corpus --out go.txt
   gpipebench train --data text:go.txt -k 2 -m 4 --steps 500 --generate 200`,
+	"data": `  gpipebench data gettext:/usr/share/locale
+  gpipebench data gettext:,fr,pt_BR,zh_TW --format csv`,
 	"completion": `  gpipebench completion bash > ~/.local/share/bash-completion/completions/gpipebench
   gpipebench completion fish > ~/.config/fish/completions/gpipebench.fish`,
 	"help": `  gpipebench help train`,
@@ -63,12 +80,13 @@ var (
 		"only":   experiments.IDs,
 		"device": simulation.Accelerators, // or a file of one
 		"data": func() []string {
-			return strings.Fields("synthetic synthetic-translation text: parallel: cifar10: cifar100: mnist: images:")
+			return strings.Fields("synthetic synthetic-translation text: parallel: gettext: cifar10: cifar100: mnist: images:")
 		},
+		"recipe":      func() []string { return strings.Fields(recipeNames()) },
 		"lr-schedule": func() []string { return strings.Fields("constant inverse-sqrt: warmup: batch/") },
 	}
-	flagFiles       = strings.Fields("device spec load load-part save log curve translations trace memory out cpuprofile")
-	flagDirectories = strings.Fields("results reference")
+	flagFiles       = strings.Fields("device spec load load-part hosts save log curve translations trace memory out cpuprofile svg html")
+	flagDirectories = strings.Fields("results reference snapshot-dir")
 )
 
 // addCompletions makes shells complete the values of flags.

@@ -157,7 +157,14 @@ func batchFlag(fs *pflag.FlagSet, to *int, standard int, usage string) {
 func pipelineFlags(fs *pflag.FlagSet, s *workload.Setup, k, m int) {
 	count(fs, &s.Partitions, "k|partitions", k, 1, gpipe.MaxTasks, "partitions, K: 1 to the number of layers")
 	count(fs, &s.MicroBatches, "m|micro-batches", m, 1, gpipe.MaxExamples, "micro-batches of a mini-batch, M: 1 to its examples")
-	value(fs, &s.Schedule, "schedule", "gpipe", "gpipe|naive|1f1b", "order of the tasks", schedule.Parse)
+	value(fs, &s.Schedule, "schedule", "gpipe", strings.Join(schedule.Names(), "|")+"|FILE.csv", "order of the tasks; a file as the command schedule writes it", func(name string) (schedule.Schedule, error) {
+		if s.ScheduleFile = ""; workload.NamesScheduleFile(name) {
+			s.ScheduleFile = name
+			return schedule.GPipe, nil
+		}
+		return schedule.Parse(name)
+	})
+	count(fs, &s.Chunks, "chunks", 0, 0, gpipe.MaxTasks, "pieces of the network on each device, V, of interleaved; 0: as the schedule has, of interleaved 2")
 	value(fs, &s.Checkpoint, "checkpoint", "always", "always|except-last|never", "which micro-batches are recomputed; except-last, torchgpipe's name: all but the one whose backward comes first, here micro-batch 0", schedule.ParseCheckpoint)
 	fs.BoolVar(&s.LateRecompute, "late-recompute", false, "recompute when the gradient is there, not one micro-batch ahead")
 	cutFlags(fs, s)
@@ -173,6 +180,26 @@ func replicaFlags(fs *pflag.FlagSet, s *workload.Setup) {
 		}
 		return n, nil
 	})
+	scopeFlag(fs, s, "; all and N want as many groups as replicas")
+	shardFlag(fs, s)
+}
+
+// scopeFlag adds --bn-scope; more says what else it asks for.
+func scopeFlag(fs *pflag.FlagSet, s *workload.Setup, more string) {
+	value(fs, &s.BNScope, "bn-scope", "replica", "replica|all|N", "whose examples batch norm takes a micro-batch's statistics from: the replica's own, all replicas', or those of N consecutive ones, which exchange them within the forward and the backward"+more, gpipe.ParseScope)
+}
+
+// tiedFlag adds --tied-gradients.
+func tiedFlag(fs *pflag.FlagSet, s *workload.Setup) {
+	value(fs, &s.TiedGradients, "tied-gradients", "reduce", "reduce|gather", "how the gradient of a table that embeddings share with the softmax is added up, with the same bits; gather, as TensorFlow does: all of it as rows with their indices, which every replica gathers from all others and adds up", gpipe.ParseTableGradients)
+}
+
+// dtypeFlag adds the type of activations on devices that compute.
+func dtypeFlag(fs *pflag.FlagSet, s *workload.Setup) {
+	value(fs, &s.DType, "dtype", "f32", "f32|bf16", "of activations and their gradients; bf16: rounded at every operation, and half the memory; weights, losses and the update stay float32", workload.ParseDType)
+}
+
+func shardFlag(fs *pflag.FlagSet, s *workload.Setup) {
 	fs.BoolVar(&s.ShardUpdate, "shard-update", false, "divide the optimiser's state and the update over the replicas")
 }
 
@@ -180,7 +207,7 @@ func replicaFlags(fs *pflag.FlagSet, s *workload.Setup) {
 func cutFlags(fs *pflag.FlagSet, s *workload.Setup) {
 	value(fs, &s.Partitioner, "partitioner", "min-max", "min-max|min-variance|lingvo|block", "how to cut", partition.Parse)
 	value(fs, &s.Cost, "cost", "flops", "flops|time|memory", "what to balance; time measures every layer by itself on this machine", workload.ParseCost)
-	value(fs, &s.Balance, "balance", "", "n,n,...", "layers of each partition, instead of a partitioner", parseInts)
+	value(fs, &s.Balance, "balance", "", "n,n,...", "layers of each partition, or of each device's every chunk, in their order; instead of a partitioner", parseInts)
 }
 
 // deviceFlags adds the flags of the devices.

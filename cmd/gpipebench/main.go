@@ -27,9 +27,11 @@ import (
 
 	"gpipebench"
 	"gpipebench/experiments"
+	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/internal/defect"
 	"gpipebench/internal/files"
+	"gpipebench/internal/hold"
 	"gpipebench/internal/plain"
 	"gpipebench/internal/usage"
 )
@@ -44,12 +46,14 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// grace is how long a command may take to stop once it is interrupted. Computing
-// notices that between two tasks; planning and allocating do not.
+// grace is how long a command may take to stop once it is interrupted and nothing holds it
+// any more, as a training does that writes a snapshot. Computing notices an interrupt
+// between two tasks; planning and allocating do not.
 const grace = 5 * time.Second
 
 // run executes a command line and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	ctx, holds := hold.With(ctx)
 	out := &results{to: stdout}
 	root := newRoot(out, stderr)
 	root.SetArgs(joinTied(args))
@@ -59,24 +63,46 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
+		free := make(chan struct{})
+		go func() { holds.Wait(); time.Sleep(grace); close(free) }()
 		select {
 		case err = <-done:
-		case <-time.After(grace):
+		case <-free:
 			err = ctx.Err()
 		}
 	}
 	if out.err != nil && (err == nil || errors.Is(err, out.err)) { // help, for one, ignores it
 		err = &failure{out.err}
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case ctx.Err() != nil:
-		fmt.Fprintln(stderr, "gpipebench: interrupted; no file is left half-written")
+	}
+	if status, ok := launched(err); ok {
+		return status
+	}
+	var known *elsewhere
+	if errors.As(err, &known) {
+		return 1
+	}
+	var kept *workload.Interrupted
+	if errors.As(err, &kept) || ctx.Err() != nil || errors.Is(err, context.Canceled) { // also if only another process was
+		if follows() {
+			return 1
+		}
+		how := "interrupted"
+		switch {
+		case kept != nil:
+			how = kept.Error()
+		case ctx.Err() == nil:
+			how += ": " + err.Error() // by which rank
+		}
+		fmt.Fprintln(stderr, plain.Short(plain.Line("gpipebench: "+how+"; no file is left half-written"), longest))
 		return 1
 	}
 	text, status := complaint(err)
-	fmt.Fprintln(stderr, text)
+	if status == 1 || !follows() { // a wrong usage is every rank's
+		fmt.Fprintln(stderr, text)
+	}
 	return status
 }
 
@@ -159,7 +185,7 @@ func (f *failure) Unwrap() error { return f.error }
 // does returns the function of a command that takes no arguments.
 func does(f func(ctx context.Context, out *output) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		o, stop := newOutput(cmd.OutOrStdout(), cmd.ErrOrStderr(), cmd.Name())
+		o, stop := newOutput(heard(cmd.OutOrStdout()), heard(cmd.ErrOrStderr()), cmd.Name())
 		defer stop()
 		if err := f(cmd.Context(), o); err != nil {
 			return &failure{err}
@@ -181,15 +207,26 @@ Begin with: gpipebench reproduce`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRunE: onlyAlone,
 	}
 	root.AddCommand(
-		newReproduce(), newReport(), newTrain(), newBench(), newDescribe(), newSimulate(), newPlan(), newCalibrate(), newCorpus(), newVerify(), newRound(), newVersion(),
+		newReproduce(), newReport(), newTrain(), newBench(), newDescribe(), newSchedule(), newSimulate(), newPlan(), newCalibrate(), newCorpus(), newData(), newSnapshot(), newVerify(), newRound(), newLaunch(), newRank(), newAccumulate(), newVersion(),
 	)
-	for _, c := range experiments.Commands() {
-		root.AddCommand(newTable(c))
+	for _, p := range experiments.Papers[1:] { // reproduce makes the first
+		root.AddCommand(newTables(p.Name, p.Title, p.Experiments))
+	}
+	for _, c := range experiments.Commands(experiments.List()) {
+		var titles []string
+		for _, d := range c {
+			titles = append(titles, d.Title())
+		}
+		root.AddCommand(newTables(c[0].ID, strings.Join(titles, "; "), c))
 	}
 	for _, c := range root.Commands() {
-		c.Args = noArguments
+		if c.Args == nil {
+			c.Args = noArguments
+		}
 	}
 	root.SetOut(stdout) // before there is a completion command, which asks once
 	root.SetErr(stderr)
@@ -248,7 +285,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q: want %s", args[0], strings.Join(names, ", "))
 }
 
-// noArguments refuses arguments, since commands have flags only.
+// noArguments refuses arguments, since most commands have flags only.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

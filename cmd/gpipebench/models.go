@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gpipebench/datasets"
 	"gpipebench/experiments/workload"
+	"gpipebench/internal/plain"
 )
 
 // trainedModel is a network that two cores train in minutes. Its vocabulary and classes
@@ -42,7 +44,7 @@ func modelFlags(cmd *cobra.Command, m *workload.Model, standard workload.Model) 
 	}
 	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "which of the tables of source, target and softmax are one; alone: softmax", workload.ParseTying)
 	fs.Lookup("tied").NoOptDefVal = "softmax"
-	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of the loss of amoebanetd's auxiliary head, such as 0.4; 0: no head")
+	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of the loss of an AmoebaNet's auxiliary head, such as 0.4; 0: no head")
 	fs.BoolVar(&m.Official, "official", false, "amoebanetd with the stem of the official code")
 	fs.BoolVar(&m.Delayed, "delayed", false, "amoebanetd that is reduced later: strides moved from its first convolution to its last")
 	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "what a pipeline may cut after: layers, or also their halves; of ResNets blocks, or also their convolutions", func(s string) (bool, error) {
@@ -54,7 +56,8 @@ func modelFlags(cmd *cobra.Command, m *workload.Model, standard workload.Model) 
 
 // imageFlags adds the flags of training on images.
 func imageFlags(fs *pflag.FlagSet, t *workload.Training) {
-	number(fs, &t.Model.DropPath, "drop-path", 0, rates, "rate at which branches of amoebanetd's last cell are left out, less in cells before it; from 0 up to 1")
+	number(fs, &t.Model.DropPath, "drop-path", 0, rates, "rate at which branches of an AmoebaNet's last cell are left out, from 0 up to 1")
+	value(fs, &t.Model.DropPathRise, "drop-path-rise", "", strings.Join(workload.Rises, "|"), "with what that rate rises from 0: with the cells, with the steps of the training, or with both (default depth)", workload.ParseRise)
 	fs.BoolVar(&t.Model.ZeroInit, "zero-init", false, "blocks of a ResNet begin as identities")
 	number(fs, &t.Model.BNMomentum, "bn-momentum", 0, rates, "share that batch norm's moving averages keep at each step; 0: 0.9")
 	fs.BoolVar(&t.Config.Images.Flip, "flip", false, "mirror half of the training images")
@@ -80,14 +83,40 @@ func ownFlags(cmd *cobra.Command, model string) (err error) {
 	return err
 }
 
-// preset sets the flags of train that were not given to the network's preset.
-func preset(cmd *cobra.Command, t *workload.Training) error {
+// preset sets the flags of train that were not given: to the recipe, if one is named,
+// and then to the network's preset.
+func preset(cmd *cobra.Command, t *workload.Training, recipe string) error {
+	flags := cmd.Flags()
+	long := flags.Changed("steps") || flags.Changed("epochs")
+	set := map[string]bool{}
+	use := func(words []string) error {
+		for len(words) > 0 {
+			name, v := strings.TrimPrefix(words[0], "--"), "true"
+			if words = words[1:]; len(words) > 0 && !strings.HasPrefix(words[0], "--") {
+				v, words = words[0], words[1:]
+			}
+			if f := flags.Lookup(name); !f.Changed && !set[name] && !(long && (name == "steps" || name == "epochs")) {
+				if err := f.Value.Set(v); err != nil {
+					return fmt.Errorf("--%s %s: %w", name, v, err)
+				}
+				set[name] = true
+			}
+		}
+		return nil
+	}
+	if recipe != "" {
+		r, err := workload.RecipeOf(recipe)
+		if err == nil {
+			err = use(strings.Fields(r.Flags))
+		}
+		if err != nil {
+			return err
+		}
+	}
 	p := workload.PresetOf(t.Model.Name)
 	if p == nil {
 		return nil
 	}
-	flags := cmd.Flags()
-	long := flags.Changed("steps") || flags.Changed("epochs")
 	if !long {
 		t.Steps = 0
 	}
@@ -95,23 +124,53 @@ func preset(cmd *cobra.Command, t *workload.Training) error {
 	if strings.HasPrefix(t.Data, "synthetic") {
 		words = append(words, strings.Fields(p.Synthetic)...)
 	}
-	for len(words) > 0 {
-		name, v := strings.TrimPrefix(words[0], "--"), "true"
-		if words = words[1:]; len(words) > 0 && !strings.HasPrefix(words[0], "--") {
-			v, words = words[0], words[1:]
-		}
-		if f := flags.Lookup(name); !f.Changed && !(long && (name == "steps" || name == "epochs")) {
-			if err := f.Value.Set(v); err != nil {
-				return fmt.Errorf("--%s %s: %w", name, v, err)
-			}
-		}
+	if err := use(words); err != nil {
+		return err
 	}
-	if f := flags.Lookup("lr-schedule"); !f.Changed {
+	if f := flags.Lookup("lr-schedule"); !f.Changed && !set["lr-schedule"] {
 		if schedule := p.Schedule(t.Steps, t.Epochs); schedule != "" {
 			return f.Value.Set(schedule)
 		}
 	}
 	return nil
+}
+
+// recipeNames lists the recipes' names.
+func recipeNames() string {
+	var names []string
+	for _, r := range workload.Recipes {
+		names = append(names, r.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// recipeUsage returns the recipes for help.
+func recipeUsage() string {
+	var all []string
+	for _, r := range workload.Recipes {
+		all = append(all, "With --recipe "+r.Name+" ("+r.What+"), what is not given is first of all\n  "+r.Flags)
+	}
+	return strings.Join(all, "\n")
+}
+
+// special reports whether a shell, or a terminal, may read more into a character.
+func special(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.,:/+=%@", r)
+}
+
+// settings returns the flags of a command that do not have their defaults, as they would
+// be given.
+func settings(cmd *cobra.Command, besides ...string) string {
+	words := []string{cmd.CommandPath()}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if v := f.Value.String(); v != f.DefValue && !slices.Contains(besides, f.Name) {
+			if strings.IndexFunc(v, special) >= 0 {
+				v = plain.Quoted(v)
+			}
+			words = append(words, "--"+f.Name+"="+v)
+		}
+	})
+	return strings.Join(words, " ")
 }
 
 // presetUsage returns the presets of networks that take images, or of the others, for

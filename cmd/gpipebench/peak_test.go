@@ -46,7 +46,7 @@ func TestPeakIsTheOldRoofline(t *testing.T) {
 }
 
 // decoded reads a command's JSON, without the fields that have come since then: which
-// rates it is at, and what replicas add.
+// rates it is at, what replicas add, and the causes of a device's idle time.
 func decoded(t *testing.T, name, text string) map[string]any {
 	t.Helper()
 	var v map[string]any
@@ -55,8 +55,19 @@ func decoded(t *testing.T, name, text string) map[string]any {
 	if err := d.Decode(&v); err != nil {
 		t.Fatal(name, err)
 	}
-	for _, since := range []string{"peak", "replicas", "groups", "all_reduce_seconds", "update_seconds"} {
-		delete(v, since)
+	parts := []map[string]any{v}
+	plans, _ := v["plans"].([]any)
+	for _, plan := range plans {
+		parts = append(parts, plan.(map[string]any))
+	}
+	devices, _ := v["devices"].([]any)
+	for _, device := range devices {
+		parts = append(parts, device.(map[string]any))
+	}
+	for _, part := range parts {
+		for _, since := range []string{"peak", "replicas", "groups", "all_reduce_seconds", "update_seconds", "idle"} {
+			delete(part, since)
+		}
 	}
 	return v
 }

@@ -20,10 +20,12 @@ func newPlan() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Find the K, M, partition and checkpoint mode with the best modelled throughput that fits",
+		Short: "Find the R, K, M, partition and checkpoint mode with the best modelled throughput that fits",
 		Long: `Plan searches among all K up to the devices, all M up to the mini-batch (powers of
-two, and the largest), and all checkpoint modes. Layers are cut by modelled time,
-within the devices' memory. Each plan can be looked at with simulate.`,
+two, and the largest), and all checkpoint modes; with --replicas 0 also among all R
+with R x K up to the devices. Layers are cut by modelled time, within the devices'
+memory. Each replica has one group of every mini-batch, and M counts its
+micro-batches. Each plan can be looked at with simulate.`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			r, err := s.Run(ctx, o.progress)
 			if err != nil {
@@ -43,9 +45,19 @@ within the devices' memory. Each plan can be looked at with simulate.`,
 	fs := modelFlags(cmd, &s.Model, sizedModel())
 	acceleratorFlags(fs, &s.Simulating)
 	count(fs, &s.Devices, "devices", 8, 1, gpipe.MaxTasks, "how many there are, at most")
+	count(fs, &s.Replicas, "replicas", 1, 0, gpipe.MaxReplicas, "copies of the pipeline, R, each with K devices; 0: searched")
+	scopeFlag(fs, &s.Setup, "")
+	shardFlag(fs, &s.Setup)
+	allReduceFlags(fs, &s.Simulating, "links between replicas; a torus of X x Y replicas is for 2d, which has the squarest one of each R by default")
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
 	count(fs, &s.MaxBatch, "max-batch", 0, 0, gpipe.MaxExamples, "the mini-batch may grow up to this, by doubling; 0: not at all")
-	value(fs, &s.Setup.Schedule, "schedule", "gpipe", "gpipe|naive|1f1b", "order of the tasks", schedule.Parse)
+	value(fs, &s.Setup.Schedule, "schedule", "gpipe", "gpipe|naive|1f1b|zb-h1|zb-h2", "order of the tasks", func(name string) (schedule.Schedule, error) {
+		s, err := schedule.Parse(name)
+		if err == nil && (s == schedule.InterleavedOneFOneB || s >= schedule.ZeroBubbleVee) { // several chunks
+			err = fmt.Errorf("%v is not searched: want gpipe, naive, 1f1b, zb-h1 or zb-h2", s)
+		}
+		return s, err
+	})
 	fs.BoolVar(&s.Setup.LateRecompute, "late-recompute", false, "recompute when the gradient is there, not one micro-batch ahead")
 	optimizerFlag(fs, &s.Optimizer)
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
@@ -65,23 +77,38 @@ func nothingFits(r *planner.Plan, devices int) error {
 	if r.Nearest == nil {
 		return fmt.Errorf("%d parameters with their optimizer state do not fit %d x %s, whatever the plan: want more devices or larger ones", r.Params, devices, r.Accelerator)
 	}
-	n := r.Nearest
-	return fmt.Errorf("nothing fits %d x %s: the nearest (k %d, m %d, batch %d, checkpoint %s) lacks %s on a device: want more devices, a smaller mini-batch, or --dtype bf16 and --accounting paper",
-		devices, r.Accelerator, n.K, n.M, n.Batch, n.Checkpoint, units.FormatBytes(n.LacksBytes))
+	n, replicas := r.Nearest, ""
+	if n.R > 1 {
+		replicas = fmt.Sprintf("replicas %d, ", n.R)
+	}
+	return fmt.Errorf("nothing fits %d x %s: the nearest (%sk %d, m %d, batch %d, checkpoint %s) lacks %s on a device: want more devices, a smaller mini-batch, or --dtype bf16 and --accounting paper",
+		devices, r.Accelerator, replicas, n.K, n.M, n.Batch, n.Checkpoint, units.FormatBytes(n.LacksBytes))
 }
 
 func printPlan(o *output, s *simulation.Planning, r *planner.Plan, format string) error {
+	replicas, ways := s.Replicas != 1, "K, M and mini-batch"
+	if replicas {
+		ways = "R, " + ways
+	}
 	t := suite.Table{
 		Title: fmt.Sprintf("%s: %d parameters on up to %d x %s", s.Model.Name, r.Params, s.Devices, r.Accelerator),
-		Notes: []string{fmt.Sprintf("%d steps simulated; %d more ways of K, M and mini-batch could not be better.", r.Simulated, r.Dismissed)},
+		Notes: []string{fmt.Sprintf("%d steps simulated; %d more ways of %s could not be better.", r.Simulated, r.Dismissed, ways)},
 	}
-	t.Numbers("examples/s", "step", "K", "M", "batch")
+	t.Numbers("examples/s", "step")
+	if replicas {
+		t.Numbers("all-reduce", "R")
+	}
+	t.Numbers("K", "M", "batch")
 	t.Texts("checkpoint")
 	t.Numbers("fullest device", "bubble")
 	t.Texts("cut by", "layers")
 	for _, c := range r.Plans {
-		t.Add(suite.Number("%.4g", c.ExamplesPerSecond), suite.Seconds(c.StepSeconds), c.K, c.M, c.Batch,
-			c.Checkpoint, suite.Bytes(c.PeakBytes), suite.Share(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))
+		row := []any{suite.Number("%.4g", c.ExamplesPerSecond), suite.Seconds(c.StepSeconds)}
+		if replicas {
+			row = append(row, suite.Seconds(c.ReduceSeconds), c.R)
+		}
+		t.Add(append(row, c.K, c.M, c.Batch,
+			c.Checkpoint, suite.Bytes(c.PeakBytes), suite.Share(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))...)
 	}
 	return t.Write(o.out, format)
 }

@@ -21,18 +21,21 @@ func newReport() *cobra.Command {
 		Short: "Make one HTML page of tables, plots, claims and provenance",
 		Long: `Report computes every table and plot from the records of a directory of results,
 with the verdicts on the paper's claims, and writes them as one HTML page that
-needs no other file, network or script. The same records give the same bytes.
+needs no other file, network or script. Experiments of profile full are shown with
+the figures of profile quick beside. The same records give the same bytes.
 Nothing is measured; it takes some seconds.`,
 		Example: `  gpipebench report
   gpipebench report --results results/local --out page.html`,
 		RunE: does(func(ctx context.Context, o *output) error {
+			r.Rest = restOf(r.Results, r.Rest)
 			if file == "" {
 				file = filepath.Join(r.Results, "report.html")
 			}
 			return writePage(ctx, o, r, file)
 		}),
 	}
-	cmd.Flags().StringVar(&r.Results, "results", reference, "directory with records, as reproduce writes it")
+	cmd.Flags().StringVar(&r.Results, "results", referenceFull, "directory with records, as reproduce writes it")
+	restFlag(cmd.Flags(), &r.Rest)
 	cmd.Flags().StringVar(&r.Reference, "reference", reference, "directory with a run to show as well, if it is there")
 	cmd.Flags().StringVar(&file, "out", "", "file to write; - for standard output (default: report.html in the directory of results)")
 	return cmd

@@ -60,8 +60,7 @@ has them, or with --peak at the peaks. It computes no values.`,
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
 	pipelineFlags(fs, &s.Setup, 1, 1)
 	replicaFlags(fs, &s.Setup)
-	value(fs, &s.AllReduce, "all-reduce", "tree", "tree|ring|2d", "how the gradients of replicas are added up; tree: halving and doubling", reduction.ParseKind)
-	value(fs, &s.Torus, "topology", "flat", "flat|torus:XxY", "links between replicas, of which 2d wants a torus with X x Y replicas", parseTopology)
+	allReduceFlags(fs, &s, "links between replicas, of which 2d wants a torus with X x Y replicas")
 	fs.Lookup("cost").Usage = "what to balance; time is the modelled one of every layer"
 	optimizerFlag(fs, &s.Optimizer)
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
@@ -70,6 +69,12 @@ has them, or with --peak at the peaks. It computes no values.`,
 	fs.BoolVar(&draw, "timeline", false, "draw the step's timeline")
 	outcomeFlags(fs, &format, "text", "json")
 	return cmd
+}
+
+// allReduceFlags adds the flags of sums over replicas.
+func allReduceFlags(fs *pflag.FlagSet, s *simulation.Simulating, topology string) {
+	value(fs, &s.AllReduce, "all-reduce", "tree", "tree|ring|2d", "how the gradients of replicas are added up; tree: halving and doubling", reduction.ParseKind)
+	value(fs, &s.Torus, "topology", "flat", "flat|torus:XxY", topology, parseTopology)
 }
 
 // acceleratorFlags adds the flags of the modelled devices, and of what counts.
@@ -98,7 +103,13 @@ func parseTopology(s string) (torus [2]int, err error) {
 }
 
 func optimizerFlag(fs *pflag.FlagSet, to *string) {
-	value(fs, to, "optimizer", "adam", strings.Join(workload.Optimizers(), "|"), "its state counts as parameter memory", oneOf(workload.Optimizers()...))
+	value(fs, to, "optimizer", "adam", strings.Join(workload.Optimizers(), "|"), "its state counts as parameter memory", optimizerName)
+}
+
+// optimizerName reads the name of an optimiser, with its settings.
+func optimizerName(s string) (string, error) {
+	_, err := workload.ParseOptimizer(s)
+	return s, err
 }
 
 func printSimulation(o *output, r *simulation.Simulation) error {
@@ -108,6 +119,9 @@ func printSimulation(o *output, r *simulation.Simulation) error {
 		rates = "at peak rates"
 	}
 	devices := strconv.Itoa(len(r.Partition))
+	if r.Placement != nil { // several pieces on each
+		devices = strconv.Itoa(slices.Max(r.Placement) + 1)
+	}
 	if r.Replicas > 1 {
 		devices = fmt.Sprintf("%d x %s", r.Replicas, devices)
 	}

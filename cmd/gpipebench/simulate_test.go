@@ -1,12 +1,15 @@
 package main
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"gpipebench/experiments/simulation"
 )
 
 // What does not fit is said of each device, with what the accounting counts.
@@ -23,11 +26,11 @@ func TestSimulateSaysWhatDoesNotFit(t *testing.T) {
 }
 
 // Plan takes the networks and devices that simulate and describe take: all of their flags
-// but those of what it searches itself, those of pictures of one step, and those of
-// replicas: it searches one pipeline.
+// but those of what it searches itself or what follows from that, and those of pictures of
+// one step.
 func TestPlanTakesWhatSimulateTakes(t *testing.T) {
 	plan := newPlan().Flags()
-	searched := strings.Fields("partitions micro-batches checkpoint balance partitioner cost trace memory timeline replicas groups shard-update all-reduce topology")
+	searched := strings.Fields("partitions micro-batches chunks checkpoint balance partitioner cost trace memory timeline groups")
 	for _, c := range []*cobra.Command{newSimulate(), newDescribe()} {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if plan.Lookup(f.Name) == nil && !slices.Contains(searched, f.Name) {
@@ -53,6 +56,28 @@ func TestOddTimesAreExplained(t *testing.T) {
 		printBelow(&b, c.step, c.closed)
 		if (b.Len() > 0) != c.explained {
 			t.Errorf("a step of %v s, closed form %v s: %q", c.step, c.closed, &b)
+		}
+	}
+}
+
+// Every device's idle time has causes: with its tasks and the rest of its work they are the
+// step.
+func TestSimulateSaysWhoseBubbleItIs(t *testing.T) {
+	for _, line := range []string{"-k 4 -m 8", "-k 4 -m 8 --schedule 1f1b --checkpoint never", "-k 2 -m 2 --replicas 3 --batch 32"} {
+		status, out, errs := execute(t, append(strings.Fields("simulate --layers 9 --dim 256 --ff 1024 --json"), strings.Fields(line)...)...)
+		var r simulation.Simulation
+		if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil {
+			t.Fatal(status, errs, err)
+		}
+		links := 0.0
+		for i, d := range r.Devices {
+			if work := r.StepSeconds - d.Idle.Sum() - d.BusySeconds; work < -1e-9 || work > 0.5*r.StepSeconds || d.Idle.Sum() <= 0 {
+				t.Errorf("%s, device %d of a step of %v s: busy %v, idle %+v", line, i, r.StepSeconds, d.BusySeconds, d.Idle)
+			}
+			links += d.Idle.Link
+		}
+		if links <= 0 {
+			t.Errorf("%s: no time on links", line)
 		}
 	}
 }

@@ -9,27 +9,52 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gpipebench/experiments"
 	"gpipebench/experiments/page"
 	"gpipebench/experiments/suite"
+	"gpipebench/experiments/workload"
 	"gpipebench/internal/files"
 	"gpipebench/internal/units"
+	"gpipebench/nn/graph"
 )
 
-// reference is where a checkout has the records to compare with.
-const reference = "results/reference"
+// reference is where a checkout has the records to compare with. Those of profile full
+// are beside, in a directory of its own.
+const (
+	reference     = "results/reference"
+	referenceFull = reference + "-full"
+)
+
+// restFlag adds the flag that names the directory for what another lacks.
+func restFlag(flags *pflag.FlagSet, rest *string) {
+	flags.StringVar(rest, "rest", "", "directory of results for the experiments that --results lacks (default: none; for "+referenceFull+" it is "+reference+")")
+}
+
+// restOf is what was named for the experiments that a directory of results lacks, or goes
+// without saying.
+func restOf(results, named string) string {
+	if named == "" && filepath.Clean(results) == filepath.FromSlash(referenceFull) {
+		return reference
+	}
+	return named
+}
 
 func newReproduce() *cobra.Command {
 	r := experiments.Reproducing{}
 	format := ""
 	cmd := &cobra.Command{
 		Use:   "reproduce",
-		Short: "Run all experiments and write their records and tables",
+		Short: "Run a paper's experiments and write their records and tables",
 		Long: `Reproduce runs the experiments, prints their tables and writes them, with the
 records that they are computed from, to a directory: records/*.jsonl,
 tables/*.md, *.csv, plots, steps' timelines as text, SVG and Chrome trace JSON;
-report.html joins all of it.
+report.html joins all of it. The experiments are the GPipe paper's. --paper densify
+makes those on gathered and reduced gradients (Cavdar et al. 2019), bubbles those on
+later schedules (Qi et al. 2024), mlperf those on large batches on pods of TPUs (Kumar
+et al. 2019), beyond what no paper has, such as replicas of
+pipelines; all makes everything.
 
 Samples that the directory has already for the same spec and machine are not measured
 again, so a run that was stopped goes on where it was; a line says so if another
@@ -37,7 +62,8 @@ engine measured them, and --fresh measures anew. Tables show the values of
 ` + reference + ` as well, if it is there.`,
 		Example: `  gpipebench reproduce
   gpipebench reproduce --profile smoke --out /tmp/smoke
-  gpipebench reproduce --only table2,figure3`,
+  gpipebench reproduce --only table2,figure3
+  gpipebench reproduce --paper beyond`,
 		RunE: does(func(ctx context.Context, o *output) error {
 			total, err := r.ExpectedTotal()
 			if err != nil {
@@ -71,7 +97,7 @@ engine measured them, and --fresh measures anew. Tables show the values of
 				return err
 			}
 			// The page has failing verdicts as well.
-			page := page.Reporting{Results: r.Out, Reference: r.Reference}
+			page := page.Reporting{Results: r.Out, Rest: restOf(r.Out, ""), Reference: r.Reference}
 			return errors.Join(err, writePage(ctx, o, page, filepath.Join(r.Out, "report.html")))
 		}),
 	}
@@ -85,6 +111,7 @@ engine measured them, and --fresh measures anew. Tables show the values of
 		}
 		return append(r.Only, ids...), nil // the flag may be given more than once
 	})
+	paperFlag(cmd.Flags(), &r.Paper, "whose experiments (default: gpipe; with --only or --spec, any)")
 	cmd.Flags().StringVar(&r.Out, "out", "results/local", "directory for records and tables")
 	formatFlag(cmd.Flags(), &format, "tables", suite.Formats...)
 	runFlags(cmd, &r)
@@ -117,22 +144,36 @@ func runFlags(cmd *cobra.Command, r *experiments.Reproducing) {
 	cmd.Flags().BoolVar(&r.Fresh, "fresh", false, "measure again what there are records of")
 }
 
-// newTable is the command of one experiment, or of the parts of one table: the
-// first gives its name.
-func newTable(parts []suite.Definition) *cobra.Command {
+// paperFlag adds --paper.
+func paperFlag(fs *pflag.FlagSet, to *string, usage string) {
+	names := experiments.PaperNames()
+	value(fs, to, "paper", "", strings.Join(names, "|"), usage, oneOf(names...))
+}
+
+// newTables is a command that runs experiments and prints their tables: that of a paper,
+// of one experiment, or of the parts of one table.
+func newTables(name, short string, parts []suite.Definition) *cobra.Command {
 	r := experiments.Reproducing{}
 	format := ""
 	cmd := &cobra.Command{
-		Use: parts[0].ID,
+		Use: name, Short: short,
 		RunE: does(func(ctx context.Context, o *output) error {
 			return printReports(ctx, o, r, format, func(*suite.Report) error { return nil })
 		}),
 	}
-	var titles []string
 	for _, d := range parts {
-		r.Only, titles = append(r.Only, d.ID), append(titles, d.Title())
+		r.Only = append(r.Only, d.ID)
+		if d.TypedActivations {
+			value(cmd.Flags(), &r.DType, "dtype", "f32", "f32|bf16", "of activations; bf16: only "+d.ID+", under records of its own", func(text string) (string, error) {
+				dt, err := workload.ParseDType(text)
+				if err != nil || dt == graph.F32 {
+					return "", err
+				}
+				r.Only = []string{d.ID}
+				return text, nil
+			})
+		}
 	}
-	cmd.Short = strings.Join(titles, "; ")
 	profileFlag(cmd, &r.Profile)
 	formatFlag(cmd.Flags(), &format, "tables", suite.Formats...)
 	cmd.Flags().StringVar(&r.Out, "out", "", "directory for records and tables (default: none are written)")

@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"gpipebench/datasets"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/units"
@@ -20,9 +23,11 @@ import (
 func newTrain() *cobra.Command {
 	var t workload.Training
 	var trace, curve, profile string
-	var format string
-	var draw bool
-	cmd := &cobra.Command{
+	var format, recipe, command string
+	var in processes
+	var draw, dry bool
+	var cmd *cobra.Command
+	cmd = &cobra.Command{
 		Use:   "train",
 		Short: "Train a network through the pipeline",
 		Long: `Train cuts a network into partitions, trains it through the pipeline and
@@ -30,20 +35,32 @@ evaluates it on held-out data. The weights' SHA-256 that it prints at the end do
 not depend on -k, on how the pipeline is cut, scheduled and run, or, for networks
 without batch norm, on -m.
 
+With --snapshot-dir an interrupt (Ctrl-C, SIGTERM) finishes the step and writes a
+snapshot; a second one ends at once. The same command with --resume goes on from
+there, or from the last snapshot after the process was killed, as if nothing had
+happened.
+
 With --model ` + presetUsage(false) + `.
 
 With a network for images it is, for
-` + presetUsage(true) + `.`,
+` + presetUsage(true) + `.
+
+` + recipeUsage() + `.`,
 		RunE: does(profiled(&profile, func(ctx context.Context, o *output) error {
 			if err := checkOutputs(
 				[2]string{"save", t.Save}, [2]string{"trace", trace}, [2]string{"log", t.Log}, [2]string{"curve", curve},
 				[2]string{"translations", t.Translations}, [2]string{"cpuprofile", profile},
-			); err != nil {
+			); err != nil && !follows() {
 				return err
 			}
 			if t.Steps == 0 && t.Epochs == 0 && (draw || trace != "" || curve != "") {
 				return &usage.Error{Err: errors.New("no step, and so no timeline or curve: want steps, or none of --timeline, --trace and --curve")}
 			}
+			t.Reductions = strings.HasSuffix(strings.ToLower(trace), ".json")
+			if dry {
+				return printSettings(o, &t, command, format)
+			}
+			var r *workload.TrainResult
 			t.Announce = func(steps int, expected time.Duration) {
 				o.progress.Begin(fmt.Sprintf("train: %d steps, %s", steps, units.About(expected)), steps)
 			}
@@ -52,11 +69,15 @@ With a network for images it is, for
 				o.progress.Say(what)
 			}
 			t.Notice = o.progress.Say
-			r, err := t.Run(ctx, func(s workload.TrainStep) {
-				o.progress.Line(s.String(), fmt.Sprintf("loss %.4f", s.Loss), s.Eval != nil)
+			err := in.together(ctx, cmd, &t.Setup, func(p *workload.Processes) (err error) {
+				t.Processes = p
+				r, err = t.Run(ctx, func(s workload.TrainStep) {
+					o.progress.Line(s.String(), fmt.Sprintf("loss %.4f", s.Loss), s.Eval != nil)
+				})
+				return err
 			})
 			o.progress.End()
-			if r == nil {
+			if r == nil || follows() {
 				return err
 			}
 			// The steps are done, so the outcome is printed whatever failed after them.
@@ -64,20 +85,32 @@ With a network for images it is, for
 			if format == "json" {
 				printed = func(o *output, r *workload.TrainResult) error { return o.json(r) }
 			}
+			if r.LastStep == nil && r.ResumedAt > 0 && (draw || trace != "") {
+				o.progress.Say("no step was left, and so there is no timeline")
+				trace, draw = "", false
+			}
 			return cmp.Or(err, printed(o, r), writeCurve(curve, &t, r), lastStep(o, r.LastStep, trace, draw && format == "text"))
 		})),
 	}
 	fs := modelFlags(cmd, &t.Model, trainedModel)
-	fs.StringVar(&t.Data, "data", "synthetic", "what to learn: synthetic, text:FILE; of transformer synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...]; of images synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder a class)")
+	fs.StringVar(&t.Data, "data", "synthetic", "what to learn: synthetic, text:FILE; of transformer synthetic-translation, parallel:SRC,TGT[,SRC2,TGT2...], gettext:DIR[,LANG...] (catalogs of programs; no DIR: "+datasets.SystemCatalogs+"); of images synthetic, cifar10:DIR, cifar100:DIR, mnist:DIR, images:DIR (a folder a class)")
 	batchFlag(fs, &t.Batch, 32, "examples of a mini-batch")
 	count(fs, &t.Steps, "steps", 1500, 0, workload.MaxSteps, "mini-batches to train on")
 	count(fs, &t.Epochs, "epochs", 0, 0, workload.MaxSteps, "passes over the data to train for, instead of --steps")
 	pipelineFlags(fs, &t.Setup, 1, 4)
 	replicaFlags(fs, &t.Setup)
+	tiedFlag(fs, &t.Setup)
+	dtypeFlag(fs, &t.Setup)
+	processFlags(fs, &in)
 	deviceFlags(fs, &t.Setup, "host")
 	seedFlag(fs, &t.Seed, "of weights, dropout and data")
+	value(fs, &recipe, "recipe", "", "name", "settings with which a paper trained, where none are given: "+recipeNames(), func(s string) (string, error) {
+		_, err := workload.RecipeOf(s)
+		return s, err
+	})
+	fs.BoolVar(&dry, "dry", false, "train nothing: check the settings and print them as a command, those of presets and recipes included")
 	number(fs, &t.Model.Dropout, "dropout", 0.1, rates, "rate, from 0 up to 1")
-	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(workload.Optimizers(), "|"), "momentum and Nesterov 0.9; rmsprop as in TensorFlow", oneOf(workload.Optimizers()...))
+	value(fs, &t.Optimizer, "optimizer", "adam", strings.Join(workload.Optimizers(), "|"), "momentum and Nesterov 0.9; rmsprop as in TensorFlow; lars with --l2 as its weight decay, and with settings such as lars:momentum=0.929:trust=0.001:eps=0", optimizerName)
 	number(fs, &t.LR, "lr", 0.003, positive, "learning rate")
 	value(fs, &t.LRSchedule, "lr-schedule", "", "schedule", nn.LRScheduleForms+" (default inverse-sqrt:W, W being 200, or a quarter of the steps if that is less)", func(s string) (string, error) {
 		_, err := (nn.LRUnits{Batch: 1, EpochSteps: 1 << 20}).Parse(s, 1) // neither is known yet
@@ -97,7 +130,8 @@ With a network for images it is, for
 	fs.StringVar(&t.LoadPart, "load-part", "", "file of weights of which to load those that fit by path and shape, in place of --load; what is left out is said")
 	fs.StringVar(&t.Save, "save", "", "file to save the weights to (safetensors); with --steps 0 the initial ones, or those of --load")
 	fs.BoolVar(&t.SaveEMA, "save-ema", false, "save the average of --ema instead of the weights that were trained")
-	fileFlag(fs, &t.Log, "log", "file for the losses, a line for each step and each evaluation, which an interrupted run keeps: .csv or .jsonl", workload.RowEndings...)
+	snapshotFlags(fs, &t.Snapshots)
+	fileFlag(fs, &t.Log, "log", "file for the losses, a line for each step and each evaluation, which an interrupted run keeps and a resumed one goes on with: .csv or .jsonl", workload.RowEndings...)
 	fileFlag(fs, &curve, "curve", "file for a picture of the losses: .svg or .png", ".svg", ".png")
 	traceFlag(fs, &trace, "the last")
 	fs.BoolVar(&draw, "timeline", false, "draw the last step's timeline")
@@ -113,9 +147,49 @@ With a network for images it is, for
 		if err := ownFlags(cmd, t.Model.Name); err != nil {
 			return err
 		}
-		return preset(cmd, &t)
+		if err := checkSnapshotFlags(cmd, &t.Snapshots); err != nil {
+			return err
+		}
+		err := preset(cmd, &t, recipe)
+		command = settings(cmd, "recipe", "dry", "format")
+		return err
 	}
 	return cmd
+}
+
+// printSettings prints the command that would train, if it can begin.
+func printSettings(o *output, t *workload.Training, command, format string) error {
+	if err := t.Check(map[workload.Model]int{}); err != nil {
+		return err
+	}
+	if format == "json" {
+		return o.json(struct {
+			Command string `json:"command"`
+		}{command})
+	}
+	return o.printf("%s\n", command)
+}
+
+// snapshotFlags adds the flags of snapshots.
+func snapshotFlags(fs *pflag.FlagSet, s *workload.Snapshots) {
+	fs.StringVar(&s.Dir, "snapshot-dir", "", "directory for snapshots of the training's state, from which it goes on after an interrupt")
+	count(fs, &s.Every, "snapshot-every", 100, 1, workload.MaxSteps, "steps between snapshots; there is one after the last step, too")
+	count(fs, &s.Keep, "snapshot-keep", 2, 1, workload.MaxSteps, "newest snapshots that stay")
+	fs.BoolVar(&s.Resume, "resume", false, "go on from the newest whole snapshot, if there is one: with the same bits, also with other -k, -m (without batch norm), --schedule, --checkpoint, --device, --threads, and --replicas of the same --groups")
+}
+
+// checkSnapshotFlags refuses flags of snapshots without a directory for them.
+func checkSnapshotFlags(cmd *cobra.Command, s *workload.Snapshots) error {
+	if s.Dir != "" {
+		return nil
+	}
+	for _, name := range []string{"snapshot-dir", "snapshot-every", "snapshot-keep", "resume"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s: want a directory, --snapshot-dir", name)
+		}
+	}
+	s.Every = 0
+	return nil
 }
 
 // lastStep writes and draws the last step's timeline.
@@ -132,6 +206,12 @@ func lastStep(o *output, t *timeline.Timeline, trace string, draw bool) error {
 func printTraining(o *output, r *workload.TrainResult) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d parameters, %d steps", r.Params, len(r.Losses))
+	if r.DType != "" {
+		fmt.Fprintf(&b, " with %s activations", r.DType)
+	}
+	if r.ResumedAt > 0 {
+		fmt.Fprintf(&b, " (resumed after step %d)", r.ResumedAt)
+	}
 	if n := len(r.Losses); n > 0 {
 		fmt.Fprintf(&b, ", training loss %.4f to %.4f", r.Losses[0], r.Losses[n-1])
 	}
@@ -163,7 +243,8 @@ func printTraining(o *output, r *workload.TrainResult) error {
 			units.FormatSeconds(r.StepSeconds), clock, units.FormatSeconds(r.ClosedForm), r.ExamplesPerSecond)
 		printBelow(&b, r.StepSeconds, r.ClosedForm)
 	}
-	printMemory(&b, r.Partition, r.PeakBytes, r.HighWaterBytes)
+	printMemory(&b, r.Partition, r.Placement, r.PeakBytes, r.HighWaterBytes)
+	printProcesses(&b, r.Processes, r.Traffic)
 	if r.Note != "" {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)
 	}
@@ -195,13 +276,20 @@ func printGenerated(b *strings.Builder, g *workload.Generated) {
 
 // printMemory lists the devices' planned peaks and what was used: less, where no
 // mini-batch of the run had the largest shapes.
-func printMemory(b *strings.Builder, partition []int, peak, high []int64) {
-	for k := range peak {
+func printMemory(b *strings.Builder, partition, placement []int, peak, high []int64) {
+	if placement != nil { // layers of each device
+		devices := make([]int, slices.Max(placement)+1)
+		for piece, device := range placement {
+			devices[device] += partition[piece]
+		}
+		partition = devices
+	}
+	for k := range peak { // of all replicas
 		sign := "="
 		if peak[k] != high[k] {
 			sign = "for the largest mini-batch,"
 		}
 		fmt.Fprintf(b, "  device %d: %d layers, planned peak %d bytes %s high-water mark %d (%s)\n",
-			k, partition[k], peak[k], sign, high[k], units.FormatBytes(peak[k]))
+			k, partition[k%len(partition)], peak[k], sign, high[k], units.FormatBytes(peak[k]))
 	}
 }

@@ -18,6 +18,7 @@ func translationFlags(fs *pflag.FlagSet, t *workload.Training) {
 	count(fs, &t.Config.Multilingual.Languages, "languages", 6, 1, datasets.MaxLanguages, "languages of synthetic-translation")
 	count(fs, &t.Config.Multilingual.Pairs, "pairs", 40000, 1, datasets.MaxPairs, "training pairs of the largest language of synthetic-translation")
 	number(fs, &t.Config.Translation.Temperature, "temperature", 1/0.7, span{least: 1, most: math.MaxFloat32}, "by which languages share an epoch, from 1 (by size)")
+	fs.BoolVar(&t.Config.Translation.FromEnglish, "from-english", false, "translate from English into every language of gettext, named by a source's first token, not from each into English")
 	number(fs, &t.Config.Translation.Noise, "target-noise", 0, shares, "share of training target tokens that are replaced by any, from 0 to 1")
 }
 

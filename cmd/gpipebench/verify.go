@@ -6,24 +6,28 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpipebench/experiments"
 	"gpipebench/experiments/claims"
 	"gpipebench/experiments/suite"
 )
 
-// newVerify returns the command that checks the paper's claims with records.
+// newVerify returns the command that checks papers' claims with records.
 func newVerify() *cobra.Command {
 	v, against := claims.Verifying{}, ""
 	format, strict := "", false
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Check every claim of the paper with the records, and give a verdict for each",
-		Long: `Verify computes a verdict for each claim of both versions of the paper, which
-experiments/claims/claims.yaml lists, from a directory of results: counts are
+		Short: "Check every claim of a paper with the records, and give a verdict for each",
+		Long: `Verify computes a verdict for each claim of both versions of the GPipe paper, which
+experiments/gpipe/claims.yaml lists, from a directory of results: counts are
 recomputed, ratios are compared with what was measured and modelled within a
 tolerance, trends are conditions that must hold, stand-ins agree with the paper or
 disagree. A verdict uses the 95% intervals where there are some. It also checks
 every record's checksum, that the tables are all that the records give and nothing
 else, and the digests in SHA256SUMS, if the directory has that file.
+
+The claims of another paper's folder in experiments/ are judged as well if the
+directory has records of its experiments, or if --paper or --only asks for them.
 
 It fails if a count or a trend fails, if a record was changed, if a table differs
 from its records, is missing or has no records, or if there are no records at all.
@@ -31,6 +35,10 @@ A ratio of ours that differs from the paper's, or a stand-in that disagrees, is
 shown and is no failure. An experiment that was not measured yet fails only with
 --strict. Tables that show another run as well were made with that run:
 --reference names it.
+
+A claim rests on profile full where that was run: on ` + referenceFull + `, and
+on ` + reference + ` for the experiments that it lacks. Of other directories
+--rest names the second.
 
 With --against the verdicts on two directories of results are compared, such as
 those of two machines; it lists the claims whose verdicts differ, and fails if
@@ -40,15 +48,16 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 		Example: `  gpipebench verify
   gpipebench verify --only disagrees,differs
   gpipebench verify --only cures,table1-25x
-  gpipebench verify --results results/local --format markdown
+  gpipebench verify --paper all --results results/local --format markdown
   gpipebench verify --results results/local --against results/reference`,
 		RunE: does(func(ctx context.Context, o *output) error {
+			v.Rest = restOf(v.Results, v.Rest)
 			r, err := v.Run(ctx)
 			if err != nil {
 				return err
 			}
 			if against != "" {
-				other, err := claims.Verifying{Results: against, Reference: v.Reference}.Run(ctx)
+				other, err := claims.Verifying{Results: against, Rest: restOf(against, ""), Reference: v.Reference, Paper: experiments.AllPapers}.Run(ctx)
 				if err != nil {
 					return err
 				}
@@ -73,8 +82,10 @@ As CSV there are the verdicts alone; JSON has the state of the records as well.`
 			return cmp.Or(err, r.Err(strict))
 		}),
 	}
-	cmd.Flags().StringVar(&v.Results, "results", reference, "directory with records and tables")
+	cmd.Flags().StringVar(&v.Results, "results", referenceFull, "directory with records and tables")
+	restFlag(cmd.Flags(), &v.Rest)
 	cmd.Flags().StringVar(&v.Reference, "reference", reference, "directory with the run that the tables show as well, if they do")
+	paperFlag(cmd.Flags(), &v.Paper, "whose claims (default: GPipe's, and those of what the directory has records of)")
 	value(cmd.Flags(), &v.Only, "only", "", "ID,...|VERDICT,...", "only these claims, by ID or verdict", claims.ParseOnly)
 	cmd.Flags().StringVar(&against, "against", "", "directory of results whose verdicts these are compared with")
 	cmd.Flags().BoolVar(&strict, "strict", false, "fail also where a claim or an experiment has no records")

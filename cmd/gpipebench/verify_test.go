@@ -40,7 +40,7 @@ func TestVerifyCommand(t *testing.T) {
 	if status != 0 || !strings.Contains(text, "reproduced        AmoebaNet-D (18, 208)") || !strings.Contains(text, "no record") || said != "" {
 		t.Errorf("status %d: %s", status, said)
 	}
-	if status, _, said = verify("--strict"); status != 1 || !strings.Contains(said, "claims have no record: ") || !strings.Contains(said, fmt.Sprintf("%d experiments have no usable records: ", len(experiments.IDs())-1)) {
+	if status, _, said = verify("--strict"); status != 1 || !strings.Contains(said, "claims have no record: ") || !strings.Contains(said, fmt.Sprintf("%d experiments have no usable records: ", len(experiments.Papers[0].Experiments)-1)) {
 		t.Errorf("strict: status %d: %s", status, said)
 	}
 	var v struct {
@@ -48,7 +48,7 @@ func TestVerifyCommand(t *testing.T) {
 		Records []struct{ Experiment, State string }
 		Counts  map[string]int
 	}
-	if status, text, _ = verify("--format", "json"); status != 0 || json.Unmarshal([]byte(text), &v) != nil || len(v.Claims) < 100 || len(v.Records) != len(experiments.IDs()) || v.Counts["reproduced"] < 20 {
+	if status, text, _ = verify("--format", "json"); status != 0 || json.Unmarshal([]byte(text), &v) != nil || len(v.Claims) < 100 || len(v.Records) != len(experiments.Papers[0].Experiments) || v.Counts["reproduced"] < 20 {
 		t.Errorf("json: status %d, %d claims, %v", status, len(v.Claims), v.Counts)
 	}
 	status, text, _ = verify("--format", "csv")

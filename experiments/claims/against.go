@@ -24,7 +24,8 @@ type OtherVerdict struct {
 	there   string
 }
 
-// Against compares the verdicts with those on other results, claim by claim.
+// Against compares the verdicts with those on other results, claim by claim. Other must
+// be about the same papers, or about more.
 func (v *Verification) Against(other *Verification) *Comparison {
 	there := map[string]Judgement{}
 	for _, c := range other.Claims {

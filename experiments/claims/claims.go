@@ -1,9 +1,8 @@
-// Package claims judges what the paper claims, by expressions over tables.
+// Package claims judges what papers claim, by expressions over tables.
 package claims
 
 import (
 	"cmp"
-	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,17 +13,18 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"gpipebench/experiments"
 	"gpipebench/experiments/suite"
 	"gpipebench/internal/plain"
 	"gpipebench/internal/units"
 	"gpipebench/internal/yamldoc"
 )
 
-// Ledger is what the paper claims, in both of its versions, and how each claim
-// is checked: claims.yaml.
+// Ledger is what a paper claims, in all of its versions, and how each claim is checked:
+// claims.yaml in the paper's folder.
 type Ledger struct {
 	Versions   map[string]string    `yaml:"versions"` // of the paper: their short names and what they are
-	Tolerances map[string]Tolerance `yaml:"tolerances"`
+	Tolerances map[string]Tolerance `yaml:"tolerances" want:"optional"`
 	Claims     []Claim              `yaml:"claims"`
 }
 
@@ -44,7 +44,7 @@ func (t Tolerance) String() string {
 	return fmt.Sprintf("%s, %g%%", t.Name, t.Percent)
 }
 
-// Claim is one claim of the paper.
+// Claim is one claim of a paper.
 type Claim struct {
 	ID      string `yaml:"id" json:"id"`           // never changes, as others refer to it
 	Version string `yaml:"version" json:"version"` // one of Ledger.Versions, or several: N, V1
@@ -78,7 +78,8 @@ type Claim struct {
 	// Each makes several claims of one: in every text {name} is replaced.
 	Each []map[string]string `yaml:"each" json:"-" want:"optional"`
 
-	Basis Basis `yaml:"-" json:"basis,omitempty"` // of the check
+	Basis  Basis  `yaml:"-" json:"basis,omitempty"` // of the check
+	Ledger string `yaml:"-" json:"ledger"`          // the name of its paper
 
 	check     string
 	tolerance *Tolerance
@@ -123,21 +124,43 @@ func (c *counterexample) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*[]string)(c))
 }
 
-//go:embed claims.yaml
-var ledgerText []byte
-
-// loadLedger reads the ledger that is part of the program.
-func loadLedger() (*Ledger, error) {
-	return parseLedger("claims.yaml", ledgerText)
+// loadLedgers reads the ledgers of all papers, in their order.
+func loadLedgers() (all []*Ledger, err error) {
+	of := map[string]string{} // paper, by a claim's ID
+	for _, p := range experiments.Papers {
+		l, err := parseLedger(p.Name+"/claims.yaml", p.Claims)
+		if err != nil {
+			return nil, err
+		}
+		for i := range l.Claims {
+			c := &l.Claims[i]
+			if of[c.ID] != "" {
+				return nil, fmt.Errorf("%s/claims.yaml:%d: %s is a claim of %s: want an ID of its own", p.Name, c.line, c.ID, of[c.ID])
+			}
+			c.Ledger, of[c.ID] = p.Name, p.Name
+		}
+		all = append(all, l)
+	}
+	return all, nil
 }
 
-// Versions are the ledger's: the short names of what makes claims, and what they are.
-func Versions() (map[string]string, error) {
-	l, err := loadLedger()
-	if err != nil {
-		return nil, err
+// loadClaims reads the claims of all papers.
+func loadClaims() (all []Claim, err error) {
+	ledgers, err := loadLedgers()
+	for _, l := range ledgers {
+		all = append(all, l.Claims...)
 	}
-	return l.Versions, nil
+	return all, err
+}
+
+// Versions are the ledgers': the short names of what makes claims, and what they are.
+func Versions() (map[string]string, error) {
+	ledgers, err := loadLedgers()
+	all := map[string]string{}
+	for _, l := range ledgers {
+		maps.Copy(all, l.Versions)
+	}
+	return all, err
 }
 
 func parseLedger(name string, text []byte) (*Ledger, error) {

@@ -20,6 +20,7 @@ const LedgerFile = "claims.json"
 // entry is a claim in that file. Figures have four digits.
 type entry struct {
 	ID        string     `json:"id"`
+	Ledger    string     `json:"ledger"`
 	Claim     string     `json:"claim"`
 	Version   string     `json:"version"`
 	Where     string     `json:"where"`
@@ -43,7 +44,7 @@ func (v *Verification) File() ([]byte, error) {
 	var all []entry
 	for _, c := range v.Claims {
 		e := entry{
-			ID: c.ID, Claim: c.Claim.Claim, Version: c.Version, Where: c.Where, Kind: c.Kind, Basis: c.Basis,
+			ID: c.ID, Ledger: c.Ledger, Claim: c.Claim.Claim, Version: c.Version, Where: c.Where, Kind: c.Kind, Basis: c.Basis,
 			Paper: c.Paper, Reading: c.Reading, Tolerance: c.Within, Verdict: c.Verdict, Reason: c.Reason, Command: c.Command,
 			Records: c.Records, Profile: c.Profile, Seconds: c.Seconds,
 		}
@@ -65,7 +66,7 @@ func (v *Verification) File() ([]byte, error) {
 func (v Verifying) compareLedger(r *Verification) error {
 	name := filepath.Join(v.Results, LedgerFile)
 	was, err := files.Read(name, resultKind)
-	if errors.Is(err, fs.ErrNotExist) || len(v.Only) > 0 {
+	if errors.Is(err, fs.ErrNotExist) || len(v.Only) > 0 || v.Paper != "" {
 		return nil
 	}
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 
 // ParseOnly reads IDs of claims and verdicts, with commas between them.
 func ParseOnly(text string) ([]string, error) {
-	l, err := loadLedger()
+	all, err := loadClaims()
 	if err != nil {
 		return nil, err
 	}
 	names := strings.Split(text, ",")
 	for _, name := range names {
-		isClaim := slices.ContainsFunc(l.Claims, func(c Claim) bool { return c.ID == name })
+		isClaim := slices.ContainsFunc(all, func(c Claim) bool { return c.ID == name })
 		isVerdict := slices.ContainsFunc(Verdicts, func(m VerdictMeaning) bool { return string(m.Verdict) == name })
 		if !isClaim && !isVerdict {
 			var verdicts []string

@@ -37,12 +37,25 @@ func (v *Verification) Says() string {
 		fmt.Sprintf("Of %d claims that can only be shown in small or on modelled devices, %d agree with the paper, %d disagree and %d are inconclusive.",
 			of(StandIn, ""), of(StandIn, "", Agrees), of(StandIn, "", Disagrees), of(StandIn, "", Inconclusive)),
 	}
+	if n := v.atFull(); n > 0 {
+		says = append(says, fmt.Sprintf("%d of the verdicts rest on runs of profile full.", n))
+	}
 	if list := v.disagreeing(); len(list) > 0 {
 		says = append(says, "Unlike in the paper, these do not hold here: "+strings.Join(list, "; ")+".")
 	}
 	says = append(says, fmt.Sprintf("The ledger shows %d places where the paper contradicts itself or arithmetic. The rest says nothing about its experiments: %d claims are arithmetic on its own figures, %d are properties of the program that tests hold, and %d cannot be reproduced here or have not been attempted.",
 		of(Contradiction, "", Shown), of(Derived, ""), of(Tested, ""), of(NotHere, "")+of(NotYet, "")))
 	return strings.Join(says, " ")
+}
+
+// atFull counts the verdicts on what was measured at profile full.
+func (v *Verification) atFull() (n int) {
+	for _, c := range v.Claims {
+		if c.Basis == Measured && strings.Contains(c.Profile, suite.Profiles[len(suite.Profiles)-1]) {
+			n++
+		}
+	}
+	return n
 }
 
 // disagreeing lists the claims that disagree, each with what shows it.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpipebench/experiments"
 	"gpipebench/experiments/suite"
 	"gpipebench/internal/plain"
 	"gpipebench/internal/sums"
@@ -16,17 +17,17 @@ import (
 // records.
 func (v *Verification) Tables() []*suite.Table {
 	claims := &suite.Table{
-		ID: "claims", Title: "Claims of the GPipe paper, and what came out here",
+		ID: "claims", Title: fmt.Sprintf("Claims of %s, and what came out here", v.Subjects()),
 		Caption: []string{
 			"Counts are recomputed. Ratios are figures of the paper's machines beside ours: reproduced if ours is within the tolerance with its whole interval, not decided here if the interval lies across the border; a figure that differs is shown and is no failure. Trends are conditions that must hold here. Stand-ins are shown in small or on modelled devices only: they agree, disagree or are inconclusive. Contradictions are the paper's own. What is derived is arithmetic on the paper's figures: no measurement can refute it. Claims of ours are about this suite's own tools.",
-			"Basis: measured is run on this machine in small, modelled is planned or simulated at the paper's scale, counted is a property of a network or a plan, arithmetic is a closed form or the paper's own figures. The paper's figures are as printed, unless what is in brackets says otherwise.",
+			"Profile: quick is for a newcomer's quarter of an hour, full is what a claim that times or trains is judged by, where it was run. Basis: measured is run on this machine in small, modelled is planned or simulated at the paper's scale, counted is a property of a network or a plan, arithmetic is a closed form or the paper's own figures. The paper's figures are as printed, unless what is in brackets says otherwise.",
 		},
 	}
 	claims.Texts("claim", "where", "kind", "basis")
 	claims.Numbers("paper")
-	claims.Texts("here", "tolerance", "verdict", "id")
+	claims.Texts("here", "tolerance", "profile", "verdict", "id", "ledger")
 	for _, c := range v.Claims {
-		claims.Add(c.Claim.Claim, c.Version+" "+c.Where, string(c.Kind), cmp.Or(string(c.Basis), "-"), c.printedBy(), c.here(), c.tolerated(), string(c.Verdict), c.ID)
+		claims.Add(c.Claim.Claim, c.Version+" "+c.Where, string(c.Kind), cmp.Or(string(c.Basis), "-"), c.printedBy(), c.here(), c.tolerated(), cmp.Or(c.Profile, "-"), string(c.Verdict), c.ID, c.Ledger)
 	}
 	claims.Notes = []string{fmt.Sprintf("%d claims: %s.", len(v.Claims), v.counted())}
 	if v.Listed > 0 {
@@ -44,12 +45,23 @@ func (v *Verification) Tables() []*suite.Table {
 		}
 		tolerances.Add(t.Name, within, t.Because)
 	}
-	records := &suite.Table{ID: "claims-records", Title: "Records in " + v.Results}
-	records.Texts("experiment", "profile", "records")
+	records := &suite.Table{ID: "claims-records", Title: "Records that the verdicts rest on"}
+	records.Texts("experiment", "profile", "records", "in")
 	for _, s := range v.Records {
-		records.Add(s.Experiment, cmp.Or(s.Profile, "-"), s.State)
+		records.Add(s.Experiment, cmp.Or(s.Profile, "-"), s.State, s.Results)
 	}
 	return []*suite.Table{claims, tolerances, records}
+}
+
+// Subjects names what the claims are about.
+func (v *Verification) Subjects() string {
+	var of []string
+	for _, p := range experiments.Papers {
+		if slices.Contains(v.Papers, p.Name) {
+			of = append(of, p.Of)
+		}
+	}
+	return strings.Join(of, " and of ")
 }
 
 // tolerances returns those of the claims, in their order.
@@ -125,22 +137,11 @@ func (v *Verification) Summary() (byKind, byBasis *suite.Table) {
 func (v *Verification) WriteText(w io.Writer) error {
 	tables := v.Tables()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", tables[0].Title)
-	for _, c := range v.Claims {
-		fmt.Fprintf(&b, "%-18s%s\n", c.Verdict, c.Claim.Claim)
-		from := fmt.Sprintf("%s: %s %s, %s", c.ID, c.Version, c.Where, c.Kind)
-		if c.Basis != "" {
-			from += ", " + string(c.Basis)
+	for i, paper := range v.Papers {
+		if i > 0 {
+			b.WriteString("\n")
 		}
-		if c.Paper != "" {
-			from += ", paper " + c.printedBy()
-		}
-		if c.Within != nil {
-			from += ", tolerance " + c.tolerated()
-		}
-		for _, line := range plain.Fold(from+"; here: "+c.here(), func(line string) bool { return len(line) <= 96 }) {
-			fmt.Fprintf(&b, "%18s%s\n", "", line)
-		}
+		v.Of(paper).writeClaims(&b)
 	}
 	b.WriteString("\n" + strings.Join(tables[0].Notes, "\n") + "\n\n")
 	if _, err := io.WriteString(w, b.String()); err != nil {
@@ -157,4 +158,28 @@ func (v *Verification) WriteText(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// writeClaims writes the claims of one paper.
+func (v *Verification) writeClaims(b *strings.Builder) {
+	fmt.Fprintf(b, "Claims of %s, and what came out here\n\n", v.Subjects())
+	for _, c := range v.Claims {
+		fmt.Fprintf(b, "%-18s%s\n", c.Verdict, c.Claim.Claim)
+		from := fmt.Sprintf("%s: %s %s, %s", c.ID, c.Version, c.Where, c.Kind)
+		if c.Basis != "" {
+			from += ", " + string(c.Basis)
+		}
+		if c.Paper != "" {
+			from += ", paper " + c.printedBy()
+		}
+		if c.Within != nil {
+			from += ", tolerance " + c.tolerated()
+		}
+		if c.Profile != "" {
+			from += ", profile " + c.Profile
+		}
+		for _, line := range plain.Fold(from+"; here: "+c.here(), func(line string) bool { return len(line) <= 96 }) {
+			fmt.Fprintf(b, "%18s%s\n", "", line)
+		}
+	}
 }

@@ -1,12 +1,15 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gpipebench/experiments"
@@ -20,6 +23,8 @@ import (
 // Verification is a verdict for each claim, and what is wrong with the records.
 type Verification struct {
 	Results string         `json:"results"`
+	Rest    string         `json:"rest,omitempty"` // where the experiments are that Results lacks
+	Papers  []string       `json:"papers"`         // whose claims these are
 	Claims  []Judgement    `json:"claims"`
 	Records []RecordsState `json:"records"`
 	Wrong   []string       `json:"wrong"` // with records and derived tables: falsified, damaged, differing, missing, too many
@@ -29,50 +34,67 @@ type Verification struct {
 	Counts map[Verdict]int `json:"counts"`
 }
 
-// RecordsState is the state of an experiment's records.
+// RecordsState is the state of an experiment's records in a directory.
 type RecordsState struct {
 	Experiment string `json:"experiment"`
+	Paper      string `json:"paper"`
+	Results    string `json:"results"`
 	Profile    string `json:"profile,omitempty"`
 	State      string `json:"state"` // complete, none, or what they lack
 	Usable     bool   `json:"usable"`
 }
 
-// Verifying checks the ledger's claims with a directory of results.
+// Verifying checks claims with a directory of results.
 type Verifying struct {
-	Results   string // with records and tables
+	Results string // with records and tables
+	// Rest is another such directory, for the experiments that Results lacks, such as
+	// that of profile quick where Results is of profile full and has only what takes
+	// long. "": there is none.
+	Rest      string
 	Reference string // what its tables may show beside; "": nothing
 	// Only are IDs of claims and verdicts: of other claims nothing is said. nil: all.
 	Only []string
+	// Paper is one of experiments.PaperNames: whose claims are judged. "": those of the
+	// first paper, of those that the results have records of, and of those that Only names.
+	Paper string
 }
 
 // Run computes the verdicts. It returns an error if they cannot be computed; claims
 // that fail are in the verification.
 func (v Verifying) Run(ctx context.Context) (*Verification, error) {
-	ledger, err := loadLedger()
+	ledger, err := loadClaims()
 	if err != nil {
 		return nil, err
 	}
-	const want = "want a directory that reproduce has written; --results says which"
-	switch st, err := os.Stat(v.Results); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s is not there: %s", v.Results, want)
-	case err != nil:
-		return nil, err
-	case !st.IsDir():
-		return nil, fmt.Errorf("%s is no directory: %s", v.Results, want)
+	var r *Verification
+	tables := tablesOf{}
+	for _, one := range v.directories() {
+		if err := one.isThere(); err != nil {
+			return nil, err
+		}
+		all, its, err := one.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		tables.add(its)
+		held, err := one.hold(all)
+		if err != nil {
+			return nil, err
+		}
+		r = held.beside(r)
 	}
-	all, tables, err := v.read(ctx)
-	if err != nil {
+	r.Results, r.Rest = v.Results, v.Rest
+	if r.Papers, err = v.papers(r.Records, ledger); err != nil {
 		return nil, err
 	}
-	r, err := v.hold(all)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range ledger.Claims {
+	r.Records = slices.DeleteFunc(r.Records, func(s RecordsState) bool { return !slices.Contains(r.Papers, s.Paper) })
+	for _, c := range ledger {
+		if !slices.Contains(r.Papers, c.Ledger) {
+			continue
+		}
 		one, err := c.judge(newEvaluator(ctx, tables))
 		if err != nil {
-			return nil, fmt.Errorf("claims.yaml:%d: %s: %w", c.line, c.ID, err)
+			return nil, fmt.Errorf("%s/claims.yaml:%d: %s: %w", c.Ledger, c.line, c.ID, err)
 		}
 		if !selects(v.Only, one) {
 			continue
@@ -83,32 +105,99 @@ func (v Verifying) Run(ctx context.Context) (*Verification, error) {
 	return r, v.compareLedger(r)
 }
 
+// papers returns the names of the papers whose claims are judged.
+func (v Verifying) papers(states []RecordsState, ledger []Claim) (names []string, err error) {
+	if _, err := experiments.IDsOf(cmp.Or(v.Paper, experiments.AllPapers)); err != nil {
+		return nil, err
+	}
+	for i, p := range experiments.Papers {
+		recorded := func(s RecordsState) bool { return s.Paper == p.Name && s.State != "none" }
+		named := func(c Claim) bool { return c.Ledger == p.Name && slices.Contains(v.Only, c.ID) }
+		if v.Paper == p.Name || v.Paper == experiments.AllPapers ||
+			v.Paper == "" && (i == 0 || slices.ContainsFunc(states, recorded) || slices.ContainsFunc(ledger, named)) {
+			names = append(names, p.Name)
+		}
+	}
+	return names, nil
+}
+
+// Of returns the part of a verification that is about one paper.
+func (v *Verification) Of(paper string) *Verification {
+	part := *v
+	part.Papers, part.Claims, part.Records, part.Counts = []string{paper}, nil, nil, map[Verdict]int{}
+	for _, c := range v.Claims {
+		if c.Ledger == paper {
+			part.Claims = append(part.Claims, c)
+			part.Counts[c.Verdict]++
+		}
+	}
+	for _, s := range v.Records {
+		if s.Paper == paper {
+			part.Records = append(part.Records, s)
+		}
+	}
+	return &part
+}
+
 // Figures returns what evaluates expressions as claims have them, over the tables that
-// the records of a directory of results give.
+// the records give.
 func (v Verifying) Figures(ctx context.Context) (of func(expression string) (float64, error), err error) {
-	_, tables, err := v.read(ctx)
+	tables := tablesOf{}
+	for _, one := range v.directories() {
+		_, its, err := one.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		tables.add(its)
+	}
 	e := newEvaluator(ctx, tables)
 	return func(expression string) (float64, error) {
 		n, err := e.Number(expression)
 		return n.X, err
-	}, err
+	}, nil
+}
+
+// directories are those that verdicts rest on, the one that decides last. Its tables
+// show the other's figures beside.
+func (v Verifying) directories() []Verifying {
+	if v.Rest == "" {
+		return []Verifying{v}
+	}
+	return []Verifying{{Results: v.Rest, Only: v.Only}, v}
+}
+
+// isThere returns an error unless Results is a directory.
+func (v Verifying) isThere() error {
+	const want = "want a directory that reproduce has written; --results says which"
+	switch st, err := os.Stat(v.Results); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s is not there: %s", v.Results, want)
+	case err != nil:
+		return err
+	case !st.IsDir():
+		return fmt.Errorf("%s is no directory: %s", v.Results, want)
+	}
+	return nil
 }
 
 // read examines all experiments, and returns the tables of those that are usable.
 func (v Verifying) read(ctx context.Context) (all []*examined, tables tablesOf, err error) {
 	tables = tablesOf{}
-	for _, id := range experiments.IDs() {
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
-		}
-		x, err := v.examine(id)
-		if err != nil {
-			return nil, nil, err
-		}
-		all = append(all, x)
-		if x.Usable {
-			for _, t := range x.report.Tables {
-				tables[t.ID] = claimTable{t, id, x.Profile, x.cost}
+	for _, p := range experiments.Papers {
+		for _, d := range p.Experiments {
+			if err := ctx.Err(); err != nil {
+				return nil, nil, err
+			}
+			x, err := v.examine(d.ID)
+			if err != nil {
+				return nil, nil, err
+			}
+			x.Paper = p.Name
+			all = append(all, x)
+			if x.Usable {
+				for _, t := range x.report.Tables {
+					tables[t.ID] = claimTable{t, d.ID, x.Profile, x.cost}
+				}
 			}
 		}
 	}
@@ -117,6 +206,19 @@ func (v Verifying) read(ctx context.Context) (all []*examined, tables tablesOf, 
 
 // tablesOf are the tables that records give.
 type tablesOf map[string]claimTable
+
+// add adds the tables of other experiments, and replaces those of the same.
+func (t tablesOf) add(more tablesOf) {
+	maps.DeleteFunc(t, func(_ string, was claimTable) bool {
+		for _, is := range more {
+			if is.experiment == was.experiment {
+				return true
+			}
+		}
+		return false
+	})
+	maps.Copy(t, more)
+}
 
 type claimTable struct {
 	*suite.Table
@@ -142,7 +244,7 @@ func (v Verifying) examine(id string) (*examined, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &examined{RecordsState: RecordsState{Experiment: id, State: "complete"}, file: records.File(v.Results, id)}
+	x := &examined{RecordsState: RecordsState{Experiment: id, Results: v.Results, State: "complete"}, file: records.File(v.Results, id)}
 	log, err := records.Load(x.file, id)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -161,7 +263,13 @@ func (v Verifying) examine(id string) (*examined, error) {
 		x.State = fmt.Sprintf("of another spec (%s, now %s): measure again", log.Key.Spec, want.Spec)
 		return x, nil
 	}
-	if x.report, err = suite.ReportOf(e, log, nil); err != nil {
+	var rest *records.Log
+	if v.Rest != "" {
+		if rest, err = records.Load(records.File(v.Rest, id), id); err != nil {
+			rest = nil // which is said where that directory is read
+		}
+	}
+	if x.report, err = suite.ReportOf(e, log, rest); err != nil {
 		x.State = "incomplete: " + err.Error()
 		return x, nil
 	}
@@ -210,6 +318,28 @@ func (v Verifying) hold(all []*examined) (*Verification, error) {
 	listed, wrong, err := sums.Check(v.Results, resultKind, resultFolders...)
 	r.Listed, r.Wrong = listed, append(r.Wrong, wrong...)
 	return r, err
+}
+
+// beside adds what another directory has, which stands for what this one lacks; nil:
+// there is none.
+func (v *Verification) beside(rest *Verification) *Verification {
+	if rest == nil {
+		return v
+	}
+	v.Records = slices.DeleteFunc(v.Records, func(s RecordsState) bool { return s.State == "none" })
+	for _, s := range rest.Records {
+		if i := slices.IndexFunc(v.Records, func(own RecordsState) bool { return own.Experiment == s.Experiment }); i < 0 || s.State != "none" {
+			v.Records = append(v.Records, s)
+		}
+	}
+	v.Wrong = append(v.Wrong, rest.Wrong...)
+	v.Listed += rest.Listed
+	return v
+}
+
+// usable reports whether some directory has usable records of an experiment.
+func (v *Verification) usable(experiment string) bool {
+	return slices.ContainsFunc(v.Records, func(s RecordsState) bool { return s.Experiment == experiment && s.Usable })
 }
 
 // compare returns which of an experiment's tables are not what its records give, and
@@ -332,7 +462,7 @@ func (v *Verification) Err(strict bool) error {
 		}
 	}
 	for _, x := range v.Records {
-		if !x.Usable {
+		if !v.usable(x.Experiment) {
 			unusable = append(unusable, fmt.Sprintf("%s (%s)", x.Experiment, x.why()))
 		}
 	}

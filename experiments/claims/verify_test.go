@@ -222,7 +222,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	if err := v.Err(false); err != nil {
 		t.Error(err)
 	}
-	others := fmt.Sprintf("%d experiments have no usable records: table1 (not there), ", len(experiments.IDs())-1)
+	others := fmt.Sprintf("%d experiments have no usable records: table1 (not there), ", len(experiments.Papers[0].Experiments)-1)
 	if err := v.Err(true); err == nil || !strings.Contains(err.Error(), "claims have no record") || !strings.Contains(err.Error(), others) {
 		t.Errorf("strict: %v", err)
 	}
@@ -292,6 +292,9 @@ func TestVerifyFindsEveryForgery(t *testing.T) {
 		}
 	}
 	for i, id := range ids {
+		if whole[i].State == "none" { // not measured yet
+			continue
+		}
 		for _, f := range whole[i].files {
 			name := "tables/" + f.Name
 			r.remove(name)
@@ -372,7 +375,7 @@ func forgedTable(t *testing.T, name, text string) string {
 // that has so many has another first digit, and every line the sum of its content.
 func forgedRecord(t *testing.T, text string, n int) string {
 	t.Helper()
-	number := regexp.MustCompile(`:[0-9]`)
+	number := regexp.MustCompile(`[:\[,][0-9]`)
 	return resealed(t, text, func(_ int, r *records.Record) {
 		if all := number.FindAllIndex(r.Data, n+1); len(all) > n {
 			r.Data = json.RawMessage(nextDigit(string(r.Data), all[n][0]))
@@ -385,7 +388,12 @@ func forgedRecord(t *testing.T, text string, n int) string {
 //
 //	make reference
 func TestReferenceSums(t *testing.T) {
-	dir := filepath.Join("..", "..", "results", "reference")
+	for _, dir := range []string{referenceDir, referenceFullDir} {
+		checkSums(t, dir)
+	}
+}
+
+func checkSums(t *testing.T, dir string) {
 	if *suitetest.Update {
 		digests, err := sums.Of(dir, resultKind, resultFolders...)
 		if err != nil {

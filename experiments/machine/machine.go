@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -23,6 +24,20 @@ func Memory() int64 {
 	return 1 << 40
 }
 
+// AvailableMemory returns the bytes that processes can have without swapping, the
+// machine's memory if that is unknown.
+func AvailableMemory() int64 {
+	if info, err := files.Read("/proc/meminfo", procKind); err == nil {
+		if m := available.FindSubmatch(info); m != nil {
+			kib, _ := strconv.ParseInt(string(m[1]), 10, 64)
+			return kib << 10
+		}
+	}
+	return Memory()
+}
+
+var available = regexp.MustCompile(`(?m)^MemAvailable:\s+(\d+) kB$`)
+
 // Machine is what times depend on, besides the program.
 type Machine struct {
 	Kernels    string `json:"kernel_profile"`
@@ -38,6 +53,9 @@ type Machine struct {
 func (m Machine) Key() string {
 	return Digest(m.Kernels, m.CPU, strconv.Itoa(m.Cores), strconv.Itoa(m.GOMAXPROCS), m.OS, m.Arch, m.Go)
 }
+
+// Bits is of a machine what decides bits, and no times.
+func (m Machine) Bits() Machine { return Machine{Kernels: m.Kernels, Arch: m.Arch, Go: m.Go} }
 
 // String returns the machine in words.
 func (m Machine) String() string {

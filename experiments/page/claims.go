@@ -8,13 +8,15 @@ import (
 	"slices"
 	"strings"
 
+	"gpipebench/experiments"
 	"gpipebench/experiments/claims"
 	"gpipebench/experiments/suite"
 )
 
 // pageClaims are the verdicts.
 type pageClaims struct {
-	Says    string     // what all verdicts together say about the paper
+	Of      string     // what they are about
+	Says    string     // what all verdicts together say about the first paper
 	Summary *pageTable // counts by kind
 	Bases   *pageTable // and by what the evidence is
 	// Tolerances say how far a figure may be from the paper's, and why.
@@ -78,12 +80,13 @@ func (l *pageLedger) RowClass(row int) string { return l.rows[row].class }
 // idOf returns a text as part of an id or of a class.
 func idOf(text any) string { return notClass.ReplaceAllString(fmt.Sprint(text), "-") }
 
-func (r Reporting) claims(ctx context.Context) (*pageClaims, error) {
-	v, err := claims.Verifying{Results: r.Results, Reference: r.Reference}.Run(ctx)
+// claims judges the claims of a paper, or of all that the results have records of: "".
+func (r Reporting) claims(ctx context.Context, paper string) (*pageClaims, error) {
+	v, err := claims.Verifying{Results: r.Results, Rest: r.Rest, Reference: cmp.Or(r.Rest, r.Reference), Paper: paper}.Run(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &pageClaims{Says: v.Says(), Wrong: v.Wrong, Total: len(v.Claims), InSmall: v.InSmall()}
+	c := &pageClaims{Of: v.Subjects(), Says: v.Of(experiments.Papers[0].Name).Says(), Wrong: v.Wrong, Total: len(v.Claims), InSmall: v.InSmall()}
 	for _, m := range claims.Verdicts {
 		c.Counts = append(c.Counts, pageCount{m, tones[m.Verdict], v.Counts[m.Verdict]})
 	}
@@ -118,21 +121,30 @@ func newLedger(v *claims.Verification, counts []pageCount) (*pageLedger, error) 
 	}
 	kinds := &pageFilter{Name: "kind", Label: "Kind"}
 	bases := &pageFilter{Name: "basis", Label: "Evidence"}
+	profiles := &pageFilter{Name: "profile", Label: "Profile"}
 	papers := &pageFilter{Name: "paper", Label: "Version"}
+	ledgers := &pageFilter{Name: "ledger", Label: "Paper"}
 	for _, c := range v.Claims {
 		class := "verdict-" + idOf(c.Verdict) + " " + kinds.count(string(c.Kind), "")
 		if c.Basis != "" {
 			class += " " + bases.count(string(c.Basis), "")
 		}
+		if c.Profile != "" {
+			class += " " + profiles.count(c.Profile, "")
+		}
 		for _, version := range strings.Split(c.Version, ", ") {
 			class += " " + papers.count(version, versions[version])
 		}
+		class += " " + ledgers.count(c.Ledger, "")
 		l.rows = append(l.rows, pageRow{"claim-" + idOf(c.ID), class})
 	}
 	slices.SortStableFunc(kinds.Values, func(a, b pageChoice) int {
 		return cmp.Compare(slices.Index(claims.Kinds, claims.Kind(a.Value)), slices.Index(claims.Kinds, claims.Kind(b.Value)))
 	})
-	l.Filters = []pageFilter{*kinds, *bases, *papers}
+	l.Filters = []pageFilter{*kinds, *bases, *profiles, *papers}
+	if len(ledgers.Values) > 1 {
+		l.Filters = append(l.Filters, *ledgers)
+	}
 	l.Styles = l.styles()
 	return l, nil
 }

@@ -2,6 +2,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -27,7 +28,10 @@ import (
 // tables, the plots and the provenance. The page is computed from the records, as the
 // tables are, and the same records give the same bytes.
 type Reporting struct {
-	Results   string // a directory that reproduce has written, with records
+	Results string // a directory that reproduce has written, with records
+	// Rest is another, for the experiments that Results lacks, and beside those that it
+	// has: as claims.Verifying has it. "": there is none.
+	Rest      string
 	Reference string // directory with a run to show as well; "" or missing: none
 }
 
@@ -59,7 +63,7 @@ type page struct {
 	From, To string // first and last session
 	Profiles []string
 	Sections []*pageSection
-	Missing  []string // experiments without records
+	Missing  []string // experiments without records, of the first paper and of those that have some
 	Claims   *pageClaims
 	Origins  *pageTable // a row for each experiment
 	Memory   pagePlot   // an illustration
@@ -67,6 +71,7 @@ type page struct {
 
 // pageSection is an experiment.
 type pageSection struct {
+	Part     string // the heading before the first of another paper
 	ID       string
 	Title    string
 	About    suite.About
@@ -132,48 +137,58 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 	origins.Numbers("processes", "load before")
 	origins.Texts("machine")
 	machines, kernels, commits, profiles := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, d := range experiments.List() {
-		id := d.ID
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		e, err := d.Load()
-		if err != nil {
-			return nil, err
-		}
-		log, err := records.Load(records.File(r.Results, id), id)
-		if errors.Is(err, fs.ErrNotExist) {
-			p.Missing = append(p.Missing, id)
-			continue
-		}
-		s := &pageSection{ID: id, Title: e.Title(), About: d.About()}
-		p.Sections = append(p.Sections, s)
-		if err != nil {
-			s.Problem = err.Error()
-			continue
-		}
-		s.Command = fmt.Sprintf("gpipebench reproduce --only %s --profile %s", id, log.Key.Profile)
-		s.fill(e, log, experiments.Reproducing{Out: r.Results, Reference: r.Reference}.ReferenceOf(e, progress.Silent{}))
-
-		profiles[log.Key.Profile] = true
-		own, load, seeds := map[string]bool{}, 0.0, "-"
-		sessions := log.Measuring()
-		for _, from := range sessions {
-			m := from.Machine
-			machines[fmt.Sprintf("%s, %d cores, %s/%s, %s", m.CPU, m.Cores, m.OS, m.Arch, m.Go)] = true
-			kernels[m.Kernels] = true
-			commits[suite.CommitName(from)], own[suite.CommitName(from)] = true, true
-			if p.From == "" || from.Time < p.From {
-				p.From = from.Time
+	for i, paper := range experiments.Papers {
+		var missing []string
+		sections := len(p.Sections)
+		for _, d := range paper.Experiments {
+			id := d.ID
+			if err := ctx.Err(); err != nil {
+				return nil, err
 			}
-			p.To = max(p.To, from.Time)
-			load = max(load, from.Load)
+			e, err := d.Load()
+			if err != nil {
+				return nil, err
+			}
+			log, beside, err := r.logs(e)
+			if errors.Is(err, fs.ErrNotExist) {
+				missing = append(missing, id)
+				continue
+			}
+			s := &pageSection{ID: id, Title: e.Title(), About: d.About()}
+			p.Sections = append(p.Sections, s)
+			if err != nil {
+				s.Problem = err.Error()
+				continue
+			}
+			s.Command = fmt.Sprintf("gpipebench reproduce --only %s --profile %s", id, log.Key.Profile)
+			s.fill(e, log, beside)
+
+			profiles[log.Key.Profile] = true
+			own, load, seeds := map[string]bool{}, 0.0, "-"
+			sessions := log.Measuring()
+			for _, from := range sessions {
+				m := from.Machine
+				machines[fmt.Sprintf("%s, %d cores, %s/%s, %s", m.CPU, m.Cores, m.OS, m.Arch, m.Go)] = true
+				kernels[m.Kernels] = true
+				commits[suite.CommitName(from)], own[suite.CommitName(from)] = true, true
+				if p.From == "" || from.Time < p.From {
+					p.From = from.Time
+				}
+				p.To = max(p.To, from.Time)
+				load = max(load, from.Load)
+			}
+			if of := log.Seeds(); len(of) > 0 {
+				seeds = strings.ReplaceAll(strings.Trim(fmt.Sprint(of), "[]"), " ", ", ")
+			}
+			origins.Add(id, log.Key.Profile, log.Session.Time, strings.Join(sortedKeys(own), ", "), log.Key.Spec,
+				len(log.Names), seeds, len(sessions), suite.Fixed(load, 2), log.Session.Machine)
 		}
-		if of := log.Seeds(); len(of) > 0 {
-			seeds = strings.ReplaceAll(strings.Trim(fmt.Sprint(of), "[]"), " ", ", ")
+		if len(p.Sections) > sections && i > 0 {
+			p.Sections[sections].Part = paper.Title
 		}
-		origins.Add(id, log.Key.Profile, log.Session.Time, strings.Join(sortedKeys(own), ", "), log.Key.Spec,
-			len(log.Names), seeds, len(sessions), suite.Fixed(load, 2), log.Session.Machine)
+		if len(p.Sections) > sections || i == 0 {
+			p.Missing = append(p.Missing, missing...)
+		}
 	}
 	if len(p.Sections) == 0 {
 		return nil, fmt.Errorf("%s has no records of any experiment: run gpipebench reproduce --out %[1]s", r.Results)
@@ -185,8 +200,23 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 		return nil, err
 	}
 	p.Memory = newPagePlot(caption, picture, "memory-picture")
-	p.Claims, err = r.claims(ctx)
+	p.Claims, err = r.claims(ctx, "")
 	return p, err
+}
+
+// logs returns the records that an experiment's section is made of, and those that it
+// shows beside; nil: none.
+func (r Reporting) logs(e suite.Experiment) (log, beside *records.Log, err error) {
+	from := experiments.Reproducing{Out: r.Results, Reference: cmp.Or(r.Rest, r.Reference)}
+	log, err = records.Load(records.File(r.Results, e.ID()), e.ID())
+	if errors.Is(err, fs.ErrNotExist) && r.Rest != "" {
+		from = experiments.Reproducing{Out: r.Rest, Reference: r.Reference}
+		log, err = records.Load(records.File(r.Rest, e.ID()), e.ID())
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return log, from.ReferenceOf(e, progress.Silent{}), nil
 }
 
 func sortedKeys(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }

@@ -24,17 +24,21 @@ import (
 )
 
 // No number in README.md and docs that comes out of the reference is typed: what
-// stands between a marker and <!-- end --> is made of results/reference. Markers are,
+// stands between a marker and <!-- end --> is made of the reference: of results/reference-full
+// where that has it, otherwise of results/reference. Markers are,
 // each on a line of its own,
 //
 //	<!-- table: ID -->                    a table's columns, title and origin
 //	<!-- table: ID | column; column -->   some columns
 //	<!-- picture: FILE | what it shows -->
 //	<!-- claims -->                       verdicts of verify by kind of claim, and by what the evidence is
+//	<!-- claims: PAPER -->                those on another paper than the first
 //	<!-- says -->                         what they say about the paper
 //	<!-- in-small -->                     claims that are shown in small, and what came out
 //	<!-- commands -->                     the experiments' commands, what each makes, and its last result
+//	<!-- commands: PAPER -->              those of another paper than the first
 //	<!-- experiments -->                  each experiment, its plots, and links to its tables
+//	<!-- durations -->                    how long each experiment's samples took
 //	<!-- bench -->                        what make bench has measured
 //
 // and within a line
@@ -57,21 +61,30 @@ func TestDocuments(t *testing.T) {
 	if err != nil || len(documents) == 0 {
 		t.Fatal("no docs", err)
 	}
-	figure, err := claims.Verifying{Results: root + "/results/reference"}.Figures(t.Context())
+	const quick, full = "results/reference", "results/reference-full"
+	figure, err := claims.Verifying{Results: filepath.Join(root, full), Rest: filepath.Join(root, quick)}.Figures(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(documents, root+"/README.md", root+"/results/reference/README.md") {
+	for _, name := range append(documents, root+"/README.md", filepath.Join(root, quick, "README.md"), filepath.Join(root, full, "README.md")) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		base, _ := filepath.Rel(root, name)
-		tables, err := filepath.Rel(filepath.Dir(base), "results/reference/tables")
-		if err != nil {
-			t.Fatal(err)
+		d := document{name: base, figure: figure}
+		dirs := []string{full, quick}
+		if base == quick+"/README.md" {
+			dirs = []string{quick}
 		}
-		got, err := document{base, root + "/results/reference", tables + "/", figure}.regenerate(string(text))
+		for _, dir := range dirs {
+			tables, err := filepath.Rel(filepath.Dir(base), filepath.Join(dir, "tables"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.from = append(d.from, directory{filepath.Join(root, dir), tables + "/"})
+		}
+		got, err := d.regenerate(string(text))
 		if err != nil {
 			t.Error(err)
 			continue
@@ -87,12 +100,12 @@ func TestDocuments(t *testing.T) {
 		}
 		was, is := strings.Split(string(text), "\n"), strings.Split(got, "\n")
 		at := slices.IndexFunc(was, func(line string) bool { i := slices.Index(is, line); return i < 0 })
-		t.Errorf("%s:%d is not what results/reference gives; write it anew: make reference", base, max(at, 0)+1)
+		t.Errorf("%s:%d is not what the reference gives; write it anew: make reference", base, max(at, 0)+1)
 	}
 }
 
 var (
-	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|says|in-small|commands|experiments|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
+	readmeMarker = regexp.MustCompile(`^<!-- (table|picture|claims|says|in-small|commands|experiments|durations|bench)(?:: ([^|]+?))?(?: \| (.+?))? -->$`)
 	valueMarker  = regexp.MustCompile(`(<!-- value: ([a-z0-9-]+) -->)[^<\n]*(<!-- end -->)`)
 	valueNames   = regexp.MustCompile(`(?s)\n<!-- values\n(.*?)-->`)
 	readmeEnd    = "<!-- end -->"
@@ -100,10 +113,24 @@ var (
 
 // document is a file with markers, and what is put between them.
 type document struct {
-	name    string
-	results string // directory
+	name   string
+	from   []directory // where the first that has something decides
+	figure func(expression string) (float64, error)
+}
+
+// directory is one of results.
+type directory struct {
+	results string
 	tables  string // its tables, as a reader of the document has them
-	figure  func(expression string) (float64, error)
+}
+
+// reporting is the report of a document's directories.
+func (d document) reporting() Reporting {
+	r := Reporting{Results: d.from[0].results}
+	if len(d.from) > 1 {
+		r.Rest = d.from[1].results
+	}
+	return r
 }
 
 // regenerate puts what a directory of results has between a text's markers.
@@ -181,10 +208,9 @@ func (d document) values(text string) (string, error) {
 
 // generated is the text that belongs after one marker.
 func (d document) generated(kind, id, more string) (string, error) {
-	dir, path := d.results, d.tables
 	switch kind {
-	case "bench":
-		log, err := records.Load(filepath.Join(dir, "records", "bench.jsonl"), rows.Key().Experiment)
+	case "bench": // the last directory has it: it has no profiles
+		log, err := records.Load(filepath.Join(d.from[len(d.from)-1].results, "records", "bench.jsonl"), rows.Key().Experiment)
 		if errors.Is(err, fs.ErrNotExist) {
 			return notThere, nil
 		}
@@ -199,7 +225,7 @@ func (d document) generated(kind, id, more string) (string, error) {
 		err = t.Draw(&b, true)
 		return strings.TrimSpace(b.String()) + "\n\n<sub>" + strings.Join(t.Notes, " ") + "</sub>", err
 	case "claims", "says", "in-small":
-		c, err := Reporting{Results: dir}.claims(context.Background())
+		c, err := d.reporting().claims(context.Background(), cmp.Or(id, experiments.Papers[0].Name))
 		if err != nil {
 			return "", err
 		}
@@ -216,63 +242,90 @@ func (d document) generated(kind, id, more string) (string, error) {
 		byBasis, err := summarised(c.Bases.Table)
 		return byKind + "\n\n" + byBasis, err
 	case "commands":
-		return d.commandsTable()
-	case "experiments":
-		return experimentsIndex(dir, path)
-	case "picture":
-		if !d.has(id) {
-			return notThere, nil
+		of := slices.IndexFunc(experiments.Papers, func(p suite.Paper) bool { return p.Name == cmp.Or(id, experiments.Papers[0].Name) })
+		if of < 0 {
+			return "", fmt.Errorf("no paper %q", id)
 		}
-		return fmt.Sprintf("![%s](%s)", more, path+id), nil
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "tables", id+".md"))
-	if errors.Is(err, fs.ErrNotExist) {
+		return d.commandsTable(experiments.Papers[of])
+	case "experiments":
+		return d.from[0].experiments()
+	case "durations":
+		return d.from[0].durations()
+	case "picture":
+		for _, dir := range d.from {
+			if dir.has(id) {
+				return fmt.Sprintf("![%s](%s)", more, dir.tables+id), nil
+			}
+		}
 		return notThere, nil
 	}
-	if err != nil {
-		return "", err
+	for _, dir := range d.from {
+		text, err := os.ReadFile(filepath.Join(dir.results, "tables", id+".md"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		return excerpt(string(text), more, fmt.Sprintf("[notes](%s%s.md)%s", dir.tables, id, dir.plotOf(id)))
 	}
-	return excerpt(string(text), more, fmt.Sprintf("[notes](%s%s.md)%s", path, id, d.plotOf(id)))
+	return notThere, nil
 }
 
 // has reports whether a file is among the tables.
-func (d document) has(name string) bool {
+func (d directory) has(name string) bool {
 	_, err := os.Stat(filepath.Join(d.results, "tables", name))
 	return err == nil
 }
 
-// commandsTable has a row for each command of experiments.
-func (d document) commandsTable() (string, error) {
+// commandsTable has a row for each command of a paper's experiments.
+func (d document) commandsTable(paper suite.Paper) (string, error) {
 	var b strings.Builder
 	b.WriteString("| command | makes | takes | last result |\n|---|---|---|---|")
-	for _, parts := range experiments.Commands() {
+	for _, parts := range experiments.Commands(paper.Experiments) {
 		id := parts[0].ID
-		var makes []string
+		var makes, last []string
 		var takes time.Duration
-		plots := ""
 		for _, part := range parts {
 			e, err := part.Load()
 			if err != nil {
 				return "", err
 			}
 			makes, takes = append(makes, part.About().Makes), takes+e.Expected("quick")
-			plots += d.plotOf(part.ID)
 		}
-		last := "-"
-		log, err := records.Load(records.File(d.results, id), id)
-		if err == nil {
-			tables, err := filepath.Glob(filepath.Join(d.results, "tables", id+"*.md"))
-			if err != nil || len(tables) == 0 {
-				return "", fmt.Errorf("%s has records and no table: %v", id, err)
+		for _, dir := range d.from {
+			result, err := dir.last(parts)
+			if err != nil {
+				return "", err
 			}
-			first := slices.MinFunc(tables, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
-			last = fmt.Sprintf("[%s, %s](%s)", log.Session.Time[:len(time.DateOnly)], log.Key.Profile, d.tables+filepath.Base(first)) + plots
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return "", err
+			last = append(last, result...)
 		}
-		fmt.Fprintf(&b, "\n| `make %s` | %s | %s | %s |", id, strings.Join(makes, "; "), units.FormatWait(takes), last)
+		fmt.Fprintf(&b, "\n| `make %s` | %s | %s | %s |", id, strings.Join(makes, "; "), units.FormatWait(takes), cmp.Or(strings.Join(last, "; "), "-"))
 	}
 	return b.String(), nil
+}
+
+// last refers to the result of the experiments of one command, the first of which names
+// it; nil: there is none.
+func (d directory) last(parts []suite.Definition) ([]string, error) {
+	id := parts[0].ID
+	log, err := records.Load(records.File(d.results, id), id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	tables, err := filepath.Glob(filepath.Join(d.results, "tables", id+"*.md"))
+	if err != nil || len(tables) == 0 {
+		return nil, fmt.Errorf("%s has records and no table: %v", id, err)
+	}
+	first := slices.MinFunc(tables, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+	result := fmt.Sprintf("[%s, %s](%s)", log.Session.Time[:len(time.DateOnly)], log.Key.Profile, d.tables+filepath.Base(first))
+	for _, part := range parts {
+		result += d.plotOf(part.ID)
+	}
+	return []string{result}, nil
 }
 
 const notThere = "*Not among the reference results yet.*"
@@ -386,12 +439,12 @@ func TestExcerpt(t *testing.T) {
 		"a\n<!-- end -->":   "README.md:2: an end without",
 		"<!-- table: none -->\n<!-- table: none -->\n<!-- end -->": "README.md:2: a marker within",
 	} {
-		if _, err := (document{name: "README.md", results: "../../results/reference"}).regenerate(text); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := (document{name: "README.md", from: []directory{{results: "../../results/reference"}}}).regenerate(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 	there := "<!-- table: none -->\n\n" + notThere + "\n\n<!-- end -->\nend"
-	if got, err := (document{results: t.TempDir()}).regenerate("<!-- table: none -->\nold\n<!-- end -->\nend"); err != nil || got != there {
+	if got, err := (document{from: []directory{{results: t.TempDir()}}}).regenerate("<!-- table: none -->\nold\n<!-- end -->\nend"); err != nil || got != there {
 		t.Errorf("%v\n%s", err, got)
 	}
 }
@@ -425,7 +478,7 @@ func TestValuesInProse(t *testing.T) {
 // What make bench has measured is a table; a row that it lacks says so.
 func TestBenchTable(t *testing.T) {
 	dir := t.TempDir()
-	d := document{results: dir}
+	d := document{from: []directory{{results: dir}}}
 	const marker = "<!-- bench -->\n\n%s\n\n<!-- end -->"
 	if got, err := d.regenerate(fmt.Sprintf(marker, "old")); err != nil || got != fmt.Sprintf(marker, notThere) {
 		t.Errorf("%v\n%s", err, got)

@@ -21,7 +21,7 @@ func (r *Run) Crossed(t *gpipe.Times, partition []int) *gpipe.Times {
 	if r.Over == nil {
 		return t
 	}
-	micro := gpipe.MicroBatchSizes(r.Training.Batch, r.Training.Setup.MicroBatches)
+	micro := r.Sizes()
 	t.Link = r.Over.Link
 	t.Boundary = func(at place.Place, m int) int64 {
 		last := -1

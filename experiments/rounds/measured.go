@@ -22,6 +22,7 @@ type Measured struct {
 	Shares    []timeline.Parts // of the steps of emulated devices, one for each round
 	Times     *gpipe.Times     // every kind of task at the median of its repeats over all rounds
 	Closed    float64          // closed form with the means of Times over stages
+	CutClosed float64          // closed form with the means of each stage; 0: there is none for the schedule or the link
 	Parts     timeline.Parts   // of a replay of Times
 
 	run     *Run
@@ -44,11 +45,6 @@ func (r *Rounds) All(log *records.Log) (map[string]*Measured, error) {
 // measured reads and reduces the samples of one run.
 func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 	setup := run.Training.Setup
-	lists, err := schedule.Build(setup.Schedule, setup.Partitions, setup.MicroBatches, setup.Checkpoint, setup.LateRecompute)
-	if err != nil {
-		return nil, err
-	}
-	sizes := gpipe.MicroBatchSizes(run.Training.Batch, setup.MicroBatches)
 	m := &Measured{run: run}
 	var all gpipe.Samples
 	for round := range r.Count {
@@ -60,11 +56,15 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 			if err := log.Get(name, &s); err != nil {
 				return nil, err
 			}
-			if err := s.check(setup.Partitions, len(sizes), run.Over); err != nil {
+			if err := s.check(run); err != nil {
 				return nil, log.Strange(name, err)
 			}
-			samples.Add(s.Times(lists, sizes))
-			all.Add(s.Times(lists, sizes))
+			times, err := s.Times(run)
+			if err != nil {
+				return nil, err
+			}
+			samples.Add(times)
+			all.Add(times)
 			wall = append(wall, s.Seconds)
 			m.Partition, m.Peak, m.samples = s.Partition, s.Peak, append(m.samples, s)
 		}
@@ -80,16 +80,24 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 		m.Rounds = append(m.Rounds, seconds)
 	}
 	m.Times = run.Crossed(all.Median(), m.Partition)
+	var err error
 	if m.Closed, err = m.Times.ClosedForm(setup.Schedule, setup.Checkpoint, setup.LateRecompute); err != nil {
 		return nil, err
+	}
+	if setup.Schedule == schedule.GPipe && setup.Checkpoint == schedule.Always && !setup.LateRecompute && run.groups() == 1 && m.Times.Link == (timeline.Link{}) {
+		m.CutClosed = m.Times.CutClosedForm()
 	}
 	m.Parts, err = m.Times.Breakdown()
 	return m, err
 }
 
-// Times is the sample as the virtual clock takes it; sizes are the examples of each
-// micro-batch.
-func (s *Sample) Times(lists [][]schedule.Task, sizes []int) *gpipe.Times {
+// Times is a run's sample as the virtual clock takes it.
+func (s *Sample) Times(r *Run) (*gpipe.Times, error) {
+	setup, sizes := r.Training.Setup, r.Sizes()
+	lists, err := schedule.Build(setup.Schedule, setup.Partitions, len(sizes), setup.Checkpoint, setup.LateRecompute)
+	if err != nil {
+		return nil, err
+	}
 	seconds := func(ns []int64) []float64 {
 		out := make([]float64, len(ns))
 		for i, n := range ns {
@@ -97,12 +105,25 @@ func (s *Sample) Times(lists [][]schedule.Task, sizes []int) *gpipe.Times {
 		}
 		return out
 	}
-	setup, update := seconds(s.Setup), seconds(s.Update)
-	t := &gpipe.Times{Lists: lists, Examples: [][]int{sizes}}
-	for k := range s.F {
-		t.Stages = append(t.Stages, gpipe.StageTimes{F: seconds(s.F[k]), R: seconds(s.R[k]), B: seconds(s.B[k]), Setup: setup[k], Update: update[k]})
+	t := &gpipe.Times{Replicas: r.replicas()}
+	for range t.Replicas {
+		t.Lists, t.Examples = append(t.Lists, lists...), append(t.Examples, sizes)
 	}
-	return t
+	begin, update, reduce, gather := seconds(s.Setup), seconds(s.Update), seconds(s.Reduce), seconds(s.Gather)
+	for k := range s.F {
+		st := gpipe.StageTimes{F: seconds(s.F[k]), R: seconds(s.R[k]), B: seconds(s.B[k]), Setup: begin[k], Update: update[k]}
+		if s.Groups != nil {
+			st.Groups = seconds(s.Groups[k])
+		}
+		if s.Reduce != nil {
+			st.Reduce, st.Gather = reduce[k], gather[k]
+		}
+		if s.Rows != nil {
+			st.Rows = float64(s.Rows[k]) / 1e9
+		}
+		t.Stages = append(t.Stages, st)
+	}
+	return t, nil
 }
 
 // Balance is the efficiency of the partition by measured time: what the stages'
@@ -128,12 +149,12 @@ func (m *Measured) Work() (sum float64) {
 func PartsTable(id, title string, names ...string) *suite.Table {
 	t := &suite.Table{ID: id, Title: title, Caption: []string{partsCaption + " Balance: the time of a stage's tasks, the mean stage over the largest."}}
 	t.Texts(names...)
-	t.Numbers("K", "M", "step", "95%", "closed form", "computation", "recompute", "bubble", "classic bubble", "imbalance", "communication", "setup", "barrier", "update", "balance", "largest peak")
+	t.Numbers("K", "M", "step", "95%", "closed form", "closed form, cut", "step/closed form, cut", "computation", "recompute", "bubble", "classic bubble", "imbalance", "communication", "setup", "barrier", "update", "balance", "largest peak")
 	t.Texts("partition")
 	return t
 }
 
-const partsCaption = "Shares of the step, averaged over devices; they add up to the whole. Every kind of task takes the median of its repeats over all rounds; the 95% interval of the step is that of the rounds. Classic bubble: (K-1)/(M+K-1), without recomputation."
+const partsCaption = "Closed form: of even stages, with the means of the measured f, r, b over all stages. Closed form, cut: of the stages as cut, each with its own means, where links are free. Shares of the step, averaged over devices; they add up to the whole. Every kind of task takes the median of its repeats over all rounds; the 95% interval of the step is that of the rounds. Classic bubble: (K-1)/(M+K-1), without recomputation."
 
 // FreeLinks removes from a parts table the columns that say nothing where links
 // are free.
@@ -148,8 +169,12 @@ func (m *Measured) Cells() []any {
 	share := func(x float64) suite.Value { return suite.Share(x, p.Step) }
 	step, interval := suite.Seconds(p.Step), suite.Bracketed(m.Rounds, suite.Seconds)
 	step.Interval = interval.Interval
+	cut, beside := suite.Absent, suite.Absent
+	if m.CutClosed > 0 {
+		cut, beside = suite.Seconds(m.CutClosed), suite.Fixed(p.Step/m.CutClosed, 3)
+	}
 	return []any{
-		k, micro, step, interval, suite.Seconds(m.Closed),
+		k, micro, step, interval, suite.Seconds(m.Closed), cut, beside,
 		share(p.Computation), share(p.Recompute), share(p.Bubble), suite.Share(schedule.Bubble(k, micro), 1),
 		share(p.Imbalance), share(p.Communication), share(p.Setup), share(p.Barrier), share(p.Update),
 		suite.Fixed(m.Balance(), 2), suite.Bytes(slices.Max(append([]int64{0}, m.Peak...))), m.Partition,

@@ -26,6 +26,7 @@ type Reporting[P any] struct {
 	Rounds  *Rounds              // with the runs that were measured
 	Runs    map[string]*Measured // by name
 	Refs    map[string]*Measured // the reference's; nil: none is shown
+	Beside  string               // names the reference's columns
 
 	Table  *suite.Table   // the main one; it has its id and title
 	Parts  *suite.Table   // a PartsTable
@@ -46,7 +47,7 @@ func (t *Timed[S, P]) Report(log, reference *records.Log) (*suite.Report, error)
 		if of, err := t.read(reference); err != nil {
 			r.Table.Notes = []string{fmt.Sprintf("The reference is not shown: %v.", err)}
 		} else {
-			r.Refs = of.Runs
+			r.Refs, r.Beside = of.Runs, suite.ReferenceName(log, reference)
 		}
 	}
 	if err := t.Show(r); err != nil {
@@ -111,10 +112,14 @@ func (r *Reporting[P]) Referred(base, run string) []suite.Value {
 	return []suite.Value{suite.Fixed(Relative(r.Refs, base, run)[0].Numbers[0], 2)}
 }
 
-// ReferenceColumns adds columns for what Referred has.
-func (r *Reporting[P]) ReferenceColumns(names ...string) {
-	if r.Refs != nil {
-		r.Table.Numbers(names...)
+// ReferenceColumns adds columns for what Referred has: of is what each is of, after the
+// reference's name.
+func (r *Reporting[P]) ReferenceColumns(of ...string) {
+	if r.Refs == nil {
+		return
+	}
+	for _, what := range of {
+		r.Table.Numbers(r.Beside + what)
 	}
 }
 

@@ -49,7 +49,17 @@ func (r *Run) cores() int {
 	if r.Training.Setup.Device == gpipe.Emulated {
 		return 1
 	}
-	return r.Training.Setup.Partitions
+	return r.replicas() * r.Training.Setup.Partitions
+}
+
+func (r *Run) replicas() int { return max(r.Training.Setup.Replicas, 1) }
+func (r *Run) groups() int   { return max(r.Training.Setup.Groups, r.replicas()) }
+
+// Sizes are the examples of each micro-batch of a replica. They are all of one size if
+// there are several groups.
+func (r *Run) Sizes() []int {
+	of := r.Training.Setup.MicroBatches * r.groups() / r.replicas()
+	return gpipe.MicroBatchSizes(r.Training.Batch/r.replicas(), of)
 }
 
 // within leaves out the runs that need more cores.
@@ -63,7 +73,8 @@ func (r *Rounds) within(cores int) *Rounds {
 func hostCores() int { return min(runtime.NumCPU(), runtime.GOMAXPROCS(0)) }
 
 // Sample is one timed step. Tasks are in nanoseconds, by stage and micro-batch;
-// Setup, Update and what follows are by stage.
+// Setup, Update and what follows are by stage. The stages are those of all replicas, one
+// replica after another; Partition is that of each.
 type Sample struct {
 	Seconds   float64   `json:"seconds"` // of the step, on its devices' clock
 	F         [][]int64 `json:"f"`
@@ -71,24 +82,43 @@ type Sample struct {
 	B         [][]int64 `json:"b"`
 	Setup     []int64   `json:"setup"`
 	Update    []int64   `json:"update"`
+	Groups    [][]int64 `json:"groups,omitempty"` // adding up groups, by the micro-batch at whose end that is; none if a replica has one
+	Reduce    []int64   `json:"reduce,omitempty"` // adding up all groups; none if there is one
+	Gather    []int64   `json:"gather,omitempty"` // handing on updated weights; the same
+	Rows      []int64   `json:"rows,omitempty"`   // gathering rows of tied tables and adding them up; none if they are reduced
 	Partition []int     `json:"partition"`
 	Peak      []int64   `json:"peak_bytes"`
 	HighWater []int64   `json:"high_water_bytes"`
 	Others    float64   `json:"others"` // cores that other processes took meanwhile; -1: unknown
 }
 
-// check refuses a sample that lacks a task's time of k stages and micro micro-batches,
-// or a stage's figure, or whose partition is not of the layers that over has.
-func (s *Sample) check(k, micro int, over *Crossing) error {
-	for name, tasks := range map[string][][]int64{"f": s.F, "r": s.R, "b": s.B} {
+// check refuses a sample that lacks a task's time of a run's stages and micro-batches,
+// or a stage's figure, or whose partition is not of the layers that the run's link has.
+func (s *Sample) check(r *Run) error {
+	k, micro, over := r.replicas()*r.Training.Setup.Partitions, len(r.Sizes()), r.Over
+	byTask := map[string][][]int64{"f": s.F, "r": s.R, "b": s.B}
+	byStage := map[string]int{"setup": len(s.Setup), "update": len(s.Update), "peak_bytes": len(s.Peak), "high_water_bytes": len(s.HighWater)}
+	if r.groups() > r.replicas() {
+		byTask["groups"] = s.Groups
+	}
+	if r.groups() > 1 {
+		byStage["reduce"], byStage["gather"] = len(s.Reduce), len(s.Gather)
+	}
+	if r.Training.Setup.TiedGradients == gpipe.GatherTied {
+		byStage["rows"] = len(s.Rows)
+	}
+	for name, tasks := range byTask {
 		if len(tasks) != k || slices.ContainsFunc(tasks, func(of []int64) bool { return len(of) != micro }) {
 			return fmt.Errorf("%q is not of %d stages and %d micro-batches", name, k, micro)
 		}
 	}
-	for name, n := range map[string]int{"setup": len(s.Setup), "update": len(s.Update), "partition": len(s.Partition), "peak_bytes": len(s.Peak), "high_water_bytes": len(s.HighWater)} {
+	for name, n := range byStage {
 		if n != k {
 			return fmt.Errorf("%q is of %d stages, want %d", name, n, k)
 		}
+	}
+	if n, want := len(s.Partition), r.Training.Setup.Partitions; n != want {
+		return fmt.Errorf("\"partition\" is of %d stages, want %d", n, want)
 	}
 	layers := 0
 	for _, n := range s.Partition {
@@ -197,7 +227,7 @@ func (r *Rounds) turn(ctx context.Context, round int, run *Run, steps []int, war
 			if step.Step <= warmUp {
 				return nil
 			}
-			s := newTimedSample(step.Result)
+			s := newTimedSample(run, step.Result)
 			s.Others = meter.Others()
 			s.Partition, _ = l.Trainer.Sizes()
 			s.Peak, s.HighWater = l.Memory()
@@ -224,12 +254,21 @@ func (r *Rounds) balance(log *records.Log, run *Run) ([]int, error) {
 	return nil, nil
 }
 
-func newTimedSample(res *gpipe.Result) *Sample {
+func newTimedSample(run *Run, res *gpipe.Result) *Sample {
 	s := &Sample{Seconds: res.Seconds}
 	for _, st := range res.Times.Stages {
-		ends := nanoseconds([]float64{st.Setup, st.Update})
+		ends := nanoseconds([]float64{st.Setup, st.Update, st.Reduce, st.Gather, st.Rows})
 		s.F, s.R, s.B = append(s.F, nanoseconds(st.F)), append(s.R, nanoseconds(st.R)), append(s.B, nanoseconds(st.B))
 		s.Setup, s.Update = append(s.Setup, ends[0]), append(s.Update, ends[1])
+		if st.Groups != nil {
+			s.Groups = append(s.Groups, nanoseconds(st.Groups))
+		}
+		if run.groups() > 1 {
+			s.Reduce, s.Gather = append(s.Reduce, ends[2]), append(s.Gather, ends[3])
+		}
+		if run.Training.Setup.TiedGradients == gpipe.GatherTied {
+			s.Rows = append(s.Rows, ends[4])
+		}
 	}
 	return s
 }

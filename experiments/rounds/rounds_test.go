@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -60,5 +61,55 @@ func TestBenchFormatCommit(t *testing.T) {
 	}
 	if got := rounds.BenchFormat(log, nil); !strings.Contains(got, "\ncommit: timed\n") {
 		t.Error(got)
+	}
+}
+
+// A sample of replicas has all that their step takes: replayed, it takes as long.
+func TestSamplesOfReplicas(t *testing.T) {
+	for _, setup := range []workload.Setup{
+		{Partitions: 2, MicroBatches: 1, Replicas: 2, Groups: 4},
+		{Partitions: 2, MicroBatches: 2, Replicas: 2, ShardUpdate: true},
+		{Partitions: 1, MicroBatches: 1, Groups: 4},
+	} {
+		setup.Device, setup.Threads = gpipe.Emulated, 1
+		run := rounds.Run{Name: "run", Steps: 1, Training: workload.Training{
+			Model: workload.Model{Name: "transformer-lm", Layers: 2, Dim: 16, FF: 32, Heads: 1, Vocab: 64, Seq: 8}, Batch: 8,
+			Optimizer: "adam", LR: 0.001, LRSchedule: "constant", Setup: setup,
+		}}
+		r := &rounds.Rounds{ID: "e", Count: 1, Seed: 1, Runs: []rounds.Run{run}}
+		log := records.New(records.Key{Experiment: "e"})
+		if err := rounds.InThisProcess(t.Context(), r, log, progress.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+		var s rounds.Sample
+		if err := log.Get(run.Sample(0, 0), &s); err != nil {
+			t.Fatal(err)
+		}
+		times, err := s.Times(&run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tl, err := times.Replay()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tl.Span(); math.Abs(got-s.Seconds) > 1e-6 { // nanoseconds of a few tasks on a path
+			t.Errorf("%+v: %v s, the step took %v", setup, got, s.Seconds)
+		}
+		by, err := r.All(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := by["run"]; !(m.Parts.Reduction > 0) || len(m.Peak) != setup.Partitions*max(setup.Replicas, 1) {
+			t.Errorf("%+v: sums take %v s, memory of %d devices", setup, m.Parts.Reduction, len(m.Peak))
+		}
+		s.Reduce = s.Reduce[1:]
+		short := records.New(records.Key{Experiment: "e"})
+		if err := short.Add(run.Sample(0, 0), 1, s); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.All(short); err == nil || !strings.Contains(err.Error(), `"reduce" is of`) {
+			t.Errorf("%+v: a time less: %v", setup, err)
+		}
 	}
 }

@@ -75,7 +75,7 @@ func (t *Timed[S, P]) Rounds(profile string) (*Rounds, P, error) {
 func (t *Timed[S, P]) CheckRuns(batch ...string) *suite.Problem {
 	for _, profile := range suite.Profiles {
 		for _, run := range t.Runs(t.Spec.timed().Profiles[profile]) {
-			n, m := run.Training.Batch, run.Training.Setup.MicroBatches
+			n, m := run.Training.Batch, run.Training.Setup.MicroBatches*run.groups()
 			if run.Steps < 1 {
 				return suite.At(fmt.Errorf("no steps for M = %d: want 1 or more", m), "profiles", profile, "steps")
 			}

@@ -7,15 +7,17 @@ import (
 
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
 	"gpipebench/gpipe/planner"
 	"gpipebench/internal/usage"
 )
 
 // Planning is the search for the best way to train a network on some modelled
-// accelerators: over K, M, partition and checkpoint mode.
+// accelerators: over replicas, K, M, partition and checkpoint mode.
 type Planning struct {
-	Simulating     // its Setup has the schedule only; Batch is the mini-batch, or the smallest
-	Devices    int // at most; K may be less
+	Simulating     // its Setup has the schedule, BNScope and ShardUpdate only; Batch is the mini-batch, or the smallest
+	Devices    int // at most; R K may be less
+	Replicas   int // R; 0: searched
 	MaxBatch   int // the largest mini-batch, if it may grow by doubling; 0: Batch
 	Keep       int // how many plans to return
 }
@@ -34,26 +36,33 @@ func (s Planning) Run(ctx context.Context, p progress.Progress) (*planner.Plan, 
 		return nil, usage.Errorf("%d plans: want 1 or more", s.Keep)
 	}
 	s.Setup.Partitions, s.Setup.MicroBatches, s.Setup.Balance, s.Setup.Cost = 1, 1, nil, workload.FLOPs
+	scope := s.Setup.BNScope
+	s.Setup.Replicas, s.Setup.Groups, s.Setup.BNScope = 1, 1, gpipe.ReplicaScope
 	pipeline, err := s.Pipeline(ctx, s.Model.Input(s.Batch))
 	if err != nil {
 		return nil, err
 	}
+	pipeline.BatchNormScope = scope
 	start, shown := time.Now(), false
 	defer func() {
 		if shown {
 			p.End()
 		}
 	}()
-	return planner.Search{
+	search := planner.Search{
 		Pipeline: pipeline, Input: s.Model.Input(s.Batch), How: s.Modelling(),
-		Devices: s.Devices, MaxBatch: max(s.MaxBatch, s.Batch), Keep: s.Keep,
-		Looked: func(k, m, batch, looked, left int) {
+		Devices: s.Devices, Replicas: s.Replicas, MaxBatch: max(s.MaxBatch, s.Batch), Keep: s.Keep,
+		Looked: func(at planner.Way, looked, left int) {
 			if shown {
-				p.Advance(fmt.Sprintf("K=%d M=%d, mini-batch %d", k, m, batch))
+				p.Advance(fmt.Sprintf("R=%d K=%d M=%d, mini-batch %d", at.R, at.K, at.M, at.Batch))
 			} else if time.Since(start) > planQuiet && left > 0 {
 				p.Begin(fmt.Sprintf("plan: %d of at most %d cuts left, the most promising first", left, looked+left), left)
 				shown = true
 			}
 		},
-	}.Run(ctx)
+	}
+	if err := search.Validate(); err != nil {
+		return nil, usage.Mark(err)
+	}
+	return search.Run(ctx)
 }

@@ -65,12 +65,14 @@ type Simulation struct {
 
 	Replicas      int            `json:"replicas"`
 	Groups        int            `json:"groups"`
+	Scope         string         `json:"bn_scope,omitempty"` // of batch norm's statistics; none: each replica's own
 	ReduceSeconds float64        `json:"all_reduce_seconds"` // of the stage that takes longest
 	UpdateSeconds float64        `json:"update_seconds"`     // the same
 	ClassicBubble float64        `json:"classic_bubble"`     // (K-1)/(M+K-1)
 	Breakdown     timeline.Parts `json:"breakdown"`
 	Params        int64          `json:"params"`
 	Partition     []int          `json:"partition"`
+	Placement     []int          `json:"placement,omitempty"` // the device of each, where devices have several
 	Note          string         `json:"partition_note,omitempty"`
 	Accelerator   string         `json:"accelerator"`
 	DType         string         `json:"dtype"`
@@ -88,7 +90,9 @@ type SimulatedDevice struct {
 	gpipe.DeviceEstimate
 	Fits       bool   `json:"fits"`
 	FirstLayer string `json:"first_layer"`
-	LastLayer  string `json:"last_layer"`
+	LastLayer  string `json:"last_layer"` // of its last chunk
+	// Idle is what the device waits of a step, by cause, in seconds.
+	Idle timeline.Idle `json:"idle"`
 }
 
 // Modelling says how the simulation counts.
@@ -191,15 +195,23 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 		Fits: true,
 		Step: sim,
 	}
-	next := 0
-	for i, d := range sim.Devices { // of several kinds of replicas, one after another
-		k := i % len(sim.Sizes)
-		if k == 0 {
-			next = 0
-		}
-		first, last := next, next+sim.Sizes[k]-1
+	if p.BatchNormScope != gpipe.ReplicaScope {
+		r.Scope = p.BatchNormScope.String()
+	}
+	idle := sim.Timeline.Causes()
+	placed := sim.Placement.Or(len(sim.Sizes))
+	if !placed.IsStraight() {
+		r.Placement = placed.Device
+	}
+	var first []int // layer of each piece
+	for next, k := 0, 0; k < len(sim.Sizes); k++ {
+		first = append(first, next)
 		next += sim.Sizes[k]
-		r.Devices = append(r.Devices, SimulatedDevice{d, d.Fits(), p.Layers[first].Name(), p.Layers[last].Name()})
+	}
+	for i, d := range sim.Devices { // of several kinds of replicas, one after another
+		pieces := placed.Chunks()[i%placed.Devices]
+		last := pieces[len(pieces)-1]
+		r.Devices = append(r.Devices, SimulatedDevice{d, d.Fits(), p.Layers[first[pieces[0]]].Name(), p.Layers[first[last]+sim.Sizes[last]-1].Name(), idle[i]})
 		r.Fits = r.Fits && d.Fits()
 	}
 	return r

@@ -24,6 +24,24 @@ type Definition struct {
 	// Command is the experiment whose command runs this one as well; "": it has one
 	// of its own.
 	Command string
+	// Untimed says that nothing of its samples is timed: they are the same on all machines
+	// with the same kernels, so that what one has begun goes on on another.
+	Untimed bool
+	// TypedActivations says that its spec may have a dtype at its top, that of all trainings'
+	// activations.
+	TypedActivations bool
+}
+
+// Paper is a publication, or what no publication has: a folder with claims and a folder
+// for each experiment. Its command, its name for --paper and its section of the report
+// follow from it.
+type Paper struct {
+	Name   string // of its folder
+	Title  string // of its section in the report
+	Of     string // claims of what, in a sentence
+	Claims []byte // claims.yaml
+	// Experiments are in the order in which they run and the report has them.
+	Experiments []Definition
 }
 
 // New makes an experiment that needs nothing but its spec.
@@ -46,6 +64,9 @@ func (d Definition) Load(from ...SpecFile) (Experiment, error) {
 	}
 	if err := e.Read(spec, e.Resolve); err != nil {
 		return nil, err
+	}
+	if d.Untimed {
+		e.DoNotTime()
 	}
 	return e, nil
 }
@@ -101,8 +122,9 @@ type Base[S any] struct {
 	// nothing.
 	Others func(profile string) string
 
-	text string
-	head struct {
+	text    string
+	untimed bool
+	head    struct {
 		Head     `yaml:",inline"`
 		Profiles map[string]ExpectedOnly `yaml:"profiles"`
 	}
@@ -130,8 +152,15 @@ func (b *Base[S]) Expected(profile string) time.Duration {
 	return time.Duration(b.head.Profiles[profile].Expected)
 }
 
+// DoNotTime says that nothing of the samples is timed.
+func (b *Base[S]) DoNotTime() { b.untimed = true }
+
 func (b *Base[S]) Key(profile string) records.Key {
-	return records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides(profile)), Machine: machine.This().Key()}
+	on := machine.This()
+	if b.untimed {
+		on = on.Bits()
+	}
+	return records.Key{Experiment: b.ID(), Profile: profile, Spec: machine.Digest(b.Decides(profile)), Machine: on.Key()}
 }
 
 // Says returns, as text, what the spec says for a profile: without other profiles and

@@ -26,6 +26,8 @@ type Experiment interface {
 	// Key returns the key of a profile's samples on this machine.
 	Key(profile string) records.Key
 	Read(from SpecFile, check func() *Problem) error
+	// DoNotTime makes one key of all machines that give the same bits.
+	DoNotTime()
 
 	// Resolve settles what the spec names, and refuses values that do not go together.
 	Resolve() *Problem

@@ -87,6 +87,15 @@ func ProvenanceNote(log *records.Log) string {
 	return fmt.Sprintf("Measured %s, commit %s, profile %s, spec %s, %s.", when, strings.Join(commits, ", "), log.Key.Profile, log.Key.Spec, log.Session.Machine)
 }
 
+// ReferenceName names the columns of a reference that is shown beside a log: with its
+// profile, if that is another.
+func ReferenceName(log, reference *records.Log) string {
+	if reference.Key.Profile == log.Key.Profile {
+		return "reference"
+	}
+	return "reference (" + reference.Key.Profile + ")"
+}
+
 func ReferenceNote(reference *records.Log) string {
 	return fmt.Sprintf("Reference: %s, profile %s, %s.", reference.Session.Machine, reference.Key.Profile, reference.Session.Time)
 }

@@ -11,10 +11,12 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpipebench/datasets"
+	"gpipebench/experiments/launch"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/files"
 	"gpipebench/internal/plain"
@@ -90,11 +92,25 @@ var vocabularies = yamldoc.Vocabularies{
 	"accounting":  parsed(gpipe.ParseAccounting),
 	"optimizer":   parsed(workload.ParseOptimizer),
 	"accelerator": parsed(accelerator.Named),
+	"all-reduce":  parsed(reduction.ParseKind),
 	"model":       workload.CheckModelName,
 	"data":        yamldoc.OneOf("synthetic", DocumentationSource),
+	"images":      checkImages,
+	"scope":       parsed(gpipe.ParseScope),
 	"split":       yamldoc.OneOf("coarse", "fine"),
 	"recompute":   yamldoc.OneOf("early", "late"),
+	"network":     yamldoc.OneOf(launch.Networks...),
 	"batches":     yamldoc.OneOf("filled", "shrunk", "fixed"),
+	"switch":      yamldoc.OneOf("on", "off", "file"),
+}
+
+// checkImages refuses what is not data of images.
+func checkImages(s string) error {
+	kind, dir, _ := strings.Cut(s, ":")
+	if s == "synthetic" || dir != "" && slices.Contains([]string{"images", "cifar10", "cifar100", "mnist"}, kind) {
+		return nil
+	}
+	return fmt.Errorf("unknown %s: want synthetic, images:DIR, cifar10:DIR, cifar100:DIR or mnist:DIR", plain.Quoted(s))
 }
 
 // parsed is the vocabulary of what parse takes.
@@ -159,12 +175,18 @@ type SetupSpec struct {
 	Partitioner string `yaml:"partitioner" json:"partitioner,omitempty" want:"partitioner,optional"`
 	Device      string `yaml:"device" json:"device,omitempty" want:"device,optional"`
 	Threads     int    `yaml:"threads" json:"threads,omitempty" want:"0..1024"`
+	R           int    `yaml:"r" json:"r,omitempty" want:"0..65536"` // 1
+	G           int    `yaml:"g" json:"g,omitempty" want:"0..65536"` // one for each replica
+	Shard       bool   `yaml:"shard_update" json:"shard_update,omitempty"`
+	Scope       string `yaml:"bn_scope" json:"bn_scope,omitempty" want:"scope,optional"` // of batch norm
+	DType       string `yaml:"dtype" json:"dtype,omitempty" want:"dtype,optional"`       // of activations; f32
 }
 
 // Setup returns the setup of a spec that Decode has accepted.
 func (s SetupSpec) Setup() workload.Setup {
 	return workload.Setup{
 		Partitions: max(s.K, 1), MicroBatches: max(s.M, 1), LateRecompute: s.Late, Threads: s.Threads,
+		Replicas: s.R, Groups: s.G, ShardUpdate: s.Shard, BNScope: Named(gpipe.ParseScope, s.Scope), DType: Named(workload.ParseDType, s.DType),
 		Schedule: Named(schedule.Parse, s.Schedule), Checkpoint: Named(schedule.ParseCheckpoint, s.Checkpoint),
 		Partitioner: Named(partition.Parse, s.Partitioner), Device: Named(gpipe.ParseKind, s.Device),
 	}

@@ -13,6 +13,8 @@ import (
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/units"
 	"gpipebench/nn"
 )
 
@@ -96,10 +98,14 @@ func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *record
 func Each(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress,
 	train func(context.Context, workload.Training) (sample any, end string, err error)) error {
 	var jobs []suite.Job
+	flops, err := work(arms, seeds, log)
+	if err != nil {
+		return fmt.Errorf("%s, %w", id, err)
+	}
 	for _, seed := range seeds {
 		for _, a := range arms {
 			jobs = append(jobs, suite.Job{Sample: a.Sample(seed), Seed: seed, Make: func(ctx context.Context) (any, string, error) {
-				sample, end, err := train(ctx, a.Training(seed))
+				sample, end, err := train(ctx, Kept(a.Training(seed), log, a.Sample(seed)))
 				if err != nil {
 					return nil, "", fmt.Errorf("%s, %s: %w", id, a.Sample(seed), err)
 				}
@@ -110,12 +116,52 @@ func Each(ctx context.Context, id string, arms []Arm, seeds []uint64, log *recor
 	if jobs = suite.Missing(log, jobs); len(jobs) == 0 {
 		return nil
 	}
-	p.Begin(fmt.Sprintf("%s: %d trainings", id, len(jobs)), len(jobs))
+	p.Begin(fmt.Sprintf("%s: %d trainings, %s", id, len(jobs), units.FormatFLOPs(flops)), len(jobs))
 	defer p.End()
 	return suite.Beside(ctx, log, p, jobs)
 }
 
-// Train trains, and evaluates, or also translates, once at the end.
+// work returns how many operations the trainings have that the log lacks.
+func work(arms []Arm, seeds []uint64, log *records.Log) (flops float64, err error) {
+	type kind struct {
+		workload.Model
+		batch, steps, epochs int
+		checkpoint           schedule.Checkpoint
+	}
+	known := map[kind]float64{}
+	for _, a := range arms {
+		for _, seed := range seeds {
+			if log.Has(a.Sample(seed)) {
+				continue
+			}
+			t := a.Training(seed)
+			of := kind{t.Model, t.Batch, t.Steps, t.Epochs, t.Setup.Checkpoint}
+			if _, is := known[of]; !is {
+				if known[of], err = t.FLOPs(); err != nil {
+					return 0, fmt.Errorf("%s: %w", a.Sample(seed), err)
+				}
+			}
+			flops += known[of]
+		}
+	}
+	return flops, nil
+}
+
+// between is the time between two snapshots of a training.
+const between = 30 * time.Second
+
+// Kept returns a training that keeps snapshots until its record is in the log, so that it
+// goes on where it was stopped. If the log has no file, there are none.
+func Kept(t workload.Training, log *records.Log, sample string) workload.Training {
+	t.Snapshots = workload.Snapshots{Dir: log.Unfinished(sample), Interval: between, Resume: true, Own: true}
+	if t.Snapshots.Dir == "" {
+		t.Snapshots = workload.Snapshots{}
+	}
+	return t
+}
+
+// Train trains, saves the weights if they have a file, and evaluates, or also translates, once
+// at the end.
 func Train(ctx context.Context, t workload.Training) (*Trial, error) {
 	start := time.Now()
 	l, err := t.Open(ctx)
@@ -123,23 +169,37 @@ func Train(ctx context.Context, t workload.Training) (*Trial, error) {
 		return nil, err
 	}
 	defer l.Close()
-	r := &Trial{Params: nn.CountParams(l.Pipeline.Layers)}
-	err = l.Run(ctx, workload.Hooks{After: func(step *workload.TrainStep) error {
+	r := &Trial{}
+	err = l.Run(ctx, workload.Hooks{Report: r, After: func(step *workload.TrainStep) error {
 		r.LastLoss = step.Loss
 		return nil
 	}})
 	if err != nil {
 		return nil, err
 	}
-	e, err := l.Score(ctx)
-	if err != nil {
+	if t.Save != "" {
+		if err := l.Save(); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.Fill(ctx, l); err != nil {
 		return nil, err
 	}
-	r.Accuracy, r.HeldOut, r.Targets, r.Languages = e.Accuracy, e.Loss, e.Targets, e.Languages
-	r.SHA256 = l.Trainer.Hash()
-	r.Partition, _ = l.Trainer.Sizes()
-	r.Seconds = time.Since(start).Seconds()
+	r.Seconds = l.Earlier() + time.Since(start).Seconds()
 	return r, nil
+}
+
+// Fill sets everything but the time and the last loss, of a training that is at its end.
+func (t *Trial) Fill(ctx context.Context, l *workload.Loop) error {
+	e, err := l.Score(ctx)
+	if err != nil {
+		return err
+	}
+	t.Accuracy, t.HeldOut, t.Targets, t.Languages = e.Accuracy, e.Loss, e.Targets, e.Languages
+	t.SHA256 = l.Trainer.Hash()
+	t.Params = nn.CountParams(l.Pipeline.Layers)
+	t.Partition, _ = l.Trainer.Sizes()
+	return nil
 }
 
 // Trials are an arm's trainings, by seed.
@@ -177,7 +237,7 @@ func (t Trials) Accuracies() []float64 {
 type Results struct {
 	Profile
 	All       []Trials
-	beside    bool     // there is a reference
+	beside    string   // names the reference; "": there is none
 	reference []Trials // none if it is of another spec
 }
 
@@ -187,11 +247,12 @@ func Open(log, reference *records.Log, profiles map[string]Profile, arms func(Pr
 	if err != nil {
 		return nil, err
 	}
-	r := &Results{Profile: p, beside: reference != nil}
+	r := &Results{Profile: p}
 	if r.All, err = Read(log, arms(p), p.Seeds); err != nil {
 		return nil, err
 	}
-	if r.beside {
+	if reference != nil {
+		r.beside = suite.ReferenceName(log, reference)
 		if p, ok := profiles[reference.Key.Profile]; ok {
 			if r.reference, err = Read(reference, arms(p), p.Seeds); err != nil {
 				r.reference = nil
@@ -204,9 +265,9 @@ func Open(log, reference *records.Log, profiles map[string]Profile, arms func(Pr
 // Add adds an arm's row to a table. If there is a reference, the first row also adds a
 // last column, for the reference's mean accuracy: empty if it has none of the arm.
 func (r *Results) Add(t *suite.Table, arm int, row ...any) {
-	if r.beside {
+	if r.beside != "" {
 		if arm == 0 {
-			t.Numbers("reference accuracy")
+			t.Numbers(r.beside + " accuracy")
 		}
 		var mean suite.Value
 		if arm < len(r.reference) {

@@ -31,14 +31,15 @@ func (w *Whole) Check() error {
 	return records.CheckHash("weights_sha256", w.WeightsSHA256)
 }
 
-// Train trains to the end. Id and sample name the training in progress and errors.
-func (w *Whole) Train(ctx context.Context, id, sample string, t workload.Training, p progress.Progress) (err error) {
+// Train trains to the end, and goes on where it was stopped before: see Kept. Id and sample
+// name the training in progress and errors.
+func (w *Whole) Train(ctx context.Context, id, sample string, t workload.Training, log *records.Log, p progress.Progress) (err error) {
 	p.Begin(id+", "+sample, t.Steps)
 	defer p.End()
 	start := time.Now()
-	if w.TrainResult, err = t.Run(ctx, func(step workload.TrainStep) { p.Advance(fmt.Sprintf("loss %.4f", step.Loss)) }); err != nil {
+	if w.TrainResult, err = Kept(t, log, sample).Run(ctx, func(step workload.TrainStep) { p.Advance(fmt.Sprintf("loss %.4f", step.Loss)) }); err != nil {
 		return fmt.Errorf("%s, %s: %w", id, sample, err)
 	}
-	w.Seconds = time.Since(start).Seconds()
+	w.Seconds = w.Earlier + time.Since(start).Seconds()
 	return nil
 }

@@ -22,6 +22,9 @@ type Benching struct {
 	Seed   uint64
 	ByOp   bool // time every kernel of the timed steps as well
 
+	// Processes are those that run the steps together. Nil: this one runs them alone.
+	Processes *Processes
+
 	Notice func(what string) // called with a reason for long times, if it is not nil
 }
 
@@ -35,13 +38,18 @@ type Bench struct {
 	ClosedForm        float64 `json:"closed_form_seconds"`
 	Discarded         int     `json:"discarded_steps"`
 	Partition         []int   `json:"partition"`
+	Placement         []int   `json:"placement,omitempty"` // the device of each, where devices have several
 	Note              string  `json:"partition_note,omitempty"`
 	Device            string  `json:"device"`
 	Threads           int     `json:"threads"`
 	KernelProfile     string  `json:"kernel_profile"`
+	DType             string  `json:"dtype,omitempty"` // of activations; none: f32
 	HighWaterBytes    []int64 `json:"high_water_bytes"`
 
-	ByOp *ByOp `json:"by_op,omitempty"` // if it was asked for
+	ByOp      *ByOp     `json:"by_op,omitempty"`     // if it was asked for
+	Processes []Process `json:"processes,omitempty"` // that ran the steps together; none: one
+	// Traffic is what the processes sent each other in a step.
+	Traffic []Travelled `json:"traffic,omitempty"`
 }
 
 // StepSeconds are the times of steps.
@@ -63,6 +71,10 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	t := Training{
 		Model: b.Model, Data: "synthetic", Setup: b.Setup, Batch: b.Batch, Steps: b.Steps + b.WarmUp,
 		Seed: b.Seed, Optimizer: "momentum", LR: 0.01, LRSchedule: "constant",
+		Processes: b.Processes,
+	}
+	if b.ByOp && b.Processes != nil {
+		return nil, usage.Errorf("times by operation of several processes: want one process")
 	}
 	l, err := new(Timing).Open(ctx, t)
 	if err != nil {
@@ -72,8 +84,9 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	if slow := b.Setup.Crowded(); slow != "" && b.Notice != nil {
 		b.Notice(slow)
 	}
-	r := &Bench{Discarded: b.WarmUp, Device: b.Setup.Device.String(), Threads: max(b.Setup.Threads, 1), KernelProfile: nn.KernelProfile()}
+	r := &Bench{Discarded: b.WarmUp, Device: b.Setup.Device.String(), Threads: max(b.Setup.Threads, 1), KernelProfile: nn.KernelProfile(), DType: b.Setup.dtype()}
 	r.Partition, r.Note = l.Trainer.Sizes()
+	r.Placement = l.Trainer.Placement()
 	clock := stepClock{batch: b.Batch}
 	var profile *gpipe.Profile
 	begin := func(done int) error {
@@ -103,6 +116,10 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	}
 	r.PeakBytes, r.HighWaterBytes = l.Memory()
 	r.MaxRSSBytes = machine.MaxRSS()
+	if r.Processes, err = b.Processes.gather(ctx, l.Trainer, l.Pipeline.Transport); err != nil {
+		return nil, err
+	}
+	r.Traffic = b.Processes.traffic(clock.last, l.Pipeline.Transport)
 	if b.ByOp {
 		r.ByOp, err = byOp(ctx, profile, b.Setup.Threads)
 	}

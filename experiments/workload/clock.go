@@ -44,6 +44,6 @@ func (c *stepClock) read(s Setup) (seconds, closedForm float64, err error) {
 		}
 		seconds = tl.Span()
 	}
-	closedForm, err = times.ClosedForm(s.Schedule, s.Checkpoint, s.LateRecompute)
+	closedForm, err = s.closedForm(times)
 	return seconds, closedForm, err
 }

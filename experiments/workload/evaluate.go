@@ -78,9 +78,7 @@ func (l *Loop) Score(ctx context.Context) (*Evaluation, error) {
 // have, of a network that was not loaded.
 func (l *Loop) untrained() float64 {
 	t := l.training
-	if t.Load != "" || !slices.ContainsFunc(l.Pipeline.Layers, func(layer nn.Layer) bool {
-		return slices.ContainsFunc(layer.Params(), func(p *nn.Param) bool { return p.State })
-	}) {
+	if t.Load != "" || !slices.ContainsFunc(l.Pipeline.Layers, hasMovingAverages) {
 		return 0
 	}
 	return math.Pow(cmp.Or(t.Model.BNMomentum, 0.9), float64(l.Trainer.Steps()))
@@ -96,6 +94,9 @@ func (t *Training) closing(what string) {
 // there is one.
 func (l *Loop) Evaluate(ctx context.Context) (e *Evaluation, err error) {
 	t := l.training
+	if l.together() {
+		ctx = context.WithoutCancel(ctx)
+	}
 	err = t.averaged(l.Trainer, func() error {
 		e, err = t.evaluate(ctx, l.Trainer, l.Source)
 		return err
@@ -152,6 +153,9 @@ func (t *tally) add(ctx context.Context, trainer *gpipe.Trainer, b nn.Batch) err
 	r, err := trainer.Evaluate(ctx, b)
 	if err != nil {
 		return err
+	}
+	if trainer.StopAsked() {
+		return errStop
 	}
 	t.loss += r.Loss * float64(r.Count)
 	t.correct += r.Correct

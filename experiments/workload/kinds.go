@@ -103,7 +103,7 @@ func (t *Training) settleVocab(s datasets.Source) error {
 type pairs struct{}
 
 func (pairs) flags() string {
-	return "vocab seq beam translations languages pairs temperature target-noise"
+	return "vocab seq beam translations languages pairs temperature target-noise from-english"
 }
 
 func (pairs) input(m Model, examples int) gpipe.Input {
@@ -140,8 +140,14 @@ func (pairs) open(t *Training) (datasets.Source, error) {
 	config := t.Config
 	config.SeqLen, config.Seed = t.Model.Seq, t.Seed
 	config.Translation.Vocab, config.Translation.Shared = t.Model.Vocab, t.Model.Tied == "all"
+	if !config.Translation.Shared && datasets.NamesFiles(t.Data) { // whose vocabularies are learnt
+		config.Translation.SourceVocab = t.Model.SourceVocab
+	}
 	if err := config.Validate(); err != nil {
 		return nil, usage.Mark(err)
+	}
+	if config.Translation.FromEnglish && !strings.HasPrefix(t.Data, "gettext") {
+		return nil, usage.Errorf("%s does not translate from English into several languages: want gettext:DIR", t.Data)
 	}
 	s, err := t.openTokens(config)
 	if err != nil {
@@ -150,7 +156,7 @@ func (pairs) open(t *Training) (datasets.Source, error) {
 	from, ok := s.(*datasets.Translation)
 	switch {
 	case !ok:
-		return nil, usage.Errorf("%s has no pairs of sentences, which %s takes: want synthetic-translation or parallel:SRC,TGT", s.Name(), t.Model.Name)
+		return nil, usage.Errorf("%s has no pairs of sentences, which %s takes: want synthetic-translation, parallel:SRC,TGT or gettext:DIR", s.Name(), t.Model.Name)
 	case t.Batch < 1:
 		return nil, usage.Errorf("a mini-batch of %d examples: want 1 or more", t.Batch)
 	}
@@ -159,7 +165,7 @@ func (pairs) open(t *Training) (datasets.Source, error) {
 	t.input.Examples = t.Batch
 	t.predicting = gpipe.Input{Examples: t.Batch, Inputs: slices.Clone(t.input.Inputs)}
 	t.predicting.Inputs[2].Shape = graph.Shape{from.LongestTarget()}
-	if t.Model.Tied == "all" || strings.HasPrefix(t.Data, "parallel:") {
+	if t.Model.Tied == "all" || datasets.NamesFiles(t.Data) { // whose vocabularies are learnt
 		t.Model.Vocab = s.Vocab()
 	}
 	return s, t.settleVocab(s)

@@ -1,13 +1,16 @@
 package workload
 
 import (
-	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/files"
+	"gpipebench/internal/floatjson"
+	"gpipebench/internal/hold"
 	"gpipebench/nn"
 )
 
@@ -20,22 +23,31 @@ type Loop struct {
 	Pipeline gpipe.Pipeline  // that Trainer runs
 	Source   datasets.Source // nil: Timing opened it
 	Steps    int             // of the whole training
+	Resumed  int             // the position from which a snapshot lets it go on; 0: it begins
 
 	training *Training
 	batch    func(done int) (nn.Batch, error) // of the step at a position
+	keeper   *keeper                          // nil: no snapshots are written
+	report   []byte                           // of the snapshot, until Run has read it
+	forget   func() bool                      // ends the watch for an interrupt of this process; nil: there is none
 }
 
 // Hooks are called while a Loop runs, on its goroutine. An error of one ends the
 // run, which returns it. Nil: there is none.
 type Hooks struct {
-	// At is called at every position: before each step, and after the last.
+	// At is called at every position: before each step, and after the last. If it fails, it
+	// leaves Report as it was. A training that goes on from a snapshot begins with it.
 	At func(done int) error
 	// After is called with every step that is done.
 	After func(*TrainStep) error
+	// Report points to what After and At have made so far, as JSON takes it. It is part of
+	// each snapshot, which is written between After and At, and Run reads it back when the
+	// training goes on from one.
+	Report any
 }
 
-// Open opens the training's data and pipeline, and loads the weights of a file if it is
-// to. It refuses what would only fail later.
+// Open opens the training's data and pipeline, and loads the weights of a file, or the
+// state of a snapshot, if it is to. It refuses what would only fail later.
 func (t Training) Open(ctx context.Context) (l *Loop, err error) {
 	source, err := t.Source()
 	if err != nil {
@@ -48,14 +60,32 @@ func (t Training) Open(ctx context.Context) (l *Loop, err error) {
 	if err := t.generating(); err != nil {
 		return nil, err
 	}
+	if err := t.Snapshots.check(steps); err != nil {
+		return nil, err
+	}
+	keeper, err := t.newKeeper(source)
+	if err != nil {
+		return nil, err
+	}
 	to := toEvaluate | toPredict
 	if steps > 0 {
 		to |= toTrain
 	}
+	if t.Processes != nil {
+		if t.data, err = t.digest(source); err != nil {
+			keeper.close()
+			return nil, err
+		}
+		t.data += keeper.digest()
+	}
 	if l, err = t.open(ctx, to, nil); err != nil {
+		keeper.close()
 		return nil, err
 	}
-	l.Source, l.Steps = source, steps
+	l.Source, l.Steps, l.keeper = source, steps, keeper
+	if l.together() {
+		l.forget = context.AfterFunc(ctx, l.Trainer.AskToStop)
+	}
 	l.batch = func(done int) (nn.Batch, error) {
 		b, err := source.Batch(datasets.Train, done, t.Batch)
 		if err != nil {
@@ -63,23 +93,72 @@ func (t Training) Open(ctx context.Context) (l *Loop, err error) {
 		}
 		return t.blind(b), nil
 	}
-	if err = l.prepareLast(); err == nil {
-		err = cmp.Or(t.load(l), t.loadPart(l))
-	}
-	if err != nil {
-		l.Close()
-		return nil, err
+	for _, prepare := range []func() error{l.prepareLast, l.load, l.loadPart, l.restore} {
+		if err := prepare(); err != nil {
+			l.Close()
+			return nil, err
+		}
 	}
 	return l, nil
 }
 
-// Close frees the pipeline's devices.
-func (l *Loop) Close() error { return l.Trainer.Close() }
+// Close frees the pipeline's devices, and waits for a snapshot that is being written.
+func (l *Loop) Close() error {
+	if l.forget != nil {
+		l.forget()
+	}
+	l.keeper.close()
+	return l.Trainer.Close()
+}
 
-// Run makes the steps that are not done yet.
+// Run makes the steps that are not done yet. If there are snapshots and ctx is done, it
+// finishes the step, writes a snapshot and returns an *[Interrupted]; otherwise the step is
+// cut off. Several processes do so together, after the same step, when ctx of one is done.
 func (l *Loop) Run(ctx context.Context, h Hooks) error {
+	if l.report != nil && h.Report != nil {
+		if err := floatjson.Unmarshal(l.report, h.Report); err != nil {
+			return fmt.Errorf("%s: its progress is not what this program stores", files.Printable(l.keeper.from.Name))
+		}
+		l.report = nil
+	}
+	if l.keeper == nil {
+		return l.run(ctx, ctx, h)
+	}
+	defer hold.On(ctx)()
+	err := l.run(ctx, context.WithoutCancel(ctx), h)
+	return l.keeper.interrupted(ctx, l, err, h.Report)
+}
+
+// together reports whether several processes run the training and end it at the same
+// position when one of them is interrupted. Their steps and evaluations are not cut off.
+func (l *Loop) together() bool { return l.keeper != nil && l.training.Processes != nil }
+
+// errStop ends a run of several processes where all learn that one is interrupted.
+var errStop = fmt.Errorf("a process is interrupted: %w", context.Canceled)
+
+// stopped returns why a run with snapshots ends at this position, or nil.
+func (l *Loop) stopped(ctx context.Context) error {
+	switch {
+	case !l.together():
+		return ctx.Err()
+	case l.Trainer.StopAsked():
+		return errStop
+	}
+	return nil
+}
+
+// run is Run with a context for whole steps.
+func (l *Loop) run(ctx, whole context.Context, h Hooks) error {
 	for {
 		done := l.Trainer.Steps()
+		if l.keeper != nil {
+			if err := l.stopped(ctx); err != nil {
+				return err
+			}
+			if err := l.keeper.keep(l, h.Report); err != nil {
+				return err
+			}
+		}
 		if h.At != nil {
 			if err := h.At(done); err != nil {
 				return err
@@ -88,7 +167,7 @@ func (l *Loop) Run(ctx context.Context, h Hooks) error {
 		if done >= l.Steps {
 			return nil
 		}
-		step, err := l.Step(ctx)
+		step, err := l.Step(whole)
 		if err != nil {
 			return err
 		}
@@ -122,20 +201,33 @@ func (l *Loop) Memory() (peak, high []int64) {
 	return peak, high
 }
 
-// expect estimates how long a training will take from forward passes of its first
+// Earlier is how long the training had taken, in seconds, up to the snapshot from which it
+// goes on.
+func (l *Loop) Earlier() float64 {
+	if l.keeper == nil {
+		return 0
+	}
+	return l.keeper.seconds
+}
+
+// expect estimates how long some steps will take from forward passes of the first
 // mini-batch, which do not change the weights. A backward pass counts as two.
-func (l *Loop) expect(ctx context.Context) (time.Duration, error) {
+func (l *Loop) expect(ctx context.Context, steps int) (time.Duration, error) {
 	batch, err := l.batch(0)
 	if err != nil {
 		return 0, err
 	}
+	if l.together() {
+		ctx = context.WithoutCancel(ctx)
+	}
 	var forward time.Duration
 	for range 2 { // the first one makes programs and touches memory for the first time
-		start := time.Now()
-		if _, err := l.Trainer.Evaluate(ctx, batch); err != nil {
+		r, err := l.Trainer.Evaluate(ctx, batch)
+		if err != nil {
 			return 0, err
 		}
-		if forward = time.Since(start); forward > time.Second {
+		// By the step's own time, which is the same in all processes that run it.
+		if forward = time.Duration(r.Seconds * float64(time.Second)); forward > time.Second {
 			break
 		}
 	}
@@ -146,9 +238,9 @@ func (l *Loop) expect(ctx context.Context) (time.Duration, error) {
 	}
 	evaluations := 1
 	if t.EvalEvery > 0 {
-		evaluations = (l.Steps + t.EvalEvery - 1) / t.EvalEvery
+		evaluations = (steps + t.EvalEvery - 1) / t.EvalEvery
 	}
-	passes = passes*l.Steps + evaluations*l.Source.Batches(datasets.HeldOut, t.Batch)
+	passes = passes*steps + evaluations*l.Source.Batches(datasets.HeldOut, t.Batch)
 	return time.Duration(float64(passes) * float64(forward)), nil
 }
 
@@ -179,6 +271,9 @@ func (t *Training) open(ctx context.Context, to uses, measured []float64) (*Loop
 		trained = gpipe.Input{}
 	}
 	if err := p.CheckMemory(trained); err != nil { // before anything is measured
+		return nil, err
+	}
+	if err := t.Processes.connect(ctx, t.Setup, &p, t.data); err != nil {
 		return nil, err
 	}
 	if err := t.Setup.cut(ctx, &p, in, measured); err != nil {

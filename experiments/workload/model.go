@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -22,7 +23,7 @@ import (
 // Model is a network by name and scale.
 type Model struct {
 	Name   string `yaml:"name" json:"name" want:"model"`   // one of Models
-	Layers int    `yaml:"layers" json:"layers" want:"0.."` // of transformer: in each of encoder and decoder; of amoebanetd: normal cells
+	Layers int    `yaml:"layers" json:"layers" want:"0.."` // of transformer: in each of encoder and decoder; of AmoebaNets: normal cells
 	Dim    int    `yaml:"dim" json:"dim" want:"0.."`
 	FF     int    `yaml:"ff" json:"ff" want:"0.."`
 	Heads  int    `yaml:"heads" json:"heads" want:"0.."`
@@ -36,16 +37,20 @@ type Model struct {
 	SourceVocab int `yaml:"source_vocab" json:"source_vocab,omitempty" want:"0.."` // 0: Vocab
 
 	// Of networks for images only.
-	Filters  int     `yaml:"filters" json:"filters,omitempty" want:"0.."`   // of amoebanetd: D
+	Filters  int     `yaml:"filters" json:"filters,omitempty" want:"0.."`   // of AmoebaNets: D
 	Width    int     `yaml:"width" json:"width,omitempty" want:"0.."`       // of ResNets: channels of the stem; 0: 64
 	Image    int     `yaml:"image" json:"image,omitempty" want:"0.."`       // height and width in pixels; 0: 224
 	Channels int     `yaml:"channels" json:"channels,omitempty" want:"0.."` // of the images; 0: 3
 	Classes  int     `yaml:"classes" json:"classes,omitempty" want:"0.."`   // of images
-	Aux      float64 `yaml:"aux" json:"aux,omitempty"`                      // weight of amoebanetd's auxiliary head; 0: no head
-	DropPath float64 `yaml:"drop_path" json:"drop_path,omitempty"`          // rate of amoebanetd's last cell; 0: none
-	Official bool    `yaml:"official" json:"official,omitempty"`            // amoebanetd with the official code's stem
-	Delayed  bool    `yaml:"delayed" json:"delayed,omitempty"`              // amoebanetd that is reduced later (the paper's first version, section 5)
-	ZeroInit bool    `yaml:"zero_init" json:"zero_init,omitempty"`          // ResNets whose blocks begin as identities
+	Aux      float64 `yaml:"aux" json:"aux,omitempty"`                      // weight of an AmoebaNet's auxiliary head; 0: no head
+	DropPath float64 `yaml:"drop_path" json:"drop_path,omitempty"`          // rate of an AmoebaNet's last cell; 0: none
+	// DropPathRise says with what that rate rises, and DropPathSteps over how many steps
+	// it does: those of the training, which sets it.
+	DropPathRise  Rise `yaml:"drop_path_rise" json:"drop_path_rise,omitempty" want:"optional"`
+	DropPathSteps int  `yaml:"-" json:"drop_path_steps,omitempty"`
+	Official      bool `yaml:"official" json:"official,omitempty"`   // amoebanetd with the official code's stem
+	Delayed       bool `yaml:"delayed" json:"delayed,omitempty"`     // amoebanetd that is reduced later (the paper's first version, section 5)
+	ZeroInit      bool `yaml:"zero_init" json:"zero_init,omitempty"` // ResNets whose blocks begin as identities
 	// BNMomentum is the share that batch norm's moving averages keep at each
 	// mini-batch; 0: 0.9.
 	BNMomentum float64 `yaml:"bn_momentum" json:"bn_momentum,omitempty"`
@@ -90,7 +95,7 @@ type Size struct {
 // networks that are not refused are built and planned in seconds to minutes, and
 // counts of them do not overflow.
 var Sizes = []Size{
-	{"layers", "Transformer layers, of transformer in encoder and decoder each; normal cells of amoebanetd", 10_000, func(m *Model) *int { return &m.Layers }, "layers", "layers"},
+	{"layers", "Transformer layers, of transformer in encoder and decoder each; normal cells of AmoebaNets", 10_000, func(m *Model) *int { return &m.Layers }, "layers", "layers"},
 	{"dim", "width of the model", 1 << 20, func(m *Model) *int { return &m.Dim }, "dimensions", "dimension"},
 	{"ff", "width inside the feed-forward layers", 1 << 22, func(m *Model) *int { return &m.FF }, "dimensions in feed-forward layers", "feed-forward"},
 	{"heads", "attention heads", 1 << 20, func(m *Model) *int { return &m.Heads }, "heads", "heads"},
@@ -98,7 +103,7 @@ var Sizes = []Size{
 	{"vocab", "tokens of the vocabulary", 1 << 24, func(m *Model) *int { return &m.Vocab }, "tokens in the vocabulary", "vocabulary"},
 	{"", "", 1 << 24, func(m *Model) *int { return &m.SourceVocab }, "tokens in the source's vocabulary", ""},
 	{"seq", "tokens of an example, at most", 1 << 20, func(m *Model) *int { return &m.Seq }, "tokens in an example", "sequence"},
-	{"filters", "filters of amoebanetd's first stack of cells", 1 << 16, func(m *Model) *int { return &m.Filters }, "filters", "filters"},
+	{"filters", "filters of an AmoebaNet's first stack of cells", 1 << 16, func(m *Model) *int { return &m.Filters }, "filters", "filters"},
 	{"width", "channels of a ResNet's stem; 0: 64", 1 << 16, func(m *Model) *int { return &m.Width }, "channels of the stem", "width"},
 	{"image", "height and width of images in pixels", 1 << 14, func(m *Model) *int { return &m.Image }, "pixels on an image's side", "images of"},
 	{"", "", 1 << 10, func(m *Model) *int { return &m.Channels }, "channels of an image", ""},
@@ -185,6 +190,20 @@ func (m Model) Loss(smoothing float64) (nn.Loss, error) {
 		return nn.AuxiliaryLoss{CrossEntropy: l, Weight: float32(m.Aux)}, nil
 	}
 	return l, nil
+}
+
+// Flags are the command's flags for the network and its scale, dropout aside.
+func (m Model) Flags() []string {
+	flags := []string{"--model", m.Name}
+	for _, s := range Sizes {
+		if n := *s.Of(&m); n != 0 && s.Flag != "" {
+			flags = append(flags, "--"+s.Flag, strconv.Itoa(n))
+		}
+	}
+	if m.Tied != "" {
+		flags = append(flags, "--tied="+string(m.Tied))
+	}
+	return flags
 }
 
 // String names the network and its scale.

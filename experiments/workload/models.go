@@ -20,6 +20,7 @@ const (
 	LanguageModel = "transformer-lm"
 	Translator    = "transformer" // encoder and decoder
 	AmoebaNet     = "amoebanetd"
+	AmoebaNetB    = "amoebanetb"
 	ConvNet       = "convnet" // no example sees another; not among Models
 )
 
@@ -37,7 +38,8 @@ type network struct {
 var networks = []network{
 	{name: LanguageModel, kind: tokens{}, build: languageModel, flags: "layers dim ff heads tied clip-logits scaled-init"},
 	{name: Translator, kind: pairs{}, build: translator, flags: "layers dim ff heads head-dim tied clip-logits scaled-init", preset: translatorPreset},
-	{name: AmoebaNet, kind: images{}, build: amoebaNet, flags: "layers filters aux official delayed drop-path bn-momentum", preset: amoebaPreset},
+	{name: AmoebaNet, kind: images{}, build: amoebaNet, flags: "layers filters aux official delayed drop-path drop-path-rise bn-momentum recipe", preset: amoebaPreset},
+	{name: AmoebaNetB, kind: images{}, build: amoebaNet, flags: "layers filters aux drop-path drop-path-rise bn-momentum recipe", preset: amoebaPreset},
 	{name: "resnet50", kind: images{}, build: resNet(50), flags: "width zero-init bn-momentum", preset: resNetPreset},
 	{name: "resnet101", kind: images{}, build: resNet(101), flags: "width zero-init bn-momentum", preset: resNetPreset},
 	{name: "resnet152", kind: images{}, build: resNet(152), flags: "width zero-init bn-momentum", preset: resNetPreset},
@@ -132,12 +134,25 @@ func amoebaNet(m Model) ([]nn.Layer, error) {
 		return nil, fmt.Errorf("%s is cut at its cells: want a coarse split", m.Name)
 	case m.ClipLogits != 0:
 		return nil, fmt.Errorf("%s does not clip logits: want no limit", m.Name)
+	case m.Name == AmoebaNetB && (m.Official || m.Delayed):
+		return nil, fmt.Errorf("%s always has the official stem, and no delayed reductions: want neither, or %s", m.Name, AmoebaNet)
 	}
-	return amoebanet.New(amoebanet.Config{
+	rise, err := ParseRise(string(m.DropPathRise))
+	if err != nil {
+		return nil, err
+	}
+	c := amoebanet.Config{
 		Layers: m.Layers, Filters: m.Filters, Classes: m.Classes, Image: m.Image, Channels: m.Channels,
-		DropPath: float32(m.DropPath), Dropout: float32(m.Dropout), Aux: m.Aux != 0,
+		DropPath: float32(m.DropPath), DropPathEven: rise == RiseSteps, Dropout: float32(m.Dropout), Aux: m.Aux != 0,
 		Official: m.Official, Delayed: m.Delayed, Momentum: m.BNMomentum,
-	})
+	}
+	if m.Name == AmoebaNetB {
+		c.Cells = amoebanet.B
+	}
+	if rise != RiseDepth {
+		c.DropPathSteps = m.DropPathSteps
+	}
+	return amoebanet.New(c)
 }
 
 // resNet returns the builder of ResNets of a depth.
@@ -145,7 +160,7 @@ func resNet(depth int) func(Model) ([]nn.Layer, error) {
 	return func(m Model) ([]nn.Layer, error) {
 		switch {
 		case m.Aux != 0 || m.DropPath != 0 || m.Official || m.Delayed:
-			return nil, fmt.Errorf("%s has no auxiliary head, no drop-path and no variants: want %s", m.Name, AmoebaNet)
+			return nil, fmt.Errorf("%s has no auxiliary head, no drop-path and no variants: want %s or %s", m.Name, AmoebaNet, AmoebaNetB)
 		case m.Dropout != 0:
 			return nil, fmt.Errorf("%s has no dropout: want a rate of 0", m.Name)
 		case m.ClipLogits != 0:

@@ -24,6 +24,7 @@ func TestVisionModels(t *testing.T) {
 		{Model{Name: "amoebanetd", Layers: 72, Filters: 512, Classes: 1000}, 1_844_858_344},
 		{Model{Name: "amoebanetd", Layers: 18, Filters: 208, Classes: 1000, Official: true, Aux: 0.4}, 81_781_529},
 		{Model{Name: "amoebanetd", Layers: 6, Filters: 64, Classes: 1000, Image: 64, Delayed: true}, 3_701_096},
+		{Model{Name: "amoebanetb", Layers: 18, Filters: 512, Classes: 1000, Image: 480}, 557_277_864},
 		{Model{Name: "resnet50", Classes: 1000}, 25_557_032},
 		{Model{Name: "resnet101", Classes: 1000, Fine: true}, 44_549_160},
 		{Model{Name: "resnet152", Classes: 1000}, 60_192_808},
@@ -68,11 +69,13 @@ func TestVisionModelsRefuse(t *testing.T) {
 		{amoeba, func(m *Model) { m.DropPath = 1 }, "drop-path"},
 		{amoeba, func(m *Model) { m.Fine = true }, "coarse split"},
 		{amoeba, func(m *Model) { m.ClipLogits = 1 }, "does not clip"},
+		{amoeba, func(m *Model) { m.DropPathRise = "width" }, "want depth, steps, both"},
+		{amoeba, func(m *Model) { m.Name, m.Delayed = "amoebanetb", true }, "or amoebanetd"},
 		{resnet, func(m *Model) { m.Aux = 0.4 }, "no auxiliary head"},
 		{resnet, func(m *Model) { m.DropPath = 0.4 }, "no drop-path"},
 		{resnet, func(m *Model) { m.Dropout = 0.1 }, "no dropout"},
 		{resnet, func(m *Model) { m.Width = -1 }, "width is -1"},
-		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, transformer, amoebanetd, resnet50, resnet101, resnet152"},
+		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, transformer, amoebanetd, amoebanetb, resnet50, resnet101, resnet152"},
 	} {
 		m := c.model
 		c.change(&m)

@@ -70,6 +70,9 @@ func found(s datasets.Source) string {
 	case *datasets.Text:
 		return fmt.Sprintf("%s to train on, %s held out", units.FormatBytes(int64(len(s.Bytes(datasets.Train)))), units.FormatBytes(int64(len(s.Bytes(datasets.HeldOut)))))
 	case *datasets.Translation:
+		if len(s.Languages()) > 8 {
+			return foundMany(s.Languages()) + leftOut(s)
+		}
 		var all []string
 		for _, l := range s.Languages() {
 			text := fmt.Sprintf("%s to train on, %d held out", plural(l.Train, "pair"), l.HeldOut)
@@ -81,9 +84,39 @@ func found(s datasets.Source) string {
 			}
 			all = append(all, text)
 		}
-		return strings.Join(all, "; ")
+		return strings.Join(all, "; ") + leftOut(s)
 	}
 	return ""
+}
+
+// leftOut says which languages have too few pairs; "": none.
+func leftOut(s *datasets.Translation) string {
+	const most = 8
+	names, more := s.LeftOut(), ""
+	if len(names) == 0 {
+		return ""
+	}
+	if len(names) > most {
+		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return "; too few to train on: " + plain.Line(strings.Join(names, ", ")) + more
+}
+
+// foundMany sums up many languages.
+func foundMany(all []datasets.Language) string {
+	least, most := all[0], all[0]
+	train, heldOut, dropped := 0, 0, 0
+	for _, l := range all {
+		train, heldOut, dropped = train+l.Train, heldOut+l.HeldOut, dropped+l.Dropped
+		if l.Train < least.Train {
+			least = l
+		}
+		if l.Train > most.Train {
+			most = l
+		}
+	}
+	return fmt.Sprintf("%d languages, %d pairs to train on, %d held out, %d too long; from %d in %s to %d in %s",
+		len(all), train, heldOut, dropped, most.Train, plain.Line(most.Name), least.Train, plain.Line(least.Name))
 }
 
 // plural counts something.

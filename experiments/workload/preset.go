@@ -3,6 +3,9 @@ package workload
 import (
 	"fmt"
 	"slices"
+	"strings"
+
+	"gpipebench/internal/plain"
 )
 
 // Preset is what suits a network where its user does not say otherwise: minutes on
@@ -51,7 +54,7 @@ var translatorPreset = &Preset{
 // see little in images of less than 64 pixels.
 var (
 	amoebaPreset = &Preset{
-		For:      AmoebaNet,
+		For:      AmoebaNet + " and " + AmoebaNetB,
 		Flags:    "--layers 3 --filters 32 --batch 64 --epochs 10 --optimizer nesterov --lr 0.05 --l2 0.0001 --clip-norm 0 --dropout 0 --threads 2",
 		Schedule: cosine, Form: cosineForm,
 	}
@@ -62,6 +65,38 @@ var (
 		Schedule:  cosine, Form: cosineForm,
 	}
 )
+
+// Recipe is how a paper trained its networks: settings of train, which replace those of
+// a network's preset.
+type Recipe struct {
+	Name  string
+	Flags string // of train, as they would be given
+	What  string // for help
+}
+
+// Recipes are those by name. ImageNet's is that of the section on image classification
+// in both versions of the paper, whose figures are lost in part: they are those of
+// imagenet_hparams in the official code of AmoebaNet (models/official/amoeba_net of
+// tensorflow/tpu), rate and warm-up included. Drop-path rises in both forms, as in
+// NASNet's code, whose schedule the paper names.
+var Recipes = []Recipe{{
+	Name: "imagenet",
+	Flags: "--optimizer rmsprop --lr 0.015 --lr-schedule batch/32,warmup:3epochs,exponential:0.97:2.4epochs --epochs 100 --clip-norm 10 --l2 0.00004 " +
+		"--label-smoothing 0.1 --aux 0.4 --drop-path 0.3 --drop-path-rise both --dropout 0.5 --ema 0.9999 --bn-momentum 0.9997",
+	What: "AmoebaNet on ImageNet",
+}}
+
+// RecipeOf finds a recipe by its name.
+func RecipeOf(name string) (Recipe, error) {
+	names := make([]string, len(Recipes))
+	for i, r := range Recipes {
+		if r.Name == name {
+			return r, nil
+		}
+		names[i] = r.Name
+	}
+	return Recipe{}, fmt.Errorf("unknown recipe %s: want %s", plain.Quoted(name), strings.Join(names, ", "))
+}
 
 const cosineForm = "warmup:1epochs,cosine:(epochs-1)epochs"
 

@@ -26,13 +26,17 @@ type rowWriter struct {
 	json    bool
 }
 
-// newRowWriter begins a file whose name has one of RowEndings.
-func newRowWriter(to io.Writer, name string, columns ...string) (*rowWriter, error) {
-	r := &rowWriter{to: to, columns: columns, json: strings.EqualFold(filepath.Ext(name), ".jsonl")}
+// newRowWriter returns a writer of a file whose name has one of RowEndings.
+func newRowWriter(to io.Writer, name string, columns ...string) *rowWriter {
+	return &rowWriter{to: to, columns: columns, json: strings.EqualFold(filepath.Ext(name), ".jsonl")}
+}
+
+// begin writes what comes before the first row.
+func (r *rowWriter) begin() error {
 	if r.json {
-		return r, nil
+		return nil
 	}
-	return r, r.comma(columns)
+	return r.comma(r.columns)
 }
 
 // add writes a row: a value for each column.

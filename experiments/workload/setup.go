@@ -16,18 +16,23 @@ import (
 )
 
 // Setup is how a network is run: what must not change a bit of the result, and Groups,
-// which does.
+// BNScope and DType, which do.
 type Setup struct {
 	Partitions    int // K
 	MicroBatches  int // M, of each group
 	Replicas      int // R; 0: one
 	Groups        int // G; 0: one for each replica
 	ShardUpdate   bool
+	TiedGradients gpipe.TableGradients `json:",omitzero"` // of tables that embeddings share with a softmax
+	BNScope       gpipe.Scope          // of batch norm's statistics
+	DType         graph.DType          `json:"dtype"` // of activations and their gradients
 	Schedule      schedule.Schedule
+	Chunks        int    `json:",omitzero"` // V, pieces of the network on each device; 0: as many as the schedule has
+	ScheduleFile  string `json:",omitzero"` // a file that has the schedule, in place of Schedule
 	Checkpoint    schedule.Checkpoint
 	LateRecompute bool
 
-	Balance     []int // layers of each partition; nil: Partitioner decides by Cost
+	Balance     []int // layers of each partition, or of each piece of the network; nil: Partitioner decides by Cost
 	Partitioner partition.Partitioner
 	Cost        Cost
 
@@ -71,7 +76,7 @@ func (s Setup) Pipeline(ctx context.Context, layers []nn.Layer, l nn.Loss, in gp
 // cut sets the layers' costs, if something is to be cut by them. Measured are the
 // layers' times, nil if they are not known yet.
 func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measured []float64) (err error) {
-	if s.Balance != nil || s.Partitions == 1 {
+	if s.Balance != nil || s.Partitions == 1 && s.Schedule.Straight() && s.ScheduleFile == "" {
 		return nil
 	}
 	if s.Cost == Time && measured != nil {
@@ -92,8 +97,8 @@ func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measu
 func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeline, error) {
 	p := gpipe.Pipeline{
 		Layers: layers, Loss: l,
-		Partitions: s.Partitions, MicroBatches: s.MicroBatches, Replicas: s.Replicas, Groups: s.Groups, ShardUpdate: s.ShardUpdate,
-		Schedule: s.Schedule, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
+		Partitions: s.Partitions, MicroBatches: s.MicroBatches, Replicas: s.Replicas, Groups: s.Groups, ShardUpdate: s.ShardUpdate, TiedGradients: s.TiedGradients, BatchNormScope: s.BNScope, DType: s.DType,
+		Schedule: s.Schedule, Chunks: s.Chunks, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
 		Balance: s.Balance, Partitioner: s.Partitioner,
 		Devices: []gpipe.Device{{Kind: s.Device, Threads: s.Threads, Capacity: s.MemoryCap, Link: s.Link}},
 	}
@@ -105,7 +110,18 @@ func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeli
 	case s.Device == gpipe.Host && s.Link != timeline.Link{}:
 		return p, usage.Errorf("a link's bandwidth or latency on host devices, which share memory: want emulated devices")
 	}
+	if err := s.readSchedule(&p); err != nil {
+		return p, err
+	}
 	return p, usage.Mark(p.Validate(in))
+}
+
+// dtype names the activations' type where it is not float32.
+func (s Setup) dtype() string {
+	if s.DType == graph.F32 {
+		return ""
+	}
+	return s.DType.String()
 }
 
 // Of returns what each layer costs, from the network's description or measured.
@@ -119,7 +135,7 @@ func (c Cost) Of(ctx context.Context, p gpipe.Pipeline, in gpipe.Input, d *gpipe
 	return d.FLOPs(), nil
 }
 
-// ParseDType reads the dtype of a simulation's activations.
+// ParseDType reads the dtype of activations.
 func ParseDType(s string) (graph.DType, error) {
 	switch s {
 	case "bf16":

@@ -46,6 +46,7 @@ type Training struct {
 
 	Load, Save string // files of weights to begin with and to end with; "": none
 	LoadPart   string // a file in place of Load, of which what fits is loaded; "": none
+	NewLast    bool   // LoadPart leaves the last layer as it is, for classes of another meaning
 	SaveEMA    bool   // Save the average instead of the weights that were trained
 	Generate   int    // tokens of text to generate at the end, of a language model; 0: none
 	// Translations is a file for a translator's translations of what is held out, whose
@@ -54,8 +55,10 @@ type Training struct {
 	Log          string // file for the losses, a line for each step and evaluation, whose ending is one of RowEndings; "": none
 	HashAfter    int    // a step to take a hash after; 0: none
 
-	// Announce is called before the first step with the time that all of them will
-	// take, about. Nil: that is not estimated, which takes about half a step.
+	Snapshots Snapshots // of the training's state, to go on from after an interrupt
+
+	// Announce is called before the first step with the number of steps that are left and the
+	// time that they will take, about. Nil: that is not estimated, which takes about half a step.
 	Announce func(steps int, expected time.Duration)
 	// Closing is called with what begins after the last step and may take long, if
 	// it is not nil.
@@ -65,9 +68,16 @@ type Training struct {
 	// not say and is therefore not checked, and what it replaces in the data.
 	Notice func(what string)
 
+	// Reductions: timelines have how each tensor is added up over replicas, on host devices.
+	Reductions bool `json:"-"`
+	// Processes are those that run the training together. Nil: this one runs it alone.
+	Processes *Processes
+
+	data       string      // digest of what is read, to be compared by processes
 	input      gpipe.Input // of a Shaped source: its largest mini-batch
 	predicting gpipe.Input // the largest that a translator's search or a language model's Generate predicts
 	epochSteps int         // mini-batches of an epoch; 0: there are no epochs
+	planned    int         // steps of the whole training
 }
 
 // TrainStep is one step as it is reported while a training runs.
@@ -111,16 +121,26 @@ type TrainResult struct {
 	Evals          []Evaluation         `json:"evals,omitempty"`     // those on the way
 	HighWaterBytes []int64              `json:"high_water_bytes"`
 	Params         int64                `json:"params"`
-	Partition      []int                `json:"partition"` // layers of each partition
+	Partition      []int                `json:"partition"`           // layers of each partition, or piece of the network
+	Placement      []int                `json:"placement,omitempty"` // the device of each, where devices have several
 	Note           string               `json:"partition_note,omitempty"`
 	Device         string               `json:"device"`
 	Replicas       int                  `json:"replicas,omitempty"` // records from before there were any lack both
 	Groups         int                  `json:"groups,omitempty"`
+	BatchNormScope string               `json:"bn_scope,omitempty"`   // none: each replica's own
+	DType          string               `json:"dtype,omitempty"`      // of activations; none: f32
+	ResumedAt      int                  `json:"resumed_at,omitempty"` // the step after which a snapshot let it go on; 0: it was not stopped
 	StepSeconds    float64              `json:"step_seconds"`
 	ClosedForm     float64              `json:"closed_form_seconds"` // of the same step, stages even
 	KernelProfile  string               `json:"kernel_profile"`
 
-	LastStep *timeline.Timeline `json:"-"`
+	// Processes are those that ran the training together; none: one.
+	Processes []Process `json:"processes,omitempty"`
+	// Traffic is what the processes sent each other in a step.
+	Traffic []Travelled `json:"traffic,omitempty"`
+
+	LastStep *timeline.Timeline `json:"-"` // nil: this process made none
+	Earlier  float64            `json:"-"` // seconds that the training had taken before it was stopped
 }
 
 // Source opens the data of the training, and sets the model's vocabulary, or its images
@@ -131,6 +151,7 @@ func (t *Training) Source() (datasets.Source, error) { return t.Model.network().
 // none yet, the schedule of the learning rate.
 func (t *Training) steps(s datasets.Source) (int, error) {
 	steps, err := t.count(s)
+	t.planned = steps
 	if t.LRSchedule == "" {
 		t.LRSchedule = fmt.Sprintf("inverse-sqrt:%d", WarmUp(steps))
 	}
@@ -188,8 +209,17 @@ const (
 // steps are done it returns a result even with an error, which is then of what comes
 // after them, such as evaluating.
 func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *TrainResult, err error) {
-	for _, name := range []string{t.Save, t.Log, t.Translations} {
+	written := []string{t.Save, t.Log, t.Translations}
+	if t.Processes.follows() {
+		t.Log, t.Translations, written = "", "", nil
+	}
+	for _, name := range written {
 		if err := files.CheckWritable(name); err != nil {
+			return nil, err
+		}
+	}
+	if t.Snapshots.Dir != "" && t.Steps+t.Epochs > 0 && !t.Processes.follows() {
+		if err := files.MakeDir(t.Snapshots.Dir); err != nil {
 			return nil, err
 		}
 	}
@@ -203,61 +233,95 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *TrainResu
 		return nil, err
 	}
 	l.notices(full)
-	if t.Announce != nil && l.Steps > 0 {
-		expected, err := l.expect(ctx)
+	if left := l.Steps - l.Resumed; t.Announce != nil && left > 0 {
+		expected, err := l.expect(ctx, left)
 		if err != nil {
 			return nil, err
 		}
-		t.Announce(l.Steps, expected)
+		t.Announce(left, expected)
 	}
-	log, err := openLog(t.Log)
+	log, err := openLog(t.Log, l.Resumed)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = cmp.Or(err, log.close()) }()
 	p := l.Pipeline
-	r = &TrainResult{Losses: []float64{}, Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: nn.KernelProfile()}
+	r = &TrainResult{Params: nn.CountParams(p.Layers), Device: t.Setup.Device.String(), KernelProfile: nn.KernelProfile(), ResumedAt: l.Resumed, Earlier: l.Earlier()}
 	r.Partition, r.Note = l.Trainer.Sizes()
+	r.Placement = l.Trainer.Placement()
 	r.Replicas = max(t.Setup.Replicas, 1)
 	r.Groups = max(t.Setup.Groups, r.Replicas)
-	r.InitialSHA256 = l.Trainer.Hash()
+	if t.Setup.BNScope != gpipe.ReplicaScope {
+		r.BatchNormScope = t.Setup.BNScope.String()
+	}
+	r.DType = t.Setup.dtype()
+	so := reported{Losses: []float64{}}
+	if l.Resumed == 0 {
+		so.InitialSHA256 = l.Trainer.Hash()
+	}
 	clock := stepClock{batch: full}
 	every := l.training.EvalEvery
-	err = l.Run(ctx, Hooks{After: func(step *TrainStep) (err error) {
-		r.Losses = append(r.Losses, step.Loss)
+	evaluates := func(done int) bool { return every > 0 && done > 0 && done%every == 0 && done < l.Steps }
+	say := func(step *TrainStep) {
+		if onStep != nil {
+			onStep(*step)
+		}
+	}
+	var evaluated *TrainStep // the step whose evaluation comes next
+	err = l.Run(ctx, Hooks{Report: &so, After: func(step *TrainStep) (err error) {
+		so.Losses = append(so.Losses, step.Loss)
 		r.LastStep = step.Timeline
 		if step.Step == t.HashAfter {
-			r.HashAfter = l.Trainer.Hash()
+			so.HashAfter = l.Trainer.Hash()
 		}
-		if step.ClosedForm, err = step.Times.ClosedForm(p.Schedule, p.Checkpoint, p.LateRecompute); err != nil {
+		if step.ClosedForm, err = t.Setup.closedForm(step.Times); err != nil {
 			return err
 		}
 		if step.Examples == full {
 			clock.add(step.Result)
 		}
-		if err = log.step(step); err != nil {
+		if err := log.step(step); err != nil {
 			return err
 		}
-		if every > 0 && step.Step%every == 0 && step.Step < l.Steps {
-			if step.Eval, err = l.Evaluate(ctx); err != nil {
-				return err
-			}
-			r.Evals = append(r.Evals, *step.Eval)
-			if err = log.evaluation(step.Eval); err != nil {
-				return err
-			}
-		}
-		if onStep != nil {
-			onStep(*step)
+		if evaluated = step; !evaluates(step.Step) {
+			say(step)
 		}
 		return nil
+	}, At: func(done int) error {
+		if !evaluates(done) {
+			return nil
+		}
+		e, err := l.Evaluate(ctx)
+		if err != nil {
+			return err
+		}
+		if err := log.evaluation(e); err != nil {
+			return err
+		}
+		so.Evals = append(so.Evals, *e)
+		if evaluated == nil { // by the process that the training goes on from
+			t.notice(fmt.Sprintf("step %d/%d  %v", done, l.Steps, e))
+			return nil
+		}
+		evaluated.Eval = e
+		say(evaluated)
+		return nil
 	}})
+	r.Losses, r.Evals, r.InitialSHA256, r.HashAfter = so.Losses, so.Evals, so.InitialSHA256, so.HashAfter
 	if err != nil {
 		return nil, err
 	}
-	err = l.conclude(ctx, r, &clock)
+	err = l.keeper.interrupted(ctx, l, l.conclude(ctx, r, &clock), &so)
 	r.PeakBytes, r.HighWaterBytes = l.Memory()
-	return r, cmp.Or(err, log.evaluation(r.Eval))
+	return r, cmp.Or(err, log.evaluation(r.Eval), l.keeper.finish())
+}
+
+// reported is what a training has to report so far.
+type reported struct {
+	Losses        []float64    `json:"losses"`
+	Evals         []Evaluation `json:"evals,omitempty"`
+	InitialSHA256 string       `json:"initial_sha256"`
+	HashAfter     string       `json:"sha256_after,omitempty"`
 }
 
 // conclude does what comes after the last step: the outcome, files and scores. Any of
@@ -277,7 +341,7 @@ func (l *Loop) conclude(ctx context.Context, r *TrainResult, clock *stepClock) (
 		r.ExamplesPerSecond = float64(clock.batch) / r.StepSeconds
 	}
 	if t.Save != "" {
-		if err := t.save(l); err != nil {
+		if err := l.Save(); err != nil {
 			return err
 		}
 	}
@@ -294,13 +358,26 @@ func (l *Loop) conclude(ctx context.Context, r *TrainResult, clock *stepClock) (
 			return err
 		}
 	}
+	if r.Processes, err = t.Processes.gather(ctx, l.Trainer, l.Pipeline.Transport); err != nil {
+		return err
+	}
+	r.Traffic = t.Processes.traffic(clock.last, l.Pipeline.Transport)
 	r.Yardsticks, err = l.Source.Yardsticks()
 	return err
 }
 
+// model returns the model with what depends on the training's steps.
+func (t *Training) model() Model {
+	m := t.Model
+	if m.DropPathRise != "" && m.DropPathRise != RiseDepth {
+		m.DropPathSteps = t.planned
+	}
+	return m
+}
+
 // pipeline builds the model and returns its pipeline, not yet cut, and its input.
 func (t *Training) pipeline() (p gpipe.Pipeline, in gpipe.Input, err error) {
-	layers, err := t.Model.Build()
+	layers, err := t.model().Build()
 	if err != nil {
 		return p, in, err
 	}
@@ -323,7 +400,7 @@ func (t *Training) pipeline() (p gpipe.Pipeline, in gpipe.Input, err error) {
 		return p, in, err
 	}
 	p.Seed, p.Optimizer, p.LR, p.ClipNorm, p.L2 = t.Seed, optimizer, rate, t.ClipNorm, t.L2
-	p.EMA = nn.EMA{Decay: t.EMA}
+	p.EMA, p.KeepsState, p.RecordsReductions = nn.EMA{Decay: t.EMA}, t.Snapshots.Dir != "", t.Reductions
 	return p, in, usage.Mark(p.Validate(in))
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"gpipebench/experiments/workload"
 	"gpipebench/experiments/workload/workloadtest"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/usage"
 )
 
@@ -66,6 +67,34 @@ func TestAnnounce(t *testing.T) {
 	}
 	if r.WeightsSHA256 != silent.WeightsSHA256 || r.Eval.Loss != silent.Eval.Loss || fmt.Sprint(r.HighWaterBytes) != fmt.Sprint(silent.HighWaterBytes) {
 		t.Errorf("told: %s, %v; else %s, %v", r.WeightsSHA256, r.HighWaterBytes, silent.WeightsSHA256, silent.HighWaterBytes)
+	}
+}
+
+// A training's operations are those of its forward passes, three or four times.
+func TestFLOPs(t *testing.T) {
+	training := workloadtest.TinyTraining()
+	opened := training
+	if _, err := opened.Source(); err != nil { // which sets the vocabulary
+		t.Fatal(err)
+	}
+	layers, err := workload.FlopsOf(opened.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var example float64
+	for _, f := range layers {
+		example += f
+	}
+	for checkpoint, passes := range map[schedule.Checkpoint]float64{schedule.Always: 4, schedule.ExceptLast: 4, schedule.Never: 3} {
+		training.Setup.Checkpoint = checkpoint
+		got, err := training.FLOPs()
+		if want := passes * example * float64(training.Batch*training.Steps); err != nil || got != want || want == 0 {
+			t.Errorf("%v: %v operations, %v; want %v", checkpoint, got, err, want)
+		}
+	}
+	training.Model.Heads = 3
+	if _, err := training.FLOPs(); err == nil {
+		t.Error("an impossible model has operations")
 	}
 }
 

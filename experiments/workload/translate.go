@@ -145,8 +145,8 @@ func writeTranslations(name string, s *datasets.Translation, translations [][]st
 		return nil
 	}
 	return files.Write(name, func(w io.Writer) error {
-		rows, err := newRowWriter(w, name, "language", "source", "reference", "translation")
-		if err != nil {
+		rows := newRowWriter(w, name, "language", "source", "reference", "translation")
+		if err := rows.begin(); err != nil {
 			return err
 		}
 		for i, l := range s.Languages() {

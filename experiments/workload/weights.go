@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"gpipebench/datasets"
 	"gpipebench/gpipe"
+	"gpipebench/nn"
 	"gpipebench/nn/safetensors"
 )
 
@@ -22,6 +24,7 @@ const (
 	TargetKey = "target_vocabulary" // the same
 	ClassKey  = "classes"           // their names, of images
 	PixelKey  = "pixels"            // a datasets.PixelScale, of images
+	typeKey   = "activations"       // the type of activations with which they were trained; none: f32
 )
 
 // meaning returns what a source's numbers stand for, by key; nil if they stand for
@@ -36,19 +39,36 @@ func meaning(s datasets.Source) map[string]any {
 	return nil
 }
 
-// save writes the weights and, as metadata, what they are of.
-func (t *Training) save(l *Loop) error {
+// metadata is what the weights of a training are of, for their file.
+func (t *Training) metadata(s datasets.Source) (map[string]string, error) {
 	all := map[string]any{modelKey: t.Model}
-	maps.Copy(all, meaning(l.Source))
+	maps.Copy(all, meaning(s))
 	metadata := map[string]string{}
 	for key, v := range all {
 		text, err := json.Marshal(v)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		metadata[key] = string(text)
 	}
-	write := func() error { return l.Trainer.Save(t.Save, metadata) }
+	if dt := t.Setup.dtype(); dt != "" {
+		metadata[typeKey] = dt
+	}
+	return metadata, nil
+}
+
+// Save writes the weights to the training's file and, as metadata, what they are of.
+func (l *Loop) Save() error {
+	t := l.training
+	metadata, err := t.metadata(l.Source)
+	if err != nil {
+		return err
+	}
+	path := t.Save
+	if t.Processes.follows() {
+		path = "" // only takes part
+	}
+	write := func() error { return l.Trainer.Save(path, metadata) }
 	if t.SaveEMA {
 		return l.Trainer.Averaged(write)
 	}
@@ -59,7 +79,8 @@ func (t *Training) save(l *Loop) error {
 // its weights are of a network that computes something else, although every shape may
 // be the same, or of other vocabularies or classes. Pixels are scaled as the file says.
 // Notice gets what a file does not say.
-func (t *Training) load(l *Loop) error {
+func (l *Loop) load() error {
+	t := l.training
 	if t.Load == "" {
 		return nil
 	}
@@ -82,12 +103,16 @@ func (t *Training) load(l *Loop) error {
 	if len(unsaid) > 0 {
 		t.notice(fmt.Sprintf("%s does not say of which %s its weights are, which is not checked", t.Load, strings.Join(unsaid, ", ")))
 	}
+	if was, is := f.Metadata[typeKey], t.Setup.dtype(); was != is {
+		t.notice(fmt.Sprintf("%s has float32 weights that were trained with %s activations, and this network computes with %s", t.Load, cmp.Or(was, "f32"), cmp.Or(is, "f32")))
+	}
 	return l.Trainer.Load(t.Load)
 }
 
 // loadPart loads what fits of a file of weights, if there is one. Notice gets what was
 // left out, and where the weights' meaning differs. Pixels are scaled as the file says.
-func (t *Training) loadPart(l *Loop) error {
+func (l *Loop) loadPart() error {
+	t := l.training
 	if t.LoadPart == "" {
 		return nil
 	}
@@ -100,14 +125,20 @@ func (t *Training) loadPart(l *Loop) error {
 	for _, difference := range differences {
 		t.notice(fmt.Sprintf("%s: %v", t.LoadPart, difference))
 	}
-	left, err := l.Trainer.LoadPart(t.LoadPart)
+	var keep []string
+	lacking := "that the file lacks"
+	if layers := l.Pipeline.Layers; t.NewLast {
+		keep = append(keep, nn.ScopeOf(layers[len(layers)-1]))
+		lacking += " or that are of the last layer"
+	}
+	left, err := l.Trainer.LoadPart(t.LoadPart, keep...)
 	if err != nil {
 		return err
 	}
 	for _, side := range []struct {
 		what string
 		left []gpipe.NamedShape
-	}{{"that the file lacks, which keep their initial values", left.Network}, {"of the file that the network lacks", left.File}} {
+	}{{lacking + ", which keep their initial values", left.Network}, {"of the file that the network lacks", left.File}} {
 		if n := len(side.left); n > 0 {
 			t.notice(fmt.Sprintf("%s: not loaded: %d tensors %s: %s", t.LoadPart, n, side.what, someOf(side.left)))
 		}

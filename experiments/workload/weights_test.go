@@ -17,6 +17,7 @@ import (
 	"gpipebench/experiments/workload"
 	"gpipebench/experiments/workload/workloadtest"
 	"gpipebench/gpipe"
+	"gpipebench/nn/graph"
 	"gpipebench/nn/safetensors"
 )
 
@@ -310,6 +311,16 @@ func TestLoadPart(t *testing.T) {
 	if len(notices) != 1 || !strings.HasPrefix(notices[0], file+`: not loaded: 12 tensors that the file lacks, which keep their initial values: "layer3/`) || !strings.HasSuffix(notices[0], ", ...") {
 		t.Errorf("%q", notices)
 	}
+	// The last layer is new although its shape fits.
+	fresh := training
+	fresh.LoadPart, fresh.NewLast, notices = file, true, nil
+	fresh.Notice = larger.Notice
+	if _, err := fresh.Run(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(notices) != 2 || !strings.Contains(notices[0], " or that are of the last layer, which keep their initial values: \"softmax/") {
+		t.Errorf("%q", notices)
+	}
 	larger.Load = file
 	if _, err := larger.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "want one of them") {
 		t.Errorf("both: %v", err)
@@ -325,5 +336,33 @@ func TestLoadPart(t *testing.T) {
 	}
 	if len(notices) != 1 || !strings.HasPrefix(notices[0], file+": its classes: not that of ") {
 		t.Errorf("%q", notices)
+	}
+}
+
+// A file of weights says with which activations they were trained, and loading it for others
+// says so.
+func TestWeightsOfBF16(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "w.safetensors")
+	training := func(dt graph.DType, notice func(string)) workload.Training {
+		return workload.Training{
+			Model: workload.Model{Name: workload.LanguageModel, Layers: 1, Dim: 16, FF: 16, Heads: 2, Vocab: 16, Seq: 8}, Data: "synthetic",
+			Setup: workload.Setup{Partitions: 1, MicroBatches: 1, DType: dt}, Batch: 4, Seed: 1, Optimizer: "sgd", LR: 0.1, LRSchedule: "constant", Notice: notice,
+		}
+	}
+	saving := training(graph.BF16, nil)
+	saving.Save = file
+	if _, err := saving.Run(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for dt, want := range map[graph.DType]bool{graph.F32: true, graph.BF16: false} {
+		said := ""
+		loading := training(dt, func(what string) { said += what })
+		loading.Load = file
+		if _, err := loading.Run(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(said, "trained with bf16 activations, and this network computes with f32"); got != want {
+			t.Errorf("loaded for %v: %q", dt, said)
+		}
 	}
 }

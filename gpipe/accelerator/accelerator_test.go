@@ -41,7 +41,7 @@ func TestAcceleratorsHaveSources(t *testing.T) {
 			t.Errorf("%s: times by operation, which no source has", a.Name)
 		}
 	}
-	for _, name := range []string{"tpuv2", "tpuv3", "p100", "p100-sxm2", "v100", "a100", "h100"} {
+	for _, name := range []string{"tpuv2", "tpuv3", "p100", "p100-sxm2", "v100", "a100", "h100", "zenith", "stampede2"} {
 		if !names[name] {
 			t.Errorf("no %s", name)
 		}

@@ -47,17 +47,20 @@ var efficiencyKinds = []string{
 	"conv", "conv-input-grad", "conv-weight-grad",
 	"conv-1x1", "conv-1x1-input-grad", "conv-1x1-weight-grad",
 	"conv-3x3", "conv-3x3-input-grad", "conv-3x3-weight-grad",
+	"depthwise", "depthwise-input-grad", "depthwise-weight-grad",
 	Memory, Link,
 }
 
 // fallback is the kind whose efficiency a kind of product has if the file has none for
 // it: a gradient of a window that of any window, then that of the forward, and
-// everything that of dense products.
+// everything that of dense products. Depthwise convolutions do not fall back on these:
+// they are products of vectors, not of matrices, and their traffic bounds them.
 var fallback = map[string]string{
 	"attention": "dense",
 	"conv":      "dense", "conv-input-grad": "conv", "conv-weight-grad": "conv",
 	"conv-1x1": "conv", "conv-1x1-input-grad": "conv-input-grad", "conv-1x1-weight-grad": "conv-weight-grad",
 	"conv-3x3": "conv", "conv-3x3-input-grad": "conv-input-grad", "conv-3x3-weight-grad": "conv-weight-grad",
+	"depthwise-input-grad": "depthwise", "depthwise-weight-grad": "depthwise",
 }
 
 // efficiency finds that of a kind, or of what it falls back on; nil: none.

@@ -27,6 +27,7 @@ func TestShares(t *testing.T) {
 		{"attention", graph.F32, 32, 0.3}, {"conv-1x1-weight-grad", graph.F32, 32, 0.3}, {"conv-3x3", graph.F32, 32, 0.3},
 		{"conv-3x3", graph.BF16, 32, 2}, {"conv-1x1", graph.BF16, 32, 1},
 		{"conv-3x3-input-grad", graph.F32, 32, 0.5}, {"conv-1x1-input-grad", graph.BF16, 32, 0.5},
+		{"depthwise", graph.F32, 32, 1}, {"depthwise-weight-grad", graph.F32, 32, 1},
 		{Memory, graph.F32, 0, 1}, {Link, graph.F32, 0, 1}, {"", graph.F32, 0, 1},
 	} {
 		if got := a.share(test.kind, test.dtype, test.size); math.Abs(got-test.want) > 1e-12 {
@@ -40,7 +41,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// Every kind ends at dense, or has no other kind.
+// Every kind ends at dense or depthwise, or has no other kind.
 func TestFallbacksAreKinds(t *testing.T) {
 	for _, kind := range efficiencyKinds {
 		for steps := 0; fallback[kind] != ""; steps++ {
@@ -48,7 +49,7 @@ func TestFallbacksAreKinds(t *testing.T) {
 				t.Fatalf("%s: without an end", kind)
 			}
 		}
-		if kind != "dense" && kind != Memory && kind != Link {
+		if kind != "dense" && kind != "depthwise" && kind != Memory && kind != Link {
 			t.Errorf("%s has no other kind", kind)
 		}
 	}

@@ -290,7 +290,8 @@ var accelOps = []string{
 	"add", "attention", "attention-grad", "avg-pool", "avg-pool-grad", "batch-norm", "batch-norm-grad", "batch-norm-grad-sums",
 	"batch-norm-grad-totals", "batch-norm-moments", "batch-norm-param-grad", "batch-norm-stats", "bias", "clear", "clip", "clip-grad",
 	"column-sum", "concat", "conv2d", "conv2d-input-grad", "conv2d-weight-grad", "copy", "cross-entropy", "cross-entropy-grad",
-	"drop-path", "dropout", "embed", "embed-grad", "gelu", "gelu-grad", "global-avg-pool", "global-avg-pool-grad", "layer-norm",
+	"depthwise", "depthwise-input-grad", "depthwise-weight-grad", "drop-path", "dropout", "embed", "embed-grad", "gelu", "gelu-grad",
+	"global-avg-pool", "global-avg-pool-grad", "layer-norm",
 	"layer-norm-grad", "layer-norm-param-grad", "matmul", "matmul-at", "matmul-bt", "max-pool", "max-pool-grad", "mul", "pad",
 	"relu", "relu-grad", "scale", "slice", "task", "update",
 }

@@ -51,10 +51,10 @@ func ExampleSearch() {
 	}
 	best := plan.Plans[0]
 	fmt.Println(plan.Params, "parameters")
-	fmt.Println("partitions:", best.K, "fits:", best.PeakBytes <= chip.Memory)
+	fmt.Println("replicas:", best.R, "partitions:", best.K, "fits:", best.PeakBytes <= chip.Memory)
 	fmt.Println("more micro-batches than one:", best.M > 1, "of", best.Batch, "examples")
 	// Output:
 	// 1216152552 parameters
-	// partitions: 8 fits: true
+	// replicas: 2 partitions: 4 fits: true
 	// more micro-batches than one: true of 1024 examples
 }

@@ -1,33 +1,47 @@
 // Package planner searches for the best way to train a network on modelled
-// accelerators: over K, M, mini-batch, partition and checkpoint mode.
+// accelerators: over replicas, K, M, mini-batch, partition and checkpoint mode.
 package planner
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/partition"
+	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/nn"
 )
 
 // Search says what to search, and how far.
 type Search struct {
-	// Pipeline has the network, of any layers, its loss, the optimizer, the schedule and
-	// one modelled device, as of gpipe.DeviceOf. Its K, M, cut and task lists are not used.
+	// Pipeline has the network, of any layers, its loss, the optimizer, the schedule, how
+	// replicas add up gradients and whether they divide the update, and one modelled
+	// device, as of gpipe.DeviceOf. Its R, G, K, M, cut and task lists are not used. A
+	// 2-D all-reduce without a torus is on the squarest one of each R.
 	Pipeline gpipe.Pipeline
 	Input    gpipe.Input // the mini-batch, or the smallest
 	How      gpipe.Modelling
 
-	Devices  int // at most, 1 or more; K may be less
+	Devices  int // at most, 1 or more; R K may be less
+	Replicas int // R, each with one group of every mini-batch; 0: searched, as K is
 	MaxBatch int // examples of the largest mini-batch, as it grows by doubling; 0: those of Input
 	Keep     int // how many plans to return; 0: 1
-	// Looked is called after each (K, M, mini-batch) that was simulated, with the number
-	// of those so far and the largest number of those that remain. Nil: it is not called.
-	Looked func(k, m, batch, looked, left int)
+	// Looked is called after each way that was simulated, with the number of those so far
+	// and the largest number of those that remain. Nil: it is not called.
+	Looked func(at Way, looked, left int)
+}
+
+// Way is what the search begins with: replicas, stages of each, micro-batches of a
+// replica's part of the mini-batch, and examples of all of it.
+type Way struct{ R, K, M, Batch int }
+
+// size is the number of examples of the largest micro-batch.
+func (w Way) size() int {
+	return gpipe.MicroBatchSizes(gpipe.MicroBatchSizes(w.Batch, w.R)[0], w.M)[0]
 }
 
 // Plan is the result of a search.
@@ -38,13 +52,14 @@ type Plan struct {
 	// Nearest is the candidate that lacks the least memory, if none fits.
 	Nearest   *Candidate `json:"nearest,omitempty"`
 	Simulated int        `json:"simulated"` // steps that were planned and timed
-	Dismissed int        `json:"dismissed"` // (K, M, mini-batch) that could not be better than Plans
+	Dismissed int        `json:"dismissed"` // ways that could not be better than Plans
 }
 
 // Candidate is one way to train.
 type Candidate struct {
 	ExamplesPerSecond float64 `json:"examples_per_second"`
 	StepSeconds       float64 `json:"step_seconds"`
+	R                 int     `json:"replicas"`
 	K                 int     `json:"k"`
 	M                 int     `json:"m"`
 	Batch             int     `json:"batch"`
@@ -54,13 +69,16 @@ type Candidate struct {
 	PeakBytes         int64   `json:"peak_bytes"`   // of the fullest device
 	LacksBytes        int64   `json:"lacks_bytes,omitempty"`
 	BubbleFraction    float64 `json:"bubble_fraction"`
+	ReduceSeconds     float64 `json:"all_reduce_seconds"` // of the stage that takes longest
 }
 
-// cut is a (K, M, mini-batch) and an upper bound of its throughput.
+// cut is a way and an upper bound of its throughput.
 type cut struct {
-	k, m, batch int
-	layers      []gpipe.LayerEstimate
-	bounds      map[schedule.Checkpoint]float64 // examples per second, of the modes that may fit
+	Way
+	layers   []gpipe.LayerEstimate
+	stages   []gpipe.LayerEstimate           // of the best cut by time
+	bounds   map[schedule.Checkpoint]float64 // examples per second, of the modes that may fit
+	replayed bool                            // the bounds are those of a replay
 }
 
 // bound is the bound of the best mode.
@@ -71,15 +89,16 @@ func (c cut) bound() (most float64) {
 	return most
 }
 
-// Run searches. It orders all (K, M, mini-batch) by a replay of the layers' own times
-// with free links, and simulates them, the most promising first, until no other can be
-// among the plans to keep.
+// Run searches. Each way has an upper bound of its throughput: at first a closed one, then
+// that of a replay of the layers' own times with free links between stages. Run takes the
+// most promising way again and again: one that has not been replayed is replayed, any
+// other one is simulated. It ends when no way that is left can be among the plans to keep.
 func (s Search) Run(ctx context.Context) (*Plan, error) {
 	if err := s.complete(); err != nil {
 		return nil, err
 	}
 	r := &Plan{Accelerator: s.device().Accelerator.Name, Params: nn.CountParams(s.Pipeline.Layers)}
-	if !s.holdsParams(r.Params, s.Devices) {
+	if least := max(s.Replicas, 1); !s.holdsParams(r.Params, least, s.Devices/least) {
 		return r, nil
 	}
 	described, err := s.Pipeline.Describe(s.Input)
@@ -92,7 +111,7 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, c := range cuts {
+	for looked := 0; len(cuts) > 0; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -100,11 +119,24 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 		if len(r.Plans) >= s.Keep {
 			enough = r.Plans[s.Keep-1].ExamplesPerSecond
 		}
+		best := 0
+		for i := range cuts {
+			if cuts[i].bound() > cuts[best].bound() {
+				best = i
+			}
+		}
+		c := &cuts[best]
 		if enough >= c.bound() {
-			r.Dismissed = len(cuts) - i
+			r.Dismissed = len(cuts)
 			break
 		}
-		found, err := search.simulate(c, enough)
+		if !c.replayed {
+			if err := search.replay(c); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		found, err := search.simulate(*c, enough)
 		if err != nil {
 			return nil, err
 		}
@@ -117,9 +149,11 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 			}
 		}
 		slices.SortStableFunc(r.Plans, better)
+		looked++
 		if s.Looked != nil {
-			s.Looked(c.k, c.m, c.batch, i+1, len(cuts)-i-1)
+			s.Looked(c.Way, looked, len(cuts)-1)
 		}
+		cuts = slices.Delete(cuts, best, best+1)
 	}
 	if len(r.Plans) > 0 {
 		r.Nearest = nil
@@ -128,10 +162,21 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 	return r, nil
 }
 
+// Validate reports what cannot be searched, and what would be accepted.
+func (s Search) Validate() error { return s.complete() }
+
 // complete fills in what is 0 or nil, and refuses what cannot be searched.
 func (s *Search) complete() error {
 	p := &s.Pipeline
 	p.Partitions, p.MicroBatches, p.Balance, p.Costs, p.Tasks = 1, 1, nil, nil, nil
+	p.Replicas, p.Groups = 1, 1
+	torus := p.AllReduce.Torus
+	if p.AllReduce.Kind != reduction.Torus {
+		torus = [2]int{}
+	}
+	if s.Replicas == 0 {
+		s.Replicas = torus[0] * torus[1]
+	}
 	if p.Optimizer == nil {
 		p.Optimizer = nn.SGD{}
 	}
@@ -144,10 +189,29 @@ func (s *Search) complete() error {
 		return fmt.Errorf("a search on %d devices that are described: want one that is modelled and stands for all", len(p.Devices))
 	case s.Devices < 1:
 		return fmt.Errorf("at most %d devices: want 1 or more", s.Devices)
+	case s.Replicas < 0 || s.Replicas > s.Devices:
+		return fmt.Errorf("%d replicas on at most %d devices: want at most one a device, or 0 to search", s.Replicas, s.Devices)
+	case s.Replicas > s.Input.Examples:
+		return fmt.Errorf("%d replicas for a mini-batch of %d: want at most one an example", s.Replicas, s.Input.Examples)
+	case torus != [2]int{} && s.Replicas != torus[0]*torus[1]:
+		return fmt.Errorf("a torus of %d x %d for %d replicas: want as many, or no torus, for the squarest one of each number of replicas", torus[0], torus[1], s.Replicas)
 	case s.MaxBatch < s.Input.Examples:
 		return fmt.Errorf("a largest mini-batch of %d examples: want %d or more, the smallest", s.MaxBatch, s.Input.Examples)
+	case !s.meets(s.Replicas):
+		return fmt.Errorf("%d replicas, and batch norm over %v of them: want a number that this divides, or 0 to search", s.Replicas, p.BatchNormScope)
+	case int(p.BatchNormScope) > min(s.Devices, s.Input.Examples):
+		return fmt.Errorf("batch norm over %v replicas on at most %d devices for a mini-batch of %d: want as many devices and examples, or a smaller scope",
+			p.BatchNormScope, s.Devices, s.Input.Examples)
 	}
-	return p.Validate(s.Input)
+	one := *p // of the replicas that are searched
+	one.BatchNormScope = gpipe.ReplicaScope
+	return one.Validate(s.Input)
+}
+
+// meets reports whether batch norm's scope divides r replicas.
+func (s Search) meets(r int) bool {
+	n := int(s.Pipeline.BatchNormScope)
+	return n <= 0 || r%n == 0
 }
 
 // input is a mini-batch of so many examples.
@@ -159,7 +223,7 @@ func (s Search) input(examples int) gpipe.Input {
 
 // better puts the higher throughput first, then fewer devices, then fewer micro-batches.
 func better(a, b Candidate) int {
-	return cmp.Or(-cmp.Compare(a.ExamplesPerSecond, b.ExamplesPerSecond), cmp.Compare(a.K, b.K), cmp.Compare(a.M, b.M))
+	return cmp.Or(-cmp.Compare(a.ExamplesPerSecond, b.ExamplesPerSecond), cmp.Compare(a.R*a.K, b.R*b.K), cmp.Compare(a.K, b.K), cmp.Compare(a.M, b.M))
 }
 
 // search is a Search and the description of its network.
@@ -170,19 +234,49 @@ type search struct {
 
 func (s Search) device() gpipe.Device { return s.Pipeline.Devices[0] }
 
-// stateBytes is the memory of a parameter and of all that is kept for it, in bytes.
-func (s Search) stateBytes() int64 {
-	state := int64(4 * (1 + len(s.Pipeline.Optimizer.Slots())))
+// links returns how r replicas add up gradients.
+func (s Search) links(r int) gpipe.AllReduce {
+	a := s.Pipeline.AllReduce
+	if a.Kind == reduction.Torus && a.Torus == [2]int{} {
+		y := int(math.Sqrt(float64(r)))
+		for r%y != 0 {
+			y--
+		}
+		a.Torus = [2]int{r / y, y}
+	}
+	return a
+}
+
+// stateBytes is the memory of a parameter and of all that one of r replicas keeps for it,
+// in bytes, on average.
+func (s Search) stateBytes(r int) float64 {
+	state := 4 * float64(len(s.Pipeline.Optimizer.Slots()))
+	if s.Pipeline.ShardUpdate {
+		state /= float64(r)
+	}
 	if s.How.Accounting == gpipe.FullAccounting {
 		state += 4
 	}
-	return state
+	return state + 4
 }
 
-// holdsParams reports whether k devices can hold the parameters, with nothing else.
-func (s Search) holdsParams(params int64, k int) bool {
+// holdsParams reports whether the k devices of one of r replicas can hold the parameters,
+// with nothing else.
+func (s Search) holdsParams(params int64, r, k int) bool {
 	capacity := s.device().Capacity
-	return capacity == 0 || s.stateBytes()*params/int64(k) <= capacity
+	return capacity == 0 || s.stateBytes(r)*float64(params)/float64(k) <= float64(capacity)
+}
+
+// replicas are the numbers of replicas of k devices that take part in a mini-batch.
+func (s Search) replicas(k, batch int) []int {
+	most := min(s.Devices/k, batch, gpipe.MaxReplicas)
+	switch {
+	case s.Replicas == 0:
+		return slices.DeleteFunc(doublings(most), func(r int) bool { return !s.meets(r) })
+	case s.Replicas <= most:
+		return []int{s.Replicas}
+	}
+	return nil
 }
 
 // doublings are 1, 2, 4, ... below most, and most.
@@ -193,73 +287,105 @@ func doublings(most int) (ns []int) {
 	return append(ns, most)
 }
 
-// cuts lists every K, M and mini-batch that may be worth simulating, the most
-// promising first. K whose devices do not hold the parameters alone are left out.
+// cuts lists every way that may be worth simulating. Those whose devices do not hold the
+// parameters alone are left out.
 func (s *search) cuts(ctx context.Context) ([]cut, error) {
 	estimates := map[int][]gpipe.LayerEstimate{} // by size of micro-batch
 	var cuts []cut
-	for batch := s.Input.Examples; batch <= s.MaxBatch; batch *= 2 {
-		for _, k := range doublings(min(s.Devices, len(s.Pipeline.Layers))) {
-			if !s.holdsParams(s.described.Params, k) {
-				continue
+	add := func(w Way) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if w.R*w.K*w.M > gpipe.MaxTasks || schedule.Check(s.Pipeline.Schedule, w.K, w.M, schedule.Always) != nil {
+			return nil
+		}
+		if size := w.size(); estimates[size] == nil {
+			layers, err := s.Pipeline.ModelLayers(s.input(size), s.How)
+			if err != nil {
+				return err
 			}
-			for _, m := range doublings(batch) {
-				if err := ctx.Err(); err != nil {
-					return nil, err
-				}
-				if schedule.Check(s.Pipeline.Schedule, k, m, schedule.Always) != nil {
+			estimates[size] = layers
+		}
+		c := cut{Way: w, layers: estimates[w.size()]}
+		if err := s.limit(&c); err != nil {
+			return err
+		}
+		if len(c.bounds) > 0 {
+			cuts = append(cuts, c)
+		}
+		return nil
+	}
+	for batch := s.Input.Examples; batch <= s.MaxBatch; batch *= 2 {
+		for _, k := range doublings(min(s.Devices/max(s.Replicas, 1), len(s.Pipeline.Layers))) {
+			for _, r := range s.replicas(k, batch) {
+				if !s.holdsParams(s.described.Params, r, k) {
 					continue
 				}
-				size := gpipe.MicroBatchSizes(batch, m)[0]
-				if estimates[size] == nil {
-					q := s.Pipeline
-					q.MicroBatches = 1
-					layers, err := q.ModelLayers(s.input(size), s.How)
-					if err != nil {
+				for _, m := range doublings(batch / r) {
+					if err := add(Way{r, k, m, batch}); err != nil {
 						return nil, err
 					}
-					estimates[size] = layers
-				}
-				c := cut{k: k, m: m, batch: batch, layers: estimates[size]}
-				if err := s.limit(&c); err != nil {
-					return nil, err
-				}
-				if len(c.bounds) > 0 {
-					cuts = append(cuts, c)
 				}
 			}
 		}
 	}
-	slices.SortStableFunc(cuts, func(a, b cut) int { return -cmp.Compare(a.bound(), b.bound()) })
 	return cuts, nil
 }
 
-// limit sets the bounds: the throughput of the best cut by time, without updates and
-// links. Mode never has no bound if its residuals and the parameters would not fit all
-// devices together even if spread evenly; a fifth of the residuals is not counted,
-// since a cut saves some.
+// limit sets the stages, and the bounds without a replay: a stage begins when the first
+// micro-batch has passed those before it, computes all micro-batches, and then the last
+// gradient passes those before it. Mode never has no bound if its residuals and the
+// parameters would not fit a replica's devices together even if spread evenly; a fifth of
+// the residuals is not counted, since a cut saves some.
 func (s *search) limit(c *cut) error {
-	sizes, err := partition.Split(partition.MinMax, gpipe.LayerSeconds(c.layers), c.k)
+	sizes, err := partition.Split(partition.MinMax, gpipe.LayerSeconds(c.layers), c.K)
 	if err != nil {
 		return err
 	}
-	stages := make([]gpipe.StageTimes, c.k)
 	next := 0
-	for k, n := range sizes.Sizes {
-		var f, r, b float64
+	for _, n := range sizes.Sizes {
+		var sum gpipe.LayerEstimate
 		for _, l := range c.layers[next : next+n] {
-			f, r, b = f+l.Forward, r+l.Recompute, b+l.Backward
+			sum.Forward, sum.Recompute, sum.Backward = sum.Forward+l.Forward, sum.Recompute+l.Recompute, sum.Backward+l.Backward
+			sum.Input, sum.Weights = sum.Input+l.Input, sum.Weights+l.Weights
 		}
 		next += n
-		stages[k] = gpipe.StageTimes{F: slices.Repeat([]float64{f}, c.m), R: slices.Repeat([]float64{r}, c.m), B: slices.Repeat([]float64{b}, c.m)}
+		c.stages = append(c.stages, sum)
 	}
 	c.bounds = map[schedule.Checkpoint]float64{}
-	for _, mode := range checkpoints(c.m) {
+	for _, mode := range checkpoints(c.M) {
 		e := s.memory(*c, mode)
-		if mode == schedule.Never && e.capacity > 0 && e.params+0.8*e.residuals > e.capacity*float64(c.k) {
+		if mode == schedule.Never && e.capacity > 0 && e.params+0.8*e.residuals > e.capacity*float64(c.K) {
 			continue
 		}
-		lists, err := schedule.Build(s.Pipeline.Schedule, c.k, c.m, mode, false)
+		var fill, drain, span float64
+		first := math.Inf(1)
+		for _, l := range c.stages {
+			backward, after := l.Backward, l.Backward
+			if parts := l.Input + l.Weights; parts > 0 { // the stage before may end while W runs
+				backward, after = parts, 0
+			}
+			end := fill + float64(c.M)*(l.Forward+backward) + float64(mode.Recomputed(c.M))*l.Recompute
+			first, span = min(first, end), max(span, end+drain)
+			fill, drain = fill+l.Forward, drain+after
+		}
+		const rounding = 1 - 1e-9 // no more than the sums of a replay
+		c.bounds[mode] = s.throughput(c, rounding*span, rounding*first)
+	}
+	return nil
+}
+
+// replay sets the bounds by the step of the cut's stages.
+func (s *search) replay(c *cut) error {
+	stages := make([]gpipe.StageTimes, c.K)
+	for k, l := range c.stages {
+		stages[k] = gpipe.StageTimes{
+			F: slices.Repeat([]float64{l.Forward}, c.M), R: slices.Repeat([]float64{l.Recompute}, c.M), B: slices.Repeat([]float64{l.Backward}, c.M),
+			I: slices.Repeat([]float64{l.Input}, c.M), W: slices.Repeat([]float64{l.Weights}, c.M),
+		}
+	}
+	for mode := range c.bounds {
+		lists, _, err := schedule.Lists(s.Pipeline.Schedule, c.K, 1, c.M, mode, false)
 		if err != nil {
 			return err
 		}
@@ -267,9 +393,28 @@ func (s *search) limit(c *cut) error {
 		if err != nil {
 			return err
 		}
-		c.bounds[mode] = float64(c.batch) / tl.Span()
+		ends := make([]float64, c.K)
+		for _, e := range tl.Events {
+			if e.Kind.Task() {
+				ends[e.At.Stage] = max(ends[e.At.Stage], e.End)
+			}
+		}
+		c.bounds[mode] = s.throughput(c, tl.Span(), slices.Min(ends))
 	}
+	c.replayed = true
 	return nil
+}
+
+// throughput is an upper bound in examples per second, if tasks take span seconds and no
+// stage ends before first: without updates and the links between stages. The stage with
+// most parameters has at least an even part of them, and adds up its gradients when it
+// has ended.
+func (s *search) throughput(c *cut, span, first float64) float64 {
+	reduce, gather := s.links(c.R).Seconds(c.R, 4*float64(s.described.Params)/float64(c.K))
+	if !s.Pipeline.ShardUpdate {
+		reduce, gather = reduce+gather, 0
+	}
+	return float64(c.Batch) / (max(span, first+reduce) + gather)
 }
 
 // checkpoints are all modes; for one micro-batch, except-last is the same as never.
@@ -294,21 +439,23 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 		}
 		tried[key] = true
 		q := s.Pipeline
-		q.Partitions, q.MicroBatches, q.Balance = c.k, c.m, sizes
+		q.Partitions, q.MicroBatches, q.Balance = c.K, c.M, sizes
+		q.Replicas, q.Groups, q.AllReduce = c.R, c.R, s.links(c.R)
 		var variants []gpipe.Variant
 		for _, mode := range modes {
 			v := q.Variant()
 			v.Checkpoint = mode
 			variants = append(variants, v)
 		}
-		sims, err := q.SimulateVariants(s.input(c.batch), s.How, variants...)
+		sims, err := q.SimulateVariants(s.input(c.Batch), s.How, variants...)
 		if err != nil {
 			return err
 		}
 		for i, sim := range sims {
 			now := Candidate{
-				ExamplesPerSecond: float64(c.batch) / sim.Seconds, StepSeconds: sim.Seconds, K: c.k, M: c.m, Batch: c.batch,
+				ExamplesPerSecond: float64(c.Batch) / sim.Seconds, StepSeconds: sim.Seconds, R: c.R, K: c.K, M: c.M, Batch: c.Batch,
 				Checkpoint: modes[i].String(), Partition: sim.Sizes, PartitionBy: by, BubbleFraction: sim.Parts.Bubble / sim.Seconds,
+				ReduceSeconds: sim.ReduceSeconds,
 			}
 			for _, d := range sim.Devices {
 				now.PeakBytes = max(now.PeakBytes, d.PeakBytes)
@@ -322,8 +469,8 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 		}
 		return nil
 	}
-	modes := slices.DeleteFunc(checkpoints(c.m), func(mode schedule.Checkpoint) bool { return c.bounds[mode] <= enough })
-	byTime, err := partition.Split(partition.MinMax, costs, c.k)
+	modes := slices.DeleteFunc(checkpoints(c.M), func(mode schedule.Checkpoint) bool { return c.bounds[mode] <= enough })
+	byTime, err := partition.Split(partition.MinMax, costs, c.K)
 	if err != nil {
 		return nil, err
 	}
@@ -335,7 +482,7 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 			continue
 		}
 		memory := s.memory(c, mode)
-		if within, err := partition.MinMaxUnderCapacity(costs, c.k, memory.fits); err == nil {
+		if within, err := partition.MinMaxUnderCapacity(costs, c.K, memory.fits); err == nil {
 			if err := try("time within memory", within.Sizes, []schedule.Checkpoint{mode}); err != nil {
 				return nil, err
 			}
@@ -343,7 +490,7 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 		if found[mode].LacksBytes == 0 {
 			continue
 		}
-		byMemory, err := partition.Split(partition.MinMax, memory.perLayer, c.k)
+		byMemory, err := partition.Split(partition.MinMax, memory.perLayer, c.K)
 		if err != nil {
 			return nil, err
 		}
@@ -371,10 +518,9 @@ type planMemory struct {
 func (s *search) memory(c cut, mode schedule.Checkpoint) planMemory {
 	held := 1 // sets of residuals; a lower limit if the schedule is not fill-drain
 	if mode == schedule.Never && s.Pipeline.Schedule == schedule.GPipe {
-		held = c.m
+		held = c.M
 	}
-	size := float64(gpipe.MicroBatchSizes(c.batch, c.m)[0])
-	state := float64(s.stateBytes())
+	size, state := float64(c.size()), s.stateBytes(c.R)
 	e := planMemory{capacity: float64(s.device().Capacity)}
 	incoming := 0.0
 	for i, l := range s.described.Layers {
@@ -382,7 +528,7 @@ func (s *search) memory(c cut, mode schedule.Checkpoint) planMemory {
 		e.params += params
 		e.residuals += residuals
 		e.perLayer = append(e.perLayer, params+residuals)
-		e.stash = append(e.stash, incoming*size*float64(c.m))
+		e.stash = append(e.stash, incoming*size*float64(c.M))
 		incoming = 0
 		for _, shape := range l.OutShape {
 			incoming += float64(shape.Elems()) * float64(s.How.DType.Bytes())

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -33,32 +36,105 @@ func small(t *testing.T, memory int64, widths ...int) Search {
 	}
 }
 
-// Every plan is what the pipeline simulates, the best first, and within the devices'
-// memory.
+// Every plan is what the pipeline simulates, the best first, and within the devices and
+// their memory.
 func TestPlansAreSimulated(t *testing.T) {
-	s := small(t, 1<<30, 64, 256, 256, 256, 10)
-	looked := 0
-	s.Looked = func(_, _, _, so, _ int) { looked = so }
-	plan, err := s.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(plan.Plans) != s.Keep || plan.Nearest != nil || plan.Simulated == 0 || looked == 0 {
-		t.Fatalf("%+v, looked at %d", plan, looked)
-	}
-	for i, c := range plan.Plans {
-		p := s.Pipeline
-		p.Partitions, p.MicroBatches, p.Balance = c.K, c.M, c.Partition
-		if p.Checkpoint, err = schedule.ParseCheckpoint(c.Checkpoint); err != nil {
-			t.Fatal(err)
+	for i, replicas := range []int{0, 1, 3, 1} {
+		s := small(t, 1<<30, 64, 256, 256, 256, 10)
+		s.Replicas = replicas
+		if i == 3 {
+			s.Pipeline.Schedule = schedule.ZeroBubbleH1
 		}
-		sim, err := p.Simulate(s.input(c.Batch), s.How)
+		s.Pipeline.AllReduce = gpipe.AllReduce{Kind: reduction.Torus, Link: timeline.Link{Bandwidth: 1e9}}
+		looked := 0
+		s.Looked = func(_ Way, so, _ int) { looked = so }
+		plan, err := s.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sim.Seconds != c.StepSeconds || i > 0 && c.ExamplesPerSecond > plan.Plans[i-1].ExamplesPerSecond {
-			t.Errorf("plan %d: %+v, simulated in %v s", i, c, sim.Seconds)
+		if len(plan.Plans) != s.Keep || plan.Nearest != nil || plan.Simulated == 0 || looked == 0 {
+			t.Fatalf("%+v, looked at %d", plan, looked)
 		}
+		for i, c := range plan.Plans {
+			p := s.Pipeline
+			p.Partitions, p.MicroBatches, p.Balance, p.Replicas = c.K, c.M, c.Partition, c.R
+			p.AllReduce.Torus = map[int][2]int{1: {1, 1}, 2: {2, 1}, 3: {3, 1}, 4: {2, 2}}[c.R]
+			if p.Checkpoint, err = schedule.ParseCheckpoint(c.Checkpoint); err != nil {
+				t.Fatal(err)
+			}
+			sim, err := p.Simulate(s.input(c.Batch), s.How)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sim.Seconds != c.StepSeconds || sim.ReduceSeconds != c.ReduceSeconds || i > 0 && c.ExamplesPerSecond > plan.Plans[i-1].ExamplesPerSecond {
+				t.Errorf("plan %d: %+v, simulated in %v s, of which the all-reduce %v", i, c, sim.Seconds, sim.ReduceSeconds)
+			}
+			if c.R*c.K > s.Devices || replicas > 0 && c.R != replicas {
+				t.Errorf("plan %d has %d x %d devices, want %d at most and %d replicas", i, c.R, c.K, s.Devices, replicas)
+			}
+		}
+	}
+}
+
+// The closed bound is no lower than that of the replay, for every schedule, and almost the
+// same for one stage.
+func TestClosedBounds(t *testing.T) {
+	for _, sched := range []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB, schedule.ZeroBubbleH1, schedule.ZeroBubbleH2} {
+		s := small(t, 1<<30, 64, 256, 128, 256, 10)
+		s.Pipeline.Schedule = sched
+		s.Pipeline.AllReduce = gpipe.AllReduce{Link: timeline.Link{Bandwidth: 1e9}}
+		if err := s.complete(); err != nil {
+			t.Fatal(err)
+		}
+		described, err := s.Pipeline.Describe(s.Input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		search := &search{s, described}
+		cuts, err := search.cuts(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stages := 0
+		for _, c := range cuts {
+			stages = max(stages, c.K)
+			closed := maps.Clone(c.bounds)
+			if err := search.replay(&c); err != nil {
+				t.Fatal(err)
+			}
+			for mode, bound := range c.bounds {
+				if closed[mode] < bound || c.K == 1 && closed[mode] > bound*(1+1e-8) {
+					t.Errorf("%v, %v, %+v: the closed bound is %v examples/s, that of the replay %v", sched, mode, c.Way, closed[mode], bound)
+				}
+			}
+		}
+		if stages != 4 {
+			t.Errorf("%v: up to %d stages, want 4", sched, stages)
+		}
+	}
+}
+
+// What a search may not have is named, with what it may.
+func TestSearchRefused(t *testing.T) {
+	for want, change := range map[string]func(s *Search){
+		"5 replicas on at most 4 devices: want at most one a device":    func(s *Search) { s.Replicas = 5 },
+		"-1 replicas on at most 4 devices":                              func(s *Search) { s.Replicas = -1 },
+		"9 replicas for a mini-batch of 8: want at most one an example": func(s *Search) { s.Replicas, s.Devices = 9, 9 },
+		"a torus of 3 x 1 for 2 replicas: want as many": func(s *Search) {
+			s.Replicas = 2
+			s.Pipeline.AllReduce = gpipe.AllReduce{Kind: reduction.Torus, Torus: [2]int{3, 1}}
+		},
+	} {
+		s := small(t, 1<<30, 64, 10)
+		change(&s)
+		if err := s.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	s := small(t, 1<<30, 64, 10)
+	s.Pipeline.AllReduce = gpipe.AllReduce{Kind: reduction.Torus, Torus: [2]int{2, 2}}
+	if plan, err := s.Run(t.Context()); err != nil || plan.Plans[0].R != 4 {
+		t.Errorf("a torus of 2 x 2: %+v, %v", plan, err)
 	}
 }
 

@@ -1,5 +1,10 @@
 package reduction
 
+import (
+	"iter"
+	"sort"
+)
+
 // BlockFloats is the size of a block, the unit in which tensors are divided among
 // replicas and in which norms are summed: 65,536 elements, the last block of a tensor
 // shorter.
@@ -13,7 +18,7 @@ func (b Block) Len() int { return b.To - b.From }
 
 // Layout divides tensors into chunks of whole blocks, each no larger than one full
 // block: a large tensor has several chunks, and small tensors share one. Chunks are
-// what messages carry, and what replicas own.
+// what replicas own; messages carry several.
 type Layout struct {
 	chunks [][]Block
 	floats []int // elements before each chunk, and of all
@@ -54,14 +59,6 @@ func (l *Layout) Blocks(chunk int) []Block { return l.chunks[chunk] }
 // Floats is the number of elements of a chunk, at most BlockFloats.
 func (l *Layout) Floats(chunk int) int { return l.floats[chunk+1] - l.floats[chunk] }
 
-// Largest is the number of elements of the largest chunk.
-func (l *Layout) Largest() (floats int) {
-	for chunk := range l.chunks {
-		floats = max(floats, l.Floats(chunk))
-	}
-	return floats
-}
-
 // Owned are the chunks, from from to to-1, that a rank out of ranks owns. Every chunk
 // has one owner, owners follow each other, and their numbers of elements are as even
 // as whole chunks allow; a rank may own none.
@@ -69,32 +66,90 @@ func (l *Layout) Owned(ranks, rank int) (from, to int) {
 	return l.before(ranks, rank), l.before(ranks, rank+1)
 }
 
+// messageChunks is the number of an owner's consecutive chunks in a message, of which
+// only its last may have fewer. Full ones have 1 MiB together: with fewer, two replicas of
+// one process spend a fifth of their time on handing messages over.
+const messageChunks = 4
+
+// Messages is the number of messages with the chunks that a rank owns.
+func (l *Layout) Messages(ranks, rank int) int {
+	from, to := l.Owned(ranks, rank)
+	return (to - from + messageChunks - 1) / messageChunks
+}
+
+// LargestMessage is the number of elements of the largest message with chunks that a rank
+// owns; 0: it owns none.
+func (l *Layout) LargestMessage(ranks, rank int) (floats int) {
+	for from, end := l.Owned(ranks, rank); from < end; from += messageChunks {
+		floats = max(floats, l.floats[min(from+messageChunks, end)]-l.floats[from])
+	}
+	return floats
+}
+
 // before is the number of chunks of the ranks before a rank: those whose middle lies
 // in their part of all elements.
 func (l *Layout) before(ranks, rank int) int {
 	all := l.floats[len(l.chunks)]
-	n := 0
-	for n < len(l.chunks) && (l.floats[n]+l.floats[n+1])*ranks <= 2*all*rank {
-		n++
-	}
-	return n
+	return sort.Search(len(l.chunks), func(n int) bool { return (l.floats[n]+l.floats[n+1])*ranks > 2*all*rank })
 }
 
-// of are a chunk's parts of the tensors.
-func (l *Layout) of(chunk int, tensors [][]float32) [][]float32 {
-	parts := make([][]float32, len(l.chunks[chunk]))
-	for i, b := range l.chunks[chunk] {
-		parts[i] = tensors[b.Tensor][b.From:b.To]
+// span are chunks from from to to-1: those of a message.
+type span struct{ from, to int }
+
+// messages are the messages that carry the chunks from from to to-1.
+func messages(from, to int) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		for ; from < to; from += messageChunks {
+			if !yield(span{from, min(from+messageChunks, to)}) {
+				return
+			}
+		}
+	}
+}
+
+// pieces are the blocks of some chunks; those that follow each other in a tensor are one.
+func (l *Layout) pieces(s span) (pieces []Block) {
+	for _, chunk := range l.chunks[s.from:s.to] {
+		for _, b := range chunk {
+			if n := len(pieces); n > 0 && pieces[n-1].Tensor == b.Tensor {
+				pieces[n-1].To = b.To
+			} else {
+				pieces = append(pieces, b)
+			}
+		}
+	}
+	return pieces
+}
+
+// of are the parts of the tensors that some chunks are.
+func (l *Layout) of(s span, tensors [][]float32) (parts [][]float32) {
+	for _, p := range l.pieces(s) {
+		parts = append(parts, tensors[p.Tensor][p.From:p.To])
 	}
 	return parts
 }
 
-// in cuts a buffer into pieces with the sizes of a chunk's blocks.
-func (l *Layout) in(chunk int, buffer []float32) [][]float32 {
-	parts := make([][]float32, len(l.chunks[chunk]))
-	for i, b := range l.chunks[chunk] {
-		n := b.To - b.From
-		parts[i], buffer = buffer[:n:n], buffer[n:]
+// Tensors are those that a message has parts of, in order: so many parts, from a chunk on.
+func (l *Layout) Tensors(chunk, parts int) (tensors []int) {
+	for ; chunk < len(l.chunks); chunk++ {
+		for _, b := range l.chunks[chunk] {
+			if n := len(tensors); n > 0 && tensors[n-1] == b.Tensor {
+				continue
+			}
+			if len(tensors) == parts {
+				return tensors
+			}
+			tensors = append(tensors, b.Tensor)
+		}
+	}
+	return tensors
+}
+
+// in cuts a buffer into parts with the sizes of those of some chunks.
+func (l *Layout) in(s span, buffer []float32) (parts [][]float32) {
+	for _, p := range l.pieces(s) {
+		n := p.Len()
+		parts, buffer = append(parts, buffer[:n:n]), buffer[n:]
 	}
 	return parts
 }

@@ -197,15 +197,21 @@ func (e end) Send(ctx context.Context, to, chunk int, parts [][]float32) error {
 }
 
 func (e end) Receive(ctx context.Context, from, chunk int, parts [][]float32) error {
+	return e.take(ctx, from, e.rank, chunk, func(sent [][]float32) {
+		for i := range parts {
+			copy(parts[i], sent[i])
+		}
+	})
+}
+
+func (c *channels) take(ctx context.Context, from, to, chunk int, use func([][]float32)) error {
 	select {
-	case m := <-e.lines[from][e.rank]:
+	case m := <-c.lines[from][to]:
 		defer close(m.taken)
 		if m.chunk != chunk {
 			return fmt.Errorf("chunk %d arrived where %d was due", m.chunk, chunk)
 		}
-		for i := range parts {
-			copy(parts[i], m.parts[i])
-		}
+		use(m.parts)
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -213,14 +219,24 @@ func (e end) Receive(ctx context.Context, from, chunk int, parts [][]float32) er
 }
 
 // together runs f for every rank of a connection.
-func together(c *channels, sizes []int, f func(a *AllReduce, rank int) error) []error {
+func together(c *channels, sizes []int, lent bool, f func(a *AllReduce, rank int) error) []error {
 	errs := make([]error, c.ranks)
 	var all sync.WaitGroup
 	for rank := range c.ranks {
 		all.Go(func() {
 			a := &AllReduce{Layout: NewLayout(sizes), Peers: end{c, rank}}
-			for range Buffers(c.ranks) {
-				a.Buffers = append(a.Buffers, make([]float32, BlockFloats))
+			largest := a.Layout.LargestMessage(c.ranks, rank)
+			if lent {
+				a.AddLent = func(ctx context.Context, from, chunk int, sums [][]float32) error {
+					return c.take(ctx, from, rank, chunk, func(summands [][]float32) {
+						for i := range sums {
+							kernel.Add(sums[i], sums[i], summands[i])
+						}
+					})
+				}
+			}
+			for range Buffers(c.ranks, rank, lent) { // no more, and no larger
+				a.Buffers = append(a.Buffers, make([]float32, largest))
 			}
 			errs[rank] = f(a, rank)
 		})
@@ -232,7 +248,12 @@ func together(c *channels, sizes []int, f func(a *AllReduce, rank int) error) []
 // After Reduce, owners have the tree's sums and no rank's other chunks have changed;
 // after Gather every rank has all sums.
 func TestAllReduce(t *testing.T) {
-	sizes := []int{5, 2*BlockFloats + 3, 17, 64, BlockFloats}
+	t.Run("received", func(t *testing.T) { testAllReduce(t, false) })
+	t.Run("lent", func(t *testing.T) { testAllReduce(t, true) })
+}
+
+func testAllReduce(t *testing.T, lent bool) {
+	sizes := []int{5, 6*BlockFloats + 3, 17, 64, BlockFloats, 3 * BlockFloats}
 	for ranks := 1; ranks <= 9; ranks++ {
 		synctest.Test(t, func(t *testing.T) {
 			all := make([][][]float32, ranks)
@@ -240,7 +261,7 @@ func TestAllReduce(t *testing.T) {
 				all[r] = random(uint64(r), sizes)
 			}
 			want := tree(all)
-			errs := together(connect(ranks), sizes, func(a *AllReduce, rank int) error {
+			errs := together(connect(ranks), sizes, lent, func(a *AllReduce, rank int) error {
 				before := random(uint64(rank), sizes)
 				if err := a.Reduce(t.Context(), all[rank]); err != nil {
 					return err
@@ -251,8 +272,8 @@ func TestAllReduce(t *testing.T) {
 					if c >= from && c < to {
 						expect = want
 					}
-					for i, part := range a.Layout.of(c, all[rank]) {
-						if !same(part, a.Layout.of(c, expect)[i]) {
+					for i, part := range a.Layout.of(span{c, c + 1}, all[rank]) {
+						if !same(part, a.Layout.of(span{c, c + 1}, expect)[i]) {
 							return fmt.Errorf("chunk %d, part %d is wrong after Reduce (owned: %d to %d)", c, i, from, to)
 						}
 					}
@@ -289,7 +310,7 @@ func TestAllReduceFails(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		sizes := []int{6 * BlockFloats}
-		errs := together(c, sizes, func(a *AllReduce, rank int) error {
+		errs := together(c, sizes, false, func(a *AllReduce, rank int) error {
 			err := a.Reduce(ctx, random(uint64(rank), sizes))
 			if err != nil {
 				cancel(err)

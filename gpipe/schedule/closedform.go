@@ -1,5 +1,7 @@
 package schedule
 
+import "fmt"
+
 // Bubble is the classic share of a step that a device idles when recomputation
 // is left out, (K-1)/(M+K-1) (GPipe, section 2.3; arXiv v1, section 4.2): of
 // the M+K-1 slots of F, and again of B, each device fills M. stages (K) and
@@ -55,6 +57,9 @@ func StepTime(s Schedule, c Checkpoint, late bool, stages, micro int, f, r, b fl
 	if err := Check(s, stages, micro, c); err != nil {
 		return 0, err
 	}
+	if !s.Straight() {
+		return 0, fmt.Errorf("schedule: a closed form of %v: want gpipe, naive or 1f1b", s)
+	}
 	n := c.Recomputed(micro)
 	if s == Naive {
 		return float64(stages) * (float64(micro)*(f+b) + float64(n)*r), nil
@@ -63,4 +68,40 @@ func StepTime(s Schedule, c Checkpoint, late bool, stages, micro int, f, r, b fl
 		n += stages - 1
 	}
 	return float64(micro+stages-1)*(f+b) + float64(n)*r, nil
+}
+
+// UnevenStepTime is the length of a step of gpipe when every micro-batch is recomputed,
+// early, and stage k takes f[k], r[k] and b[k] seconds for F, R and B of each micro-batch;
+// links are free.
+//
+// The micro-batches are equal jobs that pass through the stages, each of which takes one
+// at a time: stage s ends its last F at
+//
+//	f[0] + ... + f[s] + (M-1) max(f[k], k <= s)
+//
+// and may then recompute its first micro-batch. B(m) of stage k begins when stage k+1 has
+// ended its B(m), and stage k its R(m), which it begins when B(m-1) is over. So the step
+// ends with the longest path that begins with R(0) of some stage s, goes up through B of
+// every stage to the first, and on its way M-1 times to the next micro-batch, which takes r[k]+b[k]
+// and is longest where that is largest:
+//
+//	r[s] + b[s] + ... + b[0] + (M-1) max(r[k]+b[k], k <= s)
+func UnevenStepTime(micro int, f, r, b []float64) (longest float64) {
+	var forward, backward, slowestForward, slowestBackward float64
+	for s := range f {
+		forward, backward = forward+f[s], backward+b[s]
+		slowestForward, slowestBackward = max(slowestForward, f[s]), max(slowestBackward, r[s]+b[s])
+		longest = max(longest, forward+backward+r[s]+float64(micro-1)*(slowestForward+slowestBackward))
+	}
+	return longest
+}
+
+// InterleavedBubble is the time that a device of [Interleaved] idles, where F, I and W are
+// those of all its chunks together and micro-batches a multiple of the devices: a part of
+// 1f1b's (Narayanan et al., arXiv 2104.04473, section 2.2), and twice the way over all
+// links for each chunk but for the way back of the last: with it, Table 5 of arXiv
+// 2401.10241 follows from its Table 9, if every layer is a chunk.
+func InterleavedBubble(devices, chunks int, d Durations) float64 {
+	p, v := float64(devices), float64(chunks)
+	return (p-1)*(d.F+d.I+d.W)/v + (p*(2*v-1)-2)*d.Comm
 }

@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"gpipebench/gpipe/place"
@@ -37,6 +38,35 @@ func TestStepTimeIsReplay(t *testing.T) {
 		}
 	}
 	t.Logf("%d cases", cases)
+}
+
+// So is that of stages which differ.
+func TestUnevenStepTimeIsReplay(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	draw := func(n int) []float64 {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = float64(random.IntN(10))
+		}
+		return x
+	}
+	for range 3000 {
+		stages, micro := 1+random.IntN(6), 1+random.IntN(8)
+		f, r, b := draw(stages), draw(stages), draw(stages)
+		tasks, err := schedule.Build(schedule.GPipe, stages, micro, schedule.Always, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tl, err := timeline.Replay(tasks, timeline.Costs{Task: func(at place.Place, t schedule.Task) float64 {
+			return map[schedule.Kind][]float64{schedule.Forward: f, schedule.Recompute: r, schedule.Backward: b}[t.Kind][at.Stage]
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := schedule.UnevenStepTime(micro, f, r, b), tl.Span(); got != want {
+			t.Fatalf("M=%d f=%v r=%v b=%v: closed form %v, replay %v", micro, f, r, b, got, want)
+		}
+	}
 }
 
 func replay(t *testing.T, s schedule.Schedule, stages, micro int, c schedule.Checkpoint, late bool, seconds func(schedule.Kind) float64) float64 {

@@ -22,22 +22,28 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Kind is what a task does with a micro-batch.
 type Kind uint8
 
 const (
-	Forward   Kind = iota // F: boundary in -> boundary out
-	Recompute             // R: the forward again, keeping the residuals (GPipe, section 2.3)
-	Backward              // B: residuals + output gradient -> input gradient and parameter gradients
+	Forward         Kind = iota // F: boundary in -> boundary out
+	Recompute                   // R: the forward again, keeping the residuals (GPipe, section 2.3)
+	Backward                    // B: residuals + output gradient -> input gradient and parameter gradients
+	BackwardInput               // I: the part of B that makes the input gradient
+	BackwardWeights             // W: the part of B that makes the parameter gradients, after I
 )
 
-// String is F, R or B.
+const letters = "FRBIW"
+
+// String is F, R, B, I or W.
 func (k Kind) String() string {
-	if int(k) < len("FRB") {
-		return "FRB"[k : k+1]
+	if int(k) < len(letters) {
+		return letters[k : k+1]
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
@@ -48,10 +54,17 @@ type Task struct {
 	Micro     int  // the micro-batch, from 0
 	Keep      bool // a Forward that keeps the residuals, so that B needs no R
 	AwaitGrad bool // a Recompute that waits for the output gradient (late recomputation); on the last stage there is none to wait for
+	Chunk     int  // of the device, if it has several
 }
 
-// String is the kind and the micro-batch: F0, R12.
-func (t Task) String() string { return t.Kind.String() + strconv.Itoa(t.Micro) }
+// String is the kind and the micro-batch: F0, R12, and the chunk but for the first: F0/1.
+func (t Task) String() string {
+	text := t.Kind.String() + strconv.Itoa(t.Micro)
+	if t.Chunk > 0 {
+		text += "/" + strconv.Itoa(t.Chunk)
+	}
+	return text
+}
 
 // Checkpoint says which micro-batches are re-materialised.
 type Checkpoint uint8
@@ -102,9 +115,28 @@ const (
 	GPipe    Schedule = iota // fill-drain: every F, then every B (section 2.2, Figure 2c); the default
 	Naive                    // one device at a time (Figure 2b): a micro-batch is finished before the next one starts
 	OneFOneB                 // PipeDream-flush (Narayanan et al., arXiv 2006.09503): one F, one B in turn after a warm-up
+
+	InterleavedOneFOneB // 1f1b with several chunks on each device, see [Interleaved]
+
+	ZeroBubbleH1 // splits B, see [ZeroBubble]; memory as for 1f1b
+	ZeroBubbleH2 // the same with about twice the memory
+
+	// With two chunks on each device, placed as [Vee] does; they split B.
+	ZeroBubbleVee // [ZBV]
+	HalfVee       // [VHalf]
+	MinVee        // [VMin]
+	DualPipeVee   // see [DualPipeV]
 )
 
-var schedules = [...]string{GPipe: "gpipe", Naive: "naive", OneFOneB: "1f1b"}
+// schedules are those of a step's lists by name: the first of [Names].
+var schedules = [...]string{GPipe: "gpipe", Naive: "naive", OneFOneB: "1f1b", InterleavedOneFOneB: "interleaved", ZeroBubbleH1: "zb-h1", ZeroBubbleH2: "zb-h2",
+	ZeroBubbleVee: "zb-v", HalfVee: "v-half", MinVee: "v-min", DualPipeVee: "dualpipe-v"}
+
+// anyOf names the schedules for messages.
+func anyOf() string {
+	last := len(schedules) - 1
+	return strings.Join(schedules[:last], ", ") + " or " + schedules[last]
+}
 
 func (s Schedule) String() string {
 	if int(s) < len(schedules) {
@@ -113,14 +145,14 @@ func (s Schedule) String() string {
 	return fmt.Sprintf("Schedule(%d)", uint8(s))
 }
 
-// Parse reads what String writes: gpipe, naive or 1f1b.
+// Parse reads what String writes: gpipe, naive, 1f1b, interleaved, ...
 func Parse(name string) (Schedule, error) {
 	for s, n := range schedules {
 		if n == name {
 			return Schedule(s), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown schedule %q: want gpipe, naive or 1f1b", name)
+	return 0, fmt.Errorf("unknown schedule %q: want %s", name, anyOf())
 }
 
 // warmUp is how many F a stage runs before its first B. The schedules differ in
@@ -146,6 +178,9 @@ func (s Schedule) warmUp(stage, stages, micro int) int {
 func Build(s Schedule, stages, micro int, c Checkpoint, late bool) ([][]Task, error) {
 	if err := Check(s, stages, micro, c); err != nil {
 		return nil, err
+	}
+	if !s.Straight() {
+		return nil, fmt.Errorf("schedule: %v has several chunks on a device, or splits B: want Lists", s)
 	}
 	await := late || s == Naive
 	lists := make([][]Task, stages)
@@ -176,11 +211,32 @@ func Build(s Schedule, stages, micro int, c Checkpoint, late bool) ([][]Task, er
 	return lists, nil
 }
 
+// Straight reports whether the schedule has one stage on each device, and F, R and B only.
+func (s Schedule) Straight() bool { return s <= OneFOneB }
+
+// Lists returns the ordered task list of each device for one step, and which of the
+// network's stages it has: those of [Build], or those of [Generate] with residuals kept
+// and made as c and late say. Chunks of each device: 0 means as many as the schedule has.
+func Lists(s Schedule, devices, chunks, micro int, c Checkpoint, late bool) ([][]Task, Placement, error) {
+	if err := Check(s, devices, micro, c); err != nil {
+		return nil, Placement{}, err
+	}
+	if s.Straight() && chunks <= 1 {
+		lists, err := Build(s, devices, micro, c, late)
+		return lists, Straight(devices), err
+	}
+	lists, p, err := Generate(s.String(), devices, chunks, micro)
+	if err != nil {
+		return nil, Placement{}, err
+	}
+	return Checkpointed(lists, c, late), p, nil
+}
+
 // Check returns an error if Build cannot build a schedule from the arguments.
 func Check(s Schedule, stages, micro int, c Checkpoint) error {
 	switch {
 	case int(s) >= len(schedules):
-		return fmt.Errorf("schedule: unknown schedule %d: want gpipe, naive or 1f1b", s)
+		return fmt.Errorf("schedule: unknown schedule %d: want %s", s, anyOf())
 	case int(c) >= len(checkpoints):
 		return fmt.Errorf("schedule: unknown checkpoint mode %d: want always, except-last or never", c)
 	case stages < 1:
@@ -194,7 +250,7 @@ func Check(s Schedule, stages, micro int, c Checkpoint) error {
 // InFlight is what a stage that runs the list must be able to hold: the most
 // boundary inputs at once, each from the start of F(m) to the end of B(m), and
 // the most sets of residuals at once, each from the start of the F that keeps
-// them (or of R) to the end of B(m). Inputs that have arrived and wait for
+// them (or of R) to the end of B(m), or I(m). Inputs that have arrived and wait for
 // their F are not counted: a receiver has one slot per micro-batch for them.
 func InFlight(tasks []Task) (boundary, residual int) {
 	var inputs, sets int
@@ -209,12 +265,81 @@ func InFlight(tasks []Task) (boundary, residual int) {
 			sets++
 		}
 		boundary, residual = max(boundary, inputs), max(residual, sets)
-		if t.Kind == Backward {
+		if t.Kind == Backward || t.Kind == BackwardInput {
 			inputs--
 			sets--
 		}
 	}
 	return boundary, residual
+}
+
+// Splits reports whether lists have a backward function in two, I and W.
+func Splits(lists [][]Task) bool {
+	return slices.ContainsFunc(lists, func(list []Task) bool {
+		return slices.ContainsFunc(list, func(t Task) bool { return t.Kind == BackwardInput })
+	})
+}
+
+// MakesResiduals reports whether the residuals of its micro-batch are held from the start
+// of the task on.
+func (t Task) MakesResiduals() bool { return t.Kind == Recompute || t.Kind == Forward && t.Keep }
+
+// FreesResiduals reports whether those that the program of weights does not read are free
+// at the end of the task.
+func (t Task) FreesResiduals() bool { return t.Kind == Backward || t.Kind == BackwardInput }
+
+// Accumulates reports whether the gradients of weights are complete, for its micro-batch,
+// at the end of the task.
+func (t Task) Accumulates() bool { return t.Kind == Backward || t.Kind == BackwardWeights }
+
+// AwaitingWeights is what a stage that runs the list must be able to hold for W: the most
+// sets at once of residuals that W reads, each from the start of the F that keeps them (or
+// of R) to the end of W, or of B; and the most sets at once of what I keeps for W, each
+// from the start of I to the end of W.
+func AwaitingWeights(tasks []Task) (lasting, between int) {
+	var sets, kept int
+	for _, t := range tasks {
+		if t.MakesResiduals() {
+			sets++
+		}
+		if t.Kind == BackwardInput {
+			kept++
+		}
+		lasting, between = max(lasting, sets), max(between, kept)
+		if t.Accumulates() {
+			sets--
+		}
+		if t.Kind == BackwardWeights {
+			kept--
+		}
+	}
+	return lasting, between
+}
+
+// Repeated returns lists of a step that takes groups of micro-batches one after another:
+// of each group its own, which of returns for a number of micro-batches.
+func Repeated(groups []int, of func(micro int) ([][]Task, error)) (all [][]Task, err error) {
+	first := 0
+	for _, micro := range groups {
+		if micro == 0 {
+			continue
+		}
+		lists, err := of(micro)
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = make([][]Task, len(lists))
+		}
+		for d, list := range lists {
+			for _, t := range list {
+				t.Micro += first
+				all[d] = append(all[d], t)
+			}
+		}
+		first += micro
+	}
+	return all, nil
 }
 
 // CheckLists reports the first way in which lists of tasks break the properties that

@@ -112,7 +112,7 @@ func TestBuildRefuses(t *testing.T) {
 	}{
 		{GPipe, 0, 1, Always, "schedule: 0 stages: want 1 or more"},
 		{GPipe, 1, -3, Always, "schedule: -3 micro-batches: want 1 or more"},
-		{9, 1, 1, Always, "schedule: unknown schedule 9: want gpipe, naive or 1f1b"},
+		{99, 1, 1, Always, "schedule: unknown schedule 99: want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v"},
 		{GPipe, 1, 1, 9, "schedule: unknown checkpoint mode 9: want always, except-last or never"},
 	} {
 		_, err := Build(test.schedule, test.stages, test.micro, test.checkpoint, false)
@@ -126,7 +126,7 @@ func TestBuildRefuses(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for _, want := range []Schedule{GPipe, Naive, OneFOneB} {
+	for _, want := range []Schedule{GPipe, Naive, OneFOneB, InterleavedOneFOneB, ZeroBubbleH1, ZeroBubbleH2} {
 		if got, err := Parse(want.String()); got != want || err != nil {
 			t.Errorf("Parse(%q) = %v, %v", want, got, err)
 		}
@@ -136,7 +136,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("ParseCheckpoint(%q) = %v, %v", want, got, err)
 		}
 	}
-	if _, err := Parse("GPipe"); err == nil || err.Error() != `unknown schedule "GPipe": want gpipe, naive or 1f1b` {
+	if _, err := Parse("GPipe"); err == nil || err.Error() != `unknown schedule "GPipe": want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v` {
 		t.Error(err)
 	}
 	if _, err := ParseCheckpoint("last"); err == nil || err.Error() != `unknown checkpoint mode "last": want always, except-last or never` {
@@ -147,7 +147,7 @@ func TestParse(t *testing.T) {
 	if s.String() != "gpipe" || c.String() != "always" {
 		t.Errorf("zero values are %v, %v, want the paper's gpipe, always", s, c)
 	}
-	if got := fmt.Sprint(Kind(7), Schedule(7), Checkpoint(7)); got != "Kind(7) Schedule(7) Checkpoint(7)" {
+	if got := fmt.Sprint(Kind(7), Schedule(70), Checkpoint(7)); got != "Kind(7) Schedule(70) Checkpoint(7)" {
 		t.Error(got)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // (GPipe arXiv v1, section 4.2 and Figure 4; the paper's step breakdown). See
 // Breakdown for what each is.
 type Parts struct {
-	Computation   float64 `json:"computation"`   // F and B
+	Computation   float64 `json:"computation"`   // F, and B or I and W
 	Recompute     float64 `json:"recompute"`     // R
 	Bubble        float64 `json:"bubble"`        // idle that the schedule alone causes
 	Imbalance     float64 `json:"imbalance"`     // idle that differences between stages add
@@ -17,17 +17,18 @@ type Parts struct {
 	Setup         float64 `json:"setup"`
 	Barrier       float64 `json:"barrier"` // idle that waiting for every device before the update adds
 	Update        float64 `json:"update"`
-	Reduction     float64 `json:"reduction,omitzero"` // adding up the gradients of groups and replicas
+	Reduction     float64 `json:"reduction,omitzero"` // adding up the gradients of groups and replicas, and the statistics of replicas
+	Rows          float64 `json:"rows,omitzero"`      // gathering the gradients of tied tables as rows, and adding them up
 	Step          float64 `json:"-"`                  // the step's length
 }
 
 // Sum adds up the parts. It is Step, up to rounding.
 func (p Parts) Sum() float64 {
-	return p.Computation + p.Recompute + p.Bubble + p.Imbalance + p.Communication + p.Setup + p.Barrier + p.Update + p.Reduction
+	return p.Computation + p.Recompute + p.Bubble + p.Imbalance + p.Communication + p.Setup + p.Barrier + p.Update + p.Reduction + p.Rows
 }
 
 // Breakdown reduces a step to its parts, by telescoping replays. What a device
-// works on (F, B, R, Setup, Reduce and Update) is taken as timed: the mean over devices.
+// works on (F, B, I, W, R, Meet, Setup, Reduce, Rows and Update) is taken as timed: the mean over devices.
 // It is the same in every replay; what differs is the rest of the step, the
 // devices' mean waiting time
 //
@@ -49,7 +50,7 @@ func (p Parts) Sum() float64 {
 //
 // so the parts add up to the span of full, each of them measured and none the
 // remainder of the others. The mean is taken for each task by itself (kind and
-// micro-batch), over the stages, and over Setup and over Update likewise.
+// micro-batch), over the stages and their chunks, and over Setup and over Update likewise.
 //
 //   - Bubble is never negative. With even stages and early recomputation it is
 //     (K-1)(f+b), whose share of the step is a little below schedule.Bubble since
@@ -103,7 +104,7 @@ func Breakdown(tasks [][]schedule.Task, c Costs) (Parts, error) {
 // of is the part that an event of the kind is counted in, or nil.
 func (p *Parts) of(kind Kind) *float64 {
 	switch kind {
-	case Forward, Backward:
+	case Forward, Backward, BackwardInput, BackwardWeights:
 		return &p.Computation
 	case Recompute:
 		return &p.Recompute
@@ -111,8 +112,10 @@ func (p *Parts) of(kind Kind) *float64 {
 		return &p.Setup
 	case Update:
 		return &p.Update
-	case Reduce, Gather:
+	case Reduce, Gather, Meet:
 		return &p.Reduction
+	case Rows:
+		return &p.Rows
 	}
 	return nil
 }
@@ -125,7 +128,7 @@ func work(tl *Timeline) Parts {
 	var p Parts
 	for _, e := range tl.Events {
 		if of := p.of(e.Kind); of != nil {
-			*of += e.Seconds() / float64(tl.Devices)
+			*of += (e.Seconds() - e.Away) / float64(tl.Devices)
 		}
 	}
 	return p
@@ -140,12 +143,17 @@ func even(tasks [][]schedule.Task, c Costs) Costs {
 	sums := map[schedule.Task]sum{}
 	for k, list := range tasks {
 		for _, t := range list {
-			s := sums[t]
-			sums[t] = sum{s.seconds + c.Task(c.at(k, len(tasks)), t), s.stages + 1}
+			at, of := c.at(k, len(tasks)), t
+			at.Chunk, of.Chunk = t.Chunk, 0
+			s := sums[of]
+			sums[of] = sum{s.seconds + c.Task(at, t), s.stages + 1}
 		}
 	}
 	e := c
-	e.Task = func(_ place.Place, t schedule.Task) float64 { return sums[t].seconds / float64(sums[t].stages) }
+	e.Task = func(_ place.Place, t schedule.Task) float64 {
+		t.Chunk = 0
+		return sums[t].seconds / float64(sums[t].stages)
+	}
 	mean := func(seconds func(place.Place) float64) func(place.Place) float64 {
 		if seconds == nil {
 			return nil
@@ -156,7 +164,7 @@ func even(tasks [][]schedule.Task, c Costs) Costs {
 		}
 		return func(place.Place) float64 { return mean }
 	}
-	e.Setup, e.Update, e.Reduce, e.Gather = mean(c.Setup), mean(c.Update), mean(c.Reduce), mean(c.Gather)
+	e.Setup, e.Update, e.Reduce, e.Gather, e.Rows = mean(c.Setup), mean(c.Update), mean(c.Reduce), mean(c.Gather), mean(c.Rows)
 	return e
 }
 

@@ -42,7 +42,8 @@ type track struct {
 // WriteChrome writes the timeline as Chrome trace JSON, one event a line. The
 // devices are threads of one process, in order; each link that carried
 // something is a thread of another. names are the devices' names; a device without
-// one is called "device k". Times are in microseconds, as the format requires, to the
+// one is called "device k". Each tensor that replicas add up is a process of its own, as in
+// Horovod's timeline (see Reduction.Phases). Times are in microseconds, as the format requires, to the
 // nanosecond.
 func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 	out := bufio.NewWriter(w)
@@ -107,6 +108,9 @@ func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 		if e.Micro >= 0 {
 			args["micro"] = e.Micro
 		}
+		if e.At.Chunk > 0 {
+			args["chunk"] = e.At.Chunk
+		}
 		if e.Kind.crosses() {
 			args["bytes"] = e.Bytes
 		}
@@ -118,6 +122,9 @@ func WriteChrome(w io.Writer, tl *Timeline, names []string) error {
 		if err := put(entry); err != nil {
 			return err
 		}
+	}
+	if err := tl.reductionTrace(put, name); err != nil {
+		return err
 	}
 	for i, a := range arrows(tl) {
 		// A nanosecond inside, as a neighbour may begin or end at the same instant.
@@ -154,19 +161,24 @@ func arrows(tl *Timeline) (all []arrow) {
 	for _, e := range tl.Events {
 		tasks[task{e.At, e.Kind, e.Micro}] = e
 	}
+	pieces := tl.pieces()
 	for _, e := range tl.Events {
-		to, carries := task{e.At, e.Kind, e.Micro}, "activations"
-		switch e.Kind {
-		case Forward:
-			to.at.Stage++
-		case Backward:
-			to.at.Stage--
-			carries = "gradients"
+		to, carries, kinds := 0, "activations", []Kind{e.Kind}
+		switch {
+		case e.Kind == Forward:
+			to = pieces.Piece(e.At) + 1
+		case e.Kind.SendsGradient():
+			to, carries, kinds = pieces.Piece(e.At)-1, "gradients", []Kind{Backward, BackwardInput}
 		default:
 			continue
 		}
-		if receiver, ok := tasks[to]; ok {
-			all = append(all, arrow{e, receiver, carries})
+		if to < 0 || to == pieces.Len() {
+			continue
+		}
+		for _, kind := range kinds {
+			if receiver, ok := tasks[task{pieces.At(e.At.Replica, to), kind, e.Micro}]; ok {
+				all = append(all, arrow{e, receiver, carries})
+			}
 		}
 	}
 	return all

@@ -11,11 +11,11 @@ import (
 	"gpipebench/gpipe/schedule"
 )
 
-// exchanged lists the transfers after the last task, and the updates.
+// exchanged lists the transfers of no micro-batch, additions and updates.
 func exchanged(tl *Timeline) string {
 	var b strings.Builder
 	for _, e := range tl.Events {
-		if e.Micro == -1 && e.Kind.crosses() || e.Kind == Update {
+		if e.Micro == -1 && e.Kind.crosses() || e.Kind == Reduce || e.Kind == Update {
 			fmt.Fprintf(&b, "%g-%g %d %s", e.Start, e.End, e.At.Stage, e.Kind)
 			if e.Kind.crosses() {
 				fmt.Fprintf(&b, " with %d", e.Peer.Stage)
@@ -80,4 +80,63 @@ func TestExchange(t *testing.T) {
 	if _, err := Replay(lists, costs); err == nil || !strings.Contains(err.Error(), "between stages 1 and 3 of 3") {
 		t.Errorf("an exchange with a stage that is not there: %v", err)
 	}
+}
+
+// Two stages that share a weight, two groups of one micro-batch: stage 1 ends the first
+// group at 4, stage 0 at 5. Each adds it up when the other's gradient is there.
+func TestExchangeOfGroups(t *testing.T) {
+	costs := Costs{
+		Task:   each(1, 0, 1),
+		Update: func(place.Place) float64 { return 1 },
+		Group: func(_ place.Place, micro int) float64 {
+			if micro == 0 {
+				return 1
+			}
+			return 0
+		},
+		Link:      Link{Bandwidth: 10},
+		Exchanges: []Exchange{{From: place.Stage(0), To: place.Stage(1), Bytes: 10}, {From: place.Stage(1), To: place.Stage(0), Bytes: 10}},
+	}
+	check := func(name, want string) *Timeline {
+		t.Helper()
+		tl := build(t, schedule.GPipe, 2, 2, schedule.Never, false, costs)
+		if err := Validate(tl, schedule.GPipe, 2, 2, schedule.Never, false); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, exchanged(tl)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+		return tl
+	}
+	tl := check("direct", `4-5 1 transfer with 0
+5-6 0 transfer with 1
+5-6 0 reduce
+6-7 1 reduce
+8-9 1 transfer with 0
+9-10 0 transfer with 1
+10-11 0 update
+10-11 1 update
+`)
+	for i, e := range tl.Events { // stage 1 adds up before it has stage 0's
+		if e.Kind == Reduce && e.At.Stage == 1 {
+			tl.Events[i].Start, tl.Events[i].End = 4, 5
+		}
+	}
+	if err := Validate(tl, schedule.GPipe, 2, 2, schedule.Never, false); err == nil || !strings.Contains(err.Error(), "reduce 0 on device 1 (4 to 5 s) starts before the end of transfer") {
+		t.Errorf("an addition before its summand is there: %v", err)
+	}
+	costs.Link.ThroughHost = true
+	check("through the host", `4-5 1 to-host with 0
+5-6 0 to-host with 1
+6-7 0 from-host with 1
+6-7 1 from-host with 0
+7-8 0 reduce
+7-8 1 reduce
+9-10 1 to-host with 0
+10-11 0 to-host with 1
+11-12 0 from-host with 1
+11-12 1 from-host with 0
+12-13 0 update
+12-13 1 update
+`)
 }

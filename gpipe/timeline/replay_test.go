@@ -328,7 +328,7 @@ func TestReplayRefuses(t *testing.T) {
 		{[]list{{G(0), B(0)}}, ok, "timeline: stage 0: task B0 out of place: want B once, after an F that keeps its residuals or an R"},
 		{[]list{{F(0), R(0), B(0)}}, ok, "timeline: stage 0: task R0 out of place: want R once, after an F that keeps nothing"},
 		{[]list{{F(0), B(0), B(0)}}, ok, "timeline: stage 0: task B0 out of place: want B once, after an F that keeps its residuals or an R"},
-		{[]list{{{Kind: 7}, F(0), B(0)}}, ok, "timeline: stage 0: task Kind(7)0 of unknown kind: want F, R or B"},
+		{[]list{{{Kind: 7}, F(0), B(0)}}, ok, "timeline: stage 0: task Kind(7)0 of unknown kind: want F, R, B, I or W"},
 		{good, Costs{}, "timeline: Costs.Task is nil: want a function"},
 		{good, with(func(c *Costs) { c.Link.Bandwidth = -1 }), "timeline: link bandwidth -1: want bytes per second, or 0 for infinite"},
 		{good, with(func(c *Costs) { c.Link.Latency = math.NaN() }), "timeline: link latency NaN: want seconds, finite and not negative"},

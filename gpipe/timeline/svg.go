@@ -33,7 +33,7 @@ const (
 // common axis of time, in the manner of the paper's Figure 2c: a row for each
 // device, the last stage on top, time to the right, a box for each F, R and B of
 // a (stage, micro-batch), the updates at the end. Colours distinguish kinds,
-// hatching is idle time, and a box too narrow for its label has only its letter or
+// the later chunks of a device are paler, hatching is idle time, and a box too narrow for its label has only its letter or
 // nothing; its title, which browsers show under the pointer, says what it is.
 // Transfers on links are not drawn.
 //
@@ -66,7 +66,9 @@ func WriteSVG(w io.Writer, drawings ...Drawing) error {
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%s" viewBox="0 0 %[1]d %s" role="img">`+"\n", svgWidth, pixels(p.y), pixels(p.y))
 	var inks strings.Builder
 	for _, look := range svgKinds {
-		if look.ink != "" {
+		// Pictures without these kinds stay as they were before there were any.
+		later := look.kind == BackwardInput || look.kind == BackwardWeights || look.kind == Rows
+		if look.ink != "" && (!later || p.seen[look.kind]) {
 			fmt.Fprintf(&inks, ".%s { fill: %s }\n", look.class, look.ink)
 		}
 	}
@@ -121,7 +123,11 @@ var svgKinds = []svgKind{
 	{Forward, "forward", "F", "forward", "#56b4e9"},
 	{Recompute, "recompute", "R", "recompute", "#e69f00"},
 	{Backward, "backward", "B", "backward", "#2bb58a"},
+	{BackwardInput, "inputs", "I", "inputs' gradients", "#2bb58a"},
+	{BackwardWeights, "weights", "W", "weights' gradients", "#a3d977"},
+	{Meet, "meet", "", "statistics of replicas", "#f0e442"},
 	{Reduce, "reduce", "+", "sums over groups", "#f0e442"},
+	{Rows, "rows", "*", "rows of tied tables", "#cc9966"},
 	{Update, "update", "U", "update", "#d98cb3"},
 	{Gather, "gather", "W", "weights of replicas", "#f0e442"},
 	{Barrier, "barrier", "", "barrier", ""},
@@ -150,6 +156,7 @@ type picture struct {
 	y     float64 // where the next thing goes
 	scale float64 // pixels a second
 	seen  [len(kinds)]bool
+	paler bool // chunks after the first of a device are drawn
 }
 
 func (p *picture) x(t float64) float64 { return svgLeft + t*p.scale }
@@ -223,8 +230,14 @@ func (p *picture) box(e Event, y, height float64) {
 	if e.Micro >= 0 {
 		what += fmt.Sprintf(" of micro-batch %d", e.Micro)
 	}
-	fmt.Fprintf(&p.body, `<rect class="%s" x="%s" y="%s" width="%s" height="%s"><title>device %d: %s, %s to %s</title></rect>`+"\n",
-		look.class, pixels(x), pixels(y), pixels(width-seam), pixels(height), e.At.Stage, what, seconds(e.Start), seconds(e.End))
+	paler := ""
+	if e.At.Chunk > 0 {
+		p.paler = true
+		what += fmt.Sprintf(" in chunk %d", e.At.Chunk)
+		paler = fmt.Sprintf(` fill-opacity="%s"`, pixels(max(0.25, math.Pow(0.6, float64(e.At.Chunk)))))
+	}
+	fmt.Fprintf(&p.body, `<rect class="%s"%s x="%s" y="%s" width="%s" height="%s"><title>device %d: %s, %s to %s</title></rect>`+"\n",
+		look.class, paler, pixels(x), pixels(y), pixels(width-seam), pixels(height), e.At.Stage, what, seconds(e.Start), seconds(e.End))
 
 	if look.letter == "" || height < svgText {
 		return
@@ -308,7 +321,11 @@ func (p *picture) legend() {
 	}
 	entry(`fill="url(#idle)"`, "idle")
 	p.y += 32
-	p.text("name", svgLeft, p.y, "F k,m is the forward of micro-batch m on device k; R and B likewise")
+	text := "F k,m is the forward of micro-batch m on device k; R and B likewise"
+	if p.paler {
+		text += "; paler: its later chunks"
+	}
+	p.text("name", svgLeft, p.y, text)
 	p.y += 12
 }
 

@@ -65,17 +65,22 @@ var drawn = [len(kinds)]struct {
 	Update:    {'U', "update"},
 	Reduce:    {'+', "sums over groups"},
 	Gather:    {'W', "weights of replicas"},
+	Meet:      {'=', "statistics of replicas"},
+	Rows:      {'*', "rows of tied tables"},
 	ToHost:    {'>', "to host"},
 	FromHost:  {'<', "from host"},
+
+	BackwardInput:   {'I', "inputs' gradients"},
+	BackwardWeights: {'W', "weights' gradients"}, // with a micro-batch, unlike those of replicas
 }
 
 // cell is the text of an event n columns wide.
 func cell(e Event, n int) string {
 	letter := string(drawn[e.Kind].letter)
 	switch e.Kind {
-	case Barrier, ToHost, FromHost:
+	case Barrier, ToHost, FromHost, Meet:
 		return strings.Repeat(letter, n)
-	case Setup, Update, Reduce, Gather:
+	case Setup, Update, Reduce, Gather, Rows:
 		return letter + strings.Repeat(" ", max(0, n-1))
 	}
 	text := e.Label()

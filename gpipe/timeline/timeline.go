@@ -8,7 +8,7 @@
 //
 // The package is pure: it starts no goroutine, reads no clock and opens no
 // file. A step is one mini-batch; with one replica, stage k of the pipeline is device
-// k. There is one chunk a device.
+// k. A device may have several chunks of the network: see schedule.Placement.
 package timeline
 
 import (
@@ -17,6 +17,7 @@ import (
 	"strconv"
 
 	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/schedule"
 )
 
 // Kind is what an event's time goes to.
@@ -34,11 +35,18 @@ const (
 	FromHost              // its second leg; occupies the receiver
 	Gather                // handing updated weights to the other replicas
 	Reduce                // adding up the gradients of groups, of the device's own or of all replicas
+	Meet                  // within an F or B: adding up batch norm's statistics over replicas
+
+	BackwardInput   // I: the part of B that makes the input gradient
+	BackwardWeights // W: the part of B that makes the parameter gradients
+
+	Rows // gathering the gradients of tied tables as rows, and adding them up
 )
 
 var kinds = [...]string{
 	Forward: "F", Recompute: "R", Backward: "B", Transfer: "transfer", Setup: "setup",
 	Barrier: "barrier", Update: "update", ToHost: "to-host", FromHost: "from-host", Gather: "gather", Reduce: "reduce",
+	Meet: "meet", BackwardInput: "I", BackwardWeights: "W", Rows: "rows",
 }
 
 func (k Kind) String() string {
@@ -48,8 +56,16 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Task reports whether the kind is one of the schedule's: F, R or B.
-func (k Kind) Task() bool { return k == Forward || k == Recompute || k == Backward }
+// Task reports whether the kind is one of the schedule's: F, R, B, I or W.
+func (k Kind) Task() bool {
+	return k == Forward || k == Recompute || k == Backward || k == BackwardInput || k == BackwardWeights
+}
+
+// SendsGradient reports whether tasks of the kind make the input gradient: B and I.
+func (k Kind) SendsGradient() bool { return k == Backward || k == BackwardInput }
+
+// tasks are the kinds of a schedule's tasks.
+var tasks = []Kind{Forward, Recompute, Backward, BackwardInput, BackwardWeights}
 
 // OnDevice reports whether an event of the kind occupies its device. Only Transfer
 // does not: it occupies a link.
@@ -66,19 +82,27 @@ type Event struct {
 	Micro    int         // the micro-batch; -1: none
 	Start    float64     // seconds from the step's start
 	End      float64     // seconds from the step's start; never before Start
-	Bytes    int64       // of Transfer, ToHost and FromHost: what is carried
+	Bytes    int64       // of Transfer, ToHost and FromHost: what is carried; of Meet on the virtual clock: the value
 	Backward bool        // of Transfer, ToHost and FromHost: a gradient, not an activation
+	// Away is the part of a task, in seconds, in which its device waited for other
+	// replicas or met them. Its Meet events lie in that part: on the virtual clock they
+	// are without the waiting.
+	Away float64
 }
 
 // Seconds is the event's length.
 func (e Event) Seconds() float64 { return e.End - e.Start }
 
-// Label names the event in drawings: F0, B12, setup, and 3 for the transfer of
-// micro-batch 3 (its track says between which devices).
+// Label names the event in drawings: F0, B12/1 of a device's second chunk, setup, and 3
+// for the transfer of micro-batch 3 (its track says between which devices).
 func (e Event) Label() string {
 	switch {
 	case e.Kind.Task():
-		return e.Kind.String() + strconv.Itoa(e.Micro)
+		label := e.Kind.String() + strconv.Itoa(e.Micro)
+		if e.At.Chunk > 0 {
+			label += "/" + strconv.Itoa(e.At.Chunk)
+		}
+		return label
 	case e.Kind == Transfer && e.Micro >= 0:
 		return strconv.Itoa(e.Micro)
 	case e.Micro >= 0:
@@ -109,6 +133,20 @@ type Timeline struct {
 	Devices  int     // how many, one a stage of each replica
 	Replicas int     // 0: one
 	Events   []Event // in no order that matters
+	// Reductions are how tensors are added up over replicas; nil: there is one replica, or they
+	// were not recorded.
+	Reductions []Reduction
+	// Placement is where the pieces of the network are; zero: one on each device of a
+	// replica, in order.
+	Placement schedule.Placement
+}
+
+// pieces are those of the network.
+func (tl *Timeline) pieces() place.Pieces { return piecesOf(tl.Placement, tl.Stages()) }
+
+// piecesOf are the pieces that a placement has on so many devices.
+func piecesOf(p schedule.Placement, devices int) place.Pieces {
+	return place.NewPieces(devices, p.Or(devices).Device)
 }
 
 // Device is the number of a place's device: replica by replica, in the order of stages.
@@ -127,15 +165,15 @@ func (tl *Timeline) Span() float64 {
 }
 
 // Busy is the time that a device spends on events of the given kinds, or, if
-// none is given, on its tasks: F, R and B.
+// none is given, on its tasks: F, R, B, I and W. What a task is away does not count.
 func (tl *Timeline) Busy(device int, kinds ...Kind) float64 {
 	if len(kinds) == 0 {
-		kinds = []Kind{Forward, Recompute, Backward}
+		kinds = tasks
 	}
 	var sum float64
 	for _, e := range tl.Events {
 		if tl.Device(e.At) == device && slices.Contains(kinds, e.Kind) {
-			sum += e.Seconds()
+			sum += e.Seconds() - e.Away
 		}
 	}
 	return sum

@@ -42,7 +42,7 @@ func (c *Channels) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.gone == nil {
-		h.gone = &PeerError{c.rank, "closed"}
+		h.gone = &PeerError{Rank: c.rank, Cause: "closed"}
 	}
 	for _, m := range h.sessions {
 		m.stop(h.gone)
@@ -152,6 +152,15 @@ func (s *channelSession) Send(ctx context.Context, to Route, tensors [][]float32
 }
 
 func (s *channelSession) Receive(ctx context.Context, from Route, dst [][]float32, arrived func()) error {
+	return s.Lend(ctx, from, dst, func(tensors [][]float32) {
+		arrived()
+		for i := range dst {
+			copy(dst[i], tensors[i])
+		}
+	})
+}
+
+func (s *channelSession) Lend(ctx context.Context, from Route, like [][]float32, use func(tensors [][]float32)) error {
 	if err := s.ended(ctx); err != nil {
 		return err
 	}
@@ -164,13 +173,10 @@ func (s *channelSession) Receive(ctx context.Context, from Route, dst [][]float3
 		return s.err
 	}
 	defer close(p.taken)
-	if err := Fits(p.route, from, p.tensors, dst); err != nil {
+	if err := Fits(p.route, from, p.tensors, like); err != nil {
 		return err
 	}
-	arrived()
-	for i := range dst {
-		copy(dst[i], p.tensors[i])
-	}
+	use(p.tensors)
 	return nil
 }
 
@@ -220,7 +226,7 @@ func (s *channelSession) Abort(cause error) {
 	if cause == nil {
 		cause = errors.New("aborted")
 	}
-	s.stop(&AbortError{s.rank, cause.Error()})
+	s.stop(&AbortError{s.rank, cause.Error(), errors.Is(cause, context.Canceled)})
 }
 
 func (s *channelSession) End() {

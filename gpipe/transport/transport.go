@@ -12,6 +12,7 @@ package transport
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"gpipebench/gpipe/place"
 )
@@ -25,6 +26,21 @@ type Transport interface {
 	// Begin begins this process's next session. It does not wait; the session's
 	// operations report what is wrong with the others.
 	Begin() Session
+}
+
+// Clocked is a Transport that knows how far its process's clock is from that of rank 0.
+type Clocked interface {
+	// Clock returns what to add to this process's wall clock for that of rank 0, and how
+	// far that may be wrong.
+	Clock() (offset, within time.Duration)
+}
+
+// Lender is a Session of a run in one process: a receiver may read tensors where the
+// sender has them.
+type Lender interface {
+	// Lend waits, as Receive does, for the next tensors on the route, which have the sizes
+	// of like, and calls use with them. They must not be written to, nor kept.
+	Lend(ctx context.Context, from Route, like [][]float32, use func(tensors [][]float32)) error
 }
 
 // Session is one step of a run, or another exchange. What it carries never reaches
@@ -60,7 +76,7 @@ type Session interface {
 type Route struct {
 	From, To place.Place
 	What     Payload
-	Index    int // micro-batch of a boundary tensor; parameter and use of a tied gradient; chunk of a group gradient
+	Index    int // micro-batch of a boundary tensor; parameter and use of a tied gradient; first chunk of a message of group gradients; first of gathered rows; count of statistics within the step
 }
 
 // Line is the route without its Index: it is the same for routes that differ only in
@@ -81,10 +97,12 @@ const (
 	Activation Payload = iota
 	Gradient
 	TiedGradient
-	GroupGradient // a chunk of a replica's sums, of those over all replicas, or of updated weights
+	GroupGradient // chunks of a replica's sums, of those over all replicas, or of updated weights
+	Statistics    // of a micro-batch: a replica's, or those of several together
+	GatheredRows  // of a replica's gradient of a tied table
 )
 
-var payloads = [...]string{Activation: "activation", Gradient: "gradient", TiedGradient: "tied gradient", GroupGradient: "group gradient"}
+var payloads = [...]string{Activation: "activation", Gradient: "gradient", TiedGradient: "tied gradient", GroupGradient: "group gradient", Statistics: "statistics", GatheredRows: "gathered rows"}
 
 func (p Payload) String() string {
 	if int(p) < len(payloads) {
@@ -113,14 +131,28 @@ func Fits(got, due Route, tensors, dst [][]float32) error {
 type AbortError struct {
 	Rank  int
 	Cause string
+	// Canceled: the process was told to end. Then the error is a context.Canceled.
+	Canceled bool
 }
+
+func (e *AbortError) Is(target error) bool { return e.Canceled && target == context.Canceled }
 
 func (e *AbortError) Error() string { return fmt.Sprintf("rank %d: %s", e.Rank, e.Cause) }
 
 // PeerError says that a process has died, or cannot be reached.
 type PeerError struct {
 	Rank  int
+	Where string // what it runs and where, if that is known
 	Cause string
+	// Canceled: the process was told to end. Then the error is a context.Canceled.
+	Canceled bool
 }
 
-func (e *PeerError) Error() string { return fmt.Sprintf("rank %d is gone: %s", e.Rank, e.Cause) }
+func (e *PeerError) Is(target error) bool { return e.Canceled && target == context.Canceled }
+
+func (e *PeerError) Error() string {
+	if e.Where == "" {
+		return fmt.Sprintf("rank %d is gone: %s", e.Rank, e.Cause)
+	}
+	return fmt.Sprintf("rank %d (%s) is gone: %s", e.Rank, e.Where, e.Cause)
+}

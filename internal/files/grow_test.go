@@ -3,6 +3,7 @@ package files
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -43,5 +44,49 @@ func TestGrow(t *testing.T) {
 		if _, err := Grow(name); err == nil || err.Error() != name+": "+want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
+	}
+}
+
+// A file that grows again keeps its first lines, whole ones only, and drops the rest.
+func TestRegrow(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "log")
+	no := func(string) bool { return false }
+	notThree := func(line string) bool { return line != "three\n" }
+	for _, c := range []struct {
+		before string
+		keep   func(line string) bool
+		want   string
+		kept   bool
+	}{
+		{"one\ntwo\nthree\nfour\n", notThree, "one\ntwo\n", true},
+		{"one\ntwo\nfo", notThree, "one\ntwo\n", true},
+		{"one\ntwo\n", notThree, "one\ntwo\n", true},
+		{"one\n", no, "", false},
+		{"one", notThree, "", false},
+		{"one\n" + strings.Repeat("x", longestKept) + "\ntwo\n", notThree, "one\n", true},
+		{"", notThree, "", false},
+	} {
+		write(t, name, c.before)
+		g, kept, err := Regrow(name, func(_ int64, line []byte) bool { return c.keep(string(line)) })
+		if err != nil || kept != c.kept {
+			t.Fatalf("%.40q: kept %v, %v", c.before, kept, err)
+		}
+		if _, err := g.Write([]byte("new\n")); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Close(); err != nil {
+			t.Fatal(err)
+		}
+		has(t, name, c.want+"new\n")
+	}
+	g, kept, err := Regrow(filepath.Join(filepath.Dir(name), "new"), func(int64, []byte) bool { return true })
+	if err != nil || kept {
+		t.Fatal(kept, err)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Regrow(filepath.Join(name, "beneath"), nil); err == nil || !strings.HasSuffix(err.Error(), "beneath: not a directory") {
+		t.Error(err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -239,7 +238,7 @@ func Unfinished(name string) bool { return temporary.MatchString(name) }
 // file, and locks it for as long as it is open.
 func unfinished(dir string) (*os.File, error) {
 	for {
-		name := filepath.Join(dir, fmt.Sprintf(".unfinished-%016x", rand.Uint64()))
+		name := filepath.Join(dir, newName())
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if errors.Is(err, fs.ErrExist) {
 			continue
@@ -258,8 +257,8 @@ func unfinished(dir string) (*os.File, error) {
 	}
 }
 
-// sweep removes the unfinished files in a directory whose writers were killed:
-// those that no process has locked. It leaves files that it cannot examine.
+// sweep removes the unfinished files and directories in a directory whose writers
+// were killed: those that no process has locked. It leaves what it cannot examine.
 func sweep(dir string) {
 	if !locks {
 		return
@@ -269,18 +268,22 @@ func sweep(dir string) {
 		return
 	}
 	for _, e := range entries {
-		if !temporary.MatchString(e.Name()) || !e.Type().IsRegular() {
+		if !temporary.MatchString(e.Name()) || !e.Type().IsRegular() && !e.IsDir() {
 			continue
 		}
 		name := filepath.Join(dir, e.Name())
-		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		flag := os.O_RDWR
+		if e.IsDir() {
+			flag = os.O_RDONLY
+		}
+		f, err := os.OpenFile(name, flag, 0)
 		if err != nil {
 			continue
 		}
 		// If it was finished in the meantime, the name is gone or is another
 		// file's.
 		if lock(f) == nil && names(f, name) {
-			os.Remove(name)
+			os.RemoveAll(name)
 		}
 		f.Close()
 	}
@@ -305,7 +308,8 @@ func syncDir(dir string) {
 	}
 }
 
-// ErrInUse reports that another process has a file open for appending.
+// ErrInUse reports that another process has a file open for appending, or a directory
+// locked.
 var ErrInUse = errors.New("another process adds to it")
 
 // OpenAppend opens a regular file for reading and appending, and creates it if

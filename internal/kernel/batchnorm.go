@@ -174,20 +174,3 @@ func BatchNormGrad(dx, dy, x, add, stats, totals, gamma, beta []float32, relu bo
 		vector.batchNormGradAdd(dx, dy, x, add, mean, scale, total, totalX, gamma, rows, cols, share)
 	}
 }
-
-// CombineTallies adds the tally b to the tally a, both of the same channels: the
-// statistics of both sets of values together (Chan, Golub and LeVeque 1979).
-func CombineTallies(a, b []float64) {
-	cols := len(a) / 3
-	for j := range cols {
-		na, nb := a[j], b[j]
-		if nb == 0 {
-			continue
-		}
-		n := na + nb
-		delta := b[cols+j] - a[cols+j]
-		a[j] = n
-		a[cols+j] += float64(delta * float64(nb/n))
-		a[2*cols+j] += b[2*cols+j] + float64(float64(delta*delta)*float64(float64(na*nb)/n))
-	}
-}

@@ -10,9 +10,9 @@
 //
 //   - Gemm: fused multiply-adds over k in ascending order, starting from C
 //     when it accumulates and from zero when it does not.
-//   - Convolutions: as Gemm, over the taps and channels (or the pixels) in the
-//     order that ConvForward and its gradients say, without the taps that fall
-//     outside the image.
+//   - Convolutions, depthwise ones as well: as Gemm, over the taps and channels
+//     (or the pixels) in the order that ConvForward, DepthwiseForward and their
+//     gradients say, without the taps that fall outside the image.
 //   - Column reductions (bias, gamma and beta gradients, embedding rows): one
 //     chain over the rows in ascending order, starting from the accumulator.
 //   - Batch norm: one chain for each NormChunk rows and column in ascending

@@ -44,6 +44,21 @@ func TestPoolsBesideGuardPages(t *testing.T) {
 	})
 }
 
+func TestDepthwiseBesideGuardPages(t *testing.T) {
+	const operands, floats = 7, 40000 // larger than any case's
+	eachTable(t, func(t *testing.T) {
+		places := besideGuards(t, operands, floats)
+		for i, d := range depthwiseShapes() {
+			d.C = depthwiseChannels[i%len(depthwiseChannels)]
+			c := newDepthwiseCase(d)
+			want := c.run(onHeap, 1<<20)
+			for _, place := range places {
+				sameBits(t, fmt.Sprintf("%+v beside guard pages", d), c.run(place(), 1<<20), want)
+			}
+		}
+	})
+}
+
 func TestBatchNormStatsBesideGuardPages(t *testing.T) {
 	eachTable(t, func(t *testing.T) {
 		places := besideGuards(t, 4, 4096)

@@ -59,7 +59,12 @@ type vectorTable struct {
 	maxPoolGrad           func(dx, dy, x, y []float32, pixels, cols, ld, step, kh, kw, row int)
 	avgPool               func(y, x []float32, pixels, cols, step, kh, kw, row int, share float32)
 	avgPoolGrad           func(dx, dy []float32, pixels, cols, ld, step, kh, kw, row int, share float32)
+	depthwise             func(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, skip, first, wtap, wskip int)
+	depthwiseGrad         func(dw, x, dy []float32, pixels, cols, to, from, kw, tap, wtap int)
 	copyColumns           func(dst, src []float32, rows, cols, ldd, lds int)
+	widen                 func(dst []float32, src []uint16)
+	narrow                func(dst []uint16, src []float32)
+	roundBF16             func(dst, src []float32)
 }
 
 // vector is the table in use, the fastest that the processor has.
@@ -136,5 +141,10 @@ var genericVector = vectorTable{
 	maxPoolGrad:           maxPoolGradGeneric,
 	avgPool:               avgPoolGeneric,
 	avgPoolGrad:           avgPoolGradGeneric,
+	depthwise:             depthwiseGeneric,
+	depthwiseGrad:         depthwiseGradGeneric,
 	copyColumns:           copyColumnsGeneric,
+	widen:                 widenGeneric,
+	narrow:                narrowGeneric,
+	roundBF16:             roundBF16Generic,
 }

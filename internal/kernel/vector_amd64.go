@@ -80,7 +80,12 @@ var avx512Vector = vectorTable{
 	maxPoolGrad:           maxPoolGradAVX512,
 	avgPool:               avgPoolAVX512,
 	avgPoolGrad:           avgPoolGradAVX512,
+	depthwise:             depthwiseAVX512,
+	depthwiseGrad:         depthwiseGradAVX512,
 	copyColumns:           copyColumnsAVX512,
+	widen:                 widenAVX512,
+	narrow:                narrowAVX512,
+	roundBF16:             roundBF16AVX512,
 }
 
 var avx2Vector = vectorTable{
@@ -147,5 +152,10 @@ var avx2Vector = vectorTable{
 	maxPoolGrad:           maxPoolGradAVX2,
 	avgPool:               avgPoolAVX2,
 	avgPoolGrad:           avgPoolGradAVX2,
+	depthwise:             depthwiseAVX2,
+	depthwiseGrad:         depthwiseGradAVX2,
 	copyColumns:           copyColumnsAVX2,
+	widen:                 widenAVX2,
+	narrow:                narrowAVX2,
+	roundBF16:             roundBF16AVX2,
 }

@@ -9748,6 +9748,914 @@ done457:
 	VZEROUPPER
 	RET
 
+// func depthwiseAVX2(y []float32, x []float32, w []float32, pixels int, cols int, to int, from int, kh int, kw int, tap int, skip int, first int, wtap int, wskip int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·depthwiseAVX2(SB), $0-160
+	MOVQ         x_base+24(FP), AX
+	MOVQ         y_base+0(FP), CX
+	MOVQ         pixels+72(FP), DX
+	MOVQ         from+96(FP), BX
+	MOVQ         tap+120(FP), SI
+	MOVQ         wtap+144(FP), DI
+	LEAQ         (BX)(BX*2), R8
+	MOVQ         cols+80(FP), R9
+	ANDQ         $+7, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	SUBQ         $+4, DX
+	JL           groups459
+
+group458:
+	MOVQ cols+80(FP), R9
+	XORQ R10, R10
+	SUBQ $+16, R9
+	JL   done461
+
+loop460:
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	MOVQ   w_base+48(FP), R12
+	MOVQ   first+136(FP), R13
+	LEAQ   (AX)(R10*4), R11
+	ADDQ   R10, R13
+	LEAQ   (R12)(R13*4), R12
+	MOVQ   kh+104(FP), R13
+
+repeat462:
+	MOVQ kw+112(FP), R14
+
+repeat463:
+	VMOVUPS     (R12), Y9
+	VMOVUPS     32(R12), Y10
+	VFMADD231PS (R11), Y9, Y1
+	VFMADD231PS 32(R11), Y10, Y2
+	VFMADD231PS (R11)(BX*4), Y9, Y3
+	VFMADD231PS 32(R11)(BX*4), Y10, Y4
+	VFMADD231PS (R11)(BX*8), Y9, Y5
+	VFMADD231PS 32(R11)(BX*8), Y10, Y6
+	VFMADD231PS (R11)(R8*4), Y9, Y7
+	VFMADD231PS 32(R11)(R8*4), Y10, Y8
+	LEAQ        (R11)(SI*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat463
+	MOVQ        skip+128(FP), R14
+	LEAQ        (R11)(R14*4), R11
+	MOVQ        wskip+152(FP), R14
+	LEAQ        (R12)(R14*4), R12
+	DECQ        R13
+	JNZ         repeat462
+	MOVQ        to+88(FP), R11
+	LEAQ        (CX)(R10*4), R12
+	LEAQ        (R11)(R11*2), R13
+	VMOVUPS     Y1, (R12)
+	VMOVUPS     Y2, 32(R12)
+	VMOVUPS     Y3, (R12)(R11*4)
+	VMOVUPS     Y4, 32(R12)(R11*4)
+	VMOVUPS     Y5, (R12)(R11*8)
+	VMOVUPS     Y6, 32(R12)(R11*8)
+	VMOVUPS     Y7, (R12)(R13*4)
+	VMOVUPS     Y8, 32(R12)(R13*4)
+	ADDQ        $+16, R10
+	SUBQ        $+16, R9
+	JGE         loop460
+
+done461:
+	ADDQ $+16, R9
+	SUBQ $+8, R9
+	JL   done465
+
+loop464:
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ   w_base+48(FP), R12
+	MOVQ   first+136(FP), R13
+	LEAQ   (AX)(R10*4), R11
+	ADDQ   R10, R13
+	LEAQ   (R12)(R13*4), R12
+	MOVQ   kh+104(FP), R13
+
+repeat466:
+	MOVQ kw+112(FP), R14
+
+repeat467:
+	VMOVUPS     (R12), Y5
+	VFMADD231PS (R11), Y5, Y1
+	VFMADD231PS (R11)(BX*4), Y5, Y2
+	VFMADD231PS (R11)(BX*8), Y5, Y3
+	VFMADD231PS (R11)(R8*4), Y5, Y4
+	LEAQ        (R11)(SI*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat467
+	MOVQ        skip+128(FP), R14
+	LEAQ        (R11)(R14*4), R11
+	MOVQ        wskip+152(FP), R14
+	LEAQ        (R12)(R14*4), R12
+	DECQ        R13
+	JNZ         repeat466
+	MOVQ        to+88(FP), R11
+	LEAQ        (CX)(R10*4), R12
+	LEAQ        (R11)(R11*2), R13
+	VMOVUPS     Y1, (R12)
+	VMOVUPS     Y2, (R12)(R11*4)
+	VMOVUPS     Y3, (R12)(R11*8)
+	VMOVUPS     Y4, (R12)(R13*4)
+	ADDQ        $+8, R10
+	SUBQ        $+8, R9
+	JGE         loop464
+
+done465:
+	ADDQ   $+8, R9
+	JZ     done468
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ   w_base+48(FP), R11
+	MOVQ   first+136(FP), R12
+	LEAQ   (AX)(R10*4), R9
+	ADDQ   R10, R12
+	LEAQ   (R11)(R12*4), R11
+	MOVQ   kh+104(FP), R12
+
+repeat469:
+	MOVQ kw+112(FP), R13
+
+repeat470:
+	VMASKMOVPS  (R11), Y0, Y5
+	VMASKMOVPS  (R9), Y0, Y6
+	VFMADD231PS Y6, Y5, Y1
+	VMASKMOVPS  (R9)(BX*4), Y0, Y6
+	VFMADD231PS Y6, Y5, Y2
+	VMASKMOVPS  (R9)(BX*8), Y0, Y6
+	VFMADD231PS Y6, Y5, Y3
+	VMASKMOVPS  (R9)(R8*4), Y0, Y6
+	VFMADD231PS Y6, Y5, Y4
+	LEAQ        (R9)(SI*4), R9
+	LEAQ        (R11)(DI*4), R11
+	DECQ        R13
+	JNZ         repeat470
+	MOVQ        skip+128(FP), R13
+	LEAQ        (R9)(R13*4), R9
+	MOVQ        wskip+152(FP), R13
+	LEAQ        (R11)(R13*4), R11
+	DECQ        R12
+	JNZ         repeat469
+	MOVQ        to+88(FP), R9
+	LEAQ        (CX)(R10*4), R10
+	LEAQ        (R9)(R9*2), R11
+	VMASKMOVPS  Y1, Y0, (R10)
+	VMASKMOVPS  Y2, Y0, (R10)(R9*4)
+	VMASKMOVPS  Y3, Y0, (R10)(R9*8)
+	VMASKMOVPS  Y4, Y0, (R10)(R11*4)
+
+done468:
+	LEAQ (AX)(BX*4), AX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (AX)(BX*4), AX
+	MOVQ to+88(FP), R9
+	LEAQ (CX)(R9*4), CX
+	LEAQ (CX)(R9*4), CX
+	LEAQ (CX)(R9*4), CX
+	LEAQ (CX)(R9*4), CX
+	SUBQ $+4, DX
+	JGE  group458
+
+groups459:
+	ADDQ $+4, DX
+	SUBQ $+1, DX
+	JL   groups472
+
+group471:
+	MOVQ cols+80(FP), R8
+	XORQ R9, R9
+	SUBQ $+16, R8
+	JL   done474
+
+loop473:
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   w_base+48(FP), R11
+	MOVQ   first+136(FP), R12
+	LEAQ   (AX)(R9*4), R10
+	ADDQ   R9, R12
+	LEAQ   (R11)(R12*4), R11
+	MOVQ   kh+104(FP), R12
+
+repeat475:
+	MOVQ kw+112(FP), R13
+
+repeat476:
+	VMOVUPS     (R11), Y3
+	VMOVUPS     32(R11), Y4
+	VFMADD231PS (R10), Y3, Y1
+	VFMADD231PS 32(R10), Y4, Y2
+	LEAQ        (R10)(SI*4), R10
+	LEAQ        (R11)(DI*4), R11
+	DECQ        R13
+	JNZ         repeat476
+	MOVQ        skip+128(FP), R13
+	LEAQ        (R10)(R13*4), R10
+	MOVQ        wskip+152(FP), R13
+	LEAQ        (R11)(R13*4), R11
+	DECQ        R12
+	JNZ         repeat475
+	MOVQ        to+88(FP), R10
+	LEAQ        (CX)(R9*4), R11
+	LEAQ        (R10)(R10*2), R10
+	VMOVUPS     Y1, (R11)
+	VMOVUPS     Y2, 32(R11)
+	ADDQ        $+16, R9
+	SUBQ        $+16, R8
+	JGE         loop473
+
+done474:
+	ADDQ $+16, R8
+	SUBQ $+8, R8
+	JL   done478
+
+loop477:
+	VXORPS Y1, Y1, Y1
+	MOVQ   w_base+48(FP), R11
+	MOVQ   first+136(FP), R12
+	LEAQ   (AX)(R9*4), R10
+	ADDQ   R9, R12
+	LEAQ   (R11)(R12*4), R11
+	MOVQ   kh+104(FP), R12
+
+repeat479:
+	MOVQ kw+112(FP), R13
+
+repeat480:
+	VMOVUPS     (R11), Y2
+	VFMADD231PS (R10), Y2, Y1
+	LEAQ        (R10)(SI*4), R10
+	LEAQ        (R11)(DI*4), R11
+	DECQ        R13
+	JNZ         repeat480
+	MOVQ        skip+128(FP), R13
+	LEAQ        (R10)(R13*4), R10
+	MOVQ        wskip+152(FP), R13
+	LEAQ        (R11)(R13*4), R11
+	DECQ        R12
+	JNZ         repeat479
+	MOVQ        to+88(FP), R10
+	LEAQ        (CX)(R9*4), R11
+	LEAQ        (R10)(R10*2), R10
+	VMOVUPS     Y1, (R11)
+	ADDQ        $+8, R9
+	SUBQ        $+8, R8
+	JGE         loop477
+
+done478:
+	ADDQ   $+8, R8
+	JZ     done481
+	VXORPS Y1, Y1, Y1
+	MOVQ   w_base+48(FP), R10
+	MOVQ   first+136(FP), R11
+	LEAQ   (AX)(R9*4), R8
+	ADDQ   R9, R11
+	LEAQ   (R10)(R11*4), R10
+	MOVQ   kh+104(FP), R11
+
+repeat482:
+	MOVQ kw+112(FP), R12
+
+repeat483:
+	VMASKMOVPS  (R10), Y0, Y2
+	VMASKMOVPS  (R8), Y0, Y3
+	VFMADD231PS Y3, Y2, Y1
+	LEAQ        (R8)(SI*4), R8
+	LEAQ        (R10)(DI*4), R10
+	DECQ        R12
+	JNZ         repeat483
+	MOVQ        skip+128(FP), R12
+	LEAQ        (R8)(R12*4), R8
+	MOVQ        wskip+152(FP), R12
+	LEAQ        (R10)(R12*4), R10
+	DECQ        R11
+	JNZ         repeat482
+	MOVQ        to+88(FP), R8
+	LEAQ        (CX)(R9*4), R9
+	LEAQ        (R8)(R8*2), R8
+	VMASKMOVPS  Y1, Y0, (R9)
+
+done481:
+	LEAQ (AX)(BX*4), AX
+	MOVQ to+88(FP), R8
+	LEAQ (CX)(R8*4), CX
+	SUBQ $+1, DX
+	JGE  group471
+
+groups472:
+	ADDQ $+1, DX
+	VZEROUPPER
+	RET
+
+// func depthwiseGradAVX2(dw []float32, x []float32, dy []float32, pixels int, cols int, to int, from int, kw int, tap int, wtap int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·depthwiseGradAVX2(SB), $0-128
+	MOVQ         dw_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         kw+104(FP), DX
+	MOVQ         tap+112(FP), BX
+	MOVQ         wtap+120(FP), SI
+	MOVQ         to+88(FP), DI
+	MOVQ         from+96(FP), R8
+	MOVQ         cols+80(FP), R9
+	ANDQ         $+7, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
+	SUBQ         $+3, DX
+	JL           groups485
+
+group484:
+	MOVQ cols+80(FP), R9
+	XORQ R10, R10
+	SUBQ $+16, R9
+	JL   done487
+
+loop486:
+	MOVQ    dy_base+48(FP), R12
+	LEAQ    (AX)(R10*4), R13
+	LEAQ    (CX)(R10*4), R11
+	LEAQ    (R12)(R10*4), R12
+	VMOVUPS (R13), Y1
+	VMOVUPS 32(R13), Y2
+	VMOVUPS (R13)(SI*4), Y3
+	VMOVUPS 32(R13)(SI*4), Y4
+	VMOVUPS (R13)(SI*8), Y5
+	VMOVUPS 32(R13)(SI*8), Y6
+	MOVQ    pixels+72(FP), R14
+
+repeat488:
+	VMOVUPS     (R12), Y7
+	VMOVUPS     32(R12), Y8
+	VFMADD231PS (R11), Y7, Y1
+	VFMADD231PS 32(R11), Y8, Y2
+	VFMADD231PS (R11)(BX*4), Y7, Y3
+	VFMADD231PS 32(R11)(BX*4), Y8, Y4
+	VFMADD231PS (R11)(BX*8), Y7, Y5
+	VFMADD231PS 32(R11)(BX*8), Y8, Y6
+	LEAQ        (R11)(R8*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat488
+	VMOVUPS     Y1, (R13)
+	VMOVUPS     Y2, 32(R13)
+	VMOVUPS     Y3, (R13)(SI*4)
+	VMOVUPS     Y4, 32(R13)(SI*4)
+	VMOVUPS     Y5, (R13)(SI*8)
+	VMOVUPS     Y6, 32(R13)(SI*8)
+	ADDQ        $+16, R10
+	SUBQ        $+16, R9
+	JGE         loop486
+
+done487:
+	ADDQ $+16, R9
+	SUBQ $+8, R9
+	JL   done490
+
+loop489:
+	MOVQ    dy_base+48(FP), R12
+	LEAQ    (AX)(R10*4), R13
+	LEAQ    (CX)(R10*4), R11
+	LEAQ    (R12)(R10*4), R12
+	VMOVUPS (R13), Y1
+	VMOVUPS (R13)(SI*4), Y2
+	VMOVUPS (R13)(SI*8), Y3
+	MOVQ    pixels+72(FP), R14
+
+repeat491:
+	VMOVUPS     (R12), Y4
+	VFMADD231PS (R11), Y4, Y1
+	VFMADD231PS (R11)(BX*4), Y4, Y2
+	VFMADD231PS (R11)(BX*8), Y4, Y3
+	LEAQ        (R11)(R8*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat491
+	VMOVUPS     Y1, (R13)
+	VMOVUPS     Y2, (R13)(SI*4)
+	VMOVUPS     Y3, (R13)(SI*8)
+	ADDQ        $+8, R10
+	SUBQ        $+8, R9
+	JGE         loop489
+
+done490:
+	ADDQ       $+8, R9
+	JZ         done492
+	MOVQ       dy_base+48(FP), R11
+	LEAQ       (AX)(R10*4), R12
+	LEAQ       (CX)(R10*4), R9
+	LEAQ       (R11)(R10*4), R11
+	VMASKMOVPS (R12), Y0, Y1
+	VMASKMOVPS (R12)(SI*4), Y0, Y2
+	VMASKMOVPS (R12)(SI*8), Y0, Y3
+	MOVQ       pixels+72(FP), R10
+
+repeat493:
+	VMASKMOVPS  (R11), Y0, Y4
+	VMASKMOVPS  (R9), Y0, Y5
+	VFMADD231PS Y5, Y4, Y1
+	VMASKMOVPS  (R9)(BX*4), Y0, Y5
+	VFMADD231PS Y5, Y4, Y2
+	VMASKMOVPS  (R9)(BX*8), Y0, Y5
+	VFMADD231PS Y5, Y4, Y3
+	LEAQ        (R9)(R8*4), R9
+	LEAQ        (R11)(DI*4), R11
+	DECQ        R10
+	JNZ         repeat493
+	VMASKMOVPS  Y1, Y0, (R12)
+	VMASKMOVPS  Y2, Y0, (R12)(SI*4)
+	VMASKMOVPS  Y3, Y0, (R12)(SI*8)
+
+done492:
+	LEAQ (CX)(BX*4), CX
+	LEAQ (CX)(BX*4), CX
+	LEAQ (CX)(BX*4), CX
+	LEAQ (AX)(SI*4), AX
+	LEAQ (AX)(SI*4), AX
+	LEAQ (AX)(SI*4), AX
+	SUBQ $+3, DX
+	JGE  group484
+
+groups485:
+	ADDQ $+3, DX
+	SUBQ $+2, DX
+	JL   groups495
+
+group494:
+	MOVQ cols+80(FP), R9
+	XORQ R10, R10
+	SUBQ $+16, R9
+	JL   done497
+
+loop496:
+	MOVQ    dy_base+48(FP), R12
+	LEAQ    (AX)(R10*4), R13
+	LEAQ    (CX)(R10*4), R11
+	LEAQ    (R12)(R10*4), R12
+	VMOVUPS (R13), Y1
+	VMOVUPS 32(R13), Y2
+	VMOVUPS (R13)(SI*4), Y3
+	VMOVUPS 32(R13)(SI*4), Y4
+	MOVQ    pixels+72(FP), R14
+
+repeat498:
+	VMOVUPS     (R12), Y5
+	VMOVUPS     32(R12), Y6
+	VFMADD231PS (R11), Y5, Y1
+	VFMADD231PS 32(R11), Y6, Y2
+	VFMADD231PS (R11)(BX*4), Y5, Y3
+	VFMADD231PS 32(R11)(BX*4), Y6, Y4
+	LEAQ        (R11)(R8*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat498
+	VMOVUPS     Y1, (R13)
+	VMOVUPS     Y2, 32(R13)
+	VMOVUPS     Y3, (R13)(SI*4)
+	VMOVUPS     Y4, 32(R13)(SI*4)
+	ADDQ        $+16, R10
+	SUBQ        $+16, R9
+	JGE         loop496
+
+done497:
+	ADDQ $+16, R9
+	SUBQ $+8, R9
+	JL   done500
+
+loop499:
+	MOVQ    dy_base+48(FP), R12
+	LEAQ    (AX)(R10*4), R13
+	LEAQ    (CX)(R10*4), R11
+	LEAQ    (R12)(R10*4), R12
+	VMOVUPS (R13), Y1
+	VMOVUPS (R13)(SI*4), Y2
+	MOVQ    pixels+72(FP), R14
+
+repeat501:
+	VMOVUPS     (R12), Y3
+	VFMADD231PS (R11), Y3, Y1
+	VFMADD231PS (R11)(BX*4), Y3, Y2
+	LEAQ        (R11)(R8*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat501
+	VMOVUPS     Y1, (R13)
+	VMOVUPS     Y2, (R13)(SI*4)
+	ADDQ        $+8, R10
+	SUBQ        $+8, R9
+	JGE         loop499
+
+done500:
+	ADDQ       $+8, R9
+	JZ         done502
+	MOVQ       dy_base+48(FP), R11
+	LEAQ       (AX)(R10*4), R12
+	LEAQ       (CX)(R10*4), R9
+	LEAQ       (R11)(R10*4), R11
+	VMASKMOVPS (R12), Y0, Y1
+	VMASKMOVPS (R12)(SI*4), Y0, Y2
+	MOVQ       pixels+72(FP), R10
+
+repeat503:
+	VMASKMOVPS  (R11), Y0, Y3
+	VMASKMOVPS  (R9), Y0, Y4
+	VFMADD231PS Y4, Y3, Y1
+	VMASKMOVPS  (R9)(BX*4), Y0, Y4
+	VFMADD231PS Y4, Y3, Y2
+	LEAQ        (R9)(R8*4), R9
+	LEAQ        (R11)(DI*4), R11
+	DECQ        R10
+	JNZ         repeat503
+	VMASKMOVPS  Y1, Y0, (R12)
+	VMASKMOVPS  Y2, Y0, (R12)(SI*4)
+
+done502:
+	LEAQ (CX)(BX*4), CX
+	LEAQ (CX)(BX*4), CX
+	LEAQ (AX)(SI*4), AX
+	LEAQ (AX)(SI*4), AX
+	SUBQ $+2, DX
+	JGE  group494
+
+groups495:
+	ADDQ $+2, DX
+	SUBQ $+1, DX
+	JL   groups505
+
+group504:
+	MOVQ cols+80(FP), R9
+	XORQ R10, R10
+	SUBQ $+16, R9
+	JL   done507
+
+loop506:
+	MOVQ    dy_base+48(FP), R12
+	LEAQ    (AX)(R10*4), R13
+	LEAQ    (CX)(R10*4), R11
+	LEAQ    (R12)(R10*4), R12
+	VMOVUPS (R13), Y1
+	VMOVUPS 32(R13), Y2
+	MOVQ    pixels+72(FP), R14
+
+repeat508:
+	VMOVUPS     (R12), Y3
+	VMOVUPS     32(R12), Y4
+	VFMADD231PS (R11), Y3, Y1
+	VFMADD231PS 32(R11), Y4, Y2
+	LEAQ        (R11)(R8*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat508
+	VMOVUPS     Y1, (R13)
+	VMOVUPS     Y2, 32(R13)
+	ADDQ        $+16, R10
+	SUBQ        $+16, R9
+	JGE         loop506
+
+done507:
+	ADDQ $+16, R9
+	SUBQ $+8, R9
+	JL   done510
+
+loop509:
+	MOVQ    dy_base+48(FP), R12
+	LEAQ    (AX)(R10*4), R13
+	LEAQ    (CX)(R10*4), R11
+	LEAQ    (R12)(R10*4), R12
+	VMOVUPS (R13), Y1
+	MOVQ    pixels+72(FP), R14
+
+repeat511:
+	VMOVUPS     (R12), Y2
+	VFMADD231PS (R11), Y2, Y1
+	LEAQ        (R11)(R8*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat511
+	VMOVUPS     Y1, (R13)
+	ADDQ        $+8, R10
+	SUBQ        $+8, R9
+	JGE         loop509
+
+done510:
+	ADDQ       $+8, R9
+	JZ         done512
+	MOVQ       dy_base+48(FP), R11
+	LEAQ       (AX)(R10*4), R12
+	LEAQ       (CX)(R10*4), R9
+	LEAQ       (R11)(R10*4), R11
+	VMASKMOVPS (R12), Y0, Y1
+	MOVQ       pixels+72(FP), R10
+
+repeat513:
+	VMASKMOVPS  (R11), Y0, Y2
+	VMASKMOVPS  (R9), Y0, Y3
+	VFMADD231PS Y3, Y2, Y1
+	LEAQ        (R9)(R8*4), R9
+	LEAQ        (R11)(DI*4), R11
+	DECQ        R10
+	JNZ         repeat513
+	VMASKMOVPS  Y1, Y0, (R12)
+
+done512:
+	LEAQ (CX)(BX*4), CX
+	LEAQ (AX)(SI*4), AX
+	SUBQ $+1, DX
+	JGE  group504
+
+groups505:
+	ADDQ $+1, DX
+	VZEROUPPER
+	RET
+
+// func widenAVX2(dst []float32, src []uint16)
+// Requires: AVX, AVX2
+TEXT ·widenAVX2(SB), $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+
+loop514:
+	CMPQ      DX, $+16
+	JLT       done515
+	VPMOVZXWD (CX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	VPMOVZXWD 16(CX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      $+32, CX
+	ADDQ      $+64, AX
+	SUBQ      $+16, DX
+	JMP       loop514
+
+done515:
+loop516:
+	CMPQ      DX, $+8
+	JLT       done517
+	VPMOVZXWD (CX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $+16, CX
+	ADDQ      $+32, AX
+	SUBQ      $+8, DX
+	JMP       loop516
+
+done517:
+loop518:
+	CMPQ    DX, $+1
+	JLT     done519
+	MOVWLZX (CX), BX
+	SHLL    $0x10, BX
+	MOVL    BX, (AX)
+	ADDQ    $+2, CX
+	ADDQ    $+4, AX
+	SUBQ    $+1, DX
+	JMP     loop518
+
+done519:
+	VZEROUPPER
+	RET
+
+// func narrowAVX2(dst []uint16, src []float32)
+// Requires: AVX, AVX2
+TEXT ·narrowAVX2(SB), $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS splat_00007fff<>+0(SB), Y0
+	VBROADCASTSS splat_00000001<>+0(SB), Y1
+	VBROADCASTSS splat_00400000<>+0(SB), Y2
+
+loop520:
+	CMPQ         DX, $+16
+	JLT          done521
+	VMOVUPS      (CX), Y3
+	VPSRLD       $0x10, Y3, Y4
+	VPAND        Y1, Y4, Y4
+	VPADDD       Y0, Y4, Y4
+	VPADDD       Y3, Y4, Y4
+	VPOR         Y2, Y3, Y5
+	VCMPPS       $0x03, Y3, Y3, Y3
+	VBLENDVPS    Y3, Y5, Y4, Y4
+	VPSRLD       $0x10, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X3
+	VPACKUSDW    X3, X4, X3
+	VMOVUPS      X3, (AX)
+	VMOVUPS      32(CX), Y3
+	VPSRLD       $0x10, Y3, Y4
+	VPAND        Y1, Y4, Y4
+	VPADDD       Y0, Y4, Y4
+	VPADDD       Y3, Y4, Y4
+	VPOR         Y2, Y3, Y5
+	VCMPPS       $0x03, Y3, Y3, Y3
+	VBLENDVPS    Y3, Y5, Y4, Y4
+	VPSRLD       $0x10, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X3
+	VPACKUSDW    X3, X4, X3
+	VMOVUPS      X3, 16(AX)
+	ADDQ         $+64, CX
+	ADDQ         $+32, AX
+	SUBQ         $+16, DX
+	JMP          loop520
+
+done521:
+loop522:
+	CMPQ         DX, $+8
+	JLT          done523
+	VMOVUPS      (CX), Y3
+	VPSRLD       $0x10, Y3, Y4
+	VPAND        Y1, Y4, Y4
+	VPADDD       Y0, Y4, Y4
+	VPADDD       Y3, Y4, Y4
+	VPOR         Y2, Y3, Y5
+	VCMPPS       $0x03, Y3, Y3, Y3
+	VBLENDVPS    Y3, Y5, Y4, Y4
+	VPSRLD       $0x10, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X3
+	VPACKUSDW    X3, X4, X3
+	VMOVUPS      X3, (AX)
+	ADDQ         $+32, CX
+	ADDQ         $+16, AX
+	SUBQ         $+8, DX
+	JMP          loop522
+
+done523:
+loop524:
+	CMPQ DX, $+1
+	JLT  done525
+	MOVL (CX), BX
+	MOVL BX, SI
+	ANDL $0x7fffffff, SI
+	CMPL SI, $0x7f800000
+	JLS  number526
+	ORL  $0x00400000, BX
+	JMP  rounded527
+
+number526:
+	MOVL BX, SI
+	SHRL $0x10, SI
+	ANDL $0x00000001, SI
+	ADDL SI, BX
+	ADDL $0x00007fff, BX
+
+rounded527:
+	SHRL $0x10, BX
+	MOVW BX, (AX)
+	ADDQ $+4, CX
+	ADDQ $+2, AX
+	SUBQ $+1, DX
+	JMP  loop524
+
+done525:
+	VZEROUPPER
+	RET
+
+DATA splat_00007fff<>+0(SB)/4, $0x00007fff
+DATA splat_00007fff<>+4(SB)/4, $0x00007fff
+DATA splat_00007fff<>+8(SB)/4, $0x00007fff
+DATA splat_00007fff<>+12(SB)/4, $0x00007fff
+DATA splat_00007fff<>+16(SB)/4, $0x00007fff
+DATA splat_00007fff<>+20(SB)/4, $0x00007fff
+DATA splat_00007fff<>+24(SB)/4, $0x00007fff
+DATA splat_00007fff<>+28(SB)/4, $0x00007fff
+GLOBL splat_00007fff<>(SB), RODATA|NOPTR, $32
+
+DATA splat_00000001<>+0(SB)/4, $0x00000001
+DATA splat_00000001<>+4(SB)/4, $0x00000001
+DATA splat_00000001<>+8(SB)/4, $0x00000001
+DATA splat_00000001<>+12(SB)/4, $0x00000001
+DATA splat_00000001<>+16(SB)/4, $0x00000001
+DATA splat_00000001<>+20(SB)/4, $0x00000001
+DATA splat_00000001<>+24(SB)/4, $0x00000001
+DATA splat_00000001<>+28(SB)/4, $0x00000001
+GLOBL splat_00000001<>(SB), RODATA|NOPTR, $32
+
+DATA splat_00400000<>+0(SB)/4, $0x00400000
+DATA splat_00400000<>+4(SB)/4, $0x00400000
+DATA splat_00400000<>+8(SB)/4, $0x00400000
+DATA splat_00400000<>+12(SB)/4, $0x00400000
+DATA splat_00400000<>+16(SB)/4, $0x00400000
+DATA splat_00400000<>+20(SB)/4, $0x00400000
+DATA splat_00400000<>+24(SB)/4, $0x00400000
+DATA splat_00400000<>+28(SB)/4, $0x00400000
+GLOBL splat_00400000<>(SB), RODATA|NOPTR, $32
+
+// func roundBF16AVX2(dst []float32, src []float32)
+// Requires: AVX, AVX2
+TEXT ·roundBF16AVX2(SB), $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS splat_00007fff<>+0(SB), Y0
+	VBROADCASTSS splat_00000001<>+0(SB), Y1
+	VBROADCASTSS splat_00400000<>+0(SB), Y2
+	VBROADCASTSS splat_ffff0000<>+0(SB), Y3
+
+loop528:
+	CMPQ      DX, $+16
+	JLT       done529
+	VMOVUPS   (CX), Y4
+	VPSRLD    $0x10, Y4, Y5
+	VPAND     Y1, Y5, Y5
+	VPADDD    Y0, Y5, Y5
+	VPADDD    Y4, Y5, Y5
+	VPOR      Y2, Y4, Y6
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VBLENDVPS Y4, Y6, Y5, Y5
+	VPAND     Y3, Y5, Y5
+	VMOVUPS   Y5, (AX)
+	VMOVUPS   32(CX), Y4
+	VPSRLD    $0x10, Y4, Y5
+	VPAND     Y1, Y5, Y5
+	VPADDD    Y0, Y5, Y5
+	VPADDD    Y4, Y5, Y5
+	VPOR      Y2, Y4, Y6
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VBLENDVPS Y4, Y6, Y5, Y5
+	VPAND     Y3, Y5, Y5
+	VMOVUPS   Y5, 32(AX)
+	ADDQ      $+64, CX
+	ADDQ      $+64, AX
+	SUBQ      $+16, DX
+	JMP       loop528
+
+done529:
+loop530:
+	CMPQ      DX, $+8
+	JLT       done531
+	VMOVUPS   (CX), Y4
+	VPSRLD    $0x10, Y4, Y5
+	VPAND     Y1, Y5, Y5
+	VPADDD    Y0, Y5, Y5
+	VPADDD    Y4, Y5, Y5
+	VPOR      Y2, Y4, Y6
+	VCMPPS    $0x03, Y4, Y4, Y4
+	VBLENDVPS Y4, Y6, Y5, Y5
+	VPAND     Y3, Y5, Y5
+	VMOVUPS   Y5, (AX)
+	ADDQ      $+32, CX
+	ADDQ      $+32, AX
+	SUBQ      $+8, DX
+	JMP       loop530
+
+done531:
+loop532:
+	CMPQ DX, $+1
+	JLT  done533
+	MOVL (CX), BX
+	MOVL BX, SI
+	ANDL $0x7fffffff, SI
+	CMPL SI, $0x7f800000
+	JLS  number534
+	ORL  $0x00400000, BX
+	JMP  rounded535
+
+number534:
+	MOVL BX, SI
+	SHRL $0x10, SI
+	ANDL $0x00000001, SI
+	ADDL SI, BX
+	ADDL $0x00007fff, BX
+
+rounded535:
+	ANDL $0xffff0000, BX
+	MOVL BX, (AX)
+	ADDQ $+4, CX
+	ADDQ $+4, AX
+	SUBQ $+1, DX
+	JMP  loop532
+
+done533:
+	VZEROUPPER
+	RET
+
+DATA splat_ffff0000<>+0(SB)/4, $0xffff0000
+DATA splat_ffff0000<>+4(SB)/4, $0xffff0000
+DATA splat_ffff0000<>+8(SB)/4, $0xffff0000
+DATA splat_ffff0000<>+12(SB)/4, $0xffff0000
+DATA splat_ffff0000<>+16(SB)/4, $0xffff0000
+DATA splat_ffff0000<>+20(SB)/4, $0xffff0000
+DATA splat_ffff0000<>+24(SB)/4, $0xffff0000
+DATA splat_ffff0000<>+28(SB)/4, $0xffff0000
+GLOBL splat_ffff0000<>(SB), RODATA|NOPTR, $32
+
 // func addAVX512(dst []float32, a []float32, b []float32)
 // Requires: AVX, AVX512F
 TEXT ·addAVX512(SB), $0-72
@@ -9762,9 +10670,9 @@ TEXT ·addAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done459
+	JL           done537
 
-loop458:
+loop536:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
@@ -9783,31 +10691,31 @@ loop458:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop458
+	JGE     loop536
 
-done459:
+done537:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done461
+	JL   done539
 
-loop460:
+loop538:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop460
+	JGE     loop538
 
-done461:
+done539:
 	ADDQ      $+16, CX
-	JZ        done462
+	JZ        done540
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done462:
+done540:
 	VZEROUPPER
 	RET
 
@@ -9825,9 +10733,9 @@ TEXT ·mulAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done464
+	JL           done542
 
-loop463:
+loop541:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
@@ -9846,31 +10754,31 @@ loop463:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop463
+	JGE     loop541
 
-done464:
+done542:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done466
+	JL   done544
 
-loop465:
+loop543:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop465
+	JGE     loop543
 
-done466:
+done544:
 	ADDQ      $+16, CX
-	JZ        done467
+	JZ        done545
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VMULPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done467:
+done545:
 	VZEROUPPER
 	RET
 
@@ -9889,9 +10797,9 @@ TEXT ·addReluAVX512(SB), $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done469
+	JL           done547
 
-loop468:
+loop546:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -9914,14 +10822,14 @@ loop468:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop468
+	JGE     loop546
 
-done469:
+done547:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done471
+	JL   done549
 
-loop470:
+loop548:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -9929,18 +10837,18 @@ loop470:
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop470
+	JGE     loop548
 
-done471:
+done549:
 	ADDQ      $+16, CX
-	JZ        done472
+	JZ        done550
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done472:
+done550:
 	VZEROUPPER
 	RET
 
@@ -9958,9 +10866,9 @@ TEXT ·scaleAVX512(SB), $0-52
 	VBROADCASTSS s+48(FP), Z0
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done474
+	JL           done552
 
-loop473:
+loop551:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
@@ -9975,29 +10883,29 @@ loop473:
 	VMOVUPS Z1, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop473
+	JGE     loop551
 
-done474:
+done552:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done476
+	JL   done554
 
-loop475:
+loop553:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop475
+	JGE     loop553
 
-done476:
+done554:
 	ADDQ      $+16, CX
-	JZ        done477
+	JZ        done555
 	VMOVUPS.Z (DX)(BX*4), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, K1, (AX)(BX*4)
 
-done477:
+done555:
 	VZEROUPPER
 	RET
 
@@ -10016,9 +10924,9 @@ TEXT ·addScaledAVX512(SB), $0-76
 	VBROADCASTSS s+72(FP), Z0
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done479
+	JL           done557
 
-loop478:
+loop556:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
@@ -10037,31 +10945,31 @@ loop478:
 	VMOVUPS     Z1, 192(AX)(SI*4)
 	ADDQ        $+64, SI
 	SUBQ        $+64, CX
-	JGE         loop478
+	JGE         loop556
 
-done479:
+done557:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done481
+	JL   done559
 
-loop480:
+loop558:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, (AX)(SI*4)
 	ADDQ        $+16, SI
 	SUBQ        $+16, CX
-	JGE         loop480
+	JGE         loop558
 
-done481:
+done559:
 	ADDQ        $+16, CX
-	JZ          done482
+	JZ          done560
 	VMOVUPS.Z   (DX)(SI*4), K1, Z1
 	VMOVUPS.Z   (BX)(SI*4), K1, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(SI*4)
 
-done482:
+done560:
 	VZEROUPPER
 	RET
 
@@ -10079,9 +10987,9 @@ TEXT ·reluAVX512(SB), $0-48
 	VXORPS       X1, X1, X1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done484
+	JL           done562
 
-loop483:
+loop561:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
@@ -10096,29 +11004,29 @@ loop483:
 	VMOVUPS Z0, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop483
+	JGE     loop561
 
-done484:
+done562:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done486
+	JL   done564
 
-loop485:
+loop563:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop485
+	JGE     loop563
 
-done486:
+done564:
 	ADDQ      $+16, CX
-	JZ        done487
+	JZ        done565
 	VMOVUPS.Z (DX)(BX*4), K1, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(BX*4)
 
-done487:
+done565:
 	VZEROUPPER
 	RET
 
@@ -10137,9 +11045,9 @@ TEXT ·reluGradAVX512(SB), $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done489
+	JL           done567
 
-loop488:
+loop566:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -10162,14 +11070,14 @@ loop488:
 	VMOVUPS   Z0, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop488
+	JGE       loop566
 
-done489:
+done567:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done491
+	JL   done569
 
-loop490:
+loop568:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -10177,18 +11085,18 @@ loop490:
 	VMOVUPS   Z0, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop490
+	JGE       loop568
 
-done491:
+done569:
 	ADDQ      $+16, CX
-	JZ        done492
+	JZ        done570
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
 	VMOVAPS.Z Z0, K2, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done492:
+done570:
 	VZEROUPPER
 	RET
 
@@ -10208,9 +11116,9 @@ TEXT ·clipAVX512(SB), $0-52
 	VSUBPS       Z0, Z1, Z1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done494
+	JL           done572
 
-loop493:
+loop571:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
@@ -10229,31 +11137,31 @@ loop493:
 	VMOVUPS Z2, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop493
+	JGE     loop571
 
-done494:
+done572:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done496
+	JL   done574
 
-loop495:
+loop573:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
 	VMOVUPS Z2, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop495
+	JGE     loop573
 
-done496:
+done574:
 	ADDQ      $+16, CX
-	JZ        done497
+	JZ        done575
 	VMOVUPS.Z (DX)(BX*4), K1, Z2
 	VMAXPS    Z2, Z1, Z2
 	VMINPS    Z2, Z0, Z2
 	VMOVUPS   Z2, K1, (AX)(BX*4)
 
-done497:
+done575:
 	VZEROUPPER
 	RET
 
@@ -10273,9 +11181,9 @@ TEXT ·clipGradAVX512(SB), $0-76
 	VBROADCASTSS splat_7fffffff<>+0(SB), Z1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done499
+	JL           done577
 
-loop498:
+loop576:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -10302,14 +11210,14 @@ loop498:
 	VMOVUPS   Z2, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop498
+	JGE       loop576
 
-done499:
+done577:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done501
+	JL   done579
 
-loop500:
+loop578:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -10318,11 +11226,11 @@ loop500:
 	VMOVUPS   Z2, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop500
+	JGE       loop578
 
-done501:
+done579:
 	ADDQ      $+16, CX
-	JZ        done502
+	JZ        done580
 	VMOVUPS.Z (DX)(SI*4), K1, Z2
 	VMOVUPS.Z (BX)(SI*4), K1, Z3
 	VPANDD    Z1, Z3, Z3
@@ -10330,7 +11238,7 @@ done501:
 	VMOVAPS.Z Z2, K2, Z2
 	VMOVUPS   Z2, K1, (AX)(SI*4)
 
-done502:
+done580:
 	VZEROUPPER
 	RET
 
@@ -10361,9 +11269,9 @@ TEXT ·geluAVX512(SB), $0-48
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done504
+	JL           done582
 
-loop503:
+loop581:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMOVUPS      64(DX)(BX*4), Z15
 	VMULPS       Z14, Z14, Z16
@@ -10412,14 +11320,14 @@ loop503:
 	VMOVUPS      Z15, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop503
+	JGE          loop581
 
-done504:
+done582:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done506
+	JL   done584
 
-loop505:
+loop583:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z16
@@ -10445,11 +11353,11 @@ loop505:
 	VMOVUPS      Z14, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop505
+	JGE          loop583
 
-done506:
+done584:
 	ADDQ         $+16, CX
-	JZ           done507
+	JZ           done585
 	VMOVUPS.Z    (DX)(BX*4), K1, Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z13
@@ -10474,7 +11382,7 @@ done506:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(BX*4)
 
-done507:
+done585:
 	VZEROUPPER
 	RET
 
@@ -10510,9 +11418,9 @@ TEXT ·geluGradAVX512(SB), $0-72
 	VBROADCASTSS splat_be5b33b6<>+0(SB), Z17
 	XORQ         SI, SI
 	SUBQ         $+32, CX
-	JL           done509
+	JL           done587
 
-loop508:
+loop586:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      64(BX)(SI*4), Z19
 	VMOVUPS      Z14, Z20
@@ -10591,14 +11499,14 @@ loop508:
 	VMOVUPS      Z21, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, CX
-	JGE          loop508
+	JGE          loop586
 
-done509:
+done587:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done511
+	JL   done589
 
-loop510:
+loop588:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      Z14, Z19
 	VMAXPS       Z18, Z19, Z18
@@ -10639,11 +11547,11 @@ loop510:
 	VMOVUPS      Z19, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, CX
-	JGE          loop510
+	JGE          loop588
 
-done511:
+done589:
 	ADDQ         $+16, CX
-	JZ           done512
+	JZ           done590
 	VMOVUPS.Z    (BX)(SI*4), K1, Z18
 	VMOVUPS      Z14, Z14
 	VMAXPS       Z18, Z14, Z18
@@ -10683,7 +11591,7 @@ done511:
 	VMULPS       Z0, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(SI*4)
 
-done512:
+done590:
 	VZEROUPPER
 	RET
 
@@ -10712,9 +11620,9 @@ TEXT ·expAVX512(SB), $0-48
 	VBROADCASTSS splat_3efffffe<>+0(SB), Z11
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done514
+	JL           done592
 
-loop513:
+loop591:
 	VMOVUPS      (DX)(BX*4), Z12
 	VMOVUPS      64(DX)(BX*4), Z13
 	VMAXPS       Z12, Z0, Z12
@@ -10751,14 +11659,14 @@ loop513:
 	VMOVUPS      Z13, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop513
+	JGE          loop591
 
-done514:
+done592:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done516
+	JL   done594
 
-loop515:
+loop593:
 	VMOVUPS      (DX)(BX*4), Z12
 	VMAXPS       Z12, Z0, Z12
 	VMINPS       Z12, Z1, Z12
@@ -10778,11 +11686,11 @@ loop515:
 	VMOVUPS      Z12, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop515
+	JGE          loop593
 
-done516:
+done594:
 	ADDQ         $+16, CX
-	JZ           done517
+	JZ           done595
 	VMOVUPS.Z    (DX)(BX*4), K1, Z12
 	VMAXPS       Z12, Z0, Z12
 	VMINPS       Z12, Z1, Z12
@@ -10801,7 +11709,7 @@ done516:
 	VSCALEFPS    Z0, Z1, Z12
 	VMOVUPS      Z12, K1, (AX)(BX*4)
 
-done517:
+done595:
 	VZEROUPPER
 	RET
 
@@ -10832,9 +11740,9 @@ TEXT ·sigmoidAVX512(SB), $0-48
 	VBROADCASTSS splat_80000000<>+0(SB), Z14
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done519
+	JL           done597
 
-loop518:
+loop596:
 	VMOVUPS      (DX)(BX*4), Z15
 	VMOVUPS      64(DX)(BX*4), Z16
 	VMOVUPS      Z15, Z17
@@ -10887,14 +11795,14 @@ loop518:
 	VMOVUPS      Z18, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop518
+	JGE          loop596
 
-done519:
+done597:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done521
+	JL   done599
 
-loop520:
+loop598:
 	VMOVUPS      (DX)(BX*4), Z15
 	VMOVUPS      Z15, Z16
 	VPORD        Z14, Z16, Z16
@@ -10922,11 +11830,11 @@ loop520:
 	VMOVUPS      Z16, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop520
+	JGE          loop598
 
-done521:
+done599:
 	ADDQ         $+16, CX
-	JZ           done522
+	JZ           done600
 	VMOVUPS.Z    (DX)(BX*4), K1, Z15
 	VMOVUPS      Z15, Z16
 	VPORD        Z14, Z16, Z16
@@ -10953,7 +11861,7 @@ done521:
 	VDIVPS       Z16, Z0, Z16
 	VMOVUPS      Z16, K1, (AX)(BX*4)
 
-done522:
+done600:
 	VZEROUPPER
 	RET
 
@@ -10972,9 +11880,9 @@ TEXT ·sigmoidGradAVX512(SB), $0-72
 	VBROADCASTSS splat_3f800000<>+0(SB), Z0
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done524
+	JL           done602
 
-loop523:
+loop601:
 	VMOVUPS (BX)(SI*4), Z1
 	VMOVUPS Z0, Z2
 	VSUBPS  Z1, Z2, Z2
@@ -11005,14 +11913,14 @@ loop523:
 	VMOVUPS Z2, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop523
+	JGE     loop601
 
-done524:
+done602:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done526
+	JL   done604
 
-loop525:
+loop603:
 	VMOVUPS (BX)(SI*4), Z1
 	VMOVUPS Z0, Z2
 	VSUBPS  Z1, Z2, Z2
@@ -11022,11 +11930,11 @@ loop525:
 	VMOVUPS Z2, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop525
+	JGE     loop603
 
-done526:
+done604:
 	ADDQ      $+16, CX
-	JZ        done527
+	JZ        done605
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VMOVUPS   Z0, Z0
 	VSUBPS    Z1, Z0, Z0
@@ -11035,7 +11943,7 @@ done526:
 	VMULPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done527:
+done605:
 	VZEROUPPER
 	RET
 
@@ -11074,9 +11982,9 @@ TEXT ·tanhAVX512(SB), $0-48
 	VBROADCASTSS splat_beaaaa99<>+0(SB), Z21
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done529
+	JL           done607
 
-loop528:
+loop606:
 	VMOVUPS      (DX)(BX*4), Z22
 	VMOVUPS      64(DX)(BX*4), Z23
 	VMOVUPS      Z22, Z24
@@ -11161,14 +12069,14 @@ loop528:
 	VMOVUPS      Z25, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop528
+	JGE          loop606
 
-done529:
+done607:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done531
+	JL   done609
 
-loop530:
+loop608:
 	VMOVUPS      (DX)(BX*4), Z22
 	VMOVUPS      Z22, Z23
 	VPANDD       Z16, Z23, Z23
@@ -11212,11 +12120,11 @@ loop530:
 	VMOVUPS      Z23, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop530
+	JGE          loop608
 
-done531:
+done609:
 	ADDQ         $+16, CX
-	JZ           done532
+	JZ           done610
 	VMOVUPS.Z    (DX)(BX*4), K1, Z22
 	VMOVUPS      Z22, Z23
 	VPANDD       Z16, Z23, Z23
@@ -11259,7 +12167,7 @@ done531:
 	VBLENDMPS    Z1, Z23, K2, Z23
 	VMOVUPS      Z23, K1, (AX)(BX*4)
 
-done532:
+done610:
 	VZEROUPPER
 	RET
 
@@ -11278,9 +12186,9 @@ TEXT ·tanhGradAVX512(SB), $0-72
 	VBROADCASTSS splat_3f800000<>+0(SB), Z0
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done534
+	JL           done612
 
-loop533:
+loop611:
 	VMOVUPS      (BX)(SI*4), Z1
 	VMOVUPS      Z0, Z2
 	VFNMADD231PS Z1, Z1, Z2
@@ -11307,14 +12215,14 @@ loop533:
 	VMOVUPS      Z2, 192(AX)(SI*4)
 	ADDQ         $+64, SI
 	SUBQ         $+64, CX
-	JGE          loop533
+	JGE          loop611
 
-done534:
+done612:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done536
+	JL   done614
 
-loop535:
+loop613:
 	VMOVUPS      (BX)(SI*4), Z1
 	VMOVUPS      Z0, Z2
 	VFNMADD231PS Z1, Z1, Z2
@@ -11323,11 +12231,11 @@ loop535:
 	VMOVUPS      Z2, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, CX
-	JGE          loop535
+	JGE          loop613
 
-done536:
+done614:
 	ADDQ         $+16, CX
-	JZ           done537
+	JZ           done615
 	VMOVUPS.Z    (BX)(SI*4), K1, Z1
 	VMOVUPS      Z0, Z0
 	VFNMADD231PS Z1, Z1, Z0
@@ -11335,7 +12243,7 @@ done536:
 	VMULPS       Z1, Z0, Z0
 	VMOVUPS      Z0, K1, (AX)(SI*4)
 
-done537:
+done615:
 	VZEROUPPER
 	RET
 
@@ -11355,15 +12263,15 @@ TEXT ·addBiasAVX512(SB), $0-96
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	TESTQ        BX, BX
-	JZ           rows539
+	JZ           rows617
 
-row538:
+row616:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done541
+	JL   done619
 
-loop540:
+loop618:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z1
 	VMOVUPS 128(CX)(R8*4), Z2
@@ -11382,37 +12290,37 @@ loop540:
 	VMOVUPS Z3, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop540
+	JGE     loop618
 
-done541:
+done619:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done543
+	JL   done621
 
-loop542:
+loop620:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop542
+	JGE     loop620
 
-done543:
+done621:
 	ADDQ      $+16, R9
-	JZ        done544
+	JZ        done622
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done544:
+done622:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row538
+	JNZ  row616
 
-rows539:
+rows617:
 	VZEROUPPER
 	RET
 
@@ -11433,15 +12341,15 @@ TEXT ·addBiasReluAVX512(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	VXORPS       X1, X1, X1
 	TESTQ        BX, BX
-	JZ           rows546
+	JZ           rows624
 
-row545:
+row623:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done548
+	JL   done626
 
-loop547:
+loop625:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z2
 	VMOVUPS 128(CX)(R8*4), Z3
@@ -11464,14 +12372,14 @@ loop547:
 	VMOVUPS Z4, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop547
+	JGE     loop625
 
-done548:
+done626:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done550
+	JL   done628
 
-loop549:
+loop627:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -11479,24 +12387,24 @@ loop549:
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop549
+	JGE     loop627
 
-done550:
+done628:
 	ADDQ      $+16, R9
-	JZ        done551
+	JZ        done629
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done551:
+done629:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row545
+	JNZ  row623
 
-rows546:
+rows624:
 	VZEROUPPER
 	RET
 
@@ -11530,15 +12438,15 @@ TEXT ·addBiasGeluAVX512(SB), $0-96
 	VBROADCASTSS splat_bfcc422a<>+0(SB), Z12
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	TESTQ        BX, BX
-	JZ           rows553
+	JZ           rows631
 
-row552:
+row630:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+32, R9
-	JL   done555
+	JL   done633
 
-loop554:
+loop632:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      64(CX)(R8*4), Z15
 	VMOVUPS      (DX)(R8*4), Z16
@@ -11591,14 +12499,14 @@ loop554:
 	VMOVUPS      Z15, 64(AX)(R8*4)
 	ADDQ         $+32, R8
 	SUBQ         $+32, R9
-	JGE          loop554
+	JGE          loop632
 
-done555:
+done633:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done557
+	JL   done635
 
-loop556:
+loop634:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      (DX)(R8*4), Z15
 	VADDPS       Z15, Z14, Z14
@@ -11626,11 +12534,11 @@ loop556:
 	VMOVUPS      Z14, (AX)(R8*4)
 	ADDQ         $+16, R8
 	SUBQ         $+16, R9
-	JGE          loop556
+	JGE          loop634
 
-done557:
+done635:
 	ADDQ         $+16, R9
-	JZ           done558
+	JZ           done636
 	VMOVUPS.Z    (CX)(R8*4), K1, Z14
 	VMOVUPS.Z    (DX)(R8*4), K1, Z15
 	VADDPS       Z15, Z14, Z14
@@ -11657,13 +12565,13 @@ done557:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(R8*4)
 
-done558:
+done636:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row552
+	JNZ  row630
 
-rows553:
+rows631:
 	VZEROUPPER
 	RET
 
@@ -11684,15 +12592,15 @@ TEXT ·copyColumnsAVX512(SB), $0-80
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	TESTQ        DX, DX
-	JZ           rows560
+	JZ           rows638
 
-row559:
+row637:
 	XORQ R8, R8
 	MOVQ BX, R9
 	SUBQ $+64, R9
-	JL   done562
+	JL   done640
 
-loop561:
+loop639:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z1
 	VMOVUPS 128(CX)(R8*4), Z2
@@ -11703,33 +12611,33 @@ loop561:
 	VMOVUPS Z3, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop561
+	JGE     loop639
 
-done562:
+done640:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done564
+	JL   done642
 
-loop563:
+loop641:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop563
+	JGE     loop641
 
-done564:
+done642:
 	ADDQ      $+16, R9
-	JZ        done565
+	JZ        done643
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done565:
+done643:
 	ADDQ DI, CX
 	ADDQ SI, AX
 	DECQ DX
-	JNZ  row559
+	JNZ  row637
 
-rows560:
+rows638:
 	VZEROUPPER
 	RET
 
@@ -11753,15 +12661,15 @@ TEXT ·colSumAVX512(SB), $0-72
 	MOVQ         DX, R9
 	SHRQ         $0x02, R9
 	TESTQ        R9, R9
-	JZ           rows567
+	JZ           rows645
 
-row566:
+row644:
 	XORQ R10, R10
 	MOVQ BX, R11
 	SUBQ $+32, R11
-	JL   done569
+	JL   done647
 
-loop568:
+loop646:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS 64(AX)(R10*4), Z1
@@ -11785,14 +12693,14 @@ loop568:
 	VMOVUPS Z1, 64(AX)(R10*4)
 	ADDQ    $+32, R10
 	SUBQ    $+32, R11
-	JGE     loop568
+	JGE     loop646
 
-done569:
+done647:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done571
+	JL   done649
 
-loop570:
+loop648:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS (R12), Z1
@@ -11806,11 +12714,11 @@ loop570:
 	VMOVUPS Z0, (AX)(R10*4)
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop570
+	JGE     loop648
 
-done571:
+done649:
 	ADDQ      $+16, R11
-	JZ        done572
+	JZ        done650
 	LEAQ      (CX)(R10*4), R11
 	VMOVUPS.Z (AX)(R10*4), K1, Z0
 	VMOVUPS.Z (R11), K1, Z1
@@ -11823,23 +12731,23 @@ done571:
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R10*4)
 
-done572:
+done650:
 	ADDQ R8, CX
 	DECQ R9
-	JNZ  row566
+	JNZ  row644
 
-rows567:
+rows645:
 	ANDQ  $+3, DX
 	TESTQ DX, DX
-	JZ    rows574
+	JZ    rows652
 
-row573:
+row651:
 	XORQ DI, DI
 	MOVQ BX, R8
 	SUBQ $+32, R8
-	JL   done576
+	JL   done654
 
-loop575:
+loop653:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS 64(AX)(DI*4), Z1
 	VMOVUPS (CX)(DI*4), Z2
@@ -11850,36 +12758,36 @@ loop575:
 	VMOVUPS Z1, 64(AX)(DI*4)
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop575
+	JGE     loop653
 
-done576:
+done654:
 	ADDQ $+32, R8
 	SUBQ $+16, R8
-	JL   done578
+	JL   done656
 
-loop577:
+loop655:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS (CX)(DI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop577
+	JGE     loop655
 
-done578:
+done656:
 	ADDQ      $+16, R8
-	JZ        done579
+	JZ        done657
 	VMOVUPS.Z (AX)(DI*4), K1, Z0
 	VMOVUPS.Z (CX)(DI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(DI*4)
 
-done579:
+done657:
 	ADDQ SI, CX
 	DECQ DX
-	JNZ  row573
+	JNZ  row651
 
-rows574:
+rows652:
 	VZEROUPPER
 	RET
 
@@ -11900,9 +12808,9 @@ TEXT ·rowMaxAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z5, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done581
+	JL           done659
 
-loop580:
+loop658:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	VMOVUPS 64(AX)(DX*4), Z5
@@ -11913,28 +12821,28 @@ loop580:
 	VMAXPS  Z4, Z5, Z4
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop580
+	JGE     loop658
 
-done581:
+done659:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done583
+	JL   done661
 
-loop582:
+loop660:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop582
+	JGE     loop660
 
-done583:
+done661:
 	ADDQ      $+16, CX
-	JZ        done584
+	JZ        done662
 	VMOVUPS.Z (AX)(DX*4), K1, Z5
 	VBLENDMPS Z5, Z0, K1, Z5
 	VMAXPS    Z1, Z5, Z1
 
-done584:
+done662:
 	VMAXPS        Z3, Z1, Z1
 	VMAXPS        Z4, Z2, Z2
 	VMAXPS        Z2, Z1, Z1
@@ -11966,9 +12874,9 @@ TEXT ·rowSumAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done586
+	JL           done664
 
-loop585:
+loop663:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS 64(AX)(DX*4), Z4
@@ -11979,27 +12887,27 @@ loop585:
 	VADDPS  Z4, Z3, Z3
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop585
+	JGE     loop663
 
-done586:
+done664:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done588
+	JL   done666
 
-loop587:
+loop665:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop587
+	JGE     loop665
 
-done588:
+done666:
 	ADDQ      $+16, CX
-	JZ        done589
+	JZ        done667
 	VMOVUPS.Z (AX)(DX*4), K1, Z4
 	VADDPS    Z4, Z0, Z0
 
-done589:
+done667:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -12032,9 +12940,9 @@ TEXT ·dotAVX512(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done591
+	JL           done669
 
-loop590:
+loop668:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
@@ -12049,29 +12957,29 @@ loop590:
 	VFMADD231PS Z4, Z5, Z3
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop590
+	JGE         loop668
 
-done591:
+done669:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done593
+	JL   done671
 
-loop592:
+loop670:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop592
+	JGE         loop670
 
-done593:
+done671:
 	ADDQ        $+16, DX
-	JZ          done594
+	JZ          done672
 	VMOVUPS.Z   (AX)(BX*4), K1, Z4
 	VMOVUPS.Z   (CX)(BX*4), K1, Z5
 	VFMADD231PS Z4, Z5, Z0
 
-done594:
+done672:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -12107,9 +13015,9 @@ TEXT ·sumSquaresAVX512(SB), $0-32
 	VPCMPGTD     lane_numbers<>+0(SB), Z8, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done596
+	JL           done674
 
-loop595:
+loop673:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -12136,14 +13044,14 @@ loop595:
 	VFMADD231PD   Z8, Z8, Z7
 	ADDQ          $+64, DX
 	SUBQ          $+64, CX
-	JGE           loop595
+	JGE           loop673
 
-done596:
+done674:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done598
+	JL   done676
 
-loop597:
+loop675:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -12152,11 +13060,11 @@ loop597:
 	VFMADD231PD   Z8, Z8, Z1
 	ADDQ          $+16, DX
 	SUBQ          $+16, CX
-	JGE           loop597
+	JGE           loop675
 
-done598:
+done676:
 	ADDQ          $+16, CX
-	JZ            done599
+	JZ            done677
 	VMOVUPS.Z     (AX)(DX*4), K1, Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -12164,7 +13072,7 @@ done598:
 	VFMADD231PD   Z9, Z9, Z0
 	VFMADD231PD   Z8, Z8, Z1
 
-done599:
+done677:
 	VADDPD        Z4, Z0, Z0
 	VADDPD        Z5, Z1, Z1
 	VADDPD        Z6, Z2, Z2
@@ -12197,9 +13105,9 @@ TEXT ·nonFiniteAVX512(SB), $0-32
 	XORQ         DX, DX
 	MOVQ         CX, BX
 	SUBQ         $+64, BX
-	JL           done601
+	JL           done679
 
-loop600:
+loop678:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VMOVUPS  64(AX)(DX*4), Z3
@@ -12217,14 +13125,14 @@ loop600:
 	JNZ      end
 	ADDQ     $+64, DX
 	SUBQ     $+64, BX
-	JGE      loop600
+	JGE      loop678
 
-done601:
+done679:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done603
+	JL   done681
 
-loop602:
+loop680:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VPANDD   Z0, Z2, Z2
@@ -12233,11 +13141,11 @@ loop602:
 	JNZ      end
 	ADDQ     $+16, DX
 	SUBQ     $+16, BX
-	JGE      loop602
+	JGE      loop680
 
-done603:
+done681:
 	ADDQ      $+16, BX
-	JZ        done604
+	JZ        done682
 	MOVQ      DX, CX
 	VMOVUPS.Z (AX)(DX*4), K1, Z2
 	VPANDD    Z0, Z2, Z2
@@ -12245,7 +13153,7 @@ done603:
 	KORTESTW  K1, K1
 	JNZ       end
 
-done604:
+done682:
 	MOVQ $-1, CX
 
 end:
@@ -12282,9 +13190,9 @@ TEXT ·expShiftAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done606
+	JL           done684
 
-loop605:
+loop683:
 	VMOVUPS      (CX)(BX*4), Z16
 	VMOVUPS      64(CX)(BX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -12325,14 +13233,14 @@ loop605:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, BX
 	SUBQ         $+32, DX
-	JGE          loop605
+	JGE          loop683
 
-done606:
+done684:
 	ADDQ $+32, DX
 	SUBQ $+16, DX
-	JL   done608
+	JL   done686
 
-loop607:
+loop685:
 	VMOVUPS      (CX)(BX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -12354,11 +13262,11 @@ loop607:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop607
+	JGE          loop685
 
-done608:
+done686:
 	ADDQ         $+16, DX
-	JZ           done609
+	JZ           done687
 	VMOVUPS.Z    (CX)(BX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -12380,7 +13288,7 @@ done608:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done609:
+done687:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -12422,9 +13330,9 @@ TEXT ·expSumAVX512(SB), $0-36
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         DX, DX
 	SUBQ         $+32, CX
-	JL           done611
+	JL           done689
 
-loop610:
+loop688:
 	VMOVUPS      (AX)(DX*4), Z16
 	VMOVUPS      64(AX)(DX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -12463,14 +13371,14 @@ loop610:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, DX
 	SUBQ         $+32, CX
-	JGE          loop610
+	JGE          loop688
 
-done611:
+done689:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done613
+	JL   done691
 
-loop612:
+loop690:
 	VMOVUPS      (AX)(DX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -12491,11 +13399,11 @@ loop612:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, DX
 	SUBQ         $+16, CX
-	JGE          loop612
+	JGE          loop690
 
-done613:
+done691:
 	ADDQ         $+16, CX
-	JZ           done614
+	JZ           done692
 	VMOVUPS.Z    (AX)(DX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -12516,7 +13424,7 @@ done613:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done614:
+done692:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -12558,9 +13466,9 @@ TEXT ·softmaxGradAVX512(SB), $0-60
 	VBROADCASTSS scale+56(FP), Z14
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done616
+	JL           done694
 
-loop615:
+loop693:
 	VMOVUPS      (DX)(BX*4), Z15
 	VMOVUPS      64(DX)(BX*4), Z16
 	VSUBPS       Z12, Z15, Z15
@@ -12603,14 +13511,14 @@ loop615:
 	VMOVUPS      Z16, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop615
+	JGE          loop693
 
-done616:
+done694:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done618
+	JL   done696
 
-loop617:
+loop695:
 	VMOVUPS      (DX)(BX*4), Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -12633,11 +13541,11 @@ loop617:
 	VMOVUPS      Z15, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop617
+	JGE          loop695
 
-done618:
+done696:
 	ADDQ         $+16, CX
-	JZ           done619
+	JZ           done697
 	VMOVUPS.Z    (DX)(BX*4), K1, Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -12659,7 +13567,7 @@ done618:
 	VMULPS       Z14, Z15, Z15
 	VMOVUPS      Z15, K1, (AX)(BX*4)
 
-done619:
+done697:
 	VZEROUPPER
 	RET
 
@@ -12683,9 +13591,9 @@ TEXT ·layerNormAVX512(SB), $0-140
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows621
+	JZ           rows699
 
-row620:
+row698:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
@@ -12693,9 +13601,9 @@ row620:
 	XORQ   R10, R10
 	MOVQ   R8, R11
 	SUBQ   $+64, R11
-	JL     done623
+	JL     done701
 
-loop622:
+loop700:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	VMOVUPS 64(DX)(R10*4), Z9
@@ -12706,27 +13614,27 @@ loop622:
 	VADDPS  Z9, Z4, Z4
 	ADDQ    $+64, R10
 	SUBQ    $+64, R11
-	JGE     loop622
+	JGE     loop700
 
-done623:
+done701:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done625
+	JL   done703
 
-loop624:
+loop702:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop624
+	JGE     loop702
 
-done625:
+done703:
 	ADDQ      $+16, R11
-	JZ        done626
+	JZ        done704
 	VMOVUPS.Z (DX)(R10*4), K1, Z9
 	VADDPS    Z9, Z1, Z1
 
-done626:
+done704:
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z2, Z1, Z1
@@ -12747,9 +13655,9 @@ done626:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done628
+	JL            done706
 
-loop627:
+loop705:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
@@ -12764,30 +13672,30 @@ loop627:
 	VFMADD231PS Z9, Z9, Z8
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop627
+	JGE         loop705
 
-done628:
+done706:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done630
+	JL   done708
 
-loop629:
+loop707:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop629
+	JGE         loop707
 
-done630:
+done708:
 	ADDQ        $+16, R11
-	JZ          done631
+	JZ          done709
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMOVAPS.Z   Z9, K1, Z9
 	VFMADD231PS Z9, Z9, Z5
 
-done631:
+done709:
 	VADDPS        Z7, Z5, Z5
 	VADDPS        Z8, Z6, Z6
 	VADDPS        Z6, Z5, Z5
@@ -12811,9 +13719,9 @@ done631:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done633
+	JL            done711
 
-loop632:
+loop710:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -12844,14 +13752,14 @@ loop632:
 	VMOVUPS     Z10, 192(AX)(R10*4)
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop632
+	JGE         loop710
 
-done633:
+done711:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done635
+	JL   done713
 
-loop634:
+loop712:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -12861,11 +13769,11 @@ loop634:
 	VMOVUPS     Z10, (AX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop634
+	JGE         loop712
 
-done635:
+done713:
 	ADDQ        $+16, R11
-	JZ          done636
+	JZ          done714
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -12874,13 +13782,13 @@ done635:
 	VFMADD231PS Z11, Z9, Z10
 	VMOVUPS     Z10, K1, (AX)(R10*4)
 
-done636:
+done714:
 	ADDQ R9, AX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row620
+	JNZ  row698
 
-rows621:
+rows699:
 	VZEROUPPER
 	RET
 
@@ -12904,9 +13812,9 @@ TEXT ·layerNormGradAVX512(SB), $0-136
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows638
+	JZ           rows716
 
-row637:
+row715:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -12917,9 +13825,9 @@ row637:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+32, R11
-	JL           done640
+	JL           done718
 
-loop639:
+loop717:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -12938,14 +13846,14 @@ loop639:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R10
 	SUBQ        $+32, R11
-	JGE         loop639
+	JGE         loop717
 
-done640:
+done718:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done642
+	JL   done720
 
-loop641:
+loop719:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -12956,11 +13864,11 @@ loop641:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop641
+	JGE         loop719
 
-done642:
+done720:
 	ADDQ        $+16, R11
-	JZ          done643
+	JZ          done721
 	VMOVUPS.Z   (CX)(R10*4), K1, Z7
 	VMOVUPS.Z   (BX)(R10*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -12970,7 +13878,7 @@ done642:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done643:
+done721:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -12996,9 +13904,9 @@ done643:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+32, R11
-	JL            done645
+	JL            done723
 
-loop644:
+loop722:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -13021,14 +13929,14 @@ loop644:
 	VMOVUPS      Z7, 64(AX)(R10*4)
 	ADDQ         $+32, R10
 	SUBQ         $+32, R11
-	JGE          loop644
+	JGE          loop722
 
-done645:
+done723:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done647
+	JL   done725
 
-loop646:
+loop724:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -13041,11 +13949,11 @@ loop646:
 	VMOVUPS      Z7, (AX)(R10*4)
 	ADDQ         $+16, R10
 	SUBQ         $+16, R11
-	JGE          loop646
+	JGE          loop724
 
-done647:
+done725:
 	ADDQ         $+16, R11
-	JZ           done648
+	JZ           done726
 	VMOVUPS.Z    (CX)(R10*4), K1, Z7
 	VMOVUPS.Z    (BX)(R10*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -13057,14 +13965,14 @@ done647:
 	VMULPS       Z6, Z7, Z7
 	VMOVUPS      Z7, K1, (AX)(R10*4)
 
-done648:
+done726:
 	ADDQ R9, AX
 	ADDQ R9, CX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row637
+	JNZ  row715
 
-rows638:
+rows716:
 	VZEROUPPER
 	RET
 
@@ -13089,9 +13997,9 @@ TEXT ·layerNormGradAddAVX512(SB), $0-160
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R9, X0, X0
 	TESTQ        R8, R8
-	JZ           rows650
+	JZ           rows728
 
-row649:
+row727:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -13102,9 +14010,9 @@ row649:
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+32, R12
-	JL           done652
+	JL           done730
 
-loop651:
+loop729:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -13123,14 +14031,14 @@ loop651:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R11
 	SUBQ        $+32, R12
-	JGE         loop651
+	JGE         loop729
 
-done652:
+done730:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done654
+	JL   done732
 
-loop653:
+loop731:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -13141,11 +14049,11 @@ loop653:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R11
 	SUBQ        $+16, R12
-	JGE         loop653
+	JGE         loop731
 
-done654:
+done732:
 	ADDQ        $+16, R12
-	JZ          done655
+	JZ          done733
 	VMOVUPS.Z   (CX)(R11*4), K1, Z7
 	VMOVUPS.Z   (BX)(R11*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -13155,7 +14063,7 @@ done654:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done655:
+done733:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -13181,9 +14089,9 @@ done655:
 	XORQ          R11, R11
 	MOVQ          R9, R12
 	SUBQ          $+32, R12
-	JL            done657
+	JL            done735
 
-loop656:
+loop734:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -13208,14 +14116,14 @@ loop656:
 	VMOVUPS      Z7, 64(AX)(R11*4)
 	ADDQ         $+32, R11
 	SUBQ         $+32, R12
-	JGE          loop656
+	JGE          loop734
 
-done657:
+done735:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done659
+	JL   done737
 
-loop658:
+loop736:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -13229,11 +14137,11 @@ loop658:
 	VMOVUPS      Z7, (AX)(R11*4)
 	ADDQ         $+16, R11
 	SUBQ         $+16, R12
-	JGE          loop658
+	JGE          loop736
 
-done659:
+done737:
 	ADDQ         $+16, R12
-	JZ           done660
+	JZ           done738
 	VMOVUPS.Z    (CX)(R11*4), K1, Z7
 	VMOVUPS.Z    (BX)(R11*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -13246,15 +14154,15 @@ done659:
 	VFMADD213PS  Z5, Z6, Z7
 	VMOVUPS      Z7, K1, (AX)(R11*4)
 
-done660:
+done738:
 	ADDQ R10, AX
 	ADDQ R10, CX
 	ADDQ R10, DX
 	ADDQ R10, DI
 	DECQ R8
-	JNZ  row649
+	JNZ  row727
 
-rows650:
+rows728:
 	VZEROUPPER
 	RET
 
@@ -13281,9 +14189,9 @@ TEXT ·layerNormParamGradAVX512(SB), $8-144
 	MOVQ         DI, R12
 	SHRQ         $0x02, R12
 	TESTQ        R12, R12
-	JZ           rows662
+	JZ           rows740
 
-row661:
+row739:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	VBROADCASTSS 8(SI), Z2
@@ -13296,9 +14204,9 @@ row661:
 	XORQ         R13, R13
 	MOVQ         R8, R14
 	SUBQ         $+16, R14
-	JL           done664
+	JL           done742
 
-loop663:
+loop741:
 	LEAQ        (DX)(R13*4), R15
 	LEAQ        (BX)(R13*4), BP
 	VMOVUPS     (AX)(R13*4), Z8
@@ -13331,11 +14239,11 @@ loop663:
 	VMOVUPS     Z9, (CX)(R13*4)
 	ADDQ        $+16, R13
 	SUBQ        $+16, R14
-	JGE         loop663
+	JGE         loop741
 
-done664:
+done742:
 	ADDQ        $+16, R14
-	JZ          done665
+	JZ          done743
 	LEAQ        (DX)(R13*4), R14
 	LEAQ        (BX)(R13*4), R15
 	VMOVUPS.Z   (AX)(R13*4), K1, Z8
@@ -13367,27 +14275,27 @@ done664:
 	VMOVUPS     Z8, K1, (AX)(R13*4)
 	VMOVUPS     Z9, K1, (CX)(R13*4)
 
-done665:
+done743:
 	ADDQ R11, DX
 	ADDQ R11, BX
 	DECQ R12
-	JNZ  row661
+	JNZ  row739
 
-rows662:
+rows740:
 	ANDQ  $+3, DI
 	TESTQ DI, DI
-	JZ    rows667
+	JZ    rows745
 
-row666:
+row744:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	ADDQ         $+8, SI
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
-	JL           done669
+	JL           done747
 
-loop668:
+loop746:
 	VMOVUPS     (AX)(R10*4), Z2
 	VMOVUPS     (CX)(R10*4), Z3
 	VMOVUPS     (DX)(R10*4), Z4
@@ -13400,11 +14308,11 @@ loop668:
 	VMOVUPS     Z3, (CX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop668
+	JGE         loop746
 
-done669:
+done747:
 	ADDQ        $+16, R11
-	JZ          done670
+	JZ          done748
 	VMOVUPS.Z   (AX)(R10*4), K1, Z2
 	VMOVUPS.Z   (CX)(R10*4), K1, Z3
 	VMOVUPS.Z   (DX)(R10*4), K1, Z4
@@ -13416,13 +14324,13 @@ done669:
 	VMOVUPS     Z2, K1, (AX)(R10*4)
 	VMOVUPS     Z3, K1, (CX)(R10*4)
 
-done670:
+done748:
 	ADDQ R9, DX
 	ADDQ R9, BX
 	DECQ DI
-	JNZ  row666
+	JNZ  row744
 
-rows667:
+rows745:
 	VZEROUPPER
 	RET
 
@@ -13445,9 +14353,9 @@ TEXT ·columnMomentsAVX512(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 	XORQ         R8, R8
 	SUBQ         $+64, SI
-	JL           done672
+	JL           done750
 
-loop671:
+loop749:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
@@ -13455,7 +14363,7 @@ loop671:
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
-repeat673:
+repeat751:
 	VMOVUPS (DX)(R9*4), Z1
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS 64(DX)(R9*4), Z1
@@ -13466,7 +14374,7 @@ repeat673:
 	VADDPS  Z1, Z5, Z5
 	ADDQ    DI, R9
 	DECQ    R10
-	JNZ     repeat673
+	JNZ     repeat751
 	VDIVPS  Z0, Z2, Z2
 	VDIVPS  Z0, Z3, Z3
 	VDIVPS  Z0, Z4, Z4
@@ -13482,7 +14390,7 @@ repeat673:
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
-repeat674:
+repeat752:
 	VMOVUPS     (DX)(R9*4), Z1
 	VSUBPS      Z2, Z1, Z1
 	VFMADD231PS Z1, Z1, Z6
@@ -13497,77 +14405,77 @@ repeat674:
 	VFMADD231PS Z1, Z1, Z9
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat674
+	JNZ         repeat752
 	VMOVUPS     Z6, (CX)(R8*4)
 	VMOVUPS     Z7, 64(CX)(R8*4)
 	VMOVUPS     Z8, 128(CX)(R8*4)
 	VMOVUPS     Z9, 192(CX)(R8*4)
 	ADDQ        $+64, R8
 	SUBQ        $+64, SI
-	JGE         loop671
+	JGE         loop749
 
-done672:
+done750:
 	ADDQ $+64, SI
 	SUBQ $+16, SI
-	JL   done676
+	JL   done754
 
-loop675:
+loop753:
 	VXORPS X10, X10, X10
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
-repeat677:
+repeat755:
 	VMOVUPS (DX)(R9*4), Z1
 	VADDPS  Z1, Z10, Z10
 	ADDQ    DI, R9
 	DECQ    R10
-	JNZ     repeat677
+	JNZ     repeat755
 	VDIVPS  Z0, Z10, Z10
 	VMOVUPS Z10, (AX)(R8*4)
 	VXORPS  X11, X11, X11
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
-repeat678:
+repeat756:
 	VMOVUPS     (DX)(R9*4), Z1
 	VSUBPS      Z10, Z1, Z1
 	VFMADD231PS Z1, Z1, Z11
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat678
+	JNZ         repeat756
 	VMOVUPS     Z11, (CX)(R8*4)
 	ADDQ        $+16, R8
 	SUBQ        $+16, SI
-	JGE         loop675
+	JGE         loop753
 
-done676:
+done754:
 	ADDQ   $+16, SI
-	JZ     done679
+	JZ     done757
 	VXORPS X12, X12, X12
 	MOVQ   R8, SI
 	MOVQ   BX, R9
 
-repeat680:
+repeat758:
 	VMOVUPS.Z (DX)(SI*4), K1, Z1
 	VADDPS    Z1, Z12, Z12
 	ADDQ      DI, SI
 	DECQ      R9
-	JNZ       repeat680
+	JNZ       repeat758
 	VDIVPS    Z0, Z12, Z12
 	VMOVUPS   Z12, K1, (AX)(R8*4)
 	VXORPS    X13, X13, X13
 	MOVQ      R8, AX
 
-repeat681:
+repeat759:
 	VMOVUPS.Z   (DX)(AX*4), K1, Z0
 	VSUBPS      Z12, Z0, Z0
 	VFMADD231PS Z0, Z0, Z13
 	ADDQ        DI, AX
 	DECQ        BX
-	JNZ         repeat681
+	JNZ         repeat759
 	VMOVUPS     Z13, K1, (CX)(R8*4)
 
-done679:
+done757:
 	VZEROUPPER
 	RET
 
@@ -13589,17 +14497,17 @@ TEXT ·batchNormAVX512(SB), $0-160
 	DIVQ         DI
 	ADDQ         $+4, AX
 
-panel682:
+panel760:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels683
+	JLE     panels761
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done685
+	JL      done763
 
-loop684:
+loop762:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z0
 	VMOVUPS 64(R9)(DX*4), Z1
@@ -13623,7 +14531,7 @@ loop684:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat686:
+repeat764:
 	VMOVUPS     (BX)(R9*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -13646,17 +14554,17 @@ repeat686:
 	VMOVUPS     Z16, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat686
+	JNZ         repeat764
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop684
+	JGE         loop762
 
-done685:
+done763:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done688
+	JL   done766
 
-loop687:
+loop765:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z0
 	MOVQ    scale_base+72(FP), R9
@@ -13668,7 +14576,7 @@ loop687:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat689:
+repeat767:
 	VMOVUPS     (BX)(R9*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -13676,14 +14584,14 @@ repeat689:
 	VMOVUPS     Z4, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat689
+	JNZ         repeat767
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop687
+	JGE         loop765
 
-done688:
+done766:
 	ADDQ      $+16, R8
-	JZ        done690
+	JZ        done768
 	MOVQ      mean_base+48(FP), R8
 	VMOVUPS.Z (R8)(DX*4), K1, Z0
 	MOVQ      scale_base+72(FP), R8
@@ -13694,7 +14602,7 @@ done688:
 	VMOVUPS.Z (R8)(DX*4), K1, Z3
 	MOVQ      AX, R8
 
-repeat691:
+repeat769:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -13702,17 +14610,17 @@ repeat691:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat691
+	JNZ         repeat769
 
-done690:
+done768:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel682
+	JMP   panel760
 
-panels683:
+panels761:
 	VZEROUPPER
 	RET
 
@@ -13734,17 +14642,17 @@ TEXT ·batchNormReluAVX512(SB), $0-160
 	DIVQ         DI
 	ADDQ         $+4, AX
 
-panel692:
+panel770:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels693
+	JLE     panels771
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done695
+	JL      done773
 
-loop694:
+loop772:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z1
 	VMOVUPS 64(R9)(DX*4), Z2
@@ -13768,7 +14676,7 @@ loop694:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat696:
+repeat774:
 	VMOVUPS     (BX)(R9*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -13795,17 +14703,17 @@ repeat696:
 	VMOVUPS     Z17, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat696
+	JNZ         repeat774
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop694
+	JGE         loop772
 
-done695:
+done773:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done698
+	JL   done776
 
-loop697:
+loop775:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z1
 	MOVQ    scale_base+72(FP), R9
@@ -13817,7 +14725,7 @@ loop697:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat699:
+repeat777:
 	VMOVUPS     (BX)(R9*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -13826,14 +14734,14 @@ repeat699:
 	VMOVUPS     Z5, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat699
+	JNZ         repeat777
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop697
+	JGE         loop775
 
-done698:
+done776:
 	ADDQ      $+16, R8
-	JZ        done700
+	JZ        done778
 	MOVQ      mean_base+48(FP), R8
 	VMOVUPS.Z (R8)(DX*4), K1, Z1
 	MOVQ      scale_base+72(FP), R8
@@ -13844,7 +14752,7 @@ done698:
 	VMOVUPS.Z (R8)(DX*4), K1, Z4
 	MOVQ      AX, R8
 
-repeat701:
+repeat779:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -13853,17 +14761,17 @@ repeat701:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat701
+	JNZ         repeat779
 
-done700:
+done778:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel692
+	JMP   panel770
 
-panels693:
+panels771:
 	VZEROUPPER
 	RET
 
@@ -13886,17 +14794,17 @@ TEXT ·batchNormAddAVX512(SB), $0-184
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel702:
+panel780:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels703
+	JLE     panels781
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done705
+	JL      done783
 
-loop704:
+loop782:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z0
 	VMOVUPS 64(R10)(DX*4), Z1
@@ -13920,7 +14828,7 @@ loop704:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat706:
+repeat784:
 	VMOVUPS     (BX)(R10*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -13951,17 +14859,17 @@ repeat706:
 	VMOVUPS     Z16, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat706
+	JNZ         repeat784
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop704
+	JGE         loop782
 
-done705:
+done783:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done708
+	JL   done786
 
-loop707:
+loop785:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z0
 	MOVQ    scale_base+96(FP), R10
@@ -13973,7 +14881,7 @@ loop707:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat709:
+repeat787:
 	VMOVUPS     (BX)(R10*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -13983,14 +14891,14 @@ repeat709:
 	VMOVUPS     Z4, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat709
+	JNZ         repeat787
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop707
+	JGE         loop785
 
-done708:
+done786:
 	ADDQ      $+16, R9
-	JZ        done710
+	JZ        done788
 	MOVQ      mean_base+72(FP), R9
 	VMOVUPS.Z (R9)(DX*4), K1, Z0
 	MOVQ      scale_base+96(FP), R9
@@ -14001,7 +14909,7 @@ done708:
 	VMOVUPS.Z (R9)(DX*4), K1, Z3
 	MOVQ      AX, R9
 
-repeat711:
+repeat789:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -14011,18 +14919,18 @@ repeat711:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat711
+	JNZ         repeat789
 
-done710:
+done788:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel702
+	JMP   panel780
 
-panels703:
+panels781:
 	VZEROUPPER
 	RET
 
@@ -14045,17 +14953,17 @@ TEXT ·batchNormAddReluAVX512(SB), $0-184
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel712:
+panel790:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels713
+	JLE     panels791
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done715
+	JL      done793
 
-loop714:
+loop792:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z1
 	VMOVUPS 64(R10)(DX*4), Z2
@@ -14079,7 +14987,7 @@ loop714:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat716:
+repeat794:
 	VMOVUPS     (BX)(R10*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -14114,17 +15022,17 @@ repeat716:
 	VMOVUPS     Z17, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat716
+	JNZ         repeat794
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop714
+	JGE         loop792
 
-done715:
+done793:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done718
+	JL   done796
 
-loop717:
+loop795:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z1
 	MOVQ    scale_base+96(FP), R10
@@ -14136,7 +15044,7 @@ loop717:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat719:
+repeat797:
 	VMOVUPS     (BX)(R10*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -14147,14 +15055,14 @@ repeat719:
 	VMOVUPS     Z5, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat719
+	JNZ         repeat797
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop717
+	JGE         loop795
 
-done718:
+done796:
 	ADDQ      $+16, R9
-	JZ        done720
+	JZ        done798
 	MOVQ      mean_base+72(FP), R9
 	VMOVUPS.Z (R9)(DX*4), K1, Z1
 	MOVQ      scale_base+96(FP), R9
@@ -14165,7 +15073,7 @@ done718:
 	VMOVUPS.Z (R9)(DX*4), K1, Z4
 	MOVQ      AX, R9
 
-repeat721:
+repeat799:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -14176,18 +15084,18 @@ repeat721:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat721
+	JNZ         repeat799
 
-done720:
+done798:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel712
+	JMP   panel790
 
-panels713:
+panels791:
 	VZEROUPPER
 	RET
 
@@ -14209,17 +15117,17 @@ TEXT ·batchNormEvalAVX512(SB), $0-164
 	DIVQ         DI
 	ADDQ         $+16, AX
 
-panel722:
+panel800:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels723
+	JLE     panels801
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done725
+	JL      done803
 
-loop724:
+loop802:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z0
 	VMOVUPS      64(R9)(DX*4), Z1
@@ -14257,7 +15165,7 @@ loop724:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat726:
+repeat804:
 	VMOVUPS     (BX)(R9*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -14280,17 +15188,17 @@ repeat726:
 	VMOVUPS     Z16, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat726
+	JNZ         repeat804
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop724
+	JGE         loop802
 
-done725:
+done803:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done728
+	JL   done806
 
-loop727:
+loop805:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z0
 	MOVQ         variance_base+72(FP), R9
@@ -14307,7 +15215,7 @@ loop727:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat729:
+repeat807:
 	VMOVUPS     (BX)(R9*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -14315,14 +15223,14 @@ repeat729:
 	VMOVUPS     Z4, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat729
+	JNZ         repeat807
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop727
+	JGE         loop805
 
-done728:
+done806:
 	ADDQ         $+16, R8
-	JZ           done730
+	JZ           done808
 	MOVQ         mean_base+48(FP), R8
 	VMOVUPS.Z    (R8)(DX*4), K1, Z0
 	MOVQ         variance_base+72(FP), R8
@@ -14338,7 +15246,7 @@ done728:
 	VMOVUPS.Z    (R8)(DX*4), K1, Z3
 	MOVQ         AX, R8
 
-repeat731:
+repeat809:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -14346,17 +15254,17 @@ repeat731:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat731
+	JNZ         repeat809
 
-done730:
+done808:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel722
+	JMP   panel800
 
-panels723:
+panels801:
 	VZEROUPPER
 	RET
 
@@ -14378,17 +15286,17 @@ TEXT ·batchNormEvalReluAVX512(SB), $0-164
 	DIVQ         DI
 	ADDQ         $+16, AX
 
-panel732:
+panel810:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels733
+	JLE     panels811
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done735
+	JL      done813
 
-loop734:
+loop812:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z1
 	VMOVUPS      64(R9)(DX*4), Z2
@@ -14426,7 +15334,7 @@ loop734:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat736:
+repeat814:
 	VMOVUPS     (BX)(R9*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -14453,17 +15361,17 @@ repeat736:
 	VMOVUPS     Z17, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat736
+	JNZ         repeat814
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop734
+	JGE         loop812
 
-done735:
+done813:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done738
+	JL   done816
 
-loop737:
+loop815:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z1
 	MOVQ         variance_base+72(FP), R9
@@ -14480,7 +15388,7 @@ loop737:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat739:
+repeat817:
 	VMOVUPS     (BX)(R9*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -14489,14 +15397,14 @@ repeat739:
 	VMOVUPS     Z5, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat739
+	JNZ         repeat817
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop737
+	JGE         loop815
 
-done738:
+done816:
 	ADDQ         $+16, R8
-	JZ           done740
+	JZ           done818
 	MOVQ         mean_base+48(FP), R8
 	VMOVUPS.Z    (R8)(DX*4), K1, Z1
 	MOVQ         variance_base+72(FP), R8
@@ -14512,7 +15420,7 @@ done738:
 	VMOVUPS.Z    (R8)(DX*4), K1, Z4
 	MOVQ         AX, R8
 
-repeat741:
+repeat819:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -14521,17 +15429,17 @@ repeat741:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat741
+	JNZ         repeat819
 
-done740:
+done818:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel732
+	JMP   panel810
 
-panels733:
+panels811:
 	VZEROUPPER
 	RET
 
@@ -14554,17 +15462,17 @@ TEXT ·batchNormEvalAddAVX512(SB), $0-188
 	DIVQ         R8
 	ADDQ         $+16, AX
 
-panel742:
+panel820:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels743
+	JLE     panels821
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done745
+	JL      done823
 
-loop744:
+loop822:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z1
@@ -14602,7 +15510,7 @@ loop744:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat746:
+repeat824:
 	VMOVUPS     (BX)(R10*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -14633,17 +15541,17 @@ repeat746:
 	VMOVUPS     Z16, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat746
+	JNZ         repeat824
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop744
+	JGE         loop822
 
-done745:
+done823:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done748
+	JL   done826
 
-loop747:
+loop825:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         variance_base+96(FP), R10
@@ -14660,7 +15568,7 @@ loop747:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat749:
+repeat827:
 	VMOVUPS     (BX)(R10*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -14670,14 +15578,14 @@ repeat749:
 	VMOVUPS     Z4, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat749
+	JNZ         repeat827
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop747
+	JGE         loop825
 
-done748:
+done826:
 	ADDQ         $+16, R9
-	JZ           done750
+	JZ           done828
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         variance_base+96(FP), R9
@@ -14693,7 +15601,7 @@ done748:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z3
 	MOVQ         AX, R9
 
-repeat751:
+repeat829:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -14703,18 +15611,18 @@ repeat751:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat751
+	JNZ         repeat829
 
-done750:
+done828:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel742
+	JMP   panel820
 
-panels743:
+panels821:
 	VZEROUPPER
 	RET
 
@@ -14737,17 +15645,17 @@ TEXT ·batchNormEvalAddReluAVX512(SB), $0-188
 	DIVQ         R8
 	ADDQ         $+16, AX
 
-panel752:
+panel830:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels753
+	JLE     panels831
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done755
+	JL      done833
 
-loop754:
+loop832:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z1
 	VMOVUPS      64(R10)(DX*4), Z2
@@ -14785,7 +15693,7 @@ loop754:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat756:
+repeat834:
 	VMOVUPS     (BX)(R10*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -14820,17 +15728,17 @@ repeat756:
 	VMOVUPS     Z17, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat756
+	JNZ         repeat834
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop754
+	JGE         loop832
 
-done755:
+done833:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done758
+	JL   done836
 
-loop757:
+loop835:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z1
 	MOVQ         variance_base+96(FP), R10
@@ -14847,7 +15755,7 @@ loop757:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat759:
+repeat837:
 	VMOVUPS     (BX)(R10*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -14858,14 +15766,14 @@ repeat759:
 	VMOVUPS     Z5, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat759
+	JNZ         repeat837
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop757
+	JGE         loop835
 
-done758:
+done836:
 	ADDQ         $+16, R9
-	JZ           done760
+	JZ           done838
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z1
 	MOVQ         variance_base+96(FP), R9
@@ -14881,7 +15789,7 @@ done758:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z4
 	MOVQ         AX, R9
 
-repeat761:
+repeat839:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -14892,18 +15800,18 @@ repeat761:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat761
+	JNZ         repeat839
 
-done760:
+done838:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel752
+	JMP   panel830
 
-panels753:
+panels831:
 	VZEROUPPER
 	RET
 
@@ -14922,9 +15830,9 @@ TEXT ·batchNormGradSumsAVX512(SB), $0-168
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	XORQ         DI, DI
 	SUBQ         $+64, BX
-	JL           done763
+	JL           done841
 
-loop762:
+loop840:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	VMOVUPS 64(R8)(DI*4), Z13
@@ -14946,7 +15854,7 @@ loop762:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat764:
+repeat842:
 	VMOVUPS     (CX)(R8*4), Z20
 	VSUBPS      Z0, Z20, Z20
 	VMULPS      Z16, Z20, Z20
@@ -14973,7 +15881,7 @@ repeat764:
 	VFMADD231PS Z21, Z20, Z8
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat764
+	JNZ         repeat842
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z1, (R8)(DI*4)
 	VMOVUPS     Z2, 64(R8)(DI*4)
@@ -14986,14 +15894,14 @@ repeat764:
 	VMOVUPS     Z8, 192(R8)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, BX
-	JGE         loop762
+	JGE         loop840
 
-done763:
+done841:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done766
+	JL   done844
 
-loop765:
+loop843:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	MOVQ    scale_base+120(FP), R8
@@ -15003,7 +15911,7 @@ loop765:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat767:
+repeat845:
 	VMOVUPS     (CX)(R8*4), Z2
 	VSUBPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
@@ -15012,18 +15920,18 @@ repeat767:
 	VFMADD231PS Z3, Z2, Z10
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat767
+	JNZ         repeat845
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z9, (R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
 	VMOVUPS     Z10, (R8)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, BX
-	JGE         loop765
+	JGE         loop843
 
-done766:
+done844:
 	ADDQ      $+16, BX
-	JZ        done768
+	JZ        done846
 	MOVQ      mean_base+96(FP), BX
 	VMOVUPS.Z (BX)(DI*4), K1, Z0
 	MOVQ      scale_base+120(FP), BX
@@ -15032,7 +15940,7 @@ done766:
 	VXORPS    X12, X12, X12
 	MOVQ      DI, BX
 
-repeat769:
+repeat847:
 	VMOVUPS.Z   (CX)(BX*4), K1, Z2
 	VSUBPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
@@ -15041,13 +15949,13 @@ repeat769:
 	VFMADD231PS Z3, Z2, Z12
 	ADDQ        SI, BX
 	DECQ        DX
-	JNZ         repeat769
+	JNZ         repeat847
 	MOVQ        sum_base+0(FP), AX
 	VMOVUPS     Z11, K1, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
 	VMOVUPS     Z12, K1, (AX)(DI*4)
 
-done768:
+done846:
 	VZEROUPPER
 	RET
 
@@ -15069,17 +15977,17 @@ TEXT ·batchNormGradAVX512(SB), $0-212
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel770:
+panel848:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels771
+	JLE     panels849
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+32, R9
-	JL      done773
+	JL      done851
 
-loop772:
+loop850:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z1
@@ -15105,7 +16013,7 @@ loop772:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat774:
+repeat852:
 	VMOVUPS      (SI)(R10*4), Z10
 	VSUBPS       Z0, Z10, Z10
 	VMULPS       Z2, Z10, Z10
@@ -15124,17 +16032,17 @@ repeat774:
 	VMOVUPS      Z11, 64(CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat774
+	JNZ          repeat852
 	ADDQ         $+32, DX
 	SUBQ         $+32, R9
-	JGE          loop772
+	JGE          loop850
 
-done773:
+done851:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done776
+	JL   done854
 
-loop775:
+loop853:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         scale_base+96(FP), R10
@@ -15152,7 +16060,7 @@ loop775:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat777:
+repeat855:
 	VMOVUPS      (SI)(R10*4), Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -15163,14 +16071,14 @@ repeat777:
 	VMOVUPS      Z6, (CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat777
+	JNZ          repeat855
 	ADDQ         $+16, DX
 	SUBQ         $+16, R9
-	JGE          loop775
+	JGE          loop853
 
-done776:
+done854:
 	ADDQ         $+16, R9
-	JZ           done778
+	JZ           done856
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         scale_base+96(FP), R9
@@ -15187,7 +16095,7 @@ done776:
 	VMULPS       Z5, Z4, Z4
 	MOVQ         AX, R9
 
-repeat779:
+repeat857:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -15198,18 +16106,18 @@ repeat779:
 	VMOVUPS      Z6, K1, (CX)(DX*4)
 	ADDQ         R8, DX
 	DECQ         R9
-	JNZ          repeat779
+	JNZ          repeat857
 
-done778:
+done856:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel770
+	JMP   panel848
 
-panels771:
+panels849:
 	VZEROUPPER
 	RET
 
@@ -15232,17 +16140,17 @@ TEXT ·batchNormGradAddAVX512(SB), $0-236
 	DIVQ         R9
 	ADDQ         $+4, AX
 
-panel780:
+panel858:
 	CMPQ    R8, AX
 	CMOVQLT R8, AX
 	TESTQ   AX, AX
-	JLE     panels781
+	JLE     panels859
 	XORQ    DX, DX
 	MOVQ    R9, R10
 	SUBQ    $+32, R10
-	JL      done783
+	JL      done861
 
-loop782:
+loop860:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	VMOVUPS      64(R11)(DX*4), Z1
@@ -15268,7 +16176,7 @@ loop782:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat784:
+repeat862:
 	VMOVUPS      (SI)(R11*4), Z10
 	VSUBPS       Z0, Z10, Z10
 	VMULPS       Z2, Z10, Z10
@@ -15289,17 +16197,17 @@ repeat784:
 	VMOVUPS      Z11, 64(CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat784
+	JNZ          repeat862
 	ADDQ         $+32, DX
 	SUBQ         $+32, R10
-	JGE          loop782
+	JGE          loop860
 
-done783:
+done861:
 	ADDQ $+32, R10
 	SUBQ $+16, R10
-	JL   done786
+	JL   done864
 
-loop785:
+loop863:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	MOVQ         scale_base+120(FP), R11
@@ -15317,7 +16225,7 @@ loop785:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat787:
+repeat865:
 	VMOVUPS      (SI)(R11*4), Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -15329,14 +16237,14 @@ repeat787:
 	VMOVUPS      Z6, (CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat787
+	JNZ          repeat865
 	ADDQ         $+16, DX
 	SUBQ         $+16, R10
-	JGE          loop785
+	JGE          loop863
 
-done786:
+done864:
 	ADDQ         $+16, R10
-	JZ           done788
+	JZ           done866
 	MOVQ         mean_base+96(FP), R10
 	VMOVUPS.Z    (R10)(DX*4), K1, Z0
 	MOVQ         scale_base+120(FP), R10
@@ -15353,7 +16261,7 @@ done786:
 	VMULPS       Z5, Z4, Z4
 	MOVQ         AX, R10
 
-repeat789:
+repeat867:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -15365,9 +16273,9 @@ repeat789:
 	VMOVUPS      Z6, K1, (CX)(DX*4)
 	ADDQ         R9, DX
 	DECQ         R10
-	JNZ          repeat789
+	JNZ          repeat867
 
-done788:
+done866:
 	SUBQ  AX, R8
 	MOVQ  AX, DX
 	IMULQ R9, DX
@@ -15375,9 +16283,9 @@ done788:
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
 	LEAQ  (DI)(DX*4), DI
-	JMP   panel780
+	JMP   panel858
 
-panels781:
+panels859:
 	VZEROUPPER
 	RET
 
@@ -15396,9 +16304,9 @@ TEXT ·batchNormReluGradSumsAVX512(SB), $0-216
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	XORQ         DI, DI
 	SUBQ         $+64, BX
-	JL           done791
+	JL           done869
 
-loop790:
+loop868:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	VMOVUPS 64(R8)(DI*4), Z10
@@ -15430,7 +16338,7 @@ loop790:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat792:
+repeat870:
 	VMOVUPS     (CX)(R8*4), Z25
 	VSUBPS      Z0, Z25, Z25
 	VMULPS      Z13, Z25, Z25
@@ -15473,7 +16381,7 @@ repeat792:
 	VFMADD231PS Z26, Z25, Z8
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat792
+	JNZ         repeat870
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z1, (R8)(DI*4)
 	VMOVUPS     Z2, 64(R8)(DI*4)
@@ -15486,14 +16394,14 @@ repeat792:
 	VMOVUPS     Z8, 192(R8)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, BX
-	JGE         loop790
+	JGE         loop868
 
-done791:
+done869:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done794
+	JL   done872
 
-loop793:
+loop871:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	MOVQ    scale_base+120(FP), R8
@@ -15507,7 +16415,7 @@ loop793:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat795:
+repeat873:
 	VMOVUPS     (CX)(R8*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -15520,18 +16428,18 @@ repeat795:
 	VFMADD231PS Z5, Z4, Z27
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat795
+	JNZ         repeat873
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z9, (R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
 	VMOVUPS     Z27, (R8)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, BX
-	JGE         loop793
+	JGE         loop871
 
-done794:
+done872:
 	ADDQ      $+16, BX
-	JZ        done796
+	JZ        done874
 	MOVQ      mean_base+96(FP), BX
 	VMOVUPS.Z (BX)(DI*4), K1, Z0
 	MOVQ      scale_base+120(FP), BX
@@ -15544,7 +16452,7 @@ done794:
 	VXORPS    X29, X29, X29
 	MOVQ      DI, BX
 
-repeat797:
+repeat875:
 	VMOVUPS.Z   (CX)(BX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -15557,13 +16465,13 @@ repeat797:
 	VFMADD231PS Z5, Z4, Z29
 	ADDQ        SI, BX
 	DECQ        DX
-	JNZ         repeat797
+	JNZ         repeat875
 	MOVQ        sum_base+0(FP), AX
 	VMOVUPS     Z28, K1, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
 	VMOVUPS     Z29, K1, (AX)(DI*4)
 
-done796:
+done874:
 	VZEROUPPER
 	RET
 
@@ -15585,17 +16493,17 @@ TEXT ·batchNormReluGradAVX512(SB), $0-236
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel798:
+panel876:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels799
+	JLE     panels877
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+32, R9
-	JL      done801
+	JL      done879
 
-loop800:
+loop878:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z2
@@ -15624,7 +16532,7 @@ loop800:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat802:
+repeat880:
 	VMOVUPS      (SI)(R10*4), Z15
 	VSUBPS       Z0, Z15, Z15
 	VMULPS       Z3, Z15, Z15
@@ -15651,17 +16559,17 @@ repeat802:
 	VMOVUPS      Z16, 64(CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat802
+	JNZ          repeat880
 	ADDQ         $+32, DX
 	SUBQ         $+32, R9
-	JGE          loop800
+	JGE          loop878
 
-done801:
+done879:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done804
+	JL   done882
 
-loop803:
+loop881:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         scale_base+96(FP), R10
@@ -15681,7 +16589,7 @@ loop803:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat805:
+repeat883:
 	VMOVUPS      (SI)(R10*4), Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -15696,14 +16604,14 @@ repeat805:
 	VMOVUPS      Z9, (CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat805
+	JNZ          repeat883
 	ADDQ         $+16, DX
 	SUBQ         $+16, R9
-	JGE          loop803
+	JGE          loop881
 
-done804:
+done882:
 	ADDQ         $+16, R9
-	JZ           done806
+	JZ           done884
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         scale_base+96(FP), R9
@@ -15722,7 +16630,7 @@ done804:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z6
 	MOVQ         AX, R9
 
-repeat807:
+repeat885:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -15737,18 +16645,18 @@ repeat807:
 	VMOVUPS      Z9, K1, (CX)(DX*4)
 	ADDQ         R8, DX
 	DECQ         R9
-	JNZ          repeat807
+	JNZ          repeat885
 
-done806:
+done884:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel798
+	JMP   panel876
 
-panels799:
+panels877:
 	VZEROUPPER
 	RET
 
@@ -15771,17 +16679,17 @@ TEXT ·batchNormReluGradAddAVX512(SB), $0-260
 	DIVQ         R9
 	ADDQ         $+4, AX
 
-panel808:
+panel886:
 	CMPQ    R8, AX
 	CMOVQLT R8, AX
 	TESTQ   AX, AX
-	JLE     panels809
+	JLE     panels887
 	XORQ    DX, DX
 	MOVQ    R9, R10
 	SUBQ    $+32, R10
-	JL      done811
+	JL      done889
 
-loop810:
+loop888:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	VMOVUPS      64(R11)(DX*4), Z2
@@ -15810,7 +16718,7 @@ loop810:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat812:
+repeat890:
 	VMOVUPS      (SI)(R11*4), Z15
 	VSUBPS       Z0, Z15, Z15
 	VMULPS       Z3, Z15, Z15
@@ -15839,17 +16747,17 @@ repeat812:
 	VMOVUPS      Z16, 64(CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat812
+	JNZ          repeat890
 	ADDQ         $+32, DX
 	SUBQ         $+32, R10
-	JGE          loop810
+	JGE          loop888
 
-done811:
+done889:
 	ADDQ $+32, R10
 	SUBQ $+16, R10
-	JL   done814
+	JL   done892
 
-loop813:
+loop891:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	MOVQ         scale_base+120(FP), R11
@@ -15869,7 +16777,7 @@ loop813:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat815:
+repeat893:
 	VMOVUPS      (SI)(R11*4), Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -15885,14 +16793,14 @@ repeat815:
 	VMOVUPS      Z9, (CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat815
+	JNZ          repeat893
 	ADDQ         $+16, DX
 	SUBQ         $+16, R10
-	JGE          loop813
+	JGE          loop891
 
-done814:
+done892:
 	ADDQ         $+16, R10
-	JZ           done816
+	JZ           done894
 	MOVQ         mean_base+96(FP), R10
 	VMOVUPS.Z    (R10)(DX*4), K1, Z0
 	MOVQ         scale_base+120(FP), R10
@@ -15911,7 +16819,7 @@ done814:
 	VMOVUPS.Z    (R10)(DX*4), K1, Z6
 	MOVQ         AX, R10
 
-repeat817:
+repeat895:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -15927,9 +16835,9 @@ repeat817:
 	VMOVUPS      Z9, K1, (CX)(DX*4)
 	ADDQ         R9, DX
 	DECQ         R10
-	JNZ          repeat817
+	JNZ          repeat895
 
-done816:
+done894:
 	SUBQ  AX, R8
 	MOVQ  AX, DX
 	IMULQ R9, DX
@@ -15937,9 +16845,9 @@ done816:
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
 	LEAQ  (DI)(DX*4), DI
-	JMP   panel808
+	JMP   panel886
 
-panels809:
+panels887:
 	VZEROUPPER
 	RET
 
@@ -15971,24 +16879,24 @@ TEXT ·normStatsAVX512(SB), $0-100
 	VBROADCASTSD X2, Z2
 	XORQ         DI, DI
 	SUBQ         $+8, BX
-	JL           rest819
+	JL           rest897
 
-loop818:
+loop896:
 	VXORPS X3, X3, X3
 	MOVQ   DI, R9
 	MOVQ   R8, R10
 	TESTQ  R10, R10
-	JZ     last821
+	JZ     last899
 
-repeat822:
+repeat900:
 	VCVTPS2PD (DX)(R9*4), Z4
 	VADDPD    Z4, Z3, Z3
 	ADDQ      SI, R9
 	ADDQ      SI, R9
 	DECQ      R10
-	JNZ       repeat822
+	JNZ       repeat900
 
-last821:
+last899:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VMULPD      Z2, Z3, Z3
 	VFMADD231PD Z1, Z4, Z3
@@ -16000,9 +16908,9 @@ last821:
 	MOVQ        DI, R9
 	MOVQ        R8, R10
 	TESTQ       R10, R10
-	JZ          last823
+	JZ          last901
 
-repeat824:
+repeat902:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VSUBPD      Z3, Z4, Z4
 	ADDQ        SI, R9
@@ -16011,9 +16919,9 @@ repeat824:
 	VFMADD231PD Z4, Z4, Z6
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat824
+	JNZ         repeat902
 
-last823:
+last901:
 	VCVTPS2PD    (DX)(R9*4), Z4
 	VSUBPD       Z3, Z4, Z4
 	ADDQ         SI, R9
@@ -16037,11 +16945,11 @@ last823:
 	VMOVUPS      Y4, (CX)(DI*4)
 	ADDQ         $+8, DI
 	SUBQ         $+8, BX
-	JGE          loop818
+	JGE          loop896
 
-rest819:
+rest897:
 	ADDQ         $+8, BX
-	JZ           done820
+	JZ           done898
 	VMOVD        BX, X3
 	VPBROADCASTD X3, Y3
 	VPCMPGTD     lane_numbers<>+0(SB), Y3, K1
@@ -16049,17 +16957,17 @@ rest819:
 	MOVQ         DI, BX
 	MOVQ         R8, R9
 	TESTQ        R9, R9
-	JZ           last825
+	JZ           last903
 
-repeat826:
+repeat904:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VADDPD      Z3, Z7, Z7
 	ADDQ        SI, BX
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat826
+	JNZ         repeat904
 
-last825:
+last903:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VMULPD      Z2, Z7, Z7
 	VFMADD231PD Z1, Z3, Z7
@@ -16071,9 +16979,9 @@ last825:
 	MOVQ        DI, BX
 	MOVQ        R8, R9
 	TESTQ       R9, R9
-	JZ          last827
+	JZ          last905
 
-repeat828:
+repeat906:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VSUBPD      Z7, Z3, Z3
 	ADDQ        SI, BX
@@ -16082,9 +16990,9 @@ repeat828:
 	VFMADD231PD Z3, Z3, Z9
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat828
+	JNZ         repeat906
 
-last827:
+last905:
 	VCVTPS2PD.Z  (DX)(BX*4), K1, Z3
 	VSUBPD       Z7, Z3, Z3
 	ADDQ         SI, BX
@@ -16107,7 +17015,7 @@ last827:
 	VCVTPD2PS    Z0, Y0
 	VMOVUPS      Y0, K1, (CX)(DI*4)
 
-done820:
+done898:
 	VZEROUPPER
 	RET
 
@@ -16139,24 +17047,24 @@ TEXT ·normStatsTallyAVX512(SB), $0-172
 	VBROADCASTSD X2, Z2
 	XORQ         DI, DI
 	SUBQ         $+8, BX
-	JL           rest830
+	JL           rest908
 
-loop829:
+loop907:
 	VXORPS X3, X3, X3
 	MOVQ   DI, R9
 	MOVQ   R8, R10
 	TESTQ  R10, R10
-	JZ     last832
+	JZ     last910
 
-repeat833:
+repeat911:
 	VCVTPS2PD (DX)(R9*4), Z4
 	VADDPD    Z4, Z3, Z3
 	ADDQ      SI, R9
 	ADDQ      SI, R9
 	DECQ      R10
-	JNZ       repeat833
+	JNZ       repeat911
 
-last832:
+last910:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VMULPD      Z2, Z3, Z3
 	VFMADD231PD Z1, Z4, Z3
@@ -16168,9 +17076,9 @@ last832:
 	MOVQ        DI, R9
 	MOVQ        R8, R10
 	TESTQ       R10, R10
-	JZ          last834
+	JZ          last912
 
-repeat835:
+repeat913:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VSUBPD      Z3, Z4, Z4
 	ADDQ        SI, R9
@@ -16179,9 +17087,9 @@ repeat835:
 	VFMADD231PD Z4, Z4, Z6
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat835
+	JNZ         repeat913
 
-last834:
+last912:
 	VCVTPS2PD    (DX)(R9*4), Z4
 	VSUBPD       Z3, Z4, Z4
 	ADDQ         SI, R9
@@ -16222,11 +17130,11 @@ last834:
 	VMOVUPD      Z11, (R9)(DI*8)
 	ADDQ         $+8, DI
 	SUBQ         $+8, BX
-	JGE          loop829
+	JGE          loop907
 
-rest830:
+rest908:
 	ADDQ         $+8, BX
-	JZ           done831
+	JZ           done909
 	VMOVD        BX, X3
 	VPBROADCASTD X3, Y3
 	VPCMPGTD     lane_numbers<>+0(SB), Y3, K1
@@ -16234,17 +17142,17 @@ rest830:
 	MOVQ         DI, BX
 	MOVQ         R8, R9
 	TESTQ        R9, R9
-	JZ           last836
+	JZ           last914
 
-repeat837:
+repeat915:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VADDPD      Z3, Z7, Z7
 	ADDQ        SI, BX
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat837
+	JNZ         repeat915
 
-last836:
+last914:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VMULPD      Z2, Z7, Z7
 	VFMADD231PD Z1, Z3, Z7
@@ -16256,9 +17164,9 @@ last836:
 	MOVQ        DI, BX
 	MOVQ        R8, R9
 	TESTQ       R9, R9
-	JZ          last838
+	JZ          last916
 
-repeat839:
+repeat917:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VSUBPD      Z7, Z3, Z3
 	ADDQ        SI, BX
@@ -16267,9 +17175,9 @@ repeat839:
 	VFMADD231PD Z3, Z3, Z9
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat839
+	JNZ         repeat917
 
-last838:
+last916:
 	VCVTPS2PD.Z  (DX)(BX*4), K1, Z3
 	VSUBPD       Z7, Z3, Z3
 	ADDQ         SI, BX
@@ -16309,7 +17217,7 @@ last838:
 	VFMADD231PD  Z1, Z7, Z2
 	VMOVUPD      Z2, K1, (AX)(DI*8)
 
-done831:
+done909:
 	VZEROUPPER
 	RET
 
@@ -16324,15 +17232,15 @@ TEXT ·normTotalsAVX512(SB), $0-96
 	MOVQ ld+88(FP), DI
 	XORQ R8, R8
 	SUBQ $+8, SI
-	JL   rest841
+	JL   rest919
 
-loop840:
+loop918:
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-repeat843:
+repeat921:
 	VCVTPS2PD (DX)(R9*4), Z2
 	VADDPD    Z2, Z0, Z0
 	ADDQ      DI, R9
@@ -16340,18 +17248,18 @@ repeat843:
 	VADDPD    Z2, Z1, Z1
 	ADDQ      DI, R9
 	DECQ      R10
-	JNZ       repeat843
+	JNZ       repeat921
 	VCVTPD2PS Z0, Y2
 	VMOVUPS   Y2, (AX)(R8*4)
 	VCVTPD2PS Z1, Y2
 	VMOVUPS   Y2, (CX)(R8*4)
 	ADDQ      $+8, R8
 	SUBQ      $+8, SI
-	JGE       loop840
+	JGE       loop918
 
-rest841:
+rest919:
 	ADDQ         $+8, SI
-	JZ           done842
+	JZ           done920
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, K1
@@ -16359,7 +17267,7 @@ rest841:
 	VXORPS       X3, X3, X3
 	VXORPS       X4, X4, X4
 
-repeat844:
+repeat922:
 	VCVTPS2PD.Z (DX)(SI*4), K1, Z0
 	VADDPD      Z0, Z3, Z3
 	ADDQ        DI, SI
@@ -16367,13 +17275,13 @@ repeat844:
 	VADDPD      Z0, Z4, Z4
 	ADDQ        DI, SI
 	DECQ        BX
-	JNZ         repeat844
+	JNZ         repeat922
 	VCVTPD2PS   Z3, Y0
 	VMOVUPS     Y0, K1, (AX)(R8*4)
 	VCVTPD2PS   Z4, Y0
 	VMOVUPS     Y0, K1, (CX)(R8*4)
 
-done842:
+done920:
 	VZEROUPPER
 	RET
 
@@ -16394,13 +17302,13 @@ TEXT ·maxPoolAVX512(SB), $0-96
 	VPBROADCASTD X2, Z2
 	VPCMPGTD     lane_numbers<>+0(SB), Z2, K1
 
-repeat845:
+repeat923:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done847
+	JL   done925
 
-loop846:
+loop924:
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
@@ -16408,11 +17316,11 @@ loop846:
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat848:
+repeat926:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat849:
+repeat927:
 	VMOVUPS     (CX)(R11*4), Z6
 	VMAXPS      Z2, Z6, Z2
 	VFIXUPIMMPS $0x00, Z1, Z6, Z2
@@ -16427,107 +17335,107 @@ repeat849:
 	VFIXUPIMMPS $0x00, Z1, Z6, Z5
 	ADDQ        DX, R11
 	DECQ        R12
-	JNZ         repeat849
+	JNZ         repeat927
 	ADDQ        row+88(FP), R9
 	DECQ        R10
-	JNZ         repeat848
+	JNZ         repeat926
 	VMOVUPS     Z2, (AX)(DI*4)
 	VMOVUPS     Z3, 64(AX)(DI*4)
 	VMOVUPS     Z4, 128(AX)(DI*4)
 	VMOVUPS     Z5, 192(AX)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, R8
-	JGE         loop846
+	JGE         loop924
 
-done847:
+done925:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done851
+	JL   done929
 
-loop850:
+loop928:
 	VMOVAPS Z0, Z2
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat852:
+repeat930:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat853:
+repeat931:
 	VMOVUPS     (CX)(R11*4), Z3
 	VMAXPS      Z2, Z3, Z2
 	VFIXUPIMMPS $0x00, Z1, Z3, Z2
 	ADDQ        DX, R11
 	DECQ        R12
-	JNZ         repeat853
+	JNZ         repeat931
 	ADDQ        row+88(FP), R9
 	DECQ        R10
-	JNZ         repeat852
+	JNZ         repeat930
 	VMOVUPS     Z2, (AX)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, R8
-	JGE         loop850
+	JGE         loop928
 
-done851:
+done929:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done855
+	JL   done933
 
-loop854:
+loop932:
 	VMOVAPS Y0, Y2
 	VXORPS  Y3, Y3, Y3
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat856:
+repeat934:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat857:
+repeat935:
 	VMOVUPS (CX)(R11*4), Y4
 	VCMPPS  $0x03, Y3, Y4, Y3
 	VMAXPS  Y2, Y4, Y2
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat857
+	JNZ     repeat935
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat856
+	JNZ     repeat934
 	VORPS   Y3, Y2, Y2
 	VMOVUPS Y2, (AX)(DI*4)
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop854
+	JGE     loop932
 
-done855:
+done933:
 	ADDQ    $+8, R8
-	JZ      done858
+	JZ      done936
 	VMOVAPS Z0, Z2
 	MOVQ    DI, R8
 	MOVQ    kh+72(FP), R9
 
-repeat859:
+repeat937:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat860:
+repeat938:
 	VMOVUPS.Z   (CX)(R10*4), K1, Z3
 	VMAXPS      Z2, Z3, Z2
 	VFIXUPIMMPS $0x00, Z1, Z3, Z2
 	ADDQ        DX, R10
 	DECQ        R11
-	JNZ         repeat860
+	JNZ         repeat938
 	ADDQ        row+88(FP), R8
 	DECQ        R9
-	JNZ         repeat859
+	JNZ         repeat937
 	VMOVUPS     Z2, K1, (AX)(DI*4)
 
-done858:
+done936:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat845
+	JNZ  repeat923
 	VZEROUPPER
 	RET
 
@@ -16558,13 +17466,13 @@ TEXT ·maxPoolGradAVX512(SB), $0-152
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 
-repeat861:
+repeat939:
 	XORQ R9, R9
 	MOVQ R8, R10
 	SUBQ $+64, R10
-	JL   done863
+	JL   done941
 
-loop862:
+loop940:
 	VMOVUPS (BX)(R9*4), Z0
 	VMOVUPS 64(BX)(R9*4), Z1
 	VMOVUPS 128(BX)(R9*4), Z2
@@ -16584,11 +17492,11 @@ loop862:
 	MOVQ    R9, R11
 	MOVQ    kh+128(FP), R12
 
-repeat864:
+repeat942:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat865:
+repeat943:
 	VMOVUPS (AX)(R13*4), Z8
 	VMOVUPS (DX)(R13*4), Z9
 	VCMPPS  $0x08, Z0, Z9, K2, K6
@@ -16615,20 +17523,20 @@ repeat865:
 	VMOVUPS Z8, 192(AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat865
+	JNZ     repeat943
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat864
+	JNZ     repeat942
 	ADDQ    $+64, R9
 	SUBQ    $+64, R10
-	JGE     loop862
+	JGE     loop940
 
-done863:
+done941:
 	ADDQ $+64, R10
 	SUBQ $+16, R10
-	JL   done867
+	JL   done945
 
-loop866:
+loop944:
 	VMOVUPS (BX)(R9*4), Z0
 	VMOVUPS (CX)(R9*4), Z1
 	MOVL    $0xffffffff, R11
@@ -16636,11 +17544,11 @@ loop866:
 	MOVQ    R9, R11
 	MOVQ    kh+128(FP), R12
 
-repeat868:
+repeat946:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat869:
+repeat947:
 	VMOVUPS (AX)(R13*4), Z2
 	VMOVUPS (DX)(R13*4), Z3
 	VCMPPS  $0x08, Z0, Z3, K2, K3
@@ -16649,31 +17557,31 @@ repeat869:
 	VMOVUPS Z2, (AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat869
+	JNZ     repeat947
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat868
+	JNZ     repeat946
 	ADDQ    $+16, R9
 	SUBQ    $+16, R10
-	JGE     loop866
+	JGE     loop944
 
-done867:
+done945:
 	ADDQ $+16, R10
 	SUBQ $+8, R10
-	JL   done871
+	JL   done949
 
-loop870:
+loop948:
 	VMOVUPS      (BX)(R9*4), Y0
 	VMOVUPS      (CX)(R9*4), Y1
 	VBROADCASTSS splat_ffffffff<>+0(SB), Y2
 	MOVQ         R9, R11
 	MOVQ         kh+128(FP), R12
 
-repeat872:
+repeat950:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat873:
+repeat951:
 	VMOVUPS (AX)(R13*4), Y3
 	VMOVUPS (DX)(R13*4), Y4
 	VCMPPS  $0x08, Y0, Y4, Y4
@@ -16684,28 +17592,28 @@ repeat873:
 	VMOVUPS Y3, (AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat873
+	JNZ     repeat951
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat872
+	JNZ     repeat950
 	ADDQ    $+8, R9
 	SUBQ    $+8, R10
-	JGE     loop870
+	JGE     loop948
 
-done871:
+done949:
 	ADDQ      $+8, R10
-	JZ        done874
+	JZ        done952
 	VMOVUPS.Z (BX)(R9*4), K1, Z0
 	VMOVUPS.Z (CX)(R9*4), K1, Z1
 	MOVL      $0xffffffff, R10
 	KMOVW     R10, K2
 	MOVQ      kh+128(FP), R10
 
-repeat875:
+repeat953:
 	MOVQ R9, R11
 	MOVQ kw+136(FP), R12
 
-repeat876:
+repeat954:
 	VMOVUPS.Z (AX)(R11*4), K1, Z2
 	VMOVUPS.Z (DX)(R11*4), K1, Z3
 	VCMPPS    $0x08, Z0, Z3, K2, K3
@@ -16714,19 +17622,19 @@ repeat876:
 	VMOVUPS   Z2, K1, (AX)(R11*4)
 	ADDQ      SI, R11
 	DECQ      R12
-	JNZ       repeat876
+	JNZ       repeat954
 	ADDQ      row+144(FP), R9
 	DECQ      R10
-	JNZ       repeat875
+	JNZ       repeat953
 
-done874:
+done952:
 	LEAQ (BX)(SI*4), BX
 	LEAQ (CX)(SI*4), CX
 	MOVQ step+120(FP), R9
 	LEAQ (DX)(R9*4), DX
 	LEAQ (AX)(R9*4), AX
 	DECQ DI
-	JNZ  repeat861
+	JNZ  repeat939
 	VZEROUPPER
 	RET
 
@@ -16746,13 +17654,13 @@ TEXT ·avgPoolAVX512(SB), $0-100
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 
-repeat877:
+repeat955:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done879
+	JL   done957
 
-loop878:
+loop956:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
@@ -16760,11 +17668,11 @@ loop878:
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat880:
+repeat958:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat881:
+repeat959:
 	VMOVUPS (CX)(R11*4), Z1
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS 64(CX)(R11*4), Z1
@@ -16775,10 +17683,10 @@ repeat881:
 	VADDPS  Z1, Z5, Z5
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat881
+	JNZ     repeat959
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat880
+	JNZ     repeat958
 	VMULPS  Z0, Z2, Z2
 	VMULPS  Z0, Z3, Z3
 	VMULPS  Z0, Z4, Z4
@@ -16789,95 +17697,95 @@ repeat881:
 	VMOVUPS Z5, 192(AX)(DI*4)
 	ADDQ    $+64, DI
 	SUBQ    $+64, R8
-	JGE     loop878
+	JGE     loop956
 
-done879:
+done957:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done883
+	JL   done961
 
-loop882:
+loop960:
 	VXORPS X6, X6, X6
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat884:
+repeat962:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat885:
+repeat963:
 	VMOVUPS (CX)(R11*4), Z1
 	VADDPS  Z1, Z6, Z6
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat885
+	JNZ     repeat963
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat884
+	JNZ     repeat962
 	VMULPS  Z0, Z6, Z6
 	VMOVUPS Z6, (AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop882
+	JGE     loop960
 
-done883:
+done961:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done887
+	JL   done965
 
-loop886:
+loop964:
 	VXORPS Y1, Y1, Y1
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat888:
+repeat966:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat889:
+repeat967:
 	VMOVUPS (CX)(R11*4), Y8
 	VADDPS  Y8, Y1, Y1
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat889
+	JNZ     repeat967
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat888
+	JNZ     repeat966
 	VMULPS  Y0, Y1, Y1
 	VMOVUPS Y1, (AX)(DI*4)
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop886
+	JGE     loop964
 
-done887:
+done965:
 	ADDQ   $+8, R8
-	JZ     done890
+	JZ     done968
 	VXORPS X7, X7, X7
 	MOVQ   DI, R8
 	MOVQ   kh+72(FP), R9
 
-repeat891:
+repeat969:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat892:
+repeat970:
 	VMOVUPS.Z (CX)(R10*4), K1, Z1
 	VADDPS    Z1, Z7, Z7
 	ADDQ      DX, R10
 	DECQ      R11
-	JNZ       repeat892
+	JNZ       repeat970
 	ADDQ      row+88(FP), R8
 	DECQ      R9
-	JNZ       repeat891
+	JNZ       repeat969
 	VMULPS    Z0, Z7, Z7
 	VMOVUPS   Z7, K1, (AX)(DI*4)
 
-done890:
+done968:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat877
+	JNZ  repeat955
 	VZEROUPPER
 	RET
 
@@ -16897,13 +17805,13 @@ TEXT ·avgPoolGradAVX512(SB), $0-108
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 
-repeat893:
+repeat971:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done895
+	JL   done973
 
-loop894:
+loop972:
 	VMOVUPS (CX)(DI*4), Z1
 	VMOVUPS 64(CX)(DI*4), Z2
 	VMOVUPS 128(CX)(DI*4), Z3
@@ -16915,11 +17823,11 @@ loop894:
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat896:
+repeat974:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat897:
+repeat975:
 	VMOVUPS (AX)(R11*4), Z5
 	VADDPS  Z1, Z5, Z5
 	VMOVUPS Z5, (AX)(R11*4)
@@ -16934,100 +17842,100 @@ repeat897:
 	VMOVUPS Z5, 192(AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat897
+	JNZ     repeat975
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat896
+	JNZ     repeat974
 	ADDQ    $+64, DI
 	SUBQ    $+64, R8
-	JGE     loop894
+	JGE     loop972
 
-done895:
+done973:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done899
+	JL   done977
 
-loop898:
+loop976:
 	VMOVUPS (CX)(DI*4), Z1
 	VMULPS  Z0, Z1, Z1
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat900:
+repeat978:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat901:
+repeat979:
 	VMOVUPS (AX)(R11*4), Z2
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS Z2, (AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat901
+	JNZ     repeat979
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat900
+	JNZ     repeat978
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop898
+	JGE     loop976
 
-done899:
+done977:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done903
+	JL   done981
 
-loop902:
+loop980:
 	VMOVUPS (CX)(DI*4), Y1
 	VMULPS  Y0, Y1, Y1
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat904:
+repeat982:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat905:
+repeat983:
 	VMOVUPS (AX)(R11*4), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, (AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat905
+	JNZ     repeat983
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat904
+	JNZ     repeat982
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop902
+	JGE     loop980
 
-done903:
+done981:
 	ADDQ      $+8, R8
-	JZ        done906
+	JZ        done984
 	VMOVUPS.Z (CX)(DI*4), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	MOVQ      kh+80(FP), R8
 
-repeat907:
+repeat985:
 	MOVQ DI, R9
 	MOVQ kw+88(FP), R10
 
-repeat908:
+repeat986:
 	VMOVUPS.Z (AX)(R9*4), K1, Z2
 	VADDPS    Z1, Z2, Z2
 	VMOVUPS   Z2, K1, (AX)(R9*4)
 	ADDQ      DX, R9
 	DECQ      R10
-	JNZ       repeat908
+	JNZ       repeat986
 	ADDQ      row+96(FP), DI
 	DECQ      R8
-	JNZ       repeat907
+	JNZ       repeat985
 
-done906:
+done984:
 	LEAQ (CX)(DX*4), CX
 	MOVQ step+72(FP), DI
 	LEAQ (AX)(DI*4), AX
 	DECQ BX
-	JNZ  repeat893
+	JNZ  repeat971
 	VZEROUPPER
 	RET
 
@@ -17085,7 +17993,7 @@ TEXT ·dropoutAVX512(SB), $80-84
 	MOVQ         dst_len+8(FP), SI
 	MOVQ         first+48(FP), DI
 	TESTQ        SI, SI
-	JZ           done909
+	JZ           done987
 	MOVQ         DI, BX
 	ANDQ         $+63, BX
 	ADDQ         BX, SI
@@ -17097,11 +18005,11 @@ TEXT ·dropoutAVX512(SB), $80-84
 	SUBQ         R8, CX
 	SUBQ         R8, DX
 
-group910:
+group988:
 	TESTQ           BX, BX
-	JNZ             partial911
+	JNZ             partial989
 	CMPQ            SI, $+64
-	JL              partial911
+	JL              partial989
 	VMOVD           DI, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -17268,9 +18176,9 @@ group910:
 	VMOVUPS         192(DX)(AX*4), Z2
 	VMULPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next912
+	JMP             next990
 
-partial911:
+partial989:
 	LEAQ            -1(BX), BX
 	VMOVD           BX, X2
 	VPBROADCASTD    X2, Z2
@@ -17458,14 +18366,14 @@ partial911:
 	VMULPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next912:
+next990:
 	XORQ BX, BX
 	ADDQ $+64, AX
 	ADDQ $+16, DI
 	SUBQ $+64, SI
-	JG   group910
+	JG   group988
 
-done909:
+done987:
 	VZEROUPPER
 	RET
 
@@ -17524,7 +18432,7 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	MOVQ         dst_len+8(FP), DI
 	MOVQ         first+72(FP), R8
 	TESTQ        DI, DI
-	JZ           done913
+	JZ           done991
 	MOVQ         R8, SI
 	ANDQ         $+63, SI
 	ADDQ         SI, DI
@@ -17537,11 +18445,11 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	SUBQ         R9, DX
 	SUBQ         R9, BX
 
-group914:
+group992:
 	TESTQ           SI, SI
-	JNZ             partial915
+	JNZ             partial993
 	CMPQ            DI, $+64
-	JL              partial915
+	JL              partial993
 	VMOVD           R8, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -17716,9 +18624,9 @@ group914:
 	VMOVUPS         192(BX)(AX*4), Z3
 	VADDPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next916
+	JMP             next994
 
-partial915:
+partial993:
 	LEAQ            -1(SI), SI
 	VMOVD           SI, X2
 	VPBROADCASTD    X2, Z2
@@ -17914,14 +18822,14 @@ partial915:
 	VADDPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next916:
+next994:
 	XORQ SI, SI
 	ADDQ $+64, AX
 	ADDQ $+16, R8
 	SUBQ $+64, DI
-	JG   group914
+	JG   group992
 
-done913:
+done991:
 	VZEROUPPER
 	RET
 
@@ -17941,9 +18849,9 @@ TEXT ·sgdAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z3, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done918
+	JL           done996
 
-loop917:
+loop995:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -17970,14 +18878,14 @@ loop917:
 	VMOVUPS      Z3, 192(AX)(BX*4)
 	ADDQ         $+64, BX
 	SUBQ         $+64, DX
-	JGE          loop917
+	JGE          loop995
 
-done918:
+done996:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done920
+	JL   done998
 
-loop919:
+loop997:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -17986,11 +18894,11 @@ loop919:
 	VMOVUPS      Z3, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop919
+	JGE          loop997
 
-done920:
+done998:
 	ADDQ         $+16, DX
-	JZ           done921
+	JZ           done999
 	VMOVUPS.Z    (AX)(BX*4), K1, Z3
 	VMOVUPS.Z    (CX)(BX*4), K1, Z4
 	VMULPS       Z1, Z4, Z4
@@ -17998,7 +18906,7 @@ done920:
 	VFNMADD231PS Z0, Z4, Z3
 	VMOVUPS      Z3, K1, (AX)(BX*4)
 
-done921:
+done999:
 	VZEROUPPER
 	RET
 
@@ -18020,9 +18928,9 @@ TEXT ·momentumAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done923
+	JL           done1001
 
-loop922:
+loop1000:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -18043,14 +18951,14 @@ loop922:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop922
+	JGE          loop1000
 
-done923:
+done1001:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done925
+	JL   done1003
 
-loop924:
+loop1002:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -18062,11 +18970,11 @@ loop924:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop924
+	JGE          loop1002
 
-done925:
+done1003:
 	ADDQ         $+16, BX
-	JZ           done926
+	JZ           done1004
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -18077,7 +18985,7 @@ done925:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done926:
+done1004:
 	VZEROUPPER
 	RET
 
@@ -18099,9 +19007,9 @@ TEXT ·nesterovAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done928
+	JL           done1006
 
-loop927:
+loop1005:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -18124,14 +19032,14 @@ loop927:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop927
+	JGE          loop1005
 
-done928:
+done1006:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done930
+	JL   done1008
 
-loop929:
+loop1007:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -18144,11 +19052,11 @@ loop929:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop929
+	JGE          loop1007
 
-done930:
+done1008:
 	ADDQ         $+16, BX
-	JZ           done931
+	JZ           done1009
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -18160,7 +19068,7 @@ done930:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done931:
+done1009:
 	VZEROUPPER
 	RET
 
@@ -18189,9 +19097,9 @@ TEXT ·adamAVX512(SB), $0-136
 	VPCMPGTD     lane_numbers<>+0(SB), Z10, K1
 	XORQ         DI, DI
 	SUBQ         $+16, SI
-	JL           done933
+	JL           done1011
 
-loop932:
+loop1010:
 	VMOVUPS      (AX)(DI*4), Z10
 	VMOVUPS      (BX)(DI*4), Z11
 	VMULPS       Z8, Z11, Z11
@@ -18213,11 +19121,11 @@ loop932:
 	VMOVUPS      Z10, (AX)(DI*4)
 	ADDQ         $+16, DI
 	SUBQ         $+16, SI
-	JGE          loop932
+	JGE          loop1010
 
-done933:
+done1011:
 	ADDQ         $+16, SI
-	JZ           done934
+	JZ           done1012
 	VMOVUPS.Z    (AX)(DI*4), K1, Z10
 	VMOVUPS.Z    (BX)(DI*4), K1, Z11
 	VMULPS       Z8, Z11, Z11
@@ -18238,7 +19146,7 @@ done933:
 	VFNMADD231PS Z5, Z8, Z10
 	VMOVUPS      Z10, K1, (AX)(DI*4)
 
-done934:
+done1012:
 	VZEROUPPER
 	RET
 
@@ -18264,9 +19172,9 @@ TEXT ·rmspropAVX512(SB), $0-124
 	VPCMPGTD     lane_numbers<>+0(SB), Z7, K1
 	XORQ         DI, DI
 	SUBQ         $+16, SI
-	JL           done936
+	JL           done1014
 
-loop935:
+loop1013:
 	VMOVUPS     (AX)(DI*4), Z7
 	VMOVUPS     (BX)(DI*4), Z8
 	VMULPS      Z5, Z8, Z8
@@ -18287,11 +19195,11 @@ loop935:
 	VMOVUPS     Z7, (AX)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, SI
-	JGE         loop935
+	JGE         loop1013
 
-done936:
+done1014:
 	ADDQ        $+16, SI
-	JZ          done937
+	JZ          done1015
 	VMOVUPS.Z   (AX)(DI*4), K1, Z7
 	VMOVUPS.Z   (BX)(DI*4), K1, Z8
 	VMULPS      Z5, Z8, Z8
@@ -18311,7 +19219,7 @@ done936:
 	VSUBPS      Z0, Z7, Z7
 	VMOVUPS     Z7, K1, (AX)(DI*4)
 
-done937:
+done1015:
 	VZEROUPPER
 	RET
 
@@ -18329,9 +19237,9 @@ TEXT ·averageAVX512(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done939
+	JL           done1017
 
-loop938:
+loop1016:
 	VMOVUPS     (AX)(BX*4), Z1
 	VMOVUPS     (CX)(BX*4), Z2
 	VSUBPS      Z1, Z2, Z2
@@ -18354,14 +19262,14 @@ loop938:
 	VMOVUPS     Z1, 192(AX)(BX*4)
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop938
+	JGE         loop1016
 
-done939:
+done1017:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done941
+	JL   done1019
 
-loop940:
+loop1018:
 	VMOVUPS     (AX)(BX*4), Z1
 	VMOVUPS     (CX)(BX*4), Z2
 	VSUBPS      Z1, Z2, Z2
@@ -18369,17 +19277,879 @@ loop940:
 	VMOVUPS     Z1, (AX)(BX*4)
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop940
+	JGE         loop1018
 
-done941:
+done1019:
 	ADDQ        $+16, DX
-	JZ          done942
+	JZ          done1020
 	VMOVUPS.Z   (AX)(BX*4), K1, Z1
 	VMOVUPS.Z   (CX)(BX*4), K1, Z2
 	VSUBPS      Z1, Z2, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(BX*4)
 
-done942:
+done1020:
+	VZEROUPPER
+	RET
+
+// func depthwiseAVX512(y []float32, x []float32, w []float32, pixels int, cols int, to int, from int, kh int, kw int, tap int, skip int, first int, wtap int, wskip int)
+// Requires: AVX, AVX512F
+TEXT ·depthwiseAVX512(SB), $0-160
+	MOVQ         x_base+24(FP), AX
+	MOVQ         y_base+0(FP), CX
+	MOVQ         pixels+72(FP), DX
+	MOVQ         from+96(FP), BX
+	MOVQ         tap+120(FP), SI
+	MOVQ         wtap+144(FP), DI
+	LEAQ         (BX)(BX*2), R8
+	MOVQ         cols+80(FP), R9
+	ANDQ         $+15, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	SUBQ         $+4, DX
+	JL           groups1022
+
+group1021:
+	MOVQ cols+80(FP), R9
+	XORQ R10, R10
+	SUBQ $+32, R9
+	JL   done1024
+
+loop1023:
+	VXORPS X1, X1, X1
+	VXORPS X2, X2, X2
+	VXORPS X3, X3, X3
+	VXORPS X4, X4, X4
+	VXORPS X5, X5, X5
+	VXORPS X6, X6, X6
+	VXORPS X7, X7, X7
+	VXORPS X8, X8, X8
+	MOVQ   w_base+48(FP), R12
+	MOVQ   first+136(FP), R13
+	LEAQ   (AX)(R10*4), R11
+	ADDQ   R10, R13
+	LEAQ   (R12)(R13*4), R12
+	MOVQ   kh+104(FP), R13
+
+repeat1025:
+	MOVQ kw+112(FP), R14
+
+repeat1026:
+	VMOVUPS     (R12), Z0
+	VMOVUPS     64(R12), Z21
+	VFMADD231PS (R11), Z0, Z1
+	VFMADD231PS 64(R11), Z21, Z2
+	VFMADD231PS (R11)(BX*4), Z0, Z3
+	VFMADD231PS 64(R11)(BX*4), Z21, Z4
+	VFMADD231PS (R11)(BX*8), Z0, Z5
+	VFMADD231PS 64(R11)(BX*8), Z21, Z6
+	VFMADD231PS (R11)(R8*4), Z0, Z7
+	VFMADD231PS 64(R11)(R8*4), Z21, Z8
+	LEAQ        (R11)(SI*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat1026
+	MOVQ        skip+128(FP), R14
+	LEAQ        (R11)(R14*4), R11
+	MOVQ        wskip+152(FP), R14
+	LEAQ        (R12)(R14*4), R12
+	DECQ        R13
+	JNZ         repeat1025
+	MOVQ        to+88(FP), R11
+	LEAQ        (CX)(R10*4), R12
+	LEAQ        (R11)(R11*2), R13
+	VMOVUPS     Z1, (R12)
+	VMOVUPS     Z2, 64(R12)
+	VMOVUPS     Z3, (R12)(R11*4)
+	VMOVUPS     Z4, 64(R12)(R11*4)
+	VMOVUPS     Z5, (R12)(R11*8)
+	VMOVUPS     Z6, 64(R12)(R11*8)
+	VMOVUPS     Z7, (R12)(R13*4)
+	VMOVUPS     Z8, 64(R12)(R13*4)
+	ADDQ        $+32, R10
+	SUBQ        $+32, R9
+	JGE         loop1023
+
+done1024:
+	ADDQ $+32, R9
+	SUBQ $+16, R9
+	JL   done1028
+
+loop1027:
+	VXORPS X9, X9, X9
+	VXORPS X10, X10, X10
+	VXORPS X11, X11, X11
+	VXORPS X12, X12, X12
+	MOVQ   w_base+48(FP), R12
+	MOVQ   first+136(FP), R13
+	LEAQ   (AX)(R10*4), R11
+	ADDQ   R10, R13
+	LEAQ   (R12)(R13*4), R12
+	MOVQ   kh+104(FP), R13
+
+repeat1029:
+	MOVQ kw+112(FP), R14
+
+repeat1030:
+	VMOVUPS     (R12), Z0
+	VFMADD231PS (R11), Z0, Z9
+	VFMADD231PS (R11)(BX*4), Z0, Z10
+	VFMADD231PS (R11)(BX*8), Z0, Z11
+	VFMADD231PS (R11)(R8*4), Z0, Z12
+	LEAQ        (R11)(SI*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat1030
+	MOVQ        skip+128(FP), R14
+	LEAQ        (R11)(R14*4), R11
+	MOVQ        wskip+152(FP), R14
+	LEAQ        (R12)(R14*4), R12
+	DECQ        R13
+	JNZ         repeat1029
+	MOVQ        to+88(FP), R11
+	LEAQ        (CX)(R10*4), R12
+	LEAQ        (R11)(R11*2), R13
+	VMOVUPS     Z9, (R12)
+	VMOVUPS     Z10, (R12)(R11*4)
+	VMOVUPS     Z11, (R12)(R11*8)
+	VMOVUPS     Z12, (R12)(R13*4)
+	ADDQ        $+16, R10
+	SUBQ        $+16, R9
+	JGE         loop1027
+
+done1028:
+	ADDQ   $+16, R9
+	JZ     done1031
+	VXORPS X13, X13, X13
+	VXORPS X14, X14, X14
+	VXORPS X15, X15, X15
+	VXORPS X16, X16, X16
+	MOVQ   w_base+48(FP), R11
+	MOVQ   first+136(FP), R12
+	LEAQ   (AX)(R10*4), R9
+	ADDQ   R10, R12
+	LEAQ   (R11)(R12*4), R11
+	MOVQ   kh+104(FP), R12
+
+repeat1032:
+	MOVQ kw+112(FP), R13
+
+repeat1033:
+	VMOVUPS.Z   (R11), K1, Z0
+	VMOVUPS.Z   (R9), K1, Z21
+	VFMADD231PS Z21, Z0, Z13
+	VMOVUPS.Z   (R9)(BX*4), K1, Z21
+	VFMADD231PS Z21, Z0, Z14
+	VMOVUPS.Z   (R9)(BX*8), K1, Z21
+	VFMADD231PS Z21, Z0, Z15
+	VMOVUPS.Z   (R9)(R8*4), K1, Z21
+	VFMADD231PS Z21, Z0, Z16
+	LEAQ        (R9)(SI*4), R9
+	LEAQ        (R11)(DI*4), R11
+	DECQ        R13
+	JNZ         repeat1033
+	MOVQ        skip+128(FP), R13
+	LEAQ        (R9)(R13*4), R9
+	MOVQ        wskip+152(FP), R13
+	LEAQ        (R11)(R13*4), R11
+	DECQ        R12
+	JNZ         repeat1032
+	MOVQ        to+88(FP), R9
+	LEAQ        (CX)(R10*4), R10
+	LEAQ        (R9)(R9*2), R11
+	VMOVUPS     Z13, K1, (R10)
+	VMOVUPS     Z14, K1, (R10)(R9*4)
+	VMOVUPS     Z15, K1, (R10)(R9*8)
+	VMOVUPS     Z16, K1, (R10)(R11*4)
+
+done1031:
+	LEAQ (AX)(BX*4), AX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (AX)(BX*4), AX
+	MOVQ to+88(FP), R9
+	LEAQ (CX)(R9*4), CX
+	LEAQ (CX)(R9*4), CX
+	LEAQ (CX)(R9*4), CX
+	LEAQ (CX)(R9*4), CX
+	SUBQ $+4, DX
+	JGE  group1021
+
+groups1022:
+	ADDQ $+4, DX
+	SUBQ $+1, DX
+	JL   groups1035
+
+group1034:
+	MOVQ cols+80(FP), R8
+	XORQ R9, R9
+	SUBQ $+32, R8
+	JL   done1037
+
+loop1036:
+	VXORPS X17, X17, X17
+	VXORPS X18, X18, X18
+	MOVQ   w_base+48(FP), R11
+	MOVQ   first+136(FP), R12
+	LEAQ   (AX)(R9*4), R10
+	ADDQ   R9, R12
+	LEAQ   (R11)(R12*4), R11
+	MOVQ   kh+104(FP), R12
+
+repeat1038:
+	MOVQ kw+112(FP), R13
+
+repeat1039:
+	VMOVUPS     (R11), Z0
+	VMOVUPS     64(R11), Z1
+	VFMADD231PS (R10), Z0, Z17
+	VFMADD231PS 64(R10), Z1, Z18
+	LEAQ        (R10)(SI*4), R10
+	LEAQ        (R11)(DI*4), R11
+	DECQ        R13
+	JNZ         repeat1039
+	MOVQ        skip+128(FP), R13
+	LEAQ        (R10)(R13*4), R10
+	MOVQ        wskip+152(FP), R13
+	LEAQ        (R11)(R13*4), R11
+	DECQ        R12
+	JNZ         repeat1038
+	MOVQ        to+88(FP), R10
+	LEAQ        (CX)(R9*4), R11
+	LEAQ        (R10)(R10*2), R10
+	VMOVUPS     Z17, (R11)
+	VMOVUPS     Z18, 64(R11)
+	ADDQ        $+32, R9
+	SUBQ        $+32, R8
+	JGE         loop1036
+
+done1037:
+	ADDQ $+32, R8
+	SUBQ $+16, R8
+	JL   done1041
+
+loop1040:
+	VXORPS X19, X19, X19
+	MOVQ   w_base+48(FP), R11
+	MOVQ   first+136(FP), R12
+	LEAQ   (AX)(R9*4), R10
+	ADDQ   R9, R12
+	LEAQ   (R11)(R12*4), R11
+	MOVQ   kh+104(FP), R12
+
+repeat1042:
+	MOVQ kw+112(FP), R13
+
+repeat1043:
+	VMOVUPS     (R11), Z0
+	VFMADD231PS (R10), Z0, Z19
+	LEAQ        (R10)(SI*4), R10
+	LEAQ        (R11)(DI*4), R11
+	DECQ        R13
+	JNZ         repeat1043
+	MOVQ        skip+128(FP), R13
+	LEAQ        (R10)(R13*4), R10
+	MOVQ        wskip+152(FP), R13
+	LEAQ        (R11)(R13*4), R11
+	DECQ        R12
+	JNZ         repeat1042
+	MOVQ        to+88(FP), R10
+	LEAQ        (CX)(R9*4), R11
+	LEAQ        (R10)(R10*2), R10
+	VMOVUPS     Z19, (R11)
+	ADDQ        $+16, R9
+	SUBQ        $+16, R8
+	JGE         loop1040
+
+done1041:
+	ADDQ   $+16, R8
+	JZ     done1044
+	VXORPS X20, X20, X20
+	MOVQ   w_base+48(FP), R10
+	MOVQ   first+136(FP), R11
+	LEAQ   (AX)(R9*4), R8
+	ADDQ   R9, R11
+	LEAQ   (R10)(R11*4), R10
+	MOVQ   kh+104(FP), R11
+
+repeat1045:
+	MOVQ kw+112(FP), R12
+
+repeat1046:
+	VMOVUPS.Z   (R10), K1, Z0
+	VMOVUPS.Z   (R8), K1, Z1
+	VFMADD231PS Z1, Z0, Z20
+	LEAQ        (R8)(SI*4), R8
+	LEAQ        (R10)(DI*4), R10
+	DECQ        R12
+	JNZ         repeat1046
+	MOVQ        skip+128(FP), R12
+	LEAQ        (R8)(R12*4), R8
+	MOVQ        wskip+152(FP), R12
+	LEAQ        (R10)(R12*4), R10
+	DECQ        R11
+	JNZ         repeat1045
+	MOVQ        to+88(FP), R8
+	LEAQ        (CX)(R9*4), R9
+	LEAQ        (R8)(R8*2), R8
+	VMOVUPS     Z20, K1, (R9)
+
+done1044:
+	LEAQ (AX)(BX*4), AX
+	MOVQ to+88(FP), R8
+	LEAQ (CX)(R8*4), CX
+	SUBQ $+1, DX
+	JGE  group1034
+
+groups1035:
+	ADDQ $+1, DX
+	VZEROUPPER
+	RET
+
+// func depthwiseGradAVX512(dw []float32, x []float32, dy []float32, pixels int, cols int, to int, from int, kw int, tap int, wtap int)
+// Requires: AVX, AVX512F
+TEXT ·depthwiseGradAVX512(SB), $0-128
+	MOVQ         dw_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         kw+104(FP), DX
+	MOVQ         tap+112(FP), BX
+	MOVQ         wtap+120(FP), SI
+	MOVQ         to+88(FP), DI
+	MOVQ         from+96(FP), R8
+	MOVQ         cols+80(FP), R9
+	ANDQ         $+15, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z0
+	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
+	SUBQ         $+3, DX
+	JL           groups1048
+
+group1047:
+	MOVQ cols+80(FP), R9
+	XORQ R10, R10
+	SUBQ $+32, R9
+	JL   done1050
+
+loop1049:
+	MOVQ    dy_base+48(FP), R12
+	LEAQ    (AX)(R10*4), R13
+	LEAQ    (CX)(R10*4), R11
+	LEAQ    (R12)(R10*4), R12
+	VMOVUPS (R13), Z0
+	VMOVUPS 64(R13), Z1
+	VMOVUPS (R13)(SI*4), Z2
+	VMOVUPS 64(R13)(SI*4), Z3
+	VMOVUPS (R13)(SI*8), Z4
+	VMOVUPS 64(R13)(SI*8), Z5
+	MOVQ    pixels+72(FP), R14
+
+repeat1051:
+	VMOVUPS     (R12), Z6
+	VMOVUPS     64(R12), Z7
+	VFMADD231PS (R11), Z6, Z0
+	VFMADD231PS 64(R11), Z7, Z1
+	VFMADD231PS (R11)(BX*4), Z6, Z2
+	VFMADD231PS 64(R11)(BX*4), Z7, Z3
+	VFMADD231PS (R11)(BX*8), Z6, Z4
+	VFMADD231PS 64(R11)(BX*8), Z7, Z5
+	LEAQ        (R11)(R8*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat1051
+	VMOVUPS     Z0, (R13)
+	VMOVUPS     Z1, 64(R13)
+	VMOVUPS     Z2, (R13)(SI*4)
+	VMOVUPS     Z3, 64(R13)(SI*4)
+	VMOVUPS     Z4, (R13)(SI*8)
+	VMOVUPS     Z5, 64(R13)(SI*8)
+	ADDQ        $+32, R10
+	SUBQ        $+32, R9
+	JGE         loop1049
+
+done1050:
+	ADDQ $+32, R9
+	SUBQ $+16, R9
+	JL   done1053
+
+loop1052:
+	MOVQ    dy_base+48(FP), R12
+	LEAQ    (AX)(R10*4), R13
+	LEAQ    (CX)(R10*4), R11
+	LEAQ    (R12)(R10*4), R12
+	VMOVUPS (R13), Z0
+	VMOVUPS (R13)(SI*4), Z1
+	VMOVUPS (R13)(SI*8), Z2
+	MOVQ    pixels+72(FP), R14
+
+repeat1054:
+	VMOVUPS     (R12), Z3
+	VFMADD231PS (R11), Z3, Z0
+	VFMADD231PS (R11)(BX*4), Z3, Z1
+	VFMADD231PS (R11)(BX*8), Z3, Z2
+	LEAQ        (R11)(R8*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat1054
+	VMOVUPS     Z0, (R13)
+	VMOVUPS     Z1, (R13)(SI*4)
+	VMOVUPS     Z2, (R13)(SI*8)
+	ADDQ        $+16, R10
+	SUBQ        $+16, R9
+	JGE         loop1052
+
+done1053:
+	ADDQ      $+16, R9
+	JZ        done1055
+	MOVQ      dy_base+48(FP), R11
+	LEAQ      (AX)(R10*4), R12
+	LEAQ      (CX)(R10*4), R9
+	LEAQ      (R11)(R10*4), R11
+	VMOVUPS.Z (R12), K1, Z0
+	VMOVUPS.Z (R12)(SI*4), K1, Z1
+	VMOVUPS.Z (R12)(SI*8), K1, Z2
+	MOVQ      pixels+72(FP), R10
+
+repeat1056:
+	VMOVUPS.Z   (R11), K1, Z3
+	VMOVUPS.Z   (R9), K1, Z4
+	VFMADD231PS Z4, Z3, Z0
+	VMOVUPS.Z   (R9)(BX*4), K1, Z4
+	VFMADD231PS Z4, Z3, Z1
+	VMOVUPS.Z   (R9)(BX*8), K1, Z4
+	VFMADD231PS Z4, Z3, Z2
+	LEAQ        (R9)(R8*4), R9
+	LEAQ        (R11)(DI*4), R11
+	DECQ        R10
+	JNZ         repeat1056
+	VMOVUPS     Z0, K1, (R12)
+	VMOVUPS     Z1, K1, (R12)(SI*4)
+	VMOVUPS     Z2, K1, (R12)(SI*8)
+
+done1055:
+	LEAQ (CX)(BX*4), CX
+	LEAQ (CX)(BX*4), CX
+	LEAQ (CX)(BX*4), CX
+	LEAQ (AX)(SI*4), AX
+	LEAQ (AX)(SI*4), AX
+	LEAQ (AX)(SI*4), AX
+	SUBQ $+3, DX
+	JGE  group1047
+
+groups1048:
+	ADDQ $+3, DX
+	SUBQ $+2, DX
+	JL   groups1058
+
+group1057:
+	MOVQ cols+80(FP), R9
+	XORQ R10, R10
+	SUBQ $+32, R9
+	JL   done1060
+
+loop1059:
+	MOVQ    dy_base+48(FP), R12
+	LEAQ    (AX)(R10*4), R13
+	LEAQ    (CX)(R10*4), R11
+	LEAQ    (R12)(R10*4), R12
+	VMOVUPS (R13), Z0
+	VMOVUPS 64(R13), Z1
+	VMOVUPS (R13)(SI*4), Z2
+	VMOVUPS 64(R13)(SI*4), Z3
+	MOVQ    pixels+72(FP), R14
+
+repeat1061:
+	VMOVUPS     (R12), Z4
+	VMOVUPS     64(R12), Z5
+	VFMADD231PS (R11), Z4, Z0
+	VFMADD231PS 64(R11), Z5, Z1
+	VFMADD231PS (R11)(BX*4), Z4, Z2
+	VFMADD231PS 64(R11)(BX*4), Z5, Z3
+	LEAQ        (R11)(R8*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat1061
+	VMOVUPS     Z0, (R13)
+	VMOVUPS     Z1, 64(R13)
+	VMOVUPS     Z2, (R13)(SI*4)
+	VMOVUPS     Z3, 64(R13)(SI*4)
+	ADDQ        $+32, R10
+	SUBQ        $+32, R9
+	JGE         loop1059
+
+done1060:
+	ADDQ $+32, R9
+	SUBQ $+16, R9
+	JL   done1063
+
+loop1062:
+	MOVQ    dy_base+48(FP), R12
+	LEAQ    (AX)(R10*4), R13
+	LEAQ    (CX)(R10*4), R11
+	LEAQ    (R12)(R10*4), R12
+	VMOVUPS (R13), Z0
+	VMOVUPS (R13)(SI*4), Z1
+	MOVQ    pixels+72(FP), R14
+
+repeat1064:
+	VMOVUPS     (R12), Z2
+	VFMADD231PS (R11), Z2, Z0
+	VFMADD231PS (R11)(BX*4), Z2, Z1
+	LEAQ        (R11)(R8*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat1064
+	VMOVUPS     Z0, (R13)
+	VMOVUPS     Z1, (R13)(SI*4)
+	ADDQ        $+16, R10
+	SUBQ        $+16, R9
+	JGE         loop1062
+
+done1063:
+	ADDQ      $+16, R9
+	JZ        done1065
+	MOVQ      dy_base+48(FP), R11
+	LEAQ      (AX)(R10*4), R12
+	LEAQ      (CX)(R10*4), R9
+	LEAQ      (R11)(R10*4), R11
+	VMOVUPS.Z (R12), K1, Z0
+	VMOVUPS.Z (R12)(SI*4), K1, Z1
+	MOVQ      pixels+72(FP), R10
+
+repeat1066:
+	VMOVUPS.Z   (R11), K1, Z2
+	VMOVUPS.Z   (R9), K1, Z3
+	VFMADD231PS Z3, Z2, Z0
+	VMOVUPS.Z   (R9)(BX*4), K1, Z3
+	VFMADD231PS Z3, Z2, Z1
+	LEAQ        (R9)(R8*4), R9
+	LEAQ        (R11)(DI*4), R11
+	DECQ        R10
+	JNZ         repeat1066
+	VMOVUPS     Z0, K1, (R12)
+	VMOVUPS     Z1, K1, (R12)(SI*4)
+
+done1065:
+	LEAQ (CX)(BX*4), CX
+	LEAQ (CX)(BX*4), CX
+	LEAQ (AX)(SI*4), AX
+	LEAQ (AX)(SI*4), AX
+	SUBQ $+2, DX
+	JGE  group1057
+
+groups1058:
+	ADDQ $+2, DX
+	SUBQ $+1, DX
+	JL   groups1068
+
+group1067:
+	MOVQ cols+80(FP), R9
+	XORQ R10, R10
+	SUBQ $+32, R9
+	JL   done1070
+
+loop1069:
+	MOVQ    dy_base+48(FP), R12
+	LEAQ    (AX)(R10*4), R13
+	LEAQ    (CX)(R10*4), R11
+	LEAQ    (R12)(R10*4), R12
+	VMOVUPS (R13), Z0
+	VMOVUPS 64(R13), Z1
+	MOVQ    pixels+72(FP), R14
+
+repeat1071:
+	VMOVUPS     (R12), Z2
+	VMOVUPS     64(R12), Z3
+	VFMADD231PS (R11), Z2, Z0
+	VFMADD231PS 64(R11), Z3, Z1
+	LEAQ        (R11)(R8*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat1071
+	VMOVUPS     Z0, (R13)
+	VMOVUPS     Z1, 64(R13)
+	ADDQ        $+32, R10
+	SUBQ        $+32, R9
+	JGE         loop1069
+
+done1070:
+	ADDQ $+32, R9
+	SUBQ $+16, R9
+	JL   done1073
+
+loop1072:
+	MOVQ    dy_base+48(FP), R12
+	LEAQ    (AX)(R10*4), R13
+	LEAQ    (CX)(R10*4), R11
+	LEAQ    (R12)(R10*4), R12
+	VMOVUPS (R13), Z0
+	MOVQ    pixels+72(FP), R14
+
+repeat1074:
+	VMOVUPS     (R12), Z1
+	VFMADD231PS (R11), Z1, Z0
+	LEAQ        (R11)(R8*4), R11
+	LEAQ        (R12)(DI*4), R12
+	DECQ        R14
+	JNZ         repeat1074
+	VMOVUPS     Z0, (R13)
+	ADDQ        $+16, R10
+	SUBQ        $+16, R9
+	JGE         loop1072
+
+done1073:
+	ADDQ      $+16, R9
+	JZ        done1075
+	MOVQ      dy_base+48(FP), R11
+	LEAQ      (AX)(R10*4), R12
+	LEAQ      (CX)(R10*4), R9
+	LEAQ      (R11)(R10*4), R11
+	VMOVUPS.Z (R12), K1, Z0
+	MOVQ      pixels+72(FP), R10
+
+repeat1076:
+	VMOVUPS.Z   (R11), K1, Z1
+	VMOVUPS.Z   (R9), K1, Z2
+	VFMADD231PS Z2, Z1, Z0
+	LEAQ        (R9)(R8*4), R9
+	LEAQ        (R11)(DI*4), R11
+	DECQ        R10
+	JNZ         repeat1076
+	VMOVUPS     Z0, K1, (R12)
+
+done1075:
+	LEAQ (CX)(BX*4), CX
+	LEAQ (AX)(SI*4), AX
+	SUBQ $+1, DX
+	JGE  group1067
+
+groups1068:
+	ADDQ $+1, DX
+	VZEROUPPER
+	RET
+
+// func widenAVX512(dst []float32, src []uint16)
+// Requires: AVX, AVX512F
+TEXT ·widenAVX512(SB), $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ src_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+
+loop1077:
+	CMPQ      DX, $+32
+	JLT       done1078
+	VPMOVZXWD (CX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (AX)
+	VPMOVZXWD 32(CX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, 64(AX)
+	ADDQ      $+64, CX
+	ADDQ      $+128, AX
+	SUBQ      $+32, DX
+	JMP       loop1077
+
+done1078:
+loop1079:
+	CMPQ      DX, $+16
+	JLT       done1080
+	VPMOVZXWD (CX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $+32, CX
+	ADDQ      $+64, AX
+	SUBQ      $+16, DX
+	JMP       loop1079
+
+done1080:
+loop1081:
+	CMPQ    DX, $+1
+	JLT     done1082
+	MOVWLZX (CX), BX
+	SHLL    $0x10, BX
+	MOVL    BX, (AX)
+	ADDQ    $+2, CX
+	ADDQ    $+4, AX
+	SUBQ    $+1, DX
+	JMP     loop1081
+
+done1082:
+	VZEROUPPER
+	RET
+
+// func narrowAVX512(dst []uint16, src []float32)
+// Requires: AVX, AVX512F
+TEXT ·narrowAVX512(SB), $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS splat_00007fff<>+0(SB), Z0
+	VBROADCASTSS splat_00000001<>+0(SB), Z1
+	VBROADCASTSS splat_00400000<>+0(SB), Z2
+
+loop1083:
+	CMPQ      DX, $+32
+	JLT       done1084
+	VMOVUPS   (CX), Z3
+	VPSRLD    $0x10, Z3, Z4
+	VPANDD    Z1, Z4, Z4
+	VPADDD    Z0, Z4, Z4
+	VPADDD    Z3, Z4, Z4
+	VPORD     Z2, Z3, Z5
+	VCMPPS    $0x03, Z3, Z3, K1
+	VBLENDMPS Z5, Z4, K1, Z4
+	VPSRLD    $0x10, Z4, Z4
+	VPMOVDW   Z4, (AX)
+	VMOVUPS   64(CX), Z3
+	VPSRLD    $0x10, Z3, Z4
+	VPANDD    Z1, Z4, Z4
+	VPADDD    Z0, Z4, Z4
+	VPADDD    Z3, Z4, Z4
+	VPORD     Z2, Z3, Z5
+	VCMPPS    $0x03, Z3, Z3, K1
+	VBLENDMPS Z5, Z4, K1, Z4
+	VPSRLD    $0x10, Z4, Z4
+	VPMOVDW   Z4, 32(AX)
+	ADDQ      $+128, CX
+	ADDQ      $+64, AX
+	SUBQ      $+32, DX
+	JMP       loop1083
+
+done1084:
+loop1085:
+	CMPQ      DX, $+16
+	JLT       done1086
+	VMOVUPS   (CX), Z3
+	VPSRLD    $0x10, Z3, Z4
+	VPANDD    Z1, Z4, Z4
+	VPADDD    Z0, Z4, Z4
+	VPADDD    Z3, Z4, Z4
+	VPORD     Z2, Z3, Z5
+	VCMPPS    $0x03, Z3, Z3, K1
+	VBLENDMPS Z5, Z4, K1, Z4
+	VPSRLD    $0x10, Z4, Z4
+	VPMOVDW   Z4, (AX)
+	ADDQ      $+64, CX
+	ADDQ      $+32, AX
+	SUBQ      $+16, DX
+	JMP       loop1085
+
+done1086:
+loop1087:
+	CMPQ DX, $+1
+	JLT  done1088
+	MOVL (CX), BX
+	MOVL BX, SI
+	ANDL $0x7fffffff, SI
+	CMPL SI, $0x7f800000
+	JLS  number1089
+	ORL  $0x00400000, BX
+	JMP  rounded1090
+
+number1089:
+	MOVL BX, SI
+	SHRL $0x10, SI
+	ANDL $0x00000001, SI
+	ADDL SI, BX
+	ADDL $0x00007fff, BX
+
+rounded1090:
+	SHRL $0x10, BX
+	MOVW BX, (AX)
+	ADDQ $+4, CX
+	ADDQ $+2, AX
+	SUBQ $+1, DX
+	JMP  loop1087
+
+done1088:
+	VZEROUPPER
+	RET
+
+// func roundBF16AVX512(dst []float32, src []float32)
+// Requires: AVX, AVX512F
+TEXT ·roundBF16AVX512(SB), $0-48
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS splat_00007fff<>+0(SB), Z0
+	VBROADCASTSS splat_00000001<>+0(SB), Z1
+	VBROADCASTSS splat_00400000<>+0(SB), Z2
+	VBROADCASTSS splat_ffff0000<>+0(SB), Z3
+
+loop1091:
+	CMPQ      DX, $+32
+	JLT       done1092
+	VMOVUPS   (CX), Z4
+	VPSRLD    $0x10, Z4, Z5
+	VPANDD    Z1, Z5, Z5
+	VPADDD    Z0, Z5, Z5
+	VPADDD    Z4, Z5, Z5
+	VPORD     Z2, Z4, Z6
+	VCMPPS    $0x03, Z4, Z4, K1
+	VBLENDMPS Z6, Z5, K1, Z5
+	VPANDD    Z3, Z5, Z5
+	VMOVUPS   Z5, (AX)
+	VMOVUPS   64(CX), Z4
+	VPSRLD    $0x10, Z4, Z5
+	VPANDD    Z1, Z5, Z5
+	VPADDD    Z0, Z5, Z5
+	VPADDD    Z4, Z5, Z5
+	VPORD     Z2, Z4, Z6
+	VCMPPS    $0x03, Z4, Z4, K1
+	VBLENDMPS Z6, Z5, K1, Z5
+	VPANDD    Z3, Z5, Z5
+	VMOVUPS   Z5, 64(AX)
+	ADDQ      $+128, CX
+	ADDQ      $+128, AX
+	SUBQ      $+32, DX
+	JMP       loop1091
+
+done1092:
+loop1093:
+	CMPQ      DX, $+16
+	JLT       done1094
+	VMOVUPS   (CX), Z4
+	VPSRLD    $0x10, Z4, Z5
+	VPANDD    Z1, Z5, Z5
+	VPADDD    Z0, Z5, Z5
+	VPADDD    Z4, Z5, Z5
+	VPORD     Z2, Z4, Z6
+	VCMPPS    $0x03, Z4, Z4, K1
+	VBLENDMPS Z6, Z5, K1, Z5
+	VPANDD    Z3, Z5, Z5
+	VMOVUPS   Z5, (AX)
+	ADDQ      $+64, CX
+	ADDQ      $+64, AX
+	SUBQ      $+16, DX
+	JMP       loop1093
+
+done1094:
+loop1095:
+	CMPQ DX, $+1
+	JLT  done1096
+	MOVL (CX), BX
+	MOVL BX, SI
+	ANDL $0x7fffffff, SI
+	CMPL SI, $0x7f800000
+	JLS  number1097
+	ORL  $0x00400000, BX
+	JMP  rounded1098
+
+number1097:
+	MOVL BX, SI
+	SHRL $0x10, SI
+	ANDL $0x00000001, SI
+	ADDL SI, BX
+	ADDL $0x00007fff, BX
+
+rounded1098:
+	ANDL $0xffff0000, BX
+	MOVL BX, (AX)
+	ADDQ $+4, CX
+	ADDQ $+4, AX
+	SUBQ $+1, DX
+	JMP  loop1095
+
+done1096:
 	VZEROUPPER
 	RET

@@ -319,6 +319,31 @@ func rmspropAVX2(w []float32, ms []float32, mom []float32, g []float32, decay fl
 //go:noescape
 func averageAVX2(avg []float32, w []float32, rest float32)
 
+// depthwiseAVX2 sets y to the windows' sums of x times w.
+//
+//go:noescape
+func depthwiseAVX2(y []float32, x []float32, w []float32, pixels int, cols int, to int, from int, kh int, kw int, tap int, skip int, first int, wtap int, wskip int)
+
+// depthwiseGradAVX2 adds to a row of taps of dw the sums of x times dy.
+//
+//go:noescape
+func depthwiseGradAVX2(dw []float32, x []float32, dy []float32, pixels int, cols int, to int, from int, kw int, tap int, wtap int)
+
+// widenAVX2 sets dst to the bfloat16s of src.
+//
+//go:noescape
+func widenAVX2(dst []float32, src []uint16)
+
+// narrowAVX2 sets dst to src rounded to bfloat16.
+//
+//go:noescape
+func narrowAVX2(dst []uint16, src []float32)
+
+// roundBF16AVX2 sets dst to src rounded to bfloat16.
+//
+//go:noescape
+func roundBF16AVX2(dst []float32, src []float32)
+
 // addAVX512 sets dst to a + b.
 //
 //go:noescape
@@ -633,3 +658,28 @@ func rmspropAVX512(w []float32, ms []float32, mom []float32, g []float32, decay 
 //
 //go:noescape
 func averageAVX512(avg []float32, w []float32, rest float32)
+
+// depthwiseAVX512 sets y to the windows' sums of x times w.
+//
+//go:noescape
+func depthwiseAVX512(y []float32, x []float32, w []float32, pixels int, cols int, to int, from int, kh int, kw int, tap int, skip int, first int, wtap int, wskip int)
+
+// depthwiseGradAVX512 adds to a row of taps of dw the sums of x times dy.
+//
+//go:noescape
+func depthwiseGradAVX512(dw []float32, x []float32, dy []float32, pixels int, cols int, to int, from int, kw int, tap int, wtap int)
+
+// widenAVX512 sets dst to the bfloat16s of src.
+//
+//go:noescape
+func widenAVX512(dst []float32, src []uint16)
+
+// narrowAVX512 sets dst to src rounded to bfloat16.
+//
+//go:noescape
+func narrowAVX512(dst []uint16, src []float32)
+
+// roundBF16AVX512 sets dst to src rounded to bfloat16.
+//
+//go:noescape
+func roundBF16AVX512(dst []float32, src []float32)

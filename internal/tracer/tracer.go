@@ -32,7 +32,11 @@ type Moving = state.Moving[nn.Param]
 // are the types of the input tuple and targets those of the labels, both for
 // one micro-batch. A [*graph.Misuse] panic names the layer that does not fit.
 func Trace(layers []nn.Layer, first int, loss nn.Loss, in, targets []graph.Type, train bool) *Stage {
-	g := &graph.Graph{}
+	return Into(&graph.Graph{}, layers, first, loss, in, targets, train)
+}
+
+// Into is Trace into g, which is empty but for its settings.
+func Into(g *graph.Graph, layers []nn.Layer, first int, loss nn.Loss, in, targets []graph.Type, train bool) *Stage {
 	st := &state.Trace[nn.Param]{Params: map[*nn.Param]*graph.Node{}}
 	t := nn.NewTrace(g, train, st)
 	s := &Stage{Function: program.Function{Graph: g}}

@@ -84,6 +84,18 @@ func FormatWait(d time.Duration) string {
 	return fmt.Sprintf("%.0f min", d.Minutes())
 }
 
+// FormatFLOPs formats a number of operations, in three digits.
+func FormatFLOPs(x float64) string {
+	unit := ""
+	for _, u := range []string{"k", "M", "G", "T", "P", "E"} {
+		if x < 999.5 {
+			break
+		}
+		x, unit = x/1000, u
+	}
+	return fmt.Sprintf("%.3g %sFLOP", x, unit)
+}
+
 // About formats an expected duration.
 func About(d time.Duration) string {
 	if d < time.Second {

@@ -27,6 +27,11 @@ func TestUnits(t *testing.T) {
 			t.Errorf("FormatSeconds(%v) = %q, want %q", s, got, want)
 		}
 	}
+	for x, want := range map[float64]string{0: "0 FLOP", 999: "999 FLOP", 999.6: "1 kFLOP", 2.5e12: "2.5 TFLOP", 1e16: "10 PFLOP", 3e21: "3e+03 EFLOP"} {
+		if got := FormatFLOPs(x); got != want {
+			t.Errorf("FormatFLOPs(%v) = %q, want %q", x, got, want)
+		}
+	}
 }
 
 func FuzzParseBytes(f *testing.F) {

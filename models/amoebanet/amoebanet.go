@@ -1,13 +1,21 @@
-// Package amoebanet builds AmoebaNet-D (Real et al. 2019) of any size as lists
-// of pipeline layers: AmoebaNet-D(L, D) has L normal cells and D filters.
+// Package amoebanet builds AmoebaNet-D and AmoebaNet-B (Real et al. 2019) of any
+// size as lists of pipeline layers: AmoebaNet-D(L, D) has L normal cells and D
+// filters.
 //
-// The definition is the one whose parameters are exactly those of GPipe's Table
-// 1: that of torchgpipe (benchmarks/models/amoebanet of its repository, [T] in
-// the following), which takes the cells from TensorFlow's official code
-// (models/official/amoeba_net of tensorflow/tpu, [A]). Where the two differ in
-// more than the parameters, this package follows [A]: max pools in the cells
-// are max pools, padding is TensorFlow's SAME, and the stem has no ReLU before
-// it.
+// The definition of AmoebaNet-D is the one whose parameters are exactly those of
+// GPipe's Table 1: that of torchgpipe (benchmarks/models/amoebanet of its
+// repository, [T] in the following), which takes the cells from TensorFlow's
+// official code (models/official/amoeba_net of tensorflow/tpu, [A]). Where the
+// two differ in more than the parameters, this package follows [A]: max pools in
+// the cells are max pools, padding is TensorFlow's SAME, and the stem has no
+// ReLU before it.
+//
+// AmoebaNet-B is [A]'s (model_specs.py names the operations of its cells), with
+// [A]'s stem: AmoebaNet-B (18, 512) then has the 557M parameters of GPipe's
+// section 4. A separable convolution in a cell is two of them, each after a ReLU
+// and before a batch norm, as in NASNet (Zoph et al. 2018). [A]'s name of one
+// operation is dil_2_separable_5x5_2, but its code does not dilate; ours does, as
+// the name says, with the same parameters.
 package amoebanet
 
 import (
@@ -17,10 +25,19 @@ import (
 	"gpipebench/nn/graph"
 )
 
+// Cells are the operations of a network's cells.
+type Cells uint8
+
+const (
+	D Cells = iota // AmoebaNet-D's
+	B              // AmoebaNet-B's, with separable convolutions
+)
+
 // Config describes a model.
 type Config struct {
+	Cells   Cells
 	Layers  int // L: normal cells, in three stacks; a multiple of 3, at least 3
-	Filters int // D: filters of the first stack's cells; a multiple of 8
+	Filters int // D: filters of the first stack's cells; a multiple of 8, or with Official of 16
 	Classes int // at least 1
 
 	Image    int // height and width in pixels, at least 17; 0: 224
@@ -29,10 +46,14 @@ type Config struct {
 	// DropPath is the rate at which branches of the last cell are left out, in
 	// [0, 1); 0: none. Cell i of n (including reductions, i from 1) has i/n of
 	// it. It applies to every branch of a cell except identities: [A]'s
-	// drop-connect "v2". By default [A] increases the rate with the steps
-	// instead ("v1").
+	// drop-connect "v2".
 	DropPath float32
-	Dropout  float32 // rate before the classifier, in [0, 1); 0: none. [A]: 0.5
+	// DropPathSteps is the number of steps over which the rates rise from 0; 0:
+	// they do not. [A]'s "v3" rises so as well, its "v1" with the steps alone.
+	DropPathSteps int
+	// DropPathEven gives all cells the same rate.
+	DropPathEven bool
+	Dropout      float32 // rate before the classifier, in [0, 1); 0: none. [A]: 0.5
 
 	// Aux adds [A]'s auxiliary head after the second stack, for training only.
 	// Its logits are passed on to the end, for an [nn.AuxiliaryLoss].
@@ -43,8 +64,8 @@ type Config struct {
 
 	// Official selects [A]'s stem: a convolution with 32 filters and no
 	// padding, and two reduction cells with D/4 and D/2 filters instead of D/2
-	// and D. It also adds [A]'s ReLU before the final pool. Filters must then
-	// be a multiple of 16.
+	// and D. It also adds [A]'s ReLU before the final pool. AmoebaNet-B always
+	// has them.
 	Official bool
 	// Delayed lowers the stride of the stem's convolution to 1 and raises that
 	// of the last cell's incoming convolutions to 2 (the first version of the
@@ -111,9 +132,15 @@ type builder struct {
 func (b *builder) reduction(filters int) nn.Layer {
 	b.reductions++
 	c := b.cell(filters, 1)
-	layer := nn.Sequential(fmt.Sprint("reduction", b.reductions), newReductionCell(b, c))
-	b.newest, b.before, b.reduced = 3*filters, b.newest, true
-	return layer
+	var cell nn.Layer
+	channels := 3 * filters
+	if b.Cells == B {
+		cell, channels = newReductionCellB(b, c), 2*filters
+	} else {
+		cell = newReductionCell(b, c)
+	}
+	b.newest, b.before, b.reduced = channels, b.newest, true
+	return nn.Sequential(fmt.Sprint("reduction", b.reductions), cell)
 }
 
 // normal builds the next normal cell, with the auxiliary head after the last
@@ -125,7 +152,12 @@ func (b *builder) normal(filters int) nn.Layer {
 		stride = 2
 	}
 	c := b.cell(filters, stride)
-	parts := []nn.Layer{newNormalCell(b, c)}
+	var parts []nn.Layer
+	if b.Cells == B {
+		parts = append(parts, newNormalCellB(b, c))
+	} else {
+		parts = append(parts, newNormalCell(b, c))
+	}
 	b.newest, b.before, b.reduced = 4*filters, b.newest, false
 	if b.Aux && b.normals == 2*b.Layers/3 {
 		parts = append(parts, b.auxiliary())

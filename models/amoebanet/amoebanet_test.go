@@ -2,6 +2,7 @@ package amoebanet
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -94,6 +95,24 @@ func TestOfficial(t *testing.T) {
 	}
 }
 
+// TestAmoebaNetB: the 557M parameters of GPipe's section 4, and others counted by
+// hand from the same definition; with the auxiliary head, which an evaluation
+// lacks, on images of 480x480.
+func TestAmoebaNetB(t *testing.T) {
+	for _, c := range []struct {
+		layers, filters int
+		aux             bool
+		want            int64
+	}{
+		{18, 512, false, 557_277_864}, {18, 512, true, 559_063_693}, {18, 256, false, 141_747_368}, {6, 32, false, 1_321_292}, {3, 16, false, 380_233},
+	} {
+		layers := build(t, Config{Cells: B, Layers: c.layers, Filters: c.filters, Classes: 1000, Image: 480, Aux: c.aux})
+		if got := nn.CountParams(layers); got != c.want || len(layers) != c.layers+6 {
+			t.Errorf("(%d, %d): %d parameters in %d layers, want %d in %d", c.layers, c.filters, got, len(layers), c.want, c.layers+6)
+		}
+	}
+}
+
 // TestFlow: the output shapes of every layer, for all variants.
 func TestFlow(t *testing.T) {
 	for _, c := range []struct {
@@ -131,6 +150,11 @@ func TestFlow(t *testing.T) {
 			"stem (2,15,15,32)", "reduction1 (2,8,8,12) (2,15,15,32)", "reduction2 (2,4,4,24) (2,8,8,12)",
 			"normal1 (2,4,4,64) (2,4,4,24)", "reduction3 (2,2,2,96) (2,4,4,64)", "normal2 (2,2,2,128) (2,2,2,96)",
 			"reduction4 (2,1,1,192) (2,2,2,128)", "normal3 (2,1,1,256) (2,1,1,192)", "classifier (2,5)",
+		}},
+		{"AmoebaNet-B", func(c *Config) { c.Cells, c.Filters = B, 16 }, true, []string{
+			"stem (2,15,15,32)", "reduction1 (2,8,8,8) (2,15,15,32)", "reduction2 (2,4,4,16) (2,8,8,8)",
+			"normal1 (2,4,4,64) (2,4,4,16)", "reduction3 (2,2,2,64) (2,4,4,64)", "normal2 (2,2,2,128) (2,2,2,64)",
+			"reduction4 (2,1,1,128) (2,2,2,128)", "normal3 (2,1,1,256) (2,1,1,128)", "classifier (2,5)",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -188,6 +212,70 @@ func TestPaths(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestPathsB: the same of AmoebaNet-B.
+func TestPathsB(t *testing.T) {
+	layers := build(t, Config{Cells: B, Layers: 3, Filters: 16, Classes: 5, Image: 32})
+	var got []string
+	for _, i := range []int{1, 3} {
+		for _, p := range layers[i].Params() {
+			if strings.HasSuffix(p.Name, "weight") {
+				got = append(got, fmt.Sprint(nn.ScopeOf(layers[i]), "/", p.Name, " ", p.Shape))
+			}
+		}
+	}
+	want := []string{
+		"reduction1/h0/weight (1,1,32,4)",
+		"reduction1/h3/3x3/in/weight (1,1,32,1)", "reduction1/h3/3x3/3x3/weight (3,3,1,1)", "reduction1/h3/3x3/out/weight (1,1,1,4)",
+		"reduction1/h4/separable5x5/1/depthwise/weight (5,5,4)", "reduction1/h4/separable5x5/1/pointwise/weight (1,1,4,4)",
+		"reduction1/h4/separable5x5/2/depthwise/weight (5,5,4)", "reduction1/h4/separable5x5/2/pointwise/weight (1,1,4,4)",
+		"reduction1/h5/separable3x3/1/depthwise/weight (3,3,32)", "reduction1/h5/separable3x3/1/pointwise/weight (1,1,32,4)",
+		"reduction1/h5/separable3x3/2/depthwise/weight (3,3,4)", "reduction1/h5/separable3x3/2/pointwise/weight (1,1,4,4)",
+		"reduction1/h6/1x1/weight (1,1,4,4)",
+		"normal1/h0/weight (1,1,16,16)", "normal1/h1/path1/weight (1,1,8,8)", "normal1/h1/path2/weight (1,1,8,8)",
+		"normal1/h2/1x1/weight (1,1,16,16)",
+		"normal1/h3/separable3x3/1/depthwise/weight (3,3,16)", "normal1/h3/separable3x3/1/pointwise/weight (1,1,16,16)",
+		"normal1/h3/separable3x3/2/depthwise/weight (3,3,16)", "normal1/h3/separable3x3/2/pointwise/weight (1,1,16,16)",
+		"normal1/h4/1x1/weight (1,1,16,16)",
+		"normal1/h4/separable3x3/1/depthwise/weight (3,3,16)", "normal1/h4/separable3x3/1/pointwise/weight (1,1,16,16)",
+		"normal1/h4/separable3x3/2/depthwise/weight (3,3,16)", "normal1/h4/separable3x3/2/pointwise/weight (1,1,16,16)",
+		"normal1/h5/1x1/weight (1,1,16,16)", "normal1/h6/1x1/weight (1,1,16,16)",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestDropPathRises: with the cells, with the steps, or with both; every branch
+// of AmoebaNet-B's cells except the identities.
+func TestDropPathRises(t *testing.T) {
+	for _, c := range []struct {
+		even  bool
+		steps int
+		want  map[string]graph.DropPathOp // of the first and of the last cell
+	}{
+		{false, 0, map[string]graph.DropPathOp{"reduction1": {Rate: 0.1}, "normal3": {Rate: 0.7}}},
+		{true, 50, map[string]graph.DropPathOp{"reduction1": {Rate: 0.7, Over: 50}, "normal3": {Rate: 0.7, Over: 50}}},
+		{false, 50, map[string]graph.DropPathOp{"reduction1": {Rate: 0.1, Over: 50}, "normal3": {Rate: 0.7, Over: 50}}},
+	} {
+		s := trace(t, Config{Cells: B, Layers: 3, Filters: 16, Classes: 5, Image: 32, DropPath: 0.7, DropPathSteps: c.steps, DropPathEven: c.even}, 2, true)
+		branches := 0
+		for _, call := range s.Function.Graph.Calls {
+			op, ok := call.Op.(graph.DropPathOp)
+			if !ok {
+				continue
+			}
+			branches++
+			cell, _, _ := strings.Cut(op.Path, "/")
+			if want, ok := c.want[cell]; ok && (math.Abs(float64(op.Rate-want.Rate)) > 1e-6 || op.Over != want.Over) {
+				t.Errorf("even %v, %d steps: %s has rate %v over %d steps, want %v over %d", c.even, c.steps, op.Path, op.Rate, op.Over, want.Rate, want.Over)
+			}
+		}
+		if branches != 7*8 {
+			t.Errorf("%d branches are dropped, want 8 in each of 7 cells", branches)
+		}
 	}
 }
 
@@ -252,6 +340,9 @@ func TestValidate(t *testing.T) {
 		"Filters is 12, want a multiple of 8":  func(c *Config) { c.Filters = 12 },
 		"Filters is -8, want a multiple of 8":  func(c *Config) { c.Filters = -8 },
 		"Filters is 24, want a multiple of 16": func(c *Config) { c.Filters, c.Official, c.Image = 24, true, 0 },
+		"Filters is 8, want a multiple of 16":  func(c *Config) { c.Filters, c.Cells, c.Image = 8, B, 0 },
+		"unknown Cells 2":                      func(c *Config) { c.Cells = 2 },
+		"DropPathSteps is -1":                  func(c *Config) { c.DropPathSteps = -1 },
 		"Classes is 0":                         func(c *Config) { c.Classes = 0 },
 		"Channels is -1":                       func(c *Config) { c.Channels = -1 },
 		"images of 16 pixels are too small to be halved five times, want at least 17": func(c *Config) { c.Image = 16 },
@@ -276,6 +367,7 @@ func TestValidate(t *testing.T) {
 		{Layers: 3, Filters: 16, Classes: 5, Image: 17, Aux: true},
 		{Layers: 3, Filters: 16, Classes: 5, Image: 17, Aux: true, Delayed: true},
 		{Layers: 3, Filters: 16, Classes: 5, Image: 19, Aux: true, Official: true},
+		{Layers: 3, Filters: 16, Classes: 5, Image: 19, Aux: true, Cells: B},
 	} {
 		trace(t, c, 2, true)
 	}

@@ -17,6 +17,7 @@ type cell struct {
 	h1         nn.Layer // nil: unchanged
 	h1Channels int
 	dropPath   float32
+	rise       int // steps over which that rate rises from 0; 0: it does not
 }
 
 // cell builds the beginning of the next cell; stride is the stride of its
@@ -36,7 +37,10 @@ func (b *builder) cell(filters, stride int) *cell {
 	case before != filters || stride > 1:
 		c.h1 = b.unit("h1", convolution{In: before, Out: filters, Stride: stride})
 	}
-	c.dropPath = b.DropPath * float32(b.reductions+b.normals) / float32(b.Layers+4)
+	c.dropPath, c.rise = b.DropPath, b.DropPathSteps
+	if !b.DropPathEven {
+		c.dropPath = b.DropPath * float32(b.reductions+b.normals) / float32(b.Layers+4)
+	}
 	return c
 }
 
@@ -69,7 +73,7 @@ func (c *cell) begin(t *nn.Trace, in []*graph.Node) (h0, h1 *graph.Node) {
 
 // drop applies drop-path to one branch.
 func (c *cell) drop(t *nn.Trace, branch string, x *graph.Node) *graph.Node {
-	return nn.NewDropPath(branch+"/drop-path", c.dropPath).Forward(t, x)[0]
+	return nn.NewDropPath(branch+"/drop-path", c.dropPath).Rising(c.rise).Forward(t, x)[0]
 }
 
 // end returns the tuple to pass on: the cell's output, the newest output so
@@ -82,11 +86,12 @@ func end(out *graph.Node, in []*graph.Node) []*graph.Node {
 	return flow
 }
 
-// normalCell keeps the size of the images and makes 4c channels.
+// normalCell is AmoebaNet-D's, which keeps the size of the images and makes 4c
+// channels.
 type normalCell struct {
 	*cell
 	h2, h4, h6 *unit // 1x1
-	h3, h4b    *bottleneck
+	h3, h4b    *chain
 }
 
 func newNormalCell(b *builder, c *cell) *normalCell {
@@ -116,12 +121,12 @@ func (c *normalCell) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 	return end(t.Concat(h0, h3, h4, h6), in)
 }
 
-// reductionCell halves height and width and makes 3c channels. The operations
-// on h0 and h1 have stride 2.
+// reductionCell is AmoebaNet-D's, which halves height and width and makes 3c
+// channels. The operations on h0 and h1 have stride 2.
 type reductionCell struct {
 	*cell
-	h3 *bottleneck // 3x3
-	h4 *bottleneck // 1x7_7x1
+	h3 *chain // 3x3
+	h4 *chain // 1x7_7x1
 	// h5 brings the pooled h1 to the cell's filters, in [A]'s first cell; else
 	// nil.
 	h5 *unit

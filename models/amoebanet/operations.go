@@ -1,6 +1,8 @@
 package amoebanet
 
 import (
+	"fmt"
+
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -17,7 +19,7 @@ type convolution struct {
 // unit is a convolution without bias and a batch norm. The ReLU before them is
 // computed with their input, once for all its readers.
 type unit struct {
-	conv *nn.Conv2D
+	conv nn.Layer
 	norm *nn.BatchNorm
 }
 
@@ -54,16 +56,16 @@ func (u *unit) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
 
 func (u *unit) apply(t *nn.Trace, x *graph.Node) *graph.Node { return u.Forward(t, x)[0] }
 
-// bottleneck is a sequence of units whose ReLUs are in their batch norms.
-type bottleneck struct {
+// chain is a sequence of units. The ReLUs between them are in their batch norms.
+type chain struct {
 	name  string
 	units []*unit
 }
 
 // bottleneck3x3 is 1x1 to a quarter of the filters, 3x3, and 1x1 to all.
-func (b *builder) bottleneck3x3(name string, in, filters, stride int) *bottleneck {
+func (b *builder) bottleneck3x3(name string, in, filters, stride int) *chain {
 	q := filters / 4
-	return &bottleneck{name, []*unit{
+	return &chain{name, []*unit{
 		b.unit(name+"/in", convolution{In: in, Out: q, ReLU: true}),
 		b.unit(name+"/3x3", convolution{In: q, Out: q, Kernel: [2]int{3, 3}, Stride: stride, Padding: nn.Same, ReLU: true}),
 		b.unit(name+"/out", convolution{In: q, Out: filters}),
@@ -71,9 +73,9 @@ func (b *builder) bottleneck3x3(name string, in, filters, stride int) *bottlenec
 }
 
 // bottleneck1x7 is 1x1 to a quarter of the filters, 1x7, 7x1, and 1x1 to all.
-func (b *builder) bottleneck1x7(name string, filters int) *bottleneck {
+func (b *builder) bottleneck1x7(name string, filters int) *chain {
 	q := filters / 4
-	return &bottleneck{name, []*unit{
+	return &chain{name, []*unit{
 		b.unit(name+"/in", convolution{In: filters, Out: q, ReLU: true}),
 		b.unit(name+"/1x7", convolution{In: q, Out: q, Kernel: [2]int{1, 7}, Padding: nn.Same, ReLU: true}),
 		b.unit(name+"/7x1", convolution{In: q, Out: q, Kernel: [2]int{7, 1}, Padding: nn.Same, ReLU: true}),
@@ -81,24 +83,41 @@ func (b *builder) bottleneck1x7(name string, filters int) *bottleneck {
 	}}
 }
 
-func (b *bottleneck) Name() string { return b.name }
+// separable is two separable convolutions of kernel x kernel, whose taps are
+// dilation pixels apart. The first has the stride.
+func (b *builder) separable(name string, in, filters, kernel, stride, dilation int) *chain {
+	c := &chain{name: name}
+	for i := range 2 {
+		part := fmt.Sprintf("%s/%d", name, i+1)
+		c.units = append(c.units, &unit{
+			nn.NewSeparable(part, nn.SeparableConfig{
+				In: in, Out: filters, Kernel: [2]int{kernel, kernel}, Stride: [2]int{stride, stride}, Dilation: dilation, Padding: nn.Same,
+			}),
+			b.norm(part, filters, i == 0),
+		})
+		in, stride = filters, 1
+	}
+	return c
+}
 
-func (b *bottleneck) Params() (all []*nn.Param) {
-	for _, u := range b.units {
+func (c *chain) Name() string { return c.name }
+
+func (c *chain) Params() (all []*nn.Param) {
+	for _, u := range c.units {
 		all = append(all, u.Params()...)
 	}
 	return all
 }
 
 // Forward takes x after its ReLU.
-func (b *bottleneck) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
-	for _, u := range b.units {
+func (c *chain) Forward(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+	for _, u := range c.units {
 		in = u.Forward(t, in...)
 	}
 	return in
 }
 
-func (b *bottleneck) apply(t *nn.Trace, x *graph.Node) *graph.Node { return b.Forward(t, x)[0] }
+func (c *chain) apply(t *nn.Trace, x *graph.Node) *graph.Node { return c.Forward(t, x)[0] }
 
 // factorizedReduction reduces an image to 1/stride of its size by two 1x1
 // convolutions, each to half of the channels. The second reads the image

@@ -11,7 +11,8 @@ import (
 )
 
 // TestCellsAgainstPyTorch: a cell of each kind after each kind, the last one of
-// the delayed variant, and the parts of the official stem that differ.
+// the delayed variant, the parts of the official stem that differ, and
+// AmoebaNet-B's cells.
 // PyTorch's own run in float32 is off by at most 5e-7 (amoebanet.py --float32).
 func TestCellsAgainstPyTorch(t *testing.T) {
 	oracle := programtest.ReadOracle(t, "testdata/cells.json")
@@ -32,6 +33,8 @@ func TestCellsAgainstPyTorch(t *testing.T) {
 			}
 			model := Config{Layers: 6, Filters: 16, Classes: 5, Image: 64, Eps: config.Eps}
 			switch {
+			case variant == "b":
+				model.Cells = B
 			case variant == "official":
 				model.Layers, model.Filters, model.Official = 3, 32, true
 			case variant == "delayed":
@@ -60,18 +63,22 @@ func TestCellsAgainstPyTorch(t *testing.T) {
 // small model with its auxiliary head. PyTorch's own run in float32 is off by
 // 6e-6, in gradients by 1.3e-5.
 func TestTrainingAgainstPyTorch(t *testing.T) {
-	oracle := programtest.ReadOracle(t, "testdata/training.json")
-	var c struct {
-		imageoracle.Training
-		Layers, Filters int
-		AuxScale        float64 `json:"aux_scale"`
-		AuxWeight       float32 `json:"aux_weight"`
+	for file, cells := range map[string]Cells{"training.json": D, "training_b.json": B} {
+		t.Run(file, func(t *testing.T) {
+			oracle := programtest.ReadOracle(t, "testdata/"+file)
+			var c struct {
+				imageoracle.Training
+				Layers, Filters int
+				AuxScale        float64 `json:"aux_scale"`
+				AuxWeight       float32 `json:"aux_weight"`
+			}
+			oracle.Config(&c)
+			layers := build(t, Config{
+				Cells: cells, Layers: c.Layers, Filters: c.Filters, Classes: c.Classes, Image: c.Image,
+				Aux: true, AuxScale: c.AuxScale, Momentum: c.Momentum, Eps: c.Eps,
+			})
+			o := imageoracle.Oracle{Oracle: oracle, Seed: c.Seed, Tolerance: 2e-5, Gradient: 4e-5}
+			o.Training(t, c.Training, layers, nn.AuxiliaryLoss{CrossEntropy: nn.CrossEntropy{Smoothing: c.Smoothing}, Weight: c.AuxWeight})
+		})
 	}
-	oracle.Config(&c)
-	layers := build(t, Config{
-		Layers: c.Layers, Filters: c.Filters, Classes: c.Classes, Image: c.Image,
-		Aux: true, AuxScale: c.AuxScale, Momentum: c.Momentum, Eps: c.Eps,
-	})
-	o := imageoracle.Oracle{Oracle: oracle, Seed: c.Seed, Tolerance: 2e-5, Gradient: 4e-5}
-	o.Training(t, c.Training, layers, nn.AuxiliaryLoss{CrossEntropy: nn.CrossEntropy{Smoothing: c.Smoothing}, Weight: c.AuxWeight})
 }

@@ -4,12 +4,14 @@ import "fmt"
 
 // Validate reports the first field that is out of range.
 func (c Config) Validate() error {
+	d := c.withDefaults()
 	divisor := 8
-	if c.Official {
+	if d.Official {
 		divisor = 16
 	}
-	d := c.withDefaults()
 	switch {
+	case c.Cells > B:
+		return fmt.Errorf("amoebanet: unknown Cells %d, want D or B", c.Cells)
 	case c.Layers < 3 || c.Layers%3 != 0:
 		return fmt.Errorf("amoebanet: Layers is %d, want a multiple of 3, as there are three stacks of normal cells", c.Layers)
 	case c.Filters < 1 || c.Filters%divisor != 0:
@@ -26,6 +28,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("amoebanet: images of %d pixels are too small to be halved five times, want at least %d (0: 224)", c.Image, smallest.Image)
 	case !(c.DropPath >= 0 && c.DropPath < 1):
 		return fmt.Errorf("amoebanet: DropPath is %v, want at least 0 and less than 1", c.DropPath)
+	case c.DropPathSteps < 0:
+		return fmt.Errorf("amoebanet: DropPathSteps is %d, want 0 or more", c.DropPathSteps)
 	case !(c.Dropout >= 0 && c.Dropout < 1):
 		return fmt.Errorf("amoebanet: Dropout is %v, want at least 0 and less than 1", c.Dropout)
 	case c.AuxScale != 0 && !c.Aux:
@@ -41,6 +45,7 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
+	c.Official = c.Official || c.Cells == B
 	if c.Image == 0 {
 		c.Image = 224
 	}

@@ -12,8 +12,8 @@ import (
 
 // Predictor runs a [Translation] model on source ids (n, s), source lengths (n)
 // and target ids (n, t), shifted right. Its only output, the logits (n, t,
-// vocabulary), is passed to each in order, some examples at a time, with the
-// index of the first. The tensors need be valid only until each returns; an
+// vocabulary), is passed to each, some examples at a time, in any order, with
+// the index of the first. The tensors need be valid only until each returns; an
 // error of each ends the prediction. An example's logits must depend on that
 // example only. PredictEach of gpipe's Trainer is a Predictor.
 type Predictor func(ctx context.Context, each func(first int, outputs []nn.Tensor) error, inputs ...nn.Tensor) error
@@ -151,28 +151,32 @@ type row struct {
 func (d Decoding) run(ctx context.Context, predict Predictor, ids, lengths nn.Tensor, rows []row) ([][]float32, error) {
 	var next [][]float32
 	for part := range slices.Chunk(rows, d.Rows) {
-		before := len(next)
+		given, own := 0, make([][]float32, len(part))
 		if err := predict(ctx, func(first int, out []nn.Tensor) error {
-			left := len(part) - (len(next) - before)
-			if first != len(part)-left || len(out) != 1 || len(out[0].Shape) != 3 || out[0].Shape[0] > left || out[0].Shape[1] != d.MaxLen ||
+			if first < 0 || len(out) != 1 || len(out[0].Shape) != 3 || first+out[0].Shape[0] > len(part) || out[0].Shape[1] != d.MaxLen ||
 				len(out[0].F32) != out[0].Shape[0]*d.MaxLen*out[0].Shape[2] {
-				return fmt.Errorf("the predictor gives %v, want logits (%d, %d, vocabulary), or of fewer of these rows first", shapes(out), left, d.MaxLen)
+				return fmt.Errorf("the predictor gives %v, want logits (%d, %d, vocabulary), or of some of these rows", shapes(out), len(part), d.MaxLen)
 			}
 			vocab := out[0].Shape[2]
 			if int(d.End) >= vocab {
 				return fmt.Errorf("the end is token %d of a vocabulary of %d", d.End, vocab)
 			}
 			for i := range out[0].Shape[0] {
+				if own[first+i] != nil {
+					return fmt.Errorf("the predictor gives logits of row %d twice", first+i)
+				}
 				at := (i*d.MaxLen + len(part[first+i].prefix)) * vocab
-				next = append(next, slices.Clone(out[0].F32[at:at+vocab]))
+				own[first+i] = slices.Clone(out[0].F32[at : at+vocab])
+				given++
 			}
 			return nil
 		}, d.inputs(ids, lengths, part)...); err != nil {
 			return nil, err
 		}
-		if got := len(next) - before; got < len(part) {
-			return nil, fmt.Errorf("the predictor gives logits of %d rows, want %d", got, len(part))
+		if given < len(part) {
+			return nil, fmt.Errorf("the predictor gives logits of %d rows, want %d", given, len(part))
 		}
+		next = append(next, own...)
 	}
 	return next, nil
 }

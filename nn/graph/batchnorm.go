@@ -12,12 +12,24 @@ const NormChunk = 128
 // beta (C), then max(., 0) if relu (Ioffe and Szegedy 2015, algorithm 1; GPipe,
 // section 2.2: statistics of the micro-batch).
 //
+// With OverReplicas, statistics are those of the same micro-batch of all replicas.
+//
 // The second result accumulates the statistics of a mini-batch's micro-batches,
 // see BatchNormStatsOp.
 func (g *Graph) BatchNorm(x, gamma, beta *Node, eps float32, relu bool) (y, tally *Node) {
+	rows := x.Shape.Rows()
+	if rows < 2 && !g.OverReplicas {
+		misuse("batch-norm", "%d value per channel in %s: statistics want at least 2", rows, x)
+	}
 	moments := g.apply1(BatchNormMomentsOp{}, x)
-	stats := g.Apply(BatchNormStatsOp{Rows: x.Shape.Rows(), Eps: eps}, moments)
-	return g.apply1(BatchNormOp{ReLU: relu}, x, stats[0], gamma, beta), stats[1]
+	var stats *Node
+	if g.OverReplicas {
+		stats, tally = g.wideStats(moments, rows, eps)
+	} else {
+		own := g.Apply(BatchNormStatsOp{Rows: rows, Eps: eps}, moments)
+		stats, tally = own[0], own[1]
+	}
+	return g.apply1(BatchNormOp{ReLU: relu}, x, stats, gamma, beta), tally
 }
 
 // BatchNormMomentsOp returns the mean and the sum of squared deviations of
@@ -27,9 +39,6 @@ type BatchNormMomentsOp struct{ noProducts }
 func (BatchNormMomentsOp) Name() string { return "batch-norm-moments" }
 func (BatchNormMomentsOp) Infer(in []*Node) []Type {
 	wantFloat("batch-norm", in...)
-	if rows := in[0].Shape.Rows(); rows < 2 {
-		misuse("batch-norm", "%d value per channel in %s: statistics want at least 2", rows, in[0])
-	}
 	return chunked(in[0])
 }
 func (BatchNormMomentsOp) Gradient(*Graph, *Call, []*Node) []*Node { return statisticsGradient() }
@@ -50,9 +59,7 @@ type BatchNormStatsOp struct {
 
 func (BatchNormStatsOp) Name() string { return "batch-norm-stats" }
 func (o BatchNormStatsOp) Infer(in []*Node) []Type {
-	if !(o.Eps > 0) {
-		misuse("batch-norm", "eps %v is not positive", o.Eps)
-	}
+	wantPositiveEps(o.Eps)
 	c := in[0].Shape.Last()
 	return []Type{{Shape{2, c}, F32}, {Shape{3, c, 2}, F32}} // a float64 takes two floats
 }
@@ -79,6 +86,9 @@ func (o BatchNormOp) Gradient(g *Graph, c *Call, dout []*Node) []*Node {
 	sums := g.apply1(batchNormGradSumsOp{ReLU: o.ReLU}, dy, x, stats, gamma, beta)
 	totals := g.apply1(batchNormGradTotalsOp{}, sums)
 	pg := g.Apply(batchNormParamGradOp{}, totals)
+	if g.OverReplicas {
+		totals = g.wideTotals(totals, stats)
+	}
 	return []*Node{g.apply1(batchNormGradOp{ReLU: o.ReLU}, dy, x, stats, totals, gamma, beta), nil, pg[0], pg[1]}
 }
 func (BatchNormOp) InPlace() []int { return []int{0} }
@@ -153,9 +163,7 @@ func (g *Graph) BatchNormEval(x, mean, variance, gamma, beta *Node, eps float32,
 func (o BatchNormEvalOp) Name() string { return withReLU("batch-norm-eval", o.ReLU) }
 func (o BatchNormEvalOp) Infer(in []*Node) []Type {
 	wantColumns("batch-norm", in[0], in[1:])
-	if !(o.Eps > 0) {
-		misuse("batch-norm", "eps %v is not positive", o.Eps)
-	}
+	wantPositiveEps(o.Eps)
 	return sameAs(in[0])
 }
 func (BatchNormEvalOp) InPlace() []int { return []int{0} }
@@ -163,6 +171,12 @@ func (BatchNormEvalOp) InPlace() []int { return []int{0} }
 func chunked(x *Node) []Type {
 	chunks := (x.Shape.Rows() + NormChunk - 1) / NormChunk
 	return []Type{{Shape{chunks, 2, x.Shape.Last()}, F32}}
+}
+
+func wantPositiveEps(eps float32) {
+	if !(eps > 0) {
+		misuse("batch-norm", "eps %v is not positive", eps)
+	}
 }
 
 func wantColumns(op string, x *Node, vectors []*Node) {

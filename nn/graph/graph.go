@@ -20,8 +20,8 @@ import (
 type DType uint8
 
 const (
-	F32  DType = iota // IEEE 754 binary32, in which host and emulated devices compute
-	BF16              // bfloat16, for modelled devices
+	F32  DType = iota // IEEE 754 binary32
+	BF16              // bfloat16, of activations and their gradients; see package program
 	I32               // token ids, lengths, labels: carries no gradient
 )
 
@@ -165,6 +165,9 @@ type Graph struct {
 	Calls []*Call
 	// Layer is the pipeline layer of calls added from now on.
 	Layer int
+	// OverReplicas says that batch norms take the statistics of the same micro-batch of
+	// all replicas, not those of this one alone.
+	OverReplicas bool
 
 	nodes int
 }

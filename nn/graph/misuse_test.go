@@ -56,3 +56,26 @@ func TestOpsOfExamplesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A depthwise convolution names the weight or the window that does not fit.
+func TestDepthwiseIsRefused(t *testing.T) {
+	g := &graph.Graph{}
+	x := g.NewNode(graph.Input, "x", graph.F32, 2, 4, 4, 3)
+	flat := g.NewNode(graph.Input, "flat", graph.F32, 2, 3)
+	w := g.NewNode(graph.Param, "w", graph.F32, 3, 3, 3)
+	wide := g.NewNode(graph.Param, "wide", graph.F32, 3, 3, 5)
+	full := g.NewNode(graph.Param, "full", graph.F32, 3, 3, 3, 5)
+	for want, f := range map[string]func(){
+		"weight full f32(3,3,3,5) is not (KH, KW, C)":                   func() { g.Depthwise(x, full, graph.Square(3, 1), 1) },
+		"weight wide f32(3,3,5) is not for the channels of x":           func() { g.Depthwise(x, wide, graph.Square(3, 1), 1) },
+		"input flat f32(2,3) is not (N, H, W, C)":                       func() { g.Depthwise(flat, w, graph.Square(3, 1), 1) },
+		"with taps 0 pixels apart, want at least 1":                     func() { g.Depthwise(x, w, graph.Square(3, 1), 0) },
+		"images x f32(2,4,4,3) are smaller than the window 5x5":         func() { g.Depthwise(x, w, graph.Square(3, 1), 2) },
+		"window 3x3 stride 0x1 padding 0,0,0,0, want sizes and strides": func() { g.Depthwise(x, w, graph.Window{SW: 1}, 1) },
+		"drop-path: a rise over -1 steps":                               func() { g.DropPath(x, 0.5, -1, "path") },
+	} {
+		if got := refused(t, f); !strings.Contains(got, want) {
+			t.Errorf("%q does not say %q", got, want)
+		}
+	}
+}

@@ -1,7 +1,8 @@
 // Package optimizertest is the conformance suite of nn.Optimizer: the
 // properties on which a pipeline's update relies, for every implementation.
 //
-// An update is element-wise and keeps nothing but its state. So a tensor may be
+// An update is element-wise, given the norms of the whole tensor if the optimiser is
+// layer-wise, and keeps nothing but its state. So a tensor may be
 // cut into pieces, for threads or for replicas, and tensors may come in any
 // order: the bits stay the same.
 package optimizertest
@@ -78,10 +79,13 @@ func State(o nn.Optimizer, n int) [][]float32 {
 }
 
 // update applies a step to the elements [from, to) with the settings in u. The
-// gradient differs from step to step.
+// gradient differs from step to step; norms of the values are those of any.
 func (s Suite) update(x *tensor, step, from, to int, u nn.Update) {
 	for i := from; i < to; i++ {
 		x.g[i] = float32(math.Cos(float64(i*step))) * 0.25 / u.Scale
+	}
+	if _, ok := s.Optimizer.(nn.LayerWise); ok {
+		u.Norms = nn.Norms{W: 4 + float64(step), G: 2 / float64(u.Scale)}
 	}
 	u.W, u.G, u.Step = x.w[from:to], x.g[from:to], step
 	for _, slot := range x.state {

@@ -38,14 +38,20 @@ func newHeads(op graph.AttentionOp, in []*graph.Node) heads {
 // at returns the operands of head h of example b: q, k and v from qkv, or from
 // q and kv; in are the attention's inputs (or their gradients).
 func (hs *heads) at(in [][]float32, b, h int) (q, k, v []float32) {
+	kv, qFrom, kFrom, vFrom := hs.places(b, h)
+	return in[0][qFrom:], in[kv][kFrom:], in[kv][vFrom:]
+}
+
+// places returns where head h of example b begins: q in the first input, k and v in
+// input kv.
+func (hs *heads) places(b, h int) (kv, q, k, v int) {
 	s, inner, off := &hs.shape, hs.count*hs.dim, h*hs.dim
+	q = b*s.Queries*s.QStride + off
 	if hs.cross {
-		q = in[0][b*s.Queries*s.QStride+off:]
-		kv := in[1][b*s.Keys*s.KStride:]
-		return q, kv[off:], kv[inner+off:]
+		k = b*s.Keys*s.KStride + off
+		return 1, q, k, k + inner
 	}
-	qkv := in[0][b*s.Queries*s.QStride:]
-	return qkv[off:], qkv[inner+off:], qkv[2*inner+off:]
+	return 0, q, q + inner, q + 2*inner
 }
 
 // valid returns the number of keys of example b.

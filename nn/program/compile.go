@@ -24,6 +24,9 @@ type Function struct {
 	// more than its counterpart. Otherwise one might: buffers are packed
 	// greedily, and blocks are cut evenly.
 	Room *Stage
+	// Split says that the backward function is also compiled in two programs,
+	// Stage.Input and Stage.Weights (split.go). It is the same for Room.
+	Split bool
 }
 
 // Tensor is a named place for a tensor that crosses a stage's edge.
@@ -33,15 +36,44 @@ type Tensor struct {
 	DType graph.DType
 }
 
+// Fill sets the tensor, in its space's memory, to values, which it rounds where it is
+// bfloat16; those of an int32 tensor are integers' bits.
+func (t Tensor) Fill(space, values []float32) { t.form().store(space[t.Off:t.End()], 0, values) }
+
+// Floats returns the tensor's values in its space's memory: in place, or a copy where it
+// is bfloat16.
+func (t Tensor) Floats(space []float32) []float32 {
+	if t.Len == 0 {
+		return nil
+	}
+	if t.form() == wide {
+		return space[t.Off:t.End():t.End()]
+	}
+	return t.form().load(make([]float32, t.Shape.Elems()), space[t.Off:t.End()], 0, t.Shape.Elems())
+}
+
+func (t Tensor) form() form {
+	if t.DType == graph.BF16 {
+		return narrow
+	}
+	return wide
+}
+
 // Use is the accumulator of one use of a parameter.
 type Use struct {
 	Param int // index into Function.Params
 	Operand
+	// Rows is the number of rows of a micro-batch if the gradient is rows of a table of
+	// embeddings, Scale times each of which is added (see Options.Rows); 0: it is dense.
+	Rows  int
+	Scale float32
 }
 
-// Stage is a compiled function: three programs that share their layouts.
+// Stage is a compiled function: programs that share their layouts.
 type Stage struct {
 	Forward, Keep, Backward *Program
+	// Input and Weights are Backward in two, with Function.Split; else nil.
+	Input, Weights *Program
 
 	In, Feeds, Out []Tensor
 	// DOut and DIn have the places of the gradients of Out and In; Len is 0 for
@@ -54,8 +86,11 @@ type Stage struct {
 	// Span is the extent of each space in floats; Workspace is that of the
 	// largest program.
 	Span [Spaces]int
-	// Saved is the part of the residuals, in floats, that each layer keeps.
+	// Saved is the part of the residuals, in floats, that each layer keeps: those in
+	// Residual and in Lasting.
 	Saved map[int]int
+	// SavedIn is the same for Residual, Lasting and Between, each alone.
+	SavedIn [Spaces]map[int]int
 
 	graph *graph.Graph // of the function, with its gradients
 }
@@ -91,12 +126,8 @@ func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage
 	c := newCompiler(f, threads)
 	c.store = newStorage(storage)
 	c.place(s)
+	kept := c.statistics(calls, &s.Span)
 	s.DOut = c.inputs(DOut, douts, &s.Span)
-	residual := c.residuals(calls, derived, &s.Span)
-	s.Saved = map[int]int{}
-	for n, o := range residual {
-		s.Saved[n.Call.Layer] += o.Len
-	}
 
 	// The accumulators, in the order of the parameters and of the uses of each.
 	var sizes []int
@@ -120,6 +151,7 @@ func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage
 	accumulators := map[*graph.Node]Operand{}
 	for i := range s.Uses {
 		s.Uses[i].Operand = Operand{Grads, offsets[i], sizes[i]}
+		s.Uses[i].asRows(uses[i])
 		accumulators[uses[i]] = s.Uses[i].Operand
 	}
 	for i, n := range f.Tallies {
@@ -129,47 +161,97 @@ func CompileStored(f Function, gradOut []bool, gradIn bool, threads int, storage
 	}
 
 	// Fusing considers the uses in both functions, so that it is the same with
-	// and without residuals.
+	// and without residuals, and in Backward, Input and Weights.
 	count := countUses(append(slices.Clip(calls), derived...), f.Out, dins)
-	steps := fuse(calls, count)
+	steps, back := c.fuse(calls, count), c.fuse(derived, count)
+	var parts parts
+	if f.Split {
+		parts = divide(back, dins, accumulators)
+	}
+	residual := c.residuals(calls, derived, parts.reads(), s)
+
 	s.Forward = c.assemble(forward, steps, f.Out, Out, nil, &s.Span)
 	s.Out = c.outputs(f.Out)
 	s.Keep = c.assemble(keep, steps, f.Out, Out, residual, &s.Span)
+	if len(kept) > 0 {
+		s.Forward.again = s.Forward.without(onlyFor(kept, calls, f.Out, nil))
+		s.Keep.again = s.Keep.without(onlyFor(kept, calls, f.Out, residual))
+	}
 
 	for n, o := range residual {
 		c.fixed[n] = o
 	}
-	c.consumable = Residual
-	s.Backward = c.assemble(backward, fuse(derived, count), dins, DIn, accumulators, &s.Span)
+	c.consumable[Residual], c.consumable[Lasting] = true, true
+	s.Backward = c.assemble(backward, back, dins, DIn, accumulators, &s.Span)
 	s.DIn = c.outputs(dins)
+	if f.Split {
+		c.assembleParts(s, parts, dins, accumulators)
+	}
 	return s
 }
 
 // CompileEvaluate compiles only the forward function, without residuals.
 func CompileEvaluate(f Function, threads int) *Stage {
+	return CompileEvaluateStored(f, threads, Storage{})
+}
+
+// CompileEvaluateStored is CompileEvaluate for a device that stores values as
+// storage describes.
+func CompileEvaluateStored(f Function, threads int, storage Storage) *Stage {
 	s := &Stage{graph: f.Graph}
 	c := newCompiler(f, threads)
+	c.store = newStorage(storage)
 	c.place(s)
-	steps := fuse(f.Graph.Calls, countUses(f.Graph.Calls, f.Out, nil))
+	steps := c.fuse(f.Graph.Calls, countUses(f.Graph.Calls, f.Out, nil))
 	s.Forward = c.assemble(evaluate, steps, f.Out, Out, nil, &s.Span)
 	s.Out = c.outputs(f.Out)
 	return s
+}
+
+// fuse makes steps of calls, one of each where every op's result is rounded.
+func (c *compiler) fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
+	fused := fuse(calls, uses)
+	if !c.store.Rounded {
+		return fused
+	}
+	for _, s := range fused {
+		for _, call := range []*graph.Call{s.call, s.bias, s.add, s.act} {
+			if call != nil && call != s.last() {
+				c.inner[call.Out[0]] = true
+			}
+		}
+	}
+	steps := make([]*step, len(calls))
+	for i, call := range calls {
+		steps[i] = &step{call: call, in: call.In, out: call.Out}
+	}
+	return steps
+}
+
+// lower returns the kernel of a step and the scratch that a thread needs.
+func (c *compiler) lower(s *step, accumulates bool) (kernelFunc, int) {
+	if k := c.store.convert(s, accumulates); k != nil {
+		return k.lower(s, accumulates, c.threads)
+	}
+	return lower(s, accumulates, c.threads)
 }
 
 type compiler struct {
 	f       Function
 	threads int
 	fixed   map[*graph.Node]Operand // values whose place does not depend on the program
-	// consumable is the space whose values the program may overwrite at their
-	// last use: the residuals for Backward, none (Workspace) otherwise.
-	consumable Space
+	// consumable are the spaces whose values the program may overwrite at their
+	// last use: those of residuals that nobody reads after a backward program.
+	consumable [Spaces]bool
 	store      *storage
-	lastOut    []Operand           // of the program assembled last
-	room       map[*graph.Call]int // indices of the calls in f.Graph, if there is f.Room
+	// inner are values within steps that would be fused if not every result were rounded.
+	inner   map[*graph.Node]bool
+	lastOut []Operand           // of the program assembled last
+	room    map[*graph.Call]int // indices of the calls in f.Graph, if there is f.Room
 }
 
 func newCompiler(f Function, threads int) *compiler {
-	return &compiler{f: f, threads: threads, fixed: map[*graph.Node]Operand{}, consumable: Workspace, store: newStorage(Storage{})}
+	return &compiler{f: f, threads: threads, fixed: map[*graph.Node]Operand{}, inner: map[*graph.Node]bool{}, store: newStorage(Storage{})}
 }
 
 // counterpart returns the computed node of f.Room that corresponds to n, or n
@@ -197,12 +279,19 @@ func (c *compiler) larger(name string) *Program {
 		return c.f.Room.Keep
 	case name == backward:
 		return c.f.Room.Backward
+	case name == backwardInput:
+		return c.f.Room.Input
+	case name == backwardWeights:
+		return c.f.Room.Weights
 	}
 	return c.f.Room.Forward
 }
 
 // The programs' names.
-const forward, keep, backward, evaluate = "forward", "forward-keep", "backward", "evaluate"
+const (
+	forward, keep, evaluate                  = "forward", "forward-keep", "evaluate"
+	backward, backwardInput, backwardWeights = "backward", "backward-input", "backward-weights"
+)
 
 // place lays out the tensors that exist before any program runs.
 func (c *compiler) place(s *Stage) {
@@ -235,7 +324,7 @@ func (c *compiler) inputs(space Space, nodes []*graph.Node, span *[Spaces]int) [
 	for i, n := range nodes {
 		tensors[i].Operand = Operand{space, offsets[i], sizes[i]}
 		if n != nil {
-			tensors[i].Shape, tensors[i].DType = n.Shape, n.DType
+			tensors[i].Shape, tensors[i].DType = n.Shape, c.store.dtype(n)
 			c.fixed[n] = tensors[i].Operand
 		}
 	}
@@ -249,14 +338,15 @@ func (c *compiler) outputs(nodes []*graph.Node) []Tensor {
 	for i, n := range nodes {
 		tensors[i].Operand = c.lastOut[i]
 		if n != nil {
-			tensors[i].Shape, tensors[i].DType = n.Shape, n.DType
+			tensors[i].Shape, tensors[i].DType = n.Shape, c.store.dtype(n)
 		}
 	}
 	return tensors
 }
 
-// residuals places the values that the forward computes and the backward reads.
-func (c *compiler) residuals(forward, backward []*graph.Call, span *[Spaces]int) map[*graph.Node]Operand {
+// residuals places the values that the forward computes and the backward reads, unless
+// they have a place already: those that the program of the weights reads in Lasting.
+func (c *compiler) residuals(forward, backward []*graph.Call, last map[*graph.Node]bool, s *Stage) map[*graph.Node]Operand {
 	made := map[*graph.Node]bool{}
 	var order []*graph.Node
 	for _, call := range forward {
@@ -271,21 +361,37 @@ func (c *compiler) residuals(forward, backward []*graph.Call, span *[Spaces]int)
 			needed[n] = made[n]
 		}
 	}
-	var sizes []int
-	var kept []*graph.Node
-	for _, n := range order {
-		if needed[n] {
-			kept = append(kept, n)
-			sizes = append(sizes, c.store.floats(n))
+	s.Saved = map[int]int{}
+	places := map[*graph.Node]Operand{}
+	for _, space := range []Space{Residual, Lasting} {
+		var kept []*graph.Node
+		for _, n := range order {
+			if _, placed := c.fixed[n]; needed[n] && !placed && last[n] == (space == Lasting) {
+				kept = append(kept, n)
+			}
+		}
+		c.save(s, space, kept, places, func(n *graph.Node) int { return n.Call.Layer })
+		for layer, floats := range s.SavedIn[space] {
+			s.Saved[layer] += floats
 		}
 	}
-	offsets, total := Layout(sizes)
-	span[Residual] = total
-	places := map[*graph.Node]Operand{}
-	for i, n := range kept {
-		places[n] = Operand{Residual, offsets[i], sizes[i]}
-	}
 	return places
+}
+
+// save lays out the values that a space keeps, and adds their places to places. Of says
+// on which layer's account each is.
+func (c *compiler) save(s *Stage, space Space, kept []*graph.Node, places map[*graph.Node]Operand, of func(*graph.Node) int) {
+	sizes := make([]int, len(kept))
+	for i, n := range kept {
+		sizes[i] = c.store.floats(n)
+	}
+	offsets, total := Layout(sizes)
+	s.Span[space] = total
+	s.SavedIn[space] = map[int]int{}
+	for i, n := range kept {
+		places[n] = Operand{space, offsets[i], sizes[i]}
+		s.SavedIn[space][of(n)] += sizes[i]
+	}
 }
 
 // live drops the calls of the backward function on which no wanted value
@@ -378,6 +484,8 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		}
 	}
 
+	c.computeInPlace(steps, place)
+
 	// The buffers of the workspace; a value that overwrites another shares its
 	// buffer.
 	held := map[*graph.Node]*buffer{}
@@ -420,10 +528,10 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		return ops
 	}
 	kernels := make([]kernelFunc, len(steps))
+	accumulates := func(s *step) bool { return len(s.out) > 0 && place[s.out[0]].Space == Grads }
 	for t, s := range steps {
 		var scratch int
-		accumulates := len(s.out) > 0 && place[s.out[0]].Space == Grads
-		kernels[t], scratch = lower(s, accumulates, c.threads)
+		kernels[t], scratch = c.lower(s, accumulates(s))
 		if !c.store.NoPacking {
 			p.scratch = max(p.scratch, AlignUp(scratch))
 		}
@@ -434,7 +542,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 	base = p.scratch * c.threads
 	p.Span = base + ws
 	for t, s := range steps {
-		in := Instr{Op: s.call.Op.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], Cost: cost(s), step: s, store: c.store}
+		in := Instr{Op: s.call.Op.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call.Op), Cost: c.store.cost(s, accumulates(s)), step: s, store: c.store}
 		if in.idle() {
 			in.Cost = Cost{}
 		}
@@ -452,6 +560,20 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 	return p
 }
 
+// computeInPlace gives an inner value the place of the result that overwrites it, where
+// that is not in the workspace: fused, the value would take no memory.
+func (c *compiler) computeInPlace(steps []*step, place map[*graph.Node]Operand) {
+	for _, s := range slices.Backward(steps) {
+		for _, i := range s.inPlace() {
+			if in := s.in[i]; c.inner[in] {
+				if o, placed := place[s.out[0]]; placed {
+					place[in] = o
+				}
+			}
+		}
+	}
+}
+
 // overwrite lets the first output n of step t take the place of an input whose
 // last use is step t.
 func (c *compiler) overwrite(s *step, n *graph.Node, t int, last map[*graph.Node]int, held map[*graph.Node]*buffer, place map[*graph.Node]Operand) bool {
@@ -464,7 +586,7 @@ func (c *compiler) overwrite(s *step, n *graph.Node, t int, last map[*graph.Node
 			held[n] = b
 			return true
 		}
-		if o := place[in]; in.Role == graph.Computed && o.Space == c.consumable && o.Space != Workspace {
+		if o := place[in]; in.Role == graph.Computed && c.consumable[o.Space] {
 			place[n] = o
 			return true
 		}

@@ -18,13 +18,18 @@ type Cost struct {
 	Bytes int64 // of the operands, each read or written once
 }
 
-func cost(s *step) Cost {
+// cost returns the cost of a step, whose outputs are float32 if it accumulates.
+func (st *storage) cost(s *step, accumulates bool) Cost {
 	k := Cost{FLOPs: s.call.Op.FLOPs(s.call)}
 	for _, n := range s.in {
-		k.Bytes += int64(n.Elems()) * n.DType.Bytes()
+		k.Bytes += int64(n.Elems()) * st.dtype(n).Bytes()
 	}
 	for _, n := range s.out {
-		k.Bytes += int64(n.Elems()) * n.DType.Bytes()
+		dt := st.dtype(n)
+		if accumulates {
+			dt = graph.F32
+		}
+		k.Bytes += int64(n.Elems()) * dt.Bytes()
 		k.Elems += int64(n.Elems())
 	}
 	return k
@@ -93,7 +98,8 @@ func (in *Instr) Moves() iter.Seq[Move] {
 
 // PaddedFLOPs is Cost.FLOPs with the widths of products padded to a multiple of
 // lanes, as a matrix unit computes: both widths of a weight, in all three
-// products in which it occurs; the input and output channels of a convolution;
+// products in which it occurs; the input and output channels of a convolution,
+// the channels of a depthwise one, which is one product of vectors for each tap;
 // for attention the width of a head and the number of keys.
 func (in *Instr) PaddedFLOPs(lanes int) int64 {
 	c := in.step.call
@@ -110,6 +116,10 @@ func (in *Instr) PaddedFLOPs(lanes int) int64 {
 	case gradop.ConvWeight[graph.Window]:
 		w := c.Out[0].Shape
 		return in.padded(lanes, w[2], w[3])
+	case graph.DepthwiseOp, gradop.DepthwiseInput[graph.DepthwiseOp]:
+		return in.padded(lanes, c.In[1].Shape.Last())
+	case gradop.DepthwiseWeight[graph.DepthwiseOp]:
+		return in.padded(lanes, c.Out[0].Shape.Last())
 	case graph.AttentionOp:
 		_, _, keys := op.Dims(c.In)
 		return in.padded(lanes, op.HeadDim, keys)
@@ -125,7 +135,9 @@ func (in *Instr) PaddedFLOPs(lanes int) int64 {
 // are dense, attention (its smallest is a head's size, the queries or the keys), and
 // conv-1x1, conv-3x3 (with strides of 1) and conv (any other window), whose gradients end
 // in -input-grad and -weight-grad; a convolution has a row for each pixel of its output,
-// and a term for each channel of each pixel of its window. Any other kind is "".
+// and a term for each channel of each pixel of its window. A depthwise convolution is a
+// kind of its own, depthwise, with the same gradients: its size is the channels, which
+// are computed beside each other. Any other kind is "".
 func (in *Instr) Product() (kind string, least int) {
 	c := in.step.call
 	conv := func(win graph.Window, y, w graph.Shape, gradient string) (string, int) {
@@ -148,6 +160,12 @@ func (in *Instr) Product() (kind string, least int) {
 		return conv(op.Window, c.In[0].Shape, c.In[1].Shape, "-input-grad")
 	case gradop.ConvWeight[graph.Window]:
 		return conv(op.Window, c.In[1].Shape, c.Out[0].Shape, "-weight-grad")
+	case graph.DepthwiseOp:
+		return "depthwise", c.In[1].Shape.Last()
+	case gradop.DepthwiseInput[graph.DepthwiseOp]:
+		return "depthwise-input-grad", c.In[1].Shape.Last()
+	case gradop.DepthwiseWeight[graph.DepthwiseOp]:
+		return "depthwise-weight-grad", c.Out[0].Shape.Last()
 	case graph.AttentionOp:
 		_, queries, keys := op.Dims(c.In)
 		return "attention", min(op.HeadDim, queries, keys)

@@ -63,8 +63,9 @@ func TestPaddedProducts(t *testing.T) {
 	w := g.NewNode(graph.Param, "w", graph.F32, 3, 3, 3, 5)
 	v := g.NewNode(graph.Param, "v", graph.F32, 1, 1, 5, 9)
 	h := g.Conv2D(x, w, graph.Square(3, 1).Same(4, 4))
-	y := g.Conv2D(h, v, graph.Square(1, 2))
-	f := Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{y}, Params: []*graph.Node{w, v}}
+	u := g.NewNode(graph.Param, "u", graph.F32, 3, 1, 9)
+	y := g.Depthwise(g.Conv2D(h, v, graph.Square(1, 2)), u, graph.Window{SH: 1, SW: 1, Top: 2, Bottom: 2}, 2)
+	f := Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{y}, Params: []*graph.Node{w, v, u}}
 	s := CompileStored(f, []bool{true}, false, 1, Storage{DType: graph.F32})
 	var b strings.Builder
 	for _, p := range []*Program{s.Keep, s.Backward} {
@@ -82,6 +83,9 @@ func TestPaddedProducts(t *testing.T) {
 	}
 	want := `conv2d (3x3 stride 1x1 padding 1,1,1,1) 1x4x4x3 3x3x3x5 -> 1x4x4x5: 4320, 18432, 6912; conv-3x3 of 5
 conv2d (1x1 stride 2x2 padding 0,0,0,0) 1x4x4x5 1x1x5x9 -> 1x2x2x9: 360, 1024, 640; conv-1x1 of 4
+depthwise (3x1 stride 1x1 padding 2,2,0,0 dilation 2) 1x2x2x9 3x1x9 -> 1x2x2x9: 216, 384, 384; depthwise of 9
+depthwise-input-grad (3x1 stride 1x1 padding 2,2,0,0 dilation 2) 1x2x2x9 3x1x9 -> 1x2x2x9: 216, 384, 384; depthwise-input-grad of 9
+depthwise-weight-grad (3x1 stride 1x1 padding 2,2,0,0 dilation 2) 1x2x2x9 1x2x2x9 -> 3x1x9: 216, 384, 384; depthwise-weight-grad of 9
 conv2d-input-grad (1x1 stride 2x2 padding 0,0,0,0) 1x2x2x9 1x1x5x9 -> 1x4x4x5: 360, 1024, 576; conv-1x1-input-grad of 4
 conv2d-weight-grad (1x1 stride 2x2 padding 0,0,0,0) 1x4x4x5 1x2x2x9 -> 1x1x5x9: 360, 1024, 640; conv-1x1-weight-grad of 4
 conv2d-weight-grad (3x3 stride 1x1 padding 1,1,1,1) 1x4x4x3 1x4x4x5 -> 3x3x3x5: 4320, 18432, 6912; conv-3x3-weight-grad of 5

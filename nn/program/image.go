@@ -40,6 +40,50 @@ func lowerConvWeightGrad(op gradop.ConvWeight[graph.Window], c *graph.Call, accu
 	}, kernel.ConvGradWeightScratch(v, threads)
 }
 
+// depthwiseOf describes a depthwise convolution between images x and y.
+func depthwiseOf(op graph.DepthwiseOp, x, y graph.Shape) kernel.Depthwise {
+	return kernel.Depthwise{
+		N: x[0], H: x[1], W: x[2], C: x[3], KH: op.KH, KW: op.KW,
+		StrideH: op.SH, StrideW: op.SW, Dilation: op.Dilation, Top: op.Top, Left: op.Left,
+		OH: y[1], OW: y[2],
+	}
+}
+
+func lowerDepthwise(op graph.DepthwiseOp, c *graph.Call) kernelFunc {
+	d := depthwiseOf(op, c.In[0].Shape, c.Out[0].Shape)
+	return func(_ *worker, in, out [][]float32, part, parts int) {
+		from, to := share(d.N*d.OH, part, parts, 1)
+		kernel.DepthwiseForward(d, out[0], in[0], in[1], from, to)
+	}
+}
+
+func lowerDepthwiseInputGrad(op gradop.DepthwiseInput[graph.DepthwiseOp], c *graph.Call) kernelFunc {
+	d := depthwiseOf(op.Of, c.Out[0].Shape, c.In[0].Shape)
+	return func(_ *worker, in, out [][]float32, part, parts int) {
+		from, to := share(d.N*d.H, part, parts, 1)
+		kernel.DepthwiseGradInput(d, out[0], in[0], in[1], from, to)
+	}
+}
+
+func lowerDepthwiseWeightGrad(op gradop.DepthwiseWeight[graph.DepthwiseOp], c *graph.Call, accumulates bool) kernelFunc {
+	d := depthwiseOf(op.Of, c.In[0].Shape, c.In[1].Shape)
+	return func(_ *worker, in, out [][]float32, part, parts int) {
+		kh0, kh1, c0, c1 := shareTaps(d, part, parts)
+		kernel.DepthwiseGradWeight(d, out[0], in[0], in[1], accumulates, kh0, kh1, c0, c1)
+	}
+}
+
+// shareTaps divides the weights of a depthwise convolution by channels if there are
+// enough, else by the kernel's rows.
+func shareTaps(d kernel.Depthwise, part, parts int) (kh0, kh1, c0, c1 int) {
+	if d.C >= parts*align {
+		c0, c1 = share(d.C, part, parts, align)
+		return 0, d.KH, c0, c1
+	}
+	kh0, kh1 = share(d.KH, part, parts, 1)
+	return kh0, kh1, 0, d.C
+}
+
 func poolOf(win graph.Window, x, y graph.Shape) kernel.Pool {
 	return kernel.Pool{
 		N: x[0], H: x[1], W: x[2], C: x[3], KH: win.KH, KW: win.KW,
@@ -140,25 +184,30 @@ func lowerPad(op graph.PadOp, c *graph.Call) kernelFunc {
 	}
 }
 
-// lowerDropPath draws one number for each example.
 func lowerDropPath(op graph.DropPathOp, c *graph.Call) kernelFunc {
-	x := c.In[0]
-	per := x.Elems() / x.Shape[0]
-	keep := float32(1 / (1 - float64(op.Rate)))
+	per := perExample(c)
 	return func(w *worker, in, out [][]float32, part, parts int) {
-		key := philox.KeyOf(w.env.Seed, op.Path)
 		from, to := share(len(out[0]), part, parts, align)
-		for from < to {
-			example := from / per
-			end := min(to, (example+1)*per)
-			index := w.env.Example + uint64(example)
-			word := philox.Block(key, [4]uint32{0, uint32(w.env.Step), uint32(index), uint32(w.env.Step>>32) ^ uint32(index>>32)<<16})[0]
-			if word < uint32(float64(op.Rate)*(1<<32)) {
-				kernel.Zero(out[0][from:end])
-			} else {
-				kernel.Scale(out[0][from:end], in[0][from:end], keep)
-			}
-			from = end
+		dropPath(w, op, out[0][from:to], in[0][from:to], per, from)
+	}
+}
+
+// dropPath computes the elements of a micro-batch from first on, of which an example has
+// per. It draws one number for each example.
+func dropPath(w *worker, op graph.DropPathOp, dst, x []float32, per, first int) {
+	rate := op.At(w.env.Step)
+	keep := float32(1 / (1 - rate))
+	key := philox.KeyOf(w.env.Seed, op.Path)
+	for i := 0; i < len(dst); {
+		example, within := (first+i)/per, (first+i)%per
+		end := min(len(dst), i+per-within)
+		index := w.env.Example + uint64(example)
+		word := philox.Block(key, [4]uint32{0, uint32(w.env.Step), uint32(index), uint32(w.env.Step>>32) ^ uint32(index>>32)<<16})[0]
+		if word < uint32(rate*(1<<32)) {
+			kernel.Zero(dst[i:end])
+		} else {
+			kernel.Scale(dst[i:end], x[i:end], keep)
 		}
+		i = end
 	}
 }

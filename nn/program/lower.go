@@ -44,6 +44,12 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 		return lowerConvInputGrad(op, s.call, threads)
 	case gradop.ConvWeight[graph.Window]:
 		return lowerConvWeightGrad(op, s.call, accumulates, threads)
+	case graph.DepthwiseOp:
+		return lowerDepthwise(op, s.call), 0
+	case gradop.DepthwiseInput[graph.DepthwiseOp]:
+		return lowerDepthwiseInputGrad(op, s.call), 0
+	case gradop.DepthwiseWeight[graph.DepthwiseOp]:
+		return lowerDepthwiseWeightGrad(op, s.call, accumulates), 0
 	case graph.MaxPoolOp:
 		return lowerPool(poolOf(op.Window, s.call.In[0].Shape, s.call.Out[0].Shape), kernel.MaxPool), 0
 	case gradop.MaxPool[graph.Window]:
@@ -68,6 +74,12 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 		return lowerBatchNormMoments(s.call), 0
 	case graph.BatchNormStatsOp:
 		return lowerBatchNormStats(op, s.call), 0
+	case graph.BatchNormTallyOp:
+		return lowerBatchNormTally(op, s.call), 0
+	case graph.BatchNormOverReplicasOp:
+		return unary(move), 0 // in place; see Meeting for the rest
+	case graph.BatchNormWideStatsOp:
+		return lowerBatchNormWideStats(op, s.call), 0
 	case graph.BatchNormOp:
 		return lowerBatchNorm(op, s), 0
 	case graph.BatchNormEvalOp:
@@ -76,6 +88,8 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 		return lowerBatchNormGradSums(op, s.call), 0
 	case gradop.BatchNormTotals:
 		return lowerBatchNormGradTotals(s.call), 0
+	case gradop.BatchNormWideTotals:
+		return lowerBatchNormWideTotals(s.call), 0
 	case gradop.BatchNorm:
 		return lowerBatchNormGrad(op, s), 0
 	case gradop.BatchNormParams:
@@ -267,7 +281,16 @@ func (e *epilogue) block(i0, i1, j0, j1 int) {
 	}
 }
 
-// lowerMatMul cuts C along its longer side.
+// shareProduct cuts C, (m, n), along its longer side.
+func shareProduct(m, n, part, parts int) (i0, i1, j0, j1 int) {
+	if m >= n {
+		i0, i1 = share(m, part, parts, rowUnit)
+		return i0, i1, 0, n
+	}
+	j0, j1 = share(n, part, parts, colUnit)
+	return 0, m, j0, j1
+}
+
 func lowerMatMul(s *step, op graph.MatMulOp, accumulate bool, threads int) (kernelFunc, int) {
 	m, n, k := op.Dims(s.call)
 	ars, acs := k, 1
@@ -283,22 +306,13 @@ func lowerMatMul(s *step, op graph.MatMulOp, accumulate bool, threads int) (kern
 		act = s.act.Op
 	}
 	fused := s.bias != nil
-	byRows := m >= n
-	part := func(part, parts int) (i0, i1, j0, j1 int) {
-		if byRows {
-			i0, i1 = share(m, part, parts, rowUnit)
-			return i0, i1, 0, n
-		}
-		j0, j1 = share(n, part, parts, colUnit)
-		return 0, m, j0, j1
-	}
 	scratch := 0
 	for p := range threads {
-		i0, i1, j0, j1 := part(p, threads)
+		i0, i1, j0, j1 := shareProduct(m, n, p, threads)
 		scratch = max(scratch, kernel.GemmScratch(i1-i0, j1-j0, k))
 	}
 	return func(w *worker, in, out [][]float32, p, parts int) {
-		i0, i1, j0, j1 := part(p, parts)
+		i0, i1, j0, j1 := shareProduct(m, n, p, parts)
 		if i0 == i1 || j0 == j1 {
 			return
 		}
@@ -325,19 +339,31 @@ func lowerEmbed(op graph.EmbedOp, c *graph.Call) kernelFunc {
 }
 
 func lowerDropout(op graph.DropoutOp, s *step) kernelFunc {
-	x := s.call.In[0]
-	per := x.Elems() / x.Shape[0]
+	per := perExample(s.call)
 	return func(w *worker, in, out [][]float32, part, parts int) {
-		key := philox.KeyOf(w.env.Seed, op.Path)
 		from, to := share(len(out[0]), part, parts, align)
-		for from < to {
-			example, first := from/per, from%per
-			end := min(to, (example+1)*per)
-			kernel.Dropout(out[0][from:end], in[0][from:end], s.addend(in, from, end), op.Rate, key, w.env.Step, w.env.Example+uint64(example), first)
-			from = end
-		}
+		dropout(w, op, out[0][from:to], in[0][from:to], s.addend(in, from, to), per, from)
 	}
 }
+
+// dropout computes the elements of a micro-batch from first on, of which an example has
+// per.
+func dropout(w *worker, op graph.DropoutOp, dst, x, add []float32, per, first int) {
+	key := philox.KeyOf(w.env.Seed, op.Path)
+	for i := 0; i < len(dst); {
+		example, within := (first+i)/per, (first+i)%per
+		end := min(len(dst), i+per-within)
+		var addend []float32
+		if add != nil {
+			addend = add[i:end]
+		}
+		kernel.Dropout(dst[i:end], x[i:end], addend, op.Rate, key, w.env.Step, w.env.Example+uint64(example), within)
+		i = end
+	}
+}
+
+// perExample returns the number of elements of each example of a call's input.
+func perExample(c *graph.Call) int { return c.In[0].Elems() / c.In[0].Shape[0] }
 
 func lowerLayerNorm(op graph.LayerNormOp, c *graph.Call) kernelFunc {
 	rows, d := matrix(c.In[0])

@@ -8,6 +8,7 @@ import (
 
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
+	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
 )
 
@@ -27,6 +28,10 @@ type opCase struct {
 	exact bool
 	// fma: when fused, a product and a sum are rounded once.
 	fma bool
+	// first: a first stage, whose inputs have no gradient.
+	first bool
+	// storage of the values; the table has float32.
+	storage program.Storage
 }
 
 // builder traces a case for a number of examples and remembers the values of
@@ -122,14 +127,19 @@ func (c opCase) bind(t testing.TB, b *builder, from, threads int) *programtest.R
 	for _, i := range c.absent {
 		gradOut[i] = false
 	}
-	r := programtest.Compile(t, b.Function, gradOut, threads)
+	compile := programtest.CompileStored
+	if c.first {
+		compile = programtest.CompileFirst
+	}
+	r := compile(t, b.Function, gradOut, threads, c.storage)
 	r.Env.Example = uint64(from)
 	r.Env.LossScale = 0.125
 	for _, p := range b.Function.Params {
 		fillFloats(p.Name, 0, r.Param(p.Name), b.fill[p.Name])
 	}
-	given := func(n *graph.Node, x []float32) {
-		rows := n.Shape[0]
+	given := func(n *graph.Node, at program.Tensor) {
+		rows, x := n.Shape[0], make([]float32, n.Elems())
+		defer func() { at.Fill(r.Space(program.In), x) }()
 		if b.shared[n.Name] {
 			fillFloats(n.Name, 0, x, b.fill[n.Name])
 			return
@@ -148,21 +158,21 @@ func (c opCase) bind(t testing.TB, b *builder, from, threads int) *programtest.R
 		}
 	}
 	for i, n := range b.Function.In {
-		given(n, r.In(i))
+		given(n, r.Stage.In[i])
 	}
 	for i, n := range b.Function.Feeds {
-		given(n, r.Feed(i))
+		given(n, r.Stage.Feeds[i])
 	}
 	for i, n := range b.Function.Out {
-		d := r.DOut(i)
-		if len(d) == 0 {
+		if len(r.DOut(i)) == 0 {
 			continue
 		}
-		rows := n.Shape[0]
+		rows, d := n.Shape[0], make([]float32, n.Elems())
 		for e := range rows {
 			per := len(d) / rows
 			fillFloats(fmt.Sprint("dout", i), from+e, d[e*per:(e+1)*per], normal)
 		}
+		r.Stage.DOut[i].Fill(r.Space(program.DOut), d)
 	}
 	return r
 }
@@ -219,6 +229,13 @@ func attend(cross, causal, padded bool) opCase {
 func conv(name string, in, out, kh, kw int, win graph.Window) opCase {
 	return opCase{name: "conv2d/" + name, trace: func(b *builder) []*graph.Node {
 		return one(b.Conv2D(b.x("x", 5, 6, in), b.w("w", kh, kw, in, out), win))
+	}}
+}
+
+// depthwise is a depthwise convolution of images of 5x6 pixels.
+func depthwise(name string, channels, kh, kw int, win graph.Window, dilation int) opCase {
+	return opCase{name: "depthwise/" + name, trace: func(b *builder) []*graph.Node {
+		return one(b.Depthwise(b.x("x", 5, 6, channels), b.w("w", kh, kw, channels), win, dilation))
 	}}
 }
 
@@ -424,6 +441,17 @@ var opCases = []opCase{
 	{name: "conv2d/no-parameter", whole: true, trace: func(b *builder) []*graph.Node {
 		return one(b.Conv2D(b.x("x", 4, 4, 3), b.common("w", 3, 3, 3, 2), graph.Square(3, 1)))
 	}},
+	depthwise("3x3", 5, 3, 3, graph.Window{SH: 1, SW: 1}.Padded(1), 1),
+	depthwise("3x3/many channels", 35, 3, 3, graph.Window{SH: 1, SW: 1}.Padded(1), 1),
+	depthwise("3x3/valid", 3, 3, 3, graph.Square(3, 1), 1),
+	depthwise("3x3/stride 2", 17, 3, 3, graph.Window{KH: 3, KW: 3, SH: 2, SW: 2}.Same(5, 6), 1),
+	depthwise("5x5/dilated", 3, 5, 5, graph.Window{KH: 9, KW: 9, SH: 1, SW: 1}.Same(5, 6), 2),
+	depthwise("2x3/dilated with strides", 4, 2, 3, graph.Window{KH: 4, KW: 7, SH: 2, SW: 2}.Same(5, 6), 3),
+	depthwise("1x7", 3, 1, 7, graph.Window{KH: 1, KW: 7, SH: 1, SW: 2}.Same(5, 6), 1),
+	depthwise("2x2/shifted", 3, 2, 2, graph.Window{SH: 3, SW: 2, Top: -1, Bottom: 1, Left: -1, Right: 2}, 1),
+	{name: "depthwise/no-parameter", whole: true, trace: func(b *builder) []*graph.Node {
+		return one(b.Depthwise(b.x("x", 4, 4, 3), b.common("w", 3, 3, 3), graph.Square(3, 1), 1))
+	}},
 	{name: "max-pool", trace: func(b *builder) []*graph.Node {
 		return one(b.MaxPool(b.values("x", apart, 5, 6, 3), graph.Square(3, 2).Same(5, 6)))
 	}},
@@ -446,8 +474,13 @@ var opCases = []opCase{
 	}},
 	{name: "slice", trace: func(b *builder) []*graph.Node { return one(b.Slice(b.x("x", 3, 19), 2, 9)) }},
 	{name: "pad", trace: func(b *builder) []*graph.Node { return one(b.Pad(b.x("x", 3, 5), 2, 9)) }},
-	{name: "drop-path", trace: func(b *builder) []*graph.Node { return one(b.DropPath(b.x("x", 3, 7), 0.4, "a/path")) }},
+	{name: "drop-path", trace: func(b *builder) []*graph.Node { return one(b.DropPath(b.x("x", 3, 7), 0.4, 0, "a/path")) }},
+	{name: "drop-path/rising", trace: func(b *builder) []*graph.Node { return one(b.DropPath(b.x("x", 3, 7), 0.8, 2, "a/path")) }},
 	norm("batch-norm", func(b *builder, x *graph.Node) *graph.Node { return normed(b, x, "", false) }),
+	norm("batch-norm/over replicas", func(b *builder, x *graph.Node) *graph.Node {
+		b.OverReplicas = true
+		return normed(b, x, "", false)
+	}),
 	norm("batch-norm/relu", func(b *builder, x *graph.Node) *graph.Node {
 		y := normed(b, x, "", true)
 		b.fill["beta"] = farFromZero // no kink within the step of the finite differences
@@ -566,6 +599,10 @@ var opCases = []opCase{
 	{name: "in-place/residual overwritten", trace: func(b *builder) []*graph.Node {
 		h := b.Scale(b.x("x", 19), 0.5)
 		return one(b.Mul(b.GELU(h), b.GELU(b.Scale(h, 2))))
+	}},
+	{name: "in-place/residual of a product", trace: func(b *builder) []*graph.Node {
+		h := b.Scale(b.x("x", 19), 0.5) // the gradient of GELU may overwrite it, but not if the weight's comes later
+		return []*graph.Node{b.GELU(h), b.MatMul(h, b.w("w", 19, 19))}
 	}},
 	{name: "in-place/loss", loss: true, trace: func(b *builder) []*graph.Node {
 		logits := b.Scale(b.MatMul(b.x("x", 3, 5), b.w("w", 5, 19)), 0.5)

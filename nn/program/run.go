@@ -16,7 +16,8 @@ type Program struct {
 	Span   int // floats of workspace, including the scratch of all threads
 
 	threads int
-	scratch int // floats per thread, at the start of the workspace
+	scratch int      // floats per thread, at the start of the workspace
+	again   *Program // see Again; nil: the program itself
 }
 
 // Instr is one kernel call.
@@ -28,6 +29,7 @@ type Instr struct {
 	in, out []Operand
 	frees   []Operand // workspace that is dead after the instruction
 	kernel  kernelFunc
+	add     func(sum, summand []float32) // adds up the result over replicas; nil: it does not
 
 	step  *step // from which it was made, for its costs
 	store *storage
@@ -69,6 +71,12 @@ type Options struct {
 	// Trap stops after the first instruction with an output that is not finite,
 	// with a *NonFiniteError.
 	Trap bool
+	// Meet adds up a value over the replicas, which all call it for the same instruction;
+	// nil: there is one replica.
+	Meet func(m Meeting) error
+	// Rows, if not nil, is called with the gradient of a table of embeddings; if it returns
+	// true, it has copied the rows, and they are not added to their accumulator.
+	Rows func(g RowGradient) bool
 	// Ran, if not nil, is called after every instruction.
 	Ran func(in *Instr)
 }
@@ -91,6 +99,7 @@ type worker struct {
 	scratch []float32
 	epi     epilogue
 	block   func(i0, i1, j0, j1 int) // epi.block, bound once
+	in, out [maxOperands][]float32   // converted operands
 }
 
 const maxOperands = 8
@@ -119,7 +128,14 @@ func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
 		for j, op := range in.out {
 			r.out[j] = b[op.Space][op.Off:op.End():op.End()]
 		}
-		pool.Do(r.part)
+		if !o.offered(in, r.in[:len(in.in)]) {
+			pool.Do(r.part)
+		}
+		if in.add != nil && o.Meet != nil {
+			if err := o.Meet(Meeting{r.out[0], r.out[1], in.add}); err != nil {
+				return err
+			}
+		}
 		if o.Ran != nil {
 			o.Ran(in)
 		}
@@ -147,17 +163,34 @@ func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
 }
 
 func (p *Program) trap(in *Instr, b *Binding) error {
-	for _, op := range in.out {
-		out := b[op.Space][op.Off:op.End()]
-		if i := kernel.FirstNonFinite(out); i >= 0 && !(in.Op == graph.CopyOp{}.Name()) {
-			return &NonFiniteError{p.Name, in.Op, in.Layer, out[i]}
+	for i, op := range in.out {
+		if v, ok := in.nonFinite(i, b[op.Space][op.Off:op.End()]); ok && !(in.Op == graph.CopyOp{}.Name()) {
+			return &NonFiniteError{p.Name, in.Op, in.Layer, v}
 		}
 	}
 	return nil
 }
 
+// nonFinite returns the first NaN or infinity of output i, which is x.
+func (in *Instr) nonFinite(i int, x []float32) (float32, bool) {
+	if n := in.step.out[i]; in.out[i].Space != Grads && in.store.narrow(n) {
+		values := halves(x)[:n.Elems()]
+		at := kernel.FirstNonFiniteBF16(values)
+		if at < 0 {
+			return 0, false
+		}
+		return math.Float32frombits(uint32(values[at]) << 16), true
+	}
+	at := kernel.FirstNonFinite(x)
+	if at < 0 {
+		return 0, false
+	}
+	return x[at], true
+}
+
+// fillNaN fills x with values that are NaNs as float32 and as two bfloat16.
 func fillNaN(x []float32) {
-	nan := float32(math.NaN())
+	nan := math.Float32frombits(0x7fc07fc0)
 	for i := range x {
 		x[i] = nan
 	}

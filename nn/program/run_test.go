@@ -58,23 +58,26 @@ func TestTrap(t *testing.T) {
 		b.Layer = 6
 		return one(b.AddBias(x, b.w("b", 7)))
 	}}
-	r := c.runner(t, 0, 2, 1)
-	pool := program.NewPool(1)
-	defer pool.Close()
-	run := func(o program.Options) error {
-		var b program.Binding
-		for s := range b {
-			b[s] = r.Space(program.Space(s))
+	for _, dt := range []graph.DType{graph.F32, graph.BF16} {
+		c.storage = program.Of(dt)
+		r := c.runner(t, 0, 2, 1)
+		pool := program.NewPool(1)
+		defer pool.Close()
+		run := func(o program.Options) error {
+			var b program.Binding
+			for s := range b {
+				b[s] = r.Space(program.Space(s))
+			}
+			return r.Stage.Forward.Run(pool, &b, &r.Env, o)
 		}
-		return r.Stage.Forward.Run(pool, &b, &r.Env, o)
-	}
-	if err := run(program.Options{}); err != nil {
-		t.Errorf("without a trap: %v", err)
-	}
-	err := run(program.Options{Trap: true})
-	var nonFinite *program.NonFiniteError
-	if !errors.As(err, &nonFinite) || nonFinite.Layer != 5 || nonFinite.Op != "scale" || nonFinite.Program != "forward" {
-		t.Errorf("error %v, want one of scale in forward of layer 5", err)
+		if err := run(program.Options{}); err != nil {
+			t.Errorf("%v without a trap: %v", dt, err)
+		}
+		err := run(program.Options{Trap: true})
+		var nonFinite *program.NonFiniteError
+		if !errors.As(err, &nonFinite) || nonFinite.Layer != 5 || nonFinite.Op != "scale" || nonFinite.Program != "forward" || !math.IsInf(float64(nonFinite.Value), 0) {
+			t.Errorf("%v: error %v, want one of an infinity out of scale in forward of layer 5", dt, err)
+		}
 	}
 }
 

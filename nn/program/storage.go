@@ -1,21 +1,38 @@
 package program
 
-import "gpipebench/nn/graph"
+import (
+	"slices"
+
+	"gpipebench/nn/graph"
+)
 
 // Storage describes how values are stored in a device's memory. The zero value
-// is for the devices that compute here: float32 throughout, and packing buffers
-// beside the tensors. With any other value, programs can be planned and costed
-// but not run.
+// and BF16 are for the devices that compute here, with packing buffers beside the
+// tensors. With any other value, programs can be planned and costed but not run.
 type Storage struct {
 	// DType is the type of activations and their gradients. Parameters,
 	// accumulators and statistics are always float32, and ids int32.
 	DType graph.DType
+	// Rounded is for programs that run with activations of another type than
+	// float32: the result of every op is rounded, so none is fused with another.
+	Rounded bool
 	// NoPacking leaves out the packing buffers of this machine's kernels.
 	NoPacking bool
 	// KeepScores makes attention store its probabilities for the backward, as
 	// was the custom; our kernel stores their log-sum-exp and computes them
 	// again.
 	KeepScores bool
+}
+
+// BF16 stores activations as bfloat16 where programs run.
+var BF16 = Storage{DType: graph.BF16, Rounded: true}
+
+// Of returns the storage of devices that compute with activations of a dtype.
+func Of(dt graph.DType) Storage {
+	if dt == graph.BF16 {
+		return BF16
+	}
+	return Storage{}
 }
 
 // storage is a Storage with a cache of what it has inferred.
@@ -66,8 +83,21 @@ func (s *storage) activation(n *graph.Node) bool {
 		return true
 	}
 	c := n.Call
-	if _, ok := c.Op.(graph.CopyOp); ok {
+	switch c.Op.(type) {
+	case graph.CopyOp:
 		return s.activation(c.In[0])
+	case graph.FunctionOp, graph.OneHotOp: // which say float32 for want of a choice
+		if s.Rounded {
+			return true
+		}
+	case graph.EndLossOp:
+		if s.Rounded {
+			return false
+		}
+	case graph.AddOp, graph.ScaleOp: // of losses
+		if s.Rounded && !slices.ContainsFunc(c.In, s.activation) {
+			return false
+		}
 	}
 	wide, ok := s.wide[c]
 	if !ok {
@@ -86,6 +116,20 @@ func (s *storage) activation(n *graph.Node) bool {
 		s.wide[c] = wide
 	}
 	return !wide[n.Index]
+}
+
+// narrow reports whether a value is stored as bfloat16 by programs that run, unless it
+// is an accumulator.
+func (s *storage) narrow(n *graph.Node) bool {
+	return s.Rounded && s.DType == graph.BF16 && s.activation(n)
+}
+
+// dtype returns the type in which a value crosses a stage's edge.
+func (s *storage) dtype(n *graph.Node) graph.DType {
+	if s.narrow(n) {
+		return graph.BF16
+	}
+	return n.DType
 }
 
 // move returns the description of an operand.

@@ -38,5 +38,5 @@ const (
 
 	// chunk is the number of bytes converted between floats and bytes at a
 	// time.
-	chunk = 64 << 10
+	chunk = 1 << 20
 )

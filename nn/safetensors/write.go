@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // dataAlign is the alignment of the data's offset in the file: a cache line, so
@@ -30,16 +31,24 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	buf := make([]byte, 0, chunk)
 	for _, t := range tensors {
 		for part := range slices.Chunk(t.Data, chunk/elemBytes) {
-			buf = buf[:0]
-			for _, v := range part {
-				buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
-			}
-			if _, err := w.Write(buf); err != nil {
+			if _, err := w.Write(stored(part, buf)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// stored returns numbers as the format stores them: in place on a little-endian machine,
+// otherwise in buf.
+func stored(part []float32, buf []byte) []byte {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
+		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(part))), elemBytes*len(part))
+	}
+	for _, v := range part {
+		buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
+	}
+	return buf
 }
 
 // header returns everything that precedes the data.

@@ -286,6 +286,68 @@ def optimizers():
     }, tensors)
 
 
+class LARS(torch.optim.Optimizer):
+    """Kumar et al., Figures 5 (scaled) and 6 (unscaled); ratio 1 for a norm of 0, as in tf.contrib.opt.LARSOptimizer."""
+
+    def __init__(self, groups, lr, momentum, weight_decay, trust, eps, unscaled):
+        super().__init__(groups, dict(lr=lr, momentum=momentum, weight_decay=weight_decay, trust=trust, eps=eps, unscaled=unscaled, skip=False))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for w in group["params"]:
+                g, rate = w.grad, group["lr"]
+                if not group["skip"]:
+                    decay, norm, slope = group["weight_decay"], w.norm(), g.norm()
+                    if norm > 0 and slope > 0:
+                        rate = rate * group["trust"] * norm / (slope + decay * norm + group["eps"])
+                    g = g + decay * w
+                v = self.state[w].setdefault("velocity", torch.zeros_like(w))
+                if group["unscaled"]:
+                    v.mul_(group["momentum"]).add_(rate * g)
+                    w.sub_(v)
+                else:
+                    v.mul_(group["momentum"]).add_(g)
+                    w.sub_(rate * v)
+
+
+def lars():
+    rng = random.Random(6)
+    steps = 10
+    shapes = {"dense": (4, 3), "row": (5,), "zero": (3,), "skipped": (4,)}
+    start = {n: grid(rng, *s) for n, s in shapes.items()}
+    start["zero"] *= 0
+    gradients = {n: grid(rng, steps, *s) for n, s in shapes.items()}
+    gradients["row"][3] *= 0
+    rates = [0.25, 0.5, 0.75, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.125]
+    cases = {
+        "scaled": dict(momentum=0.9, weight_decay=0.0, trust=0.125, eps=0.0, unscaled=False),
+        "unscaled": dict(momentum=0.9, weight_decay=0.0, trust=0.125, eps=0.0, unscaled=True),
+        "scaled-decay": dict(momentum=0.9, weight_decay=0.05, trust=0.125, eps=0.0, unscaled=False),
+        "unscaled-decay": dict(momentum=0.929, weight_decay=0.05, trust=0.125, eps=0.25, unscaled=True),
+    }
+    tensors = {"rate": torch.tensor(rates, dtype=torch.float64)}
+    tensors.update({"start/" + n: t for n, t in start.items()})
+    tensors.update({"gradients/" + n: t for n, t in gradients.items()})
+    for case, options in cases.items():
+        w = {n: t.clone().requires_grad_() for n, t in start.items()}
+        optimizer = LARS([{"params": [w[n] for n in shapes if n != "skipped"]}, {"params": [w["skipped"]], "skip": True}], lr=0.0, **options)
+        after = {n: [] for n in shapes}
+        for step, rate in enumerate(rates):
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            for n in shapes:
+                w[n].grad = gradients[n][step].clone()
+            optimizer.step()
+            for n in shapes:
+                after[n].append(w[n].detach().clone())
+        tensors.update({"%s/%s" % (case, n): torch.stack(a) for n, a in after.items()})
+    write("lars.json", {
+        "cases": cases,
+        "names": "CASE/TENSOR (steps, shape): the tensor after each step, at the rate of that step; zero begins from 0, skipped has neither ratio nor weight decay",
+    }, tensors)
+
+
 def clipping(rng, tensors):
     """Gradient-norm clipping over several tensors, as in PyTorch but without its epsilon."""
     shapes = {"a": (3, 4), "b": (5,), "c": (1,)}
@@ -366,6 +428,33 @@ def convolution():
     write("convolution.json", {"channels": [c, o], "cases": config}, tensors)
 
 
+def depthwise():
+    """Depthwise convolutions: images (N, H, W, C), weights (H, W, C); dilated ones are padded for the pixels that they span."""
+    rng = random.Random(10)
+    n, h, w, c = 2, 5, 7, 3
+    x = grid(rng, n, h, w, c)
+    cases = {
+        "3x3/1/same": ((3, 3), (1, 1), 1, "same"), "3x3/2/same": ((3, 3), (2, 2), 1, "same"),
+        "5x5/1/same": ((5, 5), (1, 1), 1, "same"), "7x7/2/same": ((7, 7), (2, 2), 1, "same"),
+        "1x7/1/same": ((1, 7), (1, 1), 1, "same"), "3x3/1/valid": ((3, 3), (1, 1), 1, "valid"),
+        "3x3/2/padded": ((3, 3), (2, 2), 1, (1, 1, 1, 1)), "3x3/mixed": ((3, 3), (1, 2), 1, (0, 2, 1, 0)),
+        "5x5/1/dilated": ((5, 5), (1, 1), 2, "same"), "3x3/2/dilated": ((3, 3), (2, 2), 2, "same"), "2x3/3/dilated": ((2, 3), (3, 2), 3, "same"),
+        "1x1/2/shifted": ((1, 1), (2, 2), 1, (-1, 1, -1, 1)),
+    }
+    tensors, config = {"x": x}, {}
+    for name, (kernel, stride, dilation, padding) in cases.items():
+        weight = grid(rng, *kernel, c, std=0.5)
+        leaf = leaves(x=x, w=weight)
+        span = tuple((k - 1) * dilation + 1 for k in kernel)
+        y = nhwc(F.conv2d(padded(nchw(leaf["x"]), span, stride, padding), leaf["w"].permute(2, 0, 1)[:, None],
+                          stride=stride, dilation=dilation, groups=c))
+        dy = grid(rng, *y.shape)
+        y.backward(dy)
+        tensors.update({name + "/w": weight, name + "/y": y, name + "/dy": dy, name + "/dx": leaf["x"].grad, name + "/dw": leaf["w"].grad})
+        config[name] = {"kernel": kernel, "stride": stride, "dilation": dilation, "padding": padding}
+    write("depthwise.json", {"channels": c, "cases": config}, tensors)
+
+
 def pools():
     """Max and average pools; padding takes no part and does not count."""
     rng = random.Random(7)
@@ -428,5 +517,5 @@ def batch_norm():
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for make in (attention, layer_norm, cross_entropy, activation, shaping, optimizers, convolution, pools, batch_norm):
+    for make in (attention, layer_norm, cross_entropy, activation, shaping, optimizers, lars, convolution, depthwise, pools, batch_norm):
         make()

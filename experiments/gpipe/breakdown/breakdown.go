@@ -150,7 +150,7 @@ func (b *breakdown) columns(r *rounds.Reporting[profile]) (all []column, err err
 			return suite.Bracketed(each, func(x float64) suite.Value { return suite.Share(x, 1) })
 		})
 		if r.Refs != nil {
-			add("reference", false, shares(r.Refs[runName(k)].Parts))
+			add(r.Beside, false, shares(r.Refs[runName(k)].Parts))
 		}
 	}
 	return all, nil

@@ -190,7 +190,7 @@ func (f *Experiment) show(r *rounds.Reporting[profile]) error {
 	table.Numbers("paper", "torchgpipe", "theory, even", "theory, cut")
 	table.Numbers(modelledColumns...)
 	table.Numbers("work", "closed form", "measured", "95%", "measured/paper")
-	r.ReferenceColumns("reference")
+	r.ReferenceColumns("")
 	r.Parts = rounds.PartsTable("figure3-steps", "Figure 3: where the measured steps' time goes", "network", "scenario")
 	costs := make([][]float64, len(f.Spec.Networks))
 	for i, model := range r.Profile.Models {

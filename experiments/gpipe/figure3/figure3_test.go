@@ -112,7 +112,7 @@ func TestModelled(t *testing.T) {
 func TestSpecErrors(t *testing.T) {
 	suitetest.CheckRefused(t, Definition, [][3]string{
 		{"base: naive-2", "base: Pipeline-2", "value in the paper is 1"},
-		{"schedule: naive, ", "schedule: none, ", "want gpipe, naive or 1f1b"},
+		{"schedule: naive, ", "schedule: none, ", "want gpipe, naive, 1f1b, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min or dualpipe-v"},
 		{"    batch: 32", "    batch: 33", "not of one size"},
 		{"m: 32", "m: 0", "want a whole number from 1 to 65536"},
 		{"rounds: 2", "rounds: 0", "want a whole number from 1 to 1000"},

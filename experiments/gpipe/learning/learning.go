@@ -92,7 +92,7 @@ func (l *learning) Measure(ctx context.Context, log *records.Log, p progress.Pro
 			t.Data = "text:" + name
 			s.Bytes, s.Text, s.GoVersion = len(text), machine.Digest(string(text)), version
 		}
-		if err := s.Train(ctx, l.ID(), task.Name, t, p); err != nil {
+		if err := s.Train(ctx, l.ID(), task.Name, t, log, p); err != nil {
 			return err
 		}
 		if err := log.Add(task.Name, l.Spec.Seed, s); err != nil {

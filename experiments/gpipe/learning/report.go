@@ -29,7 +29,7 @@ func (l *learning) Report(log, reference *records.Log) (*suite.Report, error) {
 	curve.Texts("task")
 	curve.Numbers("step", "loss")
 	if reference != nil {
-		table.Numbers("reference loss")
+		table.Numbers(suite.ReferenceName(log, reference) + " loss")
 	}
 	var panels []plot.Axes
 	for _, task := range l.Spec.Tasks {

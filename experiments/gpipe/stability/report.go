@@ -14,7 +14,7 @@ import (
 
 // outcome is a variant's runs, by seed.
 type outcome struct {
-	variant
+	Variant
 	runs     []*record
 	diverged []int // step, 0: it did not
 }
@@ -60,7 +60,7 @@ func most(of func(probed) float64) func(*record) float64 {
 func (s *stability) outcomes(log *records.Log, p size) ([]*outcome, error) {
 	var all []*outcome
 	for _, v := range s.Spec.Variants {
-		o := &outcome{variant: v}
+		o := &outcome{Variant: v}
 		for _, seed := range p.Seeds {
 			r := &record{}
 			if err := log.Get(v.sample(seed), r); err != nil {

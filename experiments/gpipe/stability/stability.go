@@ -38,13 +38,14 @@ func (s *stability) Planned(profile string) []suite.PlannedRun {
 type spec struct {
 	suite.Head `yaml:",inline"`
 	Setup      suite.SetupSpec `yaml:"setup"`
-	Variants   []variant       `yaml:"variants"`
+	Variants   []Variant       `yaml:"variants"`
 	Cured      string          `yaml:"cured" want:"name"` // name of the variant with both cures
 	Diverges   divergence      `yaml:"diverges"`
 	Profiles   map[string]size `yaml:"profiles"`
 }
 
-type variant struct {
+// Variant has some of the paper's cures.
+type Variant struct {
 	Name       string  `yaml:"name" want:"name,key"`
 	ScaledInit bool    `yaml:"scaled_init"`
 	ClipLogits float64 `yaml:"clip_logits"`
@@ -91,7 +92,7 @@ func (s *stability) Resolve() *suite.Problem {
 	if p := trials.Check(s.Spec.Profiles); p != nil {
 		return p
 	}
-	if !slices.ContainsFunc(s.Spec.Variants, func(v variant) bool { return v.Name == s.Spec.Cured }) {
+	if !slices.ContainsFunc(s.Spec.Variants, func(v Variant) bool { return v.Name == s.Spec.Cured }) {
 		return suite.At(fmt.Errorf("no variant %q", s.Spec.Cured), "cured")
 	}
 	for _, name := range suite.Profiles {
@@ -136,14 +137,17 @@ type probed struct {
 	Largest float64 `json:"largest_logit"`
 }
 
-func (v variant) sample(seed uint64) string { return trials.Arm{Name: v.Name}.Sample(seed) }
+// Cure sets a network's cures.
+func (v Variant) Cure(m *workload.Model) { m.ScaledInit, m.ClipLogits = v.ScaledInit, v.ClipLogits }
+
+func (v Variant) sample(seed uint64) string { return trials.Arm{Name: v.Name}.Sample(seed) }
 
 // arms are the variants.
 func (s *stability) arms(p size) (arms []trials.Arm) {
 	for _, v := range s.Spec.Variants {
 		arms = append(arms, trials.Arm{Name: v.Name, Training: func(seed uint64) workload.Training {
 			t := p.Training.Training("synthetic-translation", s.setup, seed)
-			t.Model.ScaledInit, t.Model.ClipLogits = v.ScaledInit, v.ClipLogits
+			v.Cure(&t.Model)
 			t.Config = p.Data.Config()
 			return t
 		}})
@@ -182,6 +186,7 @@ func (p size) train(ctx context.Context, t workload.Training) (*record, error) {
 
 	r := &record{Uniform: math.Log(float64(pairs.Vocab())), Params: nn.CountParams(l.Pipeline.Layers)}
 	err = l.Run(ctx, workload.Hooks{
+		Report: r,
 		At: func(done int) error {
 			if done%p.Probe.Every != 0 && done < l.Steps {
 				return nil
@@ -207,7 +212,7 @@ func (p size) train(ctx context.Context, t workload.Training) (*record, error) {
 		}
 		r.HeldOut = e.Loss
 	}
-	r.Seconds = time.Since(start).Seconds()
+	r.Seconds = l.Earlier() + time.Since(start).Seconds()
 	return r, nil
 }
 

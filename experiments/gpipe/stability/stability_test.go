@@ -25,8 +25,8 @@ func TestStabilityPanels(t *testing.T) {
 		return &record{Losses: losses, GradNorms: losses, HeldOut: heldOut, Probes: []probed{{Step: 0, Hidden: 3, Largest: 7}}}
 	}
 	panels := e.panels([]*outcome{
-		{variant: variant{Name: "neither"}, runs: []*record{run(6, 4, 6, 8), run(0, 4)}, diverged: []int{2, 2}},
-		{variant: variant{Name: "both"}, runs: []*record{run(2, 4, 2, 1)}, diverged: []int{0}},
+		{Variant: Variant{Name: "neither"}, runs: []*record{run(6, 4, 6, 8), run(0, 4)}, diverged: []int{2, 2}},
+		{Variant: Variant{Name: "both"}, runs: []*record{run(2, 4, 2, 1)}, diverged: []int{0}},
 	})
 	training, ends := panels[0].(plot.LinePanel), panels[1].(*plot.DotPanel)
 	if want := []plot.Point{{X: 1, Y: 4}, {X: 2, Y: 5}, {X: 3, Y: 7}}; !slices.Equal(training.Series[0].Lines[0], want) {

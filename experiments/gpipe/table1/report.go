@@ -81,10 +81,12 @@ func (t *table1) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	var ref *results
 	var refErr error
+	var beside string
 	if reference != nil {
+		beside = suite.ReferenceName(log, reference)
 		ref, refErr = t.results(reference)
 	}
-	main := t.mainTable(r, ref)
+	main := t.mainTable(r, ref, beside)
 	switch {
 	case refErr != nil:
 		main.Notes = append(main.Notes, fmt.Sprintf("The reference is not shown: %v.", refErr))
@@ -124,7 +126,8 @@ func (t *table1) convention() counting { return t.Spec.Conventions[0] }
 
 func (t *table1) defaultOf(c *modelledColumn) largest { return c.Largest[t.convention().String()] }
 
-func (t *table1) mainTable(r, ref *results) *suite.Table {
+// mainTable has the largest networks, and those of a reference (nil: none) of the given name.
+func (t *table1) mainTable(r, ref *results, beside string) *suite.Table {
 	table := &suite.Table{
 		ID: "table1", Title: t.Spec.Title,
 		Caption: []string{
@@ -137,12 +140,12 @@ func (t *table1) mainTable(r, ref *results) *suite.Table {
 	table.Texts("network", "way")
 	table.Numbers("paper", "paper: parameters", "torchgpipe", "modelled", "modelled: parameters", "modelled: M", "measured", "measured: parameters", "measured: M")
 	if ref != nil {
-		table.Numbers("measured, reference")
+		table.Numbers("measured, " + beside)
 	}
 	for i, h := range r.halves {
 		for j, w := range h.rows {
 			none := []any{"-", "-", "-"}
-			printed, modelled, measured, beside := none, none, none, suite.Absent
+			printed, modelled, measured, referred := none, none, none, suite.Absent
 			if w.column != nil {
 				l := t.defaultOf(w.modelled)
 				printed = []any{w.column.value(), w.column.Params.cell(), w.column.Torchgpipe.largest()}
@@ -154,9 +157,9 @@ func (t *table1) mainTable(r, ref *results) *suite.Table {
 			cells := []any{h.Name, w.Name, printed, modelled, measured}
 			if ref != nil {
 				if w.measured != nil {
-					beside = ref.halves[i].rows[j].measured.Candidate.value()
+					referred = ref.halves[i].rows[j].measured.Candidate.value()
 				}
-				cells = append(cells, beside)
+				cells = append(cells, referred)
 			}
 			table.Add(cells...)
 		}

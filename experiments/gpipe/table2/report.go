@@ -50,7 +50,7 @@ func (t *table2) show(r *rounds.Reporting[profile]) error {
 	table.Numbers(modelled.Columns...)
 	table.Numbers("measured", "95%", "measured/paper")
 	table.Numbers(rounds.Growth(base.K, "")...)
-	r.ReferenceColumns("reference")
+	r.ReferenceColumns("")
 	r.Parts = rounds.PartsTable("table2-steps", "Table 2: where the measured steps' time goes")
 	one := r.Runs[emulated(base)]
 	for _, c := range t.Spec.Cells() {

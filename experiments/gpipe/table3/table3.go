@@ -214,7 +214,7 @@ func (t *Experiment) show(r *rounds.Reporting[profile]) error {
 		table.Numbers("measured, "+l.name, "95%, "+strings.TrimPrefix(l.name, "PCI-E, "))
 	}
 	table.Numbers("measured/paper, to scale", "PCI-E / fast link", "95%, PCI-E / fast link")
-	r.ReferenceColumns("reference, to scale")
+	r.ReferenceColumns(", to scale")
 	r.Parts = rounds.PartsTable(t.ID()+"-steps", "Table 3: where the measured steps' time goes", "network", "link")
 	for i, n := range t.Spec.Networks {
 		model := r.Profile.Models[i]

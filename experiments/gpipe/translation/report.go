@@ -60,7 +60,7 @@ func (t *translation) Report(log, reference *records.Log) (*suite.Report, error)
 		if reference.Get(seeing, &r) == nil && r.translates(true, profile.Data.Languages) == nil {
 			beside = withAll(&r)
 		}
-		table.Numbers("reference BLEU")
+		table.Numbers(suite.ReferenceName(log, reference) + " BLEU")
 	}
 	dark := withAll(&without)
 	for i, l := range withAll(&own) {

@@ -99,7 +99,7 @@ func (t *translation) Measure(ctx context.Context, log *records.Log, p progress.
 			continue
 		}
 		s := &record{}
-		if err := s.Train(ctx, t.ID(), sample, t.training(profile, sample), p); err != nil {
+		if err := s.Train(ctx, t.ID(), sample, t.training(profile, sample), log, p); err != nil {
 			return err
 		}
 		if err := log.Add(sample, t.Spec.Seed, s); err != nil {

@@ -12,7 +12,6 @@ import (
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
-	"gpipebench/gpipe"
 	"gpipebench/gpipe/schedule"
 )
 
@@ -39,21 +38,24 @@ func Start[P any](t *testing.T, e Timed[P]) (*rounds.Rounds, *records.Log) {
 
 // FillRounds gives every run's samples to a log, as devices would leave them on
 // which a task of stage k takes of(run, k) per forward unit and twice as much
-// backward. A forward unit is one part in K M of the network. Setup and update
-// take ends nanoseconds.
+// backward. A forward unit is one part in K M of the network, M counted over all groups.
+// Setup, update and adding up groups take ends nanoseconds.
 func FillRounds(t *testing.T, log *records.Log, r *rounds.Rounds, ends int64, of func(run *rounds.Run, stage int) float64) {
 	t.Helper()
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		setup := run.Training.Setup
-		lists, err := schedule.Build(setup.Schedule, setup.Partitions, setup.MicroBatches, setup.Checkpoint, setup.LateRecompute)
+		micro, replicas := len(run.Sizes()), max(setup.Replicas, 1)
+		groups := max(setup.Groups, replicas)
+		lists, err := schedule.Build(setup.Schedule, setup.Partitions, micro, setup.Checkpoint, setup.LateRecompute)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := &rounds.Sample{}
-		for k := range setup.Partitions {
-			unit := int64(float64(1<<24) / float64(setup.Partitions*setup.MicroBatches) * of(run, k))
-			f, rec, b := make([]int64, setup.MicroBatches), make([]int64, setup.MicroBatches), make([]int64, setup.MicroBatches)
+		for at := range replicas * setup.Partitions {
+			k := at % setup.Partitions
+			unit := int64(float64(1<<24) / float64(setup.Partitions*micro*replicas) * of(run, k))
+			f, rec, b := make([]int64, micro), make([]int64, micro), make([]int64, micro)
 			for _, task := range lists[k] {
 				switch task.Kind {
 				case schedule.Forward:
@@ -66,14 +68,31 @@ func FillRounds(t *testing.T, log *records.Log, r *rounds.Rounds, ends int64, of
 			}
 			s.F, s.R, s.B = append(s.F, f), append(s.R, rec), append(s.B, b)
 			s.Setup, s.Update = append(s.Setup, ends), append(s.Update, ends)
-			s.Partition, s.Peak, s.HighWater = append(s.Partition, 1), append(s.Peak, 1<<20), append(s.HighWater, 1<<20)
+			s.Peak, s.HighWater = append(s.Peak, 1<<20), append(s.HighWater, 1<<20)
+			if at < setup.Partitions {
+				s.Partition = append(s.Partition, 1)
+			}
+			if groups > 1 {
+				s.Reduce, s.Gather = append(s.Reduce, ends), append(s.Gather, 0)
+			}
+			if each := groups / replicas; each > 1 {
+				sums := make([]int64, micro)
+				for g := 1; g < each; g++ {
+					sums[g*setup.MicroBatches-1] = ends
+				}
+				s.Groups = append(s.Groups, sums)
+			}
 		}
 		layers, err := run.Training.Model.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Partition[0] += len(layers) - setup.Partitions
-		tl, err := s.Times(lists, gpipe.MicroBatchSizes(run.Training.Batch, setup.MicroBatches)).Replay()
+		times, err := s.Times(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tl, err := times.Replay()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@
 package transporttest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -47,14 +48,18 @@ func Run(t *testing.T, s Suite) {
 		{"one process", 1, orderAndSizes},
 		{"memory may be written again", 2, writtenAgain},
 		{"arrival", 2, arrival},
+		{"lending", 1, lending},
 		{"what is not due", 2, notDue},
 		{"concurrent routes", 3, concurrentRoutes},
+		{"a lot both ways", 2, bothWays},
 		{"gather", 3, gather},
+		{"gather a lot", 2, gatherLot},
 		{"groups", 4, groups},
 		{"a slow peer", 2, slowPeer},
 		{"cancel", 2, cancel},
 		{"abort", 3, abort},
 		{"abort before the others begin", 2, abortEarly},
+		{"abort by an interrupt", 2, abortInterrupted},
 		{"nothing stale", 2, nothingStale},
 		{"a peer dies", 3, peerDies},
 	} {
@@ -78,8 +83,13 @@ type run struct {
 	sessions []transport.Session
 }
 
+// Owner is the owner that all cases have: stages are dealt out to the processes in turn.
+func Owner(ranks int) func(place.Place) int {
+	return func(p place.Place) int { return p.Stage % ranks }
+}
+
 func (s Suite) run(t *testing.T, ranks int, while time.Duration, test func(*run)) {
-	r := &run{T: t, Cluster: s.Open(t, ranks, func(p place.Place) int { return p.Stage % ranks }), while: while}
+	r := &run{T: t, Cluster: s.Open(t, ranks, Owner(ranks)), while: while}
 	defer r.Close()
 	for rank, end := range r.Ends {
 		if end.Rank() != rank || end.Owner(place.Stage(rank+ranks)) != rank {
@@ -247,6 +257,53 @@ func arrival(r *run) {
 	}
 }
 
+// In one process tensors may be read where their sender has them, which waits meanwhile;
+// another index or another size than was due is an error. Sessions that do not lend have
+// nothing to test.
+func lending(r *run) {
+	lender, ok := r.sessions[0].(transport.Lender)
+	if !ok {
+		return
+	}
+	x, like := filled(9, 1), make([]float32, 9)
+	sent := make(chan struct{})
+	calls := 0
+	r.both(func() error {
+		defer close(sent)
+		return r.send(route(0), x)
+	}, func() error {
+		return lender.Lend(r.Context(), route(0), [][]float32{like}, func(tensors [][]float32) {
+			calls++
+			time.Sleep(r.while)
+			select {
+			case <-sent:
+				r.Error("sent while its tensors were lent")
+			default:
+			}
+			if len(tensors) != 1 || &tensors[0][0] != &x[0] {
+				r.Error("lent something else than the sender's tensor")
+			}
+		})
+	})
+	if calls != 1 || !slices.Equal(like, make([]float32, 9)) {
+		r.Errorf("lent %d times, and wrote %v", calls, like)
+	}
+	for _, late := range []transport.Route{route(1), route(2)} {
+		errs := together(func() error { return r.send(route(1), filled(8, 1)) }, func() error {
+			return lender.Lend(r.Context(), late, [][]float32{like}, func([][]float32) { r.Errorf("%v was lent", late) })
+		})
+		if errs[0] != nil || errs[1] == nil {
+			r.Errorf("%v: %v", late, errs)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	gone := errors.New("gone")
+	cancel(gone)
+	if err := lender.Lend(ctx, route(3), [][]float32{like}, func([][]float32) {}); !errors.Is(err, gone) {
+		r.Errorf("%v, want %v", err, gone)
+	}
+}
+
 // What arrives where another index or another size was due is an error.
 func notDue(r *run) {
 	for i, c := range []struct {
@@ -314,6 +371,44 @@ func concurrentRoutes(r *run) {
 	r.both(all...)
 }
 
+// Two places that send each other more than any buffer holds do not wait for each other.
+func bothWays(r *run) {
+	back := transport.Route{From: place.Stage(1), To: place.Stage(0), What: transport.Gradient}
+	var all []func() error
+	for i, to := range []transport.Route{route(0), back} {
+		want, dst := filled(3<<20, float32(i)), make([]float32, 3<<20)
+		all = append(all, func() error { return r.send(to, want[:1<<20], nil, want[1<<20:]) }, func() error {
+			err := r.receive(to, dst[:1<<20], nil, dst[1<<20:])
+			if err == nil && !slices.Equal(dst, want) {
+				err = fmt.Errorf("%v came as another", to)
+			}
+			return err
+		})
+	}
+	r.both(all...)
+}
+
+// Messages may be large, such as all weights of a process.
+func gatherLot(r *run) {
+	among := place.Stages(2)
+	var all []func() error
+	for i, p := range among {
+		all = append(all, func() error {
+			got, err := r.of(p).Gather(r.Context(), p, among, bytes.Repeat([]byte{byte(i)}, 5<<20+i))
+			if err != nil {
+				return err
+			}
+			for j := range among {
+				if !bytes.Equal(got[j], bytes.Repeat([]byte{byte(j)}, 5<<20+j)) {
+					return fmt.Errorf("the message of %v came as another, of %d bytes", among[j], len(got[j]))
+				}
+			}
+			return nil
+		})
+	}
+	r.both(all...)
+}
+
 // gathering returns a function that takes a place's part in the given number of gatherings.
 func (r *run) gathering(p place.Place, among []place.Place, times int) func() error {
 	message := func(q place.Place, i int) []byte {
@@ -371,11 +466,15 @@ func groups(r *run) {
 
 // A slow receiver delays its own route and no other.
 func slowPeer(r *run) {
-	start := time.Now()
 	other := route(0)
 	other.What = transport.Gradient
+	past := make(chan struct{})
 	r.both(func() error { return r.send(route(0), filled(1<<10, 1)) }, func() error {
-		time.Sleep(r.while)
+		select {
+		case <-past:
+		case <-time.After(1000 * r.while):
+			r.Error("the other route waits")
+		}
 		return r.receive(route(0), make([]float32, 1<<10))
 	}, func() error {
 		for i := range 3 {
@@ -384,9 +483,6 @@ func slowPeer(r *run) {
 			if err := r.send(other, filled(1<<10, 2)); err != nil {
 				return err
 			}
-		}
-		if waited := time.Since(start); waited >= r.while {
-			r.Errorf("the other route waited %v", waited)
 		}
 		return nil
 	}, func() error {
@@ -397,6 +493,7 @@ func slowPeer(r *run) {
 				return err
 			}
 		}
+		close(past)
 		return nil
 	})
 }
@@ -451,7 +548,8 @@ func abort(r *run) {
 	all := append(r.waiting(r.Context()), func() error {
 		time.Sleep(r.while)
 		r.sessions[1].Abort(errors.New("stage 1 is on fire"))
-		time.Sleep(r.while) // until the abort has reached all ends
+		never := transport.Route{From: place.Stage(100 * len(r.Ends)), To: place.Stage(2), What: transport.TiedGradient}
+		r.aborted("waiting for it", r.sessions[2].Receive(r.Context(), never, nil, func() {})) // until the abort is there
 		r.sessions[2].Abort(errors.New("stage 2, too"))
 		return nil
 	})
@@ -486,6 +584,19 @@ func abortEarly(r *run) {
 	defer late.End()
 	_, err := late.Gather(r.Context(), place.Stage(0), place.Stages(2), nil)
 	r.aborted("gathering", err)
+	if errors.Is(err, context.Canceled) {
+		r.Errorf("%v is an interrupt", err)
+	}
+}
+
+// An interrupt of one process is one in all.
+func abortInterrupted(r *run) {
+	r.sessions[1].Abort(fmt.Errorf("step 3: %w", context.Canceled))
+	_, err := r.sessions[0].Gather(r.Context(), place.Stage(0), place.Stages(2), nil)
+	var a *transport.AbortError
+	if !errors.As(err, &a) || a.Rank != 1 || a.Cause != "step 3: context canceled" || !errors.Is(err, context.Canceled) {
+		r.Errorf("%v, want rank 1's interrupt", err)
+	}
 }
 
 // Nothing of an aborted session is received in the next one.

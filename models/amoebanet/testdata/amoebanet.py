@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes cells.json and training.json with PyTorch: AmoebaNet-D's cells, and two training steps of a small one.
+"""Makes cells.json, training.json and training_b.json with PyTorch: the cells of AmoebaNet-D and AmoebaNet-B, and two
+training steps of a small network of each.
 
     python3 models/amoebanet/testdata/amoebanet.py
 
@@ -98,6 +99,42 @@ def reduction(name, c, after_reduction, official=False):
     return forward
 
 
+def separable(run, x, path, out, size, stride=1, dilation=1):
+    """Two separable convolutions, the first with the stride."""
+    for part in (path + "/1", path + "/2"):
+        x = run.depthwise(run.relu(x), part + "/depthwise", size, stride, dilation)
+        x = run.norm(run.conv(x, part + "/pointwise", (1, 1), out), part)
+        stride = 1
+    return x
+
+
+def normal_b(name, c, after_reduction):
+    def forward(run, s1, s2):
+        h0, h1 = begin(run, name, c, s1, s2, after_reduction)
+        h2 = one_by_one(run, h1, name + "/h2/1x1", c) + run.max_pool(h1, 3, 1)
+        h3 = h1 + separable(run, h0, name + "/h3/separable3x3", c, 3)
+        h4 = one_by_one(run, h1, name + "/h4/1x1", c) + separable(run, h0, name + "/h4/separable3x3", c, 3)
+        h5 = one_by_one(run, h2, name + "/h5/1x1", c) + h2
+        h6 = avg3x3(h1) + one_by_one(run, h5, name + "/h6/1x1", c)
+        return torch.cat([h0, h3, h4, h6], 1), s1
+
+    return forward
+
+
+def reduction_b(name, c, after_reduction):
+    def forward(run, s1, s2=None):
+        first = s2 is None
+        h0, h1 = begin(run, name, c, s1, s1 if first else s2, after_reduction, as_it_is=first)
+        h2 = run.max_pool(h0, 2, 2) + run.max_pool(h0, 3, 2)
+        h3 = h2 + chain(run, h1, name + "/h3/3x3", c, (3, 3), stride=2)
+        h4 = separable(run, h2, name + "/h4/separable5x5", c, 5, dilation=2) + run.max_pool(h2, 3, 1)
+        h5 = h3 + separable(run, h1, name + "/h5/separable3x3", c, 3, stride=2)
+        h6 = avg3x3(h4) + one_by_one(run, h3, name + "/h6/1x1", c)
+        return torch.cat([h5, h6], 1), s1
+
+    return forward
+
+
 def stem(run, x, filters, official=False):
     pad = [0, 0, 0, 0] if official else "same"
     return (run.norm(run.conv(x, "stem/conv", (3, 3), filters, 2, pad), "stem/conv"),)
@@ -114,30 +151,36 @@ def auxiliary(run, x, name, classes):
     return run.dense(x.flatten(1), name + "/aux", classes)
 
 
-def model(run, x):
-    """The logits and the auxiliary ones."""
+def model(run, x, b=False):
+    """The logits and the auxiliary ones, of AmoebaNet-D or of AmoebaNet-B, which has the official ends."""
     d = FILTERS
-    s1 = stem(run, x, d // 4)[0]
-    s1, s2 = reduction("reduction1", d // 2, False)(run, s1)
-    s1, s2 = reduction("reduction2", d, True)(run, s1, s2)
+    normal_cell, reduction_cell = (normal_b, reduction_b) if b else (normal, reduction)
+    s1 = stem(run, x, 32 if b else d // 4, b)[0]
+    first = d // 4 if b else d // 2
+    s1, s2 = reduction_cell("reduction1", first, False)(run, s1)
+    s1, s2 = reduction_cell("reduction2", 2 * first, True)(run, s1, s2)
     after, normals, aux = True, 0, None
     for stack in range(3):
         if stack > 0:
-            s1, s2 = reduction("reduction%d" % (stack + 2), d << stack, after)(run, s1, s2)
+            s1, s2 = reduction_cell("reduction%d" % (stack + 2), d << stack, after)(run, s1, s2)
             after = True
         for _ in range(LAYERS // 3):
             normals += 1
-            s1, s2 = normal("normal%d" % normals, d << stack, after)(run, s1, s2)
+            s1, s2 = normal_cell("normal%d" % normals, d << stack, after)(run, s1, s2)
             after = False
         if stack == 1:
             aux = auxiliary(run, s1, "normal%d" % normals, CLASSES)
-    return run.dense(s1.mean((2, 3)), "classifier", CLASSES), aux
+    return run.dense((run.relu(s1) if b else s1).mean((2, 3)), "classifier", CLASSES), aux
 
 
-def loss(run, x, labels):
-    main, aux = model(run, x)
+def loss(run, x, labels, b=False):
+    main, aux = model(run, x, b)
     one = lambda logits: F.cross_entropy(logits, labels, reduction="sum", label_smoothing=SMOOTHING)  # noqa: E731
     return one(main) + AUX_WEIGHT * one(aux)
+
+
+def loss_b(run, x, labels):
+    return loss(run, x, labels, True)
 
 
 # Single layers: seed, function, and the shapes of the inputs.
@@ -156,12 +199,19 @@ CELLS = {
     "official/stem": (1, lambda run, x: stem(run, x, 32, True), {"x": [N, 16, 16, 3]}),
     "official/reduction1": (1, reduction("reduction1", 8, False, True), {"x": [N, 8, 8, 32]}),
     "official/classifier": (1, official_classifier, {"s1": [N, 2, 2, 512], "s2": [N, 2, 2, 384]}),
+    # of AmoebaNet-B (6, 16)
+    "b/reduction1": (23, reduction_b("reduction1", 4, False), {"x": [N, 12, 12, 32]}),
+    "b/reduction2": (36, reduction_b("reduction2", 8, True), {"s1": [N, 7, 7, 8], "s2": [N, 13, 13, 32]}),
+    "b/normal1": (28, normal_b("normal1", 16, True), {"s1": [N, 5, 5, 16], "s2": [N, 9, 9, 8]}),
+    "b/normal2": (5, normal_b("normal2", 16, False), {"s1": [N, 5, 5, 64], "s2": [N, 5, 5, 16]}),
+    "b/reduction3": (27, reduction_b("reduction3", 32, False), {"s1": [N, 5, 5, 64], "s2": [N, 5, 5, 64]}),
 }
-TRAINING_SEED = 34
+# By file: the loss and the seed.
+TRAININGS = {"training.json": (loss, 34), "training_b.json": (loss_b, 58)}
 
 
-def train(seed, dtype=torch.float64):
-    return training(Run(seed, EPS, dtype), loss, IMAGE, CLASSES, BATCHES, LR, MOMENTUM)
+def train(of, seed, dtype=torch.float64):
+    return training(Run(seed, EPS, dtype), of, IMAGE, CLASSES, BATCHES, LR, MOMENTUM)
 
 
 def cells(dtype=torch.float64):
@@ -176,7 +226,8 @@ def search():
             layer(run, forward, inputs)
             found.append((min(run.kinks, default=1), seed))
         print(name, sorted(found)[-3:])
-    print("training", sorted((train(seed)[1], seed) for seed in range(1, 60))[-5:])
+    for name, (of, _) in TRAININGS.items():
+        print(name, sorted((train(of, seed)[1], seed) for seed in range(1, 60))[-5:])
 
 
 if __name__ == "__main__":
@@ -187,14 +238,15 @@ if __name__ == "__main__":
         single = cells(torch.float32)
         for name, tensors in cells().items():
             print(name, strays(tensors, single[name]))
-        print("training", strays(train(TRAINING_SEED)[0], train(TRAINING_SEED, torch.float32)[0]))
+        for name, (of, seed) in TRAININGS.items():
+            print(name, strays(train(of, seed)[0], train(of, seed, torch.float32)[0]))
     elif sys.argv[1:]:
         sys.exit("amoebanet.py: unknown argument %r: none, --search or --float32" % sys.argv[1])
     else:
         config = {"eps": EPS, "cells": {name: {"seed": seed, "inputs": list(inputs.values()), "names": list(inputs)}
                                         for name, (seed, _, inputs) in CELLS.items()}}
         write(__file__, "cells.json", config, {name + ":" + key: t for name, tensors in cells().items() for key, t in tensors.items()})
-        tensors, kink = train(TRAINING_SEED)
-        config = {"layers": LAYERS, "filters": FILTERS, "classes": CLASSES, "image": IMAGE[0], "aux_scale": AUX_SCALE, "eps": EPS,
-                  "smoothing": SMOOTHING, "aux_weight": AUX_WEIGHT, "batches": BATCHES, "lr": LR, "momentum": MOMENTUM, "seed": TRAINING_SEED}
-        write(__file__, "training.json", config, tensors)
+        for name, (of, seed) in TRAININGS.items():
+            config = {"layers": LAYERS, "filters": FILTERS, "classes": CLASSES, "image": IMAGE[0], "aux_scale": AUX_SCALE, "eps": EPS,
+                      "smoothing": SMOOTHING, "aux_weight": AUX_WEIGHT, "batches": BATCHES, "lr": LR, "momentum": MOMENTUM, "seed": seed}
+            write(__file__, name, config, train(of, seed)[0])

@@ -76,6 +76,12 @@ class Run:
         w = self.param(path + "/weight", kh, kw, x.shape[1], out).permute(3, 2, 0, 1)
         return F.conv2d(padded(x, kernel, stride, pad), w, stride=stride)
 
+    def depthwise(self, x, path, size, stride=1, dilation=1):
+        """Each channel with its own kernel of size x size, padded as "same" for the pixels that its taps span."""
+        w = self.param(path + "/weight", size, size, x.shape[1]).permute(2, 0, 1)[:, None]
+        span = (size - 1) * dilation + 1
+        return F.conv2d(padded(x, (span, span), stride, "same"), w, stride=stride, dilation=dilation, groups=x.shape[1])
+
     def norm(self, x, path, relu=False):
         """Normalised by the micro-batch's own statistics."""
         c = x.shape[1]

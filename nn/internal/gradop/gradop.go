@@ -9,23 +9,26 @@ type Op interface {
 	Derived() any
 }
 
-// Gradients of products and attention. A window or an attention has the type that
+// Gradients of products and attention. A window or an operation has the type that
 // package graph has for it.
 type (
-	ConvInput[Window any]  struct{ Window Window } // dx, of dy and w
-	ConvWeight[Window any] struct{ Window Window } // adds to dw, of x and dy
-	Attention[Op any]      struct{ Of Op }         // of do, o, lse and the attention's inputs
-	Embed                  struct{ Scale float32 } // adds to the rows of the table, of dy and ids
+	ConvInput[Window any]   struct{ Window Window } // dx, of dy and w
+	ConvWeight[Window any]  struct{ Window Window } // adds to dw, of x and dy
+	DepthwiseInput[Op any]  struct{ Of Op }         // dx, of dy and w
+	DepthwiseWeight[Op any] struct{ Of Op }         // adds to dw, of x and dy
+	Attention[Op any]       struct{ Of Op }         // of do, o, lse and the attention's inputs
+	Embed                   struct{ Scale float32 } // adds to the rows of the table, of dy and ids
 )
 
 // Gradients of norms.
 type (
-	LayerNorm       struct{}
-	LayerNormParams struct{}            // adds to dgamma and dbeta
-	BatchNormSums   struct{ ReLU bool } // of each chunk of rows
-	BatchNormTotals struct{}
-	BatchNorm       struct{ ReLU bool }
-	BatchNormParams struct{} // adds to dgamma and dbeta
+	LayerNorm           struct{}
+	LayerNormParams     struct{}            // adds to dgamma and dbeta
+	BatchNormSums       struct{ ReLU bool } // of each chunk of rows
+	BatchNormTotals     struct{}
+	BatchNormWideTotals struct{} // of all replicas
+	BatchNorm           struct{ ReLU bool }
+	BatchNormParams     struct{} // adds to dgamma and dbeta
 )
 
 // Gradients of pools and losses.

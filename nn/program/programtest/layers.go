@@ -7,6 +7,7 @@ import (
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/philox"
+	"gpipebench/nn/program"
 )
 
 // Network is the input of CompileLayers.
@@ -16,6 +17,9 @@ type Network struct {
 	In, Targets []graph.Type // of one micro-batch
 	Evaluate    bool
 	Threads     int // 0: 1
+	Storage     program.Storage
+	Split       bool // the backward function also in two
+	First       bool // a first stage: its inputs have no gradient
 }
 
 // CompileLayers compiles a whole network as one stage, with parameters
@@ -24,15 +28,20 @@ func CompileLayers(t testing.TB, n Network) *Runner {
 	t.Helper()
 	threads := max(n.Threads, 1)
 	s := tracer.Trace(n.Layers, 0, n.Loss, n.In, n.Targets, !n.Evaluate)
+	s.Function.Split = n.Split
 	var r *Runner
 	if n.Evaluate {
-		r = CompileEvaluate(t, s.Function, threads)
+		r = CompileEvaluateStored(t, s.Function, threads, n.Storage)
 	} else {
 		gradOut := make([]bool, len(s.Out))
 		for i, out := range s.Out {
 			gradOut[i] = n.Loss == nil && out.DType != graph.I32
 		}
-		r = Compile(t, s.Function, gradOut, threads)
+		compile := CompileStored
+		if n.First {
+			compile = CompileFirst
+		}
+		r = compile(t, s.Function, gradOut, threads, n.Storage)
 	}
 	for i, p := range s.Params {
 		name := s.Function.Params[i].Name

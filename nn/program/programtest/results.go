@@ -21,6 +21,22 @@ func (rs Results) Step(r *Runner, first int) {
 	r.Keep()
 	rs.Outputs(r, first)
 	r.Backward()
+	rs.Gradients(r, first)
+}
+
+// SplitStep is Step with the backward function in two.
+func (rs Results) SplitStep(r *Runner, first int) {
+	r.t.Helper()
+	r.Keep()
+	rs.Outputs(r, first)
+	r.Input()
+	r.Weights()
+	rs.Gradients(r, first)
+}
+
+// Gradients adds what the backward function that ran last on r has computed, and the
+// tallies.
+func (rs Results) Gradients(r *Runner, first int) {
 	for i, d := range r.Stage.DIn {
 		switch name := fmt.Sprint("gradient of in ", i); {
 		case d.Len == 0:

@@ -31,9 +31,24 @@ func Compile(t testing.TB, f program.Function, gradOut []bool, threads int) *Run
 	return bind(t, f, program.Compile(f, gradOut, true, threads), threads)
 }
 
+// CompileStored is Compile with values stored in another way.
+func CompileStored(t testing.TB, f program.Function, gradOut []bool, threads int, s program.Storage) *Runner {
+	return bind(t, f, program.CompileStored(f, gradOut, true, threads, s), threads)
+}
+
 // CompileEvaluate compiles f for evaluation.
 func CompileEvaluate(t testing.TB, f program.Function, threads int) *Runner {
-	return bind(t, f, program.CompileEvaluate(f, threads), threads)
+	return CompileEvaluateStored(t, f, threads, program.Storage{})
+}
+
+// CompileEvaluateStored is CompileEvaluate with values stored in another way.
+func CompileEvaluateStored(t testing.TB, f program.Function, threads int, s program.Storage) *Runner {
+	return bind(t, f, program.CompileEvaluateStored(f, threads, s), threads)
+}
+
+// CompileFirst is CompileStored for a first stage: its inputs have no gradient.
+func CompileFirst(t testing.TB, f program.Function, gradOut []bool, threads int, s program.Storage) *Runner {
+	return bind(t, f, program.CompileStored(f, gradOut, false, threads, s), threads)
 }
 
 // guard is the number of floats on each side of a space.
@@ -68,8 +83,41 @@ func (r *Runner) Forward() { r.t.Helper(); r.run(r.Stage.Forward) }
 // Keep runs the forward program that stores the residuals.
 func (r *Runner) Keep() { r.t.Helper(); r.run(r.Stage.Keep) }
 
+// KeepAgain runs Keep as a recomputation: Forward or Keep has run.
+func (r *Runner) KeepAgain() { r.t.Helper(); r.run(r.Stage.Keep.Again()) }
+
 // Backward runs the backward program; Keep must have run.
 func (r *Runner) Backward() { r.t.Helper(); r.run(r.Stage.Backward) }
+
+// Input runs the first part of a split backward function; Keep must have run. What is free
+// afterwards has other contents then.
+func (r *Runner) Input() {
+	r.t.Helper()
+	r.spoil(program.Between)
+	r.run(r.Stage.Input)
+	r.spoil(program.In, program.DOut, program.Statistics, program.Residual)
+}
+
+// Weights runs the second part; Input must have run.
+func (r *Runner) Weights() {
+	r.t.Helper()
+	r.run(r.Stage.Weights)
+	r.spoil(program.Lasting, program.Between)
+}
+
+// spoil fills spaces with NaN.
+func (r *Runner) spoil(spaces ...program.Space) {
+	for _, s := range spaces {
+		for i := range r.memory[s] {
+			r.memory[s][i] = float32(math.NaN())
+		}
+	}
+}
+
+// ShareGrads makes r add to the accumulators of another runner of the same function.
+func (r *Runner) ShareGrads(with *Runner) {
+	r.memory[program.Grads], r.guards[program.Grads] = with.memory[program.Grads], with.guards[program.Grads]
+}
 
 func (r *Runner) run(p *program.Program) {
 	r.t.Helper()
@@ -93,14 +141,16 @@ func (r *Runner) at(o program.Operand) []float32 { return r.memory[o.Space][o.Of
 
 func (r *Runner) In(i int) []float32   { return r.at(r.Stage.In[i].Operand) }
 func (r *Runner) Feed(i int) []float32 { return r.at(r.Stage.Feeds[i].Operand) }
-func (r *Runner) Out(i int) []float32  { return r.at(r.Stage.Out[i].Operand) }
+
+// Out returns the values of Out(i): a copy where they are bfloat16, as DIn does.
+func (r *Runner) Out(i int) []float32 { return r.Stage.Out[i].Floats(r.memory[program.Out]) }
 
 // DOut returns the gradient of Out(i) that comes from outside; empty if it has
 // none.
 func (r *Runner) DOut(i int) []float32 { return r.at(r.Stage.DOut[i].Operand) }
 
 // DIn returns the gradient of In(i); empty if it has none.
-func (r *Runner) DIn(i int) []float32 { return r.at(r.Stage.DIn[i].Operand) }
+func (r *Runner) DIn(i int) []float32 { return r.Stage.DIn[i].Floats(r.memory[program.DIn]) }
 
 // Param returns the parameter or constant whose node has the name.
 func (r *Runner) Param(name string) []float32 { return r.at(r.Stage.Params[r.param(name)]) }

@@ -6,8 +6,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"math"
-	"strings"
 
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
@@ -22,7 +20,7 @@ import (
 //go:embed spec.yaml about.md
 var folder embed.FS
 
-var Definition = suite.Definition{ID: "consistency-accuracy", Folder: folder, New: suite.New[accuracy], Command: "consistency"}
+var Definition = suite.Definition{ID: "consistency-accuracy", Folder: folder, New: suite.New[accuracy], Untimed: true, Command: "consistency"}
 
 // spec is spec.yaml.
 type spec struct {
@@ -82,44 +80,6 @@ func (a *accuracy) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	return trials.Run(ctx, a.ID(), a.arms(profile), profile.Seeds, log, p)
 }
 
-// comparison is an arm's accuracy beside the baseline's.
-type comparison struct {
-	stats.Paired
-	equivalence float64 // p value at the margin
-	within      int     // runs within two standard deviations of the baseline's mean
-	mean        bool    // the mean is within them
-}
-
-func compare(own, base []float64, margin float64) comparison {
-	c := comparison{Paired: stats.Pairs(own, base)}
-	c.equivalence = c.Paired.Equivalence(margin)
-	center, sd := stats.MeanAndSD(base)
-	inside := func(x float64) bool { return math.Abs(x-center) <= 2*sd }
-	for _, x := range own {
-		if inside(x) {
-			c.within++
-		}
-	}
-	m, _ := stats.MeanAndSD(own)
-	c.mean = inside(m)
-	return c
-}
-
-// says is the outcome in words: what was shown, and if nothing, that. Both may
-// be seen at once: a difference that is not 0 and is within the margin.
-func (c comparison) says(level float64) string {
-	differs := c.Sign() != 0
-	switch {
-	case c.equivalence < level && differs:
-		return "equivalent, though not equal"
-	case c.equivalence < level:
-		return "equivalent"
-	case differs:
-		return "different"
-	}
-	return "inconclusive"
-}
-
 func (a *accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 	r, err := trials.Open(log, reference, a.Spec.Profiles, a.arms)
 	if err != nil {
@@ -155,41 +115,21 @@ func (a *accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 		name, held := "M=1, no pipeline", []any{"", "", "baseline", "", "", ""}
 		if i > 0 {
 			own := arm.Accuracies()
-			c := compare(own, base, a.Spec.Margin)
-			outcome := c.says(a.Spec.Level)
+			c := trials.Compare(own, base, a.Spec.Margin)
+			outcome := c.Says(a.Spec.Level)
 			says[outcome] = append(says[outcome], fmt.Sprintf("M = %d", setup.MicroBatches))
-			margin := suite.Absent
-			if smallest, ok := c.SmallestMargin(a.Spec.Level); ok {
-				margin = suite.Fixed(smallest, 2)
-			}
 			name = arm.Name
-			held = []any{suite.Joined("%v of %v", c.within, n), suite.YesOrNo(c.mean), suite.Paired(c.Paired, 2), suite.Fixed(c.equivalence, 3), margin, outcome}
+			held = []any{suite.Joined("%v of %v", c.Within, n), suite.YesOrNo(c.MeanWithin), c.Cells(a.Spec.Level)}
 			gaps.Add(name, stats.Differences(own, base))
 		}
 		r.Add(table, i, name, micros(gpipe.MicroBatchSizes(t.Batch, setup.MicroBatches)), arm.Accuracy(), held)
 	}
-	table.Notes = append([]string{a.verdict(says)}, suite.FewSeedsNote(n)...)
+	// None of the outcomes fails the run: that micro-batches are normalised each by itself is
+	// part of the method, and what it does to accuracy is what is asked here.
+	table.Notes = append([]string{trials.Verdict(says, "M = 1", a.Spec.Margin)}, suite.FewSeedsNote(n)...)
 	each := trials.EachTable("consistency-accuracy-runs", "Final accuracy: each training", r.All, r.Seeds)
 	files, err := plot.Files("consistency-accuracy", a.Spec.Title, []plot.Axes{final, gaps})
 	return &suite.Report{Tables: []*suite.Table{table, each}, Files: files}, err
-}
-
-// verdict lists the values of M by outcome. None of them fails the run: that
-// micro-batches are normalised each by itself is part of the method, and what it
-// does to accuracy is what is asked here.
-func (a *accuracy) verdict(says map[string][]string) string {
-	var parts []string
-	for _, o := range []struct{ outcome, means string }{
-		{"equivalent", "equivalent to M = 1 within %g points"},
-		{"equivalent, though not equal", "equivalent to M = 1 within %g points, though the difference is not 0"},
-		{"inconclusive", "inconclusive, since neither a difference nor equivalence within %g points was shown"},
-		{"different", "different from M = 1, maybe by more than %g points"},
-	} {
-		if ms := says[o.outcome]; len(ms) > 0 {
-			parts = append(parts, strings.Join(ms, ", ")+": "+fmt.Sprintf(o.means, a.Spec.Margin))
-		}
-	}
-	return "Verdict: " + strings.Join(parts, "; ") + "."
 }
 
 // micros is the sizes of micro-batches, once if they are alike.

@@ -122,7 +122,7 @@ func (a *amoebanet) show(r *rounds.Reporting[profile]) error {
 		bars = append(bars, measured)
 	}
 	for _, cost := range a.costs {
-		r.ReferenceColumns(fmt.Sprintf("reference, %v", cost))
+		r.ReferenceColumns(fmt.Sprintf(", %v", cost))
 	}
 	r.Parts = rounds.PartsTable(a.ID()+"-steps", "Table 2, AmoebaNet: where the measured steps' time goes", "cut by")
 	for _, c := range a.Spec.Cells() {

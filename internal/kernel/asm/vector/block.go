@@ -126,14 +126,16 @@ func (b block) loads(p reg.Register) []reg.VecVirtual {
 }
 
 // store writes vector j's live lanes.
-func (b block) store(v reg.VecVirtual, p reg.Register, j int) {
+func (b block) store(v reg.VecVirtual, p reg.Register, j int) { b.storeTo(b.at(p, j), v) }
+
+func (b block) storeTo(at Mem, v reg.VecVirtual) {
 	switch {
 	case b.live == nil:
-		VMOVUPS(v, b.at(p, j))
+		VMOVUPS(v, at)
 	case b.wide():
-		VMOVUPS(v, b.live, b.at(p, j))
+		VMOVUPS(v, b.live, at)
 	default:
-		VMASKMOVPS(v, b.live, b.at(p, j))
+		VMASKMOVPS(v, b.live, at)
 	}
 }
 

@@ -25,6 +25,8 @@ func main() {
 		pools(m)
 		dropout(m)
 		optimizers(m)
+		depthwise(m)
+		bf16(m)
 	}
 	Generate()
 }

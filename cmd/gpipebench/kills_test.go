@@ -1,0 +1,248 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpipebench/gpipe/snapshot"
+)
+
+var survivors = []survivor{
+	{"transformer-lm", "--layers 2 --dim 32 --ff 64 --heads 2 --seq 16 --batch 16 --groups 4 --steps 60 --optimizer adam --ema 0.9 --dropout 0.1 --eval-every 20", []string{
+		"-m 1", "-k 2 -m 4", "-k 4 -m 2 --schedule 1f1b --checkpoint never", "--threads 2 --replicas 2 -m 1",
+		"--replicas 4 -m 2 --shard-update", "-k 2 --replicas 2 -m 4 --shard-update --schedule 1f1b", "-k 3 -m 3 --device emulated",
+		"2 processes: --replicas 2 -m 1", "4 processes: --replicas 4 -m 2 --shard-update", "2 processes: -k 2 -m 4",
+	}},
+	{"resnet50", "--model resnet50 --width 4 --image 32 --train-images 48 --held-out 16 --batch 16 --groups 4 -m 2 --epochs 5 --optimizer rmsprop --ema 0.9 --lr-schedule exponential:0.9:1epochs", []string{
+		"-k 1", "-k 3", "-k 2 --schedule 1f1b --checkpoint never", "--replicas 2", "--replicas 4 --shard-update", "-k 2 --replicas 2 --threads 2 --shard-update",
+		"4 processes: -k 2 --replicas 2", "2 processes: --replicas 2 --shard-update",
+	}},
+	{"transformer", "--model transformer --layers 1 --dim 16 --ff 32 --heads 2 --seq 48 --languages 1 --pairs 200 --batch 16 --groups 4 --steps 40 --optimizer momentum --label-smoothing 0.1 --tied all", []string{
+		"-m 1", "-k 2 -m 4", "--replicas 2 -m 2", "--replicas 4 -m 1 --shard-update", "-k 3 -m 2 --schedule 1f1b", "-k 2 --replicas 2 -m 1 --checkpoint never",
+		"2 processes: -k 2 -m 2", "4 processes: --replicas 4 -m 1",
+	}},
+}
+
+// sizes matches what of a way is not the cut of one pipeline: R and the number of processes.
+var sizes = regexp.MustCompile(`[0-9] processes|--replicas [0-9]`)
+
+// ordeal is how a training is killed and resumed.
+type ordeal struct {
+	survivor
+	way, other  string        // in which it runs first, and is resumed
+	every, keep int           // snapshots
+	rows        int           // of its log, after which it is killed,
+	more        time.Duration // so much later
+	victim      int           // 0: the command; else one of the processes that it has started, if there are any
+	full        bool          // the disk is full from the first snapshot on
+}
+
+func (o ordeal) String() string {
+	return fmt.Sprintf("%s, %q (snapshots every %d, of which %d are kept, process %d killed %v after row %d, disk full: %v), then %q", o.name, o.way, o.every, o.keep, o.victim, o.more, o.rows, o.full, o.other)
+}
+
+// resized reports whether R or the number of processes changes.
+func (o ordeal) resized() bool {
+	return !slices.Equal(sizes.FindAllString(o.way, -1), sizes.FindAllString(o.other, -1))
+}
+
+// drawn draws an ordeal. Every second one changes R or the number of processes.
+func drawn(random *rand.Rand, s survivor, rows int, resized bool) ordeal {
+	o := ordeal{
+		survivor: s, way: s.ways[random.IntN(len(s.ways))], every: 1 + random.IntN(5), keep: 1 + random.IntN(3),
+		rows: random.IntN(rows), more: time.Duration(random.IntN(100)) * time.Millisecond,
+		victim: random.IntN(5), full: random.IntN(4) == 0,
+	}
+	for o.other = o.way; o.other == o.way || resized && !o.resized(); {
+		o.other = s.ways[random.IntN(len(s.ways))]
+	}
+	return o
+}
+
+// Trainings that are killed with -9 at random moments and resumed in another shape, drawn
+// by a printed seed, end with the bits of those that were left alone, also if the disk was
+// full. GPIPEBENCH_KILLS says how many are killed, GPIPEBENCH_KILL_SEED by which seed.
+func TestKilledTrainings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains and kills for some seconds")
+	}
+	kills, seed := 6, uint64(time.Now().UnixNano())
+	for name, to := range map[string]func(n uint64){
+		"GPIPEBENCH_KILLS": func(n uint64) { kills = int(n) }, "GPIPEBENCH_KILL_SEED": func(n uint64) { seed = n },
+	} {
+		if text := os.Getenv(name); text != "" {
+			n, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				t.Fatalf("%s=%s: %v", name, text, err)
+			}
+			to(n)
+		}
+	}
+	t.Logf("seed %d (GPIPEBENCH_KILL_SEED=%d)", seed, seed)
+	k := &killing{T: t, temporary: t.TempDir(), wants: map[string]outcome{}, rows: map[string]int{}}
+	done := 0
+	for i := 0; done < kills && i < 3*kills; i++ { // some end before they are killed
+		s := survivors[i%len(survivors)]
+		k.leaveAlone(s)
+		o := drawn(rand.New(rand.NewPCG(seed, uint64(i))), s, k.rows[s.name], i/len(survivors)%2 == 0)
+		if k.endure(o) {
+			done++
+		}
+	}
+	t.Logf("%d trainings were killed, %d of them by one of their processes, %d with a full disk; %d went on from a snapshot, %d of these with another R or number of processes", done, k.ranks, k.full, k.resumed, k.resized)
+	if done < kills || kills >= 100 && k.resized < 30 {
+		t.Errorf("%d were killed, want %d; %d went on with another R or number of processes, want 30 of 100", done, kills, k.resized)
+	}
+	nothingLeft(t, k.temporary)
+}
+
+// killing is what ordeals have in common.
+type killing struct {
+	*testing.T
+	temporary string
+	wants     map[string]outcome // of trainings that were left alone
+	rows      map[string]int     // of their logs
+
+	ranks, full, resumed, resized int // how many
+}
+
+// leaveAlone runs a training to its end, once.
+func (k *killing) leaveAlone(s survivor) {
+	if _, ok := k.wants[s.name]; ok {
+		return
+	}
+	log := filepath.Join(k.TempDir(), "log.csv")
+	k.wants[s.name] = finished(k.T, command(k.T, k.temporary, s.line(s.ways[0], " --log "+log)))
+	k.rows[s.name] = rowsIn(log)
+}
+
+// endure kills and resumes a training. It is false if that had ended before.
+func (k *killing) endure(o ordeal) bool {
+	log, dir := filepath.Join(k.TempDir(), "log.csv"), k.TempDir()
+	disk := ""
+	if o.full {
+		if disk = dir; !mounted(k.T, disk, "size=48m") {
+			o.full = false
+		}
+	}
+	dir = filepath.Join(dir, "snapshots")
+	flags := fmt.Sprintf(" --log %s --snapshot-dir %s --snapshot-every %d --snapshot-keep %d", log, dir, o.every, o.keep)
+	cmd := command(k.T, k.temporary, o.line(o.way, flags))
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		k.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // its state says more
+	}()
+	until := func(what func() bool) {
+		for !what() {
+			select {
+			case <-ended:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+	}
+	all := []int{cmd.Process.Pid}
+	if n, _, several := strings.Cut(o.way, " processes: "); several {
+		count, _ := strconv.Atoi(n)
+		until(func() bool { all = append(all[:1], children(k.T, all[0])...); return len(all) > count })
+	}
+	if o.full {
+		until(func() bool { steps, err := snapshot.Steps(dir); return err == nil && len(steps) > 0 })
+		fill(k.T, disk)
+	}
+	until(func() bool { return rowsIn(log) >= o.rows })
+	select {
+	case <-ended:
+	case <-time.After(o.more):
+	}
+	victim := o.victim % len(all)
+	select {
+	case <-ended:
+	default:
+		_ = syscall.Kill(all[victim], syscall.SIGKILL) // an error: it has ended
+	}
+	select {
+	case <-ended:
+	case <-time.After(2 * time.Minute):
+		_ = cmd.Process.Kill()
+		k.Fatalf("%v: not ended within two minutes:\n%s", o, said.String())
+	}
+	for start := time.Now(); slices.ContainsFunc(all, lives); time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > 30*time.Second {
+			k.Fatalf("%v: of the processes %v some are left", o, all)
+		}
+	}
+	steps, err := snapshot.Steps(dir)
+	if err != nil {
+		k.Fatal(err)
+	}
+	for _, step := range steps {
+		if _, err := snapshot.Open(snapshot.Name(dir, step)); err != nil {
+			k.Errorf("%v: half-written: %v", o, err)
+		}
+	}
+	if o.full {
+		if len(steps) == 0 {
+			k.Errorf("%v: a full disk has lost the snapshot that was there", o)
+		}
+		if err := os.Remove(filepath.Join(disk, filler)); err != nil {
+			k.Fatal(err)
+		}
+	}
+	switch status := cmd.ProcessState.ExitCode(); {
+	case status == 0 || o.full && strings.Contains(said.String(), "snapshots failed"):
+		return false
+	case victim == 0 && status >= 0 || victim > 0 && (status != 1 || strings.Count("\n"+said.String(), "\ngpipebench: ") != 1):
+		k.Errorf("%v: status %d after\n%s", o, status, said.String())
+	}
+	got := finished(k.T, command(k.T, k.temporary, o.line(o.other, flags+" --resume")))
+	if want := k.wants[o.name]; got.said() != want.said() {
+		k.Errorf("%v, from step %d:\n%v\nwant\n%v", o, got.ResumedAt, got.said(), want.said())
+	}
+	if got, want := rowsIn(log), k.rows[o.name]; got != want {
+		k.Errorf("%v: the log has %d rows, want %d", o, got, want)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		k.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "step-") {
+			k.Errorf("%v: left over: %s", o, e.Name())
+		}
+	}
+	count := func(n *int, of bool) {
+		if of {
+			*n++
+		}
+	}
+	count(&k.ranks, victim > 0)
+	count(&k.full, o.full)
+	count(&k.resumed, got.ResumedAt > 0)
+	count(&k.resized, got.ResumedAt > 0 && o.resized())
+	return true
+}
+
+// rowsIn returns how many rows a log has.
+func rowsIn(log string) int {
+	text, _ := os.ReadFile(log) // an error: it is not there yet
+	return max(0, bytes.Count(text, []byte("\n"))-1)
+}

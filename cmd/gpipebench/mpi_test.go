@@ -1,0 +1,248 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe/transport/mpi"
+	"gpipebench/gpipe/transport/mpi/mpitest"
+)
+
+// Tests of --transport mpi: make mpi runs them, with programs that are built with MPI.
+
+// overMPI is a command that runs this program in processes that mpirun starts, each with
+// the environment variable mark.
+func overMPI(t *testing.T, processes int, args ...string) (c *exec.Cmd, mark string) {
+	t.Helper()
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	c = mpitest.Command(t, processes, append([]string{executable}, args...)...)
+	mark = "GPIPEBENCH_TEST=" + t.TempDir()
+	c.Env = append(c.Env, asCommand+"=1", mark)
+	return c, mark
+}
+
+// What processes train that MPI connects has the bits of one process.
+func TestTransportMPI(t *testing.T) {
+	for _, c := range []struct {
+		processes int
+		flags     string
+	}{
+		{2, "-k 2 -m 2"},
+		{2, "--replicas 2 -m 2 --ema 0.9"},
+		{4, "--replicas 2 -k 2 -m 2 --shard-update"},
+		{3, "--replicas 2 -k 2 -m 1 --spread stage --schedule 1f1b"},
+		{4, "--replicas 4 -m 1 --groups 4"},
+	} {
+		train := slices.Concat([]string{"train"}, tiny, strings.Fields("--steps 5 --eval-every 2 "+c.flags))
+		cmd, _ := overMPI(t, c.processes, append(train, "--transport", "mpi", "--json")...)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", c.flags, err, said.String())
+		}
+		several := &workload.TrainResult{}
+		if err := json.Unmarshal(out, several); err != nil {
+			t.Fatalf("%s: %v: %.500q", c.flags, err, out)
+		}
+		same := func(r *workload.TrainResult) string {
+			return fmt.Sprint(r.WeightsSHA256, r.InitialSHA256, r.EMASHA256, r.Losses, r.Evals, *r.Eval, r.Partition)
+		}
+		if got, want := same(several), same(outcomeOf(t, train...)); got != want {
+			t.Errorf("%s: %d processes have\n%s\none\n%s", c.flags, c.processes, got, want)
+		}
+		if len(several.Processes) != c.processes {
+			t.Errorf("%s: processes %+v", c.flags, several.Processes)
+		}
+	}
+}
+
+// What differs between processes is said in one line, before the first step.
+func TestTransportMPIDiffers(t *testing.T) {
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	train := slices.Concat([]string{"train", "--transport", "mpi", "--replicas", "2", "-m", "2", "--steps", "2"}, tiny)
+	c, _ := overMPI(t, 1, slices.Concat(train, []string{":", "-n", "1", executable}, train, []string{"--lr", "0.1"})...)
+	var said bytes.Buffer
+	c.Stdout, c.Stderr = &said, &said
+	if err := c.Run(); err == nil || strings.Count(said.String(), "gpipebench: ") != 1 || !strings.Contains(said.String(), `has another --lr than rank 0: "0.1", rank 0 "0.003"`) {
+		t.Errorf("%v\n%s", err, said.String())
+	}
+}
+
+// A process that never comes to MPI_Init ends the run after the time limit.
+func TestTransportMPILate(t *testing.T) {
+	c, _ := overMPI(t, 1, slices.Concat([]string{"train", "--transport", "mpi", "--replicas", "2", "-m", "2", "--steps", "2"}, tiny, []string{":", "-n", "1", "sleep", "100"})...)
+	c.Env = append(c.Env, "GPIPEBENCH_TIMEOUT=2s")
+	var said bytes.Buffer
+	c.Stdout, c.Stderr = &said, &said
+	start := time.Now()
+	err := c.Run()
+	if took := time.Since(start); err == nil || took > time.Minute || strings.Count(said.String(), "gpipebench: ") != 1 || !strings.Contains(said.String(), mpi.Implementation+": not all processes have called MPI_Init within 2 s") {
+		t.Errorf("%v after %v\n%s", err, took, said.String())
+	}
+}
+
+// A rank that fails, is stopped or killed ends the run everywhere: with one line of this
+// program about it, or of mpirun, which sees a process die before the others do.
+func TestTransportMPIFails(t *testing.T) {
+	for _, f := range []struct {
+		name   string
+		signal syscall.Signal
+		rank   int
+		says   string // ours; "": mpirun's
+	}{
+		{"terminate rank 1", syscall.SIGTERM, 1, "rank 1"},
+		{"stop rank 2", syscall.SIGSTOP, 2, "is gone: it has been silent for 3 s"},
+		{"stop rank 0", syscall.SIGSTOP, 0, "rank 0 (replica 0, on "},
+		{"kill rank 1", syscall.SIGKILL, 1, ""},
+		{"kill rank 0", syscall.SIGKILL, 0, ""},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			c, mark := overMPI(t, 3, slices.Concat([]string{"train", "--transport", "mpi"}, strings.Fields("--replicas 3 -m 1 --steps 1000000 --eval-every 2"), tiny)...)
+			c.Env = append(c.Env, "GPIPEBENCH_TIMEOUT=3s")
+			said := &watched{}
+			c.Stdout, c.Stderr = said, said
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- c.Wait() }()
+			said.await(t, "step 2/")
+			victim := 0
+			for rank, pid := range marked(mark) {
+				if rank == f.rank {
+					victim = pid
+				}
+			}
+			if err := syscall.Kill(victim, f.signal); victim == 0 || err != nil {
+				t.Fatalf("process %d: %v", victim, err)
+			}
+			select {
+			case err := <-ended:
+				if err == nil {
+					t.Error("no error")
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("the run has not ended within a minute")
+			}
+			for range 500 {
+				if len(marked(mark)) == 0 {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if left := marked(mark); len(left) > 0 {
+				t.Errorf("processes of ranks %v are left", left)
+			}
+			text := said.String()
+			ours := strings.Count(text, "gpipebench: ")
+			switch {
+			case f.says == "":
+				if ours > 1 || !strings.Contains(text, "signal 9") && !strings.Contains(text, "SIGNAL: 9") && !strings.Contains(text, "CODE: 9") {
+					t.Errorf("says\n%s", text)
+				}
+			case f.rank == 0: // goes on when it is to be ended, and may then miss the others
+				if ours < 1 || ours > 2 || !strings.Contains(text, f.says) {
+					t.Errorf("says\n%s", text)
+				}
+			case ours != 1 || !strings.Contains(text, f.says) || !strings.Contains(text, fmt.Sprint("rank ", f.rank)):
+				t.Errorf("says\n%s", text)
+			}
+		})
+	}
+}
+
+// A program that this MPI's mpirun has not started says so.
+func TestTransportMPIStarts(t *testing.T) {
+	if mpi.Built() != nil {
+		status, _, said := execute(t, "train", "--transport", "mpi")
+		if status != 2 || strings.Count(said, "\n") != 1 || !strings.Contains(said, "go build -tags mpi") {
+			t.Errorf("status %d, %q", status, said)
+		}
+		return
+	}
+	if status, _, said := execute(t, "train", "--transport", "mpi"); status != 2 || !strings.Contains(said, "want mpirun -n P gpipebench") {
+		t.Errorf("status %d, %q", status, said)
+	}
+	t.Setenv(asCommand, "1")
+	args := slices.Concat(strings.Fields("launch -n 2 -- train --transport mpi --replicas 2 -m 2"), tiny)
+	if status, _, said := execute(t, args...); status != 2 || !strings.Contains(said, "gpipebench has started rank 0 of 2, and for "+mpi.Implementation+" it is rank 0 of 1") {
+		t.Errorf("status %d, %q", status, said)
+	}
+}
+
+// marked are the processes with a variable, by the rank that mpirun has given them.
+func marked(variable string) map[int]int {
+	all := map[int]int{}
+	names, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		of := strings.Split(string(text), "\x00")
+		for _, v := range of {
+			value, ok := strings.CutPrefix(v, "OMPI_COMM_WORLD_RANK=")
+			if !ok {
+				value, ok = strings.CutPrefix(v, "PMI_RANK=")
+			}
+			if rank, err := strconv.Atoi(value); ok && err == nil && slices.Contains(of, variable) {
+				all[rank], _ = strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			}
+		}
+	}
+	return all
+}
+
+// watched is what processes have printed so far.
+type watched struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func (w *watched) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// await waits for a text.
+func (w *watched) await(t *testing.T, text string) {
+	t.Helper()
+	for range 6000 {
+		if strings.Contains(w.String(), text) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("no %q within a minute:\n%s", text, w)
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/workload"
+)
+
+// TestRecipe: a recipe has precedence over the network's preset, flags over both,
+// and --dry prints what would be trained.
+func TestRecipe(t *testing.T) {
+	for _, c := range []struct {
+		args          string
+		has, hasNot   []string
+		alsoAsCommand bool
+	}{
+		{
+			args: "--model amoebanetb --recipe imagenet --l2 0.1 --drop-path-rise steps",
+			has: []string{
+				"gpipebench train --model=amoebanetb --layers=3 --filters=32 ", "--batch=64", "--epochs=100", "--optimizer=rmsprop", "--lr=0.015 ",
+				"--lr-schedule=batch/32,warmup:3epochs,exponential:0.97:2.4epochs", "--clip-norm=10", "--l2=0.1 ", "--label-smoothing=0.1",
+				"--aux=0.4", "--drop-path=0.3", "--drop-path-rise=steps", "--dropout=0.5", "--ema=0.9999", "--bn-momentum=0.9997", "--threads=2",
+			},
+			hasNot: []string{"recipe", "dry", "nesterov"}, alsoAsCommand: true,
+		},
+		{args: "--model amoebanetd --recipe imagenet --steps 5", has: []string{"--steps=5", "rmsprop", "--drop-path-rise=both"}, hasNot: []string{"--epochs"}},
+		{args: "--model amoebanetd", has: []string{"--optimizer=nesterov", "--lr-schedule=warmup:1epochs,cosine:9epochs"}, hasNot: []string{"--aux"}},
+		{args: "--steps 7", has: []string{"gpipebench train --steps=7\n"}},
+	} {
+		status, stdout, stderr := execute(t, strings.Fields("train --dry "+c.args)...)
+		if status != 0 || stderr != "" {
+			t.Fatalf("%s: exit status %d, %s", c.args, status, stderr)
+		}
+		for _, want := range c.has {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("%s: no %q in %s", c.args, want, stdout)
+			}
+		}
+		for _, not := range c.hasNot {
+			if strings.Contains(stdout, not) {
+				t.Errorf("%s: %q in %s", c.args, not, stdout)
+			}
+		}
+		if !c.alsoAsCommand {
+			continue
+		}
+		_, again, _ := execute(t, append(strings.Fields(stdout)[1:], "--dry")...)
+		_, json, _ := execute(t, append(strings.Fields(stdout)[1:], "--dry", "--json")...)
+		if got := keys(t, json, "command")["command"]; again != stdout || got != strings.TrimSpace(stdout) {
+			t.Errorf("the printed command prints %s and %v, not itself: %s", again, got, stdout)
+		}
+	}
+}
+
+// TestRecipeTrains: with the auxiliary head, averages and drop-path rising, to the
+// same bits however the network is cut and scheduled at one M.
+func TestRecipeTrains(t *testing.T) {
+	for _, r := range workload.Recipes {
+		hashes := map[string]bool{}
+		for _, how := range []string{"-k 1", "-k 4 --schedule 1f1b --device emulated --threads 1", "-k 3 --checkpoint never"} {
+			args := strings.Fields("train --json --model amoebanetb --filters 16 --recipe " + r.Name + " --train-images 32 --held-out 16 --batch 16 --epochs 3 -m 2 " + how)
+			status, stdout, stderr := execute(t, args...)
+			if status != 0 {
+				t.Fatalf("%v: exit status %d, %s", args, status, stderr)
+			}
+			m := keys(t, stdout, "weights_sha256", "ema_sha256")
+			hashes[m["weights_sha256"].(string)+m["ema_sha256"].(string)] = true
+		}
+		if len(hashes) != 1 {
+			t.Errorf("%s: weights and averages %v", r.Name, hashes)
+		}
+	}
+}
+
+// TestDropPathRise: each form trains other weights; with the steps, so does another
+// number of them.
+func TestDropPathRise(t *testing.T) {
+	forms := map[string]string{} // by losses
+	for _, how := range []string{"depth --steps 3", "steps --steps 3", "both --steps 3", "both --steps 4"} {
+		args := strings.Fields("train --json --model amoebanetb --filters 16 --image 32 --train-images 32 --held-out 8 --batch 16 -m 1 --lr-schedule constant --drop-path 0.9 --drop-path-rise " + how)
+		status, stdout, stderr := execute(t, args...)
+		if status != 0 {
+			t.Fatalf("%v: exit status %d, %s", args, status, stderr)
+		}
+		losses := fmt.Sprint(keys(t, stdout, "losses")["losses"].([]any)[:3])
+		if other, ok := forms[losses]; ok {
+			t.Errorf("%s and %s have the losses %s", how, other, losses)
+		}
+		forms[losses] = how
+	}
+}

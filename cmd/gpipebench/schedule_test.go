@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/simulation"
+)
+
+// The command gives a row of Table 5 of arXiv 2401.10241 from the times of its Table 9, to
+// the printed digit.
+func TestScheduleCommand(t *testing.T) {
+	for name, want := range map[string]string{"1f1b": "0.2347", "zb-h1": "0.1323", "zb-h2": "0.0698"} {
+		status, out, errs := execute(t, "schedule", "--schedule", name, "-k", "8", "-m", "24", "--times", "f=29.718,b=29.444,w=19.927,comm=.527", "--json")
+		var r simulation.Scheduled
+		if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil {
+			t.Fatal(status, errs, err)
+		}
+		if got := fmt.Sprintf("%.4f", r.BubbleRate); got != want || len(r.Devices) != 8 {
+			t.Errorf("%s: bubble rate %s of %d devices, printed %s of 8", name, got, len(r.Devices), want)
+		}
+	}
+}
+
+// A schedule that is written as CSV comes to the same when it is read.
+func TestScheduleFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.csv")
+	times := []string{"--times", "f=2,b=3,w=1,comm=.5", "--activations", "f=4,b=1,w=3", "--json"}
+	_, csv, _ := execute(t, "schedule", "--schedule", "zb-v", "-k", "3", "-m", "7", "--format", "csv")
+	if err := os.WriteFile(file, []byte(csv), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, want, _ := execute(t, append([]string{"schedule", "--schedule", "zb-v", "-k", "3", "-m", "7"}, times...)...)
+	status, got, errs := execute(t, append([]string{"schedule", "--schedule", file}, times...)...)
+	if status != 0 || got != want || !strings.Contains(got, "peak_memory") {
+		t.Errorf("exit status %d, %s\n%s, want\n%s", status, errs, got, want)
+	}
+	_, text, _ := execute(t, "schedule", "--schedule", file)
+	if !strings.Contains(text, "3 devices, 6 stages, 7 micro-batches") {
+		t.Error(text)
+	}
+}
+
+// Without times every task takes a millisecond, and a micro-batch's activations are 1.
+func TestScheduleDefaults(t *testing.T) {
+	_, out, _ := execute(t, "schedule", "--schedule", "1f1b", "-k", "4", "-m", "8", "--json")
+	var r simulation.Scheduled
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Makespan != 33 || math.Abs(r.BubbleRate-9./33) > 1e-12 || r.Devices[0].Peak != 4 || r.Devices[3].Busy != 24 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A searched schedule is written as any other, comes to the same when it is read, and is
+// within its limit; with two chunks the better way of placing them is taken.
+func TestScheduleSearch(t *testing.T) {
+	times := []string{"--times", "f=2,b=3,w=1,comm=.5"}
+	for _, chunks := range []string{"1", "2"} {
+		search := append([]string{"schedule", "--search", "--memory-limit", "5", "-k", "3", "-m", "7", "--chunks", chunks}, times...)
+		status, out, errs := execute(t, append(search, "--json")...)
+		var r simulation.Scheduled
+		if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil {
+			t.Fatal(status, errs, err)
+		}
+		for i, d := range r.Devices {
+			if d.Peak > 5+1e-9 || d.Busy != 42 {
+				t.Errorf("%s chunks, device %d: %+v", chunks, i, d)
+			}
+		}
+		file := filepath.Join(t.TempDir(), "s.csv")
+		_, csv, _ := execute(t, append(search, "--format", "csv")...)
+		if err := os.WriteFile(file, []byte(csv), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, out, _ = execute(t, append([]string{"schedule", "--schedule", file, "--json"}, times...)...)
+		var read simulation.Scheduled
+		if err := json.Unmarshal([]byte(out), &read); err != nil || read.Span != r.Span || r.Searched == nil || read.Searched != nil {
+			t.Errorf("%s chunks: searched %+v, read %+v, error %v", chunks, r, read, err)
+		}
+	}
+	_, text, _ := execute(t, append([]string{"schedule", "--search", "--memory-limit", "6", "-k", "3", "-m", "7"}, times...)...)
+	if !strings.Contains(text, "searched: 3 devices") || !strings.Contains(text, "No schedule of one chunk") {
+		t.Error(text)
+	}
+}
+
+// The idle time of each device is divided, and what is left of it by no cause is nothing;
+// the picture and the page are written.
+func TestScheduleDrawn(t *testing.T) {
+	dir := t.TempDir()
+	svg, html := filepath.Join(dir, "s.svg"), filepath.Join(dir, "s.html")
+	file := filepath.Join(dir, "s.csv")
+	_, csv, _ := execute(t, "schedule", "--schedule", "zb-v", "-k", "3", "-m", "7", "--format", "csv")
+	if err := os.WriteFile(file, []byte(csv), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, page string }{{"1f1b", `"schedule":"1f1b","k":3,"m":7`}, {file, `"place":[0,1,2,2,1,0]`}} {
+		status, out, errs := execute(t, "schedule", "--schedule", c.name, "-k", "3", "-m", "7", "--times", "f=2,b=3,w=1,comm=.5", "--svg", svg, "--html", html, "--memory-limit", "2.5", "--json")
+		var r simulation.Scheduled
+		if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil {
+			t.Fatal(status, errs, err)
+		}
+		for i, d := range r.Devices {
+			if math.Abs(d.Idle.Sum()+d.Busy-r.Makespan) > 1e-9 || d.Idle.Link == 0 || d.Idle.Imbalance > 1e-9 {
+				t.Errorf("%s, device %d of %v: %+v", c.name, i, r.Makespan, d)
+			}
+		}
+		for name, want := range map[string]string{svg: "3 devices", html: c.page} {
+			text, err := os.ReadFile(name)
+			if err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), "/*given*/") {
+				t.Errorf("%s: %s has no %s: %v", c.name, name, want, err)
+			}
+		}
+		if page, _ := os.ReadFile(html); !strings.Contains(string(page), `"limit":2.5`) {
+			t.Errorf("%s: no limit on the page", c.name)
+		}
+	}
+	_, text, _ := execute(t, "schedule", "--schedule", "1f1b")
+	if !strings.Contains(text, "Whose bubble it is") {
+		t.Error(text)
+	}
+}

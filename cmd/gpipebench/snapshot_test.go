@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gpipebench/gpipe/snapshot"
+)
+
+// survivor is a training that is stopped, in the words of a command line, and the ways in
+// which it may be run with the same bits.
+type survivor struct {
+	name, training string
+	ways           []string
+}
+
+// line is the survivor's command line, run in one of its ways.
+func (s survivor) line(way, more string) string {
+	launched := ""
+	if n, rest, ok := strings.Cut(way, " processes: "); ok {
+		launched, way = "launch -n "+n+" -- ", rest
+	}
+	return launched + "train --json " + s.training + " " + way + more
+}
+
+// command is the test's binary as the command.
+func command(t *testing.T, temporary string, line string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, strings.Fields(line)...)
+	cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+temporary)
+	return cmd
+}
+
+// outcome is what a training with --json must tell alike however often it was killed.
+type outcome struct {
+	Weights string    `json:"weights_sha256"`
+	Initial string    `json:"initial_sha256"`
+	EMA     string    `json:"ema_sha256"`
+	Losses  []float64 `json:"losses"`
+	Evals   []any     `json:"evals"`
+	Eval    any       `json:"eval"`
+
+	ResumedAt int `json:"resumed_at"`
+}
+
+// said is the outcome without what depends on the kill.
+func (o outcome) said() string { o.ResumedAt = 0; return fmt.Sprintf("%+v", o) }
+
+func finished(t *testing.T, cmd *exec.Cmd) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	var o outcome
+	if err := json.Unmarshal(stdout.Bytes(), &o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// What some processes have kept, others go on from, and one: each with the same bits.
+func TestSnapshotsOfProcesses(t *testing.T) {
+	if testing.Short() || runtime.GOOS == "windows" {
+		t.Skip("starts processes")
+	}
+	temporary, dir := t.TempDir(), filepath.Join(t.TempDir(), "snapshots")
+	s := survivor{training: strings.Join(tiny, " ") + " --batch 8 --groups 4 --ema 0.9 --lr-schedule constant"}
+	want := finished(t, command(t, temporary, s.line("-m 1", " --steps 8")))
+	keeping := " --snapshot-every 2 --snapshot-dir " + dir
+	finished(t, command(t, temporary, s.line("2 processes: --replicas 2 -m 1 --shard-update", keeping+" --steps 4")))
+	if got := finished(t, command(t, temporary, s.line("-k 2 -m 2", keeping+" --resume --steps 6"))); got.ResumedAt != 4 {
+		t.Errorf("one process goes on after step %d, want 4", got.ResumedAt)
+	}
+	got := finished(t, command(t, temporary, s.line("4 processes: --replicas 4 -m 2", keeping+" --resume --steps 8")))
+	if got.ResumedAt != 6 || got.said() != want.said() {
+		t.Errorf("four go on after step %d, want 6:\n%v\nwant\n%v", got.ResumedAt, got.said(), want.said())
+	}
+}
+
+// A signal ends a training after its step, with a snapshot and a line that says how to go on.
+func TestInterruptKeeps(t *testing.T) {
+	if testing.Short() || runtime.GOOS == "windows" {
+		t.Skip("starts the program some times")
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		dir := filepath.Join(t.TempDir(), "snapshots")
+		line := "train --json " + strings.Join(tiny, " ") + " --steps 100000000 --snapshot-dir " + dir
+		cmd := command(t, t.TempDir(), line)
+		seen := &firstLine{seen: make(chan struct{})}
+		cmd.Stderr = seen
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-seen.seen
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait()
+		text := seen.text.String()
+		last := text[strings.LastIndex(strings.TrimSuffix(text, "\n"), "\n")+1:]
+		if cmd.ProcessState.ExitCode() != 1 || !strings.HasPrefix(last, "gpipebench: interrupted after step ") ||
+			!strings.HasSuffix(last, "the same command with --resume goes on from there, by the snapshot in "+dir+"; no file is left half-written\n") {
+			t.Errorf("%v: exit status %d after\n%s", sig, cmd.ProcessState.ExitCode(), text)
+		}
+		var step, steps int
+		if _, err := fmt.Sscanf(last, "gpipebench: interrupted after step %d of %d", &step, &steps); err != nil {
+			t.Fatal(err)
+		}
+		s, damaged, err := snapshot.Newest(dir)
+		if err != nil || len(damaged) > 0 || s.Step != step {
+			t.Fatalf("%v, %v, %v: want the snapshot of step %d", s, damaged, err, step)
+		}
+		status, out, stderr := execute(t, append([]string{"train", "--json", "--steps", fmt.Sprint(step + 2), "--lr-schedule", "inverse-sqrt:200", "--snapshot-dir", dir, "--resume"}, tiny...)...)
+		var o outcome
+		if err := json.Unmarshal([]byte(out), &o); err != nil || status != 0 || o.ResumedAt != step || len(o.Losses) != step+2 {
+			t.Errorf("resumed: exit status %d, %v, at %d\n%s", status, err, o.ResumedAt, stderr)
+		}
+	}
+}
+
+// The command lists snapshots, and fails for one that is damaged, with its name.
+func TestSnapshotCommand(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "snapshots")
+	args := append([]string{"train", "--steps", "3", "--snapshot-dir", dir, "--snapshot-every", "1", "--snapshot-keep", "9"}, tiny...)
+	if status, _, stderr := execute(t, args...); status != 0 {
+		t.Fatal(stderr)
+	}
+	status, out, stderr := execute(t, "snapshot", dir)
+	if status != 0 || !strings.Contains(out, "step 3: whole, ") || strings.Count(out, "\n") < 2 {
+		t.Errorf("exit status %d\n%s%s", status, out, stderr)
+	}
+	var all []listed
+	if status, out, stderr = execute(t, "snapshot", dir, "--json"); status != 0 || json.Unmarshal([]byte(out), &all) != nil || !all[len(all)-1].Whole || all[0].Settings["optimizer"] != "adam" {
+		t.Errorf("exit status %d\n%s%s", status, out, stderr)
+	}
+	if err := os.Remove(filepath.Join(snapshot.Name(dir, 3), "optimizer-mean.safetensors")); err != nil {
+		t.Fatal(err)
+	}
+	status, out, stderr = execute(t, "snapshot", dir)
+	if status != 1 || !strings.Contains(out, "step 3: "+snapshot.Name(dir, 3)+": optimizer-mean.safetensors: no such file") || !strings.HasPrefix(stderr, "gpipebench: 1 of ") {
+		t.Errorf("exit status %d\n%s%s", status, out, stderr)
+	}
+	if status, out, _ = execute(t, "snapshot", dir, "--json"); status != 1 || json.Unmarshal([]byte(out), &all) != nil || all[len(all)-1].Whole || !strings.Contains(all[len(all)-1].Damage, "no such file") {
+		t.Errorf("exit status %d\n%s", status, out)
+	}
+	for args, want := range map[string]string{
+		"snapshot": "0 arguments: want one", "snapshot a b": "2 arguments: want one",
+	} {
+		if status, _, stderr := execute(t, strings.Fields(args)...); status != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit status %d, %s", args, status, stderr)
+		}
+	}
+	if status, _, stderr := execute(t, "snapshot", t.TempDir()); status != 1 || !strings.Contains(stderr, "has no snapshots") {
+		t.Errorf("exit status %d, %s", status, stderr)
+	}
+}

@@ -1,0 +1,53 @@
+package datasets
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A digest depends on the content of files, and not on their names.
+func TestDigest(t *testing.T) {
+	dir := t.TempDir()
+	digest := func(kind, content, other string) string {
+		t.Helper()
+		one, two := filepath.Join(dir, "one-"+kind), filepath.Join(dir, "two-"+kind)
+		for name, text := range map[string]string{one: content, two: other} {
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		spec := "text:" + one
+		if kind[0] == 'p' {
+			spec = "parallel:" + one + "," + two
+		}
+		s, err := Open(spec, Config{SeqLen: 12})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Digest(s)
+	}
+	const text, lines, others = "a text that is long enough to be cut into windows, some of them held out, and some for training: so it goes on for a while, until there is enough of it in any case", "a b\nc d\ne f\ng h\n", "1 2\n3 4\n5 6\n7 8\n"
+	seen := map[string]bool{}
+	for _, d := range []string{
+		digest("t1", text, ""), digest("t2", text+"!", ""),
+		digest("p1", lines, others), digest("p2", others, lines), digest("p3", lines, "1 2\n3 4\n5 6\n7 9\n"),
+	} {
+		if len(d) != 64 || seen[d] {
+			t.Errorf("digest %q", d)
+		}
+		seen[d] = true
+	}
+	if digest("t3", text, "") != digest("t1", text, "") || digest("p4", lines, others) != digest("p1", lines, others) {
+		t.Error("other names make another digest")
+	}
+	for _, spec := range []string{"synthetic", "synthetic-images"} {
+		s, err := Open(spec, Config{SyntheticImages: SyntheticImagesConfig{Train: 4, HeldOut: 4}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := Digest(s); d != "" {
+			t.Errorf("%s: digest %q of what reads no file", spec, d)
+		}
+	}
+}

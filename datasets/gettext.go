@@ -1,0 +1,246 @@
+package datasets
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gpipebench/datasets/gettext"
+	"gpipebench/nn/philox"
+)
+
+// SystemCatalogs is where Linux systems have the catalogs of installed programs.
+const SystemCatalogs = "/usr/share/locale"
+
+const (
+	// GettextHeldOut is the default of TranslationConfig.HeldOut for gettext.
+	GettextHeldOut = multilingualHeldOut
+
+	gettextVocab = 16_000  // the default of TranslationConfig.Vocab
+	gettextWords = 1 << 19 // different words, at most, from which joins are learnt
+)
+
+// OpenGettext reads the catalogs that an argument names, DIR[,LANG...]; see
+// gettext.Read. Sentences of every language are translated into
+// English, as in GPipe's section 5, or with TranslationConfig.FromEnglish
+// English ones into every language. Translation describes the source.
+//
+// Which sentences are held out depends on nothing but the English ones, and no
+// English sentence is held out in one language and trained on in another, see
+// gettext.Corpus.Split. A language without a sentence in either part is left
+// out, as is one whose sentences to train on are all longer than
+// Config.SeqLen; if it is named in the argument, that is an error.
+//
+// Byte-pair vocabularies are learnt from the training part, see catalogWords.
+// Half of a vocabulary, at most, is characters, the most frequent ones; others
+// are Unknown.
+func OpenGettext(argument string, c Config) (*Translation, error) {
+	if err := c.validateTranslation(); err != nil {
+		return nil, err
+	}
+	c.Translation.Vocab = orDefault(c.Translation.Vocab, gettextVocab)
+	c.Translation.HeldOut = orDefault(c.Translation.HeldOut, GettextHeldOut)
+	c = c.withDefaults()
+	name := "gettext:" + printable(argument)
+	dir, languages, err := splitCatalogs(argument)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	read, err := gettext.Read(dir, languages)
+	if err != nil {
+		return nil, err
+	}
+	corpora := corporaOf(read, c.Translation)
+	source, target := catalogVocabularies(corpora, c.Translation)
+	for i := range corpora {
+		from := &corpora[i]
+		from.sourceIDs, from.targetIDs = source.encodeAll(from.source), target.encodeAll(from.target)
+	}
+	sources, targets := Vocabulary(source), Vocabulary(target)
+	if c.Translation.FromEnglish {
+		sources = tagSources(source, corpora)
+		if c.Translation.Shared {
+			targets = sources
+		}
+	}
+	corpora = slices.DeleteFunc(corpora, func(from corpus) bool { return !from.fits(c.SeqLen) })
+	var left []string
+	for i := range read.Languages {
+		l := read.Languages[i].Name
+		if slices.ContainsFunc(corpora, func(from corpus) bool { return from.name == l }) {
+			continue
+		}
+		if len(languages) > 0 {
+			return nil, fmt.Errorf("%s: %s has no sentence of up to %d tokens to train on, or none to hold out, want more catalogs", name, printable(l), c.SeqLen)
+		}
+		left = append(left, l)
+	}
+	if len(corpora) == 0 {
+		return nil, fmt.Errorf("%s: no language has sentences of up to %d tokens to train on and others to hold out, want more catalogs", name, c.SeqLen)
+	}
+	t, err := newTranslation(name, sources, targets, corpora, c)
+	if err != nil {
+		return nil, err
+	}
+	t.left = left
+	return t, nil
+}
+
+// CatalogsOf returns the directory and the languages, as gettext.Read takes
+// them, of a specification gettext:DIR[,LANG...].
+func CatalogsOf(spec string) (dir string, languages []string, err error) {
+	kind, argument, err := parse(spec)
+	if err == nil && kind != "gettext" {
+		err = fmt.Errorf("data source %s: want gettext:DIR[,LANG...]", printable(spec))
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return splitCatalogs(argument)
+}
+
+// splitCatalogs splits an argument DIR[,LANG...].
+func splitCatalogs(argument string) (dir string, languages []string, err error) {
+	names := strings.Split(argument, ",")
+	dir, languages = names[0], names[1:]
+	if dir == "" {
+		return "", nil, errors.New("no directory, want gettext:DIR[,LANG...]")
+	}
+	for i, l := range languages {
+		switch {
+		case l == "" || l != filepath.Base(l) || strings.HasPrefix(l, "."):
+			return "", nil, fmt.Errorf("language %s, want the name of a folder in %s, such as fr or pt_BR", printable(l), printable(dir))
+		case gettext.IsEnglish(l):
+			return "", nil, fmt.Errorf("language %s is English, want others: catalogs translate from English", printable(l))
+		case slices.Contains(languages[:i], l):
+			return "", nil, fmt.Errorf("language %s is named twice, want it once", printable(l))
+		}
+	}
+	return dir, languages, nil
+}
+
+// corporaOf returns the languages with pairs in both parts.
+func corporaOf(read *gettext.Corpus, c TranslationConfig) (corpora []corpus) {
+	for i := range read.Languages {
+		l := &read.Languages[i]
+		train, heldOut, _ := read.Split(l, c.HeldOut)
+		if len(train) == 0 || len(heldOut) == 0 {
+			continue
+		}
+		from := corpus{name: l.Name, heldOut: len(heldOut)}
+		for _, p := range append(train, heldOut...) {
+			from.source = append(from.source, p.Translation)
+			from.target = append(from.target, read.English[p.English].Text)
+		}
+		if c.FromEnglish {
+			from.source, from.target = from.target, from.source
+		}
+		corpora = append(corpora, from)
+	}
+	return corpora
+}
+
+// fits reports whether any pair to train on has at most limit tokens on either
+// side, with End.
+func (from *corpus) fits(limit int) bool {
+	for i := range len(from.source) - from.heldOut {
+		if max(len(from.sourceIDs[i]), len(from.targetIDs[i])) < limit {
+			return true
+		}
+	}
+	return false
+}
+
+// catalogVocabularies is learnVocabularies for many languages, with bounded
+// time and memory. The words of a language count as often as it is drawn in
+// training, relative to the largest one: w = (n_max/n)^(1-1/T) times for n of
+// n_max pairs at temperature T, rounded. So the vocabulary follows the shares
+// of the languages, like that of Arivazhagan et al. (Massively Multilingual
+// Neural Machine Translation in the Wild, arXiv 1907.05019), whose text is also
+// sampled by a temperature.
+func catalogVocabularies(corpora []corpus, c TranslationConfig) (source, target *BPE) {
+	most := 0
+	for i := range corpora {
+		most = max(most, corpora[i].trained())
+	}
+	sources, targets := newCatalogWords(len(corpora)), newCatalogWords(len(corpora))
+	if c.Shared {
+		sources = newCatalogWords(2 * len(corpora))
+		targets = sources
+	}
+	for i := range corpora {
+		from := &corpora[i]
+		train := from.trained()
+		weight := int(math.Round(math.Pow(float64(most)/float64(train), 1-1/c.Temperature)))
+		sources.add(from.source[:train], weight)
+		targets.add(from.target[:train], weight)
+	}
+	if c.Shared {
+		source = sources.learn(c.Vocab)
+		return source, source
+	}
+	return sources.learn(c.SourceVocab), targets.learn(c.Vocab)
+}
+
+// trained returns the number of pairs to train on.
+func (from *corpus) trained() int { return len(from.source) - from.heldOut }
+
+// catalogWords are the words from which a vocabulary of many languages is
+// learnt: of each text its most frequent ones, so that all of them together are
+// at most gettextWords. Of equally frequent words those with the lowest hashes
+// are taken, as in scripts without spaces nearly every word occurs once.
+type catalogWords struct {
+	most       int            // words of a text
+	words      map[string]int // weighted frequencies
+	characters map[rune]int   // of all words
+}
+
+func newCatalogWords(texts int) *catalogWords {
+	return &catalogWords{most: gettextWords / max(texts, 1), words: map[string]int{}, characters: map[rune]int{}}
+}
+
+func (c *catalogWords) add(texts []string, weight int) {
+	counts := map[string]int{}
+	countWords(counts, texts)
+	type word struct {
+		text string
+		hash uint64
+	}
+	var own []word
+	for w, n := range counts {
+		k := philox.KeyOf(0, w)
+		own = append(own, word{w, uint64(k[1])<<32 | uint64(k[0])})
+		for _, r := range w {
+			c.characters[r] += n * weight
+		}
+	}
+	slices.SortFunc(own, func(a, b word) int {
+		return cmp.Or(cmp.Compare(counts[b.text], counts[a.text]), cmp.Compare(a.hash, b.hash), cmp.Compare(a.text, b.text))
+	})
+	for _, w := range own[:min(len(own), c.most)] {
+		c.words[w.text] += counts[w.text] * weight
+	}
+}
+
+func (c *catalogWords) learn(size int) *BPE {
+	return learnBPE(c.words, frequentCharacters(c.characters, max(size/2-int(firstPiece), 1)), size)
+}
+
+// tagSources puts before each source sentence the token of its target language,
+// as Johnson et al. do (Google's Multilingual Neural Machine Translation System,
+// TACL 2017, section 3). It returns the vocabulary with these tokens.
+func tagSources(source *BPE, corpora []corpus) Vocabulary {
+	tagged := &taggedVocabulary{BPE: source, ids: map[string]int32{}}
+	for i := range corpora {
+		from := &corpora[i]
+		id := tagged.tag("<2" + from.name + ">")
+		for k, ids := range from.sourceIDs {
+			from.sourceIDs[k] = append([]int32{id}, ids...)
+		}
+	}
+	return tagged
+}

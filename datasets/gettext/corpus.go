@@ -1,0 +1,288 @@
+package gettext
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"gpipebench/internal/files"
+	"gpipebench/nn/philox"
+)
+
+const (
+	// MaxCatalog is the maximum size of a catalog in bytes.
+	MaxCatalog = 64 << 20
+	// MaxBytes is the maximum size of all catalogs together.
+	MaxBytes = 1 << 30
+	// MaxPairs is the maximum number of pairs of all languages together.
+	MaxPairs = 5_000_000
+)
+
+// Corpus is the sentences of the catalogs below a directory.
+type Corpus struct {
+	English   []Sentence // each once, in the order in which they were found
+	Languages []Language
+	// Left lists the languages that are English themselves (en_GB, en@quot),
+	// which are left out.
+	Left []string
+	// Charsets counts the catalogs of each charset that cannot be converted,
+	// which are left out.
+	Charsets map[string]int
+}
+
+// Sentence is an English sentence. Those that differ only in case, punctuation
+// and spaces are one for the split, and a language has only one of them.
+type Sentence struct {
+	Text string
+	key  int32 // the same for such sentences
+	hash uint64
+}
+
+// Pair is an English sentence, by its place in Corpus.English, and its
+// translation.
+type Pair struct {
+	English     int32
+	Translation string
+}
+
+// Language is what the catalogs have in one language. A variant, such as
+// sr@latin, pt_BR or zh_TW, is a language of its own.
+type Language struct {
+	Name      string // of its folder
+	Catalogs  int
+	Messages  int        // with a translation
+	Sentences int        // messages of MinWords English words or more, before they are cleaned: words are what white space separates
+	LeftOut   [Rules]int // of the sentences, by rule
+	Pairs     []Pair     // the rest, in the order of catalogs' names and messages
+}
+
+// Read reads the catalogs DIR/LANG/LC_MESSAGES/*.mo in the order of their names.
+// Without languages it reads those of all folders of dir but English; of a
+// named language there must be a folder. Contexts are dropped, and of plurals
+// only the first form is taken.
+//
+// Charsets are converted to UTF-8. Links are followed. A catalog that cannot be
+// read or is malformed is an error of one line that names it.
+func Read(dir string, languages []string) (*Corpus, error) {
+	r := reader{Corpus: &Corpus{Charsets: map[string]int{}}, cleaned: map[string]int32{}, places: map[string]int32{}, keys: map[string]int32{}}
+	all := len(languages) == 0
+	if all {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, inFile(dir, err)
+		}
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), ".") {
+				languages = append(languages, e.Name())
+			}
+		}
+	}
+	for _, name := range languages {
+		folder := filepath.Join(dir, name, "LC_MESSAGES")
+		catalogs, err := catalogsIn(folder)
+		switch {
+		case all && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
+			continue // something else than a language
+		case err != nil:
+			return nil, inFile(folder, err)
+		case len(catalogs) == 0 && all:
+			continue
+		case len(catalogs) == 0:
+			return nil, inFile(folder, errors.New("no catalogs, want *.mo"))
+		case all && IsEnglish(name):
+			r.Left = append(r.Left, name)
+			continue
+		}
+		if err := r.read(name, folder, catalogs); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.Languages) == 0 {
+		return nil, inFile(dir, errors.New("no catalogs of other languages than English, want LANG/LC_MESSAGES/*.mo"))
+	}
+	return r.Corpus, nil
+}
+
+// IsEnglish reports whether a language is English or one of its variants.
+func IsEnglish(language string) bool {
+	end := strings.IndexAny(language, "_@.")
+	return language == "en" || end >= 0 && language[:end] == "en"
+}
+
+// catalogsIn returns the names of the catalogs in a folder, in order.
+func catalogsIn(folder string) (names []string, err error) {
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		if name := e.Name(); strings.HasSuffix(name, ".mo") && !strings.HasPrefix(name, ".") {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// inFile returns an error about a file or folder. It drops a path that the error
+// already contains.
+func inFile(name string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return fmt.Errorf("gettext: %s: %w", files.Printable(name), files.Reason(err))
+}
+
+// reader adds languages to a corpus.
+type reader struct {
+	*Corpus
+	bytes, pairs int
+
+	cleaned map[string]int32 // place in English of a message; -1 - r: rule r leaves it out
+	places  map[string]int32 // place in English of a sentence
+	keys    map[string]int32 // of folded sentences
+	seen    []int            // by key: number of languages when it was seen last
+}
+
+func (r *reader) read(name, folder string, catalogs []string) error {
+	l := Language{Name: name}
+	for _, file := range catalogs {
+		path := filepath.Join(folder, file)
+		data, err := files.Read(path, files.Kind{What: "a gettext catalog", Bytes: MaxCatalog})
+		if err != nil {
+			return inFile(path, err)
+		}
+		if r.bytes += len(data); r.bytes > MaxBytes {
+			return inFile(path, fmt.Errorf("more than %s in all catalogs, want fewer languages", files.Size(MaxBytes)))
+		}
+		messages, charset, err := parse(data)
+		if err != nil {
+			return inFile(path, err)
+		}
+		text := decoder(charset)
+		if text == nil {
+			r.Charsets[charset]++
+			continue
+		}
+		l.Catalogs++
+		for _, m := range messages {
+			if err := r.add(&l, text(m.english), text(m.translation)); err != nil {
+				return inFile(path, err)
+			}
+		}
+	}
+	r.Languages = append(r.Languages, l)
+	return nil
+}
+
+// add counts a message and, if no rule leaves it out, adds a pair.
+func (r *reader) add(l *Language, english, translation string) error {
+	l.Messages++
+	if len(strings.Fields(english)) < MinWords {
+		return nil
+	}
+	l.Sentences++
+	place, rule := r.english(english)
+	var translated string
+	if rule == kept {
+		translated, rule = clean(translation)
+	}
+	if rule == kept {
+		rule = r.compare(place, translated, len(r.Languages)+1)
+	}
+	if rule != kept {
+		l.LeftOut[rule]++
+		return nil
+	}
+	if r.pairs++; r.pairs > MaxPairs {
+		return fmt.Errorf("more than %d pairs in all languages, want fewer languages", MaxPairs)
+	}
+	l.Pairs = append(l.Pairs, Pair{place, translated})
+	return nil
+}
+
+// english returns the place of a message's sentence, which is cleaned only the
+// first time that a language has it.
+func (r *reader) english(message string) (place int32, rule Rule) {
+	place, known := r.cleaned[message]
+	if !known {
+		text, rule := clean(message)
+		if rule == kept && words(text) < MinWords {
+			rule = Short
+		}
+		place = -1 - int32(rule)
+		if rule == kept {
+			place = r.place(text)
+		}
+		r.cleaned[message] = place
+	}
+	if place < 0 {
+		return 0, Rule(-1 - place)
+	}
+	return place, kept
+}
+
+// place returns the place of a sentence in English.
+func (r *reader) place(text string) int32 {
+	place, known := r.places[text]
+	if !known {
+		folded := fold(text)
+		key, old := r.keys[folded]
+		if !old {
+			key = int32(len(r.seen))
+			r.keys[folded] = key
+			r.seen = append(r.seen, 0)
+		}
+		place = int32(len(r.English))
+		r.places[text] = place
+		r.English = append(r.English, Sentence{text, key, hash(folded)})
+	}
+	return place
+}
+
+// hash returns a number that depends on nothing but the text.
+func hash(text string) uint64 {
+	k := philox.KeyOf(0, text)
+	return uint64(k[1])<<32 | uint64(k[0])
+}
+
+// compare finds untranslated and repeated sentences of a language by its
+// number.
+func (r *reader) compare(place int32, translation string, language int) Rule {
+	s := r.English[place]
+	switch {
+	case strings.EqualFold(translation, s.Text):
+		return Untranslated
+	case r.seen[s.key] == language:
+		return Repeated
+	}
+	r.seen[s.key] = language
+	return kept
+}
+
+// HeldOutPart is the part of the English sentences that is held out: one in so
+// many.
+const HeldOutPart = 10
+
+// Split divides a language's pairs. Which English sentences are held out is the
+// same in all languages: those whose hash is in the lowest tenth of its range,
+// whatever else there is. Of a language's held-out pairs it returns at most the
+// given number, those with the lowest hashes first; the others are spare, and
+// in neither part. Pairs to train on are in the order of l.Pairs.
+func (c *Corpus) Split(l *Language, most int) (train, heldOut []Pair, spare int) {
+	for _, p := range l.Pairs {
+		if c.English[p.English].hash < ^uint64(0)/HeldOutPart {
+			heldOut = append(heldOut, p)
+		} else {
+			train = append(train, p)
+		}
+	}
+	slices.SortStableFunc(heldOut, func(a, b Pair) int {
+		return cmp.Compare(c.English[a.English].hash, c.English[b.English].hash)
+	})
+	spare = max(len(heldOut)-most, 0)
+	return train, heldOut[:len(heldOut)-spare], spare
+}

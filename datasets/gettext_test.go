@@ -1,0 +1,241 @@
+package datasets
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/datasets/gettext/gettexttest"
+)
+
+func mustGettext(t *testing.T, argument string, c Config) *Translation {
+	t.Helper()
+	s, err := OpenGettext(argument, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// sizes are languages from high to low resource.
+var sizes = map[string]int{"fr": 800, "pt_BR": 300, "sr@latin": 90, "zh_TW": 40}
+
+// Each language is translated into English. No English sentence is held out in
+// one language and trained on in another; a later file changes no other part.
+func TestGettext(t *testing.T) {
+	dir := gettexttest.Folder(t, sizes)
+	s := mustGettext(t, dir, Config{})
+	if s.Name() != "gettext:"+dir {
+		t.Errorf("opened %s", s.Name())
+	}
+	side := map[string]Split{}
+	var names []string
+	for l, language := range s.Languages() {
+		names = append(names, language.Name)
+		if language.Train+language.HeldOut != sizes[language.Name] || language.HeldOut < 1 || language.Dropped+language.Cut > 0 {
+			t.Errorf("%+v of %d", language, sizes[language.Name])
+		}
+		for _, split := range []Split{Train, HeldOut} {
+			for _, p := range s.Pairs(l, split) {
+				if before, ok := side[p.TargetText]; ok && before != split {
+					t.Fatalf("%q: %v and %v", p.TargetText, before, split)
+				}
+				side[p.TargetText] = split
+				if !strings.Contains(p.SourceText, language.Name) || s.Source().Decode(p.Source) != p.SourceText || s.Target().Decode(p.Target) != p.TargetText {
+					t.Fatalf("%q, %q: read as %q, %q", p.SourceText, p.TargetText, s.Source().Decode(p.Source), s.Target().Decode(p.Target))
+				}
+			}
+		}
+	}
+	if want := []string{"fr", "pt_BR", "sr@latin", "zh_TW"}; !slices.Equal(names, want) {
+		t.Errorf("languages %v, want %v", names, want)
+	}
+	if some := mustGettext(t, dir+",zh_TW,fr", Config{}); some.Languages()[0].Name != "zh_TW" || !reflect.DeepEqual(textsOf(some.Pairs(1, HeldOut)), textsOf(s.Pairs(0, HeldOut))) {
+		t.Errorf("named languages: %+v", some.Languages())
+	}
+	capped := mustGettext(t, dir, Config{Translation: TranslationConfig{HeldOut: 5}})
+	if l := capped.Languages()[0]; l.HeldOut != 5 || l.Train != s.Languages()[0].Train || !reflect.DeepEqual(textsOf(capped.Pairs(0, HeldOut)), textsOf(s.Pairs(0, HeldOut))[:5]) {
+		t.Errorf("at most 5 held out: %+v", l)
+	}
+	// The part of an example in a mini-batch does not depend on the seed.
+	other := mustGettext(t, dir, Config{Seed: 7})
+	if !reflect.DeepEqual(other.pairs, s.pairs) {
+		t.Error("another seed has other pairs")
+	}
+}
+
+func textsOf(pairs []Pair) (out [][2]string) {
+	for _, p := range pairs {
+		out = append(out, [2]string{p.SourceText, p.TargetText})
+	}
+	return out
+}
+
+// From English, a source begins with the token of its target language, which is
+// no part of a text.
+func TestGettextFromEnglish(t *testing.T) {
+	dir := gettexttest.Folder(t, sizes)
+	into := mustGettext(t, dir, Config{})
+	for _, shared := range []bool{false, true} {
+		s := mustGettext(t, dir, Config{Translation: TranslationConfig{FromEnglish: true, Shared: shared}})
+		if shared != (s.Source() == s.Target()) || shared != (s.Vocab() == s.SourceVocab()) {
+			t.Errorf("shared %v: vocabularies of %d and %d", shared, s.SourceVocab(), s.Vocab())
+		}
+		for l, language := range s.Languages() {
+			tag := "<2" + language.Name + ">"
+			for i, p := range s.Pairs(l, HeldOut) {
+				if q := into.Pairs(l, HeldOut)[i]; p.SourceText != q.TargetText || p.TargetText != q.SourceText {
+					t.Fatalf("%q to %q, the other way %q to %q", p.SourceText, p.TargetText, q.SourceText, q.TargetText)
+				}
+				if got := s.Source().Decode(p.Source); got != tag+" "+p.SourceText || s.Source().Piece(p.Source[0]) != tag {
+					t.Fatalf("%q reads %q", p.SourceText, got)
+				}
+				again := s.Encode(tag+" "+p.SourceText, p.TargetText)
+				if !slices.Equal(again.Source, p.Source) || !slices.Equal(again.Target, p.Target) {
+					t.Fatalf("%q is encoded %v, want %v", p.SourceText, again.Source, p.Source)
+				}
+			}
+		}
+		d := DescribeVocabulary(s.Source())
+		if len(d.Pieces) != s.SourceVocab() || len(d.Joins) == 0 || !slices.Contains(d.Pieces, "<2sr@latin>") {
+			t.Errorf("described with %d pieces of %d and %d joins", len(d.Pieces), s.SourceVocab(), len(d.Joins))
+		}
+	}
+}
+
+func TestTaggedVocabulary(t *testing.T) {
+	v := &taggedVocabulary{BPE: LearnBPE(map[string]int{"ab": 3, "c": 2}, 20), ids: map[string]int32{}}
+	one, two := v.tag("<2one>"), v.tag("<2two>")
+	ab, c := v.BPE.Encode("ab"), v.BPE.Encode("c")
+	for _, test := range []struct {
+		ids  []int32
+		want string
+	}{
+		{nil, ""},
+		{slices.Concat([]int32{one}, ab, c), "<2one> ab c"},
+		{slices.Concat(ab, []int32{two, one}, c, []int32{End, one}), "ab <2two> <2one> c"},
+		{[]int32{two + 1, Begin, Pad}, "\uFFFD"},
+	} {
+		if got := v.Decode(test.ids); got != test.want {
+			t.Errorf("%v reads %q, want %q", test.ids, got, test.want)
+		}
+	}
+	if got := v.Encode(" <2two> c ab"); !slices.Equal(got, slices.Concat([]int32{two}, c, ab)) {
+		t.Errorf("encoded %v", got)
+	}
+	if got, want := v.Encode("c <2two>"), v.BPE.Encode("c <2two>"); !slices.Equal(got, want) {
+		t.Errorf("a tag that is not first: %v, want %v", got, want)
+	}
+	if v.Piece(two) != "<2two>" || v.Piece(two+1) != fmt.Sprintf("<%d>", two+1) || v.Piece(ab[0]) != v.BPE.Piece(ab[0]) {
+		t.Errorf("pieces %s, %s", v.Piece(two), v.Piece(two+1))
+	}
+}
+
+// A vocabulary has at most its size; half of it is characters, at most. Words of
+// small languages count more, the more even the languages' shares are.
+func TestGettextVocabulary(t *testing.T) {
+	dir := gettexttest.Folder(t, map[string]int{"fr": 900, "small": 60})
+	var joins []int
+	for _, temperature := range []float64{1, math.Inf(1)} {
+		s := mustGettext(t, dir, Config{SeqLen: 200, Translation: TranslationConfig{Vocab: 90, Temperature: temperature}})
+		if s.Vocab() > 90 || s.SourceVocab() != 90 {
+			t.Errorf("vocabularies of %d and %d, asked for 90", s.SourceVocab(), s.Vocab())
+		}
+		of := 0
+		for id := firstPiece; int(id) < s.SourceVocab(); id++ {
+			if strings.Contains(s.Source().Piece(id), "mal") {
+				of++
+			}
+		}
+		joins = append(joins, of)
+	}
+	if joins[0] >= joins[1] {
+		t.Errorf("%d pieces of the small language by size, %d with equal shares: want more", joins[0], joins[1])
+	}
+	few := mustGettext(t, dir, Config{SeqLen: 200, Translation: TranslationConfig{Vocab: 20}})
+	if n := len(slices.DeleteFunc(pieces(few.Source()), func(p string) bool { return len(p) != 1 })); n != 20/2-int(firstPiece) {
+		t.Errorf("%d characters in a vocabulary of 20, want half of it with special tokens", n)
+	}
+	if !strings.Contains(few.Source().Decode(few.Pairs(0, Train)[0].Source), unknownText) {
+		t.Error("every character has a piece")
+	}
+}
+
+// The words of a text are bounded, and independent of a map's order.
+func TestCatalogWords(t *testing.T) {
+	var all []string
+	for i := range 50 {
+		all = append(all, fmt.Sprintf("w%d often", i))
+	}
+	of := func() *catalogWords {
+		c := newCatalogWords(1)
+		c.most = 10
+		c.add(all, 3)
+		return c
+	}
+	c := of()
+	if len(c.words) != 10 || c.words["often"] != 150 || c.characters['w'] != 150 {
+		t.Errorf("%v", c.words)
+	}
+	for range 10 {
+		if !reflect.DeepEqual(of(), c) {
+			t.Fatal("other words")
+		}
+	}
+}
+
+func TestGettextErrors(t *testing.T) {
+	dir := gettexttest.Folder(t, map[string]int{"de": 200, "xx": 1})
+	if s := mustGettext(t, dir, Config{}); len(s.Languages()) != 1 || !slices.Equal(s.LeftOut(), []string{"xx"}) {
+		t.Errorf("%+v, left out %v; want a language with one sentence among these", s.Languages(), s.LeftOut())
+	}
+	for _, c := range []struct {
+		argument string
+		c        Config
+		want     string
+	}{
+		{dir, Config{SeqLen: 2}, "gettext:" + dir + ": no language has sentences of up to 2 tokens to train on and others to hold out, want more catalogs"},
+		{dir + ",xx", Config{}, "gettext:" + dir + ",xx: xx has no sentence of up to 64 tokens to train on, or none to hold out, want more catalogs"},
+		{dir + ",de,xx", Config{}, "gettext:" + dir + ",de,xx: xx has no sentence of up to 64 tokens to train on, or none to hold out, want more catalogs"},
+		{dir, Config{SeqLen: 1}, "sequence length 1, want 2 to 4096 for translation"},
+		{dir, Config{Translation: TranslationConfig{Vocab: 5}}, "translation: vocabulary 5, want 6 to 65536"},
+		{"", Config{}, `gettext:"": no directory, want gettext:DIR[,LANG...]`},
+	} {
+		if _, err := OpenGettext(c.argument, c.c); err == nil || err.Error() != c.want {
+			t.Errorf("%q: error %v, want %s", c.argument, err, c.want)
+		}
+	}
+}
+
+func TestCatalogsOf(t *testing.T) {
+	for spec, want := range map[string]string{
+		"gettext": SystemCatalogs + " []", "gettext:": SystemCatalogs + " []", "gettext:,fr,pt_BR": SystemCatalogs + " [fr pt_BR]",
+		"gettext:some/where": "some/where []", "gettext:.,sr@latin": ". [sr@latin]",
+	} {
+		dir, languages, err := CatalogsOf(spec)
+		if got := fmt.Sprint(dir, " ", languages); err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", spec, got, err, want)
+		}
+	}
+	if _, _, err := CatalogsOf("text:x"); err == nil || err.Error() != "data source text:x: want gettext:DIR[,LANG...]" {
+		t.Errorf("of a text: %v", err)
+	}
+}
+
+// A sentence of only long words, of a language whose others fit, does not end a
+// training; a language of only such sentences is left out.
+func TestGettextLongSentences(t *testing.T) {
+	dir := gettexttest.Folder(t, map[string]int{"de": 200})
+	messages := []gettexttest.Message{gettexttest.UTF8}
+	for i := range 50 {
+		messages = append(messages, gettexttest.Message{gettexttest.Sentence(i), strings.Repeat(fmt.Sprintf("%dx ", i), 100)})
+	}
+	gettexttest.Write(t, dir, "long", "a.mo", gettexttest.Catalog(binary.LittleEndian, messages...))
+	if s := mustGettext(t, dir, Config{}); len(s.Languages()) != 1 || s.Languages()[0].Name != "de" {
+		t.Errorf("%+v", s.Languages())
+	}
+}

@@ -1,0 +1,29 @@
+// Package beyond has claims that no paper makes, about this suite itself, and lists the
+// experiments on them.
+package beyond
+
+import (
+	_ "embed"
+
+	"gpipebench/experiments/beyond/processes"
+	"gpipebench/experiments/beyond/processes/throughput"
+	"gpipebench/experiments/beyond/replicas"
+	"gpipebench/experiments/beyond/replicas/modelled"
+	"gpipebench/experiments/beyond/replicas/scaling"
+	"gpipebench/experiments/suite"
+)
+
+//go:embed claims.yaml
+var claims []byte
+
+// Paper is what no publication has.
+var Paper = suite.Paper{
+	Name: "beyond", Title: "Beyond the papers: what none of them has", Of: "what no paper has", Claims: claims,
+	Experiments: []suite.Definition{
+		replicas.Definition,
+		scaling.Definition,
+		modelled.Definition,
+		processes.Definition,
+		throughput.Definition,
+	},
+}

@@ -1,0 +1,254 @@
+// Package scaling times steps on several replicas, on emulated devices.
+package scaling
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/stats"
+)
+
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "replicas-scaling", Folder: folder, New: load, Command: "replicas"}
+
+// spec is spec.yaml.
+type spec struct {
+	rounds.Spec[profile] `yaml:",inline"`
+	Checkpoint           string `yaml:"checkpoint" want:"checkpoint"`
+	M                    int    `yaml:"m" want:"1..1024"` // of each group
+	Replicas             []int  `yaml:"replicas" want:"1..64"`
+	PictureM             int    `yaml:"picture_m" want:"1..1024"`
+}
+
+type profile struct {
+	rounds.Profile `yaml:",inline"`
+	Model          workload.Model `yaml:"model"`
+	Examples       int            `yaml:"examples"` // of a replica; strong: at the largest R
+	Steps          int            `yaml:"steps" want:"1..1000"`
+}
+
+// scaling times steps on replicas with as many examples each, and with one mini-batch
+// for all.
+type scaling struct {
+	rounds.Timed[spec, profile]
+}
+
+func load() (suite.Experiment, error) {
+	s := &scaling{}
+	s.Runs, s.Show = s.runs, s.show
+	return s, nil
+}
+
+func (s *scaling) Resolve() *suite.Problem {
+	if s.Spec.Replicas[0] != 1 {
+		return suite.At(errors.New("want 1 first: others are compared with it"), "replicas")
+	}
+	most := slices.Max(s.Spec.Replicas)
+	for _, r := range s.Spec.Replicas {
+		if each := most / r; most%r != 0 || r > 1 && each&(each-1) != 0 {
+			return suite.At(fmt.Errorf("%d replicas of %d groups: want each to have a power of two of them", r, most), "replicas")
+		}
+	}
+	for _, name := range suite.Profiles {
+		if n := s.Spec.Profiles[name].Examples; n%s.Spec.M != 0 {
+			return suite.At(fmt.Errorf("%d micro-batches of %d examples are not of one size", s.Spec.M, n), "profiles", name, "examples")
+		}
+	}
+	return s.CheckRuns()
+}
+
+const weak, strong = "weak", "strong"
+
+// update names how weights are updated.
+func update(divided bool) string {
+	if divided {
+		return "divided"
+	}
+	return "whole"
+}
+
+func runName(kind string, r int, divided bool) string {
+	return fmt.Sprintf("%s/R=%d/update=%s", kind, r, update(divided))
+}
+
+const picture = "picture/R=2/K=2"
+
+// cell is a row of the table.
+type cell struct {
+	kind    string
+	r       int
+	divided bool
+}
+
+func (c cell) name() string { return runName(c.kind, c.r, c.divided) }
+
+// base is the run that a cell is compared with: one replica.
+func (c cell) base() string { return runName(c.kind, 1, false) }
+
+// cells are the table's, in its order. One replica has nothing to divide.
+func (s *spec) cells() (all []cell) {
+	for _, kind := range []string{weak, strong} {
+		for _, divided := range []bool{false, true} {
+			for _, r := range s.Replicas {
+				if r > 1 || !divided {
+					all = append(all, cell{kind, r, divided})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// setup is that of a cell, which has a mini-batch of that many examples.
+func (s *scaling) setup(c cell, p profile) (of workload.Setup, batch int) {
+	most := slices.Max(s.Spec.Replicas)
+	of = workload.Setup{
+		Partitions: 1, MicroBatches: s.Spec.M, Replicas: c.r, Groups: c.r, ShardUpdate: c.divided,
+		Checkpoint: suite.Named(schedule.ParseCheckpoint, s.Spec.Checkpoint), Device: gpipe.Emulated, Threads: 1,
+	}
+	if c.kind == weak {
+		return of, c.r * p.Examples
+	}
+	of.Groups = most
+	return of, most * p.Examples
+}
+
+func (s *scaling) runs(p profile) (runs []rounds.Run) {
+	add := func(name string, setup workload.Setup, batch int) {
+		runs = append(runs, rounds.Run{Name: name, Steps: p.Steps, Training: workload.Training{Model: p.Model, Batch: batch, Setup: setup}})
+	}
+	for _, c := range s.Spec.cells() {
+		setup, batch := s.setup(c, p)
+		add(c.name(), setup, batch)
+	}
+	setup, _ := s.setup(cell{weak, 2, false}, p)
+	setup.Partitions, setup.MicroBatches = 2, s.Spec.PictureM
+	add(picture, setup, 2*s.Spec.PictureM*p.Examples)
+	return runs
+}
+
+func (s *scaling) show(r *rounds.Reporting[profile]) error {
+	p := r.Profile
+	most := slices.Max(s.Spec.Replicas)
+	r.Table.Caption = []string{
+		fmt.Sprintf("Measured as %v, K = 1, M = %d in each group, checkpoint %s, %s, one thread a device; no links. Weak: %d examples a replica, one group each. Strong: a mini-batch of %d in %d groups, whatever R, so the trained weights are the same to the bit.",
+			p.Model, s.Spec.M, s.Spec.Checkpoint, s.Spec.Optimizer, p.Examples, most*p.Examples, most),
+		rounds.EmulatedCaption(p.Rounds, "row"),
+		"Efficiency: throughput over that of R = 1, divided by R. All-reduce: the share of the step that adds up groups and replicas and, after divided updates, hands on weights. Divided / whole: throughput with divided updates over that with whole ones.",
+	}
+	r.Table.Texts("scaling", "update")
+	r.Table.Numbers("R", "mini-batch", "measured step", "95%, step", "examples/s", "measured efficiency", "95%, efficiency", "measured all-reduce", "95%, all-reduce", "measured divided / whole", "95%, divided / whole")
+	r.ReferenceColumns(" efficiency")
+	r.Parts = &suite.Table{ID: s.ID() + "-steps", Title: "Replicas: where the measured steps' time goes", Caption: []string{
+		"Shares of the step, averaged over devices; they add up to the whole. Every kind of task takes the median of its repeats over all rounds.",
+	}}
+	r.Parts.Texts("scaling", "update")
+	r.Parts.Numbers("R", "K", "step", "computation", "recompute", "sums over groups and replicas", "updating", "setup", "bubble", "imbalance", "barrier", "largest peak")
+	for _, c := range s.Spec.cells() {
+		run := r.Runs[c.name()]
+		_, batch := s.setup(c, p)
+		var shares []float64
+		for _, parts := range run.Shares {
+			shares = append(shares, parts.Reduction/parts.Step)
+		}
+		row := []any{
+			c.kind, update(c.divided), c.r, batch, suite.Median(run.Rounds, suite.Seconds), suite.Fixed(float64(batch)/stats.Median(run.Rounds), 1),
+			efficiency(r.Runs, c), suite.Median(shares, func(x float64) suite.Value { return suite.Percent(x, 1) }),
+		}
+		if c.divided {
+			row = append(row, rounds.Relative(r.Runs, runName(c.kind, c.r, false), c.name()))
+		} else {
+			row = append(row, suite.Absent, suite.Absent)
+		}
+		if r.Refs != nil {
+			row = append(row, efficiency(r.Refs, c)[0])
+		}
+		r.Table.Add(row...)
+		partsRow(r.Parts, c, 1, run)
+	}
+	partsRow(r.Parts, cell{"picture", 2, false}, 2, r.Runs[picture])
+	r.Panels = s.panels(r.Table)
+	return s.draw(r)
+}
+
+// efficiency is a cell's, with its interval.
+func efficiency(runs map[string]*rounds.Measured, c cell) []suite.Value {
+	e := stats.RatioOf(runs[c.base()].Rounds, runs[c.name()].Rounds)
+	if c.kind == strong { // of the same mini-batch, not of R times as many examples
+		e.Median, e.Lo, e.Hi = e.Median/float64(c.r), e.Lo/float64(c.r), e.Hi/float64(c.r)
+	}
+	return suite.Ratio(e, c.name() == c.base())
+}
+
+// partsRow adds where a run's time goes.
+func partsRow(t *suite.Table, c cell, k int, run *rounds.Measured) {
+	p := run.Parts
+	share := func(x float64) suite.Value { return suite.Share(x, p.Step) }
+	t.Add(c.kind, update(c.divided), c.r, k, suite.Seconds(p.Step), share(p.Computation), share(p.Recompute), share(p.Reduction),
+		share(p.Update), share(p.Setup), share(p.Bubble), share(p.Imbalance), share(p.Barrier), suite.Bytes(slices.Max(run.Peak)))
+}
+
+// panels show efficiencies and shares of the all-reduce.
+func (s *scaling) panels(t *suite.Table) (all []plot.Axes) {
+	for _, column := range []string{"measured efficiency", "measured all-reduce"} {
+		y := map[string]string{"measured efficiency": "efficiency", "measured all-reduce": "all-reduce, % of the step"}[column]
+		var of []plot.Axes
+		for _, kind := range []string{weak, strong} {
+			bars := &plot.BarPanel{Title: kind + " scaling", Y: y}
+			for _, r := range s.Spec.Replicas {
+				bars.Names = append(bars.Names, fmt.Sprintf("R = %d", r))
+			}
+			for _, how := range []string{"whole", "divided"} {
+				series := plot.BarSeries{Name: "measured, " + how + " update"}
+				for _, row := range t.Rows {
+					switch {
+					case row[0].Text != kind:
+					case row[1].Text == how:
+						series.AddValue(row[t.Column(column)])
+					case how == "divided" && row[2].Numbers[0] == 1:
+						series.AddValue(suite.Absent)
+					}
+				}
+				bars.Series = append(bars.Series, series)
+			}
+			of = append(of, bars)
+		}
+		all = append(all, plot.OneScale(of)...)
+	}
+	return all
+}
+
+// draw draws the step of two replicas of two stages, and writes it as a trace.
+func (s *scaling) draw(r *rounds.Reporting[profile]) error {
+	tl, err := r.Runs[picture].Times.Replay()
+	if err != nil {
+		return err
+	}
+	caption := fmt.Sprintf("One step of two replicas of two stages (K = 2, M = %d in each), emulated", s.Spec.PictureM)
+	var text, trace, svg bytes.Buffer
+	fmt.Fprintf(&text, "%s; every kind of task at its median.\n\n", caption)
+	if err := timeline.WriteText(&text, tl, 120); err != nil {
+		return err
+	}
+	if err := timeline.WriteSVG(&svg, timeline.Drawing{Caption: caption, Timeline: tl}); err != nil {
+		return err
+	}
+	if err := timeline.WriteChrome(&trace, tl, nil); err != nil {
+		return err
+	}
+	name := s.ID() + "-R2-K2"
+	r.Files = []suite.File{{Name: name + ".timeline.svg", Text: svg.String()}, {Name: name + ".timeline.txt", Text: text.String()}, {Name: name + ".trace.json", Text: trace.String()}}
+	return nil
+}

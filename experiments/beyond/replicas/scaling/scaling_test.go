@@ -1,0 +1,107 @@
+package scaling
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/rounds/roundstest"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+)
+
+// ideal is a device on which an example takes the same time in every run.
+func ideal(run *rounds.Run, _ int) float64 { return float64(run.Training.Batch) }
+
+// On ideal devices that add up in no time every efficiency is 1.
+func TestReport(t *testing.T) {
+	s := suitetest.Loaded[*scaling](t, Definition.Load)
+	r, log := roundstest.Start(t, s)
+	roundstest.FillRounds(t, log, r, 0, ideal)
+	report, err := s.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, parts := report.Tables[0], report.Tables[1]
+	if want := 2 * (2*len(s.Spec.Replicas) - 1); len(table.Rows) != want || len(parts.Rows) != want+1 {
+		t.Errorf("%d rows, %d with parts, want %d", len(table.Rows), len(parts.Rows), want)
+	}
+	for _, row := range table.Rows {
+		of := func(name string) suite.Value { return row[table.Column(name)] }
+		for _, name := range []string{"measured efficiency", "reference efficiency"} {
+			if math.Abs(of(name).Numbers[0]-1) > 1e-6 {
+				t.Errorf("%v: %s %v", row[:3], name, of(name))
+			}
+		}
+		if got := of("measured all-reduce"); got.Numbers[0] != 0 {
+			t.Errorf("%v: all-reduce %v", row[:3], got)
+		}
+		if got := of("measured divided / whole"); (row[1].Text == "divided") != (len(got.Numbers) == 1 && math.Abs(got.Numbers[0]-1) < 1e-6) {
+			t.Errorf("%v: divided / whole %v", row[:3], got)
+		}
+		if want := map[string]float64{weak: of("R").Numbers[0], strong: 8}[row[0].Text]; of("mini-batch").Numbers[0] != 4*want {
+			t.Errorf("%v: a mini-batch of %v", row[:3], of("mini-batch"))
+		}
+	}
+	var names []string
+	for _, f := range report.Files {
+		names = append(names, f.Name)
+	}
+	if got := strings.Join(names, " "); got != "replicas-scaling.svg replicas-scaling.png replicas-scaling-R2-K2.timeline.svg replicas-scaling-R2-K2.timeline.txt replicas-scaling-R2-K2.trace.json replicas-scaling.bench.txt" {
+		t.Errorf("files %s", got)
+	}
+	if drawn := report.Files[3].Text; strings.Count(drawn, "|") != 2*4 {
+		t.Errorf("not four devices:\n%s", drawn)
+	}
+}
+
+// What adding up takes is a part of the step, and lowers the efficiency of both kinds.
+func TestReportOfSums(t *testing.T) {
+	s := suitetest.Loaded[*scaling](t, Definition.Load)
+	r, log := roundstest.Start(t, s)
+	roundstest.FillRounds(t, log, r, 1<<20, ideal)
+	report, err := s.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, parts := report.Tables[0], report.Tables[1]
+	for _, row := range table.Rows {
+		of := func(name string) float64 { return row[table.Column(name)].Numbers[0] }
+		if several := of("R") > 1 || row[0].Text == strong; several != (of("measured all-reduce") > 0) {
+			t.Errorf("%v: all-reduce %v%%", row[:3], of("measured all-reduce"))
+		}
+		if row[0].Text == weak && (of("R") > 1) != (of("measured efficiency") < 0.999) {
+			t.Errorf("%v: efficiency %v", row[:3], of("measured efficiency"))
+		}
+	}
+	for _, row := range parts.Rows {
+		sum := 0.0
+		for i := parts.Column("computation"); i <= parts.Column("barrier"); i++ {
+			sum += row[i].Numbers[0]
+		}
+		if math.Abs(sum-100) > 1e-6 {
+			t.Errorf("%v: parts add up to %v%%", row[:4], sum)
+		}
+	}
+}
+
+// Measuring leaves what a report needs.
+func TestMeasures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	s := suitetest.Loaded[*scaling](t, Definition.Load)
+	r, log := roundstest.Start(t, s)
+	roundstest.CheckMeasures(t, r, log, func() (*suite.Report, error) { return s.Report(log, nil) })
+}
+
+func TestSpec(t *testing.T) {
+	suitetest.CheckRefused(t, Definition, [][3]string{
+		{"replicas: [1, 2, 4, 8]", "replicas: [2, 4, 8]", "want 1 first"},
+		{"replicas: [1, 2, 4, 8]", "replicas: [1, 2, 6]", "2 replicas of 6 groups"},
+		{"m: 2\n", "m: 3\n", "3 micro-batches of 4 examples are not of one size"},
+		{"checkpoint: never", "checkpoint: rarely", "want always"},
+		{"picture_m: 4", "picture_m: 0", "want a whole number from 1"},
+	})
+}

@@ -1,0 +1,24 @@
+// Package bubbles has the claims of papers on schedules with less idle time, and lists the
+// experiments on them.
+package bubbles
+
+import (
+	_ "embed"
+
+	"gpipebench/experiments/bubbles/formulas"
+	"gpipebench/experiments/bubbles/table5"
+	"gpipebench/experiments/suite"
+)
+
+//go:embed claims.yaml
+var claims []byte
+
+// Paper is Qi et al., "Zero Bubble Pipeline Parallelism" (arXiv 2401.10241), with the
+// schedules that it is compared with.
+var Paper = suite.Paper{
+	Name: "bubbles", Title: "Bubbles of later schedules", Of: "the papers on schedules after GPipe's", Claims: claims,
+	Experiments: []suite.Definition{
+		table5.Definition,
+		formulas.Definition,
+	},
+}

@@ -1,0 +1,60 @@
+package formulas
+
+import (
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite/suitetest"
+)
+
+// Formulas of schedules with names are exact, also for times that differ; those of shapes
+// are where F, B and W take the same time, and leading terms.
+func TestReport(t *testing.T) {
+	f := suitetest.Loaded[*formulas](t, Definition.Load)
+	log := records.New(f.Key("quick"))
+	if _, err := f.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("without records: %v", err)
+	}
+	for range 2 {
+		if err := f.Measure(t.Context(), log, progress.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := f.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := r.Tables[0]
+	exact := 0
+	for _, row := range table.Printed() {
+		at := func(column string) string { return row[table.Column(column)] }
+		switch at("schedule") {
+		case "gpipe", "1f1b", "zb-h1", "zb-h2":
+			if at("bubble is the formula's") != "yes" || at("memory is the formula's") == "no" {
+				t.Error(row)
+			}
+			exact++
+		case "interleaved":
+			if at("bubble is the formula's") == "no" || at("memory is the formula's") == "no" {
+				t.Error(row)
+			}
+		case "zb-v":
+			if want := map[string]string{"all alike": "yes", "W shorter": "no"}[at("times")]; at("m") != "2" && want != "" && at("bubble is the formula's") != want {
+				t.Error(row)
+			}
+		}
+	}
+	if exact != 4*3*3 {
+		t.Errorf("%d rows of schedules with exact formulas", exact)
+	}
+}
+
+func TestSpec(t *testing.T) {
+	suitetest.CheckRefused(t, Definition, [][3]string{
+		{"f: 4, b: 3.5, w: 2", "f: 6, b: 3.5, w: 2", "shorter than F"},
+		{"weights: 0.25", "weights: 2", "want a number from 0 to 1"},
+		{"{p: 4, m: 2}", "{p: 1, m: 2}", "want a whole number from 2"},
+	})
+}

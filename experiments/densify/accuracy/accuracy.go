@@ -1,0 +1,298 @@
+// Package accuracy trains one translator with several global mini-batches, for as many
+// examples each.
+package accuracy
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"gpipebench/datasets"
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/workload"
+	"gpipebench/internal/stats"
+	"gpipebench/internal/units"
+)
+
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "densify-accuracy", Folder: folder, New: suite.New[accuracy], Untimed: true}
+
+// spec is spec.yaml.
+type spec struct {
+	suite.Head `yaml:",inline"`
+	Setup      suite.SetupSpec    `yaml:"setup"`
+	Batches    []batch            `yaml:"batches"` // the others are compared with the first
+	Margin     float64            `yaml:"margin" want:"0..100,shown"`
+	Profiles   map[string]profile `yaml:"profiles"`
+}
+
+// batch is a global mini-batch, and the paper's that it stands for.
+type batch struct {
+	Name  string `yaml:"name" want:"name,key"`
+	Paper int    `yaml:"paper" want:"0..1e9"` // tokens; 0: none of the paper's
+	Pairs int    `yaml:"pairs" want:"1..65536"`
+}
+
+type profile struct {
+	Expected suite.Span `yaml:"expected" want:"shown"`
+	Seeds    []uint64   `yaml:"seeds"`
+	// Either one language of programs' catalogs, in a directory as make corpus makes it, or
+	// an invented one.
+	Catalogs string                       `yaml:"catalogs" want:"optional,shown"`
+	Language string                       `yaml:"language" want:"optional"`
+	Invented *datasets.MultilingualConfig `yaml:"invented"`
+	HeldOut  int                          `yaml:"held_out"` // pairs
+	// Examples are those that a training sees, to the mini-batch.
+	Examples int `yaml:"examples" want:"2..1e9"`
+	// WarmUp is the part of a training's steps over which its rate rises; over the rest it
+	// falls as a cosine.
+	WarmUp   float64            `yaml:"warm_up" want:">0..0.9"`
+	Training suite.TrainingSpec `yaml:"training"`
+}
+
+// accuracy trains over seeds.
+type accuracy struct {
+	suite.Base[spec]
+	setup workload.Setup
+}
+
+func (a *accuracy) Resolve() *suite.Problem {
+	a.setup = a.Spec.Setup.Setup()
+	if err := trials.CheckSetup(a.setup); err != nil {
+		return suite.At(err, "setup")
+	}
+	for i, b := range a.Spec.Batches {
+		if i > 0 && b.Pairs <= a.Spec.Batches[i-1].Pairs {
+			return suite.At(errors.New("want larger and larger ones"), "batches", fmt.Sprint(i), "pairs")
+		}
+	}
+	if len(a.Spec.Batches) < 2 {
+		return suite.At(errors.New("want one to compare with, and others"), "batches")
+	}
+	for _, name := range suite.Profiles {
+		if p := a.checkProfile(a.Spec.Profiles[name]); p != nil {
+			return p.In("profiles", name)
+		}
+	}
+	return nil
+}
+
+func (a *accuracy) checkProfile(p profile) *suite.Problem {
+	t := p.Training
+	switch {
+	case t.Model.Name != workload.Translator:
+		return suite.At(fmt.Errorf("want %s", workload.Translator), "training", "model", "name")
+	case t.Model.Tied != "all":
+		return suite.At(errors.New("want all: the paper's is one table"), "training", "model", "tied")
+	case t.Steps != 0 || t.LRSchedule != "":
+		return suite.At(errors.New("want no steps or lr_schedule, as they follow from examples and warm_up"), "training")
+	case t.Batch != a.Spec.Batches[0].Pairs:
+		return suite.At(fmt.Errorf("want %d, the first of batches", a.Spec.Batches[0].Pairs), "training", "batch")
+	case a.steps(p, a.Spec.Batches[len(a.Spec.Batches)-1]) < 2:
+		return suite.At(errors.New("want two mini-batches or more of the largest"), "examples")
+	case a.Spec.Batches[0].Pairs < a.setup.MicroBatches:
+		return suite.At(fmt.Errorf("the smallest mini-batch has fewer examples than there are micro-batches, %d", a.setup.MicroBatches), "training")
+	case (p.Catalogs == "") != (p.Language == "") || (p.Catalogs == "") != (p.Invented != nil):
+		return suite.At(errors.New("want catalogs and a language of them, or an invented one"), "catalogs")
+	case p.Invented == nil:
+		_, _, err := datasets.CatalogsOf(p.source())
+		return suite.At(err, "language")
+	case p.Invented.Languages != 1:
+		return suite.At(errors.New("want 1"), "invented", "languages")
+	}
+	c := p.config()
+	c.SeqLen = t.Model.Seq
+	return suite.At(c.Validate(), "invented")
+}
+
+func (p profile) config() (c datasets.Config) {
+	c.Translation.HeldOut = p.HeldOut
+	if p.Invented != nil {
+		c.Multilingual = *p.Invented
+	}
+	return c
+}
+
+// source is what a training reads.
+func (p profile) source() string {
+	if p.Invented != nil {
+		return "synthetic-translation"
+	}
+	return "gettext:" + strings.Join([]string{p.Catalogs, p.Language}, ",")
+}
+
+// steps are as many as have a profile's examples.
+func (a *accuracy) steps(p profile, b batch) int { return p.Examples / b.Pairs }
+
+// arms are a training for each mini-batch.
+func (a *accuracy) arms(p profile) (arms []trials.Arm) {
+	for _, b := range a.Spec.Batches {
+		arms = append(arms, trials.Arm{Name: b.Name, Training: func(seed uint64) workload.Training {
+			t := p.Training.Training(p.source(), a.setup, seed)
+			t.Config, t.Batch, t.Steps = p.config(), b.Pairs, a.steps(p, b)
+			rising := min(max(1, int(p.WarmUp*float64(t.Steps))), t.Steps-1)
+			t.LRSchedule = fmt.Sprintf("warmup:%d,cosine:%d", rising, t.Steps-rising)
+			return t
+		}})
+	}
+	return arms
+}
+
+// Planned are the trainings. Catalogs, which need not be here, are not opened.
+func (a *accuracy) Planned(name string) []suite.PlannedRun {
+	p := a.Spec.Profiles[name]
+	list := trials.PlannedArms(name, a.arms(p), p.Seeds)
+	for i := range list {
+		if t, ok := list[i].Run.(workload.Training); ok && p.Catalogs != "" {
+			t.Data = ""
+			list[i].Run = t
+		}
+	}
+	return list
+}
+
+func (a *accuracy) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	profile, err := suite.ProfileOf(a.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	return trials.Run(ctx, a.ID(), a.arms(profile), profile.Seeds, log, p)
+}
+
+// scores are an arm's, by seed: BLEU, and nats for each token that is held out.
+func scores(t trials.Trials) (bleu, nats []float64) {
+	for _, r := range t.Runs {
+		bleu, nats = append(bleu, r.Languages[0].BLEU), append(nats, r.HeldOut)
+	}
+	return bleu, nats
+}
+
+// read reads a log's trainings, each of which has translated one language.
+func (a *accuracy) read(log *records.Log) (profile, []trials.Trials, error) {
+	p, err := suite.ProfileOf(a.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return p, nil, err
+	}
+	all, err := trials.Read(log, a.arms(p), p.Seeds)
+	if err != nil {
+		return p, nil, err
+	}
+	for _, t := range all {
+		for i, r := range t.Runs {
+			if len(r.Languages) != 1 {
+				return p, nil, log.Strange(t.Sample(p.Seeds[i]), fmt.Errorf("%d languages: want 1", len(r.Languages)))
+			}
+		}
+	}
+	return p, all, nil
+}
+
+func (a *accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
+	p, all, err := a.read(log)
+	if err != nil {
+		return nil, err
+	}
+	var before []trials.Trials
+	if reference != nil {
+		if _, before, err = a.read(reference); err != nil {
+			before = nil // of another spec
+		}
+	}
+	t := a.table(p, all)
+	if reference != nil {
+		addReference(t, suite.ReferenceName(log, reference)+" BLEU", before)
+	}
+	report := &suite.Report{Tables: []*suite.Table{t, a.runs(p, all)}}
+	dots := &plot.DotPanel{Title: "mini-batches, with as many examples", Y: "BLEU"}
+	for i, b := range a.Spec.Batches {
+		bleu, _ := scores(all[i])
+		dots.Add(fmt.Sprintf("%s\n%d pairs", b.Name, b.Pairs), bleu)
+	}
+	report.Files, err = plot.Files(a.ID(), a.Title(), []plot.Axes{dots})
+	return report, err
+}
+
+// addReference adds a column with the mean BLEU of a reference's mini-batches, if they are
+// as many.
+func addReference(t *suite.Table, column string, before []trials.Trials) {
+	t.Numbers(column)
+	for i := range t.Rows {
+		cell := suite.Absent
+		if len(before) == len(t.Rows) {
+			bleu, _ := scores(before[i])
+			cell = suite.Mean(bleu, 2)
+		}
+		t.Rows[i] = append(t.Rows[i], cell)
+	}
+}
+
+func (a *accuracy) table(p profile, all []trials.Trials) *suite.Table {
+	m := p.Training.Model
+	from := "one invented language"
+	if p.Catalogs != "" {
+		from = p.Language + " to English, sentences of programs (gettext catalogs)"
+	}
+	t := &suite.Table{ID: a.ID(), Title: a.Title(), Caption: []string{
+		fmt.Sprintf("%v, with one table for both sides and the softmax, %s; %s examples in every training, to the mini-batch; %s, its rate rising to %g over the first %s of the steps and then falling as a cosine, whatever the mini-batch. %d seeds, other than those by which the rate was chosen.",
+			m, from, units.FormatCommas(int64(p.Examples)), p.Training.Optimizer, p.Training.LR, units.FormatShare(p.WarmUp, 1), len(p.Seeds)),
+		fmt.Sprintf("BLEU of greedy translations of what is held out, and nats for each of its tokens. Differences to the first row are means over pairs of trainings with the same seed, with their 95%% intervals (Student's t). The paper calls its mini-batches comparable or slightly better; here that is: at most %g BLEU worse, fixed beforehand.", a.Spec.Margin),
+	}}
+	t.Texts("mini-batch")
+	t.Numbers("paper: tokens", "pairs", "steps", "BLEU", "sd of BLEU", "nats per token", "sd of nats", "BLEU, difference", "nats, difference")
+	t.Texts("comparable")
+	first, firstNats := scores(all[0])
+	for i, b := range a.Spec.Batches {
+		bleu, nats := scores(all[i])
+		paper := suite.Absent
+		if b.Paper > 0 {
+			paper = suite.Whole(int64(b.Paper), units.FormatCommas(int64(b.Paper)))
+		}
+		row := []any{b.Name, paper, b.Pairs, a.steps(p, b), suite.Mean(bleu, 2), suite.SD(bleu, 2), suite.Mean(nats, 4), suite.SD(nats, 4)}
+		if i == 0 {
+			t.Add(append(row, suite.Absent, suite.Absent, "-")...)
+			continue
+		}
+		difference := stats.Pairs(bleu, first)
+		t.Add(append(row, suite.Paired(difference, 2), suite.Paired(stats.Pairs(nats, firstNats), 4), a.comparable(difference, stats.Mean(first)))...)
+	}
+	t.Notes = suite.FewSeedsNote(len(p.Seeds))
+	return t
+}
+
+// comparable says whether a mini-batch is as good as the first, which has so many BLEU, or
+// not shown to be. Without translations there is nothing to compare.
+func (a *accuracy) comparable(d stats.Paired, first float64) string {
+	switch lo, hi, ok := d.Interval(0.95); {
+	case !ok || first <= a.Spec.Margin:
+		return "not shown"
+	case lo >= -a.Spec.Margin:
+		return "yes"
+	case hi < -a.Spec.Margin:
+		return "no"
+	}
+	return "not shown"
+}
+
+// runs has a row for each training.
+func (a *accuracy) runs(p profile, all []trials.Trials) *suite.Table {
+	t := &suite.Table{ID: a.ID() + "-runs", Title: "Translation quality by global mini-batch: each training"}
+	t.Texts("mini-batch")
+	t.Numbers("seed", "parameters", "training pairs", "passes", "last loss", "held-out loss", "accuracy", "BLEU")
+	t.Texts("SHA-256 of the weights")
+	for i, b := range a.Spec.Batches {
+		for j, r := range all[i].Runs {
+			l := r.Languages[0]
+			t.Add(b.Name, p.Seeds[j], r.Params, l.Train, suite.Fixed(float64(a.steps(p, b)*b.Pairs)/float64(max(l.Train, 1)), 1),
+				suite.Fixed(r.LastLoss, 4), suite.Fixed(r.HeldOut, 4), suite.Percent(r.Accuracy, 2), suite.Fixed(l.BLEU, 2), r.SHA256[:16])
+		}
+	}
+	return t
+}

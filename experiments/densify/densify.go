@@ -1,0 +1,31 @@
+// Package densify has the claims of the paper on densifying assumed-sparse tensors, and
+// lists the experiments on them.
+package densify
+
+import (
+	_ "embed"
+
+	"gpipebench/experiments/densify/accumulation"
+	"gpipebench/experiments/densify/accuracy"
+	"gpipebench/experiments/densify/measured"
+	"gpipebench/experiments/densify/scaling"
+	"gpipebench/experiments/densify/timelines"
+	"gpipebench/experiments/densify/weak"
+	"gpipebench/experiments/suite"
+)
+
+//go:embed claims.yaml
+var claims []byte
+
+// Paper is Cavdar et al. 2019, "Densifying Assumed-sparse Tensors" (ISC 2019).
+var Paper = suite.Paper{
+	Name: "densify", Title: "Densifying assumed-sparse tensors", Of: "the paper on densifying sparse tensors", Claims: claims,
+	Experiments: []suite.Definition{
+		accumulation.Definition,
+		measured.Definition,
+		timelines.Definition,
+		scaling.Definition,
+		weak.Definition,
+		accuracy.Definition,
+	},
+}

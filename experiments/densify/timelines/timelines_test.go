@@ -1,0 +1,81 @@
+package timelines
+
+import (
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite/suitetest"
+)
+
+// Both ways of the smallest profile run, end with the same weights, and are drawn on one
+// page, the gather above; an interrupted experiment goes on.
+func TestMeasure(t *testing.T) {
+	x := suitetest.Loaded[*timelines](t, Definition.Load)
+	log := records.New(x.Key("smoke"))
+	if _, err := x.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("without records: %v", err)
+	}
+	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := x.Report(log, nil)
+	if err != nil || r.Verdict != nil {
+		t.Fatal(err, r.Verdict)
+	}
+	table := r.Tables[0]
+	if got := table.Printed(); len(got) != 2 || got[0][1] != "ALLGATHER" || got[1][1] != "ALLREDUCE" || table.Rows[1][table.Column("equal")].Text != "yes" {
+		t.Errorf("%v", got)
+	}
+	page := r.Files[0].Text
+	above, below := strings.Index(page, ">before: the shared table is gathered<"), strings.Index(page, ">after: it is reduced<")
+	if above < 0 || below < above {
+		t.Error("the gather is not above the reduction")
+	}
+	for half, names := range map[string][]string{
+		page[above:below]: {"NEGOTIATE_ALLGATHER", "MEMCPY_IN_FUSION_BUFFER", "MPI_ALLGATHER", "SUM_ROWS", "MPI_ALLREDUCE"},
+		page[below:]:      {"NEGOTIATE_ALLREDUCE", "MPI_ALLREDUCE"},
+	} {
+		for _, name := range names {
+			if !strings.Contains(half, "<title>"+name+",") {
+				t.Errorf("no %s", name)
+			}
+		}
+	}
+	if strings.Contains(page[below:], "MPI_ALLGATHER") {
+		t.Error("a reduced table is gathered")
+	}
+}
+
+// Other weights of one way are a verdict, and a sample without the table an error.
+func TestReportRefuses(t *testing.T) {
+	x := suitetest.Loaded[*timelines](t, Definition.Load)
+	lane := Lane{"embedding/table", []Phase{{"NEGOTIATE_ALLREDUCE", 0, 1, 0}, {"ALLREDUCE", 1, 2, 0}}}
+	report := func(other string, lanes ...Lane) (verdict, err error) {
+		log := records.New(x.Key("smoke"))
+		for _, way := range ways {
+			s := Sample{SHA256: "ab", Seconds: 3, Lanes: lanes}
+			if way == ways[1] {
+				s.SHA256 = other
+			}
+			if err := log.Add(way.String(), 1, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := x.Report(log, nil)
+		if err != nil {
+			return nil, err
+		}
+		return r.Verdict, nil
+	}
+	if verdict, err := report("ab", lane); verdict != nil || err != nil {
+		t.Error(verdict, err)
+	}
+	if verdict, _ := report("cd", lane); verdict == nil || !strings.Contains(verdict.Error(), "different weights") {
+		t.Errorf("verdict %v", verdict)
+	}
+	if _, err := report("ab", Lane{"bias", lane.Phases}); err == nil || !strings.Contains(err.Error(), "want the shared table") {
+		t.Errorf("%v", err)
+	}
+}

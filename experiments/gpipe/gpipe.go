@@ -1,0 +1,62 @@
+// Package gpipe has the claims of the GPipe paper and lists the experiments on them.
+package gpipe
+
+import (
+	_ "embed"
+
+	"gpipebench/experiments/gpipe/ablation"
+	"gpipebench/experiments/gpipe/breakdown"
+	"gpipebench/experiments/gpipe/consistency"
+	"gpipebench/experiments/gpipe/consistency/accuracy"
+	"gpipebench/experiments/gpipe/consistency/scopes"
+	"gpipebench/experiments/gpipe/delayed"
+	"gpipebench/experiments/gpipe/efficiency"
+	"gpipebench/experiments/gpipe/figure3"
+	"gpipebench/experiments/gpipe/learning"
+	"gpipebench/experiments/gpipe/precision"
+	"gpipebench/experiments/gpipe/quality"
+	"gpipebench/experiments/gpipe/sensitivity"
+	"gpipebench/experiments/gpipe/stability"
+	"gpipebench/experiments/gpipe/stability/threshold"
+	"gpipebench/experiments/gpipe/table1"
+	"gpipebench/experiments/gpipe/table2"
+	"gpipebench/experiments/gpipe/table2/amoebanet"
+	"gpipebench/experiments/gpipe/table2/modelled"
+	"gpipebench/experiments/gpipe/table3"
+	"gpipebench/experiments/gpipe/transfer"
+	"gpipebench/experiments/gpipe/translation"
+	"gpipebench/experiments/gpipe/validation"
+	"gpipebench/experiments/suite"
+)
+
+//go:embed claims.yaml
+var claims []byte
+
+// Paper is GPipe, in both of its versions (Huang et al., arXiv 1811.06965).
+var Paper = suite.Paper{
+	Name: "gpipe", Title: "GPipe", Of: "the GPipe paper", Claims: claims,
+	Experiments: []suite.Definition{
+		table1.Definition,
+		table2.Definition,
+		amoebanet.Definition,
+		modelled.Definition,
+		figure3.Definition,
+		breakdown.Definition,
+		table3.Definition,
+		consistency.Definition,
+		accuracy.Definition,
+		scopes.Definition,
+		precision.Definition,
+		delayed.Definition,
+		stability.Definition,
+		threshold.Definition,
+		transfer.Definition,
+		learning.Definition,
+		translation.Definition,
+		quality.Definition,
+		ablation.Definition,
+		validation.Definition,
+		efficiency.Definition,
+		sensitivity.Definition,
+	},
+}

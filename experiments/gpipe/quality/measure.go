@@ -1,0 +1,254 @@
+package quality
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"time"
+
+	"gpipebench/datasets"
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/workload"
+	"gpipebench/internal/files"
+	"gpipebench/internal/units"
+)
+
+// trial is one training.
+type trial struct {
+	trials.Trial
+	Steps  int       `json:"steps"`
+	Tokens int       `json:"target_tokens"` // that it was trained on
+	FLOPs  float64   `json:"flops"`         // of its steps, about
+	Curve  []float64 `json:"curve"`         // its losses: means of every hundredth of the steps
+	Data   string    `json:"data_sha256,omitempty"`
+}
+
+// Check requires what tables and pictures need.
+func (t *trial) Check() error {
+	if len(t.Languages) == 0 || len(t.Curve) == 0 || t.Steps < 1 || t.Tokens < 1 {
+		return errors.New("no scores of languages, losses, steps or target tokens")
+	}
+	return t.Trial.Check()
+}
+
+// baselines are what translations without a network score, by BLEU and language.
+type baselines struct {
+	Copy       []float64 `json:"copy"`
+	Dictionary []float64 `json:"dictionary"`
+}
+
+// withoutNetwork is their sample.
+const withoutNetwork = "without a network"
+
+func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	profile, err := suite.ProfileOf(q.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	arms := q.arms(profile)
+	known := digests(log, arms, profile.Seeds)
+	jobs := []suite.Job{{Sample: withoutNetwork, Seed: profile.Seeds[0], Make: func(context.Context) (any, string, error) {
+		b, err := baselinesOf(arms[0].Training(profile.Seeds[0]))
+		return b, withoutNetwork, err
+	}}}
+	var lack []arm // of each missing training
+	for _, seed := range profile.Seeds {
+		for _, a := range arms {
+			sample := a.Sample(seed)
+			jobs = append(jobs, suite.Job{Sample: sample, Seed: seed, Make: func(ctx context.Context) (any, string, error) {
+				r, err := a.train(ctx, trials.Kept(a.Training(seed), log, sample), known[a.of])
+				if err != nil {
+					return nil, "", fmt.Errorf("%s, %s: %w", q.ID(), sample, err)
+				}
+				return r, fmt.Sprintf("%s: %.4f nats, %s", sample, r.HeldOut, units.FormatWait(time.Duration(r.Seconds*float64(time.Second)))), nil
+			}})
+			if !log.Has(sample) {
+				lack = append(lack, a)
+			}
+		}
+	}
+	if jobs = suite.Missing(log, jobs); len(jobs) == 0 {
+		return nil
+	}
+	if err := profile.Data.present(); err != nil {
+		return fmt.Errorf("%s, profile %s: %w", q.ID(), log.Key.Profile, err)
+	}
+	if err := q.announce(ctx, p, profile, lack); err != nil {
+		return err
+	}
+	p.Begin(fmt.Sprintf("%s: %d trainings", q.ID(), len(lack)), len(jobs))
+	defer p.End()
+	return suite.Beside(ctx, log, p, jobs)
+}
+
+// present reports catalogs that are not here.
+func (d data) present() error {
+	if d.Invented != nil {
+		return nil
+	}
+	_, err := os.Stat(d.Catalogs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no catalogs in %s: want those that make corpus fetches, in the directory from which this is run, or another directory as catalogs of a spec", files.Printable(d.Catalogs))
+	}
+	return err
+}
+
+// digests are those of the catalogs' pairs, by language, that a log's samples were trained on.
+func digests(log *records.Log, arms []arm, seeds []uint64) map[string]string {
+	known := map[string]string{}
+	for _, a := range arms {
+		for _, seed := range seeds {
+			var r trial
+			if sample := a.Sample(seed); log.Has(sample) && log.Get(sample, &r) == nil {
+				known[a.of] = r.Data
+			}
+		}
+	}
+	return known
+}
+
+// train trains within the budget, and scores and translates once at the end. It refuses
+// other data than those of a digest, unless that is empty.
+func (a arm) train(ctx context.Context, t workload.Training, known string) (*trial, error) {
+	start := time.Now()
+	flops, err := a.within(&t)
+	if err != nil {
+		return nil, err
+	}
+	l, err := t.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	r := &trial{Steps: t.Steps, FLOPs: flops}
+	if datasets.NamesFiles(t.Data) {
+		r.Data = datasets.Digest(l.Source)
+	}
+	if known != "" && r.Data != known {
+		return nil, errors.New("the catalogs have other sentences than those that trainings in the records learnt: want the same catalogs, or --fresh")
+	}
+	var so struct {
+		Losses []float64 `json:"losses"`
+		Tokens int       `json:"target_tokens"`
+	}
+	err = l.Run(ctx, workload.Hooks{Report: &so, After: func(step *workload.TrainStep) error {
+		so.Losses, so.Tokens = append(so.Losses, step.Loss), so.Tokens+step.Count
+		return nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Fill(ctx, l); err != nil {
+		return nil, err
+	}
+	r.Tokens, r.LastLoss = so.Tokens, so.Losses[len(so.Losses)-1]
+	line, _ := plot.Binned(so.Losses, plot.Curve)
+	for _, at := range line {
+		r.Curve = append(r.Curve, at.Y)
+	}
+	r.Seconds = l.Earlier() + time.Since(start).Seconds()
+	return r, nil
+}
+
+// baselinesOf scores a training's data.
+func baselinesOf(t workload.Training) (*baselines, error) {
+	s, err := t.Source()
+	if err != nil {
+		return nil, err
+	}
+	b := &baselines{}
+	for i, from := range s.(*datasets.Translation).Baselines() {
+		scores := []*[]float64{&b.Copy, &b.Dictionary}[i]
+		for _, bleu := range from.BLEU {
+			*scores = append(*scores, bleu.Score())
+		}
+	}
+	return b, nil
+}
+
+// announce says, before the first step, what the trainings cost that are to be made: by the
+// operations of a forward pass, by the time of a step of each network here, and by how many
+// positions mini-batches of all languages have for each target token.
+func (q *quality) announce(ctx context.Context, p progress.Progress, profile profile, lack []arm) error {
+	type step struct {
+		workload.Model
+		batch int
+	}
+	type cost struct{ flops, seconds float64 } // for each position, of either side
+	costs := map[step]cost{}
+	positions, err := positionsOf(q.arms(profile)[0].Training(profile.Seeds[0]))
+	if err != nil {
+		return err
+	}
+	var timing workload.Timing
+	var flops, seconds float64
+	for _, a := range lack {
+		t := a.Training(profile.Seeds[0])
+		if t.Model.Vocab == 0 { // that of invented languages, about
+			t.Model.Vocab = 250
+		}
+		of := step{t.Model, t.Batch}
+		if _, known := costs[of]; !known {
+			var c cost
+			layers, err := workload.FlopsOf(t.Model)
+			if err != nil {
+				return err
+			}
+			for _, f := range layers {
+				c.flops += 3 * f / float64(2*t.Model.Seq)
+			}
+			t.Steps, t.LRSchedule = 2, a.schedule(2)
+			if c.seconds, err = stepSeconds(ctx, &timing, t); err != nil {
+				return err
+			}
+			c.seconds /= float64(t.Batch * 2 * t.Model.Seq)
+			costs[of] = c
+		}
+		flops += costs[of].flops * positions * float64(a.tokens)
+		seconds += costs[of].seconds * positions * float64(a.tokens)
+	}
+	cores := max(1, min(runtime.GOMAXPROCS(0), len(lack)))
+	p.Say(fmt.Sprintf("%s: %d trainings of at most %s target tokens each, %s; about %s on %d cores, and then translations",
+		q.ID(), len(lack), units.FormatCommas(int64(profile.Tokens)), units.FormatFLOPs(flops), units.FormatWait(time.Duration(seconds/float64(cores)*float64(time.Second))), cores))
+	return nil
+}
+
+// positionsOf returns how many positions, padded ones included, the two sides of the first
+// mini-batches have for each target token.
+func positionsOf(t workload.Training) (float64, error) {
+	s, err := t.Source()
+	if err != nil {
+		return 0, err
+	}
+	positions, tokens := 0, 0
+	for i := range 50 {
+		b, err := s.Batch(datasets.Train, i, t.Batch)
+		if err != nil {
+			return 0, err
+		}
+		positions, tokens = positions+positionsIn(b), tokens+b.Count
+	}
+	return float64(positions) / float64(tokens), nil
+}
+
+// stepSeconds times the second step of a training on random tokens.
+func stepSeconds(ctx context.Context, timing *workload.Timing, t workload.Training) (float64, error) {
+	l, err := timing.Open(ctx, t)
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	if _, err := l.Step(ctx); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	_, err = l.Step(ctx)
+	return time.Since(start).Seconds(), err
+}

@@ -1,0 +1,228 @@
+// Package quality trains one translator of many languages in the paper's sizes, small, and
+// a translator of each of some languages to compare it with.
+package quality
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gpipebench/datasets"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/workload"
+)
+
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "translation-quality", Folder: folder, New: suite.New[quality], Untimed: true}
+
+// spec is spec.yaml.
+type spec struct {
+	suite.Head  `yaml:",inline"`
+	Setup       suite.SetupSpec    `yaml:"setup"`
+	Networks    []network          `yaml:"networks"` // the first is a profile's model
+	Differences []networkPair      `yaml:"differences" want:"optional"`
+	Batches     []batch            `yaml:"batches"` // the first is the smallest
+	Profiles    map[string]profile `yaml:"profiles"`
+}
+
+// network is one of the paper's, T(L, H, A). Ours are to the first of ours as the paper's
+// are to the first of theirs.
+type network struct {
+	Name       string `yaml:"name" want:"name,key"`
+	Parameters string `yaml:"parameters"`
+	Layers     int    `yaml:"layers"`
+	FF         int    `yaml:"ff"`
+	Heads      int    `yaml:"heads"`
+}
+
+// networkPair names two networks whose scores are compared by seed.
+type networkPair struct {
+	Of string `yaml:"of" want:"name"`
+	To string `yaml:"to" want:"name"`
+}
+
+func (d networkPair) String() string { return d.Of + " - " + d.To }
+
+// batch is a column of the paper's Table 5, and what stands for it here.
+type batch struct {
+	Paper string         `yaml:"paper"` // tokens
+	BLEU  suite.Verbatim `yaml:"bleu"`
+	NLL   suite.Verbatim `yaml:"nll"`
+	Times int            `yaml:"times"` // the smallest batch
+}
+
+type profile struct {
+	Expected suite.Span `yaml:"expected" want:"shown"`
+	Seeds    []uint64   `yaml:"seeds"`
+	Data     data       `yaml:"data"`
+	// Tokens is the budget: target tokens that a training has, to the mini-batch.
+	Tokens int `yaml:"tokens"`
+	// WarmUp is the part of a training's steps over which its rate rises; over the rest it
+	// falls as a cosine.
+	WarmUp        float64            `yaml:"warm_up" want:">0..0.9"`
+	Bilingual     bilingual          `yaml:"bilingual"`
+	SmallestBatch int                `yaml:"smallest_batch"` // pairs
+	Training      suite.TrainingSpec `yaml:"training"`       // of the first network
+}
+
+// data are the languages of a profile: those of programs' catalogs, or invented ones.
+type data struct {
+	Catalogs    string                       `yaml:"catalogs" want:"optional,shown"` // a directory, as make corpus makes it
+	Languages   []string                     `yaml:"languages" want:"optional"`      // of the catalogs
+	Invented    *datasets.MultilingualConfig `yaml:"invented"`
+	HeldOut     int                          `yaml:"held_out"` // pairs of each language, at most
+	Temperature float64                      `yaml:"temperature" want:"1..1000"`
+	Shapes      int                          `yaml:"shapes" want:"0..64"` // of mini-batches, at most; 0: the source's default
+	Ends        int                          `yaml:"ends"`                // of all languages so many are high-resource, and so many low-resource
+}
+
+// bilingual says how translators of one language are trained.
+type bilingual struct {
+	Languages   []string `yaml:"languages"`
+	Table5      string   `yaml:"table5"` // the one that is trained with all batches
+	SourceVocab int      `yaml:"source_vocab" want:"0.."`
+	Dropout     float64  `yaml:"dropout" want:"0..0.9"`
+	Passes      int      `yaml:"passes"` // over the language's pairs, at most, whatever the budget
+}
+
+// quality trains translators of several sizes, of several languages, and with several
+// mini-batches.
+type quality struct {
+	suite.Base[spec]
+	setup workload.Setup
+}
+
+func (q *quality) Resolve() *suite.Problem {
+	q.setup = q.Spec.Setup.Setup()
+	if err := trials.CheckSetup(q.setup); err != nil {
+		return suite.At(err, "setup")
+	}
+	if len(q.Spec.Batches) < 2 {
+		return suite.At(errors.New("want a smallest batch and something to compare"), "batches")
+	}
+	for i, b := range q.Spec.Batches {
+		if i == 0 && b.Times != 1 || i > 0 && b.Times <= q.Spec.Batches[i-1].Times {
+			return suite.At(errors.New("want 1 at first, then larger and larger"), "batches", fmt.Sprint(i), "times")
+		}
+	}
+	for i, d := range q.Spec.Differences {
+		for _, end := range []struct{ key, name string }{{"of", d.Of}, {"to", d.To}} {
+			if q.network(end.name) < 0 {
+				return suite.At(fmt.Errorf("no network %q", end.name), "differences", fmt.Sprint(i), end.key)
+			}
+		}
+	}
+	for _, name := range suite.Profiles {
+		if p := q.checkProfile(q.Spec.Profiles[name]); p != nil {
+			return p.In("profiles", name)
+		}
+	}
+	return nil
+}
+
+func (q *quality) checkProfile(p profile) *suite.Problem {
+	if problem := p.Data.check(p.Training.Model.Seq); problem != nil {
+		return problem.In("data")
+	}
+	for i, l := range p.Bilingual.Languages {
+		if p.Data.place(l) < 0 {
+			return suite.At(fmt.Errorf("%q: want some of the languages: %s", l, strings.Join(p.Data.names(), ", ")), "bilingual", "languages", fmt.Sprint(i))
+		}
+	}
+	m := p.Training.Model
+	switch {
+	case !slices.Contains(p.Bilingual.Languages, p.Bilingual.Table5):
+		return suite.At(errors.New("want one of the bilingual languages"), "bilingual", "table5")
+	case m.Name != workload.Translator:
+		return suite.At(fmt.Errorf("want %s", workload.Translator), "training", "model", "name")
+	case m.HeadDim < 1:
+		return suite.At(errors.New("want 1 or more, as it stays where there are more heads"), "training", "model")
+	case p.Training.Steps != 0:
+		return suite.At(errors.New("want none, as they follow from tokens"), "training", "steps")
+	case p.Training.LRSchedule != "":
+		return suite.At(errors.New("want none, as it follows from warm_up"), "training", "lr_schedule")
+	case p.SmallestBatch < q.setup.MicroBatches:
+		return suite.At(fmt.Errorf("%d pairs: want %d or more, one for each micro-batch", p.SmallestBatch, q.setup.MicroBatches), "smallest_batch")
+	case p.Training.Batch < q.setup.MicroBatches:
+		return suite.At(fmt.Errorf("%d pairs: want %d or more, one for each micro-batch", p.Training.Batch, q.setup.MicroBatches), "training", "batch")
+	}
+	first := q.Spec.Networks[0]
+	for _, n := range q.Spec.Networks {
+		if m.FF*n.FF%first.FF != 0 || m.Heads*n.Heads%first.Heads != 0 {
+			return suite.At(fmt.Errorf("%d and %d heads do not grow by whole numbers to %s", m.FF, m.Heads, n.Name), "training", "model", "ff")
+		}
+	}
+	return nil
+}
+
+// check refuses languages that cannot be.
+func (d data) check(seq int) *suite.Problem {
+	switch {
+	case (d.Invented != nil) == (len(d.Languages) > 0):
+		return suite.At(errors.New("want either invented languages or those of catalogs"))
+	case (d.Catalogs != "") != (len(d.Languages) > 0):
+		return suite.At(errors.New("want a directory, and languages of it"), "catalogs")
+	case 2*d.Ends > len(d.names()):
+		return suite.At(fmt.Errorf("%d at either end of %d languages: want at most a half", d.Ends, len(d.names())), "ends")
+	case d.Invented != nil:
+		c := d.config()
+		c.SeqLen = seq
+		return suite.At(c.Validate())
+	}
+	_, _, err := datasets.CatalogsOf(d.source())
+	return suite.At(err, "languages")
+}
+
+// names are those of the languages, in the order in which a training has them.
+func (d data) names() []string {
+	if d.Invented == nil {
+		return d.Languages
+	}
+	var names []string
+	for i := range d.Invented.Languages {
+		names = append(names, fmt.Sprintf("invented %d", i+1))
+	}
+	return names
+}
+
+// place is a language's place among names, -1 if it is none of them.
+func (d data) place(name string) int { return slices.Index(d.names(), name) }
+
+// source is what a training reads, of all languages or of some.
+func (d data) source(only ...string) string {
+	if d.Invented != nil {
+		return "synthetic-translation"
+	}
+	if len(only) == 0 {
+		only = d.Languages
+	}
+	return "gettext:" + strings.Join(append([]string{d.Catalogs}, only...), ",")
+}
+
+func (d data) config() (c datasets.Config) {
+	c.Translation.HeldOut, c.Translation.Temperature, c.Translation.Shapes = d.HeldOut, d.Temperature, d.Shapes
+	if d.Invented != nil {
+		c.Multilingual = *d.Invented
+	}
+	return c
+}
+
+// network is a network's place in the spec, -1 if it is not there.
+func (q *quality) network(name string) int {
+	return slices.IndexFunc(q.Spec.Networks, func(n network) bool { return n.Name == name })
+}
+
+// scaled is a profile's model as a network of the spec has it.
+func (q *quality) scaled(n network, m workload.Model) workload.Model {
+	first := q.Spec.Networks[0]
+	m.Layers = max(1, int(math.Round(float64(m.Layers)*float64(n.Layers)/float64(first.Layers))))
+	m.FF = m.FF * n.FF / first.FF
+	m.Heads = m.Heads * n.Heads / first.Heads
+	return m
+}

@@ -1,0 +1,432 @@
+package quality
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/datasets"
+	"gpipebench/datasets/gettext/gettexttest"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/workload"
+	"gpipebench/nn"
+)
+
+// madeUp is a log of made-up scores: of(arm, seed) are BLEU and nats of the first
+// language, or of the only one; those of the next have 1 less and 0.1 more, and so on, and
+// half as many pairs.
+func madeUp(t *testing.T, q *quality, profile string, of func(arm string, seed int) (bleu, nats float64)) *records.Log {
+	t.Helper()
+	log := records.New(q.Key(profile))
+	p := q.Spec.Profiles[profile]
+	names := p.Data.names()
+	without := baselines{make([]float64, len(names)), make([]float64, len(names))}
+	if err := log.Add(withoutNetwork, 1, without); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range q.arms(p) {
+		for j, seed := range p.Seeds {
+			bleu, nats := of(a.Name, j)
+			r := trial{Trial: trials.Trial{SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{2, 2}}, Steps: 10, Tokens: 900, Curve: []float64{3, 2}}
+			for l, name := range names {
+				if a.of == "" || a.of == name {
+					r.Languages = append(r.Languages, workload.LanguageScore{Name: name, Train: 1000 >> l, BLEU: bleu - float64(l), Loss: nats + float64(l)/10, HeldOut: 10})
+				}
+			}
+			if err := log.Add(a.Sample(seed), seed, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return log
+}
+
+// Three seeds that swing by 1, 0 and -1 BLEU: a difference of means has a deviation of 1
+// and an interval of 2.48 to either side (Student's t, 2 degrees of freedom, 4.3027 / sqrt(3)).
+func TestReport(t *testing.T) {
+	q := suitetest.Loaded[*quality](t, Definition.Load)
+	log := madeUp(t, q, "quick", func(arm string, seed int) (float64, float64) {
+		swing := []float64{1, 0, -1}[seed]
+		switch {
+		case arm == "small" || arm == "bilingual invented 1":
+			return 40, 2
+		case arm == "deep":
+			return 45 + swing, 1.9
+		case arm == "wide":
+			return 44, 1.9
+		case arm == "larger":
+			return 45, 1.9
+		case arm == "largest":
+			return 42 + swing, 1.8
+		case strings.HasPrefix(arm, "bilingual"):
+			return 38, 2
+		case strings.HasPrefix(arm, "invented 1, mini-batches of 8"):
+			return 30, 3
+		case strings.HasSuffix(arm, "fewer tokens"):
+			return 35, 2.5
+		}
+		return 50 + swing, 1.5 // mini-batches of 128
+	})
+	r, err := q.Report(log, log)
+	if err != nil || r.Verdict != nil {
+		t.Fatal(err, r.Verdict)
+	}
+	if len(r.Tables) != 6 {
+		t.Fatalf("%d tables", len(r.Tables))
+	}
+	row := func(table int, key string) string {
+		for _, row := range r.Tables[table].Printed() {
+			if line := strings.Join(row, "|"); strings.HasPrefix(line, key+"|") {
+				return line
+			}
+		}
+		t.Errorf("%s has no row %s", r.Tables[table].ID, key)
+		return ""
+	}
+	for _, c := range []struct {
+		table     int
+		key, want string
+	}{
+		{0, "invented 2", "invented 2|500|0.0%|10|0.00|0.00|37.00|39.00|44.00|43.00|44.00|41.00"},
+		{0, "high-resource", "high-resource|1500|0.0%|20|0.00|0.00|-|39.50|44.50"},
+		{0, "low-resource", "low-resource|375|0.0%|20|0.00|0.00|-|37.50|42.50"},
+		{1, "invented 1", "invented 1|1000|10|0.3|900|7|40.00|0.00|+0.00 [+0.00, +0.00]|+5.00 [+2.52, +7.48]"},
+		{2, "deep", "deep|T(4, 128, 2)|T(24, 8192, 16)|1.3B|7|900|0 FLOP|"},
+		{2, "largest", "largest|T(11, 256, 4)|T(64, 16384, 32)|6B|"},
+		{3, "deep - small", "deep - small|+5.00 [+2.52, +7.48]|+5.00 [+2.52, +7.48]|+5.00 [+2.52, +7.48]|-0.1000"},
+		{3, "deep - wide", "deep - wide|+1.00 [-1.48, +3.48]|"},
+		{3, "largest - bilingual", "largest - bilingual|+3.00 [+0.52, +5.48]|+4.00 [+1.52, +6.48]|+3.50 [+1.02, +5.98]|-|-|-"},
+		{3, "largest - dictionary", "largest - dictionary|+41.50 [+39.02, +43.98]|+39.50 [+37.02, +41.98]|+40.50 [+38.02, +42.98]|-|-|-"},
+		{4, "as many tokens|1M", "as many tokens|1M|31.86|2.51|32|90|10|900|40.00|0.00|2.0000|0.0000|+10.00 [+10.00, +10.00]|-1.0000"},
+		{4, "as many tokens|4M", "as many tokens|4M|32.71|2.46|128|90|10|900|50.00|1.00|1.5000|0.0000|+10.00 [+7.52, +12.48]"},
+		{4, "as many steps|1M", "as many steps|1M|31.86|2.51|32|90|10|900|35.00|"},
+	} {
+		if got := row(c.table, c.key); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s, want %s", r.Tables[c.table].ID, got, c.want)
+		}
+	}
+	for key, want := range map[string]string{"invented 1": "noisy", "invented 2": "yes"} {
+		if got := row(1, key); !strings.HasSuffix(got, "|"+want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	const better, open = "better (high-resource, low-resource, all)", "neither shown (high-resource, low-resource, all)"
+	if note := r.Tables[3].Notes[0]; !strings.Contains(note, "deep against wide: "+open) || !strings.Contains(note, "largest against bilingual: "+better) {
+		t.Error(note)
+	}
+	if n := len(q.arms(q.Spec.Profiles["quick"])) * 3; len(r.Tables[5].Rows) != n {
+		t.Errorf("%d trainings are listed, want %d", len(r.Tables[5].Rows), n)
+	}
+	suitetest.CheckPlots(t, r)
+}
+
+// Samples of other languages, or of other data than others, are refused.
+func TestStrangeSamples(t *testing.T) {
+	q := suitetest.Loaded[*quality](t, Definition.Load)
+	p := q.Spec.Profiles["quick"]
+	for what, change := range map[string]func(*trial){
+		"3 languages: want 4": func(r *trial) { r.Languages = r.Languages[:3] },
+		"other data than":     func(r *trial) { r.Data = "another" },
+		"no scores":           func(r *trial) { r.Curve = nil },
+	} {
+		log := madeUp(t, q, "quick", func(string, int) (float64, float64) { return 1, 1 })
+		sample := q.arms(p)[2].Sample(2)
+		var r trial
+		if err := log.Get(sample, &r); err != nil {
+			t.Fatal(err)
+		}
+		change(&r)
+		if err := log.Add(sample, 2, r); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := q.Report(log, nil); err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), sample) {
+			t.Errorf("%v, want %s: %s", err, sample, what)
+		}
+	}
+}
+
+// The smallest profile is measured, goes on where it was, and its trainings are what train
+// does.
+func TestMeasures(t *testing.T) {
+	q := suitetest.Loaded[*quality](t, Definition.Load)
+	p := q.Spec.Profiles["smoke"]
+	arms := q.arms(p)
+	log := records.New(q.Key("smoke"))
+	if err := q.Measure(context.Background(), log, progress.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(arms)*len(p.Seeds) + 1; len(log.Names) != n {
+		t.Errorf("%d samples, want %d", len(log.Names), n)
+	}
+	r, err := q.Report(log, log)
+	if err != nil || r.Verdict != nil {
+		t.Fatal(err, r.Verdict)
+	}
+	hashes := map[string]bool{}
+	for _, row := range r.Tables[5].Printed() {
+		hashes[row[10]] = true
+	}
+	if len(hashes) != len(r.Tables[5].Rows) {
+		t.Errorf("%d hashes of %d trainings", len(hashes), len(r.Tables[5].Rows))
+	}
+	var wide trial
+	if err := log.Get(arms[2].Sample(2), &wide); err != nil {
+		t.Fatal(err)
+	}
+	training := arms[2].Training(2)
+	if _, err := arms[2].within(&training); err != nil {
+		t.Fatal(err)
+	}
+	training.Setup.Partitions, training.Setup.MicroBatches = 2, 4
+	run, err := training.Run(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.WeightsSHA256 != wide.SHA256 || fmt.Sprint(run.Eval.Languages) != fmt.Sprint(wide.Languages) {
+		t.Errorf("train at K = 2: %s %v, the trial %s %v", run.WeightsSHA256, run.Eval.Languages, wide.SHA256, wide.Languages)
+	}
+	// A run that was interrupted measures what is missing, and only that.
+	part := records.New(q.Key("smoke"))
+	kept := wide
+	kept.SHA256 = strings.Repeat("cd", 32)
+	if err := part.Add(arms[2].Sample(2), 2, kept); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Measure(context.Background(), part, progress.Silent{}); err != nil || len(part.Names) != len(log.Names) {
+		t.Errorf("%d samples, want %d: %v", len(part.Names), len(log.Names), err)
+	}
+	for _, a := range arms {
+		for _, seed := range p.Seeds {
+			var was, is trial
+			if err := errors.Join(log.Get(a.Sample(seed), &was), part.Get(a.Sample(seed), &is)); err != nil {
+				t.Fatal(err)
+			}
+			want := was.SHA256
+			if a.Sample(seed) == arms[2].Sample(2) {
+				want = kept.SHA256
+			}
+			if is.SHA256 != want {
+				t.Errorf("%s: %s, want %s", a.Sample(seed), is.SHA256, want)
+			}
+		}
+	}
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := q.Measure(cancelled, records.New(q.Key("smoke")), progress.Silent{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// A training ends with the mini-batch in which it has had the target tokens of the budget,
+// or has passed over its pairs as often as it may.
+func TestBudget(t *testing.T) {
+	q := suitetest.Loaded[*quality](t, Definition.Load)
+	p := q.Spec.Profiles["smoke"]
+	tokens := func(tr workload.Training, steps int) (n int) {
+		s, err := tr.Source()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range steps {
+			b, err := s.Batch(datasets.Train, i, tr.Batch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += b.Count
+		}
+		return n
+	}
+	for _, a := range q.arms(p) {
+		a.tokens *= 10
+		tr := a.Training(3)
+		flops, err := a.within(&tr)
+		if err != nil || flops <= 0 {
+			t.Fatal(flops, err)
+		}
+		if with, without := tokens(tr, tr.Steps), tokens(tr, tr.Steps-1); with < a.tokens || without >= a.tokens {
+			t.Errorf("%s: %d steps have %d tokens, one less %d: want %d", a.Name, tr.Steps, with, without, a.tokens)
+		}
+	}
+	few := q.bilingualArms(p)[1] // 50 pairs
+	few.tokens, few.passes = 1e6, 3
+	tr := few.Training(1)
+	if _, err := few.within(&tr); err != nil || tr.Steps != 3*7 {
+		t.Errorf("%d steps, want 3 passes of 7: %v", tr.Steps, err)
+	}
+	if tr.LRSchedule != "warmup:2,cosine:19" {
+		t.Error(tr.LRSchedule)
+	}
+}
+
+// With as many tokens all mini-batches see the same number; with as many steps they make
+// the same number. The profile's own is the bilingual arm.
+func TestBatches(t *testing.T) {
+	q := suitetest.Loaded[*quality](t, Definition.Load)
+	p := q.Spec.Profiles["quick"]
+	var names []string
+	steps := map[int]bool{}
+	for _, sameSteps := range []bool{false, true} {
+		for _, b := range q.Spec.Batches {
+			a := q.batchArm(p, b, sameSteps)
+			names = append(names, a.Name)
+			if sameSteps {
+				steps[a.tokens/a.Training(1).Batch] = true
+			} else if a.tokens != p.Tokens {
+				t.Errorf("%s: %d tokens", a.Name, a.tokens)
+			}
+		}
+	}
+	want := []string{"invented 1, mini-batches of 8", "bilingual invented 1", "invented 1, mini-batches of 128",
+		"invented 1, mini-batches of 8, fewer tokens", "invented 1, mini-batches of 32, fewer tokens", "invented 1, mini-batches of 128"}
+	if !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+	if len(steps) > 2 { // but for rounding
+		t.Errorf("tokens for each pair of a mini-batch: %v", steps)
+	}
+	if n := len(q.batchArms(p)); n != 4 {
+		t.Errorf("%d arms besides the bilingual ones, want 4", n)
+	}
+}
+
+// From catalogs: the records have the digest of the pairs, and other catalogs are refused
+// for what is missing. Without catalogs there is one clear line.
+func TestCatalogs(t *testing.T) {
+	dir := gettexttest.Folder(t, map[string]int{"fr": 300, "pt_BR": 120})
+	spec := strings.NewReplacer(
+		"invented: {languages: 2, pairs: 200, nouns: 4}", "catalogs: "+dir+"\n      languages: [pt_BR, fr]",
+		"languages: [invented 1, invented 2], table5: invented 1", "languages: [fr, pt_BR], table5: fr, source_vocab: 40",
+		"seq: 48, scaled_init", "seq: 48, vocab: 60, source_vocab: 80, tied: softmax, scaled_init",
+		"seeds: [1, 2]", "seeds: [1]",
+	).Replace(Definition.Spec()[:strings.Index(Definition.Spec(), "  quick:")]) + Definition.Spec()[strings.Index(Definition.Spec(), "  quick:"):]
+	e, err := Definition.Load(suite.SpecFile{Name: "x.yaml", Experiment: Definition.ID, Text: []byte(spec)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := e.(*quality)
+	log := records.New(q.Key("smoke"))
+	if err := q.Measure(t.Context(), log, progress.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := q.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows := r.Tables[0].Printed(); rows[0][0] != "fr" || rows[1][0] != "pt_BR" {
+		t.Errorf("languages %v, want the largest first", rows)
+	}
+	var all, alone trial
+	if err := errors.Join(log.Get("small/seed1", &all), log.Get("bilingual fr/seed1", &alone)); err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Data) != 64 || len(alone.Data) != 64 || all.Data == alone.Data || all.Params <= alone.Params {
+		t.Errorf("digests %s, %s; %d and %d parameters", all.Data, alone.Data, all.Params, alone.Params)
+	}
+	part := records.New(q.Key("smoke"))
+	if err := part.Add("bilingual fr/seed1", 1, alone); err != nil {
+		t.Fatal(err)
+	}
+	gettexttest.Write(t, dir, "fr", "program.mo", nil)
+	if err := os.RemoveAll(dir + "/fr"); err != nil {
+		t.Fatal(err)
+	}
+	other := gettexttest.Folder(t, map[string]int{"fr": 200})
+	if err := os.Rename(other+"/fr", dir+"/fr"); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Measure(t.Context(), part, progress.Silent{}); err == nil || !strings.Contains(err.Error(), "other sentences") {
+		t.Errorf("other catalogs: %v", err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	err = q.Measure(t.Context(), records.New(q.Key("smoke")), progress.Silent{})
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "make corpus") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("no catalogs: %v", err)
+	}
+	if _, err := q.Report(log, nil); err != nil {
+		t.Errorf("no catalogs, but records: %v", err)
+	}
+}
+
+// Deep and wide networks are of one size, as the paper's, and the others grow as its
+// networks do.
+func TestProportions(t *testing.T) {
+	q := suitetest.Loaded[*quality](t, Definition.Load)
+	params := func(m workload.Model, vocab, sourceVocab int) float64 {
+		m.Vocab, m.SourceVocab = vocab, sourceVocab
+		layers, err := m.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return float64(nn.CountParams(layers))
+	}
+	for _, name := range suite.Profiles {
+		p := q.Spec.Profiles[name]
+		m := p.Training.Model
+		of := map[string]float64{}
+		for _, n := range q.Spec.Networks {
+			of[n.Name] = params(q.scaled(n, m), 100, 100)
+		}
+		if ratio := of["deep"] / of["wide"]; ratio < 0.98 || ratio > 1.02 {
+			t.Errorf("%s: deep has %.3f times the parameters of wide", name, ratio)
+		}
+		if !(of["small"] < of["wide"] && of["wide"] < of["larger"] && of["larger"] < of["largest"]) {
+			t.Errorf("%s: %v", name, of)
+		}
+		if m.Heads*m.HeadDim != m.Dim {
+			t.Errorf("%s: heads of %d in all, want the model's %d, as in the paper", name, m.Heads*m.HeadDim, m.Dim)
+		}
+		if name == "full" {
+			if n := params(q.scaled(q.last(), m), m.Vocab, m.SourceVocab); n < 5e6 {
+				t.Errorf("the largest network has %.0f parameters, want 5 million", n)
+			}
+			if len(p.Data.Languages) < 60 || len(p.Bilingual.Languages) < 12 || len(p.Seeds) < 3 || p.Tokens > 7e6 {
+				t.Errorf("%d languages, %d bilingual, %d seeds, %d tokens", len(p.Data.Languages), len(p.Bilingual.Languages), len(p.Seeds), p.Tokens)
+			}
+		}
+	}
+}
+
+// What the spec must not be.
+func TestSpec(t *testing.T) {
+	for _, c := range []struct{ old, replacement, want string }{
+		{"setup: {k: 1, m: 1,", "setup: {k: 1, m: 1, devise: 1,", "unknown field devise"},
+		{"device: host", "device: emulated", "1: setup: trainings run beside"},
+		{"nll: 2.58, times: 1}", "nll: 2.58, times: 2}", "batches.0.times: want 1 at first"},
+		{"nll: 2.46, times: 16}", "nll: 2.46, times: 4}", "batches.2.times: want 1 at first"},
+		{"1.3B, layers: 24", "1.3B, layers: 0", "networks.1.layers: \"0\": want a whole number"},
+		{"name: wide, parameters", "name: deep, parameters", "networks.2: an entry of this name is there already, as entry 1"},
+		{"{of: deep, to: wide}", "{of: deep, to: broad}", "differences.2.to: no network \"broad\""},
+		{"{of: largest, to: larger}", "{of: greatest, to: larger}", "differences.4.of: no network \"greatest\""},
+		{"seeds: [1, 2]\n", "seeds: [1, 0]\n", "profiles.smoke.seeds.1: \"0\": want a whole number of 1 or more"},
+		{"      ends: 1\n", "      ends: 2\n", "profiles.smoke.data.ends: 2 at either end of 2 languages"},
+		{"      invented: {languages: 2, pairs: 200, nouns: 4}\n", "", "profiles.smoke.data: want either invented"},
+		{"{languages: 4,", "{languages: 9,", "profiles.quick.data: synthetic-translation: 9 languages, want 1 to 8"},
+		{"catalogs: corpus/usr/share/locale\n", "invented: {languages: 2, pairs: 200, nouns: 4}\n", "profiles.full.data: want either invented"},
+		{"      catalogs: corpus/usr/share/locale\n", "", "profiles.full.data.catalogs: want a directory, and languages"},
+		{"held_out: 4\n", "held_out: 0\n", "profiles.smoke.data.held_out: \"0\": want a whole number"},
+		{"temperature: 5\n", "temperature: 0.5\n", "profiles.smoke.data.temperature: \"0.5\": want a number from 1"},
+		{"languages: [invented 1, invented 2],", "languages: [invented 3],", "profiles.smoke.bilingual.languages.0: \"invented 3\": want some of the languages: invented 1, invented 2"},
+		{"table5: invented 1,", "table5: fr,", "profiles.smoke.bilingual.table5: want one of the bilingual languages"},
+		{"smallest_batch: 2", "smallest_batch: 0", "profiles.smoke.smallest_batch: \"0\": want"},
+		{"      batch: 8\n", "      batch: 8\n      steps: 3\n", "profiles.smoke.training.steps: want none"},
+		{"      batch: 8\n", "      batch: 8\n      lr_schedule: constant\n", "profiles.smoke.training.lr_schedule: want none"},
+		{"ff: 32, heads: 2, head_dim: 8,", "ff: 32, heads: 2,", "profiles.smoke.training.model: want 1 or more"},
+		{"{name: transformer,", "{name: transformer-lm,", "profiles.smoke.training.model.name: want transformer"},
+		{"layers: 24, ff: 8192,", "layers: 24, ff: 8200,", "profiles.smoke.training.model.ff: 32 and 2 heads do not grow"},
+	} {
+		err := suitetest.Refused(t, Definition, c.old, c.replacement)
+		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.replacement, err, c.want)
+		}
+	}
+}

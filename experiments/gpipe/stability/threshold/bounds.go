@@ -1,0 +1,73 @@
+package threshold
+
+import (
+	"fmt"
+	"math"
+
+	"gpipebench/experiments/suite"
+	"gpipebench/internal/stats"
+)
+
+// bounds are the least and the most that a value can be, which are equal if it is known.
+// The most of a threshold at the upper end of the grid is infinite, the least of one below
+// its lower end 0.
+type bounds struct{ least, most float64 }
+
+// over is the quotient of two values above 0, of which either may be unbounded.
+func (b bounds) over(of bounds) bounds { return bounds{b.least / of.most, b.most / of.least} }
+
+// known reports whether it is a single value.
+func (b bounds) known() bool { return b.least == b.most }
+
+// median returns the median of values and, as a second cell, its 95% interval by order
+// statistics. Neither decreases where a value increases, so the least and the most of the
+// values give the least and the most of both: values that the grid only bounds
+// make them wider, and are neither left out nor guessed.
+func median(values []bounds, print func(float64) suite.Value) []suite.Value {
+	var least, most []float64
+	for _, b := range values {
+		least, most = append(least, b.least), append(most, b.most)
+	}
+	middle := bounds{stats.Median(least), stats.Median(most)}
+	value := middle.value(print)
+	lo, _, ok := stats.Interval(least, 0.95)
+	_, hi, _ := stats.Interval(most, 0.95)
+	if !ok {
+		if !middle.known() {
+			value.Interval = []float64{middle.least, middle.most}
+		}
+		return []suite.Value{value, suite.Absent}
+	}
+	ends := bounds{lo, hi}
+	interval := suite.Value{Text: ends.between(print), Interval: []float64{lo, hi}}
+	value.Interval = interval.Interval
+	return []suite.Value{value, interval}
+}
+
+// value prints what is known of a single value.
+func (b bounds) value(print func(float64) suite.Value) suite.Value {
+	least, most := b.least > 0, !math.IsInf(b.most, 1)
+	switch {
+	case b.known():
+		return print(b.least)
+	case least && most:
+		return suite.Value{Text: fmt.Sprintf("%v to %v", print(b.least), print(b.most)), Numbers: []float64{b.least, b.most}}
+	case least:
+		return suite.Value{Text: fmt.Sprintf("≥ %v", print(b.least)), Numbers: []float64{b.least}}
+	case most:
+		return suite.Value{Text: fmt.Sprintf("≤ %v", print(b.most)), Numbers: []float64{b.most}}
+	}
+	return suite.Absent
+}
+
+// between prints an interval, an end of which may be unknown.
+func (b bounds) between(print func(float64) suite.Value) string {
+	lo, hi := "0", "∞)"
+	if b.least > 0 {
+		lo = print(b.least).Text
+	}
+	if !math.IsInf(b.most, 1) {
+		hi = print(b.most).Text + "]"
+	}
+	return "[" + lo + ", " + hi
+}

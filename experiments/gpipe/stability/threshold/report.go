@@ -1,0 +1,192 @@
+package threshold
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"gpipebench/experiments/gpipe/stability"
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/internal/stats"
+)
+
+// outcome is what came of a variant at a depth.
+type outcome struct {
+	stability.Variant
+	depth
+	runs       [][]*record // by rate, then seed
+	thresholds []bounds    // by seed: the largest rate up to which every run survived
+	ends       int         // seeds of which no run, or every run, survived: the grid only bounds their thresholds
+}
+
+// outcomes are in the order of the table: by depth, then by variant.
+func (e *threshold) outcomes(log *records.Log, p size) (all []*outcome, err error) {
+	for _, d := range p.Depths {
+		for _, v := range e.Spec.Variants {
+			o := &outcome{Variant: v, depth: d}
+			for _, rate := range d.Rates {
+				var runs []*record
+				for _, seed := range p.Seeds {
+					r := &record{}
+					if err := log.Get(e.arm(p, v, d, rate).Sample(seed), r); err != nil {
+						return nil, err
+					}
+					runs = append(runs, r)
+				}
+				o.runs = append(o.runs, runs)
+			}
+			for i := range p.Seeds {
+				survived := 0
+				for survived < len(d.Rates) && e.Spec.Survives.survived(o.runs[survived][i]) {
+					survived++
+				}
+				t := limits(d.Rates, survived)
+				if !t.known() {
+					o.ends++
+				}
+				o.thresholds = append(o.thresholds, t)
+			}
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// limits is the threshold of a seed of which the runs at the first so many of some
+// rates survived.
+func limits(rates []float64, survived int) bounds {
+	switch survived {
+	case 0: // at most what would be the next smaller rate
+		return bounds{0, rates[0] * rates[0] / rates[1]}
+	case len(rates):
+		return bounds{rates[survived-1], math.Inf(1)}
+	}
+	return bounds{rates[survived-1], rates[survived-1]}
+}
+
+// base is the outcome of the same depth with which another is compared.
+func (e *threshold) base(all []*outcome, o *outcome) *outcome {
+	for _, b := range all {
+		if b.Layers == o.Layers && b.Variant.Name == e.Spec.Base {
+			return b
+		}
+	}
+	panic("threshold: no base: Resolve has checked that there is one")
+}
+
+// factors are the thresholds relative to a base's, seed by seed.
+func (o *outcome) factors(base *outcome) (all []bounds) {
+	for i, t := range o.thresholds {
+		all = append(all, t.over(base.thresholds[i]))
+	}
+	return all
+}
+
+func printRate(x float64) suite.Value   { return suite.Number("%.3g", x) }
+func printFactor(x float64) suite.Value { return suite.Fixed(x, 2) }
+
+func (e *threshold) Report(log, reference *records.Log) (*suite.Report, error) {
+	p, err := suite.ProfileOf(e.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	all, err := e.outcomes(log, p)
+	if err != nil {
+		return nil, err
+	}
+	t, n, s := p.Training, len(p.Seeds), e.Spec.Survives
+	var grids []string
+	for _, d := range p.Depths {
+		last := len(d.Rates) - 1
+		grids = append(grids, fmt.Sprintf("%d + %d layers at %d learning rates from %g to %g, a factor of about %.3g apart", d.Layers, d.Layers, last+1, d.Rates[0], d.Rates[last], d.Rates[1]/d.Rates[0]))
+	}
+	table := &suite.Table{
+		ID: e.ID(), Title: e.Title(),
+		Caption: []string{
+			fmt.Sprintf("As many encoder as decoder layers, of width %d; %g%% of the tokens of the training targets are replaced by random tokens; %s, schedule %s, %d steps of %d pairs; gradients are not clipped. A run survives if no value is infinite or not a number, and the mean of its last %d losses is below %g nats.",
+				t.Model.Dim, 100*p.Data.Noise, t.Optimizer, t.Training("", e.setup, 0).LRSchedule, t.Steps, t.Batch, s.Window, s.Loss),
+			fmt.Sprintf("%s; each with the same %d seeds. The threshold of a seed is the largest rate up to which every run survives. Factors are thresholds relative to those of %q, of the same seed. Medians over seeds, with their 95%% intervals (order statistics).",
+				strings.Join(grids, "; "), n, e.Spec.Base),
+			"Of a seed of which no run survives, or every one, the grid only bounds the threshold: it may be anything below the smallest rate, or from the largest one on. Intervals include all that it may be.",
+		},
+		Notes: suite.FewRunsNote(n),
+	}
+	table.Texts("depth")
+	table.Numbers("layers")
+	table.Texts("variant")
+	table.Numbers("parameters", "threshold", "95%", "factor", "95%, factor", "runs that survive", "seeds at an end")
+	rates := &suite.Table{
+		ID: e.ID() + "-rates", Title: "Which learning rates a deep Transformer survives, rate by rate",
+		Caption: []string{"Losses are medians of the runs that survive, in nats: at the end of the training, of targets with noise, and held-out, of targets without."},
+	}
+	rates.Texts("depth", "variant")
+	rates.Numbers("rate", "runs that survive", "loss at the end", "held-out loss")
+	var panels []plot.Axes
+	for _, d := range p.Depths {
+		survival := plot.LinePanel{Title: fmt.Sprintf("%d + %d layers", d.Layers, d.Layers), X: "learning rate", Y: "runs that survive (%)", FromZero: true}
+		losses := plot.LinePanel{Title: fmt.Sprintf("%d + %d layers, runs that survive", d.Layers, d.Layers), X: "learning rate", Y: "held-out loss (nats), median"}
+		for _, rate := range d.Rates {
+			survival.Names = append(survival.Names, strconv.FormatFloat(rate, 'g', 2, 64))
+		}
+		losses.Names = survival.Names
+		for _, o := range all {
+			if o.depth.Name != d.Name {
+				continue
+			}
+			var share, held []plot.Point
+			lived := 0
+			for i, runs := range o.runs {
+				var ends, heldOut []float64
+				for _, r := range runs {
+					if s.survived(r) {
+						ends, heldOut = append(ends, r.end()), append(heldOut, r.HeldOut)
+					}
+				}
+				lived += len(ends)
+				share = append(share, plot.Point{X: float64(i), Y: 100 * float64(len(ends)) / float64(n)})
+				row := []any{d.Name, o.Variant.Name, printRate(d.Rates[i]), suite.Joined("%v of %v", len(ends), n), suite.Absent, suite.Absent}
+				if len(ends) > 0 {
+					row[4], row[5] = suite.Fixed(stats.Median(ends), 2), suite.Fixed(stats.Median(heldOut), 2)
+					held = append(held, plot.Point{X: float64(i), Y: stats.Median(heldOut)})
+				}
+				rates.Add(row...)
+			}
+			factor := []suite.Value{printFactor(1), suite.Absent}
+			if base := e.base(all, o); o != base {
+				factor = median(o.factors(base), printFactor)
+			}
+			table.Add(d.Name, d.Layers, o.Variant.Name, o.runs[0][0].Params, median(o.thresholds, printRate), factor,
+				suite.Joined("%v of %v", lived, len(d.Rates)*n), suite.Joined("%v of %v", o.ends, n))
+			survival.Series = append(survival.Series, plot.Series{Name: o.Variant.Name, Lines: [][]plot.Point{share}})
+			losses.Series = append(losses.Series, plot.Series{Name: o.Variant.Name, Lines: [][]plot.Point{held}})
+		}
+		panels = append(panels, survival, losses)
+	}
+	if reference != nil {
+		e.addReference(table, log, reference, all)
+	}
+	files, err := plot.Files(e.ID(), e.Title(), panels)
+	return &suite.Report{Tables: []*suite.Table{table, rates}, Files: files}, err
+}
+
+// addReference adds a column with a reference's factors, for a depth of the same name.
+func (e *threshold) addReference(table *suite.Table, log, reference *records.Log, all []*outcome) {
+	var refs []*outcome
+	if p, ok := e.Spec.Profiles[reference.Key.Profile]; ok {
+		refs, _ = e.outcomes(reference, p) // none of another spec
+	}
+	table.Numbers(suite.ReferenceName(log, reference) + " factor")
+	for i, o := range all {
+		cell := suite.Absent
+		for _, r := range refs {
+			if r.depth.Name == o.depth.Name && r.Variant.Name == o.Variant.Name {
+				cell = median(r.factors(e.base(refs, r)), printFactor)[0]
+			}
+		}
+		table.Rows[i] = append(table.Rows[i], cell)
+	}
+	table.Notes = append(table.Notes, suite.ReferenceNote(reference))
+}

@@ -1,0 +1,199 @@
+// Package threshold finds the largest learning rate that a deep Transformer survives, with
+// and without the paper's two cures.
+package threshold
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"gpipebench/experiments/gpipe/stability"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+	"gpipebench/internal/stats"
+	"gpipebench/nn"
+)
+
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "stability-threshold", Folder: folder, New: suite.New[threshold], Untimed: true, Command: "stability"}
+
+func (e *threshold) Planned(profile string) []suite.PlannedRun {
+	p := e.Spec.Profiles[profile]
+	return trials.PlannedArms(profile, e.arms(p), p.Seeds)
+}
+
+// spec is spec.yaml.
+type spec struct {
+	suite.Head `yaml:",inline"`
+	Setup      suite.SetupSpec     `yaml:"setup"`
+	Variants   []stability.Variant `yaml:"variants"`
+	Base       string              `yaml:"base" want:"name"` // the variant that the others are compared with
+	Survives   survival            `yaml:"survives"`
+	Profiles   map[string]size     `yaml:"profiles"`
+}
+
+type size struct {
+	trials.Profile `yaml:",inline"`
+	Depths         []depth         `yaml:"depths"`
+	Data           suite.PairsSpec `yaml:"data"`
+}
+
+// depth is a number of layers of the encoder, and of the decoder, and its grid.
+type depth struct {
+	Name   string    `yaml:"name" want:"name,key"`
+	Layers int       `yaml:"layers"`
+	Rates  []float64 `yaml:"rates" want:">0..1000"` // ascending
+}
+
+// survival defines when a run survives: it comes to its end, where the mean of its last
+// losses is below a loss.
+type survival struct {
+	Window int     `yaml:"window"` // steps
+	Loss   float64 `yaml:"loss" want:">0.."`
+}
+
+func (s survival) survived(r *record) bool { return r.NonFinite == "" && r.end() < s.Loss }
+
+// threshold trains every variant at every depth and rate.
+type threshold struct {
+	suite.Base[spec]
+	setup workload.Setup
+}
+
+func (e *threshold) Resolve() *suite.Problem {
+	e.setup = e.Spec.Setup.Setup()
+	if err := trials.CheckSetup(e.setup); err != nil {
+		return suite.At(err, "setup")
+	}
+	if p := trials.Check(e.Spec.Profiles); p != nil {
+		return p
+	}
+	if !slices.ContainsFunc(e.Spec.Variants, func(v stability.Variant) bool { return v.Name == e.Spec.Base }) {
+		return suite.At(fmt.Errorf("no variant %q", e.Spec.Base), "base")
+	}
+	for _, name := range suite.Profiles {
+		p, window := e.Spec.Profiles[name], e.Spec.Survives.Window
+		switch {
+		case p.Training.Model.Name != workload.Translator:
+			return suite.At(fmt.Errorf("want %s", workload.Translator), "profiles", name, "training", "model")
+		case p.Training.Steps%window != 0:
+			return suite.At(fmt.Errorf("want a multiple of %d, the window of survives", window), "profiles", name, "training", "steps")
+		}
+		for i, d := range p.Depths {
+			if len(d.Rates) < 2 || !slices.IsSorted(d.Rates) {
+				return suite.At(errors.New("want two or more, from the smallest to the largest"), "profiles", name, "depths", strconv.Itoa(i), "rates")
+			}
+		}
+	}
+	return nil
+}
+
+// record is one training.
+type record struct {
+	Losses    []float64 `json:"losses"`               // in nats: the mean of each window of steps
+	NonFinite string    `json:"non_finite,omitempty"` // what ended the run at the step after the last
+	HeldOut   float64   `json:"held_out"`             // nats per target without noise; 0: the run had ended
+	Steps     int       `json:"steps"`
+	Params    int64     `json:"params"`
+	Seconds   float64   `json:"seconds"`
+}
+
+// end is the loss at the end of a run that was not ended before.
+func (r *record) end() float64 { return r.Losses[len(r.Losses)-1] }
+
+// Check requires losses unless the run was ended.
+func (r *record) Check() error {
+	if r.NonFinite == "" && len(r.Losses) == 0 {
+		return errors.New("no losses")
+	}
+	return nil
+}
+
+// arm is a variant at a depth and a rate.
+func (e *threshold) arm(p size, v stability.Variant, d depth, rate float64) trials.Arm {
+	return trials.Arm{
+		Name: fmt.Sprintf("%s/layers=%d/lr=%s", v.Name, d.Layers, strconv.FormatFloat(rate, 'g', -1, 64)),
+		Training: func(seed uint64) workload.Training {
+			t := p.Training.Training("synthetic-translation", e.setup, seed)
+			t.Model.Layers = d.Layers
+			v.Cure(&t.Model)
+			t.LR *= rate
+			t.Config = p.Data.Config()
+			return t
+		},
+	}
+}
+
+func (e *threshold) arms(p size) (arms []trials.Arm) {
+	for _, d := range p.Depths {
+		for _, v := range e.Spec.Variants {
+			for _, rate := range d.Rates {
+				arms = append(arms, e.arm(p, v, d, rate))
+			}
+		}
+	}
+	return arms
+}
+
+func (e *threshold) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	profile, err := suite.ProfileOf(e.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	return trials.Each(ctx, e.ID(), e.arms(profile), profile.Seeds, log, p, func(ctx context.Context, t workload.Training) (any, string, error) {
+		r, err := e.train(ctx, t)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case r.NonFinite != "":
+			return r, fmt.Sprintf("ended after %d steps", r.Steps), nil
+		case e.Spec.Survives.survived(r):
+			return r, fmt.Sprintf("survived, loss %.3g", r.end()), nil
+		}
+		return r, fmt.Sprintf("diverged, loss %.3g", r.end()), nil
+	})
+}
+
+// train makes a run.
+func (e *threshold) train(ctx context.Context, t workload.Training) (*record, error) {
+	start := time.Now()
+	l, err := t.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	var so struct {
+		Losses []float64 `json:"losses"` // of each step
+	}
+	err = l.Run(ctx, workload.Hooks{Report: &so, After: func(step *workload.TrainStep) error {
+		so.Losses = append(so.Losses, step.Loss)
+		return nil
+	}})
+	r := &record{Losses: []float64{}, Steps: len(so.Losses), Params: nn.CountParams(l.Pipeline.Layers)}
+	for window := range slices.Chunk(so.Losses, e.Spec.Survives.Window) {
+		r.Losses = append(r.Losses, stats.Mean(window))
+	}
+	if err == nil {
+		var scores *workload.Evaluation
+		if scores, err = l.Evaluate(ctx); err == nil {
+			r.HeldOut = scores.Loss
+		}
+	}
+	if bad, is := errors.AsType[*gpipe.NonFiniteError](err); is {
+		r.NonFinite = bad.Error()
+	} else if err != nil {
+		return nil, err
+	}
+	r.Seconds = l.Earlier() + time.Since(start).Seconds()
+	return r, nil
+}

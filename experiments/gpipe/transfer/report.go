@@ -1,0 +1,182 @@
+package transfer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
+	"gpipebench/internal/stats"
+	"gpipebench/internal/units"
+)
+
+// results are a log's trainings by arm.
+type results struct {
+	pretraining            trials.Trials
+	tuned, scratch, longer []trials.Trials // by set
+}
+
+func (x *transfer) results(log *records.Log, p profile) (r results, err error) {
+	a := x.arms(p, "")
+	read := func(arms []trials.Arm) (all []trials.Trials) {
+		if err == nil {
+			all, err = trials.Read(log, arms, p.Seeds)
+		}
+		return all
+	}
+	first := read([]trials.Arm{a.pretraining})
+	r.tuned, r.scratch, r.longer = read(a.tuned), read(a.scratch), read(a.longer)
+	if err == nil {
+		r.pretraining = first[0]
+	}
+	return r, err
+}
+
+// gains returns by how many percentage points the fine-tuned networks of a set are more
+// accurate than others, by seed.
+func (r results) gains(set int, others []trials.Trials) []float64 {
+	return stats.Differences(r.tuned[set].Accuracies(), others[set].Accuracies())
+}
+
+// mean returns the mean of gains over all sets, by seed.
+func (r results) mean(others []trials.Trials) []float64 {
+	mean := make([]float64, len(r.pretraining.Runs))
+	for i := range r.tuned {
+		for j, gain := range r.gains(i, others) {
+			mean[j] += gain / float64(len(r.tuned))
+		}
+	}
+	return mean
+}
+
+func (x *transfer) Report(log, reference *records.Log) (*suite.Report, error) {
+	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	r, err := x.results(log, p)
+	if err != nil {
+		return nil, err
+	}
+	table, err := x.table(log, p, r)
+	if err != nil {
+		return nil, err
+	}
+	x.beside(table, log, reference)
+	n := len(p.Seeds)
+	table.Notes = append([]string{r.verdict(p)}, suite.FewSeedsNote(n)...)
+	all := append([]trials.Trials{r.pretraining}, slices.Concat(r.tuned, r.scratch, r.longer)...)
+	report := &suite.Report{Tables: []*suite.Table{table, trials.EachTable("transfer-runs", "Transfer: each training", all, p.Seeds)}}
+	report.Files, err = plot.Files(x.ID(), x.Spec.Title, r.panels(p))
+	return report, err
+}
+
+// table is the paper's Table 4, with what is from scratch beside it.
+func (x *transfer) table(log *records.Log, p profile, r results) (*suite.Table, error) {
+	flops, err := x.flops(p)
+	if err != nil {
+		return nil, err
+	}
+	table := &suite.Table{
+		ID: "transfer", Title: x.Spec.Title,
+		Caption: []string{
+			fmt.Sprintf("%v, mini-batches of %d. For each of %d seeds the network is trained on the first set (%v). From there it is fine-tuned on each other set: the last layer is new, all others begin with the pretrained weights (%v). From scratch: the same network with random weights, in as many steps (%v). Longer: in as many steps as pretraining and fine-tuning have together (%v). All trainings together have about %s.",
+				p.Model, p.Batch, len(p.Seeds), p.Pretraining, p.FineTuning, p.Scratch, p.Longer, units.FormatFLOPs(flops)),
+			p.described(),
+			"Accuracy is that of the test images, the mean over seeds. Gains are percentage points of the fine-tuned network over that from scratch, the mean over pairs of one seed, with its 95% interval (Student's t), which covers other seeds and not other images.",
+			"The paper's accuracies are of the sets in the column before, which these stand for, in the order of their sizes; its network has 557M parameters and was trained on ImageNet. It has none from scratch.",
+		},
+	}
+	table.Texts("data set")
+	table.Numbers("train examples", "test examples", "classes", "pretrained", "from scratch", "gain (points)", "longer", "gain over longer (points)")
+	table.Texts("stands for")
+	table.Numbers("paper")
+	counts, err := p.From.counted(log)
+	if err != nil {
+		return nil, err
+	}
+	table.Add(p.From.Name, counts, r.pretraining.Accuracy()[0], "", "", "", "", p.From.For, suite.Joined("%v%%", p.From.Paper))
+	for i, s := range p.To {
+		if counts, err = s.counted(log); err != nil {
+			return nil, err
+		}
+		table.Add(s.Name, counts, r.tuned[i].Accuracy()[0],
+			r.scratch[i].Accuracy()[0], suite.Paired(stats.Sampled(r.gains(i, r.scratch)), 2),
+			r.longer[i].Accuracy()[0], suite.Paired(stats.Sampled(r.gains(i, r.longer)), 2),
+			s.For, suite.Joined("%v%%", s.Paper))
+	}
+	table.Add("mean of these", "", "", "", "", "", suite.Paired(stats.Sampled(r.mean(r.scratch)), 2), "", suite.Paired(stats.Sampled(r.mean(r.longer)), 2), "", "")
+	return table, nil
+}
+
+// beside adds a column with the gains of a reference, if there is one of the same sets.
+func (x *transfer) beside(table *suite.Table, log, reference *records.Log) {
+	if reference == nil {
+		return
+	}
+	p, ok := x.Spec.Profiles[reference.Key.Profile]
+	if !ok {
+		return
+	}
+	r, err := x.results(reference, p)
+	if err != nil {
+		return
+	}
+	gains := map[string]suite.Value{"": {}}
+	for i, s := range p.To {
+		gains[s.For] = suite.Paired(stats.Sampled(r.gains(i, r.scratch)), 2)
+	}
+	table.Numbers(suite.ReferenceName(log, reference) + " gain")
+	of := table.Column("stands for")
+	for i, row := range table.Rows {
+		table.Rows[i] = append(row, gains[row[of].Text])
+	}
+}
+
+// verdict says on which sets the pretrained network is better than that from scratch in
+// as many steps.
+func (r results) verdict(p profile) string {
+	says := map[int][]string{}
+	for i, s := range p.To {
+		sign := stats.Sampled(r.gains(i, r.scratch)).Sign()
+		says[sign] = append(says[sign], s.Name)
+	}
+	var parts []string
+	for _, o := range []struct {
+		sign int
+		says string
+	}{
+		{1, "pretraining gains accuracy, with the whole interval above 0, on"},
+		{-1, "pretraining loses accuracy, with the whole interval below 0, on"},
+		{0, "the interval contains 0 on"},
+	} {
+		if names := says[o.sign]; len(names) > 0 {
+			parts = append(parts, o.says+" "+strings.Join(names, ", "))
+		}
+	}
+	return "Verdict: " + strings.Join(parts, "; ") + "."
+}
+
+// panels draws the accuracies and the gains by set.
+func (r results) panels(p profile) []plot.Axes {
+	bars := &plot.BarPanel{Title: "accuracy, mean over seeds", Y: "test images (%)"}
+	gains := &plot.DotPanel{Title: "pretrained - from scratch, pairs of one seed", Y: "percentage points", Zero: true}
+	for _, o := range []struct {
+		name string
+		of   []trials.Trials
+	}{{"pretrained", r.tuned}, {"from scratch", r.scratch}, {"longer", r.longer}} {
+		s := plot.BarSeries{Name: o.name}
+		for _, t := range o.of {
+			s.Values = append(s.Values, stats.Mean(t.Accuracies()))
+		}
+		bars.Series = append(bars.Series, s)
+	}
+	for i, s := range p.To {
+		bars.Names = append(bars.Names, s.Name)
+		gains.Add(s.Name, r.gains(i, r.scratch))
+	}
+	return []plot.Axes{bars, gains}
+}

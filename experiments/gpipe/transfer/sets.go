@@ -1,0 +1,88 @@
+package transfer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"gpipebench/datasets"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/workload"
+)
+
+// contents is what a set of images was found to be.
+type contents struct {
+	Train   int    `json:"train"` // images
+	HeldOut int    `json:"held_out"`
+	Classes int    `json:"classes"`
+	SHA256  string `json:"data_sha256,omitempty"` // of files: see datasets.Digest
+}
+
+// Check requires images of both splits.
+func (c *contents) Check() error {
+	if c.Train < 1 || c.HeldOut < 1 || c.Classes < 2 {
+		return fmt.Errorf("%d and %d images of %d classes", c.Train, c.HeldOut, c.Classes)
+	}
+	return nil
+}
+
+// sample is the name of a set's record.
+func (s set) sample() string { return "set, " + s.Name }
+
+// read reads every set before anything is trained, and records what it is. A set that
+// differs from its record is refused.
+func (x *transfer) read(p profile, log *records.Log) error {
+	for _, s := range append([]set{p.From}, p.To...) {
+		now, err := contentsOf(x.training(p, s, p.Scratch, x.Spec.Seed))
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && p.Make != "":
+			return fmt.Errorf("%s, %s: %w: want `make %s` first, which brings it, or --spec with a copy of the spec that names other data", x.ID(), s.Name, err, p.Make)
+		case err != nil:
+			return fmt.Errorf("%s, %s: %w", x.ID(), s.Name, err)
+		}
+		if !log.Has(s.sample()) {
+			if err := log.Add(s.sample(), x.Spec.Seed, now); err != nil {
+				return err
+			}
+			continue
+		}
+		var was contents
+		if err := log.Get(s.sample(), &was); err != nil {
+			return err
+		}
+		if was != *now {
+			return fmt.Errorf("%s, %s: %s has %d and %d images of %d classes, digest %.16s, and its record %d and %d of %d, digest %.16s: want the same images, or --fresh, which measures anew",
+				x.ID(), s.Name, s.Data, now.Train, now.HeldOut, now.Classes, now.SHA256, was.Train, was.HeldOut, was.Classes, was.SHA256)
+		}
+	}
+	return nil
+}
+
+// contentsOf reads the images of a training.
+func contentsOf(t workload.Training) (*contents, error) {
+	s, err := t.Source()
+	if err != nil {
+		return nil, err
+	}
+	return &contents{Train: s.Batches(datasets.Train, 1), HeldOut: s.Batches(datasets.HeldOut, 1), Classes: s.Vocab(), SHA256: datasets.Digest(s)}, nil
+}
+
+// counted returns what the table has of a set: training and test images, and classes.
+func (s set) counted(log *records.Log) ([]any, error) {
+	var c contents
+	if err := log.Get(s.sample(), &c); err != nil {
+		return nil, err
+	}
+	return []any{c.Train, c.HeldOut, c.Classes}, nil
+}
+
+// described says in a caption what images the sets of a profile have, and how those of
+// training are changed.
+func (p profile) described() string {
+	text := "Sets are procedural images that differ in shapes and textures, in number and in noise"
+	if p.From.Data != "synthetic" {
+		text = "Sets are images in files, whose digests are in the records; half of every class is for testing, a tenth of the first set"
+	}
+	return fmt.Sprintf("%s. Training images are randomly mirrored: %s; cropped from a margin of %d pixels; and a square of %d pixels is cut out.", text, suite.YesOrNo(p.Images.Flip), p.Images.Crop, p.Images.Cutout)
+}

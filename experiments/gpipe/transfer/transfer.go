@@ -1,0 +1,279 @@
+// Package transfer fine-tunes a network that was trained on one set of images on other
+// sets, and trains the same network on these from scratch.
+package transfer
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gpipebench/datasets"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/workload"
+)
+
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "transfer", Folder: folder, New: suite.New[transfer], Untimed: true}
+
+// spec is spec.yaml.
+type spec struct {
+	suite.Head `yaml:",inline"`
+	Setup      suite.SetupSpec    `yaml:"setup"`
+	Profiles   map[string]profile `yaml:"profiles"`
+}
+
+// profile is one network and the sets of images that it sees.
+type profile struct {
+	Expected suite.Span           `yaml:"expected" want:"shown"`
+	Make     string               `yaml:"make" want:"name,shown,optional"` // targets of make that bring the files
+	Seeds    []uint64             `yaml:"seeds"`
+	Model    workload.Model       `yaml:"model"`
+	Batch    int                  `yaml:"batch"`
+	Images   datasets.ImageConfig `yaml:"images"` // changes of training images, of all sets
+
+	From        set    `yaml:"from"` // the set of the pretraining
+	Pretraining recipe `yaml:"pretraining"`
+	To          []set  `yaml:"to"`          // the sets that are transferred to
+	FineTuning  recipe `yaml:"fine_tuning"` // with the pretrained weights, all but the last layer's
+	Scratch     recipe `yaml:"scratch"`     // without, in as many steps
+	Longer      recipe `yaml:"longer"`      // without, in as many steps as Pretraining and FineTuning together
+}
+
+// set is a set of images.
+type set struct {
+	Name    string                         `yaml:"name" want:"name,key"`
+	For     string                         `yaml:"for" want:"name"` // the paper's set that it stands for
+	Paper   suite.Verbatim                 `yaml:"paper"`           // the paper's accuracy on that, in percent
+	Data    string                         `yaml:"data" want:"images"`
+	Classes int                            `yaml:"classes" want:"0.."` // of synthetic; files say how many they have
+	Figures datasets.SyntheticImagesConfig `yaml:"figures"`            // of synthetic
+	// HeldOutOf is of how many images of a class one is for testing, where folders do not
+	// say: see datasets.ImageConfig.
+	HeldOutOf int `yaml:"held_out_of" want:"0..1000"`
+}
+
+// recipe is how a network is trained.
+type recipe struct {
+	Steps          int     `yaml:"steps"`
+	Optimizer      string  `yaml:"optimizer" want:"optimizer"`
+	LR             float64 `yaml:"lr" want:">0.."`
+	LRSchedule     string  `yaml:"lr_schedule" want:"optional"` // constant
+	L2             float64 `yaml:"l2"`
+	LabelSmoothing float64 `yaml:"label_smoothing"`
+}
+
+// String is the recipe in words.
+func (r recipe) String() string {
+	text := fmt.Sprintf("%d steps of %s, learning rate %g", r.Steps, r.Optimizer, r.LR)
+	if r.LRSchedule != "" {
+		text += " with " + r.LRSchedule
+	}
+	return text
+}
+
+// transfer trains a network for each seed, and from it, and from scratch, others for each
+// other set of images.
+type transfer struct {
+	suite.Base[spec]
+	setup workload.Setup
+}
+
+func (x *transfer) Resolve() *suite.Problem {
+	x.setup = x.Spec.Setup.Setup()
+	if err := trials.CheckSetup(x.setup); err != nil {
+		return suite.At(err, "setup")
+	}
+	for _, name := range suite.Profiles {
+		p := x.Spec.Profiles[name]
+		if want := p.FineTuning.Steps; p.Scratch.Steps != want {
+			return suite.At(fmt.Errorf("want %d, as many as of fine_tuning", want), "profiles", name, "scratch", "steps")
+		}
+		if want := p.Pretraining.Steps + p.FineTuning.Steps; p.Longer.Steps != want {
+			return suite.At(fmt.Errorf("want %d, as many as of pretraining and fine_tuning together", want), "profiles", name, "longer", "steps")
+		}
+		for i, s := range append([]set{p.From}, p.To...) {
+			path := []string{"profiles", name, "from"}
+			if i > 0 {
+				path = []string{"profiles", name, "to", fmt.Sprint(i - 1)}
+			}
+			var err error
+			switch made := s.Data == "synthetic"; {
+			case made && s.Classes == 0:
+				err = errors.New("want a number of classes of synthetic")
+			case !made && (s.Classes != 0 || s.Figures != datasets.SyntheticImagesConfig{}):
+				err = errors.New("want classes and figures of synthetic only, since files say what they have")
+			case i > 0 && s.Name == p.From.Name:
+				err = errors.New("want another name than that of the set of the pretraining")
+			}
+			if err != nil {
+				return suite.At(err, path...)
+			}
+		}
+	}
+	return nil
+}
+
+// training is a training on a set.
+func (x *transfer) training(p profile, s set, r recipe, seed uint64) workload.Training {
+	t := workload.Training{
+		Model: p.Model, Data: s.Data, Config: datasets.Config{Images: p.Images, SyntheticImages: s.Figures},
+		Setup: x.setup, Batch: p.Batch, Steps: r.Steps, Seed: seed,
+		Optimizer: r.Optimizer, LR: r.LR, LRSchedule: cmp.Or(r.LRSchedule, "constant"), L2: r.L2, LabelSmoothing: r.LabelSmoothing,
+	}
+	t.Model.Classes, t.Config.Images.HeldOutOf = s.Classes, s.HeldOutOf
+	return t
+}
+
+// arms are the ways in which a network is trained: on the set of the pretraining, and,
+// for each other set, from what that gave, and from scratch.
+type arms struct {
+	pretraining            trials.Arm
+	tuned, scratch, longer []trials.Arm // by set
+}
+
+// arms returns the arms of a profile. Weights of the pretraining are in the given
+// directory.
+func (x *transfer) arms(p profile, dir string) (a arms) {
+	weights := func(seed uint64) string { return filepath.Join(dir, fmt.Sprintf("seed%d.safetensors", seed)) }
+	a.pretraining = trials.Arm{Name: p.From.Name + ", pretraining", Training: func(seed uint64) workload.Training {
+		t := x.training(p, p.From, p.Pretraining, seed)
+		t.Save = weights(seed)
+		return t
+	}}
+	for _, s := range p.To {
+		a.tuned = append(a.tuned, trials.Arm{Name: s.Name + ", pretrained", Training: func(seed uint64) workload.Training {
+			t := x.training(p, s, p.FineTuning, seed)
+			t.LoadPart, t.NewLast = weights(seed), true
+			return t
+		}})
+		a.scratch = append(a.scratch, trials.Arm{Name: s.Name + ", from scratch", Training: func(seed uint64) workload.Training {
+			return x.training(p, s, p.Scratch, seed)
+		}})
+		a.longer = append(a.longer, trials.Arm{Name: s.Name + ", from scratch, longer", Training: func(seed uint64) workload.Training {
+			return x.training(p, s, p.Longer, seed)
+		}})
+	}
+	return a
+}
+
+// untuned returns the arms that begin without weights.
+func (a arms) untuned() []trials.Arm {
+	return slices.Concat([]trials.Arm{a.pretraining}, a.scratch, a.longer)
+}
+
+func (x *transfer) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	profile, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	const kept = "weights"
+	dir := log.Unfinished(kept)
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "transfer-*"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+	}
+	a := x.arms(profile, dir)
+	all := append(a.untuned(), a.tuned...)
+	if len(lacking(log, profile, all)) == 0 {
+		return nil
+	}
+	if err := x.read(profile, log); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	// What needs no weights first, so that all cores have work.
+	if err := trials.Run(ctx, x.ID(), a.untuned(), profile.Seeds, log, p); err != nil {
+		return err
+	}
+	for _, seed := range lacking(log, profile, a.tuned) {
+		if err := x.pretrained(ctx, log, a.pretraining, seed); err != nil {
+			return err
+		}
+	}
+	if err := trials.Run(ctx, x.ID(), a.tuned, profile.Seeds, log, p); err != nil {
+		return err
+	}
+	return log.Finished(kept)
+}
+
+// lacking returns the seeds for which the log lacks a training of some arms.
+func lacking(log *records.Log, p profile, arms []trials.Arm) (seeds []uint64) {
+	for _, seed := range p.Seeds {
+		for _, a := range arms {
+			if !log.Has(a.Sample(seed)) {
+				seeds = append(seeds, seed)
+				break
+			}
+		}
+	}
+	return seeds
+}
+
+// pretrained makes sure that the weights of a pretraining that has a record are there:
+// its bits are the same if it is made again.
+func (x *transfer) pretrained(ctx context.Context, log *records.Log, a trials.Arm, seed uint64) error {
+	training := a.Training(seed)
+	if _, err := os.Stat(training.Save); err == nil {
+		return nil
+	}
+	var was trials.Trial
+	if err := log.Get(a.Sample(seed), &was); err != nil {
+		return err
+	}
+	again, err := trials.Train(ctx, training)
+	if err != nil {
+		return fmt.Errorf("%s, %s: %w", x.ID(), a.Sample(seed), err)
+	}
+	if again.SHA256 != was.SHA256 {
+		return errors.Join(fmt.Errorf("%s, %s: it ends with other weights than its record's: want --fresh, which measures anew", x.ID(), a.Sample(seed)), os.Remove(training.Save))
+	}
+	return nil
+}
+
+// flops returns the operations of all trainings, about: a backward is two forwards.
+func (x *transfer) flops(p profile) (sum float64, err error) {
+	m := p.Model
+	m.Classes = 10
+	layers, err := workload.FlopsOf(m)
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range layers {
+		sum += f
+	}
+	steps := p.Pretraining.Steps + len(p.To)*(p.FineTuning.Steps+p.Scratch.Steps+p.Longer.Steps)
+	return 3 * sum * float64(p.Batch*steps*len(p.Seeds)), nil
+}
+
+func (x *transfer) Planned(profile string) (list []suite.PlannedRun) {
+	p := x.Spec.Profiles[profile]
+	plan := func(t workload.Training, path ...string) {
+		t.Save, t.LoadPart, t.NewLast = "", "", false
+		if t.Data != "synthetic" { // is not read
+			t.Data, t.Model.Classes = "", 10
+		}
+		list = append(list, suite.PlannedRun{Path: append([]string{"profiles", profile}, path...), Run: t})
+	}
+	a := x.arms(p, "")
+	plan(a.pretraining.Training(1), "from")
+	for i := range p.To {
+		plan(a.tuned[i].Training(1), "to", fmt.Sprint(i))
+		plan(a.scratch[i].Training(1), "to", fmt.Sprint(i))
+		plan(a.longer[i].Training(1), "to", fmt.Sprint(i))
+	}
+	return list
+}

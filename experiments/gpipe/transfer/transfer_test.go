@@ -1,0 +1,286 @@
+package transfer
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/workload"
+	"gpipebench/nn/safetensors"
+)
+
+// madeUp is a log of a profile with accuracies in percent.
+func madeUp(t *testing.T, x *transfer, profile string, of func(arm string, set, seed int) float64) *records.Log {
+	t.Helper()
+	log := records.New(x.Key(profile))
+	p := x.Spec.Profiles[profile]
+	for i, s := range append([]set{p.From}, p.To...) {
+		if err := log.Add(s.sample(), 1, contents{Train: 100 + i, HeldOut: 50 + i, Classes: 5 + i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := x.arms(p, "")
+	add := func(name string, set int, arm trials.Arm) {
+		for j, seed := range p.Seeds {
+			r := trials.Trial{Accuracy: of(name, set, j) / 100, Targets: 50, SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{9}}
+			if err := log.Add(arm.Sample(seed), seed, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	add("pretraining", 0, a.pretraining)
+	for i := range p.To {
+		add("tuned", i, a.tuned[i])
+		add("scratch", i, a.scratch[i])
+		add("longer", i, a.longer[i])
+	}
+	return log
+}
+
+// Gains and intervals that can be had by hand: four seeds that gain 4, 6, 4 and 6 points on
+// the first set have a mean of 5 and a deviation of 1.1547, so that the interval is
+// 3.1824 * 1.1547 / 2 = 1.84 to either side.
+func TestTransferTable(t *testing.T) {
+	x := suitetest.Loaded[*transfer](t, Definition.Load)
+	log := madeUp(t, x, "quick", func(arm string, set, seed int) float64 {
+		gain := []float64{4, 6, 4, 6}[seed]
+		switch {
+		case arm == "pretraining":
+			return 70
+		case arm == "scratch":
+			return 50 + 0.5*float64(seed)
+		case arm == "longer":
+			return 60
+		case set == 1:
+			gain = -gain
+		case set == 2:
+			gain = []float64{9, -9, 8, -8}[seed]
+		}
+		return 50 + 0.5*float64(seed) + gain
+	})
+	r, err := x.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := r.Tables[0].Printed()
+	for i, want := range [][]string{
+		{"figures 1-10", "100", "50", "5", "70.00%", "", "", "", "", "ImageNet-2012", "84.4%", ""},
+		{"figures 11-20, 800", "101", "51", "6", "55.75%", "50.75%", "+5.00 [+3.16, +6.84]", "60.00%", "-4.25 [-6.72, -1.78]", "CIFAR-10", "99.0%", "+5.00 [+3.16, +6.84]"},
+		{"figures 11-20, 400", "102", "52", "7", "45.75%", "50.75%", "-5.00 [-6.84, -3.16]", "60.00%", "-14.25 [-15.91, -12.59]", "CIFAR-100", "91.3%", "-5.00 [-6.84, -3.16]"},
+	} {
+		if got := strings.Join(rows[i], "|"); got != strings.Join(want, "|") {
+			t.Errorf("row %d: %s, want %s", i, got, strings.Join(want, "|"))
+		}
+	}
+	if got := rows[8]; len(rows) != 9 || got[0] != "mean of these" || !strings.HasPrefix(got[6], "+2.86 [") {
+		t.Errorf("%d rows, the last %q", len(rows), got)
+	}
+	verdict := r.Tables[0].Notes[0]
+	for _, want := range []string{"above 0, on figures 11-20, 800, figures 11-15, 100", "below 0, on figures 11-20, 400;", "contains 0 on figures 11-15, noisy."} {
+		if !strings.Contains(verdict, want) {
+			t.Errorf("%s: want %s", verdict, want)
+		}
+	}
+	if n := len(r.Tables[1].Rows); n != 4*(1+3*7) {
+		t.Errorf("%d trainings", n)
+	}
+	suitetest.CheckPlots(t, r)
+}
+
+// The smallest profile is measured. Fine-tuning begins with the pretrained weights and a new
+// last layer; where these are lost, they are made again, with the same bits.
+func TestTransferMeasures(t *testing.T) {
+	x := suitetest.Loaded[*transfer](t, Definition.Load)
+	p := x.Spec.Profiles["smoke"]
+	dir := t.TempDir()
+	open := func(dir string) *records.Log {
+		log, err := records.Open(records.File(dir, x.ID()), x.Key("smoke"), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { log.Close() })
+		return log
+	}
+	log := open(dir)
+	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "snapshots")); !os.IsNotExist(err) {
+		t.Errorf("weights or snapshots are left: %v", err)
+	}
+	n := len(log.Names)
+	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil || len(log.Names) != n || n != 2+2*4 {
+		t.Errorf("measured again: %v, %d samples, had %d", err, len(log.Names), n)
+	}
+	if _, err := x.Report(log, nil); err != nil {
+		t.Error(err)
+	}
+
+	// All but the fine-tuned ones are there, and no weights.
+	tuned := x.arms(p, "").tuned[0]
+	some := func(change func(name string, data []byte) []byte) *records.Log {
+		other := open(t.TempDir())
+		for name, data := range log.Snapshot() {
+			if !strings.HasPrefix(name, tuned.Name) {
+				other.Put(&records.Record{Sample: name, Data: change(name, data)})
+			}
+		}
+		return other
+	}
+	again := some(func(_ string, data []byte) []byte { return data })
+	if err := x.Measure(t.Context(), again, progress.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, seed := range p.Seeds {
+		var first, second trials.Trial
+		if err := log.Get(tuned.Sample(seed), &first); err != nil {
+			t.Fatal(err)
+		}
+		if err := again.Get(tuned.Sample(seed), &second); err != nil || second.SHA256 != first.SHA256 {
+			t.Errorf("seed %d: %v, %s, want %s", seed, err, second.SHA256, first.SHA256)
+		}
+	}
+	pretraining := x.arms(p, "").pretraining.Name
+	changed := some(func(name string, data []byte) []byte {
+		if strings.HasPrefix(name, pretraining) {
+			at := strings.Index(string(data), `"weights_sha256":"`) + len(`"weights_sha256":"`)
+			data = []byte(string(data[:at]) + strings.Repeat("0", 8) + string(data[at+8:]))
+		}
+		return data
+	})
+	if err := x.Measure(t.Context(), changed, progress.Silent{}); err == nil || !strings.Contains(err.Error(), "other weights than its record's: want --fresh") {
+		t.Errorf("%v", err)
+	}
+
+	// What the first step begins with.
+	weights := t.TempDir()
+	a := x.arms(p, weights)
+	if _, err := trials.Train(t.Context(), a.pretraining.Training(1)); err != nil {
+		t.Fatal(err)
+	}
+	from := values(t, a.pretraining.Training(1).Save)
+	begin, scratch := a.tuned[0].Training(1), a.scratch[0].Training(1)
+	begin.Steps, begin.Save = 0, filepath.Join(weights, "tuned")
+	scratch.Steps, scratch.Save = 0, filepath.Join(weights, "scratch")
+	for _, training := range []workload.Training{begin, scratch} {
+		if _, err := training.Run(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	random := values(t, scratch.Save)
+	for path, got := range values(t, begin.Save) {
+		want := from[path]
+		if strings.HasPrefix(path, "classifier/") {
+			want = random[path]
+		}
+		if got != want {
+			t.Errorf("%s begins with other values", path)
+		}
+	}
+}
+
+// values returns the tensors of a file, by path, as text.
+func values(t *testing.T, file string) map[string]string {
+	t.Helper()
+	f, err := safetensors.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all := map[string]string{}
+	for i, e := range f.Tensors {
+		data := make([]float32, e.Elems())
+		if err := f.Floats(i, data); err != nil {
+			t.Fatal(err)
+		}
+		all[e.Name] = fmt.Sprint(data)
+	}
+	return all
+}
+
+// drawn writes images of two classes into a folder.
+func drawn(t *testing.T, dir string, shade uint8) {
+	t.Helper()
+	for class, red := range map[string]uint8{"a": 0, "b": 200} {
+		if err := os.MkdirAll(filepath.Join(dir, class), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 {
+			f, err := os.Create(filepath.Join(dir, class, fmt.Sprint(i, ".png")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := image.NewRGBA(image.Rect(0, 0, 20, 20))
+			for at := range 400 {
+				m.Set(at%20, at/20, color.RGBA{red, uint8(i + at), shade, 255})
+			}
+			if err := png.Encode(f, m); err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		}
+	}
+}
+
+// Data that are not there, or that have changed since their record, are said in one line
+// before anything is trained.
+func TestTransferFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "images")
+	text := suitetest.Edited(t, Definition, `data: synthetic, classes: 10, figures: {first: 10, train: 80, held_out: 40}`, `data: "images:`+filepath.ToSlash(dir)+`", held_out_of: 2`)
+	text = []byte(strings.Replace(string(text), "    expected: 5s\n", "    expected: 5s\n    make: icons\n", 1))
+	loaded, err := Definition.Load(suite.SpecFile{Name: "x.yaml", Experiment: "transfer", Text: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := loaded.(*transfer)
+	refused := func(log *records.Log, want string) {
+		t.Helper()
+		had := len(log.Names)
+		err := x.Measure(t.Context(), log, progress.Silent{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || len(log.Names) > had+1 {
+			t.Errorf("%v, %d samples more, want %s", err, len(log.Names)-had, want)
+		}
+	}
+	log := records.New(x.Key("smoke"))
+	refused(log, "want `make icons` first")
+	drawn(t, dir, 0)
+	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	var c contents
+	if err := log.Get(x.Spec.Profiles["smoke"].To[0].sample(), &c); err != nil || c.Train != 40 || c.HeldOut != 40 || c.Classes != 2 || len(c.SHA256) != 64 {
+		t.Errorf("%v, %+v", err, c)
+	}
+	lost := records.New(log.Key)
+	for name, data := range log.Snapshot() {
+		if !strings.HasSuffix(name, "/seed2") {
+			lost.Put(&records.Record{Sample: name, Data: data})
+		}
+	}
+	drawn(t, dir, 1)
+	refused(lost, "want the same images, or --fresh")
+}
+
+// What cannot be compared is refused when the spec is loaded.
+func TestTransferSpecErrors(t *testing.T) {
+	suitetest.CheckRefused(t, Definition, [][3]string{
+		{"scratch: {steps: 2", "scratch: {steps: 3", "want 2, as many as of fine_tuning"},
+		{"longer: {steps: 6", "longer: {steps: 5", "want 6, as many as of pretraining and fine_tuning together"},
+		{"data: synthetic, classes: 10, figures: {first", "data: synthetic, figures: {first", "want a number of classes of synthetic"},
+		{"data: synthetic, classes: 10, figures: {first", `data: "images:x", figures: {first`, "want classes and figures of synthetic only"},
+		{"data: synthetic, classes: 10, figures: {first", `data: "text:x", figures: {first`, "want synthetic, images:DIR"},
+		{`name: "figures 11-20"`, `name: "figures 1-10"`, "want another name"},
+		{"setup: {k: 1, m: 1, checkpoint: never, threads: 1}", "setup: {k: 1, m: 1, checkpoint: never, threads: 1, device: emulated}", "want host devices"},
+		{"paper: 84.4", "paper: -84.4", "want a number above 0"},
+	})
+}

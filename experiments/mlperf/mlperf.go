@@ -1,0 +1,25 @@
+// Package mlperf has the claims of the paper on scaling MLPerf's models on pods of TPUs, and
+// lists the experiments on them.
+package mlperf
+
+import (
+	_ "embed"
+
+	"gpipebench/experiments/mlperf/seconds"
+	"gpipebench/experiments/mlperf/summation"
+	"gpipebench/experiments/mlperf/update"
+	"gpipebench/experiments/suite"
+)
+
+//go:embed claims.yaml
+var claims []byte
+
+// Paper is Kumar et al. 2019, "Scale MLPerf-0.6 models on Google TPU-v3 Pods".
+var Paper = suite.Paper{
+	Name: "mlperf", Title: "MLPerf-0.6 models on pods of TPUs", Of: "the paper on scaling MLPerf's models", Claims: claims,
+	Experiments: []suite.Definition{
+		update.Definition,
+		summation.Definition,
+		seconds.Definition,
+	},
+}

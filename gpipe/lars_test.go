@@ -1,0 +1,171 @@
+package gpipe
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/models/transformer"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program/programtest"
+)
+
+var bothLARS = []nn.LARS{{Trust: 0.1}, {Unscaled: true, Trust: 0.1, Eps: 0.5}}
+
+// layerWise is a network with weight decay, clipping and an average, whose optimiser reads norms.
+func (l lm) layerWise(t testing.TB, o nn.LARS) Pipeline {
+	p := l.pipeline(t)
+	p.Optimizer, p.L2, p.LR, p.EMA = o, 0.01, nn.ConstantLR(1), nn.EMA{Decay: 0.9}
+	return p
+}
+
+// TestG1LARS is TestG1 and TestG1Replicas for an optimiser that reads norms of whole
+// parameters, which stages share and replicas divide.
+func TestG1LARS(t *testing.T) {
+	l := small
+	l.batch, l.steps = 13, 2
+	for _, o := range bothLARS {
+		for _, g := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s/G=%d", o.Name(), g), func(t *testing.T) {
+				p := l.layerWise(t, o)
+				p.Groups = g
+				want := l.train(t, p)
+				want.changes(t)
+				everyWayOf(t, groupWays(g, l.batch), l.batch, func(t *testing.T, w way) {
+					l := l
+					l.model.Fine = w.fine
+					if got := l.train(t, w.of(l.layerWise(t, o))); got != want {
+						t.Errorf("got  %v\nwant %v", got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// blocky has tensors of several blocks.
+var blocky = lm{
+	model: transformer.Config{Layers: 2, Dim: 72, FeedForward: 1000, Heads: 2, Vocab: 2003, SeqLen: 5, Tied: true},
+	batch: 8, ragged: true, steps: 2,
+}
+
+// Norms of tensors of several blocks, which replicas divide.
+func TestLARSOfLargeTensors(t *testing.T) {
+	l := blocky
+	for _, o := range bothLARS {
+		p := l.layerWise(t, o)
+		p.Groups = 4
+		want := l.train(t, p)
+		want.changes(t)
+		for _, w := range []way{
+			{Pipeline: Pipeline{Replicas: 4, Groups: 4, Partitions: 1}},
+			{Pipeline: Pipeline{Replicas: 4, Groups: 4, Partitions: 3, ShardUpdate: true, Devices: []Device{{Threads: 2}}}},
+			{Pipeline: Pipeline{Replicas: 2, Groups: 4, Partitions: 2, MicroBatches: 2, ShardUpdate: true, Checkpoint: schedule.Never}},
+		} {
+			if got := l.train(t, w.of(l.layerWise(t, o))); got != want {
+				t.Errorf("%s, R = %d, K = %d: got %v, want %v", o.Name(), w.Replicas, w.Partitions, got, want)
+			}
+		}
+	}
+}
+
+// TestLARSByDefinition: a step's update is that of the definition, from the step's own
+// gradients, clipped, with norms in float64 over whole parameters. Biases, gains and
+// offsets take the schedule's rate. Frozen parameters keep their values.
+func TestLARSByDefinition(t *testing.T) {
+	norm := func(x []float32) float64 {
+		var sum float64
+		for _, v := range x {
+			sum += float64(v) * float64(v)
+		}
+		return math.Sqrt(sum)
+	}
+	const rate, decay = 0.5, 0.01
+	for _, o := range bothLARS {
+		for replicas, l := range map[int]lm{1: small, 2: small, 4: blocky} {
+			p := l.layerWise(t, o)
+			p.Replicas, p.Partitions, p.LR, p.L2 = replicas, 2, nn.ConstantLR(rate), decay
+			p.ClipNorm, p.ShardUpdate = 0.25, replicas > 1
+			p.Rates = []Rate{{Path: "layer*/attention", Factor: 0}, {Path: "layer*", Factor: 0.5}}
+			tr, err := p.Open(InputOf(l.data(0)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tr.Close()
+			before := map[string][]float32{}
+			for _, w := range tr.Weights() {
+				before[w.Path] = append([]float32(nil), w.Data...)
+			}
+			r, err := tr.Step(t.Context(), l.data(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.GradNorm <= p.ClipNorm {
+				t.Fatalf("a norm of %v is not clipped", r.GradNorm)
+			}
+			scale := p.ClipNorm / r.GradNorm
+			noDecay, factor := map[string]bool{}, map[string]float64{}
+			for i := range tr.net.params {
+				noDecay[tr.net.params[i].path], factor[tr.net.params[i].path] = tr.net.params[i].NoDecay, tr.net.params[i].rate
+			}
+			gradients := map[string][]float32{}
+			for _, g := range tr.Gradients() {
+				gradients[g.Path] = g.Data
+			}
+			skipped, frozen := 0, 0
+			for _, w := range tr.Weights() {
+				g, was := gradients[w.Path], before[w.Path]
+				ratio, l2 := 1.0, decay
+				switch wn, gn := norm(was), norm(g)*scale; {
+				case noDecay[w.Path]:
+					skipped++
+					l2 = 0
+				case wn > 0 && gn > 0:
+					ratio = o.Trust * wn / (gn + decay*wn + o.Eps)
+				}
+				if factor[w.Path] == 0 {
+					frozen++
+				}
+				want := make([]float64, len(was))
+				for i := range want {
+					want[i] = float64(was[i]) - factor[w.Path]*rate*ratio*(scale*float64(g[i])+l2*float64(was[i]))
+				}
+				programtest.CloseTo(t, fmt.Sprintf("%s R=%d %s", o.Name(), replicas, w.Path), w.Data, want, 2e-6)
+			}
+			if skipped == 0 || frozen == 0 {
+				t.Errorf("%d parameters without a ratio, %d frozen ones", skipped, frozen)
+			}
+		}
+	}
+}
+
+// The update of LARS reads weights and gradients of what adapts once more than that of
+// momentum: all of them with one group, else what a replica owns.
+func TestLARSUpdateBytes(t *testing.T) {
+	const width = 512 // four blocks a layer
+	p := Pipeline{Loss: nn.CrossEntropy{}}
+	for i := range 2 {
+		p.Layers = append(p.Layers, nn.NewDense(fmt.Sprint("dense", i), nn.DenseConfig{In: width, Out: width}))
+	}
+	in := Input{Examples: 4, Inputs: []graph.Type{{Shape: graph.Shape{width}}}, Targets: []graph.Type{{DType: graph.I32}}}
+	bytes := func(o nn.Optimizer, replicas int, divided bool) float64 {
+		q := p
+		q.Optimizer, q.Replicas, q.ShardUpdate = o, replicas, divided
+		planned, err := q.Plans(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return planned.Plans[0].UpdateBytes()
+	}
+	for _, c := range []struct {
+		replicas int
+		divided  bool
+	}{{1, false}, {4, false}, {4, true}} {
+		more := bytes(nn.LARS{}, c.replicas, c.divided) - bytes(nn.SGD{Momentum: 0.9}, c.replicas, c.divided)
+		if want := float64(2 * 2 * width * width * floatBytes / c.replicas); more != want {
+			t.Errorf("%+v: %v bytes more, want %v", c, more, want)
+		}
+	}
+}

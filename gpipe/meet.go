@@ -1,0 +1,174 @@
+package gpipe
+
+import (
+	"context"
+	"time"
+
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/transport"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+)
+
+// Replicas whose batch norms take their statistics together meet in the middle of F and
+// B. The first of them adds up the values of all in ascending order, which makes one
+// chain whatever arrives first, and hands the sum to the others.
+//
+// No stage waits for ever. All replicas have the same lists, and meet in the order of
+// their tasks, so a meeting adds no wait to those of a pipeline with one replica; what
+// would wait in a circle there is found before anything runs. On emulated devices, where
+// one task runs at a time, a task that waits at a meeting lets others run.
+
+// meet adds up a value of a task over the replicas, and notes how long it took.
+func (r *chunkRun) meet(ctx context.Context, t schedule.Task, m program.Meeting) error {
+	arrived := time.Now()
+	met := timeline.Meeting{At: (arrived.Sub(r.began) - r.away).Seconds(), Bytes: bytesOf([][]float32{m.Sum})}
+	defer func() {
+		now := time.Now()
+		r.away += now.Sub(arrived)
+		r.meetings = append(r.meetings, met)
+		r.events = append(r.events, timeline.Event{
+			At: r.at, Kind: timeline.Meet, Micro: t.Micro,
+			Start: arrived.Sub(r.start).Seconds(), End: now.Sub(r.start).Seconds(),
+		})
+	}()
+	if a := r.trainer.alone; a != nil {
+		<-a
+		defer func() { a <- struct{}{} }()
+	}
+	return r.addOver(ctx, m, &met.Seconds)
+}
+
+// addOver adds up a value over the replicas. Seconds grows by the time of its copies and
+// additions here.
+func (r *chunkRun) addOver(ctx context.Context, m program.Meeting, seconds *float64) error {
+	self := r.at.Replica
+	first, end := r.trainer.net.scopeOf(self)
+	route := func(from, to int) transport.Route {
+		return transport.Route{
+			From: r.trainer.net.pieces.At(from, r.k), To: r.trainer.net.pieces.At(to, r.k),
+			What: transport.Statistics, Index: r.met,
+		}
+	}
+	defer func() { r.met++ }()
+	receive := func(from int, into []float32) error {
+		began, err := r.takeIn(ctx, route(from, self), SharedStatistics, [][]float32{into})
+		if err == nil {
+			*seconds += time.Since(began).Seconds()
+		}
+		return err
+	}
+	if self != first {
+		if err := r.session.Send(ctx, route(self, first), [][]float32{m.Sum}); err != nil {
+			return err
+		}
+		return receive(first, m.Sum)
+	}
+	for from := first + 1; from < end; from++ {
+		if err := receive(from, m.Other); err != nil {
+			return err
+		}
+		*seconds += r.aloneFor(func() { m.Add(m.Sum, m.Other) })
+	}
+	for to := first + 1; to < end; to++ {
+		if err := r.session.Send(ctx, route(first, to), [][]float32{m.Sum}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// aloneFor runs f, which is no task, and returns its seconds. On emulated devices no task
+// runs meanwhile.
+func (r *stageRun) aloneFor(f func()) float64 {
+	if a := r.trainer.alone; a != nil {
+		a <- struct{}{}
+		defer func() { <-a }()
+	}
+	start := time.Now()
+	f()
+	return time.Since(start).Seconds()
+}
+
+// useStatistics binds the place where a micro-batch keeps the statistics of all replicas
+// from its F to its B or I.
+func (r *chunkRun) useStatistics(m int) {
+	if slots := len(r.dev.mem.plan.chunks[r.at.Chunk][program.Statistics]); slots > 0 {
+		r.use(program.Statistics, m%slots)
+	}
+}
+
+// meet stores the meetings of a task whose own work took so many seconds.
+func (t *StageTimes) meet(kind timeline.Kind, micro int, all []timeline.Meeting, seconds float64) {
+	if len(all) == 0 {
+		return
+	}
+	of := &t.FMeetings
+	if kind == timeline.Backward || kind == timeline.BackwardInput {
+		of = &t.BMeetings
+	}
+	if *of == nil {
+		*of = make([][]timeline.Meeting, len(t.F))
+	}
+	for i := range all {
+		if seconds > 0 {
+			all[i].At /= seconds
+		}
+	}
+	(*of)[micro] = all
+}
+
+// Meetings are those of a task.
+func (t *StageTimes) Meetings(task schedule.Task) []timeline.Meeting {
+	of := t.FMeetings
+	switch task.Kind {
+	case schedule.Recompute, schedule.BackwardWeights:
+		of = nil
+	case schedule.Backward, schedule.BackwardInput:
+		of = t.BMeetings
+	}
+	if of == nil {
+		return nil
+	}
+	return of[task.Micro]
+}
+
+// meetingSeconds is the time of the meetings of all F and B, without waiting.
+func (t *StageTimes) meetingSeconds() (forward, backward float64) {
+	add := func(of [][]timeline.Meeting) (sum float64) {
+		for _, all := range of {
+			for _, m := range all {
+				sum += m.Seconds
+			}
+		}
+		return sum
+	}
+	return add(t.FMeetings), add(t.BMeetings)
+}
+
+// addMeetingLinks adds the time that meetings take on the replicas' links.
+func (t *StageTimes) addMeetingLinks(a AllReduce, replicas int) {
+	for _, of := range [][][]timeline.Meeting{t.FMeetings, t.BMeetings} {
+		for _, all := range of {
+			for i := range all {
+				reduce, gather := a.Seconds(replicas, float64(all[i].Bytes))
+				all[i].Seconds += reduce + gather
+			}
+		}
+	}
+}
+
+// modelMeetings are the meetings of a program on an accelerator, without links.
+func modelMeetings(a *accelerator.Accelerator, p *program.Program, dt graph.DType) (all []timeline.Meeting) {
+	before, bytes := p.Meetings()
+	if len(before) == 0 {
+		return nil
+	}
+	seconds := a.Seconds(p, dt)
+	for i := range before {
+		all = append(all, timeline.Meeting{At: min(1, a.Seconds(before[i], dt)/seconds), Bytes: bytes[i]})
+	}
+	return all
+}

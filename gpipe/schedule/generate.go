@@ -1,0 +1,80 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// generators are the schedules by name, with the chunks of a device: 0 for any number.
+var generators = []struct {
+	name     string
+	chunks   int
+	place    func(devices, chunks int) Placement
+	generate func(devices, chunks, micro int) [][]Task
+}{
+	{"gpipe", 1, Loop, built(GPipe)},
+	{"naive", 1, Loop, built(Naive)},
+	{"1f1b", 1, Loop, built(OneFOneB)},
+	{"interleaved", 0, Loop, Interleaved},
+	{"zb-h1", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, false) }},
+	{"zb-h2", 1, Loop, func(devices, _, micro int) [][]Task { return ZeroBubble(devices, micro, true) }},
+	{"zb-v", 2, vee, shaped(ZBV)},
+	{"v-half", 2, vee, shaped(VHalf)},
+	{"v-min", 2, vee, shaped(VMin)},
+	{"dualpipe-v", 2, vee, func(devices, _, micro int) [][]Task { return DualPipeV(devices, micro) }},
+}
+
+func vee(devices, _ int) Placement { return Vee(devices) }
+
+func built(s Schedule) func(devices, chunks, micro int) [][]Task {
+	return func(devices, _, micro int) [][]Task {
+		lists, err := Build(s, devices, micro, Always, false)
+		if err != nil {
+			panic(err) // devices and micro-batches have been checked
+		}
+		for d := range lists {
+			lists[d] = slices.DeleteFunc(lists[d], func(t Task) bool { return t.Kind == Recompute })
+		}
+		return lists
+	}
+}
+
+func shaped(shape VShape) func(devices, chunks, micro int) [][]Task {
+	return func(devices, _, micro int) [][]Task { return VShaped(devices, micro, shape) }
+}
+
+// Names are the schedules that [Generate] knows.
+func Names() (names []string) {
+	for _, g := range generators {
+		names = append(names, g.name)
+	}
+	return names
+}
+
+// Generate makes a schedule by its name, for so many devices with so many chunks each (0:
+// as many as the schedule has, of interleaved two) and so many micro-batches. No F keeps
+// its residuals and there is no R: see [Checkpointed].
+func Generate(name string, devices, chunks, micro int) (lists [][]Task, p Placement, err error) {
+	i := slices.Index(Names(), name)
+	if i < 0 {
+		return nil, p, fmt.Errorf("schedule: unknown schedule %q: want %s", name, strings.Join(Names(), ", "))
+	}
+	g := generators[i]
+	if chunks == 0 {
+		if chunks = g.chunks; chunks == 0 {
+			chunks = 2
+		}
+	}
+	switch {
+	case devices < 1:
+		return nil, p, fmt.Errorf("schedule: %d devices: want 1 or more", devices)
+	case micro < 1:
+		return nil, p, fmt.Errorf("schedule: %d micro-batches: want 1 or more", micro)
+	case chunks < 1 || g.chunks > 0 && chunks != g.chunks:
+		return nil, p, fmt.Errorf("schedule: %d chunks on each device with %s: want %s", chunks, name, [...]string{"1 or more", "1", "2"}[g.chunks])
+	case name == "dualpipe-v" && micro < 2*devices:
+		return nil, p, fmt.Errorf("schedule: dualpipe-v of %d micro-batches on %d devices: want %d or more, two for each device", micro, devices, 2*devices)
+	}
+	return g.generate(devices, chunks, micro), g.place(devices, chunks), nil
+}

@@ -1,0 +1,362 @@
+package schedule
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Verify reports the first way in which lists, one for each device of a placement, are no
+// schedule of so many micro-batches. It knows what a schedule is, and no generator. Of
+// every stage and micro-batch there must be
+//
+//   - one F, and after it either one B, or one I and after that one W;
+//   - an R directly before B or I, unless F keeps the residuals;
+//
+// and of every stage, F in ascending order, the I or B too, and the W or B, so that each
+// sum over micro-batches has one order. A device that waits for a task that will never
+// have run is an error, which names that task.
+func Verify(lists [][]Task, p Placement, micro int) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	if len(lists) != p.Devices {
+		return fmt.Errorf("schedule: lists of %d devices: want %d", len(lists), p.Devices)
+	}
+	for d, chunks := range p.Chunks() {
+		if err := complete(lists[d], len(chunks), micro); err != nil {
+			return fmt.Errorf("schedule: device %d: %w", d, err)
+		}
+	}
+	_, err := Run(lists, p, micro, Durations{})
+	return err
+}
+
+// progress is how far a list is with a chunk: the micro-batch that is due of each.
+type progress struct {
+	forward, input, weights int
+	keeps                   []bool
+	split                   []bool
+}
+
+// complete checks everything about a device's list but what it waits for.
+func complete(list []Task, chunks, micro int) error {
+	at := make([]progress, chunks)
+	for i := range at {
+		at[i] = progress{keeps: make([]bool, micro), split: make([]bool, micro)}
+	}
+	var before Task
+	for i, t := range list {
+		if t.Chunk < 0 || t.Chunk >= chunks {
+			return fmt.Errorf("%v is of chunk %d: want 0 to %d", t, t.Chunk, chunks-1)
+		}
+		if t.Micro < 0 || t.Micro >= micro {
+			return fmt.Errorf("%v is of micro-batch %d: want 0 to %d", t, t.Micro, micro-1)
+		}
+		c := &at[t.Chunk]
+		due := func(next int) error {
+			if t.Micro == next {
+				return nil
+			}
+			return fmt.Errorf("%v is out of order: want each micro-batch once, in ascending order, and %d is due", t, next)
+		}
+		var err error
+		switch t.Kind {
+		case Forward:
+			err = due(c.forward)
+			c.keeps[t.Micro] = t.Keep
+			c.forward++
+		case Recompute:
+			next := Task{Kind: BackwardInput, Micro: t.Micro, Chunk: t.Chunk}
+			whole := next
+			whole.Kind = Backward
+			switch {
+			case i+1 == len(list) || list[i+1] != next && list[i+1] != whole:
+				err = fmt.Errorf("%v is out of place: want it directly before %v or %v", t, whole, next)
+			case t.Micro < c.forward && c.keeps[t.Micro]:
+				err = fmt.Errorf("%v is not needed: its F keeps the residuals", t)
+			}
+		case Backward, BackwardInput:
+			kept := before.Kind == Recompute && before.Micro == t.Micro && before.Chunk == t.Chunk
+			switch {
+			case t.Micro >= c.forward:
+				err = fmt.Errorf("%v comes before its F", t)
+			case !c.keeps[t.Micro] && !kept:
+				err = fmt.Errorf("%v lacks residuals: want an F that keeps them, or an R directly before it", t)
+			default:
+				err = due(c.input)
+			}
+			c.input++
+			if c.split[t.Micro] = t.Kind == BackwardInput; !c.split[t.Micro] && err == nil {
+				if err = due(c.weights); err != nil {
+					err = fmt.Errorf("%v comes before W%d", t, c.weights)
+				}
+				c.weights++
+			}
+		case BackwardWeights:
+			if t.Micro >= c.input || !c.split[t.Micro] {
+				err = fmt.Errorf("%v has no I before it", t)
+			} else {
+				err = due(c.weights)
+			}
+			c.weights++
+		default:
+			err = fmt.Errorf("task %v of unknown kind: want F, R, B, I or W", t)
+		}
+		if err != nil {
+			return err
+		}
+		before = t
+	}
+	for i, c := range at {
+		if c.forward != micro || c.input != micro || c.weights != micro {
+			of := ""
+			if chunks > 1 {
+				of = fmt.Sprintf("chunk %d: ", i)
+			}
+			return fmt.Errorf("%s%d F, %d B or I, and %d B or W: want %d of each, one for each micro-batch", of, c.forward, c.input, c.weights, micro)
+		}
+	}
+	return nil
+}
+
+// Durations are how long tasks take, in any unit, on every stage; B takes I and W
+// together. Comm is the time from one device to another; chunks of one device hand over at
+// once.
+type Durations struct{ F, R, I, W, Comm float64 }
+
+// Of is how long a kind of task takes.
+func (d Durations) Of(k Kind) float64 {
+	switch k {
+	case Forward:
+		return d.F
+	case Recompute:
+		return d.R
+	case Backward:
+		return d.I + d.W
+	case BackwardInput:
+		return d.I
+	}
+	return d.W
+}
+
+// Times are when the tasks of each device's list begin and end.
+type Times struct{ Start, End [][]float64 }
+
+// Longest is the longest time from the beginning of a device's first task to the end of
+// its last: what a step takes if the next one may begin on each device as soon as that is
+// free (as Qi et al., arXiv 2401.10241, count it).
+func (t *Times) Longest() (longest float64) {
+	for d := range t.End {
+		if n := len(t.End[d]); n > 0 {
+			longest = max(longest, t.End[d][n-1]-t.Start[d][0])
+		}
+	}
+	return longest
+}
+
+// Makespan is when the last task ends.
+func (t *Times) Makespan() (end float64) {
+	for _, ends := range t.End {
+		if len(ends) > 0 {
+			end = max(end, ends[len(ends)-1])
+		}
+	}
+	return end
+}
+
+// Run runs lists on a virtual clock: each device does its tasks in order, each as soon as
+// what it needs has come. It is the time of the schedule itself; package timeline knows
+// links, slots and everything else. Tasks that wait for each other are an error.
+func Run(lists [][]Task, p Placement, micro int, d Durations) (*Times, error) {
+	return run(lists, p, micro, d.Of, d.Comm)
+}
+
+func run(lists [][]Task, p Placement, micro int, duration func(Kind) float64, comm float64) (*Times, error) {
+	stages, chunks := p.Stages(), p.Chunks()
+	forward, backward := unknown(stages, micro), unknown(stages, micro) // when outputs and input gradients are there
+	// needs is the stage whose output or gradient a task waits for; -1: none.
+	needs := func(device int, t Task) (from int, times [][]float64) {
+		s := chunks[device][t.Chunk]
+		switch {
+		case t.Kind == Forward:
+			return s - 1, forward
+		case s < stages-1 && (t.Kind == Backward || t.Kind == BackwardInput || t.Kind == Recompute && t.AwaitGrad):
+			return s + 1, backward
+		}
+		return -1, nil
+	}
+	times := &Times{make([][]float64, p.Devices), make([][]float64, p.Devices)}
+	// next runs a device's next task, if it can.
+	next := func(device int) bool {
+		at := len(times.End[device])
+		if at == len(lists[device]) {
+			return false
+		}
+		t, start := lists[device][at], 0.0
+		if at > 0 {
+			start = times.End[device][at-1]
+		}
+		if from, of := needs(device, t); from >= 0 {
+			ready := of[from][t.Micro]
+			if math.IsNaN(ready) {
+				return false
+			}
+			if p.Device[from] != device {
+				ready += comm
+			}
+			start = max(start, ready)
+		}
+		end := start + duration(t.Kind)
+		times.Start[device], times.End[device] = append(times.Start[device], start), append(times.End[device], end)
+		switch s := chunks[device][t.Chunk]; t.Kind {
+		case Forward:
+			forward[s][t.Micro] = end
+		case Backward, BackwardInput:
+			backward[s][t.Micro] = end
+		}
+		return true
+	}
+	for moved := true; moved; {
+		moved = false
+		for device := range lists {
+			for next(device) {
+				moved = true
+			}
+		}
+	}
+	for device, list := range lists {
+		if at := len(times.End[device]); at < len(list) {
+			t := list[at]
+			from, _ := needs(device, t)
+			on := p.Device[from]
+			want := Task{Kind: Forward, Micro: t.Micro, Chunk: slices.Index(chunks[on], from)}
+			if t.Kind != Forward {
+				want.Kind = Backward
+			}
+			return nil, fmt.Errorf("schedule: device %d waits for ever: %v needs %v of device %d, which cannot run before it: want an order in which every task comes after what it needs", device, t, want, on)
+		}
+	}
+	return times, nil
+}
+
+// GradientsAhead is, for each stage, how many output gradients have been made for it and
+// not been used at once, if every task takes one unit of time and messages none: with room
+// for as many, no stage waits for another to make room. The lists must be a schedule.
+func GradientsAhead(lists [][]Task, p Placement, micro int) []int {
+	times, err := run(lists, p, micro, func(Kind) float64 { return 1 }, 0)
+	if err != nil {
+		panic(err)
+	}
+	began, ended := unknown(p.Stages(), micro), unknown(p.Stages(), micro) // B or I
+	times.of(lists, p, began, ended, Backward, BackwardInput)
+	return held(began, ended, -1)
+}
+
+// InputsAhead is the same for the inputs of each stage, where F is all that runs.
+func InputsAhead(lists [][]Task, p Placement, micro int) []int {
+	times, err := run(lists, p, micro, func(Kind) float64 { return 1 }, 0)
+	if err != nil {
+		panic(err)
+	}
+	began, ended := unknown(p.Stages(), micro), unknown(p.Stages(), micro)
+	times.of(lists, p, began, ended, Forward)
+	return held(began, ended, 1)
+}
+
+// of enters when tasks of the given kinds begin and end, by stage and micro-batch.
+func (t *Times) of(lists [][]Task, p Placement, began, ended [][]float64, kinds ...Kind) {
+	chunks := p.Chunks()
+	for d, list := range lists {
+		for i, task := range list {
+			if s := chunks[d][task.Chunk]; slices.Contains(kinds, task.Kind) {
+				began[s][task.Micro], ended[s][task.Micro] = t.Start[d][i], t.End[d][i]
+			}
+		}
+	}
+}
+
+// held is, for each stage, the most of what it gets from the stage before it in the
+// direction of the flow that is there at once: from the beginning of the task that makes it to the
+// end of the stage's own.
+func held(began, ended [][]float64, direction int) []int {
+	most := make([]int, len(began))
+	for s := range began {
+		from := s - direction
+		if from < 0 || from == len(began) {
+			continue
+		}
+		used := 0
+		for m := range began[s] {
+			for used < m && ended[s][used] <= began[from][m] {
+				used++
+			}
+			most[s] = max(most[s], m-used+1)
+		}
+	}
+	return most
+}
+
+func unknown(stages, micro int) [][]float64 {
+	all := make([][]float64, stages)
+	for s := range all {
+		all[s] = make([]float64, micro)
+		for m := range all[s] {
+			all[s][m] = math.NaN()
+		}
+	}
+	return all
+}
+
+// Checkpointed are lists that keep no residuals, with those that c keeps kept and R
+// directly before the backward functions of the others; see [Build] for late.
+func Checkpointed(lists [][]Task, c Checkpoint, late bool) [][]Task {
+	all := make([][]Task, len(lists))
+	for d, list := range lists {
+		for _, t := range list {
+			switch t.Kind {
+			case Forward:
+				t.Keep = c.Keeps(t.Micro)
+			case Backward, BackwardInput:
+				if !c.Keeps(t.Micro) {
+					all[d] = append(all[d], Task{Kind: Recompute, Micro: t.Micro, Chunk: t.Chunk, AwaitGrad: late})
+				}
+			}
+			all[d] = append(all[d], t)
+		}
+	}
+	return all
+}
+
+// Footprint is the memory that a micro-batch occupies on a device for a chunk, in any
+// unit: Input from its F, Residuals from the F that keeps them or from R, both until its B
+// or I is over; and Weights from the end of I until W is over.
+type Footprint struct{ Input, Residuals, Weights float64 }
+
+// Peak is the most that a device's list occupies at once; of has the footprint of each of
+// its chunks.
+func Peak(list []Task, of []Footprint) (peak float64) {
+	now := 0.0
+	for _, t := range list {
+		f := of[t.Chunk]
+		switch t.Kind {
+		case Forward:
+			now += f.Input
+			if t.Keep {
+				now += f.Residuals
+			}
+		case Recompute:
+			now += f.Residuals
+		}
+		peak = max(peak, now)
+		switch t.Kind {
+		case Backward:
+			now -= f.Input + f.Residuals
+		case BackwardInput:
+			now += f.Weights - f.Input - f.Residuals
+		case BackwardWeights:
+			now -= f.Weights
+		}
+	}
+	return peak
+}

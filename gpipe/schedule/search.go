@@ -1,0 +1,186 @@
+package schedule
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Wanted is a schedule to be searched: what it must do, how long tasks take, and how much
+// memory a device may have. All stages are alike.
+type Wanted struct {
+	Place  Placement
+	Micro  int
+	Times  Durations // of a stage; R is not used, since every F keeps its residuals
+	Memory Footprint // of a stage's micro-batch, in any unit
+	Limit  float64   // the most that a device may hold, in the unit of Memory
+	Seed   uint64    // of the local search
+	// Patience is how many schedules each part of the search tries without a better one before
+	// it ends; 0: as many as suit the size.
+	Patience int
+}
+
+// Found is a schedule within its limit.
+type Found struct {
+	Lists [][]Task
+	Times *Times
+	From  string // the schedule that the local search began with
+	Tried int    // schedules, those of the local search included
+}
+
+// tasksTried is how many tasks a part of the search runs on a virtual clock without a better
+// schedule, unless it is told how many schedules to try: a few seconds.
+const tasksTried = 12e6
+
+// mostPatience bounds it for small schedules.
+const mostPatience = 5000
+
+// Search looks for the schedule with the shortest [Times.Longest] whose [Peak] is within
+// the limit on every device. It builds schedules greedily under many rules, takes those
+// of the generators that are placed the same way and fit (those that do not split B with B
+// split), and improves the best of all by moving tasks within lists as long as they are
+// legal. It finds a good schedule and proves nothing about better ones but
+// [Wanted.Least]. The same arguments give the same schedule.
+//
+// The greedy rules are in the spirit of Qi et al., arXiv 2401.10241, section 3.1.
+func Search(w Wanted) (*Found, error) {
+	if err := w.check(); err != nil {
+		return nil, err
+	}
+	s := &searching{Wanted: w, chunks: w.Place.Chunks()}
+	for d := range s.chunks {
+		of := make([]Footprint, len(s.chunks[d]))
+		for c := range of {
+			of[c] = w.Memory
+		}
+		s.footprints = append(s.footprints, of)
+	}
+	s.generators()
+	if w.Place.Stages() == w.Place.Devices {
+		s.greedy()
+	}
+	if s.best.Lists == nil {
+		return nil, fmt.Errorf("schedule: no schedule of %d micro-batches on %d devices within a limit of %g: want %g or more", w.Micro, w.Place.Devices, w.Limit, s.least)
+	}
+	s.local()
+	if err := Verify(s.best.Lists, w.Place, w.Micro); err != nil {
+		return nil, err
+	}
+	return &s.best, nil
+}
+
+func (w Wanted) check() error {
+	if err := w.Place.Check(); err != nil {
+		return err
+	}
+	if w.Micro < 1 {
+		return fmt.Errorf("schedule: %d micro-batches: want 1 or more", w.Micro)
+	}
+	for _, x := range []float64{w.Times.F, w.Times.I, w.Times.W, w.Times.Comm, w.Memory.Input, w.Memory.Residuals, w.Memory.Weights, w.Limit} {
+		if !(x >= 0) || math.IsInf(x, 1) {
+			return fmt.Errorf("schedule: %g among times, memory and limit: want numbers from 0", x)
+		}
+	}
+	if held := w.Memory.Input + w.Memory.Residuals; w.Memory.Weights > held {
+		return fmt.Errorf("schedule: %g held for W, of %g held for I: want no more", w.Memory.Weights, held)
+	}
+	return nil
+}
+
+// Least is a time that no schedule with one stage on each device can be below, whatever
+// its memory: the work of a device; and all F and I of the last one, after the first F has
+// come there and before the last I has come back to the first device, which has a W then.
+func (w Wanted) Least() float64 {
+	d, m, hops := w.Times, float64(w.Micro), float64(w.Place.Devices-1)
+	return max(m*(d.F+d.I+d.W), m*(d.F+d.I)+hops*(d.F+d.I+2*d.Comm)+d.W)
+}
+
+// searching is a search's state.
+type searching struct {
+	Wanted
+	chunks     [][]int
+	footprints [][]Footprint
+	best       Found
+	cost       cost    // of best
+	least      float64 // memory of a schedule that did not fit
+}
+
+// cost orders schedules: by the longest span, then by that of all devices together, which
+// shows a way where the longest does not.
+type cost struct{ longest, sum float64 }
+
+func (c cost) below(o cost) bool {
+	return c.longest < o.longest-1e-9 || c.longest <= o.longest+1e-9 && c.sum < o.sum-1e-9
+}
+
+// run returns a schedule's times; false: tasks wait for each other.
+func (s *searching) run(lists [][]Task) (*Times, cost, bool) {
+	times, err := Run(lists, s.Place, s.Micro, s.Times)
+	if err != nil {
+		return nil, cost{}, false
+	}
+	c := cost{longest: times.Longest()}
+	for d := range times.End {
+		c.sum += times.End[d][len(times.End[d])-1] - times.Start[d][0]
+	}
+	return times, c, true
+}
+
+// fits reports whether every device is within the limit, but for rounding.
+func (s *searching) fits(lists [][]Task) bool {
+	most := 0.0
+	for d, list := range lists {
+		most = max(most, Peak(list, s.footprints[d]))
+	}
+	if most <= s.Limit*(1+1e-9) {
+		return true
+	}
+	if s.least == 0 || most < s.least {
+		s.least = most
+	}
+	return false
+}
+
+// offer takes a schedule if it fits and is better than the best.
+func (s *searching) offer(from string, lists [][]Task) {
+	s.best.Tried++
+	if lists == nil || !s.fits(lists) {
+		return
+	}
+	times, c, ok := s.run(lists)
+	if ok && (s.best.Lists == nil || c.below(s.cost)) {
+		s.best.Lists, s.best.Times, s.best.From, s.cost = lists, times, from, c
+	}
+}
+
+// generators offers what they make, with every B split into I and W.
+func (s *searching) generators() {
+	devices := s.Place.Devices
+	stages := s.Place.Stages()
+	for _, name := range Names() {
+		if stages%devices != 0 {
+			break
+		}
+		lists, place, err := Generate(name, devices, stages/devices, s.Micro)
+		if err != nil || !slices.Equal(place.Device, s.Place.Device) {
+			continue
+		}
+		s.offer(name, Split(Checkpointed(lists, Never, false)))
+	}
+}
+
+// Split are lists with I, and W directly after it, in place of every B.
+func Split(lists [][]Task) [][]Task {
+	all := make([][]Task, len(lists))
+	for d, list := range lists {
+		for _, t := range list {
+			if t.Kind == Backward {
+				t.Kind = BackwardInput
+				all[d] = append(all[d], t)
+				t.Kind = BackwardWeights
+			}
+			all[d] = append(all[d], t)
+		}
+	}
+	return all
+}

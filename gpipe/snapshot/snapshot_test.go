@@ -1,0 +1,470 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/datasets"
+	"gpipebench/gpipe"
+	"gpipebench/models/transformer"
+	"gpipebench/nn"
+)
+
+// training is a small language model with Adam and an average of the weights, and its
+// mini-batches.
+func training(t testing.TB, change func(*gpipe.Pipeline)) (*gpipe.Trainer, func(i int) nn.Batch) {
+	t.Helper()
+	layers, err := transformer.LM(transformer.Config{Layers: 2, Dim: 16, FeedForward: 24, Heads: 2, Vocab: 64, SeqLen: 8, Dropout: 0.1, Tied: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := datasets.NewSynthetic(datasets.Config{SeqLen: 8, Seed: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := func(i int) nn.Batch {
+		b, err := source.Batch(datasets.Train, i, 6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	p := gpipe.Pipeline{
+		Layers: layers, Loss: nn.CrossEntropy{}, Seed: 42, Optimizer: nn.Adam{}, LR: nn.ConstantLR(0.01), ClipNorm: 0.5,
+		EMA: nn.EMA{Decay: 0.9}, Groups: 2,
+	}
+	change(&p)
+	tr, err := p.Open(gpipe.InputOf(data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tr.Close() })
+	return tr, data
+}
+
+func plainly(*gpipe.Pipeline) {}
+
+func step(t testing.TB, tr *gpipe.Trainer, data func(int) nn.Batch) {
+	t.Helper()
+	if _, err := tr.Step(t.Context(), data(tr.Steps())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func contents(t testing.TB, tr *gpipe.Trainer) Contents {
+	t.Helper()
+	s, err := tr.State(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Contents{
+		State: s, Metadata: map[string]string{"model": "small"}, Settings: map[string]string{"seed": "42", "lr": "0.01"},
+		About: map[string]string{"engine": "any"}, Progress: []byte(`{"losses":[1,2]}`),
+	}
+}
+
+// kept writes the snapshots of a training after each of some steps, and returns the
+// training's end.
+func kept(t testing.TB, dir string, steps int) (hash string) {
+	t.Helper()
+	tr, data := training(t, plainly)
+	for range steps {
+		step(t, tr, data)
+		if err := Write(dir, contents(t, tr)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tr.Hash()
+}
+
+// A training goes on from the disk, run in another way, with the same bits.
+func TestRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	want := kept(t, dir, 4)
+	for from := 1; from <= 4; from++ {
+		s, err := Open(Name(dir, from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := s.State()
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, data := training(t, func(p *gpipe.Pipeline) { p.Partitions, p.Replicas, p.ShardUpdate = 3, 2, true })
+		if err := tr.Restore(state); err != nil {
+			t.Fatal(err)
+		}
+		for tr.Steps() < 4 {
+			step(t, tr, data)
+		}
+		if got := tr.Hash(); got != want {
+			t.Errorf("from step %d: %s, want %s", from, got, want)
+		}
+		again, err := tr.State(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, err := Open(Name(dir, 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if state, err = last.State(); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range state.Average {
+			if !slices.Equal(v.Data, again.Average[i].Data) {
+				t.Errorf("from step %d: another average of %s", from, v.Path)
+			}
+		}
+		progress, err := s.Progress()
+		if err != nil || string(progress) != `{"losses":[1,2]}` {
+			t.Errorf("progress %s, %v", progress, err)
+		}
+		metadata, err := s.Metadata()
+		if err != nil || metadata["model"] != "small" || s.Settings["lr"] != "0.01" || s.About["engine"] != "any" {
+			t.Errorf("metadata %v, settings %v, about %v, %v", metadata, s.Settings, s.About, err)
+		}
+	}
+	steps, err := Steps(dir)
+	if err != nil || !slices.Equal(steps, []int{1, 2, 3, 4}) {
+		t.Errorf("steps %v, %v", steps, err)
+	}
+}
+
+// The file of weights has the bytes of one that is saved.
+func TestWeightsAreAsSaved(t *testing.T) {
+	dir := t.TempDir()
+	tr, data := training(t, plainly)
+	step(t, tr, data)
+	if err := Write(dir, contents(t, tr)); err != nil {
+		t.Fatal(err)
+	}
+	saved := filepath.Join(dir, "saved")
+	if err := tr.Save(saved, map[string]string{"model": "small"}); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(read(t, saved), read(t, filepath.Join(Name(dir, 1), weightsFile))) {
+		t.Error("another file than Save writes")
+	}
+}
+
+func read(t testing.TB, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Any damage to any file is found, and named; the snapshot before it is taken.
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	kept(t, dir, 2)
+	entries, err := os.ReadDir(Name(dir, 2))
+	if err != nil || len(entries) != 6 {
+		t.Fatalf("%v, %v", entries, err)
+	}
+	for _, e := range entries {
+		name := filepath.Join(Name(dir, 2), e.Name())
+		whole := read(t, name)
+		for how, damaged := range damages(whole) {
+			if err := os.WriteFile(name, damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			checkDamaged(t, dir, e.Name(), how)
+		}
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		checkDamaged(t, dir, e.Name(), "removed")
+		if err := os.Mkdir(name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		checkDamaged(t, dir, e.Name(), "a directory")
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, damaged, err := Newest(dir); err != nil || s.Step != 2 || len(damaged) > 0 {
+		t.Errorf("whole again: %v, %v, %v", s, damaged, err)
+	}
+}
+
+// damages are changed contents of a file: a flipped bit at every place of a small one and
+// at some of a large one, a cut, an addition, nothing.
+func damages(whole []byte) func(func(string, []byte) bool) {
+	return func(yield func(string, []byte) bool) {
+		stride := max(1, len(whole)/200)
+		for at := 0; at < len(whole); at += stride {
+			flipped := slices.Clone(whole)
+			flipped[at] ^= 1 << (at % 8)
+			if !yield(fmt.Sprintf("bit %d of byte %d flipped", at%8, at), flipped) {
+				return
+			}
+		}
+		_ = yield("cut", whole[:len(whole)-1]) && yield("half", whole[:len(whole)/2]) && yield("longer", append(slices.Clone(whole), ' ')) && yield("empty", nil)
+	}
+}
+
+func checkDamaged(t *testing.T, dir, file, how string) {
+	t.Helper()
+	s, damaged, err := Newest(dir)
+	if err != nil || s.Step != 1 || len(damaged) != 1 {
+		t.Errorf("%s, %s: took %v, %v, %v", file, how, s, damaged, err)
+		return
+	}
+	if says := damaged[0].Error(); !strings.HasPrefix(says, Name(dir, 2)+": "+file+": ") || strings.Contains(says, "\n") {
+		t.Errorf("%s, %s: %q, want the snapshot and the file", file, how, says)
+	}
+}
+
+// rewrite changes a snapshot's manifest and its sum.
+func rewrite(t *testing.T, name string, change func(*Manifest)) {
+	t.Helper()
+	file := filepath.Join(name, manifestFile)
+	m := &Manifest{}
+	if err := json.Unmarshal(read(t, file), m); err != nil {
+		t.Fatal(err)
+	}
+	change(m)
+	text, err := m.sign()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Another version is refused by its number: it is no damage, and none before it is taken.
+func TestVersions(t *testing.T) {
+	dir := t.TempDir()
+	kept(t, dir, 2)
+	for _, version := range []int{0, 2, -1, 1 << 40} {
+		rewrite(t, Name(dir, 2), func(m *Manifest) { m.Version = version })
+		var other *VersionError
+		s, _, err := Newest(dir)
+		if !errors.As(err, &other) || other.Version != version || s != nil || !strings.Contains(err.Error(), fmt.Sprintf("version %d: want version 1", version)) {
+			t.Errorf("%v, %v", s, err)
+		}
+	}
+}
+
+// A manifest whose sum is right and that is nonsense is refused with a reason.
+func TestStrangeManifests(t *testing.T) {
+	dir := t.TempDir()
+	kept(t, dir, 1)
+	whole := read(t, filepath.Join(Name(dir, 1), manifestFile))
+	for says, change := range map[string]func(*Manifest){
+		`its format is "zip"`:                    func(m *Manifest) { m.Format = "zip" },
+		"step -1: want 0":                        func(m *Manifest) { m.Step = -1 },
+		"says that this is step 7":               func(m *Manifest) { m.Step = 7 },
+		`a file "../../etc/passwd"`:              func(m *Manifest) { m.Files[0].Name = "../../etc/passwd" },
+		`a file "manifest.json"`:                 func(m *Manifest) { m.Files[0].Name = manifestFile },
+		"listed twice":                           func(m *Manifest) { m.Files = append(m.Files, m.Files[0]) },
+		"weights.safetensors is not listed":      func(m *Manifest) { m.Files = m.Files[1:] },
+		"its file \"optimizer-x.safetensors\"":   func(m *Manifest) { m.Slots[0].File = "optimizer-x.safetensors" },
+		"two slots":                              func(m *Manifest) { m.Slots[1].Slot = m.Slots[0].Slot },
+		"the average's file \"a.safetensors\"":   func(m *Manifest) { m.Average = "a.safetensors" },
+		"want its size and sum":                  func(m *Manifest) { m.Files[0].SHA256 = "0" },
+		"weights.safetensors: damaged: its SHA-": func(m *Manifest) { m.Files[0].SHA256 = strings.Repeat("0", 64) },
+	} {
+		if err := os.WriteFile(filepath.Join(Name(dir, 1), manifestFile), whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		rewrite(t, Name(dir, 1), change)
+		if _, _, err := Newest(dir); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %s", err, says)
+		}
+	}
+}
+
+// Only the newest stay, however many there are.
+func TestPrune(t *testing.T) {
+	dir := t.TempDir()
+	kept(t, dir, 4)
+	for _, foreign := range []string{"step-1", "step-00000000001", "notes"} {
+		if err := os.Mkdir(filepath.Join(dir, foreign), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		keep int
+		want []int
+	}{{5, []int{1, 2, 3, 4}}, {2, []int{3, 4}}, {1, []int{4}}} {
+		if err := Prune(dir, c.keep); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Steps(dir); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("of %d: %v, %v, want %v", c.keep, got, err, c.want)
+		}
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 4 {
+		t.Errorf("%v", entries)
+	}
+}
+
+// A snapshot of the same step is replaced, whole.
+func TestReplaced(t *testing.T) {
+	dir := t.TempDir()
+	kept(t, dir, 1)
+	if err := os.WriteFile(filepath.Join(Name(dir, 1), weightsFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tr, data := training(t, plainly)
+	step(t, tr, data)
+	if err := Write(dir, contents(t, tr)); err != nil {
+		t.Fatal(err)
+	}
+	if s, damaged, err := Newest(dir); err != nil || s.Step != 1 || len(damaged) > 0 {
+		t.Errorf("%v, %v, %v", s, damaged, err)
+	}
+}
+
+// A writer keeps others out, writes beside the training, and reports what goes wrong,
+// while snapshots that are there stay.
+func TestWriter(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "for", "it")
+	var failed []error
+	var written []int
+	ended := func(step int, err error) {
+		if err != nil {
+			failed = append(failed, err)
+		} else {
+			written = append(written, step)
+		}
+	}
+	w, err := NewWriter(dir, 2, ended)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewWriter(dir, 2, ended); err == nil || !strings.Contains(err.Error(), "another process adds to it: wait for it") {
+		t.Errorf("a second writer: %v", err)
+	}
+	tr, data := training(t, plainly)
+	var hashes []string
+	for range 4 {
+		step(t, tr, data)
+		c := contents(t, tr)
+		c.State = nil
+		if err := w.Save(tr, c); err != nil {
+			t.Fatal(err)
+		}
+		hashes = append(hashes, tr.Hash())
+		step(t, tr, data) // while it is written
+	}
+	w.Wait()
+	if !w.Idle() || len(failed) > 0 || !slices.Equal(written, []int{1, 3, 5, 7}) {
+		t.Errorf("idle %v, %v, %v", w.Idle(), failed, written)
+	}
+	if steps, err := Steps(dir); err != nil || !slices.Equal(steps, []int{5, 7}) {
+		t.Errorf("%v, %v", steps, err)
+	}
+	s, damaged, err := Newest(dir)
+	if err != nil || len(damaged) > 0 {
+		t.Fatal(damaged, err)
+	}
+	metadata, err := s.Metadata()
+	if err != nil || metadata["weights_sha256"] != hashes[3] {
+		t.Errorf("%v, %v, want the weights after step 7, %s", metadata, err, hashes[3])
+	}
+
+	// The directory vanishes under it.
+	if err := os.Rename(dir, dir+"-moved"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Save(tr, Contents{}); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if len(failed) != 1 || !errors.Is(failed[0], fs.ErrNotExist) || !strings.HasPrefix(failed[0].Error(), dir) || strings.Contains(failed[0].Error(), "unfinished") {
+		t.Errorf("%v, want one that names %s", failed, dir)
+	}
+	if err := os.Rename(dir+"-moved", dir); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := NewWriter(dir, 2, ended); err != nil {
+		t.Error("after Close:", err)
+	} else {
+		again.Close()
+	}
+}
+
+// Names of slots that are no names of files have numbers in their places.
+func TestSlotFiles(t *testing.T) {
+	names := map[string]bool{}
+	for i, slot := range []string{"mean", "mean_square", "", "../x", "Mean", "a/b", "1"} {
+		name := slotFile(i, slot)
+		if !plainFile.MatchString(name) || names[name] {
+			t.Errorf("%q has the file %q", slot, name)
+		}
+		names[name] = true
+	}
+}
+
+// FuzzManifest reads texts as manifests, also with a sum that fits: none is accepted that
+// does not say the same when it is written again.
+func FuzzManifest(f *testing.F) {
+	m := &Manifest{
+		Step: 5, Settings: map[string]string{"lr": "0.1"}, Slots: []SlotFile{{"mean", "optimizer-mean.safetensors"}},
+		Files: []File{{weightsFile, 10, strings.Repeat("a", 64)}, {"optimizer-mean.safetensors", 10, strings.Repeat("b", 64)}},
+	}
+	text, err := m.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{}`))
+	f.Add([]byte(`{"format":"gpipebench snapshot","version":1,"step":1,"files":null,"sha256":""}`))
+	f.Add(bytes.Replace(text, []byte(`"step": 5`), []byte(`"step": 5, "step": 6`), 1))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		texts := [][]byte{text}
+		signed := &Manifest{}
+		if json.Unmarshal(text, signed) == nil {
+			again, err := signed.sign()
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts = append(texts, again)
+		}
+		for _, text := range texts {
+			m, err := parseManifest(text)
+			if err != nil {
+				if strings.Contains(err.Error(), "\n") {
+					t.Errorf("%q", err)
+				}
+				continue
+			}
+			if m.Step < 0 || m.Step > math.MaxInt32 || !m.has(weightsFile) {
+				t.Errorf("accepted: %+v", m)
+			}
+			for _, file := range m.Files {
+				if filepath.Base(file.Name) != file.Name || strings.HasPrefix(file.Name, ".") {
+					t.Errorf("accepted a file %q", file.Name)
+				}
+			}
+			written, err := m.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := parseManifest(written)
+			if err != nil || again.Step != m.Step || !maps.Equal(again.Settings, m.Settings) || !slices.Equal(again.Files, m.Files) {
+				t.Errorf("%+v became %+v, %v", m, again, err)
+			}
+		}
+	})
+}

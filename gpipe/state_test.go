@@ -1,0 +1,371 @@
+package gpipe
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/ram"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// resumable is a network with state of some kind, and ways to run it that must not
+// change a bit.
+type resumable struct {
+	name     string
+	pipeline func(testing.TB) Pipeline
+	data     func(i int) nn.Batch
+	ways     []func(*Pipeline)
+}
+
+// resumables are a language model with Adam and an average of the weights, a ResNet
+// with batch norm and RMSProp, a translator whose table is shared by stages, and an
+// optimiser that reads norms.
+func resumables() []resumable {
+	one := func(p *Pipeline) {}
+	divided := func(p *Pipeline) {
+		p.Partitions, p.Replicas, p.ShardUpdate, p.Schedule = 3, 2, true, schedule.OneFOneB
+	}
+	return []resumable{
+		{"transformer-lm", func(t testing.TB) Pipeline {
+			p := small.pipeline(t)
+			p.EMA, p.Groups = nn.EMA{Decay: 0.9}, 4
+			p.Rates = []Rate{{Path: "embedding", Factor: 0.5}}
+			return p
+		}, small.data, []func(*Pipeline){
+			one, divided,
+			func(p *Pipeline) {
+				p.Partitions, p.Replicas, p.MicroBatches = 8, 4, 2
+				p.Devices = []Device{{Kind: Emulated, Threads: 2}}
+			},
+			func(p *Pipeline) { p.Partitions, p.Replicas, p.ShardUpdate, p.Checkpoint = 2, 4, true, schedule.Never },
+		}},
+		{"resnet", func(t testing.TB) Pipeline {
+			p := smallResNet.pipeline(t, false)
+			p.EMA, p.Groups, p.MicroBatches = nn.EMA{Decay: 0.9, Constant: true}, 2, 2
+			return p
+		}, smallResNet.data, []func(*Pipeline){
+			one, divided,
+			func(p *Pipeline) { p.Partitions, p.Replicas, p.Devices = 4, 2, []Device{{Threads: 2}} },
+		}},
+		{"transformer", func(t testing.TB) Pipeline {
+			p := smallTranslation.pipeline(t)
+			p.Optimizer, p.Groups = nn.SGD{Momentum: 0.9}, 2
+			return p
+		}, smallTranslation.data, []func(*Pipeline){
+			one, divided,
+			func(p *Pipeline) { p.Partitions, p.MicroBatches, p.Checkpoint = 4, 3, schedule.ExceptLast },
+		}},
+		{"lars", func(t testing.TB) Pipeline {
+			p := small.layerWise(t, nn.LARS{Unscaled: true, Trust: 0.1})
+			p.Groups = 4
+			return p
+		}, small.data, []func(*Pipeline){one, divided}},
+	}
+}
+
+func (r resumable) open(t testing.TB, way int) *Trainer {
+	t.Helper()
+	p := r.pipeline(t)
+	r.ways[way](&p)
+	tr, err := openForAll(p, InputOf(r.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tr.Close() })
+	return tr
+}
+
+func (r resumable) step(t testing.TB, tr *Trainer) string {
+	t.Helper()
+	b := r.data(tr.Steps())
+	result, err := tr.Step(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("step %d: loss %.17g, norm %.17g, rate %v", tr.Steps(), result.Loss, result.GradNorm, result.LR)
+}
+
+// ends is what a training ends with: hashes of the weights and of the whole state, and an
+// evaluation, with the averages if there are some.
+func (r resumable) ends(t testing.TB, tr *Trainer) string {
+	t.Helper()
+	end := fmt.Sprint(tr.Hash(), " ", sumOfState(stateOf(t, tr)), " ", evaluated(t, tr, r.data(2)))
+	if tr.net.EMA.Kept() {
+		if err := tr.Averaged(func() error { end += " " + evaluated(t, tr, r.data(2)); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return end
+}
+
+func stateOf(t testing.TB, tr *Trainer) *State {
+	t.Helper()
+	s, err := tr.State(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// sumOfState is a digest of all names and values.
+func sumOfState(s *State) string {
+	h := sha256.New()
+	add := func(what string, all []NamedWeights) {
+		for _, w := range all {
+			fmt.Fprintln(h, what, w.Path, w.Shape, len(w.Data))
+			h.Write(appendFloats(nil, w.Data))
+		}
+	}
+	fmt.Fprintln(h, s.Steps, s.Function)
+	add("weights", s.Weights)
+	for _, slot := range s.Slots {
+		add(slot.Name, slot.Values)
+	}
+	add("average", s.Average)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// A training that stops after any step goes on with the same bits, run in any other way;
+// and every way has the same state to stop with.
+func TestResume(t *testing.T) {
+	const steps = 4
+	for _, r := range resumables() {
+		t.Run(r.name, func(t *testing.T) {
+			whole := r.open(t, 0)
+			states, losses := []*State{stateOf(t, whole)}, []string{""}
+			for range steps {
+				losses = append(losses, r.step(t, whole))
+				states = append(states, stateOf(t, whole))
+			}
+			want := r.ends(t, whole)
+			if sumOfState(states[0]) == sumOfState(states[1]) {
+				t.Fatal("training changes nothing")
+			}
+			for at, from := range states {
+				sum := sumOfState(from)
+				for way := range r.ways {
+					if testing.Short() && (at+way)%2 == 0 {
+						continue
+					}
+					tr := r.open(t, way)
+					if err := tr.Restore(from); err != nil {
+						t.Fatal(err)
+					}
+					if got := sumOfState(stateOf(t, tr)); got != sum {
+						t.Errorf("way %d has another state at once after step %d", way, at)
+					}
+					for tr.Steps() < steps {
+						if got := r.step(t, tr); got != losses[tr.Steps()] {
+							t.Errorf("way %d, resumed after step %d: %s, want %s", way, at, got, losses[tr.Steps()])
+						}
+					}
+					if got := r.ends(t, tr); got != want {
+						t.Errorf("way %d, resumed after step %d, ends with\n%s, want\n%s", way, at, got, want)
+					}
+					tr.Close()
+				}
+			}
+		})
+	}
+}
+
+// A state is a copy, and the memory of one that is not needed any more is used again.
+func TestStateIsACopy(t *testing.T) {
+	r := resumables()[0]
+	tr := r.open(t, 1)
+	r.step(t, tr)
+	first := stateOf(t, tr)
+	sum := sumOfState(first)
+	r.step(t, tr)
+	if sumOfState(first) != sum {
+		t.Error("a step has changed the state before it")
+	}
+	want := sumOfState(stateOf(t, tr))
+	again, err := tr.State(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sumOfState(again) != want {
+		t.Error("a state in used memory is another one")
+	}
+	if &again.Weights[0].Data[0] != &first.Weights[0].Data[0] || &again.Slots[1].Values[0].Data[0] != &first.Slots[1].Values[0].Data[0] {
+		t.Error("the memory is not used again")
+	}
+}
+
+// The size of the state that is counted before anything is allocated is that of what is
+// allocated, to the byte.
+func TestStateBytes(t *testing.T) {
+	for _, r := range resumables() {
+		for way := range r.ways {
+			tr := r.open(t, way)
+			allocated := 0
+			s := stateOf(t, tr)
+			for _, all := range append(s.tensors(), s.Weights) {
+				for _, w := range all {
+					allocated += cap(w.Data) * floatBytes
+				}
+			}
+			if got := tr.net.stateBytes(); got != float64(allocated) {
+				t.Errorf("%s, way %d: %.0f bytes are counted, %d allocated", r.name, way, got, allocated)
+			}
+		}
+	}
+}
+
+// A copy of the state counts where the machine's memory is checked, and only if there is
+// one.
+func TestCopyOfStateCounts(t *testing.T) {
+	memory, swap := ram.Total()
+	has := memory + swap
+	if has == 0 {
+		t.Skip("the machine's memory is not known")
+	}
+	// A weight and its gradient take a multiple of the memory; a copy of the weight as much as either.
+	wide := func(multiple float64, copied bool) (Pipeline, Input) {
+		p := small.pipeline(t)
+		width := int(multiple * float64(has) / 2 / floatBytes / 1024)
+		p.Layers = []nn.Layer{nn.NewDense("", nn.DenseConfig{In: width, Out: 1024})}
+		p.Partitions, p.Optimizer, p.KeepsState = 1, nn.SGD{}, copied
+		return p, Input{Examples: 1, Inputs: []graph.Type{{Shape: graph.Shape{width}, DType: graph.F32}}, Targets: []graph.Type{{DType: graph.I32}}}
+	}
+	for _, copied := range []bool{false, true} {
+		p, in := wide(0.8, copied)
+		if err := p.CheckMemory(in); (err != nil) != copied {
+			t.Errorf("a copy: %v, and 0.8 of the memory without it: %v", copied, err)
+		}
+	}
+	bytes := func(err error) (n float64) {
+		t.Helper()
+		if err == nil {
+			t.Fatal("more than the machine has is accepted")
+		}
+		_, number, _ := strings.Cut(err.Error(), " take ")
+		if _, e := fmt.Sscan(number, &n); e != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	var checked, planned [2]float64
+	var state float64
+	for i, copied := range []bool{false, true} {
+		p, in := wide(1.5, copied)
+		checked[i] = bytes(p.CheckMemory(in))
+		n, err := p.network(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = n.affordable(func(place.Place) bool { return true })
+		planned[i], state = bytes(err), n.stateBytes()
+	}
+	if checked[1]-checked[0] != state || planned[1]-planned[0] != state {
+		t.Errorf("a copy adds %.0f and %.0f bytes, want %.0f", checked[1]-checked[0], planned[1]-planned[0], state)
+	}
+}
+
+// Processes have the same state as one, and go on from one alike.
+func TestStateOfProcesses(t *testing.T) {
+	pipeline := func() Pipeline {
+		p := small.pipeline(t)
+		p.MicroBatches, p.EMA = 4, nn.EMA{Decay: 0.9}
+		return p
+	}
+	one, err := openForAll(pipeline(), InputOf(small.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	stepSmall(t, one, 0)
+	state := stateOf(t, one)
+	want := sumOfState(state)
+	stepSmall(t, one, 1)
+	after := sumOfState(stateOf(t, one))
+
+	ps := apart(t, []int{0, 1, 0}, InputOf(small.data(0)), pipeline)
+	sums := func(tr *Trainer) string {
+		s, err := tr.State(nil)
+		if err != nil {
+			return err.Error()
+		}
+		return sumOfState(s)
+	}
+	said(t, ps, "restored", func(tr *Trainer) string { return fmt.Sprint(tr.Restore(state)) })
+	if got := said(t, ps, "state", sums); got != want {
+		t.Errorf("processes have the state %s, one has %s", got, want)
+	}
+	said(t, ps, "step", func(tr *Trainer) string { _, err := tr.Step(t.Context(), small.data(1)); return fmt.Sprint(err) })
+	if got := said(t, ps, "state", sums); got != after {
+		t.Errorf("after a step processes have the state %s, one has %s", got, after)
+	}
+}
+
+// A state that is not this training's is refused with what differs, and changes nothing.
+func TestRestoreRefuses(t *testing.T) {
+	r := resumables()[0]
+	tr := r.open(t, 0)
+	r.step(t, tr)
+	before := sumOfState(stateOf(t, tr))
+	for says, change := range map[string]func(*State){
+		"computes another function":        func(s *State) { s.Function = "0" },
+		"-1 steps: want 0 or more":         func(s *State) { s.Steps = -1 },
+		`slots ["mean"]: want ["mean" "me`: func(s *State) { s.Slots = s.Slots[:1] },
+		`slots ["mean_square" "mean"]`:     func(s *State) { slices.Reverse(s.Slots) },
+		"no average of the weights":        func(s *State) { s.Average = nil },
+		"which the network has":            func(s *State) { s.Weights = s.Weights[1:] },
+		"which the network does not have":  func(s *State) { s.Average[0].Path += "x"; s.Average = append(s.Average, stateOf(t, tr).Average[0]) },
+		"is there twice":                   func(s *State) { s.Weights = append(s.Weights, s.Weights[0]) },
+		"has shape [1]: the network wants": func(s *State) { s.Slots[1].Values[0].Shape = []int{1} },
+		"mean_square \"":                   func(s *State) { s.Slots[1].Values[0].Data = nil },
+	} {
+		s := stateOf(t, tr)
+		change(s)
+		if err := tr.Restore(s); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %s", err, says)
+		}
+		if sumOfState(stateOf(t, tr)) != before {
+			t.Fatalf("%s: refused, and the state has changed", says)
+		}
+	}
+	s := stateOf(t, tr)
+	err := tr.Averaged(func() error {
+		if tr.Restore(s) == nil {
+			t.Error("restored below the averages")
+		}
+		if _, err := tr.State(nil); err == nil {
+			t.Error("a state with averages for weights")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Weights that are loaded are those of every replica, batch norm's averages too.
+func TestLoadOnReplicas(t *testing.T) {
+	r := resumables()[1]
+	one := r.open(t, 0)
+	r.step(t, one)
+	file := filepath.Join(t.TempDir(), "w")
+	if err := one.Save(file, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := evaluated(t, one, r.data(2))
+	for way := 1; way < len(r.ways); way++ {
+		tr := r.open(t, way)
+		if err := tr.Load(file); err != nil {
+			t.Fatal(err)
+		}
+		if got := evaluated(t, tr, r.data(2)); got != want {
+			t.Errorf("way %d evaluates to %s, want %s", way, got, want)
+		}
+	}
+}

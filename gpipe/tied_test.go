@@ -1,0 +1,340 @@
+package gpipe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/reduction"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/gpipe/transport"
+
+	"gpipebench/models/transformer"
+	"gpipebench/nn/graph"
+)
+
+// TestGatherTied: gathered gradients end with the bits of reduced ones, which one hash for
+// each number of groups shows, over R = 1 to 8, stages, schedules, devices and threads;
+// of a translator's table with two and with three uses, and of a language model's.
+// Dropout and clipping are on. Each run is checked for memory (G2) and work (G3).
+func TestGatherTied(t *testing.T) {
+	groups := []int{1, 2, 3, 4, 5, 6, 7, 8}
+	if testing.Short() {
+		groups = []int{1, 3, 4}
+	}
+	language := small
+	language.batch, language.steps = 17, 2
+	translator := smallTranslation
+	translator.batch, translator.steps = 17, 2
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, fine bool, change func(p Pipeline) Pipeline) outcome
+	}{
+		{"all", translator.changed(transformer.TieAll)},
+		{"softmax", translator.changed(transformer.TieSoftmax)},
+		{"language model", func(t *testing.T, fine bool, change func(p Pipeline) Pipeline) outcome {
+			l := language
+			l.model.Fine = fine
+			return l.train(t, change(l.pipeline(t)))
+		}},
+	} {
+		for _, g := range groups {
+			t.Run(fmt.Sprintf("%s,G=%d", c.name, g), func(t *testing.T) {
+				want := c.run(t, false, func(p Pipeline) Pipeline {
+					p.Groups = g
+					return p
+				})
+				want.changes(t)
+				all := slices.DeleteFunc(groupWays(g, 17), func(f factor) bool { return f.name == "update" })
+				everyWayOf(t, all, 17, func(t *testing.T, w way) {
+					if got := c.run(t, w.fine, func(p Pipeline) Pipeline {
+						p = w.of(p)
+						p.TiedGradients, p.Chunks = GatherTied, min(p.Chunks, 1) // with more it is refused
+						if p.Schedule >= schedule.ZeroBubbleVee {
+							p.Schedule = schedule.ZeroBubbleH1
+						}
+						return p
+					}); got != want {
+						t.Errorf("got  %v\nwant %v", got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// changed is a run of a translator tied in a way.
+func (m translation) changed(tie transformer.Tie) func(t *testing.T, fine bool, change func(p Pipeline) Pipeline) outcome {
+	return func(t *testing.T, fine bool, change func(p Pipeline) Pipeline) outcome {
+		m := m
+		m.model.Tie, m.model.Fine = tie, fine
+		return m.train(t, change(m.pipeline(t)))
+	}
+}
+
+// The plan has, besides what a reduced training's has, the rows of all replicas with their
+// indices, as the formula says: P (V + source tokens + target tokens) of them, 4 bytes a
+// value and an index. A language model's has no row for targets, and groups of a replica
+// have rows of their own.
+func TestGatheredBytes(t *testing.T) {
+	m := smallTranslation
+	m.batch = 16
+	l := small
+	l.batch = 16
+	for _, c := range []struct {
+		name              string
+		pipeline          Pipeline
+		in                Input
+		vocab, dim, token int
+	}{
+		{"translator", m.pipeline(t), InputOf(m.data(0)), 19, 16, 7 + 6},
+		{"language model", l.pipeline(t), InputOf(l.data(0)), l.model.Vocab, l.model.Dim, l.model.SeqLen},
+	} {
+		for _, way := range [][2]int{{1, 1}, {2, 2}, {4, 4}, {8, 8}, {2, 8}, {1, 5}} {
+			p := c.pipeline
+			p.Replicas, p.Groups = way[0], way[1]
+			bytes := func(how TableGradients) int64 {
+				p.TiedGradients = how
+				n, err := p.network(c.in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				plans, err := n.affordable(func(place.Place) bool { return true })
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, plan := range plans {
+					if plan.Bytes[Gradients] != plans[0].Bytes[Gradients] {
+						t.Errorf("%v: %d bytes, the first has %d", plan.At, plan.Bytes[Gradients], plans[0].Bytes[Gradients])
+					}
+				}
+				return plans[0].Bytes[Gradients]
+			}
+			rows := way[1]*c.vocab + 16*c.token
+			// A replica's sums of groups have no gathered table.
+			sums := int64(reduction.Depth(way[1]/way[0])*c.vocab*c.dim) * floatBytes
+			want := int64(rows)*int64(c.dim+1)*floatBytes - sums
+			const padding = 3 * 64 // of each tensor to a cache line
+			if got := bytes(GatherTied) - bytes(ReduceTied); got < want || got >= want+padding {
+				t.Errorf("%s, R = %d, G = %d: %d bytes more, want %d", c.name, way[0], way[1], got, want)
+			}
+		}
+	}
+}
+
+// A capacity that the rows exceed is refused with their table.
+func TestGatheredRowsDoNotFit(t *testing.T) {
+	p := smallTranslation.pipeline(t)
+	p.Replicas, p.TiedGradients = 4, GatherTied
+	planned, err := p.Plans(InputOf(smallTranslation.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := planned.Plans[0]
+	p.Devices = []Device{{Capacity: plan.Bytes[Parameters] + plan.Bytes[OptimizerState] + plan.Bytes[Gradients] - 9000}}
+	if _, err := p.Open(InputOf(smallTranslation.data(0))); err == nil || !strings.Contains(err.Error(), "source/table") || !strings.Contains(err.Error(), "gradients") {
+		t.Errorf("%v, want the gradient of source/table", err)
+	}
+}
+
+// The time of gathering and adding up rows is an event of its own and a part of the
+// breakdown, on emulated devices with the time of the replicas' links; reduced gradients
+// have neither.
+func TestRowsOnTheTimeline(t *testing.T) {
+	for _, kind := range []Kind{Host, Emulated} {
+		for _, how := range []TableGradients{ReduceTied, GatherTied} {
+			p := smallTranslation.pipeline(t)
+			p.Replicas, p.Partitions, p.MicroBatches, p.TiedGradients = 2, 2, 2, how
+			p.Devices = []Device{{Kind: kind, Link: timeline.Link{Bandwidth: 1e6}}}
+			if kind == Host {
+				p.Devices[0].Link = timeline.Link{}
+			}
+			p.AllReduce.Link = timeline.Link{Bandwidth: 1e5}
+			tr, err := p.Open(InputOf(smallTranslation.data(0)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tr.Close()
+			r, err := tr.Step(t.Context(), smallTranslation.data(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkTimeline(t, tr, r)
+			events, want := 0, 0
+			for _, e := range r.Timeline.Events {
+				if e.Kind == timeline.Rows {
+					events++
+				}
+			}
+			parts, err := r.Times.Breakdown()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if how == GatherTied {
+				want = 4 // one a device
+				rows := tr.net.tables[0]
+				if link := float64(rows.bytes(0, rows.rows)) / 2 / p.AllReduce.Link.Bandwidth; parts.Rows < link {
+					t.Errorf("%v: rows take %v s, and the link alone %v", kind, parts.Rows, link)
+				}
+				var last int64
+				for _, x := range r.Times.Last(0) {
+					last += x.Bytes
+				}
+				if both := rows.bytes(0, rows.rows) / 2; last < both-rows.bytes(0, 20) || last > both+rows.bytes(0, 20) {
+					t.Errorf("%v: %d bytes between stages, want the rows of a replica, about %d", kind, last, both)
+				}
+			} else if parts.Rows != 0 {
+				t.Errorf("%v: reduced gradients spend %v s on rows", kind, parts.Rows)
+			}
+			if events != want {
+				t.Errorf("%v, %v: %d events of rows, want %d", kind, how, events, want)
+			}
+			if sum := parts.Sum(); sum < parts.Step*(1-1e-9) || sum > parts.Step*(1+1e-9) {
+				t.Errorf("%v, %v: parts of %v s, the step takes %v", kind, how, sum, parts.Step)
+			}
+		}
+	}
+}
+
+// A short mini-batch, with groups that have no example, leaves no row of an earlier one.
+func TestShortMiniBatchGathered(t *testing.T) {
+	hash := func(r int, how TableGradients) string {
+		m, short := smallTranslation, smallTranslation
+		m.batch, short.batch = 16, 3
+		p := m.pipeline(t)
+		p.Groups, p.Replicas, p.MicroBatches, p.Partitions, p.TiedGradients = 8, r, 2, 2, how
+		tr, err := p.Open(InputOf(m.data(0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		for i, from := range []translation{m, short, m} {
+			if _, err := tr.Step(t.Context(), from.data(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return tr.Hash()
+	}
+	want := hash(1, ReduceTied)
+	for _, r := range []int{1, 2, 8} {
+		if got := hash(r, GatherTied); got != want {
+			t.Errorf("R = %d: %s, want %s", r, got, want)
+		}
+	}
+}
+
+// Rows of bfloat16 are gathered as the float32 that they are added up as.
+func TestGatherTiedBF16(t *testing.T) {
+	hash := func(how TableGradients) outcome {
+		p := smallTranslation.pipeline(t)
+		p.DType, p.Replicas, p.Partitions, p.TiedGradients = graph.BF16, 3, 2, how
+		return smallTranslation.train(t, p)
+	}
+	if got, want := hash(GatherTied), hash(ReduceTied); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// What cannot be gathered is refused with what could be.
+func TestGatherTiedRefused(t *testing.T) {
+	untied := smallTranslation
+	untied.model.Tie = transformer.TieNone
+	for _, c := range []struct {
+		of     translation
+		change func(p *Pipeline)
+		says   string
+	}{
+		{untied, func(*Pipeline) {}, "no embedding's table is that of another layer: want a network with a tied softmax, or reduced gradients"},
+		{smallTranslation, func(p *Pipeline) { p.Replicas, p.ShardUpdate = 2, true }, "with divided updates: want one of them"},
+		{smallTranslation, func(p *Pipeline) { p.TiedGradients = 2 }, "unknown way 2 of tied gradients: want reduce or gather"},
+	} {
+		p := c.of.pipeline(t)
+		p.TiedGradients = GatherTied
+		c.change(&p)
+		if _, err := p.Open(InputOf(c.of.data(0))); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, want %s", err, c.says)
+		}
+	}
+	for _, how := range []TableGradients{ReduceTied, GatherTied} {
+		if got, err := ParseTableGradients(how.String()); got != how || err != nil {
+			t.Errorf("%v is read as %v, %v", how, got, err)
+		}
+	}
+	if _, err := ParseTableGradients("sum"); err == nil {
+		t.Error("an unknown way is accepted")
+	}
+}
+
+// A recorded step shows how each tensor is added up over replicas: the table gathered or
+// reduced, after its gradients, with data from every peer, and ready no later than any
+// activity; in one process and in several. Without the option there is no record.
+func TestReductionsOfAStep(t *testing.T) {
+	for _, how := range []TableGradients{ReduceTied, GatherTied} {
+		for _, ranks := range []int{1, 3} {
+			ps := &processes{}
+			for _, end := range transport.Ends(ranks, func(p place.Place) int { return p.Replica % ranks }) {
+				p := smallTranslation.pipeline(t)
+				p.Replicas, p.Partitions, p.TiedGradients, p.RecordsReductions = 3, 2, how, true
+				if ranks > 1 {
+					p.Transport = end
+				}
+				tr, err := p.Open(InputOf(smallTranslation.data(0)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tr.Close()
+				ps.trainers = append(ps.trainers, tr)
+			}
+			ps.all(func(rank int, tr *Trainer) {
+				r, err := tr.Step(t.Context(), smallTranslation.data(0))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				checkTimeline(t, tr, r)
+				tables, others := 0, 0
+				for _, of := range r.Timeline.Reductions {
+					if of.Tensor != "embedding/source/table" {
+						others++
+						if of.Gathered {
+							t.Errorf("%s is gathered", of.Tensor)
+						}
+						continue
+					}
+					tables++
+					seen := map[timeline.ActivityKind]int{}
+					peers := map[int]bool{}
+					for _, a := range of.Activities {
+						seen[a.Kind]++
+						if a.Kind == timeline.Carry && a.Bytes <= 0 {
+							t.Errorf("%+v carries nothing", a)
+						}
+						peers[a.Peer] = true
+					}
+					delete(peers, -1)
+					gathered := how == GatherTied
+					if of.Gathered != gathered || seen[timeline.PackRows] != seen[timeline.SumRows] || (seen[timeline.PackRows] == 1) != gathered ||
+						seen[timeline.WaitForData] == 0 || gathered && len(peers) != 2 {
+						t.Errorf("%v, %d processes: %+v", how, ranks, of)
+					}
+				}
+				if tables != 3*2 || others != 3*(len(tr.net.params)-1) {
+					t.Errorf("%v: %d reductions of the table and %d others, want one a device that has it", how, tables, others)
+				}
+			})
+		}
+	}
+	p := smallTranslation.pipeline(t)
+	p.Replicas = 2
+	tr, err := p.Open(InputOf(smallTranslation.data(0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	if r, err := tr.Step(t.Context(), smallTranslation.data(0)); err != nil || r.Timeline.Reductions != nil {
+		t.Errorf("%v, %d reductions, want none", err, len(r.Timeline.Reductions))
+	}
+}

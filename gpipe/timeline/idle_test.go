@@ -1,0 +1,111 @@
+package timeline
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/schedule"
+)
+
+// Two devices, two micro-batches. Device 0 begins at 1 s after a setup of another kind, F
+// takes 2 s there and 4 s on device 1, B 3 s on both, a link 1 s.
+func TestCauses(t *testing.T) {
+	ev := func(stage int, k Kind, micro int, start, end float64) Event {
+		return Event{At: place.Stage(stage), Kind: k, Micro: micro, Start: start, End: end}
+	}
+	tl := &Timeline{Devices: 2, Events: []Event{
+		ev(0, Forward, 0, 0, 2), ev(0, Forward, 1, 2, 4),
+		ev(1, Forward, 0, 3, 7), ev(1, Backward, 0, 7, 10), ev(1, Forward, 1, 10, 14), ev(1, Backward, 1, 14, 17),
+		ev(0, Backward, 0, 11, 14), ev(0, Backward, 1, 18, 21),
+		ev(1, Barrier, -1, 17, 21), ev(0, Update, -1, 21, 22), ev(1, Update, -1, 21, 22),
+	}}
+	want := []Idle{
+		// 4 to 11: its first B needs B of device 1, which ends at 10, on average; 14 to 18: 17 to
+		// 18 on the link.
+		{WarmUp: 6, Drain: 3, Link: 2},
+		// 0 to 3: F of device 0 ends at 2; 17 to 21 is the barrier.
+		{WarmUp: 2, Link: 1, Barrier: 4},
+	}
+	for d, got := range tl.Causes() {
+		if got != want[d] {
+			t.Errorf("device %d: %+v, want %+v", d, got, want[d])
+		}
+	}
+}
+
+// A slow stage's neighbours wait for what it takes longer than the mean.
+func TestCausesOfImbalance(t *testing.T) {
+	lists, err := schedule.Build(schedule.GPipe, 2, 3, schedule.Never, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl, err := Replay(lists, Costs{Task: func(at place.Place, t schedule.Task) float64 { return []float64{4, 2}[at.Stage] }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Device 1: F of device 0 take 4 s, 3 s on average: a second of each gap of the three. The
+	// rest: 3 s before its first task, and 1 s in each of two gaps before its first B.
+	if got, want := tl.Causes()[1], (Idle{WarmUp: 5, Imbalance: 3, Drain: tl.Span() - 20}); math.Abs(got.Imbalance-want.Imbalance) > 1e-9 || math.Abs(got.WarmUp-want.WarmUp) > 1e-9 {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// The causes add up to the idle time: for every schedule by name, and for steps with links,
+// uneven stages, setup, updates and a barrier.
+func TestCausesAddUp(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	check := func(name string, tl *Timeline) {
+		t.Helper()
+		for d, idle := range tl.Causes() {
+			want := tl.Span()
+			for _, e := range tl.Events {
+				if tl.Device(e.At) == d && e.Kind.OnDevice() && e.Kind != Barrier {
+					want -= e.Seconds()
+				}
+			}
+			if math.Abs(idle.Sum()-want) > 1e-9*tl.Span() {
+				t.Errorf("%s, device %d: %+v, together %v, idle %v", name, d, idle, idle.Sum(), want)
+			}
+			for _, part := range []float64{idle.WarmUp, idle.Drain, idle.Neighbour, idle.Imbalance, idle.Link, idle.Barrier} {
+				if part < 0 {
+					t.Errorf("%s, device %d: %+v", name, d, idle)
+				}
+			}
+		}
+	}
+	for _, name := range schedule.Names() {
+		lists, p, err := schedule.Generate(name, 4, 0, 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists = schedule.Checkpointed(lists, schedule.Never, false)
+		times, err := schedule.Run(lists, p, 9, schedule.Durations{F: 2, I: 3, W: 1.5, Comm: .25})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(name, Scheduled(lists, p, times, 1e-3))
+	}
+	for range 50 {
+		stages, micro := 1+random.IntN(5), 1+random.IntN(7)
+		lists, err := schedule.Build(schedule.Schedule(random.IntN(3)), stages, micro, schedule.Checkpoint(random.IntN(3)), random.IntN(2) == 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seconds := make([]float64, stages)
+		for k := range seconds {
+			seconds[k] = 1 + random.Float64()
+		}
+		one := func(place.Place) float64 { return 0.5 }
+		tl, err := Replay(lists, Costs{
+			Task:     func(at place.Place, t schedule.Task) float64 { return seconds[at.Stage] * float64(1+int(t.Kind)) },
+			Boundary: func(place.Place, int) int64 { return 1 << 20 },
+			Link:     Link{Bandwidth: 1 << 21, Latency: 0.1}, Setup: one, Update: one,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("replay", tl)
+	}
+}

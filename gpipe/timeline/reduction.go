@@ -1,0 +1,201 @@
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"gpipebench/gpipe/place"
+)
+
+// Reduction is how a step adds up the gradient of one tensor over replicas, as one place
+// sees it: what Horovod's timeline shows of a tensor.
+type Reduction struct {
+	At       place.Place
+	Tensor   string  // the parameter's path
+	Gathered bool    // its rows are gathered and then added up; else it is reduced
+	Ready    float64 // when the place's gradients were complete, in seconds from the step's start
+	// Activities are in order of their starts. Those of tensors that share a message have the
+	// same times.
+	Activities []Activity
+}
+
+// Activity is a part of a Reduction's time.
+type Activity struct {
+	Kind       ActivityKind
+	Peer       int     // the replica from which data come; -1: none
+	Start, End float64 // seconds from the step's start
+	Bytes      int64   // of the message, which small tensors share
+}
+
+// ActivityKind is what a place does with a tensor meanwhile.
+type ActivityKind uint8
+
+const (
+	WaitForData   ActivityKind = iota // until a peer's message is there
+	PackRows                          // copying a dense gradient to rows
+	Carry                             // copying a message, and adding what it carries
+	SumRows                           // adding up all gathered rows
+	activityKinds                     // their number
+)
+
+// Horovod's names. Adding up rows is no part of an all-gather there: TensorFlow does it
+// later, in the optimiser.
+var activityNames = [2][activityKinds]string{
+	{WaitForData: "WAIT_FOR_DATA", PackRows: "MEMCPY_IN_FUSION_BUFFER", Carry: "MPI_ALLREDUCE", SumRows: "SUM_ROWS"},
+	{WaitForData: "WAIT_FOR_DATA", PackRows: "MEMCPY_IN_FUSION_BUFFER", Carry: "MPI_ALLGATHER", SumRows: "SUM_ROWS"},
+}
+
+// queued is the time before a tensor's first activity.
+const queued = "QUEUE"
+
+// Operation is what Horovod calls the whole: ALLREDUCE or ALLGATHER.
+func (r *Reduction) Operation() string {
+	if r.Gathered {
+		return "ALLGATHER"
+	}
+	return "ALLREDUCE"
+}
+
+// Phase is an interval of a Reduction, by Horovod's name.
+type Phase struct {
+	Name       string
+	Start, End float64
+	Peer       int   // -1: none
+	Bytes      int64 // 0: none
+}
+
+// Phases are the intervals of a Reduction: first NEGOTIATE_ALLREDUCE, or _ALLGATHER, then
+// the operation, then the activities within it. They are disjoint but for the operation.
+//
+// Nothing is negotiated here, since all places know the order of all messages. What there is
+// in its place is the wait for the slowest: from the end of the place's own gradients to the
+// end of the last replica's, or to the first data that are there before. Readies are the
+// former of all replicas.
+func (r *Reduction) Phases(readies []float64) (negotiate, operation Phase, activities []Phase) {
+	begin, end := r.Ready, r.Ready
+	for _, ready := range readies {
+		begin = max(begin, ready)
+	}
+	for _, a := range r.Activities {
+		if a.Kind != WaitForData {
+			begin = min(begin, a.Start)
+		}
+		end = max(end, a.End)
+	}
+	begin = max(begin, r.Ready)
+	end = max(end, begin)
+	names := activityNames[0]
+	if r.Gathered {
+		names = activityNames[1]
+	}
+	for _, a := range r.Activities {
+		from := max(a.Start, begin)
+		if a.Kind == WaitForData && a.End <= begin {
+			continue
+		}
+		if len(activities) == 0 && from > begin {
+			activities = append(activities, Phase{queued, begin, from, -1, 0})
+		}
+		activities = append(activities, Phase{names[a.Kind], from, a.End, a.Peer, a.Bytes})
+	}
+	op := r.Operation()
+	return Phase{"NEGOTIATE_" + op, r.Ready, begin, -1, 0}, Phase{op, begin, end, -1, 0}, activities
+}
+
+// Ready is when each replica's gradients of a stage were complete.
+func (tl *Timeline) Ready(stage int) (all []float64) {
+	for replica := range max(tl.Replicas, 1) {
+		i := slices.IndexFunc(tl.Reductions, func(r Reduction) bool { return r.At.Replica == replica && r.At.Stage == stage })
+		if i >= 0 {
+			all = append(all, tl.Reductions[i].Ready)
+		}
+	}
+	return all
+}
+
+// reductionTrace writes the reductions as Horovod's timeline does: each tensor as a process
+// of its own, here with each place as a thread, where Horovod has its first rank alone.
+func (tl *Timeline) reductionTrace(put func(traceEvent) error, name func(device int) string) error {
+	all := slices.Clone(tl.Reductions)
+	slices.SortStableFunc(all, func(a, b Reduction) int { return cmp.Compare(a.At.Stage, b.At.Stage) })
+	processes := map[string]int{}
+	for i := range all {
+		r := &all[i]
+		process, ok := processes[r.Tensor]
+		thread := tl.Device(r.At)
+		if !ok {
+			process = linkProcess + 1 + len(processes)
+			processes[r.Tensor] = process
+			if err := put(traceEvent{Name: "process_name", Phase: "M", Process: process, Args: map[string]any{"name": r.Tensor}}); err != nil {
+				return err
+			}
+		}
+		if err := put(traceEvent{Name: "thread_name", Phase: "M", Process: process, Thread: thread, Args: map[string]any{"name": name(thread)}}); err != nil {
+			return err
+		}
+		interval := func(p Phase) error {
+			start, end := nanoseconds(p.Start), nanoseconds(p.End)
+			length := (end - start) / 1e3
+			args := map[string]any{}
+			if p.Peer >= 0 {
+				args["replica"] = p.Peer
+			}
+			if p.Bytes > 0 {
+				args["bytes"] = p.Bytes
+			}
+			return put(traceEvent{Name: p.Name, Category: r.Operation(), Phase: "X", Start: start / 1e3, Length: &length, Process: process, Thread: thread, Args: args})
+		}
+		readies := tl.Ready(r.At.Stage)
+		negotiate, operation, activities := r.Phases(readies)
+		if err := interval(negotiate); err != nil {
+			return err
+		}
+		for rank, ready := range readies { // a tick for each rank
+			at := nanoseconds(min(max(ready, negotiate.Start), negotiate.End))
+			tick := Phase{strconv.Itoa(rank), at / 1e9, at / 1e9, -1, 0}
+			if err := interval(tick); err != nil {
+				return err
+			}
+		}
+		for _, p := range append([]Phase{operation}, activities...) {
+			if err := interval(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// validateReductions checks that every tensor of a place is there once, on a place of the
+// timeline, that its activities follow its gradients, and that they do not overlap.
+func (tl *Timeline) validateReductions() error {
+	type key struct {
+		at     place.Place
+		tensor string
+	}
+	seen := map[key]bool{}
+	for _, r := range tl.Reductions {
+		if k := (key{r.At, r.Tensor}); seen[k] {
+			return fmt.Errorf("timeline: the reduction of %s at %v is there twice", r.Tensor, r.At)
+		} else {
+			seen[k] = true
+		}
+		if d := tl.Device(r.At); d < 0 || d >= tl.Devices || r.At.Replica >= max(tl.Replicas, 1) {
+			return fmt.Errorf("timeline: the reduction of %s at %v: want one of %d devices", r.Tensor, r.At, tl.Devices)
+		}
+		end := r.Ready
+		for _, a := range r.Activities {
+			if !(a.Start >= end && a.End >= a.Start) || math.IsInf(a.End, 0) || a.Kind >= activityKinds {
+				return fmt.Errorf("timeline: the reduction of %s at %v: activity %d from %v to %v s after %v s: want them one after another, after the gradients", r.Tensor, r.At, a.Kind, a.Start, a.End, end)
+			}
+			if a.Peer < -1 || a.Peer >= max(tl.Replicas, 1) || a.Peer == r.At.Replica {
+				return fmt.Errorf("timeline: the reduction of %s at %v: data from replica %d of %d: want another one", r.Tensor, r.At, a.Peer, tl.Replicas)
+			}
+			end = a.End
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package timeline
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/place"
+)
+
+// two are the reductions of two replicas: the first waits for the second, whose gradients
+// are complete at 3, and then for its turn until 4.
+func two() *Timeline {
+	return &Timeline{Devices: 2, Replicas: 2, Reductions: []Reduction{
+		{At: place.Place{}, Tensor: "table", Gathered: true, Ready: 1, Activities: []Activity{
+			{WaitForData, 1, 1, 2, 8}, {PackRows, -1, 4, 5, 0}, {WaitForData, 1, 5, 6, 16}, {Carry, 1, 6, 8, 16}, {SumRows, -1, 8, 9, 0},
+		}},
+		{At: place.Place{Replica: 1}, Tensor: "table", Gathered: true, Ready: 3},
+		{At: place.Place{}, Tensor: "bias", Ready: 1, Activities: []Activity{{WaitForData, 1, 1, 2, 8}, {Carry, 1, 2, 3.5, 8}}},
+		{At: place.Place{Replica: 1}, Tensor: "bias", Ready: 3, Activities: []Activity{{WaitForData, 0, 3, 5, 8}, {Carry, 0, 5, 6, 8}}},
+	}}
+}
+
+// The phases of each, by Horovod's names, by hand.
+func TestPhases(t *testing.T) {
+	tl := two()
+	for i, want := range []string{
+		"NEGOTIATE_ALLGATHER 1-3, ALLGATHER 3-9: QUEUE 3-4, MEMCPY_IN_FUSION_BUFFER 4-5, WAIT_FOR_DATA 5-6, MPI_ALLGATHER 6-8, SUM_ROWS 8-9",
+		"NEGOTIATE_ALLGATHER 3-3, ALLGATHER 3-3: ",
+		// Its data are there before the other replica's last gradients.
+		"NEGOTIATE_ALLREDUCE 1-2, ALLREDUCE 2-3.5: MPI_ALLREDUCE 2-3.5",
+		"NEGOTIATE_ALLREDUCE 3-3, ALLREDUCE 3-6: WAIT_FOR_DATA 3-5, MPI_ALLREDUCE 5-6",
+	} {
+		text := func(p Phase) string { return fmt.Sprintf("%s %v-%v", p.Name, p.Start, p.End) }
+		negotiate, operation, all := tl.Reductions[i].Phases(tl.Ready(0))
+		var names []string
+		for _, p := range all {
+			names = append(names, text(p))
+		}
+		if got := text(negotiate) + ", " + text(operation) + ": " + strings.Join(names, ", "); got != want {
+			t.Errorf("%d:\n%s\nwant\n%s", i, got, want)
+		}
+	}
+	if err := tl.validateReductions(); err != nil {
+		t.Error(err)
+	}
+}
+
+// In the trace a tensor is a process, in which each place has a tick for each replica, and
+// all intervals of a place nest.
+func TestReductionsInTrace(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteChrome(&out, two(), nil); err != nil {
+		t.Fatal(err)
+	}
+	var trace struct{ TraceEvents []traceEvent }
+	if err := json.Unmarshal(out.Bytes(), &trace); err != nil {
+		t.Fatal(err)
+	}
+	processes := map[int]string{}
+	ticks := map[[2]int][]string{}
+	for _, e := range trace.TraceEvents {
+		switch {
+		case e.Name == "process_name" && e.Process > linkProcess:
+			processes[e.Process] = fmt.Sprint(e.Args["name"])
+		case e.Phase == "X" && len(e.Name) == 1:
+			at := [2]int{e.Process, e.Thread}
+			ticks[at] = append(ticks[at], fmt.Sprint(e.Name, "@", e.Start))
+		}
+		for _, other := range trace.TraceEvents {
+			if e.Phase != "X" || other.Phase != "X" || e.Process != other.Process || e.Thread != other.Thread {
+				continue
+			}
+			if a, b := e.Start, other.Start; a < b && b < a+*e.Length && b+*other.Length > a+*e.Length {
+				t.Errorf("%+v and %+v cross", e, other)
+			}
+		}
+	}
+	if len(processes) != 2 || processes[3] != "table" || processes[4] != "bias" {
+		t.Errorf("processes %v", processes)
+	}
+	if got, want := ticks[[2]int{3, 0}], []string{"0@1e+06", "1@3e+06"}; !slices.Equal(got, want) {
+		t.Errorf("ticks %v, want %v", got, want)
+	}
+}
+
+// What cannot have happened is refused.
+func TestReductionsRefused(t *testing.T) {
+	for _, c := range []struct {
+		change func(tl *Timeline)
+		says   string
+	}{
+		{func(tl *Timeline) { tl.Reductions[1] = tl.Reductions[0] }, "is there twice"},
+		{func(tl *Timeline) { tl.Reductions[0].At.Replica = 2 }, "want one of 2 devices"},
+		{func(tl *Timeline) { tl.Reductions[0].Ready = 1.5 }, "want them one after another, after the gradients"},
+		{func(tl *Timeline) { tl.Reductions[0].Activities[1].Peer = 0 }, "want another one"},
+	} {
+		tl := two()
+		c.change(tl)
+		if err := tl.validateReductions(); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, want %s", err, c.says)
+		}
+	}
+}
+
+// Phases are drawn over one axis, each with its name; times that cannot be are refused.
+func TestWritePhases(t *testing.T) {
+	lanes := []PhaseLane{{"a<b", []Phase{{"NEGOTIATE_ALLREDUCE", 0, 1, -1, 0}, {"ALLREDUCE", 1, 3, -1, 0}, {"MPI_ALLREDUCE", 1, 2, 1, 64}}}}
+	var out strings.Builder
+	if err := WritePhases(&out, PhaseDrawing{"first", lanes}, PhaseDrawing{"second", nil}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"a&lt;b", ">first<", ">second<", `<title>MPI_ALLREDUCE, 1 s to 2 s, 64 bytes</title>`, `<rect class="whole" x="378"`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	lanes[0].Phases[2].End = 0.5
+	if err := WritePhases(&out, PhaseDrawing{"first", lanes}); err == nil || !strings.Contains(err.Error(), "want 0 <= start <= end") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,212 @@
+package gpipe
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/transport"
+	"gpipebench/nn"
+)
+
+// counting counts what is handed to the ends of a transport, by line.
+type counting struct {
+	mu    sync.Mutex
+	lines map[transport.Route]Traffic
+}
+
+// countingEnd is one process's end.
+type countingEnd struct {
+	transport.Transport
+	to *counting
+}
+
+func (e *countingEnd) Begin() transport.Session { return countingSession{e.Transport.Begin(), e.to} }
+
+type countingSession struct {
+	transport.Session
+	to *counting
+}
+
+func (s countingSession) Send(ctx context.Context, to transport.Route, tensors [][]float32) error {
+	if err := s.Session.Send(ctx, to, tensors); err != nil {
+		return err
+	}
+	s.to.mu.Lock()
+	defer s.to.mu.Unlock()
+	t := s.to.lines[to.Line()]
+	t.Messages, t.Bytes = t.Messages+1, t.Bytes+bytesOf(tensors)
+	s.to.lines[to.Line()] = t
+	return nil
+}
+
+// payloadOf is what carries a load.
+func payloadOf(l Load) transport.Payload {
+	switch l {
+	case BoundaryActivations:
+		return transport.Activation
+	case BoundaryGradients:
+		return transport.Gradient
+	case TiedGradients:
+		return transport.TiedGradient
+	case SharedStatistics:
+		return transport.Statistics
+	case GatheredRows:
+		return transport.GatheredRows
+	}
+	return transport.GroupGradient
+}
+
+// A step's traffic is what its plan says, to the byte, and what was handed to the
+// transport; also of short mini-batches, and in several processes.
+func TestTraffic(t *testing.T) {
+	language := func(k, r, g int, shard bool) func() Pipeline {
+		return func() Pipeline {
+			p := small.pipeline(t)
+			p.Partitions, p.Replicas, p.Groups, p.ShardUpdate, p.MicroBatches = k, r, g, shard, 2
+			return p
+		}
+	}
+	gathered := func(k, r, g int) func() Pipeline {
+		return func() Pipeline {
+			p := language(k, r, g, false)()
+			p.TiedGradients = GatherTied
+			return p
+		}
+	}
+	wide := func(c schedule.Checkpoint) func() Pipeline {
+		return func() Pipeline {
+			p := wideResNet(t, 2)
+			p.Partitions, p.Checkpoint = 2, c
+			return p
+		}
+	}
+	images := func(i int) nn.Batch { return smallResNet.data(i % 3) }
+	// Whose replicas own more chunks than a message has.
+	const width = 900
+	large := func() Pipeline {
+		return Pipeline{Layers: []nn.Layer{nn.NewDense("wide", nn.DenseConfig{In: width, Out: width})}, Loss: nn.CrossEntropy{}, Replicas: 2, MicroBatches: 1}
+	}
+	vectors := func(int) nn.Batch {
+		return nn.Batch{
+			Inputs:  []nn.Tensor{{Shape: []int{2, width}, F32: make([]float32, 2*width)}},
+			Targets: []nn.Tensor{{Shape: []int{2}, I32: make([]int32, 2)}},
+			Count:   2,
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		pipeline func() Pipeline
+		data     func(i int) nn.Batch
+		owner    func(place.Place) int
+		loads    []Load // that there must be
+	}{
+		{"one stage", language(1, 1, 1, false), small.data, nil, nil},
+		{"stages", language(3, 1, 1, false), small.data, nil, []Load{BoundaryActivations, BoundaryGradients, TiedGradients}},
+		{"groups", language(3, 1, 4, false), small.data, nil, []Load{BoundaryActivations, BoundaryGradients, TiedGradients}},
+		{"replicas", language(2, 2, 4, false), small.data, nil, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, Summands, Sums}},
+		{"divided updates", language(1, 4, 4, true), small.data, nil, []Load{Summands, UpdatedWeights}},
+		{"gathered", gathered(1, 4, 4), small.data, nil, []Load{GatheredRows, Summands, Sums}},
+		{"gathered over stages and groups", gathered(3, 2, 4), small.data, nil, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, GatheredRows, Summands, Sums}},
+		{"gathered in processes", gathered(2, 2, 2), small.data, func(p place.Place) int { return p.Replica }, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, GatheredRows, Summands, Sums}},
+		{"several messages", large, vectors, nil, []Load{Summands, Sums}},
+		{"processes", language(2, 2, 2, true), small.data, func(p place.Place) int { return p.Stage }, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, Summands, UpdatedWeights}},
+		{"batch norm over replicas", wide(schedule.Always), images, nil, []Load{BoundaryActivations, BoundaryGradients, SharedStatistics, Summands, Sums}},
+		{"the same, all kept", wide(schedule.Never), images, func(p place.Place) int { return p.Replica }, []Load{BoundaryActivations, BoundaryGradients, SharedStatistics, Summands, Sums}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ranks := 2
+			if c.owner == nil {
+				ranks, c.owner = 1, func(place.Place) int { return 0 }
+			}
+			ps := &processes{}
+			count := &counting{lines: map[transport.Route]Traffic{}}
+			for _, end := range transport.Ends(ranks, c.owner) {
+				p := c.pipeline()
+				p.Transport = &countingEnd{end, count}
+				tr, err := openForAll(p, InputOf(c.data(0)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { tr.Close() })
+				ps.trainers = append(ps.trainers, tr)
+			}
+			for i := range 3 {
+				clear(count.lines)
+				ps.all(func(rank int, tr *Trainer) {
+					r, err := tr.Step(t.Context(), c.data(i))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					checkTraffic(t, r, c.loads)
+					if rank > 0 {
+						return
+					}
+					sent := map[transport.Route]Traffic{}
+					for _, of := range r.Traffic {
+						line := transport.Route{From: of.From, To: of.To, What: payloadOf(of.What)}
+						all := sent[line]
+						all.Messages, all.Bytes = all.Messages+of.Messages, all.Bytes+of.Bytes
+						sent[line] = all
+					}
+					count.mu.Lock()
+					defer count.mu.Unlock()
+					for line, want := range count.lines {
+						if got := sent[line]; got != want {
+							t.Errorf("step %d, %v: %+v, sent %+v", i, line, got, want)
+						}
+					}
+					if len(sent) != len(count.lines) {
+						t.Errorf("step %d: %d lines, %d were used", i, len(sent), len(count.lines))
+					}
+				})
+			}
+			p := c.pipeline() // whose replicas read each other's gradients in place
+			tr, err := openForAll(p, InputOf(c.data(0)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { tr.Close() })
+			r, err := tr.Step(t.Context(), c.data(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkTraffic(t, r, c.loads)
+			ps.all(func(_ int, tr *Trainer) {
+				if r, err := tr.Evaluate(t.Context(), c.data(3)); err != nil || r.PlannedTraffic() != nil {
+					t.Errorf("%v, an evaluation's plan %v", err, r.PlannedTraffic())
+				}
+			})
+		})
+	}
+}
+
+// checkTraffic holds a step's traffic against its plan.
+func checkTraffic(t *testing.T, r *Result, loads []Load) {
+	t.Helper()
+	got := slices.Clone(r.Traffic)
+	sortTraffic(got)
+	there := map[Load]bool{}
+	for i := range got {
+		if got[i].Seconds < 0 || got[i].Seconds > 60 {
+			t.Errorf("%+v", got[i])
+		}
+		got[i].Seconds = 0
+		there[got[i].What] = true
+	}
+	if want := r.PlannedTraffic(); !slices.Equal(got, want) {
+		t.Errorf("traffic\n%+v\nplanned\n%+v", got, want)
+	}
+	for _, l := range loads {
+		if !there[l] {
+			t.Errorf("no %v", l)
+		}
+	}
+	if len(there) != len(loads) {
+		t.Errorf("%d kinds, want %d", len(there), len(loads))
+	}
+}

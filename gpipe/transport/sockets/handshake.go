@@ -1,0 +1,135 @@
+package sockets
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"gpipebench/gpipe/transport"
+)
+
+// A connection begins with a proof from each side that it knows the secret:
+//
+//	caller:   magic, 32 random bytes
+//	listener: 32 random bytes, HMAC of "listener", both
+//	caller:   length of hello, hello, HMAC of "caller", both, hello
+
+const (
+	magic      = "gpipebench sockets 1\n"
+	nonceBytes = 32
+	maxHello   = 1 << 20
+	// handshakeLimit is how long a caller may take.
+	handshakeLimit = 10 * time.Second
+)
+
+// hello is what a caller wants.
+type hello struct {
+	Rank  int
+	Host  string
+	Order string // of bytes in a float32
+
+	// Line is the route of a line of tensors; nil: it is the connection for frames.
+	Line *transport.Route `json:",omitempty"`
+
+	// To rank 0 only.
+	Address string `json:",omitempty"` // where the caller listens
+	Facts   []Fact `json:",omitempty"`
+}
+
+// errSecret says that the other side has another secret.
+var errSecret = errors.New("the other side has another secret")
+
+func proof(secret []byte, role string, nonces ...[]byte) []byte {
+	h := hmac.New(sha256.New, secret)
+	fmt.Fprintf(h, "%s %s", magic, role)
+	for _, n := range nonces {
+		h.Write(n)
+	}
+	return h.Sum(nil)
+}
+
+// call is the caller's part. The connection's deadline bounds it.
+func call(conn net.Conn, secret []byte, say hello) error {
+	own := make([]byte, nonceBytes)
+	rand.Read(own) // never fails
+	if _, err := conn.Write(append([]byte(magic), own...)); err != nil {
+		return err
+	}
+	var their [nonceBytes + sha256.Size]byte
+	if _, err := io.ReadFull(conn, their[:]); err != nil {
+		return err
+	}
+	nonce := their[:nonceBytes]
+	if !hmac.Equal(their[nonceBytes:], proof(secret, "listener", own, nonce)) {
+		return errSecret
+	}
+	say.Order = byteOrder()
+	text, err := json.Marshal(say)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxHello {
+		return fmt.Errorf("%d bytes to say hello: want at most %d", len(text), maxHello)
+	}
+	message := binary.LittleEndian.AppendUint32(nil, uint32(len(text)))
+	message = append(message, text...)
+	message = append(message, proof(secret, "caller", own, nonce, text)...)
+	_, err = conn.Write(message)
+	return err
+}
+
+// answerCall is the listener's part. It reads no byte beyond the caller's.
+func answerCall(conn io.ReadWriter, secret []byte) (said hello, err error) {
+	opening := make([]byte, len(magic)+nonceBytes)
+	if _, err := io.ReadFull(conn, opening[:len(magic)]); err != nil {
+		return said, err
+	}
+	if !bytes.Equal(opening[:len(magic)], []byte(magic)) {
+		return said, errors.New("what came is not of this program, or of another version")
+	}
+	if _, err := io.ReadFull(conn, opening[len(magic):]); err != nil {
+		return said, err
+	}
+	their, own := opening[len(magic):], make([]byte, nonceBytes)
+	rand.Read(own)
+	if _, err := conn.Write(append(own, proof(secret, "listener", their, own)...)); err != nil {
+		return said, err
+	}
+	var length [4]byte
+	if _, err := io.ReadFull(conn, length[:]); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the caller has left, as one with another secret does")
+		}
+		return said, err
+	}
+	n := binary.LittleEndian.Uint32(length[:])
+	if n > maxHello {
+		return said, fmt.Errorf("a hello of %d bytes: want at most %d", n, maxHello)
+	}
+	text := make([]byte, n)
+	if _, err := io.ReadFull(conn, text); err != nil {
+		return said, err
+	}
+	var mac [sha256.Size]byte
+	if _, err := io.ReadFull(conn, mac[:]); err != nil {
+		return said, err
+	}
+	if !hmac.Equal(mac[:], proof(secret, "caller", their, own, text)) {
+		return said, errSecret
+	}
+	if err := json.Unmarshal(text, &said); err != nil {
+		return said, err
+	}
+	if said.Order != byteOrder() {
+		return said, fmt.Errorf("rank %d on %s is %s-endian, this machine %s-endian: want one kind", said.Rank, said.Host, said.Order, byteOrder())
+	}
+	return said, nil
+}

@@ -1,0 +1,297 @@
+package sockets
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"gpipebench/internal/units"
+)
+
+// peer is another process, and the connection for frames to and from it.
+type peer struct {
+	end           *End
+	rank          int
+	host, address string
+	conn          net.Conn
+	clock         clock
+
+	noted chan struct{} // closed when it has read that this process ends
+	ended chan struct{} // closed when no more comes from it
+
+	// Guarded by the end's mutex.
+	left     bool   // it has said that it has ended,
+	sessions uint64 // how many sessions it has begun,
+	why      string // and why
+	canceled bool   // and whether it was told to
+
+	mu      sync.Mutex
+	queue   []frame
+	stopped bool
+	wake    chan struct{} // has room for one
+}
+
+func newPeer(e *End, rank int, host, address string, conn net.Conn) *peer {
+	return &peer{
+		end: e, rank: rank, host: host, address: address, conn: conn,
+		noted: make(chan struct{}), ended: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+}
+
+// start starts the peer's goroutines, once.
+func (p *peer) start() {
+	p.end.running.Go(p.read)
+	p.end.running.Go(p.write)
+	if p.rank == 0 {
+		p.push(p.beat())
+	}
+}
+
+// push puts a frame into the queue and does not wait.
+func (p *peer) push(f frame) {
+	p.mu.Lock()
+	p.queue = append(p.queue, f)
+	p.mu.Unlock()
+	p.wakeUp()
+}
+
+func (p *peer) wakeUp() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *peer) stop() {
+	p.mu.Lock()
+	p.stopped = true
+	p.mu.Unlock()
+	p.wakeUp()
+}
+
+func (p *peer) beat() frame {
+	return frame{beat, 0, [][]byte{binary.LittleEndian.AppendUint64(nil, uint64(time.Now().UnixNano()))}}
+}
+
+// write writes the queue, and signs of life.
+func (p *peer) write() {
+	beats := time.NewTicker(max(p.end.Limit/4, time.Millisecond))
+	defer beats.Stop()
+	for {
+		select {
+		case <-beats.C:
+			p.push(p.beat())
+		case <-p.wake:
+		}
+		p.mu.Lock()
+		queue, stopped := p.queue, p.stopped
+		p.queue = nil
+		p.mu.Unlock()
+		for _, f := range queue {
+			if err := p.writeFrame(f); err != nil {
+				p.lost(err)
+				return
+			}
+		}
+		if stopped {
+			return
+		}
+	}
+}
+
+// writeFrame writes a frame in pieces, each within the limit.
+func (p *peer) writeFrame(f frame) error {
+	const piece = 1 << 20
+	bytes := net.Buffers{f.header()}
+	for _, b := range f.body {
+		for len(b) > piece {
+			bytes, b = append(bytes, b[:piece]), b[piece:]
+		}
+		bytes = append(bytes, b)
+	}
+	for len(bytes) > 0 {
+		n := min(len(bytes), 4)
+		some := bytes[:n:n]
+		bytes = bytes[n:]
+		if err := p.conn.SetWriteDeadline(time.Now().Add(p.end.Limit)); err != nil {
+			return err
+		}
+		if _, err := some.WriteTo(p.conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patient is a connection that may be silent for a time.
+type patient struct {
+	net.Conn
+	limit time.Duration
+}
+
+func (c patient) Read(b []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.limit)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(b)
+}
+
+// read handles what the peer sends until its connection ends.
+func (p *peer) read() {
+	defer close(p.ended)
+	r := bufio.NewReaderSize(patient{p.conn, p.end.Limit}, 1<<16)
+	for {
+		f, err := readFrame(r)
+		if err == nil {
+			err = p.handle(f)
+		}
+		if err != nil {
+			p.lost(err)
+			return
+		}
+	}
+}
+
+// lost says that the peer is gone, unless it has said so itself.
+func (p *peer) lost(err error) {
+	p.end.mu.Lock()
+	expected := p.left
+	p.end.mu.Unlock()
+	if !expected {
+		p.end.lose(p.rank, reason(err, p.end.Limit), true)
+	}
+}
+
+// miss ends a session that the peer has not begun and will not. The end's mutex is held.
+func (p *peer) miss(s *session) {
+	if p.left && s.number >= p.sessions {
+		loss := p.end.loss(p.rank, p.why)
+		loss.Canceled = p.canceled
+		s.stop(loss)
+	}
+}
+
+// handle does what a frame says.
+func (p *peer) handle(f frame) error {
+	e := p.end
+	switch f.kind {
+	case beat:
+		now := uint64(time.Now().UnixNano())
+		p.push(frame{answer, 0, [][]byte{f.body[0], binary.LittleEndian.AppendUint64(nil, now)}})
+	case answer:
+		sent, there := binary.LittleEndian.Uint64(f.body[0]), binary.LittleEndian.Uint64(f.body[0][8:])
+		if p.clock.add(time.Unix(0, int64(sent)), time.Unix(0, int64(there)), time.Now()) < clockSamples && p.rank == 0 {
+			p.push(p.beat())
+		}
+	case message:
+		of, from, content := f.gathered()
+		if owner := e.Owner(from); owner != p.rank {
+			return fmt.Errorf("a message of %v, which is rank %d's", from, owner)
+		}
+		if s := e.sessionOf(f); s != nil {
+			s.put(of, from, content)
+		}
+	case aborted:
+		if s := e.sessionOf(f); s != nil {
+			why, canceled := f.cause()
+			s.abort(p.rank, why, canceled)
+		}
+	case gone:
+		rank, cause := int(binary.LittleEndian.Uint32(f.body[0])), string(f.body[0][4:])
+		if rank >= e.Size {
+			return fmt.Errorf("rank %d is gone, of %d", rank, e.Size)
+		}
+		e.lose(rank, cause, false)
+	case left:
+		e.mu.Lock()
+		p.left, p.sessions = true, f.session
+		p.why, p.canceled = f.cause()
+		if p.why == "" {
+			p.why = "it has ended its part of the run"
+		}
+		for _, s := range e.sessions {
+			p.miss(s)
+		}
+		e.mu.Unlock()
+		p.push(frame{kind: noted})
+	case noted:
+		select {
+		case <-p.noted:
+		default:
+			close(p.noted)
+		}
+	default:
+		return fmt.Errorf("a frame of kind %d in the middle of a run", f.kind)
+	}
+	return nil
+}
+
+// sessionOf is the session of a frame, nil if it has ended.
+func (e *End) sessionOf(f frame) *session {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.session(f.session)
+}
+
+// reason says in words why a connection ended.
+func reason(err error, limit time.Duration) string {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "it has been silent for " + units.FormatSeconds(limit.Seconds())
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return "its connection was closed"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "its connection was reset"
+	}
+	var system syscall.Errno
+	if errors.As(err, &system) {
+		return system.Error()
+	}
+	return err.Error()
+}
+
+// clockSamples is how many round trips are made at the beginning.
+const clockSamples = 8
+
+// drift is how fast two clocks may part, in parts of a second a second.
+const drift = 50e-6
+
+// clock compares this process's clock with a peer's, by round trips: the peer answers
+// somewhere between the question and the answer.
+type clock struct {
+	mu     sync.Mutex
+	trips  int
+	offset time.Duration // what to add to this clock for the peer's
+	half   time.Duration // of the round trip
+	taken  time.Time
+}
+
+// add adds a round trip, and returns how many there were.
+func (c *clock) add(sent, there, back time.Time) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	half := back.Sub(sent) / 2
+	if c.trips == 0 || half <= c.within(back) {
+		c.offset, c.half, c.taken = there.Sub(sent)-half, half, back
+	}
+	c.trips++
+	return c.trips
+}
+
+// within is how far the offset may be wrong. The mutex is held.
+func (c *clock) within(now time.Time) time.Duration {
+	return c.half + time.Duration(drift*float64(now.Sub(c.taken)))
+}
+
+func (c *clock) read(now time.Time) (offset, within time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.offset, c.within(now)
+}

@@ -1,0 +1,237 @@
+package gpipe
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/place"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+)
+
+// Schedules with the backward function in two. Their hashes, in all ways to run, are among
+// those of TestG1 and its relatives.
+
+// ZB-H1 has the memory of Table 2 of arXiv 2401.10241, to the byte: on stage i of p, from
+// 1, (p-i+1) M_B + (i-1) M_W, and while an I runs, what it keeps for W as well, since that
+// is written before the residuals are free. ZB-H2 has (2p-2i+1) M_B + (2i-2) M_W in the
+// same way. 1f1b has p-i+1 times its own M_B, which is that of ZB-H1.
+func TestZeroBubbleMemory(t *testing.T) {
+	const p, micro = 4, 8
+	for _, dt := range []graph.DType{graph.F32, graph.BF16} {
+		l := even
+		l.model.Layers = 8
+		pipeline := l.modelled(t, chip(), p, micro)
+		pipeline.Checkpoint = schedule.Never
+		pipeline.Balance = []int{3, 2, 2, 3}
+		for s, sets := range map[schedule.Schedule]func(i int) (residuals, waiting int){
+			schedule.ZeroBubbleH1: func(i int) (int, int) { return p - i + 1, i - 1 },
+			schedule.ZeroBubbleH2: func(i int) (int, int) { return 2*p - 2*i + 1, 2*i - 2 },
+			schedule.OneFOneB:     func(i int) (int, int) { return p - i + 1, 0 },
+		} {
+			pipeline.Schedule = s
+			n, err := pipeline.modelled(InputOf(l.data(0)), Modelling{DType: dt})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, plan := range n.memoryPlans() {
+				span := n.largest(k).Span
+				mB, mW := span[program.Residual]+span[program.Lasting], span[program.Lasting]+span[program.Between]
+				residuals, waiting := sets(k + 1)
+				want := residuals*mB + waiting*mW + span[program.Between]
+				if got := plan.Bytes[Residuals] / floatBytes; got != int64(want) {
+					t.Errorf("%v %v, stage %d: %d floats of residuals, want %d (M_B %d, M_W %d)", dt, s, k+1, got, want, mB, mW)
+				}
+			}
+		}
+	}
+}
+
+// No kernel of I or W reaches beyond the planned bytes, and with one float less, one does.
+func TestSplitPlansSufficeToTheFloat(t *testing.T) {
+	for _, s := range []schedule.Schedule{schedule.ZeroBubbleH1, schedule.ZeroBubbleH2} {
+		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.Never} {
+			with := func(p Pipeline) Pipeline {
+				p.Partitions, p.MicroBatches, p.Schedule, p.Checkpoint = 3, 4, s, c
+				p.Devices = []Device{{Threads: 2}}
+				return p
+			}
+			sufficesToTheFloat(t, with(small.pipeline(t)), small.data(0))
+			sufficesToTheFloat(t, with(small.pipeline(t).bf16()), small.data(0))
+			sufficesToTheFloat(t, with(smallResNet.pipeline(t, false)), smallResNet.data(0))
+		}
+	}
+}
+
+// mixed has B of even micro-batches and I and W of odd ones, each W after the next F, on
+// the last stage and B alone on the others.
+func mixed(stages, micro int) [][]schedule.Task {
+	lists, err := schedule.Build(schedule.OneFOneB, stages, micro, schedule.Always, false)
+	if err != nil {
+		panic(err)
+	}
+	var list []schedule.Task
+	var waiting []schedule.Task
+	for _, t := range lists[stages-1] {
+		switch {
+		case t.Kind == schedule.Forward:
+			list = append(append(list, t), waiting...)
+			waiting = nil
+			continue
+		case t.Kind == schedule.Backward && t.Micro%2 == 1:
+			w := t
+			t.Kind, w.Kind = schedule.BackwardInput, schedule.BackwardWeights
+			waiting = append(waiting, w)
+		}
+		list = append(list, t)
+	}
+	lists[stages-1] = append(list, waiting...)
+	return lists
+}
+
+// Lists of a caller may mix B with I and W, with the same bits, also with fewer
+// micro-batches at an epoch's end. Each group has finished before the next one begins, for
+// both I and W add to accumulators.
+func TestOwnListsInTwo(t *testing.T) {
+	short := small
+	short.batch = 5
+	for _, groups := range []int{1, 2} {
+		step := func(p Pipeline) string {
+			p.Groups = groups
+			tr := openSmall(t, p)
+			r, err := tr.Step(t.Context(), small.data(0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Tasks != nil {
+				checkMemory(t, tr)
+				var kinds string
+				for _, task := range r.Times.Lists[1] {
+					kinds += task.String() + " "
+				}
+				if one := "F0 R0 B0 F1 R1 I1 F2 W1 R2 B2 "; groups == 1 && kinds != one || groups == 2 && kinds != one+"F3 R3 B3 F4 R4 I4 F5 W4 R5 B5 " {
+					t.Errorf("%d groups: %s", groups, kinds)
+				}
+			}
+			if _, err := tr.Step(t.Context(), short.data(5)); err != nil {
+				t.Fatal(err)
+			}
+			return tr.Hash()
+		}
+		want := step(small.pipeline(t))
+		for _, kind := range []Kind{Host, Emulated} {
+			p := small.pipeline(t)
+			p.Partitions, p.MicroBatches, p.Tasks, p.Devices = 2, 3, mixed, []Device{{Kind: kind}}
+			if got := step(p); got != want {
+				t.Errorf("%d groups on %v devices: %s, want %s", groups, kind, got, want)
+			}
+		}
+	}
+}
+
+// What is refused of I and W is refused in a line, before anything is planned.
+func TestOwnListsInTwoRefused(t *testing.T) {
+	task := func(kind schedule.Kind, m int) schedule.Task {
+		return schedule.Task{Kind: kind, Micro: m, Keep: kind == schedule.Forward}
+	}
+	f, b, i, w := schedule.Forward, schedule.Backward, schedule.BackwardInput, schedule.BackwardWeights
+	for want, list := range map[string][]schedule.Task{
+		"W0 has no I before it":                                    {task(f, 0), task(w, 0), task(i, 0), task(f, 1), task(b, 1)},
+		"W1 is out of order":                                       {task(f, 0), task(i, 0), task(f, 1), task(i, 1), task(w, 1), task(w, 0)},
+		"B1 comes before W0":                                       {task(f, 0), task(i, 0), task(f, 1), task(b, 1), task(w, 0)},
+		"2 F, 2 B or I, and 1 B or W: want 2 of each":              {task(f, 0), task(i, 0), task(f, 1), task(i, 1), task(w, 0)},
+		"I1 comes before its F":                                    {task(f, 0), task(i, 0), task(w, 0), task(i, 1), task(f, 1), task(w, 1)},
+		"I0 lacks residuals: want an F that keeps them, or an R d": {{Kind: f}, task(i, 0), task(w, 0), task(f, 1), task(b, 1)},
+	} {
+		p := small.pipeline(t)
+		p.Partitions, p.MicroBatches = 1, 2
+		p.Tasks = func(int, int) [][]schedule.Task { return [][]schedule.Task{list} }
+		_, err := p.Open(InputOf(small.data(0)))
+		if err == nil || !strings.HasPrefix(err.Error(), "task lists for 2 micro-batches: schedule: device 0: "+want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+
+	// A short mini-batch may not keep more for W than what is planned.
+	p := small.pipeline(t)
+	p.Partitions, p.MicroBatches = 2, 6
+	p.Tasks = func(stages, micro int) [][]schedule.Task {
+		if micro < 6 {
+			return schedule.Checkpointed(schedule.ZeroBubble(stages, micro, false), schedule.Always, false)
+		}
+		return mixed(stages, micro)
+	}
+	tr := openSmall(t, p)
+	short := small
+	short.batch = 4
+	_, err := tr.Step(t.Context(), short.data(0))
+	if want := "task lists for 4 micro-batches: stage 0 holds what I keeps for W of 1 micro-batches at once: want at most 0, as for 6 micro-batches"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	stepSmall(t, tr, 0) // it goes on
+}
+
+// On modelled devices I and W together take the time of B, but for copies at the stage's
+// edges; the step of even stages is that of the schedule's own clock, shorter than 1f1b's;
+// and the highest step of the memory over time is the device's peak.
+func TestZeroBubbleSimulated(t *testing.T) {
+	l := even
+	l.model.Layers = 8
+	p := l.modelled(t, chip(), 4, 8)
+	p.Checkpoint, p.Schedule = schedule.Never, schedule.OneFOneB
+	whole := simulate(t, l, p, Modelling{})
+	for _, s := range []schedule.Schedule{schedule.ZeroBubbleH1, schedule.ZeroBubbleH2} {
+		p.Schedule = s
+		sim := simulate(t, l, p, Modelling{})
+		if sim.Seconds >= whole.Seconds {
+			t.Errorf("%v takes %v s, 1f1b %v", s, sim.Seconds, whole.Seconds)
+		}
+		for k, d := range sim.Devices {
+			if off := math.Abs(d.BusySeconds/whole.Devices[k].BusySeconds - 1); off > 1e-3 {
+				t.Errorf("%v, device %d: busy for %v s, with B in one %v", s, k, d.BusySeconds, whole.Devices[k].BusySeconds)
+			}
+			var highest int64
+			for _, at := range sim.MemoryOverTime()[k] {
+				highest = max(highest, at.Bytes)
+			}
+			if highest != d.PeakBytes {
+				t.Errorf("%v, device %d: highest %d bytes, peak %d", s, k, highest, d.PeakBytes)
+			}
+		}
+	}
+}
+
+// A measured step has the times of I and W, its replay is the timeline, and its closed
+// form is the schedule's run with their means.
+func TestZeroBubbleTimes(t *testing.T) {
+	p := small.pipeline(t)
+	p.Partitions, p.MicroBatches, p.Schedule, p.Devices = 3, 4, schedule.ZeroBubbleH1, []Device{{Kind: Emulated}}
+	tr := openSmall(t, p)
+	r, err := tr.Step(t.Context(), small.data(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkTimeline(t, tr, r)
+	for k := range 3 {
+		times := r.Times.At(place.Place{Stage: k})
+		for m := range 4 {
+			if times.I[m] <= 0 || times.W[m] <= 0 || times.B[m] != 0 {
+				t.Errorf("stage %d, micro-batch %d: I %v, W %v, B %v", k, m, times.I[m], times.W[m], times.B[m])
+			}
+		}
+		if busy := r.Timeline.Busy(k, timeline.BackwardInput, timeline.BackwardWeights); math.Abs(busy-sum(times.I)-sum(times.W)) > 1e-9 {
+			t.Errorf("stage %d: I and W take %v in the timeline", k, busy)
+		}
+	}
+	closed, err := r.Times.ClosedForm(p.Schedule, p.Checkpoint, p.LateRecompute)
+	if err != nil || closed <= 0 {
+		t.Errorf("closed form %v, %v", closed, err)
+	}
+	if _, err := schedule.StepTime(schedule.ZeroBubbleH1, schedule.Never, false, 2, 2, 1, 1, 1); err == nil || fmt.Sprint(err) != "schedule: a closed form of zb-h1: want gpipe, naive or 1f1b" {
+		t.Error(err)
+	}
+}

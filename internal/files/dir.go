@@ -1,0 +1,134 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// WriteDir makes a directory with the files that fill puts into the one that it is called
+// with. It appears under its name, or replaces the existing directory, only when it is
+// complete and on the disk, as far as fill writes by [Write]. After an error the existing
+// one is unchanged and nothing is left over. A process that is killed leaves a directory
+// with the name of an unfinished file, which the next writing beside it removes.
+func WriteDir(name string, fill func(dir string) error) error {
+	return named(name, writeDir(filepath.Clean(name), fill))
+}
+
+func writeDir(name string, fill func(dir string) error) (err error) {
+	parent := filepath.Dir(name)
+	sweep(parent)
+	own, err := newUnfinishedDir(parent)
+	if err != nil {
+		return err
+	}
+	defer own.Close() // after the renaming: until then the lock shows that its writer is alive
+	defer func() {
+		if err != nil {
+			os.RemoveAll(own.Name())
+		}
+	}()
+	if err := fill(own.Name()); err != nil {
+		return err
+	}
+	syncDir(own.Name())
+	if err := removeDir(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(own.Name(), name); err != nil {
+		return err
+	}
+	syncDir(parent)
+	return nil
+}
+
+// RemoveDir removes a directory with everything in it. Under its name it is there with all
+// its files or not at all, even if the process is killed meanwhile.
+func RemoveDir(name string) error { return named(name, removeDir(filepath.Clean(name))) }
+
+func removeDir(name string) error {
+	parent := filepath.Dir(name)
+	aside := filepath.Join(parent, newName())
+	if err := os.Rename(name, aside); err != nil {
+		return err
+	}
+	syncDir(parent)
+	return os.RemoveAll(aside)
+}
+
+// LockDir keeps other processes, and other callers in this one, from locking a directory
+// until the returned function is called, however this process ends. They get [ErrInUse].
+// Where the system has no such locks, nothing is locked.
+func LockDir(name string) (unlock func(), err error) {
+	d, err := os.Open(name)
+	if err != nil {
+		return nil, named(name, err)
+	}
+	if errors.Is(lock(d), syscall.EWOULDBLOCK) {
+		d.Close()
+		return nil, named(name, ErrInUse)
+	}
+	return func() { d.Close() }, nil
+}
+
+// newName returns a name for an unfinished file or directory.
+func newName() string { return fmt.Sprintf(".unfinished-%016x", rand.Uint64()) }
+
+// newUnfinishedDir makes an empty directory with a new name, and locks it for as long as it
+// is open.
+func newUnfinishedDir(parent string) (*os.File, error) {
+	for {
+		name := filepath.Join(parent, newName())
+		err := os.Mkdir(name, 0o777)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		d, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) { // another process has swept it
+			if _, err := os.Stat(parent); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !errors.Is(lock(d), syscall.EWOULDBLOCK) && names(d, name) {
+			return d, nil
+		}
+		d.Close()
+	}
+}
+
+// TemporaryDir makes an empty directory for what a process needs only while it runs. The
+// process removes it with everything in it, or, if it is killed, the next one does that
+// makes such a directory.
+func TemporaryDir() (name string, remove func() error, err error) {
+	parent := os.TempDir()
+	sweep(parent)
+	own, err := newUnfinishedDir(parent)
+	if err != nil {
+		return "", nil, named(parent, err)
+	}
+	return own.Name(), func() error {
+		defer own.Close() // until then the lock shows that its process is alive
+		return named(own.Name(), os.RemoveAll(own.Name()))
+	}, nil
+}
+
+// MakeDir makes a directory, with those above it, unless it is there, and checks that
+// files can be made in it.
+func MakeDir(name string) error {
+	err := os.MkdirAll(name, 0o777)
+	if err == nil {
+		err = Reason(CheckWritable(filepath.Join(name, "any")))
+	}
+	return named(name, err)
+}

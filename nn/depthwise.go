@@ -1,0 +1,94 @@
+package nn
+
+import (
+	"path"
+
+	"gpipebench/nn/graph"
+)
+
+// DepthwiseConfig describes a depthwise convolution.
+type DepthwiseConfig struct {
+	Channels int         // at least 1
+	Kernel   [2]int      // height, width
+	Stride   [2]int      // of rows and columns; zeros: 1
+	Dilation int         // pixels from one tap of the kernel to the next; 0: 1
+	Padding  Padding     // zero: Valid
+	Init     Initializer // of the weight; nil: HeNormal
+}
+
+// Depthwise is a convolution of images (N, H, W, C), each channel with its own
+// kernel, without a bias.
+type Depthwise struct {
+	Weight *Param // (height, width, channels)
+
+	name   string
+	config DepthwiseConfig
+	window graph.Window
+}
+
+// NewDepthwise returns a depthwise convolution. Its parameter is name/weight.
+func NewDepthwise(name string, c DepthwiseConfig) *Depthwise {
+	wantPositive("depthwise", name, "Channels", c.Channels)
+	if c.Dilation == 0 {
+		c.Dilation = 1
+	}
+	wantPositive("depthwise", name, "Dilation", c.Dilation)
+	return &Depthwise{
+		name: name, config: c, window: newWindow("depthwise", name, c.Kernel, c.Stride),
+		Weight: &Param{
+			Name:  path.Join(name, "weight"),
+			Shape: graph.Shape{c.Kernel[0], c.Kernel[1], c.Channels},
+			Init:  orInit(c.Init, HeNormal()),
+		},
+	}
+}
+
+func (d *Depthwise) Name() string { return d.name }
+
+func (d *Depthwise) Params() []*Param { return []*Param{d.Weight} }
+
+// Forward takes images (N, H, W, C) and returns (N, H', W', C).
+func (d *Depthwise) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
+	WantTuple("depthwise", d.name, in, 1)
+	wantImages("depthwise", d.name, in[0])
+	wantWidth("depthwise", d.name, in[0], d.config.Channels)
+	window := d.config.Padding.of(d.window.Dilated(d.config.Dilation), in[0]) // the op sets the kernel's size
+	return []*graph.Node{t.Depthwise(in[0], t.Param(d.Weight), window, d.config.Dilation)}
+}
+
+// SeparableConfig describes a separable convolution.
+type SeparableConfig struct {
+	In, Out  int     // channels, at least 1
+	Kernel   [2]int  // of the depthwise convolution: height, width
+	Stride   [2]int  // of rows and columns; zeros: 1
+	Dilation int     // pixels from one tap of the kernel to the next; 0: 1
+	Padding  Padding // zero: Valid
+}
+
+// NewSeparable returns a depthwise convolution, which has stride and padding,
+// and a 1x1 convolution after it (Chollet 2017, without an activation between
+// them). The parameters are name/depthwise/weight and name/pointwise/weight.
+func NewSeparable(name string, c SeparableConfig) Layer {
+	wantPositive("separable", name, "In", c.In)
+	wantPositive("separable", name, "Out", c.Out)
+	return &separable{name, [2]Layer{
+		NewDepthwise(path.Join(name, "depthwise"), DepthwiseConfig{
+			Channels: c.In, Kernel: c.Kernel, Stride: c.Stride, Dilation: c.Dilation, Padding: c.Padding,
+		}),
+		NewConv2D(path.Join(name, "pointwise"), Conv2DConfig{In: c.In, Out: c.Out, Kernel: [2]int{1, 1}}),
+	}}
+}
+
+type separable struct {
+	name  string
+	parts [2]Layer
+}
+
+func (s *separable) Name() string { return s.name }
+
+func (s *separable) Params() []*Param { return append(s.parts[0].Params(), s.parts[1].Params()...) }
+
+// Forward takes images (N, H, W, in) and returns (N, H', W', out).
+func (s *separable) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
+	return s.parts[1].Forward(t, s.parts[0].Forward(t, in...)...)
+}

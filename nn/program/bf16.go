@@ -1,0 +1,252 @@
+package program
+
+import (
+	"slices"
+	"unsafe"
+
+	"gpipebench/internal/kernel"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/internal/gradop"
+)
+
+// Activations in bfloat16. The kernels are those of float32: a conversion widens a
+// block of each operand into the thread's scratch, runs the kernel there, and rounds
+// its results. Blocks follow the cuts that the kernels' contract allows, so every
+// element has the same chain of operations as with whole operands, and is rounded
+// once: bits depend neither on the blocks nor on threads. Blocks have a fixed size,
+// so scratch does not grow with the micro-batch.
+
+// form is how an operand's elements are stored, and read.
+type form uint8
+
+const (
+	wide    form = iota // float32 or int32
+	narrow              // bfloat16, two in the memory of a float
+	rounded             // float32, rounded to bfloat16 when read: an operand of a product, as its weight
+)
+
+// blockFloats is about how many floats of an operand are converted at once: they stay
+// in the second-level cache.
+const blockFloats = 1 << 13
+
+// load returns the n elements of x from the given one on, in dst or in place.
+func (f form) load(dst, x []float32, from, n int) []float32 {
+	switch f {
+	case narrow:
+		kernel.Widen(dst[:n], halves(x)[from:from+n])
+	case rounded:
+		kernel.RoundBF16(dst[:n], x[from:from+n])
+	default:
+		return x[from : from+n : from+n]
+	}
+	return dst[:n]
+}
+
+// loadRows sets dst to rows of cols elements each, the first at from, ld apart.
+func (f form) loadRows(dst, x []float32, from, rows, cols, ld int) {
+	for i := range rows {
+		row := dst[i*cols : (i+1)*cols]
+		if f == wide {
+			copy(row, x[from+i*ld:])
+			continue
+		}
+		f.load(row, x, from+i*ld, cols)
+	}
+}
+
+// store writes results to x from the given element on.
+func (f form) store(x []float32, from int, results []float32) {
+	if f == narrow {
+		kernel.Narrow(halves(x)[from:from+len(results)], results)
+		return
+	}
+	copy(x[from:from+len(results)], results)
+}
+
+// storeRows is store of rows of cols elements each, ld apart.
+func (f form) storeRows(x []float32, from int, results []float32, rows, cols, ld int) {
+	if cols == ld {
+		f.store(x, from, results[:rows*cols])
+		return
+	}
+	for i := range rows {
+		f.store(x, from+i*ld, results[i*cols:(i+1)*cols])
+	}
+}
+
+// halves views memory as bfloat16.
+func halves(x []float32) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(x))), 2*len(x))
+}
+
+// conversion has the forms of a step's operands.
+type conversion struct{ in, out []form }
+
+// convert returns the conversion of a step whose outputs are accumulators if it
+// accumulates, or nil if there is nothing to convert.
+func (s *storage) convert(st *step, accumulates bool) *conversion {
+	k := &conversion{make([]form, len(st.in)), make([]form, len(st.out))}
+	for i, n := range st.in {
+		switch {
+		case s.narrow(n):
+			k.in[i] = narrow
+		case s.Rounded && n.DType == graph.F32 && isProduct(st.call.Op):
+			k.in[i] = rounded
+		}
+	}
+	for i, n := range st.out {
+		if !accumulates && s.narrow(n) {
+			k.out[i] = narrow
+		}
+	}
+	if !slices.ContainsFunc(slices.Concat(k.in, k.out), func(f form) bool { return f != wide }) {
+		return nil
+	}
+	return k
+}
+
+func isProduct(op graph.Op) bool {
+	switch attributesOf(op).(type) {
+	case graph.MatMulOp, graph.Conv2DOp, gradop.ConvInput[graph.Window], gradop.ConvWeight[graph.Window],
+		graph.DepthwiseOp, gradop.DepthwiseInput[graph.DepthwiseOp], gradop.DepthwiseWeight[graph.DepthwiseOp]:
+		return true
+	}
+	return false
+}
+
+// lower is the function of the same name for a step with conversions.
+func (k *conversion) lower(s *step, accumulates bool, threads int) (kernelFunc, int) {
+	if fn, scratch, ok := k.lowerBlocks(s, accumulates, threads); ok {
+		return fn, scratch
+	}
+	return k.whole(s, accumulates)
+}
+
+// lowerBlocks lowers the ops that have a kernel by blocks.
+func (k *conversion) lowerBlocks(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int, ok bool) {
+	c := s.call
+	adds := accumulates && k.out[0] == wide
+	switch op := attributesOf(c.Op).(type) {
+	case graph.MatMulOp:
+		fn, scratch = k.product(op, c, accumulates)
+		return fn, scratch, true
+	case graph.AttentionOp:
+		fn, scratch = k.attention(op, c.In)
+		return fn, scratch, true
+	case gradop.Attention[graph.AttentionOp]:
+		fn, scratch = k.attentionGrad(op, c.In[3:])
+		return fn, scratch, true
+
+	case graph.Conv2DOp:
+		fn, scratch = k.conv(convOf(op.Window, c.In[0].Shape, c.In[1].Shape, c.Out[0].Shape))
+		return fn, scratch, true
+	case gradop.ConvInput[graph.Window]:
+		fn, scratch = k.convInput(convOf(op.Window, c.Out[0].Shape, c.In[1].Shape, c.In[0].Shape))
+		return fn, scratch, true
+	case gradop.ConvWeight[graph.Window]:
+		if adds {
+			fn, scratch = k.convWeight(convOf(op.Window, c.In[0].Shape, c.Out[0].Shape, c.In[1].Shape), threads)
+		}
+		return fn, scratch, adds
+	case graph.DepthwiseOp:
+		fn, scratch = k.depthwise(depthwiseOf(op, c.In[0].Shape, c.Out[0].Shape))
+		return fn, scratch, true
+	case gradop.DepthwiseInput[graph.DepthwiseOp]:
+		fn, scratch = k.depthwiseInput(depthwiseOf(op.Of, c.Out[0].Shape, c.In[0].Shape))
+		return fn, scratch, true
+	case gradop.DepthwiseWeight[graph.DepthwiseOp]:
+		if adds {
+			fn, scratch = k.depthwiseWeight(depthwiseOf(op.Of, c.In[0].Shape, c.In[1].Shape))
+		}
+		return fn, scratch, adds
+	case graph.MaxPoolOp:
+		fn, scratch = k.pool(poolOf(op.Window, c.In[0].Shape, c.Out[0].Shape), kernel.MaxPool)
+		return fn, scratch, true
+	case graph.AvgPoolOp:
+		fn, scratch = k.pool(poolOf(op.Window, c.In[0].Shape, c.Out[0].Shape), kernel.AvgPool)
+		return fn, scratch, true
+	case gradop.MaxPool[graph.Window]:
+		fn, scratch = k.poolGrad(poolOf(op.Window, c.In[1].Shape, c.In[0].Shape), func(dx []float32, in [][]float32, p kernel.Pool) {
+			kernel.MaxPoolGrad(dx, in[0], in[1], in[2], p, 0, 1, 0, p.C)
+		})
+		return fn, scratch, true
+	case gradop.AvgPool[graph.Window]:
+		fn, scratch = k.poolGrad(poolOf(op.Window, c.Out[0].Shape, c.In[0].Shape), func(dx []float32, in [][]float32, p kernel.Pool) {
+			kernel.AvgPoolGrad(dx, in[0], p, 0, 1, 0, p.C)
+		})
+		return fn, scratch, true
+	case graph.GlobalAvgPoolOp:
+		fn, scratch = k.globalAvgPool(c.In[0].Shape)
+		return fn, scratch, true
+	case gradop.GlobalAvgPool:
+		fn, scratch = k.globalAvgPoolGrad(c.Out[0].Shape)
+		return fn, scratch, true
+
+	case graph.BatchNormMomentsOp:
+		fn, scratch = k.chunks(c.In[0], nil, func(out []float32, in [][]float32, rows, cols int) {
+			kernel.BatchNormMoments(out, in[0], rows, cols, 0, 1, 0, cols)
+		})
+		return fn, scratch, true
+	case gradop.BatchNormSums:
+		fn, scratch = k.chunks(c.In[0], c.In[2:], func(out []float32, in [][]float32, rows, cols int) {
+			kernel.BatchNormGradSums(out, in[0], in[1], in[2], in[3], in[4], op.ReLU, rows, cols, 0, 1, 0, cols)
+		})
+		return fn, scratch, true
+
+	case graph.CopyOp, graph.ReshapeOp:
+		if k.in[0] == k.out[0] { // memory moves as it is
+			fn, scratch = lower(s, accumulates, threads)
+			return fn, scratch, true
+		}
+	}
+	rows, ok := rowsOf(s, adds)
+	if !ok || !k.cuts(rows) {
+		return nil, 0, false
+	}
+	fn, scratch = k.byRows(rows)
+	return fn, scratch, true
+}
+
+// whole lowers an op by converting whole operands on one thread: for ops that are rare
+// or small, and callers' own.
+func (k *conversion) whole(s *step, accumulates bool) (kernelFunc, int) {
+	fn, own := lower(s, accumulates, 1)
+	scratch := own
+	sizes := func(forms []form, nodes []*graph.Node) []int {
+		elems := make([]int, len(nodes))
+		for i, n := range nodes {
+			elems[i] = n.Elems()
+			if forms[i] != wide {
+				scratch += AlignUp(elems[i])
+			}
+		}
+		return elems
+	}
+	ins, outs := sizes(k.in, s.in), sizes(k.out, s.out)
+	return func(w *worker, in, out [][]float32, part, _ int) {
+		if part > 0 {
+			return
+		}
+		free := w.scratch[own:]
+		for i, f := range k.in {
+			w.in[i] = in[i]
+			if f != wide {
+				w.in[i] = f.load(free, in[i], 0, ins[i])
+				free = free[AlignUp(ins[i]):]
+			}
+		}
+		for i, f := range k.out {
+			w.out[i] = out[i]
+			if f != wide {
+				w.out[i] = free[:outs[i]]
+				free = free[AlignUp(outs[i]):]
+			}
+		}
+		fn(w, w.in[:len(in)], w.out[:len(out)], 0, 1)
+		for i, f := range k.out {
+			if f != wide {
+				f.store(out[i], 0, w.out[i])
+			}
+		}
+	}, scratch
+}
