@@ -80,6 +80,7 @@ func printBench(o *output, r *workload.Bench) error {
 		fmt.Fprintf(&b, ", %s activations", r.DType)
 	}
 	b.WriteString("\n")
+	printIdle(&b, r.Devices)
 	printMemory(&b, r.Partition, r.Placement, r.PeakBytes, r.HighWaterBytes)
 	if r.Note != "" {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)

@@ -243,6 +243,7 @@ func printTraining(o *output, r *workload.TrainResult) error {
 			units.FormatSeconds(r.StepSeconds), clock, units.FormatSeconds(r.ClosedForm), r.ExamplesPerSecond)
 		printBelow(&b, r.StepSeconds, r.ClosedForm)
 	}
+	printIdle(&b, r.Devices)
 	printMemory(&b, r.Partition, r.Placement, r.PeakBytes, r.HighWaterBytes)
 	printProcesses(&b, r.Processes, r.Traffic)
 	if r.Note != "" {
@@ -258,6 +259,26 @@ func printTraining(o *output, r *workload.TrainResult) error {
 func printBelow(b *strings.Builder, step, closedForm float64) {
 	if step < 0.99*closedForm {
 		b.WriteString("  a step shorter than its closed form: that is for even stages whose tasks take their mean time, but early stages may recompute while they wait, and on shared cores a task is faster while other devices wait\n")
+	}
+}
+
+// printIdle says of each of several devices what it waits for.
+func printIdle(b *strings.Builder, devices []workload.DeviceTime) {
+	if len(devices) < 2 {
+		return
+	}
+	for k, d := range devices {
+		var parts []string
+		for _, c := range []struct {
+			name    string
+			seconds float64
+		}{
+			{"warm-up", d.Idle.WarmUp}, {"drain", d.Idle.Drain}, {"neighbour", d.Idle.Neighbour},
+			{"imbalance", d.Idle.Imbalance}, {"link", d.Idle.Link}, {"barrier", d.Idle.Barrier},
+		} {
+			parts = append(parts, c.name+" "+units.FormatShare(c.seconds, d.Step))
+		}
+		fmt.Fprintf(b, "  device %d: idle %s of a step: %s\n", k, units.FormatShare(d.Idle.Sum(), d.Step), strings.Join(parts, ", "))
 	}
 }
 

@@ -45,6 +45,8 @@ type Bench struct {
 	KernelProfile     string  `json:"kernel_profile"`
 	DType             string  `json:"dtype,omitempty"` // of activations; none: f32
 	HighWaterBytes    []int64 `json:"high_water_bytes"`
+	// Devices say where each one's time goes in a step.
+	Devices []DeviceTime `json:"devices"`
 
 	ByOp      *ByOp     `json:"by_op,omitempty"`     // if it was asked for
 	Processes []Process `json:"processes,omitempty"` // that ran the steps together; none: one
@@ -111,9 +113,11 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	r.StepSeconds.Median = stats.Median(r.StepSeconds.All)
 	r.StepSeconds.Min = slices.Min(r.StepSeconds.All)
 	r.ExamplesPerSecond = float64(b.Batch) / r.StepSeconds.Median
-	if _, r.ClosedForm, err = clock.read(b.Setup); err != nil {
+	step, err := clock.read(b.Setup)
+	if err != nil {
 		return nil, err
 	}
+	r.ClosedForm, r.Devices = step.closedForm, step.devices
 	r.PeakBytes, r.HighWaterBytes = l.Memory()
 	r.MaxRSSBytes = machine.MaxRSS()
 	if r.Processes, err = b.Processes.gather(ctx, l.Trainer, l.Pipeline.Transport); err != nil {

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"gpipebench/gpipe"
+	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/stats"
 )
 
@@ -25,25 +26,57 @@ func (c *stepClock) add(r *gpipe.Result) {
 	c.counted++
 }
 
-func (c *stepClock) read(s Setup) (seconds, closedForm float64, err error) {
+// stepTime is what a step takes. All is 0 if there was none.
+type stepTime struct {
+	seconds, closedForm float64
+	devices             []DeviceTime
+}
+
+// DeviceTime says where a device's time goes in a step, in seconds.
+type DeviceTime struct {
+	Step float64 `json:"step_seconds"` // on host devices the mean of steps, on emulated ones that of the medians
+	Busy float64 `json:"busy_seconds"` // tasks, with sums over replicas and what is waited for them within; setup and update
+	// Idle is the rest, by cause.
+	Idle timeline.Idle `json:"idle"`
+}
+
+func (c *stepClock) read(s Setup) (t stepTime, err error) {
 	if len(c.last) == 0 {
-		return 0, 0, nil
+		return t, nil
 	}
 	var samples gpipe.Samples
 	var wall []float64
+	var steps []*timeline.Timeline
 	for _, r := range c.last {
 		samples.Add(r.Times)
 		wall = append(wall, r.Seconds)
+		steps = append(steps, r.Timeline)
 	}
 	times := samples.Median()
-	seconds = stats.Median(wall)
+	t.seconds = stats.Median(wall)
 	if s.Device == gpipe.Emulated {
 		tl, err := times.Replay()
 		if err != nil {
-			return 0, 0, err
+			return t, err
 		}
-		seconds = tl.Span()
+		t.seconds, steps = tl.Span(), []*timeline.Timeline{tl}
 	}
-	closedForm, err = s.closedForm(times)
-	return seconds, closedForm, err
+	t.devices = deviceTimes(steps)
+	t.closedForm, err = s.closedForm(times)
+	return t, err
+}
+
+// deviceTimes are the means over steps.
+func deviceTimes(steps []*timeline.Timeline) []DeviceTime {
+	all := make([]DeviceTime, steps[0].Devices)
+	of := 1 / float64(len(steps))
+	for _, tl := range steps {
+		span := tl.Span()
+		for d, idle := range tl.Causes() {
+			all[d].Step += of * span
+			all[d].Busy += of * (span - idle.Sum())
+			all[d].Idle.Add(idle, of)
+		}
+	}
+	return all
 }

@@ -133,6 +133,7 @@ type TrainResult struct {
 	StepSeconds    float64              `json:"step_seconds"`
 	ClosedForm     float64              `json:"closed_form_seconds"` // of the same step, stages even
 	KernelProfile  string               `json:"kernel_profile"`
+	Devices        []DeviceTime         `json:"devices,omitempty"` // where each one's time goes in a step; none: no step was made
 
 	// Processes are those that ran the training together; none: one.
 	Processes []Process `json:"processes,omitempty"`
@@ -334,9 +335,11 @@ func (l *Loop) conclude(ctx context.Context, r *TrainResult, clock *stepClock) (
 			return err
 		}
 	}
-	if r.StepSeconds, r.ClosedForm, err = clock.read(t.Setup); err != nil {
+	step, err := clock.read(t.Setup)
+	if err != nil {
 		return err
 	}
+	r.StepSeconds, r.ClosedForm, r.Devices = step.seconds, step.closedForm, step.devices
 	if r.StepSeconds > 0 {
 		r.ExamplesPerSecond = float64(clock.batch) / r.StepSeconds
 	}

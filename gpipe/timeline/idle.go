@@ -33,6 +33,16 @@ func (i Idle) Sum() float64 {
 	return i.WarmUp + i.Drain + i.Neighbour + i.Imbalance + i.Link + i.Barrier
 }
 
+// Add adds another device's or step's, times a weight.
+func (i *Idle) Add(o Idle, weight float64) {
+	i.WarmUp += weight * o.WarmUp
+	i.Drain += weight * o.Drain
+	i.Neighbour += weight * o.Neighbour
+	i.Imbalance += weight * o.Imbalance
+	i.Link += weight * o.Link
+	i.Barrier += weight * o.Barrier
+}
+
 // Causes divides the idle time of every device: the step's span less all events on the
 // device but barriers. A task needs the F of the piece before its own, or the B or I of the
 // piece after it; a device that is idle before an R waits for the gradient, as before a B.
