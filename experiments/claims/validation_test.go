@@ -8,6 +8,7 @@ import (
 	"gpipebench/experiments/gpipe/validation"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
+	"gpipebench/experiments/simulation"
 	"gpipebench/experiments/suite/suitetest"
 )
 
@@ -29,7 +30,7 @@ func TestValidationClaims(t *testing.T) {
 	}{{1.05, 1, Holds}, {1.12, 1, Fails}, {1.12, 1.3, NotDecided}, {0.8, 1.3, Fails}} {
 		log := records.New(v.Key("quick"))
 		for round, names := range repeated.Samples() {
-			s := validation.Sample{Seconds: 1, Rates: c.rates, Own: 1, Peak: []int64{5}, HighWater: []int64{5}, ModelledPeak: []int64{5}}
+			s := validation.Sample{Compared: simulation.Compared{Seconds: 1, Rates: c.rates, Own: 1, Peak: []int64{5}, HighWater: []int64{5}, ModelledPeak: []int64{5}}}
 			if round == 5 {
 				s.Seconds, s.Own = c.last, c.last
 			}

@@ -13,6 +13,7 @@ import (
 	"gpipebench/gpipe/accelerator"
 	"gpipebench/internal/usage"
 	"gpipebench/nn"
+	"gpipebench/nn/graph"
 )
 
 // Calibrating measures one core of this machine as an accelerator: the
@@ -23,6 +24,9 @@ type Calibrating struct {
 	Optimizer string // whose update is measured
 	Threads   int
 	Seed      uint64
+	// Order has the schedule, the chunks of each device and the checkpoint mode of probes. Zero:
+	// GPipe's, everything re-materialised.
+	Order workload.Setup
 	// Own is a network whose own operations are timed as well, on one device,
 	// in mini-batches of Batch split into MicroBatches. No name: none.
 	Own          workload.Model
@@ -185,8 +189,10 @@ type Probe struct {
 
 // Training returns that of a probe.
 func (c Calibrating) Training(probe ProbeShape) workload.Training {
+	setup := c.Order
+	setup.Partitions, setup.MicroBatches, setup.Device, setup.Threads = probe.K, probe.M, gpipe.Emulated, max(c.Threads, 1)
 	return workload.Training{
-		Model: probe.Model, Setup: workload.Setup{Partitions: probe.K, MicroBatches: probe.M, Device: gpipe.Emulated, Threads: max(c.Threads, 1)},
+		Model: probe.Model, Setup: setup,
 		Batch: probe.Batch, Seed: c.Seed, Optimizer: c.Optimizer, LR: 1e-4, LRSchedule: "constant",
 	}
 }
@@ -220,9 +226,69 @@ func (o *Probe) Watched(ctx context.Context, timed bool) error {
 
 // Shapes returns the host with the times of the probe's own operations.
 func (o *Probe) Shapes(host *accelerator.Accelerator) *accelerator.Accelerator {
+	return ShapesOf(host, o)
+}
+
+// ShapesOf returns the host with the times of the operations of some probes.
+func ShapesOf(host *accelerator.Accelerator, probes ...*Probe) *accelerator.Accelerator {
+	all := &accelerator.Calibration{}
+	for _, o := range probes {
+		all.Join(o.watched)
+	}
 	own := *host
-	o.watched.Shapes(&own)
+	all.Shapes(&own)
 	return &own
+}
+
+// Compared is a pipeline as emulated, and as modelled by two calibrations of one device.
+type Compared struct {
+	Seconds      float64 `json:"seconds"` // of an emulated step whose tasks take the medians of their kinds
+	Own          float64 `json:"own"`     // modelled by the network's own operations, timed on one device
+	Rates        float64 `json:"rates"`   // modelled by rates and overheads from other networks
+	Partition    []int   `json:"partition"`
+	Peak         []int64 `json:"peak_bytes"`
+	HighWater    []int64 `json:"high_water_bytes"`
+	ModelledPeak []int64 `json:"modelled_peak_bytes"`
+}
+
+// SameMemory reports whether plan, run and model agree to the byte.
+func (c *Compared) SameMemory() bool {
+	return slices.Equal(c.Peak, c.HighWater) && slices.Equal(c.Peak, c.ModelledPeak)
+}
+
+// Compare reduces what was timed of the probe, which rates and own then model.
+func (o *Probe) Compare(rates, own *accelerator.Accelerator) (*Compared, error) {
+	c := &Compared{}
+	var samples gpipe.Samples
+	for _, t := range o.Times {
+		samples.Add(t)
+	}
+	tl, err := samples.Median().Replay()
+	if err != nil {
+		return nil, err
+	}
+	c.Seconds = tl.Span()
+	c.Partition, _ = o.Trainer.Sizes()
+	c.Peak, c.HighWater = o.Memory()
+	modelled := func(host *accelerator.Accelerator) (*gpipe.Simulation, error) {
+		on := o.Pipeline
+		on.Balance = c.Partition
+		on.Devices = []gpipe.Device{{Kind: gpipe.Modelled, Threads: 1, Accelerator: host, Capacity: host.Memory, Link: host.Link}}
+		return on.Simulate(o.Shape.Model.Input(o.Shape.Batch), gpipe.Modelling{DType: graph.F32, Accounting: gpipe.FullAccounting})
+	}
+	sim, err := modelled(rates)
+	if err != nil {
+		return nil, err
+	}
+	c.Rates = sim.Seconds
+	for _, d := range sim.Devices {
+		c.ModelledPeak = append(c.ModelledPeak, d.PeakBytes)
+	}
+	if sim, err = modelled(own); err != nil {
+		return nil, err
+	}
+	c.Own = sim.Seconds
+	return c, nil
 }
 
 // Unwatched makes a step and, if it is timed, records the times of its tasks.

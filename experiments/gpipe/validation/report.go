@@ -2,8 +2,6 @@ package validation
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
 	"gpipebench/experiments/machine"
 	"gpipebench/experiments/plot"
@@ -34,7 +32,7 @@ func (v *validation) Report(log, _ *records.Log) (*suite.Report, error) {
 	table.Numbers("own/emulated", "95% of own")
 	table.Texts("own "+within, "memory")
 	report := &suite.Report{Tables: []*suite.Table{table}}
-	var rates, own reach
+	var rates, own rounds.Reach
 	disturbed := map[int]bool{} // rounds
 	var steps []rounds.StepTime
 	for _, n := range profile.Networks {
@@ -52,16 +50,16 @@ func (v *validation) Report(log, _ *records.Log) (*suite.Report, error) {
 				if machine.Crowded(s.Others, 1, log.Session.Machine.Cores) {
 					disturbed[round] = true
 				}
-				if !s.sameMemory() {
+				if !s.SameMemory() {
 					memory = fmt.Sprintf("modelled %v, planned %v, reached %v", s.ModelledPeak, s.Peak, s.HighWater)
 					report.Verdict = fmt.Errorf("validation, %s, K=%d: memory %s: want the same bytes", n.Model.Name, k, memory)
 				}
 			}
-			ratesRatio, ownRatio, repeat := stats.RatioOf(byRates, emulated), stats.RatioOf(byOwn, emulated), repetition(emulated)
-			rates.add(ratesRatio, v.Spec.Within)
-			own.add(ownRatio, v.Spec.Within)
+			ratesRatio, ownRatio, repeat := stats.RatioOf(byRates, emulated), stats.RatioOf(byOwn, emulated), rounds.Repetition(emulated)
+			rates.Add(ratesRatio, v.Spec.Within)
+			own.Add(ownRatio, v.Spec.Within)
 			table.Add(n.Model.Name, k, n.M, suite.Seconds(stats.Median(emulated)), suite.Ratio(repeat, false)[1], suite.Seconds(stats.Median(byRates)), suite.Seconds(stats.Median(byOwn)),
-				suite.Ratio(ratesRatio, false), nearOne(ratesRatio, repeat, v.Spec.Within), suite.Ratio(ownRatio, false), nearOne(ownRatio, repeat, v.Spec.Within), memory)
+				suite.Ratio(ratesRatio, false), rounds.NearOne(ratesRatio, repeat, v.Spec.Within), suite.Ratio(ownRatio, false), rounds.NearOne(ownRatio, repeat, v.Spec.Within), memory)
 		}
 	}
 	table.Notes = append([]string{
@@ -82,44 +80,4 @@ func (v *validation) Report(log, _ *records.Log) (*suite.Report, error) {
 	}
 	report.Files = append(report.Files, suite.File{Name: "validation.bench.txt", Text: rounds.BenchFormat(log, steps)})
 	return report, nil
-}
-
-// repetition shows how well a machine repeats a measurement: times over their median.
-func repetition(times []float64) stats.Ratio {
-	return stats.RatioOf(times, slices.Repeat([]float64{stats.Median(times)}, len(times)))
-}
-
-// nearOne reports whether a ratio to the emulated step is near 1: yes, no, or noisy
-// if the rounds do not show it. Noisy needs two things, so that a wrong model fails on
-// a noisy machine too, and a slightly wrong one on a quiet machine: the ratio's
-// interval reaches within the percentage, and the emulated step's own interval reaches
-// as far from its median.
-func nearOne(x, emulated stats.Ratio, percent float64) string {
-	near := percent / 100
-	switch {
-	case math.Abs(x.Median-1) <= near:
-		return "yes"
-	case x.Known && x.Lo <= 1+near && x.Hi >= 1-near && max(emulated.Hi-1, 1-emulated.Lo) > near:
-		return "noisy"
-	}
-	return "no"
-}
-
-// reach is how many ratios are near 1, and how far off the worst is.
-type reach struct {
-	of, within int
-	worst      float64
-}
-
-func (r *reach) add(x stats.Ratio, percent float64) {
-	off := math.Abs(x.Median - 1)
-	r.of++
-	if off <= percent/100 {
-		r.within++
-	}
-	r.worst = max(r.worst, off)
-}
-
-func (r reach) String() string {
-	return fmt.Sprintf("%d of %d, the worst off by %.1f%%", r.within, r.of, 100*r.worst)
 }

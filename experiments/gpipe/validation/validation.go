@@ -5,7 +5,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"slices"
 
 	"gpipebench/experiments/machine"
 	"gpipebench/experiments/progress"
@@ -14,9 +13,7 @@ import (
 	"gpipebench/experiments/simulation"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
-	"gpipebench/gpipe"
 	"gpipebench/gpipe/accelerator"
-	"gpipebench/nn/graph"
 )
 
 //go:embed spec.yaml about.md
@@ -101,19 +98,8 @@ func (v *validation) Measure(ctx context.Context, log *records.Log, p progress.P
 // Sample is one pipeline in one round: emulated, and modelled by what
 // was calibrated in the same round.
 type Sample struct {
-	Seconds      float64 `json:"seconds"` // of an emulated step whose tasks take the medians of their kinds
-	Own          float64 `json:"own"`     // modelled by the network's own operations, timed on one device
-	Rates        float64 `json:"rates"`   // modelled by rates and overheads from other networks
-	Partition    []int   `json:"partition"`
-	Peak         []int64 `json:"peak_bytes"`
-	HighWater    []int64 `json:"high_water_bytes"`
-	ModelledPeak []int64 `json:"modelled_peak_bytes"`
-	Others       float64 `json:"others"` // cores that other processes took meanwhile; -1: unknown
-}
-
-// sameMemory reports whether plan, run and model agree to the byte.
-func (s *Sample) sameMemory() bool {
-	return slices.Equal(s.Peak, s.HighWater) && slices.Equal(s.Peak, s.ModelledPeak)
+	simulation.Compared
+	Others float64 `json:"others"` // cores that other processes took meanwhile; -1: unknown
 }
 
 // measurement is that of a profile.
@@ -192,51 +178,15 @@ func (m *measurement) Round(ctx context.Context, round int, log *records.Log) (e
 			own = p.Shapes(rates)
 			continue
 		}
-		s, err := newSample(p, rates, own)
+		of, err := p.Compare(rates, own)
 		if err != nil {
 			return err
 		}
-		s.Others = others
 		if name := sampleName(p.Shape, round); !log.Has(name) {
-			if err := log.Add(name, m.Seed, s); err != nil {
+			if err := log.Add(name, m.Seed, Sample{*of, others}); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// newSample reduces what was timed of a pipeline, which rates and own then model.
-func newSample(p *simulation.Probe, rates, own *accelerator.Accelerator) (*Sample, error) {
-	s := &Sample{}
-	var samples gpipe.Samples
-	for _, t := range p.Times {
-		samples.Add(t)
-	}
-	tl, err := samples.Median().Replay()
-	if err != nil {
-		return nil, err
-	}
-	s.Seconds = tl.Span()
-	s.Partition, _ = p.Trainer.Sizes()
-	s.Peak, s.HighWater = p.Memory()
-	modelled := func(host *accelerator.Accelerator) (*gpipe.Simulation, error) {
-		on := p.Pipeline
-		on.Balance = s.Partition
-		on.Devices = []gpipe.Device{{Kind: gpipe.Modelled, Threads: 1, Accelerator: host, Capacity: host.Memory, Link: host.Link}}
-		return on.Simulate(p.Shape.Model.Input(p.Shape.Batch), gpipe.Modelling{DType: graph.F32, Accounting: gpipe.FullAccounting})
-	}
-	sim, err := modelled(rates)
-	if err != nil {
-		return nil, err
-	}
-	s.Rates = sim.Seconds
-	for _, d := range sim.Devices {
-		s.ModelledPeak = append(s.ModelledPeak, d.PeakBytes)
-	}
-	if sim, err = modelled(own); err != nil {
-		return nil, err
-	}
-	s.Own = sim.Seconds
-	return s, nil
 }

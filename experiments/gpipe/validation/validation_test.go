@@ -7,8 +7,8 @@ import (
 
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
+	"gpipebench/experiments/simulation"
 	"gpipebench/experiments/suite/suitetest"
-	"gpipebench/internal/stats"
 )
 
 // A round of tiny networks: every sample is there, the modelled host knows every
@@ -31,7 +31,7 @@ func TestValidationRound(t *testing.T) {
 		if err := log.Get(name, &s); err != nil {
 			t.Fatal(err)
 		}
-		if !s.sameMemory() || len(s.Peak) != len(s.Partition) {
+		if !s.SameMemory() || len(s.Peak) != len(s.Partition) {
 			t.Errorf("%s: modelled %v, planned %v, reached %v, partition %v", name, s.ModelledPeak, s.Peak, s.HighWater, s.Partition)
 		}
 		if !(s.Seconds > 0 && s.Rates > 0 && s.Own > 0) || s.Rates == s.Own {
@@ -58,7 +58,7 @@ func TestValidationMemoryVerdict(t *testing.T) {
 		log := records.New(v.Key("smoke"))
 		rounds, _ := v.Repeated("smoke")
 		for i, name := range rounds.Samples()[0] {
-			s := Sample{Seconds: 1, Rates: 1.05, Own: 0.8, Peak: []int64{5, 6}, HighWater: []int64{5, 6}, ModelledPeak: []int64{5, 6}}
+			s := Sample{Compared: simulation.Compared{Seconds: 1, Rates: 1.05, Own: 0.8, Peak: []int64{5, 6}, HighWater: []int64{5, 6}, ModelledPeak: []int64{5, 6}}}
 			if i == 4 {
 				change(&s)
 			}
@@ -75,37 +75,6 @@ func TestValidationMemoryVerdict(t *testing.T) {
 		}
 		if note := r.Tables[0].Notes[0]; !strings.Contains(note, "Within 10%: by rates 9 of 9, the worst off by 5.0%; by own operations 0 of 9, the worst off by 20.0%.") {
 			t.Error(note)
-		}
-	}
-}
-
-// What is further off than the tolerance fails, unless both the ratio's interval
-// and that of the emulated step leave it open.
-func TestValidationNoise(t *testing.T) {
-	steady := []float64{1, 1.01, 0.99, 1, 1.02, 0.98}
-	disturbed := []float64{1, 1.01, 0.99, 1.3, 1.02, 0.98}
-	ratios := func(x float64, last float64) []float64 { return []float64{x, x, x, x, x, last} }
-	for _, c := range []struct {
-		what     string
-		modelled []float64 // over emulated, by round
-		emulated []float64
-		want     string
-	}{
-		{"near", ratios(1.05, 1.05), steady, "yes"},
-		{"near on a noisy machine", ratios(1.05, 0.8), disturbed, "yes"},
-		{"off", ratios(1.12, 1.12), steady, "no"},
-		{"off, and the machine repeats itself", ratios(1.12, 1.05), steady, "no"},
-		{"off in every round of a noisy machine", ratios(1.12, 1.12), disturbed, "no"},
-		{"below in every round of a noisy machine", ratios(0.85, 0.8), disturbed, "no"},
-		{"off, and the machine does not repeat itself", ratios(1.12, 1.05), disturbed, "noisy"},
-		{"off in one round of one", []float64{1.12}, disturbed[:1], "no"},
-	} {
-		var times []float64
-		for i := range c.modelled {
-			times = append(times, c.modelled[i]*c.emulated[i])
-		}
-		if got := nearOne(stats.RatioOf(times, c.emulated), repetition(c.emulated), 10); got != c.want {
-			t.Errorf("%s: %s, want %s", c.what, got, c.want)
 		}
 	}
 }
