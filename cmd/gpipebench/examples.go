@@ -20,6 +20,7 @@ var examples = map[string]string{
   gpipebench train --model transformer --data gettext:,fr,de,cy --steps 500 --translations fr.csv
   gpipebench train --model resnet50 --width 8 --data cifar10:cifar-10-batches-bin -k 4 -m 4 --epochs 1
   gpipebench train --model amoebanetb --recipe imagenet --dry
+  gpipebench train --model ssd-resnet34 --width 8 -k 2 -m 2 --epochs 2
   gpipebench train --device emulated -k 8 -m 32 --batch 64 --steps 20 --trace step.svg
   gpipebench train --layers 6 -k 2 -m 8 --schedule interleaved --chunks 3 --timeline
   gpipebench train --steps 2000 --snapshot-dir snapshots --snapshot-every 200
@@ -38,6 +39,7 @@ var examples = map[string]string{
   gpipebench schedule --schedule zb-v -k 4 -m 12 --times f=3,b=3,w=2,comm=.1 --svg zb-v.svg --html schedules.html
   gpipebench schedule --schedule dualpipev.csv --activations f=34,b=2,w=32`,
 	"simulate": `  gpipebench simulate --model amoebanetd --layers 18 --filters 208 --device tpuv2 -k 8 -m 32 --batch 128
+  gpipebench simulate --model ssd-resnet34 --classes 81 --device tpuv3 --batch 2048 --replicas 512
   gpipebench simulate --layers 12 -k 4 -m 8 --schedule 1f1b --checkpoint never --memory memory.svg --trace step.svg
   gpipebench simulate --layers 12 -k 4 -m 8 --schedule zb-v --checkpoint never --trace step.svg
   gpipebench simulate --model transformer-lm --layers 1663 --dim 2048 --ff 8192 --heads 16 --vocab 32000 -k 128 -m 32 --json`,

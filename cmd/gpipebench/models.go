@@ -33,7 +33,7 @@ func modelFlags(cmd *cobra.Command, m *workload.Model, standard workload.Model) 
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVar(&m.Name, "model", standard.Name, "network: "+strings.Join(workload.Models(), ", "))
-	zero := map[string]string{"image": "; 0: 224"}
+	zero := map[string]string{"image": "; 0: 224, of ssd-resnet34 300"}
 	if standard.Vocab == 0 {
 		zero = map[string]string{"vocab": "; 0: as many as the data has", "image": "; 0: the data's", "classes": "; 0: as many as the data has"}
 	}
@@ -47,7 +47,7 @@ func modelFlags(cmd *cobra.Command, m *workload.Model, standard workload.Model) 
 	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of the loss of an AmoebaNet's auxiliary head, such as 0.4; 0: no head")
 	fs.BoolVar(&m.Official, "official", false, "amoebanetd with the stem of the official code")
 	fs.BoolVar(&m.Delayed, "delayed", false, "amoebanetd that is reduced later: strides moved from its first convolution to its last")
-	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "what a pipeline may cut after: layers, or also their halves; of ResNets blocks, or also their convolutions", func(s string) (bool, error) {
+	value(fs, &m.Fine, "split", "coarse", "coarse|fine", "what a pipeline may cut after: layers, or also their halves; of ResNets and ssd-resnet34 blocks, or also their convolutions", func(s string) (bool, error) {
 		word, err := oneOf("coarse", "fine")(s)
 		return word == "fine", err
 	})
@@ -58,7 +58,7 @@ func modelFlags(cmd *cobra.Command, m *workload.Model, standard workload.Model) 
 func imageFlags(fs *pflag.FlagSet, t *workload.Training) {
 	number(fs, &t.Model.DropPath, "drop-path", 0, rates, "rate at which branches of an AmoebaNet's last cell are left out, from 0 up to 1")
 	value(fs, &t.Model.DropPathRise, "drop-path-rise", "", strings.Join(workload.Rises, "|"), "with what that rate rises from 0: with the cells, with the steps of the training, or with both (default depth)", workload.ParseRise)
-	fs.BoolVar(&t.Model.ZeroInit, "zero-init", false, "blocks of a ResNet begin as identities")
+	fs.BoolVar(&t.Model.ZeroInit, "zero-init", false, "blocks of a ResNet or ssd-resnet34 begin as identities")
 	number(fs, &t.Model.BNMomentum, "bn-momentum", 0, rates, "share that batch norm's moving averages keep at each step; 0: 0.9")
 	fs.BoolVar(&t.Config.Images.Flip, "flip", false, "mirror half of the training images")
 	count(fs, &t.Config.Images.Crop, "crop", 0, 0, datasets.MaxImage/2, "shift training images by up to so many pixels")

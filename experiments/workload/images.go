@@ -21,7 +21,7 @@ func (images) flags() string {
 
 // imageShape returns the shape of one image.
 func (m Model) imageShape() graph.Shape {
-	size := cmp.Or(m.Image, 224)
+	size := cmp.Or(m.Image, m.network().image, 224)
 	return graph.Shape{size, size, cmp.Or(m.Channels, 3)}
 }
 

@@ -30,7 +30,7 @@ type Model struct {
 	Vocab  int    `yaml:"vocab" json:"vocab" want:"0.."` // of transformer: of the target
 	Seq    int    `yaml:"seq" json:"seq" want:"0.."`     // tokens of an example, of either side of a pair
 	Tied   Tying  `yaml:"tied" json:"tied" want:"optional"`
-	Fine   bool   `yaml:"fine" json:"fine"` // cut also inside of layers; of ResNets: of blocks
+	Fine   bool   `yaml:"fine" json:"fine"` // cut also inside of layers; of ResNets and ssd-resnet34: of blocks
 
 	// Of transformer only.
 	HeadDim     int `yaml:"head_dim" json:"head_dim,omitempty" want:"0.."`         // 0: Dim/Heads
@@ -38,8 +38,8 @@ type Model struct {
 
 	// Of networks for images only.
 	Filters  int     `yaml:"filters" json:"filters,omitempty" want:"0.."`   // of AmoebaNets: D
-	Width    int     `yaml:"width" json:"width,omitempty" want:"0.."`       // of ResNets: channels of the stem; 0: 64
-	Image    int     `yaml:"image" json:"image,omitempty" want:"0.."`       // height and width in pixels; 0: 224
+	Width    int     `yaml:"width" json:"width,omitempty" want:"0.."`       // of ResNets and ssd-resnet34: channels of the stem; 0: 64
+	Image    int     `yaml:"image" json:"image,omitempty" want:"0.."`       // height and width in pixels; 0: 224, of ssd-resnet34 300
 	Channels int     `yaml:"channels" json:"channels,omitempty" want:"0.."` // of the images; 0: 3
 	Classes  int     `yaml:"classes" json:"classes,omitempty" want:"0.."`   // of images
 	Aux      float64 `yaml:"aux" json:"aux,omitempty"`                      // weight of an AmoebaNet's auxiliary head; 0: no head
@@ -50,7 +50,7 @@ type Model struct {
 	DropPathSteps int  `yaml:"-" json:"drop_path_steps,omitempty"`
 	Official      bool `yaml:"official" json:"official,omitempty"`   // amoebanetd with the official code's stem
 	Delayed       bool `yaml:"delayed" json:"delayed,omitempty"`     // amoebanetd that is reduced later (the paper's first version, section 5)
-	ZeroInit      bool `yaml:"zero_init" json:"zero_init,omitempty"` // ResNets whose blocks begin as identities
+	ZeroInit      bool `yaml:"zero_init" json:"zero_init,omitempty"` // ResNets and ssd-resnet34 whose blocks begin as identities
 	// BNMomentum is the share that batch norm's moving averages keep at each
 	// mini-batch; 0: 0.9.
 	BNMomentum float64 `yaml:"bn_momentum" json:"bn_momentum,omitempty"`
@@ -104,7 +104,7 @@ var Sizes = []Size{
 	{"", "", 1 << 24, func(m *Model) *int { return &m.SourceVocab }, "tokens in the source's vocabulary", ""},
 	{"seq", "tokens of an example, at most", 1 << 20, func(m *Model) *int { return &m.Seq }, "tokens in an example", "sequence"},
 	{"filters", "filters of an AmoebaNet's first stack of cells", 1 << 16, func(m *Model) *int { return &m.Filters }, "filters", "filters"},
-	{"width", "channels of a ResNet's stem; 0: 64", 1 << 16, func(m *Model) *int { return &m.Width }, "channels of the stem", "width"},
+	{"width", "channels of the stem of a ResNet or ssd-resnet34; 0: 64", 1 << 16, func(m *Model) *int { return &m.Width }, "channels of the stem", "width"},
 	{"image", "height and width of images in pixels", 1 << 14, func(m *Model) *int { return &m.Image }, "pixels on an image's side", "images of"},
 	{"", "", 1 << 10, func(m *Model) *int { return &m.Channels }, "channels of an image", ""},
 	{"classes", "classes of images", 1 << 24, func(m *Model) *int { return &m.Classes }, "classes", "classes"},
@@ -186,6 +186,9 @@ func (m Model) Loss(smoothing float64) (nn.Loss, error) {
 		return nil, usage.Errorf("label smoothing of %v: want at least 0 and less than 1", smoothing)
 	}
 	l := nn.CrossEntropy{Smoothing: float32(smoothing), Ranks: m.Images()}
+	if of := m.network().loss; of != nil {
+		return of(l), nil
+	}
 	if m.Aux != 0 {
 		return nn.AuxiliaryLoss{CrossEntropy: l, Weight: float32(m.Aux)}, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"gpipebench/models/amoebanet"
 	"gpipebench/models/convnet"
 	"gpipebench/models/resnet"
+	"gpipebench/models/ssd"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 )
@@ -21,6 +22,7 @@ const (
 	Translator    = "transformer" // encoder and decoder
 	AmoebaNet     = "amoebanetd"
 	AmoebaNetB    = "amoebanetb"
+	Detector      = "ssd-resnet34"
 	ConvNet       = "convnet" // no example sees another; not among Models
 )
 
@@ -32,6 +34,9 @@ type network struct {
 	flags  string  // the command's that not all networks have, besides its kind's
 	preset *Preset // nil: none
 	hidden bool    // not listed among the names
+	image  int     // height and width in pixels if none are given, of networks for images; 0: 224
+	// loss makes the network's loss of the one that all networks for images have; nil: that one.
+	loss func(nn.CrossEntropy) nn.Loss
 }
 
 // networks is the table. A network is a folder under models/ and a row here.
@@ -43,6 +48,7 @@ var networks = []network{
 	{name: "resnet50", kind: images{}, build: resNet(50), flags: "width zero-init bn-momentum", preset: resNetPreset},
 	{name: "resnet101", kind: images{}, build: resNet(101), flags: "width zero-init bn-momentum", preset: resNetPreset},
 	{name: "resnet152", kind: images{}, build: resNet(152), flags: "width zero-init bn-momentum", preset: resNetPreset},
+	{name: Detector, kind: images{}, build: detector, flags: "width zero-init bn-momentum", preset: detectorPreset, image: ssd.DefaultImage, loss: detectorLoss},
 	{name: ConvNet, kind: images{}, build: convNet, flags: "layers filters", hidden: true},
 }
 
@@ -155,16 +161,24 @@ func amoebaNet(m Model) ([]nn.Layer, error) {
 	return amoebanet.New(c)
 }
 
+// residual refuses what a residual network does not have.
+func (m Model) residual() error {
+	switch {
+	case m.Aux != 0 || m.DropPath != 0 || m.Official || m.Delayed:
+		return fmt.Errorf("%s has no auxiliary head, no drop-path and no variants: want %s or %s", m.Name, AmoebaNet, AmoebaNetB)
+	case m.Dropout != 0:
+		return fmt.Errorf("%s has no dropout: want a rate of 0", m.Name)
+	case m.ClipLogits != 0:
+		return fmt.Errorf("%s does not clip logits: want no limit", m.Name)
+	}
+	return nil
+}
+
 // resNet returns the builder of ResNets of a depth.
 func resNet(depth int) func(Model) ([]nn.Layer, error) {
 	return func(m Model) ([]nn.Layer, error) {
-		switch {
-		case m.Aux != 0 || m.DropPath != 0 || m.Official || m.Delayed:
-			return nil, fmt.Errorf("%s has no auxiliary head, no drop-path and no variants: want %s or %s", m.Name, AmoebaNet, AmoebaNetB)
-		case m.Dropout != 0:
-			return nil, fmt.Errorf("%s has no dropout: want a rate of 0", m.Name)
-		case m.ClipLogits != 0:
-			return nil, fmt.Errorf("%s does not clip logits: want no limit", m.Name)
+		if err := m.residual(); err != nil {
+			return nil, err
 		}
 		return resnet.New(resnet.Config{
 			Depth: depth, Width: m.Width, Classes: m.Classes, Image: m.Image, Channels: m.Channels,
@@ -172,6 +186,18 @@ func resNet(depth int) func(Model) ([]nn.Layer, error) {
 		})
 	}
 }
+
+// detector builds an SSD. The loss is for data with a label for each image: see ssd.Loss.
+func detector(m Model) ([]nn.Layer, error) {
+	if err := m.residual(); err != nil {
+		return nil, err
+	}
+	return ssd.New(ssd.Config{
+		Width: m.Width, Classes: m.Classes, Image: m.Image, Channels: m.Channels, ZeroInit: m.ZeroInit, Momentum: m.BNMomentum, Fine: m.Fine,
+	})
+}
+
+func detectorLoss(c nn.CrossEntropy) nn.Loss { return ssd.Loss{CrossEntropy: c} }
 
 func convNet(m Model) ([]nn.Layer, error) {
 	return convnet.New(convnet.Config{
@@ -195,5 +221,9 @@ func Described(m Model) (*gpipe.Description, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gpipe.Pipeline{Layers: layers, Loss: nn.CrossEntropy{}}.Describe(m.Input(1))
+	loss := nn.Loss(nn.CrossEntropy{})
+	if of := m.network().loss; of != nil {
+		loss = of(nn.CrossEntropy{})
+	}
+	return gpipe.Pipeline{Layers: layers, Loss: loss}.Describe(m.Input(1))
 }

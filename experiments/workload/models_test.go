@@ -3,7 +3,6 @@ package workload
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +27,7 @@ func TestVisionModels(t *testing.T) {
 		{Model{Name: "resnet50", Classes: 1000}, 25_557_032},
 		{Model{Name: "resnet101", Classes: 1000, Fine: true}, 44_549_160},
 		{Model{Name: "resnet152", Classes: 1000}, 60_192_808},
+		{Model{Name: "ssd-resnet34", Classes: 81}, 19_972_534}, // see models/ssd
 	} {
 		layers, err := c.model.Build()
 		if err != nil {
@@ -46,7 +46,7 @@ func TestVisionModels(t *testing.T) {
 			t.Errorf("%s: %v", c.model.Name, err)
 			continue
 		}
-		if got := d.Layers[len(d.Layers)-1].OutShape[0]; !slices.Equal(got, []int{1000}) {
+		if got := d.Layers[len(d.Layers)-1].OutShape[0]; got.Last() != c.model.Classes {
 			t.Errorf("%s: logits of shape %v", c.model.Name, got)
 		}
 	}
@@ -75,7 +75,9 @@ func TestVisionModelsRefuse(t *testing.T) {
 		{resnet, func(m *Model) { m.DropPath = 0.4 }, "no drop-path"},
 		{resnet, func(m *Model) { m.Dropout = 0.1 }, "no dropout"},
 		{resnet, func(m *Model) { m.Width = -1 }, "width is -1"},
-		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, transformer, amoebanetd, amoebanetb, resnet50, resnet101, resnet152"},
+		{resnet, func(m *Model) { m.Name, m.Width = "ssd-resnet34", 5 }, "width is 5, want an even number"},
+		{resnet, func(m *Model) { m.Name, m.Dropout = "ssd-resnet34", 0.1 }, "no dropout"},
+		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, transformer, amoebanetd, amoebanetb, resnet50, resnet101, resnet152, ssd-resnet34"},
 	} {
 		m := c.model
 		c.change(&m)

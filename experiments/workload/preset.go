@@ -64,6 +64,12 @@ var (
 		Synthetic: "--image 64",
 		Schedule:  cosine, Form: cosineForm,
 	}
+	detectorPreset = &Preset{
+		For:       Detector + ", with synthetic images of 64 pixels a side",
+		Flags:     resNetPreset.Flags,
+		Synthetic: resNetPreset.Synthetic,
+		Schedule:  cosine, Form: cosineForm,
+	}
 )
 
 // Recipe is how a paper trained its networks: settings of train, which replace those of

@@ -1,61 +1,80 @@
 package resnet
 
 import (
+	"fmt"
+
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
 
 // expansion is the ratio of a block's output channels to those of its 3x3
-// convolution.
-const expansion = 4
+// convolutions.
+func (c Config) expansion() int {
+	if c.Basic {
+		return 1
+	}
+	return 4
+}
 
 // block is one bottleneck,
 //
 //	y = relu(bn(1x1(relu(bn(3x3(relu(bn(1x1(x)))))))) + shortcut(x))
 //
+// or one basic block,
+//
+//	y = relu(bn(3x3(relu(bn(3x3(x))))) + shortcut(x))
+//
 // whose shortcut is x itself, or a strided 1x1 convolution with a batch norm if
-// y has another shape.
+// y has another shape. The stride is that of the first 3x3 convolution.
 type block struct {
 	name      string
 	in, width int
 	stride    int
 }
 
-// block builds b as one pipeline layer or, if fine, as three.
+// block builds b as one pipeline layer or, if fine, as one for each of the
+// branch's convolutions.
 func (c Config) block(b block) []nn.Layer {
-	out := expansion * b.width
-	first := &branch{"conv1", []nn.Layer{
-		nn.NewConv2D("conv1", nn.Conv2DConfig{In: b.in, Out: b.width, Kernel: [2]int{1, 1}}),
-		c.norm("conv1", b.width, true),
-	}}
-	second := &branch{"conv2", []nn.Layer{
-		nn.NewConv2D("conv2", nn.Conv2DConfig{
-			In: b.width, Out: b.width, Kernel: [2]int{3, 3}, Stride: [2]int{b.stride, b.stride}, Padding: nn.Pad(1),
-		}),
-		c.norm("conv2", b.width, true),
-	}}
-	last := c.norm("conv3", out, false)
-	if c.ZeroInit {
-		last = nn.NewBatchNorm("conv3", c.batchNorm(out, false, nn.Zeros()))
+	out := c.expansion() * b.width
+	kernels := []nn.Conv2DConfig{
+		{In: b.in, Out: b.width, Kernel: [2]int{1, 1}},
+		{In: b.width, Out: b.width, Kernel: [2]int{3, 3}, Stride: [2]int{b.stride, b.stride}, Padding: nn.Pad(1)},
+		{In: b.width, Out: out, Kernel: [2]int{1, 1}},
 	}
-	third := &merge{branch: branch{"conv3", []nn.Layer{
-		nn.NewConv2D("conv3", nn.Conv2DConfig{In: b.width, Out: out, Kernel: [2]int{1, 1}}),
-		last,
-	}}}
-	if b.stride > 1 || b.in != out {
-		third.shortcut = []nn.Layer{
-			nn.NewConv2D("shortcut", nn.Conv2DConfig{In: b.in, Out: out, Kernel: [2]int{1, 1}, Stride: [2]int{b.stride, b.stride}}),
-			c.norm("shortcut", out, false),
+	if c.Basic {
+		kernels = []nn.Conv2DConfig{
+			{In: b.in, Out: b.width, Kernel: [2]int{3, 3}, Stride: [2]int{b.stride, b.stride}, Padding: nn.Pad(1)},
+			{In: b.width, Out: out, Kernel: [2]int{3, 3}, Padding: nn.Pad(1)},
 		}
 	}
-	if c.Fine {
-		return []nn.Layer{
-			nn.Part(b.name, b.name+"/conv1", first),
-			nn.Part(b.name, b.name+"/conv2", second),
-			nn.Part(b.name, b.name+"/conv3", third),
+	var parts []nn.Layer
+	for i, kernel := range kernels {
+		name := fmt.Sprintf("conv%d", i+1)
+		conv := nn.NewConv2D(name, kernel)
+		if i < len(kernels)-1 {
+			parts = append(parts, &branch{name, []nn.Layer{conv, c.norm(name, b.width, true)}})
+			continue
 		}
+		last := c.norm(name, out, false)
+		if c.ZeroInit {
+			last = nn.NewBatchNorm(name, c.batchNorm(out, false, nn.Zeros()))
+		}
+		end := &merge{branch: branch{name, []nn.Layer{conv, last}}}
+		if b.stride > 1 || b.in != out {
+			end.shortcut = []nn.Layer{
+				nn.NewConv2D("shortcut", nn.Conv2DConfig{In: b.in, Out: out, Kernel: [2]int{1, 1}, Stride: [2]int{b.stride, b.stride}}),
+				c.norm("shortcut", out, false),
+			}
+		}
+		parts = append(parts, end)
 	}
-	return []nn.Layer{nn.Sequential(b.name, first, second, third)}
+	if !c.Fine {
+		return []nn.Layer{nn.Sequential(b.name, parts...)}
+	}
+	for i, part := range parts {
+		parts[i] = nn.Part(b.name, b.name+"/"+part.Name(), part)
+	}
+	return parts
 }
 
 // norm builds the batch norm after the convolution of that name.

@@ -1,7 +1,8 @@
 // Package resnet builds residual networks (He et al. 2016) as lists of pipeline
 // layers: the bottleneck networks of 50, 101 and 152 layers that the first
 // version of the GPipe paper measures, in torchvision's form ("v1.5": the
-// stride of a block is in its 3x3 convolution).
+// stride of a block is in its 3x3 convolution), and the basic one of 34 layers,
+// whose beginning detectors use (package ssd).
 package resnet
 
 import (
@@ -13,8 +14,9 @@ import (
 
 // Config describes a model.
 type Config struct {
-	Depth   int    // 50, 101 or 152; 0: Blocks
-	Blocks  [4]int // bottlenecks of each stage, at least 1, instead of a Depth
+	Depth   int    // 34, 50, 101 or 152; 0: Blocks
+	Blocks  [4]int // blocks of each stage, at least 1, instead of a Depth
+	Basic   bool   // Blocks are basic ones of two 3x3 convolutions, as those of 34 layers; zero: bottlenecks
 	Width   int    // channels of the stem and of the first stage's 3x3 convolutions; 0: 64
 	Classes int    // at least 1
 
@@ -31,13 +33,13 @@ type Config struct {
 	Momentum float64
 	Eps      float32 // added to batch norm's variance; 0: 1e-5, as in torchvision
 
-	// Fine splits each block into three pipeline layers, one per convolution,
-	// for more even partitions than blocks allow. Parameters, their paths and
+	// Fine splits each block into two or three pipeline layers, one per
+	// convolution, for more even partitions than blocks allow. Parameters, their paths and
 	// so every bit stay the same.
 	Fine bool
 }
 
-var depths = map[int][4]int{50: {3, 4, 6, 3}, 101: {3, 4, 23, 3}, 152: {3, 8, 36, 3}}
+var depths = map[int][4]int{34: {3, 4, 6, 3}, 50: {3, 4, 6, 3}, 101: {3, 4, 23, 3}, 152: {3, 8, 36, 3}}
 
 // Validate reports the first field that is out of range.
 func (c Config) Validate() error {
@@ -45,8 +47,10 @@ func (c Config) Validate() error {
 	switch {
 	case c.Depth != 0 && c.Blocks != [4]int{}:
 		return fmt.Errorf("resnet: Depth and Blocks: want one of them")
+	case c.Depth != 0 && c.Basic:
+		return fmt.Errorf("resnet: Depth and Basic: want Basic with Blocks only")
 	case c.Depth != 0 && d.Blocks == [4]int{}:
-		return fmt.Errorf("resnet: Depth is %d, want 50, 101 or 152, or Blocks", c.Depth)
+		return fmt.Errorf("resnet: Depth is %d, want 34, 50, 101 or 152, or Blocks", c.Depth)
 	case min(d.Blocks[0], d.Blocks[1], d.Blocks[2], d.Blocks[3]) < 1:
 		return fmt.Errorf("resnet: Blocks is %v, want at least 1 in each stage", c.Blocks)
 	case d.Width < 1:
@@ -67,7 +71,7 @@ func (c Config) Validate() error {
 
 func (c Config) withDefaults() Config {
 	if c.Depth != 0 {
-		c.Blocks = depths[c.Depth]
+		c.Blocks, c.Basic = depths[c.Depth], c.Depth == 34
 	}
 	if c.Width == 0 {
 		c.Width = 64
@@ -94,28 +98,37 @@ func New(c Config) ([]nn.Layer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	layers, channels := c.Backbone([4]int{1, 2, 2, 2})
+	return append(layers, nn.Sequential("classifier",
+		nn.NewGlobalAvgPool("pool"),
+		nn.NewDense("", nn.DenseConfig{In: channels, Out: c.Classes}),
+	)), nil
+}
+
+// Backbone builds the model's layers before the classifier, for networks that end
+// otherwise, with the given stride of each stage's first block. It returns the channels
+// of the last one's output as well. A stage without blocks is left out. Neither the
+// configuration nor the strides are checked.
+func (c Config) Backbone(strides [4]int) (layers []nn.Layer, channels int) {
 	c = c.withDefaults()
-	layers := []nn.Layer{nn.Sequential("stem",
+	layers = []nn.Layer{nn.Sequential("stem",
 		nn.NewConv2D("conv", nn.Conv2DConfig{In: c.Channels, Out: c.Width, Kernel: [2]int{7, 7}, Stride: [2]int{2, 2}, Padding: nn.Pad(3)}),
 		c.norm("conv", c.Width, true),
 		nn.NewMaxPool("pool", nn.PoolConfig{Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Padding: nn.Pad(1)}),
 	)}
-	channels := c.Width
+	channels = c.Width
 	for stage, blocks := range c.Blocks {
 		for i := range blocks {
 			b := block{
 				name: fmt.Sprintf("stage%d/block%d", stage+1, i+1),
 				in:   channels, width: c.Width << stage, stride: 1,
 			}
-			if stage > 0 && i == 0 {
-				b.stride = 2
+			if i == 0 {
+				b.stride = strides[stage]
 			}
 			layers = append(layers, c.block(b)...)
-			channels = expansion * b.width
+			channels = c.expansion() * b.width
 		}
 	}
-	return append(layers, nn.Sequential("classifier",
-		nn.NewGlobalAvgPool("pool"),
-		nn.NewDense("", nn.DenseConfig{In: channels, Out: c.Classes}),
-	)), nil
+	return layers, channels
 }

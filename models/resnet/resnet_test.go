@@ -34,17 +34,21 @@ func ExampleNew() {
 
 // TestParameters: the numbers of parameters of torchvision's models.
 func TestParameters(t *testing.T) {
-	for depth, want := range map[int]int64{50: 25_557_032, 101: 44_549_160, 152: 60_192_808} {
+	for depth, want := range map[int]int64{34: 21_797_672, 50: 25_557_032, 101: 44_549_160, 152: 60_192_808} {
 		for _, fine := range []bool{false, true} {
 			layers := build(t, Config{Depth: depth, Classes: 1000, Fine: fine})
 			if got := nn.CountParams(layers); got != want {
 				t.Errorf("ResNet-%d, fine %v: %d parameters, want %d", depth, fine, got, want)
 			}
-			// A block has three convolutions; the depth's other two layers are
-			// stem and classifier.
-			units := (depth - 2) / 3
+			// A block has three convolutions, a basic one two; the depth's other two
+			// layers are stem and classifier.
+			each := 3
+			if depth == 34 {
+				each = 2
+			}
+			units := (depth - 2) / each
 			if fine {
-				units *= 3
+				units *= each
 			}
 			if len(layers) != units+2 {
 				t.Errorf("ResNet-%d, fine %v: %d layers, want %d", depth, fine, len(layers), units+2)
@@ -175,16 +179,17 @@ func TestValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(c *Config){
-		"Depth is 18, want 50, 101 or 152":      func(c *Config) { c.Depth = 18 },
-		"Depth and Blocks: want one of them":    func(c *Config) { c.Blocks = [4]int{1, 1, 1, 1} },
-		"Blocks is [1 0 1 1], want at least 1":  func(c *Config) { c.Depth, c.Blocks = 0, [4]int{1, 0, 1, 1} },
-		"Blocks is [0 0 0 0], want at least 1":  func(c *Config) { c.Depth = 0 },
-		"Width is -1":                           func(c *Config) { c.Width = -1 },
-		"Classes is 0":                          func(c *Config) { c.Classes = 0 },
-		"Image is -1":                           func(c *Config) { c.Image = -1 },
-		"Channels is -1":                        func(c *Config) { c.Channels = -1 },
-		"Momentum is -0.5, want at least 0":     func(c *Config) { c.Momentum = -0.5 },
-		"Eps is -1, want more than 0 (0: 1e-5)": func(c *Config) { c.Eps = -1 },
+		"Depth is 18, want 34, 50, 101 or 152":    func(c *Config) { c.Depth = 18 },
+		"Depth and Blocks: want one of them":      func(c *Config) { c.Blocks = [4]int{1, 1, 1, 1} },
+		"Depth and Basic: want Basic with Blocks": func(c *Config) { c.Basic = true },
+		"Blocks is [1 0 1 1], want at least 1":    func(c *Config) { c.Depth, c.Blocks = 0, [4]int{1, 0, 1, 1} },
+		"Blocks is [0 0 0 0], want at least 1":    func(c *Config) { c.Depth = 0 },
+		"Width is -1":                             func(c *Config) { c.Width = -1 },
+		"Classes is 0":                            func(c *Config) { c.Classes = 0 },
+		"Image is -1":                             func(c *Config) { c.Image = -1 },
+		"Channels is -1":                          func(c *Config) { c.Channels = -1 },
+		"Momentum is -0.5, want at least 0":       func(c *Config) { c.Momentum = -0.5 },
+		"Eps is -1, want more than 0 (0: 1e-5)":   func(c *Config) { c.Eps = -1 },
 	} {
 		c := good
 		change(&c)

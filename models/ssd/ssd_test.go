@@ -1,0 +1,209 @@
+package ssd
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpipebench/internal/tracer"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+func ExampleNew() {
+	layers, err := New(Config{Classes: 81})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(len(layers), "layers,", nn.CountParams(layers), "parameters")
+	// Output: 21 layers, 19972534 parameters
+}
+
+// conv is a convolution of MLPerf's SSD, as its sources print it.
+type conv struct {
+	kernel, in, out, size int // height and width of its output
+	bias, norm            bool
+}
+
+// printed lists the convolutions of MLPerf's SSD: the backbone of
+// single_stage_detector/ssd/README.md, section 4 (a 7x7 stem of 64 channels; conv2: three
+// building blocks at 75x75x64, conv3: four at 38x38x128, conv4: six at 38x38x256, each two
+// 3x3 convolutions, all followed by batch norm; the first of conv3 and of conv4 with a 1x1
+// convolution instead of the identity), and the further maps and heads of
+// ssd300.py, for 81 classes.
+func printed() (all []conv) {
+	add := func(kernel, in, out, size int, bias, norm bool) {
+		all = append(all, conv{kernel, in, out, size, bias, norm})
+	}
+	add(7, 3, 64, 150, false, true)
+	in := 64
+	for _, group := range []struct{ blocks, channels, size int }{{3, 64, 75}, {4, 128, 38}, {6, 256, 38}} {
+		for range group.blocks {
+			add(3, in, group.channels, group.size, false, true)
+			add(3, group.channels, group.channels, group.size, false, true)
+			if in != group.channels {
+				add(1, in, group.channels, group.size, false, true)
+			}
+			in = group.channels
+		}
+	}
+	sizes, channels, defaults := []int{38, 19, 10, 5, 3, 1}, []int{256, 512, 512, 256, 256, 256}, []int{4, 6, 6, 6, 4, 4}
+	for i, squeeze := range []int{0, 256, 256, 128, 128, 128} {
+		if i > 0 {
+			add(1, channels[i-1], squeeze, sizes[i-1], true, false)
+			add(3, squeeze, channels[i], sizes[i], true, false)
+		}
+		add(3, channels[i], defaults[i]*4, sizes[i], true, false)
+		add(3, channels[i], defaults[i]*81, sizes[i], true, false)
+	}
+	return all
+}
+
+// TestCounts: parameters and multiply-adds of MLPerf's SSD, in closed form from the
+// printed convolutions, and its 8,732 boxes.
+func TestCounts(t *testing.T) {
+	var params, adds int64
+	for _, c := range printed() {
+		weight := int64(c.kernel * c.kernel * c.in * c.out)
+		params += weight
+		if c.bias {
+			params += int64(c.out)
+		}
+		if c.norm {
+			params += int64(2 * c.out)
+		}
+		adds += weight * int64(c.size*c.size)
+	}
+	for _, fine := range []bool{false, true} {
+		c := Config{Classes: 81, Fine: fine}
+		if got := c.Boxes(); got != 8732 {
+			t.Errorf("%d default boxes, want 8732", got)
+		}
+		if got := nn.CountParams(build(t, c)); got != params {
+			t.Errorf("fine %v: %d parameters, want %d", fine, got, params)
+		}
+		var flops int64
+		for _, call := range trace(t, c, 1).Function.Graph.Calls {
+			flops += call.Op.FLOPs(call)
+		}
+		if flops != 2*adds {
+			t.Errorf("fine %v: %d floating-point operations, want %d", fine, flops, 2*adds)
+		}
+	}
+	t.Logf("%d parameters, %d multiply-adds", params, adds)
+}
+
+// TestFlow: the shapes of what the layers pass on.
+func TestFlow(t *testing.T) {
+	for image, want := range map[int][]string{
+		300: {
+			"stem (1,75,75,2)", "stage1/block3 (1,75,75,2)", "stage2/block4 (1,38,38,4)", "stage3/block6 (1,38,38,8)",
+			"map1 (1,38,38,20) (1,38,38,16) (1,38,38,8)",
+			"map2 (1,38,38,20) (1,38,38,16) (1,19,19,30) (1,19,19,24) (1,19,19,16)",
+			"boxes (1,8732,5) (1,8732,4)",
+		},
+		64: {
+			"stem (1,16,16,2)", "stage1/block3 (1,16,16,2)", "stage2/block4 (1,8,8,4)", "stage3/block6 (1,8,8,8)",
+			"map1 (1,8,8,20) (1,8,8,16) (1,8,8,8)",
+			"map2 (1,8,8,20) (1,8,8,16) (1,4,4,30) (1,4,4,24) (1,4,4,16)",
+			"boxes (1,382,5) (1,382,4)", // 8x8x4 + 4x4x6 + 2x2x6 + 1x1x6
+		},
+	} {
+		c := Config{Width: 2, Classes: 5, Image: image}
+		layers := build(t, c)
+		shown := map[string]bool{"stem": true, "stage1/block3": true, "stage2/block4": true, "stage3/block6": true, "map1": true, "map2": true, "boxes": true}
+		var got []string
+		for i, io := range trace(t, c, 1).Layers {
+			if !shown[layers[i].Name()] {
+				continue
+			}
+			line := layers[i].Name()
+			for _, n := range io.Out {
+				line += " " + n.Shape.String()
+			}
+			got = append(got, line)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("images of %d (-want +got)\n%s", image, diff)
+		}
+	}
+}
+
+// TestMapsEnd: maps that an image is too small for are left out, whatever its size.
+func TestMapsEnd(t *testing.T) {
+	for image := 1; image <= 320; image++ {
+		c := Config{Width: 2, Classes: 2, Image: image}
+		maps := c.maps()
+		for i, m := range maps {
+			if m.size < 1 {
+				t.Fatalf("images of %d: map %d of %d pixels", image, i+1, m.size)
+			}
+		}
+		trace(t, c, 2) // panics if a map and what it is made of do not fit
+		if whole := len(maps) == 6; whole != (image > 256) {
+			t.Errorf("images of %d: %d maps", image, len(maps))
+		}
+	}
+}
+
+// TestZeroInit affects each block's last gain and nothing else.
+func TestZeroInit(t *testing.T) {
+	for _, zero := range []bool{false, true} {
+		for _, l := range build(t, Config{Width: 2, Classes: 2, ZeroInit: zero}) {
+			for _, p := range l.Params() {
+				if !strings.HasSuffix(p.Name, "gamma") {
+					continue
+				}
+				gamma, want := make([]float32, p.Shape.Elems()), float32(1)
+				p.Init(nil, p.Shape, gamma)
+				if zero && p.Name == "conv2/gamma" {
+					want = 0
+				}
+				if gamma[0] != want {
+					t.Errorf("zero %v: %s/%s starts from %v, want %v", zero, l.Name(), p.Name, gamma[0], want)
+				}
+			}
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := Config{Classes: 5}
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(c *Config){
+		"Classes is 0":                          func(c *Config) { c.Classes = 0 },
+		"Width is 5, want an even number":       func(c *Config) { c.Width = 5 },
+		"Width is -2, want an even number":      func(c *Config) { c.Width = -2 },
+		"Image is -1":                           func(c *Config) { c.Image = -1 },
+		"Channels is -1":                        func(c *Config) { c.Channels = -1 },
+		"Momentum is 1, want at least 0":        func(c *Config) { c.Momentum = 1 },
+		"Eps is -1, want more than 0 (0: 1e-5)": func(c *Config) { c.Eps = -1 },
+	} {
+		c := good
+		change(&c)
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+func build(t *testing.T, c Config) []nn.Layer {
+	t.Helper()
+	layers, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return layers
+}
+
+func trace(t *testing.T, c Config, examples int) *tracer.Stage {
+	t.Helper()
+	in := c.Input()
+	in.Shape = append(graph.Shape{examples}, in.Shape...)
+	return tracer.Trace(build(t, c), 0, nil, []graph.Type{in}, nil, true)
+}
