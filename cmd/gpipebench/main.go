@@ -213,16 +213,7 @@ Begin with: gpipebench reproduce`,
 	root.AddCommand(
 		newReproduce(), newReport(), newTrain(), newBench(), newDescribe(), newSchedule(), newSimulate(), newPlan(), newCalibrate(), newCorpus(), newData(), newSnapshot(), newVerify(), newRound(), newLaunch(), newRank(), newAccumulate(), newVersion(),
 	)
-	for _, p := range experiments.Papers[1:] { // reproduce makes the first
-		root.AddCommand(newTables(p.Name, p.Title, p.Experiments))
-	}
-	for _, c := range experiments.Commands(experiments.List()) {
-		var titles []string
-		for _, d := range c {
-			titles = append(titles, d.Title())
-		}
-		root.AddCommand(newTables(c[0].ID, strings.Join(titles, "; "), c))
-	}
+	addPapers(root)
 	for _, c := range root.Commands() {
 		if c.Args == nil {
 			c.Args = noArguments
@@ -251,6 +242,41 @@ Begin with: gpipebench reproduce`,
 		return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
 	})
 	return root
+}
+
+// addPapers adds a command for each experiment, and one for each paper but the first, which
+// is reproduce's. The list of commands has the first paper's experiments: those of another
+// are in the help of its command.
+func addPapers(root *cobra.Command) {
+	root.AddGroup(
+		&cobra.Group{ID: "work", Title: "Commands:"},
+		&cobra.Group{ID: "first", Title: "Experiments of " + experiments.Papers[0].Title + ":"},
+		&cobra.Group{ID: "others", Title: "Other papers, whose experiments are in their command's help:"},
+	)
+	root.SetHelpCommandGroupID("work")
+	root.SetCompletionCommandGroupID("work")
+	for _, c := range root.Commands() {
+		c.GroupID = "work"
+	}
+	for i, p := range experiments.Papers {
+		var list strings.Builder
+		for _, parts := range experiments.Commands(p.Experiments) {
+			c := newTables(parts[0].ID, parts[0].Title(), parts)
+			c.GroupID, c.Hidden = "first", i > 0
+			var titles []string
+			for _, d := range parts {
+				titles = append(titles, d.Title())
+			}
+			c.Long = strings.Join(titles, "\n")
+			fmt.Fprintf(&list, "\n  %-21s %s", c.Name(), c.Short)
+			root.AddCommand(c)
+		}
+		if i > 0 {
+			c := newTables(p.Name, p.Title, p.Experiments)
+			c.GroupID, c.Long = "others", p.Title+"\n\nIts experiments, each of which is a command as well:"+list.String()
+			root.AddCommand(c)
+		}
+	}
 }
 
 // badValue returns an error with what a flag takes, and as much of its value as can be

@@ -26,6 +26,23 @@ func Missing(log *records.Log, jobs []Job) []Job {
 	return slices.DeleteFunc(jobs, func(j Job) bool { return log.Has(j.Sample) })
 }
 
+// MakeMissing makes the samples of an experiment's jobs that a log lacks: see Beside. Jobs
+// with the same sample make the same, and one of them is done.
+func MakeMissing(ctx context.Context, id string, log *records.Log, p progress.Progress, jobs []Job) error {
+	asked := map[string]bool{}
+	jobs = slices.DeleteFunc(Missing(log, jobs), func(j Job) bool {
+		twice := asked[j.Sample]
+		asked[j.Sample] = true
+		return twice
+	})
+	if len(jobs) == 0 {
+		return nil
+	}
+	p.Begin(id, len(jobs))
+	defer p.End()
+	return Beside(ctx, log, p, jobs)
+}
+
 // Beside makes the samples of jobs, as many at a time as there are cores, and adds them
 // to a log. The samples do not depend on how many are made at a time.
 func Beside(ctx context.Context, log *records.Log, p progress.Progress, jobs []Job) error {

@@ -81,6 +81,15 @@ func (t *Trial) Check() error { return records.CheckHash("weights_sha256", t.SHA
 
 func (a Arm) Sample(seed uint64) string { return fmt.Sprintf("%s/seed%d", a.Name, seed) }
 
+// Measure makes the trials of the log's profile that the log lacks.
+func Measure(ctx context.Context, id string, profiles map[string]Profile, arms func(Profile) []Arm, log *records.Log, p progress.Progress) error {
+	profile, err := suite.ProfileOf(profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	return Run(ctx, id, arms(profile), profile.Seeds, log, p)
+}
+
 // Run makes the trials that the log lacks.
 func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress) error {
 	return Each(ctx, id, arms, seeds, log, p, func(ctx context.Context, t workload.Training) (any, string, error) {

@@ -152,24 +152,16 @@ type sample struct {
 
 func (s *scaling) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	var jobs []suite.Job
-	known := map[string]bool{}
 	for _, of := range s.Spec.Series {
 		for _, n := range of.Nodes {
-			if name := of.name(n); !known[name] {
-				known[name] = true
-				jobs = append(jobs, suite.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
-					made, err := s.simulate(ctx, of, of.tokens(n))
-					return made, name, err
-				}})
-			}
+			name := of.name(n)
+			jobs = append(jobs, suite.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
+				made, err := s.simulate(ctx, of, of.tokens(n))
+				return made, name, err
+			}})
 		}
 	}
-	if jobs = suite.Missing(log, jobs); len(jobs) == 0 {
-		return nil
-	}
-	p.Begin(s.ID(), len(jobs))
-	defer p.End()
-	return suite.Beside(ctx, log, p, jobs)
+	return suite.MakeMissing(ctx, s.ID(), log, p, jobs)
 }
 
 func (s *scaling) simulate(ctx context.Context, of series, tokens int) (*sample, error) {

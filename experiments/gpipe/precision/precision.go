@@ -68,11 +68,7 @@ func (x *precision) Planned(profile string) []suite.PlannedRun {
 }
 
 func (x *precision) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	return trials.Run(ctx, x.ID(), x.arms(profile), profile.Seeds, log, p)
+	return trials.Measure(ctx, x.ID(), x.Spec.Profiles, x.arms, log, p)
 }
 
 func (x *precision) Report(log, reference *records.Log) (*suite.Report, error) {

@@ -136,12 +136,7 @@ func (s *seconds) Measure(ctx context.Context, log *records.Log, p progress.Prog
 			return made, s.name(r), err
 		}})
 	}
-	if jobs = suite.Missing(log, jobs); len(jobs) == 0 {
-		return nil
-	}
-	p.Begin(s.ID(), len(jobs))
-	defer p.End()
-	return suite.Beside(ctx, log, p, jobs)
+	return suite.MakeMissing(ctx, s.ID(), log, p, jobs)
 }
 
 func (s *seconds) simulate(ctx context.Context, r run) (*sample, error) {

@@ -171,25 +171,20 @@ func (u *update) Measure(ctx context.Context, log *records.Log, p progress.Progr
 		return err
 	}
 	var jobs []suite.Job
-	known := map[string]bool{}
 	err = u.rows(tori, func(_ bool, alone, whole, divided cell) error {
 		for _, c := range []cell{alone, whole, divided} {
-			if name := u.name(c); !known[name] {
-				known[name] = true
-				jobs = append(jobs, suite.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
-					s, err := u.simulate(ctx, c)
-					return s, name, err
-				}})
-			}
+			name := u.name(c)
+			jobs = append(jobs, suite.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
+				s, err := u.simulate(ctx, c)
+				return s, name, err
+			}})
 		}
 		return nil
 	})
-	if jobs = suite.Missing(log, jobs); err != nil || len(jobs) == 0 {
+	if err != nil {
 		return err
 	}
-	p.Begin(u.ID(), len(jobs))
-	defer p.End()
-	return suite.Beside(ctx, log, p, jobs)
+	return suite.MakeMissing(ctx, u.ID(), log, p, jobs)
 }
 
 func (u *update) simulate(ctx context.Context, c cell) (*sample, error) {

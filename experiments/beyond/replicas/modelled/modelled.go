@@ -186,25 +186,20 @@ func (m *modelled) Measure(ctx context.Context, log *records.Log, p progress.Pro
 		return err
 	}
 	var jobs []suite.Job
-	known := map[string]bool{}
 	err = m.rows(sides, func(row []cell) error {
 		for _, c := range row {
-			if name := c.name(); !known[name] {
-				known[name] = true
-				jobs = append(jobs, suite.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
-					s, err := m.simulate(ctx, c, most)
-					return s, name, err
-				}})
-			}
+			name := c.name()
+			jobs = append(jobs, suite.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
+				s, err := m.simulate(ctx, c, most)
+				return s, name, err
+			}})
 		}
 		return nil
 	})
-	if jobs = suite.Missing(log, jobs); err != nil || len(jobs) == 0 {
+	if err != nil {
 		return err
 	}
-	p.Begin(m.ID(), len(jobs))
-	defer p.End()
-	return suite.Beside(ctx, log, p, jobs)
+	return suite.MakeMissing(ctx, m.ID(), log, p, jobs)
 }
 
 func (m *modelled) simulate(ctx context.Context, c cell, most int) (*sample, error) {

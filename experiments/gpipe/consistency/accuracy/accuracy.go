@@ -73,11 +73,7 @@ func (a *accuracy) arms(p trials.Profile) []trials.Arm {
 }
 
 func (a *accuracy) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(a.Spec.Profiles, log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	return trials.Run(ctx, a.ID(), a.arms(profile), profile.Seeds, log, p)
+	return trials.Measure(ctx, a.ID(), a.Spec.Profiles, a.arms, log, p)
 }
 
 func (a *accuracy) Report(log, reference *records.Log) (*suite.Report, error) {

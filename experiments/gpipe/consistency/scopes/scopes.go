@@ -97,11 +97,7 @@ func (s *scopes) Planned(profile string) []suite.PlannedRun {
 }
 
 func (s *scopes) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile, err := suite.ProfileOf(s.Spec.Profiles, log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	return trials.Run(ctx, s.ID(), s.arms(profile), profile.Seeds, log, p)
+	return trials.Measure(ctx, s.ID(), s.Spec.Profiles, s.arms, log, p)
 }
 
 func (s *scopes) Report(log, reference *records.Log) (*suite.Report, error) {
