@@ -68,7 +68,7 @@ func TestProcessesExperimentFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := filepath.Join(t.TempDir(), "longer.yaml")
-	if err := os.WriteFile(spec, []byte(strings.Replace(divided.Definition.Spec(), "steps: 2\n", "steps: 400\n", 1)), 0o600); err != nil {
+	if err := os.WriteFile(spec, []byte(strings.Replace(divided.Definition.Spec(), "steps: 2\n", "steps: 60\n", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
