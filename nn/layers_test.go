@@ -88,6 +88,12 @@ var layerCases = []struct {
 	{name: "attention/cross", in: []graph.Type{programtest.Floats(5, 6), programtest.Floats(4, 6), programtest.Integers()}, vocab: 4, layers: func() []nn.Layer {
 		return []nn.Layer{nn.NewAttention("attention", nn.AttentionConfig{Dim: 6, Heads: 2, HeadDim: 2, Cross: true, Padded: true})}
 	}},
+	{name: "lstm", in: one(programtest.Floats(5, 6)), layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewLSTM("lstm", nn.LSTMConfig{In: 6, Hidden: 4})}
+	}},
+	{name: "lstm/bidirectional", in: []graph.Type{programtest.Floats(5, 6), programtest.Integers()}, vocab: 6, layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewLSTM("lstm", nn.LSTMConfig{In: 6, Hidden: 3, Bidirectional: true, Padded: true})}
+	}},
 	{name: "feed-forward", in: one(programtest.Floats(3, 5)), layers: func() []nn.Layer {
 		return []nn.Layer{nn.NewFeedForward("ff", nn.FeedForwardConfig{Dim: 5, Hidden: 9, Activation: nn.GELU})}
 	}},

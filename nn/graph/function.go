@@ -215,14 +215,21 @@ func typesOf(nodes []*Node) []Type {
 	return types
 }
 
-// OutsideContract lists the names of the ops outside the arithmetic contract,
-// those of a [Function] that promises nothing, each once. The same bits for every
-// way to run are not promised for a network that has any.
+// OutsideContract lists the names of the ops outside the arithmetic contract, each
+// once: those of a [Function] that promises nothing, and [Graph.LSTMInside]. The same
+// bits for every way to run are not promised for a network that has any.
 func (g *Graph) OutsideContract() []string {
 	var names []string
 	for _, c := range g.Calls {
-		if o, ok := c.Op.(FunctionOp); ok && o.of.Promise == NoPromise && !slices.Contains(names, o.of.Name) {
-			names = append(names, o.of.Name)
+		outside := false
+		switch o := c.Op.(type) {
+		case FunctionOp:
+			outside = o.of.Promise == NoPromise
+		case LSTMOp:
+			outside = o.Inside
+		}
+		if outside && !slices.Contains(names, c.Op.Name()) {
+			names = append(names, c.Op.Name())
 		}
 	}
 	return names

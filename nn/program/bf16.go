@@ -108,7 +108,8 @@ func (s *storage) convert(st *step, accumulates bool) *conversion {
 func isProduct(op graph.Op) bool {
 	switch attributesOf(op).(type) {
 	case graph.MatMulOp, graph.Conv2DOp, gradop.ConvInput[graph.Window], gradop.ConvWeight[graph.Window],
-		graph.DepthwiseOp, gradop.DepthwiseInput[graph.DepthwiseOp], gradop.DepthwiseWeight[graph.DepthwiseOp]:
+		graph.DepthwiseOp, gradop.DepthwiseInput[graph.DepthwiseOp], gradop.DepthwiseWeight[graph.DepthwiseOp],
+		graph.LSTMOp, gradop.LSTM[graph.LSTMOp], gradop.LSTMWeight[graph.LSTMOp]:
 		return true
 	}
 	return false

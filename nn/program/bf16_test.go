@@ -107,7 +107,7 @@ func TestRoundedOnce(t *testing.T) {
 				}
 			}
 			switch b.Calls[0].Op.(type) {
-			case graph.MatMulOp, graph.Conv2DOp, graph.DepthwiseOp:
+			case graph.MatMulOp, graph.Conv2DOp, graph.DepthwiseOp, graph.LSTMOp:
 				for _, p := range f.Function.Params {
 					kernel.RoundBF16(f.Param(p.Name), f.Param(p.Name))
 				}

@@ -55,8 +55,19 @@ type Move struct {
 	Written    bool  // false: read
 }
 
+// steps is how often an instruction reads its parameters and adds to its accumulators: a
+// scan does so in every step.
+func (in *Instr) steps() int64 {
+	switch attributesOf(in.step.call.Op).(type) {
+	case graph.LSTMOp, gradop.LSTM[graph.LSTMOp], gradop.LSTMWeight[graph.LSTMOp]:
+		return int64(in.step.call.In[0].Shape[1])
+	}
+	return 1
+}
+
 // Moves lists the instruction's operands: first those that it reads, then those
-// that it writes. An accumulator is both. A reshape in place moves nothing.
+// that it writes. An accumulator is both. A reshape in place moves nothing. A scan reads
+// its parameters in every step.
 func (in *Instr) Moves() iter.Seq[Move] {
 	return func(yield func(Move) bool) {
 		if in.idle() {
@@ -64,8 +75,12 @@ func (in *Instr) Moves() iter.Seq[Move] {
 		}
 		s := in.step
 		first, last := s.call.Op, attributesOf(s.last().Op)
+		steps := in.steps()
 		for i, n := range s.in {
 			m := in.store.move(n, in.in[i], false)
+			if inParams(n) {
+				m.Elems *= steps
+			}
 			switch first.(type) {
 			case graph.EmbedOp, graph.SliceOp: // only the rows or columns of the output
 				if i != 1 {
@@ -83,6 +98,7 @@ func (in *Instr) Moves() iter.Seq[Move] {
 			}
 			if m.Space == Grads {
 				m.Activation, m.ElemBytes = false, 4
+				m.Elems *= steps
 				again := m
 				again.Written = false
 				if !yield(again) {
@@ -100,7 +116,8 @@ func (in *Instr) Moves() iter.Seq[Move] {
 // lanes, as a matrix unit computes: both widths of a weight, in all three
 // products in which it occurs; the input and output channels of a convolution,
 // the channels of a depthwise one, which is one product of vectors for each tap;
-// for attention the width of a head and the number of keys.
+// for attention the width of a head and the number of keys; for a scan the gates, and the
+// input and the state beside each other.
 func (in *Instr) PaddedFLOPs(lanes int) int64 {
 	c := in.step.call
 	switch op := attributesOf(c.Op).(type) {
@@ -120,6 +137,9 @@ func (in *Instr) PaddedFLOPs(lanes int) int64 {
 		return in.padded(lanes, c.In[1].Shape.Last())
 	case gradop.DepthwiseWeight[graph.DepthwiseOp]:
 		return in.padded(lanes, c.Out[0].Shape.Last())
+	case graph.LSTMOp, gradop.LSTM[graph.LSTMOp], gradop.LSTMWeight[graph.LSTMOp]:
+		_, width, hidden := scanned(op, c)
+		return in.padded(lanes, 4*hidden, width+hidden)
 	case graph.AttentionOp:
 		_, _, keys := op.Dims(c.In)
 		return in.padded(lanes, op.HeadDim, keys)
@@ -132,7 +152,8 @@ func (in *Instr) PaddedFLOPs(lanes int) int64 {
 
 // Product says which kind of matrix product an instruction is, and how large the
 // smallest of its three dimensions is: rows, columns, and terms of each sum. The kinds
-// are dense, attention (its smallest is a head's size, the queries or the keys), and
+// are dense (of a scan: the product of one step, whose rows are the examples), attention (its
+// smallest is a head's size, the queries or the keys), and
 // conv-1x1, conv-3x3 (with strides of 1) and conv (any other window), whose gradients end
 // in -input-grad and -weight-grad; a convolution has a row for each pixel of its output,
 // and a term for each channel of each pixel of its window. A depthwise convolution is a
@@ -166,6 +187,9 @@ func (in *Instr) Product() (kind string, least int) {
 		return "depthwise-input-grad", c.In[1].Shape.Last()
 	case gradop.DepthwiseWeight[graph.DepthwiseOp]:
 		return "depthwise-weight-grad", c.Out[0].Shape.Last()
+	case graph.LSTMOp, gradop.LSTM[graph.LSTMOp], gradop.LSTMWeight[graph.LSTMOp]:
+		examples, width, hidden := scanned(op, c)
+		return "dense", min(examples, width+hidden)
 	case graph.AttentionOp:
 		_, queries, keys := op.Dims(c.In)
 		return "attention", min(op.HeadDim, queries, keys)
@@ -174,6 +198,22 @@ func (in *Instr) Product() (kind string, least int) {
 		return "attention", min(op.Of.HeadDim, queries, keys)
 	}
 	return "", 0
+}
+
+// scanned returns the sizes of the product in each step of a scan or of its gradient.
+func scanned(op any, c *graph.Call) (examples, width, hidden int) {
+	switch op := op.(type) {
+	case graph.LSTMOp:
+		examples, _, width, hidden = op.Dims(c.In)
+	case gradop.LSTM[graph.LSTMOp]:
+		examples, hidden = c.In[0].Shape[0], c.In[0].Shape[2]
+		if op.Of.Inside {
+			width = c.In[3].Shape[0]
+		}
+	case gradop.LSTMWeight[graph.LSTMOp]:
+		examples, width, hidden = c.In[0].Shape[0], c.In[0].Shape[2], c.In[1].Shape[2]
+	}
+	return examples, width, hidden
 }
 
 // VectorFLOPs is Cost.FLOPs with the last dimension of the output padded to a

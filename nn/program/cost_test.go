@@ -95,6 +95,61 @@ conv2d-weight-grad (3x3 stride 1x1 padding 1,1,1,1) 1x4x4x3 1x4x4x5 -> 3x3x3x5: 
 	}
 }
 
+// A scan reads its weights in every step, and one that projects its input inside reads and
+// writes their accumulators in every step. Its product has a row for each example.
+func TestScansReadWeightsInEveryStep(t *testing.T) {
+	const batch, steps, width, hidden = 2, 7, 3, 5
+	for _, inside := range []bool{false, true} {
+		g := &graph.Graph{}
+		x := g.NewNode(graph.Input, "x", graph.F32, batch, steps, width)
+		wx := g.NewNode(graph.Param, "wx", graph.F32, width, 4*hidden)
+		bias := g.NewNode(graph.Param, "bias", graph.F32, 4*hidden)
+		w := g.NewNode(graph.Param, "w", graph.F32, hidden, 4*hidden)
+		var y *graph.Node
+		if inside {
+			y = g.LSTMInside(x, wx, bias, w, nil, false)
+		} else {
+			y = g.LSTM(g.AddBias(g.MatMul(x, wx), bias), w, nil, false)
+		}
+		f := Function{Graph: g, In: []*graph.Node{x}, Out: []*graph.Node{y}, Params: []*graph.Node{wx, bias, w}}
+		s := Compile(f, []bool{true}, true, 1)
+		var b strings.Builder
+		for _, p := range []*Program{s.Keep, s.Backward} {
+			for i := range p.Instrs {
+				in := &p.Instrs[i]
+				kind, least := in.Product()
+				fmt.Fprintf(&b, "%s: %d, %d; %s of %d;", in.Op, in.Cost.FLOPs, in.PaddedFLOPs(8), kind, least)
+				for m := range in.Moves() {
+					if m.Space == Params || m.Space == Grads {
+						fmt.Fprint(&b, " ", m.Elems)
+					}
+				}
+				b.WriteByte('\n')
+			}
+		}
+		want := `matmul+bias: 1680, 5376; dense of 3; 60 20
+lstm: 2800, 5376; dense of 2; 700
+copy: 0, 0;  of 0;
+lstm-grad: 2800, 5376; dense of 2; 700
+previous: 0, 0;  of 0;
+matmul-at: 2800, 5376; dense of 5; 100 100
+column-sum: 0, 0;  of 0; 20 20
+matmul-bt: 1680, 5376; dense of 3; 60
+matmul-at: 1680, 5376; dense of 3; 60 60
+`
+		if inside {
+			want = `lstm-inside: 4480, 5376; dense of 2; 420 140 700
+copy: 0, 0;  of 0;
+lstm-inside-grad: 4480, 5376; dense of 2; 420 700
+lstm-inside-weight-grad: 4480, 5376; dense of 2; 420 420 140 140 700 700
+`
+		}
+		if diff := cmp.Diff(want, b.String()); diff != "" {
+			t.Errorf("inside %v (-want +got)\n%s", inside, diff)
+		}
+	}
+}
+
 // A reshape of a value that is not needed afterwards moves nothing; of one that
 // is, all of it.
 func TestReshapeInPlaceIsFree(t *testing.T) {

@@ -25,6 +25,14 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 		return lowerAttention(op, s.call.In)
 	case gradop.Attention[graph.AttentionOp]:
 		return lowerAttentionGrad(op, s.call.In[3:])
+	case graph.LSTMOp:
+		return lowerLSTM(op, s.call, threads)
+	case gradop.LSTM[graph.LSTMOp]:
+		return lowerLSTMGrad(op.Of, s.call, threads)
+	case gradop.LSTMWeight[graph.LSTMOp]:
+		return lowerLSTMWeightGrad(op.Of, s.call, accumulates, threads)
+	case gradop.Previous:
+		return lowerPrevious(op, s.call), 0
 	case graph.EmbedOp:
 		return lowerEmbed(op, s.call), 0
 	case graph.DropoutOp:

@@ -225,6 +225,30 @@ func attend(cross, causal, padded bool) opCase {
 	}}
 }
 
+// scanned is a scan of 5 steps with 3 units over inputs of 2 columns.
+func scanned(reverse, padded, inside bool) opCase {
+	name := "lstm"
+	for _, part := range []struct {
+		on   bool
+		name string
+	}{{inside, "-inside"}, {reverse, "/reverse"}, {padded, "/padded"}} {
+		if part.on {
+			name += part.name
+		}
+	}
+	// Inside, gradients of weights add up step by step, so each cut of the batch has its own.
+	return opCase{name: name, whole: inside, trace: func(b *builder) []*graph.Node {
+		var lengths *graph.Node
+		if padded {
+			lengths = b.ids("lengths", 0, 5)
+		}
+		if inside {
+			return one(b.LSTMInside(b.x("x", 5, 2), b.w("wx", 2, 12), b.w("bias", 12), b.w("w", 3, 12), lengths, reverse))
+		}
+		return one(b.LSTM(b.x("z", 5, 12), b.w("w", 3, 12), lengths, reverse))
+	}}
+}
+
 // conv is a convolution of images of 5x6 pixels.
 func conv(name string, in, out, kh, kw int, win graph.Window) opCase {
 	return opCase{name: "conv2d/" + name, trace: func(b *builder) []*graph.Node {
@@ -364,6 +388,25 @@ var opCases = []opCase{
 	}},
 	attend(false, false, false), attend(false, true, false), attend(false, false, true), attend(false, true, true),
 	attend(true, false, false), attend(true, true, false), attend(true, false, true), attend(true, true, true),
+	scanned(false, false, false), scanned(true, false, false), scanned(false, true, false), scanned(true, true, false),
+	scanned(false, false, true), scanned(true, false, true), scanned(false, true, true), scanned(true, true, true),
+	{name: "lstm/large", exact: true, trace: func(b *builder) []*graph.Node {
+		return one(b.LSTM(b.x("z", 21, 4*70), b.w("w", 70, 4*70), b.ids("lengths", 0, 21), true))
+	}},
+	{name: "lstm/no-parameter", whole: true, trace: func(b *builder) []*graph.Node {
+		return one(b.LSTM(b.x("z", 4, 12), b.common("w", 3, 12), nil, false))
+	}},
+	{name: "lstm-inside/no-parameter", whole: true, trace: func(b *builder) []*graph.Node {
+		return one(b.LSTMInside(b.x("x", 4, 2), b.common("wx", 2, 12), b.common("bias", 12), b.common("w", 3, 12), nil, false))
+	}},
+	{name: "lstm/both directions", trace: func(b *builder) []*graph.Node {
+		x, lengths := b.x("x", 4, 3), b.ids("lengths", 1, 4)
+		way := func(name string, reverse bool) *graph.Node {
+			z := b.AddBias(b.MatMul(x, b.w("wx"+name, 3, 12)), b.w("bias"+name, 12))
+			return b.LSTM(z, b.w("w"+name, 3, 12), lengths, reverse)
+		}
+		return one(b.Concat(way("1", false), way("2", true)))
+	}},
 	{name: "cross-entropy", loss: true, trace: func(b *builder) []*graph.Node {
 		loss, correct := b.CrossEntropy(b.x("x", 3, 19), b.targets(19, 3), 0)
 		return []*graph.Node{loss, correct}

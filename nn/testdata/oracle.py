@@ -455,6 +455,45 @@ def depthwise():
     write("depthwise.json", {"channels": c, "cases": config}, tensors)
 
 
+def lstm():
+    """One direction and both, with and without lengths, which PyTorch takes as packed sequences."""
+    rng = random.Random(11)
+    batch, time, width, hidden, lengths = 3, 6, 5, 7, [4, 6, 1]
+    x = grid(rng, batch, time, width)
+    tensors = {"x": x, "lengths": torch.tensor(lengths)}
+    ways = {}
+    for way in ("forward", "backward"):
+        ways[way] = {"input/weight": grid(rng, width, 4 * hidden, std=0.5), "input/bias": grid(rng, 4 * hidden, std=0.5),
+                     "recurrent/weight": grid(rng, hidden, 4 * hidden, std=0.5)}
+        tensors.update({"param/%s/%s" % (way, n): w for n, w in ways[way].items()})
+    cases = [case + padded for case in ("forward", "both") for padded in ("", "/padded")]
+    for case in cases:
+        both, padded = case.startswith("both"), case.endswith("padded")
+        net = torch.nn.LSTM(width, hidden, batch_first=True, bidirectional=both, dtype=torch.float64)
+        with torch.no_grad():
+            for way, suffix in (("forward", "_l0"), ("backward", "_l0_reverse"))[:1 + both]:
+                getattr(net, "weight_ih" + suffix).copy_(ways[way]["input/weight"].t())
+                getattr(net, "weight_hh" + suffix).copy_(ways[way]["recurrent/weight"].t())
+                getattr(net, "bias_ih" + suffix).copy_(ways[way]["input/bias"])
+                getattr(net, "bias_hh" + suffix).zero_()
+        leaf = x.clone().requires_grad_()
+        if padded:
+            packed = torch.nn.utils.rnn.pack_padded_sequence(leaf, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
+            y, _ = torch.nn.utils.rnn.pad_packed_sequence(net(packed)[0], batch_first=True, total_length=time)
+        else:
+            y, _ = net(leaf)
+        dy = grid(rng, *y.shape)
+        y.backward(dy)
+        tensors.update({case + "/y": y, case + "/dy": dy, case + "/dx": leaf.grad})
+        for way, suffix in (("forward", "_l0"), ("backward", "_l0_reverse"))[:1 + both]:
+            at = "%s/grad/%s/" % (case, way)
+            tensors[at + "input/weight"] = getattr(net, "weight_ih" + suffix).grad.t()
+            tensors[at + "recurrent/weight"] = getattr(net, "weight_hh" + suffix).grad.t()
+            tensors[at + "input/bias"] = getattr(net, "bias_ih" + suffix).grad
+    write("lstm.json", {"batch": batch, "time": time, "width": width, "hidden": hidden, "cases": cases,
+                        "layout": "gates side by side in the order i, f, g, o; W (in, out)"}, tensors)
+
+
 def pools():
     """Max and average pools; padding takes no part and does not count."""
     rng = random.Random(7)
@@ -517,5 +556,5 @@ def batch_norm():
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for make in (attention, layer_norm, cross_entropy, activation, shaping, optimizers, lars, convolution, depthwise, pools, batch_norm):
+    for make in (attention, layer_norm, cross_entropy, activation, shaping, optimizers, lars, convolution, depthwise, lstm, pools, batch_norm):
         make()

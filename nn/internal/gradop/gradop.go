@@ -20,6 +20,13 @@ type (
 	Embed                   struct{ Scale float32 } // adds to the rows of the table, of dy and ids
 )
 
+// Gradients of recurrent layers.
+type (
+	LSTM[Op any]       struct{ Of Op }        // dz and perhaps dx, of dh, gates, c, weights and lengths
+	LSTMWeight[Op any] struct{ Of Op }        // adds to dWx, db and dW, of x, h and dz
+	Previous           struct{ Reverse bool } // the states before each step, of all states
+)
+
 // Gradients of norms.
 type (
 	LayerNorm           struct{}

@@ -1,0 +1,111 @@
+package program
+
+import (
+	"gpipebench/internal/kernel"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/internal/gradop"
+)
+
+// Scans of recurrent layers. Threads share the examples: each has a loop of its own.
+
+// scan is the part of a scan that a thread has.
+type scan struct {
+	kernel.LSTMShape
+	all, from, to int // examples
+}
+
+func lstmOf(op graph.LSTMOp, examples, time, width, hidden int) scan {
+	return scan{kernel.LSTMShape{Examples: examples, Time: time, Hidden: hidden, Input: width, Reverse: op.Reverse}, examples, 0, examples}
+}
+
+// thread returns the part of one of some threads.
+func (s scan) thread(part, parts int) scan {
+	s.from, s.to = share(s.all, part, parts, 1)
+	s.Examples = s.to - s.from
+	return s
+}
+
+// largest returns the largest part that one of some threads has.
+func (s scan) largest(threads int) kernel.LSTMShape {
+	s.Examples = (s.all + threads - 1) / threads
+	return s.LSTMShape
+}
+
+// of returns the part's examples of a tensor of all.
+func (s scan) of(x []float32) []float32 {
+	each := len(x) / s.all
+	return x[s.from*each : s.to*each : s.to*each]
+}
+
+// lengths returns the lengths of the part's examples, the last of the inputs, if there are any.
+func (s scan) lengths(op graph.LSTMOp, in [][]float32) []int32 {
+	if !op.Padded {
+		return nil
+	}
+	return ints(in[len(in)-1])[s.from:s.to]
+}
+
+func lowerLSTM(op graph.LSTMOp, c *graph.Call, threads int) (kernelFunc, int) {
+	examples, time, width, hidden := op.Dims(c.In)
+	all := lstmOf(op, examples, time, width, hidden)
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		s := all.thread(part, parts)
+		if s.Examples == 0 {
+			return
+		}
+		given := kernel.LSTMInput{Z: s.of(in[0])}
+		if op.Inside {
+			given = kernel.LSTMInput{X: s.of(in[0]), W: in[1], Bias: in[2]}
+		}
+		kernel.LSTM(s.LSTMShape, s.of(out[0]), s.of(out[1]), s.of(out[2]), given, in[op.Weight()], s.lengths(op, in), w.scratch)
+	}, all.largest(threads).Scratch()
+}
+
+// lowerLSTMGrad: inputs are dh, the gates, c, Wx if inside, W, and the lengths.
+func lowerLSTMGrad(op graph.LSTMOp, c *graph.Call, threads int) (kernelFunc, int) {
+	dy, width := c.In[0].Shape, 0
+	if op.Inside {
+		width = c.In[3].Shape[0]
+	}
+	all := lstmOf(op, dy[0], dy[1], width, dy[2])
+	return func(w *worker, in, out [][]float32, part, parts int) {
+		s := all.thread(part, parts)
+		if s.Examples == 0 {
+			return
+		}
+		var dx, wx []float32
+		recurrent := in[3]
+		if op.Inside {
+			dx, wx, recurrent = s.of(out[1]), in[3], in[4]
+		}
+		kernel.LSTMGrad(s.LSTMShape, s.of(out[0]), dx, s.of(in[0]), s.of(in[1]), s.of(in[2]), wx, recurrent, s.lengths(op, in), w.scratch)
+	}, all.largest(threads).GradScratch()
+}
+
+// lowerLSTMWeightGrad: inputs are x, h and dz. Threads share the columns.
+func lowerLSTMWeightGrad(op graph.LSTMOp, c *graph.Call, accumulates bool, threads int) (kernelFunc, int) {
+	x, hidden := c.In[0].Shape, c.In[1].Shape[2]
+	s := lstmOf(op, x[0], x[1], x[2], hidden).LSTMShape
+	columns := 0
+	for p := range threads {
+		from, to := share(4*hidden, p, threads, colUnit)
+		columns = max(columns, to-from)
+	}
+	if !accumulates {
+		columns = 4 * hidden // fromZero runs on one thread
+	}
+	return fromZero(!accumulates, func(w *worker, in, out [][]float32, part, parts int) {
+		if from, to := share(4*hidden, part, parts, colUnit); from < to {
+			kernel.LSTMWeightGrad(s, out[0], out[1], out[2], in[0], in[1], in[2], from, to, w.scratch)
+		}
+	}), s.WeightGradScratch(columns)
+}
+
+func lowerPrevious(op gradop.Previous, c *graph.Call) kernelFunc {
+	x := c.In[0].Shape
+	all := lstmOf(graph.LSTMOp{Reverse: op.Reverse}, x[0], x[1], 0, x[2])
+	return func(_ *worker, in, out [][]float32, part, parts int) {
+		s := all.thread(part, parts)
+		kernel.Previous(s.LSTMShape, s.of(out[0]), s.of(in[0]))
+	}
+}
