@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -99,4 +100,54 @@ func mustBatch(t testing.TB, s Source, split Split, index, examples int) nn.Batc
 		t.Fatal(err)
 	}
 	return b
+}
+
+// A padded batch has the examples of the batch, then zeros with masked targets, and its
+// count.
+func TestPad(t *testing.T) {
+	b := mustBatch(t, mustSynthetic(t, Config{SeqLen: 4}), Train, 0, 2)
+	f := nn.Batch{Inputs: []nn.Tensor{{Shape: []int{2, 2}, F32: []float32{1, 2, 3, 4}}}, Targets: []nn.Tensor{{Shape: []int{2}, I32: []int32{5, 6}}}, Count: 2}
+	for _, b := range []nn.Batch{b, f} {
+		p := b.Pad(5)
+		if err := p.Check(); err != nil || p.Examples() != 5 || p.Count != b.Count {
+			t.Errorf("%v: %d examples, count %d", err, p.Examples(), p.Count)
+		}
+		own, rest := p.Slice(0, 2), p.Slice(2, 5)
+		if !reflect.DeepEqual(own, b) {
+			t.Errorf("the first examples are %v, want %v", own, b)
+		}
+		for _, x := range append(rest.Inputs[0].F32, floats(rest.Inputs[0].I32)...) {
+			if x != 0 {
+				t.Errorf("padded with %v", rest.Inputs)
+			}
+		}
+		for _, target := range rest.Targets[0].I32 {
+			if target != -1 {
+				t.Errorf("targets padded with %v", rest.Targets)
+			}
+		}
+	}
+	if same := f.Pad(2); &same.Inputs[0].F32[0] != &f.Inputs[0].F32[0] {
+		t.Error("nothing to pad, and a copy")
+	}
+	for name, of := range map[string]func(){
+		"fewer":           func() { f.Pad(1) },
+		"float32 targets": func() { nn.Batch{Inputs: f.Inputs, Targets: f.Inputs, Count: 2}.Pad(3) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			of()
+		}()
+	}
+}
+
+func floats(ids []int32) (all []float32) {
+	for _, id := range ids {
+		all = append(all, float32(id))
+	}
+	return all
 }

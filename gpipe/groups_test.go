@@ -147,7 +147,7 @@ func TestG1ReplicasOfImages(t *testing.T) {
 			groups int
 			scope  Scope
 		}
-		all := []bits{{2, ReplicaScope}, {3, ReplicaScope}, {4, ReplicaScope}, {2, AllScope}, {3, AllScope}, {4, AllScope}, {4, 2}, {6, 3}, {6, 2}}
+		all := []bits{{2, ReplicaScope}, {3, ReplicaScope}, {4, ReplicaScope}, {2, AllScope}, {3, AllScope}, {4, AllScope}, {4, 2}, {6, 3}, {6, 2}, {8, 2}, {8, 4}, {8, 8}}
 		if testing.Short() {
 			all = []bits{{4, ReplicaScope}, {3, AllScope}, {4, 2}}
 		}

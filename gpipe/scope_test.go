@@ -513,6 +513,44 @@ func TestMeetingsAreModelled(t *testing.T) {
 // process, which normalises all examples of a micro-batch together.
 func TestWideBatchNormAgainstPyTorch(t *testing.T) {
 	oracle := programtest.ReadOracle(t, "testdata/widebatchnorm.json")
+	for _, m := range []int{1, 2} {
+		t.Run(fmt.Sprint("M=", m), func(t *testing.T) {
+			batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("m%d/", m), Pipeline{Replicas: 3, MicroBatches: m, BatchNormScope: AllScope})
+		})
+	}
+}
+
+// TestScopesAgainstPyTorch: eight replicas of which 2, 4 or 8 consecutive ones take their
+// statistics together, against PyTorch, which normalises each of these subgroups by itself.
+// All 8 have the bits of the scope that is all replicas.
+func TestScopesAgainstPyTorch(t *testing.T) {
+	oracle := programtest.ReadOracle(t, "testdata/scopebatchnorm.json")
+	const replicas = 8
+	for _, m := range []int{1, 2} {
+		hashes := map[string]Scope{}
+		for _, scope := range []Scope{2, 4, 8} {
+			t.Run(fmt.Sprintf("N=%v,M=%d", scope, m), func(t *testing.T) {
+				p := Pipeline{Replicas: replicas, MicroBatches: m, BatchNormScope: scope}
+				hash := batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("n%v/m%d/", scope, m), p)
+				if before, ok := hashes[hash]; ok {
+					t.Errorf("the averages of the scope %v have the bits of %v", scope, before)
+				}
+				hashes[hash] = scope
+			})
+		}
+		all := batchNormAgainstPyTorch(t, oracle, fmt.Sprintf("n8/m%d/", m), Pipeline{Replicas: replicas, MicroBatches: m, BatchNormScope: AllScope})
+		if hashes[all] != replicas {
+			t.Errorf("M = %d: the scope all has other bits than %d replicas", m, replicas)
+		}
+	}
+}
+
+// batchNormAgainstPyTorch compares a step of replicas of two stages with a case of an oracle
+// of testdata/widebatchnorm.py: the loss, the gradients, and batch norms' moving averages. It
+// returns the hash of the weights and averages after the step.
+func batchNormAgainstPyTorch(t *testing.T, oracle *programtest.Oracle, prefix string, p Pipeline) string {
+	t.Helper()
+	const tolerance = 1e-5
 	shape := oracle.Shape("x")
 	conv := func(in, out, stride int) nn.Layer {
 		return nn.NewConv2D("conv", nn.Conv2DConfig{In: in, Out: out, Kernel: [2]int{3, 3}, Stride: [2]int{stride, stride}, Padding: nn.Pad(1)})
@@ -523,43 +561,36 @@ func TestWideBatchNormAgainstPyTorch(t *testing.T) {
 		Targets: []nn.Tensor{{Shape: shape[:1], I32: oracle.Ints("labels")}},
 		Count:   shape[0],
 	}
-	const tolerance = 1e-5
-	for _, m := range []int{1, 2} {
-		t.Run(fmt.Sprint("M=", m), func(t *testing.T) {
-			p := Pipeline{
-				Layers: []nn.Layer{
-					nn.Sequential("a", conv(3, 8, 1), norm()),
-					nn.Sequential("b", conv(8, 8, 2), norm()),
-					nn.Sequential("c", nn.NewGlobalAvgPool("pool"), nn.NewDense("dense", nn.DenseConfig{In: 8, Out: 5})),
-				},
-				Loss: nn.CrossEntropy{}, Partitions: 2, Replicas: 3, MicroBatches: m, BatchNormScope: AllScope,
-			}
-			tr, err := p.Open(InputOf(b))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tr.Close()
-			for _, d := range tr.devices {
-				for _, w := range d.weights {
-					copy(w.w, oracle.Floats(tr.net.params[w.param].path))
-				}
-			}
-			r, err := tr.Step(t.Context(), b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			prefix := fmt.Sprintf("m%d/", m)
-			if want := oracle.Exact(prefix + "loss")[0]; math.Abs(r.Loss-want) > 2e-6*want {
-				t.Errorf("loss %v, want %v", r.Loss, want)
-			}
-			for _, g := range tr.Gradients() {
-				oracle.Close(t, prefix+"grad/"+g.Path, g.Data, tolerance)
-			}
-			for _, w := range tr.Weights() {
-				if strings.Contains(w.Path, "moving") {
-					oracle.Close(t, prefix+w.Path, w.Data, tolerance)
-				}
-			}
-		})
+	p.Layers = []nn.Layer{
+		nn.Sequential("a", conv(3, 8, 1), norm()),
+		nn.Sequential("b", conv(8, 8, 2), norm()),
+		nn.Sequential("c", nn.NewGlobalAvgPool("pool"), nn.NewDense("dense", nn.DenseConfig{In: 8, Out: 5})),
 	}
+	p.Loss, p.Partitions = nn.CrossEntropy{}, 2
+	tr, err := p.Open(InputOf(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	for _, d := range tr.devices {
+		for _, w := range d.weights {
+			copy(w.w, oracle.Floats(tr.net.params[w.param].path))
+		}
+	}
+	r, err := tr.Step(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := oracle.Exact(prefix + "loss")[0]; math.Abs(r.Loss-want) > 2e-6*want {
+		t.Errorf("loss %v, want %v", r.Loss, want)
+	}
+	for _, g := range tr.Gradients() {
+		oracle.Close(t, prefix+"grad/"+g.Path, g.Data, tolerance)
+	}
+	for _, w := range tr.Weights() {
+		if strings.Contains(w.Path, "moving") {
+			oracle.Close(t, prefix+w.Path, w.Data, tolerance)
+		}
+	}
+	return tr.Hash()
 }

@@ -70,6 +70,53 @@ func (t Tensor) slice(from, to int) Tensor {
 	return s
 }
 
+// Pad returns b with examples of zeros behind its own, so that there are as many as
+// given, at least its own. Their targets are masked, so they have neither losses nor
+// ranks, and Count stays: what an evaluation computes keeps its bits. An evaluation whose
+// examples are not a multiple of the devices' is padded so in Kumar et al. 2019, section
+// 2. Targets are int32; float32 ones cannot be masked, and panic.
+func (b Batch) Pad(examples int) Batch {
+	own := b.Examples()
+	switch {
+	case examples == own:
+		return b
+	case examples < own:
+		panic(fmt.Sprintf("nn: Batch.Pad: %d examples to %d", own, examples))
+	}
+	padded := Batch{Count: b.Count}
+	for _, t := range b.Inputs {
+		padded.Inputs = append(padded.Inputs, t.pad(examples, 0))
+	}
+	for _, t := range b.Targets {
+		if t.F32 != nil {
+			panic("nn: Batch.Pad: float32 targets, which cannot be masked")
+		}
+		padded.Targets = append(padded.Targets, t.pad(examples, masked))
+	}
+	return padded
+}
+
+// masked is a target that does not count.
+const masked = -1
+
+// pad is a copy of t with so many examples, those behind its own of zeros or, if it is
+// int32, of id.
+func (t Tensor) pad(examples int, id int32) Tensor {
+	p := Tensor{Shape: slices.Clone(t.Shape)}
+	p.Shape[0] = examples
+	row := (len(t.F32) + len(t.I32)) / t.Shape[0]
+	if t.F32 != nil {
+		p.F32 = make([]float32, examples*row)
+		copy(p.F32, t.F32)
+		return p
+	}
+	p.I32 = make([]int32, examples*row)
+	for i := copy(p.I32, t.I32); i < len(p.I32); i++ {
+		p.I32[i] = id
+	}
+	return p
+}
+
 // Check reports why b is not a mini-batch: no input, a tensor whose data does
 // not fill its shape, tensors that disagree on the number of examples, or a
 // Count below 1.

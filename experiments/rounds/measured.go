@@ -136,6 +136,12 @@ func (m *Measured) Balance() float64 {
 	return stat.Mean(stages, nil) / slices.Max(stages)
 }
 
+// Exact reports whether every device has used the memory that was planned for it, to the
+// byte, in all steps.
+func (m *Measured) Exact() bool {
+	return !slices.ContainsFunc(m.samples, func(s Sample) bool { return !slices.Equal(s.Peak, s.HighWater) })
+}
+
 // Work is what all F and B take together, in seconds.
 func (m *Measured) Work() (sum float64) {
 	for _, st := range m.Times.Stages {

@@ -38,7 +38,8 @@ type timing interface{ timing() Profile }
 // Its New sets the functions.
 type Timed[S interface{ timed() Spec[P] }, P timing] struct {
 	suite.Base[S]
-	// Runs are a profile's pipelines, without what Spec has of them.
+	// Runs are a profile's pipelines, without what Spec has of them, but for those that have an
+	// optimiser of their own.
 	Runs func(P) []Run
 	// Show adds to a report what only this experiment shows.
 	Show func(*Reporting[P]) error
@@ -64,7 +65,8 @@ func (t *Timed[S, P]) Rounds(profile string) (*Rounds, P, error) {
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		run.Bench = cmp.Or(run.Bench, run.Name)
-		run.Training.Optimizer, run.Training.LR, run.Training.LRSchedule = spec.Optimizer, spec.LR, "constant"
+		run.Training.Optimizer = cmp.Or(run.Training.Optimizer, spec.Optimizer)
+		run.Training.LR, run.Training.LRSchedule = spec.LR, "constant"
 	}
 	return r, p, nil
 }

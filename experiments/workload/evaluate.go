@@ -126,7 +126,7 @@ func (t *Training) evaluate(ctx context.Context, trainer *gpipe.Trainer, s datas
 		if err != nil {
 			return nil, err
 		}
-		if err := sum.add(ctx, trainer, b); err != nil {
+		if err := sum.add(ctx, trainer, t.padded(b)); err != nil {
 			return nil, err
 		}
 	}
@@ -138,6 +138,15 @@ func (t *Training) evaluate(ctx context.Context, trainer *gpipe.Trainer, s datas
 		e.BitsPerByte = e.BitsPerToken
 	}
 	return e, nil
+}
+
+// padded is a mini-batch of an evaluation that the replicas divide: the last one has
+// masked examples of zeros behind its own, so that all replicas have as many and run the
+// same program (Kumar et al. 2019, section 2). It has no more than those of the training,
+// for which the pipeline is opened. The outcome is that without them, to the bit.
+func (t *Training) padded(b nn.Batch) nn.Batch {
+	n, r := b.Examples(), max(t.Setup.Replicas, 1)
+	return b.Pad(max(n, min((n+r-1)/r*r, t.Batch)))
 }
 
 // tally sums evaluations of mini-batches.

@@ -407,6 +407,20 @@ func (t *Training) pipeline() (p gpipe.Pipeline, in gpipe.Input, err error) {
 	return p, in, usage.Mark(p.Validate(in))
 }
 
+// Plans plans the memory of the training's devices for steps alone, without its data: those
+// of all stages of a replica after those of the one before.
+func (t Training) Plans() ([]*gpipe.Plan, error) {
+	p, in, err := t.pipeline()
+	if err != nil {
+		return nil, err
+	}
+	planned, err := p.Plans(in)
+	if err != nil {
+		return nil, err
+	}
+	return planned.Plans, nil
+}
+
 // Check reports why a training cannot begin, as far as shapes and settings show: not
 // whether its memory suffices. Models in known are not traced again.
 func (t Training) Check(known map[Model]int) error {
