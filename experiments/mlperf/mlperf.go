@@ -5,6 +5,7 @@ package mlperf
 import (
 	_ "embed"
 
+	"gpipebench/experiments/mlperf/epochs"
 	"gpipebench/experiments/mlperf/seconds"
 	"gpipebench/experiments/mlperf/summation"
 	"gpipebench/experiments/mlperf/update"
@@ -20,6 +21,7 @@ var Paper = suite.Paper{
 	Experiments: []suite.Definition{
 		update.Definition,
 		summation.Definition,
+		epochs.Definition,
 		seconds.Definition,
 	},
 }

@@ -1,0 +1,413 @@
+// Package epochs counts the epochs that a network needs to a held-out accuracy, with both
+// forms of LARS and by mini-batch. Pilots with seeds of their own choose the settings.
+package epochs
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"gpipebench/datasets"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+	"gpipebench/nn"
+)
+
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "lars-epochs", Folder: folder, New: suite.New[epochs], Untimed: true}
+
+// spec is spec.yaml.
+type spec struct {
+	suite.Head `yaml:",inline"`
+	Setup      suite.SetupSpec `yaml:"setup"`
+	// Statistics is over how many examples batch norm takes its statistics, whatever the
+	// mini-batch: a micro-batch.
+	Statistics     int     `yaml:"statistics" want:"2..65536"`
+	Trust          float64 `yaml:"trust" want:">0..1"`
+	L2             float64 `yaml:"l2"`
+	LabelSmoothing float64 `yaml:"label_smoothing"`
+
+	Ways []way `yaml:"ways"` // Table 1; the first is also that of Figure 8
+
+	Images    int         `yaml:"images" want:"1..1000000000,shown"` // of an epoch of the paper's
+	Reference []published `yaml:"reference" want:"shown"`
+	Logged    []published `yaml:"logged" want:"shown"`
+
+	Profiles map[string]profile `yaml:"profiles"`
+}
+
+// way is a row of Table 1: a form of LARS, and the settings of it that pilots try.
+type way struct {
+	Name      string    `yaml:"name" want:"name,key"`
+	Optimizer string    `yaml:"optimizer" want:"optimizer"`
+	Momenta   []float64 `yaml:"momenta" want:">0..0.999"`
+	WarmUps   []float64 `yaml:"warm_ups" want:">0..0.9"` // parts of the schedule
+	Rates     []float64 `yaml:"rates" want:">0..1000"`   // over that of the profile, see arm
+	Paper     struct {
+		Rate     suite.Verbatim `yaml:"rate"`
+		WarmUp   suite.Verbatim `yaml:"warm_up"` // epochs
+		Momentum suite.Verbatim `yaml:"momentum"`
+		Epochs   suite.Verbatim `yaml:"epochs"`
+	} `yaml:"paper" want:"shown"`
+}
+
+// published is how many epochs ResNet-50 takes with a mini-batch.
+type published struct {
+	Batch  int            `yaml:"batch" want:"1..16777216,key"`
+	Epochs suite.Verbatim `yaml:"epochs"`
+}
+
+type profile struct {
+	Expected suite.Span     `yaml:"expected" want:"shown"`
+	Pilots   []uint64       `yaml:"pilots"` // seeds
+	Seeds    []uint64       `yaml:"seeds"`  // others than the pilots'
+	Model    workload.Model `yaml:"model"`
+	Images   struct {
+		datasets.SyntheticImagesConfig `yaml:",inline"`
+		datasets.ImageConfig           `yaml:",inline"`
+	} `yaml:"images"`
+	Accuracy float64 `yaml:"accuracy" want:">0..100"` // percent of the held-out images
+	Batches  []int   `yaml:"batches" want:"2..1048576"`
+	Rate     float64 `yaml:"rate" want:">0..1e6"`     // with the first of Batches
+	Epochs   []int   `yaml:"epochs" want:"1..100000"` // of schedules that pilots try
+}
+
+// epochs makes pilots, and with the settings that they choose trainings of other seeds.
+type epochs struct {
+	suite.Base[spec]
+	setup workload.Setup
+}
+
+func (e *epochs) Resolve() *suite.Problem {
+	e.setup = e.Spec.Setup.Setup()
+	if err := trials.CheckSetup(e.setup); err != nil {
+		return suite.At(err, "setup")
+	}
+	if e.Spec.Setup.M != 0 {
+		return suite.At(errors.New("want none, as micro-batches are those of statistics"), "setup", "m")
+	}
+	for i, w := range e.Spec.Ways {
+		if i > 0 && w.tried() != e.Spec.Ways[0].tried() {
+			return suite.At(fmt.Errorf("%d settings besides the schedule's length: want %d, as many as the first's", w.tried(), e.Spec.Ways[0].tried()), "ways", fmt.Sprint(i))
+		}
+		if o, err := workload.ParseOptimizer(w.Optimizer); err != nil || !isLARS(o) {
+			return suite.At(errors.New("want lars or lars-unscaled, without settings"), "ways", fmt.Sprint(i), "optimizer")
+		}
+	}
+	for _, list := range []string{"reference", "logged"} {
+		points := map[string][]published{"reference": e.Spec.Reference, "logged": e.Spec.Logged}[list]
+		if len(points) < 2 || !slices.IsSortedFunc(points, func(a, b published) int { return a.Batch - b.Batch }) {
+			return suite.At(errors.New("want two or more, the smallest mini-batch first"), list)
+		}
+	}
+	for _, name := range suite.Profiles {
+		if p := e.checkProfile(e.Spec.Profiles[name]); p != nil {
+			return p.In("profiles", name)
+		}
+	}
+	return nil
+}
+
+// isLARS reports whether an optimiser is LARS as MLPerf has it.
+func isLARS(o nn.Optimizer) bool { return o == nn.LARS{} || o == nn.LARS{Unscaled: true} }
+
+func (e *epochs) checkProfile(p profile) *suite.Problem {
+	for i, b := range p.Batches {
+		at := []string{"batches", fmt.Sprint(i)}
+		switch {
+		case i > 0 && b <= p.Batches[i-1]:
+			return suite.At(errors.New("want larger and larger ones"), at...)
+		case b%e.Spec.Statistics != 0:
+			return suite.At(fmt.Errorf("want a multiple of statistics, %d", e.Spec.Statistics), at...)
+		case p.Images.Train < b || p.Images.Train%b != 0:
+			return suite.At(fmt.Errorf("want a divisor of the %d training images, so that an epoch has whole steps", p.Images.Train), at...)
+		}
+	}
+	switch {
+	case !p.Model.Images():
+		return suite.At(errors.New("want a network for images"), "model", "name")
+	case slices.ContainsFunc(p.Pilots, func(s uint64) bool { return slices.Contains(p.Seeds, s) }):
+		return suite.At(errors.New("want other seeds than the pilots'"), "seeds")
+	case !slices.IsSorted(p.Epochs):
+		return suite.At(errors.New("want the shortest schedule first"), "epochs")
+	}
+	return nil
+}
+
+// tried is how many settings pilots try with a schedule of one length.
+func (w way) tried() int { return len(w.Momenta) * len(w.WarmUps) * len(w.Rates) }
+
+// settings are what pilots choose.
+type settings struct {
+	Epochs   int // of the schedule, with which a training ends
+	WarmUp   float64
+	Momentum float64
+	Rate     float64
+}
+
+// entry is a way with a mini-batch, for which settings are chosen.
+type entry struct {
+	way
+	batch int
+	grid  []settings
+}
+
+// entry returns a way's with a mini-batch. The rate grows with the root of the
+// mini-batch, roughly as those of the submissions do (10 at 4,096, 25 at 16,384, 31.2 to 33
+// at 32,768).
+func (p profile) entry(w way, batch int) entry {
+	n := entry{way: w, batch: batch}
+	for _, epochs := range p.Epochs {
+		for _, warm := range w.WarmUps {
+			for _, momentum := range w.Momenta {
+				for _, rate := range w.Rates {
+					n.grid = append(n.grid, settings{epochs, warm, momentum, p.Rate * rate * math.Sqrt(float64(batch)/float64(p.Batches[0]))})
+				}
+			}
+		}
+	}
+	return n
+}
+
+// curve has the first way with every mini-batch.
+func (e *epochs) curve(p profile) (entries []entry) {
+	for _, b := range p.Batches {
+		entries = append(entries, p.entry(e.Spec.Ways[0], b))
+	}
+	return entries
+}
+
+// others has the other ways with a mini-batch.
+func (e *epochs) others(p profile, batch int) (entries []entry) {
+	for _, w := range e.Spec.Ways[1:] {
+		entries = append(entries, p.entry(w, batch))
+	}
+	return entries
+}
+
+// arm is an entry with settings.
+func (e *epochs) arm(p profile, n entry, s settings) trials.Arm {
+	return trials.Arm{
+		Name: fmt.Sprintf("%s/batch=%d/epochs=%d/warm-up=%g/momentum=%g/lr=%.6g", n.Name, n.batch, s.Epochs, s.WarmUp, s.Momentum, s.Rate),
+		Training: func(seed uint64) workload.Training {
+			t := workload.Training{
+				Model: p.Model, Data: "synthetic", Config: datasets.Config{Images: p.Images.ImageConfig, SyntheticImages: p.Images.SyntheticImagesConfig},
+				Setup: e.setup, Batch: n.batch, Steps: s.Epochs * (p.Images.Train / n.batch), Seed: seed,
+				Optimizer: fmt.Sprintf("%s:momentum=%g:trust=%g", n.Optimizer, s.Momentum, e.Spec.Trust), LR: s.Rate,
+				L2: e.Spec.L2, LabelSmoothing: e.Spec.LabelSmoothing,
+			}
+			t.Setup.MicroBatches = n.batch / e.Spec.Statistics
+			// The warm-up's last step is the decay's first, and no step has a rate of 0.
+			rising := max(1, int(math.Round(s.WarmUp*float64(t.Steps))))
+			t.LRSchedule = fmt.Sprintf("warmup:%d,polynomial:2:%d", rising, t.Steps-rising+1)
+			return t
+		},
+	}
+}
+
+// Planned are trainings with the shortest and the longest schedule of each entry.
+func (e *epochs) Planned(name string) (list []suite.PlannedRun) {
+	p := e.Spec.Profiles[name]
+	for _, n := range slices.Concat(e.curve(p), e.others(p, p.Batches[len(p.Batches)-1])) {
+		for _, s := range []settings{n.grid[0], n.grid[len(n.grid)-1]} {
+			list = append(list, suite.PlannedRun{Path: []string{"profiles", name, "model"}, Run: e.arm(p, n, s).Training(p.Seeds[0])})
+		}
+	}
+	return list
+}
+
+// run is one training, which ends with the epoch after which it has reached the accuracy,
+// or with its schedule.
+type run struct {
+	Epochs     int       `json:"epochs,omitempty"` // to the accuracy; 0: it was not reached
+	Accuracies []float64 `json:"accuracies"`       // of held-out images, after each epoch
+	LastLoss   float64   `json:"last_loss"`
+	NonFinite  string    `json:"non_finite,omitempty"` // what ended it before
+	SHA256     string    `json:"weights_sha256"`
+	Params     int64     `json:"params"`
+	Seconds    float64   `json:"seconds"`
+}
+
+// Check requires an evaluation for each epoch and the weights' hash.
+func (r *run) Check() error {
+	if r.Epochs != 0 && r.Epochs != len(r.Accuracies) {
+		return fmt.Errorf("%d epochs and %d evaluations", r.Epochs, len(r.Accuracies))
+	}
+	if r.NonFinite == "" && len(r.Accuracies) == 0 {
+		return errors.New("no evaluations")
+	}
+	return records.CheckHash("weights_sha256", r.SHA256)
+}
+
+// errReached ends a training.
+var errReached = errors.New("the accuracy is reached")
+
+// train trains up to an accuracy, in percent, which is looked for after every epoch.
+func train(ctx context.Context, t workload.Training, accuracy float64) (*run, error) {
+	start := time.Now()
+	l, err := t.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	every := l.Source.Batches(datasets.Train, t.Batch)
+	r := &run{Params: nn.CountParams(l.Pipeline.Layers)}
+	err = l.Run(ctx, workload.Hooks{
+		Report: r,
+		After: func(step *workload.TrainStep) error {
+			r.LastLoss = step.Loss
+			return nil
+		},
+		At: func(done int) error {
+			if done == 0 || done%every != 0 {
+				return nil
+			}
+			score, err := l.Evaluate(ctx)
+			if err != nil {
+				return err
+			}
+			r.Accuracies = append(r.Accuracies, score.Accuracy)
+			if 100*score.Accuracy < accuracy {
+				return nil
+			}
+			r.Epochs = done / every
+			return errReached
+		},
+	})
+	var bad *gpipe.NonFiniteError
+	switch {
+	case errors.As(err, &bad):
+		r.NonFinite = bad.Error()
+	case err != nil && !errors.Is(err, errReached):
+		return nil, err
+	}
+	r.SHA256 = l.Trainer.Hash()
+	r.Seconds = l.Earlier() + time.Since(start).Seconds()
+	return r, nil
+}
+
+func (e *epochs) Measure(ctx context.Context, log *records.Log, progress progress.Progress) error {
+	p, err := suite.ProfileOf(e.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	each := func(arms []trials.Arm, seeds []uint64) error {
+		return trials.Each(ctx, e.ID(), arms, seeds, log, progress, func(ctx context.Context, t workload.Training) (any, string, error) {
+			r, err := train(ctx, t, p.Accuracy)
+			if err != nil {
+				return nil, "", err
+			}
+			return r, r.says(), nil
+		})
+	}
+	pilots := func(entries []entry) error {
+		var arms []trials.Arm
+		for _, n := range entries {
+			for _, s := range n.grid {
+				arms = append(arms, e.arm(p, n, s))
+			}
+		}
+		return each(arms, p.Pilots)
+	}
+	if err := pilots(e.curve(p)); err != nil {
+		return err
+	}
+	curve, largest, err := e.converging(p, log)
+	if err != nil {
+		return err
+	}
+	if err := pilots(e.others(p, largest.batch)); err != nil {
+		return err
+	}
+	others, err := e.chosen(p, log, e.others(p, largest.batch))
+	if err != nil {
+		return err
+	}
+	var arms []trials.Arm
+	for _, c := range slices.Concat(curve, others) {
+		if c.best >= 0 {
+			arms = append(arms, e.arm(p, c.entry, c.grid[c.best]))
+		}
+	}
+	return each(arms, p.Seeds)
+}
+
+func (r *run) says() string {
+	switch {
+	case r.Epochs > 0:
+		return fmt.Sprintf("reached after %d epochs", r.Epochs)
+	case r.NonFinite != "":
+		return "not reached: " + r.NonFinite
+	}
+	return fmt.Sprintf("not reached, %.1f%% at the end", 100*r.Accuracies[len(r.Accuracies)-1])
+}
+
+// choice is an entry with what the pilots made of it.
+type choice struct {
+	entry
+	pilots [][]*run // by settings and pilot
+	best   int      // of the settings; -1: with none all pilots reach the accuracy
+}
+
+// chosen reads the pilots of entries, and chooses: of the settings with which all pilots
+// reach the accuracy, those with the fewest epochs on average; the first of equals.
+func (e *epochs) chosen(p profile, log *records.Log, entries []entry) (all []choice, err error) {
+	for _, n := range entries {
+		c := choice{entry: n, best: -1}
+		fewest := 0
+		for i, s := range n.grid {
+			runs, err := read(log, e.arm(p, n, s), p.Pilots)
+			if err != nil {
+				return nil, err
+			}
+			c.pilots = append(c.pilots, runs)
+			sum, reached := 0, 0
+			for _, r := range runs {
+				sum += r.Epochs
+				if r.Epochs > 0 {
+					reached++
+				}
+			}
+			if reached == len(runs) && (c.best < 0 || sum < fewest) {
+				c.best, fewest = i, sum
+			}
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// converging returns the choices of the curve, and that of the largest mini-batch with
+// which the pilots converge.
+func (e *epochs) converging(p profile, log *records.Log) (curve []choice, largest choice, err error) {
+	if curve, err = e.chosen(p, log, e.curve(p)); err != nil {
+		return nil, largest, err
+	}
+	for _, c := range slices.Backward(curve) {
+		if c.best >= 0 {
+			return curve, c, nil
+		}
+	}
+	return nil, largest, fmt.Errorf("%s, profile %s: no pilot of any mini-batch reaches %g%%: want a lower accuracy, or other rates", e.ID(), log.Key.Profile, p.Accuracy)
+}
+
+func read(log *records.Log, a trials.Arm, seeds []uint64) (runs []*run, err error) {
+	for _, seed := range seeds {
+		r := &run{}
+		if err := log.Get(a.Sample(seed), r); err != nil {
+			return nil, err
+		}
+		runs = append(runs, r)
+	}
+	return runs, nil
+}

@@ -1,0 +1,289 @@
+package epochs
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/nn"
+)
+
+// made is a training that reaches the accuracy after so many epochs, or, with 0, does not.
+func made(epochs int) run {
+	return run{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7}
+}
+
+// madeUp is a log of made-up trainings: pilots by entry and settings, others by entry and the
+// place of the seed.
+func madeUp(t *testing.T, e *epochs, name string, pilot func(entry, settings) int, of func(entry, int) int) *records.Log {
+	t.Helper()
+	log := records.New(e.Key(name))
+	p := e.Spec.Profiles[name]
+	for _, n := range slices.Concat(e.curve(p), e.others(p, p.Batches[len(p.Batches)-2])) {
+		for _, s := range n.grid {
+			arm := e.arm(p, n, s)
+			add := func(seed uint64, epochs int) {
+				if err := log.Add(arm.Sample(seed), seed, made(epochs)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, seed := range p.Pilots {
+				add(seed, pilot(n, s))
+			}
+			for i, seed := range p.Seeds {
+				add(seed, of(n, i))
+			}
+		}
+	}
+	return log
+}
+
+// All pilots take as many epochs as their schedule has, and those of the largest mini-batch
+// and with the highest rate never end. Seeds take 10, 12, 10, 12 ... epochs in the first
+// row; 1 more and 1 fewer in turn in the second; 4 fewer in the third. Six differences of +1 and
+// -1 have a deviation of sqrt(6/5), and an interval of 2.5706 sqrt(1/5) = 1.15 to either side.
+func TestReport(t *testing.T) {
+	e := suitetest.Loaded[*epochs](t, Definition.Load)
+	if _, err := e.Report(records.New(e.Key("quick")), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("without records: %v", err)
+	}
+	p := e.Spec.Profiles["quick"]
+	top, largest := p.Batches[len(p.Batches)-1], p.Batches[len(p.Batches)-2]
+	pilot := func(n entry, s settings) int {
+		if n.batch == top || n.Name == "scaled" && s == n.grid[0] {
+			return 0
+		}
+		return s.Epochs
+	}
+	seeds := func(n entry, seed int) int {
+		at := 10 + 2*(seed%2)
+		switch {
+		case n.Name == "unscaled":
+			return at + 1 - 2*(seed%2)
+		case n.Name == "tuned":
+			return at - 4
+		case n.batch == p.Batches[0]:
+			return at / 2
+		}
+		return at
+	}
+	log := madeUp(t, e, "quick", pilot, seeds)
+	r, err := e.Report(log, log)
+	if err != nil || r.Verdict != nil {
+		t.Fatal(err, r.Verdict)
+	}
+	suitetest.CheckPlots(t, r)
+	cells := func(table, row int, columns ...string) string {
+		var got []string
+		for _, c := range columns {
+			got = append(got, r.Tables[table].Rows[row][r.Tables[table].Column(c)].Text)
+		}
+		return strings.Join(got, "|")
+	}
+	for i, want := range []string{
+		fmt.Sprintf("scaled|72.8|1.000|%d|6 of 6|11.0|-|1.000|11.0", largest),
+		fmt.Sprintf("unscaled|70.6|0.970|%d|6 of 6|11.0|+0.0 [-1.1, +1.1]|1.008 [0.903, 1.114]|11.0", largest),
+		fmt.Sprintf("tuned|64|0.879|%d|6 of 6|7.0|-4.0 [-4.0, -4.0]|0.633 [0.595, 0.672]|7.0", largest),
+	} {
+		if got := cells(0, i, "update", "paper: epochs", "paper: ratio", "mini-batch", "reached", "epochs", "difference", "ratio", "reference epochs"); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+	// The first settings of all with a schedule of the fewest epochs; of the scaled form the second.
+	for i, w := range e.Spec.Ways {
+		n := p.entry(w, largest)
+		want := n.grid[0]
+		if i == 0 {
+			want = n.grid[1]
+		}
+		if got := cells(0, i, "rate", "schedule"); got != fmt.Sprintf("%.3g|%d", want.Rate, p.Epochs[0]) {
+			t.Errorf("%s: chosen %s, want %+v", w.Name, got, want)
+		}
+	}
+	last := len(p.Batches) - 1
+	for i, want := range map[int]string{
+		0:        "here|1|6 of 6|5.5|1.00",
+		1:        "here|2|6 of 6|11.0|2.00 [2.00, 2.00]",
+		last:     fmt.Sprintf("here|%d|0 of %d|-|-", top/p.Batches[0], len(p.Pilots)),
+		last + 1: "MLPerf reference|1|-|35|1.00",
+		last + 8: "MLPerf reference|39.5|-|86|2.46",
+		last + 9: "Google logs|1|-|60.8|1.00",
+	} {
+		if got := cells(1, i, "series", "times the smallest", "reached", "epochs", "epochs / smallest"); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+	for i, s := range e.published() {
+		from, to := s.points[0], s.points[len(s.points)-1]
+		power := r.Tables[2].Rows[1+i][r.Tables[2].Column("power")].Numbers[0]
+		if got := from.Epochs.Value * math.Pow(float64(to.Batch)/float64(from.Batch), power); math.Abs(got/to.Epochs.Value-1) > 1e-12 {
+			t.Errorf("%s grows to %v epochs, want %v", s.name, got, to.Epochs)
+		}
+	}
+	if n, want := len(r.Tables[3].Rows), (len(p.Batches)+2)*len(p.entry(e.Spec.Ways[0], p.Batches[0]).grid); n != want {
+		t.Errorf("%d settings of pilots, want %d", n, want)
+	}
+	if n, want := len(r.Tables[4].Rows), (last+2)*len(p.Seeds); n != want {
+		t.Errorf("%d trainings, want %d", n, want)
+	}
+}
+
+// A training that does not reach the accuracy opens the interval to the side to which its
+// epochs may go; a way with which no pilot converges has no epochs; where none does there is
+// no report.
+func TestUnreached(t *testing.T) {
+	e := suitetest.Loaded[*epochs](t, Definition.Load)
+	p := e.Spec.Profiles["quick"]
+	pilot := func(n entry, s settings) int {
+		if n.batch == p.Batches[len(p.Batches)-1] {
+			return 0
+		}
+		return s.Epochs
+	}
+	seeds := func(missing string) func(entry, int) int {
+		return func(n entry, seed int) int {
+			if n.Name == missing && seed == 0 {
+				return 0
+			}
+			return 2
+		}
+	}
+	for missing, want := range map[string]string{"scaled": "[-Inf, ", "unscaled": ", +Inf]"} {
+		r, err := e.Report(madeUp(t, e, "quick", pilot, seeds(missing)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ways := r.Tables[0]
+		if got := ways.Rows[1][ways.Column("difference")]; !strings.Contains(got.Text, want) || len(got.Interval) != 2 {
+			t.Errorf("%s misses once: %v, want %s", missing, got, want)
+		}
+		row := ways.Rows[0]
+		if missing == "unscaled" {
+			row = ways.Rows[1]
+		}
+		if got := row[ways.Column("reached")].Text + " " + row[ways.Column("epochs")].Text; !strings.HasPrefix(got, "5 of 6 > ") {
+			t.Errorf("%s misses once: %s", missing, got)
+		}
+	}
+	r, err := e.Report(madeUp(t, e, "quick", func(n entry, s settings) int {
+		if n.Name == "tuned" {
+			return 0
+		}
+		return pilot(n, s)
+	}, seeds("")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Tables[0].Rows[2][r.Tables[0].Column("epochs")].Text; got != "-" {
+		t.Errorf("no pilot converges: %s", got)
+	}
+	log := madeUp(t, e, "quick", func(entry, settings) int { return 0 }, seeds(""))
+	if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "want a lower accuracy") {
+		t.Errorf("none converges: %v", err)
+	}
+}
+
+// Trainings have whole epochs, the rate rises to the settings' and falls to nearly 0, and
+// batch norm sees as many examples whatever the mini-batch. All ways have as many trials.
+func TestArms(t *testing.T) {
+	e := suitetest.Loaded[*epochs](t, Definition.Load)
+	for name, p := range e.Spec.Profiles {
+		all := slices.Concat(e.curve(p), e.others(p, p.Batches[0]))
+		for _, n := range all {
+			if len(n.grid) != len(all[0].grid) {
+				t.Errorf("%s, %s: %d trials, want %d", name, n.Name, len(n.grid), len(all[0].grid))
+			}
+			for _, s := range n.grid {
+				tr := e.arm(p, n, s).Training(1)
+				rate, err := nn.LRUnits{}.Parse(tr.LRSchedule, tr.LR)
+				if err != nil {
+					t.Fatal(err)
+				}
+				highest, at := 0.0, 0
+				for step := 1; step <= tr.Steps; step++ {
+					if r := rate.Rate(step); r > highest {
+						highest, at = r, step
+					}
+				}
+				warm := s.WarmUp * float64(tr.Steps)
+				if last := rate.Rate(tr.Steps); highest != s.Rate || math.Abs(float64(at)-max(warm, 1)) > 0.5 || !(last > 0) || tr.Steps > 8 && last > 0.1*highest {
+					t.Errorf("%s, %+v: highest %v at %d of %d, the last %v", name, s, highest, at, tr.Steps, last)
+				}
+				if tr.Steps*tr.Batch != s.Epochs*p.Images.Train || tr.Setup.MicroBatches*e.Spec.Statistics != tr.Batch {
+					t.Errorf("%s, %+v: %d steps of %d in %d", name, s, tr.Steps, tr.Batch, tr.Setup.MicroBatches)
+				}
+			}
+		}
+	}
+}
+
+// A training ends with the first epoch whose evaluation is accurate enough, as one that goes
+// on to its end shows; with another accuracy it has other epochs, and the same bits up to
+// there.
+func TestTrain(t *testing.T) {
+	e := suitetest.Loaded[*epochs](t, Definition.Load)
+	p := e.Spec.Profiles["smoke"]
+	n := p.entry(e.Spec.Ways[0], p.Batches[0])
+	tr := e.arm(p, n, n.grid[len(n.grid)-1]).Training(1)
+	whole, err := tr.Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []float64
+	for _, v := range append(whole.Evals, *whole.Eval) {
+		want = append(want, v.Accuracy)
+	}
+	most := slices.Max(want)
+	first := slices.Index(want, most)
+	r, err := train(t.Context(), tr, 100*most)
+	if err != nil || r.Epochs != first+1 || !slices.Equal(r.Accuracies, want[:first+1]) || r.Check() != nil {
+		t.Errorf("%v, %+v, want %v up to epoch %d", err, r, want, first+1)
+	}
+	r, err = train(t.Context(), tr, 100*most+0.1)
+	if err != nil || r.Epochs != 0 || !slices.Equal(r.Accuracies, want) || r.SHA256 != whole.WeightsSHA256 || r.Check() != nil {
+		t.Errorf("%v, %+v, want %v without end", err, r, want)
+	}
+	// What diverges has not reached it, and is no error.
+	tr.Optimizer, tr.LR = "sgd", 1e30
+	if r, err = train(t.Context(), tr, 100*most+0.1); err != nil || r.NonFinite == "" || r.Epochs != 0 || r.Check() != nil {
+		t.Errorf("%v, %+v, want one that diverges", err, r)
+	}
+}
+
+// The smallest profile is measured, and once more, when nothing is left to do.
+func TestMeasure(t *testing.T) {
+	e := suitetest.Loaded[*epochs](t, Definition.Load)
+	log := records.New(e.Key("smoke"))
+	if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	n := len(log.Names)
+	if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil || len(log.Names) != n {
+		t.Errorf("again: %v, %d samples after %d", err, len(log.Names), n)
+	}
+	if _, err := e.Report(log, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSpec(t *testing.T) {
+	suitetest.CheckRefused(t, Definition, [][3]string{
+		{"device: host", "device: emulated", "host devices"},
+		{"checkpoint: never,", "m: 2, checkpoint: never,", "want none"},
+		{"momenta: [0.929, ", "momenta: [", "as many as the first's"},
+		{"optimizer: lars\n", "optimizer: adam\n", "want lars or lars-unscaled"},
+		{"optimizer: lars\n", "optimizer: \"lars:eps=1\"\n", "want lars or lars-unscaled"},
+		{"{batch: 2048, epochs: 38.4}", "{batch: 1024, epochs: 38.4}", "the smallest mini-batch first"},
+		{"batches: [16, 32, 64]", "batches: [16, 64, 32]", "larger and larger"},
+		{"batches: [16, 32, 64]", "batches: [24, 32, 64]", "multiple of statistics"},
+		{"batches: [16, 32, 64]", "batches: [16, 48]", "divisor of the 64 training images"},
+		{"seeds: [1, 2]", "seeds: [1, 101]", "other seeds"},
+		{"epochs: [2, 3]", "epochs: [3, 2]", "shortest schedule first"},
+		{"{name: resnet50, width: 4, image: 16, classes: 4, zero_init: true}", "{name: transformer-lm, layers: 1, dim: 8, ff: 8, heads: 1, vocab: 8, seq: 8}", "network for images"},
+	})
+}

@@ -1,0 +1,350 @@
+package epochs
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/internal/stats"
+	"gpipebench/internal/units"
+)
+
+// result is a choice and the trainings of the other seeds with its settings.
+type result struct {
+	choice
+	settings
+	runs []*run // by seed
+}
+
+// epochs of a training. One that has not reached the accuracy needs more than these, which
+// are its schedule's.
+func (r result) epochs() (all []float64) {
+	for _, run := range r.runs {
+		all = append(all, float64(max(run.Epochs, r.Epochs*unreached(run))))
+	}
+	return all
+}
+
+func unreached(r *run) int {
+	if r.Epochs == 0 {
+		return 1
+	}
+	return 0
+}
+
+func (r result) reached() int {
+	n := len(r.runs)
+	for _, run := range r.runs {
+		n -= unreached(run)
+	}
+	return n
+}
+
+func (r result) all() bool { return r.reached() == len(r.runs) }
+
+// mean is printed with a sign where it is a lower bound.
+func (r result) mean() suite.Value {
+	v := suite.Mean(r.epochs(), 1)
+	if !r.all() {
+		v.Text = "> " + v.Text
+	}
+	return v
+}
+
+func (r result) share() suite.Value { return suite.Joined("%v of %v", r.reached(), len(r.runs)) }
+
+// against compares epochs with those of a base, seed by seed, by what of makes of both. Where
+// a training has not reached the accuracy one side of the interval is open.
+func (r result) against(base result, of func(own, base float64) float64, format func(float64) suite.Value) suite.Value {
+	var all []float64
+	bases := base.epochs()
+	for i, x := range r.epochs() {
+		all = append(all, of(x, bases[i]))
+	}
+	p := stats.Sampled(all)
+	lo, hi, ok := p.Interval(0.95)
+	if !ok || !base.all() {
+		lo = math.Inf(-1)
+	}
+	if !ok || !r.all() {
+		hi = math.Inf(1)
+	}
+	return suite.Joined("%v %v", format(p.Mean), suite.Interval(format(lo), format(hi)))
+}
+
+func difference(own, base float64) float64 { return own - base }
+func ratio(own, base float64) float64      { return own / base }
+
+func signed(x float64) suite.Value    { return suite.Difference(x, 1) }
+func hundredth(x float64) suite.Value { return suite.Fixed(x, 3) }
+
+// results are a log's.
+type results struct {
+	profile
+	curve   []choice // every mini-batch
+	largest choice   // with which pilots converge
+	others  []choice
+	by      []result // the curve's, as far as pilots converge
+	ways    []result // with the largest mini-batch; nil where no pilot converges
+}
+
+func (e *epochs) results(log *records.Log) (*results, error) {
+	p, err := suite.ProfileOf(e.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	r := &results{profile: p}
+	if r.curve, r.largest, err = e.converging(p, log); err != nil {
+		return nil, err
+	}
+	if r.others, err = e.chosen(p, log, e.others(p, r.largest.batch)); err != nil {
+		return nil, err
+	}
+	for _, c := range slices.Concat(r.curve, r.others) {
+		made := result{choice: c}
+		if c.best >= 0 {
+			made.settings = c.grid[c.best]
+			if made.runs, err = read(log, e.arm(p, c.entry, made.settings), p.Seeds); err != nil {
+				return nil, err
+			}
+		}
+		ofCurve := c.Name == e.Spec.Ways[0].Name
+		if ofCurve && c.best >= 0 {
+			r.by = append(r.by, made)
+		}
+		if !ofCurve || c.batch == r.largest.batch {
+			r.ways = append(r.ways, made)
+		}
+	}
+	return r, nil
+}
+
+func (e *epochs) Report(log, reference *records.Log) (*suite.Report, error) {
+	r, err := e.results(log)
+	if err != nil {
+		return nil, err
+	}
+	ways := e.table1(r)
+	if reference != nil {
+		before, err := e.results(reference)
+		if err != nil {
+			before = nil // of another spec
+		}
+		addReference(ways, suite.ReferenceName(log, reference)+" epochs", before)
+	}
+	points, growth := e.figure8(r)
+	report := &suite.Report{Tables: []*suite.Table{ways, points, growth, e.pilots(r), e.runs(r)}}
+	dots := &plot.DotPanel{Title: "forms of LARS, largest mini-batch", Y: "epochs"}
+	for _, w := range r.ways {
+		if w.best >= 0 {
+			dots.Add(w.Name, w.epochs())
+		}
+	}
+	report.Files, err = plot.Files(e.ID(), e.Title(), []plot.Axes{dots, e.panel(r)})
+	return report, err
+}
+
+// addReference adds a column with the mean epochs of a reference's rows.
+func addReference(t *suite.Table, column string, before *results) {
+	t.Numbers(column)
+	for i := range t.Rows {
+		cell := suite.Absent
+		if before != nil && before.ways[i].best >= 0 {
+			cell = before.ways[i].mean()
+		}
+		t.Rows[i] = append(t.Rows[i], cell)
+	}
+}
+
+func (e *epochs) table1(r *results) *suite.Table {
+	p := r.profile
+	t := &suite.Table{ID: e.ID(), Title: e.Title(), Caption: []string{
+		fmt.Sprintf("%v, %s procedural images in an epoch; epochs up to the first after which %g%% of %s held-out images are right, over %d seeds. LARS with a coefficient of %g, weight decay %g and label smoothing %g; the rate rises over the warm-up and then falls as the square of what is left of the schedule, with which a training ends; batch norm over %d examples.",
+			p.Model, units.FormatCommas(int64(p.Images.Train)), p.Accuracy, units.FormatCommas(int64(p.Images.HeldOut)), len(p.Seeds), e.Spec.Trust, e.Spec.L2, e.Spec.LabelSmoothing, e.Spec.Statistics),
+		fmt.Sprintf("The mini-batch is the largest with which all pilots of the first row converge with some of the settings tried. Every row's settings are those of as many trials, %d of each of %d pilot seeds, which are not among the seeds of the table: the fewest epochs on average, if all pilots reach the accuracy. Differences and ratios are to the first row, means over pairs of trainings with the same seed, with their 95%% intervals (Student's t).",
+			len(r.largest.grid), len(p.Pilots)),
+	}}
+	t.Texts("update")
+	t.Numbers("paper: rate", "paper: warm-up", "paper: momentum", "paper: epochs", "paper: ratio",
+		"mini-batch", "rate", "warm-up", "momentum", "schedule", "reached", "epochs", "sd", "difference", "ratio")
+	for i, w := range r.ways {
+		row := []any{w.Name, w.Paper.Rate, w.Paper.WarmUp, w.Paper.Momentum, w.Paper.Epochs,
+			suite.Fixed(w.Paper.Epochs.Value/e.Spec.Ways[0].Paper.Epochs.Value, 3), w.batch}
+		if w.best < 0 {
+			t.Add(append(row, slices.Repeat([]any{suite.Absent}, 9)...)...)
+			continue
+		}
+		row = append(row, suite.Number("%.3g", w.settings.Rate), suite.Fixed(w.WarmUp*float64(w.settings.Epochs), 1), suite.Number("%g", w.settings.Momentum), w.settings.Epochs,
+			w.share(), w.mean(), suite.SD(w.epochs(), 1))
+		if i == 0 {
+			t.Add(append(row, suite.Absent, suite.Fixed(1, 3))...)
+			continue
+		}
+		t.Add(append(row, w.against(r.ways[0], difference, signed), w.against(r.ways[0], ratio, hundredth))...)
+	}
+	t.Notes = slices.Concat(edges(r.ways), suite.FewSeedsNote(len(p.Seeds)))
+	return t
+}
+
+// edges says where a choice is at an end of the rates that were tried, so that others might
+// have been better.
+func edges(all []result) (notes []string) {
+	var at []string
+	for _, r := range all {
+		if r.best < 0 {
+			continue
+		}
+		var rates []float64
+		for _, s := range r.grid {
+			rates = append(rates, s.Rate)
+		}
+		if r.settings.Rate == slices.Min(rates) || r.settings.Rate == slices.Max(rates) {
+			at = append(at, fmt.Sprintf("%s at %d", r.Name, r.batch))
+		}
+	}
+	if len(at) > 0 {
+		notes = append(notes, "The chosen rate is the lowest or the highest that was tried: "+strings.Join(at, ", ")+".")
+	}
+	return notes
+}
+
+// Names of the series.
+const (
+	here      = "here"
+	reference = "MLPerf reference"
+	logged    = "Google logs"
+)
+
+// series is a curve of published points.
+type series struct {
+	name   string
+	points []published
+}
+
+func (e *epochs) published() []series {
+	return []series{{reference, e.Spec.Reference}, {logged, e.Spec.Logged}}
+}
+
+// figure8 returns the points of all series, and by how much each grows.
+func (e *epochs) figure8(r *results) (points, growth *suite.Table) {
+	points = &suite.Table{ID: e.ID() + "-batch", Title: "Figure 8: epochs by mini-batch, here and published", Caption: []string{
+		fmt.Sprintf("%s: %s as above, settings chosen by pilots for each mini-batch. %s: points of convergence of ResNet-50 with LARS; %s: the submissions, up to the evaluation that was accurate enough (every 4 epochs), as benchmark-seconds has them. So that they can be compared: mini-batches over the smallest of a series, epochs over those with it (ours seed by seed).", here, e.Spec.Ways[0].Name, reference, logged),
+	}}
+	points.Texts("series")
+	points.Numbers("mini-batch", "times the smallest", "of an epoch", "rate", "schedule", "reached", "epochs", "sd", "epochs / smallest")
+	growth = &suite.Table{ID: e.ID() + "-growth", Title: "Figure 8: growth of the epochs with the mini-batch", Caption: []string{
+		"From a series' smallest mini-batch to its largest: how many times the mini-batch and the epochs, and the power of the mini-batch with which the epochs grow between the two. Pilots of larger ones than ours did not converge.",
+	}}
+	growth.Texts("series")
+	growth.Numbers("mini-batches", "from", "to", "times", "epochs", "power")
+	first, last := r.by[0], r.by[len(r.by)-1]
+	at := 0
+	for _, c := range r.curve {
+		row := []any{here, c.batch, suite.Number("%.3g", float64(c.batch)/float64(first.batch)), suite.Percent(float64(c.batch)/float64(r.Images.Train), 2)}
+		if c.best < 0 {
+			points.Add(append(row, suite.Absent, suite.Absent, suite.Joined("%v of %v", 0, len(r.Pilots)), suite.Absent, suite.Absent, suite.Absent)...)
+			continue
+		}
+		made := r.by[at]
+		at++
+		relative := suite.Fixed(1, 2)
+		if at > 1 {
+			relative = made.against(first, ratio, func(x float64) suite.Value { return suite.Fixed(x, 2) })
+		}
+		points.Add(append(row, suite.Number("%.3g", made.settings.Rate), made.settings.Epochs, made.share(), made.mean(), suite.SD(made.epochs(), 1), relative)...)
+	}
+	if len(r.by) > 1 {
+		times := float64(last.batch) / float64(first.batch)
+		growth.Add(here, len(r.by), first.batch, last.batch, suite.Number("%.3g", times),
+			last.against(first, ratio, func(x float64) suite.Value { return suite.Fixed(x, 2) }),
+			last.against(first, func(own, base float64) float64 { return math.Log(own/base) / math.Log(times) }, hundredth))
+	}
+	for _, s := range e.published() {
+		smallest, largest := s.points[0], s.points[len(s.points)-1]
+		for _, p := range s.points {
+			points.Add(s.name, p.Batch, suite.Number("%.3g", float64(p.Batch)/float64(smallest.Batch)), suite.Percent(float64(p.Batch)/float64(e.Spec.Images), 2),
+				suite.Absent, suite.Absent, suite.Absent, p.Epochs, suite.Absent, suite.Fixed(p.Epochs.Value/smallest.Epochs.Value, 2))
+		}
+		times, grown := float64(largest.Batch)/float64(smallest.Batch), largest.Epochs.Value/smallest.Epochs.Value
+		growth.Add(s.name, len(s.points), smallest.Batch, largest.Batch, suite.Number("%.3g", times), suite.Fixed(grown, 2), suite.Fixed(math.Log(grown)/math.Log(times), 3))
+	}
+	points.Notes = edges(r.by)
+	return points, growth
+}
+
+// panel draws all series over the doublings of their mini-batches.
+func (e *epochs) panel(r *results) *plot.LinePanel {
+	p := &plot.LinePanel{Title: "mini-batches", X: "doublings of the mini-batch", Y: "epochs, over those of the smallest"}
+	doublings := func(batch, smallest int) float64 { return math.Log2(float64(batch) / float64(smallest)) }
+	first := r.by[0].epochs()
+	lines := make([][]plot.Point, len(r.Seeds))
+	for _, made := range r.by {
+		for i, x := range made.epochs() {
+			lines[i] = append(lines[i], plot.Point{X: doublings(made.batch, r.by[0].batch), Y: x / first[i]})
+		}
+	}
+	p.Series = append(p.Series, plot.MedianAndRange(here, lines))
+	for _, s := range e.published() {
+		var line []plot.Point
+		for _, at := range s.points {
+			line = append(line, plot.Point{X: doublings(at.Batch, s.points[0].Batch), Y: at.Epochs.Value / s.points[0].Epochs.Value})
+		}
+		p.Series = append(p.Series, plot.Series{Name: s.name, Lines: [][]plot.Point{line}, Dashed: true})
+	}
+	return p
+}
+
+// pilots has a row for every setting that was tried.
+func (e *epochs) pilots(r *results) *suite.Table {
+	t := &suite.Table{ID: e.ID() + "-pilots", Title: "Epochs to an accuracy: the pilots, and what they choose", Caption: []string{
+		fmt.Sprintf("Epochs of the pilots with seeds %s, \"-\" where the accuracy was not reached. Chosen is the fewest epochs on average where all reach it, the first of equals.", strings.Trim(fmt.Sprint(r.Pilots), "[]")),
+	}}
+	t.Texts("update")
+	t.Numbers("mini-batch", "schedule", "warm-up", "momentum", "rate", "epochs", "most accurate")
+	t.Texts("chosen")
+	for _, c := range slices.Concat(r.curve, r.others) {
+		for i, s := range c.grid {
+			var reached []any
+			best := 0.0
+			for _, run := range c.pilots[i] {
+				cell := any(suite.Absent)
+				if run.Epochs > 0 {
+					cell = run.Epochs
+				}
+				reached = append(reached, cell)
+				if len(run.Accuracies) > 0 {
+					best = max(best, slices.Max(run.Accuracies))
+				}
+			}
+			t.Add(c.Name, c.batch, s.Epochs, suite.Fixed(s.WarmUp*float64(s.Epochs), 1), suite.Number("%g", s.Momentum), suite.Number("%.3g", s.Rate),
+				suite.List(" ", reached...), suite.Percent(best, 1), suite.YesOrNo(i == c.best))
+		}
+	}
+	return t
+}
+
+// runs has a row for each training of the seeds.
+func (e *epochs) runs(r *results) *suite.Table {
+	t := &suite.Table{ID: e.ID() + "-runs", Title: "Epochs to an accuracy: each training", Caption: []string{"Epochs up to the accuracy, \"-\" where it was not reached, and the accuracy with which a training ended."}}
+	t.Texts("update")
+	t.Numbers("mini-batch", "seed", "epochs", "accuracy")
+	t.Texts("SHA-256 of the weights")
+	for _, made := range slices.Concat(r.by, r.ways[1:]) {
+		for i, run := range made.runs {
+			var epochs any = suite.Absent
+			if run.Epochs > 0 {
+				epochs = run.Epochs
+			}
+			last := math.NaN()
+			if n := len(run.Accuracies); n > 0 {
+				last = run.Accuracies[n-1]
+			}
+			t.Add(made.Name, made.batch, r.Seeds[i], epochs, suite.Percent(last, 1), run.SHA256[:16])
+		}
+	}
+	return t
+}
