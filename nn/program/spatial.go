@@ -1,0 +1,489 @@
+package program
+
+import (
+	"slices"
+
+	"gpipebench/nn/graph"
+	"gpipebench/nn/internal/gradop"
+)
+
+// Spatial partitioning (Kumar et al., Scale MLPerf-0.6 models on Google TPU-v3 Pods,
+// section 2 and Figure 3): the parts of a stage divide images by their rows, each has all
+// weights, and before a window passes over a part's rows its neighbours send the rows that
+// it reaches beyond them, the halo. What is here is the plan: which rows of every value
+// each part has, what each instruction of a compiled program does on each part, and every
+// byte that goes between them. It is pure; nothing here computes. docs/design.md says which
+// chains of the arithmetic contract such parts keep.
+
+// Rows are those of an image, From <= row < To.
+type Rows struct{ From, To int }
+
+// Len returns the number of rows.
+func (r Rows) Len() int { return max(r.To-r.From, 0) }
+
+// RowsOf returns the rows of an image of the given height that a part of so many has:
+// sizes differ by one at most.
+func RowsOf(height, part, parts int) Rows {
+	return Rows{height * part / parts, height * (part + 1) / parts}
+}
+
+// Division says what the parts do at an instruction.
+type Division uint8
+
+const (
+	// Alone runs on part 0, which gets the rows that the others have of its inputs: what
+	// has no rule here, and images with fewer rows than there are parts.
+	Alone Division = iota
+	// ByRows: each part computes its rows of the result.
+	ByRows
+	// Partial: each part sums over its rows, and the parts' sums are added up: gradients
+	// of weights.
+	Partial
+	// Chunked: each part has the chunks of rows of a batch norm that begin in its rows,
+	// and all parts get the results of all chunks.
+	Chunked
+	// Everywhere: all parts do the same, from values that all have.
+	Everywhere
+)
+
+func (d Division) String() string {
+	return [...]string{"alone", "by rows", "partial", "chunked", "everywhere"}[d]
+}
+
+// Traffic has the bytes that parts get from each other, [to][from]. It is nil if there are
+// none.
+type Traffic [][]int64
+
+// Total is the sum over all pairs.
+func (t Traffic) Total() (sum int64) {
+	for _, from := range t {
+		for _, n := range from {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// Most is the most that goes from one part to one other.
+func (t Traffic) Most() (most int64) {
+	for _, from := range t {
+		most = max(most, slices.Max(from))
+	}
+	return most
+}
+
+func (t *Traffic) add(parts, to, from int, bytes int64) {
+	if bytes == 0 || to == from {
+		return
+	}
+	if *t == nil {
+		*t = make(Traffic, parts)
+		for i := range *t {
+			(*t)[i] = make([]int64, parts)
+		}
+	}
+	(*t)[to][from] += bytes
+}
+
+// Piece is an instruction as the parts run it.
+type Piece struct {
+	Division
+	// Rows are those that each part computes, or sums over; nil if there is nothing to
+	// divide by rows.
+	Rows []Rows
+	// Small says that the instruction is alone only because its images have fewer rows
+	// than there are parts.
+	Small bool
+	// Before has what goes between the parts before the instruction: halos, the pixels of
+	// chunks that reach into another part, or the rows that part 0 gathers or hands out.
+	Before Traffic
+	// After is the exchange of the statistics of chunks.
+	After Traffic
+	// Sum is the size of what the parts of Partial add up, in bytes.
+	Sum int64
+}
+
+// Spatial is a program divided over parts.
+type Spatial struct {
+	Pieces []Piece // of each instruction
+	// Parts has for each part the instructions that it runs, with its own rows. They are
+	// for costs, and do not run. Index has their places in the whole program.
+	Parts []*Program
+	Index [][]int
+}
+
+// Spatial divides the stage's programs over parts along the rows of images, at least 1:
+// those of Keep, Forward if that is nil, and Backward, which is nil if there is none.
+func (s *Stage) Spatial(parts int) (forward, backward *Spatial) {
+	d := &spatial{parts: parts, layout: map[*graph.Node]layout{}}
+	for _, call := range s.graph.Calls {
+		for _, n := range call.In {
+			if n.Role == graph.Input && d.image(n) {
+				d.layout[n] = byRows
+			} else if n.Role == graph.Param || n.Role == graph.Const {
+				d.layout[n] = everywhere
+			}
+		}
+	}
+	if s.Keep == nil {
+		return d.program(s.Forward), nil
+	}
+	return d.program(s.Keep), d.program(s.Backward)
+}
+
+// layout says which part has a value.
+type layout uint8
+
+const (
+	onFirst    layout = iota // part 0 has it all
+	byRows                   // each has its rows
+	everywhere               // all have all of it
+)
+
+type spatial struct {
+	parts  int
+	layout map[*graph.Node]layout
+	had    map[*graph.Node][][]bool // of each part, the rows that it has besides its own
+}
+
+// image reports whether a value is images with enough rows to divide.
+func (d *spatial) image(n *graph.Node) bool { return images(n) && n.Shape[1] >= d.parts }
+
+func images(n *graph.Node) bool {
+	return len(n.Shape) == 4 && n.DType != graph.I32 && (n.Role == graph.Computed || n.Role == graph.Input)
+}
+
+func (d *spatial) program(p *Program) *Spatial {
+	d.had = map[*graph.Node][][]bool{}
+	s := &Spatial{Parts: make([]*Program, d.parts), Index: make([][]int, d.parts)}
+	for i := range s.Parts {
+		s.Parts[i] = &Program{Name: p.Name, Span: p.Span, threads: p.threads, scratch: p.scratch}
+	}
+	for i := range p.Instrs {
+		in := &p.Instrs[i]
+		rule := ruleOf(in.step)
+		piece := d.piece(in, rule)
+		s.Pieces = append(s.Pieces, piece)
+		for part := range d.parts {
+			if local := d.local(in, rule, piece, part); local != nil {
+				s.Parts[part].Instrs = append(s.Parts[part].Instrs, *local)
+				s.Index[part] = append(s.Index[part], i)
+			}
+		}
+	}
+	return s
+}
+
+// rule says how an instruction could be divided.
+type rule struct {
+	Division
+	// needs returns the rows of operand i that the given rows of the result, or of the
+	// images that are summed over, need.
+	needs func(i int, rows Rows) Rows
+	over  *graph.Node // images whose rows are divided: the result, or what is summed over
+	// moved returns the op's attributes with as many rows before a part's first as the
+	// rows that it needs leave; nil: the op has no window.
+	moved func(rows Rows) any
+	// made returns the rows of the result that the kernel makes for those of a part, which
+	// are among them; nil: exactly these.
+	made func(rows Rows) Rows
+}
+
+// ruleOf returns the rule of a step; its division is Alone if there is none.
+func ruleOf(s *step) rule {
+	c := s.call
+	own := func(_ int, rows Rows) Rows { return rows }
+	inputs := func(r reach, rows Rows) (n Rows) {
+		if rows.Len() > 0 {
+			n.From, n.To = r.inputs(rows.From, rows.To)
+		}
+		return n
+	}
+	outputs := func(r reach, rows Rows) (n Rows) {
+		if rows.Len() > 0 {
+			n.From, n.To = r.outputs(rows.From, rows.To)
+		}
+		return n
+	}
+	// of is a window's reach between images x and y.
+	of := func(w graph.Window, x, y *graph.Node) reach { return reach{x.Shape[1], y.Shape[1], w.KH, w.SH, w.Top} }
+	deep := func(o graph.DepthwiseOp, x, y *graph.Node) reach {
+		r := of(o.Window, x, y)
+		r.window = (o.KH-1)*o.Dilation + 1
+		return r
+	}
+	windows := func(r reach, moved func(before int) any) rule { // the result's rows, from windows over the input
+		return rule{ByRows, func(_ int, rows Rows) Rows { return inputs(r, rows) }, s.out[0], func(rows Rows) any {
+			return moved(r.beforeBand(rows.From, inputs(r, rows).From))
+		}, nil}
+	}
+	reversed := func(r reach, moved func(before int) any) rule { // the gradient's rows, from the outputs that see them
+		return rule{ByRows, func(_ int, rows Rows) Rows { return outputs(r, rows) }, s.out[0], func(rows Rows) any {
+			return moved(r.beforeBand(outputs(r, rows).From, rows.From))
+		}, nil}
+	}
+	// pooled is reversed for a pool, of dy and perhaps x and y, whose gradient depends on
+	// whole windows: which pixel is the first of the largest, and how many there are. Its
+	// kernel makes the gradient of all the rows of these windows.
+	pooled := func(r reach, moved func(before int) any) rule {
+		windows := func(rows Rows) Rows { // and rows that no window sees
+			if seen := inputs(r, outputs(r, rows)); seen.Len() > 0 {
+				rows.From, rows.To = min(rows.From, seen.From), max(rows.To, seen.To)
+			}
+			return rows
+		}
+		return rule{ByRows, func(i int, rows Rows) Rows {
+			if i == 1 {
+				return windows(rows)
+			}
+			return outputs(r, rows)
+		}, s.out[0], func(rows Rows) any {
+			return moved(r.beforeBand(outputs(r, rows).From, windows(rows).From))
+		}, windows}
+	}
+	weights := func(r reach, moved func(before int) any) rule { // of x and dy
+		return rule{Partial, func(i int, rows Rows) Rows {
+			if i == 0 {
+				return inputs(r, rows)
+			}
+			return rows
+		}, c.In[1], func(rows Rows) any { return moved(r.beforeBand(rows.From, inputs(r, rows).From)) }, nil}
+	}
+	switch op := attributesOf(c.Op).(type) {
+	case graph.Conv2DOp:
+		return windows(of(op.Window, c.In[0], c.Out[0]), func(before int) any { op.Top = before; return op })
+	case graph.DepthwiseOp:
+		return windows(deep(op, c.In[0], c.Out[0]), func(before int) any { op.Top = before; return op })
+	case graph.MaxPoolOp:
+		return windows(of(op.Window, c.In[0], c.Out[0]), func(before int) any { op.Top = before; return op })
+	case graph.AvgPoolOp:
+		return windows(of(op.Window, c.In[0], c.Out[0]), func(before int) any { op.Top = before; return op })
+	case gradop.ConvInput[graph.Window]:
+		return reversed(of(op.Window, c.Out[0], c.In[0]), func(before int) any { op.Window.Top = before; return op })
+	case gradop.DepthwiseInput[graph.DepthwiseOp]:
+		return reversed(deep(op.Of, c.Out[0], c.In[0]), func(before int) any { op.Of.Top = before; return op })
+	case gradop.AvgPool[graph.Window]:
+		return pooled(of(op.Window, c.Out[0], c.In[0]), func(before int) any { op.Window.Top = before; return op })
+	case gradop.MaxPool[graph.Window]:
+		return pooled(of(op.Window, c.In[1], c.In[0]), func(before int) any { op.Window.Top = before; return op })
+	case gradop.ConvWeight[graph.Window]:
+		return weights(of(op.Window, c.In[0], c.In[1]), func(before int) any { op.Window.Top = before; return op })
+	case gradop.DepthwiseWeight[graph.DepthwiseOp]:
+		return weights(deep(op.Of, c.In[0], c.In[1]), func(before int) any { op.Of.Top = before; return op })
+	case gradop.ColumnSum:
+		return rule{Partial, own, c.In[0], nil, nil}
+	case graph.BatchNormMomentsOp, gradop.BatchNormSums:
+		return rule{Chunked, own, c.In[0], nil, nil}
+	case graph.AddOp, graph.SubOp, graph.MulOp, graph.ScaleOp, graph.ShiftOp, graph.ExpOp, graph.LogOp, gradop.Log, graph.SigmoidOp,
+		gradop.Sigmoid, graph.TanhOp, gradop.Tanh, graph.ReLUOp, gradop.ReLU, graph.GELUOp, gradop.GELU, graph.ClipOp, gradop.Clip,
+		graph.ElementwiseOp, gradop.Elementwise, graph.CopyOp, graph.AddBiasOp, graph.DropoutOp, graph.DropPathOp,
+		graph.ConcatOp, graph.SliceOp, graph.PadOp, graph.BatchNormOp, graph.BatchNormEvalOp, gradop.BatchNorm:
+		return rule{ByRows, own, s.out[0], nil, nil}
+	}
+	return rule{}
+}
+
+// piece decides what the parts do, and notes where the results are.
+func (d *spatial) piece(in *Instr, r rule) Piece {
+	s := in.step
+	p := Piece{Division: r.Division}
+	switch {
+	case !slices.ContainsFunc(s.in, func(n *graph.Node) bool { return d.layout[n] != everywhere }):
+		p.Division = Everywhere
+	case p.Division != Alone && !images(r.over):
+		p.Division = Alone
+	case p.Division != Alone && slices.ContainsFunc(append(slices.Clip(s.in), r.over), func(n *graph.Node) bool { return images(n) && !d.image(n) }):
+		p.Division, p.Small = Alone, true
+	case d.stays(s, r):
+		p.Division = Alone
+	}
+	if p.Division == ByRows || p.Division == Partial || p.Division == Chunked {
+		for part := range d.parts {
+			p.Rows = append(p.Rows, RowsOf(r.over.Shape[1], part, d.parts))
+		}
+	}
+	d.fetch(in, r, &p)
+	to := everywhere
+	switch p.Division {
+	case Alone:
+		to = onFirst
+	case ByRows:
+		to = byRows
+	case Chunked:
+		d.chunks(in, r, &p)
+	case Partial:
+		for _, n := range s.out {
+			p.Sum += 4 * int64(n.Elems())
+		}
+	}
+	for _, n := range s.out {
+		d.layout[n] = to
+	}
+	return p
+}
+
+// stays reports whether an instruction without windows stays where all its images are: on
+// part 0. Handing them out would cost more than it computes.
+func (d *spatial) stays(s *step, r rule) bool {
+	switch attributesOf(s.call.Op).(type) {
+	case graph.Conv2DOp, graph.DepthwiseOp, gradop.ConvInput[graph.Window], gradop.DepthwiseInput[graph.DepthwiseOp],
+		gradop.ConvWeight[graph.Window], gradop.DepthwiseWeight[graph.DepthwiseOp]:
+		return false
+	}
+	return r.Division != Alone && !slices.ContainsFunc(s.in, func(n *graph.Node) bool { return d.layout[n] == byRows })
+}
+
+// fetch counts what goes between the parts before the instruction: each gets the rows of
+// images that it needs and does not have, from their owners. Rows stay until the end of
+// the program.
+func (d *spatial) fetch(in *Instr, r rule, p *Piece) {
+	for i, n := range in.step.in {
+		at := d.layout[n]
+		if at == everywhere || p.Division == Everywhere || at == onFirst && p.Division == Alone {
+			continue
+		}
+		height := 1 // a value that is no image is one row
+		if images(n) {
+			height = n.Shape[1]
+		}
+		row := int64(n.Elems()/height) * in.store.dtype(n).Bytes()
+		for part := range d.parts {
+			want := Rows{0, height}
+			switch {
+			case p.Division == Alone && part > 0:
+				continue
+			case p.Division != Alone && images(n):
+				want = r.needs(i, p.Rows[part])
+			}
+			had := d.rows(n, height, part)
+			for y := want.From; y < want.To; y++ {
+				if owner := d.owner(n, height, y); owner != part && !had[y] {
+					had[y] = true
+					p.Before.add(d.parts, part, owner, row)
+				}
+			}
+		}
+	}
+}
+
+// rows returns which rows of a value a part has got from others.
+func (d *spatial) rows(n *graph.Node, height, part int) []bool {
+	if d.had[n] == nil {
+		d.had[n] = make([][]bool, d.parts)
+	}
+	if d.had[n][part] == nil {
+		d.had[n][part] = make([]bool, height)
+	}
+	return d.had[n][part]
+}
+
+// owner returns the part that has a row of a value.
+func (d *spatial) owner(n *graph.Node, height, y int) int {
+	if d.layout[n] == onFirst {
+		return 0
+	}
+	for part := range d.parts {
+		if y < RowsOf(height, part, d.parts).To {
+			return part
+		}
+	}
+	return d.parts - 1
+}
+
+// chunks counts what the parts exchange for statistics. A chunk is so many consecutive
+// pixels of all examples (graph.NormChunk), whatever the parts; it is computed by the part
+// that has its first pixel, which gets the others, and its result goes to all.
+func (d *spatial) chunks(in *Instr, r rule, p *Piece) {
+	shape := r.over.Shape
+	height, width, pixels := shape[1], shape[2], shape.Rows()
+	own := make([]int64, d.parts) // chunks
+	for first := 0; first < pixels; first += graph.NormChunk {
+		to := d.owner(r.over, height, first/width%height)
+		own[to]++
+		for at := first; at < min(first+graph.NormChunk, pixels); {
+			end := min((at/width+1)*width, first+graph.NormChunk, pixels) // of the row
+			if from := d.owner(r.over, height, at/width%height); from != to {
+				for _, n := range in.step.in {
+					if images(n) {
+						p.Before.add(d.parts, to, from, int64(end-at)*int64(n.Shape.Last())*in.store.dtype(n).Bytes())
+					}
+				}
+			}
+			at = end
+		}
+	}
+	for _, n := range in.step.out {
+		each := 4 * int64(n.Elems()/n.Shape[0])
+		for to := range d.parts {
+			for from := range d.parts {
+				p.After.add(d.parts, to, from, own[from]*each)
+			}
+		}
+	}
+}
+
+// local returns the instruction as a part runs it, nil if it does not.
+func (d *spatial) local(in *Instr, r rule, p Piece, part int) *Instr {
+	switch {
+	case p.Division == Alone && part > 0:
+		return nil
+	case p.Rows == nil:
+		return in
+	}
+	own := p.Rows[part]
+	cut := func(n *graph.Node, rows Rows) *graph.Node {
+		if !images(n) {
+			return n
+		}
+		local := *n
+		local.Shape = slices.Clone(n.Shape)
+		local.Shape[1] = rows.Len()
+		return &local
+	}
+	s := *in.step
+	call := *s.call
+	s.call, s.in, s.out = &call, slices.Clone(s.in), slices.Clone(s.out)
+	call.In = slices.Clone(call.In)
+	for i, n := range s.in {
+		s.in[i] = cut(n, r.needs(i, own))
+		if i < len(call.In) {
+			call.In[i] = s.in[i]
+		}
+	}
+	for i, n := range s.out {
+		if p.Division == Chunked {
+			local := *n
+			local.Shape = slices.Clone(n.Shape)
+			local.Shape[0] = max(1, (n.Shape[0]*own.Len()+r.over.Shape[1]-1)/r.over.Shape[1])
+			n = &local
+		}
+		if p.Division == Partial { // the whole of a weight
+			break
+		}
+		rows := own
+		if r.made != nil {
+			rows = r.made(own)
+		}
+		s.out[i] = cut(n, rows)
+	}
+	call.Out = s.out
+	if r.moved != nil {
+		call.Op = movedOp{call.Op, r.moved(own)}
+	}
+	local := *in
+	local.step, local.kernel = &s, nil
+	local.Cost = in.store.cost(&s, p.Division == Partial)
+	// Exactly the part's share, also where a halo's rows are among the operands.
+	height := int64(r.over.Shape[1])
+	local.Cost.FLOPs = in.Cost.FLOPs*int64(own.To)/height - in.Cost.FLOPs*int64(own.From)/height
+	return &local
+}
+
+// movedOp is an op on a part's rows: its window has another number of rows before the
+// first.
+type movedOp struct {
+	graph.Op
+	attributes any
+}
+
+func (o movedOp) Derived() any { return o.attributes }

@@ -1,0 +1,385 @@
+package program_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gpipebench/internal/tracer"
+	"gpipebench/models/amoebanet"
+	"gpipebench/models/resnet"
+	"gpipebench/models/ssd"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+	"gpipebench/nn/program/programtest"
+)
+
+// Parts' rows are consecutive, all there once, and differ by one at most.
+func TestRowsOf(t *testing.T) {
+	for height := range 40 {
+		for parts := 1; parts <= 7; parts++ {
+			next, least, most := 0, height+1, 0
+			for part := range parts {
+				r := program.RowsOf(height, part, parts)
+				if r.From != next {
+					t.Fatalf("%d rows, part %d of %d begins at %d, want %d", height, part, parts, r.From, next)
+				}
+				next, least, most = r.To, min(least, r.Len()), max(most, r.Len())
+			}
+			if next != height || most-least > 1 {
+				t.Fatalf("%d rows in %d parts end at %d, with %d to %d each", height, parts, next, least, most)
+			}
+		}
+	}
+}
+
+// onlyLayer compiles a layer of images (n, h, w, c) that is not the first of its network.
+func onlyLayer(t *testing.T, layer nn.Layer, n, h, w, c int) *program.Stage {
+	t.Helper()
+	return tracedStage(t, []nn.Layer{layer}, nil, programtest.Floats(n, h, w, c))
+}
+
+func tracedStage(t *testing.T, layers []nn.Layer, loss nn.Loss, in graph.Type) *program.Stage {
+	t.Helper()
+	var targets []graph.Type
+	if loss != nil {
+		targets = []graph.Type{programtest.Integers(in.Shape[0])}
+	}
+	f := tracer.Trace(layers, 0, loss, []graph.Type{in}, targets, true).Function
+	grads := make([]bool, len(f.Out))
+	for i := range grads {
+		grads[i] = loss == nil
+	}
+	return program.Compile(f, grads, true, 1)
+}
+
+// TestHaloClosedForm: Figure 3's convolution with a kernel of K rows, a stride of 1 and
+// images that keep their size. Across each edge between two parts (K-1)/2 rows go each way,
+// forward (x) and backward (dy for the gradient of the input, x for that of the weights).
+func TestHaloClosedForm(t *testing.T) {
+	const n, h, w, in, out = 3, 24, 10, 5, 7
+	for _, kernel := range []int{1, 3, 5, 7} {
+		conv := nn.NewConv2D("conv", nn.Conv2DConfig{In: in, Out: out, Kernel: [2]int{kernel, kernel}, Padding: nn.Same})
+		stage := onlyLayer(t, conv, n, h, w, in)
+		for _, parts := range []int{1, 2, 3, 4} {
+			forward, backward := stage.Spatial(parts)
+			edges := int64(2 * (parts - 1) * (kernel - 1) / 2)
+			wantForward, wantBackward := edges*n*w*in*4, edges*n*w*(in+out)*4
+			if got := total(forward); got != wantForward {
+				t.Errorf("kernel %d, %d parts: forward %d bytes, want %d", kernel, parts, got, wantForward)
+			}
+			if got := total(backward); got != wantBackward {
+				t.Errorf("kernel %d, %d parts: backward %d bytes, want %d", kernel, parts, got, wantBackward)
+			}
+			for _, p := range backward.Pieces {
+				if p.Division == program.Partial && p.Sum != int64(kernel*kernel*in*out*4) {
+					t.Errorf("kernel %d: parts add up %d bytes of weights", kernel, p.Sum)
+				}
+			}
+		}
+	}
+}
+
+func total(s *program.Spatial) (sum int64) {
+	for _, p := range s.Pieces {
+		sum += p.Before.Total() + p.After.Total()
+	}
+	return sum
+}
+
+// randomWindow draws a layer with a window for images (n, h, w, c), and returns its kernel's
+// height, its stride and the rows of padding before the image.
+func randomWindow(r *rand.Rand, h, w, c int) (layer nn.Layer, kernel, stride, top int) {
+	kernel, stride = 1+r.IntN(min(7, h)), 1+r.IntN(4)
+	size, strides := [2]int{kernel, min(kernel, 3)}, [2]int{stride, 1 + r.IntN(2)}
+	padding := nn.Valid
+	switch r.IntN(3) {
+	case 1:
+		padding = nn.Same
+		top = graph.Window{KH: size[0], KW: size[1], SH: strides[0], SW: strides[1]}.Same(h, w).Top
+	case 2:
+		top = r.IntN(kernel)
+		padding = nn.Pads(top, r.IntN(kernel), 0, 0)
+	}
+	switch r.IntN(4) {
+	case 0:
+		return nn.NewMaxPool("pool", nn.PoolConfig{Kernel: size, Stride: strides, Padding: padding}), kernel, stride, top
+	case 1:
+		return nn.NewAvgPool("pool", nn.PoolConfig{Kernel: size, Stride: strides, Padding: padding}), kernel, stride, top
+	}
+	return nn.NewConv2D("conv", nn.Conv2DConfig{In: c, Out: 1 + r.IntN(5), Kernel: size, Stride: strides, Padding: padding}), kernel, stride, top
+}
+
+// TestHaloBruteForce: random windows, strides, paddings, heights and numbers of parts. The
+// forward halo of each part is counted tap by tap, and the rows of x that the gradient of
+// the weights reads, with those of dy that the gradient of the input reads, likewise.
+func TestHaloBruteForce(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 400 {
+		const n, w, c = 2, 9, 3
+		h, parts := 8+r.IntN(20), 1+r.IntN(5)
+		layer, kernel, stride, top := randomWindow(r, h, w, c)
+		stage := onlyLayer(t, layer, n, h, w, c)
+		oh := stage.Out[0].Shape[1]
+		if oh < parts {
+			continue
+		}
+		sees := func(o, y int) bool { k := y - (o*stride - top); return k >= 0 && k < kernel }
+		owns := func(height, part, y int) bool {
+			rows := program.RowsOf(height, part, parts)
+			return y >= rows.From && y < rows.To
+		}
+		var x, xAgain, dy int // rows of all parts
+		pool := len(stage.Params) == 0
+		for part := range parts {
+			needX, needDY := map[int]bool{}, map[int]bool{}
+			for o := range oh {
+				for y := range h {
+					if sees(o, y) && owns(oh, part, o) {
+						needX[y] = true
+					}
+					if sees(o, y) && owns(h, part, y) {
+						needDY[o] = true
+					}
+				}
+			}
+			x += strangers(needX, func(y int) bool { return owns(h, part, y) })
+			dy += strangers(needDY, func(o int) bool { return owns(oh, part, o) })
+			if pool { // of a max pool all of the windows that reach the part's rows
+				clear(needX)
+				for o := range needDY {
+					for y := range h {
+						if sees(o, y) {
+							needX[y] = true
+						}
+					}
+				}
+			}
+			xAgain += strangers(needX, func(y int) bool { return owns(h, part, y) })
+		}
+		row := func(t program.Tensor) int { return t.Shape.Elems() / t.Shape[1] * 4 }
+		forward, backward := stage.Spatial(parts)
+		name := fmt.Sprintf("%s of %d rows, kernel %d, stride %d, top %d, %d parts", forward.Parts[0].Instrs[0].Op, h, kernel, stride, top, parts)
+		if got, want := total(forward), int64(x*row(stage.In[0])); got != want {
+			t.Errorf("%s: forward %d bytes, want %d", name, got, want)
+		}
+		want := int64(dy * row(stage.Out[0]))
+		switch forward.Parts[0].Instrs[0].Op {
+		case "conv2d":
+			want += int64(xAgain * row(stage.In[0]))
+		case "max-pool": // dy, x and y
+			want += int64(xAgain*row(stage.In[0]) + dy*row(stage.Out[0]))
+		}
+		if got := total(backward); got != want {
+			t.Errorf("%s: backward %d bytes, want %d", name, got, want)
+		}
+	}
+}
+
+// strangers counts the rows that are not the part's own, from the first to the last that it
+// needs.
+func strangers(need map[int]bool, own func(int) bool) (n int) {
+	if len(need) == 0 {
+		return 0
+	}
+	rows := slices.Sorted(maps.Keys(need))
+	for y := rows[0]; y <= rows[len(rows)-1]; y++ {
+		if !own(y) {
+			n++
+		}
+	}
+	return n
+}
+
+// networks are those whose images are cut.
+func networks(t *testing.T) map[string]*program.Stage {
+	t.Helper()
+	made := func(layers []nn.Layer, err error) []nn.Layer {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return layers
+	}
+	return map[string]*program.Stage{
+		"resnet":    tracedStage(t, made(resnet.New(resnet.Config{Blocks: [4]int{1, 2, 1, 1}, Width: 4, Classes: 5, Image: 45})), nn.CrossEntropy{}, programtest.Floats(2, 45, 45, 3)),
+		"amoebanet": tracedStage(t, made(amoebanet.New(amoebanet.Config{Layers: 3, Filters: 8, Classes: 5, Image: 41})), nn.CrossEntropy{}, programtest.Floats(2, 41, 41, 3)),
+		"ssd":       tracedStage(t, made(ssd.New(ssd.Config{Width: 4, Classes: 5, Image: 70})), ssd.Loss{}, programtest.Floats(2, 70, 70, 3)),
+	}
+}
+
+// TestSpatialConserves: of every instruction the parts' operations are those of the whole,
+// and one part does what the whole program does, with nothing to exchange.
+func TestSpatialConserves(t *testing.T) {
+	for name, stage := range networks(t) {
+		for parts := 1; parts <= 5; parts++ {
+			forward, backward := stage.Spatial(parts)
+			for whole, divided := range map[*program.Program]*program.Spatial{stage.Keep: forward, stage.Backward: backward} {
+				flops := make([]int64, len(whole.Instrs))
+				for part, p := range divided.Parts {
+					for i, in := range p.Instrs {
+						flops[divided.Index[part][i]] += in.Cost.FLOPs
+					}
+				}
+				for i := range whole.Instrs {
+					if flops[i] != whole.Instrs[i].Cost.FLOPs {
+						t.Errorf("%s, %d parts: %s: %d operations, want %d", name, parts, whole.Instrs[i].Op, flops[i], whole.Instrs[i].Cost.FLOPs)
+					}
+				}
+				if parts > 1 {
+					continue
+				}
+				// Rows that no window sees (the last one, of a stride) are not read by a part.
+				one, all := divided.Parts[0].Cost(), whole.Cost()
+				if total(divided) != 0 || one.FLOPs != all.FLOPs || one.Elems != all.Elems || one.Bytes > all.Bytes || float64(one.Bytes) < 0.99*float64(all.Bytes) {
+					t.Errorf("%s: one part exchanges %d bytes and costs %+v, want %+v", name, total(divided), one, all)
+				}
+			}
+		}
+	}
+}
+
+// TestSpatialDivisions: which operations of SSD are divided how, and which stay on part 0.
+func TestSpatialDivisions(t *testing.T) {
+	stage := networks(t)["ssd"]
+	forward, backward := stage.Spatial(4)
+	found := map[string]map[string]bool{}
+	for whole, divided := range map[*program.Program]*program.Spatial{stage.Keep: forward, stage.Backward: backward} {
+		for i, p := range divided.Pieces {
+			op, how := whole.Instrs[i].Op, p.Division.String()
+			if p.Small {
+				how = "small"
+			}
+			if found[op] == nil {
+				found[op] = map[string]bool{}
+			}
+			found[op][how] = true
+		}
+	}
+	for op, want := range map[string][]string{
+		"conv2d": {"by rows", "small"}, "conv2d-input-grad": {"by rows", "small"}, "conv2d-weight-grad": {"partial", "small"},
+		"max-pool": {"by rows"}, "max-pool-grad": {"by rows"}, "batch-norm-moments": {"chunked"}, "batch-norm-stats": {"everywhere"},
+		"batch-norm-relu": {"by rows"}, "concat": {"alone"}, "cross-entropy": {"alone"}, "batch-norm-param-grad": {"everywhere"},
+	} {
+		var got []string
+		for how := range found[op] {
+			got = append(got, how)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", op, got, want)
+		}
+	}
+}
+
+// TestChunksBruteForce: the pixels that chunks of a batch norm get from other parts, and the
+// statistics that all parts get, counted one by one.
+func TestChunksBruteForce(t *testing.T) {
+	for _, c := range [][5]int{{1, 16, 16, 3, 2}, {2, 13, 7, 4, 3}, {3, 5, 31, 2, 4}, {2, 40, 40, 1, 5}, {4, 6, 2, 3, 3}} {
+		n, h, w, channels, parts := c[0], c[1], c[2], c[3], c[4]
+		stage := onlyLayer(t, nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: channels}), n, h, w, channels)
+		owner := func(pixel int) (part int) {
+			for y := pixel / w % h; y >= program.RowsOf(h, part, parts).To; part++ {
+			}
+			return part
+		}
+		pixels, chunks, foreign := n*h*w, 0, 0
+		for first := 0; first < pixels; first += graph.NormChunk {
+			chunks++
+			for p := first; p < min(first+graph.NormChunk, pixels); p++ {
+				if owner(p) != owner(first) {
+					foreign++
+				}
+			}
+		}
+		forward, backward := stage.Spatial(parts)
+		statistics := int64(chunks * (parts - 1) * 2 * channels * 4)
+		if got, want := total(forward), int64(foreign*channels*4)+statistics; got != want {
+			t.Errorf("%v: forward %d bytes, want %d", c, got, want)
+		}
+		if got, want := total(backward), int64(2*foreign*channels*4)+statistics; got != want { // x and dy
+			t.Errorf("%v: backward %d bytes, want %d", c, got, want)
+		}
+	}
+}
+
+// TestWindowsOfParts: of every operation with a window, in whole networks and in random
+// ones, a part's rows that are computed from nothing but the rows that the plan gives it have
+// the bits of the uncut network.
+func TestWindowsOfParts(t *testing.T) {
+	check := func(t *testing.T, name string, r *programtest.Runner) (compared int) {
+		labels := []int32{0, 4}
+		fillBatch(r, 0, labels[:1+len(r.Stage.Feeds)])
+		for i := range r.Stage.DOut {
+			d := r.DOut(i)
+			for j := range d {
+				d[j] = float32(j%13) - 6
+			}
+		}
+		b := &program.Binding{}
+		for space := range program.Spaces {
+			b[space] = r.Space(space)
+		}
+		for parts := 2; parts <= 4; parts++ {
+			forward, backward := r.Stage.Spatial(parts)
+			for _, of := range []struct {
+				divided *program.Spatial
+				run     func()
+			}{{forward, r.Keep}, {backward, r.Backward}} {
+				next := 0
+				r.Options.Ran = func(in *program.Instr) {
+					piece := of.divided.Pieces[next]
+					next++
+					if piece.Division != program.ByRows || !in.Windows() {
+						return
+					}
+					for part := range parts {
+						got, want := in.RowsOfPart(piece, part, b)
+						if !slices.Equal(programtest.Bits(got), programtest.Bits(want)) {
+							t.Errorf("%s: %s: part %d of %d has other bits", name, in.Shape(), part, parts)
+						}
+						compared++
+					}
+				}
+				of.run()
+			}
+		}
+		return compared
+	}
+	made := func(layers []nn.Layer, err error) []nn.Layer {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return layers
+	}
+	label := []graph.Type{programtest.Integers(2)}
+	for name, n := range map[string]programtest.Network{
+		"resnet":      {Layers: made(resnet.New(resnet.Config{Blocks: [4]int{1, 2, 1, 1}, Width: 4, Classes: 5, Image: 45})), Loss: nn.CrossEntropy{}, In: []graph.Type{programtest.Floats(2, 45, 45, 3)}, Targets: label},
+		"amoebanet":   {Layers: made(amoebanet.New(amoebanet.Config{Layers: 3, Filters: 8, Classes: 5, Image: 41})), Loss: nn.CrossEntropy{}, In: []graph.Type{programtest.Floats(2, 41, 41, 3)}, Targets: label},
+		"amoebanet-b": {Layers: made(amoebanet.New(amoebanet.Config{Cells: amoebanet.B, Layers: 3, Filters: 16, Classes: 5, Image: 41})), Loss: nn.CrossEntropy{}, In: []graph.Type{programtest.Floats(2, 41, 41, 3)}, Targets: label},
+		"ssd":         {Layers: made(ssd.New(ssd.Config{Width: 4, Classes: 5, Image: 70})), Loss: ssd.Loss{}, In: []graph.Type{programtest.Floats(2, 70, 70, 3)}, Targets: label},
+	} {
+		if compared := check(t, name, programtest.CompileLayers(t, n)); compared < 100 {
+			t.Errorf("%s: only %d comparisons", name, compared)
+		}
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	compared := 0
+	for i := range 120 {
+		h, w, c := 6+random.IntN(20), 7+random.IntN(5), 1+random.IntN(20)
+		layer, kernel, stride, top := randomWindow(random, h, w, c)
+		s := tracer.Trace([]nn.Layer{layer}, 0, nil, []graph.Type{programtest.Floats(2, h, w, c)}, nil, true)
+		r := programtest.Compile(t, s.Function, []bool{true}, 1)
+		for _, p := range s.Function.Params {
+			for j := range r.Param(p.Name) {
+				r.Param(p.Name)[j] = float32(random.NormFloat64())
+			}
+		}
+		compared += check(t, fmt.Sprintf("network %d, %d rows, kernel %d, stride %d, top %d", i, h, kernel, stride, top), r)
+	}
+	if compared < 1000 {
+		t.Errorf("only %d comparisons of random windows", compared)
+	}
+}
