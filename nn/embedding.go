@@ -18,6 +18,9 @@ type EmbeddingConfig struct {
 	// the other side of a translation; nil: its own table.
 	Tied *Param
 	Init Initializer // of its own table; nil: Normal(Dim^-0.5), so that the scaled embedding has variance 1
+	// Plain leaves out the scale and the positions, which recurrent layers do not need:
+	// their table is zeros.
+	Plain bool
 }
 
 // Embedding looks token ids up in a table, scales by sqrt(Dim) and adds
@@ -47,12 +50,16 @@ func NewEmbedding(name string, c EmbeddingConfig) *Embedding {
 	case !slices.Equal(table.Shape, shape):
 		misuse("embedding", name, "tied to %s of shape %s, want %s", table.Name, table.Shape, shape)
 	}
+	positions := Sinusoid()
+	if c.Plain {
+		positions = Zeros()
+	}
 	return &Embedding{
 		Table: table,
 		Positions: &Param{
 			Name:   path.Join(name, "positions"),
 			Shape:  graph.Shape{c.SeqLen, c.Dim},
-			Init:   Sinusoid(),
+			Init:   positions,
 			Frozen: true,
 		},
 		name:    name,
@@ -78,5 +85,8 @@ func (e *Embedding) Forward(t *Trace, in ...*graph.Node) []*graph.Node {
 		misuse("embedding", e.name, "%s comes in, want int32 ids (examples, at most %d tokens)", ids, e.config.SeqLen)
 	}
 	scale := float32(math.Sqrt(float64(e.config.Dim)))
+	if e.config.Plain {
+		scale = 1
+	}
 	return e.dropout.Forward(t, t.Embed(t.Param(e.Table), ids, t.Param(e.Positions), scale))
 }

@@ -88,6 +88,12 @@ var layerCases = []struct {
 	{name: "attention/cross", in: []graph.Type{programtest.Floats(5, 6), programtest.Floats(4, 6), programtest.Integers()}, vocab: 4, layers: func() []nn.Layer {
 		return []nn.Layer{nn.NewAttention("attention", nn.AttentionConfig{Dim: 6, Heads: 2, HeadDim: 2, Cross: true, Padded: true})}
 	}},
+	{name: "additive attention", in: []graph.Type{programtest.Floats(3, 6), programtest.Floats(4, 5), programtest.Integers()}, vocab: 5, layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewAdditiveAttention("attention", nn.AdditiveAttentionConfig{Query: 6, Memory: 5, Hidden: 7, Padded: true})}
+	}},
+	{name: "embedding/plain", in: one(programtest.Integers(3)), vocab: 5, layers: func() []nn.Layer {
+		return []nn.Layer{nn.NewEmbedding("embedding", nn.EmbeddingConfig{Vocab: 5, Dim: 6, SeqLen: 4, Plain: true})}
+	}},
 	{name: "lstm", in: one(programtest.Floats(5, 6)), layers: func() []nn.Layer {
 		return []nn.Layer{nn.NewLSTM("lstm", nn.LSTMConfig{In: 6, Hidden: 4})}
 	}},

@@ -42,7 +42,7 @@ func modelFlags(cmd *cobra.Command, m *workload.Model, standard workload.Model) 
 			count(fs, s.Of(m), s.Flag, n, min(n, 1), s.Most, s.Usage+zero[s.Flag]) // 0 where that is a default
 		}
 	}
-	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "which of the tables of source, target and softmax are one; alone: softmax", workload.ParseTying)
+	value(fs, &m.Tied, "tied", "none", "none|softmax|all", "which of the tables of source, target and softmax are one, of gnmt (all) those of source and target; alone: softmax", workload.ParseTying)
 	fs.Lookup("tied").NoOptDefVal = "softmax"
 	number(fs, &m.Aux, "aux", 0, span{most: 1e6}, "weight of the loss of an AmoebaNet's auxiliary head, such as 0.4; 0: no head")
 	fs.BoolVar(&m.Official, "official", false, "amoebanetd with the stem of the official code")

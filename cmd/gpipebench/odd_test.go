@@ -48,7 +48,7 @@ func TestOddShapes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	shapes := 200
 	if testing.Short() {
-		shapes = 70
+		shapes = 10 * len(workload.Models())
 	}
 	trained, refused := map[string]int{}, map[string]int{}
 	for i := range shapes {

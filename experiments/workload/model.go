@@ -23,7 +23,7 @@ import (
 // Model is a network by name and scale.
 type Model struct {
 	Name   string `yaml:"name" json:"name" want:"model"`   // one of Models
-	Layers int    `yaml:"layers" json:"layers" want:"0.."` // of transformer: in each of encoder and decoder; of AmoebaNets: normal cells
+	Layers int    `yaml:"layers" json:"layers" want:"0.."` // of transformer and gnmt: in each of encoder and decoder; of AmoebaNets: normal cells
 	Dim    int    `yaml:"dim" json:"dim" want:"0.."`
 	FF     int    `yaml:"ff" json:"ff" want:"0.."`
 	Heads  int    `yaml:"heads" json:"heads" want:"0.."`
@@ -95,7 +95,7 @@ type Size struct {
 // networks that are not refused are built and planned in seconds to minutes, and
 // counts of them do not overflow.
 var Sizes = []Size{
-	{"layers", "Transformer layers, of transformer in encoder and decoder each; normal cells of AmoebaNets", 10_000, func(m *Model) *int { return &m.Layers }, "layers", "layers"},
+	{"layers", "Transformer layers, of transformer and gnmt in encoder and decoder each; normal cells of AmoebaNets", 10_000, func(m *Model) *int { return &m.Layers }, "layers", "layers"},
 	{"dim", "width of the model", 1 << 20, func(m *Model) *int { return &m.Dim }, "dimensions", "dimension"},
 	{"ff", "width inside the feed-forward layers", 1 << 22, func(m *Model) *int { return &m.FF }, "dimensions in feed-forward layers", "feed-forward"},
 	{"heads", "attention heads", 1 << 20, func(m *Model) *int { return &m.Heads }, "heads", "heads"},

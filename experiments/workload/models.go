@@ -10,6 +10,7 @@ import (
 	"gpipebench/internal/plain"
 	"gpipebench/models/amoebanet"
 	"gpipebench/models/convnet"
+	"gpipebench/models/gnmt"
 	"gpipebench/models/resnet"
 	"gpipebench/models/ssd"
 	"gpipebench/models/transformer"
@@ -20,6 +21,7 @@ import (
 const (
 	LanguageModel = "transformer-lm"
 	Translator    = "transformer" // encoder and decoder
+	GNMT          = "gnmt"        // encoder and decoder, recurrent
 	AmoebaNet     = "amoebanetd"
 	AmoebaNetB    = "amoebanetb"
 	Detector      = "ssd-resnet34"
@@ -43,6 +45,7 @@ type network struct {
 var networks = []network{
 	{name: LanguageModel, kind: tokens{}, build: languageModel, flags: "layers dim ff heads tied clip-logits scaled-init"},
 	{name: Translator, kind: pairs{}, build: translator, flags: "layers dim ff heads head-dim tied clip-logits scaled-init", preset: translatorPreset},
+	{name: GNMT, kind: pairs{}, build: recurrentTranslator, flags: "layers dim tied", preset: gnmtPreset},
 	{name: AmoebaNet, kind: images{}, build: amoebaNet, flags: "layers filters aux official delayed drop-path drop-path-rise bn-momentum recipe", preset: amoebaPreset},
 	{name: AmoebaNetB, kind: images{}, build: amoebaNet, flags: "layers filters aux drop-path drop-path-rise bn-momentum recipe", preset: amoebaPreset},
 	{name: "resnet50", kind: images{}, build: resNet(50), flags: "width zero-init bn-momentum", preset: resNetPreset},
@@ -129,6 +132,28 @@ func translator(m Model) ([]nn.Layer, error) {
 		Layers: m.Layers, Dim: m.Dim, FeedForward: m.FF, Heads: m.Heads, HeadDim: m.HeadDim,
 		SourceVocab: cmp.Or(m.SourceVocab, m.Vocab), TargetVocab: m.Vocab, SourceLen: m.Seq, TargetLen: m.Seq,
 		Dropout: float32(m.Dropout), Tie: tie, ScaledInit: m.ScaledInit, ClipLogits: float32(m.ClipLogits), Fine: m.Fine,
+	})
+}
+
+// recurrentTranslator builds a GNMT. Its embeddings may be one table, of one vocabulary; the
+// softmax has its own.
+func recurrentTranslator(m Model) ([]nn.Layer, error) {
+	tie, err := m.tie()
+	switch {
+	case err != nil:
+		return nil, err
+	case tie == transformer.TieSoftmax:
+		return nil, fmt.Errorf("%s has a softmax of its own: want --tied none, or all for one table of both embeddings", m.Name)
+	case m.ClipLogits != 0:
+		return nil, fmt.Errorf("%s does not clip logits: want no limit", m.Name)
+	case m.ScaledInit:
+		return nil, fmt.Errorf("%s has no feed-forward layers: want no scaled initialisation", m.Name)
+	case m.Fine:
+		return nil, fmt.Errorf("%s is cut at its recurrent layers: want a coarse split", m.Name)
+	}
+	return gnmt.New(gnmt.Config{
+		Layers: m.Layers, Dim: m.Dim, SourceVocab: cmp.Or(m.SourceVocab, m.Vocab), TargetVocab: m.Vocab, SourceLen: m.Seq, TargetLen: m.Seq,
+		Shared: tie == transformer.TieAll, Dropout: float32(m.Dropout),
 	})
 }
 

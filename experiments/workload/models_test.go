@@ -52,10 +52,23 @@ func TestVisionModels(t *testing.T) {
 	}
 }
 
+// GNMT at full size: see models/gnmt.
+func TestRecurrentTranslator(t *testing.T) {
+	m := Model{Name: GNMT, Layers: 4, Dim: 1024, Vocab: 32320, Seq: 50, Tied: "all"}
+	d, err := Described(m)
+	if err != nil || d.Params != 160_634_433 || len(d.OutsideContract) > 0 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if got := d.Layers[len(d.Layers)-1].OutShape[0]; got.Last() != m.Vocab {
+		t.Errorf("logits of shape %v", got)
+	}
+}
+
 // What does not belong to a model is refused, not ignored.
 func TestVisionModelsRefuse(t *testing.T) {
 	amoeba := Model{Name: "amoebanetd", Layers: 6, Filters: 64, Classes: 10}
 	resnet := Model{Name: "resnet50", Classes: 10}
+	recurrent := Model{Name: "gnmt", Layers: 2, Dim: 4, Vocab: 5, Seq: 3}
 	for _, c := range []struct {
 		model  Model
 		change func(*Model)
@@ -77,7 +90,13 @@ func TestVisionModelsRefuse(t *testing.T) {
 		{resnet, func(m *Model) { m.Width = -1 }, "width is -1"},
 		{resnet, func(m *Model) { m.Name, m.Width = "ssd-resnet34", 5 }, "width is 5, want an even number"},
 		{resnet, func(m *Model) { m.Name, m.Dropout = "ssd-resnet34", 0.1 }, "no dropout"},
-		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, transformer, amoebanetd, amoebanetb, resnet50, resnet101, resnet152, ssd-resnet34"},
+		{recurrent, func(m *Model) { m.Layers = 1 }, "layers is 1, want at least 2"},
+		{recurrent, func(m *Model) { m.Tied = "softmax" }, "a softmax of its own"},
+		{recurrent, func(m *Model) { m.Tied, m.SourceVocab = "all", 6 }, "want one vocabulary"},
+		{recurrent, func(m *Model) { m.Fine = true }, "coarse split"},
+		{recurrent, func(m *Model) { m.ClipLogits = 1 }, "does not clip"},
+		{recurrent, func(m *Model) { m.ScaledInit = true }, "no feed-forward layers"},
+		{resnet, func(m *Model) { m.Name = "resnet18" }, "want transformer-lm, transformer, gnmt, amoebanetd, amoebanetb, resnet50, resnet101, resnet152, ssd-resnet34"},
 	} {
 		m := c.model
 		c.change(&m)

@@ -35,19 +35,29 @@ func Presets(ofImages bool) (all []*Preset) {
 
 // For a BLEU above 90 where there is much to learn from.
 var translatorPreset = &Preset{
-	For:   Translator + ", which translates",
-	Flags: "--data synthetic-translation --layers 2 --dim 64 --ff 256 --heads 4 --batch 64 --steps 3000 --lr 0.005 --dropout 0 --threads 2",
-	Schedule: func(steps, epochs int) string {
-		if epochs > 0 {
-			steps = 3000
-		}
-		warmUp := WarmUp(steps)
-		if steps <= warmUp {
-			return ""
-		}
-		return fmt.Sprintf("warmup:%d,cosine:%d", warmUp, steps-warmUp)
-	},
-	Form: "warmup:W,cosine:(steps-W), where W is 200,\nor a quarter of the steps if that is less",
+	For:      Translator + ", which translates",
+	Flags:    "--data synthetic-translation --layers 2 --dim 64 --ff 256 --heads 4 --batch 64 --steps 3000 --lr 0.005 --dropout 0 --threads 2",
+	Schedule: warmedCosine, Form: warmedCosineForm,
+}
+
+// The same for the recurrent translator.
+var gnmtPreset = &Preset{
+	For:      GNMT + ", which translates",
+	Flags:    "--data synthetic-translation --layers 2 --dim 64 --batch 64 --steps 3000 --lr 0.005 --dropout 0 --threads 2",
+	Schedule: warmedCosine, Form: warmedCosineForm,
+}
+
+const warmedCosineForm = "warmup:W,cosine:(steps-W), where W is 200,\nor a quarter of the steps if that is less"
+
+func warmedCosine(steps, epochs int) string {
+	if epochs > 0 {
+		steps = 3000
+	}
+	warmUp := WarmUp(steps)
+	if steps <= warmUp {
+		return ""
+	}
+	return fmt.Sprintf("warmup:%d,cosine:%d", warmUp, steps-warmUp)
 }
 
 // For more than 90% of the synthetic images, learned by a small network. ResNets

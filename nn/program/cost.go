@@ -116,7 +116,7 @@ func (in *Instr) Moves() iter.Seq[Move] {
 // lanes, as a matrix unit computes: both widths of a weight, in all three
 // products in which it occurs; the input and output channels of a convolution,
 // the channels of a depthwise one, which is one product of vectors for each tap;
-// for attention the width of a head and the number of keys; for a scan the gates, and the
+// for attention the width of a head, or of keys and values, and the number of keys; for a scan the gates, and the
 // input and the state beside each other.
 func (in *Instr) PaddedFLOPs(lanes int) int64 {
 	c := in.step.call
@@ -146,6 +146,12 @@ func (in *Instr) PaddedFLOPs(lanes int) int64 {
 	case gradop.Attention[graph.AttentionOp]:
 		_, _, keys := op.Of.Dims(c.In[3:])
 		return in.padded(lanes, op.Of.HeadDim, keys)
+	case graph.AdditiveAttentionOp:
+		_, _, keys, hidden, values := op.Dims(c.In)
+		return in.padded(lanes, hidden+values, keys)
+	case gradop.AdditiveAttention[graph.AdditiveAttentionOp]:
+		_, _, keys, hidden, values := op.Of.Dims(c.In[2:])
+		return in.padded(lanes, hidden+values, keys)
 	}
 	return in.Cost.FLOPs
 }
@@ -196,6 +202,12 @@ func (in *Instr) Product() (kind string, least int) {
 	case gradop.Attention[graph.AttentionOp]:
 		_, queries, keys := op.Of.Dims(c.In[3:])
 		return "attention", min(op.Of.HeadDim, queries, keys)
+	case graph.AdditiveAttentionOp:
+		_, queries, keys, hidden, values := op.Dims(c.In)
+		return "attention", min(hidden, values, queries, keys)
+	case gradop.AdditiveAttention[graph.AdditiveAttentionOp]:
+		_, queries, keys, hidden, values := op.Of.Dims(c.In[2:])
+		return "attention", min(hidden, values, queries, keys)
 	}
 	return "", 0
 }

@@ -25,6 +25,10 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 		return lowerAttention(op, s.call.In)
 	case gradop.Attention[graph.AttentionOp]:
 		return lowerAttentionGrad(op, s.call.In[3:])
+	case graph.AdditiveAttentionOp:
+		return lowerAdditive(op, s.call.In)
+	case gradop.AdditiveAttention[graph.AdditiveAttentionOp]:
+		return lowerAdditiveGrad(op, s.call.In[2:])
 	case graph.LSTMOp:
 		return lowerLSTM(op, s.call, threads)
 	case gradop.LSTM[graph.LSTMOp]:

@@ -388,6 +388,15 @@ var opCases = []opCase{
 	}},
 	attend(false, false, false), attend(false, true, false), attend(false, false, true), attend(false, true, true),
 	attend(true, false, false), attend(true, true, false), attend(true, false, true), attend(true, true, true),
+	{name: "additive-attention", trace: func(b *builder) []*graph.Node {
+		return one(b.AdditiveAttention(b.x("q", 3, 5), b.x("k", 4, 5), b.x("u", 5), b.x("v", 4, 2), nil))
+	}},
+	{name: "additive-attention/padded", trace: func(b *builder) []*graph.Node {
+		return one(b.AdditiveAttention(b.x("q", 3, 5), b.x("k", 4, 5), b.x("u", 5), b.x("v", 4, 2), b.ids("lengths", 0, 4)))
+	}},
+	{name: "additive-attention/large", exact: true, trace: func(b *builder) []*graph.Node {
+		return one(b.AdditiveAttention(b.x("q", 17, 35), b.x("k", 33, 35), b.x("u", 35), b.x("v", 33, 41), b.ids("lengths", 0, 33)))
+	}},
 	scanned(false, false, false), scanned(true, false, false), scanned(false, true, false), scanned(true, true, false),
 	scanned(false, false, true), scanned(true, false, true), scanned(false, true, true), scanned(true, true, true),
 	{name: "lstm/large", exact: true, trace: func(b *builder) []*graph.Node {

@@ -18,6 +18,8 @@ type (
 	DepthwiseWeight[Op any] struct{ Of Op }         // adds to dw, of x and dy
 	Attention[Op any]       struct{ Of Op }         // of do, o, lse and the attention's inputs
 	Embed                   struct{ Scale float32 } // adds to the rows of the table, of dy and ids
+
+	AdditiveAttention[Op any] struct{ Of Op } // of do, the softmax and the attention's inputs
 )
 
 // Gradients of recurrent layers.

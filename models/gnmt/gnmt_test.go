@@ -1,0 +1,131 @@
+package gnmt
+
+import (
+	"strings"
+	"testing"
+
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program/programtest"
+)
+
+// TestAgainstPyTorch: logits, loss and all gradients of a whole small network, with ragged
+// sources and targets and one table for both embeddings; hoisted and inside.
+func TestAgainstPyTorch(t *testing.T) {
+	const tolerance = 2e-6
+	oracle := programtest.ReadOracle(t, "testdata/gnmt.json")
+	var c struct {
+		Vocab, Dim, Layers, Batch int
+		SourceTime                int `json:"source_time"`
+		TargetTime                int `json:"target_time"`
+		Smoothing                 float32
+	}
+	oracle.Config(&c)
+	for _, inside := range []bool{false, true} {
+		layers, err := New(Config{
+			Layers: c.Layers, Dim: c.Dim, SourceVocab: c.Vocab, SourceLen: c.SourceTime, TargetLen: c.TargetTime,
+			Shared: true, Inside: inside,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		network := programtest.Network{Layers: layers, In: []graph.Type{
+			programtest.Integers(c.Batch, c.SourceTime), programtest.Integers(c.Batch), programtest.Integers(c.Batch, c.TargetTime),
+		}}
+		fill := func(r *programtest.Runner) {
+			for i, name := range []string{"source", "source_lengths", "shifted_targets"} {
+				copy(programtest.Ints(r.In(i)), oracle.Ints(name))
+			}
+			for _, p := range r.Function.Params {
+				if p.Role == graph.Param {
+					copy(r.Param(p.Name), oracle.Floats("param/"+p.Name))
+				}
+			}
+		}
+		r := programtest.CompileLayers(t, network)
+		fill(r)
+		r.Forward()
+		oracle.Close(t, "logits", r.Out(0), tolerance)
+
+		network.Loss = nn.CrossEntropy{Smoothing: c.Smoothing}
+		network.Targets = []graph.Type{programtest.Integers(c.Batch, c.TargetTime)}
+		r = programtest.CompileLayers(t, network)
+		fill(r)
+		targets := oracle.Ints("targets")
+		copy(programtest.Ints(r.Feed(0)), targets)
+		count := 0
+		for _, id := range targets {
+			if id >= 0 {
+				count++
+			}
+		}
+		r.Env.LossScale = 1 / float32(count)
+		r.Keep()
+		r.Backward()
+		var loss float64
+		for _, l := range r.Out(0) {
+			loss += float64(l) / float64(count)
+		}
+		oracle.Close(t, "loss", []float32{float32(loss)}, tolerance)
+		params := 0
+		for _, p := range r.Function.Params {
+			if p.Role == graph.Param {
+				oracle.Close(t, "grad/"+p.Name, r.Grad(p.Name), tolerance)
+				params++
+			}
+		}
+		have := 0
+		for _, name := range oracle.Names() {
+			if strings.HasPrefix(name, "grad/") {
+				have++
+			}
+		}
+		if params != have {
+			t.Errorf("%d parameters, PyTorch's network has %d", params, have)
+		}
+	}
+}
+
+// TestParameters: the reference has 160,671,297 parameters at its vocabulary of 32,320 tokens
+// ("MLPerf GNMT has 160671297 parameters", the tests of github.com/NVIDIA/apex's distributed
+// optimisers, which list their shapes). Of these 4*1024 are the second bias of each of its nine scans. By hand, with h =
+// 1024 and V tokens: V h of the shared embedding, V h + V of the softmax, 4h(x + h + 1) of
+// a scan over x columns, and 2h² + 2h + 1 of the attention.
+func TestParameters(t *testing.T) {
+	const h, vocab = 1024, 32320
+	layers, err := New(Config{Layers: 4, Dim: h, SourceVocab: vocab, SourceLen: 50, Shared: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan := func(x int64) int64 { return 4 * h * (x + h + 1) }
+	encoder := 2*scan(h) + scan(2*h) + 2*scan(h)
+	decoder := scan(h) + 3*scan(2*h)
+	want := int64(2*vocab*h+vocab) + encoder + decoder + 2*h*h + 2*h + 1
+	if got := nn.CountParams(layers); got != want || got != 160_671_297-9*4*h {
+		t.Errorf("%d parameters, want %d, and the reference's 160671297 without its second biases", got, want)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	valid := Config{Layers: 2, Dim: 4, SourceVocab: 5, SourceLen: 3}
+	if err := valid.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		change func(*Config)
+		want   string
+	}{
+		{func(c *Config) { c.Layers = 1 }, "Layers is 1, want at least 2"},
+		{func(c *Config) { c.Dim = 0 }, "Dim is 0"},
+		{func(c *Config) { c.SourceVocab = -1 }, "SourceVocab is -1"},
+		{func(c *Config) { c.TargetLen = -1 }, "TargetLen is -1"},
+		{func(c *Config) { c.Dropout = 1 }, "Dropout is 1"},
+		{func(c *Config) { c.Shared, c.TargetVocab = true, 6 }, "want one vocabulary"},
+	} {
+		bad := valid
+		c.change(&bad)
+		if _, err := New(bad); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", bad, err, c.want)
+		}
+	}
+}
