@@ -51,6 +51,21 @@ func TestChunksShareAWeight(t *testing.T) {
 	}
 }
 
+// A large table's blocks, which different replicas own, count once in the norm, though
+// every device has two copies of it.
+func TestChunksShareALargeWeight(t *testing.T) {
+	l := blocky
+	l.model.Fine = true
+	p := l.pipeline(t)
+	p.Groups = 2
+	want := l.train(t, p)
+	want.changes(t)
+	p.Partitions, p.MicroBatches, p.Placement, p.Tasks, p.Replicas = 2, 3, schedule.Vee(2), through(schedule.Vee(2)), 2
+	if got := l.train(t, p); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // through has the lists of one micro-batch after the other, with R.
 func through(p schedule.Placement) func(devices, micro int) [][]schedule.Task {
 	return func(devices, micro int) [][]schedule.Task {
@@ -86,9 +101,9 @@ func TestChunkedListsRefused(t *testing.T) {
 		want  string
 		lists [][]schedule.Task
 	}{
-		{"schedule: device 0 waits for ever: F0/1 needs F0 of device 1, which cannot run before it", [][]schedule.Task{
+		{"schedule: device 0 waits for ever: 2F0 needs 1F0 of device 1, which cannot run before it", [][]schedule.Task{
 			{f(0, 0), f(0, 1), b(0, 1), b(0, 0)}, {f(0, 1), f(0, 0), b(0, 1), b(0, 0)}}},
-		{"schedule: device 1: chunk 1: 0 F, 0 B or I, and 0 B or W: want 1 of each", [][]schedule.Task{
+		{"schedule: device 1: 3F0 is missing: want an F of each of 1 micro-batches", [][]schedule.Task{
 			{f(0, 0), f(0, 1), b(0, 1), b(0, 0)}, {f(0, 0), b(0, 0)}}},
 		{"schedule: lists of 1 devices: want 2", [][]schedule.Task{{f(0, 0), f(0, 1), b(0, 1), b(0, 0)}}},
 	} {
@@ -158,25 +173,34 @@ func TestChunksGoOn(t *testing.T) {
 
 // What a step's places send each other is what is planned, within a device as well.
 func TestChunksTraffic(t *testing.T) {
-	tr := openSmall(t, interleaved(small.pipeline(t), 2, 2, 4))
-	r, err := tr.Step(t.Context(), small.data(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	planned := r.PlannedTraffic()
-	if len(planned) != len(r.Traffic) {
-		t.Fatalf("%d kinds, planned %d", len(r.Traffic), len(planned))
-	}
-	back := false // from the last device to the first
-	for i, got := range r.Traffic {
-		got.Seconds = 0
-		if got != planned[i] {
-			t.Errorf("%+v, planned %+v", got, planned[i])
+	for _, how := range []TableGradients{ReduceTied, GatherTied} {
+		p := interleaved(smallTranslation.pipeline(t), 2, 2, 4)
+		p.Replicas, p.TiedGradients = 2, how
+		tr, err := p.Open(InputOf(smallTranslation.data(0)))
+		if err != nil {
+			t.Fatal(err)
 		}
-		back = back || got.From == place.Stage(1) && got.To == place.Place{Stage: 0, Chunk: 1} && got.What == BoundaryActivations
-	}
-	if !back {
-		t.Error("nothing goes from the last device to the first one's second chunk")
+		defer tr.Close()
+		r, err := tr.Step(t.Context(), smallTranslation.data(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		planned := r.PlannedTraffic()
+		if len(planned) != len(r.Traffic) {
+			t.Fatalf("%v: %d kinds, planned %d", how, len(r.Traffic), len(planned))
+		}
+		back, rows := false, false // from the last device to the first; of gathered gradients
+		for i, got := range r.Traffic {
+			got.Seconds = 0
+			if got != planned[i] {
+				t.Errorf("%v: %+v, planned %+v", how, got, planned[i])
+			}
+			back = back || got.From == place.Stage(1) && got.To == place.Place{Stage: 0, Chunk: 1} && got.What == BoundaryActivations
+			rows = rows || got.What == GatheredRows
+		}
+		if !back || rows != (how == GatherTied) {
+			t.Errorf("%v: from the last device to the first one's second chunk %v, gathered rows %v", how, back, rows)
+		}
 	}
 }
 
@@ -206,17 +230,19 @@ func TestChunksSimulated(t *testing.T) {
 
 // Two processes run two devices with two chunks each, as one process does.
 func TestChunksInProcesses(t *testing.T) {
-	run := func(owners []int) string {
-		ps := apart(t, owners, InputOf(small.data(0)), func() Pipeline {
-			p := interleaved(small.pipeline(t), 2, 2, 4)
-			p.EMA.Decay = 0.9
-			return p
-		})
-		dir := t.TempDir()
-		return said(t, ps, "history", func(tr *Trainer) string { return history(t, tr, small.data, dir) })
-	}
-	if one, two := run([]int{0, 0}), run([]int{0, 1}); one != two || one == "" {
-		t.Errorf("in two processes\n%s\nin one\n%s", two, one)
+	for _, s := range []schedule.Schedule{schedule.InterleavedOneFOneB, schedule.ZeroBubbleVee, schedule.DualPipeVee} {
+		run := func(owners []int) string {
+			ps := apart(t, owners, InputOf(small.data(0)), func() Pipeline {
+				p := small.pipeline(t)
+				p.MicroBatches, p.Schedule, p.EMA.Decay = 4, s, 0.9
+				return p
+			})
+			dir := t.TempDir()
+			return said(t, ps, "history", func(tr *Trainer) string { return history(t, tr, small.data, dir) })
+		}
+		if one, two := run([]int{0, 0}), run([]int{0, 1}); one != two || one == "" {
+			t.Errorf("%v: in two processes\n%s\nin one\n%s", s, two, one)
+		}
 	}
 }
 

@@ -65,6 +65,7 @@ type way struct {
 	Pipeline      // without what belongs to the network, such as Layers
 	examples int  // of the mini-batch
 	fine     bool // cut also inside of layers
+	variant  int  // of the network, in tests of several: each has bits of its own
 }
 
 // of is p, run this way.
@@ -115,6 +116,11 @@ var factors = []factor{
 	{"free-memory", []string{"left", "poisoned"}, func(w *way, i int) { w.testing.poison = i == 1 }},
 }
 
+// variants are several networks, or settings that decide bits, as a factor.
+func variants(name string, levels ...string) factor {
+	return factor{name, levels, func(w *way, i int) { w.variant = i }}
+}
+
 // everyWay runs a test in each of a pairwise-covering set of ways.
 func everyWay(t *testing.T, examples int, run func(t *testing.T, w way)) {
 	everyWayOf(t, factors, examples, run)
@@ -140,20 +146,21 @@ func everyWayOf(t *testing.T, factors []factor, examples int, run func(t *testin
 // of ways to run, at every M. Each run is checked for memory (G2) and work (G3) as
 // well.
 func TestG1(t *testing.T) {
-	for _, tied := range []bool{true, false} {
-		t.Run(fmt.Sprintf("tied=%v", tied), func(t *testing.T) {
-			l := small
-			l.model.Tied = tied
-			want := l.train(t, l.pipeline(t))
-			want.changes(t)
-			everyWay(t, l.batch, func(t *testing.T, w way) {
-				l.model.Fine = w.fine
-				if got := l.train(t, w.of(l.pipeline(t))); got != want {
-					t.Errorf("got  %v\nwant %v", got, want)
-				}
-			})
-		})
+	var wants [2]outcome
+	tied := small
+	untied := small
+	untied.model.Tied = false
+	for i, l := range []lm{tied, untied} {
+		wants[i] = l.train(t, l.pipeline(t))
+		wants[i].changes(t)
 	}
+	everyWayOf(t, append(slices.Clone(factors), variants("tied", "true", "false")), small.batch, func(t *testing.T, w way) {
+		l := []lm{tied, untied}[w.variant]
+		l.model.Fine = w.fine
+		if got := l.train(t, w.of(l.pipeline(t))); got != wants[w.variant] {
+			t.Errorf("got  %v\nwant %v", got, wants[w.variant])
+		}
+	})
 }
 
 // large has inner dimensions beyond every cache block of the kernels, in the

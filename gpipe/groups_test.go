@@ -17,29 +17,29 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// groupWays are the ways to run a network with g groups, which must not change its
-// bits: over replicas too.
-func groupWays(g, examples int) []factor {
-	var replicas []int
-	for r := 1; r <= g; r++ {
-		if r == 1 || g%r == 0 && bits.OnesCount(uint(g/r)) == 1 {
-			replicas = append(replicas, r)
+// groupWays are the ways to run a network with each of these numbers of groups, over
+// replicas too. Only the groups may change its bits.
+func groupWays(groups []int, examples int) []factor {
+	g := factor{name: "G", set: func(w *way, i int) { w.Groups = groups[i] }}
+	r := factor{name: "R", levels: []string{"1", "G"}, set: func(w *way, i int) {
+		if w.Replicas = 1; i > 0 {
+			w.Replicas = w.Groups >> min(i-1, bits.TrailingZeros(uint(w.Groups)))
+		}
+	}}
+	m := factor{name: "M", levels: []string{"1", "2", "3", "all"}, set: func(w *way, i int) {
+		w.MicroBatches = []int{1, 2, 3, examples}[i]
+		w.MicroBatches = min(w.MicroBatches, examples/w.Groups)
+	}}
+	for _, n := range groups {
+		g.levels = append(g.levels, strconv.Itoa(n))
+		for half := 2; n%half == 0; half *= 2 {
+			if level := fmt.Sprintf("G/%d", half); half < n && !slices.Contains(r.levels, level) {
+				r.levels = append(r.levels, level)
+			}
 		}
 	}
-	micros := []int{1, 2, 3, examples / g}
-	for len(micros) > 1 && micros[len(micros)-2] >= examples/g {
-		micros = append(micros[:len(micros)-2], examples/g)
-	}
-	r := factor{name: "R", set: func(w *way, i int) { w.Replicas, w.Groups = replicas[i], g }}
-	for _, n := range replicas {
-		r.levels = append(r.levels, strconv.Itoa(n))
-	}
-	m := factor{name: "M", set: func(w *way, i int) { w.MicroBatches = micros[i] }}
-	for _, n := range micros {
-		m.levels = append(m.levels, strconv.Itoa(n))
-	}
 	update := factor{"update", []string{"whole", "divided"}, func(w *way, i int) { w.ShardUpdate = i == 1 }}
-	all := []factor{r, m, update}
+	all := []factor{g, r, m, update}
 	for _, f := range factors {
 		if f.name != "M" {
 			all = append(all, f)
@@ -52,34 +52,39 @@ func groupWays(g, examples int) []factor {
 // pairwise-covering set of ways to run, replicas included. Groups are of different
 // sizes.
 func TestG1Replicas(t *testing.T) {
-	hashes := map[string]int{}
-	groups, ties := []int{1, 2, 3, 4, 6, 8, 12}, []bool{true, false}
+	groups, ties := []int{1, 2, 3, 4, 6, 8, 12}, []string{"true", "false"}
 	if testing.Short() {
-		groups, ties = []int{3, 4}, []bool{true}
+		groups, ties = []int{3, 4}, ties[:1]
 	}
+	network := func(tied int) lm {
+		l := small
+		l.batch, l.steps = 29, 2
+		l.model.Tied = tied == 0
+		return l
+	}
+	type bits struct{ groups, tied int }
+	wants := map[bits]outcome{}
+	hashes := map[string]bits{}
 	for _, g := range groups {
-		for _, tied := range ties {
-			t.Run(fmt.Sprintf("G=%d,tied=%v", g, tied), func(t *testing.T) {
-				l := small
-				l.batch, l.steps = 29, 2
-				l.model.Tied = tied
-				p := l.pipeline(t)
-				p.Groups = g
-				want := l.train(t, p)
-				want.changes(t)
-				if other := hashes[want.hash]; other != 0 {
-					t.Errorf("%d groups have the hash of %d: the bits do not show the groups", g, other)
-				}
-				hashes[want.hash] = g
-				everyWayOf(t, groupWays(g, l.batch), l.batch, func(t *testing.T, w way) {
-					l.model.Fine = w.fine
-					if got := l.train(t, w.of(l.pipeline(t))); got != want {
-						t.Errorf("got  %v\nwant %v", got, want)
-					}
-				})
-			})
+		for tied := range ties {
+			l := network(tied)
+			p := l.pipeline(t)
+			p.Groups = g
+			want := l.train(t, p)
+			want.changes(t)
+			if other, ok := hashes[want.hash]; ok {
+				t.Errorf("%v has the hash of %v: the bits do not show the groups", bits{g, tied}, other)
+			}
+			wants[bits{g, tied}], hashes[want.hash] = want, bits{g, tied}
 		}
 	}
+	everyWayOf(t, append(groupWays(groups, 29), variants("tied", ties...)), 29, func(t *testing.T, w way) {
+		l := network(w.variant)
+		l.model.Fine = w.fine
+		if got, want := l.train(t, w.of(l.pipeline(t))), wants[bits{w.Groups, w.variant}]; got != want {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+	})
 }
 
 // A group without examples, as at an epoch's end, adds nothing, wherever it is.
@@ -141,68 +146,75 @@ func TestG1ReplicasOfImages(t *testing.T) {
 		hash    string
 		tallies string
 	}
+	type bits struct {
+		groups int
+		scope  Scope
+	}
+	all := []bits{{2, ReplicaScope}, {3, ReplicaScope}, {4, ReplicaScope}, {2, AllScope}, {3, AllScope}, {4, AllScope}, {4, 2}, {6, 3}, {6, 2}, {8, 2}, {8, 4}, {8, 8}}
+	if testing.Short() {
+		all = []bits{{4, ReplicaScope}, {3, AllScope}, {4, 2}}
+	}
+	var levels []string
+	for _, of := range all {
+		levels = append(levels, fmt.Sprintf("G=%d,%v", of.groups, of.scope))
+	}
 	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "resnet": smallResNet} {
 		n.sizes = []int{17, 17, 13}
-		type bits struct {
-			groups int
-			scope  Scope
-		}
-		all := []bits{{2, ReplicaScope}, {3, ReplicaScope}, {4, ReplicaScope}, {2, AllScope}, {3, AllScope}, {4, AllScope}, {4, 2}, {6, 3}, {6, 2}, {8, 2}, {8, 4}, {8, 8}}
-		if testing.Short() {
-			all = []bits{{4, ReplicaScope}, {3, AllScope}, {4, 2}}
-		}
-		for _, of := range all {
-			g, least := of.groups, n.least
-			if of.scope != ReplicaScope {
-				least = 1
+		run := func(t *testing.T, p Pipeline) result {
+			tr := n.open(t, p)
+			defer tr.Close()
+			for i := range n.sizes {
+				r, err := tr.Step(t.Context(), n.data(i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkTimeline(t, tr, r)
 			}
-			t.Run(fmt.Sprintf("%s,G=%d,%v", name, g, of.scope), func(t *testing.T) {
-				run := func(t *testing.T, p Pipeline) result {
-					tr := n.open(t, p)
-					for i := range n.sizes {
-						r, err := tr.Step(t.Context(), n.data(i))
-						if err != nil {
-							t.Fatal(err)
-						}
-						checkTimeline(t, tr, r)
-					}
-					got := result{hash: tr.Hash()}
-					tallies := sha256.New()
-					byPath := map[string][]float64{}
-					for _, d := range tr.devices {
-						for _, m := range d.moving {
-							byPath[tr.net.paths[m.Mean]] = m.tally
-						}
-					}
-					for _, path := range slices.Sorted(maps.Keys(byPath)) {
-						fmt.Fprintln(tallies, path, byPath[path])
-					}
-					got.tallies = hex.EncodeToString(tallies.Sum(nil))
-					return got
+			got := result{hash: tr.Hash()}
+			tallies := sha256.New()
+			byPath := map[string][]float64{}
+			for _, d := range tr.devices {
+				for _, m := range d.moving {
+					byPath[tr.net.paths[m.Mean]] = m.tally
 				}
-				wants := map[int]result{}
-				want := func(m int) result {
-					if _, ok := wants[m]; !ok {
-						p := n.pipeline(t, false)
-						p.MicroBatches, p.Groups, p.BatchNormScope = m, g, of.scope
-						if of.scope != ReplicaScope {
-							p.Replicas = g
-						}
-						wants[m] = run(t, p)
-					}
-					return wants[m]
-				}
-				everyWayOf(t, groupWays(g, n.sizes[0]), n.sizes[0], func(t *testing.T, w way) {
-					w.MicroBatches = min(w.MicroBatches, n.sizes[len(n.sizes)-1]/g/least)
-					if w.BatchNormScope = of.scope; of.scope != ReplicaScope {
-						w.Replicas = g
-					}
-					if got := run(t, w.of(n.pipeline(t, w.fine))); got != want(w.MicroBatches) {
-						t.Errorf("got  %v\nwant %v", got, want(w.MicroBatches))
-					}
-				})
-			})
+			}
+			for _, path := range slices.Sorted(maps.Keys(byPath)) {
+				fmt.Fprintln(tallies, path, byPath[path])
+			}
+			got.tallies = hex.EncodeToString(tallies.Sum(nil))
+			return got
 		}
+		type key struct {
+			bits
+			micro int
+		}
+		wants := map[key]result{}
+		want := func(k key) result {
+			if _, ok := wants[k]; !ok {
+				p := n.pipeline(t, false)
+				p.MicroBatches, p.Groups, p.BatchNormScope = k.micro, k.groups, k.scope
+				if k.scope != ReplicaScope {
+					p.Replicas = k.groups
+				}
+				wants[k] = run(t, p)
+			}
+			return wants[k]
+		}
+		ways := groupWays([]int{4}, n.sizes[0])
+		ways[0] = factor{"bits", levels, func(w *way, i int) { w.Groups, w.BatchNormScope = all[i].groups, all[i].scope }}
+		t.Run(name, func(t *testing.T) {
+			everyWayOf(t, ways, n.sizes[0], func(t *testing.T, w way) {
+				least := n.least
+				if w.BatchNormScope != ReplicaScope {
+					least, w.Replicas = 1, w.Groups
+				}
+				w.MicroBatches = min(w.MicroBatches, n.sizes[len(n.sizes)-1]/w.Groups/least)
+				k := key{bits{w.Groups, w.BatchNormScope}, w.MicroBatches}
+				if got := run(t, w.of(n.pipeline(t, w.fine))); got != want(k) {
+					t.Errorf("got  %v\nwant %v", got, want(k))
+				}
+			})
+		})
 	}
 }
 

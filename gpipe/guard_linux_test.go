@@ -113,6 +113,8 @@ func TestGatheredPlansSufficeToTheFloat(t *testing.T) {
 		p.Replicas, p.Groups, p.Partitions, p.MicroBatches, p.TiedGradients = 3, 6, k, 1, GatherTied
 		p.Devices = []Device{{Threads: 2}}
 		sufficesToTheFloat(t, p, smallTranslation.data(0))
+		p.Schedule = schedule.InterleavedOneFOneB // two chunks of a device may have the table
+		sufficesToTheFloat(t, p, smallTranslation.data(0))
 	}
 }
 

@@ -26,23 +26,26 @@ func (l lm) layerWise(t testing.TB, o nn.LARS) Pipeline {
 func TestG1LARS(t *testing.T) {
 	l := small
 	l.batch, l.steps = 13, 2
-	for _, o := range bothLARS {
+	type bits struct{ groups, optimizer int }
+	wants := map[bits]outcome{}
+	var names []string
+	for i, o := range bothLARS {
+		names = append(names, o.Name())
 		for _, g := range []int{1, 4} {
-			t.Run(fmt.Sprintf("%s/G=%d", o.Name(), g), func(t *testing.T) {
-				p := l.layerWise(t, o)
-				p.Groups = g
-				want := l.train(t, p)
-				want.changes(t)
-				everyWayOf(t, groupWays(g, l.batch), l.batch, func(t *testing.T, w way) {
-					l := l
-					l.model.Fine = w.fine
-					if got := l.train(t, w.of(l.layerWise(t, o))); got != want {
-						t.Errorf("got  %v\nwant %v", got, want)
-					}
-				})
-			})
+			p := l.layerWise(t, o)
+			p.Groups = g
+			want := l.train(t, p)
+			want.changes(t)
+			wants[bits{g, i}] = want
 		}
 	}
+	everyWayOf(t, append(groupWays([]int{1, 4}, l.batch), variants("optimizer", names...)), l.batch, func(t *testing.T, w way) {
+		l := l
+		l.model.Fine = w.fine
+		if got, want := l.train(t, w.of(l.layerWise(t, bothLARS[w.variant]))), wants[bits{w.Groups, w.variant}]; got != want {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+	})
 }
 
 // blocky has tensors of several blocks.

@@ -1,10 +1,8 @@
 package gpipe
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -86,10 +84,14 @@ var mutants = []mutant{
 	{"the chunks' gradients of a group before the last has added to them", "step.go",
 		"r.added == len(r.chunks)*r.ends[r.group]", "r.added == r.ends[r.group]", "TestG1Replicas$"},
 	{"a shared weight twice in the norm", "norm.go",
-		"if p.rate == 0 || w.twin {", "if p.rate == 0 {", "TestChunksShareAWeight"},
+		"if p.rate == 0 || w.twin {", "if p.rate == 0 {", "TestChunksShareALargeWeight"},
 	{"one chunk's copy of a shared weight without the others' gradients", "update.go",
-		"	for _, j := range copies {\n		copy(r.dev.weights[j].grads[0], sum)\n	}\n", "	copy(r.dev.weights[copies[0]].grads[0], sum)\n", "TestChunksShareAWeight"},
-	{"W in descending order", "../gpipe/schedule/zerobubble.go",
+		"	for _, j := range copies {\n		copy(r.dev.weights[j].grads[0], sum)\n	}\n", "	copy(r.dev.weights[copies[0]].grads[0], sum)\n", "TestChunksShareAWeight$"},
+	{"the uses of a shared weight in the order of a device's chunks, the last first", "update.go",
+		"	for _, j := range r.dev.index[param] {\n		all = append(all,", "	copies := r.dev.index[param]\n	for i := range copies {\n		j := copies[len(copies)-1-i]\n		all = append(all,", "TestTranslationG1$"},
+	{"one chunk's copy of a table without the gathered gradient", "tied.go",
+		"				copy(r.dev.weights[j].grads[0], w.grads[0])\n", "				_ = j\n", "TestGatherTied$"},
+	{"W in descending order", "schedule/zerobubble.go",
 		"			add(BackwardWeights, x-last)\n", "			if x >= last {\n				add(BackwardWeights, micro-1-(x-last))\n			}\n", "TestG1$"},
 	{"a shared weight's gradient that I and W both add", "../nn/program/split.go",
 		"			p.input = append(p.input, s)\n			continue\n", "			p.input = append(p.input, s)\n			if !accumulates {\n				continue\n			}\n", "TestG1$"},
@@ -159,57 +161,40 @@ var mutants = []mutant{
 		"if d.at.Replica > 0 && !t.net.ShardUpdate {", "if d.at.Replica > 0 {", "TestResume$"},
 }
 
-// TestMutants puts one defect at a time into the code and checks that the tests fail.
-// It runs the go command on the package with an overlay; nothing on disk changes.
+// TestMutants makes one defect at a time and checks that the tests fail.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compiles the package once for each mutant")
+		t.Skip("compiles the package, and runs its tests once for each mutant")
 	}
-	if os.Getenv("GPIPEBENCH_MUTANT") != "" {
+	if os.Getenv(mutantVariable) != "" {
 		t.Skip("this is a mutant")
 	}
 	goCommand, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("no go command")
 	}
-	for _, m := range append([]mutant{{name: "none", file: "step.go", test: "TestG1$"}}, mutants...) {
+	program, environment := schemata(t, goCommand, mutants)
+	run := func(i int, test string) (out string, err error) {
+		cmd := exec.CommandContext(t.Context(), program, "-test.timeout=60s", "-test.failfast", "-test.run", test)
+		cmd.Env = environment(i)
+		text, err := cmd.CombinedOutput()
+		return string(text), err
+	}
+	for i, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
-			path, err := filepath.Abs(m.file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			source, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(string(source), m.from) {
-				t.Fatalf("%s has no %q to mutate", m.file, m.from)
-			}
-			dir := t.TempDir()
-			mutated := filepath.Join(dir, filepath.Base(path))
-			overlay := filepath.Join(dir, "overlay.json")
-			replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: mutated}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for name, content := range map[string][]byte{mutated: []byte(strings.Replace(string(source), m.from, m.to, 1)), overlay: replace} {
-				if err := os.WriteFile(name, content, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			cmd := exec.Command(goCommand, "test", "-count=1", "-timeout=60s", "-failfast", "-overlay", overlay, "-run", m.test, ".")
-			cmd.Env = append(os.Environ(), "GPIPEBENCH_MUTANT="+m.name)
-			out, err := cmd.CombinedOutput()
+			t.Parallel()
+			out, err := run(i, m.test)
 			switch {
-			case m.name == "none":
-				if err != nil {
-					t.Fatalf("the tests fail without a mutation:\n%s", out)
-				}
 			case err == nil:
-				t.Errorf("the tests pass all the same")
-			case strings.Contains(string(out), "build failed") || strings.Contains(string(out), "setup failed"):
-				t.Errorf("the mutant does not compile:\n%s", out)
+				t.Errorf("the tests pass all the same:\n%s", out)
+			case !strings.Contains(out, "--- FAIL") && !strings.Contains(out, "panic") && !strings.Contains(out, "fatal error"):
+				t.Errorf("no test has failed: %v\n%s", err, out)
 			}
 		})
 	}
+	t.Run("none", func(t *testing.T) {
+		if out, err := run(-1, "TestG1$"); err != nil {
+			t.Fatalf("the tests fail without a mutation: %v\n%s", err, out)
+		}
+	})
 }

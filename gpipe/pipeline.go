@@ -275,9 +275,6 @@ func (p Pipeline) Validate(in Input) error {
 	if pieces = placed.Stages(); pieces > len(p.Layers) {
 		return tooMany()
 	}
-	if pieces > p.Partitions && p.TiedGradients == GatherTied {
-		return fmt.Errorf("gathered gradients of tied tables with %d chunks on %d devices: want one chunk on each, or reduced gradients", pieces, p.Partitions)
-	}
 	if p.Partitioner > partition.Block {
 		return fmt.Errorf("unknown partitioner %v: want min-max, min-variance, lingvo or block", p.Partitioner)
 	}

@@ -86,15 +86,14 @@ type tableRows struct {
 	param      int // index into network.params
 	vocab, dim int // the table's shape
 	uses       []use
+	devices    []int    // of each use
 	groups     [][]span // by group of the mini-batch and use
 	replicas   []span   // of each replica: those of its groups, which are consecutive
 	rows       int      // of all groups
 }
 
-// on reports whether a stage has the table.
-func (t *tableRows) on(stage int) bool {
-	return slices.ContainsFunc(t.uses, func(u use) bool { return u.stage == stage })
-}
+// on reports whether a device has the table.
+func (t *tableRows) on(device int) bool { return slices.Contains(t.devices, device) }
 
 // bytes is the size of some rows and their indices.
 func (t *tableRows) bytes(from, to int) int64 { return int64(to-from) * int64(t.dim+1) * floatBytes }
@@ -119,9 +118,9 @@ func (n *network) gatherTied() error {
 		if !p.gathered {
 			continue
 		}
-		for _, k := range p.stages() {
+		for _, k := range n.devicesOf(p) {
 			at := 0
-			for _, q := range n.stageParams(k) {
+			for _, q := range n.deviceParams(k) {
 				if q == p.Param {
 					n.reduced[k][at] = 0
 				}
@@ -151,6 +150,9 @@ func (n *network) rowsOf(portions []portion) (all []tableRows) {
 			continue
 		}
 		t := tableRows{param: i, vocab: p.Shape[0], dim: p.Shape[1], uses: p.uses}
+		for _, u := range p.uses {
+			t.devices = append(t.devices, n.device(u.stage))
+		}
 		for r := range portions {
 			s := &portions[r]
 			first, begin := t.rows, 0
@@ -182,7 +184,7 @@ func (s *portion) rows(u use, from, to int) (rows int) {
 	return rows
 }
 
-// rowFloats is the workspace that adding up gathered rows takes on stage k: a table for the
+// rowFloats is the workspace that adding up gathered rows takes on device k: a table for the
 // chain of an embedding that is not the first use.
 func (n *network) rowFloats(k int) (floats int) {
 	for i := range n.tables {
@@ -194,19 +196,19 @@ func (n *network) rowFloats(k int) (floats int) {
 	return floats
 }
 
-// rowExchanges are the transfers between the stages of a replica of their rows, at the end
-// of a step: those of every use go to every other stage that has the table.
+// rowExchanges are the transfers between the devices of a replica of their rows, at the end
+// of a step: those of every use go to every other device that has the table.
 func (n *network) rowExchanges(rows []tableRows, replica int) (all []timeline.Exchange) {
 	for i := range rows {
 		t := &rows[i]
-		for j, u := range t.uses {
+		for j, from := range t.devices {
 			var bytes int64
 			for _, group := range t.ownGroups(n, replica) {
 				bytes += t.bytes(group[j].from, group[j].to)
 			}
-			for _, to := range n.params[t.param].stages() {
-				if to != u.stage {
-					all = append(all, timeline.Exchange{From: place.Stage(u.stage), To: place.Stage(to), Bytes: bytes})
+			for _, to := range n.devicesOf(&n.params[t.param]) {
+				if to != from {
+					all = append(all, timeline.Exchange{From: place.Stage(from), To: place.Stage(to), Bytes: bytes})
 				}
 			}
 		}
@@ -220,7 +222,7 @@ func (t *tableRows) ownGroups(n *network, replica int) [][]span {
 	return t.groups[replica*each : (replica+1)*each]
 }
 
-// planRows adds what a stage hands the same one of other replicas.
+// planRows adds what a device hands the same one of other replicas.
 func (n *network) planRows(rows []tableRows, at place.Place, add func(from, to place.Place, what Load, messages int, bytes int64)) {
 	messages, bytes := 0, int64(0)
 	for i := range rows {
@@ -255,17 +257,20 @@ func (t *tableRows) messages(rows span) iter.Seq[span] {
 	}
 }
 
-// findRows finds the places of gathered rows in the arena, from a slot of Grads on.
+// findRows finds the places of gathered rows in the arena, from a slot of Grads on. The
+// device's copies of a table have the same.
 func (d *device) findRows(slot int) {
 	for i := range d.net.tables {
 		t := &d.net.tables[i]
 		if !t.on(d.k) {
 			continue
 		}
-		w := &d.weights[d.index[t.param][0]]
-		w.rows = d.mem.slot(0, program.Grads, slot)
 		ids := d.mem.slot(0, program.Grads, slot+1)
-		w.ids = unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(ids))), len(ids))
+		for _, j := range d.index[t.param] {
+			w := &d.weights[j]
+			w.rows = d.mem.slot(0, program.Grads, slot)
+			w.ids = unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(ids))), len(ids))
+		}
 		slot += 2
 	}
 }
@@ -283,8 +288,8 @@ func (w *weight) parts(t *tableRows, rows span) [][]float32 {
 	}
 }
 
-// eachTable calls f for every gathered gradient of the stage's weights, with the first of
-// its slots.
+// eachTable calls f for every gathered gradient of the device's weights: of copies, the
+// first.
 func (r *stageRun) eachTable(f func(w *weight, t *tableRows) error) error {
 	for i := range r.tables {
 		if t := &r.tables[i]; t.on(r.k) {
@@ -349,13 +354,15 @@ func (r *chunkRun) keepRows(m int, g program.RowGradient) (kept bool) {
 // the table.
 func (r *stageRun) keepDense() {
 	_ = r.eachTable(func(w *weight, t *tableRows) error {
-		own := 0
+		accumulators := r.accumulators(t.param)
 		for i, u := range t.uses {
-			if u.stage != r.k {
+			if t.devices[i] != r.k {
 				continue
 			}
+			dense := accumulators[0]
+			accumulators = accumulators[1:]
 			if at := t.groups[r.ownGroup(r.group)][i]; !u.sparse {
-				dense, parts := w.grads[own], r.dev.pool.Threads()
+				parts := r.dev.pool.Threads()
 				r.dev.pool.Do(func(part int) {
 					from, to := t.vocab*part/parts, t.vocab*(part+1)/parts
 					copy(w.rows[(at.from+from)*t.dim:], dense[from*t.dim:to*t.dim])
@@ -365,7 +372,6 @@ func (r *stageRun) keepDense() {
 				})
 				r.touchRows(t, at.to)
 			}
-			own++
 		}
 		return nil
 	})
@@ -401,6 +407,9 @@ func (r *stageRun) gatherRows(ctx context.Context) error {
 	if err := r.timedWork(ctx, timeline.Rows, func() {
 		_ = r.eachTable(func(w *weight, t *tableRows) error {
 			r.addRows(w, t)
+			for _, j := range r.dev.index[t.param][1:] {
+				copy(r.dev.weights[j].grads[0], w.grads[0])
+			}
 			return nil
 		})
 	}); err != nil {
@@ -422,13 +431,10 @@ func (r *stageRun) recordTables(kind timeline.ActivityKind, start time.Time) {
 	})
 }
 
-// exchangeRows sends the rows of this stage's uses, of all groups of the replica, to the
-// other stages that have the table, and receives theirs.
+// exchangeRows sends the rows of this device's uses, of all groups of the replica, to the
+// other devices that have the table, and receives theirs.
 func (r *stageRun) exchangeRows(ctx context.Context, w *weight, t *tableRows) error {
-	p := &r.trainer.net.params[t.param]
-	if !p.shared() {
-		return nil
-	}
+	devices := r.trainer.net.devicesOf(&r.trainer.net.params[t.param])
 	parts := func(use int) (all [][]float32) {
 		for _, group := range t.ownGroups(r.trainer.net, r.at.Replica) {
 			all = append(all, w.parts(t, group[use])...)
@@ -441,9 +447,9 @@ func (r *stageRun) exchangeRows(ctx context.Context, w *weight, t *tableRows) er
 	sent := make(chan error, 1)
 	go func() {
 		sent <- func() error {
-			for i, u := range t.uses {
-				for _, to := range p.stages() {
-					if u.stage == r.k && to != r.k {
+			for i, from := range t.devices {
+				for _, to := range devices {
+					if from == r.k && to != r.k {
 						if err := r.session.Send(ctx, route(r.k, to, i), parts(i)); err != nil {
 							return err
 						}
@@ -454,11 +460,11 @@ func (r *stageRun) exchangeRows(ctx context.Context, w *weight, t *tableRows) er
 		}()
 	}()
 	err := func() error {
-		for i, u := range t.uses {
-			if u.stage == r.k {
+		for i, from := range t.devices {
+			if from == r.k {
 				continue
 			}
-			if _, err := r.takeIn(ctx, route(u.stage, r.k, i), TiedGradients, parts(i)); err != nil {
+			if _, err := r.takeIn(ctx, route(from, r.k, i), TiedGradients, parts(i)); err != nil {
 				return err
 			}
 			for _, group := range t.ownGroups(r.trainer.net, r.at.Replica) {

@@ -1,14 +1,12 @@
 package gpipe
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
-	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
 
@@ -29,41 +27,38 @@ func TestGatherTied(t *testing.T) {
 	language.batch, language.steps = 17, 2
 	translator := smallTranslation
 	translator.batch, translator.steps = 17, 2
-	for _, c := range []struct {
-		name string
-		run  func(t *testing.T, fine bool, change func(p Pipeline) Pipeline) outcome
-	}{
-		{"all", translator.changed(transformer.TieAll)},
-		{"softmax", translator.changed(transformer.TieSoftmax)},
-		{"language model", func(t *testing.T, fine bool, change func(p Pipeline) Pipeline) outcome {
+	runs := []func(t *testing.T, fine bool, change func(p Pipeline) Pipeline) outcome{
+		translator.changed(transformer.TieAll),
+		translator.changed(transformer.TieSoftmax),
+		func(t *testing.T, fine bool, change func(p Pipeline) Pipeline) outcome {
 			l := language
 			l.model.Fine = fine
 			return l.train(t, change(l.pipeline(t)))
-		}},
-	} {
+		},
+	}
+	type bits struct{ groups, network int }
+	wants := map[bits]outcome{}
+	for i, run := range runs {
 		for _, g := range groups {
-			t.Run(fmt.Sprintf("%s,G=%d", c.name, g), func(t *testing.T) {
-				want := c.run(t, false, func(p Pipeline) Pipeline {
-					p.Groups = g
-					return p
-				})
-				want.changes(t)
-				all := slices.DeleteFunc(groupWays(g, 17), func(f factor) bool { return f.name == "update" })
-				everyWayOf(t, all, 17, func(t *testing.T, w way) {
-					if got := c.run(t, w.fine, func(p Pipeline) Pipeline {
-						p = w.of(p)
-						p.TiedGradients, p.Chunks = GatherTied, min(p.Chunks, 1) // with more it is refused
-						if p.Schedule >= schedule.ZeroBubbleVee {
-							p.Schedule = schedule.ZeroBubbleH1
-						}
-						return p
-					}); got != want {
-						t.Errorf("got  %v\nwant %v", got, want)
-					}
-				})
+			want := run(t, false, func(p Pipeline) Pipeline {
+				p.Groups = g
+				return p
 			})
+			want.changes(t)
+			wants[bits{g, i}] = want
 		}
 	}
+	all := slices.DeleteFunc(groupWays(groups, 17), func(f factor) bool { return f.name == "update" })
+	everyWayOf(t, append(all, variants("network", "all", "softmax", "language model")), 17, func(t *testing.T, w way) {
+		got := runs[w.variant](t, w.fine, func(p Pipeline) Pipeline {
+			p = w.of(p)
+			p.TiedGradients = GatherTied
+			return p
+		})
+		if want := wants[bits{w.Groups, w.variant}]; got != want {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+	})
 }
 
 // changed is a run of a translator tied in a way.

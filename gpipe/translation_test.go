@@ -97,23 +97,26 @@ func (m translation) data(i int) nn.Batch {
 // only read, or do not even read, and exchange the gradients of a table with three
 // uses.
 func TestTranslationG1(t *testing.T) {
-	for _, tie := range []transformer.Tie{transformer.TieAll, transformer.TieSoftmax, transformer.TieNone} {
-		if testing.Short() && tie != transformer.TieAll {
-			continue
-		}
-		t.Run("tied="+tie.String(), func(t *testing.T) {
-			m := smallTranslation
-			m.model.Tie = tie
-			want := m.train(t, m.pipeline(t))
-			want.changes(t)
-			everyWay(t, m.batch, func(t *testing.T, w way) {
-				m.model.Fine = w.fine
-				if got := m.train(t, w.of(m.pipeline(t))); got != want {
-					t.Errorf("got  %v\nwant %v", got, want)
-				}
-			})
-		})
+	ties := []transformer.Tie{transformer.TieAll, transformer.TieSoftmax, transformer.TieNone}
+	if testing.Short() {
+		ties = ties[:1]
 	}
+	var names []string
+	var wants []outcome
+	for _, tie := range ties {
+		m := smallTranslation
+		m.model.Tie = tie
+		want := m.train(t, m.pipeline(t))
+		want.changes(t)
+		names, wants = append(names, tie.String()), append(wants, want)
+	}
+	everyWayOf(t, append(slices.Clone(factors), variants("tied", names...)), smallTranslation.batch, func(t *testing.T, w way) {
+		m := smallTranslation
+		m.model.Tie, m.model.Fine = ties[w.variant], w.fine
+		if got := m.train(t, w.of(m.pipeline(t))); got != wants[w.variant] {
+			t.Errorf("got  %v\nwant %v", got, wants[w.variant])
+		}
+	})
 }
 
 // TestPaddingIsNotSeen: other ids in the padding give the same losses and weights, to

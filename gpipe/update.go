@@ -190,10 +190,7 @@ func (r *stageRun) exchange(ctx context.Context, param int, copies []int) error 
 	r.dev.mem.touch(0, program.Workspace, 0, n.sharedFloats(p))
 
 	own := make([][]float32, len(p.uses)) // nil: of another device
-	var accumulators [][]float32
-	for _, j := range copies {
-		accumulators = append(accumulators, r.dev.weights[j].grads...)
-	}
+	accumulators := r.accumulators(param)
 	for i, u := range p.uses {
 		if n.device(u.stage) == r.k {
 			own[i], accumulators = accumulators[0], accumulators[1:]
@@ -242,6 +239,14 @@ func (r *stageRun) exchange(ctx context.Context, param int, copies []int) error 
 		copy(r.dev.weights[j].grads[0], sum)
 	}
 	return err
+}
+
+// accumulators are those of the device's uses of a parameter, in layer order.
+func (r *stageRun) accumulators(param int) (all [][]float32) {
+	for _, j := range r.dev.index[param] {
+		all = append(all, r.dev.weights[j].grads...)
+	}
+	return all
 }
 
 // move updates every parameter of the stage, divided over the device's threads.

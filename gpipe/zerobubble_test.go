@@ -143,7 +143,7 @@ func TestOwnListsInTwoRefused(t *testing.T) {
 		"W0 has no I before it":                                    {task(f, 0), task(w, 0), task(i, 0), task(f, 1), task(b, 1)},
 		"W1 is out of order":                                       {task(f, 0), task(i, 0), task(f, 1), task(i, 1), task(w, 1), task(w, 0)},
 		"B1 comes before W0":                                       {task(f, 0), task(i, 0), task(f, 1), task(b, 1), task(w, 0)},
-		"2 F, 2 B or I, and 1 B or W: want 2 of each":              {task(f, 0), task(i, 0), task(f, 1), task(i, 1), task(w, 0)},
+		"W1 is missing, after I1: want a W of each I":              {task(f, 0), task(i, 0), task(f, 1), task(i, 1), task(w, 0)},
 		"I1 comes before its F":                                    {task(f, 0), task(i, 0), task(w, 0), task(i, 1), task(f, 1), task(w, 1)},
 		"I0 lacks residuals: want an F that keeps them, or an R d": {{Kind: f}, task(i, 0), task(w, 0), task(f, 1), task(b, 1)},
 	} {

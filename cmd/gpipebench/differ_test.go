@@ -17,7 +17,7 @@ import (
 	"gpipebench/gpipe/cluster"
 )
 
-// Ranks of another version, or with another flag, seed, data or weights, are found before
+// Ranks of another version, or with another flag, seed, data, weights or schedule, are found before
 // the first step: with one line, by rank 0, and status 1 of both.
 func TestRanksThatDiffer(t *testing.T) {
 	if testing.Short() {
@@ -29,6 +29,10 @@ func TestRanksThatDiffer(t *testing.T) {
 		text := bytes.Repeat([]byte("all work and no play "), 1000)
 		text[len(text)/2] += byte(i)
 		if err := os.WriteFile(filepath.Join(dir, "text"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tasks := []string{"0F0,0B0\n", "0F0,0I0,0W0\n"}[i]
+		if err := os.WriteFile(filepath.Join(dir, "tasks.csv"), []byte(tasks), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		finished(t, command(t, dir, strings.Join(slices.Concat([]string{"train", "--json", "--steps=0", "--save=" + filepath.Join(dir, "weights"), "--seed=" + strconv.Itoa(1+i)}, tiny), " ")))
@@ -50,6 +54,7 @@ func TestRanksThatDiffer(t *testing.T) {
 		{"flag", "", [2]string{"", "--clip-norm=2"}, dirs, [2]string{self, self}, `another --clip-norm than rank 0: "2", rank 0 "1"`},
 		{"seed", "", [2]string{"--seed=7", "--seed=8"}, dirs, [2]string{self, self}, `another --seed than rank 0: "8", rank 0 "7"`},
 		{"data", "--data=text:text", [2]string{}, dirs, [2]string{self, self}, "another content of data or weights than rank 0: "},
+		{"schedule", "--schedule=tasks.csv", [2]string{}, dirs, [2]string{self, self}, "another content of the schedule's file than rank 0: "},
 		{"weights", "--load=weights", [2]string{}, dirs, [2]string{self, self}, "another content of data or weights than rank 0: "},
 	} {
 		temporary := t.TempDir()

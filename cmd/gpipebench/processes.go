@@ -121,9 +121,13 @@ func (p processes) together(ctx context.Context, cmd *cobra.Command, s *workload
 	err = f(&workload.Processes{
 		Own: workload.Process{Rank: world.Rank, Host: host, Places: spread.Of(world.Rank)},
 		Connect: func(ctx context.Context, data string) (transport.Transport, error) {
+			tasks, err := s.ScheduleDigest()
+			if err != nil {
+				return nil, err
+			}
 			c := sockets.Config{
 				Rank: world.Rank, Size: world.Size, Address: world.Address, Secret: world.Secret, Limit: world.Limit,
-				Owner: spread.Owner, Where: spread.Of, Facts: facts(cmd, data),
+				Owner: spread.Owner, Where: spread.Of, Facts: facts(cmd, data, tasks),
 			}
 			if p.mpi {
 				if err := m.join(ctx); err != nil {
@@ -197,8 +201,9 @@ func (m *meeting) says(err error) bool {
 	return m.world.Rank == 0 || errors.As(err, &gone) && gone.Rank == 0 && m.world.Rank == 1
 }
 
-// facts are what must be the same in all processes of a command.
-func facts(cmd *cobra.Command, data string) []sockets.Fact {
+// facts are what must be the same in all processes of a command: besides flags, what the
+// files that these name have in them.
+func facts(cmd *cobra.Command, data, tasks string) []sockets.Fact {
 	commit, dirty := gpipebench.Commit()
 	all := []sockets.Fact{
 		{Name: "program", Value: fmt.Sprintf("engine %s, commit %s, changes %v, %s %s/%s", gpipebench.Engine(), commit, dirty, runtime.Version(), runtime.GOOS, runtime.GOARCH)},
@@ -208,7 +213,7 @@ func facts(cmd *cobra.Command, data string) []sockets.Fact {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		all = append(all, sockets.Fact{Name: "--" + f.Name, Value: f.Value.String()})
 	})
-	return append(all, sockets.Fact{Name: "content of data or weights", Value: data})
+	return append(all, sockets.Fact{Name: "content of data or weights", Value: data}, sockets.Fact{Name: "content of the schedule's file", Value: tasks})
 }
 
 // printProcesses lists the processes that ran something together, and what they sent

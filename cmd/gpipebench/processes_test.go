@@ -51,9 +51,9 @@ func TestLaunch(t *testing.T) {
 		flags     string
 		travels   string
 	}{
-		{2, "-k 2 -m 2", "activations, gradients"},
 		{2, "--replicas 2 -m 2 --ema 0.9", "gradients to add up, sums of gradients"},
-		{4, "--replicas 2 -k 2 -m 2 --shard-update", "activations, gradients, gradients to add up, updated weights"},
+		{2, "-k 2 -m 4 --schedule dualpipe-v", "activations, gradients"},
+		{4, "--replicas 2 -k 2 -m 2 --shard-update --schedule interleaved", "activations, gradients, gradients to add up, updated weights"},
 		{3, "--replicas 2 -k 2 -m 1 --spread stage --schedule 1f1b", "activations, gradients, gradients to add up, sums of gradients"},
 	} {
 		dir := t.TempDir()

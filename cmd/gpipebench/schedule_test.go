@@ -46,6 +46,30 @@ func TestScheduleFile(t *testing.T) {
 	}
 }
 
+// A file that is no schedule is refused in one line that names the file, the task and what
+// it waits for, before anything runs.
+func TestScheduleFileRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.csv")
+	for text, want := range map[string]string{
+		"2F0,0F0,2B0,0B0\n1F0,1B0,3F0,3B0\n": "device 0 waits for ever: 2F0 needs 1F0 of device 1, which cannot run before it",
+		"0F0,2F0,2B0,0B0\n1F0,3F0,1B0,3B0\n": "device 0 waits for ever: 2B0 needs 3B0 of device 1, which cannot run before it",
+		"0F0,2F0,2B0,0B0\n1F0,3F0,3B0\n":     "device 1: 1B0 is missing, after 1F0",
+		"0F0,0I0\n1F0,1B0\n":                 "device 0: W0 is missing, after I0",
+		"0F0,0B0\n1F0,1F1,1B0,1B1\n":         "device 0: F1 is missing",
+		"0F0,0B0\n1F0,what\n":                `row 2, cell 2: "what": want a stage`,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"schedule", "train", "simulate"} {
+			status, out, said := execute(t, command, "--schedule", file, "-k", "2", "-m", "1")
+			if status != 1 || out != "" || !strings.HasPrefix(said, "gpipebench: ") || !strings.Contains(said, file+": ") || !strings.Contains(said, want) || strings.Count(said, "\n") != 1 {
+				t.Errorf("%s of %q: status %d, %q, want %q", command, text, status, said, want)
+			}
+		}
+	}
+}
+
 // Without times every task takes a millisecond, and a micro-batch's activations are 1.
 func TestScheduleDefaults(t *testing.T) {
 	_, out, _ := execute(t, "schedule", "--schedule", "1f1b", "-k", "4", "-m", "8", "--json")

@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,4 +80,18 @@ func (s Setup) closedForm(t *gpipe.Times) (float64, error) {
 		return t.EvenStep()
 	}
 	return t.ClosedForm(s.Schedule, s.Checkpoint, s.LateRecompute)
+}
+
+// ScheduleDigest is a digest of the setup's file of a schedule, which must be the same in
+// all processes; "": it has none.
+func (s Setup) ScheduleDigest() (string, error) {
+	if s.ScheduleFile == "" {
+		return "", nil
+	}
+	text, err := files.Read(s.ScheduleFile, files.Kind{What: "a schedule", Bytes: maxScheduleFile})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
 }

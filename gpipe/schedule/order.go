@@ -14,8 +14,9 @@ import (
 //   - an R directly before B or I, unless F keeps the residuals;
 //
 // and of every stage, F in ascending order, the I or B too, and the W or B, so that each
-// sum over micro-batches has one order. A device that waits for a task that will never
-// have run is an error, which names that task.
+// sum over micro-batches has one order. A task that is missing is an error, which names it,
+// as is a device that waits for a task that will never have run. On devices with several
+// chunks, tasks have the stage before their names, as in files: 2F0.
 func Verify(lists [][]Task, p Placement, micro int) error {
 	if err := p.Check(); err != nil {
 		return err
@@ -24,7 +25,7 @@ func Verify(lists [][]Task, p Placement, micro int) error {
 		return fmt.Errorf("schedule: lists of %d devices: want %d", len(lists), p.Devices)
 	}
 	for d, chunks := range p.Chunks() {
-		if err := complete(lists[d], len(chunks), micro); err != nil {
+		if err := complete(lists[d], chunks, micro); err != nil {
 			return fmt.Errorf("schedule: device %d: %w", d, err)
 		}
 	}
@@ -39,8 +40,18 @@ type progress struct {
 	split                   []bool
 }
 
-// complete checks everything about a device's list but what it waits for.
-func complete(list []Task, chunks, micro int) error {
+// inWords is a task of a device that has these stages: F0, or 2F0 if it has several.
+func (t Task) inWords(stages []int) string {
+	if len(stages) == 1 || t.Chunk < 0 || t.Chunk >= len(stages) {
+		return t.String()
+	}
+	return fmt.Sprintf("%d%v%d", stages[t.Chunk], t.Kind, t.Micro)
+}
+
+// complete checks everything about the list of a device with these stages but what it waits
+// for.
+func complete(list []Task, stages []int, micro int) error {
+	chunks := len(stages)
 	at := make([]progress, chunks)
 	for i := range at {
 		at[i] = progress{keeps: make([]bool, micro), split: make([]bool, micro)}
@@ -53,12 +64,12 @@ func complete(list []Task, chunks, micro int) error {
 		if t.Micro < 0 || t.Micro >= micro {
 			return fmt.Errorf("%v is of micro-batch %d: want 0 to %d", t, t.Micro, micro-1)
 		}
-		c := &at[t.Chunk]
+		c, name := &at[t.Chunk], t.inWords(stages)
 		due := func(next int) error {
 			if t.Micro == next {
 				return nil
 			}
-			return fmt.Errorf("%v is out of order: want each micro-batch once, in ascending order, and %d is due", t, next)
+			return fmt.Errorf("%s is out of order: want each micro-batch once, in ascending order, and %d is due", name, next)
 		}
 		var err error
 		switch t.Kind {
@@ -72,30 +83,31 @@ func complete(list []Task, chunks, micro int) error {
 			whole.Kind = Backward
 			switch {
 			case i+1 == len(list) || list[i+1] != next && list[i+1] != whole:
-				err = fmt.Errorf("%v is out of place: want it directly before %v or %v", t, whole, next)
+				err = fmt.Errorf("%s is out of place: want it directly before %s or %s", name, whole.inWords(stages), next.inWords(stages))
 			case t.Micro < c.forward && c.keeps[t.Micro]:
-				err = fmt.Errorf("%v is not needed: its F keeps the residuals", t)
+				err = fmt.Errorf("%s is not needed: its F keeps the residuals", name)
 			}
 		case Backward, BackwardInput:
 			kept := before.Kind == Recompute && before.Micro == t.Micro && before.Chunk == t.Chunk
 			switch {
 			case t.Micro >= c.forward:
-				err = fmt.Errorf("%v comes before its F", t)
+				err = fmt.Errorf("%s comes before its F", name)
 			case !c.keeps[t.Micro] && !kept:
-				err = fmt.Errorf("%v lacks residuals: want an F that keeps them, or an R directly before it", t)
+				err = fmt.Errorf("%s lacks residuals: want an F that keeps them, or an R directly before it", name)
 			default:
 				err = due(c.input)
 			}
 			c.input++
 			if c.split[t.Micro] = t.Kind == BackwardInput; !c.split[t.Micro] && err == nil {
 				if err = due(c.weights); err != nil {
-					err = fmt.Errorf("%v comes before W%d", t, c.weights)
+					w := Task{Kind: BackwardWeights, Micro: c.weights, Chunk: t.Chunk}
+					err = fmt.Errorf("%s comes before %s", name, w.inWords(stages))
 				}
 				c.weights++
 			}
 		case BackwardWeights:
 			if t.Micro >= c.input || !c.split[t.Micro] {
-				err = fmt.Errorf("%v has no I before it", t)
+				err = fmt.Errorf("%s has no I before it", name)
 			} else {
 				err = due(c.weights)
 			}
@@ -109,12 +121,14 @@ func complete(list []Task, chunks, micro int) error {
 		before = t
 	}
 	for i, c := range at {
-		if c.forward != micro || c.input != micro || c.weights != micro {
-			of := ""
-			if chunks > 1 {
-				of = fmt.Sprintf("chunk %d: ", i)
-			}
-			return fmt.Errorf("%s%d F, %d B or I, and %d B or W: want %d of each, one for each micro-batch", of, c.forward, c.input, c.weights, micro)
+		missing := func(kind Kind, micro int) string { return Task{Kind: kind, Micro: micro, Chunk: i}.inWords(stages) }
+		switch {
+		case c.forward < micro:
+			return fmt.Errorf("%s is missing: want an F of each of %d micro-batches", missing(Forward, c.forward), micro)
+		case c.input < micro:
+			return fmt.Errorf("%s is missing, after %s: want a B, or an I and a W, of each of %d micro-batches", missing(Backward, c.input), missing(Forward, c.input), micro)
+		case c.weights < micro:
+			return fmt.Errorf("%s is missing, after %s: want a W of each I", missing(BackwardWeights, c.weights), missing(BackwardInput, c.weights))
 		}
 	}
 	return nil
@@ -233,8 +247,11 @@ func run(lists [][]Task, p Placement, micro int, duration func(Kind) float64, co
 			want := Task{Kind: Forward, Micro: t.Micro, Chunk: slices.Index(chunks[on], from)}
 			if t.Kind != Forward {
 				want.Kind = Backward
+				if slices.ContainsFunc(lists[on], func(o Task) bool { return o.Kind == BackwardInput && o.Micro == want.Micro && o.Chunk == want.Chunk }) {
+					want.Kind = BackwardInput
+				}
 			}
-			return nil, fmt.Errorf("schedule: device %d waits for ever: %v needs %v of device %d, which cannot run before it: want an order in which every task comes after what it needs", device, t, want, on)
+			return nil, fmt.Errorf("schedule: device %d waits for ever: %s needs %s of device %d, which cannot run before it: want an order in which every task comes after what it needs", device, t.inWords(chunks[device]), want.inWords(chunks[on]), on)
 		}
 	}
 	return times, nil

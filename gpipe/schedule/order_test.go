@@ -245,16 +245,24 @@ func TestVerifyRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"0F0,0B0\n1F0,1B0", ""},
 		{"0F0,0F1,0B0,0B1\n1F0,1F1,1B1,1B0", "device 1: B1 is out of order: want each micro-batch once, in ascending order, and 0 is due"},
-		{"0F0,0F1,0B0\n1F0,1F1,1B0,1B1", "device 0: 2 F, 1 B or I, and 1 B or W: want 2 of each"},
+		{"0F0,0F1,0B0\n1F0,1F1,1B0,1B1", "device 0: B1 is missing, after F1: want a B, or an I and a W, of each of 2 micro-batches"},
 		{"0F0,0B0,0F0\n1F0,1B0", "device 0: F0 is out of order"},
 		{"0B0,0F0\n1F0,1B0", "device 0: B0 comes before its F"},
-		{"0F0,0I0\n1F0,1B0", "device 0: 1 F, 1 B or I, and 0 B or W"},
+		{"0F0,0I0\n1F0,1B0", "device 0: W0 is missing, after I0: want a W of each I"},
 		{"0F0,0W0,0I0\n1F0,1B0", "device 0: W0 has no I before it"},
 		{"0F0,0F1,0I0,0I1,0W1,0W0\n1F0,1F1,1B0,1B1", "device 0: W1 is out of order"},
 		{"0F0,0F1,0I0,0B1,0W0\n1F0,1F1,1B0,1B1", "device 0: B1 comes before W0"},
 		{"0F0,2F0,2B0,0B0\n1F0,1B0", ""},
-		{"2F0,0F0,2B0,0B0\n1F0,1B0", "device 0 waits for ever: F0/1 needs F0 of device 1, which cannot run before it"},
-		{"0F0,2F0,0B0,2B0\n1F0,1B0", "device 0 waits for ever: B0 needs B0 of device 1"},
+		{"2F0,0F0,2B0,0B0\n1F0,1B0", "device 0 waits for ever: 2F0 needs F0 of device 1, which cannot run before it"},
+		{"2F0,0F0,2I0,2W0,0B0,3F0,3B0\n1F0,1B0", "device 0 waits for ever: 2F0 needs F0 of device 1"},
+		{"0F0,2F0,2B0,0B0\n1F0,1B0,3F0,3B0", "device 0 waits for ever: 2B0 needs 3B0 of device 1"},
+		{"0F0,2F0,2B0,0B0,0F1,0B1,2F1,2B1\n1F0,1B0,1F1", "device 1: B1 is missing, after F1"},
+		{"0F0,2F0,2B0,0B0,0F1,2F1,0B1\n1F0,1B0,1F1,1B1", "device 0: 2B1 is missing, after 2F1"},
+		{"0F0,2F0,2B0,0B0,0F1,0B1\n1F0,1B0,1F1,1B1", "device 0: 2F1 is missing: want an F of each of 2 micro-batches"},
+		{"0F0,0B0,0F1,0B1\n1F0,1B0,1I1", "device 1: I1 comes before its F"},
+		{"0F0,2F0,0B0,2B0\n1F0,1B0", "device 0 waits for ever: 0B0 needs B0 of device 1"},
+		{"0F0,0F1,0B0,0B1\n1F0,1I0,1W0,1F1,1I1,1W1", ""},
+		{"0F0,0B0,0F1,0B1\n1F0,1F1,1I0,1W0,1I1,1W1", "device 0 waits for ever: B0 needs I0 of device 1, which cannot run before it"},
 	} {
 		lists, p, micro := read(c.text)
 		err := Verify(lists, p, micro)

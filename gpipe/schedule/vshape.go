@@ -31,12 +31,11 @@ type block [4][]int
 // passes are the tasks of a block.
 var passes = [4]Task{{Kind: Forward}, {Kind: Forward, Chunk: 1}, {Kind: BackwardInput, Chunk: 1}, {Kind: BackwardInput}}
 
-// newBlock goes down, up, down and up over the devices, each with its own numbers of units
-// from an even device to the next and from an odd one, and waits so long at each turn.
-func newBlock(devices int, steps [4][2]int, turns [3]int) (b block) {
-	at := 0
+// set makes the block go down, up, down and up over the devices, each with its own numbers
+// of units from an even device to the next and from an odd one, and wait so long at each turn.
+func (b *block) set(steps *[4][2]int, turns []int) {
+	at, devices := 0, len(b[0])
 	for pass := range b {
-		b[pass] = make([]int, devices)
 		for i := range devices {
 			d := i
 			if pass%2 == 1 {
@@ -51,11 +50,10 @@ func newBlock(devices int, steps [4][2]int, turns [3]int) (b block) {
 			at += 1 + turns[pass]
 		}
 	}
-	return b
 }
 
 // fits reports whether no device has two tasks at once when the block repeats.
-func (b block) fits() bool {
+func (b *block) fits() bool {
 	for d := range b[0] {
 		var taken [interval]bool
 		for pass := range b {
@@ -71,7 +69,7 @@ func (b block) fits() bool {
 
 // life is the longest time that a device keeps the activations of a micro-batch, of both
 // chunks together.
-func (b block) life() (longest int) {
+func (b *block) life() (longest int) {
 	for d := range b[0] {
 		longest = max(longest, b[3][d]-b[0][d]+b[2][d]-b[1][d]+2)
 	}
@@ -89,13 +87,17 @@ func vShaped(devices, micro, limit int) (best [][]Task) {
 	alike := map[int]int{} // how many blocks of each life have been tried
 	least := math.Inf(1)
 	few := min(micro, 3*devices) // which show how long it takes
+	var b block                  // one after the other of all that there are
+	for pass := range b {
+		b[pass] = make([]int, devices)
+	}
 	each(4*2, 3, func(step []int) {
 		each(3, 3, func(turn []int) {
 			steps := [4][2]int{}
 			for i, n := range step {
 				steps[i/2][i%2] = 1 + n
 			}
-			b := newBlock(devices, steps, [3]int(turn))
+			b.set(&steps, turn)
 			life := b.life()
 			if life > limit*interval || alike[life] == 16 || !b.fits() {
 				return
@@ -137,7 +139,7 @@ func each(n, most int, f func([]int)) {
 // repeat makes lists of the block, repeated, in units of time: every device does the F and
 // I of the block in its order as soon as it can, and W when there is nothing else to do or
 // when it holds as many activations as it may; nil: it cannot.
-func (b block) repeat(micro, limit int, eager bool) [][]Task {
+func (b *block) repeat(micro, limit int, eager bool) [][]Task {
 	devices := len(b[0])
 	type due struct {
 		at int
