@@ -1,6 +1,7 @@
 package gpipe
 
 import (
+	"slices"
 	"testing"
 
 	"gpipebench/gpipe/schedule"
@@ -54,40 +55,32 @@ func TestG1BF16Replicas(t *testing.T) {
 // TestG1BF16Images: one hash over all ways without batch norm, and one at each M with
 // it.
 func TestG1BF16Images(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		of   images
-		byM  bool
-	}{
-		{"convolutions", smallConvolutions, false}, {"amoebanet", smallAmoebaNet, true},
-		{"amoebanet-b", smallAmoebaNetB, true}, {"resnet", smallResNet, true},
-	} {
-		n := c.of
-		if testing.Short() && c.byM { // minutes with the race detector, and TestG1Images has their tasks
-			continue
-		}
-		t.Run(c.name, func(t *testing.T) {
-			wants := map[int]outcome{}
-			everyWay(t, n.sizes[0], func(t *testing.T, w way) {
-				w.MicroBatches = min(w.MicroBatches, n.sizes[0]/n.least)
-				m := 1
-				if c.byM {
-					m = w.MicroBatches
-				}
-				want, ok := wants[m]
-				if !ok {
-					p := n.pipeline(t, false).bf16()
-					p.MicroBatches = m
-					want = train(t, p, len(n.sizes), n.data)
-					want.changes(t)
-					wants[m] = want
-				}
-				if got := train(t, w.of(n.pipeline(t, w.fine && c.name == "resnet")).bf16(), len(n.sizes), n.data); got != want {
-					t.Errorf("got  %v\nwant %v", got, want)
-				}
-			})
-		})
+	type bits struct{ network, micro int }
+	wants := map[bits]outcome{}
+	all := []images{smallConvolutions, smallAmoebaNet, smallAmoebaNetB, smallResNet}
+	names := []string{"convolutions", "amoebanet", "amoebanet-b", "resnet"}
+	if testing.Short() { // minutes with the race detector, and TestG1Images has the tasks of the others
+		all, names = all[:1], names[:1]
 	}
+	everyWayOf(t, append(slices.Clone(factors), variants("network", names...)), 9, func(t *testing.T, w way) {
+		n := all[w.variant]
+		w.MicroBatches = min(w.MicroBatches, n.sizes[0]/n.least)
+		of := bits{w.variant, 1}
+		if w.variant > 0 {
+			of.micro = w.MicroBatches
+		}
+		want, ok := wants[of]
+		if !ok {
+			p := n.pipeline(t, false).bf16()
+			p.MicroBatches = of.micro
+			want = train(t, p, len(n.sizes), n.data)
+			want.changes(t)
+			wants[of] = want
+		}
+		if got := train(t, w.of(n.pipeline(t, w.fine && w.variant == 3)).bf16(), len(n.sizes), n.data); got != want {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+	})
 }
 
 // TestBF16MemoryIsHalf: activations take 0.50 to 0.52 of their memory in float32, of

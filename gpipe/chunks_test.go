@@ -246,24 +246,60 @@ func TestChunksInProcesses(t *testing.T) {
 	}
 }
 
+// TestG1Schedules is TestG1 for every schedule with every small number of devices, chunks on
+// each and micro-batches, also fewer of these than devices: all that there are.
+func TestG1Schedules(t *testing.T) {
+	l := small
+	l.model.Fine, l.steps = true, 2
+	want := l.train(t, l.pipeline(t))
+	want.changes(t)
+	runs := 0
+	for s := schedule.GPipe; s <= schedule.DualPipeVee; s++ {
+		for k := 1; k <= 4; k++ {
+			for v := 1; v <= 3; v++ {
+				for _, m := range []int{1, 2, 3, 4, l.batch} {
+					p := l.pipeline(t)
+					p.Schedule, p.Partitions, p.MicroBatches, p.Checkpoint = s, k, m, schedule.Checkpoint((k+v+m)%3)
+					if s == schedule.InterleavedOneFOneB {
+						p.Chunks = v
+					} else if v > 1 {
+						continue // it has as many as it has
+					}
+					if s == schedule.DualPipeVee && m < 2*k {
+						continue // there is none
+					}
+					if got := l.train(t, p); got != want {
+						t.Errorf("%v K=%d V=%d M=%d %v: got %v, want %v", s, k, v, m, p.Checkpoint, got, want)
+					}
+					runs++
+				}
+			}
+		}
+	}
+	if runs != (9+3)*4*5-12 {
+		t.Errorf("%d runs", runs)
+	}
+}
+
 // In fake time the wall clock of every schedule is its own run, to the nanosecond.
 func TestChunksKeepTime(t *testing.T) {
 	sleep := map[timeline.Kind]time.Duration{timeline.Forward: fTime, timeline.Recompute: rTime, timeline.Backward: bTime,
 		timeline.BackwardInput: bTime - rTime, timeline.BackwardWeights: rTime}
 	for s := schedule.InterleavedOneFOneB; s <= schedule.DualPipeVee; s++ {
-		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.Never} {
+		for i, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
+			late := i == 1 // R waits for the output gradient
 			for _, kmv := range [][3]int{{2, 4, 2}, {2, 5, 3}, {3, 6, 2}, {3, 2, 2}, {1, 3, 3}} {
 				k, m, v := kmv[0], kmv[1], kmv[2]
 				if s != schedule.InterleavedOneFOneB {
 					v = 0
 				}
-				lists, placed, err := schedule.Lists(s, k, v, m, c, false)
+				lists, placed, err := schedule.Lists(s, k, v, m, c, late)
 				if err != nil || placed.Stages() > len(fine().pipeline(t).Layers) {
 					continue // there is no dualpipe-v of few micro-batches
 				}
 				synctest.Test(t, func(t *testing.T) {
 					p := fine().pipeline(t)
-					p.Partitions, p.Chunks, p.MicroBatches, p.Schedule, p.Checkpoint = k, v, m, s, c
+					p.Partitions, p.Chunks, p.MicroBatches, p.Schedule, p.Checkpoint, p.LateRecompute = k, v, m, s, c, late
 					p.testing.inTask = func(_ int, kind timeline.Kind, _ int) { time.Sleep(sleep[kind]) }
 					tr, err := p.Open(InputOf(fine().data(0)))
 					if err != nil {
@@ -279,7 +315,7 @@ func TestChunksKeepTime(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					even, err := r.Times.ClosedForm(s, c, false)
+					even, err := r.Times.ClosedForm(s, c, late)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -158,64 +158,65 @@ func TestG1ReplicasOfImages(t *testing.T) {
 	for _, of := range all {
 		levels = append(levels, fmt.Sprintf("G=%d,%v", of.groups, of.scope))
 	}
-	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "resnet": smallResNet} {
-		n.sizes = []int{17, 17, 13}
-		run := func(t *testing.T, p Pipeline) result {
-			tr := n.open(t, p)
-			defer tr.Close()
-			for i := range n.sizes {
-				r, err := tr.Step(t.Context(), n.data(i))
-				if err != nil {
-					t.Fatal(err)
-				}
-				checkTimeline(t, tr, r)
-			}
-			got := result{hash: tr.Hash()}
-			tallies := sha256.New()
-			byPath := map[string][]float64{}
-			for _, d := range tr.devices {
-				for _, m := range d.moving {
-					byPath[tr.net.paths[m.Mean]] = m.tally
-				}
-			}
-			for _, path := range slices.Sorted(maps.Keys(byPath)) {
-				fmt.Fprintln(tallies, path, byPath[path])
-			}
-			got.tallies = hex.EncodeToString(tallies.Sum(nil))
-			return got
-		}
-		type key struct {
-			bits
-			micro int
-		}
-		wants := map[key]result{}
-		want := func(k key) result {
-			if _, ok := wants[k]; !ok {
-				p := n.pipeline(t, false)
-				p.MicroBatches, p.Groups, p.BatchNormScope = k.micro, k.groups, k.scope
-				if k.scope != ReplicaScope {
-					p.Replicas = k.groups
-				}
-				wants[k] = run(t, p)
-			}
-			return wants[k]
-		}
-		ways := groupWays([]int{4}, n.sizes[0])
-		ways[0] = factor{"bits", levels, func(w *way, i int) { w.Groups, w.BatchNormScope = all[i].groups, all[i].scope }}
-		t.Run(name, func(t *testing.T) {
-			everyWayOf(t, ways, n.sizes[0], func(t *testing.T, w way) {
-				least := n.least
-				if w.BatchNormScope != ReplicaScope {
-					least, w.Replicas = 1, w.Groups
-				}
-				w.MicroBatches = min(w.MicroBatches, n.sizes[len(n.sizes)-1]/w.Groups/least)
-				k := key{bits{w.Groups, w.BatchNormScope}, w.MicroBatches}
-				if got := run(t, w.of(n.pipeline(t, w.fine))); got != want(k) {
-					t.Errorf("got  %v\nwant %v", got, want(k))
-				}
-			})
-		})
+	networks := []images{smallAmoebaNet, smallResNet}
+	for i := range networks {
+		networks[i].sizes = []int{17, 17, 13}
 	}
+	run := func(t *testing.T, n images, p Pipeline) result {
+		tr := n.open(t, p)
+		defer tr.Close()
+		for i := range n.sizes {
+			r, err := tr.Step(t.Context(), n.data(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkTimeline(t, tr, r)
+		}
+		got := result{hash: tr.Hash()}
+		tallies := sha256.New()
+		byPath := map[string][]float64{}
+		for _, d := range tr.devices {
+			for _, m := range d.moving {
+				byPath[tr.net.paths[m.Mean]] = m.tally
+			}
+		}
+		for _, path := range slices.Sorted(maps.Keys(byPath)) {
+			fmt.Fprintln(tallies, path, byPath[path])
+		}
+		got.tallies = hex.EncodeToString(tallies.Sum(nil))
+		return got
+	}
+	type key struct {
+		bits
+		network, micro int
+	}
+	wants := map[key]result{}
+	want := func(k key) result {
+		if _, ok := wants[k]; !ok {
+			n := networks[k.network]
+			p := n.pipeline(t, false)
+			p.MicroBatches, p.Groups, p.BatchNormScope = k.micro, k.groups, k.scope
+			if k.scope != ReplicaScope {
+				p.Replicas = k.groups
+			}
+			wants[k] = run(t, n, p)
+		}
+		return wants[k]
+	}
+	ways := append(groupWays([]int{4}, 17), variants("network", "amoebanet", "resnet"))
+	ways[0] = factor{"bits", levels, func(w *way, i int) { w.Groups, w.BatchNormScope = all[i].groups, all[i].scope }}
+	everyWayOf(t, ways, 17, func(t *testing.T, w way) {
+		n := networks[w.variant]
+		least := n.least
+		if w.BatchNormScope != ReplicaScope {
+			least, w.Replicas = 1, w.Groups
+		}
+		w.MicroBatches = min(w.MicroBatches, n.sizes[len(n.sizes)-1]/w.Groups/least)
+		k := key{bits{w.Groups, w.BatchNormScope}, w.variant, w.MicroBatches}
+		if got := run(t, n, w.of(n.pipeline(t, w.fine))); got != want(k) {
+			t.Errorf("got  %v\nwant %v", got, want(k))
+		}
+	})
 }
 
 // Replicas divide an evaluation and a prediction, and their results are one replica's

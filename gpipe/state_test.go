@@ -177,6 +177,40 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// What one schedule leaves goes on under any other, with any K, M and number of chunks:
+// after each step of a training, its state is restored into a pipeline that is run in the
+// next of a covering set of ways, which takes one step more. The state at once, the loss and
+// the state after it are those of a training that is never stopped.
+func TestResumeUnderAnySchedule(t *testing.T) {
+	l := small
+	l.model.Fine = true // layers for three chunks on each of three devices
+	r := resumable{"", func(t testing.TB) Pipeline {
+		p := l.pipeline(t)
+		p.EMA = nn.EMA{Decay: 0.9}
+		return p
+	}, l.data, []func(*Pipeline){func(*Pipeline) {}}}
+	whole := r.open(t, 0)
+	state := stateOf(t, whole)
+	ways := slices.DeleteFunc(slices.Clone(factors), func(f factor) bool { return f.name == "cut" || f.name == "partitioner" })
+	everyWayOf(t, ways, l.batch, func(t *testing.T, w way) {
+		r.ways = []func(*Pipeline){func(p *Pipeline) { *p = w.of(*p) }}
+		tr := r.open(t, 0)
+		if err := tr.Restore(state); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := sumOfState(stateOf(t, tr)), sumOfState(stateOf(t, whole)); got != want {
+			t.Error("another state at once")
+		}
+		if got, want := r.step(t, tr), r.step(t, whole); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		state = stateOf(t, tr)
+		if got, want := sumOfState(state), sumOfState(stateOf(t, whole)); got != want {
+			t.Errorf("another state after step %d", tr.Steps())
+		}
+	})
+}
+
 // A state is a copy, and the memory of one that is not needed any more is used again.
 func TestStateIsACopy(t *testing.T) {
 	r := resumables()[0]

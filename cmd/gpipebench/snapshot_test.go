@@ -72,7 +72,8 @@ func finished(t *testing.T, cmd *exec.Cmd) outcome {
 	return o
 }
 
-// What some processes have kept, others go on from, and one: each with the same bits.
+// What some processes have kept, others go on from, and one, under other schedules: each
+// with the same bits.
 func TestSnapshotsOfProcesses(t *testing.T) {
 	if testing.Short() || runtime.GOOS == "windows" {
 		t.Skip("starts processes")
@@ -82,10 +83,10 @@ func TestSnapshotsOfProcesses(t *testing.T) {
 	want := finished(t, command(t, temporary, s.line("-m 1", " --steps 8")))
 	keeping := " --snapshot-every 2 --snapshot-dir " + dir
 	finished(t, command(t, temporary, s.line("2 processes: --replicas 2 -m 1 --shard-update", keeping+" --steps 4")))
-	if got := finished(t, command(t, temporary, s.line("-k 2 -m 2", keeping+" --resume --steps 6"))); got.ResumedAt != 4 {
+	if got := finished(t, command(t, temporary, s.line("-k 2 -m 2 --schedule zb-v", keeping+" --resume --steps 6"))); got.ResumedAt != 4 {
 		t.Errorf("one process goes on after step %d, want 4", got.ResumedAt)
 	}
-	got := finished(t, command(t, temporary, s.line("4 processes: --replicas 4 -m 2", keeping+" --resume --steps 8")))
+	got := finished(t, command(t, temporary, s.line("4 processes: --replicas 4 -m 2 --schedule interleaved --chunks 3", keeping+" --resume --steps 8")))
 	if got.ResumedAt != 6 || got.said() != want.said() {
 		t.Errorf("four go on after step %d, want 6:\n%v\nwant\n%v", got.ResumedAt, got.said(), want.said())
 	}
