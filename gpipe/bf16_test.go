@@ -43,7 +43,7 @@ func TestG1BF16Replicas(t *testing.T) {
 	p.Groups = 4
 	want := l.train(t, p)
 	want.changes(t)
-	everyWayOf(t, groupWays([]int{4}, l.batch), l.batch, func(t *testing.T, w way) {
+	everyWayOf(t, groupWays(4, l.batch), l.batch, func(t *testing.T, w way) {
 		l := l
 		l.model.Fine = w.fine
 		if got := l.train(t, w.of(l.pipeline(t)).bf16()); got != want {

@@ -17,9 +17,13 @@ import (
 	"gpipebench/nn/graph"
 )
 
-// groupWays are the ways to run a network with each of these numbers of groups, over
-// replicas too. Only the groups may change its bits.
-func groupWays(groups []int, examples int) []factor {
+// groupWays are the ways to run a network with g groups, which must not change its
+// bits: over replicas too.
+func groupWays(g, examples int) []factor { return groupsWays([]int{g}, examples) }
+
+// groupsWays are the ways to run a network with each of these numbers of groups. Only the
+// groups may change its bits.
+func groupsWays(groups []int, examples int) []factor {
 	g := factor{name: "G", set: func(w *way, i int) { w.Groups = groups[i] }}
 	r := factor{name: "R", levels: []string{"1", "G"}, set: func(w *way, i int) {
 		if w.Replicas = 1; i > 0 {
@@ -78,7 +82,7 @@ func TestG1Replicas(t *testing.T) {
 			wants[bits{g, tied}], hashes[want.hash] = want, bits{g, tied}
 		}
 	}
-	everyWayOf(t, append(groupWays(groups, 29), variants("tied", ties...)), 29, func(t *testing.T, w way) {
+	everyWayOf(t, append(groupsWays(groups, 29), variants("tied", ties...)), 29, func(t *testing.T, w way) {
 		l := network(w.variant)
 		l.model.Fine = w.fine
 		if got, want := l.train(t, w.of(l.pipeline(t))), wants[bits{w.Groups, w.variant}]; got != want {
@@ -203,7 +207,7 @@ func TestG1ReplicasOfImages(t *testing.T) {
 		}
 		return wants[k]
 	}
-	ways := append(groupWays([]int{4}, 17), variants("network", "amoebanet", "resnet"))
+	ways := append(groupWays(4, 17), variants("network", "amoebanet", "resnet"))
 	ways[0] = factor{"bits", levels, func(w *way, i int) { w.Groups, w.BatchNormScope = all[i].groups, all[i].scope }}
 	everyWayOf(t, ways, 17, func(t *testing.T, w way) {
 		n := networks[w.variant]

@@ -39,7 +39,7 @@ func TestG1LARS(t *testing.T) {
 			wants[bits{g, i}] = want
 		}
 	}
-	everyWayOf(t, append(groupWays([]int{1, 4}, l.batch), variants("optimizer", names...)), l.batch, func(t *testing.T, w way) {
+	everyWayOf(t, append(groupsWays([]int{1, 4}, l.batch), variants("optimizer", names...)), l.batch, func(t *testing.T, w way) {
 		l := l
 		l.model.Fine = w.fine
 		if got, want := l.train(t, w.of(l.layerWise(t, bothLARS[w.variant]))), wants[bits{w.Groups, w.variant}]; got != want {

@@ -52,7 +52,7 @@ func TestRecurrentG1(t *testing.T) {
 	for _, g := range []int{2, 4} {
 		p.Groups = g
 		want := m.train(t, p)
-		everyWayOf(t, groupWays([]int{g}, m.batch), m.batch, func(t *testing.T, w way) {
+		everyWayOf(t, groupWays(g, m.batch), m.batch, func(t *testing.T, w way) {
 			_, p := recurrent(t, false)
 			if got := m.train(t, w.of(p)); got != want {
 				t.Errorf("%d groups: got  %v\nwant %v", g, got, want)

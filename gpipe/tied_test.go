@@ -48,7 +48,7 @@ func TestGatherTied(t *testing.T) {
 			wants[bits{g, i}] = want
 		}
 	}
-	all := slices.DeleteFunc(groupWays(groups, 17), func(f factor) bool { return f.name == "update" })
+	all := slices.DeleteFunc(groupsWays(groups, 17), func(f factor) bool { return f.name == "update" })
 	everyWayOf(t, append(all, variants("network", "all", "softmax", "language model")), 17, func(t *testing.T, w way) {
 		got := runs[w.variant](t, w.fine, func(p Pipeline) Pipeline {
 			p = w.of(p)
