@@ -283,8 +283,9 @@ func LayerSeconds(layers []LayerEstimate) []float64 {
 	return costs
 }
 
-// ModelLayers times every layer on the first of the modelled devices.
-func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) {
+// onOne plans the whole network on the first of the modelled devices, for the examples of in
+// as one micro-batch.
+func (p Pipeline) onOne(in Input, how Modelling) (*network, error) {
 	p.Partitions, p.Chunks, p.Balance, p.Costs = 1, 1, []int{len(p.Layers)}, nil
 	p.Tasks, p.Placement = nil, schedule.Placement{} // which has one piece of the network
 	switch {
@@ -294,11 +295,16 @@ func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) 
 		p.Schedule = schedule.ZeroBubbleH1
 	}
 	p.Devices = p.Devices[:min(1, len(p.Devices))]
+	p.Replicas, p.Groups, p.MicroBatches, p.BatchNormScope = 1, 1, 1, ReplicaScope
+	return p.modelled(in, how)
+}
+
+// ModelLayers times every layer on the first of the modelled devices.
+func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) {
 	for _, parts := range []int{max(p.Groups, p.Replicas, 1), max(p.MicroBatches, 1)} {
 		in.Examples = (in.Examples + parts - 1) / parts
 	}
-	p.Replicas, p.Groups, p.MicroBatches, p.BatchNormScope = 1, 1, 1, ReplicaScope
-	n, err := p.modelled(in, how)
+	n, err := p.onOne(in, how)
 	if err != nil {
 		return nil, err
 	}

@@ -40,11 +40,16 @@ func (a *Accelerator) Seconds(p *program.Program, dt graph.DType) (sum float64) 
 // Operations calls each for every operation of a program, with the layer in which it
 // begins and its time in seconds.
 func (a *Accelerator) Operations(p *program.Program, dt graph.DType, each func(layer int, seconds float64)) {
+	a.Starts(p, dt, func(first int, seconds float64) { each(p.Instrs[first].Layer, seconds) })
+}
+
+// Starts is Operations with the index of the instruction at which each begins.
+func (a *Accelerator) Starts(p *program.Program, dt graph.DType, each func(first int, seconds float64)) {
 	var arithmetic, traffic, overhead float64 // of the operation at hand, in seconds
-	layer := -1
+	first := -1
 	end := func() {
-		if layer >= 0 {
-			each(layer, max(arithmetic, traffic)+overhead)
+		if first >= 0 {
+			each(first, max(arithmetic, traffic)+overhead)
 		}
 	}
 	bandwidth := a.bandwidth()
@@ -55,8 +60,8 @@ func (a *Accelerator) Operations(p *program.Program, dt graph.DType, each func(l
 		if len(a.Shapes) > 0 {
 			if seconds, timed := a.Shapes[in.Shape()]; timed {
 				end()
-				layer, before, made = -1, nil, nil
-				each(in.Layer, seconds)
+				first, before, made = -1, nil, nil
+				each(i, seconds)
 				continue
 			}
 		}
@@ -92,7 +97,7 @@ func (a *Accelerator) Operations(p *program.Program, dt graph.DType, each func(l
 			traffic -= joined
 		} else {
 			end()
-			arithmetic, traffic, overhead, layer = 0, 0, rate.Overhead, in.Layer
+			arithmetic, traffic, overhead, first = 0, 0, rate.Overhead, i
 		}
 		arithmetic += a.arithmetic(in) / rate.FLOPs
 		if measured {

@@ -95,8 +95,10 @@ type Piece struct {
 	// than there are parts.
 	Small bool
 	// Before has what goes between the parts before the instruction: halos, the pixels of
-	// chunks that reach into another part, or the rows that part 0 gathers or hands out.
+	// chunks that reach into another part, or the rows that part 0 gathers.
 	Before Traffic
+	// Handed has the rows that part 0 hands out before it, of a value that was computed there.
+	Handed Traffic
 	// After is the exchange of the statistics of chunks.
 	After Traffic
 	// Sum is the size of what the parts of Partial add up, in bytes.
@@ -359,7 +361,11 @@ func (d *spatial) fetch(in *Instr, r rule, p *Piece) {
 			for y := want.From; y < want.To; y++ {
 				if owner := d.owner(n, height, y); owner != part && !had[y] {
 					had[y] = true
-					p.Before.add(d.parts, part, owner, row)
+					if at == onFirst {
+						p.Handed.add(d.parts, part, owner, row)
+					} else {
+						p.Before.add(d.parts, part, owner, row)
+					}
 				}
 			}
 		}

@@ -83,9 +83,28 @@ func TestHaloClosedForm(t *testing.T) {
 	}
 }
 
+// TestHaloOnce: two windows over the same images get a halo once, and the wider one what the
+// other did not need.
+func TestHaloOnce(t *testing.T) {
+	const n, h, w, c = 2, 24, 6, 3
+	conv := func(name string, kernel int) *nn.Conv2D {
+		return nn.NewConv2D(name, nn.Conv2DConfig{In: c, Out: c, Kernel: [2]int{kernel, kernel}, Padding: nn.Same})
+	}
+	for _, kernels := range [][2]int{{3, 7}, {7, 3}} {
+		one, other := conv("one", kernels[0]), conv("other", kernels[1])
+		both := nn.Func("both", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+			return []*graph.Node{t.Add(one.Forward(t, in...)[0], other.Forward(t, in...)[0])}
+		}, one.Weight, other.Weight)
+		forward, _ := onlyLayer(t, both, n, h, w, c).Spatial(3)
+		if got, want := total(forward), int64(2*2*3*n*w*c*4); got != want {
+			t.Errorf("kernels %v: %d bytes, want %d", kernels, got, want)
+		}
+	}
+}
+
 func total(s *program.Spatial) (sum int64) {
 	for _, p := range s.Pieces {
-		sum += p.Before.Total() + p.After.Total()
+		sum += p.Before.Total() + p.Handed.Total() + p.After.Total()
 	}
 	return sum
 }
@@ -277,7 +296,7 @@ func TestSpatialDivisions(t *testing.T) {
 // TestChunksBruteForce: the pixels that chunks of a batch norm get from other parts, and the
 // statistics that all parts get, counted one by one.
 func TestChunksBruteForce(t *testing.T) {
-	for _, c := range [][5]int{{1, 16, 16, 3, 2}, {2, 13, 7, 4, 3}, {3, 5, 31, 2, 4}, {2, 40, 40, 1, 5}, {4, 6, 2, 3, 3}} {
+	for _, c := range [][5]int{{1, 16, 16, 3, 2}, {2, 13, 7, 4, 3}, {3, 5, 31, 2, 4}, {2, 40, 40, 1, 5}, {4, 6, 2, 3, 3}, {2, 300, 1, 3, 4}} {
 		n, h, w, channels, parts := c[0], c[1], c[2], c[3], c[4]
 		stage := onlyLayer(t, nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: channels}), n, h, w, channels)
 		owner := func(pixel int) (part int) {

@@ -1,0 +1,119 @@
+package gpipe
+
+import (
+	"fmt"
+
+	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/reduction"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+)
+
+// SpatialEstimate is the modelled time of F and B of one micro-batch whose images are
+// divided by their rows over parts, each an accelerator (program.Stage.Spatial), in seconds,
+// by cause: Even is what one accelerator takes, divided by their number, and everything
+// else is what keeps the parts from that.
+type SpatialEstimate struct {
+	Even float64
+	// Uneven is what the slowest part takes longer for operations that are divided: one more
+	// row than others, the halo's rows, and starts of operations, which do not get fewer.
+	Uneven float64
+	// Small is for operations that run on part 0 since their images have fewer rows than
+	// there are parts, Alone for all others on part 0, with their transfers.
+	Small, Alone float64
+	Halo         float64 // transfers before windows
+	// Statistics are batch norm's: pixels of chunks that reach into another part, results of
+	// chunks, and what all parts do alike.
+	Statistics float64
+	Sums       float64 // adding up the parts' gradients of weights, once, by a ring
+
+	// Turns is what would be added to all that if the parts took turns at the gradients of
+	// weights instead of adding up partial sums, for the bits of the uncut network: they
+	// compute one after another, and at each example hand the accumulators on.
+	Turns float64
+}
+
+// Seconds is the sum of all but Turns.
+func (e SpatialEstimate) Seconds() float64 {
+	return e.Even + e.Uneven + e.Small + e.Alone + e.Halo + e.Statistics + e.Sums
+}
+
+// ModelSpatial is for experiments: it models one micro-batch of all examples on parts accelerators, at least 1, of
+// the kind of the first device. The parts go on together from operation to operation, since
+// nearly each waits for a neighbour's rows. Each pair of parts has a link of its own; a
+// transfer takes its latency and the most that any pair sends. Gradients of weights are
+// partial sums that are added up (see docs/design.md on what that does to bits).
+func (p Pipeline) ModelSpatial(in Input, parts int, how Modelling) (e SpatialEstimate, err error) {
+	if parts < 1 {
+		return e, fmt.Errorf("%d parts of images: want 1 or more", parts)
+	}
+	n, err := p.onOne(in, how)
+	if err != nil {
+		return e, err
+	}
+	a, st := n.Devices[0].Accelerator, n.planned(in.Examples, training)[0]
+	forward, backward := st.Spatial(parts)
+	oneForward, oneBackward := st.Spatial(1)
+	var summed int64
+	for _, of := range []struct{ one, divided *program.Spatial }{{oneForward, forward}, {oneBackward, backward}} {
+		summed += e.add(a, how.DType, of.one, of.divided, parts, in.Examples)
+	}
+	reduce, gather := reduction.Cost(reduction.Ring, parts, 1, float64(summed), a.Hop())
+	e.Sums = reduce + gather
+	e.Turns -= e.Sums
+	return e, nil
+}
+
+// add adds a program, and returns the bytes of the sums that its parts have of gradients.
+func (e *SpatialEstimate) add(a *accelerator.Accelerator, dt graph.DType, one, divided *program.Spatial, parts, examples int) (summed int64) {
+	whole := make([]float64, len(one.Pieces))
+	a.Starts(one.Parts[0], dt, func(first int, seconds float64) { whole[first] += seconds })
+	slowest, total := make([]float64, len(whole)), make([]float64, len(whole))
+	for part, p := range divided.Parts {
+		a.Starts(p, dt, func(first int, seconds float64) {
+			i := divided.Index[part][first]
+			slowest[i], total[i] = max(slowest[i], seconds), total[i]+seconds
+		})
+	}
+	link := a.Hop()
+	sent := func(t program.Traffic) float64 {
+		if t == nil {
+			return 0
+		}
+		seconds := link.Latency
+		if link.Bandwidth > 0 {
+			seconds += float64(t.Most()) / link.Bandwidth
+		}
+		return seconds
+	}
+	for i, piece := range divided.Pieces {
+		even := whole[i] / float64(parts)
+		e.Even += even
+		alone := &e.Alone
+		if piece.Small {
+			alone = &e.Small
+		}
+		*alone += sent(piece.Handed)
+		switch piece.Division {
+		case program.Alone:
+			*alone += slowest[i] - even + sent(piece.Before)
+		case program.Everywhere:
+			e.Statistics += slowest[i] - even
+		case program.Chunked:
+			e.Uneven += slowest[i] - even
+			e.Statistics += sent(piece.Before) + sent(piece.After)
+		default:
+			e.Uneven += slowest[i] - even
+			e.Halo += sent(piece.Before)
+		}
+		if piece.Division == program.Partial && parts > 1 {
+			accumulator := link.Latency
+			if link.Bandwidth > 0 {
+				accumulator += float64(piece.Sum) / link.Bandwidth
+			}
+			e.Turns += total[i] - slowest[i] + float64(examples*parts-1)*accumulator
+		}
+		summed += piece.Sum
+	}
+	return summed
+}
