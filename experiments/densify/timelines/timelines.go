@@ -17,6 +17,7 @@ import (
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/timeline"
+	"gpipebench/internal/stats"
 )
 
 //go:embed spec.yaml about.md
@@ -34,6 +35,7 @@ type spec struct {
 
 type profile struct {
 	Expected suite.Span         `yaml:"expected" want:"shown"`
+	Rounds   int                `yaml:"rounds" want:"1..1000"`
 	Training suite.TrainingSpec `yaml:"training"`
 }
 
@@ -106,29 +108,43 @@ func (x *timelines) training(p profile, way gpipe.TableGradients) workload.Train
 	return t
 }
 
+func sampleName(way gpipe.TableGradients, round int) string {
+	return fmt.Sprintf("%v/round=%d", way, round)
+}
+
+// Measure trains what the log lacks, both ways in each round. Which is first alternates.
 func (x *timelines) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	profile := x.Spec.Profiles[log.Key.Profile]
-	p.Begin(x.ID(), len(ways))
+	profile, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	p.Begin(fmt.Sprintf("%s: %d rounds", x.ID(), profile.Rounds), len(ways)*profile.Rounds)
 	defer p.End()
-	for _, way := range ways {
-		if log.Has(way.String()) {
-			continue
+	for round := range profile.Rounds {
+		for i := range ways {
+			way := ways[(i+round)%len(ways)]
+			name := sampleName(way, round)
+			if !log.Has(name) {
+				if err := x.measure(ctx, log, name, x.training(profile, way)); err != nil {
+					return fmt.Errorf("%s, %s: %w", x.ID(), name, err)
+				}
+			}
+			p.Advance(name)
 		}
-		t := x.training(profile, way)
-		r, err := t.Run(ctx, func(workload.TrainStep) {})
-		if err != nil {
-			return err
-		}
-		s, err := sampleOf(r)
-		if err != nil {
-			return err
-		}
-		if err := log.Add(way.String(), x.Spec.Seed, s); err != nil {
-			return err
-		}
-		p.Advance(way.String())
 	}
 	return nil
+}
+
+func (x *timelines) measure(ctx context.Context, log *records.Log, name string, t workload.Training) error {
+	r, err := t.Run(ctx, func(workload.TrainStep) {})
+	if err != nil {
+		return err
+	}
+	s, err := sampleOf(r)
+	if err != nil {
+		return err
+	}
+	return log.Add(name, x.Spec.Seed, s)
 }
 
 // sampleOf takes what the first replica saw of the last step.
@@ -153,21 +169,24 @@ func sampleOf(r *workload.TrainResult) (*Sample, error) {
 	return s, nil
 }
 
-func (x *timelines) Report(log, _ *records.Log) (*suite.Report, error) {
-	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
-		fmt.Sprintf("Of %d replicas on one machine, in the last step, as the first replica sees it, from the end of its own gradients. Waiting: for the slowest replica, then for data. Accumulated: when the shared table's gradient is, and that of all tensors. One recorded step of one training, and on fewer cores than replicas: times differ from run to run.", x.setup.Replicas),
-	}}
-	t.Texts("way", "operation")
-	t.Numbers("waiting", "packing", "transfer", "adding up rows", "table accumulated", "all accumulated", "step")
-	t.Texts("SHA-256 of the weights", "equal")
-	var drawings []timeline.PhaseDrawing
-	first := ""
-	for _, way := range ways {
-		var s Sample
-		if err := log.Get(way.String(), &s); err != nil {
+// series are a way's samples by round, and what the report has of each.
+type series struct {
+	samples []*Sample
+	tensor  string // the shared table
+	how     string // the operation that accumulates it
+
+	waiting, packing, transfer, rows []float64 // of the table
+	table, all, step                 []float64 // ends of the table's accumulation, of all tensors', and the step
+}
+
+// read reads a way's samples.
+func (x *timelines) read(log *records.Log, way gpipe.TableGradients, rounds int) (*series, error) {
+	of := &series{}
+	for round := range rounds {
+		s := &Sample{}
+		if err := log.Get(sampleName(way, round), s); err != nil {
 			return nil, err
 		}
-		first = cmp.Or(first, s.SHA256)
 		i := slices.IndexFunc(s.Lanes, func(l Lane) bool { return strings.HasSuffix(l.Tensor, "embedding/table") })
 		if i < 0 || slices.ContainsFunc(s.Lanes, func(l Lane) bool { return len(l.Phases) < 2 }) {
 			return nil, fmt.Errorf("%s: %v: want the shared table, and two phases or more of each tensor", x.ID(), way)
@@ -176,20 +195,68 @@ func (x *timelines) Report(log, _ *records.Log) (*suite.Report, error) {
 		for i := range s.Lanes {
 			all = max(all, s.Lanes[i].end())
 		}
-		t.Add(way.String(), table.Phases[1].Name,
-			suite.Seconds(table.seconds("NEGOTIATE_ALLGATHER", "NEGOTIATE_ALLREDUCE", "WAIT_FOR_DATA")), suite.Seconds(table.seconds("MEMCPY_IN_FUSION_BUFFER")),
-			suite.Seconds(table.seconds("MPI_ALLGATHER", "MPI_ALLREDUCE")), suite.Seconds(table.seconds("SUM_ROWS")),
-			suite.Seconds(table.end()), suite.Seconds(all), suite.Seconds(s.Seconds), s.SHA256, suite.YesOrNo(s.SHA256 == first))
-		drawings = append(drawings, x.drawing(way, &s, table.Tensor))
+		of.samples, of.tensor, of.how = append(of.samples, s), table.Tensor, table.Phases[1].Name
+		of.waiting = append(of.waiting, table.seconds("NEGOTIATE_ALLGATHER", "NEGOTIATE_ALLREDUCE", "WAIT_FOR_DATA"))
+		of.packing = append(of.packing, table.seconds("MEMCPY_IN_FUSION_BUFFER"))
+		of.transfer = append(of.transfer, table.seconds("MPI_ALLGATHER", "MPI_ALLREDUCE"))
+		of.rows = append(of.rows, table.seconds("SUM_ROWS"))
+		of.table, of.all, of.step = append(of.table, table.end()), append(of.all, all), append(of.step, s.Seconds)
 	}
+	return of, nil
+}
+
+// typical is the sample whose table's accumulation takes the median time, or next to it.
+func (s *series) typical() *Sample {
+	rounds := make([]int, len(s.table))
+	for i := range rounds {
+		rounds[i] = i
+	}
+	slices.SortStableFunc(rounds, func(a, b int) int { return cmp.Compare(s.table[a], s.table[b]) })
+	return s.samples[rounds[(len(rounds)-1)/2]]
+}
+
+func (x *timelines) Report(log, _ *records.Log) (*suite.Report, error) {
+	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
+		fmt.Sprintf("Of %d replicas on one machine, in the last step of each of %d trainings with each way, in turns, as the first replica sees it, from the end of its own gradients; medians, in brackets the 95%% interval of order statistics. Waiting: for the slowest replica, then for data. Accumulated: when the shared table's gradient is, and that of all tensors. There may be fewer cores than replicas. Drawn: the training in which the table took the median time.", x.setup.Replicas, p.Rounds),
+	}}
+	t.Texts("way", "operation")
+	t.Numbers("waiting", "packing", "transfer", "adding up rows", "table accumulated", "95%, table", "all accumulated", "step", "gather / reduce", "95%, gather / reduce")
+	t.Texts("SHA-256 of the weights", "equal")
+	read := map[gpipe.TableGradients]*series{}
+	for _, way := range ways {
+		if read[way], err = x.read(log, way, p.Rounds); err != nil {
+			return nil, err
+		}
+	}
+	var drawings []timeline.PhaseDrawing
+	first := read[ways[0]].samples[0].SHA256
+	r := &suite.Report{Tables: []*suite.Table{t}}
+	for _, way := range ways {
+		of := read[way]
+		typical := of.typical()
+		equal := !slices.ContainsFunc(of.samples, func(s *Sample) bool { return s.SHA256 != first })
+		slower := []suite.Value{suite.Absent, suite.Absent}
+		if way == gpipe.GatherTied {
+			slower = suite.Ratio(stats.RatioOf(of.table, read[gpipe.ReduceTied].table), false)
+		}
+		seconds := func(xs []float64) suite.Value { return suite.Seconds(stats.Median(xs)) }
+		t.Add(way.String(), of.how, seconds(of.waiting), seconds(of.packing), seconds(of.transfer), seconds(of.rows),
+			suite.Median(of.table, suite.Seconds), seconds(of.all), seconds(of.step), slower, typical.SHA256, suite.YesOrNo(equal))
+		drawings = append(drawings, x.drawing(way, typical, of.tensor))
+		if !equal {
+			r.Verdict = fmt.Errorf("%s: gathered and reduced gradients end with different weights", x.ID())
+		}
+	}
+	t.Notes = suite.FewRoundsNote(p.Rounds)
 	var page strings.Builder
 	if err := timeline.WritePhases(&page, drawings...); err != nil {
 		return nil, err
 	}
-	r := &suite.Report{Tables: []*suite.Table{t}, Files: []suite.File{{Name: x.ID() + ".svg", Text: page.String()}}}
-	if last := t.Rows[len(t.Rows)-1]; last[t.Column("equal")].Text != "yes" {
-		r.Verdict = fmt.Errorf("%s: gathered and reduced gradients end with different weights", x.ID())
-	}
+	r.Files = []suite.File{{Name: x.ID() + ".svg", Text: page.String()}}
 	return r, nil
 }
 

@@ -48,6 +48,18 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// The drawn training is the one whose table takes the median time, whatever their order.
+func TestTypical(t *testing.T) {
+	var s series
+	for _, end := range []float64{5, 1, 4, 2, 3} {
+		s.table = append(s.table, end)
+		s.samples = append(s.samples, &Sample{Seconds: end})
+	}
+	if got := s.typical().Seconds; got != 3 {
+		t.Errorf("of 1 to 5 the one with %g", got)
+	}
+}
+
 // Other weights of one way are a verdict, and a sample without the table an error.
 func TestReportRefuses(t *testing.T) {
 	x := suitetest.Loaded[*timelines](t, Definition.Load)
@@ -59,8 +71,10 @@ func TestReportRefuses(t *testing.T) {
 			if way == ways[1] {
 				s.SHA256 = other
 			}
-			if err := log.Add(way.String(), 1, s); err != nil {
-				t.Fatal(err)
+			for round := range x.Spec.Profiles["smoke"].Rounds {
+				if err := log.Add(sampleName(way, round), 1, s); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		r, err := x.Report(log, nil)
