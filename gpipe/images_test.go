@@ -127,11 +127,10 @@ func (n images) pipeline(t testing.TB, fine bool) Pipeline {
 	}
 }
 
-// data is mini-batch i of random images.
 // imageBatches keeps what has been drawn, which takes as long as a step.
 var imageBatches sync.Map
 
-// data is mini-batch i, the caller's own.
+// data is mini-batch i of random images, the caller's own.
 func (n images) data(i int) nn.Batch {
 	key := [3]int{i, n.sizes[i%len(n.sizes)], n.size}
 	b, ok := imageBatches.Load(key)
@@ -140,9 +139,17 @@ func (n images) data(i int) nn.Batch {
 		imageBatches.Store(key, b)
 	}
 	own := b.(nn.Batch)
-	own.Inputs, own.Targets = slices.Clone(own.Inputs), slices.Clone(own.Targets)
-	own.Inputs[0].F32, own.Targets[0].I32 = slices.Clone(own.Inputs[0].F32), slices.Clone(own.Targets[0].I32)
+	own.Inputs, own.Targets = copied(own.Inputs), copied(own.Targets)
 	return own
+}
+
+func copied(tensors []nn.Tensor) []nn.Tensor {
+	tensors = slices.Clone(tensors)
+	for i := range tensors {
+		t := &tensors[i]
+		t.Shape, t.F32, t.I32 = slices.Clone(t.Shape), slices.Clone(t.F32), slices.Clone(t.I32)
+	}
+	return tensors
 }
 
 func (n images) draw(i int) nn.Batch {
