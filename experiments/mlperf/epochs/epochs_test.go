@@ -188,6 +188,30 @@ func TestUnreached(t *testing.T) {
 	}
 }
 
+// Settings with which one pilot of two does not reach the accuracy are not chosen, however
+// few epochs the other takes.
+func TestChosen(t *testing.T) {
+	e := suitetest.Loaded[*epochs](t, Definition.Load)
+	p := e.Spec.Profiles["full"]
+	n := p.entry(e.Spec.Ways[0], p.Batches[0])
+	log := records.New(e.Key("full"))
+	for i, s := range n.grid {
+		for j, seed := range p.Pilots {
+			epochs := 10 + (i+5)%len(n.grid) // the fewest at len-5
+			if i == 0 {
+				epochs = j
+			}
+			if err := log.Add(e.arm(p, n, s).Sample(seed), seed, made(epochs)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all, err := e.chosen(p, log, []entry{n})
+	if err != nil || len(p.Pilots) != 2 || all[0].best != len(n.grid)-5 {
+		t.Errorf("%v, %d pilots, chosen %d, want %d", err, len(p.Pilots), all[0].best, len(n.grid)-5)
+	}
+}
+
 // Trainings have whole epochs, the rate rises to the settings' and falls to nearly 0, and
 // batch norm sees as many examples whatever the mini-batch. All ways have as many trials.
 func TestArms(t *testing.T) {
