@@ -6,9 +6,13 @@ import (
 	_ "embed"
 
 	"gpipebench/experiments/mlperf/epochs"
+	"gpipebench/experiments/mlperf/evaluation"
+	evaluationmeasured "gpipebench/experiments/mlperf/evaluation/measured"
+	"gpipebench/experiments/mlperf/rules"
 	"gpipebench/experiments/mlperf/seconds"
 	"gpipebench/experiments/mlperf/summation"
 	"gpipebench/experiments/mlperf/update"
+	updatemeasured "gpipebench/experiments/mlperf/update/measured"
 	"gpipebench/experiments/suite"
 )
 
@@ -20,8 +24,12 @@ var Paper = suite.Paper{
 	Name: "mlperf", Title: "MLPerf-0.6 models on pods of TPUs", Of: "the paper on scaling MLPerf's models", Claims: claims,
 	Experiments: []suite.Definition{
 		update.Definition,
+		updatemeasured.Definition,
 		summation.Definition,
 		epochs.Definition,
+		evaluation.Definition,
+		evaluationmeasured.Definition,
+		rules.Definition,
 		seconds.Definition,
 	},
 }

@@ -126,7 +126,7 @@ func (t *Training) evaluate(ctx context.Context, trainer *gpipe.Trainer, s datas
 		if err != nil {
 			return nil, err
 		}
-		if err := sum.add(ctx, trainer, t.padded(b)); err != nil {
+		if err := sum.add(ctx, trainer, t.Padded(b)); err != nil {
 			return nil, err
 		}
 	}
@@ -140,11 +140,11 @@ func (t *Training) evaluate(ctx context.Context, trainer *gpipe.Trainer, s datas
 	return e, nil
 }
 
-// padded is a mini-batch of an evaluation that the replicas divide: the last one has
+// Padded is a mini-batch of an evaluation that the replicas divide: the last one has
 // masked examples of zeros behind its own, so that all replicas have as many and run the
 // same program (Kumar et al. 2019, section 2). It has no more than those of the training,
 // for which the pipeline is opened. The outcome is that without them, to the bit.
-func (t *Training) padded(b nn.Batch) nn.Batch {
+func (t *Training) Padded(b nn.Batch) nn.Batch {
 	n, r := b.Examples(), max(t.Setup.Replicas, 1)
 	return b.Pad(max(n, min((n+r-1)/r*r, t.Batch)))
 }

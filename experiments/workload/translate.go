@@ -67,7 +67,7 @@ func (t *Training) evaluatePairs(ctx context.Context, trainer *gpipe.Trainer, s 
 		var own tally
 		pairs := s.Pairs(i, datasets.HeldOut)
 		for _, places := range s.Groups(pairs, t.Batch) {
-			if err := own.add(ctx, trainer, t.padded(t.blind(s.Collate(at(pairs, places))))); err != nil {
+			if err := own.add(ctx, trainer, t.Padded(t.blind(s.Collate(at(pairs, places))))); err != nil {
 				return nil, err
 			}
 		}

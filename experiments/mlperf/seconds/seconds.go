@@ -1,4 +1,4 @@
-// Package seconds models how long trainings of ResNet-50 took on pods.
+// Package seconds models how long trainings took on pods.
 package seconds
 
 import (
@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
@@ -26,16 +27,23 @@ var Definition = suite.Definition{ID: "benchmark-seconds", Folder: folder, New: 
 // spec is spec.yaml.
 type spec struct {
 	suite.Head  `yaml:",inline"`
-	Accelerator string         `yaml:"accelerator" want:"accelerator"`
-	DType       string         `yaml:"dtype" want:"dtype"`
-	AllReduce   string         `yaml:"all_reduce" want:"all-reduce"`
-	Model       workload.Model `yaml:"model"`
-	Optimizer   string         `yaml:"optimizer" want:"optimizer"`
-	Images      int            `yaml:"images" want:"1..1000000000"` // of an epoch
-	Runs        []run          `yaml:"runs"`
-	Printed     []printed      `yaml:"printed"`
+	Accelerator string    `yaml:"accelerator" want:"accelerator"`
+	DType       string    `yaml:"dtype" want:"dtype"`
+	AllReduce   string    `yaml:"all_reduce" want:"all-reduce"`
+	Networks    []network `yaml:"networks"`
+	Printed     []printed `yaml:"printed"`
 
 	Profiles map[string]profile `yaml:"profiles"`
+}
+
+// network is one that was submitted.
+type network struct {
+	ID        string         `yaml:"id" want:"id,key"`
+	Name      string         `yaml:"name" want:"name"`
+	Model     workload.Model `yaml:"model"`
+	Optimizer string         `yaml:"optimizer" want:"optimizer"`
+	Images    int            `yaml:"images" want:"0..1000000000"` // of an epoch; 0: runs have its steps
+	Runs      []run          `yaml:"runs"`
 }
 
 // printed is a figure of the paper that is another one elsewhere.
@@ -57,16 +65,22 @@ type run struct {
 	Epochs  suite.Verbatim `yaml:"epochs"`
 	Seconds suite.Verbatim `yaml:"seconds"`
 	Scope   string         `yaml:"bn_scope" want:"scope,optional"`
+	Steps   int            `yaml:"epoch_steps" want:"0..1000000000"` // of an epoch; 0: its images over the mini-batch
 }
 
 func (r run) cores() int { return r.Torus.X * r.Torus.Y }
 
 // steps of a whole training.
-func (r run) steps(images int) float64 { return r.Epochs.Value * float64(images) / float64(r.Batch) }
+func (n *network) steps(r run) float64 {
+	if r.Steps > 0 {
+		return r.Epochs.Value * float64(r.Steps)
+	}
+	return r.Epochs.Value * float64(n.Images) / float64(r.Batch)
+}
 
 type profile struct {
 	Expected suite.Span `yaml:"expected" want:"shown"`
-	Most     int        `yaml:"most" want:"1..64"` // how many of the runs
+	Most     int        `yaml:"most" want:"1..64"` // how many of a network's runs
 }
 
 // seconds simulates a step of each run.
@@ -75,41 +89,65 @@ type seconds struct {
 }
 
 func (s *seconds) Resolve() *suite.Problem {
-	if len(s.Spec.Runs) == 0 {
-		return suite.At(errors.New("want at least one"), "runs")
+	if len(s.Spec.Networks) == 0 {
+		return suite.At(errors.New("want at least one"), "networks")
 	}
-	for i, r := range s.Spec.Runs {
-		path := []string{"runs", fmt.Sprint(i)}
-		scope := suite.Named(gpipe.ParseScope, r.Scope)
-		switch cores := r.cores(); {
-		case cores < 2:
-			return suite.At(errors.New("want two cores or more"), append(path, "torus")...)
-		case i > 0 && cores <= s.Spec.Runs[i-1].cores():
-			return suite.At(errors.New("want more cores than the one before"), append(path, "torus")...)
-		case r.Batch%cores != 0:
-			return suite.At(fmt.Errorf("%d examples on %d cores: want as many on each", r.Batch, cores), append(path, "batch")...)
-		case scope > 1 && cores%int(scope) != 0:
-			return suite.At(fmt.Errorf("batch norm over %v of %d cores: want a number that divides them", scope, cores), append(path, "bn_scope")...)
-		case !(r.Epochs.Value > 0) || !(r.Seconds.Value > 0):
-			return suite.At(errors.New("want epochs and seconds above 0"), path...)
+	most := 0
+	for i, n := range s.Spec.Networks {
+		at := []string{"networks", fmt.Sprint(i)}
+		if len(n.Runs) == 0 {
+			return suite.At(errors.New("want at least one"), append(at, "runs")...)
+		}
+		most = max(most, len(n.Runs))
+		for j, r := range n.Runs {
+			path := append(slices.Clone(at), "runs", fmt.Sprint(j))
+			scope := suite.Named(gpipe.ParseScope, r.Scope)
+			switch cores := r.cores(); {
+			case cores < 2:
+				return suite.At(errors.New("want two cores or more"), append(path, "torus")...)
+			case j > 0 && cores <= n.Runs[j-1].cores():
+				return suite.At(errors.New("want more cores than the one before"), append(path, "torus")...)
+			case r.Batch%cores != 0:
+				return suite.At(fmt.Errorf("%d examples on %d cores: want as many on each", r.Batch, cores), append(path, "batch")...)
+			case scope > 1 && cores%int(scope) != 0:
+				return suite.At(fmt.Errorf("batch norm over %v of %d cores: want a number that divides them", scope, cores), append(path, "bn_scope")...)
+			case !(r.Epochs.Value > 0) || !(r.Seconds.Value > 0):
+				return suite.At(errors.New("want epochs and seconds above 0"), path...)
+			case (n.Images > 0) == (r.Steps > 0):
+				return suite.At(errors.New("want either the network's images or the steps of an epoch"), path...)
+			}
 		}
 	}
 	for _, name := range suite.Profiles {
-		if p, err := suite.ProfileOf(s.Spec.Profiles, name); err == nil && p.Most > len(s.Spec.Runs) {
-			return suite.At(fmt.Errorf("want at most %d, the number of runs", len(s.Spec.Runs)), "profiles", name, "most")
+		if p, err := suite.ProfileOf(s.Spec.Profiles, name); err == nil && p.Most > most {
+			return suite.At(fmt.Errorf("want at most %d, the largest number of runs", most), "profiles", name, "most")
 		}
 	}
 	return nil
 }
 
-func (s *seconds) Planned(string) []suite.PlannedRun {
-	return []suite.PlannedRun{{Path: []string{"model"}, Run: suite.ModelledRun{Model: s.Spec.Model, Most: 1}}}
+func (s *seconds) Planned(string) (list []suite.PlannedRun) {
+	for i, n := range s.Spec.Networks {
+		list = append(list, suite.PlannedRun{Path: []string{"networks", fmt.Sprint(i), "model"}, Run: suite.ModelledRun{Model: n.Model, Most: 1}})
+	}
+	return list
 }
 
-// runs are those of a profile.
-func (s *seconds) runs(name string) ([]run, error) {
-	p, err := suite.ProfileOf(s.Spec.Profiles, name)
-	return s.Spec.Runs[:min(p.Most, len(s.Spec.Runs))], err
+// each calls f for every run of a profile.
+func (s *seconds) each(profile string, f func(*network, run) error) error {
+	p, err := suite.ProfileOf(s.Spec.Profiles, profile)
+	if err != nil {
+		return err
+	}
+	for i := range s.Spec.Networks {
+		n := &s.Spec.Networks[i]
+		for _, r := range n.Runs[:min(p.Most, len(n.Runs))] {
+			if err := f(n, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // sample is a step. Nothing in it depends on the machine.
@@ -120,28 +158,27 @@ type sample struct {
 	Fits    bool    `json:"fits"`
 }
 
-func (s *seconds) name(r run) string {
-	return suite.AtRates(fmt.Sprintf("cores=%d", r.cores()), s.Spec.Accelerator, nil)
+func (s *seconds) name(n *network, r run) string {
+	return suite.AtRates(fmt.Sprintf("%s/cores=%d", n.ID, r.cores()), s.Spec.Accelerator, nil)
 }
 
 func (s *seconds) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	runs, err := s.runs(log.Key.Profile)
-	if err != nil {
-		return err
-	}
 	var jobs []suite.Job
-	for _, r := range runs {
-		jobs = append(jobs, suite.Job{Sample: s.name(r), Make: func(ctx context.Context) (any, string, error) {
-			made, err := s.simulate(ctx, r)
-			return made, s.name(r), err
+	if err := s.each(log.Key.Profile, func(n *network, r run) error {
+		jobs = append(jobs, suite.Job{Sample: s.name(n, r), Make: func(ctx context.Context) (any, string, error) {
+			made, err := s.simulate(ctx, n, r)
+			return made, s.name(n, r), err
 		}})
+		return nil
+	}); err != nil {
+		return err
 	}
 	return suite.MakeMissing(ctx, s.ID(), log, p, jobs)
 }
 
-func (s *seconds) simulate(ctx context.Context, r run) (*sample, error) {
+func (s *seconds) simulate(ctx context.Context, n *network, r run) (*sample, error) {
 	made, err := simulation.Simulating{
-		Model: s.Spec.Model, Accelerator: s.Spec.Accelerator, Batch: r.Batch, Optimizer: s.Spec.Optimizer, DType: suite.Named(workload.ParseDType, s.Spec.DType),
+		Model: n.Model, Accelerator: s.Spec.Accelerator, Batch: r.Batch, Optimizer: n.Optimizer, DType: suite.Named(workload.ParseDType, s.Spec.DType),
 		AllReduce: suite.Named(reduction.ParseKind, s.Spec.AllReduce), Torus: [2]int{r.Torus.X, r.Torus.Y}, Accounting: gpipe.FullAccounting,
 		Setup: workload.Setup{
 			Partitions: 1, MicroBatches: 1, Replicas: r.cores(), BNScope: suite.Named(gpipe.ParseScope, r.Scope), ShardUpdate: true,
@@ -149,7 +186,7 @@ func (s *seconds) simulate(ctx context.Context, r run) (*sample, error) {
 		},
 	}.Run(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s, %s: %w", s.ID(), s.name(r), err)
+		return nil, fmt.Errorf("%s, %s: %w", s.ID(), s.name(n, r), err)
 	}
 	return &sample{Seconds: made.StepSeconds, Reduce: made.ReduceSeconds, Update: made.UpdateSeconds, Fits: made.Fits}, nil
 }
@@ -167,41 +204,54 @@ func (s *seconds) printed() *suite.Table {
 }
 
 func (s *seconds) Report(log, _ *records.Log) (*suite.Report, error) {
-	runs, err := s.runs(log.Key.Profile)
-	if err != nil {
-		return nil, err
-	}
 	t := &suite.Table{ID: s.ID(), Title: s.Title(), Caption: []string{
-		fmt.Sprintf("%v with %s on modelled cores (%s), %s activations, all-reduce %s, updates divided, nothing recomputed. Modelled: the steps alone. Logged: the whole benchmark, with evaluations.", s.Spec.Model, s.Spec.Optimizer, s.Spec.Accelerator, s.Spec.DType, s.Spec.AllReduce),
+		fmt.Sprintf("Modelled cores (%s), %s activations, all-reduce %s, updates divided, nothing recomputed. Modelled: the steps alone. Logged: the whole benchmark, with evaluations.", s.Spec.Accelerator, s.Spec.DType, s.Spec.AllReduce),
 	}}
+	for _, n := range s.Spec.Networks {
+		t.Caption = append(t.Caption, fmt.Sprintf("%s: %v with %s.", n.Name, n.Model, n.Optimizer))
+	}
+	t.Texts("network")
 	t.Numbers("cores", "mini-batch", "examples a core", "epochs", "steps", "step", "all-reduce", "update", "modelled s", "logged s", "modelled / logged", "logged s a step")
 	unfit := false
-	for _, r := range runs {
+	if err := s.each(log.Key.Profile, func(n *network, r run) error {
 		var of sample
-		if err := log.Get(s.name(r), &of); err != nil {
-			return nil, err
+		if err := log.Get(s.name(n, r), &of); err != nil {
+			return err
 		}
 		unfit = unfit || !of.Fits
-		steps := r.steps(s.Spec.Images)
-		t.Add(r.cores(), r.Batch, r.Batch/r.cores(), suite.Value{Text: r.Epochs.Text, Numbers: []float64{r.Epochs.Value}}, suite.Number("%.0f", steps),
+		steps := n.steps(r)
+		t.Add(n.Name, r.cores(), r.Batch, r.Batch/r.cores(), suite.Value{Text: r.Epochs.Text, Numbers: []float64{r.Epochs.Value}}, suite.Number("%.0f", steps),
 			suite.Seconds(of.Seconds), suite.Percent(of.Reduce/of.Seconds, 1), suite.Percent(of.Update/of.Seconds, 2),
 			suite.Fixed(steps*of.Seconds, 1), suite.Fixed(r.Seconds.Value, 1), suite.Fixed(steps*of.Seconds/r.Seconds.Value, 3), suite.Seconds(r.Seconds.Value/steps))
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	if unfit {
 		t.Notes = append(t.Notes, "Some steps do not fit a core's memory.")
 	}
 	rep := &suite.Report{Tables: []*suite.Table{t, s.printed()}}
-	if len(runs) < 2 {
+	var panels []plot.Axes
+	for _, n := range s.Spec.Networks {
+		p := &plot.LinePanel{Title: n.Name, X: "cores", Y: "benchmark seconds", Logarithmic: true}
+		var modelled, logged []plot.Point
+		for _, row := range t.Rows {
+			if row[0].Text == n.Name {
+				at := float64(len(p.Names))
+				p.Names = append(p.Names, row[t.Column("cores")].Text)
+				modelled = append(modelled, plot.Point{X: at, Y: row[t.Column("modelled s")].Numbers[0]})
+				logged = append(logged, plot.Point{X: at, Y: row[t.Column("logged s")].Numbers[0]})
+			}
+		}
+		p.Series = []plot.Series{{Name: "modelled", Lines: [][]plot.Point{modelled}}, {Name: "logged", Lines: [][]plot.Point{logged}, Dashed: true}}
+		if len(modelled) > 1 {
+			panels = append(panels, p)
+		}
+	}
+	if len(panels) == 0 {
 		return rep, nil
 	}
-	p := &plot.LinePanel{Title: "benchmark seconds", X: "cores", Y: "seconds", Logarithmic: true}
-	var modelled, logged []plot.Point
-	for i, row := range t.Rows {
-		p.Names = append(p.Names, row[0].Text)
-		modelled = append(modelled, plot.Point{X: float64(i), Y: row[t.Column("modelled s")].Numbers[0]})
-		logged = append(logged, plot.Point{X: float64(i), Y: row[t.Column("logged s")].Numbers[0]})
-	}
-	p.Series = []plot.Series{{Name: "modelled", Lines: [][]plot.Point{modelled}}, {Name: "logged", Lines: [][]plot.Point{logged}, Dashed: true}}
-	rep.Files, err = plot.Files(s.ID(), s.Title(), []plot.Axes{p})
+	var err error
+	rep.Files, err = plot.Files(s.ID(), s.Title(), panels)
 	return rep, err
 }
