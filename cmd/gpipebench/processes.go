@@ -18,6 +18,7 @@ import (
 	"gpipebench"
 	"gpipebench/experiments/densify/exchange"
 	"gpipebench/experiments/launch"
+	"gpipebench/experiments/mlperf/summation/sums"
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe/cluster"
@@ -36,7 +37,7 @@ import (
 var togetherCommands = []string{"train", "bench"}
 
 // eachCommands are those that any process may run by itself.
-var eachCommands = []string{launch.RankCommand, rounds.RoundCommand, exchange.Command, "version", "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+var eachCommands = []string{launch.RankCommand, rounds.RoundCommand, exchange.Command, sums.Command, "version", "help", "completion", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
 
 // onlyAlone refuses to run other commands once in every process of an engine.
 func onlyAlone(cmd *cobra.Command, _ []string) error {

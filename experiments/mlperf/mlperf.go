@@ -11,6 +11,7 @@ import (
 	"gpipebench/experiments/mlperf/rules"
 	"gpipebench/experiments/mlperf/seconds"
 	"gpipebench/experiments/mlperf/summation"
+	summationmeasured "gpipebench/experiments/mlperf/summation/measured"
 	"gpipebench/experiments/mlperf/update"
 	updatemeasured "gpipebench/experiments/mlperf/update/measured"
 	"gpipebench/experiments/suite"
@@ -26,6 +27,7 @@ var Paper = suite.Paper{
 		update.Definition,
 		updatemeasured.Definition,
 		summation.Definition,
+		summationmeasured.Definition,
 		epochs.Definition,
 		evaluation.Definition,
 		evaluationmeasured.Definition,

@@ -171,6 +171,22 @@ func (m Model) Build() ([]nn.Layer, error) {
 // targets their classes.
 func (m Model) Input(examples int) gpipe.Input { return m.network().kind.input(m, examples) }
 
+// TrainedSizes are the elements of each parameter that is trained, in the layers' order.
+func (m Model) TrainedSizes() (sizes []int, err error) {
+	layers, err := m.Build()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range layers {
+		for _, p := range l.Params() {
+			if !p.Frozen {
+				sizes = append(sizes, p.Shape.Elems())
+			}
+		}
+	}
+	return sizes, nil
+}
+
 // Random returns a function that makes a mini-batch for timing, which does not depend
 // on its content. It is a function since large images take as long as a step.
 func (m Model) Random(examples int, seed uint64) (func() (nn.Batch, error), error) {

@@ -15,14 +15,12 @@ package exchange
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"gpipebench/experiments/densify/accumulate"
 	"gpipebench/experiments/machine"
-	"gpipebench/gpipe/place"
+	"gpipebench/experiments/party"
 	"gpipebench/gpipe/transport"
 	"gpipebench/internal/usage"
 )
@@ -81,62 +79,37 @@ func Run(ctx context.Context, over transport.Transport, ranks, rank int, j Job) 
 	if err := j.validate(ranks); err != nil {
 		return nil, usage.Mark(err)
 	}
-	session := over.Begin()
-	defer session.End()
-	defer func() {
-		if err != nil {
-			session.Abort(err)
-		}
-	}()
-	p := &party{ctx: ctx, session: session, ranks: ranks, rank: rank}
-	if err := p.connect(); err != nil {
+	p, err := party.Join(ctx, over, ranks, rank)
+	if err != nil {
 		return nil, err
 	}
+	defer func() { p.Leave(err) }()
 	o := Outcome{Rank: rank, Program: machine.MaxRSS()}
 	var sum []float32
 	if j.Way == accumulate.Gather {
-		sum, err = p.gather(j, &o)
+		sum, err = gather(ctx, p, j, &o)
 	} else {
-		sum, err = p.reduce(j, &o)
+		sum, err = reduce(ctx, p, j, &o)
 	}
 	if err != nil {
 		return nil, err
 	}
-	o.Received = p.received.Load()
+	o.Received = p.Received()
 	o.Resident = machine.MaxRSS()
-	o.SHA256 = digest(sum)
-	return p.collect(o)
+	o.SHA256 = party.Digest(sum)
+	return collect(p, o)
 }
 
 // collect returns what every rank has done.
-func (p *party) collect(own Outcome) ([]Outcome, error) {
-	message, err := json.Marshal(own)
+func collect(p *party.Party, own Outcome) ([]Outcome, error) {
+	all, err := party.Collect(p, own)
 	if err != nil {
 		return nil, err
 	}
-	messages, err := p.session.Gather(p.ctx, at(p.rank), p.places(), message)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]Outcome, len(messages))
-	for i, m := range messages {
-		if err := json.Unmarshal(m, &all[i]); err != nil {
-			return nil, err
-		}
+	for i := range all {
 		if all[i].Rank != i {
 			return nil, errors.New("ranks that report in another order")
 		}
 	}
 	return all, nil
 }
-
-// timed adds the time of f to seconds.
-func timed(seconds *float64, f func() error) error {
-	start := time.Now()
-	err := f()
-	*seconds += time.Since(start).Seconds()
-	return err
-}
-
-// at is the place of a rank.
-func at(rank int) place.Place { return place.Place{Replica: rank} }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gpipebench/experiments/densify/accumulate"
+	"gpipebench/experiments/party"
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/transport"
@@ -70,7 +71,7 @@ func TestBothWays(t *testing.T) {
 		{Vocab: 1, Dim: 1, Source: 0, Target: 3},
 	} {
 		for ranks := 1; ranks <= 9; ranks++ {
-			want := digest(plain(table, ranks, 7))
+			want := party.Digest(plain(table, ranks, 7))
 			for _, way := range Ways() {
 				travels := int64(0)
 				for rank, all := range run(t, ranks, Job{table, way, 7}) {
@@ -114,7 +115,7 @@ func TestOrderShows(t *testing.T) {
 			t.Fatalf("a value of %v", v)
 		}
 	}
-	want := digest(plain(table, 1, 7))
+	want := party.Digest(plain(table, 1, 7))
 	backwards := make([]float32, len(g.table()))
 	copy(backwards, g.table())
 	for i := rows - 1; i >= table.Vocab; i-- {
@@ -122,7 +123,7 @@ func TestOrderShows(t *testing.T) {
 			backwards[g.token(i)*table.Dim+c] += v
 		}
 	}
-	if digest(backwards) == want {
+	if party.Digest(backwards) == want {
 		t.Error("rows in another order have the same sum")
 	}
 	var ranks [3][]float32
@@ -133,7 +134,7 @@ func TestOrderShows(t *testing.T) {
 		own.densify(&scratch)
 		ranks[rank] = own.table()
 	}
-	if digest(reduction.Sum(ranks[:])) == digest(reduction.Sum([][]float32{ranks[1], ranks[2], ranks[0]})) {
+	if party.Digest(reduction.Sum(ranks[:])) == party.Digest(reduction.Sum([][]float32{ranks[1], ranks[2], ranks[0]})) {
 		t.Error("ranks in another order have the same sum")
 	}
 }

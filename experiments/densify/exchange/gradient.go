@@ -1,9 +1,6 @@
 package exchange
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"math"
 	"slices"
 
@@ -114,18 +111,4 @@ func addTree(parts [][]float32) {
 	addTree(parts[:p])
 	addTree(parts[p:])
 	kernel.Add(parts[0], parts[0], parts[p])
-}
-
-// digest is the SHA-256 of values in little-endian order.
-func digest(values []float32) string {
-	h := sha256.New()
-	buffer := make([]byte, 0, 1<<16)
-	for part := range slices.Chunk(values, 1<<14) {
-		buffer = buffer[:0]
-		for _, v := range part {
-			buffer = binary.LittleEndian.AppendUint32(buffer, math.Float32bits(v))
-		}
-		h.Write(buffer)
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }

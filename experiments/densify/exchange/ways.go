@@ -4,27 +4,28 @@ import (
 	"context"
 
 	"gpipebench/experiments/densify/accumulate"
+	"gpipebench/experiments/party"
 	"gpipebench/gpipe/reduction"
 	"gpipebench/internal/kernel"
 )
 
 // gather has all ranks' rows and indices in the end, and adds them up where they lie. The
 // sum is the first rank's table.
-func (p *party) gather(j Job, o *Outcome) ([]float32, error) {
+func gather(ctx context.Context, p *party.Party, j Job, o *Outcome) ([]float32, error) {
 	rows := int(j.Table.Rows())
-	values, index := make([]float32, p.ranks*rows*j.Table.Dim), make([]float32, p.ranks*rows)
+	values, index := make([]float32, p.Ranks()*rows*j.Table.Dim), make([]float32, p.Ranks()*rows)
 	kernel.Zero(values) // so that the memory is there before anything is timed
 	of := func(rank int) gradient {
 		n := rows * j.Table.Dim
 		return gradient{j.Table, values[rank*n : (rank+1)*n], index[rank*rows : (rank+1)*rows]}
 	}
-	of(p.rank).draw(j.Seed, p.rank)
-	if err := p.begin(); err != nil {
+	of(p.Rank()).draw(j.Seed, p.Rank())
+	if err := p.Begin(); err != nil {
 		return nil, err
 	}
-	if err := timed(&o.Exchange, func() error {
-		own := of(p.rank)
-		return p.withOthers(
+	if err := party.Timed(&o.Exchange, func() error {
+		own := of(p.Rank())
+		return p.WithOthers(
 			func(ctx context.Context, other int) error {
 				return p.Send(ctx, other, 0, [][]float32{own.values, own.index})
 			},
@@ -36,9 +37,9 @@ func (p *party) gather(j Job, o *Outcome) ([]float32, error) {
 		return nil, err
 	}
 	o.Held, o.Indices = 4*int64(len(values)), 4*int64(len(index))
-	err := timed(&o.Sum, func() error {
+	err := party.Timed(&o.Sum, func() error {
 		var scratch [2][]int32
-		tables := make([][]float32, p.ranks)
+		tables := make([][]float32, p.Ranks())
 		for rank := range tables {
 			g := of(rank)
 			g.densify(&scratch)
@@ -51,38 +52,38 @@ func (p *party) gather(j Job, o *Outcome) ([]float32, error) {
 }
 
 // reduce adds its tokens' rows to its table, and the tables of all ranks by an all-reduce.
-func (p *party) reduce(j Job, o *Outcome) ([]float32, error) {
+func reduce(ctx context.Context, p *party.Party, j Job, o *Outcome) ([]float32, error) {
 	rows := int(j.Table.Rows())
 	own := gradient{j.Table, make([]float32, rows*j.Table.Dim), make([]float32, rows)}
-	own.draw(j.Seed, p.rank)
+	own.draw(j.Seed, p.Rank())
 	layout := reduction.NewLayout([]int{len(own.table())})
 	a := reduction.AllReduce{Layout: layout, Peers: p}
-	if p.ranks > 1 {
-		for range reduction.Buffers(p.ranks, p.rank, false) {
-			buffer := make([]float32, layout.LargestMessage(p.ranks, p.rank))
+	if p.Ranks() > 1 {
+		for range reduction.Buffers(p.Ranks(), p.Rank(), false) {
+			buffer := make([]float32, layout.LargestMessage(p.Ranks(), p.Rank()))
 			kernel.Zero(buffer)
 			a.Buffers = append(a.Buffers, buffer)
 		}
 	}
-	if err := p.begin(); err != nil {
+	if err := p.Begin(); err != nil {
 		return nil, err
 	}
-	_ = timed(&o.Densify, func() error {
+	_ = party.Timed(&o.Densify, func() error {
 		var scratch [2][]int32
 		own.densify(&scratch)
 		return nil
 	})
 	sum := own.table()
 	o.Held = 4 * int64(len(sum))
-	if p.ranks == 1 {
+	if p.Ranks() == 1 {
 		return sum, nil
 	}
-	return sum, timed(&o.Exchange, func() error {
+	return sum, party.Timed(&o.Exchange, func() error {
 		tensors := [][]float32{sum}
-		if err := a.Reduce(p.ctx, tensors); err != nil {
+		if err := a.Reduce(ctx, tensors); err != nil {
 			return err
 		}
-		return a.Gather(p.ctx, tensors)
+		return a.Gather(ctx, tensors)
 	})
 }
 

@@ -75,18 +75,15 @@ func (s *summation) Measure(_ context.Context, log *records.Log, p progress.Prog
 	if err != nil {
 		return err
 	}
+	sizes, err := s.Spec.Model.TrainedSizes()
+	if err != nil {
+		return err
+	}
 	layers, err := s.Spec.Model.Build()
 	if err != nil {
 		return err
 	}
-	one := sample{Bytes: 4 * nn.CountParams(layers)}
-	for _, l := range layers {
-		for _, q := range l.Params() {
-			if !q.Frozen {
-				one.Tensors++
-			}
-		}
-	}
+	one := sample{Bytes: 4 * nn.CountParams(layers), Tensors: len(sizes)}
 	one.Copy = 2 * float64(one.Bytes) / on.Bandwidth
 	one.Overheads = float64(one.Tensors) * on.Overhead
 	p.Begin(s.ID(), len(s.Spec.Sides))
