@@ -311,7 +311,7 @@ func TestChunksKeepTime(t *testing.T) {
 						t.Fatal(err)
 					}
 					checkTimeline(t, tr, r)
-					run, err := schedule.Run(lists, placed, m, schedule.Durations{F: fTime.Seconds(), R: rTime.Seconds(), I: (bTime - rTime).Seconds(), W: rTime.Seconds()})
+					run, err := schedule.Run(lists, placed, m, schedule.Alike(schedule.Duration{F: fTime.Seconds(), R: rTime.Seconds(), I: (bTime - rTime).Seconds(), W: rTime.Seconds()}, 0))
 					if err != nil {
 						t.Fatal(err)
 					}

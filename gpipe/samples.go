@@ -135,7 +135,7 @@ func (t *Times) ClosedForm(s schedule.Schedule, c schedule.Checkpoint, late bool
 func (t *Times) EvenStep() (float64, error) {
 	d, rest := t.even()
 	lists := t.Lists[:len(t.Lists)/max(t.Replicas, 1)]
-	run, err := schedule.Run(lists, t.Placement.Or(len(lists)), len(t.Stages[0].F), d)
+	run, err := schedule.Run(lists, t.Placement.Or(len(lists)), len(t.Stages[0].F), schedule.Alike(d, 0))
 	if err != nil {
 		return 0, err
 	}
@@ -147,7 +147,7 @@ type besides struct{ setup, reduce, update float64 }
 
 // even are the means of the tasks' times, and the longest of everything else. Where B is
 // whole, it counts as I.
-func (t *Times) even() (d schedule.Durations, rest besides) {
+func (t *Times) even() (d schedule.Duration, rest besides) {
 	split := schedule.Splits(t.Lists)
 	var f, r, b, i, w, halved float64
 	devices := float64(len(t.Stages))
@@ -168,7 +168,7 @@ func (t *Times) even() (d schedule.Durations, rest besides) {
 	if i, w = i/max(halved, 1), w/max(halved, 1); !split {
 		i, w = b, 0
 	}
-	return schedule.Durations{F: f, R: r, I: i, W: w}, rest
+	return schedule.Duration{F: f, R: r, I: i, W: w}, rest
 }
 
 // CutClosedForm returns the closed form of a step of the stages as they are cut, each

@@ -78,6 +78,10 @@ type DeviceEstimate struct {
 	GradientBytes   int64   `json:"gradient_bytes"`   // float32 accumulators
 	Capacity        int64   `json:"capacity_bytes"`   // of the accelerator
 
+	// Footprints are what a micro-batch holds of each chunk, in bytes, if its F keeps its
+	// residuals and its B is in two; without the input, which has a slot throughout.
+	Footprints []schedule.Footprint `json:"-"`
+
 	kept []micro // of a micro-batch, for each chunk
 }
 
@@ -188,6 +192,7 @@ func estimate(plan *Plan, capacity int64, how Accounting) DeviceEstimate {
 				*floats = int64(slots[s][0].span)
 			}
 		}
+		est.Footprints = append(est.Footprints, schedule.Footprint{Residuals: float64(floatBytes * (of.residual + of.lasting)), Weights: float64(floatBytes * (of.lasting + of.between))})
 		if len(plan.chunks) == 1 && of.between == 0 {
 			of = micro{residual: 1} // of which only the number counts
 		}

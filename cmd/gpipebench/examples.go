@@ -46,6 +46,7 @@ var examples = map[string]string{
   gpipebench simulate --model transformer-lm --layers 1663 --dim 2048 --ff 8192 --heads 16 --vocab 32000 -k 128 -m 32 --json`,
 	"plan": `  gpipebench plan --model resnet101 --device p100 --batch 256
   gpipebench plan --model resnet50 --classes 1000 --batch 32768 --devices 1024 --replicas 0 --all-reduce 2d
+  gpipebench plan --layers 24 --dim 1024 --ff 4096 --heads 16 --seq 512 --batch 32 --schedule all,searched --csv best.csv
   gpipebench plan --model amoebanetd --layers 72 --filters 512 --batch 128 --json`,
 	"calibrate": `  gpipebench calibrate --out host.yaml
   gpipebench simulate --device host.yaml --dtype f32 -k 2 -m 8

@@ -77,6 +77,9 @@ func fileFlag(fs *pflag.FlagSet, to *string, name, usage string, endings ...stri
 		ending := strings.ToLower(filepath.Ext(file))
 		if ending != "" && !slices.Contains(endings, ending) {
 			last := len(endings) - 1
+			if last == 0 {
+				return "", fmt.Errorf("want a name that ends in %s", endings[0])
+			}
 			return "", fmt.Errorf("want a name that ends in %s or %s", strings.Join(endings[:last], ", "), endings[last])
 		}
 		return file, nil

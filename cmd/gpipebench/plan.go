@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,22 +15,32 @@ import (
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/planner"
 	"gpipebench/gpipe/schedule"
+	"gpipebench/internal/files"
 	"gpipebench/internal/units"
 )
 
 func newPlan() *cobra.Command {
 	var s simulation.Planning
-	var format string
+	var format, csv string
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Find the R, K, M, partition and checkpoint mode with the best modelled throughput that fits",
+		Short: "Find the R, K, M, schedule, partition and checkpoint mode with the best modelled throughput that fits",
 		Long: `Plan searches among all K up to the devices, all M up to the mini-batch (powers of
 two, and the largest), and all checkpoint modes; with --replicas 0 also among all R
 with R x K up to the devices. Layers are cut by modelled time, within the devices'
 memory. Each replica has one group of every mini-batch, and M counts its
-micro-batches. Each plan can be looked at with simulate.`,
+micro-batches. With --schedule all, or several, it searches schedules as well, and with
+several pieces on each device the numbers of pieces (--chunks). searched is none of these
+but what a search finds for the devices' memory; --csv keeps it. Each plan can be looked
+at with simulate.`,
 		RunE: does(func(ctx context.Context, o *output) error {
+			if err := checkOutputs([2]string{"csv", csv}); err != nil {
+				return err
+			}
 			r, err := s.Run(ctx, o.progress)
+			if err == nil && csv != "" && len(r.Plans) > 0 {
+				err = files.Write(csv, r.Plans[0].CSV)
+			}
 			if err != nil {
 				return err
 			}
@@ -51,13 +64,11 @@ micro-batches. Each plan can be looked at with simulate.`,
 	allReduceFlags(fs, &s.Simulating, "links between replicas; a torus of X x Y replicas is for 2d, which has the squarest one of each R by default")
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
 	count(fs, &s.MaxBatch, "max-batch", 0, 0, gpipe.MaxExamples, "the mini-batch may grow up to this, by doubling; 0: not at all")
-	value(fs, &s.Setup.Schedule, "schedule", "gpipe", "gpipe|naive|1f1b|zb-h1|zb-h2", "order of the tasks", func(name string) (schedule.Schedule, error) {
-		s, err := schedule.Parse(name)
-		if err == nil && (s == schedule.InterleavedOneFOneB || s >= schedule.ZeroBubbleVee) { // several chunks
-			err = fmt.Errorf("%v is not searched: want gpipe, naive, 1f1b, zb-h1 or zb-h2", s)
-		}
-		return s, err
-	})
+	var orders string
+	fs.StringVar(&orders, "schedule", "gpipe", "order of the tasks, or several to search among, NAME,NAME...: "+strings.Join(schedule.Names(), ", ")+"; all of these; searched: one that is looked for under the tasks' times and the devices' memory")
+	seedFlag(fs, &s.Seed, "of searched schedules")
+	fileFlag(fs, &csv, "csv", "file for the best plan's schedule, as PyTorch writes it, for --schedule of other commands", ".csv")
+	count(fs, &s.Chunks, "chunks", 0, 0, 64, "pieces of the network on each device, V, of interleaved; 0: searched among 2, 4, ...")
 	fs.BoolVar(&s.Setup.LateRecompute, "late-recompute", false, "recompute when the gradient is there, not one micro-batch ahead")
 	optimizerFlag(fs, &s.Optimizer)
 	number(fs, &s.Model.Dropout, "dropout", 0, rates, "rate, from 0 up to 1")
@@ -67,9 +78,38 @@ micro-batches. Each plan can be looked at with simulate.`,
 		if s.MaxBatch > 0 && s.MaxBatch < s.Batch {
 			return fmt.Errorf("--max-batch %d: want %d, the mini-batch, or more", s.MaxBatch, s.Batch)
 		}
+		if err := parseSchedules(&s, orders); err != nil {
+			return fmt.Errorf("--schedule %s: %w", orders, err)
+		}
+		if fs.Changed("seed") && !s.Searched {
+			return errors.New("--seed: want searched among --schedule")
+		}
+		if s.Chunks > 0 && !slices.Contains(s.Schedules, schedule.InterleavedOneFOneB) {
+			return fmt.Errorf("--chunks %d: want interleaved among --schedule, since the others have as many as they have", s.Chunks)
+		}
 		return ownFlags(cmd, s.Model.Name)
 	}
 	return cmd
+}
+
+// parseSchedules sets what to search among: schedules by name, all of them, and searched.
+func parseSchedules(p *simulation.Planning, names string) error {
+	names = strings.Replace(names, "all", strings.Join(schedule.Names(), ","), 1)
+	p.Schedules = []schedule.Schedule{}
+	for _, name := range strings.Split(names, ",") {
+		s, err := schedule.Parse(name)
+		switch {
+		case name == "searched" && !p.Searched:
+			p.Searched = true
+		case name == "searched" || err == nil && slices.Contains(p.Schedules, s):
+			return fmt.Errorf("%s twice: want each once", name)
+		case err != nil:
+			return fmt.Errorf("%w, all, searched, or several of them", err)
+		default:
+			p.Schedules = append(p.Schedules, s)
+		}
+	}
+	return nil
 }
 
 // nothingFits returns an error that says by how much.
@@ -81,12 +121,15 @@ func nothingFits(r *planner.Plan, devices int) error {
 	if n.R > 1 {
 		replicas = fmt.Sprintf("replicas %d, ", n.R)
 	}
-	return fmt.Errorf("nothing fits %d x %s: the nearest (%sk %d, m %d, batch %d, checkpoint %s) lacks %s on a device: want more devices, a smaller mini-batch, or --dtype bf16 and --accounting paper",
-		devices, r.Accelerator, replicas, n.K, n.M, n.Batch, n.Checkpoint, units.FormatBytes(n.LacksBytes))
+	return fmt.Errorf("nothing fits %d x %s: the nearest (%sk %d, m %d, batch %d, %s, checkpoint %s) lacks %s on a device: want more devices, a smaller mini-batch, or --dtype bf16 and --accounting paper",
+		devices, r.Accelerator, replicas, n.K, n.M, n.Batch, n.Schedule, n.Checkpoint, units.FormatBytes(n.LacksBytes))
 }
 
 func printPlan(o *output, s *simulation.Planning, r *planner.Plan, format string) error {
-	replicas, ways := s.Replicas != 1, "K, M and mini-batch"
+	replicas, schedules, ways := s.Replicas != 1, !slices.Equal(s.Schedules, []schedule.Schedule{schedule.GPipe}) || s.Searched, "K, M and mini-batch"
+	if schedules {
+		ways = "K, M, mini-batch and schedule"
+	}
 	if replicas {
 		ways = "R, " + ways
 	}
@@ -99,6 +142,10 @@ func printPlan(o *output, s *simulation.Planning, r *planner.Plan, format string
 		t.Numbers("all-reduce", "R")
 	}
 	t.Numbers("K", "M", "batch")
+	if schedules {
+		t.Texts("schedule")
+		t.Numbers("V")
+	}
 	t.Texts("checkpoint")
 	t.Numbers("fullest device", "bubble")
 	t.Texts("cut by", "layers")
@@ -107,8 +154,11 @@ func printPlan(o *output, s *simulation.Planning, r *planner.Plan, format string
 		if replicas {
 			row = append(row, suite.Seconds(c.ReduceSeconds), c.R)
 		}
-		t.Add(append(row, c.K, c.M, c.Batch,
-			c.Checkpoint, suite.Bytes(c.PeakBytes), suite.Share(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))...)
+		row = append(row, c.K, c.M, c.Batch)
+		if schedules {
+			row = append(row, c.Schedule, c.Chunks)
+		}
+		t.Add(append(row, c.Checkpoint, suite.Bytes(c.PeakBytes), suite.Share(c.BubbleFraction, 1), c.PartitionBy, short(c.Partition))...)
 	}
 	return t.Write(o.out, format)
 }

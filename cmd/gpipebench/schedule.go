@@ -18,7 +18,9 @@ import (
 )
 
 func newSchedule() *cobra.Command {
-	s := simulation.Scheduling{Times: schedule.Durations{F: 1, I: 1, W: 1}}
+	var s simulation.Scheduling
+	unit := schedule.Duration{F: 1, I: 1, W: 1}
+	s.Times.Duration = unit
 	var format, svg, html string
 	var parts struct{ f, b, w float64 }
 	cmd := &cobra.Command{
@@ -66,9 +68,12 @@ tasks: the same flags and seed find the same one.`,
 	count(fs, &s.K, "k|partitions", 4, 1, gpipe.MaxTasks, "devices, K; of a file: as it has")
 	count(fs, &s.M, "m|micro-batches", 8, 1, gpipe.MaxExamples, "micro-batches, M; of a file: as it has")
 	count(fs, &s.Chunks, "chunks", 0, 0, 64, "stages of each device, V, of interleaved; 0: as the schedule has, of interleaved 2")
-	value(fs, &s.Times, "times", "f=1,b=1,w=1,comm=0", "f=..,b=..,w=..,comm=..", "milliseconds of a forward function, of the input's and of the weights' gradient, and from one device to another", func(text string) (schedule.Durations, error) {
-		d := schedule.Durations{F: 1, I: 1, W: 1}
-		err := simulation.ParseNumbers(text, map[string]*float64{"f": &d.F, "b": &d.I, "w": &d.W, "comm": &d.Comm}, "f,b,w,comm")
+	value(fs, &s.Times, "times", "f=1,b=1,w=1,comm=0", "f=..,b=..,w=..,comm=..", "milliseconds of a forward function, of the input's and of the weights' gradient, and from one device to another", func(text string) (d struct {
+		schedule.Duration
+		Comm float64
+	}, err error) {
+		d.Duration = unit
+		err = simulation.ParseNumbers(text, map[string]*float64{"f": &d.F, "b": &d.I, "w": &d.W, "comm": &d.Comm}, "f,b,w,comm")
 		return d, err
 	})
 	value(fs, &parts, "activations", "f=1,b=0,w=1", "f=..,b=..,w=..", "what a forward function stores, and how much of it the input's and the weights' gradient free, in any unit; f = b + w", func(text string) (p struct{ f, b, w float64 }, err error) {

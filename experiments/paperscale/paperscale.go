@@ -5,6 +5,7 @@ package paperscale
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -142,6 +143,8 @@ type Step struct {
 	Late      float64        `json:"late"`       // with late,
 	Free      float64        `json:"free"`       // and with early and a link that takes no time
 	Breakdown timeline.Parts `json:"breakdown"`  // of the first
+
+	Idle timeline.Idle `json:"-"` // seconds of the first, the mean over devices
 }
 
 // Sample is a cell's steps for one split and cut.
@@ -275,6 +278,10 @@ func (m *Modelled) Throughput(n *Network, v Convention, c suite.Cell) float64 {
 // Modeller simulates one network on its accelerators. It remembers what it has
 // simulated, since different cuts often come to the same stages.
 type Modeller struct {
+	// Order has the schedule, the chunks of each device and the checkpoint mode of steps. Zero:
+	// GPipe's, everything re-materialised. Steps in another order are early ones only.
+	Order workload.Setup
+
 	sim   simulation.Simulating
 	Flops []float64
 	times map[int][]gpipe.LayerEstimate // of the layers, by size of micro-batch
@@ -293,11 +300,12 @@ func NewModeller(n *Network, fine bool) (*Modeller, error) {
 	return m, err
 }
 
-// pipeline is K stages as given, or for K = 1 the whole, on m micro-batches.
-func (m *Modeller) pipeline(ctx context.Context, sizes []int, micro, count int) (gpipe.Pipeline, gpipe.Input, error) {
+// pipeline is stages as given, in an order, or the whole on one device, on count micro-batches.
+func (m *Modeller) pipeline(ctx context.Context, order workload.Setup, sizes []int, micro, count int) (gpipe.Pipeline, gpipe.Input, error) {
 	in := m.sim.Model.Input(micro * count)
 	sim := m.sim
-	sim.Setup = workload.Setup{Partitions: len(sizes), MicroBatches: count, Balance: sizes}
+	sim.Setup = order
+	sim.Setup.Partitions, sim.Setup.MicroBatches, sim.Setup.Balance = len(sizes)/max(order.Chunks, 1), count, sizes
 	p, err := sim.Pipeline(ctx, in)
 	return p, in, err
 }
@@ -308,7 +316,7 @@ func (m *Modeller) Costs(ctx context.Context, cost workload.Cost, micro int) ([]
 	case workload.FLOPs:
 		return m.Flops, nil
 	case workload.Memory:
-		p, _, err := m.pipeline(ctx, []int{len(m.Flops)}, 1, 1)
+		p, _, err := m.pipeline(ctx, workload.Setup{}, []int{len(m.Flops)}, 1, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -325,7 +333,7 @@ func (m *Modeller) Costs(ctx context.Context, cost workload.Cost, micro int) ([]
 // Layers times the layers, each by itself.
 func (m *Modeller) Layers(ctx context.Context, micro int) ([]gpipe.LayerEstimate, error) {
 	if m.times[micro] == nil {
-		p, in, err := m.pipeline(ctx, []int{len(m.Flops)}, micro, 1)
+		p, in, err := m.pipeline(ctx, workload.Setup{}, []int{len(m.Flops)}, micro, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -428,20 +436,27 @@ func (m *Modeller) Step(ctx context.Context, sizes []int, micro, count int) (*St
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p, in, err := m.pipeline(ctx, sizes, micro, count)
+	p, in, err := m.pipeline(ctx, m.Order, sizes, micro, count)
 	if err != nil {
 		return nil, err
 	}
 	early := p.Variant()
 	late, free := early, early
 	late.LateRecompute, free.Link = true, timeline.Link{}
-	sims, err := p.SimulateVariants(in, m.sim.Modelling(), early, late, free)
+	variants := []gpipe.Variant{early, late, free}
+	if !reflect.DeepEqual(m.Order, workload.Setup{}) {
+		variants = variants[:1]
+	}
+	sims, err := p.SimulateVariants(in, m.sim.Modelling(), variants...)
 	if err != nil {
 		return nil, err
 	}
-	s := &Step{
-		Partition: sims[0].Sizes, Micro: micro, Fits: true,
-		Early: sims[0].Seconds, Late: sims[1].Seconds, Free: sims[2].Seconds, Breakdown: sims[0].Parts,
+	s := &Step{Partition: sims[0].Sizes, Micro: micro, Fits: true, Early: sims[0].Seconds, Breakdown: sims[0].Parts}
+	if len(sims) > 1 {
+		s.Late, s.Free = sims[1].Seconds, sims[2].Seconds
+	}
+	for _, idle := range sims[0].Timeline.Causes() {
+		s.Idle.Add(idle, 1/float64(sims[0].Timeline.Devices))
 	}
 	fill := float64(1 << 30)
 	for _, d := range sims[0].Devices {

@@ -9,17 +9,22 @@ import (
 	"gpipebench/experiments/workload"
 	"gpipebench/gpipe"
 	"gpipebench/gpipe/planner"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/usage"
 )
 
 // Planning is the search for the best way to train a network on some modelled
-// accelerators: over replicas, K, M, partition and checkpoint mode.
+// accelerators: over replicas, K, M, schedule, chunks, partition and checkpoint mode.
 type Planning struct {
-	Simulating     // its Setup has the schedule, BNScope and ShardUpdate only; Batch is the mini-batch, or the smallest
-	Devices    int // at most; R K may be less
-	Replicas   int // R; 0: searched
-	MaxBatch   int // the largest mini-batch, if it may grow by doubling; 0: Batch
-	Keep       int // how many plans to return
+	Simulating // its Setup has BNScope and ShardUpdate only; Batch is the mini-batch, or the smallest
+	Schedules  []schedule.Schedule
+	Searched   bool   // schedules that are looked for within the devices' memory, too
+	Seed       uint64 // of that search
+	Chunks     int    // V, pieces on each device, where a schedule has any number; 0: searched
+	Devices    int    // at most; R K may be less
+	Replicas   int    // R; 0: searched
+	MaxBatch   int    // the largest mini-batch, if it may grow by doubling; 0: Batch
+	Keep       int    // how many plans to return
 }
 
 // planQuiet is how long a search runs before it reports its progress.
@@ -51,15 +56,18 @@ func (s Planning) Run(ctx context.Context, p progress.Progress) (*planner.Plan, 
 	}()
 	search := planner.Search{
 		Pipeline: pipeline, Input: s.Model.Input(s.Batch), How: s.Modelling(),
-		Devices: s.Devices, Replicas: s.Replicas, MaxBatch: max(s.MaxBatch, s.Batch), Keep: s.Keep,
+		Schedules: s.Schedules, Searched: s.Searched, Seed: s.Seed, Devices: s.Devices, Replicas: s.Replicas, MaxBatch: max(s.MaxBatch, s.Batch), Keep: s.Keep,
 		Looked: func(at planner.Way, looked, left int) {
 			if shown {
-				p.Advance(fmt.Sprintf("R=%d K=%d M=%d, mini-batch %d", at.R, at.K, at.M, at.Batch))
+				p.Advance(fmt.Sprintf("R=%d K=%d M=%d, mini-batch %d, %v", at.R, at.K, at.M, at.Batch, at.Order()))
 			} else if time.Since(start) > planQuiet && left > 0 {
 				p.Begin(fmt.Sprintf("plan: %d of at most %d cuts left, the most promising first", left, looked+left), left)
 				shown = true
 			}
 		},
+	}
+	if s.Chunks > 0 {
+		search.Chunks = []int{s.Chunks}
 	}
 	if err := search.Validate(); err != nil {
 		return nil, usage.Mark(err)

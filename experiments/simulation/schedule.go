@@ -23,7 +23,10 @@ type Scheduling struct {
 	K, M     int
 	Chunks   int // of each device; 0: as the schedule has
 	// Times are milliseconds for each device and micro-batch, all chunks together.
-	Times schedule.Durations
+	Times struct {
+		schedule.Duration
+		Comm float64 // from one device to another
+	}
 	// Activations are what a device has of a micro-batch, all chunks together: until its
 	// backward function is over, and of that, from I to the end of W.
 	Activations struct{ Whole, Weights float64 }
@@ -95,8 +98,8 @@ func (s Scheduling) outcome(r *Scheduled) (*Scheduled, error) {
 		most = max(most, len(c))
 	}
 	v := float64(most)
-	d := schedule.Durations{F: s.Times.F / v, I: s.Times.I / v, W: s.Times.W / v, Comm: s.Times.Comm}
-	times, err := schedule.Run(r.Lists, r.Place, r.Micro, d)
+	d := s.chunk(v)
+	times, err := schedule.Run(r.Lists, r.Place, r.Micro, schedule.Alike(d, s.Times.Comm))
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +125,11 @@ func (s Scheduling) outcome(r *Scheduled) (*Scheduled, error) {
 	return r, nil
 }
 
+// chunk has the times of one of v chunks of a device.
+func (s Scheduling) chunk(v float64) schedule.Duration {
+	return schedule.Duration{F: s.Times.F / v, I: s.Times.I / v, W: s.Times.W / v}
+}
+
 // search looks for a schedule; of two chunks on each device, there and back and in turns.
 func (s Scheduling) search(r *Scheduled) error {
 	v := float64(max(1, s.Chunks))
@@ -134,8 +142,8 @@ func (s Scheduling) search(r *Scheduled) error {
 	for _, place := range places {
 		w := schedule.Wanted{
 			Place: place, Micro: s.M, Seed: s.Seed, Limit: s.Limit,
-			Times:  schedule.Durations{F: s.Times.F / v, I: s.Times.I / v, W: s.Times.W / v, Comm: s.Times.Comm},
-			Memory: schedule.Footprint{Residuals: s.Activations.Whole / v, Weights: s.Activations.Weights / v},
+			Times:  schedule.Alike(s.chunk(v), s.Times.Comm),
+			Memory: []schedule.Footprint{{Residuals: s.Activations.Whole / v, Weights: s.Activations.Weights / v}},
 		}
 		found, err := schedule.Search(w)
 		if err != nil {

@@ -1,5 +1,6 @@
 // Package planner searches for the best way to train a network on modelled
-// accelerators: over replicas, K, M, mini-batch, partition and checkpoint mode.
+// accelerators: over replicas, K, M, mini-batch, schedule, chunks, partition and checkpoint
+// mode.
 package planner
 
 import (
@@ -18,13 +19,25 @@ import (
 
 // Search says what to search, and how far.
 type Search struct {
-	// Pipeline has the network, of any layers, its loss, the optimizer, the schedule, how
+	// Pipeline has the network, of any layers, its loss, the optimizer, how
 	// replicas add up gradients and whether they divide the update, and one modelled
-	// device, as of gpipe.DeviceOf. Its R, G, K, M, cut and task lists are not used. A
-	// 2-D all-reduce without a torus is on the squarest one of each R.
+	// device, as of gpipe.DeviceOf; and the schedule, if there are no Schedules. Its R, G, K, M,
+	// chunks, cut and task lists are not used. A 2-D all-reduce without a torus is on the
+	// squarest one of each R.
 	Pipeline gpipe.Pipeline
 	Input    gpipe.Input // the mini-batch, or the smallest
 	How      gpipe.Modelling
+
+	// Schedules are tried, each at every K and M for which it is defined; nil: that of Pipeline.
+	Schedules []schedule.Schedule
+	// Searched adds schedules that are looked for ([schedule.Search]) under each way's times and
+	// the devices' memory: one piece of the network on each device, everything kept, B in two. Seed
+	// is of that search.
+	Searched bool
+	Seed     uint64
+	// Chunks are the numbers of pieces of each device, V, that are tried where a schedule has
+	// any number of them; nil: 2, 4, ... as far as there are layers.
+	Chunks []int
 
 	Devices  int // at most, 1 or more; R K may be less
 	Replicas int // R, each with one group of every mini-batch; 0: searched, as K is
@@ -35,9 +48,28 @@ type Search struct {
 	Looked func(at Way, looked, left int)
 }
 
-// Way is what the search begins with: replicas, stages of each, micro-batches of a
-// replica's part of the mini-batch, and examples of all of it.
-type Way struct{ R, K, M, Batch int }
+// Way is what the search begins with: replicas, devices of each, micro-batches of a
+// replica's part of the mini-batch, examples of all of it, and a schedule with pieces of the
+// network on each device.
+type Way struct {
+	R, K, M, Batch int
+	Schedule       schedule.Schedule // if it is searched: that which it is searched from
+	Chunks         int
+	Searched       bool
+}
+
+// Order names the schedule.
+func (w Way) Order() string {
+	if w.Searched {
+		return "searched"
+	}
+	return w.Schedule.String()
+}
+
+// place is where the pieces are; an error: there is no such schedule.
+func (w Way) place() (schedule.Placement, error) {
+	return schedule.Place(w.Schedule.String(), w.K, w.Chunks, w.M)
+}
 
 // size is the number of examples of the largest micro-batch.
 func (w Way) size() int {
@@ -63,6 +95,8 @@ type Candidate struct {
 	K                 int     `json:"k"`
 	M                 int     `json:"m"`
 	Batch             int     `json:"batch"`
+	Schedule          string  `json:"schedule"`
+	Chunks            int     `json:"chunks"`
 	Checkpoint        string  `json:"checkpoint"`
 	Partition         []int   `json:"partition"`
 	PartitionBy       string  `json:"partition_by"` // time, time within memory, or memory
@@ -70,13 +104,17 @@ type Candidate struct {
 	LacksBytes        int64   `json:"lacks_bytes,omitempty"`
 	BubbleFraction    float64 `json:"bubble_fraction"`
 	ReduceSeconds     float64 `json:"all_reduce_seconds"` // of the stage that takes longest
+
+	// Lists are a searched schedule's; nil: the one of its name.
+	Lists [][]schedule.Task `json:"-"`
 }
 
 // cut is a way and an upper bound of its throughput.
 type cut struct {
 	Way
 	layers   []gpipe.LayerEstimate
-	stages   []gpipe.LayerEstimate           // of the best cut by time
+	pieces   schedule.Placement
+	stages   []gpipe.LayerEstimate           // of the pieces, of the best cut by time
 	bounds   map[schedule.Checkpoint]float64 // examples per second, of the modes that may fit
 	replayed bool                            // the bounds are those of a replay
 }
@@ -126,7 +164,7 @@ func (s Search) Run(ctx context.Context) (*Plan, error) {
 			}
 		}
 		c := &cuts[best]
-		if enough >= c.bound() {
+		if enough > c.bound() { // what is as good may still come first
 			r.Dismissed = len(cuts)
 			break
 		}
@@ -168,7 +206,11 @@ func (s Search) Validate() error { return s.complete() }
 // complete fills in what is 0 or nil, and refuses what cannot be searched.
 func (s *Search) complete() error {
 	p := &s.Pipeline
+	if s.Schedules == nil && !s.Searched {
+		s.Schedules = []schedule.Schedule{p.Schedule}
+	}
 	p.Partitions, p.MicroBatches, p.Balance, p.Costs, p.Tasks = 1, 1, nil, nil, nil
+	p.Schedule, p.Chunks, p.Placement = schedule.GPipe, 0, schedule.Placement{} // each way has its own
 	p.Replicas, p.Groups = 1, 1
 	torus := p.AllReduce.Torus
 	if p.AllReduce.Kind != reduction.Torus {
@@ -187,6 +229,10 @@ func (s *Search) complete() error {
 	switch {
 	case len(p.Devices) != 1 || p.Devices[0].Kind != gpipe.Modelled:
 		return fmt.Errorf("a search on %d devices that are described: want one that is modelled and stands for all", len(p.Devices))
+	case slices.ContainsFunc(s.Schedules, func(x schedule.Schedule) bool { return schedule.Check(x, 1, 1, schedule.Always) != nil }):
+		return fmt.Errorf("schedules %v: want those of package schedule", s.Schedules)
+	case slices.ContainsFunc(s.Chunks, func(v int) bool { return v < 1 }):
+		return fmt.Errorf("chunks %v: want 1 or more", s.Chunks)
 	case s.Devices < 1:
 		return fmt.Errorf("at most %d devices: want 1 or more", s.Devices)
 	case s.Replicas < 0 || s.Replicas > s.Devices:
@@ -221,9 +267,13 @@ func (s Search) input(examples int) gpipe.Input {
 	return in
 }
 
-// better puts the higher throughput first, then fewer devices, then fewer micro-batches.
+// better puts the higher throughput first, then fewer devices, fewer micro-batches, fewer
+// chunks and less memory. No two candidates are the same, so that the order of what is as
+// good does not depend on when it was found.
 func better(a, b Candidate) int {
-	return cmp.Or(-cmp.Compare(a.ExamplesPerSecond, b.ExamplesPerSecond), cmp.Compare(a.R*a.K, b.R*b.K), cmp.Compare(a.K, b.K), cmp.Compare(a.M, b.M))
+	return cmp.Or(-cmp.Compare(a.ExamplesPerSecond, b.ExamplesPerSecond), cmp.Compare(a.R*a.K, b.R*b.K), cmp.Compare(a.K, b.K), cmp.Compare(a.M, b.M),
+		cmp.Compare(a.Chunks, b.Chunks), cmp.Compare(a.PeakBytes, b.PeakBytes), cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Schedule, b.Schedule),
+		cmp.Compare(a.Checkpoint, b.Checkpoint))
 }
 
 // search is a Search and the description of its network.
@@ -279,6 +329,20 @@ func (s Search) replicas(k, batch int) []int {
 	return nil
 }
 
+// chunks are the numbers of pieces on each of k devices that are tried with a schedule.
+func (s Search) chunks(of schedule.Schedule, k int) (all []int) {
+	switch {
+	case of != schedule.InterleavedOneFOneB:
+		return []int{0} // as many as it has
+	case s.Chunks != nil:
+		return s.Chunks
+	}
+	for v := 2; v*k <= len(s.Pipeline.Layers); v *= 2 {
+		all = append(all, v)
+	}
+	return all
+}
+
 // doublings are 1, 2, 4, ... below most, and most.
 func doublings(most int) (ns []int) {
 	for n := 1; n < most; n *= 2 {
@@ -290,23 +354,29 @@ func doublings(most int) (ns []int) {
 // cuts lists every way that may be worth simulating. Those whose devices do not hold the
 // parameters alone are left out.
 func (s *search) cuts(ctx context.Context) ([]cut, error) {
-	estimates := map[int][]gpipe.LayerEstimate{} // by size of micro-batch
+	type estimated struct {
+		size  int // of a micro-batch
+		split bool
+	}
+	estimates := map[estimated][]gpipe.LayerEstimate{}
 	var cuts []cut
 	add := func(w Way) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if w.R*w.K*w.M > gpipe.MaxTasks || schedule.Check(s.Pipeline.Schedule, w.K, w.M, schedule.Always) != nil {
+		pieces, err := w.place()
+		if err != nil || pieces.Stages() > len(s.Pipeline.Layers) || w.R*pieces.Stages()*w.M > gpipe.MaxTasks {
 			return nil
 		}
-		if size := w.size(); estimates[size] == nil {
-			layers, err := s.Pipeline.ModelLayers(s.input(size), s.How)
-			if err != nil {
+		of := estimated{w.size(), w.Schedule.Splits()}
+		if estimates[of] == nil {
+			p := s.Pipeline
+			p.Schedule = w.Schedule
+			if estimates[of], err = p.ModelLayers(s.input(of.size), s.How); err != nil {
 				return err
 			}
-			estimates[size] = layers
 		}
-		c := cut{Way: w, layers: estimates[w.size()]}
+		c := cut{Way: w, layers: estimates[of], pieces: pieces}
 		if err := s.limit(&c); err != nil {
 			return err
 		}
@@ -322,8 +392,17 @@ func (s *search) cuts(ctx context.Context) ([]cut, error) {
 					continue
 				}
 				for _, m := range doublings(batch / r) {
-					if err := add(Way{r, k, m, batch}); err != nil {
-						return nil, err
+					for _, sched := range s.Schedules {
+						for _, v := range s.chunks(sched, k) {
+							if err := add(Way{r, k, m, batch, sched, v, false}); err != nil {
+								return nil, err
+							}
+						}
+					}
+					if s.Searched {
+						if err := add(Way{r, k, m, batch, schedule.ZeroBubbleH1, 0, true}); err != nil {
+							return nil, err
+						}
 					}
 				}
 			}
@@ -332,13 +411,13 @@ func (s *search) cuts(ctx context.Context) ([]cut, error) {
 	return cuts, nil
 }
 
-// limit sets the stages, and the bounds without a replay: a stage begins when the first
-// micro-batch has passed those before it, computes all micro-batches, and then the last
-// gradient passes those before it. Mode never has no bound if its residuals and the
-// parameters would not fit a replica's devices together even if spread evenly; a fifth of
-// the residuals is not counted, since a cut saves some.
+// limit sets the stages, and the bounds without a replay: a device begins when the first
+// micro-batch has passed all stages before its first one, computes all micro-batches of its
+// stages, and then the last gradient passes those before the first. Mode never has no bound
+// if its residuals and the parameters would not fit a replica's devices together even if
+// spread evenly; a fifth of the residuals is not counted, since a cut saves some.
 func (s *search) limit(c *cut) error {
-	sizes, err := partition.Split(partition.MinMax, gpipe.LayerSeconds(c.layers), c.K)
+	sizes, err := partition.Split(partition.MinMax, gpipe.LayerSeconds(c.layers), c.pieces.Stages())
 	if err != nil {
 		return err
 	}
@@ -353,43 +432,76 @@ func (s *search) limit(c *cut) error {
 		c.stages = append(c.stages, sum)
 	}
 	c.bounds = map[schedule.Checkpoint]float64{}
-	for _, mode := range checkpoints(c.M) {
+	for _, mode := range c.modes() {
 		e := s.memory(*c, mode)
 		if mode == schedule.Never && e.capacity > 0 && e.params+0.8*e.residuals > e.capacity*float64(c.K) {
 			continue
 		}
-		var fill, drain, span float64
-		first := math.Inf(1)
-		for _, l := range c.stages {
+		ends, drains := make([]float64, c.K), make([]float64, c.K) // of devices
+		var fill, drain float64
+		for stage, l := range c.stages {
 			backward, after := l.Backward, l.Backward
 			if parts := l.Input + l.Weights; parts > 0 { // the stage before may end while W runs
 				backward, after = parts, 0
+				if c.Schedule == schedule.DualPipeVee { // which has both
+					backward = min(backward, l.Backward)
+				}
 			}
-			end := fill + float64(c.M)*(l.Forward+backward) + float64(mode.Recomputed(c.M))*l.Recompute
-			first, span = min(first, end), max(span, end+drain)
+			d := c.pieces.Device[stage]
+			if ends[d] == 0 {
+				ends[d], drains[d] = fill, drain
+			}
+			ends[d] += float64(c.M)*(l.Forward+backward) + float64(mode.Recomputed(c.M))*l.Recompute
 			fill, drain = fill+l.Forward, drain+after
 		}
+		var span float64
+		for d, end := range ends {
+			span = max(span, end+drains[d])
+		}
 		const rounding = 1 - 1e-9 // no more than the sums of a replay
-		c.bounds[mode] = s.throughput(c, rounding*span, rounding*first)
+		c.bounds[mode] = s.throughput(c, rounding*span, rounding*slices.Min(ends))
 	}
 	return nil
 }
 
-// replay sets the bounds by the step of the cut's stages.
+// replay sets the bounds by the step of the cut's stages; of a schedule that is yet to be
+// found, by the least time of any.
 func (s *search) replay(c *cut) error {
-	stages := make([]gpipe.StageTimes, c.K)
-	for k, l := range c.stages {
-		stages[k] = gpipe.StageTimes{
-			F: slices.Repeat([]float64{l.Forward}, c.M), R: slices.Repeat([]float64{l.Recompute}, c.M), B: slices.Repeat([]float64{l.Backward}, c.M),
-			I: slices.Repeat([]float64{l.Input}, c.M), W: slices.Repeat([]float64{l.Weights}, c.M),
+	if c.Searched {
+		c.replayed = true
+		w := schedule.Wanted{Place: c.pieces, Micro: c.M}
+		first := math.Inf(1)
+		for _, l := range c.stages {
+			d := schedule.Duration{F: l.Forward, I: l.Input, W: l.Weights}
+			w.Times.Stages = append(w.Times.Stages, d)
+			first = min(first, float64(c.M)*(d.F+d.I+d.W))
+		}
+		for mode, bound := range c.bounds {
+			const rounding = 1 - 1e-9
+			c.bounds[mode] = min(bound, s.throughput(c, rounding*w.Least(), rounding*first))
+		}
+		return nil
+	}
+	times := &gpipe.Times{}
+	if !c.pieces.IsStraight() {
+		times.Placement = c.pieces
+	}
+	for _, chunks := range c.pieces.Chunks() {
+		for _, stage := range chunks {
+			l := c.stages[stage]
+			times.Stages = append(times.Stages, gpipe.StageTimes{
+				F: slices.Repeat([]float64{l.Forward}, c.M), R: slices.Repeat([]float64{l.Recompute}, c.M), B: slices.Repeat([]float64{l.Backward}, c.M),
+				I: slices.Repeat([]float64{l.Input}, c.M), W: slices.Repeat([]float64{l.Weights}, c.M),
+			})
 		}
 	}
 	for mode := range c.bounds {
-		lists, _, err := schedule.Lists(s.Pipeline.Schedule, c.K, 1, c.M, mode, false)
+		lists, _, err := schedule.Lists(c.Schedule, c.K, c.Chunks, c.M, mode, false)
 		if err != nil {
 			return err
 		}
-		tl, err := (&gpipe.Times{Stages: stages, Lists: lists}).Replay()
+		times.Lists = lists
+		tl, err := times.Replay()
 		if err != nil {
 			return err
 		}
@@ -429,6 +541,9 @@ func checkpoints(m int) []schedule.Checkpoint {
 // the cut by time among those whose estimated memory fits, and the cut by memory. Modes
 // whose bound is no higher than enough are left out.
 func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
+	if c.Searched {
+		return s.searched(c)
+	}
 	costs := gpipe.LayerSeconds(c.layers)
 	found := map[schedule.Checkpoint]Candidate{}
 	tried := map[string]bool{}
@@ -438,9 +553,7 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 			return nil
 		}
 		tried[key] = true
-		q := s.Pipeline
-		q.Partitions, q.MicroBatches, q.Balance = c.K, c.M, sizes
-		q.Replicas, q.Groups, q.AllReduce = c.R, c.R, s.links(c.R)
+		q := s.pipeline(c, sizes)
 		var variants []gpipe.Variant
 		for _, mode := range modes {
 			v := q.Variant()
@@ -452,25 +565,15 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 			return err
 		}
 		for i, sim := range sims {
-			now := Candidate{
-				ExamplesPerSecond: float64(c.Batch) / sim.Seconds, StepSeconds: sim.Seconds, R: c.R, K: c.K, M: c.M, Batch: c.Batch,
-				Checkpoint: modes[i].String(), Partition: sim.Sizes, PartitionBy: by, BubbleFraction: sim.Parts.Bubble / sim.Seconds,
-				ReduceSeconds: sim.ReduceSeconds,
-			}
-			for _, d := range sim.Devices {
-				now.PeakBytes = max(now.PeakBytes, d.PeakBytes)
-				if !d.Fits() {
-					now.LacksBytes = max(now.LacksBytes, d.PeakBytes-d.Capacity)
-				}
-			}
+			now := c.candidate(sim, modes[i], by)
 			if before, ok := found[modes[i]]; !ok || before.LacksBytes > now.LacksBytes {
 				found[modes[i]] = now
 			}
 		}
 		return nil
 	}
-	modes := slices.DeleteFunc(checkpoints(c.M), func(mode schedule.Checkpoint) bool { return c.bounds[mode] <= enough })
-	byTime, err := partition.Split(partition.MinMax, costs, c.K)
+	modes := slices.DeleteFunc(c.modes(), func(mode schedule.Checkpoint) bool { return c.bounds[mode] < enough })
+	byTime, err := partition.Split(partition.MinMax, costs, c.pieces.Stages())
 	if err != nil {
 		return nil, err
 	}
@@ -482,7 +585,7 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 			continue
 		}
 		memory := s.memory(c, mode)
-		if within, err := partition.MinMaxUnderCapacity(costs, c.K, memory.fits); err == nil {
+		if within, err := partition.MinMaxUnderCapacity(costs, c.pieces.Stages(), memory.fits); err == nil {
 			if err := try("time within memory", within.Sizes, []schedule.Checkpoint{mode}); err != nil {
 				return nil, err
 			}
@@ -490,7 +593,7 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 		if found[mode].LacksBytes == 0 {
 			continue
 		}
-		byMemory, err := partition.Split(partition.MinMax, memory.perLayer, c.K)
+		byMemory, err := partition.Split(partition.MinMax, memory.perLayer, c.pieces.Stages())
 		if err != nil {
 			return nil, err
 		}
@@ -505,23 +608,58 @@ func (s *search) simulate(c cut, enough float64) ([]Candidate, error) {
 	return all, nil
 }
 
+// pipeline is that of a way, on pieces of so many layers.
+func (s *search) pipeline(c cut, sizes []int) gpipe.Pipeline {
+	q := s.Pipeline
+	q.Partitions, q.MicroBatches, q.Balance = c.K, c.M, sizes
+	q.Schedule, q.Chunks = c.Schedule, c.Chunks
+	q.Replicas, q.Groups, q.AllReduce = c.R, c.R, s.links(c.R)
+	return q
+}
+
+// candidate is a way as simulated.
+func (c cut) candidate(sim *gpipe.Simulation, mode schedule.Checkpoint, by string) Candidate {
+	now := Candidate{
+		ExamplesPerSecond: float64(c.Batch) / sim.Seconds, StepSeconds: sim.Seconds, R: c.R, K: c.K, M: c.M, Batch: c.Batch,
+		Schedule: c.Order(), Chunks: c.pieces.Stages() / c.K,
+		Checkpoint: mode.String(), Partition: sim.Sizes, PartitionBy: by, BubbleFraction: sim.Parts.Bubble / sim.Seconds,
+		ReduceSeconds: sim.ReduceSeconds,
+	}
+	for _, d := range sim.Devices {
+		now.PeakBytes = max(now.PeakBytes, d.PeakBytes)
+		if !d.Fits() {
+			now.LacksBytes = max(now.LacksBytes, d.PeakBytes-d.Capacity)
+		}
+	}
+	return now
+}
+
+// modes are those in which a way is tried.
+func (c cut) modes() []schedule.Checkpoint {
+	if c.Searched {
+		return []schedule.Checkpoint{schedule.Never}
+	}
+	return checkpoints(c.M)
+}
+
 // planMemory estimates a stage's memory in bytes without a plan: parameters, residuals,
 // and the stash of inputs, but no workspace.
 type planMemory struct {
 	perLayer []float64 // parameters and residuals
 	stash    []float64 // by layer: of a stage that begins with it
 	capacity float64
+	chunks   float64 // of each device, which have the same part of its memory here
 
 	params, residuals float64 // of all layers
 }
 
 func (s *search) memory(c cut, mode schedule.Checkpoint) planMemory {
 	held := 1 // sets of residuals; a lower limit if the schedule is not fill-drain
-	if mode == schedule.Never && s.Pipeline.Schedule == schedule.GPipe {
+	if mode == schedule.Never && c.Schedule == schedule.GPipe {
 		held = c.M
 	}
 	size, state := float64(c.size()), s.stateBytes(c.R)
-	e := planMemory{capacity: float64(s.device().Capacity)}
+	e := planMemory{capacity: float64(s.device().Capacity), chunks: float64(c.pieces.Stages() / c.K)}
 	incoming := 0.0
 	for i, l := range s.described.Layers {
 		params, residuals := state*float64(l.Params), float64(held)*float64(c.layers[i].Residual)
@@ -544,5 +682,5 @@ func (e planMemory) fits(from, to int) bool {
 	for _, b := range e.perLayer[from:to] {
 		sum += b
 	}
-	return e.capacity == 0 || sum <= 0.95*e.capacity
+	return e.capacity == 0 || sum <= 0.95*e.capacity/e.chunks
 }

@@ -101,7 +101,7 @@ func UnevenStepTime(micro int, f, r, b []float64) (longest float64) {
 // 1f1b's (Narayanan et al., arXiv 2104.04473, section 2.2), and twice the way over all
 // links for each chunk but for the way back of the last: with it, Table 5 of arXiv
 // 2401.10241 follows from its Table 9, if every layer is a chunk.
-func InterleavedBubble(devices, chunks int, d Durations) float64 {
+func InterleavedBubble(devices, chunks int, d Duration, comm float64) float64 {
 	p, v := float64(devices), float64(chunks)
-	return (p-1)*(d.F+d.I+d.W)/v + (p*(2*v-1)-2)*d.Comm
+	return (p-1)*(d.F+d.I+d.W)/v + (p*(2*v-1)-2)*comm
 }

@@ -115,7 +115,7 @@ func WriteCSV(w io.Writer, lists [][]Task, p Placement, micro int) error {
 			}
 		}
 	}
-	steps, err := run(all, p, micro, func(Kind) float64 { return 1 }, 0)
+	steps, err := run(all, p, micro, func(int, Kind) float64 { return 1 }, 0)
 	if err != nil {
 		return err
 	}

@@ -56,9 +56,19 @@ func Names() (names []string) {
 // as many as the schedule has, of interleaved two) and so many micro-batches. No F keeps
 // its residuals and there is no R: see [Checkpointed].
 func Generate(name string, devices, chunks, micro int) (lists [][]Task, p Placement, err error) {
+	if p, err = Place(name, devices, chunks, micro); err != nil {
+		return nil, p, err
+	}
+	g := generators[slices.Index(Names(), name)]
+	return g.generate(devices, p.Stages()/devices, micro), p, nil
+}
+
+// Place is where [Generate] has the stages of a network, or the error with which it refuses
+// its arguments; it makes no lists.
+func Place(name string, devices, chunks, micro int) (p Placement, err error) {
 	i := slices.Index(Names(), name)
 	if i < 0 {
-		return nil, p, fmt.Errorf("schedule: unknown schedule %q: want %s", name, strings.Join(Names(), ", "))
+		return p, fmt.Errorf("schedule: unknown schedule %q: want %s", name, strings.Join(Names(), ", "))
 	}
 	g := generators[i]
 	if chunks == 0 {
@@ -68,13 +78,13 @@ func Generate(name string, devices, chunks, micro int) (lists [][]Task, p Placem
 	}
 	switch {
 	case devices < 1:
-		return nil, p, fmt.Errorf("schedule: %d devices: want 1 or more", devices)
+		return p, fmt.Errorf("schedule: %d devices: want 1 or more", devices)
 	case micro < 1:
-		return nil, p, fmt.Errorf("schedule: %d micro-batches: want 1 or more", micro)
+		return p, fmt.Errorf("schedule: %d micro-batches: want 1 or more", micro)
 	case chunks < 1 || g.chunks > 0 && chunks != g.chunks:
-		return nil, p, fmt.Errorf("schedule: %d chunks on each device with %s: want %s", chunks, name, [...]string{"1 or more", "1", "2"}[g.chunks])
+		return p, fmt.Errorf("schedule: %d chunks on each device with %s: want %s", chunks, name, [...]string{"1 or more", "1", "2"}[g.chunks])
 	case name == "dualpipe-v" && micro < 2*devices:
-		return nil, p, fmt.Errorf("schedule: dualpipe-v of %d micro-batches on %d devices: want %d or more, two for each device", micro, devices, 2*devices)
+		return p, fmt.Errorf("schedule: dualpipe-v of %d micro-batches on %d devices: want %d or more, two for each device", micro, devices, 2*devices)
 	}
-	return g.generate(devices, chunks, micro), g.place(devices, chunks), nil
+	return g.place(devices, chunks), nil
 }

@@ -21,8 +21,8 @@ type rule struct {
 // greedy offers schedules under many rules, and then under the best of them changed for
 // single devices.
 func (s *searching) greedy() {
-	p, d := s.Place.Devices, s.Times
-	way := d.F + d.I + 2*d.Comm // of a micro-batch to the next device and back
+	p, d := s.Place.Devices, s.Times.mean()
+	way := d.F + d.I + 2*s.Times.Comm // of a micro-batch to the next device and back
 	type trial struct {
 		rule
 		cost
@@ -93,6 +93,15 @@ func (s *searching) greedy() {
 	}
 }
 
+// mean is that of the stages.
+func (d Durations) mean() (m Duration) {
+	for _, of := range d.Stages {
+		n := float64(len(d.Stages))
+		m.F, m.I, m.W = m.F+of.F/n, m.I+of.I/n, m.W+of.W/n
+	}
+	return m
+}
+
 // ratios are around a ratio of two times, and the small ones that generators have.
 func ratios(of, by float64) []float64 {
 	all := []float64{1, 2}
@@ -107,18 +116,21 @@ func ratios(of, by float64) []float64 {
 // build runs devices on a virtual clock, each of which takes what the rule says as soon as
 // it is free; nil: it came to nothing within the limit.
 func (s *searching) build(r rule) [][]Task {
-	p, m, d := s.Place.Devices, s.Micro, s.Times
-	held := s.Memory.Input + s.Memory.Residuals
+	p, m := s.Place.Devices, s.Micro
 	type device struct {
-		free    float64 // when its last task ends
-		f, i, w int     // tasks done
-		used    float64
+		Duration
+		held, weights, room float64
+		free                float64 // when its last task ends
+		f, i, w             int     // tasks done
+		used                float64
 		// when F and I of micro-batches end that have begun
 		forward, input []float64
 	}
 	at := make([]device, p)
 	lists := make([][]Task, p)
 	for k := range lists {
+		of := s.memory(k)
+		at[k].Duration, at[k].held, at[k].weights, at[k].room = s.Times.Of(k), of.Input+of.Residuals, of.Weights, s.room(k)
 		lists[k] = make([]Task, 0, 3*m)
 	}
 	// ready returns when the next F or I of a device can begin, as far as that is known.
@@ -129,7 +141,7 @@ func (s *searching) build(r rule) [][]Task {
 		case k == 0:
 			return 0
 		case at[k].f < len(at[k-1].forward):
-			return at[k-1].forward[at[k].f] + d.Comm
+			return at[k-1].forward[at[k].f] + s.Times.Comm
 		}
 		return math.Inf(1)
 	}
@@ -140,27 +152,26 @@ func (s *searching) build(r rule) [][]Task {
 		case k == p-1:
 			return at[k].forward[at[k].i]
 		case at[k].i < len(at[k+1].input):
-			return at[k+1].input[at[k].i] + d.Comm
+			return at[k+1].input[at[k].i] + s.Times.Comm
 		}
 		return math.Inf(1)
 	}
-	limit := s.Limit * (1 + 1e-9)
 	// decide returns what a device does at a time, when it is free; none: it waits.
 	decide := func(k int, now float64) (Kind, bool) {
 		a := &at[k]
 		f, i, left := forward(k), input(k), a.i-a.w
-		room := a.used+held <= limit
+		room := a.used+a.held <= a.room
 		if !room {
 			f = math.Inf(1)
 		}
 		switch {
 		case left > r.later[k]:
 			return BackwardWeights, true
-		case f <= now && a.f-a.i < r.ahead[k] && (i <= now || i-now >= r.early*d.F):
+		case f <= now && a.f-a.i < r.ahead[k] && (i <= now || i-now >= r.early*a.F):
 			return Forward, true
 		case i <= now:
 			return BackwardInput, true
-		case left > 0 && (!room || min(f, i)-now >= r.gap*d.W):
+		case left > 0 && (!room || min(f, i)-now >= r.gap*a.W):
 			return BackwardWeights, true
 		}
 		return 0, false
@@ -184,23 +195,23 @@ func (s *searching) build(r rule) [][]Task {
 				continue
 			}
 			left--
-			a.free = now + d.Of(kind)
+			a.free = now + a.Of(kind)
 			t := Task{Kind: kind}
 			switch kind {
 			case Forward:
 				t.Micro, t.Keep = a.f, true
 				a.f++
-				a.used += held
+				a.used += a.held
 				a.forward = append(a.forward, a.free)
 			case BackwardInput:
 				t.Micro = a.i
 				a.i++
-				a.used += s.Memory.Weights - held
+				a.used += a.weights - a.held
 				a.input = append(a.input, a.free)
 			default:
 				t.Micro = a.w
 				a.w++
-				a.used -= s.Memory.Weights
+				a.used -= a.weights
 			}
 			lists[k] = append(lists[k], t)
 			next = min(next, a.free)

@@ -34,7 +34,7 @@ func (s *searching) local() {
 		}
 		moved := move(list, from, to, len(s.chunks[d]))
 		s.best.Tried++
-		if moved == nil || Peak(moved, s.footprints[d]) > s.Limit*(1+1e-9) {
+		if moved == nil || Peak(moved, s.footprints[d]) > s.room(d) {
 			continue
 		}
 		s.best.Lists[d] = moved

@@ -134,13 +134,31 @@ func complete(list []Task, stages []int, micro int) error {
 	return nil
 }
 
-// Durations are how long tasks take, in any unit, on every stage; B takes I and W
-// together. Comm is the time from one device to another; chunks of one device hand over at
-// once.
-type Durations struct{ F, R, I, W, Comm float64 }
+// Durations are how long tasks take, in any unit.
+type Durations struct {
+	Stages []Duration // of each stage; one: all are alike
+	Comm   float64    // from one device to another; chunks of one device hand over at once
+}
+
+// Duration is how long a stage's tasks take; B takes I and W together.
+type Duration struct{ F, R, I, W float64 }
+
+// Alike are the durations of stages that are alike.
+func Alike(d Duration, comm float64) Durations { return Durations{[]Duration{d}, comm} }
+
+// Of are those of a stage.
+func (d Durations) Of(stage int) Duration {
+	switch len(d.Stages) {
+	case 0:
+		return Duration{}
+	case 1:
+		return d.Stages[0]
+	}
+	return d.Stages[stage]
+}
 
 // Of is how long a kind of task takes.
-func (d Durations) Of(k Kind) float64 {
+func (d Duration) Of(k Kind) float64 {
 	switch k {
 	case Forward:
 		return d.F
@@ -183,10 +201,13 @@ func (t *Times) Makespan() (end float64) {
 // what it needs has come. It is the time of the schedule itself; package timeline knows
 // links, slots and everything else. Tasks that wait for each other are an error.
 func Run(lists [][]Task, p Placement, micro int, d Durations) (*Times, error) {
-	return run(lists, p, micro, d.Of, d.Comm)
+	if n := len(d.Stages); n > 1 && n != p.Stages() {
+		return nil, fmt.Errorf("schedule: durations of %d stages: want those of %d, or of one for all", n, p.Stages())
+	}
+	return run(lists, p, micro, func(stage int, k Kind) float64 { return d.Of(stage).Of(k) }, d.Comm)
 }
 
-func run(lists [][]Task, p Placement, micro int, duration func(Kind) float64, comm float64) (*Times, error) {
+func run(lists [][]Task, p Placement, micro int, duration func(stage int, k Kind) float64, comm float64) (*Times, error) {
 	stages, chunks := p.Stages(), p.Chunks()
 	forward, backward := unknown(stages, micro), unknown(stages, micro) // when outputs and input gradients are there
 	// needs is the stage whose output or gradient a task waits for; -1: none.
@@ -221,7 +242,7 @@ func run(lists [][]Task, p Placement, micro int, duration func(Kind) float64, co
 			}
 			start = max(start, ready)
 		}
-		end := start + duration(t.Kind)
+		end := start + duration(chunks[device][t.Chunk], t.Kind)
 		times.Start[device], times.End[device] = append(times.Start[device], start), append(times.End[device], end)
 		switch s := chunks[device][t.Chunk]; t.Kind {
 		case Forward:
@@ -261,7 +282,7 @@ func run(lists [][]Task, p Placement, micro int, duration func(Kind) float64, co
 // not been used at once, if every task takes one unit of time and messages none: with room
 // for as many, no stage waits for another to make room. The lists must be a schedule.
 func GradientsAhead(lists [][]Task, p Placement, micro int) []int {
-	times, err := run(lists, p, micro, func(Kind) float64 { return 1 }, 0)
+	times, err := run(lists, p, micro, func(int, Kind) float64 { return 1 }, 0)
 	if err != nil {
 		panic(err)
 	}
@@ -272,7 +293,7 @@ func GradientsAhead(lists [][]Task, p Placement, micro int) []int {
 
 // InputsAhead is the same for the inputs of each stage, where F is all that runs.
 func InputsAhead(lists [][]Task, p Placement, micro int) []int {
-	times, err := run(lists, p, micro, func(Kind) float64 { return 1 }, 0)
+	times, err := run(lists, p, micro, func(int, Kind) float64 { return 1 }, 0)
 	if err != nil {
 		panic(err)
 	}

@@ -94,7 +94,7 @@ func TestZeroBubbleTable5(t *testing.T) {
 		{32, 96, 10.419, 10.207, 7.715, .408, .2646, .1421, .0641, 2, .1493},
 		{32, 256, 10.402, 10.248, 7.698, .460, .1352, .0594, .0257, 2, .0624},
 	} {
-		d := Durations{F: row.f, I: row.i, W: row.w, Comm: row.comm}
+		d := Alike(Duration{F: row.f, I: row.i, W: row.w}, row.comm)
 		work := float64(row.micro) * (row.f + row.i + row.w)
 		rate := func(lists [][]Task, p Placement, d Durations) string {
 			times, err := Run(lists, p, row.micro, d)
@@ -122,7 +122,7 @@ func TestZeroBubbleTable5(t *testing.T) {
 		}
 		// The printed column of interleaved 1f1b is a closed form with the number of layers of a
 		// device as that of chunks, see InterleavedBubble.
-		bubble := InterleavedBubble(row.devices, row.chunks, d)
+		bubble := InterleavedBubble(row.devices, row.chunks, d.Stages[0], row.comm)
 		if got, want := fmt.Sprintf("%.4f", bubble/(work+bubble)), fmt.Sprintf("%.4f", row.interleaved); got != want {
 			t.Errorf("interleaved, K=%d, M=%d: closed form %s, printed %s", row.devices, row.micro, got, want)
 		}
@@ -164,7 +164,7 @@ func TestPyTorchFiles(t *testing.T) {
 // and the memory that their papers state.
 func TestClosedForms(t *testing.T) {
 	const f, i, w = 3, 3.5, 2 // I + W are longer than F, and W no longer than I
-	d := Durations{F: f, I: i, W: w}
+	d := Alike(Duration{F: f, I: i, W: w}, 0)
 	whole := []Footprint{{Residuals: 1, Weights: 0.25}}
 	for devices := 1; devices <= 8; devices++ {
 		for _, micro := range []int{2 * devices, 2*devices + 3, 4 * devices} {
@@ -213,7 +213,7 @@ func TestVShapes(t *testing.T) {
 			bubble, memory float64 // of 1f1b's
 		}{{ZBV, 0, 1}, {VHalf, 0.5, 0.5}, {VMin, 2. / 3, 1. / 3}} {
 			lists := Checkpointed(VShaped(devices, micro, c.shape), Never, false)
-			times, err := Run(lists, Vee(devices), micro, Durations{F: 1, I: 1, W: 1})
+			times, err := Run(lists, Vee(devices), micro, Alike(Duration{F: 1, I: 1, W: 1}, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -319,9 +319,76 @@ func FuzzReadCSV(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		lists, p, micro, err := ReadCSV(strings.NewReader(text))
 		if err == nil && Verify(lists, p, min(micro, 1000)) == nil {
-			if _, err := Run(lists, p, micro, Durations{F: 1}); err != nil {
+			if _, err := Run(lists, p, micro, Alike(Duration{F: 1}, 0)); err != nil {
 				t.Error(err)
 			}
 		}
 	})
+}
+
+// Of stages that differ, each task takes what its own stage's do: for every generator, by the
+// definition, a task begins when the one before it on its device is over and what it needs
+// has come, and ends after its stage's time.
+func TestRunOfUnevenStages(t *testing.T) {
+	for _, name := range Names() {
+		const devices, micro, comm = 3, 7, .25
+		lists, p, err := Generate(name, devices, 0, micro)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists = Checkpointed(lists, ExceptLast, false)
+		d := Durations{Comm: comm}
+		for s := range p.Stages() {
+			x := float64(1 + s*s%5)
+			d.Stages = append(d.Stages, Duration{F: x, R: x + .5, I: 2 * x, W: x - .5})
+		}
+		times, err := Run(lists, p, micro, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type key struct {
+			back         bool
+			stage, micro int
+		}
+		made := map[key]float64{}
+		each := func(do func(device, i, stage int, t Task)) {
+			for device, list := range lists {
+				for i, task := range list {
+					do(device, i, p.Chunks()[device][task.Chunk], task)
+				}
+			}
+		}
+		each(func(device, i, stage int, task Task) {
+			if k := task.Kind; k == Forward || k == Backward || k == BackwardInput {
+				made[key{k != Forward, stage, task.Micro}] = times.End[device][i]
+			}
+		})
+		each(func(device, i, stage int, task Task) {
+			want := 0.0
+			if i > 0 {
+				want = times.End[device][i-1]
+			}
+			from, back := stage-1, false
+			if task.Kind == Backward || task.Kind == BackwardInput {
+				from, back = stage+1, true
+			} else if task.Kind != Forward {
+				from = -1
+			}
+			if from >= 0 && from < p.Stages() {
+				ready := made[key{back, from, task.Micro}]
+				if p.Device[from] != device {
+					ready += comm
+				}
+				want = max(want, ready)
+			}
+			took := map[Kind]float64{Forward: d.Stages[stage].F, Recompute: d.Stages[stage].R, BackwardInput: d.Stages[stage].I, BackwardWeights: d.Stages[stage].W,
+				Backward: d.Stages[stage].I + d.Stages[stage].W}[task.Kind]
+			if times.Start[device][i] != want || times.End[device][i] != want+took {
+				t.Errorf("%s, device %d: %v from %v to %v, want %v to %v", name, device, task, times.Start[device][i], times.End[device][i], want, want+took)
+			}
+		})
+		if _, err := Run(lists, p, micro, Durations{Stages: d.Stages[:2]}); err == nil {
+			t.Errorf("%s: durations of 2 stages: no error", name)
+		}
+	}
 }

@@ -214,6 +214,9 @@ func Build(s Schedule, stages, micro int, c Checkpoint, late bool) ([][]Task, er
 // Straight reports whether the schedule has one stage on each device, and F, R and B only.
 func (s Schedule) Straight() bool { return s <= OneFOneB }
 
+// Splits reports whether the schedule has I and W in place of some B, or of all.
+func (s Schedule) Splits() bool { return s >= ZeroBubbleH1 }
+
 // Lists returns the ordered task list of each device for one step, and which of the
 // network's stages it has: those of [Build], or those of [Generate] with residuals kept
 // and made as c and late say. Chunks of each device: 0 means as many as the schedule has.

@@ -7,14 +7,19 @@ import (
 )
 
 // Wanted is a schedule to be searched: what it must do, how long tasks take, and how much
-// memory a device may have. All stages are alike.
+// memory a device may have.
 type Wanted struct {
 	Place  Placement
 	Micro  int
-	Times  Durations // of a stage; R is not used, since every F keeps its residuals
-	Memory Footprint // of a stage's micro-batch, in any unit
-	Limit  float64   // the most that a device may hold, in the unit of Memory
-	Seed   uint64    // of the local search
+	Times  Durations   // R is not used, since every F keeps its residuals
+	Memory []Footprint // of a micro-batch of each stage, in any unit; one: all stages are alike
+	// Always is what each device holds besides, in the unit of Memory; nil: nothing.
+	Always []float64
+	Limit  float64 // the most that a device may hold, in the unit of Memory
+	// Makespan looks for the shortest [Times.Makespan], what a step takes if no device begins the
+	// next one before all have ended, in place of the shortest [Times.Longest].
+	Makespan bool
+	Seed     uint64 // of the local search
 	// Patience is how many schedules each part of the search tries without a better one before
 	// it ends; 0: as many as suit the size.
 	Patience int
@@ -35,7 +40,7 @@ const tasksTried = 12e6
 // mostPatience bounds it for small schedules.
 const mostPatience = 5000
 
-// Search looks for the schedule with the shortest [Times.Longest] whose [Peak] is within
+// Search looks for the schedule with the shortest time whose [Peak] is within
 // the limit on every device. It builds schedules greedily under many rules, takes those
 // of the generators that are placed the same way and fit (those that do not split B with B
 // split), and improves the best of all by moving tasks within lists as long as they are
@@ -51,7 +56,7 @@ func Search(w Wanted) (*Found, error) {
 	for d := range s.chunks {
 		of := make([]Footprint, len(s.chunks[d]))
 		for c := range of {
-			of[c] = w.Memory
+			of[c] = w.memory(s.chunks[d][c])
 		}
 		s.footprints = append(s.footprints, of)
 	}
@@ -76,23 +81,62 @@ func (w Wanted) check() error {
 	if w.Micro < 1 {
 		return fmt.Errorf("schedule: %d micro-batches: want 1 or more", w.Micro)
 	}
-	for _, x := range []float64{w.Times.F, w.Times.I, w.Times.W, w.Times.Comm, w.Memory.Input, w.Memory.Residuals, w.Memory.Weights, w.Limit} {
+	for _, n := range []int{len(w.Times.Stages), len(w.Memory)} {
+		if n != 1 && n != w.Place.Stages() {
+			return fmt.Errorf("schedule: times or memory of %d stages: want those of %d, or of one for all", n, w.Place.Stages())
+		}
+	}
+	if n := len(w.Always); n > 0 && n != w.Place.Devices {
+		return fmt.Errorf("schedule: memory that %d devices always hold: want that of %d, or none", n, w.Place.Devices)
+	}
+	all := append(slices.Clone(w.Always), w.Times.Comm, w.Limit)
+	for _, d := range w.Times.Stages {
+		all = append(all, d.F, d.I, d.W)
+	}
+	for _, m := range w.Memory {
+		all = append(all, m.Input, m.Residuals, m.Weights)
+	}
+	for _, x := range all {
 		if !(x >= 0) || math.IsInf(x, 1) {
 			return fmt.Errorf("schedule: %g among times, memory and limit: want numbers from 0", x)
 		}
 	}
-	if held := w.Memory.Input + w.Memory.Residuals; w.Memory.Weights > held {
-		return fmt.Errorf("schedule: %g held for W, of %g held for I: want no more", w.Memory.Weights, held)
+	for _, m := range w.Memory {
+		if held := m.Input + m.Residuals; m.Weights > held {
+			return fmt.Errorf("schedule: %g held for W, of %g held for I: want no more", m.Weights, held)
+		}
 	}
 	return nil
 }
 
+// memory is that of a stage.
+func (w Wanted) memory(stage int) Footprint {
+	if len(w.Memory) == 1 {
+		return w.Memory[0]
+	}
+	return w.Memory[stage]
+}
+
+// room is what a device may hold of micro-batches, but for rounding.
+func (w Wanted) room(device int) float64 {
+	room := w.Limit * (1 + 1e-9)
+	if w.Always != nil {
+		room -= w.Always[device]
+	}
+	return room
+}
+
 // Least is a time that no schedule with one stage on each device can be below, whatever
-// its memory: the work of a device; and all F and I of the last one, after the first F has
-// come there and before the last I has come back to the first device, which has a W then.
-func (w Wanted) Least() float64 {
-	d, m, hops := w.Times, float64(w.Micro), float64(w.Place.Devices-1)
-	return max(m*(d.F+d.I+d.W), m*(d.F+d.I)+hops*(d.F+d.I+2*d.Comm)+d.W)
+// its memory: the work of a device; and all F and I of one, after the first F has come
+// there and before the last I has come back to the first device, which has a W then.
+func (w Wanted) Least() (least float64) {
+	way, first, m := 0.0, w.Times.Of(0), float64(w.Micro)
+	for k := range w.Place.Devices {
+		d := w.Times.Of(k)
+		least = max(least, m*(d.F+d.I+d.W), m*(d.F+d.I)+way+first.W)
+		way += d.F + d.I + 2*w.Times.Comm
+	}
+	return least
 }
 
 // searching is a search's state.
@@ -105,7 +149,7 @@ type searching struct {
 	least      float64 // memory of a schedule that did not fit
 }
 
-// cost orders schedules: by the longest span, then by that of all devices together, which
+// cost orders schedules: by the longest span or the makespan, then by that of all devices together, which
 // shows a way where the longest does not.
 type cost struct{ longest, sum float64 }
 
@@ -120,6 +164,9 @@ func (s *searching) run(lists [][]Task) (*Times, cost, bool) {
 		return nil, cost{}, false
 	}
 	c := cost{longest: times.Longest()}
+	if s.Makespan {
+		c.longest = times.Makespan()
+	}
 	for d := range times.End {
 		c.sum += times.End[d][len(times.End[d])-1] - times.Start[d][0]
 	}
@@ -128,11 +175,16 @@ func (s *searching) run(lists [][]Task) (*Times, cost, bool) {
 
 // fits reports whether every device is within the limit, but for rounding.
 func (s *searching) fits(lists [][]Task) bool {
-	most := 0.0
+	most, fits := 0.0, true
 	for d, list := range lists {
-		most = max(most, Peak(list, s.footprints[d]))
+		peak := Peak(list, s.footprints[d])
+		fits = fits && peak <= s.room(d)
+		if s.Always != nil {
+			peak += s.Always[d]
+		}
+		most = max(most, peak)
 	}
-	if most <= s.Limit*(1+1e-9) {
+	if fits {
 		return true
 	}
 	if s.least == 0 || most < s.least {

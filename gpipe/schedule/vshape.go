@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 )
 
 // V-shaped schedules have two chunks on each device, placed as [Vee] does, so that the
@@ -80,7 +81,40 @@ func (b *block) life() (longest int) {
 // is one with the shortest step if F, I and W take the same time.
 func VShaped(devices, micro int, shape VShape) [][]Task {
 	// Memory in chunks' activations: those of 1f1b's first device are two for each device.
-	return vShaped(devices, micro, [...]int{ZBV: 2 * devices, VHalf: devices + 2, VMin: (2*devices+2)/3 + 2}[shape])
+	return vShapes.of(vSize{devices, micro, [...]int{ZBV: 2 * devices, VHalf: devices + 2, VMin: (2*devices+2)/3 + 2}[shape]})
+}
+
+// vSize is what a V-shaped schedule depends on.
+type vSize struct{ devices, micro, limit int }
+
+// vFound remembers schedules, since looking for one takes a tenth of a second and programs
+// that plan ask for the same ones again and again.
+type vFound struct {
+	sync.Mutex
+	lists map[vSize][][]Task
+}
+
+var vShapes vFound
+
+// of returns lists that are the caller's own.
+func (f *vFound) of(size vSize) [][]Task {
+	f.Lock()
+	lists := f.lists[size]
+	f.Unlock()
+	if lists == nil {
+		lists = vShaped(size.devices, size.micro, size.limit)
+		f.Lock()
+		if f.lists == nil || len(f.lists) == 64 {
+			f.lists = map[vSize][][]Task{}
+		}
+		f.lists[size] = lists
+		f.Unlock()
+	}
+	own := make([][]Task, len(lists))
+	for d := range lists {
+		own[d] = slices.Clone(lists[d])
+	}
+	return own
 }
 
 func vShaped(devices, micro, limit int) (best [][]Task) {
@@ -108,7 +142,7 @@ func vShaped(devices, micro, limit int) (best [][]Task) {
 				if lists == nil {
 					continue
 				}
-				times, err := Run(lists, Vee(devices), few, Durations{F: 1, I: 1, W: 1})
+				times, err := Run(lists, Vee(devices), few, Alike(Duration{F: 1, I: 1, W: 1}, 0))
 				if err == nil && times.Longest() < least {
 					best, least = b.repeat(micro, limit, eager), times.Longest()
 				}

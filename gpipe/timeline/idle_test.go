@@ -81,7 +81,7 @@ func TestCausesAddUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		lists = schedule.Checkpointed(lists, schedule.Never, false)
-		times, err := schedule.Run(lists, p, 9, schedule.Durations{F: 2, I: 3, W: 1.5, Comm: .25})
+		times, err := schedule.Run(lists, p, 9, schedule.Alike(schedule.Duration{F: 2, I: 3, W: 1.5}, .25))
 		if err != nil {
 			t.Fatal(err)
 		}

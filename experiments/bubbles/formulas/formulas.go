@@ -146,7 +146,7 @@ func (f *formulas) Measure(_ context.Context, log *records.Log, p progress.Progr
 		}
 		lists = schedule.Checkpointed(lists, schedule.Never, false)
 		v := float64(f.chunksOf(of))
-		ran, err := schedule.Run(lists, place, c.M, schedule.Durations{F: t.F / v, I: t.B / v, W: t.W / v})
+		ran, err := schedule.Run(lists, place, c.M, schedule.Alike(schedule.Duration{F: t.F / v, I: t.B / v, W: t.W / v}, 0))
 		if err != nil {
 			return err
 		}

@@ -82,8 +82,8 @@ func (t *table5) Resolve() *suite.Problem {
 }
 
 // durations are those of a stage.
-func (r row) durations() schedule.Durations {
-	return schedule.Durations{F: r.F, I: r.B, W: r.W, Comm: r.Comm}
+func (r row) durations() schedule.Duration {
+	return schedule.Duration{F: r.F, I: r.B, W: r.W}
 }
 
 // work is what a device does.
@@ -182,12 +182,12 @@ func (t *table5) row(r row, patience int) (s sample, err error) {
 		}
 		v, d, of := float64(c.chunks), r.durations(), whole
 		d.F, d.I, d.W, of.Residuals, of.Weights = d.F/v, d.I/v, d.W/v, of.Residuals/v, of.Weights/v
-		if *c.into, err = r.outcome(lists, place, d, of); err != nil {
+		if *c.into, err = r.outcome(lists, place, schedule.Alike(d, r.Comm), of); err != nil {
 			return s, err
 		}
 	}
 	for times, into := range []*ran{&s.ZB1P, &s.ZB2P} {
-		w := schedule.Wanted{Place: schedule.Straight(r.P), Micro: r.M, Times: r.durations(), Memory: whole,
+		w := schedule.Wanted{Place: schedule.Straight(r.P), Micro: r.M, Times: schedule.Alike(r.durations(), r.Comm), Memory: []schedule.Footprint{whole},
 			Limit: float64(r.P * (times + 1)), Seed: t.Spec.Seed, Patience: patience}
 		found, err := schedule.Search(w)
 		if err != nil {
@@ -227,7 +227,7 @@ func (t *table5) rates(of []int, samples []sample) *suite.Table {
 		"ZB-1p, search", "ZB-1p, paper", "ZB-2p, search", "ZB-2p, paper", "bound")
 	for at, i := range of {
 		r, s, p := t.Spec.Rows[i], samples[at], t.Spec.Paper[i]
-		closed := r.work() + schedule.InterleavedBubble(r.P, r.chunks(), r.durations())
+		closed := r.work() + schedule.InterleavedBubble(r.P, r.chunks(), r.durations(), r.Comm)
 		table.Add(r.Model, r.P, r.M, r.rate(s.OneFOneB.Span), p.OneFOneB, r.rate(closed), r.rate(s.Interleaved.Span), p.Interleaved,
 			r.rate(s.H1.Span), p.H1, r.rate(s.H2.Span), p.H2, r.rate(s.ZB1P.Span), p.ZB1P, r.rate(s.ZB2P.Span), p.ZB2P, r.rate(s.Least))
 	}

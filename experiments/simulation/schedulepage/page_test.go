@@ -77,7 +77,7 @@ console.log(JSON.stringify(` + string(asked) + `.map(c => {
 		if !reflect.DeepEqual(got[i].Lists, Tasks(lists)) || !reflect.DeepEqual(got[i].Place, p.Device) || !reflect.DeepEqual(got[i].Names, schedule.Names()) {
 			t.Fatalf("%+v: %v on %v, want %v on %v", c, got[i].Lists, got[i].Place, Tasks(lists), p.Device)
 		}
-		times, err := schedule.Run(lists, p, c.M, schedule.Durations{F: 2, I: 3, W: 1.5, Comm: .25})
+		times, err := schedule.Run(lists, p, c.M, schedule.Alike(schedule.Duration{F: 2, I: 3, W: 1.5}, .25))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,294 @@
+// Package gpipetables models GPipe's Tables 2 and 3 with the schedules that came after it.
+package gpipetables
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gpipebench/experiments/gpipe/table2/modelled"
+	"gpipebench/experiments/paperscale"
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe/schedule"
+	"gpipebench/gpipe/timeline"
+)
+
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "bubbles-gpipe", Folder: folder, New: load, Untimed: true}
+
+// spec is spec.yaml.
+type spec struct {
+	suite.Head  `yaml:",inline"`
+	Schedules   []string `yaml:"schedules" want:"schedule"` // the first is that of the tables
+	Checkpoints []string `yaml:"checkpoints" want:"checkpoint"`
+
+	Profiles map[string]profile `yaml:"profiles"`
+}
+
+type profile struct {
+	Expected suite.Span `yaml:"expected" want:"shown"`
+	Most     int        `yaml:"most" want:"2..1024"`
+}
+
+// gpipeTables has the networks of both tables, under their default convention.
+type gpipeTables struct {
+	suite.Base[spec]
+	tables []table
+}
+
+// table is one of GPipe's.
+type table struct {
+	name string
+	*paperscale.Scale
+}
+
+func load() (suite.Experiment, error) {
+	e, err := modelled.Definition.Load()
+	if err != nil {
+		return nil, err
+	}
+	of := e.(*modelled.Experiment)
+	two, three := of.Scales()
+	g := &gpipeTables{tables: []table{{"Table 2", two.Standard()}, {"Table 3", three.Standard()}}}
+	g.Others = of.Decides
+	return g, nil
+}
+
+func (g *gpipeTables) Resolve() *suite.Problem {
+	if len(g.Spec.Schedules) == 0 || g.Spec.Schedules[0] != schedule.GPipe.String() {
+		return suite.At(errors.New("want gpipe first, that of the tables"), "schedules")
+	}
+	if len(g.Spec.Checkpoints) == 0 || g.Spec.Checkpoints[0] != schedule.Always.String() {
+		return suite.At(errors.New("want always first, that of the tables"), "checkpoints")
+	}
+	return nil
+}
+
+func (g *gpipeTables) Planned(string) (list []suite.PlannedRun) {
+	for _, t := range g.tables {
+		for _, run := range t.Planned() {
+			list = append(list, suite.PlannedRun{Path: []string{"schedules"}, Run: run.Run})
+		}
+	}
+	return list
+}
+
+// cell is a schedule in a cell of a table.
+type cell struct {
+	table
+	network *paperscale.Network
+	suite.Cell
+	schedule string
+}
+
+func (c cell) String() string {
+	name := fmt.Sprintf("%s/%s/K=%d/M=%d/%s", c.name, c.network.ID, c.K, c.M, c.schedule)
+	return suite.AtRates(name, c.network.Accelerator, c.network.Change)
+}
+
+// runs reports whether there is such a schedule: DualPipeV wants two micro-batches a device.
+func (c cell) runs() bool {
+	_, err := schedule.Place(c.schedule, c.K, 0, c.M)
+	return err == nil
+}
+
+// rows are the cells of a profile, with all schedules of each.
+func (g *gpipeTables) rows(name string) (rows [][]cell, err error) {
+	p, err := suite.ProfileOf(g.Spec.Profiles, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range g.tables {
+		for _, n := range t.Networks {
+			for _, at := range t.Cells() {
+				if at.K > p.Most {
+					continue
+				}
+				var row []cell
+				for _, s := range g.Spec.Schedules {
+					row = append(row, cell{t, n, at, s})
+				}
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows, nil
+}
+
+// ran is a step that fills the memory. Nothing in it depends on the machine.
+type ran struct {
+	Micro   int           `json:"micro"` // examples of a micro-batch
+	Fits    bool          `json:"fits"`
+	Peak    int64         `json:"peak_bytes"` // of the fullest device
+	Seconds float64       `json:"seconds"`
+	Idle    timeline.Idle `json:"idle"` // the mean over devices
+}
+
+// sample is a cell, by checkpoint mode.
+type sample map[string]ran
+
+func (g *gpipeTables) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	rows, err := g.rows(log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	var jobs []suite.Job
+	for _, row := range rows {
+		for _, c := range row {
+			if c.runs() {
+				jobs = append(jobs, suite.Job{Sample: c.String(), Make: func(ctx context.Context) (any, string, error) {
+					made, err := g.simulate(ctx, c)
+					return made, c.String(), err
+				}})
+			}
+		}
+	}
+	return suite.MakeMissing(ctx, g.ID(), log, p, jobs)
+}
+
+// simulate fills the memory in every checkpoint mode. The pieces are cut by what layers cost
+// at the tables' mini-batch.
+func (g *gpipeTables) simulate(ctx context.Context, c cell) (sample, error) {
+	place, err := schedule.Place(c.schedule, c.K, 0, c.M)
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) error { return fmt.Errorf("%v: %w", c, err) }
+	made := sample{}
+	for _, mode := range g.Spec.Checkpoints {
+		m, err := paperscale.NewModeller(c.network, false)
+		if err != nil {
+			return nil, fail(err)
+		}
+		m.Order = workload.Setup{
+			Schedule: suite.Named(schedule.Parse, c.schedule), Chunks: place.Stages() / place.Devices,
+			Checkpoint: suite.Named(schedule.ParseCheckpoint, mode),
+		}
+		known := c.network.Batch / c.M
+		sizes, err := m.Cut(ctx, c.Conventions.Cuts[0], place.Stages(), known)
+		if err != nil {
+			return nil, fail(err)
+		}
+		step, err := m.Filled(ctx, sizes, c.M, known, c.Conventions.Most/c.M)
+		if err != nil {
+			return nil, fail(err)
+		}
+		made[mode] = ran{step.Micro, step.Fits, step.Peak, step.Early, step.Idle}
+	}
+	return made, nil
+}
+
+// throughput is in examples per second.
+func (r ran) throughput(c cell) float64 { return float64(r.Micro*c.M) / r.Seconds }
+
+// best is the mode with most throughput among those that fit, or, if none does, that which
+// lacks least memory.
+func (g *gpipeTables) best(s sample, c cell) (mode string) {
+	for _, name := range g.Spec.Checkpoints {
+		was, is := s[mode], s[name]
+		switch {
+		case mode == "", is.Fits && !was.Fits, is.Fits && is.throughput(c) > was.throughput(c), !is.Fits && !was.Fits && is.Peak < was.Peak:
+			mode = name
+		}
+	}
+	return mode
+}
+
+func (g *gpipeTables) Report(log, _ *records.Log) (*suite.Report, error) {
+	rows, err := g.rows(log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	table := &suite.Table{ID: g.ID(), Title: g.Title(), Caption: []string{
+		"Throughput relative to GPipe's in the table's base cell (re-materialised), of the paper's networks on its accelerators, as modelled in Tables 2 and 3 under their default convention. Each schedule has the accelerator's memory, fills it with the largest micro-batch that fits, and re-materialises everything or nothing, whichever is faster. GPipe, as in the paper: everything is re-materialised. With two chunks on each device, interleaved and the V-shaped schedules have pieces half as large, of whole layers. Asterisk: not even one example fits. Fastest: of all that fit, and its throughput over that of GPipe as in the paper.",
+		"Source of the paper's values: " + g.Spec.Source + ".",
+	}}
+	table.Texts("table", "network")
+	table.Numbers("K", "M", "paper", "gpipe, as in the paper")
+	table.Numbers(g.Spec.Schedules...)
+	table.Texts("fastest")
+	table.Numbers("fastest / gpipe")
+	how := &suite.Table{ID: g.ID() + "-how", Title: "How each schedule fills the memory, and why devices idle", Caption: []string{
+		"Of the faster checkpoint mode of each: the mini-batch, the memory of the fullest device, and the idle part of a step, the mean over devices, by cause: before the first B (warm-up) and after the last F (drain), waiting for another device in between, for one that takes longer than the mean (imbalance), for a link, at the barrier before the update.",
+	}}
+	how.Texts("table", "network")
+	how.Numbers("K", "M")
+	how.Texts("schedule", "checkpoint")
+	how.Numbers("throughput", "mini-batch", "fullest device", "idle", "warm-up", "drain", "neighbour", "imbalance", "link", "barrier")
+	var bases = map[*paperscale.Network]float64{}
+	for _, row := range rows {
+		samples := make([]sample, len(row))
+		for i, c := range row {
+			if !c.runs() {
+				continue
+			}
+			if err := log.Get(c.String(), &samples[i]); err != nil {
+				return nil, err
+			}
+		}
+		first := row[0]
+		own := samples[0][g.Spec.Checkpoints[0]].throughput(first)
+		if first.Cell == first.Base {
+			bases[first.network] = own
+		}
+		base := bases[first.network]
+		fastest, most := suite.Absent.Text, 0.0
+		values := []any{first.name, first.network.Name, first.K, first.M, first.network.Paper.Of(first.Cell).Value, suite.Fixed(own/base, 2)}
+		for i, c := range row {
+			if samples[i] == nil {
+				values = append(values, suite.Absent)
+				continue
+			}
+			mode := g.best(samples[i], c)
+			r := samples[i][mode]
+			at := r.throughput(c) / base
+			value, peak := suite.Fixed(at, 2), suite.Bytes(r.Peak)
+			if r.Fits && at > most {
+				fastest, most = c.schedule, at
+			} else if !r.Fits {
+				value, peak = suite.Joined("%v *", value), suite.Joined("%v *", peak)
+			}
+			values = append(values, value)
+			idle := []any{suite.Share(r.Idle.Sum(), r.Seconds)}
+			for _, part := range []float64{r.Idle.WarmUp, r.Idle.Drain, r.Idle.Neighbour, r.Idle.Imbalance, r.Idle.Link, r.Idle.Barrier} {
+				idle = append(idle, suite.Share(part, r.Seconds))
+			}
+			how.Add(append([]any{c.name, c.network.Name, c.K, c.M, c.schedule, mode, value, r.Micro * c.M, peak}, idle...)...)
+		}
+		gain := suite.Absent
+		if most > 0 {
+			gain = suite.Fixed(most*base/own, 2)
+		}
+		table.Add(append(values, fastest, gain)...)
+	}
+	r := &suite.Report{Tables: []*suite.Table{table, how}}
+	r.Files, err = plot.Files(g.ID(), g.Title(), plot.TableBars{
+		Panel: "network", Group: "K", Y: "throughput relative to the base", Across: "paper", Bars: append([]string{"gpipe, as in the paper"}, g.Spec.Schedules...),
+	}.Panels(g.largest(table)))
+	return r, err
+}
+
+// largest are the table's rows of the largest M of each network.
+func (g *gpipeTables) largest(t *suite.Table) *suite.Table {
+	out := *t
+	out.Rows = nil
+	most := 0.0
+	micro := func(row []suite.Value) float64 { return row[t.Column("M")].Numbers[0] }
+	for _, row := range t.Rows {
+		most = max(most, micro(row))
+	}
+	for _, row := range t.Rows {
+		if micro(row) == most {
+			out.Rows = append(out.Rows, slices.Clone(row))
+		}
+	}
+	return &out
+}

@@ -1,0 +1,120 @@
+package gpipetables
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/gpipe/table2/modelled"
+	"gpipebench/experiments/paperscale"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+)
+
+// small is the experiment on one network in two cells.
+func small(t *testing.T) *gpipeTables {
+	t.Helper()
+	g := suitetest.Loaded[*gpipeTables](t, Definition.Load)
+	g.tables = g.tables[1:]
+	scale := *g.tables[0].Scale
+	scale.Networks = slices.DeleteFunc(slices.Clone(scale.Networks), func(n *paperscale.Network) bool { return n.ID != "transformer-24" })
+	scale.Networks[0].Model.Layers = 6
+	scale.K, scale.M, scale.Base.M = []int{2, 4}, []int{4}, 4
+	scale.Networks[0].Paper = []suite.PaperCell{{Cell: suite.Cell{K: 2, M: 4}}, {Cell: suite.Cell{K: 4, M: 4}}}
+	g.tables[0].Scale = &scale
+	return g
+}
+
+// GPipe's own column, as in the paper, is what Tables 2 and 3 model; no schedule that fits
+// has more memory; and a schedule for which there are too few micro-batches has no value.
+func TestReport(t *testing.T) {
+	g := small(t)
+	log := records.New(g.Key("quick"))
+	if _, err := g.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("without records: %v", err)
+	}
+	for range 2 {
+		if err := g.Measure(t.Context(), log, progress.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := g.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	suitetest.CheckPlots(t, r)
+	scale := g.tables[0].Scale
+	tables := records.New(records.Key{})
+	if err := scale.Measure(t.Context(), tables, progress.Silent{}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := scale.Read(tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := r.Tables[0]
+	at := func(row []suite.Value, column string) string { return row[table.Column(column)].Text }
+	for i, c := range scale.Cells() {
+		n := scale.Networks[0]
+		want := suite.Fixed(m.Throughput(n, scale.ConventionsOf(n)[0], c), 2).Text
+		if got := at(table.Rows[i], "gpipe, as in the paper"); got != want {
+			t.Errorf("K = %d: GPipe's throughput %s, in its table %s", c.K, got, want)
+		}
+		if got := at(table.Rows[i], "dualpipe-v"); (got == suite.Absent.Text) != (c.K == 4) {
+			t.Errorf("K = %d, M = 4: dualpipe-v %q", c.K, got)
+		}
+		if strings.Contains(at(table.Rows[i], "1f1b"), "*") || at(table.Rows[i], "fastest") == suite.Absent.Text {
+			t.Errorf("K = %d: %v", c.K, table.Printed()[i])
+		}
+	}
+	most := 16 * 1024. // MiB of a P100
+	for _, s := range log.Names {
+		var of sample
+		if err := log.Get(s, &of); err != nil {
+			t.Fatal(err)
+		}
+		for mode, r := range of {
+			if r.Fits != (float64(r.Peak) <= most*1024*1024) || !(r.Idle.Sum() > 0 && r.Idle.Sum() < r.Seconds) {
+				t.Errorf("%s, %s: %+v", s, mode, r)
+			}
+		}
+	}
+}
+
+// Of modes that fit, the one with most throughput; of those that do not, the one that
+// lacks least.
+func TestBest(t *testing.T) {
+	g := suitetest.Loaded[*gpipeTables](t, Definition.Load)
+	c := cell{Cell: suite.Cell{K: 2, M: 2}}
+	for _, test := range []struct {
+		always, never ran
+		want          string
+	}{
+		{ran{Micro: 4, Fits: true, Seconds: 2}, ran{Micro: 1, Fits: true, Seconds: 1}, "always"},
+		{ran{Micro: 4, Fits: true, Seconds: 2}, ran{Micro: 3, Fits: true, Seconds: 1}, "never"},
+		{ran{Micro: 4, Fits: true, Seconds: 2}, ran{Micro: 9, Seconds: 1}, "always"},
+		{ran{Micro: 1, Seconds: 2, Peak: 7}, ran{Micro: 1, Fits: true, Seconds: 9, Peak: 9}, "never"},
+		{ran{Micro: 1, Seconds: 2, Peak: 7}, ran{Micro: 1, Seconds: 1, Peak: 9}, "always"},
+		{ran{Micro: 1, Seconds: 2, Peak: 9}, ran{Micro: 1, Seconds: 3, Peak: 7}, "never"},
+	} {
+		if got := g.best(sample{"always": test.always, "never": test.never}, c); got != test.want {
+			t.Errorf("%+v, %+v: %s, want %s", test.always, test.never, got, test.want)
+		}
+	}
+}
+
+// The tables are those of their experiment, so that what it changes is another key here.
+func TestSpec(t *testing.T) {
+	suitetest.CheckRefused(t, Definition, [][3]string{
+		{"schedules: [gpipe, 1f1b,", "schedules: [1f1b, gpipe,", "want gpipe first"},
+		{"checkpoints: [always, never]", "checkpoints: [never, always]", "want always first"},
+		{"zb-h1, zb-h2", "zb-h1, zb-h3", "unknown schedule"},
+	})
+	g := suitetest.Loaded[*gpipeTables](t, Definition.Load)
+	of := suitetest.Loaded[*modelled.Experiment](t, modelled.Definition.Load)
+	if !strings.Contains(g.Decides("quick"), of.Decides("quick")) {
+		t.Error("the tables' spec does not decide")
+	}
+}
