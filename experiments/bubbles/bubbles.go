@@ -6,6 +6,7 @@ import (
 	_ "embed"
 
 	"gpipebench/experiments/bubbles/formulas"
+	"gpipebench/experiments/bubbles/gpipetables"
 	"gpipebench/experiments/bubbles/table5"
 	"gpipebench/experiments/suite"
 )
@@ -20,5 +21,6 @@ var Paper = suite.Paper{
 	Experiments: []suite.Definition{
 		table5.Definition,
 		formulas.Definition,
+		gpipetables.Definition,
 	},
 }
