@@ -300,7 +300,9 @@ func TestChunksBruteForce(t *testing.T) {
 		n, h, w, channels, parts := c[0], c[1], c[2], c[3], c[4]
 		stage := onlyLayer(t, nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: channels}), n, h, w, channels)
 		owner := func(pixel int) (part int) {
-			for y := pixel / w % h; y >= program.RowsOf(h, part, parts).To; part++ {
+			y := pixel / w % h
+			for y >= program.RowsOf(h, part, parts).To {
+				part++
 			}
 			return part
 		}

@@ -95,9 +95,9 @@ func update(divided bool) string {
 }
 
 // cells are the table's, in its order. One replica has nothing to divide.
-func (x *measured) cells() (all []cell) {
-	for i := range x.Spec.Networks {
-		for _, r := range x.Spec.Replicas {
+func (s *spec) cells() (all []cell) {
+	for i := range s.Networks {
+		for _, r := range s.Replicas {
 			all = append(all, cell{i, r, false})
 			if r > 1 {
 				all = append(all, cell{i, r, true})
@@ -108,7 +108,7 @@ func (x *measured) cells() (all []cell) {
 }
 
 func (x *measured) runs(p profile) (runs []rounds.Run) {
-	for _, c := range x.cells() {
+	for _, c := range x.Spec.cells() {
 		if c.network >= len(p.Networks) {
 			continue // Resolve refuses it
 		}
@@ -200,8 +200,8 @@ func (x *measured) show(r *rounds.Reporting[profile]) error {
 		r.Parts.Add(n.Name, fmt.Sprint(of.Model), n.Optimizer, nn.CountParams(layers), of.Examples, suite.Fixed(ours, 1), suite.Fixed(paper, 1), suite.Fixed(ours/paper, 3))
 	}
 	for _, run := range r.Rounds.Runs {
-		i := slices.IndexFunc(x.cells(), func(c cell) bool { return x.name(c) == run.Name })
-		c := x.cells()[i]
+		i := slices.IndexFunc(x.Spec.cells(), func(c cell) bool { return x.name(c) == run.Name })
+		c := x.Spec.cells()[i]
 		m, err := planned(run.Training)
 		if err != nil {
 			return err
