@@ -46,7 +46,7 @@ func TestPeakIsTheOldRoofline(t *testing.T) {
 }
 
 // decoded reads a command's JSON, without the fields that have come since then: which
-// rates it is at, what replicas add, and the causes of a device's idle time.
+// rates it is at, what replicas add, the causes of a device's idle time, and a plan's schedule.
 func decoded(t *testing.T, name, text string) map[string]any {
 	t.Helper()
 	var v map[string]any
@@ -58,14 +58,18 @@ func decoded(t *testing.T, name, text string) map[string]any {
 	parts := []map[string]any{v}
 	plans, _ := v["plans"].([]any)
 	for _, plan := range plans {
-		parts = append(parts, plan.(map[string]any))
+		p := plan.(map[string]any)
+		if _, now := p["schedule"]; now && (p["schedule"] != "gpipe" || p["chunks"] != json.Number("1")) {
+			t.Errorf("%s: %v in %v pieces of each device: only GPipe's is searched if no other is asked for", name, p["schedule"], p["chunks"])
+		}
+		parts = append(parts, p)
 	}
 	devices, _ := v["devices"].([]any)
 	for _, device := range devices {
 		parts = append(parts, device.(map[string]any))
 	}
 	for _, part := range parts {
-		for _, since := range []string{"peak", "replicas", "groups", "all_reduce_seconds", "update_seconds", "idle"} {
+		for _, since := range []string{"peak", "replicas", "groups", "all_reduce_seconds", "update_seconds", "idle", "schedule", "chunks"} {
 			delete(part, since)
 		}
 	}
