@@ -10,6 +10,7 @@ import (
 	evaluationmeasured "gpipebench/experiments/mlperf/evaluation/measured"
 	"gpipebench/experiments/mlperf/rules"
 	"gpipebench/experiments/mlperf/seconds"
+	"gpipebench/experiments/mlperf/spatial"
 	"gpipebench/experiments/mlperf/summation"
 	summationmeasured "gpipebench/experiments/mlperf/summation/measured"
 	"gpipebench/experiments/mlperf/update"
@@ -33,5 +34,6 @@ var Paper = suite.Paper{
 		evaluationmeasured.Definition,
 		rules.Definition,
 		seconds.Definition,
+		spatial.Definition,
 	},
 }

@@ -1,0 +1,66 @@
+package spatial
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+)
+
+// An even share and the causes are the step, of every number of cores and images, and one
+// core loses nothing.
+func TestReport(t *testing.T) {
+	s := suitetest.Loaded[*spatial](t, Definition.Load)
+	log := records.New(s.Key("quick"))
+	if _, err := s.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("without records: %v", err)
+	}
+	for range 2 {
+		if err := s.Measure(t.Context(), log, progress.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(log.Names) != len(s.Spec.Cores)*len(s.Spec.Examples) {
+		t.Errorf("samples %v", log.Names)
+	}
+	r, err := s.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	suitetest.CheckPlots(t, r)
+	table := r.Tables[0]
+	of := func(row []suite.Value, column string) float64 { return row[table.Column(column)].Numbers[0] }
+	for i, row := range table.Rows {
+		sum := of(row, "even")
+		for _, c := range causes {
+			sum += of(row, c.name)
+			if cores := of(row, "cores"); (of(row, c.name) == 0) != (cores == 1) {
+				t.Errorf("%v cores: %s of %v s", cores, c.name, of(row, c.name))
+			}
+		}
+		if step := of(row, "step"); math.Abs(sum/step-1) > 1e-9 {
+			t.Errorf("row %d: even share and causes are %v s, the step %v", i, sum, step)
+		}
+		if paper := row[table.Column("paper")]; (paper.Text != suite.Absent.Text) != (i == 2) {
+			t.Errorf("row %d: paper %v", i, paper)
+		}
+	}
+}
+
+func TestSpec(t *testing.T) {
+	suitetest.CheckRefused(t, Definition, [][3]string{
+		{"cores: [1, 2,", "cores: [2, 1,", "in ascending order"},
+		{"examples: [4, 8, 1]", "examples: []", "at least one"},
+		{"batches: 1}", "batches: 9}", "want at most 3"},
+		{"accelerator: tpuv3", "accelerator: abacus", "unknown accelerator"},
+	})
+	s := suitetest.Loaded[*spatial](t, Definition.Load)
+	suitetest.CheckKey(t, func(file string) suite.Experiment {
+		s.Spec.Accelerator = file
+		return s
+	})
+}
