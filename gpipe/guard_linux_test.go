@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/defect"
 	"gpipebench/nn"
+	"gpipebench/nn/program"
 )
 
 // guarded maps n floats that end right before a protected page. With short > 0 the
@@ -98,9 +100,7 @@ func TestChunkPlansSufficeToTheFloat(t *testing.T) {
 				return p
 			}
 			sufficesToTheFloat(t, with(small.pipeline(t)), small.data(0))
-			if s == schedule.InterleavedOneFOneB { // the widest of a split backward's has a last float that no kernel touches
-				sufficesToTheFloat(t, with(smallResNet.pipeline(t, false)), smallResNet.data(0))
-			}
+			sufficesToTheFloat(t, with(smallResNet.pipeline(t, false)), smallResNet.data(0))
 		}
 	}
 }
@@ -158,8 +158,45 @@ func sufficesToTheFloat(t *testing.T, p Pipeline, b nn.Batch) {
 	}
 	for c := range Categories {
 		err := guardedRun(t, p, b, c, 1)
+		if err == nil && c == Workspace && endsInScratch(t, p, b) {
+			continue
+		}
 		if err == nil || !strings.Contains(err.Error(), "fault") && !strings.Contains(err.Error(), "invalid memory address") {
 			t.Errorf("%d threads: %v one float short: %v, want a memory fault", threads, c, err)
 		}
 	}
+}
+
+// endsInScratch reports whether the workspace of every device is as large as a program
+// needs that has nothing but scratch there, as that of W may: scratch is what a kernel is
+// allowed, and rounded up, so that its last float may be touched by none.
+func endsInScratch(t *testing.T, p Pipeline, b nn.Batch) bool {
+	t.Helper()
+	p.testing = hooks{}
+	n, err := p.network(InputOf(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, plan := range n.memoryPlans() {
+		in := func(q *program.Program) bool {
+			if q == nil || int64(q.Span)*floatBytes != plan.Bytes[Workspace] {
+				return false
+			}
+			for i := range q.Instrs {
+				for m := range q.Instrs[i].Moves() {
+					if m.Space == program.Workspace {
+						return false
+					}
+				}
+			}
+			return true
+		}
+		if !slices.ContainsFunc(n.pieces.On(k%n.Partitions), func(piece int) bool {
+			st := n.largest(piece)
+			return slices.ContainsFunc([]*program.Program{st.Forward, st.Keep, st.Backward, st.Input, st.Weights}, in)
+		}) {
+			return false
+		}
+	}
+	return true
 }
