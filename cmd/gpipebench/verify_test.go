@@ -68,11 +68,17 @@ func TestVerifyCommand(t *testing.T) {
 	if status, text, said = verify("--against", dir); status != 0 || !strings.Contains(text, fmt.Sprintf("0 of %d verdicts differ", len(v.Claims))) {
 		t.Errorf("against itself: status %d: %s\n%s", status, said, text)
 	}
-	other := filepath.Join("..", "..", "results", "reference")
-	if status, text, said = verify("--against", other, "--format", "csv"); status != 1 || !strings.Contains(said, "verdicts differ from those on "+other) || !strings.Contains(text, "bubble-formula,") || strings.Contains(text, "delayed-same-parameters") {
+	other := t.TempDir()
+	if err := os.CopyFS(other, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if status := run(context.Background(), []string{"reproduce", "--profile", "smoke", "--only", "efficiency", "--out", other}, &out, &errs); status != 0 {
+		t.Fatal(errs.String())
+	}
+	if status, text, said = verify("--against", other, "--format", "csv"); status != 1 || !strings.Contains(said, "verdicts differ from those on "+other) || !strings.Contains(text, "efficiency-resnet50-p100,") || strings.Contains(text, "delayed-same-parameters") {
 		t.Errorf("against others: status %d: %s\n%s", status, said, text)
 	}
-	if status, text, _ = verify("--against", other, "--format", "json", "--only", "bubble-formula"); status != 1 || !strings.Contains(text, `"id": "bubble-formula"`) || !strings.Contains(text, `"against": "holds"`) {
+	if status, text, _ = verify("--against", other, "--format", "json", "--only", "efficiency-resnet50-p100"); status != 1 || !strings.Contains(text, `"id": "efficiency-resnet50-p100"`) || !strings.Contains(text, `"against": "reproduced"`) {
 		t.Errorf("against others, JSON: status %d: %s", status, text)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "records", "table2.jsonl"), []byte(`{"session":"x","sha256":"0123456789abcdef"}`+"\n"), 0o600); err != nil {

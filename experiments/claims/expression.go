@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/simulation"
@@ -157,7 +158,9 @@ func (e *evaluator) layer(args []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := simulation.Describing{Model: m, Setup: workload.Setup{Partitions: 1, MicroBatches: 1}, Batch: 1}.Run(e.ctx)
+	d, err := computed(fmt.Sprint("layers of ", args[1]), func() (*simulation.Description, error) {
+		return simulation.Describing{Model: m, Setup: workload.Setup{Partitions: 1, MicroBatches: 1}, Batch: 1}.Run(e.ctx)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -225,11 +228,29 @@ func (e *evaluator) step(model any, accelerator string, kmn []any, mode schedule
 	}
 	s := simulation.Simulating{Model: m, Accelerator: accelerator, Batch: int(ns[2].X), Optimizer: "adam", DType: how.DType, Accounting: how.Accounting, KeepScores: how.KeepScores}
 	s.Setup = workload.Setup{Partitions: int(ns[0].X), MicroBatches: int(ns[1].X), Checkpoint: mode}
-	r, err := s.Run(e.ctx)
-	if err != nil {
-		return nil, err
+	return computed(fmt.Sprint("a step of ", model, accelerator, kmn, mode, how.DType, how.Accounting, how.KeepScores), func() ([]simulation.SimulatedDevice, error) {
+		r, err := s.Run(e.ctx)
+		if err != nil {
+			return nil, err
+		}
+		return r.Devices, nil
+	})
+}
+
+// known are the results of computed. They depend on no records, take most of a
+// verification's time, and a program may verify often.
+var known sync.Map
+
+// computed computes what is named only once.
+func computed[T any](what string, compute func() (T, error)) (T, error) {
+	if v, ok := known.Load(what); ok {
+		return v.(T), nil
 	}
-	return r.Devices, nil
+	v, err := compute()
+	if err == nil {
+		known.Store(what, v)
+	}
+	return v, err
 }
 
 // missingEvidence is an error of an expression whose cells are not there.

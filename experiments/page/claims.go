@@ -80,13 +80,14 @@ func (l *pageLedger) RowClass(row int) string { return l.rows[row].class }
 // idOf returns a text as part of an id or of a class.
 func idOf(text any) string { return notClass.ReplaceAllString(fmt.Sprint(text), "-") }
 
-// claims judges the claims of a paper, or of all that the results have records of: "".
-func (r Reporting) claims(ctx context.Context, paper string) (*pageClaims, error) {
-	v, err := claims.Verifying{Results: r.Results, Rest: r.Rest, Reference: cmp.Or(r.Rest, r.Reference), Paper: paper}.Run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c := &pageClaims{Of: v.Subjects(), Says: v.Of(experiments.Papers[0].Name).Says(), Wrong: v.Wrong, Total: len(v.Claims), InSmall: v.InSmall()}
+// verify judges the claims of a paper, or of all that the results have records of: "".
+func (r Reporting) verify(ctx context.Context, paper string) (*claims.Verification, error) {
+	return claims.Verifying{Results: r.Results, Rest: r.Rest, Reference: cmp.Or(r.Rest, r.Reference), Paper: paper}.Run(ctx)
+}
+
+// newPageClaims is what a page shows of verdicts.
+func newPageClaims(v *claims.Verification) (c *pageClaims, err error) {
+	c = &pageClaims{Of: v.Subjects(), Says: v.Of(experiments.Papers[0].Name).Says(), Wrong: v.Wrong, Total: len(v.Claims), InSmall: v.InSmall()}
 	for _, m := range claims.Verdicts {
 		c.Counts = append(c.Counts, pageCount{m, tones[m.Verdict], v.Counts[m.Verdict]})
 	}

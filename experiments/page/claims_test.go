@@ -55,7 +55,11 @@ func TestLedger(t *testing.T) {
 // Every claim is counted on one tile.
 func TestTiles(t *testing.T) {
 	suitetest.RendersReference(t)
-	c, err := Reporting{Results: "../../results/reference-full", Rest: "../../results/reference"}.claims(t.Context(), "")
+	v, err := verified(Reporting{Results: "../../results/reference-full", Rest: "../../results/reference"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newPageClaims(v)
 	if err != nil {
 		t.Fatal(err)
 	}

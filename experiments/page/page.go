@@ -200,7 +200,11 @@ func (r Reporting) page(ctx context.Context) (*page, error) {
 		return nil, err
 	}
 	p.Memory = newPagePlot(caption, picture, "memory-picture")
-	p.Claims, err = r.claims(ctx, "")
+	v, err := r.verify(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	p.Claims, err = newPageClaims(v)
 	return p, err
 }
 
