@@ -5,6 +5,7 @@ package bubbles
 import (
 	_ "embed"
 
+	"gpipebench/experiments/bubbles/emulated"
 	"gpipebench/experiments/bubbles/formulas"
 	"gpipebench/experiments/bubbles/gpipetables"
 	"gpipebench/experiments/bubbles/table5"
@@ -22,5 +23,6 @@ var Paper = suite.Paper{
 		table5.Definition,
 		formulas.Definition,
 		gpipetables.Definition,
+		emulated.Definition,
 	},
 }
