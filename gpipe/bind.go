@@ -17,14 +17,36 @@ type origin struct {
 	slot     int // of the space; -1: a piece of the workspace
 }
 
-// use binds a slot of a space for the next program.
+// bound is the memory of a device, or of one of its parts, as programs see it.
+type bound struct {
+	mem     *memory
+	bind    program.Binding
+	origins [program.Spaces]origin // where the bound slots lie, to record what is used
+}
+
+func (b *bound) use(chunk int, s program.Space, slot int) {
+	b.bind[s] = b.mem.slot(chunk, s, slot)
+	b.origins[s] = origin{categoryOf[s], b.mem.plan.chunks[chunk][s][slot].off, slot}
+}
+
+func (b *bound) touch(s program.Space, end int) {
+	o := b.origins[s]
+	high := &b.mem.high[o.category]
+	*high = max(*high, o.off+end)
+}
+
+// use binds a slot of a space for the next program, of all parts that have the space.
 func (r *chunkRun) use(s program.Space, slot int) {
 	chunk := r.at.Chunk
 	if s == program.Workspace {
 		chunk = 0
 	}
-	r.bind[s] = r.dev.mem.slot(chunk, s, slot)
-	r.origins[s] = origin{categoryOf[s], r.dev.mem.plan.chunks[chunk][s][slot].off, slot}
+	r.bound.use(chunk, s, slot)
+	if s == program.Params || s == program.Residual || s == program.Workspace {
+		for i := range r.parts {
+			r.parts[i].use(chunk, s, slot)
+		}
+	}
 }
 
 // useWorkspace binds a space to a piece of the workspace.
@@ -85,6 +107,11 @@ func (r *chunkRun) poison(s program.Space) {
 		for i := range r.bind[s] {
 			r.bind[s][i] = float32(math.NaN())
 		}
+		for _, part := range r.parts {
+			for i := range part.bind[s] {
+				part.bind[s][i] = float32(math.NaN())
+			}
+		}
 	}
 }
 
@@ -110,6 +137,15 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 		Trap:   r.hunting,
 		Meet:   func(m program.Meeting) error { return r.meet(ctx, t, m) },
 	}
+	if len(r.parts) > 0 {
+		o.Parts.Touch = func(part int, s program.Space, end int) { r.parts[part-1].touch(s, end) }
+		for i := range r.parts {
+			o.Parts.Memory = append(o.Parts.Memory, &r.parts[i].bind)
+		}
+		if r.trainer.alone != nil {
+			o.Parts.Alone = func(longer time.Duration) { r.turns += longer }
+		}
+	}
 	if len(r.tables) > 0 {
 		o.Rows = func(g program.RowGradient) bool { return r.keepRows(m, g) }
 	}
@@ -123,13 +159,7 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 			last, away = time.Now(), r.away
 		}
 	}
-	return p.Run(r.dev.pool, &r.bind, &env, o)
-}
-
-func (r *chunkRun) touch(s program.Space, end int) {
-	o := r.origins[s]
-	high := &r.dev.mem.high[o.category]
-	*high = max(*high, o.off+end)
+	return p.Run(r.dev.tasks, &r.bind, &env, o)
 }
 
 // touchAll records tensors that have arrived from outside as used, read or not.

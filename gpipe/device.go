@@ -18,7 +18,9 @@ type device struct {
 	k       int // its number in its replica
 	net     *network
 	mem     *memory
-	pool    *program.Pool
+	parts   []*memory     // of the parts after the first
+	pool    *program.Pool // for the update
+	tasks   *program.Pool // for tasks: the same, unless there are parts, with as many threads for each
 	weights []weight
 	index   map[int][]int // from a parameter of the network to its weights here, one in each piece that has it
 	moving  []moving
@@ -58,6 +60,16 @@ func newDevice(n *network, plan *Plan) (*device, error) {
 		return nil, fmt.Errorf("device %d: %d bytes: %w", n.deviceOf(plan.At), plan.Peak, err)
 	}
 	d := &device{at: plan.At, k: k, net: n, mem: mem, pool: program.NewPool(described.threads()), index: map[int][]int{}}
+	if d.tasks = d.pool; len(plan.Parts) > 0 {
+		d.tasks = program.NewPool(n.Spatial * described.threads())
+	}
+	for i, plan := range plan.Parts {
+		part, err := allocate(plan, n.testing)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("device %d, part %d: %d bytes: %w", n.deviceOf(plan.At), i+1, plan.Peak, err), d.close())
+		}
+		d.parts = append(d.parts, part)
+	}
 	if err := d.initialise(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -126,7 +138,23 @@ func (d *device) initialise() (err error) {
 	return nil
 }
 
+// highWater is what the device has used of its memory so far.
+func (d *device) highWater() highWater {
+	used := d.mem.highWater()
+	for _, part := range d.parts {
+		used.Parts = append(used.Parts, part.highWater())
+	}
+	return used
+}
+
 func (d *device) close() error {
 	d.pool.Close()
-	return d.mem.free()
+	if d.tasks != d.pool {
+		d.tasks.Close()
+	}
+	errs := []error{d.mem.free()}
+	for _, part := range d.parts {
+		errs = append(errs, part.free())
+	}
+	return errors.Join(errs...)
 }

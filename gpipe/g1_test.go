@@ -57,6 +57,11 @@ func checkMemory(t testing.TB, tr *Trainer) {
 		if bytes != p.Bytes || peak != p.Peak {
 			t.Errorf("device %d: planned %v, peak %d; used %v, peak %d", k, p.Bytes, p.Peak, bytes, peak)
 		}
+		for i, part := range p.Parts {
+			if bytes, peak := tr.PartHighWater(k, i+1); bytes != part.Bytes || peak != part.Peak {
+				t.Errorf("device %d, part %d: planned %v, peak %d; used %v, peak %d", k, i+1, part.Bytes, part.Peak, bytes, peak)
+			}
+		}
 	}
 }
 

@@ -150,6 +150,51 @@ func TestBF16PlansSufficeToTheFloat(t *testing.T) {
 	}
 }
 
+// TestSpatialPlansSufficeToTheFloat: the same for stages in parts, each of which has memory
+// of its own: one float less of any category of any part is missed.
+func TestSpatialPlansSufficeToTheFloat(t *testing.T) {
+	for name, n := range map[string]images{"amoebanet-b": smallAmoebaNetB, "resnet": smallResNet, "convolutions": smallConvolutions} {
+		t.Run(name, func(t *testing.T) {
+			for _, parts := range []int{2, 3} {
+				if testing.Short() && (name != "convolutions" || parts == 3) {
+					continue
+				}
+				p, b := n.pipeline(t, false), n.data(0)
+				p.Partitions, p.MicroBatches, p.Spatial = 2, 2, parts
+				p.Devices = []Device{{Threads: parts - 1}}
+				pieces := 0
+				run := func(short int) error { // of the pieces, in the order in which they are mapped
+					p.testing.panicOnFault, pieces = true, 0
+					p.testing.allocate = func(_ Category, n int) []float32 {
+						if n == 0 {
+							return nil
+						}
+						if pieces++; pieces-1 == short {
+							return guarded(t, n, 1)
+						}
+						return guarded(t, n, 0)
+					}
+					tr, err := openFaulting(p, InputOf(b))
+					if err != nil {
+						return err
+					}
+					defer tr.Close()
+					_, err = tr.Step(t.Context(), b)
+					return err
+				}
+				if err := run(-1); err != nil {
+					t.Fatalf("%d parts: %v", parts, err)
+				}
+				for i := range pieces {
+					if err := run(i); err == nil || !strings.Contains(err.Error(), "fault") && !strings.Contains(err.Error(), "invalid memory address") {
+						t.Errorf("%d parts: piece %d one float short: %v, want a memory fault", parts, i, err)
+					}
+				}
+			}
+		})
+	}
+}
+
 func sufficesToTheFloat(t *testing.T, p Pipeline, b nn.Batch) {
 	t.Helper()
 	threads := p.Devices[0].Threads

@@ -48,6 +48,9 @@ type Plan struct {
 	// allocated: the sum plus less than a cache line for each category.
 	Bytes [Categories]int64
 	Peak  int64
+	// Parts are the plans of the stage's parts after the first, whose memory is the rest of
+	// this plan (Pipeline.Spatial).
+	Parts []*Plan
 
 	regions [Categories]region
 	chunks  []spaces // of each of the device's pieces of the network

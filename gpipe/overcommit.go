@@ -80,7 +80,7 @@ func (r *stageRun) overrun(v any, where string) error {
 
 // where is the layer in which the goroutine of the stage's list is, or else the task.
 func (r *stageRun) where(task string) string {
-	if layer, ok := r.dev.pool.Running(); ok {
+	if layer, ok := r.dev.tasks.Running(); ok {
 		return r.trainer.net.layerName(layer)
 	}
 	return task

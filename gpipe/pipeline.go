@@ -51,6 +51,11 @@ type Pipeline struct {
 	// TiedGradients is how the gradients of tables that embeddings share with other layers
 	// are added up. The bits do not depend on it.
 	TiedGradients TableGradients
+	// Spatial is S, the number of parts over which each stage divides images by their rows
+	// (Kumar et al., arXiv 1909.09756, section 2): each has threads of its own and memory of its
+	// own, in which are its rows, and all weights; the first has also everything else that the
+	// stage has, and runs alone what cannot be divided. The bits do not depend on it. 0 means 1.
+	Spatial int
 	// BatchNormScope is whose examples batch norm takes its statistics from.
 	BatchNormScope Scope
 	// AllReduce is how replicas' links are modelled, on emulated and modelled devices.
@@ -187,6 +192,9 @@ func (p Pipeline) withDefaults() Pipeline {
 	if p.Groups == 0 {
 		p.Groups = p.Replicas
 	}
+	if p.Spatial == 0 {
+		p.Spatial = 1
+	}
 	if len(p.Devices) == 0 {
 		p.Devices = []Device{{}}
 	}
@@ -268,8 +276,11 @@ func (p Pipeline) Validate(in Input) error {
 	if pieces > len(p.Layers) {
 		return tooMany()
 	}
-	_, placed, err := p.wholeLists()
+	lists, placed, err := p.wholeLists()
 	if err != nil {
+		return err
+	}
+	if err := p.validateParts(in, lists); err != nil {
 		return err
 	}
 	if pieces = placed.Stages(); pieces > len(p.Layers) {

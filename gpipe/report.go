@@ -43,6 +43,7 @@ type report struct {
 type highWater struct {
 	Bytes [Categories]int64
 	Peak  int64
+	Parts []highWater // of the stage's parts after the first
 }
 
 // reports are those of the device's chunks. What is the device's is in the first.
@@ -50,7 +51,7 @@ func (r *stageRun) reports() (all []report) {
 	sortTraffic(r.received.all)
 	for i, c := range r.chunks {
 		of := report{
-			At: c.at, Start: r.trainer.clock(r.start), Events: slices.Concat(c.crossed[0], c.crossed[1]), Times: *c.times, Used: r.dev.mem.highWater(),
+			At: c.at, Start: r.trainer.clock(r.start), Events: slices.Concat(c.crossed[0], c.crossed[1]), Times: *c.times, Used: r.dev.highWater(),
 			Stop: r.trainer.stopping.Load(), Norm: r.norm,
 		}
 		if i == 0 {

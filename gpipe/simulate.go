@@ -300,7 +300,7 @@ func (p Pipeline) onOne(in Input, how Modelling) (*network, error) {
 		p.Schedule = schedule.ZeroBubbleH1
 	}
 	p.Devices = p.Devices[:min(1, len(p.Devices))]
-	p.Replicas, p.Groups, p.MicroBatches, p.BatchNormScope = 1, 1, 1, ReplicaScope
+	p.Replicas, p.Groups, p.Spatial, p.MicroBatches, p.BatchNormScope = 1, 1, 1, 1, ReplicaScope
 	return p.modelled(in, how)
 }
 

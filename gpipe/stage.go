@@ -134,7 +134,7 @@ func (n *network) programs(in Input, size int, what purpose, largest int) (c com
 	if err := n.countable(traced, (in.Examples+size-1)/size); err != nil {
 		return nil, err
 	}
-	c = n.compile(traced, what)
+	c = n.compile(traced, what, nil)
 	if !n.plans(v) {
 		room, err := n.programs(n.largestInput(what), largest, what, largest)
 		if err != nil {
@@ -145,7 +145,7 @@ func (n *network) programs(in Input, size int, what purpose, largest int) (c com
 			for k := range traced {
 				traced[k].Function.Room = room[k]
 			}
-			c = n.compile(traced, what)
+			c = n.compile(traced, what, room)
 		}
 	}
 	n.compiled[v] = c
@@ -165,7 +165,9 @@ func (n *network) plans(v variant) bool {
 	})
 }
 
-func (n *network) compile(traced []*tracer.Stage, what purpose) (c compiled) {
+// compile compiles the stages, and divides them. If room is not nil, parts' programs take no
+// more than their counterparts there.
+func (n *network) compile(traced []*tracer.Stage, what purpose, room compiled) (c compiled) {
 	if what == training {
 		c = n.compileTraining(traced)
 	} else {
@@ -175,6 +177,18 @@ func (n *network) compile(traced []*tracer.Stage, what purpose) (c compiled) {
 	}
 	if n.params == nil {
 		n.listParams(traced, c)
+	}
+	for k := range c {
+		var within *program.Stage
+		if room != nil {
+			within = room[k]
+		}
+		if n.Spatial > 1 {
+			var err error
+			if c[k], err = c[k].Divide(n.Spatial, within); err != nil {
+				panic(fmt.Sprint("gpipe: what Validate accepts: ", err))
+			}
+		}
 	}
 	return c
 }
@@ -186,7 +200,8 @@ func (c compiled) fits(room compiled) bool {
 		if st.Forward.Span > room[k].Forward.Span ||
 			st.Keep != nil && (st.Keep.Span > room[k].Keep.Span || st.Keep.Again().Span > room[k].Keep.Again().Span ||
 				st.Backward.Span > room[k].Backward.Span ||
-				st.Input != nil && (st.Input.Span > room[k].Input.Span || st.Weights.Span > room[k].Weights.Span)) {
+				st.Input != nil && (st.Input.Span > room[k].Input.Span || st.Weights.Span > room[k].Weights.Span)) ||
+			!compiled(st.Parts).fits(room[k].Parts) {
 			return false
 		}
 	}
@@ -370,6 +385,9 @@ func (n *network) plan(at place.Place, shares [predicting + 1]*portion) *Plan {
 	}
 	p := newPlan(in)
 	p.At, p.elsewhere, p.normed = at, elsewhere, n.normed(at)
+	for part := range n.Spatial - 1 {
+		p.Parts = append(p.Parts, n.planPart(at, part, shares))
+	}
 	return p
 }
 
@@ -441,15 +459,7 @@ func (n *network) planChunk(k int, s *portion, list []schedule.Task, in *chunkIn
 		slots(program.Statistics, own)
 	}
 	holders := func(s program.Space, count int, takes, frees func(schedule.Task) bool) {
-		held := newHolders(count)
-		for _, t := range list {
-			if takes(t) {
-				in.hold(s, held.take(t.Micro), train[t.Micro][k].Span[s])
-			}
-			if frees(t) {
-				held.free(t.Micro)
-			}
-		}
+		in.holdAlong(list, s, count, takes, frees, func(m int) *program.Stage { return train[m][k] })
 	}
 	holders(program.Residual, residuals, schedule.Task.MakesResiduals, schedule.Task.FreesResiduals)
 	if train[0][k].Input != nil {
@@ -469,6 +479,20 @@ func (n *network) planChunk(k int, s *portion, list []schedule.Task, in *chunkIn
 	}
 	if k > 0 {
 		slots(program.DIn, pair)
+	}
+}
+
+// holdAlong makes the slots of a space as large as a list's micro-batches need them, each of
+// which holds one from its task that takes to its task that frees.
+func (in *chunkInput) holdAlong(list []schedule.Task, s program.Space, count int, takes, frees func(schedule.Task) bool, of func(micro int) *program.Stage) {
+	held := newHolders(count)
+	for _, t := range list {
+		if takes(t) {
+			in.hold(s, held.take(t.Micro), of(t.Micro).Span[s])
+		}
+		if frees(t) {
+			held.free(t.Micro)
+		}
 	}
 }
 
@@ -561,7 +585,7 @@ func (n *network) checkCapacity(p *Plan) error {
 	k := p.At.Stage
 	capacity := n.Devices[k].Capacity
 	if capacity == 0 || p.Peak <= capacity {
-		return nil
+		return n.checkParts(p, capacity)
 	}
 	free := capacity
 	take := func(layer string, c Category, bytes int64) error {

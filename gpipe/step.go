@@ -56,6 +56,7 @@ type stageRun struct {
 	// these; met counts all of the step.
 	began    time.Time
 	away     time.Duration
+	turns    time.Duration // by how much its parts took longer since each ran alone
 	meetings []timeline.Meeting
 	met      int
 
@@ -72,10 +73,10 @@ type stageRun struct {
 // a goroutine that receives and one that sends; its tasks run on the device's.
 type chunkRun struct {
 	*stageRun
-	at      place.Place
-	k       int // the piece
-	bind    program.Binding
-	origins [program.Spaces]origin // where the bound slots lie, to record what is used
+	at place.Place
+	k  int // the piece
+	bound
+	parts []bound // of the stage after the first
 
 	input, gradient inbox
 	output, back    outbox
@@ -156,8 +157,12 @@ func newChunkRun(s *stageRun, chunk, piece int) *chunkRun {
 		lasting:  newHolders(slots(program.Lasting)),
 		between:  newHolders(slots(program.Between)),
 		times:    newStageTimes(micro),
+		bound:    bound{mem: s.dev.mem},
 
 		haveGradient: -1,
+	}
+	for _, mem := range s.dev.parts {
+		r.parts = append(r.parts, bound{mem: mem})
 	}
 	r.use(program.Params, 0)
 	r.use(program.Grads, 0)
@@ -224,7 +229,9 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 		}
 	}()
 	if r.panicOnFault() {
-		r.dev.pool.Do(func(int) { debug.SetPanicOnFault(true) }) // a property of each goroutine
+		for _, pool := range []*program.Pool{r.dev.pool, r.dev.tasks} {
+			pool.Do(func(int) { debug.SetPanicOnFault(true) }) // a property of each goroutine
+		}
 	}
 	defer func() {
 		for _, c := range r.chunks {
@@ -236,6 +243,8 @@ func (r *stageRun) work(ctx context.Context) (err error) {
 		if err := r.timed(ctx, timeline.Setup, -1, r.zeroGradients); err != nil {
 			return err
 		}
+	} else {
+		r.dev.handOut()
 	}
 	for _, tk := range r.lists[r.k] {
 		task, at = schedule.Task{Kind: tk.Kind, Micro: tk.Micro}.String(), r.chunks[tk.Chunk].at
@@ -300,7 +309,7 @@ func (r *stageRun) timedAt(ctx context.Context, at place.Place, times *StageTime
 		return context.Cause(ctx)
 	}
 	start := time.Now()
-	r.began, r.away, r.meetings = start, 0, nil
+	r.began, r.away, r.turns, r.meetings = start, 0, 0, nil
 	if bound != nil {
 		bound()
 	}
@@ -313,7 +322,7 @@ func (r *stageRun) timedAt(ctx context.Context, at place.Place, times *StageTime
 		At: at, Kind: kind, Micro: micro,
 		Start: start.Sub(r.start).Seconds(), End: end.Sub(r.start).Seconds(), Away: r.away.Seconds(),
 	})
-	seconds := (end.Sub(start) - r.away).Seconds()
+	seconds := (end.Sub(start) - r.away - r.turns).Seconds()
 	times.add(kind, micro, seconds)
 	times.meet(kind, micro, r.meetings, seconds)
 	return err

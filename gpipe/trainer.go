@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -90,7 +91,7 @@ func (p Pipeline) Open(in Input) (*Trainer, error) {
 			return nil, err
 		}
 		t.devices = append(t.devices, d)
-		t.used[i] = d.mem.highWater()
+		t.used[i] = d.highWater()
 	}
 	return t, nil
 }
@@ -143,6 +144,9 @@ func (n *network) affordable(here func(place.Place) bool) ([]*Plan, error) {
 		}
 		if here(plan.At) {
 			sum += takes
+			for _, part := range plan.Parts {
+				sum += part.Peak
+			}
 		}
 	}
 	bytes, beside := n.beside()
@@ -170,13 +174,13 @@ func (p Pipeline) CheckMemory(in Input) error {
 			switch {
 			case seen[q]:
 			case q.Frozen:
-				sum += elements(q.Shape) * floatBytes
+				sum += elements(q.Shape) * floatBytes * float64(p.Spatial)
 			default:
 				state := float64(n.stateSlots())
 				if p.ShardUpdate {
 					state /= float64(p.Replicas)
 				}
-				sum += elements(q.Shape) * floatBytes * (float64(n.copies()-n.stateSlots()) + state)
+				sum += elements(q.Shape) * floatBytes * (float64(n.copies()-n.stateSlots()+p.Spatial-1) + state)
 			}
 			seen[q] = true
 		}
@@ -312,6 +316,13 @@ func (t *Trainer) Plans() []*Plan { return slices.Clone(t.plans) }
 // last step, evaluation or prediction, by category and in all.
 func (t *Trainer) HighWater(device int) (bytes [Categories]int64, peak int64) {
 	return t.used[device].Bytes, t.used[device].Peak
+}
+
+// PartHighWater is HighWater of one of the device's parts, 1 to Pipeline.Spatial-1: those
+// after the first, whose memory is the device's.
+func (t *Trainer) PartHighWater(device, part int) (bytes [Categories]int64, peak int64) {
+	of := &t.used[device].Parts[part-1]
+	return of.Bytes, of.Peak
 }
 
 // Steps is the number of updates so far.
@@ -480,6 +491,8 @@ func (n *network) opened(got Input, what purpose) error {
 		return fmt.Errorf("%v: the pipeline was not opened for any: want its largest mini-batch in %s", what, [...]string{"Open's Input", "Pipeline.Evaluating", "Pipeline.Predicting"}[what])
 	case got.Examples > want.Examples:
 		return fmt.Errorf("a mini-batch of %d examples: want at most %d, for which the pipeline was opened", got.Examples, want.Examples)
+	case n.Spatial > 1 && !reflect.DeepEqual(got.Inputs, want.Inputs):
+		return fmt.Errorf("images of shapes %v in parts: want %v, for which the pipeline was opened", got.Inputs, want.Inputs)
 	case !within(got.Inputs, want.Inputs) || !within(got.Targets, want.Targets):
 		return fmt.Errorf("examples of shapes %v, %v: want %v, %v or less, for which the pipeline was opened", got.Inputs, got.Targets, want.Inputs, want.Targets)
 	}

@@ -25,6 +25,7 @@ import (
 
 // zeroGradients is the setup of a step.
 func (r *stageRun) zeroGradients() error {
+	r.dev.handOut()
 	parts := r.dev.pool.Threads()
 	for c := range r.chunks {
 		grads := r.dev.mem.slot(c, program.Grads, 0)

@@ -91,10 +91,11 @@ func lowerBatchNormGradTotals(c *graph.Call) kernelFunc {
 
 func lowerBatchNormGrad(op gradop.BatchNorm, s *step) kernelFunc {
 	rows, cols := matrix(s.call.In[0])
+	all := max(rows, s.total)
 	return func(_ *worker, in, out [][]float32, part, parts int) {
 		from, to := share(rows, part, parts, 1)
 		add := s.addend(in, from*cols, to*cols)
-		kernel.BatchNormGrad(out[0][from*cols:to*cols], in[0][from*cols:to*cols], in[1][from*cols:to*cols], add, in[2], in[3], in[4], in[5], op.ReLU, to-from, cols, rows)
+		kernel.BatchNormGrad(out[0][from*cols:to*cols], in[0][from*cols:to*cols], in[1][from*cols:to*cols], add, in[2], in[3], in[4], in[5], op.ReLU, to-from, cols, all)
 	}
 }
 

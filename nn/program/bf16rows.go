@@ -173,7 +173,7 @@ func rowsOf(s *step, adds bool) (r byRow, ok bool) {
 	case graph.DropoutOp:
 		per := perExample(c)
 		return elements(c, func(w *worker, in, out [][]float32, first, _, _, _ int) {
-			dropout(w, op, out[0], in[0], nil, per, first)
+			dropout(w, op, out[0], in[0], nil, per, first, 0)
 		}), true
 	case graph.DropPathOp:
 		per := perExample(c)

@@ -83,6 +83,10 @@ type Stage struct {
 	Uses      []Use
 	Tallies   []Operand // of Function.Tallies, after the uses in Grads
 
+	// Parts are the others of a stage that is divided, each with programs that the first
+	// part's run, parameters, residuals and a workspace; see Divide.
+	Parts []*Stage
+
 	// Span is the extent of each space in floats; Workspace is that of the
 	// largest program.
 	Span [Spaces]int
@@ -248,6 +252,9 @@ type compiler struct {
 	inner   map[*graph.Node]bool
 	lastOut []Operand           // of the program assembled last
 	room    map[*graph.Call]int // indices of the calls in f.Graph, if there is f.Room
+	// like, if not nil, is the same part's program for larger micro-batches (see divider), in
+	// whose places all values of the workspace are.
+	like *Program
 }
 
 func newCompiler(f Function, threads int) *compiler {
@@ -503,6 +510,10 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 			if _, ok := place[n]; ok {
 				continue
 			}
+			if c.like != nil {
+				place[n] = c.like.Instrs[t].placeOf(s, j, c.store.floats(n), place)
+				continue
+			}
 			if j == 0 && c.overwrite(s, n, t, last, held, place) {
 				continue
 			}
@@ -528,7 +539,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		return ops
 	}
 	kernels := make([]kernelFunc, len(steps))
-	accumulates := func(s *step) bool { return len(s.out) > 0 && place[s.out[0]].Space == Grads }
+	accumulates := func(s *step) bool { return s.adds || len(s.out) > 0 && place[s.out[0]].Space == Grads }
 	for t, s := range steps {
 		var scratch int
 		kernels[t], scratch = c.lower(s, accumulates(s))
@@ -536,11 +547,16 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 			p.scratch = max(p.scratch, AlignUp(scratch))
 		}
 	}
-	if larger := c.larger(name); larger != nil {
+	if c.like != nil {
+		p.scratch = c.like.scratch
+	} else if larger := c.larger(name); larger != nil {
 		p.scratch = min(p.scratch, larger.scratch) // all kernels work with this much
 	}
 	base = p.scratch * c.threads
 	p.Span = base + ws
+	if c.like != nil {
+		p.Span = c.like.Span
+	}
 	for t, s := range steps {
 		in := Instr{Op: s.call.Op.Name(), Layer: s.call.Layer, in: operands(s.in), out: operands(s.out), kernel: kernels[t], add: addOf(s.call.Op), Cost: c.store.cost(s, accumulates(s)), step: s, store: c.store}
 		if in.idle() {
@@ -551,6 +567,11 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		}
 		p.Instrs = append(p.Instrs, in)
 	}
+	if c.like != nil {
+		for t := range p.Instrs {
+			p.Instrs[t].frees = c.like.Instrs[t].frees
+		}
+	}
 	p.threads = c.threads
 	span[Workspace] = max(span[Workspace], p.Span)
 	for _, b := range buffers {
@@ -558,6 +579,16 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		in.frees = append(in.frees, Operand{Workspace, base + b.off, b.size})
 	}
 	return p
+}
+
+// placeOf returns the place of output j of a step whose counterpart the instruction is: the
+// same, or that of the input which it overwrites.
+func (in *Instr) placeOf(s *step, j, floats int, place map[*graph.Node]Operand) Operand {
+	at := in.out[j]
+	if at.Space != Workspace {
+		at = place[s.in[slices.Index(in.in, at)]]
+	}
+	return Operand{at.Space, at.Off, floats}
 }
 
 // computeInPlace gives an inner value the place of the result that overwrites it, where

@@ -40,7 +40,7 @@ func (in *Instr) Windows() bool {
 func (in *Instr) RowsOfPart(p Piece, part int, b *Binding) (got, want []float32) {
 	r, own := ruleOf(in.step), p.Rows[part]
 	d := &spatial{}
-	local := d.local(in, r, p, part).step
+	local := d.cost(in, r, p, part).step
 	cut := func(x []float32, n *graph.Node, rows Rows) (y []float32) {
 		if !images(n) {
 			return x

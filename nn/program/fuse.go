@@ -20,6 +20,11 @@ type step struct {
 	act *graph.Call
 
 	in, out []*graph.Node
+
+	// Of a part of images (see divider): how many elements of each example are before its
+	// rows, and how many rows of values the whole has; 0: the step is of the whole.
+	within, total int
+	adds          bool // to its results, wherever these are
 }
 
 // last returns the call that makes the step's results.

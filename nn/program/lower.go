@@ -155,6 +155,8 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 		return unary(func(dst, x []float32) { kernel.Scale(dst, x, op.S) }), 0
 	case graph.CopyOp:
 		return unary(func(dst, x []float32) { copy(dst, x) }), 0
+	case exchangeOp: // see Program.runParts
+		return func(*worker, [][]float32, [][]float32, int, int) {}, 0
 
 	case graph.SubOp:
 		return binary(kernel.Sub), 0
@@ -354,13 +356,13 @@ func lowerDropout(op graph.DropoutOp, s *step) kernelFunc {
 	per := perExample(s.call)
 	return func(w *worker, in, out [][]float32, part, parts int) {
 		from, to := share(len(out[0]), part, parts, align)
-		dropout(w, op, out[0][from:to], in[0][from:to], s.addend(in, from, to), per, from)
+		dropout(w, op, out[0][from:to], in[0][from:to], s.addend(in, from, to), per, from, s.within)
 	}
 }
 
 // dropout computes the elements of a micro-batch from first on, of which an example has
-// per.
-func dropout(w *worker, op graph.DropoutOp, dst, x, add []float32, per, first int) {
+// per, after so many others before them.
+func dropout(w *worker, op graph.DropoutOp, dst, x, add []float32, per, first, before int) {
 	key := philox.KeyOf(w.env.Seed, op.Path)
 	for i := 0; i < len(dst); {
 		example, within := (first+i)/per, (first+i)%per
@@ -369,7 +371,7 @@ func dropout(w *worker, op graph.DropoutOp, dst, x, add []float32, per, first in
 		if add != nil {
 			addend = add[i:end]
 		}
-		kernel.Dropout(dst[i:end], x[i:end], addend, op.Rate, key, w.env.Step, w.env.Example+uint64(example), within)
+		kernel.Dropout(dst[i:end], x[i:end], addend, op.Rate, key, w.env.Step, w.env.Example+uint64(example), before+within)
 		i = end
 	}
 }

@@ -51,7 +51,7 @@ func (u *Use) asRows(gradient *graph.Node) {
 // offered reports whether the instruction computes a gradient as rows and these have been
 // taken, so that they are not added up here.
 func (o *Options) offered(in *Instr, operands [][]float32) bool {
-	if o.Rows == nil || in.step == nil || in.out[0].Space != Grads {
+	if o.Rows == nil || in.step == nil || len(in.out) == 0 || in.out[0].Space != Grads {
 		return false
 	}
 	if _, ok := embeds(in.step.last()); !ok {

@@ -16,8 +16,9 @@ type Program struct {
 	Span   int // floats of workspace, including the scratch of all threads
 
 	threads int
-	scratch int      // floats per thread, at the start of the workspace
-	again   *Program // see Again; nil: the program itself
+	scratch int       // floats per thread, at the start of the workspace
+	again   *Program  // see Again; nil: the program itself
+	lock    *lockstep // of the first of several parts of a stage; else nil
 }
 
 // Instr is one kernel call.
@@ -79,6 +80,8 @@ type Options struct {
 	Rows func(g RowGradient) bool
 	// Ran, if not nil, is called after every instruction.
 	Ran func(in *Instr)
+	// Parts are those of a divided stage (see Stage.Divide).
+	Parts PartOptions
 }
 
 // NonFiniteError says where a NaN or an infinity first occurred.
@@ -106,8 +109,11 @@ const maxOperands = 8
 
 // Run executes the program on the memory of b with the threads of pool. There
 // must be as many as it was compiled for: the size of a kernel's parts depends
-// on them.
+// on them. A program of several parts takes as many threads for each of them.
 func (p *Program) Run(pool *Pool, b *Binding, env *Env, o Options) error {
+	if p.lock != nil {
+		return p.lock.run(pool, b, env, o)
+	}
 	if pool.Threads() != p.threads {
 		return fmt.Errorf("program: %s was compiled for %d threads, not %d", p.Name, p.threads, pool.Threads())
 	}

@@ -138,6 +138,7 @@ type layout uint8
 
 const (
 	onFirst    layout = iota // part 0 has it all
+	given                    // the same, and operations divide it: it has come over the stage's edge
 	byRows                   // each has its rows
 	everywhere               // all have all of it
 )
@@ -146,6 +147,8 @@ type spatial struct {
 	parts  int
 	layout map[*graph.Node]layout
 	had    map[*graph.Node][][]bool // of each part, the rows that it has besides its own
+	// sent, if not nil, is called with every row of a value that goes between parts.
+	sent func(n *graph.Node, to, from, y int)
 }
 
 // image reports whether a value is images with enough rows to divide.
@@ -167,7 +170,7 @@ func (d *spatial) program(p *Program) *Spatial {
 		piece := d.piece(in, rule)
 		s.Pieces = append(s.Pieces, piece)
 		for part := range d.parts {
-			if local := d.local(in, rule, piece, part); local != nil {
+			if local := d.cost(in, rule, piece, part); local != nil {
 				s.Parts[part].Instrs = append(s.Parts[part].Instrs, *local)
 				s.Index[part] = append(s.Index[part], i)
 			}
@@ -292,7 +295,7 @@ func (d *spatial) piece(in *Instr, r rule) Piece {
 	switch {
 	case !slices.ContainsFunc(s.in, func(n *graph.Node) bool { return d.layout[n] != everywhere }):
 		p.Division = Everywhere
-	case p.Division != Alone && !images(r.over):
+	case p.Division != Alone && !images(r.over), p.Division == Partial && in.out[0].Space != Grads:
 		p.Division = Alone
 	case p.Division != Alone && slices.ContainsFunc(append(slices.Clip(s.in), r.over), func(n *graph.Node) bool { return images(n) && !d.image(n) }):
 		p.Division, p.Small = Alone, true
@@ -331,8 +334,10 @@ func (d *spatial) stays(s *step, r rule) bool {
 	case graph.Conv2DOp, graph.DepthwiseOp, gradop.ConvInput[graph.Window], gradop.DepthwiseInput[graph.DepthwiseOp],
 		gradop.ConvWeight[graph.Window], gradop.DepthwiseWeight[graph.DepthwiseOp]:
 		return false
+	case graph.CopyOp: // of what comes and leaves
+		return d.layout[s.in[0]] != byRows
 	}
-	return r.Division != Alone && !slices.ContainsFunc(s.in, func(n *graph.Node) bool { return d.layout[n] == byRows })
+	return r.Division != Alone && !slices.ContainsFunc(s.in, func(n *graph.Node) bool { return d.layout[n] == byRows || d.layout[n] == given })
 }
 
 // fetch counts what goes between the parts before the instruction: each gets the rows of
@@ -341,7 +346,7 @@ func (d *spatial) stays(s *step, r rule) bool {
 func (d *spatial) fetch(in *Instr, r rule, p *Piece) {
 	for i, n := range in.step.in {
 		at := d.layout[n]
-		if at == everywhere || p.Division == Everywhere || at == onFirst && p.Division == Alone {
+		if at == everywhere || p.Division == Everywhere || (at == onFirst || at == given) && p.Division == Alone {
 			continue
 		}
 		height := 1 // a value that is no image is one row
@@ -361,7 +366,10 @@ func (d *spatial) fetch(in *Instr, r rule, p *Piece) {
 			for y := want.From; y < want.To; y++ {
 				if owner := d.owner(n, height, y); owner != part && !had[y] {
 					had[y] = true
-					if at == onFirst {
+					if d.sent != nil {
+						d.sent(n, part, owner, y)
+					}
+					if at == onFirst || at == given {
 						p.Handed.add(d.parts, part, owner, row)
 					} else {
 						p.Before.add(d.parts, part, owner, row)
@@ -385,39 +393,35 @@ func (d *spatial) rows(n *graph.Node, height, part int) []bool {
 
 // owner returns the part that has a row of a value.
 func (d *spatial) owner(n *graph.Node, height, y int) int {
-	if d.layout[n] == onFirst {
+	if d.layout[n] == onFirst || d.layout[n] == given {
 		return 0
 	}
-	for part := range d.parts {
-		if y < RowsOf(height, part, d.parts).To {
-			return part
-		}
+	return partOf(height, y, d.parts)
+}
+
+// partOf is the part whose rows of an image a row is among.
+func partOf(height, y, parts int) (part int) {
+	for y >= RowsOf(height, part, parts).To {
+		part++
 	}
-	return d.parts - 1
+	return part
 }
 
 // chunks counts what the parts exchange for statistics. A chunk is so many consecutive
 // pixels of all examples (graph.NormChunk), whatever the parts; it is computed by the part
 // that has its first pixel, which gets the others, and its result goes to all.
 func (d *spatial) chunks(in *Instr, r rule, p *Piece) {
-	shape := r.over.Shape
-	height, width, pixels := shape[1], shape[2], shape.Rows()
 	own := make([]int64, d.parts) // chunks
-	for first := 0; first < pixels; first += graph.NormChunk {
-		to := d.owner(r.over, height, first/width%height)
-		own[to]++
-		for at := first; at < min(first+graph.NormChunk, pixels); {
-			end := min((at/width+1)*width, first+graph.NormChunk, pixels) // of the row
-			if from := d.owner(r.over, height, at/width%height); from != to {
-				for _, n := range in.step.in {
-					if images(n) {
-						p.Before.add(d.parts, to, from, int64(end-at)*int64(n.Shape.Last())*in.store.dtype(n).Bytes())
-					}
-				}
-			}
-			at = end
+	d.segments(r.over, func(first bool, to, from, at, end int) {
+		if first {
+			own[to]++
 		}
-	}
+		for _, n := range in.step.in {
+			if images(n) {
+				p.Before.add(d.parts, to, from, int64(end-at)*int64(n.Shape.Last())*in.store.dtype(n).Bytes())
+			}
+		}
+	})
 	for _, n := range in.step.out {
 		each := 4 * int64(n.Elems()/n.Shape[0])
 		for to := range d.parts {
@@ -428,8 +432,23 @@ func (d *spatial) chunks(in *Instr, r rule, p *Piece) {
 	}
 }
 
-// local returns the instruction as a part runs it, nil if it does not.
-func (d *spatial) local(in *Instr, r rule, p Piece, part int) *Instr {
+// segments calls f with all pixels of images, in ascending order: those from at to end-1 are
+// in one row, which part from has, and of one chunk, which part to computes. First says that
+// they are the first of their chunk.
+func (d *spatial) segments(of *graph.Node, f func(first bool, to, from, at, end int)) {
+	height, width, pixels := of.Shape[1], of.Shape[2], of.Shape.Rows()
+	for chunk := 0; chunk < pixels; chunk += graph.NormChunk {
+		to := partOf(height, chunk/width%height, d.parts)
+		for at := chunk; at < min(chunk+graph.NormChunk, pixels); {
+			end := min((at/width+1)*width, chunk+graph.NormChunk, pixels)
+			f(at == chunk, to, partOf(height, at/width%height, d.parts), at, end)
+			at = end
+		}
+	}
+}
+
+// cost returns the instruction as a part runs it, for its costs; nil if it does not.
+func (d *spatial) cost(in *Instr, r rule, p Piece, part int) *Instr {
 	switch {
 	case p.Division == Alone && part > 0:
 		return nil

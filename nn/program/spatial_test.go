@@ -8,9 +8,6 @@ import (
 	"testing"
 
 	"gpipebench/internal/tracer"
-	"gpipebench/models/amoebanet"
-	"gpipebench/models/resnet"
-	"gpipebench/models/ssd"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
@@ -213,20 +210,14 @@ func strangers(need map[int]bool, own func(int) bool) (n int) {
 	return n
 }
 
-// networks are those whose images are cut.
+// networks are compiled ones whose images are cut.
 func networks(t *testing.T) map[string]*program.Stage {
 	t.Helper()
-	made := func(layers []nn.Layer, err error) []nn.Layer {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return layers
+	stages := map[string]*program.Stage{}
+	for name, n := range imageNetworks(t) {
+		stages[name] = programtest.CompileLayers(t, n).Stage
 	}
-	return map[string]*program.Stage{
-		"resnet":    tracedStage(t, made(resnet.New(resnet.Config{Blocks: [4]int{1, 2, 1, 1}, Width: 4, Classes: 5, Image: 45})), nn.CrossEntropy{}, programtest.Floats(2, 45, 45, 3)),
-		"amoebanet": tracedStage(t, made(amoebanet.New(amoebanet.Config{Layers: 3, Filters: 8, Classes: 5, Image: 41})), nn.CrossEntropy{}, programtest.Floats(2, 41, 41, 3)),
-		"ssd":       tracedStage(t, made(ssd.New(ssd.Config{Width: 4, Classes: 5, Image: 70})), ssd.Loss{}, programtest.Floats(2, 70, 70, 3)),
-	}
+	return stages
 }
 
 // TestSpatialConserves: of every instruction the parts' operations are those of the whole,
@@ -296,7 +287,8 @@ func TestSpatialDivisions(t *testing.T) {
 // TestChunksBruteForce: the pixels that chunks of a batch norm get from other parts, and the
 // statistics that all parts get, counted one by one.
 func TestChunksBruteForce(t *testing.T) {
-	for _, c := range [][5]int{{1, 16, 16, 3, 2}, {2, 13, 7, 4, 3}, {3, 5, 31, 2, 4}, {2, 40, 40, 1, 5}, {4, 6, 2, 3, 3}, {2, 300, 1, 3, 4}} {
+	for _, c := range [][5]int{{1, 16, 16, 3, 2}, {2, 13, 7, 4, 3}, {3, 5, 31, 2, 4}, {2, 40, 40, 1, 5}, {4, 6, 2, 3, 3}, {2, 300, 1, 3, 4},
+		{1, 258, 1, 3, 2}} { // whose second chunk begins with a part's last pixel
 		n, h, w, channels, parts := c[0], c[1], c[2], c[3], c[4]
 		stage := onlyLayer(t, nn.NewBatchNorm("norm", nn.BatchNormConfig{Channels: channels}), n, h, w, channels)
 		owner := func(pixel int) (part int) {
@@ -369,19 +361,7 @@ func TestWindowsOfParts(t *testing.T) {
 		}
 		return compared
 	}
-	made := func(layers []nn.Layer, err error) []nn.Layer {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return layers
-	}
-	label := []graph.Type{programtest.Integers(2)}
-	for name, n := range map[string]programtest.Network{
-		"resnet":      {Layers: made(resnet.New(resnet.Config{Blocks: [4]int{1, 2, 1, 1}, Width: 4, Classes: 5, Image: 45})), Loss: nn.CrossEntropy{}, In: []graph.Type{programtest.Floats(2, 45, 45, 3)}, Targets: label},
-		"amoebanet":   {Layers: made(amoebanet.New(amoebanet.Config{Layers: 3, Filters: 8, Classes: 5, Image: 41})), Loss: nn.CrossEntropy{}, In: []graph.Type{programtest.Floats(2, 41, 41, 3)}, Targets: label},
-		"amoebanet-b": {Layers: made(amoebanet.New(amoebanet.Config{Cells: amoebanet.B, Layers: 3, Filters: 16, Classes: 5, Image: 41})), Loss: nn.CrossEntropy{}, In: []graph.Type{programtest.Floats(2, 41, 41, 3)}, Targets: label},
-		"ssd":         {Layers: made(ssd.New(ssd.Config{Width: 4, Classes: 5, Image: 70})), Loss: ssd.Loss{}, In: []graph.Type{programtest.Floats(2, 70, 70, 3)}, Targets: label},
-	} {
+	for name, n := range imageNetworks(t) {
 		if compared := check(t, name, programtest.CompileLayers(t, n)); compared < 100 {
 			t.Errorf("%s: only %d comparisons", name, compared)
 		}

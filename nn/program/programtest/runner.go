@@ -3,6 +3,7 @@
 package programtest
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"unsafe"
@@ -18,6 +19,11 @@ type Runner struct {
 
 	Env     program.Env
 	Options program.Options // Poison is initially on
+
+	// Of a divided stage: its other parts, and the furthest that anything has reached in the
+	// first part's memory.
+	Parts []*Part
+	High  [program.Spaces]int
 
 	t      testing.TB
 	pool   *program.Pool
@@ -65,15 +71,7 @@ func bind(t testing.TB, f program.Function, s *program.Stage, threads int) *Runn
 		pool:    program.NewPool(threads),
 	}
 	t.Cleanup(r.pool.Close)
-	for space, span := range s.Span {
-		all := make([]float32, guard+span+guard)
-		for i := range all {
-			all[i] = math.Float32frombits(guardBits)
-		}
-		r.guards[space] = all
-		r.memory[space] = all[guard : guard+span : guard+span]
-	}
-	clear(r.memory[program.Grads])
+	r.memory, r.guards = guarded(s)
 	return r
 }
 
@@ -124,11 +122,20 @@ func (r *Runner) run(p *program.Program) {
 	if err := p.Run(r.pool, &r.memory, &r.Env, r.Options); err != nil {
 		r.t.Fatalf("%s: %v", p.Name, err)
 	}
-	for space, all := range r.guards {
+	r.check(p.Name, "", &r.guards)
+	for i, part := range r.Parts {
+		r.check(p.Name, fmt.Sprintf(" of part %d", i+1), &part.guards)
+	}
+}
+
+// check fails if a program has written beside its memory.
+func (r *Runner) check(name, of string, guards *[program.Spaces][]float32) {
+	r.t.Helper()
+	for space, all := range guards {
 		for i, v := range all {
 			inside := guard <= i && i < len(all)-guard
 			if !inside && math.Float32bits(v) != guardBits {
-				r.t.Fatalf("%s: wrote float %d of space %s, which has %d", p.Name, i-guard, program.Space(space), len(all)-2*guard)
+				r.t.Fatalf("%s: wrote float %d of space %s%s, which has %d", name, i-guard, program.Space(space), of, len(all)-2*guard)
 			}
 		}
 	}

@@ -1,0 +1,169 @@
+package gpipe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/gpipe/schedule"
+	"gpipebench/models/ssd"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+)
+
+// smallSSD has maps from 18 rows down to one.
+var smallSSD = images{
+	layers: func(bool) ([]nn.Layer, error) { return ssd.New(ssd.Config{Width: 4, Classes: imageClasses, Image: 70}) },
+	loss:   ssd.Loss{},
+	size:   70, sizes: []int{4, 4, 3}, least: 1,
+}
+
+// TestG1Spatial is G1 for stages whose images are divided over parts: the hash of the
+// undivided network at each M, for 2 to 4 parts, in a pairwise-covering set of ways to run,
+// replicas among them. Each run is checked for memory and work as well.
+func TestG1Spatial(t *testing.T) {
+	all := slices.DeleteFunc(slices.Clone(factors), func(f factor) bool {
+		return !slices.Contains([]string{"checkpoint", "device", "threads", "free-memory"}, f.name)
+	})
+	straight := []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB, schedule.InterleavedOneFOneB}
+	all = append(all,
+		factor{"S", []string{"2", "3", "4"}, func(w *way, i int) { w.Spatial = 2 + i }},
+		factor{"R", []string{"1", "2"}, func(w *way, i int) { w.Groups, w.Replicas = 2, 1+i }},
+		factor{"K", []string{"1", "2", "3"}, func(w *way, i int) { w.Partitions = 1 + i }},
+		factor{"M", []string{"1", "2"}, func(w *way, i int) { w.MicroBatches = 1 + i }},
+		factor{"schedule", []string{"gpipe", "naive", "1f1b", "interleaved"}, func(w *way, i int) {
+			if w.Schedule = straight[i]; i == 3 {
+				w.Chunks = 2
+			}
+		}},
+	)
+	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "amoebanet-b": smallAmoebaNetB, "resnet": smallResNet, "convolutions": smallConvolutions, "ssd": smallSSD} {
+		if testing.Short() && name != "convolutions" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			wants := map[int]outcome{}
+			for m := 1; m <= 2; m++ {
+				p := n.pipeline(t, false)
+				p.MicroBatches, p.Groups = m, 2
+				wants[m] = train(t, p, len(n.sizes), n.data)
+				wants[m].changes(t)
+			}
+			everyWayOf(t, all, n.sizes[0], func(t *testing.T, w way) {
+				p := w.of(n.pipeline(t, false))
+				p.Spatial = w.Spatial
+				if got := train(t, p, len(n.sizes), n.data); got != wants[w.MicroBatches] {
+					t.Errorf("got  %v\nwant %v", got, wants[w.MicroBatches])
+				}
+			})
+		})
+	}
+}
+
+// TestSpatialPurposes: evaluations and predictions of a divided network have the bits of the
+// undivided one, also right after a step and after weights were set, and all of the plan is used.
+func TestSpatialPurposes(t *testing.T) {
+	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "resnet": smallResNet} {
+		if testing.Short() && name != "resnet" {
+			continue
+		}
+		outcomes := func(parts int) (all []string) {
+			p := n.pipeline(t, false)
+			p.Partitions, p.MicroBatches, p.Spatial = 2, 2, parts
+			tr := n.open(t, p)
+			see := func() {
+				r, err := tr.Evaluate(t.Context(), n.data(1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, fmt.Sprint(r.Loss, r.Ranks))
+				for _, i := range []int{2, 0} { // short, and as large as any
+					outputs, err := tr.Predict(t.Context(), n.data(i).Inputs...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, fmt.Sprint(outputs))
+				}
+			}
+			see()
+			for i := range n.sizes {
+				if _, err := tr.Step(t.Context(), n.data(i)); err != nil {
+					t.Fatal(err)
+				}
+				see()
+			}
+			checkMemory(t, tr)
+			return append(all, tr.Hash())
+		}
+		want := outcomes(1)
+		for _, parts := range []int{2, 3} {
+			if got := outcomes(parts); !slices.Equal(got, want) {
+				t.Errorf("%s in %d parts: other outcomes", name, parts)
+			}
+		}
+	}
+}
+
+// TestRefusedParts: Validate says what cannot run in parts, and what could.
+func TestRefusedParts(t *testing.T) {
+	for want, change := range map[string]func(p *Pipeline, in *Input){
+		"-1 parts of images: want 1 to 64":                                func(p *Pipeline, _ *Input) { p.Spatial = -1 },
+		"65 parts of images: want 1 to 64":                                func(p *Pipeline, _ *Input) { p.Spatial = 65 },
+		"40 parts of images of 33 rows: want a row for each at least":     func(p *Pipeline, _ *Input) { p.Spatial = 40 },
+		"2 parts of images, and no input has images: want 1":              func(_ *Pipeline, in *Input) { in.Inputs[0].Shape = graph.Shape{7} },
+		"2 parts of images with activations of type bf16: want f32, or 1": func(p *Pipeline, _ *Input) { p.DType = graph.BF16 },
+		"2 parts of images with batch norm over replicas: want the scope replica, or 1": func(p *Pipeline, _ *Input) {
+			p.Replicas, p.Groups, p.BatchNormScope = 2, 2, AllScope
+		},
+		"2 parts of images with a backward function in two: want a schedule without W, or 1": func(p *Pipeline, _ *Input) {
+			p.Schedule, p.Partitions, p.MicroBatches = schedule.ZeroBubbleH1, 2, 2
+		},
+	} {
+		p, in := smallResNet.pipeline(t, false), InputOf(smallResNet.data(0))
+		p.Spatial = 2
+		change(&p, &in)
+		if err := p.Validate(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	p := smallResNet.pipeline(t, false)
+	p.Spatial = 2
+	tr := smallResNet.open(t, p)
+	smaller := smallResNet
+	smaller.size--
+	if _, err := tr.Step(t.Context(), smaller.data(0)); err == nil || !strings.Contains(err.Error(), "in parts: want") {
+		t.Error(err)
+	}
+}
+
+// A capacity that the stage's device keeps, and another part does not, is refused; the
+// largest part's plan suffices.
+func TestPartCapacity(t *testing.T) {
+	p := smallResNet.pipeline(t, false)
+	p.Spatial = 3
+	in := InputOf(smallResNet.data(0))
+	planned, err := p.Plans(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := planned.Plans[0]
+	for _, part := range append([]*Plan{plan}, plan.Parts...) {
+		p.Devices = []Device{{Capacity: part.Peak - 1}}
+		again, err := p.Plans(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again.OutOfMemory == nil {
+			t.Errorf("a capacity of %d bytes, %d for a part: no error", part.Peak-1, part.Peak)
+		}
+	}
+	most := plan.Peak
+	for _, part := range plan.Parts {
+		most = max(most, part.Peak)
+	}
+	p.Devices = []Device{{Capacity: most}}
+	if again, err := p.Plans(in); err != nil || again.OutOfMemory != nil {
+		t.Error(err, again.OutOfMemory)
+	}
+}

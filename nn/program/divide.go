@@ -1,0 +1,737 @@
+package program
+
+import (
+	"fmt"
+	"slices"
+
+	"gpipebench/nn/graph"
+)
+
+// The programs of a stage's parts. [Stage.Divide] compiles the plan of spatial.go: each part
+// gets programs of its own, with memory of its own, whose instructions the parts run in lock
+// step: the i-th of one part and the i-th of another belong together. Where a part needs
+// rows of another, all of them come to an exchange first, in which every part copies what it
+// lacks from where it is, and nobody computes.
+//
+// What crosses the stage's edge lies on the first part, as it does without parts, and so do
+// the accumulators of gradients. Everything else lies where it is computed: a part has its
+// own rows of a value in one place, and the rows that an operation needs besides, its own
+// included, in another, for as long as operations of the program need them.
+
+// Divide returns the stage for so many parts, 2 or more: its programs are those of the first
+// part, and run the others' as well (see [Options.Parts]). It has the places of the undivided
+// stage for parameters, accumulators, and all that crosses its edge; Parts has what the other
+// parts need. If room is not nil, it is the same stage for larger micro-batches, divided into
+// as many parts, and no program spans more than its counterpart there.
+//
+// It refuses what cannot be divided, and says what would be.
+func (s *Stage) Divide(parts int, room *Stage) (*Stage, error) {
+	switch {
+	case parts < 2:
+		return nil, fmt.Errorf("%d parts of images: want 2 or more", parts)
+	case s.Input != nil:
+		return nil, fmt.Errorf("parts of images with a backward function in two: want a schedule without W")
+	case s.Span[Statistics] > 0:
+		return nil, fmt.Errorf("parts of images with statistics over replicas: want those of each replica")
+	case s.Forward.Instrs != nil && s.Forward.Instrs[0].store.DType != graph.F32:
+		return nil, fmt.Errorf("parts of images with activations of type %v: want f32", s.Forward.Instrs[0].store.DType)
+	}
+	whole := *s
+	all := []*Stage{&whole}
+	for range parts - 1 {
+		all = append(all, &Stage{Params: s.Params, Span: [Spaces]int{Params: s.Span[Params]}})
+	}
+	whole.Parts = all[1:]
+	whole.Span[Workspace], whole.Span[Residual] = 0, 0
+	like := func(of func(*Stage) *Program) *Program {
+		if room == nil {
+			return nil
+		}
+		return of(room)
+	}
+	alone := newDivider(parts, s.Forward)
+	alone.program(s.Forward, like(func(s *Stage) *Program { return s.Forward }))
+	for part, p := range alone.done {
+		all[part].Forward = p
+	}
+	if s.Keep != nil {
+		d := newDivider(parts, s.Keep)
+		d.program(s.Keep, like(func(s *Stage) *Program { return s.Keep }))
+		for part, p := range d.done {
+			all[part].Keep = p
+			all[part].Span[Residual] = d.residual[part]
+			all[part].SavedIn = [Spaces]map[int]int{Residual: d.saved[part], Lasting: {}}
+			all[part].Saved = d.saved[part]
+		}
+		d.program(s.Backward, like(func(s *Stage) *Program { return s.Backward }))
+		for part, p := range d.done {
+			all[part].Backward = p
+		}
+	}
+	for _, of := range all {
+		for _, p := range []*Program{of.Forward, of.Keep, of.Backward} {
+			if p != nil {
+				of.Span[Workspace] = max(of.Span[Workspace], p.Span)
+			}
+		}
+	}
+	return &whole, nil
+}
+
+// divider makes the programs of parts, one program after another: Backward after the Keep
+// whose residuals it reads.
+type divider struct {
+	*spatial
+	threads int
+	// Of each part: its rows of the values that are divided, and the places that are known
+	// before liveness is.
+	rows     []map[*graph.Node]*graph.Node
+	fixed    []map[*graph.Node]Operand
+	residual []int         // the spans of residuals
+	saved    []map[int]int // by layer
+
+	// Of the program that is divided now.
+	whole *Program
+	steps [][]*step // of each part
+	ticks []tick
+	// Of each part: what it needs of a value beyond its own rows, and copies of other rows.
+	reached []map[*graph.Node]*band
+	cut     []map[cutting]*graph.Node
+
+	done []*Program // of all parts
+}
+
+// band is the rows of a value that a part needs during a program, if some of them are not
+// its own: all from the first to the last of these.
+type band struct {
+	Rows
+	node *graph.Node // nil until some of them are here
+}
+
+// cutting names rows of a value.
+type cutting struct {
+	of *graph.Node
+	Rows
+}
+
+func newDivider(parts int, p *Program) *divider {
+	d := &divider{
+		spatial: &spatial{parts: parts, layout: map[*graph.Node]layout{}}, threads: p.threads,
+		rows: nodeMaps(parts), fixed: make([]map[*graph.Node]Operand, parts), residual: make([]int, parts), saved: make([]map[int]int, parts),
+	}
+	for i := range d.fixed {
+		d.fixed[i], d.saved[i] = map[*graph.Node]Operand{}, map[int]int{}
+	}
+	return d
+}
+
+func nodeMaps(parts int) []map[*graph.Node]*graph.Node {
+	m := make([]map[*graph.Node]*graph.Node, parts)
+	for i := range m {
+		m[i] = map[*graph.Node]*graph.Node{}
+	}
+	return m
+}
+
+// tick is what all parts do at one place of their programs: they exchange rows, or compute.
+type tick struct {
+	copies   []transfer // by receiver; nil: they compute
+	examples int        // of an instruction at which the parts take turns; 0: none
+}
+
+// transfer copies so many floats so many times, from one part's memory to another's, or
+// within one.
+type transfer struct {
+	to, from         int
+	dst, src         *graph.Node
+	into, of         Operand // of these, once they have places
+	first, start     int     // floats within them
+	floats, times    int
+	stride, distance int // between the times, in into and in of
+}
+
+// bytes is what goes between the parts.
+func (t *transfer) bytes() int64 {
+	if t.to == t.from {
+		return 0
+	}
+	return 4 * int64(t.floats) * int64(t.times)
+}
+
+// program divides a program, and leaves the parts' in done. Like, if not nil, is the first
+// part's of a larger micro-batch.
+func (d *divider) program(p *Program, like *Program) {
+	d.whole, d.ticks = p, nil
+	d.steps = make([][]*step, d.parts)
+	d.reached, d.cut = make([]map[*graph.Node]*band, d.parts), make([]map[cutting]*graph.Node, d.parts)
+	for i := range d.reached {
+		d.reached[i], d.cut[i] = map[*graph.Node]*band{}, map[cutting]*graph.Node{}
+	}
+	d.had = map[*graph.Node][][]bool{}
+	d.begin()
+	pieces, got := d.survey()
+	for i := range p.Instrs {
+		d.instruction(&p.Instrs[i], pieces[i], got[i])
+	}
+	d.places()
+	d.assemble(like)
+}
+
+// begin notes where the values are that the program finds.
+func (d *divider) begin() {
+	for i := range d.whole.Instrs {
+		in := &d.whole.Instrs[i]
+		for j, n := range in.step.in {
+			switch at := in.in[j]; {
+			case at.Space == Params:
+				d.layout[n] = everywhere
+				for part := range d.parts {
+					d.fixed[part][n] = at
+				}
+			case (at.Space == In || at.Space == DOut) && n.Role == graph.Input:
+				d.layout[n] = onFirst
+				if d.image(n) {
+					d.layout[n] = given
+				}
+				d.fixed[0][n] = at
+			}
+		}
+	}
+}
+
+// fetched is a row that a part gets from another before an instruction.
+type fetched struct {
+	of          *graph.Node
+	to, from, y int
+}
+
+// survey decides what the parts do at each instruction, and finds what they need beyond
+// their own rows.
+func (d *divider) survey() (pieces []Piece, got [][]fetched) {
+	got = make([][]fetched, len(d.whole.Instrs))
+	for i := range d.whole.Instrs {
+		in := &d.whole.Instrs[i]
+		r := ruleOf(in.step)
+		d.sent = func(n *graph.Node, to, from, y int) { got[i] = append(got[i], fetched{n, to, from, y}) }
+		piece := d.piece(in, r)
+		pieces = append(pieces, piece)
+		for part := range d.parts {
+			for j, n := range in.step.in {
+				want, any := d.wants(r, piece, part, j, n)
+				if own := d.own(n, part); !any || want.Len() == 0 || within(want, own) {
+					continue
+				}
+				if b := d.reached[part][n]; b != nil {
+					b.From, b.To = min(b.From, want.From), max(b.To, want.To)
+				} else {
+					d.reached[part][n] = &band{Rows: want}
+				}
+			}
+		}
+	}
+	d.sent = nil
+	return pieces, got
+}
+
+func within(r, of Rows) bool { return of.From <= r.From && r.To <= of.To }
+
+// wants returns the rows of operand i, which is n, that a part needs at an instruction. Any
+// is false if the part has all of it anyway, or does nothing.
+func (d *divider) wants(r rule, p Piece, part, i int, n *graph.Node) (want Rows, any bool) {
+	switch {
+	case d.layout[n] == everywhere, p.Division == Everywhere, p.Division == Alone && part > 0:
+		return want, false
+	case p.Division != Alone && images(n):
+		return r.needs(i, p.Rows[part]), true
+	}
+	return Rows{0, height(n)}, true
+}
+
+// own returns the rows of a value that a part has where the value was computed.
+func (d *divider) own(n *graph.Node, part int) Rows {
+	switch {
+	case d.layout[n] == byRows:
+		return RowsOf(height(n), part, d.parts)
+	case part == 0:
+		return Rows{0, height(n)}
+	}
+	return Rows{}
+}
+
+// height is the number of a value's rows; one that is no image is one row.
+func height(n *graph.Node) int {
+	if images(n) {
+		return n.Shape[1]
+	}
+	return 1
+}
+
+// examples and rowFloats are how often, and how far apart, a value has each of its rows.
+func examples(n *graph.Node) int {
+	if images(n) {
+		return n.Shape[0]
+	}
+	return 1
+}
+
+func rowFloats(n *graph.Node) int { return n.Elems() / max(examples(n)*height(n), 1) }
+
+// only returns so many rows of a value, as a value of its own.
+func only(n *graph.Node, rows int) *graph.Node {
+	part := *n
+	if images(n) {
+		part.Shape = slices.Clone(n.Shape)
+		part.Shape[1] = rows
+	}
+	return &part
+}
+
+// primary returns a part's own rows of a value, or the value itself where the part has all
+// of it.
+func (d *divider) primary(n *graph.Node, part int) *graph.Node {
+	if d.layout[n] != byRows {
+		return n
+	}
+	if d.rows[part][n] == nil {
+		d.rows[part][n] = only(n, d.own(n, part).Len())
+	}
+	return d.rows[part][n]
+}
+
+// rowsOn returns the node of rows of a value on a part, where those of other parts have been
+// fetched: the part's own, what it has fetched, or a copy of rows of these.
+func (d *divider) rowsOn(x *exchange, n *graph.Node, want Rows, part int) *graph.Node {
+	own, b := d.own(n, part), d.reached[part][n]
+	switch {
+	case want.Len() == 0:
+		return d.nothing(only(n, 0), part)
+	case want == own:
+		return d.primary(n, part)
+	case b != nil && b.Rows == want:
+		return b.node
+	}
+	key := cutting{n, want}
+	if c := d.cut[part][key]; c != nil {
+		return c
+	}
+	c := only(n, want.Len())
+	d.cut[part][key] = c
+	x.makes(c, part)
+	if within(want, own) {
+		x.rows(n, want, part, c, want.From, part, d.primary(n, part), own.From)
+	} else {
+		x.rows(n, want, part, c, want.From, part, b.node, b.From)
+	}
+	return c
+}
+
+// nothing gives a value without elements on a part a place.
+func (d *divider) nothing(n *graph.Node, part int) *graph.Node {
+	d.fixed[part][n] = Operand{Space: Workspace}
+	return n
+}
+
+// operand returns the node of operand i of an instruction on a part, which is n in the whole
+// program.
+func (d *divider) operand(x *exchange, r rule, p Piece, part, i int, n *graph.Node) *graph.Node {
+	if want, any := d.wants(r, p, part, i, n); any {
+		return d.rowsOn(x, n, want, part)
+	}
+	return n
+}
+
+// exchange is copies that the parts make at one place of their programs.
+type exchange struct {
+	d      *divider
+	layer  int
+	copies []transfer
+	nodes  [][]*graph.Node        // of each part: what is read or made there
+	made   []map[*graph.Node]bool // of each part: what is new
+}
+
+func (d *divider) exchange(layer int) *exchange {
+	x := &exchange{d: d, layer: layer, nodes: make([][]*graph.Node, d.parts)}
+	for range d.parts {
+		x.made = append(x.made, map[*graph.Node]bool{})
+	}
+	return x
+}
+
+// makes says that a value is new on a part.
+func (x *exchange) makes(n *graph.Node, part int) {
+	x.made[part][n] = true
+	x.uses(n, part)
+}
+
+func (x *exchange) uses(n *graph.Node, part int) {
+	if !slices.Contains(x.nodes[part], n) {
+		x.nodes[part] = append(x.nodes[part], n)
+	}
+}
+
+// move adds a transfer. It must not read what another part gets in this exchange.
+func (x *exchange) move(t transfer) {
+	if t.floats*t.times > 0 {
+		x.uses(t.src, t.from)
+		x.uses(t.dst, t.to)
+		x.copies = append(x.copies, t)
+	}
+}
+
+// rows copies rows of a value: from src on a part, which begins with row start, to dst on
+// another, which begins with row first.
+func (x *exchange) rows(of *graph.Node, rows Rows, to int, dst *graph.Node, first, from int, src *graph.Node, start int) {
+	row := rowFloats(of)
+	x.move(transfer{
+		to: to, from: from, dst: dst, src: src, floats: rows.Len() * row, times: examples(of),
+		first: (rows.From - first) * row, start: (rows.From - start) * row,
+		stride: height(dst) * row, distance: height(src) * row,
+	})
+}
+
+// end makes the exchange an instruction of every part, unless nothing is copied.
+func (x *exchange) end() {
+	if len(x.copies) == 0 {
+		return
+	}
+	steps := make([]*step, x.d.parts)
+	for part := range steps {
+		call := &graph.Call{Op: exchangeOp{}, Layer: x.layer}
+		for _, n := range x.nodes[part] {
+			if x.made[part][n] {
+				call.Out = append(call.Out, n)
+			} else {
+				call.In = append(call.In, n)
+			}
+		}
+		steps[part] = &step{call: call, in: call.In, out: call.Out}
+	}
+	x.d.tick(steps, tick{copies: x.copies})
+}
+
+// tick adds one instruction to each part's program; nil: the part has nothing to do.
+func (d *divider) tick(steps []*step, t tick) {
+	for part, s := range steps {
+		if s == nil {
+			s = &step{call: &graph.Call{Op: exchangeOp{}}}
+		}
+		d.steps[part] = append(d.steps[part], s)
+	}
+	d.ticks = append(d.ticks, t)
+}
+
+// exchangeOp stands for an exchange in a part's program, and for instructions of other parts
+// at which a part has nothing to do.
+type exchangeOp struct{ graph.Op }
+
+func (exchangeOp) Name() string            { return "exchange" }
+func (exchangeOp) FLOPs(*graph.Call) int64 { return 0 }
+func (exchangeOp) String() string          { return "" }
+
+// instruction adds what the parts do at an instruction of the whole program.
+func (d *divider) instruction(in *Instr, p Piece, fetched []fetched) {
+	r := ruleOf(in.step)
+	before, after := d.exchange(in.Layer), d.exchange(in.Layer)
+	d.bring(before, fetched)
+	if p.Division == Chunked {
+		d.chunked(in, r, p, before, after)
+		return
+	}
+	steps, now := make([]*step, d.parts), tick{}
+	for part := range steps {
+		switch p.Division {
+		case Everywhere:
+			steps[part] = d.everywhere(in, part)
+		case Alone:
+			if part == 0 {
+				s := *in.step
+				s.in = d.operands(before, in, r, p, 0)
+				steps[part] = &s
+			}
+		case ByRows:
+			steps[part] = d.ownRows(in, r, p, part, before, after)
+		case Partial:
+			steps[part] = d.turn(in, r, p, part, before)
+			now.examples = r.over.Shape[0]
+		}
+	}
+	before.end()
+	d.tick(steps, now)
+	after.end()
+}
+
+// bring copies the rows that parts get from others to what they reach, which also gets those
+// of their own.
+func (d *divider) bring(x *exchange, rows []fetched) {
+	for i := 0; i < len(rows); {
+		f, next := rows[i], i+1
+		for next < len(rows) && rows[next] == (fetched{f.of, f.to, f.from, f.y + next - i}) {
+			next++
+		}
+		b, own := d.reached[f.to][f.of], d.own(f.of, f.to)
+		if b.node == nil {
+			b.node = only(f.of, b.Len())
+			x.makes(b.node, f.to)
+			if both := (Rows{max(own.From, b.From), min(own.To, b.To)}); both.Len() > 0 {
+				x.rows(f.of, both, f.to, b.node, b.From, f.to, d.primary(f.of, f.to), own.From)
+			}
+		}
+		x.rows(f.of, Rows{f.y, f.y + next - i}, f.to, b.node, b.From, f.from, d.primary(f.of, f.from), d.own(f.of, f.from).From)
+		i = next
+	}
+}
+
+func (d *divider) operands(x *exchange, in *Instr, r rule, p Piece, part int) []*graph.Node {
+	nodes := make([]*graph.Node, len(in.step.in))
+	for i, n := range in.step.in {
+		nodes[i] = d.operand(x, r, p, part, i, n)
+	}
+	return nodes
+}
+
+// everywhere returns what a part does at an instruction that all parts run. Accumulators are
+// the first part's alone.
+func (d *divider) everywhere(in *Instr, part int) *step {
+	s := *in.step
+	if part == 0 {
+		return &s
+	}
+	s.out = slices.Clone(s.out)
+	left := len(s.out)
+	for i, n := range s.out {
+		if in.out[i].Space == Grads {
+			none := *n
+			s.out[i] = &none
+			d.fixed[part][&none] = Operand{Space: Grads}
+			left--
+		}
+	}
+	if left == 0 {
+		return nil
+	}
+	return &s
+}
+
+// ownRows returns what a part does at an instruction that computes rows.
+func (d *divider) ownRows(in *Instr, r rule, p Piece, part int, before, after *exchange) *step {
+	own := p.Rows[part]
+	s := d.local(in, r, p, part, before)
+	made := own
+	if r.made != nil {
+		made = r.made(own)
+	}
+	for i, n := range in.step.out {
+		s.out[i] = d.primary(n, part)
+		if made != own {
+			s.out[i] = only(n, made.Len())
+			after.makes(d.primary(n, part), part)
+			after.rows(n, own, part, d.primary(n, part), own.From, part, s.out[i], made.From)
+		}
+	}
+	s.within, s.total = own.From*rowFloats(in.step.out[0]), in.step.out[0].Shape.Rows()
+	return s
+}
+
+// turn returns what a part does in each of its turns at a gradient of a weight: it adds what
+// its rows of one example contribute. Parts after the first have the accumulator as a guest.
+func (d *divider) turn(in *Instr, r rule, p Piece, part int, before *exchange) *step {
+	s := d.local(in, r, p, part, before)
+	s.adds = true
+	s.call.In = slices.Clone(s.call.In)
+	for i, n := range s.call.In {
+		if images(n) {
+			one := *n
+			one.Shape = slices.Clone(n.Shape)
+			one.Shape[0] = 1
+			s.call.In[i] = &one
+		}
+	}
+	if part > 0 {
+		for i, n := range s.out {
+			guest := *n
+			s.out[i] = &guest
+		}
+	}
+	return s
+}
+
+// local returns a copy of an instruction's step with a part's operands, and with its window,
+// if it has one.
+func (d *divider) local(in *Instr, r rule, p Piece, part int, before *exchange) *step {
+	s, call := *in.step, *in.step.call
+	s.call, s.in, s.out = &call, d.operands(before, in, r, p, part), slices.Clone(s.out)
+	call.In, call.Out = s.in[:len(call.In)], s.out
+	if r.moved != nil {
+		call.Op = movedOp{call.Op, r.moved(p.Rows[part])}
+	}
+	return &s
+}
+
+// chunked adds an instruction of batch norm's chunks: each part gets the pixels of its
+// chunks, one after another, and all parts get the results of all.
+func (d *divider) chunked(in *Instr, r rule, p Piece, before, after *exchange) {
+	locals := make([]*step, d.parts)
+	for part := range locals {
+		locals[part] = d.local(in, r, p, part, before)
+	}
+	before.end()
+
+	pixels, chunks := make([]int, d.parts), make([]int, d.parts)
+	d.segments(r.over, func(first bool, to, _, at, end int) {
+		pixels[to] += end - at
+		if first {
+			chunks[to]++
+		}
+	})
+	gather, steps := d.exchange(in.Layer), make([]*step, d.parts)
+	sources := make([][]*graph.Node, d.parts)
+	for part, s := range locals {
+		sources[part] = s.in
+		if chunks[part] == 0 {
+			continue
+		}
+		s.in = slices.Clone(s.in)
+		for i, n := range in.step.in {
+			if images(n) {
+				own := *n
+				own.Shape = graph.Shape{pixels[part], n.Shape.Last()}
+				s.in[i] = &own
+				gather.makes(&own, part)
+			}
+		}
+		s.call.In = s.in[:len(s.call.In)]
+		result := *in.step.out[0]
+		result.Shape = append(graph.Shape{chunks[part]}, result.Shape[1:]...)
+		s.out[0] = &result
+		steps[part] = s
+	}
+	for i, n := range in.step.in {
+		if !images(n) {
+			continue
+		}
+		h, w, c := n.Shape[1], n.Shape[2], n.Shape[3]
+		done := make([]int, d.parts)      // pixels
+		last := make([]transfer, d.parts) // to each part: consecutive ones are one
+		d.segments(r.over, func(_ bool, to, from, at, end int) {
+			own := RowsOf(h, from, d.parts)
+			t := transfer{to: to, from: from, dst: locals[to].in[i], src: sources[from][i], floats: (end - at) * c, times: 1, first: done[to] * c}
+			t.start = ((at/w/h*own.Len()+at/w%h-own.From)*w + at%w) * c
+			done[to] += end - at
+			if l := &last[to]; l.dst == t.dst && l.from == t.from && l.start+l.floats == t.start {
+				l.floats += t.floats
+				return
+			}
+			gather.move(last[to])
+			last[to] = t
+		})
+		for _, t := range last {
+			gather.move(t)
+		}
+	}
+	gather.end()
+	d.tick(steps, tick{})
+
+	result := in.step.out[0]
+	each, chunk, seen := result.Elems()/result.Shape[0], 0, make([]int, d.parts)
+	for to := range d.parts {
+		after.makes(result, to)
+	}
+	var run transfer // consecutive chunks of a part
+	hand := func() {
+		for run.to = range d.parts {
+			after.move(run)
+		}
+	}
+	d.segments(r.over, func(first bool, from, _, _, _ int) {
+		if !first {
+			return
+		}
+		if run.dst == nil || run.from != from {
+			hand()
+			run = transfer{from: from, dst: result, src: steps[from].out[0], times: 1, first: chunk * each, start: seen[from] * each}
+		}
+		run.floats += each
+		chunk++
+		seen[from]++
+	})
+	hand()
+	after.end()
+}
+
+// places finds the places of what is not in the workspace, and gathers results that are
+// divided on the first part.
+func (d *divider) places() {
+	x := d.exchange(0)
+	sizes, kept := make([][]int, d.parts), make([][]*graph.Node, d.parts)
+	for i := range d.whole.Instrs {
+		in := &d.whole.Instrs[i]
+		for j, n := range in.step.out {
+			switch at := in.out[j]; {
+			case at.Space == Grads || (at.Space == Out || at.Space == DIn) && d.layout[n] != byRows:
+				d.fixed[0][n] = at
+			case at.Space == Out || at.Space == DIn:
+				x.layer = in.Layer
+				whole := *n
+				d.fixed[0][&whole] = at
+				x.makes(&whole, 0)
+				for part := range d.parts {
+					own := d.own(n, part)
+					x.rows(n, own, 0, &whole, 0, part, d.primary(n, part), own.From)
+				}
+			case at.Space == Residual && d.whole.Name == keep:
+				for part := range d.parts {
+					if d.layout[n] == everywhere || d.own(n, part).Len() > 0 {
+						own := d.primary(n, part)
+						kept[part] = append(kept[part], own)
+						sizes[part] = append(sizes[part], own.Elems())
+						d.saved[part][n.Call.Layer] += own.Elems()
+					}
+				}
+			}
+		}
+	}
+	x.end()
+	if d.whole.Name != keep {
+		return
+	}
+	for part := range d.parts {
+		offsets, span := Layout(sizes[part])
+		d.residual[part] = span
+		for i, n := range kept[part] {
+			d.fixed[part][n] = Operand{Residual, offsets[i], sizes[part][i]}
+		}
+	}
+}
+
+// assemble makes the programs of all parts, and finds the places of what is copied.
+func (d *divider) assemble(like *Program) {
+	d.done = nil
+	for part := range d.parts {
+		c := &compiler{threads: d.threads, fixed: d.fixed[part], inner: map[*graph.Node]bool{}, store: newStorage(Storage{})}
+		c.consumable[Residual] = d.whole.Name == backward
+		if like != nil {
+			c.like = like.lock.programs[part]
+		}
+		var span [Spaces]int
+		p := c.assemble(d.whole.Name, d.steps[part], nil, Out, nil, &span)
+		for t := range p.Instrs {
+			p.Instrs[t].Cost.FLOPs *= int64(max(d.ticks[t].examples, 1))
+		}
+		d.done = append(d.done, p)
+	}
+	for t := range d.ticks {
+		for i := range d.ticks[t].copies {
+			c := &d.ticks[t].copies[i]
+			c.into, c.of = d.done[c.to].Instrs[t].operandOf(c.dst), d.done[c.from].Instrs[t].operandOf(c.src)
+		}
+	}
+	d.done[0].lock = &lockstep{d.done, d.ticks}
+}
+
+// operandOf is the place of one of the instruction's operands.
+func (in *Instr) operandOf(n *graph.Node) Operand {
+	if i := slices.Index(in.step.in, n); i >= 0 {
+		return in.in[i]
+	}
+	return in.out[slices.Index(in.step.out, n)]
+}

@@ -1,0 +1,248 @@
+package program_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"gpipebench/internal/tracer"
+	"gpipebench/models/amoebanet"
+	"gpipebench/models/resnet"
+	"gpipebench/models/ssd"
+	"gpipebench/nn"
+	"gpipebench/nn/graph"
+	"gpipebench/nn/program"
+	"gpipebench/nn/program/programtest"
+)
+
+// trained runs two micro-batches of the same size forward and backward, the first of them
+// with its residuals recomputed, and returns all outputs.
+func trained(r *programtest.Runner, highest []int32) programtest.Results {
+	got := programtest.Results{}
+	size := r.Stage.In[0].Shape[0]
+	for m := range 2 {
+		fillBatch(r, m, highest)
+		for i := range r.Stage.DOut {
+			d := r.DOut(i)
+			for j := range d {
+				d[j] = float32((j+3*m)%13) - 6
+			}
+		}
+		r.Env.Example, r.Env.LossScale, r.Env.Again = uint64(m*size), 1.0/float32(2*size), false
+		if m == 0 {
+			r.Forward()
+			got.Outputs(r, 100)
+			r.Env.Again = true
+		}
+		r.Keep()
+		got.Outputs(r, m*size)
+		r.Env.Again = true
+		r.Backward()
+		got.Gradients(r, m*size)
+	}
+	return got
+}
+
+// planned fails unless everything that the plan of a divided runner's programs has was used,
+// to the float, of every part.
+func planned(t *testing.T, name string, r *programtest.Runner) {
+	t.Helper()
+	check := func(part int, st *program.Stage, high [program.Spaces]int) {
+		for _, s := range []program.Space{program.Residual, program.Workspace} {
+			if high[s] != st.Span[s] {
+				t.Errorf("%s: part %d used %d floats of %v, planned %d", name, part, high[s], s, st.Span[s])
+			}
+		}
+	}
+	check(0, r.Stage, r.High)
+	for i, p := range r.Parts {
+		check(i+1, r.Stage.Parts[i], p.High)
+	}
+}
+
+// imageNetworks are whole networks that parts divide, of two examples.
+func imageNetworks(t *testing.T) map[string]programtest.Network {
+	made := func(layers []nn.Layer, err error) []nn.Layer {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return layers
+	}
+	of := func(layers []nn.Layer, loss nn.Loss, size int) programtest.Network {
+		return programtest.Network{Layers: layers, Loss: loss, In: []graph.Type{programtest.Floats(2, size, size, 3)}, Targets: []graph.Type{programtest.Integers(2)}}
+	}
+	return map[string]programtest.Network{
+		"resnet": of(made(resnet.New(resnet.Config{Blocks: [4]int{1, 2, 1, 1}, Width: 4, Classes: 5, Image: 45})), nn.CrossEntropy{}, 45),
+		"amoebanet": of(made(amoebanet.New(amoebanet.Config{Layers: 3, Filters: 8, Classes: 5, Image: 41, DropPath: 0.3, Dropout: 0.5, Aux: true})),
+			nn.AuxiliaryLoss{}, 41),
+		"amoebanet-b": of(made(amoebanet.New(amoebanet.Config{Cells: amoebanet.B, Layers: 3, Filters: 16, Classes: 5, Image: 41})), nn.CrossEntropy{}, 41),
+		"ssd":         of(made(ssd.New(ssd.Config{Width: 4, Classes: 5, Image: 70})), ssd.Loss{}, 70),
+	}
+}
+
+// TestDividedNetworks: whole networks in 2, 3 and 4 parts, each with memory of its own, have
+// the bits of the undivided network: outputs, gradients of inputs, accumulators of weights
+// and tallies of batch norm. All of the plan is used, and nothing beside it.
+func TestDividedNetworks(t *testing.T) {
+	for name, n := range imageNetworks(t) {
+		whole := programtest.CompileLayers(t, n)
+		want := trained(whole, []int32{0, 4})
+		for parts := 2; parts <= 4; parts++ {
+			if testing.Short() && parts == 4 {
+				continue
+			}
+			n.Threads = 1 + parts%2
+			r := programtest.CompileLayers(t, n).Divide(parts)
+			what := fmt.Sprintf("%s in %d parts of %d threads", name, parts, n.Threads)
+			want.Same(t, trained(r, []int32{0, 4}), what)
+			planned(t, what, r)
+		}
+	}
+}
+
+// randomStack draws a stack of layers for images, and the types of its input.
+func randomStack(r *rand.Rand) ([]nn.Layer, graph.Type) {
+	n, h, w, c := 1+r.IntN(3), 9+r.IntN(20), 7+r.IntN(9), 1+r.IntN(9)
+	in := programtest.Floats(n, h, w, c)
+	var layers []nn.Layer
+	for i := range 2 + r.IntN(4) {
+		layer := nn.Layer(nil)
+		name := fmt.Sprint("layer", i)
+		switch r.IntN(7) {
+		case 0:
+			layer = nn.NewBatchNorm(name, nn.BatchNormConfig{Channels: c})
+		case 1:
+			layer = nn.NewDropout(name, 0.3)
+		case 2:
+			kernel, dilation := 1+r.IntN(4), 1+r.IntN(2)
+			layer = nn.NewSeparable(name, nn.SeparableConfig{In: c, Out: 1 + c, Kernel: [2]int{kernel, kernel}, Stride: [2]int{1 + r.IntN(2), 1}, Dilation: dilation, Padding: nn.Same})
+		default:
+			layer, _, _, _ = randomWindow(r, h, w, c)
+		}
+		layers = append(layers, nn.Sequential(name, layer, nn.Func("relu", func(t *nn.Trace, in ...*graph.Node) []*graph.Node {
+			return []*graph.Node{t.ReLU(in[0])}
+		})))
+		out := tracer.Trace(layers, 0, nil, []graph.Type{in}, nil, true).Out[0].Shape
+		if h, w, c = out[1], out[2], out[3]; h < 4 || w < 3 {
+			break
+		}
+	}
+	return layers, in
+}
+
+// TestDividedStacks: the same for random stacks of convolutions, pools, batch norms, dropouts
+// and separable convolutions, of random shapes, strides and paddings, that get images and end
+// with images.
+func TestDividedStacks(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	stacks := 60
+	if testing.Short() {
+		stacks = 15
+	}
+	for i := range stacks {
+		layers, in := randomStack(random)
+		n := programtest.Network{Layers: layers, In: []graph.Type{in}, Threads: 1 + i%2}
+		whole := programtest.CompileLayers(t, n)
+		want := trained(whole, []int32{0})
+		for parts := 2; parts <= 5; parts++ {
+			r := programtest.CompileLayers(t, n).Divide(parts)
+			what := fmt.Sprintf("stack %d of %v in %d parts", i, in.Shape, parts)
+			want.Same(t, trained(r, []int32{0}), what)
+			planned(t, what, r)
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+// TestDividedTraffic: what parts copy from each other is what the plan says, instruction by
+// instruction summed up, with the results that the first part gathers and the turns at
+// gradients of weights: each accumulator goes around once an example.
+func TestDividedTraffic(t *testing.T) {
+	const n, h, w, in, out, parts = 3, 24, 10, 5, 7, 3
+	conv := nn.NewConv2D("conv", nn.Conv2DConfig{In: in, Out: out, Kernel: [2]int{3, 3}, Padding: nn.Same})
+	r := programtest.CompileLayers(t, programtest.Network{Layers: []nn.Layer{conv}, In: []graph.Type{programtest.Floats(n, h, w, in)}}).Divide(parts)
+	var sent [parts][parts]int64
+	r.Options.Parts.Sent = func(to, from int, bytes int64) { sent[to][from] += bytes }
+	const row = n * w * 4
+	r.Keep()
+	// The rows of the input come from the first part, with one beyond each edge; it gathers
+	// the others' rows of the output.
+	if want := ([parts][parts]int64{{0, 8 * row * out, 8 * row * out}, {10 * row * in}, {9 * row * in}}); sent != want {
+		t.Errorf("forward: sent %v, want %v", sent, want)
+	}
+	sent = [parts][parts]int64{}
+	r.Backward()
+	const weights = 3 * 3 * in * out * 4 * n
+	if want := ([parts][parts]int64{
+		{0, 8 * row * in, 8*row*in + weights},
+		{10*row*in + 10*row*out + weights},
+		{9*row*in + 9*row*out, weights},
+	}); sent != want {
+		t.Errorf("backward: sent %v, want %v", sent, want)
+	}
+}
+
+// TestDividedSmaller: programs for fewer examples keep within those for more, and have the
+// bits of the undivided network.
+func TestDividedSmaller(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	for i := range 12 {
+		layers, in := randomStack(random)
+		compile := func(examples int) *programtest.Runner {
+			in := in
+			in.Shape = append(graph.Shape{examples}, in.Shape[1:]...)
+			return programtest.CompileLayers(t, programtest.Network{Layers: layers, In: []graph.Type{in}})
+		}
+		small, large := compile(2), compile(5)
+		want := trained(small, []int32{0})
+		for parts := 2; parts <= 3; parts++ {
+			room, err := large.Stage.Divide(parts, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := small.DivideWithin(parts, room)
+			for s, span := range r.Stage.Span {
+				if span > room.Span[s] {
+					t.Errorf("stack %d in %d parts: %d floats of %v, with %d of the larger", i, parts, span, program.Space(s), room.Span[s])
+				}
+			}
+			want.Same(t, trained(r, []int32{0}), fmt.Sprintf("stack %d of %v in %d parts, small", i, in.Shape, parts))
+		}
+	}
+}
+
+// TestDividedEvaluation: programs without residuals or gradients.
+func TestDividedEvaluation(t *testing.T) {
+	for name, n := range imageNetworks(t) {
+		n.Evaluate = true
+		outputs := func(r *programtest.Runner) programtest.Results {
+			fillBatch(r, 0, []int32{0, 4})
+			r.Forward()
+			got := programtest.Results{}
+			got.Outputs(r, 0)
+			return got
+		}
+		whole := programtest.CompileLayers(t, n)
+		outputs(whole).Same(t, outputs(whole.Divide(3)), name)
+	}
+}
+
+// TestRefusedDivisions: what cannot be divided is named with what could be.
+func TestRefusedDivisions(t *testing.T) {
+	n := imageNetworks(t)["resnet"]
+	for want, change := range map[string]func(n *programtest.Network){
+		"parts of images with a backward function in two: want a schedule without W": func(n *programtest.Network) { n.Split = true },
+		"parts of images with activations of type bf16: want f32":                    func(n *programtest.Network) { n.Storage = program.BF16 },
+	} {
+		n := n
+		change(&n)
+		if _, err := programtest.CompileLayers(t, n).Stage.Divide(2, nil); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if _, err := programtest.CompileLayers(t, n).Stage.Divide(1, nil); err == nil || err.Error() != "1 parts of images: want 2 or more" {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,63 @@
+package programtest
+
+import (
+	"math"
+
+	"gpipebench/nn/program"
+)
+
+// Part is the memory of one part of a divided stage beside the first: one slice per space,
+// exactly as long as planned, between guards that every run checks.
+type Part struct {
+	Memory program.Binding
+	High   [program.Spaces]int // floats, the furthest that anything has reached
+	guards [program.Spaces][]float32
+}
+
+// Divide returns a runner of the stage divided over parts, with memory of its own and the
+// same parameters, of which each part has a copy.
+func (r *Runner) Divide(parts int) *Runner {
+	r.t.Helper()
+	return r.DivideWithin(parts, nil)
+}
+
+// DivideWithin is Divide for programs that keep within those of a larger stage.
+func (r *Runner) DivideWithin(parts int, room *program.Stage) *Runner {
+	r.t.Helper()
+	threads := r.pool.Threads()
+	stage, err := r.Stage.Divide(parts, room)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	params := r.memory[program.Params]
+	divided := bind(r.t, r.Function, stage, threads*parts)
+	copy(divided.memory[program.Params], params)
+	divided.Env, divided.Options = r.Env, r.Options
+	for _, st := range stage.Parts {
+		p := &Part{}
+		p.Memory, p.guards = guarded(st)
+		divided.Parts = append(divided.Parts, p)
+		copy(p.Memory[program.Params], params)
+		divided.Options.Parts.Memory = append(divided.Options.Parts.Memory, &p.Memory)
+	}
+	divided.Options.Touch = func(s program.Space, end int) { divided.High[s] = max(divided.High[s], end) }
+	divided.Options.Parts.Touch = func(part int, s program.Space, end int) {
+		high := &divided.Parts[part-1].High[s]
+		*high = max(*high, end)
+	}
+	return divided
+}
+
+// guarded makes the memory of a stage, with guards around each space.
+func guarded(s *program.Stage) (memory program.Binding, guards [program.Spaces][]float32) {
+	for space, span := range s.Span {
+		all := make([]float32, guard+span+guard)
+		for i := range all {
+			all[i] = math.Float32frombits(guardBits)
+		}
+		guards[space] = all
+		memory[space] = all[guard : guard+span : guard+span]
+	}
+	clear(memory[program.Grads])
+	return memory, guards
+}
