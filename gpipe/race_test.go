@@ -1,0 +1,5 @@
+//go:build race
+
+package gpipe
+
+func init() { underRace = true }
