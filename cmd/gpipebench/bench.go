@@ -58,6 +58,7 @@ then what devices do besides kernels. All rows add up to the step.`,
 	count(fs, &b.WarmUp, "warmup", 2, 0, workload.MaxBenchSteps, "steps before them, discarded")
 	pipelineFlags(fs, &b.Setup, 1, 1)
 	replicaFlags(fs, &b.Setup)
+	spatialFlag(fs, &b.Setup)
 	tiedFlag(fs, &b.Setup)
 	dtypeFlag(fs, &b.Setup)
 	processFlags(fs, &in)
@@ -81,7 +82,7 @@ func printBench(o *output, r *workload.Bench) error {
 	}
 	b.WriteString("\n")
 	printIdle(&b, r.Devices)
-	printMemory(&b, r.Partition, r.Placement, r.PeakBytes, r.HighWaterBytes)
+	printMemory(&b, r.Partition, r.Placement, r.PeakBytes, r.HighWaterBytes, r.Parts)
 	if r.Note != "" {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)
 	}

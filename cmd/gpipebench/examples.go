@@ -22,6 +22,7 @@ var examples = map[string]string{
   gpipebench train --model resnet50 --width 8 --data cifar10:cifar-10-batches-bin -k 4 -m 4 --epochs 1
   gpipebench train --model amoebanetb --recipe imagenet --dry
   gpipebench train --model ssd-resnet34 --width 8 -k 2 -m 2 --epochs 2
+  gpipebench train --model ssd-resnet34 --width 8 -k 1 -m 2 --spatial 2 --epochs 2
   gpipebench train --device emulated -k 8 -m 32 --batch 64 --steps 20 --trace step.svg
   gpipebench train --layers 6 -k 2 -m 8 --schedule interleaved --chunks 3 --timeline
   gpipebench train --steps 2000 --snapshot-dir snapshots --snapshot-every 200

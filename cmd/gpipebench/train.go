@@ -99,6 +99,7 @@ With a network for images it is, for
 	count(fs, &t.Epochs, "epochs", 0, 0, workload.MaxSteps, "passes over the data to train for, instead of --steps")
 	pipelineFlags(fs, &t.Setup, 1, 4)
 	replicaFlags(fs, &t.Setup)
+	spatialFlag(fs, &t.Setup)
 	tiedFlag(fs, &t.Setup)
 	dtypeFlag(fs, &t.Setup)
 	processFlags(fs, &in)
@@ -244,7 +245,7 @@ func printTraining(o *output, r *workload.TrainResult) error {
 		printBelow(&b, r.StepSeconds, r.ClosedForm)
 	}
 	printIdle(&b, r.Devices)
-	printMemory(&b, r.Partition, r.Placement, r.PeakBytes, r.HighWaterBytes)
+	printMemory(&b, r.Partition, r.Placement, r.PeakBytes, r.HighWaterBytes, r.Parts)
 	printProcesses(&b, r.Processes, r.Traffic)
 	if r.Note != "" {
 		fmt.Fprintf(&b, "partition: %s\n", r.Note)
@@ -297,7 +298,7 @@ func printGenerated(b *strings.Builder, g *workload.Generated) {
 
 // printMemory lists the devices' planned peaks and what was used: less, where no
 // mini-batch of the run had the largest shapes.
-func printMemory(b *strings.Builder, partition, placement []int, peak, high []int64) {
+func printMemory(b *strings.Builder, partition, placement []int, peak, high []int64, parts *workload.PartBytes) {
 	if placement != nil { // layers of each device
 		devices := make([]int, slices.Max(placement)+1)
 		for piece, device := range placement {
@@ -305,12 +306,19 @@ func printMemory(b *strings.Builder, partition, placement []int, peak, high []in
 		}
 		partition = devices
 	}
-	for k := range peak { // of all replicas
+	planned := func(peak, high int64) string {
 		sign := "="
-		if peak[k] != high[k] {
+		if peak != high {
 			sign = "for the largest mini-batch,"
 		}
-		fmt.Fprintf(b, "  device %d: %d layers, planned peak %d bytes %s high-water mark %d (%s)\n",
-			k, partition[k%len(partition)], peak[k], sign, high[k], units.FormatBytes(peak[k]))
+		return fmt.Sprintf("planned peak %d bytes %s high-water mark %d (%s)", peak, sign, high, units.FormatBytes(peak))
+	}
+	for k := range peak { // of all replicas
+		fmt.Fprintf(b, "  device %d: %d layers, %s\n", k, partition[k%len(partition)], planned(peak[k], high[k]))
+		if parts != nil {
+			for i := range parts.Peak[k] {
+				fmt.Fprintf(b, "    part %d of its images: %s\n", i+1, planned(parts.Peak[k][i], parts.HighWater[k][i]))
+			}
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"gpipebench/experiments/mlperf/rules"
 	"gpipebench/experiments/mlperf/seconds"
 	"gpipebench/experiments/mlperf/spatial"
+	spatialbits "gpipebench/experiments/mlperf/spatial/bits"
 	"gpipebench/experiments/mlperf/summation"
 	summationmeasured "gpipebench/experiments/mlperf/summation/measured"
 	"gpipebench/experiments/mlperf/update"
@@ -35,5 +36,6 @@ var Paper = suite.Paper{
 		rules.Definition,
 		seconds.Definition,
 		spatial.Definition,
+		spatialbits.Definition,
 	},
 }

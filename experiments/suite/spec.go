@@ -178,6 +178,7 @@ type SetupSpec struct {
 	R           int    `yaml:"r" json:"r,omitempty" want:"0..65536"` // 1
 	G           int    `yaml:"g" json:"g,omitempty" want:"0..65536"` // one for each replica
 	Shard       bool   `yaml:"shard_update" json:"shard_update,omitempty"`
+	Spatial     int    `yaml:"spatial" json:"spatial,omitempty" want:"0..64"`            // 1
 	Scope       string `yaml:"bn_scope" json:"bn_scope,omitempty" want:"scope,optional"` // of batch norm
 	DType       string `yaml:"dtype" json:"dtype,omitempty" want:"dtype,optional"`       // of activations; f32
 }
@@ -186,7 +187,7 @@ type SetupSpec struct {
 func (s SetupSpec) Setup() workload.Setup {
 	return workload.Setup{
 		Partitions: max(s.K, 1), MicroBatches: max(s.M, 1), LateRecompute: s.Late, Threads: s.Threads,
-		Replicas: s.R, Groups: s.G, ShardUpdate: s.Shard, BNScope: Named(gpipe.ParseScope, s.Scope), DType: Named(workload.ParseDType, s.DType),
+		Replicas: s.R, Groups: s.G, Spatial: s.Spatial, ShardUpdate: s.Shard, BNScope: Named(gpipe.ParseScope, s.Scope), DType: Named(workload.ParseDType, s.DType),
 		Schedule: Named(schedule.Parse, s.Schedule), Checkpoint: Named(schedule.ParseCheckpoint, s.Checkpoint),
 		Partitioner: Named(partition.Parse, s.Partitioner), Device: Named(gpipe.ParseKind, s.Device),
 	}

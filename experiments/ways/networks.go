@@ -13,6 +13,7 @@ type covered struct {
 	runs, different int
 	rs, gs          map[int]bool
 	ks, ms, threads map[int]bool
+	parts           map[int]bool
 	schedules       map[string]bool
 	checkpoints     map[string]bool
 	devices         map[string]bool
@@ -22,7 +23,7 @@ type covered struct {
 
 func newCovered() *covered {
 	return &covered{
-		rs: map[int]bool{}, gs: map[int]bool{}, ks: map[int]bool{}, ms: map[int]bool{}, threads: map[int]bool{},
+		rs: map[int]bool{}, gs: map[int]bool{}, ks: map[int]bool{}, ms: map[int]bool{}, threads: map[int]bool{}, parts: map[int]bool{},
 		schedules: map[string]bool{}, checkpoints: map[string]bool{}, devices: map[string]bool{}, updates: map[string]bool{},
 	}
 }
@@ -37,6 +38,7 @@ func (c *covered) add(s *Record, equal bool) {
 	c.rs[max(s.Run.R, 1)], c.gs[max(s.Run.G, s.Run.R, 1)] = true, true
 	c.ks[max(s.Run.K, 1)], c.ms[max(s.Run.M, 1)], c.threads[max(s.Run.Threads, 1)] = true, true, true
 	c.schedules[setup.Schedule.String()], c.checkpoints[setup.Checkpoint.String()], c.devices[setup.Device.String()] = true, true, true
+	c.parts[max(s.Run.Spatial, 1)] = true
 	c.updates[map[bool]string{false: "whole", true: "divided"}[s.Run.Shard]] = true
 	if !slices.Contains(c.hashes, s.SHA256[:16]) {
 		c.hashes = append(c.hashes, s.SHA256[:16])
@@ -48,6 +50,13 @@ func (x *Experiment) grouped() bool {
 	return slices.ContainsFunc(x.Spec.Groups, func(n network) bool { return slices.ContainsFunc(n.Ways(), Way.grouped) })
 }
 
+// divided reports whether a network is run with its images in parts.
+func (x *Experiment) divided() bool {
+	return slices.ContainsFunc(x.Spec.Groups, func(n network) bool {
+		return slices.ContainsFunc(n.Ways(), func(w Way) bool { return w.Spatial > 1 })
+	})
+}
+
 // networksTable has a line for each network.
 func (x *Experiment) networksTable() *suite.Table {
 	t := &suite.Table{ID: x.ID() + "-networks", Title: x.Title()}
@@ -55,6 +64,9 @@ func (x *Experiment) networksTable() *suite.Table {
 	t.Numbers("runs", "that differ", "SHA-256 values")
 	if x.grouped() {
 		t.Texts("R", "G")
+	}
+	if x.divided() {
+		t.Texts("S")
 	}
 	t.Texts("K", "M", "schedules", "checkpoints", "devices", "threads")
 	if x.grouped() {
@@ -64,10 +76,13 @@ func (x *Experiment) networksTable() *suite.Table {
 	return t
 }
 
-func (c *covered) addTo(t *suite.Table, network string, grouped bool) {
+func (c *covered) addTo(t *suite.Table, network string, grouped, divided bool) {
 	cells := []any{network, c.runs, c.different, len(c.hashes)}
 	if grouped {
 		cells = append(cells, numbersIn(c.rs), numbersIn(c.gs))
+	}
+	if divided {
+		cells = append(cells, numbersIn(c.parts))
 	}
 	cells = append(cells, numbersIn(c.ks), numbersIn(c.ms), namesIn(c.schedules), namesIn(c.checkpoints), namesIn(c.devices), numbersIn(c.threads))
 	if grouped {

@@ -53,7 +53,8 @@ type network struct {
 		Threads     []int    `yaml:"threads" want:"1..1024"`
 		Partitioner []string `yaml:"partitioner" want:"partitioner"`
 		Fine        []bool   `yaml:"fine"`
-		Shard       []bool   `yaml:"shard_update" want:"optional"` // none: false
+		Shard       []bool   `yaml:"shard_update" want:"optional"`  // none: false
+		Spatial     []int    `yaml:"spatial" want:"1..64,optional"` // none: one
 	} `yaml:"cover"`
 	Runs []Way `yaml:"runs" want:"optional"`
 
@@ -128,17 +129,25 @@ func (g *network) covered() []Way {
 			K: 1, M: m, R: replicas[0], G: g.G, Scope: g.Scope, Schedule: "gpipe", Checkpoint: "never", Device: "host", Threads: 1, Partitioner: "min-max",
 		}})
 	}
-	for _, row := range pairwise.Cover([]int{
+	levels := []int{
 		len(c.K), len(c.M), len(c.Schedule), len(c.Checkpoint), len(c.Late), len(c.Device), len(c.Threads), len(c.Partitioner), len(c.Fine), len(replicas), len(shard),
-	}) {
-		runs = append(runs, Way{
+	}
+	if c.Spatial != nil {
+		levels = append(levels, len(c.Spatial))
+	}
+	for _, row := range pairwise.Cover(levels) {
+		run := Way{
 			SetupSpec: suite.SetupSpec{
 				R: replicas[row[9]], G: g.G, Scope: g.Scope, Shard: shard[row[10]],
 				K: c.K[row[0]], M: c.M[row[1]], Schedule: c.Schedule[row[2]], Checkpoint: c.Checkpoint[row[3]],
 				Late: c.Late[row[4]], Device: c.Device[row[5]], Threads: c.Threads[row[6]], Partitioner: c.Partitioner[row[7]],
 			},
 			Fine: c.Fine[row[8]],
-		})
+		}
+		if c.Spatial != nil {
+			run.Spatial = c.Spatial[row[11]]
+		}
+		runs = append(runs, run)
 	}
 	return runs
 }
@@ -165,6 +174,9 @@ func (r Way) String() string {
 	if r.Shard {
 		text += " divided update"
 	}
+	if r.Spatial > 1 {
+		text += fmt.Sprintf(", images in %d parts", r.Spatial)
+	}
 	if r.Scope != "" {
 		text += ", batch norm over " + r.Scope
 	}
@@ -185,7 +197,7 @@ type Record struct {
 	Initial   string               `json:"initial_sha256"`
 	SHA256    string               `json:"weights_sha256"`
 	Partition []int                `json:"partition"`
-	Peak      []int64              `json:"peak_bytes"`
+	Peak      []int64              `json:"peak_bytes"` // of all parts, and then of all devices
 	HighWater []int64              `json:"high_water_bytes"`
 	Eval      *workload.Evaluation `json:"eval,omitempty"`
 	Floor     float64              `json:"floor,omitempty"` // nats
@@ -256,6 +268,9 @@ func (g *network) measure(ctx context.Context, r Way, steps int, seed uint64) (*
 		Run: r, Steps: steps, Losses: res.Losses, Initial: res.InitialSHA256, SHA256: res.WeightsSHA256,
 		Partition: res.Partition, Peak: res.PeakBytes, HighWater: res.HighWaterBytes,
 	}
+	if res.Parts != nil {
+		s.Peak, s.HighWater = slices.Concat(append(res.Parts.Peak, s.Peak)...), slices.Concat(append(res.Parts.HighWater, s.HighWater)...)
+	}
 	if g.Evaluate {
 		s.Eval = res.Eval
 		for _, y := range res.Yardsticks {
@@ -318,7 +333,7 @@ func (x *Experiment) Report(log, reference *records.Log) (*suite.Report, error) 
 				ends.Add(s.Run, suite.Fixed(s.Losses[0], 4), suite.Fixed(last, 4), suite.Fixed(s.Eval.Loss, 4), suite.Fixed(s.Floor, 4), suite.Number("%+.1f%%", 100*(s.Eval.Loss/s.Floor-1)), s.SHA256[:16])
 			}
 		}
-		tried.addTo(networks, g.Name, x.grouped())
+		tried.addTo(networks, g.Name, x.grouped(), x.divided())
 		if g.EachM {
 			note, apart := apart(g.Name, firsts)
 			networks.Notes = append(networks.Notes, note)

@@ -8,6 +8,7 @@ import (
 
 	"gpipebench/experiments/beyond/replicas"
 	"gpipebench/experiments/gpipe/consistency"
+	"gpipebench/experiments/mlperf/spatial/bits"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -15,7 +16,7 @@ import (
 )
 
 func TestReports(t *testing.T) {
-	for _, d := range []suite.Definition{consistency.Definition, replicas.Definition} {
+	for _, d := range []suite.Definition{consistency.Definition, replicas.Definition, bits.Definition} {
 		t.Run(d.ID, func(t *testing.T) { testReport(t, suitetest.Loaded[*ways.Experiment](t, d.Load)) })
 	}
 }

@@ -34,17 +34,18 @@ type Bench struct {
 	PeakBytes   []int64     `json:"peak_bytes"`    // planned, by device
 	MaxRSSBytes int64       `json:"max_rss_bytes"` // of the process; 0 if unknown
 
-	ExamplesPerSecond float64 `json:"examples_per_second"`
-	ClosedForm        float64 `json:"closed_form_seconds"`
-	Discarded         int     `json:"discarded_steps"`
-	Partition         []int   `json:"partition"`
-	Placement         []int   `json:"placement,omitempty"` // the device of each, where devices have several
-	Note              string  `json:"partition_note,omitempty"`
-	Device            string  `json:"device"`
-	Threads           int     `json:"threads"`
-	KernelProfile     string  `json:"kernel_profile"`
-	DType             string  `json:"dtype,omitempty"` // of activations; none: f32
-	HighWaterBytes    []int64 `json:"high_water_bytes"`
+	ExamplesPerSecond float64    `json:"examples_per_second"`
+	ClosedForm        float64    `json:"closed_form_seconds"`
+	Discarded         int        `json:"discarded_steps"`
+	Partition         []int      `json:"partition"`
+	Placement         []int      `json:"placement,omitempty"` // the device of each, where devices have several
+	Note              string     `json:"partition_note,omitempty"`
+	Device            string     `json:"device"`
+	Threads           int        `json:"threads"`
+	KernelProfile     string     `json:"kernel_profile"`
+	DType             string     `json:"dtype,omitempty"` // of activations; none: f32
+	HighWaterBytes    []int64    `json:"high_water_bytes"`
+	Parts             *PartBytes `json:"parts,omitempty"` // with images divided over parts
 	// Devices say where each one's time goes in a step.
 	Devices []DeviceTime `json:"devices"`
 
@@ -77,6 +78,9 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	}
 	if b.ByOp && b.Processes != nil {
 		return nil, usage.Errorf("times by operation of several processes: want one process")
+	}
+	if b.ByOp && b.Setup.Spatial > 1 {
+		return nil, usage.Errorf("times by operation of images in %d parts: want 1", b.Setup.Spatial)
 	}
 	l, err := new(Timing).Open(ctx, t)
 	if err != nil {
@@ -119,6 +123,7 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	}
 	r.ClosedForm, r.Devices = step.closedForm, step.devices
 	r.PeakBytes, r.HighWaterBytes = l.Memory()
+	r.Parts = l.Parts()
 	r.MaxRSSBytes = machine.MaxRSS()
 	if r.Processes, err = b.Processes.gather(ctx, l.Trainer, l.Pipeline.Transport); err != nil {
 		return nil, err

@@ -201,6 +201,30 @@ func (l *Loop) Memory() (peak, high []int64) {
 	return peak, high
 }
 
+// Parts is the memory of the parts over which stages divide images, after each stage's first;
+// nil: there are none.
+func (l *Loop) Parts() *PartBytes {
+	var all PartBytes
+	for k, plan := range l.Trainer.Plans() {
+		var peak, high []int64
+		for i, part := range plan.Parts {
+			_, used := l.Trainer.PartHighWater(k, i+1)
+			peak, high = append(peak, part.Peak), append(high, used)
+		}
+		if peak == nil {
+			return nil
+		}
+		all.Peak, all.HighWater = append(all.Peak, peak), append(all.HighWater, high)
+	}
+	return &all
+}
+
+// PartBytes is the memory of parts after the first, planned and used, by device.
+type PartBytes struct {
+	Peak      [][]int64 `json:"peak_bytes"`
+	HighWater [][]int64 `json:"high_water_bytes"`
+}
+
 // Earlier is how long the training had taken, in seconds, up to the snapshot from which it
 // goes on.
 func (l *Loop) Earlier() float64 {

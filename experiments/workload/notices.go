@@ -43,14 +43,18 @@ func (l *Loop) full() (int, error) {
 // Crowded says why the setup's threads cannot all run at a time on this machine; "": they
 // can, or its devices are emulated with no more threads each than there are cores.
 func (s Setup) Crowded() string {
-	cores, threads := runtime.GOMAXPROCS(0), max(s.Threads, 1)
+	cores, threads, parts := runtime.GOMAXPROCS(0), max(s.Threads, 1), max(s.Spatial, 1)
 	const same = "; results are the same"
 	switch {
 	case threads > cores:
 		return fmt.Sprintf("%d threads for a device on %d cores: more threads than cores make a step slower%s", threads, cores, same)
-	case s.Device == gpipe.Host && s.Partitions*threads > cores && s.Partitions > 1:
-		return fmt.Sprintf("%d host devices of %s share %d cores, so times are not those of as many accelerators: --device emulated has those%s",
-			s.Partitions, plural(threads, "thread"), cores, same)
+	case s.Device == gpipe.Host && s.Partitions*parts*threads > cores && s.Partitions*parts > 1:
+		what := plural(s.Partitions, "host device")
+		if parts > 1 {
+			what = plural(s.Partitions*parts, "part") + " of images on " + what
+		}
+		return fmt.Sprintf("%s of %s share %d cores, so times are not those of as many accelerators: --device emulated has those%s",
+			what, plural(threads, "thread"), cores, same)
 	}
 	return ""
 }

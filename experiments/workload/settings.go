@@ -55,7 +55,7 @@ func (s Setup) deciding(batchNorm bool) Setup {
 	if !batchNorm {
 		s.MicroBatches = 0
 	}
-	s.Partitions, s.Replicas, s.ShardUpdate, s.TiedGradients = 0, 0, false, gpipe.ReduceTied
+	s.Partitions, s.Replicas, s.Spatial, s.ShardUpdate, s.TiedGradients = 0, 0, 0, false, gpipe.ReduceTied
 	s.Schedule, s.Chunks, s.ScheduleFile, s.Checkpoint, s.LateRecompute = 0, 0, "", 0, false
 	s.Balance, s.Partitioner, s.Cost = nil, 0, 0
 	s.Device, s.Threads, s.MemoryCap, s.Link = 0, 0, 0, timeline.Link{}

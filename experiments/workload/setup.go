@@ -22,6 +22,7 @@ type Setup struct {
 	MicroBatches  int // M, of each group
 	Replicas      int // R; 0: one
 	Groups        int // G; 0: one for each replica
+	Spatial       int `json:",omitzero"` // S, parts over which stages divide images by their rows; 0: one
 	ShardUpdate   bool
 	TiedGradients gpipe.TableGradients `json:",omitzero"` // of tables that embeddings share with a softmax
 	BNScope       gpipe.Scope          // of batch norm's statistics
@@ -97,7 +98,7 @@ func (s Setup) cut(ctx context.Context, p *gpipe.Pipeline, in gpipe.Input, measu
 func (s Setup) Uncut(layers []nn.Layer, l nn.Loss, in gpipe.Input) (gpipe.Pipeline, error) {
 	p := gpipe.Pipeline{
 		Layers: layers, Loss: l,
-		Partitions: s.Partitions, MicroBatches: s.MicroBatches, Replicas: s.Replicas, Groups: s.Groups, ShardUpdate: s.ShardUpdate, TiedGradients: s.TiedGradients, BatchNormScope: s.BNScope, DType: s.DType,
+		Partitions: s.Partitions, MicroBatches: s.MicroBatches, Replicas: s.Replicas, Groups: s.Groups, Spatial: s.Spatial, ShardUpdate: s.ShardUpdate, TiedGradients: s.TiedGradients, BatchNormScope: s.BNScope, DType: s.DType,
 		Schedule: s.Schedule, Chunks: s.Chunks, Checkpoint: s.Checkpoint, LateRecompute: s.LateRecompute,
 		Balance: s.Balance, Partitioner: s.Partitioner,
 		Devices: []gpipe.Device{{Kind: s.Device, Threads: s.Threads, Capacity: s.MemoryCap, Link: s.Link}},

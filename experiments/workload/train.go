@@ -120,6 +120,7 @@ type TrainResult struct {
 	Baselines      []Baseline           `json:"baselines,omitempty"` // of translations
 	Evals          []Evaluation         `json:"evals,omitempty"`     // those on the way
 	HighWaterBytes []int64              `json:"high_water_bytes"`
+	Parts          *PartBytes           `json:"parts,omitempty"` // with images divided over parts
 	Params         int64                `json:"params"`
 	Partition      []int                `json:"partition"`           // layers of each partition, or piece of the network
 	Placement      []int                `json:"placement,omitempty"` // the device of each, where devices have several
@@ -314,6 +315,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *TrainResu
 	}
 	err = l.keeper.interrupted(ctx, l, l.conclude(ctx, r, &clock), &so)
 	r.PeakBytes, r.HighWaterBytes = l.Memory()
+	r.Parts = l.Parts()
 	return r, cmp.Or(err, log.evaluation(r.Eval), l.keeper.finish())
 }
 

@@ -184,6 +184,17 @@ func TestDividedTraffic(t *testing.T) {
 	}
 }
 
+// TestPassedOn: what a stage only passes on stays on its first part, which gets it and hands
+// it over.
+func TestPassedOn(t *testing.T) {
+	pass := nn.Func("pass", func(t *nn.Trace, in ...*graph.Node) []*graph.Node { return in })
+	r := programtest.CompileLayers(t, programtest.Network{Layers: []nn.Layer{pass}, In: []graph.Type{programtest.Floats(2, 9, 4, 3)}}).Divide(3)
+	r.Options.Parts.Sent = func(to, from int, bytes int64) { t.Errorf("%d bytes from part %d to %d", bytes, from, to) }
+	fillBatch(r, 0, []int32{0})
+	r.Keep()
+	r.Backward()
+}
+
 // TestDividedSmaller: programs for fewer examples keep within those for more, and have the
 // bits of the undivided network.
 func TestDividedSmaller(t *testing.T) {
