@@ -66,7 +66,7 @@ func (x *Experiment) networksTable() *suite.Table {
 		t.Texts("R", "G")
 	}
 	if x.divided() {
-		t.Texts("S")
+		t.Numbers("S, at most")
 	}
 	t.Texts("K", "M", "schedules", "checkpoints", "devices", "threads")
 	if x.grouped() {
@@ -82,7 +82,7 @@ func (c *covered) addTo(t *suite.Table, network string, grouped, divided bool) {
 		cells = append(cells, numbersIn(c.rs), numbersIn(c.gs))
 	}
 	if divided {
-		cells = append(cells, numbersIn(c.parts))
+		cells = append(cells, slices.Max(slices.Collect(maps.Keys(c.parts))))
 	}
 	cells = append(cells, numbersIn(c.ks), numbersIn(c.ms), namesIn(c.schedules), namesIn(c.checkpoints), namesIn(c.devices), numbersIn(c.threads))
 	if grouped {
