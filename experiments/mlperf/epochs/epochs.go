@@ -329,7 +329,7 @@ func (e *epochs) Measure(ctx context.Context, log *records.Log, progress progres
 	if err := pilots(e.others(p, largest.batch)); err != nil {
 		return err
 	}
-	others, err := e.chosen(p, log, e.others(p, largest.batch))
+	others, err := e.beside(p, log, largest.batch)
 	if err != nil {
 		return err
 	}
@@ -399,6 +399,38 @@ func (e *epochs) converging(p profile, log *records.Log) (curve []choice, larges
 		}
 	}
 	return nil, largest, fmt.Errorf("%s, profile %s: no pilot of any mini-batch reaches %g%%: want a lower accuracy, or other rates", e.ID(), log.Key.Profile, p.Accuracy)
+}
+
+// beside returns the choices of the other ways with a mini-batch. One whose pilots do not all
+// reach the accuracy with any settings has those that come nearest, since how often it then
+// fails says something as well: most pilots that reach it, then the highest accuracies.
+func (e *epochs) beside(p profile, log *records.Log, batch int) ([]choice, error) {
+	all, err := e.chosen(p, log, e.others(p, batch))
+	for i := range all {
+		if all[i].best < 0 {
+			all[i].best = all[i].nearest()
+		}
+	}
+	return all, err
+}
+
+func (c choice) nearest() (best int) {
+	var most float64
+	for i, runs := range c.pilots {
+		var near float64
+		for _, r := range runs {
+			if r.Epochs > 0 {
+				near += 2 // more than any accuracy
+			}
+			if len(r.Accuracies) > 0 { // of 0 to 1
+				near += slices.Max(r.Accuracies) / float64(len(runs))
+			}
+		}
+		if near > most {
+			best, most = i, near
+		}
+	}
+	return best
 }
 
 func read(log *records.Log, a trials.Arm, seeds []uint64) (runs []*run, err error) {

@@ -134,8 +134,8 @@ func TestReport(t *testing.T) {
 }
 
 // A training that does not reach the accuracy opens the interval to the side to which its
-// epochs may go; a way with which no pilot converges has no epochs; where none does there is
-// no report.
+// epochs may go; a way with which no pilot converges is trained all the same, beside the first;
+// where none of the first does there is no report.
 func TestUnreached(t *testing.T) {
 	e := suitetest.Loaded[*epochs](t, Definition.Load)
 	p := e.Spec.Profiles["quick"]
@@ -179,7 +179,7 @@ func TestUnreached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Tables[0].Rows[2][r.Tables[0].Column("epochs")].Text; got != "-" {
+	if got := r.Tables[0].Rows[2][r.Tables[0].Column("epochs")].Text; got != "2.0" {
 		t.Errorf("no pilot converges: %s", got)
 	}
 	log := madeUp(t, e, "quick", func(entry, settings) int { return 0 }, seeds(""))
@@ -209,6 +209,23 @@ func TestChosen(t *testing.T) {
 	all, err := e.chosen(p, log, []entry{n})
 	if err != nil || len(p.Pilots) != 2 || all[0].best != len(n.grid)-5 {
 		t.Errorf("%v, %d pilots, chosen %d, want %d", err, len(p.Pilots), all[0].best, len(n.grid)-5)
+	}
+}
+
+// Where not all pilots of any settings reach the accuracy, the settings with most that do come
+// nearest, of these those with the highest accuracies.
+func TestNearest(t *testing.T) {
+	c := choice{pilots: [][]*run{
+		{{Accuracies: []float64{0.6, 0.5}}, {Accuracies: []float64{0.69}}},
+		{{Accuracies: []float64{0.7}, Epochs: 9}, {Accuracies: []float64{0.1}}},
+		{{Accuracies: []float64{0.71}, Epochs: 9}, {Accuracies: []float64{0.3, 0.2}}},
+		{{NonFinite: "loss"}, {NonFinite: "loss"}},
+	}}
+	for _, want := range []int{2, 1, 0, 0} {
+		if got := c.nearest(); got != want {
+			t.Errorf("%d, want %d", got, want)
+		}
+		c.pilots = slices.Delete(c.pilots, want, want+1)
 	}
 }
 

@@ -89,7 +89,7 @@ type results struct {
 	largest choice   // with which pilots converge
 	others  []choice
 	by      []result // the curve's, as far as pilots converge
-	ways    []result // with the largest mini-batch; nil where no pilot converges
+	ways    []result // with the largest mini-batch
 }
 
 func (e *epochs) results(log *records.Log) (*results, error) {
@@ -101,7 +101,7 @@ func (e *epochs) results(log *records.Log) (*results, error) {
 	if r.curve, r.largest, err = e.converging(p, log); err != nil {
 		return nil, err
 	}
-	if r.others, err = e.chosen(p, log, e.others(p, r.largest.batch)); err != nil {
+	if r.others, err = e.beside(p, log, r.largest.batch); err != nil {
 		return nil, err
 	}
 	for _, c := range slices.Concat(r.curve, r.others) {
@@ -140,9 +140,7 @@ func (e *epochs) Report(log, reference *records.Log) (*suite.Report, error) {
 	report := &suite.Report{Tables: []*suite.Table{ways, points, growth, e.pilots(r), e.runs(r)}}
 	dots := &plot.DotPanel{Title: "forms of LARS, largest mini-batch", Y: "epochs"}
 	for _, w := range r.ways {
-		if w.best >= 0 {
-			dots.Add(w.Name, w.epochs())
-		}
+		dots.Add(w.Name, w.epochs())
 	}
 	report.Files, err = plot.Files(e.ID(), e.Title(), []plot.Axes{dots, e.panel(r)})
 	return report, err
@@ -153,7 +151,7 @@ func addReference(t *suite.Table, column string, before *results) {
 	t.Numbers(column)
 	for i := range t.Rows {
 		cell := suite.Absent
-		if before != nil && before.ways[i].best >= 0 {
+		if before != nil {
 			cell = before.ways[i].mean()
 		}
 		t.Rows[i] = append(t.Rows[i], cell)
@@ -165,7 +163,7 @@ func (e *epochs) table1(r *results) *suite.Table {
 	t := &suite.Table{ID: e.ID(), Title: e.Title(), Caption: []string{
 		fmt.Sprintf("%v, %s procedural images in an epoch; epochs up to the first after which %g%% of %s held-out images are right, over %d seeds. LARS with a coefficient of %g, weight decay %g and label smoothing %g; the rate rises over the warm-up and then falls as the square of what is left of the schedule, with which a training ends; batch norm over %d examples.",
 			p.Model, units.FormatCommas(int64(p.Images.Train)), p.Accuracy, units.FormatCommas(int64(p.Images.HeldOut)), len(p.Seeds), e.Spec.Trust, e.Spec.L2, e.Spec.LabelSmoothing, e.Spec.Statistics),
-		fmt.Sprintf("The mini-batch is the largest with which all pilots of the first row converge with some of the settings tried. Every row's settings are those of as many trials, %d of each of %d pilot seeds, which are not among the seeds of the table: the fewest epochs on average, if all pilots reach the accuracy. Differences and ratios are to the first row, means over pairs of trainings with the same seed, with their 95%% intervals (Student's t).",
+		fmt.Sprintf("The mini-batch is the largest with which all pilots of the first row converge with some of the settings tried. Every row's settings are those of as many trials, %d of each of %d pilot seeds, which are not among the seeds of the table: the fewest epochs on average, if all pilots reach the accuracy; if they do with none, those of the other rows that come nearest: most pilots that reach it, then the highest accuracies. Differences and ratios are to the first row, means over pairs of trainings with the same seed, with their 95%% intervals (Student's t).",
 			len(r.largest.grid), len(p.Pilots)),
 	}}
 	t.Texts("update")
@@ -174,10 +172,6 @@ func (e *epochs) table1(r *results) *suite.Table {
 	for i, w := range r.ways {
 		row := []any{w.Name, w.Paper.Rate, w.Paper.WarmUp, w.Paper.Momentum, w.Paper.Epochs,
 			suite.Fixed(w.Paper.Epochs.Value/e.Spec.Ways[0].Paper.Epochs.Value, 3), w.batch}
-		if w.best < 0 {
-			t.Add(append(row, slices.Repeat([]any{suite.Absent}, 9)...)...)
-			continue
-		}
 		row = append(row, suite.Number("%.3g", w.settings.Rate), suite.Fixed(w.WarmUp*float64(w.settings.Epochs), 1), suite.Number("%g", w.settings.Momentum), w.settings.Epochs,
 			w.share(), w.mean(), suite.SD(w.epochs(), 1))
 		if i == 0 {
@@ -195,9 +189,6 @@ func (e *epochs) table1(r *results) *suite.Table {
 func edges(all []result) (notes []string) {
 	var at []string
 	for _, r := range all {
-		if r.best < 0 {
-			continue
-		}
 		var rates []float64
 		for _, s := range r.grid {
 			rates = append(rates, s.Rate)
