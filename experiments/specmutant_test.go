@@ -240,7 +240,11 @@ func TestSpecsWithoutOneThing(t *testing.T) {
 				variants, texts = append(variants, loaded), append(texts, text)
 			}
 		}
-		for i := 0; i < len(variants); i += max(1, len(variants) / *reported) {
+		step := max(1, len(variants) / *reported)
+		if testing.Short() {
+			step = len(variants) // the first
+		}
+		for i := 0; i < len(variants); i += step {
 			reportMutant(t, variants[i], texts[i])
 		}
 	}
@@ -263,8 +267,12 @@ func reportMutant(t *testing.T, e suite.Experiment, text string) {
 // or in one clear line.
 func FuzzSpecMutants(f *testing.F) {
 	list := List()
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 2
+	}
 	for i := range list {
-		for seed := range uint64(8) {
+		for seed := range seeds {
 			f.Add(uint8(i), seed)
 		}
 	}
