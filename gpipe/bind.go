@@ -138,6 +138,13 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 		Meet:   func(m program.Meeting) error { return r.meet(ctx, t, m) },
 	}
 	if len(r.parts) > 0 {
+		sent := Traffic{From: r.at, To: r.at, What: PartRows}
+		o.Parts.Sent = func(_, _ int, bytes int64) { sent.Messages, sent.Bytes = sent.Messages+1, sent.Bytes+bytes }
+		defer func() {
+			if sent.Messages > 0 {
+				r.received.add(sent)
+			}
+		}()
 		o.Parts.Touch = func(part int, s program.Space, end int) { r.parts[part-1].touch(s, end) }
 		for i := range r.parts {
 			o.Parts.Memory = append(o.Parts.Memory, &r.parts[i].bind)

@@ -38,6 +38,10 @@ func TestG1Spatial(t *testing.T) {
 			}
 		}},
 	)
+	steps := 3 // the last of them short
+	if testing.Short() {
+		steps = 1
+	}
 	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "amoebanet-b": smallAmoebaNetB, "resnet": smallResNet, "convolutions": smallConvolutions, "ssd": smallSSD} {
 		if testing.Short() && name != "convolutions" {
 			continue
@@ -47,13 +51,13 @@ func TestG1Spatial(t *testing.T) {
 			for m := 1; m <= 2; m++ {
 				p := n.pipeline(t, false)
 				p.MicroBatches, p.Groups = m, 2
-				wants[m] = train(t, p, len(n.sizes), n.data)
+				wants[m] = train(t, p, steps, n.data)
 				wants[m].changes(t)
 			}
 			everyWayOf(t, all, n.sizes[0], func(t *testing.T, w way) {
 				p := w.of(n.pipeline(t, false))
 				p.Spatial = w.Spatial
-				if got := train(t, p, len(n.sizes), n.data); got != wants[w.MicroBatches] {
+				if got := train(t, p, steps, n.data); got != wants[w.MicroBatches] {
 					t.Errorf("got  %v\nwant %v", got, wants[w.MicroBatches])
 				}
 			})

@@ -12,7 +12,7 @@ import (
 )
 
 // Traffic is what one place sent another during a step, or let it read in place, of one
-// kind of load. Short messages, such as norms, are not counted.
+// kind of load; of what parts of images exchange, both are the parts' stage. Short messages, such as norms, are not counted.
 type Traffic struct {
 	From, To place.Place
 	What     Load
@@ -33,13 +33,14 @@ const (
 	Sums                            // of gradients, from the replica that has added them up to the others
 	UpdatedWeights                  // after divided updates, from the replica that has updated them to the others
 	GatheredRows                    // of the gradients of tied tables, with their indices
+	PartRows                        // that parts of a stage's images copy from each other, with accumulators that go around; new weights are not counted
 	Loads                           // is how many kinds there are
 )
 
 var loads = [...]string{
 	BoundaryActivations: "activations", BoundaryGradients: "gradients", TiedGradients: "tied gradients", SharedStatistics: "statistics",
 	Summands: "gradients to add up", Sums: "sums of gradients", UpdatedWeights: "updated weights",
-	GatheredRows: "gathered rows",
+	GatheredRows: "gathered rows", PartRows: "rows of parts",
 }
 
 func (l Load) String() string {
@@ -112,6 +113,7 @@ func (n *network) planTraffic(portions []portion) (all []Traffic) {
 			n.planRows(rows, place.Place{Replica: replica, Stage: k}, add)
 			for _, piece := range n.pieces.On(k) {
 				n.planMeetings(&p, n.pieces.At(replica, piece), add)
+				n.planParts(&p, n.pieces.At(replica, piece), add)
 			}
 			n.planReduction(place.Place{Replica: replica, Stage: k}, add)
 		}
@@ -138,6 +140,16 @@ func (n *network) planMeetings(p *portion, at place.Place, add func(from, to pla
 	adder := n.pieces.At(first, n.pieces.Piece(at))
 	add(at, adder, SharedStatistics, messages, bytes)
 	add(adder, at, SharedStatistics, messages, bytes)
+}
+
+// planParts adds what the parts of a stage's images copy from each other.
+func (n *network) planParts(p *portion, at place.Place, add func(from, to place.Place, what Load, messages int, bytes int64)) {
+	messages, bytes := 0, int64(0)
+	for _, t := range ofChunk(p.lists[at.Stage], at.Chunk) {
+		m, b := programOf(p.programs[t.Micro][n.pieces.Piece(at)], t).Exchanged()
+		messages, bytes = messages+m, bytes+b
+	}
+	add(at, at, PartRows, messages, bytes)
 }
 
 // planReduction adds what a stage sends the same one of other replicas.

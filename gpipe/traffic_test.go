@@ -84,6 +84,11 @@ func TestTraffic(t *testing.T) {
 			return p
 		}
 	}
+	divided := func() Pipeline {
+		p := smallResNet.pipeline(t, false)
+		p.Partitions, p.MicroBatches, p.Spatial, p.Schedule, p.Chunks = 2, 2, 3, schedule.InterleavedOneFOneB, 2
+		return p
+	}
 	images := func(i int) nn.Batch { return smallResNet.data(i % 3) }
 	// Whose replicas own more chunks than a message has.
 	const width = 900
@@ -112,6 +117,7 @@ func TestTraffic(t *testing.T) {
 		{"gathered", gathered(1, 4, 4), small.data, nil, []Load{GatheredRows, Summands, Sums}},
 		{"gathered over stages and groups", gathered(3, 2, 4), small.data, nil, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, GatheredRows, Summands, Sums}},
 		{"gathered in processes", gathered(2, 2, 2), small.data, func(p place.Place) int { return p.Replica }, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, GatheredRows, Summands, Sums}},
+		{"images in parts", divided, images, nil, []Load{BoundaryActivations, BoundaryGradients, PartRows}},
 		{"several messages", large, vectors, nil, []Load{Summands, Sums}},
 		{"processes", language(2, 2, 2, true), small.data, func(p place.Place) int { return p.Stage }, []Load{BoundaryActivations, BoundaryGradients, TiedGradients, Summands, UpdatedWeights}},
 		{"batch norm over replicas", wide(schedule.Always), images, nil, []Load{BoundaryActivations, BoundaryGradients, SharedStatistics, Summands, Sums}},
@@ -148,6 +154,9 @@ func TestTraffic(t *testing.T) {
 					}
 					sent := map[transport.Route]Traffic{}
 					for _, of := range r.Traffic {
+						if of.What == PartRows { // which never leave a stage
+							continue
+						}
 						line := transport.Route{From: of.From, To: of.To, What: payloadOf(of.What)}
 						all := sent[line]
 						all.Messages, all.Bytes = all.Messages+of.Messages, all.Bytes+of.Bytes

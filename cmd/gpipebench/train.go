@@ -321,4 +321,7 @@ func printMemory(b *strings.Builder, partition, placement []int, peak, high []in
 			}
 		}
 	}
+	if parts != nil && parts.Exchanged > 0 {
+		fmt.Fprintf(b, "  in a step, parts of images copy %s from each other\n", units.FormatBytes(parts.Exchanged))
+	}
 }

@@ -123,7 +123,7 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	}
 	r.ClosedForm, r.Devices = step.closedForm, step.devices
 	r.PeakBytes, r.HighWaterBytes = l.Memory()
-	r.Parts = l.Parts()
+	r.Parts = l.Parts(clock.latest())
 	r.MaxRSSBytes = machine.MaxRSS()
 	if r.Processes, err = b.Processes.gather(ctx, l.Trainer, l.Pipeline.Transport); err != nil {
 		return nil, err

@@ -26,6 +26,14 @@ func (c *stepClock) add(r *gpipe.Result) {
 	c.counted++
 }
 
+// latest is the last step; nil: there was none.
+func (c *stepClock) latest() *gpipe.Result {
+	if c.counted == 0 {
+		return nil
+	}
+	return c.last[(c.counted-1)%clockSteps]
+}
+
 // stepTime is what a step takes. All is 0 if there was none.
 type stepTime struct {
 	seconds, closedForm float64

@@ -201,9 +201,9 @@ func (l *Loop) Memory() (peak, high []int64) {
 	return peak, high
 }
 
-// Parts is the memory of the parts over which stages divide images, after each stage's first;
-// nil: there are none.
-func (l *Loop) Parts() *PartBytes {
+// Parts is the memory of the parts over which stages divide images, after each stage's first,
+// and what they copied from each other in the last step, if there was one; nil: there are none.
+func (l *Loop) Parts(last *gpipe.Result) *PartBytes {
 	var all PartBytes
 	for k, plan := range l.Trainer.Plans() {
 		var peak, high []int64
@@ -216,13 +216,22 @@ func (l *Loop) Parts() *PartBytes {
 		}
 		all.Peak, all.HighWater = append(all.Peak, peak), append(all.HighWater, high)
 	}
+	if last != nil {
+		for _, t := range last.Traffic {
+			if t.What == gpipe.PartRows {
+				all.Exchanged += t.Bytes
+			}
+		}
+	}
 	return &all
 }
 
-// PartBytes is the memory of parts after the first, planned and used, by device.
+// PartBytes is the memory of parts after the first, planned and used, by device, and what all
+// parts copied from each other in a step.
 type PartBytes struct {
 	Peak      [][]int64 `json:"peak_bytes"`
 	HighWater [][]int64 `json:"high_water_bytes"`
+	Exchanged int64     `json:"exchanged_bytes,omitempty"` // 0: there was no step
 }
 
 // Earlier is how long the training had taken, in seconds, up to the snapshot from which it

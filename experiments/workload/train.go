@@ -315,7 +315,7 @@ func (t Training) Run(ctx context.Context, onStep func(TrainStep)) (r *TrainResu
 	}
 	err = l.keeper.interrupted(ctx, l, l.conclude(ctx, r, &clock), &so)
 	r.PeakBytes, r.HighWaterBytes = l.Memory()
-	r.Parts = l.Parts()
+	r.Parts = l.Parts(clock.latest())
 	return r, cmp.Or(err, log.evaluation(r.Eval), l.keeper.finish())
 }
 

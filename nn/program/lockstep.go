@@ -40,6 +40,28 @@ type lockstepRun struct {
 	in, out [][maxOperands][]float32
 }
 
+// Exchanged returns how often a run of the program makes parts of a divided stage copy from
+// each other, and how many bytes: of a stage that is not divided, none.
+func (p *Program) Exchanged() (copies int, bytes int64) {
+	if p.lock == nil {
+		return 0, 0
+	}
+	for at, t := range p.lock.ticks {
+		for i := range t.copies {
+			if c := &t.copies[i]; c.to != c.from {
+				copies, bytes = copies+1, bytes+c.bytes()
+			}
+		}
+		if t.examples > 0 { // an accumulator goes around once an example
+			hands := t.examples * len(p.lock.programs)
+			for _, o := range p.Instrs[at].out {
+				copies, bytes = copies+hands, bytes+4*int64(hands)*int64(o.Len)
+			}
+		}
+	}
+	return copies, bytes
+}
+
 func (l *lockstep) run(pool *Pool, b *Binding, env *Env, o Options) error {
 	parts := len(l.programs)
 	first := l.programs[0]
