@@ -12,6 +12,7 @@ import (
 	"gpipebench/experiments/mlperf/seconds"
 	"gpipebench/experiments/mlperf/spatial"
 	spatialbits "gpipebench/experiments/mlperf/spatial/bits"
+	"gpipebench/experiments/mlperf/spatial/maskrcnn"
 	"gpipebench/experiments/mlperf/summation"
 	summationmeasured "gpipebench/experiments/mlperf/summation/measured"
 	"gpipebench/experiments/mlperf/update"
@@ -37,5 +38,6 @@ var Paper = suite.Paper{
 		seconds.Definition,
 		spatial.Definition,
 		spatialbits.Definition,
+		maskrcnn.Definition,
 	},
 }

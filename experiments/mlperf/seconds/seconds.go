@@ -64,11 +64,26 @@ type run struct {
 	Batch   int            `yaml:"batch" want:"1..16777216"`
 	Epochs  suite.Verbatim `yaml:"epochs"`
 	Seconds suite.Verbatim `yaml:"seconds"`
-	Scope   string         `yaml:"bn_scope" want:"scope,optional"`
+	Spatial int            `yaml:"spatial" want:"0..64"`             // cores that divide each image by its rows; 0: 1
+	Scope   string         `yaml:"bn_scope" want:"scope,optional"`   // in groups of such cores
 	Steps   int            `yaml:"epoch_steps" want:"0..1000000000"` // of an epoch; 0: its images over the mini-batch
 }
 
 func (r run) cores() int { return r.Torus.X * r.Torus.Y }
+
+// spatial is the number of cores that have an image together.
+func (r run) spatial() int { return max(r.Spatial, 1) }
+
+// groups is the number of replicas: each is one core, or those that divide its images.
+func (r run) groups() int { return r.cores() / r.spatial() }
+
+// ranks says what a mini-batch and batch norm's statistics are divided over.
+func (r run) ranks() string {
+	if r.spatial() == 1 {
+		return fmt.Sprintf("%d cores", r.cores())
+	}
+	return fmt.Sprintf("%d groups of %d cores", r.groups(), r.spatial())
+}
 
 // steps of a whole training.
 func (n *network) steps(r run) float64 {
@@ -107,10 +122,12 @@ func (s *seconds) Resolve() *suite.Problem {
 				return suite.At(errors.New("want two cores or more"), append(path, "torus")...)
 			case j > 0 && cores <= n.Runs[j-1].cores():
 				return suite.At(errors.New("want more cores than the one before"), append(path, "torus")...)
-			case r.Batch%cores != 0:
-				return suite.At(fmt.Errorf("%d examples on %d cores: want as many on each", r.Batch, cores), append(path, "batch")...)
-			case scope > 1 && cores%int(scope) != 0:
-				return suite.At(fmt.Errorf("batch norm over %v of %d cores: want a number that divides them", scope, cores), append(path, "bn_scope")...)
+			case cores%r.spatial() != 0 || r.groups() < 2:
+				return suite.At(fmt.Errorf("%d of %d cores for each image: want a number that divides them into two groups or more", r.Spatial, cores), append(path, "spatial")...)
+			case r.Batch%r.groups() != 0:
+				return suite.At(fmt.Errorf("%d examples on %s: want as many on each", r.Batch, r.ranks()), append(path, "batch")...)
+			case scope > 1 && r.groups()%int(scope) != 0:
+				return suite.At(fmt.Errorf("batch norm over %v of %s: want a number that divides them", scope, r.ranks()), append(path, "bn_scope")...)
 			case !(r.Epochs.Value > 0) || !(r.Seconds.Value > 0):
 				return suite.At(errors.New("want epochs and seconds above 0"), path...)
 			case (n.Images > 0) == (r.Steps > 0):
@@ -176,19 +193,47 @@ func (s *seconds) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	return suite.MakeMissing(ctx, s.ID(), log, p, jobs)
 }
 
+// simulate models a step. Of a group that divides its images, one core with all of them is
+// simulated as each of the cores, which have the all-reduce and the divided update in common;
+// what a group's F and B take less is added, without its own sums of gradients, which are
+// part of the all-reduce.
 func (s *seconds) simulate(ctx context.Context, n *network, r run) (*sample, error) {
-	made, err := simulation.Simulating{
-		Model: n.Model, Accelerator: s.Spec.Accelerator, Batch: r.Batch, Optimizer: n.Optimizer, DType: suite.Named(workload.ParseDType, s.Spec.DType),
+	examples := r.Batch / r.groups()
+	step := simulation.Simulating{
+		Model: n.Model, Accelerator: s.Spec.Accelerator, Batch: examples * r.cores(), Optimizer: n.Optimizer, DType: suite.Named(workload.ParseDType, s.Spec.DType),
 		AllReduce: suite.Named(reduction.ParseKind, s.Spec.AllReduce), Torus: [2]int{r.Torus.X, r.Torus.Y}, Accounting: gpipe.FullAccounting,
 		Setup: workload.Setup{
 			Partitions: 1, MicroBatches: 1, Replicas: r.cores(), BNScope: suite.Named(gpipe.ParseScope, r.Scope), ShardUpdate: true,
 			Schedule: schedule.GPipe, Checkpoint: schedule.Never,
 		},
-	}.Run(ctx)
+	}
+	made, err := step.Run(ctx)
+	var saved float64
+	if err == nil && r.spatial() > 1 {
+		saved, err = saves(ctx, step, examples, r.spatial())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s, %s: %w", s.ID(), s.name(n, r), err)
 	}
-	return &sample{Seconds: made.StepSeconds, Reduce: made.ReduceSeconds, Update: made.UpdateSeconds, Fits: made.Fits}, nil
+	return &sample{Seconds: made.StepSeconds - saved, Reduce: made.ReduceSeconds, Update: made.UpdateSeconds, Fits: made.Fits}, nil
+}
+
+// saves returns by how many seconds F and B of some images are shorter on cores that divide
+// them than on one core, but for sums of gradients.
+func saves(ctx context.Context, step simulation.Simulating, examples, cores int) (float64, error) {
+	in := step.Model.Input(examples)
+	step.Batch, step.AllReduce, step.Torus = examples, reduction.Ring, [2]int{}
+	step.Setup = workload.Setup{Partitions: 1, MicroBatches: 1, Schedule: schedule.GPipe, Checkpoint: schedule.Never}
+	p, err := step.Pipeline(ctx, in)
+	if err != nil {
+		return 0, err
+	}
+	one, err := p.ModelSpatial(in, 1, step.Modelling())
+	if err != nil {
+		return 0, err
+	}
+	group, err := p.ModelSpatial(in, cores, step.Modelling())
+	return one.Seconds() - (group.Seconds() - group.Sums), err
 }
 
 // printed lists what the paper prints and what was found.
@@ -211,7 +256,7 @@ func (s *seconds) Report(log, _ *records.Log) (*suite.Report, error) {
 		t.Caption = append(t.Caption, fmt.Sprintf("%s: %v with %s.", n.Name, n.Model, n.Optimizer))
 	}
 	t.Texts("network")
-	t.Numbers("cores", "mini-batch", "examples a core", "epochs", "steps", "step", "all-reduce", "update", "modelled s", "logged s", "modelled / logged", "logged s a step")
+	t.Numbers("cores", "cores an image", "mini-batch", "examples a core", "epochs", "steps", "step", "all-reduce", "update", "modelled s", "logged s", "modelled / logged", "logged s a step")
 	unfit := false
 	if err := s.each(log.Key.Profile, func(n *network, r run) error {
 		var of sample
@@ -220,7 +265,7 @@ func (s *seconds) Report(log, _ *records.Log) (*suite.Report, error) {
 		}
 		unfit = unfit || !of.Fits
 		steps := n.steps(r)
-		t.Add(n.Name, r.cores(), r.Batch, r.Batch/r.cores(), suite.Value{Text: r.Epochs.Text, Numbers: []float64{r.Epochs.Value}}, suite.Number("%.0f", steps),
+		t.Add(n.Name, r.cores(), r.spatial(), r.Batch, suite.Number("%g", float64(r.Batch)/float64(r.cores())), suite.Value{Text: r.Epochs.Text, Numbers: []float64{r.Epochs.Value}}, suite.Number("%.0f", steps),
 			suite.Seconds(of.Seconds), suite.Percent(of.Reduce/of.Seconds, 1), suite.Percent(of.Update/of.Seconds, 2),
 			suite.Fixed(steps*of.Seconds, 1), suite.Fixed(r.Seconds.Value, 1), suite.Fixed(steps*of.Seconds/r.Seconds.Value, 3), suite.Seconds(r.Seconds.Value/steps))
 		return nil
