@@ -72,6 +72,24 @@ type TranslationConfig struct {
 	// Shapes is the maximum number of shapes of batches, 1 to 64. Zero means 4.
 	Shapes int `yaml:"-"`
 
+	// Window is the number of mini-batches of training whose pairs are sorted by
+	// length together and then cut into these, which come in random order
+	// (window-based bucketing: Kumar et al. 2019, section 3, on GNMT); up to
+	// 65536. With 1 a mini-batch is drawn without regard to length. Zero means
+	// that the pairs of a whole epoch are divided by shape.
+	Window int `yaml:"window" want:"0.."`
+
+	// Hosts is the number of hosts that make the mini-batches of training, up to
+	// 4096, each with a part of every epoch and with windows of its own. They
+	// take turns, so that all workers of a step have sentences of similar length.
+	// Zero means 1; more want a Window.
+	Hosts int `yaml:"hosts" want:"0.."`
+
+	// Apart lets each of the hosts make its own part of every mini-batch, that of
+	// workers of its own, instead: so parts of a mini-batch have different
+	// lengths, which is there to be compared with.
+	Apart bool `yaml:"apart"`
+
 	// HeldOut is the number of held-out pairs of each language, up to 2^20: the
 	// last ones in files. Zero means a tenth of a language's pairs, at most
 	// 1000; for synthetic-translation 200. For gettext it is the maximum number
@@ -185,6 +203,8 @@ const (
 
 	maxPairLen   = 4096
 	maxShapes    = 64
+	MaxWindow    = 1 << 16
+	MaxHosts     = 1 << 12
 	MaxLanguages = 8
 	MaxPairs     = 1 << 20
 	minNouns     = 4
@@ -253,6 +273,12 @@ func (t TranslationConfig) validate() error {
 		return fmt.Errorf("translation: vocabulary %d of the sources, want %d to %d", t.SourceVocab, minBPE, maxVocab)
 	case !(f.Noise >= 0 && f.Noise <= 1):
 		return fmt.Errorf("translation: noise %v, want 0 to 1", t.Noise)
+	case f.Window < 0 || f.Window > MaxWindow:
+		return fmt.Errorf("translation: windows of %d mini-batches, want 0 to %d", t.Window, MaxWindow)
+	case f.Hosts < 1 || f.Hosts > MaxHosts:
+		return fmt.Errorf("translation: %d hosts, want 1 to %d", t.Hosts, MaxHosts)
+	case f.Window == 0 && (f.Hosts > 1 || f.Apart):
+		return fmt.Errorf("translation: hosts without windows, want a window of 1 or more mini-batches")
 	}
 	return nil
 }
@@ -357,6 +383,7 @@ func (c Config) withDefaults() Config {
 	t.Shapes = orDefault(t.Shapes, 4)
 	t.Vocab = orDefault(t.Vocab, 4000)
 	t.SourceVocab = orDefault(t.SourceVocab, t.Vocab)
+	t.Hosts = orDefault(t.Hosts, 1)
 	m := &c.Multilingual
 	m.Languages = orDefault(m.Languages, 6)
 	m.Pairs = orDefault(m.Pairs, 20_000)

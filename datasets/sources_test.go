@@ -35,7 +35,13 @@ func Sources(t *testing.T) map[string]func(seed uint64) Source {
 			return s
 		}
 	}
-	all := map[string]func(uint64) Source{"ragged": open("synthetic", ragged), "fresh": open("synthetic-images", fresh)}
+	turns, apart := small, small
+	turns.Translation.Window, turns.Translation.Hosts = 3, 2
+	apart.Translation.Window, apart.Translation.Hosts, apart.Translation.Apart = 2, 3, true
+	all := map[string]func(uint64) Source{
+		"hosts in turn": open("synthetic-translation", turns), "hosts apart": open("synthetic-translation", apart),
+		"ragged": open("synthetic", ragged), "fresh": open("synthetic-images", fresh),
+	}
 	for kind := range kinds {
 		spec := kind
 		if path, ok := data[kind]; ok {

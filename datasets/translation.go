@@ -25,8 +25,9 @@ import (
 // into several (TranslationConfig.FromEnglish), each source begins with a token
 // for its target language, <2fr>; texts lack it.
 //
-// (S, T) is one of Shapes: pairs of similar length share a batch. Within an
-// epoch every batch is full except the last, which may have any shape.
+// (S, T) is one of Shapes: pairs of similar length share a batch (how is up to
+// TranslationConfig.Window). Within an epoch every batch is full except the
+// last, which may have any shape.
 //
 // An epoch has as many examples as there are training pairs, but languages
 // share it by temperature (see TranslationConfig.Temperature): each has a fixed
@@ -50,6 +51,7 @@ type Translation struct {
 
 	passes        []philox.Key // of each language
 	within, among philox.Key   // orders within a shape, and among batches
+	bucketing     bucketing
 
 	last [2]atomic.Pointer[order] // the one computed last, by split
 }
@@ -89,6 +91,10 @@ func newTranslation(name string, source, target Vocabulary, corpora []corpus, c 
 		target: target,
 		within: philox.KeyOf(c.Seed, "datasets/translation/within"),
 		among:  philox.KeyOf(c.Seed, "datasets/translation/among"),
+		bucketing: bucketing{
+			window: c.Translation.Window, hosts: c.Translation.Hosts, apart: c.Translation.Apart,
+			key: philox.KeyOf(c.Seed, "datasets/translation/windows"),
+		},
 	}
 	var sizes []Shape
 	var trained []int
@@ -324,14 +330,20 @@ func (t *Translation) order(split Split, epoch, examples int) *order {
 	}
 	o := &order{epoch: epoch, examples: examples}
 	shapeOf := func(p pick) int { return t.shapeOf(&t.pairs[split][p.language][p.pair]) }
-	if split == Train {
+	switch {
+	case split == HeldOut:
+		o.batches = group(t.all(), len(t.shapes), shapeOf, examples, keepOrder)
+	case t.bucketing.window > 0:
+		o.batches = t.bucketing.batches(t.drawn(epoch), epoch, examples, func(p pick) Shape {
+			of := &t.pairs[split][p.language][p.pair]
+			return Shape{len(of.Source), len(of.Target)}
+		})
+	default:
 		o.batches = group(t.drawn(epoch), len(t.shapes), shapeOf, examples, func(shape int, picks []pick) {
 			mix(philox.NewStream(t.within, uint64(epoch)*uint64(len(t.shapes))+uint64(shape)), picks)
 		})
 		full := t.epoch / examples // a short batch stays the last
 		mix(philox.NewStream(t.among, uint64(epoch)), o.batches[:full])
-	} else {
-		o.batches = group(t.all(), len(t.shapes), shapeOf, examples, keepOrder)
 	}
 	t.last[split].Store(o)
 	return o

@@ -19,6 +19,7 @@ var examples = map[string]string{
   gpipebench train --layers 2 --steps 300 --eval-every 50 --log losses.csv --curve losses.svg
   gpipebench train --model transformer --data gettext:,fr,de,cy --steps 500 --translations fr.csv
   gpipebench train --model gnmt --layers 3 -k 4 -m 4 --steps 500
+  gpipebench train --model gnmt --bucket-window 16 --input-hosts 2 --steps 500
   gpipebench train --model resnet50 --width 8 --data cifar10:cifar-10-batches-bin -k 4 -m 4 --epochs 1
   gpipebench train --model amoebanetb --recipe imagenet --dry
   gpipebench train --model ssd-resnet34 --width 8 -k 2 -m 2 --epochs 2

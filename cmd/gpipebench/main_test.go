@@ -166,6 +166,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 		{"train --model transformer --data gettext:x,a/b", 2, "want the name of a folder in x"},
 		{"train --model transformer --data gettext:" + filepath.Join(dir, "missing"), 1, "missing: no such file or directory"},
 		{"train --model transformer --pairs 50 --from-english", 2, "want gettext:DIR"},
+		{"train --model gnmt --pairs 50 --input-hosts 2", 2, "want a window of 1 or more mini-batches"},
 		{"train --data gettext:x", 1, "x: no such file or directory"},
 		{"train --model transformer --data synthetic", 2, "want synthetic-translation, parallel:SRC,TGT or gettext:DIR"},
 		{"train --data synthetic-translation", 2, "or the model transformer"},

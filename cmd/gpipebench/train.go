@@ -119,7 +119,7 @@ With a network for images it is, for
 	})
 	number(fs, &t.ClipNorm, "clip-norm", 1, anything, "largest global norm of the gradient; 0: any")
 	number(fs, &t.Model.ClipLogits, "clip-logits", 0, anything, "largest magnitude of a logit; 0: any")
-	fs.BoolVar(&t.Model.ScaledInit, "scaled-init", false, "feed-forward layers start smaller by the number of layers")
+	fs.BoolVar(&t.Model.ScaledInit, "scaled-init", false, "feed-forward layers start smaller by the number of layers; weights of gnmt start with a variance by its width")
 	number(fs, &t.LabelSmoothing, "label-smoothing", 0, rates, "share of the target's probability that all tokens or classes get in training, from 0 up to 1")
 	number(fs, &t.L2, "l2", 0, anything, "added to the gradient, times the weight")
 	number(fs, &t.EMA, "ema", 0, rates, "decay of an average of the weights to evaluate with, such as 0.9999; at first less, (1+step)/(10+step); 0: none")

@@ -18,6 +18,8 @@ func translationFlags(fs *pflag.FlagSet, t *workload.Training) {
 	count(fs, &t.Config.Multilingual.Languages, "languages", 6, 1, datasets.MaxLanguages, "languages of synthetic-translation")
 	count(fs, &t.Config.Multilingual.Pairs, "pairs", 40000, 1, datasets.MaxPairs, "training pairs of the largest language of synthetic-translation")
 	number(fs, &t.Config.Translation.Temperature, "temperature", 1/0.7, span{least: 1, most: math.MaxFloat32}, "by which languages share an epoch, from 1 (by size)")
+	count(fs, &t.Config.Translation.Window, "bucket-window", 0, 0, datasets.MaxWindow, "mini-batches whose pairs are sorted by length together; 1: none are; 0: pairs of a whole epoch share mini-batches by shape")
+	count(fs, &t.Config.Translation.Hosts, "input-hosts", 0, 0, datasets.MaxHosts, "hosts that take turns to make mini-batches, each with a part of an epoch and windows of its own; 0: one")
 	fs.BoolVar(&t.Config.Translation.FromEnglish, "from-english", false, "translate from English into every language of gettext, named by a source's first token, not from each into English")
 	number(fs, &t.Config.Translation.Noise, "target-noise", 0, shares, "share of training target tokens that are replaced by any, from 0 to 1")
 }

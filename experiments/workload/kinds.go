@@ -103,7 +103,7 @@ func (t *Training) settleVocab(s datasets.Source) error {
 type pairs struct{}
 
 func (pairs) flags() string {
-	return "vocab seq beam translations languages pairs temperature target-noise from-english"
+	return "vocab seq beam translations languages pairs temperature bucket-window input-hosts target-noise from-english"
 }
 
 func (pairs) input(m Model, examples int) gpipe.Input {

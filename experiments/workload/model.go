@@ -56,7 +56,7 @@ type Model struct {
 	BNMomentum float64 `yaml:"bn_momentum" json:"bn_momentum,omitempty"`
 
 	Dropout    float64 `yaml:"dropout" json:"dropout"`
-	ScaledInit bool    `yaml:"scaled_init" json:"scaled_init"`
+	ScaledInit bool    `yaml:"scaled_init" json:"scaled_init"` // of gnmt: by its width
 	ClipLogits float64 `yaml:"clip_logits" json:"clip_logits"` // 0: not
 }
 

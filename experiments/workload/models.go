@@ -45,7 +45,7 @@ type network struct {
 var networks = []network{
 	{name: LanguageModel, kind: tokens{}, build: languageModel, flags: "layers dim ff heads tied clip-logits scaled-init"},
 	{name: Translator, kind: pairs{}, build: translator, flags: "layers dim ff heads head-dim tied clip-logits scaled-init", preset: translatorPreset},
-	{name: GNMT, kind: pairs{}, build: recurrentTranslator, flags: "layers dim tied", preset: gnmtPreset},
+	{name: GNMT, kind: pairs{}, build: recurrentTranslator, flags: "layers dim tied scaled-init", preset: gnmtPreset},
 	{name: AmoebaNet, kind: images{}, build: amoebaNet, flags: "layers filters aux official delayed drop-path drop-path-rise bn-momentum recipe", preset: amoebaPreset},
 	{name: AmoebaNetB, kind: images{}, build: amoebaNet, flags: "layers filters aux drop-path drop-path-rise bn-momentum recipe", preset: amoebaPreset},
 	{name: "resnet50", kind: images{}, build: resNet(50), flags: "width zero-init bn-momentum", preset: resNetPreset},
@@ -146,14 +146,12 @@ func recurrentTranslator(m Model) ([]nn.Layer, error) {
 		return nil, fmt.Errorf("%s has a softmax of its own: want --tied none, or all for one table of both embeddings", m.Name)
 	case m.ClipLogits != 0:
 		return nil, fmt.Errorf("%s does not clip logits: want no limit", m.Name)
-	case m.ScaledInit:
-		return nil, fmt.Errorf("%s has no feed-forward layers: want no scaled initialisation", m.Name)
 	case m.Fine:
 		return nil, fmt.Errorf("%s is cut at its recurrent layers: want a coarse split", m.Name)
 	}
 	return gnmt.New(gnmt.Config{
 		Layers: m.Layers, Dim: m.Dim, SourceVocab: cmp.Or(m.SourceVocab, m.Vocab), TargetVocab: m.Vocab, SourceLen: m.Seq, TargetLen: m.Seq,
-		Shared: tie == transformer.TieAll, Dropout: float32(m.Dropout),
+		Shared: tie == transformer.TieAll, Dropout: float32(m.Dropout), ScaledInit: m.ScaledInit,
 	})
 }
 

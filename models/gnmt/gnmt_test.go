@@ -1,11 +1,13 @@
 package gnmt
 
 import (
+	"math"
 	"strings"
 	"testing"
 
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
+	"gpipebench/nn/philox"
 	"gpipebench/nn/program/programtest"
 )
 
@@ -103,6 +105,37 @@ func TestParameters(t *testing.T) {
 	want := int64(2*vocab*h+vocab) + encoder + decoder + 2*h*h + 2*h + 1
 	if got := nn.CountParams(layers); got != want || got != 160_671_297-9*4*h {
 		t.Errorf("%d parameters, want %d, and the reference's 160671297 without its second biases", got, want)
+	}
+}
+
+// Initial weights are within 0.1, or, scaled, within the limit that gives a sum over the width as
+// much variance as at width 1024.
+func TestScaledInit(t *testing.T) {
+	for _, c := range []struct {
+		dim    int
+		scaled bool
+		limit  float64
+	}{{16, false, 0.1}, {16, true, 0.8}, {64, true, 0.4}} {
+		layers, err := New(Config{Layers: 2, Dim: c.dim, SourceVocab: 50, SourceLen: 3, ScaledInit: c.scaled})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range layers {
+			for _, p := range l.Params() {
+				if len(p.Shape) < 2 || p.Frozen {
+					continue
+				}
+				w := make([]float32, p.Shape.Elems())
+				p.Init(philox.NewStream(philox.KeyOf(1, p.Name), 0), p.Shape, w)
+				var most, squares float64
+				for _, x := range w {
+					most, squares = max(most, math.Abs(float64(x))), squares+float64(x)*float64(x)
+				}
+				if sd := math.Sqrt(squares / float64(len(w))); most > c.limit || math.Abs(sd*math.Sqrt(3)/c.limit-1) > 0.1 {
+					t.Errorf("%+v: %s up to %v with a deviation of %v", c, p.Name, most, sd)
+				}
+			}
+		}
 	}
 }
 

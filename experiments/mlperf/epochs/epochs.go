@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"gpipebench/datasets"
 	"gpipebench/experiments/progress"
@@ -17,7 +16,6 @@ import (
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
-	"gpipebench/gpipe"
 	"gpipebench/nn"
 )
 
@@ -226,76 +224,6 @@ func (e *epochs) Planned(name string) (list []suite.PlannedRun) {
 	return list
 }
 
-// run is one training, which ends with the epoch after which it has reached the accuracy,
-// or with its schedule.
-type run struct {
-	Epochs     int       `json:"epochs,omitempty"` // to the accuracy; 0: it was not reached
-	Accuracies []float64 `json:"accuracies"`       // of held-out images, after each epoch
-	LastLoss   float64   `json:"last_loss"`
-	NonFinite  string    `json:"non_finite,omitempty"` // what ended it before
-	SHA256     string    `json:"weights_sha256"`
-	Params     int64     `json:"params"`
-	Seconds    float64   `json:"seconds"`
-}
-
-// Check requires an evaluation for each epoch and the weights' hash.
-func (r *run) Check() error {
-	if r.Epochs != 0 && r.Epochs != len(r.Accuracies) {
-		return fmt.Errorf("%d epochs and %d evaluations", r.Epochs, len(r.Accuracies))
-	}
-	if r.NonFinite == "" && len(r.Accuracies) == 0 {
-		return errors.New("no evaluations")
-	}
-	return records.CheckHash("weights_sha256", r.SHA256)
-}
-
-// errReached ends a training.
-var errReached = errors.New("the accuracy is reached")
-
-// train trains up to an accuracy, in percent, which is looked for after every epoch.
-func train(ctx context.Context, t workload.Training, accuracy float64) (*run, error) {
-	start := time.Now()
-	l, err := t.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	every := l.Source.Batches(datasets.Train, t.Batch)
-	r := &run{Params: nn.CountParams(l.Pipeline.Layers)}
-	err = l.Run(ctx, workload.Hooks{
-		Report: r,
-		After: func(step *workload.TrainStep) error {
-			r.LastLoss = step.Loss
-			return nil
-		},
-		At: func(done int) error {
-			if done == 0 || done%every != 0 {
-				return nil
-			}
-			score, err := l.Evaluate(ctx)
-			if err != nil {
-				return err
-			}
-			r.Accuracies = append(r.Accuracies, score.Accuracy)
-			if 100*score.Accuracy < accuracy {
-				return nil
-			}
-			r.Epochs = done / every
-			return errReached
-		},
-	})
-	var bad *gpipe.NonFiniteError
-	switch {
-	case errors.As(err, &bad):
-		r.NonFinite = bad.Error()
-	case err != nil && !errors.Is(err, errReached):
-		return nil, err
-	}
-	r.SHA256 = l.Trainer.Hash()
-	r.Seconds = l.Earlier() + time.Since(start).Seconds()
-	return r, nil
-}
-
 func (e *epochs) Measure(ctx context.Context, log *records.Log, progress progress.Progress) error {
 	p, err := suite.ProfileOf(e.Spec.Profiles, log.Key.Profile)
 	if err != nil {
@@ -303,11 +231,11 @@ func (e *epochs) Measure(ctx context.Context, log *records.Log, progress progres
 	}
 	each := func(arms []trials.Arm, seeds []uint64) error {
 		return trials.Each(ctx, e.ID(), arms, seeds, log, progress, func(ctx context.Context, t workload.Training) (any, string, error) {
-			r, err := train(ctx, t, p.Accuracy)
+			r, err := trials.Until(ctx, t, p.Accuracy)
 			if err != nil {
 				return nil, "", err
 			}
-			return r, r.says(), nil
+			return r, r.String(), nil
 		})
 	}
 	pilots := func(entries []entry) error {
@@ -342,21 +270,11 @@ func (e *epochs) Measure(ctx context.Context, log *records.Log, progress progres
 	return each(arms, p.Seeds)
 }
 
-func (r *run) says() string {
-	switch {
-	case r.Epochs > 0:
-		return fmt.Sprintf("reached after %d epochs", r.Epochs)
-	case r.NonFinite != "":
-		return "not reached: " + r.NonFinite
-	}
-	return fmt.Sprintf("not reached, %.1f%% at the end", 100*r.Accuracies[len(r.Accuracies)-1])
-}
-
 // choice is an entry with what the pilots made of it.
 type choice struct {
 	entry
-	pilots [][]*run // by settings and pilot
-	best   int      // of the settings; -1: with none all pilots reach the accuracy
+	pilots [][]*trials.Reached // by settings and pilot
+	best   int                 // of the settings; -1: with none all pilots reach the accuracy
 }
 
 // chosen reads the pilots of entries, and chooses: of the settings with which all pilots
@@ -433,9 +351,9 @@ func (c choice) nearest() (best int) {
 	return best
 }
 
-func read(log *records.Log, a trials.Arm, seeds []uint64) (runs []*run, err error) {
+func read(log *records.Log, a trials.Arm, seeds []uint64) (runs []*trials.Reached, err error) {
 	for _, seed := range seeds {
-		r := &run{}
+		r := &trials.Reached{}
 		if err := log.Get(a.Sample(seed), r); err != nil {
 			return nil, err
 		}

@@ -10,12 +10,13 @@ import (
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/experiments/trials"
 	"gpipebench/nn"
 )
 
 // made is a training that reaches the accuracy after so many epochs, or, with 0, does not.
-func made(epochs int) run {
-	return run{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7}
+func made(epochs int) trials.Reached {
+	return trials.Reached{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7}
 }
 
 // madeUp is a log of made-up trainings: pilots by entry and settings, others by entry and the
@@ -215,7 +216,7 @@ func TestChosen(t *testing.T) {
 // Where not all pilots of any settings reach the accuracy, the settings with most that do come
 // nearest, of these those with the highest accuracies.
 func TestNearest(t *testing.T) {
-	c := choice{pilots: [][]*run{
+	c := choice{pilots: [][]*trials.Reached{
 		{{Accuracies: []float64{0.6, 0.5}}, {Accuracies: []float64{0.69}}},
 		{{Accuracies: []float64{0.7}, Epochs: 9}, {Accuracies: []float64{0.1}}},
 		{{Accuracies: []float64{0.71}, Epochs: 9}, {Accuracies: []float64{0.3, 0.2}}},
@@ -281,17 +282,17 @@ func TestTrain(t *testing.T) {
 	}
 	most := slices.Max(want)
 	first := slices.Index(want, most)
-	r, err := train(t.Context(), tr, 100*most)
+	r, err := trials.Until(t.Context(), tr, 100*most)
 	if err != nil || r.Epochs != first+1 || !slices.Equal(r.Accuracies, want[:first+1]) || r.Check() != nil {
 		t.Errorf("%v, %+v, want %v up to epoch %d", err, r, want, first+1)
 	}
-	r, err = train(t.Context(), tr, 100*most+0.1)
+	r, err = trials.Until(t.Context(), tr, 100*most+0.1)
 	if err != nil || r.Epochs != 0 || !slices.Equal(r.Accuracies, want) || r.SHA256 != whole.WeightsSHA256 || r.Check() != nil {
 		t.Errorf("%v, %+v, want %v without end", err, r, want)
 	}
 	// What diverges has not reached it, and is no error.
 	tr.Optimizer, tr.LR = "sgd", 1e30
-	if r, err = train(t.Context(), tr, 100*most+0.1); err != nil || r.NonFinite == "" || r.Epochs != 0 || r.Check() != nil {
+	if r, err = trials.Until(t.Context(), tr, 100*most+0.1); err != nil || r.NonFinite == "" || r.Epochs != 0 || r.Check() != nil {
 		t.Errorf("%v, %+v, want one that diverges", err, r)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
 	"gpipebench/internal/stats"
 	"gpipebench/internal/units"
 )
@@ -17,7 +18,7 @@ import (
 type result struct {
 	choice
 	settings
-	runs []*run // by seed
+	runs []*trials.Reached // by seed
 }
 
 // epochs of a training. One that has not reached the accuracy needs more than these, which
@@ -29,7 +30,7 @@ func (r result) epochs() (all []float64) {
 	return all
 }
 
-func unreached(r *run) int {
+func unreached(r *trials.Reached) int {
 	if r.Epochs == 0 {
 		return 1
 	}
