@@ -5,9 +5,12 @@ package mlperf
 import (
 	_ "embed"
 
+	"gpipebench/experiments/mlperf/bucketing"
+	"gpipebench/experiments/mlperf/bucketing/input"
 	"gpipebench/experiments/mlperf/epochs"
 	"gpipebench/experiments/mlperf/evaluation"
 	evaluationmeasured "gpipebench/experiments/mlperf/evaluation/measured"
+	"gpipebench/experiments/mlperf/hoisting"
 	"gpipebench/experiments/mlperf/rules"
 	"gpipebench/experiments/mlperf/seconds"
 	"gpipebench/experiments/mlperf/spatial"
@@ -15,6 +18,7 @@ import (
 	"gpipebench/experiments/mlperf/spatial/maskrcnn"
 	"gpipebench/experiments/mlperf/summation"
 	summationmeasured "gpipebench/experiments/mlperf/summation/measured"
+	"gpipebench/experiments/mlperf/translators"
 	"gpipebench/experiments/mlperf/update"
 	updatemeasured "gpipebench/experiments/mlperf/update/measured"
 	"gpipebench/experiments/suite"
@@ -39,5 +43,9 @@ var Paper = suite.Paper{
 		spatial.Definition,
 		spatialbits.Definition,
 		maskrcnn.Definition,
+		bucketing.Definition,
+		input.Definition,
+		hoisting.Definition,
+		translators.Definition,
 	},
 }

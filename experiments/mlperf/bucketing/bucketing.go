@@ -1,0 +1,258 @@
+// Package bucketing counts what windows of mini-batches that are sorted by length save, with
+// one host and with several, and the epochs that trainings take with them.
+package bucketing
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"slices"
+
+	"gpipebench/datasets"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/workload"
+	"gpipebench/nn"
+)
+
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "bucketing", Folder: folder, New: suite.New[bucketing], Untimed: true}
+
+// spec is spec.yaml.
+type spec struct {
+	suite.Head `yaml:",inline"`
+	Setup      suite.SetupSpec `yaml:"setup"`
+	Ways       []way           `yaml:"ways"`
+	OneHost    string          `yaml:"one_host" want:"name"`
+	Paper      suite.Verbatim  `yaml:"paper"`
+	Replicas   []int           `yaml:"replicas" want:"1..65536"`
+	Trained    []string        `yaml:"trained" want:"name"`
+
+	Profiles map[string]profile `yaml:"profiles"`
+}
+
+// way says which pairs share a mini-batch: see datasets.TranslationConfig.
+type way struct {
+	Name   string `yaml:"name" want:"name,key"`
+	Window int    `yaml:"window" want:"0.."`
+	Hosts  int    `yaml:"hosts" want:"0.."`
+	Apart  bool   `yaml:"apart"`
+}
+
+// of returns a source's configuration with the way's.
+func (w way) of(c datasets.Config) datasets.Config {
+	c.Translation.Window, c.Translation.Hosts, c.Translation.Apart = w.Window, w.Hosts, w.Apart
+	return c
+}
+
+type profile struct {
+	Expected suite.Span `yaml:"expected" want:"shown"`
+	Counted  struct {   // an epoch without a training
+		suite.PairsSpec `yaml:",inline"`
+		Batch           int `yaml:"batch" want:"1..65536"`
+	} `yaml:"counted"`
+	Seeds    []uint64           `yaml:"seeds"`
+	Data     suite.PairsSpec    `yaml:"data"`
+	Accuracy float64            `yaml:"accuracy" want:">0..100"` // percent of the held-out targets
+	Epochs   int                `yaml:"epochs" want:"1..100000"` // at most
+	Training suite.TrainingSpec `yaml:"training"`
+}
+
+// bucketing counts epochs' mini-batches, and trains with them.
+type bucketing struct {
+	suite.Base[spec]
+	setup workload.Setup
+}
+
+func (b *bucketing) Resolve() *suite.Problem {
+	b.setup = b.Spec.Setup.Setup()
+	if err := trials.CheckSetup(b.setup); err != nil {
+		return suite.At(err, "setup")
+	}
+	for i, w := range b.Spec.Ways {
+		if err := w.of(datasets.Config{}).Validate(); err != nil {
+			return suite.At(err, "ways", fmt.Sprint(i))
+		}
+	}
+	if b.way(b.Spec.OneHost) == nil {
+		return suite.At(fmt.Errorf("no way %q", b.Spec.OneHost), "one_host")
+	}
+	for i, name := range b.Spec.Trained {
+		if b.way(name) == nil {
+			return suite.At(fmt.Errorf("no way %q", name), "trained", fmt.Sprint(i))
+		}
+	}
+	if len(b.Spec.Trained) == 0 || len(b.Spec.Replicas) == 0 {
+		return suite.At(errors.New("want ways to train and numbers of replicas"))
+	}
+	for _, name := range suite.Profiles {
+		p := b.Spec.Profiles[name]
+		at := []string{"profiles", name}
+		switch {
+		case slices.ContainsFunc(b.Spec.Replicas, func(r int) bool { return p.Counted.Batch%r != 0 }):
+			return suite.At(fmt.Errorf("want a multiple of all replicas, %v", b.Spec.Replicas), append(at, "counted", "batch")...)
+		case p.Counted.Pairs < p.Counted.Batch:
+			return suite.At(fmt.Errorf("want %d or more, those of a mini-batch", p.Counted.Batch), append(at, "counted", "pairs")...)
+		case p.Training.Steps != 0:
+			return suite.At(errors.New("want none, as they follow from epochs"), append(at, "training", "steps")...)
+		}
+	}
+	return nil
+}
+
+func (b *bucketing) way(name string) *way {
+	for i := range b.Spec.Ways {
+		if b.Spec.Ways[i].Name == name {
+			return &b.Spec.Ways[i]
+		}
+	}
+	return nil
+}
+
+// arms are the trainings of a profile. All of one seed see the same pairs in an epoch.
+func (b *bucketing) arms(p profile) (all []trials.Arm) {
+	for _, name := range b.Spec.Trained {
+		all = append(all, trials.Arm{Name: name, Training: func(seed uint64) workload.Training {
+			t := p.Training.Training("synthetic-translation", b.setup, seed)
+			t.Config = b.way(name).of(p.Data.Config())
+			t.Epochs = p.Epochs
+			return t
+		}})
+	}
+	return all
+}
+
+func (b *bucketing) Planned(profile string) []suite.PlannedRun {
+	p := b.Spec.Profiles[profile]
+	return trials.PlannedArms(profile, b.arms(p), p.Seeds)
+}
+
+// figures are those of an epoch's full mini-batches. Positions are places for tokens of both
+// sides, which a recurrent layer passes through, padding included.
+type figures struct {
+	Batches int   `json:"batches"`
+	Tokens  int64 `json:"tokens"`
+	Longest int64 `json:"longest"` // positions, each mini-batch padded to its longest sentences
+	Shaped  int64 `json:"shaped"`  // padded to the shape of its program
+	// Parts and Slowest are by number of replicas: positions of all parts, each padded to its own
+	// longest sentences; and of the part with most in each step, times the replicas.
+	Parts   map[int]int64 `json:"parts"`
+	Slowest map[int]int64 `json:"slowest"`
+}
+
+// Check requires tokens, and no fewer positions the more is padded.
+func (f *figures) Check() error {
+	if f.Batches < 1 || f.Tokens < 1 || f.Longest < f.Tokens || f.Shaped < f.Longest {
+		return fmt.Errorf("%d tokens of %d mini-batches in %d and %d positions", f.Tokens, f.Batches, f.Longest, f.Shaped)
+	}
+	for r, slowest := range f.Slowest {
+		if parts := f.Parts[r]; parts < f.Tokens || slowest < parts || f.Longest < slowest {
+			return fmt.Errorf("%d replicas: %d positions, of the slowest %d", r, parts, slowest)
+		}
+	}
+	return nil
+}
+
+// count adds a mini-batch.
+func (f *figures) count(b nn.Batch, replicas []int) {
+	n, targets := b.Examples(), b.Targets[0]
+	source := func(i int) int { return int(b.Inputs[1].I32[i]) }
+	target := func(i int) int {
+		row := targets.I32[i*targets.Shape[1] : (i+1)*targets.Shape[1]]
+		if end := slices.Index(row, -1); end >= 0 {
+			return end
+		}
+		return len(row)
+	}
+	positions := func(from, to int) int64 {
+		s, t := 0, 0
+		for i := from; i < to; i++ {
+			s, t = max(s, source(i)), max(t, target(i))
+		}
+		return int64(to-from) * int64(s+t)
+	}
+	for i := range n {
+		f.Tokens += int64(source(i) + target(i))
+	}
+	f.Batches++
+	f.Longest += positions(0, n)
+	f.Shaped += int64(n) * int64(b.Inputs[0].Shape[1]+targets.Shape[1])
+	for _, r := range replicas {
+		most := int64(0)
+		for i := range r {
+			part := positions(n*i/r, n*(i+1)/r)
+			f.Parts[r] += part
+			most = max(most, part)
+		}
+		f.Slowest[r] += int64(r) * most
+	}
+}
+
+// counted are the figures of the full mini-batches of a source's first epoch.
+func counted(s datasets.Source, batch int, replicas []int) (*figures, error) {
+	f := &figures{Parts: map[int]int64{}, Slowest: map[int]int64{}}
+	for i := range s.Batches(datasets.Train, batch) {
+		b, err := s.Batch(datasets.Train, i, batch)
+		if err != nil {
+			return nil, err
+		}
+		if b.Examples() == batch {
+			f.count(b, replicas)
+		}
+	}
+	return f, nil
+}
+
+// Samples of figures: of an epoch, and of one of the trainings' with the first seed.
+func epochOf(w way) string   { return "epoch/" + w.Name }
+func trainedOn(w way) string { return "trained-on/" + w.Name }
+
+func (b *bucketing) Measure(ctx context.Context, log *records.Log, progress progress.Progress) error {
+	p, err := suite.ProfileOf(b.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	var jobs []suite.Job
+	add := func(sample string, seed uint64, of func() (*figures, error)) {
+		jobs = append(jobs, suite.Job{Sample: sample, Seed: seed, Make: func(context.Context) (any, string, error) {
+			f, err := of()
+			return f, sample, err
+		}})
+	}
+	for _, w := range b.Spec.Ways {
+		add(epochOf(w), b.Spec.Seed, func() (*figures, error) {
+			c := w.of(p.Counted.Config())
+			c.Seed = b.Spec.Seed
+			s, err := datasets.NewMultilingual(c)
+			if err != nil {
+				return nil, err
+			}
+			return counted(s, p.Counted.Batch, b.Spec.Replicas)
+		})
+	}
+	for _, a := range b.arms(p) {
+		t := a.Training(p.Seeds[0])
+		add(trainedOn(*b.way(a.Name)), p.Seeds[0], func() (*figures, error) {
+			s, err := t.Source()
+			if err != nil {
+				return nil, err
+			}
+			return counted(s, t.Batch, nil)
+		})
+	}
+	if err := suite.MakeMissing(ctx, b.ID(), log, progress, jobs); err != nil {
+		return err
+	}
+	return trials.Each(ctx, b.ID(), b.arms(p), p.Seeds, log, progress, func(ctx context.Context, t workload.Training) (any, string, error) {
+		r, err := trials.Until(ctx, t, p.Accuracy)
+		if err != nil {
+			return nil, "", err
+		}
+		return r, r.String(), nil
+	})
+}

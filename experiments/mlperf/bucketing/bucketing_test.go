@@ -1,0 +1,193 @@
+package bucketing
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpipebench/datasets"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/experiments/trials"
+	"gpipebench/nn"
+)
+
+// pairs is a mini-batch of sources and targets of given lengths, in tensors of 8 and 10
+// places.
+func pairs(lengths ...[2]int) nn.Batch {
+	n := len(lengths)
+	source, of := nn.Tensor{Shape: []int{n, 8}, I32: make([]int32, 8*n)}, nn.Tensor{Shape: []int{n}, I32: make([]int32, n)}
+	targets := nn.Tensor{Shape: []int{n, 10}, I32: slices.Repeat([]int32{-1}, 10*n)}
+	for i, l := range lengths {
+		of.I32[i] = int32(l[0])
+		clear(targets.I32[10*i : 10*i+l[1]])
+	}
+	return nn.Batch{Inputs: []nn.Tensor{source, of, targets}, Targets: []nn.Tensor{targets}}
+}
+
+// Four pairs by hand: 2+3, 4+1, 8+10 and 1+1 tokens. Of two replicas the first is padded to
+// 4+3, the second to 8+10; of four each has its own.
+func TestCount(t *testing.T) {
+	f := &figures{Parts: map[int]int64{}, Slowest: map[int]int64{}}
+	b := pairs([2]int{2, 3}, [2]int{4, 1}, [2]int{8, 10}, [2]int{1, 1})
+	f.count(b, []int{1, 2, 4})
+	f.count(b, []int{1, 2, 4})
+	for _, c := range []struct {
+		what      string
+		got, want int64
+	}{
+		{"tokens", f.Tokens, 2 * 30}, {"longest", f.Longest, 2 * 4 * 18}, {"shaped", f.Shaped, 2 * 4 * 18},
+		{"parts of 1", f.Parts[1], 2 * 72}, {"slowest of 1", f.Slowest[1], 2 * 72},
+		{"parts of 2", f.Parts[2], 2 * (2*7 + 2*18)}, {"slowest of 2", f.Slowest[2], 2 * 2 * 36},
+		{"parts of 4", f.Parts[4], 2 * 30}, {"slowest of 4", f.Slowest[4], 2 * 4 * 18},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %d, want %d", c.what, c.got, c.want)
+		}
+	}
+	if err := f.Check(); err != nil || f.Batches != 2 {
+		t.Errorf("%d mini-batches, %v", f.Batches, err)
+	}
+	f.Parts[2] = f.Slowest[2] + 1
+	if f.Check() == nil {
+		t.Error("parts larger than all of them at the slowest one's size are accepted")
+	}
+}
+
+// What windows are for, counted on real epochs: longer windows pad less, hosts that take turns
+// pad as one host does, and hosts apart leave replicas waiting.
+func TestFigures(t *testing.T) {
+	b := suitetest.Loaded[*bucketing](t, Definition.Load)
+	of := map[string]*figures{}
+	for _, w := range b.Spec.Ways {
+		s, err := datasets.NewMultilingual(w.of(datasets.Config{Seed: 1, Multilingual: datasets.MultilingualConfig{Languages: 1, Pairs: 8192}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := counted(s, 256, []int{1, 8, 64})
+		if err == nil {
+			err = f.Check()
+		}
+		if err != nil {
+			t.Fatal(w.Name, err)
+		}
+		of[w.Name] = f
+		t.Logf("%s: padding %.3f, waiting of 64 replicas %.3f", w.Name, part(f.Tokens, f.Longest), part(f.Tokens, f.Slowest[64]))
+	}
+	none := of["none"]
+	for name, f := range of {
+		if f.Tokens != none.Tokens || f.Batches != 32 {
+			t.Errorf("%s: %d tokens in %d mini-batches, want the pairs of an epoch", name, f.Tokens, f.Batches)
+		}
+	}
+	longest := func(name string) float64 { return float64(of[name].Slowest[64]) }
+	for _, order := range [][2]string{{"windows of 2", "none"}, {"windows of 4", "windows of 2"}, {"windows of 16", "windows of 4"}, {"hosts apart", "none"}} {
+		if longest(order[0]) >= longest(order[1]) {
+			t.Errorf("%s: %v positions, %s %v, want fewer", order[0], longest(order[0]), order[1], longest(order[1]))
+		}
+	}
+	for _, hosts := range []string{"two hosts in turn", "four hosts in turn"} {
+		if r := longest(hosts) / longest("windows of 4"); math.Abs(r-1) > 0.05 {
+			t.Errorf("%s: %v of the positions of one host", hosts, r)
+		}
+	}
+	if r := longest("hosts apart") / longest("windows of 4"); r < 1.1 {
+		t.Errorf("hosts apart: %v of the positions of one host", r)
+	}
+}
+
+// The report is the arithmetic of given samples, and measuring twice measures once.
+func TestReport(t *testing.T) {
+	b := suitetest.Loaded[*bucketing](t, Definition.Load)
+	p := b.Spec.Profiles["quick"]
+	log := records.New(b.Key("quick"))
+	if _, err := b.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("without records: %v", err)
+	}
+	add := func(name string, sample any) {
+		t.Helper()
+		if err := log.Add(name, 1, sample); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, w := range b.Spec.Ways {
+		f := figures{Batches: 1, Tokens: 100, Longest: 400, Shaped: 500, Parts: map[int]int64{}, Slowest: map[int]int64{}}
+		for _, r := range b.Spec.Replicas {
+			f.Parts[r], f.Slowest[r] = 160, 320-int64(20*i)
+		}
+		add(epochOf(w), f)
+	}
+	for i, a := range b.arms(p) {
+		add(trainedOn(*b.way(a.Name)), figures{Batches: 1, Tokens: 100, Longest: 200 - int64(50*min(i, 1)), Shaped: 500})
+		for j, seed := range p.Seeds {
+			epochs := 4 * (j + 1)
+			if i == 1 { // an epoch more, and one that does not end
+				epochs = []int{5, 9, 0}[j]
+			}
+			add(a.Sample(seed), trials.Reached{Epochs: epochs, Accuracies: slices.Repeat([]float64{0.5}, max(epochs, 1)), SHA256: strings.Repeat("ab", 32), Params: 7})
+		}
+	}
+	r, err := b.Report(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	suitetest.CheckPlots(t, r)
+	cell := func(table *suite.Table, row int, column string) suite.Value {
+		return table.Rows[row][table.Column(column)]
+	}
+	near := func(table *suite.Table, row int, column string, want float64) {
+		t.Helper()
+		if v := cell(table, row, column); len(v.Numbers) == 0 || math.Abs(v.Numbers[0]/want-1) > 1e-9 {
+			t.Errorf("%s, row %d, %s: %v, want %v", table.ID, row, column, v, want)
+		}
+	}
+	near(r.Tables[0], 0, "padding", 37.5)
+	near(r.Tables[0], 0, "imbalance", 2)
+	near(r.Tables[0], 0, "padding and waiting", 68.75)
+	near(r.Tables[0], 3, "steps", 300./320)
+	near(r.Tables[0], 0, "padding, shape", 80)
+	apart := len(b.Spec.Replicas) * (len(b.Spec.Ways) - 1)
+	near(r.Tables[0], apart, "against one host", 180./280)
+	near(r.Tables[0], apart, "paper, up to", 1.5)
+	trained := r.Tables[1]
+	near(trained, 0, "epochs", 8)
+	near(trained, 0, "positions, millions", 8*200e-6)
+	near(trained, 1, "epochs / first", math.Cbrt(5./4*9/8*float64(p.Epochs)/12))
+	near(trained, 1, "positions / first", math.Cbrt(5./4*9/8*float64(p.Epochs)/12)*150/200)
+	if v := cell(trained, 1, "reached"); v.Text != "2 of 3" || len(trained.Notes) == 0 {
+		t.Errorf("reached: %v, notes %v", v, trained.Notes)
+	}
+}
+
+func TestMeasures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains")
+	}
+	b := suitetest.Loaded[*bucketing](t, Definition.Load)
+	log := records.New(b.Key("smoke"))
+	for range 2 {
+		if err := b.Measure(t.Context(), log, progress.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := b.Spec.Profiles["smoke"]
+	if n := len(b.Spec.Ways) + len(b.Spec.Trained)*(1+len(p.Seeds)); len(log.Names) != n {
+		t.Errorf("%d samples, want %d", len(log.Names), n)
+	}
+	if _, err := b.Report(log, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSpec(t *testing.T) {
+	suitetest.CheckRefused(t, Definition, [][3]string{
+		{"one_host: windows of 4", "one_host: windows of 5", "no way"},
+		{"trained: [none,", "trained: [nothing,", "no way"},
+		{"window: 4, hosts: 2}", "window: 0, hosts: 2}", "hosts without windows"},
+		{"replicas: [1, 8, 64]", "replicas: [3]", "want a multiple of all replicas"},
+		{"pairs: 2048, held_out: 1,", "pairs: 64, held_out: 1,", "want 128 or more"},
+	})
+}

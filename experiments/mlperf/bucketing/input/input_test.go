@@ -1,0 +1,74 @@
+package input
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+)
+
+// The report is the arithmetic of given rates: a host that makes what 512 cores took.
+func TestReport(t *testing.T) {
+	x := suitetest.Loaded[*input](t, Definition.Load)
+	log := records.New(x.Key("quick"))
+	if _, err := x.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("without records: %v", err)
+	}
+	at := x.taken(x.Spec.Logged[3])
+	for round := range x.Spec.Profiles["quick"].Rounds {
+		if err := log.Add(sampleName(round), 1, Sample{Kept: at, Texts: at / 4, OfText: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := x.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	suitetest.CheckPlots(t, r)
+	table := r.Tables[0]
+	for i, l := range x.Spec.Logged {
+		row := table.Rows[i]
+		of := func(column string) suite.Value { return row[table.Column(column)] }
+		ratio := l.Seconds.Value / x.Spec.Logged[3].Seconds.Value
+		for column, want := range map[string]float64{
+			"taken": 3442.299 / l.Seconds.Value, "measured made / taken": ratio, "texts / taken": ratio / 4, "cores for one": ratio * float64(l.Cores), "made / taken, reference": ratio,
+		} {
+			if got := of(column).Numbers[0]; math.Abs(got/want-1) > 1e-9 {
+				t.Errorf("%d cores: %s %v, want %v", l.Cores, column, got, want)
+			}
+		}
+		if printed := len(of("paper, too many for one").Numbers) > 0; printed != (l.Cores == 1024) {
+			t.Errorf("%d cores: the paper's figure %v", l.Cores, of("paper, too many for one"))
+		}
+	}
+}
+
+func TestMeasures(t *testing.T) {
+	x := suitetest.Loaded[*input](t, Definition.Load)
+	log := records.New(x.Key("smoke"))
+	for range 2 {
+		if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var s Sample
+	if err := log.Get(sampleName(0), &s); err != nil || s.OfText != x.Spec.Batch || len(log.Names) != 1 {
+		t.Errorf("%+v, %d samples, %v", s, len(log.Names), err)
+	}
+	if _, err := x.Report(log, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSpec(t *testing.T) {
+	suitetest.CheckRefused(t, Definition, [][3]string{
+		{"cores: 128,", "cores: 16,", "want more cores"},
+		{"pairs: 16384, passes", "pairs: 163, passes", "want 8192 or more"},
+		{"window: 4", "window: 100000", "65536"},
+		{"window: 4", "window: 0", "want a whole number from 1"},
+	})
+}

@@ -1,0 +1,134 @@
+package hoisting
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/suite/suitetest"
+	"gpipebench/nn/program"
+)
+
+// Instructions whose times are a linear function of their arithmetic and traffic give a model that
+// is right for other sizes: measured factors that are what the functions say are within.
+func TestReport(t *testing.T) {
+	h := suitetest.Loaded[*hoisting](t, Definition.Load)
+	log := records.New(h.Key("quick"))
+	if _, err := h.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("without records: %v", err)
+	}
+	p := h.Spec.Profiles["quick"]
+	m := &measurement{h, p}
+	seconds := func(in *program.Instr) float64 {
+		s := 1e-6 + 1e-9*float64(in.Cost.FLOPs)
+		for move := range in.Moves() {
+			s += 1e-10 * float64(move.Elems*move.ElemBytes)
+		}
+		return s
+	}
+	whole := func(l layer) (sum float64, each []float64) {
+		for _, in := range instructions(l.compile(program.Storage{})) {
+			each = append(each, seconds(in))
+			sum += seconds(in)
+		}
+		return sum, each
+	}
+	for round := range p.Rounds {
+		for i, l := range m.measured() {
+			s, _ := whole(l)
+			if i == 1 {
+				s *= 1.5 // the first factor is half as large again
+			}
+			if err := log.Add(l.sample(round), 1, Sample{Seconds: s}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, l := range m.calibrated() {
+			s, each := whole(l)
+			if err := log.Add(l.sample(round), 1, Sample{Seconds: s, Instrs: each}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r, err := h.Report(log, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	suitetest.CheckPlots(t, r)
+	table := r.Tables[0]
+	for i, b := range h.Spec.Batches {
+		of := func(column string) suite.Value { return table.Rows[i][table.Column(column)] }
+		pair := p.Measured.pair(b)
+		hoisted, _ := whole(pair[0])
+		inside, _ := whole(pair[1])
+		want, within := 1.0, "yes"
+		if i == 0 {
+			want, within = 1.5, "no"
+		}
+		for column, x := range map[string]float64{"hoisted": hoisted, "measured inside / hoisted": want * inside / hoisted, "inside / hoisted, reference": want * inside / hoisted} {
+			if got := of(column).Numbers[0]; math.Abs(got/x-1) > 1e-9 {
+				t.Errorf("batch %d: %s %v, want %v", b, column, got, x)
+			}
+		}
+		// Padded products of small batches and overheads leave a few percent.
+		if got := of("measured / modelled").Numbers[0]; math.Abs(got/want-1) > 0.05 || of("within").Text != within {
+			t.Errorf("batch %d: measured over modelled %v, within %v, want %v", b, got, of("within"), want)
+		}
+		if pod := of("tpuv3 inside / hoisted").Numbers[0]; !(pod > 1) {
+			t.Errorf("batch %d: %v on the modelled core", b, pod)
+		}
+	}
+}
+
+// A round has all samples, those of the calibration with a time for each instruction.
+func TestMeasures(t *testing.T) {
+	h := suitetest.Loaded[*hoisting](t, Definition.Load)
+	log := records.New(h.Key("smoke"))
+	for range 2 {
+		if err := h.Measure(t.Context(), log, progress.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := &measurement{h, h.Spec.Profiles["smoke"]}
+	if n := len(m.measured()) + len(m.calibrated()); len(log.Names) != n {
+		t.Errorf("%d samples, want %d", len(log.Names), n)
+	}
+	if _, err := h.Report(log, nil); err != nil {
+		t.Error(err)
+	}
+	// A sample of another program is strange.
+	l := m.calibrated()[0]
+	other := records.New(h.Key("smoke"))
+	for _, name := range log.Names {
+		var s Sample
+		if err := log.Get(name, &s); err != nil {
+			t.Fatal(err)
+		}
+		if name == l.sample(0) {
+			s.Instrs = s.Instrs[1:]
+		}
+		if err := other.Add(name, 1, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := h.Report(other, nil); err == nil || !strings.Contains(err.Error(), "instructions") {
+		t.Errorf("times of fewer instructions: %v", err)
+	}
+}
+
+func TestSpec(t *testing.T) {
+	suitetest.CheckRefused(t, Definition, [][3]string{
+		{"batches: [1, 2, 4, 8, 16, 32]", "batches: [2, 1]", "ascending"},
+		{"calibrated: [{width: 32,", "calibrated: [{width: 48,", "want another width"},
+		{"accelerator: tpuv3", "accelerator: abacus", "unknown accelerator"},
+		{"turns: 1", "turns: 0", "want a whole number from 1"},
+	})
+	h := suitetest.Loaded[*hoisting](t, Definition.Load)
+	suitetest.CheckKey(t, func(file string) suite.Experiment {
+		h.Spec.Accelerator = file
+		return h
+	})
+}

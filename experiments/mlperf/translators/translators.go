@@ -1,0 +1,281 @@
+// Package translators compares GNMT with a Transformer of as many parameters.
+package translators
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gpipebench/experiments/plot"
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
+	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
+	"gpipebench/experiments/workload"
+	"gpipebench/gpipe"
+)
+
+//go:embed spec.yaml about.md
+var folder embed.FS
+
+var Definition = suite.Definition{ID: "gnmt-quality", Folder: folder, New: suite.New[translators], Untimed: true}
+
+// spec is spec.yaml.
+type spec struct {
+	suite.Head `yaml:",inline"`
+	Setup      suite.SetupSpec `yaml:"setup"`
+	Margin     float64         `yaml:"margin" want:">0..100"`
+	WarmUp     float64         `yaml:"warm_up" want:">0..0.9"`
+
+	Profiles map[string]profile `yaml:"profiles"`
+}
+
+type profile struct {
+	Expected suite.Span       `yaml:"expected" want:"shown"`
+	Pilots   []uint64         `yaml:"pilots"` // seeds
+	Seeds    []uint64         `yaml:"seeds"`  // others than the pilots'
+	Rates    []float64        `yaml:"rates" want:">0..1000"`
+	Data     suite.PairsSpec  `yaml:"data"`
+	Networks []workload.Model `yaml:"networks"` // the Transformer first
+	Batch    int              `yaml:"batch" want:"1..65536"`
+	Steps    int              `yaml:"steps" want:"2..1000000"`
+}
+
+type translators struct {
+	suite.Base[spec]
+	setup workload.Setup
+}
+
+func (x *translators) Resolve() *suite.Problem {
+	x.setup = x.Spec.Setup.Setup()
+	if err := trials.CheckSetup(x.setup); err != nil {
+		return suite.At(err, "setup")
+	}
+	for _, name := range suite.Profiles {
+		p := x.Spec.Profiles[name]
+		at := []string{"profiles", name}
+		switch {
+		case len(p.Networks) != 2 || p.Networks[0].Name != workload.Translator || p.Networks[1].Name != workload.GNMT:
+			return suite.At(fmt.Errorf("want %s and %s", workload.Translator, workload.GNMT), append(at, "networks")...)
+		case slices.ContainsFunc(p.Pilots, func(s uint64) bool { return slices.Contains(p.Seeds, s) }):
+			return suite.At(errors.New("want other seeds than the pilots'"), append(at, "seeds")...)
+		}
+	}
+	return nil
+}
+
+// arm is a network with a rate.
+func (x *translators) arm(p profile, network int, rate float64) trials.Arm {
+	return trials.Arm{
+		Name: fmt.Sprintf("%s/lr=%g", p.Networks[network].Name, rate),
+		Training: func(seed uint64) workload.Training {
+			rising := max(1, int(math.Round(x.Spec.WarmUp*float64(p.Steps))))
+			return workload.Training{
+				Model: p.Networks[network], Data: "synthetic-translation", Config: p.Data.Config(), Setup: x.setup,
+				Batch: p.Batch, Steps: p.Steps, Seed: seed, Optimizer: "adam", ClipNorm: 1,
+				LR: rate, LRSchedule: fmt.Sprintf("warmup:%d,cosine:%d", rising, p.Steps-rising),
+			}
+		},
+	}
+}
+
+func (x *translators) grid(p profile, network int) (all []trials.Arm) {
+	for _, rate := range p.Rates {
+		all = append(all, x.arm(p, network, rate))
+	}
+	return all
+}
+
+func (x *translators) Planned(profile string) (list []suite.PlannedRun) {
+	p := x.Spec.Profiles[profile]
+	for i := range p.Networks {
+		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i)}, Run: x.arm(p, i, p.Rates[0]).Training(p.Seeds[0])})
+	}
+	return list
+}
+
+// pilot is a trial that may also end with a loss that is not finite.
+type pilot struct {
+	*trials.Trial
+	NonFinite string `json:"non_finite,omitempty"`
+}
+
+func (q *pilot) Check() error {
+	if q.NonFinite != "" {
+		return nil
+	}
+	if q.Trial == nil {
+		return errors.New("no trial")
+	}
+	return q.Trial.Check()
+}
+
+// loss is that of what is held out.
+func (q *pilot) loss() float64 {
+	if q.NonFinite != "" {
+		return math.Inf(1)
+	}
+	return q.HeldOut
+}
+
+func (x *translators) Measure(ctx context.Context, log *records.Log, progress progress.Progress) error {
+	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return err
+	}
+	err = trials.Each(ctx, x.ID(), slices.Concat(x.grid(p, 0), x.grid(p, 1)), p.Pilots, log, progress, func(ctx context.Context, t workload.Training) (any, string, error) {
+		made := &pilot{}
+		var bad *gpipe.NonFiniteError
+		made.Trial, err = trials.Train(ctx, t)
+		switch {
+		case errors.As(err, &bad):
+			made.NonFinite = bad.Error()
+			return made, made.NonFinite, nil
+		case err != nil:
+			return nil, "", err
+		}
+		return made, fmt.Sprintf("held-out loss %.4f", made.HeldOut), nil
+	})
+	if err != nil {
+		return err
+	}
+	chosen, err := x.chosen(p, log)
+	if err != nil {
+		return err
+	}
+	return trials.Run(ctx, x.ID(), chosen, p.Seeds, log, progress)
+}
+
+// chosen are both networks with the rates whose pilots have the least held-out loss on average,
+// the first of equals.
+func (x *translators) chosen(p profile, log *records.Log) (arms []trials.Arm, err error) {
+	for i := range p.Networks {
+		grid, losses, err := x.pilots(p, log, i)
+		if err != nil {
+			return nil, err
+		}
+		best := slices.Index(losses, slices.Min(losses))
+		if math.IsInf(losses[best], 1) {
+			return nil, fmt.Errorf("%s: no pilot of %s ends with a finite loss: want lower rates", x.ID(), p.Networks[i].Name)
+		}
+		arms = append(arms, grid[best])
+	}
+	return arms, nil
+}
+
+// pilots reads a network's: their mean held-out losses, by rate.
+func (x *translators) pilots(p profile, log *records.Log, network int) (grid []trials.Arm, losses []float64, err error) {
+	grid = x.grid(p, network)
+	for _, a := range grid {
+		sum := 0.0
+		for _, seed := range p.Pilots {
+			var q pilot
+			if err := log.Get(a.Sample(seed), &q); err != nil {
+				return nil, nil, err
+			}
+			sum += q.loss()
+		}
+		losses = append(losses, sum/float64(len(p.Pilots)))
+	}
+	return grid, losses, nil
+}
+
+// bleu is the mean over languages, of each seed.
+func bleu(t trials.Trials) (all []float64) {
+	for _, r := range t.Runs {
+		sum := 0.0
+		for _, l := range r.Languages {
+			sum += l.BLEU
+		}
+		all = append(all, sum/float64(len(r.Languages)))
+	}
+	return all
+}
+
+func (x *translators) Report(log, reference *records.Log) (*suite.Report, error) {
+	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
+	if err != nil {
+		return nil, err
+	}
+	all, err := x.read(p, log)
+	if err != nil {
+		return nil, err
+	}
+	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
+		fmt.Sprintf("%d pairs of the invented language in %d steps of %d, the same for both networks; %d seeds, means. BLEU of greedy translations of what is held out.", p.Data.Pairs, p.Steps, p.Batch, len(p.Seeds)),
+		fmt.Sprintf("Difference: GNMT's BLEU less the Transformer's, paired by seed, with its 95%% interval. Equivalence: p value of a test of two one-sided hypotheses at a margin of %g BLEU, the smallest margin at which it would be shown, and the outcome at the level 0.05.", x.Spec.Margin),
+	}}
+	t.Texts("network")
+	t.Numbers("parameters", "parameters / first", "rate", "accuracy", "held-out nats", "BLEU", "deviation", "difference", "equivalence", "smallest margin")
+	t.Texts("outcome")
+	var referred []trials.Trials
+	if reference != nil {
+		if of, ok := x.Spec.Profiles[reference.Key.Profile]; ok {
+			referred, _ = x.read(of, reference)
+		}
+		t.Numbers("BLEU, " + suite.ReferenceName(log, reference))
+	}
+	dots := &plot.DotPanel{Title: "held-out translations", Y: "BLEU"}
+	for i, of := range all {
+		scores := bleu(of)
+		var nats []float64
+		for _, r := range of.Runs {
+			nats = append(nats, r.HeldOut)
+		}
+		params, first := of.Runs[0].Params, all[0].Runs[0].Params
+		row := []any{
+			p.Networks[i].Name, suite.Whole(params, fmt.Sprint(params)), suite.Fixed(float64(params)/float64(first), 3), suite.Number("%g", of.Training(p.Seeds[0]).LR),
+			of.Accuracy()[0], suite.Mean(nats, 4), suite.Mean(scores, 2), suite.SD(scores, 2),
+		}
+		if i == 0 {
+			row = append(row, suite.Absent, suite.Absent, suite.Absent, suite.Absent)
+		} else {
+			row = append(row, trials.Compare(scores, bleu(all[0]), x.Spec.Margin).Cells(0.05)...)
+		}
+		if reference != nil {
+			cell := suite.Absent
+			if i < len(referred) {
+				cell = suite.Mean(bleu(referred[i]), 2)
+			}
+			row = append(row, cell)
+		}
+		t.Add(row...)
+		dots.Add(p.Networks[i].Name, scores)
+	}
+	pilots := &suite.Table{ID: x.ID() + "-pilots", Title: "GNMT beside the Transformer: pilots", Caption: []string{
+		fmt.Sprintf("Held-out loss in nats at the end, by learning rate, mean over seeds %v. The least is chosen.", p.Pilots),
+	}}
+	pilots.Texts("network")
+	pilots.Numbers("rate", "held-out nats")
+	pilots.Texts("chosen")
+	for i := range p.Networks {
+		_, losses, err := x.pilots(p, log, i)
+		if err != nil {
+			return nil, err
+		}
+		for j, loss := range losses {
+			cell := suite.Absent
+			if !math.IsInf(loss, 1) {
+				cell = suite.Fixed(loss, 4)
+			}
+			pilots.Add(p.Networks[i].Name, suite.Number("%g", p.Rates[j]), cell, suite.YesOrNo(x.arm(p, i, p.Rates[j]).Name == all[i].Name))
+		}
+	}
+	r := &suite.Report{Tables: []*suite.Table{t, pilots, trials.EachTable(x.ID()+"-runs", "GNMT beside the Transformer: each training", all, p.Seeds)}}
+	if reference != nil {
+		t.Notes = append(t.Notes, suite.ReferenceNote(reference))
+	}
+	r.Files, err = plot.Files(x.ID(), x.Title(), []plot.Axes{dots})
+	return r, err
+}
+
+func (x *translators) read(p profile, log *records.Log) ([]trials.Trials, error) {
+	arms, err := x.chosen(p, log)
+	if err != nil {
+		return nil, err
+	}
+	return trials.Read(log, arms, p.Seeds)
+}
