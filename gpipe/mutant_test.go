@@ -144,7 +144,7 @@ var mutants = []mutant{
 	{"a weight's gradient by bands of bfloat16 that begins anew for each micro-batch", "../nn/program/bf16image.go",
 		"kernel.ConvGradWeight(b, out[0], source, dy, true, part", "kernel.ConvGradWeight(b, out[0], source, dy, n+p0 > 0, part", "TestG1BF16Images"},
 	{"a dropout of bfloat16 that forgets where its block begins", "../nn/program/bf16rows.go",
-		"dropout(w, op, out[0], in[0], nil, per, first)", "dropout(w, op, out[0], in[0], nil, per, first*0)", "TestG1BF16$"},
+		"dropout(w, op, out[0], in[0], nil, per, first, 0)", "dropout(w, op, out[0], in[0], nil, per, first*0, 0)", "TestG1BF16$"},
 	{"activations of bfloat16 that a boundary keeps in float32", "../nn/program/storage.go",
 		"	case n.Role == graph.Input || s.scores(n):\n		return true", "	case n.Role == graph.Input || s.scores(n):\n		return !s.Rounded", "TestG1BF16$"},
 	{"values of bfloat16 in the places of results that others still read", "../nn/program/compile.go",
