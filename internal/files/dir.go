@@ -124,9 +124,13 @@ func TemporaryDir() (name string, remove func() error, err error) {
 }
 
 // MakeDir makes a directory, with those above it, unless it is there, and checks that
-// files can be made in it.
+// files can be made in it. Others may remove directories above it meanwhile, if these are
+// empty.
 func MakeDir(name string) error {
 	err := os.MkdirAll(name, 0o777)
+	for again := 0; errors.Is(err, fs.ErrNotExist) && again < 100; again++ {
+		err = os.MkdirAll(name, 0o777) // one above it was removed before it had this one
+	}
 	if err == nil {
 		err = Reason(CheckWritable(filepath.Join(name, "any")))
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -154,5 +155,34 @@ func TestLockDir(t *testing.T) {
 	}
 	if _, err := LockDir(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing one: %v", err)
+	}
+}
+
+// A directory is made also while others, below the same parent, come and go with the
+// parent.
+func TestMakeDirBesideRemoval(t *testing.T) {
+	parent := filepath.Join(t.TempDir(), "parent")
+	stop := make(chan struct{})
+	var removing sync.WaitGroup
+	removing.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				os.Remove(parent) // which fails while there is something in it
+			}
+		}
+	})
+	defer removing.Wait()
+	defer close(stop)
+	for range 2000 {
+		name := filepath.Join(parent, "one", "two")
+		if err := MakeDir(name); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Dir(name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

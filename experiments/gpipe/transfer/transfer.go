@@ -18,6 +18,7 @@ import (
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
+	"gpipebench/internal/files"
 )
 
 //go:embed spec.yaml about.md
@@ -192,7 +193,7 @@ func (x *transfer) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	if err := x.read(profile, log); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := files.MakeDir(dir); err != nil {
 		return err
 	}
 	// What needs no weights first, so that all cores have work.
