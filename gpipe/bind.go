@@ -137,6 +137,7 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 		Trap:   r.hunting,
 		Meet:   func(m program.Meeting) error { return r.meet(ctx, t, m) },
 	}
+	var each []time.Duration // of the parts, for the last instruction
 	if len(r.parts) > 0 {
 		sent := Traffic{From: r.at, To: r.at, What: PartRows}
 		o.Parts.Sent = func(_, _ int, bytes int64) { sent.Messages, sent.Bytes = sent.Messages+1, sent.Bytes+bytes }
@@ -150,20 +151,27 @@ func (r *chunkRun) exec(ctx context.Context, p *program.Program, t schedule.Task
 			o.Parts.Memory = append(o.Parts.Memory, &r.parts[i].bind)
 		}
 		if r.trainer.alone != nil {
-			o.Parts.Alone = func(longer time.Duration) { r.turns += longer }
+			o.Parts.Alone = func(_ *program.Instr, took []time.Duration, longer time.Duration) {
+				r.turns += longer
+				each = took
+			}
 		}
 	}
 	if len(r.tables) > 0 {
 		o.Rows = func(g program.RowGradient) bool { return r.keepRows(m, g) }
 	}
 	if watch := r.trainer.net.watch; watch != nil && r.purpose == training {
-		last, away := time.Now(), r.away
+		last, away, turns := time.Now(), r.away, r.turns
 		o.Ran = func(in *program.Instr) {
 			if h := r.trainer.net.testing.inKernel; h != nil {
 				h(in)
 			}
-			watch(KernelRun{r.at, t.Kind, in, (time.Since(last) - (r.away - away)).Seconds()})
-			last, away = time.Now(), r.away
+			run := KernelRun{At: r.at, Task: t.Kind, Instr: in, Seconds: (time.Since(last) - (r.away - away) - (r.turns - turns)).Seconds()}
+			for _, took := range each {
+				run.Parts = append(run.Parts, took.Seconds())
+			}
+			watch(run)
+			last, away, turns = time.Now(), r.away, r.turns
 		}
 	}
 	return p.Run(r.dev.tasks, &r.bind, &env, o)

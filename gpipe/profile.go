@@ -16,7 +16,10 @@ type KernelRun struct {
 	At      place.Place
 	Task    schedule.Kind
 	Instr   *program.Instr
-	Seconds float64
+	Seconds float64 // on the device's clock
+	// Parts are the seconds of each part over which an emulated device divides images, timed
+	// alone; nil if there are none.
+	Parts []float64
 }
 
 // Watch makes every stage call f, from the next training step on, with each kernel that

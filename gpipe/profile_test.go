@@ -2,6 +2,7 @@ package gpipe
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -167,5 +168,42 @@ func TestProfileOfReplicas(t *testing.T) {
 	}
 	if math.Abs(sum/(4*r.Seconds)-1) > 1e-9 || !(reduce > 0) {
 		t.Errorf("rows of %v s, of which sums %v s, on four devices in %v s", sum, reduce, r.Seconds)
+	}
+}
+
+// On emulated devices a kernel that parts run takes what the slowest of them takes, or more where
+// they take turns, and tasks are not shorter than their kernels.
+func TestProfileOfParts(t *testing.T) {
+	p := smallSSD.pipeline(t, false)
+	p.MicroBatches, p.Spatial, p.Devices = 1, 3, []Device{{Kind: Emulated}}
+	tr := smallSSD.open(t, p)
+	profile := tr.Profile()
+	add, divisions := tr.net.watch, map[program.Division]int{}
+	tr.Watch(func(run KernelRun) {
+		add(run)
+		divisions[run.Instr.Division]++
+		if len(run.Parts) != p.Spatial || !(run.Seconds >= slices.Max(run.Parts)-1e-9) {
+			t.Errorf("%v %v, %v: %v s, of the parts %v", run.Task, run.Instr.Op, run.Instr.Division, run.Seconds, run.Parts)
+		}
+		if (run.Instr.Op == "exchange") != (run.Instr.Division == program.Exchange) {
+			t.Errorf("%v is %v", run.Instr.Op, run.Instr.Division)
+		}
+	})
+	r, err := tr.Step(t.Context(), smallSSD.data(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(divisions) != program.Divisions {
+		t.Errorf("kernels %v, want some of each division", divisions)
+	}
+	var rows, beside float64
+	for _, row := range profile.Rows() {
+		rows += row.Seconds
+		if row.Op == BesideRow {
+			beside = row.Seconds
+		}
+	}
+	if math.Abs(rows/r.Seconds-1) > 1e-9 || !(beside >= 0) {
+		t.Errorf("rows of %v s, of which besides kernels %v s, in a step of %v s", rows, beside, r.Seconds)
 	}
 }

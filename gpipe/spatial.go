@@ -28,8 +28,9 @@ type SpatialEstimate struct {
 	Sums       float64 // adding up the parts' gradients of weights, once, by a ring
 
 	// Turns is what would be added to all that if the parts took turns at the gradients of
-	// weights instead of adding up partial sums, for the bits of the uncut network: they
-	// compute one after another, and at each example hand the accumulators on.
+	// weights instead of adding up partial sums, for the bits of the uncut network (see
+	// docs/design.md): they follow one another over blocks of the accumulators, which they
+	// hand on at each example.
 	Turns float64
 }
 
@@ -68,11 +69,11 @@ func (p Pipeline) ModelSpatial(in Input, parts int, how Modelling) (e SpatialEst
 func (e *SpatialEstimate) add(a *accelerator.Accelerator, dt graph.DType, one, divided *program.Spatial, parts, examples int) (summed int64) {
 	whole := make([]float64, len(one.Pieces))
 	a.Starts(one.Parts[0], dt, func(first int, seconds float64) { whole[first] += seconds })
-	slowest, total := make([]float64, len(whole)), make([]float64, len(whole))
+	slowest := make([]float64, len(whole))
 	for part, p := range divided.Parts {
 		a.Starts(p, dt, func(first int, seconds float64) {
 			i := divided.Index[part][first]
-			slowest[i], total[i] = max(slowest[i], seconds), total[i]+seconds
+			slowest[i] = max(slowest[i], seconds)
 		})
 	}
 	link := a.Hop()
@@ -107,11 +108,14 @@ func (e *SpatialEstimate) add(a *accelerator.Accelerator, dt graph.DType, one, d
 			e.Halo += sent(piece.Before)
 		}
 		if piece.Division == program.Partial && parts > 1 {
-			accumulator := link.Latency
-			if link.Bandwidth > 0 {
-				accumulator += float64(piece.Sum) / link.Bandwidth
+			hand := func(bytes int64) float64 {
+				if link.Bandwidth > 0 {
+					return link.Latency + float64(bytes)/link.Bandwidth
+				}
+				return link.Latency
 			}
-			e.Turns += total[i] - slowest[i] + float64(examples*parts-1)*accumulator
+			items := examples * parts // blocks of examples; the parts begin one beat after another
+			e.Turns += slowest[i]*float64(parts-1)/float64(items) + float64(items+parts-2)*hand(piece.Sum/int64(parts)) + hand(piece.Sum)
 		}
 		summed += piece.Sum
 	}

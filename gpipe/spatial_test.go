@@ -60,8 +60,8 @@ func TestModelSpatial(t *testing.T) {
 	if math.Abs(none.Uneven) > 1e-3*none.Even {
 		t.Errorf("two parts of even rows, operations alone: %+v", none)
 	}
-	// Gradients of weights of one part after another take as long as on one, and turns more.
-	if e := spatialSSD(t, 4, nil); e.Turns <= 0 || e.Turns >= 3*one.Even {
+	// Over links that take no time the last of four parts begins three of 4 x 4 beats after the first.
+	if e := spatialSSD(t, 4, func(a *accelerator.Accelerator) { a.Link = timeline.Link{} }); e.Turns <= 0 || e.Turns >= 3./16*one.Even {
 		t.Errorf("turns: %+v", e)
 	}
 	if _, err := (Pipeline{}).ModelSpatial(Input{}, 0, Modelling{}); err == nil {

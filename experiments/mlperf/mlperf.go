@@ -15,6 +15,7 @@ import (
 	"gpipebench/experiments/mlperf/seconds"
 	"gpipebench/experiments/mlperf/spatial"
 	spatialbits "gpipebench/experiments/mlperf/spatial/bits"
+	spatialemulated "gpipebench/experiments/mlperf/spatial/emulated"
 	"gpipebench/experiments/mlperf/spatial/maskrcnn"
 	"gpipebench/experiments/mlperf/summation"
 	summationmeasured "gpipebench/experiments/mlperf/summation/measured"
@@ -41,6 +42,7 @@ var Paper = suite.Paper{
 		rules.Definition,
 		seconds.Definition,
 		spatial.Definition,
+		spatialemulated.Definition,
 		spatialbits.Definition,
 		maskrcnn.Definition,
 		bucketing.Definition,

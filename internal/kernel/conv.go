@@ -53,6 +53,15 @@ func ConvGradWeight(c Conv, dw, x, dy []float32, accumulate bool, part, parts in
 	gemm.convGradWeight(&c, dw, x, dy, accumulate, part, parts, scratch)
 }
 
+// ConvGradWeightPart returns the rows (KH, KW, C) and columns O of dw that one of parts calls of
+// ConvGradWeight computes, whatever the sizes of images.
+func ConvGradWeightPart(c Conv, part, parts int) (i0, i1, j0, j1 int) {
+	if c.pointwise() {
+		return gemm.cut(c.C, c.O, part, parts)
+	}
+	return gemm.cutGradWeight(&c, part, parts)
+}
+
 // ConvForwardScratch returns the floats of scratch that each of parts threads
 // needs for ConvForward.
 func ConvForwardScratch(c Conv, parts int) int {

@@ -237,7 +237,7 @@ func (c *compiler) lower(s *step, accumulates bool) (kernelFunc, int) {
 	if k := c.store.convert(s, accumulates); k != nil {
 		return k.lower(s, accumulates, c.threads)
 	}
-	return lower(s, accumulates, c.threads)
+	return lower(s, accumulates, c.threads*max(s.blocks, 1))
 }
 
 type compiler struct {

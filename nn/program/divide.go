@@ -135,8 +135,9 @@ func nodeMaps(parts int) []map[*graph.Node]*graph.Node {
 
 // tick is what all parts do at one place of their programs: they exchange rows, or compute.
 type tick struct {
-	copies   []transfer // by receiver; nil: they compute
-	examples int        // of an instruction at which the parts take turns; 0: none
+	Division
+	copies   []transfer // of an Exchange, by receiver
+	examples int        // of Partial, at which the parts take turns
 }
 
 // transfer copies so many floats so many times, from one part's memory to another's, or
@@ -406,7 +407,7 @@ func (x *exchange) end() {
 		}
 		steps[part] = &step{call: call, in: call.In, out: call.Out}
 	}
-	x.d.tick(steps, tick{copies: x.copies})
+	x.d.tick(steps, tick{Division: Exchange, copies: x.copies})
 }
 
 // tick adds one instruction to each part's program; nil: the part has nothing to do.
@@ -437,7 +438,7 @@ func (d *divider) instruction(in *Instr, p Piece, fetched []fetched) {
 		d.chunked(in, r, p, before, after)
 		return
 	}
-	steps, now := make([]*step, d.parts), tick{}
+	steps, now := make([]*step, d.parts), tick{Division: p.Division}
 	for part := range steps {
 		switch p.Division {
 		case Everywhere:
@@ -536,7 +537,7 @@ func (d *divider) ownRows(in *Instr, r rule, p Piece, part int, before, after *e
 // its rows of one example contribute. Parts after the first have the accumulator as a guest.
 func (d *divider) turn(in *Instr, r rule, p Piece, part int, before *exchange) *step {
 	s := d.local(in, r, p, part, before)
-	s.adds = true
+	s.adds, s.blocks = true, d.parts
 	s.call.In = slices.Clone(s.call.In)
 	for i, n := range s.call.In {
 		if images(n) {
@@ -629,7 +630,7 @@ func (d *divider) chunked(in *Instr, r rule, p Piece, before, after *exchange) {
 		}
 	}
 	gather.end()
-	d.tick(steps, tick{})
+	d.tick(steps, tick{Division: Chunked})
 
 	result := in.step.out[0]
 	each, chunk, seen := result.Elems()/result.Shape[0], 0, make([]int, d.parts)
@@ -715,6 +716,7 @@ func (d *divider) assemble(like *Program) {
 		var span [Spaces]int
 		p := c.assemble(d.whole.Name, d.steps[part], nil, Out, nil, &span)
 		for t := range p.Instrs {
+			p.Instrs[t].Division = d.ticks[t].Division
 			p.Instrs[t].Cost.FLOPs *= int64(max(d.ticks[t].examples, 1))
 		}
 		d.done = append(d.done, p)

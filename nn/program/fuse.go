@@ -25,6 +25,7 @@ type step struct {
 	// rows, and how many rows of values the whole has; 0: the step is of the whole.
 	within, total int
 	adds          bool // to its results, wherever these are
+	blocks        int  // into which parts that take turns cut its result; 0: they do not
 }
 
 // last returns the call that makes the step's results.

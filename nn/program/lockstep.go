@@ -14,9 +14,10 @@ type PartOptions struct {
 	// Sent, if not nil, is called with the bytes that went from one part to another.
 	Sent func(to, from int, bytes int64)
 	// Alone, if not nil, makes the parts work one after another, so that each is timed
-	// alone, and is called with the time that this took longer than the slowest part of
-	// each instruction.
-	Alone func(longer time.Duration)
+	// alone, and is called after every instruction, before Options.Ran, with the time of each
+	// part, in a slice that is used again, and by how much longer this took than beside each
+	// other.
+	Alone func(in *Instr, each []time.Duration, longer time.Duration)
 }
 
 // lockstep is the programs of a stage's parts, whose instructions they run together.
@@ -33,8 +34,9 @@ type lockstepRun struct {
 	binds   []*Binding
 	envs    []Env
 	o       Options
-	at      int           // the tick
-	longer  time.Duration // see PartOptions.Alone
+	at      int             // the tick
+	each    []time.Duration // see PartOptions.Alone, of the tick
+	longer  time.Duration
 
 	instr   []*Instr
 	in, out [][maxOperands][]float32
@@ -52,11 +54,14 @@ func (p *Program) Exchanged() (copies int, bytes int64) {
 				copies, bytes = copies+1, bytes+c.bytes()
 			}
 		}
-		if t.examples > 0 { // an accumulator goes around once an example
-			hands := t.examples * len(p.lock.programs)
-			for _, o := range p.Instrs[at].out {
-				copies, bytes = copies+hands, bytes+4*int64(hands)*int64(o.Len)
+		if t.Division == Partial { // an accumulator goes around once an example, in blocks
+			parts, in := len(p.lock.programs), &p.Instrs[at]
+			for block := range parts {
+				if in.block(block, parts, p.threads) > 0 {
+					copies += t.examples*parts - 1
+				}
 			}
+			copies, bytes = copies+1, bytes+4*int64(t.examples*parts)*int64(in.out[0].Len)
 		}
 	}
 	return copies, bytes
@@ -73,7 +78,7 @@ func (l *lockstep) run(pool *Pool, b *Binding, env *Env, o Options) error {
 	}
 	r := &lockstepRun{
 		lockstep: l, pool: pool, threads: first.threads, binds: append([]*Binding{b}, o.Parts.Memory...), envs: make([]Env, parts), o: o,
-		instr: make([]*Instr, parts), in: make([][maxOperands][]float32, parts), out: make([][maxOperands][]float32, parts),
+		each: make([]time.Duration, parts), instr: make([]*Instr, parts), in: make([][maxOperands][]float32, parts), out: make([][maxOperands][]float32, parts),
 	}
 	for part, p := range l.programs {
 		if r.envs[part] = *env; part > 0 {
@@ -89,11 +94,6 @@ func (l *lockstep) run(pool *Pool, b *Binding, env *Env, o Options) error {
 			w.env, w.scratch = &r.envs[part], ws[i*p.scratch:(i+1)*p.scratch:(i+1)*p.scratch]
 		}
 	}
-	defer func() {
-		if o.Parts.Alone != nil {
-			o.Parts.Alone(r.longer)
-		}
-	}()
 	for r.at = range l.ticks {
 		if err := r.tick(&l.ticks[r.at]); err != nil {
 			return err
@@ -118,8 +118,10 @@ func (r *lockstepRun) tick(t *tick) error {
 		r.instr[part] = &p.Instrs[r.at]
 	}
 	r.pool.run.instr = r.instr[0]
+	clear(r.each)
+	r.longer = 0
 	switch {
-	case t.copies != nil:
+	case t.Division == Exchange:
 		r.all(func(part, thread int) {
 			for i := range t.copies {
 				if c := &t.copies[i]; c.to == part && thread == 0 {
@@ -138,11 +140,14 @@ func (r *lockstepRun) tick(t *tick) error {
 		for part, in := range r.instr {
 			r.bind(part, in)
 		}
-		if t.examples > 0 {
+		if t.Division == Partial {
 			r.turns(t.examples)
 		} else if taken := r.o.offered(r.instr[0], r.in[0][:len(r.instr[0].in)]); !taken {
-			r.all(r.kernel)
+			r.all(func(part, thread int) { r.kernel(part, thread, thread, r.threads) })
 		}
+	}
+	if r.o.Parts.Alone != nil {
+		r.o.Parts.Alone(r.instr[0], r.each, r.longer)
 	}
 	if r.o.Ran != nil {
 		r.o.Ran(r.instr[0])
@@ -158,7 +163,7 @@ func (r *lockstepRun) tick(t *tick) error {
 				fillNaN(r.binds[part][Workspace][op.Off:op.End()])
 			}
 		}
-		if r.o.Trap && t.copies == nil {
+		if r.o.Trap && t.Division != Exchange {
 			if err := r.programs[part].trap(in, r.binds[part]); err != nil {
 				return err
 			}
@@ -189,6 +194,7 @@ func (r *lockstepRun) all(job func(part, thread int)) {
 		start := time.Now()
 		r.one(part, func(thread int) { job(part, thread) })
 		took := time.Since(start)
+		r.each[part] += took
 		sum, most = sum+took, max(most, took)
 	}
 	r.longer += sum - most
@@ -207,43 +213,10 @@ func (r *lockstepRun) one(part int, job func(thread int)) {
 	})
 }
 
-func (r *lockstepRun) kernel(part, thread int) {
+// kernel runs a share of a part's instruction on one of its threads.
+func (r *lockstepRun) kernel(part, thread, share, shares int) {
 	in := r.instr[part]
-	in.kernel(&r.pool.run.workers[part*r.threads+thread], r.in[part][:len(in.in)], r.out[part][:len(in.out)], thread, r.threads)
-}
-
-// turns lets the parts add to accumulators one after another, example by example: the order
-// of the undivided stage. Whoever is next gets the accumulators from the one before it, and
-// in the end the first part has them again.
-func (r *lockstepRun) turns(examples int) {
-	holder := 0
-	take := func(part int) {
-		if part == holder {
-			return
-		}
-		for j, op := range r.instr[part].out {
-			copy(r.out[part][j], r.out[holder][j])
-			if r.o.Parts.Sent != nil {
-				r.o.Parts.Sent(part, holder, 4*int64(op.Len))
-			}
-		}
-		holder = part
-	}
-	whole := make([][maxOperands][]float32, len(r.in))
-	copy(whole, r.in)
-	for e := range examples {
-		for part, in := range r.instr {
-			take(part)
-			for j, n := range in.step.in {
-				if images(n) {
-					each := in.in[j].Len / examples
-					r.in[part][j] = whole[part][j][e*each : (e+1)*each : (e+1)*each]
-				}
-			}
-			r.one(part, func(thread int) { r.kernel(part, thread) })
-		}
-	}
-	take(0)
+	in.kernel(&r.pool.run.workers[part*r.threads+thread], r.in[part][:len(in.in)], r.out[part][:len(in.out)], share, shares)
 }
 
 // copy makes a transfer.

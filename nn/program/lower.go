@@ -110,7 +110,7 @@ func lower(s *step, accumulates bool, threads int) (fn kernelFunc, scratch int) 
 	case gradop.ColumnSum:
 		rows, cols := matrix(s.call.In[0])
 		return fromZero(!accumulates, func(_ *worker, in, out [][]float32, part, parts int) {
-			from, to := share(cols, part, parts, align)
+			from, to := shareColumns(cols, part, parts)
 			kernel.ColSum(out[0][from:to], in[0][from:], rows, to-from, cols)
 		}), 0
 	case gradop.LayerNormParams:
@@ -256,6 +256,11 @@ func binary(f func(dst, a, b []float32)) kernelFunc {
 		from, to := share(len(out[0]), part, parts, align)
 		f(out[0][from:to], in[0][from:to], in[1][from:to])
 	}
+}
+
+// shareColumns divides sums over columns.
+func shareColumns(columns, part, parts int) (from, to int) {
+	return share(columns, part, parts, align)
 }
 
 // fromZero adapts a kernel that adds to its outputs to outputs that are not

@@ -26,6 +26,8 @@ type Instr struct {
 	Op    string
 	Layer int // of the network
 	Cost  Cost
+	// Division is what the parts of a divided stage do at it; Alone if there are none.
+	Division Division
 
 	in, out []Operand
 	frees   []Operand // workspace that is dead after the instruction

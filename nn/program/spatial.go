@@ -44,10 +44,16 @@ const (
 	Chunked
 	// Everywhere: all parts do the same, from values that all have.
 	Everywhere
+	// Exchange: each part copies what it lacks from the others. Only divided programs have
+	// such instructions (Stage.Divide), no Piece.
+	Exchange
+
+	// Divisions is their number.
+	Divisions = int(Exchange) + 1
 )
 
 func (d Division) String() string {
-	return [...]string{"alone", "by rows", "partial", "chunked", "everywhere"}[d]
+	return [...]string{"alone", "by rows", "partial", "chunked", "everywhere", "exchange"}[d]
 }
 
 // Traffic has the bytes that parts get from each other, [to][from]. It is nil if there are

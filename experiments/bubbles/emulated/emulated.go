@@ -80,11 +80,7 @@ func (e *emulated) Repeated(name string) (rounds.Repeated, error) {
 }
 
 func (e *emulated) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	r, err := e.Repeated(log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	return rounds.InThisProcess(ctx, r, log, p)
+	return rounds.Measure(ctx, e, log, p)
 }
 
 // way is a schedule in a checkpoint mode.

@@ -1,10 +1,8 @@
 package formulas
 
 import (
-	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite/suitetest"
 )
@@ -14,14 +12,8 @@ import (
 func TestReport(t *testing.T) {
 	f := suitetest.Loaded[*formulas](t, Definition.Load)
 	log := records.New(f.Key("quick"))
-	if _, err := f.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
-	for range 2 {
-		if err := f.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.CheckLacking(t, f, log)
+	suitetest.MeasureTwice(t, f, log)
 	r, err := f.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)

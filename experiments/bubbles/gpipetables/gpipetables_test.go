@@ -32,14 +32,8 @@ func small(t *testing.T) *gpipeTables {
 func TestReport(t *testing.T) {
 	g := small(t)
 	log := records.New(g.Key("quick"))
-	if _, err := g.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
-	for range 2 {
-		if err := g.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.CheckLacking(t, g, log)
+	suitetest.MeasureTwice(t, g, log)
 	r, err := g.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)

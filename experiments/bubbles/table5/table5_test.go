@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite/suitetest"
 )
@@ -14,14 +13,8 @@ import (
 func TestReport(t *testing.T) {
 	e := suitetest.Loaded[*table5](t, Definition.Load)
 	log := records.New(e.Key("smoke"))
-	if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
-	for range 2 {
-		if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.CheckLacking(t, e, log)
+	suitetest.MeasureTwice(t, e, log)
 	r, err := e.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -14,14 +13,8 @@ import (
 func TestReport(t *testing.T) {
 	a := suitetest.Loaded[*accumulation](t, Definition.Load)
 	log := records.New(a.Key("quick"))
-	if _, err := a.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
-	for range 2 {
-		if err := a.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.CheckLacking(t, a, log)
+	suitetest.MeasureTwice(t, a, log)
 	if len(log.Names) != len(a.Spec.Ranks) {
 		t.Errorf("%d samples", len(log.Names))
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/experiments/trials"
@@ -34,9 +33,7 @@ func madeUp(t *testing.T, a *accuracy, name string, of func(batch, seed int) (bl
 // 2.5706 sqrt(0.8/6)).
 func TestReport(t *testing.T) {
 	a := suitetest.Loaded[*accuracy](t, Definition.Load)
-	if _, err := a.Report(records.New(a.Key("quick")), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, a, records.New(a.Key("quick")))
 	log := madeUp(t, a, "quick", func(batch, seed int) (float64, float64) {
 		swing := []float64{1, 1, 0, 0, -1, -1}[seed]
 		return []float64{50, 50.5 + swing, 49.8 + swing, 40 + swing}[batch], []float64{1, 0.9, 1, 1.5}[batch]
@@ -83,11 +80,7 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	log := records.New(a.Key("smoke"))
-	for range 2 {
-		if err := a.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.MeasureTwice(t, a, log)
 	if len(log.Names) != 4*2 {
 		t.Errorf("%d samples", len(log.Names))
 	}

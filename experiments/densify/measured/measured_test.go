@@ -56,9 +56,7 @@ func filled(t *testing.T, x *measured, name string, change func(r run, o *exchan
 
 func TestReport(t *testing.T) {
 	x := suitetest.Loaded[*measured](t, Definition.Load)
-	if _, err := x.Report(records.New(x.Key("quick")), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, x, records.New(x.Key("quick")))
 	log := filled(t, x, "quick", func(run, *exchange.Outcome) {})
 	r, err := x.Report(log, log)
 	if err != nil || r.Verdict != nil {

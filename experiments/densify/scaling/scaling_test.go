@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -32,9 +31,7 @@ func TestParameters(t *testing.T) {
 func TestReport(t *testing.T) {
 	s := suitetest.Loaded[*scaling](t, Definition.Load)
 	log := records.New(s.Key("quick"))
-	if _, err := s.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, s, log)
 	for _, of := range s.Spec.Series {
 		for _, n := range of.Nodes {
 			if !log.Has(of.name(n)) {
@@ -124,11 +121,7 @@ func TestMeasure(t *testing.T) {
 		{ID: "b", Name: "b", Accelerator: "zenith", Ranks: 2, Batch: 200, Sentence: 25, Nodes: []int{1, 2}},
 	}
 	log := records.New(records.Key{})
-	for range 2 {
-		if err := s.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.MeasureTwice(t, s, log)
 	if len(log.Names) != 3 {
 		t.Errorf("samples %v", log.Names)
 	}

@@ -14,9 +14,7 @@ import (
 func TestMeasure(t *testing.T) {
 	x := suitetest.Loaded[*timelines](t, Definition.Load)
 	log := records.New(x.Key("smoke"))
-	if _, err := x.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, x, log)
 	if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
 		t.Fatal(err)
 	}

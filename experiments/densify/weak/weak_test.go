@@ -32,9 +32,7 @@ func filled(t *testing.T, x *weak, name string) *records.Log {
 
 func TestReport(t *testing.T) {
 	x := suitetest.Loaded[*weak](t, Definition.Load)
-	if _, err := x.Report(records.New(x.Key("quick")), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, x, records.New(x.Key("quick")))
 	log := filled(t, x, "quick")
 	r, err := x.Report(log, log)
 	if err != nil || r.Verdict != nil {

@@ -1,12 +1,10 @@
 package ablation
 
 import (
-	"context"
 	"slices"
 	"testing"
 
 	"gpipebench/experiments/paperscale"
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -24,11 +22,7 @@ func TestAblation(t *testing.T) {
 	e.Spec.K = []int{2, 4}
 	e.Spec.Networks = []*network{{Name: "small", Model: workload.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "tpuv2", DType: "bf16", Optimizer: "rmsprop", Micro: 4}}
 	log := records.New(records.Key{})
-	for range 2 { // once is enough
-		if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.MeasureTwice(t, e, log)
 	r, err := e.Report(log, nil)
 	if err != nil {
 		t.Fatal(err)

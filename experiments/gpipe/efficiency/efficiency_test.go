@@ -1,11 +1,9 @@
 package efficiency
 
 import (
-	"context"
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -42,9 +40,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("notes %q", r.Tables[0].Notes)
 	}
 	suitetest.CheckPlots(t, r)
-	if _, err := e.Report(records.New(log.Key), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, e, records.New(log.Key))
 }
 
 // A sample is what simulate says, at both rates, and is made once.
@@ -52,11 +48,7 @@ func TestMeasure(t *testing.T) {
 	e := suitetest.Loaded[*efficiency](t, Definition.Load)
 	e.Spec.Networks = []network{{ID: "small", Model: workload.Model{Name: "resnet50", Width: 8, Image: 64, Classes: 10}, Accelerator: "p100", DType: "f32", Optimizer: "momentum", Batch: 8}}
 	log := records.New(records.Key{})
-	for range 2 {
-		if err := e.Measure(context.Background(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.MeasureTwice(t, e, log)
 	n := &e.Spec.Networks[0]
 	var measured, peak sample
 	if err := log.Get(n.name(false), &measured); err != nil {

@@ -88,11 +88,7 @@ func (v *validation) Repeated(profile string) (rounds.Repeated, error) {
 }
 
 func (v *validation) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	r, err := v.Repeated(log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	return rounds.InThisProcess(ctx, r, log, p)
+	return rounds.Measure(ctx, v, log, p)
 }
 
 // Sample is one pipeline in one round: emulated, and modelled by what

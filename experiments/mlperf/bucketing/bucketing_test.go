@@ -7,9 +7,7 @@ import (
 	"testing"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/experiments/trials"
 	"gpipebench/nn"
@@ -104,9 +102,7 @@ func TestReport(t *testing.T) {
 	b := suitetest.Loaded[*bucketing](t, Definition.Load)
 	p := b.Spec.Profiles["quick"]
 	log := records.New(b.Key("quick"))
-	if _, err := b.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, b, log)
 	add := func(name string, sample any) {
 		t.Helper()
 		if err := log.Add(name, 1, sample); err != nil {
@@ -135,29 +131,15 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	suitetest.CheckPlots(t, r)
-	cell := func(table *suite.Table, row int, column string) suite.Value {
-		return table.Rows[row][table.Column(column)]
-	}
-	near := func(table *suite.Table, row int, column string, want float64) {
-		t.Helper()
-		if v := cell(table, row, column); len(v.Numbers) == 0 || math.Abs(v.Numbers[0]/want-1) > 1e-9 {
-			t.Errorf("%s, row %d, %s: %v, want %v", table.ID, row, column, v, want)
-		}
-	}
-	near(r.Tables[0], 0, "padding", 37.5)
-	near(r.Tables[0], 0, "imbalance", 2)
-	near(r.Tables[0], 0, "padding and waiting", 68.75)
-	near(r.Tables[0], 3, "steps", 300./320)
-	near(r.Tables[0], 0, "padding, shape", 80)
-	apart := len(b.Spec.Replicas) * (len(b.Spec.Ways) - 1)
-	near(r.Tables[0], apart, "against one host", 180./280)
-	near(r.Tables[0], apart, "paper, up to", 1.5)
-	trained := r.Tables[1]
-	near(trained, 0, "epochs", 8)
-	near(trained, 0, "positions, millions", 8*200e-6)
-	near(trained, 1, "epochs / first", math.Cbrt(5./4*9/8*float64(p.Epochs)/12))
-	near(trained, 1, "positions / first", math.Cbrt(5./4*9/8*float64(p.Epochs)/12)*150/200)
-	if v := cell(trained, 1, "reached"); v.Text != "2 of 3" || len(trained.Notes) == 0 {
+	counted, trained := r.Tables[0], r.Tables[1]
+	suitetest.CheckCells(t, counted, counted.Rows[0], map[string]float64{"padding": 37.5, "imbalance": 2, "padding and waiting": 68.75, "padding, shape": 80})
+	suitetest.CheckCells(t, counted, counted.Rows[3], map[string]float64{"steps": 300. / 320})
+	apart := counted.Rows[len(b.Spec.Replicas)*(len(b.Spec.Ways)-1)]
+	suitetest.CheckCells(t, counted, apart, map[string]float64{"against one host": 180. / 280, "paper, up to": 1.5})
+	suitetest.CheckCells(t, trained, trained.Rows[0], map[string]float64{"epochs": 8, "positions, millions": 8 * 200e-6})
+	more := math.Cbrt(5. / 4 * 9 / 8 * float64(p.Epochs) / 12)
+	suitetest.CheckCells(t, trained, trained.Rows[1], map[string]float64{"epochs / first": more, "positions / first": more * 150 / 200})
+	if v := trained.Rows[1][trained.Column("reached")]; v.Text != "2 of 3" || len(trained.Notes) == 0 {
 		t.Errorf("reached: %v, notes %v", v, trained.Notes)
 	}
 }
@@ -168,11 +150,7 @@ func TestMeasures(t *testing.T) {
 	}
 	b := suitetest.Loaded[*bucketing](t, Definition.Load)
 	log := records.New(b.Key("smoke"))
-	for range 2 {
-		if err := b.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.MeasureTwice(t, b, log)
 	p := b.Spec.Profiles["smoke"]
 	if n := len(b.Spec.Ways) + len(b.Spec.Trained)*(1+len(p.Seeds)); len(log.Names) != n {
 		t.Errorf("%d samples, want %d", len(log.Names), n)

@@ -2,10 +2,8 @@ package evaluation
 
 import (
 	"math"
-	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -16,9 +14,7 @@ import (
 func TestReport(t *testing.T) {
 	e := suitetest.Loaded[*evaluation](t, Definition.Load)
 	log := records.New(e.Key("quick"))
-	if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, e, log)
 	for _, r := range e.Spec.Runs {
 		for name, s := range map[string]sample{e.step(r): {Seconds: 0.02}, e.alone(r.examples()): {Forward: 0.001 * float64(r.examples())}} {
 			if !log.Has(name) {
@@ -38,14 +34,10 @@ func TestReport(t *testing.T) {
 	// 50000 images are two mini-batches of 32768 on 2048 cores, 391 of 128 on one, and 49 of
 	// 1024 on eight.
 	training := 4 * 1281167 / 32768.0 * 0.02
-	for column, want := range map[string]float64{
+	suitetest.CheckCells(t, table, last, map[string]float64{
 		"cores": 2048, "training": training, "all cores": 0.032, "padded": 15536, "share, all cores": 100 * 0.032 / (training + 0.032),
 		"one core": 391 * 0.128, "share, one core": 100 * 391 * 0.128 / (training + 391*0.128), "card": 49 * 0.128, "card / training": 49 * 0.128 / training,
-	} {
-		if got := last[table.Column(column)].Numbers[0]; math.Abs(got/want-1) > 1e-9 {
-			t.Errorf("%s: %v, want %v", column, got, want)
-		}
-	}
+	})
 }
 
 // Forward passes are a part of the step, and a core by itself has those of its images.
@@ -55,11 +47,7 @@ func TestMeasure(t *testing.T) {
 	e.Spec.Runs, e.Spec.Alone = e.Spec.Runs[:1], 64
 	e.Spec.Runs[0].Torus.X, e.Spec.Runs[0].Torus.Y, e.Spec.Runs[0].Batch = 4, 2, 64
 	log := records.New(records.Key{Profile: "quick"})
-	for range 2 {
-		if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.MeasureTwice(t, e, log)
 	var step, few, many sample
 	for name, s := range map[string]*sample{e.step(e.Spec.Runs[0]): &step, e.alone(8): &few, e.alone(64): &many} {
 		if err := log.Get(name, s); err != nil {

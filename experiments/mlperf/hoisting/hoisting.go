@@ -138,11 +138,7 @@ func (h *hoisting) Repeated(profile string) (rounds.Repeated, error) {
 }
 
 func (h *hoisting) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	r, err := h.Repeated(log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	return rounds.InThisProcess(ctx, r, log, p)
+	return rounds.Measure(ctx, h, log, p)
 }
 
 func (m *measurement) Samples() [][]string {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -17,9 +16,7 @@ import (
 func TestReport(t *testing.T) {
 	h := suitetest.Loaded[*hoisting](t, Definition.Load)
 	log := records.New(h.Key("quick"))
-	if _, err := h.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, h, log)
 	p := h.Spec.Profiles["quick"]
 	m := &measurement{h, p}
 	seconds := func(in *program.Instr) float64 {
@@ -68,11 +65,7 @@ func TestReport(t *testing.T) {
 		if i == 0 {
 			want, within = 1.5, "no"
 		}
-		for column, x := range map[string]float64{"hoisted": hoisted, "measured inside / hoisted": want * inside / hoisted, "inside / hoisted, reference": want * inside / hoisted} {
-			if got := of(column).Numbers[0]; math.Abs(got/x-1) > 1e-9 {
-				t.Errorf("batch %d: %s %v, want %v", b, column, got, x)
-			}
-		}
+		suitetest.CheckCells(t, table, table.Rows[i], map[string]float64{"hoisted": hoisted, "measured inside / hoisted": want * inside / hoisted, "inside / hoisted, reference": want * inside / hoisted})
 		// Padded products of small batches and overheads leave a few percent.
 		if got := of("measured / modelled").Numbers[0]; math.Abs(got/want-1) > 0.05 || of("within").Text != within {
 			t.Errorf("batch %d: measured over modelled %v, within %v, want %v", b, got, of("within"), want)
@@ -87,11 +80,7 @@ func TestReport(t *testing.T) {
 func TestMeasures(t *testing.T) {
 	h := suitetest.Loaded[*hoisting](t, Definition.Load)
 	log := records.New(h.Key("smoke"))
-	for range 2 {
-		if err := h.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.MeasureTwice(t, h, log)
 	m := &measurement{h, h.Spec.Profiles["smoke"]}
 	if n := len(m.measured()) + len(m.calibrated()); len(log.Names) != n {
 		t.Errorf("%d samples, want %d", len(log.Names), n)

@@ -2,10 +2,8 @@ package rules
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite/suitetest"
 	"gpipebench/nn/program"
@@ -15,14 +13,8 @@ import (
 func TestRules(t *testing.T) {
 	x := suitetest.Loaded[*rules](t, Definition.Load)
 	log := records.New(x.Key("quick"))
-	if _, err := x.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
-	for range 2 {
-		if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.CheckLacking(t, x, log)
+	suitetest.MeasureTwice(t, x, log)
 	want := map[string]string{
 		"convolution-inputs": "16 [16] yes", "convolution-weights": "16 [16] yes", "convolution-sums": "not stated [32] -", "convolution-outputs": "not stated [16] -",
 		"batch-norm-statistics": "32 [32] yes", "batch-norm-images": "32 [16] no", "other-images": "32 [16] no", "loss": "32 [32] yes", "logits": "32 [16] no",

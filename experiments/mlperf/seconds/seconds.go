@@ -42,7 +42,7 @@ type network struct {
 	Name      string         `yaml:"name" want:"name"`
 	Model     workload.Model `yaml:"model"`
 	Optimizer string         `yaml:"optimizer" want:"optimizer"`
-	Images    int            `yaml:"images" want:"0..1000000000"` // of an epoch; 0: runs have its steps
+	Examples  int            `yaml:"examples" want:"0..1000000000"` // of an epoch; 0: runs have its steps
 	Runs      []run          `yaml:"runs"`
 }
 
@@ -66,7 +66,7 @@ type run struct {
 	Seconds suite.Verbatim `yaml:"seconds"`
 	Spatial int            `yaml:"spatial" want:"0..64"`             // cores that divide each image by its rows; 0: 1
 	Scope   string         `yaml:"bn_scope" want:"scope,optional"`   // in groups of such cores
-	Steps   int            `yaml:"epoch_steps" want:"0..1000000000"` // of an epoch; 0: its images over the mini-batch
+	Steps   int            `yaml:"epoch_steps" want:"0..1000000000"` // of an epoch; 0: its examples over the mini-batch
 }
 
 func (r run) cores() int { return r.Torus.X * r.Torus.Y }
@@ -90,7 +90,7 @@ func (n *network) steps(r run) float64 {
 	if r.Steps > 0 {
 		return r.Epochs.Value * float64(r.Steps)
 	}
-	return r.Epochs.Value * float64(n.Images) / float64(r.Batch)
+	return r.Epochs.Value * float64(n.Examples) / float64(r.Batch)
 }
 
 type profile struct {
@@ -130,8 +130,8 @@ func (s *seconds) Resolve() *suite.Problem {
 				return suite.At(fmt.Errorf("batch norm over %v of %s: want a number that divides them", scope, r.ranks()), append(path, "bn_scope")...)
 			case !(r.Epochs.Value > 0) || !(r.Seconds.Value > 0):
 				return suite.At(errors.New("want epochs and seconds above 0"), path...)
-			case (n.Images > 0) == (r.Steps > 0):
-				return suite.At(errors.New("want either the network's images or the steps of an epoch"), path...)
+			case (n.Examples > 0) == (r.Steps > 0):
+				return suite.At(errors.New("want either the network's examples or the steps of an epoch"), path...)
 			}
 		}
 	}

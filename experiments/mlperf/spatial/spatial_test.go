@@ -2,10 +2,8 @@ package spatial
 
 import (
 	"math"
-	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -16,14 +14,8 @@ import (
 func TestReport(t *testing.T) {
 	s := suitetest.Loaded[*spatial](t, Definition.Load)
 	log := records.New(s.Key("quick"))
-	if _, err := s.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
-	for range 2 {
-		if err := s.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.CheckLacking(t, s, log)
+	suitetest.MeasureTwice(t, s, log)
 	if len(log.Names) != len(s.Spec.Cores)*len(s.Spec.Examples) {
 		t.Errorf("samples %v", log.Names)
 	}

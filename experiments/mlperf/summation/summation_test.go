@@ -1,11 +1,8 @@
 package summation
 
 import (
-	"math"
-	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -17,14 +14,8 @@ import (
 func TestReport(t *testing.T) {
 	s := suitetest.Loaded[*summation](t, Definition.Load)
 	log := records.New(s.Key("quick"))
-	if _, err := s.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
-	for range 2 {
-		if err := s.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.CheckLacking(t, s, log)
+	suitetest.MeasureTwice(t, s, log)
 	if len(log.Names) != len(s.Spec.Sides) {
 		t.Errorf("samples %v", log.Names)
 	}
@@ -40,14 +31,10 @@ func TestReport(t *testing.T) {
 	torus := 2 * (31./32*bytes/82e9 + 31*latency + 31./32*bytes/32/82e9 + 31*latency)
 	tree := 2 * (1023./1024*bytes/82e9 + 10*latency)
 	copied := 2 * bytes / 450e9
-	for column, want := range map[string]float64{
+	suitetest.CheckCells(t, table, row, map[string]float64{
 		"cores": 1024, "ring": ring, "tree": tree, "2d": torus, "ring / 2d": ring / torus, "gathered first": torus + 2*copied,
 		"pipelined": torus, "speedup": (torus + 2*copied) / torus, "speedup, with overheads": (torus + 2*copied + 2*161*2e-6) / torus, "paper, more than": 1.5,
-	} {
-		if got := row[table.Column(column)].Numbers[0]; math.Abs(got/want-1) > 1e-9 {
-			t.Errorf("%s: %v, want %v", column, got, want)
-		}
-	}
+	})
 	if table.Rows[0][table.Column("paper, more than")].Text != suite.Absent.Text {
 		t.Error("the paper's figure is on another torus too")
 	}

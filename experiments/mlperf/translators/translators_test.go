@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"gpipebench/datasets"
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -64,9 +63,7 @@ func TestReport(t *testing.T) {
 	x := suitetest.Loaded[*translators](t, Definition.Load)
 	p := x.Spec.Profiles["quick"]
 	log := records.New(x.Key("quick"))
-	if _, err := x.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, x, log)
 	add := func(a trials.Arm, seed uint64, sample any) {
 		t.Helper()
 		if err := log.Add(a.Sample(seed), seed, sample); err != nil {
@@ -113,11 +110,7 @@ func TestMeasures(t *testing.T) {
 	}
 	x := suitetest.Loaded[*translators](t, Definition.Load)
 	log := records.New(x.Key("smoke"))
-	for range 2 {
-		if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.MeasureTwice(t, x, log)
 	p := x.Spec.Profiles["smoke"]
 	if n := 2*len(p.Rates)*len(p.Pilots) + 2*len(p.Seeds); len(log.Names) != n {
 		t.Errorf("%d samples, want %d", len(log.Names), n)

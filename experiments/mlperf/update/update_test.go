@@ -2,10 +2,8 @@ package update
 
 import (
 	"math"
-	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -17,9 +15,7 @@ import (
 func TestReport(t *testing.T) {
 	u := suitetest.Loaded[*update](t, Definition.Load)
 	log := records.New(u.Key("quick"))
-	if _, err := u.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, u, log)
 	tori, err := u.tori("quick")
 	if err != nil {
 		t.Fatal(err)
@@ -75,11 +71,7 @@ func TestMeasure(t *testing.T) {
 	}}
 	u.Spec.Tori, u.Spec.Conventions = []torus{{2, 2}, {4, 4}}, u.Spec.Conventions[:2]
 	log := records.New(records.Key{Profile: "quick"})
-	for range 2 {
-		if err := u.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.MeasureTwice(t, u, log)
 	get := func(c cell) (s sample) {
 		t.Helper()
 		if err := log.Get(u.name(c), &s); err != nil {

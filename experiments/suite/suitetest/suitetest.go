@@ -3,12 +3,16 @@ package suitetest
 
 import (
 	"flag"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"gpipebench/experiments/progress"
+	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/gpipe/accelerator"
 )
@@ -114,6 +118,41 @@ func CheckKey(t *testing.T, modelling func(file string) suite.Experiment) {
 	}
 	if write("memory: 2GiB"); e.Key("smoke") == key {
 		t.Errorf("%s: more memory gives the same key", e.ID())
+	}
+}
+
+// CheckLacking checks that there is no report of a log that lacks samples.
+func CheckLacking(t *testing.T, e suite.Experiment, log *records.Log) {
+	t.Helper()
+	if _, err := e.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
+		t.Errorf("%s with %d samples: %v, want that there is no sample", e.ID(), len(log.Names), err)
+	}
+}
+
+// MeasureTwice measures an experiment's samples and checks that measuring again adds none.
+func MeasureTwice(t *testing.T, e suite.Experiment, log *records.Log) {
+	t.Helper()
+	measure := func() {
+		t.Helper()
+		if err := e.Measure(t.Context(), log, progress.Silent{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	measure()
+	once := maps.Clone(log.Samples)
+	if measure(); !maps.Equal(log.Samples, once) {
+		t.Errorf("%s: %d samples, and others or more, %d, after measuring again", e.ID(), len(once), len(log.Samples))
+	}
+}
+
+// CheckCells checks the numbers in some columns of a table's row, to a billionth.
+func CheckCells(t *testing.T, table *suite.Table, row []suite.Value, want map[string]float64) {
+	t.Helper()
+	for column, want := range want {
+		got := row[table.Column(column)]
+		if len(got.Numbers) == 0 || !(math.Abs(got.Numbers[0]-want) <= 1e-9*math.Abs(want)) {
+			t.Errorf("%s, %s: %s is %v, want %v", table.ID, row[0].Text, column, got, want)
+		}
 	}
 }
 

@@ -17,9 +17,7 @@ import (
 func TestReport(t *testing.T) {
 	m := suitetest.Loaded[*modelled](t, Definition.Load)
 	log := records.New(m.Key("quick"))
-	if _, err := m.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, m, log)
 	sides, most, err := m.sides("quick")
 	if err != nil {
 		t.Fatal(err)

@@ -110,11 +110,7 @@ func (x *input) Repeated(profile string) (rounds.Repeated, error) {
 }
 
 func (x *input) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	r, err := x.Repeated(log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	return rounds.InThisProcess(ctx, r, log, p)
+	return rounds.Measure(ctx, x, log, p)
 }
 
 func (m *measurement) Samples() (names [][]string) {

@@ -1,11 +1,8 @@
 package input
 
 import (
-	"math"
-	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -15,9 +12,7 @@ import (
 func TestReport(t *testing.T) {
 	x := suitetest.Loaded[*input](t, Definition.Load)
 	log := records.New(x.Key("quick"))
-	if _, err := x.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, x, log)
 	at := x.taken(x.Spec.Logged[3])
 	for round := range x.Spec.Profiles["quick"].Rounds {
 		if err := log.Add(sampleName(round), 1, Sample{Kept: at, Texts: at / 4, OfText: 1}); err != nil {
@@ -34,13 +29,9 @@ func TestReport(t *testing.T) {
 		row := table.Rows[i]
 		of := func(column string) suite.Value { return row[table.Column(column)] }
 		ratio := l.Seconds.Value / x.Spec.Logged[3].Seconds.Value
-		for column, want := range map[string]float64{
+		suitetest.CheckCells(t, table, row, map[string]float64{
 			"taken": 3442.299 / l.Seconds.Value, "measured made / taken": ratio, "texts / taken": ratio / 4, "cores for one": ratio * float64(l.Cores), "made / taken, reference": ratio,
-		} {
-			if got := of(column).Numbers[0]; math.Abs(got/want-1) > 1e-9 {
-				t.Errorf("%d cores: %s %v, want %v", l.Cores, column, got, want)
-			}
-		}
+		})
 		if printed := len(of("paper, too many for one").Numbers) > 0; printed != (l.Cores == 1024) {
 			t.Errorf("%d cores: the paper's figure %v", l.Cores, of("paper, too many for one"))
 		}
@@ -50,11 +41,7 @@ func TestReport(t *testing.T) {
 func TestMeasures(t *testing.T) {
 	x := suitetest.Loaded[*input](t, Definition.Load)
 	log := records.New(x.Key("smoke"))
-	for range 2 {
-		if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.MeasureTwice(t, x, log)
 	var s Sample
 	if err := log.Get(sampleName(0), &s); err != nil || s.OfText != x.Spec.Batch || len(log.Names) != 1 {
 		t.Errorf("%+v, %d samples, %v", s, len(log.Names), err)

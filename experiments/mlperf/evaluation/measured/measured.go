@@ -257,11 +257,7 @@ func (r repeated) evaluate(ctx context.Context, t *workload.Training, l *workloa
 }
 
 func (x *measured) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	r, err := x.Repeated(log.Key.Profile)
-	if err != nil {
-		return err
-	}
-	return rounds.InThisProcess(ctx, r, log, p)
+	return rounds.Measure(ctx, x, log, p)
 }
 
 // results are what a log has of a number of replicas, by round.

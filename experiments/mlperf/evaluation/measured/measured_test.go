@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -31,9 +30,7 @@ func filled(t *testing.T, x *measured, change func(r int, rec *Record)) *records
 // On ideal devices the share of divided evaluations stays, and that of one is Amdahl's.
 func TestReport(t *testing.T) {
 	x := suitetest.Loaded[*measured](t, Definition.Load)
-	if _, err := x.Report(records.New(x.Key("quick")), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, x, records.New(x.Key("quick")))
 	log := filled(t, x, func(int, *Record) {})
 	report, err := x.Report(log, log)
 	if err != nil || report.Verdict != nil {
@@ -45,14 +42,10 @@ func TestReport(t *testing.T) {
 		of := func(name string) suite.Value { return row[table.Column(name)] }
 		r := of("R").Numbers[0]
 		training := 16 * 8 / r
-		for column, want := range map[string]float64{
+		suitetest.CheckCells(t, table, row, map[string]float64{
 			"measured training": training, "measured speedup": r, "measured share, all": 100 * 4 / r / (training + 4/r), "share, all, reference": 100 * 4 / r / (training + 4/r),
 			"measured share, one": 100 * 4 / (training + 4), "Amdahl, one": 100 * 4 / (training + 4), "measured run, one / all": (training + 4) / (training + 4/r),
-		} {
-			if got := of(column).Numbers[0]; math.Abs(got/want-1) > 1e-9 {
-				t.Errorf("R = %v: %s %v, want %v", r, column, got, want)
-			}
-		}
+		})
 		if of("same bits").Text != "yes" {
 			t.Errorf("R = %v: other bits", r)
 		}
@@ -101,11 +94,7 @@ func TestMeasure(t *testing.T) {
 	}
 	x := suitetest.Loaded[*measured](t, Definition.Load)
 	log := records.New(x.Key("smoke"))
-	for range 2 {
-		if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.MeasureTwice(t, x, log)
 	if len(log.Names) != len(x.Spec.Replicas) {
 		t.Errorf("samples %v", log.Names)
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
@@ -113,14 +112,8 @@ func TestFLOPs(t *testing.T) {
 func TestReport(t *testing.T) {
 	x := loaded(t)
 	log := records.New(x.Key("quick"))
-	if _, err := x.Report(log, nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
-	for range 2 {
-		if err := x.Measure(t.Context(), log, progress.Silent{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	suitetest.CheckLacking(t, x, log)
+	suitetest.MeasureTwice(t, x, log)
 	if len(log.Names) != len(x.Spec.Cores)*len(x.Spec.Examples) {
 		t.Errorf("samples %v", log.Names)
 	}

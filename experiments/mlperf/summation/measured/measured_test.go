@@ -1,13 +1,11 @@
 package measured
 
 import (
-	"math"
 	"strings"
 	"testing"
 
 	"gpipebench/experiments/mlperf/summation/sums"
 	"gpipebench/experiments/records"
-	"gpipebench/experiments/suite"
 	"gpipebench/experiments/suite/suitetest"
 )
 
@@ -42,9 +40,7 @@ func filled(t *testing.T, x *measured, change func(r run, o *sums.Outcome)) *rec
 
 func TestReport(t *testing.T) {
 	x := suitetest.Loaded[*measured](t, Definition.Load)
-	if _, err := x.Report(records.New(x.Key("quick")), nil); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("without records: %v", err)
-	}
+	suitetest.CheckLacking(t, x, records.New(x.Key("quick")))
 	log := filled(t, x, func(run, *sums.Outcome) {})
 	report, err := x.Report(log, log)
 	if err != nil || report.Verdict != nil {
@@ -56,14 +52,9 @@ func TestReport(t *testing.T) {
 		t.Errorf("%d rows", n)
 	}
 	for _, row := range table.Rows {
-		of := func(name string) suite.Value { return row[table.Column(name)] }
-		for column, want := range map[string]float64{
+		suitetest.CheckCells(t, table, row, map[string]float64{
 			"tensors": 161, "bytes": 4 * total, "gathered first": 3, "copies": 1, "pipelined": 2.5, "measured speedup": 1.2, "hidden": 1.5, "speedup, reference": 1.2, "pipelined GB/s": 4e-9 * total / 2.5,
-		} {
-			if got := of(column).Numbers[0]; math.Abs(got/want-1) > 1e-9 {
-				t.Errorf("%s: %s %v, want %v", row[0].Text, column, got, want)
-			}
-		}
+		})
 	}
 }
 
