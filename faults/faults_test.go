@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	ossignal "os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -427,6 +428,10 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
 		_ = p.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0)))
+	}
+	// Children inherit that nohup ignores SIGHUP; what is caught is as usual in them.
+	if ossignal.Ignored(syscall.SIGHUP) {
+		ossignal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	status := m.Run()
 	// The kernel counts this process's memory for its children, so it must be
