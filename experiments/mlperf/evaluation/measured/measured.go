@@ -119,47 +119,24 @@ func (r *Record) Check() error {
 
 func name(r, round int) string { return fmt.Sprintf("R=%d/round=%d", r, round) }
 
-// repeated are a profile's rounds, for package rounds.
+// repeated is what a profile's rounds repeat.
 type repeated struct {
 	*measured
 	profile
 }
 
-// Repeated are a profile's rounds.
 func (x *measured) Repeated(name string) (rounds.Repeated, error) {
 	p, err := suite.ProfileOf(x.Spec.Profiles, name)
-	return repeated{x, p}, err
+	return x.settings(p), err
 }
 
-func (r repeated) Samples() [][]string {
-	all := make([][]string, r.Rounds)
-	for round := range all {
-		for i := range r.Spec.Replicas {
-			all[round] = append(all[round], name(r.order(round, i), round))
-		}
+// settings are a profile's rounds.
+func (x *measured) settings(p profile) rounds.Settings {
+	r := repeated{x, p}
+	return rounds.Settings{
+		ID: x.ID(), Rounds: p.Rounds, All: x.Spec.Replicas, Seed: x.Spec.Seed, Name: name,
+		Measure: func(ctx context.Context, replicas int) (any, error) { return r.measure(ctx, replicas) },
 	}
-	return all
-}
-
-// order is the number of replicas that is measured in a place of a round. Which is first
-// moves.
-func (r repeated) order(round, i int) int { return r.Spec.Replicas[(round+i)%len(r.Spec.Replicas)] }
-
-func (r repeated) Round(ctx context.Context, round int, log *records.Log) error {
-	for i := range r.Spec.Replicas {
-		replicas := r.order(round, i)
-		if log.Has(name(replicas, round)) {
-			continue
-		}
-		made, err := r.measure(ctx, replicas)
-		if err != nil {
-			return fmt.Errorf("%s, %s: %w", r.ID(), name(replicas, round), err)
-		}
-		if err := log.Add(name(replicas, round), r.Spec.Seed, made); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // measure trains and evaluates on so many replicas.
@@ -358,7 +335,7 @@ func (x *measured) Report(log, reference *records.Log) (*suite.Report, error) {
 		}
 		t.Add(row...)
 	}
-	t.Notes = append(suite.FewRoundsNote(p.Rounds), rounds.ProcessNote(repeated{x, p}, log))
+	t.Notes = append(suite.FewRoundsNote(p.Rounds), rounds.ProcessNote(x.settings(p), log))
 	if reference != nil {
 		t.Notes = append(t.Notes, suite.ReferenceNote(reference))
 	}

@@ -109,7 +109,7 @@ func (r *Record) Check() error {
 
 func name(parts, round int) string { return fmt.Sprintf("parts=%d/round=%d", parts, round) }
 
-// repeated are a profile's rounds.
+// repeated is what a profile's rounds repeat.
 type repeated struct {
 	*emulated
 	profile
@@ -117,41 +117,20 @@ type repeated struct {
 
 func (x *emulated) Repeated(name string) (rounds.Repeated, error) {
 	p, err := suite.ProfileOf(x.Spec.Profiles, name)
-	return repeated{x, p}, err
+	return x.settings(p), err
 }
 
 func (x *emulated) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
 	return rounds.Measure(ctx, x, log, p)
 }
 
-func (r repeated) Samples() [][]string {
-	all := make([][]string, r.Rounds)
-	for round := range all {
-		for i := range r.Spec.Parts {
-			all[round] = append(all[round], name(r.order(round, i), round))
-		}
+// settings are a profile's rounds.
+func (x *emulated) settings(p profile) rounds.Settings {
+	r := repeated{x, p}
+	return rounds.Settings{
+		ID: x.ID(), Rounds: p.Rounds, All: x.Spec.Parts, Seed: x.Spec.Seed, Name: name,
+		Measure: func(ctx context.Context, parts int) (any, error) { return r.measure(ctx, parts) },
 	}
-	return all
-}
-
-// order is the number of parts that is measured in a place of a round. Which is first moves.
-func (r repeated) order(round, i int) int { return r.Spec.Parts[(round+i)%len(r.Spec.Parts)] }
-
-func (r repeated) Round(ctx context.Context, round int, log *records.Log) error {
-	for i := range r.Spec.Parts {
-		parts := r.order(round, i)
-		if log.Has(name(parts, round)) {
-			continue
-		}
-		made, err := r.measure(ctx, parts)
-		if err != nil {
-			return fmt.Errorf("%s, %s: %w", r.ID(), name(parts, round), err)
-		}
-		if err := log.Add(name(parts, round), r.Spec.Seed, made); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // measure trains on so many parts.
@@ -402,7 +381,7 @@ func (x *emulated) Report(log, reference *records.Log) (*suite.Report, error) {
 		measured = append(measured, plot.Point{X: float64(i), Y: speedup.Median})
 		without = append(without, plot.Point{X: float64(i), Y: gained.Median})
 	}
-	t.Notes = append(suite.FewRoundsNote(p.Rounds), rounds.ProcessNote(repeated{x, p}, log))
+	t.Notes = append(suite.FewRoundsNote(p.Rounds), rounds.ProcessNote(x.settings(p), log))
 	if reference != nil {
 		t.Notes = append(t.Notes, suite.ReferenceNote(reference))
 	}
