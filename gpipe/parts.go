@@ -34,8 +34,6 @@ func (p Pipeline) validateParts(in Input, lists [][]schedule.Task) error {
 		return fmt.Errorf("%d parts of images, and no input has images: want 1", p.Spatial)
 	case in.Inputs[i].Shape[0] < p.Spatial:
 		return fmt.Errorf("%d parts of images of %d rows: want a row for each at least", p.Spatial, in.Inputs[i].Shape[0])
-	case p.Devices[0].Kind == Modelled:
-		return fmt.Errorf("%d parts of images on modelled devices: want host or emulated ones, or 1", p.Spatial)
 	case p.DType != graph.F32:
 		return fmt.Errorf("%d parts of images with activations of type %v: want f32, or 1", p.Spatial, p.DType)
 	case p.wide():

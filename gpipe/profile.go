@@ -161,8 +161,8 @@ type ProfileRow struct {
 	Seconds float64 `json:"seconds"`
 	// Share is of the device time: of the step, times the devices.
 	Share float64 `json:"share"`
-	FLOPs float64 `json:"flops"` // 2 x multiply-adds of matrix products; 0 of other kernels
-	Bytes float64 `json:"bytes"` // of the operands, each read or written once
+	FLOPs float64 `json:"flops"` // 2 x multiply-adds of matrix products; 0 of other kernels; of all parts of images
+	Bytes float64 `json:"bytes"` // of the operands, each read or written once; the same
 }
 
 // The rows of a profile that are not kernels.
@@ -197,10 +197,9 @@ func (p *Profile) Rows() []ProfileRow {
 			row, calls := sums[id], float64(time.calls)/steps
 			row.Calls += calls
 			row.Seconds += time.seconds / steps
-			row.FLOPs += calls * float64(of.instr.Cost.FLOPs)
-			for m := range of.instr.Moves() {
-				row.Bytes += calls * float64(m.Elems*m.ElemBytes)
-			}
+			flops, bytes := of.instr.Work()
+			row.FLOPs += calls * float64(flops)
+			row.Bytes += calls * float64(bytes)
 			kernels += time.seconds
 		}
 	}

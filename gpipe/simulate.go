@@ -66,7 +66,8 @@ type Simulation struct {
 	ReduceSeconds, UpdateSeconds float64
 }
 
-// DeviceEstimate is one modelled device.
+// DeviceEstimate is one modelled device; of a stage in parts (Pipeline.Spatial), that of the
+// first, except that PeakBytes is the fullest one's.
 type DeviceEstimate struct {
 	ParamBytes      int64   `json:"param_bytes"`      // parameters and optimiser state, as the paper counts (12 bytes a parameter for two slots)
 	ActivationBytes int64   `json:"activation_bytes"` // boundary stash, residuals and workspace
@@ -203,6 +204,9 @@ func estimate(plan *Plan, capacity int64, how Accounting) DeviceEstimate {
 	if how == FullAccounting {
 		est.PeakBytes = plan.Peak
 	}
+	for _, part := range plan.Parts { // which may have a row more than the first
+		est.PeakBytes = max(est.PeakBytes, estimate(part, capacity, how).PeakBytes)
+	}
 	return est
 }
 
@@ -222,6 +226,12 @@ func (n *network) model(plan *Plan, at place.Place, of *portion, dt graph.DType)
 			continue
 		}
 		st := of.programs[m][n.pieces.Piece(at)]
+		if n.Spatial > 1 { // nothing meets, and no B is in two
+			forward, keep, backward := divided{a, dt, n.Spatial, size}.stage(st)
+			task := a.Ops["task"].Overhead
+			t.F[m], t.R[m], t.B[m] = task+forward.all().InTurns(), task+keep.all().InTurns(), task+backward.all().InTurns()
+			continue
+		}
 		t.F[m] = a.Seconds(st.Forward, dt)
 		t.R[m] = a.Seconds(st.Keep.Again(), dt)
 		t.B[m] = a.Seconds(st.Backward, dt)
@@ -304,7 +314,8 @@ func (p Pipeline) onOne(in Input, how Modelling) (*network, error) {
 	return p.modelled(in, how)
 }
 
-// ModelLayers times every layer on the first of the modelled devices.
+// ModelLayers times every layer on the first of the modelled devices, or, if its images are
+// divided over parts, on as many of them.
 func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) {
 	for _, parts := range []int{max(p.Groups, p.Replicas, 1), max(p.MicroBatches, 1)} {
 		in.Examples = (in.Examples + parts - 1) / parts
@@ -315,6 +326,9 @@ func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) 
 	}
 	a, st := n.Devices[0].Accelerator, n.planned(in.Examples, training)[0]
 	layers := make([]LayerEstimate, len(n.Layers))
+	if p.Spatial > 1 {
+		return layers, p.modelParts(st, in.Examples, how.DType, layers)
+	}
 	add := func(p *program.Program, to func(*LayerEstimate) *float64) {
 		a.Operations(p, how.DType, func(layer int, seconds float64) {
 			*to(&layers[min(layer, len(layers)-1)]) += seconds
@@ -331,4 +345,27 @@ func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) 
 		layers[min(layer, len(layers)-1)].Residual += int64(floats) * floatBytes
 	}
 	return layers, nil
+}
+
+// modelParts is ModelLayers for a stage whose images are divided over the pipeline's parts.
+func (p Pipeline) modelParts(st *program.Stage, examples int, dt graph.DType, layers []LayerEstimate) error {
+	d := divided{p.Devices[0].Accelerator, dt, p.Spatial, examples}
+	forward, keep, backward := d.stage(st)
+	layer := func(i int) *LayerEstimate { return &layers[min(i, len(layers)-1)] }
+	add := func(p dividedProgram, to func(*LayerEstimate) *float64) {
+		for i, e := range p.instrs {
+			*to(layer(p.layers[i])) += e.InTurns()
+		}
+	}
+	add(forward, func(l *LayerEstimate) *float64 { return &l.Forward })
+	add(keep, func(l *LayerEstimate) *float64 { return &l.Recompute })
+	add(backward, func(l *LayerEstimate) *float64 { return &l.Backward })
+	first, err := st.Divide(p.Spatial, nil)
+	if err != nil {
+		return err
+	}
+	for i, floats := range first.Saved {
+		layer(i).Residual += int64(floats) * floatBytes
+	}
+	return nil
 }

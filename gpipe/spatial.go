@@ -39,6 +39,21 @@ func (e SpatialEstimate) Seconds() float64 {
 	return e.Even + e.Uneven + e.Small + e.Alone + e.Halo + e.Statistics + e.Sums
 }
 
+// InTurns is the time with the bits of the uncut network.
+func (e SpatialEstimate) InTurns() float64 { return e.Seconds() + e.Turns }
+
+// add adds another estimate, so many times.
+func (e *SpatialEstimate) add(o SpatialEstimate, times float64) {
+	e.Even += times * o.Even
+	e.Uneven += times * o.Uneven
+	e.Small += times * o.Small
+	e.Alone += times * o.Alone
+	e.Halo += times * o.Halo
+	e.Statistics += times * o.Statistics
+	e.Sums += times * o.Sums
+	e.Turns += times * o.Turns
+}
+
 // ModelSpatial is for experiments: it models one micro-batch of all examples on parts accelerators, at least 1, of
 // the kind of the first device. The parts go on together from operation to operation, since
 // nearly each waits for a neighbour's rows. Each pair of parts has a link of its own; a
@@ -53,20 +68,49 @@ func (p Pipeline) ModelSpatial(in Input, parts int, how Modelling) (e SpatialEst
 		return e, err
 	}
 	a, st := n.Devices[0].Accelerator, n.planned(in.Examples, training)[0]
-	forward, backward := st.Spatial(parts)
-	oneForward, oneBackward := st.Spatial(1)
-	var summed int64
-	for _, of := range []struct{ one, divided *program.Spatial }{{oneForward, forward}, {oneBackward, backward}} {
-		summed += e.add(a, how.DType, of.one, of.divided, parts, in.Examples)
-	}
+	d := divided{a, how.DType, parts, in.Examples}
+	_, forward, backward := d.stage(st)
+	e.add(forward.all(), 1)
+	e.add(backward.all(), 1)
+	summed := forward.summed + backward.summed
 	reduce, gather := reduction.Cost(reduction.Ring, parts, 1, float64(summed), a.Hop())
 	e.Sums = reduce + gather
 	e.Turns -= e.Sums
 	return e, nil
 }
 
-// add adds a program, and returns the bytes of the sums that its parts have of gradients.
-func (e *SpatialEstimate) add(a *accelerator.Accelerator, dt graph.DType, one, divided *program.Spatial, parts, examples int) (summed int64) {
+// divided is how programs are modelled whose images are divided over parts.
+type divided struct {
+	*accelerator.Accelerator
+	dtype           graph.DType
+	parts, examples int
+}
+
+// dividedProgram is the estimate of a program.
+type dividedProgram struct {
+	instrs []SpatialEstimate // of each instruction of the undivided one
+	layers []int             // theirs
+	summed int64             // bytes of the sums that the parts have of gradients
+}
+
+// all is the estimate of the whole program.
+func (p dividedProgram) all() (sum SpatialEstimate) {
+	for _, e := range p.instrs {
+		sum.add(e, 1)
+	}
+	return sum
+}
+
+// stage models the three programs of a stage that trains.
+func (d divided) stage(st *program.Stage) (forward, keep, backward dividedProgram) {
+	oneKeep, oneBackward := st.Spatial(1)
+	k, b := st.Spatial(d.parts)
+	return d.program(st.SpatialForward(1), st.SpatialForward(d.parts)), d.program(oneKeep, k), d.program(oneBackward, b)
+}
+
+// program models a program, given undivided as well.
+func (d divided) program(one, divided *program.Spatial) (p dividedProgram) {
+	a, dt, parts := d.Accelerator, d.dtype, d.parts
 	whole := make([]float64, len(one.Pieces))
 	a.Starts(one.Parts[0], dt, func(first int, seconds float64) { whole[first] += seconds })
 	slowest := make([]float64, len(whole))
@@ -88,6 +132,7 @@ func (e *SpatialEstimate) add(a *accelerator.Accelerator, dt graph.DType, one, d
 		return seconds
 	}
 	for i, piece := range divided.Pieces {
+		var e SpatialEstimate
 		even := whole[i] / float64(parts)
 		e.Even += even
 		alone := &e.Alone
@@ -114,10 +159,11 @@ func (e *SpatialEstimate) add(a *accelerator.Accelerator, dt graph.DType, one, d
 				}
 				return link.Latency
 			}
-			items := examples * parts // blocks of examples; the parts begin one beat after another
+			items := d.examples * parts // blocks of examples; the parts begin one beat after another
 			e.Turns += slowest[i]*float64(parts-1)/float64(items) + float64(items+parts-2)*hand(piece.Sum/int64(parts)) + hand(piece.Sum)
 		}
-		summed += piece.Sum
+		p.instrs, p.layers = append(p.instrs, e), append(p.layers, one.Parts[0].Instrs[i].Layer)
+		p.summed += piece.Sum
 	}
-	return summed
+	return p
 }

@@ -5,26 +5,34 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/accelerator"
+	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/models/ssd"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
 
-// spatialSSD models SSD with images of 64 pixels, changed by change.
-func spatialSSD(t *testing.T, parts int, change func(*accelerator.Accelerator)) SpatialEstimate {
+// modelledSSD is SSD with images of 64 pixels on an accelerator that is changed by change.
+func modelledSSD(t *testing.T, change func(*accelerator.Accelerator)) (Pipeline, Input) {
 	t.Helper()
 	c := ssd.Config{Width: 8, Classes: 5, Image: 64}
 	layers, err := ssd.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &accelerator.Accelerator{Name: "test", F32: 1e12, Memory: 1 << 40, Bandwidth: 1e11, Lanes: 1, Overhead: 1e-6, Link: timeline.Link{Bandwidth: 1e10, Latency: 1e-6}}
+	a := &accelerator.Accelerator{Name: "test", F32: 1e12, BF16: 2e12, Memory: 1 << 40, Bandwidth: 1e11, Lanes: 1, Overhead: 1e-6, Link: timeline.Link{Bandwidth: 1e10, Latency: 1e-6}}
 	if change != nil {
 		change(a)
 	}
 	p := Pipeline{Layers: layers, Loss: ssd.Loss{}, Partitions: 1, MicroBatches: 1, Optimizer: nn.SGD{}, Devices: []Device{DeviceOf(a)}}
 	in := Input{Examples: 4, Inputs: []graph.Type{c.Input()}, Targets: []graph.Type{{Shape: graph.Shape{}, DType: graph.I32}}}
+	return p, in
+}
+
+// spatialSSD models it on parts.
+func spatialSSD(t *testing.T, parts int, change func(*accelerator.Accelerator)) SpatialEstimate {
+	t.Helper()
+	p, in := modelledSSD(t, change)
 	e, err := p.ModelSpatial(in, parts, Modelling{DType: graph.F32})
 	if err != nil {
 		t.Fatal(err)
@@ -66,5 +74,65 @@ func TestModelSpatial(t *testing.T) {
 	}
 	if _, err := (Pipeline{}).ModelSpatial(Input{}, 0, Modelling{}); err == nil {
 		t.Error("no parts: no error")
+	}
+}
+
+// TestSimulatedParts: a simulated step of stages in parts takes what the model of a micro-batch
+// says, with turns, and the memory that the same pipeline has where it computes.
+func TestSimulatedParts(t *testing.T) {
+	p, in := modelledSSD(t, func(a *accelerator.Accelerator) { a.Packing = true })
+	how := Modelling{DType: graph.F32, Accounting: FullAccounting}
+	p.Checkpoint, p.Spatial = schedule.Never, 3
+	simulated := func(p Pipeline, how Modelling) *Simulation {
+		t.Helper()
+		s, err := p.Simulate(in, how)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	e, err := p.ModelSpatial(in, 3, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := simulated(p, how)
+	layers, err := p.ModelLayers(in, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum, tasks float64
+	var residuals int64
+	for _, l := range layers {
+		sum += l.Recompute + l.Backward // the model's F keeps its residuals, as R does
+		tasks += l.Forward + l.Backward
+		residuals += l.Residual
+	}
+	if math.Abs(sum/e.InTurns()-1) > 1e-9 || residuals > one.Devices[0].ResidualBytes || float64(residuals) < 0.9*float64(one.Devices[0].ResidualBytes) {
+		t.Errorf("layers of %v s with %d bytes of residuals, want %v s and %d", sum, residuals, e.InTurns(), one.Devices[0].ResidualBytes)
+	}
+
+	if got := one.Devices[0].BusySeconds; math.Abs(got/tasks-1) > 1e-9 || math.Abs(tasks/sum-1) > 0.01 {
+		t.Errorf("F and B take %v s, want %v", got, tasks)
+	}
+
+	p.Partitions, p.MicroBatches, p.Checkpoint = 2, 2, schedule.Always
+	s := simulated(p, how)
+	if s.Seconds <= 0 || simulated(p, Modelling{DType: graph.BF16}).Devices[0].ActivationBytes > s.Devices[0].ActivationBytes*55/100 {
+		t.Errorf("activations of bfloat16 take %d, of float32 %d bytes", simulated(p, Modelling{DType: graph.BF16}).Devices[0].ActivationBytes, s.Devices[0].ActivationBytes)
+	}
+	p.Devices = []Device{{}}
+	tr, err := p.Open(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	for k, plan := range tr.Plans() {
+		most := plan.Peak
+		for _, part := range plan.Parts {
+			most = max(most, part.Peak)
+		}
+		if got := s.Devices[k].PeakBytes; got != most {
+			t.Errorf("device %d: simulated with %d bytes, planned with %d", k, got, most)
+		}
 	}
 }

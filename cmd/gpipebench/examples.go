@@ -30,7 +30,8 @@ var examples = map[string]string{
   gpipebench train --steps 2000 --snapshot-dir snapshots --snapshot-every 200 -k 4 --resume`,
 	"bench": `  gpipebench bench --layers 6 --dim 256 --ff 1024 --heads 8 --batch 16 -k 2 -m 16
   gpipebench bench --model resnet101 --image 64 --batch 16 --threads 2 --json
-  gpipebench bench --model amoebanetd --layers 6 --filters 64 --image 64 --batch 4 --by-op`,
+  gpipebench bench --model amoebanetd --layers 6 --filters 64 --image 64 --batch 4 --by-op
+  gpipebench bench --model resnet50 --width 8 --image 64 --batch 4 --spatial 2 --by-op`,
 	"launch": `  gpipebench launch -n 2 -- train --layers 4 -k 2 -m 4 --steps 100
   gpipebench launch -n 4 -- bench --replicas 2 -k 2 -m 4 --json
   gpipebench launch -n 8 --hosts hosts.txt --timeout 60s -- train --replicas 8 --batch 64 --save weights.safetensors`,
@@ -43,11 +44,13 @@ var examples = map[string]string{
   gpipebench schedule --schedule dualpipev.csv --activations f=34,b=2,w=32`,
 	"simulate": `  gpipebench simulate --model amoebanetd --layers 18 --filters 208 --device tpuv2 -k 8 -m 32 --batch 128
   gpipebench simulate --model ssd-resnet34 --classes 81 --device tpuv3 --batch 2048 --replicas 512
+  gpipebench simulate --model ssd-resnet34 --classes 81 --device tpuv3 --batch 4 --spatial 4
   gpipebench simulate --layers 12 -k 4 -m 8 --schedule 1f1b --checkpoint never --memory memory.svg --trace step.svg
   gpipebench simulate --layers 12 -k 4 -m 8 --schedule zb-v --checkpoint never --trace step.svg
   gpipebench simulate --model transformer-lm --layers 1663 --dim 2048 --ff 8192 --heads 16 --vocab 32000 -k 128 -m 32 --json`,
 	"plan": `  gpipebench plan --model resnet101 --device p100 --batch 256
   gpipebench plan --model resnet50 --classes 1000 --batch 32768 --devices 1024 --replicas 0 --all-reduce 2d
+  gpipebench plan --model ssd-resnet34 --classes 81 --batch 64 --devices 16 --replicas 0 --spatial 2
   gpipebench plan --layers 24 --dim 1024 --ff 4096 --heads 16 --seq 512 --batch 32 --schedule all,searched --csv best.csv
   gpipebench plan --model amoebanetd --layers 72 --filters 512 --batch 128 --json`,
 	"calibrate": `  gpipebench calibrate --out host.yaml

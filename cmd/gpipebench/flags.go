@@ -192,6 +192,11 @@ func spatialFlag(fs *pflag.FlagSet, s *workload.Setup) {
 	count(fs, &s.Spatial, "spatial", 1, 1, gpipe.MaxParts, "parts over which each stage divides images by their rows, S, with the same bits; each has as many threads as --threads says, and its own memory")
 }
 
+// acceleratorsFlag is spatialFlag for modelled devices.
+func acceleratorsFlag(fs *pflag.FlagSet, s *workload.Setup) {
+	count(fs, &s.Spatial, "spatial", 1, 1, gpipe.MaxParts, "accelerators of each stage, S, over which it divides images by their rows, with the same bits")
+}
+
 // scopeFlag adds --bn-scope; more says what else it asks for.
 func scopeFlag(fs *pflag.FlagSet, s *workload.Setup, more string) {
 	value(fs, &s.BNScope, "bn-scope", "replica", "replica|all|N", "whose examples batch norm takes a micro-batch's statistics from: the replica's own, all replicas', or those of N consecutive ones, which exchange them within the forward and the backward"+more, gpipe.ParseScope)

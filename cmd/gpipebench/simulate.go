@@ -60,6 +60,7 @@ has them, or with --peak at the peaks. It computes no values.`,
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
 	pipelineFlags(fs, &s.Setup, 1, 1)
 	replicaFlags(fs, &s.Setup)
+	acceleratorsFlag(fs, &s.Setup)
 	allReduceFlags(fs, &s, "links between replicas, of which 2d wants a torus with X x Y replicas")
 	fs.Lookup("cost").Usage = "what to balance; time is the modelled one of every layer"
 	optimizerFlag(fs, &s.Optimizer)
@@ -121,6 +122,9 @@ func printSimulation(o *output, r *simulation.Simulation) error {
 	devices := strconv.Itoa(len(r.Partition))
 	if r.Placement != nil { // several pieces on each
 		devices = strconv.Itoa(slices.Max(r.Placement) + 1)
+	}
+	if r.Spatial > 1 {
+		devices += fmt.Sprintf(" x %d", r.Spatial)
 	}
 	if r.Replicas > 1 {
 		devices = fmt.Sprintf("%d x %s", r.Replicas, devices)

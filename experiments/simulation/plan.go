@@ -16,12 +16,12 @@ import (
 // Planning is the search for the best way to train a network on some modelled
 // accelerators: over replicas, K, M, schedule, chunks, partition and checkpoint mode.
 type Planning struct {
-	Simulating // its Setup has BNScope and ShardUpdate only; Batch is the mini-batch, or the smallest
+	Simulating // its Setup has BNScope, ShardUpdate and Spatial only; Batch is the mini-batch, or the smallest
 	Schedules  []schedule.Schedule
 	Searched   bool   // schedules that are looked for within the devices' memory, too
 	Seed       uint64 // of that search
 	Chunks     int    // V, pieces on each device, where a schedule has any number; 0: searched
-	Devices    int    // at most; R K may be less
+	Devices    int    // at most; R K S may be less
 	Replicas   int    // R; 0: searched
 	MaxBatch   int    // the largest mini-batch, if it may grow by doubling; 0: Batch
 	Keep       int    // how many plans to return

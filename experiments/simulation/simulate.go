@@ -65,6 +65,7 @@ type Simulation struct {
 
 	Replicas      int            `json:"replicas"`
 	Groups        int            `json:"groups"`
+	Spatial       int            `json:"spatial,omitempty"`  // parts of images, each with an accelerator; none: one
 	Scope         string         `json:"bn_scope,omitempty"` // of batch norm's statistics; none: each replica's own
 	ReduceSeconds float64        `json:"all_reduce_seconds"` // of the stage that takes longest
 	UpdateSeconds float64        `json:"update_seconds"`     // the same
@@ -194,6 +195,9 @@ func (s Simulating) outcome(p gpipe.Pipeline, sim *gpipe.Simulation) *Simulation
 		Peak: len(p.Devices[0].Accelerator.Efficiencies) == 0,
 		Fits: true,
 		Step: sim,
+	}
+	if p.Spatial > 1 {
+		r.Spatial = p.Spatial
 	}
 	if p.BatchNormScope != gpipe.ReplicaScope {
 		r.Scope = p.BatchNormScope.String()

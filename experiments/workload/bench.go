@@ -79,9 +79,6 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	if b.ByOp && b.Processes != nil {
 		return nil, usage.Errorf("times by operation of several processes: want one process")
 	}
-	if b.ByOp && b.Setup.Spatial > 1 {
-		return nil, usage.Errorf("times by operation of images in %d parts: want 1", b.Setup.Spatial)
-	}
 	l, err := new(Timing).Open(ctx, t)
 	if err != nil {
 		return nil, err
@@ -130,7 +127,7 @@ func (b Benching) Run(ctx context.Context, onStep func(step int, seconds float64
 	}
 	r.Traffic = b.Processes.traffic(clock.last, l.Pipeline.Transport)
 	if b.ByOp {
-		r.ByOp, err = byOp(ctx, profile, b.Setup.Threads)
+		r.ByOp, err = byOp(ctx, profile, b.Setup)
 	}
 	return r, err
 }

@@ -23,7 +23,12 @@ func TestByOpAddsUp(t *testing.T) {
 			{Partitions: 1, MicroBatches: 1},
 			{Partitions: 2, MicroBatches: 2, Threads: 2},
 			{Partitions: 2, MicroBatches: 2, Device: gpipe.Emulated},
+			{Partitions: 2, MicroBatches: 2, Spatial: 2},
+			{Partitions: 1, MicroBatches: 2, Device: gpipe.Emulated, Spatial: 3},
 		} {
+			if setup.Spatial > 1 && model.Name == workload.LanguageModel {
+				continue
+			}
 			r, err := workload.Benching{Model: model, Setup: setup, Batch: 8, Steps: 2, WarmUp: 1, Seed: 1, ByOp: true}.Run(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -43,7 +48,7 @@ func TestByOpAddsUp(t *testing.T) {
 			if math.Abs(sum/(devices*step)-1) > 0.03 || math.Abs(r.ByOp.StepSeconds/step-1) > 1e-9 || kernels <= 0 || kernels > sum {
 				t.Errorf("%v, %+v: rows of %v s, kernels %v s, in %v devices' steps of %v s", model, setup, sum, kernels, devices, step)
 			}
-			if r.ByOp.Roof.Threads != max(setup.Threads, 1) || !(r.ByOp.Roof.FLOPs > 0) || !(r.ByOp.Roof.Bandwidth > 0) {
+			if r.ByOp.Roof.Threads != max(setup.Threads, 1)*max(setup.Spatial, 1) || !(r.ByOp.Roof.FLOPs > 0) || !(r.ByOp.Roof.Bandwidth > 0) {
 				t.Errorf("a roof of %+v", r.ByOp.Roof)
 			}
 		}

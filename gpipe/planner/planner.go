@@ -21,7 +21,7 @@ import (
 type Search struct {
 	// Pipeline has the network, of any layers, its loss, the optimizer, how
 	// replicas add up gradients and whether they divide the update, and one modelled
-	// device, as of gpipe.DeviceOf; and the schedule, if there are no Schedules. Its R, G, K, M,
+	// device, as of gpipe.DeviceOf, of which each stage has Spatial; and the schedule, if there are no Schedules. Its R, G, K, M,
 	// chunks, cut and task lists are not used. A 2-D all-reduce without a torus is on the
 	// squarest one of each R.
 	Pipeline gpipe.Pipeline
@@ -39,7 +39,7 @@ type Search struct {
 	// any number of them; nil: 2, 4, ... as far as there are layers.
 	Chunks []int
 
-	Devices  int // at most, 1 or more; R K may be less
+	Devices  int // at most, 1 or more; R K S may be less
 	Replicas int // R, each with one group of every mini-batch; 0: searched, as K is
 	MaxBatch int // examples of the largest mini-batch, as it grows by doubling; 0: those of Input
 	Keep     int // how many plans to return; 0: 1
@@ -226,6 +226,10 @@ func (s *Search) complete() error {
 		s.MaxBatch = s.Input.Examples
 	}
 	s.Keep = max(s.Keep, 1)
+	parts := max(p.Spatial, 1)
+	all := s.Devices
+	s.Devices /= parts // of which each has a stage
+	splits := s.Searched || slices.ContainsFunc(s.Schedules, schedule.Schedule.Splits)
 	switch {
 	case len(p.Devices) != 1 || p.Devices[0].Kind != gpipe.Modelled:
 		return fmt.Errorf("a search on %d devices that are described: want one that is modelled and stands for all", len(p.Devices))
@@ -234,7 +238,9 @@ func (s *Search) complete() error {
 	case slices.ContainsFunc(s.Chunks, func(v int) bool { return v < 1 }):
 		return fmt.Errorf("chunks %v: want 1 or more", s.Chunks)
 	case s.Devices < 1:
-		return fmt.Errorf("at most %d devices: want 1 or more", s.Devices)
+		return fmt.Errorf("at most %d devices: want %d or more", all, parts)
+	case parts > 1 && splits:
+		return fmt.Errorf("%d parts of images with schedules %v: want some without W, or 1", parts, s.names())
 	case s.Replicas < 0 || s.Replicas > s.Devices:
 		return fmt.Errorf("%d replicas on at most %d devices: want at most one a device, or 0 to search", s.Replicas, s.Devices)
 	case s.Replicas > s.Input.Examples:
@@ -252,6 +258,17 @@ func (s *Search) complete() error {
 	one := *p // of the replicas that are searched
 	one.BatchNormScope = gpipe.ReplicaScope
 	return one.Validate(s.Input)
+}
+
+// names are those of the schedules.
+func (s Search) names() (all []string) {
+	for _, x := range s.Schedules {
+		all = append(all, x.String())
+	}
+	if s.Searched {
+		all = append(all, "searched")
+	}
+	return all
 }
 
 // meets reports whether batch norm's scope divides r replicas.

@@ -171,6 +171,75 @@ func TestSearchIsExhaustive(t *testing.T) {
 	}
 }
 
+// images is a search over convolutions in two parts, each with an accelerator.
+func images(t *testing.T) Search {
+	t.Helper()
+	s := small(t, 1<<30, 64, 10)
+	channels, loss := []int{3, 16, 8, 24, 4}, s.Pipeline.Loss
+	s.Pipeline.Layers = nil
+	for i := range channels[1:] {
+		s.Pipeline.Layers = append(s.Pipeline.Layers, nn.NewConv2D(fmt.Sprint("conv", i), nn.Conv2DConfig{In: channels[i], Out: channels[i+1], Kernel: [2]int{3, 3}, Stride: [2]int{1, 1}, Padding: nn.Same}))
+	}
+	s.Pipeline.Layers = append(s.Pipeline.Layers, nn.NewGlobalAvgPool("pool"))
+	s.Pipeline.Loss = loss
+	s.Input.Inputs = []graph.Type{{Shape: graph.Shape{32, 32, 3}}}
+	s.Pipeline.Spatial, s.Devices = 2, 8
+	return s
+}
+
+// Plans of stages in parts are what the pipeline simulates, as good as an exhaustive search's,
+// and within the devices, of which each stage has as many as there are parts.
+func TestPlansOfParts(t *testing.T) {
+	s := images(t)
+	s.Keep = 1 << 20
+	all, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for _, c := range all.Plans {
+		most = max(most, c.R*c.K)
+		p := s.Pipeline
+		p.Partitions, p.MicroBatches, p.Balance, p.Replicas = c.K, c.M, c.Partition, c.R
+		if p.Checkpoint, err = schedule.ParseCheckpoint(c.Checkpoint); err != nil {
+			t.Fatal(err)
+		}
+		sim, err := p.Simulate(s.input(c.Batch), s.How)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sim.Seconds != c.StepSeconds {
+			t.Errorf("%+v, simulated in %v s", c, sim.Seconds)
+		}
+	}
+	if most != 4 {
+		t.Errorf("up to %d stages of 2 parts on 8 devices, want 4", most)
+	}
+	for _, keep := range []int{1, 5} {
+		s.Keep = keep
+		few, err := s.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(few.Plans, all.Plans[:keep]) {
+			t.Errorf("the best %d: %+v, want %+v", keep, few.Plans, all.Plans[:keep])
+		}
+	}
+	for want, change := range map[string]func(s *Search){
+		"at most 1 devices: want 2 or more":                                      func(s *Search) { s.Devices = 1 },
+		"2 parts of images with schedules [zb-h1]: want some without W, or 1":    func(s *Search) { s.Schedules = []schedule.Schedule{schedule.ZeroBubbleH1} },
+		"2 parts of images with schedules [searched]: want some without W, or 1": func(s *Search) { s.Searched = true },
+		"5 replicas on at most 4 devices: want at most one a device":             func(s *Search) { s.Replicas = 5 },
+		"2 parts of images, and no input has images: want 1":                     func(s *Search) { *s = small(t, 1<<30, 64, 10); s.Pipeline.Spatial = 2 },
+	} {
+		s := images(t)
+		change(&s)
+		if err := s.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // A searched schedule is what the pipeline simulates with its lists, fits, and with enough
 // memory is no slower than those by name with one piece a device and B in two, from which it is searched.
 func TestSearchedPlans(t *testing.T) {

@@ -55,6 +55,24 @@ type Move struct {
 	Written    bool  // false: read
 }
 
+// Work is what the instruction computes and moves: 2 x multiply-adds of matrix products, and
+// the bytes of its operands, each read or written once. Of a divided stage's first part it is
+// that of all parts, and of an exchange what is copied.
+func (in *Instr) Work() (flops, bytes int64) {
+	if in.Division == Exchange {
+		return 0, 2 * in.copied
+	}
+	flops = in.Cost.FLOPs
+	for m := range in.Moves() {
+		bytes += m.Elems * m.ElemBytes
+	}
+	for _, other := range in.beside {
+		f, b := other.Work()
+		flops, bytes = flops+f, bytes+b
+	}
+	return flops, bytes
+}
+
 // steps is how often an instruction reads its parameters and adds to its accumulators: a
 // scan does so in every step.
 func (in *Instr) steps() int64 {

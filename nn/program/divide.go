@@ -24,7 +24,8 @@ import (
 // parts need. If room is not nil, it is the same stage for larger micro-batches, divided into
 // as many parts, and no program spans more than its counterpart there.
 //
-// It refuses what cannot be divided, and says what would be.
+// It refuses what cannot be divided, and says what would be. As any stage, one whose storage
+// is not that of devices that compute here can be planned and costed, but not run.
 func (s *Stage) Divide(parts int, room *Stage) (*Stage, error) {
 	switch {
 	case parts < 2:
@@ -33,10 +34,11 @@ func (s *Stage) Divide(parts int, room *Stage) (*Stage, error) {
 		return nil, fmt.Errorf("parts of images with a backward function in two: want a schedule without W")
 	case s.Span[Statistics] > 0:
 		return nil, fmt.Errorf("parts of images with statistics over replicas: want those of each replica")
-	case s.Forward.Instrs != nil && s.Forward.Instrs[0].store.DType != graph.F32:
-		return nil, fmt.Errorf("parts of images with activations of type %v: want f32", s.Forward.Instrs[0].store.DType)
+	case s.store().Rounded:
+		return nil, fmt.Errorf("parts of images with activations of type %v: want f32", s.store().DType)
 	}
 	whole := *s
+	whole.whole = s
 	all := []*Stage{&whole}
 	for range parts - 1 {
 		all = append(all, &Stage{Params: s.Params, Span: [Spaces]int{Params: s.Span[Params]}})
@@ -49,13 +51,13 @@ func (s *Stage) Divide(parts int, room *Stage) (*Stage, error) {
 		}
 		return of(room)
 	}
-	alone := newDivider(parts, s.Forward)
+	alone := newDivider(parts, s.store(), s.Forward.threads)
 	alone.program(s.Forward, like(func(s *Stage) *Program { return s.Forward }))
 	for part, p := range alone.done {
 		all[part].Forward = p
 	}
 	if s.Keep != nil {
-		d := newDivider(parts, s.Keep)
+		d := newDivider(parts, s.store(), s.Keep.threads)
 		d.program(s.Keep, like(func(s *Stage) *Program { return s.Keep }))
 		for part, p := range d.done {
 			all[part].Keep = p
@@ -78,11 +80,20 @@ func (s *Stage) Divide(parts int, room *Stage) (*Stage, error) {
 	return &whole, nil
 }
 
+// store returns how the stage's values are stored.
+func (s *Stage) store() (of Storage) {
+	if len(s.Forward.Instrs) > 0 {
+		of = s.Forward.Instrs[0].store.Storage
+	}
+	return of
+}
+
 // divider makes the programs of parts, one program after another: Backward after the Keep
 // whose residuals it reads.
 type divider struct {
 	*spatial
 	threads int
+	store   *storage
 	// Of each part: its rows of the values that are divided, and the places that are known
 	// before liveness is.
 	rows     []map[*graph.Node]*graph.Node
@@ -114,9 +125,9 @@ type cutting struct {
 	Rows
 }
 
-func newDivider(parts int, p *Program) *divider {
+func newDivider(parts int, store Storage, threads int) *divider {
 	d := &divider{
-		spatial: &spatial{parts: parts, layout: map[*graph.Node]layout{}}, threads: p.threads,
+		spatial: &spatial{parts: parts, layout: map[*graph.Node]layout{}}, threads: threads, store: newStorage(store),
 		rows: nodeMaps(parts), fixed: make([]map[*graph.Node]Operand, parts), residual: make([]int, parts), saved: make([]map[int]int, parts),
 	}
 	for i := range d.fixed {
@@ -138,6 +149,7 @@ type tick struct {
 	Division
 	copies   []transfer // of an Exchange, by receiver
 	examples int        // of Partial, at which the parts take turns
+	flops    []int64    // of each part, of what is divided by rows; nil: of nothing
 }
 
 // transfer copies so many floats so many times, from one part's memory to another's, or
@@ -451,9 +463,11 @@ func (d *divider) instruction(in *Instr, p Piece, fetched []fetched) {
 			}
 		case ByRows:
 			steps[part] = d.ownRows(in, r, p, part, before, after)
+			now.flops = append(now.flops, in.share(r, p, part))
 		case Partial:
 			steps[part] = d.turn(in, r, p, part, before)
 			now.examples = r.over.Shape[0]
+			now.flops = append(now.flops, in.share(r, p, part))
 		}
 	}
 	before.end()
@@ -684,8 +698,9 @@ func (d *divider) places() {
 					if d.layout[n] == everywhere || d.own(n, part).Len() > 0 {
 						own := d.primary(n, part)
 						kept[part] = append(kept[part], own)
-						sizes[part] = append(sizes[part], own.Elems())
-						d.saved[part][n.Call.Layer] += own.Elems()
+						floats := d.store.floats(own)
+						sizes[part] = append(sizes[part], floats)
+						d.saved[part][n.Call.Layer] += floats
 					}
 				}
 			}
@@ -708,7 +723,7 @@ func (d *divider) places() {
 func (d *divider) assemble(like *Program) {
 	d.done = nil
 	for part := range d.parts {
-		c := &compiler{threads: d.threads, fixed: d.fixed[part], inner: map[*graph.Node]bool{}, store: newStorage(Storage{})}
+		c := &compiler{threads: d.threads, fixed: d.fixed[part], inner: map[*graph.Node]bool{}, store: d.store}
 		c.consumable[Residual] = d.whole.Name == backward
 		if like != nil {
 			c.like = like.lock.programs[part]
@@ -717,14 +732,21 @@ func (d *divider) assemble(like *Program) {
 		p := c.assemble(d.whole.Name, d.steps[part], nil, Out, nil, &span)
 		for t := range p.Instrs {
 			p.Instrs[t].Division = d.ticks[t].Division
-			p.Instrs[t].Cost.FLOPs *= int64(max(d.ticks[t].examples, 1))
+			if all := d.ticks[t].flops; all != nil {
+				p.Instrs[t].Cost.FLOPs = all[part]
+			}
 		}
 		d.done = append(d.done, p)
 	}
 	for t := range d.ticks {
+		first := &d.done[0].Instrs[t]
+		for _, p := range d.done[1:] {
+			first.beside = append(first.beside, &p.Instrs[t])
+		}
 		for i := range d.ticks[t].copies {
 			c := &d.ticks[t].copies[i]
 			c.into, c.of = d.done[c.to].Instrs[t].operandOf(c.dst), d.done[c.from].Instrs[t].operandOf(c.src)
+			first.copied += 4 * int64(c.floats) * int64(c.times)
 		}
 	}
 	d.done[0].lock = &lockstep{d.done, d.ticks}

@@ -156,6 +156,34 @@ func TestDividedStacks(t *testing.T) {
 	}
 }
 
+// TestDividedWork: all parts together compute what the undivided network does, exactly, and
+// move no fewer bytes.
+func TestDividedWork(t *testing.T) {
+	work := func(p *program.Program) (flops, bytes int64) {
+		for i := range p.Instrs {
+			f, b := p.Instrs[i].Work()
+			flops, bytes = flops+f, bytes+b
+		}
+		return flops, bytes
+	}
+	for name, n := range imageNetworks(t) {
+		whole := programtest.CompileLayers(t, n).Stage
+		for parts := 2; parts <= 4; parts++ {
+			divided := programtest.CompileLayers(t, n).Divide(parts).Stage
+			for i, p := range []*program.Program{divided.Forward, divided.Keep, divided.Backward} {
+				one := []*program.Program{whole.Forward, whole.Keep, whole.Backward}[i]
+				wantFLOPs, least := work(one)
+				if wantFLOPs != one.Cost().FLOPs {
+					t.Errorf("%s, %s: %d FLOPs, its costs have %d", name, one.Name, wantFLOPs, one.Cost().FLOPs)
+				}
+				if flops, bytes := work(p); flops != wantFLOPs || bytes < least {
+					t.Errorf("%s, %s in %d parts: %d FLOPs and %d bytes, want %d and at least %d", name, one.Name, parts, flops, bytes, wantFLOPs, least)
+				}
+			}
+		}
+	}
+}
+
 // TestDividedTraffic: what parts copy from each other is what the plan says, instruction by
 // instruction summed up, with the results that the first part gathers and the turns at
 // gradients of weights: each accumulator goes around once an example.

@@ -36,6 +36,11 @@ type Instr struct {
 
 	step  *step // from which it was made, for its costs
 	store *storage
+
+	// Of the first part of a divided stage: what the other parts do beside it, and the bytes
+	// that are copied at an Exchange.
+	beside []*Instr
+	copied int64
 }
 
 // Cost returns the sum of the costs of all instructions.

@@ -121,8 +121,32 @@ type Spatial struct {
 }
 
 // Spatial divides the stage's programs over parts along the rows of images, at least 1:
-// those of Keep, Forward if that is nil, and Backward, which is nil if there is none.
+// those of Keep, Forward if that is nil, and Backward, which is nil if there is none. Of a
+// stage that [Stage.Divide] has divided they are the undivided one's.
 func (s *Stage) Spatial(parts int) (forward, backward *Spatial) {
+	s = s.undivided()
+	if s.Keep == nil {
+		return s.SpatialForward(parts), nil
+	}
+	d := s.spatial(parts)
+	return d.program(s.Keep), d.program(s.Backward)
+}
+
+// SpatialForward is Spatial of Forward alone, which keeps no residuals.
+func (s *Stage) SpatialForward(parts int) *Spatial {
+	s = s.undivided()
+	return s.spatial(parts).program(s.Forward)
+}
+
+func (s *Stage) undivided() *Stage {
+	if s.whole != nil {
+		return s.whole
+	}
+	return s
+}
+
+// spatial knows which part has each of the stage's inputs.
+func (s *Stage) spatial(parts int) *spatial {
 	d := &spatial{parts: parts, layout: map[*graph.Node]layout{}}
 	for _, call := range s.graph.Calls {
 		for _, n := range call.In {
@@ -133,10 +157,7 @@ func (s *Stage) Spatial(parts int) (forward, backward *Spatial) {
 			}
 		}
 	}
-	if s.Keep == nil {
-		return d.program(s.Forward), nil
-	}
-	return d.program(s.Keep), d.program(s.Backward)
+	return d
 }
 
 // layout says which part has a value.
@@ -504,10 +525,15 @@ func (d *spatial) cost(in *Instr, r rule, p Piece, part int) *Instr {
 	local := *in
 	local.step, local.kernel = &s, nil
 	local.Cost = in.store.cost(&s, p.Division == Partial)
-	// Exactly the part's share, also where a halo's rows are among the operands.
-	height := int64(r.over.Shape[1])
-	local.Cost.FLOPs = in.Cost.FLOPs*int64(own.To)/height - in.Cost.FLOPs*int64(own.From)/height
+	local.Cost.FLOPs = in.share(r, p, part)
 	return &local
+}
+
+// share returns the FLOPs of a part's rows: exactly its share of the whole, also where a
+// halo's rows are among the operands.
+func (in *Instr) share(r rule, p Piece, part int) int64 {
+	height, own := int64(r.over.Shape[1]), p.Rows[part]
+	return in.Cost.FLOPs*int64(own.To)/height - in.Cost.FLOPs*int64(own.From)/height
 }
 
 // movedOp is an op on a part's rows: its window has another number of rows before the
