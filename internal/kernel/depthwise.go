@@ -62,25 +62,26 @@ func DepthwiseGradWeight(d Depthwise, dw, x, dy []float32, accumulate bool, kh0,
 			clear(dw[tap*d.C+c0 : tap*d.C+c1])
 		}
 	}
-	// The taps of a row of the kernel read the same pixels, and all vectors of
-	// channels the same lines of the cache: pixels that fit there are taken at once.
+	// The taps of the kernel read the same pixels, and all vectors of channels the
+	// same lines of the cache: pixels that fit there are taken at once.
 	most := max(8, (1<<13)/d.C)
 	for row := range d.N * d.OH {
 		n, oh := row/d.OH, row%d.OH
 		t0, t1 := down.inside(oh)
-		for kh := max(t0, kh0); kh < min(t1, kh1); kh++ {
-			image := (n*d.H + down.source(oh, kh)) * d.W
-			for q := 0; q < along.count; {
-				u0, u1, end := along.run(q)
-				if u0 == u1 {
-					q = end
-					continue
-				}
-				end = min(end, q+most)
-				vector.depthwiseGrad(dw[(kh*d.KW+u0)*d.C+c0:], x[(image+along.source(q, u0))*d.C+c0:], dy[(row*d.OW+q)*d.C+c0:],
-					end-q, c1-c0, d.C, d.StrideW*d.C, u1-u0, d.Dilation*d.C, d.C)
+		if t0, t1 = max(t0, kh0), min(t1, kh1); t0 >= t1 {
+			continue
+		}
+		image := (n*d.H + down.source(oh, t0)) * d.W
+		for q := 0; q < along.count; {
+			u0, u1, end := along.run(q)
+			if u0 == u1 {
 				q = end
+				continue
 			}
+			end = min(end, q+most)
+			vector.depthwiseGrad(dw[(t0*d.KW+u0)*d.C+c0:], x[(image+along.source(q, u0))*d.C+c0:], dy[(row*d.OW+q)*d.C+c0:],
+				end-q, c1-c0, d.C, d.StrideW*d.C, t1-t0, u1-u0, d.Dilation*d.C, (d.Dilation*d.W-(u1-u0)*d.Dilation)*d.C, d.C, (d.KW-(u1-u0))*d.C)
+			q = end
 		}
 	}
 }
@@ -199,15 +200,20 @@ func depthwiseGeneric(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, sk
 	}
 }
 
-// depthwiseGradGeneric adds to one row of kw taps of dw.
-func depthwiseGradGeneric(dw, x, dy []float32, pixels, cols, to, from, kw, tap, wtap int) {
-	for t := range kw {
-		dw := dw[t*wtap : t*wtap+cols]
-		for o := range pixels {
-			x, dy := x[o*from+t*tap:][:cols], dy[o*to:][:cols]
-			for j, d := range dy {
-				dw[j] += float32(x[j] * d)
+// depthwiseGradGeneric adds to kh rows of kw taps of dw.
+func depthwiseGradGeneric(dw, x, dy []float32, pixels, cols, to, from, kh, kw, tap, skip, wtap, wskip int) {
+	at, wat := 0, 0
+	for range kh {
+		for range kw {
+			dw := dw[wat : wat+cols]
+			for o := range pixels {
+				x, dy := x[at+o*from:][:cols], dy[o*to:][:cols]
+				for j, d := range dy {
+					dw[j] += float32(x[j] * d)
+				}
 			}
+			at, wat = at+tap, wat+wtap
 		}
+		at, wat = at+skip, wat+wskip
 	}
 }

@@ -210,9 +210,9 @@ func TestDepthwiseProfile(t *testing.T) {
 			forward(y, x, w, pixels, cols, to, from, kh, kw, tap, skip, first, wtap, wskip)
 			products += pixels * cols * kh * kw
 		}
-		vector.depthwiseGrad = func(dw, x, dy []float32, pixels, cols, to, from, kw, tap, wtap int) {
-			grad(dw, x, dy, pixels, cols, to, from, kw, tap, wtap)
-			products += pixels * cols * kw
+		vector.depthwiseGrad = func(dw, x, dy []float32, pixels, cols, to, from, kh, kw, tap, skip, wtap, wskip int) {
+			grad(dw, x, dy, pixels, cols, to, from, kh, kw, tap, skip, wtap, wskip)
+			products += pixels * cols * kh * kw
 		}
 		defer func() { vector.depthwise, vector.depthwiseGrad = forward, grad }()
 		want := 0

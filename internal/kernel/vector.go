@@ -60,7 +60,7 @@ type vectorTable struct {
 	avgPool               func(y, x []float32, pixels, cols, step, kh, kw, row int, share float32)
 	avgPoolGrad           func(dx, dy []float32, pixels, cols, ld, step, kh, kw, row int, share float32)
 	depthwise             func(y, x, w []float32, pixels, cols, to, from, kh, kw, tap, skip, first, wtap, wskip int)
-	depthwiseGrad         func(dw, x, dy []float32, pixels, cols, to, from, kw, tap, wtap int)
+	depthwiseGrad         func(dw, x, dy []float32, pixels, cols, to, from, kh, kw, tap, skip, wtap, wskip int)
 	copyColumns           func(dst, src []float32, rows, cols, ldd, lds int)
 	widen                 func(dst []float32, src []uint16)
 	narrow                func(dst []uint16, src []float32)

@@ -10063,324 +10063,333 @@ groups472:
 	VZEROUPPER
 	RET
 
-// func depthwiseGradAVX2(dw []float32, x []float32, dy []float32, pixels int, cols int, to int, from int, kw int, tap int, wtap int)
+// func depthwiseGradAVX2(dw []float32, x []float32, dy []float32, pixels int, cols int, to int, from int, kh int, kw int, tap int, skip int, wtap int, wskip int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·depthwiseGradAVX2(SB), $0-128
+TEXT ·depthwiseGradAVX2(SB), $0-152
 	MOVQ         dw_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
-	MOVQ         kw+104(FP), DX
-	MOVQ         tap+112(FP), BX
-	MOVQ         wtap+120(FP), SI
-	MOVQ         to+88(FP), DI
-	MOVQ         from+96(FP), R8
-	MOVQ         cols+80(FP), R9
-	ANDQ         $+7, R9
-	VMOVD        R9, X0
+	MOVQ         tap+120(FP), DX
+	MOVQ         wtap+136(FP), BX
+	MOVQ         to+88(FP), SI
+	MOVQ         from+96(FP), DI
+	MOVQ         cols+80(FP), R8
+	ANDQ         $+7, R8
+	VMOVD        R8, X0
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, Y0
-	SUBQ         $+3, DX
-	JL           groups485
+	MOVQ         kh+104(FP), R8
 
-group484:
-	MOVQ cols+80(FP), R9
-	XORQ R10, R10
-	SUBQ $+16, R9
-	JL   done487
+repeat484:
+	MOVQ kw+112(FP), R9
+	SUBQ $+3, R9
+	JL   groups486
 
-loop486:
-	MOVQ    dy_base+48(FP), R12
-	LEAQ    (AX)(R10*4), R13
-	LEAQ    (CX)(R10*4), R11
-	LEAQ    (R12)(R10*4), R12
-	VMOVUPS (R13), Y1
-	VMOVUPS 32(R13), Y2
-	VMOVUPS (R13)(SI*4), Y3
-	VMOVUPS 32(R13)(SI*4), Y4
-	VMOVUPS (R13)(SI*8), Y5
-	VMOVUPS 32(R13)(SI*8), Y6
-	MOVQ    pixels+72(FP), R14
+group485:
+	MOVQ cols+80(FP), R10
+	XORQ R11, R11
+	SUBQ $+16, R10
+	JL   done488
 
-repeat488:
-	VMOVUPS     (R12), Y7
-	VMOVUPS     32(R12), Y8
-	VFMADD231PS (R11), Y7, Y1
-	VFMADD231PS 32(R11), Y8, Y2
-	VFMADD231PS (R11)(BX*4), Y7, Y3
-	VFMADD231PS 32(R11)(BX*4), Y8, Y4
-	VFMADD231PS (R11)(BX*8), Y7, Y5
-	VFMADD231PS 32(R11)(BX*8), Y8, Y6
-	LEAQ        (R11)(R8*4), R11
+loop487:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Y1
+	VMOVUPS 32(R14), Y2
+	VMOVUPS (R14)(BX*4), Y3
+	VMOVUPS 32(R14)(BX*4), Y4
+	VMOVUPS (R14)(BX*8), Y5
+	VMOVUPS 32(R14)(BX*8), Y6
+	MOVQ    pixels+72(FP), R15
+
+repeat489:
+	VMOVUPS     (R13), Y7
+	VMOVUPS     32(R13), Y8
+	VFMADD231PS (R12), Y7, Y1
+	VFMADD231PS 32(R12), Y8, Y2
+	VFMADD231PS (R12)(DX*4), Y7, Y3
+	VFMADD231PS 32(R12)(DX*4), Y8, Y4
+	VFMADD231PS (R12)(DX*8), Y7, Y5
+	VFMADD231PS 32(R12)(DX*8), Y8, Y6
 	LEAQ        (R12)(DI*4), R12
-	DECQ        R14
-	JNZ         repeat488
-	VMOVUPS     Y1, (R13)
-	VMOVUPS     Y2, 32(R13)
-	VMOVUPS     Y3, (R13)(SI*4)
-	VMOVUPS     Y4, 32(R13)(SI*4)
-	VMOVUPS     Y5, (R13)(SI*8)
-	VMOVUPS     Y6, 32(R13)(SI*8)
-	ADDQ        $+16, R10
-	SUBQ        $+16, R9
-	JGE         loop486
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
+	JNZ         repeat489
+	VMOVUPS     Y1, (R14)
+	VMOVUPS     Y2, 32(R14)
+	VMOVUPS     Y3, (R14)(BX*4)
+	VMOVUPS     Y4, 32(R14)(BX*4)
+	VMOVUPS     Y5, (R14)(BX*8)
+	VMOVUPS     Y6, 32(R14)(BX*8)
+	ADDQ        $+16, R11
+	SUBQ        $+16, R10
+	JGE         loop487
 
-done487:
-	ADDQ $+16, R9
-	SUBQ $+8, R9
-	JL   done490
+done488:
+	ADDQ $+16, R10
+	SUBQ $+8, R10
+	JL   done491
 
-loop489:
-	MOVQ    dy_base+48(FP), R12
-	LEAQ    (AX)(R10*4), R13
-	LEAQ    (CX)(R10*4), R11
-	LEAQ    (R12)(R10*4), R12
-	VMOVUPS (R13), Y1
-	VMOVUPS (R13)(SI*4), Y2
-	VMOVUPS (R13)(SI*8), Y3
-	MOVQ    pixels+72(FP), R14
+loop490:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14)(BX*4), Y2
+	VMOVUPS (R14)(BX*8), Y3
+	MOVQ    pixels+72(FP), R15
 
-repeat491:
-	VMOVUPS     (R12), Y4
-	VFMADD231PS (R11), Y4, Y1
-	VFMADD231PS (R11)(BX*4), Y4, Y2
-	VFMADD231PS (R11)(BX*8), Y4, Y3
-	LEAQ        (R11)(R8*4), R11
+repeat492:
+	VMOVUPS     (R13), Y4
+	VFMADD231PS (R12), Y4, Y1
+	VFMADD231PS (R12)(DX*4), Y4, Y2
+	VFMADD231PS (R12)(DX*8), Y4, Y3
 	LEAQ        (R12)(DI*4), R12
-	DECQ        R14
-	JNZ         repeat491
-	VMOVUPS     Y1, (R13)
-	VMOVUPS     Y2, (R13)(SI*4)
-	VMOVUPS     Y3, (R13)(SI*8)
-	ADDQ        $+8, R10
-	SUBQ        $+8, R9
-	JGE         loop489
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
+	JNZ         repeat492
+	VMOVUPS     Y1, (R14)
+	VMOVUPS     Y2, (R14)(BX*4)
+	VMOVUPS     Y3, (R14)(BX*8)
+	ADDQ        $+8, R11
+	SUBQ        $+8, R10
+	JGE         loop490
 
-done490:
-	ADDQ       $+8, R9
-	JZ         done492
-	MOVQ       dy_base+48(FP), R11
-	LEAQ       (AX)(R10*4), R12
-	LEAQ       (CX)(R10*4), R9
-	LEAQ       (R11)(R10*4), R11
-	VMASKMOVPS (R12), Y0, Y1
-	VMASKMOVPS (R12)(SI*4), Y0, Y2
-	VMASKMOVPS (R12)(SI*8), Y0, Y3
-	MOVQ       pixels+72(FP), R10
+done491:
+	ADDQ       $+8, R10
+	JZ         done493
+	MOVQ       dy_base+48(FP), R12
+	LEAQ       (AX)(R11*4), R13
+	LEAQ       (CX)(R11*4), R10
+	LEAQ       (R12)(R11*4), R12
+	VMASKMOVPS (R13), Y0, Y1
+	VMASKMOVPS (R13)(BX*4), Y0, Y2
+	VMASKMOVPS (R13)(BX*8), Y0, Y3
+	MOVQ       pixels+72(FP), R11
 
-repeat493:
-	VMASKMOVPS  (R11), Y0, Y4
-	VMASKMOVPS  (R9), Y0, Y5
+repeat494:
+	VMASKMOVPS  (R12), Y0, Y4
+	VMASKMOVPS  (R10), Y0, Y5
 	VFMADD231PS Y5, Y4, Y1
-	VMASKMOVPS  (R9)(BX*4), Y0, Y5
+	VMASKMOVPS  (R10)(DX*4), Y0, Y5
 	VFMADD231PS Y5, Y4, Y2
-	VMASKMOVPS  (R9)(BX*8), Y0, Y5
+	VMASKMOVPS  (R10)(DX*8), Y0, Y5
 	VFMADD231PS Y5, Y4, Y3
-	LEAQ        (R9)(R8*4), R9
-	LEAQ        (R11)(DI*4), R11
-	DECQ        R10
-	JNZ         repeat493
-	VMASKMOVPS  Y1, Y0, (R12)
-	VMASKMOVPS  Y2, Y0, (R12)(SI*4)
-	VMASKMOVPS  Y3, Y0, (R12)(SI*8)
+	LEAQ        (R10)(DI*4), R10
+	LEAQ        (R12)(SI*4), R12
+	DECQ        R11
+	JNZ         repeat494
+	VMASKMOVPS  Y1, Y0, (R13)
+	VMASKMOVPS  Y2, Y0, (R13)(BX*4)
+	VMASKMOVPS  Y3, Y0, (R13)(BX*8)
 
-done492:
-	LEAQ (CX)(BX*4), CX
-	LEAQ (CX)(BX*4), CX
-	LEAQ (CX)(BX*4), CX
-	LEAQ (AX)(SI*4), AX
-	LEAQ (AX)(SI*4), AX
-	LEAQ (AX)(SI*4), AX
-	SUBQ $+3, DX
-	JGE  group484
+done493:
+	LEAQ (CX)(DX*4), CX
+	LEAQ (CX)(DX*4), CX
+	LEAQ (CX)(DX*4), CX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (AX)(BX*4), AX
+	SUBQ $+3, R9
+	JGE  group485
 
-groups485:
-	ADDQ $+3, DX
-	SUBQ $+2, DX
-	JL   groups495
+groups486:
+	ADDQ $+3, R9
+	SUBQ $+2, R9
+	JL   groups496
 
-group494:
-	MOVQ cols+80(FP), R9
-	XORQ R10, R10
-	SUBQ $+16, R9
-	JL   done497
+group495:
+	MOVQ cols+80(FP), R10
+	XORQ R11, R11
+	SUBQ $+16, R10
+	JL   done498
 
-loop496:
-	MOVQ    dy_base+48(FP), R12
-	LEAQ    (AX)(R10*4), R13
-	LEAQ    (CX)(R10*4), R11
-	LEAQ    (R12)(R10*4), R12
-	VMOVUPS (R13), Y1
-	VMOVUPS 32(R13), Y2
-	VMOVUPS (R13)(SI*4), Y3
-	VMOVUPS 32(R13)(SI*4), Y4
-	MOVQ    pixels+72(FP), R14
+loop497:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Y1
+	VMOVUPS 32(R14), Y2
+	VMOVUPS (R14)(BX*4), Y3
+	VMOVUPS 32(R14)(BX*4), Y4
+	MOVQ    pixels+72(FP), R15
 
-repeat498:
-	VMOVUPS     (R12), Y5
-	VMOVUPS     32(R12), Y6
-	VFMADD231PS (R11), Y5, Y1
-	VFMADD231PS 32(R11), Y6, Y2
-	VFMADD231PS (R11)(BX*4), Y5, Y3
-	VFMADD231PS 32(R11)(BX*4), Y6, Y4
-	LEAQ        (R11)(R8*4), R11
+repeat499:
+	VMOVUPS     (R13), Y5
+	VMOVUPS     32(R13), Y6
+	VFMADD231PS (R12), Y5, Y1
+	VFMADD231PS 32(R12), Y6, Y2
+	VFMADD231PS (R12)(DX*4), Y5, Y3
+	VFMADD231PS 32(R12)(DX*4), Y6, Y4
 	LEAQ        (R12)(DI*4), R12
-	DECQ        R14
-	JNZ         repeat498
-	VMOVUPS     Y1, (R13)
-	VMOVUPS     Y2, 32(R13)
-	VMOVUPS     Y3, (R13)(SI*4)
-	VMOVUPS     Y4, 32(R13)(SI*4)
-	ADDQ        $+16, R10
-	SUBQ        $+16, R9
-	JGE         loop496
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
+	JNZ         repeat499
+	VMOVUPS     Y1, (R14)
+	VMOVUPS     Y2, 32(R14)
+	VMOVUPS     Y3, (R14)(BX*4)
+	VMOVUPS     Y4, 32(R14)(BX*4)
+	ADDQ        $+16, R11
+	SUBQ        $+16, R10
+	JGE         loop497
 
-done497:
-	ADDQ $+16, R9
-	SUBQ $+8, R9
-	JL   done500
+done498:
+	ADDQ $+16, R10
+	SUBQ $+8, R10
+	JL   done501
 
-loop499:
-	MOVQ    dy_base+48(FP), R12
-	LEAQ    (AX)(R10*4), R13
-	LEAQ    (CX)(R10*4), R11
-	LEAQ    (R12)(R10*4), R12
-	VMOVUPS (R13), Y1
-	VMOVUPS (R13)(SI*4), Y2
-	MOVQ    pixels+72(FP), R14
+loop500:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Y1
+	VMOVUPS (R14)(BX*4), Y2
+	MOVQ    pixels+72(FP), R15
 
-repeat501:
-	VMOVUPS     (R12), Y3
-	VFMADD231PS (R11), Y3, Y1
-	VFMADD231PS (R11)(BX*4), Y3, Y2
-	LEAQ        (R11)(R8*4), R11
+repeat502:
+	VMOVUPS     (R13), Y3
+	VFMADD231PS (R12), Y3, Y1
+	VFMADD231PS (R12)(DX*4), Y3, Y2
 	LEAQ        (R12)(DI*4), R12
-	DECQ        R14
-	JNZ         repeat501
-	VMOVUPS     Y1, (R13)
-	VMOVUPS     Y2, (R13)(SI*4)
-	ADDQ        $+8, R10
-	SUBQ        $+8, R9
-	JGE         loop499
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
+	JNZ         repeat502
+	VMOVUPS     Y1, (R14)
+	VMOVUPS     Y2, (R14)(BX*4)
+	ADDQ        $+8, R11
+	SUBQ        $+8, R10
+	JGE         loop500
 
-done500:
-	ADDQ       $+8, R9
-	JZ         done502
-	MOVQ       dy_base+48(FP), R11
-	LEAQ       (AX)(R10*4), R12
-	LEAQ       (CX)(R10*4), R9
-	LEAQ       (R11)(R10*4), R11
-	VMASKMOVPS (R12), Y0, Y1
-	VMASKMOVPS (R12)(SI*4), Y0, Y2
-	MOVQ       pixels+72(FP), R10
+done501:
+	ADDQ       $+8, R10
+	JZ         done503
+	MOVQ       dy_base+48(FP), R12
+	LEAQ       (AX)(R11*4), R13
+	LEAQ       (CX)(R11*4), R10
+	LEAQ       (R12)(R11*4), R12
+	VMASKMOVPS (R13), Y0, Y1
+	VMASKMOVPS (R13)(BX*4), Y0, Y2
+	MOVQ       pixels+72(FP), R11
 
-repeat503:
-	VMASKMOVPS  (R11), Y0, Y3
-	VMASKMOVPS  (R9), Y0, Y4
+repeat504:
+	VMASKMOVPS  (R12), Y0, Y3
+	VMASKMOVPS  (R10), Y0, Y4
 	VFMADD231PS Y4, Y3, Y1
-	VMASKMOVPS  (R9)(BX*4), Y0, Y4
+	VMASKMOVPS  (R10)(DX*4), Y0, Y4
 	VFMADD231PS Y4, Y3, Y2
-	LEAQ        (R9)(R8*4), R9
-	LEAQ        (R11)(DI*4), R11
-	DECQ        R10
-	JNZ         repeat503
-	VMASKMOVPS  Y1, Y0, (R12)
-	VMASKMOVPS  Y2, Y0, (R12)(SI*4)
+	LEAQ        (R10)(DI*4), R10
+	LEAQ        (R12)(SI*4), R12
+	DECQ        R11
+	JNZ         repeat504
+	VMASKMOVPS  Y1, Y0, (R13)
+	VMASKMOVPS  Y2, Y0, (R13)(BX*4)
 
-done502:
-	LEAQ (CX)(BX*4), CX
-	LEAQ (CX)(BX*4), CX
-	LEAQ (AX)(SI*4), AX
-	LEAQ (AX)(SI*4), AX
-	SUBQ $+2, DX
-	JGE  group494
+done503:
+	LEAQ (CX)(DX*4), CX
+	LEAQ (CX)(DX*4), CX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (AX)(BX*4), AX
+	SUBQ $+2, R9
+	JGE  group495
 
-groups495:
-	ADDQ $+2, DX
-	SUBQ $+1, DX
-	JL   groups505
+groups496:
+	ADDQ $+2, R9
+	SUBQ $+1, R9
+	JL   groups506
 
-group504:
-	MOVQ cols+80(FP), R9
-	XORQ R10, R10
-	SUBQ $+16, R9
-	JL   done507
+group505:
+	MOVQ cols+80(FP), R10
+	XORQ R11, R11
+	SUBQ $+16, R10
+	JL   done508
 
-loop506:
-	MOVQ    dy_base+48(FP), R12
-	LEAQ    (AX)(R10*4), R13
-	LEAQ    (CX)(R10*4), R11
-	LEAQ    (R12)(R10*4), R12
-	VMOVUPS (R13), Y1
-	VMOVUPS 32(R13), Y2
-	MOVQ    pixels+72(FP), R14
+loop507:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Y1
+	VMOVUPS 32(R14), Y2
+	MOVQ    pixels+72(FP), R15
 
-repeat508:
-	VMOVUPS     (R12), Y3
-	VMOVUPS     32(R12), Y4
-	VFMADD231PS (R11), Y3, Y1
-	VFMADD231PS 32(R11), Y4, Y2
-	LEAQ        (R11)(R8*4), R11
+repeat509:
+	VMOVUPS     (R13), Y3
+	VMOVUPS     32(R13), Y4
+	VFMADD231PS (R12), Y3, Y1
+	VFMADD231PS 32(R12), Y4, Y2
 	LEAQ        (R12)(DI*4), R12
-	DECQ        R14
-	JNZ         repeat508
-	VMOVUPS     Y1, (R13)
-	VMOVUPS     Y2, 32(R13)
-	ADDQ        $+16, R10
-	SUBQ        $+16, R9
-	JGE         loop506
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
+	JNZ         repeat509
+	VMOVUPS     Y1, (R14)
+	VMOVUPS     Y2, 32(R14)
+	ADDQ        $+16, R11
+	SUBQ        $+16, R10
+	JGE         loop507
 
-done507:
-	ADDQ $+16, R9
-	SUBQ $+8, R9
-	JL   done510
+done508:
+	ADDQ $+16, R10
+	SUBQ $+8, R10
+	JL   done511
 
-loop509:
-	MOVQ    dy_base+48(FP), R12
-	LEAQ    (AX)(R10*4), R13
-	LEAQ    (CX)(R10*4), R11
-	LEAQ    (R12)(R10*4), R12
-	VMOVUPS (R13), Y1
-	MOVQ    pixels+72(FP), R14
+loop510:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Y1
+	MOVQ    pixels+72(FP), R15
 
-repeat511:
-	VMOVUPS     (R12), Y2
-	VFMADD231PS (R11), Y2, Y1
-	LEAQ        (R11)(R8*4), R11
+repeat512:
+	VMOVUPS     (R13), Y2
+	VFMADD231PS (R12), Y2, Y1
 	LEAQ        (R12)(DI*4), R12
-	DECQ        R14
-	JNZ         repeat511
-	VMOVUPS     Y1, (R13)
-	ADDQ        $+8, R10
-	SUBQ        $+8, R9
-	JGE         loop509
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
+	JNZ         repeat512
+	VMOVUPS     Y1, (R14)
+	ADDQ        $+8, R11
+	SUBQ        $+8, R10
+	JGE         loop510
 
-done510:
-	ADDQ       $+8, R9
-	JZ         done512
-	MOVQ       dy_base+48(FP), R11
-	LEAQ       (AX)(R10*4), R12
-	LEAQ       (CX)(R10*4), R9
-	LEAQ       (R11)(R10*4), R11
-	VMASKMOVPS (R12), Y0, Y1
-	MOVQ       pixels+72(FP), R10
+done511:
+	ADDQ       $+8, R10
+	JZ         done513
+	MOVQ       dy_base+48(FP), R12
+	LEAQ       (AX)(R11*4), R13
+	LEAQ       (CX)(R11*4), R10
+	LEAQ       (R12)(R11*4), R12
+	VMASKMOVPS (R13), Y0, Y1
+	MOVQ       pixels+72(FP), R11
 
-repeat513:
-	VMASKMOVPS  (R11), Y0, Y2
-	VMASKMOVPS  (R9), Y0, Y3
+repeat514:
+	VMASKMOVPS  (R12), Y0, Y2
+	VMASKMOVPS  (R10), Y0, Y3
 	VFMADD231PS Y3, Y2, Y1
-	LEAQ        (R9)(R8*4), R9
-	LEAQ        (R11)(DI*4), R11
-	DECQ        R10
-	JNZ         repeat513
-	VMASKMOVPS  Y1, Y0, (R12)
+	LEAQ        (R10)(DI*4), R10
+	LEAQ        (R12)(SI*4), R12
+	DECQ        R11
+	JNZ         repeat514
+	VMASKMOVPS  Y1, Y0, (R13)
 
-done512:
-	LEAQ (CX)(BX*4), CX
-	LEAQ (AX)(SI*4), AX
-	SUBQ $+1, DX
-	JGE  group504
+done513:
+	LEAQ (CX)(DX*4), CX
+	LEAQ (AX)(BX*4), AX
+	SUBQ $+1, R9
+	JGE  group505
 
-groups505:
-	ADDQ $+1, DX
+groups506:
+	ADDQ $+1, R9
+	MOVQ skip+128(FP), R9
+	LEAQ (CX)(R9*4), CX
+	MOVQ wskip+144(FP), R9
+	LEAQ (AX)(R9*4), AX
+	DECQ R8
+	JNZ  repeat484
 	VZEROUPPER
 	RET
 
@@ -10391,9 +10400,9 @@ TEXT ·widenAVX2(SB), $0-48
 	MOVQ src_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 
-loop514:
+loop515:
 	CMPQ      DX, $+16
-	JLT       done515
+	JLT       done516
 	VPMOVZXWD (CX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VMOVUPS   Y0, (AX)
@@ -10403,33 +10412,33 @@ loop514:
 	ADDQ      $+32, CX
 	ADDQ      $+64, AX
 	SUBQ      $+16, DX
-	JMP       loop514
+	JMP       loop515
 
-done515:
-loop516:
+done516:
+loop517:
 	CMPQ      DX, $+8
-	JLT       done517
+	JLT       done518
 	VPMOVZXWD (CX), Y0
 	VPSLLD    $0x10, Y0, Y0
 	VMOVUPS   Y0, (AX)
 	ADDQ      $+16, CX
 	ADDQ      $+32, AX
 	SUBQ      $+8, DX
-	JMP       loop516
+	JMP       loop517
 
-done517:
-loop518:
+done518:
+loop519:
 	CMPQ    DX, $+1
-	JLT     done519
+	JLT     done520
 	MOVWLZX (CX), BX
 	SHLL    $0x10, BX
 	MOVL    BX, (AX)
 	ADDQ    $+2, CX
 	ADDQ    $+4, AX
 	SUBQ    $+1, DX
-	JMP     loop518
+	JMP     loop519
 
-done519:
+done520:
 	VZEROUPPER
 	RET
 
@@ -10443,9 +10452,9 @@ TEXT ·narrowAVX2(SB), $0-48
 	VBROADCASTSS splat_00000001<>+0(SB), Y1
 	VBROADCASTSS splat_00400000<>+0(SB), Y2
 
-loop520:
+loop521:
 	CMPQ         DX, $+16
-	JLT          done521
+	JLT          done522
 	VMOVUPS      (CX), Y3
 	VPSRLD       $0x10, Y3, Y4
 	VPAND        Y1, Y4, Y4
@@ -10473,12 +10482,12 @@ loop520:
 	ADDQ         $+64, CX
 	ADDQ         $+32, AX
 	SUBQ         $+16, DX
-	JMP          loop520
+	JMP          loop521
 
-done521:
-loop522:
+done522:
+loop523:
 	CMPQ         DX, $+8
-	JLT          done523
+	JLT          done524
 	VMOVUPS      (CX), Y3
 	VPSRLD       $0x10, Y3, Y4
 	VPAND        Y1, Y4, Y4
@@ -10494,36 +10503,36 @@ loop522:
 	ADDQ         $+32, CX
 	ADDQ         $+16, AX
 	SUBQ         $+8, DX
-	JMP          loop522
+	JMP          loop523
 
-done523:
-loop524:
+done524:
+loop525:
 	CMPQ DX, $+1
-	JLT  done525
+	JLT  done526
 	MOVL (CX), BX
 	MOVL BX, SI
 	ANDL $0x7fffffff, SI
 	CMPL SI, $0x7f800000
-	JLS  number526
+	JLS  number527
 	ORL  $0x00400000, BX
-	JMP  rounded527
+	JMP  rounded528
 
-number526:
+number527:
 	MOVL BX, SI
 	SHRL $0x10, SI
 	ANDL $0x00000001, SI
 	ADDL SI, BX
 	ADDL $0x00007fff, BX
 
-rounded527:
+rounded528:
 	SHRL $0x10, BX
 	MOVW BX, (AX)
 	ADDQ $+4, CX
 	ADDQ $+2, AX
 	SUBQ $+1, DX
-	JMP  loop524
+	JMP  loop525
 
-done525:
+done526:
 	VZEROUPPER
 	RET
 
@@ -10568,9 +10577,9 @@ TEXT ·roundBF16AVX2(SB), $0-48
 	VBROADCASTSS splat_00400000<>+0(SB), Y2
 	VBROADCASTSS splat_ffff0000<>+0(SB), Y3
 
-loop528:
+loop529:
 	CMPQ      DX, $+16
-	JLT       done529
+	JLT       done530
 	VMOVUPS   (CX), Y4
 	VPSRLD    $0x10, Y4, Y5
 	VPAND     Y1, Y5, Y5
@@ -10594,12 +10603,12 @@ loop528:
 	ADDQ      $+64, CX
 	ADDQ      $+64, AX
 	SUBQ      $+16, DX
-	JMP       loop528
+	JMP       loop529
 
-done529:
-loop530:
+done530:
+loop531:
 	CMPQ      DX, $+8
-	JLT       done531
+	JLT       done532
 	VMOVUPS   (CX), Y4
 	VPSRLD    $0x10, Y4, Y5
 	VPAND     Y1, Y5, Y5
@@ -10613,36 +10622,36 @@ loop530:
 	ADDQ      $+32, CX
 	ADDQ      $+32, AX
 	SUBQ      $+8, DX
-	JMP       loop530
+	JMP       loop531
 
-done531:
-loop532:
+done532:
+loop533:
 	CMPQ DX, $+1
-	JLT  done533
+	JLT  done534
 	MOVL (CX), BX
 	MOVL BX, SI
 	ANDL $0x7fffffff, SI
 	CMPL SI, $0x7f800000
-	JLS  number534
+	JLS  number535
 	ORL  $0x00400000, BX
-	JMP  rounded535
+	JMP  rounded536
 
-number534:
+number535:
 	MOVL BX, SI
 	SHRL $0x10, SI
 	ANDL $0x00000001, SI
 	ADDL SI, BX
 	ADDL $0x00007fff, BX
 
-rounded535:
+rounded536:
 	ANDL $0xffff0000, BX
 	MOVL BX, (AX)
 	ADDQ $+4, CX
 	ADDQ $+4, AX
 	SUBQ $+1, DX
-	JMP  loop532
+	JMP  loop533
 
-done533:
+done534:
 	VZEROUPPER
 	RET
 
@@ -10670,9 +10679,9 @@ TEXT ·addAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done537
+	JL           done538
 
-loop536:
+loop537:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
@@ -10691,31 +10700,31 @@ loop536:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop536
+	JGE     loop537
 
-done537:
+done538:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done539
+	JL   done540
 
-loop538:
+loop539:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop538
+	JGE     loop539
 
-done539:
+done540:
 	ADDQ      $+16, CX
-	JZ        done540
+	JZ        done541
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done540:
+done541:
 	VZEROUPPER
 	RET
 
@@ -10733,9 +10742,9 @@ TEXT ·mulAVX512(SB), $0-72
 	MOVQ         b_base+48(FP), BX
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done542
+	JL           done543
 
-loop541:
+loop542:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
@@ -10754,31 +10763,31 @@ loop541:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop541
+	JGE     loop542
 
-done542:
+done543:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done544
+	JL   done545
 
-loop543:
+loop544:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z1
 	VMULPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop543
+	JGE     loop544
 
-done544:
+done545:
 	ADDQ      $+16, CX
-	JZ        done545
+	JZ        done546
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VMULPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done545:
+done546:
 	VZEROUPPER
 	RET
 
@@ -10797,9 +10806,9 @@ TEXT ·addReluAVX512(SB), $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done547
+	JL           done548
 
-loop546:
+loop547:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -10822,14 +10831,14 @@ loop546:
 	VMOVUPS Z0, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop546
+	JGE     loop547
 
-done547:
+done548:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done549
+	JL   done550
 
-loop548:
+loop549:
 	VMOVUPS (DX)(SI*4), Z0
 	VMOVUPS (BX)(SI*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -10837,18 +10846,18 @@ loop548:
 	VMOVUPS Z0, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop548
+	JGE     loop549
 
-done549:
+done550:
 	ADDQ      $+16, CX
-	JZ        done550
+	JZ        done551
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done550:
+done551:
 	VZEROUPPER
 	RET
 
@@ -10866,9 +10875,9 @@ TEXT ·scaleAVX512(SB), $0-52
 	VBROADCASTSS s+48(FP), Z0
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done552
+	JL           done553
 
-loop551:
+loop552:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
@@ -10883,29 +10892,29 @@ loop551:
 	VMOVUPS Z1, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop551
+	JGE     loop552
 
-done552:
+done553:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done554
+	JL   done555
 
-loop553:
+loop554:
 	VMOVUPS (DX)(BX*4), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop553
+	JGE     loop554
 
-done554:
+done555:
 	ADDQ      $+16, CX
-	JZ        done555
+	JZ        done556
 	VMOVUPS.Z (DX)(BX*4), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	VMOVUPS   Z1, K1, (AX)(BX*4)
 
-done555:
+done556:
 	VZEROUPPER
 	RET
 
@@ -10924,9 +10933,9 @@ TEXT ·addScaledAVX512(SB), $0-76
 	VBROADCASTSS s+72(FP), Z0
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done557
+	JL           done558
 
-loop556:
+loop557:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
@@ -10945,31 +10954,31 @@ loop556:
 	VMOVUPS     Z1, 192(AX)(SI*4)
 	ADDQ        $+64, SI
 	SUBQ        $+64, CX
-	JGE         loop556
+	JGE         loop557
 
-done557:
+done558:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done559
+	JL   done560
 
-loop558:
+loop559:
 	VMOVUPS     (DX)(SI*4), Z1
 	VMOVUPS     (BX)(SI*4), Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, (AX)(SI*4)
 	ADDQ        $+16, SI
 	SUBQ        $+16, CX
-	JGE         loop558
+	JGE         loop559
 
-done559:
+done560:
 	ADDQ        $+16, CX
-	JZ          done560
+	JZ          done561
 	VMOVUPS.Z   (DX)(SI*4), K1, Z1
 	VMOVUPS.Z   (BX)(SI*4), K1, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(SI*4)
 
-done560:
+done561:
 	VZEROUPPER
 	RET
 
@@ -10987,9 +10996,9 @@ TEXT ·reluAVX512(SB), $0-48
 	VXORPS       X1, X1, X1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done562
+	JL           done563
 
-loop561:
+loop562:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
@@ -11004,29 +11013,29 @@ loop561:
 	VMOVUPS Z0, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop561
+	JGE     loop562
 
-done562:
+done563:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done564
+	JL   done565
 
-loop563:
+loop564:
 	VMOVUPS (DX)(BX*4), Z0
 	VMAXPS  Z0, Z1, Z0
 	VMOVUPS Z0, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop563
+	JGE     loop564
 
-done564:
+done565:
 	ADDQ      $+16, CX
-	JZ        done565
+	JZ        done566
 	VMOVUPS.Z (DX)(BX*4), K1, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(BX*4)
 
-done565:
+done566:
 	VZEROUPPER
 	RET
 
@@ -11045,9 +11054,9 @@ TEXT ·reluGradAVX512(SB), $0-72
 	VXORPS       X1, X1, X1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done567
+	JL           done568
 
-loop566:
+loop567:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -11070,14 +11079,14 @@ loop566:
 	VMOVUPS   Z0, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop566
+	JGE       loop567
 
-done567:
+done568:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done569
+	JL   done570
 
-loop568:
+loop569:
 	VMOVUPS   (DX)(SI*4), Z0
 	VMOVUPS   (BX)(SI*4), Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
@@ -11085,18 +11094,18 @@ loop568:
 	VMOVUPS   Z0, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop568
+	JGE       loop569
 
-done569:
+done570:
 	ADDQ      $+16, CX
-	JZ        done570
+	JZ        done571
 	VMOVUPS.Z (DX)(SI*4), K1, Z0
 	VMOVUPS.Z (BX)(SI*4), K1, Z2
 	VCMPPS    $0x1e, Z1, Z2, K2
 	VMOVAPS.Z Z0, K2, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done570:
+done571:
 	VZEROUPPER
 	RET
 
@@ -11116,9 +11125,9 @@ TEXT ·clipAVX512(SB), $0-52
 	VSUBPS       Z0, Z1, Z1
 	XORQ         BX, BX
 	SUBQ         $+64, CX
-	JL           done572
+	JL           done573
 
-loop571:
+loop572:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
@@ -11137,31 +11146,31 @@ loop571:
 	VMOVUPS Z2, 192(AX)(BX*4)
 	ADDQ    $+64, BX
 	SUBQ    $+64, CX
-	JGE     loop571
+	JGE     loop572
 
-done572:
+done573:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done574
+	JL   done575
 
-loop573:
+loop574:
 	VMOVUPS (DX)(BX*4), Z2
 	VMAXPS  Z2, Z1, Z2
 	VMINPS  Z2, Z0, Z2
 	VMOVUPS Z2, (AX)(BX*4)
 	ADDQ    $+16, BX
 	SUBQ    $+16, CX
-	JGE     loop573
+	JGE     loop574
 
-done574:
+done575:
 	ADDQ      $+16, CX
-	JZ        done575
+	JZ        done576
 	VMOVUPS.Z (DX)(BX*4), K1, Z2
 	VMAXPS    Z2, Z1, Z2
 	VMINPS    Z2, Z0, Z2
 	VMOVUPS   Z2, K1, (AX)(BX*4)
 
-done575:
+done576:
 	VZEROUPPER
 	RET
 
@@ -11181,9 +11190,9 @@ TEXT ·clipGradAVX512(SB), $0-76
 	VBROADCASTSS splat_7fffffff<>+0(SB), Z1
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done577
+	JL           done578
 
-loop576:
+loop577:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -11210,14 +11219,14 @@ loop576:
 	VMOVUPS   Z2, 192(AX)(SI*4)
 	ADDQ      $+64, SI
 	SUBQ      $+64, CX
-	JGE       loop576
+	JGE       loop577
 
-done577:
+done578:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done579
+	JL   done580
 
-loop578:
+loop579:
 	VMOVUPS   (DX)(SI*4), Z2
 	VMOVUPS   (BX)(SI*4), Z3
 	VPANDD    Z1, Z3, Z3
@@ -11226,11 +11235,11 @@ loop578:
 	VMOVUPS   Z2, (AX)(SI*4)
 	ADDQ      $+16, SI
 	SUBQ      $+16, CX
-	JGE       loop578
+	JGE       loop579
 
-done579:
+done580:
 	ADDQ      $+16, CX
-	JZ        done580
+	JZ        done581
 	VMOVUPS.Z (DX)(SI*4), K1, Z2
 	VMOVUPS.Z (BX)(SI*4), K1, Z3
 	VPANDD    Z1, Z3, Z3
@@ -11238,7 +11247,7 @@ done579:
 	VMOVAPS.Z Z2, K2, Z2
 	VMOVUPS   Z2, K1, (AX)(SI*4)
 
-done580:
+done581:
 	VZEROUPPER
 	RET
 
@@ -11269,9 +11278,9 @@ TEXT ·geluAVX512(SB), $0-48
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done582
+	JL           done583
 
-loop581:
+loop582:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMOVUPS      64(DX)(BX*4), Z15
 	VMULPS       Z14, Z14, Z16
@@ -11320,14 +11329,14 @@ loop581:
 	VMOVUPS      Z15, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop581
+	JGE          loop582
 
-done582:
+done583:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done584
+	JL   done585
 
-loop583:
+loop584:
 	VMOVUPS      (DX)(BX*4), Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z16
@@ -11353,11 +11362,11 @@ loop583:
 	VMOVUPS      Z14, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop583
+	JGE          loop584
 
-done584:
+done585:
 	ADDQ         $+16, CX
-	JZ           done585
+	JZ           done586
 	VMOVUPS.Z    (DX)(BX*4), K1, Z14
 	VMULPS       Z14, Z14, Z15
 	VMOVUPS      Z13, Z13
@@ -11382,7 +11391,7 @@ done584:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(BX*4)
 
-done585:
+done586:
 	VZEROUPPER
 	RET
 
@@ -11418,9 +11427,9 @@ TEXT ·geluGradAVX512(SB), $0-72
 	VBROADCASTSS splat_be5b33b6<>+0(SB), Z17
 	XORQ         SI, SI
 	SUBQ         $+32, CX
-	JL           done587
+	JL           done588
 
-loop586:
+loop587:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      64(BX)(SI*4), Z19
 	VMOVUPS      Z14, Z20
@@ -11499,14 +11508,14 @@ loop586:
 	VMOVUPS      Z21, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, CX
-	JGE          loop586
+	JGE          loop587
 
-done587:
+done588:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done589
+	JL   done590
 
-loop588:
+loop589:
 	VMOVUPS      (BX)(SI*4), Z18
 	VMOVUPS      Z14, Z19
 	VMAXPS       Z18, Z19, Z18
@@ -11547,11 +11556,11 @@ loop588:
 	VMOVUPS      Z19, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, CX
-	JGE          loop588
+	JGE          loop589
 
-done589:
+done590:
 	ADDQ         $+16, CX
-	JZ           done590
+	JZ           done591
 	VMOVUPS.Z    (BX)(SI*4), K1, Z18
 	VMOVUPS      Z14, Z14
 	VMAXPS       Z18, Z14, Z18
@@ -11591,7 +11600,7 @@ done589:
 	VMULPS       Z0, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(SI*4)
 
-done590:
+done591:
 	VZEROUPPER
 	RET
 
@@ -11620,9 +11629,9 @@ TEXT ·expAVX512(SB), $0-48
 	VBROADCASTSS splat_3efffffe<>+0(SB), Z11
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done592
+	JL           done593
 
-loop591:
+loop592:
 	VMOVUPS      (DX)(BX*4), Z12
 	VMOVUPS      64(DX)(BX*4), Z13
 	VMAXPS       Z12, Z0, Z12
@@ -11659,14 +11668,14 @@ loop591:
 	VMOVUPS      Z13, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop591
+	JGE          loop592
 
-done592:
+done593:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done594
+	JL   done595
 
-loop593:
+loop594:
 	VMOVUPS      (DX)(BX*4), Z12
 	VMAXPS       Z12, Z0, Z12
 	VMINPS       Z12, Z1, Z12
@@ -11686,11 +11695,11 @@ loop593:
 	VMOVUPS      Z12, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop593
+	JGE          loop594
 
-done594:
+done595:
 	ADDQ         $+16, CX
-	JZ           done595
+	JZ           done596
 	VMOVUPS.Z    (DX)(BX*4), K1, Z12
 	VMAXPS       Z12, Z0, Z12
 	VMINPS       Z12, Z1, Z12
@@ -11709,7 +11718,7 @@ done594:
 	VSCALEFPS    Z0, Z1, Z12
 	VMOVUPS      Z12, K1, (AX)(BX*4)
 
-done595:
+done596:
 	VZEROUPPER
 	RET
 
@@ -11740,9 +11749,9 @@ TEXT ·sigmoidAVX512(SB), $0-48
 	VBROADCASTSS splat_80000000<>+0(SB), Z14
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done597
+	JL           done598
 
-loop596:
+loop597:
 	VMOVUPS      (DX)(BX*4), Z15
 	VMOVUPS      64(DX)(BX*4), Z16
 	VMOVUPS      Z15, Z17
@@ -11795,14 +11804,14 @@ loop596:
 	VMOVUPS      Z18, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop596
+	JGE          loop597
 
-done597:
+done598:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done599
+	JL   done600
 
-loop598:
+loop599:
 	VMOVUPS      (DX)(BX*4), Z15
 	VMOVUPS      Z15, Z16
 	VPORD        Z14, Z16, Z16
@@ -11830,11 +11839,11 @@ loop598:
 	VMOVUPS      Z16, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop598
+	JGE          loop599
 
-done599:
+done600:
 	ADDQ         $+16, CX
-	JZ           done600
+	JZ           done601
 	VMOVUPS.Z    (DX)(BX*4), K1, Z15
 	VMOVUPS      Z15, Z16
 	VPORD        Z14, Z16, Z16
@@ -11861,7 +11870,7 @@ done599:
 	VDIVPS       Z16, Z0, Z16
 	VMOVUPS      Z16, K1, (AX)(BX*4)
 
-done600:
+done601:
 	VZEROUPPER
 	RET
 
@@ -11880,9 +11889,9 @@ TEXT ·sigmoidGradAVX512(SB), $0-72
 	VBROADCASTSS splat_3f800000<>+0(SB), Z0
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done602
+	JL           done603
 
-loop601:
+loop602:
 	VMOVUPS (BX)(SI*4), Z1
 	VMOVUPS Z0, Z2
 	VSUBPS  Z1, Z2, Z2
@@ -11913,14 +11922,14 @@ loop601:
 	VMOVUPS Z2, 192(AX)(SI*4)
 	ADDQ    $+64, SI
 	SUBQ    $+64, CX
-	JGE     loop601
+	JGE     loop602
 
-done602:
+done603:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done604
+	JL   done605
 
-loop603:
+loop604:
 	VMOVUPS (BX)(SI*4), Z1
 	VMOVUPS Z0, Z2
 	VSUBPS  Z1, Z2, Z2
@@ -11930,11 +11939,11 @@ loop603:
 	VMOVUPS Z2, (AX)(SI*4)
 	ADDQ    $+16, SI
 	SUBQ    $+16, CX
-	JGE     loop603
+	JGE     loop604
 
-done604:
+done605:
 	ADDQ      $+16, CX
-	JZ        done605
+	JZ        done606
 	VMOVUPS.Z (BX)(SI*4), K1, Z1
 	VMOVUPS   Z0, Z0
 	VSUBPS    Z1, Z0, Z0
@@ -11943,7 +11952,7 @@ done604:
 	VMULPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(SI*4)
 
-done605:
+done606:
 	VZEROUPPER
 	RET
 
@@ -11982,9 +11991,9 @@ TEXT ·tanhAVX512(SB), $0-48
 	VBROADCASTSS splat_beaaaa99<>+0(SB), Z21
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done607
+	JL           done608
 
-loop606:
+loop607:
 	VMOVUPS      (DX)(BX*4), Z22
 	VMOVUPS      64(DX)(BX*4), Z23
 	VMOVUPS      Z22, Z24
@@ -12069,14 +12078,14 @@ loop606:
 	VMOVUPS      Z25, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop606
+	JGE          loop607
 
-done607:
+done608:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done609
+	JL   done610
 
-loop608:
+loop609:
 	VMOVUPS      (DX)(BX*4), Z22
 	VMOVUPS      Z22, Z23
 	VPANDD       Z16, Z23, Z23
@@ -12120,11 +12129,11 @@ loop608:
 	VMOVUPS      Z23, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop608
+	JGE          loop609
 
-done609:
+done610:
 	ADDQ         $+16, CX
-	JZ           done610
+	JZ           done611
 	VMOVUPS.Z    (DX)(BX*4), K1, Z22
 	VMOVUPS      Z22, Z23
 	VPANDD       Z16, Z23, Z23
@@ -12167,7 +12176,7 @@ done609:
 	VBLENDMPS    Z1, Z23, K2, Z23
 	VMOVUPS      Z23, K1, (AX)(BX*4)
 
-done610:
+done611:
 	VZEROUPPER
 	RET
 
@@ -12186,9 +12195,9 @@ TEXT ·tanhGradAVX512(SB), $0-72
 	VBROADCASTSS splat_3f800000<>+0(SB), Z0
 	XORQ         SI, SI
 	SUBQ         $+64, CX
-	JL           done612
+	JL           done613
 
-loop611:
+loop612:
 	VMOVUPS      (BX)(SI*4), Z1
 	VMOVUPS      Z0, Z2
 	VFNMADD231PS Z1, Z1, Z2
@@ -12215,14 +12224,14 @@ loop611:
 	VMOVUPS      Z2, 192(AX)(SI*4)
 	ADDQ         $+64, SI
 	SUBQ         $+64, CX
-	JGE          loop611
+	JGE          loop612
 
-done612:
+done613:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done614
+	JL   done615
 
-loop613:
+loop614:
 	VMOVUPS      (BX)(SI*4), Z1
 	VMOVUPS      Z0, Z2
 	VFNMADD231PS Z1, Z1, Z2
@@ -12231,11 +12240,11 @@ loop613:
 	VMOVUPS      Z2, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, CX
-	JGE          loop613
+	JGE          loop614
 
-done614:
+done615:
 	ADDQ         $+16, CX
-	JZ           done615
+	JZ           done616
 	VMOVUPS.Z    (BX)(SI*4), K1, Z1
 	VMOVUPS      Z0, Z0
 	VFNMADD231PS Z1, Z1, Z0
@@ -12243,7 +12252,7 @@ done614:
 	VMULPS       Z1, Z0, Z0
 	VMOVUPS      Z0, K1, (AX)(SI*4)
 
-done615:
+done616:
 	VZEROUPPER
 	RET
 
@@ -12263,15 +12272,15 @@ TEXT ·addBiasAVX512(SB), $0-96
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	TESTQ        BX, BX
-	JZ           rows617
+	JZ           rows618
 
-row616:
+row617:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done619
+	JL   done620
 
-loop618:
+loop619:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z1
 	VMOVUPS 128(CX)(R8*4), Z2
@@ -12290,37 +12299,37 @@ loop618:
 	VMOVUPS Z3, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop618
+	JGE     loop619
 
-done619:
+done620:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done621
+	JL   done622
 
-loop620:
+loop621:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop620
+	JGE     loop621
 
-done621:
+done622:
 	ADDQ      $+16, R9
-	JZ        done622
+	JZ        done623
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done622:
+done623:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row616
+	JNZ  row617
 
-rows617:
+rows618:
 	VZEROUPPER
 	RET
 
@@ -12341,15 +12350,15 @@ TEXT ·addBiasReluAVX512(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	VXORPS       X1, X1, X1
 	TESTQ        BX, BX
-	JZ           rows624
+	JZ           rows625
 
-row623:
+row624:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+64, R9
-	JL   done626
+	JL   done627
 
-loop625:
+loop626:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z2
 	VMOVUPS 128(CX)(R8*4), Z3
@@ -12372,14 +12381,14 @@ loop625:
 	VMOVUPS Z4, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop625
+	JGE     loop626
 
-done626:
+done627:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done628
+	JL   done629
 
-loop627:
+loop628:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS (DX)(R8*4), Z2
 	VADDPS  Z2, Z0, Z0
@@ -12387,24 +12396,24 @@ loop627:
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop627
+	JGE     loop628
 
-done628:
+done629:
 	ADDQ      $+16, R9
-	JZ        done629
+	JZ        done630
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS.Z (DX)(R8*4), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMAXPS    Z0, Z1, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done629:
+done630:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row623
+	JNZ  row624
 
-rows624:
+rows625:
 	VZEROUPPER
 	RET
 
@@ -12438,15 +12447,15 @@ TEXT ·addBiasGeluAVX512(SB), $0-96
 	VBROADCASTSS splat_bfcc422a<>+0(SB), Z12
 	VBROADCASTSS splat_bd922279<>+0(SB), Z13
 	TESTQ        BX, BX
-	JZ           rows631
+	JZ           rows632
 
-row630:
+row631:
 	XORQ R8, R8
 	MOVQ SI, R9
 	SUBQ $+32, R9
-	JL   done633
+	JL   done634
 
-loop632:
+loop633:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      64(CX)(R8*4), Z15
 	VMOVUPS      (DX)(R8*4), Z16
@@ -12499,14 +12508,14 @@ loop632:
 	VMOVUPS      Z15, 64(AX)(R8*4)
 	ADDQ         $+32, R8
 	SUBQ         $+32, R9
-	JGE          loop632
+	JGE          loop633
 
-done633:
+done634:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done635
+	JL   done636
 
-loop634:
+loop635:
 	VMOVUPS      (CX)(R8*4), Z14
 	VMOVUPS      (DX)(R8*4), Z15
 	VADDPS       Z15, Z14, Z14
@@ -12534,11 +12543,11 @@ loop634:
 	VMOVUPS      Z14, (AX)(R8*4)
 	ADDQ         $+16, R8
 	SUBQ         $+16, R9
-	JGE          loop634
+	JGE          loop635
 
-done635:
+done636:
 	ADDQ         $+16, R9
-	JZ           done636
+	JZ           done637
 	VMOVUPS.Z    (CX)(R8*4), K1, Z14
 	VMOVUPS.Z    (DX)(R8*4), K1, Z15
 	VADDPS       Z15, Z14, Z14
@@ -12565,13 +12574,13 @@ done635:
 	VDIVPS       Z15, Z14, Z14
 	VMOVUPS      Z14, K1, (AX)(R8*4)
 
-done636:
+done637:
 	ADDQ DI, AX
 	ADDQ DI, CX
 	DECQ BX
-	JNZ  row630
+	JNZ  row631
 
-rows631:
+rows632:
 	VZEROUPPER
 	RET
 
@@ -12592,15 +12601,15 @@ TEXT ·copyColumnsAVX512(SB), $0-80
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	TESTQ        DX, DX
-	JZ           rows638
+	JZ           rows639
 
-row637:
+row638:
 	XORQ R8, R8
 	MOVQ BX, R9
 	SUBQ $+64, R9
-	JL   done640
+	JL   done641
 
-loop639:
+loop640:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS 64(CX)(R8*4), Z1
 	VMOVUPS 128(CX)(R8*4), Z2
@@ -12611,33 +12620,33 @@ loop639:
 	VMOVUPS Z3, 192(AX)(R8*4)
 	ADDQ    $+64, R8
 	SUBQ    $+64, R9
-	JGE     loop639
+	JGE     loop640
 
-done640:
+done641:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done642
+	JL   done643
 
-loop641:
+loop642:
 	VMOVUPS (CX)(R8*4), Z0
 	VMOVUPS Z0, (AX)(R8*4)
 	ADDQ    $+16, R8
 	SUBQ    $+16, R9
-	JGE     loop641
+	JGE     loop642
 
-done642:
+done643:
 	ADDQ      $+16, R9
-	JZ        done643
+	JZ        done644
 	VMOVUPS.Z (CX)(R8*4), K1, Z0
 	VMOVUPS   Z0, K1, (AX)(R8*4)
 
-done643:
+done644:
 	ADDQ DI, CX
 	ADDQ SI, AX
 	DECQ DX
-	JNZ  row637
+	JNZ  row638
 
-rows638:
+rows639:
 	VZEROUPPER
 	RET
 
@@ -12661,15 +12670,15 @@ TEXT ·colSumAVX512(SB), $0-72
 	MOVQ         DX, R9
 	SHRQ         $0x02, R9
 	TESTQ        R9, R9
-	JZ           rows645
+	JZ           rows646
 
-row644:
+row645:
 	XORQ R10, R10
 	MOVQ BX, R11
 	SUBQ $+32, R11
-	JL   done647
+	JL   done648
 
-loop646:
+loop647:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS 64(AX)(R10*4), Z1
@@ -12693,14 +12702,14 @@ loop646:
 	VMOVUPS Z1, 64(AX)(R10*4)
 	ADDQ    $+32, R10
 	SUBQ    $+32, R11
-	JGE     loop646
+	JGE     loop647
 
-done647:
+done648:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done649
+	JL   done650
 
-loop648:
+loop649:
 	LEAQ    (CX)(R10*4), R12
 	VMOVUPS (AX)(R10*4), Z0
 	VMOVUPS (R12), Z1
@@ -12714,11 +12723,11 @@ loop648:
 	VMOVUPS Z0, (AX)(R10*4)
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop648
+	JGE     loop649
 
-done649:
+done650:
 	ADDQ      $+16, R11
-	JZ        done650
+	JZ        done651
 	LEAQ      (CX)(R10*4), R11
 	VMOVUPS.Z (AX)(R10*4), K1, Z0
 	VMOVUPS.Z (R11), K1, Z1
@@ -12731,23 +12740,23 @@ done649:
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(R10*4)
 
-done650:
+done651:
 	ADDQ R8, CX
 	DECQ R9
-	JNZ  row644
+	JNZ  row645
 
-rows645:
+rows646:
 	ANDQ  $+3, DX
 	TESTQ DX, DX
-	JZ    rows652
+	JZ    rows653
 
-row651:
+row652:
 	XORQ DI, DI
 	MOVQ BX, R8
 	SUBQ $+32, R8
-	JL   done654
+	JL   done655
 
-loop653:
+loop654:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS 64(AX)(DI*4), Z1
 	VMOVUPS (CX)(DI*4), Z2
@@ -12758,36 +12767,36 @@ loop653:
 	VMOVUPS Z1, 64(AX)(DI*4)
 	ADDQ    $+32, DI
 	SUBQ    $+32, R8
-	JGE     loop653
+	JGE     loop654
 
-done654:
+done655:
 	ADDQ $+32, R8
 	SUBQ $+16, R8
-	JL   done656
+	JL   done657
 
-loop655:
+loop656:
 	VMOVUPS (AX)(DI*4), Z0
 	VMOVUPS (CX)(DI*4), Z1
 	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop655
+	JGE     loop656
 
-done656:
+done657:
 	ADDQ      $+16, R8
-	JZ        done657
+	JZ        done658
 	VMOVUPS.Z (AX)(DI*4), K1, Z0
 	VMOVUPS.Z (CX)(DI*4), K1, Z1
 	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)(DI*4)
 
-done657:
+done658:
 	ADDQ SI, CX
 	DECQ DX
-	JNZ  row651
+	JNZ  row652
 
-rows652:
+rows653:
 	VZEROUPPER
 	RET
 
@@ -12808,9 +12817,9 @@ TEXT ·rowMaxAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z5, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done659
+	JL           done660
 
-loop658:
+loop659:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	VMOVUPS 64(AX)(DX*4), Z5
@@ -12821,28 +12830,28 @@ loop658:
 	VMAXPS  Z4, Z5, Z4
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop658
+	JGE     loop659
 
-done659:
+done660:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done661
+	JL   done662
 
-loop660:
+loop661:
 	VMOVUPS (AX)(DX*4), Z5
 	VMAXPS  Z1, Z5, Z1
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop660
+	JGE     loop661
 
-done661:
+done662:
 	ADDQ      $+16, CX
-	JZ        done662
+	JZ        done663
 	VMOVUPS.Z (AX)(DX*4), K1, Z5
 	VBLENDMPS Z5, Z0, K1, Z5
 	VMAXPS    Z1, Z5, Z1
 
-done662:
+done663:
 	VMAXPS        Z3, Z1, Z1
 	VMAXPS        Z4, Z2, Z2
 	VMAXPS        Z2, Z1, Z1
@@ -12874,9 +12883,9 @@ TEXT ·rowSumAVX512(SB), $0-28
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done664
+	JL           done665
 
-loop663:
+loop664:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS 64(AX)(DX*4), Z4
@@ -12887,27 +12896,27 @@ loop663:
 	VADDPS  Z4, Z3, Z3
 	ADDQ    $+64, DX
 	SUBQ    $+64, CX
-	JGE     loop663
+	JGE     loop664
 
-done664:
+done665:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done666
+	JL   done667
 
-loop665:
+loop666:
 	VMOVUPS (AX)(DX*4), Z4
 	VADDPS  Z4, Z0, Z0
 	ADDQ    $+16, DX
 	SUBQ    $+16, CX
-	JGE     loop665
+	JGE     loop666
 
-done666:
+done667:
 	ADDQ      $+16, CX
-	JZ        done667
+	JZ        done668
 	VMOVUPS.Z (AX)(DX*4), K1, Z4
 	VADDPS    Z4, Z0, Z0
 
-done667:
+done668:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -12940,9 +12949,9 @@ TEXT ·dotAVX512(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done669
+	JL           done670
 
-loop668:
+loop669:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
@@ -12957,29 +12966,29 @@ loop668:
 	VFMADD231PS Z4, Z5, Z3
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop668
+	JGE         loop669
 
-done669:
+done670:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done671
+	JL   done672
 
-loop670:
+loop671:
 	VMOVUPS     (AX)(BX*4), Z4
 	VMOVUPS     (CX)(BX*4), Z5
 	VFMADD231PS Z4, Z5, Z0
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop670
+	JGE         loop671
 
-done671:
+done672:
 	ADDQ        $+16, DX
-	JZ          done672
+	JZ          done673
 	VMOVUPS.Z   (AX)(BX*4), K1, Z4
 	VMOVUPS.Z   (CX)(BX*4), K1, Z5
 	VFMADD231PS Z4, Z5, Z0
 
-done672:
+done673:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -13015,9 +13024,9 @@ TEXT ·sumSquaresAVX512(SB), $0-32
 	VPCMPGTD     lane_numbers<>+0(SB), Z8, K1
 	XORQ         DX, DX
 	SUBQ         $+64, CX
-	JL           done674
+	JL           done675
 
-loop673:
+loop674:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -13044,14 +13053,14 @@ loop673:
 	VFMADD231PD   Z8, Z8, Z7
 	ADDQ          $+64, DX
 	SUBQ          $+64, CX
-	JGE           loop673
+	JGE           loop674
 
-done674:
+done675:
 	ADDQ $+64, CX
 	SUBQ $+16, CX
-	JL   done676
+	JL   done677
 
-loop675:
+loop676:
 	VMOVUPS       (AX)(DX*4), Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -13060,11 +13069,11 @@ loop675:
 	VFMADD231PD   Z8, Z8, Z1
 	ADDQ          $+16, DX
 	SUBQ          $+16, CX
-	JGE           loop675
+	JGE           loop676
 
-done676:
+done677:
 	ADDQ          $+16, CX
-	JZ            done677
+	JZ            done678
 	VMOVUPS.Z     (AX)(DX*4), K1, Z8
 	VCVTPS2PD     Y8, Z9
 	VEXTRACTF64X4 $0x01, Z8, Y8
@@ -13072,7 +13081,7 @@ done676:
 	VFMADD231PD   Z9, Z9, Z0
 	VFMADD231PD   Z8, Z8, Z1
 
-done677:
+done678:
 	VADDPD        Z4, Z0, Z0
 	VADDPD        Z5, Z1, Z1
 	VADDPD        Z6, Z2, Z2
@@ -13105,9 +13114,9 @@ TEXT ·nonFiniteAVX512(SB), $0-32
 	XORQ         DX, DX
 	MOVQ         CX, BX
 	SUBQ         $+64, BX
-	JL           done679
+	JL           done680
 
-loop678:
+loop679:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VMOVUPS  64(AX)(DX*4), Z3
@@ -13125,14 +13134,14 @@ loop678:
 	JNZ      end
 	ADDQ     $+64, DX
 	SUBQ     $+64, BX
-	JGE      loop678
+	JGE      loop679
 
-done679:
+done680:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done681
+	JL   done682
 
-loop680:
+loop681:
 	MOVQ     DX, CX
 	VMOVUPS  (AX)(DX*4), Z2
 	VPANDD   Z0, Z2, Z2
@@ -13141,11 +13150,11 @@ loop680:
 	JNZ      end
 	ADDQ     $+16, DX
 	SUBQ     $+16, BX
-	JGE      loop680
+	JGE      loop681
 
-done681:
+done682:
 	ADDQ      $+16, BX
-	JZ        done682
+	JZ        done683
 	MOVQ      DX, CX
 	VMOVUPS.Z (AX)(DX*4), K1, Z2
 	VPANDD    Z0, Z2, Z2
@@ -13153,7 +13162,7 @@ done681:
 	KORTESTW  K1, K1
 	JNZ       end
 
-done682:
+done683:
 	MOVQ $-1, CX
 
 end:
@@ -13190,9 +13199,9 @@ TEXT ·expShiftAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         BX, BX
 	SUBQ         $+32, DX
-	JL           done684
+	JL           done685
 
-loop683:
+loop684:
 	VMOVUPS      (CX)(BX*4), Z16
 	VMOVUPS      64(CX)(BX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -13233,14 +13242,14 @@ loop683:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, BX
 	SUBQ         $+32, DX
-	JGE          loop683
+	JGE          loop684
 
-done684:
+done685:
 	ADDQ $+32, DX
 	SUBQ $+16, DX
-	JL   done686
+	JL   done687
 
-loop685:
+loop686:
 	VMOVUPS      (CX)(BX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -13262,11 +13271,11 @@ loop685:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop685
+	JGE          loop686
 
-done686:
+done687:
 	ADDQ         $+16, DX
-	JZ           done687
+	JZ           done688
 	VMOVUPS.Z    (CX)(BX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -13288,7 +13297,7 @@ done686:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done687:
+done688:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -13330,9 +13339,9 @@ TEXT ·expSumAVX512(SB), $0-36
 	VPCMPGTD     lane_numbers<>+0(SB), Z16, K1
 	XORQ         DX, DX
 	SUBQ         $+32, CX
-	JL           done689
+	JL           done690
 
-loop688:
+loop689:
 	VMOVUPS      (AX)(DX*4), Z16
 	VMOVUPS      64(AX)(DX*4), Z17
 	VFMSUB213PS  Z1, Z0, Z16
@@ -13371,14 +13380,14 @@ loop688:
 	VADDPS       Z17, Z15, Z15
 	ADDQ         $+32, DX
 	SUBQ         $+32, CX
-	JGE          loop688
+	JGE          loop689
 
-done689:
+done690:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done691
+	JL   done692
 
-loop690:
+loop691:
 	VMOVUPS      (AX)(DX*4), Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -13399,11 +13408,11 @@ loop690:
 	VADDPS       Z16, Z14, Z14
 	ADDQ         $+16, DX
 	SUBQ         $+16, CX
-	JGE          loop690
+	JGE          loop691
 
-done691:
+done692:
 	ADDQ         $+16, CX
-	JZ           done692
+	JZ           done693
 	VMOVUPS.Z    (AX)(DX*4), K1, Z16
 	VFMSUB213PS  Z1, Z0, Z16
 	VMAXPS       Z16, Z2, Z16
@@ -13424,7 +13433,7 @@ done691:
 	VMOVAPS.Z    Z16, K1, Z16
 	VADDPS       Z16, Z14, Z14
 
-done692:
+done693:
 	VADDPS        Z15, Z14, Z14
 	VEXTRACTF64X4 $0x01, Z14, Y0
 	VADDPS        Y0, Y14, Y14
@@ -13466,9 +13475,9 @@ TEXT ·softmaxGradAVX512(SB), $0-60
 	VBROADCASTSS scale+56(FP), Z14
 	XORQ         BX, BX
 	SUBQ         $+32, CX
-	JL           done694
+	JL           done695
 
-loop693:
+loop694:
 	VMOVUPS      (DX)(BX*4), Z15
 	VMOVUPS      64(DX)(BX*4), Z16
 	VSUBPS       Z12, Z15, Z15
@@ -13511,14 +13520,14 @@ loop693:
 	VMOVUPS      Z16, 64(AX)(BX*4)
 	ADDQ         $+32, BX
 	SUBQ         $+32, CX
-	JGE          loop693
+	JGE          loop694
 
-done694:
+done695:
 	ADDQ $+32, CX
 	SUBQ $+16, CX
-	JL   done696
+	JL   done697
 
-loop695:
+loop696:
 	VMOVUPS      (DX)(BX*4), Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -13541,11 +13550,11 @@ loop695:
 	VMOVUPS      Z15, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, CX
-	JGE          loop695
+	JGE          loop696
 
-done696:
+done697:
 	ADDQ         $+16, CX
-	JZ           done697
+	JZ           done698
 	VMOVUPS.Z    (DX)(BX*4), K1, Z15
 	VSUBPS       Z12, Z15, Z15
 	VMAXPS       Z15, Z0, Z15
@@ -13567,7 +13576,7 @@ done696:
 	VMULPS       Z14, Z15, Z15
 	VMOVUPS      Z15, K1, (AX)(BX*4)
 
-done697:
+done698:
 	VZEROUPPER
 	RET
 
@@ -13591,9 +13600,9 @@ TEXT ·layerNormAVX512(SB), $0-140
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows699
+	JZ           rows700
 
-row698:
+row699:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
@@ -13601,9 +13610,9 @@ row698:
 	XORQ   R10, R10
 	MOVQ   R8, R11
 	SUBQ   $+64, R11
-	JL     done701
+	JL     done702
 
-loop700:
+loop701:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	VMOVUPS 64(DX)(R10*4), Z9
@@ -13614,27 +13623,27 @@ loop700:
 	VADDPS  Z9, Z4, Z4
 	ADDQ    $+64, R10
 	SUBQ    $+64, R11
-	JGE     loop700
+	JGE     loop701
 
-done701:
+done702:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done703
+	JL   done704
 
-loop702:
+loop703:
 	VMOVUPS (DX)(R10*4), Z9
 	VADDPS  Z9, Z1, Z1
 	ADDQ    $+16, R10
 	SUBQ    $+16, R11
-	JGE     loop702
+	JGE     loop703
 
-done703:
+done704:
 	ADDQ      $+16, R11
-	JZ        done704
+	JZ        done705
 	VMOVUPS.Z (DX)(R10*4), K1, Z9
 	VADDPS    Z9, Z1, Z1
 
-done704:
+done705:
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z2, Z1, Z1
@@ -13655,9 +13664,9 @@ done704:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done706
+	JL            done707
 
-loop705:
+loop706:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
@@ -13672,30 +13681,30 @@ loop705:
 	VFMADD231PS Z9, Z9, Z8
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop705
+	JGE         loop706
 
-done706:
+done707:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done708
+	JL   done709
 
-loop707:
+loop708:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VFMADD231PS Z9, Z9, Z5
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop707
+	JGE         loop708
 
-done708:
+done709:
 	ADDQ        $+16, R11
-	JZ          done709
+	JZ          done710
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMOVAPS.Z   Z9, K1, Z9
 	VFMADD231PS Z9, Z9, Z5
 
-done709:
+done710:
 	VADDPS        Z7, Z5, Z5
 	VADDPS        Z8, Z6, Z6
 	VADDPS        Z6, Z5, Z5
@@ -13719,9 +13728,9 @@ done709:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+64, R11
-	JL            done711
+	JL            done712
 
-loop710:
+loop711:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -13752,14 +13761,14 @@ loop710:
 	VMOVUPS     Z10, 192(AX)(R10*4)
 	ADDQ        $+64, R10
 	SUBQ        $+64, R11
-	JGE         loop710
+	JGE         loop711
 
-done711:
+done712:
 	ADDQ $+64, R11
 	SUBQ $+16, R11
-	JL   done713
+	JL   done714
 
-loop712:
+loop713:
 	VMOVUPS     (DX)(R10*4), Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -13769,11 +13778,11 @@ loop712:
 	VMOVUPS     Z10, (AX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop712
+	JGE         loop713
 
-done713:
+done714:
 	ADDQ        $+16, R11
-	JZ          done714
+	JZ          done715
 	VMOVUPS.Z   (DX)(R10*4), K1, Z9
 	VSUBPS      Z1, Z9, Z9
 	VMULPS      Z5, Z9, Z9
@@ -13782,13 +13791,13 @@ done713:
 	VFMADD231PS Z11, Z9, Z10
 	VMOVUPS     Z10, K1, (AX)(R10*4)
 
-done714:
+done715:
 	ADDQ R9, AX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row698
+	JNZ  row699
 
-rows699:
+rows700:
 	VZEROUPPER
 	RET
 
@@ -13812,9 +13821,9 @@ TEXT ·layerNormGradAVX512(SB), $0-136
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R8, X0, X0
 	TESTQ        DI, DI
-	JZ           rows716
+	JZ           rows717
 
-row715:
+row716:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -13825,9 +13834,9 @@ row715:
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+32, R11
-	JL           done718
+	JL           done719
 
-loop717:
+loop718:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -13846,14 +13855,14 @@ loop717:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R10
 	SUBQ        $+32, R11
-	JGE         loop717
+	JGE         loop718
 
-done718:
+done719:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done720
+	JL   done721
 
-loop719:
+loop720:
 	VMOVUPS     (CX)(R10*4), Z7
 	VMOVUPS     (BX)(R10*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -13864,11 +13873,11 @@ loop719:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop719
+	JGE         loop720
 
-done720:
+done721:
 	ADDQ        $+16, R11
-	JZ          done721
+	JZ          done722
 	VMOVUPS.Z   (CX)(R10*4), K1, Z7
 	VMOVUPS.Z   (BX)(R10*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -13878,7 +13887,7 @@ done720:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done721:
+done722:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -13904,9 +13913,9 @@ done721:
 	XORQ          R10, R10
 	MOVQ          R8, R11
 	SUBQ          $+32, R11
-	JL            done723
+	JL            done724
 
-loop722:
+loop723:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -13929,14 +13938,14 @@ loop722:
 	VMOVUPS      Z7, 64(AX)(R10*4)
 	ADDQ         $+32, R10
 	SUBQ         $+32, R11
-	JGE          loop722
+	JGE          loop723
 
-done723:
+done724:
 	ADDQ $+32, R11
 	SUBQ $+16, R11
-	JL   done725
+	JL   done726
 
-loop724:
+loop725:
 	VMOVUPS      (CX)(R10*4), Z7
 	VMOVUPS      (BX)(R10*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -13949,11 +13958,11 @@ loop724:
 	VMOVUPS      Z7, (AX)(R10*4)
 	ADDQ         $+16, R10
 	SUBQ         $+16, R11
-	JGE          loop724
+	JGE          loop725
 
-done725:
+done726:
 	ADDQ         $+16, R11
-	JZ           done726
+	JZ           done727
 	VMOVUPS.Z    (CX)(R10*4), K1, Z7
 	VMOVUPS.Z    (BX)(R10*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -13965,14 +13974,14 @@ done725:
 	VMULPS       Z6, Z7, Z7
 	VMOVUPS      Z7, K1, (AX)(R10*4)
 
-done726:
+done727:
 	ADDQ R9, AX
 	ADDQ R9, CX
 	ADDQ R9, DX
 	DECQ DI
-	JNZ  row715
+	JNZ  row716
 
-rows716:
+rows717:
 	VZEROUPPER
 	RET
 
@@ -13997,9 +14006,9 @@ TEXT ·layerNormGradAddAVX512(SB), $0-160
 	VXORPS       X0, X0, X0
 	VCVTSI2SSQ   R9, X0, X0
 	TESTQ        R8, R8
-	JZ           rows728
+	JZ           rows729
 
-row727:
+row728:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 4(SI), Z6
 	ADDQ         $+8, SI
@@ -14010,9 +14019,9 @@ row727:
 	XORQ         R11, R11
 	MOVQ         R9, R12
 	SUBQ         $+32, R12
-	JL           done730
+	JL           done731
 
-loop729:
+loop730:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -14031,14 +14040,14 @@ loop729:
 	VFMADD231PS Z8, Z7, Z4
 	ADDQ        $+32, R11
 	SUBQ        $+32, R12
-	JGE         loop729
+	JGE         loop730
 
-done730:
+done731:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done732
+	JL   done733
 
-loop731:
+loop732:
 	VMOVUPS     (CX)(R11*4), Z7
 	VMOVUPS     (BX)(R11*4), Z8
 	VMULPS      Z8, Z7, Z7
@@ -14049,11 +14058,11 @@ loop731:
 	VFMADD231PS Z8, Z7, Z3
 	ADDQ        $+16, R11
 	SUBQ        $+16, R12
-	JGE         loop731
+	JGE         loop732
 
-done732:
+done733:
 	ADDQ        $+16, R12
-	JZ          done733
+	JZ          done734
 	VMOVUPS.Z   (CX)(R11*4), K1, Z7
 	VMOVUPS.Z   (BX)(R11*4), K1, Z8
 	VMULPS      Z8, Z7, Z7
@@ -14063,7 +14072,7 @@ done732:
 	VMULPS      Z6, Z8, Z8
 	VFMADD231PS Z8, Z7, Z3
 
-done733:
+done734:
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y7
 	VADDPS        Y7, Y1, Y1
@@ -14089,9 +14098,9 @@ done733:
 	XORQ          R11, R11
 	MOVQ          R9, R12
 	SUBQ          $+32, R12
-	JL            done735
+	JL            done736
 
-loop734:
+loop735:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -14116,14 +14125,14 @@ loop734:
 	VMOVUPS      Z7, 64(AX)(R11*4)
 	ADDQ         $+32, R11
 	SUBQ         $+32, R12
-	JGE          loop734
+	JGE          loop735
 
-done735:
+done736:
 	ADDQ $+32, R12
 	SUBQ $+16, R12
-	JL   done737
+	JL   done738
 
-loop736:
+loop737:
 	VMOVUPS      (CX)(R11*4), Z7
 	VMOVUPS      (BX)(R11*4), Z8
 	VMULPS       Z8, Z7, Z7
@@ -14137,11 +14146,11 @@ loop736:
 	VMOVUPS      Z7, (AX)(R11*4)
 	ADDQ         $+16, R11
 	SUBQ         $+16, R12
-	JGE          loop736
+	JGE          loop737
 
-done737:
+done738:
 	ADDQ         $+16, R12
-	JZ           done738
+	JZ           done739
 	VMOVUPS.Z    (CX)(R11*4), K1, Z7
 	VMOVUPS.Z    (BX)(R11*4), K1, Z8
 	VMULPS       Z8, Z7, Z7
@@ -14154,15 +14163,15 @@ done737:
 	VFMADD213PS  Z5, Z6, Z7
 	VMOVUPS      Z7, K1, (AX)(R11*4)
 
-done738:
+done739:
 	ADDQ R10, AX
 	ADDQ R10, CX
 	ADDQ R10, DX
 	ADDQ R10, DI
 	DECQ R8
-	JNZ  row727
+	JNZ  row728
 
-rows728:
+rows729:
 	VZEROUPPER
 	RET
 
@@ -14189,9 +14198,9 @@ TEXT ·layerNormParamGradAVX512(SB), $8-144
 	MOVQ         DI, R12
 	SHRQ         $0x02, R12
 	TESTQ        R12, R12
-	JZ           rows740
+	JZ           rows741
 
-row739:
+row740:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	VBROADCASTSS 8(SI), Z2
@@ -14204,9 +14213,9 @@ row739:
 	XORQ         R13, R13
 	MOVQ         R8, R14
 	SUBQ         $+16, R14
-	JL           done742
+	JL           done743
 
-loop741:
+loop742:
 	LEAQ        (DX)(R13*4), R15
 	LEAQ        (BX)(R13*4), BP
 	VMOVUPS     (AX)(R13*4), Z8
@@ -14239,11 +14248,11 @@ loop741:
 	VMOVUPS     Z9, (CX)(R13*4)
 	ADDQ        $+16, R13
 	SUBQ        $+16, R14
-	JGE         loop741
+	JGE         loop742
 
-done742:
+done743:
 	ADDQ        $+16, R14
-	JZ          done743
+	JZ          done744
 	LEAQ        (DX)(R13*4), R14
 	LEAQ        (BX)(R13*4), R15
 	VMOVUPS.Z   (AX)(R13*4), K1, Z8
@@ -14275,27 +14284,27 @@ done742:
 	VMOVUPS     Z8, K1, (AX)(R13*4)
 	VMOVUPS     Z9, K1, (CX)(R13*4)
 
-done743:
+done744:
 	ADDQ R11, DX
 	ADDQ R11, BX
 	DECQ R12
-	JNZ  row739
+	JNZ  row740
 
-rows740:
+rows741:
 	ANDQ  $+3, DI
 	TESTQ DI, DI
-	JZ    rows745
+	JZ    rows746
 
-row744:
+row745:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 4(SI), Z1
 	ADDQ         $+8, SI
 	XORQ         R10, R10
 	MOVQ         R8, R11
 	SUBQ         $+16, R11
-	JL           done747
+	JL           done748
 
-loop746:
+loop747:
 	VMOVUPS     (AX)(R10*4), Z2
 	VMOVUPS     (CX)(R10*4), Z3
 	VMOVUPS     (DX)(R10*4), Z4
@@ -14308,11 +14317,11 @@ loop746:
 	VMOVUPS     Z3, (CX)(R10*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R11
-	JGE         loop746
+	JGE         loop747
 
-done747:
+done748:
 	ADDQ        $+16, R11
-	JZ          done748
+	JZ          done749
 	VMOVUPS.Z   (AX)(R10*4), K1, Z2
 	VMOVUPS.Z   (CX)(R10*4), K1, Z3
 	VMOVUPS.Z   (DX)(R10*4), K1, Z4
@@ -14324,13 +14333,13 @@ done747:
 	VMOVUPS     Z2, K1, (AX)(R10*4)
 	VMOVUPS     Z3, K1, (CX)(R10*4)
 
-done748:
+done749:
 	ADDQ R9, DX
 	ADDQ R9, BX
 	DECQ DI
-	JNZ  row744
+	JNZ  row745
 
-rows745:
+rows746:
 	VZEROUPPER
 	RET
 
@@ -14353,9 +14362,9 @@ TEXT ·columnMomentsAVX512(SB), $0-96
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 	XORQ         R8, R8
 	SUBQ         $+64, SI
-	JL           done750
+	JL           done751
 
-loop749:
+loop750:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
@@ -14363,7 +14372,7 @@ loop749:
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
-repeat751:
+repeat752:
 	VMOVUPS (DX)(R9*4), Z1
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS 64(DX)(R9*4), Z1
@@ -14374,7 +14383,7 @@ repeat751:
 	VADDPS  Z1, Z5, Z5
 	ADDQ    DI, R9
 	DECQ    R10
-	JNZ     repeat751
+	JNZ     repeat752
 	VDIVPS  Z0, Z2, Z2
 	VDIVPS  Z0, Z3, Z3
 	VDIVPS  Z0, Z4, Z4
@@ -14390,7 +14399,7 @@ repeat751:
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
-repeat752:
+repeat753:
 	VMOVUPS     (DX)(R9*4), Z1
 	VSUBPS      Z2, Z1, Z1
 	VFMADD231PS Z1, Z1, Z6
@@ -14405,77 +14414,77 @@ repeat752:
 	VFMADD231PS Z1, Z1, Z9
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat752
+	JNZ         repeat753
 	VMOVUPS     Z6, (CX)(R8*4)
 	VMOVUPS     Z7, 64(CX)(R8*4)
 	VMOVUPS     Z8, 128(CX)(R8*4)
 	VMOVUPS     Z9, 192(CX)(R8*4)
 	ADDQ        $+64, R8
 	SUBQ        $+64, SI
-	JGE         loop749
+	JGE         loop750
 
-done750:
+done751:
 	ADDQ $+64, SI
 	SUBQ $+16, SI
-	JL   done754
+	JL   done755
 
-loop753:
+loop754:
 	VXORPS X10, X10, X10
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 
-repeat755:
+repeat756:
 	VMOVUPS (DX)(R9*4), Z1
 	VADDPS  Z1, Z10, Z10
 	ADDQ    DI, R9
 	DECQ    R10
-	JNZ     repeat755
+	JNZ     repeat756
 	VDIVPS  Z0, Z10, Z10
 	VMOVUPS Z10, (AX)(R8*4)
 	VXORPS  X11, X11, X11
 	MOVQ    R8, R9
 	MOVQ    BX, R10
 
-repeat756:
+repeat757:
 	VMOVUPS     (DX)(R9*4), Z1
 	VSUBPS      Z10, Z1, Z1
 	VFMADD231PS Z1, Z1, Z11
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat756
+	JNZ         repeat757
 	VMOVUPS     Z11, (CX)(R8*4)
 	ADDQ        $+16, R8
 	SUBQ        $+16, SI
-	JGE         loop753
+	JGE         loop754
 
-done754:
+done755:
 	ADDQ   $+16, SI
-	JZ     done757
+	JZ     done758
 	VXORPS X12, X12, X12
 	MOVQ   R8, SI
 	MOVQ   BX, R9
 
-repeat758:
+repeat759:
 	VMOVUPS.Z (DX)(SI*4), K1, Z1
 	VADDPS    Z1, Z12, Z12
 	ADDQ      DI, SI
 	DECQ      R9
-	JNZ       repeat758
+	JNZ       repeat759
 	VDIVPS    Z0, Z12, Z12
 	VMOVUPS   Z12, K1, (AX)(R8*4)
 	VXORPS    X13, X13, X13
 	MOVQ      R8, AX
 
-repeat759:
+repeat760:
 	VMOVUPS.Z   (DX)(AX*4), K1, Z0
 	VSUBPS      Z12, Z0, Z0
 	VFMADD231PS Z0, Z0, Z13
 	ADDQ        DI, AX
 	DECQ        BX
-	JNZ         repeat759
+	JNZ         repeat760
 	VMOVUPS     Z13, K1, (CX)(R8*4)
 
-done757:
+done758:
 	VZEROUPPER
 	RET
 
@@ -14497,17 +14506,17 @@ TEXT ·batchNormAVX512(SB), $0-160
 	DIVQ         DI
 	ADDQ         $+4, AX
 
-panel760:
+panel761:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels761
+	JLE     panels762
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done763
+	JL      done764
 
-loop762:
+loop763:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z0
 	VMOVUPS 64(R9)(DX*4), Z1
@@ -14531,7 +14540,7 @@ loop762:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat764:
+repeat765:
 	VMOVUPS     (BX)(R9*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -14554,17 +14563,17 @@ repeat764:
 	VMOVUPS     Z16, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat764
+	JNZ         repeat765
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop762
+	JGE         loop763
 
-done763:
+done764:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done766
+	JL   done767
 
-loop765:
+loop766:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z0
 	MOVQ    scale_base+72(FP), R9
@@ -14576,7 +14585,7 @@ loop765:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat767:
+repeat768:
 	VMOVUPS     (BX)(R9*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -14584,14 +14593,14 @@ repeat767:
 	VMOVUPS     Z4, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat767
+	JNZ         repeat768
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop765
+	JGE         loop766
 
-done766:
+done767:
 	ADDQ      $+16, R8
-	JZ        done768
+	JZ        done769
 	MOVQ      mean_base+48(FP), R8
 	VMOVUPS.Z (R8)(DX*4), K1, Z0
 	MOVQ      scale_base+72(FP), R8
@@ -14602,7 +14611,7 @@ done766:
 	VMOVUPS.Z (R8)(DX*4), K1, Z3
 	MOVQ      AX, R8
 
-repeat769:
+repeat770:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -14610,17 +14619,17 @@ repeat769:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat769
+	JNZ         repeat770
 
-done768:
+done769:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel760
+	JMP   panel761
 
-panels761:
+panels762:
 	VZEROUPPER
 	RET
 
@@ -14642,17 +14651,17 @@ TEXT ·batchNormReluAVX512(SB), $0-160
 	DIVQ         DI
 	ADDQ         $+4, AX
 
-panel770:
+panel771:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels771
+	JLE     panels772
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done773
+	JL      done774
 
-loop772:
+loop773:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z1
 	VMOVUPS 64(R9)(DX*4), Z2
@@ -14676,7 +14685,7 @@ loop772:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat774:
+repeat775:
 	VMOVUPS     (BX)(R9*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -14703,17 +14712,17 @@ repeat774:
 	VMOVUPS     Z17, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat774
+	JNZ         repeat775
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop772
+	JGE         loop773
 
-done773:
+done774:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done776
+	JL   done777
 
-loop775:
+loop776:
 	MOVQ    mean_base+48(FP), R9
 	VMOVUPS (R9)(DX*4), Z1
 	MOVQ    scale_base+72(FP), R9
@@ -14725,7 +14734,7 @@ loop775:
 	MOVQ    DX, R9
 	MOVQ    AX, R10
 
-repeat777:
+repeat778:
 	VMOVUPS     (BX)(R9*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -14734,14 +14743,14 @@ repeat777:
 	VMOVUPS     Z5, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat777
+	JNZ         repeat778
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop775
+	JGE         loop776
 
-done776:
+done777:
 	ADDQ      $+16, R8
-	JZ        done778
+	JZ        done779
 	MOVQ      mean_base+48(FP), R8
 	VMOVUPS.Z (R8)(DX*4), K1, Z1
 	MOVQ      scale_base+72(FP), R8
@@ -14752,7 +14761,7 @@ done776:
 	VMOVUPS.Z (R8)(DX*4), K1, Z4
 	MOVQ      AX, R8
 
-repeat779:
+repeat780:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -14761,17 +14770,17 @@ repeat779:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat779
+	JNZ         repeat780
 
-done778:
+done779:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel770
+	JMP   panel771
 
-panels771:
+panels772:
 	VZEROUPPER
 	RET
 
@@ -14794,17 +14803,17 @@ TEXT ·batchNormAddAVX512(SB), $0-184
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel780:
+panel781:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels781
+	JLE     panels782
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done783
+	JL      done784
 
-loop782:
+loop783:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z0
 	VMOVUPS 64(R10)(DX*4), Z1
@@ -14828,7 +14837,7 @@ loop782:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat784:
+repeat785:
 	VMOVUPS     (BX)(R10*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -14859,17 +14868,17 @@ repeat784:
 	VMOVUPS     Z16, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat784
+	JNZ         repeat785
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop782
+	JGE         loop783
 
-done783:
+done784:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done786
+	JL   done787
 
-loop785:
+loop786:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z0
 	MOVQ    scale_base+96(FP), R10
@@ -14881,7 +14890,7 @@ loop785:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat787:
+repeat788:
 	VMOVUPS     (BX)(R10*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -14891,14 +14900,14 @@ repeat787:
 	VMOVUPS     Z4, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat787
+	JNZ         repeat788
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop785
+	JGE         loop786
 
-done786:
+done787:
 	ADDQ      $+16, R9
-	JZ        done788
+	JZ        done789
 	MOVQ      mean_base+72(FP), R9
 	VMOVUPS.Z (R9)(DX*4), K1, Z0
 	MOVQ      scale_base+96(FP), R9
@@ -14909,7 +14918,7 @@ done786:
 	VMOVUPS.Z (R9)(DX*4), K1, Z3
 	MOVQ      AX, R9
 
-repeat789:
+repeat790:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -14919,18 +14928,18 @@ repeat789:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat789
+	JNZ         repeat790
 
-done788:
+done789:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel780
+	JMP   panel781
 
-panels781:
+panels782:
 	VZEROUPPER
 	RET
 
@@ -14953,17 +14962,17 @@ TEXT ·batchNormAddReluAVX512(SB), $0-184
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel790:
+panel791:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels791
+	JLE     panels792
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done793
+	JL      done794
 
-loop792:
+loop793:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z1
 	VMOVUPS 64(R10)(DX*4), Z2
@@ -14987,7 +14996,7 @@ loop792:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat794:
+repeat795:
 	VMOVUPS     (BX)(R10*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -15022,17 +15031,17 @@ repeat794:
 	VMOVUPS     Z17, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat794
+	JNZ         repeat795
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop792
+	JGE         loop793
 
-done793:
+done794:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done796
+	JL   done797
 
-loop795:
+loop796:
 	MOVQ    mean_base+72(FP), R10
 	VMOVUPS (R10)(DX*4), Z1
 	MOVQ    scale_base+96(FP), R10
@@ -15044,7 +15053,7 @@ loop795:
 	MOVQ    DX, R10
 	MOVQ    AX, R11
 
-repeat797:
+repeat798:
 	VMOVUPS     (BX)(R10*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -15055,14 +15064,14 @@ repeat797:
 	VMOVUPS     Z5, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat797
+	JNZ         repeat798
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop795
+	JGE         loop796
 
-done796:
+done797:
 	ADDQ      $+16, R9
-	JZ        done798
+	JZ        done799
 	MOVQ      mean_base+72(FP), R9
 	VMOVUPS.Z (R9)(DX*4), K1, Z1
 	MOVQ      scale_base+96(FP), R9
@@ -15073,7 +15082,7 @@ done796:
 	VMOVUPS.Z (R9)(DX*4), K1, Z4
 	MOVQ      AX, R9
 
-repeat799:
+repeat800:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -15084,18 +15093,18 @@ repeat799:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat799
+	JNZ         repeat800
 
-done798:
+done799:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel790
+	JMP   panel791
 
-panels791:
+panels792:
 	VZEROUPPER
 	RET
 
@@ -15117,17 +15126,17 @@ TEXT ·batchNormEvalAVX512(SB), $0-164
 	DIVQ         DI
 	ADDQ         $+16, AX
 
-panel800:
+panel801:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels801
+	JLE     panels802
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done803
+	JL      done804
 
-loop802:
+loop803:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z0
 	VMOVUPS      64(R9)(DX*4), Z1
@@ -15165,7 +15174,7 @@ loop802:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat804:
+repeat805:
 	VMOVUPS     (BX)(R9*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -15188,17 +15197,17 @@ repeat804:
 	VMOVUPS     Z16, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat804
+	JNZ         repeat805
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop802
+	JGE         loop803
 
-done803:
+done804:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done806
+	JL   done807
 
-loop805:
+loop806:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z0
 	MOVQ         variance_base+72(FP), R9
@@ -15215,7 +15224,7 @@ loop805:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat807:
+repeat808:
 	VMOVUPS     (BX)(R9*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -15223,14 +15232,14 @@ repeat807:
 	VMOVUPS     Z4, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat807
+	JNZ         repeat808
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop805
+	JGE         loop806
 
-done806:
+done807:
 	ADDQ         $+16, R8
-	JZ           done808
+	JZ           done809
 	MOVQ         mean_base+48(FP), R8
 	VMOVUPS.Z    (R8)(DX*4), K1, Z0
 	MOVQ         variance_base+72(FP), R8
@@ -15246,7 +15255,7 @@ done806:
 	VMOVUPS.Z    (R8)(DX*4), K1, Z3
 	MOVQ         AX, R8
 
-repeat809:
+repeat810:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -15254,17 +15263,17 @@ repeat809:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat809
+	JNZ         repeat810
 
-done808:
+done809:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel800
+	JMP   panel801
 
-panels801:
+panels802:
 	VZEROUPPER
 	RET
 
@@ -15286,17 +15295,17 @@ TEXT ·batchNormEvalReluAVX512(SB), $0-164
 	DIVQ         DI
 	ADDQ         $+16, AX
 
-panel810:
+panel811:
 	CMPQ    SI, AX
 	CMOVQLT SI, AX
 	TESTQ   AX, AX
-	JLE     panels811
+	JLE     panels812
 	XORQ    DX, DX
 	MOVQ    DI, R8
 	SUBQ    $+64, R8
-	JL      done813
+	JL      done814
 
-loop812:
+loop813:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z1
 	VMOVUPS      64(R9)(DX*4), Z2
@@ -15334,7 +15343,7 @@ loop812:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat814:
+repeat815:
 	VMOVUPS     (BX)(R9*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -15361,17 +15370,17 @@ repeat814:
 	VMOVUPS     Z17, 192(CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat814
+	JNZ         repeat815
 	ADDQ        $+64, DX
 	SUBQ        $+64, R8
-	JGE         loop812
+	JGE         loop813
 
-done813:
+done814:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done816
+	JL   done817
 
-loop815:
+loop816:
 	MOVQ         mean_base+48(FP), R9
 	VMOVUPS      (R9)(DX*4), Z1
 	MOVQ         variance_base+72(FP), R9
@@ -15388,7 +15397,7 @@ loop815:
 	MOVQ         DX, R9
 	MOVQ         AX, R10
 
-repeat817:
+repeat818:
 	VMOVUPS     (BX)(R9*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -15397,14 +15406,14 @@ repeat817:
 	VMOVUPS     Z5, (CX)(R9*4)
 	ADDQ        DI, R9
 	DECQ        R10
-	JNZ         repeat817
+	JNZ         repeat818
 	ADDQ        $+16, DX
 	SUBQ        $+16, R8
-	JGE         loop815
+	JGE         loop816
 
-done816:
+done817:
 	ADDQ         $+16, R8
-	JZ           done818
+	JZ           done819
 	MOVQ         mean_base+48(FP), R8
 	VMOVUPS.Z    (R8)(DX*4), K1, Z1
 	MOVQ         variance_base+72(FP), R8
@@ -15420,7 +15429,7 @@ done816:
 	VMOVUPS.Z    (R8)(DX*4), K1, Z4
 	MOVQ         AX, R8
 
-repeat819:
+repeat820:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -15429,17 +15438,17 @@ repeat819:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        DI, DX
 	DECQ        R8
-	JNZ         repeat819
+	JNZ         repeat820
 
-done818:
+done819:
 	SUBQ  AX, SI
 	MOVQ  AX, DX
 	IMULQ DI, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
-	JMP   panel810
+	JMP   panel811
 
-panels811:
+panels812:
 	VZEROUPPER
 	RET
 
@@ -15462,17 +15471,17 @@ TEXT ·batchNormEvalAddAVX512(SB), $0-188
 	DIVQ         R8
 	ADDQ         $+16, AX
 
-panel820:
+panel821:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels821
+	JLE     panels822
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done823
+	JL      done824
 
-loop822:
+loop823:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z1
@@ -15510,7 +15519,7 @@ loop822:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat824:
+repeat825:
 	VMOVUPS     (BX)(R10*4), Z16
 	VSUBPS      Z0, Z16, Z16
 	VMULPS      Z4, Z16, Z16
@@ -15541,17 +15550,17 @@ repeat824:
 	VMOVUPS     Z16, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat824
+	JNZ         repeat825
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop822
+	JGE         loop823
 
-done823:
+done824:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done826
+	JL   done827
 
-loop825:
+loop826:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         variance_base+96(FP), R10
@@ -15568,7 +15577,7 @@ loop825:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat827:
+repeat828:
 	VMOVUPS     (BX)(R10*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -15578,14 +15587,14 @@ repeat827:
 	VMOVUPS     Z4, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat827
+	JNZ         repeat828
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop825
+	JGE         loop826
 
-done826:
+done827:
 	ADDQ         $+16, R9
-	JZ           done828
+	JZ           done829
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         variance_base+96(FP), R9
@@ -15601,7 +15610,7 @@ done826:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z3
 	MOVQ         AX, R9
 
-repeat829:
+repeat830:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -15611,18 +15620,18 @@ repeat829:
 	VMOVUPS     Z4, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat829
+	JNZ         repeat830
 
-done828:
+done829:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel820
+	JMP   panel821
 
-panels821:
+panels822:
 	VZEROUPPER
 	RET
 
@@ -15645,17 +15654,17 @@ TEXT ·batchNormEvalAddReluAVX512(SB), $0-188
 	DIVQ         R8
 	ADDQ         $+16, AX
 
-panel830:
+panel831:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels831
+	JLE     panels832
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+64, R9
-	JL      done833
+	JL      done834
 
-loop832:
+loop833:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z1
 	VMOVUPS      64(R10)(DX*4), Z2
@@ -15693,7 +15702,7 @@ loop832:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat834:
+repeat835:
 	VMOVUPS     (BX)(R10*4), Z17
 	VSUBPS      Z1, Z17, Z17
 	VMULPS      Z5, Z17, Z17
@@ -15728,17 +15737,17 @@ repeat834:
 	VMOVUPS     Z17, 192(CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat834
+	JNZ         repeat835
 	ADDQ        $+64, DX
 	SUBQ        $+64, R9
-	JGE         loop832
+	JGE         loop833
 
-done833:
+done834:
 	ADDQ $+64, R9
 	SUBQ $+16, R9
-	JL   done836
+	JL   done837
 
-loop835:
+loop836:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z1
 	MOVQ         variance_base+96(FP), R10
@@ -15755,7 +15764,7 @@ loop835:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat837:
+repeat838:
 	VMOVUPS     (BX)(R10*4), Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -15766,14 +15775,14 @@ repeat837:
 	VMOVUPS     Z5, (CX)(R10*4)
 	ADDQ        R8, R10
 	DECQ        R11
-	JNZ         repeat837
+	JNZ         repeat838
 	ADDQ        $+16, DX
 	SUBQ        $+16, R9
-	JGE         loop835
+	JGE         loop836
 
-done836:
+done837:
 	ADDQ         $+16, R9
-	JZ           done838
+	JZ           done839
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z1
 	MOVQ         variance_base+96(FP), R9
@@ -15789,7 +15798,7 @@ done836:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z4
 	MOVQ         AX, R9
 
-repeat839:
+repeat840:
 	VMOVUPS.Z   (BX)(DX*4), K1, Z5
 	VSUBPS      Z1, Z5, Z5
 	VMULPS      Z2, Z5, Z5
@@ -15800,18 +15809,18 @@ repeat839:
 	VMOVUPS     Z5, K1, (CX)(DX*4)
 	ADDQ        R8, DX
 	DECQ        R9
-	JNZ         repeat839
+	JNZ         repeat840
 
-done838:
+done839:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel830
+	JMP   panel831
 
-panels831:
+panels832:
 	VZEROUPPER
 	RET
 
@@ -15830,9 +15839,9 @@ TEXT ·batchNormGradSumsAVX512(SB), $0-168
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	XORQ         DI, DI
 	SUBQ         $+64, BX
-	JL           done841
+	JL           done842
 
-loop840:
+loop841:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	VMOVUPS 64(R8)(DI*4), Z13
@@ -15854,7 +15863,7 @@ loop840:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat842:
+repeat843:
 	VMOVUPS     (CX)(R8*4), Z20
 	VSUBPS      Z0, Z20, Z20
 	VMULPS      Z16, Z20, Z20
@@ -15881,7 +15890,7 @@ repeat842:
 	VFMADD231PS Z21, Z20, Z8
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat842
+	JNZ         repeat843
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z1, (R8)(DI*4)
 	VMOVUPS     Z2, 64(R8)(DI*4)
@@ -15894,14 +15903,14 @@ repeat842:
 	VMOVUPS     Z8, 192(R8)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, BX
-	JGE         loop840
+	JGE         loop841
 
-done841:
+done842:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done844
+	JL   done845
 
-loop843:
+loop844:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	MOVQ    scale_base+120(FP), R8
@@ -15911,7 +15920,7 @@ loop843:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat845:
+repeat846:
 	VMOVUPS     (CX)(R8*4), Z2
 	VSUBPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
@@ -15920,18 +15929,18 @@ repeat845:
 	VFMADD231PS Z3, Z2, Z10
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat845
+	JNZ         repeat846
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z9, (R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
 	VMOVUPS     Z10, (R8)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, BX
-	JGE         loop843
+	JGE         loop844
 
-done844:
+done845:
 	ADDQ      $+16, BX
-	JZ        done846
+	JZ        done847
 	MOVQ      mean_base+96(FP), BX
 	VMOVUPS.Z (BX)(DI*4), K1, Z0
 	MOVQ      scale_base+120(FP), BX
@@ -15940,7 +15949,7 @@ done844:
 	VXORPS    X12, X12, X12
 	MOVQ      DI, BX
 
-repeat847:
+repeat848:
 	VMOVUPS.Z   (CX)(BX*4), K1, Z2
 	VSUBPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
@@ -15949,13 +15958,13 @@ repeat847:
 	VFMADD231PS Z3, Z2, Z12
 	ADDQ        SI, BX
 	DECQ        DX
-	JNZ         repeat847
+	JNZ         repeat848
 	MOVQ        sum_base+0(FP), AX
 	VMOVUPS     Z11, K1, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
 	VMOVUPS     Z12, K1, (AX)(DI*4)
 
-done846:
+done847:
 	VZEROUPPER
 	RET
 
@@ -15977,17 +15986,17 @@ TEXT ·batchNormGradAVX512(SB), $0-212
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel848:
+panel849:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels849
+	JLE     panels850
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+32, R9
-	JL      done851
+	JL      done852
 
-loop850:
+loop851:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z1
@@ -16013,7 +16022,7 @@ loop850:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat852:
+repeat853:
 	VMOVUPS      (SI)(R10*4), Z10
 	VSUBPS       Z0, Z10, Z10
 	VMULPS       Z2, Z10, Z10
@@ -16032,17 +16041,17 @@ repeat852:
 	VMOVUPS      Z11, 64(CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat852
+	JNZ          repeat853
 	ADDQ         $+32, DX
 	SUBQ         $+32, R9
-	JGE          loop850
+	JGE          loop851
 
-done851:
+done852:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done854
+	JL   done855
 
-loop853:
+loop854:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         scale_base+96(FP), R10
@@ -16060,7 +16069,7 @@ loop853:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat855:
+repeat856:
 	VMOVUPS      (SI)(R10*4), Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -16071,14 +16080,14 @@ repeat855:
 	VMOVUPS      Z6, (CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat855
+	JNZ          repeat856
 	ADDQ         $+16, DX
 	SUBQ         $+16, R9
-	JGE          loop853
+	JGE          loop854
 
-done854:
+done855:
 	ADDQ         $+16, R9
-	JZ           done856
+	JZ           done857
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         scale_base+96(FP), R9
@@ -16095,7 +16104,7 @@ done854:
 	VMULPS       Z5, Z4, Z4
 	MOVQ         AX, R9
 
-repeat857:
+repeat858:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -16106,18 +16115,18 @@ repeat857:
 	VMOVUPS      Z6, K1, (CX)(DX*4)
 	ADDQ         R8, DX
 	DECQ         R9
-	JNZ          repeat857
+	JNZ          repeat858
 
-done856:
+done857:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel848
+	JMP   panel849
 
-panels849:
+panels850:
 	VZEROUPPER
 	RET
 
@@ -16140,17 +16149,17 @@ TEXT ·batchNormGradAddAVX512(SB), $0-236
 	DIVQ         R9
 	ADDQ         $+4, AX
 
-panel858:
+panel859:
 	CMPQ    R8, AX
 	CMOVQLT R8, AX
 	TESTQ   AX, AX
-	JLE     panels859
+	JLE     panels860
 	XORQ    DX, DX
 	MOVQ    R9, R10
 	SUBQ    $+32, R10
-	JL      done861
+	JL      done862
 
-loop860:
+loop861:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	VMOVUPS      64(R11)(DX*4), Z1
@@ -16176,7 +16185,7 @@ loop860:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat862:
+repeat863:
 	VMOVUPS      (SI)(R11*4), Z10
 	VSUBPS       Z0, Z10, Z10
 	VMULPS       Z2, Z10, Z10
@@ -16197,17 +16206,17 @@ repeat862:
 	VMOVUPS      Z11, 64(CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat862
+	JNZ          repeat863
 	ADDQ         $+32, DX
 	SUBQ         $+32, R10
-	JGE          loop860
+	JGE          loop861
 
-done861:
+done862:
 	ADDQ $+32, R10
 	SUBQ $+16, R10
-	JL   done864
+	JL   done865
 
-loop863:
+loop864:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	MOVQ         scale_base+120(FP), R11
@@ -16225,7 +16234,7 @@ loop863:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat865:
+repeat866:
 	VMOVUPS      (SI)(R11*4), Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -16237,14 +16246,14 @@ repeat865:
 	VMOVUPS      Z6, (CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat865
+	JNZ          repeat866
 	ADDQ         $+16, DX
 	SUBQ         $+16, R10
-	JGE          loop863
+	JGE          loop864
 
-done864:
+done865:
 	ADDQ         $+16, R10
-	JZ           done866
+	JZ           done867
 	MOVQ         mean_base+96(FP), R10
 	VMOVUPS.Z    (R10)(DX*4), K1, Z0
 	MOVQ         scale_base+120(FP), R10
@@ -16261,7 +16270,7 @@ done864:
 	VMULPS       Z5, Z4, Z4
 	MOVQ         AX, R10
 
-repeat867:
+repeat868:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z5
 	VSUBPS       Z0, Z5, Z5
 	VMULPS       Z1, Z5, Z5
@@ -16273,9 +16282,9 @@ repeat867:
 	VMOVUPS      Z6, K1, (CX)(DX*4)
 	ADDQ         R9, DX
 	DECQ         R10
-	JNZ          repeat867
+	JNZ          repeat868
 
-done866:
+done867:
 	SUBQ  AX, R8
 	MOVQ  AX, DX
 	IMULQ R9, DX
@@ -16283,9 +16292,9 @@ done866:
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
 	LEAQ  (DI)(DX*4), DI
-	JMP   panel858
+	JMP   panel859
 
-panels859:
+panels860:
 	VZEROUPPER
 	RET
 
@@ -16304,9 +16313,9 @@ TEXT ·batchNormReluGradSumsAVX512(SB), $0-216
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	XORQ         DI, DI
 	SUBQ         $+64, BX
-	JL           done869
+	JL           done870
 
-loop868:
+loop869:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	VMOVUPS 64(R8)(DI*4), Z10
@@ -16338,7 +16347,7 @@ loop868:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat870:
+repeat871:
 	VMOVUPS     (CX)(R8*4), Z25
 	VSUBPS      Z0, Z25, Z25
 	VMULPS      Z13, Z25, Z25
@@ -16381,7 +16390,7 @@ repeat870:
 	VFMADD231PS Z26, Z25, Z8
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat870
+	JNZ         repeat871
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z1, (R8)(DI*4)
 	VMOVUPS     Z2, 64(R8)(DI*4)
@@ -16394,14 +16403,14 @@ repeat870:
 	VMOVUPS     Z8, 192(R8)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, BX
-	JGE         loop868
+	JGE         loop869
 
-done869:
+done870:
 	ADDQ $+64, BX
 	SUBQ $+16, BX
-	JL   done872
+	JL   done873
 
-loop871:
+loop872:
 	MOVQ    mean_base+96(FP), R8
 	VMOVUPS (R8)(DI*4), Z0
 	MOVQ    scale_base+120(FP), R8
@@ -16415,7 +16424,7 @@ loop871:
 	MOVQ    DI, R8
 	MOVQ    DX, R9
 
-repeat873:
+repeat874:
 	VMOVUPS     (CX)(R8*4), Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -16428,18 +16437,18 @@ repeat873:
 	VFMADD231PS Z5, Z4, Z27
 	ADDQ        SI, R8
 	DECQ        R9
-	JNZ         repeat873
+	JNZ         repeat874
 	MOVQ        sum_base+0(FP), R8
 	VMOVUPS     Z9, (R8)(DI*4)
 	MOVQ        sumX_base+24(FP), R8
 	VMOVUPS     Z27, (R8)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, BX
-	JGE         loop871
+	JGE         loop872
 
-done872:
+done873:
 	ADDQ      $+16, BX
-	JZ        done874
+	JZ        done875
 	MOVQ      mean_base+96(FP), BX
 	VMOVUPS.Z (BX)(DI*4), K1, Z0
 	MOVQ      scale_base+120(FP), BX
@@ -16452,7 +16461,7 @@ done872:
 	VXORPS    X29, X29, X29
 	MOVQ      DI, BX
 
-repeat875:
+repeat876:
 	VMOVUPS.Z   (CX)(BX*4), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VMULPS      Z1, Z4, Z4
@@ -16465,13 +16474,13 @@ repeat875:
 	VFMADD231PS Z5, Z4, Z29
 	ADDQ        SI, BX
 	DECQ        DX
-	JNZ         repeat875
+	JNZ         repeat876
 	MOVQ        sum_base+0(FP), AX
 	VMOVUPS     Z28, K1, (AX)(DI*4)
 	MOVQ        sumX_base+24(FP), AX
 	VMOVUPS     Z29, K1, (AX)(DI*4)
 
-done874:
+done875:
 	VZEROUPPER
 	RET
 
@@ -16493,17 +16502,17 @@ TEXT ·batchNormReluGradAVX512(SB), $0-236
 	DIVQ         R8
 	ADDQ         $+4, AX
 
-panel876:
+panel877:
 	CMPQ    DI, AX
 	CMOVQLT DI, AX
 	TESTQ   AX, AX
-	JLE     panels877
+	JLE     panels878
 	XORQ    DX, DX
 	MOVQ    R8, R9
 	SUBQ    $+32, R9
-	JL      done879
+	JL      done880
 
-loop878:
+loop879:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	VMOVUPS      64(R10)(DX*4), Z2
@@ -16532,7 +16541,7 @@ loop878:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat880:
+repeat881:
 	VMOVUPS      (SI)(R10*4), Z15
 	VSUBPS       Z0, Z15, Z15
 	VMULPS       Z3, Z15, Z15
@@ -16559,17 +16568,17 @@ repeat880:
 	VMOVUPS      Z16, 64(CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat880
+	JNZ          repeat881
 	ADDQ         $+32, DX
 	SUBQ         $+32, R9
-	JGE          loop878
+	JGE          loop879
 
-done879:
+done880:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done882
+	JL   done883
 
-loop881:
+loop882:
 	MOVQ         mean_base+72(FP), R10
 	VMOVUPS      (R10)(DX*4), Z0
 	MOVQ         scale_base+96(FP), R10
@@ -16589,7 +16598,7 @@ loop881:
 	MOVQ         DX, R10
 	MOVQ         AX, R11
 
-repeat883:
+repeat884:
 	VMOVUPS      (SI)(R10*4), Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -16604,14 +16613,14 @@ repeat883:
 	VMOVUPS      Z9, (CX)(R10*4)
 	ADDQ         R8, R10
 	DECQ         R11
-	JNZ          repeat883
+	JNZ          repeat884
 	ADDQ         $+16, DX
 	SUBQ         $+16, R9
-	JGE          loop881
+	JGE          loop882
 
-done882:
+done883:
 	ADDQ         $+16, R9
-	JZ           done884
+	JZ           done885
 	MOVQ         mean_base+72(FP), R9
 	VMOVUPS.Z    (R9)(DX*4), K1, Z0
 	MOVQ         scale_base+96(FP), R9
@@ -16630,7 +16639,7 @@ done882:
 	VMOVUPS.Z    (R9)(DX*4), K1, Z6
 	MOVQ         AX, R9
 
-repeat885:
+repeat886:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -16645,18 +16654,18 @@ repeat885:
 	VMOVUPS      Z9, K1, (CX)(DX*4)
 	ADDQ         R8, DX
 	DECQ         R9
-	JNZ          repeat885
+	JNZ          repeat886
 
-done884:
+done885:
 	SUBQ  AX, DI
 	MOVQ  AX, DX
 	IMULQ R8, DX
 	LEAQ  (CX)(DX*4), CX
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
-	JMP   panel876
+	JMP   panel877
 
-panels877:
+panels878:
 	VZEROUPPER
 	RET
 
@@ -16679,17 +16688,17 @@ TEXT ·batchNormReluGradAddAVX512(SB), $0-260
 	DIVQ         R9
 	ADDQ         $+4, AX
 
-panel886:
+panel887:
 	CMPQ    R8, AX
 	CMOVQLT R8, AX
 	TESTQ   AX, AX
-	JLE     panels887
+	JLE     panels888
 	XORQ    DX, DX
 	MOVQ    R9, R10
 	SUBQ    $+32, R10
-	JL      done889
+	JL      done890
 
-loop888:
+loop889:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	VMOVUPS      64(R11)(DX*4), Z2
@@ -16718,7 +16727,7 @@ loop888:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat890:
+repeat891:
 	VMOVUPS      (SI)(R11*4), Z15
 	VSUBPS       Z0, Z15, Z15
 	VMULPS       Z3, Z15, Z15
@@ -16747,17 +16756,17 @@ repeat890:
 	VMOVUPS      Z16, 64(CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat890
+	JNZ          repeat891
 	ADDQ         $+32, DX
 	SUBQ         $+32, R10
-	JGE          loop888
+	JGE          loop889
 
-done889:
+done890:
 	ADDQ $+32, R10
 	SUBQ $+16, R10
-	JL   done892
+	JL   done893
 
-loop891:
+loop892:
 	MOVQ         mean_base+96(FP), R11
 	VMOVUPS      (R11)(DX*4), Z0
 	MOVQ         scale_base+120(FP), R11
@@ -16777,7 +16786,7 @@ loop891:
 	MOVQ         DX, R11
 	MOVQ         AX, R12
 
-repeat893:
+repeat894:
 	VMOVUPS      (SI)(R11*4), Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -16793,14 +16802,14 @@ repeat893:
 	VMOVUPS      Z9, (CX)(R11*4)
 	ADDQ         R9, R11
 	DECQ         R12
-	JNZ          repeat893
+	JNZ          repeat894
 	ADDQ         $+16, DX
 	SUBQ         $+16, R10
-	JGE          loop891
+	JGE          loop892
 
-done892:
+done893:
 	ADDQ         $+16, R10
-	JZ           done894
+	JZ           done895
 	MOVQ         mean_base+96(FP), R10
 	VMOVUPS.Z    (R10)(DX*4), K1, Z0
 	MOVQ         scale_base+120(FP), R10
@@ -16819,7 +16828,7 @@ done892:
 	VMOVUPS.Z    (R10)(DX*4), K1, Z6
 	MOVQ         AX, R10
 
-repeat895:
+repeat896:
 	VMOVUPS.Z    (SI)(DX*4), K1, Z8
 	VSUBPS       Z0, Z8, Z8
 	VMULPS       Z2, Z8, Z8
@@ -16835,9 +16844,9 @@ repeat895:
 	VMOVUPS      Z9, K1, (CX)(DX*4)
 	ADDQ         R9, DX
 	DECQ         R10
-	JNZ          repeat895
+	JNZ          repeat896
 
-done894:
+done895:
 	SUBQ  AX, R8
 	MOVQ  AX, DX
 	IMULQ R9, DX
@@ -16845,9 +16854,9 @@ done894:
 	LEAQ  (BX)(DX*4), BX
 	LEAQ  (SI)(DX*4), SI
 	LEAQ  (DI)(DX*4), DI
-	JMP   panel886
+	JMP   panel887
 
-panels887:
+panels888:
 	VZEROUPPER
 	RET
 
@@ -16879,24 +16888,24 @@ TEXT ·normStatsAVX512(SB), $0-100
 	VBROADCASTSD X2, Z2
 	XORQ         DI, DI
 	SUBQ         $+8, BX
-	JL           rest897
+	JL           rest898
 
-loop896:
+loop897:
 	VXORPS X3, X3, X3
 	MOVQ   DI, R9
 	MOVQ   R8, R10
 	TESTQ  R10, R10
-	JZ     last899
+	JZ     last900
 
-repeat900:
+repeat901:
 	VCVTPS2PD (DX)(R9*4), Z4
 	VADDPD    Z4, Z3, Z3
 	ADDQ      SI, R9
 	ADDQ      SI, R9
 	DECQ      R10
-	JNZ       repeat900
+	JNZ       repeat901
 
-last899:
+last900:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VMULPD      Z2, Z3, Z3
 	VFMADD231PD Z1, Z4, Z3
@@ -16908,9 +16917,9 @@ last899:
 	MOVQ        DI, R9
 	MOVQ        R8, R10
 	TESTQ       R10, R10
-	JZ          last901
+	JZ          last902
 
-repeat902:
+repeat903:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VSUBPD      Z3, Z4, Z4
 	ADDQ        SI, R9
@@ -16919,9 +16928,9 @@ repeat902:
 	VFMADD231PD Z4, Z4, Z6
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat902
+	JNZ         repeat903
 
-last901:
+last902:
 	VCVTPS2PD    (DX)(R9*4), Z4
 	VSUBPD       Z3, Z4, Z4
 	ADDQ         SI, R9
@@ -16945,11 +16954,11 @@ last901:
 	VMOVUPS      Y4, (CX)(DI*4)
 	ADDQ         $+8, DI
 	SUBQ         $+8, BX
-	JGE          loop896
+	JGE          loop897
 
-rest897:
+rest898:
 	ADDQ         $+8, BX
-	JZ           done898
+	JZ           done899
 	VMOVD        BX, X3
 	VPBROADCASTD X3, Y3
 	VPCMPGTD     lane_numbers<>+0(SB), Y3, K1
@@ -16957,17 +16966,17 @@ rest897:
 	MOVQ         DI, BX
 	MOVQ         R8, R9
 	TESTQ        R9, R9
-	JZ           last903
+	JZ           last904
 
-repeat904:
+repeat905:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VADDPD      Z3, Z7, Z7
 	ADDQ        SI, BX
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat904
+	JNZ         repeat905
 
-last903:
+last904:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VMULPD      Z2, Z7, Z7
 	VFMADD231PD Z1, Z3, Z7
@@ -16979,9 +16988,9 @@ last903:
 	MOVQ        DI, BX
 	MOVQ        R8, R9
 	TESTQ       R9, R9
-	JZ          last905
+	JZ          last906
 
-repeat906:
+repeat907:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VSUBPD      Z7, Z3, Z3
 	ADDQ        SI, BX
@@ -16990,9 +16999,9 @@ repeat906:
 	VFMADD231PD Z3, Z3, Z9
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat906
+	JNZ         repeat907
 
-last905:
+last906:
 	VCVTPS2PD.Z  (DX)(BX*4), K1, Z3
 	VSUBPD       Z7, Z3, Z3
 	ADDQ         SI, BX
@@ -17015,7 +17024,7 @@ last905:
 	VCVTPD2PS    Z0, Y0
 	VMOVUPS      Y0, K1, (CX)(DI*4)
 
-done898:
+done899:
 	VZEROUPPER
 	RET
 
@@ -17047,24 +17056,24 @@ TEXT ·normStatsTallyAVX512(SB), $0-172
 	VBROADCASTSD X2, Z2
 	XORQ         DI, DI
 	SUBQ         $+8, BX
-	JL           rest908
+	JL           rest909
 
-loop907:
+loop908:
 	VXORPS X3, X3, X3
 	MOVQ   DI, R9
 	MOVQ   R8, R10
 	TESTQ  R10, R10
-	JZ     last910
+	JZ     last911
 
-repeat911:
+repeat912:
 	VCVTPS2PD (DX)(R9*4), Z4
 	VADDPD    Z4, Z3, Z3
 	ADDQ      SI, R9
 	ADDQ      SI, R9
 	DECQ      R10
-	JNZ       repeat911
+	JNZ       repeat912
 
-last910:
+last911:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VMULPD      Z2, Z3, Z3
 	VFMADD231PD Z1, Z4, Z3
@@ -17076,9 +17085,9 @@ last910:
 	MOVQ        DI, R9
 	MOVQ        R8, R10
 	TESTQ       R10, R10
-	JZ          last912
+	JZ          last913
 
-repeat913:
+repeat914:
 	VCVTPS2PD   (DX)(R9*4), Z4
 	VSUBPD      Z3, Z4, Z4
 	ADDQ        SI, R9
@@ -17087,9 +17096,9 @@ repeat913:
 	VFMADD231PD Z4, Z4, Z6
 	ADDQ        SI, R9
 	DECQ        R10
-	JNZ         repeat913
+	JNZ         repeat914
 
-last912:
+last913:
 	VCVTPS2PD    (DX)(R9*4), Z4
 	VSUBPD       Z3, Z4, Z4
 	ADDQ         SI, R9
@@ -17130,11 +17139,11 @@ last912:
 	VMOVUPD      Z11, (R9)(DI*8)
 	ADDQ         $+8, DI
 	SUBQ         $+8, BX
-	JGE          loop907
+	JGE          loop908
 
-rest908:
+rest909:
 	ADDQ         $+8, BX
-	JZ           done909
+	JZ           done910
 	VMOVD        BX, X3
 	VPBROADCASTD X3, Y3
 	VPCMPGTD     lane_numbers<>+0(SB), Y3, K1
@@ -17142,17 +17151,17 @@ rest908:
 	MOVQ         DI, BX
 	MOVQ         R8, R9
 	TESTQ        R9, R9
-	JZ           last914
+	JZ           last915
 
-repeat915:
+repeat916:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VADDPD      Z3, Z7, Z7
 	ADDQ        SI, BX
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat915
+	JNZ         repeat916
 
-last914:
+last915:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VMULPD      Z2, Z7, Z7
 	VFMADD231PD Z1, Z3, Z7
@@ -17164,9 +17173,9 @@ last914:
 	MOVQ        DI, BX
 	MOVQ        R8, R9
 	TESTQ       R9, R9
-	JZ          last916
+	JZ          last917
 
-repeat917:
+repeat918:
 	VCVTPS2PD.Z (DX)(BX*4), K1, Z3
 	VSUBPD      Z7, Z3, Z3
 	ADDQ        SI, BX
@@ -17175,9 +17184,9 @@ repeat917:
 	VFMADD231PD Z3, Z3, Z9
 	ADDQ        SI, BX
 	DECQ        R9
-	JNZ         repeat917
+	JNZ         repeat918
 
-last916:
+last917:
 	VCVTPS2PD.Z  (DX)(BX*4), K1, Z3
 	VSUBPD       Z7, Z3, Z3
 	ADDQ         SI, BX
@@ -17217,7 +17226,7 @@ last916:
 	VFMADD231PD  Z1, Z7, Z2
 	VMOVUPD      Z2, K1, (AX)(DI*8)
 
-done909:
+done910:
 	VZEROUPPER
 	RET
 
@@ -17232,15 +17241,15 @@ TEXT ·normTotalsAVX512(SB), $0-96
 	MOVQ ld+88(FP), DI
 	XORQ R8, R8
 	SUBQ $+8, SI
-	JL   rest919
+	JL   rest920
 
-loop918:
+loop919:
 	MOVQ   R8, R9
 	MOVQ   BX, R10
 	VXORPS X0, X0, X0
 	VXORPS X1, X1, X1
 
-repeat921:
+repeat922:
 	VCVTPS2PD (DX)(R9*4), Z2
 	VADDPD    Z2, Z0, Z0
 	ADDQ      DI, R9
@@ -17248,18 +17257,18 @@ repeat921:
 	VADDPD    Z2, Z1, Z1
 	ADDQ      DI, R9
 	DECQ      R10
-	JNZ       repeat921
+	JNZ       repeat922
 	VCVTPD2PS Z0, Y2
 	VMOVUPS   Y2, (AX)(R8*4)
 	VCVTPD2PS Z1, Y2
 	VMOVUPS   Y2, (CX)(R8*4)
 	ADDQ      $+8, R8
 	SUBQ      $+8, SI
-	JGE       loop918
+	JGE       loop919
 
-rest919:
+rest920:
 	ADDQ         $+8, SI
-	JZ           done920
+	JZ           done921
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y0
 	VPCMPGTD     lane_numbers<>+0(SB), Y0, K1
@@ -17267,7 +17276,7 @@ rest919:
 	VXORPS       X3, X3, X3
 	VXORPS       X4, X4, X4
 
-repeat922:
+repeat923:
 	VCVTPS2PD.Z (DX)(SI*4), K1, Z0
 	VADDPD      Z0, Z3, Z3
 	ADDQ        DI, SI
@@ -17275,13 +17284,13 @@ repeat922:
 	VADDPD      Z0, Z4, Z4
 	ADDQ        DI, SI
 	DECQ        BX
-	JNZ         repeat922
+	JNZ         repeat923
 	VCVTPD2PS   Z3, Y0
 	VMOVUPS     Y0, K1, (AX)(R8*4)
 	VCVTPD2PS   Z4, Y0
 	VMOVUPS     Y0, K1, (CX)(R8*4)
 
-done920:
+done921:
 	VZEROUPPER
 	RET
 
@@ -17302,13 +17311,13 @@ TEXT ·maxPoolAVX512(SB), $0-96
 	VPBROADCASTD X2, Z2
 	VPCMPGTD     lane_numbers<>+0(SB), Z2, K1
 
-repeat923:
+repeat924:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done925
+	JL   done926
 
-loop924:
+loop925:
 	VMOVAPS Z0, Z2
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
@@ -17316,11 +17325,11 @@ loop924:
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat926:
+repeat927:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat927:
+repeat928:
 	VMOVUPS     (CX)(R11*4), Z6
 	VMAXPS      Z2, Z6, Z2
 	VFIXUPIMMPS $0x00, Z1, Z6, Z2
@@ -17335,107 +17344,107 @@ repeat927:
 	VFIXUPIMMPS $0x00, Z1, Z6, Z5
 	ADDQ        DX, R11
 	DECQ        R12
-	JNZ         repeat927
+	JNZ         repeat928
 	ADDQ        row+88(FP), R9
 	DECQ        R10
-	JNZ         repeat926
+	JNZ         repeat927
 	VMOVUPS     Z2, (AX)(DI*4)
 	VMOVUPS     Z3, 64(AX)(DI*4)
 	VMOVUPS     Z4, 128(AX)(DI*4)
 	VMOVUPS     Z5, 192(AX)(DI*4)
 	ADDQ        $+64, DI
 	SUBQ        $+64, R8
-	JGE         loop924
+	JGE         loop925
 
-done925:
+done926:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done929
+	JL   done930
 
-loop928:
+loop929:
 	VMOVAPS Z0, Z2
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat930:
+repeat931:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat931:
+repeat932:
 	VMOVUPS     (CX)(R11*4), Z3
 	VMAXPS      Z2, Z3, Z2
 	VFIXUPIMMPS $0x00, Z1, Z3, Z2
 	ADDQ        DX, R11
 	DECQ        R12
-	JNZ         repeat931
+	JNZ         repeat932
 	ADDQ        row+88(FP), R9
 	DECQ        R10
-	JNZ         repeat930
+	JNZ         repeat931
 	VMOVUPS     Z2, (AX)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, R8
-	JGE         loop928
+	JGE         loop929
 
-done929:
+done930:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done933
+	JL   done934
 
-loop932:
+loop933:
 	VMOVAPS Y0, Y2
 	VXORPS  Y3, Y3, Y3
 	MOVQ    DI, R9
 	MOVQ    kh+72(FP), R10
 
-repeat934:
+repeat935:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat935:
+repeat936:
 	VMOVUPS (CX)(R11*4), Y4
 	VCMPPS  $0x03, Y3, Y4, Y3
 	VMAXPS  Y2, Y4, Y2
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat935
+	JNZ     repeat936
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat934
+	JNZ     repeat935
 	VORPS   Y3, Y2, Y2
 	VMOVUPS Y2, (AX)(DI*4)
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop932
+	JGE     loop933
 
-done933:
+done934:
 	ADDQ    $+8, R8
-	JZ      done936
+	JZ      done937
 	VMOVAPS Z0, Z2
 	MOVQ    DI, R8
 	MOVQ    kh+72(FP), R9
 
-repeat937:
+repeat938:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat938:
+repeat939:
 	VMOVUPS.Z   (CX)(R10*4), K1, Z3
 	VMAXPS      Z2, Z3, Z2
 	VFIXUPIMMPS $0x00, Z1, Z3, Z2
 	ADDQ        DX, R10
 	DECQ        R11
-	JNZ         repeat938
+	JNZ         repeat939
 	ADDQ        row+88(FP), R8
 	DECQ        R9
-	JNZ         repeat937
+	JNZ         repeat938
 	VMOVUPS     Z2, K1, (AX)(DI*4)
 
-done936:
+done937:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat923
+	JNZ  repeat924
 	VZEROUPPER
 	RET
 
@@ -17466,13 +17475,13 @@ TEXT ·maxPoolGradAVX512(SB), $0-152
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 
-repeat939:
+repeat940:
 	XORQ R9, R9
 	MOVQ R8, R10
 	SUBQ $+64, R10
-	JL   done941
+	JL   done942
 
-loop940:
+loop941:
 	VMOVUPS (BX)(R9*4), Z0
 	VMOVUPS 64(BX)(R9*4), Z1
 	VMOVUPS 128(BX)(R9*4), Z2
@@ -17492,11 +17501,11 @@ loop940:
 	MOVQ    R9, R11
 	MOVQ    kh+128(FP), R12
 
-repeat942:
+repeat943:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat943:
+repeat944:
 	VMOVUPS (AX)(R13*4), Z8
 	VMOVUPS (DX)(R13*4), Z9
 	VCMPPS  $0x08, Z0, Z9, K2, K6
@@ -17523,20 +17532,20 @@ repeat943:
 	VMOVUPS Z8, 192(AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat943
+	JNZ     repeat944
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat942
+	JNZ     repeat943
 	ADDQ    $+64, R9
 	SUBQ    $+64, R10
-	JGE     loop940
+	JGE     loop941
 
-done941:
+done942:
 	ADDQ $+64, R10
 	SUBQ $+16, R10
-	JL   done945
+	JL   done946
 
-loop944:
+loop945:
 	VMOVUPS (BX)(R9*4), Z0
 	VMOVUPS (CX)(R9*4), Z1
 	MOVL    $0xffffffff, R11
@@ -17544,11 +17553,11 @@ loop944:
 	MOVQ    R9, R11
 	MOVQ    kh+128(FP), R12
 
-repeat946:
+repeat947:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat947:
+repeat948:
 	VMOVUPS (AX)(R13*4), Z2
 	VMOVUPS (DX)(R13*4), Z3
 	VCMPPS  $0x08, Z0, Z3, K2, K3
@@ -17557,31 +17566,31 @@ repeat947:
 	VMOVUPS Z2, (AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat947
+	JNZ     repeat948
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat946
+	JNZ     repeat947
 	ADDQ    $+16, R9
 	SUBQ    $+16, R10
-	JGE     loop944
+	JGE     loop945
 
-done945:
+done946:
 	ADDQ $+16, R10
 	SUBQ $+8, R10
-	JL   done949
+	JL   done950
 
-loop948:
+loop949:
 	VMOVUPS      (BX)(R9*4), Y0
 	VMOVUPS      (CX)(R9*4), Y1
 	VBROADCASTSS splat_ffffffff<>+0(SB), Y2
 	MOVQ         R9, R11
 	MOVQ         kh+128(FP), R12
 
-repeat950:
+repeat951:
 	MOVQ R11, R13
 	MOVQ kw+136(FP), R14
 
-repeat951:
+repeat952:
 	VMOVUPS (AX)(R13*4), Y3
 	VMOVUPS (DX)(R13*4), Y4
 	VCMPPS  $0x08, Y0, Y4, Y4
@@ -17592,28 +17601,28 @@ repeat951:
 	VMOVUPS Y3, (AX)(R13*4)
 	ADDQ    SI, R13
 	DECQ    R14
-	JNZ     repeat951
+	JNZ     repeat952
 	ADDQ    row+144(FP), R11
 	DECQ    R12
-	JNZ     repeat950
+	JNZ     repeat951
 	ADDQ    $+8, R9
 	SUBQ    $+8, R10
-	JGE     loop948
+	JGE     loop949
 
-done949:
+done950:
 	ADDQ      $+8, R10
-	JZ        done952
+	JZ        done953
 	VMOVUPS.Z (BX)(R9*4), K1, Z0
 	VMOVUPS.Z (CX)(R9*4), K1, Z1
 	MOVL      $0xffffffff, R10
 	KMOVW     R10, K2
 	MOVQ      kh+128(FP), R10
 
-repeat953:
+repeat954:
 	MOVQ R9, R11
 	MOVQ kw+136(FP), R12
 
-repeat954:
+repeat955:
 	VMOVUPS.Z (AX)(R11*4), K1, Z2
 	VMOVUPS.Z (DX)(R11*4), K1, Z3
 	VCMPPS    $0x08, Z0, Z3, K2, K3
@@ -17622,19 +17631,19 @@ repeat954:
 	VMOVUPS   Z2, K1, (AX)(R11*4)
 	ADDQ      SI, R11
 	DECQ      R12
-	JNZ       repeat954
+	JNZ       repeat955
 	ADDQ      row+144(FP), R9
 	DECQ      R10
-	JNZ       repeat953
+	JNZ       repeat954
 
-done952:
+done953:
 	LEAQ (BX)(SI*4), BX
 	LEAQ (CX)(SI*4), CX
 	MOVQ step+120(FP), R9
 	LEAQ (DX)(R9*4), DX
 	LEAQ (AX)(R9*4), AX
 	DECQ DI
-	JNZ  repeat939
+	JNZ  repeat940
 	VZEROUPPER
 	RET
 
@@ -17654,13 +17663,13 @@ TEXT ·avgPoolAVX512(SB), $0-100
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 
-repeat955:
+repeat956:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done957
+	JL   done958
 
-loop956:
+loop957:
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
 	VXORPS X4, X4, X4
@@ -17668,11 +17677,11 @@ loop956:
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat958:
+repeat959:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat959:
+repeat960:
 	VMOVUPS (CX)(R11*4), Z1
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS 64(CX)(R11*4), Z1
@@ -17683,10 +17692,10 @@ repeat959:
 	VADDPS  Z1, Z5, Z5
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat959
+	JNZ     repeat960
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat958
+	JNZ     repeat959
 	VMULPS  Z0, Z2, Z2
 	VMULPS  Z0, Z3, Z3
 	VMULPS  Z0, Z4, Z4
@@ -17697,95 +17706,95 @@ repeat959:
 	VMOVUPS Z5, 192(AX)(DI*4)
 	ADDQ    $+64, DI
 	SUBQ    $+64, R8
-	JGE     loop956
+	JGE     loop957
 
-done957:
+done958:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done961
+	JL   done962
 
-loop960:
+loop961:
 	VXORPS X6, X6, X6
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat962:
+repeat963:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat963:
+repeat964:
 	VMOVUPS (CX)(R11*4), Z1
 	VADDPS  Z1, Z6, Z6
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat963
+	JNZ     repeat964
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat962
+	JNZ     repeat963
 	VMULPS  Z0, Z6, Z6
 	VMOVUPS Z6, (AX)(DI*4)
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop960
+	JGE     loop961
 
-done961:
+done962:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done965
+	JL   done966
 
-loop964:
+loop965:
 	VXORPS Y1, Y1, Y1
 	MOVQ   DI, R9
 	MOVQ   kh+72(FP), R10
 
-repeat966:
+repeat967:
 	MOVQ R9, R11
 	MOVQ kw+80(FP), R12
 
-repeat967:
+repeat968:
 	VMOVUPS (CX)(R11*4), Y8
 	VADDPS  Y8, Y1, Y1
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat967
+	JNZ     repeat968
 	ADDQ    row+88(FP), R9
 	DECQ    R10
-	JNZ     repeat966
+	JNZ     repeat967
 	VMULPS  Y0, Y1, Y1
 	VMOVUPS Y1, (AX)(DI*4)
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop964
+	JGE     loop965
 
-done965:
+done966:
 	ADDQ   $+8, R8
-	JZ     done968
+	JZ     done969
 	VXORPS X7, X7, X7
 	MOVQ   DI, R8
 	MOVQ   kh+72(FP), R9
 
-repeat969:
+repeat970:
 	MOVQ R8, R10
 	MOVQ kw+80(FP), R11
 
-repeat970:
+repeat971:
 	VMOVUPS.Z (CX)(R10*4), K1, Z1
 	VADDPS    Z1, Z7, Z7
 	ADDQ      DX, R10
 	DECQ      R11
-	JNZ       repeat970
+	JNZ       repeat971
 	ADDQ      row+88(FP), R8
 	DECQ      R9
-	JNZ       repeat969
+	JNZ       repeat970
 	VMULPS    Z0, Z7, Z7
 	VMOVUPS   Z7, K1, (AX)(DI*4)
 
-done968:
+done969:
 	LEAQ (AX)(DX*4), AX
 	MOVQ step+64(FP), DI
 	LEAQ (CX)(DI*4), CX
 	DECQ BX
-	JNZ  repeat955
+	JNZ  repeat956
 	VZEROUPPER
 	RET
 
@@ -17805,13 +17814,13 @@ TEXT ·avgPoolGradAVX512(SB), $0-108
 	VPBROADCASTD X1, Z1
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 
-repeat971:
+repeat972:
 	XORQ DI, DI
 	MOVQ SI, R8
 	SUBQ $+64, R8
-	JL   done973
+	JL   done974
 
-loop972:
+loop973:
 	VMOVUPS (CX)(DI*4), Z1
 	VMOVUPS 64(CX)(DI*4), Z2
 	VMOVUPS 128(CX)(DI*4), Z3
@@ -17823,11 +17832,11 @@ loop972:
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat974:
+repeat975:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat975:
+repeat976:
 	VMOVUPS (AX)(R11*4), Z5
 	VADDPS  Z1, Z5, Z5
 	VMOVUPS Z5, (AX)(R11*4)
@@ -17842,100 +17851,100 @@ repeat975:
 	VMOVUPS Z5, 192(AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat975
+	JNZ     repeat976
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat974
+	JNZ     repeat975
 	ADDQ    $+64, DI
 	SUBQ    $+64, R8
-	JGE     loop972
+	JGE     loop973
 
-done973:
+done974:
 	ADDQ $+64, R8
 	SUBQ $+16, R8
-	JL   done977
+	JL   done978
 
-loop976:
+loop977:
 	VMOVUPS (CX)(DI*4), Z1
 	VMULPS  Z0, Z1, Z1
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat978:
+repeat979:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat979:
+repeat980:
 	VMOVUPS (AX)(R11*4), Z2
 	VADDPS  Z1, Z2, Z2
 	VMOVUPS Z2, (AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat979
+	JNZ     repeat980
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat978
+	JNZ     repeat979
 	ADDQ    $+16, DI
 	SUBQ    $+16, R8
-	JGE     loop976
+	JGE     loop977
 
-done977:
+done978:
 	ADDQ $+16, R8
 	SUBQ $+8, R8
-	JL   done981
+	JL   done982
 
-loop980:
+loop981:
 	VMOVUPS (CX)(DI*4), Y1
 	VMULPS  Y0, Y1, Y1
 	MOVQ    DI, R9
 	MOVQ    kh+80(FP), R10
 
-repeat982:
+repeat983:
 	MOVQ R9, R11
 	MOVQ kw+88(FP), R12
 
-repeat983:
+repeat984:
 	VMOVUPS (AX)(R11*4), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, (AX)(R11*4)
 	ADDQ    DX, R11
 	DECQ    R12
-	JNZ     repeat983
+	JNZ     repeat984
 	ADDQ    row+96(FP), R9
 	DECQ    R10
-	JNZ     repeat982
+	JNZ     repeat983
 	ADDQ    $+8, DI
 	SUBQ    $+8, R8
-	JGE     loop980
+	JGE     loop981
 
-done981:
+done982:
 	ADDQ      $+8, R8
-	JZ        done984
+	JZ        done985
 	VMOVUPS.Z (CX)(DI*4), K1, Z1
 	VMULPS    Z0, Z1, Z1
 	MOVQ      kh+80(FP), R8
 
-repeat985:
+repeat986:
 	MOVQ DI, R9
 	MOVQ kw+88(FP), R10
 
-repeat986:
+repeat987:
 	VMOVUPS.Z (AX)(R9*4), K1, Z2
 	VADDPS    Z1, Z2, Z2
 	VMOVUPS   Z2, K1, (AX)(R9*4)
 	ADDQ      DX, R9
 	DECQ      R10
-	JNZ       repeat986
+	JNZ       repeat987
 	ADDQ      row+96(FP), DI
 	DECQ      R8
-	JNZ       repeat985
+	JNZ       repeat986
 
-done984:
+done985:
 	LEAQ (CX)(DX*4), CX
 	MOVQ step+72(FP), DI
 	LEAQ (AX)(DI*4), AX
 	DECQ BX
-	JNZ  repeat971
+	JNZ  repeat972
 	VZEROUPPER
 	RET
 
@@ -17993,7 +18002,7 @@ TEXT ·dropoutAVX512(SB), $80-84
 	MOVQ         dst_len+8(FP), SI
 	MOVQ         first+48(FP), DI
 	TESTQ        SI, SI
-	JZ           done987
+	JZ           done988
 	MOVQ         DI, BX
 	ANDQ         $+63, BX
 	ADDQ         BX, SI
@@ -18005,11 +18014,11 @@ TEXT ·dropoutAVX512(SB), $80-84
 	SUBQ         R8, CX
 	SUBQ         R8, DX
 
-group988:
+group989:
 	TESTQ           BX, BX
-	JNZ             partial989
+	JNZ             partial990
 	CMPQ            SI, $+64
-	JL              partial989
+	JL              partial990
 	VMOVD           DI, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -18176,9 +18185,9 @@ group988:
 	VMOVUPS         192(DX)(AX*4), Z2
 	VMULPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next990
+	JMP             next991
 
-partial989:
+partial990:
 	LEAQ            -1(BX), BX
 	VMOVD           BX, X2
 	VPBROADCASTD    X2, Z2
@@ -18366,14 +18375,14 @@ partial989:
 	VMULPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next990:
+next991:
 	XORQ BX, BX
 	ADDQ $+64, AX
 	ADDQ $+16, DI
 	SUBQ $+64, SI
-	JG   group988
+	JG   group989
 
-done987:
+done988:
 	VZEROUPPER
 	RET
 
@@ -18432,7 +18441,7 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	MOVQ         dst_len+8(FP), DI
 	MOVQ         first+72(FP), R8
 	TESTQ        DI, DI
-	JZ           done991
+	JZ           done992
 	MOVQ         R8, SI
 	ANDQ         $+63, SI
 	ADDQ         SI, DI
@@ -18445,11 +18454,11 @@ TEXT ·dropoutAddAVX512(SB), $80-108
 	SUBQ         R9, DX
 	SUBQ         R9, BX
 
-group992:
+group993:
 	TESTQ           SI, SI
-	JNZ             partial993
+	JNZ             partial994
 	CMPQ            DI, $+64
-	JL              partial993
+	JL              partial994
 	VMOVD           R8, X2
 	VPBROADCASTD    X2, Z2
 	VMOVUPS         lane_numbers<>+0(SB), Z3
@@ -18624,9 +18633,9 @@ group992:
 	VMOVUPS         192(BX)(AX*4), Z3
 	VADDPS          Z3, Z2, Z2
 	VMOVUPS         Z2, 192(CX)(AX*4)
-	JMP             next994
+	JMP             next995
 
-partial993:
+partial994:
 	LEAQ            -1(SI), SI
 	VMOVD           SI, X2
 	VPBROADCASTD    X2, Z2
@@ -18822,14 +18831,14 @@ partial993:
 	VADDPS          Z2, Z3, Z3
 	VMOVUPS         Z3, K2, 192(CX)(AX*4)
 
-next994:
+next995:
 	XORQ SI, SI
 	ADDQ $+64, AX
 	ADDQ $+16, R8
 	SUBQ $+64, DI
-	JG   group992
+	JG   group993
 
-done991:
+done992:
 	VZEROUPPER
 	RET
 
@@ -18849,9 +18858,9 @@ TEXT ·sgdAVX512(SB), $0-60
 	VPCMPGTD     lane_numbers<>+0(SB), Z3, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done996
+	JL           done997
 
-loop995:
+loop996:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -18878,14 +18887,14 @@ loop995:
 	VMOVUPS      Z3, 192(AX)(BX*4)
 	ADDQ         $+64, BX
 	SUBQ         $+64, DX
-	JGE          loop995
+	JGE          loop996
 
-done996:
+done997:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done998
+	JL   done999
 
-loop997:
+loop998:
 	VMOVUPS      (AX)(BX*4), Z3
 	VMOVUPS      (CX)(BX*4), Z4
 	VMULPS       Z1, Z4, Z4
@@ -18894,11 +18903,11 @@ loop997:
 	VMOVUPS      Z3, (AX)(BX*4)
 	ADDQ         $+16, BX
 	SUBQ         $+16, DX
-	JGE          loop997
+	JGE          loop998
 
-done998:
+done999:
 	ADDQ         $+16, DX
-	JZ           done999
+	JZ           done1000
 	VMOVUPS.Z    (AX)(BX*4), K1, Z3
 	VMOVUPS.Z    (CX)(BX*4), K1, Z4
 	VMULPS       Z1, Z4, Z4
@@ -18906,7 +18915,7 @@ done998:
 	VFNMADD231PS Z0, Z4, Z3
 	VMOVUPS      Z3, K1, (AX)(BX*4)
 
-done999:
+done1000:
 	VZEROUPPER
 	RET
 
@@ -18928,9 +18937,9 @@ TEXT ·momentumAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done1001
+	JL           done1002
 
-loop1000:
+loop1001:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -18951,14 +18960,14 @@ loop1000:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop1000
+	JGE          loop1001
 
-done1001:
+done1002:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done1003
+	JL   done1004
 
-loop1002:
+loop1003:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -18970,11 +18979,11 @@ loop1002:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop1002
+	JGE          loop1003
 
-done1003:
+done1004:
 	ADDQ         $+16, BX
-	JZ           done1004
+	JZ           done1005
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -18985,7 +18994,7 @@ done1003:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done1004:
+done1005:
 	VZEROUPPER
 	RET
 
@@ -19007,9 +19016,9 @@ TEXT ·nesterovAVX512(SB), $0-88
 	VPCMPGTD     lane_numbers<>+0(SB), Z4, K1
 	XORQ         SI, SI
 	SUBQ         $+32, BX
-	JL           done1006
+	JL           done1007
 
-loop1005:
+loop1006:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -19032,14 +19041,14 @@ loop1005:
 	VMOVUPS      Z4, 64(AX)(SI*4)
 	ADDQ         $+32, SI
 	SUBQ         $+32, BX
-	JGE          loop1005
+	JGE          loop1006
 
-done1006:
+done1007:
 	ADDQ $+32, BX
 	SUBQ $+16, BX
-	JL   done1008
+	JL   done1009
 
-loop1007:
+loop1008:
 	VMOVUPS      (AX)(SI*4), Z4
 	VMOVUPS      (CX)(SI*4), Z5
 	VMOVUPS      (DX)(SI*4), Z6
@@ -19052,11 +19061,11 @@ loop1007:
 	VMOVUPS      Z4, (AX)(SI*4)
 	ADDQ         $+16, SI
 	SUBQ         $+16, BX
-	JGE          loop1007
+	JGE          loop1008
 
-done1008:
+done1009:
 	ADDQ         $+16, BX
-	JZ           done1009
+	JZ           done1010
 	VMOVUPS.Z    (AX)(SI*4), K1, Z4
 	VMOVUPS.Z    (CX)(SI*4), K1, Z5
 	VMOVUPS.Z    (DX)(SI*4), K1, Z6
@@ -19068,7 +19077,7 @@ done1008:
 	VFNMADD231PS Z0, Z5, Z4
 	VMOVUPS      Z4, K1, (AX)(SI*4)
 
-done1009:
+done1010:
 	VZEROUPPER
 	RET
 
@@ -19097,9 +19106,9 @@ TEXT ·adamAVX512(SB), $0-136
 	VPCMPGTD     lane_numbers<>+0(SB), Z10, K1
 	XORQ         DI, DI
 	SUBQ         $+16, SI
-	JL           done1011
+	JL           done1012
 
-loop1010:
+loop1011:
 	VMOVUPS      (AX)(DI*4), Z10
 	VMOVUPS      (BX)(DI*4), Z11
 	VMULPS       Z8, Z11, Z11
@@ -19121,11 +19130,11 @@ loop1010:
 	VMOVUPS      Z10, (AX)(DI*4)
 	ADDQ         $+16, DI
 	SUBQ         $+16, SI
-	JGE          loop1010
+	JGE          loop1011
 
-done1011:
+done1012:
 	ADDQ         $+16, SI
-	JZ           done1012
+	JZ           done1013
 	VMOVUPS.Z    (AX)(DI*4), K1, Z10
 	VMOVUPS.Z    (BX)(DI*4), K1, Z11
 	VMULPS       Z8, Z11, Z11
@@ -19146,7 +19155,7 @@ done1011:
 	VFNMADD231PS Z5, Z8, Z10
 	VMOVUPS      Z10, K1, (AX)(DI*4)
 
-done1012:
+done1013:
 	VZEROUPPER
 	RET
 
@@ -19172,9 +19181,9 @@ TEXT ·rmspropAVX512(SB), $0-124
 	VPCMPGTD     lane_numbers<>+0(SB), Z7, K1
 	XORQ         DI, DI
 	SUBQ         $+16, SI
-	JL           done1014
+	JL           done1015
 
-loop1013:
+loop1014:
 	VMOVUPS     (AX)(DI*4), Z7
 	VMOVUPS     (BX)(DI*4), Z8
 	VMULPS      Z5, Z8, Z8
@@ -19195,11 +19204,11 @@ loop1013:
 	VMOVUPS     Z7, (AX)(DI*4)
 	ADDQ        $+16, DI
 	SUBQ        $+16, SI
-	JGE         loop1013
+	JGE         loop1014
 
-done1014:
+done1015:
 	ADDQ        $+16, SI
-	JZ          done1015
+	JZ          done1016
 	VMOVUPS.Z   (AX)(DI*4), K1, Z7
 	VMOVUPS.Z   (BX)(DI*4), K1, Z8
 	VMULPS      Z5, Z8, Z8
@@ -19219,7 +19228,7 @@ done1014:
 	VSUBPS      Z0, Z7, Z7
 	VMOVUPS     Z7, K1, (AX)(DI*4)
 
-done1015:
+done1016:
 	VZEROUPPER
 	RET
 
@@ -19237,9 +19246,9 @@ TEXT ·averageAVX512(SB), $0-52
 	VPCMPGTD     lane_numbers<>+0(SB), Z1, K1
 	XORQ         BX, BX
 	SUBQ         $+64, DX
-	JL           done1017
+	JL           done1018
 
-loop1016:
+loop1017:
 	VMOVUPS     (AX)(BX*4), Z1
 	VMOVUPS     (CX)(BX*4), Z2
 	VSUBPS      Z1, Z2, Z2
@@ -19262,14 +19271,14 @@ loop1016:
 	VMOVUPS     Z1, 192(AX)(BX*4)
 	ADDQ        $+64, BX
 	SUBQ        $+64, DX
-	JGE         loop1016
+	JGE         loop1017
 
-done1017:
+done1018:
 	ADDQ $+64, DX
 	SUBQ $+16, DX
-	JL   done1019
+	JL   done1020
 
-loop1018:
+loop1019:
 	VMOVUPS     (AX)(BX*4), Z1
 	VMOVUPS     (CX)(BX*4), Z2
 	VSUBPS      Z1, Z2, Z2
@@ -19277,18 +19286,18 @@ loop1018:
 	VMOVUPS     Z1, (AX)(BX*4)
 	ADDQ        $+16, BX
 	SUBQ        $+16, DX
-	JGE         loop1018
+	JGE         loop1019
 
-done1019:
+done1020:
 	ADDQ        $+16, DX
-	JZ          done1020
+	JZ          done1021
 	VMOVUPS.Z   (AX)(BX*4), K1, Z1
 	VMOVUPS.Z   (CX)(BX*4), K1, Z2
 	VSUBPS      Z1, Z2, Z2
 	VFMADD231PS Z0, Z2, Z1
 	VMOVUPS     Z1, K1, (AX)(BX*4)
 
-done1020:
+done1021:
 	VZEROUPPER
 	RET
 
@@ -19308,15 +19317,15 @@ TEXT ·depthwiseAVX512(SB), $0-160
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
 	SUBQ         $+4, DX
-	JL           groups1022
+	JL           groups1023
 
-group1021:
+group1022:
 	MOVQ cols+80(FP), R9
 	XORQ R10, R10
 	SUBQ $+32, R9
-	JL   done1024
+	JL   done1025
 
-loop1023:
+loop1024:
 	VXORPS X1, X1, X1
 	VXORPS X2, X2, X2
 	VXORPS X3, X3, X3
@@ -19332,10 +19341,10 @@ loop1023:
 	LEAQ   (R12)(R13*4), R12
 	MOVQ   kh+104(FP), R13
 
-repeat1025:
+repeat1026:
 	MOVQ kw+112(FP), R14
 
-repeat1026:
+repeat1027:
 	VMOVUPS     (R12), Z0
 	VMOVUPS     64(R12), Z21
 	VFMADD231PS (R11), Z0, Z1
@@ -19349,13 +19358,13 @@ repeat1026:
 	LEAQ        (R11)(SI*4), R11
 	LEAQ        (R12)(DI*4), R12
 	DECQ        R14
-	JNZ         repeat1026
+	JNZ         repeat1027
 	MOVQ        skip+128(FP), R14
 	LEAQ        (R11)(R14*4), R11
 	MOVQ        wskip+152(FP), R14
 	LEAQ        (R12)(R14*4), R12
 	DECQ        R13
-	JNZ         repeat1025
+	JNZ         repeat1026
 	MOVQ        to+88(FP), R11
 	LEAQ        (CX)(R10*4), R12
 	LEAQ        (R11)(R11*2), R13
@@ -19369,14 +19378,14 @@ repeat1026:
 	VMOVUPS     Z8, 64(R12)(R13*4)
 	ADDQ        $+32, R10
 	SUBQ        $+32, R9
-	JGE         loop1023
+	JGE         loop1024
 
-done1024:
+done1025:
 	ADDQ $+32, R9
 	SUBQ $+16, R9
-	JL   done1028
+	JL   done1029
 
-loop1027:
+loop1028:
 	VXORPS X9, X9, X9
 	VXORPS X10, X10, X10
 	VXORPS X11, X11, X11
@@ -19388,10 +19397,10 @@ loop1027:
 	LEAQ   (R12)(R13*4), R12
 	MOVQ   kh+104(FP), R13
 
-repeat1029:
+repeat1030:
 	MOVQ kw+112(FP), R14
 
-repeat1030:
+repeat1031:
 	VMOVUPS     (R12), Z0
 	VFMADD231PS (R11), Z0, Z9
 	VFMADD231PS (R11)(BX*4), Z0, Z10
@@ -19400,13 +19409,13 @@ repeat1030:
 	LEAQ        (R11)(SI*4), R11
 	LEAQ        (R12)(DI*4), R12
 	DECQ        R14
-	JNZ         repeat1030
+	JNZ         repeat1031
 	MOVQ        skip+128(FP), R14
 	LEAQ        (R11)(R14*4), R11
 	MOVQ        wskip+152(FP), R14
 	LEAQ        (R12)(R14*4), R12
 	DECQ        R13
-	JNZ         repeat1029
+	JNZ         repeat1030
 	MOVQ        to+88(FP), R11
 	LEAQ        (CX)(R10*4), R12
 	LEAQ        (R11)(R11*2), R13
@@ -19416,11 +19425,11 @@ repeat1030:
 	VMOVUPS     Z12, (R12)(R13*4)
 	ADDQ        $+16, R10
 	SUBQ        $+16, R9
-	JGE         loop1027
+	JGE         loop1028
 
-done1028:
+done1029:
 	ADDQ   $+16, R9
-	JZ     done1031
+	JZ     done1032
 	VXORPS X13, X13, X13
 	VXORPS X14, X14, X14
 	VXORPS X15, X15, X15
@@ -19432,10 +19441,10 @@ done1028:
 	LEAQ   (R11)(R12*4), R11
 	MOVQ   kh+104(FP), R12
 
-repeat1032:
+repeat1033:
 	MOVQ kw+112(FP), R13
 
-repeat1033:
+repeat1034:
 	VMOVUPS.Z   (R11), K1, Z0
 	VMOVUPS.Z   (R9), K1, Z21
 	VFMADD231PS Z21, Z0, Z13
@@ -19448,13 +19457,13 @@ repeat1033:
 	LEAQ        (R9)(SI*4), R9
 	LEAQ        (R11)(DI*4), R11
 	DECQ        R13
-	JNZ         repeat1033
+	JNZ         repeat1034
 	MOVQ        skip+128(FP), R13
 	LEAQ        (R9)(R13*4), R9
 	MOVQ        wskip+152(FP), R13
 	LEAQ        (R11)(R13*4), R11
 	DECQ        R12
-	JNZ         repeat1032
+	JNZ         repeat1033
 	MOVQ        to+88(FP), R9
 	LEAQ        (CX)(R10*4), R10
 	LEAQ        (R9)(R9*2), R11
@@ -19463,7 +19472,7 @@ repeat1033:
 	VMOVUPS     Z15, K1, (R10)(R9*8)
 	VMOVUPS     Z16, K1, (R10)(R11*4)
 
-done1031:
+done1032:
 	LEAQ (AX)(BX*4), AX
 	LEAQ (AX)(BX*4), AX
 	LEAQ (AX)(BX*4), AX
@@ -19474,20 +19483,20 @@ done1031:
 	LEAQ (CX)(R9*4), CX
 	LEAQ (CX)(R9*4), CX
 	SUBQ $+4, DX
-	JGE  group1021
+	JGE  group1022
 
-groups1022:
+groups1023:
 	ADDQ $+4, DX
 	SUBQ $+1, DX
-	JL   groups1035
+	JL   groups1036
 
-group1034:
+group1035:
 	MOVQ cols+80(FP), R8
 	XORQ R9, R9
 	SUBQ $+32, R8
-	JL   done1037
+	JL   done1038
 
-loop1036:
+loop1037:
 	VXORPS X17, X17, X17
 	VXORPS X18, X18, X18
 	MOVQ   w_base+48(FP), R11
@@ -19497,10 +19506,10 @@ loop1036:
 	LEAQ   (R11)(R12*4), R11
 	MOVQ   kh+104(FP), R12
 
-repeat1038:
+repeat1039:
 	MOVQ kw+112(FP), R13
 
-repeat1039:
+repeat1040:
 	VMOVUPS     (R11), Z0
 	VMOVUPS     64(R11), Z1
 	VFMADD231PS (R10), Z0, Z17
@@ -19508,13 +19517,13 @@ repeat1039:
 	LEAQ        (R10)(SI*4), R10
 	LEAQ        (R11)(DI*4), R11
 	DECQ        R13
-	JNZ         repeat1039
+	JNZ         repeat1040
 	MOVQ        skip+128(FP), R13
 	LEAQ        (R10)(R13*4), R10
 	MOVQ        wskip+152(FP), R13
 	LEAQ        (R11)(R13*4), R11
 	DECQ        R12
-	JNZ         repeat1038
+	JNZ         repeat1039
 	MOVQ        to+88(FP), R10
 	LEAQ        (CX)(R9*4), R11
 	LEAQ        (R10)(R10*2), R10
@@ -19522,14 +19531,14 @@ repeat1039:
 	VMOVUPS     Z18, 64(R11)
 	ADDQ        $+32, R9
 	SUBQ        $+32, R8
-	JGE         loop1036
+	JGE         loop1037
 
-done1037:
+done1038:
 	ADDQ $+32, R8
 	SUBQ $+16, R8
-	JL   done1041
+	JL   done1042
 
-loop1040:
+loop1041:
 	VXORPS X19, X19, X19
 	MOVQ   w_base+48(FP), R11
 	MOVQ   first+136(FP), R12
@@ -19538,33 +19547,33 @@ loop1040:
 	LEAQ   (R11)(R12*4), R11
 	MOVQ   kh+104(FP), R12
 
-repeat1042:
+repeat1043:
 	MOVQ kw+112(FP), R13
 
-repeat1043:
+repeat1044:
 	VMOVUPS     (R11), Z0
 	VFMADD231PS (R10), Z0, Z19
 	LEAQ        (R10)(SI*4), R10
 	LEAQ        (R11)(DI*4), R11
 	DECQ        R13
-	JNZ         repeat1043
+	JNZ         repeat1044
 	MOVQ        skip+128(FP), R13
 	LEAQ        (R10)(R13*4), R10
 	MOVQ        wskip+152(FP), R13
 	LEAQ        (R11)(R13*4), R11
 	DECQ        R12
-	JNZ         repeat1042
+	JNZ         repeat1043
 	MOVQ        to+88(FP), R10
 	LEAQ        (CX)(R9*4), R11
 	LEAQ        (R10)(R10*2), R10
 	VMOVUPS     Z19, (R11)
 	ADDQ        $+16, R9
 	SUBQ        $+16, R8
-	JGE         loop1040
+	JGE         loop1041
 
-done1041:
+done1042:
 	ADDQ   $+16, R8
-	JZ     done1044
+	JZ     done1045
 	VXORPS X20, X20, X20
 	MOVQ   w_base+48(FP), R10
 	MOVQ   first+136(FP), R11
@@ -19573,358 +19582,514 @@ done1041:
 	LEAQ   (R10)(R11*4), R10
 	MOVQ   kh+104(FP), R11
 
-repeat1045:
+repeat1046:
 	MOVQ kw+112(FP), R12
 
-repeat1046:
+repeat1047:
 	VMOVUPS.Z   (R10), K1, Z0
 	VMOVUPS.Z   (R8), K1, Z1
 	VFMADD231PS Z1, Z0, Z20
 	LEAQ        (R8)(SI*4), R8
 	LEAQ        (R10)(DI*4), R10
 	DECQ        R12
-	JNZ         repeat1046
+	JNZ         repeat1047
 	MOVQ        skip+128(FP), R12
 	LEAQ        (R8)(R12*4), R8
 	MOVQ        wskip+152(FP), R12
 	LEAQ        (R10)(R12*4), R10
 	DECQ        R11
-	JNZ         repeat1045
+	JNZ         repeat1046
 	MOVQ        to+88(FP), R8
 	LEAQ        (CX)(R9*4), R9
 	LEAQ        (R8)(R8*2), R8
 	VMOVUPS     Z20, K1, (R9)
 
-done1044:
+done1045:
 	LEAQ (AX)(BX*4), AX
 	MOVQ to+88(FP), R8
 	LEAQ (CX)(R8*4), CX
 	SUBQ $+1, DX
-	JGE  group1034
+	JGE  group1035
 
-groups1035:
+groups1036:
 	ADDQ $+1, DX
 	VZEROUPPER
 	RET
 
-// func depthwiseGradAVX512(dw []float32, x []float32, dy []float32, pixels int, cols int, to int, from int, kw int, tap int, wtap int)
+// func depthwiseGradAVX512(dw []float32, x []float32, dy []float32, pixels int, cols int, to int, from int, kh int, kw int, tap int, skip int, wtap int, wskip int)
 // Requires: AVX, AVX512F
-TEXT ·depthwiseGradAVX512(SB), $0-128
+TEXT ·depthwiseGradAVX512(SB), $0-152
 	MOVQ         dw_base+0(FP), AX
 	MOVQ         x_base+24(FP), CX
-	MOVQ         kw+104(FP), DX
-	MOVQ         tap+112(FP), BX
-	MOVQ         wtap+120(FP), SI
-	MOVQ         to+88(FP), DI
-	MOVQ         from+96(FP), R8
-	MOVQ         cols+80(FP), R9
-	ANDQ         $+15, R9
-	VMOVD        R9, X0
+	MOVQ         tap+120(FP), DX
+	MOVQ         wtap+136(FP), BX
+	MOVQ         to+88(FP), SI
+	MOVQ         from+96(FP), DI
+	MOVQ         cols+80(FP), R8
+	ANDQ         $+15, R8
+	VMOVD        R8, X0
 	VPBROADCASTD X0, Z0
 	VPCMPGTD     lane_numbers<>+0(SB), Z0, K1
-	SUBQ         $+3, DX
-	JL           groups1048
+	MOVQ         kh+104(FP), R8
 
-group1047:
-	MOVQ cols+80(FP), R9
-	XORQ R10, R10
-	SUBQ $+32, R9
-	JL   done1050
+repeat1048:
+	MOVQ kw+112(FP), R9
+	SUBQ $+3, R9
+	JL   groups1050
 
-loop1049:
-	MOVQ    dy_base+48(FP), R12
-	LEAQ    (AX)(R10*4), R13
-	LEAQ    (CX)(R10*4), R11
-	LEAQ    (R12)(R10*4), R12
-	VMOVUPS (R13), Z0
-	VMOVUPS 64(R13), Z1
-	VMOVUPS (R13)(SI*4), Z2
-	VMOVUPS 64(R13)(SI*4), Z3
-	VMOVUPS (R13)(SI*8), Z4
-	VMOVUPS 64(R13)(SI*8), Z5
-	MOVQ    pixels+72(FP), R14
+group1049:
+	MOVQ cols+80(FP), R10
+	XORQ R11, R11
+	SUBQ $+64, R10
+	JL   done1052
 
-repeat1051:
-	VMOVUPS     (R12), Z6
-	VMOVUPS     64(R12), Z7
-	VFMADD231PS (R11), Z6, Z0
-	VFMADD231PS 64(R11), Z7, Z1
-	VFMADD231PS (R11)(BX*4), Z6, Z2
-	VFMADD231PS 64(R11)(BX*4), Z7, Z3
-	VFMADD231PS (R11)(BX*8), Z6, Z4
-	VFMADD231PS 64(R11)(BX*8), Z7, Z5
-	LEAQ        (R11)(R8*4), R11
+loop1051:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Z0
+	VMOVUPS 64(R14), Z1
+	VMOVUPS 128(R14), Z2
+	VMOVUPS 192(R14), Z3
+	VMOVUPS (R14)(BX*4), Z4
+	VMOVUPS 64(R14)(BX*4), Z5
+	VMOVUPS 128(R14)(BX*4), Z6
+	VMOVUPS 192(R14)(BX*4), Z7
+	VMOVUPS (R14)(BX*8), Z8
+	VMOVUPS 64(R14)(BX*8), Z9
+	VMOVUPS 128(R14)(BX*8), Z10
+	VMOVUPS 192(R14)(BX*8), Z11
+	MOVQ    pixels+72(FP), R15
+
+repeat1053:
+	VMOVUPS     (R13), Z12
+	VMOVUPS     64(R13), Z13
+	VMOVUPS     128(R13), Z14
+	VMOVUPS     192(R13), Z15
+	VFMADD231PS (R12), Z12, Z0
+	VFMADD231PS 64(R12), Z13, Z1
+	VFMADD231PS 128(R12), Z14, Z2
+	VFMADD231PS 192(R12), Z15, Z3
+	VFMADD231PS (R12)(DX*4), Z12, Z4
+	VFMADD231PS 64(R12)(DX*4), Z13, Z5
+	VFMADD231PS 128(R12)(DX*4), Z14, Z6
+	VFMADD231PS 192(R12)(DX*4), Z15, Z7
+	VFMADD231PS (R12)(DX*8), Z12, Z8
+	VFMADD231PS 64(R12)(DX*8), Z13, Z9
+	VFMADD231PS 128(R12)(DX*8), Z14, Z10
+	VFMADD231PS 192(R12)(DX*8), Z15, Z11
 	LEAQ        (R12)(DI*4), R12
-	DECQ        R14
-	JNZ         repeat1051
-	VMOVUPS     Z0, (R13)
-	VMOVUPS     Z1, 64(R13)
-	VMOVUPS     Z2, (R13)(SI*4)
-	VMOVUPS     Z3, 64(R13)(SI*4)
-	VMOVUPS     Z4, (R13)(SI*8)
-	VMOVUPS     Z5, 64(R13)(SI*8)
-	ADDQ        $+32, R10
-	SUBQ        $+32, R9
-	JGE         loop1049
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
+	JNZ         repeat1053
+	VMOVUPS     Z0, (R14)
+	VMOVUPS     Z1, 64(R14)
+	VMOVUPS     Z2, 128(R14)
+	VMOVUPS     Z3, 192(R14)
+	VMOVUPS     Z4, (R14)(BX*4)
+	VMOVUPS     Z5, 64(R14)(BX*4)
+	VMOVUPS     Z6, 128(R14)(BX*4)
+	VMOVUPS     Z7, 192(R14)(BX*4)
+	VMOVUPS     Z8, (R14)(BX*8)
+	VMOVUPS     Z9, 64(R14)(BX*8)
+	VMOVUPS     Z10, 128(R14)(BX*8)
+	VMOVUPS     Z11, 192(R14)(BX*8)
+	ADDQ        $+64, R11
+	SUBQ        $+64, R10
+	JGE         loop1051
 
-done1050:
-	ADDQ $+32, R9
-	SUBQ $+16, R9
-	JL   done1053
+done1052:
+	ADDQ $+64, R10
+	SUBQ $+32, R10
+	JL   done1055
 
-loop1052:
-	MOVQ    dy_base+48(FP), R12
-	LEAQ    (AX)(R10*4), R13
-	LEAQ    (CX)(R10*4), R11
-	LEAQ    (R12)(R10*4), R12
-	VMOVUPS (R13), Z0
-	VMOVUPS (R13)(SI*4), Z1
-	VMOVUPS (R13)(SI*8), Z2
-	MOVQ    pixels+72(FP), R14
-
-repeat1054:
-	VMOVUPS     (R12), Z3
-	VFMADD231PS (R11), Z3, Z0
-	VFMADD231PS (R11)(BX*4), Z3, Z1
-	VFMADD231PS (R11)(BX*8), Z3, Z2
-	LEAQ        (R11)(R8*4), R11
-	LEAQ        (R12)(DI*4), R12
-	DECQ        R14
-	JNZ         repeat1054
-	VMOVUPS     Z0, (R13)
-	VMOVUPS     Z1, (R13)(SI*4)
-	VMOVUPS     Z2, (R13)(SI*8)
-	ADDQ        $+16, R10
-	SUBQ        $+16, R9
-	JGE         loop1052
-
-done1053:
-	ADDQ      $+16, R9
-	JZ        done1055
-	MOVQ      dy_base+48(FP), R11
-	LEAQ      (AX)(R10*4), R12
-	LEAQ      (CX)(R10*4), R9
-	LEAQ      (R11)(R10*4), R11
-	VMOVUPS.Z (R12), K1, Z0
-	VMOVUPS.Z (R12)(SI*4), K1, Z1
-	VMOVUPS.Z (R12)(SI*8), K1, Z2
-	MOVQ      pixels+72(FP), R10
+loop1054:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Z0
+	VMOVUPS 64(R14), Z1
+	VMOVUPS (R14)(BX*4), Z2
+	VMOVUPS 64(R14)(BX*4), Z3
+	VMOVUPS (R14)(BX*8), Z4
+	VMOVUPS 64(R14)(BX*8), Z5
+	MOVQ    pixels+72(FP), R15
 
 repeat1056:
-	VMOVUPS.Z   (R11), K1, Z3
-	VMOVUPS.Z   (R9), K1, Z4
-	VFMADD231PS Z4, Z3, Z0
-	VMOVUPS.Z   (R9)(BX*4), K1, Z4
-	VFMADD231PS Z4, Z3, Z1
-	VMOVUPS.Z   (R9)(BX*8), K1, Z4
-	VFMADD231PS Z4, Z3, Z2
-	LEAQ        (R9)(R8*4), R9
-	LEAQ        (R11)(DI*4), R11
-	DECQ        R10
+	VMOVUPS     (R13), Z6
+	VMOVUPS     64(R13), Z7
+	VFMADD231PS (R12), Z6, Z0
+	VFMADD231PS 64(R12), Z7, Z1
+	VFMADD231PS (R12)(DX*4), Z6, Z2
+	VFMADD231PS 64(R12)(DX*4), Z7, Z3
+	VFMADD231PS (R12)(DX*8), Z6, Z4
+	VFMADD231PS 64(R12)(DX*8), Z7, Z5
+	LEAQ        (R12)(DI*4), R12
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
 	JNZ         repeat1056
-	VMOVUPS     Z0, K1, (R12)
-	VMOVUPS     Z1, K1, (R12)(SI*4)
-	VMOVUPS     Z2, K1, (R12)(SI*8)
+	VMOVUPS     Z0, (R14)
+	VMOVUPS     Z1, 64(R14)
+	VMOVUPS     Z2, (R14)(BX*4)
+	VMOVUPS     Z3, 64(R14)(BX*4)
+	VMOVUPS     Z4, (R14)(BX*8)
+	VMOVUPS     Z5, 64(R14)(BX*8)
+	ADDQ        $+32, R11
+	SUBQ        $+32, R10
+	JGE         loop1054
 
 done1055:
-	LEAQ (CX)(BX*4), CX
-	LEAQ (CX)(BX*4), CX
-	LEAQ (CX)(BX*4), CX
-	LEAQ (AX)(SI*4), AX
-	LEAQ (AX)(SI*4), AX
-	LEAQ (AX)(SI*4), AX
-	SUBQ $+3, DX
-	JGE  group1047
+	ADDQ $+32, R10
+	SUBQ $+16, R10
+	JL   done1058
 
-groups1048:
-	ADDQ $+3, DX
-	SUBQ $+2, DX
-	JL   groups1058
+loop1057:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Z0
+	VMOVUPS (R14)(BX*4), Z1
+	VMOVUPS (R14)(BX*8), Z2
+	MOVQ    pixels+72(FP), R15
 
-group1057:
-	MOVQ cols+80(FP), R9
-	XORQ R10, R10
-	SUBQ $+32, R9
-	JL   done1060
+repeat1059:
+	VMOVUPS     (R13), Z3
+	VFMADD231PS (R12), Z3, Z0
+	VFMADD231PS (R12)(DX*4), Z3, Z1
+	VFMADD231PS (R12)(DX*8), Z3, Z2
+	LEAQ        (R12)(DI*4), R12
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
+	JNZ         repeat1059
+	VMOVUPS     Z0, (R14)
+	VMOVUPS     Z1, (R14)(BX*4)
+	VMOVUPS     Z2, (R14)(BX*8)
+	ADDQ        $+16, R11
+	SUBQ        $+16, R10
+	JGE         loop1057
 
-loop1059:
-	MOVQ    dy_base+48(FP), R12
-	LEAQ    (AX)(R10*4), R13
-	LEAQ    (CX)(R10*4), R11
-	LEAQ    (R12)(R10*4), R12
-	VMOVUPS (R13), Z0
-	VMOVUPS 64(R13), Z1
-	VMOVUPS (R13)(SI*4), Z2
-	VMOVUPS 64(R13)(SI*4), Z3
-	MOVQ    pixels+72(FP), R14
+done1058:
+	ADDQ      $+16, R10
+	JZ        done1060
+	MOVQ      dy_base+48(FP), R12
+	LEAQ      (AX)(R11*4), R13
+	LEAQ      (CX)(R11*4), R10
+	LEAQ      (R12)(R11*4), R12
+	VMOVUPS.Z (R13), K1, Z0
+	VMOVUPS.Z (R13)(BX*4), K1, Z1
+	VMOVUPS.Z (R13)(BX*8), K1, Z2
+	MOVQ      pixels+72(FP), R11
 
 repeat1061:
-	VMOVUPS     (R12), Z4
-	VMOVUPS     64(R12), Z5
-	VFMADD231PS (R11), Z4, Z0
-	VFMADD231PS 64(R11), Z5, Z1
-	VFMADD231PS (R11)(BX*4), Z4, Z2
-	VFMADD231PS 64(R11)(BX*4), Z5, Z3
-	LEAQ        (R11)(R8*4), R11
-	LEAQ        (R12)(DI*4), R12
-	DECQ        R14
+	VMOVUPS.Z   (R12), K1, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VFMADD231PS Z4, Z3, Z0
+	VMOVUPS.Z   (R10)(DX*4), K1, Z4
+	VFMADD231PS Z4, Z3, Z1
+	VMOVUPS.Z   (R10)(DX*8), K1, Z4
+	VFMADD231PS Z4, Z3, Z2
+	LEAQ        (R10)(DI*4), R10
+	LEAQ        (R12)(SI*4), R12
+	DECQ        R11
 	JNZ         repeat1061
-	VMOVUPS     Z0, (R13)
-	VMOVUPS     Z1, 64(R13)
-	VMOVUPS     Z2, (R13)(SI*4)
-	VMOVUPS     Z3, 64(R13)(SI*4)
-	ADDQ        $+32, R10
-	SUBQ        $+32, R9
-	JGE         loop1059
+	VMOVUPS     Z0, K1, (R13)
+	VMOVUPS     Z1, K1, (R13)(BX*4)
+	VMOVUPS     Z2, K1, (R13)(BX*8)
 
 done1060:
-	ADDQ $+32, R9
-	SUBQ $+16, R9
-	JL   done1063
+	LEAQ (CX)(DX*4), CX
+	LEAQ (CX)(DX*4), CX
+	LEAQ (CX)(DX*4), CX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (AX)(BX*4), AX
+	SUBQ $+3, R9
+	JGE  group1049
 
-loop1062:
-	MOVQ    dy_base+48(FP), R12
-	LEAQ    (AX)(R10*4), R13
-	LEAQ    (CX)(R10*4), R11
-	LEAQ    (R12)(R10*4), R12
-	VMOVUPS (R13), Z0
-	VMOVUPS (R13)(SI*4), Z1
-	MOVQ    pixels+72(FP), R14
+groups1050:
+	ADDQ $+3, R9
+	SUBQ $+2, R9
+	JL   groups1063
 
-repeat1064:
-	VMOVUPS     (R12), Z2
-	VFMADD231PS (R11), Z2, Z0
-	VFMADD231PS (R11)(BX*4), Z2, Z1
-	LEAQ        (R11)(R8*4), R11
-	LEAQ        (R12)(DI*4), R12
-	DECQ        R14
-	JNZ         repeat1064
-	VMOVUPS     Z0, (R13)
-	VMOVUPS     Z1, (R13)(SI*4)
-	ADDQ        $+16, R10
-	SUBQ        $+16, R9
-	JGE         loop1062
+group1062:
+	MOVQ cols+80(FP), R10
+	XORQ R11, R11
+	SUBQ $+64, R10
+	JL   done1065
 
-done1063:
-	ADDQ      $+16, R9
-	JZ        done1065
-	MOVQ      dy_base+48(FP), R11
-	LEAQ      (AX)(R10*4), R12
-	LEAQ      (CX)(R10*4), R9
-	LEAQ      (R11)(R10*4), R11
-	VMOVUPS.Z (R12), K1, Z0
-	VMOVUPS.Z (R12)(SI*4), K1, Z1
-	MOVQ      pixels+72(FP), R10
+loop1064:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Z0
+	VMOVUPS 64(R14), Z1
+	VMOVUPS 128(R14), Z2
+	VMOVUPS 192(R14), Z3
+	VMOVUPS (R14)(BX*4), Z4
+	VMOVUPS 64(R14)(BX*4), Z5
+	VMOVUPS 128(R14)(BX*4), Z6
+	VMOVUPS 192(R14)(BX*4), Z7
+	MOVQ    pixels+72(FP), R15
 
 repeat1066:
-	VMOVUPS.Z   (R11), K1, Z2
-	VMOVUPS.Z   (R9), K1, Z3
-	VFMADD231PS Z3, Z2, Z0
-	VMOVUPS.Z   (R9)(BX*4), K1, Z3
-	VFMADD231PS Z3, Z2, Z1
-	LEAQ        (R9)(R8*4), R9
-	LEAQ        (R11)(DI*4), R11
-	DECQ        R10
+	VMOVUPS     (R13), Z8
+	VMOVUPS     64(R13), Z9
+	VMOVUPS     128(R13), Z10
+	VMOVUPS     192(R13), Z11
+	VFMADD231PS (R12), Z8, Z0
+	VFMADD231PS 64(R12), Z9, Z1
+	VFMADD231PS 128(R12), Z10, Z2
+	VFMADD231PS 192(R12), Z11, Z3
+	VFMADD231PS (R12)(DX*4), Z8, Z4
+	VFMADD231PS 64(R12)(DX*4), Z9, Z5
+	VFMADD231PS 128(R12)(DX*4), Z10, Z6
+	VFMADD231PS 192(R12)(DX*4), Z11, Z7
+	LEAQ        (R12)(DI*4), R12
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
 	JNZ         repeat1066
-	VMOVUPS     Z0, K1, (R12)
-	VMOVUPS     Z1, K1, (R12)(SI*4)
+	VMOVUPS     Z0, (R14)
+	VMOVUPS     Z1, 64(R14)
+	VMOVUPS     Z2, 128(R14)
+	VMOVUPS     Z3, 192(R14)
+	VMOVUPS     Z4, (R14)(BX*4)
+	VMOVUPS     Z5, 64(R14)(BX*4)
+	VMOVUPS     Z6, 128(R14)(BX*4)
+	VMOVUPS     Z7, 192(R14)(BX*4)
+	ADDQ        $+64, R11
+	SUBQ        $+64, R10
+	JGE         loop1064
 
 done1065:
-	LEAQ (CX)(BX*4), CX
-	LEAQ (CX)(BX*4), CX
-	LEAQ (AX)(SI*4), AX
-	LEAQ (AX)(SI*4), AX
-	SUBQ $+2, DX
-	JGE  group1057
+	ADDQ $+64, R10
+	SUBQ $+32, R10
+	JL   done1068
 
-groups1058:
-	ADDQ $+2, DX
-	SUBQ $+1, DX
-	JL   groups1068
+loop1067:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Z0
+	VMOVUPS 64(R14), Z1
+	VMOVUPS (R14)(BX*4), Z2
+	VMOVUPS 64(R14)(BX*4), Z3
+	MOVQ    pixels+72(FP), R15
 
-group1067:
-	MOVQ cols+80(FP), R9
-	XORQ R10, R10
-	SUBQ $+32, R9
-	JL   done1070
-
-loop1069:
-	MOVQ    dy_base+48(FP), R12
-	LEAQ    (AX)(R10*4), R13
-	LEAQ    (CX)(R10*4), R11
-	LEAQ    (R12)(R10*4), R12
-	VMOVUPS (R13), Z0
-	VMOVUPS 64(R13), Z1
-	MOVQ    pixels+72(FP), R14
-
-repeat1071:
-	VMOVUPS     (R12), Z2
-	VMOVUPS     64(R12), Z3
-	VFMADD231PS (R11), Z2, Z0
-	VFMADD231PS 64(R11), Z3, Z1
-	LEAQ        (R11)(R8*4), R11
+repeat1069:
+	VMOVUPS     (R13), Z4
+	VMOVUPS     64(R13), Z5
+	VFMADD231PS (R12), Z4, Z0
+	VFMADD231PS 64(R12), Z5, Z1
+	VFMADD231PS (R12)(DX*4), Z4, Z2
+	VFMADD231PS 64(R12)(DX*4), Z5, Z3
 	LEAQ        (R12)(DI*4), R12
-	DECQ        R14
-	JNZ         repeat1071
-	VMOVUPS     Z0, (R13)
-	VMOVUPS     Z1, 64(R13)
-	ADDQ        $+32, R10
-	SUBQ        $+32, R9
-	JGE         loop1069
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
+	JNZ         repeat1069
+	VMOVUPS     Z0, (R14)
+	VMOVUPS     Z1, 64(R14)
+	VMOVUPS     Z2, (R14)(BX*4)
+	VMOVUPS     Z3, 64(R14)(BX*4)
+	ADDQ        $+32, R11
+	SUBQ        $+32, R10
+	JGE         loop1067
 
-done1070:
-	ADDQ $+32, R9
-	SUBQ $+16, R9
-	JL   done1073
+done1068:
+	ADDQ $+32, R10
+	SUBQ $+16, R10
+	JL   done1071
 
-loop1072:
-	MOVQ    dy_base+48(FP), R12
-	LEAQ    (AX)(R10*4), R13
-	LEAQ    (CX)(R10*4), R11
-	LEAQ    (R12)(R10*4), R12
-	VMOVUPS (R13), Z0
-	MOVQ    pixels+72(FP), R14
+loop1070:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Z0
+	VMOVUPS (R14)(BX*4), Z1
+	MOVQ    pixels+72(FP), R15
+
+repeat1072:
+	VMOVUPS     (R13), Z2
+	VFMADD231PS (R12), Z2, Z0
+	VFMADD231PS (R12)(DX*4), Z2, Z1
+	LEAQ        (R12)(DI*4), R12
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
+	JNZ         repeat1072
+	VMOVUPS     Z0, (R14)
+	VMOVUPS     Z1, (R14)(BX*4)
+	ADDQ        $+16, R11
+	SUBQ        $+16, R10
+	JGE         loop1070
+
+done1071:
+	ADDQ      $+16, R10
+	JZ        done1073
+	MOVQ      dy_base+48(FP), R12
+	LEAQ      (AX)(R11*4), R13
+	LEAQ      (CX)(R11*4), R10
+	LEAQ      (R12)(R11*4), R12
+	VMOVUPS.Z (R13), K1, Z0
+	VMOVUPS.Z (R13)(BX*4), K1, Z1
+	MOVQ      pixels+72(FP), R11
 
 repeat1074:
-	VMOVUPS     (R12), Z1
-	VFMADD231PS (R11), Z1, Z0
-	LEAQ        (R11)(R8*4), R11
-	LEAQ        (R12)(DI*4), R12
-	DECQ        R14
+	VMOVUPS.Z   (R12), K1, Z2
+	VMOVUPS.Z   (R10), K1, Z3
+	VFMADD231PS Z3, Z2, Z0
+	VMOVUPS.Z   (R10)(DX*4), K1, Z3
+	VFMADD231PS Z3, Z2, Z1
+	LEAQ        (R10)(DI*4), R10
+	LEAQ        (R12)(SI*4), R12
+	DECQ        R11
 	JNZ         repeat1074
-	VMOVUPS     Z0, (R13)
-	ADDQ        $+16, R10
-	SUBQ        $+16, R9
-	JGE         loop1072
+	VMOVUPS     Z0, K1, (R13)
+	VMOVUPS     Z1, K1, (R13)(BX*4)
 
 done1073:
-	ADDQ      $+16, R9
-	JZ        done1075
-	MOVQ      dy_base+48(FP), R11
-	LEAQ      (AX)(R10*4), R12
-	LEAQ      (CX)(R10*4), R9
-	LEAQ      (R11)(R10*4), R11
-	VMOVUPS.Z (R12), K1, Z0
-	MOVQ      pixels+72(FP), R10
+	LEAQ (CX)(DX*4), CX
+	LEAQ (CX)(DX*4), CX
+	LEAQ (AX)(BX*4), AX
+	LEAQ (AX)(BX*4), AX
+	SUBQ $+2, R9
+	JGE  group1062
 
-repeat1076:
-	VMOVUPS.Z   (R11), K1, Z1
-	VMOVUPS.Z   (R9), K1, Z2
+groups1063:
+	ADDQ $+2, R9
+	SUBQ $+1, R9
+	JL   groups1076
+
+group1075:
+	MOVQ cols+80(FP), R10
+	XORQ R11, R11
+	SUBQ $+64, R10
+	JL   done1078
+
+loop1077:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Z0
+	VMOVUPS 64(R14), Z1
+	VMOVUPS 128(R14), Z2
+	VMOVUPS 192(R14), Z3
+	MOVQ    pixels+72(FP), R15
+
+repeat1079:
+	VMOVUPS     (R13), Z4
+	VMOVUPS     64(R13), Z5
+	VMOVUPS     128(R13), Z6
+	VMOVUPS     192(R13), Z7
+	VFMADD231PS (R12), Z4, Z0
+	VFMADD231PS 64(R12), Z5, Z1
+	VFMADD231PS 128(R12), Z6, Z2
+	VFMADD231PS 192(R12), Z7, Z3
+	LEAQ        (R12)(DI*4), R12
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
+	JNZ         repeat1079
+	VMOVUPS     Z0, (R14)
+	VMOVUPS     Z1, 64(R14)
+	VMOVUPS     Z2, 128(R14)
+	VMOVUPS     Z3, 192(R14)
+	ADDQ        $+64, R11
+	SUBQ        $+64, R10
+	JGE         loop1077
+
+done1078:
+	ADDQ $+64, R10
+	SUBQ $+32, R10
+	JL   done1081
+
+loop1080:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Z0
+	VMOVUPS 64(R14), Z1
+	MOVQ    pixels+72(FP), R15
+
+repeat1082:
+	VMOVUPS     (R13), Z2
+	VMOVUPS     64(R13), Z3
+	VFMADD231PS (R12), Z2, Z0
+	VFMADD231PS 64(R12), Z3, Z1
+	LEAQ        (R12)(DI*4), R12
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
+	JNZ         repeat1082
+	VMOVUPS     Z0, (R14)
+	VMOVUPS     Z1, 64(R14)
+	ADDQ        $+32, R11
+	SUBQ        $+32, R10
+	JGE         loop1080
+
+done1081:
+	ADDQ $+32, R10
+	SUBQ $+16, R10
+	JL   done1084
+
+loop1083:
+	MOVQ    dy_base+48(FP), R13
+	LEAQ    (AX)(R11*4), R14
+	LEAQ    (CX)(R11*4), R12
+	LEAQ    (R13)(R11*4), R13
+	VMOVUPS (R14), Z0
+	MOVQ    pixels+72(FP), R15
+
+repeat1085:
+	VMOVUPS     (R13), Z1
+	VFMADD231PS (R12), Z1, Z0
+	LEAQ        (R12)(DI*4), R12
+	LEAQ        (R13)(SI*4), R13
+	DECQ        R15
+	JNZ         repeat1085
+	VMOVUPS     Z0, (R14)
+	ADDQ        $+16, R11
+	SUBQ        $+16, R10
+	JGE         loop1083
+
+done1084:
+	ADDQ      $+16, R10
+	JZ        done1086
+	MOVQ      dy_base+48(FP), R12
+	LEAQ      (AX)(R11*4), R13
+	LEAQ      (CX)(R11*4), R10
+	LEAQ      (R12)(R11*4), R12
+	VMOVUPS.Z (R13), K1, Z0
+	MOVQ      pixels+72(FP), R11
+
+repeat1087:
+	VMOVUPS.Z   (R12), K1, Z1
+	VMOVUPS.Z   (R10), K1, Z2
 	VFMADD231PS Z2, Z1, Z0
-	LEAQ        (R9)(R8*4), R9
-	LEAQ        (R11)(DI*4), R11
-	DECQ        R10
-	JNZ         repeat1076
-	VMOVUPS     Z0, K1, (R12)
+	LEAQ        (R10)(DI*4), R10
+	LEAQ        (R12)(SI*4), R12
+	DECQ        R11
+	JNZ         repeat1087
+	VMOVUPS     Z0, K1, (R13)
 
-done1075:
-	LEAQ (CX)(BX*4), CX
-	LEAQ (AX)(SI*4), AX
-	SUBQ $+1, DX
-	JGE  group1067
+done1086:
+	LEAQ (CX)(DX*4), CX
+	LEAQ (AX)(BX*4), AX
+	SUBQ $+1, R9
+	JGE  group1075
 
-groups1068:
-	ADDQ $+1, DX
+groups1076:
+	ADDQ $+1, R9
+	MOVQ skip+128(FP), R9
+	LEAQ (CX)(R9*4), CX
+	MOVQ wskip+144(FP), R9
+	LEAQ (AX)(R9*4), AX
+	DECQ R8
+	JNZ  repeat1048
 	VZEROUPPER
 	RET
 
@@ -19935,9 +20100,9 @@ TEXT ·widenAVX512(SB), $0-48
 	MOVQ src_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 
-loop1077:
+loop1088:
 	CMPQ      DX, $+32
-	JLT       done1078
+	JLT       done1089
 	VPMOVZXWD (CX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VMOVUPS   Z0, (AX)
@@ -19947,33 +20112,33 @@ loop1077:
 	ADDQ      $+64, CX
 	ADDQ      $+128, AX
 	SUBQ      $+32, DX
-	JMP       loop1077
+	JMP       loop1088
 
-done1078:
-loop1079:
+done1089:
+loop1090:
 	CMPQ      DX, $+16
-	JLT       done1080
+	JLT       done1091
 	VPMOVZXWD (CX), Z0
 	VPSLLD    $0x10, Z0, Z0
 	VMOVUPS   Z0, (AX)
 	ADDQ      $+32, CX
 	ADDQ      $+64, AX
 	SUBQ      $+16, DX
-	JMP       loop1079
+	JMP       loop1090
 
-done1080:
-loop1081:
+done1091:
+loop1092:
 	CMPQ    DX, $+1
-	JLT     done1082
+	JLT     done1093
 	MOVWLZX (CX), BX
 	SHLL    $0x10, BX
 	MOVL    BX, (AX)
 	ADDQ    $+2, CX
 	ADDQ    $+4, AX
 	SUBQ    $+1, DX
-	JMP     loop1081
+	JMP     loop1092
 
-done1082:
+done1093:
 	VZEROUPPER
 	RET
 
@@ -19987,9 +20152,9 @@ TEXT ·narrowAVX512(SB), $0-48
 	VBROADCASTSS splat_00000001<>+0(SB), Z1
 	VBROADCASTSS splat_00400000<>+0(SB), Z2
 
-loop1083:
+loop1094:
 	CMPQ      DX, $+32
-	JLT       done1084
+	JLT       done1095
 	VMOVUPS   (CX), Z3
 	VPSRLD    $0x10, Z3, Z4
 	VPANDD    Z1, Z4, Z4
@@ -20013,12 +20178,12 @@ loop1083:
 	ADDQ      $+128, CX
 	ADDQ      $+64, AX
 	SUBQ      $+32, DX
-	JMP       loop1083
+	JMP       loop1094
 
-done1084:
-loop1085:
+done1095:
+loop1096:
 	CMPQ      DX, $+16
-	JLT       done1086
+	JLT       done1097
 	VMOVUPS   (CX), Z3
 	VPSRLD    $0x10, Z3, Z4
 	VPANDD    Z1, Z4, Z4
@@ -20032,36 +20197,36 @@ loop1085:
 	ADDQ      $+64, CX
 	ADDQ      $+32, AX
 	SUBQ      $+16, DX
-	JMP       loop1085
+	JMP       loop1096
 
-done1086:
-loop1087:
+done1097:
+loop1098:
 	CMPQ DX, $+1
-	JLT  done1088
+	JLT  done1099
 	MOVL (CX), BX
 	MOVL BX, SI
 	ANDL $0x7fffffff, SI
 	CMPL SI, $0x7f800000
-	JLS  number1089
+	JLS  number1100
 	ORL  $0x00400000, BX
-	JMP  rounded1090
+	JMP  rounded1101
 
-number1089:
+number1100:
 	MOVL BX, SI
 	SHRL $0x10, SI
 	ANDL $0x00000001, SI
 	ADDL SI, BX
 	ADDL $0x00007fff, BX
 
-rounded1090:
+rounded1101:
 	SHRL $0x10, BX
 	MOVW BX, (AX)
 	ADDQ $+4, CX
 	ADDQ $+2, AX
 	SUBQ $+1, DX
-	JMP  loop1087
+	JMP  loop1098
 
-done1088:
+done1099:
 	VZEROUPPER
 	RET
 
@@ -20076,9 +20241,9 @@ TEXT ·roundBF16AVX512(SB), $0-48
 	VBROADCASTSS splat_00400000<>+0(SB), Z2
 	VBROADCASTSS splat_ffff0000<>+0(SB), Z3
 
-loop1091:
+loop1102:
 	CMPQ      DX, $+32
-	JLT       done1092
+	JLT       done1103
 	VMOVUPS   (CX), Z4
 	VPSRLD    $0x10, Z4, Z5
 	VPANDD    Z1, Z5, Z5
@@ -20102,12 +20267,12 @@ loop1091:
 	ADDQ      $+128, CX
 	ADDQ      $+128, AX
 	SUBQ      $+32, DX
-	JMP       loop1091
+	JMP       loop1102
 
-done1092:
-loop1093:
+done1103:
+loop1104:
 	CMPQ      DX, $+16
-	JLT       done1094
+	JLT       done1105
 	VMOVUPS   (CX), Z4
 	VPSRLD    $0x10, Z4, Z5
 	VPANDD    Z1, Z5, Z5
@@ -20121,35 +20286,35 @@ loop1093:
 	ADDQ      $+64, CX
 	ADDQ      $+64, AX
 	SUBQ      $+16, DX
-	JMP       loop1093
+	JMP       loop1104
 
-done1094:
-loop1095:
+done1105:
+loop1106:
 	CMPQ DX, $+1
-	JLT  done1096
+	JLT  done1107
 	MOVL (CX), BX
 	MOVL BX, SI
 	ANDL $0x7fffffff, SI
 	CMPL SI, $0x7f800000
-	JLS  number1097
+	JLS  number1108
 	ORL  $0x00400000, BX
-	JMP  rounded1098
+	JMP  rounded1109
 
-number1097:
+number1108:
 	MOVL BX, SI
 	SHRL $0x10, SI
 	ANDL $0x00000001, SI
 	ADDL SI, BX
 	ADDL $0x00007fff, BX
 
-rounded1098:
+rounded1109:
 	ANDL $0xffff0000, BX
 	MOVL BX, (AX)
 	ADDQ $+4, CX
 	ADDQ $+4, AX
 	SUBQ $+1, DX
-	JMP  loop1095
+	JMP  loop1106
 
-done1096:
+done1107:
 	VZEROUPPER
 	RET

@@ -324,10 +324,10 @@ func averageAVX2(avg []float32, w []float32, rest float32)
 //go:noescape
 func depthwiseAVX2(y []float32, x []float32, w []float32, pixels int, cols int, to int, from int, kh int, kw int, tap int, skip int, first int, wtap int, wskip int)
 
-// depthwiseGradAVX2 adds to a row of taps of dw the sums of x times dy.
+// depthwiseGradAVX2 adds to rows of taps of dw the sums of x times dy.
 //
 //go:noescape
-func depthwiseGradAVX2(dw []float32, x []float32, dy []float32, pixels int, cols int, to int, from int, kw int, tap int, wtap int)
+func depthwiseGradAVX2(dw []float32, x []float32, dy []float32, pixels int, cols int, to int, from int, kh int, kw int, tap int, skip int, wtap int, wskip int)
 
 // widenAVX2 sets dst to the bfloat16s of src.
 //
@@ -664,10 +664,10 @@ func averageAVX512(avg []float32, w []float32, rest float32)
 //go:noescape
 func depthwiseAVX512(y []float32, x []float32, w []float32, pixels int, cols int, to int, from int, kh int, kw int, tap int, skip int, first int, wtap int, wskip int)
 
-// depthwiseGradAVX512 adds to a row of taps of dw the sums of x times dy.
+// depthwiseGradAVX512 adds to rows of taps of dw the sums of x times dy.
 //
 //go:noescape
-func depthwiseGradAVX512(dw []float32, x []float32, dy []float32, pixels int, cols int, to int, from int, kw int, tap int, wtap int)
+func depthwiseGradAVX512(dw []float32, x []float32, dy []float32, pixels int, cols int, to int, from int, kh int, kw int, tap int, skip int, wtap int, wskip int)
 
 // widenAVX512 sets dst to the bfloat16s of src.
 //

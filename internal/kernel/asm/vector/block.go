@@ -41,6 +41,11 @@ func (m machine) greater(a reg.Register, b Op) reg.Register {
 // blocks calls body for code that covers elements 0..n: blocks of u vectors,
 // single vectors, and the rest under the mask tail.
 func (m machine) blocks(n reg.Register, u int, tail reg.Register, body func(b block)) {
+	m.blocksOf(n, []int{u}, tail, body)
+}
+
+// blocksOf is blocks with blocks of several sizes, which descend.
+func (m machine) blocksOf(n reg.Register, sizes []int, tail reg.Register, body func(b block)) {
 	i, left := GP64(), GP64()
 	XORQ(i, i)
 	MOVQ(n, left)
@@ -56,8 +61,10 @@ func (m machine) blocks(n reg.Register, u int, tail reg.Register, body func(b bl
 		Label(done)
 		ADDQ(I32(u*m.lanes), left)
 	}
-	if u > 1 {
-		loop(u)
+	for _, u := range sizes {
+		if u > 1 {
+			loop(u)
+		}
 	}
 	loop(1)
 	done := label("done")

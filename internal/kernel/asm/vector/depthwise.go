@@ -58,38 +58,47 @@ func depthwise(m machine) {
 			})
 		})
 
-	// Up to three taps share the loads of dy.
-	m.kernel("depthwiseGrad", "func(dw, x, dy []float32, pixels, cols, to, from, kw, tap, wtap int)",
-		"adds to a row of taps of dw the sums of x times dy.", func() {
-			dw, x, left := base("dw"), base("x"), integer("kw")
+	// Up to three taps share the loads of dy. With vectors enough there are chains enough to
+	// hide the latency of an addition.
+	vectors := []int{depthwiseVectors}
+	if m.lanes == 16 { // and as many registers
+		vectors = []int{2 * depthwiseVectors, depthwiseVectors}
+	}
+	m.kernel("depthwiseGrad", "func(dw, x, dy []float32, pixels, cols, to, from, kh, kw, tap, skip, wtap, wskip int)",
+		"adds to rows of taps of dw the sums of x times dy.", func() {
+			dw, x := base("dw"), base("x")
 			tap, wtap, to, from := integer("tap"), integer("wtap"), integer("to"), integer("from")
 			tail := m.tailMask(integer("cols"))
-			groups(left, []int{3, 2, 1}, func(n int) {
-				m.blocks(integer("cols"), depthwiseVectors, tail, func(b block) {
-					at, gradient, sums := GP64(), base("dy"), GP64()
-					LEAQ(Mem{Base: dw, Index: b.i, Scale: 4}, sums)
-					LEAQ(Mem{Base: x, Index: b.i, Scale: 4}, at)
-					LEAQ(Mem{Base: gradient, Index: b.i, Scale: 4}, gradient)
-					acc := make([][]reg.VecVirtual, n)
-					for t := range acc {
-						acc[t] = b.loadsAt(apart(sums, wtap, nil, t))
-					}
-					repeat(integer("pixels"), func() {
-						dy := b.loadsAt(Mem{Base: gradient})
+			repeat(integer("kh"), func() {
+				groups(integer("kw"), []int{3, 2, 1}, func(n int) {
+					m.blocksOf(integer("cols"), vectors, tail, func(b block) {
+						at, gradient, sums := GP64(), base("dy"), GP64()
+						LEAQ(Mem{Base: dw, Index: b.i, Scale: 4}, sums)
+						LEAQ(Mem{Base: x, Index: b.i, Scale: 4}, at)
+						LEAQ(Mem{Base: gradient, Index: b.i, Scale: 4}, gradient)
+						acc := make([][]reg.VecVirtual, n)
 						for t := range acc {
-							b.multiplyAdd(acc[t], dy, apart(at, tap, nil, t))
+							acc[t] = b.loadsAt(apart(sums, wtap, nil, t))
 						}
-						LEAQ(Mem{Base: at, Index: from, Scale: 4}, at)
-						LEAQ(Mem{Base: gradient, Index: to, Scale: 4}, gradient)
+						repeat(integer("pixels"), func() {
+							dy := b.loadsAt(Mem{Base: gradient})
+							for t := range acc {
+								b.multiplyAdd(acc[t], dy, apart(at, tap, nil, t))
+							}
+							LEAQ(Mem{Base: at, Index: from, Scale: 4}, at)
+							LEAQ(Mem{Base: gradient, Index: to, Scale: 4}, gradient)
+						})
+						for t := range acc {
+							for j, v := range acc[t] {
+								b.storeTo(apart(sums, wtap, nil, t).Offset(4*j*b.lanes), v)
+							}
+						}
 					})
-					for t := range acc {
-						for j, v := range acc[t] {
-							b.storeTo(apart(sums, wtap, nil, t).Offset(4*j*b.lanes), v)
-						}
-					}
+					advance(x, tap, n)
+					advance(dw, wtap, n)
 				})
-				advance(x, tap, n)
-				advance(dw, wtap, n)
+				advance(x, integer("skip"), 1)
+				advance(dw, integer("wskip"), 1)
 			})
 		})
 }
