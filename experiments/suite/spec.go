@@ -1,7 +1,10 @@
 package suite
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -233,6 +236,75 @@ type PairsSpec struct {
 // Config says how the pairs are read.
 func (p PairsSpec) Config() datasets.Config {
 	return datasets.Config{Multilingual: p.MultilingualConfig, Translation: p.TranslationConfig}
+}
+
+// SentencesSpec is the data of translators in a spec: languages of programs' catalogs, or
+// invented ones.
+type SentencesSpec struct {
+	Catalogs  string                       `yaml:"catalogs" want:"optional,shown"` // a directory, as make corpus makes it
+	Languages []string                     `yaml:"languages" want:"optional"`      // of the catalogs
+	Invented  *datasets.MultilingualConfig `yaml:"invented"`
+	HeldOut   int                          `yaml:"held_out"` // pairs of each language, at most
+}
+
+// Check refuses languages that cannot be, for sequences of so many tokens.
+func (s SentencesSpec) Check(seq int) *Problem {
+	switch {
+	case (s.Invented != nil) == (len(s.Languages) > 0):
+		return At(errors.New("want either invented languages or those of catalogs"))
+	case (s.Catalogs != "") != (len(s.Languages) > 0):
+		return At(errors.New("want a directory, and languages of it"), "catalogs")
+	case s.Invented != nil:
+		c := s.Config()
+		c.SeqLen = seq
+		return At(c.Validate())
+	}
+	_, _, err := datasets.CatalogsOf(s.Source())
+	return At(err, "languages")
+}
+
+// Names are those of the languages, in the order in which a training has them.
+func (s SentencesSpec) Names() []string {
+	if s.Invented == nil {
+		return s.Languages
+	}
+	var names []string
+	for i := range s.Invented.Languages {
+		names = append(names, fmt.Sprintf("invented %d", i+1))
+	}
+	return names
+}
+
+// Source is what a training reads, of all languages or of some.
+func (s SentencesSpec) Source(only ...string) string {
+	if s.Invented != nil {
+		return "synthetic-translation"
+	}
+	if len(only) == 0 {
+		only = s.Languages
+	}
+	return "gettext:" + strings.Join(append([]string{s.Catalogs}, only...), ",")
+}
+
+// Config says how the sentences are read.
+func (s SentencesSpec) Config() (c datasets.Config) {
+	c.Translation.HeldOut = s.HeldOut
+	if s.Invented != nil {
+		c.Multilingual = *s.Invented
+	}
+	return c
+}
+
+// Present reports catalogs that are not here.
+func (s SentencesSpec) Present() error {
+	if s.Invented != nil {
+		return nil
+	}
+	_, err := os.Stat(s.Catalogs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no catalogs in %s: want those that make corpus fetches, in the directory from which this is run, or another directory as catalogs of a spec", files.Printable(s.Catalogs))
+	}
+	return err
 }
 
 func (s TrainingSpec) Training(data string, setup workload.Setup, seed uint64) workload.Training {

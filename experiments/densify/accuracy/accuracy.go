@@ -7,7 +7,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"strings"
 
 	"gpipebench/datasets"
 	"gpipebench/experiments/plot"
@@ -100,33 +99,19 @@ func (a *accuracy) checkProfile(p profile) *suite.Problem {
 		return suite.At(errors.New("want two mini-batches or more of the largest"), "examples")
 	case a.Spec.Batches[0].Pairs < a.setup.MicroBatches:
 		return suite.At(fmt.Errorf("the smallest mini-batch has fewer examples than there are micro-batches, %d", a.setup.MicroBatches), "training")
-	case (p.Catalogs == "") != (p.Language == "") || (p.Catalogs == "") != (p.Invented != nil):
-		return suite.At(errors.New("want catalogs and a language of them, or an invented one"), "catalogs")
-	case p.Invented == nil:
-		_, _, err := datasets.CatalogsOf(p.source())
-		return suite.At(err, "language")
-	case p.Invented.Languages != 1:
+	case p.Invented != nil && p.Invented.Languages != 1:
 		return suite.At(errors.New("want 1"), "invented", "languages")
 	}
-	c := p.config()
-	c.SeqLen = t.Model.Seq
-	return suite.At(c.Validate(), "invented")
+	return p.sentences().Check(t.Model.Seq)
 }
 
-func (p profile) config() (c datasets.Config) {
-	c.Translation.HeldOut = p.HeldOut
-	if p.Invented != nil {
-		c.Multilingual = *p.Invented
+// sentences are those of one language.
+func (p profile) sentences() suite.SentencesSpec {
+	s := suite.SentencesSpec{Catalogs: p.Catalogs, Invented: p.Invented, HeldOut: p.HeldOut}
+	if p.Language != "" {
+		s.Languages = []string{p.Language}
 	}
-	return c
-}
-
-// source is what a training reads.
-func (p profile) source() string {
-	if p.Invented != nil {
-		return "synthetic-translation"
-	}
-	return "gettext:" + strings.Join([]string{p.Catalogs, p.Language}, ",")
+	return s
 }
 
 // steps are as many as have a profile's examples.
@@ -136,8 +121,8 @@ func (a *accuracy) steps(p profile, b batch) int { return p.Examples / b.Pairs }
 func (a *accuracy) arms(p profile) (arms []trials.Arm) {
 	for _, b := range a.Spec.Batches {
 		arms = append(arms, trials.Arm{Name: b.Name, Training: func(seed uint64) workload.Training {
-			t := p.Training.Training(p.source(), a.setup, seed)
-			t.Config, t.Batch, t.Steps = p.config(), b.Pairs, a.steps(p, b)
+			t := p.Training.Training(p.sentences().Source(), a.setup, seed)
+			t.Config, t.Batch, t.Steps = p.sentences().Config(), b.Pairs, a.steps(p, b)
 			rising := min(max(1, int(p.WarmUp*float64(t.Steps))), t.Steps-1)
 			t.LRSchedule = fmt.Sprintf("warmup:%d,cosine:%d", rising, t.Steps-rising)
 			return t
@@ -163,6 +148,9 @@ func (a *accuracy) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	profile, err := suite.ProfileOf(a.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
+	}
+	if err := profile.sentences().Present(); err != nil {
+		return fmt.Errorf("%s, profile %s: %w", a.ID(), log.Key.Profile, err)
 	}
 	return trials.Run(ctx, a.ID(), a.arms(profile), profile.Seeds, log, p)
 }

@@ -102,8 +102,8 @@ func TestSpec(t *testing.T) {
 		{"tied: all, ", "", "want all"},
 		{"invented: {languages: 1, pairs: 200", "invented: {languages: 2, pairs: 200", "want 1"},
 		{"language: de", "language: en_GB", "language"},
-		{"    language: de\n", "", "want catalogs and a language"},
-		{"catalogs: corpus", "invented: {languages: 1, pairs: 3, nouns: 4}\n    catalogs: corpus", "want catalogs and a language"},
+		{"    language: de\n", "", "either invented languages or those of catalogs"},
+		{"catalogs: corpus", "invented: {languages: 1, pairs: 3, nouns: 4}\n    catalogs: corpus", "either invented languages or those of catalogs"},
 		{"margin: 1", "margin: -1", "margin"},
 	})
 }

@@ -39,7 +39,7 @@ func (q *quality) bilingualArms(p profile) (arms []arm) {
 
 func (q *quality) bilingualArm(p profile, language, name string, change func(*workload.Training)) arm {
 	a := q.arm(p, name, language, func(t *workload.Training) {
-		if t.Data = p.Data.source(language); p.Data.Invented != nil {
+		if t.Data = p.Data.Source(language); p.Data.Invented != nil {
 			t.Config.Multilingual.Only = 1 + p.Data.place(language)
 		}
 		if p.Bilingual.SourceVocab > 0 {
@@ -92,7 +92,7 @@ func (q *quality) arms(p profile) []arm {
 
 func (q *quality) arm(p profile, name, of string, change func(*workload.Training)) arm {
 	return arm{of: of, tokens: p.Tokens, warmUp: p.WarmUp, Arm: trials.Arm{Name: name, Training: func(seed uint64) workload.Training {
-		t := p.Training.Training(p.Data.source(), q.setup, seed)
+		t := p.Training.Training(p.Data.Source(), q.setup, seed)
 		t.Config = p.Data.config()
 		change(&t)
 		return t

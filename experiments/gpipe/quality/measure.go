@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"runtime"
 	"time"
 
@@ -16,7 +14,6 @@ import (
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
-	"gpipebench/internal/files"
 	"gpipebench/internal/units"
 )
 
@@ -77,7 +74,7 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	if jobs = suite.Missing(log, jobs); len(jobs) == 0 {
 		return nil
 	}
-	if err := profile.Data.present(); err != nil {
+	if err := profile.Data.Present(); err != nil {
 		return fmt.Errorf("%s, profile %s: %w", q.ID(), log.Key.Profile, err)
 	}
 	if err := q.announce(ctx, p, profile, lack); err != nil {
@@ -86,18 +83,6 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	p.Begin(fmt.Sprintf("%s: %d trainings", q.ID(), len(lack)), len(jobs))
 	defer p.End()
 	return suite.Beside(ctx, log, p, jobs)
-}
-
-// present reports catalogs that are not here.
-func (d data) present() error {
-	if d.Invented != nil {
-		return nil
-	}
-	_, err := os.Stat(d.Catalogs)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no catalogs in %s: want those that make corpus fetches, in the directory from which this is run, or another directory as catalogs of a spec", files.Printable(d.Catalogs))
-	}
-	return err
 }
 
 // digests are those of the catalogs' pairs, by language, that a log's samples were trained on.

@@ -73,13 +73,10 @@ type profile struct {
 
 // data are the languages of a profile: those of programs' catalogs, or invented ones.
 type data struct {
-	Catalogs    string                       `yaml:"catalogs" want:"optional,shown"` // a directory, as make corpus makes it
-	Languages   []string                     `yaml:"languages" want:"optional"`      // of the catalogs
-	Invented    *datasets.MultilingualConfig `yaml:"invented"`
-	HeldOut     int                          `yaml:"held_out"` // pairs of each language, at most
-	Temperature float64                      `yaml:"temperature" want:"1..1000"`
-	Shapes      int                          `yaml:"shapes" want:"0..64"` // of mini-batches, at most; 0: the source's default
-	Ends        int                          `yaml:"ends"`                // of all languages so many are high-resource, and so many low-resource
+	suite.SentencesSpec `yaml:",inline"`
+	Temperature         float64 `yaml:"temperature" want:"1..1000"`
+	Shapes              int     `yaml:"shapes" want:"0..64"` // of mini-batches, at most; 0: the source's default
+	Ends                int     `yaml:"ends"`                // of all languages so many are high-resource, and so many low-resource
 }
 
 // bilingual says how translators of one language are trained.
@@ -132,7 +129,7 @@ func (q *quality) checkProfile(p profile) *suite.Problem {
 	}
 	for i, l := range p.Bilingual.Languages {
 		if p.Data.place(l) < 0 {
-			return suite.At(fmt.Errorf("%q: want some of the languages: %s", l, strings.Join(p.Data.names(), ", ")), "bilingual", "languages", fmt.Sprint(i))
+			return suite.At(fmt.Errorf("%q: want some of the languages: %s", l, strings.Join(p.Data.Names(), ", ")), "bilingual", "languages", fmt.Sprint(i))
 		}
 	}
 	m := p.Training.Model
@@ -163,53 +160,21 @@ func (q *quality) checkProfile(p profile) *suite.Problem {
 
 // check refuses languages that cannot be.
 func (d data) check(seq int) *suite.Problem {
-	switch {
-	case (d.Invented != nil) == (len(d.Languages) > 0):
-		return suite.At(errors.New("want either invented languages or those of catalogs"))
-	case (d.Catalogs != "") != (len(d.Languages) > 0):
-		return suite.At(errors.New("want a directory, and languages of it"), "catalogs")
-	case 2*d.Ends > len(d.names()):
-		return suite.At(fmt.Errorf("%d at either end of %d languages: want at most a half", d.Ends, len(d.names())), "ends")
-	case d.Invented != nil:
-		c := d.config()
-		c.SeqLen = seq
-		return suite.At(c.Validate())
+	if p := d.Check(seq); p != nil {
+		return p
 	}
-	_, _, err := datasets.CatalogsOf(d.source())
-	return suite.At(err, "languages")
+	if 2*d.Ends > len(d.Names()) {
+		return suite.At(fmt.Errorf("%d at either end of %d languages: want at most a half", d.Ends, len(d.Names())), "ends")
+	}
+	return nil
 }
 
-// names are those of the languages, in the order in which a training has them.
-func (d data) names() []string {
-	if d.Invented == nil {
-		return d.Languages
-	}
-	var names []string
-	for i := range d.Invented.Languages {
-		names = append(names, fmt.Sprintf("invented %d", i+1))
-	}
-	return names
-}
+// place is a language's place among Names, -1 if it is none of them.
+func (d data) place(name string) int { return slices.Index(d.Names(), name) }
 
-// place is a language's place among names, -1 if it is none of them.
-func (d data) place(name string) int { return slices.Index(d.names(), name) }
-
-// source is what a training reads, of all languages or of some.
-func (d data) source(only ...string) string {
-	if d.Invented != nil {
-		return "synthetic-translation"
-	}
-	if len(only) == 0 {
-		only = d.Languages
-	}
-	return "gettext:" + strings.Join(append([]string{d.Catalogs}, only...), ",")
-}
-
-func (d data) config() (c datasets.Config) {
-	c.Translation.HeldOut, c.Translation.Temperature, c.Translation.Shapes = d.HeldOut, d.Temperature, d.Shapes
-	if d.Invented != nil {
-		c.Multilingual = *d.Invented
-	}
+func (d data) config() datasets.Config {
+	c := d.Config()
+	c.Translation.Temperature, c.Translation.Shapes = d.Temperature, d.Shapes
 	return c
 }
 

@@ -27,7 +27,7 @@ func madeUp(t *testing.T, q *quality, profile string, of func(arm string, seed i
 	t.Helper()
 	log := records.New(q.Key(profile))
 	p := q.Spec.Profiles[profile]
-	names := p.Data.names()
+	names := p.Data.Names()
 	without := baselines{make([]float64, len(names)), make([]float64, len(names))}
 	if err := log.Add(withoutNetwork, 1, without); err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func (q *quality) read(log *records.Log) (*results, error) {
 	r := &results{profile: p, seeds: len(p.Seeds), all: map[string][]*trial{}}
 	known := map[string]string{} // digests of data
 	for _, a := range q.arms(p) {
-		want := len(p.Data.names())
+		want := len(p.Data.Names())
 		if a.of != "" {
 			want = 1
 		}
@@ -63,7 +63,7 @@ func (q *quality) read(log *records.Log) (*results, error) {
 	if err := log.Get(withoutNetwork, &without); err != nil {
 		return nil, err
 	}
-	names := p.Data.names()
+	names := p.Data.Names()
 	if len(without.Copy) != len(names) || len(without.Dictionary) != len(names) {
 		return nil, log.Strange(withoutNetwork, fmt.Errorf("%d and %d languages: want %d", len(without.Copy), len(without.Dictionary), len(names)))
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
@@ -34,14 +35,14 @@ type spec struct {
 }
 
 type profile struct {
-	Expected suite.Span       `yaml:"expected" want:"shown"`
-	Pilots   []uint64         `yaml:"pilots"` // seeds
-	Seeds    []uint64         `yaml:"seeds"`  // others than the pilots'
-	Rates    []float64        `yaml:"rates" want:">0..1000"`
-	Data     suite.PairsSpec  `yaml:"data"`
-	Networks []workload.Model `yaml:"networks"` // the Transformer first
-	Batch    int              `yaml:"batch" want:"1..65536"`
-	Steps    int              `yaml:"steps" want:"2..1000000"`
+	Expected suite.Span          `yaml:"expected" want:"shown"`
+	Pilots   []uint64            `yaml:"pilots"` // seeds
+	Seeds    []uint64            `yaml:"seeds"`  // others than the pilots'
+	Rates    []float64           `yaml:"rates" want:">0..1000"`
+	Data     suite.SentencesSpec `yaml:"data"`
+	Networks []workload.Model    `yaml:"networks"` // the Transformer first
+	Batch    int                 `yaml:"batch" want:"1..65536"`
+	Steps    int                 `yaml:"steps" want:"2..1000000"`
 }
 
 type translators struct {
@@ -63,6 +64,9 @@ func (x *translators) Resolve() *suite.Problem {
 		case slices.ContainsFunc(p.Pilots, func(s uint64) bool { return slices.Contains(p.Seeds, s) }):
 			return suite.At(errors.New("want other seeds than the pilots'"), append(at, "seeds")...)
 		}
+		if problem := p.Data.Check(p.Networks[0].Seq); problem != nil {
+			return problem.In(append(at, "data")...)
+		}
 	}
 	return nil
 }
@@ -74,7 +78,7 @@ func (x *translators) arm(p profile, network int, rate float64) trials.Arm {
 		Training: func(seed uint64) workload.Training {
 			rising := max(1, int(math.Round(x.Spec.WarmUp*float64(p.Steps))))
 			return workload.Training{
-				Model: p.Networks[network], Data: "synthetic-translation", Config: p.Data.Config(), Setup: x.setup,
+				Model: p.Networks[network], Data: p.Data.Source(), Config: p.Data.Config(), Setup: x.setup,
 				Batch: p.Batch, Steps: p.Steps, Seed: seed, Optimizer: "adam", ClipNorm: 1,
 				LR: rate, LRSchedule: fmt.Sprintf("warmup:%d,cosine:%d", rising, p.Steps-rising),
 			}
@@ -89,10 +93,15 @@ func (x *translators) grid(p profile, network int) (all []trials.Arm) {
 	return all
 }
 
+// Planned has one training of each network. Catalogs, which need not be here, are not opened.
 func (x *translators) Planned(profile string) (list []suite.PlannedRun) {
 	p := x.Spec.Profiles[profile]
 	for i := range p.Networks {
-		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i)}, Run: x.arm(p, i, p.Rates[0]).Training(p.Seeds[0])})
+		t := x.arm(p, i, p.Rates[0]).Training(p.Seeds[0])
+		if p.Data.Catalogs != "" {
+			t.Data = ""
+		}
+		list = append(list, suite.PlannedRun{Path: []string{"profiles", profile, "networks", fmt.Sprint(i)}, Run: t})
 	}
 	return list
 }
@@ -125,6 +134,9 @@ func (x *translators) Measure(ctx context.Context, log *records.Log, progress pr
 	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
 		return err
+	}
+	if err := p.Data.Present(); err != nil {
+		return fmt.Errorf("%s, profile %s: %w", x.ID(), log.Key.Profile, err)
 	}
 	err = trials.Each(ctx, x.ID(), slices.Concat(x.grid(p, 0), x.grid(p, 1)), p.Pilots, log, progress, func(ctx context.Context, t workload.Training) (any, string, error) {
 		made := &pilot{}
@@ -195,6 +207,14 @@ func bleu(t trials.Trials) (all []float64) {
 	return all
 }
 
+// sentences says what is translated.
+func sentences(s suite.SentencesSpec) string {
+	if s.Invented != nil {
+		return fmt.Sprintf("%d pairs of the invented language", s.Invented.Pairs)
+	}
+	return strings.Join(s.Languages, ", ") + " to English, sentences of programs (gettext catalogs)"
+}
+
 func (x *translators) Report(log, reference *records.Log) (*suite.Report, error) {
 	p, err := suite.ProfileOf(x.Spec.Profiles, log.Key.Profile)
 	if err != nil {
@@ -205,7 +225,7 @@ func (x *translators) Report(log, reference *records.Log) (*suite.Report, error)
 		return nil, err
 	}
 	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
-		fmt.Sprintf("%d pairs of the invented language in %d steps of %d, the same for both networks; %d seeds, means. BLEU of greedy translations of what is held out.", p.Data.Pairs, p.Steps, p.Batch, len(p.Seeds)),
+		fmt.Sprintf("%s, %d steps of %d pairs, the same for both networks; %d seeds, means. BLEU of greedy translations of what is held out.", sentences(p.Data), p.Steps, p.Batch, len(p.Seeds)),
 		fmt.Sprintf("Difference: GNMT's BLEU less the Transformer's, paired by seed, with its 95%% interval. Equivalence: p value of a test of two one-sided hypotheses at a margin of %g BLEU, the smallest margin at which it would be shown, and the outcome at the level 0.05.", x.Spec.Margin),
 	}}
 	t.Texts("network")
