@@ -12,6 +12,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/pairwise"
+	"gpipebench/internal/raced"
 	"gpipebench/models/transformer"
 )
 
@@ -126,10 +127,6 @@ func variants(name string, levels ...string) factor {
 	return factor{name, levels, func(w *way, i int) { w.variant = i }}
 }
 
-// underRace is set under the race detector, which takes ten times as long: a quarter of the
-// ways have every goroutine that all of them have, and bits are other runs' concern.
-var underRace bool
-
 // everyWay runs a test in each of a pairwise-covering set of ways.
 func everyWay(t *testing.T, examples int, run func(t *testing.T, w way)) {
 	everyWayOf(t, factors, examples, run)
@@ -141,7 +138,9 @@ func everyWayOf(t *testing.T, factors []factor, examples int, run func(t *testin
 		levels = append(levels, len(f.levels))
 	}
 	for i, row := range pairwise.Cover(levels) {
-		if underRace && i%4 != 0 {
+		// Under the race detector a quarter of the ways have every goroutine that all of them
+		// have, and bits are other runs' concern.
+		if raced.Detector() && i%4 != 0 {
 			continue
 		}
 		w := way{Pipeline: Pipeline{Devices: []Device{{}}}, examples: examples}

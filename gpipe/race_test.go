@@ -1,5 +1,0 @@
-//go:build race
-
-package gpipe
-
-func init() { underRace = true }
