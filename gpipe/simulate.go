@@ -227,9 +227,9 @@ func (n *network) model(plan *Plan, at place.Place, of *portion, dt graph.DType)
 		}
 		st := of.programs[m][n.pieces.Piece(at)]
 		if n.Spatial > 1 { // nothing meets, and no B is in two
-			forward, keep, backward := divided{a, dt, n.Spatial, size}.stage(st)
-			task := a.Ops["task"].Overhead
-			t.F[m], t.R[m], t.B[m] = task+forward.all().InTurns(), task+keep.all().InTurns(), task+backward.all().InTurns()
+			d, task := divided{a, dt, n.Spatial, size}, a.Ops["task"].Overhead
+			keep, backward := d.kept(st)
+			t.F[m], t.R[m], t.B[m] = task+d.forward(st).all().InTurns(), task+keep.all().InTurns(), task+backward.all().InTurns()
 			continue
 		}
 		t.F[m] = a.Seconds(st.Forward, dt)
@@ -350,14 +350,14 @@ func (p Pipeline) ModelLayers(in Input, how Modelling) ([]LayerEstimate, error) 
 // modelParts is ModelLayers for a stage whose images are divided over the pipeline's parts.
 func (p Pipeline) modelParts(st *program.Stage, examples int, dt graph.DType, layers []LayerEstimate) error {
 	d := divided{p.Devices[0].Accelerator, dt, p.Spatial, examples}
-	forward, keep, backward := d.stage(st)
+	keep, backward := d.kept(st)
 	layer := func(i int) *LayerEstimate { return &layers[min(i, len(layers)-1)] }
 	add := func(p dividedProgram, to func(*LayerEstimate) *float64) {
 		for i, e := range p.instrs {
 			*to(layer(p.layers[i])) += e.InTurns()
 		}
 	}
-	add(forward, func(l *LayerEstimate) *float64 { return &l.Forward })
+	add(d.forward(st), func(l *LayerEstimate) *float64 { return &l.Forward })
 	add(keep, func(l *LayerEstimate) *float64 { return &l.Recompute })
 	add(backward, func(l *LayerEstimate) *float64 { return &l.Backward })
 	first, err := st.Divide(p.Spatial, nil)

@@ -42,16 +42,16 @@ func (e SpatialEstimate) Seconds() float64 {
 // InTurns is the time with the bits of the uncut network.
 func (e SpatialEstimate) InTurns() float64 { return e.Seconds() + e.Turns }
 
-// add adds another estimate, so many times.
-func (e *SpatialEstimate) add(o SpatialEstimate, times float64) {
-	e.Even += times * o.Even
-	e.Uneven += times * o.Uneven
-	e.Small += times * o.Small
-	e.Alone += times * o.Alone
-	e.Halo += times * o.Halo
-	e.Statistics += times * o.Statistics
-	e.Sums += times * o.Sums
-	e.Turns += times * o.Turns
+// add adds another estimate.
+func (e *SpatialEstimate) add(o SpatialEstimate) {
+	e.Even += o.Even
+	e.Uneven += o.Uneven
+	e.Small += o.Small
+	e.Alone += o.Alone
+	e.Halo += o.Halo
+	e.Statistics += o.Statistics
+	e.Sums += o.Sums
+	e.Turns += o.Turns
 }
 
 // ModelSpatial is for experiments: it models one micro-batch of all examples on parts accelerators, at least 1, of
@@ -69,9 +69,9 @@ func (p Pipeline) ModelSpatial(in Input, parts int, how Modelling) (e SpatialEst
 	}
 	a, st := n.Devices[0].Accelerator, n.planned(in.Examples, training)[0]
 	d := divided{a, how.DType, parts, in.Examples}
-	_, forward, backward := d.stage(st)
-	e.add(forward.all(), 1)
-	e.add(backward.all(), 1)
+	forward, backward := d.kept(st)
+	e.add(forward.all())
+	e.add(backward.all())
 	summed := forward.summed + backward.summed
 	reduce, gather := reduction.Cost(reduction.Ring, parts, 1, float64(summed), a.Hop())
 	e.Sums = reduce + gather
@@ -96,16 +96,21 @@ type dividedProgram struct {
 // all is the estimate of the whole program.
 func (p dividedProgram) all() (sum SpatialEstimate) {
 	for _, e := range p.instrs {
-		sum.add(e, 1)
+		sum.add(e)
 	}
 	return sum
 }
 
-// stage models the three programs of a stage that trains.
-func (d divided) stage(st *program.Stage) (forward, keep, backward dividedProgram) {
+// forward models a stage's Forward.
+func (d divided) forward(st *program.Stage) dividedProgram {
+	return d.program(st.SpatialForward(1), st.SpatialForward(d.parts))
+}
+
+// kept models Keep and Backward of a stage that trains.
+func (d divided) kept(st *program.Stage) (keep, backward dividedProgram) {
 	oneKeep, oneBackward := st.Spatial(1)
 	k, b := st.Spatial(d.parts)
-	return d.program(st.SpatialForward(1), st.SpatialForward(d.parts)), d.program(oneKeep, k), d.program(oneBackward, b)
+	return d.program(oneKeep, k), d.program(oneBackward, b)
 }
 
 // program models a program, given undivided as well.

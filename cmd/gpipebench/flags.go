@@ -187,15 +187,16 @@ func replicaFlags(fs *pflag.FlagSet, s *workload.Setup) {
 	shardFlag(fs, s)
 }
 
-// spatialFlag adds the parts of images.
-func spatialFlag(fs *pflag.FlagSet, s *workload.Setup) {
-	count(fs, &s.Spatial, "spatial", 1, 1, gpipe.MaxParts, "parts over which each stage divides images by their rows, S, with the same bits; each has as many threads as --threads says, and its own memory")
+// spatialFlag adds the parts of images; what says what they are.
+func spatialFlag(fs *pflag.FlagSet, s *workload.Setup, what string) {
+	count(fs, &s.Spatial, "spatial", 1, 1, gpipe.MaxParts, what)
 }
 
-// acceleratorsFlag is spatialFlag for modelled devices.
-func acceleratorsFlag(fs *pflag.FlagSet, s *workload.Setup) {
-	count(fs, &s.Spatial, "spatial", 1, 1, gpipe.MaxParts, "accelerators of each stage, S, over which it divides images by their rows, with the same bits")
-}
+// What the parts of images are where they are computed, and where they are modelled.
+const (
+	threadsOfParts      = "parts over which each stage divides images by their rows, S, with the same bits; each has as many threads as --threads says, and its own memory"
+	acceleratorsOfParts = "accelerators of each stage, S, over which it divides images by their rows, with the same bits"
+)
 
 // scopeFlag adds --bn-scope; more says what else it asks for.
 func scopeFlag(fs *pflag.FlagSet, s *workload.Setup, more string) {

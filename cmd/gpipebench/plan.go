@@ -61,7 +61,7 @@ at with simulate.`,
 	count(fs, &s.Replicas, "replicas", 1, 0, gpipe.MaxReplicas, "copies of the pipeline, R, each with K devices; 0: searched")
 	scopeFlag(fs, &s.Setup, "")
 	shardFlag(fs, &s.Setup)
-	acceleratorsFlag(fs, &s.Setup)
+	spatialFlag(fs, &s.Setup, acceleratorsOfParts)
 	allReduceFlags(fs, &s.Simulating, "links between replicas; a torus of X x Y replicas is for 2d, which has the squarest one of each R by default")
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
 	count(fs, &s.MaxBatch, "max-batch", 0, 0, gpipe.MaxExamples, "the mini-batch may grow up to this, by doubling; 0: not at all")

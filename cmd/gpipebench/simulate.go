@@ -60,7 +60,7 @@ has them, or with --peak at the peaks. It computes no values.`,
 	batchFlag(fs, &s.Batch, 32, "examples of a mini-batch")
 	pipelineFlags(fs, &s.Setup, 1, 1)
 	replicaFlags(fs, &s.Setup)
-	acceleratorsFlag(fs, &s.Setup)
+	spatialFlag(fs, &s.Setup, acceleratorsOfParts)
 	allReduceFlags(fs, &s, "links between replicas, of which 2d wants a torus with X x Y replicas")
 	fs.Lookup("cost").Usage = "what to balance; time is the modelled one of every layer"
 	optimizerFlag(fs, &s.Optimizer)

@@ -99,7 +99,7 @@ With a network for images it is, for
 	count(fs, &t.Epochs, "epochs", 0, 0, workload.MaxSteps, "passes over the data to train for, instead of --steps")
 	pipelineFlags(fs, &t.Setup, 1, 4)
 	replicaFlags(fs, &t.Setup)
-	spatialFlag(fs, &t.Setup)
+	spatialFlag(fs, &t.Setup, threadsOfParts)
 	tiedFlag(fs, &t.Setup)
 	dtypeFlag(fs, &t.Setup)
 	processFlags(fs, &in)

@@ -446,11 +446,8 @@ func TestVerifyHoldsDigests(t *testing.T) {
 	for name := range digests {
 		if !strings.Contains(name, id) {
 			r.remove(name)
+			delete(digests, name)
 		}
-	}
-	digests, err = sums.Of(r.dir, resultKind, resultFolders...)
-	if err != nil {
-		t.Fatal(err)
 	}
 	r.write(sums.Name, sums.Text(digests))
 	check := func(what, want string) {

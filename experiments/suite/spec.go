@@ -295,14 +295,14 @@ func (s SentencesSpec) Config() (c datasets.Config) {
 	return c
 }
 
-// Present reports catalogs that are not here.
-func (s SentencesSpec) Present() error {
-	if s.Invented != nil {
-		return nil
+// Present reports catalogs that a training would read and that are not here, by its source.
+func Present(source string) error {
+	dir, _, err := datasets.CatalogsOf(source)
+	if err != nil {
+		return nil // of another kind
 	}
-	_, err := os.Stat(s.Catalogs)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no catalogs in %s: want those that make corpus fetches, in the directory from which this is run, or another directory as catalogs of a spec", files.Printable(s.Catalogs))
+	if _, err = os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no catalogs in %s: want those that make corpus fetches, in the directory from which this is run, or another directory as catalogs of a spec", files.Printable(dir))
 	}
 	return err
 }

@@ -107,10 +107,6 @@ func Run(ctx context.Context, id string, arms []Arm, seeds []uint64, log *record
 func Each(ctx context.Context, id string, arms []Arm, seeds []uint64, log *records.Log, p progress.Progress,
 	train func(context.Context, workload.Training) (sample any, end string, err error)) error {
 	var jobs []suite.Job
-	flops, err := work(arms, seeds, log)
-	if err != nil {
-		return fmt.Errorf("%s, %w", id, err)
-	}
 	for _, seed := range seeds {
 		for _, a := range arms {
 			jobs = append(jobs, suite.Job{Sample: a.Sample(seed), Seed: seed, Make: func(ctx context.Context) (any, string, error) {
@@ -124,6 +120,15 @@ func Each(ctx context.Context, id string, arms []Arm, seeds []uint64, log *recor
 	}
 	if jobs = suite.Missing(log, jobs); len(jobs) == 0 {
 		return nil
+	}
+	for _, a := range arms {
+		if err := suite.Present(a.Training(seeds[0]).Data); err != nil {
+			return fmt.Errorf("%s, profile %s: %w", id, log.Key.Profile, err)
+		}
+	}
+	flops, err := work(arms, seeds, log)
+	if err != nil {
+		return fmt.Errorf("%s, %w", id, err)
 	}
 	p.Begin(fmt.Sprintf("%s: %d trainings, %s", id, len(jobs), units.FormatFLOPs(flops)), len(jobs))
 	defer p.End()

@@ -175,13 +175,12 @@ func TestSearchIsExhaustive(t *testing.T) {
 func images(t *testing.T) Search {
 	t.Helper()
 	s := small(t, 1<<30, 64, 10)
-	channels, loss := []int{3, 16, 8, 24, 4}, s.Pipeline.Loss
+	channels := []int{3, 16, 8, 24, 4}
 	s.Pipeline.Layers = nil
 	for i := range channels[1:] {
 		s.Pipeline.Layers = append(s.Pipeline.Layers, nn.NewConv2D(fmt.Sprint("conv", i), nn.Conv2DConfig{In: channels[i], Out: channels[i+1], Kernel: [2]int{3, 3}, Stride: [2]int{1, 1}, Padding: nn.Same}))
 	}
 	s.Pipeline.Layers = append(s.Pipeline.Layers, nn.NewGlobalAvgPool("pool"))
-	s.Pipeline.Loss = loss
 	s.Input.Inputs = []graph.Type{{Shape: graph.Shape{32, 32, 3}}}
 	s.Pipeline.Spatial, s.Devices = 2, 8
 	return s

@@ -168,8 +168,11 @@ func (t *transfer) bytes() int64 {
 	if t.to == t.from {
 		return 0
 	}
-	return 4 * int64(t.floats) * int64(t.times)
+	return t.size()
 }
+
+// size is what is copied, in bytes.
+func (t *transfer) size() int64 { return 4 * int64(t.floats) * int64(t.times) }
 
 // program divides a program, and leaves the parts' in done. Like, if not nil, is the first
 // part's of a larger micro-batch.
@@ -746,7 +749,7 @@ func (d *divider) assemble(like *Program) {
 		for i := range d.ticks[t].copies {
 			c := &d.ticks[t].copies[i]
 			c.into, c.of = d.done[c.to].Instrs[t].operandOf(c.dst), d.done[c.from].Instrs[t].operandOf(c.src)
-			first.copied += 4 * int64(c.floats) * int64(c.times)
+			first.copied += c.size()
 		}
 	}
 	d.done[0].lock = &lockstep{d.done, d.ticks}

@@ -149,9 +149,6 @@ func (a *accuracy) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	if err != nil {
 		return err
 	}
-	if err := profile.sentences().Present(); err != nil {
-		return fmt.Errorf("%s, profile %s: %w", a.ID(), log.Key.Profile, err)
-	}
 	return trials.Run(ctx, a.ID(), a.arms(profile), profile.Seeds, log, p)
 }
 

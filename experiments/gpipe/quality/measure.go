@@ -74,7 +74,7 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 	if jobs = suite.Missing(log, jobs); len(jobs) == 0 {
 		return nil
 	}
-	if err := profile.Data.Present(); err != nil {
+	if err := suite.Present(profile.Data.Source()); err != nil {
 		return fmt.Errorf("%s, profile %s: %w", q.ID(), log.Key.Profile, err)
 	}
 	if err := q.announce(ctx, p, profile, lack); err != nil {

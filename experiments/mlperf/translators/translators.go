@@ -135,9 +135,6 @@ func (x *translators) Measure(ctx context.Context, log *records.Log, progress pr
 	if err != nil {
 		return err
 	}
-	if err := p.Data.Present(); err != nil {
-		return fmt.Errorf("%s, profile %s: %w", x.ID(), log.Key.Profile, err)
-	}
 	err = trials.Each(ctx, x.ID(), slices.Concat(x.grid(p, 0), x.grid(p, 1)), p.Pilots, log, progress, func(ctx context.Context, t workload.Training) (any, string, error) {
 		made := &pilot{}
 		var bad *gpipe.NonFiniteError
