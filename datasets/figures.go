@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"encoding/binary"
 	"math"
 
 	"gpipebench/nn/philox"
@@ -117,7 +118,7 @@ func (f *figures) read(split Split, i int, pixels []byte) int32 {
 	}
 	slopeX, slopeY := between(-0.1, 0.1)/size, between(-0.1, 0.1)/size
 
-	noise := noiseStream{key: f.keys[split], image: uint64(i)}
+	drawNoise(f.keys[split], uint64(i), pixels)
 	at := 0
 	for y := range f.size {
 		dy := float32(y) + 0.5 - y0
@@ -128,42 +129,41 @@ func (f *figures) read(split Split, i int, pixels []byte) int32 {
 			// straight there.
 			cover, fill := float32(0), float32(0)
 			if u*u+v*v < reach*reach {
-				cover = min(max(0.5-radius*shape.distance(u, v), 0), 1)
+				cover = 0.5 - radius*shape.distance(u, v)
 			}
-			if cover > 0 {
+			if cover <= 0 {
+				cover = 0
+			} else {
+				if cover > 1 { // not min, which is slow for floats
+					cover = 1
+				}
 				fill = cover * texture.pattern((dx*textureCos+dy*textureSin)*frequency+phaseU, (dy*textureCos-dx*textureSin)*frequency+phaseV)
 			}
 			side := 2*cover - 1 // -1 on the ground, 1 on the figure
 			light := slopeX*dx + slopeY*dy
-			for c := range 3 {
-				value := middle[c] + light + side*figure[c] + fill*pattern[c] + f.noise*noise.normal()
-				pixels[at] = byte(min(max(int32(255*value+0.5), 0), 255))
-				at++
-			}
+			pixel := pixels[at : at+3 : at+3]
+			pixel[0] = brightness(middle[0] + light + side*figure[0] + fill*pattern[0] + f.noise*normals[pixel[0]])
+			pixel[1] = brightness(middle[1] + light + side*figure[1] + fill*pattern[1] + f.noise*normals[pixel[1]])
+			pixel[2] = brightness(middle[2] + light + side*figure[2] + fill*pattern[2] + f.noise*normals[pixel[2]])
+			at += 3
 		}
 	}
 	return int32(class)
 }
 
-// noiseStream draws many coarse normal numbers fast: sixteen per block of
-// Philox, with counters that have 1 where those of a Stream's first 2^32 blocks
-// have 0.
-type noiseStream struct {
-	key   philox.Key
-	image uint64
-	block uint32
-	words [4]uint32
-	left  int // bytes
-}
+// brightness is the byte nearest to a value from 0 to 1.
+func brightness(value float32) byte { return byte(min(max(int32(255*value+0.5), 0), 255)) }
 
-func (n *noiseStream) normal() float32 {
-	if n.left == 0 {
-		n.words = philox.Block(n.key, [4]uint32{n.block, 1, uint32(n.image), uint32(n.image >> 32)})
-		n.block++
-		n.left = 16
+// drawNoise writes random bytes, which stand for coarse normal numbers: see normals. The
+// counters of Philox have 1 where those of a Stream's first 2^32 blocks have 0.
+func drawNoise(key philox.Key, image uint64, bytes []byte) {
+	for b := uint32(0); len(bytes) > 0; b++ {
+		words := philox.Block(key, [4]uint32{b, 1, uint32(image), uint32(image >> 32)})
+		var block [16]byte
+		binary.BigEndian.PutUint64(block[:], uint64(words[3])<<32|uint64(words[2]))
+		binary.BigEndian.PutUint64(block[8:], uint64(words[1])<<32|uint64(words[0]))
+		bytes = bytes[copy(bytes, block[:]):]
 	}
-	n.left--
-	return normals[byte(n.words[n.left/4]>>(n.left%4*8))]
 }
 
 // normals are the middles of 256 equally probable parts of the standard normal

@@ -167,10 +167,11 @@ func (s *ImageSet) inEpoch(epoch, i int) int {
 
 // decode converts bytes to values; the channel changes fastest in both.
 func (s *ImageSet) decode(values []float32, pixels []byte) {
-	for i, c := 0, 0; i < len(values); i++ {
-		values[i] = s.values[c][pixels[i]]
-		if c++; c == s.channels {
-			c = 0
+	values = values[:len(pixels)]
+	for c := range s.channels {
+		table := &s.values[c]
+		for i := c; i < len(pixels); i += s.channels {
+			values[i] = table[pixels[i]]
 		}
 	}
 }
