@@ -8,8 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
-	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/simulation"
 	"gpipebench/experiments/suite"
@@ -182,49 +182,34 @@ func (s *Scale) Points() (all []Point) {
 	return all
 }
 
-// Measure adds the samples that the log lacks, at measured rates and at peak rates.
-func (s *Scale) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
-	if err := s.MeasureOwn(ctx, log, p); err != nil {
-		return err
-	}
-	return s.Varied(atPeak).MeasureOwn(ctx, log, p)
-}
+// Jobs make the samples at measured rates and at peak rates.
+func (s *Scale) Jobs() []suite.Job { return append(s.OwnJobs(), s.Varied(atPeak).OwnJobs()...) }
 
-// MeasureOwn adds those at the networks' own rates: measured ones, unless they were varied.
-func (s *Scale) MeasureOwn(ctx context.Context, log *records.Log, p progress.Progress) error {
-	list := slices.DeleteFunc(s.Points(), func(p Point) bool { return log.Has(p.String()) })
-	if len(list) == 0 {
-		return nil
+// OwnJobs make those at the networks' own rates: measured ones, unless they were varied.
+func (s *Scale) OwnJobs() (jobs []suite.Job) {
+	type split struct {
+		of   *Network
+		name string
 	}
-	var names []string
-	for _, n := range s.Networks {
-		names = append(names, n.ID)
-	}
-	p.Begin(fmt.Sprintf("%d modelled cells of %s", len(list), strings.Join(names, "; ")), len(list))
-	defer p.End()
-	models := map[*Network]map[string]*Modeller{}
-	for _, of := range list {
-		n := of.Network
-		if models[n] == nil {
-			models[n] = map[string]*Modeller{}
+	modellers := map[split]func() (*Modeller, error){}
+	for _, at := range s.Points() {
+		n, key := at.Network, split{at.Network, at.Split}
+		if modellers[key] == nil {
+			modellers[key] = sync.OnceValues(func() (*Modeller, error) { return NewModeller(n, key.name == "fine") })
 		}
-		if models[n][of.Split] == nil {
-			m, err := NewModeller(n, of.Split == "fine")
+		jobs = append(jobs, suite.Job{Sample: at.String(), Make: func(ctx context.Context) (any, string, error) {
+			m, err := modellers[key]()
 			if err != nil {
-				return fmt.Errorf("%s: %w", n.Name, err)
+				return nil, "", fmt.Errorf("%s: %w", n.Name, err)
 			}
-			models[n][of.Split] = m
-		}
-		sample, err := models[n][of.Split].cell(ctx, of.Cut, of.Cell, n.Batch, s.Conventions.Most)
-		if err != nil {
-			return fmt.Errorf("%s: %w", of, err)
-		}
-		if err := log.Add(of.String(), 0, sample); err != nil {
-			return err
-		}
-		p.Advance(of.String())
+			sample, err := m.cell(ctx, at.Cut, at.Cell, n.Batch, s.Conventions.Most)
+			if err != nil {
+				return nil, "", fmt.Errorf("%s: %w", at, err)
+			}
+			return sample, at.String(), nil
+		}})
 	}
-	return nil
+	return jobs
 }
 
 // Modelled is a Scale with its samples.
@@ -276,7 +261,8 @@ func (m *Modelled) Throughput(n *Network, v Convention, c suite.Cell) float64 {
 }
 
 // Modeller simulates one network on its accelerators. It remembers what it has
-// simulated, since different cuts often come to the same stages.
+// simulated, since different cuts often come to the same stages. Any number of goroutines may
+// ask it at once.
 type Modeller struct {
 	// Order has the schedule, the chunks of each device and the checkpoint mode of steps. Zero:
 	// GPipe's, everything re-materialised. Steps in another order are early ones only.
@@ -284,15 +270,19 @@ type Modeller struct {
 
 	sim   simulation.Simulating
 	Flops []float64
-	times map[int][]gpipe.LayerEstimate // of the layers, by size of micro-batch
-	Steps map[string]*Step
-	Fill  map[string]float64 // micro-batches that should fill memory
+	times once[int, []gpipe.LayerEstimate] // of the layers, by size of micro-batch
+	steps once[string, guessed]
+}
+
+// guessed is a step, and how large a micro-batch should fill memory.
+type guessed struct {
+	*Step
+	fill float64
 }
 
 func NewModeller(n *Network, fine bool) (*Modeller, error) {
 	m := &Modeller{
-		sim:   simulation.Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, Change: n.Change, DType: suite.Named(workload.ParseDType, n.DType)},
-		times: map[int][]gpipe.LayerEstimate{}, Steps: map[string]*Step{}, Fill: map[string]float64{},
+		sim: simulation.Simulating{Model: n.Model, Accelerator: n.Accelerator, Optimizer: n.Optimizer, Change: n.Change, DType: suite.Named(workload.ParseDType, n.DType)},
 	}
 	m.sim.Model.Fine = fine
 	var err error
@@ -332,16 +322,13 @@ func (m *Modeller) Costs(ctx context.Context, cost workload.Cost, micro int) ([]
 
 // Layers times the layers, each by itself.
 func (m *Modeller) Layers(ctx context.Context, micro int) ([]gpipe.LayerEstimate, error) {
-	if m.times[micro] == nil {
+	return m.times.of(micro, func() ([]gpipe.LayerEstimate, error) {
 		p, in, err := m.pipeline(ctx, workload.Setup{}, []int{len(m.Flops)}, micro, 1)
 		if err != nil {
 			return nil, err
 		}
-		if m.times[micro], err = p.ModelLayers(in, m.sim.Modelling()); err != nil {
-			return nil, err
-		}
-	}
-	return m.times[micro], nil
+		return p.ModelLayers(in, m.sim.Modelling())
+	})
 }
 
 // Cut is the sizes of so many stages of the network, cut by a rule.
@@ -394,11 +381,16 @@ func RoundSizes(most int) (sizes []int) {
 // fits; the smallest if none does. Memory grows with the micro-batch nearly in
 // proportion, so the size is guessed from one that is known and then checked.
 func (m *Modeller) Filled(ctx context.Context, sizes []int, count, known, most int) (*Step, error) {
-	if _, err := m.Step(ctx, sizes, known, count); err != nil {
+	at, err := m.simulated(ctx, sizes, known, count)
+	if err != nil {
 		return nil, err
 	}
+	return m.filledFrom(ctx, sizes, count, at.fill, most)
+}
+
+// filledFrom is Filled with a guess.
+func (m *Modeller) filledFrom(ctx context.Context, sizes []int, count int, guess float64, most int) (*Step, error) {
 	round := RoundSizes(most)
-	guess := m.Fill[m.Key(sizes, known, count)]
 	i := max(0, len(slices.DeleteFunc(slices.Clone(round), func(n int) bool { return float64(n) > guess }))-1)
 	at, err := m.Step(ctx, sizes, round[i], count)
 	if err != nil {
@@ -425,20 +417,23 @@ func (m *Modeller) Filled(ctx context.Context, sizes []int, count, known, most i
 	}
 }
 
-func (m *Modeller) Key(sizes []int, micro, count int) string { return fmt.Sprint(sizes, micro, count) }
-
 // Step simulates a step of count micro-batches.
 func (m *Modeller) Step(ctx context.Context, sizes []int, micro, count int) (*Step, error) {
-	key := m.Key(sizes, micro, count)
-	if s := m.Steps[key]; s != nil {
-		return s, nil
-	}
+	s, err := m.simulated(ctx, sizes, micro, count)
+	return s.Step, err
+}
+
+func (m *Modeller) simulated(ctx context.Context, sizes []int, micro, count int) (guessed, error) {
+	return m.steps.of(fmt.Sprint(sizes, micro, count), func() (guessed, error) { return m.simulate(ctx, sizes, micro, count) })
+}
+
+func (m *Modeller) simulate(ctx context.Context, sizes []int, micro, count int) (guessed, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return guessed{}, err
 	}
 	p, in, err := m.pipeline(ctx, m.Order, sizes, micro, count)
 	if err != nil {
-		return nil, err
+		return guessed{}, err
 	}
 	early := p.Variant()
 	late, free := early, early
@@ -449,7 +444,7 @@ func (m *Modeller) Step(ctx context.Context, sizes []int, micro, count int) (*St
 	}
 	sims, err := p.SimulateVariants(in, m.sim.Modelling(), variants...)
 	if err != nil {
-		return nil, err
+		return guessed{}, err
 	}
 	s := &Step{Partition: sims[0].Sizes, Micro: micro, Fits: true, Early: sims[0].Seconds, Breakdown: sims[0].Parts}
 	if len(sims) > 1 {
@@ -464,8 +459,7 @@ func (m *Modeller) Step(ctx context.Context, sizes []int, micro, count int) (*St
 		s.Fits = s.Fits && d.Fits()
 		fill = min(fill, float64(micro)*float64(d.Capacity-(d.PeakBytes-d.ActivationBytes))/float64(d.ActivationBytes))
 	}
-	m.Steps[key], m.Fill[key] = s, fill
-	return s, nil
+	return guessed{s, fill}, nil
 }
 
 // Planned are the networks in their splits, on as many devices as any cell has.

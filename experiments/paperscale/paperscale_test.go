@@ -59,13 +59,12 @@ func TestFilledIsTheLargestThatFits(t *testing.T) {
 			if got.Micro != want || got.Fits != (kib > 1) {
 				t.Errorf("%d KiB, from %d: %d examples, fits %v; want %d", kib, known, got.Micro, got.Fits, want)
 			}
-			if len(m.Steps) > 5 {
-				t.Errorf("%d KiB, from %d: %d simulations", kib, known, len(m.Steps))
+			if m.Simulations() > 5 {
+				t.Errorf("%d KiB, from %d: %d simulations", kib, known, m.Simulations())
 			}
 			// Guesses that are far off.
 			for _, guess := range []float64{1, 1000} {
-				m.Fill[m.Key(sizes, known, 4)] = guess
-				if got, err = m.Filled(ctx, sizes, 4, known, most); err != nil || got.Micro != want {
+				if got, err = paperscale.FilledFrom(m, ctx, sizes, 4, guess, most); err != nil || got.Micro != want {
 					t.Errorf("%d KiB, guessing %v: %d examples, %v; want %d", kib, guess, got.Micro, err, want)
 				}
 			}
@@ -110,7 +109,7 @@ func TestPaperScaleMeasures(t *testing.T) {
 	n := s.Networks[0]
 	log := records.New(records.Key{})
 	for range 2 { // once is enough
-		if err := s.Measure(context.Background(), log, progress.Silent{}); err != nil {
+		if err := suite.MakeMissing(t.Context(), "scale", log, progress.Silent{}, s.Jobs()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -147,7 +146,7 @@ func TestPaperScaleMeasures(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if err := s.Measure(ctx, records.New(records.Key{}), progress.Silent{}); !errors.Is(err, context.Canceled) {
+	if err := suite.MakeMissing(ctx, "scale", records.New(records.Key{}), progress.Silent{}, s.Jobs()); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -43,9 +43,9 @@ type Timed[S interface{ timed() Spec[P] }, P timing] struct {
 	Runs func(P) []Run
 	// Show adds to a report what only this experiment shows.
 	Show func(*Reporting[P]) error
-	// Beside measures what is shown beside the times; nil: nothing.
-	Beside func(context.Context, *records.Log, progress.Progress) error
-	// Also plans what Beside and Show run; nil: nothing.
+	// Beside are the jobs of what is shown beside the times; nil: nothing.
+	Beside func() []suite.Job
+	// Also plans what those jobs and Show run; nil: nothing.
 	Also func() []suite.PlannedRun
 	// Reduce reduces the samples; nil: Rounds.All.
 	Reduce func(*Rounds, *records.Log, P) (map[string]*Measured, error)
@@ -108,7 +108,7 @@ func (t *Timed[S, P]) Measure(ctx context.Context, log *records.Log, p progress.
 		return err
 	}
 	if t.Beside != nil {
-		if err := t.Beside(ctx, log, p); err != nil {
+		if err := suite.MakeMissing(ctx, t.ID()+", beside the times", log, p, t.Beside()); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"gpipebench/nn/graph"
@@ -355,18 +356,20 @@ func (c *compiler) outputs(nodes []*graph.Node) []Tensor {
 // residuals places the values that the forward computes and the backward reads, unless
 // they have a place already: those that the program of the weights reads in Lasting.
 func (c *compiler) residuals(forward, backward []*graph.Call, last map[*graph.Node]bool, s *Stage) map[*graph.Node]Operand {
-	made := map[*graph.Node]bool{}
-	var order []*graph.Node
+	made := make(map[*graph.Node]bool, len(forward))
+	order := make([]*graph.Node, 0, len(forward))
 	for _, call := range forward {
 		for _, n := range call.Out {
 			made[n] = true
 			order = append(order, n)
 		}
 	}
-	needed := map[*graph.Node]bool{}
+	needed := make(map[*graph.Node]bool, len(made))
 	for _, call := range backward {
 		for _, n := range call.In {
-			needed[n] = made[n]
+			if made[n] {
+				needed[n] = true
+			}
 		}
 	}
 	s.Saved = map[int]int{}
@@ -405,14 +408,14 @@ func (c *compiler) save(s *Stage, space Space, kept []*graph.Node, places map[*g
 // live drops the calls of the backward function on which no wanted value
 // depends.
 func live(calls []*graph.Call, dins []*graph.Node, grads []graph.ParamGrad) []*graph.Call {
-	wanted := map[*graph.Node]bool{}
+	wanted := make(map[*graph.Node]bool, len(calls))
 	for _, n := range dins {
 		wanted[n] = true
 	}
 	for _, pg := range grads {
 		wanted[pg.Node] = true
 	}
-	var kept []*graph.Call
+	kept := make([]*graph.Call, 0, len(calls))
 	for _, c := range slices.Backward(calls) {
 		if slices.ContainsFunc(c.Out, func(n *graph.Node) bool { return wanted[n] }) {
 			kept = append(kept, c)
@@ -426,7 +429,7 @@ func live(calls []*graph.Call, dins []*graph.Node, grads []graph.ParamGrad) []*g
 }
 
 func countUses(calls []*graph.Call, results ...[]*graph.Node) map[*graph.Node]int {
-	count := map[*graph.Node]int{}
+	count := make(map[*graph.Node]int, len(calls))
 	for _, c := range calls {
 		for _, n := range c.In {
 			count[n]++
@@ -445,13 +448,9 @@ func countUses(calls []*graph.Call, results ...[]*graph.Node) map[*graph.Node]in
 // assemble places every operand of the steps. Results go to space dst; special
 // has the places of further values (residuals or accumulators).
 func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, dst Space, special map[*graph.Node]Operand, span *[Spaces]int) *Program {
-	place := map[*graph.Node]Operand{}
-	for n, o := range c.fixed {
-		place[n] = o
-	}
-	for n, o := range special {
-		place[n] = o
-	}
+	place := make(map[*graph.Node]Operand, len(c.fixed)+len(special)+len(results))
+	maps.Copy(place, c.fixed)
+	maps.Copy(place, special)
 
 	// A result is computed in its place, or copied there if it has another
 	// place already (because it is an input, is kept, or leaves twice).
@@ -464,7 +463,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 	offsets, total := Layout(sizes)
 	span[dst] = max(span[dst], total)
 	c.lastOut = make([]Operand, len(results))
-	steps = append([]*step{}, steps...)
+	steps = slices.Clone(steps)
 	for i, n := range results {
 		c.lastOut[i] = Operand{dst, offsets[i], sizes[i]}
 		if n == nil {
@@ -480,7 +479,7 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 		steps = append(steps, &step{call: copied.Call, in: []*graph.Node{n}, out: []*graph.Node{copied}})
 	}
 
-	last := map[*graph.Node]int{}
+	last := make(map[*graph.Node]int, len(steps))
 	for t, s := range steps {
 		for _, n := range s.in {
 			last[n] = t
@@ -496,9 +495,9 @@ func (c *compiler) assemble(name string, steps []*step, results []*graph.Node, d
 
 	// The buffers of the workspace; a value that overwrites another shares its
 	// buffer.
-	held := map[*graph.Node]*buffer{}
+	held := make(map[*graph.Node]*buffer, len(steps))
 	var buffers []*buffer
-	p := &Program{Name: name}
+	p := &Program{Name: name, Instrs: make([]Instr, 0, len(steps))}
 	for t, s := range steps {
 		for _, n := range s.in {
 			if b := held[n]; b != nil {

@@ -48,7 +48,7 @@ func (s *step) last() *graph.Call {
 // same chain of operations; only the layer norm's gradient rounds its last
 // product and the addition together.
 func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
-	consumer := map[*graph.Node]*graph.Call{}
+	consumer := make(map[*graph.Node]*graph.Call, len(calls))
 	for _, c := range calls {
 		for _, n := range c.In {
 			consumer[n] = c
@@ -67,7 +67,7 @@ func fuse(calls []*graph.Call, uses map[*graph.Node]int) []*step {
 		return nil
 	}
 
-	var steps []*step
+	steps := make([]*step, 0, len(calls))
 	for _, c := range calls {
 		if s := owner[c]; s != nil && s.last() != c {
 			continue
@@ -140,8 +140,7 @@ func rectifier(c *graph.Call) *graph.Call {
 // connect lists the step's inputs and outputs in the order that its kernel
 // expects: those of the call, then the bias, then the addend.
 func (s *step) connect() {
-	s.in = append(s.in, s.call.In...)
-	s.out = s.call.Out
+	s.in = append(make([]*graph.Node, 0, len(s.call.In)+2), s.call.In...)
 	if s.bias != nil {
 		s.in = append(s.in, s.bias.In[1])
 	}

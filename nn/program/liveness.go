@@ -34,9 +34,16 @@ func pack(buffers []*buffer) (span int) {
 	for _, b := range buffers {
 		steps = max(steps, b.last+1)
 	}
+	lives, births := make([]int, steps), make([]int, steps)
+	for _, b := range buffers {
+		births[b.first]++
+		for t := b.first; t <= b.last; t++ {
+			lives[t]++
+		}
+	}
 	var (
-		alive  = make([][]*buffer, steps) // placed buffers, by every step of their lives
-		born   = make([][]*buffer, steps) // placed buffers, by their first step
+		alive  = rooms(lives)  // placed buffers, by every step of their lives
+		born   = rooms(births) // placed buffers, by their first step
 		beside []*buffer
 	)
 	for _, b := range order {
@@ -63,4 +70,17 @@ func pack(buffers []*buffer) (span int) {
 		span = max(span, b.off+b.size)
 	}
 	return span
+}
+
+// rooms are empty lists with room for so many buffers each, in one piece of memory.
+func rooms(counts []int) [][]*buffer {
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	all, lists := make([]*buffer, total), make([][]*buffer, len(counts))
+	for i, n := range counts {
+		lists[i], all = all[:0:n], all[n:]
+	}
+	return lists
 }

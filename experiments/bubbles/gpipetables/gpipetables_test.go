@@ -41,7 +41,7 @@ func TestReport(t *testing.T) {
 	suitetest.CheckPlots(t, r)
 	scale := g.tables[0].Scale
 	tables := records.New(records.Key{})
-	if err := scale.Measure(t.Context(), tables, progress.Silent{}); err != nil {
+	if err := suite.MakeMissing(t.Context(), "scale", tables, progress.Silent{}, scale.Jobs()); err != nil {
 		t.Fatal(err)
 	}
 	m, err := scale.Read(tables)

@@ -2,15 +2,12 @@
 package figure3
 
 import (
-	"context"
 	"embed"
 	"errors"
 	"fmt"
 	"math"
 
 	"gpipebench/experiments/plot"
-	"gpipebench/experiments/progress"
-	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/suite"
 	"gpipebench/experiments/workload"
@@ -63,7 +60,7 @@ type Experiment struct {
 
 func load() (suite.Experiment, error) {
 	f := &Experiment{}
-	f.Runs, f.Show, f.Beside, f.Also = f.Spec.runs, f.show, f.Spec.measureModelled, f.Spec.planModelled
+	f.Runs, f.Show, f.Beside, f.Also = f.Spec.runs, f.show, f.Spec.modelledJobs, f.Spec.planModelled
 	return f, nil
 }
 
@@ -133,13 +130,7 @@ func (f *spec) runs(p profile) (runs []rounds.Run) {
 	return runs
 }
 
-func (f *spec) measureModelled(ctx context.Context, log *records.Log, _ progress.Progress) error {
-	return f.each(func(_, _ int, n *network, s *scenario) error {
-		return errors.Join(
-			f.Modelled.measure(ctx, log, runName(n, s), n.Model, s.setup, measured),
-			f.Modelled.measure(ctx, log, runName(n, s), n.Model, s.setup, atPeak))
-	})
-}
+func (f *spec) modelledJobs() []suite.Job { return append(f.jobs(measured), f.jobs(atPeak)...) }
 
 func (f *spec) planModelled() (list []suite.PlannedRun) {
 	_ = f.each(func(i, j int, n *network, s *scenario) error {

@@ -1,11 +1,11 @@
 package figure3
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
 
+	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/rounds"
 	"gpipebench/experiments/rounds/roundstest"
@@ -86,7 +86,7 @@ func TestModelled(t *testing.T) {
 		"small": {Name: "resnet50", Width: 8, Image: 64, Classes: 10}, "large": {Name: "amoebanetd", Layers: 36, Filters: 1024, Classes: 10},
 	} {
 		for range 2 { // once is enough
-			if err := m.measure(context.Background(), log, name, model, s, measured); err != nil {
+			if err := suite.MakeMissing(t.Context(), "modelled", log, progress.Silent{}, []suite.Job{m.job(name, model, s, measured)}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -44,32 +44,36 @@ func (m modelledSpec) name(run string, v accelerator.Variation) string {
 	return suite.AtRates(name, m.Accelerator, v.Change)
 }
 
-// measure adds the sample of a run if the log lacks it.
-func (m modelledSpec) measure(ctx context.Context, log *records.Log, run string, model workload.Model, s workload.Setup, v accelerator.Variation) error {
+// job makes the sample of a run.
+func (m modelledSpec) job(run string, model workload.Model, s workload.Setup, v accelerator.Variation) suite.Job {
 	name := m.name(run, v)
-	if log.Has(name) {
-		return nil
-	}
+	return suite.Job{Sample: name, Make: func(ctx context.Context) (any, string, error) {
+		made, err := m.model(ctx, model, s, v)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", name, err)
+		}
+		return made, name, nil
+	}}
+}
+
+// model simulates a run with both mini-batches.
+func (m modelledSpec) model(ctx context.Context, model workload.Model, s workload.Setup, v accelerator.Variation) (*modelledSample, error) {
 	simulate := func(batch int) (*simulation.Simulation, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r, err := simulation.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Change: v.Change, Batch: batch, Optimizer: m.Optimizer, DType: suite.Named(workload.ParseDType, m.DType)}.Run(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		return r, nil
+		return simulation.Simulating{Model: model, Setup: s, Accelerator: m.Accelerator, Change: v.Change, Batch: batch, Optimizer: m.Optimizer, DType: suite.Named(workload.ParseDType, m.DType)}.Run(ctx)
 	}
 	fixed, err := simulate(m.Batch)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out := modelledSample{Batch: m.Batch, Seconds: fixed.StepSeconds}
+	out := &modelledSample{Batch: m.Batch, Seconds: fixed.StepSeconds}
 	for fits, not := 0, m.Most/m.Batch+1; fits+1 < not; { // multiples of Batch
 		n := (fits + not) / 2
 		r, err := simulate(n * m.Batch)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !r.Fits {
 			not = n
@@ -77,7 +81,7 @@ func (m modelledSpec) measure(ctx context.Context, log *records.Log, run string,
 		}
 		fits, out.Filled, out.FilledSeconds = n, n*m.Batch, r.StepSeconds
 	}
-	return log.Add(name, 0, out)
+	return out, nil
 }
 
 // modelledColumns are those of cells.
@@ -130,12 +134,16 @@ type Cell struct {
 // Accelerator is what the figure is modelled on.
 func (f *Experiment) Accelerator() string { return f.Spec.Modelled.Accelerator }
 
-// MeasureModelled adds the samples that a log lacks of all cells, with a variation of what
-// is assumed of the accelerator.
-func (f *Experiment) MeasureModelled(ctx context.Context, log *records.Log, v accelerator.Variation) error {
-	return f.Spec.each(func(_, _ int, n *network, s *scenario) error {
-		return f.Spec.Modelled.measure(ctx, log, runName(n, s), n.Model, s.setup, v)
+// ModelledJobs make the samples of all cells, with a variation of what is assumed of the
+// accelerator.
+func (f *Experiment) ModelledJobs(v accelerator.Variation) []suite.Job { return f.Spec.jobs(v) }
+
+func (f *spec) jobs(v accelerator.Variation) (jobs []suite.Job) {
+	_ = f.each(func(_, _ int, n *network, s *scenario) error {
+		jobs = append(jobs, f.Modelled.job(runName(n, s), n.Model, s.setup, v))
+		return nil
 	})
+	return jobs
 }
 
 // Modelled reads all cells.

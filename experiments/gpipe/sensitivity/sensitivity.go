@@ -76,8 +76,8 @@ type part struct {
 	reach                       float64 // of the mean absolute error over the judged cells, percent; 0: no goal
 	goal                        string  // what it has together with other parts of the same goal
 
-	measure func(context.Context, *records.Log, progress.Progress, accelerator.Variation) error
-	values  func(*records.Log, accelerator.Variation) ([]float64, error) // of the cells
+	jobs   func(accelerator.Variation) []suite.Job                      // that make what values reads
+	values func(*records.Log, accelerator.Variation) ([]float64, error) // of the cells
 }
 
 // cell is a value of the paper; the cells that are 1 by definition are left out.
@@ -117,9 +117,7 @@ func scalePart(table string, scale *paperscale.Scale, n *paperscale.Network) par
 			p.cells = append(p.cells, cell{fmt.Sprintf("K = %d, M = %d", c.K, c.M), n.Paper.Of(c).Value.Value, c.M == alone.M[len(alone.M)-1]})
 		}
 	}
-	p.measure = func(ctx context.Context, log *records.Log, to progress.Progress, v accelerator.Variation) error {
-		return alone.Varied(v).MeasureOwn(ctx, log, to)
-	}
+	p.jobs = func(v accelerator.Variation) []suite.Job { return alone.Varied(v).OwnJobs() }
 	p.values = func(log *records.Log, v accelerator.Variation) (values []float64, err error) {
 		m, err := alone.Varied(v).ReadOwn(log)
 		if err != nil {
@@ -142,9 +140,7 @@ func (s *sensitivity) figureParts() (parts []part) {
 				p.cells = append(p.cells, cell{c.Name, c.Paper.Value, true})
 			}
 		}
-		p.measure = func(ctx context.Context, log *records.Log, _ progress.Progress, v accelerator.Variation) error {
-			return s.figure3.MeasureModelled(ctx, log, v) // of all its networks
-		}
+		p.jobs = s.figure3.ModelledJobs // of all its networks
 		p.values = func(log *records.Log, v accelerator.Variation) (values []float64, err error) {
 			cells, err := s.figure3.Modelled(log, v)
 			for _, c := range cells {
@@ -190,16 +186,14 @@ func (a assumption) ends() (ends []accelerator.Variation) {
 }
 
 func (s *sensitivity) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	var jobs []suite.Job
 	for _, part := range s.parts() {
-		variations := []accelerator.Variation{{}}
+		jobs = append(jobs, part.jobs(accelerator.Variation{})...)
 		for _, a := range s.assumptions(part.accelerator) {
-			variations = append(variations, a.ends()...)
-		}
-		for _, v := range variations {
-			if err := part.measure(ctx, log, p, v); err != nil {
-				return err
+			for _, v := range a.ends() {
+				jobs = append(jobs, part.jobs(v)...)
 			}
 		}
 	}
-	return nil
+	return suite.MakeMissing(ctx, s.ID(), log, p, jobs)
 }

@@ -1,7 +1,6 @@
 package sensitivity
 
 import (
-	"context"
 	"math"
 	"strings"
 	"testing"
@@ -123,7 +122,7 @@ func TestScalePart(t *testing.T) {
 	log := records.New(records.Key{})
 	var values [2][]float64
 	for i, v := range []accelerator.Variation{{}, link} {
-		if err := p.measure(context.Background(), log, progress.Silent{}, v); err != nil {
+		if err := suite.MakeMissing(t.Context(), "part", log, progress.Silent{}, p.jobs(v)); err != nil {
 			t.Fatal(err)
 		}
 		var err error

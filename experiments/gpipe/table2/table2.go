@@ -53,7 +53,7 @@ func load() (suite.Experiment, error) {
 	beside, err := modelled.Network("transformer")
 	t := &table2{Modelled: beside}
 	t.Runs, t.Show, t.Also = t.runs, t.show, t.Spec.also
-	t.Beside, t.Others = beside.Measure, beside.Decides
+	t.Beside, t.Others = beside.Jobs, beside.Decides
 	return t, err
 }
 

@@ -49,7 +49,7 @@ type Experiment struct {
 func load() (suite.Experiment, error) {
 	t := &Experiment{}
 	t.Runs, t.Show, t.Reduce, t.CoreRate = t.runs, t.show, t.reduce, true
-	t.Beside, t.Also = t.Spec.Scale.Measure, t.Spec.Scale.Planned
+	t.Beside, t.Also = t.Spec.Scale.Jobs, t.Spec.Scale.Planned
 	return t, nil
 }
 

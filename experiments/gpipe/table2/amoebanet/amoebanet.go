@@ -51,7 +51,7 @@ func load() (suite.Experiment, error) {
 	beside, err := modelled.Network("amoebanet")
 	a := &amoebanet{Modelled: beside}
 	a.Runs, a.Show, a.Also = a.runs, a.show, a.Spec.also
-	a.Beside, a.Others = beside.Measure, beside.Decides
+	a.Beside, a.Others = beside.Jobs, beside.Decides
 	return a, err
 }
 

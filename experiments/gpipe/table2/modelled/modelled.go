@@ -71,17 +71,14 @@ func (t *Experiment) Resolve() *suite.Problem {
 func (t *Experiment) Planned(string) []suite.PlannedRun { return t.Spec.Scale.Planned() }
 
 func (t *Experiment) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
+	var jobs []suite.Job
 	for _, s := range []*paperscale.Scale{&t.Spec.Scale, &t.table3.Spec.Scale} {
-		if err := s.Measure(ctx, log, p); err != nil {
-			return err
-		}
+		jobs = append(jobs, s.Jobs()...)
 		for _, v := range t.whatIfs {
-			if err := s.WhatIf(v).MeasureOwn(ctx, log, p); err != nil {
-				return err
-			}
+			jobs = append(jobs, s.WhatIf(v).OwnJobs()...)
 		}
 	}
-	return nil
+	return suite.MakeMissing(ctx, t.ID(), log, p, jobs)
 }
 
 func (t *Experiment) Report(log, _ *records.Log) (*suite.Report, error) {
