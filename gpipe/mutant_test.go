@@ -64,7 +64,7 @@ var mutants = []mutant{
 		}
 		kernel.Gemm(i1-i0, j1-j0, k, in[0][i0*ars:], ars, acs, in[1][j0*bcs:], brs, bcs, c, n, accumulate, w.scratch, block)`, "TestG1$"},
 	{"buffers that overlap for one instruction", "../nn/program/liveness.go",
-		"for t := b.first; t <= b.last; t++ {", "for t := b.first; t < b.last; t++ {", "TestG1$"},
+		"for t := b.first; t <= b.last; t++ {\n			alive", "for t := b.first; t < b.last; t++ {\n			alive", "TestG1$"},
 	{"a buffer that dies too early", "../nn/program/compile.go",
 		"				b.last = t\n", "				b.last = max(b.first, t-1)\n", "TestG1$"},
 	{"a workspace one float too long", "stage.go",

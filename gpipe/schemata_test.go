@@ -96,6 +96,9 @@ func mutated(t *testing.T, path, source string, mutants []mutant, own []int) (te
 		if from < 0 {
 			t.Fatalf("%s: %s has no %q to mutate", m.name, m.file, m.from)
 		}
+		if strings.Contains(source[from+len(m.from):], m.from) {
+			t.Errorf("%s: %s has %q more than once", m.name, m.file, m.from)
+		}
 		f := functionAt(tree, func(f *ast.FuncDecl) bool {
 			return offset(f.Pos()) <= from && from+len(m.from) <= offset(f.End())+1
 		})
