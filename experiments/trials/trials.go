@@ -21,19 +21,25 @@ import (
 // Profile is the size of trials: a training, and the seeds over which it is
 // repeated.
 type Profile struct {
-	Expected suite.Span         `yaml:"expected" want:"shown"`
-	Seeds    []uint64           `yaml:"seeds"`
+	Expected suite.Span `yaml:"expected" want:"shown"`
+	Seeding  `yaml:",inline"`
 	Training suite.TrainingSpec `yaml:"training"`
 }
 
 func (p Profile) steps() int { return p.Training.Steps }
 
-// Check reports a profile whose training has no steps. Every P embeds Profile, or is
-// one.
-func Check[P interface{ steps() int }](profiles map[string]P) *suite.Problem {
+// Check reports a profile whose training has no steps, or that has a seed twice. Every P
+// embeds Profile, or is one.
+func Check[P interface {
+	steps() int
+	CheckSeeds() *suite.Problem
+}](profiles map[string]P) *suite.Problem {
 	for _, name := range suite.Profiles {
 		if profiles[name].steps() < 1 {
 			return suite.At(errors.New("want 1 or more"), "profiles", name, "training", "steps")
+		}
+		if problem := profiles[name].CheckSeeds(); problem != nil {
+			return problem.In("profiles", name)
 		}
 	}
 	return nil
@@ -87,7 +93,7 @@ func Measure(ctx context.Context, id string, profiles map[string]Profile, arms f
 	if err != nil {
 		return err
 	}
-	return Run(ctx, id, arms(profile), profile.Seeds, log, p)
+	return Run(ctx, id, arms(profile), profile.AllSeeds(), log, p)
 }
 
 // Run makes the trials that the log lacks.
@@ -262,13 +268,13 @@ func Open(log, reference *records.Log, profiles map[string]Profile, arms func(Pr
 		return nil, err
 	}
 	r := &Results{Profile: p}
-	if r.All, err = Read(log, arms(p), p.Seeds); err != nil {
+	if r.All, err = Read(log, arms(p), p.AllSeeds()); err != nil {
 		return nil, err
 	}
 	if reference != nil {
 		r.beside = suite.ReferenceName(log, reference)
 		if p, ok := profiles[reference.Key.Profile]; ok {
-			if r.reference, err = Read(reference, arms(p), p.Seeds); err != nil {
+			if r.reference, err = Read(reference, arms(p), p.AllSeeds()); err != nil {
 				r.reference = nil
 			}
 		}

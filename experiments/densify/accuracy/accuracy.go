@@ -41,8 +41,8 @@ type batch struct {
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected" want:"shown"`
-	Seeds    []uint64   `yaml:"seeds"`
+	Expected       suite.Span `yaml:"expected" want:"shown"`
+	trials.Seeding `yaml:",inline"`
 	// Either one language of programs' catalogs, in a directory as make corpus makes it, or
 	// an invented one.
 	Catalogs string                       `yaml:"catalogs" want:"optional,shown"`
@@ -102,6 +102,9 @@ func (a *accuracy) checkProfile(p profile) *suite.Problem {
 	case p.Invented != nil && p.Invented.Languages != 1:
 		return suite.At(errors.New("want 1"), "invented", "languages")
 	}
+	if problem := p.CheckSeeds(); problem != nil {
+		return problem
+	}
 	return p.sentences().Check(t.Model.Seq)
 }
 
@@ -134,7 +137,7 @@ func (a *accuracy) arms(p profile) (arms []trials.Arm) {
 // Planned are the trainings. Catalogs, which need not be here, are not opened.
 func (a *accuracy) Planned(name string) []suite.PlannedRun {
 	p := a.Spec.Profiles[name]
-	list := trials.PlannedArms(name, a.arms(p), p.Seeds)
+	list := trials.PlannedArms(name, a.arms(p), p.AllSeeds())
 	for i := range list {
 		if t, ok := list[i].Run.(workload.Training); ok && p.Catalogs != "" {
 			t.Data = ""
@@ -149,7 +152,7 @@ func (a *accuracy) Measure(ctx context.Context, log *records.Log, p progress.Pro
 	if err != nil {
 		return err
 	}
-	return trials.Run(ctx, a.ID(), a.arms(profile), profile.Seeds, log, p)
+	return trials.Run(ctx, a.ID(), a.arms(profile), profile.AllSeeds(), log, p)
 }
 
 // scores are an arm's, by seed: BLEU, and nats for each token that is held out.
@@ -166,14 +169,14 @@ func (a *accuracy) read(log *records.Log) (profile, []trials.Trials, error) {
 	if err != nil {
 		return p, nil, err
 	}
-	all, err := trials.Read(log, a.arms(p), p.Seeds)
+	all, err := trials.Read(log, a.arms(p), p.AllSeeds())
 	if err != nil {
 		return p, nil, err
 	}
 	for _, t := range all {
 		for i, r := range t.Runs {
 			if len(r.Languages) != 1 {
-				return p, nil, log.Strange(t.Sample(p.Seeds[i]), fmt.Errorf("%d languages: want 1", len(r.Languages)))
+				return p, nil, log.Strange(t.Sample(p.AllSeeds()[i]), fmt.Errorf("%d languages: want 1", len(r.Languages)))
 			}
 		}
 	}
@@ -227,7 +230,7 @@ func (a *accuracy) table(p profile, all []trials.Trials) *suite.Table {
 	}
 	t := &suite.Table{ID: a.ID(), Title: a.Title(), Caption: []string{
 		fmt.Sprintf("%v, with one table for both sides and the softmax, %s; %s examples in every training, to the mini-batch; %s, its rate rising to %g over the first %s of the steps and then falling as a cosine, whatever the mini-batch. %d seeds, other than those by which the rate was chosen.",
-			m, from, units.FormatCommas(int64(p.Examples)), p.Training.Optimizer, p.Training.LR, units.FormatShare(p.WarmUp, 1), len(p.Seeds)),
+			m, from, units.FormatCommas(int64(p.Examples)), p.Training.Optimizer, p.Training.LR, units.FormatShare(p.WarmUp, 1), len(p.AllSeeds())),
 		fmt.Sprintf("BLEU of greedy translations of what is held out, and nats for each of its tokens. Differences to the first row are means over pairs of trainings with the same seed, with their 95%% intervals (Student's t). The paper calls its mini-batches comparable or slightly better; here that is: at most %g BLEU worse, fixed beforehand.", a.Spec.Margin),
 	}}
 	t.Texts("mini-batch")
@@ -248,7 +251,7 @@ func (a *accuracy) table(p profile, all []trials.Trials) *suite.Table {
 		difference := stats.Pairs(bleu, first)
 		t.Add(append(row, suite.Paired(difference, 2), suite.Paired(stats.Pairs(nats, firstNats), 4), a.comparable(difference, stats.Mean(first)))...)
 	}
-	t.Notes = suite.FewSeedsNote(len(p.Seeds))
+	t.Notes = p.SeedNotes()
 	return t
 }
 
@@ -275,7 +278,7 @@ func (a *accuracy) runs(p profile, all []trials.Trials) *suite.Table {
 	for i, b := range a.Spec.Batches {
 		for j, r := range all[i].Runs {
 			l := r.Languages[0]
-			t.Add(b.Name, p.Seeds[j], r.Params, l.Train, suite.Fixed(float64(a.steps(p, b)*b.Pairs)/float64(max(l.Train, 1)), 1),
+			t.Add(b.Name, p.AllSeeds()[j], r.Params, l.Train, suite.Fixed(float64(a.steps(p, b)*b.Pairs)/float64(max(l.Train, 1)), 1),
 				suite.Fixed(r.LastLoss, 4), suite.Fixed(r.HeldOut, 4), suite.Percent(r.Accuracy, 2), suite.Fixed(l.BLEU, 2), r.SHA256[:16])
 		}
 	}

@@ -94,7 +94,7 @@ func (d *delayed) Measure(ctx context.Context, log *records.Log, p progress.Prog
 			return err
 		}
 	}
-	return trials.Run(ctx, d.ID(), d.arms(profile), profile.Seeds, log, p)
+	return trials.Run(ctx, d.ID(), d.arms(profile), profile.AllSeeds(), log, p)
 }
 
 func (d *delayed) memory(ctx context.Context, p trials.Profile) (*footprint, error) {
@@ -132,7 +132,7 @@ func (d *delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 	if err := log.Get(memorySample, &m); err != nil {
 		return nil, err
 	}
-	all, t, n := r.All, r.Training, len(r.Seeds)
+	all, t, n := r.All, r.Training, len(r.AllSeeds())
 	table := &suite.Table{
 		ID: "delayed-reduction", Title: d.Spec.Title,
 		Caption: []string{
@@ -156,7 +156,7 @@ func (d *delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 	for i, arm := range all {
 		r.Add(table, i, arm.Name, arm.Runs[0].Params, suite.Bytes(m.Kept[i]), times(m.Kept, i), paper[i], arm.Accuracy(), gain[i])
 	}
-	table.Notes = append([]string{d.verdict(difference)}, suite.FewSeedsNote(n)...)
+	table.Notes = append([]string{d.verdict(difference)}, r.SeedNotes()...)
 	scale := &suite.Table{
 		ID: "delayed-reduction-paper", Title: "Delayed reduction at the paper's scale, by shapes",
 		Caption: []string{fmt.Sprintf("%v, one image; nothing is run. Activations kept: the values that the backward needs from the forward of every layer.", d.Spec.PaperModel)},
@@ -166,7 +166,7 @@ func (d *delayed) Report(log, reference *records.Log) (*suite.Report, error) {
 	for i, arm := range all {
 		scale.Add(arm.Name, m.PaperParams[i], suite.Bytes(m.PaperSaved[i]), times(m.PaperSaved, i), paper[i], suite.Fixed(float64(m.PaperFLOPs[i])/1e9, 2), times(m.PaperFLOPs, i))
 	}
-	report := &suite.Report{Tables: []*suite.Table{table, scale, trials.EachTable("delayed-reduction-runs", "Delayed reduction: each training", all, r.Seeds)}}
+	report := &suite.Report{Tables: []*suite.Table{table, scale, trials.EachTable("delayed-reduction-runs", "Delayed reduction: each training", all, r.AllSeeds())}}
 	if all[0].Runs[0].Params != all[1].Runs[0].Params || m.PaperParams[0] != m.PaperParams[1] {
 		report.Verdict = errors.New("delayed-reduction: the two networks have different numbers of parameters")
 	}
@@ -219,7 +219,7 @@ func activations(ctx context.Context, t workload.Training) (bytes int64, err err
 
 func (d *delayed) Planned(profile string) []suite.PlannedRun {
 	p := d.Spec.Profiles[profile]
-	list := trials.PlannedArms(profile, d.arms(p), p.Seeds)
+	list := trials.PlannedArms(profile, d.arms(p), p.AllSeeds())
 	for _, a := range d.arms(p) {
 		m := d.Spec.PaperModel
 		m.Delayed = a.Name == late

@@ -64,7 +64,7 @@ func (x *precision) arms(p trials.Profile) (arms []trials.Arm) {
 
 func (x *precision) Planned(profile string) []suite.PlannedRun {
 	p := x.Spec.Profiles[profile]
-	return trials.PlannedArms(profile, x.arms(p), p.Seeds)
+	return trials.PlannedArms(profile, x.arms(p), p.AllSeeds())
 }
 
 func (x *precision) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
@@ -76,7 +76,7 @@ func (x *precision) Report(log, reference *records.Log) (*suite.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, n := r.Training, len(r.Seeds)
+	t, n := r.Training, len(r.AllSeeds())
 	table := &suite.Table{
 		ID: "precision", Title: x.Spec.Title,
 		Caption: []string{
@@ -96,8 +96,8 @@ func (x *precision) Report(log, reference *records.Log) (*suite.Report, error) {
 	outcome := c.Says(x.Spec.Level)
 	r.Add(table, 0, "float32", base.Accuracy(), suite.Mean(heldOut(base), 4), "", "", "", "baseline", "")
 	r.Add(table, 1, "bfloat16", narrow.Accuracy(), suite.Mean(heldOut(narrow), 4), c.Cells(x.Spec.Level), suite.Paired(stats.Pairs(heldOut(narrow), heldOut(base)), 4))
-	table.Notes = append([]string{trials.Verdict(map[string][]string{outcome: {"bfloat16"}}, "float32", x.Spec.Margin)}, suite.FewSeedsNote(n)...)
-	each := trials.EachTable("precision-runs", "bfloat16 activations: each training", r.All, r.Seeds)
+	table.Notes = append([]string{trials.Verdict(map[string][]string{outcome: {"bfloat16"}}, "float32", x.Spec.Margin)}, r.SeedNotes()...)
+	each := trials.EachTable("precision-runs", "bfloat16 activations: each training", r.All, r.AllSeeds())
 	gaps := &plot.DotPanel{
 		Title: "difference to float32, pairs of one seed", Y: "percentage points",
 		Band: &plot.Band{Name: fmt.Sprintf("margin: ± %g points", x.Spec.Margin), Lo: -x.Spec.Margin, Hi: x.Spec.Margin},

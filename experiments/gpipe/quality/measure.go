@@ -50,13 +50,13 @@ func (q *quality) Measure(ctx context.Context, log *records.Log, p progress.Prog
 		return err
 	}
 	arms := q.arms(profile)
-	known := digests(log, arms, profile.Seeds)
+	known := digests(log, arms, profile.AllSeeds())
 	jobs := []suite.Job{{Sample: withoutNetwork, Seed: profile.Seeds[0], Make: func(context.Context) (any, string, error) {
 		b, err := baselinesOf(arms[0].Training(profile.Seeds[0]))
 		return b, withoutNetwork, err
 	}}}
 	var lack []arm // of each missing training
-	for _, seed := range profile.Seeds {
+	for _, seed := range profile.AllSeeds() {
 		for _, a := range arms {
 			sample := a.Sample(seed)
 			jobs = append(jobs, suite.Job{Sample: sample, Seed: seed, Make: func(ctx context.Context) (any, string, error) {

@@ -58,9 +58,9 @@ type batch struct {
 }
 
 type profile struct {
-	Expected suite.Span `yaml:"expected" want:"shown"`
-	Seeds    []uint64   `yaml:"seeds"`
-	Data     data       `yaml:"data"`
+	Expected       suite.Span `yaml:"expected" want:"shown"`
+	trials.Seeding `yaml:",inline"`
+	Data           data `yaml:"data"`
 	// Tokens is the budget: target tokens that a training has, to the mini-batch.
 	Tokens int `yaml:"tokens"`
 	// WarmUp is the part of a training's steps over which its rate rises; over the rest it
@@ -131,6 +131,9 @@ func (q *quality) checkProfile(p profile) *suite.Problem {
 		if p.Data.place(l) < 0 {
 			return suite.At(fmt.Errorf("%q: want some of the languages: %s", l, strings.Join(p.Data.Names(), ", ")), "bilingual", "languages", fmt.Sprint(i))
 		}
+	}
+	if problem := p.CheckSeeds(); problem != nil {
+		return problem
 	}
 	m := p.Training.Model
 	switch {

@@ -46,7 +46,7 @@ func addReference(t *suite.Table, column string, beside *results) {
 func (q *quality) recipe(r *results) string {
 	t := r.Training
 	return fmt.Sprintf("%s target tokens in every training, to the mini-batch; %s, its rate rising to %g over the first %s of the steps and then falling as a cosine, the same in every training; K = %d, M = %d. %d seeds.",
-		units.FormatCommas(int64(r.Tokens)), t.Optimizer, t.LR, units.FormatShare(r.WarmUp, 1), q.setup.Partitions, q.setup.MicroBatches, r.seeds)
+		units.FormatCommas(int64(r.Tokens)), t.Optimizer, t.LR, units.FormatShare(r.WarmUp, 1), q.setup.Partitions, q.setup.MicroBatches, len(r.AllSeeds()))
 }
 
 // corpus says what is translated.
@@ -132,7 +132,7 @@ func (q *quality) bilingualTable(r *results) *suite.Table {
 		}
 		table.Add(append(row, map[int]string{1: "yes", -1: "no", 0: "noisy"}[sign])...)
 	}
-	table.Notes = suite.FewSeedsNote(r.seeds)
+	table.Notes = r.SeedNotes()
 	return table
 }
 
@@ -229,11 +229,11 @@ func (q *quality) differenceTable(r *results) *suite.Table {
 	}
 	row := []any{q.last().Name + " - dictionary"}
 	for _, g := range r.groups() {
-		looked := slices.Repeat([]float64{g.dictionary()}, r.seeds)
+		looked := slices.Repeat([]float64{g.dictionary()}, len(r.AllSeeds()))
 		row = append(row, suite.Paired(stats.Pairs(g.of(r.networks[len(r.networks)-1]).bleu, looked), 2))
 	}
 	table.Add(row, without)
-	table.Notes = append([]string{"Verdict by BLEU: " + strings.Join(says, "; ") + "."}, suite.FewSeedsNote(r.seeds)...)
+	table.Notes = append([]string{"Verdict by BLEU: " + strings.Join(says, "; ") + "."}, r.SeedNotes()...)
 	return table
 }
 
@@ -295,7 +295,7 @@ func (q *quality) batchTable(r *results) *suite.Table {
 		table.Notes = append(table.Notes, fmt.Sprintf("Verdict, %s: the larger mini-batch is %s.", by,
 			f.says("better by BLEU and by loss, as in the paper", "worse by BLEU or by loss, unlike in the paper", "not shown to be better by both")))
 	}
-	table.Notes = append(table.Notes, suite.FewSeedsNote(r.seeds)...)
+	table.Notes = append(table.Notes, r.SeedNotes()...)
 	return table
 }
 
@@ -314,7 +314,7 @@ func (q *quality) runTable(r *results) *suite.Table {
 			if t.Data != "" {
 				data = t.Data[:min(16, len(t.Data))]
 			}
-			table.Add(name, r.Seeds[i], t.Params, t.Steps, t.Tokens, operations(t.FLOPs), took(runs[i:i+1]), suite.Fixed(t.LastLoss, 4),
+			table.Add(name, r.AllSeeds()[i], t.Params, t.Steps, t.Tokens, operations(t.FLOPs), took(runs[i:i+1]), suite.Fixed(t.LastLoss, 4),
 				suite.Fixed(t.HeldOut, 4), suite.Percent(t.Accuracy, 2), t.SHA256[:16], data)
 		}
 	}

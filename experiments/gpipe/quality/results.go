@@ -14,9 +14,8 @@ import (
 // results are a profile's samples.
 type results struct {
 	profile
-	languages []language // the one with the most pairs first
-	networks  [][]*trial // by network and seed
-	seeds     int
+	languages []language          // the one with the most pairs first
+	networks  [][]*trial          // by network and seed
 	all       map[string][]*trial // by arm and seed
 }
 
@@ -34,14 +33,14 @@ func (q *quality) read(log *records.Log) (*results, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &results{profile: p, seeds: len(p.Seeds), all: map[string][]*trial{}}
+	r := &results{profile: p, all: map[string][]*trial{}}
 	known := map[string]string{} // digests of data
 	for _, a := range q.arms(p) {
 		want := len(p.Data.Names())
 		if a.of != "" {
 			want = 1
 		}
-		for _, seed := range p.Seeds {
+		for _, seed := range p.AllSeeds() {
 			t := &trial{}
 			if err := log.Get(a.Sample(seed), t); err != nil {
 				return nil, err

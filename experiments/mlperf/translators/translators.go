@@ -35,14 +35,14 @@ type spec struct {
 }
 
 type profile struct {
-	Expected suite.Span          `yaml:"expected" want:"shown"`
-	Pilots   []uint64            `yaml:"pilots"` // seeds
-	Seeds    []uint64            `yaml:"seeds"`  // others than the pilots'
-	Rates    []float64           `yaml:"rates" want:">0..1000"`
-	Data     suite.SentencesSpec `yaml:"data"`
-	Networks []workload.Model    `yaml:"networks"` // the Transformer first
-	Batch    int                 `yaml:"batch" want:"1..65536"`
-	Steps    int                 `yaml:"steps" want:"2..1000000"`
+	Expected       suite.Span `yaml:"expected" want:"shown"`
+	Pilots         []uint64   `yaml:"pilots"` // seeds, other ones
+	trials.Seeding `yaml:",inline"`
+	Rates          []float64           `yaml:"rates" want:">0..1000"`
+	Data           suite.SentencesSpec `yaml:"data"`
+	Networks       []workload.Model    `yaml:"networks"` // the Transformer first
+	Batch          int                 `yaml:"batch" want:"1..65536"`
+	Steps          int                 `yaml:"steps" want:"2..1000000"`
 }
 
 type translators struct {
@@ -61,8 +61,11 @@ func (x *translators) Resolve() *suite.Problem {
 		switch {
 		case len(p.Networks) != 2 || p.Networks[0].Name != workload.Translator || p.Networks[1].Name != workload.GNMT:
 			return suite.At(fmt.Errorf("want %s and %s", workload.Translator, workload.GNMT), append(at, "networks")...)
-		case slices.ContainsFunc(p.Pilots, func(s uint64) bool { return slices.Contains(p.Seeds, s) }):
+		case slices.ContainsFunc(p.Pilots, func(s uint64) bool { return slices.Contains(p.AllSeeds(), s) }):
 			return suite.At(errors.New("want other seeds than the pilots'"), append(at, "seeds")...)
+		}
+		if problem := p.CheckSeeds(); problem != nil {
+			return problem.In(at...)
 		}
 		if problem := p.Data.Check(p.Networks[0].Seq); problem != nil {
 			return problem.In(append(at, "data")...)
@@ -97,7 +100,7 @@ func (x *translators) grid(p profile, network int) (all []trials.Arm) {
 func (x *translators) Planned(profile string) (list []suite.PlannedRun) {
 	p := x.Spec.Profiles[profile]
 	for i := range p.Networks {
-		t := x.arm(p, i, p.Rates[0]).Training(p.Seeds[0])
+		t := x.arm(p, i, p.Rates[0]).Training(p.AllSeeds()[0])
 		if p.Data.Catalogs != "" {
 			t.Data = ""
 		}
@@ -155,7 +158,7 @@ func (x *translators) Measure(ctx context.Context, log *records.Log, progress pr
 	if err != nil {
 		return err
 	}
-	return trials.Run(ctx, x.ID(), chosen, p.Seeds, log, progress)
+	return trials.Run(ctx, x.ID(), chosen, p.AllSeeds(), log, progress)
 }
 
 // chosen are both networks with the rates whose pilots have the least held-out loss on average,
@@ -222,7 +225,7 @@ func (x *translators) Report(log, reference *records.Log) (*suite.Report, error)
 		return nil, err
 	}
 	t := &suite.Table{ID: x.ID(), Title: x.Title(), Caption: []string{
-		fmt.Sprintf("%s, %d steps of %d pairs, the same for both networks; %d seeds, means. BLEU of greedy translations of what is held out.", sentences(p.Data), p.Steps, p.Batch, len(p.Seeds)),
+		fmt.Sprintf("%s, %d steps of %d pairs, the same for both networks; %d seeds, means. BLEU of greedy translations of what is held out.", sentences(p.Data), p.Steps, p.Batch, len(p.AllSeeds())),
 		fmt.Sprintf("Difference: GNMT's BLEU less the Transformer's, paired by seed, with its 95%% interval. Equivalence: p value of a test of two one-sided hypotheses at a margin of %g BLEU, the smallest margin at which it would be shown, and the outcome at the level 0.05.", x.Spec.Margin),
 	}}
 	t.Texts("network")
@@ -244,7 +247,7 @@ func (x *translators) Report(log, reference *records.Log) (*suite.Report, error)
 		}
 		params, first := of.Runs[0].Params, all[0].Runs[0].Params
 		row := []any{
-			p.Networks[i].Name, suite.Whole(params, fmt.Sprint(params)), suite.Fixed(float64(params)/float64(first), 3), suite.Number("%g", of.Training(p.Seeds[0]).LR),
+			p.Networks[i].Name, suite.Whole(params, fmt.Sprint(params)), suite.Fixed(float64(params)/float64(first), 3), suite.Number("%g", of.Training(p.AllSeeds()[0]).LR),
 			of.Accuracy()[0], suite.Mean(nats, 4), suite.Mean(scores, 2), suite.SD(scores, 2),
 		}
 		if i == 0 {
@@ -281,7 +284,8 @@ func (x *translators) Report(log, reference *records.Log) (*suite.Report, error)
 			pilots.Add(p.Networks[i].Name, suite.Number("%g", p.Rates[j]), cell, suite.YesOrNo(x.arm(p, i, p.Rates[j]).Name == all[i].Name))
 		}
 	}
-	r := &suite.Report{Tables: []*suite.Table{t, pilots, trials.EachTable(x.ID()+"-runs", "GNMT beside the Transformer: each training", all, p.Seeds)}}
+	r := &suite.Report{Tables: []*suite.Table{t, pilots, trials.EachTable(x.ID()+"-runs", "GNMT beside the Transformer: each training", all, p.AllSeeds())}}
+	t.Notes = p.SeedNotes()
 	if reference != nil {
 		t.Notes = append(t.Notes, suite.ReferenceNote(reference))
 	}
@@ -294,5 +298,5 @@ func (x *translators) read(p profile, log *records.Log) ([]trials.Trials, error)
 	if err != nil {
 		return nil, err
 	}
-	return trials.Read(log, arms, p.Seeds)
+	return trials.Read(log, arms, p.AllSeeds())
 }

@@ -82,7 +82,7 @@ func (a *accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 		return nil, err
 	}
 	base := r.All[0].Accuracies()
-	t, n := r.Training, len(r.Seeds)
+	t, n := r.Training, len(r.AllSeeds())
 	table := &suite.Table{
 		ID: "consistency-accuracy", Title: a.Spec.Title,
 		Caption: []string{
@@ -122,8 +122,8 @@ func (a *accuracy) Report(log, reference *records.Log) (*suite.Report, error) {
 	}
 	// None of the outcomes fails the run: that micro-batches are normalised each by itself is
 	// part of the method, and what it does to accuracy is what is asked here.
-	table.Notes = append([]string{trials.Verdict(says, "M = 1", a.Spec.Margin)}, suite.FewSeedsNote(n)...)
-	each := trials.EachTable("consistency-accuracy-runs", "Final accuracy: each training", r.All, r.Seeds)
+	table.Notes = append([]string{trials.Verdict(says, "M = 1", a.Spec.Margin)}, r.SeedNotes()...)
+	each := trials.EachTable("consistency-accuracy-runs", "Final accuracy: each training", r.All, r.AllSeeds())
 	files, err := plot.Files("consistency-accuracy", a.Spec.Title, []plot.Axes{final, gaps})
 	return &suite.Report{Tables: []*suite.Table{table, each}, Files: files}, err
 }
@@ -138,5 +138,5 @@ func micros(sizes []int) suite.Value {
 
 func (a *accuracy) Planned(profile string) []suite.PlannedRun {
 	p := a.Spec.Profiles[profile]
-	return trials.PlannedArms(profile, a.arms(p), p.Seeds)
+	return trials.PlannedArms(profile, a.arms(p), p.AllSeeds())
 }

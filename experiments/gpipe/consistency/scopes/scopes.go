@@ -93,7 +93,7 @@ func (s *scopes) arms(p trials.Profile) (arms []trials.Arm) {
 
 func (s *scopes) Planned(profile string) []suite.PlannedRun {
 	p := s.Spec.Profiles[profile]
-	return trials.PlannedArms(profile, s.arms(p), p.Seeds)
+	return trials.PlannedArms(profile, s.arms(p), p.AllSeeds())
 }
 
 func (s *scopes) Measure(ctx context.Context, log *records.Log, p progress.Progress) error {
@@ -105,7 +105,7 @@ func (s *scopes) Report(log, reference *records.Log) (*suite.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, n, base := r.Training, len(r.Seeds), r.All[0].Accuracies()
+	t, n, base := r.Training, len(r.AllSeeds()), r.All[0].Accuracies()
 	level, margin := s.Spec.Level, s.Spec.Margin
 	table := &suite.Table{
 		ID: s.ID(), Title: s.Title(),
@@ -159,8 +159,8 @@ func (s *scopes) Report(log, reference *records.Log) (*suite.Report, error) {
 			gaps.Add(fmt.Sprintf("M=%d", m), stats.Differences(all, own))
 		}
 	}
-	table.Notes = append([]string{trials.Verdict(says, "the baseline", margin)}, suite.FewSeedsNote(n)...)
-	each := trials.EachTable(s.ID()+"-runs", "Final accuracy in both scopes of batch norm: each training", r.All, r.Seeds)
+	table.Notes = append([]string{trials.Verdict(says, "the baseline", margin)}, r.SeedNotes()...)
+	each := trials.EachTable(s.ID()+"-runs", "Final accuracy in both scopes of batch norm: each training", r.All, r.AllSeeds())
 	files, err := plot.Files(s.ID(), s.Title(), []plot.Axes{final, gaps})
 	return &suite.Report{Tables: []*suite.Table{table, pairs, each}, Files: files}, err
 }

@@ -1,0 +1,41 @@
+package trials
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpipebench/experiments/suite"
+)
+
+// Seeding are the seeds over which a profile's trainings are repeated.
+type Seeding struct {
+	// Seeds were fixed before anything was measured.
+	Seeds []uint64 `yaml:"seeds"`
+	// Added are further ones, fixed when the results of Seeds were known and had left
+	// something open, which a report says. They are no part of the key: what a training gives
+	// does not depend on the other seeds, so those that are measured stay.
+	Added []uint64 `yaml:"added_seeds" want:"shown,optional"`
+}
+
+// AllSeeds are both.
+func (s Seeding) AllSeeds() []uint64 { return slices.Concat(s.Seeds, s.Added) }
+
+// CheckSeeds refuses seeds that stand twice.
+func (s Seeding) CheckSeeds() *suite.Problem {
+	for i, seed := range s.Added {
+		if slices.Contains(s.Seeds, seed) || slices.Contains(s.Added[:i], seed) {
+			return suite.At(fmt.Errorf("%d stands twice: want other seeds", seed), "added_seeds", fmt.Sprint(i))
+		}
+	}
+	return nil
+}
+
+// SeedNotes say that seeds are few, and which were added.
+func (s Seeding) SeedNotes() []string {
+	notes := suite.FewSeedsNote(len(s.AllSeeds()))
+	if len(s.Added) > 0 {
+		notes = append(notes, fmt.Sprintf("Seeds %s were added when the results of the others were known and had left something open.", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.Added)), ", "), "[]")))
+	}
+	return notes
+}
