@@ -3,7 +3,6 @@ package trials
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"gpipebench/experiments/suite"
 )
@@ -35,7 +34,7 @@ func (s Seeding) CheckSeeds() *suite.Problem {
 func (s Seeding) SeedNotes() []string {
 	notes := suite.FewSeedsNote(len(s.AllSeeds()))
 	if len(s.Added) > 0 {
-		notes = append(notes, fmt.Sprintf("Seeds %s were added when the results of the others were known and had left something open.", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.Added)), ", "), "[]")))
+		notes = append(notes, "Added when the results of the other seeds were known and had left something open: seeds "+suite.FormatSeeds(s.Added)+".")
 	}
 	return notes
 }
