@@ -47,6 +47,7 @@ faults:
 
 # The race detector needs cgo and cannot see into assembly. Neither an experiment's own folder nor
 # these packages start a goroutine; what they call and does is among the packages that are watched.
+# That functions of experiments which run beside one another share nothing is a test of its own.
 ALONE := internal/kernel internal/stats gpipe/schedule gpipe/timeline gpipe/planner gpipe/partition \
 	experiments/claims experiments/page experiments/plot experiments/simulation
 race:

@@ -163,7 +163,7 @@ type ImageConfig struct {
 	Cutout int `yaml:"cutout" want:"0.."`
 
 	// HeldOutOf is of how many images of a class OpenImages holds out one, rounded
-	// up, where the folders do not say, 2 to 1000. Zero means 10.
+	// up, where the folders do not say, 2 to 1000. Zero means DefaultHeldOutOf.
 	HeldOutOf int `yaml:"-"`
 }
 
@@ -210,11 +210,13 @@ const (
 	minNouns     = 4
 	maxNouns     = 1024
 
-	maxHeldOutOf   = 1000
-	minImage       = 8
-	minFigure      = 16
-	MaxImage       = 1024
-	MaxTrainImages = 1 << 24
+	maxHeldOutOf = 1000
+	// DefaultHeldOutOf is that of an ImageConfig that does not say.
+	DefaultHeldOutOf = 10
+	minImage         = 8
+	minFigure        = 16
+	MaxImage         = 1024
+	MaxTrainImages   = 1 << 24
 )
 
 // Validate reports the first field that is out of range and what it accepts.

@@ -57,7 +57,7 @@ func OpenImages(dir string, c Config) (*ImageSet, error) {
 		return nil, err
 	}
 	name := "images:" + printable(dir)
-	classes, files, err := listImages(dir, orDefault(c.Images.HeldOutOf, 10))
+	classes, files, err := listImages(dir, orDefault(c.Images.HeldOutOf, DefaultHeldOutOf))
 	if err != nil {
 		return nil, err
 	}

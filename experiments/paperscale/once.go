@@ -2,7 +2,8 @@ package paperscale
 
 import "sync"
 
-// once remembers what was made of each key, and makes it once, whoever asks first.
+// once remembers what was made of each key, and makes it once, whoever asks first. What failed
+// is made again.
 type once[K comparable, V any] struct {
 	lock sync.Mutex
 	made map[K]func() (V, error)
@@ -19,5 +20,11 @@ func (o *once[K, V]) of(key K, make func() (V, error)) (V, error) {
 		o.made[key] = get
 	}
 	o.lock.Unlock()
-	return get()
+	v, err := get()
+	if err != nil {
+		o.lock.Lock()
+		delete(o.made, key)
+		o.lock.Unlock()
+	}
+	return v, err
 }

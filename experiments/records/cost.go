@@ -9,7 +9,8 @@ import (
 // Cost is what the samples of a log have cost.
 type Cost struct {
 	// Seconds from each sample to the next, whatever process measured it. The first
-	// sample's are not recorded, and a gap above pause is one between two runs.
+	// sample's are not recorded, and a gap above pause before a process's first sample is one
+	// between two runs.
 	Seconds float64 `json:"seconds"`
 	// Bytes is the most memory that a process which measured has had resident; of
 	// samples without it, the most that the devices of a pipeline have used. 0: unknown.
@@ -22,10 +23,14 @@ const pause = 10 * time.Minute
 func (l *Log) Cost() Cost {
 	var c Cost
 	var devices int64
-	var times []time.Time
+	type made struct {
+		at      time.Time
+		session string
+	}
+	var times []made
 	for _, r := range l.Samples {
 		if at, err := time.Parse(time.RFC3339, r.Time); err == nil {
-			times = append(times, at)
+			times = append(times, made{at, r.Session})
 		}
 		c.Bytes = max(c.Bytes, r.RSS)
 		var used struct {
@@ -40,11 +45,15 @@ func (l *Log) Cost() Cost {
 		}
 		devices = max(devices, sum)
 	}
-	slices.SortFunc(times, time.Time.Compare)
-	for i := 1; i < len(times); i++ {
-		if gap := times[i].Sub(times[i-1]); gap <= pause {
-			c.Seconds += gap.Seconds()
+	slices.SortFunc(times, func(a, b made) int { return a.at.Compare(b.at) })
+	running := map[string]bool{}
+	for i, t := range times {
+		if i > 0 {
+			if gap := t.at.Sub(times[i-1].at); gap <= pause || running[t.session] {
+				c.Seconds += gap.Seconds()
+			}
 		}
+		running[t.session] = true
 	}
 	if c.Bytes == 0 {
 		c.Bytes = devices

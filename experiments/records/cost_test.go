@@ -22,6 +22,11 @@ func TestCost(t *testing.T) {
 	if got, want := l.Cost().Plus(Cost{9, 100}), (Cost{15, 100}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
+	// Its process ran while nothing ended for an hour.
+	sample("5", "b", "2026-01-02T01:01:01Z", `[]`, 99)
+	if got, want := l.Cost(), (Cost{3606, 99}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
 	if got := New(Key{}).Cost(); got != (Cost{}) {
 		t.Errorf("of nothing: %+v", got)
 	}

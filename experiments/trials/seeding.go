@@ -30,11 +30,21 @@ func (s Seeding) CheckSeeds() *suite.Problem {
 	return nil
 }
 
-// SeedNotes say that seeds are few, and which were added.
+// SeedNotes say of means over seeds that these are few, and which were added.
 func (s Seeding) SeedNotes() []string {
-	notes := suite.FewSeedsNote(len(s.AllSeeds()))
-	if len(s.Added) > 0 {
-		notes = append(notes, "Added when the results of the other seeds were known and had left something open: seeds "+suite.FormatSeeds(s.Added)+".")
+	return append(suite.FewSeedsNote(len(s.AllSeeds())), s.AddedNotes()...)
+}
+
+// RunNotes say so of rates and medians over seeds.
+func (s Seeding) RunNotes() []string {
+	return append(suite.FewRunsNote(len(s.AllSeeds())), s.AddedNotes()...)
+}
+
+// AddedNotes say which seeds were added, if any were.
+func (s Seeding) AddedNotes() []string {
+	if len(s.Added) == 0 {
+		return nil
 	}
-	return notes
+	return []string{"Added when the results of the other seeds were known and had left something open: seeds " + suite.FormatSeeds(s.Added) +
+		". Intervals are as if all seeds had been fixed beforehand; for this second look they are somewhat too narrow."}
 }

@@ -15,7 +15,7 @@ func TestSeeding(t *testing.T) {
 	if got := s.AllSeeds(); !slices.Equal(got, []uint64{1, 2, 7, 5, 6, 4}) {
 		t.Errorf("all: %v", got)
 	}
-	if got := s.SeedNotes(); len(got) != 1 || !strings.HasSuffix(got[0], "open: seeds 7, 5, 6, 4.") {
+	if got := s.SeedNotes(); len(got) != 1 || !strings.Contains(got[0], "open: seeds 7, 5, 6, 4. Intervals") {
 		t.Errorf("%q", got)
 	}
 	if p := s.CheckSeeds(); p != nil {

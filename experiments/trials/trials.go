@@ -2,11 +2,13 @@
 package trials
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"gpipebench/datasets"
 	"gpipebench/experiments/plot"
 	"gpipebench/experiments/progress"
 	"gpipebench/experiments/records"
@@ -80,6 +82,7 @@ type Trial struct {
 	Params    int64                    `json:"params"`
 	Partition []int                    `json:"partition"`
 	Seconds   float64                  `json:"seconds"`
+	Data      string                   `json:"data_sha256,omitempty"` // of the files that the examples are from; "": of none, or not recorded
 }
 
 // Check requires the weights' hash.
@@ -128,8 +131,12 @@ func Each(ctx context.Context, id string, arms []Arm, seeds []uint64, log *recor
 		return nil
 	}
 	for _, a := range arms {
-		if err := suite.Present(a.Training(seeds[0]).Data); err != nil {
+		t := a.Training(seeds[0])
+		if err := suite.Present(t.Data); err != nil {
 			return fmt.Errorf("%s, profile %s: %w", id, log.Key.Profile, err)
+		}
+		if err := a.sameData(log, seeds); err != nil {
+			return fmt.Errorf("%s, %s: %w", id, a.Name, err)
 		}
 	}
 	flops, err := work(arms, seeds, log)
@@ -139,6 +146,31 @@ func Each(ctx context.Context, id string, arms []Arm, seeds []uint64, log *recor
 	p.Begin(fmt.Sprintf("%s: %d trainings, %s", id, len(jobs), units.FormatFLOPs(flops)), len(jobs))
 	defer p.End()
 	return suite.Beside(ctx, log, p, jobs)
+}
+
+// sameData refuses to go on with other files of data than those of the samples that are there.
+func (a Arm) sameData(log *records.Log, seeds []uint64) error {
+	known, lacks := "", false
+	for _, seed := range seeds {
+		var r Trial
+		if !log.Has(a.Sample(seed)) {
+			lacks = true
+		} else if log.Get(a.Sample(seed), &r) == nil {
+			known = cmp.Or(known, r.Data)
+		}
+	}
+	if known == "" || !lacks {
+		return nil
+	}
+	t := a.Training(seeds[0])
+	s, err := t.Source()
+	if err != nil {
+		return err
+	}
+	if datasets.Digest(s) != known {
+		return errors.New("the files of data are others than those that trainings in the records learnt: want the same, or --fresh")
+	}
+	return nil
 }
 
 // work returns how many operations the trainings have that the log lacks.
@@ -219,8 +251,12 @@ func (t *Trial) Fill(ctx context.Context, l *workload.Loop) error {
 	t.SHA256 = l.Trainer.Hash()
 	t.Params = nn.CountParams(l.Pipeline.Layers)
 	t.Partition, _ = l.Trainer.Sizes()
+	t.Data = l.DataDigest()
 	return nil
 }
+
+// ErrOtherData is about a sample that cannot stand beside others.
+var ErrOtherData = errors.New("its training had other files of data than those of other samples: want the same")
 
 // Trials are an arm's trainings, by seed.
 type Trials struct {
@@ -228,15 +264,21 @@ type Trials struct {
 	Runs []*Trial
 }
 
+// Read returns the trials of arms, of which each had the same data with every seed.
 func Read(log *records.Log, arms []Arm, seeds []uint64) ([]Trials, error) {
 	var all []Trials
 	for _, a := range arms {
 		t := Trials{Arm: a}
+		data := ""
 		for _, seed := range seeds {
 			r := &Trial{}
 			if err := log.Get(a.Sample(seed), r); err != nil {
 				return nil, err
 			}
+			if r.Data != "" && data != "" && r.Data != data {
+				return nil, log.Strange(a.Sample(seed), ErrOtherData)
+			}
+			data = cmp.Or(data, r.Data)
 			t.Runs = append(t.Runs, r)
 		}
 		all = append(all, t)

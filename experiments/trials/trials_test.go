@@ -1,7 +1,11 @@
 package trials
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"gpipebench/experiments/progress"
@@ -50,5 +54,40 @@ func TestTrialsAnnounceTheirWork(t *testing.T) {
 	}
 	if err := Run(t.Context(), "e", []Arm{tiny(0)}, []uint64{9}, log, said); err == nil {
 		t.Error("no error of a training without steps")
+	}
+}
+
+// Trials of one arm have the same files of data: others are neither trained nor read.
+func TestTrialsHaveTheSameData(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "text.txt")
+	arm := Arm{"a", func(seed uint64) workload.Training {
+		tr := workloadtest.TinyTraining()
+		tr.Data, tr.Batch, tr.Steps, tr.Seed = "text:"+name, 8, 1, seed
+		return tr
+	}}
+	log := records.New(records.Key{Experiment: "e", Profile: "smoke"})
+	train := func(content string, seeds ...uint64) error {
+		if err := os.WriteFile(name, []byte(strings.Repeat(content, 50)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return Run(t.Context(), "e", []Arm{arm}, seeds, log, progress.Silent{})
+	}
+	if err := errors.Join(train("some text that is ", 1), train("some text that is ", 1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	all, err := Read(log, []Arm{arm}, []uint64{1, 2})
+	if err != nil || len(all[0].Runs[0].Data) != 64 || all[0].Runs[0].Data != all[0].Runs[1].Data {
+		t.Errorf("%v, %v", all, err)
+	}
+	if err := train("another text that is ", 1, 2, 3); err == nil || log.Has(arm.Sample(3)) || !strings.Contains(err.Error(), "e, a: the files of data are others than those that trainings in the records learnt") {
+		t.Errorf("other data: %v", err)
+	}
+	other := *all[0].Runs[0]
+	other.Data = strings.Repeat("ab", 32)
+	if err := log.Add(arm.Sample(3), 3, other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(log, []Arm{arm}, []uint64{1, 2, 3}); !errors.Is(err, ErrOtherData) {
+		t.Errorf("records of other data: %v", err)
 	}
 }

@@ -29,10 +29,6 @@ func (t *Training) settings(s datasets.Source) (map[string]string, error) {
 	put(all, "data.", reflect.ValueOf(t.Config))
 	put(all, "", reflect.ValueOf(t.Setup.deciding(slices.ContainsFunc(layers, hasMovingAverages))))
 	kind, _, _ := strings.Cut(t.Data, ":")
-	digest := ""
-	if datasets.NamesFiles(t.Data) {
-		digest = datasets.Digest(s)
-	}
 	put(all, "", reflect.ValueOf(struct {
 		Model, Data, DataSHA256               string
 		Batch                                 int
@@ -42,10 +38,19 @@ func (t *Training) settings(s datasets.Source) (map[string]string, error) {
 		EmptySource                           bool
 		Kernels                               string
 	}{
-		t.Model.Name, kind, digest, t.Batch, t.Seed, t.Optimizer, t.LRSchedule,
+		t.Model.Name, kind, t.DataDigest(s), t.Batch, t.Seed, t.Optimizer, t.LRSchedule,
 		t.LR, t.ClipNorm, t.L2, t.LabelSmoothing, t.EMA, t.EmptySource, nn.KernelProfile(),
 	}))
 	return all, nil
+}
+
+// DataDigest is that of the files that the training's examples, of a source, are from; "": of
+// none.
+func (t *Training) DataDigest(s datasets.Source) string {
+	if !datasets.NamesFiles(t.Data) {
+		return ""
+	}
+	return datasets.Digest(s)
 }
 
 // deciding returns the setup without what decides no bits, of a network with or without

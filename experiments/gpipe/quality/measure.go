@@ -24,7 +24,6 @@ type trial struct {
 	Tokens int       `json:"target_tokens"` // that it was trained on
 	FLOPs  float64   `json:"flops"`         // of its steps, about
 	Curve  []float64 `json:"curve"`         // its losses: means of every hundredth of the steps
-	Data   string    `json:"data_sha256,omitempty"`
 }
 
 // Check requires what tables and pictures need.
@@ -39,6 +38,7 @@ func (t *trial) Check() error {
 type baselines struct {
 	Copy       []float64 `json:"copy"`
 	Dictionary []float64 `json:"dictionary"`
+	Data       string    `json:"data_sha256,omitempty"` // as in trials.Trial
 }
 
 // withoutNetwork is their sample.
@@ -113,10 +113,7 @@ func (a arm) train(ctx context.Context, t workload.Training, known string) (*tri
 	}
 	defer l.Close()
 	r := &trial{Steps: t.Steps, FLOPs: flops}
-	if datasets.NamesFiles(t.Data) {
-		r.Data = datasets.Digest(l.Source)
-	}
-	if known != "" && r.Data != known {
+	if known != "" && l.DataDigest() != known {
 		return nil, errors.New("the catalogs have other sentences than those that trainings in the records learnt: want the same catalogs, or --fresh")
 	}
 	var so struct {
@@ -148,7 +145,7 @@ func baselinesOf(t workload.Training) (*baselines, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &baselines{}
+	b := &baselines{Data: t.DataDigest(s)}
 	for i, from := range s.(*datasets.Translation).Baselines() {
 		scores := []*[]float64{&b.Copy, &b.Dictionary}[i]
 		for _, bleu := range from.BLEU {

@@ -142,7 +142,7 @@ func (q *quality) checkProfile(p profile) *suite.Problem {
 	case m.Name != workload.Translator:
 		return suite.At(fmt.Errorf("want %s", workload.Translator), "training", "model", "name")
 	case m.HeadDim < 1:
-		return suite.At(errors.New("want 1 or more, as it stays where there are more heads"), "training", "model")
+		return suite.At(errors.New("want 1 or more, as it stays where there are more heads"), "training", "model", "head_dim")
 	case p.Training.Steps != 0:
 		return suite.At(errors.New("want none, as they follow from tokens"), "training", "steps")
 	case p.Training.LRSchedule != "":
@@ -155,7 +155,7 @@ func (q *quality) checkProfile(p profile) *suite.Problem {
 	first := q.Spec.Networks[0]
 	for _, n := range q.Spec.Networks {
 		if m.FF*n.FF%first.FF != 0 || m.Heads*n.Heads%first.Heads != 0 {
-			return suite.At(fmt.Errorf("%d and %d heads do not grow by whole numbers to %s", m.FF, m.Heads, n.Name), "training", "model", "ff")
+			return suite.At(fmt.Errorf("%d, with %d heads: want sizes that grow by whole numbers to %s", m.FF, m.Heads, n.Name), "training", "model", "ff")
 		}
 	}
 	return nil

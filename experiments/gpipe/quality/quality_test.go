@@ -22,13 +22,13 @@ import (
 
 // madeUp is a log of made-up scores: of(arm, seed) are BLEU and nats of the first
 // language, or of the only one; those of the next have 1 less and 0.1 more, and so on, and
-// half as many pairs.
+// half as many pairs; a network of one language has 33 pairs of it.
 func madeUp(t *testing.T, q *quality, profile string, of func(arm string, seed int) (bleu, nats float64)) *records.Log {
 	t.Helper()
 	log := records.New(q.Key(profile))
 	p := q.Spec.Profiles[profile]
 	names := p.Data.Names()
-	without := baselines{make([]float64, len(names)), make([]float64, len(names))}
+	without := baselines{Copy: make([]float64, len(names)), Dictionary: make([]float64, len(names))}
 	if err := log.Add(withoutNetwork, 1, without); err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +37,12 @@ func madeUp(t *testing.T, q *quality, profile string, of func(arm string, seed i
 			bleu, nats := of(a.Name, j)
 			r := trial{Trial: trials.Trial{SHA256: strings.Repeat("ab", 32), Params: 7, Partition: []int{2, 2}}, Steps: 10, Tokens: 900, Curve: []float64{3, 2}}
 			for l, name := range names {
+				pairs := 1000 >> l
+				if a.of != "" {
+					pairs = 33
+				}
 				if a.of == "" || a.of == name {
-					r.Languages = append(r.Languages, workload.LanguageScore{Name: name, Train: 1000 >> l, BLEU: bleu - float64(l), Loss: nats + float64(l)/10, HeldOut: 10})
+					r.Languages = append(r.Languages, workload.LanguageScore{Name: name, Train: pairs, BLEU: bleu - float64(l), Loss: nats + float64(l)/10, HeldOut: 10})
 				}
 			}
 			if err := log.Add(a.Sample(seed), seed, r); err != nil {
@@ -98,7 +102,7 @@ func TestReport(t *testing.T) {
 		{0, "invented 2", "invented 2|500|0.0%|10|0.00|0.00|37.00|39.00|44.00|43.00|44.00|41.00"},
 		{0, "high-resource", "high-resource|1500|0.0%|20|0.00|0.00|-|39.50|44.50"},
 		{0, "low-resource", "low-resource|375|0.0%|20|0.00|0.00|-|37.50|42.50"},
-		{1, "invented 1", "invented 1|1000|10|0.3|900|7|40.00|0.00|+0.00 [+0.00, +0.00]|+5.00 [+2.52, +7.48]"},
+		{1, "invented 1", "invented 1|1000|33|10|5.0|900|7|40.00|0.00|+0.00 [+0.00, +0.00]|+5.00 [+2.52, +7.48]"},
 		{2, "deep", "deep|T(4, 128, 2)|T(24, 8192, 16)|1.3B|7|900|0 FLOP|"},
 		{2, "largest", "largest|T(11, 256, 4)|T(64, 16384, 32)|6B|"},
 		{3, "deep - small", "deep - small|+5.00 [+2.52, +7.48]|+5.00 [+2.52, +7.48]|+5.00 [+2.52, +7.48]|-0.1000"},
@@ -133,9 +137,9 @@ func TestStrangeSamples(t *testing.T) {
 	q := suitetest.Loaded[*quality](t, Definition.Load)
 	p := q.Spec.Profiles["quick"]
 	for what, change := range map[string]func(*trial){
-		"3 languages: want 4": func(r *trial) { r.Languages = r.Languages[:3] },
-		"other data than":     func(r *trial) { r.Data = "another" },
-		"no scores":           func(r *trial) { r.Curve = nil },
+		"3 languages: want 4":      func(r *trial) { r.Languages = r.Languages[:3] },
+		"other files of data than": func(r *trial) { r.Data = "another" },
+		"no scores":                func(r *trial) { r.Curve = nil },
 	} {
 		log := madeUp(t, q, "quick", func(string, int) (float64, float64) { return 1, 1 })
 		sample := q.arms(p)[2].Sample(2)
@@ -450,9 +454,9 @@ func TestSpec(t *testing.T) {
 		{"smallest_batch: 2", "smallest_batch: 0", "profiles.smoke.smallest_batch: \"0\": want"},
 		{"      batch: 8\n", "      batch: 8\n      steps: 3\n", "profiles.smoke.training.steps: want none"},
 		{"      batch: 8\n", "      batch: 8\n      lr_schedule: constant\n", "profiles.smoke.training.lr_schedule: want none"},
-		{"ff: 32, heads: 2, head_dim: 8,", "ff: 32, heads: 2,", "profiles.smoke.training.model: want 1 or more"},
+		{"ff: 32, heads: 2, head_dim: 8,", "ff: 32, heads: 2,", "profiles.smoke.training.model.head_dim: want 1 or more"},
 		{"{name: transformer,", "{name: transformer-lm,", "profiles.smoke.training.model.name: want transformer"},
-		{"layers: 24, ff: 8192,", "layers: 24, ff: 8200,", "profiles.smoke.training.model.ff: 32 and 2 heads do not grow"},
+		{"layers: 24, ff: 8192,", "layers: 24, ff: 8200,", "profiles.smoke.training.model.ff: 32, with 2 heads: want sizes that grow by whole numbers to"},
 	} {
 		err := suitetest.Refused(t, Definition, c.old, c.replacement)
 		if err == nil || !strings.HasPrefix(err.Error(), "x.yaml:") || !strings.Contains(err.Error(), c.want) {

@@ -45,7 +45,7 @@ func addReference(t *suite.Table, column string, beside *results) {
 // recipe says how all networks are trained.
 func (q *quality) recipe(r *results) string {
 	t := r.Training
-	return fmt.Sprintf("%s target tokens in every training, to the mini-batch; %s, its rate rising to %g over the first %s of the steps and then falling as a cosine, the same in every training; K = %d, M = %d. %d seeds.",
+	return fmt.Sprintf("At most %s target tokens in a training, to the mini-batch; %s, its rate rising to %g over the first %s of the steps and then falling as a cosine, the same in every training; K = %d, M = %d. %d seeds.",
 		units.FormatCommas(int64(r.Tokens)), t.Optimizer, t.LR, units.FormatShare(r.WarmUp, 1), q.setup.Partitions, q.setup.MicroBatches, len(r.AllSeeds()))
 }
 
@@ -103,7 +103,7 @@ func (q *quality) languageTable(r *results) *suite.Table {
 		}
 		table.Add(row...)
 	}
-	table.Notes = []string{fmt.Sprintf("The last rows are means over the %d languages with the most pairs (high-resource), the %d with the fewest (low-resource), and all.", r.Data.Ends, r.Data.Ends)}
+	table.Notes = append(r.AddedNotes(), fmt.Sprintf("The last rows are means over the %d languages with the most pairs (high-resource), the %d with the fewest (low-resource), and all.", r.Data.Ends, r.Data.Ends))
 	return table
 }
 
@@ -111,20 +111,21 @@ func (q *quality) bilingualTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: q.ID() + "-bilingual", Title: "Figure 3: one network for all languages against one for each",
 		Caption: []string{
-			fmt.Sprintf("BLEU of networks of the first one's shape that learn one language each (dropout %g; at most %d passes over its pairs, so that those of few pairs are trained on fewer tokens), and by how much the BLEU of a network for all languages is above it: means over pairs of trainings with the same seed, with their 95%% intervals (Student's t).", r.Bilingual.Dropout, r.Bilingual.Passes),
+			fmt.Sprintf("BLEU of networks of the first one's shape that learn one language each (dropout %g; at most %d passes over its pairs, so that those of few pairs are trained on fewer tokens), and by how much the BLEU of a network for all languages is above it: means over pairs of trainings with the same seed, with their 95%% intervals (Student's t), which cover other seeds and not other sentences. Such a network has tables of words of its own, by which other pairs are short enough.", r.Bilingual.Dropout, r.Bilingual.Passes),
 			fmt.Sprintf("The last column says whether %s is better: noisy if the interval contains 0. %s %s", q.last().Name, r.corpus(), q.recipe(r)),
 		},
 	}
 	table.Texts("language")
-	table.Numbers("training pairs", "held out", "passes", "target tokens", "parameters", "bilingual BLEU", "sd")
+	table.Numbers("training pairs", "bilingual training pairs", "held out", "passes", "target tokens", "parameters", "bilingual BLEU", "sd")
 	for _, n := range q.Spec.Networks {
 		table.Numbers(n.Name + " - bilingual")
 	}
 	table.Texts("largest is better")
 	for _, l := range r.groups()[2].compared() {
 		own, bleu := l.bilingual[0], l.own().bleu
-		passes := float64(own.Steps*r.Training.Batch) / float64(own.Languages[0].Train)
-		row := []any{l.name, l.Train, l.HeldOut, suite.Fixed(passes, 1), own.Tokens, own.Params, suite.Mean(bleu, 2), suite.SD(bleu, 2)}
+		pairs, batch := own.Languages[0].Train, r.Training.Batch
+		passes := float64(own.Steps) / float64((pairs+batch-1)/batch) // the last mini-batch of a pass is smaller
+		row := []any{l.name, l.Train, pairs, l.HeldOut, suite.Fixed(passes, 1), own.Tokens, own.Params, suite.Mean(bleu, 2), suite.SD(bleu, 2)}
 		var sign int
 		for _, runs := range r.networks {
 			gain := stats.Pairs(l.bleu(runs), bleu)
@@ -160,6 +161,7 @@ func (q *quality) networkTable(r *results) *suite.Table {
 		}
 		table.Add(row, nats)
 	}
+	table.Notes = r.AddedNotes()
 	return table
 }
 
@@ -190,7 +192,7 @@ func (q *quality) differenceTable(r *results) *suite.Table {
 	table := &suite.Table{
 		ID: q.ID() + "-differences", Title: "Larger networks for translation: differences",
 		Caption: []string{
-			fmt.Sprintf("Means over pairs of trainings with the same seed, with their 95%% intervals (Student's t), after %s target tokens each. More BLEU and fewer nats per token are better. Against bilingual: over the languages of each group that have a translator of their own. Against the dictionary of translation-quality: over all of a group.", units.FormatCommas(int64(r.Tokens))),
+			fmt.Sprintf("Means over pairs of trainings with the same seed, with their 95%% intervals (Student's t), which cover other seeds and not other sentences. Each network for all languages had %s target tokens. More BLEU and fewer nats per token are better. Against bilingual: over the languages of each group that have a translator of their own. Against the dictionary of translation-quality: over all of a group.", units.FormatCommas(int64(r.Tokens))),
 			"The paper: 1.3B is better than 400M in all languages, and 3B and 6B add less to 1.3B; deep and wide are alike on high-resource languages, and deep is much better on low-resource ones; 6B is better than all bilingual models.",
 		},
 	}
@@ -271,7 +273,7 @@ func (q *quality) batchTable(r *results) *suite.Table {
 		ID: q.ID() + "-batches", Title: "Table 5: larger mini-batches for translation",
 		Caption: []string{
 			fmt.Sprintf("%s of width %d, dropout %g, %s alone. %s", shapeOf(m), m.Dim, m.Dropout, language, q.recipe(r)),
-			"The paper's Table 5 translates German to English, with the same optimisation parameters for all batches, and does not say for how long. With as many tokens, a smaller mini-batch makes more steps; with as many steps, it sees fewer pairs. Differences are means over pairs of trainings with the same seed, with their 95% intervals (Student's t).",
+			"The paper's Table 5 translates German to English, with the same optimisation parameters for all batches, and does not say for how long. With as many tokens, a smaller mini-batch makes more steps; with as many steps, it sees fewer pairs. Differences are means over pairs of trainings with the same seed, with their 95% intervals (Student's t), which cover other seeds and not other sentences.",
 		},
 	}
 	table.Texts("trained for")
@@ -327,5 +329,6 @@ func (q *quality) runTable(r *results) *suite.Table {
 	for _, a := range q.batchArms(r.profile) {
 		add(a.Name, r.all[a.Name])
 	}
+	table.Notes = r.AddedNotes()
 	return table
 }

@@ -7,6 +7,7 @@ import (
 
 	"gpipebench/experiments/records"
 	"gpipebench/experiments/suite"
+	"gpipebench/experiments/trials"
 	"gpipebench/experiments/workload"
 	"gpipebench/internal/stats"
 )
@@ -49,7 +50,7 @@ func (q *quality) read(log *records.Log) (*results, error) {
 				return nil, log.Strange(a.Sample(seed), fmt.Errorf("%d languages: want %d", len(t.Languages), want))
 			}
 			if digest, is := known[a.of]; is && digest != t.Data {
-				return nil, log.Strange(a.Sample(seed), fmt.Errorf("other data than those of other samples: want the same"))
+				return nil, log.Strange(a.Sample(seed), trials.ErrOtherData)
 			}
 			known[a.of] = t.Data
 			r.all[a.Name] = append(r.all[a.Name], t)
@@ -61,6 +62,9 @@ func (q *quality) read(log *records.Log) (*results, error) {
 	var without baselines
 	if err := log.Get(withoutNetwork, &without); err != nil {
 		return nil, err
+	}
+	if without.Data != "" && without.Data != known[""] {
+		return nil, log.Strange(withoutNetwork, trials.ErrOtherData)
 	}
 	names := p.Data.Names()
 	if len(without.Copy) != len(names) || len(without.Dictionary) != len(names) {

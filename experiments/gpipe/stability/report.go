@@ -61,7 +61,7 @@ func (s *stability) outcomes(log *records.Log, p size) ([]*outcome, error) {
 	var all []*outcome
 	for _, v := range s.Spec.Variants {
 		o := &outcome{Variant: v}
-		for _, seed := range p.Seeds {
+		for _, seed := range p.AllSeeds() {
 			r := &record{}
 			if err := log.Get(v.sample(seed), r); err != nil {
 				return nil, err
@@ -114,11 +114,11 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 		ID: "stability", Title: s.Spec.Title,
 		Caption: []string{
 			fmt.Sprintf("%d encoder and %d decoder layers of width %d, %d parameters; %g%% of the tokens of the training targets are replaced by random tokens; %s at a learning rate of %g, %d steps of %d pairs; gradients are not clipped. Medians and ranges over %d seeds.",
-				m.Layers, m.Layers, m.Dim, all[0].runs[0].Params, 100*profile.Data.Noise, profile.Training.Optimizer, profile.Training.LR, profile.Training.Steps, profile.Training.Batch, len(profile.Seeds)),
+				m.Layers, m.Layers, m.Dim, all[0].runs[0].Params, 100*profile.Data.Noise, profile.Training.Optimizer, profile.Training.LR, profile.Training.Steps, profile.Training.Batch, len(profile.AllSeeds())),
 			fmt.Sprintf("A run diverges at the first step with a value that is not finite, or at the first step, from step %d on, at which the mean of the last %d losses is above %g nats; guessing costs %.2f nats. Held-out targets have no noise. Logits are measured before they are clipped. Normally distributed values have a kurtosis of 3.",
 				d.After, d.Window, d.Loss, all[0].runs[0].Uniform),
 		},
-		Notes: append([]string{s.verdict(all)}, suite.FewRunsNote(len(profile.Seeds))...),
+		Notes: append([]string{s.verdict(all)}, profile.RunNotes()...),
 	}
 	table.Texts("variant")
 	table.Numbers("runs that diverge")
@@ -149,7 +149,7 @@ func (s *stability) Report(log, reference *records.Log) (*suite.Report, error) {
 					loss, norm = short(stats.Mean(r.Losses[from:to])), short(stats.Mean(r.GradNorms[from:to]))
 					from = to
 				}
-				curve.Add(o.Name, profile.Seeds[i], p.Step, loss, norm, short(p.Largest), short(p.Hidden), short(p.Logits))
+				curve.Add(o.Name, profile.AllSeeds()[i], p.Step, loss, norm, short(p.Largest), short(p.Hidden), short(p.Logits))
 			}
 		}
 	}

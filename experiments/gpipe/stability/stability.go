@@ -31,7 +31,7 @@ var Definition = suite.Definition{ID: "stability", Folder: folder, New: suite.Ne
 
 func (s *stability) Planned(profile string) []suite.PlannedRun {
 	p := s.Spec.Profiles[profile]
-	return trials.PlannedArms(profile, s.arms(p), p.Seeds)
+	return trials.PlannedArms(profile, s.arms(p), p.AllSeeds())
 }
 
 // spec is spec.yaml.
@@ -160,7 +160,7 @@ func (s *stability) Measure(ctx context.Context, log *records.Log, p progress.Pr
 	if err != nil {
 		return err
 	}
-	return trials.Each(ctx, s.ID(), s.arms(profile), profile.Seeds, log, p, func(ctx context.Context, t workload.Training) (any, string, error) {
+	return trials.Each(ctx, s.ID(), s.arms(profile), profile.AllSeeds(), log, p, func(ctx context.Context, t workload.Training) (any, string, error) {
 		r, err := profile.train(ctx, t)
 		if err != nil {
 			return nil, "", err

@@ -86,8 +86,10 @@ func TestStabilityVerdict(t *testing.T) {
 	} {
 		log := records.New(s.Key("quick"))
 		p := s.Spec.Profiles["quick"]
+		p.Added = []uint64{77}
+		s.Spec.Profiles["quick"] = p
 		for _, v := range s.Spec.Variants {
-			for _, seed := range p.Seeds {
+			for _, seed := range p.AllSeeds() {
 				r := &record{Params: 7, Uniform: 4.6, HeldOut: 4}
 				for i := range p.Training.Steps {
 					loss := 2.0
@@ -114,6 +116,9 @@ func TestStabilityVerdict(t *testing.T) {
 		}
 		if got := r.Tables[0].Notes[0]; !strings.Contains(got, c.want) {
 			t.Errorf("%v diverge: %q, want %q", c.diverge, got, c.want)
+		}
+		if got := r.Tables[0].Printed()[0][1]; !strings.HasSuffix(got, fmt.Sprintf("of %d", len(p.AllSeeds()))) {
+			t.Errorf("%s runs, with an added seed", got)
 		}
 		suitetest.CheckPlots(t, r)
 	}

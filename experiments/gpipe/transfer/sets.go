@@ -1,9 +1,12 @@
 package transfer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 
 	"gpipebench/datasets"
 	"gpipebench/experiments/records"
@@ -77,12 +80,19 @@ func (s set) counted(log *records.Log) ([]any, error) {
 	return []any{c.Train, c.HeldOut, c.Classes}, nil
 }
 
+func (s set) heldOutOf() int { return cmp.Or(s.HeldOutOf, datasets.DefaultHeldOutOf) }
+
 // described says in a caption what images the sets of a profile have, and how those of
 // training are changed.
 func (p profile) described() string {
 	text := "Sets are procedural images that differ in shapes and textures, in number and in noise"
 	if p.From.Data != "synthetic" {
-		text = "Sets are images in files, whose digests are in the records; half of every class is for testing, a tenth of the first set"
+		var parts []string
+		for _, s := range p.To {
+			parts = append(parts, fmt.Sprint(s.heldOutOf()))
+		}
+		text = fmt.Sprintf("Sets are images in files, whose digests are in the records; of every class one image of %d is for testing in the set of the pretraining, one of %s in the others",
+			p.From.heldOutOf(), strings.Join(slices.Compact(parts), ", "))
 	}
 	return fmt.Sprintf("%s. Training images are randomly mirrored: %s; cropped from a margin of %d pixels; and a square of %d pixels is cut out.", text, suite.YesOrNo(p.Images.Flip), p.Images.Crop, p.Images.Cutout)
 }

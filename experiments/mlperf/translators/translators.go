@@ -50,6 +50,11 @@ type translators struct {
 	setup workload.Setup
 }
 
+var errPilot = errors.New("want other seeds than the pilots'")
+
+// pilot reports whether a seed is one of the pilots'.
+func (p profile) pilot(seed uint64) bool { return slices.Contains(p.Pilots, seed) }
+
 func (x *translators) Resolve() *suite.Problem {
 	x.setup = x.Spec.Setup.Setup()
 	if err := trials.CheckSetup(x.setup); err != nil {
@@ -61,8 +66,10 @@ func (x *translators) Resolve() *suite.Problem {
 		switch {
 		case len(p.Networks) != 2 || p.Networks[0].Name != workload.Translator || p.Networks[1].Name != workload.GNMT:
 			return suite.At(fmt.Errorf("want %s and %s", workload.Translator, workload.GNMT), append(at, "networks")...)
-		case slices.ContainsFunc(p.Pilots, func(s uint64) bool { return slices.Contains(p.AllSeeds(), s) }):
-			return suite.At(errors.New("want other seeds than the pilots'"), append(at, "seeds")...)
+		case slices.ContainsFunc(p.Seeds, p.pilot):
+			return suite.At(errPilot, append(at, "seeds")...)
+		case slices.ContainsFunc(p.Added, p.pilot):
+			return suite.At(errPilot, append(at, "added_seeds")...)
 		}
 		if problem := p.CheckSeeds(); problem != nil {
 			return problem.In(at...)
@@ -139,17 +146,15 @@ func (x *translators) Measure(ctx context.Context, log *records.Log, progress pr
 		return err
 	}
 	err = trials.Each(ctx, x.ID(), slices.Concat(x.grid(p, 0), x.grid(p, 1)), p.Pilots, log, progress, func(ctx context.Context, t workload.Training) (any, string, error) {
-		made := &pilot{}
+		trial, err := trials.Train(ctx, t)
 		var bad *gpipe.NonFiniteError
-		made.Trial, err = trials.Train(ctx, t)
 		switch {
 		case errors.As(err, &bad):
-			made.NonFinite = bad.Error()
-			return made, made.NonFinite, nil
+			return &pilot{NonFinite: bad.Error()}, bad.Error(), nil
 		case err != nil:
 			return nil, "", err
 		}
-		return made, fmt.Sprintf("held-out loss %.4f", made.HeldOut), nil
+		return &pilot{Trial: trial}, fmt.Sprintf("held-out loss %.4f", trial.HeldOut), nil
 	})
 	if err != nil {
 		return err

@@ -55,6 +55,8 @@ func (s *scopes) Resolve() *suite.Problem {
 			wrong = errors.New("want M = 1, the baseline")
 		case setup.Replicas < 2:
 			wrong = errors.New("want r of 2 or more: one replica has one scope")
+		case i > 0 && setup.Replicas != s.Spec.setups[0].Replicas:
+			wrong = fmt.Errorf("want r of %d, as in setup 0", s.Spec.setups[0].Replicas)
 		case i%2 == 0 && setup.BNScope != gpipe.AllScope:
 			wrong = errors.New("want bn_scope all, then the same with replica")
 		case i%2 == 1:
@@ -110,8 +112,8 @@ func (s *scopes) Report(log, reference *records.Log) (*suite.Report, error) {
 	table := &suite.Table{
 		ID: s.ID(), Title: s.Title(),
 		Caption: []string{
-			fmt.Sprintf("%v, %d parameters, %d steps of %d procedural images, half of them on each of two replicas, %s; %d complete trainings of each kind, with the same seeds. M is that of a replica. Accuracy is measured on %d held-out images, with the moving averages of batch norm.",
-				t.Model, r.All[0].Runs[0].Params, t.Steps, t.Batch, t.Optimizer, n, r.All[0].Runs[0].Targets),
+			fmt.Sprintf("%v, %d parameters, %d steps of %d procedural images, divided over %d replicas, %s; %d complete trainings of each kind, with the same seeds. M is that of a replica. Accuracy is measured on %d held-out images, with the moving averages of batch norm.",
+				t.Model, r.All[0].Runs[0].Params, t.Steps, t.Batch, s.Spec.setups[0].Replicas, t.Optimizer, n, r.All[0].Runs[0].Targets),
 			fmt.Sprintf("Batch norm's statistics are those of a replica's own micro-batch (scope replica), or of the micro-batches of the same number of all replicas (all). The baseline has those of the whole mini-batch, as has one network with M = 1. The difference to it is the mean over pairs of trainings with the same seed, in percentage points, with its 95%% interval (Student's t). Equivalence is tested by two one-sided tests at %g%% against a margin of %g points; the margin was fixed beforehand.",
 				100*level, margin),
 			"[V1] is the paper's criterion for a pipeline (first version, section 4.3.1): accuracy within two standard deviations of the baseline's mean.",

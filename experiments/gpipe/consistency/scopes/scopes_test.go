@@ -107,6 +107,7 @@ func TestScopesRefused(t *testing.T) {
 		{"{k: 2, m: 4, r: 2, bn_scope: replica", "{k: 2, m: 4, r: 2, bn_scope: whole", "bn_scope"},
 		{"  - {k: 4, m: 8, r: 2, bn_scope: replica, checkpoint: never, threads: 1}\n", "", "setups.4: want the same with bn_scope replica"},
 		{"{k: 1, m: 1, r: 2, bn_scope: all", "{k: 1, m: 1, bn_scope: all", "want r of 2 or more"},
+		{"{k: 2, m: 4, r: 2, bn_scope: all", "{k: 2, m: 4, r: 4, bn_scope: all", "setups.2: want r of 2, as in setup 0"},
 		{"{k: 1, m: 1, r: 2, bn_scope: all", "{k: 1, m: 1, r: 2, device: emulated, bn_scope: all", "want host devices"},
 		{"batch: 32", "batch: 40", "want a multiple of 16"},
 		{"margin: 5", "margin: 0", "margin"},

@@ -8,9 +8,8 @@ import (
 	"gpipebench/internal/stats"
 )
 
-// bounds are the least and the most that a value can be, which are equal if it is known.
-// The most of a threshold at the upper end of the grid is infinite, the least of one below
-// its lower end 0.
+// bounds are the least and the most that a value can be. The most of a threshold beyond the
+// upper end of the grid is infinite, the least of one below its lower end 0.
 type bounds struct{ least, most float64 }
 
 // over is the quotient of two values above 0, of which either may be unbounded.

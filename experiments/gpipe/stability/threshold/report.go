@@ -18,8 +18,8 @@ type outcome struct {
 	stability.Variant
 	depth
 	runs       [][]*record // by rate, then seed
-	thresholds []bounds    // by seed: the largest rate up to which every run survived
-	ends       int         // seeds of which no run, or every run, survived: the grid only bounds their thresholds
+	thresholds []bounds    // by seed: between the largest rate up to which every run survived and the next
+	ends       int         // seeds of which no run, or every run, survived: the grid bounds their thresholds on one side
 }
 
 // outcomes are in the order of the table: by depth, then by variant.
@@ -29,7 +29,7 @@ func (e *threshold) outcomes(log *records.Log, p size) (all []*outcome, err erro
 			o := &outcome{Variant: v, depth: d}
 			for _, rate := range d.Rates {
 				var runs []*record
-				for _, seed := range p.Seeds {
+				for _, seed := range p.AllSeeds() {
 					r := &record{}
 					if err := log.Get(e.arm(p, v, d, rate).Sample(seed), r); err != nil {
 						return nil, err
@@ -38,16 +38,15 @@ func (e *threshold) outcomes(log *records.Log, p size) (all []*outcome, err erro
 				}
 				o.runs = append(o.runs, runs)
 			}
-			for i := range p.Seeds {
+			for i := range p.AllSeeds() {
 				survived := 0
 				for survived < len(d.Rates) && e.Spec.Survives.survived(o.runs[survived][i]) {
 					survived++
 				}
-				t := limits(d.Rates, survived)
-				if !t.known() {
+				if survived == 0 || survived == len(d.Rates) {
 					o.ends++
 				}
-				o.thresholds = append(o.thresholds, t)
+				o.thresholds = append(o.thresholds, limits(d.Rates, survived))
 			}
 			all = append(all, o)
 		}
@@ -58,13 +57,14 @@ func (e *threshold) outcomes(log *records.Log, p size) (all []*outcome, err erro
 // limits is the threshold of a seed of which the runs at the first so many of some
 // rates survived.
 func limits(rates []float64, survived int) bounds {
-	switch survived {
-	case 0: // at most what would be the next smaller rate
-		return bounds{0, rates[0] * rates[0] / rates[1]}
-	case len(rates):
-		return bounds{rates[survived-1], math.Inf(1)}
+	b := bounds{0, math.Inf(1)}
+	if survived > 0 {
+		b.least = rates[survived-1]
 	}
-	return bounds{rates[survived-1], rates[survived-1]}
+	if survived < len(rates) {
+		b.most = rates[survived]
+	}
+	return b
 }
 
 // base is the outcome of the same depth with which another is compared.
@@ -85,6 +85,14 @@ func (o *outcome) factors(base *outcome) (all []bounds) {
 	return all
 }
 
+// factor is the median of the factors and its interval; of the base itself it is 1.
+func (o *outcome) factor(base *outcome) []suite.Value {
+	if o == base {
+		return []suite.Value{printFactor(1), suite.Absent}
+	}
+	return median(o.factors(base), printFactor)
+}
+
 func printRate(x float64) suite.Value   { return suite.Number("%.3g", x) }
 func printFactor(x float64) suite.Value { return suite.Fixed(x, 2) }
 
@@ -97,7 +105,7 @@ func (e *threshold) Report(log, reference *records.Log) (*suite.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, n, s := p.Training, len(p.Seeds), e.Spec.Survives
+	t, n, s := p.Training, len(p.AllSeeds()), e.Spec.Survives
 	var grids []string
 	for _, d := range p.Depths {
 		last := len(d.Rates) - 1
@@ -108,11 +116,11 @@ func (e *threshold) Report(log, reference *records.Log) (*suite.Report, error) {
 		Caption: []string{
 			fmt.Sprintf("As many encoder as decoder layers, of width %d; %g%% of the tokens of the training targets are replaced by random tokens; %s, schedule %s, %d steps of %d pairs; gradients are not clipped. A run survives if no value is infinite or not a number, and the mean of its last %d losses is below %g nats.",
 				t.Model.Dim, 100*p.Data.Noise, t.Optimizer, t.Training("", e.setup, 0).LRSchedule, t.Steps, t.Batch, s.Window, s.Loss),
-			fmt.Sprintf("%s; each with the same %d seeds. The threshold of a seed is the largest rate up to which every run survives. Factors are thresholds relative to those of %q, of the same seed. Medians over seeds, with their 95%% intervals (order statistics).",
+			fmt.Sprintf("%s; each with the same %d seeds. The threshold of a seed is the rate at which its runs begin to diverge: it lies between the largest one up to which every run survives and the next. Factors are thresholds relative to those of %q, of the same seed. Medians over seeds, with their 95%% intervals (order statistics).",
 				strings.Join(grids, "; "), n, e.Spec.Base),
-			"Of a seed of which no run survives, or every one, the grid only bounds the threshold: it may be anything below the smallest rate, or from the largest one on. Intervals include all that it may be.",
+			"The grid bounds each threshold and does not tell it: medians are what they may be, from the least to the most, and intervals include all that it may be. Of a seed of which no run survives, or every one, the threshold may be anything below the smallest rate, or from the largest one on.",
 		},
-		Notes: suite.FewRunsNote(n),
+		Notes: p.RunNotes(),
 	}
 	table.Texts("depth")
 	table.Numbers("layers")
@@ -154,11 +162,7 @@ func (e *threshold) Report(log, reference *records.Log) (*suite.Report, error) {
 				}
 				rates.Add(row...)
 			}
-			factor := []suite.Value{printFactor(1), suite.Absent}
-			if base := e.base(all, o); o != base {
-				factor = median(o.factors(base), printFactor)
-			}
-			table.Add(d.Name, d.Layers, o.Variant.Name, o.runs[0][0].Params, median(o.thresholds, printRate), factor,
+			table.Add(d.Name, d.Layers, o.Variant.Name, o.runs[0][0].Params, median(o.thresholds, printRate), o.factor(e.base(all, o)),
 				suite.Joined("%v of %v", lived, len(d.Rates)*n), suite.Joined("%v of %v", o.ends, n))
 			survival.Series = append(survival.Series, plot.Series{Name: o.Variant.Name, Lines: [][]plot.Point{share}})
 			losses.Series = append(losses.Series, plot.Series{Name: o.Variant.Name, Lines: [][]plot.Point{held}})
@@ -183,7 +187,7 @@ func (e *threshold) addReference(table *suite.Table, log, reference *records.Log
 		cell := suite.Absent
 		for _, r := range refs {
 			if r.depth.Name == o.depth.Name && r.Variant.Name == o.Variant.Name {
-				cell = median(r.factors(e.base(refs, r)), printFactor)[0]
+				cell = r.factor(e.base(refs, r))[0]
 			}
 		}
 		table.Rows[i] = append(table.Rows[i], cell)

@@ -29,7 +29,7 @@ var Definition = suite.Definition{ID: "stability-threshold", Folder: folder, New
 
 func (e *threshold) Planned(profile string) []suite.PlannedRun {
 	p := e.Spec.Profiles[profile]
-	return trials.PlannedArms(profile, e.arms(p), p.Seeds)
+	return trials.PlannedArms(profile, e.arms(p), p.AllSeeds())
 }
 
 // spec is spec.yaml.
@@ -150,7 +150,7 @@ func (e *threshold) Measure(ctx context.Context, log *records.Log, p progress.Pr
 	if err != nil {
 		return err
 	}
-	return trials.Each(ctx, e.ID(), e.arms(profile), profile.Seeds, log, p, func(ctx context.Context, t workload.Training) (any, string, error) {
+	return trials.Each(ctx, e.ID(), e.arms(profile), profile.AllSeeds(), log, p, func(ctx context.Context, t workload.Training) (any, string, error) {
 		r, err := e.train(ctx, t)
 		switch {
 		case err != nil:
