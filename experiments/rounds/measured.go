@@ -19,14 +19,14 @@ type Measured struct {
 	Partition []int
 	Peak      []int64
 	Rounds    []float64        // seconds of a step, one for each round
-	Shares    []timeline.Parts // of the steps of emulated devices, one for each round
 	Times     *gpipe.Times     // every kind of task at the median of its repeats over all rounds
 	Closed    float64          // closed form with the means of Times over stages
 	CutClosed float64          // closed form with the means of each stage; 0: there is none for the schedule or the link
 	Parts     timeline.Parts   // of a replay of Times
 
-	run     *Run
-	samples []Sample
+	run      *Run
+	samples  []Sample
+	emulated []*gpipe.Times // of the steps of emulated devices, one for each round
 }
 
 // All reads and reduces the samples of every run, by name.
@@ -70,12 +70,13 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 		}
 		seconds := stats.Median(wall)
 		if setup.Device == gpipe.Emulated {
-			parts, err := run.Crossed(samples.Median(), m.Partition).Breakdown()
+			times := run.Crossed(samples.Median(), m.Partition)
+			step, err := times.Replay()
 			if err != nil {
 				return nil, err
 			}
-			seconds = parts.Step
-			m.Shares = append(m.Shares, parts)
+			seconds = step.Span()
+			m.emulated = append(m.emulated, times)
 		}
 		m.Rounds = append(m.Rounds, seconds)
 	}
@@ -89,6 +90,18 @@ func (r *Rounds) measured(log *records.Log, run *Run) (*Measured, error) {
 	}
 	m.Parts, err = m.Times.Breakdown()
 	return m, err
+}
+
+// Shares splits the steps of emulated devices into their parts, one for each round.
+func (m *Measured) Shares() (all []timeline.Parts, err error) {
+	for _, times := range m.emulated {
+		parts, err := times.Breakdown()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, parts)
+	}
+	return all, nil
 }
 
 // Times is a run's sample as the virtual clock takes it.

@@ -140,11 +140,15 @@ func (b *breakdown) columns(r *rounds.Reporting[profile]) (all []column, err err
 			return nil, err
 		}
 		run := r.Runs[runName(k)]
+		steps, err := run.Shares()
+		if err != nil {
+			return nil, err
+		}
 		add("theory", true, shares(theory))
 		add("measured", true, shares(run.Parts))
 		add("95%", false, func(p part) suite.Value {
 			var each []float64
-			for _, of := range run.Shares {
+			for _, of := range steps {
 				each = append(each, p.of(&of)/of.Step)
 			}
 			return suite.Bracketed(each, func(x float64) suite.Value { return suite.Share(x, 1) })

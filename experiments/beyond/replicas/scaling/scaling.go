@@ -159,8 +159,12 @@ func (s *scaling) show(r *rounds.Reporting[profile]) error {
 	for _, c := range s.Spec.cells() {
 		run := r.Runs[c.name()]
 		_, batch := s.setup(c, p)
+		all, err := run.Shares()
+		if err != nil {
+			return err
+		}
 		var shares []float64
-		for _, parts := range run.Shares {
+		for _, parts := range all {
 			shares = append(shares, parts.Reduction/parts.Step)
 		}
 		row := []any{

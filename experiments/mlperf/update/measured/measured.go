@@ -207,8 +207,12 @@ func (x *measured) show(r *rounds.Reporting[profile]) error {
 			return err
 		}
 		of, n := r.Runs[run.Name], x.Spec.Networks[c.network]
+		steps, err := of.Shares()
+		if err != nil {
+			return err
+		}
 		share := func(part func(timeline.Parts) float64) (all []float64) {
-			for _, parts := range of.Shares {
+			for _, parts := range steps {
 				all = append(all, part(parts)/parts.Step)
 			}
 			return all
