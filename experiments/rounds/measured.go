@@ -18,11 +18,11 @@ import (
 type Measured struct {
 	Partition []int
 	Peak      []int64
-	Rounds    []float64        // seconds of a step, one for each round
-	Times     *gpipe.Times     // every kind of task at the median of its repeats over all rounds
-	Closed    float64          // closed form with the means of Times over stages
-	CutClosed float64          // closed form with the means of each stage; 0: there is none for the schedule or the link
-	Parts     timeline.Parts   // of a replay of Times
+	Rounds    []float64      // seconds of a step, one for each round
+	Times     *gpipe.Times   // every kind of task at the median of its repeats over all rounds
+	Closed    float64        // closed form with the means of Times over stages
+	CutClosed float64        // closed form with the means of each stage; 0: there is none for the schedule or the link
+	Parts     timeline.Parts // of a replay of Times
 
 	run      *Run
 	samples  []Sample
