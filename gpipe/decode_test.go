@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 )
@@ -42,7 +42,7 @@ func phrases() (b nn.Batch, translations [][]int32) {
 // and by beam search, and the results, with the bits of their scores, are the same
 // however it is cut, and with replicas.
 func TestDecode(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	b, translations := phrases()
 	layers, err := transformer.Translation(transformer.TranslationConfig{
 		Layers: 2, Dim: 24, FeedForward: 48, Heads: 3, SourceVocab: 10, SourceLen: 5, TargetLen: 5, Tie: transformer.TieAll,

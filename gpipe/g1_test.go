@@ -12,7 +12,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/internal/pairwise"
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 )
 
@@ -140,7 +140,7 @@ func everyWayOf(t *testing.T, factors []factor, examples int, run func(t *testin
 	for i, row := range pairwise.Cover(levels) {
 		// Under the race detector a quarter of the ways have every goroutine that all of them
 		// have, and bits are other runs' concern.
-		if raced.Detector() && i%4 != 0 {
+		if testkit.Race && i%4 != 0 {
 			continue
 		}
 		w := way{Pipeline: Pipeline{Devices: []Device{{}}}, examples: examples}

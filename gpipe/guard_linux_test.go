@@ -11,7 +11,7 @@ import (
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/internal/defect"
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/program"
 )
@@ -93,7 +93,7 @@ func TestReplicaPlansSufficeToTheFloat(t *testing.T) {
 
 // The same for several chunks on a device.
 func TestChunkPlansSufficeToTheFloat(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	for _, s := range []schedule.Schedule{schedule.InterleavedOneFOneB, schedule.MinVee} {
 		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.Never} {
 			with := func(p Pipeline) Pipeline {
@@ -110,7 +110,7 @@ func TestChunkPlansSufficeToTheFloat(t *testing.T) {
 // TestGatheredPlansSufficeToTheFloat: the same for the rows of gathered gradients, and the
 // table with which they are added up.
 func TestGatheredPlansSufficeToTheFloat(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	for _, k := range []int{1, 2} {
 		p := smallTranslation.pipeline(t)
 		p.Replicas, p.Groups, p.Partitions, p.MicroBatches, p.TiedGradients = 3, 6, k, 1, GatherTied
@@ -124,7 +124,7 @@ func TestGatheredPlansSufficeToTheFloat(t *testing.T) {
 // TestImagePlansSufficeToTheFloat: the same for convolutions, pools and batch norm,
 // whose kernels read runs and write tiles at the edges of odd images.
 func TestImagePlansSufficeToTheFloat(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	for name, n := range map[string]images{"amoebanet": smallAmoebaNet, "amoebanet-b": smallAmoebaNetB, "resnet": smallResNet, "convolutions": smallConvolutions} {
 		t.Run(name, func(t *testing.T) {
 			for _, threads := range []int{1, 3} {
@@ -140,7 +140,7 @@ func TestImagePlansSufficeToTheFloat(t *testing.T) {
 // TestBF16PlansSufficeToTheFloat: the same where a float holds two values, and the blocks
 // that are converted lie at the workspace's start.
 func TestBF16PlansSufficeToTheFloat(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	for _, threads := range []int{1, 2} {
 		p := small.pipeline(t).bf16()
 		p.Partitions, p.MicroBatches = 3, 2
@@ -158,7 +158,7 @@ func TestBF16PlansSufficeToTheFloat(t *testing.T) {
 // TestSpatialPlansSufficeToTheFloat: the same for stages in parts, each of which has memory
 // of its own: one float less of any category of any part is missed.
 func TestSpatialPlansSufficeToTheFloat(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	for name, n := range map[string]images{"amoebanet-b": smallAmoebaNetB, "resnet": smallResNet, "convolutions": smallConvolutions} {
 		t.Run(name, func(t *testing.T) {
 			for _, parts := range []int{2, 3} {

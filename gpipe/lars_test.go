@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/schedule"
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -57,7 +57,7 @@ var blocky = lm{
 
 // Norms of tensors of several blocks, which replicas divide.
 func TestLARSOfLargeTensors(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	l := blocky
 	for _, o := range bothLARS {
 		p := l.layerWise(t, o)
@@ -80,7 +80,7 @@ func TestLARSOfLargeTensors(t *testing.T) {
 // gradients, clipped, with norms in float64 over whole parameters. Biases, gains and
 // offsets take the schedule's rate. Frozen parameters keep their values.
 func TestLARSByDefinition(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	norm := func(x []float32) float64 {
 		var sum float64
 		for _, v := range x {

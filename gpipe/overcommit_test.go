@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/schedule"
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -34,7 +34,7 @@ func overcommitted(t *testing.T, p Pipeline, capacity int64, in Input, b nn.Batc
 // plan refuses runs out of memory if the plan is not consulted, and a run that it
 // accepts trains to the same bits.
 func TestPlansAreNeitherTimidNorBold(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	page := int64(os.Getpagesize())
 	for _, c := range []struct {
 		stages, micro, threads int

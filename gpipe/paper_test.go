@@ -7,7 +7,7 @@ import (
 	"gpipebench/gpipe/partition"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -305,7 +305,7 @@ func TestTwelveBytesAParameter(t *testing.T) {
 // 2.3), over a whole grid: boundary and residuals of a modelled stage are one
 // constant times each term.
 func TestMemoryFormulaOverTheGrid(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	type terms struct{ boundary, residuals float64 }
 	var first terms
 	for _, k := range []int{2, 4} {

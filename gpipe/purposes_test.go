@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"gpipebench/gpipe/schedule"
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/resnet"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -126,7 +126,7 @@ func TestUndeclared(t *testing.T) {
 // TestSmallerFits: mini-batches of fewer or shorter examples fit into the plan for
 // the largest, with the results of a pipeline that is opened for them.
 func TestSmallerFits(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	random := philox.NewStream(philox.KeyOf(3, "smaller"), 0)
 	for range 12 {
 		large := smallTranslation

@@ -15,7 +15,7 @@ import (
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
 	"gpipebench/gpipe/transport"
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -190,7 +190,7 @@ func (a *together) meet(replica int) func(program.Meeting) error {
 // TestWideBatchNormByDefinition: gradients have the bits of the replicas' programs, run
 // beside each other, with each statistic added up in ascending order of replicas.
 func TestWideBatchNormByDefinition(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	for _, scope := range []Scope{AllScope, 2} {
 		t.Run(scope.String(), func(t *testing.T) { batchNormByDefinition(t, scope) })
 	}
@@ -252,7 +252,7 @@ func batchNormByDefinition(t *testing.T, scope Scope) {
 // TestMeetingsOfAStep: replicas meet once for each batch norm in each F and B, never in a
 // recomputation, and the memory for what they keep is planned to the byte.
 func TestMeetingsOfAStep(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	n := smallResNet
 	norms := 0
 	for _, l := range n.pipeline(t, false).Layers {

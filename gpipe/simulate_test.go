@@ -9,7 +9,7 @@ import (
 	"gpipebench/gpipe/reduction"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/transformer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -150,7 +150,7 @@ func alike(k, m, examples int) (p Pipeline, in Input, f float64) {
 // The first stage's backward tasks take f instead of 2f; where no other stage waits
 // for them (K > 1, except naive) only the last one makes a difference.
 func TestSimulateIsTheClosedForm(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	const examples = 12
 	for _, s := range []schedule.Schedule{schedule.GPipe, schedule.OneFOneB, schedule.Naive} {
 		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {

@@ -11,8 +11,8 @@ import (
 
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
-	"gpipebench/internal/raced"
 	"gpipebench/internal/ram"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
 )
@@ -183,7 +183,7 @@ func TestResume(t *testing.T) {
 // next of a covering set of ways, which takes one step more. The state at once, the loss and
 // the state after it are those of a training that is never stopped.
 func TestResumeUnderAnySchedule(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	l := small
 	l.model.Fine = true // layers for three chunks on each of three devices
 	r := resumable{"", func(t testing.TB) Pipeline {

@@ -9,7 +9,7 @@ import (
 
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 )
 
 // In a synctest bubble time moves only while everything waits, so tasks that sleep
@@ -34,7 +34,7 @@ func sleeping(_ int, kind timeline.Kind, _ int) {
 }
 
 func TestRuntimeKeepsTheClosedForms(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	for _, s := range []schedule.Schedule{schedule.GPipe, schedule.Naive, schedule.OneFOneB} {
 		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.ExceptLast, schedule.Never} {
 			for _, late := range []bool{false, true} {

@@ -9,7 +9,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/transport"
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn"
 )
 
@@ -64,7 +64,7 @@ func payloadOf(l Load) transport.Payload {
 // A step's traffic is what its plan says, to the byte, and what was handed to the
 // transport; also of short mini-batches, and in several processes.
 func TestTraffic(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	language := func(k, r, g int, shard bool) func() Pipeline {
 		return func() Pipeline {
 			p := small.pipeline(t)

@@ -9,7 +9,7 @@ import (
 	"gpipebench/gpipe/place"
 	"gpipebench/gpipe/schedule"
 	"gpipebench/gpipe/timeline"
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 )
@@ -54,7 +54,7 @@ func TestZeroBubbleMemory(t *testing.T) {
 
 // No kernel of I or W reaches beyond the planned bytes, and with one float less, one does.
 func TestSplitPlansSufficeToTheFloat(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	for _, s := range []schedule.Schedule{schedule.ZeroBubbleH1, schedule.ZeroBubbleH2} {
 		for _, c := range []schedule.Checkpoint{schedule.Always, schedule.Never} {
 			with := func(p Pipeline) Pipeline {

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 )
 
 // Commands that README.md and docs show are ones that there are, with flags that
 // there are. What docs/howto.md adds is left out.
 func TestDocumentedCommands(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	shown := 0
 	for _, name := range []string{"README.md", "docs/CONTRIBUTING.md", "docs/howto.md", "docs/design.md", "docs/tutorial.md", "docs/cluster.md"} {
 		f, err := os.Open(filepath.Join("..", "..", name))

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 )
 
 // Every subcommand has an example, and its flags are there and take what they
 // are given.
 func TestExamplesParse(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	for _, c := range newRoot(io.Discard, io.Discard).Commands() {
 		if internal := c.Hidden && c.GroupID == "work"; c.Example == "" && !internal {
 			t.Errorf("%s has no example", c.Name())

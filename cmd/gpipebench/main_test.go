@@ -20,7 +20,7 @@ import (
 
 	"gpipebench/experiments"
 	"gpipebench/experiments/rounds"
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 )
 
 // asCommand makes the test's binary the command itself.
@@ -230,7 +230,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 // TestOutIsCheckedFirst: what could not be written at the end is found before
 // anything is measured.
 func TestOutIsCheckedFirst(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	for _, c := range []struct{ args, file, dir, want string }{
 		{"reproduce --profile full", "tables", "", "tables"},
 		{"reproduce --profile full", "records", "", "records"},
@@ -262,7 +262,7 @@ func TestOutIsCheckedFirst(t *testing.T) {
 // has the flag's own name and what it takes, in this program's words, and shows
 // the value without what a terminal obeys and not at any length.
 func TestFlagsSayWhatTheyTake(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	for _, c := range newRoot(io.Discard, io.Discard).Commands() {
 		if c.Name() == "completion" || c.Name() == "help" {
 			continue
@@ -293,7 +293,7 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 // TestNothingRawIsPrinted: names that are given are shown without what a terminal
 // obeys, and not at any length.
 func TestNothingRawIsPrinted(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	for _, raw := range []string{"\x1b[31mred\nline \u202ereversed bad\xff", strings.Repeat("long", 50_000)} {
 		for _, args := range [][]string{
 			{raw}, {"train", raw}, {"help", raw}, {"train", "--" + raw}, {"train", "--model", raw}, {"train", "--data", raw}, {"train", "--load", raw},
@@ -466,7 +466,7 @@ func TestTrainText(t *testing.T) {
 }
 
 func TestOtherCommands(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	status, stdout, stderr := execute(t, append(strings.Fields("bench --json --steps 2 --warmup 1 --vocab 16 -k 2"), tiny...)...)
 	if status != 0 {
 		t.Fatalf("bench: %d, %s", status, stderr)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"gpipebench/internal/kernel"
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
@@ -16,7 +16,7 @@ import (
 // TestBlocksAreWhole: converting by blocks gives the bits of converting whole operands,
 // forward and backward, for every op.
 func TestBlocksAreWhole(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	cases := opCases
 	if !testing.Short() {
 		cases = slices.Concat(cases, largeCases)

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/internal/tracer"
 	"gpipebench/models/amoebanet"
 	"gpipebench/models/resnet"
@@ -160,7 +160,7 @@ func TestDividedStacks(t *testing.T) {
 // TestDividedWork: all parts together compute what the undivided network does, exactly, and
 // move no fewer bytes.
 func TestDividedWork(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	work := func(p *program.Program) (flops, bytes int64) {
 		for i := range p.Instrs {
 			f, b := p.Instrs[i].Work()

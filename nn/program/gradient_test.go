@@ -3,13 +3,13 @@ package program_test
 import (
 	"testing"
 
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 )
 
 // TestGradients compares the gradients that follow from the ops' rules with
 // finite differences.
 func TestGradients(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	for _, c := range opCases {
 		if c.exact {
 			continue

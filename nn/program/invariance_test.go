@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
@@ -30,7 +30,7 @@ func forEachOp(t *testing.T, f func(t *testing.T, c opCase, want programtest.Res
 }
 
 func TestSplitBatch(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		if c.whole {
 			return
@@ -77,7 +77,7 @@ func TestRunAgain(t *testing.T) {
 // running Forward first, as re-materialisation does; a second run adds nothing
 // to the tallies.
 func TestForwardIsKeep(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		r := c.runner(t, 0, miniBatch, 1)
 		forward, keep := programtest.Results{}, programtest.Results{}
@@ -96,7 +96,7 @@ func TestForwardIsKeep(t *testing.T) {
 // TestRoom: neither does placing values where larger tensors have theirs, with
 // no more scratch; and no program spans more than its counterpart.
 func TestRoom(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		for larger := miniBatch; larger <= 64; larger = larger*3/2 + 1 {
 			for _, threads := range []int{1, 3} {
@@ -139,7 +139,7 @@ func TestEvaluate(t *testing.T) {
 // TestWorkspaceIsWritten: programs read nothing of the workspace that they did
 // not write. Other tests poison it; this one starts from zeros.
 func TestWorkspaceIsWritten(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		r := c.runner(t, 0, miniBatch, 1)
 		r.Options.Poison = false

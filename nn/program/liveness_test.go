@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 )
 
 // packPlainly is the algorithm as the paper prints it: every buffer is compared
@@ -65,7 +65,7 @@ func TestPack(t *testing.T) {
 // TestPackManyLayers: packing the buffers of ten thousand layers takes seconds,
 // not the hour that comparing all with all would.
 func TestPackManyLayers(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	var buffers []*buffer
 	for step := range 400_000 {
 		buffers = append(buffers, &buffer{first: step, last: step + 3, size: 16 * (1 + step%7)})

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/internal/tracer"
 	"gpipebench/nn"
 	"gpipebench/nn/graph"
@@ -323,7 +323,7 @@ func TestChunksBruteForce(t *testing.T) {
 // ones, a part's rows that are computed from nothing but the rows that the plan gives it have
 // the bits of the uncut network.
 func TestWindowsOfParts(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	check := func(t *testing.T, name string, r *programtest.Runner) (compared int) {
 		labels := []int32{0, 4}
 		fillBatch(r, 0, labels[:1+len(r.Stage.Feeds)])

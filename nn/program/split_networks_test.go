@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/models/amoebanet"
 	"gpipebench/models/resnet"
 	"gpipebench/models/transformer"
@@ -20,7 +20,7 @@ import (
 // two after it, with the residuals kept or recomputed: losses, gradients of all uses of all
 // parameters and tallies have the bits of the whole backward function.
 func TestSplitNetworks(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	const micro, size = 3, 2
 	made := func(layers []nn.Layer, err error) []nn.Layer {
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpipebench/internal/raced"
+	"gpipebench/internal/testkit"
 	"gpipebench/nn/graph"
 	"gpipebench/nn/program"
 	"gpipebench/nn/program/programtest"
@@ -25,7 +25,7 @@ func (c opCase) split(t testing.TB, from, to, threads int) *programtest.Runner {
 // threads, after a recomputation, and when they run again; so has the Backward that is
 // compiled with them. Between the two, nothing that is free after Input is left as it was.
 func TestSplitBackward(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		for _, threads := range []int{1, 3} {
 			r := c.split(t, 0, miniBatch, threads)
@@ -58,7 +58,7 @@ func TestSplitBackward(t *testing.T) {
 // TestSplitInFlight: W of all micro-batches after the last I, in ascending order, with one
 // set of accumulators; in descending order the sums are other ones.
 func TestSplitInFlight(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	other := 0
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		if c.whole {
@@ -105,7 +105,7 @@ func TestSplitInFlight(t *testing.T) {
 // TestSplitFirst: on a first stage, whose inputs have no gradient, the two have the bits
 // of Backward as well, and the same values are kept for Weights.
 func TestSplitFirst(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	forEachOp(t, func(t *testing.T, c opCase, _ programtest.Results) {
 		var all []programtest.Results
 		var weights []string
@@ -142,7 +142,7 @@ func opsOf(p *program.Program) (ops []string) {
 // exactly what is planned, and together they take no more for residuals than Backward,
 // but for the padding.
 func TestSplitSpaces(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	inputs := []program.Space{program.Params, program.Grads, program.In, program.DOut, program.DIn, program.Residual, program.Lasting, program.Between, program.Statistics, program.Workspace}
 	weights := []program.Space{program.Params, program.Grads, program.Lasting, program.Between, program.Workspace}
 	forEachOp(t, func(t *testing.T, c opCase, _ programtest.Results) {
@@ -211,7 +211,7 @@ func TestSplitSpaces(t *testing.T) {
 // TestSplitRoom: with the places of larger tensors the two have the same bits and span no
 // more than these.
 func TestSplitRoom(t *testing.T) {
-	raced.Skip(t)
+	testkit.NotRaced(t)
 	forEachOp(t, func(t *testing.T, c opCase, want programtest.Results) {
 		for larger := miniBatch; larger <= 30; larger = larger*3/2 + 1 {
 			room := c.split(t, 0, larger, 3).Stage

@@ -1,5 +1,5 @@
 //go:build race
 
-package raced
+package testkit
 
 const detector = true
